@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Collective algorithms over a team.  A team is what mpi/ fills in from a communicator; an algorithm sees ranks, layouts
+ * and this interface only, so it runs in a unit test over a fake team.
+ *
+ * One implementation serves blocking, nonblocking and persistent calls: start() posts the first steps and sets task->step;
+ * the progress loop calls step() until it answers done.  Blocking is start + wait. */
+#ifndef COLL_COLL_H
+#define COLL_COLL_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "runtime/base/list.h"
+#include "runtime/base/req.h"
+#include "runtime/layout/layout.h"
+#include "runtime/mem/kind.h"
+#include "runtime/reduce/reduce.h"
+
+enum coll_kind {
+    COLL_BARRIER, COLL_BCAST, COLL_REDUCE, COLL_ALLREDUCE, COLL_GATHER, COLL_GATHERV, COLL_SCATTER, COLL_SCATTERV,
+    COLL_ALLGATHER, COLL_ALLGATHERV, COLL_ALLTOALL, COLL_ALLTOALLV, COLL_ALLTOALLW, COLL_REDUCE_SCATTER,
+    COLL_REDUCE_SCATTER_BLOCK, COLL_SCAN, COLL_EXSCAN, COLL_KINDS
+};
+extern const char *const coll_kind_names[COLL_KINDS];
+
+struct coll_team;
+struct coll_node;                 /* shared-memory state of coll/node */
+
+struct coll_team_ops {
+    /* Starts a message on the team's collective context; *out is done later, freed with release(). -RT_E... on failure. */
+    int  (*isend)(struct coll_team *t, const void *buf, int64_t n, const struct rt_layout *l, int dst, int tag, struct rt_req **out);
+    int  (*irecv)(struct coll_team *t, void *buf, int64_t n, const struct rt_layout *l, int src, int tag, struct rt_req **out);
+    void (*release)(struct coll_team *t, struct rt_req *r);
+    /* Shared memory for all ranks of a team on one node: offset + pointer, agreed by the caller over messages; NULL-able. */
+    size_t (*shm_alloc)(struct coll_team *t, size_t nbytes);
+    void   (*shm_free)(struct coll_team *t, size_t off, size_t nbytes);
+    void  *(*shm_at)(struct coll_team *t, size_t off);
+    void   (*shm_wake)(struct coll_team *t, int rank);     /* after a store to shared memory that `rank` may sleep on */
+};
+
+struct coll_team {
+    const struct coll_team_ops *ops;
+    void *arg;                    /* the communicator, for ops */
+    int rank, size;
+    bool one_node;                /* all ranks share a node segment */
+    uint32_t seq;                 /* collective calls so far, the same on all ranks: makes tags and epochs */
+    struct coll_node *node;       /* owned by coll/node; NULL when not set up */
+};
+
+struct coll_args {
+    enum coll_kind kind;
+    const void *sbuf;             /* COLL_IN_PLACE where MPI_IN_PLACE was given */
+    void *rbuf;
+    int64_t scount, rcount;
+    const struct rt_layout *stype, *rtype;
+    const struct rt_op *op;
+    int root;
+    /* v and w variants: per rank, NULL otherwise; w: displacements in bytes and one layout per rank. */
+    const int64_t *scounts, *sdispls, *rcounts, *rdispls;
+    const struct rt_layout *const *stypes, *const *rtypes;
+    enum rt_memkind mem;
+};
+#define COLL_IN_PLACE ((void *)1) /* same value as MPI_IN_PLACE */
+
+struct coll_alg;
+struct coll_task {
+    struct rt_req req;            /* completion; first member */
+    struct coll_team *team;
+    struct coll_args args;        /* copied at start; persistent calls restart from it */
+    const struct coll_alg *alg;
+    uint32_t seq;                 /* this call's number in the team */
+    /* Advances without blocking: 0 = not finished, 1 = finished, -RT_E... = failed. */
+    int (*step)(struct coll_task *k);
+    void (*cleanup)(struct coll_task *k);   /* frees `state`; called once after finish or failure; NULL-able */
+    void *state;                  /* the algorithm's own */
+    struct rt_list link;          /* on the domain's list of active tasks */
+};
+
+#define COLL_NEED_COMMUTES     1u /* op must commute */
+#define COLL_NEED_POW2         2u /* team size a power of two */
+#define COLL_NEED_ONE_NODE     4u /* team->node present */
+#define COLL_NEED_PEER_MAP     8u /* device memory of all ranks mapped */
+#define COLL_NEED_CUDA_BUFFERS 16u
+#define COLL_NEED_BUILTIN_OP   32u /* predefined op on a basic type */
+#define COLL_NEED_CONTIG       64u /* contiguous layouts */
+
+struct coll_alg {                 /* one row an algorithm; const array at the end of its file; select.c lists the arrays */
+    const char *name, *help;
+    enum coll_kind kind;
+    uint32_t need;
+    int (*start)(struct coll_team *t, const struct coll_args *a, struct coll_task *task);
+};
+
+/* Prepares a team (sets up coll/node when one_node; collective over the team, may communicate) and releases it. */
+int  coll_team_init(struct coll_team *t);
+void coll_team_fini(struct coll_team *t);
+/* Chooses and starts; the task's req is completed by coll_task_advance().  Task storage is the caller's. */
+int  coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task *task);
+/* Calls step(); finishes task->req when done.  Returns 1 when it finished now, else 0. */
+int  coll_task_advance(struct coll_task *task);
+/* The algorithm that coll_start() would take, and why (rule text), for weft_info --coll. */
+const struct coll_alg *coll_select(const struct coll_team *t, const struct coll_args *a, const char **why);
+/* Checks the WEFT_COLL value: -RT_EINVAL with the nearest valid name logged. */
+int  coll_configure(const char *spec);
+/* All algorithms, for info and tests: returns NULL past the end. */
+const struct coll_alg *coll_alg_at(int i);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Communicators and groups as objects. */
+#ifndef WM_CORE_COMM_H
+#define WM_CORE_COMM_H
+
+#include "coll/coll.h"
+#include "mpi/core/mpi_int.h"
+#include "runtime/boot/boot.h"
+
+struct wm_peer;                   /* the engine's view of a process: mpi/p2p/domain.h */
+struct wm_domain;
+struct wm_attrs;                  /* cached attributes, mpi/core/attr.c */
+
+struct wm_group {                 /* immutable once made; shared by reference */
+    struct rt_obj obj;
+    int size, rank;               /* rank of this process, MPI_UNDEFINED when not a member */
+    struct rt_proc *procs;        /* owned; NULL when the group is empty */
+};
+
+struct wm_comm {
+    struct rt_obj obj;
+    int rank, size;               /* of the local group */
+    uint32_t ctx;                 /* even, agreed by all members; ctx is point-to-point, ctx + 1 collectives */
+    bool inter;
+    struct wm_group *group;       /* local group */
+    struct wm_group *remote;      /* intercommunicator: remote group; else == group (same reference count rule) */
+    struct wm_domain *dom;
+    struct wm_peer **peers;       /* by rank of `remote`; NULL until the rank is first addressed; owned array */
+    struct wm_errh *errh;         /* referenced */
+    struct wm_attrs *attrs;
+    struct wm_info *info;
+    struct coll_team team;
+    char name[MPI_MAX_OBJECT_NAME];
+};
+
+extern struct rt_slab wm_comm_slab, wm_group_slab;
+extern struct wm_comm *wm_comm_world, *wm_comm_self;        /* NULL outside init..finalize */
+extern struct wm_comm *wm_comm_predefined[8];               /* index handle & 7: null, world, self */
+extern struct wm_group *wm_group_predefined[8];             /* null, empty */
+
+/* The object behind a handle; NULL for MPI_COMM_NULL, stale or foreign handles. */
+static inline struct wm_comm *wm_comm_get(MPI_Comm h)
+{
+    uintptr_t v = (uintptr_t)h;
+    if (rt_likely(v < WM_PREDEFINED_MAX))
+        return (v & ~7u) == 0x100 ? wm_comm_predefined[v & 7] : NULL;
+    return rt_slab_get(&wm_comm_slab, v);
+}
+static inline struct wm_group *wm_group_get(MPI_Group h)
+{
+    uintptr_t v = (uintptr_t)h;
+    if (v < WM_PREDEFINED_MAX)
+        return (v & ~7u) == 0x108 ? wm_group_predefined[v & 7] : NULL;
+    return rt_slab_get(&wm_group_slab, v);
+}
+/* Handles of objects; predefined objects carry their ABI value in obj.handle.  NULL gives the null handle. */
+MPI_Comm  wm_comm_handle(const struct wm_comm *c);
+MPI_Group wm_group_handle(const struct wm_group *g);
+
+/* Makes world and self; called by MPI_Init once boot, node segment and domain stand. */
+int  wm_comm_init(struct wm_domain *dom);
+void wm_comm_fini(void);
+/* A new intracommunicator of `group` (reference taken) with context `ctx`; no communication. */
+int  wm_comm_create_local(struct wm_group *group, uint32_t ctx, struct wm_domain *dom, struct wm_comm **out);
+/* Agrees on a free context id over all members of `c`; collective and blocking. */
+int  wm_comm_agree_ctx(struct wm_comm *c, uint32_t *ctx);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Error handlers, and error classes, codes and strings (MPI-5.0 chapter 9). */
+#ifndef WM_CORE_ERRH_H
+#define WM_CORE_ERRH_H
+
+#include "mpi/core/mpi_int.h"
+
+enum wm_errh_kind { WM_ERRH_FATAL, WM_ERRH_ABORT, WM_ERRH_RETURN, WM_ERRH_COMM, WM_ERRH_WIN, WM_ERRH_FILE, WM_ERRH_SESSION };
+
+struct wm_errh {
+    struct rt_obj obj;
+    enum wm_errh_kind kind;
+    union {
+        MPI_Comm_errhandler_function *comm;
+        MPI_Win_errhandler_function *win;
+        MPI_File_errhandler_function *file;
+        MPI_Session_errhandler_function *session;
+    } fn;
+};
+
+extern struct rt_slab wm_errh_slab;
+extern struct wm_errh *wm_errh_predefined[8];   /* index handle & 7: null, are_fatal, abort, return */
+
+static inline struct wm_errh *wm_errh_get(MPI_Errhandler h)
+{
+    uintptr_t v = (uintptr_t)h;
+    if (v < WM_PREDEFINED_MAX)
+        return (v & ~7u) == 0x140 ? wm_errh_predefined[v & 7] : NULL;
+    return rt_slab_get(&wm_errh_slab, v);
+}
+MPI_Errhandler wm_errh_handle(const struct wm_errh *e);
+void wm_errh_ref(struct wm_errh *e);
+void wm_errh_unref(struct wm_errh *e);
+
+/* "MPI_ERR_RANK: invalid rank" for any code in the standard's or the user's range; NULL when unknown. */
+const char *wm_err_string(int errcode);
+/* Class name such as "MPI_ERR_RANK"; NULL when unknown. */
+const char *wm_err_class_name(int errclass);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Datatypes and operations as objects. */
+#ifndef WM_DATATYPE_TYPE_H
+#define WM_DATATYPE_TYPE_H
+
+#include "mpi/core/mpi_int.h"
+#include "runtime/layout/layout.h"
+#include "runtime/reduce/reduce.h"
+
+struct wm_attrs;
+
+struct wm_type {
+    struct rt_obj obj;            /* predefined: the ABI value as handle; refs counts handles, messages and derived types */
+    struct rt_layout layout;
+    bool predefined, committed;
+    bool absent;                  /* optional type that this compiler lacks: size MPI_UNDEFINED */
+    int combiner;                 /* MPI_COMBINER_... */
+    struct wm_type_recipe *recipe;/* arguments of the constructor, for get_envelope/contents; NULL for predefined */
+    int64_t nelems;               /* basic elements in one item */
+    struct wm_attrs *attrs;
+    char name[MPI_MAX_OBJECT_NAME];
+};
+
+struct wm_op {
+    struct rt_obj obj;
+    struct rt_op op;
+    bool predefined;
+};
+
+extern struct rt_slab wm_type_slab, wm_op_slab;
+extern struct wm_type *wm_type_predefined[256];             /* index handle & 0xff; NULL where nothing is assigned */
+extern struct wm_op *wm_op_predefined[32];                  /* index handle & 0x1f; NULL for MPI_OP_NULL */
+
+static inline struct wm_type *wm_type_get(MPI_Datatype h)
+{
+    uintptr_t v = (uintptr_t)h;
+    if (rt_likely(v < WM_PREDEFINED_MAX))
+        return (v & ~0xffu) == 0x200 ? wm_type_predefined[v & 0xff] : NULL;
+    return rt_slab_get(&wm_type_slab, v);
+}
+static inline struct wm_op *wm_op_get(MPI_Op h)
+{
+    uintptr_t v = (uintptr_t)h;
+    if (v < WM_PREDEFINED_MAX)
+        return (v & ~0x1fu) == 0x20 ? wm_op_predefined[v & 0x1f] : NULL;
+    return rt_slab_get(&wm_op_slab, v);
+}
+MPI_Datatype wm_type_handle(const struct wm_type *t);
+MPI_Op wm_op_handle(const struct wm_op *o);
+
+void wm_type_init(void);          /* fills the predefined tables; idempotent, called before main() by the library */
+void wm_op_init(void);
+/* A message or derived type that outlives the handle holds a reference. */
+void wm_type_ref(struct wm_type *t);
+void wm_type_unref(struct wm_type *t);
+/* Whether MPI allows the op on the type (MPI-5.0 section 6.9.2); user ops are allowed on all. */
+bool wm_op_allows(const struct wm_op *o, const struct wm_type *t);
+
+#endif

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: BSD-3-Clause
+include mpi/api/local.mk
+include mpi/core/local.mk
+include mpi/datatype/local.mk
+include mpi/p2p/local.mk

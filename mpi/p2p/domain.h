@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The progress domain: everything that a message touches, so that no data-path state is global and further domains (one per
+ * thread or communicator) are an addition.  Today there is one, made by MPI_Init.
+ *
+ * Thread rule: every field is used under `lock` (a no-op unless MPI_THREAD_MULTIPLE).  A thread that waits gives the lock up
+ * between polls.  Callbacks of transports, requests and tasks run under the lock. */
+#ifndef WM_P2P_DOMAIN_H
+#define WM_P2P_DOMAIN_H
+
+#include "btl/btl.h"
+#include "coll/coll.h"
+#include "mpi/p2p/match.h"
+#include "runtime/base/idle.h"
+#include "runtime/base/list.h"
+#include "runtime/base/lock.h"
+
+#define WM_BTL_MAX 8
+
+/* A process as the engine sees it: one per (domain, process), made when first addressed or heard from. */
+struct wm_peer {
+    struct rt_proc proc;
+    struct btl_peer *eager;       /* best transport for small host messages */
+    struct rt_list pending;       /* control messages that met -RT_EAGAIN, in order; nothing may overtake them */
+    struct wm_peer *next;         /* hash chain of the domain */
+    int err;                      /* 0, or -RT_EPEER once lost: every operation fails at once */
+    struct rt_list rndv;          /* rendezvous transfers with this peer, completed with an error when it is lost */
+};
+
+#define WM_PEER_BUCKETS 256
+
+struct wm_domain {
+    struct rt_lock lock;
+    struct wm_match match;
+    struct btl *btl[WM_BTL_MAX];
+    int nbtl;
+    struct rt_list tasks;         /* active collective tasks (struct coll_task.link) */
+    struct rt_list retry;         /* peers with pending control messages */
+    struct wm_peer *peers[WM_PEER_BUCKETS];
+    uint32_t waiters;             /* threads inside wm_domain_wait */
+    uint64_t completions;         /* requests finished so far: tells a waiter whether progress was made */
+};
+
+/* Opens the transports of cfg.btl.  -RT_EUNREACH when none opens. */
+int  wm_domain_create(struct wm_domain **out);
+void wm_domain_destroy(struct wm_domain *d);
+
+/* One pass over transports, retries and tasks; returns the number of events.  Called under the lock. */
+int  wm_progress(struct wm_domain *d);
+/* Progress until *done is nonzero; gives the core and, when idle, sleeps.  Called under the lock, returns under it. */
+void wm_domain_wait(struct wm_domain *d, const uint32_t *done);
+/* One idle step between polls, for waits with conditions of their own (waitany, probe).  Lock as above. */
+void wm_domain_idle(struct wm_domain *d, struct rt_idle *idle);
+/* Adds a started collective task; progress advances it until it is done. */
+void wm_domain_add_task(struct wm_domain *d, struct coll_task *k);
+/* Finds or makes the peer; -RT_EUNREACH when no transport leads there (logged once, with what was tried). */
+int  wm_domain_peer(struct wm_domain *d, struct rt_proc proc, struct wm_peer **out);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A mutex that costs one predictable branch in a single-threaded program: it locks only once rt_lock_enable() has been
+ * called (MPI_THREAD_MULTIPLE, or a helper thread of the library).  Enabled before any second thread enters the library,
+ * never disabled again.  Not recursive. */
+#ifndef RT_BASE_LOCK_H
+#define RT_BASE_LOCK_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+extern bool rt_threaded;          /* set once by rt_lock_enable() */
+void rt_lock_enable(void);
+
+struct rt_lock { pthread_mutex_t m; };
+#define RT_LOCK_INIT { PTHREAD_MUTEX_INITIALIZER }
+
+static inline void rt_lock_init(struct rt_lock *l) { pthread_mutex_init(&l->m, NULL); }
+static inline void rt_lock_fini(struct rt_lock *l) { pthread_mutex_destroy(&l->m); }
+
+static inline void rt_lock(struct rt_lock *l)
+{
+    if (__builtin_expect(rt_threaded, 0))
+        pthread_mutex_lock(&l->m);
+}
+
+static inline void rt_unlock(struct rt_lock *l)
+{
+    if (__builtin_expect(rt_threaded, 0))
+        pthread_mutex_unlock(&l->m);
+}
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The one request base.  Point-to-point requests, collective tasks, generalised requests and I/O embed it as their first
+ * member.  The owner completes it exactly once with rt_req_finish(), under the domain's lock; anybody may read `done`. */
+#ifndef RT_BASE_REQ_H
+#define RT_BASE_REQ_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "runtime/base/atomic.h"
+#include "runtime/base/slab.h"
+
+struct rt_status {
+    int src, tag;                 /* rank in the communicator and tag, as the user sees them */
+    int64_t len;                  /* bytes received */
+    bool cancelled;
+};
+
+struct rt_req;
+struct rt_req_ops {               /* what differs between kinds of request; NULL where a kind has no such thing */
+    const char *name;             /* "receive", for messages */
+    int  (*start)(struct rt_req *r);                /* persistent: begin again */
+    int  (*cancel)(struct rt_req *r);
+    void (*release)(struct rt_req *r);              /* last use is over: give the memory back */
+};
+
+struct rt_req {
+    struct rt_obj obj;            /* handle and references; handle 0 for requests that users never see */
+    uint32_t done;                /* 0 pending, 1 complete; release-stored last */
+    uint32_t flags;               /* RT_REQ_... */
+    int err;                      /* 0 or -RT_E...; valid once done */
+    const struct rt_req_ops *ops;
+    struct rt_status status;
+    void (*notify)(struct rt_req *r, void *arg);    /* called once by rt_req_finish(), or NULL; may release r */
+    void *arg;
+};
+
+#define RT_REQ_PERSISTENT 1u      /* completion leaves the handle alive */
+#define RT_REQ_ACTIVE     2u      /* started; only meaningful with PERSISTENT */
+#define RT_REQ_DETACHED   4u      /* the user freed the handle: release on completion */
+#define RT_REQ_STATIC     8u      /* shared, always complete, never released */
+
+static inline bool rt_req_done(const struct rt_req *r)
+{
+    return rt_load_acquire(&r->done) != 0;          /* pairs with the release in rt_req_finish() */
+}
+
+static inline void rt_req_finish(struct rt_req *r, int err)
+{
+    void (*notify)(struct rt_req *, void *) = r->notify;
+    r->err = err;
+    rt_store_release(&r->done, 1u);                 /* results before done */
+    if (notify)
+        notify(r, r->arg);
+}
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The machine as hwloc sees it.  Loaded at first use only: a rank of a job that never asks pays nothing.
+ * WEFT tests load recorded machines from an XML file instead (rt_topo_load). */
+#ifndef RT_TOPO_TOPO_H
+#define RT_TOPO_TOPO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+struct rt_topo {
+    int npackage, nnuma, nl3, ncore, npu;           /* objects this process is allowed to use */
+    char cpu_model[128];
+    size_t l2_bytes, l3_bytes;                      /* of one cache; 0 unknown */
+};
+
+/* Facts of this machine; NULL with the cause logged when hwloc fails.  Cheap after the first call. */
+const struct rt_topo *rt_topo_get(void);
+/* The hwloc_topology_t itself, for the launcher; loads it. */
+void *rt_topo_hwloc(void);
+/* Uses an hwloc XML file in place of this machine (tests, mpirun --topo). */
+int  rt_topo_load(const char *xml_path);
+void rt_topo_fini(void);
+/* Prints packages, NUMA nodes, caches, cores, GPUs and NICs for weft_info. */
+void rt_topo_print(FILE *f);
+
+#endif

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: BSD-3-Clause
+include test/unit/local.mk
+include test/fake/local.mk
+include test/mpi/local.mk
+include test/bench/local.mk
+include test/tool/local.mk
