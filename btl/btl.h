@@ -54,7 +54,8 @@ struct btl_peer {
     void *up;                     /* the engine's: set by it after add_peer(), NULL for a peer that spoke first */
 };
 
-/* Calls upwards, made only from inside progress() and poll(). */
+/* Calls upwards, made only from inside progress() and poll().  From inside them the engine may call send(), put() and get()
+ * of any peer, but not progress() or poll(). */
 struct btl_up {
     /* A message has arrived.  data is valid during the call only: copy or match at once. */
     void (*recv)(void *arg, struct btl_peer *from, const struct btl_hdr *h, const void *data, size_t len);
@@ -70,7 +71,8 @@ struct btl_ops {
     void (*close)(struct btl *b);
     /* Writes the blob that peers' add_peer() needs; returns its length, 0 when none is needed. */
     int  (*address)(struct btl *b, void *buf, size_t len);
-    /* Connects; addr NULL when address() said 0.  -RT_EUNREACH: not this way. */
+    /* Connects; addr NULL when address() said 0.  -RT_EUNREACH: not this way.  Of a process that spoke first, or was added
+     * before, it gives the peer that recv() has named. */
     int  (*add_peer)(struct btl *b, const struct rt_proc *proc, const void *addr, size_t len, struct btl_peer **out);
     void (*del_peer)(struct btl_peer *p);
     /* Eager message with copy semantics: buf is free on return.  len <= caps.eager_max.  Messages to one peer arrive in the

@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: BSD-3-Clause
 rt_sources += runtime/base/err.h
+rt_sources += runtime/base/copy.h

@@ -57,6 +57,15 @@ static inline struct wm_group *wm_group_get(MPI_Group h)
 MPI_Comm  wm_comm_handle(const struct wm_comm *c);
 MPI_Group wm_group_handle(const struct wm_group *g);
 
+/* A pending operation keeps its communicator: MPI_Comm_free only drops the handle's reference. */
+static inline void wm_comm_ref(struct wm_comm *c) { c->obj.refs++; }
+void wm_comm_destroy(struct wm_comm *c);        /* called by the last wm_comm_unref() */
+static inline void wm_comm_unref(struct wm_comm *c)
+{
+    if (--c->obj.refs == 0)
+        wm_comm_destroy(c);
+}
+
 /* Makes world and self; called by MPI_Init once boot, node segment and domain stand. */
 int  wm_comm_init(struct wm_domain *dom);
 void wm_comm_fini(void);

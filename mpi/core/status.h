@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* MPI_Status: 8 ints of the ABI.  Of the five private ones, [0..1] hold the received bytes as 64 bits (copied with memcpy:
+ * the struct is only int-aligned) and [2] the cancelled flag.  MPI_ERROR is written by multi-completion calls only
+ * (MPI-5.0 section 3.2.5). */
+#ifndef WM_CORE_STATUS_H
+#define WM_CORE_STATUS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include "mpi.h"
+
+static inline void wm_status_set(MPI_Status *s, int src, int tag, int64_t len, bool cancelled)
+{
+    if (s == MPI_STATUS_IGNORE)
+        return;
+    s->MPI_SOURCE = src;
+    s->MPI_TAG = tag;
+    memcpy(&s->MPI_internal[0], &len, sizeof len);
+    s->MPI_internal[2] = cancelled;
+}
+
+/* What a wait on MPI_REQUEST_NULL or an inactive request gives (MPI-5.0 section 3.7.3). */
+static inline void wm_status_set_empty(MPI_Status *s)
+{
+    if (s != MPI_STATUS_IGNORE)
+        s->MPI_ERROR = MPI_SUCCESS;
+    wm_status_set(s, MPI_ANY_SOURCE, MPI_ANY_TAG, 0, false);
+}
+
+static inline int64_t wm_status_len(const MPI_Status *s)
+{
+    int64_t len;
+    memcpy(&len, &s->MPI_internal[0], sizeof len);
+    return len;
+}
+
+static inline bool wm_status_cancelled(const MPI_Status *s)
+{
+    return s->MPI_internal[2] != 0;
+}
+
+#endif
