@@ -25,6 +25,9 @@ struct rt_boot {
 };
 extern struct rt_boot rt_boot;    /* read-only after rt_boot_init() */
 
+/* Job-level PMIx key with which mpirun tells `ncpus`: it knows the whole machine, a bound rank sees its own core only. */
+#define RT_BOOT_KEY_NCPUS "weft.ncpus"
+
 /* Connects to the PMIx server found in the environment, or becomes a singleton.  -RT_EBOOT with the cause logged. */
 int  rt_boot_init(void);
 /* Tells the server that this process ends in order.  No fence. */

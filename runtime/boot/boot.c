@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The PMIx client of a rank, or a singleton when no PMIx server started this process.  Initialisation asks the server
+ * nothing after the connection: every fact about the job is in what the server sent with it, and is read with
+ * PMIX_OPTIONAL so that a key that a server does not offer costs no round trip.  Called by one thread at a time. */
+#include "runtime/boot/boot.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <pmix.h>
+
+struct rt_boot rt_boot;
+
+static struct {
+    pmix_proc_t me;
+    bool connected;               /* PMIx_Init() succeeded and PMIx_Finalize() was not called */
+    bool dirty;                   /* something was put and not yet committed */
+} boot;
+
+/* PMIx_Get() that stays inside this process. */
+static int get_local(pmix_rank_t rank, const char *key, pmix_value_t **val)
+{
+    pmix_proc_t proc;
+    pmix_info_t info;
+    bool yes = true;
+
+    PMIX_LOAD_PROCID(&proc, boot.me.nspace, rank);
+    PMIX_INFO_LOAD(&info, PMIX_OPTIONAL, &yes, PMIX_BOOL);
+    pmix_status_t rc = PMIx_Get(&proc, key, &info, 1, val);
+    PMIX_INFO_DESTRUCT(&info);
+    return rc == PMIX_SUCCESS && *val ? 0 : -RT_ENOENT;
+}
+
+/* Integer fact about the job (rank PMIX_RANK_WILDCARD) or this process; `otherwise` when the server lacks it. */
+static int get_int(pmix_rank_t rank, const char *key, int otherwise)
+{
+    pmix_value_t *val = NULL;
+    int n;
+
+    if (get_local(rank, key, &val) < 0)
+        return otherwise;
+    switch (val->type) {
+    case PMIX_UINT32: n = (int)val->data.uint32; break;
+    case PMIX_UINT16: n = val->data.uint16; break;
+    case PMIX_INT32:  n = val->data.int32; break;
+    case PMIX_INT:    n = val->data.integer; break;
+    case PMIX_UINT:   n = (int)val->data.uint; break;
+    case PMIX_SIZE:   n = (int)val->data.size; break;
+    default:          n = otherwise; break;
+    }
+    PMIX_VALUE_RELEASE(val);
+    return n;
+}
+
+static int compare_ranks(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Ranks in "0,1,5-7"; at most max of them are stored.  Returns how many there are, -1 for text that is no such list. */
+static int parse_ranks(const char *text, uint32_t *out, int max)
+{
+    int n = 0;
+
+    while (*text) {
+        char *end;
+        unsigned long first = strtoul(text, &end, 10), last = first;
+        if (end == text)
+            return -1;
+        if (*end == '-') {
+            text = end + 1;
+            last = strtoul(text, &end, 10);
+            if (end == text)
+                return -1;
+        }
+        for (unsigned long r = first; r <= last; r++, n++)
+            if (n < max)
+                out[n] = (uint32_t)r;
+        if (*end && *end != ',')
+            return -1;
+        text = *end ? end + 1 : end;
+    }
+    return n;
+}
+
+/* Fills local_procs, local_of, local_rank and local_size.  The order of local ranks is that of job ranks: every process
+ * derives the same table from the same list, whatever PMIX_LOCAL_RANK a server gives. */
+static int find_local_peers(const char *peers)
+{
+    rt_boot.local_procs = malloc((size_t)rt_boot.size * sizeof *rt_boot.local_procs);
+    rt_boot.local_of = malloc((size_t)rt_boot.size * sizeof *rt_boot.local_of);
+    if (!rt_boot.local_procs || !rt_boot.local_of) {
+        log_error(BOOT, "no memory for the tables of a job of %d ranks", rt_boot.size);
+        return -RT_ENOMEM;
+    }
+    int n = parse_ranks(peers, rt_boot.local_procs, rt_boot.size);
+    if (n < 1 || n > rt_boot.size) {
+        log_error(BOOT, "the PMIx server says that the ranks on this host are \"%s\", which is no list of ranks below %d",
+                  peers, rt_boot.size);
+        return -RT_EBOOT;
+    }
+    qsort(rt_boot.local_procs, (size_t)n, sizeof *rt_boot.local_procs, compare_ranks);
+    rt_boot.local_size = n;
+    rt_boot.local_rank = -1;
+    memset(rt_boot.local_of, 0xff, (size_t)rt_boot.size * sizeof *rt_boot.local_of);
+    for (int i = 0; i < n; i++) {
+        uint32_t r = rt_boot.local_procs[i];
+        if (r < (uint32_t)rt_boot.size)
+            rt_boot.local_of[r] = (uint32_t)i;
+        if (r == (uint32_t)rt_boot.rank)
+            rt_boot.local_rank = i;
+    }
+    if (rt_boot.local_rank < 0) {
+        log_error(BOOT, "the PMIx server lists the ranks \"%s\" on this host, and rank %d, this process, is not among them",
+                  peers, rt_boot.rank);
+        return -RT_EBOOT;
+    }
+    return 0;
+}
+
+static int count_cpus(pid_t pid)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(pid, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+    return n > 0 ? n : 1;
+}
+
+/* Where the server does not say it: a launcher that bound its ranks is itself usually not bound, so the parent's mask is
+ * what the ranks share; without that, each rank has as many cores as this one. */
+static int guess_ncpus(void)
+{
+    int mine = count_cpus(0), parent = count_cpus(getppid());
+    int all = mine * rt_boot.local_size;
+
+    if (rt_boot.singleton)
+        return mine;
+    if (all > parent)
+        all = parent;
+    return all > mine ? all : mine;
+}
+
+static int become_singleton(void)
+{
+    char self[16];
+
+    rt_boot.singleton = true;
+    rt_boot.size = rt_boot.universe_size = 1;
+    snprintf(rt_boot.nspace, sizeof rt_boot.nspace, "singleton-%.200s-%ld", rt_boot.host, (long)getpid());
+    snprintf(self, sizeof self, "%d", rt_boot.rank);
+    int err = find_local_peers(self);
+    rt_boot.ncpus = guess_ncpus();
+    return err;
+}
+
+static int connect_server(void)
+{
+    pmix_status_t rc = PMIx_Init(&boot.me, NULL, 0);
+
+    if (rc != PMIX_SUCCESS) {
+        log_error(BOOT, "could not connect to the PMIx server that started this process: %s; is the launcher still "
+                  "running, and is its PMIx version compatible with %s?", PMIx_Error_string(rc), PMIx_Get_version());
+        return -RT_EBOOT;
+    }
+    boot.connected = true;
+    return 0;
+}
+
+static int read_job(void)
+{
+    pmix_value_t *val = NULL;
+    char self[16];
+
+    snprintf(rt_boot.nspace, sizeof rt_boot.nspace, "%s", boot.me.nspace);
+    rt_boot.rank = (int)boot.me.rank;
+    rt_boot.size = get_int(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, 0);
+    if (rt_boot.size <= rt_boot.rank) {
+        log_error(BOOT, "the PMIx server says that the job has %d processes and that this is rank %d of it; start the "
+                  "program with a launcher that provides PMIX_JOB_SIZE, such as mpirun", rt_boot.size, rt_boot.rank);
+        return -RT_EBOOT;
+    }
+    rt_boot.universe_size = get_int(PMIX_RANK_WILDCARD, PMIX_UNIV_SIZE, rt_boot.size);
+    rt_boot.appnum = get_int(boot.me.rank, PMIX_APPNUM, 0);
+
+    /* Without the list nobody else is known to be on this host; the transports then say that a peer is out of reach. */
+    snprintf(self, sizeof self, "%d", rt_boot.rank);
+    int err = get_local(PMIX_RANK_WILDCARD, PMIX_LOCAL_PEERS, &val);
+    if (err < 0 && rt_boot.size > 1)
+        log_warn(BOOT, "the PMIx server does not say which ranks are on this host; assuming none");
+    bool listed = err == 0 && val->type == PMIX_STRING && val->data.string;
+    err = find_local_peers(listed ? val->data.string : self);
+    if (val)
+        PMIX_VALUE_RELEASE(val);
+    if (err < 0)
+        return err;
+    rt_boot.ncpus = get_int(PMIX_RANK_WILDCARD, RT_BOOT_KEY_NCPUS, 0);
+    if (rt_boot.ncpus < 1)
+        rt_boot.ncpus = guess_ncpus();
+    return 0;
+}
+
+int rt_boot_init(void)
+{
+    int err;
+
+    memset(&rt_boot, 0, sizeof rt_boot);
+    if (gethostname(rt_boot.host, sizeof rt_boot.host) < 0)
+        snprintf(rt_boot.host, sizeof rt_boot.host, "localhost");
+    rt_boot.host[sizeof rt_boot.host - 1] = '\0';
+    if (!getenv("PMIX_NAMESPACE") || !getenv("PMIX_RANK"))
+        return become_singleton();
+    err = connect_server();
+    if (err == 0)
+        err = read_job();
+    if (err < 0)
+        rt_boot_fini();
+    return err;
+}
+
+void rt_boot_fini(void)
+{
+    if (boot.connected) {
+        rt_boot_commit();
+        PMIx_Finalize(NULL, 0);
+    }
+    boot.connected = false;
+    free(rt_boot.local_procs);
+    free(rt_boot.local_of);
+    rt_boot.local_procs = rt_boot.local_of = NULL;
+}
+
+int rt_boot_put(const char *key, const void *val, size_t len)
+{
+    pmix_value_t v;
+
+    if (rt_boot.singleton)
+        return 0;
+    v.type = PMIX_BYTE_OBJECT;
+    v.data.bo.bytes = (char *)val;                  /* PMIx_Put copies it */
+    v.data.bo.size = len;
+    pmix_status_t rc = PMIx_Put(PMIX_GLOBAL, key, &v);
+    if (rc != PMIX_SUCCESS) {
+        log_error(BOOT, "could not publish %zu bytes as \"%s\": %s", len, key, PMIx_Error_string(rc));
+        return -RT_EBOOT;
+    }
+    boot.dirty = true;
+    return 0;
+}
+
+int rt_boot_commit(void)
+{
+    if (!boot.dirty)
+        return 0;
+    boot.dirty = false;
+    pmix_status_t rc = PMIx_Commit();
+    if (rc != PMIX_SUCCESS) {
+        log_error(BOOT, "could not commit what this rank publishes: %s", PMIx_Error_string(rc));
+        return -RT_EBOOT;
+    }
+    return 0;
+}
+
+static int copy_out(const pmix_value_t *v, const char *key, void **val, size_t *len)
+{
+    if (v->type != PMIX_BYTE_OBJECT) {
+        log_error(BOOT, "\"%s\" has PMIx type %d, expected bytes; do all ranks run the same version of the library?", key,
+                  (int)v->type);
+        return -RT_EBOOT;
+    }
+    void *copy = malloc(v->data.bo.size ? v->data.bo.size : 1);
+    if (!copy)
+        return -RT_ENOMEM;
+    memcpy(copy, v->data.bo.bytes, v->data.bo.size);
+    *val = copy;
+    *len = v->data.bo.size;
+    return 0;
+}
+
+int rt_boot_get(struct rt_proc peer, const char *key, void **val, size_t *len, int timeout_s)
+{
+    pmix_value_t *v = NULL;
+    pmix_proc_t proc;
+    pmix_info_t info;
+
+    if (peer.ns != 0 || rt_boot.singleton || peer.rank >= (uint32_t)rt_boot.size)
+        return -RT_ENOENT;
+    PMIX_LOAD_PROCID(&proc, boot.me.nspace, peer.rank);
+    PMIX_INFO_LOAD(&info, PMIX_TIMEOUT, &timeout_s, PMIX_INT);
+    pmix_status_t rc = PMIx_Get(&proc, key, &info, timeout_s > 0 ? 1 : 0, &v);
+    PMIX_INFO_DESTRUCT(&info);
+    if (rc == PMIX_ERR_TIMEOUT)
+        return -RT_ETIMEOUT;
+    if (rc == PMIX_ERR_NOT_FOUND)
+        return -RT_ENOENT;
+    if (rc != PMIX_SUCCESS || !v) {
+        log_error(BOOT, "could not fetch \"%s\" of rank %u: %s", key, peer.rank, PMIx_Error_string(rc));
+        return -RT_EBOOT;
+    }
+    int err = copy_out(v, key, val, len);
+    PMIX_VALUE_RELEASE(v);
+    return err;
+}
+
+int rt_boot_fence(void)
+{
+    if (rt_boot.singleton)
+        return 0;
+    pmix_status_t rc = PMIx_Fence(NULL, 0, NULL, 0);
+    if (rc != PMIX_SUCCESS) {
+        log_error(BOOT, "barrier through the PMIx server: %s", PMIx_Error_string(rc));
+        return -RT_EBOOT;
+    }
+    return 0;
+}
+
+_Noreturn void rt_boot_abort(int code, const char *msg)
+{
+    if (boot.connected)
+        PMIx_Abort(code, msg ? msg : "", NULL, 0);
+    _exit(code);
+}
