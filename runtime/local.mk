@@ -1,4 +1,3 @@
 # SPDX-License-Identifier: BSD-3-Clause
-rt_sources += runtime/base/err.h
-rt_sources += runtime/base/copy.h
+include runtime/base/local.mk
 include runtime/boot/local.mk
