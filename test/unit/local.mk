@@ -1,1 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# Unit tests: one program a source file, linked with the archives and so able to see inside.  Each area has a fragment.
+unit_ldadd = libweft_core.la libweft_rt.la
+include test/unit/base.mk

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: BSD-3-Clause
+dist_noinst_HEADERS += test/unit/capture.h test/check.h
+check_PROGRAMS += test/unit/err_test
+test_unit_err_test_SOURCES = test/unit/err_test.c
+test_unit_err_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/unit/list_test
+test_unit_list_test_SOURCES = test/unit/list_test.c
+test_unit_list_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/unit/slab_test
+test_unit_slab_test_SOURCES = test/unit/slab_test.c
+test_unit_slab_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/unit/log_test
+test_unit_log_test_SOURCES = test/unit/log_test.c
+test_unit_log_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/unit/cfg_test
+test_unit_cfg_test_SOURCES = test/unit/cfg_test.c
+test_unit_cfg_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/unit/idle_test
+test_unit_idle_test_SOURCES = test/unit/idle_test.c
+test_unit_idle_test_LDADD = $(unit_ldadd)
