@@ -21,6 +21,9 @@ enum wm_class { WM_COMM = 1, WM_GROUP, WM_TYPE, WM_OP, WM_REQUEST, WM_ERRHANDLER
 
 #define WM_PREDEFINED_MAX 0x1000u /* handles below are the ABI's constants */
 
+struct wm_comm; struct wm_group; struct wm_type; struct wm_op; struct wm_errh; struct wm_info; struct wm_win; struct wm_file;
+struct wm_session; struct wm_message;
+
 enum wm_phase { WM_BEFORE_INIT, WM_INITIALIZED, WM_FINALIZED };
 struct wm_state {
     int phase;                    /* enum wm_phase of the world model */
@@ -39,9 +42,6 @@ int wm_err_rt(int rt_err, const char *fmt, ...) __attribute__((format(printf, 2,
 void wm_err_attach(struct wm_comm *comm);
 /* Text left by wm_err on this thread, "" if none. */
 const char *wm_err_detail(void);
-
-struct wm_comm; struct wm_group; struct wm_type; struct wm_op; struct wm_errh; struct wm_info; struct wm_win; struct wm_file;
-struct wm_session; struct wm_message;
 
 /* Calls the error handler that applies and returns what the binding must return.  `comm` NULL: the call has no
  * communicator, MPI_COMM_SELF's handler is used (MPI-5.0 section 9.3). */
