@@ -17,7 +17,7 @@
 
 /* Slab classes, the top four bits of a handle. */
 enum wm_class { WM_COMM = 1, WM_GROUP, WM_TYPE, WM_OP, WM_REQUEST, WM_ERRHANDLER, WM_INFO, WM_MESSAGE, WM_WIN, WM_FILE,
-                WM_SESSION, WM_CLASSES };
+                WM_SESSION, WM_KEYVAL, WM_CLASSES };
 
 #define WM_PREDEFINED_MAX 0x1000u /* handles below are the ABI's constants */
 
@@ -31,6 +31,9 @@ struct wm_state {
     int thread_level;             /* MPI_THREAD_... */
 };
 extern struct wm_state wm_state;
+
+struct wm_comm; struct wm_group; struct wm_type; struct wm_op; struct wm_errh; struct wm_info; struct wm_win; struct wm_file;
+struct wm_session; struct wm_message;
 
 /* Reports an error with its detail: keeps the text for the error handler of this call (thread-local) and returns `errclass`.
  * The text says what was found, what was expected and what to do; rank, call and argument name are added by the caller. */
