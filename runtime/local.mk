@@ -1,3 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
 include runtime/base/local.mk
 include runtime/boot/local.mk
+include runtime/topo/local.mk

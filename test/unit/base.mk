@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 dist_noinst_HEADERS += test/unit/capture.h test/check.h
+EXTRA_DIST += test/tests.list test/data/two-socket-gpu.xml
 check_PROGRAMS += test/unit/err_test
 test_unit_err_test_SOURCES = test/unit/err_test.c
 test_unit_err_test_LDADD = $(unit_ldadd)
@@ -18,3 +19,6 @@ test_unit_cfg_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/unit/idle_test
 test_unit_idle_test_SOURCES = test/unit/idle_test.c
 test_unit_idle_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/unit/topo_test
+test_unit_topo_test_SOURCES = test/unit/topo_test.c
+test_unit_topo_test_LDADD = $(unit_ldadd)
