@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Common ground of the benchmarks.  A benchmark is a `struct bench_spec` and a measure function;
+ * bench_main() does the rest: options, sizes, repetitions, validation, limits, the table and the
+ * reports.  Plain MPI and C11 with no header of the library, so that the same sources build with
+ * any MPI's compiler wrapper.  One thread calls all of this, except that bench_fill(),
+ * bench_check() and bench_now() may be called by the threads of osu_latency_mt. */
+#ifndef TEST_BENCH_BENCH_H
+#define TEST_BENCH_BENCH_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define BENCH_VERSION "0.1.0"
+#define BENCH_COLS    10   /* most columns; size, limit and validation are not counted */
+#define BENCH_LARGE   8192 /* above this the smaller iteration counts hold, as in the originals */
+
+enum bench_flags {
+    BENCH_TWO = 1,        /* exactly two ranks */
+    BENCH_PAIRS = 2,      /* an even number of ranks, or -p */
+    BENCH_THREADS = 4,    /* needs MPI_THREAD_MULTIPLE; -t counts threads */
+    BENCH_NOSIZE = 8,     /* one row, no message sizes */
+    BENCH_WINDOW = 16,    /* sends windows of messages: -W, -b */
+    BENCH_REDUCES = 32,   /* adds numbers: MPI_INT by default, no MPI_CHAR */
+    BENCH_OVERLAP = 64,   /* nonblocking: -t counts calls of MPI_Test */
+    BENCH_SEND_ALL = 128, /* the send buffer holds a block for every rank */
+    BENCH_RECV_ALL = 256, /* the receive buffer holds a block for every rank */
+    BENCH_RATE = 512      /* has -R, the message rate column */
+};
+
+enum bench_limit_kind { LIMIT_NONE, LIMIT_LATENCY, LIMIT_ONE_WAY, LIMIT_BOTH_WAYS };
+
+struct bench_col {
+    const char *head, *key; /* column title, and its name in JSON */
+    int width, decimals;
+    bool full; /* printed with -f only */
+};
+
+struct bench;
+
+struct bench_spec {
+    const char *name, *title, *help; /* "osu_latency", "Latency Test", one sentence */
+    const char *note;                /* one more comment line under the title, or NULL */
+    unsigned flags;
+    enum bench_limit_kind limit;
+    int iters, iters_large, skip, skip_large;
+    size_t max;                        /* default largest size */
+    struct bench_col cols[BENCH_COLS]; /* ends at the first without a head; the first is what is
+                                          compared and plotted */
+    /* Called by all ranks; rank 0 writes v, one value a column. */
+    void (*measure)(struct bench *b, size_t nbytes, double *v);
+    const void *arg; /* the benchmark's own */
+};
+
+struct bench_opts {
+    size_t min, max, mem_limit;
+    int iters, skip; /* -1: the benchmark's default for the size */
+    int window, pairs, repeat, tests, send_threads, recv_threads;
+    bool full, check, limits, fault, rate, many_bufs;
+    const char *type; /* "mpi_char", "mpi_int", "mpi_float"; NULL: the benchmark's default */
+    const char *json, *plot;
+};
+
+struct bench_row {
+    size_t nbytes;
+    double v[BENCH_COLS], limit;
+};
+
+struct bench {
+    const struct bench_spec *spec;
+    struct bench_opts opt;
+    int rank, nranks;
+    int argc;
+    char **argv;
+    int pairs, peer; /* rank < pairs sends to rank + pairs; peer is -1 for a rank without partner */
+    int iters, skip; /* of the row being measured */
+    unsigned seed;   /* the data pattern of this pass */
+    long bad;        /* passes in which this rank saw wrong data, of the row being measured */
+    char *sbuf, *rbuf; /* page aligned, large enough for the largest size */
+    MPI_Datatype type;
+    size_t type_len;
+    const char *type_name;
+    struct bench_row *rows; /* rank 0: what was printed, for the reports */
+    int nrows;
+    struct limit_map *limit_map; /* limits.c, NULL without --limits */
+};
+
+/* Seconds for one iteration: over all, and of the quickest and slowest tenth (the same as avg
+ * without -f). */
+struct bench_times {
+    double avg, min, max;
+};
+
+typedef void bench_work_fn(struct bench *b, void *arg, int n);
+
+/* driver.c */
+int bench_main(int argc, char **argv, const struct bench_spec *spec);
+double bench_now(void);
+void bench_time(struct bench *b, bench_work_fn *work, void *arg, struct bench_times *out);
+int bench_count(const struct bench *b, size_t nbytes); /* elements in nbytes */
+
+/* opts.c: 0 go on, 1 done (help, version), 2 wrong; only `loud` ranks print */
+int bench_opts_parse(struct bench_opts *o, const struct bench_spec *spec, int argc, char **argv,
+                     bool loud);
+
+/* data.c: the bytes that `from` sends to `to` in this pass; without -c both return at once */
+void *bench_alloc(size_t len);
+void bench_fill(struct bench *b, void *buf, size_t nbytes, int from, int to);
+void bench_poison(struct bench *b, void *buf, size_t nbytes);
+void bench_check(struct bench *b, const void *buf, size_t nbytes, int from, int to);
+void bench_fill_numbers(struct bench *b, void *buf, size_t nbytes);
+void bench_check_sum(struct bench *b, const void *buf, size_t nbytes);
+
+/* table.c: rank 0 only */
+void bench_table_head(const struct bench *b);
+void bench_table_row(const struct bench *b, const struct bench_row *row, bool passed);
+
+/* limits.c: ranks 0 and 1 together; the result is valid at rank 0 (us or MB/s) */
+int bench_limits_open(struct bench *b);
+void bench_limits_close(struct bench *b);
+double bench_limit(struct bench *b, size_t nbytes);
+
+/* report.c, plot.c: rank 0 only; 0 or 1 (the reason is on stderr) */
+int bench_json_write(const struct bench *b, const char *path);
+int bench_plot_write(const struct bench *b, const char *path);
+
+/* pair.c: what the point-to-point benchmarks share */
+void pair_pingpong(struct bench *b, void *nbytes, int n); /* bench_work_fn */
+void pair_window(struct bench *b, void *nbytes,
+                 int n); /* bench_work_fn: one way, then a 4-byte answer */
+void pair_window_both(struct bench *b, void *nbytes, int n); /* bench_work_fn: both ways at once */
+void pair_fill(struct bench *b, size_t nbytes);
+void pair_check(struct bench *b, size_t nbytes, bool at_sender);
+
+#endif

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The run of a benchmark from MPI_Init to MPI_Finalize: sizes, repetitions, the extra passes that
+ * validate data, and the exit status.  All ranks call it; rank 0 prints. */
+#include "test/bench/bench.h"
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    CHECK_PASSES =
+        4,        /* further passes with other data under -c; the timed pass is checked as well */
+    LAPS = 10,    /* -f: the timed iterations are cut into so many parts for min and max */
+    MAX_ROWS = 72 /* powers of two of a size_t, and 0 */
+};
+
+double bench_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+int bench_count(const struct bench *b, size_t nbytes)
+{
+    return (int)(nbytes / b->type_len);
+}
+
+void bench_time(struct bench *b, bench_work_fn *work, void *arg, struct bench_times *out)
+{
+    int laps = b->opt.full && b->iters >= LAPS ? LAPS : 1;
+    double all = 0;
+
+    out->min = 1e30;
+    out->max = 0;
+    if (b->skip > 0)
+        work(b, arg, b->skip);
+    for (int lap = 0; lap < laps; lap++) {
+        int n = b->iters / laps + (lap < b->iters % laps);
+        double start = bench_now();
+        work(b, arg, n);
+        double took = bench_now() - start;
+        all += took;
+        if (took / n < out->min)
+            out->min = took / n;
+        if (took / n > out->max)
+            out->max = took / n;
+    }
+    out->avg = all / b->iters;
+}
+
+static int complain(const struct bench *b, const char *what)
+{
+    if (b->rank == 0)
+        fprintf(stderr, "%s: %s\n", b->spec->name, what);
+    return 2;
+}
+
+static int check_world(struct bench *b)
+{
+    char msg[200];
+
+    if ((b->spec->flags & BENCH_TWO) && b->nranks != 2) {
+        snprintf(msg, sizeof msg, "needs exactly 2 ranks, got %d; start it with mpirun -n 2",
+                 b->nranks);
+        return complain(b, msg);
+    }
+    if ((b->spec->flags & BENCH_PAIRS) && b->nranks < 2)
+        return complain(b, "needs at least 2 ranks; start it with mpirun -n 2");
+    b->pairs = b->opt.pairs ? b->opt.pairs : b->nranks / 2;
+    if (b->pairs > b->nranks / 2) {
+        snprintf(msg, sizeof msg, "-p %d needs %d ranks, got %d", b->pairs, 2 * b->pairs,
+                 b->nranks);
+        return complain(b, msg);
+    }
+    b->peer = b->rank < b->pairs       ? b->rank + b->pairs
+              : b->rank < 2 * b->pairs ? b->rank - b->pairs
+                                       : -1;
+    if (b->opt.limits && b->nranks != 2)
+        return complain(b, "--limits measures two ranks; start it with mpirun -n 2");
+    return 0;
+}
+
+static void set_type(struct bench *b)
+{
+    const char *t = b->opt.type;
+
+    if (!t)
+        t = b->spec->flags & BENCH_REDUCES ? "mpi_int" : "mpi_char";
+    if (!strcmp(t, "mpi_int")) {
+        b->type = MPI_INT;
+        b->type_len = sizeof(int);
+        b->type_name = "MPI_INT";
+    } else if (!strcmp(t, "mpi_float")) {
+        b->type = MPI_FLOAT;
+        b->type_len = sizeof(float);
+        b->type_name = "MPI_FLOAT";
+    } else {
+        b->type = MPI_CHAR;
+        b->type_len = 1;
+        b->type_name = "MPI_CHAR";
+    }
+    if (b->opt.min && b->opt.min < b->type_len)
+        b->opt.min = b->type_len;
+}
+
+/* A rank's buffers stay within -M: the largest size shrinks, as users of the originals expect. */
+static int alloc_buffers(struct bench *b)
+{
+    size_t blocks = b->opt.many_bufs ? (size_t)b->opt.window : 1;
+    size_t sends = b->spec->flags & BENCH_SEND_ALL ? (size_t)b->nranks : blocks;
+    size_t recvs = b->spec->flags & BENCH_RECV_ALL ? (size_t)b->nranks : blocks;
+    size_t most = sends > recvs ? sends : recvs;
+
+    if (b->spec->flags & BENCH_NOSIZE)
+        b->opt.min = b->opt.max = 1;
+    if (b->opt.max > b->opt.mem_limit / most)
+        b->opt.max = b->opt.mem_limit / most;
+    if (b->opt.max / b->type_len > INT_MAX)
+        return complain(b,
+                        "more than 2147483647 elements in a message; a lower -m maximum, please");
+    if (b->opt.max < b->opt.min)
+        return complain(
+            b, "the -M memory limit leaves no message size; raise -M or lower the -m minimum");
+    b->sbuf = bench_alloc(sends * b->opt.max + b->type_len);
+    b->rbuf = bench_alloc(recvs * b->opt.max + b->type_len);
+    b->rows = calloc(MAX_ROWS, sizeof *b->rows);
+    if (!b->sbuf || !b->rbuf || !b->rows) {
+        fprintf(stderr, "%s: rank %d: no memory for buffers of %zu bytes; lower -m or -M\n",
+                b->spec->name, b->rank, (sends + recvs) * b->opt.max);
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    return 0;
+}
+
+static void set_counts(struct bench *b, size_t nbytes)
+{
+    bool large = nbytes > BENCH_LARGE;
+
+    b->iters = b->opt.iters > 0 ? b->opt.iters : large ? b->spec->iters_large : b->spec->iters;
+    b->skip = b->opt.skip >= 0 ? b->opt.skip : large ? b->spec->skip_large : b->spec->skip;
+}
+
+static int by_first(const void *x, const void *y)
+{
+    double a = ((const struct bench_row *)x)->v[0], c = ((const struct bench_row *)y)->v[0];
+    return (a > c) - (a < c);
+}
+
+static long count_bad(struct bench *b)
+{
+    long all = 0;
+    MPI_Allreduce(&b->bad, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+    return all;
+}
+
+/* Measures one size --repeat times; the row kept is the whole repetition whose first column is the
+ * median. */
+static long measure_row(struct bench *b, size_t nbytes, struct bench_row *out)
+{
+    struct bench_row *reps = calloc((size_t)b->opt.repeat, sizeof *reps);
+    bool latency = b->spec->limit == LIMIT_LATENCY;
+    double best = 0;
+
+    if (!reps)
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    b->bad = 0;
+    for (int i = 0; i < b->opt.repeat; i++) {
+        set_counts(b, nbytes);
+        b->seed = (unsigned)i;
+        b->spec->measure(b, nbytes, reps[i].v);
+        double limit = b->limit_map ? bench_limit(b, nbytes) : 0;
+        if (i == 0 || (latency ? limit < best : limit > best))
+            best = limit;
+    }
+    qsort(reps, (size_t)b->opt.repeat, sizeof *reps, by_first);
+    *out = reps[b->opt.repeat / 2];
+    out->nbytes = nbytes;
+    out->limit = best;
+    free(reps);
+    if (!b->opt.check)
+        return 0;
+    for (int i = 0; i < CHECK_PASSES; i++) {
+        double unused[BENCH_COLS];
+        b->iters = 1;
+        b->skip = 0;
+        b->seed = 1000u + (unsigned)i;
+        b->spec->measure(b, nbytes, unused);
+    }
+    return count_bad(b);
+}
+
+static void complain_data(const struct bench *b, size_t nbytes, long bad)
+{
+    if (b->spec->flags & BENCH_NOSIZE)
+        fprintf(stderr, "%s: %ld times a rank left the barrier before the last had come\n",
+                b->spec->name, bad);
+    else
+        fprintf(stderr, "%s: wrong data at message size %zu (%ld checks failed)\n", b->spec->name,
+                nbytes, bad);
+}
+
+static int run_sizes(struct bench *b)
+{
+    int failed = 0;
+
+    for (size_t n = b->opt.min; n <= b->opt.max; n = n ? 2 * n : b->type_len) {
+        struct bench_row row;
+        long bad = measure_row(b, n, &row);
+        if (b->rank == 0) {
+            bench_table_row(b, &row, bad == 0);
+            b->rows[b->nrows++] = row;
+        }
+        if (bad) {
+            failed = 1;
+            if (b->rank == 0)
+                complain_data(b, n, bad);
+        }
+    }
+    return failed;
+}
+
+static int write_reports(const struct bench *b)
+{
+    int failed = 0;
+
+    if (b->rank == 0 && b->opt.json)
+        failed |= bench_json_write(b, b->opt.json);
+    if (b->rank == 0 && b->opt.plot)
+        failed |= bench_plot_write(b, b->opt.plot);
+    return failed;
+}
+
+static int run(struct bench *b)
+{
+    int err = check_world(b);
+
+    if (err)
+        return err;
+    set_type(b);
+    err = alloc_buffers(b);
+    if (err)
+        return err;
+    if (b->opt.limits && bench_limits_open(b))
+        return 2;
+    if (b->rank == 0)
+        bench_table_head(b);
+    err = run_sizes(b);
+    bench_limits_close(b);
+    err |= write_reports(b);
+    return err;
+}
+
+int bench_main(int argc, char **argv, const struct bench_spec *spec)
+{
+    struct bench b = { .spec = spec, .argc = argc, .argv = argv };
+    int want = spec->flags & BENCH_THREADS ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, got = 0, err;
+
+    MPI_Init_thread(&argc, &argv, want, &got);
+    MPI_Comm_rank(MPI_COMM_WORLD, &b.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &b.nranks);
+    err = bench_opts_parse(&b.opt, spec, argc, argv, b.rank == 0);
+    if (!err && got < want)
+        err = complain(&b, "needs MPI_THREAD_MULTIPLE, which this MPI library does not give");
+    else if (!err)
+        err = run(&b);
+    else if (err == 1)
+        err = 0;
+    free(b.sbuf);
+    free(b.rbuf);
+    free(b.rows);
+    MPI_Finalize();
+    return err;
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Command line of the benchmarks: the options that users of the OSU micro-benchmarks type, and
+ * ours.  Every rank parses the same arguments and comes to the same answer; only rank 0 speaks. */
+#include "test/bench/bench.h"
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPT_LIMITS = 256, OPT_JSON, OPT_PLOT, OPT_REPEAT, OPT_FAULT };
+
+struct parse {
+    struct bench_opts *o;
+    const struct bench_spec *spec;
+    bool loud;
+};
+
+static const char short_opts[] = ":m:i:x:W:M:fcd:hvb:p:R:t:T:";
+static const struct option long_opts[] = {
+    { "message-size", required_argument, NULL, 'm' },
+    { "iterations", required_argument, NULL, 'i' },
+    { "warmup", required_argument, NULL, 'x' },
+    { "window-size", required_argument, NULL, 'W' },
+    { "mem-limit", required_argument, NULL, 'M' },
+    { "full", no_argument, NULL, 'f' },
+    { "validation", no_argument, NULL, 'c' },
+    { "accelerator", required_argument, NULL, 'd' },
+    { "help", no_argument, NULL, 'h' },
+    { "version", no_argument, NULL, 'v' },
+    { "buffer-num", required_argument, NULL, 'b' },
+    { "pairs", required_argument, NULL, 'p' },
+    { "print-rate", required_argument, NULL, 'R' },
+    { "num-test-calls", required_argument, NULL, 't' },
+    { "num_threads", required_argument, NULL, 't' },
+    { "type", required_argument, NULL, 'T' },
+    { "limits", no_argument, NULL, OPT_LIMITS },
+    { "json", required_argument, NULL, OPT_JSON },
+    { "plot", required_argument, NULL, OPT_PLOT },
+    { "repeat", required_argument, NULL, OPT_REPEAT },
+    { "fault", no_argument, NULL, OPT_FAULT },
+    { NULL, 0, NULL, 0 },
+};
+
+static int wrong(const struct parse *p, const char *opt, const char *found, const char *expected)
+{
+    if (p->loud)
+        fprintf(stderr, "%s: %s %s: expected %s; see %s -h\n", p->spec->name, opt, found, expected,
+                p->spec->name);
+    return 2;
+}
+
+/* A count with an optional K, M or G (powers of 1024); -1 if it is none. */
+static long long to_number(const char *s, char **end)
+{
+    long long n, unit = 1;
+
+    errno = 0;
+    n = strtoll(s, end, 10);
+    if (*end == s || n < 0 || errno)
+        return -1;
+    if (**end && strchr("kK", **end))
+        unit = 1024;
+    else if (**end && strchr("mM", **end))
+        unit = 1024 * 1024;
+    else if (**end && strchr("gG", **end))
+        unit = 1024 * 1024 * 1024;
+    if (unit > 1)
+        ++*end;
+    return n > LLONG_MAX / unit ? -1 : n * unit;
+}
+
+static int parse_int(const struct parse *p, const char *opt, const char *s, int least, int *out)
+{
+    char *end, expected[60];
+    long long n = to_number(s, &end);
+
+    snprintf(expected, sizeof expected, "a whole number from %d on", least);
+    if (n < least || n > INT_MAX || *end)
+        return wrong(p, opt, s, expected);
+    *out = (int)n;
+    return 0;
+}
+
+/* [MIN:]MAX, MIN: or MIN:MAX */
+static int parse_sizes(const struct parse *p, const char *s)
+{
+    static const char expected[] = "MAX, MIN: or MIN:MAX in bytes, MIN at most MAX";
+    const char *colon = strchr(s, ':');
+    char *end;
+    long long n;
+
+    if (colon) {
+        n = to_number(s, &end);
+        if (n < 0 || end != colon)
+            return wrong(p, "-m", s, expected);
+        p->o->min = (size_t)n;
+        if (!colon[1])
+            return p->o->min <= p->o->max ? 0 : wrong(p, "-m", s, expected);
+    }
+    n = to_number(colon ? colon + 1 : s, &end);
+    if (n < 0 || *end || (size_t)n < p->o->min)
+        return wrong(p, "-m", s, expected);
+    p->o->max = (size_t)n;
+    return 0;
+}
+
+static int parse_memory(const struct parse *p, const char *s)
+{
+    char *end;
+    long long n = to_number(s, &end);
+
+    if (n < 1 || *end)
+        return wrong(p, "-M", s, "bytes, or a number with K, M or G");
+    p->o->mem_limit = (size_t)n;
+    return 0;
+}
+
+/* -t counts threads (RECEIVERS or SENDERS:RECEIVERS) or calls of MPI_Test. */
+static int parse_t(const struct parse *p, const char *s)
+{
+    char *end;
+    long long n = to_number(s, &end), m;
+
+    if (p->spec->flags & BENCH_OVERLAP)
+        return parse_int(p, "-t", s, 0, &p->o->tests);
+    if (!(p->spec->flags & BENCH_THREADS))
+        return wrong(p, "-t", s,
+                     "a benchmark with threads or MPI_Test calls, which this one is not");
+    if (n >= 1 && n <= 256 && !*end) {
+        p->o->recv_threads = (int)n;
+        return 0;
+    }
+    m = *end == ':' ? to_number(end + 1, &end) : -1;
+    if (n < 1 || n > 256 || m < 1 || m > 256 || *end)
+        return wrong(p, "-t", s, "RECEIVERS or SENDERS:RECEIVERS, each from 1 to 256");
+    p->o->send_threads = (int)n;
+    p->o->recv_threads = (int)m;
+    return 0;
+}
+
+static int parse_type(const struct parse *p, const char *s)
+{
+    bool sums = p->spec->flags & BENCH_REDUCES;
+
+    if (strcmp(s, "mpi_int") && strcmp(s, "mpi_float") && (sums || strcmp(s, "mpi_char")))
+        return wrong(p, "-T", s, sums ? "mpi_int or mpi_float" : "mpi_char, mpi_int or mpi_float");
+    p->o->type = s;
+    return 0;
+}
+
+static int parse_plot(const struct parse *p, const char *s)
+{
+    const char *dot = strrchr(s, '.');
+
+    if (!dot || (strcmp(dot, ".svg") && strcmp(dot, ".png")))
+        return wrong(p, "--plot", s, "a file name that ends in .svg or .png");
+    if (p->spec->flags & BENCH_NOSIZE)
+        return wrong(p, "--plot", s, "a benchmark with message sizes, which this one is not");
+    p->o->plot = s;
+    return 0;
+}
+
+static int parse_accel(const struct parse *p, const char *s)
+{
+    if (!strcmp(s, "none"))
+        return 0;
+    if (p->loud)
+        fprintf(
+            stderr,
+            "%s: -d %s: this build measures host memory only; leave -d out, or use a build with "
+            "device support\n",
+            p->spec->name, s);
+    return 2;
+}
+
+static int parse_limits(const struct parse *p)
+{
+    if (p->spec->limit == LIMIT_NONE)
+        return wrong(p, "--limits", "",
+                     "a point-to-point benchmark; this one has no single physical limit");
+    p->o->limits = true;
+    return 0;
+}
+
+/* What stands after the options: buffer kinds, H, D or M for each side. */
+static int parse_kinds(const struct parse *p, int argc, char **argv)
+{
+    if (argc - optind > 2)
+        return wrong(p, "argument", argv[optind + 2], "at most two buffer kinds (H, D or M)");
+    for (int i = optind; i < argc; i++) {
+        if (!strcmp(argv[i], "D") || !strcmp(argv[i], "M"))
+            return wrong(p, "buffer kind", argv[i],
+                         "H; D and M need device support, which this build does not have");
+        if (strcmp(argv[i], "H"))
+            return wrong(p, "argument", argv[i], "a buffer kind: H, D or M");
+    }
+    return 0;
+}
+
+static void help(const struct bench_spec *s)
+{
+    unsigned f = s->flags;
+
+    printf("%s: %s\nUsage: mpirun -n N %s [options] [H|D|M [H|D|M]]\n\n", s->name, s->help,
+           s->name);
+    if (!(f & BENCH_NOSIZE))
+        printf("  -m, --message-size [MIN:]MAX  bytes, doubling from MIN to MAX; K, M, G (1:%zu)\n"
+               "  -M, --mem-limit SIZE          most memory for a rank's buffer (512M)\n"
+               "  -T, --type TYPE               mpi_char, mpi_int or mpi_float (%s)\n"
+               "      --plot FILE.svg|FILE.png  draws the result\n",
+               s->max, f & BENCH_REDUCES ? "mpi_int; sums need numbers" : "mpi_char");
+    printf("  -i, --iterations N            timed iterations of a size (%d, above %d bytes %d)\n"
+           "  -x, --warmup N                untimed iterations before them (%d, %d)\n",
+           s->iters, BENCH_LARGE, s->iters_large, s->skip, s->skip_large);
+    if (f & BENCH_WINDOW)
+        printf("  -W, --window-size N           messages in flight (64)\n"
+               "  -b, --buffer-num KIND         single or multiple buffers in a window (single)\n");
+    if (f & BENCH_PAIRS)
+        printf("  -p, --pairs N                 pairs of ranks (half the ranks)\n");
+    if (f & BENCH_RATE)
+        printf("  -R, --print-rate 0|1          prints the message rate (1)\n");
+    if (f & BENCH_THREADS)
+        printf("  -t, --num_threads [S:]R       sending and receiving threads (1:2)\n");
+    if (f & BENCH_OVERLAP)
+        printf("  -t, --num-test-calls N        calls of MPI_Test during the computation (0)\n");
+    printf(
+        "  -f, --full                    prints minimum, maximum and iterations as well\n"
+        "  -c, --validation              checks the data; wrong data gives Fail and exit status 1\n"
+        "  -d, --accelerator KIND        device buffers (not in this build)\n");
+    if (s->limit != LIMIT_NONE)
+        printf("      --limits                  what the machine can do, and the ratio\n");
+    printf("      --repeat N                prints the median of N repetitions (1)\n"
+           "      --json FILE               writes the result as JSON\n"
+           "  -v, --version    -h, --help\n");
+}
+
+static int parse_one(const struct parse *p, int c, char **argv)
+{
+    struct bench_opts *o = p->o;
+    char opt[3] = { '-', (char)optopt, 0 };
+    int rate = 1, err;
+
+    switch (c) {
+    case 'm': return parse_sizes(p, optarg);
+    case 'i': return parse_int(p, "-i", optarg, 1, &o->iters);
+    case 'x': return parse_int(p, "-x", optarg, 0, &o->skip);
+    case 'W': return parse_int(p, "-W", optarg, 1, &o->window);
+    case 'M': return parse_memory(p, optarg);
+    case 'f': o->full = true; return 0;
+    case 'c': o->check = true; return 0;
+    case 'd': return parse_accel(p, optarg);
+    case 'p': return parse_int(p, "-p", optarg, 1, &o->pairs);
+    case 't': return parse_t(p, optarg);
+    case 'T': return parse_type(p, optarg);
+    case 'b':
+        o->many_bufs = !strcmp(optarg, "multiple");
+        return o->many_bufs || !strcmp(optarg, "single")
+                   ? 0
+                   : wrong(p, "-b", optarg, "single or multiple");
+    case 'R':
+        err = parse_int(p, "-R", optarg, 0, &rate);
+        o->rate = rate;
+        return err;
+    case OPT_LIMITS: return parse_limits(p);
+    case OPT_JSON: o->json = optarg; return 0;
+    case OPT_PLOT: return parse_plot(p, optarg);
+    case OPT_REPEAT: return parse_int(p, "--repeat", optarg, 1, &o->repeat);
+    case OPT_FAULT: o->fault = true; return 0;
+    case 'h':
+        if (p->loud)
+            help(p->spec);
+        return 1;
+    case 'v':
+        if (p->loud)
+            printf("%s, Weft benchmark %s\n", p->spec->name, BENCH_VERSION);
+        return 1;
+    case ':':
+        return wrong(p, optopt < 256 && optopt ? opt : argv[optind - 1], "", "a value after it");
+    default:
+        return wrong(p, "option", optopt < 256 && optopt ? opt : argv[optind - 1],
+                     "an option that exists");
+    }
+}
+
+int bench_opts_parse(struct bench_opts *o, const struct bench_spec *spec, int argc, char **argv,
+                     bool loud)
+{
+    struct parse p = { o, spec, loud };
+    int c, err = 0;
+
+    *o = (struct bench_opts){ .min = 1,
+                              .max = spec->max,
+                              .mem_limit = 512u << 20,
+                              .iters = -1,
+                              .skip = -1,
+                              .window = 64,
+                              .repeat = 1,
+                              .send_threads = 1,
+                              .recv_threads = 2,
+                              .rate = true };
+    opterr = 0;
+    while (!err && (c = getopt_long(argc, argv, short_opts, long_opts, NULL)) != -1)
+        err = parse_one(&p, c, argv);
+    return err ? err : parse_kinds(&p, argc, argv);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The printed table, column for column as users' scripts expect it: the size left-aligned in 10
+ * characters, values right-aligned in the columns that follow.  Rank 0 only. */
+#include "test/bench/bench.h"
+#include <stdio.h>
+
+enum { SIZE_WIDTH = 10, WIDTH = 18 };
+
+static bool shown(const struct bench *b, int i)
+{
+    const struct bench_col *c = &b->spec->cols[i];
+
+    if (c->full && !b->opt.full)
+        return false;
+    return !((b->spec->flags & BENCH_RATE) && i == 1 && !b->opt.rate);
+}
+
+static void head_columns(const struct bench *b)
+{
+    bool first = b->spec->flags & BENCH_NOSIZE;
+
+    printf("%-*s", first ? 2 : SIZE_WIDTH, first ? "# " : "# Size");
+    for (int i = 0; i < BENCH_COLS && b->spec->cols[i].head; i++) {
+        if (shown(b, i))
+            printf("%*s", first ? 1 : b->spec->cols[i].width, b->spec->cols[i].head);
+        first = false;
+    }
+    if (b->limit_map) {
+        printf("%*s", WIDTH, b->spec->limit == LIMIT_LATENCY ? "Limit(us)" : "Limit (MB/s)");
+        printf("%*s", 10, "Ratio");
+    }
+    if (b->opt.check)
+        printf("%*s", WIDTH, "Validation");
+    printf("\n");
+}
+
+void bench_table_head(const struct bench *b)
+{
+    unsigned f = b->spec->flags;
+
+    printf("\n# OSU MPI %s v7.0-weft%s\n", b->spec->title, BENCH_VERSION);
+    printf("# Weft benchmark %s, own code in the output format of the OSU micro-benchmarks\n",
+           BENCH_VERSION);
+    if (f & BENCH_RATE)
+        printf("# [ pairs: %d ] [ window size: %d ]\n", b->pairs, b->opt.window);
+    if (f & BENCH_THREADS)
+        printf("# Number of Sender threads: %d\n# Number of Receiver threads: %d\n",
+               b->opt.send_threads, b->opt.recv_threads);
+    if (b->spec->note)
+        printf("%s\n", b->spec->note);
+    if (!(f & BENCH_NOSIZE))
+        printf("# Datatype: %s.\n", b->type_name);
+    head_columns(b);
+    fflush(stdout);
+}
+
+void bench_table_row(const struct bench *b, const struct bench_row *row, bool passed)
+{
+    if (!(b->spec->flags & BENCH_NOSIZE))
+        printf("%-*zu", SIZE_WIDTH, row->nbytes);
+    for (int i = 0; i < BENCH_COLS && b->spec->cols[i].head; i++) {
+        const struct bench_col *c = &b->spec->cols[i];
+        if (shown(b, i))
+            printf("%*.*f", c->width, c->decimals, row->v[i]);
+    }
+    if (b->limit_map)
+        printf("%*.*f%*.2f", WIDTH, b->spec->limit == LIMIT_LATENCY ? 3 : 2, row->limit, 10,
+               row->limit > 0 ? row->v[0] / row->limit : 0);
+    if (b->opt.check)
+        printf("%*s", WIDTH, passed ? "Pass" : "Fail");
+    printf("\n");
+    fflush(stdout);
+}
