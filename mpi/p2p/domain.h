@@ -16,28 +16,39 @@
 
 #define WM_BTL_MAX 8
 
-/* A process as the engine sees it: one per (domain, process), made when first addressed or heard from. */
+struct wm_preq;
+
+/* A process as the engine sees it: one per (domain, process), made when first addressed or heard from.  The first line is
+ * what a small send reads. */
 struct wm_peer {
-    struct rt_proc proc;
-    struct btl_peer *eager;       /* best transport for small host messages */
-    struct rt_list pending;       /* control messages that met -RT_EAGAIN, in order; nothing may overtake them */
-    struct wm_peer *next;         /* hash chain of the domain */
+    struct btl_peer *eager;       /* transport for messages and control */
+    int (*send)(struct btl_peer *p, const struct btl_hdr *h, const void *buf, size_t len);    /* eager->btl->ops->send */
+    int (*poll)(struct btl_peer *p);                /* one-source progress; NULL when the transport has none */
+    uint32_t eager_max;           /* bytes */
+    bool blocked;                 /* `pending` is not empty, or the peer is lost: take the slow path */
+    bool no_get, get_ok;          /* a get from this peer was refused: put only; one has worked */
     int err;                      /* 0, or -RT_EPEER once lost: every operation fails at once */
-    struct rt_list rndv;          /* rendezvous transfers with this peer, completed with an error when it is lost */
+    struct rt_proc proc;
+    struct rt_list pending;       /* what met -RT_EAGAIN (struct wm_pend), in order; nothing may overtake it */
+    struct rt_list retry;         /* link in the domain's list while `pending` is not empty */
+    struct rt_list rndv;          /* rendezvous transfers with this peer (struct wm_preq.link) */
+    struct wm_peer *next;         /* hash chain of the domain */
 };
 
 #define WM_PEER_BUCKETS 256
 
 struct wm_domain {
     struct rt_lock lock;
+    struct wm_preq *hot;          /* the blocking receive in progress; counts as the receive posted last */
     struct wm_match match;
     struct btl *btl[WM_BTL_MAX];
     int nbtl;
     struct rt_list tasks;         /* active collective tasks (struct coll_task.link) */
-    struct rt_list retry;         /* peers with pending control messages */
+    struct rt_list retry;         /* peers with pending messages */
     struct wm_peer *peers[WM_PEER_BUCKETS];
-    uint32_t waiters;             /* threads inside wm_domain_wait */
-    uint64_t completions;         /* requests finished so far: tells a waiter whether progress was made */
+    struct wm_preq *free_reqs;    /* spare point-to-point requests: kept out of the slab, so that none is cleared twice */
+    struct wm_stored *free_stored;/* spare nodes for short unexpected messages */
+    struct rt_list bsends;        /* attached buffer: see buffered.c */
 };
 
 /* Opens the transports of cfg.btl.  -RT_EUNREACH when none opens. */

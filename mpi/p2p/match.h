@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "runtime/base/atomic.h"
 #include "runtime/base/list.h"
 
 #define WM_MATCH_ANY (-1)         /* wildcard for src and tag inside keys; real tags and ranks are >= 0 */

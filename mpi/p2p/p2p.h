@@ -36,7 +36,17 @@ static inline struct rt_req *wm_req_get(MPI_Request h) { return rt_slab_get(&wm_
 /* Allocates a request of `nbytes` <= WM_REQ_MAX from the request slab, for other kinds (generalised, collective tasks). */
 #define WM_REQ_MAX 448
 void *wm_req_alloc(const struct rt_req_ops *ops);
-/* The always complete request that small sends return (MPI_Isend of an eager message): never released. */
-extern struct rt_req *wm_req_complete;
+/* Always complete requests, never released: of a small send (MPI_Isend of an eager message), and of a receive from
+ * MPI_PROC_NULL. */
+extern struct rt_req *wm_req_complete, *wm_req_proc_null;
+int  wm_req_init(void);
+void wm_req_fini(void);
+
+/* For bodies: waits for r, fills the status, gives r back; returns MPI_SUCCESS or what wm_err() returned. */
+int wm_req_wait(struct wm_domain *d, struct rt_req *r, MPI_Status *status);
+/* The MPI error of a completed request, with its text. */
+int wm_req_error(const struct rt_req *r);
+/* Buffered send: completes at once, or -RT_ENOSPC when the attached buffer has no room. */
+int wm_p2p_bsend(const struct wm_msg *m, struct wm_type *type);
 
 #endif

@@ -21,6 +21,7 @@ struct rt_req_ops {               /* what differs between kinds of request; NULL
     int  (*start)(struct rt_req *r);                /* persistent: begin again */
     int  (*cancel)(struct rt_req *r);
     void (*release)(struct rt_req *r);              /* last use is over: give the memory back */
+    void *(*owner)(const struct rt_req *r);         /* communicator whose error handler applies */
 };
 
 struct rt_req {

@@ -2,3 +2,4 @@
 # Unit tests: one program a source file, linked with the archives and so able to see inside.  Each area has a fragment.
 unit_ldadd = libweft_core.la libweft_rt.la
 include test/unit/base.mk
+include test/unit/p2p.mk

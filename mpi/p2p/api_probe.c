@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Bodies of probe and matched probe (MPI-5.0 section 3.8). */
+#include "mpi/api/bodies.h"
+#include "mpi/core/status.h"
+#include "mpi/datatype/type.h"
+#include "mpi/p2p/engine.h"
+
+static struct rt_slab message_slab = RT_SLAB(WM_MESSAGE, "message", struct wm_message);
+
+static struct wm_key wanted(const struct wm_comm *c, int source, int tag)
+{
+    return (struct wm_key){ .ctx = c->ctx, .src = source, .tag = tag == MPI_ANY_TAG ? WM_MATCH_ANY : tag };
+}
+
+static struct wm_stored *find(struct wm_comm *c, int source, int tag)
+{
+    struct wm_key k = wanted(c, source, tag);
+    struct wm_unex *u = wm_match_find(&c->dom->match, &k);
+    return u ? rt_container(u, struct wm_stored, unex) : NULL;
+}
+
+static void describe(const struct wm_stored *s, MPI_Status *status)
+{
+    wm_status_set(status, s->unex.key.src, s->unex.key.tag, wm_stored_len(s), false);
+}
+
+/* Connects to a named source, so that a process that never spoke is polled too. */
+static int prepare(struct wm_comm *c, int source)
+{
+    struct wm_peer *p;
+    if (source < 0)
+        return MPI_SUCCESS;
+    int err = wm_comm_peer(c, source, &p);
+    if (err >= 0)
+        err = p->err;
+    return err < 0 ? wm_err_rt(err, "could not look for a message from rank %d", source) : MPI_SUCCESS;
+}
+
+static struct wm_stored *look(struct wm_comm *c, int source, int tag)
+{
+    struct wm_stored *s = find(c, source, tag);
+    if (s)
+        return s;
+    wm_progress(c->dom);
+    return find(c, source, tag);
+}
+
+static struct wm_stored *wait_for(struct wm_comm *c, int source, int tag)
+{
+    struct rt_idle idle = { 0 };
+    struct wm_stored *s;
+    while (!(s = find(c, source, tag))) {
+        if (wm_progress(c->dom))
+            idle = (struct rt_idle){ 0 };
+        else
+            wm_domain_idle(c->dom, &idle);
+    }
+    return s;
+}
+
+int wm_api_iprobe(int source, int tag, struct wm_comm *comm, int *flag, MPI_Status *status)
+{
+    if (source == MPI_PROC_NULL) {
+        *flag = 1;
+        wm_status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0, false);
+        return MPI_SUCCESS;
+    }
+    rt_lock(&comm->dom->lock);
+    int err = prepare(comm, source);
+    struct wm_stored *s = err ? NULL : look(comm, source, tag);
+    *flag = s != NULL;
+    if (s)
+        describe(s, status);
+    rt_unlock(&comm->dom->lock);
+    return err;
+}
+
+int wm_api_probe(int source, int tag, struct wm_comm *comm, MPI_Status *status)
+{
+    if (source == MPI_PROC_NULL) {
+        wm_status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0, false);
+        return MPI_SUCCESS;
+    }
+    rt_lock(&comm->dom->lock);
+    int err = prepare(comm, source);
+    if (!err)
+        describe(wait_for(comm, source, tag), status);
+    rt_unlock(&comm->dom->lock);
+    return err;
+}
+
+/* Takes the stored message out of matching and gives it a handle. */
+static int claim(struct wm_comm *c, struct wm_stored *s, MPI_Message *message, MPI_Status *status)
+{
+    struct wm_message *m = rt_slab_alloc(&message_slab);
+    if (!m)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for a message handle");
+    wm_match_remove(&c->dom->match, &s->unex);
+    m->stored = s;
+    m->comm = c;
+    wm_comm_ref(c);
+    describe(s, status);
+    *message = (MPI_Message)(uintptr_t)m->obj.handle;
+    return MPI_SUCCESS;
+}
+
+int wm_api_improbe(int source, int tag, struct wm_comm *comm, int *flag, MPI_Message *message, MPI_Status *status)
+{
+    if (source == MPI_PROC_NULL) {
+        *flag = 1;
+        *message = MPI_MESSAGE_NO_PROC;
+        wm_status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0, false);
+        return MPI_SUCCESS;
+    }
+    rt_lock(&comm->dom->lock);
+    int err = prepare(comm, source);
+    struct wm_stored *s = err ? NULL : look(comm, source, tag);
+    if (s)
+        err = claim(comm, s, message, status);
+    *flag = s && !err;
+    rt_unlock(&comm->dom->lock);
+    return err;
+}
+
+int wm_api_mprobe(int source, int tag, struct wm_comm *comm, MPI_Message *message, MPI_Status *status)
+{
+    if (source == MPI_PROC_NULL) {
+        *message = MPI_MESSAGE_NO_PROC;
+        wm_status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0, false);
+        return MPI_SUCCESS;
+    }
+    rt_lock(&comm->dom->lock);
+    int err = prepare(comm, source);
+    if (!err)
+        err = claim(comm, wait_for(comm, source, tag), message, status);
+    rt_unlock(&comm->dom->lock);
+    return err;
+}
+
+static int start(void *buf, MPI_Count count, struct wm_type *t, struct wm_message *m, struct rt_req **out)
+{
+    struct wm_domain *d = m->comm->dom;
+    int64_t nbytes = wm_nbytes(count, &t->layout);
+    if (nbytes < 0)
+        return wm_err(MPI_ERR_COUNT, "count %lld times the type's size overflows 63 bits", (long long)count);
+    struct wm_preq *q = wm_preq_new(d, WM_PREQ_RECV);
+    if (!q)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for a receive request");
+    struct wm_stored *s = m->stored;
+    q->coll = false;
+    q->comm = m->comm;            /* the message's reference moves to the request */
+    q->peer_rank = s->unex.key.src;
+    q->tag = s->unex.key.tag;
+    q->buf = buf;
+    q->count = count;
+    q->layout = &t->layout;
+    q->nbytes = nbytes;
+    if (!t->predefined) {
+        q->type = t;
+        wm_type_ref(t);
+    }
+    rt_slab_free(&message_slab, m);
+    wm_deliver(q, s->from, s->kind, &s->unex.key, s->data, s->len);
+    wm_stored_free(d, s);
+    *out = &q->r;
+    return MPI_SUCCESS;
+}
+
+static int take(void *buf, MPI_Count count, struct wm_type *t, MPI_Message *message, struct rt_req **out)
+{
+    if (*message == MPI_MESSAGE_NO_PROC) {
+        *out = wm_req_proc_null;
+        *message = MPI_MESSAGE_NULL;
+        return MPI_SUCCESS;
+    }
+    struct wm_message *m = rt_slab_get(&message_slab, (uintptr_t)*message);
+    if (!m)
+        return wm_err(MPI_ERR_REQUEST, "message 0x%lx is not a live message of MPI_Mprobe or MPI_Improbe; it was received "
+                      "before or never matched", (unsigned long)(uintptr_t)*message);
+    wm_err_attach(m->comm);
+    int err = start(buf, count, t, m, out);
+    if (!err)
+        *message = MPI_MESSAGE_NULL;
+    return err;
+}
+
+int wm_api_imrecv(void *buf, MPI_Count count, struct wm_type *datatype, MPI_Message *message, MPI_Request *request)
+{
+    struct wm_domain *d = wm_comm_world->dom;
+    struct rt_req *r;
+    rt_lock(&d->lock);
+    int err = take(buf, count, datatype, message, &r);
+    if (!err)
+        *request = wm_req_handle(r);
+    rt_unlock(&d->lock);
+    return err;
+}
+
+int wm_api_mrecv(void *buf, MPI_Count count, struct wm_type *datatype, MPI_Message *message, MPI_Status *status)
+{
+    struct wm_domain *d = wm_comm_world->dom;
+    struct rt_req *r;
+    rt_lock(&d->lock);
+    int err = take(buf, count, datatype, message, &r);
+    if (!err)
+        err = wm_req_wait(d, r, status);
+    rt_unlock(&d->lock);
+    return err;
+}

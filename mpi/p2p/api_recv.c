@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Bodies of the receiving calls and of send-receive (MPI-5.0 sections 3.2.4, 3.7.2, 3.11). */
+#include <stdlib.h>
+#include "mpi/api/bodies.h"
+#include "mpi/core/status.h"
+#include "mpi/datatype/type.h"
+#include "mpi/p2p/engine.h"
+
+/* Looks at the source's line between two looks at everything else: about a microsecond of polling with a core for each
+ * rank; oversubscribed, the core is wanted elsewhere. */
+#define POLLS          64
+#define POLLS_CROWDED  2
+
+static int recv_failed(int err, const struct wm_msg *m)
+{
+    if (err == -RT_EINVAL)
+        return wm_err(MPI_ERR_COUNT, "count %lld times the type's size overflows 63 bits", (long long)m->count);
+    return wm_err_rt(err, "could not receive from rank %d", m->peer);
+}
+
+static int start(const struct wm_msg *m, struct wm_type *t, struct rt_req **out)
+{
+    int err = wm_p2p_irecv(m, out);
+    if (err < 0)
+        return recv_failed(err, m);
+    if (!((*out)->flags & RT_REQ_STATIC) && !t->predefined && !rt_req_done(*out)) {
+        ((struct wm_preq *)*out)->type = t;
+        wm_type_ref(t);
+    }
+    return MPI_SUCCESS;
+}
+
+static int recv_general(const struct wm_msg *m, struct wm_type *t, MPI_Status *status)
+{
+    struct wm_domain *d = m->comm->dom;
+    struct rt_req *r;
+    rt_lock(&d->lock);
+    int err = start(m, t, &r);
+    if (!err)
+        err = wm_req_wait(d, r, status);
+    rt_unlock(&d->lock);
+    return err;
+}
+
+static void hot_wait(struct wm_domain *d, const struct wm_preq *q, struct wm_peer *p)
+{
+    struct rt_idle idle = { 0 };
+    int polls = rt_idle_oversubscribed() ? POLLS_CROWDED : POLLS;
+    for (;;) {
+        if (rt_likely(p && p->poll))
+            for (int i = 0; i < polls; i++) {
+                p->poll(p->eager);
+                if (rt_likely(q->r.done))
+                    return;
+                rt_relax();
+            }
+        int n = wm_progress(d);
+        if (q->r.done)
+            return;
+        if (n)
+            idle = (struct rt_idle){ 0 };
+        else
+            wm_domain_idle(d, &idle);
+    }
+}
+
+static __attribute__((noinline, cold)) int hot_error(const struct wm_preq *q)
+{
+    return wm_req_error(&q->r);
+}
+
+/* One thread: the request lives in this frame and is matched before the tables are looked at. */
+int wm_api_recv(void *buf, MPI_Count count, struct wm_type *datatype, int source, int tag, struct wm_comm *comm, MPI_Status *status)
+{
+    struct wm_domain *d = comm->dom;
+    struct wm_peer *p = NULL;
+    if (rt_likely(source >= 0))
+        p = comm->peers[source];
+    if (rt_unlikely(rt_threaded || (!p && source != MPI_ANY_SOURCE) || (p && p->err) ||
+                    (((uint64_t)count | (uint64_t)datatype->layout.size) >> 31) != 0)) {
+        struct wm_msg m = { .buf = buf, .count = count, .layout = &datatype->layout, .comm = comm, .peer = source, .tag = tag };
+        return recv_general(&m, datatype, status);
+    }
+    struct wm_preq q;
+    q.r.done = 0;
+    q.r.flags = 0;
+    q.r.notify = NULL;
+    q.kind = WM_PREQ_RECV;
+    q.on_stack = true;
+    q.coll = false;
+    q.dom = d;
+    q.comm = comm;
+    q.peer_rank = source;
+    q.tag = tag;
+    q.buf = buf;
+    q.count = count;
+    q.layout = &datatype->layout;
+    q.nbytes = count * datatype->layout.size;
+    q.posted.key = (struct wm_key){ .ctx = comm->ctx, .src = source, .tag = tag == MPI_ANY_TAG ? WM_MATCH_ANY : tag };
+    struct wm_unex *u = d->match.nunex ? wm_match_find(&d->match, &q.posted.key) : NULL;
+    if (u) {
+        struct wm_stored *s = rt_container(u, struct wm_stored, unex);
+        wm_match_remove(&d->match, u);
+        wm_deliver(&q, s->from, s->kind, &u->key, s->data, s->len);
+        wm_stored_free(d, s);
+    } else {
+        d->hot = &q;
+    }
+    if (!q.r.done)
+        hot_wait(d, &q, p);
+    if (status != MPI_STATUS_IGNORE)
+        wm_status_set(status, q.r.status.src, q.r.status.tag, q.r.status.len, false);
+    return rt_likely(!q.r.err) ? MPI_SUCCESS : hot_error(&q);
+}
+
+int wm_api_irecv(void *buf, MPI_Count count, struct wm_type *datatype, int source, int tag, struct wm_comm *comm,
+                 MPI_Request *request)
+{
+    struct wm_msg m = { .buf = buf, .count = count, .layout = &datatype->layout, .comm = comm, .peer = source, .tag = tag };
+    struct rt_req *r;
+    rt_lock(&comm->dom->lock);
+    int err = start(&m, datatype, &r);
+    if (rt_likely(!err))
+        *request = wm_req_handle(r);
+    rt_unlock(&comm->dom->lock);
+    return err;
+}
+
+/* Receive first, so that the message finds it posted. */
+static int exchange(const struct wm_msg *out, struct wm_type *stype, const struct wm_msg *in, struct wm_type *rtype, MPI_Status *status)
+{
+    struct wm_domain *d = in->comm->dom;
+    struct rt_req *rr, *sr;
+    rt_lock(&d->lock);
+    int err = start(in, rtype, &rr);
+    if (!err) {
+        int serr = wm_p2p_isend(out, WM_STANDARD, &sr);
+        if (serr < 0) {
+            if (rr->ops->cancel)
+                rr->ops->cancel(rr);
+            if (rt_req_done(rr))
+                wm_req_release(rr);
+            err = wm_err_rt(serr, "could not send to rank %d", out->peer);
+        } else {
+            (void)stype;          /* alive until the wait below returns: the caller holds it */
+            err = wm_req_wait(d, sr, MPI_STATUS_IGNORE);
+            int rerr = wm_req_wait(d, rr, status);
+            err = err ? err : rerr;
+        }
+    }
+    rt_unlock(&d->lock);
+    return err;
+}
+
+int wm_api_sendrecv(const void *sendbuf, MPI_Count sendcount, struct wm_type *sendtype, int dest, int sendtag, void *recvbuf,
+                    MPI_Count recvcount, struct wm_type *recvtype, int source, int recvtag, struct wm_comm *comm,
+                    MPI_Status *status)
+{
+    struct wm_msg out = { .buf = sendbuf, .count = sendcount, .layout = &sendtype->layout, .comm = comm, .peer = dest, .tag = sendtag };
+    struct wm_msg in = { .buf = recvbuf, .count = recvcount, .layout = &recvtype->layout, .comm = comm, .peer = source, .tag = recvtag };
+    return exchange(&out, sendtype, &in, recvtype, status);
+}
+
+static const struct rt_layout byte_layout = { .size = 1, .extent = 1, .true_extent = 1, .contig = true };
+
+int wm_api_sendrecv_replace(void *buf, MPI_Count count, struct wm_type *datatype, int dest, int sendtag, int source, int recvtag,
+                            struct wm_comm *comm, MPI_Status *status)
+{
+    int64_t nbytes = wm_nbytes(count, &datatype->layout);
+    if (nbytes < 0)
+        return wm_err(MPI_ERR_COUNT, "count %lld times the type's size overflows 63 bits", (long long)count);
+    char *copy = malloc((size_t)nbytes + 1);
+    if (!copy)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for a copy of the %lld bytes sent", (long long)nbytes);
+    rt_layout_pack(&datatype->layout, count, buf, 0, copy, nbytes);
+    struct wm_msg out = { .buf = copy, .count = nbytes, .layout = &byte_layout, .comm = comm, .peer = dest, .tag = sendtag };
+    struct wm_msg in = { .buf = buf, .count = count, .layout = &datatype->layout, .comm = comm, .peer = source, .tag = recvtag };
+    int err = exchange(&out, datatype, &in, datatype, status);
+    free(copy);
+    return err;
+}

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Bodies of the completion calls (MPI-5.0 sections 3.7.3 to 3.7.6): one, any, all, some; wait and test; cancel and free.
+ *
+ * A request is one of: null, inactive persistent (both complete at once with an empty status), pending, complete. */
+#include "mpi/api/bodies.h"
+#include "mpi/core/status.h"
+#include "mpi/p2p/engine.h"
+
+int wm_req_error(const struct rt_req *r)
+{
+    if (!r->err)
+        return MPI_SUCCESS;
+    if (r->ops && r->ops->owner)
+        wm_err_attach(r->ops->owner(r));
+    if (r->err == -RT_ETRUNC)
+        return wm_err(MPI_ERR_TRUNCATE, "the message from rank %d with tag %d is longer than the receive buffer, of which "
+                      "%lld bytes were filled; receive with a larger count", r->status.src, r->status.tag,
+                      (long long)r->status.len);
+    return wm_err_rt(r->err, "the operation could not be completed");
+}
+
+static void fill_status(MPI_Status *s, const struct rt_req *r)
+{
+    wm_status_set(s, r->status.src, r->status.tag, r->status.len, r->status.cancelled);
+}
+
+int wm_req_wait(struct wm_domain *d, struct rt_req *r, MPI_Status *status)
+{
+    if (!rt_req_done(r))
+        wm_domain_wait(d, &r->done);
+    fill_status(status, r);
+    int err = wm_req_error(r);
+    wm_req_release(r);
+    return err;
+}
+
+/* ---- one request of a user's array ---- */
+
+enum state { NOTHING, PENDING, COMPLETE, WRONG };
+
+static inline enum state look(MPI_Request h, struct rt_req **out)
+{
+    if (h == MPI_REQUEST_NULL)
+        return NOTHING;
+    struct rt_req *r = wm_req_get(h);
+    *out = r;
+    if (rt_unlikely(!r))
+        return WRONG;
+    if (rt_unlikely((r->flags & (RT_REQ_PERSISTENT | RT_REQ_ACTIVE)) == RT_REQ_PERSISTENT))
+        return NOTHING;
+    return rt_req_done(r) ? COMPLETE : PENDING;
+}
+
+static int wrong(int i, MPI_Request h)
+{
+    return wm_err(MPI_ERR_REQUEST, "request %d of the array, 0x%lx, is not a live request; it was freed, completed before, or "
+                  "never started", i, (unsigned long)(uintptr_t)h);
+}
+
+/* Takes a complete request: status, handle, memory. */
+static int take(MPI_Request *h, struct rt_req *r, MPI_Status *s)
+{
+    if (r->flags & RT_REQ_PERSISTENT) {
+        fill_status(s, r);
+        r->flags &= ~RT_REQ_ACTIVE;
+        return wm_req_error(r);
+    }
+    fill_status(s, r);
+    int err = rt_likely(!r->err) ? MPI_SUCCESS : wm_req_error(r);
+    wm_req_release(r);
+    *h = MPI_REQUEST_NULL;
+    return err;
+}
+
+static struct wm_domain *domain(void)
+{
+    return wm_comm_world->dom;
+}
+
+static MPI_Status *status_at(MPI_Status *s, int i)
+{
+    return s == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : s + i;
+}
+
+static int check_array(int n, const MPI_Request *h)
+{
+    struct rt_req *r;
+    for (int i = 0; i < n; i++)
+        if (look(h[i], &r) == WRONG)
+            return wrong(i, h[i]);
+    return MPI_SUCCESS;
+}
+
+/* ---- one ---- */
+
+int wm_api_wait(MPI_Request *request, MPI_Status *status)
+{
+    struct rt_req *r;
+    enum state st = look(*request, &r);
+    if (st == NOTHING) {
+        wm_status_set_empty(status);
+        return MPI_SUCCESS;
+    }
+    if (st == WRONG)
+        return wrong(0, *request);
+    struct wm_domain *d = domain();
+    rt_lock(&d->lock);
+    if (st == PENDING)
+        wm_domain_wait(d, &r->done);
+    int err = take(request, r, status);
+    rt_unlock(&d->lock);
+    return err;
+}
+
+int wm_api_test(MPI_Request *request, int *flag, MPI_Status *status)
+{
+    struct rt_req *r;
+    struct wm_domain *d = domain();
+    int err = MPI_SUCCESS;
+    rt_lock(&d->lock);
+    enum state st = look(*request, &r);
+    if (st == PENDING) {
+        wm_progress(d);
+        st = look(*request, &r);
+    }
+    *flag = st != PENDING;
+    if (st == NOTHING)
+        wm_status_set_empty(status);
+    else if (st == WRONG)
+        err = wrong(0, *request);
+    else if (st == COMPLETE)
+        err = take(request, r, status);
+    rt_unlock(&d->lock);
+    return err;
+}
+
+/* ---- all ---- */
+
+/* Takes all of them, which are complete; MPI_ERR_IN_STATUS when one failed, with each status telling its own error. */
+static int take_all(int n, MPI_Request *h, MPI_Status *statuses)
+{
+    bool failed = false;
+    for (int i = 0; i < n; i++) {
+        struct rt_req *r;
+        MPI_Status *s = status_at(statuses, i);
+        if (look(h[i], &r) == NOTHING) {
+            wm_status_set_empty(s);
+            continue;
+        }
+        int err = take(&h[i], r, s);
+        failed = failed || err;
+        if (s != MPI_STATUS_IGNORE)
+            s->MPI_ERROR = err;
+    }
+    if (!failed)
+        return MPI_SUCCESS;
+    char first[512];
+    snprintf(first, sizeof first, "%s", wm_err_detail());
+    return wm_err(MPI_ERR_IN_STATUS, "%s; MPI_ERROR of each status tells which requests failed", first);
+}
+
+int wm_api_waitall(int count, MPI_Request requests[], MPI_Status statuses[])
+{
+    int err = check_array(count, requests);
+    if (err)
+        return err;
+    struct wm_domain *d = domain();
+    struct rt_req *r;
+    rt_lock(&d->lock);
+    for (int i = 0; i < count; i++)
+        if (look(requests[i], &r) == PENDING)
+            wm_domain_wait(d, &r->done);
+    err = take_all(count, requests, statuses);
+    rt_unlock(&d->lock);
+    return err;
+}
+
+static bool all_done(int n, const MPI_Request *h)
+{
+    struct rt_req *r;
+    for (int i = 0; i < n; i++)
+        if (look(h[i], &r) == PENDING)
+            return false;
+    return true;
+}
+
+int wm_api_testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
+{
+    int err = check_array(count, requests);
+    if (err)
+        return err;
+    struct wm_domain *d = domain();
+    rt_lock(&d->lock);
+    if (!all_done(count, requests))
+        wm_progress(d);
+    *flag = all_done(count, requests);
+    if (*flag)
+        err = take_all(count, requests, statuses);
+    rt_unlock(&d->lock);
+    return err;
+}
+
+/* ---- any ---- */
+
+/* First complete request, or -1; *active counts those that are not null or inactive. */
+static int find_done(int n, const MPI_Request *h, int *active)
+{
+    *active = 0;
+    for (int i = 0; i < n; i++) {
+        struct rt_req *r;
+        enum state st = look(h[i], &r);
+        if (st == COMPLETE)
+            return (*active)++, i;
+        *active += st == PENDING;
+    }
+    return -1;
+}
+
+int wm_api_waitany(int count, MPI_Request requests[], int *index, MPI_Status *status)
+{
+    int err = check_array(count, requests), active, i;
+    if (err)
+        return err;
+    struct wm_domain *d = domain();
+    struct rt_idle idle = { 0 };
+    rt_lock(&d->lock);
+    while ((i = find_done(count, requests, &active)) < 0 && active) {
+        if (wm_progress(d))
+            idle = (struct rt_idle){ 0 };
+        else
+            wm_domain_idle(d, &idle);
+    }
+    if (i < 0) {
+        *index = MPI_UNDEFINED;
+        wm_status_set_empty(status);
+    } else {
+        *index = i;
+        err = take(&requests[i], wm_req_get(requests[i]), status);
+    }
+    rt_unlock(&d->lock);
+    return err;
+}
+
+int wm_api_testany(int count, MPI_Request requests[], int *index, int *flag, MPI_Status *status)
+{
+    int err = check_array(count, requests), active;
+    if (err)
+        return err;
+    struct wm_domain *d = domain();
+    rt_lock(&d->lock);
+    int i = find_done(count, requests, &active);
+    if (i < 0 && active) {
+        wm_progress(d);
+        i = find_done(count, requests, &active);
+    }
+    *index = MPI_UNDEFINED;
+    *flag = i >= 0 || !active;
+    if (i >= 0) {
+        *index = i;
+        err = take(&requests[i], wm_req_get(requests[i]), status);
+    } else if (!active) {
+        wm_status_set_empty(status);
+    }
+    rt_unlock(&d->lock);
+    return err;
+}
+
+/* ---- some ---- */
+
+static int take_some(int n, MPI_Request *h, int *outcount, int *indices, MPI_Status *statuses)
+{
+    int k = 0;
+    bool failed = false;
+    for (int i = 0; i < n; i++) {
+        struct rt_req *r;
+        if (look(h[i], &r) != COMPLETE)
+            continue;
+        MPI_Status *s = status_at(statuses, k);
+        int err = take(&h[i], r, s);
+        failed = failed || err;
+        if (s != MPI_STATUS_IGNORE)
+            s->MPI_ERROR = err;
+        indices[k++] = i;
+    }
+    *outcount = k;
+    return failed ? wm_err(MPI_ERR_IN_STATUS, "MPI_ERROR of each status tells which requests failed") : MPI_SUCCESS;
+}
+
+int wm_api_waitsome(int incount, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[])
+{
+    int err = check_array(incount, requests), active;
+    if (err)
+        return err;
+    struct wm_domain *d = domain();
+    struct rt_idle idle = { 0 };
+    rt_lock(&d->lock);
+    while (find_done(incount, requests, &active) < 0 && active) {
+        if (wm_progress(d))
+            idle = (struct rt_idle){ 0 };
+        else
+            wm_domain_idle(d, &idle);
+    }
+    if (active)
+        err = take_some(incount, requests, outcount, indices, statuses);
+    else
+        *outcount = MPI_UNDEFINED;
+    rt_unlock(&d->lock);
+    return err;
+}
+
+int wm_api_testsome(int incount, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[])
+{
+    int err = check_array(incount, requests), active;
+    if (err)
+        return err;
+    struct wm_domain *d = domain();
+    rt_lock(&d->lock);
+    int i = find_done(incount, requests, &active);
+    if (i < 0 && active)
+        wm_progress(d);
+    if (active)
+        err = take_some(incount, requests, outcount, indices, statuses);
+    else
+        *outcount = MPI_UNDEFINED;
+    rt_unlock(&d->lock);
+    return err;
+}
+
+/* ---- without taking, cancelling, freeing ---- */
+
+int wm_api_request_get_status(MPI_Request request, int *flag, MPI_Status *status)
+{
+    struct rt_req *r;
+    struct wm_domain *d = domain();
+    int err = MPI_SUCCESS;
+    rt_lock(&d->lock);
+    enum state st = look(request, &r);
+    if (st == PENDING) {
+        wm_progress(d);
+        st = look(request, &r);
+    }
+    *flag = st != PENDING;
+    if (st == NOTHING)
+        wm_status_set_empty(status);
+    else if (st == COMPLETE)
+        fill_status(status, r);
+    else if (st == WRONG)
+        err = wrong(0, request);
+    rt_unlock(&d->lock);
+    return err;
+}
+
+int wm_api_cancel(MPI_Request *request)
+{
+    struct rt_req *r = wm_req_get(*request);
+    if (!r)
+        return wrong(0, *request);
+    if ((r->flags & (RT_REQ_PERSISTENT | RT_REQ_ACTIVE)) == RT_REQ_PERSISTENT)
+        return wm_err(MPI_ERR_REQUEST, "the persistent request is not active; cancel applies to a started operation");
+    if (!r->ops->cancel && !(r->flags & RT_REQ_STATIC))
+        return wm_err(MPI_ERR_REQUEST, "a %s cannot be cancelled", r->ops->name);
+    struct wm_domain *d = domain();
+    int err = 0;
+    rt_lock(&d->lock);
+    if (!rt_req_done(r))
+        err = r->ops->cancel(r);
+    rt_unlock(&d->lock);
+    return err < 0 ? wm_err_rt(err, "could not cancel") : MPI_SUCCESS;
+}
+
+int wm_api_test_cancelled(const MPI_Status *status, int *flag)
+{
+    *flag = wm_status_cancelled(status);
+    return MPI_SUCCESS;
+}
+
+int wm_api_request_free(MPI_Request *request)
+{
+    struct rt_req *r = wm_req_get(*request);
+    if (!r)
+        return wrong(0, *request);
+    struct wm_domain *d = domain();
+    bool persistent = r->flags & RT_REQ_PERSISTENT, active = r->flags & RT_REQ_ACTIVE;
+    rt_lock(&d->lock);
+    if (persistent ? !active || rt_req_done(r) : rt_req_done(r))
+        wm_req_release(r);
+    else
+        r->flags |= RT_REQ_DETACHED;
+    rt_unlock(&d->lock);
+    *request = MPI_REQUEST_NULL;
+    return MPI_SUCCESS;
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The progress domain: opens transports, finds peers, drives progress, and waits.  Called under the domain's lock, except
+ * create and destroy, which run while no other thread is inside the library. */
+#include "mpi/p2p/domain.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "mpi/p2p/engine.h"
+#include "runtime/base/cfg.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+#include "runtime/mem/node.h"
+
+#define ADDRESS_MAX 1024          /* bytes a transport may publish */
+
+/* Longest sleep between two looks at everything.  A ring of the doorbell ends it at once; the limit only bounds how long
+ * a lost wake-up or, with several waiting threads, a completion seen by another thread can stay unnoticed. */
+#define SLEEP_US          200000
+#define SLEEP_THREADED_US 1000
+
+static bool list_has(const char *list, const char *name, size_t len)
+{
+    for (const char *p = list; p && *p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+        if (!strncmp(p, name, len) && (p[len] == ',' || !p[len]))
+            return true;
+    return false;
+}
+
+/* cfg.btl: names to use, best first, or "^a,b": all but these. */
+static bool btl_wanted(const char *name)
+{
+    bool all_but = cfg.btl[0] == '^';
+    return list_has(cfg.btl + all_but, name, strlen(name)) != all_but;
+}
+
+static int check_names(void)
+{
+    char names[256];
+    snprintf(names, sizeof names, "%s", cfg.btl + (cfg.btl[0] == '^'));
+    for (char *save, *n = strtok_r(names, ",", &save); n; n = strtok_r(NULL, ",", &save))
+        if (!btl_find(n)) {
+            char known[128] = "";
+            for (int i = 0; btl_all[i]; i++)
+                snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", btl_all[i]->name);
+            log_error(MPI, "WEFT_BTL names the transport \"%s\", which does not exist; known are %s", n, known);
+            return -RT_EINVAL;
+        }
+    return 0;
+}
+
+static void address_key(char *key, size_t len, const struct wm_domain *d, int i)
+{
+    snprintf(key, len, "weft.%s.%d", d->btl[i]->ops->name, i);
+}
+
+static int publish(struct wm_domain *d)
+{
+    bool any = false;
+    for (int i = 0; i < d->nbtl; i++) {
+        char blob[ADDRESS_MAX], key[64];
+        int len = d->btl[i]->ops->address ? d->btl[i]->ops->address(d->btl[i], blob, sizeof blob) : 0;
+        if (len < 0)
+            return len;
+        if (len == 0)
+            continue;
+        address_key(key, sizeof key, d, i);
+        int err = rt_boot_put(key, blob, (size_t)len);
+        if (err < 0)
+            return err;
+        any = true;
+    }
+    return any ? rt_boot_commit() : 0;
+}
+
+static void on_down(void *arg, struct btl_peer *bp, int err)
+{
+    (void)arg;
+    struct wm_peer *p = bp->up;
+    if (!p || p->err)
+        return;
+    log_error(MPI, "lost contact with rank %u: %s; operations with it fail from now on", p->proc.rank, rt_err_text(err));
+    p->err = err;
+    p->blocked = true;
+    wm_rndv_fail_peer(p, err);
+}
+
+static int open_transports(struct wm_domain *d)
+{
+    struct btl_up up = { .recv = wm_on_recv, .down = on_down, .arg = d };
+    for (int i = 0; btl_all[i]; i++) {
+        if (!btl_wanted(btl_all[i]->name))
+            continue;
+        int n = btl_all[i]->open(&up, d->btl + d->nbtl, WM_BTL_MAX - d->nbtl);
+        if (n < 0)
+            return n;             /* the transport has logged why */
+        for (int k = 0; k < n; k++)
+            if (btl_check(d->btl[d->nbtl + k]) < 0)
+                return -RT_EINTERN;
+        d->nbtl += n;
+    }
+    if (d->nbtl)
+        return 0;
+    log_error(MPI, "no transport opened; WEFT_BTL is \"%s\"", cfg.btl);
+    return -RT_EUNREACH;
+}
+
+int wm_domain_create(struct wm_domain **out)
+{
+    struct wm_domain *d = calloc(1, sizeof *d);
+    if (!d)
+        return -RT_ENOMEM;
+    rt_lock_init(&d->lock);
+    rt_list_init(&d->tasks);
+    rt_list_init(&d->retry);
+    rt_list_init(&d->bsends);
+    int err = check_names();
+    if (!err)
+        err = wm_match_init(&d->match);
+    if (!err)
+        err = wm_req_init();
+    if (!err)
+        err = open_transports(d);
+    if (!err)
+        err = publish(d);
+    if (err) {
+        wm_domain_destroy(d);
+        return err;
+    }
+    *out = d;
+    return 0;
+}
+
+static void peer_destroy(struct wm_peer *p)
+{
+    struct rt_list *l, *tmp;
+    rt_list_each_safe(l, tmp, &p->pending)
+        free(rt_container(l, struct wm_pend, link));
+    if (p->eager)
+        p->eager->btl->ops->del_peer(p->eager);
+    free(p);
+}
+
+static void spare_fini(struct wm_domain *d)
+{
+    for (struct wm_preq *q = d->free_reqs, *next; q; q = next) {
+        next = q->next_free;
+        q->r.obj.handle = q->next_handle;
+        rt_slab_free(&wm_request_slab, q);
+    }
+    for (struct wm_stored *s = d->free_stored, *next; s; s = next) {
+        next = s->next_free;
+        free(s);
+    }
+}
+
+void wm_domain_destroy(struct wm_domain *d)
+{
+    for (int i = 0; i < WM_PEER_BUCKETS; i++)
+        for (struct wm_peer *p = d->peers[i], *next; p; p = next) {
+            next = p->next;
+            peer_destroy(p);
+        }
+    for (int i = d->nbtl - 1; i >= 0; i--)
+        d->btl[i]->ops->close(d->btl[i]);
+    spare_fini(d);
+    wm_req_fini();
+    if (d->match.posted)
+        wm_match_fini(&d->match);
+    rt_lock_fini(&d->lock);
+    free(d);
+}
+
+static uint32_t proc_hash(struct rt_proc proc)
+{
+    return (proc.ns * 31u + proc.rank) % WM_PEER_BUCKETS;
+}
+
+/* The first transport, in order of preference, that leads to the process. */
+static int connect_peer(struct wm_domain *d, struct rt_proc proc, struct btl_peer **out)
+{
+    for (int i = 0; i < d->nbtl; i++) {
+        struct btl *b = d->btl[i];
+        void *addr = NULL;
+        size_t len = 0;
+        char blob[ADDRESS_MAX];
+        if (b->ops->address && b->ops->address(b, blob, sizeof blob) > 0) {
+            char key[64];
+            address_key(key, sizeof key, d, i);
+            if (rt_boot_get(proc, key, &addr, &len, 0) < 0)
+                continue;         /* the peer did not open this transport */
+        }
+        int err = b->ops->add_peer(b, &proc, addr, len, out);
+        free(addr);
+        if (err != -RT_EUNREACH)
+            return err;
+    }
+    char tried[128] = "";
+    for (int i = 0; i < d->nbtl; i++)
+        snprintf(tried + strlen(tried), sizeof tried - strlen(tried), "%s%s", i ? ", " : "", d->btl[i]->ops->name);
+    log_error(MPI, "no transport leads to rank %u; tried %s; see WEFT_BTL", proc.rank, tried);
+    return -RT_EUNREACH;
+}
+
+int wm_domain_peer(struct wm_domain *d, struct rt_proc proc, struct wm_peer **out)
+{
+    uint32_t h = proc_hash(proc);
+    for (struct wm_peer *p = d->peers[h]; p; p = p->next)
+        if (p->proc.rank == proc.rank && p->proc.ns == proc.ns) {
+            *out = p;
+            return 0;
+        }
+    struct btl_peer *bp;
+    int err = connect_peer(d, proc, &bp);
+    if (err < 0)
+        return err;
+    struct wm_peer *p = aligned_alloc(RT_CACHE_LINE, (sizeof *p + RT_CACHE_LINE - 1) & ~(size_t)(RT_CACHE_LINE - 1));
+    if (!p) {
+        bp->btl->ops->del_peer(bp);
+        return -RT_ENOMEM;
+    }
+    *p = (struct wm_peer){ .eager = bp, .send = bp->btl->ops->send, .poll = bp->btl->ops->poll,
+                           .eager_max = (uint32_t)bp->btl->caps.eager_max, .proc = proc, .next = d->peers[h] };
+    rt_list_init(&p->pending);
+    rt_list_init(&p->retry);
+    rt_list_init(&p->rndv);
+    d->peers[h] = p;
+    bp->up = p;
+    *out = p;
+    return 0;
+}
+
+int wm_comm_peer(struct wm_comm *c, int rank, struct wm_peer **out)
+{
+    if (!c->peers[rank]) {
+        int err = wm_domain_peer(c->dom, c->remote->procs[rank], &c->peers[rank]);
+        if (err < 0)
+            return err;
+    }
+    *out = c->peers[rank];
+    return 0;
+}
+
+static int advance_tasks(struct wm_domain *d)
+{
+    int n = 0;
+    struct rt_list *l, *next;
+    for (l = d->tasks.next; l != &d->tasks; l = next) {
+        next = l->next;
+        rt_list_del(l);           /* before advancing: finishing may give the task's memory back */
+        if (coll_task_advance(rt_container(l, struct coll_task, link)))
+            n++;
+        else
+            rt_list_append(next, l);                /* before `next`: its old place */
+    }
+    return n;
+}
+
+int wm_progress(struct wm_domain *d)
+{
+    int n = 0;
+    for (int i = 0; i < d->nbtl; i++)
+        n += d->btl[i]->ops->progress(d->btl[i]);
+    if (rt_unlikely(!rt_list_empty(&d->retry)))
+        n += wm_retry(d);
+    if (!rt_list_empty(&d->tasks))
+        n += advance_tasks(d);
+    return n;
+}
+
+void wm_domain_add_task(struct wm_domain *d, struct coll_task *k)
+{
+    rt_list_append(&d->tasks, &k->link);
+}
+
+/* Gives the lock up while it pauses, yields or sleeps. */
+void wm_domain_idle(struct wm_domain *d, struct rt_idle *idle)
+{
+    rt_unlock(&d->lock);
+    enum rt_idle_advice advice = rt_idle_step(idle);
+    if (rt_likely(advice == RT_IDLE_POLL)) {
+        rt_lock(&d->lock);
+        return;
+    }
+    uint32_t armed = rt_bell_arm();
+    rt_lock(&d->lock);
+    int n = wm_progress(d);       /* after arming: whatever comes later rings */
+    rt_unlock(&d->lock);
+    if (n)
+        rt_bell_disarm();
+    else
+        rt_bell_sleep(armed, rt_threaded ? SLEEP_THREADED_US : SLEEP_US);
+    *idle = (struct rt_idle){ 0 };
+    rt_lock(&d->lock);
+}
+
+void wm_domain_wait(struct wm_domain *d, const uint32_t *done)
+{
+    struct rt_idle idle = { 0 };
+    while (!rt_load_acquire(done)) {
+        if (wm_progress(d) > 0)
+            idle = (struct rt_idle){ 0 };
+        else if (!rt_load_acquire(done))
+            wm_domain_idle(d, &idle);
+    }
+}

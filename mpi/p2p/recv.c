@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The receiving side: posting, the transports' upcall, unexpected messages, delivery.  Called under the domain's lock. */
+#include <stdlib.h>
+#include "mpi/p2p/engine.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+#define STORED_SMALL 64           /* payload bytes of a spare node: most unexpected messages are short */
+
+static struct wm_stored *stored_new(struct wm_domain *d, size_t len)
+{
+    struct wm_stored *s = d->free_stored;
+    if (len <= STORED_SMALL && s) {
+        d->free_stored = s->next_free;
+        return s;
+    }
+    size_t room = len <= STORED_SMALL ? STORED_SMALL : len;
+    s = aligned_alloc(16, (sizeof *s + room + 15) & ~(size_t)15);
+    if (s)
+        s->room = (uint32_t)room;
+    return s;
+}
+
+void wm_stored_free(struct wm_domain *d, struct wm_stored *s)
+{
+    if (s->room > STORED_SMALL) {
+        free(s);
+        return;
+    }
+    s->next_free = d->free_stored;
+    d->free_stored = s;
+}
+
+int64_t wm_stored_len(const struct wm_stored *s)
+{
+    if (s->kind == WM_RTS)
+        return ((const struct wm_rts *)(const void *)s->data)->len;
+    return (int64_t)s->len - (s->kind == WM_EAGER_SYNC ? (int64_t)sizeof(uint64_t) : 0);
+}
+
+/* Nothing can be done for a message that cannot be kept: it is already out of the sender's hands. */
+static void store(struct wm_domain *d, struct wm_peer *from, uint32_t kind, const struct wm_key *k, const void *data, size_t len)
+{
+    struct wm_stored *s = stored_new(d, len);
+    if (!s)
+        rt_boot_abort(1, "out of memory for an unexpected message; post receives earlier or send less ahead");
+    s->unex.key = *k;
+    s->from = from;
+    s->kind = kind;
+    s->len = len;
+    if (len <= 64)
+        rt_copy_small(s->data, data, len);
+    else
+        memcpy(s->data, data, len);
+    wm_match_store(&d->match, &s->unex);
+}
+
+static void copy_out(struct wm_preq *q, const void *data, size_t n)
+{
+    if (rt_unlikely(!q->layout->contig))
+        rt_layout_unpack(q->layout, q->count, (void *)(uintptr_t)q->buf, 0, data, (int64_t)n);
+    else if (n <= 64)
+        rt_copy_small((void *)(uintptr_t)q->buf, data, n);
+    else
+        memcpy((void *)(uintptr_t)q->buf, data, n);
+}
+
+static inline void deliver_eager(struct wm_preq *q, const struct wm_key *k, const void *data, size_t len)
+{
+    size_t n = rt_likely(len <= (size_t)q->nbytes) ? len : (size_t)q->nbytes;
+    copy_out(q, data, n);
+    q->r.status = (struct rt_status){ .src = k->src, .tag = k->tag, .len = (int64_t)n };
+    wm_preq_finish(q, rt_likely(n == len) ? 0 : -RT_ETRUNC);
+}
+
+static void moved_done(struct rt_req *r, void *arg)
+{
+    struct wm_preq *on_stack = arg;
+    on_stack->r.status = r->status;
+    int err = r->err;
+    wm_req_release(r);
+    rt_req_finish(&on_stack->r, err);
+}
+
+/* A rendezvous names the receive by its handle, which a request in its caller's frame does not have: it moves to the slab. */
+static struct wm_preq *move_to_slab(struct wm_preq *q)
+{
+    struct wm_preq *n = wm_preq_new(q->dom, WM_PREQ_RECV);
+    if (!n)
+        rt_boot_abort(1, "out of memory for a receive request");
+    n->coll = q->coll;
+    n->peer_rank = q->peer_rank;
+    n->tag = q->tag;
+    n->comm = q->comm;
+    wm_comm_ref(q->comm);
+    n->buf = q->buf;
+    n->count = q->count;
+    n->layout = q->layout;
+    n->nbytes = q->nbytes;
+    n->r.notify = moved_done;
+    n->r.arg = q;
+    q->moved = n;
+    return n;
+}
+
+void wm_deliver(struct wm_preq *q, struct wm_peer *from, uint32_t kind, const struct wm_key *k, const void *data, size_t len)
+{
+    q->matched = true;
+    if (kind == WM_RTS) {
+        if (q->on_stack)
+            q = move_to_slab(q);
+        q->peer = from;
+        q->r.status = (struct rt_status){ .src = k->src, .tag = k->tag };
+        wm_rndv_recv(q, data);
+        return;
+    }
+    if (kind == WM_EAGER_SYNC) {
+        uint64_t id;
+        memcpy(&id, data, sizeof id);
+        struct wm_fin ack = { .req = (uint32_t)id };
+        wm_send_ctl(q->dom, from, wm_hdr(WM_SYNC_ACK, 0, 0, 0), &ack, sizeof ack);
+        data = (const char *)data + sizeof id;
+        len -= sizeof id;
+    }
+    deliver_eager(q, k, data, len);
+}
+
+static inline bool hot_matches(const struct wm_preq *q, const struct wm_key *k)
+{
+    const struct wm_key *want = &q->posted.key;
+    return want->ctx == k->ctx && (want->src == k->src || want->src == WM_MATCH_ANY) &&
+           (want->tag == k->tag || want->tag == WM_MATCH_ANY);
+}
+
+/* Posted receives first, in order; the blocking receive was posted last. */
+static struct wm_preq *match_arriving(struct wm_domain *d, const struct wm_key *k)
+{
+    if (d->match.nposted_all) {
+        struct wm_posted *p = wm_match_arrive(&d->match, k);
+        if (p) {
+            struct wm_preq *q = rt_container(p, struct wm_preq, posted);
+            q->is_posted = false;
+            return q;
+        }
+    }
+    struct wm_preq *hot = d->hot;
+    if (!hot || !hot_matches(hot, k))
+        return NULL;
+    d->hot = NULL;
+    return hot;
+}
+
+static struct wm_peer *peer_of(struct wm_domain *d, struct btl_peer *bp)
+{
+    struct wm_peer *p = bp->up;
+    if (rt_likely(p))
+        return p;
+    if (wm_domain_peer(d, bp->proc, &p) < 0)
+        RT_BUG("rank %u sent a message but cannot be addressed", bp->proc.rank);
+    return p;
+}
+
+static void on_control(struct wm_domain *d, uint32_t kind, const void *data, size_t len)
+{
+    char copy[sizeof(struct wm_cts)] = { 0 };       /* aligned for the structs, and of known length */
+    memcpy(copy, data, len < sizeof copy ? len : sizeof copy);
+    if (kind == WM_CTS)
+        wm_on_cts(d, (const struct wm_cts *)(const void *)copy);
+    else if (kind == WM_SYNC_ACK)
+        wm_on_sync_ack(d, (const struct wm_fin *)(const void *)copy);
+    else if (kind == WM_FIN_GET || kind == WM_FIN_PUT)
+        wm_on_fin(d, kind, (const struct wm_fin *)(const void *)copy);
+    else
+        RT_BUG("message of unknown kind %u", kind);
+}
+
+void wm_on_recv(void *arg, struct btl_peer *from, const struct btl_hdr *h, const void *data, size_t len)
+{
+    struct wm_domain *d = arg;
+    uint32_t kind = h->ctx >> WM_KIND_SHIFT;
+    struct wm_key k = { .ctx = h->ctx & WM_CTX_MASK, .src = (int32_t)h->src, .tag = h->tag };
+    struct wm_preq *hot = d->hot;
+    if (rt_likely(kind == WM_EAGER && hot && !d->match.nposted_all && hot_matches(hot, &k))) {
+        d->hot = NULL;
+        deliver_eager(hot, &k, data, len);
+        return;
+    }
+    if (kind != WM_EAGER && kind != WM_EAGER_SYNC && kind != WM_RTS) {
+        on_control(d, kind, data, len);
+        return;
+    }
+    struct wm_peer *p = peer_of(d, from);
+    struct wm_preq *q = match_arriving(d, &k);
+    if (q)
+        wm_deliver(q, p, kind, &k, data, len);
+    else
+        store(d, p, kind, &k, data, len);
+}
+
+int wm_p2p_irecv(const struct wm_msg *m, struct rt_req **out)
+{
+    if (m->peer == MPI_PROC_NULL) {
+        *out = wm_req_proc_null;
+        return 0;
+    }
+    struct wm_comm *c = m->comm;
+    struct wm_domain *d = c->dom;
+    int64_t nbytes = wm_nbytes(m->count, m->layout);
+    if (nbytes < 0)
+        return (int)nbytes;
+    if (m->peer >= 0) {           /* connects, and finds a lost peer before it is waited for */
+        struct wm_peer *p;
+        int err = wm_comm_peer(c, m->peer, &p);
+        if (err < 0 || p->err)
+            return err < 0 ? err : p->err;
+    }
+    struct wm_preq *q = wm_preq_new(d, WM_PREQ_RECV);
+    if (!q)
+        return -RT_ENOMEM;
+    q->coll = m->coll;
+    q->peer_rank = m->peer;
+    q->tag = m->tag;
+    q->comm = c;
+    wm_comm_ref(c);
+    q->buf = m->buf;
+    q->count = m->count;
+    q->layout = m->layout;
+    q->nbytes = nbytes;
+    q->posted.key = (struct wm_key){ .ctx = wm_ctx(c, m->coll), .src = m->peer, .tag = m->tag };
+    if (m->tag == MPI_ANY_TAG)
+        q->posted.key.tag = WM_MATCH_ANY;
+    *out = &q->r;
+    struct wm_unex *u = wm_match_find(&d->match, &q->posted.key);
+    if (!u) {
+        q->is_posted = true;
+        wm_match_post(&d->match, &q->posted);
+        return 0;
+    }
+    struct wm_stored *s = rt_container(u, struct wm_stored, unex);
+    wm_match_remove(&d->match, u);
+    wm_deliver(q, s->from, s->kind, &u->key, s->data, s->len);
+    wm_stored_free(d, s);
+    return 0;
+}

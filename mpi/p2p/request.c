@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Requests as objects: the slab of handles, the spare list of point-to-point requests, completion and release.
+ * Called under the domain's lock. */
+#include <string.h>
+#include "mpi/datatype/type.h"
+#include "mpi/p2p/engine.h"
+#include "runtime/base/err.h"
+
+_Static_assert(sizeof(struct wm_preq) <= WM_REQ_MAX, "point-to-point request fits a slab slot");
+_Static_assert(sizeof(struct coll_task) <= WM_REQ_MAX, "collective task fits a slab slot");
+
+struct req_slot { char bytes[WM_REQ_MAX]; };
+struct rt_slab wm_request_slab = RT_SLAB(WM_REQUEST, "request", struct req_slot);
+
+struct rt_req *wm_req_complete, *wm_req_proc_null;
+
+void *wm_req_alloc(const struct rt_req_ops *ops)
+{
+    struct rt_req *r = rt_slab_alloc(&wm_request_slab);
+    if (r)
+        r->ops = ops;
+    return r;
+}
+
+static int preq_cancel(struct rt_req *r)
+{
+    struct wm_preq *q = (struct wm_preq *)r;
+    if (q->kind != WM_PREQ_RECV || !q->is_posted)
+        return 0;                 /* matched, or a send: it completes normally (MPI-5.0 section 3.8.4) */
+    wm_match_unpost(&q->dom->match, &q->posted);
+    q->is_posted = false;
+    r->status = (struct rt_status){ .src = MPI_ANY_SOURCE, .tag = MPI_ANY_TAG, .cancelled = true };
+    wm_preq_finish(q, 0);
+    return 0;
+}
+
+/* Spare requests keep their slab slot; only the generation of the handle moves on, so stale handles are still found out. */
+static void preq_release(struct rt_req *r)
+{
+    struct wm_preq *q = (struct wm_preq *)r;
+    if (q->type)
+        wm_type_unref(q->type);
+    wm_comm_unref(q->comm);
+    q->next_handle = (r->obj.handle & ~(0x7fu << RT_SLAB_GEN_SHIFT)) |
+                     ((r->obj.handle + (1u << RT_SLAB_GEN_SHIFT)) & (0x7fu << RT_SLAB_GEN_SHIFT));
+    r->obj.handle = 0;
+    q->next_free = q->dom->free_reqs;
+    q->dom->free_reqs = q;
+}
+
+static void *preq_owner(const struct rt_req *r)
+{
+    return ((const struct wm_preq *)r)->comm;
+}
+
+static const struct rt_req_ops send_ops = {
+    .name = "send", .cancel = preq_cancel, .release = preq_release, .owner = preq_owner };
+static const struct rt_req_ops recv_ops = {
+    .name = "receive", .cancel = preq_cancel, .release = preq_release, .owner = preq_owner };
+static const struct rt_req_ops static_ops = { .name = "completed operation" };
+
+static struct rt_req *static_req(int src)
+{
+    struct rt_req *r = wm_req_alloc(&static_ops);
+    if (!r)
+        return NULL;
+    r->done = 1;
+    r->flags = RT_REQ_STATIC;
+    r->status = (struct rt_status){ .src = src, .tag = MPI_ANY_TAG };
+    return r;
+}
+
+int wm_req_init(void)
+{
+    wm_req_complete = static_req(MPI_ANY_SOURCE);
+    wm_req_proc_null = static_req(MPI_PROC_NULL);
+    return wm_req_complete && wm_req_proc_null ? 0 : -RT_ENOMEM;
+}
+
+void wm_req_fini(void)
+{
+    if (wm_req_complete)
+        rt_slab_free(&wm_request_slab, wm_req_complete);
+    if (wm_req_proc_null)
+        rt_slab_free(&wm_request_slab, wm_req_proc_null);
+    wm_req_complete = wm_req_proc_null = NULL;
+}
+
+/* All fields that the engine reads without having written them are set here; the rest is left as it is on purpose. */
+struct wm_preq *wm_preq_new(struct wm_domain *d, enum wm_preq_kind kind)
+{
+    struct wm_preq *q = d->free_reqs;
+    if (rt_likely(q)) {
+        d->free_reqs = q->next_free;
+        q->r.obj.handle = q->next_handle;
+    } else {
+        q = rt_slab_alloc(&wm_request_slab);
+        if (!q)
+            return NULL;
+    }
+    q->r.done = 0;
+    q->r.flags = 0;
+    q->r.err = 0;
+    q->r.notify = NULL;
+    q->r.ops = kind == WM_PREQ_RECV ? &recv_ops : &send_ops;
+    q->kind = (uint8_t)kind;
+    q->is_posted = q->matched = q->on_stack = false;
+    q->dom = d;
+    q->type = NULL;
+    q->moved = NULL;
+    q->packed = NULL;
+    q->mem = NULL;
+    q->rmem = NULL;
+    q->peer = NULL;
+    q->parts = 0;
+    q->op_busy = false;
+    q->fail = 0;
+    q->active = NULL;
+    q->bseg = NULL;
+    q->pend = NULL;
+    return q;
+}
+
+void wm_preq_finish(struct wm_preq *q, int err)
+{
+    bool detached = q->r.flags & RT_REQ_DETACHED;
+    rt_req_finish(&q->r, err);
+    if (rt_unlikely(detached))
+        wm_req_release(&q->r);
+}
+
+void wm_req_release(struct rt_req *r)
+{
+    if (r->flags & RT_REQ_STATIC)
+        return;
+    if (r->ops->release)
+        r->ops->release(r);
+    else
+        rt_slab_free(&wm_request_slab, r);
+}

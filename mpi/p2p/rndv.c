@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Rendezvous: large and synchronous messages move straight between the two buffers by the transport's put and get, both at
+ * once when the transport has both (engine.h has the protocol).  Called under the domain's lock. */
+#include <stdlib.h>
+#include "mpi/p2p/engine.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+#define SPLIT_ALIGN 4096          /* the two sides meet at a page boundary, so that no page is pinned by both */
+
+static struct btl *btl_of(const struct wm_preq *q) { return q->peer->eager->btl; }
+
+static bool can_get(const struct wm_peer *p)
+{
+    const struct btl_caps *c = &p->eager->btl->caps;
+    return (c->flags & BTL_GET) && c->get_mb_per_s && !p->no_get;
+}
+
+static void release_transfer(struct wm_preq *q)
+{
+    const struct btl_ops *ops = btl_of(q)->ops;
+    rt_list_del(&q->link);
+    if (q->rmem)
+        ops->detach(q->rmem);
+    if (q->mem)
+        ops->mem_dereg(q->mem);
+    q->rmem = NULL;
+    q->mem = NULL;
+}
+
+static void finish(struct wm_preq *q)
+{
+    release_transfer(q);
+    int err = q->fail;
+    if (q->kind == WM_PREQ_RECV) {
+        if (q->packed && !err)
+            rt_layout_unpack(q->layout, q->count, (void *)(uintptr_t)q->buf, 0, q->packed, q->moved_len);
+        q->r.status.len = q->moved_len;
+    }
+    free(q->packed);
+    q->packed = NULL;
+    wm_preq_finish(q, err);
+}
+
+static void part_done(struct wm_preq *q, int err)
+{
+    if (err && !q->fail)
+        q->fail = err;
+    if (--q->parts == 0)
+        finish(q);
+}
+
+/* A contiguous stand-in for a non-contiguous buffer; filled by the sender before, emptied by the receiver after. */
+static int make_packed(struct wm_preq *q, int64_t nbytes)
+{
+    if (q->layout->contig)
+        return 0;
+    q->packed = malloc((size_t)nbytes);
+    if (!q->packed) {
+        log_error(MPI, "out of memory: %lld bytes to pack a non-contiguous message", (long long)nbytes);
+        return -RT_ENOMEM;
+    }
+    if (q->kind == WM_PREQ_SEND)
+        rt_layout_pack(q->layout, q->count, q->buf, 0, q->packed, nbytes);
+    return 0;
+}
+
+static int make_key(struct wm_preq *q, void *base, int64_t len, char *key)
+{
+    const struct btl_ops *ops = btl_of(q)->ops;
+    int err = ops->mem_reg(btl_of(q), base, (size_t)len, RT_MEM_HOST, &q->mem);
+    return err < 0 ? err : ops->mem_key(q->mem, key);
+}
+
+int wm_rndv_send(struct wm_preq *q)
+{
+    struct wm_rts rts = { .len = q->nbytes, .sender = q->r.obj.handle };
+    int err = make_packed(q, q->nbytes);
+    if (err < 0)
+        return err;
+    if (can_get(q->peer)) {
+        err = make_key(q, wm_rndv_buf(q), q->nbytes, rts.key);
+        if (err < 0) {
+            free(q->packed);
+            q->packed = NULL;
+            return err;
+        }
+        rts.has_key = 1;
+    }
+    q->parts = 1;                 /* the receiver's decision: CTS replaces it, FIN_GET alone ends it */
+    rt_list_append(&q->peer->rndv, &q->link);
+    wm_send_ctl(q->dom, q->peer, wm_hdr(WM_RTS, wm_ctx(q->comm, q->coll), q->tag, q->comm->rank), &rts, sizeof rts);
+    return 0;
+}
+
+static void send_fin(struct wm_preq *q, enum wm_kind kind, int err)
+{
+    struct wm_fin f = { .req = q->remote, .err = err };
+    wm_send_ctl(q->dom, q->peer, wm_hdr(kind, 0, 0, 0), &f, sizeof f);
+}
+
+/* Asks the sender to write [off, off + len) of the message. */
+static int ask_put(struct wm_preq *q, int64_t off, int64_t len, bool will_get)
+{
+    struct wm_cts cts = { .off = off, .len = len, .sender = q->remote, .receiver = q->r.obj.handle, .will_get = will_get };
+    int err = make_key(q, wm_rndv_buf(q) + off, len, cts.key);
+    if (err < 0)
+        return err;
+    wm_send_ctl(q->dom, q->peer, wm_hdr(WM_CTS, 0, 0, 0), &cts, sizeof cts);
+    return 0;
+}
+
+/* The kernel refuses to read the peer's memory, found out by the first get, which is never split: the sender writes the
+ * whole message instead, and no get is tried again. */
+static void get_refused(struct wm_preq *q)
+{
+    q->peer->no_get = true;
+    q->put_len = q->get_len;
+    q->get_len = 0;
+    int err = q->put_len == q->moved_len ? ask_put(q, 0, q->put_len, false) : -RT_EPERM;
+    if (err < 0) {
+        log_error(MPI, "reading the memory of rank %u was refused in mid-message; set WEFT_SHM_LARGE=copy",
+                  q->peer->proc.rank);
+        send_fin(q, WM_FIN_GET, err);
+        part_done(q, err);
+    }
+}
+
+static void get_done(struct btl_op *op, int err)
+{
+    struct wm_preq *q = rt_container(op, struct wm_preq, op);
+    q->op_busy = false;
+    if (err == -RT_EPERM) {
+        get_refused(q);
+        return;
+    }
+    q->peer->get_ok = q->peer->get_ok || !err;
+    send_fin(q, WM_FIN_GET, err);
+    part_done(q, err);
+}
+
+static int start_get(struct wm_preq *q, const void *key)
+{
+    const struct btl_ops *ops = btl_of(q)->ops;
+    int err = ops->attach(q->peer->eager, key, &q->rmem);
+    if (err < 0)
+        return err;
+    q->op.done = get_done;
+    q->op_busy = true;
+    err = ops->get(q->rmem, 0, NULL, wm_rndv_buf(q), (size_t)q->get_len, &q->op);
+    if (err < 0)
+        q->op_busy = false;
+    return err;
+}
+
+/* How much of the message the receiver reads itself, in the proportion of the transport's rates. */
+static int64_t get_share(const struct wm_preq *q, bool has_key)
+{
+    const struct btl_caps *c = &btl_of(q)->caps;
+    if (!has_key || !can_get(q->peer))
+        return 0;
+    if (!c->put_mb_per_s || !q->peer->get_ok || q->moved_len < 2 * SPLIT_ALIGN)
+        return q->moved_len;
+    double share = (double)c->get_mb_per_s / ((double)c->get_mb_per_s + c->put_mb_per_s);
+    return (int64_t)((double)q->moved_len * share) & ~(int64_t)(SPLIT_ALIGN - 1);
+}
+
+void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *in)
+{
+    struct wm_rts rts;
+    memcpy(&rts, in, sizeof rts);
+    rt_list_init(&q->link);
+    rt_list_append(&q->peer->rndv, &q->link);
+    q->remote = rts.sender;
+    q->moved_len = rts.len < q->nbytes ? rts.len : q->nbytes;
+    q->fail = rts.len > q->nbytes ? -RT_ETRUNC : 0;
+    int err = q->moved_len ? make_packed(q, q->moved_len) : 0;
+    if (!q->moved_len || err < 0) {                 /* nothing to move: let the sender go */
+        q->parts = 1;
+        send_fin(q, WM_FIN_GET, 0);
+        part_done(q, err);
+        return;
+    }
+    q->get_len = get_share(q, rts.has_key);
+    q->put_len = q->moved_len - q->get_len;
+    q->parts = (q->get_len > 0) + (q->put_len > 0);
+    if (q->put_len && (err = ask_put(q, q->get_len, q->put_len, q->get_len > 0)) < 0) {
+        send_fin(q, WM_FIN_GET, err);
+        q->parts = 1;
+        part_done(q, err);
+        return;
+    }
+    if (q->get_len && (err = start_get(q, rts.key)) < 0)
+        get_done(&q->op, err == -RT_EAGAIN || err == -RT_ENOTSUP ? -RT_EPERM : err);
+}
+
+static void put_done(struct btl_op *op, int err)
+{
+    struct wm_preq *q = rt_container(op, struct wm_preq, op);
+    q->op_busy = false;
+    send_fin(q, WM_FIN_PUT, err);
+    part_done(q, err);
+}
+
+int wm_rndv_put(struct wm_preq *q)
+{
+    q->op.done = put_done;
+    q->op_busy = true;
+    int err = btl_of(q)->ops->put(q->rmem, 0, q->mem, wm_rndv_buf(q) + q->put_off, (size_t)q->put_len, &q->op);
+    if (err < 0)
+        q->op_busy = false;
+    return err;
+}
+
+void wm_rndv_put_failed(struct wm_preq *q, int err)
+{
+    put_done(&q->op, err);
+}
+
+void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts)
+{
+    (void)d;
+    struct wm_preq *q = rt_slab_get(&wm_request_slab, cts->sender);
+    if (!q || !q->peer)
+        return;
+    q->remote = cts->receiver;
+    q->put_off = cts->off;
+    q->put_len = cts->len;
+    q->parts = 1 + (cts->will_get != 0);
+    int err = btl_of(q)->ops->attach(q->peer->eager, cts->key, &q->rmem);
+    if (err >= 0)
+        err = q->peer->err ? q->peer->err : wm_rndv_put(q);
+    if (err == -RT_EAGAIN)
+        wm_pend_put(q);
+    else if (err < 0)
+        wm_rndv_put_failed(q, err);
+}
+
+void wm_on_fin(struct wm_domain *d, enum wm_kind kind, const struct wm_fin *f)
+{
+    (void)d;
+    struct wm_preq *q = rt_slab_get(&wm_request_slab, f->req);
+    if (!q || !q->peer)
+        return;
+    if (kind == WM_FIN_GET && f->err)
+        log_debug(MPI, "rank %u could not take the message: %s", q->peer->proc.rank, rt_err_text(f->err));
+    part_done(q, kind == WM_FIN_PUT ? f->err : 0);
+}
+
+void wm_rndv_fail_peer(struct wm_peer *p, int err)
+{
+    wm_pend_drop(p, err);
+    struct rt_list *l, *tmp;
+    rt_list_each_safe(l, tmp, &p->rndv) {
+        struct wm_preq *q = rt_container(l, struct wm_preq, link);
+        q->fail = err;
+        q->parts = 1;
+        if (!q->op_busy)          /* else the transport completes the operation with an error, which ends it */
+            part_done(q, err);
+    }
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The sending side: eager messages, the queue behind a full ring, and the start of a rendezvous.
+ * Called under the domain's lock.
+ *
+ * Order: messages to one peer leave in the order of the calls.  Once something is queued for a peer (peer->blocked), all that
+ * follows is queued behind it. */
+#include <stdlib.h>
+#include "mpi/p2p/engine.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+int64_t wm_nbytes(int64_t count, const struct rt_layout *l)
+{
+    int64_t n;
+    if (__builtin_mul_overflow(count, l->size, &n))
+        return -RT_EINVAL;
+    return n;
+}
+
+static void enqueue(struct wm_domain *d, struct wm_peer *p, struct wm_pend *w)
+{
+    rt_list_append(&p->pending, &w->link);
+    p->blocked = true;
+    if (rt_list_empty(&p->retry))
+        rt_list_append(&d->retry, &p->retry);
+}
+
+static int pend(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, const void *data, uint32_t len, struct wm_preq *q)
+{
+    struct wm_pend *w = malloc(sizeof *w + len);
+    if (!w) {
+        log_error(MPI, "out of memory: %u bytes for a message to rank %u", len, p->proc.rank);
+        return -RT_ENOMEM;
+    }
+    w->hdr = hdr;
+    w->len = len;
+    w->req = q;
+    if (len)
+        memcpy(w->data, data, len);
+    if (q)
+        q->pend = w;
+    enqueue(d, p, w);
+    return 0;
+}
+
+/* A control message that cannot be kept for want of memory would leave the peer waiting for ever: the process ends. */
+void wm_send_ctl(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, const void *data, uint32_t len)
+{
+    if (p->err)
+        return;
+    if (!p->blocked) {
+        int err = p->send(p->eager, &hdr, data, len);
+        if (err == 0)
+            return;
+        if (err != -RT_EAGAIN) {
+            log_error(MPI, "control message to rank %u: %s", p->proc.rank, rt_err_text(err));
+            return;
+        }
+    }
+    if (pend(d, p, hdr, data, len, NULL) < 0)
+        rt_boot_abort(1, "out of memory for a control message");
+}
+
+/* Eager payload of a request: a synchronous send carries the request's handle in front. */
+static int send_eager(struct wm_preq *q, const struct btl_hdr *hdr)
+{
+    struct wm_peer *p = q->peer;
+    bool sync = q->mode == WM_SYNCHRONOUS;
+    if (q->layout->contig && !sync)
+        return p->send(p->eager, hdr, q->buf, (size_t)q->nbytes);
+    size_t head = sync ? sizeof(uint64_t) : 0, len = head + (size_t)q->nbytes;
+    char *tmp = malloc(len + 1);
+    if (!tmp)
+        return -RT_ENOMEM;
+    uint64_t id = q->r.obj.handle;
+    memcpy(tmp, &id, head);
+    rt_layout_pack(q->layout, q->count, q->buf, 0, tmp + head, q->nbytes);
+    int err = p->send(p->eager, hdr, tmp, len);
+    free(tmp);
+    return err;
+}
+
+/* The message is in the transport's hands: the buffer is free; a synchronous send still waits for its match. */
+static void eager_sent(struct wm_preq *q)
+{
+    if (q->mode != WM_SYNCHRONOUS)
+        wm_preq_finish(q, 0);
+    else
+        rt_list_append(&q->peer->rndv, &q->link);
+}
+
+static bool is_put(const struct wm_pend *w)
+{
+    return w->hdr.ctx >> WM_KIND_SHIFT == WM_CTS && w->req;
+}
+
+static int retry_one(struct wm_peer *p, struct wm_pend *w)
+{
+    struct wm_preq *q = w->req;
+    int err = is_put(w) ? wm_rndv_put(q) : q ? send_eager(q, &w->hdr) : p->send(p->eager, &w->hdr, w->data, w->len);
+    if (err == -RT_EAGAIN)
+        return err;
+    bool put = is_put(w);
+    rt_list_del(&w->link);
+    free(w);
+    if (!q)
+        return 1;
+    q->pend = NULL;
+    if (put && err)
+        wm_rndv_put_failed(q, err);
+    else if (!put && err)
+        wm_preq_finish(q, err);
+    else if (!put)
+        eager_sent(q);
+    return 1;
+}
+
+void wm_pend_put(struct wm_preq *q)
+{
+    if (pend(q->dom, q->peer, wm_hdr(WM_CTS, 0, 0, 0), NULL, 0, q) < 0)
+        wm_rndv_put_failed(q, -RT_ENOMEM);
+}
+
+void wm_pend_drop(struct wm_peer *p, int err)
+{
+    struct rt_list *l, *tmp;
+    rt_list_each_safe(l, tmp, &p->pending) {
+        struct wm_pend *w = rt_container(l, struct wm_pend, link);
+        struct wm_preq *q = w->req;
+        bool put = is_put(w);
+        rt_list_del(l);
+        free(w);
+        if (q)
+            q->pend = NULL;
+        if (q && !put)            /* a put is on the rendezvous list and ends there */
+            wm_preq_finish(q, err);
+    }
+    rt_list_del(&p->retry);
+}
+
+int wm_retry(struct wm_domain *d)
+{
+    int n = 0;
+    struct rt_list *l, *tmp;
+    rt_list_each_safe(l, tmp, &d->retry) {
+        struct wm_peer *p = rt_container(l, struct wm_peer, retry);
+        while (!rt_list_empty(&p->pending)) {
+            if (retry_one(p, rt_container(p->pending.next, struct wm_pend, link)) < 0)
+                break;
+            n++;
+        }
+        if (rt_list_empty(&p->pending)) {
+            rt_list_del(&p->retry);
+            p->blocked = p->err != 0;
+        }
+    }
+    return n;
+}
+
+static int start_eager(struct wm_preq *q, struct btl_hdr hdr)
+{
+    if (!q->peer->blocked) {
+        int err = send_eager(q, &hdr);
+        if (err == 0)
+            eager_sent(q);
+        if (err != -RT_EAGAIN)
+            return err;
+    }
+    return pend(q->dom, q->peer, hdr, NULL, 0, q);
+}
+
+static struct wm_preq *send_request(const struct wm_msg *m, enum wm_mode mode, struct wm_peer *p, int64_t nbytes)
+{
+    struct wm_preq *q = wm_preq_new(m->comm->dom, WM_PREQ_SEND);
+    if (!q)
+        return NULL;
+    q->mode = (uint8_t)mode;
+    q->coll = m->coll;
+    q->peer = p;
+    q->peer_rank = m->peer;
+    q->tag = m->tag;
+    q->comm = m->comm;
+    wm_comm_ref(m->comm);
+    q->buf = m->buf;
+    q->count = m->count;
+    q->layout = m->layout;
+    q->nbytes = nbytes;
+    q->r.status = (struct rt_status){ .src = MPI_ANY_SOURCE, .tag = MPI_ANY_TAG };
+    rt_list_init(&q->link);
+    return q;
+}
+
+int wm_p2p_isend(const struct wm_msg *m, enum wm_mode mode, struct rt_req **out)
+{
+    if (m->peer == MPI_PROC_NULL) {
+        *out = wm_req_complete;
+        return 0;
+    }
+    struct wm_comm *c = m->comm;
+    struct wm_peer *p;
+    int err = wm_comm_peer(c, m->peer, &p);
+    if (err < 0)
+        return err;
+    if (p->err)
+        return p->err;
+    int64_t nbytes = wm_nbytes(m->count, m->layout);
+    if (nbytes < 0)
+        return (int)nbytes;
+    bool sync = mode == WM_SYNCHRONOUS;
+    bool eager = nbytes + (sync ? (int64_t)sizeof(uint64_t) : 0) <= p->eager_max;
+    struct btl_hdr hdr = wm_hdr(sync ? WM_EAGER_SYNC : WM_EAGER, wm_ctx(c, m->coll), m->tag, c->rank);
+    if (eager && !sync && m->layout->contig && !p->blocked) {
+        err = p->send(p->eager, &hdr, m->buf, (size_t)nbytes);
+        if (err == 0)
+            *out = wm_req_complete;
+        if (err != -RT_EAGAIN)
+            return err;
+    }
+    struct wm_preq *q = send_request(m, mode, p, nbytes);
+    if (!q)
+        return -RT_ENOMEM;
+    err = eager ? start_eager(q, hdr) : wm_rndv_send(q);
+    if (err < 0) {
+        wm_req_release(&q->r);
+        return err;
+    }
+    *out = &q->r;
+    return 0;
+}
+
+void wm_on_sync_ack(struct wm_domain *d, const struct wm_fin *f)
+{
+    (void)d;
+    struct wm_preq *q = rt_slab_get(&wm_request_slab, f->req);
+    if (!q)
+        return;                   /* the peer was declared lost in between */
+    rt_list_del(&q->link);
+    wm_preq_finish(q, 0);
+}

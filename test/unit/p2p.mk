@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
+check_PROGRAMS += test/unit/match_test
+test_unit_match_test_SOURCES = test/unit/match_test.c test/check.h
+test_unit_match_test_LDADD = $(unit_ldadd)
