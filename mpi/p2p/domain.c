@@ -7,6 +7,7 @@
 #include <string.h>
 #include "mpi/p2p/engine.h"
 #include "runtime/base/cfg.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/mem/node.h"
@@ -17,6 +18,9 @@
  * a lost wake-up or, with several waiting threads, a completion seen by another thread can stay unnoticed. */
 #define SLEEP_US          200000
 #define SLEEP_THREADED_US 1000
+
+/* Patience of MPI_Finalize with messages that nobody takes: far longer than a rank that is merely late in its last calls. */
+#define DRAIN_NS 5000000000u
 
 static bool list_has(const char *list, const char *name, size_t len)
 {
@@ -130,6 +134,37 @@ int wm_domain_create(struct wm_domain **out)
     return 0;
 }
 
+/* What other processes still wait for: queued messages and rendezvous that have begun. */
+static const struct wm_peer *unfinished(const struct wm_domain *d)
+{
+    for (int i = 0; i < WM_PEER_BUCKETS; i++)
+        for (const struct wm_peer *p = d->peers[i]; p; p = p->next)
+            if (!p->err && (!rt_list_empty(&p->pending) || !rt_list_empty(&p->rndv)))
+                return p;
+    return NULL;
+}
+
+/* A correct program has completed its requests, so only control messages and freed requests are left here, and the peers
+ * take them within their next calls.  An incorrect one must not hang: after DRAIN_NS without an event it is told. */
+static void drain(struct wm_domain *d)
+{
+    struct rt_idle idle = { 0 };
+    uint64_t last = rt_now_ns();
+    const struct wm_peer *p;
+    while ((p = unfinished(d))) {
+        if (wm_progress(d)) {
+            idle = (struct rt_idle){ 0 };
+            last = rt_now_ns();
+        } else if (rt_now_ns() - last > DRAIN_NS) {
+            log_warn(MPI, "MPI_Finalize leaves a message to or from rank %u unfinished: a send without a matching receive, or "
+                     "a request that was never completed", p->proc.rank);
+            return;
+        } else {
+            wm_domain_idle(d, &idle);
+        }
+    }
+}
+
 static void peer_destroy(struct wm_peer *p)
 {
     struct rt_list *l, *tmp;
@@ -155,6 +190,9 @@ static void spare_fini(struct wm_domain *d)
 
 void wm_domain_destroy(struct wm_domain *d)
 {
+    rt_lock(&d->lock);
+    drain(d);
+    rt_unlock(&d->lock);
     for (int i = 0; i < WM_PEER_BUCKETS; i++)
         for (struct wm_peer *p = d->peers[i], *next; p; p = next) {
             next = p->next;
