@@ -97,7 +97,7 @@ class Table:
         rows = [r for r in read_tsv("functions.tsv") if r["c_presence"] == "abi"]
         self.procs = [Proc(r) for r in rows]
         self.by_name = {p.name: p for p in self.procs}
-        self.constants = [r for r in read_tsv("constants.tsv") if r["value"] != "-"]
+        self.constants = [r for r in read_tsv("constants.tsv") if r["header_expr"] != "-"]
         self.types = [r for r in read_tsv("types.tsv") if r["presence"] == "abi"]
         self.rules = [Rule(r) for r in read_tsv("rules.tsv")]
         self.twins = {p.twin_of: p for p in self.procs if p.twin_of}
