@@ -3,6 +3,7 @@
  *
  * A request is one of: null, inactive persistent (both complete at once with an empty status), pending, complete. */
 #include "mpi/api/bodies.h"
+#include <stdio.h>
 #include "mpi/core/status.h"
 #include "mpi/p2p/engine.h"
 
