@@ -95,7 +95,7 @@ static int prefix(char *buf, size_t len, const char *comp, enum rt_log_level lev
     if (who.host[0])
         memcpy(host, who.host, sizeof host);
     else if (gethostname(host, sizeof host))
-        strcpy(host, "?");
+        snprintf(host, sizeof host, "?");
     host[sizeof host - 1] = '\0';
     host[strcspn(host, ".")] = '\0';
     if (who.rank >= 0)

@@ -1,1 +1,38 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# Targets that test, check and measure.  PYTHONDONTWRITEBYTECODE: the source tree may be read-only.
+EXTRA_DIST += test/tool/runtests test/tool/lsan.supp test/tool/lint.allow test/tool/check-layers \
+	test/tool/check-exports test/tool/check-sizes test/tool/check-banned
+run_python = PYTHONDONTWRITEBYTECODE=1 $(PYTHON)
+run_tests = TEST_TIMEOUT_SCALE=$${TEST_TIMEOUT_SCALE:-$(TEST_TIMEOUT_SCALE)} $(run_python) \
+	$(abs_top_srcdir)/test/tool/runtests --srcdir=$(abs_top_srcdir) --builddir=$(abs_top_builddir)
+
+# make check TESTS='unit/* pt2pt' runs a part; RUNTESTS holds options of runtests.
+check-local:
+	@$(run_tests) $(RUNTESTS) $(TESTS)
+check-all: all
+	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS)
+	@$(run_tests) --all $(RUNTESTS) $(TESTS)
+
+check-layers:
+	@cd $(srcdir) && $(run_python) test/tool/check-layers
+check-exports: libmpi_abi.la
+	@$(SHELL) $(srcdir)/test/tool/check-exports .libs/libmpi_abi.so.1
+check-sizes:
+	@cd $(srcdir) && $(run_python) test/tool/check-sizes
+check-banned:
+	@cd $(srcdir) && $(run_python) test/tool/check-banned
+lint: check-layers check-exports check-sizes check-banned
+	@echo "lint: nothing found"
+
+# Formats the lines that differ from the last commit, never whole files.
+format:
+	@cd $(srcdir) && command -v git-clang-format >/dev/null || \
+		{ echo "make format needs git-clang-format (Debian: clang-format)"; exit 1; }
+	@cd $(srcdir) && git clang-format --extensions c,h
+
+bench: all
+	@$(run_python) $(srcdir)/test/bench/compare --weft-only --builddir=$(abs_top_builddir) $(BENCH)
+bench-compare: all
+	@$(run_python) $(srcdir)/test/bench/compare --builddir=$(abs_top_builddir) $(BENCH)
+
+.PHONY: check-all check-layers check-exports check-sizes check-banned lint format bench bench-compare
