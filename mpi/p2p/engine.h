@@ -16,7 +16,7 @@
 #include "mpi/p2p/p2p.h"
 #include "runtime/base/copy.h"
 
-enum wm_kind { WM_EAGER, WM_EAGER_SYNC, WM_SYNC_ACK, WM_RTS, WM_CTS, WM_FIN_GET, WM_FIN_PUT };
+enum wm_kind { WM_EAGER = 0, WM_EAGER_SYNC, WM_SYNC_ACK, WM_RTS, WM_CTS, WM_FIN_GET, WM_FIN_PUT };
 #define WM_KIND_SHIFT 28
 #define WM_CTX_MASK ((1u << WM_KIND_SHIFT) - 1)
 

@@ -155,6 +155,12 @@ static struct wm_posted *posted_first(const struct wm_match *m, const struct wm_
 struct wm_posted *wm_match_arrive(struct wm_match *m, const struct wm_key *exact)
 {
     struct wm_posted *best = NULL;
+    if (rt_likely(m->nposted[WM_FORM_EXACT] == m->nposted_all)) {       /* no wildcards: one bucket */
+        best = m->nposted_all ? posted_first(m, exact) : NULL;
+        if (best)
+            wm_match_unpost(m, best);
+        return best;
+    }
     for (int f = 0; f < WM_FORMS; f++) {
         if (!m->nposted[f])
             continue;
