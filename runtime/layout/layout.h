@@ -14,6 +14,7 @@ enum rt_elem {
     RT_ELEM_F16, RT_ELEM_BF16, RT_ELEM_F32, RT_ELEM_F64, RT_ELEM_LDBL, RT_ELEM_C32, RT_ELEM_C64, RT_ELEM_CLDBL, RT_ELEM_BOOL,
     RT_ELEM_BYTE,                                       /* bitwise only */
     RT_ELEM_F32_I32, RT_ELEM_F64_I32, RT_ELEM_I64_I32, RT_ELEM_I32_I32, RT_ELEM_I16_I32, RT_ELEM_LDBL_I32,  /* MINLOC pairs */
+    RT_ELEM_F32_F32, RT_ELEM_F64_F64,                   /* Fortran's pairs */
     RT_ELEM_COUNT
 };
 
@@ -29,11 +30,12 @@ struct rt_layout {
     uint8_t elem;                 /* enum rt_elem of all its data */
     uint32_t nblocks;
     struct rt_block *blocks;      /* owned; NULL when contig */
+    int64_t *first;               /* packed position where block i begins; nblocks + 1 of them, behind the blocks; NULL when contig */
 };
 
 /* Constructors fill caller's storage; rt_layout_fini releases `blocks`.  All take byte strides; -RT_ENOMEM, -RT_EINVAL when a
  * size does not fit in 63 bits. */
-void rt_layout_basic(struct rt_layout *l, int64_t nbytes, int64_t extent, enum rt_elem elem);
+int  rt_layout_basic(struct rt_layout *l, int64_t nbytes, int64_t extent, enum rt_elem elem);
 int  rt_layout_vector(struct rt_layout *l, int64_t count, int64_t blocklen, int64_t stride_bytes, const struct rt_layout *old);
 /* General form: block i holds blocklen[i] elements of types[i] (or types[0] when one_type) at byte displacement disp[i]. */
 int  rt_layout_struct(struct rt_layout *l, int64_t count, const int64_t *blocklen, const int64_t *disp,

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-3-Clause
+rt_sources += runtime/layout/layout.h runtime/layout/layout.c runtime/layout/pack.c
