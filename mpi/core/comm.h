@@ -71,7 +71,22 @@ int  wm_comm_init(struct wm_domain *dom);
 void wm_comm_fini(void);
 /* A new intracommunicator of `group` (reference taken) with context `ctx`; no communication. */
 int  wm_comm_create_local(struct wm_group *group, uint32_t ctx, struct wm_domain *dom, struct wm_comm **out);
-/* Agrees on a free context id over all members of `c`; collective and blocking. */
+/* Drops the handle of a communicator after its attributes; a body's way out when creation fails half-way, too. */
+int  wm_comm_free(struct wm_comm *comm);
+/* Takes over the hints that Weft knows from `info` (NULL: none). */
+int  wm_comm_set_info(struct wm_comm *comm, const struct wm_info *info);
+/* Agrees on a free context id over all members of `c`; collective and blocking.  Called without the domain's lock. */
 int  wm_comm_agree_ctx(struct wm_comm *c, uint32_t *ctx);
+/* Gives a context id back that wm_comm_agree_ctx() reserved in this process.  Called under the domain's lock. */
+void wm_comm_release_ctx(uint32_t ctx);
+
+/* Tags from here up on a collective context belong to the making of communicators; collectives use smaller ones. */
+#define WM_TAG_COMM 0x70000000
+
+/* The collective side of a communicator (mpi/core/coll_team.c).  Init is called by all members at the end of the creation of
+ * a communicator, without the domain's lock, and may communicate; for MPI_COMM_WORLD and MPI_COMM_SELF in MPI_Init it must
+ * not wait for other processes.  Fini tolerates a team that was never set up.  MPI_SUCCESS or what wm_err() returned. */
+int  wm_coll_team_init(struct wm_comm *c);
+void wm_coll_team_fini(struct wm_comm *c);
 
 #endif

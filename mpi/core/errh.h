@@ -32,9 +32,16 @@ MPI_Errhandler wm_errh_handle(const struct wm_errh *e);
 void wm_errh_ref(struct wm_errh *e);
 void wm_errh_unref(struct wm_errh *e);
 
-/* "MPI_ERR_RANK: invalid rank" for any code in the standard's or the user's range; NULL when unknown. */
-const char *wm_err_string(int errcode);
+/* Writes "MPI_ERR_RANK: invalid rank" for any code of the standard or the user; returns its length, -1 when unknown. */
+int wm_err_text(int errcode, char *text, int len);
+/* Class of a code, -1 when unknown. */
+int wm_err_class_of(int errcode);
+/* Where MPI_LASTUSEDCODE lies. */
+int *wm_err_lastusedcode(void);
 /* Class name such as "MPI_ERR_RANK"; NULL when unknown. */
 const char *wm_err_class_name(int errclass);
+
+/* Prints the caller's stack to stderr when the setting abort_backtrace asks for it. */
+void wm_err_backtrace(void);
 
 #endif

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Attribute caching: keys, values, copy and delete functions (MPI-5.0 section 7.7), one implementation for communicators,
+ * datatypes and windows.  Any thread: one lock guards lists and keys and is never held while a user's function runs, because
+ * that may call MPI again. */
+#include "mpi/core/attr.h"
+#include "mpi/api/bodies.h"
+#include "mpi/core/comm.h"
+#include "mpi/core/errh.h"
+#include "mpi/datatype/type.h"
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct keyval {
+    struct rt_obj obj;            /* refs: the key itself and every attribute stored under it */
+    enum wm_attr_kind kind;
+    bool freed;                   /* MPI_X_free_keyval was called: usable only by attributes that exist */
+    union {
+        MPI_Comm_copy_attr_function *comm;
+        MPI_Type_copy_attr_function *type;
+        MPI_Win_copy_attr_function *win;
+        uintptr_t code;           /* 0 the NULL_COPY function, 1 the DUP function: values of the ABI, not addresses */
+    } copy;
+    union {
+        MPI_Comm_delete_attr_function *comm;
+        MPI_Type_delete_attr_function *type;
+        MPI_Win_delete_attr_function *win;
+        uintptr_t code;           /* 0 the NULL_DELETE function */
+    } del;
+    void *extra;
+};
+
+struct attr { struct keyval *key; void *value; };
+struct wm_attrs { int n, cap; struct attr *v; };         /* in the order they were set */
+
+static struct rt_slab keyval_slab = RT_SLAB(WM_KEYVAL, "attribute key", struct keyval);
+static struct rt_lock lock = RT_LOCK_INIT;
+
+static const char *const kind_names[] = { "communicators", "datatypes", "windows" };
+
+static void key_unref(struct keyval *k)                  /* under the lock */
+{
+    if (--k->obj.refs == 0)
+        rt_slab_free(&keyval_slab, k);
+}
+
+static int call_copy(const struct keyval *k, void *handle, void *in, void **out, int *flag)
+{
+    int key = (int)k->obj.handle;
+    if (k->copy.code <= 1) {
+        *flag = (int)k->copy.code;
+        *out = in;
+        return MPI_SUCCESS;
+    }
+    switch (k->kind) {
+    case WM_ATTR_COMM: return k->copy.comm(handle, key, k->extra, in, out, flag);
+    case WM_ATTR_TYPE: return k->copy.type(handle, key, k->extra, in, out, flag);
+    case WM_ATTR_WIN:  return k->copy.win(handle, key, k->extra, in, out, flag);
+    }
+    RT_BUG("attribute key of unknown kind %d", (int)k->kind);
+}
+
+static int call_delete(const struct keyval *k, void *handle, void *value)
+{
+    int key = (int)k->obj.handle;
+    if (!k->del.code)
+        return MPI_SUCCESS;
+    switch (k->kind) {
+    case WM_ATTR_COMM: return k->del.comm(handle, key, value, k->extra);
+    case WM_ATTR_TYPE: return k->del.type(handle, key, value, k->extra);
+    case WM_ATTR_WIN:  return k->del.win(handle, key, value, k->extra);
+    }
+    RT_BUG("attribute key of unknown kind %d", (int)k->kind);
+}
+
+static int find(const struct wm_attrs *a, const struct keyval *k)       /* under the lock */
+{
+    for (int i = 0; a && i < a->n; i++)
+        if (a->v[i].key == k)
+            return i;
+    return -1;
+}
+
+/* Appends or replaces; takes a reference of the key for a new entry.  Under the lock. */
+static int store(struct wm_attrs **attrs, struct keyval *k, void *value)
+{
+    int i = find(*attrs, k);
+    if (i >= 0) {
+        (*attrs)->v[i].value = value;
+        return MPI_SUCCESS;
+    }
+    if (!*attrs)
+        *attrs = calloc(1, sizeof **attrs);
+    struct wm_attrs *a = *attrs;
+    if (a && a->n == a->cap) {
+        int cap = a->cap ? 2 * a->cap : 4;
+        struct attr *v = realloc(a->v, (size_t)cap * sizeof *v);
+        if (!v)
+            a = NULL;
+        else
+            a->v = v, a->cap = cap;
+    }
+    if (!a)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for another attribute");
+    a->v[a->n++] = (struct attr){ k, value };
+    k->obj.refs++;
+    return MPI_SUCCESS;
+}
+
+static void drop(struct wm_attrs *a, int i)              /* under the lock */
+{
+    struct keyval *k = a->v[i].key;
+    memmove(&a->v[i], &a->v[i + 1], (size_t)(a->n - i - 1) * sizeof a->v[0]);
+    a->n--;
+    key_unref(k);
+}
+
+static int callback_failed(const char *what, int code)
+{
+    wm_err(code, "the attribute's %s function returned error code %d", what, code);
+    return code;
+}
+
+int wm_attrs_copy(struct wm_attrs *from, void *from_handle, struct wm_attrs **to, void *to_handle)
+{
+    int err = MPI_SUCCESS;
+    for (int i = 0; !err && from && i < from->n; i++) {
+        struct attr at = from->v[i];
+        void *value = NULL;
+        int flag = 0;
+        err = call_copy(at.key, from_handle, at.value, &value, &flag);
+        if (err) {
+            err = callback_failed("copy", err);
+        } else if (flag) {
+            rt_lock(&lock);
+            err = store(to, at.key, value);
+            rt_unlock(&lock);
+        }
+    }
+    if (err)
+        wm_attrs_delete_all(to, to_handle);
+    return err;
+}
+
+int wm_attrs_delete_all(struct wm_attrs **attrs, void *handle)
+{
+    struct wm_attrs *a = *attrs;
+    while (a && a->n) {
+        struct attr at = a->v[a->n - 1];
+        int err = call_delete(at.key, handle, at.value);
+        if (err)
+            return callback_failed("delete", err);
+        rt_lock(&lock);
+        int i = find(a, at.key);            /* the function may have deleted it itself, or set others */
+        if (i >= 0)
+            drop(a, i);
+        rt_unlock(&lock);
+    }
+    if (a)
+        free(a->v);
+    free(a);
+    *attrs = NULL;
+    return MPI_SUCCESS;
+}
+
+static int keyval_create(enum wm_attr_kind kind, uintptr_t copy, uintptr_t del, int *keyval, void *extra)
+{
+    struct keyval *k = rt_slab_alloc(&keyval_slab);
+    if (!k)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for another attribute key");
+    k->kind = kind;
+    k->copy.code = copy;
+    k->del.code = del;
+    k->extra = extra;
+    *keyval = (int)k->obj.handle;
+    return MPI_SUCCESS;
+}
+
+/* The usable key of this kind; writes why not. */
+static struct keyval *keyval_get(enum wm_attr_kind kind, int keyval)
+{
+    struct keyval *k = rt_slab_get(&keyval_slab, (uintptr_t)(unsigned)keyval);
+    if (keyval >= MPI_TAG_UB && keyval <= MPI_WIN_MODEL)
+        wm_err(MPI_ERR_KEYVAL, "key %d is predefined: its value cannot be changed", keyval);
+    else if (keyval == MPI_KEYVAL_INVALID)
+        wm_err(MPI_ERR_KEYVAL, "the key is MPI_KEYVAL_INVALID");
+    else if (!k || k->freed)
+        wm_err(MPI_ERR_KEYVAL, "%d is no attribute key, or one that was freed", keyval);
+    else if (k->kind != kind)
+        wm_err(MPI_ERR_KEYVAL, "the key was made for %s, not for %s", kind_names[k->kind], kind_names[kind]);
+    else
+        return k;
+    return NULL;
+}
+
+static int keyval_free(enum wm_attr_kind kind, int *keyval)
+{
+    rt_lock(&lock);
+    struct keyval *k = keyval_get(kind, *keyval);
+    if (k) {
+        k->freed = true;
+        key_unref(k);
+    }
+    rt_unlock(&lock);
+    if (!k)
+        return MPI_ERR_KEYVAL;
+    *keyval = MPI_KEYVAL_INVALID;
+    return MPI_SUCCESS;
+}
+
+static int attr_set(enum wm_attr_kind kind, struct wm_attrs **attrs, void *handle, int keyval, void *value)
+{
+    rt_lock(&lock);
+    struct keyval *k = keyval_get(kind, keyval);
+    int i = k ? find(*attrs, k) : -1;
+    void *old = i >= 0 ? (*attrs)->v[i].value : NULL;
+    rt_unlock(&lock);
+    if (!k)
+        return MPI_ERR_KEYVAL;
+    if (i >= 0) {                 /* the old value is deleted first (MPI-5.0 section 7.7.2) */
+        int err = call_delete(k, handle, old);
+        if (err)
+            return callback_failed("delete", err);
+    }
+    rt_lock(&lock);
+    int err = store(attrs, k, value);
+    rt_unlock(&lock);
+    return err;
+}
+
+static int attr_get(enum wm_attr_kind kind, struct wm_attrs *attrs, int keyval, void *value, int *flag)
+{
+    rt_lock(&lock);
+    struct keyval *k = keyval_get(kind, keyval);
+    int i = k ? find(attrs, k) : -1;
+    *flag = i >= 0;
+    if (i >= 0)
+        *(void **)value = attrs->v[i].value;
+    rt_unlock(&lock);
+    return k ? MPI_SUCCESS : MPI_ERR_KEYVAL;
+}
+
+static int attr_delete(enum wm_attr_kind kind, struct wm_attrs **attrs, void *handle, int keyval)
+{
+    rt_lock(&lock);
+    struct keyval *k = keyval_get(kind, keyval);
+    int i = k ? find(*attrs, k) : -1;
+    void *value = i >= 0 ? (*attrs)->v[i].value : NULL;
+    rt_unlock(&lock);
+    if (!k)
+        return MPI_ERR_KEYVAL;
+    if (i < 0)
+        return wm_err(MPI_ERR_KEYVAL, "no attribute is stored under this key");
+    int err = call_delete(k, handle, value);
+    if (err)
+        return callback_failed("delete", err);
+    rt_lock(&lock);
+    i = find(*attrs, k);
+    if (i >= 0)
+        drop(*attrs, i);
+    rt_unlock(&lock);
+    return MPI_SUCCESS;
+}
+
+/* Attributes of every communicator that the library sets (MPI-5.0 section 9.1.2); a pointer to an int that stays. */
+static int *predefined_attr(int keyval)
+{
+    static int tag_ub = INT_MAX, host = MPI_PROC_NULL, io = MPI_ANY_SOURCE, wtime_is_global, appnum, universe;
+    switch (keyval) {
+    case MPI_TAG_UB:
+        return &tag_ub;
+    case MPI_HOST:
+        return &host;
+    case MPI_IO:
+        return &io;
+    case MPI_WTIME_IS_GLOBAL:
+        wtime_is_global = rt_boot.local_size == rt_boot.size;   /* one host, one CLOCK_MONOTONIC */
+        return &wtime_is_global;
+    case MPI_APPNUM:
+        appnum = rt_boot.appnum;
+        return appnum >= 0 && !rt_boot.singleton ? &appnum : NULL;
+    case MPI_UNIVERSE_SIZE:
+        universe = rt_boot.universe_size;
+        return universe > 0 ? &universe : NULL;
+    case MPI_LASTUSEDCODE:
+        return wm_err_lastusedcode();
+    default:
+        return NULL;
+    }
+}
+
+int wm_api_comm_create_keyval(MPI_Comm_copy_attr_function *copy, MPI_Comm_delete_attr_function *del, int *keyval, void *extra)
+{
+    return keyval_create(WM_ATTR_COMM, (uintptr_t)copy, (uintptr_t)del, keyval, extra);
+}
+
+int wm_api_comm_free_keyval(int *keyval)
+{
+    return keyval_free(WM_ATTR_COMM, keyval);
+}
+
+int wm_api_comm_set_attr(struct wm_comm *comm, int keyval, void *value)
+{
+    return attr_set(WM_ATTR_COMM, &comm->attrs, wm_comm_handle(comm), keyval, value);
+}
+
+int wm_api_comm_get_attr(struct wm_comm *comm, int keyval, void *value, int *flag)
+{
+    if (keyval >= MPI_TAG_UB && keyval <= MPI_UNIVERSE_SIZE) {
+        int *p = predefined_attr(keyval);
+        *flag = p != NULL;
+        if (p)
+            *(int **)value = p;
+        return MPI_SUCCESS;
+    }
+    return attr_get(WM_ATTR_COMM, comm->attrs, keyval, value, flag);
+}
+
+int wm_api_comm_delete_attr(struct wm_comm *comm, int keyval)
+{
+    return attr_delete(WM_ATTR_COMM, &comm->attrs, wm_comm_handle(comm), keyval);
+}
+
+int wm_api_type_create_keyval(MPI_Type_copy_attr_function *copy, MPI_Type_delete_attr_function *del, int *keyval, void *extra)
+{
+    return keyval_create(WM_ATTR_TYPE, (uintptr_t)copy, (uintptr_t)del, keyval, extra);
+}
+
+int wm_api_type_free_keyval(int *keyval)
+{
+    return keyval_free(WM_ATTR_TYPE, keyval);
+}
+
+int wm_api_type_set_attr(struct wm_type *type, int keyval, void *value)
+{
+    return attr_set(WM_ATTR_TYPE, &type->attrs, wm_type_handle(type), keyval, value);
+}
+
+int wm_api_type_get_attr(struct wm_type *type, int keyval, void *value, int *flag)
+{
+    return attr_get(WM_ATTR_TYPE, type->attrs, keyval, value, flag);
+}
+
+int wm_api_type_delete_attr(struct wm_type *type, int keyval)
+{
+    return attr_delete(WM_ATTR_TYPE, &type->attrs, wm_type_handle(type), keyval);
+}
+
+int wm_api_win_create_keyval(MPI_Win_copy_attr_function *copy, MPI_Win_delete_attr_function *del, int *keyval, void *extra)
+{
+    return keyval_create(WM_ATTR_WIN, (uintptr_t)copy, (uintptr_t)del, keyval, extra);
+}
+
+int wm_api_win_free_keyval(int *keyval)
+{
+    return keyval_free(WM_ATTR_WIN, keyval);
+}

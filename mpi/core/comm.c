@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Communicators as objects: world, self, making, releasing, and the calls that only look at one (MPI-5.0 section 7.4.1).
+ * References and team are changed under the domain's lock; rank, size, group and context never change. */
+#include "mpi/core/comm.h"
+#include "mpi/api/bodies.h"
+#include "mpi/core/attr.h"
+#include "mpi/core/ctx.h"
+#include "mpi/core/errh.h"
+#include "mpi/core/group.h"
+#include "mpi/core/info.h"
+#include "mpi/p2p/domain.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct rt_slab wm_comm_slab = RT_SLAB(WM_COMM, "communicator", struct wm_comm);
+struct wm_comm *wm_comm_world, *wm_comm_self;
+struct wm_comm *wm_comm_predefined[8];
+static struct wm_comm world, self;
+
+MPI_Comm wm_comm_handle(const struct wm_comm *c)
+{
+    return c ? (MPI_Comm)(uintptr_t)c->obj.handle : MPI_COMM_NULL;
+}
+
+static bool comm_predefined(const struct wm_comm *c)
+{
+    return c->obj.handle < WM_PREDEFINED_MAX;
+}
+
+/* Everything but the handle. */
+static int comm_fill(struct wm_comm *c, struct wm_group *group, uint32_t ctx, struct wm_domain *dom)
+{
+    c->peers = calloc((size_t)group->size, sizeof *c->peers);
+    if (!c->peers)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for a communicator of %d processes", group->size);
+    wm_group_ref(group);
+    c->rank = group->rank;
+    c->size = group->size;
+    c->ctx = ctx;
+    c->group = c->remote = group;
+    c->dom = dom;
+    c->errh = wm_errh_predefined[(uintptr_t)MPI_ERRORS_ARE_FATAL & 7];
+    return MPI_SUCCESS;
+}
+
+/* Gives back what comm_fill and later calls attached; tolerates a half-built communicator. */
+static void comm_empty(struct wm_comm *c)
+{
+    wm_coll_team_fini(c);
+    wm_errh_unref(c->errh);
+    wm_info_destroy(c->info);
+    wm_group_unref(c->group);
+    if (c->remote != c->group)
+        wm_group_unref(c->remote);
+    free(c->peers);
+}
+
+int wm_comm_create_local(struct wm_group *group, uint32_t ctx, struct wm_domain *dom, struct wm_comm **out)
+{
+    struct wm_comm *c = rt_slab_alloc(&wm_comm_slab);
+    if (!c)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for another communicator");
+    int err = comm_fill(c, group, ctx, dom);
+    if (err)
+        rt_slab_free(&wm_comm_slab, c);
+    else
+        *out = c;
+    return err;
+}
+
+void wm_comm_destroy(struct wm_comm *c)
+{
+    if (comm_predefined(c))
+        RT_BUG("a reference to %s was dropped once too often", c->name);
+    uint32_t ctx = c->ctx;
+    comm_empty(c);
+    wm_comm_release_ctx(ctx);
+    rt_slab_free(&wm_comm_slab, c);
+}
+
+static int predefined_create(struct wm_comm *c, MPI_Comm handle, const char *name, int n, uint32_t first, uint32_t ctx,
+                             struct wm_domain *dom)
+{
+    struct rt_proc *procs = malloc((size_t)n * sizeof *procs);
+    struct wm_group *g;
+    if (!procs)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for the %d processes of %s", n, name);
+    for (int i = 0; i < n; i++)
+        procs[i] = (struct rt_proc){ 0, first + (uint32_t)i };
+    int err = wm_group_create(procs, n, &g);
+    if (err)
+        return err;
+    memset(c, 0, sizeof *c);
+    c->obj = (struct rt_obj){ (uint32_t)(uintptr_t)handle, 1 };
+    snprintf(c->name, sizeof c->name, "%s", name);
+    err = comm_fill(c, g, ctx, dom);
+    wm_group_unref(g);            /* the communicator has its own reference */
+    if (!err)
+        err = wm_coll_team_init(c);
+    if (err)
+        comm_empty(c);
+    return err;
+}
+
+int wm_comm_init(struct wm_domain *dom)
+{
+    wm_ctx_init();
+    int err = predefined_create(&world, MPI_COMM_WORLD, "MPI_COMM_WORLD", rt_boot.size, 0, WM_CTX_WORLD, dom);
+    if (err)
+        return err;
+    err = predefined_create(&self, MPI_COMM_SELF, "MPI_COMM_SELF", 1, (uint32_t)rt_boot.rank, WM_CTX_SELF, dom);
+    if (err) {
+        comm_empty(&world);
+        return err;
+    }
+    wm_comm_world = wm_comm_predefined[(uintptr_t)MPI_COMM_WORLD & 7] = &world;
+    wm_comm_self = wm_comm_predefined[(uintptr_t)MPI_COMM_SELF & 7] = &self;
+    return MPI_SUCCESS;
+}
+
+void wm_comm_fini(void)
+{
+    wm_comm_world = wm_comm_self = NULL;
+    memset(wm_comm_predefined, 0, sizeof wm_comm_predefined);
+    comm_empty(&self);
+    comm_empty(&world);
+}
+
+int wm_api_comm_rank(struct wm_comm *comm, int *rank)
+{
+    *rank = comm->rank;
+    return MPI_SUCCESS;
+}
+
+int wm_api_comm_size(struct wm_comm *comm, int *size)
+{
+    *size = comm->size;
+    return MPI_SUCCESS;
+}
+
+int wm_api_comm_test_inter(struct wm_comm *comm, int *flag)
+{
+    *flag = comm->inter;
+    return MPI_SUCCESS;
+}
+
+static int not_inter(void)
+{
+    return wm_err(MPI_ERR_COMM, "the communicator is an intracommunicator: it has no remote group");
+}
+
+int wm_api_comm_remote_size(struct wm_comm *comm, int *size)
+{
+    if (!comm->inter)
+        return not_inter();
+    *size = comm->remote->size;
+    return MPI_SUCCESS;
+}
+
+int wm_api_comm_remote_group(struct wm_comm *comm, struct wm_group **group)
+{
+    if (!comm->inter)
+        return not_inter();
+    wm_group_ref(comm->remote);
+    *group = comm->remote;
+    return MPI_SUCCESS;
+}
+
+int wm_api_comm_group(struct wm_comm *comm, struct wm_group **group)
+{
+    wm_group_ref(comm->group);
+    *group = comm->group;
+    return MPI_SUCCESS;
+}
+
+int wm_api_comm_compare(struct wm_comm *comm1, struct wm_comm *comm2, int *result)
+{
+    if (comm1 == comm2) {
+        *result = MPI_IDENT;
+        return MPI_SUCCESS;
+    }
+    int err, remote;
+    *result = MPI_UNEQUAL;
+    if (comm1->inter != comm2->inter)
+        return MPI_SUCCESS;
+    err = wm_group_compare(comm1->group, comm2->group, result);
+    if (!err && comm1->inter && *result != MPI_UNEQUAL) {
+        err = wm_group_compare(comm1->remote, comm2->remote, &remote);
+        if (!err && remote != MPI_IDENT)
+            *result = remote;
+    }
+    if (!err && *result == MPI_IDENT)
+        *result = MPI_CONGRUENT;  /* same processes, another context */
+    return err;
+}
+
+int wm_api_comm_set_name(struct wm_comm *comm, const char *name)
+{
+    snprintf(comm->name, sizeof comm->name, "%s", name);    /* cut to the standard's length (MPI-5.0 section 7.8) */
+    return MPI_SUCCESS;
+}
+
+int wm_api_comm_get_name(struct wm_comm *comm, char *name, int *resultlen)
+{
+    *resultlen = (int)strlen(strcpy(name, comm->name));
+    return MPI_SUCCESS;
+}
+
+int wm_api_comm_get_info(struct wm_comm *comm, struct wm_info **info_used)
+{
+    return comm->info ? wm_info_dup(comm->info, info_used) : wm_info_create(info_used);
+}
+
+/* The assertions of MPI-5.0 section 7.4.4 that Weft keeps so that MPI_Comm_get_info returns them. */
+static const char *const hints[] = { "mpi_assert_no_any_tag", "mpi_assert_no_any_source", "mpi_assert_exact_length",
+                                     "mpi_assert_allow_overtaking", "mpi_assert_strict_persistent_collective_ordering" };
+
+int wm_comm_set_info(struct wm_comm *comm, const struct wm_info *info)
+{
+    int err = MPI_SUCCESS;
+    for (size_t i = 0; info && i < sizeof hints / sizeof hints[0] && !err; i++) {
+        const char *v = wm_info_find(info, hints[i]);
+        if (v && !comm->info)
+            err = wm_info_create(&comm->info);
+        if (v && !err)
+            err = wm_info_put(comm->info, hints[i], v);
+    }
+    return err;
+}
+
+int wm_api_comm_set_info(struct wm_comm *comm, struct wm_info *info)
+{
+    return wm_comm_set_info(comm, info);
+}
+
+int wm_api_comm_get_parent(struct wm_comm **parent)
+{
+    *parent = NULL;               /* this process was not spawned by MPI_Comm_spawn, which is not implemented */
+    return MPI_SUCCESS;
+}
+
+/* Drops the handle's reference; pending operations keep the communicator until they are done. */
+int wm_comm_free(struct wm_comm *comm)
+{
+    if (comm_predefined(comm))
+        return wm_err(MPI_ERR_COMM, "%s cannot be freed", comm->name);
+    int err = wm_attrs_delete_all(&comm->attrs, wm_comm_handle(comm));
+    if (err)
+        return err;
+    struct wm_domain *dom = comm->dom;
+    rt_lock(&dom->lock);
+    wm_comm_unref(comm);
+    rt_unlock(&dom->lock);
+    return MPI_SUCCESS;
+}
+
+int wm_api_comm_free(struct wm_comm *comm)
+{
+    return wm_comm_free(comm);
+}
+
+int wm_api_comm_disconnect(struct wm_comm *comm)
+{
+    if (comm_predefined(comm))
+        return wm_err(MPI_ERR_COMM, "%s cannot be disconnected", comm->name);
+    struct wm_domain *dom = comm->dom;
+    struct rt_idle idle = { 0 };
+    rt_lock(&dom->lock);
+    while (comm->obj.refs > 1)    /* pending operations hold references: all of them have to end first */
+        if (!wm_progress(dom))
+            wm_domain_idle(dom, &idle);
+        else
+            idle = (struct rt_idle){ 0 };
+    rt_unlock(&dom->lock);
+    return wm_comm_free(comm);
+}

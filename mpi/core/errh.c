@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What happens after an error: the text that a body leaves, the choice of the error handler, and the handlers as objects.
+ * Any thread; the text and the attached communicator belong to the calling thread.  Handlers are called without locks. */
+#include "mpi/core/errh.h"
+#include "mpi/api/bodies.h"
+#include "mpi/core/comm.h"
+#include "runtime/base/cfg.h"
+#include <execinfo.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct wm_errh are_fatal = { .obj = { (uint32_t)(uintptr_t)MPI_ERRORS_ARE_FATAL, 1 }, .kind = WM_ERRH_FATAL };
+static struct wm_errh errors_abort = { .obj = { (uint32_t)(uintptr_t)MPI_ERRORS_ABORT, 1 }, .kind = WM_ERRH_ABORT };
+static struct wm_errh errors_return = { .obj = { (uint32_t)(uintptr_t)MPI_ERRORS_RETURN, 1 }, .kind = WM_ERRH_RETURN };
+struct wm_errh *wm_errh_predefined[8] = { NULL, &are_fatal, &errors_abort, &errors_return };
+struct rt_slab wm_errh_slab = RT_SLAB(WM_ERRHANDLER, "error handler", struct wm_errh);
+
+static __thread char detail[MPI_MAX_ERROR_STRING];
+static __thread struct wm_comm *attached;
+
+int wm_err(int errclass, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(detail, sizeof detail, fmt, ap);
+    va_end(ap);
+    return errclass;
+}
+
+static int class_of_rt(int rt_err)
+{
+    switch (rt_err < 0 ? -rt_err : rt_err) {
+#define RT_ERR(name, mpi_class, text) case RT_##name: return mpi_class;
+#include "runtime/base/err.def"
+#undef RT_ERR
+    default: return MPI_ERR_INTERN;
+    }
+}
+
+int wm_err_rt(int rt_err, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(detail, sizeof detail, fmt, ap);
+    va_end(ap);
+    if (n >= 0 && (size_t)n < sizeof detail)
+        snprintf(detail + n, sizeof detail - (size_t)n, "%s%s", n ? ": " : "", rt_err_text(rt_err));
+    return class_of_rt(rt_err);
+}
+
+const char *wm_err_detail(void)
+{
+    return detail;
+}
+
+void wm_err_attach(struct wm_comm *comm)
+{
+    attached = comm;
+}
+
+/* One write(2), so that blocks of several ranks do not mix. */
+static void print_fatal(int errcode, const char *call, const char *where, const char *handler)
+{
+    char text[MPI_MAX_ERROR_STRING], block[3 * MPI_MAX_ERROR_STRING], who[64] = "";
+    if (wm_err_text(errcode, text, (int)sizeof text) < 0)
+        snprintf(text, sizeof text, "error code %d", errcode);
+    if (rt_boot.size > 0)
+        snprintf(who, sizeof who, "rank %d", rt_boot.rank);
+    else
+        snprintf(who, sizeof who, "process %d", (int)getpid());
+    int n = snprintf(block, sizeof block, "\n*** MPI error: %s%s%s, %s%s%s\n***   %s%s%s\n***   %s\n", who,
+                     rt_boot.host[0] ? " on " : "", rt_boot.host, call, where[0] ? " with " : "", where, text,
+                     detail[0] ? "\n***   " : "", detail, handler);
+    if (n > (int)sizeof block - 1)
+        n = (int)sizeof block - 1;
+    if (write(STDERR_FILENO, block, (size_t)n) < 0)
+        return;                   /* nowhere left to report to */
+}
+
+void wm_err_backtrace(void)
+{
+    void *frame[64];
+    if (cfg.abort_backtrace)
+        backtrace_symbols_fd(frame, backtrace(frame, 64), STDERR_FILENO);
+}
+
+/* MPI_ERRORS_ARE_FATAL before and after the library's life: there is no job to end but this process. */
+static void fatal_outside(int errcode, const char *call)
+{
+    print_fatal(errcode, call, "",
+                wm_state.phase == WM_FINALIZED ? "MPI has been finalized: this process ends" :
+                                                 "MPI is not initialized: this process ends");
+    exit(EXIT_FAILURE);
+}
+
+static void fatal_inside(int errcode, const char *call, const char *where, const struct wm_errh *h)
+{
+    char msg[128];
+    print_fatal(errcode, call, where,
+                h->kind == WM_ERRH_ABORT ? "The error handler is MPI_ERRORS_ABORT: the job is aborted" :
+                                           "The error handler is MPI_ERRORS_ARE_FATAL: the job is aborted");
+    const char *name = wm_err_class_name(wm_err_class_of(errcode));
+    snprintf(msg, sizeof msg, "%s: %s", call, name ? name : "error");
+    wm_err_backtrace();
+    rt_boot_abort(errcode, msg);
+}
+
+/* Ends the process, calls the user's function or does nothing, as the handler says; the caller returns `errcode`.
+ * `handle` is the ABI handle of the object whose handler this is. */
+static void errh_call(const struct wm_errh *h, void *handle, int errcode, const char *call, const char *where)
+{
+    switch (h->kind) {
+    case WM_ERRH_FATAL:
+    case WM_ERRH_ABORT:
+        fatal_inside(errcode, call, where, h);
+        return;
+    case WM_ERRH_RETURN:
+        return;
+    case WM_ERRH_COMM: {
+        MPI_Comm comm = handle;
+        h->fn.comm(&comm, &errcode, NULL);
+        return;
+    }
+    case WM_ERRH_WIN: {
+        MPI_Win win = handle;
+        h->fn.win(&win, &errcode, NULL);
+        return;
+    }
+    case WM_ERRH_FILE: {
+        MPI_File file = handle;
+        h->fn.file(&file, &errcode, NULL);
+        return;
+    }
+    case WM_ERRH_SESSION: {
+        MPI_Session session = handle;
+        h->fn.session(&session, &errcode, NULL);
+        return;
+    }
+    }
+    RT_BUG("error handler of unknown kind %d", (int)h->kind);
+}
+
+int wm_raise_comm(struct wm_comm *comm, int errcode, const char *call)
+{
+    struct wm_comm *c = comm ? comm : attached;
+    attached = NULL;
+    if (!c)
+        c = wm_comm_self;
+    if (wm_state.phase != WM_INITIALIZED || !c) {
+        fatal_outside(errcode, call);
+        return errcode;
+    }
+    char where[MPI_MAX_OBJECT_NAME + 16] = "";
+    if (c != wm_comm_self)
+        snprintf(where, sizeof where, "communicator %s", c->name[0] ? c->name : "(unnamed)");
+    errh_call(c->errh, wm_comm_handle(c), errcode, call, where);
+    detail[0] = '\0';
+    return errcode;
+}
+
+/* Windows, files and sessions have no objects yet; their calls report on MPI_COMM_SELF, the handler for errors that belong
+ * to no object (MPI-5.0 section 9.3). */
+int wm_raise_win(struct wm_win *win, int errcode, const char *call)
+{
+    (void)win;
+    return wm_raise_comm(NULL, errcode, call);
+}
+
+int wm_raise_file(struct wm_file *file, int errcode, const char *call)
+{
+    (void)file;
+    return wm_raise_comm(NULL, errcode, call);
+}
+
+int wm_raise_session(struct wm_session *s, int errcode, const char *call)
+{
+    (void)s;
+    return wm_raise_comm(NULL, errcode, call);
+}
+
+MPI_Errhandler wm_errh_handle(const struct wm_errh *e)
+{
+    return e ? (MPI_Errhandler)(uintptr_t)e->obj.handle : MPI_ERRHANDLER_NULL;
+}
+
+static bool errh_predefined(const struct wm_errh *e)
+{
+    return e->obj.handle < WM_PREDEFINED_MAX;
+}
+
+void wm_errh_ref(struct wm_errh *e)
+{
+    if (!errh_predefined(e))
+        rt_fetch_add(&e->obj.refs, 1);
+}
+
+void wm_errh_unref(struct wm_errh *e)
+{
+    if (e && !errh_predefined(e) && rt_fetch_add(&e->obj.refs, -1) == 1)
+        rt_slab_free(&wm_errh_slab, e);
+}
+
+static int errh_create(enum wm_errh_kind kind, struct wm_errh **out)
+{
+    struct wm_errh *e = rt_slab_alloc(&wm_errh_slab);
+    if (!e)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for another error handler");
+    e->kind = kind;
+    *out = e;
+    return MPI_SUCCESS;
+}
+
+int wm_api_comm_create_errhandler(MPI_Comm_errhandler_function *fn, struct wm_errh **errhandler)
+{
+    int err = errh_create(WM_ERRH_COMM, errhandler);
+    if (!err)
+        (*errhandler)->fn.comm = fn;
+    return err;
+}
+
+int wm_api_win_create_errhandler(MPI_Win_errhandler_function *fn, struct wm_errh **errhandler)
+{
+    int err = errh_create(WM_ERRH_WIN, errhandler);
+    if (!err)
+        (*errhandler)->fn.win = fn;
+    return err;
+}
+
+int wm_api_file_create_errhandler(MPI_File_errhandler_function *fn, struct wm_errh **errhandler)
+{
+    int err = errh_create(WM_ERRH_FILE, errhandler);
+    if (!err)
+        (*errhandler)->fn.file = fn;
+    return err;
+}
+
+int wm_api_session_create_errhandler(MPI_Session_errhandler_function *fn, struct wm_errh **errhandler)
+{
+    int err = errh_create(WM_ERRH_SESSION, errhandler);
+    if (!err)
+        (*errhandler)->fn.session = fn;
+    return err;
+}
+
+int wm_api_comm_set_errhandler(struct wm_comm *comm, struct wm_errh *errhandler)
+{
+    if (errhandler->kind == WM_ERRH_WIN || errhandler->kind == WM_ERRH_FILE || errhandler->kind == WM_ERRH_SESSION)
+        return wm_err(MPI_ERR_ARG, "the error handler was made for another class of object, not for communicators");
+    struct wm_errh *old = comm->errh;
+    wm_errh_ref(errhandler);
+    comm->errh = errhandler;
+    wm_errh_unref(old);
+    return MPI_SUCCESS;
+}
+
+int wm_api_comm_get_errhandler(struct wm_comm *comm, struct wm_errh **errhandler)
+{
+    wm_errh_ref(comm->errh);
+    *errhandler = comm->errh;
+    return MPI_SUCCESS;
+}
+
+int wm_api_comm_call_errhandler(struct wm_comm *comm, int errorcode)
+{
+    if (wm_err_class_of(errorcode) < 0)
+        return wm_err(MPI_ERR_ARG, "error code %d is neither of the standard nor added by this program", errorcode);
+    detail[0] = '\0';
+    wm_raise_comm(comm, errorcode, "MPI_Comm_call_errhandler");
+    return MPI_SUCCESS;
+}
+
+int wm_api_errhandler_free(struct wm_errh *errhandler)
+{
+    /* Freeing a predefined handler, as MPI_Comm_get_errhandler may have returned it, is allowed and does nothing. */
+    wm_errh_unref(errhandler);
+    return MPI_SUCCESS;
+}

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Groups: immutable lists of processes (MPI-5.0 section 7.3).  Any thread; references are atomic, contents never change.
+ * Set operations use a hash index of the second group, so they cost O(n + m). */
+#include "mpi/core/group.h"
+#include "mpi/api/bodies.h"
+#include <stdlib.h>
+#include <string.h>
+
+static struct wm_group empty_group = { .obj = { (uint32_t)(uintptr_t)MPI_GROUP_EMPTY, 1 }, .rank = MPI_UNDEFINED };
+struct wm_group *wm_group_predefined[8] = { NULL, &empty_group };
+struct rt_slab wm_group_slab = RT_SLAB(WM_GROUP, "group", struct wm_group);
+
+MPI_Group wm_group_handle(const struct wm_group *g)
+{
+    return g ? (MPI_Group)(uintptr_t)g->obj.handle : MPI_GROUP_NULL;
+}
+
+void wm_group_ref(struct wm_group *g)
+{
+    if (g != &empty_group)
+        rt_fetch_add(&g->obj.refs, 1);
+}
+
+void wm_group_unref(struct wm_group *g)
+{
+    if (g && g != &empty_group && rt_fetch_add(&g->obj.refs, -1) == 1) {
+        free(g->procs);
+        rt_slab_free(&wm_group_slab, g);
+    }
+}
+
+static bool same_proc(struct rt_proc a, struct rt_proc b)
+{
+    return a.ns == b.ns && a.rank == b.rank;
+}
+
+int wm_group_create(struct rt_proc *procs, int n, struct wm_group **out)
+{
+    if (!n) {
+        free(procs);
+        *out = &empty_group;
+        return MPI_SUCCESS;
+    }
+    struct wm_group *g = rt_slab_alloc(&wm_group_slab);
+    if (!g) {
+        free(procs);
+        return wm_err(MPI_ERR_NO_MEM, "no memory for another group");
+    }
+    struct rt_proc me = { 0, (uint32_t)rt_boot.rank };
+    g->size = n;
+    g->procs = procs;
+    g->rank = MPI_UNDEFINED;
+    for (int i = 0; i < n; i++) {
+        if (same_proc(procs[i], me)) {
+            g->rank = i;
+            break;
+        }
+    }
+    *out = g;
+    return MPI_SUCCESS;
+}
+
+/* Open-addressed index from process to rank. */
+struct index { int *slot; uint32_t mask; const struct wm_group *g; };
+
+static uint32_t hash_proc(struct rt_proc p)
+{
+    return (p.rank * 0x9e3779b1u) ^ (p.ns * 0x85ebca6bu);       /* odd multipliers spread neighbouring ranks */
+}
+
+static int index_init(struct index *x, const struct wm_group *g)
+{
+    uint32_t n = 4;
+    while (n < 2u * (uint32_t)g->size)
+        n *= 2;
+    x->slot = malloc(n * sizeof *x->slot);
+    if (!x->slot)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for an index of %d processes", g->size);
+    memset(x->slot, 0xff, n * sizeof *x->slot);
+    x->mask = n - 1;
+    x->g = g;
+    for (int i = 0; i < g->size; i++) {
+        uint32_t h = hash_proc(g->procs[i]) & x->mask;
+        while (x->slot[h] >= 0)
+            h = (h + 1) & x->mask;
+        x->slot[h] = i;
+    }
+    return MPI_SUCCESS;
+}
+
+static int index_find(const struct index *x, struct rt_proc p)
+{
+    for (uint32_t h = hash_proc(p) & x->mask; x->slot[h] >= 0; h = (h + 1) & x->mask)
+        if (same_proc(x->g->procs[x->slot[h]], p))
+            return x->slot[h];
+    return MPI_UNDEFINED;
+}
+
+static struct rt_proc *procs_alloc(int64_t n)
+{
+    return malloc((n ? (size_t)n : 1) * sizeof(struct rt_proc));
+}
+
+static int no_procs(int64_t n)
+{
+    return wm_err(MPI_ERR_NO_MEM, "no memory for a group of %lld processes", (long long)n);
+}
+
+int wm_group_compare(const struct wm_group *a, const struct wm_group *b, int *result)
+{
+    if (a == b || (a->size == b->size && (!a->size || !memcmp(a->procs, b->procs, (size_t)a->size * sizeof *a->procs)))) {
+        *result = MPI_IDENT;
+        return MPI_SUCCESS;
+    }
+    *result = MPI_UNEQUAL;
+    if (a->size != b->size)
+        return MPI_SUCCESS;
+    struct index x;
+    int err = index_init(&x, b);
+    if (err)
+        return err;
+    int i = 0;
+    while (i < a->size && index_find(&x, a->procs[i]) >= 0)
+        i++;
+    if (i == a->size)
+        *result = MPI_SIMILAR;
+    free(x.slot);
+    return MPI_SUCCESS;
+}
+
+int wm_group_translate(const struct wm_group *from, int n, const int ranks[], const struct wm_group *to, int out[])
+{
+    struct index x;
+    int err = index_init(&x, to);
+    for (int i = 0; i < n && !err; i++) {
+        if (ranks[i] == MPI_PROC_NULL)
+            out[i] = MPI_PROC_NULL;
+        else if (ranks[i] < 0 || ranks[i] >= from->size)
+            err = wm_err(MPI_ERR_RANK, "ranks1[%d] is %d, the group has ranks 0..%d", i, ranks[i], from->size - 1);
+        else
+            out[i] = index_find(&x, from->procs[ranks[i]]);
+    }
+    if (err != MPI_ERR_NO_MEM)
+        free(x.slot);
+    return err;
+}
+
+bool wm_group_contains(const struct wm_group *big, const struct wm_group *small, int *missing)
+{
+    struct index x;
+    if (index_init(&x, big))
+        return false;
+    int i = 0;
+    while (i < small->size && index_find(&x, small->procs[i]) >= 0)
+        i++;
+    free(x.slot);
+    *missing = i;
+    return i == small->size;
+}
+
+/* The members of `a` that are (or are not) in `b`, then with `rest` those of `b` that are not in `a`. */
+static int combine(struct wm_group *a, struct wm_group *b, bool take_common, bool take_other, bool rest, struct wm_group **out)
+{
+    struct rt_proc *p = procs_alloc((int64_t)a->size + b->size);
+    if (!p)
+        return no_procs((int64_t)a->size + b->size);
+    struct index x;
+    int n = 0, err = index_init(&x, b);
+    if (err)
+        goto err_procs;
+    for (int i = 0; i < a->size; i++)
+        if (index_find(&x, a->procs[i]) >= 0 ? take_common : take_other)
+            p[n++] = a->procs[i];
+    free(x.slot);
+    if (rest) {
+        err = index_init(&x, a);
+        if (err)
+            goto err_procs;
+        for (int i = 0; i < b->size; i++)
+            if (index_find(&x, b->procs[i]) < 0)
+                p[n++] = b->procs[i];
+        free(x.slot);
+    }
+    return wm_group_create(p, n, out);
+err_procs:
+    free(p);
+    return err;
+}
+
+int wm_api_group_union(struct wm_group *group1, struct wm_group *group2, struct wm_group **newgroup)
+{
+    return combine(group1, group2, true, true, true, newgroup);
+}
+
+int wm_api_group_intersection(struct wm_group *group1, struct wm_group *group2, struct wm_group **newgroup)
+{
+    return combine(group1, group2, true, false, false, newgroup);
+}
+
+int wm_api_group_difference(struct wm_group *group1, struct wm_group *group2, struct wm_group **newgroup)
+{
+    return combine(group1, group2, false, true, false, newgroup);
+}
+
+/* Marks the listed ranks in seen[group->size], refusing bad and repeated ones. */
+static int mark_rank(const struct wm_group *g, unsigned char *seen, int rank, int i)
+{
+    if (rank < 0 || rank >= g->size)
+        return wm_err(MPI_ERR_RANK, "entry %d names rank %d, the group has ranks 0..%d", i, rank, g->size - 1);
+    if (seen[rank])
+        return wm_err(MPI_ERR_RANK, "entry %d names rank %d a second time", i, rank);
+    seen[rank] = 1;
+    return MPI_SUCCESS;
+}
+
+/* A selection of ranks in order, by which incl and excl in both forms are made. */
+struct select { const struct wm_group *g; unsigned char *seen; int *order; int n; };
+
+static int select_init(struct select *s, const struct wm_group *g)
+{
+    s->g = g;
+    s->n = 0;
+    s->seen = calloc((size_t)g->size + 1, 1);
+    s->order = malloc(((size_t)g->size + 1) * sizeof *s->order);
+    if (s->seen && s->order)
+        return MPI_SUCCESS;
+    free(s->seen);
+    free(s->order);
+    return no_procs(g->size);
+}
+
+static int select_add(struct select *s, int rank, int i)
+{
+    int err = mark_rank(s->g, s->seen, rank, i);
+    if (!err)
+        s->order[s->n++] = rank;
+    return err;
+}
+
+static int select_list(struct select *s, int n, const int ranks[])
+{
+    int err = MPI_SUCCESS;
+    for (int i = 0; i < n && !err; i++)
+        err = select_add(s, ranks[i], i);
+    return err;
+}
+
+static int select_ranges(struct select *s, int n, int ranges[][3])
+{
+    int err = MPI_SUCCESS;
+    for (int i = 0; i < n && !err; i++) {
+        int64_t first = ranges[i][0], last = ranges[i][1], step = ranges[i][2];
+        if (!step)
+            return wm_err(MPI_ERR_ARG, "the stride of range %d is 0", i);
+        for (int64_t r = first; (step > 0 ? r <= last : r >= last) && !err; r += step)
+            err = select_add(s, (int)r, i);
+    }
+    return err;
+}
+
+/* Makes the group of the selected ranks, or of all others in their order, and releases the selection. */
+static int select_finish(struct select *s, int err, bool exclude, struct wm_group **out)
+{
+    struct rt_proc *p = NULL;
+    if (!err) {
+        p = procs_alloc(s->g->size);
+        if (!p)
+            err = no_procs(s->g->size);
+    }
+    if (!err) {
+        int n = 0;
+        if (!exclude)
+            for (; n < s->n; n++)
+                p[n] = s->g->procs[s->order[n]];
+        else
+            for (int i = 0; i < s->g->size; i++)
+                if (!s->seen[i])
+                    p[n++] = s->g->procs[i];
+        err = wm_group_create(p, n, out);
+    }
+    free(s->seen);
+    free(s->order);
+    return err;
+}
+
+static int select_by_list(struct wm_group *g, int n, const int ranks[], bool exclude, struct wm_group **out)
+{
+    struct select s;
+    int err = select_init(&s, g);
+    return err ? err : select_finish(&s, select_list(&s, n, ranks), exclude, out);
+}
+
+static int select_by_ranges(struct wm_group *g, int n, int ranges[][3], bool exclude, struct wm_group **out)
+{
+    struct select s;
+    int err = select_init(&s, g);
+    return err ? err : select_finish(&s, select_ranges(&s, n, ranges), exclude, out);
+}
+
+int wm_api_group_incl(struct wm_group *group, int n, const int ranks[], struct wm_group **newgroup)
+{
+    return select_by_list(group, n, ranks, false, newgroup);
+}
+
+int wm_api_group_excl(struct wm_group *group, int n, const int ranks[], struct wm_group **newgroup)
+{
+    return select_by_list(group, n, ranks, true, newgroup);
+}
+
+int wm_api_group_range_incl(struct wm_group *group, int n, int ranges[][3], struct wm_group **newgroup)
+{
+    return select_by_ranges(group, n, ranges, false, newgroup);
+}
+
+int wm_api_group_range_excl(struct wm_group *group, int n, int ranges[][3], struct wm_group **newgroup)
+{
+    return select_by_ranges(group, n, ranges, true, newgroup);
+}
+
+int wm_api_group_size(struct wm_group *group, int *size)
+{
+    *size = group->size;
+    return MPI_SUCCESS;
+}
+
+int wm_api_group_rank(struct wm_group *group, int *rank)
+{
+    *rank = group->rank;
+    return MPI_SUCCESS;
+}
+
+int wm_api_group_compare(struct wm_group *group1, struct wm_group *group2, int *result)
+{
+    return wm_group_compare(group1, group2, result);
+}
+
+int wm_api_group_translate_ranks(struct wm_group *group1, int n, const int ranks1[], struct wm_group *group2, int ranks2[])
+{
+    return wm_group_translate(group1, n, ranks1, group2, ranks2);
+}
+
+int wm_api_group_free(struct wm_group *group)
+{
+    wm_group_unref(group);        /* MPI_GROUP_EMPTY included: nothing happens */
+    return MPI_SUCCESS;
+}
