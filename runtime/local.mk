@@ -2,4 +2,5 @@
 include runtime/base/local.mk
 include runtime/boot/local.mk
 include runtime/topo/local.mk
+include runtime/mem/local.mk
 include runtime/layout/local.mk

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Blocks of the node segment's area: first fit over a bitmap of granules in the segment itself, under a spin lock there.
+ * The lock names its holder, so that a process that died in between does not stop the others.  Any thread of any local
+ * process may call. */
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+#include "runtime/mem/node_int.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* Critical sections take microseconds, so a lock held through this many yields is worth asking whether its holder lives. */
+#define LOCK_PATIENCE 1024u
+
+static void bits_lock(void)
+{
+    uint32_t *lock = &node_head()->lock;
+    uint32_t me = (uint32_t)rt_node.rank + 1;
+
+    for (uint32_t tries = 1;; tries++) {
+        uint32_t holder = 0;
+        if (rt_cas(lock, &holder, me))
+            return;
+        if (tries % LOCK_PATIENCE == 0 && holder != me && rt_node_gone((int)holder - 1)) {
+            if (rt_cas(lock, &holder, me))
+                return;           /* the dead holder's half-made change costs at most a leaked block */
+        }
+        sched_yield();
+    }
+}
+
+static void bits_unlock(void)
+{
+    rt_store_release(&node_head()->lock, 0u);
+}
+
+static bool bit_get(const uint64_t *bits, size_t i)
+{
+    return bits[i / 64] >> (i % 64) & 1;
+}
+
+static void bits_set(uint64_t *bits, size_t first, size_t n, bool on)
+{
+    for (size_t i = first; i < first + n; i++) {
+        uint64_t m = (uint64_t)1 << (i % 64);
+        bits[i / 64] = on ? bits[i / 64] | m : bits[i / 64] & ~m;
+    }
+}
+
+/* First granule of a free run of n, or SIZE_MAX. */
+static size_t bits_find(const uint64_t *bits, size_t total, size_t n)
+{
+    size_t run = 0;
+
+    for (size_t i = 0; i < total; i++) {
+        if (i % 64 == 0 && bits[i / 64] == ~(uint64_t)0) {
+            run = 0;
+            i += 63;
+            continue;
+        }
+        run = bit_get(bits, i) ? 0 : run + 1;
+        if (run == n)
+            return i + 1 - n;
+    }
+    return SIZE_MAX;
+}
+
+/* Granules of a block, at least one; 0 when it cannot fit. */
+static size_t granules(size_t nbytes)
+{
+    size_t n = nbytes / NODE_GRANULE + (nbytes % NODE_GRANULE != 0);
+    return n > rt_node_private.at.ngranules ? 0 : n + (n == 0);
+}
+
+/* Gives the pages back, which also makes the block zero for its next user. */
+static void block_empty(void *p, size_t nbytes)
+{
+    int fd = rt_node_private.fd;
+    off_t off = (char *)p - rt_node.base;
+
+    if (fd < 0) {
+        if (madvise(p, nbytes, MADV_DONTNEED) == 0)
+            return;
+    } else if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off, (off_t)nbytes) == 0) {
+        return;
+    }
+    if (rt_node_reserve(p, nbytes) == 0)
+        memset(p, 0, nbytes);
+}
+
+size_t rt_node_alloc(size_t nbytes)
+{
+    size_t n = granules(nbytes);
+    size_t first = SIZE_MAX;
+
+    bits_lock();
+    if (n) {
+        first = bits_find(node_bits(), rt_node_private.at.ngranules, n);
+        if (first != SIZE_MAX)
+            bits_set(node_bits(), first, n, true);
+    }
+    bits_unlock();
+    if (first == SIZE_MAX) {
+        log_error(MEM, "no room for a block of %zu bytes: the node segment's area holds %zu MiB", nbytes,
+                  rt_node_private.at.ngranules * NODE_GRANULE >> 20);
+        return SIZE_MAX;
+    }
+    size_t off = rt_node_private.at.area + first * NODE_GRANULE;
+    if (rt_node_reserve(rt_node_at(off), nbytes ? nbytes : 1) < 0) {
+        rt_node_free(off, nbytes);
+        return SIZE_MAX;
+    }
+    return off;
+}
+
+void rt_node_free(size_t off, size_t nbytes)
+{
+    size_t n = granules(nbytes);
+    size_t first = (off - rt_node_private.at.area) / NODE_GRANULE;
+
+    block_empty(rt_node_at(off), n * NODE_GRANULE);     /* before others can take it */
+    bits_lock();
+    bits_set(node_bits(), first, n, false);
+    bits_unlock();
+}

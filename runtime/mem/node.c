@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Creates, attaches and leaves the node segment.  A new file is filled in before it gets its name (link(2) fails when
+ * another process was faster), so whoever finds the name finds a complete segment and nobody waits.  Called by one thread,
+ * in MPI_Init and MPI_Finalize; rt_node_reserve() and rt_node_gone() by any. */
+#include "runtime/mem/node.h"
+#include "runtime/base/cfg.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+#include "runtime/boot/boot.h"
+#include "runtime/mem/node_int.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define NODE_MAGIC 0x3174666577646f6eu              /* "nodweft1": changes when the first page changes */
+/* Only a name that another process is replacing at this moment makes us look again; that takes microseconds. */
+#define REPLACE_TIMEOUT_NS 5000000000u
+#define REPLACE_RETRY_US   200
+
+struct rt_node rt_node;
+struct node_private rt_node_private = { .fd = -1 };
+
+static size_t page_up(size_t n)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (n + page - 1) / page * page;
+}
+
+static struct node_layout layout_of(size_t size, size_t pair_nbytes)
+{
+    struct node_layout at;
+
+    at.ngranules = size * (NODE_AREA_PER_RANK / NODE_GRANULE);
+    at.pair_nbytes = page_up(pair_nbytes);
+    at.bells = page_up(sizeof(struct node_head));
+    at.bits = at.bells + page_up(size * sizeof(struct rt_bell));
+    at.pairs = at.bits + page_up(at.ngranules / 8);
+    at.area = at.pairs + size * size * at.pair_nbytes;
+    at.area = (at.area + NODE_GRANULE - 1) / NODE_GRANULE * NODE_GRANULE;
+    at.nbytes = at.area + at.ngranules * NODE_GRANULE;
+    return at;
+}
+
+void rt_node_name(const char *nspace, char *buf, size_t len)
+{
+    uint64_t h = 0xcbf29ce484222325u;               /* FNV-1a, 64 bits */
+
+    for (const char *c = nspace; *c; c++)
+        h = (h ^ (unsigned char)*c) * 0x100000001b3u;
+    snprintf(buf, len, "%s/weft-%u-%016llx", cfg.shm_dir, (unsigned)geteuid(), (unsigned long long)h);
+}
+
+static uint64_t own_pidns(void)
+{
+    struct stat st;
+    return stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
+}
+
+/* One line that says what to do about a file system without room. */
+static void log_no_space(size_t nbytes)
+{
+    struct statvfs fs;
+    unsigned long long free_kib = 0, total_kib = 0;
+
+    if (statvfs(cfg.shm_dir, &fs) == 0) {
+        free_kib = (unsigned long long)fs.f_bavail * fs.f_frsize >> 10;
+        total_kib = (unsigned long long)fs.f_blocks * fs.f_frsize >> 10;
+    }
+    log_error(MEM, "%s is full: %zu KiB of shared memory needed, %llu of %llu KiB free; enlarge it (mount -o remount,size=...; "
+              "--shm-size for a container) or set WEFT_SHM_DIR to another directory in memory",
+              cfg.shm_dir, nbytes >> 10, free_kib, total_kib);
+}
+
+static int reserve_fd(int fd, size_t off, size_t nbytes)
+{
+    int e;
+
+    if (fd < 0)
+        return 0;
+    do
+        e = posix_fallocate(fd, (off_t)off, (off_t)nbytes);
+    while (e == EINTR);
+    if (e == ENOSPC || e == ENOMEM || e == EDQUOT) {
+        log_no_space(nbytes);
+        return -RT_ENOSPC;
+    }
+    if (e) {
+        log_error(MEM, "could not reserve %zu bytes of shared memory in %s: %s", nbytes, cfg.shm_dir, strerror(e));
+        return -RT_ESYS;
+    }
+    return 0;
+}
+
+int rt_node_reserve(const void *p, size_t nbytes)
+{
+    size_t off = (size_t)((const char *)p - rt_node.base);
+    size_t first = off - off % page_up(1);
+
+    return reserve_fd(rt_node_private.fd, first, page_up(off + nbytes) - first);
+}
+
+static int map_fd(int fd, size_t nbytes, char **out)
+{
+    int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED | MAP_NORESERVE;
+    void *p = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+
+    if (p == MAP_FAILED) {
+        log_error(MEM, "could not map %zu MiB of shared memory (address space only): %m; check ulimit -v", nbytes >> 20);
+        return errno == ENOMEM ? -RT_ENOMEM : -RT_ESYS;
+    }
+    *out = p;
+    return 0;
+}
+
+static int log_open_failure(const char *path, int e)
+{
+    log_error(MEM, "could not create shared memory %s: %s; WEFT_SHM_DIR names a directory in memory that this user may write "
+              "to (now %s)", path, strerror(e), cfg.shm_dir);
+    return e == EACCES || e == EPERM || e == EROFS ? -RT_EPERM : e == ENOSPC ? -RT_ENOSPC : -RT_ESYS;
+}
+
+/* A file that has no name yet, or one only this process uses where the file system lacks O_TMPFILE; then in `own`. */
+static int open_nameless(const char *path, char *own, size_t len)
+{
+    own[0] = '\0';
+    int fd = open(cfg.shm_dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))
+        return fd;
+    snprintf(own, len, "%s.%d", path, (int)getpid());
+    fd = open(own, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        own[0] = '\0';
+    return fd;
+}
+
+static int give_name(int fd, const char *own, const char *path)
+{
+    char proc[64];
+
+    if (own[0])
+        return link(own, path);
+    snprintf(proc, sizeof proc, "/proc/self/fd/%d", fd);
+    return linkat(AT_FDCWD, proc, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
+}
+
+/* Makes the file and names it.  -RT_EEXIST: another process has just done so. */
+static int segment_create(const char *path, const struct node_layout *at, int size, int *fd_p, char **base_p)
+{
+    char own[560];
+    char *base = NULL;
+    int fd = open_nameless(path, own, sizeof own);
+    int err;
+
+    if (fd < 0)
+        return log_open_failure(path, errno);
+    if (fchmod(fd, 0600) < 0 || ftruncate(fd, (off_t)at->nbytes) < 0) {
+        log_error(MEM, "could not set the length of shared memory in %s to %zu MiB (sparse): %m; check ulimit -f",
+                  cfg.shm_dir, at->nbytes >> 20);
+        err = -RT_ESYS;
+        goto err_close;
+    }
+    err = reserve_fd(fd, 0, at->pairs);
+    if (err < 0)
+        goto err_close;
+    err = map_fd(fd, at->nbytes, &base);
+    if (err < 0)
+        goto err_close;
+    struct node_head *h = (struct node_head *)base;
+    *h = (struct node_head){ .magic = NODE_MAGIC, .nbytes = at->nbytes, .pair_nbytes = at->pair_nbytes, .size = (uint32_t)size };
+    if (give_name(fd, own, path) < 0) {
+        err = errno == EEXIST ? -RT_EEXIST : log_open_failure(path, errno);
+        munmap(base, at->nbytes);
+        goto err_close;
+    }
+    if (own[0])
+        unlink(own);
+    *fd_p = fd;
+    *base_p = base;
+    return 0;
+err_close:
+    if (own[0])
+        unlink(own);
+    close(fd);
+    return err;
+}
+
+/* Pids of another namespace cannot be judged: such a process counts as running. */
+static bool process_gone(const struct rt_bell *b)
+{
+    uint32_t pid = rt_load_acquire(&b->pid);
+    return pid && b->pidns == rt_node_private.pidns && kill((pid_t)pid, 0) < 0 && errno == ESRCH;
+}
+
+bool rt_node_gone(int r)
+{
+    const struct rt_bell *b = &rt_node.bells[r];
+    uint32_t alive = rt_load_acquire(&b->alive);
+    return alive == 2 || (alive == 1 && process_gone(b));
+}
+
+/* Is this the file of an earlier job of the same name?  Yes when a process has had our rank there, or when processes died in
+ * it and none is left.  Ranks that have left in order prove nothing: their messages may still be waiting for us. */
+static bool segment_stale(const char *base, const struct node_layout *at, int rank, int size, bool *busy_p)
+{
+    const struct node_head *h = (const struct node_head *)base;
+    const struct rt_bell *bells = (const struct rt_bell *)(base + at->bells);
+    bool died = false, living = false;
+
+    for (int r = 0; r < size; r++) {
+        if (rt_load_acquire(&bells[r].alive) != 1)
+            continue;
+        if (process_gone(&bells[r]))
+            died = true;
+        else
+            living = true;
+    }
+    *busy_p = living;
+    return rt_load_acquire(&h->stale) || rt_load_acquire(&bells[rank].alive) || (died && !living);
+}
+
+/* Attaches a file found under the name.  -RT_EAGAIN: it was stale and is being replaced. */
+static int segment_attach(const char *path, int fd, const struct node_layout *at, int rank, int size, char **base_p)
+{
+    struct stat st;
+    char *base;
+    bool busy = false;
+    uint32_t fresh = 0;
+
+    if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 077) || !S_ISREG(st.st_mode)) {
+        log_error(MEM, "%s is not a private file of this user; remove it, or set WEFT_SHM_DIR to another directory", path);
+        return -RT_EPERM;
+    }
+    if (st.st_size < (off_t)sizeof(struct node_head)) {
+        log_error(MEM, "%s is not a segment of Weft MPI; remove it", path);
+        return -RT_EPERM;
+    }
+    int err = map_fd(fd, (size_t)st.st_size, &base);
+    if (err < 0)
+        return err;
+    struct node_head *h = (struct node_head *)base;
+    bool same = h->magic == NODE_MAGIC && h->nbytes == at->nbytes && h->nbytes == (uint64_t)st.st_size &&
+                h->pair_nbytes == at->pair_nbytes && h->size == (uint32_t)size;
+    if (same && !segment_stale(base, at, rank, size, &busy)) {
+        *base_p = base;
+        return 0;
+    }
+    if (busy) {
+        log_error(MEM, "%s belongs to a job that is still running with %u processes here, one of them with local rank %d; "
+                  "is this process started twice?", path, h->size, rank);
+        err = -RT_EEXIST;
+    } else {
+        /* One process removes the name, once; the others wait for the new file. */
+        if (rt_cas(&h->stale, &fresh, 1u) && unlink(path) == 0)
+            log_info(MEM, "replaced %s, left by a job that ended early", path);
+        err = -RT_EAGAIN;
+    }
+    munmap(base, (size_t)st.st_size);
+    return err;
+}
+
+static int segment_get(const char *path, const struct node_layout *at, int rank, int size, int *fd_p, char **base_p)
+{
+    uint64_t since = rt_now_ns();
+
+    for (;;) {
+        int err, fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        if (fd >= 0) {
+            err = segment_attach(path, fd, at, rank, size, base_p);
+            if (err == 0) {
+                *fd_p = fd;
+                return 0;
+            }
+            close(fd);
+            if (err != -RT_EAGAIN)
+                return err;
+        } else if (errno == ENOENT) {
+            err = segment_create(path, at, size, fd_p, base_p);
+            if (err != -RT_EEXIST)
+                return err;
+        } else {
+            return log_open_failure(path, errno);
+        }
+        if (rt_now_ns() - since > REPLACE_TIMEOUT_NS) {
+            log_error(MEM, "%s was left by another job and nobody replaces it; remove it", path);
+            return -RT_ETIMEOUT;
+        }
+        usleep(REPLACE_RETRY_US);
+    }
+}
+
+int rt_node_open(size_t pair_nbytes)
+{
+    struct node_private *my = &rt_node_private;
+    int rank = rt_boot.local_rank, size = rt_boot.local_size, fd = -1, err;
+    char *base = NULL;
+
+    my->at = layout_of((size_t)size, pair_nbytes);
+    my->pidns = own_pidns();
+    rt_node_name(rt_boot.nspace, my->path, sizeof my->path);
+    if (size == 1)
+        err = map_fd(-1, my->at.nbytes, &base);
+    else
+        err = segment_get(my->path, &my->at, rank, size, &fd, &base);
+    if (err < 0)
+        return err;
+    my->fd = fd;
+    rt_node = (struct rt_node){ .base = base, .nbytes = my->at.nbytes, .rank = rank, .size = size,
+                                .bells = (struct rt_bell *)(base + my->at.bells) };
+    struct rt_bell *b = &rt_node.bells[rank];
+    rt_bell_init();
+    b->pidns = my->pidns;
+    rt_store_release(&b->pid, (uint32_t)getpid());
+    rt_store_release(&b->alive, 1u);
+    if (rt_fetch_add(&node_head()->attached, 1u) + 1 == (uint32_t)size && fd >= 0)
+        unlink(my->path);
+    return 0;
+}
+
+void rt_node_close(void)
+{
+    if (!rt_node.base)
+        return;
+    rt_store_release(&rt_node.bells[rt_node.rank].alive, 2u);
+    munmap(rt_node.base, rt_node.nbytes);
+    if (rt_node_private.fd >= 0)
+        close(rt_node_private.fd);
+    rt_node_private.fd = -1;
+    rt_node = (struct rt_node){ .base = NULL };
+}
+
+void *rt_node_pair(int from, int to)
+{
+    size_t i = (size_t)from * (size_t)rt_node.size + (size_t)to;
+    return rt_node.base + rt_node_private.at.pairs + i * rt_node_private.at.pair_nbytes;
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The node segment: several processes attach one file, see each other's bytes, wake each other, and leave no name behind;
+ * a full, missing or foreign directory is an error and no signal. */
+#include "runtime/base/cfg.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/boot/boot.h"
+#include "runtime/mem/node.h"
+#include "test/check.h"
+#include "test/unit/capture.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PAIR_NBYTES 5000          /* not a multiple of a page, on purpose */
+
+static char dir[] = "/dev/shm/weft-node-test-XXXXXX";
+
+static void boot_as(const char *nspace, int rank, int size)
+{
+    snprintf(rt_boot.nspace, sizeof rt_boot.nspace, "%s", nspace);
+    rt_boot.local_rank = rt_boot.rank = rank;
+    rt_boot.local_size = rt_boot.size = size;
+}
+
+/* Runs fn(rank) in n processes; true when all return 0. */
+static bool run_ranks(const char *nspace, int n, int (*fn)(int rank))
+{
+    bool ok = true;
+    int st;
+
+    fflush(stdout);
+    for (int r = 0; r < n; r++)
+        if (fork() == 0) {
+            boot_as(nspace, r, n);
+            alarm(20);
+            _exit(fn(r));
+        }
+    while (wait(&st) > 0)
+        ok = ok && WIFEXITED(st) && WEXITSTATUS(st) == 0;
+    return ok;
+}
+
+static bool name_exists(const char *nspace)
+{
+    char path[512];
+    rt_node_name(nspace, path, sizeof path);
+    return access(path, F_OK) == 0;
+}
+
+static void wait_for(uint32_t *word, uint32_t value)
+{
+    while (rt_load_acquire(word) != value)
+        usleep(100);
+}
+
+static int exchange(int rank)
+{
+    if (rt_node_open(PAIR_NBYTES) < 0)
+        return 1;
+    for (int to = 0; to < rt_node.size; to++) {
+        char *p = rt_node_pair(rank, to);
+        if (rt_node_reserve(p, PAIR_NBYTES) < 0)
+            return 2;
+        p[PAIR_NBYTES - 1] = (char)(10 * rank + to);
+        rt_store_release((uint32_t *)(void *)p, 1u);
+    }
+    for (int from = 0; from < rt_node.size; from++) {
+        char *p = rt_node_pair(from, rank);
+        rt_node_reserve(p, PAIR_NBYTES);
+        wait_for((uint32_t *)(void *)p, 1u);
+        if (p[PAIR_NBYTES - 1] != 10 * from + rank)
+            return 3;
+    }
+    rt_node_close();
+    return 0;
+}
+
+static void attach_and_exchange(void)
+{
+    for (int i = 0; i < 10; i++)  /* repeated: the creation race has many outcomes */
+        CHECK(run_ranks("exchange", 6, exchange));
+    CHECK(!name_exists("exchange"));
+}
+
+static int open_only(int rank)
+{
+    (void)rank;
+    if (rt_node_open(PAIR_NBYTES) < 0)
+        return 1;
+    rt_node_close();
+    return 0;
+}
+
+/* Rank 0 of 2 attaches and dies; both ranks of the next job of that name must get a new file. */
+static void stale_file_is_replaced(void)
+{
+    int st;
+
+    if (fork() == 0) {
+        boot_as("stale", 0, 2);
+        if (rt_node_open(PAIR_NBYTES) < 0)
+            _exit(1);
+        *(char *)rt_node_pair(0, 0) = 1;
+        kill(getpid(), SIGKILL);
+    }
+    wait(&st);
+    CHECK(WIFSIGNALED(st));
+    CHECK(name_exists("stale"));
+    CHECK(run_ranks("stale", 2, open_only));
+    CHECK(!name_exists("stale"));
+}
+
+/* A rank that leaves before the others come leaves its bytes for them. */
+static int late(int rank)
+{
+    if (rank)
+        usleep(20000);
+    if (rt_node_open(PAIR_NBYTES) < 0)
+        return 1;
+    char *p = rt_node_pair(0, 1);
+    if (rank == 0) {
+        rt_node_reserve(p, 1);
+        *p = 77;
+        rt_node_close();
+        return 0;
+    }
+    return *p == 77 && rt_node_gone(0) && !rt_node_gone(1) ? 0 : 2;
+}
+
+static void early_leaver_keeps_the_file(void)
+{
+    CHECK(run_ranks("late", 2, late));
+    CHECK(!name_exists("late"));
+}
+
+static int twice(int rank)
+{
+    if (rank)
+        return 0;
+    if (rt_node_open(PAIR_NBYTES) < 0)
+        return 1;
+    capture_begin();
+    int err = rt_node_open(PAIR_NBYTES);
+    const char *text = capture_end();
+    return err == -RT_EEXIST && strstr(text, "started twice") ? 0 : 2;
+}
+
+static void same_rank_twice_is_refused(void)
+{
+    char path[512];
+
+    CHECK(run_ranks("twice", 2, twice));
+    rt_node_name("twice", path, sizeof path);
+    CHECK_EQ(unlink(path), 0);
+}
+
+static int blocks(int rank)
+{
+    (void)rank;
+    if (rt_node_open(PAIR_NBYTES) < 0)
+        return 1;
+    for (int i = 0; i < 200; i++) {
+        size_t nbytes = 1 + (size_t)(i * 7919 % 300000);
+        size_t off = rt_node_alloc(nbytes);
+        if (off == SIZE_MAX || off % 4096)
+            return 2;
+        char *p = rt_node_at(off);
+        for (size_t k = 0; k < nbytes; k += 4096)
+            if (p[k])
+                return 3;         /* not zero, or another process has it too */
+        memset(p, rank + 1, nbytes);
+        if (i % 16 == 0)
+            usleep(100);
+        if (p[nbytes - 1] != rank + 1 || p[0] != rank + 1)
+            return 4;
+        rt_node_free(off, nbytes);
+    }
+    return 0;
+}
+
+static void blocks_are_zero_and_exclusive(void)
+{
+    CHECK(run_ranks("blocks", 4, blocks));
+}
+
+static void blocks_run_out_and_come_back(void)
+{
+    boot_as("alone", 0, 1);
+    CHECK_EQ(rt_node_open(PAIR_NBYTES), 0);
+    size_t a = rt_node_alloc(40u << 20), b = rt_node_alloc(24u << 20);
+    CHECK(a != SIZE_MAX && b != SIZE_MAX && a != b);
+    capture_begin();
+    CHECK(rt_node_alloc(1) == SIZE_MAX);
+    CHECK(strstr(capture_end(), "no room for a block") != NULL);
+    rt_node_free(b, 24u << 20);
+    CHECK(rt_node_alloc(24u << 20) == b);
+    capture_begin();
+    CHECK(rt_node_alloc((size_t)1 << 60) == SIZE_MAX);
+    capture_end();
+    rt_node_close();
+}
+
+/* Ping-pong where both sides always sleep: a lost wake-up ends in the 5 s timeout and fails the time check. */
+static int sleepers(int rank)
+{
+    if (rt_node_open(PAIR_NBYTES) < 0)
+        return 1;
+    uint32_t *out = rt_node_pair(rank, 1 - rank), *in = rt_node_pair(1 - rank, rank);
+    rt_node_reserve(out, 4);
+    rt_node_reserve(in, 4);
+    uint64_t t = rt_now_ns();
+    for (uint32_t i = 1; i <= 500; i++) {
+        if (rank == 0) {
+            rt_store_release(out, i);
+            rt_bell_ring(1);
+        }
+        while (rt_load_acquire(in) != i) {
+            uint32_t w = rt_bell_arm();
+            if (rt_load_acquire(in) == i)
+                rt_bell_disarm();
+            else
+                rt_bell_sleep(w, 5000000);
+        }
+        if (rank == 1) {
+            rt_store_release(out, i);
+            rt_bell_ring(0);
+        }
+    }
+    return rt_now_ns() - t < 4000000000u ? 0 : 2;
+}
+
+static void no_wakeup_is_lost(void)
+{
+    CHECK(run_ranks("sleepers", 2, sleepers));
+}
+
+static void sleep_times_out(void)
+{
+    boot_as("alone", 0, 1);
+    CHECK_EQ(rt_node_open(PAIR_NBYTES), 0);
+    uint64_t t = rt_now_ns();
+    rt_bell_sleep(rt_bell_arm(), 2000);
+    CHECK(rt_now_ns() - t >= 2000000);
+    CHECK(rt_node.bells[0].asleep != RT_BELL_ASLEEP);
+    rt_node_close();
+}
+
+static void bad_directories(void)
+{
+    cfg.shm_dir = "/nonexistent/shm";
+    boot_as("bad", 0, 2);
+    capture_begin();
+    CHECK_EQ(rt_node_open(PAIR_NBYTES), -RT_ESYS);
+    CHECK(strstr(capture_end(), "WEFT_SHM_DIR") != NULL);
+    cfg.shm_dir = dir;
+    CHECK(rt_node.base == NULL);
+
+    char path[512];
+    rt_node_name("bad", path, sizeof path);
+    FILE *f = fopen(path, "w");
+    fclose(f);
+    chmod(path, 0644);
+    capture_begin();
+    CHECK_EQ(rt_node_open(PAIR_NBYTES), -RT_EPERM);
+    CHECK(strstr(capture_end(), "not a private file") != NULL);
+    unlink(path);
+}
+
+/* In a mount namespace of its own, so that a crash leaves no mount. */
+static int full(int rank)
+{
+    (void)rank;
+    cfg.shm_dir = dir;
+    capture_begin();
+    int err = rt_node_open(1u << 20);
+    if (err == 0)
+        err = rt_node_reserve(rt_node_pair(0, 1), 1u << 20);
+    const char *text = capture_end();
+    if (err != -RT_ENOSPC || !strstr(text, "--shm-size"))
+        return 1;
+    /* What is already reserved stays usable, a small piece still fits, and blocks fail by value. */
+    if (rt_node_reserve(rt_node_pair(0, 1), 4096) < 0)
+        return 2;
+    *(char *)rt_node_pair(0, 1) = 1;
+    capture_begin();
+    size_t off = rt_node_alloc(1u << 20);
+    capture_end();
+    return off == SIZE_MAX ? 0 : 3;
+}
+
+static void full_file_system(void)
+{
+    int st;
+
+    fflush(stdout);
+    if (fork() == 0) {
+        if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+            mount("weft-test", dir, "tmpfs", 0, "size=128k") < 0)
+            _exit(77);
+        boot_as("full", 0, 2);
+        _exit(full(0));
+    }
+    wait(&st);
+    CHECK(WIFEXITED(st));
+    if (WEXITSTATUS(st) == 77)
+        printf("# full_file_system: skipped, no permission to mount\n");
+    else
+        CHECK_EQ(WEXITSTATUS(st), 0);
+}
+
+static void nothing_left_behind(void)
+{
+    CHECK_EQ(rmdir(dir), 0);
+}
+
+int main(void)
+{
+    if (!mkdtemp(dir))
+        check_skip("no writable /dev/shm");
+    rt_cfg_load();
+    cfg.shm_dir = dir;
+    RUN(attach_and_exchange);
+    RUN(stale_file_is_replaced);
+    RUN(early_leaver_keeps_the_file);
+    RUN(same_rank_twice_is_refused);
+    RUN(blocks_are_zero_and_exclusive);
+    RUN(blocks_run_out_and_come_back);
+    RUN(no_wakeup_is_lost);
+    RUN(sleep_times_out);
+    RUN(bad_directories);
+    RUN(full_file_system);
+    RUN(nothing_left_behind);
+    return check_end();
+}
