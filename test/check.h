@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Assertions for test programs, no library needed.  A program is a list of cases run by CHECK_MAIN-style code:
+/* Assertions for test programs, no library needed.  A program is a list of cases run by
+ * CHECK_MAIN-style code:
  *     int main(void) { RUN(case_a); RUN(case_b); return check_end(); }
- * Output is TAP; the exit status is 0 (all passed), 1 (a check failed) or 77 (skipped: check_skip("why")). */
+ * Output is TAP; the exit status is 0 (all passed), 1 (a check failed) or 77 (skipped:
+ * check_skip("why")). */
 #ifndef TEST_CHECK_H
 #define TEST_CHECK_H
 
@@ -30,8 +32,9 @@ static int check_failed_case, check_failures, check_cases;
 #define CHECK_STR(a, b)                                                     \
     do {                                                                    \
         const char *check_a = (a), *check_b = (b);                          \
-        CHECK_MSG(check_a && check_b && !strcmp(check_a, check_b), "%s is \"%s\", expected \"%s\"", #a,  \
-                  check_a ? check_a : "(null)", check_b ? check_b : "(null)");                            \
+        CHECK_MSG(check_a && check_b && !strcmp(check_a, check_b),          \
+                  "%s is \"%s\", expected \"%s\"", #a,                      \
+                  check_a ? check_a : "(null)", check_b ? check_b : "(null)"); \
     } while (0)
 #define RUN(fn)                                                             \
     do {                                                                    \

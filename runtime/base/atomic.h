@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The few atomic operations Weft uses, on plain integers that may lie in memory shared with other processes. */
+/* The few atomic operations Weft uses, on plain integers that may lie in memory shared with
+ * other processes. */
 #ifndef RT_BASE_ATOMIC_H
 #define RT_BASE_ATOMIC_H
 
@@ -13,14 +14,15 @@
 #define rt_fetch_or(p, v)      __atomic_fetch_or((p), (v), __ATOMIC_ACQ_REL)
 #define rt_fetch_and(p, v)     __atomic_fetch_and((p), (v), __ATOMIC_ACQ_REL)
 #define rt_swap(p, v)          __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
-#define rt_cas(p, old_p, v)    __atomic_compare_exchange_n((p), (old_p), (v), 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
+#define rt_cas(p, old_p, v) \
+    __atomic_compare_exchange_n((p), (old_p), (v), 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
 #define rt_fence()             __atomic_thread_fence(__ATOMIC_SEQ_CST)
 
 #define rt_likely(x)   __builtin_expect(!!(x), 1)
 #define rt_unlikely(x) __builtin_expect(!!(x), 0)
 
-/* One poll interval.  Measured on two cores of one L3 (Zen 5): polling a line without a pause steals it from the writer
- * in mid-update and doubles the hand-over time, 60 ns against 30 ns. */
+/* One poll interval.  Measured on two cores of one L3 (Zen 5): polling a line without a pause
+ * steals it from the writer in mid-update and doubles the hand-over time, 60 ns against 30 ns. */
 static inline void rt_relax(void)
 {
 #if defined(__x86_64__)

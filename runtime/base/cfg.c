@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The configuration table at run time: parse, print, find.  Everything here runs while the library is single-threaded
- * (MPI_Init, launcher start, tests); afterwards `cfg` is read-only.  Strings given by the user are copied and owned here. */
+/* The configuration table at run time: parse, print, find.  Everything here runs while the
+ * library is single-threaded (MPI_Init, launcher start, tests); afterwards `cfg` is read-only.
+ * Strings given by the user are copied and owned here. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -39,7 +40,7 @@ static struct {
     bool loaded;
     int load_err;                             /* what rt_cfg_load() answered */
     enum rt_cfg_source source[NROWS];
-    char *owned[NROWS];                       /* copy behind a STR or LIST that is not the default */
+    char *owned[NROWS];                       /* copy behind a text that is not the default */
     struct rt_cfg_row row[NROWS];             /* rows with `env` filled in */
     char env[NROWS][NAME_BYTES];
 } state;
@@ -80,7 +81,9 @@ static int parse_int(const char *s, int64_t *out)
 
 static int parse_bool(const char *s, bool *out)
 {
-    static const char *const words[][2] = { { "no", "yes" }, { "0", "1" }, { "false", "true" }, { "off", "on" } };
+    static const char *const words[][2] = {
+        { "no", "yes" }, { "0", "1" }, { "false", "true" }, { "off", "on" },
+    };
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         for (int v = 0; v < 2; v++)
             if (!strcasecmp(s, words[i][v])) {
@@ -236,8 +239,8 @@ static int set_from(int i, const char *text, enum rt_cfg_source source, const ch
     if (err == -RT_ENOMEM)
         log_error(BASE, "out of memory for the value of %s", state.env[i]);
     else if (err)
-        log_error(BASE, "%s: value '%s' from %s is not valid; expected %s", state.env[i], text, where,
-                  what_is_valid(i, buf, sizeof buf));
+        log_error(BASE, "%s: value '%s' from %s is not valid; expected %s", state.env[i], text,
+                  where, what_is_valid(i, buf, sizeof buf));
     else
         state.source[i] = source;
     return err;
@@ -316,8 +319,8 @@ static const char *hint(const char *name, char *buf, size_t len)
 
 /* ---- sources ---- */
 
-/* One line of the file, "name = value", '#' begins a comment line.  Unknown names are only a warning, so that one file can
- * serve several versions. */
+/* One line of the file, "name = value", '#' begins a comment line.  Unknown names are only a
+ * warning, so that one file can serve several versions. */
 static int load_line(char *line, const char *path, int number)
 {
     char where[PATH_MAX + 32], buf[NAME_BYTES * 2];
@@ -338,7 +341,8 @@ static int load_line(char *line, const char *path, int number)
     *eq = '\0';
     int i = row_of(name);
     if (i < 0) {
-        log_warn(BASE, "%s line %d: unknown setting '%s' ignored%s", path, number, name, hint(name, buf, sizeof buf));
+        log_warn(BASE, "%s line %d: unknown setting '%s' ignored%s", path, number, name,
+                 hint(name, buf, sizeof buf));
         return 0;
     }
     if (state.source[i] > RT_CFG_FILE)
@@ -394,7 +398,8 @@ static int load_env(void)
         enum rt_cfg_source source = set_by_mpirun(i) ? RT_CFG_CMD : RT_CFG_ENV;
         if (state.source[i] > source)
             continue;
-        int err = set_from(i, text, source, source == RT_CFG_CMD ? "mpirun --set" : "the environment");
+        const char *where = source == RT_CFG_CMD ? "mpirun --set" : "the environment";
+        int err = set_from(i, text, source, where);
         if (err)
             return err;
     }
@@ -411,15 +416,18 @@ static bool internal_name(const char *name)
     return !strncmp(name, "WEFT_NODE_", 10) || !strncmp(name, "WEFT_LAUNCH_", 12);
 }
 
-/* True for a WEFT_* name that nothing here reads; names of settings count only as they are spelt. */
+/* True for a WEFT_* name that nothing here reads; names of settings count only as they are
+ * spelt. */
 static bool unknown_name(const char *name)
 {
     int i = row_of(name);
-    return !strncmp(name, "WEFT_", 5) && !internal_name(name) && (i < 0 || strcmp(name, state.env[i]));
+    return !strncmp(name, "WEFT_", 5) && !internal_name(name) &&
+           (i < 0 || strcmp(name, state.env[i]));
 }
 
-/* One warning a job for each unknown variable: mpirun warns and leaves the name in WEFT_LAUNCH_WARNED for the processes
- * that inherit its environment; of ranks started by something else only rank 0 warns. */
+/* One warning a job for each unknown variable: mpirun warns and leaves the name in
+ * WEFT_LAUNCH_WARNED for the processes that inherit its environment; of ranks started by
+ * something else only rank 0 warns. */
 static void check_env(void)
 {
     extern char **environ;
@@ -432,7 +440,8 @@ static void check_env(void)
         snprintf(name, sizeof name, "%.*s", (int)strcspn(*e, "="), *e);
         if (!unknown_name(name) || word_index(list, name) >= 0)
             continue;
-        log_warn(BASE, "unknown variable %s in the environment ignored%s", name, hint(name, buf, sizeof buf));
+        log_warn(BASE, "unknown variable %s in the environment ignored%s", name,
+                 hint(name, buf, sizeof buf));
         n += snprintf(list + n, sizeof list - (size_t)n, "%s%s", n ? "," : "", name);
     }
     if (n && !rank)
@@ -459,7 +468,9 @@ int rt_cfg_load(void)
 int rt_cfg_set(const char *name, const char *text, enum rt_cfg_source source)
 {
     char buf[NAME_BYTES * 2];
-    static const char *const where[] = { "the program", "a file", "the environment", "the command line" };
+    static const char *const where[] = {
+        "the program", "a file", "the environment", "the command line",
+    };
     set_defaults();
     int i = row_of(name);
     if (i < 0) {
@@ -509,7 +520,8 @@ void rt_cfg_value(int i, char *text, int len, enum rt_cfg_source *source)
 /* In single quotes when a shell would take it apart. */
 static void print_quoted(FILE *f, const char *s)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_,.:/^%+@-";
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789_,.:/^%+@-";
     if (s[strspn(s, plain)] == '\0') {
         fputs(s, f);
         return;
@@ -531,8 +543,8 @@ void rt_cfg_print(FILE *f, bool verbose)
         enum rt_cfg_source source;
         rt_cfg_value(i, text, sizeof text, &source);
         if (verbose)
-            fprintf(f, "# %s\n# Valid: %s.  Default: %s\n", rows[i].help, what_is_valid(i, valid, sizeof valid),
-                    *rows[i].def ? rows[i].def : "empty");
+            fprintf(f, "# %s\n# Valid: %s.  Default: %s\n", rows[i].help,
+                    what_is_valid(i, valid, sizeof valid), *rows[i].def ? rows[i].def : "empty");
         fprintf(f, "%s=", state.env[i]);
         print_quoted(f, text);
         fprintf(f, "  # %s\n%s", names[source], verbose ? "\n" : "");

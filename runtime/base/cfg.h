@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The configuration of this process: `cfg.shm_eager` and so on.  Sources, weakest first: default, file
- * ($WEFT_CONFIG_FILE, else ~/.config/weft.conf, lines `name = value`), environment (WEFT_SHM_EAGER), command line
- * (mpirun --set name=value, which mpirun turns into the environment).  The only getenv of a setting is in cfg.c. */
+/* The configuration of this process: `cfg.shm_eager` and so on.  Sources, weakest first:
+ * default, file ($WEFT_CONFIG_FILE, else ~/.config/weft.conf, lines `name = value`), environment
+ * (WEFT_SHM_EAGER), command line (mpirun --set name=value, which mpirun turns into the
+ * environment).  The only getenv of a setting is in cfg.c. */
 #ifndef RT_BASE_CFG_H
 #define RT_BASE_CFG_H
 
@@ -26,14 +27,16 @@ extern struct rt_cfg cfg;         /* read-only after rt_cfg_load() */
 enum rt_cfg_source { RT_CFG_DEFAULT, RT_CFG_FILE, RT_CFG_ENV, RT_CFG_CMD };
 struct rt_cfg_row { const char *name, *env, *type, *def, *valid, *help; };
 
-/* Reads all sources once; further calls do nothing.  -RT_EINVAL after one line on stderr that names the variable, the
- * value, the valid range and where it came from.  An unknown WEFT_* variable gives one warning with the nearest name. */
+/* Reads all sources once; further calls do nothing.  -RT_EINVAL after one line on stderr that
+ * names the variable, the value, the valid range and where it came from.  An unknown WEFT_*
+ * variable gives one warning with the nearest name. */
 int rt_cfg_load(void);
 int rt_cfg_count(void);
 const struct rt_cfg_row *rt_cfg_row(int i);
 /* Current value as text (what a user would type) and its source. */
 void rt_cfg_value(int i, char *text, int len, enum rt_cfg_source *source);
-/* Sets one value from text, for tests and mpirun --set; -RT_ENOENT with the nearest name logged, -RT_EINVAL. */
+/* Sets one value from text, for tests and mpirun --set; -RT_ENOENT with the nearest name logged,
+ * -RT_EINVAL. */
 int rt_cfg_set(const char *name, const char *text, enum rt_cfg_source source);
 /* Nearest known name within an edit distance of 3, or NULL. */
 const char *rt_cfg_nearest(const char *name);

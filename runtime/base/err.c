@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names and texts of the internal error codes, straight from err.def.  Constant data: any thread may call. */
+/* Names and texts of the internal error codes, straight from err.def.  Constant data: any thread
+ * may call. */
 #include "runtime/base/err.h"
 
 static const struct {
@@ -11,7 +12,8 @@ static const struct {
 #undef RT_ERR
 };
 
-/* Row of a code of either sign; -1 for a number that is no code (INT_MIN included: it is never negated). */
+/* Row of a code of either sign; -1 for a number that is no code (INT_MIN included: it is never
+ * negated). */
 static int row_of(int err)
 {
     if (err > -RT_ERR_COUNT && err < RT_ERR_COUNT)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How long a waiting rank polls, yields and only then sleeps.  The policy is set once by boot and read-only after; a wait's
- * own state is in its struct rt_idle, so any thread may wait. */
+/* How long a waiting rank polls, yields and only then sleeps.  The policy is set once by boot
+ * and read-only after; a wait's own state is in its struct rt_idle, so any thread may wait. */
 #include "runtime/base/idle.h"
 #include "runtime/base/atomic.h"
 #include "runtime/base/cfg.h"
@@ -8,20 +8,21 @@
 
 #include <sched.h>
 
-/* Defaults.  A wake-up through a futex costs 5 to 50 us, so with a core of its own a rank polls well beyond that; a peer that
- * computes for longer than 2 ms makes the cost of sleeping invisible.  Oversubscribed, the message can only come when another
- * rank gets this core: 20 polls (about 1 us) catch a sender that runs right now, all else is the scheduler's. */
+/* Defaults.  A wake-up through a futex costs 5 to 50 us, so with a core of its own a rank polls
+ * well beyond that; a peer that computes for longer than 2 ms makes the cost of sleeping
+ * invisible.  Oversubscribed, the message can only come when another rank gets this core: 20
+ * polls (about 1 us) catch a sender that runs right now, all else is the scheduler's. */
 #define SPIN_NS        200000u
 #define YIELD_NS       2000000u
 #define SHARED_POLLS   20u
 #define SHARED_NS      1500000u
 
-#define CLOCK_EVERY    64u          /* polls between two looks at the clock while spinning (20 ns each) */
+#define CLOCK_EVERY    64u          /* polls between two looks at the clock (20 ns each) */
 #define YIELDING       0x80000000u  /* in rt_idle.polls: the spin phase is over */
 
 static struct {
     uint64_t spin_ns, yield_ns;
-    uint32_t spin_polls;            /* spin for so many polls, whatever the time; 0 = spin_ns counts */
+    uint32_t spin_polls;            /* spin for so many polls; 0 = spin_ns counts */
     bool oversubscribed;
 } policy = { SPIN_NS, YIELD_NS, 0, false };
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a waiting rank does between two unsuccessful polls: spin, then yield the core, then sleep.  Times come from cfg
- * spin_us/sleep_us or, by default, from ranks per core: with a core each, spin long; oversubscribed, yield at once.
- * The sleeping itself is a callback, because only the layer above knows the doorbell and what must be polled after arming. */
+/* What a waiting rank does between two unsuccessful polls: spin, then yield the core, then
+ * sleep.  Times come from cfg spin_us/sleep_us or, by default, from ranks per core: with a core
+ * each, spin long; oversubscribed, yield at once. The sleeping itself is a callback, because
+ * only the layer above knows the doorbell and what must be polled after arming. */
 #ifndef RT_BASE_IDLE_H
 #define RT_BASE_IDLE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-struct rt_idle {                  /* zero-initialised at the start of a wait, and whenever progress was made */
+struct rt_idle {                  /* zeroed at the start of a wait and after progress */
     uint32_t polls;
     uint64_t since_ns;            /* time of the first clock reading; 0 = not read yet */
 };
@@ -17,7 +18,8 @@ enum rt_idle_advice { RT_IDLE_POLL, RT_IDLE_SLEEP };
 
 /* Called once by the boot code: ranks of this job on the host and cores they may use. */
 void rt_idle_configure(int nranks, int ncpus);
-/* One step: pauses or yields by itself, and answers RT_IDLE_SLEEP when it is time to sleep on the doorbell. */
+/* One step: pauses or yields by itself, and answers RT_IDLE_SLEEP when it is time to sleep on
+ * the doorbell. */
 enum rt_idle_advice rt_idle_step(struct rt_idle *i);
 bool rt_idle_oversubscribed(void);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Intrusive doubly linked list with a head node.  An unlinked node points to itself, so rt_list_del() may be repeated. */
+/* Intrusive doubly linked list with a head node.  An unlinked node points to itself, so
+ * rt_list_del() may be repeated. */
 #ifndef RT_BASE_LIST_H
 #define RT_BASE_LIST_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A mutex that costs one predictable branch in a single-threaded program: it locks only once rt_lock_enable() has been
- * called (MPI_THREAD_MULTIPLE, or a helper thread of the library).  Enabled before any second thread enters the library,
- * never disabled again.  Not recursive. */
+/* A mutex that costs one predictable branch in a single-threaded program: it locks only once
+ * rt_lock_enable() has been called (MPI_THREAD_MULTIPLE, or a helper thread of the library).
+ * Enabled before any second thread enters the library, never disabled again.  Not recursive. */
 #ifndef RT_BASE_LOCK_H
 #define RT_BASE_LOCK_H
 

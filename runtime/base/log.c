@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Log lines.  A line is formatted into a buffer on the stack and written with one write(2), shorter than PIPE_BUF, so that
- * lines of several threads and ranks never mix.  Any thread may log; rt_log_identify() and rt_log_configure() are called
- * while the process is still single-threaded in the library.
+/* Log lines.  A line is formatted into a buffer on the stack and written with one write(2),
+ * shorter than PIPE_BUF, so that lines of several threads and ranks never mix.  Any thread may
+ * log; rt_log_identify() and rt_log_configure() are called while the process is still
+ * single-threaded in the library.
  *
- * Warnings and errors look like "[host:pid rank 3 btl] text"; the other levels name themselves, "[host:pid rank 3 btl debug]
- * text", so that a reader (and test/tool/runtests) can tell trouble from chatter. */
+ * Warnings and errors look like "[host:pid rank 3 btl] text"; the other levels name themselves,
+ * "[host:pid rank 3 btl debug] text", so that a reader (and test/tool/runtests) can tell trouble
+ * from chatter. */
 #include "runtime/base/log.h"
 #include "runtime/base/err.h"
 
@@ -36,7 +38,7 @@ static struct { char host[64]; int rank; } who = { .rank = -1 };
 void rt_log_identify(const char *host, int rank)
 {
     snprintf(who.host, sizeof who.host, "%s", host);
-    who.host[strcspn(who.host, ".")] = '\0';        /* the first label is enough to find the machine */
+    who.host[strcspn(who.host, ".")] = '\0';    /* the first label finds the machine */
     who.rank = rank;
 }
 
@@ -56,8 +58,8 @@ static int configure_one(uint8_t *levels, const char *s, size_t len)
     size_t word_len = len - (size_t)(word - s);
     int level = find(level_names, LEVELS, word, word_len);
     if (level < 0) {
-        log_error(BASE, "WEFT_LOG: unknown level '%.*s'; levels are error, warn, info, debug and trace",
-                  (int)word_len, word);
+        log_error(BASE, "WEFT_LOG: unknown level '%.*s'; levels are error, warn, info, debug "
+                  "and trace", (int)word_len, word);
         return -RT_EINVAL;
     }
     if (!colon) {
@@ -66,8 +68,8 @@ static int configure_one(uint8_t *levels, const char *s, size_t len)
     }
     int comp = find(comp_names, RT_LOG_COMPS, s, (size_t)(colon - s));
     if (comp < 0) {
-        log_error(BASE, "WEFT_LOG: unknown component '%.*s'; components are base, boot, topo, mem, gpu, btl, "
-                  "coll, mpi and launch", (int)(colon - s), s);
+        log_error(BASE, "WEFT_LOG: unknown component '%.*s'; components are base, boot, topo, "
+                  "mem, gpu, btl, coll, mpi and launch", (int)(colon - s), s);
         return -RT_EINVAL;
     }
     levels[comp] = (uint8_t)level;
@@ -101,10 +103,12 @@ static int prefix(char *buf, size_t len, const char *comp, enum rt_log_level lev
     if (who.rank >= 0)
         snprintf(rank, sizeof rank, " rank %d", who.rank);
     const char *quiet = level <= RT_LOG_WARN ? "" : level_names[level];
-    return snprintf(buf, len, "[%s:%d%s %s%s%s] ", host, (int)getpid(), rank, comp, *quiet ? " " : "", quiet);
+    return snprintf(buf, len, "[%s:%d%s %s%s%s] ", host, (int)getpid(), rank, comp,
+                    *quiet ? " " : "", quiet);
 }
 
-/* Writes prefix and text as one line; errno is kept, so that "%m" and the caller's own use of it work. */
+/* Writes prefix and text as one line; errno is kept, so that "%m" and the caller's own use of it
+ * work. */
 static void put_line(const char *comp, enum rt_log_level level, const char *fmt, va_list ap)
 {
     int err = errno;
@@ -138,8 +142,8 @@ void rt_bug(const char *file, int line, const char *fmt, ...)
     va_start(ap, fmt);
     put_line("bug", RT_LOG_ERROR, fmt, ap);
     va_end(ap);
-    rt_log_line(RT_LOG_BASE, RT_LOG_ERROR, "this is a defect of Weft at %s:%d; please report it with the backtrace",
-                file, line);
+    rt_log_line(RT_LOG_BASE, RT_LOG_ERROR,
+                "defect of Weft at %s:%d; please report it with the backtrace", file, line);
     backtrace_symbols_fd(frames, backtrace(frames, BACKTRACE_MAX), STDERR_FILENO);
     abort();
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Log lines on stderr: "[host:pid rank 3 btl/shm] text".  The level is tested before anything is formatted; one line is
- * one write(2), so lines of several ranks never mix.  WEFT_LOG=warn or WEFT_LOG=btl:debug,coll:trace sets the levels. */
+/* Log lines on stderr: "[host:pid rank 3 btl/shm] text".  The level is tested before anything is
+ * formatted; one line is one write(2), so lines of several ranks never mix.  WEFT_LOG=warn or
+ * WEFT_LOG=btl:debug,coll:trace sets the levels. */
 #ifndef RT_BASE_LOG_H
 #define RT_BASE_LOG_H
 
@@ -9,10 +10,12 @@
 enum rt_log_level { RT_LOG_ERROR, RT_LOG_WARN, RT_LOG_INFO, RT_LOG_DEBUG, RT_LOG_TRACE };
 
 /* One bit of verbosity a component; the name is what WEFT_LOG and the line prefix use. */
-enum rt_log_comp { RT_LOG_BASE, RT_LOG_BOOT, RT_LOG_TOPO, RT_LOG_MEM, RT_LOG_GPU, RT_LOG_BTL, RT_LOG_COLL, RT_LOG_MPI,
-                   RT_LOG_LAUNCH, RT_LOG_COMPS };
+enum rt_log_comp {
+    RT_LOG_BASE, RT_LOG_BOOT, RT_LOG_TOPO, RT_LOG_MEM, RT_LOG_GPU, RT_LOG_BTL, RT_LOG_COLL,
+    RT_LOG_MPI, RT_LOG_LAUNCH, RT_LOG_COMPS
+};
 
-extern uint8_t rt_log_levels[RT_LOG_COMPS];         /* highest level printed, per component; RT_LOG_WARN at start */
+extern uint8_t rt_log_levels[RT_LOG_COMPS];   /* highest level printed; RT_LOG_WARN at start */
 
 /* Who this process is, for the prefix; rank < 0 prints no rank.  Called once by boot. */
 void rt_log_identify(const char *host, int rank);
@@ -21,7 +24,8 @@ int rt_log_configure(const char *spec);
 void rt_log_line(enum rt_log_comp comp, enum rt_log_level level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* Impossible state: prints the line and a backtrace and aborts the process. */
-_Noreturn void rt_bug(const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+_Noreturn void rt_bug(const char *file, int line, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #define log_at(COMP, LEVEL, ...)                                         \
     do {                                                                 \
@@ -34,7 +38,8 @@ _Noreturn void rt_bug(const char *file, int line, const char *fmt, ...) __attrib
 #define log_debug(COMP, ...) log_at(COMP, RT_LOG_DEBUG, __VA_ARGS__)
 #ifdef WEFT_DEBUG
 #define log_trace(COMP, ...) log_at(COMP, RT_LOG_TRACE, __VA_ARGS__)
-#define rt_assert(cond) do { if (!(cond)) rt_bug(__FILE__, __LINE__, "assertion failed: %s", #cond); } while (0)
+#define rt_assert(cond) \
+    do { if (!(cond)) rt_bug(__FILE__, __LINE__, "assertion failed: %s", #cond); } while (0)
 #else
 #define log_trace(COMP, ...) do { } while (0)
 #define rt_assert(cond) do { (void)sizeof(cond); } while (0)

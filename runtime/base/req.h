@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The one request base.  Point-to-point requests, collective tasks, generalised requests and I/O embed it as their first
- * member.  The owner completes it exactly once with rt_req_finish(), under the domain's lock; anybody may read `done`. */
+/* The one request base.  Point-to-point requests, collective tasks, generalised requests and I/O
+ * embed it as their first member.  The owner completes it exactly once with rt_req_finish(),
+ * under the domain's lock; anybody may read `done`. */
 #ifndef RT_BASE_REQ_H
 #define RT_BASE_REQ_H
 
@@ -16,7 +17,7 @@ struct rt_status {
 };
 
 struct rt_req;
-struct rt_req_ops {               /* what differs between kinds of request; NULL where a kind has no such thing */
+struct rt_req_ops {               /* what differs between kinds of request; NULL: no such thing */
     const char *name;             /* "receive", for messages */
     int  (*start)(struct rt_req *r);                /* persistent: begin again */
     int  (*cancel)(struct rt_req *r);
@@ -25,13 +26,14 @@ struct rt_req_ops {               /* what differs between kinds of request; NULL
 };
 
 struct rt_req {
-    struct rt_obj obj;            /* handle and references; handle 0 for requests that users never see */
+    struct rt_obj obj;            /* handle 0 for requests that users never see */
     uint32_t done;                /* 0 pending, 1 complete; release-stored last */
     uint32_t flags;               /* RT_REQ_... */
     int err;                      /* 0 or -RT_E...; valid once done */
     const struct rt_req_ops *ops;
     struct rt_status status;
-    void (*notify)(struct rt_req *r, void *arg);    /* called once by rt_req_finish(), or NULL; may release r */
+    void (*notify)(struct rt_req *r, void *arg);    /* called once by rt_req_finish(), may
+                                                     * release r; or NULL */
     void *arg;
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Object tables: chunks of objects that are made on demand and kept, and a LIFO list of free ones, so that the next object is
- * the one most likely in the cache.  Allocation and release take the slab's lock (any thread); look-up is lock-free, which
- * works because chunks never move and a handle is published last. */
+/* Object tables: chunks of objects that are made on demand and kept, and a LIFO list of free
+ * ones, so that the next object is the one most likely in the cache.  Allocation and release
+ * take the slab's lock (any thread); look-up is lock-free, which works because chunks never move
+ * and a handle is published last. */
 #include "runtime/base/slab.h"
 #include "runtime/base/log.h"
 
@@ -20,10 +21,12 @@ struct free_obj {
 
 static struct free_obj *at(const struct rt_slab *s, uint32_t i)
 {
-    return (struct free_obj *)(s->chunk[i >> RT_SLAB_CHUNK_SHIFT] + (size_t)(i & (CHUNK_OBJS - 1)) * s->nbytes);
+    char *chunk = s->chunk[i >> RT_SLAB_CHUNK_SHIFT];
+    return (struct free_obj *)(chunk + (size_t)(i & (CHUNK_OBJS - 1)) * s->nbytes);
 }
 
-/* Index of a never used object, its memory zeroed (so generation 0); -1 when there is none (logged). */
+/* Index of a never used object, its memory zeroed (so generation 0); -1 when there is none
+ * (logged). */
 static int64_t grow(struct rt_slab *s)
 {
     if (s->high > RT_SLAB_INDEX_MASK) {
@@ -35,11 +38,12 @@ static int64_t grow(struct rt_slab *s)
         size_t nbytes = (size_t)CHUNK_OBJS * s->nbytes;
         char *chunk = aligned_alloc(RT_CACHE_LINE, nbytes);
         if (!chunk) {
-            log_error(BASE, "out of memory for %s objects (%zu bytes, %u in use)", s->name, nbytes, s->used);
+            log_error(BASE, "out of memory for %s objects (%zu bytes, %u in use)", s->name,
+                      nbytes, s->used);
             return -1;
         }
         memset(chunk, 0, nbytes);
-        rt_store_release(&s->chunk[c], chunk);      /* zero handles before a look-up can see the chunk */
+        rt_store_release(&s->chunk[c], chunk);      /* zero handles before the chunk is seen */
     }
     return s->high++;
 }

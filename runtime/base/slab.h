@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Object tables.  Every class of objects that users hold handles to lives in one slab.  A handle is a 31-bit integer
+/* Object tables.  Every class of objects that users hold handles to lives in one slab.  A handle
+ * is a 31-bit integer
  *     class (4 bits) | generation (7 bits) | index (20 bits)
- * which is what MPI_X_toint() returns and, cast to a pointer, what the C handle types hold: no class is 0, so every handle
- * is above the 4095 values that the ABI reserves.  Chunks are never given back: a stale or invented handle is looked up
- * safely and found wrong, because the object's current handle differs.  Allocation takes the slab's lock, look-up none. */
+ * which is what MPI_X_toint() returns and, cast to a pointer, what the C handle types hold: no
+ * class is 0, so every handle is above the 4095 values that the ABI reserves.  Chunks are never
+ * given back: a stale or invented handle is looked up safely and found wrong, because the
+ * object's current handle differs.  Allocation takes the slab's lock, look-up none. */
 #ifndef RT_BASE_SLAB_H
 #define RT_BASE_SLAB_H
 
@@ -20,15 +22,15 @@
 /* First member of every object.  `handle` is 0 while the object is free. */
 struct rt_obj {
     uint32_t handle;
-    int32_t refs;                                   /* users of the object; the handle itself holds one */
+    int32_t refs;                                   /* users; the handle itself holds one */
 };
 
 struct rt_slab {
     const char *name;                               /* "communicator", for messages */
     uint32_t cls;                                   /* 1..15 */
-    uint32_t nbytes;                                /* stride: object size rounded up to a cache line */
+    uint32_t nbytes;                                /* stride: rounded up to a cache line */
     uint32_t used, high;                            /* live objects; objects ever made */
-    uint32_t free_head;                             /* index + 1 of the first free object, LIFO; 0 = none */
+    uint32_t free_head;                             /* index + 1, LIFO; 0 = none */
     struct rt_lock lock;
     char *chunk[RT_SLAB_CHUNKS];
 };
@@ -36,7 +38,8 @@ struct rt_slab {
 #define RT_SLAB(cls_, name_, type_) \
     { .name = (name_), .cls = (cls_), .nbytes = (sizeof(type_) + 63u) & ~63u, .lock = RT_LOCK_INIT }
 
-/* A zeroed object with refs 1 and a fresh handle, or NULL when memory or the 2^20 indices are used up (logged). */
+/* A zeroed object with refs 1 and a fresh handle, or NULL when memory or the 2^20 indices are
+ * used up (logged). */
 void *rt_slab_alloc(struct rt_slab *s);
 /* Returns the object to the slab and makes its handle stale. */
 void rt_slab_free(struct rt_slab *s, void *obj);
@@ -54,7 +57,8 @@ static inline void *rt_slab_get(const struct rt_slab *s, uintptr_t h)
     char *chunk = s->chunk[i >> RT_SLAB_CHUNK_SHIFT];
     if (rt_unlikely(!chunk))
         return NULL;
-    struct rt_obj *o = (struct rt_obj *)(chunk + (i & ((1u << RT_SLAB_CHUNK_SHIFT) - 1)) * (uintptr_t)s->nbytes);
+    uint32_t in_chunk = i & ((1u << RT_SLAB_CHUNK_SHIFT) - 1);
+    struct rt_obj *o = (struct rt_obj *)(chunk + in_chunk * (uintptr_t)s->nbytes);
     return rt_likely(o->handle == h) ? o : NULL;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The machine as hwloc sees it, loaded at first use.  Called by one thread at a time (the launcher, or a rank holding the
- * domain's lock); the topology is owned here until rt_topo_fini(). */
+/* The machine as hwloc sees it, loaded at first use.  Called by one thread at a time (the
+ * launcher, or a rank holding the domain's lock); the topology is owned here until
+ * rt_topo_fini(). */
 #include "runtime/topo/topo.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -15,8 +16,9 @@ static struct {
     struct rt_topo facts;
 } topo;
 
-/* Initialises a topology without hwloc's plugins.  Everything Weft asks for is in the built-in Linux back-end; the plugins pull
- * libOpenCL, libX11 or libcuda into every rank and make hwloc's initialisation 30 times slower (2.1 ms against 0.07). */
+/* Initialises a topology without hwloc's plugins.  Everything Weft asks for is in the built-in
+ * Linux back-end; the plugins pull libOpenCL, libX11 or libcuda into every rank and make hwloc's
+ * initialisation 30 times slower (2.1 ms against 0.07). */
 static int init_without_plugins(hwloc_topology_t *hw)
 {
     static const char var[] = "HWLOC_PLUGINS_PATH";
@@ -55,13 +57,15 @@ static const char *cpu_model(void)
     return model ? model : "unknown";
 }
 
-/* Counts what lies under the cores this process may run on: those of its cgroup, less what its binding excludes. */
+/* Counts what lies under the cores this process may run on: those of its cgroup, less what its
+ * binding excludes. */
 static void gather(void)
 {
     struct rt_topo *f = &topo.facts;
     hwloc_bitmap_t mine = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(topo.hw));
     hwloc_bitmap_t bound = hwloc_bitmap_alloc();
-    if (hwloc_topology_is_thissystem(topo.hw) && !hwloc_get_cpubind(topo.hw, bound, HWLOC_CPUBIND_PROCESS))
+    if (hwloc_topology_is_thissystem(topo.hw) &&
+        !hwloc_get_cpubind(topo.hw, bound, HWLOC_CPUBIND_PROCESS))
         hwloc_bitmap_and(mine, mine, bound);
     f->npackage = count(mine, HWLOC_OBJ_PACKAGE);
     f->nnuma = count(mine, HWLOC_OBJ_NUMANODE);
@@ -94,7 +98,8 @@ static int load(const char *xml_path)
     hwloc_topology_set_io_types_filter(hw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
     if (hwloc_topology_load(hw)) {
         if (xml_path)
-            log_error(TOPO, "could not load the topology file '%s': it is no valid hwloc XML file", xml_path);
+            log_error(TOPO, "could not load the topology file '%s': it is no valid hwloc XML file",
+                      xml_path);
         else
             log_error(TOPO, "hwloc could not read the topology of this machine: %m");
         hwloc_topology_destroy(hw);
@@ -169,7 +174,8 @@ static void print_device(FILE *f, const char *what, hwloc_obj_t o)
     fputc('\n', f);
 }
 
-/* PCI classes: 02xx network controllers, 0207 InfiniBand among them; 03xx display and 3D controllers. */
+/* PCI classes: 02xx network controllers, 0207 InfiniBand among them; 03xx display and 3D
+ * controllers. */
 static void print_devices(FILE *f)
 {
     for (hwloc_obj_t o = NULL; (o = hwloc_get_next_pcidev(topo.hw, o)); ) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The machine as hwloc sees it.  Loaded at first use only: a rank of a job that never asks pays nothing.
- * WEFT tests load recorded machines from an XML file instead (rt_topo_load). */
+/* The machine as hwloc sees it.  Loaded at first use only: a rank of a job that never asks pays
+ * nothing. WEFT tests load recorded machines from an XML file instead (rt_topo_load). */
 #ifndef RT_TOPO_TOPO_H
 #define RT_TOPO_TOPO_H
 
@@ -14,7 +14,8 @@ struct rt_topo {
     size_t l2_bytes, l3_bytes;                      /* of one cache; 0 unknown */
 };
 
-/* Facts of this machine; NULL with the cause logged when hwloc fails.  Cheap after the first call. */
+/* Facts of this machine; NULL with the cause logged when hwloc fails.  Cheap after the first
+ * call. */
 const struct rt_topo *rt_topo_get(void);
 /* The hwloc_topology_t itself, for the launcher; loads it. */
 void *rt_topo_hwloc(void);

@@ -21,7 +21,11 @@ check-sizes:
 	@cd $(srcdir) && $(run_python) test/tool/check-sizes
 check-banned:
 	@cd $(srcdir) && $(run_python) test/tool/check-banned
-lint: check-layers check-exports check-sizes check-banned
+# A test that no row of tests.list names would never run.
+check-listed:
+	@for t in $(check_PROGRAMS); do grep -q "^$${t#test/}\b" $(srcdir)/test/tests.list || \
+		{ echo "$$t is not in test/tests.list"; bad=1; }; done; test -z "$$bad"
+lint: check-layers check-exports check-sizes check-banned check-listed
 	@echo "lint: nothing found"
 
 # Formats the lines that differ from the last commit, never whole files.
@@ -35,4 +39,4 @@ bench: all
 bench-compare: all
 	@$(run_python) $(srcdir)/test/bench/compare --builddir=$(abs_top_builddir) $(BENCH)
 
-.PHONY: check-all check-layers check-exports check-sizes check-banned lint format bench bench-compare
+.PHONY: check-all check-layers check-exports check-sizes check-banned check-listed lint format bench bench-compare

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Settings: values and ranges of each type, precedence of the sources, unknown names, and the printed table. */
+/* Settings: values and ranges of each type, precedence of the sources, unknown names, and the
+ * printed table. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "test/check.h"
@@ -101,7 +102,8 @@ static void printed_table_is_shell(void)
     free(text);
 }
 
-/* Runs fn in a child, where rt_cfg_load() has not happened yet; its exit code and stderr come back. */
+/* Runs fn in a child, where rt_cfg_load() has not happened yet; its exit code and stderr come
+ * back. */
 static int in_child(void (*fn)(void), const char **said)
 {
     int status = 0;
@@ -162,10 +164,11 @@ static void write_config(const char *text)
 static void sources_in_order(void)
 {
     const char *said;
-    write_config("# comment\n\n spin_us = 99 \nshm_eager=1K\nshm_dir = /tmp/with space\nspin_uss = 4\n");
+    write_config("# comment\n\n spin_us = 99 \nshm_eager=1K\nshm_dir = /tmp/with space\n"
+                 "spin_uss = 4\n");
     CHECK_EQ(in_child(load_all_sources, &said), 0);
-    CHECK_MSG(strstr(said, "line 6: unknown setting 'spin_uss' ignored; did you mean WEFT_SPIN_US?") != NULL,
-              "said: %s", said);
+    CHECK_MSG(strstr(said, "line 6: unknown setting 'spin_uss' ignored; did you mean "
+                     "WEFT_SPIN_US?") != NULL, "said: %s", said);
 }
 
 static void load_unknown(void)
@@ -191,7 +194,8 @@ static void unknown_variables_warn_once(void)
 {
     const char *said;
     CHECK_EQ(in_child(load_unknown, &said), 0);
-    CHECK(strstr(said, "WEFT_SHM_EAGRE in the environment ignored; did you mean WEFT_SHM_EAGER?\n") != NULL);
+    CHECK(strstr(said, "WEFT_SHM_EAGRE in the environment ignored; did you mean "
+                 "WEFT_SHM_EAGER?\n") != NULL);
     CHECK(strstr(said, "WEFT_UTTERLY_DIFFERENT in the environment ignored; 'weft_info") != NULL);
     CHECK_EQ(in_child(load_unknown_as_rank_1, &said), 0);
     CHECK_STR(said, "");
@@ -228,8 +232,8 @@ static void bad_values_are_errors(void)
 {
     const char *said;
     CHECK_EQ(in_child(load_bad_env, &said), 0);
-    CHECK(strstr(said, "WEFT_SPIN_US: value 'soon' from the environment is not valid; expected a number in -1..1000000\n")
-          != NULL);
+    CHECK(strstr(said, "WEFT_SPIN_US: value 'soon' from the environment is not valid; expected "
+                 "a number in -1..1000000\n") != NULL);
     write_config("spin_us\n");
     CHECK_EQ(in_child(load_bad_file, &said), 0);
     CHECK(strstr(said, "line 1: expected 'name = value', found 'spin_us'") != NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The waiting policy: how many steps and how much time pass before a waiter is told to sleep.  Only lower bounds of time are
- * tight; upper ones are generous, because the machine may be busy. */
+/* The waiting policy: how many steps and how much time pass before a waiter is told to sleep. 
+ * Only lower bounds of time are tight; upper ones are generous, because the machine may be busy. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/idle.h"
@@ -25,7 +25,8 @@ static void core_each_spins_long_then_sleeps(void)
     rt_idle_configure(2, 2);
     CHECK(!rt_idle_oversubscribed());
     CHECK(steps(&i) > 1000);
-    CHECK_MSG(wait_ns >= 2000000 && wait_ns < 1000000000, "slept after %llu ns", (unsigned long long)wait_ns);
+    CHECK_MSG(wait_ns >= 2000000 && wait_ns < 1000000000, "slept after %llu ns",
+              (unsigned long long)wait_ns);
 }
 
 static void oversubscribed_polls_little(void)
@@ -34,7 +35,8 @@ static void oversubscribed_polls_little(void)
     rt_idle_configure(16, 2);
     CHECK(rt_idle_oversubscribed());
     steps(&i);
-    CHECK_MSG(wait_ns >= 1000000 && wait_ns < 1000000000, "slept after %llu ns", (unsigned long long)wait_ns);
+    CHECK_MSG(wait_ns >= 1000000 && wait_ns < 1000000000, "slept after %llu ns",
+              (unsigned long long)wait_ns);
     CHECK((i.polls & 0x7fffffffu) <= 20);
 }
 

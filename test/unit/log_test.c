@@ -68,7 +68,9 @@ static void spec_lists(void)
 
 static void bad_spec_is_one_line_and_changes_nothing(void)
 {
-    static const char *const bad[] = { "loud", "btl:loud", "bttl:debug", "info,btl:", "info,,debug" };
+    static const char *const bad[] = {
+        "loud", "btl:loud", "bttl:debug", "info,btl:", "info,,debug",
+    };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         capture_begin();
         int err = rt_log_configure(bad[i]);

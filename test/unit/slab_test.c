@@ -61,7 +61,8 @@ static void invented_handles(void)
 {
     struct thing *t = rt_slab_alloc(&slab);
     uint32_t h = t->obj.handle;
-    static const uintptr_t wrong[] = { 0, 1, 4095, 0x7fffffff, 0xffffffff, (uintptr_t)-1, (uintptr_t)-4096 };
+    static const uintptr_t wrong[] = { 0, 1, 4095, 0x7fffffff, 0xffffffff, (uintptr_t)-1,
+                                       (uintptr_t)-4096 };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         CHECK(rt_slab_get(&slab, wrong[i]) == NULL);
     CHECK(rt_slab_get(&slab, h + 1) == NULL);               /* never used index of this chunk */

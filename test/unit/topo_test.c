@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Machine facts: a recorded machine of two packages with a GPU and a NIC, this machine, and files that are no topology.
- * The argument is the folder of recorded machines. */
+/* Machine facts: a recorded machine of two packages with a GPU and a NIC, this machine, and
+ * files that are no topology. The argument is the folder of recorded machines. */
 #include "runtime/base/err.h"
 #include "runtime/topo/topo.h"
 #include "test/check.h"
@@ -41,8 +41,10 @@ static void print_names_the_devices(void)
     fclose(f);
     CHECK(strstr(text, "cores          8, hardware threads 16\n") != NULL);
     CHECK(strstr(text, "L3 caches      2, 32 MiB each; L2 1 MiB\n") != NULL);
-    CHECK_MSG(strstr(text, "GPU            0000:17:00.0 NVIDIA H200, NUMA node 1\n") != NULL, "printed %s", text);
-    CHECK_MSG(strstr(text, "NIC            0000:18:00.0 ConnectX-7 mlx5_0, NUMA node 1\n") != NULL, "printed %s", text);
+    CHECK_MSG(strstr(text, "GPU            0000:17:00.0 NVIDIA H200, NUMA node 1\n") != NULL,
+              "printed %s", text);
+    CHECK_MSG(strstr(text, "NIC            0000:18:00.0 ConnectX-7 mlx5_0, NUMA node 1\n") !=
+              NULL, "printed %s", text);
     free(text);
 }
 
