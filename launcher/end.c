@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Why a job ends before all ranks have done their work, and how: one message, SIGTERM, and SIGKILL after a grace.  The
+ * first cause decides the exit code; what happens to the other ranks afterwards is our own doing and not reported. */
+#include "launcher/launch.h"
+#include "runtime/base/clock.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define GRACE_NS 400000000        /* SIGTERM to SIGKILL: the job is to be gone within a second of its cause */
+
+void launch_say(const struct launch_job *job, const char *fmt, ...)
+{
+    char text[2048];
+    va_list args;
+    int n = snprintf(text, sizeof text, "mpirun: ");
+
+    if (job->opts->quiet)
+        return;
+    va_start(args, fmt);
+    n += vsnprintf(text + n, sizeof text - (size_t)n - 1, fmt, args);
+    va_end(args);
+    if (n > (int)sizeof text - 2)
+        n = sizeof text - 2;
+    text[n] = '\n';
+    text[n + 1] = '\0';
+    launch_io_say(text);
+}
+
+/* To the process groups: a rank that is a shell script takes its children along. */
+void launch_signal_all(const struct launch_job *job, int sig)
+{
+    for (int i = 0; i < job->n; i++)
+        if (job->ranks[i].pid > 0 && !job->ranks[i].gone)
+            kill(-job->ranks[i].pid, sig);
+}
+
+void launch_end_kill(struct launch_job *job)
+{
+    job->ending = job->killed = true;
+    launch_signal_all(job, SIGKILL);
+}
+
+void launch_end_begin(struct launch_job *job, int exit_code)
+{
+    if (job->ending)
+        return;
+    job->ending = true;
+    job->exit_code = exit_code;
+    job->kill_at_ns = rt_now_ns() + GRACE_NS;
+    launch_signal_all(job, SIGTERM);
+    launch_signal_all(job, SIGCONT);          /* a stopped process would not notice */
+}
+
+/* "rank 3 (./a.out, pid 123, host h)" */
+static const char *who(const struct launch_job *job, const struct launch_rank *r, char *text, size_t len)
+{
+    snprintf(text, len, "rank %d (%s, pid %ld, host %s)", r->rank, job->opts->apps[r->app].argv.v[0], (long)r->pid,
+             job->host);
+    return text;
+}
+
+/* ", ending the other 3 ranks" */
+static const char *others(const struct launch_job *job, char *text, size_t len)
+{
+    *text = '\0';
+    if (job->nrunning > 0)
+        snprintf(text, len, "; ending the other %d rank%s that still run%s", job->nrunning, job->nrunning > 1 ? "s" : "",
+                 job->nrunning > 1 ? "" : "s");
+    return text;
+}
+
+static const char *advice_for_signal(int sig)
+{
+    switch (sig) {
+    case SIGSEGV: case SIGBUS: case SIGFPE: case SIGILL: case SIGABRT: case SIGTRAP:
+        return "To find the place, allow a core file (ulimit -c unlimited) and open it with gdb.";
+    case SIGKILL:
+        return "Something outside the program did this; the kernel does when memory runs out (dmesg says so).";
+    case SIGXCPU:
+        return "It used up its limit of processor time (ulimit -t).";
+    case SIGPIPE:
+        return "It wrote to a pipe or socket that nobody reads.";
+    default:
+        return "The signal came from outside or from the program itself.";
+    }
+}
+
+static void report(struct launch_job *job, struct launch_rank *r, int code, const char *how, const char *advice)
+{
+    char name[512], rest[80];
+
+    if (job->ending)
+        return;
+    launch_io_drain(job, r);                  /* its last words come before ours */
+    launch_say(job, "%s %s%s; exit code %d.\n        %s", who(job, r, name, sizeof name), how,
+               others(job, rest, sizeof rest), code, advice);
+    launch_end_begin(job, code);
+}
+
+/* What a process can exit with; an abort with a code whose low byte is 0 is still no success, unless that code is 0. */
+static int abort_exit_code(int code)
+{
+    return code & 255 ? code & 255 : code != 0;
+}
+
+void launch_end_event(struct launch_job *job, const struct launch_event *e)
+{
+    char how[320];
+
+    if (e->rank < 0 || e->rank >= job->n)
+        return;
+    struct launch_rank *r = &job->ranks[e->rank];
+    switch (e->kind) {
+    case LAUNCH_CONNECTED:
+        job->nconnected += !r->connected;
+        r->connected = true;
+        break;
+    case LAUNCH_FINALIZED:
+        job->nfinalized += !r->finalized;
+        r->finalized = true;
+        break;
+    case LAUNCH_ABORT:
+        r->aborted = true;
+        snprintf(how, sizeof how, "aborted the job with code %d%s%s", e->code, *e->text ? ": " : "", e->text);
+        job->nrunning--;                      /* so that `other ranks` does not count the caller */
+        report(job, r, abort_exit_code(e->code), how, "Its messages above say why.");
+        job->nrunning++;
+        break;
+    }
+}
+
+/* A rank that never calls MPI_Init, in a job whose other ranks do, leaves them waiting for it. */
+static void check_skipped(struct launch_job *job)
+{
+    if (job->nskipped == 0 || job->nconnected <= job->nfinalized)
+        return;
+    for (int i = 0; i < job->n; i++) {
+        struct launch_rank *r = &job->ranks[i];
+        if (r->pid > 0 && !r->running && !r->connected) {
+            report(job, r, LAUNCH_EXIT_FAIL, "ended without calling MPI_Init, while other ranks called it and may wait for it",
+                   "When one rank of a job calls MPI_Init, all must.");
+            return;
+        }
+    }
+}
+
+void launch_end_exited(struct launch_job *job, struct launch_rank *r)
+{
+    char how[160];
+    int sig = WIFSIGNALED(r->status) ? WTERMSIG(r->status) : 0;
+    int code = sig ? 128 + sig : WEXITSTATUS(r->status);
+
+    if (r->aborted) {
+        launch_end_begin(job, code);
+    } else if (sig) {
+        snprintf(how, sizeof how, "was killed by signal %d (%s)", sig, strsignal(sig));
+        report(job, r, code, how, advice_for_signal(sig));
+    } else if (code) {
+        snprintf(how, sizeof how, "ended with code %d%s", code,
+                 r->connected && !r->finalized ? " without calling MPI_Finalize" : "");
+        report(job, r, code, how, "The program chose this code; its messages above may say why.");
+    } else if (r->connected && !r->finalized) {
+        report(job, r, LAUNCH_EXIT_FAIL, "ended with code 0 but without calling MPI_Finalize",
+               "A rank must call MPI_Finalize before it ends, or MPI_Abort to end the job.");
+    } else if (!r->connected) {
+        job->nskipped++;
+    }
+    check_skipped(job);
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The nouns of mpirun.  A job is one or more applications (parts of a command line separated by ":"); each has ranks; a
+ * rank is a process with two output streams.  Everything here belongs to the main thread, whose loop is in loop.c; PMIx's
+ * progress thread only writes struct launch_event into a pipe. */
+#ifndef LAUNCHER_LAUNCH_H
+#define LAUNCHER_LAUNCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+#include <hwloc.h>
+
+/* Exit codes of mpirun itself; those of ranks are passed on.  Documented in mpirun.1. */
+enum {
+    LAUNCH_EXIT_FAIL = 1,         /* mpirun could not do its work, or a rank left without MPI_Finalize */
+    LAUNCH_EXIT_USAGE = 2,        /* command line */
+    LAUNCH_EXIT_TIMEOUT = 124,    /* --timeout, as timeout(1) */
+    LAUNCH_EXIT_NOEXEC = 126,     /* program is not executable, as in shells */
+    LAUNCH_EXIT_NOPROG = 127      /* program does not exist */
+};
+
+enum { LAUNCH_STDIN_ALL = -1, LAUNCH_STDIN_NONE = -2 };
+
+/* A growing array of strings, NULL-terminated. */
+struct launch_list { char **v; int n; };
+
+/* Things ranks are mapped by, ranked by and bound to, coarse to fine. */
+enum launch_obj { LAUNCH_NODE, LAUNCH_PACKAGE, LAUNCH_NUMA, LAUNCH_L3, LAUNCH_L2, LAUNCH_L1, LAUNCH_CORE, LAUNCH_HWTHREAD,
+                  LAUNCH_UNSET };
+
+enum launch_env { LAUNCH_ENV_ALL, LAUNCH_ENV_NONE, LAUNCH_ENV_LIST };
+
+struct launch_envs {
+    enum launch_env from;         /* which of mpirun's own variables a rank gets */
+    struct launch_list keep;      /* names, for LAUNCH_ENV_LIST */
+    struct launch_list set;       /* NAME=VALUE */
+};
+
+struct launch_app {
+    struct launch_list argv;
+    int n;                        /* ranks; 0 = not said */
+    const char *wdir;
+    struct launch_envs env;
+    bool env_given;               /* env.from was set for this application */
+    int first;                    /* rank of its first process */
+    char *path;                   /* the program found in PATH */
+};
+
+struct launch_opts {
+    struct launch_app *apps;
+    int napps;
+    struct launch_envs env;       /* of all applications: -genv and --set */
+
+    enum launch_obj map, order, bind;
+    int ppr;                      /* ranks per `map` object; 0 = not said */
+    int pe;                       /* cores (or hardware threads) per rank */
+    bool hwthreads;               /* count hardware threads, not cores */
+    bool no_oversubscribe, overload_ok, bind_none, bind_if_supported, span;
+    bool report_bindings, display_map;
+    int slots;                    /* from --host and --hostfile; 0 = not said */
+    const char *topo_xml;
+
+    bool tag, prefix_rank, timestamp, merge_stderr, output_nocopy;
+    const char *output_dir;
+    int stdin_rank;               /* a rank or LAUNCH_STDIN_... */
+    int timeout_s;                /* 0 = none */
+    bool quiet, verbose, dry_run;
+    bool said_mca;                /* the one warning about --mca was given */
+    int exit_now;                 /* -1: go on; otherwise --help or --version printed, leave with this code */
+};
+
+/* One output stream of a rank: the read end of a pipe and the part of a line that is not complete yet. */
+struct launch_stream {
+    int fd;                       /* -1 when closed */
+    int rank;
+    bool is_err;
+    char *buf;
+    size_t len, cap;
+    bool mid_line;                /* the beginning of the line in buf was already passed on */
+    uint64_t last_ns;             /* when the last bytes came */
+    FILE *file;                   /* --output-filename */
+};
+
+struct launch_rank {
+    int rank, app;
+    pid_t pid;                    /* also its process group; 0 = not started */
+    bool running, connected, finalized, aborted;
+    bool reported;                /* its death was looked at */
+    bool gone;                    /* nothing of its process group was left when it was reaped */
+    int status;                   /* of waitpid */
+    hwloc_bitmap_t place;         /* cores chosen for it; NULL when none was chosen */
+    hwloc_bitmap_t cpus;          /* bound to these; NULL = not bound */
+    struct launch_stream out, err;
+    int in_fd;                    /* write end of its standard input, -1 */
+    size_t in_off;                /* bytes of the current piece of our stdin that it has */
+};
+
+enum launch_event_kind { LAUNCH_CONNECTED, LAUNCH_FINALIZED, LAUNCH_ABORT };
+
+/* Written in one piece (it is shorter than PIPE_BUF) by PMIx's thread, before the rank in question can go on. */
+struct launch_event {
+    enum launch_event_kind kind;
+    int rank, code;
+    char text[240];
+};
+
+struct launch_job {
+    const struct launch_opts *opts;
+    char nspace[200], host[256];
+    int n;
+    struct launch_rank *ranks;
+    int ncpus;                    /* cores that the ranks may use together */
+    char **env;                   /* mpirun's own environment as it was found */
+    int event_fd;                 /* read end */
+    int nrunning, nconnected, nfinalized, nskipped;  /* nskipped: left with 0 and without MPI_Init */
+
+    bool ending;                  /* the remaining ranks are being ended */
+    bool killed;                  /* and SIGKILL was sent */
+    uint64_t kill_at_ns;
+    int exit_code;
+};
+
+/* options.c, parse.c: fills *o; 0, or an exit code after a message. */
+int launch_parse(int argc, char **argv, struct launch_opts *o);
+void launch_opts_fini(struct launch_opts *o);
+void launch_help(FILE *f);
+
+/* list.c */
+int launch_list_add(struct launch_list *l, const char *text);
+int launch_list_addf(struct launch_list *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Adds NAME=VALUE, replacing an entry of the same NAME. */
+int launch_list_setenv(struct launch_list *l, const char *name, const char *value);
+void launch_list_fini(struct launch_list *l);
+
+/* place.c: how many ranks (job->n, app->n, app->first), then place and cpus of every rank and job->ncpus.  0 or an exit
+ * code after a message. */
+int launch_place_count(struct launch_job *job, hwloc_topology_t topo);
+int launch_place(struct launch_job *job, hwloc_topology_t topo);
+/* Cores, or hardware threads, that this job may use. */
+int launch_place_units(hwloc_topology_t topo, bool hwthreads);
+/* show.c */
+void launch_show_map(const struct launch_job *job, hwloc_topology_t topo, FILE *f);
+void launch_show_bindings(const struct launch_job *job, hwloc_topology_t topo, FILE *f);
+
+/* server.c: the PMIx server in this process.  -RT_E... with the cause logged. */
+void launch_server_tune(void);                                /* before the first use of PMIx or hwloc */
+int  launch_server_start(struct launch_job *job);
+/* Adds what a PMIx client needs to the environment of a rank. */
+int  launch_server_env(struct launch_job *job, int rank, struct launch_list *env);
+void launch_server_stop(struct launch_job *job);
+
+/* spawn.c: starts every rank.  0 or an exit code after a message; ranks may run in either case. */
+int launch_check_programs(struct launch_job *job);
+int launch_spawn(struct launch_job *job);
+
+/* io.c: the ranks' output to ours, line by line, and our stdin to theirs.  Never blocks. */
+int  launch_io_init(struct launch_job *job);
+int  launch_io_open_files(struct launch_job *job);
+struct pollfd;
+int  launch_io_fds(struct launch_job *job, struct pollfd *fds);   /* fills at most 3n + 3 */
+void launch_io_step(struct launch_job *job, const struct pollfd *fds, int nfds);
+int  launch_io_timeout_ms(const struct launch_job *job);          /* -1 = none */
+/* Takes what a rank has written so far out of its pipes. */
+void launch_io_drain(struct launch_job *job, struct launch_rank *r);
+bool launch_io_idle(const struct launch_job *job);            /* nothing more will come and everything is written */
+/* Our own output still waits for its reader. */
+bool launch_io_busy(void);
+bool launch_io_broken(void);                                  /* our stdout has no reader any more */
+void launch_io_say(const char *text);                         /* a line of our own on stderr, in order */
+void launch_io_fini(struct launch_job *job);
+
+/* end.c: why and how a job ends. */
+void launch_end_exited(struct launch_job *job, struct launch_rank *r);
+void launch_end_event(struct launch_job *job, const struct launch_event *e);
+void launch_end_begin(struct launch_job *job, int exit_code);
+void launch_end_kill(struct launch_job *job);
+void launch_signal_all(const struct launch_job *job, int sig);
+void launch_say(const struct launch_job *job, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* loop.c: runs until every rank has gone; the exit code. */
+int launch_loop(struct launch_job *job, int signal_fd);
+
+#endif

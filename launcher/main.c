@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mpirun: starts the ranks of one job on this host and stays until all have gone.  The PMIx server runs in this process, on
+ * its own thread; everything else happens on the main thread. */
+#include "launcher/launch.h"
+#include "runtime/base/cfg.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/topo/topo.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* A closed stdin, stdout or stderr would be the number of the next pipe. */
+static void open_standard_fds(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    while (fd >= 0 && fd <= 2 && fcntl(fd, F_SETFD, 0) == 0);
+    if (fd > 2)
+        close(fd);
+}
+
+/* Copies the environment for the ranks, without what ties this process to a PMIx server: mpirun may run inside a rank or
+ * an allocation, and its own job is a new one. */
+static int save_environment(struct launch_list *saved)
+{
+    for (char **e = environ; *e; e++)
+        if ((strncmp(*e, "PMIX_", 5) || !strncmp(*e, "PMIX_MCA_", 9)) && launch_list_add(saved, *e) < 0)
+            return LAUNCH_EXIT_FAIL;
+    for (char **e = environ; *e; ) {
+        char name[256];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(*e, "="), *e);
+        if (strncmp(name, "PMIX_", 5) || !strncmp(name, "PMIX_MCA_", 9) || unsetenv(name) < 0)
+            e++;
+    }
+    return 0;
+}
+
+/* Signals become readable; those that were ignored when mpirun started (nohup, background jobs) stay ignored.  Before
+ * PMIx starts its thread, which inherits the mask. */
+static int open_signals(void)
+{
+    static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT };
+    struct sigaction now;
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
+        if (sigaction(wanted[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+            sigaddset(&set, wanted[i]);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL);                 /* whoever started us may ignore it, and we would miss every death */
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int make_ranks(struct launch_job *job)
+{
+    job->ranks = calloc((size_t)job->n, sizeof *job->ranks);
+    if (!job->ranks) {
+        launch_say(job, "no memory for %d ranks", job->n);
+        return LAUNCH_EXIT_FAIL;
+    }
+    for (int a = 0; a < job->opts->napps; a++)
+        for (int i = 0; i < job->opts->apps[a].n; i++) {
+            struct launch_rank *r = &job->ranks[job->opts->apps[a].first + i];
+            r->rank = job->opts->apps[a].first + i;
+            r->app = a;
+        }
+    if (job->opts->stdin_rank < job->n)
+        return 0;
+    launch_say(job, "--stdin: rank %d is outside 0..%d", job->opts->stdin_rank, job->n - 1);
+    return LAUNCH_EXIT_USAGE;
+}
+
+/* Counts, places and shows the ranks. */
+static int plan(struct launch_job *job)
+{
+    const struct launch_opts *o = job->opts;
+    if (o->topo_xml && rt_topo_load(o->topo_xml) < 0)
+        return LAUNCH_EXIT_FAIL;
+    hwloc_topology_t topo = rt_topo_hwloc();
+    if (!topo)
+        return LAUNCH_EXIT_FAIL;
+    int code = launch_place_count(job, topo);
+    if (!code)
+        code = make_ranks(job);
+    if (!code)
+        code = launch_place(job, topo);
+    if (!code && o->display_map)
+        launch_show_map(job, topo, stdout);
+    if (!code && o->report_bindings)
+        launch_show_bindings(job, topo, stderr);
+    return code;
+}
+
+static void name_job(struct launch_job *job)
+{
+    if (gethostname(job->host, sizeof job->host) < 0)
+        snprintf(job->host, sizeof job->host, "localhost");
+    job->host[sizeof job->host - 1] = '\0';
+    snprintf(job->nspace, sizeof job->nspace, "weft-%.100s-%ld-%llx", job->host, (long)getpid(),
+             (unsigned long long)rt_now_ns());
+}
+
+static int run(struct launch_job *job)
+{
+    int signal_fd = open_signals();
+    if (signal_fd < 0) {
+        launch_say(job, "signalfd: %s", strerror(errno));
+        return LAUNCH_EXIT_FAIL;
+    }
+    if (launch_io_init(job) < 0 || launch_io_open_files(job) < 0 || launch_server_start(job) < 0)
+        return LAUNCH_EXIT_FAIL;
+    int code = launch_spawn(job);
+    if (code)
+        launch_end_begin(job, code);
+    else if (job->opts->verbose)
+        launch_say(job, "started %d ranks, job %s", job->n, job->nspace);
+    code = launch_loop(job, signal_fd);
+    launch_server_stop(job);
+    launch_io_fini(job);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    struct launch_opts opts;
+    struct launch_job job = { .opts = &opts, .event_fd = -1 };
+    struct launch_list env = { 0 };
+
+    open_standard_fds();
+    name_job(&job);
+    rt_log_identify(job.host, -1);
+    if (rt_cfg_load() < 0 || save_environment(&env))
+        return LAUNCH_EXIT_FAIL;
+    job.env = env.v;
+    int code = launch_parse(argc, argv, &opts);
+    if (code || opts.exit_now >= 0) {
+        launch_opts_fini(&opts);
+        launch_list_fini(&env);
+        return code;
+    }
+    launch_server_tune();
+    code = plan(&job);
+    if (!code && !opts.dry_run)
+        code = launch_check_programs(&job);
+    if (!code && !opts.dry_run)
+        code = run(&job);
+    for (int i = 0; i < job.n && job.ranks; i++) {
+        hwloc_bitmap_free(job.ranks[i].place);
+        hwloc_bitmap_free(job.ranks[i].cpus);
+    }
+    rt_topo_fini();
+    free(job.ranks);
+    launch_opts_fini(&opts);
+    launch_list_fini(&env);
+    return code;
+}

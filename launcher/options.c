@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Every option of mpirun.  Adding one is a row and, where no function here fits, a function of a few lines.  The names are
+ * those that users of Open MPI and MPICH type; one and two dashes mean the same, and so do "-" and "_" inside a name. */
+#include "launcher/options.h"
+#include "runtime/base/cfg.h"
+#include "runtime/base/err.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SETTER(name) static int name(struct launch_opts *o, struct launch_app *app, const struct launch_found *f)
+#define UNUSED_ARGS  (void)o, (void)app, (void)f
+
+/* A whole number in low..high. */
+static int parse_number(const struct launch_found *f, const char *text, int low, int high, int *out)
+{
+    char *end;
+    long v = strtol(text, &end, 10);
+    if (end == text || *end || v < low || v > high)
+        return launch_usage("%s: '%s' is not a number in %d..%d", f->name, text, low, high);
+    *out = (int)v;
+    return 0;
+}
+
+/* ---- what to start ---- */
+
+SETTER(set_n)          { (void)o; return parse_number(f, f->arg, 1, 1000000, &app->n); }
+SETTER(set_wdir)       { (void)o; app->wdir = f->arg; return 0; }
+SETTER(set_host)       { (void)app; return launch_parse_host(o, f->name, f->arg); }
+SETTER(set_hostfile)   { (void)app; return launch_parse_hostfile(o, f->name, f->arg); }
+
+SETTER(set_ppn)
+{
+    (void)app;
+    o->map = LAUNCH_NODE;
+    return parse_number(f, f->arg, 1, 1000000, &o->ppr);
+}
+
+/* ---- environment ---- */
+
+static int add_env(struct launch_envs *env, const struct launch_found *f, const char *name, const char *value)
+{
+    if (!*name || strchr(name, '='))
+        return launch_usage("%s: '%s' is not the name of a variable", f->name, name);
+    return launch_list_setenv(&env->set, name, value) < 0 ? launch_usage("out of memory") : 0;
+}
+
+/* -x NAME passes on what the ranks get anyway, unless -genvnone and the like took it away. */
+static int add_named(struct launch_envs *env, const struct launch_found *f, const char *name)
+{
+    const char *value = getenv(name);
+    if (!value) {
+        fprintf(stderr, "mpirun: warning: %s %s: there is no such variable in the environment; ignored\n", f->name, name);
+        return 0;
+    }
+    return add_env(env, f, name, value);
+}
+
+SETTER(set_x)
+{
+    const char *eq = strchr(f->arg, '=');
+    char name[256];
+    (void)o;
+    if (!eq)
+        return add_named(&app->env, f, f->arg);
+    snprintf(name, sizeof name, "%.*s", (int)(eq - f->arg), f->arg);
+    return add_env(&app->env, f, name, eq + 1);
+}
+
+static int set_list(struct launch_envs *env, const struct launch_found *f)
+{
+    env->from = LAUNCH_ENV_LIST;
+    for (const char *p = f->arg; *p; p += strcspn(p, ","), p += *p == ',')
+        if (launch_list_addf(&env->keep, "%.*s", (int)strcspn(p, ","), p) < 0)
+            return launch_usage("out of memory");
+    return 0;
+}
+
+SETTER(set_genv)       { (void)app; return add_env(&o->env, f, f->arg, f->arg2); }
+SETTER(set_genvall)    { UNUSED_ARGS; o->env.from = LAUNCH_ENV_ALL; return 0; }
+SETTER(set_genvnone)   { UNUSED_ARGS; o->env.from = LAUNCH_ENV_NONE; return 0; }
+SETTER(set_genvlist)   { (void)app; return set_list(&o->env, f); }
+SETTER(set_env)        { (void)o; return add_env(&app->env, f, f->arg, f->arg2); }
+SETTER(set_envall)     { UNUSED_ARGS; app->env_given = true; app->env.from = LAUNCH_ENV_ALL; return 0; }
+SETTER(set_envnone)    { UNUSED_ARGS; app->env_given = true; app->env.from = LAUNCH_ENV_NONE; return 0; }
+SETTER(set_envlist)    { (void)o; app->env_given = true; return set_list(&app->env, f); }
+
+/* A setting of the library: checked here, and told to the ranks as WEFT_NAME, whose source is then the command line. */
+SETTER(set_set)
+{
+    char name[128], list[1024];
+    const char *eq = strchr(f->arg, '='), *known = NULL;
+    (void)app;
+    if (!eq || eq == f->arg)
+        return launch_usage("%s: expected NAME=VALUE, found '%s'; weft_info --config lists the names", f->name, f->arg);
+    snprintf(name, sizeof name, "%.*s", (int)(eq - f->arg), f->arg);
+    if (rt_cfg_set(name, eq + 1, RT_CFG_CMD) < 0)
+        return LAUNCH_EXIT_USAGE;             /* rt_cfg_set said why */
+    const char *plain = rt_cfg_nearest(name); /* the row's own name: the distance is 0 */
+    for (int i = 0; i < rt_cfg_count() && plain; i++)
+        if (!strcmp(rt_cfg_row(i)->name, plain))
+            known = rt_cfg_row(i)->env;
+    if (!known)
+        return launch_usage("%s: unknown setting '%s'", f->name, name);
+    const char *old = "";
+    for (int i = 0; i < o->env.set.n; i++)
+        if (!strncmp(o->env.set.v[i], "WEFT_SET_NAMES=", 15))
+            old = o->env.set.v[i] + 15;
+    snprintf(list, sizeof list, "%s%s%s", old, *old ? "," : "", plain);
+    int err = add_env(&o->env, f, known, eq + 1);
+    return err ? err : add_env(&o->env, f, "WEFT_SET_NAMES", list);
+}
+
+SETTER(set_mca)
+{
+    (void)app;
+    if (!o->said_mca && !o->quiet)
+        fprintf(stderr, "mpirun: warning: %s %s %s is for Open MPI and has no effect here; settings of Weft are given with "
+                "--set NAME=VALUE (weft_info --config lists them)\n", f->name, f->arg, f->arg2);
+    o->said_mca = true;
+    return 0;
+}
+
+/* ---- placement ---- */
+
+SETTER(set_map)        { (void)app; return launch_parse_map(o, f->name, f->arg); }
+SETTER(set_rank)       { (void)app; return launch_parse_rank(o, f->name, f->arg); }
+SETTER(set_bind)       { (void)app; return launch_parse_bind(o, f->name, f->arg); }
+SETTER(set_bynode)     { (void)app; return launch_parse_map(o, f->name, "node"); }
+SETTER(set_bycore)     { (void)app; return launch_parse_map(o, f->name, "core"); }
+SETTER(set_bysocket)   { (void)app; return launch_parse_map(o, f->name, "package"); }
+SETTER(set_bindcore)   { (void)app; return launch_parse_bind(o, f->name, "core"); }
+SETTER(set_bindsocket) { (void)app; return launch_parse_bind(o, f->name, "package"); }
+SETTER(set_bindnone)   { (void)app; return launch_parse_bind(o, f->name, "none"); }
+SETTER(set_pe)         { (void)app; return parse_number(f, f->arg, 1, 65536, &o->pe); }
+SETTER(set_over)       { UNUSED_ARGS; o->no_oversubscribe = false; return 0; }
+SETTER(set_noover)     { UNUSED_ARGS; o->no_oversubscribe = true; return 0; }
+SETTER(set_hwthreads)  { UNUSED_ARGS; o->hwthreads = true; return 0; }
+SETTER(set_report)     { UNUSED_ARGS; o->report_bindings = true; return 0; }
+SETTER(set_display)    { UNUSED_ARGS; o->display_map = true; return 0; }
+SETTER(set_dry)        { UNUSED_ARGS; o->dry_run = true; return 0; }
+SETTER(set_topo)       { (void)app; o->topo_xml = f->arg; o->dry_run = true; return 0; }
+
+/* ---- output, input, end ---- */
+
+SETTER(set_tag)        { UNUSED_ARGS; o->tag = true; return 0; }
+SETTER(set_prefix)     { UNUSED_ARGS; o->prefix_rank = true; return 0; }
+SETTER(set_stamp)      { UNUSED_ARGS; o->timestamp = true; return 0; }
+SETTER(set_merge)      { UNUSED_ARGS; o->merge_stderr = true; return 0; }
+SETTER(set_quiet)      { UNUSED_ARGS; o->quiet = true; return 0; }
+SETTER(set_verbose)    { UNUSED_ARGS; o->verbose = true; return 0; }
+SETTER(set_nothing)    { UNUSED_ARGS; return 0; }
+SETTER(set_timeout)    { (void)app; return parse_number(f, f->arg, 0, 10000000, &o->timeout_s); }
+
+SETTER(set_output)
+{
+    (void)app;
+    const char *colon = strrchr(f->arg, ':');
+    o->output_nocopy = colon && !strcmp(colon, ":nocopy");
+    if (!o->output_nocopy) {
+        o->output_dir = f->arg;
+        return 0;
+    }
+    o->output_dir = strndup(f->arg, (size_t)(colon - f->arg));
+    return o->output_dir ? 0 : launch_usage("out of memory");
+}
+
+SETTER(set_stdin)
+{
+    (void)app;
+    if (!strcmp(f->arg, "all"))
+        o->stdin_rank = LAUNCH_STDIN_ALL;
+    else if (!strcmp(f->arg, "none"))
+        o->stdin_rank = LAUNCH_STDIN_NONE;
+    else if (parse_number(f, f->arg, 0, INT_MAX, &o->stdin_rank))
+        return launch_usage("%s: expected a rank, 'all' or 'none'", f->name);
+    return 0;
+}
+
+SETTER(set_help)
+{
+    UNUSED_ARGS;
+    launch_help(stdout);
+    o->exit_now = 0;
+    return 0;
+}
+
+SETTER(set_version)
+{
+    UNUSED_ARGS;
+    printf("mpirun (Weft MPI) %s\n", PACKAGE_VERSION);
+    o->exit_now = 0;
+    return 0;
+}
+
+const struct launch_option launch_options[] = {
+    { NULL, NULL, 0, "What to start", NULL },
+    { "n np c", "N", 1, "Start N ranks of the program that follows (default: one a core).", set_n },
+    { "wdir wd", "DIR", 1, "Start the ranks in DIR.", set_wdir },
+    { "host H hosts", "HOST[:N],...", 1, "Hosts to use, N ranks on each; this version starts ranks on this host only.", set_host },
+    { "hostfile machinefile f", "FILE", 1, "The same from a file: lines 'HOST slots=N' or 'HOST:N'.", set_hostfile },
+    { "ppn npernode N", "N", 1, "Start N ranks on each host.", set_ppn },
+
+    { NULL, NULL, 0, "Environment of the ranks", NULL },
+    { "x", "NAME[=VALUE]", 1, "Set or pass on a variable (ranks get all of mpirun's variables anyway).", set_x },
+    { "genv", "NAME VALUE", 2, "Set a variable for all programs.", set_genv },
+    { "genvall", NULL, 0, "Pass on all variables of mpirun (default).", set_genvall },
+    { "genvnone", NULL, 0, "Pass on none.", set_genvnone },
+    { "genvlist", "NAME,...", 1, "Pass on only these.", set_genvlist },
+    { "env", "NAME VALUE", 2, "As -genv, for this program only; also -envall, -envnone, -envlist.", set_env },
+    { "envall", NULL, 0, NULL, set_envall },
+    { "envnone", NULL, 0, NULL, set_envnone },
+    { "envlist", "NAME,...", 1, NULL, set_envlist },
+    { "set", "NAME=VALUE", 1, "Change a setting of Weft; 'weft_info --config -v' lists them.", set_set },
+    { "mca gmca", "NAME VALUE", 2, "Accepted for Open MPI's users and ignored with a warning.", set_mca },
+
+    { NULL, NULL, 0, "Placement", NULL },
+    { "map-by", "OBJ[:MOD,...]", 1,
+      "Deal ranks out over OBJ: core, hwthread, slot, l1cache, l2cache, l3cache, numa, package (socket), node, or "
+      "ppr:N:OBJ, N ranks for each OBJ.  MOD: PE=N (cores a rank), HWTCPUS, OVERSUBSCRIBE, NOOVERSUBSCRIBE.", set_map },
+    { "rank-by", "OBJ", 1, "Number the ranks in turn over OBJ; 'fill' or 'core' numbers them along the cores.", set_rank },
+    { "bind-to", "OBJ[:MOD]", 1,
+      "Bind each rank to the OBJ it is on: core, hwthread, l1cache, l2cache, l3cache, numa, package (socket), board, or "
+      "none.  MOD: overload-allowed, if-supported, or a number of them.  Default: core, and none when there are "
+      "more ranks than cores.", set_bind },
+    { "cpus-per-rank cpus-per-proc", "N", 1, "Give each rank N cores, as --map-by core:PE=N.", set_pe },
+    { "use-hwthread-cpus", NULL, 0, "Count hardware threads instead of cores.", set_hwthreads },
+    { "oversubscribe", NULL, 0, "Allow more ranks than cores (default).", set_over },
+    { "nooversubscribe no-oversubscribe", NULL, 0, "Refuse more ranks than cores.", set_noover },
+    { "report-bindings", NULL, 0, "Draw what each rank is bound to.", set_report },
+    { "display-map", NULL, 0, "Print which rank is where.", set_display },
+    { "dry-run do-not-launch", NULL, 0, "Start nothing; for use with the two above.", set_dry },
+    { "topo", "FILE", 1, "Dry run on a machine recorded with lstopo FILE.xml.", set_topo },
+    { "bynode", NULL, 0, NULL, set_bynode },
+    { "bycore byslot", NULL, 0, NULL, set_bycore },
+    { "bysocket", NULL, 0, NULL, set_bysocket },
+    { "bind-to-core", NULL, 0, NULL, set_bindcore },
+    { "bind-to-socket", NULL, 0, NULL, set_bindsocket },
+    { "bind-to-none", NULL, 0, NULL, set_bindnone },
+
+    { NULL, NULL, 0, "Output and input", NULL },
+    { "tag-output", NULL, 0, "Begin each line with [1,RANK]<stdout>: or <stderr>:.", set_tag },
+    { "l prepend-rank", NULL, 0, "Begin each line with [RANK].", set_prefix },
+    { "timestamp-output", NULL, 0, "Begin each line with the time.", set_stamp },
+    { "output-filename", "DIR[:nocopy]", 1, "Also write to DIR/1/rank.N/stdout and stderr; nocopy: only there.", set_output },
+    { "merge-stderr-to-stdout", NULL, 0, "Send the ranks' stderr to stdout.", set_merge },
+    { "stdin", "RANK|all|none", 1, "Who reads the standard input of mpirun (default: rank 0).", set_stdin },
+
+    { NULL, NULL, 0, "Other", NULL },
+    { "timeout", "SECONDS", 1, "End the job after this time, exit code 124.", set_timeout },
+    { "allow-run-as-root", NULL, 0, "Accepted; not needed.", set_nothing },
+    { "q quiet", NULL, 0, "No messages of mpirun itself, not even about ranks that died.", set_quiet },
+    { "v verbose", NULL, 0, "Say what is started.", set_verbose },
+    { "V version", NULL, 0, "Print the version.", set_version },
+    { "h help", NULL, 0, "Print this.", set_help },
+};
+const int launch_noptions = (int)(sizeof launch_options / sizeof launch_options[0]);

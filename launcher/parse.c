@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Walks the command line of mpirun by the table in options.c and prints the help from it.  Messages go to stderr at once:
+ * nothing has been started yet. */
+#include "launcher/options.h"
+#include "runtime/base/err.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_BYTES 64
+#define HELP_COLUMN 30
+#define HELP_WIDTH  98
+
+int launch_usage(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    fputs("mpirun: ", stderr);
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+    va_end(args);
+    return LAUNCH_EXIT_USAGE;
+}
+
+static bool same_letter(char a, char b)
+{
+    return a == b || (a == '_' && b == '-') || (a == '-' && b == '_');
+}
+
+bool launch_name_in(const char *names, const char *name)
+{
+    for (const char *p = names; *p; p += strcspn(p, " "), p += *p == ' ') {
+        size_t i = 0;
+        while (p[i] && p[i] != ' ' && name[i] && same_letter(p[i], name[i]))
+            i++;
+        if ((p[i] == '\0' || p[i] == ' ') && name[i] == '\0')
+            return true;
+    }
+    return false;
+}
+
+int launch_distance(const char *a, const char *b)
+{
+    int row[NAME_BYTES + 1], nb = (int)strnlen(b, NAME_BYTES);
+    for (int j = 0; j <= nb; j++)
+        row[j] = j;
+    for (int i = 1; a[i - 1]; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= nb; j++) {
+            int best = diagonal + !same_letter(a[i - 1], b[j - 1]);
+            diagonal = row[j];
+            best = row[j] + 1 < best ? row[j] + 1 : best;
+            row[j] = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+        }
+    }
+    return row[nb];
+}
+
+static const struct launch_option *find_option(const char *name)
+{
+    for (int i = 0; i < launch_noptions; i++)
+        if (launch_options[i].names && launch_name_in(launch_options[i].names, name))
+            return &launch_options[i];
+    return NULL;
+}
+
+static int unknown_option(const char *typed, const char *name)
+{
+    char word[NAME_BYTES], nearest[NAME_BYTES] = "";
+    int best = 4;                             /* more edits than this make another word, not a slip */
+    for (int i = 0; i < launch_noptions; i++) {
+        const char *p = launch_options[i].names;
+        for (; p && *p; p += strcspn(p, " "), p += *p == ' ') {
+            snprintf(word, sizeof word, "%.*s", (int)strcspn(p, " "), p);
+            int d = launch_distance(name, word);
+            if (d < best && d < (int)strlen(word)) {
+                best = d;
+                memcpy(nearest, word, sizeof nearest);
+            }
+        }
+    }
+    if (*nearest)
+        return launch_usage("unknown option %s; did you mean %s%s?  mpirun --help lists all", typed,
+                            nearest[1] ? "--" : "-", nearest);
+    return launch_usage("unknown option %s; mpirun --help lists all", typed);
+}
+
+/* Takes one option and its arguments at argv[*at]; moves *at behind them. */
+static int parse_option(struct launch_opts *o, struct launch_app *app, int argc, char **argv, int *at)
+{
+    char name[NAME_BYTES];
+    const char *typed = argv[(*at)++];
+    const char *plain = typed + strspn(typed, "-");
+    const char *eq = strchr(plain, '=');
+    struct launch_found f = { .name = typed };
+
+    snprintf(name, sizeof name, "%.*s", eq ? (int)(eq - plain) : (int)strlen(plain), plain);
+    const struct launch_option *opt = find_option(name);
+    if (!opt)
+        return unknown_option(typed, name);
+    if (eq && opt->nargs != 1)
+        return launch_usage("%s: this option takes %s", typed, opt->nargs ? "two arguments" : "no argument");
+    const char **args[] = { &f.arg, &f.arg2 };
+    if (eq)
+        f.arg = eq + 1;
+    for (int i = eq ? 1 : 0; i < opt->nargs; i++) {
+        if (*at >= argc)
+            return launch_usage("%s: expected %s after it", typed, opt->arg);
+        *args[i] = argv[(*at)++];
+    }
+    return opt->set(o, app, &f);
+}
+
+static struct launch_app *add_app(struct launch_opts *o)
+{
+    struct launch_app *apps = realloc(o->apps, (size_t)(o->napps + 1) * sizeof *apps);
+    if (!apps)
+        return NULL;
+    o->apps = apps;
+    memset(&apps[o->napps], 0, sizeof *apps);
+    return &apps[o->napps++];
+}
+
+/* One part of the command line: options, program, its arguments, up to ":" or the end. */
+static int parse_app(struct launch_opts *o, int argc, char **argv, int *at)
+{
+    struct launch_app *app = add_app(o);
+    if (!app)
+        return launch_usage("out of memory");
+    while (*at < argc && argv[*at][0] == '-' && argv[*at][1]) {
+        if (!strcmp(argv[*at], "--")) {
+            ++*at;
+            break;
+        }
+        int code = parse_option(o, app, argc, argv, at);
+        if (code || o->exit_now >= 0)
+            return code;
+    }
+    for (; *at < argc && strcmp(argv[*at], ":"); ++*at)
+        if (launch_list_add(&app->argv, argv[*at]) < 0)
+            return launch_usage("out of memory");
+    if (app->argv.n == 0)
+        return launch_usage("no program to start%s; example: mpirun -n 2 ./a.out", o->napps > 1 ? " after \":\"" : "");
+    return 0;
+}
+
+int launch_parse(int argc, char **argv, struct launch_opts *o)
+{
+    int at = 1;
+    memset(o, 0, sizeof *o);
+    o->map = o->order = o->bind = LAUNCH_UNSET;
+    o->pe = 1;
+    o->exit_now = -1;
+    if (argc == 1) {
+        launch_usage("no program to start; example: mpirun -n 2 ./a.out; mpirun --help lists all options");
+        return LAUNCH_EXIT_USAGE;
+    }
+    for (;;) {
+        int code = parse_app(o, argc, argv, &at);
+        if (code || o->exit_now >= 0)
+            return code;
+        if (at >= argc)
+            return 0;
+        at++;                                 /* the ":" */
+    }
+}
+
+void launch_opts_fini(struct launch_opts *o)
+{
+    for (int i = 0; i < o->napps; i++) {
+        launch_list_fini(&o->apps[i].argv);
+        launch_list_fini(&o->apps[i].env.set);
+        launch_list_fini(&o->apps[i].env.keep);
+        free(o->apps[i].path);
+    }
+    launch_list_fini(&o->env.set);
+    launch_list_fini(&o->env.keep);
+    free(o->apps);
+    memset(o, 0, sizeof *o);
+}
+
+/* ---- help ---- */
+
+/* Words of `text` from HELP_COLUMN to HELP_WIDTH; `column` is where the cursor is. */
+static void print_wrapped(FILE *f, const char *text, int column)
+{
+    fprintf(f, "%*s", column < HELP_COLUMN ? HELP_COLUMN - column : 1, "");
+    int at = column < HELP_COLUMN ? HELP_COLUMN : column + 1;
+    while (*text) {
+        int len = (int)strcspn(text, " ");
+        if (at + len > HELP_WIDTH) {
+            fprintf(f, "\n%*s", HELP_COLUMN, "");
+            at = HELP_COLUMN;
+        }
+        fprintf(f, "%.*s ", len, text);
+        at += len + 1;
+        text += len;
+        text += strspn(text, " ");
+    }
+    fputc('\n', f);
+}
+
+static void print_option(FILE *f, const struct launch_option *opt)
+{
+    char line[160];
+    int n = snprintf(line, sizeof line, " ");
+    for (const char *p = opt->names; *p; p += strcspn(p, " "), p += *p == ' ') {
+        int len = (int)strcspn(p, " ");
+        n += snprintf(line + n, sizeof line - (size_t)n, "%s%.*s", len > 1 ? " --" : " -", len, p);
+    }
+    if (opt->arg)
+        n += snprintf(line + n, sizeof line - (size_t)n, " %s", opt->arg);
+    fputs(line, f);
+    if (n >= HELP_COLUMN) {
+        fputc('\n', f);
+        n = 0;
+    }
+    print_wrapped(f, opt->help, n);
+}
+
+void launch_help(FILE *f)
+{
+    fputs("Usage: mpirun [options] program [arguments] [: [options] program [arguments]]...\n"
+          "Starts the ranks of an MPI job on this host.  One and two dashes mean the same.\n", f);
+    for (int i = 0; i < launch_noptions; i++) {
+        if (!launch_options[i].names)
+            fprintf(f, "\n%s\n", launch_options[i].help);
+        else if (launch_options[i].help)
+            print_option(f, &launch_options[i]);
+    }
+    fputs("\nExit code: 0 when all ranks ended with 0; else that of the first rank that failed, 128 + signal when it was killed;\n"
+          "1 mpirun failed or a rank left without MPI_Finalize, 2 wrong option, 124 timeout, 126 program not executable,\n"
+          "127 program not found.  Signals: Ctrl-C and SIGTERM end the job, twice kills it; SIGUSR1 and SIGUSR2 go to the ranks.\n", f);
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Finds the programs, makes each rank's environment and pipes, and starts it.  vfork(2) is used because copying the page
+ * tables of a process with a PMIx server costs more than everything else here; so the child touches nothing but its own
+ * kernel state, and everything it needs is prepared before.  Main thread only. */
+#include "launcher/launch.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What the child needs, complete before vfork(). */
+struct child {
+    const char *path, *wdir;
+    char **argv, **envp, **sh_argv;
+    int in, out, err;
+    cpu_set_t *cpus;
+    size_t cpus_len;
+    pid_t parent;
+    struct rlimit files;          /* the limit that mpirun itself found */
+    const char *failed;           /* set by the child: which step */
+    int error;                    /* and its errno */
+};
+
+static struct rlimit files_found;
+
+/* ---- programs ---- */
+
+/* 0, or the errno that says why `path` cannot be run. */
+static int check_file(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) < 0)
+        return errno;
+    if (S_ISDIR(st.st_mode))
+        return EISDIR;
+    return access(path, X_OK) < 0 ? errno : 0;
+}
+
+/* dir/name, dir as it is seen from `wdir`. */
+static char *join(const char *wdir, const char *dir, int dirlen, const char *name)
+{
+    char *path;
+    const char *base = wdir && (dirlen == 0 || dir[0] != '/') ? wdir : "";
+    int n = asprintf(&path, "%s%s%.*s%s%s", base, *base ? "/" : "", dirlen, dir, dirlen ? "/" : "", name);
+    return n < 0 ? NULL : path;
+}
+
+/* Looks in PATH and then, as Open MPI does, in the working directory.  *why is the best errno seen. */
+static char *find_program(const char *name, const char *wdir, const char *search, int *why)
+{
+    *why = ENOENT;
+    if (!strchr(name, '/')) {
+        for (const char *p = search; p && *p; p += strcspn(p, ":"), p += *p == ':') {
+            char *path = join(wdir, p, (int)strcspn(p, ":"), name);
+            int err = path ? check_file(path) : ENOMEM;
+            if (!err)
+                return path;
+            if (err == EACCES)
+                *why = err;
+            free(path);
+        }
+    }
+    char *path = join(name[0] == '/' ? NULL : wdir, "", 0, name);
+    int err = path ? check_file(path) : ENOMEM;
+    if (!err)
+        return path;
+    if (err != ENOENT)
+        *why = err;
+    free(path);
+    return NULL;
+}
+
+/* Value of PATH that the application will see. */
+static const char *search_path(const struct launch_job *job, const struct launch_app *app)
+{
+    for (int i = 0; i < app->env.set.n; i++)
+        if (!strncmp(app->env.set.v[i], "PATH=", 5))
+            return app->env.set.v[i] + 5;
+    for (char **e = job->env; *e; e++)
+        if (!strncmp(*e, "PATH=", 5))
+            return *e + 5;
+    return "/usr/bin:/bin";
+}
+
+int launch_check_programs(struct launch_job *job)
+{
+    for (int i = 0; i < job->opts->napps; i++) {
+        struct launch_app *app = &job->opts->apps[i];
+        const char *name = app->argv.v[0];
+        int why = app->wdir ? check_file(app->wdir) : EISDIR;
+        if (why != EISDIR) {
+            launch_say(job, "working directory '%s': %s; nothing was started", app->wdir,
+                       why ? strerror(why) : "not a directory");
+            return LAUNCH_EXIT_FAIL;
+        }
+        app->path = find_program(name, app->wdir, search_path(job, app), &why);
+        if (app->path)
+            continue;
+        if (why == ENOENT) {
+            launch_say(job, "program '%s' does not exist%s; nothing was started", name,
+                       strchr(name, '/') ? "" : " in PATH or the working directory");
+            return LAUNCH_EXIT_NOPROG;
+        }
+        launch_say(job, "program '%s' cannot be run: %s; nothing was started", name,
+                   why == EACCES ? "it is not executable (chmod +x makes it so)" : strerror(why));
+        return LAUNCH_EXIT_NOEXEC;
+    }
+    return 0;
+}
+
+/* ---- environment ---- */
+
+static bool is_kept(const struct launch_envs *from, const char *var)
+{
+    size_t len = strcspn(var, "=");
+    if (from->from != LAUNCH_ENV_LIST)
+        return from->from == LAUNCH_ENV_ALL;
+    for (int i = 0; i < from->keep.n; i++)
+        if (strlen(from->keep.v[i]) == len && !strncmp(from->keep.v[i], var, len))
+            return true;
+    return false;
+}
+
+static int add_all(struct launch_list *env, const struct launch_list *vars)
+{
+    int err = 0;
+    for (int i = 0; i < vars->n && !err; i++) {
+        char *eq = strchr(vars->v[i], '=');
+        *eq = '\0';
+        err = launch_list_setenv(env, vars->v[i], eq + 1);
+        *eq = '=';
+    }
+    return err;
+}
+
+/* The variables that wrapper scripts read to choose a GPU or a file name; the names are those of Open MPI and MPICH. */
+static int add_rank_vars(const struct launch_job *job, int rank, struct launch_list *env)
+{
+    static const char *const ranks[] = { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID" };
+    static const char *const sizes[] = { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS" };
+    char text[16];
+    int err = 0;
+    snprintf(text, sizeof text, "%d", rank);
+    for (size_t i = 0; i < sizeof ranks / sizeof ranks[0] && !err; i++)
+        err = launch_list_setenv(env, ranks[i], text);
+    snprintf(text, sizeof text, "%d", job->n);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && !err; i++)
+        err = launch_list_setenv(env, sizes[i], text);
+    return err;
+}
+
+static int make_env(struct launch_job *job, int rank, struct launch_list *env)
+{
+    const struct launch_app *app = &job->opts->apps[job->ranks[rank].app];
+    const struct launch_envs *from = app->env_given ? &app->env : &job->opts->env;
+    int err = 0;
+    for (char **e = job->env; *e && !err; e++)
+        if (is_kept(from, *e))
+            err = launch_list_add(env, *e);
+    if (!err)
+        err = add_all(env, &job->opts->env.set);
+    if (!err)
+        err = add_all(env, &app->env.set);
+    if (!err)
+        err = add_rank_vars(job, rank, env);
+    if (!err)
+        err = launch_server_env(job, rank, env);
+    return err;
+}
+
+/* ---- the child ---- */
+
+/* Runs in the child of vfork(), on the parent's memory: system calls only, and no return. */
+static _Noreturn void run_child(struct child *c)
+{
+    sigset_t none;
+
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != c->parent)               /* mpirun died before the line above */
+        _exit(LAUNCH_EXIT_FAIL);
+    c->failed = "standard streams";
+    if (dup2(c->in, 0) < 0 || dup2(c->out, 1) < 0 || dup2(c->err, 2) < 0)
+        goto fail;
+#ifdef SYS_close_range
+    syscall(SYS_close_range, 3u, ~0u, 0u);    /* where the kernel is older, close-on-exec does it for our own */
+#endif
+    setrlimit(RLIMIT_NOFILE, &c->files);
+    c->failed = "working directory";
+    if (c->wdir && chdir(c->wdir) < 0)
+        goto fail;
+    c->failed = "binding";
+    if (c->cpus && sched_setaffinity(0, c->cpus_len, c->cpus) < 0)
+        goto fail;
+    signal(SIGPIPE, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    c->failed = "program";
+    execve(c->path, c->argv, c->envp);
+    if (errno == ENOEXEC)                     /* a script without #! line: what shells do */
+        execve("/bin/sh", c->sh_argv, c->envp);
+fail:
+    c->error = errno;
+    _exit(LAUNCH_EXIT_NOPROG);
+}
+
+static __attribute__((noinline)) pid_t start_child(struct child *c)
+{
+    pid_t pid = vfork();
+    if (pid == 0)
+        run_child(c);
+    return pid;
+}
+
+/* ---- one rank ---- */
+
+static int make_cpus(struct child *c, const struct launch_rank *r)
+{
+    unsigned cpu;
+    if (!r->cpus)
+        return 0;
+    int last = hwloc_bitmap_last(r->cpus);
+    c->cpus = CPU_ALLOC((size_t)last + 1);
+    if (!c->cpus)
+        return -RT_ENOMEM;
+    c->cpus_len = CPU_ALLOC_SIZE((size_t)last + 1);
+    CPU_ZERO_S(c->cpus_len, c->cpus);
+    hwloc_bitmap_foreach_begin(cpu, r->cpus)
+        CPU_SET_S(cpu, c->cpus_len, c->cpus);
+    hwloc_bitmap_foreach_end();
+    return 0;
+}
+
+/* A pipe of which we keep the read end, or with `write_end` the write end; the other is returned. */
+static int make_pipe(int *ours, bool write_end)
+{
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return -1;
+    *ours = fds[write_end];
+    fcntl(*ours, F_SETFL, O_NONBLOCK);
+    return fds[!write_end];
+}
+
+/* Where a rank's input comes from: our own stdin when nobody else reads it and it is no terminal (a rank is not in the
+ * terminal's foreground group and would be stopped), else a pipe; /dev/null for ranks that get none. */
+static int open_stdin(const struct launch_job *job, struct launch_rank *r)
+{
+    int want = job->opts->stdin_rank;
+    if (want != LAUNCH_STDIN_ALL && want != r->rank)
+        return open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (want != LAUNCH_STDIN_ALL && !isatty(0))
+        return fcntl(0, F_DUPFD_CLOEXEC, 3);
+    return make_pipe(&r->in_fd, true);
+}
+
+static void close_child_ends(struct child *c)
+{
+    if (c->err >= 0 && c->err != c->out)
+        close(c->err);
+    if (c->out >= 0)
+        close(c->out);
+    if (c->in >= 0)
+        close(c->in);
+}
+
+/* Says why a rank could not be started. */
+static int start_failed(const struct launch_job *job, const struct launch_rank *r, const char *step, int error)
+{
+    const struct launch_app *app = &job->opts->apps[r->app];
+    launch_say(job, "could not start rank %d (%s) on host %s: %s: %s%s", r->rank, app->path, job->host, step,
+               strerror(error), error == EMFILE || error == ENFILE ? "; raise the limit with ulimit -n" :
+               error == EAGAIN ? "; raise the limit with ulimit -u" : "");
+    return error == ENOENT ? LAUNCH_EXIT_NOPROG : error == EACCES ? LAUNCH_EXIT_NOEXEC : LAUNCH_EXIT_FAIL;
+}
+
+static int start_rank(struct launch_job *job, struct launch_rank *r)
+{
+    struct launch_app *app = &job->opts->apps[r->app];
+    struct launch_list env = { 0 }, sh = { 0 };
+    struct child c = { .path = app->path, .wdir = app->wdir, .argv = app->argv.v, .in = -1, .out = -1, .err = -1,
+                       .parent = getpid(), .files = files_found };
+    int code = 0;
+
+    c.in = open_stdin(job, r);
+    c.out = c.in < 0 ? -1 : make_pipe(&r->out.fd, false);
+    c.err = c.out < 0 ? -1 : job->opts->merge_stderr ? c.out : make_pipe(&r->err.fd, false);
+    if (c.err < 0) {
+        code = start_failed(job, r, "pipes", errno);
+        goto out;
+    }
+    int err = launch_list_add(&sh, "/bin/sh") || launch_list_add(&sh, app->path);
+    for (int i = 1; i < app->argv.n && !err; i++)
+        err = launch_list_add(&sh, app->argv.v[i]);
+    if (err || make_env(job, r->rank, &env) < 0 || make_cpus(&c, r) < 0) {
+        code = start_failed(job, r, "environment", ENOMEM);
+        goto out;
+    }
+    c.envp = env.v;
+    c.sh_argv = sh.v;
+    pid_t pid = start_child(&c);
+    if (pid < 0) {
+        code = start_failed(job, r, "vfork", errno);
+    } else if (c.error) {
+        waitpid(pid, NULL, 0);
+        code = start_failed(job, r, c.failed, c.error);
+    } else {
+        r->pid = pid;
+        r->running = true;
+        job->nrunning++;
+    }
+out:
+    close_child_ends(&c);
+    CPU_FREE(c.cpus);
+    launch_list_fini(&env);
+    launch_list_fini(&sh);
+    return code;
+}
+
+int launch_spawn(struct launch_job *job)
+{
+    struct rlimit all;
+
+    getrlimit(RLIMIT_NOFILE, &files_found);
+    all = files_found;
+    all.rlim_cur = all.rlim_max;              /* up to three descriptors a rank */
+    setrlimit(RLIMIT_NOFILE, &all);
+    for (int i = 0; i < job->n; i++) {
+        int code = start_rank(job, &job->ranks[i]);
+        if (code)
+            return code;
+    }
+    return 0;
+}
