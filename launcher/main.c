@@ -5,6 +5,7 @@
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
+#include "runtime/mem/node.h"
 #include "runtime/topo/topo.h"
 
 #include <errno.h>
@@ -112,6 +113,14 @@ static void name_job(struct launch_job *job)
              (unsigned long long)rt_now_ns());
 }
 
+/* The node segment's name, in case that the job died before its last rank had attached. */
+static void remove_segment(const struct launch_job *job)
+{
+    char path[4096];
+    rt_node_name(job->nspace, path, sizeof path);
+    unlink(path);
+}
+
 static int run(struct launch_job *job)
 {
     int signal_fd = open_signals();
@@ -128,6 +137,7 @@ static int run(struct launch_job *job)
         launch_say(job, "started %d ranks, job %s", job->n, job->nspace);
     code = launch_loop(job, signal_fd);
     launch_server_stop(job);
+    remove_segment(job);
     launch_io_fini(job);
     return code;
 }
