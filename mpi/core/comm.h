@@ -10,6 +10,7 @@
 struct wm_peer;                   /* the engine's view of a process: mpi/p2p/domain.h */
 struct wm_domain;
 struct wm_attrs;                  /* cached attributes, mpi/core/attr.c */
+struct wm_bbuf;
 
 struct wm_group {                 /* immutable once made; shared by reference */
     struct rt_obj obj;
@@ -29,6 +30,7 @@ struct wm_comm {
     struct wm_errh *errh;         /* referenced */
     struct wm_attrs *attrs;
     struct wm_info *info;
+    struct wm_bbuf *bbuf;         /* buffer attached for buffered sends, mpi/p2p/buffered.c; NULL = the process's */
     struct coll_team team;
     char name[MPI_MAX_OBJECT_NAME];
 };

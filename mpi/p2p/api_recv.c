@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bodies of the receiving calls and of send-receive (MPI-5.0 sections 3.2.4, 3.7.2, 3.11). */
-#include <stdlib.h>
+/* Bodies of the receiving calls (MPI-5.0 sections 3.2.4, 3.7.2). */
 #include "mpi/api/bodies.h"
 #include "mpi/core/status.h"
 #include "mpi/datatype/type.h"
@@ -123,59 +122,5 @@ int wm_api_irecv(void *buf, MPI_Count count, struct wm_type *datatype, int sourc
     if (rt_likely(!err))
         *request = wm_req_handle(r);
     rt_unlock(&comm->dom->lock);
-    return err;
-}
-
-/* Receive first, so that the message finds it posted. */
-static int exchange(const struct wm_msg *out, struct wm_type *stype, const struct wm_msg *in, struct wm_type *rtype, MPI_Status *status)
-{
-    struct wm_domain *d = in->comm->dom;
-    struct rt_req *rr, *sr;
-    rt_lock(&d->lock);
-    int err = start(in, rtype, &rr);
-    if (!err) {
-        int serr = wm_p2p_isend(out, WM_STANDARD, &sr);
-        if (serr < 0) {
-            if (rr->ops->cancel)
-                rr->ops->cancel(rr);
-            if (rt_req_done(rr))
-                wm_req_release(rr);
-            err = wm_err_rt(serr, "could not send to rank %d", out->peer);
-        } else {
-            (void)stype;          /* alive until the wait below returns: the caller holds it */
-            err = wm_req_wait(d, sr, MPI_STATUS_IGNORE);
-            int rerr = wm_req_wait(d, rr, status);
-            err = err ? err : rerr;
-        }
-    }
-    rt_unlock(&d->lock);
-    return err;
-}
-
-int wm_api_sendrecv(const void *sendbuf, MPI_Count sendcount, struct wm_type *sendtype, int dest, int sendtag, void *recvbuf,
-                    MPI_Count recvcount, struct wm_type *recvtype, int source, int recvtag, struct wm_comm *comm,
-                    MPI_Status *status)
-{
-    struct wm_msg out = { .buf = sendbuf, .count = sendcount, .layout = &sendtype->layout, .comm = comm, .peer = dest, .tag = sendtag };
-    struct wm_msg in = { .buf = recvbuf, .count = recvcount, .layout = &recvtype->layout, .comm = comm, .peer = source, .tag = recvtag };
-    return exchange(&out, sendtype, &in, recvtype, status);
-}
-
-static const struct rt_layout byte_layout = { .size = 1, .extent = 1, .true_extent = 1, .contig = true };
-
-int wm_api_sendrecv_replace(void *buf, MPI_Count count, struct wm_type *datatype, int dest, int sendtag, int source, int recvtag,
-                            struct wm_comm *comm, MPI_Status *status)
-{
-    int64_t nbytes = wm_nbytes(count, &datatype->layout);
-    if (nbytes < 0)
-        return wm_err(MPI_ERR_COUNT, "count %lld times the type's size overflows 63 bits", (long long)count);
-    char *copy = malloc((size_t)nbytes + 1);
-    if (!copy)
-        return wm_err(MPI_ERR_NO_MEM, "no memory for a copy of the %lld bytes sent", (long long)nbytes);
-    rt_layout_pack(&datatype->layout, count, buf, 0, copy, nbytes);
-    struct wm_msg out = { .buf = copy, .count = nbytes, .layout = &byte_layout, .comm = comm, .peer = dest, .tag = sendtag };
-    struct wm_msg in = { .buf = buf, .count = count, .layout = &datatype->layout, .comm = comm, .peer = source, .tag = recvtag };
-    int err = exchange(&out, datatype, &in, datatype, status);
-    free(copy);
     return err;
 }

@@ -351,6 +351,69 @@ int wm_api_request_get_status(MPI_Request request, int *flag, MPI_Status *status
     return err;
 }
 
+int wm_api_request_get_status_all(int count, const MPI_Request requests[], int *flag, MPI_Status *statuses)
+{
+    int err = check_array(count, requests);
+    if (err)
+        return err;
+    struct wm_domain *d = domain();
+    struct rt_req *r;
+    rt_lock(&d->lock);
+    if (!all_done(count, requests))
+        wm_progress(d);
+    *flag = all_done(count, requests);
+    for (int i = 0; *flag && i < count; i++) {
+        if (look(requests[i], &r) == COMPLETE)
+            fill_status(status_at(statuses, i), r);
+        else
+            wm_status_set_empty(status_at(statuses, i));
+    }
+    rt_unlock(&d->lock);
+    return MPI_SUCCESS;
+}
+
+int wm_api_request_get_status_any(int count, const MPI_Request requests[], int *index, int *flag, MPI_Status *status)
+{
+    int err = check_array(count, requests), active;
+    if (err)
+        return err;
+    struct wm_domain *d = domain();
+    rt_lock(&d->lock);
+    int i = find_done(count, requests, &active);
+    if (i < 0 && active) {
+        wm_progress(d);
+        i = find_done(count, requests, &active);
+    }
+    *flag = i >= 0 || !active;
+    *index = i >= 0 ? i : MPI_UNDEFINED;
+    if (i >= 0)
+        fill_status(status, wm_req_get(requests[i]));
+    else if (!active)
+        wm_status_set_empty(status);
+    rt_unlock(&d->lock);
+    return MPI_SUCCESS;
+}
+
+int wm_api_request_get_status_some(int incount, const MPI_Request requests[], int *outcount, int indices[], MPI_Status *statuses)
+{
+    int err = check_array(incount, requests), active, n = 0;
+    if (err)
+        return err;
+    struct wm_domain *d = domain();
+    struct rt_req *r;
+    rt_lock(&d->lock);
+    if (find_done(incount, requests, &active) < 0 && active)
+        wm_progress(d);
+    for (int i = 0; active && i < incount; i++)
+        if (look(requests[i], &r) == COMPLETE) {
+            fill_status(status_at(statuses, n), r);
+            indices[n++] = i;
+        }
+    *outcount = active ? n : MPI_UNDEFINED;
+    rt_unlock(&d->lock);
+    return MPI_SUCCESS;
+}
+
 int wm_api_cancel(MPI_Request *request)
 {
     struct rt_req *r = wm_req_get(*request);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Buffered mode (MPI-5.0 section 3.6): the attached buffer holds the messages that could not leave at once.
+/* Buffered mode (MPI-5.0 section 3.6): an attached buffer holds the messages that could not leave at once.  A buffer is
+ * attached to a communicator or to the process, which serves all communicators without one of their own.
  *
  * Segments lie in the user's buffer, each behind its header, in the order of their addresses; a new one takes the first
  * gap that fits.  With MPI_BUFFER_AUTOMATIC the segments come from malloc.  All under the domain's lock. */
@@ -7,58 +8,86 @@
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/engine.h"
+#include "runtime/base/err.h"
 
-struct seg {                      /* at most MPI_BSEND_OVERHEAD bytes with its alignment */
-    struct rt_list link;          /* struct wm_domain.bsends */
+struct wm_bbuf {
+    char *base;                   /* the user's; NULL with `automatic` */
+    int64_t nbytes;
+    bool automatic;
+    uint64_t order;               /* segments made so far */
+    struct rt_list segs;
+    struct rt_list flushes;       /* running nonblocking flushes */
+};
+
+struct seg {                      /* with its alignment, at most MPI_BSEND_OVERHEAD bytes */
+    struct rt_list link;          /* struct wm_bbuf.segs */
+    struct wm_bbuf *owner;
     size_t nbytes;                /* whole segment, header included */
-    bool from_malloc;
+    uint64_t order;
 };
 #define SEG_ALIGN ((size_t)16)
 _Static_assert(sizeof(struct seg) + 2 * SEG_ALIGN <= MPI_BSEND_OVERHEAD, "overhead promised by the ABI");
 
-static struct { char *base; int64_t nbytes; bool automatic; } attached;
+struct flush {                    /* request of MPI_Buffer_iflush: done when no segment older than `mark` is left */
+    struct rt_req r;              /* first member */
+    struct rt_list link;
+    uint64_t mark;
+};
+_Static_assert(sizeof(struct flush) <= WM_REQ_MAX, "flush request fits a slab slot");
 
 static const struct rt_layout byte_layout = { .size = 1, .extent = 1, .true_extent = 1, .contig = true };
 
 static size_t align_up(size_t n) { return (n + SEG_ALIGN - 1) & ~(SEG_ALIGN - 1); }
 
-static struct seg *place(char *at, size_t need, struct rt_list *before)
+static struct seg *place(struct wm_bbuf *b, void *at, size_t need, struct rt_list *before)
 {
-    struct seg *s = (struct seg *)(void *)at;
-    *s = (struct seg){ .nbytes = need };
+    struct seg *s = at;
+    *s = (struct seg){ .owner = b, .nbytes = need, .order = b->order++ };
     rt_list_append(before, &s->link);
     return s;
 }
 
-static struct seg *seg_new(struct wm_domain *d, size_t nbytes)
+static struct seg *seg_new(struct wm_bbuf *b, size_t nbytes)
 {
     size_t need = align_up(sizeof(struct seg)) + align_up(nbytes);
-    if (attached.automatic) {
-        struct seg *s = malloc(need);
-        if (s) {
-            *s = (struct seg){ .nbytes = need, .from_malloc = true };
-            rt_list_append(&d->bsends, &s->link);
-        }
-        return s;
+    if (b->automatic) {
+        void *at = malloc(need);
+        return at ? place(b, at, need, &b->segs) : NULL;
     }
-    if (!attached.base)
-        return NULL;
-    char *at = (char *)(uintptr_t)align_up((uintptr_t)attached.base), *end = attached.base + attached.nbytes;
+    char *at = (char *)(uintptr_t)align_up((uintptr_t)b->base), *end = b->base + b->nbytes;
     struct rt_list *l;
-    rt_list_each(l, &d->bsends) {
+    rt_list_each(l, &b->segs) {
         struct seg *s = rt_container(l, struct seg, link);
         if ((char *)s - at >= (int64_t)need)
-            return place(at, need, l);
+            return place(b, at, need, l);
         at = (char *)s + s->nbytes;
     }
-    return end - at >= (int64_t)need ? place(at, need, &d->bsends) : NULL;
+    return end - at >= (int64_t)need ? place(b, at, need, &b->segs) : NULL;
+}
+
+static bool drained(const struct wm_bbuf *b, uint64_t mark)
+{
+    struct rt_list *l;
+    rt_list_each(l, &b->segs)
+        if (rt_container(l, struct seg, link)->order < mark)
+            return false;
+    return true;
 }
 
 static void seg_free(struct seg *s)
 {
+    struct wm_bbuf *b = s->owner;
     rt_list_del(&s->link);
-    if (s->from_malloc)
+    if (b->automatic)
         free(s);
+    struct rt_list *l, *tmp;
+    rt_list_each_safe(l, tmp, &b->flushes) {
+        struct flush *f = rt_container(l, struct flush, link);
+        if (!drained(b, f->mark))
+            continue;
+        rt_list_del(l);
+        rt_req_finish(&f->r, 0);
+    }
 }
 
 static void sent(struct rt_req *r, void *arg)
@@ -85,10 +114,13 @@ int wm_p2p_bsend(const struct wm_msg *m, struct wm_type *type)
         if (err != -RT_EAGAIN)
             return err;
     }
-    struct seg *s = seg_new(m->comm->dom, (size_t)nbytes);
+    struct wm_bbuf *b = m->comm->bbuf ? m->comm->bbuf : m->comm->dom->bbuf;
+    if (!b)
+        return -RT_ENOSPC;
+    struct seg *s = seg_new(b, (size_t)nbytes);
     if (!s) {
         wm_progress(m->comm->dom);                  /* finished segments may make room */
-        s = seg_new(m->comm->dom, (size_t)nbytes);
+        s = seg_new(b, (size_t)nbytes);
     }
     if (!s)
         return -RT_ENOSPC;
@@ -109,10 +141,10 @@ int wm_p2p_bsend(const struct wm_msg *m, struct wm_type *type)
     return 0;
 }
 
-static void flush(struct wm_domain *d)
+static void flush(struct wm_domain *d, struct wm_bbuf *b)
 {
     struct rt_idle idle = { 0 };
-    while (!rt_list_empty(&d->bsends)) {
+    while (b && !rt_list_empty(&b->segs)) {
         if (wm_progress(d))
             idle = (struct rt_idle){ 0 };
         else
@@ -120,41 +152,105 @@ static void flush(struct wm_domain *d)
     }
 }
 
+static int attach(struct wm_bbuf **slot, void *buffer, int64_t nbytes, const char *detach)
+{
+    if (*slot)
+        return wm_err(MPI_ERR_BUFFER, "a buffer is attached already; detach it first with %s", detach);
+    if (!buffer && nbytes)
+        return wm_err(MPI_ERR_BUFFER, "argument buffer: a null pointer for %lld bytes", (long long)nbytes);
+    struct wm_bbuf *b = calloc(1, sizeof *b);
+    if (!b)
+        return wm_err(MPI_ERR_NO_MEM, "no memory to attach a buffer");
+    b->automatic = buffer == MPI_BUFFER_AUTOMATIC;
+    b->base = b->automatic ? NULL : buffer;
+    b->nbytes = b->automatic ? 0 : nbytes;
+    rt_list_init(&b->segs);
+    rt_list_init(&b->flushes);
+    *slot = b;
+    return MPI_SUCCESS;
+}
+
+/* Waits for the messages in it. */
+static int detach(struct wm_domain *d, struct wm_bbuf **slot, void *buffer_addr, MPI_Count *size)
+{
+    rt_lock(&d->lock);
+    flush(d, *slot);
+    rt_unlock(&d->lock);
+    struct wm_bbuf *b = *slot;
+    void *base = !b ? NULL : b->automatic ? MPI_BUFFER_AUTOMATIC : b->base;
+    memcpy(buffer_addr, &base, sizeof base);        /* a pointer to the user's pointer, of any type */
+    *size = b ? b->nbytes : 0;
+    free(b);
+    *slot = NULL;
+    return MPI_SUCCESS;
+}
+
+static const struct rt_req_ops flush_ops = { .name = "buffer flush" };
+
+static int iflush(struct wm_domain *d, struct wm_bbuf *b, MPI_Request *request)
+{
+    rt_lock(&d->lock);
+    int err = MPI_SUCCESS;
+    if (!b || rt_list_empty(&b->segs)) {
+        *request = wm_req_handle(wm_req_complete);
+    } else {
+        struct flush *f = wm_req_alloc(&flush_ops);
+        if (f) {
+            f->mark = b->order;
+            f->r.status = (struct rt_status){ .src = MPI_ANY_SOURCE, .tag = MPI_ANY_TAG };
+            rt_list_append(&b->flushes, &f->link);
+            *request = wm_req_handle(&f->r);
+        } else {
+            err = wm_err(MPI_ERR_NO_MEM, "no memory for a request");
+        }
+    }
+    rt_unlock(&d->lock);
+    return err;
+}
+
 int wm_api_buffer_attach(void *buffer, MPI_Count size)
 {
-    if (attached.base || attached.automatic)
-        return wm_err(MPI_ERR_BUFFER, "a buffer is attached already; detach it first with MPI_Buffer_detach");
-    if (buffer == MPI_BUFFER_AUTOMATIC)
-        attached.automatic = true;
-    else if (!buffer && size)
-        return wm_err(MPI_ERR_BUFFER, "argument 1 (buffer): a null pointer for %lld bytes", (long long)size);
-    else {
-        attached.base = buffer;
-        attached.nbytes = size;
-    }
-    return MPI_SUCCESS;
+    return attach(&wm_comm_world->dom->bbuf, buffer, size, "MPI_Buffer_detach");
 }
 
 int wm_api_buffer_detach(void *buffer_addr, MPI_Count *size)
 {
-    struct wm_domain *d = wm_comm_world->dom;
-    rt_lock(&d->lock);
-    flush(d);
-    rt_unlock(&d->lock);
-    void *base = attached.automatic ? MPI_BUFFER_AUTOMATIC : attached.base;
-    memcpy(buffer_addr, &base, sizeof base);
-    *size = attached.automatic ? 0 : attached.nbytes;
-    attached.base = NULL;
-    attached.nbytes = 0;
-    attached.automatic = false;
-    return MPI_SUCCESS;
+    return detach(wm_comm_world->dom, &wm_comm_world->dom->bbuf, buffer_addr, size);
 }
 
 int wm_api_buffer_flush(void)
 {
     struct wm_domain *d = wm_comm_world->dom;
     rt_lock(&d->lock);
-    flush(d);
+    flush(d, d->bbuf);
     rt_unlock(&d->lock);
     return MPI_SUCCESS;
+}
+
+int wm_api_buffer_iflush(MPI_Request *request)
+{
+    return iflush(wm_comm_world->dom, wm_comm_world->dom->bbuf, request);
+}
+
+int wm_api_comm_attach_buffer(struct wm_comm *comm, void *buffer, MPI_Count size)
+{
+    return attach(&comm->bbuf, buffer, size, "MPI_Comm_detach_buffer");
+}
+
+int wm_api_comm_detach_buffer(struct wm_comm *comm, void *buffer_addr, MPI_Count *size)
+{
+    return detach(comm->dom, &comm->bbuf, buffer_addr, size);
+}
+
+int wm_api_comm_flush_buffer(struct wm_comm *comm)
+{
+    rt_lock(&comm->dom->lock);
+    flush(comm->dom, comm->bbuf);
+    rt_unlock(&comm->dom->lock);
+    return MPI_SUCCESS;
+}
+
+int wm_api_comm_iflush_buffer(struct wm_comm *comm, MPI_Request *request)
+{
+    return iflush(comm->dom, comm->bbuf, request);
 }

@@ -116,7 +116,6 @@ int wm_domain_create(struct wm_domain **out)
     rt_lock_init(&d->lock);
     rt_list_init(&d->tasks);
     rt_list_init(&d->retry);
-    rt_list_init(&d->bsends);
     int err = check_names();
     if (!err)
         err = wm_match_init(&d->match);

@@ -48,7 +48,7 @@ struct wm_domain {
     struct wm_peer *peers[WM_PEER_BUCKETS];
     struct wm_preq *free_reqs;    /* spare point-to-point requests: kept out of the slab, so that none is cleared twice */
     struct wm_stored *free_stored;/* spare nodes for short unexpected messages */
-    struct rt_list bsends;        /* attached buffer: see buffered.c */
+    struct wm_bbuf *bbuf;         /* buffer of MPI_Buffer_attach: buffered.c; NULL = none */
 };
 
 /* Opens the transports of cfg.btl.  -RT_EUNREACH when none opens. */
