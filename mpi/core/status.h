@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_Status: 8 ints of the ABI.  Of the five private ones, [0..1] hold the received bytes as 64 bits (copied with memcpy:
- * the struct is only int-aligned) and [2] the cancelled flag.  MPI_ERROR is written by multi-completion calls only
- * (MPI-5.0 section 3.2.5). */
+/* MPI_Status: 8 ints of the ABI.  Of the five private ones, [0..1] hold the received bytes as 64
+ * bits (copied with memcpy: the struct is only int-aligned) and [2] the cancelled flag.  MPI_ERROR
+ * is written by multi-completion calls only (MPI-5.0 section 3.2.5). */
 #ifndef WM_CORE_STATUS_H
 #define WM_CORE_STATUS_H
 
@@ -35,9 +35,6 @@ static inline int64_t wm_status_len(const MPI_Status *s)
     return len;
 }
 
-static inline bool wm_status_cancelled(const MPI_Status *s)
-{
-    return s->MPI_internal[2] != 0;
-}
+static inline bool wm_status_cancelled(const MPI_Status *s) { return s->MPI_internal[2] != 0; }
 
 #endif

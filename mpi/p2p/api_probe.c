@@ -9,7 +9,9 @@ static struct rt_slab message_slab = RT_SLAB(WM_MESSAGE, "message", struct wm_me
 
 static struct wm_key wanted(const struct wm_comm *c, int source, int tag)
 {
-    return (struct wm_key){ .ctx = c->ctx, .src = source, .tag = tag == MPI_ANY_TAG ? WM_MATCH_ANY : tag };
+    return (struct wm_key){ .ctx = c->ctx,
+                            .src = source,
+                            .tag = tag == MPI_ANY_TAG ? WM_MATCH_ANY : tag };
 }
 
 static struct wm_stored *find(struct wm_comm *c, int source, int tag)
@@ -33,7 +35,8 @@ static int prepare(struct wm_comm *c, int source)
     int err = wm_comm_peer(c, source, &p);
     if (err >= 0)
         err = p->err;
-    return err < 0 ? wm_err_rt(err, "could not look for a message from rank %d", source) : MPI_SUCCESS;
+    return err < 0 ? wm_err_rt(err, "could not look for a message from rank %d", source)
+                   : MPI_SUCCESS;
 }
 
 static struct wm_stored *look(struct wm_comm *c, int source, int tag)
@@ -104,7 +107,8 @@ static int claim(struct wm_comm *c, struct wm_stored *s, MPI_Message *message, M
     return MPI_SUCCESS;
 }
 
-int wm_api_improbe(int source, int tag, struct wm_comm *comm, int *flag, MPI_Message *message, MPI_Status *status)
+int wm_api_improbe(int source, int tag, struct wm_comm *comm, int *flag, MPI_Message *message,
+                   MPI_Status *status)
 {
     if (source == MPI_PROC_NULL) {
         *flag = 1;
@@ -122,7 +126,8 @@ int wm_api_improbe(int source, int tag, struct wm_comm *comm, int *flag, MPI_Mes
     return err;
 }
 
-int wm_api_mprobe(int source, int tag, struct wm_comm *comm, MPI_Message *message, MPI_Status *status)
+int wm_api_mprobe(int source, int tag, struct wm_comm *comm, MPI_Message *message,
+                  MPI_Status *status)
 {
     if (source == MPI_PROC_NULL) {
         *message = MPI_MESSAGE_NO_PROC;
@@ -137,18 +142,20 @@ int wm_api_mprobe(int source, int tag, struct wm_comm *comm, MPI_Message *messag
     return err;
 }
 
-static int start(void *buf, MPI_Count count, struct wm_type *t, struct wm_message *m, struct rt_req **out)
+static int start(void *buf, MPI_Count count, struct wm_type *t, struct wm_message *m,
+                 struct rt_req **out)
 {
     struct wm_domain *d = m->comm->dom;
     int64_t nbytes = wm_nbytes(count, &t->layout);
     if (nbytes < 0)
-        return wm_err(MPI_ERR_COUNT, "count %lld times the type's size overflows 63 bits", (long long)count);
+        return wm_err(MPI_ERR_COUNT, "count %lld times the type's size overflows 63 bits",
+                      (long long)count);
     struct wm_preq *q = wm_preq_new(d, WM_PREQ_RECV);
     if (!q)
         return wm_err(MPI_ERR_NO_MEM, "no memory for a receive request");
     struct wm_stored *s = m->stored;
     q->coll = false;
-    q->comm = m->comm;            /* the message's reference moves to the request */
+    q->comm = m->comm; /* the message's reference moves to the request */
     q->peer_rank = s->unex.key.src;
     q->tag = s->unex.key.tag;
     q->buf = buf;
@@ -166,7 +173,8 @@ static int start(void *buf, MPI_Count count, struct wm_type *t, struct wm_messag
     return MPI_SUCCESS;
 }
 
-static int take(void *buf, MPI_Count count, struct wm_type *t, MPI_Message *message, struct rt_req **out)
+static int take(void *buf, MPI_Count count, struct wm_type *t, MPI_Message *message,
+                struct rt_req **out)
 {
     if (*message == MPI_MESSAGE_NO_PROC) {
         *out = wm_req_proc_null;
@@ -175,8 +183,11 @@ static int take(void *buf, MPI_Count count, struct wm_type *t, MPI_Message *mess
     }
     struct wm_message *m = rt_slab_get(&message_slab, (uintptr_t)*message);
     if (!m)
-        return wm_err(MPI_ERR_REQUEST, "message 0x%lx is not a live message of MPI_Mprobe or MPI_Improbe; it was received "
-                      "before or never matched", (unsigned long)(uintptr_t)*message);
+        return wm_err(
+            MPI_ERR_REQUEST,
+            "message 0x%lx is not a live message of MPI_Mprobe or MPI_Improbe; it was received "
+            "before or never matched",
+            (unsigned long)(uintptr_t)*message);
     wm_err_attach(m->comm);
     int err = start(buf, count, t, m, out);
     if (!err)
@@ -184,7 +195,8 @@ static int take(void *buf, MPI_Count count, struct wm_type *t, MPI_Message *mess
     return err;
 }
 
-int wm_api_imrecv(void *buf, MPI_Count count, struct wm_type *datatype, MPI_Message *message, MPI_Request *request)
+int wm_api_imrecv(void *buf, MPI_Count count, struct wm_type *datatype, MPI_Message *message,
+                  MPI_Request *request)
 {
     struct wm_domain *d = wm_comm_world->dom;
     struct rt_req *r;
@@ -196,7 +208,8 @@ int wm_api_imrecv(void *buf, MPI_Count count, struct wm_type *datatype, MPI_Mess
     return err;
 }
 
-int wm_api_mrecv(void *buf, MPI_Count count, struct wm_type *datatype, MPI_Message *message, MPI_Status *status)
+int wm_api_mrecv(void *buf, MPI_Count count, struct wm_type *datatype, MPI_Message *message,
+                 MPI_Status *status)
 {
     struct wm_domain *d = wm_comm_world->dom;
     struct rt_req *r;

@@ -5,15 +5,16 @@
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/engine.h"
 
-/* Looks at the source's line between two looks at everything else: about a microsecond of polling with a core for each
- * rank; oversubscribed, the core is wanted elsewhere. */
-#define POLLS          64
-#define POLLS_CROWDED  2
+/* Looks at the source's line between two looks at everything else: about a microsecond of polling
+ * with a core for each rank; oversubscribed, the core is wanted elsewhere. */
+#define POLLS 64
+#define POLLS_CROWDED 2
 
 static int recv_failed(int err, const struct wm_msg *m)
 {
     if (err == -RT_EINVAL)
-        return wm_err(MPI_ERR_COUNT, "count %lld times the type's size overflows 63 bits", (long long)m->count);
+        return wm_err(MPI_ERR_COUNT, "count %lld times the type's size overflows 63 bits",
+                      (long long)m->count);
     return wm_err_rt(err, "could not receive from rank %d", m->peer);
 }
 
@@ -69,7 +70,8 @@ static __attribute__((noinline, cold)) int hot_error(const struct wm_preq *q)
 }
 
 /* One thread: the request lives in this frame and is matched before the tables are looked at. */
-int wm_api_recv(void *buf, MPI_Count count, struct wm_type *datatype, int source, int tag, struct wm_comm *comm, MPI_Status *status)
+int wm_api_recv(void *buf, MPI_Count count, struct wm_type *datatype, int source, int tag,
+                struct wm_comm *comm, MPI_Status *status)
 {
     struct wm_domain *d = comm->dom;
     struct wm_peer *p = NULL;
@@ -77,7 +79,12 @@ int wm_api_recv(void *buf, MPI_Count count, struct wm_type *datatype, int source
         p = comm->peers[source];
     if (rt_unlikely(rt_threaded || (!p && source != MPI_ANY_SOURCE) || (p && p->err) ||
                     (((uint64_t)count | (uint64_t)datatype->layout.size) >> 31) != 0)) {
-        struct wm_msg m = { .buf = buf, .count = count, .layout = &datatype->layout, .comm = comm, .peer = source, .tag = tag };
+        struct wm_msg m = { .buf = buf,
+                            .count = count,
+                            .layout = &datatype->layout,
+                            .comm = comm,
+                            .peer = source,
+                            .tag = tag };
         return recv_general(&m, datatype, status);
     }
     struct wm_preq q;
@@ -95,7 +102,9 @@ int wm_api_recv(void *buf, MPI_Count count, struct wm_type *datatype, int source
     q.count = count;
     q.layout = &datatype->layout;
     q.nbytes = count * datatype->layout.size;
-    q.posted.key = (struct wm_key){ .ctx = comm->ctx, .src = source, .tag = tag == MPI_ANY_TAG ? WM_MATCH_ANY : tag };
+    q.posted.key = (struct wm_key){ .ctx = comm->ctx,
+                                    .src = source,
+                                    .tag = tag == MPI_ANY_TAG ? WM_MATCH_ANY : tag };
     struct wm_unex *u = d->match.nunex ? wm_match_find(&d->match, &q.posted.key) : NULL;
     if (u) {
         struct wm_stored *s = rt_container(u, struct wm_stored, unex);
@@ -112,10 +121,15 @@ int wm_api_recv(void *buf, MPI_Count count, struct wm_type *datatype, int source
     return rt_likely(!q.r.err) ? MPI_SUCCESS : hot_error(&q);
 }
 
-int wm_api_irecv(void *buf, MPI_Count count, struct wm_type *datatype, int source, int tag, struct wm_comm *comm,
-                 MPI_Request *request)
+int wm_api_irecv(void *buf, MPI_Count count, struct wm_type *datatype, int source, int tag,
+                 struct wm_comm *comm, MPI_Request *request)
 {
-    struct wm_msg m = { .buf = buf, .count = count, .layout = &datatype->layout, .comm = comm, .peer = source, .tag = tag };
+    struct wm_msg m = { .buf = buf,
+                        .count = count,
+                        .layout = &datatype->layout,
+                        .comm = comm,
+                        .peer = source,
+                        .tag = tag };
     struct rt_req *r;
     rt_lock(&comm->dom->lock);
     int err = start(&m, datatype, &r);

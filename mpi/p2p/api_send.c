@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bodies of the sending calls (MPI-5.0 sections 3.4, 3.7.2): four modes, blocking and nonblocking. */
+/* Bodies of the sending calls (MPI-5.0 sections 3.4, 3.7.2): four modes, blocking and nonblocking.
+ */
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/engine.h"
@@ -7,11 +8,14 @@
 static int send_failed(int err, const struct wm_msg *m)
 {
     if (err == -RT_ENOSPC)
-        return wm_err(MPI_ERR_BUFFER, "the attached buffer has no room for %lld bytes; attach a larger one with "
-                      "MPI_Buffer_attach (message size + MPI_BSEND_OVERHEAD for each pending message)",
-                      (long long)wm_nbytes(m->count, m->layout));
+        return wm_err(
+            MPI_ERR_BUFFER,
+            "the attached buffer has no room for %lld bytes; attach a larger one with "
+            "MPI_Buffer_attach (message size + MPI_BSEND_OVERHEAD for each pending message)",
+            (long long)wm_nbytes(m->count, m->layout));
     if (err == -RT_EINVAL)
-        return wm_err(MPI_ERR_COUNT, "count %lld times the type's size overflows 63 bits", (long long)m->count);
+        return wm_err(MPI_ERR_COUNT, "count %lld times the type's size overflows 63 bits",
+                      (long long)m->count);
     return wm_err_rt(err, "could not send to rank %d", m->peer);
 }
 
@@ -33,7 +37,8 @@ static int start(const struct wm_msg *m, enum wm_mode mode, struct wm_type *t, s
     return MPI_SUCCESS;
 }
 
-static __attribute__((noinline)) int send_wait(const struct wm_msg *m, enum wm_mode mode, struct wm_type *t)
+static __attribute__((noinline)) int send_wait(const struct wm_msg *m, enum wm_mode mode,
+                                               struct wm_type *t)
 {
     struct wm_domain *d = m->comm->dom;
     struct rt_req *r;
@@ -45,7 +50,8 @@ static __attribute__((noinline)) int send_wait(const struct wm_msg *m, enum wm_m
     return err;
 }
 
-static int send_start(const struct wm_msg *m, enum wm_mode mode, struct wm_type *t, MPI_Request *request)
+static int send_start(const struct wm_msg *m, enum wm_mode mode, struct wm_type *t,
+                      MPI_Request *request)
 {
     struct wm_domain *d = m->comm->dom;
     struct rt_req *r;
@@ -58,15 +64,20 @@ static int send_start(const struct wm_msg *m, enum wm_mode mode, struct wm_type 
 }
 
 #define MSG(buf_, n_, t_, peer_, tag_, comm_) \
-    { .buf = (buf_), .count = (n_), .layout = &(t_)->layout, .comm = (comm_), .peer = (peer_), .tag = (tag_) }
+    { \
+        .buf = (buf_), .count = (n_), .layout = &(t_)->layout, .comm = (comm_), .peer = (peer_), \
+        .tag = (tag_) \
+    }
 
 /* One small contiguous message, one thread: straight into the transport. */
-static inline bool send_now(const void *buf, MPI_Count count, const struct wm_type *t, int dest, int tag, struct wm_comm *c)
+static inline bool send_now(const void *buf, MPI_Count count, const struct wm_type *t, int dest,
+                            int tag, struct wm_comm *c)
 {
     if (rt_unlikely(dest < 0 || rt_threaded))
         return false;
     struct wm_peer *p = c->peers[dest];
-    if (rt_unlikely(!p || p->blocked || !t->layout.contig || (((uint64_t)count | (uint64_t)t->layout.size) >> 31) != 0))
+    if (rt_unlikely(!p || p->blocked || !t->layout.contig ||
+                    (((uint64_t)count | (uint64_t)t->layout.size) >> 31) != 0))
         return false;
     size_t len = (size_t)count * (size_t)t->layout.size;
     if (len > p->eager_max)
@@ -75,7 +86,8 @@ static inline bool send_now(const void *buf, MPI_Count count, const struct wm_ty
     return p->send(p->eager, &hdr, buf, len) == 0;
 }
 
-int wm_api_send(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag, struct wm_comm *comm)
+int wm_api_send(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag,
+                struct wm_comm *comm)
 {
     if (rt_likely(send_now(buf, count, datatype, dest, tag, comm)))
         return MPI_SUCCESS;
@@ -83,18 +95,21 @@ int wm_api_send(const void *buf, MPI_Count count, struct wm_type *datatype, int 
     return send_wait(&m, WM_STANDARD, datatype);
 }
 
-int wm_api_rsend(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag, struct wm_comm *comm)
+int wm_api_rsend(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag,
+                 struct wm_comm *comm)
 {
     return wm_api_send(buf, count, datatype, dest, tag, comm);
 }
 
-int wm_api_ssend(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag, struct wm_comm *comm)
+int wm_api_ssend(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag,
+                 struct wm_comm *comm)
 {
     struct wm_msg m = MSG(buf, count, datatype, dest, tag, comm);
     return send_wait(&m, WM_SYNCHRONOUS, datatype);
 }
 
-int wm_api_bsend(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag, struct wm_comm *comm)
+int wm_api_bsend(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag,
+                 struct wm_comm *comm)
 {
     struct wm_msg m = MSG(buf, count, datatype, dest, tag, comm);
     rt_lock(&comm->dom->lock);
@@ -103,8 +118,8 @@ int wm_api_bsend(const void *buf, MPI_Count count, struct wm_type *datatype, int
     return err < 0 ? send_failed(err, &m) : MPI_SUCCESS;
 }
 
-int wm_api_isend(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag, struct wm_comm *comm,
-                 MPI_Request *request)
+int wm_api_isend(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag,
+                 struct wm_comm *comm, MPI_Request *request)
 {
     if (rt_likely(send_now(buf, count, datatype, dest, tag, comm))) {
         *request = wm_req_handle(wm_req_complete);
@@ -114,21 +129,21 @@ int wm_api_isend(const void *buf, MPI_Count count, struct wm_type *datatype, int
     return send_start(&m, WM_STANDARD, datatype, request);
 }
 
-int wm_api_irsend(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag, struct wm_comm *comm,
-                  MPI_Request *request)
+int wm_api_irsend(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag,
+                  struct wm_comm *comm, MPI_Request *request)
 {
     return wm_api_isend(buf, count, datatype, dest, tag, comm, request);
 }
 
-int wm_api_issend(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag, struct wm_comm *comm,
-                  MPI_Request *request)
+int wm_api_issend(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag,
+                  struct wm_comm *comm, MPI_Request *request)
 {
     struct wm_msg m = MSG(buf, count, datatype, dest, tag, comm);
     return send_start(&m, WM_SYNCHRONOUS, datatype, request);
 }
 
-int wm_api_ibsend(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag, struct wm_comm *comm,
-                  MPI_Request *request)
+int wm_api_ibsend(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag,
+                  struct wm_comm *comm, MPI_Request *request)
 {
     int err = wm_api_bsend(buf, count, datatype, dest, tag, comm);
     if (!err)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bodies of the send-receive family (MPI-5.0 section 3.11).  The nonblocking form is the general one: a request over two
- * others; the receive is started first, so that the message finds it posted. */
+/* Bodies of the send-receive family (MPI-5.0 section 3.11).  The nonblocking form is the general
+ * one: a request over two others; the receive is started first, so that the message finds it
+ * posted. */
 #include <stdlib.h>
 #include "mpi/api/bodies.h"
 #include "mpi/core/status.h"
@@ -8,16 +9,18 @@
 #include "mpi/p2p/engine.h"
 #include "runtime/base/err.h"
 
-struct pair {                     /* request of MPI_Isendrecv */
-    struct rt_req r;              /* first member */
-    struct wm_comm *comm;         /* referenced */
-    struct wm_type *types[2];     /* referenced, or NULL */
-    char *copy;                   /* replace: what is being sent, owned */
-    int left;                     /* halves still running */
+struct pair {                 /* request of MPI_Isendrecv */
+    struct rt_req r;          /* first member */
+    struct wm_comm *comm;     /* referenced */
+    struct wm_type *types[2]; /* referenced, or NULL */
+    char *copy;               /* replace: what is being sent, owned */
+    int left;                 /* halves still running */
 };
 _Static_assert(sizeof(struct pair) <= WM_REQ_MAX, "request fits a slab slot");
 
-static const struct rt_layout byte_layout = { .size = 1, .extent = 1, .true_extent = 1, .contig = true };
+static const struct rt_layout byte_layout = {
+    .size = 1, .extent = 1, .true_extent = 1, .contig = true
+};
 
 static void pair_release(struct rt_req *r)
 {
@@ -30,12 +33,11 @@ static void pair_release(struct rt_req *r)
     rt_slab_free(&wm_request_slab, p);
 }
 
-static void *pair_owner(const struct rt_req *r)
-{
-    return ((const struct pair *)r)->comm;
-}
+static void *pair_owner(const struct rt_req *r) { return ((const struct pair *)r)->comm; }
 
-static const struct rt_req_ops pair_ops = { .name = "send-receive", .release = pair_release, .owner = pair_owner };
+static const struct rt_req_ops pair_ops = { .name = "send-receive",
+                                            .release = pair_release,
+                                            .owner = pair_owner };
 
 static void half_done(struct pair *p, int err)
 {
@@ -92,8 +94,8 @@ static int give_up(struct rt_req *rr, int err)
     return err;
 }
 
-static int pair_start(const struct wm_msg *out, struct wm_type *stype, const struct wm_msg *in, struct wm_type *rtype,
-                      char *copy, struct pair **pair_p)
+static int pair_start(const struct wm_msg *out, struct wm_type *stype, const struct wm_msg *in,
+                      struct wm_type *rtype, char *copy, struct pair **pair_p)
 {
     struct pair *p = wm_req_alloc(&pair_ops);
     struct rt_req *rr, *sr;
@@ -122,8 +124,8 @@ static int pair_start(const struct wm_msg *out, struct wm_type *stype, const str
 }
 
 /* status or request is wanted: blocking or not. */
-static int exchange(const struct wm_msg *out, struct wm_type *stype, const struct wm_msg *in, struct wm_type *rtype, char *copy,
-                    MPI_Status *status, MPI_Request *request)
+static int exchange(const struct wm_msg *out, struct wm_type *stype, const struct wm_msg *in,
+                    struct wm_type *rtype, char *copy, MPI_Status *status, MPI_Request *request)
 {
     struct wm_domain *d = in->comm->dom;
     struct pair *p;
@@ -141,21 +143,23 @@ static int exchange(const struct wm_msg *out, struct wm_type *stype, const struc
     return err;
 }
 
-static int check_counts(MPI_Count scount, const struct wm_type *stype, MPI_Count rcount, const struct wm_type *rtype)
+static int check_counts(MPI_Count scount, const struct wm_type *stype, MPI_Count rcount,
+                        const struct wm_type *rtype)
 {
     if (wm_nbytes(scount, &stype->layout) < 0 || wm_nbytes(rcount, &rtype->layout) < 0)
         return wm_err(MPI_ERR_COUNT, "a count times its type's size overflows 63 bits");
     return MPI_SUCCESS;
 }
 
-static int sendrecv(const struct wm_msg *out, struct wm_type *stype, const struct wm_msg *in, struct wm_type *rtype,
-                    MPI_Status *status, MPI_Request *request)
+static int sendrecv(const struct wm_msg *out, struct wm_type *stype, const struct wm_msg *in,
+                    struct wm_type *rtype, MPI_Status *status, MPI_Request *request)
 {
     int err = check_counts(out->count, stype, in->count, rtype);
     return err ? err : exchange(out, stype, in, rtype, NULL, status, request);
 }
 
-static int replace(const struct wm_msg *in, struct wm_type *type, int dest, int sendtag, MPI_Status *status, MPI_Request *request)
+static int replace(const struct wm_msg *in, struct wm_type *type, int dest, int sendtag,
+                   MPI_Status *status, MPI_Request *request)
 {
     int err = check_counts(in->count, type, in->count, type);
     if (err)
@@ -163,40 +167,78 @@ static int replace(const struct wm_msg *in, struct wm_type *type, int dest, int 
     int64_t nbytes = wm_nbytes(in->count, in->layout);
     char *copy = malloc((size_t)nbytes + 1);
     if (!copy)
-        return wm_err(MPI_ERR_NO_MEM, "no memory for a copy of the %lld bytes sent", (long long)nbytes);
+        return wm_err(MPI_ERR_NO_MEM, "no memory for a copy of the %lld bytes sent",
+                      (long long)nbytes);
     rt_layout_pack(in->layout, in->count, in->buf, 0, copy, nbytes);
-    struct wm_msg out = { .buf = copy, .count = nbytes, .layout = &byte_layout, .comm = in->comm, .peer = dest, .tag = sendtag };
+    struct wm_msg out = { .buf = copy,
+                          .count = nbytes,
+                          .layout = &byte_layout,
+                          .comm = in->comm,
+                          .peer = dest,
+                          .tag = sendtag };
     return exchange(&out, type, in, type, copy, status, request);
 }
 
-int wm_api_sendrecv(const void *sendbuf, MPI_Count sendcount, struct wm_type *sendtype, int dest, int sendtag, void *recvbuf,
-                    MPI_Count recvcount, struct wm_type *recvtype, int source, int recvtag, struct wm_comm *comm,
-                    MPI_Status *status)
+int wm_api_sendrecv(const void *sendbuf, MPI_Count sendcount, struct wm_type *sendtype, int dest,
+                    int sendtag, void *recvbuf, MPI_Count recvcount, struct wm_type *recvtype,
+                    int source, int recvtag, struct wm_comm *comm, MPI_Status *status)
 {
-    struct wm_msg out = { .buf = sendbuf, .count = sendcount, .layout = &sendtype->layout, .comm = comm, .peer = dest, .tag = sendtag };
-    struct wm_msg in = { .buf = recvbuf, .count = recvcount, .layout = &recvtype->layout, .comm = comm, .peer = source, .tag = recvtag };
+    struct wm_msg out = { .buf = sendbuf,
+                          .count = sendcount,
+                          .layout = &sendtype->layout,
+                          .comm = comm,
+                          .peer = dest,
+                          .tag = sendtag };
+    struct wm_msg in = { .buf = recvbuf,
+                         .count = recvcount,
+                         .layout = &recvtype->layout,
+                         .comm = comm,
+                         .peer = source,
+                         .tag = recvtag };
     return sendrecv(&out, sendtype, &in, recvtype, status, NULL);
 }
 
-int wm_api_isendrecv(const void *sendbuf, MPI_Count sendcount, struct wm_type *sendtype, int dest, int sendtag, void *recvbuf,
-                     MPI_Count recvcount, struct wm_type *recvtype, int source, int recvtag, struct wm_comm *comm,
-                     MPI_Request *request)
+int wm_api_isendrecv(const void *sendbuf, MPI_Count sendcount, struct wm_type *sendtype, int dest,
+                     int sendtag, void *recvbuf, MPI_Count recvcount, struct wm_type *recvtype,
+                     int source, int recvtag, struct wm_comm *comm, MPI_Request *request)
 {
-    struct wm_msg out = { .buf = sendbuf, .count = sendcount, .layout = &sendtype->layout, .comm = comm, .peer = dest, .tag = sendtag };
-    struct wm_msg in = { .buf = recvbuf, .count = recvcount, .layout = &recvtype->layout, .comm = comm, .peer = source, .tag = recvtag };
+    struct wm_msg out = { .buf = sendbuf,
+                          .count = sendcount,
+                          .layout = &sendtype->layout,
+                          .comm = comm,
+                          .peer = dest,
+                          .tag = sendtag };
+    struct wm_msg in = { .buf = recvbuf,
+                         .count = recvcount,
+                         .layout = &recvtype->layout,
+                         .comm = comm,
+                         .peer = source,
+                         .tag = recvtag };
     return sendrecv(&out, sendtype, &in, recvtype, MPI_STATUS_IGNORE, request);
 }
 
-int wm_api_sendrecv_replace(void *buf, MPI_Count count, struct wm_type *datatype, int dest, int sendtag, int source, int recvtag,
-                            struct wm_comm *comm, MPI_Status *status)
+int wm_api_sendrecv_replace(void *buf, MPI_Count count, struct wm_type *datatype, int dest,
+                            int sendtag, int source, int recvtag, struct wm_comm *comm,
+                            MPI_Status *status)
 {
-    struct wm_msg in = { .buf = buf, .count = count, .layout = &datatype->layout, .comm = comm, .peer = source, .tag = recvtag };
+    struct wm_msg in = { .buf = buf,
+                         .count = count,
+                         .layout = &datatype->layout,
+                         .comm = comm,
+                         .peer = source,
+                         .tag = recvtag };
     return replace(&in, datatype, dest, sendtag, status, NULL);
 }
 
-int wm_api_isendrecv_replace(void *buf, MPI_Count count, struct wm_type *datatype, int dest, int sendtag, int source, int recvtag,
-                             struct wm_comm *comm, MPI_Request *request)
+int wm_api_isendrecv_replace(void *buf, MPI_Count count, struct wm_type *datatype, int dest,
+                             int sendtag, int source, int recvtag, struct wm_comm *comm,
+                             MPI_Request *request)
 {
-    struct wm_msg in = { .buf = buf, .count = count, .layout = &datatype->layout, .comm = comm, .peer = source, .tag = recvtag };
+    struct wm_msg in = { .buf = buf,
+                         .count = count,
+                         .layout = &datatype->layout,
+                         .comm = comm,
+                         .peer = source,
+                         .tag = recvtag };
     return replace(&in, datatype, dest, sendtag, MPI_STATUS_IGNORE, request);
 }

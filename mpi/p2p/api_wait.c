@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bodies of the completion calls (MPI-5.0 sections 3.7.3 to 3.7.6): one, any, all, some; wait and test; cancel and free.
+/* Bodies of the completion calls (MPI-5.0 sections 3.7.3 to 3.7.6): one, any, all, some; wait and
+ * test; cancel and free.
  *
- * A request is one of: null, inactive persistent (both complete at once with an empty status), pending, complete. */
+ * A request is one of: null, inactive persistent (both complete at once with an empty status),
+ * pending, complete. */
 #include "mpi/api/bodies.h"
 #include <stdio.h>
 #include "mpi/core/status.h"
@@ -14,9 +16,11 @@ int wm_req_error(const struct rt_req *r)
     if (r->ops && r->ops->owner)
         wm_err_attach(r->ops->owner(r));
     if (r->err == -RT_ETRUNC)
-        return wm_err(MPI_ERR_TRUNCATE, "the message from rank %d with tag %d is longer than the receive buffer, of which "
-                      "%lld bytes were filled; receive with a larger count", r->status.src, r->status.tag,
-                      (long long)r->status.len);
+        return wm_err(
+            MPI_ERR_TRUNCATE,
+            "the message from rank %d with tag %d is longer than the receive buffer, of which "
+            "%lld bytes were filled; receive with a larger count",
+            r->status.src, r->status.tag, (long long)r->status.len);
     return wm_err_rt(r->err, "the operation could not be completed");
 }
 
@@ -54,8 +58,11 @@ static inline enum state look(MPI_Request h, struct rt_req **out)
 
 static int wrong(int i, MPI_Request h)
 {
-    return wm_err(MPI_ERR_REQUEST, "request %d of the array, 0x%lx, is not a live request; it was freed, completed before, or "
-                  "never started", i, (unsigned long)(uintptr_t)h);
+    return wm_err(
+        MPI_ERR_REQUEST,
+        "request %d of the array, 0x%lx, is not a live request; it was freed, completed before, or "
+        "never started",
+        i, (unsigned long)(uintptr_t)h);
 }
 
 /* Takes a complete request: status, handle, memory. */
@@ -73,10 +80,7 @@ static int take(MPI_Request *h, struct rt_req *r, MPI_Status *s)
     return err;
 }
 
-static struct wm_domain *domain(void)
-{
-    return wm_comm_world->dom;
-}
+static struct wm_domain *domain(void) { return wm_comm_world->dom; }
 
 static MPI_Status *status_at(MPI_Status *s, int i)
 {
@@ -137,7 +141,8 @@ int wm_api_test(MPI_Request *request, int *flag, MPI_Status *status)
 
 /* ---- all ---- */
 
-/* Takes all of them, which are complete; MPI_ERR_IN_STATUS when one failed, with each status telling its own error. */
+/* Takes all of them, which are complete; MPI_ERR_IN_STATUS when one failed, with each status
+ * telling its own error. */
 static int take_all(int n, MPI_Request *h, MPI_Status *statuses)
 {
     bool failed = false;
@@ -157,7 +162,8 @@ static int take_all(int n, MPI_Request *h, MPI_Status *statuses)
         return MPI_SUCCESS;
     char first[512];
     snprintf(first, sizeof first, "%s", wm_err_detail());
-    return wm_err(MPI_ERR_IN_STATUS, "%s; MPI_ERROR of each status tells which requests failed", first);
+    return wm_err(MPI_ERR_IN_STATUS, "%s; MPI_ERROR of each status tells which requests failed",
+                  first);
 }
 
 int wm_api_waitall(int count, MPI_Request requests[], MPI_Status statuses[])
@@ -284,10 +290,13 @@ static int take_some(int n, MPI_Request *h, int *outcount, int *indices, MPI_Sta
         indices[k++] = i;
     }
     *outcount = k;
-    return failed ? wm_err(MPI_ERR_IN_STATUS, "MPI_ERROR of each status tells which requests failed") : MPI_SUCCESS;
+    return failed
+               ? wm_err(MPI_ERR_IN_STATUS, "MPI_ERROR of each status tells which requests failed")
+               : MPI_SUCCESS;
 }
 
-int wm_api_waitsome(int incount, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[])
+int wm_api_waitsome(int incount, MPI_Request requests[], int *outcount, int indices[],
+                    MPI_Status statuses[])
 {
     int err = check_array(incount, requests), active;
     if (err)
@@ -309,7 +318,8 @@ int wm_api_waitsome(int incount, MPI_Request requests[], int *outcount, int indi
     return err;
 }
 
-int wm_api_testsome(int incount, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[])
+int wm_api_testsome(int incount, MPI_Request requests[], int *outcount, int indices[],
+                    MPI_Status statuses[])
 {
     int err = check_array(incount, requests), active;
     if (err)
@@ -351,7 +361,8 @@ int wm_api_request_get_status(MPI_Request request, int *flag, MPI_Status *status
     return err;
 }
 
-int wm_api_request_get_status_all(int count, const MPI_Request requests[], int *flag, MPI_Status *statuses)
+int wm_api_request_get_status_all(int count, const MPI_Request requests[], int *flag,
+                                  MPI_Status *statuses)
 {
     int err = check_array(count, requests);
     if (err)
@@ -372,7 +383,8 @@ int wm_api_request_get_status_all(int count, const MPI_Request requests[], int *
     return MPI_SUCCESS;
 }
 
-int wm_api_request_get_status_any(int count, const MPI_Request requests[], int *index, int *flag, MPI_Status *status)
+int wm_api_request_get_status_any(int count, const MPI_Request requests[], int *index, int *flag,
+                                  MPI_Status *status)
 {
     int err = check_array(count, requests), active;
     if (err)
@@ -394,7 +406,8 @@ int wm_api_request_get_status_any(int count, const MPI_Request requests[], int *
     return MPI_SUCCESS;
 }
 
-int wm_api_request_get_status_some(int incount, const MPI_Request requests[], int *outcount, int indices[], MPI_Status *statuses)
+int wm_api_request_get_status_some(int incount, const MPI_Request requests[], int *outcount,
+                                   int indices[], MPI_Status *statuses)
 {
     int err = check_array(incount, requests), active, n = 0;
     if (err)
@@ -420,7 +433,9 @@ int wm_api_cancel(MPI_Request *request)
     if (!r)
         return wrong(0, *request);
     if ((r->flags & (RT_REQ_PERSISTENT | RT_REQ_ACTIVE)) == RT_REQ_PERSISTENT)
-        return wm_err(MPI_ERR_REQUEST, "the persistent request is not active; cancel applies to a started operation");
+        return wm_err(
+            MPI_ERR_REQUEST,
+            "the persistent request is not active; cancel applies to a started operation");
     if (!r->ops->cancel && !(r->flags & RT_REQ_STATIC))
         return wm_err(MPI_ERR_REQUEST, "a %s cannot be cancelled", r->ops->name);
     struct wm_domain *d = domain();

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Buffered mode (MPI-5.0 section 3.6): an attached buffer holds the messages that could not leave at once.  A buffer is
- * attached to a communicator or to the process, which serves all communicators without one of their own.
+/* Buffered mode (MPI-5.0 section 3.6): an attached buffer holds the messages that could not leave
+ * at once.  A buffer is attached to a communicator or to the process, which serves all
+ * communicators without one of their own.
  *
- * Segments lie in the user's buffer, each behind its header, in the order of their addresses; a new one takes the first
- * gap that fits.  With MPI_BUFFER_AUTOMATIC the segments come from malloc.  All under the domain's lock. */
+ * Segments lie in the user's buffer, each behind its header, in the order of their addresses; a new
+ * one takes the first gap that fits.  With MPI_BUFFER_AUTOMATIC the segments come from malloc.  All
+ * under the domain's lock. */
 #include <stdlib.h>
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/type.h"
@@ -11,31 +13,34 @@
 #include "runtime/base/err.h"
 
 struct wm_bbuf {
-    char *base;                   /* the user's; NULL with `automatic` */
+    char *base; /* the user's; NULL with `automatic` */
     int64_t nbytes;
     bool automatic;
-    uint64_t order;               /* segments made so far */
+    uint64_t order; /* segments made so far */
     struct rt_list segs;
-    struct rt_list flushes;       /* running nonblocking flushes */
+    struct rt_list flushes; /* running nonblocking flushes */
 };
 
-struct seg {                      /* with its alignment, at most MPI_BSEND_OVERHEAD bytes */
-    struct rt_list link;          /* struct wm_bbuf.segs */
+struct seg {             /* with its alignment, at most MPI_BSEND_OVERHEAD bytes */
+    struct rt_list link; /* struct wm_bbuf.segs */
     struct wm_bbuf *owner;
-    size_t nbytes;                /* whole segment, header included */
+    size_t nbytes; /* whole segment, header included */
     uint64_t order;
 };
 #define SEG_ALIGN ((size_t)16)
-_Static_assert(sizeof(struct seg) + 2 * SEG_ALIGN <= MPI_BSEND_OVERHEAD, "overhead promised by the ABI");
+_Static_assert(sizeof(struct seg) + 2 * SEG_ALIGN <= MPI_BSEND_OVERHEAD,
+               "overhead promised by the ABI");
 
-struct flush {                    /* request of MPI_Buffer_iflush: done when no segment older than `mark` is left */
-    struct rt_req r;              /* first member */
+struct flush { /* request of MPI_Buffer_iflush: done when no segment older than `mark` is left */
+    struct rt_req r; /* first member */
     struct rt_list link;
     uint64_t mark;
 };
 _Static_assert(sizeof(struct flush) <= WM_REQ_MAX, "flush request fits a slab slot");
 
-static const struct rt_layout byte_layout = { .size = 1, .extent = 1, .true_extent = 1, .contig = true };
+static const struct rt_layout byte_layout = {
+    .size = 1, .extent = 1, .true_extent = 1, .contig = true
+};
 
 static size_t align_up(size_t n) { return (n + SEG_ALIGN - 1) & ~(SEG_ALIGN - 1); }
 
@@ -56,7 +61,7 @@ static struct seg *seg_new(struct wm_bbuf *b, size_t nbytes)
     }
     char *at = (char *)(uintptr_t)align_up((uintptr_t)b->base), *end = b->base + b->nbytes;
     struct rt_list *l;
-    rt_list_each(l, &b->segs) {
+    rt_list_each (l, &b->segs) {
         struct seg *s = rt_container(l, struct seg, link);
         if ((char *)s - at >= (int64_t)need)
             return place(b, at, need, l);
@@ -68,7 +73,7 @@ static struct seg *seg_new(struct wm_bbuf *b, size_t nbytes)
 static bool drained(const struct wm_bbuf *b, uint64_t mark)
 {
     struct rt_list *l;
-    rt_list_each(l, &b->segs)
+    rt_list_each (l, &b->segs)
         if (rt_container(l, struct seg, link)->order < mark)
             return false;
     return true;
@@ -81,7 +86,7 @@ static void seg_free(struct seg *s)
     if (b->automatic)
         free(s);
     struct rt_list *l, *tmp;
-    rt_list_each_safe(l, tmp, &b->flushes) {
+    rt_list_each_safe (l, tmp, &b->flushes) {
         struct flush *f = rt_container(l, struct flush, link);
         if (!drained(b, f->mark))
             continue;
@@ -98,7 +103,7 @@ static void sent(struct rt_req *r, void *arg)
 
 int wm_p2p_bsend(const struct wm_msg *m, struct wm_type *type)
 {
-    (void)type;                   /* packed before return: the type may be freed at once */
+    (void)type; /* packed before return: the type may be freed at once */
     struct wm_peer *p;
     int64_t nbytes = wm_nbytes(m->count, m->layout);
     if (nbytes < 0)
@@ -119,15 +124,20 @@ int wm_p2p_bsend(const struct wm_msg *m, struct wm_type *type)
         return -RT_ENOSPC;
     struct seg *s = seg_new(b, (size_t)nbytes);
     if (!s) {
-        wm_progress(m->comm->dom);                  /* finished segments may make room */
+        wm_progress(m->comm->dom); /* finished segments may make room */
         s = seg_new(b, (size_t)nbytes);
     }
     if (!s)
         return -RT_ENOSPC;
     char *data = (char *)s + align_up(sizeof *s);
     rt_layout_pack(m->layout, m->count, m->buf, 0, data, nbytes);
-    struct wm_msg copy = { .buf = data, .count = nbytes, .layout = &byte_layout, .comm = m->comm, .peer = m->peer,
-                           .tag = m->tag, .coll = m->coll };
+    struct wm_msg copy = { .buf = data,
+                           .count = nbytes,
+                           .layout = &byte_layout,
+                           .comm = m->comm,
+                           .peer = m->peer,
+                           .tag = m->tag,
+                           .coll = m->coll };
     struct rt_req *r;
     err = wm_p2p_isend(&copy, WM_STANDARD, &r);
     if (err < 0 || rt_req_done(r)) {
@@ -155,9 +165,11 @@ static void flush(struct wm_domain *d, struct wm_bbuf *b)
 static int attach(struct wm_bbuf **slot, void *buffer, int64_t nbytes, const char *detach)
 {
     if (*slot)
-        return wm_err(MPI_ERR_BUFFER, "a buffer is attached already; detach it first with %s", detach);
+        return wm_err(MPI_ERR_BUFFER, "a buffer is attached already; detach it first with %s",
+                      detach);
     if (!buffer && nbytes)
-        return wm_err(MPI_ERR_BUFFER, "argument buffer: a null pointer for %lld bytes", (long long)nbytes);
+        return wm_err(MPI_ERR_BUFFER, "argument buffer: a null pointer for %lld bytes",
+                      (long long)nbytes);
     struct wm_bbuf *b = calloc(1, sizeof *b);
     if (!b)
         return wm_err(MPI_ERR_NO_MEM, "no memory to attach a buffer");
@@ -178,7 +190,7 @@ static int detach(struct wm_domain *d, struct wm_bbuf **slot, void *buffer_addr,
     rt_unlock(&d->lock);
     struct wm_bbuf *b = *slot;
     void *base = !b ? NULL : b->automatic ? MPI_BUFFER_AUTOMATIC : b->base;
-    memcpy(buffer_addr, &base, sizeof base);        /* a pointer to the user's pointer, of any type */
+    memcpy(buffer_addr, &base, sizeof base); /* a pointer to the user's pointer, of any type */
     *size = b ? b->nbytes : 0;
     free(b);
     *slot = NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The progress domain: opens transports, finds peers, drives progress, and waits.  Called under the domain's lock, except
- * create and destroy, which run while no other thread is inside the library. */
+/* The progress domain: opens transports, finds peers, drives progress, and waits.  Called under the
+ * domain's lock, except create and destroy, which run while no other thread is inside the library.
+ */
 #include "mpi/p2p/domain.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,14 +13,16 @@
 #include "runtime/base/log.h"
 #include "runtime/mem/node.h"
 
-#define ADDRESS_MAX 1024          /* bytes a transport may publish */
+#define ADDRESS_MAX 1024 /* bytes a transport may publish */
 
-/* Longest sleep between two looks at everything.  A ring of the doorbell ends it at once; the limit only bounds how long
- * a lost wake-up or, with several waiting threads, a completion seen by another thread can stay unnoticed. */
-#define SLEEP_US          200000
+/* Longest sleep between two looks at everything.  A ring of the doorbell ends it at once; the limit
+ * only bounds how long a lost wake-up or, with several waiting threads, a completion seen by
+ * another thread can stay unnoticed. */
+#define SLEEP_US 200000
 #define SLEEP_THREADED_US 1000
 
-/* Patience of MPI_Finalize with messages that nobody takes: far longer than a rank that is merely late in its last calls. */
+/* Patience of MPI_Finalize with messages that nobody takes: far longer than a rank that is merely
+ * late in its last calls. */
 #define DRAIN_NS 5000000000u
 
 static bool list_has(const char *list, const char *name, size_t len)
@@ -45,8 +48,11 @@ static int check_names(void)
         if (!btl_find(n)) {
             char known[128] = "";
             for (int i = 0; btl_all[i]; i++)
-                snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", btl_all[i]->name);
-            log_error(MPI, "WEFT_BTL names the transport \"%s\", which does not exist; known are %s", n, known);
+                snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "",
+                         btl_all[i]->name);
+            log_error(MPI,
+                      "WEFT_BTL names the transport \"%s\", which does not exist; known are %s", n,
+                      known);
             return -RT_EINVAL;
         }
     return 0;
@@ -62,7 +68,8 @@ static int publish(struct wm_domain *d)
     bool any = false;
     for (int i = 0; i < d->nbtl; i++) {
         char blob[ADDRESS_MAX], key[64];
-        int len = d->btl[i]->ops->address ? d->btl[i]->ops->address(d->btl[i], blob, sizeof blob) : 0;
+        int len = d->btl[i]->ops->address ? d->btl[i]->ops->address(d->btl[i], blob, sizeof blob)
+                                          : 0;
         if (len < 0)
             return len;
         if (len == 0)
@@ -82,7 +89,8 @@ static void on_down(void *arg, struct btl_peer *bp, int err)
     struct wm_peer *p = bp->up;
     if (!p || p->err)
         return;
-    log_error(MPI, "lost contact with rank %u: %s; operations with it fail from now on", p->proc.rank, rt_err_text(err));
+    log_error(MPI, "lost contact with rank %u: %s; operations with it fail from now on",
+              p->proc.rank, rt_err_text(err));
     p->err = err;
     p->blocked = true;
     wm_rndv_fail_peer(p, err);
@@ -96,7 +104,7 @@ static int open_transports(struct wm_domain *d)
             continue;
         int n = btl_all[i]->open(&up, d->btl + d->nbtl, WM_BTL_MAX - d->nbtl);
         if (n < 0)
-            return n;             /* the transport has logged why */
+            return n; /* the transport has logged why */
         for (int k = 0; k < n; k++)
             if (btl_check(d->btl[d->nbtl + k]) < 0)
                 return -RT_EINTERN;
@@ -143,8 +151,9 @@ static const struct wm_peer *unfinished(const struct wm_domain *d)
     return NULL;
 }
 
-/* A correct program has completed its requests, so only control messages and freed requests are left here, and the peers
- * take them within their next calls.  An incorrect one must not hang: after DRAIN_NS without an event it is told. */
+/* A correct program has completed its requests, so only control messages and freed requests are
+ * left here, and the peers take them within their next calls.  An incorrect one must not hang:
+ * after DRAIN_NS without an event it is told. */
 static void drain(struct wm_domain *d)
 {
     struct rt_idle idle = { 0 };
@@ -155,8 +164,11 @@ static void drain(struct wm_domain *d)
             idle = (struct rt_idle){ 0 };
             last = rt_now_ns();
         } else if (rt_now_ns() - last > DRAIN_NS) {
-            log_warn(MPI, "MPI_Finalize leaves a message to or from rank %u unfinished: a send without a matching receive, or "
-                     "a request that was never completed", p->proc.rank);
+            log_warn(
+                MPI,
+                "MPI_Finalize leaves a message to or from rank %u unfinished: a send without a matching receive, or "
+                "a request that was never completed",
+                p->proc.rank);
             return;
         } else {
             wm_domain_idle(d, &idle);
@@ -167,7 +179,7 @@ static void drain(struct wm_domain *d)
 static void peer_destroy(struct wm_peer *p)
 {
     struct rt_list *l, *tmp;
-    rt_list_each_safe(l, tmp, &p->pending)
+    rt_list_each_safe (l, tmp, &p->pending)
         free(rt_container(l, struct wm_pend, link));
     if (p->eager)
         p->eager->btl->ops->del_peer(p->eager);
@@ -224,7 +236,7 @@ static int connect_peer(struct wm_domain *d, struct rt_proc proc, struct btl_pee
             char key[64];
             address_key(key, sizeof key, d, i);
             if (rt_boot_get(proc, key, &addr, &len, 0) < 0)
-                continue;         /* the peer did not open this transport */
+                continue; /* the peer did not open this transport */
         }
         int err = b->ops->add_peer(b, &proc, addr, len, out);
         free(addr);
@@ -233,7 +245,8 @@ static int connect_peer(struct wm_domain *d, struct rt_proc proc, struct btl_pee
     }
     char tried[128] = "";
     for (int i = 0; i < d->nbtl; i++)
-        snprintf(tried + strlen(tried), sizeof tried - strlen(tried), "%s%s", i ? ", " : "", d->btl[i]->ops->name);
+        snprintf(tried + strlen(tried), sizeof tried - strlen(tried), "%s%s", i ? ", " : "",
+                 d->btl[i]->ops->name);
     log_error(MPI, "no transport leads to rank %u; tried %s; see WEFT_BTL", proc.rank, tried);
     return -RT_EUNREACH;
 }
@@ -250,13 +263,18 @@ int wm_domain_peer(struct wm_domain *d, struct rt_proc proc, struct wm_peer **ou
     int err = connect_peer(d, proc, &bp);
     if (err < 0)
         return err;
-    struct wm_peer *p = aligned_alloc(RT_CACHE_LINE, (sizeof *p + RT_CACHE_LINE - 1) & ~(size_t)(RT_CACHE_LINE - 1));
+    struct wm_peer *p = aligned_alloc(RT_CACHE_LINE, (sizeof *p + RT_CACHE_LINE - 1) &
+                                                         ~(size_t)(RT_CACHE_LINE - 1));
     if (!p) {
         bp->btl->ops->del_peer(bp);
         return -RT_ENOMEM;
     }
-    *p = (struct wm_peer){ .eager = bp, .send = bp->btl->ops->send, .poll = bp->btl->ops->poll,
-                           .eager_max = (uint32_t)bp->btl->caps.eager_max, .proc = proc, .next = d->peers[h] };
+    *p = (struct wm_peer){ .eager = bp,
+                           .send = bp->btl->ops->send,
+                           .poll = bp->btl->ops->poll,
+                           .eager_max = (uint32_t)bp->btl->caps.eager_max,
+                           .proc = proc,
+                           .next = d->peers[h] };
     rt_list_init(&p->pending);
     rt_list_init(&p->retry);
     rt_list_init(&p->rndv);
@@ -283,11 +301,11 @@ static int advance_tasks(struct wm_domain *d)
     struct rt_list *l, *next;
     for (l = d->tasks.next; l != &d->tasks; l = next) {
         next = l->next;
-        rt_list_del(l);           /* before advancing: finishing may give the task's memory back */
+        rt_list_del(l); /* before advancing: finishing may give the task's memory back */
         if (coll_task_advance(rt_container(l, struct coll_task, link)))
             n++;
         else
-            rt_list_append(next, l);                /* before `next`: its old place */
+            rt_list_append(next, l); /* before `next`: its old place */
     }
     return n;
 }
@@ -320,7 +338,7 @@ void wm_domain_idle(struct wm_domain *d, struct rt_idle *idle)
     }
     uint32_t armed = rt_bell_arm();
     rt_lock(&d->lock);
-    int n = wm_progress(d);       /* after arming: whatever comes later rings */
+    int n = wm_progress(d); /* after arming: whatever comes later rings */
     rt_unlock(&d->lock);
     if (n)
         rt_bell_disarm();

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The progress domain: everything that a message touches, so that no data-path state is global and further domains (one per
- * thread or communicator) are an addition.  Today there is one, made by MPI_Init.
+/* The progress domain: everything that a message touches, so that no data-path state is global and
+ * further domains (one per thread or communicator) are an addition.  Today there is one, made by
+ * MPI_Init.
  *
- * Thread rule: every field is used under `lock` (a no-op unless MPI_THREAD_MULTIPLE).  A thread that waits gives the lock up
- * between polls.  Callbacks of transports, requests and tasks run under the lock. */
+ * Thread rule: every field is used under `lock` (a no-op unless MPI_THREAD_MULTIPLE).  A thread
+ * that waits gives the lock up between polls.  Callbacks of transports, requests and tasks run
+ * under the lock. */
 #ifndef WM_P2P_DOMAIN_H
 #define WM_P2P_DOMAIN_H
 
@@ -18,52 +20,59 @@
 
 struct wm_preq;
 
-/* A process as the engine sees it: one per (domain, process), made when first addressed or heard from.  The first line is
- * what a small send reads. */
+/* A process as the engine sees it: one per (domain, process), made when first addressed or heard
+ * from.  The first line is what a small send reads. */
 struct wm_peer {
-    struct btl_peer *eager;       /* transport for messages and control */
-    int (*send)(struct btl_peer *p, const struct btl_hdr *h, const void *buf, size_t len);    /* eager->btl->ops->send */
-    int (*poll)(struct btl_peer *p);                /* one-source progress; NULL when the transport has none */
-    uint32_t eager_max;           /* bytes */
-    bool blocked;                 /* `pending` is not empty, or the peer is lost: take the slow path */
-    bool no_get, get_ok;          /* a get from this peer was refused: put only; one has worked */
-    int err;                      /* 0, or -RT_EPEER once lost: every operation fails at once */
+    struct btl_peer *eager; /* transport for messages and control */
+    int (*send)(struct btl_peer *p, const struct btl_hdr *h, const void *buf,
+                size_t len);         /* eager->btl->ops->send */
+    int (*poll)(struct btl_peer *p); /* one-source progress; NULL when the transport has none */
+    uint32_t eager_max;              /* bytes */
+    bool blocked;        /* `pending` is not empty, or the peer is lost: take the slow path */
+    bool no_get, get_ok; /* a get from this peer was refused: put only; one has worked */
+    int err;             /* 0, or -RT_EPEER once lost: every operation fails at once */
     struct rt_proc proc;
-    struct rt_list pending;       /* what met -RT_EAGAIN (struct wm_pend), in order; nothing may overtake it */
-    struct rt_list retry;         /* link in the domain's list while `pending` is not empty */
-    struct rt_list rndv;          /* rendezvous transfers with this peer (struct wm_preq.link) */
-    struct wm_peer *next;         /* hash chain of the domain */
+    struct rt_list
+        pending; /* what met -RT_EAGAIN (struct wm_pend), in order; nothing may overtake it */
+    struct rt_list retry; /* link in the domain's list while `pending` is not empty */
+    struct rt_list rndv;  /* rendezvous transfers with this peer (struct wm_preq.link) */
+    struct wm_peer *next; /* hash chain of the domain */
 };
 
 #define WM_PEER_BUCKETS 256
 
 struct wm_domain {
     struct rt_lock lock;
-    struct wm_preq *hot;          /* the blocking receive in progress; counts as the receive posted last */
+    struct wm_preq *hot; /* the blocking receive in progress; counts as the receive posted last */
     struct wm_match match;
     struct btl *btl[WM_BTL_MAX];
     int nbtl;
-    struct rt_list tasks;         /* active collective tasks (struct coll_task.link) */
-    struct rt_list retry;         /* peers with pending messages */
+    struct rt_list tasks; /* active collective tasks (struct coll_task.link) */
+    struct rt_list retry; /* peers with pending messages */
     struct wm_peer *peers[WM_PEER_BUCKETS];
-    struct wm_preq *free_reqs;    /* spare point-to-point requests: kept out of the slab, so that none is cleared twice */
-    struct wm_stored *free_stored;/* spare nodes for short unexpected messages */
-    struct wm_bbuf *bbuf;         /* buffer of MPI_Buffer_attach: buffered.c; NULL = none */
+    struct wm_preq *free_reqs; /* spare point-to-point requests: kept out of the slab, so that none
+                                  is cleared twice */
+    struct wm_stored *free_stored; /* spare nodes for short unexpected messages */
+    struct wm_bbuf *bbuf;          /* buffer of MPI_Buffer_attach: buffered.c; NULL = none */
 };
 
 /* Opens the transports of cfg.btl.  -RT_EUNREACH when none opens. */
-int  wm_domain_create(struct wm_domain **out);
+int wm_domain_create(struct wm_domain **out);
 void wm_domain_destroy(struct wm_domain *d);
 
-/* One pass over transports, retries and tasks; returns the number of events.  Called under the lock. */
-int  wm_progress(struct wm_domain *d);
-/* Progress until *done is nonzero; gives the core and, when idle, sleeps.  Called under the lock, returns under it. */
+/* One pass over transports, retries and tasks; returns the number of events.  Called under the
+ * lock. */
+int wm_progress(struct wm_domain *d);
+/* Progress until *done is nonzero; gives the core and, when idle, sleeps.  Called under the lock,
+ * returns under it. */
 void wm_domain_wait(struct wm_domain *d, const uint32_t *done);
-/* One idle step between polls, for waits with conditions of their own (waitany, probe).  Lock as above. */
+/* One idle step between polls, for waits with conditions of their own (waitany, probe).  Lock as
+ * above. */
 void wm_domain_idle(struct wm_domain *d, struct rt_idle *idle);
 /* Adds a started collective task; progress advances it until it is done. */
 void wm_domain_add_task(struct wm_domain *d, struct coll_task *k);
-/* Finds or makes the peer; -RT_EUNREACH when no transport leads there (logged once, with what was tried). */
-int  wm_domain_peer(struct wm_domain *d, struct rt_proc proc, struct wm_peer **out);
+/* Finds or makes the peer; -RT_EUNREACH when no transport leads there (logged once, with what was
+ * tried). */
+int wm_domain_peer(struct wm_domain *d, struct rt_proc proc, struct wm_peer **out);
 
 #endif

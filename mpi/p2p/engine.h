@@ -5,9 +5,9 @@
  *     S: RTS {S's request, length, key of the buffer if the transport can get}
  *     R: on match, splits the length: get for one part, put for the other
  *        get: R reads, then FIN_GET {S's request}
- *        put: R: CTS {S's request, R's request, range, key of R's buffer};  S writes, then FIN_PUT {R's request}
- * Either part may be empty, not both.  Requests are named by their handles, so a late message for one that has gone is
- * recognised and dropped. */
+ *        put: R: CTS {S's request, R's request, range, key of R's buffer};  S writes, then FIN_PUT
+ * {R's request} Either part may be empty, not both.  Requests are named by their handles, so a late
+ * message for one that has gone is recognised and dropped. */
 #ifndef WM_P2P_ENGINE_H
 #define WM_P2P_ENGINE_H
 
@@ -20,12 +20,26 @@ enum wm_kind { WM_EAGER = 0, WM_EAGER_SYNC, WM_SYNC_ACK, WM_RTS, WM_CTS, WM_FIN_
 #define WM_KIND_SHIFT 28
 #define WM_CTX_MASK ((1u << WM_KIND_SHIFT) - 1)
 
-struct wm_rts { int64_t len; uint32_t sender; uint32_t has_key; char key[BTL_KEY_MAX]; };
-struct wm_cts { int64_t off, len; uint32_t sender, receiver; uint32_t will_get; uint32_t pad; char key[BTL_KEY_MAX]; };
-struct wm_fin { uint32_t req; int32_t err; };
+struct wm_rts {
+    int64_t len;
+    uint32_t sender;
+    uint32_t has_key;
+    char key[BTL_KEY_MAX];
+};
+struct wm_cts {
+    int64_t off, len;
+    uint32_t sender, receiver;
+    uint32_t will_get;
+    uint32_t pad;
+    char key[BTL_KEY_MAX];
+};
+struct wm_fin {
+    uint32_t req;
+    int32_t err;
+};
 
-/* A message that met -RT_EAGAIN.  A control message owns `data` (allocated behind it); an eager message is sent from its
- * request, which it completes. */
+/* A message that met -RT_EAGAIN.  A control message owns `data` (allocated behind it); an eager
+ * message is sent from its request, which it completes. */
 struct wm_pend {
     struct rt_list link;
     struct btl_hdr hdr;
@@ -37,43 +51,44 @@ struct wm_pend {
 enum wm_preq_kind { WM_PREQ_SEND, WM_PREQ_RECV, WM_PREQ_PERSISTENT };
 
 struct wm_preq {
-    struct rt_req r;              /* first member */
-    struct wm_posted posted;      /* receive: while posted */
-    uint8_t kind;                 /* enum wm_preq_kind */
-    uint8_t mode;                 /* enum wm_mode */
+    struct rt_req r;         /* first member */
+    struct wm_posted posted; /* receive: while posted */
+    uint8_t kind;            /* enum wm_preq_kind */
+    uint8_t mode;            /* enum wm_mode */
     bool is_posted, matched;
-    bool on_stack;                /* blocking receive that lives in its caller's frame: no handle */
+    bool on_stack; /* blocking receive that lives in its caller's frame: no handle */
     bool coll;
-    int peer_rank, tag;           /* as the user gave them */
+    int peer_rank, tag; /* as the user gave them */
     struct wm_domain *dom;
-    struct wm_comm *comm;         /* referenced */
-    struct wm_type *type;         /* referenced, or NULL (predefined, or internal layout) */
+    struct wm_comm *comm; /* referenced */
+    struct wm_type *type; /* referenced, or NULL (predefined, or internal layout) */
     const void *buf;
     int64_t count;
     const struct rt_layout *layout;
-    int64_t nbytes;               /* send: message; receive: room, in packed bytes */
-    struct wm_preq *moved;        /* blocking receive: the request that took over when a rendezvous began */
+    int64_t nbytes; /* send: message; receive: room, in packed bytes */
+    struct wm_preq
+        *moved; /* blocking receive: the request that took over when a rendezvous began */
     struct wm_preq *next_free;
-    uint32_t next_handle;         /* while spare */
+    uint32_t next_handle; /* while spare */
 
     /* Rendezvous. */
     struct wm_peer *peer;
-    struct rt_list link;          /* wm_peer.rndv */
-    char *packed;                 /* contiguous stand-in for a non-contiguous buffer, owned */
-    struct btl_mem *mem;          /* registration of the local buffer */
-    struct btl_rmem *rmem;        /* peer's buffer */
+    struct rt_list link;   /* wm_peer.rndv */
+    char *packed;          /* contiguous stand-in for a non-contiguous buffer, owned */
+    struct btl_mem *mem;   /* registration of the local buffer */
+    struct btl_rmem *rmem; /* peer's buffer */
     struct btl_op op;
-    uint32_t remote;              /* the peer's request */
-    int parts;                    /* steps still to come before completion */
-    bool op_busy;                 /* `op` is lent to the transport */
-    int fail;                     /* first error, reported at completion */
-    int64_t moved_len;            /* receive: bytes that will arrive: min(message, room) */
+    uint32_t remote;   /* the peer's request */
+    int parts;         /* steps still to come before completion */
+    bool op_busy;      /* `op` is lent to the transport */
+    int fail;          /* first error, reported at completion */
+    int64_t moved_len; /* receive: bytes that will arrive: min(message, room) */
     int64_t put_off, put_len, get_len;
 
-    struct rt_req *active;        /* persistent: the running incarnation */
-    bool is_recv;                 /* persistent: what start() starts */
-    void *bseg;                   /* buffered send: its segment */
-    struct wm_pend *pend;         /* queued behind a full ring */
+    struct rt_req *active; /* persistent: the running incarnation */
+    bool is_recv;          /* persistent: what start() starts */
+    void *bseg;            /* buffered send: its segment */
+    struct wm_pend *pend;  /* queued behind a full ring */
 };
 
 /* An unexpected message.  Short ones come from a free list. */
@@ -81,13 +96,13 @@ struct wm_stored {
     struct wm_unex unex;
     struct wm_peer *from;
     uint32_t kind;
-    uint32_t room;                /* payload bytes allocated */
+    uint32_t room; /* payload bytes allocated */
     size_t len;
     struct wm_stored *next_free;
     _Alignas(16) char data[];
 };
 
-struct wm_message {               /* MPI_Message */
+struct wm_message { /* MPI_Message */
     struct rt_obj obj;
     struct wm_stored *stored;
     struct wm_comm *comm;
@@ -95,12 +110,17 @@ struct wm_message {               /* MPI_Message */
 
 static inline struct btl_hdr wm_hdr(enum wm_kind kind, uint32_t ctx, int tag, int src)
 {
-    return (struct btl_hdr){ .ctx = (uint32_t)kind << WM_KIND_SHIFT | ctx, .tag = tag, .src = (uint32_t)src };
+    return (struct btl_hdr){ .ctx = (uint32_t)kind << WM_KIND_SHIFT | ctx,
+                             .tag = tag,
+                             .src = (uint32_t)src };
 }
 
-static inline uint32_t wm_ctx(const struct wm_comm *c, bool coll) { return c->ctx + (coll ? 1u : 0u); }
+static inline uint32_t wm_ctx(const struct wm_comm *c, bool coll)
+{
+    return c->ctx + (coll ? 1u : 0u);
+}
 
-static inline char *wm_rndv_buf(const struct wm_preq *q)    /* contiguous bytes of the message */
+static inline char *wm_rndv_buf(const struct wm_preq *q) /* contiguous bytes of the message */
 {
     return q->packed ? q->packed : (char *)(uintptr_t)q->buf;
 }
@@ -115,23 +135,26 @@ struct wm_preq *wm_preq_new(struct wm_domain *d, enum wm_preq_kind kind);
 void wm_preq_finish(struct wm_preq *q, int err);
 
 /* send.c: control messages never fail with EAGAIN, they queue. */
-void wm_send_ctl(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, const void *data, uint32_t len);
-int  wm_retry(struct wm_domain *d);
+void wm_send_ctl(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, const void *data,
+                 uint32_t len);
+int wm_retry(struct wm_domain *d);
 /* Queues a put that met -RT_EAGAIN. */
 void wm_pend_put(struct wm_preq *q);
-void wm_pend_drop(struct wm_peer *p, int err);   /* the peer is lost */
+void wm_pend_drop(struct wm_peer *p, int err); /* the peer is lost */
 /* The sync acknowledgement and the answers of a rendezvous, for the sender's side. */
 void wm_on_sync_ack(struct wm_domain *d, const struct wm_fin *f);
 
 /* recv.c */
-void wm_on_recv(void *arg, struct btl_peer *from, const struct btl_hdr *h, const void *data, size_t len);
+void wm_on_recv(void *arg, struct btl_peer *from, const struct btl_hdr *h, const void *data,
+                size_t len);
 /* Delivers a message to a matching receive; from store or straight from the transport. */
-void wm_deliver(struct wm_preq *q, struct wm_peer *from, uint32_t kind, const struct wm_key *k, const void *data, size_t len);
+void wm_deliver(struct wm_preq *q, struct wm_peer *from, uint32_t kind, const struct wm_key *k,
+                const void *data, size_t len);
 void wm_stored_free(struct wm_domain *d, struct wm_stored *s);
 
 /* rndv.c */
-int  wm_rndv_send(struct wm_preq *q);
-int  wm_rndv_put(struct wm_preq *q);             /* 0, -RT_EAGAIN, or an error */
+int wm_rndv_send(struct wm_preq *q);
+int wm_rndv_put(struct wm_preq *q); /* 0, -RT_EAGAIN, or an error */
 void wm_rndv_put_failed(struct wm_preq *q, int err);
 void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *rts);
 void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The four bucket tables of matching (match.h).  Called under the domain's lock.  The tables hold links only; requests and
- * stored messages belong to the callers.  Tables double when entries outnumber buckets: 10^5 unexpected messages cost a few
- * rehashes, never a long chain of different keys. */
+/* The four bucket tables of matching (match.h).  Called under the domain's lock.  The tables hold
+ * links only; requests and stored messages belong to the callers.  Tables double when entries
+ * outnumber buckets: 10^5 unexpected messages cost a few rehashes, never a long chain of different
+ * keys. */
 #include "mpi/p2p/match.h"
 #include <stdlib.h>
 #include "runtime/base/err.h"
 
-#define FIRST_BUCKETS 64u         /* 5 tables of 1 KiB: what a small job touches */
+#define FIRST_BUCKETS 64u /* 5 tables of 1 KiB: what a small job touches */
 
 static inline uint32_t key_hash(const struct wm_key *k)
 {
@@ -22,7 +23,8 @@ static inline bool key_equal(const struct wm_key *a, const struct wm_key *b)
 
 static inline int key_form(const struct wm_key *k)
 {
-    return (k->src == WM_MATCH_ANY ? WM_FORM_ANY_SRC : 0) | (k->tag == WM_MATCH_ANY ? WM_FORM_ANY_TAG : 0);
+    return (k->src == WM_MATCH_ANY ? WM_FORM_ANY_SRC : 0) |
+           (k->tag == WM_MATCH_ANY ? WM_FORM_ANY_TAG : 0);
 }
 
 /* The key of a given form that an exact key falls under. */
@@ -46,15 +48,17 @@ static struct rt_list *buckets_new(uint32_t n)
 
 static struct wm_unex *unex_of(struct rt_list *link, int form)
 {
-    return (struct wm_unex *)((char *)link - offsetof(struct wm_unex, link) - (size_t)form * sizeof *link);
+    return (struct wm_unex *)((char *)link - offsetof(struct wm_unex, link) -
+                              (size_t)form * sizeof *link);
 }
 
-/* Moves every entry of one table to the doubled one; order inside a key is kept because buckets are walked in order. */
+/* Moves every entry of one table to the doubled one; order inside a key is kept because buckets are
+ * walked in order. */
 static void rehash_posted(struct rt_list *from, uint32_t n, struct rt_list *to, uint32_t mask)
 {
     for (uint32_t i = 0; i < n; i++) {
         struct rt_list *p, *tmp;
-        rt_list_each_safe(p, tmp, &from[i]) {
+        rt_list_each_safe (p, tmp, &from[i]) {
             struct wm_posted *r = rt_container(p, struct wm_posted, link);
             rt_list_del(p);
             rt_list_append(&to[key_hash(&r->key) & mask], p);
@@ -62,11 +66,12 @@ static void rehash_posted(struct rt_list *from, uint32_t n, struct rt_list *to, 
     }
 }
 
-static void rehash_unex(struct rt_list *from, uint32_t n, struct rt_list *to, uint32_t mask, int form)
+static void rehash_unex(struct rt_list *from, uint32_t n, struct rt_list *to, uint32_t mask,
+                        int form)
 {
     for (uint32_t i = 0; i < n; i++) {
         struct rt_list *p, *tmp;
-        rt_list_each_safe(p, tmp, &from[i]) {
+        rt_list_each_safe (p, tmp, &from[i]) {
             struct wm_key k = key_as(&unex_of(p, form)->key, form);
             rt_list_del(p);
             rt_list_append(&to[key_hash(&k) & mask], p);
@@ -144,7 +149,7 @@ void wm_match_unpost(struct wm_match *m, struct wm_posted *p)
 static struct wm_posted *posted_first(const struct wm_match *m, const struct wm_key *k)
 {
     struct rt_list *head = &m->posted[key_hash(k) & (m->nbuckets - 1)], *p;
-    rt_list_each(p, head) {
+    rt_list_each (p, head) {
         struct wm_posted *r = rt_container(p, struct wm_posted, link);
         if (key_equal(&r->key, k))
             return r;
@@ -155,7 +160,7 @@ static struct wm_posted *posted_first(const struct wm_match *m, const struct wm_
 struct wm_posted *wm_match_arrive(struct wm_match *m, const struct wm_key *exact)
 {
     struct wm_posted *best = NULL;
-    if (rt_likely(m->nposted[WM_FORM_EXACT] == m->nposted_all)) {       /* no wildcards: one bucket */
+    if (rt_likely(m->nposted[WM_FORM_EXACT] == m->nposted_all)) { /* no wildcards: one bucket */
         best = m->nposted_all ? posted_first(m, exact) : NULL;
         if (best)
             wm_match_unpost(m, best);
@@ -191,7 +196,7 @@ struct wm_unex *wm_match_find(struct wm_match *m, const struct wm_key *want)
         return NULL;
     int form = key_form(want);
     struct rt_list *head = &m->unex[form][key_hash(want) & (m->nbuckets - 1)], *p;
-    rt_list_each(p, head) {
+    rt_list_each (p, head) {
         struct wm_unex *u = unex_of(p, form);
         struct wm_key k = key_as(&u->key, form);
         if (key_equal(&k, want))

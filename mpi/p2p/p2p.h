@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The message engine: matching, eager, rendezvous and pipelines over the transports (design: docs/ARCHITECTURE.md).
- * All calls take ranks in a communicator and layouts; bodies of chapter 3 and the collectives' team are its users.
- * Called under the domain's lock unless said otherwise. */
+/* The message engine: matching, eager, rendezvous and pipelines over the transports (design:
+ * docs/ARCHITECTURE.md). All calls take ranks in a communicator and layouts; bodies of chapter 3
+ * and the collectives' team are its users. Called under the domain's lock unless said otherwise. */
 #ifndef WM_P2P_P2P_H
 #define WM_P2P_P2P_H
 
@@ -14,15 +14,16 @@ enum wm_mode { WM_STANDARD, WM_SYNCHRONOUS, WM_READY, WM_BUFFERED };
 
 extern struct rt_slab wm_request_slab;
 
-/* What a point-to-point call names; layout must live until completion (callers hold the datatype). */
+/* What a point-to-point call names; layout must live until completion (callers hold the datatype).
+ */
 struct wm_msg {
     const void *buf;
     int64_t count;
     const struct rt_layout *layout;
     struct wm_comm *comm;
-    int peer;                     /* rank, MPI_ANY_SOURCE for receives; MPI_PROC_NULL is handled by the engine */
-    int tag;                      /* MPI_ANY_TAG for receives */
-    bool coll;                    /* collective context */
+    int peer;  /* rank, MPI_ANY_SOURCE for receives; MPI_PROC_NULL is handled by the engine */
+    int tag;   /* MPI_ANY_TAG for receives */
+    bool coll; /* collective context */
 };
 
 /* Start; *out is a request to wait for and release, with a handle in wm_request_slab. */
@@ -30,19 +31,27 @@ int wm_p2p_isend(const struct wm_msg *m, enum wm_mode mode, struct rt_req **out)
 int wm_p2p_irecv(const struct wm_msg *m, struct rt_req **out);
 /* Give a completed (or detached) request back. */
 void wm_req_release(struct rt_req *r);
-static inline MPI_Request wm_req_handle(const struct rt_req *r) { return (MPI_Request)(uintptr_t)r->obj.handle; }
+static inline MPI_Request wm_req_handle(const struct rt_req *r)
+{
+    return (MPI_Request)(uintptr_t)r->obj.handle;
+}
 /* NULL for MPI_REQUEST_NULL and for wrong handles. */
-static inline struct rt_req *wm_req_get(MPI_Request h) { return rt_slab_get(&wm_request_slab, (uintptr_t)h); }
-/* Allocates a request of `nbytes` <= WM_REQ_MAX from the request slab, for other kinds (generalised, collective tasks). */
+static inline struct rt_req *wm_req_get(MPI_Request h)
+{
+    return rt_slab_get(&wm_request_slab, (uintptr_t)h);
+}
+/* Allocates a request of `nbytes` <= WM_REQ_MAX from the request slab, for other kinds
+ * (generalised, collective tasks). */
 #define WM_REQ_MAX 448
 void *wm_req_alloc(const struct rt_req_ops *ops);
-/* Always complete requests, never released: of a small send (MPI_Isend of an eager message), and of a receive from
- * MPI_PROC_NULL. */
+/* Always complete requests, never released: of a small send (MPI_Isend of an eager message), and of
+ * a receive from MPI_PROC_NULL. */
 extern struct rt_req *wm_req_complete, *wm_req_proc_null;
-int  wm_req_init(void);
+int wm_req_init(void);
 void wm_req_fini(void);
 
-/* For bodies: waits for r, fills the status, gives r back; returns MPI_SUCCESS or what wm_err() returned. */
+/* For bodies: waits for r, fills the status, gives r back; returns MPI_SUCCESS or what wm_err()
+ * returned. */
 int wm_req_wait(struct wm_domain *d, struct rt_req *r, MPI_Status *status);
 /* The MPI error of a completed request, with its text. */
 int wm_req_error(const struct rt_req *r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Persistent point-to-point requests (MPI-5.0 section 3.9): the request holds the arguments; each start runs an ordinary
- * send or receive and takes over its result. */
+/* Persistent point-to-point requests (MPI-5.0 section 3.9): the request holds the arguments; each
+ * start runs an ordinary send or receive and takes over its result. */
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/engine.h"
@@ -14,19 +14,21 @@ static void take_over(struct wm_preq *q, struct rt_req *inner)
     wm_preq_finish(q, err);
 }
 
-static void inner_done(struct rt_req *inner, void *arg)
-{
-    take_over(arg, inner);
-}
+static void inner_done(struct rt_req *inner, void *arg) { take_over(arg, inner); }
 
 static int persistent_start(struct rt_req *r)
 {
     struct wm_preq *q = (struct wm_preq *)r;
-    struct wm_msg m = { .buf = q->buf, .count = q->count, .layout = q->layout, .comm = q->comm, .peer = q->peer_rank, .tag = q->tag };
+    struct wm_msg m = { .buf = q->buf,
+                        .count = q->count,
+                        .layout = q->layout,
+                        .comm = q->comm,
+                        .peer = q->peer_rank,
+                        .tag = q->tag };
     struct rt_req *inner = wm_req_complete;
-    int err = q->is_recv ? wm_p2p_irecv(&m, &inner)
-            : q->mode == WM_BUFFERED ? wm_p2p_bsend(&m, NULL)
-            : wm_p2p_isend(&m, q->mode, &inner);
+    int err = q->is_recv               ? wm_p2p_irecv(&m, &inner)
+              : q->mode == WM_BUFFERED ? wm_p2p_bsend(&m, NULL)
+                                       : wm_p2p_isend(&m, q->mode, &inner);
     if (err < 0)
         return err;
     r->done = 0;
@@ -57,20 +59,22 @@ static void persistent_release(struct rt_req *r)
     rt_slab_free(&wm_request_slab, q);
 }
 
-static void *persistent_owner(const struct rt_req *r)
-{
-    return ((const struct wm_preq *)r)->comm;
-}
+static void *persistent_owner(const struct rt_req *r) { return ((const struct wm_preq *)r)->comm; }
 
 static const struct rt_req_ops persistent_ops = {
-    .name = "persistent request", .start = persistent_start, .cancel = persistent_cancel,
-    .release = persistent_release, .owner = persistent_owner,
+    .name = "persistent request",
+    .start = persistent_start,
+    .cancel = persistent_cancel,
+    .release = persistent_release,
+    .owner = persistent_owner,
 };
 
-static int make(const struct wm_msg *m, struct wm_type *t, enum wm_mode mode, bool is_recv, MPI_Request *request)
+static int make(const struct wm_msg *m, struct wm_type *t, enum wm_mode mode, bool is_recv,
+                MPI_Request *request)
 {
     if (wm_nbytes(m->count, m->layout) < 0)
-        return wm_err(MPI_ERR_COUNT, "count %lld times the type's size overflows 63 bits", (long long)m->count);
+        return wm_err(MPI_ERR_COUNT, "count %lld times the type's size overflows 63 bits",
+                      (long long)m->count);
     struct wm_preq *q = wm_req_alloc(&persistent_ops);
     if (!q)
         return wm_err(MPI_ERR_NO_MEM, "no memory for a persistent request");
@@ -95,38 +99,63 @@ static int make(const struct wm_msg *m, struct wm_type *t, enum wm_mode mode, bo
     return MPI_SUCCESS;
 }
 
-int wm_api_send_init(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag, struct wm_comm *comm,
-                     MPI_Request *request)
+int wm_api_send_init(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag,
+                     struct wm_comm *comm, MPI_Request *request)
 {
-    struct wm_msg m = { .buf = buf, .count = count, .layout = &datatype->layout, .comm = comm, .peer = dest, .tag = tag };
+    struct wm_msg m = { .buf = buf,
+                        .count = count,
+                        .layout = &datatype->layout,
+                        .comm = comm,
+                        .peer = dest,
+                        .tag = tag };
     return make(&m, datatype, WM_STANDARD, false, request);
 }
 
-int wm_api_ssend_init(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag, struct wm_comm *comm,
-                      MPI_Request *request)
+int wm_api_ssend_init(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag,
+                      struct wm_comm *comm, MPI_Request *request)
 {
-    struct wm_msg m = { .buf = buf, .count = count, .layout = &datatype->layout, .comm = comm, .peer = dest, .tag = tag };
+    struct wm_msg m = { .buf = buf,
+                        .count = count,
+                        .layout = &datatype->layout,
+                        .comm = comm,
+                        .peer = dest,
+                        .tag = tag };
     return make(&m, datatype, WM_SYNCHRONOUS, false, request);
 }
 
-int wm_api_bsend_init(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag, struct wm_comm *comm,
-                      MPI_Request *request)
+int wm_api_bsend_init(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag,
+                      struct wm_comm *comm, MPI_Request *request)
 {
-    struct wm_msg m = { .buf = buf, .count = count, .layout = &datatype->layout, .comm = comm, .peer = dest, .tag = tag };
+    struct wm_msg m = { .buf = buf,
+                        .count = count,
+                        .layout = &datatype->layout,
+                        .comm = comm,
+                        .peer = dest,
+                        .tag = tag };
     return make(&m, datatype, WM_BUFFERED, false, request);
 }
 
-int wm_api_rsend_init(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag, struct wm_comm *comm,
-                      MPI_Request *request)
+int wm_api_rsend_init(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag,
+                      struct wm_comm *comm, MPI_Request *request)
 {
-    struct wm_msg m = { .buf = buf, .count = count, .layout = &datatype->layout, .comm = comm, .peer = dest, .tag = tag };
+    struct wm_msg m = { .buf = buf,
+                        .count = count,
+                        .layout = &datatype->layout,
+                        .comm = comm,
+                        .peer = dest,
+                        .tag = tag };
     return make(&m, datatype, WM_READY, false, request);
 }
 
-int wm_api_recv_init(void *buf, MPI_Count count, struct wm_type *datatype, int source, int tag, struct wm_comm *comm,
-                     MPI_Request *request)
+int wm_api_recv_init(void *buf, MPI_Count count, struct wm_type *datatype, int source, int tag,
+                     struct wm_comm *comm, MPI_Request *request)
 {
-    struct wm_msg m = { .buf = buf, .count = count, .layout = &datatype->layout, .comm = comm, .peer = source, .tag = tag };
+    struct wm_msg m = { .buf = buf,
+                        .count = count,
+                        .layout = &datatype->layout,
+                        .comm = comm,
+                        .peer = source,
+                        .tag = tag };
     return make(&m, datatype, WM_STANDARD, true, request);
 }
 
@@ -137,8 +166,9 @@ static int start_one(struct rt_req *r)
         return MPI_SUCCESS;
     if (r->ops->owner)
         wm_err_attach(r->ops->owner(r));
-    return err == -RT_ENOSPC ? wm_err(MPI_ERR_BUFFER, "the attached buffer has no room; attach a larger one")
-                             : wm_err_rt(err, "could not start the %s", r->ops->name);
+    return err == -RT_ENOSPC
+               ? wm_err(MPI_ERR_BUFFER, "the attached buffer has no room; attach a larger one")
+               : wm_err_rt(err, "could not start the %s", r->ops->name);
 }
 
 int wm_api_startall(int count, MPI_Request requests[])
@@ -149,7 +179,10 @@ int wm_api_startall(int count, MPI_Request requests[])
             return wm_err(MPI_ERR_REQUEST, "request %d, 0x%lx, is not a persistent request", i,
                           (unsigned long)(uintptr_t)requests[i]);
         if (r->flags & RT_REQ_ACTIVE)
-            return wm_err(MPI_ERR_REQUEST, "request %d is active; complete it with a wait or test before it is started again", i);
+            return wm_err(
+                MPI_ERR_REQUEST,
+                "request %d is active; complete it with a wait or test before it is started again",
+                i);
     }
     struct wm_domain *d = wm_comm_world->dom;
     int err = MPI_SUCCESS;
@@ -160,7 +193,4 @@ int wm_api_startall(int count, MPI_Request requests[])
     return err;
 }
 
-int wm_api_start(MPI_Request *request)
-{
-    return wm_api_startall(1, request);
-}
+int wm_api_start(MPI_Request *request) { return wm_api_startall(1, request); }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The receiving side: posting, the transports' upcall, unexpected messages, delivery.  Called under the domain's lock. */
+/* The receiving side: posting, the transports' upcall, unexpected messages, delivery.  Called under
+ * the domain's lock. */
 #include <stdlib.h>
 #include "mpi/p2p/engine.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
-#define STORED_SMALL 64           /* payload bytes of a spare node: most unexpected messages are short */
+#define STORED_SMALL 64 /* payload bytes of a spare node: most unexpected messages are short */
 
 static struct wm_stored *stored_new(struct wm_domain *d, size_t len)
 {
@@ -38,12 +39,15 @@ int64_t wm_stored_len(const struct wm_stored *s)
     return (int64_t)s->len - (s->kind == WM_EAGER_SYNC ? (int64_t)sizeof(uint64_t) : 0);
 }
 
-/* Nothing can be done for a message that cannot be kept: it is already out of the sender's hands. */
-static void store(struct wm_domain *d, struct wm_peer *from, uint32_t kind, const struct wm_key *k, const void *data, size_t len)
+/* Nothing can be done for a message that cannot be kept: it is already out of the sender's hands.
+ */
+static void store(struct wm_domain *d, struct wm_peer *from, uint32_t kind, const struct wm_key *k,
+                  const void *data, size_t len)
 {
     struct wm_stored *s = stored_new(d, len);
     if (!s)
-        rt_boot_abort(1, "out of memory for an unexpected message; post receives earlier or send less ahead");
+        rt_boot_abort(
+            1, "out of memory for an unexpected message; post receives earlier or send less ahead");
     s->unex.key = *k;
     s->from = from;
     s->kind = kind;
@@ -65,7 +69,8 @@ static void copy_out(struct wm_preq *q, const void *data, size_t n)
         memcpy((void *)(uintptr_t)q->buf, data, n);
 }
 
-static inline void deliver_eager(struct wm_preq *q, const struct wm_key *k, const void *data, size_t len)
+static inline void deliver_eager(struct wm_preq *q, const struct wm_key *k, const void *data,
+                                 size_t len)
 {
     size_t n = rt_likely(len <= (size_t)q->nbytes) ? len : (size_t)q->nbytes;
     copy_out(q, data, n);
@@ -82,7 +87,8 @@ static void moved_done(struct rt_req *r, void *arg)
     rt_req_finish(&on_stack->r, err);
 }
 
-/* A rendezvous names the receive by its handle, which a request in its caller's frame does not have: it moves to the slab. */
+/* A rendezvous names the receive by its handle, which a request in its caller's frame does not
+ * have: it moves to the slab. */
 static struct wm_preq *move_to_slab(struct wm_preq *q)
 {
     struct wm_preq *n = wm_preq_new(q->dom, WM_PREQ_RECV);
@@ -103,7 +109,8 @@ static struct wm_preq *move_to_slab(struct wm_preq *q)
     return n;
 }
 
-void wm_deliver(struct wm_preq *q, struct wm_peer *from, uint32_t kind, const struct wm_key *k, const void *data, size_t len)
+void wm_deliver(struct wm_preq *q, struct wm_peer *from, uint32_t kind, const struct wm_key *k,
+                const void *data, size_t len)
 {
     q->matched = true;
     if (kind == WM_RTS) {
@@ -162,7 +169,7 @@ static struct wm_peer *peer_of(struct wm_domain *d, struct btl_peer *bp)
 
 static void on_control(struct wm_domain *d, uint32_t kind, const void *data, size_t len)
 {
-    char copy[sizeof(struct wm_cts)] = { 0 };       /* aligned for the structs, and of known length */
+    char copy[sizeof(struct wm_cts)] = { 0 }; /* aligned for the structs, and of known length */
     memcpy(copy, data, len < sizeof copy ? len : sizeof copy);
     if (kind == WM_CTS)
         wm_on_cts(d, (const struct wm_cts *)(const void *)copy);
@@ -174,8 +181,8 @@ static void on_control(struct wm_domain *d, uint32_t kind, const void *data, siz
         RT_BUG("message of unknown kind %u", kind);
 }
 
-static __attribute__((noinline)) void arrived(struct wm_domain *d, struct btl_peer *from, const struct btl_hdr *h, const void *data,
-                                              size_t len)
+static __attribute__((noinline)) void arrived(struct wm_domain *d, struct btl_peer *from,
+                                              const struct btl_hdr *h, const void *data, size_t len)
 {
     uint32_t kind = h->ctx >> WM_KIND_SHIFT;
     struct wm_key k = { .ctx = h->ctx & WM_CTX_MASK, .src = (int32_t)h->src, .tag = h->tag };
@@ -196,12 +203,16 @@ static __attribute__((noinline)) void arrived(struct wm_domain *d, struct btl_pe
 }
 
 /* The shortest way: one small message for the blocking receive in progress, nothing else posted. */
-void wm_on_recv(void *arg, struct btl_peer *from, const struct btl_hdr *h, const void *data, size_t len)
+void wm_on_recv(void *arg, struct btl_peer *from, const struct btl_hdr *h, const void *data,
+                size_t len)
 {
     struct wm_domain *d = arg;
     struct wm_preq *hot = d->hot;
-    if (rt_likely(hot && !d->match.nposted_all && len <= 64 && (int64_t)len <= hot->nbytes && hot->layout->contig)) {
-        struct wm_key k = { .ctx = h->ctx, .src = (int32_t)h->src, .tag = h->tag };    /* WM_EAGER is 0 */
+    if (rt_likely(hot && !d->match.nposted_all && len <= 64 && (int64_t)len <= hot->nbytes &&
+                  hot->layout->contig)) {
+        struct wm_key k = { .ctx = h->ctx,
+                            .src = (int32_t)h->src,
+                            .tag = h->tag }; /* WM_EAGER is 0 */
         if (rt_likely(hot_matches(hot, &k))) {
             d->hot = NULL;
             rt_copy_small((void *)(uintptr_t)hot->buf, data, len);
@@ -227,7 +238,7 @@ int wm_p2p_irecv(const struct wm_msg *m, struct rt_req **out)
     int64_t nbytes = wm_nbytes(m->count, m->layout);
     if (nbytes < 0)
         return (int)nbytes;
-    if (m->peer >= 0) {           /* connects, and finds a lost peer before it is waited for */
+    if (m->peer >= 0) { /* connects, and finds a lost peer before it is waited for */
         struct wm_peer *p;
         int err = wm_comm_peer(c, m->peer, &p);
         if (err < 0 || p->err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests as objects: the slab of handles, the spare list of point-to-point requests, completion and release.
- * Called under the domain's lock. */
+/* Requests as objects: the slab of handles, the spare list of point-to-point requests, completion
+ * and release. Called under the domain's lock. */
 #include <string.h>
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/engine.h"
@@ -9,7 +9,9 @@
 _Static_assert(sizeof(struct wm_preq) <= WM_REQ_MAX, "point-to-point request fits a slab slot");
 _Static_assert(sizeof(struct coll_task) <= WM_REQ_MAX, "collective task fits a slab slot");
 
-struct req_slot { char bytes[WM_REQ_MAX]; };
+struct req_slot {
+    char bytes[WM_REQ_MAX];
+};
 struct rt_slab wm_request_slab = RT_SLAB(WM_REQUEST, "request", struct req_slot);
 
 struct rt_req *wm_req_complete, *wm_req_proc_null;
@@ -26,7 +28,7 @@ static int preq_cancel(struct rt_req *r)
 {
     struct wm_preq *q = (struct wm_preq *)r;
     if (q->kind != WM_PREQ_RECV || !q->is_posted)
-        return 0;                 /* matched, or a send: it completes normally (MPI-5.0 section 3.8.4) */
+        return 0; /* matched, or a send: it completes normally (MPI-5.0 section 3.8.4) */
     wm_match_unpost(&q->dom->match, &q->posted);
     q->is_posted = false;
     r->status = (struct rt_status){ .src = MPI_ANY_SOURCE, .tag = MPI_ANY_TAG, .cancelled = true };
@@ -34,7 +36,8 @@ static int preq_cancel(struct rt_req *r)
     return 0;
 }
 
-/* Spare requests keep their slab slot; only the generation of the handle moves on, so stale handles are still found out. */
+/* Spare requests keep their slab slot; only the generation of the handle moves on, so stale handles
+ * are still found out. */
 static void preq_release(struct rt_req *r)
 {
     struct wm_preq *q = (struct wm_preq *)r;
@@ -48,15 +51,14 @@ static void preq_release(struct rt_req *r)
     q->dom->free_reqs = q;
 }
 
-static void *preq_owner(const struct rt_req *r)
-{
-    return ((const struct wm_preq *)r)->comm;
-}
+static void *preq_owner(const struct rt_req *r) { return ((const struct wm_preq *)r)->comm; }
 
 static const struct rt_req_ops send_ops = {
-    .name = "send", .cancel = preq_cancel, .release = preq_release, .owner = preq_owner };
+    .name = "send", .cancel = preq_cancel, .release = preq_release, .owner = preq_owner
+};
 static const struct rt_req_ops recv_ops = {
-    .name = "receive", .cancel = preq_cancel, .release = preq_release, .owner = preq_owner };
+    .name = "receive", .cancel = preq_cancel, .release = preq_release, .owner = preq_owner
+};
 static const struct rt_req_ops static_ops = { .name = "completed operation" };
 
 static struct rt_req *static_req(int src)
@@ -86,7 +88,8 @@ void wm_req_fini(void)
     wm_req_complete = wm_req_proc_null = NULL;
 }
 
-/* All fields that the engine reads without having written them are set here; the rest is left as it is on purpose. */
+/* All fields that the engine reads without having written them are set here; the rest is left as it
+ * is on purpose. */
 struct wm_preq *wm_preq_new(struct wm_domain *d, enum wm_preq_kind kind)
 {
     struct wm_preq *q = d->free_reqs;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rendezvous: large and synchronous messages move straight between the two buffers by the transport's put and get, both at
- * once when the transport has both (engine.h has the protocol).  Called under the domain's lock. */
+/* Rendezvous: large and synchronous messages move straight between the two buffers by the
+ * transport's put and get, both at once when the transport has both (engine.h has the protocol).
+ * Called under the domain's lock. */
 #include <stdlib.h>
 #include "mpi/p2p/engine.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
-#define SPLIT_ALIGN 4096          /* the two sides meet at a page boundary, so that no page is pinned by both */
+#define SPLIT_ALIGN \
+    4096 /* the two sides meet at a page boundary, so that no page is pinned by both */
 
 static struct btl *btl_of(const struct wm_preq *q) { return q->peer->eager->btl; }
 
@@ -34,7 +36,8 @@ static void finish(struct wm_preq *q)
     int err = q->fail;
     if (q->kind == WM_PREQ_RECV) {
         if (q->packed && !err)
-            rt_layout_unpack(q->layout, q->count, (void *)(uintptr_t)q->buf, 0, q->packed, q->moved_len);
+            rt_layout_unpack(q->layout, q->count, (void *)(uintptr_t)q->buf, 0, q->packed,
+                             q->moved_len);
         q->r.status.len = q->moved_len;
     }
     free(q->packed);
@@ -50,14 +53,16 @@ static void part_done(struct wm_preq *q, int err)
         finish(q);
 }
 
-/* A contiguous stand-in for a non-contiguous buffer; filled by the sender before, emptied by the receiver after. */
+/* A contiguous stand-in for a non-contiguous buffer; filled by the sender before, emptied by the
+ * receiver after. */
 static int make_packed(struct wm_preq *q, int64_t nbytes)
 {
     if (q->layout->contig)
         return 0;
     q->packed = malloc((size_t)nbytes);
     if (!q->packed) {
-        log_error(MPI, "out of memory: %lld bytes to pack a non-contiguous message", (long long)nbytes);
+        log_error(MPI, "out of memory: %lld bytes to pack a non-contiguous message",
+                  (long long)nbytes);
         return -RT_ENOMEM;
     }
     if (q->kind == WM_PREQ_SEND)
@@ -87,9 +92,10 @@ int wm_rndv_send(struct wm_preq *q)
         }
         rts.has_key = 1;
     }
-    q->parts = 1;                 /* the receiver's decision: CTS replaces it, FIN_GET alone ends it */
+    q->parts = 1; /* the receiver's decision: CTS replaces it, FIN_GET alone ends it */
     rt_list_append(&q->peer->rndv, &q->link);
-    wm_send_ctl(q->dom, q->peer, wm_hdr(WM_RTS, wm_ctx(q->comm, q->coll), q->tag, q->comm->rank), &rts, sizeof rts);
+    wm_send_ctl(q->dom, q->peer, wm_hdr(WM_RTS, wm_ctx(q->comm, q->coll), q->tag, q->comm->rank),
+                &rts, sizeof rts);
     return 0;
 }
 
@@ -102,7 +108,11 @@ static void send_fin(struct wm_preq *q, enum wm_kind kind, int err)
 /* Asks the sender to write [off, off + len) of the message. */
 static int ask_put(struct wm_preq *q, int64_t off, int64_t len, bool will_get)
 {
-    struct wm_cts cts = { .off = off, .len = len, .sender = q->remote, .receiver = q->r.obj.handle, .will_get = will_get };
+    struct wm_cts cts = { .off = off,
+                          .len = len,
+                          .sender = q->remote,
+                          .receiver = q->r.obj.handle,
+                          .will_get = will_get };
     int err = make_key(q, wm_rndv_buf(q) + off, len, cts.key);
     if (err < 0)
         return err;
@@ -110,8 +120,8 @@ static int ask_put(struct wm_preq *q, int64_t off, int64_t len, bool will_get)
     return 0;
 }
 
-/* The kernel refuses to read the peer's memory, found out by the first get, which is never split: the sender writes the
- * whole message instead, and no get is tried again. */
+/* The kernel refuses to read the peer's memory, found out by the first get, which is never split:
+ * the sender writes the whole message instead, and no get is tried again. */
 static void get_refused(struct wm_preq *q)
 {
     q->peer->no_get = true;
@@ -119,8 +129,10 @@ static void get_refused(struct wm_preq *q)
     q->get_len = 0;
     int err = q->put_len == q->moved_len ? ask_put(q, 0, q->put_len, false) : -RT_EPERM;
     if (err < 0) {
-        log_error(MPI, "reading the memory of rank %u was refused in mid-message; set WEFT_SHM_LARGE=copy",
-                  q->peer->proc.rank);
+        log_error(
+            MPI,
+            "reading the memory of rank %u was refused in mid-message; set WEFT_SHM_LARGE=copy",
+            q->peer->proc.rank);
         send_fin(q, WM_FIN_GET, err);
         part_done(q, err);
     }
@@ -175,7 +187,7 @@ void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *in)
     q->moved_len = rts.len < q->nbytes ? rts.len : q->nbytes;
     q->fail = rts.len > q->nbytes ? -RT_ETRUNC : 0;
     int err = q->moved_len ? make_packed(q, q->moved_len) : 0;
-    if (!q->moved_len || err < 0) {                 /* nothing to move: let the sender go */
+    if (!q->moved_len || err < 0) { /* nothing to move: let the sender go */
         q->parts = 1;
         send_fin(q, WM_FIN_GET, 0);
         part_done(q, err);
@@ -206,16 +218,14 @@ int wm_rndv_put(struct wm_preq *q)
 {
     q->op.done = put_done;
     q->op_busy = true;
-    int err = btl_of(q)->ops->put(q->rmem, 0, q->mem, wm_rndv_buf(q) + q->put_off, (size_t)q->put_len, &q->op);
+    int err = btl_of(q)->ops->put(q->rmem, 0, q->mem, wm_rndv_buf(q) + q->put_off,
+                                  (size_t)q->put_len, &q->op);
     if (err < 0)
         q->op_busy = false;
     return err;
 }
 
-void wm_rndv_put_failed(struct wm_preq *q, int err)
-{
-    put_done(&q->op, err);
-}
+void wm_rndv_put_failed(struct wm_preq *q, int err) { put_done(&q->op, err); }
 
 void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts)
 {
@@ -243,7 +253,8 @@ void wm_on_fin(struct wm_domain *d, enum wm_kind kind, const struct wm_fin *f)
     if (!q || !q->peer)
         return;
     if (kind == WM_FIN_GET && f->err)
-        log_debug(MPI, "rank %u could not take the message: %s", q->peer->proc.rank, rt_err_text(f->err));
+        log_debug(MPI, "rank %u could not take the message: %s", q->peer->proc.rank,
+                  rt_err_text(f->err));
     part_done(q, kind == WM_FIN_PUT ? f->err : 0);
 }
 
@@ -251,11 +262,12 @@ void wm_rndv_fail_peer(struct wm_peer *p, int err)
 {
     wm_pend_drop(p, err);
     struct rt_list *l, *tmp;
-    rt_list_each_safe(l, tmp, &p->rndv) {
+    rt_list_each_safe (l, tmp, &p->rndv) {
         struct wm_preq *q = rt_container(l, struct wm_preq, link);
         q->fail = err;
         q->parts = 1;
-        if (!q->op_busy)          /* else the transport completes the operation with an error, which ends it */
+        if (!q->op_busy) /* else the transport completes the operation with an error, which ends it
+                          */
             part_done(q, err);
     }
 }

@@ -2,8 +2,8 @@
 /* The sending side: eager messages, the queue behind a full ring, and the start of a rendezvous.
  * Called under the domain's lock.
  *
- * Order: messages to one peer leave in the order of the calls.  Once something is queued for a peer (peer->blocked), all that
- * follows is queued behind it. */
+ * Order: messages to one peer leave in the order of the calls.  Once something is queued for a peer
+ * (peer->blocked), all that follows is queued behind it. */
 #include <stdlib.h>
 #include "mpi/p2p/engine.h"
 #include "runtime/base/err.h"
@@ -25,7 +25,8 @@ static void enqueue(struct wm_domain *d, struct wm_peer *p, struct wm_pend *w)
         rt_list_append(&d->retry, &p->retry);
 }
 
-static int pend(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, const void *data, uint32_t len, struct wm_preq *q)
+static int pend(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, const void *data,
+                uint32_t len, struct wm_preq *q)
 {
     struct wm_pend *w = malloc(sizeof *w + len);
     if (!w) {
@@ -43,8 +44,10 @@ static int pend(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, cons
     return 0;
 }
 
-/* A control message that cannot be kept for want of memory would leave the peer waiting for ever: the process ends. */
-void wm_send_ctl(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, const void *data, uint32_t len)
+/* A control message that cannot be kept for want of memory would leave the peer waiting for ever:
+ * the process ends. */
+void wm_send_ctl(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, const void *data,
+                 uint32_t len)
 {
     if (p->err)
         return;
@@ -80,7 +83,8 @@ static int send_eager(struct wm_preq *q, const struct btl_hdr *hdr)
     return err;
 }
 
-/* The message is in the transport's hands: the buffer is free; a synchronous send still waits for its match. */
+/* The message is in the transport's hands: the buffer is free; a synchronous send still waits for
+ * its match. */
 static void eager_sent(struct wm_preq *q)
 {
     if (q->mode != WM_SYNCHRONOUS)
@@ -97,7 +101,9 @@ static bool is_put(const struct wm_pend *w)
 static int retry_one(struct wm_peer *p, struct wm_pend *w)
 {
     struct wm_preq *q = w->req;
-    int err = is_put(w) ? wm_rndv_put(q) : q ? send_eager(q, &w->hdr) : p->send(p->eager, &w->hdr, w->data, w->len);
+    int err = is_put(w) ? wm_rndv_put(q)
+              : q       ? send_eager(q, &w->hdr)
+                        : p->send(p->eager, &w->hdr, w->data, w->len);
     if (err == -RT_EAGAIN)
         return err;
     bool put = is_put(w);
@@ -124,7 +130,7 @@ void wm_pend_put(struct wm_preq *q)
 void wm_pend_drop(struct wm_peer *p, int err)
 {
     struct rt_list *l, *tmp;
-    rt_list_each_safe(l, tmp, &p->pending) {
+    rt_list_each_safe (l, tmp, &p->pending) {
         struct wm_pend *w = rt_container(l, struct wm_pend, link);
         struct wm_preq *q = w->req;
         bool put = is_put(w);
@@ -132,7 +138,7 @@ void wm_pend_drop(struct wm_peer *p, int err)
         free(w);
         if (q)
             q->pend = NULL;
-        if (q && !put)            /* a put is on the rendezvous list and ends there */
+        if (q && !put) /* a put is on the rendezvous list and ends there */
             wm_preq_finish(q, err);
     }
     rt_list_del(&p->retry);
@@ -142,7 +148,7 @@ int wm_retry(struct wm_domain *d)
 {
     int n = 0;
     struct rt_list *l, *tmp;
-    rt_list_each_safe(l, tmp, &d->retry) {
+    rt_list_each_safe (l, tmp, &d->retry) {
         struct wm_peer *p = rt_container(l, struct wm_peer, retry);
         while (!rt_list_empty(&p->pending)) {
             if (retry_one(p, rt_container(p->pending.next, struct wm_pend, link)) < 0)
@@ -169,7 +175,8 @@ static int start_eager(struct wm_preq *q, struct btl_hdr hdr)
     return pend(q->dom, q->peer, hdr, NULL, 0, q);
 }
 
-static struct wm_preq *send_request(const struct wm_msg *m, enum wm_mode mode, struct wm_peer *p, int64_t nbytes)
+static struct wm_preq *send_request(const struct wm_msg *m, enum wm_mode mode, struct wm_peer *p,
+                                    int64_t nbytes)
 {
     struct wm_preq *q = wm_preq_new(m->comm->dom, WM_PREQ_SEND);
     if (!q)
@@ -208,7 +215,8 @@ int wm_p2p_isend(const struct wm_msg *m, enum wm_mode mode, struct rt_req **out)
         return (int)nbytes;
     bool sync = mode == WM_SYNCHRONOUS;
     bool eager = nbytes + (sync ? (int64_t)sizeof(uint64_t) : 0) <= p->eager_max;
-    struct btl_hdr hdr = wm_hdr(sync ? WM_EAGER_SYNC : WM_EAGER, wm_ctx(c, m->coll), m->tag, c->rank);
+    struct btl_hdr hdr = wm_hdr(sync ? WM_EAGER_SYNC : WM_EAGER, wm_ctx(c, m->coll), m->tag,
+                                c->rank);
     if (eager && !sync && m->layout->contig && !p->blocked) {
         err = p->send(p->eager, &hdr, m->buf, (size_t)nbytes);
         if (err == 0)
@@ -233,7 +241,7 @@ void wm_on_sync_ack(struct wm_domain *d, const struct wm_fin *f)
     (void)d;
     struct wm_preq *q = rt_slab_get(&wm_request_slab, f->req);
     if (!q)
-        return;                   /* the peer was declared lost in between */
+        return; /* the peer was declared lost in between */
     rt_list_del(&q->link);
     wm_preq_finish(q, 0);
 }

@@ -9,9 +9,11 @@
 #include <stdint.h>
 #include <string.h>
 
-typedef struct { uint64_t w[2]; } rt_copy16;
+typedef struct {
+    uint64_t w[2];
+} rt_copy16;
 
-static inline void rt_copy_small(void *dst, const void *src, size_t n)      /* n <= 64 */
+static inline void rt_copy_small(void *dst, const void *src, size_t n) /* n <= 64 */
 {
     char *d = dst;
     const char *s = src;

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mpi/p2p/match.c against a list that is searched from its start: every mixture of exact and wildcard receives and
- * messages must pair up in the same way.  Also the cost of 10^5 waiting messages, counted in steps, not in time. */
+/* mpi/p2p/match.c against a list that is searched from its start: every mixture of exact and
+ * wildcard receives and messages must pair up in the same way.  Also the cost of 10^5 waiting
+ * messages, counted in steps, not in time. */
 #include "mpi/p2p/match.h"
 #include "test/check.h"
 
 enum { KEYS = 3, OPS = 20000 };
 
-struct recv { struct wm_posted p; int id; };
-struct msg { struct wm_unex u; int id; };
+struct recv {
+    struct wm_posted p;
+    int id;
+};
+struct msg {
+    struct wm_unex u;
+    int id;
+};
 
 static struct wm_match m;
 static struct recv *recvs[OPS];
@@ -132,8 +139,9 @@ static void many_messages(void)
         wm_match_store(&m, &many[i].u);
     }
     CHECK(m.nbuckets >= N / 4);
-    for (int i = N - 1; i >= 0; i--) {              /* worst order for a list */
-        struct wm_unex *u = wm_match_find(&m, &(struct wm_key){ .ctx = 2, .src = WM_MATCH_ANY, .tag = i });
+    for (int i = N - 1; i >= 0; i--) { /* worst order for a list */
+        struct wm_unex *u = wm_match_find(
+            &m, &(struct wm_key){ .ctx = 2, .src = WM_MATCH_ANY, .tag = i });
         CHECK(u == &many[i].u);
         wm_match_remove(&m, u);
     }
