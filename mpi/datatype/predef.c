@@ -160,6 +160,7 @@ static void enter_pair(const struct pair_row *p)
     t->align = p->align;
     t->ops = PAIR_OPS;
     t->nelems = 2;
+    t->pair_first = p->first;
     t->basic = t;
 }
 

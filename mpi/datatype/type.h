@@ -20,6 +20,7 @@ struct wm_type {
     int32_t align;                /* strictest alignment of its basic types, bytes: pads the extent of structs */
     bool bounds_set;              /* its bounds come from MPI_Type_create_resized, also inside another type */
     uint32_t ops;                 /* predefined: bits of the predefined operations that MPI allows (enum rt_opcode) */
+    int pair_first;               /* predefined pair: bytes of its first part */
     struct wm_type *basic;        /* the one predefined type that all its data has; NULL when there are several or none */
     struct wm_attrs *attrs;
     char name[MPI_MAX_OBJECT_NAME];
