@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Attribute caching: keys, values, copy and delete functions (MPI-5.0 section 7.7), one implementation for communicators,
- * datatypes and windows.  Any thread: one lock guards lists and keys and is never held while a user's function runs, because
- * that may call MPI again. */
+/* Attribute caching: keys, values, copy and delete functions (MPI-5.0 section 7.7), one
+ * implementation for communicators, datatypes and windows.  Any thread: one lock guards lists and
+ * keys and is never held while a user's function runs, because that may call MPI again. */
 #include "mpi/core/attr.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/comm.h"
@@ -12,33 +12,40 @@
 #include <string.h>
 
 struct keyval {
-    struct rt_obj obj;            /* refs: the key itself and every attribute stored under it */
+    struct rt_obj obj; /* refs: the key itself and every attribute stored under it */
     enum wm_attr_kind kind;
-    bool freed;                   /* MPI_X_free_keyval was called: usable only by attributes that exist */
+    bool freed; /* MPI_X_free_keyval was called: usable only by attributes that exist */
     union {
         MPI_Comm_copy_attr_function *comm;
         MPI_Type_copy_attr_function *type;
         MPI_Win_copy_attr_function *win;
-        uintptr_t code;           /* 0 the NULL_COPY function, 1 the DUP function: values of the ABI, not addresses */
+        uintptr_t code; /* 0 the NULL_COPY function, 1 the DUP function: values of the ABI, not
+                           addresses */
     } copy;
     union {
         MPI_Comm_delete_attr_function *comm;
         MPI_Type_delete_attr_function *type;
         MPI_Win_delete_attr_function *win;
-        uintptr_t code;           /* 0 the NULL_DELETE function */
+        uintptr_t code; /* 0 the NULL_DELETE function */
     } del;
     void *extra;
 };
 
-struct attr { struct keyval *key; void *value; };
-struct wm_attrs { int n, cap; struct attr *v; };         /* in the order they were set */
+struct attr {
+    struct keyval *key;
+    void *value;
+};
+struct wm_attrs {
+    int n, cap;
+    struct attr *v;
+}; /* in the order they were set */
 
 static struct rt_slab keyval_slab = RT_SLAB(WM_KEYVAL, "attribute key", struct keyval);
 static struct rt_lock lock = RT_LOCK_INIT;
 
 static const char *const kind_names[] = { "communicators", "datatypes", "windows" };
 
-static void key_unref(struct keyval *k)                  /* under the lock */
+static void key_unref(struct keyval *k) /* under the lock */
 {
     if (--k->obj.refs == 0)
         rt_slab_free(&keyval_slab, k);
@@ -53,9 +60,12 @@ static int call_copy(const struct keyval *k, void *handle, void *in, void **out,
         return MPI_SUCCESS;
     }
     switch (k->kind) {
-    case WM_ATTR_COMM: return k->copy.comm(handle, key, k->extra, in, out, flag);
-    case WM_ATTR_TYPE: return k->copy.type(handle, key, k->extra, in, out, flag);
-    case WM_ATTR_WIN:  return k->copy.win(handle, key, k->extra, in, out, flag);
+    case WM_ATTR_COMM:
+        return k->copy.comm(handle, key, k->extra, in, out, flag);
+    case WM_ATTR_TYPE:
+        return k->copy.type(handle, key, k->extra, in, out, flag);
+    case WM_ATTR_WIN:
+        return k->copy.win(handle, key, k->extra, in, out, flag);
     }
     RT_BUG("attribute key of unknown kind %d", (int)k->kind);
 }
@@ -66,14 +76,17 @@ static int call_delete(const struct keyval *k, void *handle, void *value)
     if (!k->del.code)
         return MPI_SUCCESS;
     switch (k->kind) {
-    case WM_ATTR_COMM: return k->del.comm(handle, key, value, k->extra);
-    case WM_ATTR_TYPE: return k->del.type(handle, key, value, k->extra);
-    case WM_ATTR_WIN:  return k->del.win(handle, key, value, k->extra);
+    case WM_ATTR_COMM:
+        return k->del.comm(handle, key, value, k->extra);
+    case WM_ATTR_TYPE:
+        return k->del.type(handle, key, value, k->extra);
+    case WM_ATTR_WIN:
+        return k->del.win(handle, key, value, k->extra);
     }
     RT_BUG("attribute key of unknown kind %d", (int)k->kind);
 }
 
-static int find(const struct wm_attrs *a, const struct keyval *k)       /* under the lock */
+static int find(const struct wm_attrs *a, const struct keyval *k) /* under the lock */
 {
     for (int i = 0; a && i < a->n; i++)
         if (a->v[i].key == k)
@@ -107,7 +120,7 @@ static int store(struct wm_attrs **attrs, struct keyval *k, void *value)
     return MPI_SUCCESS;
 }
 
-static void drop(struct wm_attrs *a, int i)              /* under the lock */
+static void drop(struct wm_attrs *a, int i) /* under the lock */
 {
     struct keyval *k = a->v[i].key;
     memmove(&a->v[i], &a->v[i + 1], (size_t)(a->n - i - 1) * sizeof a->v[0]);
@@ -151,7 +164,7 @@ int wm_attrs_delete_all(struct wm_attrs **attrs, void *handle)
         if (err)
             return callback_failed("delete", err);
         rt_lock(&lock);
-        int i = find(a, at.key);            /* the function may have deleted it itself, or set others */
+        int i = find(a, at.key); /* the function may have deleted it itself, or set others */
         if (i >= 0)
             drop(a, i);
         rt_unlock(&lock);
@@ -163,7 +176,8 @@ int wm_attrs_delete_all(struct wm_attrs **attrs, void *handle)
     return MPI_SUCCESS;
 }
 
-static int keyval_create(enum wm_attr_kind kind, uintptr_t copy, uintptr_t del, int *keyval, void *extra)
+static int keyval_create(enum wm_attr_kind kind, uintptr_t copy, uintptr_t del, int *keyval,
+                         void *extra)
 {
     struct keyval *k = rt_slab_alloc(&keyval_slab);
     if (!k)
@@ -187,7 +201,8 @@ static struct keyval *keyval_get(enum wm_attr_kind kind, int keyval)
     else if (!k || k->freed)
         wm_err(MPI_ERR_KEYVAL, "%d is no attribute key, or one that was freed", keyval);
     else if (k->kind != kind)
-        wm_err(MPI_ERR_KEYVAL, "the key was made for %s, not for %s", kind_names[k->kind], kind_names[kind]);
+        wm_err(MPI_ERR_KEYVAL, "the key was made for %s, not for %s", kind_names[k->kind],
+               kind_names[kind]);
     else
         return k;
     return NULL;
@@ -208,7 +223,8 @@ static int keyval_free(enum wm_attr_kind kind, int *keyval)
     return MPI_SUCCESS;
 }
 
-static int attr_set(enum wm_attr_kind kind, struct wm_attrs **attrs, void *handle, int keyval, void *value)
+static int attr_set(enum wm_attr_kind kind, struct wm_attrs **attrs, void *handle, int keyval,
+                    void *value)
 {
     rt_lock(&lock);
     struct keyval *k = keyval_get(kind, keyval);
@@ -217,7 +233,7 @@ static int attr_set(enum wm_attr_kind kind, struct wm_attrs **attrs, void *handl
     rt_unlock(&lock);
     if (!k)
         return MPI_ERR_KEYVAL;
-    if (i >= 0) {                 /* the old value is deleted first (MPI-5.0 section 7.7.2) */
+    if (i >= 0) { /* the old value is deleted first (MPI-5.0 section 7.7.2) */
         int err = call_delete(k, handle, old);
         if (err)
             return callback_failed("delete", err);
@@ -228,7 +244,8 @@ static int attr_set(enum wm_attr_kind kind, struct wm_attrs **attrs, void *handl
     return err;
 }
 
-static int attr_get(enum wm_attr_kind kind, struct wm_attrs *attrs, int keyval, void *value, int *flag)
+static int attr_get(enum wm_attr_kind kind, struct wm_attrs *attrs, int keyval, void *value,
+                    int *flag)
 {
     rt_lock(&lock);
     struct keyval *k = keyval_get(kind, keyval);
@@ -262,10 +279,12 @@ static int attr_delete(enum wm_attr_kind kind, struct wm_attrs **attrs, void *ha
     return MPI_SUCCESS;
 }
 
-/* Attributes of every communicator that the library sets (MPI-5.0 section 9.1.2); a pointer to an int that stays. */
+/* Attributes of every communicator that the library sets (MPI-5.0 section 9.1.2); a pointer to an
+ * int that stays. */
 static int *predefined_attr(int keyval)
 {
-    static int tag_ub = INT_MAX, host = MPI_PROC_NULL, io = MPI_ANY_SOURCE, wtime_is_global, appnum, universe;
+    static int tag_ub = INT_MAX, host = MPI_PROC_NULL, io = MPI_ANY_SOURCE, wtime_is_global, appnum,
+               universe;
     switch (keyval) {
     case MPI_TAG_UB:
         return &tag_ub;
@@ -274,7 +293,7 @@ static int *predefined_attr(int keyval)
     case MPI_IO:
         return &io;
     case MPI_WTIME_IS_GLOBAL:
-        wtime_is_global = rt_boot.local_size == rt_boot.size;   /* one host, one CLOCK_MONOTONIC */
+        wtime_is_global = rt_boot.local_size == rt_boot.size; /* one host, one CLOCK_MONOTONIC */
         return &wtime_is_global;
     case MPI_APPNUM:
         appnum = rt_boot.appnum;
@@ -289,15 +308,13 @@ static int *predefined_attr(int keyval)
     }
 }
 
-int wm_api_comm_create_keyval(MPI_Comm_copy_attr_function *copy, MPI_Comm_delete_attr_function *del, int *keyval, void *extra)
+int wm_api_comm_create_keyval(MPI_Comm_copy_attr_function *copy, MPI_Comm_delete_attr_function *del,
+                              int *keyval, void *extra)
 {
     return keyval_create(WM_ATTR_COMM, (uintptr_t)copy, (uintptr_t)del, keyval, extra);
 }
 
-int wm_api_comm_free_keyval(int *keyval)
-{
-    return keyval_free(WM_ATTR_COMM, keyval);
-}
+int wm_api_comm_free_keyval(int *keyval) { return keyval_free(WM_ATTR_COMM, keyval); }
 
 int wm_api_comm_set_attr(struct wm_comm *comm, int keyval, void *value)
 {
@@ -321,15 +338,13 @@ int wm_api_comm_delete_attr(struct wm_comm *comm, int keyval)
     return attr_delete(WM_ATTR_COMM, &comm->attrs, wm_comm_handle(comm), keyval);
 }
 
-int wm_api_type_create_keyval(MPI_Type_copy_attr_function *copy, MPI_Type_delete_attr_function *del, int *keyval, void *extra)
+int wm_api_type_create_keyval(MPI_Type_copy_attr_function *copy, MPI_Type_delete_attr_function *del,
+                              int *keyval, void *extra)
 {
     return keyval_create(WM_ATTR_TYPE, (uintptr_t)copy, (uintptr_t)del, keyval, extra);
 }
 
-int wm_api_type_free_keyval(int *keyval)
-{
-    return keyval_free(WM_ATTR_TYPE, keyval);
-}
+int wm_api_type_free_keyval(int *keyval) { return keyval_free(WM_ATTR_TYPE, keyval); }
 
 int wm_api_type_set_attr(struct wm_type *type, int keyval, void *value)
 {
@@ -346,12 +361,10 @@ int wm_api_type_delete_attr(struct wm_type *type, int keyval)
     return attr_delete(WM_ATTR_TYPE, &type->attrs, wm_type_handle(type), keyval);
 }
 
-int wm_api_win_create_keyval(MPI_Win_copy_attr_function *copy, MPI_Win_delete_attr_function *del, int *keyval, void *extra)
+int wm_api_win_create_keyval(MPI_Win_copy_attr_function *copy, MPI_Win_delete_attr_function *del,
+                             int *keyval, void *extra)
 {
     return keyval_create(WM_ATTR_WIN, (uintptr_t)copy, (uintptr_t)del, keyval, extra);
 }
 
-int wm_api_win_free_keyval(int *keyval)
-{
-    return keyval_free(WM_ATTR_WIN, keyval);
-}
+int wm_api_win_free_keyval(int *keyval) { return keyval_free(WM_ATTR_WIN, keyval); }

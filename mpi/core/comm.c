@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Communicators as objects: world, self, making, releasing, and the calls that only look at one (MPI-5.0 section 7.4.1).
- * References and team are changed under the domain's lock; rank, size, group and context never change. */
+/* Communicators as objects: world, self, making, releasing, and the calls that only look at one
+ * (MPI-5.0 section 7.4.1). References and team are changed under the domain's lock; rank, size,
+ * group and context never change. */
 #include "mpi/core/comm.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/attr.h"
@@ -23,10 +24,7 @@ MPI_Comm wm_comm_handle(const struct wm_comm *c)
     return c ? (MPI_Comm)(uintptr_t)c->obj.handle : MPI_COMM_NULL;
 }
 
-static bool comm_predefined(const struct wm_comm *c)
-{
-    return c->obj.handle < WM_PREDEFINED_MAX;
-}
+static bool comm_predefined(const struct wm_comm *c) { return c->obj.handle < WM_PREDEFINED_MAX; }
 
 /* Everything but the handle. */
 static int comm_fill(struct wm_comm *c, struct wm_group *group, uint32_t ctx, struct wm_domain *dom)
@@ -56,7 +54,8 @@ static void comm_empty(struct wm_comm *c)
     free(c->peers);
 }
 
-int wm_comm_create_local(struct wm_group *group, uint32_t ctx, struct wm_domain *dom, struct wm_comm **out)
+int wm_comm_create_local(struct wm_group *group, uint32_t ctx, struct wm_domain *dom,
+                         struct wm_comm **out)
 {
     struct wm_comm *c = rt_slab_alloc(&wm_comm_slab);
     if (!c)
@@ -79,8 +78,8 @@ void wm_comm_destroy(struct wm_comm *c)
     rt_slab_free(&wm_comm_slab, c);
 }
 
-static int predefined_create(struct wm_comm *c, MPI_Comm handle, const char *name, int n, uint32_t first, uint32_t ctx,
-                             struct wm_domain *dom)
+static int predefined_create(struct wm_comm *c, MPI_Comm handle, const char *name, int n,
+                             uint32_t first, uint32_t ctx, struct wm_domain *dom)
 {
     struct rt_proc *procs = malloc((size_t)n * sizeof *procs);
     struct wm_group *g;
@@ -95,7 +94,7 @@ static int predefined_create(struct wm_comm *c, MPI_Comm handle, const char *nam
     c->obj = (struct rt_obj){ (uint32_t)(uintptr_t)handle, 1 };
     snprintf(c->name, sizeof c->name, "%s", name);
     err = comm_fill(c, g, ctx, dom);
-    wm_group_unref(g);            /* the communicator has its own reference */
+    wm_group_unref(g); /* the communicator has its own reference */
     if (!err)
         err = wm_coll_team_init(c);
     if (err)
@@ -106,10 +105,12 @@ static int predefined_create(struct wm_comm *c, MPI_Comm handle, const char *nam
 int wm_comm_init(struct wm_domain *dom)
 {
     wm_ctx_init();
-    int err = predefined_create(&world, MPI_COMM_WORLD, "MPI_COMM_WORLD", rt_boot.size, 0, WM_CTX_WORLD, dom);
+    int err = predefined_create(&world, MPI_COMM_WORLD, "MPI_COMM_WORLD", rt_boot.size, 0,
+                                WM_CTX_WORLD, dom);
     if (err)
         return err;
-    err = predefined_create(&self, MPI_COMM_SELF, "MPI_COMM_SELF", 1, (uint32_t)rt_boot.rank, WM_CTX_SELF, dom);
+    err = predefined_create(&self, MPI_COMM_SELF, "MPI_COMM_SELF", 1, (uint32_t)rt_boot.rank,
+                            WM_CTX_SELF, dom);
     if (err) {
         comm_empty(&world);
         return err;
@@ -191,13 +192,14 @@ int wm_api_comm_compare(struct wm_comm *comm1, struct wm_comm *comm2, int *resul
             *result = remote;
     }
     if (!err && *result == MPI_IDENT)
-        *result = MPI_CONGRUENT;  /* same processes, another context */
+        *result = MPI_CONGRUENT; /* same processes, another context */
     return err;
 }
 
 int wm_api_comm_set_name(struct wm_comm *comm, const char *name)
 {
-    snprintf(comm->name, sizeof comm->name, "%s", name);    /* cut to the standard's length (MPI-5.0 section 7.8) */
+    /* Cut to the standard's length (MPI-5.0 section 7.8). */
+    snprintf(comm->name, sizeof comm->name, "%s", name);
     return MPI_SUCCESS;
 }
 
@@ -212,9 +214,11 @@ int wm_api_comm_get_info(struct wm_comm *comm, struct wm_info **info_used)
     return comm->info ? wm_info_dup(comm->info, info_used) : wm_info_create(info_used);
 }
 
-/* The assertions of MPI-5.0 section 7.4.4 that Weft keeps so that MPI_Comm_get_info returns them. */
-static const char *const hints[] = { "mpi_assert_no_any_tag", "mpi_assert_no_any_source", "mpi_assert_exact_length",
-                                     "mpi_assert_allow_overtaking", "mpi_assert_strict_persistent_collective_ordering" };
+/* The assertions of MPI-5.0 section 7.4.4 that Weft keeps so that MPI_Comm_get_info returns
+ * them. */
+static const char *const hints[] = { "mpi_assert_no_any_tag", "mpi_assert_no_any_source",
+                                     "mpi_assert_exact_length", "mpi_assert_allow_overtaking",
+                                     "mpi_assert_strict_persistent_collective_ordering" };
 
 int wm_comm_set_info(struct wm_comm *comm, const struct wm_info *info)
 {
@@ -236,7 +240,7 @@ int wm_api_comm_set_info(struct wm_comm *comm, struct wm_info *info)
 
 int wm_api_comm_get_parent(struct wm_comm **parent)
 {
-    *parent = NULL;               /* this process was not spawned by MPI_Comm_spawn, which is not implemented */
+    *parent = NULL; /* this process was not spawned by MPI_Comm_spawn, which is not implemented */
     return MPI_SUCCESS;
 }
 
@@ -255,10 +259,7 @@ int wm_comm_free(struct wm_comm *comm)
     return MPI_SUCCESS;
 }
 
-int wm_api_comm_free(struct wm_comm *comm)
-{
-    return wm_comm_free(comm);
-}
+int wm_api_comm_free(struct wm_comm *comm) { return wm_comm_free(comm); }
 
 int wm_api_comm_disconnect(struct wm_comm *comm)
 {
@@ -267,7 +268,8 @@ int wm_api_comm_disconnect(struct wm_comm *comm)
     struct wm_domain *dom = comm->dom;
     struct rt_idle idle = { 0 };
     rt_lock(&dom->lock);
-    while (comm->obj.refs > 1)    /* pending operations hold references: all of them have to end first */
+    /* Pending operations hold references: all of them have to end first. */
+    while (comm->obj.refs > 1)
         if (!wm_progress(dom))
             wm_domain_idle(dom, &idle);
         else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls that make communicators from communicators (MPI-5.0 section 7.4.2): all collective over the parent and blocking.
- * A context id is agreed first, then every member builds its own object, then the collective side is set up among the members
- * of the new communicator. */
+/* The calls that make communicators from communicators (MPI-5.0 section 7.4.2): all collective over
+ * the parent and blocking. A context id is agreed first, then every member builds its own object,
+ * then the collective side is set up among the members of the new communicator. */
 #include "mpi/core/comm.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/attr.h"
@@ -17,7 +17,9 @@
 static int only_intra(const struct wm_comm *c)
 {
     if (c->inter)
-        return wm_err(MPI_ERR_COMM, "the communicator is an intercommunicator, for which this is not implemented");
+        return wm_err(
+            MPI_ERR_COMM,
+            "the communicator is an intercommunicator, for which this is not implemented");
     return MPI_SUCCESS;
 }
 
@@ -33,7 +35,7 @@ static int make(struct wm_comm *parent, struct wm_group *group, uint32_t ctx, st
         return err;
     }
     wm_errh_ref(parent->errh);
-    c->errh = parent->errh;       /* inherited (MPI-5.0 section 9.3) */
+    c->errh = parent->errh; /* inherited (MPI-5.0 section 9.3) */
     err = wm_coll_team_init(c);
     if (err)
         wm_comm_free(c);
@@ -78,7 +80,9 @@ static int check_subset(const struct wm_comm *comm, const struct wm_group *group
     int missing = 0;
     if (wm_group_contains(comm->group, group, &missing))
         return MPI_SUCCESS;
-    return wm_err(MPI_ERR_GROUP, "rank %d of the group is not in the communicator, whose subset the group must be", missing);
+    return wm_err(MPI_ERR_GROUP,
+                  "rank %d of the group is not in the communicator, whose subset the group must be",
+                  missing);
 }
 
 int wm_api_comm_create(struct wm_comm *comm, struct wm_group *group, struct wm_comm **newcomm)
@@ -94,13 +98,15 @@ int wm_api_comm_create(struct wm_comm *comm, struct wm_group *group, struct wm_c
     if (group->rank != MPI_UNDEFINED)
         return make(comm, group, ctx, newcomm);
     rt_lock(&comm->dom->lock);
-    wm_comm_release_ctx(ctx);     /* disjoint groups of one call share the id; a process without a group does not need it */
+    wm_comm_release_ctx(ctx); /* disjoint groups of one call share the id; a process without a group
+                                 does not need it */
     rt_unlock(&comm->dom->lock);
     *newcomm = NULL;
     return MPI_SUCCESS;
 }
 
-int wm_api_comm_create_group(struct wm_comm *comm, struct wm_group *group, int tag, struct wm_comm **newcomm)
+int wm_api_comm_create_group(struct wm_comm *comm, struct wm_group *group, int tag,
+                             struct wm_comm **newcomm)
 {
     uint32_t ctx;
     int err = only_intra(comm);
@@ -119,8 +125,12 @@ int wm_api_comm_create_group(struct wm_comm *comm, struct wm_group *group, int t
         ranks[group->size + i] = i;
     err = wm_group_translate(group, group->size, ranks + group->size, comm->group, ranks);
     if (!err) {
-        /* The user's tag keeps calls of several threads apart; WM_TAG_COMM itself is that of calls over all ranks. */
-        struct wm_exch x = { .comm = comm, .ranks = ranks, .n = group->size, .me = group->rank,
+        /* The user's tag keeps calls of several threads apart; WM_TAG_COMM itself is that of calls
+         * over all ranks. */
+        struct wm_exch x = { .comm = comm,
+                             .ranks = ranks,
+                             .n = group->size,
+                             .me = group->rank,
                              .tag = WM_TAG_COMM + 1 + tag % (INT_MAX - WM_TAG_COMM) };
         rt_lock(&comm->dom->lock);
         err = wm_ctx_agree(&x, (uint64_t)comm->ctx << 32 | (uint32_t)(tag + 1u), &ctx);
@@ -130,17 +140,20 @@ int wm_api_comm_create_group(struct wm_comm *comm, struct wm_group *group, int t
     return err ? err : make(comm, group, ctx, newcomm);
 }
 
-struct member { int color, key, rank; };
+struct member {
+    int color, key, rank;
+};
 
 static int by_key(const void *pa, const void *pb)
 {
     const struct member *a = pa, *b = pb;
     if (a->key != b->key)
         return a->key < b->key ? -1 : 1;
-    return a->rank < b->rank ? -1 : 1;      /* ties in the order of the old ranks */
+    return a->rank < b->rank ? -1 : 1; /* ties in the order of the old ranks */
 }
 
-/* Everybody's color and key, and from them the group of this process's color; NULL for MPI_UNDEFINED. */
+/* Everybody's color and key, and from them the group of this process's color; NULL for
+ * MPI_UNDEFINED. */
 static int split_group(struct wm_comm *comm, int color, int key, struct wm_group **out)
 {
     struct member mine = { color, key, comm->rank };
@@ -169,7 +182,7 @@ static int split_group(struct wm_comm *comm, int color, int key, struct wm_group
     for (int i = 0; i < n; i++)
         procs[i] = comm->group->procs[all[i].rank];
     err = wm_group_create(procs, n, out);
-    procs = NULL;                 /* owned by the group now, or freed by the failure */
+    procs = NULL; /* owned by the group now, or freed by the failure */
 out:
     free(all);
     free(procs);
@@ -185,7 +198,7 @@ static int split(struct wm_comm *comm, int color, int key, struct wm_comm **newc
         err = split_group(comm, color, key, &g);
     if (err)
         return err;
-    err = wm_comm_agree_ctx(comm, &ctx);    /* one id for all colors: their processes are disjoint */
+    err = wm_comm_agree_ctx(comm, &ctx); /* one id for all colors: their processes are disjoint */
     if (!err && g) {
         err = make(comm, g, ctx, newcomm);
     } else if (!err) {
@@ -215,7 +228,8 @@ static int host_color(void)
     return (int)first;
 }
 
-/* A communicator that is no strict subset of its parent gives MPI_COMM_NULL for unguided splits (MPI-5.0 section 7.4.2). */
+/* A communicator that is no strict subset of its parent gives MPI_COMM_NULL for unguided splits
+ * (MPI-5.0 section 7.4.2). */
 static int split_unguided(struct wm_comm *comm, int key, struct wm_comm **newcomm)
 {
     int err = split(comm, host_color(), key, newcomm);
@@ -226,7 +240,8 @@ static int split_unguided(struct wm_comm *comm, int key, struct wm_comm **newcom
     return err;
 }
 
-int wm_api_comm_split_type(struct wm_comm *comm, int split_type, int key, struct wm_info *info, struct wm_comm **newcomm)
+int wm_api_comm_split_type(struct wm_comm *comm, int split_type, int key, struct wm_info *info,
+                           struct wm_comm **newcomm)
 {
     const char *resource = wm_info_find(info, "mpi_hw_resource_type");
     switch (split_type) {
@@ -240,9 +255,12 @@ int wm_api_comm_split_type(struct wm_comm *comm, int split_type, int key, struct
     case MPI_COMM_TYPE_RESOURCE_GUIDED:
         if (resource && !strcmp(resource, "mpi_shared_memory"))
             return split(comm, host_color(), key, newcomm);
-        return split(comm, MPI_UNDEFINED, key, newcomm);    /* an unknown resource gives MPI_COMM_NULL */
+        return split(comm, MPI_UNDEFINED, key,
+                     newcomm); /* an unknown resource gives MPI_COMM_NULL */
     default:
-        return wm_err(MPI_ERR_ARG, "split_type is %d, which is none of the MPI_COMM_TYPE_ constants nor MPI_UNDEFINED",
-                      split_type);
+        return wm_err(
+            MPI_ERR_ARG,
+            "split_type is %d, which is none of the MPI_COMM_TYPE_ constants nor MPI_UNDEFINED",
+            split_type);
     }
 }

@@ -1,29 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Context ids.  Each process keeps a bit for every id; a new communicator takes the lowest id that is free in all its members,
- * found by combining a window of bits over them.  All state is used under the domain's lock.
+/* Context ids.  Each process keeps a bit for every id; a new communicator takes the lowest id that
+ * is free in all its members, found by combining a window of bits over them.  All state is used
+ * under the domain's lock.
  *
- * Several threads may make communicators at once, and their members overlap in any way.  A process lends its bits to one
- * agreement at a time; the others take part with nothing to offer and try again.  The one with the lowest order has
- * precedence, so the agreement that is lowest of all gets every member's bits in its next round: no deadlock. */
+ * Several threads may make communicators at once, and their members overlap in any way.  A process
+ * lends its bits to one agreement at a time; the others take part with nothing to offer and try
+ * again.  The one with the lowest order has precedence, so the agreement that is lowest of all gets
+ * every member's bits in its next round: no deadlock. */
 #include "mpi/core/ctx.h"
 #include "mpi/p2p/domain.h"
 #include <string.h>
 
-#define NIDS    (1u << 20)        /* ids; contexts are 2 * id and 2 * id + 1.  As many as there are communicator handles */
-#define WORDS   16                /* of a window: 1024 ids, so one round is nearly always enough; 144 bytes a message */
-#define NWORDS  (NIDS / 64)
+#define NIDS \
+    (1u << 20) /* ids; contexts are 2 * id and 2 * id + 1.  As many as there are communicator \
+                  handles */
+#define WORDS \
+    16 /* of a window: 1024 ids, so one round is nearly always enough; 144 bytes a message */
+#define NWORDS (NIDS / 64)
 #define NWINDOW (NWORDS / WORDS)
 
-static uint64_t used[NWORDS];     /* bit set: taken.  Zero pages, touched as ids are used */
+static uint64_t used[NWORDS]; /* bit set: taken.  Zero pages, touched as ids are used */
 
-struct waiter { uint64_t order; struct waiter *next; };
-static struct waiter *waiters;    /* agreements going on in this process */
-static bool lent;                 /* one of them has the bits */
+struct waiter {
+    uint64_t order;
+    struct waiter *next;
+};
+static struct waiter *waiters; /* agreements going on in this process */
+static bool lent;              /* one of them has the bits */
 
 struct offer {
-    uint32_t window;              /* the highest that anybody asks for */
-    uint32_t busy;                /* somebody could not lend its bits */
-    uint64_t free[WORDS];         /* of that window */
+    uint32_t window;      /* the highest that anybody asks for */
+    uint32_t busy;        /* somebody could not lend its bits */
+    uint64_t free[WORDS]; /* of that window */
 };
 
 static void offer_merge(void *inout, const void *in)
@@ -33,7 +41,8 @@ static void offer_merge(void *inout, const void *in)
     if (a->window != b->window) {
         if (a->window < b->window)
             a->window = b->window;
-        memset(a->free, 0, sizeof a->free);         /* comparing different ids: next round, with the higher window */
+        memset(a->free, 0,
+               sizeof a->free); /* comparing different ids: next round, with the higher window */
         a->busy = 1;
         return;
     }
@@ -98,8 +107,9 @@ static int round_of(const struct wm_exch *x, uint64_t order, uint32_t *window, u
     if (err)
         return wm_err_rt(err, "agreeing on a context id for a new communicator");
     if (o.window >= NWINDOW)
-        return wm_err(MPI_ERR_OTHER, "all %u communicators are in use; free some with MPI_Comm_free", NIDS);
-    *ctx = take_lowest(&o);       /* nothing is free in the offer unless every process lent its bits */
+        return wm_err(MPI_ERR_OTHER,
+                      "all %u communicators are in use; free some with MPI_Comm_free", NIDS);
+    *ctx = take_lowest(&o); /* nothing is free in the offer unless every process lent its bits */
     *window = o.busy ? o.window : o.window + 1;
     return MPI_SUCCESS;
 }
@@ -126,13 +136,10 @@ int wm_comm_agree_ctx(struct wm_comm *c, uint32_t *ctx)
     return err;
 }
 
-void wm_comm_release_ctx(uint32_t ctx)
-{
-    used[ctx / 2 / 64] &= ~(1ull << (ctx / 2 % 64));
-}
+void wm_comm_release_ctx(uint32_t ctx) { used[ctx / 2 / 64] &= ~(1ull << (ctx / 2 % 64)); }
 
 void wm_ctx_init(void)
 {
     memset(used, 0, sizeof used[0] * WORDS);
-    used[0] = 1u | 1u << WM_CTX_WORLD / 2 | 1u << WM_CTX_SELF / 2;      /* id 0 is never used */
+    used[0] = 1u | 1u << WM_CTX_WORLD / 2 | 1u << WM_CTX_SELF / 2; /* id 0 is never used */
 }

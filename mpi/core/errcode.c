@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Error classes, codes and strings (MPI-5.0 section 9.4 and 9.5): those of the standard, and those the user adds, which start
- * above MPI_ERR_LASTCODE.  Any thread may call these; user codes are guarded by one lock. */
+/* Error classes, codes and strings (MPI-5.0 section 9.4 and 9.5): those of the standard, and those
+ * the user adds, which start above MPI_ERR_LASTCODE.  Any thread may call these; user codes are
+ * guarded by one lock. */
 #include "mpi/core/errh.h"
 #include "mpi/api/bodies.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct class_text { const char *name, *text; };
+struct class_text {
+    const char *name, *text;
+};
 
 #define CLASS(c, t) [c] = { #c, t }
 static const struct class_text classes[] = {
@@ -110,18 +113,19 @@ static const struct class_text *standard_class(int code)
     return NULL;
 }
 
-/* Codes of the user: code MPI_ERR_LASTCODE + 1 + i is entry i.  Entries of removed codes are used again. */
+/* Codes of the user: code MPI_ERR_LASTCODE + 1 + i is entry i.  Entries of removed codes are used
+ * again. */
 struct user_code {
     bool used, is_class;
-    int cls;                      /* itself for a class */
-    int ncodes;                   /* of a class: codes that belong to it */
-    char *text;                   /* NULL until MPI_Add_error_string */
+    int cls;    /* itself for a class */
+    int ncodes; /* of a class: codes that belong to it */
+    char *text; /* NULL until MPI_Add_error_string */
 };
 static struct {
     struct rt_lock lock;
     struct user_code *code;
     int n, cap;
-    int last_used;                /* value of MPI_LASTUSEDCODE; only grows */
+    int last_used; /* value of MPI_LASTUSEDCODE; only grows */
 } user = { .lock = RT_LOCK_INIT, .last_used = MPI_ERR_LASTCODE };
 
 #define USER_FIRST (MPI_ERR_LASTCODE + 1)
@@ -156,10 +160,7 @@ static int user_add(void)
     return USER_FIRST + i;
 }
 
-int *wm_err_lastusedcode(void)
-{
-    return &user.last_used;
-}
+int *wm_err_lastusedcode(void) { return &user.last_used; }
 
 const char *wm_err_class_name(int errclass)
 {
@@ -192,7 +193,8 @@ int wm_err_class_of(int errcode)
 
 static int unknown_code(const char *what, int code)
 {
-    return wm_err(MPI_ERR_ARG, "%s %d is neither of the standard nor added by this program", what, code);
+    return wm_err(MPI_ERR_ARG, "%s %d is neither of the standard nor added by this program", what,
+                  code);
 }
 
 int wm_api_error_class(int errorcode, int *errorclass)
@@ -238,7 +240,7 @@ int wm_api_add_error_code(int errorclass, int *errorcode)
         code = user_add();
     if (code >= 0) {
         user.code[code - USER_FIRST].cls = errorclass;
-        u = user_find(errorclass);          /* the table may have moved */
+        u = user_find(errorclass); /* the table may have moved */
         if (u)
             u->ncodes++;
     }
@@ -254,10 +256,11 @@ int wm_api_add_error_code(int errorclass, int *errorcode)
 int wm_api_add_error_string(int errorcode, const char *string)
 {
     if (standard_class(errorcode))
-        return wm_err(MPI_ERR_ARG, "error code %d is of the standard: its text cannot be changed", errorcode);
+        return wm_err(MPI_ERR_ARG, "error code %d is of the standard: its text cannot be changed",
+                      errorcode);
     if (strlen(string) >= MPI_MAX_ERROR_STRING)
-        return wm_err(MPI_ERR_ARG, "the text has %zu characters, at most %d are allowed", strlen(string),
-                      MPI_MAX_ERROR_STRING - 1);
+        return wm_err(MPI_ERR_ARG, "the text has %zu characters, at most %d are allowed",
+                      strlen(string), MPI_MAX_ERROR_STRING - 1);
     char *copy = strdup(string);
     if (!copy)
         return wm_err(MPI_ERR_NO_MEM, "no memory for an error string");
@@ -292,7 +295,8 @@ int wm_api_remove_error_class(int errorclass)
     if (!u)
         return wm_err(MPI_ERR_ARG, "error class %d was not added by this program", errorclass);
     if (ncodes)
-        return wm_err(MPI_ERR_OTHER, "%d error codes still belong to class %d; remove them first", ncodes, errorclass);
+        return wm_err(MPI_ERR_OTHER, "%d error codes still belong to class %d; remove them first",
+                      ncodes, errorclass);
     return MPI_SUCCESS;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What happens after an error: the text that a body leaves, the choice of the error handler, and the handlers as objects.
- * Any thread; the text and the attached communicator belong to the calling thread.  Handlers are called without locks. */
+/* What happens after an error: the text that a body leaves, the choice of the error handler, and
+ * the handlers as objects. Any thread; the text and the attached communicator belong to the calling
+ * thread.  Handlers are called without locks. */
 #include "mpi/core/errh.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/comm.h"
@@ -12,9 +13,12 @@
 #include <string.h>
 #include <unistd.h>
 
-static struct wm_errh are_fatal = { .obj = { (uint32_t)(uintptr_t)MPI_ERRORS_ARE_FATAL, 1 }, .kind = WM_ERRH_FATAL };
-static struct wm_errh errors_abort = { .obj = { (uint32_t)(uintptr_t)MPI_ERRORS_ABORT, 1 }, .kind = WM_ERRH_ABORT };
-static struct wm_errh errors_return = { .obj = { (uint32_t)(uintptr_t)MPI_ERRORS_RETURN, 1 }, .kind = WM_ERRH_RETURN };
+static struct wm_errh are_fatal = { .obj = { (uint32_t)(uintptr_t)MPI_ERRORS_ARE_FATAL, 1 },
+                                    .kind = WM_ERRH_FATAL };
+static struct wm_errh errors_abort = { .obj = { (uint32_t)(uintptr_t)MPI_ERRORS_ABORT, 1 },
+                                       .kind = WM_ERRH_ABORT };
+static struct wm_errh errors_return = { .obj = { (uint32_t)(uintptr_t)MPI_ERRORS_RETURN, 1 },
+                                        .kind = WM_ERRH_RETURN };
 struct wm_errh *wm_errh_predefined[8] = { NULL, &are_fatal, &errors_abort, &errors_return };
 struct rt_slab wm_errh_slab = RT_SLAB(WM_ERRHANDLER, "error handler", struct wm_errh);
 
@@ -33,10 +37,13 @@ int wm_err(int errclass, const char *fmt, ...)
 static int class_of_rt(int rt_err)
 {
     switch (rt_err < 0 ? -rt_err : rt_err) {
-#define RT_ERR(name, mpi_class, text) case RT_##name: return mpi_class;
+#define RT_ERR(name, mpi_class, text) \
+    case RT_##name: \
+        return mpi_class;
 #include "runtime/base/err.def"
 #undef RT_ERR
-    default: return MPI_ERR_INTERN;
+    default:
+        return MPI_ERR_INTERN;
     }
 }
 
@@ -51,15 +58,9 @@ int wm_err_rt(int rt_err, const char *fmt, ...)
     return class_of_rt(rt_err);
 }
 
-const char *wm_err_detail(void)
-{
-    return detail;
-}
+const char *wm_err_detail(void) { return detail; }
 
-void wm_err_attach(struct wm_comm *comm)
-{
-    attached = comm;
-}
+void wm_err_attach(struct wm_comm *comm) { attached = comm; }
 
 /* One write(2), so that blocks of several ranks do not mix. */
 static void print_fatal(int errcode, const char *call, const char *where, const char *handler)
@@ -71,13 +72,14 @@ static void print_fatal(int errcode, const char *call, const char *where, const 
         snprintf(who, sizeof who, "rank %d", rt_boot.rank);
     else
         snprintf(who, sizeof who, "process %d", (int)getpid());
-    int n = snprintf(block, sizeof block, "\n*** MPI error: %s%s%s, %s%s%s\n***   %s%s%s\n***   %s\n", who,
-                     rt_boot.host[0] ? " on " : "", rt_boot.host, call, where[0] ? " with " : "", where, text,
-                     detail[0] ? "\n***   " : "", detail, handler);
+    int n = snprintf(block, sizeof block,
+                     "\n*** MPI error: %s%s%s, %s%s%s\n***   %s%s%s\n***   %s\n", who,
+                     rt_boot.host[0] ? " on " : "", rt_boot.host, call, where[0] ? " with " : "",
+                     where, text, detail[0] ? "\n***   " : "", detail, handler);
     if (n > (int)sizeof block - 1)
         n = (int)sizeof block - 1;
     if (write(STDERR_FILENO, block, (size_t)n) < 0)
-        return;                   /* nowhere left to report to */
+        return; /* nowhere left to report to */
 }
 
 void wm_err_backtrace(void)
@@ -87,12 +89,13 @@ void wm_err_backtrace(void)
         backtrace_symbols_fd(frame, backtrace(frame, 64), STDERR_FILENO);
 }
 
-/* MPI_ERRORS_ARE_FATAL before and after the library's life: there is no job to end but this process. */
+/* MPI_ERRORS_ARE_FATAL before and after the library's life: there is no job to end but this
+ * process. */
 static void fatal_outside(int errcode, const char *call)
 {
     print_fatal(errcode, call, "",
-                wm_state.phase == WM_FINALIZED ? "MPI has been finalized: this process ends" :
-                                                 "MPI is not initialized: this process ends");
+                wm_state.phase == WM_FINALIZED ? "MPI has been finalized: this process ends"
+                                               : "MPI is not initialized: this process ends");
     exit(EXIT_FAILURE);
 }
 
@@ -100,17 +103,19 @@ static void fatal_inside(int errcode, const char *call, const char *where, const
 {
     char msg[128];
     print_fatal(errcode, call, where,
-                h->kind == WM_ERRH_ABORT ? "The error handler is MPI_ERRORS_ABORT: the job is aborted" :
-                                           "The error handler is MPI_ERRORS_ARE_FATAL: the job is aborted");
+                h->kind == WM_ERRH_ABORT
+                    ? "The error handler is MPI_ERRORS_ABORT: the job is aborted"
+                    : "The error handler is MPI_ERRORS_ARE_FATAL: the job is aborted");
     const char *name = wm_err_class_name(wm_err_class_of(errcode));
     snprintf(msg, sizeof msg, "%s: %s", call, name ? name : "error");
     wm_err_backtrace();
     rt_boot_abort(errcode, msg);
 }
 
-/* Ends the process, calls the user's function or does nothing, as the handler says; the caller returns `errcode`.
- * `handle` is the ABI handle of the object whose handler this is. */
-static void errh_call(const struct wm_errh *h, void *handle, int errcode, const char *call, const char *where)
+/* Ends the process, calls the user's function or does nothing, as the handler says; the caller
+ * returns `errcode`. `handle` is the ABI handle of the object whose handler this is. */
+static void errh_call(const struct wm_errh *h, void *handle, int errcode, const char *call,
+                      const char *where)
 {
     switch (h->kind) {
     case WM_ERRH_FATAL:
@@ -161,8 +166,8 @@ int wm_raise_comm(struct wm_comm *comm, int errcode, const char *call)
     return errcode;
 }
 
-/* Windows, files and sessions have no objects yet; their calls report on MPI_COMM_SELF, the handler for errors that belong
- * to no object (MPI-5.0 section 9.3). */
+/* Windows, files and sessions have no objects yet; their calls report on MPI_COMM_SELF, the handler
+ * for errors that belong to no object (MPI-5.0 section 9.3). */
 int wm_raise_win(struct wm_win *win, int errcode, const char *call)
 {
     (void)win;
@@ -186,10 +191,7 @@ MPI_Errhandler wm_errh_handle(const struct wm_errh *e)
     return e ? (MPI_Errhandler)(uintptr_t)e->obj.handle : MPI_ERRHANDLER_NULL;
 }
 
-static bool errh_predefined(const struct wm_errh *e)
-{
-    return e->obj.handle < WM_PREDEFINED_MAX;
-}
+static bool errh_predefined(const struct wm_errh *e) { return e->obj.handle < WM_PREDEFINED_MAX; }
 
 void wm_errh_ref(struct wm_errh *e)
 {
@@ -237,7 +239,8 @@ int wm_api_file_create_errhandler(MPI_File_errhandler_function *fn, struct wm_er
     return err;
 }
 
-int wm_api_session_create_errhandler(MPI_Session_errhandler_function *fn, struct wm_errh **errhandler)
+int wm_api_session_create_errhandler(MPI_Session_errhandler_function *fn,
+                                     struct wm_errh **errhandler)
 {
     int err = errh_create(WM_ERRH_SESSION, errhandler);
     if (!err)
@@ -247,8 +250,11 @@ int wm_api_session_create_errhandler(MPI_Session_errhandler_function *fn, struct
 
 int wm_api_comm_set_errhandler(struct wm_comm *comm, struct wm_errh *errhandler)
 {
-    if (errhandler->kind == WM_ERRH_WIN || errhandler->kind == WM_ERRH_FILE || errhandler->kind == WM_ERRH_SESSION)
-        return wm_err(MPI_ERR_ARG, "the error handler was made for another class of object, not for communicators");
+    if (errhandler->kind == WM_ERRH_WIN || errhandler->kind == WM_ERRH_FILE ||
+        errhandler->kind == WM_ERRH_SESSION)
+        return wm_err(
+            MPI_ERR_ARG,
+            "the error handler was made for another class of object, not for communicators");
     struct wm_errh *old = comm->errh;
     wm_errh_ref(errhandler);
     comm->errh = errhandler;
@@ -266,7 +272,9 @@ int wm_api_comm_get_errhandler(struct wm_comm *comm, struct wm_errh **errhandler
 int wm_api_comm_call_errhandler(struct wm_comm *comm, int errorcode)
 {
     if (wm_err_class_of(errorcode) < 0)
-        return wm_err(MPI_ERR_ARG, "error code %d is neither of the standard nor added by this program", errorcode);
+        return wm_err(MPI_ERR_ARG,
+                      "error code %d is neither of the standard nor added by this program",
+                      errorcode);
     detail[0] = '\0';
     wm_raise_comm(comm, errorcode, "MPI_Comm_call_errhandler");
     return MPI_SUCCESS;
@@ -274,7 +282,8 @@ int wm_api_comm_call_errhandler(struct wm_comm *comm, int errorcode)
 
 int wm_api_errhandler_free(struct wm_errh *errhandler)
 {
-    /* Freeing a predefined handler, as MPI_Comm_get_errhandler may have returned it, is allowed and does nothing. */
+    /* Freeing a predefined handler, as MPI_Comm_get_errhandler may have returned it, is allowed and
+     * does nothing. */
     wm_errh_unref(errhandler);
     return MPI_SUCCESS;
 }

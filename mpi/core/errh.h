@@ -5,7 +5,15 @@
 
 #include "mpi/core/mpi_int.h"
 
-enum wm_errh_kind { WM_ERRH_FATAL, WM_ERRH_ABORT, WM_ERRH_RETURN, WM_ERRH_COMM, WM_ERRH_WIN, WM_ERRH_FILE, WM_ERRH_SESSION };
+enum wm_errh_kind {
+    WM_ERRH_FATAL,
+    WM_ERRH_ABORT,
+    WM_ERRH_RETURN,
+    WM_ERRH_COMM,
+    WM_ERRH_WIN,
+    WM_ERRH_FILE,
+    WM_ERRH_SESSION
+};
 
 struct wm_errh {
     struct rt_obj obj;
@@ -19,7 +27,7 @@ struct wm_errh {
 };
 
 extern struct rt_slab wm_errh_slab;
-extern struct wm_errh *wm_errh_predefined[8];   /* index handle & 7: null, are_fatal, abort, return */
+extern struct wm_errh *wm_errh_predefined[8]; /* index handle & 7: null, are_fatal, abort, return */
 
 static inline struct wm_errh *wm_errh_get(MPI_Errhandler h)
 {
@@ -32,7 +40,8 @@ MPI_Errhandler wm_errh_handle(const struct wm_errh *e);
 void wm_errh_ref(struct wm_errh *e);
 void wm_errh_unref(struct wm_errh *e);
 
-/* Writes "MPI_ERR_RANK: invalid rank" for any code of the standard or the user; returns its length, -1 when unknown. */
+/* Writes "MPI_ERR_RANK: invalid rank" for any code of the standard or the user; returns its length,
+ * -1 when unknown. */
 int wm_err_text(int errcode, char *text, int len);
 /* Class of a code, -1 when unknown. */
 int wm_err_class_of(int errcode);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Groups: immutable lists of processes (MPI-5.0 section 7.3).  Any thread; references are atomic, contents never change.
- * Set operations use a hash index of the second group, so they cost O(n + m). */
+/* Groups: immutable lists of processes (MPI-5.0 section 7.3).  Any thread; references are atomic,
+ * contents never change. Set operations use a hash index of the second group, so they cost O(n +
+ * m). */
 #include "mpi/core/group.h"
 #include "mpi/api/bodies.h"
 #include <stdlib.h>
 #include <string.h>
 
-static struct wm_group empty_group = { .obj = { (uint32_t)(uintptr_t)MPI_GROUP_EMPTY, 1 }, .rank = MPI_UNDEFINED };
+static struct wm_group empty_group = { .obj = { (uint32_t)(uintptr_t)MPI_GROUP_EMPTY, 1 },
+                                       .rank = MPI_UNDEFINED };
 struct wm_group *wm_group_predefined[8] = { NULL, &empty_group };
 struct rt_slab wm_group_slab = RT_SLAB(WM_GROUP, "group", struct wm_group);
 
@@ -61,11 +63,16 @@ int wm_group_create(struct rt_proc *procs, int n, struct wm_group **out)
 }
 
 /* Open-addressed index from process to rank. */
-struct index { int *slot; uint32_t mask; const struct wm_group *g; };
+struct index {
+    int *slot;
+    uint32_t mask;
+    const struct wm_group *g;
+};
 
 static uint32_t hash_proc(struct rt_proc p)
 {
-    return (p.rank * 0x9e3779b1u) ^ (p.ns * 0x85ebca6bu);       /* odd multipliers spread neighbouring ranks */
+    return (p.rank * 0x9e3779b1u) ^
+           (p.ns * 0x85ebca6bu); /* odd multipliers spread neighbouring ranks */
 }
 
 static int index_init(struct index *x, const struct wm_group *g)
@@ -108,7 +115,8 @@ static int no_procs(int64_t n)
 
 int wm_group_compare(const struct wm_group *a, const struct wm_group *b, int *result)
 {
-    if (a == b || (a->size == b->size && (!a->size || !memcmp(a->procs, b->procs, (size_t)a->size * sizeof *a->procs)))) {
+    if (a == b || (a->size == b->size &&
+                   (!a->size || !memcmp(a->procs, b->procs, (size_t)a->size * sizeof *a->procs)))) {
         *result = MPI_IDENT;
         return MPI_SUCCESS;
     }
@@ -128,7 +136,8 @@ int wm_group_compare(const struct wm_group *a, const struct wm_group *b, int *re
     return MPI_SUCCESS;
 }
 
-int wm_group_translate(const struct wm_group *from, int n, const int ranks[], const struct wm_group *to, int out[])
+int wm_group_translate(const struct wm_group *from, int n, const int ranks[],
+                       const struct wm_group *to, int out[])
 {
     struct index x;
     int err = index_init(&x, to);
@@ -136,7 +145,8 @@ int wm_group_translate(const struct wm_group *from, int n, const int ranks[], co
         if (ranks[i] == MPI_PROC_NULL)
             out[i] = MPI_PROC_NULL;
         else if (ranks[i] < 0 || ranks[i] >= from->size)
-            err = wm_err(MPI_ERR_RANK, "ranks1[%d] is %d, the group has ranks 0..%d", i, ranks[i], from->size - 1);
+            err = wm_err(MPI_ERR_RANK, "ranks1[%d] is %d, the group has ranks 0..%d", i, ranks[i],
+                         from->size - 1);
         else
             out[i] = index_find(&x, from->procs[ranks[i]]);
     }
@@ -158,8 +168,10 @@ bool wm_group_contains(const struct wm_group *big, const struct wm_group *small,
     return i == small->size;
 }
 
-/* The members of `a` that are (or are not) in `b`, then with `rest` those of `b` that are not in `a`. */
-static int combine(struct wm_group *a, struct wm_group *b, bool take_common, bool take_other, bool rest, struct wm_group **out)
+/* The members of `a` that are (or are not) in `b`, then with `rest` those of `b` that are not in
+ * `a`. */
+static int combine(struct wm_group *a, struct wm_group *b, bool take_common, bool take_other,
+                   bool rest, struct wm_group **out)
 {
     struct rt_proc *p = procs_alloc((int64_t)a->size + b->size);
     if (!p)
@@ -192,12 +204,14 @@ int wm_api_group_union(struct wm_group *group1, struct wm_group *group2, struct 
     return combine(group1, group2, true, true, true, newgroup);
 }
 
-int wm_api_group_intersection(struct wm_group *group1, struct wm_group *group2, struct wm_group **newgroup)
+int wm_api_group_intersection(struct wm_group *group1, struct wm_group *group2,
+                              struct wm_group **newgroup)
 {
     return combine(group1, group2, true, false, false, newgroup);
 }
 
-int wm_api_group_difference(struct wm_group *group1, struct wm_group *group2, struct wm_group **newgroup)
+int wm_api_group_difference(struct wm_group *group1, struct wm_group *group2,
+                            struct wm_group **newgroup)
 {
     return combine(group1, group2, false, true, false, newgroup);
 }
@@ -206,7 +220,8 @@ int wm_api_group_difference(struct wm_group *group1, struct wm_group *group2, st
 static int mark_rank(const struct wm_group *g, unsigned char *seen, int rank, int i)
 {
     if (rank < 0 || rank >= g->size)
-        return wm_err(MPI_ERR_RANK, "entry %d names rank %d, the group has ranks 0..%d", i, rank, g->size - 1);
+        return wm_err(MPI_ERR_RANK, "entry %d names rank %d, the group has ranks 0..%d", i, rank,
+                      g->size - 1);
     if (seen[rank])
         return wm_err(MPI_ERR_RANK, "entry %d names rank %d a second time", i, rank);
     seen[rank] = 1;
@@ -214,7 +229,12 @@ static int mark_rank(const struct wm_group *g, unsigned char *seen, int rank, in
 }
 
 /* A selection of ranks in order, by which incl and excl in both forms are made. */
-struct select { const struct wm_group *g; unsigned char *seen; int *order; int n; };
+struct select {
+    const struct wm_group *g;
+    unsigned char *seen;
+    int *order;
+    int n;
+};
 
 static int select_init(struct select *s, const struct wm_group *g)
 {
@@ -258,7 +278,8 @@ static int select_ranges(struct select *s, int n, int ranges[][3])
     return err;
 }
 
-/* Makes the group of the selected ranks, or of all others in their order, and releases the selection. */
+/* Makes the group of the selected ranks, or of all others in their order, and releases the
+ * selection. */
 static int select_finish(struct select *s, int err, bool exclude, struct wm_group **out)
 {
     struct rt_proc *p = NULL;
@@ -283,14 +304,16 @@ static int select_finish(struct select *s, int err, bool exclude, struct wm_grou
     return err;
 }
 
-static int select_by_list(struct wm_group *g, int n, const int ranks[], bool exclude, struct wm_group **out)
+static int select_by_list(struct wm_group *g, int n, const int ranks[], bool exclude,
+                          struct wm_group **out)
 {
     struct select s;
     int err = select_init(&s, g);
     return err ? err : select_finish(&s, select_list(&s, n, ranks), exclude, out);
 }
 
-static int select_by_ranges(struct wm_group *g, int n, int ranges[][3], bool exclude, struct wm_group **out)
+static int select_by_ranges(struct wm_group *g, int n, int ranges[][3], bool exclude,
+                            struct wm_group **out)
 {
     struct select s;
     int err = select_init(&s, g);
@@ -307,12 +330,14 @@ int wm_api_group_excl(struct wm_group *group, int n, const int ranks[], struct w
     return select_by_list(group, n, ranks, true, newgroup);
 }
 
-int wm_api_group_range_incl(struct wm_group *group, int n, int ranges[][3], struct wm_group **newgroup)
+int wm_api_group_range_incl(struct wm_group *group, int n, int ranges[][3],
+                            struct wm_group **newgroup)
 {
     return select_by_ranges(group, n, ranges, false, newgroup);
 }
 
-int wm_api_group_range_excl(struct wm_group *group, int n, int ranges[][3], struct wm_group **newgroup)
+int wm_api_group_range_excl(struct wm_group *group, int n, int ranges[][3],
+                            struct wm_group **newgroup)
 {
     return select_by_ranges(group, n, ranges, true, newgroup);
 }
@@ -334,13 +359,14 @@ int wm_api_group_compare(struct wm_group *group1, struct wm_group *group2, int *
     return wm_group_compare(group1, group2, result);
 }
 
-int wm_api_group_translate_ranks(struct wm_group *group1, int n, const int ranks1[], struct wm_group *group2, int ranks2[])
+int wm_api_group_translate_ranks(struct wm_group *group1, int n, const int ranks1[],
+                                 struct wm_group *group2, int ranks2[])
 {
     return wm_group_translate(group1, n, ranks1, group2, ranks2);
 }
 
 int wm_api_group_free(struct wm_group *group)
 {
-    wm_group_unref(group);        /* MPI_GROUP_EMPTY included: nothing happens */
+    wm_group_unref(group); /* MPI_GROUP_EMPTY included: nothing happens */
     return MPI_SUCCESS;
 }

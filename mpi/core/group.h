@@ -5,16 +5,19 @@
 
 #include "mpi/core/comm.h"
 
-/* A group of `n` processes; takes `procs` (malloc'ed) over, also on failure.  n 0 gives MPI_GROUP_EMPTY. */
-int  wm_group_create(struct rt_proc *procs, int n, struct wm_group **out);
+/* A group of `n` processes; takes `procs` (malloc'ed) over, also on failure.  n 0 gives
+ * MPI_GROUP_EMPTY. */
+int wm_group_create(struct rt_proc *procs, int n, struct wm_group **out);
 void wm_group_ref(struct wm_group *g);
 void wm_group_unref(struct wm_group *g);
 
 /* MPI_IDENT, MPI_SIMILAR or MPI_UNEQUAL. */
-int  wm_group_compare(const struct wm_group *a, const struct wm_group *b, int *result);
+int wm_group_compare(const struct wm_group *a, const struct wm_group *b, int *result);
 /* Ranks of `from` as ranks of `to`; MPI_UNDEFINED where the process is not in `to`. */
-int  wm_group_translate(const struct wm_group *from, int n, const int ranks[], const struct wm_group *to, int out[]);
-/* Whether every process of `small` is in `big`; `*missing` is the first rank of `small` that is not. */
+int wm_group_translate(const struct wm_group *from, int n, const int ranks[],
+                       const struct wm_group *to, int out[]);
+/* Whether every process of `small` is in `big`; `*missing` is the first rank of `small` that is
+ * not. */
 bool wm_group_contains(const struct wm_group *big, const struct wm_group *small, int *missing);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Info objects (MPI-5.0 chapter 10).  Usable before MPI_Init and after MPI_Finalize.  Threads may use different objects at
- * once; one object belongs to one thread at a time, as MPI demands. */
+/* Info objects (MPI-5.0 chapter 10).  Usable before MPI_Init and after MPI_Finalize.  Threads may
+ * use different objects at once; one object belongs to one thread at a time, as MPI demands. */
 #include "mpi/core/info.h"
 #include "mpi/api/bodies.h"
 #include "runtime/boot/boot.h"
@@ -110,7 +110,8 @@ static int check_key(const char *key)
 {
     size_t n = strlen(key);
     if (!n || n >= MPI_MAX_INFO_KEY)
-        return wm_err(MPI_ERR_INFO_KEY, "the key has %zu characters, allowed are 1..%d", n, MPI_MAX_INFO_KEY - 1);
+        return wm_err(MPI_ERR_INFO_KEY, "the key has %zu characters, allowed are 1..%d", n,
+                      MPI_MAX_INFO_KEY - 1);
     return MPI_SUCCESS;
 }
 
@@ -121,10 +122,7 @@ static int check_writable(const struct wm_info *i)
     return MPI_SUCCESS;
 }
 
-int wm_api_info_create(struct wm_info **info)
-{
-    return wm_info_create(info);
-}
+int wm_api_info_create(struct wm_info **info) { return wm_info_create(info); }
 
 int wm_api_info_dup(struct wm_info *info, struct wm_info **newinfo)
 {
@@ -147,7 +145,8 @@ int wm_api_info_set(struct wm_info *info, const char *key, const char *value)
     if (err)
         return err;
     if (strlen(value) >= MPI_MAX_INFO_VAL)
-        return wm_err(MPI_ERR_INFO_VALUE, "the value of \"%s\" has %zu characters, at most %d are allowed", key,
+        return wm_err(MPI_ERR_INFO_VALUE,
+                      "the value of \"%s\" has %zu characters, at most %d are allowed", key,
                       strlen(value), MPI_MAX_INFO_VAL - 1);
     return wm_info_put(info, key, value);
 }
@@ -178,12 +177,17 @@ int wm_api_info_get_nkeys(struct wm_info *info, int *nkeys)
 int wm_api_info_get_nthkey(struct wm_info *info, int n, char *key)
 {
     if (n < 0 || n >= info->n)
-        return wm_err(MPI_ERR_ARG, "key number %d was asked for, the info object has %d keys, numbered from 0", n, info->n);
-    strcpy(key, info->item[n].key);         /* the caller's buffer has MPI_MAX_INFO_KEY bytes; keys are shorter */
+        return wm_err(MPI_ERR_ARG,
+                      "key number %d was asked for, the info object has %d keys, numbered from 0",
+                      n, info->n);
+    strcpy(
+        key,
+        info->item[n].key); /* the caller's buffer has MPI_MAX_INFO_KEY bytes; keys are shorter */
     return MPI_SUCCESS;
 }
 
-int wm_api_info_get_string(struct wm_info *info, const char *key, int *buflen, char *value, int *flag)
+int wm_api_info_get_string(struct wm_info *info, const char *key, int *buflen, char *value,
+                           int *flag)
 {
     int err = check_key(key);
     if (err)
@@ -194,11 +198,12 @@ int wm_api_info_get_string(struct wm_info *info, const char *key, int *buflen, c
         return MPI_SUCCESS;
     if (*buflen > 0)
         snprintf(value, (size_t)*buflen, "%s", v);
-    *buflen = (int)strlen(v) + 1;           /* what the whole value needs, also when it was cut */
+    *buflen = (int)strlen(v) + 1; /* what the whole value needs, also when it was cut */
     return MPI_SUCCESS;
 }
 
-/* Fills `i` from a command line and what this process knows of itself (MPI-5.0 sections 11.2.1 and 10). */
+/* Fills `i` from a command line and what this process knows of itself (MPI-5.0 sections 11.2.1 and
+ * 10). */
 static int put_env(struct wm_info *i, int argc, char *const argv[])
 {
     char text[MPI_MAX_INFO_VAL], args[MPI_MAX_INFO_VAL] = "";
@@ -225,9 +230,10 @@ static int put_env(struct wm_info *i, int argc, char *const argv[])
         err = wm_info_put(i, "wd", text);
     if (!err && wm_state.phase == WM_INITIALIZED)
         err = wm_info_put(i, "thread_level",
-                          wm_state.thread_level == MPI_THREAD_MULTIPLE ? "MPI_THREAD_MULTIPLE" :
-                          wm_state.thread_level == MPI_THREAD_SERIALIZED ? "MPI_THREAD_SERIALIZED" :
-                          wm_state.thread_level == MPI_THREAD_FUNNELED ? "MPI_THREAD_FUNNELED" : "MPI_THREAD_SINGLE");
+                          wm_state.thread_level == MPI_THREAD_MULTIPLE     ? "MPI_THREAD_MULTIPLE"
+                          : wm_state.thread_level == MPI_THREAD_SERIALIZED ? "MPI_THREAD_SERIALIZED"
+                          : wm_state.thread_level == MPI_THREAD_FUNNELED   ? "MPI_THREAD_FUNNELED"
+                                                                           : "MPI_THREAD_SINGLE");
     return err;
 }
 
@@ -248,7 +254,8 @@ int wm_api_info_create_env(int argc, char *argv[], struct wm_info **info)
 /* The program's own command line, which MPI_Init need not be given. */
 int wm_info_env_init(void)
 {
-    char text[4096];              /* longer command lines are cut: the values of an info object are shorter anyway */
+    char text[4096]; /* longer command lines are cut: the values of an info object are shorter
+                        anyway */
     char *argv[64];
     int argc = 0;
     FILE *f = fopen("/proc/self/cmdline", "re");
@@ -261,7 +268,4 @@ int wm_info_env_init(void)
     return put_env(&env_info, argc, argv);
 }
 
-void wm_info_env_fini(void)
-{
-    clear(&env_info);
-}
+void wm_info_env_fini(void) { clear(&env_info); }

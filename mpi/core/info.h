@@ -5,16 +5,18 @@
 
 #include "mpi/core/mpi_int.h"
 
-struct wm_info_item { char *key, *value; };
+struct wm_info_item {
+    char *key, *value;
+};
 
 struct wm_info {
     struct rt_obj obj;
     int n, cap;
-    struct wm_info_item *item;    /* owned, in the order keys were first set */
+    struct wm_info_item *item; /* owned, in the order keys were first set */
 };
 
 extern struct rt_slab wm_info_slab;
-extern struct wm_info *wm_info_predefined[8];   /* index handle & 7: null, env */
+extern struct wm_info *wm_info_predefined[8]; /* index handle & 7: null, env */
 
 static inline struct wm_info *wm_info_get(MPI_Info h)
 {
@@ -25,14 +27,14 @@ static inline struct wm_info *wm_info_get(MPI_Info h)
 }
 MPI_Info wm_info_handle(const struct wm_info *i);
 
-int  wm_info_create(struct wm_info **out);
-int  wm_info_dup(const struct wm_info *from, struct wm_info **out);
-void wm_info_destroy(struct wm_info *i);        /* NULL and MPI_INFO_ENV are left alone */
-int  wm_info_put(struct wm_info *i, const char *key, const char *value);
+int wm_info_create(struct wm_info **out);
+int wm_info_dup(const struct wm_info *from, struct wm_info **out);
+void wm_info_destroy(struct wm_info *i); /* NULL and MPI_INFO_ENV are left alone */
+int wm_info_put(struct wm_info *i, const char *key, const char *value);
 /* NULL when the key is not there (or `i` is NULL). */
 const char *wm_info_find(const struct wm_info *i, const char *key);
 /* Fills and empties MPI_INFO_ENV. */
-int  wm_info_env_init(void);
+int wm_info_env_init(void);
 void wm_info_env_fini(void);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Beginning and end of the library, and what a process may ask about itself (MPI-5.0 chapter 11 and section 9.1).  MPI_Init
- * waits for no other process and touches no GPU; a failure undoes what was done and is reported like any other error. */
+/* Beginning and end of the library, and what a process may ask about itself (MPI-5.0 chapter 11 and
+ * section 9.1).  MPI_Init waits for no other process and touches no GPU; a failure undoes what was
+ * done and is reported like any other error. */
 #include "mpi/api/bodies.h"
 #include "coll/coll.h"
 #include "mpi/core/attr.h"
@@ -17,8 +18,8 @@
 #include <unistd.h>
 
 struct wm_state wm_state;
-static struct wm_domain *domain;  /* the one of the world model; NULL outside init..finalize */
-static pthread_t main_thread;     /* that called MPI_Init */
+static struct wm_domain *domain; /* the one of the world model; NULL outside init..finalize */
+static pthread_t main_thread;    /* that called MPI_Init */
 
 static int start_settings(void)
 {
@@ -73,11 +74,12 @@ err_boot:
 
 int wm_api_init_thread(int *argc, char ***argv, int required, int *provided)
 {
-    (void)argc;                   /* nothing of Weft is on the command line */
+    (void)argc; /* nothing of Weft is on the command line */
     (void)argv;
-    if (required != MPI_THREAD_SINGLE && required != MPI_THREAD_FUNNELED && required != MPI_THREAD_SERIALIZED &&
-        required != MPI_THREAD_MULTIPLE)
-        return wm_err(MPI_ERR_ARG, "required is %d, which is none of the MPI_THREAD_ constants", required);
+    if (required != MPI_THREAD_SINGLE && required != MPI_THREAD_FUNNELED &&
+        required != MPI_THREAD_SERIALIZED && required != MPI_THREAD_MULTIPLE)
+        return wm_err(MPI_ERR_ARG, "required is %d, which is none of the MPI_THREAD_ constants",
+                      required);
     if (wm_state.phase == WM_INITIALIZED)
         return wm_err(MPI_ERR_OTHER, "MPI is initialized already; test with MPI_Initialized");
     if (wm_state.phase == WM_FINALIZED)
@@ -98,7 +100,8 @@ int wm_api_init(int *argc, char ***argv)
 static void report_leak(const struct rt_slab *s)
 {
     if (s->used)
-        log_warn(MPI, "%u %s object%s still alive in MPI_Finalize", s->used, s->name, s->used == 1 ? " is" : "s are");
+        log_warn(MPI, "%u %s object%s still alive in MPI_Finalize", s->used, s->name,
+                 s->used == 1 ? " is" : "s are");
 }
 
 static void report_leaks(void)
@@ -117,8 +120,8 @@ static void report_leaks(void)
 int wm_api_finalize(void)
 {
     if (wm_state.phase != WM_INITIALIZED)
-        return wm_err(MPI_ERR_OTHER, wm_state.phase == WM_FINALIZED ? "MPI is finalized already" :
-                                                                     "MPI is not initialized");
+        return wm_err(MPI_ERR_OTHER, wm_state.phase == WM_FINALIZED ? "MPI is finalized already"
+                                                                    : "MPI is not initialized");
     /* First of all, with MPI fully usable (MPI-5.0 section 11.2.4). */
     int err = wm_attrs_delete_all(&wm_comm_self->attrs, MPI_COMM_SELF);
     if (err)
@@ -128,7 +131,7 @@ int wm_api_finalize(void)
     wm_state.phase = WM_FINALIZED;
     wm_state.users--;
     wm_comm_fini();
-    wm_domain_destroy(domain);    /* finishes what other processes still wait for */
+    wm_domain_destroy(domain); /* finishes what other processes still wait for */
     domain = NULL;
     wm_info_env_fini();
     rt_boot_fini();
@@ -177,29 +180,25 @@ int wm_api_get_version(int *version, int *subversion)
 
 int wm_api_get_library_version(char *version, int *resultlen)
 {
-    *resultlen = snprintf(version, MPI_MAX_LIBRARY_VERSION_STRING, "Weft MPI %s, MPI %d.%d, ABI %d.%d", PACKAGE_VERSION,
-                          MPI_VERSION, MPI_SUBVERSION, MPI_ABI_VERSION, MPI_ABI_SUBVERSION);
+    *resultlen = snprintf(version, MPI_MAX_LIBRARY_VERSION_STRING,
+                          "Weft MPI %s, MPI %d.%d, ABI %d.%d", PACKAGE_VERSION, MPI_VERSION,
+                          MPI_SUBVERSION, MPI_ABI_VERSION, MPI_ABI_SUBVERSION);
     return MPI_SUCCESS;
 }
 
 int wm_api_get_processor_name(char *name, int *resultlen)
 {
-    *resultlen = (int)strlen(strcpy(name, rt_boot.host));   /* at most 255 characters, as MPI_MAX_PROCESSOR_NAME allows */
+    *resultlen = (int)strlen(
+        strcpy(name, rt_boot.host)); /* at most 255 characters, as MPI_MAX_PROCESSOR_NAME allows */
     return MPI_SUCCESS;
 }
 
-double wm_api_wtime(void)
-{
-    return (double)rt_now_ns() * 1e-9;
-}
+double wm_api_wtime(void) { return (double)rt_now_ns() * 1e-9; }
 
-double wm_api_wtick(void)
-{
-    return 1e-9;                  /* CLOCK_MONOTONIC counts nanoseconds */
-}
+double wm_api_wtick(void) { return 1e-9; /* CLOCK_MONOTONIC counts nanoseconds */ }
 
 int wm_api_pcontrol(int level)
 {
-    (void)level;                  /* for profiling libraries that put their own MPI_Pcontrol in front */
+    (void)level; /* for profiling libraries that put their own MPI_Pcontrol in front */
     return MPI_SUCCESS;
 }

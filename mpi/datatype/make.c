@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The constructors of derived datatypes (MPI-5.0 section 5.1.2 to 5.1.7).  Each turns its arguments into a layout, then
- * wm_type_create() settles bounds and alignment and keeps the arguments.  Any thread. */
+/* The constructors of derived datatypes (MPI-5.0 section 5.1.2 to 5.1.7).  Each turns its arguments
+ * into a layout, then wm_type_create() settles bounds and alignment and keeps the arguments.  Any
+ * thread. */
 #include "mpi/datatype/make.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/attr.h"
@@ -11,7 +12,9 @@ int wm_type_layout_err(int rt_err)
 {
     if (rt_err == -RT_ENOMEM)
         return wm_err(MPI_ERR_NO_MEM, "no memory for the datatype's list of blocks");
-    return wm_err(MPI_ERR_ARG, "the datatype would reach farther than 63 bits can address, or have more than 10^9 blocks");
+    return wm_err(
+        MPI_ERR_ARG,
+        "the datatype would reach farther than 63 bits can address, or have more than 10^9 blocks");
 }
 
 /* Blocks that a structure holds: all constructors but MPI_Type_create_struct have one old type. */
@@ -20,8 +23,9 @@ static int64_t block_count(int combiner, const struct wm_type_args *a, int64_t i
     return combiner == MPI_COMBINER_STRUCT ? a->count[1 + i] : 1;
 }
 
-/* Bounds as the typemap's markers and its alignment demand (MPI-5.0 sections 5.1.6 and 5.1.7): an old type with bounds of its
- * own fixes them alone, otherwise the extent is padded to the strictest alignment. */
+/* Bounds as the typemap's markers and its alignment demand (MPI-5.0 sections 5.1.6 and 5.1.7): an
+ * old type with bounds of its own fixes them alone, otherwise the extent is padded to the strictest
+ * alignment. */
 static int settle_bounds(struct wm_type *t, const struct wm_type_args *a, int combiner)
 {
     struct rt_layout *l = &t->layout;
@@ -40,14 +44,16 @@ static int settle_bounds(struct wm_type *t, const struct wm_type_args *a, int co
         }
         if (combiner == MPI_COMBINER_STRUCT) {
             int64_t span = (n - 1) * old->layout.extent, at = a->addr[i] + old->layout.lb;
-            int64_t low = at + (span < 0 ? span : 0), high = at + old->layout.extent + (span > 0 ? span : 0);
+            int64_t low = at + (span < 0 ? span : 0),
+                    high = at + old->layout.extent + (span > 0 ? span : 0);
             lb = !set || low < lb ? low : lb;
             ub = !set || high > ub ? high : ub;
         }
         set = true;
     }
-    if (combiner == MPI_COMBINER_RESIZED || combiner == MPI_COMBINER_SUBARRAY || combiner == MPI_COMBINER_DARRAY) {
-        t->bounds_set = true;     /* the constructor itself gave them to the layout */
+    if (combiner == MPI_COMBINER_RESIZED || combiner == MPI_COMBINER_SUBARRAY ||
+        combiner == MPI_COMBINER_DARRAY) {
+        t->bounds_set = true; /* the constructor itself gave them to the layout */
         return 0;
     }
     t->bounds_set = set;
@@ -57,7 +63,7 @@ static int settle_bounds(struct wm_type *t, const struct wm_type_args *a, int co
         if (over && __builtin_add_overflow(extent, t->align - over, &extent))
             return -RT_EINVAL;
     } else if (all_set || combiner != MPI_COMBINER_STRUCT) {
-        return 0;                 /* the layout has combined nothing but set bounds */
+        return 0; /* the layout has combined nothing but set bounds */
     } else {
         extent = ub - lb;
     }
@@ -90,7 +96,8 @@ static void settle_elements(struct wm_type *t, const struct wm_type_args *a, int
     }
 }
 
-int wm_type_create(struct rt_layout *l, int combiner, const struct wm_type_args *a, struct wm_type **out)
+int wm_type_create(struct rt_layout *l, int combiner, const struct wm_type_args *a,
+                   struct wm_type **out)
 {
     struct wm_type *t = rt_slab_alloc(&wm_type_slab);
     if (!t) {
@@ -113,7 +120,9 @@ int wm_type_create(struct rt_layout *l, int combiner, const struct wm_type_args 
 static int check_old(const struct wm_type *t)
 {
     if (t->absent)
-        return wm_err(MPI_ERR_TYPE, "%s is not supported by this library (MPI_Type_size gives MPI_UNDEFINED)", t->name);
+        return wm_err(MPI_ERR_TYPE,
+                      "%s is not supported by this library (MPI_Type_size gives MPI_UNDEFINED)",
+                      t->name);
     return MPI_SUCCESS;
 }
 
@@ -126,29 +135,36 @@ int wm_api_type_contiguous(MPI_Count count, struct wm_type *oldtype, struct wm_t
     err = rt_layout_vector(&l, count, 1, oldtype->layout.extent, &oldtype->layout);
     if (err)
         return wm_type_layout_err(err);
-    return wm_type_create(&l, MPI_COMBINER_CONTIGUOUS,
-                          &(struct wm_type_args){ .count = &count, .ncount = 1, .type = &oldtype, .ntype = 1 }, newtype);
+    return wm_type_create(
+        &l, MPI_COMBINER_CONTIGUOUS,
+        &(struct wm_type_args){ .count = &count, .ncount = 1, .type = &oldtype, .ntype = 1 },
+        newtype);
 }
 
-int wm_api_type_vector(MPI_Count count, MPI_Count blocklength, MPI_Count stride, struct wm_type *oldtype,
-                       struct wm_type **newtype)
+int wm_api_type_vector(MPI_Count count, MPI_Count blocklength, MPI_Count stride,
+                       struct wm_type *oldtype, struct wm_type **newtype)
 {
     struct rt_layout l;
     int64_t step;
     int err = check_old(oldtype);
     if (err)
         return err;
-    err = __builtin_mul_overflow(stride, oldtype->layout.extent, &step) ? -RT_EINVAL :
-          rt_layout_vector(&l, count, blocklength, step, &oldtype->layout);
+    err = __builtin_mul_overflow(stride, oldtype->layout.extent, &step)
+              ? -RT_EINVAL
+              : rt_layout_vector(&l, count, blocklength, step, &oldtype->layout);
     if (err)
         return wm_type_layout_err(err);
-    return wm_type_create(&l, MPI_COMBINER_VECTOR,
-                          &(struct wm_type_args){ .count = (int64_t[]){ count, blocklength, stride }, .ncount = 3,
-                                                  .type = &oldtype, .ntype = 1 }, newtype);
+    return wm_type_create(
+        &l, MPI_COMBINER_VECTOR,
+        &(struct wm_type_args){ .count = (int64_t[]){ count, blocklength, stride },
+                                .ncount = 3,
+                                .type = &oldtype,
+                                .ntype = 1 },
+        newtype);
 }
 
-int wm_api_type_create_hvector(MPI_Count count, MPI_Count blocklength, MPI_Count stride, struct wm_type *oldtype,
-                               struct wm_type **newtype)
+int wm_api_type_create_hvector(MPI_Count count, MPI_Count blocklength, MPI_Count stride,
+                               struct wm_type *oldtype, struct wm_type **newtype)
 {
     struct rt_layout l;
     int err = check_old(oldtype);
@@ -158,11 +174,17 @@ int wm_api_type_create_hvector(MPI_Count count, MPI_Count blocklength, MPI_Count
     if (err)
         return wm_type_layout_err(err);
     return wm_type_create(&l, MPI_COMBINER_HVECTOR,
-                          &(struct wm_type_args){ .count = (int64_t[]){ count, blocklength }, .ncount = 2, .addr = &stride,
-                                                  .naddr = 1, .type = &oldtype, .ntype = 1 }, newtype);
+                          &(struct wm_type_args){ .count = (int64_t[]){ count, blocklength },
+                                                  .ncount = 2,
+                                                  .addr = &stride,
+                                                  .naddr = 1,
+                                                  .type = &oldtype,
+                                                  .ntype = 1 },
+                          newtype);
 }
 
-int wm_api_type_create_resized(struct wm_type *oldtype, MPI_Count lb, MPI_Count extent, struct wm_type **newtype)
+int wm_api_type_create_resized(struct wm_type *oldtype, MPI_Count lb, MPI_Count extent,
+                               struct wm_type **newtype)
 {
     struct rt_layout l;
     int err = check_old(oldtype);
@@ -171,22 +193,25 @@ int wm_api_type_create_resized(struct wm_type *oldtype, MPI_Count lb, MPI_Count 
     err = rt_layout_resized(&l, lb, extent, &oldtype->layout);
     if (err)
         return wm_type_layout_err(err);
-    return wm_type_create(&l, MPI_COMBINER_RESIZED,
-                          &(struct wm_type_args){ .addr = (int64_t[]){ lb, extent }, .naddr = 2, .type = &oldtype, .ntype = 1 },
-                          newtype);
+    return wm_type_create(
+        &l, MPI_COMBINER_RESIZED,
+        &(struct wm_type_args){
+            .addr = (int64_t[]){ lb, extent }, .naddr = 2, .type = &oldtype, .ntype = 1 },
+        newtype);
 }
 
 int wm_api_type_dup(struct wm_type *oldtype, struct wm_type **newtype)
 {
     struct rt_layout l;
-    struct wm_type *t;
+    struct wm_type *t = NULL;
     int err = check_old(oldtype);
     if (err)
         return err;
     err = rt_layout_dup(&l, &oldtype->layout);
     if (err)
         return wm_type_layout_err(err);
-    err = wm_type_create(&l, MPI_COMBINER_DUP, &(struct wm_type_args){ .type = &oldtype, .ntype = 1 }, &t);
+    err = wm_type_create(&l, MPI_COMBINER_DUP,
+                         &(struct wm_type_args){ .type = &oldtype, .ntype = 1 }, &t);
     if (err)
         return err;
     t->committed = oldtype->committed;
@@ -198,13 +223,15 @@ int wm_api_type_dup(struct wm_type *oldtype, struct wm_type **newtype)
     return err;
 }
 
-/* The indexed family and struct as one: blocks of blen[i] items at disp[i], counts for the recipe in order. */
+/* The indexed family and struct as one: blocks of blen[i] items at disp[i], counts for the recipe
+ * in order. */
 struct blocks {
     int64_t n;
-    int64_t *count;               /* n, then blen[n] (or one for all), then for MPI_Type_indexed the displacements in items */
+    int64_t *count; /* n, then blen[n] (or one for all), then for MPI_Type_indexed the displacements
+                       in items */
     int64_t ncount;
-    int64_t *blen, *disp;         /* bytes */
-    struct wm_type **type;        /* one, or n for struct */
+    int64_t *blen, *disp;  /* bytes */
+    struct wm_type **type; /* one, or n for struct */
     int64_t ntype;
 };
 
@@ -238,8 +265,9 @@ static int blocks_lengths(struct blocks *b, struct wm_counts lengths)
     for (int64_t i = 0; i < b->n; i++) {
         b->blen[i] = lengths.wide ? ((const MPI_Count *)lengths.v)[i] : ((const int *)lengths.v)[i];
         if (b->blen[i] < 0)
-            return wm_err(MPI_ERR_ARG, "array_of_blocklengths[%lld] is %lld; it must not be negative", (long long)i,
-                          (long long)b->blen[i]);
+            return wm_err(MPI_ERR_ARG,
+                          "array_of_blocklengths[%lld] is %lld; it must not be negative",
+                          (long long)i, (long long)b->blen[i]);
         b->count[b->ncount++] = b->blen[i];
     }
     return MPI_SUCCESS;
@@ -275,24 +303,31 @@ static void blocks_bytes(struct blocks *b, struct wm_displs displs)
         b->disp[i] = displ(displs, i);
 }
 
-static int blocks_finish(struct blocks *b, int err, int combiner, bool in_bytes, struct wm_type **newtype)
+static int blocks_finish(struct blocks *b, int err, int combiner, bool in_bytes,
+                         struct wm_type **newtype)
 {
     struct rt_layout l;
     const struct rt_layout **layouts = NULL;
     if (!err) {
         layouts = malloc((size_t)(b->ntype + 1) * sizeof *layouts);
-        err = layouts ? MPI_SUCCESS : wm_err(MPI_ERR_NO_MEM, "no memory for %lld datatypes", (long long)b->ntype);
+        err = layouts ? MPI_SUCCESS
+                      : wm_err(MPI_ERR_NO_MEM, "no memory for %lld datatypes", (long long)b->ntype);
     }
     if (!err) {
         for (int64_t i = 0; i < b->ntype; i++)
             layouts[i] = &b->type[i]->layout;
-        int rt = rt_layout_struct(&l, b->n, b->blen, b->disp, layouts, combiner != MPI_COMBINER_STRUCT);
+        int rt = rt_layout_struct(&l, b->n, b->blen, b->disp, layouts,
+                                  combiner != MPI_COMBINER_STRUCT);
         err = rt ? wm_type_layout_err(rt) : MPI_SUCCESS;
     }
     if (!err)
         err = wm_type_create(&l, combiner,
-                             &(struct wm_type_args){ .count = b->count, .ncount = b->ncount, .addr = b->disp,
-                                                     .naddr = in_bytes ? b->n : 0, .type = b->type, .ntype = b->ntype },
+                             &(struct wm_type_args){ .count = b->count,
+                                                     .ncount = b->ncount,
+                                                     .addr = b->disp,
+                                                     .naddr = in_bytes ? b->n : 0,
+                                                     .type = b->type,
+                                                     .ntype = b->ntype },
                              newtype);
     free(layouts);
     blocks_fini(b);
@@ -309,8 +344,9 @@ static int blocks_of_one(struct blocks *b, int64_t n, struct wm_type *oldtype)
     return err;
 }
 
-int wm_api_type_indexed(MPI_Count count, struct wm_counts array_of_blocklengths, struct wm_displs array_of_displacements,
-                        struct wm_type *oldtype, struct wm_type **newtype)
+int wm_api_type_indexed(MPI_Count count, struct wm_counts array_of_blocklengths,
+                        struct wm_displs array_of_displacements, struct wm_type *oldtype,
+                        struct wm_type **newtype)
 {
     struct blocks b;
     int err = blocks_of_one(&b, count, oldtype);
@@ -322,7 +358,8 @@ int wm_api_type_indexed(MPI_Count count, struct wm_counts array_of_blocklengths,
 }
 
 int wm_api_type_create_hindexed(MPI_Count count, struct wm_counts array_of_blocklengths,
-                                struct wm_displs array_of_displacements, struct wm_type *oldtype, struct wm_type **newtype)
+                                struct wm_displs array_of_displacements, struct wm_type *oldtype,
+                                struct wm_type **newtype)
 {
     struct blocks b;
     int err = blocks_of_one(&b, count, oldtype);
@@ -333,7 +370,8 @@ int wm_api_type_create_hindexed(MPI_Count count, struct wm_counts array_of_block
     return blocks_finish(&b, err, MPI_COMBINER_HINDEXED, true, newtype);
 }
 
-int wm_api_type_create_indexed_block(MPI_Count count, MPI_Count blocklength, struct wm_displs array_of_displacements,
+int wm_api_type_create_indexed_block(MPI_Count count, MPI_Count blocklength,
+                                     struct wm_displs array_of_displacements,
                                      struct wm_type *oldtype, struct wm_type **newtype)
 {
     struct blocks b;
@@ -345,7 +383,8 @@ int wm_api_type_create_indexed_block(MPI_Count count, MPI_Count blocklength, str
     return blocks_finish(&b, err, MPI_COMBINER_INDEXED_BLOCK, false, newtype);
 }
 
-int wm_api_type_create_hindexed_block(MPI_Count count, MPI_Count blocklength, struct wm_displs array_of_displacements,
+int wm_api_type_create_hindexed_block(MPI_Count count, MPI_Count blocklength,
+                                      struct wm_displs array_of_displacements,
                                       struct wm_type *oldtype, struct wm_type **newtype)
 {
     struct blocks b;
@@ -358,14 +397,15 @@ int wm_api_type_create_hindexed_block(MPI_Count count, MPI_Count blocklength, st
 }
 
 int wm_api_type_create_struct(MPI_Count count, struct wm_counts array_of_blocklengths,
-                              struct wm_displs array_of_displacements, const MPI_Datatype array_of_types[],
-                              struct wm_type **newtype)
+                              struct wm_displs array_of_displacements,
+                              const MPI_Datatype array_of_types[], struct wm_type **newtype)
 {
     struct blocks b;
     int err = blocks_init(&b, count, count);
     for (int64_t i = 0; i < count && !err; i++) {
         b.type[i] = wm_type_get(array_of_types[i]);
-        err = b.type[i] ? check_old(b.type[i]) : wm_err(MPI_ERR_TYPE, "array_of_types[%lld] is no datatype", (long long)i);
+        err = b.type[i] ? check_old(b.type[i])
+                        : wm_err(MPI_ERR_TYPE, "array_of_types[%lld] is no datatype", (long long)i);
     }
     if (!err)
         err = blocks_lengths(&b, array_of_blocklengths);

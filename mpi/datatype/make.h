@@ -5,17 +5,19 @@
 
 #include "mpi/datatype/type.h"
 
-/* Arguments of a constructor as MPI_Type_get_contents returns them (MPI-5.0 section 5.1.13).  When one of the counts does not
- * fit in an int, counts and addresses all are in `counts`, as those of a type made by a _c procedure. */
+/* Arguments of a constructor as MPI_Type_get_contents returns them (MPI-5.0 section 5.1.13).  When
+ * one of the counts does not fit in an int, counts and addresses all are in `counts`, as those of a
+ * type made by a _c procedure. */
 struct wm_type_recipe {
     int64_t nint, naddr, ncount, ntype;
-    int *ints;                    /* all arrays lie behind the struct, in one allocation */
+    int *ints; /* all arrays lie behind the struct, in one allocation */
     MPI_Aint *addrs;
     MPI_Count *counts;
-    struct wm_type **types;       /* referenced */
+    struct wm_type **types; /* referenced */
 };
 
-/* What a constructor was given: integers that stay int in every form in front of and behind the counts, addresses, types. */
+/* What a constructor was given: integers that stay int in every form in front of and behind the
+ * counts, addresses, types. */
 struct wm_type_args {
     const int *head, *tail;
     const int64_t *count, *addr;
@@ -28,7 +30,8 @@ struct wm_type_recipe *wm_type_recipe_create(const struct wm_type_args *a);
 void wm_type_recipe_free(struct wm_type_recipe *r);
 
 /* A datatype around a layout, which it takes over, also on failure. */
-int wm_type_create(struct rt_layout *l, int combiner, const struct wm_type_args *a, struct wm_type **out);
+int wm_type_create(struct rt_layout *l, int combiner, const struct wm_type_args *a,
+                   struct wm_type **out);
 /* What rt_layout_* returned, as an error of the call. */
 int wm_type_layout_err(int rt_err);
 

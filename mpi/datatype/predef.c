@@ -1,34 +1,42 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The predefined datatypes (facts: mpi/api/datatype-sizes.tsv).  The tables are filled once, before main(), and never change.
- * Fortran's default kinds have the usual sizes: LOGICAL, INTEGER and REAL 4 bytes, DOUBLE PRECISION 8.  An optional type is
- * present when Weft can compute with it; the others have a handle, and MPI_UNDEFINED as their size. */
+/* The predefined datatypes (facts: mpi/api/datatype-sizes.tsv).  The tables are filled once, before
+ * main(), and never change. Fortran's default kinds have the usual sizes: LOGICAL, INTEGER and REAL
+ * 4 bytes, DOUBLE PRECISION 8.  An optional type is present when Weft can compute with it; the
+ * others have a handle, and MPI_UNDEFINED as their size. */
 #include "mpi/datatype/type.h"
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <wchar.h>
 
-/* Operations that MPI allows on the reduction classes of types (MPI-5.0 section 6.9.2), as bits of enum rt_opcode. */
+/* Operations that MPI allows on the reduction classes of types (MPI-5.0 section 6.9.2), as bits of
+ * enum rt_opcode. */
 #define BIT(code) (1u << RT_OP_##code)
-#define ARITH    (BIT(MAX) | BIT(MIN) | BIT(SUM) | BIT(PROD))
-#define LOG      (BIT(LAND) | BIT(LOR) | BIT(LXOR))
+#define ARITH (BIT(MAX) | BIT(MIN) | BIT(SUM) | BIT(PROD))
+#define LOG (BIT(LAND) | BIT(LOR) | BIT(LXOR))
 #define BYTE_OPS (BIT(BAND) | BIT(BOR) | BIT(BXOR))
-#define FINT     (ARITH | BYTE_OPS)
-#define CINT     (FINT | LOG)
-#define FP       ARITH
-#define CPLX     (BIT(SUM) | BIT(PROD))
+#define FINT (ARITH | BYTE_OPS)
+#define CINT (FINT | LOG)
+#define FP ARITH
+#define CPLX (BIT(SUM) | BIT(PROD))
 #define PAIR_OPS (BIT(MINLOC) | BIT(MAXLOC))
-#define NO_OPS   0u
+#define NO_OPS 0u
 
 struct row {
     MPI_Datatype handle;
     const char *name;
-    int size;                     /* MPI_UNDEFINED: absent */
+    int size; /* MPI_UNDEFINED: absent */
     enum rt_elem elem;
     uint32_t ops;
 };
-#define BASIC(h, nbytes, e, ops) { h, #h, (int)(nbytes), RT_ELEM_##e, ops }
-#define ABSENT(h) { h, #h, MPI_UNDEFINED, RT_ELEM_NONE, NO_OPS }
+#define BASIC(h, nbytes, e, ops) \
+    { \
+        h, #h, (int)(nbytes), RT_ELEM_##e, ops \
+    }
+#define ABSENT(h) \
+    { \
+        h, #h, MPI_UNDEFINED, RT_ELEM_NONE, NO_OPS \
+    }
 static const struct row rows[] = {
     BASIC(MPI_AINT, sizeof(MPI_Aint), I64, FINT),
     BASIC(MPI_COUNT, sizeof(MPI_Count), I64, FINT),
@@ -97,21 +105,33 @@ static const struct row rows[] = {
 struct pair_row {
     MPI_Datatype handle;
     const char *name;
-    int first, second, second_at, extent, align;    /* bytes */
+    int first, second, second_at, extent, align; /* bytes */
     enum rt_elem elem;
 };
-#define PAIR(h, a, b, e)                                                                                            \
-    { h, #h, sizeof(a), sizeof(b), offsetof(struct { a x; b y; }, y), sizeof(struct { a x; b y; }),                \
-      _Alignof(struct { a x; b y; }), RT_ELEM_##e }
+#define PAIR(h, a, b, e) \
+    { \
+        h, #h, sizeof(a), sizeof(b), \
+            offsetof( \
+                struct { \
+                    a x; \
+                    b y; \
+                }, \
+                y), \
+            sizeof(struct { \
+                a x; \
+                b y; \
+            }), \
+            _Alignof(struct { \
+                a x; \
+                b y; \
+            }), \
+            RT_ELEM_##e \
+    }
 static const struct pair_row pairs[] = {
-    PAIR(MPI_FLOAT_INT, float, int, F32_I32),
-    PAIR(MPI_DOUBLE_INT, double, int, F64_I32),
-    PAIR(MPI_LONG_INT, long, int, I64_I32),
-    PAIR(MPI_2INT, int, int, I32_I32),
-    PAIR(MPI_SHORT_INT, short, int, I16_I32),
-    PAIR(MPI_LONG_DOUBLE_INT, long double, int, LDBL_I32),
-    PAIR(MPI_2REAL, float, float, F32_F32),
-    PAIR(MPI_2DOUBLE_PRECISION, double, double, F64_F64),
+    PAIR(MPI_FLOAT_INT, float, int, F32_I32), PAIR(MPI_DOUBLE_INT, double, int, F64_I32),
+    PAIR(MPI_LONG_INT, long, int, I64_I32),   PAIR(MPI_2INT, int, int, I32_I32),
+    PAIR(MPI_SHORT_INT, short, int, I16_I32), PAIR(MPI_LONG_DOUBLE_INT, long double, int, LDBL_I32),
+    PAIR(MPI_2REAL, float, float, F32_F32),   PAIR(MPI_2DOUBLE_PRECISION, double, double, F64_F64),
     PAIR(MPI_2INTEGER, int, int, I32_I32),
 };
 
@@ -140,7 +160,7 @@ static void enter_basic(const struct row *r)
     t->align = complex ? nbytes / 2 : nbytes;
     t->ops = r->ops;
     t->basic = t;
-    rt_layout_basic(&t->layout, nbytes, nbytes, r->elem);   /* contiguous: cannot fail */
+    rt_layout_basic(&t->layout, nbytes, nbytes, r->elem); /* contiguous: cannot fail */
 }
 
 static void enter_pair(const struct pair_row *p)
@@ -149,7 +169,8 @@ static void enter_pair(const struct pair_row *p)
     struct rt_layout parts[2], all;
     rt_layout_basic(&parts[0], p->first, p->first, RT_ELEM_NONE);
     rt_layout_basic(&parts[1], p->second, p->second, RT_ELEM_NONE);
-    int err = rt_layout_struct(&all, 2, (const int64_t[]){ 1, 1 }, (const int64_t[]){ 0, p->second_at },
+    int err = rt_layout_struct(&all, 2, (const int64_t[]){ 1, 1 },
+                               (const int64_t[]){ 0, p->second_at },
                                (const struct rt_layout *const[]){ &parts[0], &parts[1] }, false);
     if (!err)
         err = rt_layout_resized(&t->layout, 0, p->extent, &all);
@@ -174,7 +195,4 @@ void wm_type_init(void)
         enter_pair(&pairs[i]);
 }
 
-__attribute__((constructor)) static void before_main(void)
-{
-    wm_type_init();
-}
+__attribute__((constructor)) static void before_main(void) { wm_type_init(); }

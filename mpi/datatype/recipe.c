@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a datatype was made: MPI_Type_get_envelope and MPI_Type_get_contents, and counting basic elements along the
- * constructors' tree.  Recipes never change, so any thread may read them. */
+/* How a datatype was made: MPI_Type_get_envelope and MPI_Type_get_contents, and counting basic
+ * elements along the constructors' tree.  Recipes never change, so any thread may read them. */
 #include "mpi/datatype/make.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/status.h"
@@ -24,7 +24,8 @@ static void append_ints(struct wm_type_recipe *r, const int *v, int64_t n)
 
 struct wm_type_recipe *wm_type_recipe_create(const struct wm_type_args *a)
 {
-    size_t n64 = (size_t)(2 * a->ncount + 2 * a->naddr + a->ntype), n32 = (size_t)(a->nhead + a->ncount + a->ntail);
+    size_t n64 = (size_t)(2 * a->ncount + 2 * a->naddr + a->ntype),
+           n32 = (size_t)(a->nhead + a->ncount + a->ntail);
     struct wm_type_recipe *r = calloc(1, sizeof *r + n64 * sizeof(int64_t) + n32 * sizeof(int));
     if (!r)
         return NULL;
@@ -66,7 +67,8 @@ static int64_t recipe_count(const struct wm_type_recipe *r, int64_t i)
     return r->ncount ? r->counts[i] : r->ints[i];
 }
 
-/* Whole basic elements in the first `nbytes` of one item's data, nbytes <= size; *rest gets the bytes of a broken one. */
+/* Whole basic elements in the first `nbytes` of one item's data, nbytes <= size; *rest gets the
+ * bytes of a broken one. */
 static int64_t elements_of(const struct wm_type *t, int64_t nbytes, int64_t *rest)
 {
     const struct wm_type_recipe *r = t->recipe;
@@ -74,7 +76,7 @@ static int64_t elements_of(const struct wm_type *t, int64_t nbytes, int64_t *res
         *rest = 0;
         return t->nelems;
     }
-    if (t->predefined && t->nelems == 2) {          /* a pair of a value and an index */
+    if (t->predefined && t->nelems == 2) { /* a pair of a value and an index */
         int64_t first = t->pair_first;
         *rest = nbytes < first ? nbytes : nbytes - first;
         return nbytes >= first;
@@ -127,16 +129,20 @@ int wm_api_status_set_elements(MPI_Status *status, struct wm_type *datatype, MPI
 {
     int64_t per_item = datatype->nelems, nbytes = 0;
     if (per_item && count % per_item)
-        return wm_err(MPI_ERR_COUNT, "%lld basic elements are no whole number of items of the datatype, which has %lld each",
-                      (long long)count, (long long)per_item);
+        return wm_err(
+            MPI_ERR_COUNT,
+            "%lld basic elements are no whole number of items of the datatype, which has %lld each",
+            (long long)count, (long long)per_item);
     if (per_item && __builtin_mul_overflow(count / per_item, datatype->layout.size, &nbytes))
-        return wm_err(MPI_ERR_COUNT, "%lld basic elements are more bytes than a message can have", (long long)count);
+        return wm_err(MPI_ERR_COUNT, "%lld basic elements are more bytes than a message can have",
+                      (long long)count);
     memcpy(&status->MPI_internal[0], &nbytes, sizeof nbytes);
     return MPI_SUCCESS;
 }
 
-int wm_api_type_get_envelope_c(struct wm_type *datatype, MPI_Count *num_integers, MPI_Count *num_addresses,
-                               MPI_Count *num_large_counts, MPI_Count *num_datatypes, int *combiner)
+int wm_api_type_get_envelope_c(struct wm_type *datatype, MPI_Count *num_integers,
+                               MPI_Count *num_addresses, MPI_Count *num_large_counts,
+                               MPI_Count *num_datatypes, int *combiner)
 {
     const struct wm_type_recipe *r = datatype->recipe;
     *num_integers = r ? r->nint : 0;
@@ -149,10 +155,12 @@ int wm_api_type_get_envelope_c(struct wm_type *datatype, MPI_Count *num_integers
 
 static int needs_c_form(const char *call)
 {
-    return wm_err(MPI_ERR_TYPE, "the datatype was made with a count that does not fit in an int; use %s_c", call);
+    return wm_err(MPI_ERR_TYPE,
+                  "the datatype was made with a count that does not fit in an int; use %s_c", call);
 }
 
-int wm_api_type_get_envelope(struct wm_type *datatype, int *num_integers, int *num_addresses, int *num_datatypes, int *combiner)
+int wm_api_type_get_envelope(struct wm_type *datatype, int *num_integers, int *num_addresses,
+                             int *num_datatypes, int *combiner)
 {
     MPI_Count ni, na, nc, nt;
     wm_api_type_get_envelope_c(datatype, &ni, &na, &nc, &nt, combiner);
@@ -164,19 +172,24 @@ int wm_api_type_get_envelope(struct wm_type *datatype, int *num_integers, int *n
     return MPI_SUCCESS;
 }
 
-int wm_api_type_get_contents_c(struct wm_type *datatype, MPI_Count max_integers, MPI_Count max_addresses,
-                               MPI_Count max_large_counts, MPI_Count max_datatypes, int array_of_integers[],
+int wm_api_type_get_contents_c(struct wm_type *datatype, MPI_Count max_integers,
+                               MPI_Count max_addresses, MPI_Count max_large_counts,
+                               MPI_Count max_datatypes, int array_of_integers[],
                                MPI_Aint array_of_addresses[], MPI_Count array_of_large_counts[],
                                MPI_Datatype array_of_datatypes[])
 {
     const struct wm_type_recipe *r = datatype->recipe;
     if (!r)
         return wm_err(MPI_ERR_TYPE, "%s is predefined: it has no contents", datatype->name);
-    if (max_integers < r->nint || max_addresses < r->naddr || max_large_counts < r->ncount || max_datatypes < r->ntype)
-        return wm_err(MPI_ERR_ARG, "room for %lld integers, %lld addresses, %lld counts and %lld datatypes was given, needed "
-                      "are %lld, %lld, %lld and %lld", (long long)max_integers, (long long)max_addresses,
-                      (long long)max_large_counts, (long long)max_datatypes, (long long)r->nint, (long long)r->naddr,
-                      (long long)r->ncount, (long long)r->ntype);
+    if (max_integers < r->nint || max_addresses < r->naddr || max_large_counts < r->ncount ||
+        max_datatypes < r->ntype)
+        return wm_err(
+            MPI_ERR_ARG,
+            "room for %lld integers, %lld addresses, %lld counts and %lld datatypes was given, "
+            "needed are %lld, %lld, %lld and %lld",
+            (long long)max_integers, (long long)max_addresses, (long long)max_large_counts,
+            (long long)max_datatypes, (long long)r->nint, (long long)r->naddr, (long long)r->ncount,
+            (long long)r->ntype);
     for (int64_t i = 0; i < r->nint; i++)
         array_of_integers[i] = r->ints[i];
     for (int64_t i = 0; i < r->naddr; i++)
@@ -184,17 +197,19 @@ int wm_api_type_get_contents_c(struct wm_type *datatype, MPI_Count max_integers,
     for (int64_t i = 0; i < r->ncount; i++)
         array_of_large_counts[i] = r->counts[i];
     for (int64_t i = 0; i < r->ntype; i++) {
-        wm_type_ref(r->types[i]);           /* the caller frees derived ones */
+        wm_type_ref(r->types[i]); /* the caller frees derived ones */
         array_of_datatypes[i] = wm_type_handle(r->types[i]);
     }
     return MPI_SUCCESS;
 }
 
-int wm_api_type_get_contents(struct wm_type *datatype, int max_integers, int max_addresses, int max_datatypes,
-                             int array_of_integers[], MPI_Aint array_of_addresses[], MPI_Datatype array_of_datatypes[])
+int wm_api_type_get_contents(struct wm_type *datatype, int max_integers, int max_addresses,
+                             int max_datatypes, int array_of_integers[],
+                             MPI_Aint array_of_addresses[], MPI_Datatype array_of_datatypes[])
 {
     if (datatype->recipe && datatype->recipe->ncount)
         return needs_c_form("MPI_Type_get_contents");
-    return wm_api_type_get_contents_c(datatype, max_integers, max_addresses, 0, max_datatypes, array_of_integers,
-                                      array_of_addresses, NULL, array_of_datatypes);
+    return wm_api_type_get_contents_c(datatype, max_integers, max_addresses, 0, max_datatypes,
+                                      array_of_integers, array_of_addresses, NULL,
+                                      array_of_datatypes);
 }

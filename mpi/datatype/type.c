@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datatypes as objects: life, size, bounds and names (MPI-5.0 sections 5.1.5 to 5.1.9).  Any thread; references are atomic
- * and layouts never change once built. */
+/* Datatypes as objects: life, size, bounds and names (MPI-5.0 sections 5.1.5 to 5.1.9).  Any
+ * thread; references are atomic and layouts never change once built. */
 #include "mpi/datatype/make.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/attr.h"
@@ -32,7 +32,7 @@ void wm_type_unref(struct wm_type *t)
 
 int wm_api_type_commit(struct wm_type *datatype)
 {
-    datatype->committed = true;   /* the layout was flattened by the constructor */
+    datatype->committed = true; /* the layout was flattened by the constructor */
     return MPI_SUCCESS;
 }
 
@@ -59,7 +59,8 @@ int wm_api_type_get_extent(struct wm_type *datatype, MPI_Count *lb, MPI_Count *e
     return MPI_SUCCESS;
 }
 
-int wm_api_type_get_true_extent(struct wm_type *datatype, MPI_Count *true_lb, MPI_Count *true_extent)
+int wm_api_type_get_true_extent(struct wm_type *datatype, MPI_Count *true_lb,
+                                MPI_Count *true_extent)
 {
     *true_lb = datatype->absent ? MPI_UNDEFINED : datatype->layout.true_lb;
     *true_extent = datatype->absent ? MPI_UNDEFINED : datatype->layout.true_extent;
@@ -68,7 +69,8 @@ int wm_api_type_get_true_extent(struct wm_type *datatype, MPI_Count *true_lb, MP
 
 int wm_api_type_set_name(struct wm_type *datatype, const char *type_name)
 {
-    snprintf(datatype->name, sizeof datatype->name, "%s", type_name);   /* cut to the standard's length */
+    snprintf(datatype->name, sizeof datatype->name, "%s",
+             type_name); /* cut to the standard's length */
     return MPI_SUCCESS;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reduction operations as objects: the predefined ones and the users' (MPI-5.0 section 6.9).  The predefined table is filled
- * once, before main().  Any thread; references are atomic.  A user's function is called by whoever reduces. */
+/* Reduction operations as objects: the predefined ones and the users' (MPI-5.0 section 6.9).  The
+ * predefined table is filled once, before main().  Any thread; references are atomic.  A user's
+ * function is called by whoever reduces. */
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/type.h"
 #include <limits.h>
@@ -9,11 +10,14 @@ struct rt_slab wm_op_slab = RT_SLAB(WM_OP, "operation", struct wm_op);
 struct wm_op *wm_op_predefined[32];
 static struct wm_op storage[32];
 
-static const struct { MPI_Op handle; enum rt_opcode code; } rows[] = {
-    { MPI_SUM, RT_OP_SUM }, { MPI_MIN, RT_OP_MIN }, { MPI_MAX, RT_OP_MAX }, { MPI_PROD, RT_OP_PROD },
-    { MPI_BAND, RT_OP_BAND }, { MPI_BOR, RT_OP_BOR }, { MPI_BXOR, RT_OP_BXOR },
-    { MPI_LAND, RT_OP_LAND }, { MPI_LOR, RT_OP_LOR }, { MPI_LXOR, RT_OP_LXOR },
-    { MPI_MINLOC, RT_OP_MINLOC }, { MPI_MAXLOC, RT_OP_MAXLOC },
+static const struct {
+    MPI_Op handle;
+    enum rt_opcode code;
+} rows[] = {
+    { MPI_SUM, RT_OP_SUM },         { MPI_MIN, RT_OP_MIN },       { MPI_MAX, RT_OP_MAX },
+    { MPI_PROD, RT_OP_PROD },       { MPI_BAND, RT_OP_BAND },     { MPI_BOR, RT_OP_BOR },
+    { MPI_BXOR, RT_OP_BXOR },       { MPI_LAND, RT_OP_LAND },     { MPI_LOR, RT_OP_LOR },
+    { MPI_LXOR, RT_OP_LXOR },       { MPI_MINLOC, RT_OP_MINLOC }, { MPI_MAXLOC, RT_OP_MAXLOC },
     { MPI_REPLACE, RT_OP_REPLACE }, { MPI_NO_OP, RT_OP_NO_OP },
 };
 
@@ -25,17 +29,15 @@ void wm_op_init(void)
         unsigned k = (unsigned)(uintptr_t)rows[i].handle & 0x1f;
         storage[k] = (struct wm_op){
             .obj = { (uint32_t)(uintptr_t)rows[i].handle, 1 },
-            .op = { .code = rows[i].code, .commutes = rows[i].code != RT_OP_REPLACE && rows[i].code != RT_OP_NO_OP },
+            .op = { .code = rows[i].code,
+                    .commutes = rows[i].code != RT_OP_REPLACE && rows[i].code != RT_OP_NO_OP },
             .predefined = true,
         };
         wm_op_predefined[k] = &storage[k];
     }
 }
 
-__attribute__((constructor)) static void before_main(void)
-{
-    wm_op_init();
-}
+__attribute__((constructor)) static void before_main(void) { wm_op_init(); }
 
 MPI_Op wm_op_handle(const struct wm_op *o)
 {
@@ -59,14 +61,17 @@ bool wm_op_allows(const struct wm_op *o, const struct wm_type *t)
     return !o->predefined || (t->predefined && (t->ops & 1u << o->op.code));
 }
 
-/* The layout given to a reduction is always the one inside a datatype: the type whose handle the user's function gets. */
+/* The layout given to a reduction is always the one inside a datatype: the type whose handle the
+ * user's function gets. */
 static MPI_Datatype type_of(const struct rt_layout *l)
 {
-    return wm_type_handle((const struct wm_type *)((const char *)l - offsetof(struct wm_type, layout)));
+    return wm_type_handle(
+        (const struct wm_type *)((const char *)l - offsetof(struct wm_type, layout)));
 }
 
 /* The plain form counts with int: longer vectors are given to it in parts. */
-static void call_plain(const struct rt_op *op, const void *in, void *inout, int64_t n, const struct rt_layout *l)
+static void call_plain(const struct rt_op *op, const void *in, void *inout, int64_t n,
+                       const struct rt_layout *l)
 {
     const struct wm_op *o = op->arg;
     MPI_Datatype type = type_of(l);
@@ -80,7 +85,8 @@ static void call_plain(const struct rt_op *op, const void *in, void *inout, int6
     }
 }
 
-static void call_large(const struct rt_op *op, const void *in, void *inout, int64_t n, const struct rt_layout *l)
+static void call_large(const struct rt_op *op, const void *in, void *inout, int64_t n,
+                       const struct rt_layout *l)
 {
     const struct wm_op *o = op->arg;
     MPI_Datatype type = type_of(l);

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Building layouts: a datatype's bytes as a short list of strided blocks in packed order.  A list grows through append(), which
- * joins what is adjacent or continues a stride, so that what users build from many pieces ends as few blocks.
- * No state; layouts are immutable once built, so any thread may read them. */
+/* Building layouts: a datatype's bytes as a short list of strided blocks in packed order.  A list
+ * grows through append(), which joins what is adjacent or continues a stride, so that what users
+ * build from many pieces ends as few blocks. No state; layouts are immutable once built, so any
+ * thread may read them. */
 #include "runtime/layout/layout.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include <stdlib.h>
 #include <string.h>
 
-struct list { struct rt_block *b; uint32_t n, cap; };
+struct list {
+    struct rt_block *b;
+    uint32_t n, cap;
+};
 
 static int list_push(struct list *l, struct rt_block b)
 {
@@ -26,7 +30,8 @@ static int list_push(struct list *l, struct rt_block b)
     return 0;
 }
 
-/* Tries to express `b` by making the last block longer.  Packed order must not change, so only the last one is looked at. */
+/* Tries to express `b` by making the last block longer.  Packed order must not change, so only the
+ * last one is looked at. */
 static bool join(struct rt_block *last, const struct rt_block *b)
 {
     if (last->nrep == 1 && b->nrep == 1 && last->off + last->len == b->off) {
@@ -47,7 +52,7 @@ static int append(struct list *l, struct rt_block b)
 {
     if (!b.len || !b.nrep)
         return 0;
-    if (b.nrep > 1 && b.stride == b.len) {          /* repetitions without gaps are one block */
+    if (b.nrep > 1 && b.stride == b.len) { /* repetitions without gaps are one block */
         b.len *= b.nrep;
         b.nrep = 1;
     }
@@ -57,7 +62,8 @@ static int append(struct list *l, struct rt_block b)
 }
 
 /* The blocks of one element; `tmp` serves contiguous ones, which have no list. */
-static const struct rt_block *blocks_of(const struct rt_layout *l, struct rt_block *tmp, uint32_t *n)
+static const struct rt_block *blocks_of(const struct rt_layout *l, struct rt_block *tmp,
+                                        uint32_t *n)
 {
     if (!l->contig) {
         *n = l->nblocks;
@@ -69,18 +75,22 @@ static const struct rt_block *blocks_of(const struct rt_layout *l, struct rt_blo
 }
 
 /* `count` elements, `step` bytes apart, the first at `at`. */
-static int append_elements(struct list *l, const struct rt_layout *t, int64_t at, int64_t count, int64_t step)
+static int append_elements(struct list *l, const struct rt_layout *t, int64_t at, int64_t count,
+                           int64_t step)
 {
     struct rt_block tmp;
     uint32_t n;
     const struct rt_block *b = blocks_of(t, &tmp, &n);
-    if (n == 1 && b[0].nrep == 1)                   /* one piece an element: the elements themselves are the repetitions */
+    if (n == 1 &&
+        b[0].nrep == 1) /* one piece an element: the elements themselves are the repetitions */
         return append(l, (struct rt_block){ at + b[0].off, b[0].len, step, count });
-    if (n == 1 && step == b[0].stride * b[0].nrep)  /* the next element continues the stride */
-        return append(l, (struct rt_block){ at + b[0].off, b[0].len, b[0].stride, b[0].nrep * count });
+    if (n == 1 && step == b[0].stride * b[0].nrep) /* the next element continues the stride */
+        return append(l,
+                      (struct rt_block){ at + b[0].off, b[0].len, b[0].stride, b[0].nrep * count });
     for (int64_t e = 0; e < count; e++) {
         for (uint32_t i = 0; i < n; i++) {
-            int err = append(l, (struct rt_block){ at + e * step + b[i].off, b[i].len, b[i].stride, b[i].nrep });
+            int err = append(
+                l, (struct rt_block){ at + e * step + b[i].off, b[i].len, b[i].stride, b[i].nrep });
             if (err)
                 return err;
         }
@@ -110,7 +120,8 @@ static int finish(struct rt_layout *l, struct list *list, int64_t lb, int64_t ex
     }
     l->true_lb = low;
     l->true_extent = high - low;
-    l->contig = !lb && extent == l->size && (!list->n || (list->n == 1 && list->b[0].nrep == 1 && !list->b[0].off));
+    l->contig = !lb && extent == l->size &&
+                (!list->n || (list->n == 1 && list->b[0].nrep == 1 && !list->b[0].off));
     if (l->contig) {
         free(list->b);
         return 0;
@@ -132,33 +143,44 @@ static int finish(struct rt_layout *l, struct list *list, int64_t lb, int64_t ex
 int rt_layout_basic(struct rt_layout *l, int64_t nbytes, int64_t extent, enum rt_elem elem)
 {
     struct list list = { 0 };
-    if (nbytes == extent) {                         /* no memory needed, cannot fail */
-        *l = (struct rt_layout){ .size = nbytes, .extent = extent, .true_extent = nbytes, .contig = true, .elem = (uint8_t)elem };
+    if (nbytes == extent) { /* no memory needed, cannot fail */
+        *l = (struct rt_layout){ .size = nbytes,
+                                 .extent = extent,
+                                 .true_extent = nbytes,
+                                 .contig = true,
+                                 .elem = (uint8_t)elem };
         return 0;
     }
     int err = append(&list, (struct rt_block){ 0, nbytes, nbytes, 1 });
     return err ? err : finish(l, &list, 0, extent, (uint8_t)elem);
 }
 
-/* Bounds while a layout is put together from elements; all arithmetic is checked, so that later sums of offsets that lie
- * inside the bounds cannot overflow. */
-struct bounds { int64_t lb, ub, true_lb, true_ub, size; bool any; };
+/* Bounds while a layout is put together from elements; all arithmetic is checked, so that later
+ * sums of offsets that lie inside the bounds cannot overflow. */
+struct bounds {
+    int64_t lb, ub, true_lb, true_ub, size;
+    bool any;
+};
 
-static bool range_of(int64_t at, int64_t count, int64_t step, int64_t low, int64_t high, int64_t *first, int64_t *last)
+static bool range_of(int64_t at, int64_t count, int64_t step, int64_t low, int64_t high,
+                     int64_t *first, int64_t *last)
 {
     int64_t span, a, z;
-    if (__builtin_mul_overflow(count - 1, step, &span) || __builtin_add_overflow(at, span < 0 ? span : 0, &a) ||
+    if (__builtin_mul_overflow(count - 1, step, &span) ||
+        __builtin_add_overflow(at, span < 0 ? span : 0, &a) ||
         __builtin_add_overflow(at, span > 0 ? span : 0, &z))
         return false;
     return !__builtin_add_overflow(a, low, first) && !__builtin_add_overflow(z, high, last);
 }
 
-static int bounds_add(struct bounds *b, const struct rt_layout *t, int64_t at, int64_t count, int64_t step)
+static int bounds_add(struct bounds *b, const struct rt_layout *t, int64_t at, int64_t count,
+                      int64_t step)
 {
     int64_t nbytes, lb, ub, tlb, tub;
     if (!count)
         return 0;
-    if (__builtin_mul_overflow(count, t->size, &nbytes) || __builtin_add_overflow(b->size, nbytes, &b->size) ||
+    if (__builtin_mul_overflow(count, t->size, &nbytes) ||
+        __builtin_add_overflow(b->size, nbytes, &b->size) ||
         !range_of(at, count, step, t->lb, t->lb + t->extent, &lb, &ub) ||
         !range_of(at, count, step, t->true_lb, t->true_lb + t->true_extent, &tlb, &tub))
         return -RT_EINVAL;
@@ -168,7 +190,8 @@ static int bounds_add(struct bounds *b, const struct rt_layout *t, int64_t at, i
     return 0;
 }
 
-int rt_layout_vector(struct rt_layout *l, int64_t count, int64_t blocklen, int64_t stride_bytes, const struct rt_layout *old)
+int rt_layout_vector(struct rt_layout *l, int64_t count, int64_t blocklen, int64_t stride_bytes,
+                     const struct rt_layout *old)
 {
     struct list list = { 0 };
     struct bounds b = { 0 };
@@ -181,7 +204,9 @@ int rt_layout_vector(struct rt_layout *l, int64_t count, int64_t blocklen, int64
         return -RT_EINVAL;
     if (blocklen) {
         /* The size and reach of all blocks, from one block's. */
-        block = (struct rt_layout){ .size = b.size, .lb = b.lb, .extent = span, .true_lb = b.lb, .true_extent = span };
+        block = (struct rt_layout){
+            .size = b.size, .lb = b.lb, .extent = span, .true_lb = b.lb, .true_extent = span
+        };
         b = (struct bounds){ 0 };
         err = bounds_add(&b, &block, 0, count, stride_bytes);
         if (err || __builtin_sub_overflow(b.ub, b.lb, &span))
@@ -189,18 +214,21 @@ int rt_layout_vector(struct rt_layout *l, int64_t count, int64_t blocklen, int64
     }
     if (blocklen <= 1) {
         err = append_elements(&list, old, 0, blocklen ? count : 0, stride_bytes);
-    } else if (!__builtin_mul_overflow(blocklen, old->extent, &block_step) && stride_bytes == block_step) {
+    } else if (!__builtin_mul_overflow(blocklen, old->extent, &block_step) &&
+               stride_bytes == block_step) {
         err = append_elements(&list, old, 0, count * blocklen, old->extent);
     } else {
         struct list one = { 0 };
         err = append_elements(&one, old, 0, blocklen, old->extent);
         if (!err && one.n == 1 && one.b[0].nrep == 1) {
-            err = append(&list, (struct rt_block){ one.b[0].off, one.b[0].len, stride_bytes, count });
+            err = append(&list,
+                         (struct rt_block){ one.b[0].off, one.b[0].len, stride_bytes, count });
         } else {
             for (int64_t i = 0; i < count && !err; i++)
                 for (uint32_t k = 0; k < one.n && !err; k++)
-                    err = append(&list, (struct rt_block){ i * stride_bytes + one.b[k].off, one.b[k].len, one.b[k].stride,
-                                                           one.b[k].nrep });
+                    err = append(&list,
+                                 (struct rt_block){ i * stride_bytes + one.b[k].off, one.b[k].len,
+                                                    one.b[k].stride, one.b[k].nrep });
         }
         free(one.b);
     }
@@ -211,8 +239,8 @@ int rt_layout_vector(struct rt_layout *l, int64_t count, int64_t blocklen, int64
     return finish(l, &list, b.lb, span, old->elem);
 }
 
-int rt_layout_struct(struct rt_layout *l, int64_t count, const int64_t *blocklen, const int64_t *disp,
-                     const struct rt_layout *const *types, bool one_type)
+int rt_layout_struct(struct rt_layout *l, int64_t count, const int64_t *blocklen,
+                     const int64_t *disp, const struct rt_layout *const *types, bool one_type)
 {
     struct list list = { 0 };
     struct bounds b = { 0 };
@@ -241,7 +269,9 @@ int rt_layout_resized(struct rt_layout *l, int64_t lb, int64_t extent, const str
 {
     struct list list = { 0 };
     int64_t ub;
-    int err = __builtin_add_overflow(lb, extent, &ub) ? -RT_EINVAL : append_elements(&list, old, 0, 1, old->extent);
+    int err = __builtin_add_overflow(lb, extent, &ub)
+                  ? -RT_EINVAL
+                  : append_elements(&list, old, 0, 1, old->extent);
     if (err) {
         free(list.b);
         return err;

@@ -1,36 +1,56 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Moving data between a layout and its packed form.  One walk serves both directions: it cuts the wanted range of packed
- * bytes into runs of equal pieces and hands each run to a copy loop.  No state; any thread. */
+/* Moving data between a layout and its packed form.  One walk serves both directions: it cuts the
+ * wanted range of packed bytes into runs of equal pieces and hands each run to a copy loop.  No
+ * state; any thread. */
 #include "runtime/layout/layout.h"
 #include "runtime/base/log.h"
 #include <string.h>
 
 /* Copies of a constant size become one load and one store, a call of memcpy does not. */
-#define COPY_LOOP(nbytes)                                                            \
-    do {                                                                             \
-        for (int64_t i = 0; i < n; i++, dst += dst_step, src += src_step)            \
-            memcpy(dst, src, (nbytes));                                              \
+#define COPY_LOOP(nbytes) \
+    do { \
+        for (int64_t i = 0; i < n; i++, dst += dst_step, src += src_step) \
+            memcpy(dst, src, (nbytes)); \
     } while (0)
 
-static void copy_pieces(char *dst, int64_t dst_step, const char *src, int64_t src_step, int64_t len, int64_t n)
+static void copy_pieces(char *dst, int64_t dst_step, const char *src, int64_t src_step, int64_t len,
+                        int64_t n)
 {
     switch (len) {
-    case 1:  COPY_LOOP(1); break;
-    case 2:  COPY_LOOP(2); break;
-    case 4:  COPY_LOOP(4); break;
-    case 8:  COPY_LOOP(8); break;
-    case 12: COPY_LOOP(12); break;
-    case 16: COPY_LOOP(16); break;
-    case 24: COPY_LOOP(24); break;
-    case 32: COPY_LOOP(32); break;
-    default: COPY_LOOP((size_t)len); break;
+    case 1:
+        COPY_LOOP(1);
+        break;
+    case 2:
+        COPY_LOOP(2);
+        break;
+    case 4:
+        COPY_LOOP(4);
+        break;
+    case 8:
+        COPY_LOOP(8);
+        break;
+    case 12:
+        COPY_LOOP(12);
+        break;
+    case 16:
+        COPY_LOOP(16);
+        break;
+    case 24:
+        COPY_LOOP(24);
+        break;
+    case 32:
+        COPY_LOOP(32);
+        break;
+    default:
+        COPY_LOOP((size_t)len);
+        break;
     }
 }
 
 struct walk {
-    char *user;                   /* the element buffer */
-    char *packed;                 /* next byte of the packed form */
-    int64_t left;                 /* packed bytes still to move */
+    char *user;   /* the element buffer */
+    char *packed; /* next byte of the packed form */
+    int64_t left; /* packed bytes still to move */
     bool to_packed;
 };
 
@@ -68,7 +88,7 @@ static void walk_block(struct walk *w, char *elem, const struct rt_block *b, int
 
 static uint32_t find_block(const struct rt_layout *l, int64_t pos)
 {
-    uint32_t low = 0, high = l->nblocks;            /* first[low] <= pos < first[high] */
+    uint32_t low = 0, high = l->nblocks; /* first[low] <= pos < first[high] */
     while (high - low > 1) {
         uint32_t mid = low + (high - low) / 2;
         if (l->first[mid] <= pos)
@@ -97,7 +117,8 @@ static void walk(struct walk *w, const struct rt_layout *l, int64_t pos)
     }
 }
 
-void rt_layout_pack(const struct rt_layout *l, int64_t count, const void *buf, int64_t pos, void *out, int64_t len)
+void rt_layout_pack(const struct rt_layout *l, int64_t count, const void *buf, int64_t pos,
+                    void *out, int64_t len)
 {
     rt_assert(pos >= 0 && len >= 0 && pos + len <= count * l->size);
     (void)count;
@@ -111,7 +132,8 @@ void rt_layout_pack(const struct rt_layout *l, int64_t count, const void *buf, i
     walk(&w, l, pos);
 }
 
-void rt_layout_unpack(const struct rt_layout *l, int64_t count, void *buf, int64_t pos, const void *in, int64_t len)
+void rt_layout_unpack(const struct rt_layout *l, int64_t count, void *buf, int64_t pos,
+                      const void *in, int64_t len)
 {
     rt_assert(pos >= 0 && len >= 0 && pos + len <= count * l->size);
     (void)count;
@@ -125,8 +147,8 @@ void rt_layout_unpack(const struct rt_layout *l, int64_t count, void *buf, int64
     walk(&w, l, pos);
 }
 
-void rt_layout_copy(const struct rt_layout *src_l, int64_t src_n, const void *src, const struct rt_layout *dst_l, int64_t dst_n,
-                    void *dst)
+void rt_layout_copy(const struct rt_layout *src_l, int64_t src_n, const void *src,
+                    const struct rt_layout *dst_l, int64_t dst_n, void *dst)
 {
     int64_t len = src_n * src_l->size;
     rt_assert(len == dst_n * dst_l->size);
@@ -138,7 +160,7 @@ void rt_layout_copy(const struct rt_layout *src_l, int64_t src_n, const void *sr
         rt_layout_pack(src_l, src_n, src, 0, dst, len);
         return;
     }
-    char tmp[8192];               /* stays in the first-level cache */
+    char tmp[8192]; /* stays in the first-level cache */
     for (int64_t pos = 0; pos < len; pos += (int64_t)sizeof tmp) {
         int64_t n = len - pos < (int64_t)sizeof tmp ? len - pos : (int64_t)sizeof tmp;
         rt_layout_pack(src_l, src_n, src, pos, tmp, n);
