@@ -13,3 +13,5 @@ weftbench_mains = test/bench/osu_latency.c test/bench/osu_bw.c test/bench/osu_bi
 	test/bench/osu_ialltoall.c test/bench/osu_igather.c test/bench/osu_iscatter.c \
 	test/bench/osu_ibarrier.c
 EXTRA_DIST += $(weftbench_common) $(weftbench_coll) $(weftbench_mains)
+EXTRA_DIST += test/bench/compare test/bench/selftest test/bench/bench_peers.py docs/BENCHMARKS.md
+dist_man_MANS += test/bench/weft-bench.7

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""MPI libraries as the benchmark scripts see them: build the sources with a compiler wrapper, start
+a program with the library's own launcher and binding options, and end it when its time is up.  Only
+processes that were started here are ever killed, by number."""
+import glob
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(os.path.dirname(HERE))
+COMMON = "driver opts data table limits report plot pair coll coll_kinds icoll".split()
+# MPICH's MPI_STATUSES_IGNORE is the address 1, which gcc takes for a real array.
+CFLAGS = ["-O3", "-g", "-std=gnu11", "-Wno-stringop-overflow", "-I" + TOP]
+GRACE_S = 3  # for a launcher to clean up after SIGTERM
+
+
+class Failure(Exception):
+    """A program that could not be built or run; the text says which and why."""
+
+
+def processes():
+    """{number: (parent, session, start time)} of all processes."""
+    found = {}
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        try:
+            with open(path) as f:
+                fields = f.read().rpartition(")")[2].split()
+        except OSError:
+            continue
+        found[int(path.split("/")[2])] = (int(fields[1]), int(fields[3]), fields[19])
+    return found
+
+
+def family(root):
+    """{number: start time} of what descends from `root` or belongs to the session it leads: a
+    program whose launcher is gone has another parent, but still that session."""
+    table = processes()
+    found = {p: t for p, (_, session, t) in table.items() if session == root}
+    grown = True
+    while grown:
+        more = {p: t for p, (parent, _, t) in table.items()
+                if p not in found and (parent == root or parent in found)}
+        found.update(more)
+        grown = bool(more)
+    return found
+
+
+def end(proc):
+    """Ends a program that is out of time: its launcher politely, then the whole family for good."""
+    ours = family(proc.pid)
+    proc.terminate()
+    try:
+        proc.wait(GRACE_S)
+    except subprocess.TimeoutExpired:
+        ours.update(family(proc.pid))
+    now = processes()
+    for pid, started in ours.items():
+        if pid in now and now[pid][2] == started:  # else the number is somebody else's by now
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+    proc.wait()
+    proc.stdout.close()
+    proc.stderr.close()
+
+
+def run(argv, env, timeout):
+    """Returns (exit status, stdout, stderr, wall seconds); raises Failure when the time is up."""
+    start = time.monotonic()
+    try:
+        proc = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True, start_new_session=True)
+    except OSError as err:
+        raise Failure(f"{argv[0]}: could not start: {err.strerror}") from err
+    try:
+        out, err = proc.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        end(proc)
+        raise Failure(f"no end after {timeout:g} s, killed: {' '.join(argv)}") from None
+    except BaseException:
+        end(proc)
+        raise
+    return proc.returncode, out, err, time.monotonic() - start
+
+
+def real_program(path):
+    """(program, library folder): behind libtool's start script stands the program itself."""
+    try:
+        with open(path, "rb") as f:
+            head = f.read(2048)
+    except OSError as err:
+        raise Failure(f"{path}: {err.strerror}; build it first") from err
+    folder, name = os.path.split(os.path.abspath(path))
+    hidden = os.path.join(folder, ".libs", name)
+    if head.startswith(b"#!") and b"libtool" in head and os.path.exists(hidden):
+        return hidden, True
+    return path, False
+
+
+class Library:
+    """One MPI library: a launcher, and programs built against it."""
+
+    def __init__(self, name, cc, launcher, folder, lib_folder=None):
+        self.name, self.cc, self.folder = name, cc, folder
+        self.launcher = launcher.split()
+        self.env = dict(os.environ)
+        self.lib_folder = lib_folder
+        self.kind = "other"
+
+    def missing(self):
+        """What is not installed, or None; finds out the launcher's kind."""
+        for tool in (self.cc, self.launcher[0]):
+            if tool and not shutil.which(tool):
+                return f"{tool} not found"
+        self.launcher[0] = shutil.which(self.launcher[0])
+        path, wrapped = real_program(self.launcher[0])
+        if wrapped:
+            self.launcher[0] = path
+        if self.lib_folder:
+            old = self.env.get("LD_LIBRARY_PATH")
+            self.env["LD_LIBRARY_PATH"] = self.lib_folder + (":" + old if old else "")
+        _, out, err, _ = run(self.launcher + ["--version"], self.env, 20)
+        if "Open MPI" in out + err or "OpenRTE" in out + err:
+            self.kind = "openmpi"
+            self.env["OMPI_ALLOW_RUN_AS_ROOT"] = self.env["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
+        elif "HYDRA" in out + err:
+            self.kind = "mpich"
+        return None
+
+    def build(self, programs):
+        """Compiles what is older than its sources; without a compiler all is there already."""
+        if not self.cc:
+            return
+        os.makedirs(self.folder, exist_ok=True)
+        newest = max(os.path.getmtime(p) for p in glob.glob(HERE + "/*.[ch]"))
+        objects = [os.path.join(self.folder, c + ".o") for c in COMMON]
+        for name, obj in zip(COMMON, objects):
+            self.compile(["-c", f"{HERE}/{name}.c"], obj, newest)
+        for name in programs:
+            self.compile([f"{HERE}/{name}.c"] + objects + ["-lpthread", "-lm"],
+                         os.path.join(self.folder, name), newest)
+
+    def compile(self, args, output, newest):
+        if os.path.exists(output) and os.path.getmtime(output) > newest:
+            return
+        status, _, err, _ = run([self.cc] + CFLAGS + args + ["-o", output], self.env, 120)
+        if status:
+            raise Failure(f"{self.cc} failed for {output}:\n{err[-2000:]}")
+
+    def program(self, name):
+        return real_program(os.path.join(self.folder, name))[0]
+
+    def placement(self, bind):
+        """`core`: each rank its own core; `none`: more ranks than cores."""
+        if self.kind == "mpich":
+            return ["-bind-to", "core" if bind == "core" else "none"]
+        if bind == "core":
+            return ["--bind-to", "core"]
+        return ["--bind-to", "none", "--oversubscribe"]
+
+    def start(self, name, args, ranks, bind, timeout):
+        argv = (self.launcher + ["-n", str(ranks)] + self.placement(bind) + [self.program(name)]
+                + args)
+        status, out, err, wall = run(argv, self.env, timeout)
+        if status:
+            tail = "\n".join((out + err).strip().splitlines()[-8:])
+            raise Failure(f"exit status {status}: {' '.join(argv)}\n{tail}")
+        return out, wall
+
+
+def weft_library(builddir, prefix):
+    """Ours, from the build tree or as installed."""
+    if builddir:
+        top = os.path.abspath(builddir)
+        return Library("weft", None, top + "/mpirun", top + "/test/bench", top + "/.libs")
+    return Library("weft", None, prefix + "/bin/mpirun", prefix + "/libexec/weft")
+
+
+def warn(text):
+    print(text, file=sys.stderr, flush=True)
