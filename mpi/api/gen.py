@@ -10,6 +10,7 @@ import os
 import sys
 
 sys.dont_write_bytecode = True              # the source folder may be read-only
+import bind                                 # noqa: E402
 import bodies                               # noqa: E402
 import header                               # noqa: E402
 from table import Table                     # noqa: E402
@@ -36,6 +37,9 @@ def main():
 
     table = Table()
     files = {"mpi/include/mpi.h": header.mpi_h(table), "mpi/api/bodies.h": bodies.bodies_h(table)}
+    found = bodies.scan(args.src)
+    files.update(bind.files(table, found))
+    files["mpi/api/api_table.c"] = bodies.api_table_c(table, found)
     for name, text in files.items():
         write(os.path.join(args.out, name), text)
 

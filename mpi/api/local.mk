@@ -1,20 +1,29 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# mpi.h, bodies.h and the bindings come from the tables; the generator also reads which bodies exist in mpi/*/*.c.
+# mpi.h, bodies.h and the bindings come from the tables; the generator also reads which bodies exist in
+# mpi/*/*.c.
 api_inputs = \
-	mpi/api/gen.py mpi/api/table.py mpi/api/header.py mpi/api/bodies.py \
-	mpi/api/functions.tsv mpi/api/kinds.tsv mpi/api/constants.tsv mpi/api/types.tsv mpi/api/datatype-sizes.tsv \
-	mpi/api/rules.tsv
+	mpi/api/gen.py mpi/api/table.py mpi/api/header.py mpi/api/bodies.py mpi/api/bind.py \
+	mpi/api/check.py mpi/api/functions.tsv mpi/api/kinds.tsv mpi/api/constants.tsv \
+	mpi/api/types.tsv mpi/api/datatype-sizes.tsv mpi/api/rules.tsv
 api_headers = mpi/include/mpi.h mpi/api/bodies.h
+api_bindings = \
+	mpi/api/bind_abi.c mpi/api/bind_buffer.c mpi/api/bind_coll.c mpi/api/bind_comm.c \
+	mpi/api/bind_env.c mpi/api/bind_io.c mpi/api/bind_neighbor.c mpi/api/bind_object.c \
+	mpi/api/bind_p2p.c mpi/api/bind_rma.c mpi/api/bind_tool.c mpi/api/bind_type.c
 
-EXTRA_DIST += $(api_inputs)
+core_sources += mpi/api/bind.h mpi/api/check.c mpi/api/api_table.h
+core_built += $(api_bindings) mpi/api/api_table.c
+
+EXTRA_DIST += $(api_inputs) mpi/api/README
 nodist_include_HEADERS = mpi/include/mpi.h
 BUILT_SOURCES += $(api_headers)
-CLEANFILES += $(api_headers) mpi/api/gen.stamp
+CLEANFILES += $(api_headers) $(api_bindings) mpi/api/api_table.c mpi/api/gen.stamp
 
 mpi/api/gen.stamp: $(api_inputs) $(wildcard $(top_srcdir)/mpi/*/*.c)
 	$(AM_V_GEN)$(MKDIR_P) mpi/api mpi/include && \
 	$(PYTHON) $(top_srcdir)/mpi/api/gen.py --src $(top_srcdir) --out . && touch $@
 
-# Unchanged files keep their time, so what includes them is not rebuilt; a file that was removed is made again.
-$(api_headers): mpi/api/gen.stamp
+# Unchanged files keep their time, so what includes them is not rebuilt; a file that was removed is made
+# again.
+$(api_headers) $(api_bindings) mpi/api/api_table.c: mpi/api/gen.stamp
 	@test -f $@ || { rm -f mpi/api/gen.stamp; $(MAKE) $(AM_MAKEFLAGS) mpi/api/gen.stamp; }

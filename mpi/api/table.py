@@ -176,13 +176,29 @@ def body_prototype(table, proc):
     return "%s wm_api_%s(%s)" % (proc.returns, proc.short, params)
 
 
-def wrap(text, indent="    ", width=100):
-    """Breaks a C declaration at its commas."""
+def pieces(text):
+    """Text cut where a line may break: after a comma or && outside braces and strings."""
+    out, piece, depth, quoted = [], "", 0, False
+    for i, c in enumerate(text):
+        piece += c
+        if c == '"':
+            quoted = not quoted
+        depth += (c == "{") - (c == "}")
+        if c == " " and not quoted and depth <= 0 and piece.endswith((", ", "&& ")):
+            out.append(piece)
+            piece = ""
+    return out + [piece]
+
+
+def wrap(text, width=100):
+    """Breaks a line of C that is too long; what follows is indented by four more columns."""
+    if len(text) <= width:
+        return text
+    indent = " " * (len(text) - len(text.lstrip()) + 4)
     lines, line = [], ""
-    for piece in re.findall(r"[^,]*,?\s?", text):
-        if line and len((line + piece).rstrip()) > width:
+    for piece in pieces(text):
+        if line.strip() and len((line + piece).rstrip()) > width:
             lines.append(line.rstrip())
             line = indent
         line += piece
-    lines.append(line.rstrip())
-    return "\n".join(lines)
+    return "\n".join(lines + [line.rstrip()])
