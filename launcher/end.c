@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Why a job ends before all ranks have done their work, and how: one message, SIGTERM, and SIGKILL after a grace.  The
- * first cause decides the exit code; what happens to the other ranks afterwards is our own doing and not reported. */
+/* Why a job ends before all ranks have done their work, and how: one message, SIGTERM, and
+ * SIGKILL after a grace.  The first cause decides the exit code; what happens to the other ranks
+ * afterwards is our own doing and not reported. */
 #include "launcher/launch.h"
 #include "runtime/base/clock.h"
 
@@ -10,7 +11,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define GRACE_NS 400000000        /* SIGTERM to SIGKILL: the job is to be gone within a second of its cause */
+/* SIGTERM to SIGKILL: the job is to be gone within a second of its cause. */
+#define GRACE_NS 400000000
 
 void launch_say(const struct launch_job *job, const char *fmt, ...)
 {
@@ -56,10 +58,11 @@ void launch_end_begin(struct launch_job *job, int exit_code)
 }
 
 /* "rank 3 (./a.out, pid 123, host h)" */
-static const char *who(const struct launch_job *job, const struct launch_rank *r, char *text, size_t len)
+static const char *who(const struct launch_job *job, const struct launch_rank *r, char *text,
+                       size_t len)
 {
-    snprintf(text, len, "rank %d (%s, pid %ld, host %s)", r->rank, job->opts->apps[r->app].argv.v[0], (long)r->pid,
-             job->host);
+    snprintf(text, len, "rank %d (%s, pid %ld, host %s)", r->rank,
+             job->opts->apps[r->app].argv.v[0], (long)r->pid, job->host);
     return text;
 }
 
@@ -68,8 +71,8 @@ static const char *others(const struct launch_job *job, char *text, size_t len)
 {
     *text = '\0';
     if (job->nrunning > 0)
-        snprintf(text, len, "; ending the other %d rank%s that still run%s", job->nrunning, job->nrunning > 1 ? "s" : "",
-                 job->nrunning > 1 ? "" : "s");
+        snprintf(text, len, "; ending the other %d rank%s that still run%s", job->nrunning,
+                 job->nrunning > 1 ? "s" : "", job->nrunning > 1 ? "" : "s");
     return text;
 }
 
@@ -79,7 +82,8 @@ static const char *advice_for_signal(int sig)
     case SIGSEGV: case SIGBUS: case SIGFPE: case SIGILL: case SIGABRT: case SIGTRAP:
         return "To find the place, allow a core file (ulimit -c unlimited) and open it with gdb.";
     case SIGKILL:
-        return "Something outside the program did this; the kernel does when memory runs out (dmesg says so).";
+        return "Something outside the program did this; the kernel does when memory runs out "
+               "(dmesg says so).";
     case SIGXCPU:
         return "It used up its limit of processor time (ulimit -t).";
     case SIGPIPE:
@@ -89,7 +93,8 @@ static const char *advice_for_signal(int sig)
     }
 }
 
-static void report(struct launch_job *job, struct launch_rank *r, int code, const char *how, const char *advice)
+static void report(struct launch_job *job, struct launch_rank *r, int code, const char *how,
+                   const char *advice)
 {
     char name[512], rest[80];
 
@@ -101,7 +106,8 @@ static void report(struct launch_job *job, struct launch_rank *r, int code, cons
     launch_end_begin(job, code);
 }
 
-/* What a process can exit with; an abort with a code whose low byte is 0 is still no success, unless that code is 0. */
+/* What a process can exit with; an abort with a code whose low byte is 0 is still no success,
+ * unless that code is 0. */
 static int abort_exit_code(int code)
 {
     return code & 255 ? code & 255 : code != 0;
@@ -125,7 +131,8 @@ void launch_end_event(struct launch_job *job, const struct launch_event *e)
         break;
     case LAUNCH_ABORT:
         r->aborted = true;
-        snprintf(how, sizeof how, "aborted the job with code %d%s%s", e->code, *e->text ? ": " : "", e->text);
+        snprintf(how, sizeof how, "aborted the job with code %d%s%s", e->code, *e->text ? ": " : "",
+                 e->text);
         job->nrunning--;                      /* so that `other ranks` does not count the caller */
         report(job, r, abort_exit_code(e->code), how, "Its messages above say why.");
         job->nrunning++;
@@ -141,8 +148,10 @@ static void check_skipped(struct launch_job *job)
     for (int i = 0; i < job->n; i++) {
         struct launch_rank *r = &job->ranks[i];
         if (r->pid > 0 && !r->running && !r->connected) {
-            report(job, r, LAUNCH_EXIT_FAIL, "ended without calling MPI_Init, while other ranks called it and may wait for it",
-                   "When one rank of a job calls MPI_Init, all must.");
+            report(
+                job, r, LAUNCH_EXIT_FAIL,
+                "ended without calling MPI_Init, while other ranks called it and may wait for it",
+                "When one rank of a job calls MPI_Init, all must.");
             return;
         }
     }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Output of the ranks to ours and our stdin to theirs.  A rank's bytes are passed on in whole lines, so lines of several
- * ranks never mix; the exceptions are a line longer than LINE_MAX_BYTES, which goes in pieces, and an unfinished line of
- * the rank that gets stdin, which may be a question to the user.  Nothing here blocks: while the reader of our stdout is
- * slow, at most QUEUE_MAX_BYTES wait in memory, and the ranks' pipes are left to fill up.  Main thread only. */
+/* Output of the ranks to ours and our stdin to theirs.  A rank's bytes are passed on in whole
+ * lines, so lines of several ranks never mix; the exceptions are a line longer than
+ * LINE_MAX_BYTES, which goes in pieces, and an unfinished line of the rank that gets stdin, which
+ * may be a question to the user.  Nothing here blocks: while the reader of our stdout is slow, at
+ * most QUEUE_MAX_BYTES wait in memory, and the ranks' pipes are left to fill up.  Main thread
+ * only. */
 #include "launcher/launch.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
@@ -20,7 +22,8 @@
 #define READ_BYTES      65536     /* what a pipe holds */
 #define LINE_MAX_BYTES  (1 << 20)
 #define QUEUE_MAX_BYTES (4 << 20)
-#define PROMPT_NS       100000000 /* an unfinished line that has waited this long may be a question */
+/* An unfinished line that has waited this long may be a question. */
+#define PROMPT_NS       100000000
 
 /* Our stdout or stderr. */
 struct sink {
@@ -85,8 +88,9 @@ static size_t sink_waiting(const struct sink *s)
     return s->len - s->off;
 }
 
-/* How much may be written at once: a pipe or terminal that polls writable takes PIPE_BUF bytes without blocking.  The end
- * of a line is preferred, so that the other sink may take its turn there. */
+/* How much may be written at once: a pipe or terminal that polls writable takes PIPE_BUF bytes
+ * without blocking.  The end of a line is preferred, so that the other sink may take its turn
+ * there. */
 static size_t sink_chunk(const struct sink *s)
 {
     size_t n = sink_waiting(s), most = 4096;              /* PIPE_BUF on Linux */
@@ -117,7 +121,8 @@ static void sink_flush(struct sink *s)
             return;
         if (n < 0) {
             if (errno != EPIPE)
-                log_error(LAUNCH, "could not write to %s: %m; output of ranks is lost", s->fd == 1 ? "stdout" : "stderr");
+                log_error(LAUNCH, "could not write to %s: %m; output of ranks is lost",
+                          s->fd == 1 ? "stdout" : "stderr");
             s->broken = true;
             s->off = s->len = 0;
             return;
@@ -141,7 +146,8 @@ bool launch_io_broken(void)
 
 /* ---- the ranks' side ---- */
 
-static int make_prefix(const struct launch_opts *o, const struct launch_stream *s, char *text, size_t len)
+static int make_prefix(const struct launch_opts *o, const struct launch_stream *s, char *text,
+                       size_t len)
 {
     struct timeval now;
     struct tm tm;
@@ -154,7 +160,8 @@ static int make_prefix(const struct launch_opts *o, const struct launch_stream *
         n += (size_t)snprintf(text + n, len - n, ".%03d ", (int)(now.tv_usec / 1000));
     }
     if (o->tag)
-        n += (size_t)snprintf(text + n, len - n, "[1,%d]<%s>:", s->rank, s->is_err ? "stderr" : "stdout");
+        n += (size_t)snprintf(text + n, len - n, "[1,%d]<%s>:", s->rank,
+                              s->is_err ? "stderr" : "stdout");
     if (o->prefix_rank)
         n += (size_t)snprintf(text + n, len - n, "[%d] ", s->rank);
     return (int)n;
@@ -198,7 +205,8 @@ static void stream_close(const struct launch_opts *o, struct launch_stream *s)
     if (s->len)
         stream_consume(o, s, s->len);
     if (s->mid_line && !(o->output_dir && o->output_nocopy))
-        sink_put(&io.sink[s->is_err], "\n", 1);            /* what follows begins with a prefix of its own */
+        /* What follows begins with a prefix of its own. */
+        sink_put(&io.sink[s->is_err], "\n", 1);
     s->mid_line = false;
     if (s->fd >= 0)
         close(s->fd);
@@ -217,7 +225,8 @@ static bool stream_read(const struct launch_opts *o, struct launch_stream *s)
     if (s->fd < 0)
         return false;
     if (reserve(&s->buf, &s->cap, s->len + READ_BYTES) < 0) {
-        stream_consume(o, s, s->len);                      /* better a broken line than a lost one */
+        /* Better a broken line than a lost one. */
+        stream_consume(o, s, s->len);
         return true;
     }
     ssize_t n = read(s->fd, s->buf + s->len, READ_BYTES);
@@ -237,7 +246,8 @@ static bool stream_read(const struct launch_opts *o, struct launch_stream *s)
     return true;
 }
 
-/* An unfinished line that may be a question: of the rank that reads our stdin, and quiet for a while. */
+/* An unfinished line that may be a question: of the rank that reads our stdin, and quiet for a
+ * while. */
 static bool is_prompt(const struct launch_job *job, const struct launch_stream *s)
 {
     return s->len && !s->is_err && s->rank == job->opts->stdin_rank;
@@ -261,7 +271,8 @@ int launch_io_timeout_ms(const struct launch_job *job)
 
 void launch_io_drain(struct launch_job *job, struct launch_rank *r)
 {
-    /* A child of the rank may go on writing for ever: no more than a full pipe and a bit is taken. */
+    /* A child of the rank may go on writing for ever: no more than a full pipe and a bit is
+     * taken. */
     for (int i = 0; i < 4 && stream_read(job->opts, &r->out); i++) { }
     for (int i = 0; i < 4 && stream_read(job->opts, &r->err); i++) { }
 }
@@ -328,7 +339,8 @@ static int open_file(const struct launch_opts *o, struct launch_stream *s, int d
     snprintf(path, sizeof path, "%s/1/rank.%0*d", o->output_dir, digits, s->rank);
     if (mkdir(path, 0777) < 0 && errno != EEXIST)
         return -RT_ESYS;
-    snprintf(path, sizeof path, "%s/1/rank.%0*d/%s", o->output_dir, digits, s->rank, s->is_err ? "stderr" : "stdout");
+    snprintf(path, sizeof path, "%s/1/rank.%0*d/%s", o->output_dir, digits, s->rank,
+             s->is_err ? "stderr" : "stdout");
     s->file = fopen(path, "we");
     return s->file ? 0 : -RT_ESYS;
 }
@@ -343,8 +355,8 @@ int launch_io_open_files(struct launch_job *job)
             err = open_file(job->opts, &job->ranks[i].err, digits);
     }
     if (err)
-        launch_say(job, "could not write the output of ranks under '%s': %s; nothing was started", job->opts->output_dir,
-                   strerror(errno));
+        launch_say(job, "could not write the output of ranks under '%s': %s; nothing was started",
+                   job->opts->output_dir, strerror(errno));
     return err;
 }
 
@@ -365,7 +377,8 @@ int launch_io_init(struct launch_job *job)
     io.same = same_file(&st[0], &st[1]);
     io.in_tty = isatty(0);
     /* Otherwise the rank reads our stdin itself. */
-    io.in_open = job->opts->stdin_rank == LAUNCH_STDIN_ALL || (job->opts->stdin_rank >= 0 && io.in_tty);
+    io.in_open = job->opts->stdin_rank == LAUNCH_STDIN_ALL ||
+                 (job->opts->stdin_rank >= 0 && io.in_tty);
     io.in = malloc(READ_BYTES);
     io.polled = malloc(((size_t)job->n * 3 + 3) * sizeof *io.polled);
     for (int i = 0; i < job->n; i++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The nouns of mpirun.  A job is one or more applications (parts of a command line separated by ":"); each has ranks; a
- * rank is a process with two output streams.  Everything here belongs to the main thread, whose loop is in loop.c; PMIx's
- * progress thread only writes struct launch_event into a pipe. */
+/* The nouns of mpirun.  A job is one or more applications (parts of a command line separated by
+ * ":"); each has ranks; a rank is a process with two output streams.  Everything here belongs to
+ * the main thread, whose loop is in loop.c; PMIx's progress thread only writes struct
+ * launch_event into a pipe. */
 #ifndef LAUNCHER_LAUNCH_H
 #define LAUNCHER_LAUNCH_H
 
@@ -13,7 +14,8 @@
 
 /* Exit codes of mpirun itself; those of ranks are passed on.  Documented in mpirun.1. */
 enum {
-    LAUNCH_EXIT_FAIL = 1,         /* mpirun could not do its work, or a rank left without MPI_Finalize */
+    /* A failure of mpirun, or a rank that left without MPI_Finalize. */
+    LAUNCH_EXIT_FAIL = 1,
     LAUNCH_EXIT_USAGE = 2,        /* command line */
     LAUNCH_EXIT_TIMEOUT = 124,    /* --timeout, as timeout(1) */
     LAUNCH_EXIT_NOEXEC = 126,     /* program is not executable, as in shells */
@@ -26,8 +28,17 @@ enum { LAUNCH_STDIN_ALL = -1, LAUNCH_STDIN_NONE = -2 };
 struct launch_list { char **v; int n; };
 
 /* Things ranks are mapped by, ranked by and bound to, coarse to fine. */
-enum launch_obj { LAUNCH_NODE, LAUNCH_PACKAGE, LAUNCH_NUMA, LAUNCH_L3, LAUNCH_L2, LAUNCH_L1, LAUNCH_CORE, LAUNCH_HWTHREAD,
-                  LAUNCH_UNSET };
+enum launch_obj {
+    LAUNCH_NODE,
+    LAUNCH_PACKAGE,
+    LAUNCH_NUMA,
+    LAUNCH_L3,
+    LAUNCH_L2,
+    LAUNCH_L1,
+    LAUNCH_CORE,
+    LAUNCH_HWTHREAD,
+    LAUNCH_UNSET
+};
 
 enum launch_env { LAUNCH_ENV_ALL, LAUNCH_ENV_NONE, LAUNCH_ENV_LIST };
 
@@ -67,10 +78,12 @@ struct launch_opts {
     int timeout_s;                /* 0 = none */
     bool quiet, verbose, dry_run;
     bool said_mca;                /* the one warning about --mca was given */
-    int exit_now;                 /* -1: go on; otherwise --help or --version printed, leave with this code */
+    /* -1: go on; otherwise --help or --version printed, leave with this code. */
+    int exit_now;
 };
 
-/* One output stream of a rank: the read end of a pipe and the part of a line that is not complete yet. */
+/* One output stream of a rank: the read end of a pipe and the part of a line that is not complete
+ * yet. */
 struct launch_stream {
     int fd;                       /* -1 when closed */
     int rank;
@@ -98,7 +111,8 @@ struct launch_rank {
 
 enum launch_event_kind { LAUNCH_CONNECTED, LAUNCH_FINALIZED, LAUNCH_ABORT };
 
-/* Written in one piece (it is shorter than PIPE_BUF) by PMIx's thread, before the rank in question can go on. */
+/* Written in one piece (it is shorter than PIPE_BUF) by PMIx's thread, before the rank in
+ * question can go on. */
 struct launch_event {
     enum launch_event_kind kind;
     int rank, code;
@@ -113,7 +127,8 @@ struct launch_job {
     int ncpus;                    /* cores that the ranks may use together */
     char **env;                   /* mpirun's own environment as it was found */
     int event_fd;                 /* read end */
-    int nrunning, nconnected, nfinalized, nskipped;  /* nskipped: left with 0 and without MPI_Init */
+    int nrunning, nconnected, nfinalized;
+    int nskipped;                 /* left with code 0 and without MPI_Init */
 
     bool ending;                  /* the remaining ranks are being ended */
     bool killed;                  /* and SIGKILL was sent */
@@ -128,13 +143,14 @@ void launch_help(FILE *f);
 
 /* list.c */
 int launch_list_add(struct launch_list *l, const char *text);
-int launch_list_addf(struct launch_list *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int launch_list_addf(struct launch_list *l, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 /* Adds NAME=VALUE, replacing an entry of the same NAME. */
 int launch_list_setenv(struct launch_list *l, const char *name, const char *value);
 void launch_list_fini(struct launch_list *l);
 
-/* place.c: how many ranks (job->n, app->n, app->first), then place and cpus of every rank and job->ncpus.  0 or an exit
- * code after a message. */
+/* place.c: how many ranks (job->n, app->n, app->first), then place and cpus of every rank and
+ * job->ncpus.  0 or an exit code after a message. */
 int launch_place_count(struct launch_job *job, hwloc_topology_t topo);
 int launch_place(struct launch_job *job, hwloc_topology_t topo);
 /* Cores, or hardware threads, that this job may use. */
@@ -144,7 +160,8 @@ void launch_show_map(const struct launch_job *job, hwloc_topology_t topo, FILE *
 void launch_show_bindings(const struct launch_job *job, hwloc_topology_t topo, FILE *f);
 
 /* server.c: the PMIx server in this process.  -RT_E... with the cause logged. */
-void launch_server_tune(void);                                /* before the first use of PMIx or hwloc */
+/* Before the first use of PMIx or hwloc. */
+void launch_server_tune(void);
 int  launch_server_start(struct launch_job *job);
 /* Adds what a PMIx client needs to the environment of a rank. */
 int  launch_server_env(struct launch_job *job, int rank, struct launch_list *env);
@@ -163,11 +180,14 @@ void launch_io_step(struct launch_job *job, const struct pollfd *fds, int nfds);
 int  launch_io_timeout_ms(const struct launch_job *job);          /* -1 = none */
 /* Takes what a rank has written so far out of its pipes. */
 void launch_io_drain(struct launch_job *job, struct launch_rank *r);
-bool launch_io_idle(const struct launch_job *job);            /* nothing more will come and everything is written */
+/* Nothing more will come and everything is written. */
+bool launch_io_idle(const struct launch_job *job);
 /* Our own output still waits for its reader. */
 bool launch_io_busy(void);
-bool launch_io_broken(void);                                  /* our stdout has no reader any more */
-void launch_io_say(const char *text);                         /* a line of our own on stderr, in order */
+/* Our stdout has no reader any more. */
+bool launch_io_broken(void);
+/* A line of our own on stderr, in order. */
+void launch_io_say(const char *text);
 void launch_io_fini(struct launch_job *job);
 
 /* end.c: why and how a job ends. */
@@ -176,7 +196,8 @@ void launch_end_event(struct launch_job *job, const struct launch_event *e);
 void launch_end_begin(struct launch_job *job, int exit_code);
 void launch_end_kill(struct launch_job *job);
 void launch_signal_all(const struct launch_job *job, int sig);
-void launch_say(const struct launch_job *job, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void launch_say(const struct launch_job *job, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* loop.c: runs until every rank has gone; the exit code. */
 int launch_loop(struct launch_job *job, int signal_fd);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Growing arrays of strings: command lines and environments.  Main thread only; each list owns its strings. */
+/* Growing arrays of strings: command lines and environments.  Main thread only; each list owns
+ * its strings. */
 #include "launcher/launch.h"
 #include "runtime/base/err.h"
 

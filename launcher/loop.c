@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The main loop: signals, events of the PMIx server, output and input, until every rank has gone and all its output is
- * written.  The order within a turn matters: events before deaths (a rank that finalised is then known to have done so),
- * and of several deaths seen at once a signal before an exit code, because the latter is often its consequence. */
+/* The main loop: signals, events of the PMIx server, output and input, until every rank has gone
+ * and all its output is written.  The order within a turn matters: events before deaths (a rank
+ * that finalised is then known to have done so), and of several deaths seen at once a signal
+ * before an exit code, because the latter is often its consequence. */
 #include "launcher/launch.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -15,7 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LINGER_NS 200000000       /* children that left the ranks' process groups may hold our pipes open: not longer */
+/* Children that left the ranks' process groups may hold our pipes open: not longer. */
+#define LINGER_NS 200000000
 
 struct loop {
     struct launch_job *job;
@@ -66,7 +68,8 @@ static void reap(struct loop *l)
     for (int pass = 0; pass < 2; pass++)
         for (int i = first; fresh[pass] && i <= last; i++) {
             r = &job->ranks[i];
-            if (r->pid <= 0 || r->running || r->reported || (WIFSIGNALED(r->status) ? 0 : 1) != pass)
+            if (r->pid <= 0 || r->running || r->reported ||
+                (WIFSIGNALED(r->status) ? 0 : 1) != pass)
                 continue;
             r->reported = true;
             launch_end_exited(job, r);
@@ -77,8 +80,8 @@ static void reap(struct loop *l)
 static void interrupt(struct loop *l, int sig)
 {
     if (l->interrupts++ == 0 && !l->job->ending) {
-        launch_say(l->job, "%s: ending %d rank%s; once more kills at once", strsignal(sig), l->job->nrunning,
-                   l->job->nrunning == 1 ? "" : "s");
+        launch_say(l->job, "%s: ending %d rank%s; once more kills at once", strsignal(sig),
+                   l->job->nrunning, l->job->nrunning == 1 ? "" : "s");
         launch_end_begin(l->job, 128 + sig);
     } else if (l->interrupts > 1) {
         launch_end_kill(l->job);
@@ -89,7 +92,8 @@ static void interrupt(struct loop *l, int sig)
 static void suspend(struct loop *l)
 {
     launch_signal_all(l->job, SIGTSTP);
-    launch_signal_all(l->job, SIGSTOP);       /* SIGTSTP is ignored by groups that no shell controls */
+    /* SIGTSTP is ignored by groups that no shell controls. */
+    launch_signal_all(l->job, SIGSTOP);
     kill(getpid(), SIGSTOP);
     launch_signal_all(l->job, SIGCONT);
 }
@@ -115,13 +119,16 @@ static void check_time(struct loop *l)
     uint64_t now = rt_now_ns();
 
     if (l->timeout_at_ns && now >= l->timeout_at_ns && !job->ending) {
-        launch_say(job, "the job did not end within %d s (--timeout); ending its %d rank%s; exit code %d",
-                   job->opts->timeout_s, job->nrunning, job->nrunning == 1 ? "" : "s", LAUNCH_EXIT_TIMEOUT);
+        launch_say(
+            job, "the job did not end within %d s (--timeout); ending its %d rank%s; exit code %d",
+            job->opts->timeout_s, job->nrunning, job->nrunning == 1 ? "" : "s",
+            LAUNCH_EXIT_TIMEOUT);
         launch_end_begin(job, LAUNCH_EXIT_TIMEOUT);
     }
     if (job->ending && !job->killed && job->nrunning && now >= job->kill_at_ns)
         launch_end_kill(job);
-    if (launch_io_broken() && !job->ending)   /* as a program in a pipeline ends: silently, by SIGPIPE */
+    /* As a program in a pipeline ends: silently, by SIGPIPE. */
+    if (launch_io_broken() && !job->ending)
         launch_end_begin(job, 128 + SIGPIPE);
     if (job->nrunning == 0 && !l->linger_until_ns) {
         launch_signal_all(job, SIGKILL);      /* what the ranks' groups still hold */
@@ -148,7 +155,8 @@ static int poll_timeout(const struct loop *l)
     return ms;
 }
 
-/* Everything has gone and is written; or somebody holds a pipe open; or the user does not want to wait for the writing. */
+/* Everything has gone and is written; or somebody holds a pipe open; or the user does not want to
+ * wait for the writing. */
 static bool is_done(const struct loop *l)
 {
     if (l->job->nrunning > 0)

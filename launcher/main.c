@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mpirun: starts the ranks of one job on this host and stays until all have gone.  The PMIx server runs in this process, on
- * its own thread; everything else happens on the main thread. */
+/* mpirun: starts the ranks of one job on this host and stays until all have gone.  The PMIx
+ * server runs in this process, on its own thread; everything else happens on the main thread. */
 #include "launcher/launch.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
@@ -29,12 +29,13 @@ static void open_standard_fds(void)
         close(fd);
 }
 
-/* Copies the environment for the ranks, without what ties this process to a PMIx server: mpirun may run inside a rank or
- * an allocation, and its own job is a new one. */
+/* Copies the environment for the ranks, without what ties this process to a PMIx server: mpirun
+ * may run inside a rank or an allocation, and its own job is a new one. */
 static int save_environment(struct launch_list *saved)
 {
     for (char **e = environ; *e; e++)
-        if ((strncmp(*e, "PMIX_", 5) || !strncmp(*e, "PMIX_MCA_", 9)) && launch_list_add(saved, *e) < 0)
+        if ((strncmp(*e, "PMIX_", 5) || !strncmp(*e, "PMIX_MCA_", 9)) &&
+            launch_list_add(saved, *e) < 0)
             return LAUNCH_EXIT_FAIL;
     for (char **e = environ; *e; ) {
         char name[256];
@@ -45,8 +46,8 @@ static int save_environment(struct launch_list *saved)
     return 0;
 }
 
-/* Signals become readable; those that were ignored when mpirun started (nohup, background jobs) stay ignored.  Before
- * PMIx starts its thread, which inherits the mask. */
+/* Signals become readable; those that were ignored when mpirun started (nohup, background jobs)
+ * stay ignored.  Before PMIx starts its thread, which inherits the mask. */
 static int open_signals(void)
 {
     static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT };
@@ -60,7 +61,8 @@ static int open_signals(void)
             sigaddset(&set, wanted[i]);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGCHLD, SIG_DFL);                 /* whoever started us may ignore it, and we would miss every death */
+    /* Whoever started us may ignore it, and we would miss every death. */
+    signal(SIGCHLD, SIG_DFL);
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every option of mpirun.  Adding one is a row and, where no function here fits, a function of a few lines.  The names are
- * those that users of Open MPI and MPICH type; one and two dashes mean the same, and so do "-" and "_" inside a name. */
+/* Every option of mpirun.  Adding one is a row and, where no function here fits, a function of a
+ * few lines.  The names are those that users of Open MPI and MPICH type; one and two dashes mean
+ * the same, and so do "-" and "_" inside a name. */
 #include "launcher/options.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
@@ -9,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SETTER(name) static int name(struct launch_opts *o, struct launch_app *app, const struct launch_found *f)
+#define SETTER(name) \
+    static int name(struct launch_opts *o, struct launch_app *app, const struct launch_found *f)
 #define UNUSED_ARGS  (void)o, (void)app, (void)f
 
 /* A whole number in low..high. */
@@ -39,7 +41,8 @@ SETTER(set_ppn)
 
 /* ---- environment ---- */
 
-static int add_env(struct launch_envs *env, const struct launch_found *f, const char *name, const char *value)
+static int add_env(struct launch_envs *env, const struct launch_found *f, const char *name,
+                   const char *value)
 {
     if (!*name || strchr(name, '='))
         return launch_usage("%s: '%s' is not the name of a variable", f->name, name);
@@ -51,7 +54,9 @@ static int add_named(struct launch_envs *env, const struct launch_found *f, cons
 {
     const char *value = getenv(name);
     if (!value) {
-        fprintf(stderr, "mpirun: warning: %s %s: there is no such variable in the environment; ignored\n", f->name, name);
+        fprintf(stderr,
+                "mpirun: warning: %s %s: there is no such variable in the environment; ignored\n",
+                f->name, name);
         return 0;
     }
     return add_env(env, f, name, value);
@@ -82,18 +87,33 @@ SETTER(set_genvall)    { UNUSED_ARGS; o->env.from = LAUNCH_ENV_ALL; return 0; }
 SETTER(set_genvnone)   { UNUSED_ARGS; o->env.from = LAUNCH_ENV_NONE; return 0; }
 SETTER(set_genvlist)   { (void)app; return set_list(&o->env, f); }
 SETTER(set_env)        { (void)o; return add_env(&app->env, f, f->arg, f->arg2); }
-SETTER(set_envall)     { UNUSED_ARGS; app->env_given = true; app->env.from = LAUNCH_ENV_ALL; return 0; }
-SETTER(set_envnone)    { UNUSED_ARGS; app->env_given = true; app->env.from = LAUNCH_ENV_NONE; return 0; }
+SETTER(set_envall)
+{
+    UNUSED_ARGS;
+    app->env_given = true;
+    app->env.from = LAUNCH_ENV_ALL;
+    return 0;
+}
+SETTER(set_envnone)
+{
+    UNUSED_ARGS;
+    app->env_given = true;
+    app->env.from = LAUNCH_ENV_NONE;
+    return 0;
+}
 SETTER(set_envlist)    { (void)o; app->env_given = true; return set_list(&app->env, f); }
 
-/* A setting of the library: checked here, and told to the ranks as WEFT_NAME, whose source is then the command line. */
+/* A setting of the library: checked here, and told to the ranks as WEFT_NAME, whose source is
+ * then the command line. */
 SETTER(set_set)
 {
     char name[128], list[1024];
     const char *eq = strchr(f->arg, '='), *known = NULL;
     (void)app;
     if (!eq || eq == f->arg)
-        return launch_usage("%s: expected NAME=VALUE, found '%s'; weft_info --config lists the names", f->name, f->arg);
+        return launch_usage(
+            "%s: expected NAME=VALUE, found '%s'; weft_info --config lists the names", f->name,
+            f->arg);
     snprintf(name, sizeof name, "%.*s", (int)(eq - f->arg), f->arg);
     if (rt_cfg_set(name, eq + 1, RT_CFG_CMD) < 0)
         return LAUNCH_EXIT_USAGE;             /* rt_cfg_set said why */
@@ -116,8 +136,12 @@ SETTER(set_mca)
 {
     (void)app;
     if (!o->said_mca && !o->quiet)
-        fprintf(stderr, "mpirun: warning: %s %s %s is for Open MPI and has no effect here; settings of Weft are given with "
-                "--set NAME=VALUE (weft_info --config lists them)\n", f->name, f->arg, f->arg2);
+        fprintf(
+            stderr,
+            "mpirun: warning: %s %s %s is for Open MPI and has no effect here; settings of Weft "
+            "are given with "
+            "--set NAME=VALUE (weft_info --config lists them)\n",
+            f->name, f->arg, f->arg2);
     o->said_mca = true;
     return 0;
 }
@@ -198,33 +222,48 @@ const struct launch_option launch_options[] = {
     { NULL, NULL, 0, "What to start", NULL },
     { "n np c", "N", 1, "Start N ranks of the program that follows (default: one a core).", set_n },
     { "wdir wd", "DIR", 1, "Start the ranks in DIR.", set_wdir },
-    { "host H hosts", "HOST[:N],...", 1, "Hosts to use, N ranks on each; this version starts ranks on this host only.", set_host },
-    { "hostfile machinefile f", "FILE", 1, "The same from a file: lines 'HOST slots=N' or 'HOST:N'.", set_hostfile },
+    { "host H hosts", "HOST[:N],...", 1,
+      "Hosts to use, N ranks on each; this version starts ranks on this host only.", set_host },
+    { "hostfile machinefile f", "FILE", 1,
+      "The same from a file: lines 'HOST slots=N' or 'HOST:N'.", set_hostfile },
     { "ppn npernode N", "N", 1, "Start N ranks on each host.", set_ppn },
 
     { NULL, NULL, 0, "Environment of the ranks", NULL },
-    { "x", "NAME[=VALUE]", 1, "Set or pass on a variable (ranks get all of mpirun's variables anyway).", set_x },
+    { "x", "NAME[=VALUE]", 1,
+      "Set or pass on a variable (ranks get all of mpirun's variables anyway).", set_x },
     { "genv", "NAME VALUE", 2, "Set a variable for all programs.", set_genv },
     { "genvall", NULL, 0, "Pass on all variables of mpirun (default).", set_genvall },
     { "genvnone", NULL, 0, "Pass on none.", set_genvnone },
     { "genvlist", "NAME,...", 1, "Pass on only these.", set_genvlist },
-    { "env", "NAME VALUE", 2, "As -genv, for this program only; also -envall, -envnone, -envlist.", set_env },
+    { "env", "NAME VALUE", 2, "As -genv, for this program only; also -envall, -envnone, -envlist.",
+      set_env },
     { "envall", NULL, 0, NULL, set_envall },
     { "envnone", NULL, 0, NULL, set_envnone },
     { "envlist", "NAME,...", 1, NULL, set_envlist },
-    { "set", "NAME=VALUE", 1, "Change a setting of Weft; 'weft_info --config -v' lists them.", set_set },
-    { "mca gmca", "NAME VALUE", 2, "Accepted for Open MPI's users and ignored with a warning.", set_mca },
+    { "set", "NAME=VALUE", 1, "Change a setting of Weft; 'weft_info --config -v' lists them.",
+      set_set },
+    { "mca gmca", "NAME VALUE", 2, "Accepted for Open MPI's users and ignored with a warning.",
+      set_mca },
 
     { NULL, NULL, 0, "Placement", NULL },
     { "map-by", "OBJ[:MOD,...]", 1,
-      "Deal ranks out over OBJ: core, hwthread, slot, l1cache, l2cache, l3cache, numa, package (socket), node, or "
-      "ppr:N:OBJ, N ranks for each OBJ.  MOD: PE=N (cores a rank), HWTCPUS, OVERSUBSCRIBE, NOOVERSUBSCRIBE.", set_map },
-    { "rank-by", "OBJ", 1, "Number the ranks in turn over OBJ; 'fill' or 'core' numbers them along the cores.", set_rank },
+      "Deal ranks out over OBJ: core, hwthread, slot, l1cache, l2cache, l3cache, numa, package "
+      "(socket), node, or "
+      "ppr:N:OBJ, N ranks for each OBJ.  MOD: PE=N (cores a rank), HWTCPUS, OVERSUBSCRIBE, "
+      "NOOVERSUBSCRIBE.",
+      set_map },
+    { "rank-by", "OBJ", 1,
+      "Number the ranks in turn over OBJ; 'fill' or 'core' numbers them along the cores.",
+      set_rank },
     { "bind-to", "OBJ[:MOD]", 1,
-      "Bind each rank to the OBJ it is on: core, hwthread, l1cache, l2cache, l3cache, numa, package (socket), board, or "
-      "none.  MOD: overload-allowed, if-supported, or a number of them.  Default: core, and none when there are "
-      "more ranks than cores.", set_bind },
-    { "cpus-per-rank cpus-per-proc", "N", 1, "Give each rank N cores, as --map-by core:PE=N.", set_pe },
+      "Bind each rank to the OBJ it is on: core, hwthread, l1cache, l2cache, l3cache, numa, "
+      "package (socket), board, or "
+      "none.  MOD: overload-allowed, if-supported, or a number of them.  Default: core, and none "
+      "when there are "
+      "more ranks than cores.",
+      set_bind },
+    { "cpus-per-rank cpus-per-proc", "N", 1, "Give each rank N cores, as --map-by core:PE=N.",
+      set_pe },
     { "use-hwthread-cpus", NULL, 0, "Count hardware threads instead of cores.", set_hwthreads },
     { "oversubscribe", NULL, 0, "Allow more ranks than cores (default).", set_over },
     { "nooversubscribe no-oversubscribe", NULL, 0, "Refuse more ranks than cores.", set_noover },
@@ -243,14 +282,17 @@ const struct launch_option launch_options[] = {
     { "tag-output", NULL, 0, "Begin each line with [1,RANK]<stdout>: or <stderr>:.", set_tag },
     { "l prepend-rank", NULL, 0, "Begin each line with [RANK].", set_prefix },
     { "timestamp-output", NULL, 0, "Begin each line with the time.", set_stamp },
-    { "output-filename", "DIR[:nocopy]", 1, "Also write to DIR/1/rank.N/stdout and stderr; nocopy: only there.", set_output },
+    { "output-filename", "DIR[:nocopy]", 1,
+      "Also write to DIR/1/rank.N/stdout and stderr; nocopy: only there.", set_output },
     { "merge-stderr-to-stdout", NULL, 0, "Send the ranks' stderr to stdout.", set_merge },
-    { "stdin", "RANK|all|none", 1, "Who reads the standard input of mpirun (default: rank 0).", set_stdin },
+    { "stdin", "RANK|all|none", 1, "Who reads the standard input of mpirun (default: rank 0).",
+      set_stdin },
 
     { NULL, NULL, 0, "Other", NULL },
     { "timeout", "SECONDS", 1, "End the job after this time, exit code 124.", set_timeout },
     { "allow-run-as-root", NULL, 0, "Accepted; not needed.", set_nothing },
-    { "q quiet", NULL, 0, "No messages of mpirun itself, not even about ranks that died.", set_quiet },
+    { "q quiet", NULL, 0, "No messages of mpirun itself, not even about ranks that died.",
+      set_quiet },
     { "v verbose", NULL, 0, "Say what is started.", set_verbose },
     { "V version", NULL, 0, "Print the version.", set_version },
     { "h help", NULL, 0, "Print this.", set_help },

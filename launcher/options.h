@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The options of mpirun as a table: spelling, argument, help and the function that stores it.  Between options.c, which
- * holds the table, and parse.c, which walks command lines and prints the help from it. */
+/* The options of mpirun as a table: spelling, argument, help and the function that stores it.
+ * Between options.c, which holds the table, and parse.c, which walks command lines and prints the
+ * help from it. */
 #ifndef LAUNCHER_OPTIONS_H
 #define LAUNCHER_OPTIONS_H
 
@@ -9,11 +10,14 @@
 /* An option as it was found: `name` as typed, its arguments (NULL where it takes none). */
 struct launch_found { const char *name, *arg, *arg2; };
 
-/* Stores one option; 0 or an exit code after a message.  `app` is the part of the command line it stands in. */
-typedef int launch_option_set(struct launch_opts *o, struct launch_app *app, const struct launch_found *f);
+/* Stores one option; 0 or an exit code after a message.  `app` is the part of the command line it
+ * stands in. */
+typedef int launch_option_set(struct launch_opts *o, struct launch_app *app,
+                              const struct launch_found *f);
 
 struct launch_option {
-    const char *names;            /* without dashes, separated by spaces, the one for the help first; NULL = a heading */
+    /* Without dashes, separated by spaces, the one for the help first; NULL = a heading. */
+    const char *names;
     const char *arg;              /* names of the arguments for the help; NULL = takes none */
     int nargs;
     const char *help;             /* NULL = an accepted spelling that the help does not show */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Walks the command line of mpirun by the table in options.c and prints the help from it.  Messages go to stderr at once:
- * nothing has been started yet. */
+/* Walks the command line of mpirun by the table in options.c and prints the help from it.
+ * Messages go to stderr at once: nothing has been started yet. */
 #include "launcher/options.h"
 #include "runtime/base/err.h"
 
@@ -70,7 +70,8 @@ static const struct launch_option *find_option(const char *name)
 static int unknown_option(const char *typed, const char *name)
 {
     char word[NAME_BYTES], nearest[NAME_BYTES] = "";
-    int best = 4;                             /* more edits than this make another word, not a slip */
+    /* More edits than this make another word, not a slip. */
+    int best = 4;
     for (int i = 0; i < launch_noptions; i++) {
         const char *p = launch_options[i].names;
         for (; p && *p; p += strcspn(p, " "), p += *p == ' ') {
@@ -89,7 +90,8 @@ static int unknown_option(const char *typed, const char *name)
 }
 
 /* Takes one option and its arguments at argv[*at]; moves *at behind them. */
-static int parse_option(struct launch_opts *o, struct launch_app *app, int argc, char **argv, int *at)
+static int parse_option(struct launch_opts *o, struct launch_app *app, int argc, char **argv,
+                        int *at)
 {
     char name[NAME_BYTES];
     const char *typed = argv[(*at)++];
@@ -102,7 +104,8 @@ static int parse_option(struct launch_opts *o, struct launch_app *app, int argc,
     if (!opt)
         return unknown_option(typed, name);
     if (eq && opt->nargs != 1)
-        return launch_usage("%s: this option takes %s", typed, opt->nargs ? "two arguments" : "no argument");
+        return launch_usage("%s: this option takes %s", typed,
+                            opt->nargs ? "two arguments" : "no argument");
     const char **args[] = { &f.arg, &f.arg2 };
     if (eq)
         f.arg = eq + 1;
@@ -143,7 +146,8 @@ static int parse_app(struct launch_opts *o, int argc, char **argv, int *at)
         if (launch_list_add(&app->argv, argv[*at]) < 0)
             return launch_usage("out of memory");
     if (app->argv.n == 0)
-        return launch_usage("no program to start%s; example: mpirun -n 2 ./a.out", o->napps > 1 ? " after \":\"" : "");
+        return launch_usage("no program to start%s; example: mpirun -n 2 ./a.out",
+                            o->napps > 1 ? " after \":\"" : "");
     return 0;
 }
 
@@ -155,7 +159,8 @@ int launch_parse(int argc, char **argv, struct launch_opts *o)
     o->pe = 1;
     o->exit_now = -1;
     if (argc == 1) {
-        launch_usage("no program to start; example: mpirun -n 2 ./a.out; mpirun --help lists all options");
+        launch_usage(
+            "no program to start; example: mpirun -n 2 ./a.out; mpirun --help lists all options");
         return LAUNCH_EXIT_USAGE;
     }
     for (;;) {
@@ -231,7 +236,12 @@ void launch_help(FILE *f)
         else if (launch_options[i].help)
             print_option(f, &launch_options[i]);
     }
-    fputs("\nExit code: 0 when all ranks ended with 0; else that of the first rank that failed, 128 + signal when it was killed;\n"
-          "1 mpirun failed or a rank left without MPI_Finalize, 2 wrong option, 124 timeout, 126 program not executable,\n"
-          "127 program not found.  Signals: Ctrl-C and SIGTERM end the job, twice kills it; SIGUSR1 and SIGUSR2 go to the ranks.\n", f);
+    fputs(
+        "\nExit code: 0 when all ranks ended with 0; else that of the first rank that failed, 128 "
+        "+ signal when it was killed;\n"
+        "1 mpirun failed or a rank left without MPI_Finalize, 2 wrong option, 124 timeout, 126 "
+        "program not executable,\n"
+        "127 program not found.  Signals: Ctrl-C and SIGTERM end the job, twice kills it; SIGUSR1 "
+        "and SIGUSR2 go to the ranks.\n",
+        f);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the ranks go.  The machine is a row of units (cores, or hardware threads); objects to map by are sets of units.
- * Mapping deals places out over the objects, ordering permutes the places, binding widens each to the object asked for.
- * Pure functions of the options and an hwloc topology, so that tests run them on machines that we do not have. */
+/* Where the ranks go.  The machine is a row of units (cores, or hardware threads); objects to map
+ * by are sets of units. Mapping deals places out over the objects, ordering permutes the places,
+ * binding widens each to the object asked for. Pure functions of the options and an hwloc
+ * topology, so that tests run them on machines that we do not have. */
 #include "launcher/launch.h"
 #include "runtime/base/err.h"
 
@@ -12,7 +13,8 @@ struct object { hwloc_const_cpuset_t cpus; int *units, nunits, next; };
 
 struct machine {
     hwloc_topology_t topo;
-    hwloc_bitmap_t allowed;       /* what this job may use: cgroup, and the binding of mpirun itself */
+    /* What this job may use: cgroup, and the binding of mpirun itself. */
+    hwloc_bitmap_t allowed;
     hwloc_bitmap_t *units;        /* allowed hardware threads of each */
     int nunits;
 };
@@ -20,33 +22,40 @@ struct machine {
 static hwloc_obj_type_t type_of(enum launch_obj obj)
 {
     static const hwloc_obj_type_t types[] = {
-        [LAUNCH_NODE] = HWLOC_OBJ_MACHINE, [LAUNCH_PACKAGE] = HWLOC_OBJ_PACKAGE, [LAUNCH_NUMA] = HWLOC_OBJ_NUMANODE,
-        [LAUNCH_L3] = HWLOC_OBJ_L3CACHE, [LAUNCH_L2] = HWLOC_OBJ_L2CACHE, [LAUNCH_L1] = HWLOC_OBJ_L1CACHE,
-        [LAUNCH_CORE] = HWLOC_OBJ_CORE, [LAUNCH_HWTHREAD] = HWLOC_OBJ_PU, [LAUNCH_UNSET] = HWLOC_OBJ_CORE,
+        [LAUNCH_NODE] = HWLOC_OBJ_MACHINE,  [LAUNCH_PACKAGE] = HWLOC_OBJ_PACKAGE,
+        [LAUNCH_NUMA] = HWLOC_OBJ_NUMANODE, [LAUNCH_L3] = HWLOC_OBJ_L3CACHE,
+        [LAUNCH_L2] = HWLOC_OBJ_L2CACHE,    [LAUNCH_L1] = HWLOC_OBJ_L1CACHE,
+        [LAUNCH_CORE] = HWLOC_OBJ_CORE,     [LAUNCH_HWTHREAD] = HWLOC_OBJ_PU,
+        [LAUNCH_UNSET] = HWLOC_OBJ_CORE,
     };
     return types[obj];
 }
 
 static const char *name_of(enum launch_obj obj)
 {
-    static const char *const names[] = { "node", "package", "NUMA node", "L3 cache", "L2 cache", "L1 cache", "core",
-                                         "hardware thread", "core" };
+    static const char *const names[] = { "node",     "package",         "NUMA node",
+                                         "L3 cache", "L2 cache",        "L1 cache",
+                                         "core",     "hardware thread", "core" };
     return names[obj];
 }
 
 static hwloc_bitmap_t allowed_cpus(hwloc_topology_t topo)
 {
-    hwloc_bitmap_t set = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(topo)), bound = hwloc_bitmap_alloc();
-    if (hwloc_topology_is_thissystem(topo) && hwloc_get_cpubind(topo, bound, HWLOC_CPUBIND_PROCESS) == 0)
+    hwloc_bitmap_t set = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(topo)),
+                   bound = hwloc_bitmap_alloc();
+    if (hwloc_topology_is_thissystem(topo) &&
+        hwloc_get_cpubind(topo, bound, HWLOC_CPUBIND_PROCESS) == 0)
         hwloc_bitmap_and(set, set, bound);
     hwloc_bitmap_free(bound);
     return set;
 }
 
-/* Virtual machines may show no cores, packages or NUMA nodes: then the next finer or coarser thing stands for them. */
+/* Virtual machines may show no cores, packages or NUMA nodes: then the next finer or coarser
+ * thing stands for them. */
 static hwloc_obj_type_t unit_type(hwloc_topology_t topo, bool hwthreads)
 {
-    return hwthreads || hwloc_get_nbobjs_by_type(topo, HWLOC_OBJ_CORE) < 1 ? HWLOC_OBJ_PU : HWLOC_OBJ_CORE;
+    return hwthreads || hwloc_get_nbobjs_by_type(topo, HWLOC_OBJ_CORE) < 1 ? HWLOC_OBJ_PU
+                                                                           : HWLOC_OBJ_CORE;
 }
 
 static int machine_init(struct machine *m, hwloc_topology_t topo, bool hwthreads)
@@ -101,7 +110,8 @@ static void object_fill(const struct machine *m, struct object *o, hwloc_const_c
             o->units[o->nunits++] = u;
 }
 
-/* The objects of a kind that hold units of ours; one for the whole machine where it has no such object. */
+/* The objects of a kind that hold units of ours; one for the whole machine where it has no such
+ * object. */
 static int find_objects(const struct machine *m, enum launch_obj kind, struct object **out)
 {
     hwloc_obj_type_t type = type_of(kind);
@@ -171,8 +181,9 @@ int launch_place_count(struct launch_job *job, hwloc_topology_t topo)
     machine_fini(&m);
     if (n <= most)
         return 0;
-    launch_say(job, "%d ranks asked for, but %d for each %s makes %d on this host; nothing was started", n, o->ppr,
-               name_of(o->map), most);
+    launch_say(job,
+               "%d ranks asked for, but %d for each %s makes %d on this host; nothing was started",
+               n, o->ppr, name_of(o->map), most);
     return LAUNCH_EXIT_USAGE;
 }
 
@@ -186,8 +197,11 @@ static int deal_places(struct launch_job *job, struct machine *m)
 
     for (int i = 0; i < n && n > 0 && !code; i++)
         if (objects[i].nunits < o->pe) {
-            launch_say(job, "each rank is to get %d %ss, but a %s of this host has %d; nothing was started", o->pe,
-                       o->hwthreads ? "hardware thread" : "core", n > 1 ? name_of(o->map) : "node", objects[i].nunits);
+            launch_say(
+                job,
+                "each rank is to get %d %ss, but a %s of this host has %d; nothing was started",
+                o->pe, o->hwthreads ? "hardware thread" : "core", n > 1 ? name_of(o->map) : "node",
+                objects[i].nunits);
             code = LAUNCH_EXIT_USAGE;
         }
     for (int r = 0; r < job->n && !code; r++) {
@@ -212,7 +226,8 @@ static int unit_of(const struct machine *m, hwloc_const_bitmap_t place)
 static void order_along_units(struct launch_job *job, const struct machine *m)
 {
     for (int i = 1; i < job->n; i++)          /* insertion: stable, and nearly sorted already */
-        for (int j = i; j > 0 && unit_of(m, job->ranks[j].place) < unit_of(m, job->ranks[j - 1].place); j--) {
+        for (int j = i;
+             j > 0 && unit_of(m, job->ranks[j].place) < unit_of(m, job->ranks[j - 1].place); j--) {
             hwloc_bitmap_t t = job->ranks[j].place;
             job->ranks[j].place = job->ranks[j - 1].place;
             job->ranks[j - 1].place = t;
@@ -228,7 +243,8 @@ static int order_over_objects(struct launch_job *job, struct machine *m)
 
     for (int i = 0; sorted && left > 0; i = (i + 1) % n)
         for (int r = 0; r < job->n; r++) {
-            if (!job->ranks[r].place || !hwloc_bitmap_intersects(job->ranks[r].place, objects[i].cpus))
+            if (!job->ranks[r].place ||
+                !hwloc_bitmap_intersects(job->ranks[r].place, objects[i].cpus))
                 continue;
             sorted[at++] = job->ranks[r].place;
             job->ranks[r].place = NULL;
@@ -243,7 +259,8 @@ static int order_over_objects(struct launch_job *job, struct machine *m)
     return code;
 }
 
-/* All hardware threads of the objects that a place touches; for cores and threads, the place itself. */
+/* All hardware threads of the objects that a place touches; for cores and threads, the place
+ * itself. */
 static hwloc_bitmap_t widen(const struct machine *m, hwloc_const_bitmap_t place, enum launch_obj to)
 {
     hwloc_bitmap_t set = hwloc_bitmap_dup(place);
@@ -261,15 +278,18 @@ static hwloc_bitmap_t widen(const struct machine *m, hwloc_const_bitmap_t place,
     return set;
 }
 
-/* Whether the machine has what was asked for; packages and NUMA nodes may be missing, which means that there is one. */
-static int check_binding(const struct launch_job *job, const struct machine *m, enum launch_obj bind)
+/* Whether the machine has what was asked for; packages and NUMA nodes may be missing, which means
+ * that there is one. */
+static int check_binding(const struct launch_job *job, const struct machine *m,
+                         enum launch_obj bind)
 {
     bool cache = bind == LAUNCH_L3 || bind == LAUNCH_L2 || bind == LAUNCH_L1;
     if (!cache || hwloc_get_nbobjs_by_type(m->topo, type_of(bind)) > 0)
         return 0;
     if (job->opts->bind_if_supported)
         return -1;
-    launch_say(job, "--bind-to: this host shows no %s; choose another object, or add :if-supported", name_of(bind));
+    launch_say(job, "--bind-to: this host shows no %s; choose another object, or add :if-supported",
+               name_of(bind));
     return LAUNCH_EXIT_USAGE;
 }
 
@@ -277,7 +297,9 @@ static int bind_places(struct launch_job *job, struct machine *m)
 {
     const struct launch_opts *o = job->opts;
     bool fits = (long)job->n * o->pe <= m->nunits;
-    enum launch_obj bind = o->bind != LAUNCH_UNSET ? o->bind : o->hwthreads && o->pe == 1 ? LAUNCH_HWTHREAD : LAUNCH_CORE;
+    enum launch_obj bind = o->bind != LAUNCH_UNSET      ? o->bind
+                           : o->hwthreads && o->pe == 1 ? LAUNCH_HWTHREAD
+                                                        : LAUNCH_CORE;
 
     if (o->hwthreads && bind == LAUNCH_HWTHREAD && o->pe > 1)
         bind = LAUNCH_UNSET;                  /* the place as it is */
@@ -314,8 +336,11 @@ int launch_place(struct launch_job *job, hwloc_topology_t topo)
         return LAUNCH_EXIT_FAIL;
     int code = 0;
     if (o->no_oversubscribe && (long)job->n * o->pe > m.nunits) {
-        launch_say(job, "%d ranks do not fit on %d %s%s and --nooversubscribe was given; nothing was started", job->n,
-                   m.nunits, o->hwthreads ? "hardware threads" : "cores", o->pe > 1 ? " with more than one for each" : "");
+        launch_say(
+            job,
+            "%d ranks do not fit on %d %s%s and --nooversubscribe was given; nothing was started",
+            job->n, m.nunits, o->hwthreads ? "hardware threads" : "cores",
+            o->pe > 1 ? " with more than one for each" : "");
         code = LAUNCH_EXIT_USAGE;
     }
     if (!code)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The arguments of --map-by, --rank-by, --bind-to, --host and --hostfile.  Main thread, before anything is started. */
+/* The arguments of --map-by, --rank-by, --bind-to, --host and --hostfile.  Main thread, before
+ * anything is started. */
 #include "launcher/options.h"
 
 #include <errno.h>
@@ -12,9 +13,10 @@
 
 /* Row i is enum launch_obj i; the first name is the one for messages. */
 static const char *const objects[] = {
-    [LAUNCH_NODE] = "node board machine", [LAUNCH_PACKAGE] = "package socket", [LAUNCH_NUMA] = "numa numanode",
-    [LAUNCH_L3] = "l3cache l3", [LAUNCH_L2] = "l2cache l2", [LAUNCH_L1] = "l1cache l1",
-    [LAUNCH_CORE] = "core slot cpu", [LAUNCH_HWTHREAD] = "hwthread thread",
+    [LAUNCH_NODE] = "node board machine", [LAUNCH_PACKAGE] = "package socket",
+    [LAUNCH_NUMA] = "numa numanode",      [LAUNCH_L3] = "l3cache l3",
+    [LAUNCH_L2] = "l2cache l2",           [LAUNCH_L1] = "l1cache l1",
+    [LAUNCH_CORE] = "core slot cpu",      [LAUNCH_HWTHREAD] = "hwthread thread",
 };
 
 /* Takes the text up to one of `stops` into word, in lower case; returns what follows. */
@@ -34,8 +36,11 @@ static int parse_object(const char *option, const char *word, enum launch_obj *o
             *out = (enum launch_obj)i;
             return 0;
         }
-    return launch_usage("%s: unknown object '%s'; expected core, hwthread, slot, l1cache, l2cache, l3cache, numa, package, "
-                        "socket or node", option, word);
+    return launch_usage(
+        "%s: unknown object '%s'; expected core, hwthread, slot, l1cache, l2cache, l3cache, numa, "
+        "package, "
+        "socket or node",
+        option, word);
 }
 
 static int parse_count(const char *option, const char *what, const char *text, int *out)
@@ -65,9 +70,13 @@ static int parse_modifier(struct launch_opts *o, const char *option, const char 
         o->overload_ok = true;
     else if (!strcmp(word, "if-supported"))
         o->bind_if_supported = true;
-    else if (strcmp(word, "span") && strcmp(word, "nolocal") && strcmp(word, "inherit") && strcmp(word, "noinherit"))
-        return launch_usage("%s: unknown modifier '%s'; expected PE=N, HWTCPUS, CORECPUS, OVERSUBSCRIBE, NOOVERSUBSCRIBE, "
-                            "overload-allowed or if-supported", option, word);
+    else if (strcmp(word, "span") && strcmp(word, "nolocal") && strcmp(word, "inherit") &&
+             strcmp(word, "noinherit"))
+        return launch_usage(
+            "%s: unknown modifier '%s'; expected PE=N, HWTCPUS, CORECPUS, OVERSUBSCRIBE, "
+            "NOOVERSUBSCRIBE, "
+            "overload-allowed or if-supported",
+            option, word);
     return 0;
 }
 
@@ -146,8 +155,10 @@ static bool is_this_host(const char *name)
     char self[256] = "";
     gethostname(self, sizeof self - 1);
     size_t shortlen = strcspn(self, ".");
-    return !strcasecmp(name, "localhost") || !strcmp(name, "127.0.0.1") || !strcmp(name, "::1") || !strcasecmp(name, self) ||
-           (strlen(name) >= shortlen && !strncasecmp(name, self, shortlen) && (name[shortlen] == '.' || !name[shortlen]));
+    return !strcasecmp(name, "localhost") || !strcmp(name, "127.0.0.1") || !strcmp(name, "::1") ||
+           !strcasecmp(name, self) ||
+           (strlen(name) >= shortlen && !strncasecmp(name, self, shortlen) &&
+            (name[shortlen] == '.' || !name[shortlen]));
 }
 
 static int add_host(struct launch_opts *o, const char *option, const char *name, const char *slots)
@@ -156,9 +167,11 @@ static int add_host(struct launch_opts *o, const char *option, const char *name,
     if (!is_this_host(name)) {
         char self[256] = "";
         gethostname(self, sizeof self - 1);
-        return launch_usage("%s: host '%s' is not this host (%s); this version starts ranks on one host only, jobs over "
-                            "several hosts come with a later one; under Slurm, srun --mpi=pmix starts them", option, name,
-                            self);
+        return launch_usage(
+            "%s: host '%s' is not this host (%s); this version starts ranks on one host only, "
+            "jobs over "
+            "several hosts come with a later one; under Slurm, srun --mpi=pmix starts them",
+            option, name, self);
     }
     if (*slots) {
         int code = parse_count(option, name, slots, &n);
@@ -175,7 +188,8 @@ int launch_parse_host(struct launch_opts *o, const char *option, const char *tex
     while (*text) {
         size_t len = strcspn(text, ","), name = strcspn(text, ",:");
         snprintf(host, sizeof host, "%.*s", (int)name, text);
-        snprintf(slots, sizeof slots, "%.*s", name < len ? (int)(len - name - 1) : 0, text + name + (name < len));
+        snprintf(slots, sizeof slots, "%.*s", name < len ? (int)(len - name - 1) : 0,
+                 text + name + (name < len));
         int code = add_host(o, option, host, slots);
         if (code)
             return code;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The PMIx server inside mpirun.  PMIx calls the functions of `module` on its own progress thread; they hand what matters
- * over to the main loop through a pipe and answer at once, so the main thread alone owns the job's state.  The event is in
- * the pipe before the answer frees the client: the loop learns of a finalize before it can see that process exit. */
+/* The PMIx server inside mpirun.  PMIx calls the functions of `module` on its own progress
+ * thread; they hand what matters over to the main loop through a pipe and answer at once, so the
+ * main thread alone owns the job's state.  The event is in the pipe before the answer frees the
+ * client: the loop learns of a finalize before it can see that process exit. */
 #include "launcher/launch.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -21,8 +22,9 @@ static struct {
     char nspace[PMIX_MAX_NSLEN + 1];
 } server = { .event_fd = -1 };
 
-/* Settings of PMIx for us and for the ranks: one host needs neither a shared store of job data with its session directory
- * (gds), nor compression (64 KiB of zlib state a rank), nor credentials beyond the owner of a local socket. */
+/* Settings of PMIx for us and for the ranks: one host needs neither a shared store of job data
+ * with its session directory (gds), nor compression (64 KiB of zlib state a rank), nor
+ * credentials beyond the owner of a local socket. */
 static const char *const tuning[][2] = {
     { "PMIX_MCA_gds", "hash" }, { "PMIX_MCA_psec", "native" }, { "PMIX_MCA_pcompress", "^zlib" },
 };
@@ -32,7 +34,8 @@ void launch_server_tune(void)
 {
     for (size_t i = 0; i < NTUNING; i++)
         setenv(tuning[i][0], tuning[i][1], 0);
-    /* hwloc's plugins look for X11 displays, OpenCL and CUDA: up to a second, for nothing that a launcher needs. */
+    /* hwloc's plugins look for X11 displays, OpenCL and CUDA: up to a second, for nothing that a
+     * launcher needs. */
     setenv("HWLOC_PLUGINS_PATH", "/nonexistent", 1);
 }
 
@@ -52,7 +55,8 @@ static void answer(pmix_op_cbfunc_t cbfunc, void *cbdata)
         cbfunc(PMIX_SUCCESS, cbdata);
 }
 
-static pmix_status_t on_connected(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t cbfunc, void *cbdata)
+static pmix_status_t on_connected(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t cbfunc,
+                                  void *cbdata)
 {
     (void)object;
     post(LAUNCH_CONNECTED, proc, 0, NULL);
@@ -60,7 +64,8 @@ static pmix_status_t on_connected(const pmix_proc_t *proc, void *object, pmix_op
     return PMIX_SUCCESS;
 }
 
-static pmix_status_t on_finalized(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t cbfunc, void *cbdata)
+static pmix_status_t on_finalized(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t cbfunc,
+                                  void *cbdata)
 {
     (void)object;
     post(LAUNCH_FINALIZED, proc, 0, NULL);
@@ -68,8 +73,9 @@ static pmix_status_t on_finalized(const pmix_proc_t *proc, void *object, pmix_op
     return PMIX_SUCCESS;
 }
 
-static pmix_status_t on_abort(const pmix_proc_t *proc, void *object, int status, const char text[], pmix_proc_t procs[],
-                              size_t nprocs, pmix_op_cbfunc_t cbfunc, void *cbdata)
+static pmix_status_t on_abort(const pmix_proc_t *proc, void *object, int status, const char text[],
+                              pmix_proc_t procs[], size_t nprocs, pmix_op_cbfunc_t cbfunc,
+                              void *cbdata)
 {
     (void)object, (void)procs, (void)nprocs;
     post(LAUNCH_ABORT, proc, status, text);
@@ -78,22 +84,24 @@ static pmix_status_t on_abort(const pmix_proc_t *proc, void *object, int status,
 }
 
 /* Called when every local participant has entered; with one host that is everybody. */
-static pmix_status_t on_fence(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[], size_t ninfo, char *data,
-                              size_t ndata, pmix_modex_cbfunc_t cbfunc, void *cbdata)
+static pmix_status_t on_fence(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[],
+                              size_t ninfo, char *data, size_t ndata, pmix_modex_cbfunc_t cbfunc,
+                              void *cbdata)
 {
     char *copy = ndata ? malloc(ndata) : NULL;
     (void)procs, (void)nprocs, (void)info, (void)ninfo;
     if (ndata && !copy)
         return PMIX_ERR_NOMEM;
     if (ndata)
-        memcpy(copy, data, ndata);            /* `data` is PMIx's own and may go when this function returns */
+        /* `data` is PMIx's own and may go when this function returns. */
+        memcpy(copy, data, ndata);
     cbfunc(PMIX_SUCCESS, copy, ndata, cbdata, free, copy);
     return PMIX_SUCCESS;
 }
 
 /* Asked only for processes of other hosts: the library itself answers for its clients. */
-static pmix_status_t on_direct_modex(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
-                                     pmix_modex_cbfunc_t cbfunc, void *cbdata)
+static pmix_status_t on_direct_modex(const pmix_proc_t *proc, const pmix_info_t info[],
+                                     size_t ninfo, pmix_modex_cbfunc_t cbfunc, void *cbdata)
 {
     (void)proc, (void)info, (void)ninfo, (void)cbfunc, (void)cbdata;
     return PMIX_ERR_NOT_FOUND;
@@ -121,15 +129,17 @@ static void waited(pmix_status_t status, void *arg)
 
 static int failed(const char *what, pmix_status_t rc)
 {
-    log_error(LAUNCH, "PMIx server: %s: %s (PMIx %s)", what, PMIx_Error_string(rc), PMIx_Get_version());
+    log_error(LAUNCH, "PMIx server: %s: %s (PMIx %s)", what, PMIx_Error_string(rc),
+              PMIx_Get_version());
     return -RT_EBOOT;
 }
 
 static char *rank_list(int n)
 {
-    char *text = malloc((size_t)n * 11 + 1), *p = text;
+    size_t len = (size_t)n * 11 + 1, at = 0;
+    char *text = malloc(len);
     for (int i = 0; text && i < n; i++)
-        p += sprintf(p, i ? ",%d" : "%d", i);
+        at += (size_t)snprintf(text + at, len - at, i ? ",%d" : "%d", i);
     return text;
 }
 
@@ -224,7 +234,8 @@ static int register_ranks(struct launch_job *job)
     sem_init(&w.done, 0, 0);
     for (int r = 0; r < job->n; r++) {
         PMIX_LOAD_PROCID(&proc, server.nspace, (pmix_rank_t)r);
-        pmix_status_t one = PMIx_server_register_client(&proc, geteuid(), getegid(), NULL, waited, &w);
+        pmix_status_t one = PMIx_server_register_client(&proc, geteuid(), getegid(), NULL, waited,
+                                                        &w);
         if (one == PMIX_SUCCESS)
             started++;
         else if (one != PMIX_OPERATION_SUCCEEDED)
@@ -245,7 +256,8 @@ int launch_server_start(struct launch_job *job)
         log_error(LAUNCH, "pipe: %m");
         return -RT_ESYS;
     }
-    fcntl(fds[0], F_SETFL, O_NONBLOCK);       /* the reader polls; the writer may wait for the loop */
+    /* The reader polls; the writer may wait for the loop. */
+    fcntl(fds[0], F_SETFL, O_NONBLOCK);
     job->event_fd = fds[0];
     server.event_fd = fds[1];
     snprintf(server.nspace, sizeof server.nspace, "%s", job->nspace);

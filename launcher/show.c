@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pictures of where the ranks are: one bracket a package, cores separated by "/", one sign a hardware thread, "B" where
- * the rank is bound.  Main thread. */
+/* Pictures of where the ranks are: one bracket a package, cores separated by "/", one sign a
+ * hardware thread, "B" where the rank is bound.  Main thread. */
 #include "launcher/launch.h"
 
 #include <stdlib.h>
@@ -14,9 +14,11 @@ static void draw_core(hwloc_obj_t core, hwloc_const_bitmap_t bound, FILE *f)
 }
 
 /* Cores, or hardware threads where none are shown, inside `cpus`. */
-static void draw_package(hwloc_topology_t topo, hwloc_const_cpuset_t cpus, hwloc_const_bitmap_t bound, FILE *f)
+static void draw_package(hwloc_topology_t topo, hwloc_const_cpuset_t cpus,
+                         hwloc_const_bitmap_t bound, FILE *f)
 {
-    hwloc_obj_type_t type = hwloc_get_nbobjs_by_type(topo, HWLOC_OBJ_CORE) > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
+    hwloc_obj_type_t type = hwloc_get_nbobjs_by_type(topo, HWLOC_OBJ_CORE) > 0 ? HWLOC_OBJ_CORE
+                                                                               : HWLOC_OBJ_PU;
     hwloc_obj_t core = NULL;
     const char *sep = "";
 
@@ -76,8 +78,8 @@ void launch_show_bindings(const struct launch_job *job, hwloc_topology_t topo, F
 
 void launch_show_map(const struct launch_job *job, hwloc_topology_t topo, FILE *f)
 {
-    fprintf(f, "Map of %d rank%s on host %s, %d core%s in use\n", job->n, job->n == 1 ? "" : "s", job->host, job->ncpus,
-            job->ncpus == 1 ? "" : "s");
+    fprintf(f, "Map of %d rank%s on host %s, %d core%s in use\n", job->n, job->n == 1 ? "" : "s",
+            job->host, job->ncpus, job->ncpus == 1 ? "" : "s");
     for (int i = 0; i < job->n; i++) {
         const struct launch_rank *r = &job->ranks[i];
         fprintf(f, "  rank %d  program %d (%s)  ", i, r->app, job->opts->apps[r->app].argv.v[0]);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds the programs, makes each rank's environment and pipes, and starts it.  vfork(2) is used because copying the page
- * tables of a process with a PMIx server costs more than everything else here; so the child touches nothing but its own
- * kernel state, and everything it needs is prepared before.  Main thread only. */
+/* Finds the programs, makes each rank's environment and pipes, and starts it.  vfork(2) is used
+ * because copying the page tables of a process with a PMIx server costs more than everything else
+ * here; so the child touches nothing but its own kernel state, and everything it needs is
+ * prepared before.  Main thread only. */
 #include "launcher/launch.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -52,11 +53,13 @@ static char *join(const char *wdir, const char *dir, int dirlen, const char *nam
 {
     char *path;
     const char *base = wdir && (dirlen == 0 || dir[0] != '/') ? wdir : "";
-    int n = asprintf(&path, "%s%s%.*s%s%s", base, *base ? "/" : "", dirlen, dir, dirlen ? "/" : "", name);
+    int n = asprintf(&path, "%s%s%.*s%s%s", base, *base ? "/" : "", dirlen, dir, dirlen ? "/" : "",
+                     name);
     return n < 0 ? NULL : path;
 }
 
-/* Looks in PATH and then, as Open MPI does, in the working directory.  *why is the best errno seen. */
+/* Looks in PATH and then, as Open MPI does, in the working directory.  *why is the best errno
+ * seen. */
 static char *find_program(const char *name, const char *wdir, const char *search, int *why)
 {
     *why = ENOENT;
@@ -144,11 +147,14 @@ static int add_all(struct launch_list *env, const struct launch_list *vars)
     return err;
 }
 
-/* The variables that wrapper scripts read to choose a GPU or a file name; the names are those of Open MPI and MPICH. */
+/* The variables that wrapper scripts read to choose a GPU or a file name; the names are those of
+ * Open MPI and MPICH. */
 static int add_rank_vars(const struct launch_job *job, int rank, struct launch_list *env)
 {
-    static const char *const ranks[] = { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID" };
-    static const char *const sizes[] = { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS" };
+    static const char *const ranks[] = { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
+                                         "MPI_LOCALRANKID" };
+    static const char *const sizes[] = { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+                                         "MPI_LOCALNRANKS" };
     char text[16];
     int err = 0;
     snprintf(text, sizeof text, "%d", rank);
@@ -194,7 +200,8 @@ static _Noreturn void run_child(struct child *c)
     if (dup2(c->in, 0) < 0 || dup2(c->out, 1) < 0 || dup2(c->err, 2) < 0)
         goto fail;
 #ifdef SYS_close_range
-    syscall(SYS_close_range, 3u, ~0u, 0u);    /* where the kernel is older, close-on-exec does it for our own */
+    /* Where the kernel is older, close-on-exec does it for our own. */
+    syscall(SYS_close_range, 3u, ~0u, 0u);
 #endif
     setrlimit(RLIMIT_NOFILE, &c->files);
     c->failed = "working directory";
@@ -242,7 +249,8 @@ static int make_cpus(struct child *c, const struct launch_rank *r)
     return 0;
 }
 
-/* A pipe of which we keep the read end, or with `write_end` the write end; the other is returned. */
+/* A pipe of which we keep the read end, or with `write_end` the write end; the other is returned.
+ */
 static int make_pipe(int *ours, bool write_end)
 {
     int fds[2];
@@ -253,8 +261,9 @@ static int make_pipe(int *ours, bool write_end)
     return fds[!write_end];
 }
 
-/* Where a rank's input comes from: our own stdin when nobody else reads it and it is no terminal (a rank is not in the
- * terminal's foreground group and would be stopped), else a pipe; /dev/null for ranks that get none. */
+/* Where a rank's input comes from: our own stdin when nobody else reads it and it is no terminal
+ * (a rank is not in the terminal's foreground group and would be stopped), else a pipe; /dev/null
+ * for ranks that get none. */
 static int open_stdin(const struct launch_job *job, struct launch_rank *r)
 {
     int want = job->opts->stdin_rank;
@@ -276,21 +285,32 @@ static void close_child_ends(struct child *c)
 }
 
 /* Says why a rank could not be started. */
-static int start_failed(const struct launch_job *job, const struct launch_rank *r, const char *step, int error)
+static int start_failed(const struct launch_job *job, const struct launch_rank *r, const char *step,
+                        int error)
 {
     const struct launch_app *app = &job->opts->apps[r->app];
-    launch_say(job, "could not start rank %d (%s) on host %s: %s: %s%s", r->rank, app->path, job->host, step,
-               strerror(error), error == EMFILE || error == ENFILE ? "; raise the limit with ulimit -n" :
-               error == EAGAIN ? "; raise the limit with ulimit -u" : "");
-    return error == ENOENT ? LAUNCH_EXIT_NOPROG : error == EACCES ? LAUNCH_EXIT_NOEXEC : LAUNCH_EXIT_FAIL;
+    launch_say(job, "could not start rank %d (%s) on host %s: %s: %s%s", r->rank, app->path,
+               job->host, step, strerror(error),
+               error == EMFILE || error == ENFILE ? "; raise the limit with ulimit -n"
+               : error == EAGAIN                  ? "; raise the limit with ulimit -u"
+                                                  : "");
+    return error == ENOENT   ? LAUNCH_EXIT_NOPROG
+           : error == EACCES ? LAUNCH_EXIT_NOEXEC
+                             : LAUNCH_EXIT_FAIL;
 }
 
 static int start_rank(struct launch_job *job, struct launch_rank *r)
 {
     struct launch_app *app = &job->opts->apps[r->app];
     struct launch_list env = { 0 }, sh = { 0 };
-    struct child c = { .path = app->path, .wdir = app->wdir, .argv = app->argv.v, .in = -1, .out = -1, .err = -1,
-                       .parent = getpid(), .files = files_found };
+    struct child c = { .path = app->path,
+                       .wdir = app->wdir,
+                       .argv = app->argv.v,
+                       .in = -1,
+                       .out = -1,
+                       .err = -1,
+                       .parent = getpid(),
+                       .files = files_found };
     int code = 0;
 
     c.in = open_stdin(job, r);

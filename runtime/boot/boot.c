@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The PMIx client of a rank, or a singleton when no PMIx server started this process.  Initialisation asks the server
- * nothing after the connection: every fact about the job is in what the server sent with it, and is read with
- * PMIX_OPTIONAL so that a key that a server does not offer costs no round trip.  Called by one thread at a time. */
+/* The PMIx client of a rank, or a singleton when no PMIx server started this process.
+ * Initialisation asks the server nothing after the connection: every fact about the job is in
+ * what the server sent with it, and is read with PMIX_OPTIONAL so that a key that a server does
+ * not offer costs no round trip.  Called by one thread at a time. */
 #include "runtime/boot/boot.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -36,7 +37,8 @@ static int get_local(pmix_rank_t rank, const char *key, pmix_value_t **val)
     return rc == PMIX_SUCCESS && *val ? 0 : -RT_ENOENT;
 }
 
-/* Integer fact about the job (rank PMIX_RANK_WILDCARD) or this process; `otherwise` when the server lacks it. */
+/* Integer fact about the job (rank PMIX_RANK_WILDCARD) or this process; `otherwise` when the
+ * server lacks it. */
 static int get_int(pmix_rank_t rank, const char *key, int otherwise)
 {
     pmix_value_t *val = NULL;
@@ -63,7 +65,8 @@ static int compare_ranks(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Ranks in "0,1,5-7"; at most max of them are stored.  Returns how many there are, -1 for text that is no such list. */
+/* Ranks in "0,1,5-7"; at most max of them are stored.  Returns how many there are, -1 for text
+ * that is no such list. */
 static int parse_ranks(const char *text, uint32_t *out, int max)
 {
     int n = 0;
@@ -89,8 +92,9 @@ static int parse_ranks(const char *text, uint32_t *out, int max)
     return n;
 }
 
-/* Fills local_procs, local_of, local_rank and local_size.  The order of local ranks is that of job ranks: every process
- * derives the same table from the same list, whatever PMIX_LOCAL_RANK a server gives. */
+/* Fills local_procs, local_of, local_rank and local_size.  The order of local ranks is that of
+ * job ranks: every process derives the same table from the same list, whatever PMIX_LOCAL_RANK a
+ * server gives. */
 static int find_local_peers(const char *peers)
 {
     rt_boot.local_procs = malloc((size_t)rt_boot.size * sizeof *rt_boot.local_procs);
@@ -101,8 +105,11 @@ static int find_local_peers(const char *peers)
     }
     int n = parse_ranks(peers, rt_boot.local_procs, rt_boot.size);
     if (n < 1 || n > rt_boot.size) {
-        log_error(BOOT, "the PMIx server says that the ranks on this host are \"%s\", which is no list of ranks below %d",
-                  peers, rt_boot.size);
+        log_error(
+            BOOT,
+            "the PMIx server says that the ranks on this host are \"%s\", which is no list of "
+            "ranks below %d",
+            peers, rt_boot.size);
         return -RT_EBOOT;
     }
     qsort(rt_boot.local_procs, (size_t)n, sizeof *rt_boot.local_procs, compare_ranks);
@@ -117,8 +124,11 @@ static int find_local_peers(const char *peers)
             rt_boot.local_rank = i;
     }
     if (rt_boot.local_rank < 0) {
-        log_error(BOOT, "the PMIx server lists the ranks \"%s\" on this host, and rank %d, this process, is not among them",
-                  peers, rt_boot.rank);
+        log_error(
+            BOOT,
+            "the PMIx server lists the ranks \"%s\" on this host, and rank %d, this process, is "
+            "not among them",
+            peers, rt_boot.rank);
         return -RT_EBOOT;
     }
     return 0;
@@ -131,8 +141,9 @@ static int count_cpus(pid_t pid)
     return n > 0 ? n : 1;
 }
 
-/* Where the server does not say it: a launcher that bound its ranks is itself usually not bound, so the parent's mask is
- * what the ranks share; without that, each rank has as many cores as this one. */
+/* Where the server does not say it: a launcher that bound its ranks is itself usually not bound,
+ * so the parent's mask is what the ranks share; without that, each rank has as many cores as this
+ * one. */
 static int guess_ncpus(void)
 {
     int mine = count_cpus(0), parent = count_cpus(getppid());
@@ -151,7 +162,8 @@ static int become_singleton(void)
 
     rt_boot.singleton = true;
     rt_boot.size = rt_boot.universe_size = 1;
-    snprintf(rt_boot.nspace, sizeof rt_boot.nspace, "singleton-%.200s-%ld", rt_boot.host, (long)getpid());
+    snprintf(rt_boot.nspace, sizeof rt_boot.nspace, "singleton-%.200s-%ld", rt_boot.host,
+             (long)getpid());
     snprintf(self, sizeof self, "%d", rt_boot.rank);
     int err = find_local_peers(self);
     rt_boot.ncpus = guess_ncpus();
@@ -163,8 +175,12 @@ static int connect_server(void)
     pmix_status_t rc = PMIx_Init(&boot.me, NULL, 0);
 
     if (rc != PMIX_SUCCESS) {
-        log_error(BOOT, "could not connect to the PMIx server that started this process: %s; is the launcher still "
-                  "running, and is its PMIx version compatible with %s?", PMIx_Error_string(rc), PMIx_Get_version());
+        log_error(
+            BOOT,
+            "could not connect to the PMIx server that started this process: %s; is the launcher "
+            "still "
+            "running, and is its PMIx version compatible with %s?",
+            PMIx_Error_string(rc), PMIx_Get_version());
         return -RT_EBOOT;
     }
     boot.connected = true;
@@ -180,14 +196,19 @@ static int read_job(void)
     rt_boot.rank = (int)boot.me.rank;
     rt_boot.size = get_int(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, 0);
     if (rt_boot.size <= rt_boot.rank) {
-        log_error(BOOT, "the PMIx server says that the job has %d processes and that this is rank %d of it; start the "
-                  "program with a launcher that provides PMIX_JOB_SIZE, such as mpirun", rt_boot.size, rt_boot.rank);
+        log_error(
+            BOOT,
+            "the PMIx server says that the job has %d processes and that this is rank %d of it; "
+            "start the "
+            "program with a launcher that provides PMIX_JOB_SIZE, such as mpirun",
+            rt_boot.size, rt_boot.rank);
         return -RT_EBOOT;
     }
     rt_boot.universe_size = get_int(PMIX_RANK_WILDCARD, PMIX_UNIV_SIZE, rt_boot.size);
     rt_boot.appnum = get_int(boot.me.rank, PMIX_APPNUM, 0);
 
-    /* Without the list nobody else is known to be on this host; the transports then say that a peer is out of reach. */
+    /* Without the list nobody else is known to be on this host; the transports then say that a
+     * peer is out of reach. */
     snprintf(self, sizeof self, "%d", rt_boot.rank);
     int err = get_local(PMIX_RANK_WILDCARD, PMIX_LOCAL_PEERS, &val);
     if (err < 0 && rt_boot.size > 1)
@@ -245,7 +266,8 @@ int rt_boot_put(const char *key, const void *val, size_t len)
     v.data.bo.size = len;
     pmix_status_t rc = PMIx_Put(PMIX_GLOBAL, key, &v);
     if (rc != PMIX_SUCCESS) {
-        log_error(BOOT, "could not publish %zu bytes as \"%s\": %s", len, key, PMIx_Error_string(rc));
+        log_error(BOOT, "could not publish %zu bytes as \"%s\": %s", len, key,
+                  PMIx_Error_string(rc));
         return -RT_EBOOT;
     }
     boot.dirty = true;
@@ -268,8 +290,11 @@ int rt_boot_commit(void)
 static int copy_out(const pmix_value_t *v, const char *key, void **val, size_t *len)
 {
     if (v->type != PMIX_BYTE_OBJECT) {
-        log_error(BOOT, "\"%s\" has PMIx type %d, expected bytes; do all ranks run the same version of the library?", key,
-                  (int)v->type);
+        log_error(
+            BOOT,
+            "\"%s\" has PMIx type %d, expected bytes; do all ranks run the same version of the "
+            "library?",
+            key, (int)v->type);
         return -RT_EBOOT;
     }
     void *copy = malloc(v->data.bo.size ? v->data.bo.size : 1);
@@ -298,7 +323,8 @@ int rt_boot_get(struct rt_proc peer, const char *key, void **val, size_t *len, i
     if (rc == PMIX_ERR_NOT_FOUND)
         return -RT_ENOENT;
     if (rc != PMIX_SUCCESS || !v) {
-        log_error(BOOT, "could not fetch \"%s\" of rank %u: %s", key, peer.rank, PMIx_Error_string(rc));
+        log_error(BOOT, "could not fetch \"%s\" of rank %u: %s", key, peer.rank,
+                  PMIx_Error_string(rc));
         return -RT_EBOOT;
     }
     int err = copy_out(v, key, val, len);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a process learns who it is and reaches its peers' addresses: the PMIx client, or a singleton when no PMIx server
- * started this process.  Nothing here exchanges data with everybody: values are put and committed, and fetched from one
- * peer when they are first needed.  Called by one thread at a time. */
+/* How a process learns who it is and reaches its peers' addresses: the PMIx client, or a
+ * singleton when no PMIx server started this process.  Nothing here exchanges data with
+ * everybody: values are put and committed, and fetched from one peer when they are first needed.
+ * Called by one thread at a time. */
 #ifndef RT_BOOT_BOOT_H
 #define RT_BOOT_BOOT_H
 
@@ -9,7 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A process anywhere: `ns` indexes the table of namespaces (jobs) this process knows; 0 is its own. */
+/* A process anywhere: `ns` indexes the table of namespaces (jobs) this process knows; 0 is its
+ * own. */
 struct rt_proc { uint32_t ns, rank; };
 
 struct rt_boot {
@@ -17,18 +19,23 @@ struct rt_boot {
     char host[256];
     int rank, size;               /* in the job */
     int local_rank, local_size;   /* among the job's processes on this host */
-    uint32_t *local_procs;        /* job ranks on this host in local-rank order, local_size of them */
-    uint32_t *local_of;           /* local rank of each job rank, UINT32_MAX when on another host, size of them */
+    /* Job ranks on this host in local-rank order, local_size of them. */
+    uint32_t *local_procs;
+    /* Local rank of each job rank, UINT32_MAX when on another host, size of them. */
+    uint32_t *local_of;
     int appnum, universe_size;
     bool singleton;
-    int ncpus;                    /* cores this host's processes of the job may use together; >= 1 */
+    /* Cores this host's processes of the job may use together; >= 1. */
+    int ncpus;
 };
 extern struct rt_boot rt_boot;    /* read-only after rt_boot_init() */
 
-/* Job-level PMIx key with which mpirun tells `ncpus`: it knows the whole machine, a bound rank sees its own core only. */
+/* Job-level PMIx key with which mpirun tells `ncpus`: it knows the whole machine, a bound rank
+ * sees its own core only. */
 #define RT_BOOT_KEY_NCPUS "weft.ncpus"
 
-/* Connects to the PMIx server found in the environment, or becomes a singleton.  -RT_EBOOT with the cause logged. */
+/* Connects to the PMIx server found in the environment, or becomes a singleton.  -RT_EBOOT with
+ * the cause logged. */
 int  rt_boot_init(void);
 /* Tells the server that this process ends in order.  No fence. */
 void rt_boot_fini(void);
@@ -36,8 +43,9 @@ void rt_boot_fini(void);
 /* Publishes `len` bytes under `key`; visible to others after rt_boot_commit(). */
 int rt_boot_put(const char *key, const void *val, size_t len);
 int rt_boot_commit(void);
-/* Fetches a peer's value, waiting until the peer has committed it; malloc'ed into *val.  -RT_ENOENT when the peer ended
- * without it, -RT_ETIMEOUT after timeout_s seconds (0 = no limit). */
+/* Fetches a peer's value, waiting until the peer has committed it; malloc'ed into *val.
+ * -RT_ENOENT when the peer ended without it, -RT_ETIMEOUT after timeout_s seconds (0 = no limit).
+ */
 int rt_boot_get(struct rt_proc peer, const char *key, void **val, size_t *len, int timeout_s);
 /* Barrier over the whole job through the server; slow, not for the data path. */
 int rt_boot_fence(void);
