@@ -101,5 +101,7 @@ extern const struct btl_ops *const btl_all[];       /* NULL-terminated, best fir
 const struct btl_ops *btl_find(const char *name);
 /* 0 when caps and function pointers agree, else -RT_EINTERN with the disagreement logged. */
 int btl_check(const struct btl *b);
+/* Length of a pair region that rt_node_open() must be given, before open(). */
+size_t btl_node_pair_nbytes(void);
 
 #endif

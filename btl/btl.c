@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of transports, and the check that what an instance publishes agrees with what it implements. */
+#include "btl/btl.h"
+#include "btl/self/self.h"
+#include "btl/shm/shm.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+#include <string.h>
+
+const struct btl_ops *const btl_all[] = { &btl_self_ops, &btl_shm_ops, NULL };
+
+const struct btl_ops *btl_find(const char *name)
+{
+    for (int i = 0; btl_all[i]; i++)
+        if (!strcmp(btl_all[i]->name, name))
+            return btl_all[i];
+    return NULL;
+}
+
+size_t btl_node_pair_nbytes(void)
+{
+    return sizeof(struct ring_mem);
+}
+
+/* What is wrong with this instance, or NULL. */
+static const char *disagreement(const struct btl *b)
+{
+    const struct btl_ops *o = b->ops;
+    const struct btl_caps *c = &b->caps;
+    bool rma = c->flags & (BTL_PUT | BTL_GET);
+
+    if (!o->open || !o->close || !o->address || !o->add_peer || !o->del_peer || !o->send || !o->progress)
+        return "a required call is missing";
+    if ((c->flags & BTL_PUT) && (!o->put || !c->put_mb_per_s))
+        return "put is offered without a function or a rate";
+    if ((c->flags & BTL_GET) && (!o->get || !c->get_mb_per_s))
+        return "get is offered without a function or a rate";
+    if ((!(c->flags & BTL_PUT) && c->put_mb_per_s) || (!(c->flags & BTL_GET) && c->get_mb_per_s))
+        return "a rate is published for a call that is not offered";
+    if (rma && (!o->mem_reg || !o->mem_dereg || !o->mem_key || !o->attach || !o->detach))
+        return "put or get is offered without registration or attachment";
+    if (rma && (!c->key_len || c->key_len > BTL_KEY_MAX || !c->rma_mem))
+        return "put or get is offered without a key length of 1 to 32 bytes or a kind of memory";
+    if (!c->send_mem || !c->latency_ns || !c->mb_per_s)
+        return "a kind of memory, the latency or the rate is missing";
+    return NULL;
+}
+
+int btl_check(const struct btl *b)
+{
+    const char *why = disagreement(b);
+
+    if (!why)
+        return 0;
+    log_error(BTL, "transport %s contradicts itself: %s", b->ops->name, why);
+    return -RT_EINTERN;
+}

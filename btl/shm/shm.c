@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The shared-memory transport: life, peers, messages.  For every ordered pair of local ranks the node segment holds a ring
+ * (btl/shm/ring.h) written by one process and read by the other; it takes memory when the first message is sent.  Called
+ * with the instance serialised by the engine; no locks. */
+#include "btl/shm/shm.h"
+#include "runtime/base/cfg.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+#include <stdlib.h>
+
+/* Messages taken from one ring before the next ring, or the engine, gets its turn. */
+#define DRAIN_MAX 32
+/* A send into a full ring asks whether the reader lives after this time without a credit; kill(2) costs nothing then.
+ * The clock is read at every BLOCKED_EVERY-th refusal only. */
+#define BLOCKED_NS 100000000u
+#define BLOCKED_EVERY 32u
+
+static struct btl_shm *shm_of(struct btl_shm_peer *p)
+{
+    return (struct btl_shm *)p->base.btl;
+}
+
+static struct shm_home *home_of(int rank)
+{
+    return rt_node_pair(rank, rank);
+}
+
+static size_t home_nbytes(int nwords)
+{
+    return sizeof(struct shm_home) + (size_t)nwords * sizeof(uint64_t);
+}
+
+/* The peer of this local rank, made when first needed. */
+static int peer_get(struct btl_shm *b, int rank, struct btl_shm_peer **out)
+{
+    if (!b->peers[rank]) {
+        struct btl_shm_peer *p = aligned_alloc(RT_CACHE_LINE, sizeof *p);
+        if (!p)
+            return -RT_ENOMEM;
+        *p = (struct btl_shm_peer){ .base = { .btl = &b->base, .proc = { 0, rt_boot.local_procs[rank] } }, .rank = rank };
+        ring_tx_init(&p->tx, rt_node_pair(rt_node.rank, rank), &rt_node.bells[rank]);
+        ring_rx_init(&p->rx, rt_node_pair(rank, rt_node.rank));
+        rt_list_init(&p->work);
+        b->peers[rank] = p;
+    }
+    *out = b->peers[rank];
+    return 0;
+}
+
+/* Puts ranks that have opened their ring to us, and are not on the poll list yet, there. */
+static void senders_add(struct btl_shm *b, int word, uint64_t bits)
+{
+    uint64_t fresh = bits & ~b->seen[word];
+
+    while (fresh) {
+        struct btl_shm_peer *p;
+        int rank = word * 64 + __builtin_ctzll(fresh);
+        if (peer_get(b, rank, &p) < 0)
+            return;               /* out of memory: the bit stays unseen and is tried again */
+        p->rx_on = true;
+        b->rx[b->nrx++] = p;
+        b->seen[word] |= fresh & -fresh;
+        fresh &= fresh - 1;
+    }
+}
+
+static void senders_look(struct btl_shm *b)
+{
+    for (int w = 0; w < b->nwords; w++) {
+        uint64_t bits = rt_load_acquire(&b->home->active[w]);   /* pairs with the sender's or in tx_open */
+        if (rt_unlikely(bits != b->seen[w]))
+            senders_add(b, w, bits);
+    }
+}
+
+int btl_shm_tx_open(struct btl_shm_peer *p, bool bytes)
+{
+    struct btl_shm *b = shm_of(p);
+    struct ring_tx *t = &p->tx;
+    int err;
+
+    if (!t->slots_open) {
+        err = rt_node_reserve(t->mem, offsetof(struct ring_mem, bytes));
+        if (err < 0)
+            return err;
+        /* The reader may not have attached yet, so its home is reserved here too. */
+        err = rt_node_reserve(home_of(p->rank), home_nbytes(b->nwords));
+        if (err < 0)
+            return err;
+        rt_fetch_or(&home_of(p->rank)->active[rt_node.rank / 64], (uint64_t)1 << (rt_node.rank % 64));
+        t->slots_open = true;
+        t->limit = RING_SLOTS;
+    }
+    if (bytes && !t->bytes_open) {
+        err = rt_node_reserve(t->mem->bytes, RING_BYTES);
+        if (err < 0)
+            return err;
+        t->bytes_open = true;
+        t->bytes_limit = RING_BYTES;
+    }
+    return 0;
+}
+
+void btl_shm_need_work(struct btl_shm_peer *p)
+{
+    if (rt_list_empty(&p->work))
+        rt_list_append(&shm_of(p)->work, &p->work);
+}
+
+int btl_shm_blocked(struct btl_shm_peer *p)
+{
+    uint64_t at = p->tx.limit | (uint64_t)p->tx.bytes_limit << 32;
+
+    if (p->lost)
+        return -RT_EPEER;
+    if (at != p->blocked_at) {
+        p->blocked_at = at;
+        p->blocked_ns = 0;
+        p->blocked_polls = 0;
+    }
+    if (p->blocked_polls++ % BLOCKED_EVERY)
+        return -RT_EAGAIN;
+    uint64_t now = rt_now_ns();
+    if (!p->blocked_ns)
+        p->blocked_ns = now;
+    if (now - p->blocked_ns < BLOCKED_NS)
+        return -RT_EAGAIN;
+    p->blocked_ns = now;
+    if (!rt_node_gone(p->rank))
+        return -RT_EAGAIN;
+    log_info(BTL, "rank %u has ended and will not receive what is sent to it", p->base.proc.rank);
+    p->lost = true;
+    btl_shm_need_work(p);         /* progress() tells the engine */
+    return -RT_EPEER;
+}
+
+static int send_slow(struct btl_shm_peer *p, const struct btl_hdr *h, const void *buf, size_t len)
+{
+    bool bytes = len > RING_INLINE;
+
+    if (!p->tx.slots_open || (bytes && !p->tx.bytes_open)) {
+        int err = btl_shm_tx_open(p, bytes);
+        if (err < 0)
+            return err;
+        if (ring_push(&p->tx, h, buf, len) == 0) {
+            rt_bell_ring_at(p->tx.bell);
+            return 0;
+        }
+    }
+    return btl_shm_blocked(p);
+}
+
+static int shm_send(struct btl_peer *peer, const struct btl_hdr *h, const void *buf, size_t len)
+{
+    struct btl_shm_peer *p = (struct btl_shm_peer *)peer;
+
+    if (rt_unlikely(ring_push(&p->tx, h, buf, len) < 0))
+        return send_slow(p, h, buf, len);
+    rt_bell_ring_at(p->tx.bell);
+    return 0;
+}
+
+/* Delivers up to max messages of one ring; looks at its line once when it is empty. */
+static int drain(struct btl_shm *b, struct btl_shm_peer *p, int max)
+{
+    struct ring_slot *s;
+    uint32_t w;
+    int n = 0;
+
+    while (n < max && (s = ring_look(&p->rx, &w))) {
+        uint32_t len = w & RING_WORD_LEN;
+        bool in_bytes = len > RING_INLINE;
+        const void *data = rt_likely(!in_bytes) ? s->data : ring_bytes_at(&p->rx, len);
+
+        b->up.recv(b->up.arg, &p->base, &s->hdr, data, len);
+        ring_take(&p->rx, len, in_bytes);
+        n++;
+    }
+    return n;
+}
+
+static int shm_poll(struct btl_peer *peer)
+{
+    struct btl_shm_peer *p = (struct btl_shm_peer *)peer;
+
+    if (rt_unlikely(!p->rx_on)) {
+        senders_look(shm_of(p));
+        if (!p->rx_on)
+            return 0;
+    }
+    return drain(shm_of(p), p, DRAIN_MAX);
+}
+
+/* Whatever a peer needs beyond looking at its ring. */
+static int work_step(struct btl_shm *b, struct btl_shm_peer *p)
+{
+    rt_list_del(&p->work);
+    if (p->lost && !p->told) {
+        p->told = true;
+        b->up.down(b->up.arg, &p->base, -RT_EPEER);
+        return 1;
+    }
+    return 0;
+}
+
+static int shm_progress(struct btl *btl)
+{
+    struct btl_shm *b = (struct btl_shm *)btl;
+    struct rt_list *pos, *next;
+    int n = 0;
+
+    senders_look(b);
+    for (int i = 0; i < b->nrx; i++)
+        n += drain(b, b->rx[i], DRAIN_MAX);
+    if (rt_unlikely(!rt_list_empty(&b->work)))
+        rt_list_each_safe(pos, next, &b->work)
+            n += work_step(b, rt_container(pos, struct btl_shm_peer, work));
+    return n;
+}
+
+static void shm_close(struct btl *btl)
+{
+    struct btl_shm *b = (struct btl_shm *)btl;
+
+    for (int r = 0; b->peers && r < rt_node.size; r++)
+        free(b->peers[r]);
+    free(b->peers);
+    free(b->rx);
+    free(b->seen);
+    free(b);
+}
+
+static int shm_open(const struct btl_up *up, struct btl **out, int max)
+{
+    if (max < 1 || !rt_node.base || rt_node.size < 2)
+        return 0;                 /* nobody to talk to */
+    struct btl_shm *b = calloc(1, sizeof *b);
+    int err = -RT_ENOMEM;
+    if (!b)
+        return err;
+    b->up = *up;
+    b->nwords = (rt_node.size + 63) / 64;
+    b->rx = calloc((size_t)rt_node.size, sizeof *b->rx);
+    b->seen = calloc((size_t)b->nwords, sizeof *b->seen);
+    b->peers = calloc((size_t)rt_node.size, sizeof *b->peers);
+    rt_list_init(&b->work);
+    if (!b->rx || !b->seen || !b->peers)
+        goto err_close;
+    b->home = home_of(rt_node.rank);
+    err = rt_node_reserve(b->home, home_nbytes(b->nwords));
+    if (err < 0)
+        goto err_close;
+    b->base.ops = &btl_shm_ops;
+    b->base.caps = (struct btl_caps){
+        .send_mem = RT_MEM_HOST_BITS, .eager_max = (size_t)cfg.shm_eager, .latency_ns = 100, .mb_per_s = 20000,
+    };
+    out[0] = &b->base;
+    return 1;
+err_close:
+    shm_close(&b->base);
+    return err;
+}
+
+static int shm_address(struct btl *b, void *buf, size_t len)
+{
+    (void)b;
+    (void)buf;
+    (void)len;
+    return 0;                     /* the node segment is all that peers need */
+}
+
+static int shm_add_peer(struct btl *btl, const struct rt_proc *proc, const void *addr, size_t len, struct btl_peer **out)
+{
+    struct btl_shm_peer *p;
+    (void)addr;
+    (void)len;
+
+    if (proc->ns != 0 || proc->rank >= (uint32_t)rt_boot.size || rt_boot.local_of[proc->rank] == UINT32_MAX ||
+        proc->rank == (uint32_t)rt_boot.rank)
+        return -RT_EUNREACH;
+    int err = peer_get((struct btl_shm *)btl, (int)rt_boot.local_of[proc->rank], &p);
+    if (err == 0)
+        *out = &p->base;
+    return err;
+}
+
+/* Forgets what the engine knows of the peer.  The ring's state stays: it continues should the peer be added again. */
+static void shm_del_peer(struct btl_peer *peer)
+{
+    struct btl_shm_peer *p = (struct btl_shm_peer *)peer;
+    rt_list_del(&p->work);
+    peer->up = NULL;
+}
+
+const struct btl_ops btl_shm_ops = {
+    .name = "shm", .help = "shared memory between the processes of a host",
+    .open = shm_open, .close = shm_close, .address = shm_address, .add_peer = shm_add_peer, .del_peer = shm_del_peer,
+    .send = shm_send, .progress = shm_progress, .poll = shm_poll,
+};

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Processes of a job made with fork() and a hand-written rt_boot. */
+#include "test/fake/btl_pair.h"
+#include "runtime/base/clock.h"
+#include "runtime/boot/boot.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define RANKS_MAX 64
+
+static uint32_t identity[RANKS_MAX];
+
+void fake_boot_as(const char *nspace, int rank, int size)
+{
+    for (uint32_t i = 0; i < RANKS_MAX; i++)
+        identity[i] = i;
+    snprintf(rt_boot.nspace, sizeof rt_boot.nspace, "%s", nspace);
+    snprintf(rt_boot.host, sizeof rt_boot.host, "localhost");
+    rt_boot.rank = rt_boot.local_rank = rank;
+    rt_boot.size = rt_boot.local_size = size;
+    rt_boot.local_procs = rt_boot.local_of = identity;
+    rt_boot.ncpus = size;
+}
+
+static int status_of(int st)
+{
+    return WIFSIGNALED(st) ? 128 + WTERMSIG(st) : WEXITSTATUS(st);
+}
+
+int fake_run_ranks(const char *nspace, int n, int (*fn)(int rank, void *arg), void *arg, int timeout_s)
+{
+    pid_t pids[RANKS_MAX];
+    uint64_t end = rt_now_ns() + (uint64_t)timeout_s * 1000000000u;
+    int bad = 0, left = n;
+
+    fflush(stdout);
+    for (int r = 0; r < n; r++) {
+        pids[r] = fork();
+        if (pids[r] == 0) {
+            fake_boot_as(nspace, r, n);
+            int rc = fn(r, arg);
+            fflush(stdout);
+            _exit(rc);
+        }
+    }
+    while (left > 0) {
+        for (int r = 0; r < n; r++) {
+            int st;
+            if (pids[r] <= 0 || waitpid(pids[r], &st, WNOHANG) != pids[r])
+                continue;
+            pids[r] = 0;
+            left--;
+            if (st && !bad) {
+                bad = status_of(st);
+                printf("# %s: rank %d ended with %d\n", nspace, r, bad);
+            }
+        }
+        if (left && rt_now_ns() > end) {
+            printf("# %s: no end after %d s\n", nspace, timeout_s);
+            bad = bad ? bad : 124;
+            for (int r = 0; r < n; r++)
+                if (pids[r] > 0)
+                    kill(pids[r], SIGKILL);
+            end = UINT64_MAX;
+        }
+        usleep(500);
+    }
+    return bad;
+}
