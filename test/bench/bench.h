@@ -12,8 +12,8 @@
 #include <stddef.h>
 
 #define BENCH_VERSION "0.1.0"
-#define BENCH_COLS    10   /* most columns; size, limit and validation are not counted */
-#define BENCH_LARGE   8192 /* above this the smaller iteration counts hold, as in the originals */
+#define BENCH_COLS 10    /* most columns; size, limit and validation are not counted */
+#define BENCH_LARGE 8192 /* above this the smaller iteration counts hold, as in the originals */
 
 enum bench_flags {
     BENCH_TWO = 1,        /* exactly two ranks */

@@ -26,10 +26,7 @@ static void ireduce(struct bench *b, int n, MPI_Request *req)
     MPI_Ireduce(b->sbuf, b->rbuf, n, b->type, MPI_SUM, 0, WORLD, req);
 }
 
-static void bcast(struct bench *b, int n)
-{
-    MPI_Bcast(b->rbuf, n, b->type, 0, WORLD);
-}
+static void bcast(struct bench *b, int n) { MPI_Bcast(b->rbuf, n, b->type, 0, WORLD); }
 
 static void ibcast(struct bench *b, int n, MPI_Request *req)
 {
@@ -96,10 +93,7 @@ static void fill_sum(struct bench *b, size_t n)
     bench_poison(b, b->rbuf, n);
 }
 
-static void check_sum_all(struct bench *b, size_t n)
-{
-    bench_check_sum(b, b->rbuf, n);
-}
+static void check_sum_all(struct bench *b, size_t n) { bench_check_sum(b, b->rbuf, n); }
 
 static void check_sum_root(struct bench *b, size_t n)
 {
@@ -115,10 +109,7 @@ static void fill_bcast(struct bench *b, size_t n)
         bench_poison(b, b->rbuf, n);
 }
 
-static void check_bcast(struct bench *b, size_t n)
-{
-    bench_check(b, b->rbuf, n, 0, 0);
-}
+static void check_bcast(struct bench *b, size_t n) { bench_check(b, b->rbuf, n, 0, 0); }
 
 /* The same block to everybody, so a block has no receiver in its pattern. */
 static void fill_one(struct bench *b, size_t n)
@@ -159,10 +150,7 @@ static void fill_scatter(struct bench *b, size_t n)
     bench_poison(b, b->rbuf, n);
 }
 
-static void check_scatter(struct bench *b, size_t n)
-{
-    bench_check(b, b->rbuf, n, 0, b->rank);
-}
+static void check_scatter(struct bench *b, size_t n) { bench_check(b, b->rbuf, n, 0, b->rank); }
 
 static const struct coll_kind kinds[] = {
     { "allreduce", "Allreduce", BENCH_REDUCES, allreduce, iallreduce, fill_sum, check_sum_all },

@@ -22,10 +22,7 @@ double bench_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-int bench_count(const struct bench *b, size_t nbytes)
-{
-    return (int)(nbytes / b->type_len);
-}
+int bench_count(const struct bench *b, size_t nbytes) { return (int)(nbytes / b->type_len); }
 
 void bench_time(struct bench *b, bench_work_fn *work, void *arg, struct bench_times *out)
 {

@@ -4,7 +4,7 @@
  * bandwidth: memcpy out of the other process's memory, by one core or by both.  Of several forms
  * the best counts.  The memory is a memfd that rank 1 opens through /proc, so it has no name and
  * nothing stays behind after a crash.  Ranks 0 and 1 call all of this together. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "test/bench/bench.h"
 #include <fcntl.h>
 #include <sched.h>

@@ -243,17 +243,30 @@ static int parse_one(const struct parse *p, int c, char **argv)
     int rate = 1, err;
 
     switch (c) {
-    case 'm': return parse_sizes(p, optarg);
-    case 'i': return parse_int(p, "-i", optarg, 1, &o->iters);
-    case 'x': return parse_int(p, "-x", optarg, 0, &o->skip);
-    case 'W': return parse_int(p, "-W", optarg, 1, &o->window);
-    case 'M': return parse_memory(p, optarg);
-    case 'f': o->full = true; return 0;
-    case 'c': o->check = true; return 0;
-    case 'd': return parse_accel(p, optarg);
-    case 'p': return parse_int(p, "-p", optarg, 1, &o->pairs);
-    case 't': return parse_t(p, optarg);
-    case 'T': return parse_type(p, optarg);
+    case 'm':
+        return parse_sizes(p, optarg);
+    case 'i':
+        return parse_int(p, "-i", optarg, 1, &o->iters);
+    case 'x':
+        return parse_int(p, "-x", optarg, 0, &o->skip);
+    case 'W':
+        return parse_int(p, "-W", optarg, 1, &o->window);
+    case 'M':
+        return parse_memory(p, optarg);
+    case 'f':
+        o->full = true;
+        return 0;
+    case 'c':
+        o->check = true;
+        return 0;
+    case 'd':
+        return parse_accel(p, optarg);
+    case 'p':
+        return parse_int(p, "-p", optarg, 1, &o->pairs);
+    case 't':
+        return parse_t(p, optarg);
+    case 'T':
+        return parse_type(p, optarg);
     case 'b':
         o->many_bufs = !strcmp(optarg, "multiple");
         return o->many_bufs || !strcmp(optarg, "single")
@@ -263,11 +276,18 @@ static int parse_one(const struct parse *p, int c, char **argv)
         err = parse_int(p, "-R", optarg, 0, &rate);
         o->rate = rate;
         return err;
-    case OPT_LIMITS: return parse_limits(p);
-    case OPT_JSON: o->json = optarg; return 0;
-    case OPT_PLOT: return parse_plot(p, optarg);
-    case OPT_REPEAT: return parse_int(p, "--repeat", optarg, 1, &o->repeat);
-    case OPT_FAULT: o->fault = true; return 0;
+    case OPT_LIMITS:
+        return parse_limits(p);
+    case OPT_JSON:
+        o->json = optarg;
+        return 0;
+    case OPT_PLOT:
+        return parse_plot(p, optarg);
+    case OPT_REPEAT:
+        return parse_int(p, "--repeat", optarg, 1, &o->repeat);
+    case OPT_FAULT:
+        o->fault = true;
+        return 0;
     case 'h':
         if (p->loud)
             help(p->spec);

@@ -2,7 +2,4 @@
 /* See coll.c; the operation is a row of coll_kinds.c. */
 #include "test/bench/coll.h"
 
-int main(int argc, char **argv)
-{
-    return coll_main(argc, argv, "allgather");
-}
+int main(int argc, char **argv) { return coll_main(argc, argv, "allgather"); }

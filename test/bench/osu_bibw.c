@@ -36,7 +36,4 @@ static const struct bench_spec spec = {
     .measure = measure,
 };
 
-int main(int argc, char **argv)
-{
-    return bench_main(argc, argv, &spec);
-}
+int main(int argc, char **argv) { return bench_main(argc, argv, &spec); }

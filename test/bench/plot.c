@@ -2,7 +2,7 @@
 /* --plot FILE.svg or FILE.png: the first column over the message size, both axes logarithmic, with
  * the limit as a dashed line under --limits.  The SVG is written here; a PNG is made from it by
  * rsvg-convert or ImageMagick.  Rank 0 only. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "test/bench/bench.h"
 #include <errno.h>
 #include <math.h>
@@ -26,10 +26,7 @@ static double log_size(size_t n)
     return n ? log2((double)n) : -1; /* size 0 stands one step left of 1 */
 }
 
-static double log_value(double v)
-{
-    return log10(v > 1e-6 ? v : 1e-6);
-}
+static double log_value(double v) { return log10(v > 1e-6 ? v : 1e-6); }
 
 static double px(const struct axes *a, double x)
 {

@@ -4,7 +4,7 @@
 #include "test/bench/bench.h"
 #include <stdio.h>
 
-enum { SIZE_WIDTH = 10, WIDTH = 18 };
+enum { SIZE_COLUMN = 10, COLUMN = 18 };
 
 static bool shown(const struct bench *b, int i)
 {
@@ -19,18 +19,18 @@ static void head_columns(const struct bench *b)
 {
     bool first = b->spec->flags & BENCH_NOSIZE;
 
-    printf("%-*s", first ? 2 : SIZE_WIDTH, first ? "# " : "# Size");
+    printf("%-*s", first ? 2 : SIZE_COLUMN, first ? "# " : "# Size");
     for (int i = 0; i < BENCH_COLS && b->spec->cols[i].head; i++) {
         if (shown(b, i))
             printf("%*s", first ? 1 : b->spec->cols[i].width, b->spec->cols[i].head);
         first = false;
     }
     if (b->limit_map) {
-        printf("%*s", WIDTH, b->spec->limit == LIMIT_LATENCY ? "Limit(us)" : "Limit (MB/s)");
+        printf("%*s", COLUMN, b->spec->limit == LIMIT_LATENCY ? "Limit(us)" : "Limit (MB/s)");
         printf("%*s", 10, "Ratio");
     }
     if (b->opt.check)
-        printf("%*s", WIDTH, "Validation");
+        printf("%*s", COLUMN, "Validation");
     printf("\n");
 }
 
@@ -57,17 +57,17 @@ void bench_table_head(const struct bench *b)
 void bench_table_row(const struct bench *b, const struct bench_row *row, bool passed)
 {
     if (!(b->spec->flags & BENCH_NOSIZE))
-        printf("%-*zu", SIZE_WIDTH, row->nbytes);
+        printf("%-*zu", SIZE_COLUMN, row->nbytes);
     for (int i = 0; i < BENCH_COLS && b->spec->cols[i].head; i++) {
         const struct bench_col *c = &b->spec->cols[i];
         if (shown(b, i))
             printf("%*.*f", c->width, c->decimals, row->v[i]);
     }
     if (b->limit_map)
-        printf("%*.*f%*.2f", WIDTH, b->spec->limit == LIMIT_LATENCY ? 3 : 2, row->limit, 10,
+        printf("%*.*f%*.2f", COLUMN, b->spec->limit == LIMIT_LATENCY ? 3 : 2, row->limit, 10,
                row->limit > 0 ? row->v[0] / row->limit : 0);
     if (b->opt.check)
-        printf("%*s", WIDTH, passed ? "Pass" : "Fail");
+        printf("%*s", COLUMN, passed ? "Pass" : "Fail");
     printf("\n");
     fflush(stdout);
 }

@@ -2,7 +2,7 @@
 /* What a rank costs while it does nothing.  `memory`: resident and proportional memory of each rank
  * after init and a barrier, averaged.  `idle SECONDS`: the processor time of rank 0 while it waits
  * in MPI_Recv for a rank 1 that sleeps. Prints `key value` lines for test/bench/compare. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "test/bench/bench.h"
 #include <stdio.h>
 #include <stdlib.h>
