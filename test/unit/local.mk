@@ -4,3 +4,4 @@ unit_ldadd = libweft_core.la libweft_rt.la
 include test/unit/base.mk
 include test/unit/p2p.mk
 include test/unit/btl.mk
+include test/unit/api.mk
