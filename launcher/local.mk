@@ -6,10 +6,26 @@ mpirun_SOURCES = launcher/launch.h launcher/options.h launcher/main.c launcher/o
 	launcher/loop.c
 mpirun_LDADD = libweft_rt.la
 
+
+# The compiler wrapper: one script; its names are links to it.
+bin_SCRIPTS += mpicc
+EXTRA_DIST += launcher/mpicc.in
+CLEANFILES += mpicc mpicxx
+wrapper_links = mpicxx mpic++ mpiCC
+mpicc: launcher/mpicc.in Makefile
+	$(AM_V_GEN)sed -e 's|@prefix[@]|$(prefix)|' -e 's|@bindir[@]|$(bindir)|' -e 's|@libdir[@]|$(libdir)|' \
+		-e 's|@includedir[@]|$(includedir)|' -e 's|@version[@]|$(PACKAGE_VERSION)|' \
+		-e 's|@ldflags[@]|$(WEFT_LDFLAGS)|' -e 's|@CC[@]|$(CC)|' -e 's|@CXX[@]|$(CXX)|' \
+		$(srcdir)/launcher/mpicc.in > $@.tmp && chmod +x $@.tmp && mv $@.tmp $@
+mpicxx: mpicc
+	$(AM_V_GEN)rm -f $@ && $(LN_S) mpicc $@
+all-local: mpicxx
+
 install-exec-hook: install-launcher-links
-install-launcher-links:
+install-launcher-links: install-binPROGRAMS install-binSCRIPTS
 	cd $(DESTDIR)$(bindir) && rm -f mpiexec && $(LN_S) mpirun mpiexec
+	cd $(DESTDIR)$(bindir) && for l in $(wrapper_links); do rm -f $$l && $(LN_S) mpicc $$l; done
 uninstall-hook: uninstall-launcher-links
 uninstall-launcher-links:
-	rm -f $(DESTDIR)$(bindir)/mpiexec
+	cd $(DESTDIR)$(bindir) && rm -f mpiexec $(wrapper_links)
 .PHONY: install-launcher-links uninstall-launcher-links

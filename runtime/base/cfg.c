@@ -409,7 +409,8 @@ static int load_env(void)
 /* Variables of Weft that are not settings. */
 static bool internal_name(const char *name)
 {
-    static const char *const names[] = { "WEFT_CONFIG_FILE", "WEFT_SET_NAMES", "WEFT_CC", "WEFT_CXX" };
+    static const char *const names[] = { "WEFT_CONFIG_FILE", "WEFT_SET_NAMES", "WEFT_CC",
+                                         "WEFT_CXX" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (!strcmp(name, names[i]))
             return true;
