@@ -54,12 +54,12 @@ static inline void *rt_slab_get(const struct rt_slab *s, uintptr_t h)
     if (rt_unlikely(h >> RT_SLAB_CLASS_SHIFT != s->cls))
         return NULL;
     uint32_t i = h & RT_SLAB_INDEX_MASK;
-    char *chunk = s->chunk[i >> RT_SLAB_CHUNK_SHIFT];
+    char *chunk = rt_load_acquire(&s->chunk[i >> RT_SLAB_CHUNK_SHIFT]);
     if (rt_unlikely(!chunk))
         return NULL;
     uint32_t in_chunk = i & ((1u << RT_SLAB_CHUNK_SHIFT) - 1);
     struct rt_obj *o = (struct rt_obj *)(chunk + in_chunk * (uintptr_t)s->nbytes);
-    return rt_likely(o->handle == h) ? o : NULL;
+    return rt_likely(rt_load_acquire(&o->handle) == h) ? o : NULL;
 }
 
 #endif
