@@ -12,6 +12,7 @@
 #include "mpi/p2p/p2p.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
+#include "runtime/mem/node.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,10 +46,15 @@ static int start(int required)
     rt_idle_configure(rt_boot.local_size, rt_boot.ncpus);
     if (required == MPI_THREAD_MULTIPLE)
         rt_lock_enable();
+    err = rt_node_open(btl_node_pair_nbytes());
+    if (err) {
+        err = wm_err_rt(err, "opening the memory shared by the processes of host %s", rt_boot.host);
+        goto err_boot;
+    }
     err = wm_domain_create(&domain);
     if (err) {
         err = wm_err_rt(err, "opening the transports \"%s\"", cfg.btl);
-        goto err_boot;
+        goto err_node;
     }
     err = wm_comm_init(domain);
     if (err)
@@ -67,6 +73,8 @@ err_comm:
 err_domain:
     wm_domain_destroy(domain);
     domain = NULL;
+err_node:
+    rt_node_close();
 err_boot:
     rt_boot_fini();
     return err;
@@ -133,6 +141,7 @@ int wm_api_finalize(void)
     wm_comm_fini();
     wm_domain_destroy(domain); /* finishes what other processes still wait for */
     domain = NULL;
+    rt_node_close();
     wm_info_env_fini();
     rt_boot_fini();
     return MPI_SUCCESS;
