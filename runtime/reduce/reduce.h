@@ -21,6 +21,11 @@ struct rt_op {
     void *arg;                    /* owned by whoever made the op */
 };
 
+/* Size of the C type behind a basic element, 0 for RT_ELEM_NONE; and whether its packed form is that C type, so that
+ * kernels work on packed data (not so for pairs with a hole). */
+int64_t rt_elem_nbytes(enum rt_elem elem);
+bool rt_elem_packs(enum rt_elem elem);
+
 /* Kernel for this operation and type, or NULL when MPI does not allow the pair (MPI-5.0 section 6.9.2). */
 rt_reduce_fn *rt_reduce_find(enum rt_opcode op, enum rt_elem elem);
 /* inout = in op inout on n elements of any layout the op allows; derived layouts of one basic type included. */
