@@ -46,6 +46,10 @@ struct coll_team {
     struct coll_node *node;       /* owned by coll/node; NULL when not set up */
 };
 
+/* What a call passes.  Broadcast: rbuf, rcount, rtype on every rank.  Reductions and scans: rcount, rtype for both buffers;
+ * input is sbuf, or rbuf when sbuf is COLL_IN_PLACE; reduce_scatter_block: rcount is one block's.  Others as in MPI: sbuf
+ * COLL_IN_PLACE (on the root only for gather), rbuf COLL_IN_PLACE on a scatter's root; alltoall forms in place use the
+ * receive arguments for both. */
 struct coll_args {
     enum coll_kind kind;
     const void *sbuf;             /* COLL_IN_PLACE where MPI_IN_PLACE was given */
@@ -82,6 +86,7 @@ struct coll_task {
 #define COLL_NEED_CUDA_BUFFERS 16u
 #define COLL_NEED_BUILTIN_OP   32u /* predefined op on a basic type */
 #define COLL_NEED_CONTIG       64u /* contiguous layouts */
+#define COLL_NEED_CELL         128u /* what one rank contributes fits a cell of coll/node */
 
 struct coll_alg {                 /* one row an algorithm; const array at the end of its file; select.c lists the arrays */
     const char *name, *help;
@@ -90,9 +95,17 @@ struct coll_alg {                 /* one row an algorithm; const array at the en
     int (*start)(struct coll_team *t, const struct coll_args *a, struct coll_task *task);
 };
 
-/* Prepares a team (sets up coll/node when one_node; collective over the team, may communicate) and releases it. */
-int  coll_team_init(struct coll_team *t);
+/* Shared memory for a team on one node: the caller gets coll_node_nbytes() zeroed bytes from shm_alloc on one rank, tells
+ * the others the offset, and every rank attaches; no message is sent.  0 when a team of this size has no use for it.  The
+ * block stays the caller's; what the team allocates later is freed by rank 0's coll_team_fini(). */
+size_t coll_node_nbytes(int size);
+int  coll_team_attach(struct coll_team *t, size_t off);
 void coll_team_fini(struct coll_team *t);
+/* Whether no rank will touch the team's shared memory for the calls so far; ask before freeing it. */
+bool coll_team_quiet(struct coll_team *t);
+/* Bytes that choose the algorithm, the same on every rank: a rank's contribution, for alltoall and scatter of one pair, for
+ * reduce_scatter the whole vector; 0 for the v and w forms. */
+int64_t coll_args_bytes(const struct coll_team *t, const struct coll_args *a);
 /* Chooses and starts; the task's req is completed by coll_task_advance().  Task storage is the caller's. */
 int  coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task *task);
 /* Calls step(); finishes task->req when done.  Returns 1 when it finished now, else 0. */
@@ -103,5 +116,11 @@ const struct coll_alg *coll_select(const struct coll_team *t, const struct coll_
 int  coll_configure(const char *spec);
 /* All algorithms, for info and tests: returns NULL past the end. */
 const struct coll_alg *coll_alg_at(int i);
+/* By kind and name; NULL when there is none. */
+const struct coll_alg *coll_alg_find(enum coll_kind kind, const char *name);
+/* The table of choices (coll/tune.def), for info and tests. */
+struct coll_tune { enum coll_kind kind; int mem; int min_ranks; int64_t min_bytes; const char *name, *measured; };
+#define COLL_MEM_ANY (-1)         /* else one enum rt_memkind */
+const struct coll_tune *coll_tune_at(int i);
 
 #endif

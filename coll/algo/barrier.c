@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Barrier over messages.
+ *
+ * dissemination: in round k a rank tells rank + 2^k and hears from rank - 2^k; after ceil(log2 p) rounds everybody has heard
+ * of everybody.  ceil(log2 p) a.  Best for any p when there is no shared memory.
+ * Reference: Hensgen, Finkel, Manber, "Two algorithms for barrier synchronization", 1988. */
+#include "coll/algo/algo.h"
+#include "runtime/base/err.h"
+
+static int start_dissemination(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
+{
+    (void)a;
+    struct coll_sched *s = coll_sched_new(k);
+    if (!s)
+        return -RT_ENOMEM;
+    for (int dist = 1; dist < t->size; dist *= 2) {
+        coll_sched_recv(s, NULL, 0, &coll_bytes, (t->rank - dist + t->size) % t->size);
+        coll_sched_send(s, NULL, 0, &coll_bytes, (t->rank + dist) % t->size);
+        coll_sched_round(s);
+    }
+    return coll_sched_go(s);
+}
+
+const struct coll_alg coll_barrier_algs[] = {
+    { "dissemination", "log2(p) rounds of empty messages", COLL_BARRIER, 0, start_dissemination },
+    { 0 },
+};

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Starts and advances collective calls.  Called under the domain's lock. */
+#include "coll/coll.h"
+
+#include "coll/algo/algo.h"
+#include "coll/start.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+static int step_nothing(struct coll_task *k)
+{
+    (void)k;
+    return 1;
+}
+
+/* A team of one rank: what would be sent to itself is copied. */
+static void self_copy(const struct coll_args *a)
+{
+    int64_t n = a->rcount;
+    const char *from;
+    char *to;
+    if (a->sbuf == COLL_IN_PLACE || a->rbuf == COLL_IN_PLACE)
+        return;
+    switch (a->kind) {
+    case COLL_BARRIER: case COLL_BCAST: case COLL_EXSCAN:
+        return;
+    case COLL_REDUCE_SCATTER:
+        n = a->rcounts[0];
+        /* fall through */
+    case COLL_REDUCE: case COLL_ALLREDUCE: case COLL_REDUCE_SCATTER_BLOCK: case COLL_SCAN:
+        coll_copy(a->sbuf, n, a->rtype, a->rbuf, n, a->rtype);
+        return;
+    case COLL_ALLTOALLW:
+        coll_copy((const char *)a->sbuf + a->sdispls[0], a->scounts[0], a->stypes[0], (char *)a->rbuf + a->rdispls[0],
+                  a->rcounts[0], a->rtypes[0]);
+        return;
+    default:
+        from = coll_at(a->sbuf, a->sdispls ? a->sdispls[0] : 0, a->stype);
+        to = coll_at(a->rbuf, a->rdispls ? a->rdispls[0] : 0, a->rtype);
+        coll_copy(from, a->scounts ? a->scounts[0] : a->scount, a->stype, to, a->rcounts ? a->rcounts[0] : n, a->rtype);
+        return;
+    }
+}
+
+/* Calls without data need no message; only kinds whose size all ranks know. */
+static bool is_empty(const struct coll_team *t, const struct coll_args *a)
+{
+    switch (a->kind) {
+    case COLL_BARRIER: case COLL_GATHERV: case COLL_SCATTERV: case COLL_ALLGATHERV: case COLL_ALLTOALLV: case COLL_ALLTOALLW:
+        return false;
+    default:
+        return coll_args_bytes(t, a) == 0;
+    }
+}
+
+static int start_with(struct coll_task *k, bool has_node)
+{
+    const char *why;
+    k->alg = coll_choose(k->team, &k->args, has_node, &why);
+    log_trace(COLL, "call %u: %s by %s (%s)", k->seq, coll_kind_names[k->args.kind], k->alg->name, why);
+    return k->alg->start(k->team, &k->args, k);
+}
+
+int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
+{
+    k->team = t;
+    if (a != &k->args)
+        k->args = *a;
+    k->seq = t->seq++;
+    k->step = step_nothing;
+    k->cleanup = NULL;
+    k->state = NULL;
+    k->alg = NULL;
+    if (t->size == 1) {
+        self_copy(a);
+        return 0;
+    }
+    return is_empty(t, a) ? 0 : start_with(k, t->node != NULL);
+}
+
+int coll_start_messages(struct coll_task *k)
+{
+    return start_with(k, false);
+}
+
+int coll_task_advance(struct coll_task *k)
+{
+    int rc = k->step(k);
+    if (rc == 0)
+        return 0;
+    if (k->cleanup)
+        k->cleanup(k);
+    k->cleanup = NULL;
+    rt_req_finish(&k->req, rc < 0 ? rc : 0);
+    return 1;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The shared area of coll/node: layout, epochs, progress words, later allocations.  See node.h for the rules. */
+#include "coll/node/node.h"
+
+#include <stdlib.h>
+#include "coll/start.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+/* Blocks of all ranks together: about what stays in a shared cache.  A block is at least 16 KiB, so that a step is worth its
+ * synchronisation. */
+#define BLOCKS_NBYTES (4u << 20)
+#define BLOCK_MIN     (16u << 10)
+#define BLOCK_MAX     (256u << 10)
+#define PAGE          4096u
+#define REFUSED       UINT64_MAX
+
+static size_t block_len(int size)
+{
+    size_t len = BLOCKS_NBYTES / (2u * (unsigned)size + 2);
+    len = len < BLOCK_MIN ? BLOCK_MIN : len > BLOCK_MAX ? BLOCK_MAX : len;
+    return len & ~(size_t)(PAGE - 1);
+}
+
+static size_t cells_nbytes(int size)
+{
+    return (size_t)size * COLL_NODE_SLOTS * COLL_NODE_CELL;
+}
+
+static size_t blocks_nbytes(int size)
+{
+    return (2 * (size_t)size + 2) * block_len(size);
+}
+
+size_t coll_node_nbytes(int size)
+{
+    if (size < 2)
+        return 0;
+    return sizeof(struct coll_node_head) + (size_t)size * sizeof(struct coll_node_prog) +
+           COLL_NODE_SLOTS * (size_t)size * sizeof(struct coll_node_line);
+}
+
+int coll_team_attach(struct coll_team *t, size_t off)
+{
+    struct coll_node *n = calloc(1, sizeof *n);
+    if (!n)
+        return -RT_ENOMEM;
+    char *p = t->ops->shm_at(t, off);
+    n->team = t;
+    n->head = (struct coll_node_head *)p;
+    n->prog = (struct coll_node_prog *)(p + sizeof *n->head);
+    n->lines = (struct coll_node_line *)(n->prog + t->size);
+    n->block_len = block_len(t->size);
+    t->node = n;
+    return 0;
+}
+
+void coll_team_fini(struct coll_team *t)
+{
+    struct coll_node *n = t->node;
+    if (!n)
+        return;
+    if (t->rank == 0 && n->cells)
+        t->ops->shm_free(t, n->head->cells - 1, cells_nbytes(t->size));
+    if (t->rank == 0 && n->blocks)
+        t->ops->shm_free(t, n->head->blocks - 1, blocks_nbytes(t->size));
+    free(n);
+    t->node = NULL;
+}
+
+bool coll_team_quiet(struct coll_team *t)
+{
+    return !t->node || coll_node_finished(t->node, t->node->started);
+}
+
+uint64_t coll_node_begin(struct coll_node *n, struct coll_task *k)
+{
+    k->state = (void *)(uintptr_t)++n->started;
+    return n->started;
+}
+
+bool coll_node_my_turn(const struct coll_node *n, const struct coll_task *k)
+{
+    return n->turn + 1 == (uint64_t)(uintptr_t)k->state;
+}
+
+bool coll_node_finished(struct coll_node *n, uint64_t epoch)
+{
+    if (n->seen >= epoch)
+        return true;
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < n->team->size; i++) {
+        uint64_t w = rt_load_acquire(&n->prog[i].word);     /* pairs with the release in coll_node_end() */
+        least = w < least ? w : least;
+    }
+    n->seen = least >> COLL_NODE_STEP_BITS;
+    return n->seen >= epoch;
+}
+
+void coll_node_wake(struct coll_node *n)
+{
+    struct coll_team *t = n->team;
+    for (int i = 0; i < t->size; i++)
+        if (i != t->rank)
+            t->ops->shm_wake(t, i);
+}
+
+void coll_node_publish(struct coll_node *n, uint64_t epoch, int64_t steps)
+{
+    rt_store_release(&n->prog[n->team->rank].word, (epoch - 1) << COLL_NODE_STEP_BITS | (uint64_t)steps);
+    coll_node_wake(n);
+}
+
+int coll_node_end(struct coll_node *n)
+{
+    n->turn++;
+    n->step = 0;
+    n->next = 0;
+    /* All reads of shared memory come before this store; whoever sees it may overwrite what was read. */
+    rt_store_release(&n->prog[n->team->rank].word, n->turn << COLL_NODE_STEP_BITS);
+    coll_node_wake(n);
+    return 1;
+}
+
+/* Rank 0 allocates when it first comes here; the others find the offset in the head. */
+static int late_memory(struct coll_node *n, uint64_t *word, size_t nbytes, char **p)
+{
+    struct coll_team *t = n->team;
+    uint64_t v = rt_load_acquire(word);
+    if (v == 0 && t->rank == 0) {
+        size_t off = t->ops->shm_alloc(t, nbytes);
+        v = off == SIZE_MAX ? REFUSED : off + 1;
+        if (v == REFUSED)
+            log_warn(COLL, "no shared memory for collectives (%zu bytes); sending messages instead", nbytes);
+        rt_store_release(word, v);
+        coll_node_wake(n);
+    }
+    if (v == 0)
+        return 0;
+    if (v == REFUSED)
+        return -RT_ENOSPC;
+    *p = t->ops->shm_at(t, (size_t)(v - 1));
+    return 1;
+}
+
+int coll_node_cells(struct coll_node *n)
+{
+    return n->cells ? 1 : late_memory(n, &n->head->cells, cells_nbytes(n->team->size), &n->cells);
+}
+
+int coll_node_blocks(struct coll_node *n)
+{
+    return n->blocks ? 1 : late_memory(n, &n->head->blocks, blocks_nbytes(n->team->size), &n->blocks);
+}
+
+int coll_node_give_up(struct coll_node *n, struct coll_task *k)
+{
+    coll_node_end(n);
+    k->state = NULL;
+    int err = coll_start_messages(k);
+    return err < 0 ? err : k->step(k);
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Schedule engine: see sched.h.  Runs under the domain's lock; a schedule belongs to its task and is freed by the task's
+ * cleanup. */
+#include "coll/sched.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+const struct rt_layout coll_bytes = { .size = 1, .extent = 1, .true_extent = 1, .contig = true, .elem = RT_ELEM_BYTE };
+
+enum step_kind { STEP_SEND, STEP_RECV, STEP_COPY, STEP_REDUCE, STEP_ROUND };
+
+struct step {
+    enum step_kind kind;
+    int peer;                     /* messages */
+    const void *src;              /* send, copy, reduce: what is read */
+    void *dst;                    /* recv, copy, reduce: what is written */
+    int64_t src_n, dst_n;
+    const struct rt_layout *src_l, *dst_l;
+};
+
+struct tmp { struct tmp *next; };                   /* in front of every temporary buffer */
+#define TMP_HEAD 64                                 /* keeps buffers on cache lines */
+
+struct coll_sched {
+    struct coll_task *task;
+    struct step *steps;
+    int nsteps, room;
+    int err;                      /* first failure while building */
+    struct tmp *tmps;
+    int at;                       /* first step of the current round */
+    bool posted;                  /* its messages are under way */
+    int round_msgs, max_msgs;     /* messages of the round being built; most in any round */
+    struct rt_req **reqs;         /* of the current round */
+    int nreqs, next_req;          /* requests before next_req are complete and released */
+};
+
+static void sched_free(struct coll_sched *s)
+{
+    while (s->tmps) {
+        struct tmp *t = s->tmps;
+        s->tmps = t->next;
+        free(t);
+    }
+    free(s->reqs);
+    free(s->steps);
+    free(s);
+}
+
+static void sched_cleanup(struct coll_task *k)
+{
+    if (k->state)
+        sched_free(k->state);
+    k->state = NULL;
+}
+
+struct coll_sched *coll_sched_new(struct coll_task *k)
+{
+    struct coll_sched *s = calloc(1, sizeof *s);
+    if (s)
+        s->task = k;
+    return s;
+}
+
+void *coll_sched_tmp(struct coll_sched *s, int64_t nbytes)
+{
+    void *p = NULL;
+    if (posix_memalign(&p, TMP_HEAD, TMP_HEAD + (size_t)nbytes)) {
+        s->err = -RT_ENOMEM;
+        return NULL;
+    }
+    struct tmp *t = p;
+    t->next = s->tmps;
+    s->tmps = t;
+    return (char *)p + TMP_HEAD;
+}
+
+int64_t coll_span(int64_t n, const struct rt_layout *l, int64_t *low)
+{
+    int64_t reach = n > 1 ? (n - 1) * l->extent : 0;
+    *low = l->true_lb + (reach < 0 ? reach : 0);
+    return n > 0 ? l->true_extent + (reach < 0 ? -reach : reach) : 0;
+}
+
+void *coll_sched_tmp_elems(struct coll_sched *s, int64_t n, const struct rt_layout *l)
+{
+    int64_t low, span = coll_span(n, l, &low);
+    char *p = coll_sched_tmp(s, span);
+    return p ? p - low : NULL;
+}
+
+static struct step *step_add(struct coll_sched *s)
+{
+    static struct step scratch;                     /* takes what is written once an error is noted; never read */
+    if (s->nsteps == s->room) {
+        int room = s->room ? 2 * s->room : 16;
+        struct step *steps = realloc(s->steps, (size_t)room * sizeof *steps);
+        if (!steps) {
+            s->err = -RT_ENOMEM;
+            return &scratch;
+        }
+        s->steps = steps;
+        s->room = room;
+    }
+    struct step *st = &s->steps[s->nsteps++];
+    memset(st, 0, sizeof *st);
+    return st;
+}
+
+void coll_sched_send(struct coll_sched *s, const void *buf, int64_t n, const struct rt_layout *l, int dst)
+{
+    struct step *st = step_add(s);
+    st->kind = STEP_SEND;
+    st->peer = dst;
+    st->src = buf;
+    st->src_n = n;
+    st->src_l = l;
+    s->round_msgs++;
+}
+
+void coll_sched_recv(struct coll_sched *s, void *buf, int64_t n, const struct rt_layout *l, int src)
+{
+    struct step *st = step_add(s);
+    st->kind = STEP_RECV;
+    st->peer = src;
+    st->dst = buf;
+    st->dst_n = n;
+    st->dst_l = l;
+    s->round_msgs++;
+}
+
+void coll_sched_copy(struct coll_sched *s, const void *src, int64_t src_n, const struct rt_layout *src_l,
+                     void *dst, int64_t dst_n, const struct rt_layout *dst_l)
+{
+    if (src_n * src_l->size == 0)
+        return;
+    struct step *st = step_add(s);
+    st->kind = STEP_COPY;
+    st->src = src;
+    st->src_n = src_n;
+    st->src_l = src_l;
+    st->dst = dst;
+    st->dst_n = dst_n;
+    st->dst_l = dst_l;
+}
+
+void coll_sched_reduce(struct coll_sched *s, const void *in, void *inout, int64_t n, const struct rt_layout *l)
+{
+    if (n == 0)
+        return;
+    struct step *st = step_add(s);
+    st->kind = STEP_REDUCE;
+    st->src = in;
+    st->dst = inout;
+    st->dst_n = n;
+    st->dst_l = l;
+}
+
+void coll_sched_round(struct coll_sched *s)
+{
+    if (s->nsteps == 0 || s->steps[s->nsteps - 1].kind == STEP_ROUND)
+        return;
+    step_add(s)->kind = STEP_ROUND;
+    if (s->round_msgs > s->max_msgs)
+        s->max_msgs = s->round_msgs;
+    s->round_msgs = 0;
+}
+
+void coll_copy(const void *src, int64_t src_n, const struct rt_layout *src_l, void *dst, int64_t dst_n,
+               const struct rt_layout *dst_l)
+{
+    if (src_n * src_l->size == 0 || src == dst)
+        return;
+    if (src_l->contig && dst_l->contig)
+        memcpy(dst, src, (size_t)(src_n * src_l->size));
+    else
+        rt_layout_copy(src_l, src_n, src, dst_l, dst_n, dst);
+}
+
+/* Posts the messages of the current round. */
+static int round_post(struct coll_sched *s)
+{
+    struct coll_team *t = s->task->team;
+    int tag = (int)(s->task->seq & 0x3fffffff);     /* calls that far apart are never both under way */
+    s->nreqs = s->next_req = 0;
+    for (const struct step *st = &s->steps[s->at]; st->kind != STEP_ROUND; st++) {
+        int err = 0;
+        if (st->kind == STEP_SEND)
+            err = t->ops->isend(t, st->src, st->src_n, st->src_l, st->peer, tag, &s->reqs[s->nreqs]);
+        else if (st->kind == STEP_RECV)
+            err = t->ops->irecv(t, st->dst, st->dst_n, st->dst_l, st->peer, tag, &s->reqs[s->nreqs]);
+        else
+            continue;
+        if (err < 0)
+            return err;
+        s->nreqs++;
+    }
+    s->posted = true;
+    return 0;
+}
+
+/* 1 when all messages of the round are complete, 0 when not yet, or the error of one. */
+static int round_poll(struct coll_sched *s)
+{
+    struct coll_team *t = s->task->team;
+    while (s->next_req < s->nreqs) {
+        struct rt_req *r = s->reqs[s->next_req];
+        if (!rt_req_done(r))
+            return 0;
+        int err = r->err;
+        t->ops->release(t, r);
+        s->next_req++;
+        if (err < 0)
+            return err;
+    }
+    return 1;
+}
+
+/* Runs the local steps of the round and moves to the next one. */
+static int round_finish(struct coll_sched *s)
+{
+    const struct step *st = &s->steps[s->at];
+    for (; st->kind != STEP_ROUND; st++) {
+        int err = 0;
+        if (st->kind == STEP_COPY)
+            coll_copy(st->src, st->src_n, st->src_l, st->dst, st->dst_n, st->dst_l);
+        else if (st->kind == STEP_REDUCE)
+            err = rt_reduce_apply(s->task->args.op, st->src, st->dst, st->dst_n, st->dst_l);
+        if (err < 0)
+            return err;
+    }
+    s->at = (int)(st - s->steps) + 1;
+    s->posted = false;
+    return 0;
+}
+
+/* After an error messages may still be under way into the schedule's buffers, so those stay allocated for good: a leak in
+ * a job that has lost a process is better than a write into memory that somebody else owns by then. */
+static int sched_abandon(struct coll_task *k, int err)
+{
+    log_debug(COLL, "call %u abandoned after an error: %s", k->seq, rt_err_text(err));
+    k->state = NULL;
+    return err;
+}
+
+static int sched_step(struct coll_task *k)
+{
+    struct coll_sched *s = k->state;
+    while (s->at < s->nsteps) {
+        int rc = s->posted ? 0 : round_post(s);
+        if (rc == 0)
+            rc = round_poll(s);
+        if (rc == 0)
+            return 0;
+        if (rc > 0)
+            rc = round_finish(s);
+        if (rc < 0)
+            return sched_abandon(k, rc);
+    }
+    return 1;
+}
+
+int coll_sched_go(struct coll_sched *s)
+{
+    coll_sched_round(s);
+    if (s->max_msgs > 0 && !s->err) {
+        s->reqs = calloc((size_t)s->max_msgs, sizeof(struct rt_req *));
+        if (!s->reqs)
+            s->err = -RT_ENOMEM;
+    }
+    if (s->err) {
+        int err = s->err;
+        sched_free(s);
+        return err;
+    }
+    s->task->state = s;
+    s->task->step = sched_step;
+    s->task->cleanup = sched_cleanup;
+    return 0;
+}
