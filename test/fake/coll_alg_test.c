@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Every algorithm at many rank counts, counts, layouts and operations, in and out of place, against a naive reference. */
+#include <stdio.h>
+#include <stdlib.h>
+#include "test/check.h"
+#include "test/fake/coll_case.h"
+#include "test/fake/coll_fake.h"
+
+#define SHM_ROOM (16u << 20)
+
+static const int sizes[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 32, 33 };
+#define NSIZES ((int)(sizeof sizes / sizeof sizes[0]))
+
+static void run_case(const struct coll_case *c, const char *alg, unsigned seed)
+{
+    struct coll_args *args = calloc((size_t)c->size, sizeof *args);
+    struct coll_buffers *b = coll_case_make(c, args);
+    struct fake *f = fake_create(c->size, seed, !strncmp(alg, "node", 4), SHM_ROOM);
+    int err = fake_run(f, args, 1, 1), bad = coll_case_check(c, args, b), left = fake_destroy(f);
+    CHECK_MSG(!err && !bad && !left, "%s:%s ranks %d root %d count %lld%s%s%s seed %u: error %d, %d messages left",
+              coll_kind_names[c->kind], alg, c->size, c->root, (long long)c->count, c->in_place ? " in place" : "",
+              c->gaps ? " gaps" : "", c->user_op ? " user op" : "", seed, err, left);
+    coll_case_free(c, b);
+    free(args);
+}
+
+/* All variants of one algorithm at one rank count and element count. */
+static void run_variants(const struct coll_alg *alg, int size, int64_t count)
+{
+    for (unsigned v = 0; v < 8 && !check_failed_case; v++) {
+        struct coll_case c = { .kind = alg->kind, .size = size, .root = (int)(v * 5 + 2) % size, .count = count,
+                               .in_place = v & 1, .gaps = v & 2, .user_op = v & 4, .salt = v };
+        run_case(&c, alg->name, v * 100 + (unsigned)size);
+    }
+}
+
+static void force(const struct coll_alg *alg)
+{
+    char spec[128];
+    snprintf(spec, sizeof spec, "%s:%s", coll_kind_names[alg->kind], alg->name);
+    CHECK_EQ(coll_configure(spec), 0);
+}
+
+static void small_counts(void)
+{
+    static const int64_t counts[] = { 0, 1, 2, 7, 100 };
+    const struct coll_alg *alg;
+    for (int i = 0; (alg = coll_alg_at(i)); i++) {
+        force(alg);
+        for (int s = 0; s < NSIZES; s++)
+            for (int n = 0; n < 5; n++)
+                run_variants(alg, sizes[s], counts[n]);
+    }
+}
+
+/* Enough for several pieces of every pipeline. */
+static void large_counts(void)
+{
+    const struct coll_alg *alg;
+    for (int i = 0; (alg = coll_alg_at(i)); i++) {
+        force(alg);
+        run_variants(alg, 2, 150001);
+        run_variants(alg, 3, 70001);
+        run_variants(alg, 5, 50000);
+    }
+}
+
+static void refused_memory_falls_back(void)
+{
+    static const enum coll_kind kinds[] = { COLL_BCAST, COLL_ALLREDUCE, COLL_ALLGATHER };
+    CHECK_EQ(coll_configure(""), 0);
+    for (int i = 0; i < 3; i++)
+        for (int64_t count = 100; count <= 10000; count *= 100) {
+            struct coll_case c = { .kind = kinds[i], .size = 5, .root = 1, .count = count };
+            struct coll_args args[5];
+            struct coll_buffers *b = coll_case_make(&c, args);
+            struct fake *f = fake_create(5, 7, true, 0);
+            CHECK_EQ(fake_run(f, args, 1, 1), 0);
+            CHECK_EQ(coll_case_check(&c, args, b), 0);
+            CHECK_EQ(fake_destroy(f), 0);
+            coll_case_free(&c, b);
+        }
+}
+
+int main(void)
+{
+    RUN(small_counts);
+    RUN(large_counts);
+    RUN(refused_memory_falls_back);
+    return check_end();
+}

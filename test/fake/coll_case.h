@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One collective call on every rank of a fake team: arguments, buffers and the result that a naive reference expects. */
+#ifndef TEST_FAKE_COLL_CASE_H
+#define TEST_FAKE_COLL_CASE_H
+
+#include "coll/coll.h"
+
+struct coll_case {
+    enum coll_kind kind;
+    int size, root;
+    int64_t count;                /* elements of 8 bytes a rank or pair */
+    bool in_place, gaps, user_op; /* layout with gaps; a user's operation that does not commute */
+    unsigned salt;                /* other data in every call */
+};
+
+struct coll_buffers;              /* of one case, all ranks */
+
+/* Fills args[0 .. size) and returns the buffers behind them. */
+struct coll_buffers *coll_case_make(const struct coll_case *c, struct coll_args *args);
+/* 0 when every rank has what the reference says and nothing else was written; prints what differs. */
+int coll_case_check(const struct coll_case *c, const struct coll_args *args, const struct coll_buffers *b);
+void coll_case_free(const struct coll_case *c, struct coll_buffers *b);
+
+#endif

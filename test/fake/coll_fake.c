@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See coll_fake.h.  Memory of the fake is freed by fake_destroy(). */
+#include "test/fake/coll_fake.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/base/err.h"
+
+#define WINDOW_MAX 4
+
+struct fake_req {
+    struct rt_req req;
+    struct rt_list link;          /* queue of the pair */
+    int tag, owner;
+    char *packed;                 /* eager send: the data; else NULL and read from buf on delivery */
+    const void *sbuf;
+    void *rbuf;
+    int64_t n;
+    const struct rt_layout *l;
+    bool released;
+};
+
+struct pair { struct rt_list sends, recvs; };       /* [src * size + dst] */
+
+struct rank {
+    struct coll_team team;
+    struct coll_task tasks[WINDOW_MAX];
+    int first, next;              /* calls [first, next) are under way */
+    bool awake;
+};
+
+struct fake {
+    int size;
+    unsigned long long random;
+    struct rank *ranks;
+    struct pair *pairs;
+    char *shm;
+    size_t shm_used, shm_len;
+    int err;
+};
+
+unsigned fake_random(struct fake *f, unsigned below)
+{
+    f->random = f->random * 6364136223846793005ull + 1442695040888963407ull;
+    return (unsigned)(f->random >> 33) % below;
+}
+
+static struct fake_req *req_new(struct coll_team *t, int tag, int64_t n, const struct rt_layout *l)
+{
+    struct fake_req *q = calloc(1, sizeof *q);
+    q->tag = tag;
+    q->n = n;
+    q->l = l;
+    q->owner = t->rank;
+    return q;
+}
+
+static int fake_isend(struct coll_team *t, const void *buf, int64_t n, const struct rt_layout *l, int dst, int tag,
+                      struct rt_req **out)
+{
+    struct fake *f = t->arg;
+    struct fake_req *q = req_new(t, tag, n, l);
+    q->sbuf = buf;
+    if (fake_random(f, 2)) {
+        q->packed = malloc((size_t)(n * l->size) + 1);
+        rt_layout_pack(l, n, buf, 0, q->packed, n * l->size);
+        q->req.done = 1;
+    }
+    rt_list_append(&f->pairs[t->rank * f->size + dst].sends, &q->link);
+    *out = &q->req;
+    return 0;
+}
+
+static int fake_irecv(struct coll_team *t, void *buf, int64_t n, const struct rt_layout *l, int src, int tag, struct rt_req **out)
+{
+    struct fake *f = t->arg;
+    struct fake_req *q = req_new(t, tag, n, l);
+    q->rbuf = buf;
+    rt_list_append(&f->pairs[src * f->size + t->rank].recvs, &q->link);
+    *out = &q->req;
+    return 0;
+}
+
+static void req_free(struct fake_req *q)
+{
+    free(q->packed);
+    free(q);
+}
+
+/* An eager send may be released before it is delivered. */
+static void fake_release(struct coll_team *t, struct rt_req *r)
+{
+    struct fake_req *q = (struct fake_req *)r;
+    (void)t;
+    if (rt_list_empty(&q->link))
+        req_free(q);
+    else
+        q->released = true;
+}
+
+static void finish(struct fake *f, struct fake_req *q)
+{
+    rt_list_del(&q->link);
+    q->req.done = 1;
+    f->ranks[q->owner].awake = true;
+    if (q->released)
+        req_free(q);
+}
+
+/* Delivers the oldest receive of a pair whose message is there. */
+static bool deliver(struct fake *f, struct pair *p)
+{
+    struct rt_list *s, *r;
+    rt_list_each(r, &p->recvs) {
+        struct fake_req *rq = rt_container(r, struct fake_req, link);
+        rt_list_each(s, &p->sends) {
+            struct fake_req *sq = rt_container(s, struct fake_req, link);
+            if (sq->tag != rq->tag)
+                continue;
+            int64_t len = sq->n * sq->l->size;
+            if (len != rq->n * rq->l->size) {
+                printf("# %lld bytes meet a receive of %lld\n", (long long)len, (long long)(rq->n * rq->l->size));
+                f->err = -RT_ETRUNC;
+            } else {
+                char *data = sq->packed ? sq->packed : malloc((size_t)len + 1);
+                if (!sq->packed)
+                    rt_layout_pack(sq->l, sq->n, sq->sbuf, 0, data, len);
+                rt_layout_unpack(rq->l, rq->n, rq->rbuf, 0, data, len);
+                if (!sq->packed)
+                    free(data);
+            }
+            finish(f, sq);
+            finish(f, rq);
+            return true;
+        }
+    }
+    return false;
+}
+
+static size_t fake_shm_alloc(struct coll_team *t, size_t nbytes)
+{
+    struct fake *f = t->arg;
+    size_t off = (f->shm_used + 4095) & ~(size_t)4095;
+    if (off + nbytes > f->shm_len)
+        return SIZE_MAX;
+    f->shm_used = off + nbytes;
+    return off;
+}
+
+static void fake_shm_free(struct coll_team *t, size_t off, size_t nbytes)
+{
+    memset(((struct fake *)t->arg)->shm + off, 0xee, nbytes);
+}
+
+static void *fake_shm_at(struct coll_team *t, size_t off)
+{
+    return ((struct fake *)t->arg)->shm + off;
+}
+
+static void fake_shm_wake(struct coll_team *t, int rank)
+{
+    ((struct fake *)t->arg)->ranks[rank].awake = true;
+}
+
+static const struct coll_team_ops fake_ops = {
+    fake_isend, fake_irecv, fake_release, fake_shm_alloc, fake_shm_free, fake_shm_at, fake_shm_wake,
+};
+
+struct fake *fake_create(int size, unsigned seed, bool node, size_t shm_room)
+{
+    struct fake *f = calloc(1, sizeof *f);
+    f->size = size;
+    f->random = seed * 2654435761ull + 1;
+    f->ranks = calloc((size_t)size, sizeof *f->ranks);
+    f->pairs = calloc((size_t)(size * size), sizeof *f->pairs);
+    for (int i = 0; i < size * size; i++) {
+        rt_list_init(&f->pairs[i].sends);
+        rt_list_init(&f->pairs[i].recvs);
+    }
+    size_t own = (coll_node_nbytes(size) + 4095) & ~(size_t)4095;
+    f->shm_len = own + shm_room;
+    if (node && size > 1) {
+        f->shm = aligned_alloc(4096, (f->shm_len + 4095) & ~(size_t)4095);
+        memset(f->shm, 0, f->shm_len);
+        f->shm_used = own;
+    }
+    for (int r = 0; r < size; r++) {
+        f->ranks[r].team = (struct coll_team){ .ops = &fake_ops, .arg = f, .rank = r, .size = size, .one_node = node };
+        if (f->shm && coll_team_attach(&f->ranks[r].team, 0) < 0)
+            abort();
+    }
+    return f;
+}
+
+int fake_destroy(struct fake *f)
+{
+    int left = 0;
+    for (int i = 0; i < f->size * f->size; i++) {
+        struct rt_list *l, *tmp;
+        rt_list_each_safe(l, tmp, &f->pairs[i].sends) {
+            req_free(rt_container(l, struct fake_req, link));
+            left++;
+        }
+        rt_list_each_safe(l, tmp, &f->pairs[i].recvs) {
+            req_free(rt_container(l, struct fake_req, link));
+            left++;
+        }
+    }
+    for (int r = f->size - 1; r >= 0; r--)
+        coll_team_fini(&f->ranks[r].team);
+    free(f->shm);
+    free(f->pairs);
+    free(f->ranks);
+    free(f);
+    return left;
+}
+
+const struct coll_team *fake_team(const struct fake *f, int rank)
+{
+    return &f->ranks[rank].team;
+}
+
+/* One turn of a rank: starts what it may, advances what is under way.  Whether anything happened. */
+static bool rank_turn(struct fake *f, struct rank *k, const struct coll_args *args, int ncalls, int window)
+{
+    bool moved = false;
+    while (k->next < ncalls && k->next < k->first + window) {
+        struct coll_task *t = &k->tasks[k->next % WINDOW_MAX];
+        memset(t, 0, sizeof *t);
+        int err = coll_start(&k->team, &args[k->next * f->size + k->team.rank], t);
+        if (err < 0)
+            f->err = err;
+        k->next++;
+        moved = true;
+        if (fake_random(f, 2))
+            break;
+    }
+    for (int i = k->first; i < k->next; i++) {
+        struct coll_task *t = &k->tasks[i % WINDOW_MAX];
+        if (t->req.done)
+            continue;
+        moved |= coll_task_advance(t);
+        if (t->req.err < 0)
+            f->err = t->req.err;
+    }
+    while (k->first < k->next && k->tasks[k->first % WINDOW_MAX].req.done)
+        k->first++;
+    return moved;
+}
+
+int fake_run(struct fake *f, const struct coll_args *args, int ncalls, int window)
+{
+    window = window > WINDOW_MAX ? WINDOW_MAX : window;
+    for (int r = 0; r < f->size; r++) {
+        f->ranks[r].first = f->ranks[r].next = 0;
+        f->ranks[r].awake = true;
+    }
+    for (;;) {
+        int unfinished = 0, runnable = 0;
+        bool moved = false;
+        for (int i = 0, first = (int)fake_random(f, (unsigned)f->size); i < f->size; i++) {
+            struct rank *k = &f->ranks[(first + i) % f->size];
+            if (k->first == ncalls)
+                continue;
+            unfinished++;
+            runnable += k->awake;
+            if (!k->awake || fake_random(f, 4) == 0)        /* now and then a rank that could run does not */
+                continue;
+            k->awake = rank_turn(f, k, args, ncalls, window);
+            moved |= k->awake;
+            if (fake_random(f, 8) == 0)
+                break;
+        }
+        if (f->err || !unfinished)
+            return f->err;
+        bool delivered = false;
+        for (int i = 0, n = f->size * f->size, at = (int)fake_random(f, (unsigned)n); i < n && !delivered; i++)
+            if (runnable == 0 || fake_random(f, 3) == 0)
+                delivered = deliver(f, &f->pairs[(at + i) % n]);
+        if (!moved && !delivered && runnable == 0)
+            return -1;
+    }
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Programs of many collectives in a row, with several under way and ranks drifting apart: what may be overwritten when. */
+#include <stdio.h>
+#include <stdlib.h>
+#include "test/check.h"
+#include "test/fake/coll_case.h"
+#include "test/fake/coll_fake.h"
+
+#define NCALLS 60
+#define SHM_ROOM (16u << 20)
+
+static const int64_t counts[] = { 0, 1, 6, 7, 90, 512, 3000, 40000 };
+
+static struct coll_case random_case(struct fake *f, int size, int kind, unsigned ncounts)
+{
+    struct coll_case c = { .kind = kind < 0 ? (enum coll_kind)fake_random(f, COLL_KINDS) : (enum coll_kind)kind, .size = size,
+                           .root = (int)fake_random(f, (unsigned)size), .salt = fake_random(f, 1000),
+                           .in_place = fake_random(f, 2), .gaps = fake_random(f, 4) == 0, .user_op = fake_random(f, 8) == 0 };
+    c.count = counts[fake_random(f, ncounts)];
+    if (size > 8 && c.count > 512)
+        c.count = 512;
+    return c;
+}
+
+static void run_program(int size, bool node, int kind, unsigned ncounts, unsigned seed)
+{
+    struct coll_case cases[NCALLS];
+    struct coll_buffers *b[NCALLS];
+    struct coll_args *args = calloc((size_t)size * NCALLS, sizeof *args);
+    struct fake *f = fake_create(size, seed, node, SHM_ROOM);
+    int window = 1 + (int)fake_random(f, 4);
+    for (int i = 0; i < NCALLS; i++) {
+        cases[i] = random_case(f, size, kind, ncounts);
+        b[i] = coll_case_make(&cases[i], &args[i * size]);
+    }
+    int err = fake_run(f, args, NCALLS, window);
+    CHECK_MSG(!err, "program of %d ranks%s, kind %d, window %d, seed %u: error %d", size, node ? " on a node" : "", kind, window,
+              seed, err);
+    for (int i = 0; i < NCALLS; i++) {
+        if (!err && !check_failed_case) {
+            int bad = coll_case_check(&cases[i], &args[i * size], b[i]);
+            CHECK_MSG(!bad, "call %d, %s of %lld elements, root %d: %d ranks%s, window %d, seed %u", i,
+                      coll_kind_names[cases[i].kind], (long long)cases[i].count, cases[i].root, size, node ? " on a node" : "",
+                      window, seed);
+        }
+        coll_case_free(&cases[i], b[i]);
+    }
+    CHECK_EQ(fake_destroy(f), 0);
+    free(args);
+}
+
+static void mixed_over_messages(void)
+{
+    for (unsigned seed = 1; seed <= 12 && !check_failed_case; seed++)
+        run_program(2 + (int)(seed % 6), false, -1, 7, seed);
+}
+
+static void mixed_on_a_node(void)
+{
+    for (unsigned seed = 1; seed <= 40 && !check_failed_case; seed++)
+        run_program(2 + (int)(seed % 7), true, -1, 8, seed);
+    run_program(16, true, -1, 6, 77);
+    run_program(33, true, -1, 6, 78);
+}
+
+/* Rooted calls: where a rank waits for nobody and may run ahead. */
+static void rooted_on_a_node(void)
+{
+    static const int kinds[] = { COLL_BCAST, COLL_REDUCE, COLL_GATHER, COLL_SCATTER, COLL_SCAN };
+    for (int k = 0; k < 5; k++)
+        for (unsigned seed = 1; seed <= 12 && !check_failed_case; seed++) {
+            run_program(2 + (int)(seed % 5), true, kinds[k], 4, seed);
+            run_program(2 + (int)(seed % 5), true, kinds[k], 8, seed + 100);
+        }
+}
+
+int main(void)
+{
+    CHECK_EQ(coll_configure(""), 0);
+    RUN(mixed_over_messages);
+    RUN(mixed_on_a_node);
+    RUN(rooted_on_a_node);
+    return check_end();
+}
