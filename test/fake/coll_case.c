@@ -21,10 +21,13 @@ struct coll_buffers {
 };
 
 static struct rt_block gap_block = { 0, 8, 8, 1 };
-static const struct rt_layout tight_sum = { 8, 0, 8, 0, 8, true, RT_ELEM_U32, 0, NULL };
-static const struct rt_layout gappy_sum = { 8, 0, 12, 0, 8, false, RT_ELEM_U32, 1, &gap_block };
-static const struct rt_layout tight_any = { 8, 0, 8, 0, 8, true, RT_ELEM_NONE, 0, NULL };
-static const struct rt_layout gappy_any = { 8, 0, 12, 0, 8, false, RT_ELEM_NONE, 1, &gap_block };
+static int64_t gap_first[] = { 0, 8 };
+static const struct rt_layout tight_sum = { .size = 8, .extent = 8, .true_extent = 8, .elem = RT_ELEM_U32, .contig = true };
+static const struct rt_layout gappy_sum = { .size = 8, .extent = 12, .true_extent = 8, .elem = RT_ELEM_U32,
+                                            .nblocks = 1, .blocks = &gap_block, .first = gap_first };
+static const struct rt_layout tight_any = { .size = 8, .extent = 8, .true_extent = 8, .elem = RT_ELEM_NONE, .contig = true };
+static const struct rt_layout gappy_any = { .size = 8, .extent = 12, .true_extent = 8, .elem = RT_ELEM_NONE,
+                                            .nblocks = 1, .blocks = &gap_block, .first = gap_first };
 
 static struct word2 concat(struct word2 a, struct word2 b)
 {

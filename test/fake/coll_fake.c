@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include "runtime/base/err.h"
 
 #define WINDOW_MAX 4
@@ -181,8 +182,9 @@ struct fake *fake_create(int size, unsigned seed, bool node, size_t shm_room)
     size_t own = (coll_node_nbytes(size) + 4095) & ~(size_t)4095;
     f->shm_len = own + shm_room;
     if (node && size > 1) {
-        f->shm = aligned_alloc(4096, (f->shm_len + 4095) & ~(size_t)4095);
-        memset(f->shm, 0, f->shm_len);
+        f->shm = mmap(NULL, f->shm_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (f->shm == MAP_FAILED)
+            abort();
         f->shm_used = own;
     }
     for (int r = 0; r < size; r++) {
@@ -209,7 +211,8 @@ int fake_destroy(struct fake *f)
     }
     for (int r = f->size - 1; r >= 0; r--)
         coll_team_fini(&f->ranks[r].team);
-    free(f->shm);
+    if (f->shm)
+        munmap(f->shm, f->shm_len);
     free(f->pairs);
     free(f->ranks);
     free(f);
