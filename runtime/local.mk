@@ -4,3 +4,4 @@ include runtime/boot/local.mk
 include runtime/topo/local.mk
 include runtime/mem/local.mk
 include runtime/layout/local.mk
+include runtime/reduce/local.mk

@@ -5,3 +5,4 @@ include test/unit/base.mk
 include test/unit/p2p.mk
 include test/unit/btl.mk
 include test/unit/api.mk
+include test/unit/coll.mk
