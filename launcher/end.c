@@ -106,6 +106,23 @@ static void report(struct launch_job *job, struct launch_rank *r, int code, cons
     launch_end_begin(job, code);
 }
 
+/* A rank that never calls MPI_Init, in a job whose other ranks do, leaves them waiting for it. */
+static void check_skipped(struct launch_job *job)
+{
+    if (job->nskipped == 0 || job->nconnected <= job->nfinalized)
+        return;
+    for (int i = 0; i < job->n; i++) {
+        struct launch_rank *r = &job->ranks[i];
+        if (r->pid > 0 && !r->running && !r->connected) {
+            report(
+                job, r, LAUNCH_EXIT_FAIL,
+                "ended without calling MPI_Init, while other ranks called it and may wait for it",
+                "When one rank of a job calls MPI_Init, all must.");
+            return;
+        }
+    }
+}
+
 /* What a process can exit with; an abort with a code whose low byte is 0 is still no success,
  * unless that code is 0. */
 static int abort_exit_code(int code)
@@ -124,6 +141,7 @@ void launch_end_event(struct launch_job *job, const struct launch_event *e)
     case LAUNCH_CONNECTED:
         job->nconnected += !r->connected;
         r->connected = true;
+        check_skipped(job);
         break;
     case LAUNCH_FINALIZED:
         job->nfinalized += !r->finalized;
@@ -137,23 +155,6 @@ void launch_end_event(struct launch_job *job, const struct launch_event *e)
         report(job, r, abort_exit_code(e->code), how, "Its messages above say why.");
         job->nrunning++;
         break;
-    }
-}
-
-/* A rank that never calls MPI_Init, in a job whose other ranks do, leaves them waiting for it. */
-static void check_skipped(struct launch_job *job)
-{
-    if (job->nskipped == 0 || job->nconnected <= job->nfinalized)
-        return;
-    for (int i = 0; i < job->n; i++) {
-        struct launch_rank *r = &job->ranks[i];
-        if (r->pid > 0 && !r->running && !r->connected) {
-            report(
-                job, r, LAUNCH_EXIT_FAIL,
-                "ended without calling MPI_Init, while other ranks called it and may wait for it",
-                "When one rank of a job calls MPI_Init, all must.");
-            return;
-        }
     }
 }
 

@@ -168,6 +168,10 @@ int main(int argc, char **argv)
         code = launch_check_programs(&job);
     if (!code && !opts.dry_run)
         code = run(&job);
+    if (job.ending) {                         /* PMIx's thread still runs: see launch_server_stop() */
+        fflush(NULL);
+        _exit(code);
+    }
     for (int i = 0; i < job.n && job.ranks; i++) {
         hwloc_bitmap_free(job.ranks[i].place);
         hwloc_bitmap_free(job.ranks[i].cpus);

@@ -192,13 +192,17 @@ SETTER(set_output)
 
 SETTER(set_stdin)
 {
+    char *end;
+    long rank = strtol(f->arg, &end, 10);
     (void)app;
     if (!strcmp(f->arg, "all"))
         o->stdin_rank = LAUNCH_STDIN_ALL;
     else if (!strcmp(f->arg, "none"))
         o->stdin_rank = LAUNCH_STDIN_NONE;
-    else if (parse_number(f, f->arg, 0, INT_MAX, &o->stdin_rank))
-        return launch_usage("%s: expected a rank, 'all' or 'none'", f->name);
+    else if (end != f->arg && !*end && rank >= 0 && rank <= INT_MAX)
+        o->stdin_rank = (int)rank;
+    else
+        return launch_usage("%s: '%s' is neither a rank nor 'all' nor 'none'", f->name, f->arg);
     return 0;
 }
 

@@ -296,12 +296,9 @@ int launch_server_env(struct launch_job *job, int rank, struct launch_list *env)
 
 void launch_server_stop(struct launch_job *job)
 {
-    if (server.running)
+    /* After a violent end the library may still hold collectives of dead ranks, and version 4.2
+     * crashes while it frees them.  It keeps nothing outside this process: leaving is enough. */
+    if (server.running && !job->ending)
         PMIx_server_finalize();
     server.running = false;
-    if (server.event_fd >= 0) {
-        close(server.event_fd);
-        close(job->event_fd);
-    }
-    server.event_fd = job->event_fd = -1;
 }

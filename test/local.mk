@@ -2,5 +2,6 @@
 include test/unit/local.mk
 include test/fake/local.mk
 include test/mpi/local.mk
+include test/launch/local.mk
 include test/bench/local.mk
 include test/tool/local.mk

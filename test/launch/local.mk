@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Tests of mpirun, mpicc and weft_info: Python scripts, and a program that does what a rank may do.
+check_PROGRAMS += test/launch/rank
+test_launch_rank_SOURCES = test/launch/rank.c
+test_launch_rank_LDADD = libweft_rt.la
+EXTRA_DIST += test/launch/harness.py test/launch/ends test/launch/io test/launch/options
