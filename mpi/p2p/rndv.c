@@ -35,7 +35,7 @@ static void finish(struct wm_preq *q)
     release_transfer(q);
     int err = q->fail;
     if (q->kind == WM_PREQ_RECV) {
-        if (q->packed && !err)
+        if (q->packed && (!err || err == -RT_ETRUNC))
             rt_layout_unpack(q->layout, q->count, (void *)(uintptr_t)q->buf, 0, q->packed,
                              q->moved_len);
         q->r.status.len = q->moved_len;
