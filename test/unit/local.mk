@@ -6,3 +6,4 @@ include test/unit/p2p.mk
 include test/unit/btl.mk
 include test/unit/api.mk
 include test/unit/coll.mk
+include test/unit/core.mk

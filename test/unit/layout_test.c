@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Layouts against a naive model: a typemap as the plain list of byte offsets in packed order.
+ * Random trees of constructors are built both ways, then bounds, packing, unpacking from any
+ * position, and copies are compared.  Repeat a failure with the printed seed as first argument. */
+#include "runtime/base/err.h"
+#include "runtime/layout/layout.h"
+#include "test/check.h"
+#include <time.h>
+
+#define MAX_BYTES 3000 /* data of one element in the model */
+#define REACH 200000   /* buffers begin this far before the element and end this far behind it */
+
+struct model {
+    int64_t off[MAX_BYTES];
+    int n;
+    int64_t lb, ub;
+};
+
+static uint64_t rng;
+
+static uint32_t rnd(uint32_t n) /* 0..n-1 */
+{
+    rng = rng * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(rng >> 33) % n;
+}
+
+/* `n` copies of `old`, the i-th moved by at + i * step, added to `m`. */
+static void model_add(struct model *m, const struct model *old, int64_t at, int64_t n, int64_t step,
+                      bool *any)
+{
+    for (int64_t i = 0; i < n; i++) {
+        int64_t lb = at + i * step + old->lb, ub = at + i * step + old->ub;
+        for (int k = 0; k < old->n; k++)
+            m->off[m->n++] = at + i * step + old->off[k];
+        m->lb = !*any || lb < m->lb ? lb : m->lb;
+        m->ub = !*any || ub > m->ub ? ub : m->ub;
+        *any = true;
+    }
+}
+
+static void basic(struct rt_layout *l, struct model *m)
+{
+    static const int sizes[] = { 1, 2, 4, 8, 12, 16, 24, 7 };
+    int n = sizes[rnd(8)];
+    int64_t extent = n + (rnd(4) ? 0 : (int64_t)rnd(9));
+    rt_layout_basic(l, n, extent, RT_ELEM_NONE);
+    m->n = n;
+    m->lb = 0;
+    m->ub = extent;
+    for (int i = 0; i < n; i++)
+        m->off[i] = i;
+}
+
+static int grow_vector(struct rt_layout *l, const struct rt_layout *old, struct model *m,
+                       const struct model *om)
+{
+    int64_t count = rnd(6), blocklen = rnd(4);
+    int64_t stride = rnd(3) ? blocklen * old->extent + (int64_t)rnd(3) * 4
+                            : (int64_t)rnd(200) - 100;
+    bool any = false;
+    if (count * blocklen * om->n > MAX_BYTES)
+        return 0;
+    m->n = 0;
+    m->lb = m->ub = 0;
+    for (int64_t i = 0; i < count; i++)
+        model_add(m, om, i * stride, blocklen, old->extent, &any);
+    CHECK_EQ(rt_layout_vector(l, count, blocklen, stride, old), 0);
+    return 1;
+}
+
+static int grow_struct(struct rt_layout *l, const struct rt_layout *old, struct model *m,
+                       const struct model *om)
+{
+    int64_t blocklen[8], disp[8], count = rnd(8), at = 0;
+    bool any = false, ordered = rnd(2);
+    struct rt_layout other;
+    static struct model other_m;
+    const struct rt_layout *types[8];
+    const struct model *models[8];
+    bool one = rnd(2);
+    int total = 0;
+    basic(&other, &other_m);
+    for (int64_t i = 0; i < count; i++) {
+        bool second = !one && rnd(2);
+        types[i] = second ? &other : old;
+        models[i] = second ? &other_m : om;
+        blocklen[i] = rnd(4);
+        disp[i] = ordered ? at : (int64_t)rnd(400) - 200;
+        at = disp[i] + blocklen[i] * types[i]->extent + (int64_t)rnd(3) * 4;
+        total += (int)blocklen[i] * models[i]->n;
+    }
+    if (total > MAX_BYTES) {
+        rt_layout_fini(&other);
+        return 0;
+    }
+    m->n = 0;
+    m->lb = m->ub = 0;
+    for (int64_t i = 0; i < count; i++)
+        model_add(m, models[i], disp[i], blocklen[i], types[i]->extent, &any);
+    types[count] = old; /* one_type looks at the first, count may be 0 */
+    CHECK_EQ(rt_layout_struct(l, count, blocklen, disp, one && !count ? &types[count] : types, one),
+             0);
+    rt_layout_fini(&other);
+    return 1;
+}
+
+static void grow(struct rt_layout *l, struct model *m)
+{
+    static struct model om;
+    struct rt_layout old = *l;
+    int grown = 0;
+    om = *m;
+    switch (rnd(4)) {
+    case 0:
+    case 1:
+        grown = grow_vector(l, &old, m, &om);
+        break;
+    case 2:
+        grown = grow_struct(l, &old, m, &om);
+        break;
+    case 3:
+        m->lb = (int64_t)rnd(40) - 20;
+        m->ub = m->lb + (int64_t)rnd(200) - (rnd(5) ? 0 : 100);
+        CHECK_EQ(rt_layout_resized(l, m->lb, m->ub - m->lb, &old), 0);
+        grown = 1;
+        break;
+    }
+    if (grown)
+        rt_layout_fini(&old);
+}
+
+static void random_layout(struct rt_layout *l, struct model *m)
+{
+    int depth = 1 + (int)rnd(4);
+    basic(l, m);
+    while (depth--)
+        grow(l, m);
+}
+
+static void check_bounds(const struct rt_layout *l, const struct model *m)
+{
+    int64_t low = 0, high = 0;
+    for (int i = 0; i < m->n; i++) {
+        low = !i || m->off[i] < low ? m->off[i] : low;
+        high = !i || m->off[i] + 1 > high ? m->off[i] + 1 : high;
+    }
+    CHECK_EQ(l->size, m->n);
+    CHECK_EQ(l->lb, m->lb);
+    CHECK_EQ(l->extent, m->ub - m->lb);
+    CHECK_EQ(l->true_lb, low);
+    CHECK_EQ(l->true_extent, high - low);
+    CHECK(!l->contig || (l->size == l->extent && !l->lb && !l->blocks));
+}
+
+static unsigned char user[2 * REACH], copy[2 * REACH], other_user[2 * REACH], packed[4 * MAX_BYTES],
+    got[4 * MAX_BYTES];
+
+static int64_t model_byte(const struct model *m, int64_t extent, int64_t pos)
+{
+    return REACH + pos / m->n * extent + m->off[pos % m->n];
+}
+
+static bool in_reach(const struct model *m, int64_t extent, int64_t count)
+{
+    for (int64_t i = 0; i < count * m->n; i++)
+        if (model_byte(m, extent, i) < 0 || model_byte(m, extent, i) >= 2 * REACH)
+            return false;
+    return true;
+}
+
+/* Whether some byte of the user's buffer belongs to two places of the packed form. */
+static bool overlaps(const struct model *m, int64_t extent, int64_t count)
+{
+    static unsigned char seen[2 * REACH];
+    bool twice = false;
+    memset(seen, 0, sizeof seen);
+    for (int64_t i = 0; i < count * m->n; i++)
+        twice |= seen[model_byte(m, extent, i)]++ > 0;
+    return twice;
+}
+
+static int moved; /* layouts whose moves were compared: most, or the test is worth little */
+
+static void check_moves(const struct rt_layout *l, const struct model *m)
+{
+    int64_t count = 1 + rnd(3), total = count * m->n;
+    if (!in_reach(m, l->extent, count))
+        return;
+    moved++;
+    for (int64_t i = 0; i < total; i++)
+        packed[i] = user[model_byte(m, l->extent, i)];
+    bool clean = !overlaps(m, l->extent, count);
+    for (int k = 0; k < 4; k++) {
+        int64_t pos = k ? rnd((uint32_t)total + 1) : 0,
+                len = k ? rnd((uint32_t)(total - pos) + 1) : total;
+        memset(got, 0xee, sizeof got);
+        rt_layout_pack(l, count, user + REACH, pos, got, len);
+        CHECK_MSG(!memcmp(got, packed + pos, (size_t)len), "packing %lld bytes from %lld on",
+                  (long long)len, (long long)pos);
+        CHECK_EQ(got[len], 0xee);
+        if (!clean)
+            continue;
+        memset(copy, 0x11, sizeof copy);
+        rt_layout_unpack(l, count, copy + REACH, pos, packed + pos, len);
+        for (int64_t i = pos; i < pos + len; i++) {
+            int64_t at = model_byte(m, l->extent, i);
+            CHECK_MSG(copy[at] == packed[i], "unpacking %lld bytes from %lld on: byte %lld",
+                      (long long)len, (long long)pos, (long long)i);
+            copy[at] = 0x11;
+        }
+        int64_t dirty = 0;
+        for (size_t i = 0; i < sizeof copy; i++)
+            dirty += copy[i] != 0x11;
+        CHECK_EQ(dirty, 0); /* nothing but the layout's bytes was written */
+    }
+}
+
+static void random_trees(void)
+{
+    static struct model m;
+    for (int i = 0; i < 400 && !check_failed_case; i++) {
+        struct rt_layout l;
+        random_layout(&l, &m);
+        check_bounds(&l, &m);
+        if (m.n)
+            check_moves(&l, &m);
+        rt_layout_fini(&l);
+    }
+    CHECK(check_failed_case || moved > 200);
+}
+
+static void random_copies(void)
+{
+    static struct model a, b;
+    int done = 0;
+    while (done < 100 && !check_failed_case) {
+        struct rt_layout la, lb;
+        random_layout(&la, &a);
+        random_layout(&lb, &b);
+        if (a.n && b.n) {
+            int64_t na = 1 + rnd(12), nb = na * a.n / b.n;
+            if (nb && na * a.n == nb * b.n && in_reach(&a, la.extent, na) &&
+                in_reach(&b, lb.extent, nb) && !overlaps(&b, lb.extent, nb)) {
+                memset(other_user, 0, sizeof other_user);
+                rt_layout_copy(&la, na, user + REACH, &lb, nb, other_user + REACH);
+                for (int64_t i = 0; i < na * a.n; i++)
+                    CHECK_EQ(other_user[model_byte(&b, lb.extent, i)],
+                             user[model_byte(&a, la.extent, i)]);
+                done++;
+            }
+        }
+        rt_layout_fini(&la);
+        rt_layout_fini(&lb);
+    }
+}
+
+/* What users write with many pieces is stored as few blocks. */
+static void pieces_are_joined(void)
+{
+    struct rt_layout f, l, m;
+    int64_t len[100], disp[100];
+    const struct rt_layout *one = &f;
+    rt_layout_basic(&f, 4, 4, RT_ELEM_F32);
+    for (int i = 0; i < 100; i++) {
+        len[i] = 1;
+        disp[i] = 4 * i;
+    }
+    CHECK_EQ(rt_layout_struct(&l, 100, len, disp, &one, true), 0);
+    CHECK(l.contig && l.size == 400 && l.elem == RT_ELEM_F32);
+    rt_layout_fini(&l);
+    for (int i = 0; i < 100; i++)
+        disp[i] = 12 * i;
+    CHECK_EQ(rt_layout_struct(&l, 100, len, disp, &one, true), 0);
+    CHECK_EQ(l.nblocks, 1);
+    CHECK_EQ(l.blocks[0].nrep, 100);
+    CHECK_EQ(l.blocks[0].stride, 12);
+    rt_layout_fini(&l);
+    CHECK_EQ(rt_layout_vector(&l, 10, 2, 16, &f), 0);
+    CHECK_EQ(l.nblocks, 1);
+    CHECK_EQ(l.blocks[0].len, 8);
+    CHECK_EQ(l.extent, 9 * 16 + 8);
+    CHECK_EQ(rt_layout_vector(&m, 3, 1, 160, &l), 0); /* continues the stride */
+    CHECK_EQ(m.nblocks, 1);
+    CHECK_EQ(m.blocks[0].nrep, 30);
+    rt_layout_fini(&l);
+    rt_layout_fini(&m);
+    CHECK_EQ(rt_layout_vector(&l, 10, 2, 8, &f), 0);
+    CHECK(l.contig && l.size == 80);
+    rt_layout_fini(&l);
+}
+
+static void too_large_is_refused(void)
+{
+    struct rt_layout f, l;
+    rt_layout_basic(&f, 8, 8, RT_ELEM_F64);
+    CHECK_EQ(rt_layout_vector(&l, INT64_MAX / 2, 1, 8, &f), -RT_EINVAL);
+    CHECK_EQ(rt_layout_vector(&l, 3, 1, INT64_MAX / 2, &f), -RT_EINVAL);
+    CHECK_EQ(rt_layout_vector(&l, INT64_MAX, INT64_MAX, 8, &f), -RT_EINVAL);
+    CHECK_EQ(rt_layout_resized(&l, INT64_MAX, 1, &f), -RT_EINVAL);
+    const struct rt_layout *one = &f;
+    CHECK_EQ(rt_layout_struct(&l, 2, (int64_t[]){ 1, 1 }, (int64_t[]){ INT64_MIN, INT64_MAX - 8 },
+                              &one, true),
+             -RT_EINVAL);
+    CHECK_EQ(rt_layout_vector(&l, INT64_MAX / 16, 1, 8, &f), 0); /* fits: one block, no memory */
+    CHECK(l.contig);
+    rt_layout_fini(&l);
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)time(NULL);
+    printf("# seed %llu\n", (unsigned long long)seed);
+    rng = seed;
+    for (size_t i = 0; i < sizeof user; i++)
+        user[i] = (unsigned char)rnd(256);
+    RUN(pieces_are_joined);
+    RUN(too_large_is_refused);
+    RUN(random_trees);
+    RUN(random_copies);
+    return check_end();
+}
