@@ -197,8 +197,8 @@ int wm_api_get_library_version(char *version, int *resultlen)
 
 int wm_api_get_processor_name(char *name, int *resultlen)
 {
-    *resultlen = (int)strlen(
-        strcpy(name, rt_boot.host)); /* at most 255 characters, as MPI_MAX_PROCESSOR_NAME allows */
+    /* At most 255 characters, as MPI_MAX_PROCESSOR_NAME allows. */
+    *resultlen = (int)strlen(strcpy(name, rt_boot.host));
     return MPI_SUCCESS;
 }
 

@@ -34,17 +34,17 @@ static int split_tabs(char *line, char *col[], int max)
     return n;
 }
 
-/* Columns: name handle block encoded c_type fortran_type size_rule size extent optional class
+/* Columns: name handle bits block encoded c_type fortran_type size_rule size extent optional class
  * allowed_ops ... */
 static void predefined_sizes(void)
 {
-    char line[2048], *col[13];
+    char line[2048], *col[14];
     int rows = 0, absent = 0;
     FILE *f = fopen(table, "r");
     CHECK_MSG(f, "cannot open %s", table);
     while (f && fgets(line, sizeof line, f)) {
         line[strcspn(line, "\n")] = '\0';
-        if (split_tabs(line, col, 13) < 12 || strncmp(col[0], "MPI_", 4) ||
+        if (split_tabs(line, col, 14) < 13 || strncmp(col[0], "MPI_", 4) ||
             !strcmp(col[0], "MPI_DATATYPE_NULL"))
             continue;
         struct wm_type *t = T((MPI_Datatype)strtoul(col[1], NULL, 16));
@@ -57,11 +57,11 @@ static void predefined_sizes(void)
         wm_api_type_get_extent(t, &lb, &extent);
         if (t->absent) {
             absent++;
-            CHECK_MSG(!strncmp(col[9], "optional", 8), "%s is absent but required", col[0]);
+            CHECK_MSG(!strncmp(col[10], "optional", 8), "%s is absent but required", col[0]);
             CHECK_EQ(size, MPI_UNDEFINED);
             continue;
         }
-        CHECK_MSG(size == atoi(col[7]) && extent == atoi(col[8]) && !lb,
+        CHECK_MSG(size == atoi(col[8]) && extent == atoi(col[9]) && !lb,
                   "%s: size %lld, extent %lld", col[0], (long long)size, (long long)extent);
     }
     if (f)
@@ -86,16 +86,16 @@ static void allowed_ops(void)
         { "BXOR", MPI_BXOR },       { "MINLOC", MPI_MINLOC }, { "MAXLOC", MPI_MAXLOC },
         { "REPLACE", MPI_REPLACE }, { "NO_OP", MPI_NO_OP },
     };
-    char line[2048], *col[13], list[256], want[32];
+    char line[2048], *col[14], list[256], want[32];
     int checked = 0;
     FILE *f = fopen(table, "r");
     while (f && fgets(line, sizeof line, f)) {
         line[strcspn(line, "\n")] = '\0';
-        if (split_tabs(line, col, 13) < 12 || strncmp(col[0], "MPI_", 4) ||
+        if (split_tabs(line, col, 14) < 13 || strncmp(col[0], "MPI_", 4) ||
             !strcmp(col[0], "MPI_DATATYPE_NULL"))
             continue;
         const struct wm_type *t = T((MPI_Datatype)strtoul(col[1], NULL, 16));
-        snprintf(list, sizeof list, " %s ", col[11]);
+        snprintf(list, sizeof list, " %s ", col[12]);
         for (size_t i = 0; t && !t->absent && i < sizeof ops / sizeof ops[0]; i++) {
             snprintf(want, sizeof want, " %s ", ops[i].name);
             bool allowed = strstr(list, want) != NULL;
