@@ -61,15 +61,21 @@ def default_check(proc, p):
     return NEGATIVE.get(p.kind, "none") if p.direction == "in" else "none"
 
 
+def fits(check, p):
+    """A rule may name parameters of several procedures; it holds for those it can mean."""
+    if check in ("object", "null", "any", "ctype", "reduce"):
+        return p.is_object("in") or p.is_object("inout")
+    return check not in ("rank", "source", "member", "root", "tag", "recv_tag") or not p.pointer
+
+
 def check_of(table, proc, p):
-    if proc.is_tool or p.kind == "VARARGS":
+    if proc.is_tool:
         return "none"
-    rule = table.rule(proc.name, p.name, "check=")
-    if rule is None or (rule == "member" and p.pointer):
-        wild = table.rule(proc.name, "*", "check=")
-        subject = p.kind == "FILE" or p.kind == "FUNCTION"
-        rule = wild if wild and subject else default_check(proc, p)
-    return rule
+    wild = table.rule(proc.name, "*", "check=") if p.kind in ("FILE", "FUNCTION") else None
+    for rule in (table.rule(proc.name, p.name, "check="), wild):
+        if rule and fits(rule, p):
+            return rule
+    return default_check(proc, p)
 
 
 def arg(p):
