@@ -29,3 +29,9 @@ uninstall-hook: uninstall-launcher-links
 uninstall-launcher-links:
 	cd $(DESTDIR)$(bindir) && rm -f mpiexec $(wrapper_links)
 .PHONY: install-launcher-links uninstall-launcher-links
+
+# weft_info looks at every layer, so it links the archive, not the library, whose inside is hidden.
+bin_PROGRAMS += weft_info
+weft_info_SOURCES = launcher/info/info.h launcher/info/main.c launcher/info/paths.c launcher/info/coll.c \
+	launcher/info/doctor.c
+weft_info_LDADD = libweft_core.la libweft_rt.la

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* weft_info --coll: asks the selection of coll/ what it would take, for one collective after the
+ * other and sizes from 8 B to 16 MiB, and prints ranges of equal choice. */
+#include "coll/coll.h"
+#include "coll/start.h"
+#include "launcher/info/info.h"
+#include "runtime/base/cfg.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BYTES_MIN 8
+#define BYTES_MAX (16 << 20)
+
+struct question {
+    struct coll_team team;
+    struct coll_args args;
+    struct rt_layout layout;
+    struct rt_op op;
+    int64_t *counts;              /* of the v variants */
+};
+
+/* Makes the arguments of a call that moves `bytes`, of doubles, summed where it reduces. */
+static void fill(struct question *q, enum coll_kind kind, int64_t bytes)
+{
+    int64_t n = bytes / q->layout.size;
+    bool whole = kind == COLL_REDUCE_SCATTER_BLOCK || kind == COLL_REDUCE_SCATTER;
+    if (whole && n >= q->team.size)
+        n /= q->team.size;        /* the size of these is that of the whole vector */
+    for (int i = 0; i < q->team.size; i++)
+        q->counts[i] = n;
+    q->args = (struct coll_args){ .kind = kind,
+                                  .scount = n,
+                                  .rcount = n,
+                                  .stype = &q->layout,
+                                  .rtype = &q->layout,
+                                  .op = &q->op,
+                                  .scounts = q->counts,
+                                  .sdispls = q->counts,
+                                  .rcounts = q->counts,
+                                  .rdispls = q->counts,
+                                  .mem = RT_MEM_HOST };
+}
+
+static void print_range(enum coll_kind kind, int64_t from, int64_t to, bool sized, const char *name,
+                        const char *why)
+{
+    char low[32], high[32], range[72] = "any size";
+    if (sized && to >= BYTES_MAX)
+        snprintf(range, sizeof range, "from %s", info_bytes((size_t)from, low, sizeof low));
+    else if (sized)
+        snprintf(range, sizeof range, "%s to %s", info_bytes((size_t)from, low, sizeof low),
+                 info_bytes((size_t)to, high, sizeof high));
+    printf("  %-22s %-22s %-20s %s\n", coll_kind_names[kind], range, name, why);
+}
+
+static void show_kind(struct question *q, enum coll_kind kind)
+{
+    const struct coll_alg *last = NULL;
+    const char *why = "", *last_why = "";
+    int64_t from = BYTES_MIN, to = BYTES_MIN;
+
+    for (int64_t bytes = BYTES_MIN; bytes <= BYTES_MAX; bytes *= 2) {
+        fill(q, kind, bytes);
+        const struct coll_alg *alg = coll_choose(&q->team, &q->args, true, &why);
+        if (last && alg != last) {
+            print_range(kind, from, to, true, last->name, last_why);
+            from = bytes;
+        }
+        last = alg;
+        last_why = why;
+        to = bytes;
+    }
+    print_range(kind, from, to, from > BYTES_MIN, last->name, last_why);
+}
+
+int info_coll(int nranks)
+{
+    struct question q = { .team = { .size = nranks, .one_node = true },
+                          .op = { .code = RT_OP_SUM, .commutes = true } };
+
+    if (coll_configure(cfg.coll) < 0)
+        return 1;
+    q.counts = calloc((size_t)nranks, sizeof *q.counts);
+    if (!q.counts || rt_layout_basic(&q.layout, sizeof(double), sizeof(double), RT_ELEM_F64) < 0)
+        return 1;
+    printf("%d ranks on one host; WEFT_COLL forces another choice\n", nranks);
+    printf("  %-22s %-22s %-20s %s\n", "collective", "bytes", "algorithm", "because");
+    for (int kind = 0; kind < COLL_KINDS; kind++)
+        show_kind(&q, (enum coll_kind)kind);
+    printf("\nAll algorithms:\n");
+    const struct coll_alg *a;
+    for (int i = 0; (a = coll_alg_at(i)); i++)
+        printf("  %-22s %-20s %s\n", coll_kind_names[a->kind], a->name, a->help ? a->help : "");
+    rt_layout_fini(&q.layout);
+    free(q.counts);
+    return 0;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The sections of weft_info.  Each prints to stdout and returns the exit code: 0, or 1 when
+ * something is wrong that the text explains.  One thread. */
+#ifndef LAUNCHER_INFO_INFO_H
+#define LAUNCHER_INFO_INFO_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+int info_paths(const char *self);             /* paths.c: transport between each pair of ranks */
+int info_coll(int nranks);                    /* coll.c: algorithm by collective and size */
+int info_doctor(void);                        /* doctor.c: what is missing for full speed */
+
+/* "64 KiB" */
+const char *info_bytes(size_t n, char *text, size_t len);
+
+#endif

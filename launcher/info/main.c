@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* weft_info: what this build is, how it is configured, how it sees the machine and what it would
+ * do there. */
+#include "launcher/info/info.h"
+#include "mpi/api/api_table.h"
+#include "runtime/base/cfg.h"
+#include "runtime/base/log.h"
+#include "runtime/topo/topo.h"
+
+#include <hwloc.h>
+#include <pmix.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_TEAM 8            /* ranks assumed by --coll without a number */
+
+struct request { bool verbose; int nranks; const char *self; };
+
+static int show_version(const struct request *q)
+{
+    unsigned hw = hwloc_get_api_version();
+    (void)q;
+    printf("Weft MPI %s\nstandard  MPI 5.0, standard ABI 1.0\n", PACKAGE_VERSION);
+    printf("compiler  %s\n", __VERSION__);
+    printf("PMIx      %s\n", PMIx_Get_version());
+    printf("hwloc     interface %u.%u\n", hw >> 16, hw >> 8 & 255);
+    return 0;
+}
+
+static int show_config(const struct request *q)
+{
+    rt_cfg_print(stdout, q->verbose);
+    return 0;
+}
+
+static int show_topo(const struct request *q)
+{
+    (void)q;
+    if (!rt_topo_get())
+        return 1;
+    rt_topo_print(stdout);
+    return 0;
+}
+
+/* One chapter of the standard: its heading and procedures.  The entries of a chapter need not be
+ * adjacent. */
+static int show_chapter(const struct wm_api_entry *e, int n, long chapter)
+{
+    int shown = 0, done = 0;
+    for (int i = 0; i < n; i++) {
+        if (strtol(e[i].chapter, NULL, 10) != chapter)
+            continue;
+        if (shown++ == 0)
+            printf("%s\n", e[i].chapter);
+        printf("  %s  %s\n", e[i].implemented ? "yes" : "no ", e[i].name);
+        done += e[i].implemented;
+    }
+    if (shown)
+        printf("  %d of %d\n\n", done, shown);
+    return done;
+}
+
+static int show_api(const struct request *q)
+{
+    /* The standard has 20; 0 stands for a name without a number. */
+    enum { CHAPTERS = 100 };
+    int n, done = 0;
+    const struct wm_api_entry *e = wm_api_entries(&n);
+    (void)q;
+    for (long chapter = 0; chapter < CHAPTERS; chapter++)
+        done += show_chapter(e, n, chapter);
+    printf("%d of %d procedures implemented; the others raise MPI_ERR_UNSUPPORTED_OPERATION\n",
+           done, n);
+    return 0;
+}
+
+static int show_paths(const struct request *q)  { return info_paths(q->self); }
+static int show_coll(const struct request *q)   { return info_coll(q->nranks); }
+static int show_doctor(const struct request *q) { (void)q; return info_doctor(); }
+
+static const struct section {
+    const char *name, *title, *help;
+    int (*show)(const struct request *q);
+} sections[] = {
+    { "version", "Version", "versions of Weft, of the standard and of the libraries in use",
+      show_version },
+    { "config", "Settings",
+      "all settings, their values and where those come from; -v explains each", show_config },
+    { "topo", "Machine", "the machine as Weft sees it: packages, caches, cores, devices",
+      show_topo },
+    { "paths", "Paths",
+      "transport between the ranks on this host, what it offers and predicted cost", show_paths },
+    { "coll", "Collectives", "algorithm chosen for each collective, by size; --coll=N for N ranks",
+      show_coll },
+    { "api", "Procedures", "procedures of MPI, implemented or not", show_api },
+    { "doctor", "Doctor", "what is missing here for full speed, and what to do about it",
+      show_doctor },
+};
+#define NSECTIONS ((int)(sizeof sections / sizeof sections[0]))
+
+const char *info_bytes(size_t n, char *text, size_t len)
+{
+    if (n >= 1u << 30 && n % (1u << 30) == 0)
+        snprintf(text, len, "%zu GiB", n >> 30);
+    else if (n >= 1u << 20 && n % (1u << 20) == 0)
+        snprintf(text, len, "%zu MiB", n >> 20);
+    else if (n >= 1u << 10 && n % (1u << 10) == 0)
+        snprintf(text, len, "%zu KiB", n >> 10);
+    else
+        snprintf(text, len, "%zu B", n);
+    return text;
+}
+
+static void help(FILE *f)
+{
+    fputs(
+        "Usage: weft_info [--SECTION]... [-v]\nSays what this Weft MPI is and what it does on "
+        "this machine.\n\n",
+        f);
+    for (int i = 0; i < NSECTIONS; i++)
+        fprintf(f, "  --%-10s %s\n", sections[i].name, sections[i].help);
+    fputs("  --all        all of these\n  -v           more words\n  --help       this\n\n"
+          "Without a section: version, settings and doctor.\n", f);
+}
+
+static int usage(const char *word)
+{
+    const char *plain = word + strspn(word, "-");
+    const char *near = NULL;
+    for (int i = 0; i < NSECTIONS && *plain; i++)
+        if (plain[0] == sections[i].name[0])
+            near = sections[i].name;
+    if (near)
+        fprintf(stderr,
+                "weft_info: unknown option %s; did you mean --%s?  weft_info --help lists all\n",
+                word, near);
+    else
+        fprintf(stderr, "weft_info: unknown option %s; weft_info --help lists all\n", word);
+    return 2;
+}
+
+/* Bit of each section asked for; -1 when the word is none. */
+static int parse_word(const char *word, struct request *q)
+{
+    const char *plain = word + strspn(word, "-");
+    if (*word != '-')
+        return -1;
+    if (!strcmp(plain, "v") || !strcmp(plain, "verbose")) {
+        q->verbose = true;
+        return 0;
+    }
+    if (!strcmp(plain, "all"))
+        return (1 << NSECTIONS) - 1;
+    if (!strncmp(plain, "coll=", 5)) {
+        char *end;
+        long n = strtol(plain + 5, &end, 10);
+        if (end == plain + 5 || *end || n < 1 || n > 1000000)
+            return -1;
+        q->nranks = (int)n;
+        plain = "coll";
+    }
+    for (int i = 0; i < NSECTIONS; i++)
+        if (!strcmp(plain, sections[i].name) || (i == 0 && !strcmp(plain, "V")))
+            return 1 << i;
+    return -1;
+}
+
+int main(int argc, char **argv)
+{
+    struct request q = { .nranks = DEFAULT_TEAM, .self = argv[0] };
+    int wanted = 0, code = 0;
+
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-help") || !strcmp(argv[i], "-h")) {
+            help(stdout);
+            return 0;
+        }
+        int bits = parse_word(argv[i], &q);
+        if (bits < 0)
+            return usage(argv[i]);
+        wanted |= bits;
+    }
+    if (!wanted)
+        wanted = 1 << 0 | 1 << 1 | 1 << (NSECTIONS - 1);
+    if (rt_cfg_load() < 0)
+        return 1;
+    bool titles = (wanted & (wanted - 1)) != 0;
+    for (int i = 0; i < NSECTIONS; i++) {
+        if (!(wanted & 1 << i))
+            continue;
+        if (titles)
+            printf("%s== %s\n", wanted & ((1 << i) - 1) ? "\n" : "", sections[i].title);
+        fflush(stdout);
+        int one = sections[i].show(&q);
+        code = one > code ? one : code;
+    }
+    return code;
+}
