@@ -7,38 +7,40 @@
 #include "mpi/core/mpi_int.h"
 #include "runtime/boot/boot.h"
 
-struct wm_peer;                   /* the engine's view of a process: mpi/p2p/domain.h */
+struct wm_peer; /* the engine's view of a process: mpi/p2p/domain.h */
 struct wm_domain;
-struct wm_attrs;                  /* cached attributes, mpi/core/attr.c */
+struct wm_attrs; /* cached attributes, mpi/core/attr.c */
 struct wm_bbuf;
 
-struct wm_group {                 /* immutable once made; shared by reference */
+struct wm_group { /* immutable once made; shared by reference */
     struct rt_obj obj;
-    int size, rank;               /* rank of this process, MPI_UNDEFINED when not a member */
-    struct rt_proc *procs;        /* owned; NULL when the group is empty */
+    int size, rank;        /* rank of this process, MPI_UNDEFINED when not a member */
+    struct rt_proc *procs; /* owned; NULL when the group is empty */
 };
 
 struct wm_comm {
     struct rt_obj obj;
-    int rank, size;               /* of the local group */
-    uint32_t ctx;                 /* even, agreed by all members; ctx is point-to-point, ctx + 1 collectives */
+    int rank, size; /* of the local group */
+    uint32_t ctx;   /* even, agreed by all members; ctx is point-to-point, ctx + 1 collectives */
     bool inter;
-    struct wm_group *group;       /* local group */
-    struct wm_group *remote;      /* intercommunicator: remote group; else == group (same reference count rule) */
+    struct wm_group *group; /* local group */
+    struct wm_group
+        *remote; /* intercommunicator: remote group; else == group (same reference count rule) */
     struct wm_domain *dom;
-    struct wm_peer **peers;       /* by rank of `remote`; NULL until the rank is first addressed; owned array */
-    struct wm_errh *errh;         /* referenced */
+    struct wm_peer *
+        *peers; /* by rank of `remote`; NULL until the rank is first addressed; owned array */
+    struct wm_errh *errh; /* referenced */
     struct wm_attrs *attrs;
     struct wm_info *info;
-    struct wm_bbuf *bbuf;         /* buffer attached for buffered sends, mpi/p2p/buffered.c; NULL = the process's */
+    struct wm_bbuf *bbuf; /* attached for buffered sends, mpi/p2p/buffered.c; NULL: the process's */
     struct coll_team team;
     char name[MPI_MAX_OBJECT_NAME];
 };
 
 extern struct rt_slab wm_comm_slab, wm_group_slab;
-extern struct wm_comm *wm_comm_world, *wm_comm_self;        /* NULL outside init..finalize */
-extern struct wm_comm *wm_comm_predefined[8];               /* index handle & 7: null, world, self */
-extern struct wm_group *wm_group_predefined[8];             /* null, empty */
+extern struct wm_comm *wm_comm_world, *wm_comm_self; /* NULL outside init..finalize */
+extern struct wm_comm *wm_comm_predefined[8];        /* index handle & 7: null, world, self */
+extern struct wm_group *wm_group_predefined[8];      /* null, empty */
 
 /* The object behind a handle; NULL for MPI_COMM_NULL, stale or foreign handles. */
 static inline struct wm_comm *wm_comm_get(MPI_Comm h)
@@ -55,13 +57,14 @@ static inline struct wm_group *wm_group_get(MPI_Group h)
         return (v & ~7u) == 0x108 ? wm_group_predefined[v & 7] : NULL;
     return rt_slab_get(&wm_group_slab, v);
 }
-/* Handles of objects; predefined objects carry their ABI value in obj.handle.  NULL gives the null handle. */
-MPI_Comm  wm_comm_handle(const struct wm_comm *c);
+/* Handles of objects; predefined objects carry their ABI value in obj.handle.  NULL gives the null
+ * handle. */
+MPI_Comm wm_comm_handle(const struct wm_comm *c);
 MPI_Group wm_group_handle(const struct wm_group *g);
 
 /* A pending operation keeps its communicator: MPI_Comm_free only drops the handle's reference. */
 static inline void wm_comm_ref(struct wm_comm *c) { c->obj.refs++; }
-void wm_comm_destroy(struct wm_comm *c);        /* called by the last wm_comm_unref() */
+void wm_comm_destroy(struct wm_comm *c); /* called by the last wm_comm_unref() */
 static inline void wm_comm_unref(struct wm_comm *c)
 {
     if (--c->obj.refs == 0)
@@ -69,26 +72,32 @@ static inline void wm_comm_unref(struct wm_comm *c)
 }
 
 /* Makes world and self; called by MPI_Init once boot, node segment and domain stand. */
-int  wm_comm_init(struct wm_domain *dom);
+int wm_comm_init(struct wm_domain *dom);
 void wm_comm_fini(void);
 /* A new intracommunicator of `group` (reference taken) with context `ctx`; no communication. */
-int  wm_comm_create_local(struct wm_group *group, uint32_t ctx, struct wm_domain *dom, struct wm_comm **out);
-/* Drops the handle of a communicator after its attributes; a body's way out when creation fails half-way, too. */
-int  wm_comm_free(struct wm_comm *comm);
+int wm_comm_create_local(struct wm_group *group, uint32_t ctx, struct wm_domain *dom,
+                         struct wm_comm **out);
+/* Drops the handle of a communicator after its attributes; a body's way out when creation fails
+ * half-way, too. */
+int wm_comm_free(struct wm_comm *comm);
 /* Takes over the hints that Weft knows from `info` (NULL: none). */
-int  wm_comm_set_info(struct wm_comm *comm, const struct wm_info *info);
-/* Agrees on a free context id over all members of `c`; collective and blocking.  Called without the domain's lock. */
-int  wm_comm_agree_ctx(struct wm_comm *c, uint32_t *ctx);
-/* Gives a context id back that wm_comm_agree_ctx() reserved in this process.  Called under the domain's lock. */
+int wm_comm_set_info(struct wm_comm *comm, const struct wm_info *info);
+/* Agrees on a free context id over all members of `c`; collective and blocking.  Called without the
+ * domain's lock. */
+int wm_comm_agree_ctx(struct wm_comm *c, uint32_t *ctx);
+/* Gives a context id back that wm_comm_agree_ctx() reserved in this process.  Called under the
+ * domain's lock. */
 void wm_comm_release_ctx(uint32_t ctx);
 
-/* Tags from here up on a collective context belong to the making of communicators; collectives use smaller ones. */
+/* Tags from here up on a collective context belong to the making of communicators; collectives use
+ * smaller ones. */
 #define WM_TAG_COMM 0x70000000
 
-/* The collective side of a communicator (mpi/core/coll_team.c).  Init is called by all members at the end of the creation of
- * a communicator, without the domain's lock, and may communicate; for MPI_COMM_WORLD and MPI_COMM_SELF in MPI_Init it must
- * not wait for other processes.  Fini tolerates a team that was never set up.  MPI_SUCCESS or what wm_err() returned. */
-int  wm_coll_team_init(struct wm_comm *c);
+/* The collective side of a communicator (mpi/core/coll_team.c).  Init is called by all members at
+ * the end of the creation of a communicator, without the domain's lock, and may communicate; for
+ * MPI_COMM_WORLD and MPI_COMM_SELF in MPI_Init it must not wait for other processes.  Fini
+ * tolerates a team that was never set up.  MPI_SUCCESS or what wm_err() returned. */
+int wm_coll_team_init(struct wm_comm *c);
 void wm_coll_team_fini(struct wm_comm *c);
 
 #endif

@@ -10,32 +10,39 @@
 struct wm_attrs;
 
 struct wm_type {
-    struct rt_obj obj;            /* predefined: the ABI value as handle; refs counts handles, messages and derived types */
+    struct rt_obj obj; /* predefined: the ABI value as handle; refs counts handles, messages and
+                          derived types */
     struct rt_layout layout;
     bool predefined, committed;
-    bool absent;                  /* optional type that this compiler lacks: size MPI_UNDEFINED */
-    int combiner;                 /* MPI_COMBINER_... */
-    struct wm_type_recipe *recipe;/* arguments of the constructor, for get_envelope/contents; NULL for predefined */
-    int64_t nelems;               /* basic elements in one item; a pair is two */
-    int32_t align;                /* strictest alignment of its basic types, bytes: pads the extent of structs */
-    bool bounds_set;              /* its bounds come from MPI_Type_create_resized, also inside another type */
-    uint32_t ops;                 /* predefined: bits of the predefined operations that MPI allows (enum rt_opcode) */
-    int pair_first;               /* predefined pair: bytes of its first part */
-    struct wm_type *basic;        /* the one predefined type that all its data has; NULL when there are several or none */
+    bool absent;  /* optional type that this compiler lacks: size MPI_UNDEFINED */
+    int combiner; /* MPI_COMBINER_... */
+    struct wm_type_recipe *recipe; /* arguments of the constructor; NULL for predefined types */
+    int64_t nelems;  /* basic elements in one item; a pair is two */
+    int32_t align;   /* strictest alignment of its basic types, bytes: pads the extent of structs */
+    bool bounds_set; /* its bounds come from MPI_Type_create_resized, also inside another type */
+    uint32_t ops;    /* predefined: operations that MPI allows, bits of enum rt_opcode */
+    int pair_first;        /* predefined pair: bytes of its first part */
+    struct wm_type *basic; /* the one predefined type that all its data has; NULL when there are
+                              several or none */
     struct wm_attrs *attrs;
     char name[MPI_MAX_OBJECT_NAME];
 };
 
 struct wm_op {
     struct rt_obj obj;
-    struct rt_op op;              /* user operations must be given the layout inside a struct wm_type, not a copy */
+    /* User operations must be given the layout inside a struct wm_type, not a copy. */
+    struct rt_op op;
     bool predefined;
-    union { MPI_User_function *plain; MPI_User_function_c *large; } fn;
+    union {
+        MPI_User_function *plain;
+        MPI_User_function_c *large;
+    } fn;
 };
 
 extern struct rt_slab wm_type_slab, wm_op_slab;
-extern struct wm_type *wm_type_predefined[256];             /* index handle & 0xff; NULL where nothing is assigned */
-extern struct wm_op *wm_op_predefined[32];                  /* index handle & 0x1f; NULL for MPI_OP_NULL */
+/* Indexed by handle & 0xff; NULL where nothing is assigned. */
+extern struct wm_type *wm_type_predefined[256];
+extern struct wm_op *wm_op_predefined[32]; /* index handle & 0x1f; NULL for MPI_OP_NULL */
 
 static inline struct wm_type *wm_type_get(MPI_Datatype h)
 {
@@ -54,16 +61,18 @@ static inline struct wm_op *wm_op_get(MPI_Op h)
 MPI_Datatype wm_type_handle(const struct wm_type *t);
 MPI_Op wm_op_handle(const struct wm_op *o);
 
-void wm_type_init(void);          /* fills the predefined tables; idempotent, called before main() by the library */
+/* Fill the predefined tables; idempotent, called before main() by the library. */
+void wm_type_init(void);
 void wm_op_init(void);
 /* A message or derived type that outlives the handle holds a reference. */
 void wm_type_ref(struct wm_type *t);
 void wm_type_unref(struct wm_type *t);
-/* Nonblocking and persistent reductions hold a reference, so that MPI_Op_free does not end the operation. */
+/* Nonblocking and persistent reductions hold a reference, so that MPI_Op_free does not end the
+ * operation. */
 void wm_op_ref(struct wm_op *o);
 void wm_op_unref(struct wm_op *o);
-/* Whether MPI allows the op on the type (MPI-5.0 section 6.9.2): user ops on all types, predefined ops on
- * predefined types of the right class. */
+/* Whether MPI allows the op on the type (MPI-5.0 section 6.9.2): user ops on all types, predefined
+ * ops on predefined types of the right class. */
 bool wm_op_allows(const struct wm_op *o, const struct wm_type *t);
 
 #endif

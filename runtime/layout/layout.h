@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Data layouts: where the bytes of one element of a datatype lie.  A layout is flattened once, at commit, and immutable
- * from then on; everything below mpi/ (message engine, collectives) sees layouts, never MPI datatypes. */
+/* Data layouts: where the bytes of one element of a datatype lie.  A layout is flattened once, at
+ * commit, and immutable from then on; everything below mpi/ (message engine, collectives) sees
+ * layouts, never MPI datatypes. */
 #ifndef RT_LAYOUT_LAYOUT_H
 #define RT_LAYOUT_LAYOUT_H
 
@@ -8,47 +9,79 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The basic types that reductions know.  RT_ELEM_NONE: bytes without arithmetic, or a mixture of types. */
+/* The basic types that reductions know.  RT_ELEM_NONE: bytes without arithmetic, or a mixture of
+ * types. */
 enum rt_elem {
-    RT_ELEM_NONE, RT_ELEM_I8, RT_ELEM_U8, RT_ELEM_I16, RT_ELEM_U16, RT_ELEM_I32, RT_ELEM_U32, RT_ELEM_I64, RT_ELEM_U64,
-    RT_ELEM_F16, RT_ELEM_BF16, RT_ELEM_F32, RT_ELEM_F64, RT_ELEM_LDBL, RT_ELEM_C32, RT_ELEM_C64, RT_ELEM_CLDBL, RT_ELEM_BOOL,
-    RT_ELEM_BYTE,                                       /* bitwise only */
-    RT_ELEM_F32_I32, RT_ELEM_F64_I32, RT_ELEM_I64_I32, RT_ELEM_I32_I32, RT_ELEM_I16_I32, RT_ELEM_LDBL_I32,  /* MINLOC pairs */
-    RT_ELEM_F32_F32, RT_ELEM_F64_F64,                   /* Fortran's pairs */
+    RT_ELEM_NONE,
+    RT_ELEM_I8,
+    RT_ELEM_U8,
+    RT_ELEM_I16,
+    RT_ELEM_U16,
+    RT_ELEM_I32,
+    RT_ELEM_U32,
+    RT_ELEM_I64,
+    RT_ELEM_U64,
+    RT_ELEM_F16,
+    RT_ELEM_BF16,
+    RT_ELEM_F32,
+    RT_ELEM_F64,
+    RT_ELEM_LDBL,
+    RT_ELEM_C32,
+    RT_ELEM_C64,
+    RT_ELEM_CLDBL,
+    RT_ELEM_BOOL,
+    RT_ELEM_BYTE, /* bitwise only */
+    RT_ELEM_F32_I32,
+    RT_ELEM_F64_I32,
+    RT_ELEM_I64_I32,
+    RT_ELEM_I32_I32,
+    RT_ELEM_I16_I32,
+    RT_ELEM_LDBL_I32, /* MINLOC pairs */
+    RT_ELEM_F32_F32,
+    RT_ELEM_F64_F64, /* Fortran's pairs */
     RT_ELEM_COUNT
 };
 
-/* `nrep` blocks of `len` bytes, the first at `off`, the next `stride` bytes further.  Packed order is the order of the
- * array, block by block. */
-struct rt_block { int64_t off, len, stride, nrep; };
-
-struct rt_layout {
-    int64_t size;                 /* bytes of data in one element */
-    int64_t lb, extent;           /* step from one element to the next is `extent`; may be negative */
-    int64_t true_lb, true_extent;
-    bool contig;                  /* count elements are count * size bytes starting at the buffer: size == extent, lb == 0 */
-    uint8_t elem;                 /* enum rt_elem of all its data */
-    uint32_t nblocks;
-    struct rt_block *blocks;      /* owned; NULL when contig */
-    int64_t *first;               /* packed position where block i begins; nblocks + 1 of them, behind the blocks; NULL when contig */
+/* `nrep` blocks of `len` bytes, the first at `off`, the next `stride` bytes further.  Packed order
+ * is the order of the array, block by block. */
+struct rt_block {
+    int64_t off, len, stride, nrep;
 };
 
-/* Constructors fill caller's storage; rt_layout_fini releases `blocks`.  All take byte strides; -RT_ENOMEM, -RT_EINVAL when a
- * size does not fit in 63 bits. */
-int  rt_layout_basic(struct rt_layout *l, int64_t nbytes, int64_t extent, enum rt_elem elem);
-int  rt_layout_vector(struct rt_layout *l, int64_t count, int64_t blocklen, int64_t stride_bytes, const struct rt_layout *old);
-/* General form: block i holds blocklen[i] elements of types[i] (or types[0] when one_type) at byte displacement disp[i]. */
-int  rt_layout_struct(struct rt_layout *l, int64_t count, const int64_t *blocklen, const int64_t *disp,
-                      const struct rt_layout *const *types, bool one_type);
-int  rt_layout_resized(struct rt_layout *l, int64_t lb, int64_t extent, const struct rt_layout *old);
-int  rt_layout_dup(struct rt_layout *l, const struct rt_layout *old);
+struct rt_layout {
+    int64_t size;       /* bytes of data in one element */
+    int64_t lb, extent; /* step from one element to the next is `extent`; may be negative */
+    int64_t true_lb, true_extent;
+    bool contig; /* count elements are the count * size bytes from the buffer on */
+    uint8_t elem; /* enum rt_elem of all its data */
+    uint32_t nblocks;
+    struct rt_block *blocks; /* owned; NULL when contig */
+    int64_t *first; /* packed position where block i begins, nblocks + 1 of them, in the same
+                       allocation; NULL when contig */
+};
+
+/* Constructors fill caller's storage; rt_layout_fini releases `blocks`.  All take byte strides;
+ * -RT_ENOMEM, -RT_EINVAL when a size does not fit in 63 bits. */
+int rt_layout_basic(struct rt_layout *l, int64_t nbytes, int64_t extent, enum rt_elem elem);
+int rt_layout_vector(struct rt_layout *l, int64_t count, int64_t blocklen, int64_t stride_bytes,
+                     const struct rt_layout *old);
+/* General form: block i holds blocklen[i] elements of types[i] (or types[0] when one_type) at byte
+ * displacement disp[i]. */
+int rt_layout_struct(struct rt_layout *l, int64_t count, const int64_t *blocklen,
+                     const int64_t *disp, const struct rt_layout *const *types, bool one_type);
+int rt_layout_resized(struct rt_layout *l, int64_t lb, int64_t extent, const struct rt_layout *old);
+int rt_layout_dup(struct rt_layout *l, const struct rt_layout *old);
 void rt_layout_fini(struct rt_layout *l);
 
-/* Copies bytes [pos, pos + len) of the packed form of `count` elements at `buf` to `out`, and back.  `pos + len` must not
- * exceed count * size.  Starting in the middle of an element is allowed (pipelines) and O(log blocks). */
-void rt_layout_pack(const struct rt_layout *l, int64_t count, const void *buf, int64_t pos, void *out, int64_t len);
-void rt_layout_unpack(const struct rt_layout *l, int64_t count, void *buf, int64_t pos, const void *in, int64_t len);
-/* Copies n_src elements of one layout to another of the same data size without a message (self sends, Alltoall to self). */
+/* Copies bytes [pos, pos + len) of the packed form of `count` elements at `buf` to `out`, and back.
+ * `pos + len` must not exceed count * size.  Starting in the middle of an element is allowed
+ * (pipelines) and O(log blocks). */
+void rt_layout_pack(const struct rt_layout *l, int64_t count, const void *buf, int64_t pos,
+                    void *out, int64_t len);
+void rt_layout_unpack(const struct rt_layout *l, int64_t count, void *buf, int64_t pos,
+                      const void *in, int64_t len);
+/* Copies n_src elements of one layout to another of the same data size without a message (self
+ * sends, Alltoall to self). */
 void rt_layout_copy(const struct rt_layout *src_l, int64_t src_n, const void *src,
                     const struct rt_layout *dst_l, int64_t dst_n, void *dst);
 

@@ -19,7 +19,8 @@ static int del(MPI_Comm comm, int keyval, void *value, void *extra)
     CHECK_STR(extra, "extra");
     /* Functions may call MPI: the value is there until they return. */
     wm_api_comm_get_attr(comm == wm_comm_handle(&a) ? &a : &b, keyval, &found, &flag);
-    strcat(deleted, value);
+    size_t n = strlen(deleted);
+    snprintf(deleted + n, sizeof deleted - n, "%s", (char *)value);
     return MPI_SUCCESS;
 }
 
