@@ -42,7 +42,8 @@ static struct node_layout layout_of(size_t size, size_t pair_nbytes)
     at.pair_nbytes = page_up(pair_nbytes);
     at.bells = page_up(sizeof(struct node_head));
     at.bits = at.bells + page_up(size * sizeof(struct rt_bell));
-    at.pairs = at.bits + page_up(at.ngranules / 8);
+    at.world = at.bits + page_up(at.ngranules / 8);
+    at.pairs = at.world + page_up(size * RT_NODE_WORLD_PER_RANK);
     at.area = at.pairs + size * size * at.pair_nbytes;
     at.area = (at.area + NODE_GRANULE - 1) / NODE_GRANULE * NODE_GRANULE;
     at.nbytes = at.area + at.ngranules * NODE_GRANULE;
@@ -334,6 +335,11 @@ void rt_node_close(void)
         close(rt_node_private.fd);
     rt_node_private.fd = -1;
     rt_node = (struct rt_node){ .base = NULL };
+}
+
+size_t rt_node_world_block(void)
+{
+    return rt_node_private.at.world;
 }
 
 void *rt_node_pair(int from, int to)

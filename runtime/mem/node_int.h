@@ -22,7 +22,7 @@ struct node_head {
 };
 
 struct node_layout {              /* offsets from the start, all multiples of the page size */
-    size_t bells, bits, pairs, area, nbytes;
+    size_t bells, bits, world, pairs, area, nbytes;
     size_t pair_nbytes;
     size_t ngranules;
 };
