@@ -61,21 +61,44 @@ static int start_with(struct coll_task *k, bool has_node)
     return k->alg->start(k->team, &k->args, k);
 }
 
-int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
+/* Tags: calls as far apart as the range of numbers are never both under way. */
+#define TAG_NUMBERS    0x1fffffffu
+#define TAG_PERSISTENT 0x40000000
+_Static_assert(TAG_PERSISTENT + TAG_NUMBERS < COLL_TAG_END, "tags stay in their range");
+
+static int begin(struct coll_task *k, bool has_node)
 {
-    k->team = t;
-    if (a != &k->args)
-        k->args = *a;
-    k->seq = t->seq++;
     k->step = step_nothing;
     k->cleanup = NULL;
     k->state = NULL;
     k->alg = NULL;
-    if (t->size == 1) {
-        self_copy(a);
+    if (k->team->size == 1) {
+        self_copy(&k->args);
         return 0;
     }
-    return is_empty(t, a) ? 0 : start_with(k, t->node != NULL);
+    return is_empty(k->team, &k->args) ? 0 : start_with(k, has_node);
+}
+
+int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
+{
+    k->team = t;
+    k->args = *a;
+    k->seq = t->seq++;
+    k->tag = (int)(k->seq & TAG_NUMBERS);
+    return begin(k, t->node != NULL);
+}
+
+void coll_prepare(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
+{
+    k->team = t;
+    k->args = *a;
+    k->seq = t->seq++;
+    k->tag = (int)(k->seq & TAG_NUMBERS) | TAG_PERSISTENT;
+}
+
+int coll_restart(struct coll_task *k)
+{
+    return begin(k, false);
 }
 
 int coll_start_messages(struct coll_task *k)

@@ -72,6 +72,7 @@ struct coll_task {
     struct coll_args args;        /* copied at start; persistent calls restart from it */
     const struct coll_alg *alg;
     uint32_t seq;                 /* this call's number in the team */
+    int tag;                      /* of its messages */
     /* Advances without blocking: 0 = not finished, 1 = finished, -RT_E... = failed. */
     int (*step)(struct coll_task *k);
     void (*cleanup)(struct coll_task *k);   /* frees `state`; called once after finish or failure; NULL-able */
@@ -101,6 +102,8 @@ struct coll_alg {                 /* one row an algorithm; const array at the en
 size_t coll_node_nbytes(int size);
 int  coll_team_attach(struct coll_team *t, size_t off);
 void coll_team_fini(struct coll_team *t);
+/* After the struct has been copied elsewhere. */
+void coll_team_moved(struct coll_team *t);
 /* Whether no rank will touch the team's shared memory for the calls so far; ask before freeing it. */
 bool coll_team_quiet(struct coll_team *t);
 /* Bytes that choose the algorithm, the same on every rank: a rank's contribution, for alltoall and scatter of one pair, for
@@ -108,6 +111,12 @@ bool coll_team_quiet(struct coll_team *t);
 int64_t coll_args_bytes(const struct coll_team *t, const struct coll_args *a);
 /* Chooses and starts; the task's req is completed by coll_task_advance().  Task storage is the caller's. */
 int  coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task *task);
+/* The same for a persistent call, which the ranks may start in different orders: coll_prepare() when it is made, in the same
+ * order on all ranks, copies the arguments; coll_restart() each time.  Such calls use messages only. */
+void coll_prepare(struct coll_team *t, const struct coll_args *a, struct coll_task *task);
+int  coll_restart(struct coll_task *task);
+/* Tags of a team's messages are below this. */
+#define COLL_TAG_END 0x60000000
 /* Calls step(); finishes task->req when done.  Returns 1 when it finished now, else 0. */
 int  coll_task_advance(struct coll_task *task);
 /* The algorithm that coll_start() would take, and why (rule text), for weft_info --coll. */

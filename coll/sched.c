@@ -183,7 +183,7 @@ void coll_copy(const void *src, int64_t src_n, const struct rt_layout *src_l, vo
 static int round_post(struct coll_sched *s)
 {
     struct coll_team *t = s->task->team;
-    int tag = (int)(s->task->seq & 0x3fffffff);     /* calls that far apart are never both under way */
+    int tag = s->task->tag;
     s->nreqs = s->next_req = 0;
     for (const struct step *st = &s->steps[s->at]; st->kind != STEP_ROUND; st++) {
         int err = 0;

@@ -68,6 +68,12 @@ void coll_team_fini(struct coll_team *t)
     t->node = NULL;
 }
 
+void coll_team_moved(struct coll_team *t)
+{
+    if (t->node)
+        t->node->team = t;
+}
+
 bool coll_team_quiet(struct coll_team *t)
 {
     return !t->node || coll_node_finished(t->node, t->node->started);

@@ -34,6 +34,7 @@ struct wm_comm {
     struct wm_info *info;
     struct wm_bbuf *bbuf; /* attached for buffered sends, mpi/p2p/buffered.c; NULL: the process's */
     struct coll_team team;
+    size_t team_off;              /* of its block in the node segment: mpi/core/coll_team.c */
     char name[MPI_MAX_OBJECT_NAME];
 };
 

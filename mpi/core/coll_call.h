@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One helper for the blocking, nonblocking and persistent forms of every collective. */
+#ifndef WM_CORE_COLL_CALL_H
+#define WM_CORE_COLL_CALL_H
+
+#include "mpi/core/comm.h"
+#include "mpi/datatype/type.h"
+
+enum wm_form { WM_BLOCKING, WM_NONBLOCKING, WM_PERSISTENT };
+
+/* A call that a body has made ready. */
+struct wm_call {
+    struct wm_comm *comm;
+    enum wm_form form;
+    MPI_Request *request;         /* NULL when blocking */
+    struct coll_args args;
+    struct wm_type *stype, *rtype;/* held until the end of a nonblocking call; NULL: none */
+    struct wm_op *op;
+    void *vectors;                /* malloc'ed arrays behind args; the helper frees them */
+    struct wm_type **types;       /* w forms: ntypes of them, held, inside `vectors` */
+    int ntypes;
+};
+
+/* Starts, and when blocking finishes, the call.  MPI_SUCCESS or what wm_err() returned. */
+int wm_call_run(struct wm_call *call);
+/* Runs one blocking collective on the communicator's team; under the domain's lock.  0 or -RT_E. */
+int wm_coll_run(struct wm_comm *c, const struct coll_args *a);
+/* The vectors of a v form as 64-bit arrays: scounts, sdispls, rcounts, rdispls; a NULL `v` is left
+ * out. */
+int wm_call_vectors(struct wm_call *call, struct wm_counts sc, struct wm_displs sd,
+                    struct wm_counts rc, struct wm_displs rd);
+/* Room for 4 pointers a process behind them, for the w forms; call it after wm_call_vectors(). */
+void *wm_call_more(const struct wm_call *call);
+
+#endif

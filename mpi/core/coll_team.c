@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What collective algorithms see of a communicator: messages on its collective context, and shared
+ * memory of the node segment when all its processes are on this host.  Called under the domain's
+ * lock, except wm_coll_team_init(), which takes it. */
+#include <stdlib.h>
+#include "mpi/core/coll_call.h"
+#include "mpi/core/comm.h"
+#include "mpi/p2p/p2p.h"
+#include "runtime/base/err.h"
+#include "runtime/boot/boot.h"
+#include "runtime/mem/node.h"
+
+_Static_assert(COLL_TAG_END <= WM_TAG_COMM, "tags of collectives and of new communicators differ");
+
+/* Shared memory of a communicator that this process has freed while others may still be reading:
+ * given back when they have finished. */
+struct leaving {
+    struct coll_team team;
+    size_t off, nbytes;
+    struct leaving *next;
+};
+static struct leaving *leaving; /* under the domain's lock */
+
+static struct wm_msg message(struct coll_team *t, const void *buf, int64_t n,
+                             const struct rt_layout *l, int peer, int tag)
+{
+    return (struct wm_msg){ .buf = buf,
+                            .count = n,
+                            .layout = l,
+                            .comm = t->arg,
+                            .peer = peer,
+                            .tag = tag,
+                            .coll = true };
+}
+
+static int team_isend(struct coll_team *t, const void *buf, int64_t n, const struct rt_layout *l,
+                      int dst, int tag, struct rt_req **out)
+{
+    struct wm_msg m = message(t, buf, n, l, dst, tag);
+    return wm_p2p_isend(&m, WM_STANDARD, out);
+}
+
+static int team_irecv(struct coll_team *t, void *buf, int64_t n, const struct rt_layout *l, int src,
+                      int tag, struct rt_req **out)
+{
+    struct wm_msg m = message(t, buf, n, l, src, tag);
+    return wm_p2p_irecv(&m, out);
+}
+
+static void team_release(struct coll_team *t, struct rt_req *r)
+{
+    (void)t;
+    wm_req_release(r);
+}
+
+static size_t team_shm_alloc(struct coll_team *t, size_t nbytes)
+{
+    (void)t;
+    return rt_node_alloc(nbytes);
+}
+
+static void team_shm_free(struct coll_team *t, size_t off, size_t nbytes)
+{
+    (void)t;
+    rt_node_free(off, nbytes);
+}
+
+static void *team_shm_at(struct coll_team *t, size_t off)
+{
+    (void)t;
+    return rt_node_at(off);
+}
+
+static void team_shm_wake(struct coll_team *t, int rank)
+{
+    const struct wm_comm *c = t->arg;
+    rt_bell_ring((int)rt_boot.local_of[c->group->procs[rank].rank]);
+}
+
+static const struct coll_team_ops team_ops = {
+    .isend = team_isend,
+    .irecv = team_irecv,
+    .release = team_release,
+    .shm_alloc = team_shm_alloc,
+    .shm_free = team_shm_free,
+    .shm_at = team_shm_at,
+    .shm_wake = team_shm_wake,
+};
+
+static bool on_one_node(const struct wm_group *g)
+{
+    for (int i = 0; i < g->size; i++)
+        if (g->procs[i].ns != 0 || rt_boot.local_of[g->procs[i].rank] == UINT32_MAX)
+            return false;
+    return rt_node.base != NULL;
+}
+
+static bool is_world(const struct wm_comm *c)
+{
+    return c->obj.handle == (uint32_t)(uintptr_t)MPI_COMM_WORLD;
+}
+
+static void leave(struct coll_team *t, size_t off, size_t nbytes)
+{
+    coll_team_fini(t);
+    if (nbytes)
+        rt_node_free(off, nbytes);
+}
+
+/* Frees what nobody reads any more. */
+static void sweep(void)
+{
+    for (struct leaving **p = &leaving; *p;) {
+        struct leaving *l = *p;
+        if (!coll_team_quiet(&l->team)) {
+            p = &l->next;
+            continue;
+        }
+        *p = l->next;
+        leave(&l->team, l->off, l->nbytes);
+        free(l);
+    }
+}
+
+/* Rank 0 takes the team's block and tells the others where it is; SIZE_MAX: there is none. */
+static int share_block(struct wm_comm *c, size_t *off_p)
+{
+    struct coll_team *t = &c->team;
+    uint64_t off = SIZE_MAX;
+    const struct rt_layout *bytes = &wm_type_get(MPI_BYTE)->layout;
+    rt_lock(&c->dom->lock);
+    sweep();
+    if (t->rank == 0)
+        off = rt_node_alloc(coll_node_nbytes(t->size));
+    struct coll_args a = {
+        .kind = COLL_BCAST, .rbuf = &off, .rcount = sizeof off, .rtype = bytes, .stype = bytes
+    };
+    int err = wm_coll_run(c, &a);
+    rt_unlock(&c->dom->lock);
+    *off_p = off;
+    return err;
+}
+
+int wm_coll_team_init(struct wm_comm *c)
+{
+    struct coll_team *t = &c->team;
+    size_t off = SIZE_MAX;
+    *t = (struct coll_team){ .ops = &team_ops, .arg = c, .rank = c->rank, .size = c->size };
+    if (c->inter)
+        return MPI_SUCCESS;
+    t->one_node = on_one_node(c->group);
+    if (!t->one_node || coll_node_nbytes(t->size) == 0)
+        return MPI_SUCCESS;
+    int err = 0;
+    if (is_world(c)) {
+        if (coll_node_nbytes(t->size) <= (size_t)rt_node.size * RT_NODE_WORLD_PER_RANK)
+            off = rt_node_world_block();
+    } else {
+        err = share_block(c, &off);
+    }
+    if (!err && off != SIZE_MAX)
+        err = coll_team_attach(t, off);
+    c->team_off = off;
+    return err ? wm_err_rt(err, "preparing the collectives of a communicator") : MPI_SUCCESS;
+}
+
+void wm_coll_team_fini(struct wm_comm *c)
+{
+    struct coll_team *t = &c->team;
+    if (!t->node)
+        return;
+    size_t nbytes = t->rank == 0 && !is_world(c) ? coll_node_nbytes(t->size) : 0;
+    struct leaving *l = NULL;
+    if (t->rank == 0 && !coll_team_quiet(t))
+        l = malloc(sizeof *l);
+    if (l) {
+        *l = (struct leaving){ .team = *t, .off = c->team_off, .nbytes = nbytes, .next = leaving };
+        l->team.arg = NULL;
+        coll_team_moved(&l->team);
+        leaving = l;
+        t->node = NULL;
+    } else {
+        leave(t, c->team_off, nbytes);
+    }
+}
