@@ -1,24 +1,44 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which check each argument gets, and its C text.  Defaults come from the parameter's kind, exceptions
-from rules.tsv (rows `check=`); see README for the list of checks."""
+"""Which check each argument gets, and its C text.  Defaults come from the parameter's kind,
+exceptions from rules.tsv (rows `check=`); see README for the list of checks."""
+
 from table import OBJECTS
 
 # Kinds whose negative values are errors, and of which class.
 NEGATIVE = {
-    "POLYXFER_NUM_ELEM_NNI": "count", "POLYDTYPE_NUM_ELEM_NNI": "count", "XFER_NUM_ELEM_NNI": "count",
-    "POLYNUM_BYTES_NNI": "number=MPI_ERR_ARG", "POLYDTYPE_PACK_SIZE": "number=MPI_ERR_ARG",
-    "POLYNUM_PARAM_VALUES": "number=MPI_ERR_ARG", "ARRAY_LENGTH": "number=MPI_ERR_ARG",
-    "ARRAY_LENGTH_NNI": "number=MPI_ERR_ARG", "ARRAY_LENGTH_PI": "number=MPI_ERR_ARG",
-    "NUM_DIMS": "number=MPI_ERR_DIMS", "ALLOC_MEM_NUM_BYTES": "number=MPI_ERR_ARG",
-    "PARTITION": "number=MPI_ERR_ARG", "DEGREE": "number=MPI_ERR_ARG",
-    "WINDOW_SIZE": "number=MPI_ERR_SIZE", "INFO_VALUE_LENGTH": "number=MPI_ERR_ARG",
+    "POLYXFER_NUM_ELEM_NNI": "count",
+    "POLYDTYPE_NUM_ELEM_NNI": "count",
+    "XFER_NUM_ELEM_NNI": "count",
+    "POLYNUM_BYTES_NNI": "number=MPI_ERR_ARG",
+    "POLYDTYPE_PACK_SIZE": "number=MPI_ERR_ARG",
+    "POLYNUM_PARAM_VALUES": "number=MPI_ERR_ARG",
+    "ARRAY_LENGTH": "number=MPI_ERR_ARG",
+    "ARRAY_LENGTH_NNI": "number=MPI_ERR_ARG",
+    "ARRAY_LENGTH_PI": "number=MPI_ERR_ARG",
+    "NUM_DIMS": "number=MPI_ERR_DIMS",
+    "ALLOC_MEM_NUM_BYTES": "number=MPI_ERR_ARG",
+    "PARTITION": "number=MPI_ERR_ARG",
+    "DEGREE": "number=MPI_ERR_ARG",
+    "WINDOW_SIZE": "number=MPI_ERR_SIZE",
+    "INFO_VALUE_LENGTH": "number=MPI_ERR_ARG",
 }
 COUNT_KINDS = ("count", "number=MPI_ERR_ARG")
-# Communication uses the layout of its datatypes, so they must be committed; other calls only look at them.
+# Communication needs the layout of its datatypes, so they must be committed; other calls only look.
 COMMUNICATING = ("p2p", "coll", "neighbor-coll", "partitioned", "io", "rma")
 # Pointers that may be null, or that only a body can judge.
-FREE_KINDS = ("STATUS", "EXTRA_STATE", "EXTRA_STATE2", "ARGUMENT_COUNT", "ARGUMENT_LIST", "WEIGHT", "FUNCTION",
-              "POLYFUNCTION", "STRING_ARRAY", "STRING_2DARRAY", "ERROR_CODE_ARRAY")
+FREE_KINDS = (
+    "STATUS",
+    "EXTRA_STATE",
+    "EXTRA_STATE2",
+    "ARGUMENT_COUNT",
+    "ARGUMENT_LIST",
+    "WEIGHT",
+    "FUNCTION",
+    "POLYFUNCTION",
+    "STRING_ARRAY",
+    "STRING_2DARRAY",
+    "ERROR_CODE_ARRAY",
+)
 
 
 def object_check(proc, p):
@@ -36,7 +56,11 @@ def pointer_check(proc, p):
         return "buffer"
     if p.kind == "STATUS":
         return "none" if p.direction == "out" else "nonnull"
-    if p.kind in FREE_KINDS or (p.kind == "ATTRIBUTE_VAL" or p.kind == "ATTRIBUTE_VAL_10") and p.direction == "in":
+    if (
+        p.kind in FREE_KINDS
+        or (p.kind == "ATTRIBUTE_VAL" or p.kind == "ATTRIBUTE_VAL_10")
+        and p.direction == "in"
+    ):
         return "none"
     if p.is_array and p.length and any(q.name == p.length for q in proc.params):
         return "array=" + p.length
@@ -83,21 +107,26 @@ def arg(p):
 
 
 class Writer:
-    """The checks of one procedure as C lines; `fail(expr)` makes the statement that raises an error class."""
+    """The checks of one procedure as C lines, gathered in `lines` by write()."""
 
     def __init__(self, table, proc):
         self.table, self.proc = table, proc
         self.checks = {p.name: check_of(table, proc, p) for p in proc.params}
         self.root = next((p for p in proc.params if self.checks[p.name] == "root"), None)
-        self.comm = next((p for p in proc.params if p.is_object("in") and p.base == "MPI_Comm"), None)
+        self.comm = next(
+            (p for p in proc.params if p.is_object("in") and p.base == "MPI_Comm"), None
+        )
         self.subject = self.find_subject()
         self.in_place = self.find_in_place()
         self.lines = []
 
     def find_subject(self):
-        """The object whose error handler is called; MPI-5.0 section 9.3: MPI_COMM_SELF's when there is none."""
+        """The object whose error handler is called; without one it is MPI_COMM_SELF's (MPI-5.0
+        section 9.3)."""
         for p in self.proc.params:
-            if p.base in ("MPI_Comm", "MPI_Win", "MPI_File", "MPI_Session") and (p.is_object("in") or p.is_object("inout")):
+            if p.base in ("MPI_Comm", "MPI_Win", "MPI_File", "MPI_Session") and (
+                p.is_object("in") or p.is_object("inout")
+            ):
                 return p
         return None
 
@@ -111,7 +140,11 @@ class Writer:
     def raise_(self, expr):
         if not self.subject:
             return "wm_raise_comm(NULL, %s, call)" % expr
-        return "wm_raise_%s(%s_obj, %s, call)" % (OBJECTS[self.subject.base][1], self.subject.name, expr)
+        return "wm_raise_%s(%s_obj, %s, call)" % (
+            OBJECTS[self.subject.base][1],
+            self.subject.name,
+            expr,
+        )
 
     def test(self, cond, expr):
         self.lines += ["if (rt_unlikely(%s))" % cond, "    return %s;" % self.raise_(expr)]
@@ -122,11 +155,15 @@ class Writer:
                 continue
             struct, verb = OBJECTS.get(p.base, (None, None))[:2]
             if p.is_object("inout"):
-                self.lines += ["if (rt_unlikely(!%s))" % p.name,
-                               "    return wm_raise_comm(NULL, wm_bad_null(%s, MPI_ERR_ARG), call);" % arg(p)]
+                self.lines += [
+                    "if (rt_unlikely(!%s))" % p.name,
+                    "    return wm_raise_comm(NULL, wm_bad_null(%s, MPI_ERR_ARG), call);" % arg(p),
+                ]
             if p.is_object("in") or p.is_object("inout"):
                 star = "*" if p.is_object("inout") else ""
-                self.lines.append("struct %s *%s_obj = wm_%s_get(%s%s);" % (struct, p.name, verb, star, p.name))
+                self.lines.append(
+                    "struct %s *%s_obj = wm_%s_get(%s%s);" % (struct, p.name, verb, star, p.name)
+                )
 
     def object_tests(self, p, cond):
         check, verb, null = self.checks[p.name], OBJECTS[p.base][1], OBJECTS[p.base][2]
@@ -140,32 +177,48 @@ class Writer:
             self.test(cond + "!%s_obj" % p.name, bad)
         if check == "reduce":
             t = next(q for q in self.proc.params if q.base == "MPI_Datatype")
-            self.test(cond + "!wm_op_allows(%s_obj, %s_obj)" % (p.name, t.name),
-                      "wm_bad_op_type(%s, %s, %s)" % (arg(p), p.name, t.name))
+            self.test(
+                cond + "!wm_op_allows(%s_obj, %s_obj)" % (p.name, t.name),
+                "wm_bad_op_type(%s, %s, %s)" % (arg(p), p.name, t.name),
+            )
 
     def significance(self, p):
-        """C condition, ending in &&, under which the argument means something in this process; "" for always."""
+        """C condition, ending in &&, under which the argument means something in this process;
+        "" for always."""
         cond = ""
         if self.root and p is not self.root and p is not self.comm:
             if p.root_only:
                 cond = "(side & WM_AT_ROOT) && "
-            elif p.name[:4] in ("send", "recv", "disp") or p.name in ("buffer", "count", "datatype", "op"):
+            elif p.name[:4] in ("send", "recv", "disp") or p.name in (
+                "buffer",
+                "count",
+                "datatype",
+                "op",
+            ):
                 cond = "(side & WM_AT_ALL) && "
         if self.in_place and self.in_place[0]:
             b = self.in_place[0].name[:4]
-            if p is not self.in_place[0] and (p.name.startswith(b) or (b == "send" and p.name == "sdispls")):
+            if p is not self.in_place[0] and (
+                p.name.startswith(b) or (b == "send" and p.name == "sdispls")
+            ):
                 cond += "!in_place && "
         return cond
 
     def sides(self):
         """The variables `side` and `in_place`."""
         if self.root:
-            self.test("!wm_valid_root(%s_obj, %s)" % (self.comm.name, self.root.name),
-                      "wm_bad_root(%s, %s_obj, %s)" % (arg(self.root), self.comm.name, self.root.name))
-            both = not any(p.root_only and self.checks[p.name] in ("count", "counts") for p in self.proc.params)
+            self.test(
+                "!wm_valid_root(%s_obj, %s)" % (self.comm.name, self.root.name),
+                "wm_bad_root(%s, %s_obj, %s)" % (arg(self.root), self.comm.name, self.root.name),
+            )
+            both = not any(
+                p.root_only and self.checks[p.name] in ("count", "counts") for p in self.proc.params
+            )
             if any(self.significance(p) for p in self.proc.params):
-                self.lines.append("const unsigned side = wm_root_side(%s_obj, %s, %s);"
-                                  % (self.comm.name, self.root.name, "true" if both else "false"))
+                self.lines.append(
+                    "const unsigned side = wm_root_side(%s_obj, %s, %s);"
+                    % (self.comm.name, self.root.name, "true" if both else "false")
+                )
         p, where = self.in_place
         if p:
             self.lines.append("const bool in_place = %s == MPI_IN_PLACE;" % p.name)
@@ -176,9 +229,17 @@ class Writer:
 
     def buffer_test(self, p, cond):
         params = self.proc.params
-        after = params[params.index(p) + 1:]
-        count = next((q for q in after if self.checks[q.name] in COUNT_KINDS or self.checks[q.name] == "counts"
-                      or q.kind.startswith("POLYXFER")), None)
+        after = params[params.index(p) + 1 :]
+        count = next(
+            (
+                q
+                for q in after
+                if self.checks[q.name] in COUNT_KINDS
+                or self.checks[q.name] == "counts"
+                or q.kind.startswith("POLYXFER")
+            ),
+            None,
+        )
         stop = next((i for i, q in enumerate(after) if q.kind == "BUFFER" and i > 0), len(after))
         dtype = next((q for q in after[:stop] if q.base == "MPI_Datatype" and not q.is_array), None)
         if self.in_place and self.in_place[0] is p:
@@ -186,39 +247,61 @@ class Writer:
         if self.root and not p.root_only and p.name == "sendbuf":
             cond += "%s != MPI_ROOT && " % self.root.name
         if count is None or count.pointer:
-            return                # vectors of counts: all may be 0, the body knows
+            return  # vectors of counts: all may be 0, the body knows
         t = dtype.name + "_obj" if dtype else "NULL"
-        self.test(cond + "wm_bad_address(%s, %s, %s)" % (p.name, count.name, t),
-                  "wm_bad_buffer(%s, %s, %s)" % (arg(p), p.name, t))
+        self.test(
+            cond + "wm_bad_address(%s, %s, %s)" % (p.name, count.name, t),
+            "wm_bad_buffer(%s, %s, %s)" % (arg(p), p.name, t),
+        )
 
     def value_tests(self, p, cond):
         check, _, extra = self.checks[p.name].partition("=")
         c = self.comm.name + "_obj" if self.comm else ""
         if check == "nonnull":
-            self.test(cond + "!%s" % p.name, "wm_bad_null(%s, %s)" % (arg(p), extra or "MPI_ERR_ARG"))
+            self.test(
+                cond + "!%s" % p.name, "wm_bad_null(%s, %s)" % (arg(p), extra or "MPI_ERR_ARG")
+            )
         elif check == "array":
-            self.test(cond + "!%s && %s > 0" % (p.name, extra), "wm_bad_null(%s, MPI_ERR_ARG)" % arg(p))
+            self.test(
+                cond + "!%s && %s > 0" % (p.name, extra), "wm_bad_null(%s, MPI_ERR_ARG)" % arg(p)
+            )
         elif check == "count":
             self.test(cond + "%s < 0" % p.name, "wm_bad_count(%s, %s)" % (arg(p), p.name))
         elif check == "number":
-            self.test(cond + "%s < 0" % p.name, "wm_bad_number(%s, %s, %s)" % (arg(p), p.name, extra))
+            self.test(
+                cond + "%s < 0" % p.name, "wm_bad_number(%s, %s, %s)" % (arg(p), p.name, extra)
+            )
         elif check == "tag":
             self.test(cond + "%s < 0" % p.name, "wm_bad_tag(%s, %s)" % (arg(p), p.name))
         elif check == "recv_tag":
-            self.test(cond + "%s < 0 && %s != MPI_ANY_TAG" % (p.name, p.name), "wm_bad_recv_tag(%s, %s)" % (arg(p), p.name))
+            self.test(
+                cond + "%s < 0 && %s != MPI_ANY_TAG" % (p.name, p.name),
+                "wm_bad_recv_tag(%s, %s)" % (arg(p), p.name),
+            )
         elif check in ("rank", "source", "member"):
             n = c + "->size" if check == "member" else "wm_comm_npeers(%s)" % c
-            more = {"rank": " && %s != MPI_PROC_NULL", "source": " && %s != MPI_ANY_SOURCE && %s != MPI_PROC_NULL",
-                    "member": ""}[check].replace("%s", p.name)
-            self.test(cond + "(unsigned)%s >= (unsigned)%s%s" % (p.name, n, more),
-                      "wm_bad_%s(%s, %s, %s)" % (check, arg(p), c, p.name))
+            more = {
+                "rank": " && %s != MPI_PROC_NULL",
+                "source": " && %s != MPI_ANY_SOURCE && %s != MPI_PROC_NULL",
+                "member": "",
+            }[check].replace("%s", p.name)
+            self.test(
+                cond + "(unsigned)%s >= (unsigned)%s%s" % (p.name, n, more),
+                "wm_bad_%s(%s, %s, %s)" % (check, arg(p), c, p.name),
+            )
         elif check in ("counts", "own_counts"):
-            self.counts_test(p, cond, c + "->size" if check == "own_counts" else "wm_comm_npeers(%s)" % c)
+            self.counts_test(
+                p, cond, c + "->size" if check == "own_counts" else "wm_comm_npeers(%s)" % c
+            )
 
     def counts_test(self, p, cond, n):
         wide = "true" if p.base == "MPI_Count" else "false"
-        inner = ["int err = wm_check_counts(%s, (struct wm_counts){ %s, %s }, %s);" % (arg(p), p.name, wide, n),
-                 "if (rt_unlikely(err))", "    return %s;" % self.raise_("err")]
+        inner = [
+            "int err = wm_check_counts(%s, (struct wm_counts){ %s, %s }, %s);"
+            % (arg(p), p.name, wide, n),
+            "if (rt_unlikely(err))",
+            "    return %s;" % self.raise_("err"),
+        ]
         head = "if (%s) {" % cond[:-4].strip("()") if cond else "{"
         self.lines += [head] + ["    " + line for line in inner] + ["}"]
 
@@ -235,7 +318,7 @@ class Writer:
                     self.object_tests(p, self.significance(p))
             else:
                 self.value_tests(p, self.significance(p))
-        for p in self.proc.params:              # last: they look at the checked datatype
+        for p in self.proc.params:  # last: they look at the checked datatype
             if self.checks[p.name] == "buffer":
                 self.buffer_test(p, self.significance(p))
         return self.lines

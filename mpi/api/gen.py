@@ -5,15 +5,16 @@
     gen.py --src SRCDIR --out BUILDDIR
 
 A file is written only when its content changes, so that make rebuilds no more than it must."""
+
 import argparse
 import os
 import sys
 
-sys.dont_write_bytecode = True              # the source folder may be read-only
-import bind                                 # noqa: E402
-import bodies                               # noqa: E402
-import header                               # noqa: E402
-from table import Table                     # noqa: E402
+sys.dont_write_bytecode = True  # the source folder may be read-only
+import bind  # noqa: E402
+import bodies  # noqa: E402
+import header  # noqa: E402
+from table import Table  # noqa: E402
 
 
 def write(path, text):

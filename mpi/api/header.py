@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes mpi.h, the header of the MPI-5.0 ABI for C90 and later and C++."""
+
 from table import wrap
 
 TOP = """/* SPDX-License-Identifier: BSD-3-Clause */
@@ -36,7 +37,7 @@ def enum(table, row):
 def typedef(table, row):
     name, kind, definition = row["name"], row["kind"], row["definition"]
     if kind == "struct":
-        fields = definition[definition.index("{") + 1:definition.rindex("}")].strip()
+        fields = definition[definition.index("{") + 1 : definition.rindex("}")].strip()
         fields = "\n".join("    %s;" % f.strip() for f in fields.split(";") if f.strip())
         return "typedef struct %s {\n%s\n} %s;\n" % (name, fields, name)
     if kind == "enum":
@@ -48,10 +49,15 @@ def typedef(table, row):
     return "typedef %s%s%s;\n" % (definition, "" if definition.endswith("*") else " ", name)
 
 
-HEADINGS = (("integer", "Integers"), ("opaque handle", "Handles"), ("struct", "Status"),
-            ("opaque MPI_T handle", "Handles of the tool interface"), ("enum", "Enumerations of the tool interface"),
-            ("callback function type", "Callback functions"),
-            ("callback function type (alias)", "Former names of callback functions"))
+HEADINGS = (
+    ("integer", "Integers"),
+    ("opaque handle", "Handles"),
+    ("struct", "Status"),
+    ("opaque MPI_T handle", "Handles of the tool interface"),
+    ("enum", "Enumerations of the tool interface"),
+    ("callback function type", "Callback functions"),
+    ("callback function type (alias)", "Former names of callback functions"),
+)
 
 
 def types(table):
@@ -73,7 +79,9 @@ def constants(table):
         lines = []
         for c in rows:
             expr = c["header_expr"]
-            lines.append("#define %-36s %s" % (c["name"], "(%s)" % expr if expr.startswith("-") else expr))
+            lines.append(
+                "#define %-36s %s" % (c["name"], "(%s)" % expr if expr.startswith("-") else expr)
+            )
         title = category[0].upper() + category[1:]
         out.append("/* %s */\n%s\n" % (title, "\n".join(lines)))
     return "\n".join(out)
@@ -86,12 +94,23 @@ def prototypes(table, prefix):
     out = []
     for chapter in sorted(chapters, key=lambda c: int(c.split()[0])):
         number, title = chapter.split(" ", 1)
-        out.append("/* Chapter %s, %s%s */" % (number, title, ": profiling names" if prefix else ""))
+        out.append(
+            "/* Chapter %s, %s%s */" % (number, title, ": profiling names" if prefix else "")
+        )
         out += [wrap(p.prototype(prefix) + ";") for p in chapters[chapter]]
         out.append("")
     return "\n".join(out)
 
 
 def mpi_h(table):
-    return (TOP + types(table) + "\n" + constants(table) + "\n" + prototypes(table, "") + "\n"
-            + prototypes(table, "P") + BOTTOM)
+    return (
+        TOP
+        + types(table)
+        + "\n"
+        + constants(table)
+        + "\n"
+        + prototypes(table, "")
+        + "\n"
+        + prototypes(table, "P")
+        + BOTTOM
+    )

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The API table in memory: procedures, parameters, constants and types of the MPI-5.0 ABI, read from the .tsv files of this
-folder, and the parameter list of each procedure's body (docs/ARCHITECTURE.md, "A procedure is a row, a binding and a body")."""
+"""The API table in memory: procedures, parameters, constants and types of the MPI-5.0 ABI, read
+from the .tsv files of this folder, and the parameters of each procedure's body (the conversions are
+in docs/ARCHITECTURE.md, "A procedure is a row, a binding and a body")."""
+
 import csv
 import fnmatch
 import os
@@ -8,7 +10,8 @@ import re
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# Handle types that a body sees decoded: C type -> (struct, verb of its accessors, null handle, class of the error).
+# Handle types that a body sees decoded: C type -> (struct, word in the names of its accessors, null
+# handle, class of the error).
 OBJECTS = {
     "MPI_Comm": ("wm_comm", "comm", "MPI_COMM_NULL", "COMM"),
     "MPI_Group": ("wm_group", "group", "MPI_GROUP_NULL", "GROUP"),
@@ -28,7 +31,7 @@ def read_tsv(name):
 
 
 class Param:
-    """One parameter as the standard declares it: `decl` is C text, `ctype` the type without the name."""
+    """One parameter as the standard declares it: C text `decl`, `before` + `name` + `array`."""
 
     def __init__(self, decl, semantics, number):
         m = re.fullmatch(r"(.*?)(\w+)((?:\[\w*\])*)", decl)
@@ -49,8 +52,13 @@ class Param:
     def is_object(self, direction):
         """A single handle of a class that bodies see decoded."""
         stars = 0 if direction == "in" else 1
-        return (self.base in OBJECTS and self.direction == direction and self.stars == stars
-                and not self.array and self.length is None)
+        return (
+            self.base in OBJECTS
+            and self.direction == direction
+            and self.stars == stars
+            and not self.array
+            and self.length is None
+        )
 
 
 class Proc:
@@ -66,7 +74,9 @@ class Proc:
         if self.variadic:
             decls, sems = decls[:-1], sems[:-1]
         if len(decls) != len(sems):
-            raise SystemExit("%s: %d C parameters but %d semantics" % (self.name, len(decls), len(sems)))
+            raise SystemExit(
+                "%s: %d C parameters but %d semantics" % (self.name, len(decls), len(sems))
+            )
         self.params = [Param(d, s, i + 1) for i, (d, s) in enumerate(zip(decls, sems))]
         self.short = self.name[4:].lower()
 
@@ -83,10 +93,15 @@ class Proc:
 
 
 class Rule:
-    """A row of rules.tsv: `what` holds for the parameter `param` of the procedures that match `pattern`."""
+    """A row of rules.tsv: `what` holds for the parameter `param` of procedures that match a
+    pattern."""
 
     def __init__(self, row):
-        self.patterns, self.param, self.what = row["procedures"].split("|"), row["param"], row["rule"]
+        self.patterns, self.param, self.what = (
+            row["procedures"].split("|"),
+            row["param"],
+            row["rule"],
+        )
 
     def matches(self, name, param):
         return self.param == param and any(fnmatch.fnmatchcase(name, p) for p in self.patterns)
@@ -103,15 +118,19 @@ class Table:
         self.twins = {p.twin_of: p for p in self.procs if p.twin_of}
 
     def rule(self, name, param, prefix):
-        """The last rule of rules.tsv for this parameter that starts with `prefix`, without it; None when there is none.
-        A twin MPI_X_c obeys the rules of MPI_X."""
+        """The last rule of rules.tsv for this parameter that starts with `prefix`, without it; None
+        when there is none.  A twin MPI_X_c obeys the rules of MPI_X."""
         if name.endswith("_c") and self.by_name[name].twin_of:
             name = self.by_name[name].twin_of
-        found = [r.what[len(prefix):] for r in self.rules if r.what.startswith(prefix) and r.matches(name, param)]
+        found = [
+            r.what[len(prefix) :]
+            for r in self.rules
+            if r.what.startswith(prefix) and r.matches(name, param)
+        ]
         return found[-1] if found else None
 
     def body_of(self, proc):
-        """The procedure whose body serves `proc`: itself, its plain twin, or what rules.tsv names."""
+        """Whose body serves `proc`: its own, that of its plain twin, or what rules.tsv names."""
         alias = self.rule(proc.name, "-", "body=")
         if alias:
             return self.by_name[alias]
@@ -123,7 +142,9 @@ class Table:
     def shares_body(plain, large):
         if len(plain.params) != len(large.params):
             return False
-        return all("function" not in a.base or a.base == b.base for a, b in zip(plain.params, large.params))
+        return all(
+            "function" not in a.base or a.base == b.base for a, b in zip(plain.params, large.params)
+        )
 
 
 class BodyParam:
@@ -147,12 +168,18 @@ def body_param(table, proc, p, twin):
             return BodyParam("struct %s **%s" % (OBJECTS[p.base][0], name), "object_out")
         if p.is_object("inout"):
             freed = proc.short.rsplit("_", 1)[-1] in FREED
-            return BodyParam("struct %s *%s" % (OBJECTS[p.base][0], name), "object_free" if freed else "object_inout")
+            return BodyParam(
+                "struct %s *%s" % (OBJECTS[p.base][0], name),
+                "object_free" if freed else "object_inout",
+            )
     if twin is None or twin.before == p.before:
         return BodyParam(p.decl, "raw")
     displ = "DISP" in p.kind or p.kind == "POLYLOCATION"
     if p.is_array:
-        return BodyParam("struct %s %s" % ("wm_displs" if displ else "wm_counts", name), "displs" if displ else "counts")
+        return BodyParam(
+            "struct %s %s" % ("wm_displs" if displ else "wm_counts", name),
+            "displs" if displ else "counts",
+        )
     if p.direction == "in":
         return BodyParam("%s %s" % (twin.base, name), "scalar")
     return BodyParam("%s *%s" % (twin.base, name), "scalar_" + p.direction)
@@ -163,12 +190,17 @@ def body_params(table, proc):
     twin = table.twins.get(proc.name)
     if twin and not table.shares_body(proc, twin):
         twin = None
-    return [body_param(table, proc, p, twin.params[i] if twin else None) for i, p in enumerate(proc.params)]
+    return [
+        body_param(table, proc, p, twin.params[i] if twin else None)
+        for i, p in enumerate(proc.params)
+    ]
 
 
 def has_no_body(proc):
     """Procedures that the generator writes completely."""
-    return proc.name in ("MPI_Aint_add", "MPI_Aint_diff") or proc.name.endswith(("_toint", "_fromint"))
+    return proc.name in ("MPI_Aint_add", "MPI_Aint_diff") or proc.name.endswith(
+        ("_toint", "_fromint")
+    )
 
 
 def body_prototype(table, proc):
