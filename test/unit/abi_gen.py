@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes abi_test.c, which compares mpi.h with the ABI's tables: values and types of constants, layouts,
-callback types and the type of every procedure, MPI_ and PMPI_.  It reads the tables on its own and shares
-no code with mpi/api/gen.py, so that a mistake there does not repeat itself here.
+"""Writes abi_test.c, which compares mpi.h with the ABI's tables: values and types of constants,
+layouts, callback types and the type of every procedure, MPI_ and PMPI_.  It reads the tables on its
+own and shares no code with mpi/api/gen.py, so that a mistake there does not repeat itself here.
 
     abi_gen.py TABLES OUTPUT"""
+
 import csv
 import os
 import sys
@@ -23,12 +24,22 @@ def constants(tables):
     values, types, absent = [], [], []
     for c in rows(tables, "constants.tsv"):
         if c["header_expr"] == "-":
-            absent.append('CHECK_MSG(!%s, "%%s", "%s must not be a macro");' % (defined(c["name"]), c["name"]))
+            absent.append(
+                'CHECK_MSG(!%s, "%%s", "%s must not be a macro");' % (defined(c["name"]), c["name"])
+            )
             continue
         values.append("VALUE(%s, %s);" % (c["name"], c["value"]))
-        c_type = "int" if c["c_type"].startswith("MPI_T_cb_s") or c["c_type"].startswith("MPI_T_so") else c["c_type"]
+        c_type = (
+            "int"
+            if c["c_type"].startswith("MPI_T_cb_s") or c["c_type"].startswith("MPI_T_so")
+            else c["c_type"]
+        )
         types.append("TYPE((%s), %s);" % (c["name"], c_type))
-    return case("values_of_constants", values) + case("types_of_constants", types) + case("no_fortran_constants", absent)
+    return (
+        case("values_of_constants", values)
+        + case("types_of_constants", types)
+        + case("no_fortran_constants", absent)
+    )
 
 
 def defined(name):
@@ -39,7 +50,11 @@ def absent_macros(tables):
     out = ""
     for c in rows(tables, "constants.tsv"):
         if c["header_expr"] == "-":
-            out += "#ifdef %s\n#define %s 1\n#else\n#define %s 0\n#endif\n" % (c["name"], defined(c["name"]), defined(c["name"]))
+            out += "#ifdef %s\n#define %s 1\n#else\n#define %s 0\n#endif\n" % (
+                c["name"],
+                defined(c["name"]),
+                defined(c["name"]),
+            )
     return out
 
 
@@ -52,7 +67,9 @@ def types(tables):
         if t["size_lp64"].isdigit():
             layout.append("CHECK_EQ(sizeof(%s), %s);" % (name, t["size_lp64"]))
         if "(incomplete struct)" in definition:
-            layout.append("TYPE((%s)0, %s);" % (name, definition.replace(" (incomplete struct)", "")))
+            layout.append(
+                "TYPE((%s)0, %s);" % (name, definition.replace(" (incomplete struct)", ""))
+            )
         elif t["kind"] == "callback function type":
             result, params = definition.split(" ", 1)
             callbacks.append("TYPE((%s *)0, %s (*)%s);" % (name, result, params))
@@ -72,7 +89,11 @@ def procedures(tables):
         plain.append("TYPE(&%s, %s);" % (f["name"], pointer))
         profiling.append("TYPE(&P%s, %s);" % (f["name"], pointer))
     count = ["CHECK_EQ(%d, 664);" % len(plain)]
-    return case("procedures", plain) + case("profiling_procedures", profiling) + case("number_of_procedures", count)
+    return (
+        case("procedures", plain)
+        + case("profiling_procedures", profiling)
+        + case("number_of_procedures", count)
+    )
 
 
 TOP = """/* SPDX-License-Identifier: BSD-3-Clause */
@@ -97,14 +118,33 @@ STATUS = """static void layout_of_status(void)
 }
 
 """
-CASES = ("values_of_constants", "types_of_constants", "no_fortran_constants", "types_and_sizes", "types_of_callbacks",
-         "layout_of_status", "procedures", "profiling_procedures", "number_of_procedures")
+CASES = (
+    "values_of_constants",
+    "types_of_constants",
+    "no_fortran_constants",
+    "types_and_sizes",
+    "types_of_callbacks",
+    "layout_of_status",
+    "procedures",
+    "profiling_procedures",
+    "number_of_procedures",
+)
 
 
 def main():
     tables, output = sys.argv[1:]
-    text = (TOP + absent_macros(tables) + "\n" + constants(tables) + types(tables) + STATUS + procedures(tables)
-            + "int main(void)\n{\n" + "".join("    RUN(%s);\n" % c for c in CASES) + "    return check_end();\n}\n")
+    text = (
+        TOP
+        + absent_macros(tables)
+        + "\n"
+        + constants(tables)
+        + types(tables)
+        + STATUS
+        + procedures(tables)
+        + "int main(void)\n{\n"
+        + "".join("    RUN(%s);\n" % c for c in CASES)
+        + "    return check_end();\n}\n"
+    )
     with open(output + ".new", "w", encoding="utf-8") as f:
         f.write(text)
     os.replace(output + ".new", output)
