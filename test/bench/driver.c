@@ -267,6 +267,8 @@ int bench_main(int argc, char **argv, const struct bench_spec *spec)
     free(b.sbuf);
     free(b.rbuf);
     free(b.rows);
+    /* A launcher may end the job at the first rank that fails; rank 0 has said why by then. */
+    MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();
     return err;
 }

@@ -1,17 +1,88 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sources only: the programs are linked against libmpi_abi, and test/bench/compare builds them with other libraries too.
-weftbench_common = test/bench/bench.h test/bench/driver.c test/bench/opts.c test/bench/data.c \
-	test/bench/table.c test/bench/limits.c test/bench/report.c test/bench/plot.c test/bench/pair.c
-weftbench_coll = test/bench/coll.h test/bench/coll.c test/bench/coll_kinds.c test/bench/icoll.c
-weftbench_mains = test/bench/osu_latency.c test/bench/osu_bw.c test/bench/osu_bibw.c \
-	test/bench/osu_mbw_mr.c test/bench/osu_multi_lat.c test/bench/osu_latency_mt.c \
-	test/bench/osu_init.c test/bench/osu_hello.c test/bench/weft_bench_probe.c \
-	test/bench/osu_allreduce.c test/bench/osu_bcast.c test/bench/osu_reduce.c \
-	test/bench/osu_allgather.c test/bench/osu_alltoall.c test/bench/osu_gather.c \
-	test/bench/osu_scatter.c test/bench/osu_barrier.c test/bench/osu_iallreduce.c \
-	test/bench/osu_ibcast.c test/bench/osu_ireduce.c test/bench/osu_iallgather.c \
-	test/bench/osu_ialltoall.c test/bench/osu_igather.c test/bench/osu_iscatter.c \
-	test/bench/osu_ibarrier.c
-EXTRA_DIST += $(weftbench_common) $(weftbench_coll) $(weftbench_mains)
+# The benchmarks, linked against the library as a user's program is.  test/bench/compare builds the same sources with other
+# MPI libraries.  They are installed, so libtool puts start scripts into the build tree; compare and selftest look behind
+# those.
+noinst_LTLIBRARIES += libweft_bench.la
+libweft_bench_la_SOURCES = test/bench/bench.h test/bench/driver.c test/bench/opts.c \
+	test/bench/data.c test/bench/table.c test/bench/limits.c test/bench/report.c test/bench/plot.c \
+	test/bench/pair.c test/bench/coll.h test/bench/coll.c test/bench/coll_kinds.c test/bench/icoll.c
+bench_ldadd = libweft_bench.la libmpi_abi.la -lpthread -lm
+
+bench_PROGRAMS += test/bench/osu_latency
+test_bench_osu_latency_SOURCES = test/bench/osu_latency.c
+test_bench_osu_latency_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_bw
+test_bench_osu_bw_SOURCES = test/bench/osu_bw.c
+test_bench_osu_bw_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_bibw
+test_bench_osu_bibw_SOURCES = test/bench/osu_bibw.c
+test_bench_osu_bibw_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_mbw_mr
+test_bench_osu_mbw_mr_SOURCES = test/bench/osu_mbw_mr.c
+test_bench_osu_mbw_mr_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_multi_lat
+test_bench_osu_multi_lat_SOURCES = test/bench/osu_multi_lat.c
+test_bench_osu_multi_lat_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_latency_mt
+test_bench_osu_latency_mt_SOURCES = test/bench/osu_latency_mt.c
+test_bench_osu_latency_mt_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_init
+test_bench_osu_init_SOURCES = test/bench/osu_init.c
+test_bench_osu_init_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_hello
+test_bench_osu_hello_SOURCES = test/bench/osu_hello.c
+test_bench_osu_hello_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/weft_bench_probe
+test_bench_weft_bench_probe_SOURCES = test/bench/weft_bench_probe.c
+test_bench_weft_bench_probe_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_allreduce
+test_bench_osu_allreduce_SOURCES = test/bench/osu_allreduce.c
+test_bench_osu_allreduce_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_bcast
+test_bench_osu_bcast_SOURCES = test/bench/osu_bcast.c
+test_bench_osu_bcast_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_reduce
+test_bench_osu_reduce_SOURCES = test/bench/osu_reduce.c
+test_bench_osu_reduce_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_allgather
+test_bench_osu_allgather_SOURCES = test/bench/osu_allgather.c
+test_bench_osu_allgather_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_alltoall
+test_bench_osu_alltoall_SOURCES = test/bench/osu_alltoall.c
+test_bench_osu_alltoall_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_gather
+test_bench_osu_gather_SOURCES = test/bench/osu_gather.c
+test_bench_osu_gather_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_scatter
+test_bench_osu_scatter_SOURCES = test/bench/osu_scatter.c
+test_bench_osu_scatter_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_barrier
+test_bench_osu_barrier_SOURCES = test/bench/osu_barrier.c
+test_bench_osu_barrier_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_iallreduce
+test_bench_osu_iallreduce_SOURCES = test/bench/osu_iallreduce.c
+test_bench_osu_iallreduce_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_ibcast
+test_bench_osu_ibcast_SOURCES = test/bench/osu_ibcast.c
+test_bench_osu_ibcast_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_ireduce
+test_bench_osu_ireduce_SOURCES = test/bench/osu_ireduce.c
+test_bench_osu_ireduce_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_iallgather
+test_bench_osu_iallgather_SOURCES = test/bench/osu_iallgather.c
+test_bench_osu_iallgather_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_ialltoall
+test_bench_osu_ialltoall_SOURCES = test/bench/osu_ialltoall.c
+test_bench_osu_ialltoall_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_igather
+test_bench_osu_igather_SOURCES = test/bench/osu_igather.c
+test_bench_osu_igather_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_iscatter
+test_bench_osu_iscatter_SOURCES = test/bench/osu_iscatter.c
+test_bench_osu_iscatter_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_ibarrier
+test_bench_osu_ibarrier_SOURCES = test/bench/osu_ibarrier.c
+test_bench_osu_ibarrier_LDADD = $(bench_ldadd)
+
 EXTRA_DIST += test/bench/compare test/bench/selftest test/bench/bench_peers.py docs/BENCHMARKS.md
 dist_man_MANS += test/bench/weft-bench.7

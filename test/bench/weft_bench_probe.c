@@ -85,6 +85,7 @@ int main(int argc, char **argv)
         err = idle(rank, n, seconds);
     else if (rank == 0)
         fprintf(stderr, "usage: weft_bench_probe memory | idle [SECONDS, at most 60]\n");
+    MPI_Barrier(MPI_COMM_WORLD); /* rank 0 has said what is wrong before anybody fails */
     MPI_Finalize();
     return err;
 }
