@@ -96,13 +96,13 @@ static void on_down(void *arg, struct btl_peer *bp, int err)
     wm_rndv_fail_peer(p, err);
 }
 
-static int open_transports(struct wm_domain *d)
+static int open_transports(struct wm_domain *d, const struct btl_ops *const *all)
 {
     struct btl_up up = { .recv = wm_on_recv, .down = on_down, .arg = d };
-    for (int i = 0; btl_all[i]; i++) {
-        if (!btl_wanted(btl_all[i]->name))
+    for (int i = 0; all[i]; i++) {
+        if (all == btl_all && !btl_wanted(all[i]->name))
             continue;
-        int n = btl_all[i]->open(&up, d->btl + d->nbtl, WM_BTL_MAX - d->nbtl);
+        int n = all[i]->open(&up, d->btl + d->nbtl, WM_BTL_MAX - d->nbtl);
         if (n < 0)
             return n; /* the transport has logged why */
         for (int k = 0; k < n; k++)
@@ -116,7 +116,7 @@ static int open_transports(struct wm_domain *d)
     return -RT_EUNREACH;
 }
 
-int wm_domain_create(struct wm_domain **out)
+int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **out)
 {
     struct wm_domain *d = calloc(1, sizeof *d);
     if (!d)
@@ -124,13 +124,13 @@ int wm_domain_create(struct wm_domain **out)
     rt_lock_init(&d->lock);
     rt_list_init(&d->tasks);
     rt_list_init(&d->retry);
-    int err = check_names();
+    int err = wm_req_init();
+    if (!err)
+        err = check_names();
     if (!err)
         err = wm_match_init(&d->match);
     if (!err)
-        err = wm_req_init();
-    if (!err)
-        err = open_transports(d);
+        err = open_transports(d, all);
     if (!err)
         err = publish(d);
     if (err) {
@@ -139,6 +139,11 @@ int wm_domain_create(struct wm_domain **out)
     }
     *out = d;
     return 0;
+}
+
+int wm_domain_create(struct wm_domain **out)
+{
+    return wm_domain_create_over(btl_all, out);
 }
 
 /* What other processes still wait for: queued messages and rendezvous that have begun. */

@@ -58,6 +58,8 @@ struct wm_domain {
 
 /* Opens the transports of cfg.btl.  -RT_EUNREACH when none opens. */
 int wm_domain_create(struct wm_domain **out);
+/* The same over a table of transports of one's own, for tests. */
+int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **out);
 void wm_domain_destroy(struct wm_domain *d);
 
 /* One pass over transports, retries and tasks; returns the number of events.  Called under the

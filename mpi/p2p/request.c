@@ -72,8 +72,12 @@ static struct rt_req *static_req(int src)
     return r;
 }
 
+static int users;                 /* domains */
+
 int wm_req_init(void)
 {
+    if (users++)
+        return 0;
     wm_req_complete = static_req(MPI_ANY_SOURCE);
     wm_req_proc_null = static_req(MPI_PROC_NULL);
     return wm_req_complete && wm_req_proc_null ? 0 : -RT_ENOMEM;
@@ -81,6 +85,8 @@ int wm_req_init(void)
 
 void wm_req_fini(void)
 {
+    if (users == 0 || --users)
+        return;
     if (wm_req_complete)
         rt_slab_free(&wm_request_slab, wm_req_complete);
     if (wm_req_proc_null)

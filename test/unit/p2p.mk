@@ -2,3 +2,6 @@
 check_PROGRAMS += test/unit/match_test
 test_unit_match_test_SOURCES = test/unit/match_test.c test/check.h
 test_unit_match_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/fake/p2p_engine_test
+test_fake_p2p_engine_test_SOURCES = test/fake/p2p_engine_test.c test/check.h
+test_fake_p2p_engine_test_LDADD = $(unit_ldadd)

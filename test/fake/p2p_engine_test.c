@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The message engine over a transport made of queues: three engines in one process, random traffic of every size and mode,
+ * with refusals (-RT_EAGAIN), late deliveries, refused gets and lost peers.  Every payload is checked, and every pair's
+ * order.  A failure prints its seed; TEST_SEED=n runs that one alone. */
+#include "mpi/core/comm.h"
+#include "mpi/p2p/engine.h"
+#include "runtime/base/cfg.h"
+#include "runtime/base/err.h"
+#include "test/check.h"
+
+enum { N = 3, EAGER = 300, MSGS = 400, MAX_LEN = 5000 };
+
+/* ---- the transport ---- */
+
+struct knobs { int eagain_pct, late_pct; bool get, put, get_refused; };
+static struct knobs knobs;
+static unsigned long seed;
+
+static unsigned rnd(unsigned n)
+{
+    seed = seed * 6364136223846793005ul + 1442695040888963407ul;
+    return (unsigned)(seed >> 33) % n;
+}
+
+static bool chance(int pct) { return (int)rnd(100) < pct; }
+
+struct item { struct item *next; struct btl_hdr hdr; size_t len; char data[]; };
+struct endpoint;
+struct fpeer { struct btl_peer base; struct endpoint *far; };
+struct pending_op { struct pending_op *next; struct btl_op *op; char *dst; const char *src; size_t len; int err; };
+struct endpoint {
+    struct btl base;
+    struct btl_up up;
+    int rank;
+    struct item *first[N], **last[N];               /* queue from each sender */
+    struct fpeer peers[N];
+    bool cut[N];
+    struct pending_op *ops;
+};
+static struct endpoint *eps[N];
+static int opening;
+static const struct btl_ops fake_ops;
+struct fmem { char *base; size_t len; };
+struct frmem { struct btl_rmem base; struct endpoint *self; char *at; };
+
+static struct endpoint *ep_of(struct btl *b) { return (struct endpoint *)b; }
+
+static int f_open(const struct btl_up *up, struct btl **out, int max)
+{
+    (void)max;
+    struct endpoint *e = calloc(1, sizeof *e);
+    e->base.ops = &fake_ops;
+    e->base.caps = (struct btl_caps){ .flags = (knobs.put ? BTL_PUT : 0u) | (knobs.get ? BTL_GET : 0u),
+        .send_mem = RT_MEM_HOST_BITS, .rma_mem = RT_MEM_HOST_BITS, .eager_max = EAGER, .key_len = 16,
+        .latency_ns = 100, .mb_per_s = 1000, .put_mb_per_s = knobs.put ? 100 : 0, .get_mb_per_s = knobs.get ? 200 : 0 };
+    e->up = *up;
+    e->rank = opening;
+    for (int i = 0; i < N; i++)
+        e->last[i] = &e->first[i];
+    eps[opening] = e;
+    *out = &e->base;
+    return 1;
+}
+
+static void f_close(struct btl *b)
+{
+    struct endpoint *e = ep_of(b);
+    for (int i = 0; i < N; i++)
+        for (struct item *m = e->first[i], *next; m; m = next) {
+            next = m->next;
+            free(m);
+        }
+    eps[e->rank] = NULL;
+    free(e);
+}
+
+static int f_address(struct btl *b, void *buf, size_t len)
+{
+    (void)b;
+    (void)buf;
+    (void)len;
+    return 0;
+}
+
+static int f_add_peer(struct btl *b, const struct rt_proc *proc, const void *addr, size_t len, struct btl_peer **out)
+{
+    (void)addr;
+    (void)len;
+    struct endpoint *e = ep_of(b);
+    struct fpeer *p = &e->peers[proc->rank];
+    p->base.btl = b;
+    p->base.proc = *proc;
+    p->far = eps[proc->rank];
+    *out = &p->base;
+    return 0;
+}
+
+static void f_del_peer(struct btl_peer *p) { p->up = NULL; }
+
+static int f_send(struct btl_peer *bp, const struct btl_hdr *h, const void *buf, size_t len)
+{
+    struct endpoint *e = ep_of(bp->btl), *far = ((struct fpeer *)bp)->far;
+    CHECK(len <= EAGER);
+    if (e->cut[bp->proc.rank])
+        return -RT_EPEER;
+    if (chance(knobs.eagain_pct))
+        return -RT_EAGAIN;
+    struct item *m = malloc(sizeof *m + len);
+    *m = (struct item){ .hdr = *h, .len = len };
+    memcpy(m->data, buf, len);
+    *far->last[e->rank] = m;
+    far->last[e->rank] = &m->next;
+    return 0;
+}
+
+static int f_reg(struct btl *b, void *base, size_t len, enum rt_memkind kind, struct btl_mem **out)
+{
+    (void)b;
+    (void)kind;
+    struct fmem *m = malloc(sizeof *m);
+    *m = (struct fmem){ base, len };
+    *out = (struct btl_mem *)m;
+    return 0;
+}
+
+static void f_dereg(struct btl_mem *m) { free(m); }
+
+static int f_key(const struct btl_mem *m, void *key)
+{
+    memcpy(key, m, sizeof(struct fmem));
+    return 0;
+}
+
+static int f_attach(struct btl_peer *p, const void *key, struct btl_rmem **out)
+{
+    struct fmem m;
+    memcpy(&m, key, sizeof m);
+    struct frmem *r = malloc(sizeof *r);
+    *r = (struct frmem){ .self = ep_of(p->btl), .at = m.base };
+    *out = &r->base;
+    return 0;
+}
+
+static void f_detach(struct btl_rmem *r) { free(r); }
+
+static int start_op(struct endpoint *e, struct btl_op *op, char *dst, const char *src, size_t len, int err)
+{
+    if (chance(knobs.eagain_pct))
+        return -RT_EAGAIN;
+    struct pending_op *p = malloc(sizeof *p);
+    *p = (struct pending_op){ e->ops, op, dst, src, len, err };
+    e->ops = p;
+    return 0;
+}
+
+static int f_put(struct btl_rmem *r, size_t off, struct btl_mem *m, const void *src, size_t len, struct btl_op *op)
+{
+    (void)m;
+    struct frmem *f = (struct frmem *)r;
+    return start_op(f->self, op, f->at + off, src, len, 0);
+}
+
+static int f_get(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst, size_t len, struct btl_op *op)
+{
+    (void)m;
+    struct frmem *f = (struct frmem *)r;
+    return start_op(f->self, op, dst, f->at + off, len, knobs.get_refused ? -RT_EPERM : 0);
+}
+
+static int f_progress(struct btl *b)
+{
+    struct endpoint *e = ep_of(b);
+    int n = 0;
+    for (int i = 0; i < N; i++) {
+        struct item *m = e->first[i];
+        if (!m || chance(knobs.late_pct))
+            continue;
+        e->first[i] = m->next;
+        if (!m->next)
+            e->last[i] = &e->first[i];
+        e->peers[i].base.btl = b;
+        e->peers[i].base.proc.rank = (uint32_t)i;
+        e->peers[i].far = eps[i];
+        e->up.recv(e->up.arg, &e->peers[i].base, &m->hdr, m->data, m->len);
+        free(m);
+        n++;
+    }
+    struct pending_op *p = e->ops;
+    if (p && !chance(knobs.late_pct)) {
+        e->ops = p->next;
+        if (!p->err)
+            memcpy(p->dst, p->src, p->len);
+        p->op->done(p->op, p->err);
+        free(p);
+        n++;
+    }
+    return n;
+}
+
+static const struct btl_ops fake_ops = {
+    .name = "queues", .help = "for tests", .open = f_open, .close = f_close, .address = f_address, .add_peer = f_add_peer,
+    .del_peer = f_del_peer, .send = f_send, .mem_reg = f_reg, .mem_dereg = f_dereg, .mem_key = f_key,
+    .attach = f_attach, .detach = f_detach, .put = f_put, .get = f_get, .progress = f_progress,
+};
+static const struct btl_ops *const fake_table[] = { &fake_ops, NULL };
+
+/* ---- three engines and their world ---- */
+
+static struct wm_domain *dom[N];
+static struct wm_comm comm[N];
+static struct wm_group group;
+static struct rt_proc procs[N];
+
+static void world_up(struct knobs k)
+{
+    knobs = k;
+    group = (struct wm_group){ .size = N, .procs = procs };
+    for (int i = 0; i < N; i++) {
+        procs[i] = (struct rt_proc){ 0, (uint32_t)i };
+        opening = i;
+        CHECK_EQ(wm_domain_create_over(fake_table, &dom[i]), 0);
+        comm[i] = (struct wm_comm){ .obj = { .refs = 1 << 20 }, .rank = i, .size = N, .ctx = 2, .group = &group,
+                                    .remote = &group, .dom = dom[i], .peers = calloc(N, sizeof *comm[i].peers) };
+    }
+}
+
+static void pump(void)
+{
+    for (int i = 0; i < N; i++)
+        wm_progress(dom[i]);
+}
+
+static void world_down(void)
+{
+    for (int k = 0; k < 10000; k++)                 /* nothing may be left for a finalize to wait for */
+        pump();
+    for (int i = 0; i < N; i++) {
+        CHECK_EQ(comm[i].obj.refs, 1 << 20);        /* every request gave its communicator back */
+        CHECK_EQ(dom[i]->match.nposted_all, 0);
+        CHECK_EQ(dom[i]->match.nunex, 0);
+        for (int p = 0; p < N; p++)
+            CHECK(!comm[i].peers[p] || rt_list_empty(&comm[i].peers[p]->rndv));
+    }
+    for (int i = 0; i < N; i++)
+        wm_domain_destroy(dom[i]);
+    for (int i = 0; i < N; i++)
+        free(comm[i].peers);
+}
+
+/* ---- messages ---- */
+
+static struct rt_layout bytes_layout, strided;      /* strided: 3 of every 5 bytes */
+
+struct xfer {
+    struct rt_req *req;
+    char *buf;
+    int src, dst, tag, seq, len;
+    bool scattered;
+    size_t nbytes;
+};
+
+static char pattern(int src, int seq, int i) { return (char)(src * 37 + seq * 11 + i * 7 + (i >> 8)); }
+
+static void fill(struct xfer *x)
+{
+    x->nbytes = x->scattered ? (size_t)x->len / 3 * 5 : (size_t)x->len;
+    x->buf = malloc(x->nbytes + 64);
+    memset(x->buf, 0x5a, x->nbytes + 64);
+    for (int i = 0; i < x->len; i++)
+        x->buf[x->scattered ? i / 3 * 5 + i % 3 : i] = pattern(x->src, x->seq, i);
+}
+
+static void post_send(struct xfer *x)
+{
+    fill(x);
+    struct wm_msg m = { .buf = x->buf, .count = x->scattered ? x->len / 3 : x->len,
+                        .layout = x->scattered ? &strided : &bytes_layout, .comm = &comm[x->src], .peer = x->dst,
+                        .tag = x->tag };
+    CHECK_EQ(wm_p2p_isend(&m, rnd(4) ? WM_STANDARD : WM_SYNCHRONOUS, &x->req), 0);
+}
+
+static void post_recv(struct xfer *x, int src, int tag)
+{
+    x->nbytes = x->scattered ? MAX_LEN / 3 * 5 : MAX_LEN;
+    x->buf = malloc(x->nbytes + 64);
+    memset(x->buf, 0x33, x->nbytes + 64);
+    struct wm_msg m = { .buf = x->buf, .count = x->scattered ? MAX_LEN / 3 : MAX_LEN,
+                        .layout = x->scattered ? &strided : &bytes_layout, .comm = &comm[x->dst], .peer = src, .tag = tag };
+    CHECK_EQ(wm_p2p_irecv(&m, &x->req), 0);
+}
+
+/* The message seq of src arrived in x: status, every byte, and nothing beyond. */
+static void check_recv(const struct xfer *x, const struct xfer *sent)
+{
+    CHECK_EQ(x->req->err, 0);
+    CHECK_EQ(x->req->status.src, sent->src);
+    CHECK_EQ(x->req->status.tag, sent->tag);
+    CHECK_EQ(x->req->status.len, sent->len);
+    int bad = 0;
+    for (int i = 0; i < sent->len; i++)
+        bad += x->buf[x->scattered ? i / 3 * 5 + i % 3 : i] != pattern(sent->src, sent->seq, i);
+    CHECK_MSG(!bad, "%d of %d bytes differ in message %d of rank %d", bad, sent->len, sent->seq, sent->src);
+    size_t end = x->scattered ? (size_t)(sent->len + 2) / 3 * 5 : (size_t)sent->len;
+    for (size_t i = end; i < x->nbytes + 64; i++)
+        bad += x->buf[i] != 0x33;
+    CHECK_MSG(!bad, "bytes beyond the message were written");
+}
+
+static struct xfer sends[MSGS], recvs[MSGS];
+
+enum style { EXACT, ANY_BOTH, ANY_SOURCE_EXACT_TAG };
+
+static bool takes(const struct xfer *r, const struct xfer *s, enum style style)
+{
+    return r->dst == s->dst && (style == ANY_BOTH || r->tag == s->tag) && (style != EXACT || r->src == s->src);
+}
+
+static bool everything_done(void)
+{
+    for (int i = 0; i < MSGS; i++)
+        if (!rt_req_done(sends[i].req) || !rt_req_done(recvs[i].req))
+            return false;
+    return true;
+}
+
+/* Which send landed in receive r: by source and tag, the oldest not yet accounted for. */
+static int landed(const struct xfer *r, const bool *used)
+{
+    for (int i = 0; i < MSGS; i++)
+        if (!used[i] && sends[i].src == r->req->status.src && sends[i].dst == r->dst && sends[i].tag == r->req->status.tag)
+            return i;
+    return -1;
+}
+
+static void make_plan(enum style style)
+{
+    static const int lens[] = { 0, 1, 8, 48, 49, 200, 290, 293, 299, 300, 301, 600, 1200, 4096, 4998 };
+    for (int i = 0; i < MSGS; i++) {
+        int len = lens[rnd(sizeof lens / sizeof *lens)];
+        bool scattered = rnd(4) == 0;
+        sends[i] = (struct xfer){ .src = (int)rnd(N), .dst = (int)rnd(N), .tag = (int)rnd(3), .seq = i,
+                                  .len = scattered ? len / 3 * 3 : len, .scattered = scattered };
+        recvs[i] = (struct xfer){ .src = sends[i].src, .dst = sends[i].dst, .tag = sends[i].tag, .scattered = rnd(4) == 0 };
+        (void)style;
+    }
+}
+
+static void run_traffic(struct knobs k, enum style style)
+{
+    world_up(k);
+    make_plan(style);
+    int s = 0, r = 0;
+    while (s < MSGS || r < MSGS) {
+        if (s < MSGS && (r == MSGS || rnd(2)))
+            post_send(&sends[s++]);
+        else if (style == EXACT)
+            post_recv(&recvs[r], recvs[r].src, recvs[r].tag), r++;
+        else
+            post_recv(&recvs[r], MPI_ANY_SOURCE, style == ANY_BOTH ? MPI_ANY_TAG : recvs[r].tag), r++;
+        if (rnd(3) == 0)
+            pump();
+    }
+    for (int i = 0; i < 200000 && !everything_done(); i++)
+        pump();
+    CHECK_MSG(everything_done(), "traffic did not finish");
+    static bool used[MSGS];
+    memset(used, 0, sizeof used);
+    for (int i = 0; i < MSGS && !check_failed_case; i++) {     /* in posted order: each stream must be in order */
+        int from = landed(&recvs[i], used);
+        CHECK(from >= 0);
+        if (from < 0)
+            break;
+        CHECK(takes(&recvs[i], &sends[from], style));
+        used[from] = true;
+        check_recv(&recvs[i], &sends[from]);
+    }
+    for (int i = 0; i < MSGS && !check_failed_case; i++) {
+        CHECK_EQ(sends[i].req->err, 0);
+        wm_req_release(sends[i].req);
+        wm_req_release(recvs[i].req);
+        free(sends[i].buf);
+        free(recvs[i].buf);
+    }
+    if (!check_failed_case)
+        world_down();
+}
+
+static unsigned long first_seed = 1, last_seed = 12;
+
+static void all_seeds(struct knobs k)
+{
+    for (unsigned long s = first_seed; s <= last_seed && !check_failed_case; s++) {
+        seed = s;
+        run_traffic(k, (enum style)(s % 3));
+        if (check_failed_case)
+            printf("# seed %lu; run again with TEST_SEED=%lu\n", s, s);
+    }
+}
+
+static void put_only(void) { all_seeds((struct knobs){ .put = true }); }
+static void get_only(void) { all_seeds((struct knobs){ .get = true }); }
+static void both_halves(void) { all_seeds((struct knobs){ .put = true, .get = true, .late_pct = 30 }); }
+static void refusals(void) { all_seeds((struct knobs){ .put = true, .get = true, .eagain_pct = 40, .late_pct = 50 }); }
+static void get_refused(void)
+{
+    all_seeds((struct knobs){ .put = true, .get = true, .get_refused = true, .eagain_pct = 20, .late_pct = 20 });
+}
+
+/* ---- single cases ---- */
+
+static void pump_until(const struct rt_req *r)
+{
+    for (int i = 0; i < 10000 && !rt_req_done(r); i++)
+        pump();
+    CHECK(rt_req_done(r));
+}
+
+static void truncated(int len, int room)
+{
+    world_up((struct knobs){ .put = true, .get = true });
+    char out[MAX_LEN], in[MAX_LEN + 8];
+    struct rt_req *s, *r;
+    memset(out, 7, sizeof out);
+    memset(in, 1, sizeof in);
+    struct wm_msg sm = { .buf = out, .count = len, .layout = &bytes_layout, .comm = &comm[0], .peer = 1, .tag = 3 };
+    struct wm_msg rm = { .buf = in, .count = room, .layout = &bytes_layout, .comm = &comm[1], .peer = 0, .tag = 3 };
+    CHECK_EQ(wm_p2p_irecv(&rm, &r), 0);
+    CHECK_EQ(wm_p2p_isend(&sm, WM_SYNCHRONOUS, &s), 0);
+    pump_until(r);
+    pump_until(s);
+    CHECK_EQ(r->err, -RT_ETRUNC);
+    CHECK_EQ(s->err, 0);                            /* the sender did nothing wrong */
+    CHECK_EQ(r->status.len, room);
+    for (int i = 0; i < len; i++)
+        CHECK_EQ(in[i], i < room ? 7 : 1);
+    wm_req_release(r);
+    wm_req_release(s);
+    world_down();
+}
+
+static void truncation(void)
+{
+    truncated(100, 10);
+    truncated(100, 0);
+    truncated(4000, 3999);
+    truncated(4000, 0);
+}
+
+static void cancelled_receive(void)
+{
+    world_up((struct knobs){ .put = true });
+    char in[8];
+    struct rt_req *r;
+    struct wm_msg rm = { .buf = in, .count = 8, .layout = &bytes_layout, .comm = &comm[1], .peer = 0, .tag = 3 };
+    CHECK_EQ(wm_p2p_irecv(&rm, &r), 0);
+    CHECK_EQ(r->ops->cancel(r), 0);
+    CHECK(rt_req_done(r));
+    CHECK(r->status.cancelled);
+    wm_req_release(r);
+    world_down();
+}
+
+/* The peer goes with a rendezvous half done and messages queued: all of it ends with -RT_EPEER, nothing hangs. */
+static void lost_peer(void)
+{
+    world_up((struct knobs){ .put = true, .late_pct = 0 });
+    static char out[MAX_LEN];
+    struct rt_req *big, *queued;
+    struct wm_msg m = { .buf = out, .count = MAX_LEN, .layout = &bytes_layout, .comm = &comm[0], .peer = 1, .tag = 3 };
+    CHECK_EQ(wm_p2p_isend(&m, WM_STANDARD, &big), 0);
+    knobs.eagain_pct = 100;
+    m.count = 10;
+    CHECK_EQ(wm_p2p_isend(&m, WM_STANDARD, &queued), 0);
+    CHECK(!rt_req_done(queued));
+    eps[0]->cut[1] = true;
+    rt_log_levels[RT_LOG_MPI] = 0;
+    freopen("/dev/null", "w", stderr);              /* the loss is reported there, as it should be */
+    eps[0]->up.down(eps[0]->up.arg, &eps[0]->peers[1].base, -RT_EPEER);
+    CHECK(rt_req_done(big) && big->err == -RT_EPEER);
+    CHECK(rt_req_done(queued) && queued->err == -RT_EPEER);
+    CHECK_EQ(wm_p2p_isend(&m, WM_STANDARD, &(struct rt_req *){ NULL }), -RT_EPEER);
+    m.peer = 2;
+    knobs.eagain_pct = 0;
+    struct rt_req *other;
+    CHECK_EQ(wm_p2p_isend(&m, WM_STANDARD, &other), 0);         /* the rest of the job goes on */
+    CHECK(rt_req_done(other));
+    wm_req_release(big);
+    wm_req_release(queued);
+    for (int i = 0; i < N; i++)
+        wm_domain_destroy(dom[i]);
+    for (int i = 0; i < N; i++)
+        free(comm[i].peers);
+}
+
+static void stale_handles(void)
+{
+    world_up((struct knobs){ .put = true });
+    char in[8];
+    struct rt_req *r;
+    struct wm_msg rm = { .buf = in, .count = 8, .layout = &bytes_layout, .comm = &comm[1], .peer = 0, .tag = 3 };
+    CHECK_EQ(wm_p2p_irecv(&rm, &r), 0);
+    MPI_Request h = wm_req_handle(r);
+    CHECK(wm_req_get(h) == r);
+    r->ops->cancel(r);
+    wm_req_release(r);
+    CHECK(!wm_req_get(h));
+    CHECK_EQ(wm_p2p_irecv(&rm, &r), 0);             /* the same memory, another handle */
+    CHECK(wm_req_get(wm_req_handle(r)) == r);
+    CHECK(wm_req_handle(r) != h);
+    r->ops->cancel(r);
+    wm_req_release(r);
+    world_down();
+}
+
+int main(void)
+{
+    rt_cfg_load();
+    if (getenv("TEST_SEED"))
+        first_seed = last_seed = strtoul(getenv("TEST_SEED"), NULL, 10);
+    rt_layout_basic(&bytes_layout, 1, 1, RT_ELEM_BYTE);
+    struct rt_layout three;
+    CHECK_EQ(rt_layout_vector(&three, 1, 3, 3, &bytes_layout), 0);
+    CHECK_EQ(rt_layout_resized(&strided, 0, 5, &three), 0);
+    RUN(put_only);
+    RUN(get_only);
+    RUN(both_halves);
+    RUN(refusals);
+    RUN(get_refused);
+    RUN(truncation);
+    RUN(cancelled_receive);
+    RUN(stale_handles);
+    RUN(lost_peer);
+    return check_end();
+}
