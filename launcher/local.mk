@@ -22,12 +22,15 @@ mpicxx: mpicc
 all-local: mpicxx
 
 install-exec-hook: install-launcher-links
-install-launcher-links: install-binPROGRAMS install-binSCRIPTS
+install-launcher-links: install-binPROGRAMS install-binSCRIPTS install-man
 	cd $(DESTDIR)$(bindir) && rm -f mpiexec && $(LN_S) mpirun mpiexec
 	cd $(DESTDIR)$(bindir) && for l in $(wrapper_links); do rm -f $$l && $(LN_S) mpicc $$l; done
+	cd $(DESTDIR)$(man1dir) && rm -f mpiexec.1 && $(LN_S) mpirun.1 mpiexec.1
+	cd $(DESTDIR)$(man1dir) && for l in $(wrapper_links); do rm -f $$l.1 && $(LN_S) mpicc.1 $$l.1; done
 uninstall-hook: uninstall-launcher-links
 uninstall-launcher-links:
 	cd $(DESTDIR)$(bindir) && rm -f mpiexec $(wrapper_links)
+	cd $(DESTDIR)$(man1dir) && rm -f mpiexec.1 $(wrapper_links:=.1)
 .PHONY: install-launcher-links uninstall-launcher-links
 
 # weft_info looks at every layer, so it links the archive, not the library, whose inside is hidden.
@@ -35,3 +38,5 @@ bin_PROGRAMS += weft_info
 weft_info_SOURCES = launcher/info/info.h launcher/info/main.c launcher/info/paths.c launcher/info/coll.c \
 	launcher/info/doctor.c
 weft_info_LDADD = libweft_core.la libweft_rt.la
+
+dist_man_MANS += launcher/mpirun.1 launcher/mpicc.1 launcher/weft_info.1
