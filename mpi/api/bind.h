@@ -20,11 +20,31 @@
     extern __typeof__(P##name) name __attribute__((weak, alias("P" #name), visibility("default")))
 
 /* Windows, files and sessions: this library makes no such objects yet, so no handle is valid. */
-static inline struct wm_win *wm_win_get(MPI_Win h) { (void)h; return NULL; }
-static inline struct wm_file *wm_file_get(MPI_File h) { (void)h; return NULL; }
-static inline struct wm_session *wm_session_get(MPI_Session h) { (void)h; return NULL; }
-static inline MPI_Win wm_win_handle(const struct wm_win *w) { (void)w; return MPI_WIN_NULL; }
-static inline MPI_File wm_file_handle(const struct wm_file *f) { (void)f; return MPI_FILE_NULL; }
+static inline struct wm_win *wm_win_get(MPI_Win h)
+{
+    (void)h;
+    return NULL;
+}
+static inline struct wm_file *wm_file_get(MPI_File h)
+{
+    (void)h;
+    return NULL;
+}
+static inline struct wm_session *wm_session_get(MPI_Session h)
+{
+    (void)h;
+    return NULL;
+}
+static inline MPI_Win wm_win_handle(const struct wm_win *w)
+{
+    (void)w;
+    return MPI_WIN_NULL;
+}
+static inline MPI_File wm_file_handle(const struct wm_file *f)
+{
+    (void)f;
+    return MPI_FILE_NULL;
+}
 static inline MPI_Session wm_session_handle(const struct wm_session *s)
 {
     (void)s;
@@ -51,10 +71,9 @@ static inline bool wm_usable_type(const struct wm_type *t)
 }
 
 /* Which arguments of a collective with a root mean something to this process. */
-#define WM_AT_ROOT 1u             /* those for the root only */
-#define WM_AT_ALL  2u             /* the others */
-/* `both`: the root of an intercommunicator uses the arguments of its peers too (broadcast, reduce).
- */
+#define WM_AT_ROOT 1u /* those for the root only */
+#define WM_AT_ALL 2u  /* the others */
+/* `both`: the root of an intercommunicator uses its peers' arguments too (broadcast, reduce). */
 static inline unsigned wm_root_side(const struct wm_comm *c, int root, bool both)
 {
     if (rt_likely(!c->inter))

@@ -8,17 +8,21 @@
 
 /* Singular names of the handle classes, by enum wm_class. */
 static const char *const class_name[WM_CLASSES] = {
-    [WM_COMM] = "communicator", [WM_GROUP] = "group", [WM_TYPE] = "datatype", [WM_OP] = "operation",
-    [WM_REQUEST] = "request", [WM_ERRHANDLER] = "error handler", [WM_INFO] = "info object",
-    [WM_MESSAGE] = "message", [WM_WIN] = "window", [WM_FILE] = "file", [WM_SESSION] = "session",
+    [WM_COMM] = "communicator", [WM_GROUP] = "group",     [WM_TYPE] = "datatype",
+    [WM_OP] = "operation",      [WM_REQUEST] = "request", [WM_ERRHANDLER] = "error handler",
+    [WM_INFO] = "info object",  [WM_MESSAGE] = "message", [WM_WIN] = "window",
+    [WM_FILE] = "file",         [WM_SESSION] = "session",
 };
 
 /* The ABI's ranges of predefined handles (MPI-5.0 section 20.3): first value, class. */
-static const struct { unsigned first; enum wm_class cls; } ranges[] = {
-    { 0x020, WM_OP }, { 0x040, 0 }, { 0x100, WM_COMM }, { 0x108, WM_GROUP }, { 0x110, WM_WIN },
-    { 0x118, WM_FILE }, { 0x120, WM_SESSION }, { 0x128, WM_MESSAGE }, { 0x130, WM_INFO },
-    { 0x138, 0 }, { 0x140, WM_ERRHANDLER }, { 0x148, 0 }, { 0x180, WM_REQUEST }, { 0x188, 0 },
-    { 0x200, WM_TYPE }, { 0x300, 0 },
+static const struct {
+    unsigned first;
+    enum wm_class cls;
+} ranges[] = {
+    { 0x020, WM_OP },      { 0x040, 0 },       { 0x100, WM_COMM },       { 0x108, WM_GROUP },
+    { 0x110, WM_WIN },     { 0x118, WM_FILE }, { 0x120, WM_SESSION },    { 0x128, WM_MESSAGE },
+    { 0x130, WM_INFO },    { 0x138, 0 },       { 0x140, WM_ERRHANDLER }, { 0x148, 0 },
+    { 0x180, WM_REQUEST }, { 0x188, 0 },       { 0x200, WM_TYPE },       { 0x300, 0 },
 };
 
 /* The class that a value claims to be of, whether such an object lives or not; 0 when none. */
@@ -54,10 +58,10 @@ static int bad_handle(const char *arg, uintptr_t h, enum wm_class want, const ch
                   class_name[want]);
 }
 
-#define BAD_HANDLE(name, type, cls, null, errclass)                                     \
-    int name(const char *arg, type h)                                                   \
-    {                                                                                   \
-        return bad_handle(arg, (uintptr_t)h, cls, #null, (uintptr_t)null, errclass);    \
+#define BAD_HANDLE(name, type, cls, null, errclass) \
+    int name(const char *arg, type h) \
+    { \
+        return bad_handle(arg, (uintptr_t)h, cls, #null, (uintptr_t)null, errclass); \
     }
 BAD_HANDLE(wm_bad_comm, MPI_Comm, WM_COMM, MPI_COMM_NULL, MPI_ERR_COMM)
 BAD_HANDLE(wm_bad_group, MPI_Group, WM_GROUP, MPI_GROUP_NULL, MPI_ERR_GROUP)
@@ -208,8 +212,9 @@ int wm_check_counts(const char *arg, struct wm_counts v, int n)
 int wm_bad_phase(const char *call)
 {
     int err = wm_state.phase == WM_FINALIZED
-        ? wm_err(MPI_ERR_OTHER, "called after MPI_Finalize; MPI calls belong before it")
-        : wm_err(MPI_ERR_OTHER, "called before MPI_Init; call MPI_Init or MPI_Init_thread first");
+                  ? wm_err(MPI_ERR_OTHER, "called after MPI_Finalize; MPI calls belong before it")
+                  : wm_err(MPI_ERR_OTHER,
+                           "called before MPI_Init; call MPI_Init or MPI_Init_thread first");
     return wm_raise_comm(NULL, err, call);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls before MPI_Init and after MPI_Finalize: those that the standard allows work, any other ends the
- * process with a message that names the call; and the procedures that the generator writes completely.
- * Each forbidden call runs in a child of its own, because its error handler is fatal. */
+/* Calls before MPI_Init and after MPI_Finalize: those that the standard allows work, any other
+ * ends the process with a message that names the call; and the procedures that the generator
+ * writes completely.  Each forbidden call runs in a child of its own, because its error handler is
+ * fatal. */
 #include <mpi.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,15 +13,26 @@ static char text[MPI_MAX_LIBRARY_VERSION_STRING];
 
 static void call_rank(void) { MPI_Comm_rank(MPI_COMM_WORLD, &out); }
 static void call_send(void) { MPI_Send(&out, 1, MPI_INT, 0, 0, MPI_COMM_SELF); }
-static void call_wait(void) { MPI_Request r = MPI_REQUEST_NULL; MPI_Wait(&r, MPI_STATUS_IGNORE); }
-static void call_commit(void) { MPI_Datatype t = MPI_INT; MPI_Type_commit(&t); }
+static void call_wait(void)
+{
+    MPI_Request r = MPI_REQUEST_NULL;
+    MPI_Wait(&r, MPI_STATUS_IGNORE);
+}
+static void call_commit(void)
+{
+    MPI_Datatype t = MPI_INT;
+    MPI_Type_commit(&t);
+}
 static void call_barrier(void) { MPI_Barrier(MPI_COMM_WORLD); }
 static void call_finalize(void) { MPI_Finalize(); }
 
-static const struct { const char *name; void (*call)(void); } forbidden[] = {
-    { "MPI_Comm_rank", call_rank }, { "MPI_Send", call_send }, { "MPI_Wait", call_wait },
-    { "MPI_Type_commit", call_commit }, { "MPI_Barrier", call_barrier },
-    { "MPI_Finalize", call_finalize },
+static const struct {
+    const char *name;
+    void (*call)(void);
+} forbidden[] = {
+    { "MPI_Comm_rank", call_rank },  { "MPI_Send", call_send },
+    { "MPI_Wait", call_wait },       { "MPI_Type_commit", call_commit },
+    { "MPI_Barrier", call_barrier }, { "MPI_Finalize", call_finalize },
 };
 
 /* Runs `call` in a child; its stderr in `said`, and its wait status. */

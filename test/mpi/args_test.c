@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Wrong arguments of every implemented procedure give the standard's error class and a text that names the
- * argument, on MPI_COMM_WORLD and on MPI_COMM_SELF.  Linked with the archives, to read the text and to know
- * what is implemented; run at one and two ranks.  The calls are in args_cases.c, made from the API table. */
+/* Wrong arguments of every implemented procedure give the standard's error class and a text that
+ * names the argument, on MPI_COMM_WORLD and on MPI_COMM_SELF.  Linked with the archives, to read
+ * the text and to know what is implemented; run at one and two ranks.  The calls are in
+ * args_cases.c, made from the API table. */
 #include "test/mpi/args_test.h"
 #include "mpi/api/api_table.h"
 #include "mpi/core/mpi_int.h"
@@ -11,7 +12,7 @@ MPI_Comm comm;
 MPI_Group group;
 MPI_Info info;
 int size, rank;
-char buffer[4096], room[4096], text[4096];
+_Alignas(16) char buffer[4096], room[4096], text[4096];
 MPI_Comm stale_comm;
 MPI_Group stale_group;
 MPI_Datatype stale_type, uncommitted, absent = MPI_DATATYPE_NULL;
@@ -24,7 +25,7 @@ static int calls, procedures;
 static MPI_Request request;
 static char said[MPI_MAX_ERROR_STRING]; /* what the error handler of the last call was told */
 
-/* The text of an error lives as long as its handler runs; the code is returned as by MPI_ERRORS_RETURN. */
+/* The text of an error lives as long as its handler runs; the code is returned. */
 static void remember(MPI_Comm *c, int *code, ...)
 {
     (void)c;
@@ -33,9 +34,7 @@ static void remember(MPI_Comm *c, int *code, ...)
 }
 
 /* Stands for any callback: it is never called, the call that gets it fails before. */
-void any_function(void)
-{
-}
+void any_function(void) {}
 
 MPI_Request *request_at(MPI_Request value)
 {
@@ -73,10 +72,11 @@ static bool implemented(const char *name)
     return false;
 }
 
-/* An optional datatype that this compiler lacks, if there is one; else the null type stands for it. */
+/* An optional datatype that this compiler lacks, if there is one, else the null type. */
 static void find_absent(void)
 {
-    static const MPI_Datatype optional[] = { MPI_REAL2, MPI_COMPLEX4, MPI_INTEGER16, MPI_REAL16, MPI_COMPLEX32 };
+    static const MPI_Datatype optional[] = { MPI_REAL2, MPI_COMPLEX4, MPI_INTEGER16, MPI_REAL16,
+                                             MPI_COMPLEX32 };
     for (unsigned i = 0; i < sizeof optional / sizeof optional[0]; i++) {
         int nbytes = 0;
         MPI_Type_size(optional[i], &nbytes);

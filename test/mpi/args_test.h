@@ -10,7 +10,7 @@
 #include "mpi.h"
 
 struct args_case {
-    const char *name;             /* procedure; NULL ends the list */
+    const char *name; /* procedure; NULL ends the list */
     void (*run)(void);
 };
 extern const struct args_case args_cases[];
@@ -36,16 +36,16 @@ void args_begin(void);
 /* The call must have failed with `errclass` and, when `arg` is not "", said so of this argument. */
 void args_expect(int errclass, const char *arg, int got, const char *call);
 
-#define EXPECT(errclass, arg, call)                             \
-    do {                                                        \
-        args_begin();                                           \
-        args_expect((errclass), (arg), (call), #call);          \
+#define EXPECT(errclass, arg, call) \
+    do { \
+        args_begin(); \
+        args_expect((errclass), (arg), (call), #call); \
     } while (0)
 /* Arguments that mean something at the root, rank 0, only. */
-#define AT_ROOT(errclass, arg, call)                            \
-    do {                                                        \
-        if (rank == 0)                                          \
-            EXPECT(errclass, arg, call);                        \
+#define AT_ROOT(errclass, arg, call) \
+    do { \
+        if (rank == 0) \
+            EXPECT(errclass, arg, call); \
     } while (0)
 
 #endif
