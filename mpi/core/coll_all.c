@@ -9,7 +9,7 @@
 static void set_send(struct wm_call *call, const void *buf, int64_t count, struct wm_type *type)
 {
     call->args.sbuf = buf;
-    if (buf == MPI_IN_PLACE)
+    if (buf == MPI_IN_PLACE || !type) /* no type: an intercommunicator, refused later */
         return;
     call->args.scount = count;
     call->args.stype = &type->layout;
@@ -19,7 +19,7 @@ static void set_send(struct wm_call *call, const void *buf, int64_t count, struc
 static void set_recv(struct wm_call *call, void *buf, int64_t count, struct wm_type *type)
 {
     call->args.rbuf = buf;
-    if (buf == MPI_IN_PLACE)
+    if (buf == MPI_IN_PLACE || !type) /* no type: an intercommunicator, refused later */
         return;
     call->args.rcount = count;
     call->args.rtype = &type->layout;
