@@ -22,22 +22,28 @@ static void self_copy(const struct coll_args *a)
     if (a->sbuf == COLL_IN_PLACE || a->rbuf == COLL_IN_PLACE)
         return;
     switch (a->kind) {
-    case COLL_BARRIER: case COLL_BCAST: case COLL_EXSCAN:
+    case COLL_BARRIER:
+    case COLL_BCAST:
+    case COLL_EXSCAN:
         return;
     case COLL_REDUCE_SCATTER:
         n = a->rcounts[0];
         /* fall through */
-    case COLL_REDUCE: case COLL_ALLREDUCE: case COLL_REDUCE_SCATTER_BLOCK: case COLL_SCAN:
+    case COLL_REDUCE:
+    case COLL_ALLREDUCE:
+    case COLL_REDUCE_SCATTER_BLOCK:
+    case COLL_SCAN:
         coll_copy(a->sbuf, n, a->rtype, a->rbuf, n, a->rtype);
         return;
     case COLL_ALLTOALLW:
-        coll_copy((const char *)a->sbuf + a->sdispls[0], a->scounts[0], a->stypes[0], (char *)a->rbuf + a->rdispls[0],
-                  a->rcounts[0], a->rtypes[0]);
+        coll_copy((const char *)a->sbuf + a->sdispls[0], a->scounts[0], a->stypes[0],
+                  (char *)a->rbuf + a->rdispls[0], a->rcounts[0], a->rtypes[0]);
         return;
     default:
         from = coll_at(a->sbuf, a->sdispls ? a->sdispls[0] : 0, a->stype);
         to = coll_at(a->rbuf, a->rdispls ? a->rdispls[0] : 0, a->rtype);
-        coll_copy(from, a->scounts ? a->scounts[0] : a->scount, a->stype, to, a->rcounts ? a->rcounts[0] : n, a->rtype);
+        coll_copy(from, a->scounts ? a->scounts[0] : a->scount, a->stype, to,
+                  a->rcounts ? a->rcounts[0] : n, a->rtype);
         return;
     }
 }
@@ -46,7 +52,12 @@ static void self_copy(const struct coll_args *a)
 static bool is_empty(const struct coll_team *t, const struct coll_args *a)
 {
     switch (a->kind) {
-    case COLL_BARRIER: case COLL_GATHERV: case COLL_SCATTERV: case COLL_ALLGATHERV: case COLL_ALLTOALLV: case COLL_ALLTOALLW:
+    case COLL_BARRIER:
+    case COLL_GATHERV:
+    case COLL_SCATTERV:
+    case COLL_ALLGATHERV:
+    case COLL_ALLTOALLV:
+    case COLL_ALLTOALLW:
         return false;
     default:
         return coll_args_bytes(t, a) == 0;
@@ -57,12 +68,13 @@ static int start_with(struct coll_task *k, bool has_node)
 {
     const char *why;
     k->alg = coll_choose(k->team, &k->args, has_node, &why);
-    log_trace(COLL, "call %u: %s by %s (%s)", k->seq, coll_kind_names[k->args.kind], k->alg->name, why);
+    log_trace(COLL, "call %u: %s by %s (%s)", k->seq, coll_kind_names[k->args.kind], k->alg->name,
+              why);
     return k->alg->start(k->team, &k->args, k);
 }
 
 /* Tags: calls as far apart as the range of numbers are never both under way. */
-#define TAG_NUMBERS    0x1fffffffu
+#define TAG_NUMBERS 0x1fffffffu
 #define TAG_PERSISTENT 0x40000000
 _Static_assert(TAG_PERSISTENT + TAG_NUMBERS < COLL_TAG_END, "tags stay in their range");
 
@@ -96,15 +108,9 @@ void coll_prepare(struct coll_team *t, const struct coll_args *a, struct coll_ta
     k->tag = (int)(k->seq & TAG_NUMBERS) | TAG_PERSISTENT;
 }
 
-int coll_restart(struct coll_task *k)
-{
-    return begin(k, false);
-}
+int coll_restart(struct coll_task *k) { return begin(k, false); }
 
-int coll_start_messages(struct coll_task *k)
-{
-    return start_with(k, false);
-}
+int coll_start_messages(struct coll_task *k) { return start_with(k, false); }
 
 int coll_task_advance(struct coll_task *k)
 {

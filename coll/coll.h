@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collective algorithms over a team.  A team is what mpi/ fills in from a communicator; an algorithm sees ranks, layouts
- * and this interface only, so it runs in a unit test over a fake team.
+/* Collective algorithms over a team.  A team is what mpi/ fills in from a communicator; an
+ * algorithm sees ranks, layouts and this interface only, so it runs in a unit test over a fake
+ * team.
  *
- * One implementation serves blocking, nonblocking and persistent calls: start() posts the first steps and sets task->step;
- * the progress loop calls step() until it answers done.  Blocking is start + wait. */
+ * One implementation serves blocking, nonblocking and persistent calls: start() posts the first
+ * steps and sets task->step; the progress loop calls step() until it answers done.  Blocking is
+ * start + wait. */
 #ifndef COLL_COLL_H
 #define COLL_COLL_H
 
@@ -16,49 +18,70 @@
 #include "runtime/reduce/reduce.h"
 
 enum coll_kind {
-    COLL_BARRIER, COLL_BCAST, COLL_REDUCE, COLL_ALLREDUCE, COLL_GATHER, COLL_GATHERV, COLL_SCATTER, COLL_SCATTERV,
-    COLL_ALLGATHER, COLL_ALLGATHERV, COLL_ALLTOALL, COLL_ALLTOALLV, COLL_ALLTOALLW, COLL_REDUCE_SCATTER,
-    COLL_REDUCE_SCATTER_BLOCK, COLL_SCAN, COLL_EXSCAN, COLL_KINDS
+    COLL_BARRIER,
+    COLL_BCAST,
+    COLL_REDUCE,
+    COLL_ALLREDUCE,
+    COLL_GATHER,
+    COLL_GATHERV,
+    COLL_SCATTER,
+    COLL_SCATTERV,
+    COLL_ALLGATHER,
+    COLL_ALLGATHERV,
+    COLL_ALLTOALL,
+    COLL_ALLTOALLV,
+    COLL_ALLTOALLW,
+    COLL_REDUCE_SCATTER,
+    COLL_REDUCE_SCATTER_BLOCK,
+    COLL_SCAN,
+    COLL_EXSCAN,
+    COLL_KINDS
 };
 extern const char *const coll_kind_names[COLL_KINDS];
 
 struct coll_team;
-struct coll_node;                 /* shared-memory state of coll/node */
+struct coll_node; /* shared-memory state of coll/node */
 
 struct coll_team_ops {
-    /* Starts a message on the team's collective context; *out is done later, freed with release(). -RT_E... on failure. */
-    int  (*isend)(struct coll_team *t, const void *buf, int64_t n, const struct rt_layout *l, int dst, int tag, struct rt_req **out);
-    int  (*irecv)(struct coll_team *t, void *buf, int64_t n, const struct rt_layout *l, int src, int tag, struct rt_req **out);
+    /* Starts a message on the team's collective context; *out is done later, freed with release().
+     * -RT_E... on failure. */
+    int (*isend)(struct coll_team *t, const void *buf, int64_t n, const struct rt_layout *l,
+                 int dst, int tag, struct rt_req **out);
+    int (*irecv)(struct coll_team *t, void *buf, int64_t n, const struct rt_layout *l, int src,
+                 int tag, struct rt_req **out);
     void (*release)(struct coll_team *t, struct rt_req *r);
-    /* Shared memory for all ranks of a team on one node: offset + pointer, agreed by the caller over messages; NULL-able. */
+    /* Shared memory for all ranks of a team on one node: offset + pointer, agreed by the caller
+     * over messages; NULL-able. */
     size_t (*shm_alloc)(struct coll_team *t, size_t nbytes);
-    void   (*shm_free)(struct coll_team *t, size_t off, size_t nbytes);
-    void  *(*shm_at)(struct coll_team *t, size_t off);
-    void   (*shm_wake)(struct coll_team *t, int rank);     /* after a store to shared memory that `rank` may sleep on */
+    void (*shm_free)(struct coll_team *t, size_t off, size_t nbytes);
+    void *(*shm_at)(struct coll_team *t, size_t off);
+    void (*shm_wake)(struct coll_team *t,
+                     int rank); /* after a store to shared memory that `rank` may sleep on */
 };
 
 struct coll_team {
     const struct coll_team_ops *ops;
-    void *arg;                    /* the communicator, for ops */
+    void *arg; /* the communicator, for ops */
     int rank, size;
-    bool one_node;                /* all ranks share a node segment */
-    uint32_t seq;                 /* collective calls so far, the same on all ranks: makes tags and epochs */
-    struct coll_node *node;       /* owned by coll/node; NULL when not set up */
+    bool one_node; /* all ranks share a node segment */
+    uint32_t seq;  /* collective calls so far, the same on all ranks: makes tags and epochs */
+    struct coll_node *node; /* owned by coll/node; NULL when not set up */
 };
 
-/* What a call passes.  Broadcast: rbuf, rcount, rtype on every rank.  Reductions and scans: rcount, rtype for both buffers;
- * input is sbuf, or rbuf when sbuf is COLL_IN_PLACE; reduce_scatter_block: rcount is one block's.  Others as in MPI: sbuf
- * COLL_IN_PLACE (on the root only for gather), rbuf COLL_IN_PLACE on a scatter's root; alltoall forms in place use the
- * receive arguments for both. */
+/* What a call passes.  Broadcast: rbuf, rcount, rtype on every rank.  Reductions and scans: rcount,
+ * rtype for both buffers; input is sbuf, or rbuf when sbuf is COLL_IN_PLACE; reduce_scatter_block:
+ * rcount is one block's.  Others as in MPI: sbuf COLL_IN_PLACE (on the root only for gather), rbuf
+ * COLL_IN_PLACE on a scatter's root; alltoall forms in place use the receive arguments for both. */
 struct coll_args {
     enum coll_kind kind;
-    const void *sbuf;             /* COLL_IN_PLACE where MPI_IN_PLACE was given */
+    const void *sbuf; /* COLL_IN_PLACE where MPI_IN_PLACE was given */
     void *rbuf;
     int64_t scount, rcount;
     const struct rt_layout *stype, *rtype;
     const struct rt_op *op;
     int root;
-    /* v and w variants: per rank, NULL otherwise; w: displacements in bytes and one layout per rank. */
+    /* v and w variants: per rank, NULL otherwise; w: displacements in bytes and one layout per
+     * rank. */
     const int64_t *scounts, *sdispls, *rcounts, *rdispls;
     const struct rt_layout *const *stypes, *const *rtypes;
     enum rt_memkind mem;
@@ -67,69 +90,82 @@ struct coll_args {
 
 struct coll_alg;
 struct coll_task {
-    struct rt_req req;            /* completion; first member */
+    struct rt_req req; /* completion; first member */
     struct coll_team *team;
-    struct coll_args args;        /* copied at start; persistent calls restart from it */
+    struct coll_args args; /* copied at start; persistent calls restart from it */
     const struct coll_alg *alg;
-    uint32_t seq;                 /* this call's number in the team */
-    int tag;                      /* of its messages */
+    uint32_t seq; /* this call's number in the team */
+    int tag;      /* of its messages */
     /* Advances without blocking: 0 = not finished, 1 = finished, -RT_E... = failed. */
     int (*step)(struct coll_task *k);
-    void (*cleanup)(struct coll_task *k);   /* frees `state`; called once after finish or failure; NULL-able */
-    void *state;                  /* the algorithm's own */
-    struct rt_list link;          /* on the domain's list of active tasks */
+    void (*cleanup)(
+        struct coll_task *k); /* frees `state`; called once after finish or failure; NULL-able */
+    void *state;              /* the algorithm's own */
+    struct rt_list link;      /* on the domain's list of active tasks */
 };
 
-#define COLL_NEED_COMMUTES     1u /* op must commute */
-#define COLL_NEED_POW2         2u /* team size a power of two */
-#define COLL_NEED_ONE_NODE     4u /* team->node present */
-#define COLL_NEED_PEER_MAP     8u /* device memory of all ranks mapped */
+#define COLL_NEED_COMMUTES 1u /* op must commute */
+#define COLL_NEED_POW2 2u     /* team size a power of two */
+#define COLL_NEED_ONE_NODE 4u /* team->node present */
+#define COLL_NEED_PEER_MAP 8u /* device memory of all ranks mapped */
 #define COLL_NEED_CUDA_BUFFERS 16u
-#define COLL_NEED_BUILTIN_OP   32u /* predefined op on a basic type */
-#define COLL_NEED_CONTIG       64u /* contiguous layouts */
-#define COLL_NEED_CELL         128u /* what one rank contributes fits a cell of coll/node */
+#define COLL_NEED_BUILTIN_OP 32u /* predefined op on a basic type */
+#define COLL_NEED_CONTIG 64u     /* contiguous layouts */
+#define COLL_NEED_CELL 128u      /* what one rank contributes fits a cell of coll/node */
 
-struct coll_alg {                 /* one row an algorithm; const array at the end of its file; select.c lists the arrays */
+struct coll_alg { /* one row an algorithm; const array at the end of its file; select.c lists the
+                     arrays */
     const char *name, *help;
     enum coll_kind kind;
     uint32_t need;
     int (*start)(struct coll_team *t, const struct coll_args *a, struct coll_task *task);
 };
 
-/* Shared memory for a team on one node: the caller gets coll_node_nbytes() zeroed bytes from shm_alloc on one rank, tells
- * the others the offset, and every rank attaches; no message is sent.  0 when a team of this size has no use for it.  The
- * block stays the caller's; what the team allocates later is freed by rank 0's coll_team_fini(). */
+/* Shared memory for a team on one node: the caller gets coll_node_nbytes() zeroed bytes from
+ * shm_alloc on one rank, tells the others the offset, and every rank attaches; no message is sent.
+ * 0 when a team of this size has no use for it.  The block stays the caller's; what the team
+ * allocates later is freed by rank 0's coll_team_fini(). */
 size_t coll_node_nbytes(int size);
-int  coll_team_attach(struct coll_team *t, size_t off);
+int coll_team_attach(struct coll_team *t, size_t off);
 void coll_team_fini(struct coll_team *t);
 /* After the struct has been copied elsewhere. */
 void coll_team_moved(struct coll_team *t);
-/* Whether no rank will touch the team's shared memory for the calls so far; ask before freeing it. */
+/* Whether no rank will touch the team's shared memory for the calls so far; ask before freeing it.
+ */
 bool coll_team_quiet(struct coll_team *t);
-/* Bytes that choose the algorithm, the same on every rank: a rank's contribution, for alltoall and scatter of one pair, for
- * reduce_scatter the whole vector; 0 for the v and w forms. */
+/* Bytes that choose the algorithm, the same on every rank: a rank's contribution, for alltoall and
+ * scatter of one pair, for reduce_scatter the whole vector; 0 for the v and w forms. */
 int64_t coll_args_bytes(const struct coll_team *t, const struct coll_args *a);
-/* Chooses and starts; the task's req is completed by coll_task_advance().  Task storage is the caller's. */
-int  coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task *task);
-/* The same for a persistent call, which the ranks may start in different orders: coll_prepare() when it is made, in the same
- * order on all ranks, copies the arguments; coll_restart() each time.  Such calls use messages only. */
+/* Chooses and starts; the task's req is completed by coll_task_advance().  Task storage is the
+ * caller's. */
+int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task *task);
+/* The same for a persistent call, which the ranks may start in different orders: coll_prepare()
+ * when it is made, in the same order on all ranks, copies the arguments; coll_restart() each time.
+ * Such calls use messages only. */
 void coll_prepare(struct coll_team *t, const struct coll_args *a, struct coll_task *task);
-int  coll_restart(struct coll_task *task);
+int coll_restart(struct coll_task *task);
 /* Tags of a team's messages are below this. */
 #define COLL_TAG_END 0x60000000
 /* Calls step(); finishes task->req when done.  Returns 1 when it finished now, else 0. */
-int  coll_task_advance(struct coll_task *task);
+int coll_task_advance(struct coll_task *task);
 /* The algorithm that coll_start() would take, and why (rule text), for weft_info --coll. */
-const struct coll_alg *coll_select(const struct coll_team *t, const struct coll_args *a, const char **why);
+const struct coll_alg *coll_select(const struct coll_team *t, const struct coll_args *a,
+                                   const char **why);
 /* Checks the WEFT_COLL value: -RT_EINVAL with the nearest valid name logged. */
-int  coll_configure(const char *spec);
+int coll_configure(const char *spec);
 /* All algorithms, for info and tests: returns NULL past the end. */
 const struct coll_alg *coll_alg_at(int i);
 /* By kind and name; NULL when there is none. */
 const struct coll_alg *coll_alg_find(enum coll_kind kind, const char *name);
 /* The table of choices (coll/tune.def), for info and tests. */
-struct coll_tune { enum coll_kind kind; int mem; int min_ranks; int64_t min_bytes; const char *name, *measured; };
-#define COLL_MEM_ANY (-1)         /* else one enum rt_memkind */
+struct coll_tune {
+    enum coll_kind kind;
+    int mem;
+    int min_ranks;
+    int64_t min_bytes;
+    const char *name, *measured;
+};
+#define COLL_MEM_ANY (-1) /* else one enum rt_memkind */
 const struct coll_tune *coll_tune_at(int i);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Schedule engine: see sched.h.  Runs under the domain's lock; a schedule belongs to its task and is freed by the task's
- * cleanup. */
+/* Schedule engine: see sched.h.  Runs under the domain's lock; a schedule belongs to its task and
+ * is freed by the task's cleanup. */
 #include "coll/sched.h"
 
 #include <stdlib.h>
@@ -8,33 +8,37 @@
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
-const struct rt_layout coll_bytes = { .size = 1, .extent = 1, .true_extent = 1, .contig = true, .elem = RT_ELEM_BYTE };
+const struct rt_layout coll_bytes = {
+    .size = 1, .extent = 1, .true_extent = 1, .contig = true, .elem = RT_ELEM_BYTE
+};
 
 enum step_kind { STEP_SEND, STEP_RECV, STEP_COPY, STEP_REDUCE, STEP_ROUND };
 
 struct step {
     enum step_kind kind;
-    int peer;                     /* messages */
-    const void *src;              /* send, copy, reduce: what is read */
-    void *dst;                    /* recv, copy, reduce: what is written */
+    int peer;        /* messages */
+    const void *src; /* send, copy, reduce: what is read */
+    void *dst;       /* recv, copy, reduce: what is written */
     int64_t src_n, dst_n;
     const struct rt_layout *src_l, *dst_l;
 };
 
-struct tmp { struct tmp *next; };                   /* in front of every temporary buffer */
-#define TMP_HEAD 64                                 /* keeps buffers on cache lines */
+struct tmp {
+    struct tmp *next;
+};                  /* in front of every temporary buffer */
+#define TMP_HEAD 64 /* keeps buffers on cache lines */
 
 struct coll_sched {
     struct coll_task *task;
     struct step *steps;
     int nsteps, room;
-    int err;                      /* first failure while building */
+    int err; /* first failure while building */
     struct tmp *tmps;
-    int at;                       /* first step of the current round */
-    bool posted;                  /* its messages are under way */
-    int round_msgs, max_msgs;     /* messages of the round being built; most in any round */
-    struct rt_req **reqs;         /* of the current round */
-    int nreqs, next_req;          /* requests before next_req are complete and released */
+    int at;                   /* first step of the current round */
+    bool posted;              /* its messages are under way */
+    int round_msgs, max_msgs; /* messages of the round being built; most in any round */
+    struct rt_req **reqs;     /* of the current round */
+    int nreqs, next_req;      /* requests before next_req are complete and released */
 };
 
 static void sched_free(struct coll_sched *s)
@@ -93,7 +97,7 @@ void *coll_sched_tmp_elems(struct coll_sched *s, int64_t n, const struct rt_layo
 
 static struct step *step_add(struct coll_sched *s)
 {
-    static struct step scratch;                     /* takes what is written once an error is noted; never read */
+    static struct step scratch; /* takes what is written once an error is noted; never read */
     if (s->nsteps == s->room) {
         int room = s->room ? 2 * s->room : 16;
         struct step *steps = realloc(s->steps, (size_t)room * sizeof *steps);
@@ -109,7 +113,8 @@ static struct step *step_add(struct coll_sched *s)
     return st;
 }
 
-void coll_sched_send(struct coll_sched *s, const void *buf, int64_t n, const struct rt_layout *l, int dst)
+void coll_sched_send(struct coll_sched *s, const void *buf, int64_t n, const struct rt_layout *l,
+                     int dst)
 {
     struct step *st = step_add(s);
     st->kind = STEP_SEND;
@@ -131,8 +136,9 @@ void coll_sched_recv(struct coll_sched *s, void *buf, int64_t n, const struct rt
     s->round_msgs++;
 }
 
-void coll_sched_copy(struct coll_sched *s, const void *src, int64_t src_n, const struct rt_layout *src_l,
-                     void *dst, int64_t dst_n, const struct rt_layout *dst_l)
+void coll_sched_copy(struct coll_sched *s, const void *src, int64_t src_n,
+                     const struct rt_layout *src_l, void *dst, int64_t dst_n,
+                     const struct rt_layout *dst_l)
 {
     if (src_n * src_l->size == 0)
         return;
@@ -146,7 +152,8 @@ void coll_sched_copy(struct coll_sched *s, const void *src, int64_t src_n, const
     st->dst_l = dst_l;
 }
 
-void coll_sched_reduce(struct coll_sched *s, const void *in, void *inout, int64_t n, const struct rt_layout *l)
+void coll_sched_reduce(struct coll_sched *s, const void *in, void *inout, int64_t n,
+                       const struct rt_layout *l)
 {
     if (n == 0)
         return;
@@ -168,8 +175,8 @@ void coll_sched_round(struct coll_sched *s)
     s->round_msgs = 0;
 }
 
-void coll_copy(const void *src, int64_t src_n, const struct rt_layout *src_l, void *dst, int64_t dst_n,
-               const struct rt_layout *dst_l)
+void coll_copy(const void *src, int64_t src_n, const struct rt_layout *src_l, void *dst,
+               int64_t dst_n, const struct rt_layout *dst_l)
 {
     if (src_n * src_l->size == 0 || src == dst)
         return;
@@ -188,9 +195,11 @@ static int round_post(struct coll_sched *s)
     for (const struct step *st = &s->steps[s->at]; st->kind != STEP_ROUND; st++) {
         int err = 0;
         if (st->kind == STEP_SEND)
-            err = t->ops->isend(t, st->src, st->src_n, st->src_l, st->peer, tag, &s->reqs[s->nreqs]);
+            err = t->ops->isend(t, st->src, st->src_n, st->src_l, st->peer, tag,
+                                &s->reqs[s->nreqs]);
         else if (st->kind == STEP_RECV)
-            err = t->ops->irecv(t, st->dst, st->dst_n, st->dst_l, st->peer, tag, &s->reqs[s->nreqs]);
+            err = t->ops->irecv(t, st->dst, st->dst_n, st->dst_l, st->peer, tag,
+                                &s->reqs[s->nreqs]);
         else
             continue;
         if (err < 0)
@@ -236,8 +245,9 @@ static int round_finish(struct coll_sched *s)
     return 0;
 }
 
-/* After an error messages may still be under way into the schedule's buffers, so those stay allocated for good: a leak in
- * a job that has lost a process is better than a write into memory that somebody else owns by then. */
+/* After an error messages may still be under way into the schedule's buffers, so those stay
+ * allocated for good: a leak in a job that has lost a process is better than a write into memory
+ * that somebody else owns by then. */
 static int sched_abandon(struct coll_task *k, int err)
 {
     log_debug(COLL, "call %u abandoned after an error: %s", k->seq, rt_err_text(err));

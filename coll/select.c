@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Chooses the algorithm of a call: first what WEFT_COLL forces, then the rows of tune.def.  coll_configure() is called once
- * by MPI_Init; everything else only reads, so any thread may call it.  Every rank must come to the same choice, so only
- * facts that all ranks share may take part. */
+/* Chooses the algorithm of a call: first what WEFT_COLL forces, then the rows of tune.def.
+ * coll_configure() is called once by MPI_Init; everything else only reads, so any thread may call
+ * it.  Every rank must come to the same choice, so only facts that all ranks share may take part.
+ */
 #include "coll/coll.h"
 
 #include <errno.h>
@@ -15,32 +16,49 @@
 #include "runtime/base/log.h"
 
 const char *const coll_kind_names[COLL_KINDS] = {
-    [COLL_BARRIER] = "barrier", [COLL_BCAST] = "bcast", [COLL_REDUCE] = "reduce", [COLL_ALLREDUCE] = "allreduce",
-    [COLL_GATHER] = "gather", [COLL_GATHERV] = "gatherv", [COLL_SCATTER] = "scatter", [COLL_SCATTERV] = "scatterv",
-    [COLL_ALLGATHER] = "allgather", [COLL_ALLGATHERV] = "allgatherv", [COLL_ALLTOALL] = "alltoall",
-    [COLL_ALLTOALLV] = "alltoallv", [COLL_ALLTOALLW] = "alltoallw", [COLL_REDUCE_SCATTER] = "reduce_scatter",
-    [COLL_REDUCE_SCATTER_BLOCK] = "reduce_scatter_block", [COLL_SCAN] = "scan", [COLL_EXSCAN] = "exscan",
+    [COLL_BARRIER] = "barrier",
+    [COLL_BCAST] = "bcast",
+    [COLL_REDUCE] = "reduce",
+    [COLL_ALLREDUCE] = "allreduce",
+    [COLL_GATHER] = "gather",
+    [COLL_GATHERV] = "gatherv",
+    [COLL_SCATTER] = "scatter",
+    [COLL_SCATTERV] = "scatterv",
+    [COLL_ALLGATHER] = "allgather",
+    [COLL_ALLGATHERV] = "allgatherv",
+    [COLL_ALLTOALL] = "alltoall",
+    [COLL_ALLTOALLV] = "alltoallv",
+    [COLL_ALLTOALLW] = "alltoallw",
+    [COLL_REDUCE_SCATTER] = "reduce_scatter",
+    [COLL_REDUCE_SCATTER_BLOCK] = "reduce_scatter_block",
+    [COLL_SCAN] = "scan",
+    [COLL_EXSCAN] = "exscan",
 };
 
 static const struct coll_alg *const tables[] = {
-    coll_barrier_algs, coll_bcast_algs, coll_reduce_algs, coll_allreduce_algs, coll_gather_algs, coll_scatter_algs,
-    coll_allgather_algs, coll_alltoall_algs, coll_reduce_scatter_algs, coll_scan_algs, coll_node_flat_algs,
-    coll_node_block_algs,
+    coll_barrier_algs,        coll_bcast_algs,   coll_reduce_algs,    coll_allreduce_algs,
+    coll_gather_algs,         coll_scatter_algs, coll_allgather_algs, coll_alltoall_algs,
+    coll_reduce_scatter_algs, coll_scan_algs,    coll_node_flat_algs, coll_node_block_algs,
 };
 #define NTABLES ((int)(sizeof tables / sizeof tables[0]))
 
 #define MEM_ANY COLL_MEM_ANY
 #define MEM_HOST RT_MEM_HOST
 static const struct coll_tune tune[] = {
-#define TUNE(kind, mem, ranks, bytes, name, measured) { COLL_##kind, MEM_##mem, ranks, bytes, name, measured },
+#define TUNE(kind, mem, ranks, bytes, name, measured) \
+    { COLL_##kind, MEM_##mem, ranks, bytes, name, measured },
 #include "coll/tune.def"
 #undef TUNE
 };
 #define NTUNE ((int)(sizeof tune / sizeof tune[0]))
 
-/* What WEFT_COLL forces; at most one entry for each algorithm makes sense, and there are fewer than this. */
+/* What WEFT_COLL forces; at most one entry for each algorithm makes sense, and there are fewer than
+ * this. */
 #define FORCED_MAX 64
-static struct { const struct coll_alg *alg; int64_t min_bytes, max_bytes; } forced[FORCED_MAX];
+static struct {
+    const struct coll_alg *alg;
+    int64_t min_bytes, max_bytes;
+} forced[FORCED_MAX];
 static int nforced;
 
 const struct coll_alg *coll_alg_at(int i)
@@ -61,16 +79,17 @@ const struct coll_alg *coll_alg_find(enum coll_kind kind, const char *name)
     return NULL;
 }
 
-const struct coll_tune *coll_tune_at(int i)
-{
-    return i < NTUNE ? &tune[i] : NULL;
-}
+const struct coll_tune *coll_tune_at(int i) { return i < NTUNE ? &tune[i] : NULL; }
 
 int64_t coll_args_bytes(const struct coll_team *t, const struct coll_args *a)
 {
     int64_t n = 0;
     switch (a->kind) {
-    case COLL_BCAST: case COLL_REDUCE: case COLL_ALLREDUCE: case COLL_SCAN: case COLL_EXSCAN:
+    case COLL_BCAST:
+    case COLL_REDUCE:
+    case COLL_ALLREDUCE:
+    case COLL_SCAN:
+    case COLL_EXSCAN:
         return a->rcount * a->rtype->size;
     case COLL_REDUCE_SCATTER_BLOCK:
         return t->size * a->rcount * a->rtype->size;
@@ -80,7 +99,9 @@ int64_t coll_args_bytes(const struct coll_team *t, const struct coll_args *a)
         return n * a->rtype->size;
     case COLL_SCATTER:
         return a->rbuf == COLL_IN_PLACE ? a->scount * a->stype->size : a->rcount * a->rtype->size;
-    case COLL_GATHER: case COLL_ALLGATHER: case COLL_ALLTOALL:
+    case COLL_GATHER:
+    case COLL_ALLGATHER:
+    case COLL_ALLTOALL:
         return a->sbuf == COLL_IN_PLACE ? a->rcount * a->rtype->size : a->scount * a->stype->size;
     default:
         return 0;
@@ -88,8 +109,8 @@ int64_t coll_args_bytes(const struct coll_team *t, const struct coll_args *a)
 }
 
 /* Needs of the algorithm that are not met here. */
-static uint32_t unmet(const struct coll_alg *alg, const struct coll_team *t, const struct coll_args *a, int64_t bytes,
-                      bool has_node)
+static uint32_t unmet(const struct coll_alg *alg, const struct coll_team *t,
+                      const struct coll_args *a, int64_t bytes, bool has_node)
 {
     uint32_t no = 0;
     if (a->op && !a->op->commutes)
@@ -123,7 +144,8 @@ static void resolve(void)
     rt_store_release(&resolved, true);
 }
 
-const struct coll_alg *coll_choose(const struct coll_team *t, const struct coll_args *a, bool has_node, const char **why)
+const struct coll_alg *coll_choose(const struct coll_team *t, const struct coll_args *a,
+                                   bool has_node, const char **why)
 {
     if (rt_unlikely(!rt_load_acquire(&resolved)))
         resolve();
@@ -136,8 +158,10 @@ const struct coll_alg *coll_choose(const struct coll_team *t, const struct coll_
             *why = "forced by WEFT_COLL";
             return alg;
         }
-        log_debug(COLL, "%s:%s is forced by WEFT_COLL but cannot serve this call; using the table instead",
-                  coll_kind_names[a->kind], alg->name);
+        log_debug(
+            COLL,
+            "%s:%s is forced by WEFT_COLL but cannot serve this call; using the table instead",
+            coll_kind_names[a->kind], alg->name);
     }
     for (int i = first_row[a->kind]; i < NTUNE && tune[i].kind == a->kind; i++) {
         const struct coll_tune *r = &tune[i];
@@ -153,7 +177,8 @@ const struct coll_alg *coll_choose(const struct coll_team *t, const struct coll_
     RT_BUG("no algorithm for %s: coll/tune.def lacks a last row", coll_kind_names[a->kind]);
 }
 
-const struct coll_alg *coll_select(const struct coll_team *t, const struct coll_args *a, const char **why)
+const struct coll_alg *coll_select(const struct coll_team *t, const struct coll_args *a,
+                                   const char **why)
 {
     return coll_choose(t, a, t->node != NULL, why);
 }
@@ -187,8 +212,9 @@ static int find_kind(const char *name)
         if (distance(name, coll_kind_names[k]) < distance(name, coll_kind_names[best]))
             best = k;
     }
-    log_error(COLL, "WEFT_COLL names the collective \"%s\", which does not exist; the nearest is \"%s\"", name,
-              coll_kind_names[best]);
+    log_error(COLL,
+              "WEFT_COLL names the collective \"%s\", which does not exist; the nearest is \"%s\"",
+              name, coll_kind_names[best]);
     return -RT_EINVAL;
 }
 
@@ -203,8 +229,10 @@ static const struct coll_alg *find_alg(int kind, const char *name)
         if (!best || distance(name, a->name) < distance(name, best->name))
             best = a;
     }
-    log_error(COLL, "WEFT_COLL asks for the algorithm \"%s\" of %s, which does not exist; the nearest is \"%s\"", name,
-              coll_kind_names[kind], best->name);
+    log_error(COLL,
+              "WEFT_COLL asks for the algorithm \"%s\" of %s, which does not exist; "
+              "the nearest is \"%s\"",
+              name, coll_kind_names[kind], best->name);
     return NULL;
 }
 
@@ -218,9 +246,15 @@ static int parse_bytes(const char *text, int64_t otherwise, int64_t *out)
     }
     errno = 0;
     long long v = strtoll(text, &end, 10);
-    int shift = *end == 'K' || *end == 'k' ? 10 : *end == 'M' || *end == 'm' ? 20 : *end == 'G' || *end == 'g' ? 30 : 0;
+    int shift = *end == 'K' || *end == 'k'   ? 10
+                : *end == 'M' || *end == 'm' ? 20
+                : *end == 'G' || *end == 'g' ? 30
+                                             : 0;
     if (end == text || errno || v < 0 || v > INT64_MAX >> shift || end[shift > 0]) {
-        log_error(COLL, "WEFT_COLL has the size \"%s\"; expected bytes with an optional K, M or G, such as 64K", text);
+        log_error(
+            COLL,
+            "WEFT_COLL has the size \"%s\"; expected bytes with an optional K, M or G, such as 64K",
+            text);
         return -RT_EINVAL;
     }
     *out = (int64_t)v << shift;
@@ -230,10 +264,13 @@ static int parse_bytes(const char *text, int64_t otherwise, int64_t *out)
 /* One entry kind:algorithm[:min-max]; `text` is modified. */
 static int parse_entry(char *text)
 {
-    char *name = strchr(text, ':'), *range = name ? strchr(name + 1, ':') : NULL, *dash = range ? strchr(range, '-') : NULL;
+    char *name = strchr(text, ':'), *range = name ? strchr(name + 1, ':') : NULL,
+         *dash = range ? strchr(range, '-') : NULL;
     if (!name || (range && !dash)) {
-        log_error(COLL, "WEFT_COLL has the entry \"%s\"; expected collective:algorithm or collective:algorithm:min-max, "
-                  "such as allreduce:ring:64K-", text);
+        log_error(COLL,
+                  "WEFT_COLL has the entry \"%s\"; expected collective:algorithm or "
+                  "collective:algorithm:min-max, such as allreduce:ring:64K-",
+                  text);
         return -RT_EINVAL;
     }
     *name++ = '\0';
@@ -255,7 +292,8 @@ int coll_configure(const char *spec)
     nforced = 0;
     char *copy = strdup(spec ? spec : ""), *save = NULL;
     int err = copy ? 0 : -RT_ENOMEM;
-    for (char *e = copy ? strtok_r(copy, ",", &save) : NULL; e && !err; e = strtok_r(NULL, ",", &save)) {
+    for (char *e = copy ? strtok_r(copy, ",", &save) : NULL; e && !err;
+         e = strtok_r(NULL, ",", &save)) {
         if (nforced == FORCED_MAX) {
             log_error(COLL, "WEFT_COLL has more than %d entries", FORCED_MAX);
             err = -RT_EINVAL;

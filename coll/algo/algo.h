@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the algorithm files share: their tables, small helpers, and builders that larger algorithms are composed of.
+/* What the algorithm files share: their tables, small helpers, and builders that larger algorithms
+ * are composed of.
  *
- * In headers: p ranks, m bytes a rank contributes, a = time of a message's start, b = time of a byte, c = time to combine
- * a byte. */
+ * In headers: p ranks, m bytes a rank contributes, a = time of a message's start, b = time of a
+ * byte, c = time to combine a byte. */
 #ifndef COLL_ALGO_ALGO_H
 #define COLL_ALGO_ALGO_H
 
@@ -10,22 +11,20 @@
 #include "coll/sched.h"
 
 /* Tables end with a row without a name. */
-extern const struct coll_alg coll_barrier_algs[], coll_bcast_algs[], coll_reduce_algs[], coll_allreduce_algs[],
-    coll_gather_algs[], coll_scatter_algs[], coll_allgather_algs[], coll_alltoall_algs[], coll_reduce_scatter_algs[],
-    coll_scan_algs[];
+extern const struct coll_alg coll_barrier_algs[], coll_bcast_algs[], coll_reduce_algs[],
+    coll_allreduce_algs[], coll_gather_algs[], coll_scatter_algs[], coll_allgather_algs[],
+    coll_alltoall_algs[], coll_reduce_scatter_algs[], coll_scan_algs[];
 
 static inline char *coll_at(const void *buf, int64_t n, const struct rt_layout *l)
 {
-    return (char *)buf + n * l->extent;             /* const is dropped for callers that only read through it */
+    return (char *)buf + n * l->extent; /* const is dropped for callers that only read through it */
 }
 
 /* Largest power of two <= n, n >= 1. */
-static inline int coll_pow2_below(int n)
-{
-    return 1 << (31 - __builtin_clz((unsigned)n));
-}
+static inline int coll_pow2_below(int n) { return 1 << (31 - __builtin_clz((unsigned)n)); }
 
-/* Cut of n elements into `parts` nearly equal runs: where run i starts; run i ends where i + 1 starts. */
+/* Cut of n elements into `parts` nearly equal runs: where run i starts; run i ends where i + 1
+ * starts. */
 static inline int64_t coll_cut(int64_t n, int parts, int i)
 {
     int64_t each = n / parts, rest = n % parts;
@@ -39,20 +38,21 @@ static inline const void *coll_input(const struct coll_args *a)
 }
 
 /* Binomial broadcast of n elements at buf from root. */
-void coll_build_bcast(struct coll_sched *s, const struct coll_team *t, void *buf, int64_t n, const struct rt_layout *l, int root);
-/* Binomial reduction from `in` (read only, but may be `out`) to `out` on root, in rank order where the operation needs it;
- * `out` is not used elsewhere. */
-void coll_build_reduce(struct coll_sched *s, const struct coll_team *t, const struct coll_args *a, const void *in, void *out,
-                       int root);
-/* The part of recursive halving that is common to reduce and allreduce: folds the ranks beyond a power of two, then halves.
- * Works on `acc` in place with `tmp` of the same shape. */
+void coll_build_bcast(struct coll_sched *s, const struct coll_team *t, void *buf, int64_t n,
+                      const struct rt_layout *l, int root);
+/* Binomial reduction from `in` (read only, but may be `out`) to `out` on root, in rank order where
+ * the operation needs it; `out` is not used elsewhere. */
+void coll_build_reduce(struct coll_sched *s, const struct coll_team *t, const struct coll_args *a,
+                       const void *in, void *out, int root);
+/* The part of recursive halving that is common to reduce and allreduce: folds the ranks beyond a
+ * power of two, then halves. Works on `acc` in place with `tmp` of the same shape. */
 struct coll_halving {
-    int vr;                       /* rank among the active ones; -1: folded away */
-    int pow2, rest;               /* active ranks; ranks folded away */
-    int64_t lo, hi;               /* elements of acc that are complete here */
+    int vr;         /* rank among the active ones; -1: folded away */
+    int pow2, rest; /* active ranks; ranks folded away */
+    int64_t lo, hi; /* elements of acc that are complete here */
 };
-struct coll_halving coll_build_halving(struct coll_sched *s, const struct coll_team *t, void *acc, void *tmp, int64_t n,
-                                       const struct rt_layout *l);
+struct coll_halving coll_build_halving(struct coll_sched *s, const struct coll_team *t, void *acc,
+                                       void *tmp, int64_t n, const struct rt_layout *l);
 /* Real rank of active rank vr. */
 static inline int coll_halving_rank(const struct coll_halving *h, int vr)
 {

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Gather to all ranks over messages.
  *
- * recursive_doubling: pairs at distance 1, 2, 4, ... exchange all they have.  log2(p) a + (p - 1) m b.  Best for small and
- *     medium blocks; p a power of two.
+ * recursive_doubling: pairs at distance 1, 2, 4, ... exchange all they have.  log2(p) a + (p - 1)
+ * m b.  Best for small and medium blocks; p a power of two.
+ *
  * bruck: the same bound for any p, at the price of a rotated temporary copy.
- * ring: every block travels once round the ring.  (p - 1) (a + m b), always between neighbours.  Best for large blocks;
- *     also serves given counts.
- * Reference: Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems", 1997. */
+ *
+ * ring: every block travels once round the ring.  (p - 1) (a + m b), always between neighbours.
+ * Best for large blocks; also serves given counts.
+ *
+ * Reference: Bruck et al., "Efficient algorithms for all-to-all communications in multiport
+ * message-passing systems", 1997. */
 #include "coll/algo/algo.h"
 #include "runtime/base/err.h"
 
@@ -25,7 +29,8 @@ static void build_own(struct coll_sched *s, const struct coll_team *t, const str
     coll_sched_round(s);
 }
 
-static int start_recursive_doubling(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
+static int start_recursive_doubling(struct coll_team *t, const struct coll_args *a,
+                                    struct coll_task *k)
 {
     struct coll_sched *s = coll_sched_new(k);
     if (!s)
@@ -33,8 +38,10 @@ static int start_recursive_doubling(struct coll_team *t, const struct coll_args 
     build_own(s, t, a);
     for (int mask = 1; mask < t->size; mask *= 2) {
         int mine = t->rank & ~(mask - 1), theirs = mine ^ mask, peer = t->rank ^ mask;
-        coll_sched_recv(s, coll_at(a->rbuf, theirs * a->rcount, a->rtype), mask * a->rcount, a->rtype, peer);
-        coll_sched_send(s, coll_at(a->rbuf, mine * a->rcount, a->rtype), mask * a->rcount, a->rtype, peer);
+        coll_sched_recv(s, coll_at(a->rbuf, theirs * a->rcount, a->rtype), mask * a->rcount,
+                        a->rtype, peer);
+        coll_sched_send(s, coll_at(a->rbuf, mine * a->rcount, a->rtype), mask * a->rcount, a->rtype,
+                        peer);
         coll_sched_round(s);
     }
     return coll_sched_go(s);
@@ -47,9 +54,10 @@ static int start_bruck(struct coll_team *t, const struct coll_args *a, struct co
         return -RT_ENOMEM;
     int p = t->size;
     int64_t block = a->rcount * a->rtype->size;
-    char *tmp = coll_sched_tmp(s, p * block);       /* tmp block i is that of rank + i */
+    char *tmp = coll_sched_tmp(s, p * block); /* tmp block i is that of rank + i */
     if (a->sbuf == COLL_IN_PLACE)
-        coll_sched_copy(s, coll_at(a->rbuf, t->rank * a->rcount, a->rtype), a->rcount, a->rtype, tmp, block, &coll_bytes);
+        coll_sched_copy(s, coll_at(a->rbuf, t->rank * a->rcount, a->rtype), a->rcount, a->rtype,
+                        tmp, block, &coll_bytes);
     else
         coll_sched_copy(s, a->sbuf, a->scount, a->stype, tmp, block, &coll_bytes);
     coll_sched_round(s);
@@ -61,7 +69,8 @@ static int start_bruck(struct coll_team *t, const struct coll_args *a, struct co
     }
     for (int i = 0; i < p; i++)
         coll_sched_copy(s, tmp + i * block, block, &coll_bytes,
-                        coll_at(a->rbuf, (t->rank + i) % p * a->rcount, a->rtype), a->rcount, a->rtype);
+                        coll_at(a->rbuf, (t->rank + i) % p * a->rcount, a->rtype), a->rcount,
+                        a->rtype);
     return coll_sched_go(s);
 }
 
@@ -84,7 +93,8 @@ static int start_ring(struct coll_team *t, const struct coll_args *a, struct col
 }
 
 const struct coll_alg coll_allgather_algs[] = {
-    { "recursive_doubling", "log2(p) exchanges of all there is", COLL_ALLGATHER, COLL_NEED_POW2, start_recursive_doubling },
+    { "recursive_doubling", "log2(p) exchanges of all there is", COLL_ALLGATHER, COLL_NEED_POW2,
+      start_recursive_doubling },
     { "bruck", "log2(p) rounds for any p", COLL_ALLGATHER, 0, start_bruck },
     { "ring", "blocks travel round a ring", COLL_ALLGATHER, 0, start_ring },
     { "ring", "blocks travel round a ring", COLL_ALLGATHERV, 0, start_ring },

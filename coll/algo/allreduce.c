@@ -1,15 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reduction to all ranks over messages.
  *
- * recursive_doubling: pairs at distance 1, 2, 4, ... exchange and combine whole vectors in rank order; ranks beyond a power
- *     of two are folded into a neighbour first.  log2(p) (a + m b + m c).  Best for small data; any operation.
- * rabenseifner: recursive halving leaves every active rank a complete piece, recursive doubling collects them.
- *     2 log2(p) a + 2 m b + m c.  Best from some kilobytes on; needs a commutative operation.
- * ring: p - 1 rounds reduce pieces along a ring, p - 1 rounds pass the results round.
- *     2 (p - 1) a + 2 m b + m c, always between neighbours.  Best for very large data; needs a commutative operation.
- * tree: binomial reduction to rank 0, binomial broadcast.  2 log2(p) (a + m b) + log2(p) m c.  Fewest messages at a time.
+ * recursive_doubling: pairs at distance 1, 2, 4, ... exchange and combine whole vectors in rank
+ * order; ranks beyond a power of two are folded into a neighbour first.  log2(p) (a + m b + m c).
+ * Best for small data; any operation.
+ *
+ * rabenseifner: recursive halving leaves every active rank a complete piece, recursive doubling
+ * collects them. 2 log2(p) a + 2 m b + m c.  Best from some kilobytes on; needs a commutative
+ * operation.
+ *
+ * ring: p - 1 rounds reduce pieces along a ring, p - 1 rounds pass the results round. 2 (p - 1) a
+ * + 2 m b + m c, always between neighbours.  Best for very large data; needs a commutative
+ * operation.
+ *
+ * tree: binomial reduction to rank 0, binomial broadcast.  2 log2(p) (a + m b) + log2(p) m c.
+ * Fewest messages at a time.
+ *
  * Every rank gets the same bits: each piece is combined once, or in the same order everywhere.
- * Reference: Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", 2005. */
+ *
+ * Reference: Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in
+ * MPICH", 2005. */
 #include "coll/algo/algo.h"
 #include "runtime/base/err.h"
 
@@ -31,7 +41,8 @@ static int start_tree(struct coll_team *t, const struct coll_args *a, struct col
     return coll_sched_go(s);
 }
 
-static int start_recursive_doubling(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
+static int start_recursive_doubling(struct coll_team *t, const struct coll_args *a,
+                                    struct coll_task *k)
 {
     struct coll_sched *s = coll_sched_new(k);
     if (!s)
@@ -83,7 +94,8 @@ static int start_rabenseifner(struct coll_team *t, const struct coll_args *a, st
     build_own(s, a);
     struct coll_halving h = coll_build_halving(s, t, a->rbuf, coll_sched_tmp_elems(s, n, l), n, l);
     for (int mask = 1; h.vr >= 0 && mask < h.pow2; mask *= 2) {
-        int mine = h.vr & ~(mask - 1), theirs = mine ^ mask, peer = coll_halving_rank(&h, h.vr ^ mask);
+        int mine = h.vr & ~(mask - 1), theirs = mine ^ mask,
+            peer = coll_halving_rank(&h, h.vr ^ mask);
         int64_t g = coll_cut(n, h.pow2, mine), r = coll_cut(n, h.pow2, theirs);
         coll_sched_recv(s, coll_at(a->rbuf, r, l), coll_cut(n, h.pow2, theirs + mask) - r, l, peer);
         coll_sched_send(s, coll_at(a->rbuf, g, l), coll_cut(n, h.pow2, mine + mask) - g, l, peer);
@@ -104,12 +116,14 @@ static int start_ring(struct coll_team *t, const struct coll_args *a, struct col
     int p = t->size, left = (t->rank - 1 + p) % p, right = (t->rank + 1) % p;
     int64_t n = a->rcount;
     const struct rt_layout *l = a->rtype;
-    void *tmp = coll_sched_tmp_elems(s, coll_cut(n, p, 1), l);      /* the first piece is a longest one */
+    void *tmp = coll_sched_tmp_elems(s, coll_cut(n, p, 1),
+                                     l); /* the first piece is a longest one */
     build_own(s, a);
     /* Rounds 0 .. p - 2 reduce, rounds p - 1 .. 2p - 3 pass complete pieces on. */
     for (int i = 0; i < 2 * (p - 1); i++) {
         int give = (t->rank - i + 2 * p) % p, take = (t->rank - i - 1 + 2 * p) % p;
-        int64_t g = coll_cut(n, p, give), r = coll_cut(n, p, take), r_n = coll_cut(n, p, take + 1) - r;
+        int64_t g = coll_cut(n, p, give), r = coll_cut(n, p, take),
+                r_n = coll_cut(n, p, take + 1) - r;
         void *to = coll_at(a->rbuf, r, l);
         bool reduces = i < p - 1;
         coll_sched_recv(s, reduces ? tmp : to, r_n, l, left);
@@ -122,9 +136,12 @@ static int start_ring(struct coll_team *t, const struct coll_args *a, struct col
 }
 
 const struct coll_alg coll_allreduce_algs[] = {
-    { "recursive_doubling", "log2(p) exchanges of whole vectors", COLL_ALLREDUCE, 0, start_recursive_doubling },
-    { "rabenseifner", "recursive halving, then recursive doubling", COLL_ALLREDUCE, COLL_NEED_COMMUTES, start_rabenseifner },
-    { "ring", "reduce and pass on pieces along a ring", COLL_ALLREDUCE, COLL_NEED_COMMUTES, start_ring },
+    { "recursive_doubling", "log2(p) exchanges of whole vectors", COLL_ALLREDUCE, 0,
+      start_recursive_doubling },
+    { "rabenseifner", "recursive halving, then recursive doubling", COLL_ALLREDUCE,
+      COLL_NEED_COMMUTES, start_rabenseifner },
+    { "ring", "reduce and pass on pieces along a ring", COLL_ALLREDUCE, COLL_NEED_COMMUTES,
+      start_ring },
     { "tree", "binomial reduction, binomial broadcast", COLL_ALLREDUCE, 0, start_tree },
     { 0 },
 };

@@ -1,20 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Complete exchange over messages.
  *
- * bruck: packed blocks hop by powers of two; in round k go all blocks whose remaining distance has bit k.
- *     log2(p) (a + p/2 m b).  Best for small blocks.
- * pairwise: in round i a rank sends to rank + i and receives from rank - i, a window of rounds under way at a time.
- *     (p - 1) (a + m b).  Best for large blocks; also serves given counts and types.
+ * bruck: packed blocks hop by powers of two; in round k go all blocks whose remaining distance has
+ * bit k. log2(p) (a + p/2 m b).  Best for small blocks.
+ *
+ * pairwise: in round i a rank sends to rank + i and receives from rank - i, a window of rounds
+ * under way at a time. (p - 1) (a + m b).  Best for large blocks; also serves given counts and
+ * types.
+ *
  * In place, the old contents of the receive buffer are set aside in packed form first.
- * Reference: Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems", 1997. */
+ *
+ * Reference: Bruck et al., "Efficient algorithms for all-to-all communications in multiport
+ * message-passing systems", 1997. */
 #include "coll/algo/algo.h"
 #include "runtime/base/err.h"
 
-/* Exchanges under way at once: hides start-up time, and keeps the order in which ranks are visited spread out. */
+/* Exchanges under way at once: hides start-up time, and keeps the order in which ranks are visited
+ * spread out. */
 #define WINDOW 8
 
 /* Where the block for or from a rank lies. */
-struct block { char *at; int64_t n; const struct rt_layout *l; };
+struct block {
+    char *at;
+    int64_t n;
+    const struct rt_layout *l;
+};
 
 static struct block send_block(const struct coll_args *a, int i)
 {
@@ -34,10 +44,7 @@ static struct block recv_block(const struct coll_args *a, int i)
     return (struct block){ coll_at(a->rbuf, i * a->rcount, a->rtype), a->rcount, a->rtype };
 }
 
-static int64_t block_bytes(struct block b)
-{
-    return b.n * b.l->size;
-}
+static int64_t block_bytes(struct block b) { return b.n * b.l->size; }
 
 static int start_pairwise(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
 {
@@ -57,7 +64,7 @@ static int start_pairwise(struct coll_team *t, const struct coll_args *a, struct
         coll_sched_copy(s, from.at, from.n, from.l, to.at, to.n, to.l);
     }
     int64_t off = 0;
-    for (int i = 1; in_place && i < p; i++) {      /* filled in the order in which it is sent */
+    for (int i = 1; in_place && i < p; i++) { /* filled in the order in which it is sent */
         struct block b = recv_block(a, (t->rank + i) % p);
         coll_sched_copy(s, b.at, b.n, b.l, old + off, block_bytes(b), &coll_bytes);
         off += block_bytes(b);
@@ -65,7 +72,8 @@ static int start_pairwise(struct coll_team *t, const struct coll_args *a, struct
     coll_sched_round(s);
     for (int i = 1; i < p; i++) {
         int dst = (t->rank + i) % p, src = (t->rank - i + p) % p;
-        struct block from = in_place ? recv_block(a, dst) : send_block(a, dst), to = recv_block(a, src);
+        struct block from = in_place ? recv_block(a, dst) : send_block(a, dst),
+                     to = recv_block(a, src);
         coll_sched_recv(s, to.at, to.n, to.l, src);
         if (in_place) {
             coll_sched_send(s, old, block_bytes(from), &coll_bytes, dst);
@@ -80,14 +88,16 @@ static int start_pairwise(struct coll_team *t, const struct coll_args *a, struct
 }
 
 /* Blocks whose distance has the bit, gathered into `pack` or put back from it; returns how many. */
-static int bruck_move(struct coll_sched *s, char *tmp, char *pack, int64_t block, int p, int bit, bool out)
+static int bruck_move(struct coll_sched *s, char *tmp, char *pack, int64_t block, int p, int bit,
+                      bool out)
 {
     int n = 0;
     for (int d = bit; d < p; d++) {
         if (!(d & bit))
             continue;
         char *in_tmp = tmp + d * block, *in_pack = pack + n * block;
-        coll_sched_copy(s, out ? in_tmp : in_pack, block, &coll_bytes, out ? in_pack : in_tmp, block, &coll_bytes);
+        coll_sched_copy(s, out ? in_tmp : in_pack, block, &coll_bytes, out ? in_pack : in_tmp,
+                        block, &coll_bytes);
         n++;
     }
     return n;
@@ -100,8 +110,10 @@ static int start_bruck(struct coll_team *t, const struct coll_args *a, struct co
         return -RT_ENOMEM;
     int p = t->size;
     int64_t block = block_bytes(recv_block(a, 0));
-    /* tmp block d is on its way to the rank d further; after the last round, it has come from the rank d before. */
-    char *tmp = coll_sched_tmp(s, p * block), *out = coll_sched_tmp(s, p * block), *in = coll_sched_tmp(s, p * block);
+    /* tmp block d is on its way to the rank d further; after the last round, it has come from the
+     * rank d before. */
+    char *tmp = coll_sched_tmp(s, p * block), *out = coll_sched_tmp(s, p * block),
+         *in = coll_sched_tmp(s, p * block);
     for (int d = 0; d < p; d++) {
         int dst = (t->rank + d) % p;
         struct block b = a->sbuf == COLL_IN_PLACE ? recv_block(a, dst) : send_block(a, dst);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Barrier over messages.
  *
- * dissemination: in round k a rank tells rank + 2^k and hears from rank - 2^k; after ceil(log2 p) rounds everybody has heard
- * of everybody.  ceil(log2 p) a.  Best for any p when there is no shared memory.
+ * dissemination: in round k a rank tells rank + 2^k and hears from rank - 2^k; after ceil(log2 p)
+ * rounds everybody has heard of everybody.  ceil(log2 p) a.  Best for any p when there is no
+ * shared memory.
+ *
  * Reference: Hensgen, Finkel, Manber, "Two algorithms for barrier synchronization", 1988. */
 #include "coll/algo/algo.h"
 #include "runtime/base/err.h"

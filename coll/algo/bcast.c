@@ -1,26 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Broadcast over messages.
  *
- * binomial: each rank that has the data passes it to half of those behind it.  log2(p) (a + m b).  Best for small data.
- * chain: the ranks form a chain from the root, the data flows through it in pieces of d bytes.
- *     (p - 2 + m/d) (a + d b).  Best for large data and few ranks.
- * scatter_ring: the root scatters p pieces down a binomial tree, a ring of p - 1 rounds brings all pieces to all ranks.
- *     (log2(p) + p - 1) a + 2 m b.  Best for large data and many ranks.
- * Reference: Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", 2005.
+ * binomial: each rank that has the data passes it to half of those behind it.  log2(p) (a + m b).
+ * Best for small data.
  *
- * Layouts may differ between ranks as long as the data agree, so pieces are cut from the packed bytes. */
+ * chain: the ranks form a chain from the root, the data flows through it in pieces of d bytes. (p
+ * - 2 + m/d) (a + d b).  Best for large data and few ranks.
+ *
+ * scatter_ring: the root scatters p pieces down a binomial tree, a ring of p - 1 rounds brings all
+ * pieces to all ranks. (log2(p) + p - 1) a + 2 m b.  Best for large data and many ranks.
+ *
+ * Reference: Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in
+ * MPICH", 2005.
+ *
+ * Layouts may differ between ranks as long as the data agree, so pieces are cut from the packed
+ * bytes. */
 #include "coll/algo/algo.h"
 #include "runtime/base/err.h"
 
-/* Piece of the chain: large enough that its start costs little, small enough that the pipeline fills quickly. */
+/* Piece of the chain: large enough that its start costs little, small enough that the pipeline
+ * fills quickly. */
 #define CHAIN_PIECE (128 * 1024)
 
-void coll_build_bcast(struct coll_sched *s, const struct coll_team *t, void *buf, int64_t n, const struct rt_layout *l, int root)
+void coll_build_bcast(struct coll_sched *s, const struct coll_team *t, void *buf, int64_t n,
+                      const struct rt_layout *l, int root)
 {
     int p = t->size, vr = (t->rank - root + p) % p, mask = 1;
     while (mask < p && !(vr & mask))
         mask *= 2;
-    if (vr) {                                       /* mask is the lowest bit of vr: the parent lacks it */
+    if (vr) { /* mask is the lowest bit of vr: the parent lacks it */
         coll_sched_recv(s, buf, n, l, (vr - mask + root) % p);
         coll_sched_round(s);
     }
@@ -40,7 +48,8 @@ static int start_binomial(struct coll_team *t, const struct coll_args *a, struct
 }
 
 /* Packed form of the buffer: itself when contiguous, else a temporary that the root fills. */
-static char *packed_begin(struct coll_sched *s, const struct coll_team *t, const struct coll_args *a, int64_t nbytes)
+static char *packed_begin(struct coll_sched *s, const struct coll_team *t,
+                          const struct coll_args *a, int64_t nbytes)
 {
     if (a->rtype->contig)
         return a->rbuf;
@@ -52,7 +61,8 @@ static char *packed_begin(struct coll_sched *s, const struct coll_team *t, const
     return p;
 }
 
-static void packed_end(struct coll_sched *s, const struct coll_team *t, const struct coll_args *a, char *p, int64_t nbytes)
+static void packed_end(struct coll_sched *s, const struct coll_team *t, const struct coll_args *a,
+                       char *p, int64_t nbytes)
 {
     if (!a->rtype->contig && t->rank != a->root)
         coll_sched_copy(s, p, nbytes, &coll_bytes, a->rbuf, a->rcount, a->rtype);
@@ -67,9 +77,10 @@ static int start_chain(struct coll_team *t, const struct coll_args *a, struct co
     int prev = (t->rank - 1 + p) % p, next = (t->rank + 1) % p;
     int64_t nbytes = a->rcount * a->rtype->size, pieces = (nbytes + CHAIN_PIECE - 1) / CHAIN_PIECE;
     char *buf = packed_begin(s, t, a, nbytes);
-    for (int64_t i = 0; i <= pieces; i++) {         /* round i receives piece i and passes piece i - 1 on */
+    for (int64_t i = 0; i <= pieces; i++) { /* round i receives piece i and passes piece i - 1 on */
         int64_t at = i * CHAIN_PIECE, len = nbytes - at < CHAIN_PIECE ? nbytes - at : CHAIN_PIECE;
-        int64_t last = nbytes - (at - CHAIN_PIECE) < CHAIN_PIECE ? nbytes - (at - CHAIN_PIECE) : CHAIN_PIECE;
+        int64_t last = nbytes - (at - CHAIN_PIECE) < CHAIN_PIECE ? nbytes - (at - CHAIN_PIECE)
+                                                                 : CHAIN_PIECE;
         if (vr > 0 && i < pieces)
             coll_sched_recv(s, buf + at, len, &coll_bytes, prev);
         if (vr < p - 1 && i > 0)
@@ -80,8 +91,10 @@ static int start_chain(struct coll_team *t, const struct coll_args *a, struct co
     return coll_sched_go(s);
 }
 
-/* Pieces [vr, vr + span) of p belong to the subtree under vr; a parent keeps its own and sends the others' halves away. */
-static void build_scatter(struct coll_sched *s, const struct coll_team *t, char *buf, int64_t nbytes, int root)
+/* Pieces [vr, vr + span) of p belong to the subtree under vr; a parent keeps its own and sends the
+ * others' halves away. */
+static void build_scatter(struct coll_sched *s, const struct coll_team *t, char *buf,
+                          int64_t nbytes, int root)
 {
     int p = t->size, vr = (t->rank - root + p) % p, mask = 1;
     while (mask < p && !(vr & mask))
@@ -89,7 +102,8 @@ static void build_scatter(struct coll_sched *s, const struct coll_team *t, char 
     int end = vr + mask < p ? vr + mask : p;
     if (vr) {
         int64_t at = coll_cut(nbytes, p, vr);
-        coll_sched_recv(s, buf + at, coll_cut(nbytes, p, end) - at, &coll_bytes, (vr - mask + root) % p);
+        coll_sched_recv(s, buf + at, coll_cut(nbytes, p, end) - at, &coll_bytes,
+                        (vr - mask + root) % p);
         coll_sched_round(s);
     }
     for (mask /= 2; mask > 0; mask /= 2) {
@@ -97,7 +111,8 @@ static void build_scatter(struct coll_sched *s, const struct coll_team *t, char 
             continue;
         int64_t at = coll_cut(nbytes, p, vr + mask);
         int child_end = vr + 2 * mask < p ? vr + 2 * mask : p;
-        coll_sched_send(s, buf + at, coll_cut(nbytes, p, child_end) - at, &coll_bytes, (vr + mask + root) % p);
+        coll_sched_send(s, buf + at, coll_cut(nbytes, p, child_end) - at, &coll_bytes,
+                        (vr + mask + root) % p);
     }
     coll_sched_round(s);
 }
@@ -114,8 +129,10 @@ static int start_scatter_ring(struct coll_team *t, const struct coll_args *a, st
     for (int i = 0; i < p - 1; i++) {
         int give = (vr - i + p) % p, take = (vr - i - 1 + p) % p;
         int64_t g = coll_cut(nbytes, p, give), r = coll_cut(nbytes, p, take);
-        coll_sched_recv(s, buf + r, coll_cut(nbytes, p, take + 1) - r, &coll_bytes, (t->rank - 1 + p) % p);
-        coll_sched_send(s, buf + g, coll_cut(nbytes, p, give + 1) - g, &coll_bytes, (t->rank + 1) % p);
+        coll_sched_recv(s, buf + r, coll_cut(nbytes, p, take + 1) - r, &coll_bytes,
+                        (t->rank - 1 + p) % p);
+        coll_sched_send(s, buf + g, coll_cut(nbytes, p, give + 1) - g, &coll_bytes,
+                        (t->rank + 1) % p);
         coll_sched_round(s);
     }
     packed_end(s, t, a, buf, nbytes);
@@ -125,6 +142,7 @@ static int start_scatter_ring(struct coll_team *t, const struct coll_args *a, st
 const struct coll_alg coll_bcast_algs[] = {
     { "binomial", "tree of log2(p) levels, whole messages", COLL_BCAST, 0, start_binomial },
     { "chain", "pipelined chain of ranks", COLL_BCAST, 0, start_chain },
-    { "scatter_ring", "scatter the pieces, then pass them round a ring", COLL_BCAST, 0, start_scatter_ring },
+    { "scatter_ring", "scatter the pieces, then pass them round a ring", COLL_BCAST, 0,
+      start_scatter_ring },
     { 0 },
 };

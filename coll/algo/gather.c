@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Gather and scatter, with equal and with given counts, over messages.
  *
- * binomial: packed blocks travel up (gather) or down (scatter) a tree, each inner rank handling those of its subtree.
- *     log2(p) a + m (p - 1) b.  Best for small blocks.
- * linear: the root exchanges one message with every rank, all at once.  (p - 1) (a + m b).  Best for large blocks, where
- *     no rank should copy for others, and the only way when only the root knows the counts.
- * Reference: Chan, Heimlich, Purkayastha, van de Geijn, "Collective communication: theory, practice, and experience", 2007. */
+ * binomial: packed blocks travel up (gather) or down (scatter) a tree, each inner rank handling
+ * those of its subtree. log2(p) a + m (p - 1) b.  Best for small blocks.
+ *
+ * linear: the root exchanges one message with every rank, all at once.  (p - 1) (a + m b).  Best
+ * for large blocks, where no rank should copy for others, and the only way when only the root
+ * knows the counts.
+ *
+ * Reference: Chan, Heimlich, Purkayastha, van de Geijn, "Collective communication: theory,
+ * practice, and experience", 2007. */
 #include "coll/algo/algo.h"
 #include "runtime/base/err.h"
 
-/* The tree over ranks counted from the root: subtree of vr is [vr, vr + span), its parent vr - low. */
-struct tree { int vr, low, span; };
+/* The tree over ranks counted from the root: subtree of vr is [vr, vr + span), its parent vr - low.
+ */
+struct tree {
+    int vr, low, span;
+};
 
 static struct tree tree_of(const struct coll_team *t, int root)
 {
@@ -26,7 +33,8 @@ static int child_span(const struct tree *tr, int p, int mask)
     return first + mask < p ? mask : p - first;
 }
 
-static int start_gather_binomial(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
+static int start_gather_binomial(struct coll_team *t, const struct coll_args *a,
+                                 struct coll_task *k)
 {
     struct coll_sched *s = coll_sched_new(k);
     if (!s)
@@ -43,17 +51,20 @@ static int start_gather_binomial(struct coll_team *t, const struct coll_args *a,
     if (!in_place)
         coll_sched_copy(s, a->sbuf, a->scount, a->stype, tmp, block, &coll_bytes);
     for (int mask = 1; mask < tr.low && tr.vr + mask < p; mask *= 2)
-        coll_sched_recv(s, tmp + mask * block, child_span(&tr, p, mask) * block, &coll_bytes, (t->rank + mask) % p);
+        coll_sched_recv(s, tmp + mask * block, child_span(&tr, p, mask) * block, &coll_bytes,
+                        (t->rank + mask) % p);
     coll_sched_round(s);
     if (tr.vr)
         coll_sched_send(s, tmp, tr.span * block, &coll_bytes, (t->rank - tr.low + p) % p);
     for (int i = in_place; !tr.vr && i < p; i++)
         coll_sched_copy(s, tmp + i * block, block, &coll_bytes,
-                        coll_at(a->rbuf, (i + a->root) % p * a->rcount, a->rtype), a->rcount, a->rtype);
+                        coll_at(a->rbuf, (i + a->root) % p * a->rcount, a->rtype), a->rcount,
+                        a->rtype);
     return coll_sched_go(s);
 }
 
-static int start_scatter_binomial(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
+static int start_scatter_binomial(struct coll_team *t, const struct coll_args *a,
+                                  struct coll_task *k)
 {
     struct coll_sched *s = coll_sched_new(k);
     if (!s)
@@ -71,21 +82,22 @@ static int start_scatter_binomial(struct coll_team *t, const struct coll_args *a
     if (tr.vr)
         coll_sched_recv(s, tmp, tr.span * block, &coll_bytes, parent);
     for (int i = 0; !tr.vr && i < p; i++)
-        coll_sched_copy(s, coll_at(a->sbuf, (i + a->root) % p * a->scount, a->stype), a->scount, a->stype,
-                        tmp + i * block, block, &coll_bytes);
+        coll_sched_copy(s, coll_at(a->sbuf, (i + a->root) % p * a->scount, a->stype), a->scount,
+                        a->stype, tmp + i * block, block, &coll_bytes);
     coll_sched_round(s);
     int top = tr.vr ? tr.low / 2 : coll_pow2_below(p - 1);
     for (int mask = top; mask > 0; mask /= 2)
         if (tr.vr + mask < p)
-            coll_sched_send(s, tmp + mask * block, child_span(&tr, p, mask) * block, &coll_bytes, (t->rank + mask) % p);
+            coll_sched_send(s, tmp + mask * block, child_span(&tr, p, mask) * block, &coll_bytes,
+                            (t->rank + mask) % p);
     if (!in_place)
         coll_sched_copy(s, tmp, block, &coll_bytes, a->rbuf, a->rcount, a->rtype);
     return coll_sched_go(s);
 }
 
 /* Block of rank i in the root's buffer: equal counts, or the vectors of the v forms. */
-static char *root_block(const void *buf, int64_t count, const int64_t *counts, const int64_t *displs,
-                        const struct rt_layout *l, int i, int64_t *n)
+static char *root_block(const void *buf, int64_t count, const int64_t *counts,
+                        const int64_t *displs, const struct rt_layout *l, int i, int64_t *n)
 {
     *n = counts ? counts[i] : count;
     return coll_at(buf, displs ? displs[i] : i * count, l);

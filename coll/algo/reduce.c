@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reduction to a root over messages.
  *
- * binomial: in round k, ranks with bit k clear receive from rank + 2^k and combine in rank order, so any operation works.
- *     A commutative operation is rotated so that the root is rank 0 of the tree; another one ends at rank 0, which passes
- *     the result on.  log2(p) (a + m b + m c).  Best for small data.
- * rabenseifner: recursive halving leaves every active rank a complete piece, the pieces go to the root.
- *     (log2(p) + p) a + 2 m b + m c.  Best for large data; needs a commutative operation.
+ * binomial: in round k, ranks with bit k clear receive from rank + 2^k and combine in rank order,
+ * so any operation works. A commutative operation is rotated so that the root is rank 0 of the
+ * tree; another one ends at rank 0, which passes the result on.  log2(p) (a + m b + m c).  Best
+ * for small data.
+ *
+ * rabenseifner: recursive halving leaves every active rank a complete piece, the pieces go to the
+ * root. (log2(p) + p) a + 2 m b + m c.  Best for large data; needs a commutative operation.
+ *
  * Reference: Rabenseifner, "Optimization of collective reduction operations", 2004. */
 #include "coll/algo/algo.h"
 #include "runtime/base/err.h"
 
-void coll_build_reduce(struct coll_sched *s, const struct coll_team *t, const struct coll_args *a, const void *in, void *out,
-                       int root)
+void coll_build_reduce(struct coll_sched *s, const struct coll_team *t, const struct coll_args *a,
+                       const void *in, void *out, int root)
 {
     int p = t->size, top = a->op->commutes ? root : 0, vr = (t->rank - top + p) % p, mask;
     int64_t n = a->rcount;
@@ -21,8 +24,8 @@ void coll_build_reduce(struct coll_sched *s, const struct coll_team *t, const st
     for (mask = 1; mask < p && !(vr & mask); mask *= 2) {
         if (vr + mask >= p)
             continue;
-        /* What arrives is of higher ranks: combine into it, and the buffer combined from becomes the next one.  The last
-         * one of the root is the result's own place. */
+        /* What arrives is of higher ranks: combine into it, and the buffer combined from becomes
+         * the next one.  The last one of the root is the result's own place. */
         bool last = t->rank == root && vr == 0 && 2 * mask >= p && have != out;
         void *got = last ? out : spare ? spare : coll_sched_tmp_elems(s, n, l);
         coll_sched_recv(s, got, n, l, (vr + mask + top) % p);
@@ -53,8 +56,8 @@ static int start_binomial(struct coll_team *t, const struct coll_args *a, struct
     return coll_sched_go(s);
 }
 
-struct coll_halving coll_build_halving(struct coll_sched *s, const struct coll_team *t, void *acc, void *tmp, int64_t n,
-                                       const struct rt_layout *l)
+struct coll_halving coll_build_halving(struct coll_sched *s, const struct coll_team *t, void *acc,
+                                       void *tmp, int64_t n, const struct rt_layout *l)
 {
     struct coll_halving h = { .pow2 = coll_pow2_below(t->size) };
     h.rest = t->size - h.pow2;
@@ -104,13 +107,15 @@ static int start_rabenseifner(struct coll_team *t, const struct coll_args *a, st
     for (int vr = 0; t->rank == a->root && vr < h.pow2; vr++) {
         int64_t lo = coll_cut(n, h.pow2, vr);
         if (vr != h.vr)
-            coll_sched_recv(s, coll_at(acc, lo, l), coll_cut(n, h.pow2, vr + 1) - lo, l, coll_halving_rank(&h, vr));
+            coll_sched_recv(s, coll_at(acc, lo, l), coll_cut(n, h.pow2, vr + 1) - lo, l,
+                            coll_halving_rank(&h, vr));
     }
     return coll_sched_go(s);
 }
 
 const struct coll_alg coll_reduce_algs[] = {
     { "binomial", "tree of log2(p) levels, whole vectors", COLL_REDUCE, 0, start_binomial },
-    { "rabenseifner", "recursive halving, then the pieces to the root", COLL_REDUCE, COLL_NEED_COMMUTES, start_rabenseifner },
+    { "rabenseifner", "recursive halving, then the pieces to the root", COLL_REDUCE,
+      COLL_NEED_COMMUTES, start_rabenseifner },
     { 0 },
 };

@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Prefix reductions over messages.
  *
- * recursive_doubling: before round k a rank holds the combination of the 2^k ranks up to itself, sends it to rank + 2^k and
- *     puts what comes from rank - 2^k in front.  log2(p) (a + m b + m c); rank order, so any operation works.  An exclusive
- *     scan first passes the input one rank on and then scans among the ranks from 1.
+ * recursive_doubling: before round k a rank holds the combination of the 2^k ranks up to itself,
+ * sends it to rank + 2^k and puts what comes from rank - 2^k in front.  log2(p) (a + m b + m c);
+ * rank order, so any operation works.  An exclusive scan first passes the input one rank on and
+ * then scans among the ranks from 1.
+ *
  * Reference: Hillis, Steele, "Data parallel algorithms", 1986. */
 #include "coll/algo/algo.h"
 #include "runtime/base/err.h"
 
-static int start_recursive_doubling(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
+static int start_recursive_doubling(struct coll_team *t, const struct coll_args *a,
+                                    struct coll_task *k)
 {
     struct coll_sched *s = coll_sched_new(k);
     if (!s)
         return -RT_ENOMEM;
-    int first = a->kind == COLL_EXSCAN;             /* lowest rank that takes part in the scan proper */
+    int first = a->kind == COLL_EXSCAN; /* lowest rank that takes part in the scan proper */
     int64_t n = a->rcount;
     const struct rt_layout *l = a->rtype;
     if (first) {
         const void *in = coll_input(a);
         if (t->rank + 1 < t->size && t->rank > 0 && in == a->rbuf) {
-            void *copy = coll_sched_tmp_elems(s, n, l);     /* rbuf receives in the round that sends its old contents */
+            void *copy = coll_sched_tmp_elems(
+                s, n, l); /* rbuf receives in the round that sends its old contents */
             coll_sched_copy(s, in, n, l, copy, n, l);
             coll_sched_round(s);
             in = copy;

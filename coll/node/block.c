@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* node_block: larger collectives through blocks of shared memory, in pieces of a block, as a pipeline of steps.
+/* node_block: larger collectives through blocks of shared memory, in pieces of a block, as a
+ * pipeline of steps.
  *
- * reduce, allreduce: step s copies piece s of the input in, reduces this rank's slice of piece s - 1 over all ranks, and
- *     copies the result of piece s - 2 out; before a step all ranks have done the one before.  Pieces alternate between two
- *     halves.  Input half: piece s overwrites s - 2, which all have reduced by step s - 1.  Result half: step s writes
- *     piece s - 1 over s - 3, which all have copied out by step s - 1.  2 m/block + 2 synchronisations, each rank reads and
- *     writes m/p for the reduction: best when ranks outnumber cores, where messages cost context switches.
- *     After the last step nobody reads an input half any more, and the result halves are written again only in a step 1,
- *     which all ranks reach by finishing this call first; so the next such call waits for nothing.
- * bcast: the root copies piece s in once all have taken s - 2 out.  Afterwards `block_busy` keeps the root from writing its
- *     blocks before all have finished. */
+ * reduce, allreduce: step s copies piece s of the input in, reduces this rank's slice of piece s -
+ * 1 over all ranks, and copies the result of piece s - 2 out; before a step all ranks have done
+ * the one before.  Pieces alternate between two halves.  Input half: piece s overwrites s - 2,
+ * which all have reduced by step s - 1.  Result half: step s writes piece s - 1 over s - 3, which
+ * all have copied out by step s - 1.  2 m/block + 2 synchronisations, each rank reads and writes
+ * m/p for the reduction: best when ranks outnumber cores, where messages cost context switches.
+ * After the last step nobody reads an input half any more, and the result halves are written again
+ * only in a step 1, which all ranks reach by finishing this call first; so the next such call
+ * waits for nothing.
+ *
+ * bcast: the root copies piece s in once all have taken s - 2 out.  Afterwards `block_busy` keeps
+ * the root from writing its blocks before all have finished. */
 #include "coll/node/node.h"
 
 #include <string.h>
@@ -31,12 +35,15 @@ static bool all_at(struct coll_node *n, uint64_t e, int64_t steps, int to)
 {
     uint64_t want = (e - 1) << COLL_NODE_STEP_BITS | (uint64_t)steps;
     for (; n->next < to; n->next++)
-        if (rt_load_acquire(&n->prog[n->next].word) < want)         /* pairs with the release in coll_node_publish() */
+        if (rt_load_acquire(&n->prog[n->next].word) <
+            want) /* pairs with the release in coll_node_publish() */
             return false;
     return true;
 }
 
-struct piece { int64_t at, len; };
+struct piece {
+    int64_t at, len;
+};
 
 static struct piece piece_of(const struct coll_node *n, int64_t bytes, int64_t i)
 {
@@ -53,7 +60,8 @@ static void copy_in(const void *buf, int64_t n, const struct rt_layout *l, struc
         rt_layout_pack(l, n, buf, p.at, to, p.len);
 }
 
-static void copy_out(void *buf, int64_t n, const struct rt_layout *l, struct piece p, const void *from)
+static void copy_out(void *buf, int64_t n, const struct rt_layout *l, struct piece p,
+                     const void *from)
 {
     if (l->contig)
         memcpy((char *)buf + p.at, from, (size_t)p.len);
@@ -61,12 +69,15 @@ static void copy_out(void *buf, int64_t n, const struct rt_layout *l, struct pie
         rt_layout_unpack(l, n, buf, p.at, from, p.len);
 }
 
-/* Reduces this rank's slice of a piece; slices are whole cache lines, so that no line has two writers. */
-static void reduce_slice(const struct coll_node *n, const struct coll_args *a, struct piece p, int64_t i)
+/* Reduces this rank's slice of a piece; slices are whole cache lines, so that no line has two
+ * writers. */
+static void reduce_slice(const struct coll_node *n, const struct coll_args *a, struct piece p,
+                         int64_t i)
 {
     int size = n->team->size, rank = n->team->rank;
     int64_t lines = (p.len + RT_CACHE_LINE - 1) / RT_CACHE_LINE;
-    int64_t lo = coll_cut(lines, size, rank) * RT_CACHE_LINE, hi = coll_cut(lines, size, rank + 1) * RT_CACHE_LINE;
+    int64_t lo = coll_cut(lines, size, rank) * RT_CACHE_LINE,
+            hi = coll_cut(lines, size, rank + 1) * RT_CACHE_LINE;
     hi = hi < p.len ? hi : p.len;
     if (hi <= lo)
         return;
@@ -87,7 +98,8 @@ static int reduce_step(struct coll_task *k)
     if (!coll_node_my_turn(n, k))
         return 0;
     uint64_t e = n->turn + 1;
-    int64_t bytes = a->rcount * a->rtype->size, npieces = (bytes + (int64_t)n->block_len - 1) / (int64_t)n->block_len;
+    int64_t bytes = a->rcount * a->rtype->size,
+            npieces = (bytes + (int64_t)n->block_len - 1) / (int64_t)n->block_len;
     if (n->step == 0) {
         int rc = coll_node_blocks(n);
         if (rc < 0)
@@ -103,12 +115,14 @@ static int reduce_step(struct coll_task *k)
         if (s > 0 && s <= npieces)
             reduce_slice(n, a, piece_of(n, bytes, s - 1), s - 1);
         if (s < npieces)
-            copy_in(coll_input(a), a->rcount, a->rtype, piece_of(n, bytes, s), input_half(n, n->team->rank, s));
+            copy_in(coll_input(a), a->rcount, a->rtype, piece_of(n, bytes, s),
+                    input_half(n, n->team->rank, s));
         n->step++;
         n->next = 0;
         /* The copy out below is covered by the next step's word, or by the end of the call. */
         if (s >= 2 && takes)
-            copy_out(a->rbuf, a->rcount, a->rtype, piece_of(n, bytes, s - 2), result_half(n, s - 2));
+            copy_out(a->rbuf, a->rcount, a->rtype, piece_of(n, bytes, s - 2),
+                     result_half(n, s - 2));
         if (s < npieces + 1)
             coll_node_publish(n, e, s + 1);
     }
@@ -133,7 +147,8 @@ static int bcast_step(struct coll_task *k)
         return 0;
     uint64_t e = n->turn + 1;
     bool root = n->team->rank == a->root;
-    int64_t bytes = a->rcount * a->rtype->size, npieces = (bytes + (int64_t)n->block_len - 1) / (int64_t)n->block_len;
+    int64_t bytes = a->rcount * a->rtype->size,
+            npieces = (bytes + (int64_t)n->block_len - 1) / (int64_t)n->block_len;
     if (n->step == 0) {
         int rc = coll_node_blocks(n);
         if (rc < 0)
@@ -175,7 +190,9 @@ static int start_bcast(struct coll_team *t, const struct coll_args *a, struct co
 
 const struct coll_alg coll_node_block_algs[] = {
     { "node_block", "pieces through shared memory", COLL_BCAST, COLL_NEED_ONE_NODE, start_bcast },
-    { "node_block", "every rank reduces a slice in shared memory", COLL_REDUCE, REDUCE_NEEDS, start_reduce },
-    { "node_block", "every rank reduces a slice in shared memory", COLL_ALLREDUCE, REDUCE_NEEDS, start_reduce },
+    { "node_block", "every rank reduces a slice in shared memory", COLL_REDUCE, REDUCE_NEEDS,
+      start_reduce },
+    { "node_block", "every rank reduces a slice in shared memory", COLL_ALLREDUCE, REDUCE_NEEDS,
+      start_reduce },
     { 0 },
 };

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* node_flat: small collectives in one pass over shared memory.  Every rank that has something to tell writes it into its own
- * line (or cell) and stores the epoch last; every rank that needs something reads the lines of those that it needs.  One
- * cache-line transfer per pair of ranks and no messages: a + (p - 1) (line transfer).  When ranks outnumber cores each rank
- * has to run only once per call, which is the least possible.  Best up to a page; see node.h for the reuse of memory. */
+/* node_flat: small collectives in one pass over shared memory.  Every rank that has something to
+ * tell writes it into its own line (or cell) and stores the epoch last; every rank that needs
+ * something reads the lines of those that it needs.  One cache-line transfer per pair of ranks and
+ * no messages: a + (p - 1) (line transfer).  When ranks outnumber cores each rank has to run only
+ * once per call, which is the least possible.  Best up to a page; see node.h for the reuse of
+ * memory. */
 #include "coll/node/node.h"
 
 #include <string.h>
@@ -10,19 +12,25 @@
 #include "runtime/base/copy.h"
 #include "runtime/base/err.h"
 
-/* Allreduce and reduce make one rank read everybody's bytes; past this sum, splitting the work (node_block) pays for its
- * second synchronisation. */
+/* Allreduce and reduce make one rank read everybody's bytes; past this sum, splitting the work
+ * (node_block) pays for its second synchronisation. */
 #define REDUCE_TOTAL (64 * 1024)
 
 /* What this rank does in a call: how much it writes, and which ranks it waits for. */
-struct part { int64_t put; bool writes; int from, to; };
+struct part {
+    int64_t put;
+    bool writes;
+    int from, to;
+};
 
 bool coll_node_cell_fits(const struct coll_team *t, const struct coll_args *a, int64_t bytes)
 {
     switch (a->kind) {
-    case COLL_SCATTER: case COLL_ALLTOALL:
+    case COLL_SCATTER:
+    case COLL_ALLTOALL:
         return bytes * t->size <= COLL_NODE_CELL;
-    case COLL_REDUCE: case COLL_ALLREDUCE:
+    case COLL_REDUCE:
+    case COLL_ALLREDUCE:
         return bytes <= COLL_NODE_CELL && bytes * t->size <= REDUCE_TOTAL;
     default:
         return bytes <= COLL_NODE_CELL;
@@ -35,12 +43,16 @@ static struct part part_of(const struct coll_team *t, const struct coll_args *a,
     struct part all = { bytes, true, 0, t->size };
     switch (a->kind) {
     case COLL_BCAST:
-        return root ? (struct part){ bytes, true, 0, 0 } : (struct part){ bytes, false, a->root, a->root + 1 };
+        return root ? (struct part){ bytes, true, 0, 0 }
+                    : (struct part){ bytes, false, a->root, a->root + 1 };
     case COLL_SCATTER:
-        return root ? (struct part){ bytes * t->size, true, 0, 0 } : (struct part){ bytes, false, a->root, a->root + 1 };
-    case COLL_REDUCE: case COLL_GATHER:
+        return root ? (struct part){ bytes * t->size, true, 0, 0 }
+                    : (struct part){ bytes, false, a->root, a->root + 1 };
+    case COLL_REDUCE:
+    case COLL_GATHER:
         return root ? all : (struct part){ bytes, true, 0, 0 };
-    case COLL_SCAN: case COLL_EXSCAN:
+    case COLL_SCAN:
+    case COLL_EXSCAN:
         return (struct part){ bytes, true, 0, t->rank };
     case COLL_ALLTOALL:
         all.put = bytes * t->size;
@@ -98,7 +110,8 @@ static void write_own(const struct coll_team *t, const struct coll_args *a, char
     case COLL_SCATTER:
         pack(to, a->sbuf, t->size * a->scount, a->stype);
         break;
-    case COLL_GATHER: case COLL_ALLGATHER:
+    case COLL_GATHER:
+    case COLL_ALLGATHER:
         if (a->sbuf == COLL_IN_PLACE)
             pack(to, coll_at(a->rbuf, t->rank * a->rcount, a->rtype), a->rcount, a->rtype);
         else
@@ -110,7 +123,8 @@ static void write_own(const struct coll_team *t, const struct coll_args *a, char
         else
             pack(to, a->sbuf, t->size * a->scount, a->stype);
         break;
-    case COLL_REDUCE_SCATTER: case COLL_REDUCE_SCATTER_BLOCK:
+    case COLL_REDUCE_SCATTER:
+    case COLL_REDUCE_SCATTER_BLOCK:
         pack(to, coll_input(a), coll_args_bytes(t, a) / a->rtype->size, a->rtype);
         break;
     default:
@@ -119,9 +133,10 @@ static void write_own(const struct coll_team *t, const struct coll_args *a, char
     }
 }
 
-/* Combines `count` items at byte `at` of the payloads of ranks [0, nranks), in rank order, into buf. */
-static void combine(const struct coll_node *n, uint64_t e, const struct coll_args *a, int64_t payload, int64_t at,
-                    int nranks, void *buf, int64_t count)
+/* Combines `count` items at byte `at` of the payloads of ranks [0, nranks), in rank order, into
+ * buf. */
+static void combine(const struct coll_node *n, uint64_t e, const struct coll_args *a,
+                    int64_t payload, int64_t at, int nranks, void *buf, int64_t count)
 {
     _Alignas(RT_CACHE_LINE) char tmp[COLL_NODE_CELL];
     rt_reduce_fn *fn = rt_reduce_find(a->op->code, a->rtype->elem);
@@ -138,7 +153,8 @@ static void combine(const struct coll_node *n, uint64_t e, const struct coll_arg
         unpack(acc, buf, count, a->rtype);
 }
 
-static void read_scattered(const struct coll_node *n, uint64_t e, const struct coll_args *a, int64_t payload)
+static void read_scattered(const struct coll_node *n, uint64_t e, const struct coll_args *a,
+                           int64_t payload)
 {
     int rank = n->team->rank;
     int64_t before = rank * a->rcount, own = a->rcount;
@@ -151,7 +167,8 @@ static void read_scattered(const struct coll_node *n, uint64_t e, const struct c
     combine(n, e, a, payload, before * a->rtype->size, n->team->size, a->rbuf, own);
 }
 
-static void read_scan(const struct coll_node *n, uint64_t e, const struct coll_args *a, int64_t payload)
+static void read_scan(const struct coll_node *n, uint64_t e, const struct coll_args *a,
+                      int64_t payload)
 {
     int nranks = n->team->rank + (a->kind == COLL_SCAN);
     if (nranks > 0)
@@ -159,7 +176,8 @@ static void read_scan(const struct coll_node *n, uint64_t e, const struct coll_a
 }
 
 /* Takes the result out of the payloads of those waited for. */
-static void read_result(const struct coll_node *n, uint64_t e, const struct coll_args *a, int64_t bytes)
+static void read_result(const struct coll_node *n, uint64_t e, const struct coll_args *a,
+                        int64_t bytes)
 {
     const struct coll_team *t = n->team;
     int64_t payload = payload_of(t, a, bytes);
@@ -179,17 +197,21 @@ static void read_result(const struct coll_node *n, uint64_t e, const struct coll
     case COLL_ALLREDUCE:
         combine(n, e, a, payload, 0, t->size, a->rbuf, a->rcount);
         break;
-    case COLL_GATHER: case COLL_ALLGATHER: case COLL_ALLTOALL:
+    case COLL_GATHER:
+    case COLL_ALLGATHER:
+    case COLL_ALLTOALL:
         if (a->kind == COLL_GATHER && t->rank != a->root)
             break;
         for (int i = 0; i < t->size; i++)
             unpack(data_of(n, e, i, payload) + (a->kind == COLL_ALLTOALL ? t->rank * bytes : 0),
                    coll_at(a->rbuf, i * a->rcount, a->rtype), a->rcount, a->rtype);
         break;
-    case COLL_REDUCE_SCATTER: case COLL_REDUCE_SCATTER_BLOCK:
+    case COLL_REDUCE_SCATTER:
+    case COLL_REDUCE_SCATTER_BLOCK:
         read_scattered(n, e, a, payload);
         break;
-    case COLL_SCAN: case COLL_EXSCAN:
+    case COLL_SCAN:
+    case COLL_EXSCAN:
         read_scan(n, e, a, payload);
         break;
     default:
@@ -198,7 +220,8 @@ static void read_result(const struct coll_node *n, uint64_t e, const struct coll
 }
 
 /* The writing half: 1 done, 0 not yet, < 0 when the memory for it is refused. */
-static int tell(struct coll_node *n, const struct coll_task *k, uint64_t e, const struct part *p, int64_t bytes)
+static int tell(struct coll_node *n, const struct coll_task *k, uint64_t e, const struct part *p,
+                int64_t bytes)
 {
     int64_t payload = payload_of(n->team, &k->args, bytes);
     int rc = payload <= COLL_NODE_LINE ? 1 : coll_node_cells(n);
@@ -209,7 +232,7 @@ static int tell(struct coll_node *n, const struct coll_task *k, uint64_t e, cons
         return 0;
     *wrote = e;
     write_own(n->team, &k->args, data_of(n, e, n->team->rank, payload));
-    rt_store_release(&line_of(n, e, n->team->rank)->epoch, e);      /* payload before epoch */
+    rt_store_release(&line_of(n, e, n->team->rank)->epoch, e); /* payload before epoch */
     coll_node_wake(n);
     return 1;
 }
@@ -232,10 +255,11 @@ static int flat_step(struct coll_task *k)
         n->next = p.from;
     }
     for (; n->next < p.to; n->next++)
-        if (rt_load_acquire(&line_of(n, e, n->next)->epoch) < e)    /* pairs with the release in tell() */
+        if (rt_load_acquire(&line_of(n, e, n->next)->epoch) <
+            e) /* pairs with the release in tell() */
             return 0;
     if (p.from == 0 && p.to == k->team->size && n->seen < e - 1)
-        n->seen = e - 1;                            /* all have started e, so all have finished e - 1 */
+        n->seen = e - 1; /* all have started e, so all have finished e - 1 */
     read_result(n, e, &k->args, bytes);
     return coll_node_end(n);
 }
@@ -249,7 +273,10 @@ static int start_flat(struct coll_team *t, const struct coll_args *a, struct col
 }
 
 #define FLAT(kind, more) \
-    { "node_flat", "one pass over cache lines in shared memory", kind, COLL_NEED_ONE_NODE | COLL_NEED_CELL | (more), start_flat }
+    { \
+        "node_flat", "one pass over cache lines in shared memory", kind, \
+            COLL_NEED_ONE_NODE | COLL_NEED_CELL | (more), start_flat \
+    }
 
 const struct coll_alg coll_node_flat_algs[] = {
     FLAT(COLL_BARRIER, 0),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The shared area of coll/node: layout, epochs, progress words, later allocations.  See node.h for the rules. */
+/* The shared area of coll/node: layout, epochs, progress words, later allocations.  See node.h for
+ * the rules. */
 #include "coll/node/node.h"
 
 #include <stdlib.h>
@@ -7,13 +8,13 @@
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
-/* Blocks of all ranks together: about what stays in a shared cache.  A block is at least 16 KiB, so that a step is worth its
- * synchronisation. */
+/* Blocks of all ranks together: about what stays in a shared cache.  A block is at least 16 KiB, so
+ * that a step is worth its synchronisation. */
 #define BLOCKS_NBYTES (4u << 20)
-#define BLOCK_MIN     (16u << 10)
-#define BLOCK_MAX     (256u << 10)
-#define PAGE          4096u
-#define REFUSED       UINT64_MAX
+#define BLOCK_MIN (16u << 10)
+#define BLOCK_MAX (256u << 10)
+#define PAGE 4096u
+#define REFUSED UINT64_MAX
 
 static size_t block_len(int size)
 {
@@ -22,15 +23,9 @@ static size_t block_len(int size)
     return len & ~(size_t)(PAGE - 1);
 }
 
-static size_t cells_nbytes(int size)
-{
-    return (size_t)size * COLL_NODE_SLOTS * COLL_NODE_CELL;
-}
+static size_t cells_nbytes(int size) { return (size_t)size * COLL_NODE_SLOTS * COLL_NODE_CELL; }
 
-static size_t blocks_nbytes(int size)
-{
-    return (2 * (size_t)size + 2) * block_len(size);
-}
+static size_t blocks_nbytes(int size) { return (2 * (size_t)size + 2) * block_len(size); }
 
 size_t coll_node_nbytes(int size)
 {
@@ -96,7 +91,8 @@ bool coll_node_finished(struct coll_node *n, uint64_t epoch)
         return true;
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < n->team->size; i++) {
-        uint64_t w = rt_load_acquire(&n->prog[i].word);     /* pairs with the release in coll_node_end() */
+        uint64_t w = rt_load_acquire(
+            &n->prog[i].word); /* pairs with the release in coll_node_end() */
         least = w < least ? w : least;
     }
     n->seen = least >> COLL_NODE_STEP_BITS;
@@ -113,7 +109,8 @@ void coll_node_wake(struct coll_node *n)
 
 void coll_node_publish(struct coll_node *n, uint64_t epoch, int64_t steps)
 {
-    rt_store_release(&n->prog[n->team->rank].word, (epoch - 1) << COLL_NODE_STEP_BITS | (uint64_t)steps);
+    rt_store_release(&n->prog[n->team->rank].word,
+                     (epoch - 1) << COLL_NODE_STEP_BITS | (uint64_t)steps);
     coll_node_wake(n);
 }
 
@@ -122,7 +119,8 @@ int coll_node_end(struct coll_node *n)
     n->turn++;
     n->step = 0;
     n->next = 0;
-    /* All reads of shared memory come before this store; whoever sees it may overwrite what was read. */
+    /* All reads of shared memory come before this store; whoever sees it may overwrite what was
+     * read. */
     rt_store_release(&n->prog[n->team->rank].word, n->turn << COLL_NODE_STEP_BITS);
     coll_node_wake(n);
     return 1;
@@ -137,7 +135,8 @@ static int late_memory(struct coll_node *n, uint64_t *word, size_t nbytes, char 
         size_t off = t->ops->shm_alloc(t, nbytes);
         v = off == SIZE_MAX ? REFUSED : off + 1;
         if (v == REFUSED)
-            log_warn(COLL, "no shared memory for collectives (%zu bytes); sending messages instead", nbytes);
+            log_warn(COLL, "no shared memory for collectives (%zu bytes); sending messages instead",
+                     nbytes);
         rt_store_release(word, v);
         coll_node_wake(n);
     }
@@ -156,7 +155,8 @@ int coll_node_cells(struct coll_node *n)
 
 int coll_node_blocks(struct coll_node *n)
 {
-    return n->blocks ? 1 : late_memory(n, &n->head->blocks, blocks_nbytes(n->team->size), &n->blocks);
+    return n->blocks ? 1
+                     : late_memory(n, &n->head->blocks, blocks_nbytes(n->team->size), &n->blocks);
 }
 
 int coll_node_give_up(struct coll_node *n, struct coll_task *k)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bodies of allgather and alltoall in all their forms: blocking, nonblocking and persistent (MPI-5.0
- * chapter 6).  Arguments that only some processes use are not looked at elsewhere.  Any thread. */
+/* Bodies of allgather and alltoall in all their forms: blocking, nonblocking and persistent
+ * (MPI-5.0 chapter 6).  Arguments that only some processes use are not looked at elsewhere.  Any
+ * thread. */
 #include "mpi/api/bodies.h"
 #include "mpi/core/coll_call.h"
 #include <stdlib.h>
-
 
 static void set_send(struct wm_call *call, const void *buf, int64_t count, struct wm_type *type)
 {
@@ -49,8 +49,8 @@ int wm_api_iallgather(const void *sendbuf, MPI_Count sendcount, struct wm_type *
                       void *recvbuf, MPI_Count recvcount, struct wm_type *recvtype,
                       struct wm_comm *comm, MPI_Request *request)
 {
-    return do_allgather(WM_NONBLOCKING, sendbuf, sendcount, sendtype, recvbuf, recvcount,
-                        recvtype, comm, request);
+    return do_allgather(WM_NONBLOCKING, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
+                        comm, request);
 }
 
 int wm_api_allgather_init(const void *sendbuf, MPI_Count sendcount, struct wm_type *sendtype,
@@ -90,8 +90,8 @@ int wm_api_iallgatherv(const void *sendbuf, MPI_Count sendcount, struct wm_type 
                        void *recvbuf, struct wm_counts recvcounts, struct wm_displs displs,
                        struct wm_type *recvtype, struct wm_comm *comm, MPI_Request *request)
 {
-    return do_allgatherv(WM_NONBLOCKING, sendbuf, sendcount, sendtype, recvbuf, recvcounts,
-                         displs, recvtype, comm, request);
+    return do_allgatherv(WM_NONBLOCKING, sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs,
+                         recvtype, comm, request);
 }
 
 int wm_api_allgatherv_init(const void *sendbuf, MPI_Count sendcount, struct wm_type *sendtype,
@@ -170,8 +170,8 @@ int wm_api_ialltoallv(const void *sendbuf, struct wm_counts sendcounts, struct w
                       struct wm_displs rdispls, struct wm_type *recvtype, struct wm_comm *comm,
                       MPI_Request *request)
 {
-    return do_alltoallv(WM_NONBLOCKING, sendbuf, sendcounts, sdispls, sendtype, recvbuf,
-                        recvcounts, rdispls, recvtype, comm, request);
+    return do_alltoallv(WM_NONBLOCKING, sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts,
+                        rdispls, recvtype, comm, request);
 }
 
 int wm_api_alltoallv_init(const void *sendbuf, struct wm_counts sendcounts,
@@ -181,8 +181,8 @@ int wm_api_alltoallv_init(const void *sendbuf, struct wm_counts sendcounts,
                           MPI_Request *request)
 {
     (void)info; /* no hints are known */
-    return do_alltoallv(WM_PERSISTENT, sendbuf, sendcounts, sdispls, sendtype, recvbuf,
-                        recvcounts, rdispls, recvtype, comm, request);
+    return do_alltoallv(WM_PERSISTENT, sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts,
+                        rdispls, recvtype, comm, request);
 }
 
 /* Layouts of one side of alltoallw; types[i] is held until the end. */
@@ -219,8 +219,7 @@ static int set_types(struct wm_call *call, const MPI_Datatype *st, const MPI_Dat
 static int do_alltoallw(enum wm_form form, const void *sendbuf, struct wm_counts sendcounts,
                         struct wm_displs sdispls, const MPI_Datatype sendtypes[], void *recvbuf,
                         struct wm_counts recvcounts, struct wm_displs rdispls,
-                        const MPI_Datatype recvtypes[], struct wm_comm *comm,
-                        MPI_Request *request)
+                        const MPI_Datatype recvtypes[], struct wm_comm *comm, MPI_Request *request)
 {
     struct wm_call call = { .comm = comm, .form = form, .request = request };
     call.args.kind = COLL_ALLTOALLW;
@@ -240,8 +239,7 @@ static int do_alltoallw(enum wm_form form, const void *sendbuf, struct wm_counts
 
 int wm_api_alltoallw(const void *sendbuf, struct wm_counts sendcounts, struct wm_displs sdispls,
                      const MPI_Datatype sendtypes[], void *recvbuf, struct wm_counts recvcounts,
-                     struct wm_displs rdispls, const MPI_Datatype recvtypes[],
-                     struct wm_comm *comm)
+                     struct wm_displs rdispls, const MPI_Datatype recvtypes[], struct wm_comm *comm)
 {
     return do_alltoallw(WM_BLOCKING, sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts,
                         rdispls, recvtypes, comm, NULL);
@@ -263,6 +261,6 @@ int wm_api_alltoallw_init(const void *sendbuf, struct wm_counts sendcounts,
                           struct wm_info *info, MPI_Request *request)
 {
     (void)info; /* no hints are known */
-    return do_alltoallw(WM_PERSISTENT, sendbuf, sendcounts, sdispls, sendtypes, recvbuf,
-                        recvcounts, rdispls, recvtypes, comm, request);
+    return do_alltoallw(WM_PERSISTENT, sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts,
+                        rdispls, recvtypes, comm, request);
 }

@@ -91,9 +91,9 @@ static int req_start(struct rt_req *r)
     return 0;
 }
 
-static const struct rt_req_ops req_ops = {
-    .name = "collective operation", .release = req_release, .owner = req_owner
-};
+static const struct rt_req_ops req_ops = { .name = "collective operation",
+                                           .release = req_release,
+                                           .owner = req_owner };
 static const struct rt_req_ops persistent_ops = { .name = "persistent collective operation",
                                                   .start = req_start,
                                                   .release = req_release,

@@ -12,12 +12,12 @@ enum wm_form { WM_BLOCKING, WM_NONBLOCKING, WM_PERSISTENT };
 struct wm_call {
     struct wm_comm *comm;
     enum wm_form form;
-    MPI_Request *request;         /* NULL when blocking */
+    MPI_Request *request; /* NULL when blocking */
     struct coll_args args;
-    struct wm_type *stype, *rtype;/* held until the end of a nonblocking call; NULL: none */
+    struct wm_type *stype, *rtype; /* held until the end of a nonblocking call; NULL: none */
     struct wm_op *op;
-    void *vectors;                /* malloc'ed arrays behind args; the helper frees them */
-    struct wm_type **types;       /* w forms: ntypes of them, held, inside `vectors` */
+    void *vectors;          /* malloc'ed arrays behind args; the helper frees them */
+    struct wm_type **types; /* w forms: ntypes of them, held, inside `vectors` */
     int ntypes;
 };
 

@@ -4,7 +4,6 @@
 #include "mpi/api/bodies.h"
 #include "mpi/core/coll_call.h"
 
-
 static void set_reduction(struct wm_call *call, enum coll_kind kind, const void *sendbuf,
                           void *recvbuf, int64_t count, struct wm_type *type, struct wm_op *op)
 {
@@ -59,15 +58,14 @@ static int do_allreduce(enum wm_form form, const void *sendbuf, void *recvbuf, M
     return wm_call_run(&call);
 }
 
-int wm_api_allreduce(const void *sendbuf, void *recvbuf, MPI_Count count,
-                     struct wm_type *datatype, struct wm_op *op, struct wm_comm *comm)
+int wm_api_allreduce(const void *sendbuf, void *recvbuf, MPI_Count count, struct wm_type *datatype,
+                     struct wm_op *op, struct wm_comm *comm)
 {
     return do_allreduce(WM_BLOCKING, sendbuf, recvbuf, count, datatype, op, comm, NULL);
 }
 
-int wm_api_iallreduce(const void *sendbuf, void *recvbuf, MPI_Count count,
-                      struct wm_type *datatype, struct wm_op *op, struct wm_comm *comm,
-                      MPI_Request *request)
+int wm_api_iallreduce(const void *sendbuf, void *recvbuf, MPI_Count count, struct wm_type *datatype,
+                      struct wm_op *op, struct wm_comm *comm, MPI_Request *request)
 {
     return do_allreduce(WM_NONBLOCKING, sendbuf, recvbuf, count, datatype, op, comm, request);
 }
@@ -81,8 +79,8 @@ int wm_api_allreduce_init(const void *sendbuf, void *recvbuf, MPI_Count count,
 }
 
 static int do_reduce_scatter_block(enum wm_form form, const void *sendbuf, void *recvbuf,
-                                   MPI_Count recvcount, struct wm_type *datatype,
-                                   struct wm_op *op, struct wm_comm *comm, MPI_Request *request)
+                                   MPI_Count recvcount, struct wm_type *datatype, struct wm_op *op,
+                                   struct wm_comm *comm, MPI_Request *request)
 {
     struct wm_call call = { .comm = comm, .form = form, .request = request };
     set_reduction(&call, COLL_REDUCE_SCATTER_BLOCK, sendbuf, recvbuf, recvcount, datatype, op);
@@ -100,8 +98,8 @@ int wm_api_ireduce_scatter_block(const void *sendbuf, void *recvbuf, MPI_Count r
                                  struct wm_type *datatype, struct wm_op *op, struct wm_comm *comm,
                                  MPI_Request *request)
 {
-    return do_reduce_scatter_block(WM_NONBLOCKING, sendbuf, recvbuf, recvcount, datatype, op,
-                                   comm, request);
+    return do_reduce_scatter_block(WM_NONBLOCKING, sendbuf, recvbuf, recvcount, datatype, op, comm,
+                                   request);
 }
 
 int wm_api_reduce_scatter_block_init(const void *sendbuf, void *recvbuf, MPI_Count recvcount,
@@ -171,9 +169,9 @@ int wm_api_iscan(const void *sendbuf, void *recvbuf, MPI_Count count, struct wm_
     return do_scan(WM_NONBLOCKING, sendbuf, recvbuf, count, datatype, op, comm, request);
 }
 
-int wm_api_scan_init(const void *sendbuf, void *recvbuf, MPI_Count count,
-                     struct wm_type *datatype, struct wm_op *op, struct wm_comm *comm,
-                     struct wm_info *info, MPI_Request *request)
+int wm_api_scan_init(const void *sendbuf, void *recvbuf, MPI_Count count, struct wm_type *datatype,
+                     struct wm_op *op, struct wm_comm *comm, struct wm_info *info,
+                     MPI_Request *request)
 {
     (void)info; /* no hints are known */
     return do_scan(WM_PERSISTENT, sendbuf, recvbuf, count, datatype, op, comm, request);

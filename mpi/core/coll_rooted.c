@@ -4,7 +4,6 @@
 #include "mpi/api/bodies.h"
 #include "mpi/core/coll_call.h"
 
-
 static void set_send(struct wm_call *call, const void *buf, int64_t count, struct wm_type *type)
 {
     call->args.sbuf = buf;
@@ -32,10 +31,7 @@ static int do_barrier(enum wm_form form, struct wm_comm *comm, MPI_Request *requ
     return wm_call_run(&call);
 }
 
-int wm_api_barrier(struct wm_comm *comm)
-{
-    return do_barrier(WM_BLOCKING, comm, NULL);
-}
+int wm_api_barrier(struct wm_comm *comm) { return do_barrier(WM_BLOCKING, comm, NULL); }
 
 int wm_api_ibarrier(struct wm_comm *comm, MPI_Request *request)
 {
@@ -79,8 +75,7 @@ int wm_api_bcast_init(void *buffer, MPI_Count count, struct wm_type *datatype, i
 
 static int do_gather(enum wm_form form, const void *sendbuf, MPI_Count sendcount,
                      struct wm_type *sendtype, void *recvbuf, MPI_Count recvcount,
-                     struct wm_type *recvtype, int root, struct wm_comm *comm,
-                     MPI_Request *request)
+                     struct wm_type *recvtype, int root, struct wm_comm *comm, MPI_Request *request)
 {
     struct wm_call call = { .comm = comm, .form = form, .request = request };
     call.args.kind = COLL_GATHER;
@@ -91,12 +86,11 @@ static int do_gather(enum wm_form form, const void *sendbuf, MPI_Count sendcount
     return wm_call_run(&call);
 }
 
-int wm_api_gather(const void *sendbuf, MPI_Count sendcount, struct wm_type *sendtype,
-                  void *recvbuf, MPI_Count recvcount, struct wm_type *recvtype, int root,
-                  struct wm_comm *comm)
+int wm_api_gather(const void *sendbuf, MPI_Count sendcount, struct wm_type *sendtype, void *recvbuf,
+                  MPI_Count recvcount, struct wm_type *recvtype, int root, struct wm_comm *comm)
 {
-    return do_gather(WM_BLOCKING, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
-                     root, comm, NULL);
+    return do_gather(WM_BLOCKING, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root,
+                     comm, NULL);
 }
 
 int wm_api_igather(const void *sendbuf, MPI_Count sendcount, struct wm_type *sendtype,
@@ -146,8 +140,7 @@ int wm_api_gatherv(const void *sendbuf, MPI_Count sendcount, struct wm_type *sen
 
 int wm_api_igatherv(const void *sendbuf, MPI_Count sendcount, struct wm_type *sendtype,
                     void *recvbuf, struct wm_counts recvcounts, struct wm_displs displs,
-                    struct wm_type *recvtype, int root, struct wm_comm *comm,
-                    MPI_Request *request)
+                    struct wm_type *recvtype, int root, struct wm_comm *comm, MPI_Request *request)
 {
     return do_gatherv(WM_NONBLOCKING, sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs,
                       recvtype, root, comm, request);
@@ -181,8 +174,8 @@ int wm_api_scatter(const void *sendbuf, MPI_Count sendcount, struct wm_type *sen
                    void *recvbuf, MPI_Count recvcount, struct wm_type *recvtype, int root,
                    struct wm_comm *comm)
 {
-    return do_scatter(WM_BLOCKING, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
-                      root, comm, NULL);
+    return do_scatter(WM_BLOCKING, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root,
+                      comm, NULL);
 }
 
 int wm_api_iscatter(const void *sendbuf, MPI_Count sendcount, struct wm_type *sendtype,
@@ -232,17 +225,16 @@ int wm_api_scatterv(const void *sendbuf, struct wm_counts sendcounts, struct wm_
 
 int wm_api_iscatterv(const void *sendbuf, struct wm_counts sendcounts, struct wm_displs displs,
                      struct wm_type *sendtype, void *recvbuf, MPI_Count recvcount,
-                     struct wm_type *recvtype, int root, struct wm_comm *comm,
-                     MPI_Request *request)
+                     struct wm_type *recvtype, int root, struct wm_comm *comm, MPI_Request *request)
 {
     return do_scatterv(WM_NONBLOCKING, sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount,
                        recvtype, root, comm, request);
 }
 
-int wm_api_scatterv_init(const void *sendbuf, struct wm_counts sendcounts,
-                         struct wm_displs displs, struct wm_type *sendtype, void *recvbuf,
-                         MPI_Count recvcount, struct wm_type *recvtype, int root,
-                         struct wm_comm *comm, struct wm_info *info, MPI_Request *request)
+int wm_api_scatterv_init(const void *sendbuf, struct wm_counts sendcounts, struct wm_displs displs,
+                         struct wm_type *sendtype, void *recvbuf, MPI_Count recvcount,
+                         struct wm_type *recvtype, int root, struct wm_comm *comm,
+                         struct wm_info *info, MPI_Request *request)
 {
     (void)info; /* no hints are known */
     return do_scatterv(WM_PERSISTENT, sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount,

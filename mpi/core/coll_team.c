@@ -24,13 +24,9 @@ static struct leaving *leaving; /* under the domain's lock */
 static struct wm_msg message(struct coll_team *t, const void *buf, int64_t n,
                              const struct rt_layout *l, int peer, int tag)
 {
-    return (struct wm_msg){ .buf = buf,
-                            .count = n,
-                            .layout = l,
-                            .comm = t->arg,
-                            .peer = peer,
-                            .tag = tag,
-                            .coll = true };
+    return (struct wm_msg){
+        .buf = buf, .count = n, .layout = l, .comm = t->arg, .peer = peer, .tag = tag, .coll = true
+    };
 }
 
 static int team_isend(struct coll_team *t, const void *buf, int64_t n, const struct rt_layout *l,

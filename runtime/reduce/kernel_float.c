@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reduction kernels for floating point and complex types.  Pure functions: any thread.  The 16-bit types are widened to
- * float, combined there and rounded once (to nearest, ties to even). */
+/* Reduction kernels for floating point and complex types.  Pure functions: any thread.  The 16-bit
+ * types are widened to float, combined there and rounded once (to nearest, ties to even). */
 #include "runtime/reduce/kernel.h"
 
 #include <complex.h>
@@ -22,21 +22,18 @@ static inline uint32_t bits_of_f32(float f)
     return u;
 }
 
-static inline float load_bf16(uint16_t h)
-{
-    return f32_of_bits((uint32_t)h << 16);
-}
+static inline float load_bf16(uint16_t h) { return f32_of_bits((uint32_t)h << 16); }
 
 static inline uint16_t store_bf16(float f)
 {
     uint32_t u = bits_of_f32(f);
     uint32_t rounded = (u + 0x7fffu + (u >> 16 & 1)) >> 16;
-    uint32_t quiet = u >> 16 | 0x40u;               /* rounding could carry a NaN into infinity */
+    uint32_t quiet = u >> 16 | 0x40u; /* rounding could carry a NaN into infinity */
     return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
 }
 
-/* The half's exponent and fraction, read as a float, are 2^112 too small; the product repairs that and normalises
- * subnormal halves in the same step. */
+/* The half's exponent and fraction, read as a float, are 2^112 too small; the product repairs that
+ * and normalises subnormal halves in the same step. */
 static inline float load_f16(uint16_t h)
 {
     uint32_t mag = (uint32_t)(h & 0x7fffu) << 13;
@@ -48,23 +45,26 @@ static inline float load_f16(uint16_t h)
 static inline uint16_t store_f16(float f)
 {
     uint32_t u = bits_of_f32(f), sign = u >> 16 & 0x8000u, mag = u & 0x7fffffffu;
-    /* Below 2^-14 the result is subnormal: one unit of 0.5f is 2^-24, so adding 0.5 rounds to the half's last place. */
+    /* Below 2^-14 the result is subnormal: one unit of 0.5f is 2^-24, so adding 0.5 rounds to the
+     * half's last place. */
     uint32_t small = bits_of_f32(f32_of_bits(mag) + 0.5f) - bits_of_f32(0.5f);
     uint32_t normal = (mag + 0xfffu + (mag >> 13 & 1) - (112u << 23)) >> 13;
     uint32_t h = mag < 113u << 23 ? small : normal;
-    h = mag >= 143u << 23 ? 0x7c00u : h;            /* 65536 and more; 65520 to 65536 rounded up to it above */
+    h = mag >= 143u << 23 ? 0x7c00u : h; /* 65536 and more; 65520 to 65536 rounded up to it above */
     h = mag > 0x7f800000u ? 0x7e00u : h;
     return (uint16_t)(sign | h);
 }
 
 #define REAL(op, elem, type, expr) RT_REDUCE_KERNEL(op##_##elem, type, type, ID, ID, expr)
-#define HALF(op, expr)                                                                   \
-    RT_REDUCE_KERNEL(op##_F16, uint16_t, float, load_f16, store_f16, expr)               \
+#define HALF(op, expr) \
+    RT_REDUCE_KERNEL(op##_F16, uint16_t, float, load_f16, store_f16, expr) \
     RT_REDUCE_KERNEL(op##_BF16, uint16_t, float, load_bf16, store_bf16, expr)
-#define ALL_REAL(op, expr)                                                               \
-    HALF(op, expr) REAL(op, F32, float, expr) REAL(op, F64, double, expr) REAL(op, LDBL, long double, expr)
-#define ALL_COMPLEX(op, expr)                                                            \
-    REAL(op, C32, float complex, expr) REAL(op, C64, double complex, expr) REAL(op, CLDBL, long double complex, expr)
+#define ALL_REAL(op, expr) \
+    HALF(op, expr) \
+    REAL(op, F32, float, expr) REAL(op, F64, double, expr) REAL(op, LDBL, long double, expr)
+#define ALL_COMPLEX(op, expr) \
+    REAL(op, C32, float complex, expr) \
+    REAL(op, C64, double complex, expr) REAL(op, CLDBL, long double complex, expr)
 
 ALL_REAL(max, (x > y ? x : y))
 ALL_REAL(min, (x < y ? x : y))
@@ -73,9 +73,11 @@ ALL_REAL(prod, (x * y))
 ALL_COMPLEX(sum, (x + y))
 ALL_COMPLEX(prod, (x * y))
 
-#define ROW_REAL(op) [RT_ELEM_F16] = op##_F16, [RT_ELEM_BF16] = op##_BF16, [RT_ELEM_F32] = op##_F32, \
-                     [RT_ELEM_F64] = op##_F64, [RT_ELEM_LDBL] = op##_LDBL
-#define ROW_COMPLEX(op) [RT_ELEM_C32] = op##_C32, [RT_ELEM_C64] = op##_C64, [RT_ELEM_CLDBL] = op##_CLDBL
+#define ROW_REAL(op) \
+    [RT_ELEM_F16] = op##_F16, [RT_ELEM_BF16] = op##_BF16, [RT_ELEM_F32] = op##_F32, \
+    [RT_ELEM_F64] = op##_F64, [RT_ELEM_LDBL] = op##_LDBL
+#define ROW_COMPLEX(op) \
+    [RT_ELEM_C32] = op##_C32, [RT_ELEM_C64] = op##_C64, [RT_ELEM_CLDBL] = op##_CLDBL
 
 static rt_reduce_fn *const kernels[RT_OP_COUNT][RT_ELEM_COUNT] = {
     [RT_OP_MAX] = { ROW_REAL(max) },

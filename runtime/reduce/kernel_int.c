@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reduction kernels for integers, bytes and logicals.  Pure functions: any thread.  Sums and products of signed types use
- * the unsigned kernels: the bits are the same and overflow is defined. */
+/* Reduction kernels for integers, bytes and logicals.  Pure functions: any thread.  Sums
+ * and products of signed types use the unsigned kernels: the bits are the same and overflow is
+ * defined. */
 #include "runtime/reduce/kernel.h"
 
 #include <stdbool.h>
 
 #define ID(v) (v)
-#define SIGNED_TYPES(M, op, expr) M(op, I8, int8_t, expr) M(op, I16, int16_t, expr) M(op, I32, int32_t, expr) M(op, I64, int64_t, expr)
+#define SIGNED_TYPES(M, op, expr) \
+    M(op, I8, int8_t, expr) M(op, I16, int16_t, expr) \
+    M(op, I32, int32_t, expr) M(op, I64, int64_t, expr)
 #define UNSIGNED_TYPES(M, op, expr) \
-    M(op, U8, uint8_t, expr) M(op, U16, uint16_t, expr) M(op, U32, uint32_t, expr) M(op, U64, uint64_t, expr)
+    M(op, U8, uint8_t, expr) M(op, U16, uint16_t, expr) \
+    M(op, U32, uint32_t, expr) M(op, U64, uint64_t, expr)
 #define KERNEL(op, elem, type, expr) RT_REDUCE_KERNEL(op##_##elem, type, type, ID, (type), expr)
 /* (type) truncates what integer promotion widened; 1u keeps products of 16-bit values unsigned. */
 
@@ -26,12 +30,14 @@ UNSIGNED_TYPES(KERNEL, lor, (x || y))
 UNSIGNED_TYPES(KERNEL, lxor, (!x != !y))
 
 /* Row of an operation that does not look at the sign: both signednesses share a kernel. */
-#define ROW_BITS(op)                                                                                     \
-    [RT_ELEM_I8] = op##_U8, [RT_ELEM_U8] = op##_U8, [RT_ELEM_I16] = op##_U16, [RT_ELEM_U16] = op##_U16,  \
-    [RT_ELEM_I32] = op##_U32, [RT_ELEM_U32] = op##_U32, [RT_ELEM_I64] = op##_U64, [RT_ELEM_U64] = op##_U64
-#define ROW_ORDER(op)                                                                                    \
-    [RT_ELEM_I8] = op##_I8, [RT_ELEM_U8] = op##_U8, [RT_ELEM_I16] = op##_I16, [RT_ELEM_U16] = op##_U16,  \
-    [RT_ELEM_I32] = op##_I32, [RT_ELEM_U32] = op##_U32, [RT_ELEM_I64] = op##_I64, [RT_ELEM_U64] = op##_U64
+#define ROW_BITS(op) \
+    [RT_ELEM_I8] = op##_U8, [RT_ELEM_U8] = op##_U8, [RT_ELEM_I16] = op##_U16, \
+    [RT_ELEM_U16] = op##_U16, [RT_ELEM_I32] = op##_U32, [RT_ELEM_U32] = op##_U32, \
+    [RT_ELEM_I64] = op##_U64, [RT_ELEM_U64] = op##_U64
+#define ROW_ORDER(op) \
+    [RT_ELEM_I8] = op##_I8, [RT_ELEM_U8] = op##_U8, [RT_ELEM_I16] = op##_I16, \
+    [RT_ELEM_U16] = op##_U16, [RT_ELEM_I32] = op##_I32, [RT_ELEM_U32] = op##_U32, \
+    [RT_ELEM_I64] = op##_I64, [RT_ELEM_U64] = op##_U64
 
 static rt_reduce_fn *const kernels[RT_OP_COUNT][RT_ELEM_COUNT] = {
     [RT_OP_MAX] = { ROW_ORDER(max) },

@@ -5,27 +5,47 @@
 
 #include <stddef.h>
 
-struct elem_facts { uint8_t nbytes, packed; };      /* C size; bytes of data (pairs have holes) */
+struct elem_facts {
+    uint8_t nbytes, packed;
+}; /* C size; bytes of data (pairs have holes) */
 
-#define BASIC(type) { sizeof(type), sizeof(type) }
-#define PAIR(type, value) { sizeof(struct type), sizeof(value) + sizeof(int) }
+#define BASIC(type) \
+    { \
+        sizeof(type), sizeof(type) \
+    }
+#define PAIR(type, value) \
+    { \
+        sizeof(struct type), sizeof(value) + sizeof(int) \
+    }
 
 static const struct elem_facts elems[RT_ELEM_COUNT] = {
-    [RT_ELEM_I8] = BASIC(int8_t), [RT_ELEM_U8] = BASIC(uint8_t), [RT_ELEM_I16] = BASIC(int16_t),
-    [RT_ELEM_U16] = BASIC(uint16_t), [RT_ELEM_I32] = BASIC(int32_t), [RT_ELEM_U32] = BASIC(uint32_t),
-    [RT_ELEM_I64] = BASIC(int64_t), [RT_ELEM_U64] = BASIC(uint64_t), [RT_ELEM_F16] = BASIC(uint16_t),
-    [RT_ELEM_BF16] = BASIC(uint16_t), [RT_ELEM_F32] = BASIC(float), [RT_ELEM_F64] = BASIC(double),
-    [RT_ELEM_LDBL] = BASIC(long double), [RT_ELEM_C32] = BASIC(float _Complex), [RT_ELEM_C64] = BASIC(double _Complex),
-    [RT_ELEM_CLDBL] = BASIC(long double _Complex), [RT_ELEM_BOOL] = BASIC(bool), [RT_ELEM_BYTE] = BASIC(char),
-    [RT_ELEM_F32_I32] = PAIR(rt_pair_f32, float), [RT_ELEM_F64_I32] = PAIR(rt_pair_f64, double),
-    [RT_ELEM_I64_I32] = PAIR(rt_pair_i64, int64_t), [RT_ELEM_I32_I32] = PAIR(rt_pair_i32, int32_t),
-    [RT_ELEM_I16_I32] = PAIR(rt_pair_i16, int16_t), [RT_ELEM_LDBL_I32] = PAIR(rt_pair_ldbl, long double),
+    [RT_ELEM_I8] = BASIC(int8_t),
+    [RT_ELEM_U8] = BASIC(uint8_t),
+    [RT_ELEM_I16] = BASIC(int16_t),
+    [RT_ELEM_U16] = BASIC(uint16_t),
+    [RT_ELEM_I32] = BASIC(int32_t),
+    [RT_ELEM_U32] = BASIC(uint32_t),
+    [RT_ELEM_I64] = BASIC(int64_t),
+    [RT_ELEM_U64] = BASIC(uint64_t),
+    [RT_ELEM_F16] = BASIC(uint16_t),
+    [RT_ELEM_BF16] = BASIC(uint16_t),
+    [RT_ELEM_F32] = BASIC(float),
+    [RT_ELEM_F64] = BASIC(double),
+    [RT_ELEM_LDBL] = BASIC(long double),
+    [RT_ELEM_C32] = BASIC(float _Complex),
+    [RT_ELEM_C64] = BASIC(double _Complex),
+    [RT_ELEM_CLDBL] = BASIC(long double _Complex),
+    [RT_ELEM_BOOL] = BASIC(bool),
+    [RT_ELEM_BYTE] = BASIC(char),
+    [RT_ELEM_F32_I32] = PAIR(rt_pair_f32, float),
+    [RT_ELEM_F64_I32] = PAIR(rt_pair_f64, double),
+    [RT_ELEM_I64_I32] = PAIR(rt_pair_i64, int64_t),
+    [RT_ELEM_I32_I32] = PAIR(rt_pair_i32, int32_t),
+    [RT_ELEM_I16_I32] = PAIR(rt_pair_i16, int16_t),
+    [RT_ELEM_LDBL_I32] = PAIR(rt_pair_ldbl, long double),
 };
 
-int64_t rt_elem_nbytes(enum rt_elem elem)
-{
-    return elems[elem].nbytes;
-}
+int64_t rt_elem_nbytes(enum rt_elem elem) { return elems[elem].nbytes; }
 
 bool rt_elem_packs(enum rt_elem elem)
 {
@@ -40,14 +60,14 @@ rt_reduce_fn *rt_reduce_find(enum rt_opcode op, enum rt_elem elem)
     return fn ? fn : rt_reduce_find_pair(op, elem);
 }
 
-/* State of a walk over the basic elements of a layout: a pair with a hole is several pieces of data, and its address is
- * that of its first byte. */
+/* State of a walk over the basic elements of a layout: a pair with a hole is several pieces of
+ * data, and its address is that of its first byte. */
 struct walk {
     rt_reduce_fn *fn;
     const char *in;
     char *inout;
     struct elem_facts e;
-    int64_t fill;                 /* bytes of the current basic element already passed */
+    int64_t fill; /* bytes of the current basic element already passed */
 };
 
 static void walk_piece(struct walk *w, int64_t off, int64_t len)
@@ -74,10 +94,12 @@ static void walk_layout(struct walk *w, int64_t n, const struct rt_layout *l)
     for (int64_t i = 0; i < n; i++)
         for (uint32_t b = 0; b < l->nblocks; b++)
             for (int64_t r = 0; r < l->blocks[b].nrep; r++)
-                walk_piece(w, i * l->extent + l->blocks[b].off + r * l->blocks[b].stride, l->blocks[b].len);
+                walk_piece(w, i * l->extent + l->blocks[b].off + r * l->blocks[b].stride,
+                           l->blocks[b].len);
 }
 
-int rt_reduce_apply(const struct rt_op *op, const void *in, void *inout, int64_t n, const struct rt_layout *l)
+int rt_reduce_apply(const struct rt_op *op, const void *in, void *inout, int64_t n,
+                    const struct rt_layout *l)
 {
     if (n <= 0)
         return 0;

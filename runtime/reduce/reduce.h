@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reduction kernels: host SIMD here, device kernels with runtime/gpu.  All predefined operations on all basic types. */
+/* Reduction kernels: host SIMD here, device kernels with runtime/gpu.  All predefined operations on
+ * all basic types. */
 #ifndef RT_REDUCE_REDUCE_H
 #define RT_REDUCE_REDUCE_H
 
@@ -7,8 +8,25 @@
 #include <stdint.h>
 #include "runtime/layout/layout.h"
 
-enum rt_opcode { RT_OP_NONE, RT_OP_MAX, RT_OP_MIN, RT_OP_SUM, RT_OP_PROD, RT_OP_LAND, RT_OP_BAND, RT_OP_LOR, RT_OP_BOR, RT_OP_LXOR,
-                 RT_OP_BXOR, RT_OP_MINLOC, RT_OP_MAXLOC, RT_OP_REPLACE, RT_OP_NO_OP, RT_OP_USER, RT_OP_COUNT };
+enum rt_opcode {
+    RT_OP_NONE,
+    RT_OP_MAX,
+    RT_OP_MIN,
+    RT_OP_SUM,
+    RT_OP_PROD,
+    RT_OP_LAND,
+    RT_OP_BAND,
+    RT_OP_LOR,
+    RT_OP_BOR,
+    RT_OP_LXOR,
+    RT_OP_BXOR,
+    RT_OP_MINLOC,
+    RT_OP_MAXLOC,
+    RT_OP_REPLACE,
+    RT_OP_NO_OP,
+    RT_OP_USER,
+    RT_OP_COUNT
+};
 
 /* out[i] = a[i] op b[i] for n basic elements; out may be a or b.  a is the lower-ranked operand. */
 typedef void rt_reduce_fn(const void *a, const void *b, void *out, int64_t n);
@@ -16,19 +34,24 @@ typedef void rt_reduce_fn(const void *a, const void *b, void *out, int64_t n);
 struct rt_op {
     enum rt_opcode code;
     bool commutes;
-    /* RT_OP_USER: calls the user's function on n elements of the layout; inout = in op inout as MPI defines it. */
-    void (*user)(const struct rt_op *op, const void *in, void *inout, int64_t n, const struct rt_layout *l);
-    void *arg;                    /* owned by whoever made the op */
+    /* RT_OP_USER: calls the user's function on n elements of the layout; inout = in op inout as MPI
+     * defines it. */
+    void (*user)(const struct rt_op *op, const void *in, void *inout, int64_t n,
+                 const struct rt_layout *l);
+    void *arg; /* owned by whoever made the op */
 };
 
-/* Size of the C type behind a basic element, 0 for RT_ELEM_NONE; and whether its packed form is that C type, so that
- * kernels work on packed data (not so for pairs with a hole). */
+/* Size of the C type behind a basic element, 0 for RT_ELEM_NONE; and whether its packed form is
+ * that C type, so that kernels work on packed data (not so for pairs with a hole). */
 int64_t rt_elem_nbytes(enum rt_elem elem);
 bool rt_elem_packs(enum rt_elem elem);
 
-/* Kernel for this operation and type, or NULL when MPI does not allow the pair (MPI-5.0 section 6.9.2). */
+/* Kernel for this operation and type, or NULL when MPI does not allow the pair (MPI-5.0
+ * section 6.9.2). */
 rt_reduce_fn *rt_reduce_find(enum rt_opcode op, enum rt_elem elem);
-/* inout = in op inout on n elements of any layout the op allows; derived layouts of one basic type included. */
-int rt_reduce_apply(const struct rt_op *op, const void *in, void *inout, int64_t n, const struct rt_layout *l);
+/* inout = in op inout on n elements of any layout the op allows; derived layouts of one basic type
+ * included. */
+int rt_reduce_apply(const struct rt_op *op, const void *in, void *inout, int64_t n,
+                    const struct rt_layout *l);
 
 #endif

@@ -26,12 +26,10 @@ void fake_boot_as(const char *nspace, int rank, int size)
     rt_boot.ncpus = size;
 }
 
-static int status_of(int st)
-{
-    return WIFSIGNALED(st) ? 128 + WTERMSIG(st) : WEXITSTATUS(st);
-}
+static int status_of(int st) { return WIFSIGNALED(st) ? 128 + WTERMSIG(st) : WEXITSTATUS(st); }
 
-int fake_run_ranks(const char *nspace, int n, int (*fn)(int rank, void *arg), void *arg, int timeout_s)
+int fake_run_ranks(const char *nspace, int n, int (*fn)(int rank, void *arg), void *arg,
+                   int timeout_s)
 {
     pid_t pids[RANKS_MAX];
     uint64_t end = rt_now_ns() + (uint64_t)timeout_s * 1000000000u;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs a function as the n processes of a job on this host, without a launcher: for tests and benchmarks below MPI. */
+/* Runs a function as the n processes of a job on this host, without a launcher: for tests and
+ * benchmarks below MPI. */
 #ifndef TEST_FAKE_BTL_PAIR_H
 #define TEST_FAKE_BTL_PAIR_H
 
@@ -9,8 +10,10 @@
 /* Makes rt_boot say: local rank `rank` of `size` of job `nspace`, all on this host. */
 void fake_boot_as(const char *nspace, int rank, int size);
 
-/* fork()s n processes that call fn(rank, arg) and exit with its result; kills them all after timeout_s.  Returns 0, or the
- * status of the first that did not return 0 (128 + signal, 124 after the timeout), with one line on stdout. */
-int fake_run_ranks(const char *nspace, int n, int (*fn)(int rank, void *arg), void *arg, int timeout_s);
+/* fork()s n processes that call fn(rank, arg) and exit with its result; kills them all after
+ * timeout_s.  Returns 0, or the status of the first that did not return 0 (128 + signal, 124 after
+ * the timeout), with one line on stdout. */
+int fake_run_ranks(const char *nspace, int n, int (*fn)(int rank, void *arg), void *arg,
+                   int timeout_s);
 
 #endif

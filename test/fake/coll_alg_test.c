@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every algorithm at many rank counts, counts, layouts and operations, in and out of place, against a naive reference. */
+/* Every algorithm at many rank counts, counts, layouts and operations, in and out of place, against
+ * a naive reference. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "runtime/base/log.h"
@@ -18,9 +19,11 @@ static void run_case(const struct coll_case *c, const char *alg, unsigned seed)
     struct coll_buffers *b = coll_case_make(c, args);
     struct fake *f = fake_create(c->size, seed, !strncmp(alg, "node", 4), SHM_ROOM);
     int err = fake_run(f, args, 1, 1), bad = coll_case_check(c, args, b), left = fake_destroy(f);
-    CHECK_MSG(!err && !bad && !left, "%s:%s ranks %d root %d count %lld%s%s%s seed %u: error %d, %d messages left",
-              coll_kind_names[c->kind], alg, c->size, c->root, (long long)c->count, c->in_place ? " in place" : "",
-              c->gaps ? " gaps" : "", c->user_op ? " user op" : "", seed, err, left);
+    CHECK_MSG(!err && !bad && !left,
+              "%s:%s ranks %d root %d count %lld%s%s%s seed %u: error %d, %d messages left",
+              coll_kind_names[c->kind], alg, c->size, c->root, (long long)c->count,
+              c->in_place ? " in place" : "", c->gaps ? " gaps" : "", c->user_op ? " user op" : "",
+              seed, err, left);
     coll_case_free(c, b);
     free(args);
 }
@@ -29,8 +32,14 @@ static void run_case(const struct coll_case *c, const char *alg, unsigned seed)
 static void run_variants(const struct coll_alg *alg, int size, int64_t count)
 {
     for (unsigned v = 0; v < 8 && !check_failed_case; v++) {
-        struct coll_case c = { .kind = alg->kind, .size = size, .root = (int)(v * 5 + 2) % size, .count = count,
-                               .in_place = v & 1, .gaps = v & 2, .user_op = v & 4, .salt = v };
+        struct coll_case c = { .kind = alg->kind,
+                               .size = size,
+                               .root = (int)(v * 5 + 2) % size,
+                               .count = count,
+                               .in_place = v & 1,
+                               .gaps = v & 2,
+                               .user_op = v & 4,
+                               .salt = v };
         run_case(&c, alg->name, v * 100 + (unsigned)size);
     }
 }
@@ -68,7 +77,7 @@ static void large_counts(void)
 static void refused_memory_falls_back(void)
 {
     static const enum coll_kind kinds[] = { COLL_BCAST, COLL_ALLREDUCE, COLL_ALLGATHER };
-    CHECK_EQ(rt_log_configure("error"), 0);         /* the refusal is warned about, rightly */
+    CHECK_EQ(rt_log_configure("error"), 0); /* the refusal is warned about, rightly */
     CHECK_EQ(coll_configure(""), 0);
     for (int i = 0; i < 3; i++)
         for (int64_t count = 100; count <= 10000; count *= 100) {

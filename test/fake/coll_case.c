@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See coll_case.h.  An element is two 32-bit words: for the predefined operation a pair of unsigned sums; for the user's one
- * a piece of a hashed string (hash, power), whose concatenation is associative and does not commute. */
+/* See coll_case.h.  An element is two 32-bit words: for the predefined operation a pair of unsigned
+ * sums; for the user's one a piece of a hashed string (hash, power), whose concatenation is
+ * associative and does not commute. */
 #include "test/fake/coll_case.h"
 
 #include <stdio.h>
@@ -10,31 +11,48 @@
 #define FILL 0xa5
 #define GUARD 32
 
-struct word2 { uint32_t h, p; };
+struct word2 {
+    uint32_t h, p;
+};
 
 struct coll_buffers {
-    char **send, **recv;          /* [size], with guards in front and behind */
+    char **send, **recv; /* [size], with guards in front and behind */
     int64_t send_len, recv_len;
-    int64_t *counts, *displs;     /* v forms: [size * size] and [size * size], by rank; in elements */
-    int64_t *byte_displs;         /* w form */
+    int64_t *counts, *displs; /* v forms: [size * size] and [size * size], by rank; in elements */
+    int64_t *byte_displs;     /* w form */
     const struct rt_layout **types;
 };
 
 static struct rt_block gap_block = { 0, 8, 8, 1 };
 static int64_t gap_first[] = { 0, 8 };
-static const struct rt_layout tight_sum = { .size = 8, .extent = 8, .true_extent = 8, .elem = RT_ELEM_U32, .contig = true };
-static const struct rt_layout gappy_sum = { .size = 8, .extent = 12, .true_extent = 8, .elem = RT_ELEM_U32,
-                                            .nblocks = 1, .blocks = &gap_block, .first = gap_first };
-static const struct rt_layout tight_any = { .size = 8, .extent = 8, .true_extent = 8, .elem = RT_ELEM_NONE, .contig = true };
-static const struct rt_layout gappy_any = { .size = 8, .extent = 12, .true_extent = 8, .elem = RT_ELEM_NONE,
-                                            .nblocks = 1, .blocks = &gap_block, .first = gap_first };
+static const struct rt_layout tight_sum = {
+    .size = 8, .extent = 8, .true_extent = 8, .elem = RT_ELEM_U32, .contig = true
+};
+static const struct rt_layout gappy_sum = { .size = 8,
+                                            .extent = 12,
+                                            .true_extent = 8,
+                                            .elem = RT_ELEM_U32,
+                                            .nblocks = 1,
+                                            .blocks = &gap_block,
+                                            .first = gap_first };
+static const struct rt_layout tight_any = {
+    .size = 8, .extent = 8, .true_extent = 8, .elem = RT_ELEM_NONE, .contig = true
+};
+static const struct rt_layout gappy_any = { .size = 8,
+                                            .extent = 12,
+                                            .true_extent = 8,
+                                            .elem = RT_ELEM_NONE,
+                                            .nblocks = 1,
+                                            .blocks = &gap_block,
+                                            .first = gap_first };
 
 static struct word2 concat(struct word2 a, struct word2 b)
 {
     return (struct word2){ a.h * b.p + b.h, a.p * b.p };
 }
 
-static void user_concat(const struct rt_op *op, const void *in, void *inout, int64_t n, const struct rt_layout *l)
+static void user_concat(const struct rt_op *op, const void *in, void *inout, int64_t n,
+                        const struct rt_layout *l)
 {
     (void)op;
     for (int64_t i = 0; i < n; i++) {
@@ -59,7 +77,8 @@ static const struct rt_layout *layout_of(const struct coll_case *c)
 /* Element e that rank src contributes for rank dst. */
 static struct word2 value(const struct coll_case *c, int src, int dst, int64_t e)
 {
-    uint32_t x = (uint32_t)src * 2654435761u ^ (uint32_t)dst * 40503u ^ (uint32_t)e * 2246822519u ^ c->salt * 3266489917u;
+    uint32_t x = (uint32_t)src * 2654435761u ^ (uint32_t)dst * 40503u ^ (uint32_t)e * 2246822519u ^
+                 c->salt * 3266489917u;
     x ^= x >> 15;
     return (struct word2){ x * 2246822519u, (x >> 7 | 1) * 31 };
 }
@@ -69,7 +88,8 @@ static struct word2 combine(const struct coll_case *c, struct word2 a, struct wo
     return c->user_op ? concat(a, b) : (struct word2){ a.h + b.h, a.p + b.p };
 }
 
-/* Elements that go from i to j in a v form: symmetric, so that in place works, and sometimes none. */
+/* Elements that go from i to j in a v form: symmetric, so that in place works, and sometimes none.
+ */
 static int64_t count_v(const struct coll_case *c, int i, int j)
 {
     return (i + j) % 4 * c->count / 2;
@@ -77,8 +97,8 @@ static int64_t count_v(const struct coll_case *c, int i, int j)
 
 static bool is_reduction(enum coll_kind k)
 {
-    return k == COLL_REDUCE || k == COLL_ALLREDUCE || k == COLL_REDUCE_SCATTER || k == COLL_REDUCE_SCATTER_BLOCK ||
-           k == COLL_SCAN || k == COLL_EXSCAN;
+    return k == COLL_REDUCE || k == COLL_ALLREDUCE || k == COLL_REDUCE_SCATTER ||
+           k == COLL_REDUCE_SCATTER_BLOCK || k == COLL_SCAN || k == COLL_EXSCAN;
 }
 
 static bool is_alltoall(enum coll_kind k)
@@ -88,11 +108,12 @@ static bool is_alltoall(enum coll_kind k)
 
 static bool is_v(enum coll_kind k)
 {
-    return k == COLL_GATHERV || k == COLL_SCATTERV || k == COLL_ALLGATHERV || k == COLL_ALLTOALLV || k == COLL_ALLTOALLW ||
-           k == COLL_REDUCE_SCATTER;
+    return k == COLL_GATHERV || k == COLL_SCATTERV || k == COLL_ALLGATHERV || k == COLL_ALLTOALLV ||
+           k == COLL_ALLTOALLW || k == COLL_REDUCE_SCATTER;
 }
 
-/* Elements of the block between i and j, and where it lies in the larger buffer of rank r (r only matters for alltoall). */
+/* Elements of the block between i and j, and where it lies in the larger buffer of rank r (r only
+ * matters for alltoall). */
 static int64_t block_n(const struct coll_case *c, int r, int other)
 {
     if (!is_v(c->kind))
@@ -106,31 +127,31 @@ static int64_t block_at(const struct coll_case *c, int r, int other)
     if (!is_v(c->kind))
         return other * c->count;
     for (int i = 0; i < other; i++)
-        at += block_n(c, r, i) + (c->kind != COLL_REDUCE_SCATTER);      /* one element between blocks */
+        at += block_n(c, r, i) + (c->kind != COLL_REDUCE_SCATTER); /* one element between blocks */
     return at;
 }
 
-static int64_t all_n(const struct coll_case *c, int r)
-{
-    return block_at(c, r, c->size);
-}
+static int64_t all_n(const struct coll_case *c, int r) { return block_at(c, r, c->size); }
 
 static void put(const struct coll_case *c, char *buf, int64_t at, struct word2 v)
 {
     memcpy(buf + at * layout_of(c)->extent, &v, 8);
 }
 
-/* Puts what rank r contributes into a buffer shaped like the send (or, in place, the receive) buffer. */
+/* Puts what rank r contributes into a buffer shaped like the send (or, in place, the receive)
+ * buffer. */
 static void fill_input(const struct coll_case *c, int r, char *buf, bool in_recv)
 {
-    bool blocks = is_alltoall(c->kind) || ((c->kind == COLL_SCATTER || c->kind == COLL_SCATTERV) && r == c->root);
+    bool blocks = is_alltoall(c->kind) ||
+                  ((c->kind == COLL_SCATTER || c->kind == COLL_SCATTERV) && r == c->root);
     if (blocks) {
         for (int j = 0; j < c->size; j++)
             for (int64_t e = 0; e < block_n(c, r, j); e++)
                 put(c, buf, block_at(c, r, j) + e, value(c, r, j, e));
         return;
     }
-    bool gathers = c->kind == COLL_GATHER || c->kind == COLL_GATHERV || c->kind == COLL_ALLGATHER || c->kind == COLL_ALLGATHERV;
+    bool gathers = c->kind == COLL_GATHER || c->kind == COLL_GATHERV || c->kind == COLL_ALLGATHER ||
+                   c->kind == COLL_ALLGATHERV;
     int64_t n = c->count, at = 0;
     if (gathers) {
         n = block_n(c, r, r);
@@ -151,18 +172,26 @@ static bool in_place_recv(const struct coll_case *c, int r)
 static bool in_place_send(const struct coll_case *c, int r)
 {
     bool root_only = c->kind == COLL_REDUCE || c->kind == COLL_GATHER || c->kind == COLL_GATHERV;
-    bool never = c->kind == COLL_BARRIER || c->kind == COLL_BCAST || c->kind == COLL_SCATTER || c->kind == COLL_SCATTERV;
+    bool never = c->kind == COLL_BARRIER || c->kind == COLL_BCAST || c->kind == COLL_SCATTER ||
+                 c->kind == COLL_SCATTERV;
     return c->in_place && !never && (!root_only || r == c->root);
 }
 
 static void set_args(const struct coll_case *c, struct coll_buffers *b, int r, struct coll_args *a)
 {
     const struct rt_layout *l = layout_of(c);
-    int64_t *counts = b->counts + r * c->size, *displs = b->displs + r * c->size, *bytes = b->byte_displs + r * c->size;
-    *a = (struct coll_args){ .kind = c->kind, .root = c->root, .stype = l, .rtype = l, .scount = c->count, .rcount = c->count,
+    int64_t *counts = b->counts + r * c->size, *displs = b->displs + r * c->size,
+            *bytes = b->byte_displs + r * c->size;
+    *a = (struct coll_args){ .kind = c->kind,
+                             .root = c->root,
+                             .stype = l,
+                             .rtype = l,
+                             .scount = c->count,
+                             .rcount = c->count,
                              .sbuf = in_place_send(c, r) ? COLL_IN_PLACE : b->send[r] + GUARD,
                              .rbuf = in_place_recv(c, r) ? COLL_IN_PLACE : b->recv[r] + GUARD,
-                             .op = is_reduction(c->kind) ? (c->user_op ? &op_user : &op_sum) : NULL };
+                             .op = is_reduction(c->kind) ? (c->user_op ? &op_user : &op_sum)
+                                                         : NULL };
     for (int i = 0; i < c->size; i++) {
         counts[i] = block_n(c, r, i);
         displs[i] = block_at(c, r, i);
@@ -244,7 +273,9 @@ static struct word2 fold(const struct coll_case *c, int nranks, int64_t e)
 static void expect(const struct coll_case *c, int r, char *buf)
 {
     bool root = r == c->root;
-    int64_t skip = c->kind == COLL_REDUCE_SCATTER || c->kind == COLL_REDUCE_SCATTER_BLOCK ? block_at(c, r, r) : 0;
+    int64_t skip = c->kind == COLL_REDUCE_SCATTER || c->kind == COLL_REDUCE_SCATTER_BLOCK
+                       ? block_at(c, r, r)
+                       : 0;
     int nranks = c->kind == COLL_SCAN ? r + 1 : c->kind == COLL_EXSCAN ? r : c->size;
     switch (c->kind) {
     case COLL_BARRIER:
@@ -253,11 +284,17 @@ static void expect(const struct coll_case *c, int r, char *buf)
         for (int64_t e = 0; e < c->count; e++)
             put(c, buf, e, value(c, c->root, 0, e));
         return;
-    case COLL_SCATTER: case COLL_SCATTERV:
+    case COLL_SCATTER:
+    case COLL_SCATTERV:
         for (int64_t e = 0; !in_place_recv(c, r) && e < block_n(c, c->root, r); e++)
             put(c, buf, e, value(c, c->root, r, e));
         return;
-    case COLL_GATHER: case COLL_GATHERV: case COLL_ALLGATHER: case COLL_ALLGATHERV: case COLL_ALLTOALL: case COLL_ALLTOALLV:
+    case COLL_GATHER:
+    case COLL_GATHERV:
+    case COLL_ALLGATHER:
+    case COLL_ALLGATHERV:
+    case COLL_ALLTOALL:
+    case COLL_ALLTOALLV:
     case COLL_ALLTOALLW:
         if ((c->kind == COLL_GATHER || c->kind == COLL_GATHERV) && !root)
             return;
@@ -268,13 +305,15 @@ static void expect(const struct coll_case *c, int r, char *buf)
     default:
         if ((c->kind == COLL_REDUCE && !root) || nranks == 0)
             return;
-        for (int64_t e = 0; e < (skip || c->kind == COLL_REDUCE_SCATTER ? block_n(c, r, r) : c->count); e++)
+        for (int64_t e = 0;
+             e < (skip || c->kind == COLL_REDUCE_SCATTER ? block_n(c, r, r) : c->count); e++)
             put(c, buf, e, fold(c, nranks, skip + e));
         return;
     }
 }
 
-int coll_case_check(const struct coll_case *c, const struct coll_args *args, const struct coll_buffers *b)
+int coll_case_check(const struct coll_case *c, const struct coll_args *args,
+                    const struct coll_buffers *b)
 {
     int bad = 0;
     char *want = malloc((size_t)b->recv_len);
@@ -286,8 +325,9 @@ int coll_case_check(const struct coll_case *c, const struct coll_args *args, con
         expect(c, r, want + GUARD);
         for (int64_t i = 0; i < b->recv_len && !bad; i++)
             if (want[i] != b->recv[r][i]) {
-                printf("# rank %d: byte %lld of the receive buffer is %02x, expected %02x\n", r, (long long)(i - GUARD),
-                       (unsigned char)b->recv[r][i], (unsigned char)want[i]);
+                printf("# rank %d: byte %lld of the receive buffer is %02x, expected %02x\n", r,
+                       (long long)(i - GUARD), (unsigned char)b->recv[r][i],
+                       (unsigned char)want[i]);
                 bad = 1;
             }
         memset(want, FILL, (size_t)b->send_len);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One collective call on every rank of a fake team: arguments, buffers and the result that a naive reference expects. */
+/* One collective call on every rank of a fake team: arguments, buffers and the result that a naive
+ * reference expects. */
 #ifndef TEST_FAKE_COLL_CASE_H
 #define TEST_FAKE_COLL_CASE_H
 
@@ -13,12 +14,14 @@ struct coll_case {
     unsigned salt;                /* other data in every call */
 };
 
-struct coll_buffers;              /* of one case, all ranks */
+struct coll_buffers; /* of one case, all ranks */
 
 /* Fills args[0 .. size) and returns the buffers behind them. */
 struct coll_buffers *coll_case_make(const struct coll_case *c, struct coll_args *args);
-/* 0 when every rank has what the reference says and nothing else was written; prints what differs. */
-int coll_case_check(const struct coll_case *c, const struct coll_args *args, const struct coll_buffers *b);
+/* 0 when every rank has what the reference says and nothing else was written; prints what differs.
+ */
+int coll_case_check(const struct coll_case *c, const struct coll_args *args,
+                    const struct coll_buffers *b);
 void coll_case_free(const struct coll_case *c, struct coll_buffers *b);
 
 #endif

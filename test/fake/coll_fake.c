@@ -12,9 +12,9 @@
 
 struct fake_req {
     struct rt_req req;
-    struct rt_list link;          /* queue of the pair */
+    struct rt_list link; /* queue of the pair */
     int tag, owner;
-    char *packed;                 /* eager send: the data; else NULL and read from buf on delivery */
+    char *packed; /* eager send: the data; else NULL and read from buf on delivery */
     const void *sbuf;
     void *rbuf;
     int64_t n;
@@ -22,12 +22,14 @@ struct fake_req {
     bool released;
 };
 
-struct pair { struct rt_list sends, recvs; };       /* [src * size + dst] */
+struct pair {
+    struct rt_list sends, recvs;
+}; /* [src * size + dst] */
 
 struct rank {
     struct coll_team team;
     struct coll_task tasks[WINDOW_MAX];
-    int first, next;              /* calls [first, next) are under way */
+    int first, next; /* calls [first, next) are under way */
     bool awake;
 };
 
@@ -57,8 +59,8 @@ static struct fake_req *req_new(struct coll_team *t, int tag, int64_t n, const s
     return q;
 }
 
-static int fake_isend(struct coll_team *t, const void *buf, int64_t n, const struct rt_layout *l, int dst, int tag,
-                      struct rt_req **out)
+static int fake_isend(struct coll_team *t, const void *buf, int64_t n, const struct rt_layout *l,
+                      int dst, int tag, struct rt_req **out)
 {
     struct fake *f = t->arg;
     struct fake_req *q = req_new(t, tag, n, l);
@@ -73,7 +75,8 @@ static int fake_isend(struct coll_team *t, const void *buf, int64_t n, const str
     return 0;
 }
 
-static int fake_irecv(struct coll_team *t, void *buf, int64_t n, const struct rt_layout *l, int src, int tag, struct rt_req **out)
+static int fake_irecv(struct coll_team *t, void *buf, int64_t n, const struct rt_layout *l, int src,
+                      int tag, struct rt_req **out)
 {
     struct fake *f = t->arg;
     struct fake_req *q = req_new(t, tag, n, l);
@@ -113,15 +116,16 @@ static void finish(struct fake *f, struct fake_req *q)
 static bool deliver(struct fake *f, struct pair *p)
 {
     struct rt_list *s, *r;
-    rt_list_each(r, &p->recvs) {
+    rt_list_each (r, &p->recvs) {
         struct fake_req *rq = rt_container(r, struct fake_req, link);
-        rt_list_each(s, &p->sends) {
+        rt_list_each (s, &p->sends) {
             struct fake_req *sq = rt_container(s, struct fake_req, link);
             if (sq->tag != rq->tag)
                 continue;
             int64_t len = sq->n * sq->l->size;
             if (len != rq->n * rq->l->size) {
-                printf("# %lld bytes meet a receive of %lld\n", (long long)len, (long long)(rq->n * rq->l->size));
+                printf("# %lld bytes meet a receive of %lld\n", (long long)len,
+                       (long long)(rq->n * rq->l->size));
                 f->err = -RT_ETRUNC;
             } else {
                 char *data = sq->packed ? sq->packed : malloc((size_t)len + 1);
@@ -188,7 +192,9 @@ struct fake *fake_create(int size, unsigned seed, bool node, size_t shm_room)
         f->shm_used = own;
     }
     for (int r = 0; r < size; r++) {
-        f->ranks[r].team = (struct coll_team){ .ops = &fake_ops, .arg = f, .rank = r, .size = size, .one_node = node };
+        f->ranks[r].team = (struct coll_team){
+            .ops = &fake_ops, .arg = f, .rank = r, .size = size, .one_node = node
+        };
         if (f->shm && coll_team_attach(&f->ranks[r].team, 0) < 0)
             abort();
     }
@@ -200,11 +206,11 @@ int fake_destroy(struct fake *f)
     int left = 0;
     for (int i = 0; i < f->size * f->size; i++) {
         struct rt_list *l, *tmp;
-        rt_list_each_safe(l, tmp, &f->pairs[i].sends) {
+        rt_list_each_safe (l, tmp, &f->pairs[i].sends) {
             req_free(rt_container(l, struct fake_req, link));
             left++;
         }
-        rt_list_each_safe(l, tmp, &f->pairs[i].recvs) {
+        rt_list_each_safe (l, tmp, &f->pairs[i].recvs) {
             req_free(rt_container(l, struct fake_req, link));
             left++;
         }
@@ -219,13 +225,12 @@ int fake_destroy(struct fake *f)
     return left;
 }
 
-const struct coll_team *fake_team(const struct fake *f, int rank)
-{
-    return &f->ranks[rank].team;
-}
+const struct coll_team *fake_team(const struct fake *f, int rank) { return &f->ranks[rank].team; }
 
-/* One turn of a rank: starts what it may, advances what is under way.  Whether anything happened. */
-static bool rank_turn(struct fake *f, struct rank *k, const struct coll_args *args, int ncalls, int window)
+/* One turn of a rank: starts what it may, advances what is under way.  Whether anything happened.
+ */
+static bool rank_turn(struct fake *f, struct rank *k, const struct coll_args *args, int ncalls,
+                      int window)
 {
     bool moved = false;
     while (k->next < ncalls && k->next < k->first + window) {
@@ -268,7 +273,8 @@ int fake_run(struct fake *f, const struct coll_args *args, int ncalls, int windo
                 continue;
             unfinished++;
             runnable += k->awake;
-            if (!k->awake || fake_random(f, 4) == 0)        /* now and then a rank that could run does not */
+            if (!k->awake ||
+                fake_random(f, 4) == 0) /* now and then a rank that could run does not */
                 continue;
             k->awake = rank_turn(f, k, args, ncalls, window);
             moved |= k->awake;
@@ -278,7 +284,8 @@ int fake_run(struct fake *f, const struct coll_args *args, int ncalls, int windo
         if (f->err || !unfinished)
             return f->err;
         bool delivered = false;
-        for (int i = 0, n = f->size * f->size, at = (int)fake_random(f, (unsigned)n); i < n && !delivered; i++)
+        for (int i = 0, n = f->size * f->size, at = (int)fake_random(f, (unsigned)n);
+             i < n && !delivered; i++)
             if (runnable == 0 || fake_random(f, 3) == 0)
                 delivered = deliver(f, &f->pairs[(at + i) % n]);
         if (!moved && !delivered && runnable == 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A team inside one process: N ranks whose steps run one at a time in random order, messages that arrive after random
- * delays, shared memory that is plain memory.  A rank whose step got nowhere sleeps until a message of its own completes
- * or another rank wakes it, as a real one does: a wake-up that an algorithm forgets shows as a hang. */
+/* A team inside one process: N ranks whose steps run one at a time in random order, messages that
+ * arrive after random delays, shared memory that is plain memory.  A rank whose step got nowhere
+ * sleeps until a message of its own completes or another rank wakes it, as a real one does: a
+ * wake-up that an algorithm forgets shows as a hang. */
 #ifndef TEST_FAKE_COLL_FAKE_H
 #define TEST_FAKE_COLL_FAKE_H
 
@@ -9,13 +10,15 @@
 
 struct fake;
 
-/* `node`: the ranks share memory, of which at most `shm_room` bytes can be had after the team's own area. */
+/* `node`: the ranks share memory, of which at most `shm_room` bytes can be had after the team's own
+ * area. */
 struct fake *fake_create(int size, unsigned seed, bool node, size_t shm_room);
 /* Number of messages and receives left over, which should be none. */
 int fake_destroy(struct fake *f);
 
-/* Runs `ncalls` collectives on all ranks; call i of rank r has args[i * size + r].  A rank has up to `window` calls under way
- * and starts the next when the oldest is complete; ranks drift apart at random.  0; -1 for a hang; an error of a task. */
+/* Runs `ncalls` collectives on all ranks; call i of rank r has args[i * size + r].  A rank has up
+ * to `window` calls under way and starts the next when the oldest is complete; ranks drift apart at
+ * random.  0; -1 for a hang; an error of a task. */
 int fake_run(struct fake *f, const struct coll_args *args, int ncalls, int window);
 const struct coll_team *fake_team(const struct fake *f, int rank);
 unsigned fake_random(struct fake *f, unsigned below);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Programs of many collectives in a row, with several under way and ranks drifting apart: what may be overwritten when. */
+/* Programs of many collectives in a row, with several under way and ranks drifting apart: what may
+ * be overwritten when. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "test/check.h"
@@ -13,9 +14,14 @@ static const int64_t counts[] = { 0, 1, 6, 7, 90, 512, 3000, 40000 };
 
 static struct coll_case random_case(struct fake *f, int size, int kind, unsigned ncounts)
 {
-    struct coll_case c = { .kind = kind < 0 ? (enum coll_kind)fake_random(f, COLL_KINDS) : (enum coll_kind)kind, .size = size,
-                           .root = (int)fake_random(f, (unsigned)size), .salt = fake_random(f, 1000),
-                           .in_place = fake_random(f, 2), .gaps = fake_random(f, 4) == 0, .user_op = fake_random(f, 8) == 0 };
+    struct coll_case c = { .kind = kind < 0 ? (enum coll_kind)fake_random(f, COLL_KINDS)
+                                            : (enum coll_kind)kind,
+                           .size = size,
+                           .root = (int)fake_random(f, (unsigned)size),
+                           .salt = fake_random(f, 1000),
+                           .in_place = fake_random(f, 2),
+                           .gaps = fake_random(f, 4) == 0,
+                           .user_op = fake_random(f, 8) == 0 };
     c.count = counts[fake_random(f, ncounts)];
     if (size > 8 && c.count > 512)
         c.count = 512;
@@ -34,14 +40,14 @@ static void run_program(int size, bool node, int kind, unsigned ncounts, unsigne
         b[i] = coll_case_make(&cases[i], &args[i * size]);
     }
     int err = fake_run(f, args, NCALLS, window);
-    CHECK_MSG(!err, "program of %d ranks%s, kind %d, window %d, seed %u: error %d", size, node ? " on a node" : "", kind, window,
-              seed, err);
+    CHECK_MSG(!err, "program of %d ranks%s, kind %d, window %d, seed %u: error %d", size,
+              node ? " on a node" : "", kind, window, seed, err);
     for (int i = 0; i < NCALLS; i++) {
         if (!err && !check_failed_case) {
             int bad = coll_case_check(&cases[i], &args[i * size], b[i]);
-            CHECK_MSG(!bad, "call %d, %s of %lld elements, root %d: %d ranks%s, window %d, seed %u", i,
-                      coll_kind_names[cases[i].kind], (long long)cases[i].count, cases[i].root, size, node ? " on a node" : "",
-                      window, seed);
+            CHECK_MSG(!bad, "call %d, %s of %lld elements, root %d: %d ranks%s, window %d, seed %u",
+                      i, coll_kind_names[cases[i].kind], (long long)cases[i].count, cases[i].root,
+                      size, node ? " on a node" : "", window, seed);
         }
         coll_case_free(&cases[i], b[i]);
     }

@@ -7,44 +7,44 @@
 #include "runtime/base/err.h"
 #include "test/check.h"
 
-#define N 67                      /* more than a vector, and an odd rest */
+#define N 67 /* more than a vector, and an odd rest */
 
-#define LOOP_TEST(elem, type, op, expr, lo, hi)                                                  \
-    do {                                                                                         \
-        type a[N], b[N], out[N];                                                                 \
-        for (int i = 0; i < N; i++) {                                                            \
-            a[i] = (type)((lo) + (i * 37) % ((hi) - (lo) + 1));                                  \
-            b[i] = (type)((hi) - (i * 23) % ((hi) - (lo) + 1));                                  \
-        }                                                                                        \
-        rt_reduce_fn *fn = rt_reduce_find(RT_OP_##op, RT_ELEM_##elem);                           \
-        CHECK_MSG(fn, "%s on %s is missing", #op, #elem);                                        \
-        if (!fn)                                                                                 \
-            break;                                                                               \
-        fn(a, b, out, N);                                                                        \
-        for (int i = 0; i < N; i++) {                                                            \
-            type x = a[i], y = b[i], want = (type)(expr);                                        \
-            CHECK_MSG(out[i] == want, "%s on %s, element %d", #op, #elem, i);                    \
-        }                                                                                        \
-        type keep[N];                                                                            \
-        memcpy(keep, b, sizeof b);                                                               \
-        fn(a, b, b, N);                                                                          \
-        fn(a, keep, a, N);                                                                       \
-        for (int i = 0; i < N; i++)                                                              \
+#define LOOP_TEST(elem, type, op, expr, lo, hi) \
+    do { \
+        type a[N], b[N], out[N]; \
+        for (int i = 0; i < N; i++) { \
+            a[i] = (type)((lo) + (i * 37) % ((hi) - (lo) + 1)); \
+            b[i] = (type)((hi) - (i * 23) % ((hi) - (lo) + 1)); \
+        } \
+        rt_reduce_fn *fn = rt_reduce_find(RT_OP_##op, RT_ELEM_##elem); \
+        CHECK_MSG(fn, "%s on %s is missing", #op, #elem); \
+        if (!fn) \
+            break; \
+        fn(a, b, out, N); \
+        for (int i = 0; i < N; i++) { \
+            type x = a[i], y = b[i], want = (type)(expr); \
+            CHECK_MSG(out[i] == want, "%s on %s, element %d", #op, #elem, i); \
+        } \
+        type keep[N]; \
+        memcpy(keep, b, sizeof b); \
+        fn(a, b, b, N); \
+        fn(a, keep, a, N); \
+        for (int i = 0; i < N; i++) \
             CHECK_MSG(a[i] == out[i] && b[i] == out[i], "%s on %s into an operand", #op, #elem); \
     } while (0)
 
-#define ORDER_AND_SUM(elem, type, lo, hi)                                        \
-    LOOP_TEST(elem, type, MAX, x > y ? x : y, lo, hi);                           \
-    LOOP_TEST(elem, type, MIN, x < y ? x : y, lo, hi);                           \
-    LOOP_TEST(elem, type, SUM, x + y, lo, hi);                                   \
-    LOOP_TEST(elem, type, PROD, x * y, lo, hi)
+#define ORDER_AND_SUM(elem, type, lo, hi) \
+    LOOP_TEST(elem, type, MAX, x > y ? x : y, lo, hi); \
+    LOOP_TEST(elem, type, MIN, x < y ? x : y, lo, hi); \
+    LOOP_TEST(elem, type, SUM, x + y, lo, hi); \
+    LOOP_TEST(elem, type, PROD, x *y, lo, hi)
 
-#define LOGIC_AND_BITS(elem, type, lo, hi)                                       \
-    LOOP_TEST(elem, type, LAND, x && y, lo, hi);                                 \
-    LOOP_TEST(elem, type, LOR, x || y, lo, hi);                                  \
-    LOOP_TEST(elem, type, LXOR, !x != !y, lo, hi);                               \
-    LOOP_TEST(elem, type, BAND, x & y, lo, hi);                                  \
-    LOOP_TEST(elem, type, BOR, x | y, lo, hi);                                   \
+#define LOGIC_AND_BITS(elem, type, lo, hi) \
+    LOOP_TEST(elem, type, LAND, x &&y, lo, hi); \
+    LOOP_TEST(elem, type, LOR, x || y, lo, hi); \
+    LOOP_TEST(elem, type, LXOR, !x != !y, lo, hi); \
+    LOOP_TEST(elem, type, BAND, x &y, lo, hi); \
+    LOOP_TEST(elem, type, BOR, x | y, lo, hi); \
     LOOP_TEST(elem, type, BXOR, x ^ y, lo, hi)
 
 static void signed_integers(void)
@@ -90,13 +90,16 @@ static void floating_point(void)
 /* Value of a half or bfloat16, the slow and obvious way. */
 static double value16(uint16_t h, int ebits)
 {
-    int mbits = 15 - ebits, bias = (1 << (ebits - 1)) - 1, e = h >> mbits & ((1 << ebits) - 1), m = h & ((1 << mbits) - 1);
+    int mbits = 15 - ebits, bias = (1 << (ebits - 1)) - 1, e = h >> mbits & ((1 << ebits) - 1),
+        m = h & ((1 << mbits) - 1);
     double v = e == (1 << ebits) - 1 ? (m ? NAN : INFINITY)
-             : e ? ldexp((1 << mbits) + m, e - bias - mbits) : ldexp(m, 1 - bias - mbits);
+               : e                   ? ldexp((1 << mbits) + m, e - bias - mbits)
+                                     : ldexp(m, 1 - bias - mbits);
     return h & 0x8000 ? -v : v;
 }
 
-/* Every 16-bit value and a few partners: x + 0, and sums that round, must be the representable value nearest to the sum. */
+/* Every 16-bit value and a few partners: x + 0, and sums that round, must be the representable
+ * value nearest to the sum. */
 static void check_16bit(enum rt_elem elem, int ebits)
 {
     static const uint16_t partners[] = { 0, 1, 0x0400, 0x3c00, 0x3c01, 0x8001, 0xbc00, 0x4200 };
@@ -106,7 +109,8 @@ static void check_16bit(enum rt_elem elem, int ebits)
         for (unsigned j = 0; j < 8; j++) {
             uint16_t x = (uint16_t)i, y = partners[j], out;
             sum(&x, &y, &out, 1);
-            double want = (double)(float)(value16(x, ebits) + value16(y, ebits)), got = value16(out, ebits);
+            double want = (double)(float)(value16(x, ebits) + value16(y, ebits)),
+                   got = value16(out, ebits);
             if (isnan(want)) {
                 CHECK_MSG(isnan(got), "%04x + %04x gives %04x, expected a NaN", x, y, out);
                 continue;
@@ -116,13 +120,16 @@ static void check_16bit(enum rt_elem elem, int ebits)
                 continue;
             }
             uint16_t mag = out & 0x7fff;
-            double here = mag == inf ? ldexp(1, ebits == 5 ? 16 : 128) : fabs(got), w = fabs(want), err = fabs(here - w);
-            double up = mag >= inf ? INFINITY : mag + 1 == inf ? ldexp(1, ebits == 5 ? 16 : 128) : value16((uint16_t)(mag + 1), ebits);
+            double here = mag == inf ? ldexp(1, ebits == 5 ? 16 : 128) : fabs(got), w = fabs(want),
+                   err = fabs(here - w);
+            double up = mag >= inf       ? INFINITY
+                        : mag + 1 == inf ? ldexp(1, ebits == 5 ? 16 : 128)
+                                         : value16((uint16_t)(mag + 1), ebits);
             double down = mag ? value16((uint16_t)(mag - 1), ebits) : -INFINITY;
             bool nearest = err < fabs(up - w) && err < fabs(down - w);
             bool tie = (err == fabs(up - w) || err == fabs(down - w)) && !(mag & 1);
-            CHECK_MSG((nearest || tie) && (got == 0 || signbit(got) == signbit(want)), "%04x + %04x gives %04x (%g), sum %g", x, y,
-                      out, got, want);
+            CHECK_MSG((nearest || tie) && (got == 0 || signbit(got) == signbit(want)),
+                      "%04x + %04x gives %04x (%g), sum %g", x, y, out, got, want);
         }
 }
 
@@ -131,12 +138,20 @@ static void bfloat16(void) { check_16bit(RT_ELEM_BF16, 8); }
 
 static void pairs(void)
 {
-    struct { float v; int i; } a[3] = { { 1, 5 }, { 2, 7 }, { 3, 9 } }, b[3] = { { 2, 1 }, { 1, 2 }, { 3, 4 } }, out[3];
+    struct {
+        float v;
+        int i;
+    } a[3] = { { 1, 5 }, { 2, 7 }, { 3, 9 } }, b[3] = { { 2, 1 }, { 1, 2 }, { 3, 4 } }, out[3];
     rt_reduce_find(RT_OP_MINLOC, RT_ELEM_F32_I32)(a, b, out, 3);
-    CHECK(out[0].v == 1 && out[0].i == 5 && out[1].v == 1 && out[1].i == 2 && out[2].v == 3 && out[2].i == 4);
+    CHECK(out[0].v == 1 && out[0].i == 5 && out[1].v == 1 && out[1].i == 2 && out[2].v == 3 &&
+          out[2].i == 4);
     rt_reduce_find(RT_OP_MAXLOC, RT_ELEM_F32_I32)(a, b, out, 3);
-    CHECK(out[0].v == 2 && out[0].i == 1 && out[1].v == 2 && out[1].i == 7 && out[2].v == 3 && out[2].i == 4);
-    struct { long double v; int i; } c = { 4, 1 }, d = { 4, 0 };
+    CHECK(out[0].v == 2 && out[0].i == 1 && out[1].v == 2 && out[1].i == 7 && out[2].v == 3 &&
+          out[2].i == 4);
+    struct {
+        long double v;
+        int i;
+    } c = { 4, 1 }, d = { 4, 0 };
     rt_reduce_find(RT_OP_MAXLOC, RT_ELEM_LDBL_I32)(&c, &d, &c, 1);
     CHECK(c.v == 4 && c.i == 0);
 }
@@ -153,7 +168,8 @@ static void what_mpi_does_not_allow(void)
     for (int op = 0; op < RT_OP_COUNT; op++)
         CHECK(!rt_reduce_find((enum rt_opcode)op, RT_ELEM_NONE));
     for (int e = 0; e < RT_ELEM_COUNT; e++)
-        CHECK(!rt_reduce_find(RT_OP_USER, (enum rt_elem)e) && !rt_reduce_find(RT_OP_NONE, (enum rt_elem)e));
+        CHECK(!rt_reduce_find(RT_OP_USER, (enum rt_elem)e) &&
+              !rt_reduce_find(RT_OP_NONE, (enum rt_elem)e));
 }
 
 static void sizes_of_elements(void)
@@ -162,7 +178,8 @@ static void sizes_of_elements(void)
     CHECK_EQ(rt_elem_nbytes(RT_ELEM_C32), 8);
     CHECK_EQ(rt_elem_nbytes(RT_ELEM_I16_I32), 8);
     CHECK(rt_elem_packs(RT_ELEM_F64) && rt_elem_packs(RT_ELEM_F32_I32));
-    CHECK(!rt_elem_packs(RT_ELEM_I16_I32) && !rt_elem_packs(RT_ELEM_F64_I32) && !rt_elem_packs(RT_ELEM_NONE));
+    CHECK(!rt_elem_packs(RT_ELEM_I16_I32) && !rt_elem_packs(RT_ELEM_F64_I32) &&
+          !rt_elem_packs(RT_ELEM_NONE));
 }
 
 static void derived_layouts(void)
@@ -170,13 +187,13 @@ static void derived_layouts(void)
     const struct rt_op sum = { .code = RT_OP_SUM, .commutes = true };
     struct rt_layout i32, vec;
     rt_layout_basic(&i32, 4, 4, RT_ELEM_I32);
-    CHECK_EQ(rt_layout_vector(&vec, 3, 2, 12, &i32), 0);            /* two of every three, three times */
+    CHECK_EQ(rt_layout_vector(&vec, 3, 2, 12, &i32), 0); /* two of every three, three times */
     int32_t in[20], inout[20];
     for (int i = 0; i < 20; i++) {
         in[i] = i;
         inout[i] = 100;
     }
-    CHECK_EQ(rt_reduce_apply(&sum, in, inout, 2, &vec), 0);         /* the extent is 8 words */
+    CHECK_EQ(rt_reduce_apply(&sum, in, inout, 2, &vec), 0); /* the extent is 8 words */
     for (int i = 0; i < 20; i++) {
         bool data = i < 16 && (i % 8) % 3 != 2;
         CHECK_EQ(inout[i], data ? 100 + i : 100);
@@ -191,7 +208,10 @@ static void derived_layouts(void)
 /* A pair with a hole in it, whose two pieces are two blocks. */
 static void pairs_with_holes(void)
 {
-    struct pair { short v; int i; } a[3] = { { 1, 5 }, { 9, 7 }, { 3, 9 } }, b[3] = { { 2, 1 }, { 1, 2 }, { 3, 4 } };
+    struct pair {
+        short v;
+        int i;
+    } a[3] = { { 1, 5 }, { 9, 7 }, { 3, 9 } }, b[3] = { { 2, 1 }, { 1, 2 }, { 3, 4 } };
     const struct rt_op minloc = { .code = RT_OP_MINLOC, .commutes = true };
     struct rt_layout i16, i32, pair;
     rt_layout_basic(&i16, 2, 2, RT_ELEM_I16);

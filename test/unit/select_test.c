@@ -5,14 +5,21 @@
 #include "runtime/base/log.h"
 #include "test/check.h"
 
-static const struct rt_layout byte_layout = { .size = 1, .extent = 1, .true_extent = 1, .contig = true, .elem = RT_ELEM_BYTE };
+static const struct rt_layout byte_layout = {
+    .size = 1, .extent = 1, .true_extent = 1, .contig = true, .elem = RT_ELEM_BYTE
+};
 static const struct rt_op op_bor = { .code = RT_OP_BOR, .commutes = true };
 static const struct rt_op op_ordered = { .code = RT_OP_USER };
 
 static const char *chosen(enum coll_kind kind, int size, int64_t bytes, const struct rt_op *op)
 {
     struct coll_team t = { .size = size };
-    struct coll_args a = { .kind = kind, .scount = bytes, .rcount = bytes, .stype = &byte_layout, .rtype = &byte_layout, .op = op };
+    struct coll_args a = { .kind = kind,
+                           .scount = bytes,
+                           .rcount = bytes,
+                           .stype = &byte_layout,
+                           .rtype = &byte_layout,
+                           .op = op };
     const char *why = NULL;
     const struct coll_alg *alg = coll_select(&t, &a, &why);
     CHECK(why && *why);
@@ -23,7 +30,8 @@ static void every_row_names_an_algorithm(void)
 {
     const struct coll_tune *r;
     for (int i = 0; (r = coll_tune_at(i)); i++) {
-        CHECK_MSG(coll_alg_find(r->kind, r->name), "row %d: %s has no algorithm %s", i, coll_kind_names[r->kind], r->name);
+        CHECK_MSG(coll_alg_find(r->kind, r->name), "row %d: %s has no algorithm %s", i,
+                  coll_kind_names[r->kind], r->name);
         CHECK(r->measured && *r->measured);
     }
 }
@@ -34,7 +42,8 @@ static void every_kind_ends_without_needs(void)
     const struct coll_tune *last[COLL_KINDS] = { NULL };
     int kind = -1;
     for (int i = 0; (r = coll_tune_at(i)); i++) {
-        CHECK_MSG((int)r->kind == kind || !last[r->kind], "rows of %s are not together", coll_kind_names[r->kind]);
+        CHECK_MSG((int)r->kind == kind || !last[r->kind], "rows of %s are not together",
+                  coll_kind_names[r->kind]);
         kind = (int)r->kind;
         last[kind] = r;
     }
@@ -42,9 +51,11 @@ static void every_kind_ends_without_needs(void)
         CHECK_MSG(last[k], "%s has no row", coll_kind_names[k]);
         if (!last[k])
             continue;
-        CHECK_MSG(last[k]->mem == COLL_MEM_ANY && last[k]->min_ranks == 0 && last[k]->min_bytes == 0,
+        CHECK_MSG(last[k]->mem == COLL_MEM_ANY && last[k]->min_ranks == 0 &&
+                      last[k]->min_bytes == 0,
                   "the last row of %s has limits", coll_kind_names[k]);
-        CHECK_MSG(coll_alg_find(last[k]->kind, last[k]->name)->need == 0, "the last row of %s has needs", coll_kind_names[k]);
+        CHECK_MSG(coll_alg_find(last[k]->kind, last[k]->name)->need == 0,
+                  "the last row of %s has needs", coll_kind_names[k]);
     }
 }
 
@@ -53,7 +64,8 @@ static void algorithm_names_are_unique(void)
     const struct coll_alg *a, *b;
     for (int i = 0; (a = coll_alg_at(i)); i++)
         for (int j = 0; j < i && (b = coll_alg_at(j)); j++)
-            CHECK_MSG(a->kind != b->kind || strcmp(a->name, b->name), "%s:%s twice", coll_kind_names[a->kind], a->name);
+            CHECK_MSG(a->kind != b->kind || strcmp(a->name, b->name), "%s:%s twice",
+                      coll_kind_names[a->kind], a->name);
     CHECK(!coll_alg_find(COLL_BARRIER, "ring"));
 }
 
@@ -83,8 +95,16 @@ static void users_choice_overrules(void)
 
 static void bad_choices_are_refused(void)
 {
-    static const char *const bad[] = { "allreduce", "allreduse:ring", "allreduce:rink", "allreduce:ring:64K", "allreduce:ring:x-",
-                                       "allreduce:ring:1-2Q", ":ring", "allreduce:", "barrier:ring", "allreduce:ring:-99999999999G" };
+    static const char *const bad[] = { "allreduce",
+                                       "allreduse:ring",
+                                       "allreduce:rink",
+                                       "allreduce:ring:64K",
+                                       "allreduce:ring:x-",
+                                       "allreduce:ring:1-2Q",
+                                       ":ring",
+                                       "allreduce:",
+                                       "barrier:ring",
+                                       "allreduce:ring:-99999999999G" };
     CHECK_EQ(rt_log_configure("coll:error"), 0);
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++)
         CHECK_MSG(coll_configure(bad[i]) == -RT_EINVAL, "\"%s\" was accepted", bad[i]);
