@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of transports, and the check that what an instance publishes agrees with what it implements. */
+/* The table of transports, and the check that what an instance publishes agrees with what it
+ * implements. */
 #include "btl/btl.h"
 #include "btl/self/self.h"
 #include "btl/shm/shm.h"
@@ -18,10 +19,7 @@ const struct btl_ops *btl_find(const char *name)
     return NULL;
 }
 
-size_t btl_node_pair_nbytes(void)
-{
-    return sizeof(struct ring_mem);
-}
+size_t btl_node_pair_nbytes(void) { return sizeof(struct ring_mem); }
 
 /* What is wrong with this instance, or NULL. */
 static const char *disagreement(const struct btl *b)
@@ -30,7 +28,8 @@ static const char *disagreement(const struct btl *b)
     const struct btl_caps *c = &b->caps;
     bool rma = c->flags & (BTL_PUT | BTL_GET);
 
-    if (!o->open || !o->close || !o->address || !o->add_peer || !o->del_peer || !o->send || !o->progress)
+    if (!o->open || !o->close || !o->address || !o->add_peer || !o->del_peer || !o->send ||
+        !o->progress)
         return "a required call is missing";
     if ((c->flags & BTL_PUT) && (!o->put || !c->put_mb_per_s))
         return "put is offered without a function or a rate";

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages of a process to itself.  send() queues a copy and progress() delivers it, never send() itself: the engine may be
- * in the middle of a state change when it sends.  put and get are memory copies; their completions are queued too.  The key
- * of registered memory is its address.  Called with the instance serialised by the engine. */
+/* Messages of a process to itself.  send() queues a copy and progress() delivers it, never send()
+ * itself: the engine may be in the middle of a state change when it sends.  put and get are memory
+ * copies; their completions are queued too.  The key of registered memory is its address.  Called
+ * with the instance serialised by the engine. */
 #include "btl/self/self.h"
 #include "runtime/base/err.h"
 #include "runtime/base/list.h"
@@ -9,10 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Queued message or completion, in the order of the calls, so that done() comes before later messages. */
+/* Queued message or completion, in the order of the calls, so that done() comes before later
+ * messages. */
 struct self_item {
     struct rt_list link;
-    struct btl_op *op;            /* completion to report, or NULL: a message */
+    struct btl_op *op; /* completion to report, or NULL: a message */
     struct btl_hdr hdr;
     size_t len;
     _Alignas(16) char data[];
@@ -21,19 +23,25 @@ struct self_item {
 struct btl_self {
     struct btl base;
     struct btl_up up;
-    struct btl_peer *peer;        /* this process; one only */
-    struct rt_list queue;         /* of self_item, oldest first */
+    struct btl_peer *peer; /* this process; one only */
+    struct rt_list queue;  /* of self_item, oldest first */
     int nqueued;
-    struct rt_list spare;         /* items of SMALL bytes for reuse, so that small messages cost no malloc */
+    struct rt_list
+        spare; /* items of SMALL bytes for reuse, so that small messages cost no malloc */
 };
 
-#define SMALL 256                 /* payload of a reusable item */
-/* More than this waiting is a flood without a receive; the limit keeps memory bounded and makes the engine progress. */
+#define SMALL 256 /* payload of a reusable item */
+/* More than this waiting is a flood without a receive; the limit keeps memory bounded and makes the
+ * engine progress. */
 #define QUEUE_MAX 4096
 
-struct btl_mem { void *base; };
+struct btl_mem {
+    void *base;
+};
 
-struct self_key { void *base; };
+struct self_key {
+    void *base;
+};
 
 static struct self_item *item_new(struct btl_self *s, size_t len)
 {
@@ -60,7 +68,7 @@ static void item_done(struct btl_self *s, struct self_item *i)
 static void list_free(struct rt_list *l)
 {
     struct rt_list *pos, *next;
-    rt_list_each_safe(pos, next, l)
+    rt_list_each_safe (pos, next, l)
         free(rt_container(pos, struct self_item, link));
 }
 
@@ -76,10 +84,16 @@ static int self_open(const struct btl_up *up, struct btl **out, int max)
     rt_list_init(&s->spare);
     s->base.ops = &btl_self_ops;
     s->base.caps = (struct btl_caps){
-        .flags = BTL_PUT | BTL_GET | BTL_PTR, .send_mem = RT_MEM_HOST_BITS, .rma_mem = RT_MEM_HOST_BITS,
+        .flags = BTL_PUT | BTL_GET | BTL_PTR,
+        .send_mem = RT_MEM_HOST_BITS,
+        .rma_mem = RT_MEM_HOST_BITS,
         /* Beyond this a copy into the queue costs more than a rendezvous with oneself. */
-        .eager_max = 16384, .key_len = sizeof(struct self_key),
-        .latency_ns = 20, .mb_per_s = 20000, .put_mb_per_s = 20000, .get_mb_per_s = 20000,
+        .eager_max = 16384,
+        .key_len = sizeof(struct self_key),
+        .latency_ns = 20,
+        .mb_per_s = 20000,
+        .put_mb_per_s = 20000,
+        .get_mb_per_s = 20000,
     };
     out[0] = &s->base;
     return 1;
@@ -102,7 +116,8 @@ static int self_address(struct btl *b, void *buf, size_t len)
     return 0;
 }
 
-static int self_add_peer(struct btl *b, const struct rt_proc *proc, const void *addr, size_t len, struct btl_peer **out)
+static int self_add_peer(struct btl *b, const struct rt_proc *proc, const void *addr, size_t len,
+                         struct btl_peer **out)
 {
     struct btl_self *s = (struct btl_self *)b;
     (void)addr;
@@ -123,7 +138,7 @@ static int self_add_peer(struct btl *b, const struct rt_proc *proc, const void *
 static void self_del_peer(struct btl_peer *p)
 {
     struct btl_self *s = (struct btl_self *)p->btl;
-    list_free(&s->queue);         /* messages of a peer that is no more */
+    list_free(&s->queue); /* messages of a peer that is no more */
     rt_list_init(&s->queue);
     s->nqueued = 0;
     s->peer = NULL;
@@ -149,7 +164,8 @@ static int self_send(struct btl_peer *p, const struct btl_hdr *h, const void *bu
     return 0;
 }
 
-static int self_mem_reg(struct btl *b, void *base, size_t len, enum rt_memkind kind, struct btl_mem **out)
+static int self_mem_reg(struct btl *b, void *base, size_t len, enum rt_memkind kind,
+                        struct btl_mem **out)
 {
     (void)b;
     (void)len;
@@ -162,10 +178,7 @@ static int self_mem_reg(struct btl *b, void *base, size_t len, enum rt_memkind k
     return 0;
 }
 
-static void self_mem_dereg(struct btl_mem *m)
-{
-    free(m);
-}
+static void self_mem_dereg(struct btl_mem *m) { free(m); }
 
 static int self_mem_key(const struct btl_mem *m, void *key)
 {
@@ -173,7 +186,10 @@ static int self_mem_key(const struct btl_mem *m, void *key)
     return 0;
 }
 
-struct self_rmem { struct btl_rmem base; struct btl_self *self; };
+struct self_rmem {
+    struct btl_rmem base;
+    struct btl_self *self;
+};
 
 static int self_attach(struct btl_peer *p, const void *key, struct btl_rmem **out)
 {
@@ -189,12 +205,10 @@ static int self_attach(struct btl_peer *p, const void *key, struct btl_rmem **ou
     return 0;
 }
 
-static void self_detach(struct btl_rmem *r)
-{
-    free(r);
-}
+static void self_detach(struct btl_rmem *r) { free(r); }
 
-static int copy_and_report(struct btl_rmem *r, void *dst, const void *src, size_t len, struct btl_op *op)
+static int copy_and_report(struct btl_rmem *r, void *dst, const void *src, size_t len,
+                           struct btl_op *op)
 {
     struct btl_self *s = ((struct self_rmem *)r)->self;
     struct self_item *i = item_new(s, 0);
@@ -209,13 +223,15 @@ static int copy_and_report(struct btl_rmem *r, void *dst, const void *src, size_
     return 0;
 }
 
-static int self_put(struct btl_rmem *r, size_t off, struct btl_mem *m, const void *src, size_t len, struct btl_op *op)
+static int self_put(struct btl_rmem *r, size_t off, struct btl_mem *m, const void *src, size_t len,
+                    struct btl_op *op)
 {
     (void)m;
     return copy_and_report(r, (char *)r->ptr + off, src, len, op);
 }
 
-static int self_get(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst, size_t len, struct btl_op *op)
+static int self_get(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst, size_t len,
+                    struct btl_op *op)
 {
     (void)m;
     return copy_and_report(r, dst, (const char *)r->ptr + off, len, op);
@@ -224,7 +240,7 @@ static int self_get(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst
 static int self_progress(struct btl *b)
 {
     struct btl_self *s = (struct btl_self *)b;
-    struct rt_list *last = s->queue.prev;       /* what the calls upwards add waits for the next pass */
+    struct rt_list *last = s->queue.prev; /* what the calls upwards add waits for the next pass */
     bool more = !rt_list_empty(&s->queue);
     int n = 0;
 
@@ -243,15 +259,24 @@ static int self_progress(struct btl *b)
     return n;
 }
 
-static int self_poll(struct btl_peer *p)
-{
-    return self_progress(p->btl);
-}
+static int self_poll(struct btl_peer *p) { return self_progress(p->btl); }
 
 const struct btl_ops btl_self_ops = {
-    .name = "self", .help = "messages of a process to itself",
-    .open = self_open, .close = self_close, .address = self_address, .add_peer = self_add_peer, .del_peer = self_del_peer,
-    .send = self_send, .mem_reg = self_mem_reg, .mem_dereg = self_mem_dereg, .mem_key = self_mem_key,
-    .attach = self_attach, .detach = self_detach, .put = self_put, .get = self_get,
-    .progress = self_progress, .poll = self_poll,
+    .name = "self",
+    .help = "messages of a process to itself",
+    .open = self_open,
+    .close = self_close,
+    .address = self_address,
+    .add_peer = self_add_peer,
+    .del_peer = self_del_peer,
+    .send = self_send,
+    .mem_reg = self_mem_reg,
+    .mem_dereg = self_mem_dereg,
+    .mem_key = self_mem_key,
+    .attach = self_attach,
+    .detach = self_detach,
+    .put = self_put,
+    .get = self_get,
+    .progress = self_progress,
+    .poll = self_poll,
 };

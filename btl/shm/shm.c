@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The shared-memory transport: life, peers, messages.  For every ordered pair of local ranks the node segment holds a ring
- * (btl/shm/ring.h) written by one process and read by the other; it takes memory when the first message is sent.  Called
- * with the instance serialised by the engine; no locks. */
+/* The shared-memory transport: life, peers, messages.  For every ordered pair of local ranks the
+ * node segment holds a ring (btl/shm/ring.h) written by one process and read by the other; it takes
+ * memory when the first message is sent.  Called with the instance serialised by the engine; no
+ * locks. */
 #include "btl/shm/shm.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
@@ -12,20 +13,14 @@
 
 /* Messages taken from one ring before the next ring, or the engine, gets its turn. */
 #define DRAIN_MAX 32
-/* A send into a full ring asks whether the reader lives after this time without a credit; kill(2) costs nothing then.
- * The clock is read at every BLOCKED_EVERY-th refusal only. */
+/* A send into a full ring asks whether the reader lives after this time without a credit; kill(2)
+ * costs nothing then. The clock is read at every BLOCKED_EVERY-th refusal only. */
 #define BLOCKED_NS 100000000u
 #define BLOCKED_EVERY 32u
 
-static struct btl_shm *shm_of(struct btl_shm_peer *p)
-{
-    return (struct btl_shm *)p->base.btl;
-}
+static struct btl_shm *shm_of(struct btl_shm_peer *p) { return (struct btl_shm *)p->base.btl; }
 
-static struct shm_home *home_of(int rank)
-{
-    return rt_node_pair(rank, rank);
-}
+static struct shm_home *home_of(int rank) { return rt_node_pair(rank, rank); }
 
 static size_t home_nbytes(int nwords)
 {
@@ -39,10 +34,13 @@ static int peer_get(struct btl_shm *b, int rank, struct btl_shm_peer **out)
         struct btl_shm_peer *p = aligned_alloc(RT_CACHE_LINE, sizeof *p);
         if (!p)
             return -RT_ENOMEM;
-        *p = (struct btl_shm_peer){ .base = { .btl = &b->base, .proc = { 0, rt_boot.local_procs[rank] } }, .rank = rank };
+        *p = (struct btl_shm_peer){
+            .base = { .btl = &b->base, .proc = { 0, rt_boot.local_procs[rank] } }, .rank = rank
+        };
         ring_tx_init(&p->tx, rt_node_pair(rt_node.rank, rank), &rt_node.bells[rank]);
         ring_rx_init(&p->rx, rt_node_pair(rank, rt_node.rank));
         rt_list_init(&p->work);
+        rt_list_init(&p->xfers);
         b->peers[rank] = p;
     }
     *out = b->peers[rank];
@@ -58,7 +56,7 @@ static void senders_add(struct btl_shm *b, int word, uint64_t bits)
         struct btl_shm_peer *p;
         int rank = word * 64 + __builtin_ctzll(fresh);
         if (peer_get(b, rank, &p) < 0)
-            return;               /* out of memory: the bit stays unseen and is tried again */
+            return; /* out of memory: the bit stays unseen and is tried again */
         p->rx_on = true;
         b->rx[b->nrx++] = p;
         b->seen[word] |= fresh & -fresh;
@@ -69,7 +67,8 @@ static void senders_add(struct btl_shm *b, int word, uint64_t bits)
 static void senders_look(struct btl_shm *b)
 {
     for (int w = 0; w < b->nwords; w++) {
-        uint64_t bits = rt_load_acquire(&b->home->active[w]);   /* pairs with the sender's or in tx_open */
+        uint64_t bits = rt_load_acquire(
+            &b->home->active[w]); /* pairs with the sender's or in tx_open */
         if (rt_unlikely(bits != b->seen[w]))
             senders_add(b, w, bits);
     }
@@ -89,7 +88,8 @@ int btl_shm_tx_open(struct btl_shm_peer *p, bool bytes)
         err = rt_node_reserve(home_of(p->rank), home_nbytes(b->nwords));
         if (err < 0)
             return err;
-        rt_fetch_or(&home_of(p->rank)->active[rt_node.rank / 64], (uint64_t)1 << (rt_node.rank % 64));
+        rt_fetch_or(&home_of(p->rank)->active[rt_node.rank / 64],
+                    (uint64_t)1 << (rt_node.rank % 64));
         t->slots_open = true;
         t->limit = RING_SLOTS;
     }
@@ -132,7 +132,7 @@ int btl_shm_blocked(struct btl_shm_peer *p)
         return -RT_EAGAIN;
     log_info(BTL, "rank %u has ended and will not receive what is sent to it", p->base.proc.rank);
     p->lost = true;
-    btl_shm_need_work(p);         /* progress() tells the engine */
+    btl_shm_need_work(p); /* progress() tells the engine */
     return -RT_EPEER;
 }
 
@@ -171,52 +171,71 @@ static int drain(struct btl_shm *b, struct btl_shm_peer *p, int max)
 
     while (n < max && (s = ring_look(&p->rx, &w))) {
         uint32_t len = w & RING_WORD_LEN;
-        bool in_bytes = len > RING_INLINE;
+        bool in_bytes = rt_unlikely(w & RING_WORD_CHUNK) || len > RING_INLINE;
         const void *data = rt_likely(!in_bytes) ? s->data : ring_bytes_at(&p->rx, len);
 
-        b->up.recv(b->up.arg, &p->base, &s->hdr, data, len);
+        if (rt_likely(!(w & RING_WORD_CHUNK)))
+            b->up.recv(b->up.arg, &p->base, &s->hdr, data, len);
+        else
+            btl_shm_chunk_in(b, s, data, len);
         ring_take(&p->rx, len, in_bytes);
         n++;
     }
     return n;
 }
 
-static int shm_poll(struct btl_peer *peer)
-{
-    struct btl_shm_peer *p = (struct btl_shm_peer *)peer;
-
-    if (rt_unlikely(!p->rx_on)) {
-        senders_look(shm_of(p));
-        if (!p->rx_on)
-            return 0;
-    }
-    return drain(shm_of(p), p, DRAIN_MAX);
-}
-
-/* Whatever a peer needs beyond looking at its ring. */
+/* Whatever a peer needs beyond a look at its ring. */
 static int work_step(struct btl_shm *b, struct btl_shm_peer *p)
 {
-    rt_list_del(&p->work);
+    int n = btl_shm_xfers_step(p);
+
+    if (rt_list_empty(&p->xfers))
+        rt_list_del(&p->work);
     if (p->lost && !p->told) {
         p->told = true;
         b->up.down(b->up.arg, &p->base, -RT_EPEER);
-        return 1;
+        n++;
     }
-    return 0;
+    return n;
+}
+
+static int work(struct btl_shm *b)
+{
+    struct rt_list *pos, *next;
+    int n = 0;
+
+    rt_list_each_safe (pos, next, &b->work)
+        n += work_step(b, rt_container(pos, struct btl_shm_peer, work));
+    return n;
+}
+
+static int shm_poll(struct btl_peer *peer)
+{
+    struct btl_shm_peer *p = (struct btl_shm_peer *)peer;
+    struct btl_shm *b = shm_of(p);
+    int n = 0;
+
+    if (rt_unlikely(!p->rx_on)) {
+        senders_look(b);
+    }
+    if (rt_likely(p->rx_on))
+        n = drain(b, p, DRAIN_MAX);
+    /* A wait for this peer must not stop what we have to send, perhaps to it. */
+    if (rt_unlikely(!rt_list_empty(&b->work)))
+        n += work(b);
+    return n;
 }
 
 static int shm_progress(struct btl *btl)
 {
     struct btl_shm *b = (struct btl_shm *)btl;
-    struct rt_list *pos, *next;
     int n = 0;
 
     senders_look(b);
     for (int i = 0; i < b->nrx; i++)
         n += drain(b, b->rx[i], DRAIN_MAX);
     if (rt_unlikely(!rt_list_empty(&b->work)))
-        rt_list_each_safe(pos, next, &b->work)
-            n += work_step(b, rt_container(pos, struct btl_shm_peer, work));
+        n += work(b);
     return n;
 }
 
@@ -224,8 +243,12 @@ static void shm_close(struct btl *btl)
 {
     struct btl_shm *b = (struct btl_shm *)btl;
 
-    for (int r = 0; b->peers && r < rt_node.size; r++)
+    for (int r = 0; b->peers && r < rt_node.size; r++) {
+        if (b->peers[r])
+            btl_shm_xfers_drop(b->peers[r]);
         free(b->peers[r]);
+    }
+    btl_shm_rma_close(b);
     free(b->peers);
     free(b->rx);
     free(b->seen);
@@ -235,7 +258,7 @@ static void shm_close(struct btl *btl)
 static int shm_open(const struct btl_up *up, struct btl **out, int max)
 {
     if (max < 1 || !rt_node.base || rt_node.size < 2)
-        return 0;                 /* nobody to talk to */
+        return 0; /* nobody to talk to */
     struct btl_shm *b = calloc(1, sizeof *b);
     int err = -RT_ENOMEM;
     if (!b)
@@ -254,8 +277,11 @@ static int shm_open(const struct btl_up *up, struct btl **out, int max)
         goto err_close;
     b->base.ops = &btl_shm_ops;
     b->base.caps = (struct btl_caps){
-        .send_mem = RT_MEM_HOST_BITS, .eager_max = (size_t)cfg.shm_eager, .latency_ns = 100, .mb_per_s = 20000,
+        .send_mem = RT_MEM_HOST_BITS,
+        .eager_max = (size_t)cfg.shm_eager,
+        .latency_ns = 100,
     };
+    btl_shm_rma_open(b, &b->base.caps);
     out[0] = &b->base;
     return 1;
 err_close:
@@ -268,17 +294,18 @@ static int shm_address(struct btl *b, void *buf, size_t len)
     (void)b;
     (void)buf;
     (void)len;
-    return 0;                     /* the node segment is all that peers need */
+    return 0; /* the node segment is all that peers need */
 }
 
-static int shm_add_peer(struct btl *btl, const struct rt_proc *proc, const void *addr, size_t len, struct btl_peer **out)
+static int shm_add_peer(struct btl *btl, const struct rt_proc *proc, const void *addr, size_t len,
+                        struct btl_peer **out)
 {
     struct btl_shm_peer *p;
     (void)addr;
     (void)len;
 
-    if (proc->ns != 0 || proc->rank >= (uint32_t)rt_boot.size || rt_boot.local_of[proc->rank] == UINT32_MAX ||
-        proc->rank == (uint32_t)rt_boot.rank)
+    if (proc->ns != 0 || proc->rank >= (uint32_t)rt_boot.size ||
+        rt_boot.local_of[proc->rank] == UINT32_MAX || proc->rank == (uint32_t)rt_boot.rank)
         return -RT_EUNREACH;
     int err = peer_get((struct btl_shm *)btl, (int)rt_boot.local_of[proc->rank], &p);
     if (err == 0)
@@ -286,16 +313,32 @@ static int shm_add_peer(struct btl *btl, const struct rt_proc *proc, const void 
     return err;
 }
 
-/* Forgets what the engine knows of the peer.  The ring's state stays: it continues should the peer be added again. */
+/* Forgets what the engine knows of the peer.  The ring's state stays: it continues should the peer
+ * be added again. */
 static void shm_del_peer(struct btl_peer *peer)
 {
     struct btl_shm_peer *p = (struct btl_shm_peer *)peer;
+    btl_shm_xfers_drop(p);
     rt_list_del(&p->work);
     peer->up = NULL;
 }
 
 const struct btl_ops btl_shm_ops = {
-    .name = "shm", .help = "shared memory between the processes of a host",
-    .open = shm_open, .close = shm_close, .address = shm_address, .add_peer = shm_add_peer, .del_peer = shm_del_peer,
-    .send = shm_send, .progress = shm_progress, .poll = shm_poll,
+    .name = "shm",
+    .help = "shared memory between the processes of a host",
+    .open = shm_open,
+    .close = shm_close,
+    .address = shm_address,
+    .add_peer = shm_add_peer,
+    .del_peer = shm_del_peer,
+    .send = shm_send,
+    .mem_reg = btl_shm_mem_reg,
+    .mem_dereg = btl_shm_mem_dereg,
+    .mem_key = btl_shm_mem_key,
+    .attach = btl_shm_attach,
+    .detach = btl_shm_detach,
+    .put = btl_shm_put,
+    .get = btl_shm_get,
+    .progress = shm_progress,
+    .poll = shm_poll,
 };

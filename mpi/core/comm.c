@@ -244,6 +244,14 @@ int wm_api_comm_get_parent(struct wm_comm **parent)
     return MPI_SUCCESS;
 }
 
+void wm_comm_detach_buffer(struct wm_comm *comm)
+{
+    void *addr;
+    MPI_Count size;
+    if (comm->bbuf)
+        wm_api_comm_detach_buffer(comm, &addr, &size);
+}
+
 /* Drops the handle's reference; pending operations keep the communicator until they are done. */
 int wm_comm_free(struct wm_comm *comm)
 {
@@ -252,6 +260,7 @@ int wm_comm_free(struct wm_comm *comm)
     int err = wm_attrs_delete_all(&comm->attrs, wm_comm_handle(comm));
     if (err)
         return err;
+    wm_comm_detach_buffer(comm);
     struct wm_domain *dom = comm->dom;
     rt_lock(&dom->lock);
     wm_comm_unref(comm);

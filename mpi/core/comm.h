@@ -23,13 +23,11 @@ struct wm_comm {
     int rank, size; /* of the local group */
     uint32_t ctx;   /* even, agreed by all members; ctx is point-to-point, ctx + 1 collectives */
     bool inter;
-    struct wm_group *group; /* local group */
-    struct wm_group
-        *remote; /* intercommunicator: remote group; else == group (same reference count rule) */
+    struct wm_group *group;  /* local group */
+    struct wm_group *remote; /* of an intercommunicator; else == group, without a reference */
     struct wm_domain *dom;
-    struct wm_peer *
-        *peers; /* by rank of `remote`; NULL until the rank is first addressed; owned array */
-    struct wm_errh *errh; /* referenced */
+    struct wm_peer **peers; /* by rank of `remote`, owned; NULL until the rank is first addressed */
+    struct wm_errh *errh;   /* referenced */
     struct wm_attrs *attrs;
     struct wm_info *info;
     struct wm_bbuf *bbuf; /* attached for buffered sends, mpi/p2p/buffered.c; NULL: the process's */
@@ -81,6 +79,9 @@ int wm_comm_create_local(struct wm_group *group, uint32_t ctx, struct wm_domain 
 /* Drops the handle of a communicator after its attributes; a body's way out when creation fails
  * half-way, too. */
 int wm_comm_free(struct wm_comm *comm);
+/* Detaches a buffer for buffered sends, once its messages have left, as freeing and finalizing do.
+ */
+void wm_comm_detach_buffer(struct wm_comm *comm);
 /* Takes over the hints that Weft knows from `info` (NULL: none). */
 int wm_comm_set_info(struct wm_comm *comm, const struct wm_info *info);
 /* Agrees on a free context id over all members of `c`; collective and blocking.  Called without the

@@ -124,6 +124,17 @@ static void report_leaks(void)
     report_leak(&wm_group_slab);
 }
 
+/* Finalizing detaches what the user left attached (MPI-5.0 section 3.6). */
+static void detach_buffers(void)
+{
+    void *addr;
+    MPI_Count size;
+    wm_comm_detach_buffer(wm_comm_world);
+    wm_comm_detach_buffer(wm_comm_self);
+    if (domain->bbuf)
+        wm_api_buffer_detach(&addr, &size);
+}
+
 int wm_api_finalize(void)
 {
     if (wm_state.phase != WM_INITIALIZED)
@@ -133,6 +144,7 @@ int wm_api_finalize(void)
     int err = wm_attrs_delete_all(&wm_comm_self->attrs, MPI_COMM_SELF);
     if (err)
         return err;
+    detach_buffers();
     wm_state.phase = WM_FINALIZED;
     wm_state.users--;
     wm_comm_fini();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Blocks of the node segment's area: first fit over a bitmap of granules in the segment itself, under a spin lock there.
- * The lock names its holder, so that a process that died in between does not stop the others.  Any thread of any local
- * process may call. */
+/* Blocks of the node segment's area: first fit over a bitmap of granules in the segment itself,
+ * under a spin lock there. The lock names its holder, so that a process that died in between does
+ * not stop the others.  Any thread of any local process may call. */
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/mem/node_int.h"
@@ -11,7 +11,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Critical sections take microseconds, so a lock held through this many yields is worth asking whether its holder lives. */
+/* Critical sections take microseconds, so a lock held through this many yields is worth asking
+ * whether its holder lives. */
 #define LOCK_PATIENCE 1024u
 
 static void bits_lock(void)
@@ -25,21 +26,15 @@ static void bits_lock(void)
             return;
         if (tries % LOCK_PATIENCE == 0 && holder != me && rt_node_gone((int)holder - 1)) {
             if (rt_cas(lock, &holder, me))
-                return;           /* the dead holder's half-made change costs at most a leaked block */
+                return; /* the dead holder's half-made change costs at most a leaked block */
         }
         sched_yield();
     }
 }
 
-static void bits_unlock(void)
-{
-    rt_store_release(&node_head()->lock, 0u);
-}
+static void bits_unlock(void) { rt_store_release(&node_head()->lock, 0u); }
 
-static bool bit_get(const uint64_t *bits, size_t i)
-{
-    return bits[i / 64] >> (i % 64) & 1;
-}
+static bool bit_get(const uint64_t *bits, size_t i) { return bits[i / 64] >> (i % 64) & 1; }
 
 static void bits_set(uint64_t *bits, size_t first, size_t n, bool on)
 {
@@ -103,8 +98,8 @@ size_t rt_node_alloc(size_t nbytes)
     }
     bits_unlock();
     if (first == SIZE_MAX) {
-        log_error(MEM, "no room for a block of %zu bytes: the node segment's area holds %zu MiB", nbytes,
-                  rt_node_private.at.ngranules * NODE_GRANULE >> 20);
+        log_error(MEM, "no room for a block of %zu bytes: the node segment's area holds %zu MiB",
+                  nbytes, rt_node_private.at.ngranules * NODE_GRANULE >> 20);
         return SIZE_MAX;
     }
     size_t off = rt_node_private.at.area + first * NODE_GRANULE;
@@ -120,7 +115,7 @@ void rt_node_free(size_t off, size_t nbytes)
     size_t n = granules(nbytes);
     size_t first = (off - rt_node_private.at.area) / NODE_GRANULE;
 
-    block_empty(rt_node_at(off), n * NODE_GRANULE);     /* before others can take it */
+    block_empty(rt_node_at(off), n * NODE_GRANULE); /* before others can take it */
     bits_lock();
     bits_set(node_bits(), first, n, false);
     bits_unlock();

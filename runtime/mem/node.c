@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Creates, attaches and leaves the node segment.  A new file is filled in before it gets its name (link(2) fails when
- * another process was faster), so whoever finds the name finds a complete segment and nobody waits.  Called by one thread,
- * in MPI_Init and MPI_Finalize; rt_node_reserve() and rt_node_gone() by any. */
+/* Creates, attaches and leaves the node segment.  A new file is filled in before it gets its name
+ * (link(2) fails when another process was faster), so whoever finds the name finds a complete
+ * segment and nobody waits.  Called by one thread, in MPI_Init and MPI_Finalize; rt_node_reserve()
+ * and rt_node_gone() by any. */
 #include "runtime/mem/node.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
@@ -20,10 +21,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define NODE_MAGIC 0x3174666577646f6eu              /* "nodweft1": changes when the first page changes */
-/* Only a name that another process is replacing at this moment makes us look again; that takes microseconds. */
+#define NODE_MAGIC 0x3174666577646f6eu /* "nodweft1": changes when the first page changes */
+/* Only a name that another process is replacing at this moment makes us look again; that takes
+ * microseconds. */
 #define REPLACE_TIMEOUT_NS 5000000000u
-#define REPLACE_RETRY_US   200
+#define REPLACE_RETRY_US 200
 
 struct rt_node rt_node;
 struct node_private rt_node_private = { .fd = -1 };
@@ -52,11 +54,12 @@ static struct node_layout layout_of(size_t size, size_t pair_nbytes)
 
 void rt_node_name(const char *nspace, char *buf, size_t len)
 {
-    uint64_t h = 0xcbf29ce484222325u;               /* FNV-1a, 64 bits */
+    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a, 64 bits */
 
     for (const char *c = nspace; *c; c++)
         h = (h ^ (unsigned char)*c) * 0x100000001b3u;
-    snprintf(buf, len, "%s/weft-%u-%016llx", cfg.shm_dir, (unsigned)geteuid(), (unsigned long long)h);
+    snprintf(buf, len, "%s/weft-%u-%016llx", cfg.shm_dir, (unsigned)geteuid(),
+             (unsigned long long)h);
 }
 
 static uint64_t own_pidns(void)
@@ -75,7 +78,9 @@ static void log_no_space(size_t nbytes)
         free_kib = (unsigned long long)fs.f_bavail * fs.f_frsize >> 10;
         total_kib = (unsigned long long)fs.f_blocks * fs.f_frsize >> 10;
     }
-    log_error(MEM, "%s is full: %zu KiB of shared memory needed, %llu of %llu KiB free; enlarge it (mount -o remount,size=...; "
+    log_error(MEM,
+              "%s is full: %zu KiB of shared memory needed, %llu of %llu KiB free; "
+              "enlarge it (mount -o remount,size=...; "
               "--shm-size for a container) or set WEFT_SHM_DIR to another directory in memory",
               cfg.shm_dir, nbytes >> 10, free_kib, total_kib);
 }
@@ -94,7 +99,8 @@ static int reserve_fd(int fd, size_t off, size_t nbytes)
         return -RT_ENOSPC;
     }
     if (e) {
-        log_error(MEM, "could not reserve %zu bytes of shared memory in %s: %s", nbytes, cfg.shm_dir, strerror(e));
+        log_error(MEM, "could not reserve %zu bytes of shared memory in %s: %s", nbytes,
+                  cfg.shm_dir, strerror(e));
         return -RT_ESYS;
     }
     return 0;
@@ -114,7 +120,9 @@ static int map_fd(int fd, size_t nbytes, char **out)
     void *p = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, flags, fd, 0);
 
     if (p == MAP_FAILED) {
-        log_error(MEM, "could not map %zu MiB of shared memory (address space only): %m; check ulimit -v", nbytes >> 20);
+        log_error(
+            MEM, "could not map %zu MiB of shared memory (address space only): %m; check ulimit -v",
+            nbytes >> 20);
         return errno == ENOMEM ? -RT_ENOMEM : -RT_ESYS;
     }
     *out = p;
@@ -123,12 +131,18 @@ static int map_fd(int fd, size_t nbytes, char **out)
 
 static int log_open_failure(const char *path, int e)
 {
-    log_error(MEM, "could not create shared memory %s: %s; WEFT_SHM_DIR names a directory in memory that this user may write "
-              "to (now %s)", path, strerror(e), cfg.shm_dir);
-    return e == EACCES || e == EPERM || e == EROFS ? -RT_EPERM : e == ENOSPC ? -RT_ENOSPC : -RT_ESYS;
+    log_error(MEM,
+              "could not create shared memory %s: %s; WEFT_SHM_DIR names a directory in memory "
+              "that this user may write "
+              "to (now %s)",
+              path, strerror(e), cfg.shm_dir);
+    return e == EACCES || e == EPERM || e == EROFS ? -RT_EPERM
+           : e == ENOSPC                           ? -RT_ENOSPC
+                                                   : -RT_ESYS;
 }
 
-/* A file that has no name yet, or one only this process uses where the file system lacks O_TMPFILE; then in `own`. */
+/* A file that has no name yet, or one only this process uses where the file system lacks O_TMPFILE;
+ * then in `own`. */
 static int open_nameless(const char *path, char *own, size_t len)
 {
     own[0] = '\0';
@@ -153,7 +167,8 @@ static int give_name(int fd, const char *own, const char *path)
 }
 
 /* Makes the file and names it.  -RT_EEXIST: another process has just done so. */
-static int segment_create(const char *path, const struct node_layout *at, int size, int *fd_p, char **base_p)
+static int segment_create(const char *path, const struct node_layout *at, int size, int *fd_p,
+                          char **base_p)
 {
     char own[560];
     char *base = NULL;
@@ -163,7 +178,9 @@ static int segment_create(const char *path, const struct node_layout *at, int si
     if (fd < 0)
         return log_open_failure(path, errno);
     if (fchmod(fd, 0600) < 0 || ftruncate(fd, (off_t)at->nbytes) < 0) {
-        log_error(MEM, "could not set the length of shared memory in %s to %zu MiB (sparse): %m; check ulimit -f",
+        log_error(MEM,
+                  "could not set the length of shared memory in %s to %zu MiB (sparse): %m; "
+                  "check ulimit -f",
                   cfg.shm_dir, at->nbytes >> 20);
         err = -RT_ESYS;
         goto err_close;
@@ -175,7 +192,10 @@ static int segment_create(const char *path, const struct node_layout *at, int si
     if (err < 0)
         goto err_close;
     struct node_head *h = (struct node_head *)base;
-    *h = (struct node_head){ .magic = NODE_MAGIC, .nbytes = at->nbytes, .pair_nbytes = at->pair_nbytes, .size = (uint32_t)size };
+    *h = (struct node_head){ .magic = NODE_MAGIC,
+                             .nbytes = at->nbytes,
+                             .pair_nbytes = at->pair_nbytes,
+                             .size = (uint32_t)size };
     if (give_name(fd, own, path) < 0) {
         err = errno == EEXIST ? -RT_EEXIST : log_open_failure(path, errno);
         munmap(base, at->nbytes);
@@ -207,9 +227,11 @@ bool rt_node_gone(int r)
     return alive == 2 || (alive == 1 && process_gone(b));
 }
 
-/* Is this the file of an earlier job of the same name?  Yes when a process has had our rank there, or when processes died in
- * it and none is left.  Ranks that have left in order prove nothing: their messages may still be waiting for us. */
-static bool segment_stale(const char *base, const struct node_layout *at, int rank, int size, bool *busy_p)
+/* Is this the file of an earlier job of the same name?  Yes when a process has had our rank there,
+ * or when processes died in it and none is left.  Ranks that have left in order prove nothing:
+ * their messages may still be waiting for us. */
+static bool segment_stale(const char *base, const struct node_layout *at, int rank, int size,
+                          bool *busy_p)
 {
     const struct node_head *h = (const struct node_head *)base;
     const struct rt_bell *bells = (const struct rt_bell *)(base + at->bells);
@@ -228,15 +250,20 @@ static bool segment_stale(const char *base, const struct node_layout *at, int ra
 }
 
 /* Attaches a file found under the name.  -RT_EAGAIN: it was stale and is being replaced. */
-static int segment_attach(const char *path, int fd, const struct node_layout *at, int rank, int size, char **base_p)
+static int segment_attach(const char *path, int fd, const struct node_layout *at, int rank,
+                          int size, char **base_p)
 {
     struct stat st;
     char *base;
     bool busy = false;
     uint32_t fresh = 0;
 
-    if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 077) || !S_ISREG(st.st_mode)) {
-        log_error(MEM, "%s is not a private file of this user; remove it, or set WEFT_SHM_DIR to another directory", path);
+    if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 077) ||
+        !S_ISREG(st.st_mode)) {
+        log_error(MEM,
+                  "%s is not a private file of this user; remove it, or set WEFT_SHM_DIR "
+                  "to another directory",
+                  path);
         return -RT_EPERM;
     }
     if (st.st_size < (off_t)sizeof(struct node_head)) {
@@ -247,15 +274,19 @@ static int segment_attach(const char *path, int fd, const struct node_layout *at
     if (err < 0)
         return err;
     struct node_head *h = (struct node_head *)base;
-    bool same = h->magic == NODE_MAGIC && h->nbytes == at->nbytes && h->nbytes == (uint64_t)st.st_size &&
-                h->pair_nbytes == at->pair_nbytes && h->size == (uint32_t)size;
+    bool same = h->magic == NODE_MAGIC && h->nbytes == at->nbytes &&
+                h->nbytes == (uint64_t)st.st_size && h->pair_nbytes == at->pair_nbytes &&
+                h->size == (uint32_t)size;
     if (same && !segment_stale(base, at, rank, size, &busy)) {
         *base_p = base;
         return 0;
     }
     if (busy) {
-        log_error(MEM, "%s belongs to a job that is still running with %u processes here, one of them with local rank %d; "
-                  "is this process started twice?", path, h->size, rank);
+        log_error(MEM,
+                  "%s belongs to a job that is still running with %u processes here, "
+                  "one of them with local rank %d; "
+                  "is this process started twice?",
+                  path, h->size, rank);
         err = -RT_EEXIST;
     } else {
         /* One process removes the name, once; the others wait for the new file. */
@@ -267,7 +298,8 @@ static int segment_attach(const char *path, int fd, const struct node_layout *at
     return err;
 }
 
-static int segment_get(const char *path, const struct node_layout *at, int rank, int size, int *fd_p, char **base_p)
+static int segment_get(const char *path, const struct node_layout *at, int rank, int size,
+                       int *fd_p, char **base_p)
 {
     uint64_t since = rt_now_ns();
 
@@ -313,7 +345,10 @@ int rt_node_open(size_t pair_nbytes)
     if (err < 0)
         return err;
     my->fd = fd;
-    rt_node = (struct rt_node){ .base = base, .nbytes = my->at.nbytes, .rank = rank, .size = size,
+    rt_node = (struct rt_node){ .base = base,
+                                .nbytes = my->at.nbytes,
+                                .rank = rank,
+                                .size = size,
                                 .bells = (struct rt_bell *)(base + my->at.bells) };
     struct rt_bell *b = &rt_node.bells[rank];
     rt_bell_init();
@@ -337,10 +372,7 @@ void rt_node_close(void)
     rt_node = (struct rt_node){ .base = NULL };
 }
 
-size_t rt_node_world_block(void)
-{
-    return rt_node_private.at.world;
-}
+size_t rt_node_world_block(void) { return rt_node_private.at.world; }
 
 void *rt_node_pair(int from, int to)
 {

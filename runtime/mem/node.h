@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The node segment: one sparse shared-memory file for all processes of a job on one host.  The first process creates it,
- * every process attaches in MPI_Init, the last to attach unlinks the name, so a crash leaves nothing (and mpirun removes
- * the name of a job that died before that).  Pages are used only when touched; a range is reserved (fallocate) before its
- * first touch, so that a full /dev/shm is -RT_ENOSPC here and never SIGBUS later.
+/* The node segment: one sparse shared-memory file for all processes of a job on one host.  The
+ * first process creates it, every process attaches in MPI_Init, the last to attach unlinks the
+ * name, so a crash leaves nothing (and mpirun removes the name of a job that died before that).
+ * Pages are used only when touched; a range is reserved (fallocate) before its first touch, so that
+ * a full /dev/shm is -RT_ENOSPC here and never SIGBUS later.
  *
- * It holds, for btl/shm, a region for every ordered pair of local ranks; for waiting, one doorbell a rank; and an area
- * from which node collectives and MPI_Alloc_mem take blocks.  Opened and closed by one thread; the rest may be called by
- * any thread, except where said. */
+ * It holds, for btl/shm, a region for every ordered pair of local ranks; for waiting, one doorbell
+ * a rank; and an area from which node collectives and MPI_Alloc_mem take blocks.  Opened and closed
+ * by one thread; the rest may be called by any thread, except where said. */
 #ifndef RT_MEM_NODE_H
 #define RT_MEM_NODE_H
 
@@ -15,53 +16,60 @@
 #include <stdint.h>
 #include "runtime/base/atomic.h"
 
-/* What rt_bell.asleep holds.  FENCE is "awake" of an owner that has no membarrier(2): ringers must fence and look again. */
+/* What rt_bell.asleep holds.  FENCE is "awake" of an owner that has no membarrier(2): ringers must
+ * fence and look again. */
 enum { RT_BELL_AWAKE = 0, RT_BELL_ASLEEP = 1, RT_BELL_FENCE = 2 };
 
-/* One per local rank.  The owner alone sets `asleep`; others clear it and change `word` when they wake the owner. */
+/* One per local rank.  The owner alone sets `asleep`; others clear it and change `word` when they
+ * wake the owner. */
 struct rt_bell {
-    _Alignas(RT_CACHE_LINE) uint32_t asleep;        /* RT_BELL_... */
-    uint32_t word;                                  /* futex word: changes with every wake-up */
-    uint32_t pid;                                   /* owner's pid as it sees itself; 0 until it has attached */
-    uint32_t alive;                                 /* 0 before attach, 1 attached, 2 detached in order */
-    uint64_t pidns;                                 /* owner's pid namespace: pids compare only within one */
+    _Alignas(RT_CACHE_LINE) uint32_t asleep; /* RT_BELL_... */
+    uint32_t word;                           /* futex word: changes with every wake-up */
+    uint32_t pid;   /* owner's pid as it sees itself; 0 until it has attached */
+    uint32_t alive; /* 0 before attach, 1 attached, 2 detached in order */
+    uint64_t pidns; /* owner's pid namespace: pids compare only within one */
 };
 
 struct rt_node {
-    char *base;                   /* start of the mapping; offsets in the segment are from here */
-    size_t nbytes;                /* of the mapping, sparse */
-    int rank, size;               /* local rank and number of local ranks */
-    struct rt_bell *bells;        /* size of them */
-    bool fence_needed;            /* membarrier is missing here: this process fences when it rings */
+    char *base;            /* start of the mapping; offsets in the segment are from here */
+    size_t nbytes;         /* of the mapping, sparse */
+    int rank, size;        /* local rank and number of local ranks */
+    struct rt_bell *bells; /* size of them */
+    bool fence_needed;     /* membarrier is missing here: this process fences when it rings */
 };
-extern struct rt_node rt_node;    /* base NULL until opened; singletons have size 1 */
+extern struct rt_node rt_node; /* base NULL until opened; singletons have size 1 */
 
-/* Path of the segment of the job `nspace`, from cfg.shm_dir and the user's id; mpirun removes what a dead job left. */
+/* Path of the segment of the job `nspace`, from cfg.shm_dir and the user's id; mpirun removes what
+ * a dead job left. */
 void rt_node_name(const char *nspace, char *buf, size_t len);
 
-/* Creates or attaches the segment of this job on this host.  -RT_ENOSPC, -RT_ESYS, -RT_EPERM with the cause and what to do
- * logged.  Waits for nobody.  pair_nbytes: length of a pair region, the same in every process. */
-int  rt_node_open(size_t pair_nbytes);
+/* Creates or attaches the segment of this job on this host.  -RT_ENOSPC, -RT_ESYS, -RT_EPERM with
+ * the cause and what to do logged.  Waits for nobody.  pair_nbytes: length of a pair region, the
+ * same in every process. */
+int rt_node_open(size_t pair_nbytes);
 void rt_node_close(void);
 
-/* The pair region written by local rank `from` and read by `to`, page-aligned, zeros at first.  The region of the pair
- * (r, r) is rank r's own, for what a transport publishes.  Neither side touches a page of it before somebody has reserved
- * it: even a read of a hole takes a page. */
+/* The pair region written by local rank `from` and read by `to`, page-aligned, zeros at first.  The
+ * region of the pair (r, r) is rank r's own, for what a transport publishes.  Neither side touches
+ * a page of it before somebody has reserved it: even a read of a hole takes a page. */
 void *rt_node_pair(int from, int to);
-/* Makes sure that [p, p + nbytes) of the segment has memory behind it; repeating it is harmless.  -RT_ENOSPC, logged. */
-int   rt_node_reserve(const void *p, size_t nbytes);
+/* Makes sure that [p, p + nbytes) of the segment has memory behind it; repeating it is harmless.
+ * -RT_ENOSPC, logged. */
+int rt_node_reserve(const void *p, size_t nbytes);
 
-/* A zeroed, page-aligned block that every local process may use by its offset; SIZE_MAX when the file system is full. */
+/* A zeroed, page-aligned block that every local process may use by its offset; SIZE_MAX when the
+ * file system is full. */
 size_t rt_node_alloc(size_t nbytes);
-void   rt_node_free(size_t off, size_t nbytes);
+void rt_node_free(size_t off, size_t nbytes);
 static inline void *rt_node_at(size_t off) { return rt_node.base + off; }
 
-/* The one block that needs no agreement: RT_NODE_WORLD_PER_RANK bytes for every local rank, zeroed and reserved, for the
- * collectives of MPI_COMM_WORLD, which exists before any message. */
+/* The one block that needs no agreement: RT_NODE_WORLD_PER_RANK bytes for every local rank, zeroed
+ * and reserved, for the collectives of MPI_COMM_WORLD, which exists before any message. */
 #define RT_NODE_WORLD_PER_RANK 512u
 size_t rt_node_world_block(void);
 
-/* True when local rank `r` has attached and is no more: it detached, or its process does not exist (one system call). */
+/* True when local rank `r` has attached and is no more: it detached, or its process does not exist
+ * (one system call). */
 bool rt_node_gone(int r);
 
 /* Wakes local rank `to` if it sleeps.  Called after the data that it waits for has been stored. */
@@ -69,14 +77,16 @@ void rt_bell_wake(struct rt_bell *b);
 static inline void rt_bell_ring_at(struct rt_bell *b)
 {
     if (rt_unlikely(rt_node.fence_needed))
-        rt_fence();               /* data before the look at `asleep`; otherwise the sleeper's membarrier orders them */
+        rt_fence(); /* data before the look at `asleep`; otherwise the sleeper's membarrier orders
+                       them */
     if (rt_unlikely(rt_load_relaxed(&b->asleep)))
         rt_bell_wake(b);
 }
 static inline void rt_bell_ring(int to) { rt_bell_ring_at(&rt_node.bells[to]); }
 
-/* Sleeping is in two steps so that nothing is missed: arm, look once more for work, then sleep or disarm.
- * rt_bell_sleep returns disarmed, after a ring or timeout_us microseconds (< 0: no limit). */
+/* Sleeping is in two steps so that nothing is missed: arm, look once more for work, then sleep or
+ * disarm. rt_bell_sleep returns disarmed, after a ring or timeout_us microseconds (< 0: no limit).
+ */
 uint32_t rt_bell_arm(void);
 void rt_bell_disarm(void);
 void rt_bell_sleep(uint32_t armed, int timeout_us);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of the node segment, for runtime/mem only: where its parts lie and what its first page holds. */
+/* Inside of the node segment, for runtime/mem only: where its parts lie and what its first page
+ * holds. */
 #ifndef RT_MEM_NODE_INT_H
 #define RT_MEM_NODE_INT_H
 
 #include "runtime/mem/node.h"
 
-/* Block area: virtual space only until blocks are taken, so it is generous.  A granule is the unit of the bitmap: 64 KiB is
- * small against what collectives and MPI_Alloc_mem take, and 1024 bits a rank are searched in no time. */
+/* Block area: virtual space only until blocks are taken, so it is generous.  A granule is the unit
+ * of the bitmap: 64 KiB is small against what collectives and MPI_Alloc_mem take, and 1024 bits a
+ * rank are searched in no time. */
 #define NODE_AREA_PER_RANK (64u << 20)
-#define NODE_GRANULE       (64u << 10)
+#define NODE_GRANULE (64u << 10)
 
 /* First page.  The first group never changes once the file has its name; the second is atomic. */
 struct node_head {
@@ -16,12 +18,13 @@ struct node_head {
     uint64_t nbytes, pair_nbytes;
     uint32_t size;
 
-    _Alignas(RT_CACHE_LINE) uint32_t attached;      /* processes that have attached so far */
-    uint32_t stale;               /* 1: whoever set it replaces the file */
-    _Alignas(RT_CACHE_LINE) uint32_t lock;          /* of the block bitmap: local rank + 1 of the holder, 0 = free */
+    _Alignas(RT_CACHE_LINE) uint32_t attached; /* processes that have attached so far */
+    uint32_t stale;                            /* 1: whoever set it replaces the file */
+    _Alignas(RT_CACHE_LINE)
+        uint32_t lock; /* of the block bitmap: local rank + 1 of the holder, 0 = free */
 };
 
-struct node_layout {              /* offsets from the start, all multiples of the page size */
+struct node_layout { /* offsets from the start, all multiples of the page size */
     size_t bells, bits, world, pairs, area, nbytes;
     size_t pair_nbytes;
     size_t ngranules;
@@ -29,16 +32,19 @@ struct node_layout {              /* offsets from the start, all multiples of th
 
 struct node_private {
     struct node_layout at;
-    int fd;                       /* of the segment, for fallocate; -1 for a singleton's private memory */
-    uint64_t pidns;               /* of this process, 0 unknown */
-    bool membarrier;              /* registered: rt_bell_arm() may rely on it */
-    uint32_t sleepers;            /* threads of this process between arm and disarm */
+    int fd;            /* of the segment, for fallocate; -1 for a singleton's private memory */
+    uint64_t pidns;    /* of this process, 0 unknown */
+    bool membarrier;   /* registered: rt_bell_arm() may rely on it */
+    uint32_t sleepers; /* threads of this process between arm and disarm */
     char path[512];
 };
 extern struct node_private rt_node_private;
 
 static inline struct node_head *node_head(void) { return (struct node_head *)rt_node.base; }
-static inline uint64_t *node_bits(void) { return (uint64_t *)(rt_node.base + rt_node_private.at.bits); }
+static inline uint64_t *node_bits(void)
+{
+    return (uint64_t *)(rt_node.base + rt_node_private.at.bits);
+}
 
 /* Registers for membarrier and puts this process's bell in its first state. */
 void rt_bell_init(void);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What btl/shm does without the message engine: half round trip and message rate of send() and poll(), bandwidth of put().
- * For tuning the ring; two processes bound to two cores.  Usage: raw_shm [core core]. */
+/* What btl/shm does without the message engine: half round trip and message rate of send() and
+ * poll(), bandwidth of put(). For tuning the ring; two processes bound to two cores.  Usage:
+ * raw_shm [core core]. */
 #include "btl/btl.h"
 #include "runtime/base/atomic.h"
 #include "runtime/base/cfg.h"
@@ -22,11 +23,12 @@ static struct btl *b;
 static struct btl_peer *peer;
 static uint64_t received;
 static char sink[1 << 15];
-static bool copy_out;             /* copy the payload as an engine would */
+static bool copy_out; /* copy the payload as an engine would */
 
 static char remote_key[BTL_KEY_MAX];
 
-static void on_recv(void *arg, struct btl_peer *from, const struct btl_hdr *h, const void *data, size_t len)
+static void on_recv(void *arg, struct btl_peer *from, const struct btl_hdr *h, const void *data,
+                    size_t len)
 {
     (void)arg;
     (void)from;
@@ -60,10 +62,7 @@ static void post_tag(int tag, const void *buf, size_t len)
         rt_relax();
 }
 
-static void post(const void *buf, size_t len)
-{
-    post_tag(2, buf, len);
-}
+static void post(const void *buf, size_t len) { post_tag(2, buf, len); }
 
 static double pingpong(int rank, size_t len, int n)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The node segment: several processes attach one file, see each other's bytes, wake each other, and leave no name behind;
- * a full, missing or foreign directory is an error and no signal. */
+/* The node segment: several processes attach one file, see each other's bytes, wake each other, and
+ * leave no name behind; a full, missing or foreign directory is an error and no signal. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PAIR_NBYTES 5000          /* not a multiple of a page, on purpose */
+#define PAIR_NBYTES 5000 /* not a multiple of a page, on purpose */
 
 static char dir[] = "/dev/shm/weft-node-test-XXXXXX";
 
@@ -82,7 +82,7 @@ static int exchange(int rank)
 
 static void attach_and_exchange(void)
 {
-    for (int i = 0; i < 10; i++)  /* repeated: the creation race has many outcomes */
+    for (int i = 0; i < 10; i++) /* repeated: the creation race has many outcomes */
         CHECK(run_ranks("exchange", 6, exchange));
     CHECK(!name_exists("exchange"));
 }
@@ -172,7 +172,7 @@ static int blocks(int rank)
         char *p = rt_node_at(off);
         for (size_t k = 0; k < nbytes; k += 4096)
             if (p[k])
-                return 3;         /* not zero, or another process has it too */
+                return 3; /* not zero, or another process has it too */
         memset(p, rank + 1, nbytes);
         if (i % 16 == 0)
             usleep(100);
@@ -183,10 +183,7 @@ static int blocks(int rank)
     return 0;
 }
 
-static void blocks_are_zero_and_exclusive(void)
-{
-    CHECK(run_ranks("blocks", 4, blocks));
-}
+static void blocks_are_zero_and_exclusive(void) { CHECK(run_ranks("blocks", 4, blocks)); }
 
 static void blocks_run_out_and_come_back(void)
 {
@@ -205,7 +202,8 @@ static void blocks_run_out_and_come_back(void)
     rt_node_close();
 }
 
-/* Ping-pong where both sides always sleep: a lost wake-up ends in the 5 s timeout and fails the time check. */
+/* Ping-pong where both sides always sleep: a lost wake-up ends in the 5 s timeout and fails the
+ * time check. */
 static int sleepers(int rank)
 {
     if (rt_node_open(PAIR_NBYTES) < 0)
@@ -234,10 +232,7 @@ static int sleepers(int rank)
     return rt_now_ns() - t < 4000000000u ? 0 : 2;
 }
 
-static void no_wakeup_is_lost(void)
-{
-    CHECK(run_ranks("sleepers", 2, sleepers));
-}
+static void no_wakeup_is_lost(void) { CHECK(run_ranks("sleepers", 2, sleepers)); }
 
 static void sleep_times_out(void)
 {
@@ -313,10 +308,7 @@ static void full_file_system(void)
         CHECK_EQ(WEXITSTATUS(st), 0);
 }
 
-static void nothing_left_behind(void)
-{
-    CHECK_EQ(rmdir(dir), 0);
-}
+static void nothing_left_behind(void) { CHECK_EQ(rmdir(dir), 0); }
 
 int main(void)
 {

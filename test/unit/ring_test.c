@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ring of btl/shm, both ends in one process: every length, the wrap of slots, bytes, counters and laps, a full ring,
- * and what a message may look like that the reader must not mistake for another. */
+/* The ring of btl/shm, both ends in one process: every length, the wrap of slots, bytes, counters
+ * and laps, a full ring, and what a message may look like that the reader must not mistake for
+ * another. */
 #include "btl/shm/ring.h"
 #include "runtime/mem/node.h"
 #include "test/check.h"
@@ -30,7 +31,8 @@ static bool take(uint32_t seed, size_t len)
     uint32_t w;
     struct ring_slot *s = ring_look(&rx, &w);
 
-    if (!s || (w & RING_WORD_LEN) != len || s->hdr.ctx != seed || s->hdr.tag != -(int32_t)seed || s->hdr.src != ~seed)
+    if (!s || (w & RING_WORD_LEN) != len || s->hdr.ctx != seed || s->hdr.tag != -(int32_t)seed ||
+        s->hdr.src != ~seed)
         return false;
     bool in_bytes = len > RING_INLINE;
     fill(expected, len, seed);
@@ -39,7 +41,8 @@ static bool take(uint32_t seed, size_t len)
     return same;
 }
 
-/* A ring as it is after `slots` slots and `bytes` bytes have passed and all credits were returned. */
+/* A ring as it is after `slots` slots and `bytes` bytes have passed and all credits were returned.
+ */
 static void start_at(uint32_t slots, uint32_t bytes, uint32_t lap)
 {
     memset(&mem, 0, sizeof mem);
@@ -78,7 +81,7 @@ static void closed_ring_refuses(void)
     CHECK(empty());
     tx.slots_open = true;
     CHECK_EQ(push(1, 8), 0);
-    CHECK_EQ(push(2, 49), -RT_EAGAIN);              /* byte ring still closed */
+    CHECK_EQ(push(2, 49), -RT_EAGAIN); /* byte ring still closed */
     tx.bytes_open = true;
     CHECK_EQ(push(2, 49), 0);
     CHECK(take(1, 8) && take(2, 49) && empty());
@@ -103,9 +106,9 @@ static void full_slots(void)
         CHECK_EQ(push(i, 4), 0);
     struct ring_tx before = tx;
     CHECK_EQ(push(999, 4), -RT_EAGAIN);
-    CHECK(memcmp(&before, &tx, sizeof tx) == 0);    /* nothing has happened */
+    CHECK(memcmp(&before, &tx, sizeof tx) == 0); /* nothing has happened */
     for (uint32_t i = 0; i < RING_CREDIT_SLOTS; i++) {
-        CHECK_EQ(push(999, 4), -RT_EAGAIN);         /* credits come in bunches */
+        CHECK_EQ(push(999, 4), -RT_EAGAIN); /* credits come in bunches */
         CHECK(take(i, 4));
     }
     CHECK_EQ(push(RING_SLOTS, 4), 0);
@@ -122,7 +125,7 @@ static void full_bytes(void)
     while (push(n, 5000) == 0)
         n++;
     CHECK_EQ(n, RING_BYTES / ring_lines(5000));
-    CHECK_EQ(push(77, 48), 0);                      /* a small message needs no bytes */
+    CHECK_EQ(push(77, 48), 0); /* a small message needs no bytes */
     while (push(n + 1, 5000) < 0 && taken < n)
         CHECK(take(taken++, 5000));
     CHECK(taken > 0 && taken <= RING_CREDIT_BYTES / 5000 + 2);
@@ -162,7 +165,7 @@ static void wraps(void)
 {
     start_at(0, 0, 1);
     run_mixed(20000);
-    start_at(0xffffff00u, 0xfffff000u & ~63u, 40000);        /* the 32-bit counters wrap */
+    start_at(0xffffff00u, 0xfffff000u & ~63u, 40000); /* the 32-bit counters wrap */
     run_mixed(20000);
 }
 

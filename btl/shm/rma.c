@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Large data of btl/shm: registered regions, put() and get().
+ *
+ * put() streams chunks through the ring of the pair, and the target's progress copies each to its
+ * place, so both cores copy at once; a later message cannot overtake the chunks.  With CMA
+ * (process_vm_readv/writev) one side copies alone, without the other's help: that suits
+ * oversubscribed nodes.  Both work from progress(), piece by piece, so that small messages never
+ * wait behind a large transfer.  A chunk names its region by index and generation: what arrives for
+ * memory that is no longer registered is dropped.  Called with the instance serialised by the
+ * engine. */
+#include "btl/shm/shm.h"
+#include "runtime/base/cfg.h"
+#include "runtime/base/err.h"
+#include "runtime/base/idle.h"
+#include "runtime/base/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
+
+/* Measured with put() alone on two Zen 5 cores of one L3: 52 to 56 GB/s up to 1 MiB with 8 KiB, 57
+ * beyond with 16 KiB. */
+#define CHUNK (8u << 10)
+#define CHUNK_LARGE (16u << 10)
+#define LARGE (1u << 20)
+/* A streamed put leaves this much of the ring to messages, so that they are never refused because
+ * of it: a longest message with the tail it may have to skip. */
+#define LEAVE_BYTES (2 * RING_LEN_MAX)
+#define LEAVE_SLOTS (RING_SLOTS / 4)
+/* One system call of CMA moves so much (about 20 us) before other messages get their turn. */
+#define CMA_PIECE (256u << 10)
+
+/* Rates published to the engine, MB/s, from the measurement above; one CMA side alone made 13000 to
+ * 15000. */
+#define STREAM_MB_PER_S 50000
+#define CMA_MB_PER_S 14000
+
+enum { LARGE_AUTO, LARGE_CMA, LARGE_COPY }; /* cfg.shm_large */
+
+#define PROBE_MAGIC 0x77656674636d6131u
+static uint64_t probe_word = PROBE_MAGIC; /* what peers read to learn whether CMA reaches us */
+
+struct btl_mem {
+    struct btl_shm *shm;
+    uint32_t region, gen; /* index in shm->regions; odd generation: registered */
+    char *base;
+    size_t len;
+    struct btl_mem *next_free;
+};
+
+struct shm_key {
+    uint32_t region, gen;
+    uint64_t base, len;
+    uint32_t pad[2];
+};
+
+struct shm_chunk {
+    uint32_t region, gen;
+    uint64_t off;
+}; /* in the slot; the payload is in the byte ring */
+
+struct shm_rmem {
+    struct btl_rmem base;
+    struct btl_shm_peer *peer;
+    struct shm_key key;
+};
+
+struct shm_xfer { /* a put or get under way, in btl_shm_peer.xfers */
+    struct rt_list link;
+    struct btl_op *op; /* lent until done() */
+    struct shm_key key;
+    uint64_t off;
+    char *local;
+    size_t len, pos; /* pos: bytes moved so far */
+    bool get, cma;
+};
+
+/* Does this machine let us read other processes' memory?  The peers themselves are probed at the
+ * first attach. */
+static bool cma_available(void)
+{
+    uint64_t copy = 0;
+    struct iovec to = { &copy, sizeof copy }, from = { &probe_word, sizeof probe_word };
+    char scope = '0';
+    FILE *f = fopen("/proc/sys/kernel/yama/ptrace_scope", "r");
+
+    if (f) {
+        if (fread(&scope, 1, 1, f) != 1)
+            scope = '0';
+        fclose(f);
+    }
+    if (scope > '1')
+        return false; /* only administrators may, whoever the peer is */
+    if (scope == '1')
+        prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+    return process_vm_readv((pid_t)rt_node.bells[rt_node.rank].pid, &to, 1, &from, 1, 0) ==
+           sizeof copy;
+}
+
+void btl_shm_rma_open(struct btl_shm *b, struct btl_caps *caps)
+{
+    bool wanted = cfg.shm_large == LARGE_CMA ||
+                  (cfg.shm_large == LARGE_AUTO && rt_idle_oversubscribed());
+
+    b->cma = wanted && cma_available();
+    if (wanted && !b->cma)
+        log_at(
+            BTL, cfg.shm_large == LARGE_CMA ? RT_LOG_WARN : RT_LOG_INFO,
+            "process_vm_readv is not permitted here (container "
+            "without CAP_SYS_PTRACE, or yama): "
+            "large messages are streamed through shared memory instead");
+    rt_store_release(&b->home->probe_addr, (uint64_t)(uintptr_t)&probe_word);
+    caps->flags |= BTL_PUT | (b->cma ? BTL_GET : 0);
+    caps->rma_mem = RT_MEM_HOST_BITS;
+    caps->key_len = sizeof(struct shm_key);
+    caps->put_mb_per_s = b->cma ? CMA_MB_PER_S : STREAM_MB_PER_S;
+    caps->get_mb_per_s = b->cma ? CMA_MB_PER_S : 0;
+    caps->mb_per_s = b->cma ? 2 * CMA_MB_PER_S : STREAM_MB_PER_S;
+}
+
+void btl_shm_rma_close(struct btl_shm *b)
+{
+    for (uint32_t i = 0; i < b->nregions; i++)
+        free(b->regions[i]);
+    free(b->regions);
+}
+
+/* ---- registered memory ---- */
+
+static int region_make(struct btl_shm *b, struct btl_mem **out)
+{
+    if ((b->nregions & (b->nregions - 1)) == 0) { /* grows by doubling, at 0, 1, 2, 4, ... */
+        uint32_t room = b->nregions ? 2 * b->nregions : 1;
+        struct btl_mem **more = realloc(b->regions, room * sizeof(struct btl_mem *));
+        if (!more)
+            return -RT_ENOMEM;
+        b->regions = more;
+    }
+    struct btl_mem *m = calloc(1, sizeof *m);
+    if (!m)
+        return -RT_ENOMEM;
+    m->shm = b;
+    m->region = b->nregions;
+    b->regions[b->nregions++] = m;
+    *out = m;
+    return 0;
+}
+
+int btl_shm_mem_reg(struct btl *btl, void *base, size_t len, enum rt_memkind kind,
+                    struct btl_mem **out)
+{
+    struct btl_shm *b = (struct btl_shm *)btl;
+    struct btl_mem *m = b->free_regions;
+    int err;
+
+    if (!(RT_MEM_BIT(kind) & RT_MEM_HOST_BITS))
+        return -RT_ENOTSUP;
+    if (m) {
+        b->free_regions = m->next_free;
+    } else {
+        err = region_make(b, &m);
+        if (err < 0)
+            return err;
+    }
+    m->gen++;
+    m->base = base;
+    m->len = len;
+    *out = m;
+    return 0;
+}
+
+void btl_shm_mem_dereg(struct btl_mem *m)
+{
+    m->gen++; /* chunks on their way are dropped from here on */
+    m->len = 0;
+    m->next_free = m->shm->free_regions;
+    m->shm->free_regions = m;
+}
+
+int btl_shm_mem_key(const struct btl_mem *m, void *key)
+{
+    struct shm_key k = {
+        .region = m->region, .gen = m->gen, .base = (uintptr_t)m->base, .len = m->len
+    };
+    memcpy(key, &k, sizeof k);
+    return 0;
+}
+
+/* A chunk has come in: copies it to its place, when that is memory we have registered. */
+void btl_shm_chunk_in(struct btl_shm *b, const struct ring_slot *s, const void *data, size_t len)
+{
+    struct shm_chunk c;
+
+    memcpy(&c, s->data, sizeof c);
+    const struct btl_mem *m = c.region < b->nregions ? b->regions[c.region] : NULL;
+    if (rt_likely(m && m->gen == c.gen && (c.gen & 1) && c.off <= m->len && len <= m->len - c.off))
+        memcpy(m->base + c.off, data, len);
+    else
+        log_debug(BTL, "dropped %zu bytes for memory that is no longer registered", len);
+}
+
+/* ---- attached memory ---- */
+
+/* Reads a known word of the peer's memory, once.  The peer has opened before it could send us a
+ * key. */
+static bool cma_probe(struct btl_shm_peer *p)
+{
+    const struct rt_bell *bell = &rt_node.bells[p->rank];
+    const struct shm_home *home = rt_node_pair(p->rank, p->rank);
+    uint64_t copy = 0;
+    struct iovec to = { &copy, sizeof copy };
+    struct iovec from = { (void *)(uintptr_t)rt_load_acquire(&home->probe_addr), sizeof copy };
+
+    if (bell->pidns == rt_node.bells[rt_node.rank].pidns &&
+        process_vm_readv((pid_t)bell->pid, &to, 1, &from, 1, 0) == sizeof copy &&
+        copy == PROBE_MAGIC)
+        return true;
+    log_info(BTL,
+             "process_vm_readv does not reach rank %u: %m; streaming through shared memory instead",
+             p->base.proc.rank);
+    return false;
+}
+
+int btl_shm_attach(struct btl_peer *peer, const void *key, struct btl_rmem **out)
+{
+    struct btl_shm_peer *p = (struct btl_shm_peer *)peer;
+    struct shm_rmem *r = malloc(sizeof *r);
+
+    if (!r)
+        return -RT_ENOMEM;
+    if (((struct btl_shm *)peer->btl)->cma && !p->cma_probed) {
+        p->cma_probed = true;
+        p->cma = cma_probe(p);
+    }
+    r->base.ptr = NULL;
+    r->peer = p;
+    memcpy(&r->key, key, sizeof r->key);
+    *out = &r->base;
+    return 0;
+}
+
+void btl_shm_detach(struct btl_rmem *r) { free(r); }
+
+/* ---- transfers ---- */
+
+static int push_chunk(struct ring_tx *t, const struct shm_xfer *x, uint32_t len)
+{
+    struct shm_chunk c = { x->key.region, x->key.gen, x->off + x->pos };
+
+    if (!ring_fits(t, LEAVE_SLOTS + 1, len, LEAVE_BYTES)) {
+        btl_shm_ring_refill(t);
+        if (!ring_fits(t, LEAVE_SLOTS + 1, len, LEAVE_BYTES))
+            return -RT_EAGAIN;
+    }
+    memcpy(ring_bytes_take(t, len), x->local + x->pos, len);
+    struct ring_slot *s = ring_slot_next(t);
+    memcpy(s->data, &c, sizeof c);
+    ring_slot_fill(t, s, len | RING_WORD_CHUNK);
+    return 0;
+}
+
+/* Feeds the ring until it is full.  0: all is in the ring, so done; -RT_EAGAIN: later. */
+static int stream_step(struct btl_shm_peer *p, struct shm_xfer *x)
+{
+    uint32_t chunk = x->len > LARGE ? CHUNK_LARGE : CHUNK;
+    size_t before = x->pos;
+
+    while (x->pos < x->len) {
+        uint32_t len = x->len - x->pos < chunk ? (uint32_t)(x->len - x->pos) : chunk;
+        if (push_chunk(&p->tx, x, len) < 0)
+            return x->pos == before ? btl_shm_blocked(p) : -RT_EAGAIN;
+        x->pos += len;
+        rt_bell_ring_at(p->tx.bell);
+    }
+    return 0;
+}
+
+/* One system call.  When a put is refused, the rest of it is streamed; a refused get is the
+ * engine's to replace. */
+static int cma_step(struct btl_shm_peer *p, struct shm_xfer *x)
+{
+    size_t len = x->len - x->pos < CMA_PIECE ? x->len - x->pos : CMA_PIECE;
+    struct iovec here = { x->local + x->pos, len };
+    struct iovec there = { (void *)(uintptr_t)(x->key.base + x->off + x->pos), len };
+    pid_t pid = (pid_t)rt_node.bells[p->rank].pid;
+
+    if (len == 0)
+        return 0;
+    ssize_t n = x->get ? process_vm_readv(pid, &here, 1, &there, 1, 0)
+                       : process_vm_writev(pid, &here, 1, &there, 1, 0);
+    if (n > 0) {
+        x->pos += (size_t)n;
+        return x->pos == x->len ? 0 : -RT_EAGAIN;
+    }
+    if (n < 0 && errno == ESRCH) {
+        p->lost = true;
+        return -RT_EPEER;
+    }
+    log_info(BTL, "process_vm_%s of rank %u failed: %m; streaming through shared memory instead",
+             x->get ? "readv" : "writev", p->base.proc.rank);
+    p->cma = false;
+    if (x->get)
+        return -RT_EPERM;
+    x->cma = false;
+    int err = btl_shm_tx_open(p, true);
+    return err < 0 ? err : -RT_EAGAIN;
+}
+
+static void xfer_finish(struct shm_xfer *x, int err)
+{
+    struct btl_op *op = x->op;
+
+    rt_list_del(&x->link);
+    free(x);
+    op->done(op, err); /* may start the next one */
+}
+
+int btl_shm_xfers_step(struct btl_shm_peer *p)
+{
+    int n = 0;
+
+    while (!rt_list_empty(&p->xfers)) {
+        struct shm_xfer *x = rt_container(p->xfers.next, struct shm_xfer, link);
+        size_t before = x->pos;
+        int err = p->lost ? -RT_EPEER : x->cma ? cma_step(p, x) : stream_step(p, x);
+        if (err == -RT_EAGAIN) {
+            n += x->pos != before;
+            break;
+        }
+        xfer_finish(x, err);
+        n++;
+    }
+    return n;
+}
+
+void btl_shm_xfers_drop(struct btl_shm_peer *p)
+{
+    while (!rt_list_empty(&p->xfers)) {
+        struct shm_xfer *x = rt_container(p->xfers.next, struct shm_xfer, link);
+        rt_list_del(&x->link);
+        free(x);
+    }
+}
+
+static int xfer_start(struct shm_rmem *r, size_t off, void *local, size_t len, bool get,
+                      struct btl_op *op)
+{
+    struct btl_shm_peer *p = r->peer;
+
+    if (p->lost)
+        return -RT_EPEER;
+    if (off > r->key.len || len > r->key.len - off)
+        return -RT_EINVAL;
+    if (get && !p->cma)
+        return -RT_ENOTSUP;
+    if (!p->cma) {
+        int err = btl_shm_tx_open(p, true);
+        if (err < 0)
+            return err;
+    }
+    struct shm_xfer *x = malloc(sizeof *x);
+    if (!x)
+        return -RT_ENOMEM;
+    *x = (struct shm_xfer){
+        .op = op, .key = r->key, .off = off, .local = local, .len = len, .get = get, .cma = p->cma
+    };
+    bool first = rt_list_empty(&p->xfers);
+    rt_list_append(&p->xfers, &x->link);
+    btl_shm_need_work(p);
+    if (first && !x->cma)
+        stream_step(p, x); /* the target may begin while we return; done() waits for progress() */
+    return 0;
+}
+
+int btl_shm_put(struct btl_rmem *r, size_t off, struct btl_mem *m, const void *src, size_t len,
+                struct btl_op *op)
+{
+    (void)m;
+    return xfer_start((struct shm_rmem *)r, off, (void *)(uintptr_t)src, len, false, op);
+}
+
+int btl_shm_get(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst, size_t len,
+                struct btl_op *op)
+{
+    (void)m;
+    return xfer_start((struct shm_rmem *)r, off, dst, len, true, op);
+}

@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The transport contract of btl/btl.h as a test, run over every transport that opens on this
+ * machine and, for shared memory, over each way of moving large data.  Every case is symmetric:
+ * each process sends to its peer and expects the same from it, so the transport to oneself runs the
+ * same cases in one process.  Two processes per transport otherwise. */
+#include "btl/btl.h"
+#include "runtime/base/cfg.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+#include "runtime/mem/node.h"
+#include "test/check.h"
+#include "test/fake/btl_pair.h"
+#include "test/unit/capture.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#define TIMEOUT_S 60
+#define LEN_MAX (1u << 16)
+#define WINDOW ((size_t)3 << 20) /* remote memory of a process */
+#define GUARD 0x5a
+
+enum { CTX_SEQ, CTX_ECHO, CTX_KEY, CTX_PUT, CTX_END };
+
+static struct {
+    struct btl *b;
+    struct btl_peer *peer;
+    uint32_t sent, received; /* of the numbered messages: tag is the number, src the length */
+    uint32_t echoes;
+    uint32_t ends; /* CTX_END messages received */
+    uint32_t met;  /* `received` at the last of them */
+    int delayed;   /* answers that met EAGAIN in an upcall */
+    bool answer;
+    char key[BTL_KEY_MAX];
+    uint32_t keys_seen, keys_used;
+    char *window; /* registered, WINDOW + 2 guards of 64 bytes */
+    uint32_t puts_seen;
+} t;
+
+static char pattern(uint32_t seed, size_t i) { return (char)(seed * 131 + i * 17 + (i >> 8) * 5); }
+
+static void fill(char *buf, uint32_t seed, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        buf[i] = pattern(seed, i);
+}
+
+static bool filled(const char *buf, uint32_t seed, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (buf[i] != pattern(seed, i))
+            return false;
+    return true;
+}
+
+static void put_arrived(const struct btl_hdr *h, const char *data);
+
+static int answer_echo(void)
+{
+    struct btl_hdr h = { CTX_ECHO, 0, 8 };
+    char buf[8] = "echoecho";
+    return t.b->ops->send(t.peer, &h, buf, 8);
+}
+
+static void on_recv(void *arg, struct btl_peer *from, const struct btl_hdr *h, const void *data,
+                    size_t len)
+{
+    CHECK(arg == &t);
+    CHECK(!t.peer || from == t.peer);
+    CHECK_EQ(h->src, len);
+    if (h->ctx == CTX_SEQ) {
+        CHECK_EQ(h->tag, t.received);
+        CHECK_MSG(filled(data, (uint32_t)h->tag, len), "payload of message %d, %zu bytes, differs",
+                  h->tag, len);
+        t.received++;
+    } else if (h->ctx == CTX_ECHO) {
+        CHECK(!memcmp(data, "echoecho", 8));
+        t.echoes++;
+        if (t.answer && answer_echo() == -RT_EAGAIN)
+            t.delayed++;
+    } else if (h->ctx == CTX_KEY) {
+        memcpy(t.key, data, len);
+        t.keys_seen++;
+    } else if (h->ctx == CTX_PUT) {
+        put_arrived(h, data);
+    } else {
+        uint32_t sent;
+        memcpy(&sent, data, sizeof sent);
+        CHECK_EQ(t.received, sent); /* all that was sent before has come, nothing else */
+        t.met = t.received;
+        t.ends++;
+    }
+}
+
+static void on_down(void *arg, struct btl_peer *peer, int err)
+{
+    (void)arg;
+    (void)peer;
+    CHECK_MSG(false, "the peer was reported lost: %s", rt_err_text(err));
+}
+
+static void send_now(uint32_t ctx, int tag, const void *buf, size_t len)
+{
+    struct btl_hdr h = { ctx, tag, (uint32_t)len };
+    int err;
+
+    while ((err = t.b->ops->send(t.peer, &h, buf, len)) == -RT_EAGAIN)
+        t.b->ops->progress(t.b);
+    CHECK_EQ(err, 0);
+}
+
+static int send_seq(size_t len)
+{
+    static char buf[LEN_MAX];
+    struct btl_hdr h = { CTX_SEQ, (int32_t)t.sent, (uint32_t)len };
+
+    fill(buf, t.sent, len);
+    int err = t.b->ops->send(t.peer, &h, buf, len);
+    memset(buf, GUARD, len); /* the buffer is free on return */
+    if (err == 0)
+        t.sent++;
+    return err;
+}
+
+static void progress_until(const uint32_t *counter, uint32_t value)
+{
+    while (rt_load_relaxed(counter) < value && !check_failed_case)
+        if (t.b->ops->progress(t.b) == 0)
+            rt_relax();
+}
+
+/* Both sides have received everything that the other sent before, and may go on. */
+static void meet(void)
+{
+    static uint32_t meetings;
+    send_now(CTX_END, 0, &t.sent, sizeof t.sent);
+    progress_until(&t.ends, ++meetings);
+}
+
+static void all_lengths(void)
+{
+    size_t max = t.b->caps.eager_max;
+
+    CHECK(max <= LEN_MAX);
+    for (size_t len = 0; len <= max; len += len < 600 || len + 97 > max ? 1 : 97)
+        while (send_seq(len) == -RT_EAGAIN)
+            t.b->ops->progress(t.b);
+    meet();
+}
+
+static void flood_of_mixed_lengths(void)
+{
+    uint32_t seed = 1;
+
+    for (int i = 0; i < 30000 && !check_failed_case; i++) {
+        seed = seed * 1664525 + 1013904223;
+        size_t len = seed >> 29 ? (seed >> 10) % 100 : (seed >> 8) % (t.b->caps.eager_max + 1);
+        int err;
+        while ((err = send_seq(len)) == -RT_EAGAIN)
+            t.b->ops->progress(t.b);
+        CHECK_EQ(err, 0);
+    }
+    meet();
+}
+
+/* A transport must refuse at some point instead of growing for ever, and a refused message must
+ * leave no trace. */
+static void refusal_does_nothing(void)
+{
+    uint32_t n = 0;
+    int err;
+
+    while ((err = send_seq(n % 2 ? 8 : t.b->caps.eager_max)) == 0 && n < 1000000)
+        n++;
+    CHECK_EQ(err, -RT_EAGAIN);
+    for (int i = 0; i < 100; i++)
+        if (send_seq(t.b->caps.eager_max) != -RT_EAGAIN)
+            break;
+    meet();
+    CHECK(send_seq(16) == 0);
+    meet();
+}
+
+static void answers_from_upcalls(void)
+{
+    t.answer = true;
+    while (answer_echo() == -RT_EAGAIN)
+        t.b->ops->progress(t.b);
+    progress_until(&t.echoes, 2000);
+    meet(); /* both answer until both have enough */
+    t.answer = false;
+    CHECK_EQ(t.delayed, 0); /* one message in flight never fills a transport */
+    /* One or two echoes are still on their way; the end message comes after them. */
+    meet();
+}
+
+static void poll_is_enough(void)
+{
+    if (!t.b->ops->poll)
+        return;
+    uint32_t first = t.met; /* the peer may have begun already */
+    for (uint32_t i = 1; i <= 500; i++) {
+        while (send_seq(i) == -RT_EAGAIN)
+            t.b->ops->poll(t.peer);
+        while (t.received - first < i && !check_failed_case)
+            if (t.b->ops->poll(t.peer) == 0)
+                rt_relax();
+    }
+    meet();
+}
+
+/* ---- remote memory ---- */
+
+struct counted_op {
+    struct btl_op op;
+    int calls, err;
+};
+
+static void counted_done(struct btl_op *op, int err)
+{
+    struct counted_op *c = (struct counted_op *)op;
+    c->calls++;
+    c->err = err;
+}
+
+struct put_note {
+    uint64_t off, len;
+    uint32_t seed;
+};
+
+/* The message that follows a put: its data must be here now, and nothing beside it touched. */
+static void put_arrived(const struct btl_hdr *h, const char *data)
+{
+    struct put_note n;
+
+    (void)h;
+    memcpy(&n, data, sizeof n);
+    char *w = t.window + 64;
+    CHECK_MSG(filled(w + n.off, n.seed, n.len),
+              "%llu bytes at offset %llu are not there when the next message is",
+              (unsigned long long)n.len, (unsigned long long)n.off);
+    for (size_t i = 1; i <= 64; i++)
+        CHECK(w[(ptrdiff_t)n.off - (ptrdiff_t)i] == GUARD && w[n.off + n.len + i - 1] == GUARD);
+    memset(w + n.off, GUARD, n.len);
+    t.puts_seen++;
+}
+
+static const size_t lengths[] = { 0,
+                                  1,
+                                  3,
+                                  47,
+                                  48,
+                                  49,
+                                  64,
+                                  4095,
+                                  8192,
+                                  8193,
+                                  16385,
+                                  65537,
+                                  (1 << 20) - 1,
+                                  (1 << 20) + 3,
+                                  (5 << 19) + 7 };
+#define NLENGTHS (sizeof lengths / sizeof lengths[0])
+
+static struct btl_mem *window_mem;
+static struct btl_rmem *remote;
+
+static void window_open(void)
+{
+    char key[BTL_KEY_MAX] = { 0 };
+
+    t.window = malloc(WINDOW + 128);
+    memset(t.window, GUARD, WINDOW + 128);
+    CHECK_EQ(t.b->ops->mem_reg(t.b, t.window + 64, WINDOW, RT_MEM_HOST, &window_mem), 0);
+    CHECK_EQ(t.b->ops->mem_key(window_mem, key), 0);
+    send_now(CTX_KEY, 0, key, t.b->caps.key_len);
+    progress_until(&t.keys_seen, ++t.keys_used);
+    CHECK_EQ(t.b->ops->attach(t.peer, t.key, &remote), 0);
+}
+
+static void window_close(void)
+{
+    t.b->ops->detach(remote);
+    meet(); /* the peer may still write to us until it has detached */
+    t.b->ops->mem_dereg(window_mem);
+    free(t.window);
+}
+
+static void wait_op(struct counted_op *c)
+{
+    while (!c->calls && !check_failed_case)
+        t.b->ops->progress(t.b);
+    CHECK_EQ(c->calls, 1);
+    CHECK_EQ(c->err, 0);
+}
+
+static void put_is_there_before_the_next_message(void)
+{
+    if (!(t.b->caps.flags & BTL_PUT))
+        return;
+    t.puts_seen = 0;
+    window_open();
+    char *src = malloc(WINDOW);
+    for (uint32_t i = 0; i < NLENGTHS && !check_failed_case; i++) {
+        struct put_note n = { 1 + 7 * i, lengths[i], 1000 + i };
+        struct counted_op c = { { counted_done }, 0, 0 };
+        int err;
+        fill(src, n.seed, n.len);
+        while ((err = t.b->ops->put(remote, n.off, NULL, src, n.len, &c.op)) == -RT_EAGAIN)
+            t.b->ops->progress(t.b);
+        CHECK_EQ(err, 0);
+        CHECK_EQ(c.calls, 0); /* done() only from inside progress() */
+        wait_op(&c);
+        memset(src, 0, n.len); /* ours again */
+        send_now(CTX_PUT, 0, &n, sizeof n);
+        /* One put at a time: the peer checks the bytes around. */
+        progress_until(&t.puts_seen, i + 1);
+        meet();
+    }
+    free(src);
+    window_close();
+}
+
+static void get_reads_any_piece(void)
+{
+    if (!(t.b->caps.flags & BTL_GET))
+        return;
+    window_open();
+    char *dst = malloc(WINDOW + 128);
+    fill(t.window + 64, 42, WINDOW);
+    meet();
+    for (uint32_t i = 0; i < NLENGTHS; i++) {
+        size_t off = 3 + 5 * i, len = lengths[i];
+        struct counted_op c = { { counted_done }, 0, 0 };
+        memset(dst, GUARD, WINDOW + 128);
+        int err = t.b->ops->get(remote, off, NULL, dst + 64, len, &c.op);
+        CHECK_EQ(err, 0);
+        wait_op(&c);
+        bool good = dst[63] == GUARD && dst[64 + len] == GUARD;
+        for (size_t k = 0; k < len && good; k++)
+            good = dst[64 + k] == pattern(42, off + k);
+        CHECK_MSG(good, "get of %zu bytes at %zu differs", len, off);
+    }
+    meet();
+    free(dst);
+    window_close();
+}
+
+/* Four puts under way at once, with messages between them. */
+static void puts_and_messages_mix(void)
+{
+    enum { N = 4 };
+    size_t part = WINDOW / N;
+    struct counted_op c[N];
+    char *src[N];
+
+    if (!(t.b->caps.flags & BTL_PUT))
+        return;
+    window_open();
+    for (int round = 0; round < 5 && !check_failed_case; round++) {
+        for (uint32_t i = 0; i < N; i++) {
+            src[i] = malloc(part);
+            fill(src[i], i + (uint32_t)round, part - 64 - i);
+            c[i] = (struct counted_op){ { counted_done }, 0, 0 };
+            while (t.b->ops->put(remote, i * part, NULL, src[i], part - 64 - i, &c[i].op) ==
+                   -RT_EAGAIN)
+                t.b->ops->progress(t.b);
+            for (int k = 0; k < 20; k++)
+                while (send_seq((size_t)k * 11) == -RT_EAGAIN)
+                    t.b->ops->progress(t.b);
+        }
+        for (uint32_t i = 0; i < N; i++) {
+            wait_op(&c[i]);
+            free(src[i]);
+        }
+        meet();
+        for (uint32_t i = 0; i < N; i++)
+            CHECK(filled(t.window + 64 + i * part, i + (uint32_t)round, part - 64 - i));
+        meet(); /* nobody starts the next round before both have compared */
+    }
+    window_close();
+}
+
+static void wrong_ranges_are_refused(void)
+{
+    struct counted_op c = { { counted_done }, 0, 0 };
+
+    if (!(t.b->caps.flags & BTL_PUT) || t.b->ops == btl_find("self"))
+        return; /* to oneself there is nothing to defend */
+    window_open();
+    CHECK_EQ(t.b->ops->put(remote, WINDOW - 1, NULL, t.window, 2, &c.op), -RT_EINVAL);
+    CHECK_EQ(t.b->ops->put(remote, WINDOW + 1, NULL, t.window, 0, &c.op), -RT_EINVAL);
+    CHECK_EQ(c.calls, 0);
+    window_close();
+}
+
+static void unreachable_processes(void)
+{
+    struct btl_peer *p = NULL;
+
+    CHECK_EQ(t.b->ops->add_peer(t.b, &(struct rt_proc){ 7, 0 }, NULL, 0, &p), -RT_EUNREACH);
+    CHECK_EQ(t.b->ops->add_peer(t.b, &(struct rt_proc){ 0, 12345 }, NULL, 0, &p), -RT_EUNREACH);
+    CHECK(p == NULL);
+    /* The same process is the same peer. */
+    CHECK_EQ(t.b->ops->add_peer(t.b, &t.peer->proc, NULL, 0, &p), 0);
+    CHECK(p == t.peer);
+}
+
+static void close_with_data_queued(void)
+{
+    static char src[1 << 16];
+    static struct counted_op c = { { counted_done }, 0, 0 };
+
+    for (int i = 0; i < 50; i++)
+        send_seq((size_t)i * 10);
+    if (t.b->caps.flags & BTL_PUT) {
+        window_open();
+        t.b->ops->put(remote, 0, NULL, src, sizeof src, &c.op);
+        t.b->ops->detach(remote);
+    }
+    t.b->ops->del_peer(t.peer);
+    t.b->ops->close(t.b);
+}
+
+/* ---- the ways to run it ---- */
+
+struct variant {
+    const char *name, *btl;
+    int nprocs;
+    const char *large; /* cfg.shm_large */
+    bool refuse_cma;   /* by a seccomp filter, as containers do */
+    uint32_t flags;    /* expected */
+};
+
+static const struct variant variants[] = {
+    { "self", "self", 1, "auto", false, BTL_PUT | BTL_GET | BTL_PTR },
+    { "shm-copy", "shm", 2, "copy", false, BTL_PUT },
+    { "shm-cma", "shm", 2, "cma", false, BTL_PUT | BTL_GET },
+    { "shm-cma-refused", "shm", 2, "cma", true, BTL_PUT },
+};
+
+static bool forbid_cma(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog prog = { sizeof code / sizeof code[0], code };
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog) == 0;
+}
+
+static bool open_transport(const struct variant *v, int rank)
+{
+    const struct btl_ops *ops = btl_find(v->btl);
+    struct btl_up up = { on_recv, on_down, &t };
+    struct rt_proc other = { 0, (uint32_t)(v->nprocs - 1 - rank) };
+
+    rt_cfg_set("shm_large", v->large, RT_CFG_CMD);
+    if (v->refuse_cma)
+        CHECK(forbid_cma());
+    CHECK_EQ(rt_node_open(btl_node_pair_nbytes()), 0);
+    capture_begin();
+    int n = ops->open(&up, &t.b, 1);
+    const char *text = capture_end();
+    CHECK_EQ(n, 1);
+    CHECK_EQ(strstr(text, "process_vm_readv is not permitted") != NULL, v->refuse_cma);
+    if (n != 1)
+        return false;
+    CHECK_EQ(btl_check(t.b), 0);
+    CHECK_EQ(t.b->caps.flags, v->flags);
+    CHECK_EQ(ops->address(t.b, NULL, 0), 0);
+    CHECK_EQ(ops->add_peer(t.b, &other, NULL, 0, &t.peer), 0);
+    return !check_failed_case;
+}
+
+static void (*const cases[])(void) = {
+    unreachable_processes,
+    all_lengths,
+    flood_of_mixed_lengths,
+    refusal_does_nothing,
+    answers_from_upcalls,
+    poll_is_enough,
+    put_is_there_before_the_next_message,
+    get_reads_any_piece,
+    puts_and_messages_mix,
+    wrong_ranges_are_refused,
+    close_with_data_queued,
+};
+
+static int run(int rank, void *arg)
+{
+    check_failed_case = 0;
+    if (!open_transport(arg, rank))
+        return 1;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        cases[i]();
+        if (check_failed_case)
+            return 10 + (int)i; /* the exit status names the case */
+    }
+    rt_node_close();
+    return 0;
+}
+
+static void conformance(const struct variant *v)
+{
+    CHECK_EQ(fake_run_ranks(v->name, v->nprocs, run, (void *)(uintptr_t)v, TIMEOUT_S), 0);
+}
+
+static void self(void) { conformance(&variants[0]); }
+static void shm_copy(void) { conformance(&variants[1]); }
+static void shm_cma(void) { conformance(&variants[2]); }
+static void shm_cma_refused(void) { conformance(&variants[3]); }
+
+int main(void)
+{
+    rt_cfg_load();
+    RUN(self);
+    RUN(shm_copy);
+    RUN(shm_cma);
+    RUN(shm_cma_refused);
+    return check_end();
+}
