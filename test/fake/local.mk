@@ -1,4 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-check_PROGRAMS += test/fake/btl_conformance
-test_fake_btl_conformance_SOURCES = test/fake/btl_conformance.c test/fake/btl_pair.c
-test_fake_btl_conformance_LDADD = $(unit_ldadd)
+btl_conformance = test/fake/btl_conformance.h test/fake/btl_conformance.c \
+	test/fake/btl_pair.h test/fake/btl_pair.c
+check_PROGRAMS += test/fake/btl_test
+test_fake_btl_test_SOURCES = test/fake/btl_test.c $(btl_conformance)
+test_fake_btl_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/fake/btl_fake_test
+test_fake_btl_fake_test_SOURCES = test/fake/btl_fake_test.c test/fake/btl_fake.h \
+	test/fake/btl_fake.c $(btl_conformance)
+test_fake_btl_fake_test_LDADD = $(unit_ldadd)

@@ -6,7 +6,6 @@ check_PROGRAMS += test/unit/ring_test
 test_unit_ring_test_SOURCES = test/unit/ring_test.c
 test_unit_ring_test_LDADD = $(unit_ldadd)
 # The ring without the engine: not a test, not installed; make test/bench/raw_shm
-dist_noinst_HEADERS += test/fake/btl_pair.h
 EXTRA_PROGRAMS = test/bench/raw_shm
 test_bench_raw_shm_SOURCES = test/bench/raw_shm.c test/fake/btl_pair.c
 test_bench_raw_shm_LDADD = $(unit_ldadd)
