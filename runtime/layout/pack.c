@@ -3,6 +3,8 @@
  * wanted range of packed bytes into runs of equal pieces and hands each run to a copy loop.  No
  * state; any thread. */
 #include "runtime/layout/layout.h"
+#include "runtime/base/atomic.h"
+#include "runtime/base/copy.h"
 #include "runtime/base/log.h"
 #include <string.h>
 
@@ -86,6 +88,25 @@ static void walk_block(struct walk *w, char *elem, const struct rt_block *b, int
         move(w, at, w->left, w->left, 1);
 }
 
+/* A whole element, the usual case: no divisions, small pieces without a call. */
+static void walk_element(struct walk *w, char *elem, const struct rt_layout *l)
+{
+    for (uint32_t i = 0; i < l->nblocks; i++) {
+        const struct rt_block *b = &l->blocks[i];
+        char *at = elem + b->off;
+        if (b->nrep > 1 || b->len > RT_CACHE_LINE) {
+            move(w, at, b->len, b->stride, b->nrep);
+            continue;
+        }
+        if (w->to_packed)
+            rt_copy_small(w->packed, at, (size_t)b->len);
+        else
+            rt_copy_small(at, w->packed, (size_t)b->len);
+        w->packed += b->len;
+        w->left -= b->len;
+    }
+}
+
 static uint32_t find_block(const struct rt_layout *l, int64_t pos)
 {
     uint32_t low = 0, high = l->nblocks; /* first[low] <= pos < first[high] */
@@ -104,17 +125,21 @@ static void walk(struct walk *w, const struct rt_layout *l, int64_t pos)
     int64_t e = pos / l->size, in = pos - e * l->size;
     if (l->nblocks == 1 && l->blocks[0].nrep == 1) {
         /* One piece an element: all elements together are one block. */
-        struct rt_block all = { l->blocks[0].off, l->size, l->extent, INT64_MAX };
-        walk_block(w, w->user, &all, pos);
+        struct rt_block all = { l->blocks[0].off, l->size, l->extent, w->left / l->size + 2 };
+        walk_block(w, w->user + e * l->extent, &all, in);
         return;
     }
-    uint32_t i = find_block(l, in);
-    int64_t skip = in - l->first[i];
-    for (; w->left; e++, i = 0) {
-        char *elem = w->user + e * l->extent;
+    if (in) { /* the rest of a begun element */
+        uint32_t i = find_block(l, in);
+        int64_t skip = in - l->first[i];
+        char *elem = w->user + e++ * l->extent;
         for (; i < l->nblocks && w->left; i++, skip = 0)
             walk_block(w, elem, &l->blocks[i], skip);
     }
+    for (; w->left >= l->size; e++)
+        walk_element(w, w->user + e * l->extent, l);
+    for (uint32_t i = 0; w->left; i++)
+        walk_block(w, w->user + e * l->extent, &l->blocks[i], 0);
 }
 
 void rt_layout_pack(const struct rt_layout *l, int64_t count, const void *buf, int64_t pos,
