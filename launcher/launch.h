@@ -73,7 +73,7 @@ struct launch_opts {
     const char *topo_xml;
 
     bool tag, prefix_rank, timestamp, merge_stderr, output_nocopy;
-    const char *output_dir;
+    char *output_dir;             /* owned */
     int stdin_rank;               /* a rank or LAUNCH_STDIN_... */
     int timeout_s;                /* 0 = none */
     bool quiet, verbose, dry_run;

@@ -182,11 +182,8 @@ SETTER(set_output)
     (void)app;
     const char *colon = strrchr(f->arg, ':');
     o->output_nocopy = colon && !strcmp(colon, ":nocopy");
-    if (!o->output_nocopy) {
-        o->output_dir = f->arg;
-        return 0;
-    }
-    o->output_dir = strndup(f->arg, (size_t)(colon - f->arg));
+    free(o->output_dir);
+    o->output_dir = o->output_nocopy ? strndup(f->arg, (size_t)(colon - f->arg)) : strdup(f->arg);
     return o->output_dir ? 0 : launch_usage("out of memory");
 }
 

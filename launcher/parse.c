@@ -184,6 +184,7 @@ void launch_opts_fini(struct launch_opts *o)
     launch_list_fini(&o->env.set);
     launch_list_fini(&o->env.keep);
     free(o->apps);
+    free(o->output_dir);
     memset(o, 0, sizeof *o);
 }
 

@@ -26,7 +26,10 @@ static struct {
  * with its session directory (gds), nor compression (64 KiB of zlib state a rank), nor
  * credentials beyond the owner of a local socket. */
 static const char *const tuning[][2] = {
-    { "PMIX_MCA_gds", "hash" }, { "PMIX_MCA_psec", "native" }, { "PMIX_MCA_pcompress", "^zlib" },
+    { "PMIX_MCA_gds", "hash" },
+    { "PMIX_MCA_psec", "native" },
+    { "PMIX_MCA_pcompress", "^zlib" },
+    { "PMIX_MCA_pcompress_base_silence_warning", "1" },
 };
 #define NTUNING (sizeof tuning / sizeof tuning[0])
 

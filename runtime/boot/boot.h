@@ -44,8 +44,8 @@ void rt_boot_fini(void);
 int rt_boot_put(const char *key, const void *val, size_t len);
 int rt_boot_commit(void);
 /* Fetches a peer's value, waiting until the peer has committed it; malloc'ed into *val.
- * -RT_ENOENT when the peer ended without it, -RT_ETIMEOUT after timeout_s seconds (0 = no limit).
- */
+ * -RT_ENOENT when the peer has committed others and ended without it, -RT_ETIMEOUT after timeout_s
+ * seconds (0: the server's own limit). */
 int rt_boot_get(struct rt_proc peer, const char *key, void **val, size_t *len, int timeout_s);
 /* Barrier over the whole job through the server; slow, not for the data path. */
 int rt_boot_fence(void);

@@ -142,6 +142,14 @@ static const char *value_of(const char *word, const char *name)
                                     : "";
 }
 
+/* By the signal's default action: sanitizers catch some. */
+static void die_by(int sig)
+{
+    signal(sig, SIG_DFL);
+    raise(sig);
+    sleep_ms(10000);              /* SIGKILL need not have arrived yet */
+}
+
 static int act(const char *w, int argc, char **argv)
 {
     const char *v;
@@ -158,7 +166,7 @@ static int act(const char *w, int argc, char **argv)
     else if ((v = value_of(w, "exit")))
         _exit((int)strtol(v, NULL, 10));
     else if ((v = value_of(w, "kill")))
-        raise((int)strtol(v, NULL, 10)), sleep_ms(10000);
+        die_by((int)strtol(v, NULL, 10));
     else if ((v = value_of(w, "sleep")))
         sleep_ms(strtol(v, NULL, 10));
     else if ((v = value_of(w, "say")))
