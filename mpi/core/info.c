@@ -196,9 +196,38 @@ int wm_api_info_get_string(struct wm_info *info, const char *key, int *buflen, c
     *flag = v != NULL;
     if (!v)
         return MPI_SUCCESS;
+    if (*buflen > 0 && !value)
+        return wm_err(MPI_ERR_ARG, "argument 4 (value): the pointer is null, but buflen is %d",
+                      *buflen);
     if (*buflen > 0)
         snprintf(value, (size_t)*buflen, "%s", v);
     *buflen = (int)strlen(v) + 1; /* what the whole value needs, also when it was cut */
+    return MPI_SUCCESS;
+}
+
+/* Deprecated since MPI-4.0: `valuelen` does not count the terminating null byte. */
+int wm_api_info_get(struct wm_info *info, const char *key, int valuelen, char *value, int *flag)
+{
+    int err = check_key(key);
+    if (err)
+        return err;
+    const char *v = wm_info_find(info, key);
+    *flag = v != NULL;
+    if (v)
+        snprintf(value, (size_t)valuelen + 1, "%s", v);
+    return MPI_SUCCESS;
+}
+
+/* Deprecated since MPI-4.0, as MPI_Info_get. */
+int wm_api_info_get_valuelen(struct wm_info *info, const char *key, int *valuelen, int *flag)
+{
+    int err = check_key(key);
+    if (err)
+        return err;
+    const char *v = wm_info_find(info, key);
+    *flag = v != NULL;
+    if (v)
+        *valuelen = (int)strlen(v);
     return MPI_SUCCESS;
 }
 

@@ -26,3 +26,7 @@ check_PROGRAMS += test/mpi/args_phase_test
 test_mpi_args_phase_test_SOURCES = test/mpi/args_phase_test.c
 test_mpi_args_phase_test_LDADD = $(mpi_ldadd)
 test_mpi_args_phase_test_LDFLAGS = $(mpi_ldflags)
+check_PROGRAMS += test/mpi/abi_misc_test
+test_mpi_abi_misc_test_SOURCES = test/mpi/abi_misc_test.c
+test_mpi_abi_misc_test_LDADD = $(mpi_ldadd)
+test_mpi_abi_misc_test_LDFLAGS = $(mpi_ldflags)
