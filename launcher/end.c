@@ -13,6 +13,8 @@
 
 /* SIGTERM to SIGKILL: the job is to be gone within a second of its cause. */
 #define GRACE_NS 400000000
+/* More than a dying process needs from the closing of its sockets to the signal of its death. */
+#define SUSPECT_NS 50000000
 
 void launch_say(const struct launch_job *job, const char *fmt, ...)
 {
@@ -66,13 +68,15 @@ static const char *who(const struct launch_job *job, const struct launch_rank *r
     return text;
 }
 
-/* ", ending the other 3 ranks" */
-static const char *others(const struct launch_job *job, char *text, size_t len)
+/* "; ending the other 3 ranks that still run" */
+static const char *others(const struct launch_job *job, const struct launch_rank *r, char *text,
+                          size_t len)
 {
+    int n = job->nrunning - r->running;
     *text = '\0';
-    if (job->nrunning > 0)
-        snprintf(text, len, "; ending the other %d rank%s that still run%s", job->nrunning,
-                 job->nrunning > 1 ? "s" : "", job->nrunning > 1 ? "" : "s");
+    if (n > 0)
+        snprintf(text, len, "; ending the other %d rank%s that still run%s", n, n > 1 ? "s" : "",
+                 n > 1 ? "" : "s");
     return text;
 }
 
@@ -102,8 +106,30 @@ static void report(struct launch_job *job, struct launch_rank *r, int code, cons
         return;
     launch_io_drain(job, r);                  /* its last words come before ours */
     launch_say(job, "%s %s%s; exit code %d.\n        %s", who(job, r, name, sizeof name), how,
-               others(job, rest, sizeof rest), code, advice);
+               others(job, r, rest, sizeof rest), code, advice);
     launch_end_begin(job, code);
+}
+
+/* A rank whose peer is killed may notice it, and give up, before the kernel has told us of the
+ * peer.  So a failure that is no signal waits a little for one. */
+static void suspect(struct launch_job *job, struct launch_rank *r, int code, const char *how,
+                    const char *advice)
+{
+    if (job->ending || job->suspect)
+        return;
+    job->suspect = r;
+    job->suspect_code = code;
+    job->suspect_advice = advice;
+    job->suspect_until_ns = rt_now_ns() + SUSPECT_NS;
+    snprintf(job->suspect_how, sizeof job->suspect_how, "%s", how);
+}
+
+void launch_end_check(struct launch_job *job)
+{
+    if (!job->suspect || job->ending)
+        return;
+    if (job->nrunning == 0 || rt_now_ns() >= job->suspect_until_ns)
+        report(job, job->suspect, job->suspect_code, job->suspect_how, job->suspect_advice);
 }
 
 /* A rank that never calls MPI_Init, in a job whose other ranks do, leaves them waiting for it. */
@@ -114,7 +140,7 @@ static void check_skipped(struct launch_job *job)
     for (int i = 0; i < job->n; i++) {
         struct launch_rank *r = &job->ranks[i];
         if (r->pid > 0 && !r->running && !r->connected) {
-            report(
+            suspect(
                 job, r, LAUNCH_EXIT_FAIL,
                 "ended without calling MPI_Init, while other ranks called it and may wait for it",
                 "When one rank of a job calls MPI_Init, all must.");
@@ -151,9 +177,7 @@ void launch_end_event(struct launch_job *job, const struct launch_event *e)
         r->aborted = true;
         snprintf(how, sizeof how, "aborted the job with code %d%s%s", e->code, *e->text ? ": " : "",
                  e->text);
-        job->nrunning--;                      /* so that `other ranks` does not count the caller */
-        report(job, r, abort_exit_code(e->code), how, "Its messages above say why.");
-        job->nrunning++;
+        suspect(job, r, abort_exit_code(e->code), how, "Its messages above say why.");
         break;
     }
 }
@@ -164,17 +188,17 @@ void launch_end_exited(struct launch_job *job, struct launch_rank *r)
     int sig = WIFSIGNALED(r->status) ? WTERMSIG(r->status) : 0;
     int code = sig ? 128 + sig : WEXITSTATUS(r->status);
 
-    if (r->aborted) {
-        launch_end_begin(job, code);
-    } else if (sig) {
+    if (r->aborted)
+        return;                               /* said when it called */
+    if (sig) {
         snprintf(how, sizeof how, "was killed by signal %d (%s)", sig, strsignal(sig));
         report(job, r, code, how, advice_for_signal(sig));
     } else if (code) {
         snprintf(how, sizeof how, "ended with code %d%s", code,
                  r->connected && !r->finalized ? " without calling MPI_Finalize" : "");
-        report(job, r, code, how, "The program chose this code; its messages above may say why.");
+        suspect(job, r, code, how, "The program chose this code; its messages above may say why.");
     } else if (r->connected && !r->finalized) {
-        report(job, r, LAUNCH_EXIT_FAIL, "ended with code 0 but without calling MPI_Finalize",
+        suspect(job, r, LAUNCH_EXIT_FAIL, "ended with code 0 but without calling MPI_Finalize",
                "A rank must call MPI_Finalize before it ends, or MPI_Abort to end the job.");
     } else if (!r->connected) {
         job->nskipped++;

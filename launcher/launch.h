@@ -130,6 +130,14 @@ struct launch_job {
     int nrunning, nconnected, nfinalized;
     int nskipped;                 /* left with code 0 and without MPI_Init */
 
+    /* Who failed first without a signal, its exit code and the message, while the cause may yet
+     * turn out to be another rank's death by one: see end.c. */
+    struct launch_rank *suspect;
+    int suspect_code;
+    char suspect_how[320];
+    const char *suspect_advice;
+    uint64_t suspect_until_ns;
+
     bool ending;                  /* the remaining ranks are being ended */
     bool killed;                  /* and SIGKILL was sent */
     uint64_t kill_at_ns;
@@ -194,10 +202,18 @@ void launch_io_fini(struct launch_job *job);
 void launch_end_exited(struct launch_job *job, struct launch_rank *r);
 void launch_end_event(struct launch_job *job, const struct launch_event *e);
 void launch_end_begin(struct launch_job *job, int exit_code);
+/* Ends the job for the suspect when its time is up. */
+void launch_end_check(struct launch_job *job);
 void launch_end_kill(struct launch_job *job);
 void launch_signal_all(const struct launch_job *job, int sig);
 void launch_say(const struct launch_job *job, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* guard.c: the process that cleans up after an mpirun that was killed.  0 or an exit code. */
+int  launch_guard_start(const struct launch_job *job, const char *segment);
+void launch_guard_add(pid_t group);
+void launch_guard_drop(pid_t group);
+void launch_guard_stop(void);
 
 /* loop.c: runs until every rank has gone; the exit code. */
 int launch_loop(struct launch_job *job, int signal_fd);

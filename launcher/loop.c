@@ -60,6 +60,8 @@ static void reap(struct loop *l)
         r->running = false;
         r->status = status;
         r->gone = kill(-pid, 0) < 0;          /* the number may then become somebody else's */
+        if (r->gone)
+            launch_guard_drop(pid);
         job->nrunning--;
         fresh[WIFSIGNALED(status) ? 0 : 1] = true;
         first = r->rank < first ? r->rank : first;
@@ -125,6 +127,7 @@ static void check_time(struct loop *l)
             LAUNCH_EXIT_TIMEOUT);
         launch_end_begin(job, LAUNCH_EXIT_TIMEOUT);
     }
+    launch_end_check(job);
     if (job->ending && !job->killed && job->nrunning && now >= job->kill_at_ns)
         launch_end_kill(job);
     /* As a program in a pipeline ends: silently, by SIGPIPE. */
@@ -150,6 +153,8 @@ static int poll_timeout(const struct loop *l)
         ms = sooner(ms, l->timeout_at_ns);
     if (l->job->ending && !l->job->killed)
         ms = sooner(ms, l->job->kill_at_ns);
+    if (l->job->suspect && !l->job->ending)
+        ms = sooner(ms, l->job->suspect_until_ns);
     if (l->linger_until_ns)
         ms = sooner(ms, rt_now_ns() + LINGER_NS / 4);
     return ms;

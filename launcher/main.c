@@ -115,22 +115,17 @@ static void name_job(struct launch_job *job)
              (unsigned long long)rt_now_ns());
 }
 
-/* The node segment's name, in case that the job died before its last rank had attached. */
-static void remove_segment(const struct launch_job *job)
-{
-    char path[4096];
-    rt_node_name(job->nspace, path, sizeof path);
-    unlink(path);
-}
-
 static int run(struct launch_job *job)
 {
+    char segment[4096];
     int signal_fd = open_signals();
     if (signal_fd < 0) {
         launch_say(job, "signalfd: %s", strerror(errno));
         return LAUNCH_EXIT_FAIL;
     }
-    if (launch_io_init(job) < 0 || launch_io_open_files(job) < 0 || launch_server_start(job) < 0)
+    rt_node_name(job->nspace, segment, sizeof segment);
+    if (launch_io_init(job) < 0 || launch_io_open_files(job) < 0 ||
+        launch_guard_start(job, segment) || launch_server_start(job) < 0)
         return LAUNCH_EXIT_FAIL;
     int code = launch_spawn(job);
     if (code)
@@ -139,7 +134,8 @@ static int run(struct launch_job *job)
         launch_say(job, "started %d ranks, job %s", job->n, job->nspace);
     code = launch_loop(job, signal_fd);
     launch_server_stop(job);
-    remove_segment(job);
+    unlink(segment);              /* still there when the job died before its last rank attached */
+    launch_guard_stop();
     launch_io_fini(job);
     return code;
 }
@@ -168,7 +164,8 @@ int main(int argc, char **argv)
         code = launch_check_programs(&job);
     if (!code && !opts.dry_run)
         code = run(&job);
-    if (job.ending) {                         /* PMIx's thread still runs: see launch_server_stop() */
+    /* PMIx's thread still runs: see launch_server_stop(). */
+    if (job.ending) {
         fflush(NULL);
         _exit(code);
     }

@@ -338,6 +338,7 @@ static int start_rank(struct launch_job *job, struct launch_rank *r)
     } else {
         r->pid = pid;
         r->running = true;
+        launch_guard_add(pid);
         job->nrunning++;
     }
 out:
