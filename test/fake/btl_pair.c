@@ -52,14 +52,14 @@ int fake_run_ranks(const char *nspace, int n, int (*fn)(int rank, void *arg), vo
                 continue;
             pids[r] = 0;
             left--;
-            if (st && !bad) {
+            if (st && (!bad || bad == 128 + SIGKILL)) {
                 bad = status_of(st);
                 printf("# %s: rank %d ended with %d\n", nspace, r, bad);
             }
         }
         if (left && rt_now_ns() > end) {
             printf("# %s: no end after %d s\n", nspace, timeout_s);
-            bad = bad ? bad : 124;
+            bad = bad && bad != 128 + SIGKILL ? bad : 124;
             for (int r = 0; r < n; r++)
                 if (pids[r] > 0)
                     kill(pids[r], SIGKILL);

@@ -9,3 +9,6 @@ test_unit_ring_test_LDADD = $(unit_ldadd)
 EXTRA_PROGRAMS = test/bench/raw_shm
 test_bench_raw_shm_SOURCES = test/bench/raw_shm.c test/fake/btl_pair.c
 test_bench_raw_shm_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/unit/shm_test
+test_unit_shm_test_SOURCES = test/unit/shm_test.c test/fake/btl_pair.c
+test_unit_shm_test_LDADD = $(unit_ldadd)

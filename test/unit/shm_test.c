@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What btl/shm does when things go wrong: a peer that is killed while it is being sent to, one that
+ * has left, data for memory that is no longer registered, a full file system.  What it must do when
+ * all is well is in test/fake/btl_test. */
+#include "btl/btl.h"
+#include "btl/shm/shm.h"
+#include "runtime/base/cfg.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/mem/node.h"
+#include "test/check.h"
+#include "test/fake/btl_pair.h"
+#include "test/unit/capture.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TIMEOUT_S 20
+#define BIG (64u << 20)
+
+static struct btl *b;
+static struct btl_peer *peer;
+static int received, downs, op_calls, op_err;
+static char last[BTL_KEY_MAX];
+
+static void on_recv(void *arg, struct btl_peer *from, const struct btl_hdr *h, const void *data,
+                    size_t len)
+{
+    (void)arg;
+    (void)h;
+    CHECK(from == peer);
+    memcpy(last, data, len < sizeof last ? len : sizeof last);
+    received++;
+}
+
+static void on_down(void *arg, struct btl_peer *p, int err)
+{
+    (void)arg;
+    CHECK(p == peer);
+    CHECK_EQ(err, -RT_EPEER);
+    downs++;
+}
+
+static void on_done(struct btl_op *op, int err)
+{
+    (void)op;
+    op_calls++;
+    op_err = err;
+}
+
+static int open_pair(int rank)
+{
+    static const struct btl_up up = { on_recv, on_down, NULL };
+    struct rt_proc other = { 0, (uint32_t)!rank };
+
+    if (rt_node_open(btl_node_pair_nbytes()) < 0 || btl_shm_ops.open(&up, &b, 1) != 1)
+        return -1;
+    return b->ops->add_peer(b, &other, NULL, 0, &peer);
+}
+
+static int send(const void *buf, size_t len)
+{
+    return b->ops->send(peer, &(struct btl_hdr){ 1, 2, 3 }, buf, len);
+}
+
+static void wait_received(int n)
+{
+    while (received < n)
+        if (b->ops->progress(b) == 0)
+            usleep(100);
+}
+
+/* Sends until the peer is found to be lost; milliseconds that took, or -1. */
+static int send_until_lost(void)
+{
+    uint64_t since = rt_now_ns();
+    int err;
+
+    while ((err = send("x", 1)) == 0 || err == -RT_EAGAIN)
+        if (rt_now_ns() - since > 5000000000u)
+            return -1;
+    int ms = (int)((rt_now_ns() - since) / 1000000);
+    b->ops->progress(b);
+    b->ops->progress(b);
+    return err == -RT_EPEER && downs == 1 && send("x", 1) == -RT_EPEER ? ms : -1;
+}
+
+/* Not before the other has attached: it would start a segment of its own. */
+static void die(void)
+{
+    while (!rt_load_acquire(&rt_node.bells[0].alive))
+        usleep(100);
+    kill(getpid(), SIGKILL);
+}
+
+static int killed_receiver(int rank, void *arg)
+{
+    (void)arg;
+    if (open_pair(rank) < 0)
+        return 1;
+    if (rank == 1) {
+        send("hello", 5);
+        die();
+    }
+    wait_received(1);
+    int ms = send_until_lost();
+    return ms >= 0 && ms < 1000 ? 0 : 2;
+}
+
+static void a_killed_receiver_is_noticed(void)
+{
+    CHECK_EQ(fake_run_ranks("killed", 2, killed_receiver, NULL, TIMEOUT_S), 128 + SIGKILL);
+}
+
+static int finished_receiver(int rank, void *arg)
+{
+    (void)arg;
+    if (open_pair(rank) < 0)
+        return 1;
+    if (rank == 1) {
+        send("hello", 5);
+        b->ops->close(b);
+        rt_node_close();
+        sleep(1); /* the process lives on */
+        return 0;
+    }
+    wait_received(1); /* what it sent before it left arrives */
+    return send_until_lost() >= 0 ? 0 : 2;
+}
+
+static void a_finished_receiver_is_noticed(void)
+{
+    CHECK_EQ(fake_run_ranks("finished", 2, finished_receiver, NULL, TIMEOUT_S), 0);
+}
+
+/* Rank 1 registers, tells the key, takes a part of the put and is killed. */
+static int killed_in_put(int rank, void *large)
+{
+    struct btl_op op = { on_done };
+    struct btl_mem *m;
+    struct btl_rmem *r;
+    char key[BTL_KEY_MAX], *buf = malloc(BIG);
+
+    rt_cfg_set("shm_large", large, RT_CFG_CMD);
+    if (!buf || open_pair(rank) < 0)
+        return 1;
+    if (rank == 1) {
+        b->ops->mem_reg(b, buf, BIG, RT_MEM_HOST, &m);
+        b->ops->mem_key(m, key);
+        send(key, sizeof key);
+        for (int i = 0; i < 3; i++)
+            b->ops->progress(b);
+        die();
+    }
+    wait_received(1);
+    memset(buf, 1, BIG);
+    CHECK_EQ(b->ops->attach(peer, last, &r), 0);
+    usleep(100000); /* the parent has collected it by now */
+    int err = b->ops->put(r, 0, NULL, buf, BIG, &op);
+    CHECK_EQ(err, 0);
+    uint64_t since = rt_now_ns();
+    while (!downs && rt_now_ns() - since < 1000000000u)
+        b->ops->progress(b);
+    CHECK_EQ(downs, 1);
+    CHECK_EQ(op_calls, 1);
+    CHECK_EQ(op_err, -RT_EPEER);
+    CHECK_EQ(b->ops->put(r, 0, NULL, buf, 8, &op), -RT_EPEER);
+    b->ops->detach(r);
+    b->ops->del_peer(peer);
+    b->ops->close(b);
+    return check_failed_case;
+}
+
+static void a_put_to_a_killed_process_fails(void)
+{
+    CHECK_EQ(fake_run_ranks("put-copy", 2, killed_in_put, "copy", TIMEOUT_S), 128 + SIGKILL);
+    CHECK_EQ(fake_run_ranks("put-cma", 2, killed_in_put, "cma", TIMEOUT_S), 128 + SIGKILL);
+}
+
+/* Rank 1 deregisters and registers other memory before the data comes: nothing may be written. */
+static int late_chunks(int rank, void *arg)
+{
+    static char buf[100000];
+    struct btl_op op = { on_done };
+    struct btl_mem *m;
+    struct btl_rmem *r;
+    char key[BTL_KEY_MAX];
+    (void)arg;
+
+    if (open_pair(rank) < 0)
+        return 1;
+    if (rank == 1) {
+        b->ops->mem_reg(b, buf, sizeof buf, RT_MEM_HOST, &m);
+        b->ops->mem_key(m, key);
+        b->ops->mem_dereg(m);
+        b->ops->mem_reg(b, buf, sizeof buf, RT_MEM_HOST, &m); /* the same slot of the table */
+        send(key, sizeof key);
+        wait_received(1);
+        for (size_t i = 0; i < sizeof buf; i++)
+            if (buf[i])
+                return 2;
+        return 0;
+    }
+    wait_received(1);
+    memset(buf, 1, sizeof buf);
+    b->ops->attach(peer, last, &r);
+    if (b->ops->put(r, 0, NULL, buf, sizeof buf, &op) < 0)
+        return 3;
+    while (!op_calls)
+        b->ops->progress(b);
+    while (send("end", 3) == -RT_EAGAIN)
+        b->ops->progress(b);
+    return op_err ? 4 : 0;
+}
+
+static void chunks_for_other_memory_are_dropped(void)
+{
+    CHECK_EQ(fake_run_ranks("late", 2, late_chunks, NULL, TIMEOUT_S), 0);
+}
+
+/* A ring that does not fit on the file system: an error with advice, while small messages go on. */
+static int full(int rank, void *arg)
+{
+    static char dir[] = "/dev/shm/weft-shm-test", page[4096];
+    (void)arg;
+
+    mkdir(dir, 0700);
+    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("weft-test", dir, "tmpfs", 0, "size=100k") < 0)
+        return 77;
+    cfg.shm_dir = dir;
+    if (open_pair(rank) < 0)
+        return 1;
+    for (int i = 0; i < 100; i++)
+        if (send(page, 48) < 0)
+            return 2;
+    capture_begin();
+    int err = send(page, sizeof page);
+    const char *text = capture_end();
+    if (err != -RT_ENOSPC || !strstr(text, "is full") || !strstr(text, "WEFT_SHM_DIR"))
+        return 3;
+    return send(page, 48) < 0 ? 4 : 0;
+}
+
+static void full_file_system(void)
+{
+    /* Rank 0 of two; rank 1 never comes, which is nobody's concern here. */
+    int rc = 0;
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        fake_boot_as("full", 0, 2);
+        alarm(TIMEOUT_S);
+        _exit(full(0, NULL));
+    }
+    waitpid(pid, &rc, 0);
+    rmdir("/dev/shm/weft-shm-test");
+    if (WIFEXITED(rc) && WEXITSTATUS(rc) == 77)
+        printf("# full_file_system: skipped, no permission to mount\n");
+    else
+        CHECK_EQ(rc, 0);
+}
+
+static int alone(int rank, void *arg)
+{
+    static const struct btl_up up = { on_recv, on_down, NULL };
+    (void)rank;
+    (void)arg;
+    if (rt_node_open(btl_node_pair_nbytes()) < 0)
+        return 1;
+    return btl_shm_ops.open(&up, &b, 1) == 0 ? 0 : 2;
+}
+
+static void one_rank_has_no_shared_memory(void)
+{
+    CHECK_EQ(fake_run_ranks("alone", 1, alone, NULL, TIMEOUT_S), 0);
+}
+
+int main(void)
+{
+    rt_cfg_load();
+    RUN(a_killed_receiver_is_noticed);
+    RUN(a_finished_receiver_is_noticed);
+    RUN(a_put_to_a_killed_process_fails);
+    RUN(chunks_for_other_memory_are_dropped);
+    RUN(full_file_system);
+    RUN(one_rank_has_no_shared_memory);
+    return check_end();
+}
