@@ -12,6 +12,8 @@
 
 static const int64_t counts[] = { 0, 1, 6, 7, 90, 512, 3000, 40000 };
 
+static bool fixed_root;
+
 static struct coll_case random_case(struct fake *f, int size, int kind, unsigned ncounts)
 {
     struct coll_case c = { .kind = kind < 0 ? (enum coll_kind)fake_random(f, COLL_KINDS)
@@ -23,6 +25,8 @@ static struct coll_case random_case(struct fake *f, int size, int kind, unsigned
                            .gaps = fake_random(f, 4) == 0,
                            .user_op = fake_random(f, 8) == 0 };
     c.count = counts[fake_random(f, ncounts)];
+    if (fixed_root)
+        c.root = 0;
     if (size > 8 && c.count > 512)
         c.count = 512;
     return c;
@@ -69,6 +73,17 @@ static void mixed_on_a_node(void)
     run_program(33, true, -1, 6, 78);
 }
 
+/* One root all the time: only the end of a call wakes a root that has run ahead. */
+static void one_root_on_a_node(void)
+{
+    fixed_root = true;
+    for (unsigned seed = 1; seed <= 12 && !check_failed_case; seed++) {
+        run_program(2 + (int)(seed % 3), true, COLL_BCAST, 4, seed);
+        run_program(2 + (int)(seed % 3), true, COLL_SCATTER, 4, seed + 100);
+    }
+    fixed_root = false;
+}
+
 /* Rooted calls: where a rank waits for nobody and may run ahead. */
 static void rooted_on_a_node(void)
 {
@@ -86,5 +101,6 @@ int main(void)
     RUN(mixed_over_messages);
     RUN(mixed_on_a_node);
     RUN(rooted_on_a_node);
+    RUN(one_root_on_a_node);
     return check_end();
 }
