@@ -116,6 +116,19 @@ class Table:
         self.types = [r for r in read_tsv("types.tsv") if r["presence"] == "abi"]
         self.rules = [Rule(r) for r in read_tsv("rules.tsv")]
         self.twins = {p.twin_of: p for p in self.procs if p.twin_of}
+        for r in self.rules:
+            self.check_rule(r)
+
+    def check_rule(self, rule):
+        """Every pattern must name a procedure with the parameter: a typing error must not pass."""
+        for pattern in rule.patterns:
+            procs = [p for p in self.procs if fnmatch.fnmatchcase(p.name, pattern)]
+            if rule.param not in ("-", "*"):
+                procs = [p for p in procs if any(q.name == rule.param for q in p.params)]
+            if not procs:
+                raise SystemExit(
+                    "rules.tsv: no procedure %s with a parameter %s" % (pattern, rule.param)
+                )
 
     def rule(self, name, param, prefix):
         """The last rule of rules.tsv for this parameter that starts with `prefix`, without it; None
