@@ -52,7 +52,6 @@ static void reap(struct loop *l)
     bool fresh[2] = { false, false };
     pid_t pid;
 
-    read_events(l);
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         r = rank_of_pid(job, pid);
         if (!r || !r->running)
@@ -67,6 +66,7 @@ static void reap(struct loop *l)
         first = r->rank < first ? r->rank : first;
         last = r->rank > last ? r->rank : last;
     }
+    read_events(l);               /* what a rank said came before its death: now all of it is here */
     for (int pass = 0; pass < 2; pass++)
         for (int i = first; fresh[pass] && i <= last; i++) {
             r = &job->ranks[i];
