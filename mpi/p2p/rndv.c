@@ -80,6 +80,12 @@ static int make_key(struct wm_preq *q, void *base, int64_t len, char *key)
 int wm_rndv_send(struct wm_preq *q)
 {
     struct wm_rts rts = { .len = q->nbytes, .sender = q->r.obj.handle };
+    if (!(btl_of(q)->caps.flags & (BTL_PUT | BTL_GET))) {
+        log_error(MPI, "transport %s carries messages of at most %zu bytes to rank %u, not %lld",
+                  btl_of(q)->ops->name, btl_of(q)->caps.eager_max, q->peer->proc.rank,
+                  (long long)q->nbytes);
+        return -RT_ENOTSUP;
+    }
     int err = make_packed(q, q->nbytes);
     if (err < 0)
         return err;
