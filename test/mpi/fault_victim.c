@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The program that the fault_*.py scripts start: each mode goes wrong in one way, or does ordinary work while something
+ * around it is wrong.  It prints nothing itself unless its data are wrong. */
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#define GIB ((size_t)1 << 30)
+static int rank, size;
+
+static void die(int sig)
+{
+    (void)sig;
+    kill(getpid(), SIGKILL);
+}
+
+/* Kills this process in the middle of what follows. */
+static void die_in_ms(int ms)
+{
+    struct itimerval t = {{0, 0}, {0, ms * 1000}};
+
+    signal(SIGALRM, die);
+    setitimer(ITIMER_REAL, &t, NULL);
+}
+
+static int truncated(void)
+{
+    char buf[4096] = "";
+
+    if (rank == 0)
+        MPI_Send(buf, 4096, MPI_BYTE, 1, 5, MPI_COMM_WORLD);
+    MPI_Recv(buf, 10, MPI_BYTE, rank == 1 ? 0 : 1, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return 0;
+}
+
+static int wait_for(int who)
+{
+    int x;
+
+    return MPI_Recv(&x, 1, MPI_INT, who, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+/* Rank 1 leaves, the others wait for it. */
+static int leave(int code)
+{
+    if (rank == 1)
+        exit(code);
+    return wait_for(1);
+}
+
+static int die_in_transfer(int who)
+{
+    char *buf = malloc(GIB);
+
+    if (!buf)
+        return 9;
+    memset(buf, 1, GIB / 64);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == who)
+        die_in_ms(30);
+    if (rank == 0)
+        MPI_Send(buf, (int)GIB, MPI_BYTE, 1, 5, MPI_COMM_WORLD);
+    else if (rank == 1)
+        MPI_Recv(buf, (int)GIB, MPI_BYTE, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Recv(buf, 1, MPI_BYTE, MPI_ANY_SOURCE, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);     /* nobody sends this */
+    return 0;
+}
+
+static void fill(unsigned char *p, int n, int key)
+{
+    int i;
+
+    for (i = 0; i < n; i++)
+        p[i] = (unsigned char)(i * 13 + (i >> 9) + key);
+}
+
+/* Everybody exchanges with everybody, small and large; the sizes take all paths. */
+static int work(void)
+{
+    static const int sizes[] = {8, 3000, 100000, 4000000};
+    unsigned char *out = malloc(4000000), *in = malloc(4000000), *want = malloc(4000000);
+    int i, k, to, from;
+
+    for (i = 0; i < 4; i++)
+        for (k = 1; k < size; k++) {
+            to = (rank + k) % size;
+            from = (rank - k + size) % size;
+            fill(out, sizes[i], rank);
+            fill(want, sizes[i], from);
+            MPI_Sendrecv(out, sizes[i], MPI_BYTE, to, 1, in, sizes[i], MPI_BYTE, from, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            if (memcmp(in, want, (size_t)sizes[i])) {
+                printf("wrong data: %d bytes from rank %d\n", sizes[i], from);
+                return 8;
+            }
+        }
+    free(out);
+    free(in);
+    free(want);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "work";
+    int arg = argc > 2 ? atoi(argv[2]) : 0, rc = 2;
+
+    if (!strcmp(mode, "noinit") && getenv("PMIX_RANK") && atoi(getenv("PMIX_RANK")) == 1)
+        return arg;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (!strcmp(mode, "work"))
+        rc = work();
+    else if (!strcmp(mode, "truncated"))
+        rc = truncated();
+    else if (!strcmp(mode, "leave") || !strcmp(mode, "noinit"))
+        rc = leave(arg);
+    else if (!strcmp(mode, "die"))
+        rc = die_in_transfer(arg);
+    else if (!strcmp(mode, "abort") && rank == size - 1)
+        MPI_Abort(MPI_COMM_WORLD, arg);
+    else if (!strcmp(mode, "abort"))
+        rc = wait_for(size - 1);
+    MPI_Finalize();
+    return rc;
+}

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the fault_*.py scripts share: start a job that must go wrong, then check that it ended in time, with the right exit
+status and a message that says what to do, and that nothing is left behind: no process, no shared memory, no file in TMPDIR."""
+
+import glob
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+LIMIT = 3.0                     # seconds a failed job may take; one is the aim, three allow for a loaded machine
+HANG = 20.0                     # when to stop waiting for a job that does not end
+TAG = "FAULT_TEST_TAG"
+SCALE = float(os.environ.get("TEST_TIMEOUT_SCALE") or 1)
+
+builddir = os.environ.get("TEST_BUILDDIR", os.getcwd())
+mpirun = os.environ.get("TEST_MPIRUN", os.path.join(builddir, "mpirun"))
+victim = os.path.join(builddir, "test/mpi/fault_victim")
+nocma = os.path.join(builddir, "test/mpi/fault_nocma")
+
+
+class Skip(Exception):
+    """This case cannot run here."""
+
+
+class Job:
+    """One finished job: status, text (stdout and stderr together), seconds, and what it left behind."""
+
+    def __init__(self, command, env=None, limit=LIMIT, stdin=None):
+        self.command, self.limit = command, limit * SCALE
+        tmp = tempfile.mkdtemp(prefix="weft-fault-")
+        tag = f"{os.getpid()}-{time.monotonic_ns()}"
+        full = dict(os.environ, TMPDIR=tmp, **{TAG: tag}, **(env or {}))
+        before, start = set(glob.glob("/dev/shm/weft*")), time.monotonic()
+        with tempfile.TemporaryFile() as out:
+            p = subprocess.Popen(command, env=full, stdin=stdin or subprocess.DEVNULL, stdout=out, stderr=out,
+                                 start_new_session=True)
+            try:
+                self.status = p.wait(HANG * SCALE)
+            except subprocess.TimeoutExpired:
+                self.status = None
+                p.kill()
+                p.wait()
+            self.seconds = time.monotonic() - start
+            out.seek(0)
+            self.text = out.read().decode(errors="replace")
+        self.left = self._left_behind(tag, before, tmp)
+        shutil.rmtree(tmp, ignore_errors=True)
+
+    @staticmethod
+    def _living(tag):
+        found = []
+        for path in glob.glob("/proc/[0-9]*/environ"):
+            try:
+                with open(path, "rb") as f:
+                    if f"{TAG}={tag}".encode() in f.read().split(b"\0"):
+                        found.append(int(path.split("/")[2]))
+            except OSError:
+                continue
+        return found
+
+    @staticmethod
+    def _mapped(path):
+        """True when a living process maps the file: then it belongs to another job of this machine."""
+        for maps in glob.glob("/proc/[0-9]*/maps"):
+            try:
+                with open(maps, errors="replace") as f:
+                    if path in f.read():
+                        return True
+            except OSError:
+                continue
+        return False
+
+    def _left_behind(self, tag, before, tmp):
+        wrong, deadline = [], time.monotonic() + 1
+        while (pids := self._living(tag)) and time.monotonic() < deadline:
+            time.sleep(0.02)                # the kernel may still be taking down what mpirun has killed
+        for pid in pids:
+            wrong.append(f"process {pid}")
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+        new = set(glob.glob("/dev/shm/weft*")) - before
+        if new:
+            time.sleep(0.2)                 # another job may just be starting
+            wrong += [p for p in new if os.path.exists(p) and not self._mapped(p)]
+        return wrong + [f"{name} in TMPDIR" for name in os.listdir(tmp)]
+
+    def expect(self, status, *patterns):
+        """Status: a number or a test of it.  Each pattern (regular expression, any case) must be in the output."""
+        assert self.status is not None, f"did not end within {HANG * SCALE:.0f} s; output:\n{self.text}"
+        right = status(self.status) if callable(status) else self.status == status
+        assert right, f"exit status {self.status}, expected {'another' if callable(status) else status}; output:\n{self.text}"
+        for pattern in patterns:
+            assert re.search(pattern, self.text, re.I), f"no '{pattern}' in the output:\n{self.text}"
+        assert self.seconds < self.limit, f"took {self.seconds:.1f} s, allowed {self.limit:.0f}"
+        assert not self.left, "left behind: " + ", ".join(self.left)
+        return self
+
+    def count(self, pattern):
+        return len(re.findall(pattern, self.text, re.I))
+
+
+def job(ranks, *args, launch=(), env=None, limit=LIMIT, program=None):
+    return Job([mpirun, "-n", str(ranks), *launch, program or victim, *args], env, limit)
+
+
+def failed(status):
+    """An orderly failure: not success and not a death by signal."""
+    return 0 < status < 128
+
+
+def main(cases):
+    """Runs the cases (functions); TAP; exit status 1 when one failed."""
+    bad = 0
+    for i, case in enumerate(cases, 1):
+        try:
+            case()
+            print(f"ok {i} - {case.__name__}")
+        except Skip as why:
+            print(f"ok {i} - {case.__name__} # SKIP {why}")
+        except AssertionError as why:
+            bad += 1
+            print("".join(f"# {line}\n" for line in str(why).splitlines()), end="")
+            print(f"# case: {case.__doc__}\nnot ok {i} - {case.__name__}")
+        except Exception:
+            bad += 1
+            print("".join(f"# {line}\n" for line in traceback.format_exc().splitlines()), end="")
+            print(f"not ok {i} - {case.__name__}")
+        sys.stdout.flush()
+    print(f"1..{len(cases)}")
+    sys.exit(1 if bad else 0)

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* More ranks than cores: mixed traffic ends within seconds, and a rank that only waits uses no processor.  Run with 16
+ * ranks on two cores.  The limits are generous: without sleeping the traffic takes minutes and an idle rank 100 %. */
+#include "test/mpi/mpitest.h"
+#include <sys/resource.h>
+
+enum { BIG = 200000, SECONDS = 20, IDLE_MS = 2000, IDLE_PERCENT = 2 };
+
+static double cpu_seconds(void)
+{
+    struct rusage u;
+
+    getrusage(RUSAGE_SELF, &u);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + 1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
+static void mixed_traffic(void)
+{
+    unsigned char *out = mt_alloc(BIG), *in = mt_alloc(BIG);
+    double start = MPI_Wtime();
+    MPI_Request r[2];
+    int round, step, to, from, n;
+
+    for (round = 0; round < 5; round++)
+        for (step = 1; step < mt_size; step++) {
+            to = (mt_rank + step) % mt_size;
+            from = (mt_rank - step + mt_size) % mt_size;
+            n = round == 0 && step % 4 == 0 ? BIG : step % 2 ? 8 : 3000;
+            mt_fill(out, (size_t)n, (unsigned)(mt_rank + step));
+            OK(MPI_Irecv(in, n, MPI_BYTE, from, step, mt_comm, &r[0]));
+            OK(MPI_Isend(out, n, MPI_BYTE, to, step, mt_comm, &r[1]));
+            OK(MPI_Waitall(2, r, MPI_STATUSES_IGNORE));
+            CHECK_DATA(in, (size_t)n, (unsigned)(from + step));
+        }
+    CHECK_MSG(MPI_Wtime() - start < SECONDS, "traffic took %.1f s", MPI_Wtime() - start);
+    free(out);
+    free(in);
+}
+
+static void small_ring(void)
+{
+    double start = MPI_Wtime();
+    int lap, x = 0;
+
+    for (lap = 0; lap < 100 && mt_size > 1; lap++) {
+        if (mt_rank == 0)
+            OK(MPI_Send(&lap, 1, MPI_INT, 1, 1, mt_comm));
+        OK(MPI_Recv(&x, 1, MPI_INT, (mt_rank + mt_size - 1) % mt_size, 1, mt_comm, MPI_STATUS_IGNORE));
+        CHECK_EQ(x, lap);
+        if (mt_rank != 0)
+            OK(MPI_Send(&x, 1, MPI_INT, (mt_rank + 1) % mt_size, 1, mt_comm));
+    }
+    CHECK_MSG(MPI_Wtime() - start < SECONDS, "the ring took %.1f s", MPI_Wtime() - start);
+}
+
+static void collectives(void)
+{
+    double start = MPI_Wtime();
+    int i, x, sum;
+
+    for (i = 0; i < 200; i++) {
+        x = mt_rank + i;
+        sum = -1;
+        OK(MPI_Allreduce(&x, &sum, 1, MPI_INT, MPI_SUM, mt_comm));
+        CHECK_EQ(sum, mt_size * (mt_size - 1) / 2 + i * mt_size);
+        OK(MPI_Barrier(mt_comm));
+    }
+    CHECK_MSG(MPI_Wtime() - start < SECONDS, "collectives took %.1f s", MPI_Wtime() - start);
+}
+
+/* Rank 0 sleeps outside MPI; all others wait for it in a call and must not burn their core meanwhile. */
+static void idle(int how)
+{
+    double cpu, wall;
+    int i, x = 0;
+    MPI_Request r;
+
+    if (mt_size == 1)
+        return;
+    mt_sync();
+    cpu = cpu_seconds();
+    wall = MPI_Wtime();
+    if (mt_rank == 0) {
+        mt_sleep_ms(IDLE_MS);
+        for (i = 1; i < mt_size; i++)
+            OK(MPI_Send(&i, 1, MPI_INT, i, 2, mt_comm));
+    } else if (how == 0) {
+        OK(MPI_Recv(&x, 1, MPI_INT, 0, 2, mt_comm, MPI_STATUS_IGNORE));
+    } else if (how == 1) {
+        OK(MPI_Irecv(&x, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, mt_comm, &r));
+        OK(MPI_Waitall(1, &r, MPI_STATUSES_IGNORE));
+    } else {
+        OK(MPI_Probe(MPI_ANY_SOURCE, 2, mt_comm, MPI_STATUS_IGNORE));
+        OK(MPI_Recv(&x, 1, MPI_INT, 0, 2, mt_comm, MPI_STATUS_IGNORE));
+    }
+    cpu = cpu_seconds() - cpu;
+    wall = MPI_Wtime() - wall;
+    if (mt_rank != 0) {
+        CHECK_EQ(x, mt_rank);
+        CHECK_MSG(cpu * 100 < wall * IDLE_PERCENT, "rank %d used %.1f ms of processor in %.2f s", mt_rank, cpu * 1e3, wall);
+    }
+}
+
+static void idle_in_recv(void) { idle(0); }
+static void idle_in_wait(void) { idle(1); }
+static void idle_in_probe(void) { idle(2); }
+
+static void idle_in_barrier(void)
+{
+    double cpu, wall;
+
+    mt_sync();
+    cpu = cpu_seconds();
+    wall = MPI_Wtime();
+    if (mt_rank == 0)
+        mt_sleep_ms(IDLE_MS);
+    OK(MPI_Barrier(mt_comm));
+    cpu = cpu_seconds() - cpu;
+    wall = MPI_Wtime() - wall;
+    CHECK_MSG(cpu * 100 < wall * IDLE_PERCENT || mt_size == 1, "rank %d used %.1f ms of processor in %.2f s", mt_rank,
+              cpu * 1e3, wall);
+}
+
+int main(int argc, char **argv)
+{
+    mt_init(argc, argv);
+    MT_RUN(mixed_traffic);
+    MT_RUN(small_ring);
+    MT_RUN(collectives);
+    MT_RUN(idle_in_recv);
+    MT_RUN(idle_in_wait);
+    MT_RUN(idle_in_probe);
+    MT_RUN(idle_in_barrier);
+    return mt_end();
+}
