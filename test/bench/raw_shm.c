@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What btl/shm does without the message engine: half round trip and message rate of send() and
  * poll(), bandwidth of put(). For tuning the ring; two processes bound to two cores.  Usage:
- * raw_shm [core core]. */
+ * raw_shm [core core
+ * [divisor of the repetitions]]. */
 #include "btl/btl.h"
 #include "runtime/base/atomic.h"
 #include "runtime/base/cfg.h"
@@ -18,7 +19,7 @@
 #define REPEATS 5
 #define TAG_KEY 7
 
-static int cores[2] = { 0, 1 };
+static int cores[2] = { 0, 1 }, divisor = 1;
 static struct btl *b;
 static struct btl_peer *peer;
 static uint64_t received;
@@ -112,6 +113,7 @@ static void report(int rank, const char *what, size_t len, double (*fn)(int, siz
 {
     double v[REPEATS];
 
+    n = n / divisor + 1;
     fn(rank, len, n / 10);
     for (int i = 0; i < REPEATS; i++)
         v[i] = fn(rank, len, n);
@@ -205,7 +207,9 @@ static int run(int rank, void *arg)
 
 int main(int argc, char **argv)
 {
-    if (argc == 3) {
+    if (argc == 4)
+        divisor = atoi(argv[3]) > 0 ? atoi(argv[3]) : 1;
+    if (argc >= 3) {
         cores[0] = atoi(argv[1]);
         cores[1] = atoi(argv[2]);
     }
