@@ -156,6 +156,35 @@ static double put_stream(int rank, size_t len, int n)
     return (double)(rt_now_ns() - t) / n;
 }
 
+static void put_once(size_t len)
+{
+    static struct btl_op op = { put_done };
+
+    pending = 1;
+    while (b->ops->put(remote, 0, NULL, big, len, &op) == -RT_EAGAIN)
+        b->ops->progress(b);
+    while (pending)
+        b->ops->progress(b);
+    post(big, 0);
+}
+
+/* Half round trip of a put and the message that says so. */
+static double put_pingpong(int rank, size_t len, int n)
+{
+    uint64_t t = rt_now_ns(), base = received;
+
+    for (int i = 1; i <= n; i++) {
+        if (rank == 0)
+            put_once(len);
+        while (received < base + (uint64_t)i)
+            if (b->ops->progress(b) == 0)
+                rt_relax();
+        if (rank == 1)
+            put_once(len);
+    }
+    return (double)(rt_now_ns() - t) / n / 2;
+}
+
 #define BIG (16u << 20)
 
 static void puts_bench(int rank)
@@ -173,6 +202,8 @@ static void puts_bench(int rank)
     b->ops->attach(peer, remote_key, &remote);
     for (size_t len = 16384; len <= BIG; len *= 4)
         report(rank, "put", len, put_stream, (int)(((size_t)512 << 20) / len / 4 + 4));
+    for (size_t len = 8192; len <= BIG / 4; len *= 2)
+        report(rank, "put lat", len, put_pingpong, (int)(((size_t)512 << 20) / len / 16 + 4));
     b->ops->detach(remote);
     b->ops->mem_dereg(m);
 }
