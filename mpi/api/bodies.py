@@ -51,12 +51,15 @@ def bodies_h(table):
 
 
 def scan(src):
-    """Short names of the bodies defined in mpi/*/*.c."""
-    found = set()
+    """Short names of the bodies defined in mpi/*/*.c; two of one name are an error."""
+    found = {}
     for path in sorted(glob.glob(os.path.join(src, "mpi", "*", "*.c"))):
         with open(path, encoding="utf-8") as f:
-            found.update(BODY.findall(f.read()))
-    return found
+            for name in BODY.findall(f.read()):
+                if name in found:
+                    raise SystemExit("%s: wm_api_%s is also in %s" % (path, name, found[name]))
+                found[name] = path
+    return set(found)
 
 
 def api_table_c(table, found):
