@@ -3,7 +3,8 @@
 check_PROGRAMS += test/mpi/init test/mpi/p2p_modes test/mpi/p2p_persist test/mpi/p2p_sendrecv \
 	test/mpi/p2p_probe test/mpi/p2p_wait test/mpi/p2p_order test/mpi/p2p_traffic \
 	test/mpi/p2p_huge test/mpi/comm_make test/mpi/comm_group test/mpi/comm_attr \
-	test/mpi/coll_move test/mpi/coll_reduce test/mpi/coll_nb test/mpi/thread_multi \
+	test/mpi/coll_move test/mpi/coll_reduce test/mpi/coll_nb test/mpi/coll_persist \
+	test/mpi/thread_multi \
 	test/mpi/oversub test/mpi/fault_victim test/mpi/fault_nocma
 EXTRA_DIST += test/mpi/mpitest.h test/mpi/faultlib.py test/mpi/fault_ranks.py \
 	test/mpi/fault_memory.py test/mpi/fault_input.py
@@ -23,6 +24,7 @@ test_mpi_comm_attr_LDADD = libmpi_abi.la
 test_mpi_coll_move_LDADD = libmpi_abi.la
 test_mpi_coll_reduce_LDADD = libmpi_abi.la
 test_mpi_coll_nb_LDADD = libmpi_abi.la
+test_mpi_coll_persist_LDADD = libmpi_abi.la
 test_mpi_thread_multi_LDADD = libmpi_abi.la -lpthread
 test_mpi_oversub_LDADD = libmpi_abi.la
 test_mpi_fault_victim_LDADD = libmpi_abi.la
