@@ -177,7 +177,8 @@ void launch_end_event(struct launch_job *job, const struct launch_event *e)
         r->aborted = true;
         snprintf(how, sizeof how, "aborted the job with code %d%s%s", e->code, *e->text ? ": " : "",
                  e->text);
-        suspect(job, r, abort_exit_code(e->code), how, "Its messages above say why.");
+        suspect(job, r, abort_exit_code(e->code), how,
+                "Its messages above may say more.");
         break;
     }
 }

@@ -77,8 +77,10 @@ static void sink_put(struct sink *s, const char *text, size_t len)
         s->len -= s->off;
         s->off = 0;
     }
-    if (reserve(&s->buf, &s->cap, s->len + len) < 0)
+    if (reserve(&s->buf, &s->cap, s->len + len) < 0) {
+        log_error(LAUNCH, "out of memory; %zu bytes of output are lost", len);
         return;
+    }
     memcpy(s->buf + s->len, text, len);
     s->len += len;
 }
@@ -326,18 +328,30 @@ static void source_read(struct launch_job *job)
 
 /* ---- the loop's side ---- */
 
+/* As mkdir -p. */
+static int make_folders(const char *path)
+{
+    char part[4096];
+    snprintf(part, sizeof part, "%s", path);
+    for (char *p = part + 1;; p++) {
+        char c = *p;
+        if (c != '/' && c != '\0')
+            continue;
+        *p = '\0';
+        if (mkdir(part, 0777) < 0 && errno != EEXIST)
+            return -RT_ESYS;
+        if (c == '\0')
+            return 0;
+        *p = c;
+    }
+}
+
 static int open_file(const struct launch_opts *o, struct launch_stream *s, int digits)
 {
     char path[4096];
-    const char *const parts[] = { "", "/1", NULL };
 
-    for (int i = 0; parts[i]; i++) {
-        snprintf(path, sizeof path, "%s%s", o->output_dir, parts[i]);
-        if (mkdir(path, 0777) < 0 && errno != EEXIST)
-            return -RT_ESYS;
-    }
     snprintf(path, sizeof path, "%s/1/rank.%0*d", o->output_dir, digits, s->rank);
-    if (mkdir(path, 0777) < 0 && errno != EEXIST)
+    if (make_folders(path) < 0)
         return -RT_ESYS;
     snprintf(path, sizeof path, "%s/1/rank.%0*d/%s", o->output_dir, digits, s->rank,
              s->is_err ? "stderr" : "stdout");

@@ -67,7 +67,7 @@ struct launch_opts {
     int ppr;                      /* ranks per `map` object; 0 = not said */
     int pe;                       /* cores (or hardware threads) per rank */
     bool hwthreads;               /* count hardware threads, not cores */
-    bool no_oversubscribe, overload_ok, bind_none, bind_if_supported, span;
+    bool no_oversubscribe, bind_none, bind_if_supported;
     bool report_bindings, display_map;
     int slots;                    /* from --host and --hostfile; 0 = not said */
     const char *topo_xml;

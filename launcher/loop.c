@@ -81,6 +81,11 @@ static void reap(struct loop *l)
 /* Ctrl-C and its like: first politely, then at once. */
 static void interrupt(struct loop *l, int sig)
 {
+    if (l->job->nrunning == 0) {              /* only output is left, and its reader is slow */
+        l->interrupts = 2;
+        l->job->exit_code = 128 + sig;
+        return;
+    }
     if (l->interrupts++ == 0 && !l->job->ending) {
         launch_say(l->job, "%s: ending %d rank%s; once more kills at once", strsignal(sig),
                    l->job->nrunning, l->job->nrunning == 1 ? "" : "s");

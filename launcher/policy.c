@@ -66,12 +66,10 @@ static int parse_modifier(struct launch_opts *o, const char *option, const char 
         o->hwthreads = true;
     else if (!strcmp(word, "corecpus"))
         o->hwthreads = false;
-    else if (!strcmp(word, "overload-allowed"))
-        o->overload_ok = true;
     else if (!strcmp(word, "if-supported"))
         o->bind_if_supported = true;
-    else if (strcmp(word, "span") && strcmp(word, "nolocal") && strcmp(word, "inherit") &&
-             strcmp(word, "noinherit"))
+    else if (strcmp(word, "span") && strcmp(word, "overload-allowed") && strcmp(word, "nolocal") &&
+             strcmp(word, "inherit") && strcmp(word, "noinherit"))
         return launch_usage(
             "%s: unknown modifier '%s'; expected PE=N, HWTCPUS, CORECPUS, OVERSUBSCRIBE, "
             "NOOVERSUBSCRIBE, "
