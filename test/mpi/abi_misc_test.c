@@ -45,6 +45,8 @@ static void memory(void)
     CHECK_EQ(MPI_Alloc_mem(10, info, &p), MPI_SUCCESS);
     CHECK_EQ((uintptr_t)p % 4096, 0);
     CHECK_EQ(MPI_Free_mem(p), MPI_SUCCESS);
+    MPI_Info_set(info, "mpi_minimum_memory_alignment", "24");
+    CHECK_EQ(MPI_Alloc_mem(10, info, &p), MPI_ERR_INFO_VALUE);
     CHECK_EQ(MPI_Alloc_mem(INTPTR_MAX, MPI_INFO_NULL, &p), MPI_ERR_NO_MEM);
     MPI_Info_free(&info);
 }
