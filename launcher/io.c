@@ -32,7 +32,7 @@ struct sink {
     size_t off, len, cap;         /* bytes off..len wait */
     bool regular;                 /* a file: writing never blocks */
     bool mid_line;                /* what was written last has no newline at its end */
-    bool broken;
+    int broken;                   /* errno of a write that failed: what comes is thrown away */
 };
 
 enum polled_kind { SINK, STREAM, INPUT, SOURCE };
@@ -122,10 +122,11 @@ static void sink_flush(struct sink *s)
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (n < 0) {
+            int errno_was = errno;
             if (errno != EPIPE)
                 log_error(LAUNCH, "could not write to %s: %m; output of ranks is lost",
                           s->fd == 1 ? "stdout" : "stderr");
-            s->broken = true;
+            s->broken = errno_was;
             s->off = s->len = 0;
             return;
         }
@@ -141,7 +142,7 @@ void launch_io_say(const char *text)
     sink_flush(s);
 }
 
-bool launch_io_broken(void)
+int launch_io_broken(void)
 {
     return io.sink[0].broken;
 }

@@ -192,8 +192,8 @@ void launch_io_drain(struct launch_job *job, struct launch_rank *r);
 bool launch_io_idle(const struct launch_job *job);
 /* Our own output still waits for its reader. */
 bool launch_io_busy(void);
-/* Our stdout has no reader any more. */
-bool launch_io_broken(void);
+/* Nothing can be written to our stdout any more: errno, EPIPE when nobody reads it; else 0. */
+int launch_io_broken(void);
 /* A line of our own on stderr, in order. */
 void launch_io_say(const char *text);
 void launch_io_fini(struct launch_job *job);

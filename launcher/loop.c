@@ -137,7 +137,7 @@ static void check_time(struct loop *l)
         launch_end_kill(job);
     /* As a program in a pipeline ends: silently, by SIGPIPE. */
     if (launch_io_broken() && !job->ending)
-        launch_end_begin(job, 128 + SIGPIPE);
+        launch_end_begin(job, launch_io_broken() == EPIPE ? 128 + SIGPIPE : LAUNCH_EXIT_FAIL);
     if (job->nrunning == 0 && !l->linger_until_ns) {
         launch_signal_all(job, SIGKILL);      /* what the ranks' groups still hold */
         l->linger_until_ns = now + LINGER_NS;
