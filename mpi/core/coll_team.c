@@ -137,14 +137,20 @@ static int share_block(struct wm_comm *c, size_t *off_p)
     return err;
 }
 
+void wm_coll_team_plain(struct wm_comm *c)
+{
+    struct coll_team *t = &c->team;
+    *t = (struct coll_team){ .ops = &team_ops, .arg = c, .rank = c->rank, .size = c->size };
+    t->one_node = !c->inter && on_one_node(c->group);
+}
+
 int wm_coll_team_init(struct wm_comm *c)
 {
     struct coll_team *t = &c->team;
     size_t off = SIZE_MAX;
-    *t = (struct coll_team){ .ops = &team_ops, .arg = c, .rank = c->rank, .size = c->size };
+    wm_coll_team_plain(c);
     if (c->inter)
         return MPI_SUCCESS;
-    t->one_node = on_one_node(c->group);
     if (!t->one_node || coll_node_nbytes(t->size) == 0)
         return MPI_SUCCESS;
     int err = 0;

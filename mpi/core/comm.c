@@ -74,7 +74,8 @@ void wm_comm_destroy(struct wm_comm *c)
         RT_BUG("a reference to %s was dropped once too often", c->name);
     uint32_t ctx = c->ctx;
     comm_empty(c);
-    wm_comm_release_ctx(ctx);
+    if (ctx)
+        wm_comm_release_ctx(ctx); /* a failed MPI_Comm_idup has none */
     rt_slab_free(&wm_comm_slab, c);
 }
 

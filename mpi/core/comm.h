@@ -30,9 +30,10 @@ struct wm_comm {
     struct wm_errh *errh;   /* referenced */
     struct wm_attrs *attrs;
     struct wm_info *info;
+    uint32_t idups;       /* nonblocking duplications so far, the same on all ranks */
     struct wm_bbuf *bbuf; /* attached for buffered sends, mpi/p2p/buffered.c; NULL: the process's */
     struct coll_team team;
-    size_t team_off;              /* of its block in the node segment: mpi/core/coll_team.c */
+    size_t team_off; /* of its block in the node segment: mpi/core/coll_team.c */
     char name[MPI_MAX_OBJECT_NAME];
 };
 
@@ -100,6 +101,8 @@ void wm_comm_release_ctx(uint32_t ctx);
  * MPI_COMM_WORLD and MPI_COMM_SELF in MPI_Init it must not wait for other processes.  Fini
  * tolerates a team that was never set up.  MPI_SUCCESS or what wm_err() returned. */
 int wm_coll_team_init(struct wm_comm *c);
+/* The same without communication and without shared memory, for MPI_Comm_idup. */
+void wm_coll_team_plain(struct wm_comm *c);
 void wm_coll_team_fini(struct wm_comm *c);
 
 #endif

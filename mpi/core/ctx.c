@@ -9,35 +9,26 @@
  * every member's bits in its next round: no deadlock. */
 #include "mpi/core/ctx.h"
 #include "mpi/p2p/domain.h"
+#include "runtime/base/err.h"
+#include "runtime/base/lock.h"
 #include <string.h>
 
 #define NIDS \
     (1u << 20) /* ids; contexts are 2 * id and 2 * id + 1.  As many as there are communicator \
                   handles */
-#define WORDS \
-    16 /* of a window: 1024 ids, so one round is nearly always enough; 144 bytes a message */
+#define WORDS WM_CTX_WORDS
 #define NWORDS (NIDS / 64)
 #define NWINDOW (NWORDS / WORDS)
 
 static uint64_t used[NWORDS]; /* bit set: taken.  Zero pages, touched as ids are used */
 
-struct waiter {
-    uint64_t order;
-    struct waiter *next;
-};
-static struct waiter *waiters; /* agreements going on in this process */
-static bool lent;              /* one of them has the bits */
+static struct wm_ctx_search *waiters; /* agreements going on in this process */
+static bool lent;                     /* one of them has the bits */
 
-struct offer {
-    uint32_t window;      /* the highest that anybody asks for */
-    uint32_t busy;        /* somebody could not lend its bits */
-    uint64_t free[WORDS]; /* of that window */
-};
-
-static void offer_merge(void *inout, const void *in)
+void wm_ctx_merge(void *inout, const void *in)
 {
-    struct offer *a = inout;
-    const struct offer *b = in;
+    struct wm_ctx_offer *a = inout;
+    const struct wm_ctx_offer *b = in;
     if (a->window != b->window) {
         if (a->window < b->window)
             a->window = b->window;
@@ -61,21 +52,13 @@ static bool window_full(uint32_t w)
 
 static bool lowest_waiter(uint64_t order)
 {
-    for (const struct waiter *w = waiters; w; w = w->next)
+    for (const struct wm_ctx_search *w = waiters; w; w = w->next)
         if (w->order < order)
             return false;
     return true;
 }
 
-static void waiter_remove(struct waiter *me)
-{
-    struct waiter **p = &waiters;
-    while (*p != me)
-        p = &(*p)->next;
-    *p = me->next;
-}
-
-static uint32_t take_lowest(const struct offer *o)
+static uint32_t take_lowest(const struct wm_ctx_offer *o)
 {
     for (uint32_t i = 0; i < WORDS; i++) {
         if (o->free[i]) {
@@ -87,44 +70,71 @@ static uint32_t take_lowest(const struct offer *o)
     return 0;
 }
 
-/* One round; *ctx stays 0 when there has to be another one, with *window. */
-static int round_of(const struct wm_exch *x, uint64_t order, uint32_t *window, uint32_t *ctx)
+void wm_ctx_round(struct wm_ctx_search *s)
 {
-    struct offer o = { .window = *window };
-    while (o.window < NWINDOW && window_full(o.window))
-        o.window++;
-    bool owner = !lent && o.window < NWINDOW && lowest_waiter(order);
-    if (owner) {
+    struct wm_ctx_offer *o = &s->offer;
+    *o = (struct wm_ctx_offer){ .window = s->window };
+    while (o->window < NWINDOW && window_full(o->window))
+        o->window++;
+    s->owner = s->met && !lent && o->window < NWINDOW && lowest_waiter(s->order);
+    if (s->owner) {
         lent = true;
         for (uint32_t i = 0; i < WORDS; i++)
-            o.free[i] = ~used[o.window * WORDS + i];
+            o->free[i] = ~used[o->window * WORDS + i];
     } else {
-        o.busy = o.window < NWINDOW;
+        o->busy = o->window < NWINDOW;
     }
-    int err = wm_exch_combine(x, &o, sizeof o, offer_merge);
-    if (owner)
+}
+
+int wm_ctx_settle(struct wm_ctx_search *s, uint32_t *ctx)
+{
+    if (s->owner)
         lent = false;
-    if (err)
-        return wm_err_rt(err, "agreeing on a context id for a new communicator");
-    if (o.window >= NWINDOW)
-        return wm_err(MPI_ERR_OTHER,
-                      "all %u communicators are in use; free some with MPI_Comm_free", NIDS);
-    *ctx = take_lowest(&o); /* nothing is free in the offer unless every process lent its bits */
-    *window = o.busy ? o.window : o.window + 1;
-    return MPI_SUCCESS;
+    s->owner = false;
+    if (s->offer.window >= NWINDOW)
+        return -RT_ENOSPC;
+    *ctx = take_lowest(&s->offer); /* nothing is free unless every process lent its bits */
+    s->window = s->offer.busy ? s->offer.window : s->offer.window + 1;
+    if (!s->met && !*ctx)
+        wm_ctx_join(s);
+    return 0;
+}
+
+void wm_ctx_join(struct wm_ctx_search *s)
+{
+    s->met = true;
+    s->next = waiters;
+    waiters = s;
+}
+
+void wm_ctx_leave(struct wm_ctx_search *s)
+{
+    if (s->owner)
+        lent = false;
+    s->owner = false;
+    for (struct wm_ctx_search **p = &waiters; *p; p = &(*p)->next) {
+        if (*p == s) {
+            *p = s->next;
+            return;
+        }
+    }
 }
 
 int wm_ctx_agree(const struct wm_exch *x, uint64_t order, uint32_t *ctx)
 {
-    struct waiter me = { order, waiters };
-    uint32_t window = 0;
-    int err = MPI_SUCCESS;
-    waiters = &me;
+    struct wm_ctx_search s = { .order = order };
+    int err = 0;
+    if (!rt_threaded)
+        wm_ctx_join(&s); /* no other agreement can be held up by lending at once */
     *ctx = 0;
-    while (!err && !*ctx)
-        err = round_of(x, order, &window, ctx);
-    waiter_remove(&me);
-    return err;
+    while (!err && !*ctx) {
+        wm_ctx_round(&s);
+        err = wm_exch_combine(x, &s.offer, sizeof s.offer, wm_ctx_merge);
+        if (!err)
+            err = wm_ctx_settle(&s, ctx);
+    }
+    wm_ctx_leave(&s);
+    return err ? wm_err_rt(err, "agreeing on a context id for a new communicator") : MPI_SUCCESS;
 }
 
 int wm_comm_agree_ctx(struct wm_comm *c, uint32_t *ctx)

@@ -16,4 +16,31 @@
 int wm_ctx_agree(const struct wm_exch *x, uint64_t order, uint32_t *ctx);
 void wm_ctx_init(void);
 
+/* The same in steps, for nonblocking calls: round, combination of the offers by wm_ctx_merge,
+ * settle, until there is an id; leave in any case.  An agreement lends bits only after a round has
+ * shown that all participants take part (`met`): otherwise one that waits for a late member would
+ * hold up all others. */
+#define WM_CTX_WORDS 16 /* of a window: 1024 ids, so one round is nearly always enough */
+
+struct wm_ctx_offer {
+    uint32_t window;             /* the highest that anybody asks for */
+    uint32_t busy;               /* somebody could not lend its bits */
+    uint64_t free[WM_CTX_WORDS]; /* of that window */
+};
+
+struct wm_ctx_search {
+    uint64_t order;
+    uint32_t window;
+    bool met, owner; /* all members are here; this one has lent its bits */
+    struct wm_ctx_search *next;
+    struct wm_ctx_offer offer;
+};
+
+void wm_ctx_round(struct wm_ctx_search *s);
+void wm_ctx_merge(void *inout, const void *in);
+/* 0 with *ctx 0: another round; -RT_ENOSPC when all ids are used. */
+int wm_ctx_settle(struct wm_ctx_search *s, uint32_t *ctx);
+void wm_ctx_join(struct wm_ctx_search *s);
+void wm_ctx_leave(struct wm_ctx_search *s);
+
 #endif

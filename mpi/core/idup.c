@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* MPI_Comm_idup: the agreement on a context id as a task that the progress loop advances.  The new
+ * communicator exists from the start, with its attributes, and gets its context at the end.  Its
+ * collectives use messages: the shared block of coll/node would need an agreement of its own.
+ * Everything but the bodies runs under the domain's lock. */
+#include "mpi/api/bodies.h"
+#include "mpi/core/attr.h"
+#include "mpi/core/ctx.h"
+#include "mpi/core/errh.h"
+#include "mpi/p2p/p2p.h"
+#include "mpi/datatype/type.h"
+#include "runtime/base/err.h"
+#include <limits.h>
+#include <stdlib.h>
+
+/* Tags of nonblocking duplications, apart from those of blocking calls that run meanwhile. */
+#define TAG_FIRST 0x78000000
+#define TAG_COUNT (INT_MAX - TAG_FIRST)
+
+struct idup_state {
+    struct wm_ctx_search search;
+    struct wm_ctx_offer in;
+    int next;                /* step of the round that comes next */
+    struct rt_req *out, *rx; /* of the running step, or NULL */
+    bool replace;            /* what arrives is the result, not a contribution */
+    int tag;
+};
+
+struct idup {
+    struct coll_task task; /* first member: its req is the request */
+    struct wm_comm *parent, *fresh;
+};
+_Static_assert(sizeof(struct idup) <= WM_REQ_MAX, "request fits a slab slot");
+
+struct step {
+    int peer;
+    bool send, recv, replace;
+};
+
+/* Step `i` of combining over n ranks as in exch.c: ranks beyond the power of two hand in, doubling,
+ * hand out. */
+static bool plan(int n, int me, int i, struct step *s)
+{
+    int pow2 = 1, rounds = 0;
+    for (; 2 * pow2 <= n; pow2 *= 2)
+        rounds++;
+    if (me >= pow2) {
+        *s = (struct step){ me - pow2, i == 0, i == 1, i == 1 };
+        return i < 2;
+    }
+    bool partner = me + pow2 < n;
+    if (partner && i == 0) {
+        *s = (struct step){ me + pow2, false, true, false };
+        return true;
+    }
+    i -= partner;
+    if (i < rounds) {
+        *s = (struct step){ me ^ (1 << i), true, true, false };
+        return true;
+    }
+    *s = (struct step){ me + pow2, true, false, false };
+    return partner && i == rounds;
+}
+
+static int start_step(struct idup *q, struct idup_state *st, const struct step *s)
+{
+    struct wm_msg m = { .count = sizeof st->in,
+                        .layout = &wm_type_get(MPI_BYTE)->layout,
+                        .comm = q->parent,
+                        .peer = s->peer,
+                        .tag = st->tag,
+                        .coll = true };
+    int err = 0;
+    if (s->recv) {
+        m.buf = &st->in;
+        err = wm_p2p_irecv(&m, &st->rx);
+    }
+    if (s->send && !err) {
+        m.buf = &st->search.offer;
+        err = wm_p2p_isend(&m, WM_STANDARD, &st->out);
+    }
+    st->replace = s->replace;
+    return err;
+}
+
+/* 0: a message is still under way; 1: the step is over. */
+static int finish_step(struct idup_state *st)
+{
+    if ((st->out && !rt_req_done(st->out)) || (st->rx && !rt_req_done(st->rx)))
+        return 0;
+    int err = st->out ? st->out->err : 0;
+    if (st->out)
+        wm_req_release(st->out);
+    if (st->rx) {
+        err = err ? err : st->rx->err;
+        wm_req_release(st->rx);
+        if (!err && st->replace)
+            st->search.offer = st->in;
+        else if (!err)
+            wm_ctx_merge(&st->search.offer, &st->in);
+    }
+    st->out = st->rx = NULL;
+    return err ? err : 1;
+}
+
+static int idup_step(struct coll_task *k)
+{
+    struct idup *q = (struct idup *)k;
+    struct idup_state *st = k->state;
+    struct step s;
+    uint32_t ctx = 0;
+    for (;;) {
+        int rc = finish_step(st);
+        if (rc <= 0)
+            return rc;
+        if (plan(q->parent->size, q->parent->rank, st->next, &s)) {
+            st->next++;
+            rc = start_step(q, st, &s);
+        } else {
+            rc = wm_ctx_settle(&st->search, &ctx);
+            if (!rc && ctx) {
+                q->fresh->ctx = ctx;
+                return 1;
+            }
+            st->next = 0;
+            wm_ctx_round(&st->search);
+        }
+        if (rc < 0)
+            return rc;
+    }
+}
+
+static void idup_cleanup(struct coll_task *k)
+{
+    struct idup_state *st = k->state;
+    wm_ctx_leave(&st->search);
+    free(st);
+}
+
+static void idup_release(struct rt_req *r)
+{
+    struct idup *q = (struct idup *)r;
+    wm_comm_unref(q->parent);
+    wm_comm_unref(q->fresh);
+    rt_slab_free(&wm_request_slab, q);
+}
+
+static void *idup_owner(const struct rt_req *r) { return ((const struct idup *)r)->parent; }
+
+static void idup_done(struct rt_req *r, void *arg)
+{
+    (void)arg;
+    if (r->flags & RT_REQ_DETACHED)
+        wm_req_release(r);
+}
+
+static const struct rt_req_ops idup_ops = { .name = "duplication of a communicator",
+                                            .release = idup_release,
+                                            .owner = idup_owner };
+
+static int idup_start(struct wm_comm *parent, struct wm_comm *fresh, MPI_Request *request)
+{
+    struct idup *q = wm_req_alloc(&idup_ops);
+    struct idup_state *st = calloc(1, sizeof *st);
+    if (!q || !st) {
+        free(st);
+        if (q)
+            rt_slab_free(&wm_request_slab, q);
+        return wm_err(MPI_ERR_NO_MEM, "no memory to start the duplication");
+    }
+    uint32_t number = parent->idups++;
+    st->tag = TAG_FIRST + (int)(number % TAG_COUNT);
+    st->search.order = (uint64_t)parent->ctx << 32 | 0x80000000u | number;
+    wm_ctx_round(&st->search);
+    q->parent = parent;
+    q->fresh = fresh;
+    wm_comm_ref(parent);
+    wm_comm_ref(fresh);
+    q->task.state = st;
+    q->task.step = idup_step;
+    q->task.cleanup = idup_cleanup;
+    q->task.req.notify = idup_done;
+    q->task.req.status = (struct rt_status){ .src = MPI_ANY_SOURCE, .tag = MPI_ANY_TAG };
+    *request = wm_req_handle(&q->task.req);
+    if (!coll_task_advance(&q->task))
+        wm_domain_add_task(parent->dom, &q->task);
+    return MPI_SUCCESS;
+}
+
+static int idup(struct wm_comm *comm, const struct wm_info *info, struct wm_comm **newcomm,
+                MPI_Request *request)
+{
+    struct wm_comm *c = NULL;
+    if (comm->inter)
+        return wm_err(MPI_ERR_COMM, "duplicating an intercommunicator is not implemented");
+    int err = wm_comm_create_local(comm->group, 0, comm->dom, &c);
+    if (err)
+        return err;
+    wm_coll_team_plain(c);
+    wm_errh_ref(comm->errh);
+    c->errh = comm->errh;
+    err = wm_comm_set_info(c, info);
+    if (!err)
+        err = wm_attrs_copy(comm->attrs, wm_comm_handle(comm), &c->attrs, wm_comm_handle(c));
+    if (!err) {
+        rt_lock(&comm->dom->lock);
+        err = idup_start(comm, c, request);
+        rt_unlock(&comm->dom->lock);
+    }
+    if (err)
+        wm_comm_free(c);
+    else
+        *newcomm = c;
+    return err;
+}
+
+int wm_api_comm_idup(struct wm_comm *comm, struct wm_comm **newcomm, MPI_Request *request)
+{
+    return idup(comm, comm->info, newcomm, request);
+}
+
+int wm_api_comm_idup_with_info(struct wm_comm *comm, struct wm_info *info, struct wm_comm **newcomm,
+                               MPI_Request *request)
+{
+    return idup(comm, info, newcomm, request);
+}
