@@ -69,24 +69,54 @@ static void copy_out(void *buf, int64_t n, const struct rt_layout *l, struct pie
         rt_layout_unpack(l, n, buf, p.at, from, p.len);
 }
 
-/* Reduces this rank's slice of a piece; slices are whole cache lines, so that no line has two
- * writers. */
-static void reduce_slice(const struct coll_node *n, const struct coll_args *a, struct piece p,
-                         int64_t i)
+/* This rank's slice of a piece; slices are whole cache lines, so that no line has two writers. */
+static struct piece slice_of(const struct coll_node *n, struct piece p)
 {
     int size = n->team->size, rank = n->team->rank;
     int64_t lines = (p.len + RT_CACHE_LINE - 1) / RT_CACHE_LINE;
-    int64_t lo = coll_cut(lines, size, rank) * RT_CACHE_LINE,
-            hi = coll_cut(lines, size, rank + 1) * RT_CACHE_LINE;
+    int64_t lo = coll_cut(lines, size, rank) * RT_CACHE_LINE;
+    int64_t hi = coll_cut(lines, size, rank + 1) * RT_CACHE_LINE;
     hi = hi < p.len ? hi : p.len;
-    if (hi <= lo)
+    return (struct piece){ lo, hi > lo ? hi - lo : 0 };
+}
+
+/* Copies in what other ranks reduce; the own slice only when it cannot be read where it is. */
+static void share_input(const struct coll_node *n, const struct coll_args *a, struct piece p,
+                        int64_t i)
+{
+    const void *in = coll_input(a);
+    char *half = input_half(n, n->team->rank, i);
+    struct piece own = slice_of(n, p);
+    if (!a->rtype->contig || own.len == 0) {
+        copy_in(in, a->rcount, a->rtype, p, half);
+        return;
+    }
+    int64_t after = own.at + own.len;
+    copy_in(in, a->rcount, a->rtype, (struct piece){ p.at, own.at }, half);
+    copy_in(in, a->rcount, a->rtype, (struct piece){ p.at + after, p.len - after }, half + after);
+}
+
+/* What this rank's slice of a rank's input is read from. */
+static const char *slice_input(const struct coll_node *n, const struct coll_args *a, struct piece p,
+                               int64_t i, int rank, int64_t lo)
+{
+    if (rank == n->team->rank && a->rtype->contig)
+        return (const char *)coll_input(a) + p.at + lo;
+    return input_half(n, rank, i) + lo;
+}
+
+static void reduce_slice(const struct coll_node *n, const struct coll_args *a, struct piece p,
+                         int64_t i)
+{
+    struct piece own = slice_of(n, p);
+    if (own.len == 0)
         return;
     rt_reduce_fn *fn = rt_reduce_find(a->op->code, a->rtype->elem);
-    int64_t elems = (hi - lo) / rt_elem_nbytes(a->rtype->elem);
-    char *out = result_half(n, i) + lo;
-    const char *acc = input_half(n, 0, i) + lo;
-    for (int r = 1; r < size; r++) {
-        fn(acc, input_half(n, r, i) + lo, out, elems);
+    int64_t elems = own.len / rt_elem_nbytes(a->rtype->elem);
+    char *out = result_half(n, i) + own.at;
+    const char *acc = slice_input(n, a, p, i, 0, own.at);
+    for (int r = 1; r < n->team->size; r++) {
+        fn(acc, slice_input(n, a, p, i, r, own.at), out, elems);
         acc = out;
     }
 }
@@ -115,8 +145,7 @@ static int reduce_step(struct coll_task *k)
         if (s > 0 && s <= npieces)
             reduce_slice(n, a, piece_of(n, bytes, s - 1), s - 1);
         if (s < npieces)
-            copy_in(coll_input(a), a->rcount, a->rtype, piece_of(n, bytes, s),
-                    input_half(n, n->team->rank, s));
+            share_input(n, a, piece_of(n, bytes, s), s);
         n->step++;
         n->next = 0;
         /* The copy out below is covered by the next step's word, or by the end of the call. */
