@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The transport contract: all that the message engine asks of shared memory, NVLink, verbs or TCP.
  *
- * Life: open() makes instances; address() yields what peers need, published through runtime/boot; add_peer() connects
- * lazily and answers -RT_EUNREACH when this transport does not lead there; send() and put()/get() move data; progress()
- * and poll() make all upward calls; del_peer(), close().  Calls on one instance are serialised by the engine: transports
- * hold no locks.  "Would block" is one code everywhere: -RT_EAGAIN, and then nothing has happened. */
+ * Life: open() makes instances; address() yields what peers need, published through runtime/boot;
+ * add_peer() connects lazily and answers -RT_EUNREACH when this transport does not lead there;
+ * send() and put()/get() move data; progress() and poll() make all upward calls; del_peer(),
+ * close().  Calls on one instance are serialised by the engine: transports hold no locks.  "Would
+ * block" is one code everywhere: -RT_EAGAIN, and then nothing has happened. */
 #ifndef BTL_BTL_H
 #define BTL_BTL_H
 
@@ -16,88 +17,106 @@
 struct btl;
 struct btl_peer;
 
-/* Message header, carried beside up to caps.eager_max bytes.  Only mpi/p2p gives the fields a meaning; 12 bytes, so that
- * with the transport's own word it is 16 and a 64-byte cache line carries 48 bytes of payload. */
+/* Message header, carried beside up to caps.eager_max bytes.  Only mpi/p2p gives the fields a
+ * meaning; 12 bytes, so that with the transport's own word it is 16 and a 64-byte cache line
+ * carries 48 bytes of payload. */
 struct btl_hdr {
-    uint32_t ctx;                 /* message kind and communicator context */
+    uint32_t ctx; /* message kind and communicator context */
     int32_t tag;
-    uint32_t src;                 /* sender's rank in the communicator */
+    uint32_t src; /* sender's rank in the communicator */
 };
 
-#define BTL_PUT      1u           /* put() works */
-#define BTL_GET      2u           /* get() works */
-#define BTL_PTR      4u           /* attach() gives a plain pointer */
-#define BTL_NEED_REG 8u           /* put/get need a btl_mem of the local buffer */
+#define BTL_PUT 1u      /* put() works */
+#define BTL_GET 2u      /* get() works */
+#define BTL_PTR 4u      /* attach() gives a plain pointer */
+#define BTL_NEED_REG 8u /* put/get need a btl_mem of the local buffer */
 
-struct btl_caps {                 /* constant after open(); btl_check() compares them with the pointers */
+struct btl_caps { /* constant after open(); btl_check() compares them with the pointers */
     uint32_t flags;
-    uint32_t send_mem, rma_mem;   /* RT_MEM_BIT set that send() / put(),get() accept directly */
-    size_t   eager_max;           /* most payload one send() carries */
-    size_t   key_len;             /* bytes written by mem_key(), at most BTL_KEY_MAX */
-    uint32_t latency_ns, mb_per_s;/* estimates: rank transports, cut pipelines */
-    uint32_t put_mb_per_s, get_mb_per_s; /* put and get at the same time share a message in this proportion; 0 = not offered */
+    uint32_t send_mem, rma_mem;    /* RT_MEM_BIT set that send() / put(),get() accept directly */
+    size_t eager_max;              /* most payload one send() carries */
+    size_t key_len;                /* bytes written by mem_key(), at most BTL_KEY_MAX */
+    uint32_t latency_ns, mb_per_s; /* estimates: rank transports, cut pipelines */
+    uint32_t put_mb_per_s, get_mb_per_s; /* put and get at the same time share a message in this
+                                            proportion; 0 = not offered */
 };
 #define BTL_KEY_MAX 32
 
 /* Completion of a put or get.  Embedded by the caller, lent until done(); err 0 or -RT_E... */
-struct btl_op { void (*done)(struct btl_op *op, int err); };
+struct btl_op {
+    void (*done)(struct btl_op *op, int err);
+};
 
 /* Attached peer memory; ptr set when plain loads and stores or a kernel may use it. */
-struct btl_rmem { void *ptr; };
+struct btl_rmem {
+    void *ptr;
+};
 
-struct btl_mem;                   /* registered local memory, private to the transport */
+struct btl_mem; /* registered local memory, private to the transport */
 
 /* A connection to one process.  First member of btl_shm_peer and so on. */
 struct btl_peer {
     struct btl *btl;
     struct rt_proc proc;
-    void *up;                     /* the engine's: set by it after add_peer(), NULL for a peer that spoke first */
+    void *up; /* the engine's: set by it after add_peer(), NULL for a peer that spoke first */
 };
 
-/* Calls upwards, made only from inside progress() and poll().  From inside them the engine may call send(), put() and get()
- * of any peer, but not progress() or poll(). */
+/* Calls upwards, made only from inside progress() and poll().  From inside them the engine may call
+ * send(), put() and get() of any peer, but not progress() or poll(). */
 struct btl_up {
     /* A message has arrived.  data is valid during the call only: copy or match at once. */
-    void (*recv)(void *arg, struct btl_peer *from, const struct btl_hdr *h, const void *data, size_t len);
-    /* The peer is lost.  Called once; every op of the peer has been or will be completed with an error. */
+    void (*recv)(void *arg, struct btl_peer *from, const struct btl_hdr *h, const void *data,
+                 size_t len);
+    /* The peer is lost.  Called once; every op of the peer has been or will be completed with an
+     * error. */
     void (*down)(void *arg, struct btl_peer *peer, int err);
     void *arg;
 };
 
 struct btl_ops {
     const char *name, *help;
-    /* Makes up to max instances of what is on this machine; returns how many, 0 = nothing here, or an error. */
-    int  (*open)(const struct btl_up *up, struct btl **out, int max);
+    /* Makes up to max instances of what is on this machine; returns how many, 0 = nothing here, or
+     * an error. */
+    int (*open)(const struct btl_up *up, struct btl **out, int max);
     void (*close)(struct btl *b);
     /* Writes the blob that peers' add_peer() needs; returns its length, 0 when none is needed. */
-    int  (*address)(struct btl *b, void *buf, size_t len);
-    /* Connects; addr NULL when address() said 0.  -RT_EUNREACH: not this way.  Of a process that spoke first, or was added
-     * before, it gives the peer that recv() has named. */
-    int  (*add_peer)(struct btl *b, const struct rt_proc *proc, const void *addr, size_t len, struct btl_peer **out);
+    int (*address)(struct btl *b, void *buf, size_t len);
+    /* Connects; addr NULL when address() said 0.  -RT_EUNREACH: not this way.  Of a process that
+     * spoke first, or was added before, it gives the peer that recv() has named. */
+    int (*add_peer)(struct btl *b, const struct rt_proc *proc, const void *addr, size_t len,
+                    struct btl_peer **out);
     void (*del_peer)(struct btl_peer *p);
-    /* Eager message with copy semantics: buf is free on return.  len <= caps.eager_max.  Messages to one peer arrive in the
-     * order of the calls. */
-    int  (*send)(struct btl_peer *p, const struct btl_hdr *h, const void *buf, size_t len);
-    int  (*mem_reg)(struct btl *b, void *base, size_t len, enum rt_memkind kind, struct btl_mem **out);
+    /* Eager message with copy semantics: buf is free on return.  len <= caps.eager_max.  Messages
+     * to one peer arrive in the order of the calls. */
+    int (*send)(struct btl_peer *p, const struct btl_hdr *h, const void *buf, size_t len);
+    int (*mem_reg)(struct btl *b, void *base, size_t len, enum rt_memkind kind,
+                   struct btl_mem **out);
     void (*mem_dereg)(struct btl_mem *m);
     /* Writes caps.key_len bytes that let the peer attach. */
-    int  (*mem_key)(const struct btl_mem *m, void *key);
+    int (*mem_key)(const struct btl_mem *m, void *key);
     /* Opens the peer's memory once, then reuse. */
-    int  (*attach)(struct btl_peer *p, const void *key, struct btl_rmem **out);
+    int (*attach)(struct btl_peer *p, const void *key, struct btl_rmem **out);
     void (*detach)(struct btl_rmem *r);
-    /* One-sided copy to / from attached memory at byte offset off; m only with BTL_NEED_REG.  done() means that the data is
-     * visible at its destination before any later send() to that peer arrives. */
-    int  (*put)(struct btl_rmem *r, size_t off, struct btl_mem *m, const void *src, size_t len, struct btl_op *op);
-    int  (*get)(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst, size_t len, struct btl_op *op);
+    /* One-sided copy to / from attached memory at byte offset off; m only with BTL_NEED_REG. done()
+     * means that the data is visible at its destination before any later send() to that peer
+     * arrives. */
+    int (*put)(struct btl_rmem *r, size_t off, struct btl_mem *m, const void *src, size_t len,
+               struct btl_op *op);
+    int (*get)(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst, size_t len,
+               struct btl_op *op);
     /* Moves everything that can move; returns the number of events handled; never blocks. */
-    int  (*progress)(struct btl *b);
-    /* Optional: the same for messages from one peer only, for a blocking receive from a known source. */
-    int  (*poll)(struct btl_peer *p);
+    int (*progress)(struct btl *b);
+    /* Optional: the same for messages from one peer only, for a blocking receive from a known
+     * source. */
+    int (*poll)(struct btl_peer *p);
 };
 
-struct btl { const struct btl_ops *ops; struct btl_caps caps; };        /* first member of btl_shm, btl_cuda, ... */
+struct btl {
+    const struct btl_ops *ops;
+    struct btl_caps caps;
+}; /* first member of btl_shm, btl_cuda, ... */
 
-extern const struct btl_ops *const btl_all[];       /* NULL-terminated, best first */
+extern const struct btl_ops *const btl_all[]; /* NULL-terminated, best first */
 const struct btl_ops *btl_find(const char *name);
 /* 0 when caps and function pointers agree, else -RT_EINTERN with the disagreement logged. */
 int btl_check(const struct btl *b);
