@@ -182,6 +182,8 @@ SETTER(set_output)
     (void)app;
     const char *colon = strrchr(f->arg, ':');
     o->output_nocopy = colon && !strcmp(colon, ":nocopy");
+    if (!*f->arg || colon == f->arg)
+        return launch_usage("%s: expected the name of a folder, found '%s'", f->name, f->arg);
     free(o->output_dir);
     o->output_dir = o->output_nocopy ? strndup(f->arg, (size_t)(colon - f->arg)) : strdup(f->arg);
     return o->output_dir ? 0 : launch_usage("out of memory");

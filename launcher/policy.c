@@ -97,6 +97,8 @@ int launch_parse_map(struct launch_opts *o, const char *option, const char *text
     const char *rest = take_word(text, ":", word);
     int code;
 
+    if (!*text)
+        return parse_object(option, text, &o->map);
     if (!strcmp(word, "ppr")) {               /* ppr:N:object */
         rest = take_word(*rest ? rest + 1 : rest, ":", word);
         code = parse_count(option, "ppr", word, &o->ppr);
@@ -134,7 +136,7 @@ int launch_parse_bind(struct launch_opts *o, const char *option, const char *tex
     char word[WORD_BYTES];
     const char *rest = take_word(text, ":", word);
     o->bind_none = !strcmp(word, "none");
-    if (!o->bind_none && *word) {
+    if (!o->bind_none && (*word || !*text)) {
         int code = parse_object(option, word, &o->bind);
         if (code)
             return code;

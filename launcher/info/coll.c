@@ -84,7 +84,8 @@ int info_coll(int nranks)
     q.counts = calloc((size_t)nranks, sizeof *q.counts);
     if (!q.counts || rt_layout_basic(&q.layout, sizeof(double), sizeof(double), RT_ELEM_F64) < 0)
         return 1;
-    printf("%d ranks on one host; WEFT_COLL forces another choice\n", nranks);
+    printf("%d rank%s on one host; WEFT_COLL forces another choice\n", nranks,
+           nranks == 1 ? "" : "s");
     printf("  %-22s %-22s %-20s %s\n", "collective", "bytes", "algorithm", "because");
     for (int kind = 0; kind < COLL_KINDS; kind++)
         show_kind(&q, (enum coll_kind)kind);
