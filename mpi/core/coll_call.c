@@ -2,6 +2,7 @@
 /* Runs collective calls: a blocking one from a task on the stack, a nonblocking or persistent one
  * from a request.  Takes the domain's lock unless said otherwise. */
 #include "mpi/core/coll_call.h"
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include "mpi/p2p/p2p.h"
@@ -10,6 +11,10 @@
 /* Polls of a blocking call's own task before the general wait, which also looks at the transports.
  * Ranks with a core each finish a small call on shared memory within this. */
 #define OWN_POLLS 100
+/* Where ranks outnumber cores, polling only delays those that this call waits for: the core is
+ * given away after every look.  So many rounds of all ranks are far more than a call takes whose
+ * ranks have all entered it. */
+#define OWN_YIELDS 50
 
 /* A nonblocking or persistent collective as a request. */
 struct coll_req {
@@ -99,6 +104,28 @@ static const struct rt_req_ops persistent_ops = { .name = "persistent collective
                                                   .release = req_release,
                                                   .owner = req_owner };
 
+/* A call's first moments, before it joins the domain's tasks; whether it finished. */
+static bool run_alone(struct wm_domain *d, struct coll_task *k)
+{
+    if (!rt_idle_oversubscribed()) {
+        for (int i = 0; i < OWN_POLLS; i++) {
+            if (coll_task_advance(k))
+                return true;
+            rt_relax();
+        }
+        return false;
+    }
+    for (int i = 0; i < OWN_YIELDS; i++) {
+        if (coll_task_advance(k))
+            return true;
+        rt_unlock(&d->lock);
+        sched_yield();
+        rt_lock(&d->lock);
+        wm_progress(d);
+    }
+    return false;
+}
+
 int wm_coll_run(struct wm_comm *c, const struct coll_args *a)
 {
     struct coll_task k;
@@ -106,15 +133,9 @@ int wm_coll_run(struct wm_comm *c, const struct coll_args *a)
     int err = coll_start(&c->team, a, &k);
     if (err < 0)
         return err;
-    int polls = rt_idle_oversubscribed() ? 1 : OWN_POLLS;
-    while (!coll_task_advance(&k)) {
-        if (--polls > 0) {
-            rt_relax();
-            continue;
-        }
+    if (!run_alone(c->dom, &k)) {
         wm_domain_add_task(c->dom, &k);
         wm_domain_wait(c->dom, &k.req.done);
-        break;
     }
     return k.req.err;
 }
