@@ -161,8 +161,6 @@ void launch_list_fini(struct launch_list *l);
  * job->ncpus.  0 or an exit code after a message. */
 int launch_place_count(struct launch_job *job, hwloc_topology_t topo);
 int launch_place(struct launch_job *job, hwloc_topology_t topo);
-/* Cores, or hardware threads, that this job may use. */
-int launch_place_units(hwloc_topology_t topo, bool hwthreads);
 /* show.c */
 void launch_show_map(const struct launch_job *job, hwloc_topology_t topo, FILE *f);
 void launch_show_bindings(const struct launch_job *job, hwloc_topology_t topo, FILE *f);

@@ -62,16 +62,15 @@ static void reap(struct loop *l)
         if (r->gone)
             launch_guard_drop(pid);
         job->nrunning--;
-        fresh[WIFSIGNALED(status) ? 0 : 1] = true;
+        fresh[!WIFSIGNALED(status)] = true;
         first = r->rank < first ? r->rank : first;
         last = r->rank > last ? r->rank : last;
     }
-    read_events(l);               /* what a rank said came before its death: now all of it is here */
+    read_events(l);               /* what a rank said before its death is all here now */
     for (int pass = 0; pass < 2; pass++)
         for (int i = first; fresh[pass] && i <= last; i++) {
             r = &job->ranks[i];
-            if (r->pid <= 0 || r->running || r->reported ||
-                (WIFSIGNALED(r->status) ? 0 : 1) != pass)
+            if (r->pid <= 0 || r->running || r->reported || !WIFSIGNALED(r->status) != pass)
                 continue;
             r->reported = true;
             launch_end_exited(job, r);

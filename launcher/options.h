@@ -31,9 +31,7 @@ extern const int launch_noptions;
 int launch_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The name in a space-separated list, without regard to - and _. */
 bool launch_name_in(const char *names, const char *name);
-/* Fewest single-letter edits that turn one into the other. */
-int launch_distance(const char *a, const char *b);
-/* Comma-separated words with an optional last part after ':'. */
+/* The arguments of placement and host options (policy.c); 0 or an exit code after a message. */
 int launch_parse_map(struct launch_opts *o, const char *option, const char *text);
 int launch_parse_rank(struct launch_opts *o, const char *option, const char *text);
 int launch_parse_bind(struct launch_opts *o, const char *option, const char *text);

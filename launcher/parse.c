@@ -41,7 +41,8 @@ bool launch_name_in(const char *names, const char *name)
     return false;
 }
 
-int launch_distance(const char *a, const char *b)
+/* Fewest single-letter edits that turn one into the other. */
+static int distance(const char *a, const char *b)
 {
     int row[NAME_BYTES + 1], nb = (int)strnlen(b, NAME_BYTES);
     for (int j = 0; j <= nb; j++)
@@ -76,7 +77,7 @@ static int unknown_option(const char *typed, const char *name)
         const char *p = launch_options[i].names;
         for (; p && *p; p += strcspn(p, " "), p += *p == ' ') {
             snprintf(word, sizeof word, "%.*s", (int)strcspn(p, " "), p);
-            int d = launch_distance(name, word);
+            int d = distance(name, word);
             if (d < best && d < (int)strlen(word)) {
                 best = d;
                 memcpy(nearest, word, sizeof nearest);

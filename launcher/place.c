@@ -86,14 +86,6 @@ static void machine_fini(struct machine *m)
     hwloc_bitmap_free(m->allowed);
 }
 
-int launch_place_units(hwloc_topology_t topo, bool hwthreads)
-{
-    struct machine m;
-    int n = machine_init(&m, topo, hwthreads) < 0 ? 1 : m.nunits;
-    machine_fini(&m);
-    return n;
-}
-
 /* ---- objects to map by ---- */
 
 static bool is_unit(enum launch_obj obj)
