@@ -70,7 +70,7 @@ static void reap(struct loop *l)
     for (int pass = 0; pass < 2; pass++)
         for (int i = first; fresh[pass] && i <= last; i++) {
             r = &job->ranks[i];
-            if (r->pid <= 0 || r->running || r->reported || !WIFSIGNALED(r->status) != pass)
+            if (r->pid <= 0 || r->running || r->reported || WIFSIGNALED(r->status) == pass)
                 continue;
             r->reported = true;
             launch_end_exited(job, r);
