@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 extern char **environ;
+static char *no_environment[] = { NULL };
 
 /* A closed stdin, stdout or stderr would be the number of the next pipe. */
 static void open_standard_fds(void)
@@ -151,7 +152,7 @@ int main(int argc, char **argv)
     rt_log_identify(job.host, -1);
     if (rt_cfg_load() < 0 || save_environment(&env))
         return LAUNCH_EXIT_FAIL;
-    job.env = env.v;
+    job.env = env.v ? env.v : no_environment;
     int code = launch_parse(argc, argv, &opts);
     if (code || opts.exit_now >= 0) {
         launch_opts_fini(&opts);

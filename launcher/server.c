@@ -266,7 +266,7 @@ int launch_server_start(struct launch_job *job)
     snprintf(server.nspace, sizeof server.nspace, "%s", job->nspace);
     pmix_status_t rc = PMIx_server_init(&module, NULL, 0);
     if (rc != PMIX_SUCCESS)
-        return failed("could not start", rc);
+        return failed("could not start; it needs a loopback interface (ip link set lo up)", rc);
     server.running = true;
     int err = register_job(job);
     return err < 0 ? err : register_ranks(job);
