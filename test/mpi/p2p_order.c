@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Message order and volume (MPI-5.0 section 3.5): floods of unexpected messages, many posted receives, order between eager
  * and rendezvous messages of one pair.  The first argument is the flood's size (default 100000).
+ * A flood of small messages is buffered by the library, so the program needs an eager limit of 8 bytes or more.
  * The time limits are not about speed: they fail when matching is quadratic. */
 #include "test/mpi/mpitest.h"
 
