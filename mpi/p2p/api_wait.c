@@ -168,16 +168,20 @@ static int take_all(int n, MPI_Request *h, MPI_Status *statuses)
 
 int wm_api_waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 {
-    int err = check_array(count, requests);
-    if (err)
-        return err;
     struct wm_domain *d = domain();
     struct rt_req *r;
+    int err = MPI_SUCCESS;
     rt_lock(&d->lock);
-    for (int i = 0; i < count; i++)
-        if (look(requests[i], &r) == PENDING)
+    for (int i = 0; i < count && !err;
+         i++) { /* nothing is taken before all are known to be right */
+        enum state st = look(requests[i], &r);
+        if (st == PENDING)
             wm_domain_wait(d, &r->done);
-    err = take_all(count, requests, statuses);
+        else if (rt_unlikely(st == WRONG))
+            err = wrong(i, requests[i]);
+    }
+    if (rt_likely(!err))
+        err = take_all(count, requests, statuses);
     rt_unlock(&d->lock);
     return err;
 }

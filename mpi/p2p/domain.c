@@ -141,10 +141,7 @@ int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **o
     return 0;
 }
 
-int wm_domain_create(struct wm_domain **out)
-{
-    return wm_domain_create_over(btl_all, out);
-}
+int wm_domain_create(struct wm_domain **out) { return wm_domain_create_over(btl_all, out); }
 
 /* What other processes still wait for: queued messages and rendezvous that have begun. */
 static const struct wm_peer *unfinished(const struct wm_domain *d)
@@ -193,11 +190,12 @@ static void peer_destroy(struct wm_peer *p)
 
 static void spare_fini(struct wm_domain *d)
 {
-    for (struct wm_preq *q = d->free_reqs, *next; q; q = next) {
-        next = q->next_free;
-        q->r.obj.handle = q->next_handle;
-        rt_slab_free(&wm_request_slab, q);
-    }
+    for (int kind = 0; kind < 2; kind++)
+        for (struct wm_preq *q = d->spare[kind], *next; q; q = next) {
+            next = q->r.arg;
+            q->r.obj.handle = (uint32_t)q->r.err;
+            rt_slab_free(&wm_request_slab, q);
+        }
     for (struct wm_stored *s = d->free_stored, *next; s; s = next) {
         next = s->next_free;
         free(s);

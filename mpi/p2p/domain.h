@@ -50,8 +50,8 @@ struct wm_domain {
     struct rt_list tasks; /* active collective tasks (struct coll_task.link) */
     struct rt_list retry; /* peers with pending messages */
     struct wm_peer *peers[WM_PEER_BUCKETS];
-    struct wm_preq *free_reqs; /* spare point-to-point requests: kept out of the slab, so that none
-                                  is cleared twice */
+    struct wm_preq *spare[2]; /* by kind, WM_PREQ_SEND and _RECV: kept out of the slab, so that none
+                                 is cleared twice */
     struct wm_stored *free_stored; /* spare nodes for short unexpected messages */
     struct wm_bbuf *bbuf;          /* buffer of MPI_Buffer_attach: buffered.c; NULL = none */
 };

@@ -50,26 +50,33 @@ struct wm_pend {
 
 enum wm_preq_kind { WM_PREQ_SEND, WM_PREQ_RECV, WM_PREQ_PERSISTENT };
 
+/* What an eager message touches comes first, in three cache lines.  In a spare request r.arg is the
+ * next spare one and r.err the handle it will get; ops, kind and dom stay, because sends and
+ * receives have lists of their own; `type` and everything from `moved` on is zero, and is zero
+ * again when the request is released, so that taking one clears nothing. */
 struct wm_preq {
     struct rt_req r;         /* first member */
     struct wm_posted posted; /* receive: while posted */
     uint8_t kind;            /* enum wm_preq_kind */
     uint8_t mode;            /* enum wm_mode */
-    bool is_posted, matched;
-    bool on_stack; /* blocking receive that lives in its caller's frame: no handle */
+    bool is_posted;          /* a receive that waits for its message: may be cancelled */
+    bool on_stack;           /* blocking receive that lives in its caller's frame: no handle */
     bool coll;
-    int peer_rank, tag; /* as the user gave them */
-    struct wm_domain *dom;
-    struct wm_comm *comm; /* referenced */
-    struct wm_type *type; /* referenced, or NULL (predefined, or internal layout) */
+    bool is_recv; /* persistent: what start() starts */
+    int tag;      /* as the user gave it */
     const void *buf;
-    int64_t count;
-    const struct rt_layout *layout;
     int64_t nbytes; /* send: message; receive: room, in packed bytes */
-    struct wm_preq
-        *moved; /* blocking receive: the request that took over when a rendezvous began */
-    struct wm_preq *next_free;
-    uint32_t next_handle; /* while spare */
+    const struct rt_layout *layout;
+    struct wm_comm *comm; /* referenced */
+    struct wm_domain *dom;
+    struct wm_type *type; /* referenced, or NULL (predefined, or internal layout) */
+    int64_t count;
+    int peer_rank; /* as the user gave it */
+
+    union {
+        struct wm_preq *moved; /* blocking receive: what took over when a rendezvous began */
+        struct rt_req *active; /* persistent: the running incarnation */
+    };
 
     /* Rendezvous. */
     struct wm_peer *peer;
@@ -80,15 +87,11 @@ struct wm_preq {
     struct btl_op op;
     uint32_t remote;   /* the peer's request */
     int parts;         /* steps still to come before completion */
-    bool op_busy;      /* `op` is lent to the transport */
     int fail;          /* first error, reported at completion */
+    bool op_busy;      /* `op` is lent to the transport */
     int64_t moved_len; /* receive: bytes that will arrive: min(message, room) */
     int64_t put_off, put_len, get_len;
-
-    struct rt_req *active; /* persistent: the running incarnation */
-    bool is_recv;          /* persistent: what start() starts */
-    void *bseg;            /* buffered send: its segment */
-    struct wm_pend *pend;  /* queued behind a full ring */
+    struct wm_pend *pend; /* queued behind a full ring */
 };
 
 /* An unexpected message.  Short ones come from a free list. */
@@ -131,7 +134,21 @@ int wm_comm_peer(struct wm_comm *c, int rank, struct wm_peer **out);
 int64_t wm_nbytes(int64_t count, const struct rt_layout *l);
 
 /* request.c */
-struct wm_preq *wm_preq_new(struct wm_domain *d, enum wm_preq_kind kind);
+struct wm_preq *wm_preq_make(struct wm_domain *d, enum wm_preq_kind kind); /* none is spare */
+static inline struct wm_preq *wm_preq_new(struct wm_domain *d, enum wm_preq_kind kind)
+{
+    struct wm_preq *q = d->spare[kind];
+    if (rt_unlikely(!q))
+        return wm_preq_make(d, kind);
+    d->spare[kind] = q->r.arg;
+    q->r.obj.handle = (uint32_t)q->r.err;
+    q->r.err = 0;
+    q->r.done = 0;
+    q->r.flags = 0;
+    q->r.notify = NULL;
+    return q;
+}
+void wm_preq_release(struct rt_req *r);
 void wm_preq_finish(struct wm_preq *q, int err);
 
 /* send.c: control messages never fail with EAGAIN, they queue. */

@@ -9,35 +9,6 @@
 
 #define FIRST_BUCKETS 64u /* 5 tables of 1 KiB: what a small job touches */
 
-static inline uint32_t key_hash(const struct wm_key *k)
-{
-    uint64_t h = (uint64_t)k->ctx * 0x9e3779b97f4a7c15u;
-    h ^= ((uint64_t)(uint32_t)k->src << 32 | (uint32_t)k->tag) * 0xc2b2ae3d27d4eb4fu;
-    return (uint32_t)(h >> 32) ^ (uint32_t)(h >> 12);
-}
-
-static inline bool key_equal(const struct wm_key *a, const struct wm_key *b)
-{
-    return a->tag == b->tag && a->src == b->src && a->ctx == b->ctx;
-}
-
-static inline int key_form(const struct wm_key *k)
-{
-    return (k->src == WM_MATCH_ANY ? WM_FORM_ANY_SRC : 0) |
-           (k->tag == WM_MATCH_ANY ? WM_FORM_ANY_TAG : 0);
-}
-
-/* The key of a given form that an exact key falls under. */
-static inline struct wm_key key_as(const struct wm_key *exact, int form)
-{
-    struct wm_key k = *exact;
-    if (form & WM_FORM_ANY_SRC)
-        k.src = WM_MATCH_ANY;
-    if (form & WM_FORM_ANY_TAG)
-        k.tag = WM_MATCH_ANY;
-    return k;
-}
-
 static struct rt_list *buckets_new(uint32_t n)
 {
     struct rt_list *b = malloc(n * sizeof *b);
@@ -61,7 +32,7 @@ static void rehash_posted(struct rt_list *from, uint32_t n, struct rt_list *to, 
         rt_list_each_safe (p, tmp, &from[i]) {
             struct wm_posted *r = rt_container(p, struct wm_posted, link);
             rt_list_del(p);
-            rt_list_append(&to[key_hash(&r->key) & mask], p);
+            rt_list_append(&to[wm_key_hash(&r->key) & mask], p);
         }
     }
 }
@@ -72,15 +43,15 @@ static void rehash_unex(struct rt_list *from, uint32_t n, struct rt_list *to, ui
     for (uint32_t i = 0; i < n; i++) {
         struct rt_list *p, *tmp;
         rt_list_each_safe (p, tmp, &from[i]) {
-            struct wm_key k = key_as(&unex_of(p, form)->key, form);
+            struct wm_key k = wm_key_as(&unex_of(p, form)->key, form);
             rt_list_del(p);
-            rt_list_append(&to[key_hash(&k) & mask], p);
+            rt_list_append(&to[wm_key_hash(&k) & mask], p);
         }
     }
 }
 
 /* Out of memory leaves the tables as they are: longer chains, still right. */
-static void grow(struct wm_match *m)
+void wm_match_grow(struct wm_match *m)
 {
     uint32_t n = m->nbuckets * 4;
     struct rt_list *posted = buckets_new(n), *unex[WM_FORMS];
@@ -129,64 +100,14 @@ void wm_match_fini(struct wm_match *m)
     *m = (struct wm_match){ 0 };
 }
 
-void wm_match_post(struct wm_match *m, struct wm_posted *p)
-{
-    if (rt_unlikely(m->nposted_all >= m->nbuckets))
-        grow(m);
-    p->order = m->order++;
-    m->nposted[key_form(&p->key)]++;
-    m->nposted_all++;
-    rt_list_append(&m->posted[key_hash(&p->key) & (m->nbuckets - 1)], &p->link);
-}
-
-void wm_match_unpost(struct wm_match *m, struct wm_posted *p)
-{
-    rt_list_del(&p->link);
-    m->nposted[key_form(&p->key)]--;
-    m->nposted_all--;
-}
-
-static struct wm_posted *posted_first(const struct wm_match *m, const struct wm_key *k)
-{
-    struct rt_list *head = &m->posted[key_hash(k) & (m->nbuckets - 1)], *p;
-    rt_list_each (p, head) {
-        struct wm_posted *r = rt_container(p, struct wm_posted, link);
-        if (key_equal(&r->key, k))
-            return r;
-    }
-    return NULL;
-}
-
-struct wm_posted *wm_match_arrive(struct wm_match *m, const struct wm_key *exact)
-{
-    struct wm_posted *best = NULL;
-    if (rt_likely(m->nposted[WM_FORM_EXACT] == m->nposted_all)) { /* no wildcards: one bucket */
-        best = m->nposted_all ? posted_first(m, exact) : NULL;
-        if (best)
-            wm_match_unpost(m, best);
-        return best;
-    }
-    for (int f = 0; f < WM_FORMS; f++) {
-        if (!m->nposted[f])
-            continue;
-        struct wm_key k = key_as(exact, f);
-        struct wm_posted *r = posted_first(m, &k);
-        if (r && (!best || r->order < best->order))
-            best = r;
-    }
-    if (best)
-        wm_match_unpost(m, best);
-    return best;
-}
-
 void wm_match_store(struct wm_match *m, struct wm_unex *u)
 {
     if (rt_unlikely(m->nunex >= m->nbuckets))
-        grow(m);
+        wm_match_grow(m);
     m->nunex++;
     for (int f = 0; f < WM_FORMS; f++) {
-        struct wm_key k = key_as(&u->key, f);
-        rt_list_append(&m->unex[f][key_hash(&k) & (m->nbuckets - 1)], &u->link[f]);
+        struct wm_key k = wm_key_as(&u->key, f);
+        rt_list_append(&m->unex[f][wm_key_hash(&k) & (m->nbuckets - 1)], &u->link[f]);
     }
 }
 
@@ -194,12 +115,12 @@ struct wm_unex *wm_match_find(struct wm_match *m, const struct wm_key *want)
 {
     if (!m->nunex)
         return NULL;
-    int form = key_form(want);
-    struct rt_list *head = &m->unex[form][key_hash(want) & (m->nbuckets - 1)], *p;
+    int form = wm_key_form(want);
+    struct rt_list *head = &m->unex[form][wm_key_hash(want) & (m->nbuckets - 1)], *p;
     rt_list_each (p, head) {
         struct wm_unex *u = unex_of(p, form);
-        struct wm_key k = key_as(&u->key, form);
-        if (key_equal(&k, want))
+        struct wm_key k = wm_key_as(&u->key, form);
+        if (wm_key_equal(&k, want))
             return u;
     }
     return NULL;

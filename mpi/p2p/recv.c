@@ -112,7 +112,6 @@ static struct wm_preq *move_to_slab(struct wm_preq *q)
 void wm_deliver(struct wm_preq *q, struct wm_peer *from, uint32_t kind, const struct wm_key *k,
                 const void *data, size_t len)
 {
-    q->matched = true;
     if (kind == WM_RTS) {
         if (q->on_stack)
             q = move_to_slab(q);
@@ -202,6 +201,23 @@ static __attribute__((noinline)) void arrived(struct wm_domain *d, struct btl_pe
         store(d, p, kind, &k, data, len);
 }
 
+/* A short message for a posted receive. */
+static inline void deliver_posted(struct wm_preq *q, const struct wm_key *k, const void *data,
+                                  size_t len)
+{
+    q->is_posted = false;
+    if (rt_unlikely((int64_t)len > q->nbytes || !q->layout->contig || q->r.notify || q->r.flags)) {
+        deliver_eager(q, k, data, len);
+        return;
+    }
+    rt_copy_small((void *)(uintptr_t)q->buf, data, len);
+    q->r.status.src = k->src;
+    q->r.status.tag = k->tag;
+    q->r.status.len = (int64_t)len;
+    q->r.status.cancelled = false;
+    rt_store_release(&q->r.done, 1u);
+}
+
 /* The shortest way: one small message for the blocking receive in progress, nothing else posted. */
 void wm_on_recv(void *arg, struct btl_peer *from, const struct btl_hdr *h, const void *data,
                 size_t len)
@@ -221,6 +237,14 @@ void wm_on_recv(void *arg, struct btl_peer *from, const struct btl_hdr *h, const
             hot->r.status.len = (int64_t)len;
             hot->r.err = 0;
             hot->r.done = 1;
+            return;
+        }
+    }
+    if (rt_likely(!hot && d->match.nposted_all && h->ctx < 1u << WM_KIND_SHIFT && len <= 64)) {
+        struct wm_key k = { .ctx = h->ctx, .src = (int32_t)h->src, .tag = h->tag };
+        struct wm_posted *p = wm_match_arrive(&d->match, &k);
+        if (rt_likely(p)) {
+            deliver_posted(rt_container(p, struct wm_preq, posted), &k, data, len);
             return;
         }
     }
@@ -261,8 +285,8 @@ int wm_p2p_irecv(const struct wm_msg *m, struct rt_req **out)
         q->posted.key.tag = WM_MATCH_ANY;
     *out = &q->r;
     struct wm_unex *u = wm_match_find(&d->match, &q->posted.key);
+    q->is_posted = !u;
     if (!u) {
-        q->is_posted = true;
         wm_match_post(&d->match, &q->posted);
         return 0;
     }

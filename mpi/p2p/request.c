@@ -38,26 +38,33 @@ static int preq_cancel(struct rt_req *r)
 
 /* Spare requests keep their slab slot; only the generation of the handle moves on, so stale handles
  * are still found out. */
-static void preq_release(struct rt_req *r)
+void wm_preq_release(struct rt_req *r)
 {
     struct wm_preq *q = (struct wm_preq *)r;
-    if (q->type)
+    struct wm_domain *d = q->dom;
+    if (rt_unlikely(q->type)) {
         wm_type_unref(q->type);
+        q->type = NULL;
+    }
+    if (rt_unlikely(q->peer)) { /* it took part in a rendezvous, or waited for room */
+        q->peer = NULL;
+        q->parts = q->fail = 0;
+    }
     wm_comm_unref(q->comm);
-    q->next_handle = (r->obj.handle & ~(0x7fu << RT_SLAB_GEN_SHIFT)) |
-                     ((r->obj.handle + (1u << RT_SLAB_GEN_SHIFT)) & (0x7fu << RT_SLAB_GEN_SHIFT));
+    uint32_t h = r->obj.handle, gen = 0x7fu << RT_SLAB_GEN_SHIFT;
     r->obj.handle = 0;
-    q->next_free = q->dom->free_reqs;
-    q->dom->free_reqs = q;
+    r->err = (int)((h & ~gen) | ((h + (1u << RT_SLAB_GEN_SHIFT)) & gen));
+    r->arg = d->spare[q->kind];
+    d->spare[q->kind] = q;
 }
 
 static void *preq_owner(const struct rt_req *r) { return ((const struct wm_preq *)r)->comm; }
 
 static const struct rt_req_ops send_ops = {
-    .name = "send", .cancel = preq_cancel, .release = preq_release, .owner = preq_owner
+    .name = "send", .cancel = preq_cancel, .release = wm_preq_release, .owner = preq_owner
 };
 static const struct rt_req_ops recv_ops = {
-    .name = "receive", .cancel = preq_cancel, .release = preq_release, .owner = preq_owner
+    .name = "receive", .cancel = preq_cancel, .release = wm_preq_release, .owner = preq_owner
 };
 static const struct rt_req_ops static_ops = { .name = "completed operation" };
 
@@ -72,7 +79,7 @@ static struct rt_req *static_req(int src)
     return r;
 }
 
-static int users;                 /* domains */
+static int users; /* domains */
 
 int wm_req_init(void)
 {
@@ -94,39 +101,14 @@ void wm_req_fini(void)
     wm_req_complete = wm_req_proc_null = NULL;
 }
 
-/* All fields that the engine reads without having written them are set here; the rest is left as it
- * is on purpose. */
-struct wm_preq *wm_preq_new(struct wm_domain *d, enum wm_preq_kind kind)
+struct wm_preq *wm_preq_make(struct wm_domain *d, enum wm_preq_kind kind)
 {
-    struct wm_preq *q = d->free_reqs;
-    if (rt_likely(q)) {
-        d->free_reqs = q->next_free;
-        q->r.obj.handle = q->next_handle;
-    } else {
-        q = rt_slab_alloc(&wm_request_slab);
-        if (!q)
-            return NULL;
-    }
-    q->r.done = 0;
-    q->r.flags = 0;
-    q->r.err = 0;
-    q->r.notify = NULL;
+    struct wm_preq *q = rt_slab_alloc(&wm_request_slab);
+    if (!q)
+        return NULL;
     q->r.ops = kind == WM_PREQ_RECV ? &recv_ops : &send_ops;
     q->kind = (uint8_t)kind;
-    q->is_posted = q->matched = q->on_stack = false;
     q->dom = d;
-    q->type = NULL;
-    q->moved = NULL;
-    q->packed = NULL;
-    q->mem = NULL;
-    q->rmem = NULL;
-    q->peer = NULL;
-    q->parts = 0;
-    q->op_busy = false;
-    q->fail = 0;
-    q->active = NULL;
-    q->bseg = NULL;
-    q->pend = NULL;
     return q;
 }
 
@@ -142,7 +124,9 @@ void wm_req_release(struct rt_req *r)
 {
     if (r->flags & RT_REQ_STATIC)
         return;
-    if (r->ops->release)
+    if (r->ops == &recv_ops) /* the usual one, without the indirect call */
+        wm_preq_release(r);
+    else if (r->ops->release)
         r->ops->release(r);
     else
         rt_slab_free(&wm_request_slab, r);
