@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives that move data (MPI-5.0 sections 6.3 to 6.8): barrier, bcast, gather, scatter, allgather, alltoall, over counts,
- * roots and layouts, in place and empty, and their nonblocking forms.  Item i that rank a sends to rank b is item(a, b, i). */
+/* Collectives that move data (MPI-5.0 sections 6.3 to 6.8): barrier, bcast, gather, scatter,
+ * allgather, alltoall, over counts, roots and layouts, in place and empty, and their nonblocking
+ * forms.  Item i that rank a sends to rank b is item(a, b, i). */
 #include "test/mpi/mpitest.h"
 
 enum { MAX_RANKS = 64 };
-static const int counts[] = {0, 1, 3, 12, 13, 100, 1000, 2048, 5003, 40000};
+static const int counts[] = { 0, 1, 3, 12, 13, 100, 1000, 2048, 5003, 40000 };
 #define NCOUNTS ((int)(sizeof(counts) / sizeof(counts[0])))
 
-static int item(int from, int to, int i)
-{
-    return from * 1000003 + to * 10007 + i * 3;
-}
+static int item(int from, int to, int i) { return from * 1000003 + to * 10007 + i * 3; }
 
-static int *ints(size_t n)
-{
-    return (int *)(void *)mt_alloc(n * sizeof(int));
-}
+static int *ints(size_t n) { return (int *)(void *)mt_alloc(n * sizeof(int)); }
 
 static bool ints_guard(const int *p, size_t n)
 {
@@ -39,13 +34,14 @@ static void put_items(int *p, int from, int to, int n)
         p[i] = item(from, to, i);
 }
 
-static int nb;                              /* 1: use the nonblocking form and wait */
+static int nb; /* 1: use the nonblocking form and wait */
 static int finish(int rc, MPI_Request *r)
 {
     return rc == MPI_SUCCESS && nb ? MPI_Wait(r, MPI_STATUS_IGNORE) : rc;
 }
 
-/* Nobody leaves a barrier before the last has entered: rank 0 enters late and must not have heard from anybody. */
+/* Nobody leaves a barrier before the last has entered: rank 0 enters late and must not have heard
+ * from anybody. */
 static void barrier(void)
 {
     int i, late, flag, x = 0;
@@ -77,7 +73,9 @@ static void bcast(void)
             int *p = ints((size_t)(n = counts[c]));
             if (mt_rank == root)
                 put_items(p, root, c, n);
-            OK(finish(nb ? MPI_Ibcast(p, n, MPI_INT, root, mt_comm, &r) : MPI_Bcast(p, n, MPI_INT, root, mt_comm), &r));
+            OK(finish(nb ? MPI_Ibcast(p, n, MPI_INT, root, mt_comm, &r)
+                         : MPI_Bcast(p, n, MPI_INT, root, mt_comm),
+                      &r));
             CHECK_EQ(wrong_items(p, root, c, n), 0);
             CHECK(ints_guard(p, (size_t)n));
             free(p);
@@ -92,7 +90,9 @@ static void bcast_large(void)
 
     if (mt_rank == root)
         put_items(p, root, 9, n);
-    OK(finish(nb ? MPI_Ibcast(p, n, MPI_INT, root, mt_comm, &r) : MPI_Bcast(p, n, MPI_INT, root, mt_comm), &r));
+    OK(finish(nb ? MPI_Ibcast(p, n, MPI_INT, root, mt_comm, &r)
+                 : MPI_Bcast(p, n, MPI_INT, root, mt_comm),
+              &r));
     CHECK_EQ(wrong_items(p, root, 9, n), 0);
     free(p);
 }
@@ -137,10 +137,12 @@ static void gather_one(int n, int root, bool in_place)
         send = MPI_IN_PLACE;
     }
     OK(finish(nb ? MPI_Igather(send, n, MPI_INT, in, n, MPI_INT, root, mt_comm, &r)
-                 : MPI_Gather(send, n, MPI_INT, in, n, MPI_INT, root, mt_comm), &r));
+                 : MPI_Gather(send, n, MPI_INT, in, n, MPI_INT, root, mt_comm),
+              &r));
     for (k = 0; at_root && k < mt_size; k++)
         wrong += wrong_items(in + n * k, k, root, n);
-    CHECK_MSG(wrong == 0, "gather of %d to %d%s: %d items wrong", n, root, in_place ? " in place" : "", wrong);
+    CHECK_MSG(wrong == 0, "gather of %d to %d%s: %d items wrong", n, root,
+              in_place ? " in place" : "", wrong);
     CHECK(!at_root || ints_guard(in, (size_t)(n * mt_size)));
     free(in);
     free(out);
@@ -167,7 +169,8 @@ static void scatter_one(int n, int root, bool in_place)
     for (k = 0; at_root && k < mt_size; k++)
         put_items(out + n * k, root, k, n);
     OK(finish(nb ? MPI_Iscatter(out, n, MPI_INT, recv, n, MPI_INT, root, mt_comm, &r)
-                 : MPI_Scatter(out, n, MPI_INT, recv, n, MPI_INT, root, mt_comm), &r));
+                 : MPI_Scatter(out, n, MPI_INT, recv, n, MPI_INT, root, mt_comm),
+              &r));
     CHECK_EQ(wrong_items(at_root && in_place ? out + n * root : in, root, mt_rank, n), 0);
     CHECK(ints_guard(in, (size_t)n));
     free(in);
@@ -193,10 +196,12 @@ static void allgather_one(int n, bool in_place)
 
     put_items(in_place ? in + n * mt_rank : out, mt_rank, 0, n);
     OK(finish(nb ? MPI_Iallgather(send, n, MPI_INT, in, n, MPI_INT, mt_comm, &r)
-                 : MPI_Allgather(send, n, MPI_INT, in, n, MPI_INT, mt_comm), &r));
+                 : MPI_Allgather(send, n, MPI_INT, in, n, MPI_INT, mt_comm),
+              &r));
     for (k = 0; k < mt_size; k++)
         wrong += wrong_items(in + n * k, k, 0, n);
-    CHECK_MSG(wrong == 0, "allgather of %d%s: %d items wrong", n, in_place ? " in place" : "", wrong);
+    CHECK_MSG(wrong == 0, "allgather of %d%s: %d items wrong", n, in_place ? " in place" : "",
+              wrong);
     CHECK(ints_guard(in, (size_t)(n * mt_size)));
     free(in);
     free(out);
@@ -221,10 +226,12 @@ static void alltoall_one(int n, bool in_place)
     for (k = 0; k < mt_size; k++)
         put_items((in_place ? in : out) + n * k, mt_rank, k, n);
     OK(finish(nb ? MPI_Ialltoall(send, n, MPI_INT, in, n, MPI_INT, mt_comm, &r)
-                 : MPI_Alltoall(send, n, MPI_INT, in, n, MPI_INT, mt_comm), &r));
+                 : MPI_Alltoall(send, n, MPI_INT, in, n, MPI_INT, mt_comm),
+              &r));
     for (k = 0; k < mt_size; k++)
         wrong += wrong_items(in + n * k, k, mt_rank, n);
-    CHECK_MSG(wrong == 0, "alltoall of %d%s: %d items wrong", n, in_place ? " in place" : "", wrong);
+    CHECK_MSG(wrong == 0, "alltoall of %d%s: %d items wrong", n, in_place ? " in place" : "",
+              wrong);
     CHECK(ints_guard(in, (size_t)(n * mt_size)));
     free(in);
     free(out);
@@ -240,7 +247,8 @@ static void alltoall(void)
     }
 }
 
-/* Vectors on the sending side, ints on the receiving side; the extent of the type places the parts. */
+/* Vectors on the sending side, ints on the receiving side; the extent of the type places the parts.
+ */
 static void layouts(void)
 {
     enum { N = 50 };

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several collectives outstanding at once, on one communicator and on many, mixed with point-to-point, completed in an order that
- * differs from rank to rank (MPI-5.0 section 6.12). */
+/* Several collectives outstanding at once, on one communicator and on many, mixed with
+ * point-to-point, completed in an order that differs from rank to rank (MPI-5.0 section 6.12). */
 #include "test/mpi/mpitest.h"
 
 enum { OUT = 24, LEN = 3000 };
 
-static int value(int rank, int k, int i)
-{
-    return rank * 31 + k * 1009 + i;
-}
+static int value(int rank, int k, int i) { return rank * 31 + k * 1009 + i; }
 
 /* Sum over all ranks of value(rank, k, i). */
 static int total(int k, int i)
@@ -27,10 +24,17 @@ static void start(int k, int n, MPI_Comm c, MPI_Request *r)
         in[k][i] = k % 4 == 1 && mt_rank == root ? value(root, k, i) : -1;
     }
     switch (k % 4) {
-    case 0: OK(MPI_Iallreduce(out[k], in[k], n, MPI_INT, MPI_SUM, c, r)); break;
-    case 1: OK(MPI_Ibcast(in[k], n, MPI_INT, root, c, r)); break;
-    case 2: OK(MPI_Ireduce(out[k], in[k], n, MPI_INT, MPI_SUM, root, c, r)); break;
-    default: OK(MPI_Ibarrier(c, r));
+    case 0:
+        OK(MPI_Iallreduce(out[k], in[k], n, MPI_INT, MPI_SUM, c, r));
+        break;
+    case 1:
+        OK(MPI_Ibcast(in[k], n, MPI_INT, root, c, r));
+        break;
+    case 2:
+        OK(MPI_Ireduce(out[k], in[k], n, MPI_INT, MPI_SUM, root, c, r));
+        break;
+    default:
+        OK(MPI_Ibarrier(c, r));
     }
 }
 
@@ -55,7 +59,7 @@ static void outstanding(int n)
     for (round = 0; round < 5; round++) {
         for (k = 0; k < OUT; k++)
             start(k, n, mt_comm, &r[k]);
-        for (k = 0; k < OUT; k++)             /* each rank waits in an order of its own */
+        for (k = 0; k < OUT; k++) /* each rank waits in an order of its own */
             OK(MPI_Wait(&r[(k * 5 + mt_rank * 7) % OUT], MPI_STATUS_IGNORE));
         for (k = 0; k < OUT; k++)
             bad += wrong(k, n);
@@ -99,7 +103,7 @@ static void on_many_communicators(void)
     for (k = 0; k < OUT; k++)
         OK(MPI_Comm_dup(mt_comm, &c[k]));
     for (k = 0; k < OUT; k++) {
-        at = (k + mt_rank * 3) % OUT;         /* different communicators may be used in different orders */
+        at = (k + mt_rank * 3) % OUT; /* different communicators may be used in different orders */
         start(at, n, c[at], &r[at]);
     }
     OK(MPI_Waitall(OUT, r, MPI_STATUSES_IGNORE));
@@ -112,7 +116,8 @@ static void on_many_communicators(void)
 /* Messages with wildcards on the same communicator never see the collectives' own messages. */
 static void mixed_with_messages(void)
 {
-    int right = (mt_rank + 1) % mt_size, left = (mt_rank + mt_size - 1) % mt_size, k, n = 500, x[OUT], y[OUT];
+    int right = (mt_rank + 1) % mt_size, left = (mt_rank + mt_size - 1) % mt_size, k, n = 500,
+        x[OUT], y[OUT];
     MPI_Request r[OUT], s[OUT], t[OUT];
     MPI_Status st[OUT];
 

@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reductions (MPI-5.0 section 6.9): reduce and allreduce over types, operations, counts and roots against a result computed from
- * the ranks' known inputs; user operations that do not commute; in place; nonblocking.  With WEFT_COLL set the same program
- * proves a forced algorithm. */
+/* Reductions (MPI-5.0 section 6.9): reduce and allreduce over types, operations, counts and roots
+ * against a result computed from the ranks' known inputs; user operations that do not commute; in
+ * place; nonblocking.  With WEFT_COLL set the same program proves a forced algorithm. */
 #include "test/mpi/mpitest.h"
 
-static const int counts[] = {0, 1, 2, 3, 8, 17, 100, 1000, 1024, 4099, 50000};
+static const int counts[] = { 0, 1, 2, 3, 8, 17, 100, 1000, 1024, 4099, 50000 };
 #define NCOUNTS ((int)(sizeof(counts) / sizeof(counts[0])))
 enum { MAX_COUNT = 50000 };
 
-/* MULTI: the multi-language types MPI_AINT, MPI_COUNT, MPI_OFFSET, which the logical operations do not take. */
+/* MULTI: the multi-language types MPI_AINT, MPI_COUNT, MPI_OFFSET, which the logical operations do
+ * not take. */
 enum kind { SIGNED, UNSIGNED, MULTI, REAL };
-struct type { MPI_Datatype t; enum kind kind; size_t nbytes; const char *name; };
+struct type {
+    MPI_Datatype t;
+    enum kind kind;
+    size_t nbytes;
+    const char *name;
+};
 enum opcode { SUM, PROD, MAX, MIN, BAND, BOR, BXOR, LAND, LOR, LXOR, NOPS };
-static const char *const op_name[] = {"sum", "prod", "max", "min", "band", "bor", "bxor", "land", "lor", "lxor"};
+static const char *const op_name[] = { "sum", "prod", "max",  "min", "band",
+                                       "bor", "bxor", "land", "lor", "lxor" };
 
 /* Inputs are small, so that every result is exact in every type. */
 static int input(enum opcode op, int rank, int i)
@@ -20,27 +27,43 @@ static int input(enum opcode op, int rank, int i)
     int v = (rank * 5 + i * 3 + i / 7) % 4;
 
     switch (op) {
-    case PROD: return (rank + i) % 4 == 0 ? 2 : 1;
-    case LAND: return (i + rank) % 16 != 0;
-    case LOR: case LXOR: return (i + rank) % 5 == 0 ? 2 : 0;
-    case BAND: return 7 ^ ((i + rank) % 16 == 3 ? 2 : 0);
-    default: return v;
+    case PROD:
+        return (rank + i) % 4 == 0 ? 2 : 1;
+    case LAND:
+        return (i + rank) % 16 != 0;
+    case LOR:
+    case LXOR:
+        return (i + rank) % 5 == 0 ? 2 : 0;
+    case BAND:
+        return 7 ^ ((i + rank) % 16 == 3 ? 2 : 0);
+    default:
+        return v;
     }
 }
 
 static int combine(enum opcode op, int a, int b)
 {
     switch (op) {
-    case SUM: return a + b;
-    case PROD: return a * b;
-    case MAX: return a > b ? a : b;
-    case MIN: return a < b ? a : b;
-    case BAND: return a & b;
-    case BOR: return a | b;
-    case BXOR: return a ^ b;
-    case LAND: return a && b;
-    case LOR: return a || b;
-    default: return !a != !b;
+    case SUM:
+        return a + b;
+    case PROD:
+        return a * b;
+    case MAX:
+        return a > b ? a : b;
+    case MIN:
+        return a < b ? a : b;
+    case BAND:
+        return a & b;
+    case BOR:
+        return a | b;
+    case BXOR:
+        return a ^ b;
+    case LAND:
+        return a && b;
+    case LOR:
+        return a || b;
+    default:
+        return !a != !b;
     }
 }
 
@@ -63,9 +86,13 @@ static void store(const struct type *t, void *buf, int i, int v)
         float f = (float)v;
         double d = v;
         long double l = v;
-        memcpy(p, t->nbytes == 4 ? (void *)&f : t->nbytes == 8 ? (void *)&d : (void *)&l, t->nbytes);
+        memcpy(p,
+               t->nbytes == 4   ? (void *)&f
+               : t->nbytes == 8 ? (void *)&d
+                                : (void *)&l,
+               t->nbytes);
     } else {
-        int64_t x = v;              /* little-endian: the low bytes come first */
+        int64_t x = v; /* little-endian: the low bytes come first */
         memcpy(p, &x, t->nbytes);
     }
 }
@@ -96,7 +123,8 @@ static int finish(int rc, MPI_Request *r)
 }
 
 /* root < 0: allreduce. */
-static void reduce_case(const struct type *t, MPI_Op handle, enum opcode op, int n, int root, bool in_place)
+static void reduce_case(const struct type *t, MPI_Op handle, enum opcode op, int n, int root,
+                        bool in_place)
 {
     size_t len = (size_t)n * t->nbytes;
     unsigned char *out = mt_alloc(len), *in = mt_alloc(len);
@@ -108,33 +136,48 @@ static void reduce_case(const struct type *t, MPI_Op handle, enum opcode op, int
     for (i = 0; i < n; i++)
         store(t, here_in_place ? in : out, i, input(op, mt_rank, i));
     if (root < 0)
-        rc = nb ? MPI_Iallreduce(send, in, n, t->t, handle, mt_comm, &r) : MPI_Allreduce(send, in, n, t->t, handle, mt_comm);
+        rc = nb ? MPI_Iallreduce(send, in, n, t->t, handle, mt_comm, &r)
+                : MPI_Allreduce(send, in, n, t->t, handle, mt_comm);
     else
         rc = nb ? MPI_Ireduce(send, in, n, t->t, handle, root, mt_comm, &r)
                 : MPI_Reduce(send, in, n, t->t, handle, root, mt_comm);
     OK(finish(rc, &r));
     for (i = 0; i < n && result_here; i++)
         wrong += load(t, in, i) != expected(op, i);
-    CHECK_MSG(wrong == 0, "rank %d: %s of %d %s, root %d%s: %d wrong", mt_rank, op_name[op], n, t->name, root,
-              in_place ? ", in place" : "", wrong);
+    CHECK_MSG(wrong == 0, "rank %d: %s of %d %s, root %d%s: %d wrong", mt_rank, op_name[op], n,
+              t->name, root, in_place ? ", in place" : "", wrong);
     CHECK(mt_guard_intact(in, len));
     free(in);
     free(out);
 }
 
-#define TYPE(t, kind, c) {t, kind, sizeof(c), #t}
+#define TYPE(t, kind, c) \
+    { \
+        t, kind, sizeof(c), #t \
+    }
 /* Every type with every operation that it allows. */
 static void types_and_ops(void)
 {
     const struct type types[] = {
-        TYPE(MPI_INT, SIGNED, int), TYPE(MPI_SIGNED_CHAR, SIGNED, char), TYPE(MPI_SHORT, SIGNED, short),
-        TYPE(MPI_LONG, SIGNED, long), TYPE(MPI_LONG_LONG, SIGNED, long long), TYPE(MPI_UNSIGNED, UNSIGNED, unsigned),
-        TYPE(MPI_UNSIGNED_CHAR, UNSIGNED, char), TYPE(MPI_UINT16_T, UNSIGNED, uint16_t), TYPE(MPI_UINT64_T, UNSIGNED, uint64_t),
-        TYPE(MPI_INT8_T, SIGNED, int8_t), TYPE(MPI_INT32_T, SIGNED, int32_t), TYPE(MPI_FLOAT, REAL, float),
-        TYPE(MPI_DOUBLE, REAL, double), TYPE(MPI_LONG_DOUBLE, REAL, long double), TYPE(MPI_AINT, MULTI, MPI_Aint),
+        TYPE(MPI_INT, SIGNED, int),
+        TYPE(MPI_SIGNED_CHAR, SIGNED, char),
+        TYPE(MPI_SHORT, SIGNED, short),
+        TYPE(MPI_LONG, SIGNED, long),
+        TYPE(MPI_LONG_LONG, SIGNED, long long),
+        TYPE(MPI_UNSIGNED, UNSIGNED, unsigned),
+        TYPE(MPI_UNSIGNED_CHAR, UNSIGNED, char),
+        TYPE(MPI_UINT16_T, UNSIGNED, uint16_t),
+        TYPE(MPI_UINT64_T, UNSIGNED, uint64_t),
+        TYPE(MPI_INT8_T, SIGNED, int8_t),
+        TYPE(MPI_INT32_T, SIGNED, int32_t),
+        TYPE(MPI_FLOAT, REAL, float),
+        TYPE(MPI_DOUBLE, REAL, double),
+        TYPE(MPI_LONG_DOUBLE, REAL, long double),
+        TYPE(MPI_AINT, MULTI, MPI_Aint),
         TYPE(MPI_COUNT, MULTI, MPI_Count),
     };
-    const MPI_Op ops[NOPS] = {MPI_SUM, MPI_PROD, MPI_MAX, MPI_MIN, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_LAND, MPI_LOR, MPI_LXOR};
+    const MPI_Op ops[NOPS] = { MPI_SUM, MPI_PROD, MPI_MAX,  MPI_MIN, MPI_BAND,
+                               MPI_BOR, MPI_BXOR, MPI_LAND, MPI_LOR, MPI_LXOR };
     size_t k;
     int op;
 
@@ -180,8 +223,9 @@ static void nonblocking(void)
 
 static void random_cases(void)
 {
-    const struct type types[] = {TYPE(MPI_INT, SIGNED, int), TYPE(MPI_FLOAT, REAL, float), TYPE(MPI_SHORT, SIGNED, short)};
-    const MPI_Op ops[] = {MPI_SUM, MPI_PROD, MPI_MAX, MPI_MIN};
+    const struct type types[] = { TYPE(MPI_INT, SIGNED, int), TYPE(MPI_FLOAT, REAL, float),
+                                  TYPE(MPI_SHORT, SIGNED, short) };
+    const MPI_Op ops[] = { MPI_SUM, MPI_PROD, MPI_MAX, MPI_MIN };
     unsigned state = mt_seed;
     int i, k, op, n, root;
 
@@ -198,11 +242,14 @@ static void random_cases(void)
 
 static void max_with_place(void)
 {
-    struct { double v; int at; } out[20], in[20];
+    struct {
+        double v;
+        int at;
+    } out[20], in[20];
     int i, k, at, wrong = 0;
 
     for (i = 0; i < 20; i++) {
-        out[i].v = (mt_rank + i) % mt_size / 2;       /* ties: the lowest rank wins */
+        out[i].v = (mt_rank + i) % mt_size / 2; /* ties: the lowest rank wins */
         out[i].at = mt_rank;
     }
     OK(MPI_Allreduce(out, in, 20, MPI_DOUBLE_INT, MPI_MAXLOC, mt_comm));
@@ -223,7 +270,9 @@ static void max_with_place(void)
 }
 
 /* x -> a x + b over 32 bits: composition is associative but does not commute. */
-struct affine { uint32_t a, b; };
+struct affine {
+    uint32_t a, b;
+};
 static int calls_of_wrong_type;
 static MPI_Datatype affine_type;
 static void compose(void *in, void *inout, int *len, MPI_Datatype *t)
@@ -240,7 +289,7 @@ static void compose(void *in, void *inout, int *len, MPI_Datatype *t)
 
 static struct affine affine_of(int rank, int i)
 {
-    struct affine f = {(uint32_t)(2 * rank + 3 + 2 * i), (uint32_t)(rank * 77 + i)};
+    struct affine f = { (uint32_t)(2 * rank + 3 + 2 * i), (uint32_t)(rank * 77 + i) };
 
     return f;
 }
@@ -294,8 +343,9 @@ static void same_everywhere(void)
     for (i = 0; i < (int)sizeof(in); i++)
         mine = mine * 1099511628211ull + ((unsigned char *)in)[i];
     for (k = 1; k < mt_size; k++) {
-        OK(MPI_Sendrecv(&mine, 1, MPI_UNSIGNED_LONG_LONG, (mt_rank + k) % mt_size, 1, &other, 1, MPI_UNSIGNED_LONG_LONG,
-                        (mt_rank - k + mt_size) % mt_size, 1, mt_comm, MPI_STATUS_IGNORE));
+        OK(MPI_Sendrecv(&mine, 1, MPI_UNSIGNED_LONG_LONG, (mt_rank + k) % mt_size, 1, &other, 1,
+                        MPI_UNSIGNED_LONG_LONG, (mt_rank - k + mt_size) % mt_size, 1, mt_comm,
+                        MPI_STATUS_IGNORE));
         CHECK(other == mine);
     }
 }

@@ -56,7 +56,7 @@ static void set_get_delete(void)
     CHECK(value_of(mt_comm, key) == NULL);
     OK(MPI_Comm_set_attr(mt_comm, key, &x));
     CHECK(value_of(mt_comm, key) == &x);
-    OK(MPI_Comm_set_attr(mt_comm, key, &y));      /* replacing deletes the old value */
+    OK(MPI_Comm_set_attr(mt_comm, key, &y)); /* replacing deletes the old value */
     CHECK_EQ(deletes, 1);
     CHECK(value_of(mt_comm, key) == &y);
     OK(MPI_Comm_delete_attr(mt_comm, key));
@@ -89,7 +89,7 @@ static void copied_by_dup(void)
     CHECK(value_of(mt_comm, key) == &data[0]);
     OK(MPI_Comm_free(&c));
     CHECK_EQ(deletes, 1);
-    OK(MPI_Comm_split(mt_comm, 0, 0, &c));        /* split copies nothing */
+    OK(MPI_Comm_split(mt_comm, 0, 0, &c)); /* split copies nothing */
     CHECK(value_of(c, key) == NULL);
     OK(MPI_Comm_free(&c));
     OK(MPI_Comm_delete_attr(mt_comm, key));
@@ -109,7 +109,7 @@ static void dup_fn(void)
     OK(MPI_Comm_set_attr(mt_comm, key, &x));
     OK(MPI_Comm_dup(mt_comm, &c));
     CHECK(value_of(c, key) == &x);
-    OK(MPI_Comm_free_keyval(&key));               /* the key lives on while attributes use it */
+    OK(MPI_Comm_free_keyval(&key)); /* the key lives on while attributes use it */
     OK(MPI_Comm_free(&c));
 }
 
@@ -199,8 +199,8 @@ static void user_handler(void)
     CHECK_EQ(rc, handled_code);
     OK(MPI_Error_class(handled_code, &cls));
     CHECK_EQ(cls, MPI_ERR_RANK);
-    OK(MPI_Comm_dup(mt_comm, &c));                /* a copy has the same handler */
-    OK(MPI_Errhandler_free(&h));                  /* which lives on while a communicator uses it */
+    OK(MPI_Comm_dup(mt_comm, &c)); /* a copy has the same handler */
+    OK(MPI_Errhandler_free(&h));   /* which lives on while a communicator uses it */
     CHECK(h == MPI_ERRHANDLER_NULL);
     provoke(c);
     CHECK_EQ(handled, 2);

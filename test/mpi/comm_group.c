@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Groups (MPI-5.0 section 7.3).  All operations are local; every rank computes the same and checks it.  Larger groups come from
- * the world's ranks, so the set operations are checked at the size that runs. */
+/* Groups (MPI-5.0 section 7.3).  All operations are local; every rank computes the same and checks
+ * it.  Larger groups come from the world's ranks, so the set operations are checked at the size
+ * that runs. */
 #include "test/mpi/mpitest.h"
 
 static MPI_Group all;
 
-static void with_all(void)
-{
-    OK(MPI_Comm_group(mt_comm, &all));
-}
+static void with_all(void) { OK(MPI_Comm_group(mt_comm, &all)); }
 
 /* The group's ranks, as ranks of `all`. */
 static int members(MPI_Group g, int *out)
@@ -57,7 +55,7 @@ static void empty(void)
 
 static void incl_and_excl(void)
 {
-    int last[1] = {mt_size - 1}, rest[64], backwards[64], i;
+    int last[1] = { mt_size - 1 }, rest[64], backwards[64], i;
     MPI_Group g;
 
     with_all();
@@ -80,7 +78,8 @@ static void incl_and_excl(void)
 
 static void ranges(void)
 {
-    int up[1][3] = {{0, mt_size - 1, 2}}, down[1][3] = {{mt_size - 1, 0, -1}}, want[64], n = 0, i;
+    int up[1][3] = { { 0, mt_size - 1, 2 } }, down[1][3] = { { mt_size - 1, 0, -1 } }, want[64],
+        n = 0, i;
     MPI_Group g;
 
     with_all();
@@ -117,7 +116,7 @@ static void set_operations(void)
     OK(MPI_Group_incl(all, na, a, &ga));
     OK(MPI_Group_incl(all, nb, b, &gb));
 
-    memcpy(want, a, sizeof(want));            /* all of a, then what only b has, each in its order */
+    memcpy(want, a, sizeof(want)); /* all of a, then what only b has, each in its order */
     for (n = na, i = 0; i < nb; i++)
         if (b[i] >= mt_size - third)
             want[n++] = b[i];
@@ -168,7 +167,7 @@ static void compare(void)
 
 static void translate(void)
 {
-    int in[3] = {0, MPI_PROC_NULL, mt_size - 1}, out[3] = {-9, -9, -9}, first[1] = {0};
+    int in[3] = { 0, MPI_PROC_NULL, mt_size - 1 }, out[3] = { -9, -9, -9 }, first[1] = { 0 };
     MPI_Group g;
 
     with_all();
@@ -183,7 +182,7 @@ static void translate(void)
 
 static void bad_ranks(void)
 {
-    int twice[2] = {0, 0}, outside[1] = {mt_size}, range[1][3] = {{0, mt_size - 1, 0}};
+    int twice[2] = { 0, 0 }, outside[1] = { mt_size }, range[1][3] = { { 0, mt_size - 1, 0 } };
     MPI_Group g;
 
     with_all();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making and freeing communicators (MPI-5.0 section 7.4): dup, split, split_type, create, create_group, compare, names, many
- * of them, and freeing one while its messages are on the way. */
+/* Making and freeing communicators (MPI-5.0 section 7.4): dup, split, split_type, create,
+ * create_group, compare, names, many of them, and freeing one while its messages are on the way. */
 #include "test/mpi/mpitest.h"
 
 enum { TAG = 61 };
@@ -18,7 +18,8 @@ static void check_works(MPI_Comm c, int want_rank, int want_size)
     if (r != want_rank || n != want_size)
         return;
     out = 100 + r;
-    OK(MPI_Sendrecv(&out, 1, MPI_INT, (r + 1) % n, TAG, &in, 1, MPI_INT, (r + n - 1) % n, TAG, c, &st));
+    OK(MPI_Sendrecv(&out, 1, MPI_INT, (r + 1) % n, TAG, &in, 1, MPI_INT, (r + n - 1) % n, TAG, c,
+                    &st));
     CHECK_EQ(in, 100 + (r + n - 1) % n);
     CHECK_EQ(st.MPI_SOURCE, (r + n - 1) % n);
 }
@@ -126,9 +127,10 @@ static void split_type_shared(void)
     MPI_Comm c;
 
     OK(MPI_Comm_split_type(mt_comm, MPI_COMM_TYPE_SHARED, -mt_rank, MPI_INFO_NULL, &c));
-    check_works(c, mt_size - 1 - mt_rank, mt_size);      /* the tests run on one host */
+    check_works(c, mt_size - 1 - mt_rank, mt_size); /* the tests run on one host */
     OK(MPI_Comm_free(&c));
-    OK(MPI_Comm_split_type(mt_comm, mt_rank == 0 ? MPI_UNDEFINED : MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &c));
+    OK(MPI_Comm_split_type(mt_comm, mt_rank == 0 ? MPI_UNDEFINED : MPI_COMM_TYPE_SHARED, 0,
+                           MPI_INFO_NULL, &c));
     CHECK((c == MPI_COMM_NULL) == (mt_rank == 0));
     if (c != MPI_COMM_NULL)
         OK(MPI_Comm_free(&c));
@@ -191,7 +193,7 @@ static void group_of_comm(void)
     OK(MPI_Comm_group(mt_comm, &a));
     OK(MPI_Comm_group(c, &b));
     OK(MPI_Comm_free(&c));
-    OK(MPI_Group_compare(a, b, &cmp));        /* the group outlives its communicator */
+    OK(MPI_Group_compare(a, b, &cmp)); /* the group outlives its communicator */
     CHECK_EQ(cmp, MPI_IDENT);
     OK(MPI_Group_size(b, &n));
     CHECK_EQ(n, mt_size);
@@ -278,15 +280,15 @@ static void hundreds_at_once(void)
         OK(i % 3 ? MPI_Comm_dup(mt_comm, &c[i]) : MPI_Comm_split(mt_comm, 0, -mt_rank, &c[i]));
     for (i = 0; i < 300; i++)
         check_works(c[i], i % 3 ? mt_rank : mt_size - 1 - mt_rank, mt_size);
-    for (i = 0; i < 300; i += 2)              /* leave holes, so that identifiers are found again */
+    for (i = 0; i < 300; i += 2) /* leave holes, so that identifiers are found again */
         OK(MPI_Comm_free(&c[i]));
     for (i = 0; i < 300; i += 2)
         OK(MPI_Comm_dup(mt_comm, &c[i]));
     for (i = 0; i < 300; i++) {
         out = i;
         in = -1;
-        OK(MPI_Sendrecv(&out, 1, MPI_INT, 0, TAG, &in, mt_rank == 0, MPI_INT, mt_rank == 0 ? 0 : MPI_PROC_NULL, TAG, mt_comm,
-                        MPI_STATUS_IGNORE));
+        OK(MPI_Sendrecv(&out, 1, MPI_INT, 0, TAG, &in, mt_rank == 0, MPI_INT,
+                        mt_rank == 0 ? 0 : MPI_PROC_NULL, TAG, mt_comm, MPI_STATUS_IGNORE));
         if (mt_rank == 0 && mt_size == 1)
             CHECK_EQ(in, i);
         for (out = 1; mt_rank == 0 && out < mt_size; out++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The program that the fault_*.py scripts start: each mode goes wrong in one way, or does ordinary work while something
- * around it is wrong.  It prints nothing itself unless its data are wrong. */
+/* The program that the fault_*.py scripts start: each mode goes wrong in one way, or does ordinary
+ * work while something around it is wrong.  It prints nothing itself unless its data are wrong. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static void die(int sig)
 /* Kills this process in the middle of what follows. */
 static void die_in_ms(int ms)
 {
-    struct itimerval t = {{0, 0}, {0, ms * 1000}};
+    struct itimerval t = { { 0, 0 }, { 0, ms * 1000 } };
 
     signal(SIGALRM, die);
     setitimer(ITIMER_REAL, &t, NULL);
@@ -66,7 +66,8 @@ static int die_in_transfer(int who)
         MPI_Send(buf, (int)GIB, MPI_BYTE, 1, 5, MPI_COMM_WORLD);
     else if (rank == 1)
         MPI_Recv(buf, (int)GIB, MPI_BYTE, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    MPI_Recv(buf, 1, MPI_BYTE, MPI_ANY_SOURCE, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);     /* nobody sends this */
+    MPI_Recv(buf, 1, MPI_BYTE, MPI_ANY_SOURCE, 6, MPI_COMM_WORLD,
+             MPI_STATUS_IGNORE); /* nobody sends this */
     return 0;
 }
 
@@ -81,7 +82,7 @@ static void fill(unsigned char *p, int n, int key)
 /* Everybody exchanges with everybody, small and large; the sizes take all paths. */
 static int work(void)
 {
-    static const int sizes[] = {8, 3000, 100000, 4000000};
+    static const int sizes[] = { 8, 3000, 100000, 4000000 };
     unsigned char *out = malloc(4000000), *in = malloc(4000000), *want = malloc(4000000);
     int i, k, to, from;
 
@@ -91,7 +92,8 @@ static int work(void)
             from = (rank - k + size) % size;
             fill(out, sizes[i], rank);
             fill(want, sizes[i], from);
-            MPI_Sendrecv(out, sizes[i], MPI_BYTE, to, 1, in, sizes[i], MPI_BYTE, from, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Sendrecv(out, sizes[i], MPI_BYTE, to, 1, in, sizes[i], MPI_BYTE, from, 1,
+                         MPI_COMM_WORLD, MPI_STATUS_IGNORE);
             if (memcmp(in, want, (size_t)sizes[i])) {
                 printf("wrong data: %d bytes from rank %d\n", sizes[i], from);
                 return 8;

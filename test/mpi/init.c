@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Start, end and inquiry (MPI-5.0 chapters 9 and 11): what must work before MPI_Init, what the library says about itself,
- * clocks, thread levels, error classes and strings.  Single-threaded; every rank runs the same cases. */
+/* Start, end and inquiry (MPI-5.0 chapters 9 and 11): what must work before MPI_Init, what the
+ * library says about itself, clocks, thread levels, error classes and strings.  Single-threaded;
+ * every rank runs the same cases. */
 #include "test/mpi/mpitest.h"
 
 static int before_flag = -1, before_finalized = -1, before_version, before_rc;
@@ -139,9 +140,12 @@ static void predefined_attributes(void)
 
 static void error_strings(void)
 {
-    static const int classes[] = {MPI_SUCCESS, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_TAG, MPI_ERR_COMM,
-                                  MPI_ERR_RANK, MPI_ERR_REQUEST, MPI_ERR_ROOT, MPI_ERR_GROUP, MPI_ERR_OP, MPI_ERR_ARG,
-                                  MPI_ERR_TRUNCATE, MPI_ERR_OTHER, MPI_ERR_INTERN, MPI_ERR_PENDING, MPI_ERR_IN_STATUS};
+    static const int classes[] = { MPI_SUCCESS,      MPI_ERR_BUFFER,   MPI_ERR_COUNT,
+                                   MPI_ERR_TYPE,     MPI_ERR_TAG,      MPI_ERR_COMM,
+                                   MPI_ERR_RANK,     MPI_ERR_REQUEST,  MPI_ERR_ROOT,
+                                   MPI_ERR_GROUP,    MPI_ERR_OP,       MPI_ERR_ARG,
+                                   MPI_ERR_TRUNCATE, MPI_ERR_OTHER,    MPI_ERR_INTERN,
+                                   MPI_ERR_PENDING,  MPI_ERR_IN_STATUS };
     char text[MPI_MAX_ERROR_STRING];
     size_t i;
     int len, cls;

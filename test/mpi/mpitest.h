@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Frame of the MPI test programs.  A program is a list of cases; every rank runs every case:
- *     int main(int argc, char **argv) { mt_init(argc, argv); MT_RUN(case_a); MT_RUN(case_b); return mt_end(); }
- * Each case gets a fresh communicator `mt_comm` whose error handler returns, so that what a failed case leaves behind cannot
- * be matched by the next.  Rank 0 prints TAP, the others only failures; the exit status of each rank is 1 when a check of
- * its own failed.  A case that runs into the time limit says so and ends the program: no test can hang.
- * Only MPI-3.1 is used unless guarded by MPI_VERSION, so that the same programs run over other MPI implementations. */
+ *     int main(int argc, char **argv) { mt_init(argc, argv); MT_RUN(case_a); MT_RUN(case_b); return
+ * mt_end(); } Each case gets a fresh communicator `mt_comm` whose error handler returns, so that
+ * what a failed case leaves behind cannot be matched by the next.  Rank 0 prints TAP, the others
+ * only failures; the exit status of each rank is 1 when a check of its own failed.  A case that
+ * runs into the time limit says so and ends the program: no test can hang. Only MPI-3.1 is used
+ * unless guarded by MPI_VERSION, so that the same programs run over other MPI implementations. */
 #ifndef TEST_MPI_MPITEST_H
 #define TEST_MPI_MPITEST_H
 
@@ -16,13 +17,14 @@
 #include <unistd.h>
 #include "test/check.h"
 
-#define MT_CASE_SECONDS 60              /* a case takes under a second; 60 allow for sanitizers and a loaded machine */
+#define MT_CASE_SECONDS \
+    60 /* a case takes under a second; 60 allow for sanitizers and a loaded machine */
 #define MT_TAG_RESULT 32000
 
 static int mt_rank, mt_size;
 static MPI_Comm mt_comm;
-static __attribute__((unused)) int mt_peer;     /* rank ^ 1; MPI_PROC_NULL for the one left over */
-static __attribute__((unused)) bool mt_first;   /* the even rank of a pair that exists */
+static __attribute__((unused)) int mt_peer;   /* rank ^ 1; MPI_PROC_NULL for the one left over */
+static __attribute__((unused)) bool mt_first; /* the even rank of a pair that exists */
 static const char *mt_case = "start", *mt_skipped;
 static unsigned mt_seed = 20261120;
 
@@ -38,28 +40,28 @@ static inline void mt_report(const char *file, int line, const char *what, int r
     fflush(stdout);
 }
 
-#define OK(call)                                                        \
-    do {                                                                \
-        int mt_rc = (call);                                             \
-        if (mt_rc != MPI_SUCCESS)                                       \
-            mt_report(__FILE__, __LINE__, #call, mt_rc);                \
+#define OK(call) \
+    do { \
+        int mt_rc = (call); \
+        if (mt_rc != MPI_SUCCESS) \
+            mt_report(__FILE__, __LINE__, #call, mt_rc); \
     } while (0)
 
 /* The call must give this error class. */
-#define FAILS(call, errclass)                                           \
-    do {                                                                \
-        int mt_rc = (call), mt_class = MPI_SUCCESS;                     \
-        if (mt_rc != MPI_SUCCESS)                                       \
-            MPI_Error_class(mt_rc, &mt_class);                          \
-        CHECK_MSG(mt_class == (errclass), "rank %d: %s gave class %d, expected %s, %d", mt_rank, #call, mt_class, \
-                  #errclass, (errclass));                               \
+#define FAILS(call, errclass) \
+    do { \
+        int mt_rc = (call), mt_class = MPI_SUCCESS; \
+        if (mt_rc != MPI_SUCCESS) \
+            MPI_Error_class(mt_rc, &mt_class); \
+        CHECK_MSG(mt_class == (errclass), "rank %d: %s gave class %d, expected %s, %d", mt_rank, \
+                  #call, mt_class, #errclass, (errclass)); \
     } while (0)
 
 static inline void mt_alarm(int sig)
 {
     char line[160];
-    int n = snprintf(line, sizeof(line), "# rank %d: case %s ran into its time limit of %d s\n", mt_rank, mt_case,
-                     MT_CASE_SECONDS);
+    int n = snprintf(line, sizeof(line), "# rank %d: case %s ran into its time limit of %d s\n",
+                     mt_rank, mt_case, MT_CASE_SECONDS);
 
     (void)sig;
     if (write(1, line, (size_t)n) < 0)
@@ -74,7 +76,8 @@ static inline void mt_setup(void)
     mt_peer = (mt_rank ^ 1) < mt_size ? mt_rank ^ 1 : MPI_PROC_NULL;
     mt_first = mt_peer > mt_rank;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);     /* for errors that belong to no communicator */
+    MPI_Comm_set_errhandler(MPI_COMM_SELF,
+                            MPI_ERRORS_RETURN); /* for errors that belong to no communicator */
     signal(SIGALRM, mt_alarm);
     alarm(MT_CASE_SECONDS);
 }
@@ -86,12 +89,10 @@ static inline void mt_init(int argc, char **argv)
 }
 
 /* Called by a case that cannot run here, on all ranks alike. */
-static inline void mt_skip(const char *why)
-{
-    mt_skipped = why;
-}
+static inline void mt_skip(const char *why) { mt_skipped = why; }
 
-/* For calls that belong to later work: true, and the case is skipped, when the library says that it has no such call. */
+/* For calls that belong to later work: true, and the case is skipped, when the library says that it
+ * has no such call. */
 static inline bool mt_unsupported(int rc)
 {
     int errclass = MPI_SUCCESS;
@@ -104,8 +105,9 @@ static inline bool mt_unsupported(int rc)
     return true;
 }
 
-/* Tells rank 0 whether the case passed everywhere; done with plain sends because collectives are under test too.  Cases leave
- * MPI_COMM_WORLD alone, so no wildcard of theirs can take these messages. */
+/* Tells rank 0 whether the case passed everywhere; done with plain sends because collectives are
+ * under test too.  Cases leave MPI_COMM_WORLD alone, so no wildcard of theirs can take these
+ * messages. */
 static inline int mt_gather_result(int failed)
 {
     int i, other;
@@ -140,8 +142,8 @@ static inline void mt_run(void (*fn)(void), const char *name)
     check_cases++;
     check_failures += check_failed_case;
     if (mt_rank == 0) {
-        printf("%sok %d - %s%s%s\n", failed ? "not " : "", check_cases, name, mt_skipped ? " # SKIP " : "",
-               mt_skipped ? mt_skipped : "");
+        printf("%sok %d - %s%s%s\n", failed ? "not " : "", check_cases, name,
+               mt_skipped ? " # SKIP " : "", mt_skipped ? mt_skipped : "");
         fflush(stdout);
     }
     if (check_failed_case)
@@ -168,13 +170,14 @@ static inline void mt_sync(void)
     int step;
 
     for (step = 1; step < mt_size; step *= 2)
-        MPI_Sendrecv(NULL, 0, MPI_BYTE, (mt_rank + step) % mt_size, MT_TAG_RESULT + 1, NULL, 0, MPI_BYTE,
-                     (mt_rank - step + mt_size) % mt_size, MT_TAG_RESULT + 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Sendrecv(NULL, 0, MPI_BYTE, (mt_rank + step) % mt_size, MT_TAG_RESULT + 1, NULL, 0,
+                     MPI_BYTE, (mt_rank - step + mt_size) % mt_size, MT_TAG_RESULT + 1,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
 static inline void mt_sleep_ms(int ms)
 {
-    struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
+    struct timespec t = { ms / 1000, ms % 1000 * 1000000L };
 
     nanosleep(&t, NULL);
 }
@@ -211,10 +214,11 @@ static inline size_t mt_differs(const void *buf, size_t n, unsigned key)
     return i;
 }
 
-#define CHECK_DATA(buf, n, key)                                                                                 \
-    do {                                                                                                        \
-        size_t mt_n = (n), mt_at = mt_differs(buf, mt_n, key);                                                  \
-        CHECK_MSG(mt_at == mt_n, "rank %d: byte %zu of %zu is wrong (key %u)", mt_rank, mt_at, mt_n, (unsigned)(key)); \
+#define CHECK_DATA(buf, n, key) \
+    do { \
+        size_t mt_n = (n), mt_at = mt_differs(buf, mt_n, key); \
+        CHECK_MSG(mt_at == mt_n, "rank %d: byte %zu of %zu is wrong (key %u)", mt_rank, mt_at, \
+                  mt_n, (unsigned)(key)); \
     } while (0)
 
 /* Buffers with a guard of 64 bytes behind them that no receive may touch. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* More ranks than cores: mixed traffic ends within seconds, and a rank that only waits uses no processor.  Run with 16
- * ranks on two cores.  The limits are generous: without sleeping the traffic takes minutes and an idle rank 100 %. */
+/* More ranks than cores: mixed traffic ends within seconds, and a rank that only waits uses no
+ * processor.  Run with 16 ranks on two cores.  The limits are generous: without sleeping the
+ * traffic takes minutes and an idle rank 100 %. */
 #include "test/mpi/mpitest.h"
 #include <sys/resource.h>
 
@@ -11,7 +12,8 @@ static double cpu_seconds(void)
     struct rusage u;
 
     getrusage(RUSAGE_SELF, &u);
-    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + 1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
 static void mixed_traffic(void)
@@ -45,7 +47,8 @@ static void small_ring(void)
     for (lap = 0; lap < 100 && mt_size > 1; lap++) {
         if (mt_rank == 0)
             OK(MPI_Send(&lap, 1, MPI_INT, 1, 1, mt_comm));
-        OK(MPI_Recv(&x, 1, MPI_INT, (mt_rank + mt_size - 1) % mt_size, 1, mt_comm, MPI_STATUS_IGNORE));
+        OK(MPI_Recv(&x, 1, MPI_INT, (mt_rank + mt_size - 1) % mt_size, 1, mt_comm,
+                    MPI_STATUS_IGNORE));
         CHECK_EQ(x, lap);
         if (mt_rank != 0)
             OK(MPI_Send(&x, 1, MPI_INT, (mt_rank + 1) % mt_size, 1, mt_comm));
@@ -68,7 +71,8 @@ static void collectives(void)
     CHECK_MSG(MPI_Wtime() - start < SECONDS, "collectives took %.1f s", MPI_Wtime() - start);
 }
 
-/* Rank 0 sleeps outside MPI; all others wait for it in a call and must not burn their core meanwhile. */
+/* Rank 0 sleeps outside MPI; all others wait for it in a call and must not burn their core
+ * meanwhile. */
 static void idle(int how)
 {
     double cpu, wall;
@@ -97,7 +101,8 @@ static void idle(int how)
     wall = MPI_Wtime() - wall;
     if (mt_rank != 0) {
         CHECK_EQ(x, mt_rank);
-        CHECK_MSG(cpu * 100 < wall * IDLE_PERCENT, "rank %d used %.1f ms of processor in %.2f s", mt_rank, cpu * 1e3, wall);
+        CHECK_MSG(cpu * 100 < wall * IDLE_PERCENT, "rank %d used %.1f ms of processor in %.2f s",
+                  mt_rank, cpu * 1e3, wall);
     }
 }
 
@@ -117,8 +122,8 @@ static void idle_in_barrier(void)
     OK(MPI_Barrier(mt_comm));
     cpu = cpu_seconds() - cpu;
     wall = MPI_Wtime() - wall;
-    CHECK_MSG(cpu * 100 < wall * IDLE_PERCENT || mt_size == 1, "rank %d used %.1f ms of processor in %.2f s", mt_rank,
-              cpu * 1e3, wall);
+    CHECK_MSG(cpu * 100 < wall * IDLE_PERCENT || mt_size == 1,
+              "rank %d used %.1f ms of processor in %.2f s", mt_rank, cpu * 1e3, wall);
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One message of 2 GiB + 1 bytes: beyond what an int counts.  Needs 5 GB; the program skips itself when there is less.
- * For `make check-all` at two ranks. */
+/* One message of 2 GiB + 1 bytes: beyond what an int counts.  Needs 5 GB; the program skips itself
+ * when there is less. For `make check-all` at two ranks. */
 #include "test/mpi/mpitest.h"
 
 #define HUGE_BYTES ((size_t)2 * 1024 * 1024 * 1024 + 1)

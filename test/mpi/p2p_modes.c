@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The four send modes, blocking and nonblocking, over all sizes at which a path changes (MPI-5.0 sections 3.4 to 3.7).
- * Ranks work in pairs (0,1), (2,3), ... all at once; each size travels in both directions. */
+/* The four send modes, blocking and nonblocking, over all sizes at which a path changes (MPI-5.0
+ * sections 3.4 to 3.7). Ranks work in pairs (0,1), (2,3), ... all at once; each size travels in
+ * both directions. */
 #include "test/mpi/mpitest.h"
 
 #define KIB 1024
@@ -9,29 +10,63 @@
 enum { TAG_DATA = 7, TAG_GO = 8 };
 enum mode { STANDARD, SYNCHRONOUS, BUFFERED, READY, MODES };
 
-/* Slot payload (48), cache line (64), eager limits in use (8 and 16 KiB), chunk of the stream (8 KiB), huge copies. */
-static const int sizes[] = {0, 1, 7, 8, 47, 48, 49, 63, 64, 65, KIB, 4 * KIB - 1, 4 * KIB, 4 * KIB + 1, 8 * KIB - 13,
-                            8 * KIB - 1, 8 * KIB, 8 * KIB + 1, 16 * KIB - 1, 16 * KIB, 16 * KIB + 1, 64 * KIB - 1, 64 * KIB,
-                            64 * KIB + 1, MIB - 1, MIB, MIB + 1, BIGGEST};
+/* Slot payload (48), cache line (64), eager limits in use (8 and 16 KiB), chunk of the stream (8
+ * KiB), huge copies. */
+static const int sizes[] = { 0,
+                             1,
+                             7,
+                             8,
+                             47,
+                             48,
+                             49,
+                             63,
+                             64,
+                             65,
+                             KIB,
+                             4 * KIB - 1,
+                             4 * KIB,
+                             4 * KIB + 1,
+                             8 * KIB - 13,
+                             8 * KIB - 1,
+                             8 * KIB,
+                             8 * KIB + 1,
+                             16 * KIB - 1,
+                             16 * KIB,
+                             16 * KIB + 1,
+                             64 * KIB - 1,
+                             64 * KIB,
+                             64 * KIB + 1,
+                             MIB - 1,
+                             MIB,
+                             MIB + 1,
+                             BIGGEST };
 #define NSIZES ((int)(sizeof(sizes) / sizeof(sizes[0])))
 
 static int send_by(enum mode m, const void *buf, int n, int to, int tag)
 {
     switch (m) {
-    case SYNCHRONOUS: return MPI_Ssend(buf, n, MPI_BYTE, to, tag, mt_comm);
-    case BUFFERED: return MPI_Bsend(buf, n, MPI_BYTE, to, tag, mt_comm);
-    case READY: return MPI_Rsend(buf, n, MPI_BYTE, to, tag, mt_comm);
-    default: return MPI_Send(buf, n, MPI_BYTE, to, tag, mt_comm);
+    case SYNCHRONOUS:
+        return MPI_Ssend(buf, n, MPI_BYTE, to, tag, mt_comm);
+    case BUFFERED:
+        return MPI_Bsend(buf, n, MPI_BYTE, to, tag, mt_comm);
+    case READY:
+        return MPI_Rsend(buf, n, MPI_BYTE, to, tag, mt_comm);
+    default:
+        return MPI_Send(buf, n, MPI_BYTE, to, tag, mt_comm);
     }
 }
 
 static int isend_by(enum mode m, const void *buf, int n, int to, int tag, MPI_Request *r)
 {
     switch (m) {
-    case SYNCHRONOUS: return MPI_Issend(buf, n, MPI_BYTE, to, tag, mt_comm, r);
-    case BUFFERED: return MPI_Ibsend(buf, n, MPI_BYTE, to, tag, mt_comm, r);
-    case READY: return MPI_Irsend(buf, n, MPI_BYTE, to, tag, mt_comm, r);
-    default: return MPI_Isend(buf, n, MPI_BYTE, to, tag, mt_comm, r);
+    case SYNCHRONOUS:
+        return MPI_Issend(buf, n, MPI_BYTE, to, tag, mt_comm, r);
+    case BUFFERED:
+        return MPI_Ibsend(buf, n, MPI_BYTE, to, tag, mt_comm, r);
+    case READY:
+        return MPI_Irsend(buf, n, MPI_BYTE, to, tag, mt_comm, r);
+    default:
+        return MPI_Isend(buf, n, MPI_BYTE, to, tag, mt_comm, r);
     }
 }
 
@@ -51,7 +86,7 @@ static void send_one(enum mode m, bool nonblocking, int n)
     } else {
         OK(send_by(m, buf, n, mt_peer, TAG_DATA));
     }
-    CHECK_DATA(buf, (size_t)n, (unsigned)n);        /* a send leaves its buffer alone */
+    CHECK_DATA(buf, (size_t)n, (unsigned)n); /* a send leaves its buffer alone */
     free(buf);
 }
 
@@ -71,7 +106,8 @@ static void recv_one(enum mode m, bool nonblocking, int n)
     }
     mt_check_status(&st, mt_peer, TAG_DATA, n);
     CHECK_DATA(buf, (size_t)n, (unsigned)n);
-    CHECK_MSG(mt_guard_intact(buf, (size_t)n), "rank %d: %d bytes wrote behind the buffer", mt_rank, n);
+    CHECK_MSG(mt_guard_intact(buf, (size_t)n), "rank %d: %d bytes wrote behind the buffer", mt_rank,
+              n);
     free(buf);
 }
 
@@ -88,7 +124,8 @@ static void all_sizes(enum mode m, bool nonblocking)
         OK(MPI_Buffer_attach(space, room));
     for (i = 0; i < NSIZES; i++)
         for (turn = 0; turn < 2; turn++) {
-            if (m == BUFFERED && i > 0) {            /* the room is for one largest message: detaching empties it */
+            if (m == BUFFERED &&
+                i > 0) { /* the room is for one largest message: detaching empties it */
                 OK(MPI_Buffer_detach(&back, &got));
                 OK(MPI_Buffer_attach(space, room));
             }
@@ -142,7 +179,7 @@ static void unexpected_sizes(void)
 /* A synchronous send must not finish before its receive has started. */
 static void synchronous_waits(void)
 {
-    static const int ns[] = {0, 8, 1000, 100000, MIB};
+    static const int ns[] = { 0, 8, 1000, 100000, MIB };
     unsigned char *buf = mt_alloc(MIB);
     MPI_Request r;
     double end;
@@ -154,7 +191,8 @@ static void synchronous_waits(void)
             flag = 0;
             for (end = MPI_Wtime() + 0.02; !flag && MPI_Wtime() < end;)
                 OK(MPI_Test(&r, &flag, MPI_STATUS_IGNORE));
-            CHECK_MSG(!flag, "synchronous send of %d bytes finished before its receive was posted", ns[i]);
+            CHECK_MSG(!flag, "synchronous send of %d bytes finished before its receive was posted",
+                      ns[i]);
             OK(MPI_Send(NULL, 0, MPI_BYTE, mt_peer, TAG_GO, mt_comm));
             OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
         } else {
@@ -193,7 +231,8 @@ static void buffered_is_local(void)
     free(space);
 }
 
-/* Without room a buffered send is an error, unless the message could leave at once: then it must arrive. */
+/* Without room a buffered send is an error, unless the message could leave at once: then it must
+ * arrive. */
 static void send_without_room(int n)
 {
     char data[2000] = "";
@@ -213,7 +252,7 @@ static void buffered_errors(void)
 
     send_without_room(8);
     OK(MPI_Buffer_attach(space, (int)sizeof(space)));
-    FAILS(MPI_Buffer_attach(data, (int)sizeof(data)), MPI_ERR_BUFFER);      /* one at a time */
+    FAILS(MPI_Buffer_attach(data, (int)sizeof(data)), MPI_ERR_BUFFER); /* one at a time */
     send_without_room(2000);
     OK(MPI_Bsend(data, 1000, MPI_BYTE, mt_rank, TAG_DATA, mt_comm));
     OK(MPI_Recv(data, 1000, MPI_BYTE, mt_rank, TAG_DATA, mt_comm, MPI_STATUS_IGNORE));

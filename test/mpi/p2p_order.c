@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Message order and volume (MPI-5.0 section 3.5): floods of unexpected messages, many posted receives, order between eager
- * and rendezvous messages of one pair.  The first argument is the flood's size (default 100000).
- * A flood of small messages is buffered by the library, so the program needs an eager limit of 8 bytes or more.
- * The time limits are not about speed: they fail when matching is quadratic. */
+/* Message order and volume (MPI-5.0 section 3.5): floods of unexpected messages, many posted
+ * receives, order between eager and rendezvous messages of one pair.  The first argument is the
+ * flood's size (default 100000). A flood of small messages is buffered by the library, so the
+ * program needs an eager limit of 8 bytes or more. The time limits are not about speed: they fail
+ * when matching is quadratic. */
 #include "test/mpi/mpitest.h"
 
 enum { TAG_DATA = 1, TAG_DONE = 100001, QUICK_SECONDS = 15 };
 static int flood = 100000;
 
-/* Sends `flood` messages of 8 bytes, message i with tag tag_of(i), then a last one that tells the receiver to start. */
+/* Sends `flood` messages of 8 bytes, message i with tag tag_of(i), then a last one that tells the
+ * receiver to start. */
 static void send_flood(bool tagged)
 {
     long v;
@@ -56,7 +58,8 @@ static void run_flood(enum order how)
     }
     OK(MPI_Recv(NULL, 0, MPI_BYTE, mt_peer, TAG_DONE, mt_comm, MPI_STATUS_IGNORE));
     CHECK_EQ(receive_flood(how), 0);
-    CHECK_MSG(MPI_Wtime() - start < QUICK_SECONDS, "%d messages took %.1f s", flood, MPI_Wtime() - start);
+    CHECK_MSG(MPI_Wtime() - start < QUICK_SECONDS, "%d messages took %.1f s", flood,
+              MPI_Wtime() - start);
 }
 
 static void flood_in_order(void) { run_flood(IN_ORDER); }
@@ -66,7 +69,8 @@ static void flood_any_source(void) { run_flood(ANY_SOURCE_); }
 static void flood_any_both(void) { run_flood(ANY_BOTH); }
 static void flood_odd_then_even(void) { run_flood(ODD_THEN_EVEN); }
 
-/* Exact and wildcard receives take turns over one flood: the order of arrival must hold across the matching tables. */
+/* Exact and wildcard receives take turns over one flood: the order of arrival must hold across the
+ * matching tables. */
 static void flood_mixed_receives(void)
 {
     long v, wrong = 0;
@@ -81,8 +85,8 @@ static void flood_mixed_receives(void)
     OK(MPI_Recv(NULL, 0, MPI_BYTE, mt_peer, TAG_DONE, mt_comm, MPI_STATUS_IGNORE));
     for (i = 0; i < flood; i++) {
         v = -1;
-        OK(MPI_Recv(&v, 1, MPI_LONG, i & 1 ? MPI_ANY_SOURCE : mt_peer, i & 2 ? MPI_ANY_TAG : TAG_DATA, mt_comm,
-                    MPI_STATUS_IGNORE));
+        OK(MPI_Recv(&v, 1, MPI_LONG, i & 1 ? MPI_ANY_SOURCE : mt_peer,
+                    i & 2 ? MPI_ANY_TAG : TAG_DATA, mt_comm, MPI_STATUS_IGNORE));
         wrong += v != i;
     }
     CHECK_EQ(wrong, 0);
@@ -108,7 +112,8 @@ static void many_posted(void)
         for (i = 0; i < n; i++)
             wrong += v[i] != i;
         CHECK_EQ(wrong, 0);
-        CHECK_MSG(MPI_Wtime() - start < QUICK_SECONDS, "%d receives took %.1f s", n, MPI_Wtime() - start);
+        CHECK_MSG(MPI_Wtime() - start < QUICK_SECONDS, "%d receives took %.1f s", n,
+                  MPI_Wtime() - start);
     }
     free(v);
     free(r);
@@ -127,8 +132,8 @@ static void many_posted_same_tag(void)
                 out[i] = i;
                 OK(MPI_Isend(&out[i], 1, MPI_INT, mt_peer, TAG_DATA, mt_comm, &r[i]));
             } else {
-                OK(MPI_Irecv(&v[i], 1, MPI_INT, i % 3 ? mt_peer : MPI_ANY_SOURCE, i % 5 ? TAG_DATA : MPI_ANY_TAG, mt_comm,
-                             &r[i]));
+                OK(MPI_Irecv(&v[i], 1, MPI_INT, i % 3 ? mt_peer : MPI_ANY_SOURCE,
+                             i % 5 ? TAG_DATA : MPI_ANY_TAG, mt_comm, &r[i]));
             }
         OK(MPI_Waitall(n, r, MPI_STATUSES_IGNORE));
         for (i = 0; !mt_first && i < n; i++)
@@ -168,7 +173,8 @@ static void mixed_protocols(void)
     free(buf);
 }
 
-/* A large message followed by a small one: the small may arrive first, but is not received in its place. */
+/* A large message followed by a small one: the small may arrive first, but is not received in its
+ * place. */
 static void large_before_small(void)
 {
     enum { LARGE = 500000 };
@@ -196,7 +202,7 @@ static void large_before_small(void)
 /* All ranks flood rank 0 at once; each sender's messages stay in order. */
 static void flood_from_all(void)
 {
-    long next[64] = {0}, v, wrong = 0;
+    long next[64] = { 0 }, v, wrong = 0;
     int each = flood / 10, i;
     MPI_Status st;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Persistent requests (MPI-5.0 section 3.9): all modes, started many times with changing data, together, inactive in the
- * completion calls, freed while inactive.  Ranks work in pairs. */
+/* Persistent requests (MPI-5.0 section 3.9): all modes, started many times with changing data,
+ * together, inactive in the completion calls, freed while inactive.  Ranks work in pairs. */
 #include "test/mpi/mpitest.h"
 
 enum { TAG = 11, TAG_GO = 12, ROUNDS = 200, MANY = 16 };
@@ -86,7 +86,8 @@ static void buffered(void)
     free(space);
 }
 
-/* Each rank sends to its right neighbour and receives from its left one, MANY messages at a time. */
+/* Each rank sends to its right neighbour and receives from its left one, MANY messages at a time.
+ */
 static void startall_ring(void)
 {
     enum { LEN = 3000 };
@@ -115,7 +116,7 @@ static void startall_ring(void)
 /* Completion calls over a mix of active, inactive and null requests. */
 static void mixed_with_inactive(void)
 {
-    MPI_Request r[4] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    MPI_Request r[4] = { MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL };
     int a = 0, b = 0, out = 42, index = -5, done = -5, where[4], flag = 0;
     MPI_Status st[4];
 
@@ -132,7 +133,7 @@ static void mixed_with_inactive(void)
     OK(MPI_Waitany(4, r, &index, st));
     CHECK_EQ(index, 3);
     CHECK_EQ(b, 42);
-    OK(MPI_Waitall(4, r, st));                  /* nothing active: returns at once with empty statuses */
+    OK(MPI_Waitall(4, r, st)); /* nothing active: returns at once with empty statuses */
     CHECK_EQ(st[3].MPI_SOURCE, MPI_ANY_SOURCE);
     OK(MPI_Testall(4, r, &flag, st));
     CHECK(flag);
@@ -169,7 +170,8 @@ static void free_active(void)
     OK(MPI_Start(&r));
     OK(MPI_Request_free(&r));
     CHECK(r == MPI_REQUEST_NULL);
-    OK(MPI_Recv(&in, 1, MPI_INT, (mt_rank - 1 + mt_size) % mt_size, TAG, mt_comm, MPI_STATUS_IGNORE));
+    OK(MPI_Recv(&in, 1, MPI_INT, (mt_rank - 1 + mt_size) % mt_size, TAG, mt_comm,
+                MPI_STATUS_IGNORE));
     CHECK_EQ(in, 1234 + (mt_rank - 1 + mt_size) % mt_size);
     mt_sync();
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Probe, matched probe and wildcards (MPI-5.0 sections 3.2.4 and 3.8).  Rank 0 receives from all; one rank sends to
- * itself. */
+/* Probe, matched probe and wildcards (MPI-5.0 sections 3.2.4 and 3.8).  Rank 0 receives from all;
+ * one rank sends to itself. */
 #include "test/mpi/mpitest.h"
 
 enum { TAG = 31, BIG = 200000, PER_RANK = 40 };
-static const int sizes[] = {0, 1, 48, 49, 8192, 8193, BIG};
+static const int sizes[] = { 0, 1, 48, 49, 8192, 8193, BIG };
 #define NSIZES ((int)(sizeof(sizes) / sizeof(sizes[0])))
 
 static int right(void) { return (mt_rank + 1) % mt_size; }
@@ -18,8 +18,12 @@ static int receive_probed(enum how how, unsigned char *buf, MPI_Message *m, MPI_
     int n = -1, flag = 0;
 
     switch (how) {
-    case PROBE: OK(MPI_Probe(left(), TAG, mt_comm, st)); break;
-    case MPROBE: OK(MPI_Mprobe(left(), TAG, mt_comm, m, st)); break;
+    case PROBE:
+        OK(MPI_Probe(left(), TAG, mt_comm, st));
+        break;
+    case MPROBE:
+        OK(MPI_Mprobe(left(), TAG, mt_comm, m, st));
+        break;
     case IPROBE:
         while (!flag && MPI_Iprobe(left(), TAG, mt_comm, &flag, st) == MPI_SUCCESS)
             ;
@@ -106,7 +110,7 @@ static void probe_keeps_order(void)
 /* A matched message is out of reach of other receives and may be received late. */
 static void mprobe_takes_the_message(void)
 {
-    int v[3] = {10, 20, 30}, x = 0, y = 0, z = 0, i;
+    int v[3] = { 10, 20, 30 }, x = 0, y = 0, z = 0, i;
     MPI_Request r[3];
     MPI_Message m[2];
     MPI_Status st;
@@ -142,10 +146,11 @@ static void mrecv_truncated(void)
     }
 }
 
-/* All ranks send numbered messages; rank 0 takes them with wildcards and sees each sender's in order. */
+/* All ranks send numbered messages; rank 0 takes them with wildcards and sees each sender's in
+ * order. */
 static void any_source_any_tag(void)
 {
-    int next[64] = {0}, v[2], i, wrong = 0;
+    int next[64] = { 0 }, v[2], i, wrong = 0;
     MPI_Request r[PER_RANK];
     int out[PER_RANK][2];
     MPI_Status st;
@@ -157,13 +162,15 @@ static void any_source_any_tag(void)
     }
     for (i = 0; mt_rank == 0 && i < PER_RANK * mt_size; i++) {
         OK(MPI_Recv(v, 2, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, mt_comm, &st));
-        wrong += v[0] != st.MPI_SOURCE || v[1] != next[st.MPI_SOURCE]++ || st.MPI_TAG != v[1] * 3 % 7;
+        wrong += v[0] != st.MPI_SOURCE || v[1] != next[st.MPI_SOURCE]++ ||
+                 st.MPI_TAG != v[1] * 3 % 7;
     }
     CHECK_EQ(wrong, 0);
     OK(MPI_Waitall(PER_RANK, r, MPI_STATUSES_IGNORE));
 }
 
-/* Receives posted first, in the four forms of matching; messages must go to them in posting order. */
+/* Receives posted first, in the four forms of matching; messages must go to them in posting order.
+ */
 static void posted_wildcards(void)
 {
     int in[8], out[8], i;
@@ -171,7 +178,8 @@ static void posted_wildcards(void)
     MPI_Status st[8];
 
     for (i = 0; i < 8; i++)
-        OK(MPI_Irecv(&in[i], 1, MPI_INT, i & 1 ? MPI_ANY_SOURCE : left(), i & 2 ? MPI_ANY_TAG : TAG, mt_comm, &r[i]));
+        OK(MPI_Irecv(&in[i], 1, MPI_INT, i & 1 ? MPI_ANY_SOURCE : left(), i & 2 ? MPI_ANY_TAG : TAG,
+                     mt_comm, &r[i]));
     mt_sync();
     for (i = 0; i < 8; i++) {
         out[i] = 100 * mt_rank + i;
@@ -189,7 +197,7 @@ static void posted_wildcards(void)
 /* An exact receive for a later tag does not take the earlier message, a wildcard does. */
 static void tag_selection(void)
 {
-    int v[4] = {0, 1, 2, 3}, x = -1, i;
+    int v[4] = { 0, 1, 2, 3 }, x = -1, i;
     MPI_Request s[4];
 
     for (i = 0; i < 4; i++)

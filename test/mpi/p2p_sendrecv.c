@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sendrecv family, messages to oneself and MPI_PROC_NULL (MPI-5.0 sections 3.10 and 3.11).  Every rank takes part in
- * a ring, so one rank talks to itself. */
+/* The sendrecv family, messages to oneself and MPI_PROC_NULL (MPI-5.0 sections 3.10 and 3.11).
+ * Every rank takes part in a ring, so one rank talks to itself. */
 #include "test/mpi/mpitest.h"
 
 enum { TAG = 21, BIG = 300000 };
-static const int sizes[] = {0, 1, 48, 49, 1000, 8192, 8193, 65537, BIG};
+static const int sizes[] = { 0, 1, 48, 49, 1000, 8192, 8193, 65537, BIG };
 #define NSIZES ((int)(sizeof(sizes) / sizeof(sizes[0])))
 
 static int right(void) { return (mt_rank + 1) % mt_size; }
@@ -19,7 +19,8 @@ static void sendrecv_ring(void)
     for (i = 0; i < NSIZES; i++) {
         mt_fill(out, (size_t)sizes[i], (unsigned)(mt_rank + i));
         memset(in, 0xee, BIG);
-        OK(MPI_Sendrecv(out, sizes[i], MPI_BYTE, right(), TAG, in, BIG, MPI_BYTE, left(), TAG, mt_comm, &st));
+        OK(MPI_Sendrecv(out, sizes[i], MPI_BYTE, right(), TAG, in, BIG, MPI_BYTE, left(), TAG,
+                        mt_comm, &st));
         mt_check_status(&st, left(), TAG, sizes[i]);
         CHECK_DATA(in, (size_t)sizes[i], (unsigned)(left() + i));
         CHECK(mt_guard_intact(in, BIG));
@@ -39,7 +40,8 @@ static void replace_ring(void)
         mt_fill(buf, n, (unsigned)(mt_rank + i));
         memset(buf + n, 0xee, MT_GUARD);
         for (hop = 1; hop <= mt_size; hop++) {
-            OK(MPI_Sendrecv_replace(buf, sizes[i], MPI_BYTE, right(), TAG, left(), TAG, mt_comm, &st));
+            OK(MPI_Sendrecv_replace(buf, sizes[i], MPI_BYTE, right(), TAG, left(), TAG, mt_comm,
+                                    &st));
             mt_check_status(&st, left(), TAG, sizes[i]);
             owner = (mt_rank - hop + mt_size) % mt_size;
             CHECK_DATA(buf, n, (unsigned)(owner + i));
@@ -49,7 +51,8 @@ static void replace_ring(void)
     free(buf);
 }
 
-/* Both sides of a pair exchange through vectors: every second int of the buffer moves, the others stay. */
+/* Both sides of a pair exchange through vectors: every second int of the buffer moves, the others
+ * stay. */
 static void replace_vector(void)
 {
     int buf[2000], i, wrong = 0;
@@ -78,7 +81,8 @@ static void isendrecv_ring(void)
     for (i = 0; i < NSIZES; i++) {
         size_t n = (size_t)sizes[i];
         mt_fill(out, n, (unsigned)(mt_rank + i));
-        OK(MPI_Isendrecv(out, sizes[i], MPI_BYTE, right(), TAG, in, BIG, MPI_BYTE, left(), TAG, mt_comm, &r[0]));
+        OK(MPI_Isendrecv(out, sizes[i], MPI_BYTE, right(), TAG, in, BIG, MPI_BYTE, left(), TAG,
+                         mt_comm, &r[0]));
         OK(MPI_Wait(&r[0], &st[0]));
         mt_check_status(&st[0], left(), TAG, sizes[i]);
         CHECK_DATA(in, n, (unsigned)(left() + i));
@@ -105,7 +109,7 @@ static void self_messages(void)
     int i, early;
 
     for (i = 0; i < NSIZES; i++)
-        for (early = 0; early < 2; early++) {          /* receive posted before, then after the send */
+        for (early = 0; early < 2; early++) { /* receive posted before, then after the send */
             size_t n = (size_t)sizes[i];
             mt_fill(out, n, (unsigned)i);
             memset(in, 0xee, n + MT_GUARD);
@@ -125,7 +129,7 @@ static void self_messages(void)
 
 static void self_comm(void)
 {
-    int out[3] = {1, 2, 3}, in[3] = {0, 0, 0};
+    int out[3] = { 1, 2, 3 }, in[3] = { 0, 0, 0 };
     MPI_Request r;
     MPI_Status st;
 
@@ -180,7 +184,8 @@ static void proc_null(void)
     OK(MPI_Imrecv(&x, 1, MPI_INT, &m, &r));
     OK(MPI_Wait(&r, &st));
     mt_check_status(&st, MPI_PROC_NULL, MPI_ANY_TAG, 0);
-    OK(MPI_Sendrecv(&x, 1, MPI_INT, MPI_PROC_NULL, 1, &x, 1, MPI_INT, MPI_PROC_NULL, 1, mt_comm, &st));
+    OK(MPI_Sendrecv(&x, 1, MPI_INT, MPI_PROC_NULL, 1, &x, 1, MPI_INT, MPI_PROC_NULL, 1, mt_comm,
+                    &st));
     OK(MPI_Sendrecv_replace(&x, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_PROC_NULL, 1, mt_comm, &st));
     mt_check_status(&st, MPI_PROC_NULL, MPI_ANY_TAG, 0);
     CHECK_EQ(x, 77);
@@ -190,7 +195,8 @@ static void proc_null(void)
 static void shifted_line(void)
 {
     int out = mt_rank, in = -1;
-    int up = mt_rank + 1 < mt_size ? mt_rank + 1 : MPI_PROC_NULL, down = mt_rank > 0 ? mt_rank - 1 : MPI_PROC_NULL;
+    int up = mt_rank + 1 < mt_size ? mt_rank + 1 : MPI_PROC_NULL,
+        down = mt_rank > 0 ? mt_rank - 1 : MPI_PROC_NULL;
     MPI_Status st;
 
     OK(MPI_Sendrecv(&out, 1, MPI_INT, up, TAG, &in, 1, MPI_INT, down, TAG, mt_comm, &st));

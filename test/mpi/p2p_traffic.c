@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Traffic patterns and layouts: both directions at once, rings, random all-to-all, vectors on either side, counts of received
- * elements, truncation.  Random sizes come from the seed that a failure prints. */
+/* Traffic patterns and layouts: both directions at once, rings, random all-to-all, vectors on
+ * either side, counts of received elements, truncation.  Random sizes come from the seed that a
+ * failure prints. */
 #include "test/mpi/mpitest.h"
 
 enum { TAG = 51, MIB = 1024 * 1024 };
@@ -60,7 +61,7 @@ static void ring_token(void)
 static int random_size(int a, int b, int i)
 {
     unsigned state = mt_seed + (unsigned)(a * 1009 + b * 31 + i * 7);
-    static const unsigned limits[] = {1, 50, 300, 9000, 20000, 150000};
+    static const unsigned limits[] = { 1, 50, 300, 9000, 20000, 150000 };
 
     mt_random(&state);
     mt_random(&state);
@@ -118,8 +119,10 @@ static void vector_case(int count, int block, int stride, bool send_vector, bool
     }
     OK(MPI_Type_vector(count, block, stride, MPI_INT, &t));
     OK(MPI_Type_commit(&t));
-    OK(MPI_Isend(out, send_vector ? 1 : count * block, send_vector ? t : MPI_INT, right(), TAG, mt_comm, &r));
-    OK(MPI_Recv(in, recv_vector ? 1 : count * block, recv_vector ? t : MPI_INT, left(), TAG, mt_comm, &st));
+    OK(MPI_Isend(out, send_vector ? 1 : count * block, send_vector ? t : MPI_INT, right(), TAG,
+                 mt_comm, &r));
+    OK(MPI_Recv(in, recv_vector ? 1 : count * block, recv_vector ? t : MPI_INT, left(), TAG,
+                mt_comm, &st));
     OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
     OK(MPI_Get_elements(&st, recv_vector ? t : MPI_INT, &got));
     CHECK_EQ(got, count * block);
@@ -131,9 +134,10 @@ static void vector_case(int count, int block, int stride, bool send_vector, bool
         in[at] = -7;
     }
     for (i = 0; i < span; i++)
-        wrong += in[i] != -7;                 /* the gaps are untouched */
-    CHECK_MSG(wrong == 0, "%d of %d ints wrong: vector %d x %d of %d, sent as %s, received as %s", wrong, count * block, count,
-              block, stride, send_vector ? "vector" : "ints", recv_vector ? "vector" : "ints");
+        wrong += in[i] != -7; /* the gaps are untouched */
+    CHECK_MSG(wrong == 0, "%d of %d ints wrong: vector %d x %d of %d, sent as %s, received as %s",
+              wrong, count * block, count, block, stride, send_vector ? "vector" : "ints",
+              recv_vector ? "vector" : "ints");
     OK(MPI_Type_free(&t));
     free(out);
     free(in);
@@ -141,7 +145,7 @@ static void vector_case(int count, int block, int stride, bool send_vector, bool
 
 static void vectors(void)
 {
-    static const int counts[] = {1, 2, 7, 100, 1000, 5000, 50000};
+    static const int counts[] = { 1, 2, 7, 100, 1000, 5000, 50000 };
     size_t i;
     int side;
 
@@ -180,10 +184,11 @@ static void contiguous(void)
     OK(MPI_Type_free(&t));
 }
 
-/* A message that is no whole number of elements: MPI_UNDEFINED elements, but countable basic ones. */
+/* A message that is no whole number of elements: MPI_UNDEFINED elements, but countable basic ones.
+ */
 static void partial_elements(void)
 {
-    int out[10] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, in[12] = {0}, n = 0;
+    int out[10] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 }, in[12] = { 0 }, n = 0;
     MPI_Datatype t;
     MPI_Request r;
     MPI_Status st;
@@ -205,7 +210,7 @@ static void partial_elements(void)
 /* Too long a message: the error class, nothing behind the buffer, and the next message unharmed. */
 static void truncated(void)
 {
-    static const int sent[] = {9, 100, 5000, 8193, 100000, 2000000};
+    static const int sent[] = { 9, 100, 5000, 8193, 100000, 2000000 };
     unsigned char *out = mt_alloc(2000000), *in = mt_alloc(2000000);
     MPI_Request r;
     MPI_Status st;
@@ -221,7 +226,7 @@ static void truncated(void)
                 OK(MPI_Recv(&x, 1, MPI_INT, mt_peer, TAG + 1, mt_comm, &st));
             OK(MPI_Isend(out, n, MPI_BYTE, mt_peer, TAG, mt_comm, &r));
             OK(MPI_Send(&token, 1, MPI_INT, mt_peer, TAG + 2, mt_comm));
-            MPI_Wait(&r, &st);                /* success or an error: the standard leaves it open, it must end */
+            MPI_Wait(&r, &st); /* success or an error: the standard leaves it open, it must end */
         } else if (mt_peer != MPI_PROC_NULL) {
             if (posted) {
                 OK(MPI_Irecv(in, room, MPI_BYTE, mt_peer, TAG, mt_comm, &r));
@@ -230,7 +235,8 @@ static void truncated(void)
             } else {
                 FAILS(MPI_Recv(in, room, MPI_BYTE, mt_peer, TAG, mt_comm, &st), MPI_ERR_TRUNCATE);
             }
-            CHECK_MSG(mt_guard_intact(in, (size_t)room), "%d bytes into %d wrote behind the buffer", n, room);
+            CHECK_MSG(mt_guard_intact(in, (size_t)room), "%d bytes into %d wrote behind the buffer",
+                      n, room);
             CHECK_EQ(st.MPI_SOURCE, mt_peer);
             CHECK_EQ(st.MPI_TAG, TAG);
             OK(MPI_Recv(&x, 1, MPI_INT, mt_peer, TAG + 2, mt_comm, &st));
@@ -244,11 +250,36 @@ static void truncated(void)
 /* All predefined C types travel with their size. */
 static void basic_types(void)
 {
-    MPI_Datatype types[] = {MPI_CHAR, MPI_SIGNED_CHAR, MPI_UNSIGNED_CHAR, MPI_SHORT, MPI_UNSIGNED_SHORT, MPI_INT, MPI_UNSIGNED,
-                            MPI_LONG, MPI_UNSIGNED_LONG, MPI_LONG_LONG, MPI_UNSIGNED_LONG_LONG, MPI_FLOAT, MPI_DOUBLE,
-                            MPI_LONG_DOUBLE, MPI_C_BOOL, MPI_INT8_T, MPI_INT16_T, MPI_INT32_T, MPI_INT64_T, MPI_UINT8_T,
-                            MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T, MPI_AINT, MPI_COUNT, MPI_OFFSET, MPI_WCHAR, MPI_BYTE,
-                            MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX};
+    MPI_Datatype types[] = { MPI_CHAR,
+                             MPI_SIGNED_CHAR,
+                             MPI_UNSIGNED_CHAR,
+                             MPI_SHORT,
+                             MPI_UNSIGNED_SHORT,
+                             MPI_INT,
+                             MPI_UNSIGNED,
+                             MPI_LONG,
+                             MPI_UNSIGNED_LONG,
+                             MPI_LONG_LONG,
+                             MPI_UNSIGNED_LONG_LONG,
+                             MPI_FLOAT,
+                             MPI_DOUBLE,
+                             MPI_LONG_DOUBLE,
+                             MPI_C_BOOL,
+                             MPI_INT8_T,
+                             MPI_INT16_T,
+                             MPI_INT32_T,
+                             MPI_INT64_T,
+                             MPI_UINT8_T,
+                             MPI_UINT16_T,
+                             MPI_UINT32_T,
+                             MPI_UINT64_T,
+                             MPI_AINT,
+                             MPI_COUNT,
+                             MPI_OFFSET,
+                             MPI_WCHAR,
+                             MPI_BYTE,
+                             MPI_C_FLOAT_COMPLEX,
+                             MPI_C_DOUBLE_COMPLEX };
     unsigned char out[100 * 32], in[100 * 32];
     MPI_Status st;
     size_t i;
@@ -260,7 +291,8 @@ static void basic_types(void)
         CHECK(nbytes > 0 && nbytes <= 32);
         mt_fill(out, sizeof(out), (unsigned)(mt_rank + (int)i));
         memset(in, 0xee, sizeof(in));
-        OK(MPI_Sendrecv(out, 99, types[i], right(), TAG, in, 100, types[i], left(), TAG, mt_comm, &st));
+        OK(MPI_Sendrecv(out, 99, types[i], right(), TAG, in, 100, types[i], left(), TAG, mt_comm,
+                        &st));
         OK(MPI_Get_count(&st, types[i], &n));
         CHECK_EQ(n, 99);
         CHECK_DATA(in, (size_t)(99 * nbytes), (unsigned)(left() + (int)i));

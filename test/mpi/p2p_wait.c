@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion (MPI-5.0 sections 3.7 and 3.8.4): the wait and test families with null, pending and finished requests,
- * MPI_Request_get_status, MPI_Request_free and MPI_Cancel.  Each rank receives from its left and sends to its right. */
+/* Completion (MPI-5.0 sections 3.7 and 3.8.4): the wait and test families with null, pending and
+ * finished requests, MPI_Request_get_status, MPI_Request_free and MPI_Cancel.  Each rank receives
+ * from its left and sends to its right. */
 #include "test/mpi/mpitest.h"
 
 enum { N = 12, TAG_GO = 400, BIG = 100000 };
@@ -24,10 +25,7 @@ static void post_receives(void)
     mt_sync();
 }
 
-static void send_number(int i)
-{
-    OK(MPI_Isend(&out[i], 1, MPI_INT, right(), i, mt_comm, &sr[i]));
-}
+static void send_number(int i) { OK(MPI_Isend(&out[i], 1, MPI_INT, right(), i, mt_comm, &sr[i])); }
 
 static void check_received(int i, const MPI_Status *st)
 {
@@ -60,7 +58,7 @@ static void check_empty(const MPI_Status *st)
 
 static void null_requests(void)
 {
-    MPI_Request r[3] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    MPI_Request r[3] = { MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL };
     MPI_Status st[3];
     int flag = 0, index = 0, done = 0, where[3];
 
@@ -284,7 +282,7 @@ static void free_active_receive(void)
     OK(MPI_Send(&x, 1, MPI_INT, right(), 1, mt_comm));
     OK(MPI_Send(&x, 1, MPI_INT, right(), 2, mt_comm));
     OK(MPI_Recv(&x, 1, MPI_INT, left(), 2, mt_comm, MPI_STATUS_IGNORE));
-    CHECK_EQ(got, 4711);                     /* the earlier message has arrived before the later one was received */
+    CHECK_EQ(got, 4711); /* the earlier message has arrived before the later one was received */
     mt_sync();
 }
 
@@ -294,7 +292,7 @@ static void cancel_receive(void)
     MPI_Request r, keep;
     MPI_Status st;
 
-    for (i = 0; i < 4; i++) {                /* the four forms of matching */
+    for (i = 0; i < 4; i++) { /* the four forms of matching */
         int from = i & 1 ? MPI_ANY_SOURCE : left(), tag = i & 2 ? MPI_ANY_TAG : 3;
         OK(MPI_Irecv(&a, 1, MPI_INT, from, tag, mt_comm, &r));
         OK(MPI_Irecv(&b, 1, MPI_INT, from, tag, mt_comm, &keep));
@@ -306,7 +304,7 @@ static void cancel_receive(void)
         CHECK(r == MPI_REQUEST_NULL);
         mt_sync();
         OK(MPI_Send(&x, 1, MPI_INT, right(), 3, mt_comm));
-        OK(MPI_Wait(&keep, &st));            /* the message goes to the receive that is left */
+        OK(MPI_Wait(&keep, &st)); /* the message goes to the receive that is left */
         OK(MPI_Test_cancelled(&st, &cancelled));
         CHECK_EQ(cancelled, 0);
         CHECK_EQ(b, 9);
@@ -339,7 +337,7 @@ static void error_in_status(void)
 {
     MPI_Request r[3];
     MPI_Status st[3];
-    int a = 0, c = 0, big[10] = {0}, b[4] = {0}, x = 6, cls = -1;
+    int a = 0, c = 0, big[10] = { 0 }, b[4] = { 0 }, x = 6, cls = -1;
 
     OK(MPI_Irecv(&a, 1, MPI_INT, left(), 1, mt_comm, &r[0]));
     OK(MPI_Irecv(b, 4, MPI_INT, left(), 2, mt_comm, &r[1]));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_THREAD_MULTIPLE (MPI-5.0 section 11.6): several threads of each rank send, receive, probe and wait at the same time.
- * Threads count their own errors; the main thread checks the sums, because check.h is not for threads. */
+/* MPI_THREAD_MULTIPLE (MPI-5.0 section 11.6): several threads of each rank send, receive, probe and
+ * wait at the same time. Threads count their own errors; the main thread checks the sums, because
+ * check.h is not for threads. */
 #include "test/mpi/mpitest.h"
 #include <pthread.h>
 
@@ -21,19 +22,20 @@ static void run_threads(void *(*fn)(void *), MPI_Comm *comms)
     int i;
 
     for (i = 0; i < THREADS; i++) {
-        jobs[i] = (struct job){.id = i, .comm = comms ? comms[i] : mt_comm};
+        jobs[i] = (struct job){ .id = i, .comm = comms ? comms[i] : mt_comm };
         CHECK_EQ(pthread_create(&t[i], NULL, fn, &jobs[i]), 0);
     }
     for (i = 0; i < THREADS; i++) {
         CHECK_EQ(pthread_join(t[i], NULL), 0);
-        CHECK_MSG(jobs[i].errors == 0, "rank %d: thread %d saw %d errors", mt_rank, i, jobs[i].errors);
+        CHECK_MSG(jobs[i].errors == 0, "rank %d: thread %d saw %d errors", mt_rank, i,
+                  jobs[i].errors);
     }
 }
 
 /* A ring for each thread, with sizes that take all paths. */
 static void *ring(void *arg)
 {
-    static const int sizes[] = {0, 8, 200, 9000, BIG};
+    static const int sizes[] = { 0, 8, 200, 9000, BIG };
     struct job *j = arg;
     unsigned char *out = malloc(BIG), *in = malloc(BIG);
     MPI_Request r[2];
@@ -57,10 +59,7 @@ static void *ring(void *arg)
     return NULL;
 }
 
-static void own_tags(void)
-{
-    run_threads(ring, NULL);
-}
+static void own_tags(void) { run_threads(ring, NULL); }
 
 static void own_communicators(void)
 {
@@ -83,7 +82,8 @@ static void *blocking(void *arg)
     for (i = 0; i < ROUNDS * 5; i++)
         if (j->id % 2) {
             x = -1;
-            j->errors += MPI_Recv(&x, 1, MPI_INT, left(), tag, j->comm, MPI_STATUS_IGNORE) != MPI_SUCCESS;
+            j->errors += MPI_Recv(&x, 1, MPI_INT, left(), tag, j->comm, MPI_STATUS_IGNORE) !=
+                         MPI_SUCCESS;
             j->errors += x != i;
         } else {
             j->errors += MPI_Send(&i, 1, MPI_INT, right(), tag, j->comm) != MPI_SUCCESS;
@@ -91,19 +91,18 @@ static void *blocking(void *arg)
     return NULL;
 }
 
-static void blocking_calls(void)
-{
-    run_threads(blocking, NULL);
-}
+static void blocking_calls(void) { run_threads(blocking, NULL); }
 
-/* One thread sits in MPI_Recv while the others exchange; the message that it waits for comes last. */
+/* One thread sits in MPI_Recv while the others exchange; the message that it waits for comes last.
+ */
 static void *one_waits(void *arg)
 {
     struct job *j = arg;
     int x = 0, y = 7;
 
     if (j->id == 0) {
-        j->errors += MPI_Recv(&x, 1, MPI_INT, left(), 99, j->comm, MPI_STATUS_IGNORE) != MPI_SUCCESS;
+        j->errors += MPI_Recv(&x, 1, MPI_INT, left(), 99, j->comm, MPI_STATUS_IGNORE) !=
+                     MPI_SUCCESS;
         j->errors += x != 7;
         return NULL;
     }
@@ -115,10 +114,7 @@ static void *one_waits(void *arg)
     return NULL;
 }
 
-static void waiting_thread(void)
-{
-    run_threads(one_waits, NULL);
-}
+static void waiting_thread(void) { run_threads(one_waits, NULL); }
 
 /* All threads take from one stream with wildcards; together they get each number once. */
 static int taken[THREADS * ROUNDS];
@@ -129,7 +125,8 @@ static void *take(void *arg)
 
     for (i = 0; i < ROUNDS; i++) {
         x = -1;
-        j->errors += MPI_Recv(&x, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, j->comm, MPI_STATUS_IGNORE) != MPI_SUCCESS;
+        j->errors += MPI_Recv(&x, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, j->comm,
+                              MPI_STATUS_IGNORE) != MPI_SUCCESS;
         if (x < 0 || x >= THREADS * ROUNDS)
             j->errors++;
         else
@@ -197,12 +194,14 @@ static void *wait_for_other(void *arg)
 
     for (i = 0; i < ROUNDS; i++)
         if (j->id == 0) {
-            j->errors += MPI_Irecv(&handed_data[i], 1, MPI_INT, left(), i, j->comm, &handed[i]) != MPI_SUCCESS;
+            j->errors += MPI_Irecv(&handed_data[i], 1, MPI_INT, left(), i, j->comm, &handed[i]) !=
+                         MPI_SUCCESS;
             __atomic_store_n(&n_handed, i + 1, __ATOMIC_RELEASE);
         } else if (j->id == 1) {
             while (__atomic_load_n(&n_handed, __ATOMIC_ACQUIRE) <= i)
                 sched_yield();
-            j->errors += MPI_Wait(&handed[i], MPI_STATUS_IGNORE) != MPI_SUCCESS || handed_data[i] != i * 3;
+            j->errors += MPI_Wait(&handed[i], MPI_STATUS_IGNORE) != MPI_SUCCESS ||
+                         handed_data[i] != i * 3;
         } else if (j->id == 2) {
             x = i * 3;
             j->errors += MPI_Send(&x, 1, MPI_INT, right(), i, j->comm) != MPI_SUCCESS;
