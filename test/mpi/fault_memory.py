@@ -13,12 +13,15 @@ from faultlib import Job, Skip, failed, job, main, mpirun, nocma, victim
 
 
 def on_small_tmpfs(size, ranks, limit=5):
-    """Runs the victim with its node segment on a file system of `size`, in a mount namespace of its own."""
+    """Runs the victim with its node segment on a file system of `size`, in a mount namespace of
+    its own."""
     with tempfile.TemporaryDirectory() as mount:
-        probe = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "-o", "size=64k", "none", mount], capture_output=True)
+        probe = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "-o", "size=64k", "none",
+                                mount], capture_output=True)
         if probe.returncode:
             raise Skip("needs root and mount namespaces")
-        script = f"mount -t tmpfs -o size={size} none {mount} && exec {mpirun} -n {ranks} {victim} work"
+        script = f"mount -t tmpfs -o size={size} none {mount} && "
+        script += f"exec {mpirun} -n {ranks} {victim} work"
         return Job(["unshare", "-m", "sh", "-c", script], {"WEFT_SHM_DIR": mount}, limit)
 
 
@@ -40,7 +43,8 @@ def full_any_size():
 
 def missing():
     """The directory is not there."""
-    job(2, "work", env={"WEFT_SHM_DIR": "/nonexistent"}).expect(failed, "/nonexistent", "WEFT_SHM_DIR|shm_dir")
+    job(2, "work", env={"WEFT_SHM_DIR": "/nonexistent"}).expect(failed, "/nonexistent",
+                                                                "WEFT_SHM_DIR|shm_dir")
 
 
 def not_writable():
@@ -49,8 +53,10 @@ def not_writable():
 
 
 def singleton_needs_none():
-    """One process without a launcher works where there is no shared memory, or says what is wrong."""
-    Job([victim, "work"], {"WEFT_SHM_DIR": "/nonexistent"}).expect(lambda status: status == 0 or failed(status))
+    """One process without a launcher works where there is no shared memory, or says what is
+    wrong."""
+    Job([victim, "work"],
+        {"WEFT_SHM_DIR": "/nonexistent"}).expect(lambda status: status == 0 or failed(status))
 
 
 def by_copy():
@@ -68,15 +74,17 @@ def cma_refused():
     if Job([nocma, "true"]).status == 77:
         raise Skip("no seccomp filters here")
     Job([mpirun, "-n", "3", nocma, victim, "work"], limit=10).expect(0)
-    Job([mpirun, "-n", "3", nocma, victim, "work"], {"WEFT_SHM_LARGE": "cma"}, 10).expect(0, "process_vm|cma")
+    asked = {"WEFT_SHM_LARGE": "cma"}
+    Job([mpirun, "-n", "3", nocma, victim, "work"], asked, 10).expect(0, "process_vm|cma")
 
 
 def cma_refused_to_some():
     """One rank may, the others may not."""
     if Job([nocma, "true"]).status == 77:
         raise Skip("no seccomp filters here")
-    Job([mpirun, "-n", "1", victim, "work", ":", "-n", "2", nocma, victim, "work"], {"WEFT_SHM_LARGE": "cma"}, 10).expect(0)
+    Job([mpirun, "-n", "1", victim, "work", ":", "-n", "2", nocma, victim, "work"],
+        {"WEFT_SHM_LARGE": "cma"}, 10).expect(0)
 
 
-main([full_at_once, full_when_used, full_any_size, missing, not_writable, singleton_needs_none, by_copy, by_cma, cma_refused,
-      cma_refused_to_some])
+main([full_at_once, full_when_used, full_any_size, missing, not_writable, singleton_needs_none,
+      by_copy, by_cma, cma_refused, cma_refused_to_some])

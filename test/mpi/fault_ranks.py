@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ranks that fail: each job ends within a second or so, says which rank and how, returns the right status, leaves nothing."""
+"""Ranks that fail: each job ends within a second or so, says which rank and how, returns the right
+status, leaves nothing."""
 
 import os
 import sys
@@ -75,5 +76,6 @@ def works():
     job(4, "work", limit=10).expect(0)
 
 
-main([works, truncated_receive, early_exit, early_exit_zero, killed_sender, killed_receiver, killed_sender_copy,
-      killed_receiver_cma, never_initialises, never_initialises_and_fails, aborts, aborts_with_zero, many_ranks_one_dies])
+main([works, truncated_receive, early_exit, early_exit_zero, killed_sender, killed_receiver,
+      killed_sender_copy, killed_receiver_cma, never_initialises, never_initialises_and_fails,
+      aborts, aborts_with_zero, many_ranks_one_dies])

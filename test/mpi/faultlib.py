@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the fault_*.py scripts share: start a job that must go wrong, then check that it ended in time, with the right exit
-status and a message that says what to do, and that nothing is left behind: no process, no shared memory, no file in TMPDIR."""
+"""What the fault_*.py scripts share: start a job that must go wrong, then check that it ended in
+time, with the right exit status and a message that says what to do, and that nothing is left
+behind: no process, no shared memory, no file in TMPDIR."""
 
 import glob
 import os
@@ -13,7 +14,7 @@ import tempfile
 import time
 import traceback
 
-LIMIT = 3.0                     # seconds a failed job may take; one is the aim, three allow for a loaded machine
+LIMIT = 3.0                     # seconds a failed job may take: one is the aim, the rest for load
 HANG = 20.0                     # when to stop waiting for a job that does not end
 TAG = "FAULT_TEST_TAG"
 SCALE = float(os.environ.get("TEST_TIMEOUT_SCALE") or 1)
@@ -29,7 +30,7 @@ class Skip(Exception):
 
 
 class Job:
-    """One finished job: status, text (stdout and stderr together), seconds, and what it left behind."""
+    """One finished job: status, text (stdout and stderr), seconds, and what it left behind."""
 
     def __init__(self, command, env=None, limit=LIMIT, stdin=None):
         self.command, self.limit = command, limit * SCALE
@@ -38,8 +39,8 @@ class Job:
         full = dict(os.environ, TMPDIR=tmp, **{TAG: tag}, **(env or {}))
         before, start = set(glob.glob("/dev/shm/weft*")), time.monotonic()
         with tempfile.TemporaryFile() as out:
-            p = subprocess.Popen(command, env=full, stdin=stdin or subprocess.DEVNULL, stdout=out, stderr=out,
-                                 start_new_session=True)
+            p = subprocess.Popen(command, env=full, stdin=stdin or subprocess.DEVNULL,
+                                 stdout=out, stderr=out, start_new_session=True)
             try:
                 self.status = p.wait(HANG * SCALE)
             except subprocess.TimeoutExpired:
@@ -66,7 +67,7 @@ class Job:
 
     @staticmethod
     def _mapped(path):
-        """True when a living process maps the file: then it belongs to another job of this machine."""
+        """True when a living process maps the file: then it belongs to another job."""
         for maps in glob.glob("/proc/[0-9]*/maps"):
             try:
                 with open(maps, errors="replace") as f:
@@ -79,7 +80,7 @@ class Job:
     def _left_behind(self, tag, before, tmp):
         wrong, deadline = [], time.monotonic() + 1
         while (pids := self._living(tag)) and time.monotonic() < deadline:
-            time.sleep(0.02)                # the kernel may still be taking down what mpirun has killed
+            time.sleep(0.02)        # the kernel may still be taking down what mpirun has killed
         for pid in pids:
             wrong.append(f"process {pid}")
             try:
@@ -93,12 +94,14 @@ class Job:
         return wrong + [f"{name} in TMPDIR" for name in os.listdir(tmp)]
 
     def expect(self, status, *patterns):
-        """Status: a number or a test of it.  Each pattern (regular expression, any case) must be in the output."""
-        assert self.status is not None, f"did not end within {HANG * SCALE:.0f} s; output:\n{self.text}"
+        """Status: a number or a test of it.  Each pattern (any case) must be in the output."""
+        assert self.status is not None, f"no end in {HANG * SCALE:.0f} s; output:\n{self.text}"
         right = status(self.status) if callable(status) else self.status == status
-        assert right, f"exit status {self.status}, expected {'another' if callable(status) else status}; output:\n{self.text}"
+        wanted = "another" if callable(status) else status
+        assert right, f"exit status {self.status}, expected {wanted}; output:\n{self.text}"
         for pattern in patterns:
-            assert re.search(pattern, self.text, re.I), f"no '{pattern}' in the output:\n{self.text}"
+            found = re.search(pattern, self.text, re.I)
+            assert found, f"no '{pattern}' in the output:\n{self.text}"
         assert self.seconds < self.limit, f"took {self.seconds:.1f} s, allowed {self.limit:.0f}"
         assert not self.left, "left behind: " + ", ".join(self.left)
         return self
