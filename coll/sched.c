@@ -91,7 +91,8 @@ int64_t coll_span(int64_t n, const struct rt_layout *l, int64_t *low)
 void *coll_sched_tmp_elems(struct coll_sched *s, int64_t n, const struct rt_layout *l)
 {
     int64_t low, span = coll_span(n, l, &low);
-    /* The kernels of value-and-index pairs touch whole C structs, the padding behind the last one too. */
+    /* The kernels of value-and-index pairs touch whole C structs, the padding behind the last one
+     * too. */
     int64_t pad = l->extent > l->true_extent ? l->extent - l->true_extent : 0;
     char *p = coll_sched_tmp(s, span + pad);
     return p ? p - low : NULL;

@@ -168,8 +168,8 @@ static void drain(struct wm_domain *d)
         } else if (rt_now_ns() - last > DRAIN_NS) {
             log_warn(
                 MPI,
-                "MPI_Finalize leaves a message to or from rank %u unfinished: a send without a matching receive, or "
-                "a request that was never completed",
+                "MPI_Finalize leaves a message to or from rank %u unfinished: a send without a "
+                "matching receive, or a request that was never completed",
                 p->proc.rank);
             return;
         } else {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The message engine over a transport made of queues: three engines in one process, random traffic of every size and mode,
- * with refusals (-RT_EAGAIN), late deliveries, refused gets and lost peers.  Every payload is checked, and every pair's
- * order.  A failure prints its seed; TEST_SEED=n runs that one alone. */
+/* The message engine over a transport made of queues: three engines in one process, random traffic
+ * of every size and mode, with refusals (-RT_EAGAIN), late deliveries, refused gets and lost peers.
+ * Every payload is checked, and every pair's order.  A failure prints its seed; TEST_SEED=n runs
+ * that one alone. */
 #include "mpi/core/comm.h"
 #include "mpi/p2p/engine.h"
 #include "runtime/base/cfg.h"
@@ -12,7 +13,10 @@ enum { N = 3, EAGER = 300, MSGS = 400, MAX_LEN = 5000 };
 
 /* ---- the transport ---- */
 
-struct knobs { int eagain_pct, late_pct; bool get, put, get_refused; };
+struct knobs {
+    int eagain_pct, late_pct;
+    bool get, put, get_refused;
+};
 static struct knobs knobs;
 static unsigned long seed;
 
@@ -24,15 +28,30 @@ static unsigned rnd(unsigned n)
 
 static bool chance(int pct) { return (int)rnd(100) < pct; }
 
-struct item { struct item *next; struct btl_hdr hdr; size_t len; char data[]; };
+struct item {
+    struct item *next;
+    struct btl_hdr hdr;
+    size_t len;
+    char data[];
+};
 struct endpoint;
-struct fpeer { struct btl_peer base; struct endpoint *far; };
-struct pending_op { struct pending_op *next; struct btl_op *op; char *dst; const char *src; size_t len; int err; };
+struct fpeer {
+    struct btl_peer base;
+    struct endpoint *far;
+};
+struct pending_op {
+    struct pending_op *next;
+    struct btl_op *op;
+    char *dst;
+    const char *src;
+    size_t len;
+    int err;
+};
 struct endpoint {
     struct btl base;
     struct btl_up up;
     int rank;
-    struct item *first[N], **last[N];               /* queue from each sender */
+    struct item *first[N], **last[N]; /* queue from each sender */
     struct fpeer peers[N];
     bool cut[N];
     struct pending_op *ops;
@@ -40,8 +59,15 @@ struct endpoint {
 static struct endpoint *eps[N];
 static int opening;
 static const struct btl_ops fake_ops;
-struct fmem { char *base; size_t len; };
-struct frmem { struct btl_rmem base; struct endpoint *self; char *at; };
+struct fmem {
+    char *base;
+    size_t len;
+};
+struct frmem {
+    struct btl_rmem base;
+    struct endpoint *self;
+    char *at;
+};
 
 static struct endpoint *ep_of(struct btl *b) { return (struct endpoint *)b; }
 
@@ -50,9 +76,16 @@ static int f_open(const struct btl_up *up, struct btl **out, int max)
     (void)max;
     struct endpoint *e = calloc(1, sizeof *e);
     e->base.ops = &fake_ops;
-    e->base.caps = (struct btl_caps){ .flags = (knobs.put ? BTL_PUT : 0u) | (knobs.get ? BTL_GET : 0u),
-        .send_mem = RT_MEM_HOST_BITS, .rma_mem = RT_MEM_HOST_BITS, .eager_max = EAGER, .key_len = 16,
-        .latency_ns = 100, .mb_per_s = 1000, .put_mb_per_s = knobs.put ? 100 : 0, .get_mb_per_s = knobs.get ? 200 : 0 };
+    e->base.caps = (struct btl_caps){ .flags = (knobs.put ? BTL_PUT : 0u) |
+                                               (knobs.get ? BTL_GET : 0u),
+                                      .send_mem = RT_MEM_HOST_BITS,
+                                      .rma_mem = RT_MEM_HOST_BITS,
+                                      .eager_max = EAGER,
+                                      .key_len = 16,
+                                      .latency_ns = 100,
+                                      .mb_per_s = 1000,
+                                      .put_mb_per_s = knobs.put ? 100 : 0,
+                                      .get_mb_per_s = knobs.get ? 200 : 0 };
     e->up = *up;
     e->rank = opening;
     for (int i = 0; i < N; i++)
@@ -82,7 +115,8 @@ static int f_address(struct btl *b, void *buf, size_t len)
     return 0;
 }
 
-static int f_add_peer(struct btl *b, const struct rt_proc *proc, const void *addr, size_t len, struct btl_peer **out)
+static int f_add_peer(struct btl *b, const struct rt_proc *proc, const void *addr, size_t len,
+                      struct btl_peer **out)
 {
     (void)addr;
     (void)len;
@@ -143,7 +177,8 @@ static int f_attach(struct btl_peer *p, const void *key, struct btl_rmem **out)
 
 static void f_detach(struct btl_rmem *r) { free(r); }
 
-static int start_op(struct endpoint *e, struct btl_op *op, char *dst, const char *src, size_t len, int err)
+static int start_op(struct endpoint *e, struct btl_op *op, char *dst, const char *src, size_t len,
+                    int err)
 {
     if (chance(knobs.eagain_pct))
         return -RT_EAGAIN;
@@ -153,14 +188,16 @@ static int start_op(struct endpoint *e, struct btl_op *op, char *dst, const char
     return 0;
 }
 
-static int f_put(struct btl_rmem *r, size_t off, struct btl_mem *m, const void *src, size_t len, struct btl_op *op)
+static int f_put(struct btl_rmem *r, size_t off, struct btl_mem *m, const void *src, size_t len,
+                 struct btl_op *op)
 {
     (void)m;
     struct frmem *f = (struct frmem *)r;
     return start_op(f->self, op, f->at + off, src, len, 0);
 }
 
-static int f_get(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst, size_t len, struct btl_op *op)
+static int f_get(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst, size_t len,
+                 struct btl_op *op)
 {
     (void)m;
     struct frmem *f = (struct frmem *)r;
@@ -198,9 +235,22 @@ static int f_progress(struct btl *b)
 }
 
 static const struct btl_ops fake_ops = {
-    .name = "queues", .help = "for tests", .open = f_open, .close = f_close, .address = f_address, .add_peer = f_add_peer,
-    .del_peer = f_del_peer, .send = f_send, .mem_reg = f_reg, .mem_dereg = f_dereg, .mem_key = f_key,
-    .attach = f_attach, .detach = f_detach, .put = f_put, .get = f_get, .progress = f_progress,
+    .name = "queues",
+    .help = "for tests",
+    .open = f_open,
+    .close = f_close,
+    .address = f_address,
+    .add_peer = f_add_peer,
+    .del_peer = f_del_peer,
+    .send = f_send,
+    .mem_reg = f_reg,
+    .mem_dereg = f_dereg,
+    .mem_key = f_key,
+    .attach = f_attach,
+    .detach = f_detach,
+    .put = f_put,
+    .get = f_get,
+    .progress = f_progress,
 };
 static const struct btl_ops *const fake_table[] = { &fake_ops, NULL };
 
@@ -219,8 +269,14 @@ static void world_up(struct knobs k)
         procs[i] = (struct rt_proc){ 0, (uint32_t)i };
         opening = i;
         CHECK_EQ(wm_domain_create_over(fake_table, &dom[i]), 0);
-        comm[i] = (struct wm_comm){ .obj = { .refs = 1 << 20 }, .rank = i, .size = N, .ctx = 2, .group = &group,
-                                    .remote = &group, .dom = dom[i], .peers = calloc(N, sizeof *comm[i].peers) };
+        comm[i] = (struct wm_comm){ .obj = { .refs = 1 << 20 },
+                                    .rank = i,
+                                    .size = N,
+                                    .ctx = 2,
+                                    .group = &group,
+                                    .remote = &group,
+                                    .dom = dom[i],
+                                    .peers = calloc(N, sizeof *comm[i].peers) };
     }
 }
 
@@ -232,10 +288,10 @@ static void pump(void)
 
 static void world_down(void)
 {
-    for (int k = 0; k < 10000; k++)                 /* nothing may be left for a finalize to wait for */
+    for (int k = 0; k < 10000; k++) /* nothing may be left for a finalize to wait for */
         pump();
     for (int i = 0; i < N; i++) {
-        CHECK_EQ(comm[i].obj.refs, 1 << 20);        /* every request gave its communicator back */
+        CHECK_EQ(comm[i].obj.refs, 1 << 20); /* every request gave its communicator back */
         CHECK_EQ(dom[i]->match.nposted_all, 0);
         CHECK_EQ(dom[i]->match.nunex, 0);
         for (int p = 0; p < N; p++)
@@ -249,7 +305,7 @@ static void world_down(void)
 
 /* ---- messages ---- */
 
-static struct rt_layout bytes_layout, strided;      /* strided: 3 of every 5 bytes */
+static struct rt_layout bytes_layout, strided; /* strided: 3 of every 5 bytes */
 
 struct xfer {
     struct rt_req *req;
@@ -259,7 +315,10 @@ struct xfer {
     size_t nbytes;
 };
 
-static char pattern(int src, int seq, int i) { return (char)(src * 37 + seq * 11 + i * 7 + (i >> 8)); }
+static char pattern(int src, int seq, int i)
+{
+    return (char)(src * 37 + seq * 11 + i * 7 + (i >> 8));
+}
 
 static void fill(struct xfer *x)
 {
@@ -273,8 +332,11 @@ static void fill(struct xfer *x)
 static void post_send(struct xfer *x)
 {
     fill(x);
-    struct wm_msg m = { .buf = x->buf, .count = x->scattered ? x->len / 3 : x->len,
-                        .layout = x->scattered ? &strided : &bytes_layout, .comm = &comm[x->src], .peer = x->dst,
+    struct wm_msg m = { .buf = x->buf,
+                        .count = x->scattered ? x->len / 3 : x->len,
+                        .layout = x->scattered ? &strided : &bytes_layout,
+                        .comm = &comm[x->src],
+                        .peer = x->dst,
                         .tag = x->tag };
     CHECK_EQ(wm_p2p_isend(&m, rnd(4) ? WM_STANDARD : WM_SYNCHRONOUS, &x->req), 0);
 }
@@ -284,8 +346,12 @@ static void post_recv(struct xfer *x, int src, int tag)
     x->nbytes = x->scattered ? MAX_LEN / 3 * 5 : MAX_LEN;
     x->buf = malloc(x->nbytes + 64);
     memset(x->buf, 0x33, x->nbytes + 64);
-    struct wm_msg m = { .buf = x->buf, .count = x->scattered ? MAX_LEN / 3 : MAX_LEN,
-                        .layout = x->scattered ? &strided : &bytes_layout, .comm = &comm[x->dst], .peer = src, .tag = tag };
+    struct wm_msg m = { .buf = x->buf,
+                        .count = x->scattered ? MAX_LEN / 3 : MAX_LEN,
+                        .layout = x->scattered ? &strided : &bytes_layout,
+                        .comm = &comm[x->dst],
+                        .peer = src,
+                        .tag = tag };
     CHECK_EQ(wm_p2p_irecv(&m, &x->req), 0);
 }
 
@@ -299,7 +365,8 @@ static void check_recv(const struct xfer *x, const struct xfer *sent)
     int bad = 0;
     for (int i = 0; i < sent->len; i++)
         bad += x->buf[x->scattered ? i / 3 * 5 + i % 3 : i] != pattern(sent->src, sent->seq, i);
-    CHECK_MSG(!bad, "%d of %d bytes differ in message %d of rank %d", bad, sent->len, sent->seq, sent->src);
+    CHECK_MSG(!bad, "%d of %d bytes differ in message %d of rank %d", bad, sent->len, sent->seq,
+              sent->src);
     size_t end = x->scattered ? (size_t)(sent->len + 2) / 3 * 5 : (size_t)sent->len;
     for (size_t i = end; i < x->nbytes + 64; i++)
         bad += x->buf[i] != 0x33;
@@ -312,7 +379,8 @@ enum style { EXACT, ANY_BOTH, ANY_SOURCE_EXACT_TAG };
 
 static bool takes(const struct xfer *r, const struct xfer *s, enum style style)
 {
-    return r->dst == s->dst && (style == ANY_BOTH || r->tag == s->tag) && (style != EXACT || r->src == s->src);
+    return r->dst == s->dst && (style == ANY_BOTH || r->tag == s->tag) &&
+           (style != EXACT || r->src == s->src);
 }
 
 static bool everything_done(void)
@@ -327,20 +395,29 @@ static bool everything_done(void)
 static int landed(const struct xfer *r, const bool *used)
 {
     for (int i = 0; i < MSGS; i++)
-        if (!used[i] && sends[i].src == r->req->status.src && sends[i].dst == r->dst && sends[i].tag == r->req->status.tag)
+        if (!used[i] && sends[i].src == r->req->status.src && sends[i].dst == r->dst &&
+            sends[i].tag == r->req->status.tag)
             return i;
     return -1;
 }
 
 static void make_plan(enum style style)
 {
-    static const int lens[] = { 0, 1, 8, 48, 49, 200, 290, 293, 299, 300, 301, 600, 1200, 4096, 4998 };
+    static const int lens[] = {
+        0, 1, 8, 48, 49, 200, 290, 293, 299, 300, 301, 600, 1200, 4096, 4998
+    };
     for (int i = 0; i < MSGS; i++) {
         int len = lens[rnd(sizeof lens / sizeof *lens)];
         bool scattered = rnd(4) == 0;
-        sends[i] = (struct xfer){ .src = (int)rnd(N), .dst = (int)rnd(N), .tag = (int)rnd(3), .seq = i,
-                                  .len = scattered ? len / 3 * 3 : len, .scattered = scattered };
-        recvs[i] = (struct xfer){ .src = sends[i].src, .dst = sends[i].dst, .tag = sends[i].tag, .scattered = rnd(4) == 0 };
+        sends[i] = (struct xfer){ .src = (int)rnd(N),
+                                  .dst = (int)rnd(N),
+                                  .tag = (int)rnd(3),
+                                  .seq = i,
+                                  .len = scattered ? len / 3 * 3 : len,
+                                  .scattered = scattered };
+        recvs[i] = (struct xfer){
+            .src = sends[i].src, .dst = sends[i].dst, .tag = sends[i].tag, .scattered = rnd(4) == 0
+        };
         (void)style;
     }
 }
@@ -356,7 +433,8 @@ static void run_traffic(struct knobs k, enum style style)
         else if (style == EXACT)
             post_recv(&recvs[r], recvs[r].src, recvs[r].tag), r++;
         else
-            post_recv(&recvs[r], MPI_ANY_SOURCE, style == ANY_BOTH ? MPI_ANY_TAG : recvs[r].tag), r++;
+            post_recv(&recvs[r], MPI_ANY_SOURCE, style == ANY_BOTH ? MPI_ANY_TAG : recvs[r].tag),
+                r++;
         if (rnd(3) == 0)
             pump();
     }
@@ -365,7 +443,8 @@ static void run_traffic(struct knobs k, enum style style)
     CHECK_MSG(everything_done(), "traffic did not finish");
     static bool used[MSGS];
     memset(used, 0, sizeof used);
-    for (int i = 0; i < MSGS && !check_failed_case; i++) {     /* in posted order: each stream must be in order */
+    for (int i = 0; i < MSGS && !check_failed_case;
+         i++) { /* in posted order: each stream must be in order */
         int from = landed(&recvs[i], used);
         CHECK(from >= 0);
         if (from < 0)
@@ -399,11 +478,18 @@ static void all_seeds(struct knobs k)
 
 static void put_only(void) { all_seeds((struct knobs){ .put = true }); }
 static void get_only(void) { all_seeds((struct knobs){ .get = true }); }
-static void both_halves(void) { all_seeds((struct knobs){ .put = true, .get = true, .late_pct = 30 }); }
-static void refusals(void) { all_seeds((struct knobs){ .put = true, .get = true, .eagain_pct = 40, .late_pct = 50 }); }
+static void both_halves(void)
+{
+    all_seeds((struct knobs){ .put = true, .get = true, .late_pct = 30 });
+}
+static void refusals(void)
+{
+    all_seeds((struct knobs){ .put = true, .get = true, .eagain_pct = 40, .late_pct = 50 });
+}
 static void get_refused(void)
 {
-    all_seeds((struct knobs){ .put = true, .get = true, .get_refused = true, .eagain_pct = 20, .late_pct = 20 });
+    all_seeds((struct knobs){
+        .put = true, .get = true, .get_refused = true, .eagain_pct = 20, .late_pct = 20 });
 }
 
 /* ---- single cases ---- */
@@ -422,14 +508,18 @@ static void truncated(int len, int room)
     struct rt_req *s, *r;
     memset(out, 7, sizeof out);
     memset(in, 1, sizeof in);
-    struct wm_msg sm = { .buf = out, .count = len, .layout = &bytes_layout, .comm = &comm[0], .peer = 1, .tag = 3 };
-    struct wm_msg rm = { .buf = in, .count = room, .layout = &bytes_layout, .comm = &comm[1], .peer = 0, .tag = 3 };
+    struct wm_msg sm = {
+        .buf = out, .count = len, .layout = &bytes_layout, .comm = &comm[0], .peer = 1, .tag = 3
+    };
+    struct wm_msg rm = {
+        .buf = in, .count = room, .layout = &bytes_layout, .comm = &comm[1], .peer = 0, .tag = 3
+    };
     CHECK_EQ(wm_p2p_irecv(&rm, &r), 0);
     CHECK_EQ(wm_p2p_isend(&sm, WM_SYNCHRONOUS, &s), 0);
     pump_until(r);
     pump_until(s);
     CHECK_EQ(r->err, -RT_ETRUNC);
-    CHECK_EQ(s->err, 0);                            /* the sender did nothing wrong */
+    CHECK_EQ(s->err, 0); /* the sender did nothing wrong */
     CHECK_EQ(r->status.len, room);
     for (int i = 0; i < len; i++)
         CHECK_EQ(in[i], i < room ? 7 : 1);
@@ -451,7 +541,9 @@ static void cancelled_receive(void)
     world_up((struct knobs){ .put = true });
     char in[8];
     struct rt_req *r;
-    struct wm_msg rm = { .buf = in, .count = 8, .layout = &bytes_layout, .comm = &comm[1], .peer = 0, .tag = 3 };
+    struct wm_msg rm = {
+        .buf = in, .count = 8, .layout = &bytes_layout, .comm = &comm[1], .peer = 0, .tag = 3
+    };
     CHECK_EQ(wm_p2p_irecv(&rm, &r), 0);
     CHECK_EQ(r->ops->cancel(r), 0);
     CHECK(rt_req_done(r));
@@ -460,13 +552,16 @@ static void cancelled_receive(void)
     world_down();
 }
 
-/* The peer goes with a rendezvous half done and messages queued: all of it ends with -RT_EPEER, nothing hangs. */
+/* The peer goes with a rendezvous half done and messages queued: all of it ends with -RT_EPEER,
+ * nothing hangs. */
 static void lost_peer(void)
 {
     world_up((struct knobs){ .put = true, .late_pct = 0 });
     static char out[MAX_LEN];
     struct rt_req *big, *queued;
-    struct wm_msg m = { .buf = out, .count = MAX_LEN, .layout = &bytes_layout, .comm = &comm[0], .peer = 1, .tag = 3 };
+    struct wm_msg m = {
+        .buf = out, .count = MAX_LEN, .layout = &bytes_layout, .comm = &comm[0], .peer = 1, .tag = 3
+    };
     CHECK_EQ(wm_p2p_isend(&m, WM_STANDARD, &big), 0);
     knobs.eagain_pct = 100;
     m.count = 10;
@@ -474,7 +569,7 @@ static void lost_peer(void)
     CHECK(!rt_req_done(queued));
     eps[0]->cut[1] = true;
     rt_log_levels[RT_LOG_MPI] = 0;
-    freopen("/dev/null", "w", stderr);              /* the loss is reported there, as it should be */
+    freopen("/dev/null", "w", stderr); /* the loss is reported there, as it should be */
     eps[0]->up.down(eps[0]->up.arg, &eps[0]->peers[1].base, -RT_EPEER);
     CHECK(rt_req_done(big) && big->err == -RT_EPEER);
     CHECK(rt_req_done(queued) && queued->err == -RT_EPEER);
@@ -482,7 +577,7 @@ static void lost_peer(void)
     m.peer = 2;
     knobs.eagain_pct = 0;
     struct rt_req *other;
-    CHECK_EQ(wm_p2p_isend(&m, WM_STANDARD, &other), 0);         /* the rest of the job goes on */
+    CHECK_EQ(wm_p2p_isend(&m, WM_STANDARD, &other), 0); /* the rest of the job goes on */
     CHECK(rt_req_done(other));
     wm_req_release(big);
     wm_req_release(queued);
@@ -497,14 +592,16 @@ static void stale_handles(void)
     world_up((struct knobs){ .put = true });
     char in[8];
     struct rt_req *r;
-    struct wm_msg rm = { .buf = in, .count = 8, .layout = &bytes_layout, .comm = &comm[1], .peer = 0, .tag = 3 };
+    struct wm_msg rm = {
+        .buf = in, .count = 8, .layout = &bytes_layout, .comm = &comm[1], .peer = 0, .tag = 3
+    };
     CHECK_EQ(wm_p2p_irecv(&rm, &r), 0);
     MPI_Request h = wm_req_handle(r);
     CHECK(wm_req_get(h) == r);
     r->ops->cancel(r);
     wm_req_release(r);
     CHECK(!wm_req_get(h));
-    CHECK_EQ(wm_p2p_irecv(&rm, &r), 0);             /* the same memory, another handle */
+    CHECK_EQ(wm_p2p_irecv(&rm, &r), 0); /* the same memory, another handle */
     CHECK(wm_req_get(wm_req_handle(r)) == r);
     CHECK(wm_req_handle(r) != h);
     r->ops->cancel(r);
