@@ -301,10 +301,11 @@ static int cma_step(struct btl_shm_peer *p, struct shm_xfer *x)
     }
     log_info(BTL, "process_vm_%s of rank %u failed: %m; streaming through shared memory instead",
              x->get ? "readv" : "writev", p->base.proc.rank);
-    p->cma = false;
-    if (x->get)
+    if (x->get) {
+        p->cma = false;
         return -RT_EPERM;
-    x->cma = false;
+    }
+    x->cma = false; /* this transfer only: the engine still counts on get */
     int err = btl_shm_tx_open(p, true);
     return err < 0 ? err : -RT_EAGAIN;
 }

@@ -166,7 +166,7 @@ static int shm_send(struct btl_peer *peer, const struct btl_hdr *h, const void *
 static int drain(struct btl_shm *b, struct btl_shm_peer *p, int max)
 {
     struct ring_slot *s;
-    uint32_t w;
+    uint32_t w, told = p->rx.taken_told;
     int n = 0;
 
     while (n < max && (s = ring_look(&p->rx, &w))) {
@@ -181,6 +181,8 @@ static int drain(struct btl_shm *b, struct btl_shm_peer *p, int max)
         ring_take(&p->rx, len, in_bytes);
         n++;
     }
+    if (rt_unlikely(p->rx.taken_told != told))
+        rt_bell_ring_at(p->tx.bell); /* credits went back: the writer may sleep for want of them */
     return n;
 }
 
@@ -193,6 +195,9 @@ static int work_step(struct btl_shm *b, struct btl_shm_peer *p)
         rt_list_del(&p->work);
     if (p->lost && !p->told) {
         p->told = true;
+        senders_look(b);
+        while (p->rx_on && drain(b, p, DRAIN_MAX) > 0) /* its last messages */
+            continue;
         b->up.down(b->up.arg, &p->base, -RT_EPEER);
         n++;
     }
