@@ -67,7 +67,7 @@ static void hot_wait(struct wm_domain *d, const struct wm_preq *q, struct wm_pee
 /* The request on the stack has no operations: the binding knows the communicator already. */
 static __attribute__((noinline, cold)) int hot_error(struct wm_preq *q)
 {
-    q->r.ops = NULL;
+    q->r.ops = &wm_recv_ops;
     return wm_req_error(&q->r);
 }
 

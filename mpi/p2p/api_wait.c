@@ -15,12 +15,18 @@ int wm_req_error(const struct rt_req *r)
         return MPI_SUCCESS;
     if (r->ops && r->ops->owner)
         wm_err_attach(r->ops->owner(r));
-    if (r->err == -RT_ETRUNC)
+    if (r->err == -RT_ETRUNC && r->ops == &wm_recv_ops)
         return wm_err(
             MPI_ERR_TRUNCATE,
-            "the message from rank %d with tag %d is longer than the receive buffer, of which "
-            "%lld bytes were filled; receive with a larger count",
-            r->status.src, r->status.tag, (long long)r->status.len);
+            "the message from rank %d with tag %d has %lld bytes, the receive buffer room "
+            "for %lld; receive with a larger count",
+            r->status.src, r->status.tag, (long long)((const struct wm_preq *)r)->nbytes,
+            (long long)r->status.len);
+    if (r->err == -RT_ETRUNC)
+        return wm_err(MPI_ERR_TRUNCATE,
+                      "the message from rank %d with tag %d is longer than the %lld bytes of the "
+                      "receive buffer; receive with a larger count",
+                      r->status.src, r->status.tag, (long long)r->status.len);
     return wm_err_rt(r->err, "the operation could not be completed");
 }
 

@@ -63,7 +63,7 @@ static void *preq_owner(const struct rt_req *r) { return ((const struct wm_preq 
 static const struct rt_req_ops send_ops = {
     .name = "send", .cancel = preq_cancel, .release = wm_preq_release, .owner = preq_owner
 };
-static const struct rt_req_ops recv_ops = {
+const struct rt_req_ops wm_recv_ops = {
     .name = "receive", .cancel = preq_cancel, .release = wm_preq_release, .owner = preq_owner
 };
 static const struct rt_req_ops static_ops = { .name = "completed operation" };
@@ -106,7 +106,7 @@ struct wm_preq *wm_preq_make(struct wm_domain *d, enum wm_preq_kind kind)
     struct wm_preq *q = rt_slab_alloc(&wm_request_slab);
     if (!q)
         return NULL;
-    q->r.ops = kind == WM_PREQ_RECV ? &recv_ops : &send_ops;
+    q->r.ops = kind == WM_PREQ_RECV ? &wm_recv_ops : &send_ops;
     q->kind = (uint8_t)kind;
     q->dom = d;
     return q;
@@ -124,7 +124,7 @@ void wm_req_release(struct rt_req *r)
 {
     if (r->flags & RT_REQ_STATIC)
         return;
-    if (r->ops == &recv_ops) /* the usual one, without the indirect call */
+    if (r->ops == &wm_recv_ops) /* the usual one, without the indirect call */
         wm_preq_release(r);
     else if (r->ops->release)
         r->ops->release(r);
