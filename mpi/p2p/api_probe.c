@@ -48,11 +48,12 @@ static struct wm_stored *look(struct wm_comm *c, int source, int tag)
     return find(c, source, tag);
 }
 
+/* NULL when the source is lost. */
 static struct wm_stored *wait_for(struct wm_comm *c, int source, int tag)
 {
     struct rt_idle idle = { 0 };
     struct wm_stored *s;
-    while (!(s = find(c, source, tag))) {
+    while (!(s = find(c, source, tag)) && (source < 0 || !c->peers[source]->err)) {
         if (wm_progress(c->dom))
             idle = (struct rt_idle){ 0 };
         else
@@ -86,8 +87,11 @@ int wm_api_probe(int source, int tag, struct wm_comm *comm, MPI_Status *status)
     }
     rt_lock(&comm->dom->lock);
     int err = prepare(comm, source);
-    if (!err)
-        describe(wait_for(comm, source, tag), status);
+    struct wm_stored *s = err ? NULL : wait_for(comm, source, tag);
+    if (s)
+        describe(s, status);
+    else if (!err)
+        err = prepare(comm, source); /* the error of the lost source */
     rt_unlock(&comm->dom->lock);
     return err;
 }
@@ -136,8 +140,9 @@ int wm_api_mprobe(int source, int tag, struct wm_comm *comm, MPI_Message *messag
     }
     rt_lock(&comm->dom->lock);
     int err = prepare(comm, source);
+    struct wm_stored *s = err ? NULL : wait_for(comm, source, tag);
     if (!err)
-        err = claim(comm, wait_for(comm, source, tag), message, status);
+        err = s ? claim(comm, s, message, status) : prepare(comm, source);
     rt_unlock(&comm->dom->lock);
     return err;
 }
@@ -188,9 +193,10 @@ static int take(void *buf, MPI_Count count, struct wm_type *t, MPI_Message *mess
             "message 0x%lx is not a live message of MPI_Mprobe or MPI_Improbe; it was received "
             "before or never matched",
             (unsigned long)(uintptr_t)*message);
-    wm_err_attach(m->comm);
     int err = start(buf, count, t, m, out);
-    if (!err)
+    if (err)
+        wm_err_attach(m->comm);
+    else
         *message = MPI_MESSAGE_NULL;
     return err;
 }

@@ -7,7 +7,7 @@
 
 static int send_failed(int err, const struct wm_msg *m)
 {
-    if (err == -RT_ENOSPC)
+    if (err == -RT_EBUFFER)
         return wm_err(
             MPI_ERR_BUFFER,
             "the attached buffer has no room for %lld bytes; attach a larger one with "

@@ -85,12 +85,18 @@ static struct wm_type *hold(struct wm_type *t)
     return t;
 }
 
-/* Nothing is left running when the send cannot be started. */
-static int give_up(struct rt_req *rr, int err)
+/* The send cannot be started: the receive is taken back.  One that is matched has to run to its
+ * end. */
+static int give_up(struct rt_req *rr, struct wm_type *rtype, int err)
 {
     if (!rt_req_done(rr))
         rr->ops->cancel(rr);
-    wm_req_release(rr);
+    if (rt_req_done(rr)) {
+        wm_req_release(rr);
+    } else {
+        ((struct wm_preq *)rr)->type = hold(rtype);
+        rr->flags |= RT_REQ_DETACHED;
+    }
     return err;
 }
 
@@ -105,7 +111,7 @@ static int pair_start(const struct wm_msg *out, struct wm_type *stype, const str
     if (err >= 0) {
         err = wm_p2p_isend(out, WM_STANDARD, &sr);
         if (err < 0)
-            give_up(rr, err);
+            give_up(rr, rtype, err);
     }
     if (err < 0) {
         rt_slab_free(&wm_request_slab, p);

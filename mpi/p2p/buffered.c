@@ -92,6 +92,8 @@ static void seg_free(struct seg *s)
             continue;
         rt_list_del(l);
         rt_req_finish(&f->r, 0);
+        if (f->r.flags & RT_REQ_DETACHED)
+            wm_req_release(&f->r);
     }
 }
 
@@ -121,14 +123,14 @@ int wm_p2p_bsend(const struct wm_msg *m, struct wm_type *type)
     }
     struct wm_bbuf *b = m->comm->bbuf ? m->comm->bbuf : m->comm->dom->bbuf;
     if (!b)
-        return -RT_ENOSPC;
+        return -RT_EBUFFER;
     struct seg *s = seg_new(b, (size_t)nbytes);
     if (!s) {
         wm_progress(m->comm->dom); /* finished segments may make room */
         s = seg_new(b, (size_t)nbytes);
     }
     if (!s)
-        return -RT_ENOSPC;
+        return -RT_EBUFFER;
     char *data = (char *)s + align_up(sizeof *s);
     rt_layout_pack(m->layout, m->count, m->buf, 0, data, nbytes);
     struct wm_msg copy = { .buf = data,
@@ -164,9 +166,6 @@ static void flush(struct wm_domain *d, struct wm_bbuf *b)
 
 static int attach(struct wm_bbuf **slot, void *buffer, int64_t nbytes, const char *detach)
 {
-    if (*slot)
-        return wm_err(MPI_ERR_BUFFER, "a buffer is attached already; detach it first with %s",
-                      detach);
     if (!buffer && nbytes)
         return wm_err(MPI_ERR_BUFFER, "argument buffer: a null pointer for %lld bytes",
                       (long long)nbytes);
@@ -178,8 +177,15 @@ static int attach(struct wm_bbuf **slot, void *buffer, int64_t nbytes, const cha
     b->nbytes = b->automatic ? 0 : nbytes;
     rt_list_init(&b->segs);
     rt_list_init(&b->flushes);
-    *slot = b;
-    return MPI_SUCCESS;
+    rt_lock(&wm_comm_world->dom->lock);
+    bool taken = *slot != NULL;
+    if (!taken)
+        *slot = b;
+    rt_unlock(&wm_comm_world->dom->lock);
+    if (!taken)
+        return MPI_SUCCESS;
+    free(b);
+    return wm_err(MPI_ERR_BUFFER, "a buffer is attached already; detach it first with %s", detach);
 }
 
 /* Waits for the messages in it. */
@@ -187,13 +193,13 @@ static int detach(struct wm_domain *d, struct wm_bbuf **slot, void *buffer_addr,
 {
     rt_lock(&d->lock);
     flush(d, *slot);
-    rt_unlock(&d->lock);
     struct wm_bbuf *b = *slot;
+    *slot = NULL;
+    rt_unlock(&d->lock);
     void *base = !b ? NULL : b->automatic ? MPI_BUFFER_AUTOMATIC : b->base;
     memcpy(buffer_addr, &base, sizeof base); /* a pointer to the user's pointer, of any type */
     *size = b ? b->nbytes : 0;
     free(b);
-    *slot = NULL;
     return MPI_SUCCESS;
 }
 

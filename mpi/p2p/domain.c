@@ -85,7 +85,6 @@ static int publish(struct wm_domain *d)
 
 static void on_down(void *arg, struct btl_peer *bp, int err)
 {
-    (void)arg;
     struct wm_peer *p = bp->up;
     if (!p || p->err)
         return;
@@ -94,6 +93,7 @@ static void on_down(void *arg, struct btl_peer *bp, int err)
     p->err = err;
     p->blocked = true;
     wm_rndv_fail_peer(p, err);
+    wm_recv_fail_peer(arg, p, err);
 }
 
 static int open_transports(struct wm_domain *d, const struct btl_ops *const *all)
@@ -153,19 +153,28 @@ static const struct wm_peer *unfinished(const struct wm_domain *d)
     return NULL;
 }
 
+/* A process of this host that posts no more receives.  Of other hosts nothing is known here. */
+static bool is_last(const struct wm_peer *p)
+{
+    uint32_t r = p->proc.ns == 0 && rt_node.bells ? rt_boot.local_of[p->proc.rank] : UINT32_MAX;
+    return r == UINT32_MAX || rt_node_is_last((int)r);
+}
+
 /* A correct program has completed its requests, so only control messages and freed requests are
- * left here, and the peers take them within their next calls.  An incorrect one must not hang:
- * after DRAIN_NS without an event it is told. */
+ * left here, and the peers take them when they call MPI next, however late.  An incorrect one must
+ * not hang: a peer that is in MPI_Finalize itself, or gone, takes nothing more after DRAIN_NS
+ * without an event. */
 static void drain(struct wm_domain *d)
 {
     struct rt_idle idle = { 0 };
     uint64_t last = rt_now_ns();
     const struct wm_peer *p;
+    rt_node_say_last();
     while ((p = unfinished(d))) {
         if (wm_progress(d)) {
             idle = (struct rt_idle){ 0 };
             last = rt_now_ns();
-        } else if (rt_now_ns() - last > DRAIN_NS) {
+        } else if (rt_now_ns() - last > DRAIN_NS && is_last(p)) {
             log_warn(
                 MPI,
                 "MPI_Finalize leaves a message to or from rank %u unfinished: a send without a "

@@ -134,6 +134,7 @@ int wm_comm_peer(struct wm_comm *c, int rank, struct wm_peer **out);
 int64_t wm_nbytes(int64_t count, const struct rt_layout *l);
 
 /* request.c */
+extern const struct rt_req_ops wm_recv_ops;
 struct wm_preq *wm_preq_make(struct wm_domain *d, enum wm_preq_kind kind); /* none is spare */
 static inline struct wm_preq *wm_preq_new(struct wm_domain *d, enum wm_preq_kind kind)
 {
@@ -151,9 +152,12 @@ static inline struct wm_preq *wm_preq_new(struct wm_domain *d, enum wm_preq_kind
 void wm_preq_release(struct rt_req *r);
 void wm_preq_finish(struct wm_preq *q, int err);
 
-/* send.c: control messages never fail with EAGAIN, they queue. */
+/* send.c: control messages.  Both queue one that meets -RT_EAGAIN; wm_send_ctl ends the job when
+ * the message cannot be sent at all, wm_try_ctl leaves that to the caller. */
 void wm_send_ctl(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, const void *data,
                  uint32_t len);
+int wm_try_ctl(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, const void *data,
+               uint32_t len);
 int wm_retry(struct wm_domain *d);
 /* Queues a put that met -RT_EAGAIN. */
 void wm_pend_put(struct wm_preq *q);
@@ -168,6 +172,8 @@ void wm_on_recv(void *arg, struct btl_peer *from, const struct btl_hdr *h, const
 void wm_deliver(struct wm_preq *q, struct wm_peer *from, uint32_t kind, const struct wm_key *k,
                 const void *data, size_t len);
 void wm_stored_free(struct wm_domain *d, struct wm_stored *s);
+/* Ends the receives that wait for a lost peer. */
+void wm_recv_fail_peer(struct wm_domain *d, const struct wm_peer *p, int err);
 
 /* rndv.c */
 int wm_rndv_send(struct wm_preq *q);

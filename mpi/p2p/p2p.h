@@ -55,7 +55,7 @@ void wm_req_fini(void);
 int wm_req_wait(struct wm_domain *d, struct rt_req *r, MPI_Status *status);
 /* The MPI error of a completed request, with its text. */
 int wm_req_error(const struct rt_req *r);
-/* Buffered send: completes at once, or -RT_ENOSPC when the attached buffer has no room. */
+/* Buffered send: completes at once, or -RT_EBUFFER when the attached buffer has no room. */
 int wm_p2p_bsend(const struct wm_msg *m, struct wm_type *type);
 
 #endif

@@ -85,7 +85,9 @@ static int make(const struct wm_msg *m, struct wm_type *t, enum wm_mode mode, bo
     q->is_recv = is_recv;
     q->dom = m->comm->dom;
     q->comm = m->comm;
+    rt_lock(&q->dom->lock);
     wm_comm_ref(q->comm);
+    rt_unlock(&q->dom->lock);
     if (!t->predefined) {
         q->type = t;
         wm_type_ref(t);
@@ -166,7 +168,7 @@ static int start_one(struct rt_req *r)
         return MPI_SUCCESS;
     if (r->ops->owner)
         wm_err_attach(r->ops->owner(r));
-    return err == -RT_ENOSPC
+    return err == -RT_EBUFFER
                ? wm_err(MPI_ERR_BUFFER, "the attached buffer has no room; attach a larger one")
                : wm_err_rt(err, "could not start the %s", r->ops->name);
 }

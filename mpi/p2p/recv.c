@@ -75,6 +75,8 @@ static inline void deliver_eager(struct wm_preq *q, const struct wm_key *k, cons
     size_t n = rt_likely(len <= (size_t)q->nbytes) ? len : (size_t)q->nbytes;
     copy_out(q, data, n);
     q->r.status = (struct rt_status){ .src = k->src, .tag = k->tag, .len = (int64_t)n };
+    if (rt_unlikely(n != len))
+        q->nbytes = (int64_t)len; /* for the message: the room is in the status */
     wm_preq_finish(q, rt_likely(n == len) ? 0 : -RT_ETRUNC);
 }
 
@@ -82,6 +84,7 @@ static void moved_done(struct rt_req *r, void *arg)
 {
     struct wm_preq *on_stack = arg;
     on_stack->r.status = r->status;
+    on_stack->nbytes = ((const struct wm_preq *)r)->nbytes;
     int err = r->err;
     wm_req_release(r);
     rt_req_finish(&on_stack->r, err);
@@ -295,4 +298,31 @@ int wm_p2p_irecv(const struct wm_msg *m, struct rt_req **out)
     wm_deliver(q, s->from, s->kind, &u->key, s->data, s->len);
     wm_stored_free(d, s);
     return 0;
+}
+
+static bool waits_for(const struct wm_preq *q, const struct wm_peer *p)
+{
+    return q->peer_rank >= 0 && q->comm->peers[q->peer_rank] == p;
+}
+
+void wm_recv_fail_peer(struct wm_domain *d, const struct wm_peer *p, int err)
+{
+    for (uint32_t i = 0; i < d->match.nbuckets; i++) {
+        struct rt_list *l, *tmp;
+        rt_list_each_safe (l, tmp, &d->match.posted[i]) {
+            struct wm_preq *q = rt_container(l, struct wm_preq, posted.link);
+            if (!waits_for(q, p))
+                continue;
+            wm_match_unpost(&d->match, &q->posted);
+            q->is_posted = false;
+            q->r.status = (struct rt_status){ .src = q->peer_rank, .tag = q->tag };
+            wm_preq_finish(q, err);
+        }
+    }
+    struct wm_preq *hot = d->hot;
+    if (!hot || !waits_for(hot, p))
+        return;
+    d->hot = NULL;
+    hot->r.status = (struct rt_status){ .src = hot->peer_rank, .tag = hot->tag };
+    rt_req_finish(&hot->r, err);
 }

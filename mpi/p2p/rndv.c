@@ -100,9 +100,14 @@ int wm_rndv_send(struct wm_preq *q)
     }
     q->parts = 1; /* the receiver's decision: CTS replaces it, FIN_GET alone ends it */
     rt_list_append(&q->peer->rndv, &q->link);
-    wm_send_ctl(q->dom, q->peer, wm_hdr(WM_RTS, wm_ctx(q->comm, q->coll), q->tag, q->comm->rank),
-                &rts, sizeof rts);
-    return 0;
+    struct btl_hdr hdr = wm_hdr(WM_RTS, wm_ctx(q->comm, q->coll), q->tag, q->comm->rank);
+    err = wm_try_ctl(q->dom, q->peer, hdr, &rts, sizeof rts);
+    if (err < 0) {
+        release_transfer(q);
+        free(q->packed);
+        q->packed = NULL;
+    }
+    return err < 0 ? err : 0;
 }
 
 static void send_fin(struct wm_preq *q, enum wm_kind kind, int err)
@@ -192,7 +197,9 @@ void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *in)
     q->remote = rts.sender;
     q->moved_len = rts.len < q->nbytes ? rts.len : q->nbytes;
     q->fail = rts.len > q->nbytes ? -RT_ETRUNC : 0;
-    int err = q->moved_len ? make_packed(q, q->moved_len) : 0;
+    if (q->fail)
+        q->nbytes = rts.len; /* for the message: the room is in the status */
+    int err = q->peer->err ? q->peer->err : q->moved_len ? make_packed(q, q->moved_len) : 0;
     if (!q->moved_len || err < 0) { /* nothing to move: let the sender go */
         q->parts = 1;
         send_fin(q, WM_FIN_GET, 0);

@@ -44,24 +44,34 @@ static int pend(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, cons
     return 0;
 }
 
-/* A control message that cannot be kept for want of memory would leave the peer waiting for ever:
- * the process ends. */
+int wm_try_ctl(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, const void *data,
+               uint32_t len)
+{
+    if (p->err)
+        return p->err;
+    if (!p->blocked) {
+        int err = p->send(p->eager, &hdr, data, len);
+        if (err != -RT_EAGAIN)
+            return err;
+    }
+    return pend(d, p, hdr, data, len, NULL);
+}
+
+/* The peer would wait for ever.  One that is lost waits for nothing. */
+static void ctl_failed(const struct wm_peer *p, int err)
+{
+    if (err == -RT_EPEER)
+        return;
+    log_error(MPI, "control message to rank %u: %s", p->proc.rank, rt_err_text(err));
+    rt_boot_abort(1, "a control message could not be sent");
+}
+
 void wm_send_ctl(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, const void *data,
                  uint32_t len)
 {
-    if (p->err)
-        return;
-    if (!p->blocked) {
-        int err = p->send(p->eager, &hdr, data, len);
-        if (err == 0)
-            return;
-        if (err != -RT_EAGAIN) {
-            log_error(MPI, "control message to rank %u: %s", p->proc.rank, rt_err_text(err));
-            return;
-        }
-    }
-    if (pend(d, p, hdr, data, len, NULL) < 0)
-        rt_boot_abort(1, "out of memory for a control message");
+    int err = wm_try_ctl(d, p, hdr, data, len);
+    if (err < 0)
+        ctl_failed(p, err);
 }
 
 /* Eager payload of a request: a synchronous send carries the request's handle in front. */
@@ -109,8 +119,11 @@ static int retry_one(struct wm_peer *p, struct wm_pend *w)
     bool put = is_put(w);
     rt_list_del(&w->link);
     free(w);
-    if (!q)
+    if (!q) {
+        if (err < 0)
+            ctl_failed(p, err);
         return 1;
+    }
     q->pend = NULL;
     if (put && err)
         wm_rndv_put_failed(q, err);

@@ -224,7 +224,18 @@ bool rt_node_gone(int r)
 {
     const struct rt_bell *b = &rt_node.bells[r];
     uint32_t alive = rt_load_acquire(&b->alive);
-    return alive == 2 || (alive == 1 && process_gone(b));
+    return alive == 2 || (alive && process_gone(b));
+}
+
+void rt_node_say_last(void)
+{
+    if (rt_node.bells)
+        rt_store_release(&rt_node.bells[rt_node.rank].alive, 3u);
+}
+
+bool rt_node_is_last(int r)
+{
+    return rt_load_acquire(&rt_node.bells[r].alive) == 3 || rt_node_gone(r);
 }
 
 /* Is this the file of an earlier job of the same name?  Yes when a process has had our rank there,
@@ -238,7 +249,8 @@ static bool segment_stale(const char *base, const struct node_layout *at, int ra
     bool died = false, living = false;
 
     for (int r = 0; r < size; r++) {
-        if (rt_load_acquire(&bells[r].alive) != 1)
+        uint32_t alive = rt_load_acquire(&bells[r].alive);
+        if (alive != 1 && alive != 3)
             continue;
         if (process_gone(&bells[r]))
             died = true;

@@ -26,7 +26,7 @@ struct rt_bell {
     _Alignas(RT_CACHE_LINE) uint32_t asleep; /* RT_BELL_... */
     uint32_t word;                           /* futex word: changes with every wake-up */
     uint32_t pid;   /* owner's pid as it sees itself; 0 until it has attached */
-    uint32_t alive; /* 0 before attach, 1 attached, 2 detached in order */
+    uint32_t alive; /* 0 before attach, 1 attached, 2 detached in order, 3 in MPI_Finalize */
     uint64_t pidns; /* owner's pid namespace: pids compare only within one */
 };
 
@@ -71,11 +71,16 @@ size_t rt_node_world_block(void);
 /* True when local rank `r` has attached and is no more: it detached, or its process does not exist
  * (one system call). */
 bool rt_node_gone(int r);
+/* Tells the others that this process posts no more receives; and whether rank `r` has said so, or
+ * is gone. */
+void rt_node_say_last(void);
+bool rt_node_is_last(int r);
 
 /* Wakes local rank `to` if it sleeps.  Called after the data that it waits for has been stored. */
 void rt_bell_wake(struct rt_bell *b);
 static inline void rt_bell_ring_at(struct rt_bell *b)
 {
+    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the other half of the sleeper's membarrier */
     if (rt_unlikely(rt_node.fence_needed))
         rt_fence(); /* data before the look at `asleep`; otherwise the sleeper's membarrier orders
                        them */
