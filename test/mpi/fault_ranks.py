@@ -13,7 +13,8 @@ from faultlib import failed, job, main
 
 def truncated_receive():
     """The default handler ends the job; the message names rank, call, sizes."""
-    job(2, "truncated").expect(failed, "rank 1", "MPI_Recv", "MPI_ERR_TRUNCATE", "has 4096 bytes", "room for 10")
+    job(2, "truncated").expect(failed, "rank 1", "MPI_Recv", "MPI_ERR_TRUNCATE", "has 4096 bytes",
+                               "room for 10")
 
 
 def early_exit():
