@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What btl/shm does when things go wrong: a peer that is killed while it is being sent to, one that
- * has left, data for memory that is no longer registered, a full file system.  What it must do when
- * all is well is in test/fake/btl_test. */
+ * has left, data for memory that is no longer registered, a full ring, a full
+ * file system.  What it must do when all is well is in test/fake/btl_test. */
 #include "btl/btl.h"
 #include "btl/shm/shm.h"
 #include "runtime/base/cfg.h"
@@ -265,6 +265,57 @@ static void full_file_system(void)
         CHECK_EQ(rc, 0);
 }
 
+/* The ring is full, so rank 0 sleeps as the engine does; only returned credits can wake it. */
+static int send_asleep(const void *buf, size_t len)
+{
+    for (;;) {
+        uint32_t armed = rt_bell_arm();
+        int err = send(buf, len);
+        if (err != -RT_EAGAIN) {
+            rt_bell_disarm();
+            return err;
+        }
+        rt_bell_sleep(armed, 10000000);
+    }
+}
+
+static int full_ring(int rank, void *arg)
+{
+    static char buf[4096];
+    size_t len = *(const size_t *)arg;
+    int n = 0, err;
+
+    if (open_pair(rank) < 0)
+        return 1;
+    while (!rt_load_acquire(&rt_node.bells[!rank].alive))
+        usleep(100);
+    if (rank == 1) {
+        while (rt_load_acquire(&rt_node.bells[0].asleep) != RT_BELL_ASLEEP)
+            usleep(1000);
+        usleep(50000); /* in the kernel by now */
+        while (last[0] != 'e')
+            if (b->ops->progress(b) == 0)
+                usleep(100);
+        return 0;
+    }
+    while ((err = send(buf, len)) == 0)
+        n++;
+    if (err != -RT_EAGAIN || n < 16)
+        return 2;
+    uint64_t since = rt_now_ns();
+    buf[0] = 'e';
+    err = send_asleep(buf, len);
+    return err ? 3 : rt_now_ns() - since < 5000000000u ? 0 : 4;
+}
+
+static void credits_wake_the_sender(void)
+{
+    static size_t small = 8, large = 4096; /* the slots are full, the byte ring is full */
+
+    CHECK_EQ(fake_run_ranks("slots", 2, full_ring, &small, TIMEOUT_S), 0);
+    CHECK_EQ(fake_run_ranks("bytes", 2, full_ring, &large, TIMEOUT_S), 0);
+}
+
 static int alone(int rank, void *arg)
 {
     static const struct btl_up up = { on_recv, on_down, NULL };
@@ -287,6 +338,7 @@ int main(void)
     RUN(a_finished_receiver_is_noticed);
     RUN(a_put_to_a_killed_process_fails);
     RUN(chunks_for_other_memory_are_dropped);
+    RUN(credits_wake_the_sender);
     RUN(full_file_system);
     RUN(one_rank_has_no_shared_memory);
     return check_end();
