@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Every algorithm at many rank counts, counts, layouts and operations, in and out of place, against
- * a naive reference. */
+ * a naive reference.  With the argument `all`, which takes longer, more rank counts, and every variant
+ * at the large ones too. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "runtime/base/log.h"
@@ -10,8 +11,14 @@
 
 #define SHM_ROOM (16u << 20)
 
-static const int sizes[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 32, 33 };
-#define NSIZES ((int)(sizeof sizes / sizeof sizes[0]))
+/* Without `all` only every third variant, which has each property once, from this many ranks or
+ * elements on. */
+#define FEW_RANKS 16
+#define FEW_ELEMENTS 10000
+
+static const int some_sizes[] = { 1, 2, 3, 4, 5, 8, 9, 16, 17, 33, 0 };
+static const int all_sizes[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 32, 33, 0 };
+static bool all;
 
 static void run_case(const struct coll_case *c, const char *alg, unsigned seed)
 {
@@ -31,7 +38,9 @@ static void run_case(const struct coll_case *c, const char *alg, unsigned seed)
 /* All variants of one algorithm at one rank count and element count. */
 static void run_variants(const struct coll_alg *alg, int size, int64_t count)
 {
-    for (unsigned v = 0; v < 8 && !check_failed_case; v++) {
+    unsigned step = all || (size < FEW_RANKS && count < FEW_ELEMENTS) ? 1 : 3;
+
+    for (unsigned v = 0; v < 8 && !check_failed_case; v += step) {
         struct coll_case c = { .kind = alg->kind,
                                .size = size,
                                .root = (int)(v * 5 + 2) % size,
@@ -57,9 +66,9 @@ static void small_counts(void)
     const struct coll_alg *alg;
     for (int i = 0; (alg = coll_alg_at(i)); i++) {
         force(alg);
-        for (int s = 0; s < NSIZES; s++)
+        for (const int *size = all ? all_sizes : some_sizes; *size; size++)
             for (int n = 0; n < 4; n++)
-                run_variants(alg, sizes[s], counts[n]);
+                run_variants(alg, *size, counts[n]);
     }
 }
 
@@ -92,8 +101,9 @@ static void refused_memory_falls_back(void)
         }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    all = argc > 1 && !strcmp(argv[1], "all");
     RUN(small_counts);
     RUN(large_counts);
     RUN(refused_memory_falls_back);
