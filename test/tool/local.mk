@@ -6,12 +6,13 @@ run_python = PYTHONDONTWRITEBYTECODE=1 $(PYTHON)
 run_tests = TEST_TIMEOUT_SCALE=$${TEST_TIMEOUT_SCALE:-$(TEST_TIMEOUT_SCALE)} $(run_python) \
 	$(abs_top_srcdir)/test/tool/runtests --srcdir=$(abs_top_srcdir) --builddir=$(abs_top_builddir)
 
-# make check TESTS='unit/* pt2pt' runs a part; RUNTESTS holds options of runtests.
+# make check TESTS='unit/* pt2pt' runs a part; RUNTESTS holds options of runtests.  set -f: patterns are for runtests,
+# not for the shell, which would make file names of them.
 check-local:
-	@$(run_tests) $(RUNTESTS) $(TESTS)
+	@set -f; $(run_tests) $(RUNTESTS) $(TESTS)
 check-all: all
 	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS)
-	@$(run_tests) --all $(RUNTESTS) $(TESTS)
+	@set -f; $(run_tests) --all $(RUNTESTS) $(TESTS)
 
 check-layers:
 	@cd $(srcdir) && $(run_python) test/tool/check-layers
