@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from faultlib import Job, Skip, failed, job, main, mpirun, nocma, victim
 
 
-def on_small_tmpfs(size, ranks, limit=5):
+def on_small_tmpfs(size, ranks, limit=5, mode="work", env=None):
     """Runs the victim with its node segment on a file system of `size`, in a mount namespace of
     its own."""
     with tempfile.TemporaryDirectory() as mount:
@@ -21,8 +21,9 @@ def on_small_tmpfs(size, ranks, limit=5):
         if probe.returncode:
             raise Skip("needs root and mount namespaces")
         script = f"mount -t tmpfs -o size={size} none {mount} && "
-        script += f"exec {mpirun} -n {ranks} {victim} work"
-        return Job(["unshare", "-m", "sh", "-c", script], {"WEFT_SHM_DIR": mount}, limit)
+        script += f"exec {mpirun} -n {ranks} {victim} {mode}"
+        env = {"WEFT_SHM_DIR": mount, **(env or {})}
+        return Job(["unshare", "-m", "sh", "-c", script], env, limit)
 
 
 def works_or_says_why(job_done):
@@ -46,6 +47,26 @@ def full_any_size():
     """At every size the job works or says what is wrong."""
     for size in ("8k", "64k", "128k", "256k", "512k", "1m", "4m", "64m"):
         works_or_says_why(on_small_tmpfs(size, 3, limit=10))
+
+
+def first_message_any_size():
+    """The first message is large: at every size it arrives, or the job says what is wrong."""
+    for kib in list(range(20, 100, 4)) + [160, 256]:
+        works_or_says_why(on_small_tmpfs(f"{kib}k", 2, mode="first 9"))
+
+
+def first_message_sender_full():
+    """The file system fills up before the first message, which is large."""
+    for large in ("auto", "copy"):
+        on_small_tmpfs("1m", 2, mode="first 0", env={"WEFT_SHM_LARGE": large}).expect(
+            failed, "WEFT_SHM_DIR|shm_dir", "full|space|small")
+
+
+def first_message_receiver_full():
+    """Nothing is left for the receiver's answer to a large message."""
+    for large in ("auto", "copy"):
+        on_small_tmpfs("1m", 2, mode="first 1", env={"WEFT_SHM_LARGE": large}).expect(
+            failed, "WEFT_SHM_DIR|shm_dir", "full|space|small")
 
 
 def missing():
@@ -92,5 +113,6 @@ def cma_refused_to_some():
         {"WEFT_SHM_LARGE": "cma"}, 10).expect(0)
 
 
-main([full_at_once, full_when_used, full_any_size, missing, not_writable, singleton_needs_none,
+main([full_at_once, full_when_used, full_any_size, first_message_any_size,
+      first_message_sender_full, first_message_receiver_full, missing, not_writable, singleton_needs_none,
       by_copy, by_cma, cma_refused, cma_refused_to_some])

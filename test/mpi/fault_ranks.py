@@ -15,6 +15,7 @@ def truncated_receive():
     """The default handler ends the job; the message names rank, call, sizes."""
     job(2, "truncated").expect(failed, "rank 1", "MPI_Recv", "MPI_ERR_TRUNCATE", "has 4096 bytes",
                                "room for 10")
+    job(2, "truncated", "100000").expect(failed, "rank 1", "has 100000 bytes", "room for 10")
 
 
 def early_exit():

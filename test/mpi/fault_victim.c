@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -27,12 +28,12 @@ static void die_in_ms(int ms)
     setitimer(ITIMER_REAL, &t, NULL);
 }
 
-static int truncated(void)
+static int truncated(int len)
 {
-    char buf[4096] = "";
+    static char buf[1 << 20];
 
     if (rank == 0)
-        MPI_Send(buf, 4096, MPI_BYTE, 1, 5, MPI_COMM_WORLD);
+        MPI_Send(buf, len ? len : 4096, MPI_BYTE, 1, 5, MPI_COMM_WORLD);
     MPI_Recv(buf, 10, MPI_BYTE, rank == 1 ? 0 : 1, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     return 0;
 }
@@ -105,6 +106,74 @@ static int work(void)
     return 0;
 }
 
+static void path_in_shm_dir(char *path, size_t len, const char *name)
+{
+    const char *dir = getenv("WEFT_SHM_DIR");
+
+    snprintf(path, len, "%s/%s", dir ? dir : ".", name);
+}
+
+/* Takes what is left of the file system; to the last byte, and then says so in a name. */
+static void fill_file_system(void)
+{
+    static char block[65536], path[4096];
+    size_t n = sizeof(block);
+    FILE *f;
+
+    path_in_shm_dir(path, sizeof(path), "filler");
+    f = fopen(path, "w");
+    setvbuf(f, NULL, _IONBF, 0);
+    while (n > 0)
+        if (fwrite(block, 1, n, f) != n)
+            n /= 2;
+    fclose(f);
+    path_in_shm_dir(path, sizeof(path), "full");
+    mkdir(path, 0700);
+}
+
+static void wait_until_full(void)
+{
+    static char path[4096];
+
+    path_in_shm_dir(path, sizeof(path), "full");
+    while (access(path, F_OK))
+        usleep(1000);
+}
+
+/* The first large message of the job; before it rank `who` fills the file system, so that rank 0
+ * cannot send it, or rank 1, which has had a small one, cannot answer it. */
+static int first_message(int who)
+{
+    enum { LEN = 1 << 20 };
+    unsigned char *buf = malloc(LEN), *want = malloc(LEN);
+
+    fill(want, LEN, 7);
+    memcpy(buf, want, LEN);
+    if (rank == 0) {
+        if (who == 1)
+            MPI_Send(buf, 8, MPI_BYTE, 1, 4, MPI_COMM_WORLD);
+        if (who == 0)
+            fill_file_system();
+        if (who == 1)
+            wait_until_full();
+        MPI_Send(buf, LEN, MPI_BYTE, 1, 5, MPI_COMM_WORLD);
+    } else if (rank == 1) {
+        memset(buf, 0, LEN);
+        if (who == 1) {
+            MPI_Recv(buf, 8, MPI_BYTE, 0, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            fill_file_system();
+        }
+        MPI_Recv(buf, LEN, MPI_BYTE, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (memcmp(buf, want, LEN)) {
+            printf("wrong data in the first message\n");
+            return 8;
+        }
+    }
+    free(buf);
+    free(want);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "work";
@@ -118,7 +187,9 @@ int main(int argc, char **argv)
     if (!strcmp(mode, "work"))
         rc = work();
     else if (!strcmp(mode, "truncated"))
-        rc = truncated();
+        rc = truncated(arg);
+    else if (!strcmp(mode, "first"))
+        rc = first_message(arg);
     else if (!strcmp(mode, "leave") || !strcmp(mode, "noinit"))
         rc = leave(arg);
     else if (!strcmp(mode, "die"))
