@@ -146,6 +146,43 @@ static void mrecv_truncated(void)
     }
 }
 
+/* In a call without a communicator. */
+static void type_error(void)
+{
+    MPI_Datatype t = MPI_DATATYPE_NULL;
+    int cls = MPI_SUCCESS;
+
+    MPI_Error_class(MPI_Type_vector(2, -1, 1, MPI_INT, &t), &cls);
+    CHECK_MSG(cls == MPI_ERR_ARG || cls == MPI_ERR_COUNT, "class %d", cls);
+}
+
+/* What a matched message was received with is forgotten with its communicator: a later error goes to MPI_COMM_SELF, whose handler returns. */
+static void mrecv_on_freed_comm(void)
+{
+    MPI_Comm c;
+    MPI_Message m;
+    MPI_Request s, r;
+    int x = 0, out = mt_rank, i;
+
+    OK(MPI_Comm_dup(mt_comm, &c));
+    OK(MPI_Comm_set_errhandler(c, MPI_ERRORS_ARE_FATAL));
+    for (i = 0; i < 2; i++) {
+        OK(MPI_Isend(&out, 1, MPI_INT, right(), TAG, c, &s));
+        OK(MPI_Mprobe(left(), TAG, c, &m, MPI_STATUS_IGNORE));
+        if (i) {
+            OK(MPI_Imrecv(&x, 1, MPI_INT, &m, &r));
+            OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
+        } else {
+            OK(MPI_Mrecv(&x, 1, MPI_INT, &m, MPI_STATUS_IGNORE));
+        }
+        CHECK_EQ(x, left());
+        OK(MPI_Wait(&s, MPI_STATUS_IGNORE));
+        type_error();
+    }
+    OK(MPI_Comm_free(&c));
+    type_error();
+}
+
 /* All ranks send numbered messages; rank 0 takes them with wildcards and sees each sender's in
  * order. */
 static void any_source_any_tag(void)
@@ -242,6 +279,7 @@ int main(int argc, char **argv)
     MT_RUN(probe_keeps_order);
     MT_RUN(mprobe_takes_the_message);
     MT_RUN(mrecv_truncated);
+    MT_RUN(mrecv_on_freed_comm);
     MT_RUN(any_source_any_tag);
     MT_RUN(posted_wildcards);
     MT_RUN(tag_selection);
