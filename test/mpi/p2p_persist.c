@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Persistent requests (MPI-5.0 section 3.9): all modes, started many times with changing data,
- * together, inactive in the completion calls, freed while inactive.  Ranks work in pairs. */
+ * together, inactive in the completion calls, freed while inactive
+ * or active, cancelled.  Ranks work in pairs. */
 #include "test/mpi/mpitest.h"
 
 enum { TAG = 11, TAG_GO = 12, ROUNDS = 200, MANY = 16 };
@@ -176,6 +177,117 @@ static void free_active(void)
     mt_sync();
 }
 
+/* The same with a message that has to be fetched, and in every mode that may be pending; the
+ * receives come later than the frees. */
+static void free_active_large(void)
+{
+    enum { LEN = 300000 };
+    static unsigned char out[2][LEN], in[LEN];
+    int right = (mt_rank + 1) % mt_size, left = (mt_rank - 1 + mt_size) % mt_size, i;
+    MPI_Request r;
+
+    for (i = 0; i < 2; i++) {
+        mt_fill(out[i], LEN, (unsigned)(mt_rank * 2 + i));
+        OK((i ? MPI_Ssend_init : MPI_Send_init)(out[i], LEN, MPI_BYTE, right, i, mt_comm, &r));
+        OK(MPI_Start(&r));
+        OK(MPI_Request_free(&r));
+        CHECK(r == MPI_REQUEST_NULL);
+    }
+    mt_sync();
+    for (i = 1; i >= 0; i--) {
+        OK(MPI_Recv(in, LEN, MPI_BYTE, left, i, mt_comm, MPI_STATUS_IGNORE));
+        CHECK_DATA(in, LEN, (unsigned)(left * 2 + i));
+    }
+    mt_sync();
+}
+
+static void free_active_receive(void)
+{
+    static int got;
+    int x = 77 + mt_rank, left = (mt_rank - 1 + mt_size) % mt_size;
+    MPI_Request r;
+
+    got = 0;
+    OK(MPI_Recv_init(&got, 1, MPI_INT, left, TAG, mt_comm, &r));
+    OK(MPI_Start(&r));
+    OK(MPI_Request_free(&r));
+    CHECK(r == MPI_REQUEST_NULL);
+    mt_sync();
+    OK(MPI_Send(&x, 1, MPI_INT, (mt_rank + 1) % mt_size, TAG, mt_comm));
+    OK(MPI_Send(&x, 1, MPI_INT, (mt_rank + 1) % mt_size, TAG_GO, mt_comm));
+    OK(MPI_Recv(&x, 1, MPI_INT, left, TAG_GO, mt_comm, MPI_STATUS_IGNORE));
+    CHECK_EQ(got, 77 + left);
+}
+
+/* A cancelled receive is inactive after the wait, and good for the next start; cancelled and freed
+ * it takes no message. */
+static void cancel_active(void)
+{
+    int in = -1, other = -1, x = 5, cancelled, i, left = (mt_rank - 1 + mt_size) % mt_size;
+    MPI_Request r;
+    MPI_Status st;
+
+    OK(MPI_Recv_init(&in, 1, MPI_INT, left, TAG, mt_comm, &r));
+    for (i = 0; i < 3; i++) {
+        cancelled = 0;
+        OK(MPI_Start(&r));
+        OK(MPI_Cancel(&r));
+        OK(MPI_Wait(&r, &st));
+        OK(MPI_Test_cancelled(&st, &cancelled));
+        CHECK_EQ(cancelled, 1);
+        CHECK(r != MPI_REQUEST_NULL);
+        CHECK(inactive(&r));
+        OK(MPI_Start(&r));
+        mt_sync();
+        OK(MPI_Send(&x, 1, MPI_INT, (mt_rank + 1) % mt_size, TAG, mt_comm));
+        OK(MPI_Wait(&r, &st));
+        OK(MPI_Test_cancelled(&st, &cancelled));
+        CHECK_EQ(cancelled, 0);
+        CHECK_EQ(in, 5);
+        in = -1;
+    }
+    OK(MPI_Start(&r));
+    OK(MPI_Cancel(&r));
+    OK(MPI_Request_free(&r));
+    mt_sync();
+    OK(MPI_Send(&x, 1, MPI_INT, (mt_rank + 1) % mt_size, TAG, mt_comm));
+    OK(MPI_Recv(&other, 1, MPI_INT, left, TAG, mt_comm, MPI_STATUS_IGNORE));
+    CHECK_EQ(other, 5);
+    CHECK_EQ(in, -1);
+}
+
+/* A flush whose request is freed while messages are in the buffer. */
+static void free_active_flush(void)
+{
+#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)
+    enum { LEN = 100000 };
+    static unsigned char out[LEN], in[LEN];
+    int right = (mt_rank + 1) % mt_size, left = (mt_rank - 1 + mt_size) % mt_size, size, i;
+    void *back, *space = malloc(3 * (LEN + MPI_BSEND_OVERHEAD));
+    MPI_Request r;
+
+    OK(MPI_Buffer_attach(space, 3 * (LEN + MPI_BSEND_OVERHEAD)));
+    mt_fill(out, LEN, (unsigned)mt_rank);
+    for (i = 0; i < 2; i++)
+        OK(MPI_Bsend(out, LEN, MPI_BYTE, right, i, mt_comm));
+    OK(MPI_Buffer_iflush(&r));
+    OK(MPI_Request_free(&r));
+    CHECK(r == MPI_REQUEST_NULL);
+    OK(MPI_Buffer_iflush(&r)); /* a second one, which is waited for */
+    for (i = 0; i < 2; i++) {
+        OK(MPI_Recv(in, LEN, MPI_BYTE, left, i, mt_comm, MPI_STATUS_IGNORE));
+        CHECK_DATA(in, LEN, (unsigned)left);
+    }
+    OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
+    OK(MPI_Buffer_iflush(&r)); /* nothing is left to flush */
+    OK(MPI_Request_free(&r));
+    OK(MPI_Buffer_detach(&back, &size));
+    free(space);
+#else
+    mt_skip("needs MPI 4.1");
+#endif
+}
+
 int main(int argc, char **argv)
 {
     mt_init(argc, argv);
@@ -187,5 +299,9 @@ int main(int argc, char **argv)
     MT_RUN(mixed_with_inactive);
     MT_RUN(proc_null);
     MT_RUN(free_active);
+    MT_RUN(free_active_large);
+    MT_RUN(free_active_receive);
+    MT_RUN(cancel_active);
+    MT_RUN(free_active_flush);
     return mt_end();
 }
