@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Every algorithm at many rank counts, counts, layouts and operations, in and out of place, against
- * a naive reference.  With the argument `all`, which takes longer, more rank counts, and every variant
- * at the large ones too. */
+ * a naive reference.  With the argument `all`, which takes longer, more rank counts, and every
+ * variant at the large ones too. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "runtime/base/log.h"

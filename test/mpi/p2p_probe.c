@@ -156,7 +156,8 @@ static void type_error(void)
     CHECK_MSG(cls == MPI_ERR_ARG || cls == MPI_ERR_COUNT, "class %d", cls);
 }
 
-/* What a matched message was received with is forgotten with its communicator: a later error goes to MPI_COMM_SELF, whose handler returns. */
+/* A matched receive that succeeds is no matter of later errors: they go to MPI_COMM_SELF, whose
+ * handler returns, not to the communicator of the message, whose handler ends the job. */
 static void mrecv_on_freed_comm(void)
 {
     MPI_Comm c;
