@@ -103,17 +103,18 @@ static bool cma_available(void)
 
 void btl_shm_rma_open(struct btl_shm *b, struct btl_caps *caps)
 {
-    bool wanted = cfg.shm_large == LARGE_CMA ||
-                  (cfg.shm_large == LARGE_AUTO && rt_idle_oversubscribed());
+    bool wanted = cfg.shm_large != LARGE_COPY;
 
     b->cma = wanted && cma_available();
+    /* Sharing a core, streaming costs a switch to the other rank for each ring full. */
+    b->choose = b->cma && cfg.shm_large == LARGE_AUTO && !rt_idle_oversubscribed();
     if (wanted && !b->cma)
         log_at(BTL, cfg.shm_large == LARGE_CMA ? RT_LOG_WARN : RT_LOG_INFO,
                "process_vm_readv is not permitted here (container "
                "without CAP_SYS_PTRACE, or yama): "
                "large messages are streamed through shared memory instead");
     rt_store_release(&b->home->probe_addr, (uint64_t)(uintptr_t)&probe_word);
-    caps->flags |= BTL_PUT | (b->cma ? BTL_GET : 0);
+    caps->flags |= BTL_PUT | (b->cma ? BTL_GET : 0) | (b->choose ? BTL_CHOOSE : 0);
     caps->rma_mem = RT_MEM_HOST_BITS;
     caps->key_len = sizeof(struct shm_key);
     caps->put_mb_per_s = b->cma ? CMA_MB_PER_S : STREAM_MB_PER_S;
@@ -357,7 +358,8 @@ static int xfer_start(struct shm_rmem *r, size_t off, void *local, size_t len, b
         return -RT_EINVAL;
     if (get && !p->cma)
         return -RT_ENOTSUP;
-    if (!p->cma) {
+    bool cma = get || (p->cma && (r->base.shared || !((struct btl_shm *)p->base.btl)->choose));
+    if (!cma) {
         int err = btl_shm_tx_open(p, true);
         if (err < 0)
             return err;
@@ -366,7 +368,7 @@ static int xfer_start(struct shm_rmem *r, size_t off, void *local, size_t len, b
     if (!x)
         return -RT_ENOMEM;
     *x = (struct shm_xfer){
-        .op = op, .key = r->key, .off = off, .local = local, .len = len, .get = get, .cma = p->cma
+        .op = op, .key = r->key, .off = off, .local = local, .len = len, .get = get, .cma = cma
     };
     bool first = rt_list_empty(&p->xfers);
     rt_list_append(&p->xfers, &x->link);

@@ -38,6 +38,7 @@ struct btl_shm {
     uint64_t *seen;              /* copy of home->active, for comparison */
     struct btl_shm_peer **peers; /* by local rank; NULL until needed */
     bool cma; /* large data by process_vm_readv/writev where the peer allows it */
+    bool choose; /* a put streams, unless the peer gets the rest meanwhile */
     uint32_t nregions;
     struct btl_mem **regions; /* registered memory by index, nregions of them, some free */
     struct btl_mem *free_regions;

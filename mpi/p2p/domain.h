@@ -41,12 +41,29 @@ struct wm_peer {
 
 #define WM_PEER_BUCKETS 256
 
+/* Which way large messages go where a transport leaves the choice (BTL_CHOOSE): measured with the
+ * first of them, in duels between the two ways.  A period is the time in which at least one such
+ * message is on its way to this process; all of one period go the same way. */
+enum wm_way { WM_WAY_PUT, WM_WAY_SHARED, WM_WAYS };
+struct wm_choice {
+    bool decided;
+    uint8_t way; /* of the current or next period; once decided, of all */
+    uint8_t wins[WM_WAYS];
+    int running;         /* messages of the current period that are not finished */
+    bool spoilt;         /* the period says nothing: an error, or messages of different sizes */
+    int64_t len, nbytes; /* of its first message; of all */
+    uint64_t start_ns;
+    int64_t seen_len; /* size in the last period of the other way; 0 = none yet */
+    double seen;      /* and its nanoseconds per byte */
+};
+
 struct wm_domain {
     struct rt_lock lock;
     struct wm_preq *hot; /* the blocking receive in progress; counts as the receive posted last */
     struct wm_match match;
     struct btl *btl[WM_BTL_MAX];
     int nbtl;
+    struct wm_choice choice;
     struct rt_list tasks; /* active collective tasks (struct coll_task.link) */
     struct rt_list retry; /* peers with pending messages */
     struct wm_peer *peers[WM_PEER_BUCKETS];

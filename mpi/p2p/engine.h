@@ -88,6 +88,7 @@ struct wm_preq {
     uint32_t remote;   /* the peer's request */
     int parts;         /* steps still to come before completion */
     int fail;          /* first error, reported at completion */
+    bool timed;        /* counted in the domain's choice */
     bool op_busy;      /* `op` is lent to the transport */
     int64_t moved_len; /* receive: bytes that will arrive: min(message, room) */
     int64_t put_off, put_len, get_len;
@@ -174,6 +175,10 @@ void wm_deliver(struct wm_preq *q, struct wm_peer *from, uint32_t kind, const st
 void wm_stored_free(struct wm_domain *d, struct wm_stored *s);
 /* Ends the receives that wait for a lost peer. */
 void wm_recv_fail_peer(struct wm_domain *d, const struct wm_peer *p, int err);
+
+/* choose.c: which way a message of this length goes, and that it has arrived. */
+enum wm_way wm_choice_begin(struct wm_domain *d, int64_t len);
+void wm_choice_end(struct wm_domain *d, int64_t len, bool failed);
 
 /* rndv.c */
 int wm_rndv_send(struct wm_preq *q);

@@ -34,6 +34,10 @@ static void finish(struct wm_preq *q)
 {
     release_transfer(q);
     int err = q->fail;
+    if (q->timed) {
+        q->timed = false;
+        wm_choice_end(q->dom, q->moved_len, err != 0);
+    }
     if (q->kind == WM_PREQ_RECV) {
         if (q->packed && (!err || err == -RT_ETRUNC))
             rt_layout_unpack(q->layout, q->count, (void *)(uintptr_t)q->buf, 0, q->packed,
@@ -89,7 +93,10 @@ int wm_rndv_send(struct wm_preq *q)
     int err = make_packed(q, q->nbytes);
     if (err < 0)
         return err;
-    if (can_get(q->peer)) {
+    const struct wm_choice *choice = &q->dom->choice; /* the peer will have chosen alike */
+    bool put_only = (btl_of(q)->caps.flags & BTL_CHOOSE) && choice->decided &&
+                    choice->way == WM_WAY_PUT;
+    if (can_get(q->peer) && !put_only) {
         err = make_key(q, wm_rndv_buf(q), q->nbytes, rts.key);
         if (err < 0) {
             free(q->packed);
@@ -177,11 +184,16 @@ static int start_get(struct wm_preq *q, const void *key)
 }
 
 /* How much of the message the receiver reads itself, in the proportion of the transport's rates. */
-static int64_t get_share(const struct wm_preq *q, bool has_key)
+static int64_t get_share(struct wm_preq *q, bool has_key)
 {
     const struct btl_caps *c = &btl_of(q)->caps;
     if (!has_key || !can_get(q->peer))
         return 0;
+    if (c->flags & BTL_CHOOSE) {
+        q->timed = true;
+        if (wm_choice_begin(q->dom, q->moved_len) == WM_WAY_PUT)
+            return 0;
+    }
     if (!c->put_mb_per_s || !q->peer->get_ok || q->moved_len < 2 * SPLIT_ALIGN)
         return q->moved_len;
     double share = (double)c->get_mb_per_s / ((double)c->get_mb_per_s + c->put_mb_per_s);
@@ -251,6 +263,8 @@ void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts)
     q->put_len = cts->len;
     q->parts = 1 + (cts->will_get != 0);
     int err = btl_of(q)->ops->attach(q->peer->eager, cts->key, &q->rmem);
+    if (err >= 0)
+        q->rmem->shared = cts->will_get != 0;
     if (err >= 0)
         err = q->peer->err ? q->peer->err : wm_rndv_put(q);
     if (err == -RT_EAGAIN)

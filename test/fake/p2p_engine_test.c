@@ -15,7 +15,7 @@ enum { N = 3, EAGER = 300, MSGS = 400, MAX_LEN = 5000 };
 
 struct knobs {
     int eagain_pct, late_pct;
-    bool get, put, get_refused;
+    bool get, put, get_refused, choose;
 };
 static struct knobs knobs;
 static unsigned long seed;
@@ -77,7 +77,8 @@ static int f_open(const struct btl_up *up, struct btl **out, int max)
     struct endpoint *e = calloc(1, sizeof *e);
     e->base.ops = &fake_ops;
     e->base.caps = (struct btl_caps){ .flags = (knobs.put ? BTL_PUT : 0u) |
-                                               (knobs.get ? BTL_GET : 0u),
+                                               (knobs.get ? BTL_GET : 0u) |
+                                               (knobs.choose ? BTL_CHOOSE : 0u),
                                       .send_mem = RT_MEM_HOST_BITS,
                                       .rma_mem = RT_MEM_HOST_BITS,
                                       .eager_max = EAGER,
@@ -536,6 +537,43 @@ static void truncation(void)
     truncated(4000, 0);
 }
 
+static void choice_of_ways(void)
+{
+    all_seeds((struct knobs){
+        .put = true, .get = true, .choose = true, .eagain_pct = 20, .late_pct = 20 });
+}
+
+/* Messages of one size, one after the other, decide which way the later ones go. */
+static void choice_is_made(void)
+{
+    enum { LEN = 64 * 1024 };
+    static char out[LEN], in[LEN];
+    world_up((struct knobs){ .put = true, .get = true, .choose = true });
+    for (int i = 0; i < 12; i++) {
+        struct rt_req *s, *r;
+        memset(out, i + 1, LEN);
+        struct wm_msg m = {
+            .buf = out, .count = LEN, .layout = &bytes_layout, .comm = &comm[0], .peer = 1, .tag = 3
+        };
+        CHECK_EQ(wm_p2p_isend(&m, WM_STANDARD, &s), 0);
+        m = (struct wm_msg){
+            .buf = in, .count = LEN, .layout = &bytes_layout, .comm = &comm[1], .peer = 0, .tag = 3
+        };
+        CHECK_EQ(wm_p2p_irecv(&m, &r), 0);
+        pump_until(r);
+        pump_until(s);
+        CHECK(!memcmp(in, out, LEN));
+        wm_req_release(r);
+        wm_req_release(s);
+    }
+    const struct wm_choice *c = &dom[1]->choice;
+    CHECK(c->decided);
+    CHECK_EQ(c->wins[c->way], 3);
+    CHECK_EQ(c->running, 0);
+    CHECK(!dom[0]->choice.decided); /* it received nothing */
+    world_down();
+}
+
 static void cancelled_receive(void)
 {
     world_up((struct knobs){ .put = true });
@@ -623,6 +661,8 @@ int main(void)
     RUN(both_halves);
     RUN(refusals);
     RUN(get_refused);
+    RUN(choice_of_ways);
+    RUN(choice_is_made);
     RUN(truncation);
     RUN(cancelled_receive);
     RUN(stale_handles);
