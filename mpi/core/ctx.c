@@ -24,6 +24,7 @@ static uint64_t used[NWORDS]; /* bit set: taken.  Zero pages, touched as ids are
 
 static struct wm_ctx_search *waiters; /* agreements going on in this process */
 static bool lent;                     /* one of them has the bits */
+unsigned wm_ctx_idups;
 
 void wm_ctx_merge(void *inout, const void *in)
 {
@@ -124,7 +125,7 @@ int wm_ctx_agree(const struct wm_exch *x, uint64_t order, uint32_t *ctx)
 {
     struct wm_ctx_search s = { .order = order };
     int err = 0;
-    if (!rt_threaded)
+    if (!rt_threaded && !wm_ctx_idups)
         wm_ctx_join(&s); /* no other agreement can be held up by lending at once */
     *ctx = 0;
     while (!err && !*ctx) {

@@ -28,6 +28,10 @@ struct wm_ctx_offer {
     uint64_t free[WM_CTX_WORDS]; /* of that window */
 };
 
+/* Nonblocking agreements under way in this process; under the domain's lock.  While there are any,
+ * a blocking one must not lend its bits before all participants are there. */
+extern unsigned wm_ctx_idups;
+
 struct wm_ctx_search {
     uint64_t order;
     uint32_t window;

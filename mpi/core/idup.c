@@ -133,6 +133,7 @@ static int idup_step(struct coll_task *k)
 static void idup_cleanup(struct coll_task *k)
 {
     struct idup_state *st = k->state;
+    wm_ctx_idups--;
     wm_ctx_leave(&st->search);
     free(st);
 }
@@ -171,6 +172,7 @@ static int idup_start(struct wm_comm *parent, struct wm_comm *fresh, MPI_Request
     uint32_t number = parent->idups++;
     st->tag = TAG_FIRST + (int)(number % TAG_COUNT);
     st->search.order = (uint64_t)parent->ctx << 32 | 0x80000000u | number;
+    wm_ctx_idups++;
     wm_ctx_round(&st->search);
     q->parent = parent;
     q->fresh = fresh;

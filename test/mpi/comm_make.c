@@ -257,6 +257,26 @@ static void idup(void)
     OK(MPI_Comm_free(&c));
 }
 
+/* A blocking creation while an idup is under way on some ranks and over on others. */
+static void idup_around_dup(void)
+{
+    MPI_Comm c, d;
+    MPI_Request r;
+    int i;
+
+    for (i = 0; i < 20; i++) {
+        OK(MPI_Comm_idup(mt_comm, &c, &r));
+        if ((mt_rank + i) % 2)
+            OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
+        OK(MPI_Comm_dup(mt_comm, &d));
+        OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
+        check_works(c, mt_rank, mt_size);
+        check_works(d, mt_rank, mt_size);
+        OK(MPI_Comm_free(&c));
+        OK(MPI_Comm_free(&d));
+    }
+}
+
 /* Far more in sequence than there are identifiers alive, and many alive at once. */
 static void thousand_in_sequence(void)
 {
@@ -347,6 +367,7 @@ int main(int argc, char **argv)
     MT_RUN(names);
     MT_RUN(dup_does_not_copy_the_name);
     MT_RUN(idup);
+    MT_RUN(idup_around_dup);
     MT_RUN(thousand_in_sequence);
     MT_RUN(hundreds_at_once);
     MT_RUN(freed_while_pending);
