@@ -5,6 +5,7 @@
 #include "mpi/core/errh.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/comm.h"
+#include "mpi/p2p/domain.h"
 #include "runtime/base/cfg.h"
 #include <execinfo.h>
 #include <stdarg.h>
@@ -23,7 +24,7 @@ struct wm_errh *wm_errh_predefined[8] = { NULL, &are_fatal, &errors_abort, &erro
 struct rt_slab wm_errh_slab = RT_SLAB(WM_ERRHANDLER, "error handler", struct wm_errh);
 
 static __thread char detail[MPI_MAX_ERROR_STRING];
-static __thread struct wm_comm *attached;
+static __thread struct wm_comm *attached; /* with a reference */
 
 int wm_err(int errclass, const char *fmt, ...)
 {
@@ -60,7 +61,15 @@ int wm_err_rt(int rt_err, const char *fmt, ...)
 
 const char *wm_err_detail(void) { return detail; }
 
-void wm_err_attach(struct wm_comm *comm) { attached = comm; }
+void wm_err_attach(struct wm_comm *comm)
+{
+    struct wm_comm *old = attached;
+    if (comm)
+        wm_comm_ref(comm);
+    attached = comm;
+    if (old)
+        wm_comm_unref(old);
+}
 
 /* One write(2), so that blocks of several ranks do not mix. */
 static void print_fatal(int errcode, const char *call, const char *where, const char *handler)
@@ -150,7 +159,7 @@ static void errh_call(const struct wm_errh *h, void *handle, int errcode, const 
 
 int wm_raise_comm(struct wm_comm *comm, int errcode, const char *call)
 {
-    struct wm_comm *c = comm ? comm : attached;
+    struct wm_comm *held = attached, *c = comm ? comm : held;
     attached = NULL;
     if (!c)
         c = wm_comm_self;
@@ -163,6 +172,12 @@ int wm_raise_comm(struct wm_comm *comm, int errcode, const char *call)
         snprintf(where, sizeof where, "communicator %s", c->name[0] ? c->name : "(unnamed)");
     errh_call(c->errh, wm_comm_handle(c), errcode, call, where);
     detail[0] = '\0';
+    if (held) {
+        struct wm_domain *dom = held->dom;
+        rt_lock(&dom->lock);
+        wm_comm_unref(held);
+        rt_unlock(&dom->lock);
+    }
     return errcode;
 }
 

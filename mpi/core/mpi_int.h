@@ -62,7 +62,8 @@ int wm_err(int errclass, const char *fmt, ...) __attribute__((format(printf, 2, 
 /* The same for a negative code from a lower layer. */
 int wm_err_rt(int rt_err, const char *fmt, ...) __attribute__((format(printf, 2, 3), cold));
 /* Says which communicator's handler applies to the error being returned, for calls that have no
- * communicator argument (MPI_Wait); used and cleared by wm_raise_comm(NULL, ...). */
+ * communicator argument (MPI_Wait); used and cleared by wm_raise_comm(NULL, ...), until when it
+ * keeps the communicator.  Called under the domain's lock; only by calls that fail. */
 void wm_err_attach(struct wm_comm *comm);
 /* Text left by wm_err on this thread, "" if none. */
 const char *wm_err_detail(void);

@@ -237,6 +237,40 @@ static void handler_of_a_request(void)
     OK(MPI_Comm_set_errhandler(mt_comm, MPI_ERRORS_RETURN));
 }
 
+static char name_seen[MPI_MAX_OBJECT_NAME];
+static void note_name(MPI_Comm *c, int *code, ...)
+{
+    int len;
+
+    handled++;
+    handled_code = *code;
+    name_seen[0] = '\0';
+    MPI_Comm_get_name(*c, name_seen, &len);
+}
+
+/* The request is the last that keeps the communicator, until the handler has returned. */
+static void handler_of_a_freed_comm(void)
+{
+    MPI_Errhandler h;
+    MPI_Request r;
+    MPI_Comm c;
+    char big[100] = "", small[10];
+
+    handled = 0;
+    OK(MPI_Comm_create_errhandler(note_name, &h));
+    OK(MPI_Comm_dup(mt_comm, &c));
+    OK(MPI_Comm_set_name(c, "freed"));
+    OK(MPI_Comm_set_errhandler(c, h));
+    OK(MPI_Errhandler_free(&h));
+    OK(MPI_Irecv(small, 10, MPI_BYTE, (mt_rank + mt_size - 1) % mt_size, 1, c, &r));
+    mt_sync();
+    OK(MPI_Send(big, 100, MPI_BYTE, (mt_rank + 1) % mt_size, 1, c));
+    OK(MPI_Comm_free(&c));
+    FAILS(MPI_Wait(&r, MPI_STATUS_IGNORE), MPI_ERR_TRUNCATE);
+    CHECK_EQ(handled, 1);
+    CHECK_STR(name_seen, "freed");
+}
+
 static void predefined_handlers(void)
 {
     MPI_Errhandler got = MPI_ERRHANDLER_NULL;
@@ -262,6 +296,7 @@ int main(int argc, char **argv)
     MT_RUN(bad_keys);
     MT_RUN(user_handler);
     MT_RUN(handler_of_a_request);
+    MT_RUN(handler_of_a_freed_comm);
     MT_RUN(predefined_handlers);
     return mt_end();
 }
