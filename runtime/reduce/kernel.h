@@ -53,6 +53,12 @@ struct rt_pair_ldbl {
     long double v;
     int i;
 };
+struct rt_pair_2f32 { /* Fortran's */
+    float v, i;
+};
+struct rt_pair_2f64 {
+    double v, i;
+};
 
 /* Look-ups of one family each; NULL when the family has no such kernel. */
 rt_reduce_fn *rt_reduce_find_int(enum rt_opcode op, enum rt_elem elem);

@@ -15,11 +15,14 @@ PAIR(I64_I32, rt_pair_i64)
 PAIR(I32_I32, rt_pair_i32)
 PAIR(I16_I32, rt_pair_i16)
 PAIR(LDBL_I32, rt_pair_ldbl)
+PAIR(F32_F32, rt_pair_2f32)
+PAIR(F64_F64, rt_pair_2f64)
 
 #define ROW(op) \
     [RT_ELEM_F32_I32] = op##_F32_I32, [RT_ELEM_F64_I32] = op##_F64_I32, \
     [RT_ELEM_I64_I32] = op##_I64_I32, [RT_ELEM_I32_I32] = op##_I32_I32, \
-    [RT_ELEM_I16_I32] = op##_I16_I32, [RT_ELEM_LDBL_I32] = op##_LDBL_I32
+    [RT_ELEM_I16_I32] = op##_I16_I32, [RT_ELEM_LDBL_I32] = op##_LDBL_I32, \
+    [RT_ELEM_F32_F32] = op##_F32_F32, [RT_ELEM_F64_F64] = op##_F64_F64
 
 static rt_reduce_fn *const kernels[RT_OP_COUNT][RT_ELEM_COUNT] = {
     [RT_OP_MINLOC] = { ROW(minloc) },

@@ -43,6 +43,8 @@ static const struct elem_facts elems[RT_ELEM_COUNT] = {
     [RT_ELEM_I32_I32] = PAIR(rt_pair_i32, int32_t),
     [RT_ELEM_I16_I32] = PAIR(rt_pair_i16, int16_t),
     [RT_ELEM_LDBL_I32] = PAIR(rt_pair_ldbl, long double),
+    [RT_ELEM_F32_F32] = BASIC(struct rt_pair_2f32),
+    [RT_ELEM_F64_F64] = BASIC(struct rt_pair_2f64),
 };
 
 int64_t rt_elem_nbytes(enum rt_elem elem) { return elems[elem].nbytes; }

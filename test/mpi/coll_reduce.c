@@ -269,6 +269,23 @@ static void max_with_place(void)
     CHECK_EQ(wrong, 0);
 }
 
+/* Fortran's pairs, whose index is a floating-point number. */
+static void place_as_real(void)
+{
+    float f[2] = { (float)(mt_rank / 2), (float)mt_rank }, fmin[2], fmax[2];
+    double d[2] = { -mt_rank / 2, mt_rank }, dmin[2], dmax[2];
+    int last = (mt_size - 1) / 2; /* two ranks have each value: the lower wins */
+
+    OK(MPI_Allreduce(f, fmin, 1, MPI_2REAL, MPI_MINLOC, mt_comm));
+    OK(MPI_Allreduce(f, fmax, 1, MPI_2REAL, MPI_MAXLOC, mt_comm));
+    CHECK(fmin[0] == 0 && fmin[1] == 0);
+    CHECK(fmax[0] == (float)last && fmax[1] == (float)(2 * last));
+    OK(MPI_Allreduce(d, dmin, 1, MPI_2DOUBLE_PRECISION, MPI_MINLOC, mt_comm));
+    OK(MPI_Allreduce(d, dmax, 1, MPI_2DOUBLE_PRECISION, MPI_MAXLOC, mt_comm));
+    CHECK(dmin[0] == -last && dmin[1] == 2 * last);
+    CHECK(dmax[0] == 0 && dmax[1] == 0);
+}
+
 /* x -> a x + b over 32 bits: composition is associative but does not commute. */
 struct affine {
     uint32_t a, b;
@@ -371,6 +388,7 @@ int main(int argc, char **argv)
     MT_RUN(nonblocking);
     MT_RUN(random_cases);
     MT_RUN(max_with_place);
+    MT_RUN(place_as_real);
     MT_RUN(does_not_commute);
     MT_RUN(same_everywhere);
     MT_RUN(wrong_operations);

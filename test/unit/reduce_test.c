@@ -154,6 +154,12 @@ static void pairs(void)
     } c = { 4, 1 }, d = { 4, 0 };
     rt_reduce_find(RT_OP_MAXLOC, RT_ELEM_LDBL_I32)(&c, &d, &c, 1);
     CHECK(c.v == 4 && c.i == 0);
+    double e[2] = { 4, 3 }, f[2] = { 4, 2 };
+    rt_reduce_fn *fn = rt_reduce_find(RT_OP_MINLOC, RT_ELEM_F64_F64);
+    CHECK(fn && rt_reduce_find(RT_OP_MAXLOC, RT_ELEM_F32_F32));
+    if (fn)
+        fn(e, f, e, 1);
+    CHECK(e[0] == 4 && e[1] == 2);
 }
 
 static void what_mpi_does_not_allow(void)
@@ -177,6 +183,8 @@ static void sizes_of_elements(void)
     CHECK_EQ(rt_elem_nbytes(RT_ELEM_NONE), 0);
     CHECK_EQ(rt_elem_nbytes(RT_ELEM_C32), 8);
     CHECK_EQ(rt_elem_nbytes(RT_ELEM_I16_I32), 8);
+    CHECK_EQ(rt_elem_nbytes(RT_ELEM_F64_F64), 16);
+    CHECK(rt_elem_packs(RT_ELEM_F32_F32));
     CHECK(rt_elem_packs(RT_ELEM_F64) && rt_elem_packs(RT_ELEM_F32_I32));
     CHECK(!rt_elem_packs(RT_ELEM_I16_I32) && !rt_elem_packs(RT_ELEM_F64_I32) &&
           !rt_elem_packs(RT_ELEM_NONE));
