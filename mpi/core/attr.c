@@ -190,15 +190,16 @@ static int keyval_create(enum wm_attr_kind kind, uintptr_t copy, uintptr_t del, 
     return MPI_SUCCESS;
 }
 
-/* The usable key of this kind; writes why not. */
-static struct keyval *keyval_get(enum wm_attr_kind kind, int keyval)
+/* The key of this kind; writes why not.  One that was freed exists until the last attribute under
+ * it is gone, for calls that read and delete what is stored (MPI-5.0 section 7.7). */
+static struct keyval *keyval_get(enum wm_attr_kind kind, int keyval, bool even_freed)
 {
     struct keyval *k = rt_slab_get(&keyval_slab, (uintptr_t)(unsigned)keyval);
     if (keyval >= MPI_TAG_UB && keyval <= MPI_WIN_MODEL)
         wm_err(MPI_ERR_KEYVAL, "key %d is predefined: its value cannot be changed", keyval);
     else if (keyval == MPI_KEYVAL_INVALID)
         wm_err(MPI_ERR_KEYVAL, "the key is MPI_KEYVAL_INVALID");
-    else if (!k || k->freed)
+    else if (!k || (k->freed && !even_freed))
         wm_err(MPI_ERR_KEYVAL, "%d is no attribute key, or one that was freed", keyval);
     else if (k->kind != kind)
         wm_err(MPI_ERR_KEYVAL, "the key was made for %s, not for %s", kind_names[k->kind],
@@ -211,7 +212,7 @@ static struct keyval *keyval_get(enum wm_attr_kind kind, int keyval)
 static int keyval_free(enum wm_attr_kind kind, int *keyval)
 {
     rt_lock(&lock);
-    struct keyval *k = keyval_get(kind, *keyval);
+    struct keyval *k = keyval_get(kind, *keyval, false);
     if (k) {
         k->freed = true;
         key_unref(k);
@@ -227,7 +228,7 @@ static int attr_set(enum wm_attr_kind kind, struct wm_attrs **attrs, void *handl
                     void *value)
 {
     rt_lock(&lock);
-    struct keyval *k = keyval_get(kind, keyval);
+    struct keyval *k = keyval_get(kind, keyval, false);
     int i = k ? find(*attrs, k) : -1;
     void *old = i >= 0 ? (*attrs)->v[i].value : NULL;
     rt_unlock(&lock);
@@ -248,7 +249,7 @@ static int attr_get(enum wm_attr_kind kind, struct wm_attrs *attrs, int keyval, 
                     int *flag)
 {
     rt_lock(&lock);
-    struct keyval *k = keyval_get(kind, keyval);
+    struct keyval *k = keyval_get(kind, keyval, true);
     int i = k ? find(attrs, k) : -1;
     *flag = i >= 0;
     if (i >= 0)
@@ -260,7 +261,7 @@ static int attr_get(enum wm_attr_kind kind, struct wm_attrs *attrs, int keyval, 
 static int attr_delete(enum wm_attr_kind kind, struct wm_attrs **attrs, void *handle, int keyval)
 {
     rt_lock(&lock);
-    struct keyval *k = keyval_get(kind, keyval);
+    struct keyval *k = keyval_get(kind, keyval, true);
     int i = k ? find(*attrs, k) : -1;
     void *value = i >= 0 ? (*attrs)->v[i].value : NULL;
     rt_unlock(&lock);

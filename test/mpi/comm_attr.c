@@ -102,15 +102,22 @@ static void copied_by_dup(void)
 
 static void dup_fn(void)
 {
-    int key, x;
+    int key, old, x;
     MPI_Comm c;
 
     OK(MPI_Comm_create_keyval(MPI_COMM_DUP_FN, MPI_COMM_NULL_DELETE_FN, &key, NULL));
     OK(MPI_Comm_set_attr(mt_comm, key, &x));
     OK(MPI_Comm_dup(mt_comm, &c));
     CHECK(value_of(c, key) == &x);
+    old = key;
     OK(MPI_Comm_free_keyval(&key)); /* the key lives on while attributes use it */
+    CHECK(value_of(c, old) == &x);
+    FAILS(MPI_Comm_set_attr(c, old, &x), MPI_ERR_KEYVAL);
+    OK(MPI_Comm_delete_attr(c, old));
+    CHECK(value_of(c, old) == NULL);
     OK(MPI_Comm_free(&c));
+    OK(MPI_Comm_delete_attr(mt_comm, old));
+    FAILS(MPI_Comm_delete_attr(mt_comm, old), MPI_ERR_KEYVAL); /* now it is gone */
 }
 
 static void failing_copy_fails_dup(void)

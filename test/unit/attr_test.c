@@ -65,6 +65,8 @@ static void life_of_attributes(void)
     CHECK_EQ(wm_api_comm_free_keyval(&k2), 0);
     CHECK_EQ(k2, MPI_KEYVAL_INVALID);
     CHECK_EQ(wm_api_comm_set_attr(&a, old, "4"), MPI_ERR_KEYVAL);
+    CHECK(!wm_api_comm_get_attr(&a, old, &v, &flag) && flag); /* what is stored stays readable */
+    CHECK_STR(v, "2");
     CHECK_EQ(wm_api_comm_delete_attr(&a, k1), 0);
     CHECK_EQ(wm_api_comm_delete_attr(&a, k1), MPI_ERR_KEYVAL);
     CHECK_STR(deleted, "13");
