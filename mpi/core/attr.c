@@ -134,40 +134,91 @@ static int callback_failed(const char *what, int code)
     return code;
 }
 
+/* The keys of a list, with references, in the order they were set; NULL when there are none or no
+ * memory, which *n tells apart. */
+static struct keyval **keys_of(const struct wm_attrs *a, int *n)
+{
+    rt_lock(&lock);
+    *n = a ? a->n : 0;
+    struct keyval **keys = *n ? malloc((size_t)*n * sizeof(struct keyval *)) : NULL;
+    for (int i = 0; keys && i < *n; i++) {
+        keys[i] = a->v[i].key;
+        keys[i]->obj.refs++;
+    }
+    rt_unlock(&lock);
+    return keys;
+}
+
+/* One attribute, unless it was deleted meanwhile: the functions of others may do that. */
+static int copy_one(const struct wm_attrs *from, void *from_handle, struct keyval *k,
+                    struct wm_attrs **to)
+{
+    void *in = NULL, *value = NULL;
+    int flag = 0;
+    rt_lock(&lock);
+    int i = find(from, k);
+    if (i >= 0)
+        in = from->v[i].value;
+    rt_unlock(&lock);
+    if (i < 0)
+        return MPI_SUCCESS;
+    int err = call_copy(k, from_handle, in, &value, &flag);
+    if (err)
+        return callback_failed("copy", err);
+    if (!flag)
+        return MPI_SUCCESS;
+    rt_lock(&lock);
+    err = store(to, k, value);
+    rt_unlock(&lock);
+    return err;
+}
+
 int wm_attrs_copy(struct wm_attrs *from, void *from_handle, struct wm_attrs **to, void *to_handle)
 {
-    int err = MPI_SUCCESS;
-    for (int i = 0; !err && from && i < from->n; i++) {
-        struct attr at = from->v[i];
-        void *value = NULL;
-        int flag = 0;
-        err = call_copy(at.key, from_handle, at.value, &value, &flag);
-        if (err) {
-            err = callback_failed("copy", err);
-        } else if (flag) {
-            rt_lock(&lock);
-            err = store(to, at.key, value);
-            rt_unlock(&lock);
-        }
-    }
+    int n, err = MPI_SUCCESS;
+    struct keyval **keys = keys_of(from, &n);
+    if (n && !keys)
+        return wm_err(MPI_ERR_NO_MEM, "no memory to copy %d attributes", n);
+    for (int i = 0; !err && i < n; i++)
+        err = copy_one(from, from_handle, keys[i], to);
+    rt_lock(&lock);
+    for (int i = 0; i < n; i++)
+        key_unref(keys[i]);
+    rt_unlock(&lock);
+    free(keys);
     if (err)
         wm_attrs_delete_all(to, to_handle);
     return err;
 }
 
+/* The last attribute of the list, with a reference to its key; false when there is none. */
+static bool take_last(const struct wm_attrs *a, struct attr *last)
+{
+    rt_lock(&lock);
+    bool some = a->n > 0;
+    if (some) {
+        *last = a->v[a->n - 1];
+        last->key->obj.refs++;
+    }
+    rt_unlock(&lock);
+    return some;
+}
+
 int wm_attrs_delete_all(struct wm_attrs **attrs, void *handle)
 {
     struct wm_attrs *a = *attrs;
-    while (a && a->n) {
-        struct attr at = a->v[a->n - 1];
+    struct attr at;
+    while (a && take_last(a, &at)) {
         int err = call_delete(at.key, handle, at.value);
-        if (err)
-            return callback_failed("delete", err);
         rt_lock(&lock);
-        int i = find(a, at.key); /* the function may have deleted it itself, or set others */
+        /* The function may have deleted it itself, or set others. */
+        int i = err ? -1 : find(a, at.key);
         if (i >= 0)
             drop(a, i);
+        key_unref(at.key);
         rt_unlock(&lock);
+        if (err)
+            return callback_failed("delete", err);
     }
     if (a)
         free(a->v);
@@ -224,23 +275,38 @@ static int keyval_free(enum wm_attr_kind kind, int *keyval)
     return MPI_SUCCESS;
 }
 
+/* What is stored under a key: its place or -1, the value, and a reference to the key for the time
+ * that a function is called; NULL when there is no such key. */
+static struct keyval *look_up(enum wm_attr_kind kind, const struct wm_attrs *a, int keyval,
+                              bool even_freed, int *at, void **value)
+{
+    rt_lock(&lock);
+    struct keyval *k = keyval_get(kind, keyval, even_freed);
+    *at = k ? find(a, k) : -1;
+    *value = *at >= 0 ? a->v[*at].value : NULL;
+    if (k)
+        k->obj.refs++;
+    rt_unlock(&lock);
+    return k;
+}
+
 static int attr_set(enum wm_attr_kind kind, struct wm_attrs **attrs, void *handle, int keyval,
                     void *value)
 {
-    rt_lock(&lock);
-    struct keyval *k = keyval_get(kind, keyval, false);
-    int i = k ? find(*attrs, k) : -1;
-    void *old = i >= 0 ? (*attrs)->v[i].value : NULL;
-    rt_unlock(&lock);
+    int i, err = MPI_SUCCESS;
+    void *old;
+    struct keyval *k = look_up(kind, *attrs, keyval, false, &i, &old);
     if (!k)
         return MPI_ERR_KEYVAL;
     if (i >= 0) { /* the old value is deleted first (MPI-5.0 section 7.7.2) */
-        int err = call_delete(k, handle, old);
+        err = call_delete(k, handle, old);
         if (err)
-            return callback_failed("delete", err);
+            err = callback_failed("delete", err);
     }
     rt_lock(&lock);
-    int err = store(attrs, k, value);
+    if (!err)
+        err = store(attrs, k, value);
+    key_unref(k);
     rt_unlock(&lock);
     return err;
 }
@@ -260,24 +326,25 @@ static int attr_get(enum wm_attr_kind kind, struct wm_attrs *attrs, int keyval, 
 
 static int attr_delete(enum wm_attr_kind kind, struct wm_attrs **attrs, void *handle, int keyval)
 {
-    rt_lock(&lock);
-    struct keyval *k = keyval_get(kind, keyval, true);
-    int i = k ? find(*attrs, k) : -1;
-    void *value = i >= 0 ? (*attrs)->v[i].value : NULL;
-    rt_unlock(&lock);
+    int i, err;
+    void *value;
+    struct keyval *k = look_up(kind, *attrs, keyval, true, &i, &value);
     if (!k)
         return MPI_ERR_KEYVAL;
-    if (i < 0)
-        return wm_err(MPI_ERR_KEYVAL, "no attribute is stored under this key");
-    int err = call_delete(k, handle, value);
-    if (err)
-        return callback_failed("delete", err);
+    if (i < 0) {
+        err = wm_err(MPI_ERR_KEYVAL, "no attribute is stored under this key");
+    } else {
+        err = call_delete(k, handle, value);
+        if (err)
+            err = callback_failed("delete", err);
+    }
     rt_lock(&lock);
-    i = find(*attrs, k);
+    i = err ? -1 : find(*attrs, k);
     if (i >= 0)
         drop(*attrs, i);
+    key_unref(k);
     rt_unlock(&lock);
-    return MPI_SUCCESS;
+    return err;
 }
 
 /* Attributes of every communicator that the library sets (MPI-5.0 section 9.1.2); a pointer to an

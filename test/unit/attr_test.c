@@ -102,6 +102,50 @@ static void copy_functions(void)
         wm_api_comm_free_keyval(&k[i]);
 }
 
+static int meddle_keys[20];
+
+/* The first call deletes the attributes of the keys 0 and 2 and adds many, which moves the list. */
+static int copy_meddling(MPI_Comm comm, int keyval, void *extra, void *in, void *out, int *flag)
+{
+    (void)comm;
+    (void)extra;
+    if (keyval == meddle_keys[0]) {
+        CHECK_EQ(wm_api_comm_free_keyval(&meddle_keys[0]), 0);
+        CHECK_EQ(wm_api_comm_delete_attr(&a, keyval), 0);
+        CHECK_EQ(wm_api_comm_delete_attr(&a, meddle_keys[2]), 0);
+        for (int i = 4; i < 20; i++)
+            CHECK_EQ(wm_api_comm_set_attr(&a, meddle_keys[i], "new"), 0);
+    }
+    *(void **)out = in;
+    *flag = 1;
+    return MPI_SUCCESS;
+}
+
+static void copy_functions_that_change_the_list(void)
+{
+    int flag, first;
+    char *v = NULL;
+    setup();
+    for (int i = 0; i < 20; i++)
+        CHECK_EQ(wm_api_comm_create_keyval(copy_meddling, MPI_COMM_NULL_DELETE_FN, &meddle_keys[i],
+                                           "extra"),
+                 0);
+    first = meddle_keys[0];
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(wm_api_comm_set_attr(&a, meddle_keys[i], "old"), 0);
+    CHECK_EQ(wm_attrs_copy(a.attrs, wm_comm_handle(&a), &b.attrs, wm_comm_handle(&b)), 0);
+    CHECK(!wm_api_comm_get_attr(&b, first, &v, &flag) && flag); /* copied before it was deleted */
+    for (int i = 1; i < 20; i++) {
+        CHECK(!wm_api_comm_get_attr(&b, meddle_keys[i], &v, &flag));
+        CHECK_EQ(flag, i == 1 || i == 3);
+    }
+    CHECK_EQ(wm_attrs_delete_all(&a.attrs, wm_comm_handle(&a)), 0);
+    CHECK_EQ(wm_attrs_delete_all(&b.attrs, wm_comm_handle(&b)), 0);
+    CHECK_EQ(wm_api_comm_get_attr(&b, first, &v, &flag), MPI_ERR_KEYVAL);
+    for (int i = 1; i < 20; i++)
+        wm_api_comm_free_keyval(&meddle_keys[i]);
+}
+
 static void predefined(void)
 {
     int flag, *p = NULL, key = MPI_TAG_UB, type_key;
@@ -126,6 +170,7 @@ int main(void)
 {
     RUN(life_of_attributes);
     RUN(copy_functions);
+    RUN(copy_functions_that_change_the_list);
     RUN(predefined);
     return check_end();
 }
