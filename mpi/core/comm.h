@@ -95,6 +95,8 @@ void wm_comm_release_ctx(uint32_t ctx);
 /* Tags from here up on a collective context belong to the making of communicators; collectives use
  * smaller ones. */
 #define WM_TAG_COMM 0x70000000
+/* From here up to those of MPI_Comm_idup, which runs beside blocking calls. */
+#define WM_TAG_IDUP 0x78000000
 
 /* The collective side of a communicator (mpi/core/coll_team.c).  Init is called by all members at
  * the end of the creation of a communicator, without the domain's lock, and may communicate; for

@@ -10,7 +10,6 @@
 #include "mpi/core/group.h"
 #include "mpi/core/info.h"
 #include "mpi/p2p/domain.h"
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,11 +126,12 @@ int wm_api_comm_create_group(struct wm_comm *comm, struct wm_group *group, int t
     if (!err) {
         /* The user's tag keeps calls of several threads apart; WM_TAG_COMM itself is that of calls
          * over all ranks. */
+        const int ntags = WM_TAG_IDUP - WM_TAG_COMM - 1;
         struct wm_exch x = { .comm = comm,
                              .ranks = ranks,
                              .n = group->size,
                              .me = group->rank,
-                             .tag = WM_TAG_COMM + 1 + tag % (INT_MAX - WM_TAG_COMM) };
+                             .tag = WM_TAG_COMM + 1 + tag % ntags };
         rt_lock(&comm->dom->lock);
         err = wm_ctx_agree(&x, (uint64_t)comm->ctx << 32 | (uint32_t)(tag + 1u), &ctx);
         rt_unlock(&comm->dom->lock);

@@ -13,9 +13,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-/* Tags of nonblocking duplications, apart from those of blocking calls that run meanwhile. */
-#define TAG_FIRST 0x78000000
-#define TAG_COUNT (INT_MAX - TAG_FIRST)
+#define TAG_COUNT (INT_MAX - WM_TAG_IDUP)
 
 struct idup_state {
     struct wm_ctx_search search;
@@ -170,8 +168,10 @@ static int idup_start(struct wm_comm *parent, struct wm_comm *fresh, MPI_Request
         return wm_err(MPI_ERR_NO_MEM, "no memory to start the duplication");
     }
     uint32_t number = parent->idups++;
-    st->tag = TAG_FIRST + (int)(number % TAG_COUNT);
-    st->search.order = (uint64_t)parent->ctx << 32 | 0x80000000u | number;
+    int nth = (int)(number % TAG_COUNT);
+    st->tag = WM_TAG_IDUP + nth;
+    /* Above the orders of MPI_Comm_create_group, which end at 0x80000000. */
+    st->search.order = (uint64_t)parent->ctx << 32 | (0x80000001u + (uint32_t)nth);
     wm_ctx_idups++;
     wm_ctx_round(&st->search);
     q->parent = parent;

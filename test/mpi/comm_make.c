@@ -277,6 +277,31 @@ static void idup_around_dup(void)
     }
 }
 
+/* No tag of create_group mixes its messages with those of an idup: the ranks make the two in
+ * different orders. */
+static void idup_beside_create_group(void)
+{
+    MPI_Comm c = MPI_COMM_NULL, d = MPI_COMM_NULL;
+    MPI_Group g;
+    MPI_Request r;
+    int i;
+
+    OK(MPI_Comm_group(mt_comm, &g));
+    for (i = 0; i < 4; i++) { /* tags from the middle of Weft's own range on */
+        if (mt_rank == 0)
+            OK(MPI_Comm_idup(mt_comm, &c, &r));
+        OK(MPI_Comm_create_group(mt_comm, g, 0x7ffffff + i, &d));
+        if (mt_rank != 0)
+            OK(MPI_Comm_idup(mt_comm, &c, &r));
+        OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
+        check_works(c, mt_rank, mt_size);
+        check_works(d, mt_rank, mt_size);
+        OK(MPI_Comm_free(&c));
+        OK(MPI_Comm_free(&d));
+    }
+    OK(MPI_Group_free(&g));
+}
+
 /* Far more in sequence than there are identifiers alive, and many alive at once. */
 static void thousand_in_sequence(void)
 {
@@ -368,6 +393,7 @@ int main(int argc, char **argv)
     MT_RUN(dup_does_not_copy_the_name);
     MT_RUN(idup);
     MT_RUN(idup_around_dup);
+    MT_RUN(idup_beside_create_group);
     MT_RUN(thousand_in_sequence);
     MT_RUN(hundreds_at_once);
     MT_RUN(freed_while_pending);
