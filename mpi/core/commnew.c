@@ -33,8 +33,7 @@ static int make(struct wm_comm *parent, struct wm_group *group, uint32_t ctx, st
         rt_unlock(&parent->dom->lock);
         return err;
     }
-    wm_errh_ref(parent->errh);
-    c->errh = parent->errh; /* inherited (MPI-5.0 section 9.3) */
+    c->errh = wm_comm_errh_ref(parent); /* inherited (MPI-5.0 section 9.3) */
     err = wm_coll_team_init(c);
     if (err)
         wm_comm_free(c);

@@ -170,7 +170,9 @@ int wm_raise_comm(struct wm_comm *comm, int errcode, const char *call)
     char where[MPI_MAX_OBJECT_NAME + 16] = "";
     if (c != wm_comm_self)
         snprintf(where, sizeof where, "communicator %s", c->name[0] ? c->name : "(unnamed)");
-    errh_call(c->errh, wm_comm_handle(c), errcode, call, where);
+    struct wm_errh *h = wm_comm_errh_ref(c);
+    errh_call(h, wm_comm_handle(c), errcode, call, where);
+    wm_errh_unref(h);
     detail[0] = '\0';
     if (held) {
         struct wm_domain *dom = held->dom;
@@ -218,6 +220,15 @@ void wm_errh_unref(struct wm_errh *e)
 {
     if (e && !errh_predefined(e) && rt_fetch_add(&e->obj.refs, -1) == 1)
         rt_slab_free(&wm_errh_slab, e);
+}
+
+struct wm_errh *wm_comm_errh_ref(struct wm_comm *c)
+{
+    rt_lock(&c->dom->lock);
+    struct wm_errh *e = c->errh;
+    wm_errh_ref(e);
+    rt_unlock(&c->dom->lock);
+    return e;
 }
 
 static int errh_create(enum wm_errh_kind kind, struct wm_errh **out)
@@ -270,17 +281,18 @@ int wm_api_comm_set_errhandler(struct wm_comm *comm, struct wm_errh *errhandler)
         return wm_err(
             MPI_ERR_ARG,
             "the error handler was made for another class of object, not for communicators");
-    struct wm_errh *old = comm->errh;
     wm_errh_ref(errhandler);
+    rt_lock(&comm->dom->lock);
+    struct wm_errh *old = comm->errh;
     comm->errh = errhandler;
+    rt_unlock(&comm->dom->lock);
     wm_errh_unref(old);
     return MPI_SUCCESS;
 }
 
 int wm_api_comm_get_errhandler(struct wm_comm *comm, struct wm_errh **errhandler)
 {
-    wm_errh_ref(comm->errh);
-    *errhandler = comm->errh;
+    *errhandler = wm_comm_errh_ref(comm);
     return MPI_SUCCESS;
 }
 

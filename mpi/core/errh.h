@@ -39,6 +39,9 @@ static inline struct wm_errh *wm_errh_get(MPI_Errhandler h)
 MPI_Errhandler wm_errh_handle(const struct wm_errh *e);
 void wm_errh_ref(struct wm_errh *e);
 void wm_errh_unref(struct wm_errh *e);
+/* The communicator's handler with a reference, which keeps it when another thread, or the handler
+ * itself, sets another.  Takes the domain's lock. */
+struct wm_errh *wm_comm_errh_ref(struct wm_comm *c);
 
 /* Writes "MPI_ERR_RANK: invalid rank" for any code of the standard or the user; returns its length,
  * -1 when unknown. */

@@ -199,8 +199,7 @@ static int idup(struct wm_comm *comm, const struct wm_info *info, struct wm_comm
     if (err)
         return err;
     wm_coll_team_plain(c);
-    wm_errh_ref(comm->errh);
-    c->errh = comm->errh;
+    c->errh = wm_comm_errh_ref(comm);
     err = wm_comm_set_info(c, info);
     if (!err)
         err = wm_attrs_copy(comm->attrs, wm_comm_handle(comm), &c->attrs, wm_comm_handle(c));

@@ -261,6 +261,31 @@ static void thread_main(void)
     run_threads(main_or_not, NULL);
 }
 
+static void ignore_error(MPI_Comm *c, int *code, ...) { (void)c, (void)code; }
+
+/* All threads set and read the handler of one communicator. */
+static void *swap_handlers(void *arg)
+{
+    struct job *j = arg;
+    MPI_Errhandler h, got;
+    int i;
+
+    for (i = 0; i < 50 * ROUNDS; i++) {
+        j->errors += MPI_Comm_create_errhandler(ignore_error, &h) != MPI_SUCCESS;
+        j->errors += MPI_Comm_set_errhandler(j->comm, h) != MPI_SUCCESS;
+        j->errors += MPI_Errhandler_free(&h) != MPI_SUCCESS;
+        j->errors += MPI_Comm_get_errhandler(j->comm, &got) != MPI_SUCCESS;
+        j->errors += MPI_Errhandler_free(&got) != MPI_SUCCESS;
+    }
+    return NULL;
+}
+
+static void handlers(void)
+{
+    run_threads(swap_handlers, NULL);
+    OK(MPI_Comm_set_errhandler(mt_comm, MPI_ERRORS_RETURN));
+}
+
 int main(int argc, char **argv)
 {
     int provided = -1;
@@ -280,6 +305,7 @@ int main(int argc, char **argv)
     MT_RUN(matched_probe);
     MT_RUN(handed_requests);
     MT_RUN(collectives);
+    MT_RUN(handlers);
     MT_RUN(thread_main);
     return mt_end();
 }
