@@ -85,6 +85,8 @@ int wm_comm_free(struct wm_comm *comm);
 void wm_comm_detach_buffer(struct wm_comm *comm);
 /* Takes over the hints that Weft knows from `info` (NULL: none). */
 int wm_comm_set_info(struct wm_comm *comm, const struct wm_info *info);
+/* Waits for the duplications that failed here but that others still need; MPI_Finalize. */
+void wm_comm_finish_dropped(struct wm_domain *dom);
 /* Agrees on a free context id over all members of `c`; collective and blocking.  Called without the
  * domain's lock. */
 int wm_comm_agree_ctx(struct wm_comm *c, uint32_t *ctx);

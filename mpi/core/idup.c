@@ -27,8 +27,12 @@ struct idup_state {
 struct idup {
     struct coll_task task; /* first member: its req is the request */
     struct wm_comm *parent, *fresh;
+    bool dropped;
 };
 _Static_assert(sizeof(struct idup) <= WM_REQ_MAX, "request fits a slab slot");
+
+/* Duplications that failed in this process and go on for the sake of the others. */
+static unsigned ndropped;
 
 struct step {
     int peer;
@@ -139,6 +143,7 @@ static void idup_cleanup(struct coll_task *k)
 static void idup_release(struct rt_req *r)
 {
     struct idup *q = (struct idup *)r;
+    ndropped -= q->dropped;
     wm_comm_unref(q->parent);
     wm_comm_unref(q->fresh);
     rt_slab_free(&wm_request_slab, q);
@@ -189,6 +194,32 @@ static int idup_start(struct wm_comm *parent, struct wm_comm *fresh, MPI_Request
     return MPI_SUCCESS;
 }
 
+/* The call failed after all, but the other members count on this one for the agreement: it goes on
+ * without a handle, and the context that it finds is given back. */
+static void idup_drop(MPI_Request request)
+{
+    struct rt_req *r = wm_req_get(request);
+    if (rt_req_done(r)) {
+        wm_req_release(r);
+        return;
+    }
+    r->flags |= RT_REQ_DETACHED;
+    ((struct idup *)r)->dropped = true;
+    ndropped++;
+}
+
+void wm_comm_finish_dropped(struct wm_domain *dom)
+{
+    struct rt_idle idle = { 0 };
+    rt_lock(&dom->lock);
+    while (ndropped)
+        if (!wm_progress(dom))
+            wm_domain_idle(dom, &idle);
+        else
+            idle = (struct rt_idle){ 0 };
+    rt_unlock(&dom->lock);
+}
+
 static int idup(struct wm_comm *comm, const struct wm_info *info, struct wm_comm **newcomm,
                 MPI_Request *request)
 {
@@ -203,15 +234,19 @@ static int idup(struct wm_comm *comm, const struct wm_info *info, struct wm_comm
     err = wm_comm_set_info(c, info);
     if (!err)
         err = wm_attrs_copy(comm->attrs, wm_comm_handle(comm), &c->attrs, wm_comm_handle(c));
-    if (!err) {
-        rt_lock(&comm->dom->lock);
-        err = idup_start(comm, c, request);
-        rt_unlock(&comm->dom->lock);
-    }
-    if (err)
+    MPI_Request r = MPI_REQUEST_NULL;
+    rt_lock(&comm->dom->lock);
+    int start_err = idup_start(comm, c, &r);
+    if (err && !start_err)
+        idup_drop(r);
+    rt_unlock(&comm->dom->lock);
+    err = err ? err : start_err;
+    if (err) {
         wm_comm_free(c);
-    else
+    } else {
+        *request = r;
         *newcomm = c;
+    }
     return err;
 }
 

@@ -145,6 +145,7 @@ int wm_api_finalize(void)
     if (err)
         return err;
     detach_buffers();
+    wm_comm_finish_dropped(domain);
     wm_state.phase = WM_FINALIZED;
     wm_state.users--;
     wm_comm_fini();

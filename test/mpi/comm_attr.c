@@ -133,6 +133,30 @@ static void failing_copy_fails_dup(void)
     mt_sync();
 }
 
+/* Only one rank's function fails: the others' duplication still ends. */
+static void failing_copy_fails_idup(void)
+{
+    int key, x;
+    MPI_Comm c = MPI_COMM_NULL;
+    MPI_Request r = MPI_REQUEST_NULL;
+
+    OK(MPI_Comm_create_keyval(failing_copy, MPI_COMM_NULL_DELETE_FN, &key, NULL));
+    if (mt_rank == 0) {
+        OK(MPI_Comm_set_attr(mt_comm, key, &x));
+        FAILS(MPI_Comm_idup(mt_comm, &c, &r), MPI_ERR_OTHER);
+        OK(MPI_Comm_delete_attr(mt_comm, key));
+    } else {
+        OK(MPI_Comm_idup(mt_comm, &c, &r));
+        OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
+        OK(MPI_Comm_free(&c));
+    }
+    OK(MPI_Comm_free_keyval(&key));
+    mt_sync();
+    OK(MPI_Comm_idup(mt_comm, &c, &r)); /* and later ones work everywhere */
+    OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
+    OK(MPI_Comm_free(&c));
+}
+
 static int deleted_order[3], n_deleted;
 static int note_delete(MPI_Comm c, int key, void *value, void *extra)
 {
@@ -299,6 +323,7 @@ int main(int argc, char **argv)
     MT_RUN(copied_by_dup);
     MT_RUN(dup_fn);
     MT_RUN(failing_copy_fails_dup);
+    MT_RUN(failing_copy_fails_idup);
     MT_RUN(many_keys);
     MT_RUN(bad_keys);
     MT_RUN(user_handler);
