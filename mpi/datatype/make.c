@@ -104,6 +104,7 @@ int wm_type_create(struct rt_layout *l, int combiner, const struct wm_type_args 
         rt_layout_fini(l);
         return wm_err(MPI_ERR_NO_MEM, "no memory for another datatype");
     }
+    t->handles = 1;
     t->layout = *l;
     t->combiner = combiner;
     t->recipe = wm_type_recipe_create(a);

@@ -198,6 +198,7 @@ int wm_api_type_get_contents_c(struct wm_type *datatype, MPI_Count max_integers,
         array_of_large_counts[i] = r->counts[i];
     for (int64_t i = 0; i < r->ntype; i++) {
         wm_type_ref(r->types[i]); /* the caller frees derived ones */
+        rt_fetch_add(&r->types[i]->handles, 1);
         array_of_datatypes[i] = wm_type_handle(r->types[i]);
     }
     return MPI_SUCCESS;

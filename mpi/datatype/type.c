@@ -40,10 +40,16 @@ int wm_api_type_free(struct wm_type *datatype)
 {
     if (datatype->predefined)
         return wm_err(MPI_ERR_TYPE, "%s is predefined and cannot be freed", datatype->name);
-    int err = wm_attrs_delete_all(&datatype->attrs, wm_type_handle(datatype));
-    if (!err)
-        wm_type_unref(datatype);
-    return err;
+    /* MPI_Type_get_contents gives further handles of one datatype. */
+    if (rt_fetch_add(&datatype->handles, -1) == 1) {
+        int err = wm_attrs_delete_all(&datatype->attrs, wm_type_handle(datatype));
+        if (err) {
+            rt_fetch_add(&datatype->handles, 1);
+            return err;
+        }
+    }
+    wm_type_unref(datatype);
+    return MPI_SUCCESS;
 }
 
 int wm_api_type_size(struct wm_type *datatype, MPI_Count *size)

@@ -12,6 +12,7 @@ struct wm_attrs;
 struct wm_type {
     struct rt_obj obj; /* predefined: the ABI value as handle; refs counts handles, messages and
                           derived types */
+    int32_t handles;   /* that the user has to free, atomic; the last takes the attributes along */
     struct rt_layout layout;
     bool predefined, committed;
     bool absent;  /* optional type that this compiler lacks: size MPI_UNDEFINED */

@@ -146,6 +146,39 @@ static void copy_functions_that_change_the_list(void)
         wm_api_comm_free_keyval(&meddle_keys[i]);
 }
 
+static int type_deletes;
+static int del_type(MPI_Datatype t, int keyval, void *value, void *extra)
+{
+    (void)t, (void)keyval, (void)value, (void)extra;
+    type_deletes++;
+    return MPI_SUCCESS;
+}
+
+/* MPI_Type_get_contents gives another handle of the same datatype. */
+static void types_with_two_handles(void)
+{
+    int key, flag, ints[1];
+    char *v = NULL;
+    struct wm_type *inner = NULL, *outer = NULL;
+    MPI_Datatype again;
+    CHECK_EQ(wm_api_type_create_keyval(MPI_TYPE_NULL_COPY_FN, del_type, &key, NULL), 0);
+    CHECK_EQ(wm_api_type_contiguous(2, wm_type_get(MPI_INT), &inner), 0);
+    CHECK_EQ(wm_api_type_contiguous(3, inner, &outer), 0);
+    CHECK_EQ(wm_api_type_set_attr(inner, key, "mine"), 0);
+    CHECK_EQ(wm_api_type_get_contents(outer, 1, 0, 1, ints, NULL, &again), 0);
+    CHECK_EQ(wm_api_type_free(wm_type_get(again)), 0);
+    CHECK_EQ(type_deletes, 0);
+    CHECK(!wm_api_type_get_attr(inner, key, &v, &flag) && flag);
+    CHECK_STR(v, "mine");
+    CHECK_EQ(wm_api_type_free(inner), 0);
+    CHECK_EQ(type_deletes, 1);
+    CHECK_EQ(wm_api_type_get_contents(outer, 1, 0, 1, ints, NULL, &again), 0);
+    CHECK_EQ(wm_api_type_free(wm_type_get(again)), 0);
+    CHECK_EQ(wm_api_type_free(outer), 0);
+    CHECK_EQ(type_deletes, 1);
+    CHECK_EQ(wm_api_type_free_keyval(&key), 0);
+}
+
 static void predefined(void)
 {
     int flag, *p = NULL, key = MPI_TAG_UB, type_key;
@@ -171,6 +204,7 @@ int main(void)
     RUN(life_of_attributes);
     RUN(copy_functions);
     RUN(copy_functions_that_change_the_list);
+    RUN(types_with_two_handles);
     RUN(predefined);
     return check_end();
 }
