@@ -316,6 +316,56 @@ static void predefined_handlers(void)
     OK(MPI_Comm_free(&c));
 }
 
+static int handled_wrong;
+static void wrong_handler(MPI_Comm *c, int *code, ...)
+{
+    (void)c;
+    (void)code;
+    handled_wrong++;
+}
+
+/* A receive outlives its communicator's handle, and so does the handler that its error goes to. */
+static void handler_goes_with_the_request(void)
+{
+    int right = (mt_rank + 1) % mt_size, left = (mt_rank + mt_size - 1) % mt_size, i, x, cls, rc;
+    static char out[100000], in[10];
+    static const int lengths[] = { 100, 100000 };
+    MPI_Errhandler h;
+    MPI_Request r, s;
+    MPI_Comm c;
+
+    for (i = 0; i < 4; i++) { /* the user's handler, then MPI_ERRORS_RETURN */
+        handled = 0;
+        handled_code = MPI_SUCCESS;
+        OK(MPI_Comm_dup(mt_comm, &c));
+        OK(MPI_Comm_create_errhandler(note_error, &h));
+        OK(MPI_Comm_set_errhandler(c, i < 2 ? h : MPI_ERRORS_RETURN));
+        OK(MPI_Errhandler_free(&h));
+        OK(MPI_Irecv(in, 10, MPI_BYTE, left, 1, c, &r));
+        OK(MPI_Isend(out, lengths[i % 2], MPI_BYTE, right, 1, c, &s));
+        OK(MPI_Comm_free(&c)); /* the last to know the handler, but for the receive */
+        OK(MPI_Comm_create_errhandler(wrong_handler, &h));
+        OK(MPI_Comm_dup(mt_comm, &c)); /* may take the place of the freed one */
+        OK(MPI_Comm_set_errhandler(c, h));
+        OK(MPI_Errhandler_free(&h));
+        rc = MPI_Wait(&r, MPI_STATUS_IGNORE);
+        FAILS(rc, MPI_ERR_TRUNCATE);
+        CHECK_EQ(handled, i < 2);
+        CHECK_EQ(handled_wrong, 0);
+        if (i < 2) {
+            cls = -1;
+            OK(MPI_Error_class(handled_code, &cls));
+            CHECK_EQ(cls, MPI_ERR_TRUNCATE);
+        }
+        MPI_Wait(&s, MPI_STATUS_IGNORE);
+        OK(MPI_Comm_free(&c));
+    }
+    x = 0;
+    OK(MPI_Sendrecv(&mt_rank, 1, MPI_INT, right, 2, &x, 1, MPI_INT, left, 2, mt_comm,
+                    MPI_STATUS_IGNORE));
+    CHECK_EQ(x, left);
+}
+
 int main(int argc, char **argv)
 {
     mt_init(argc, argv);
@@ -330,5 +380,6 @@ int main(int argc, char **argv)
     MT_RUN(handler_of_a_request);
     MT_RUN(handler_of_a_freed_comm);
     MT_RUN(predefined_handlers);
+    MT_RUN(handler_goes_with_the_request);
     return mt_end();
 }
