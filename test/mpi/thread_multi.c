@@ -263,14 +263,14 @@ static void thread_main(void)
 
 static void ignore_error(MPI_Comm *c, int *code, ...) { (void)c, (void)code; }
 
-/* All threads set and read the handler of one communicator. */
+/* All threads set and read the handler of one communicator: often, because the steps are short. */
 static void *swap_handlers(void *arg)
 {
     struct job *j = arg;
     MPI_Errhandler h, got;
     int i;
 
-    for (i = 0; i < 50 * ROUNDS; i++) {
+    for (i = 0; i < 2000 * ROUNDS; i++) {
         j->errors += MPI_Comm_create_errhandler(ignore_error, &h) != MPI_SUCCESS;
         j->errors += MPI_Comm_set_errhandler(j->comm, h) != MPI_SUCCESS;
         j->errors += MPI_Errhandler_free(&h) != MPI_SUCCESS;
