@@ -49,6 +49,7 @@ struct wm_choice {
     bool decided;
     uint8_t way; /* of the current or next period; once decided, of all */
     uint8_t wins[WM_WAYS];
+    uint8_t duels;
     int running;         /* messages of the current period that are not finished */
     bool spoilt;         /* the period says nothing: an error, or messages of different sizes */
     int64_t len, nbytes; /* of its first message; of all */

@@ -549,7 +549,7 @@ static void choice_is_made(void)
     enum { LEN = 64 * 1024 };
     static char out[LEN], in[LEN];
     world_up((struct knobs){ .put = true, .get = true, .choose = true });
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < 16; i++) {
         struct rt_req *s, *r;
         memset(out, i + 1, LEN);
         struct wm_msg m = {
