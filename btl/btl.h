@@ -30,8 +30,8 @@ struct btl_hdr {
 #define BTL_PUT 1u      /* put() works */
 #define BTL_GET 2u      /* get() works */
 #define BTL_PTR 4u      /* attach() gives a plain pointer */
-#define BTL_CHOOSE 16u /* put alone and put beside a get go different ways: the engine measures which is faster */
 #define BTL_NEED_REG 8u /* put/get need a btl_mem of the local buffer */
+#define BTL_CHOOSE 16u  /* put alone and put beside get differ: the engine measures which wins */
 
 struct btl_caps { /* constant after open(); btl_check() compares them with the pointers */
     uint32_t flags;
@@ -49,8 +49,8 @@ struct btl_op {
     void (*done)(struct btl_op *op, int err);
 };
 
-/* Attached peer memory; ptr set when plain loads and stores or a kernel may use it.  `shared` is the
- * engine's word to a transport with BTL_CHOOSE: the peer gets the rest of the message meanwhile. */
+/* Attached peer memory; ptr set when plain loads and stores or a kernel may use it.  `shared` is
+ * the engine's word to a transport with BTL_CHOOSE: the peer gets the rest of the message meanwhile. */
 struct btl_rmem {
     void *ptr;
     bool shared;
