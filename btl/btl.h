@@ -50,7 +50,8 @@ struct btl_op {
 };
 
 /* Attached peer memory; ptr set when plain loads and stores or a kernel may use it.  `shared` is
- * the engine's word to a transport with BTL_CHOOSE: the peer gets the rest of the message meanwhile. */
+ * the engine's word to a transport with BTL_CHOOSE: the peer gets the rest of the message
+ * meanwhile. */
 struct btl_rmem {
     void *ptr;
     bool shared;

@@ -101,8 +101,8 @@ int wm_ctx_settle(struct wm_ctx_search *s, uint32_t *ctx)
     return 0;
 }
 
-/* The list holds callers' frames: each leaves it with wm_ctx_leave() before it returns.  Not inline,
- * because gcc 13 takes that for a dangling pointer. */
+/* The list holds callers' frames: each leaves it with wm_ctx_leave() before it returns.  Not
+ * inline, because gcc 13 takes that for a dangling pointer. */
 __attribute__((noinline)) void wm_ctx_join(struct wm_ctx_search *s)
 {
     s->met = true;
