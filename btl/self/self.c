@@ -199,7 +199,7 @@ static int self_attach(struct btl_peer *p, const void *key, struct btl_rmem **ou
     if (!r)
         return -RT_ENOMEM;
     memcpy(&k, key, sizeof k);
-    r->base.ptr = k.base;
+    r->base = (struct btl_rmem){ k.base, false };
     r->self = (struct btl_self *)p->btl;
     *out = &r->base;
     return 0;

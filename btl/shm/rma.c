@@ -236,7 +236,7 @@ int btl_shm_attach(struct btl_peer *peer, const void *key, struct btl_rmem **out
         p->cma_probed = true;
         p->cma = cma_probe(p);
     }
-    r->base.ptr = NULL;
+    r->base = (struct btl_rmem){ NULL, false };
     r->peer = p;
     memcpy(&r->key, key, sizeof r->key);
     *out = &r->base;
