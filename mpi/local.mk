@@ -3,3 +3,5 @@ include mpi/api/local.mk
 include mpi/core/local.mk
 include mpi/datatype/local.mk
 include mpi/p2p/local.mk
+include mpi/topo/local.mk
+include mpi/tool/local.mk

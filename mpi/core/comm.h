@@ -11,6 +11,8 @@ struct wm_peer; /* the engine's view of a process: mpi/p2p/domain.h */
 struct wm_domain;
 struct wm_attrs; /* cached attributes, mpi/core/attr.c */
 struct wm_bbuf;
+struct wm_topo;    /* a virtual topology: mpi/topo/topo.h */
+struct wm_session; /* mpi/core/session.h */
 
 struct wm_group { /* immutable once made; shared by reference */
     struct rt_obj obj;
@@ -34,6 +36,10 @@ struct wm_comm {
     struct wm_bbuf *bbuf; /* attached for buffered sends, mpi/p2p/buffered.c; NULL: the process's */
     struct coll_team team;
     size_t team_off; /* of its block in the node segment: mpi/core/coll_team.c */
+    struct wm_comm *local; /* of an intercommunicator: its local group as an intracommunicator that
+                              no user sees; owned */
+    struct wm_topo *topo;  /* owned; NULL: none */
+    struct wm_session *session; /* from which it descends, referenced; NULL: the world model */
     char name[MPI_MAX_OBJECT_NAME];
 };
 

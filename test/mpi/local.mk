@@ -29,3 +29,11 @@ test_mpi_coll_persist_LDADD = libmpi_abi.la
 test_mpi_thread_multi_LDADD = libmpi_abi.la -lpthread
 test_mpi_oversub_LDADD = libmpi_abi.la
 test_mpi_fault_victim_LDADD = libmpi_abi.la
+include test/mpi/topo.mk
+include test/mpi/inter.mk
+include test/mpi/session.mk
+include test/mpi/part.mk
+include test/mpi/type.mk
+include test/mpi/node.mk
+include test/mpi/tool.mk
+include test/mpi/check.mk
