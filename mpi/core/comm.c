@@ -10,6 +10,7 @@
 #include "mpi/core/group.h"
 #include "mpi/core/info.h"
 #include "mpi/p2p/domain.h"
+#include "mpi/topo/topo.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,7 @@ static void comm_empty(struct wm_comm *c)
     wm_coll_team_fini(c);
     wm_errh_unref(c->errh);
     wm_info_destroy(c->info);
+    wm_topo_free(c->topo);
     wm_group_unref(c->group);
     if (c->remote != c->group)
         wm_group_unref(c->remote);

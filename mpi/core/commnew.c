@@ -10,6 +10,7 @@
 #include "mpi/core/group.h"
 #include "mpi/core/info.h"
 #include "mpi/p2p/domain.h"
+#include "mpi/topo/topo.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +55,8 @@ static int dup(struct wm_comm *comm, const struct wm_info *info, struct wm_comm 
     if (err)
         return err;
     err = wm_comm_set_info(c, info);
+    if (!err)
+        err = wm_topo_copy(comm->topo, &c->topo);
     if (!err)
         err = wm_attrs_copy(comm->attrs, wm_comm_handle(comm), &c->attrs, wm_comm_handle(c));
     if (err)

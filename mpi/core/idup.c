@@ -9,6 +9,7 @@
 #include "mpi/core/errh.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/datatype/type.h"
+#include "mpi/topo/topo.h"
 #include "runtime/base/err.h"
 #include <limits.h>
 #include <stdlib.h>
@@ -232,6 +233,8 @@ static int idup(struct wm_comm *comm, const struct wm_info *info, struct wm_comm
     wm_coll_team_plain(c);
     c->errh = wm_comm_errh_ref(comm);
     err = wm_comm_set_info(c, info);
+    if (!err)
+        err = wm_topo_copy(comm->topo, &c->topo);
     if (!err)
         err = wm_attrs_copy(comm->attrs, wm_comm_handle(comm), &c->attrs, wm_comm_handle(c));
     MPI_Request r = MPI_REQUEST_NULL;
