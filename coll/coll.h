@@ -66,6 +66,11 @@ struct coll_team {
     bool one_node; /* all ranks share a node segment */
     uint32_t seq;  /* collective calls so far, the same on all ranks: makes tags and epochs */
     struct coll_node *node; /* owned by coll/node; NULL when not set up */
+    /* An intercommunicator's team: rank and size are those of the local group, messages go to ranks
+     * of the remote one, and `local` is a team of the local group, for messages among it.  The
+     * algorithms are those of algo/inter.c. */
+    struct coll_team *local; /* not owned; NULL: an intracommunicator */
+    int remote_size;         /* 0: an intracommunicator */
 };
 
 /* What a call passes.  Broadcast: rbuf, rcount, rtype on every rank.  Reductions and scans: rcount,

@@ -17,6 +17,7 @@ enum step_kind { STEP_SEND, STEP_RECV, STEP_COPY, STEP_REDUCE, STEP_ROUND };
 struct step {
     enum step_kind kind;
     int peer;        /* messages */
+    struct coll_team *team;
     const void *src; /* send, copy, reduce: what is read */
     void *dst;       /* recv, copy, reduce: what is written */
     int64_t src_n, dst_n;
@@ -30,6 +31,7 @@ struct tmp {
 
 struct coll_sched {
     struct coll_task *task;
+    struct coll_team *team; /* of the steps being written */
     struct step *steps;
     int nsteps, room;
     int err; /* first failure while building */
@@ -63,10 +65,14 @@ static void sched_cleanup(struct coll_task *k)
 struct coll_sched *coll_sched_new(struct coll_task *k)
 {
     struct coll_sched *s = calloc(1, sizeof *s);
-    if (s)
+    if (s) {
         s->task = k;
+        s->team = k->team;
+    }
     return s;
 }
+
+void coll_sched_team(struct coll_sched *s, struct coll_team *t) { s->team = t; }
 
 void *coll_sched_tmp(struct coll_sched *s, int64_t nbytes)
 {
@@ -121,6 +127,7 @@ void coll_sched_send(struct coll_sched *s, const void *buf, int64_t n, const str
 {
     struct step *st = step_add(s);
     st->kind = STEP_SEND;
+    st->team = s->team;
     st->peer = dst;
     st->src = buf;
     st->src_n = n;
@@ -132,6 +139,7 @@ void coll_sched_recv(struct coll_sched *s, void *buf, int64_t n, const struct rt
 {
     struct step *st = step_add(s);
     st->kind = STEP_RECV;
+    st->team = s->team;
     st->peer = src;
     st->dst = buf;
     st->dst_n = n;
@@ -192,10 +200,10 @@ void coll_copy(const void *src, int64_t src_n, const struct rt_layout *src_l, vo
 /* Posts the messages of the current round. */
 static int round_post(struct coll_sched *s)
 {
-    struct coll_team *t = s->task->team;
     int tag = s->task->tag;
     s->nreqs = s->next_req = 0;
     for (const struct step *st = &s->steps[s->at]; st->kind != STEP_ROUND; st++) {
+        struct coll_team *t = st->team;
         int err = 0;
         if (st->kind == STEP_SEND)
             err = t->ops->isend(t, st->src, st->src_n, st->src_l, st->peer, tag,

@@ -142,6 +142,10 @@ void wm_coll_team_plain(struct wm_comm *c)
     struct coll_team *t = &c->team;
     *t = (struct coll_team){ .ops = &team_ops, .arg = c, .rank = c->rank, .size = c->size };
     t->one_node = !c->inter && on_one_node(c->group);
+    if (c->inter) {
+        t->local = &c->local->team;
+        t->remote_size = c->remote->size;
+    }
 }
 
 int wm_coll_team_init(struct wm_comm *c)

@@ -28,16 +28,20 @@ MPI_Comm wm_comm_handle(const struct wm_comm *c)
 static bool comm_predefined(const struct wm_comm *c) { return c->obj.handle < WM_PREDEFINED_MAX; }
 
 /* Everything but the handle. */
-static int comm_fill(struct wm_comm *c, struct wm_group *group, uint32_t ctx, struct wm_domain *dom)
+static int comm_fill(struct wm_comm *c, struct wm_group *group, struct wm_group *remote,
+                     uint32_t ctx, struct wm_domain *dom)
 {
-    c->peers = calloc((size_t)group->size, sizeof *c->peers);
+    c->peers = calloc((size_t)remote->size, sizeof *c->peers);
     if (!c->peers)
-        return wm_err(MPI_ERR_NO_MEM, "no memory for a communicator of %d processes", group->size);
+        return wm_err(MPI_ERR_NO_MEM, "no memory for a communicator of %d processes", remote->size);
     wm_group_ref(group);
+    if (remote != group)
+        wm_group_ref(remote);
     c->rank = group->rank;
     c->size = group->size;
     c->ctx = ctx;
-    c->group = c->remote = group;
+    c->group = group;
+    c->remote = remote;
     c->dom = dom;
     c->errh = wm_errh_predefined[(uintptr_t)MPI_ERRORS_ARE_FATAL & 7];
     return MPI_SUCCESS;
@@ -54,20 +58,40 @@ static void comm_empty(struct wm_comm *c)
     if (c->remote != c->group)
         wm_group_unref(c->remote);
     free(c->peers);
+    if (c->local)
+        wm_comm_unref(c->local);
 }
 
-int wm_comm_create_local(struct wm_group *group, uint32_t ctx, struct wm_domain *dom,
-                         struct wm_comm **out)
+static int comm_create(struct wm_group *group, struct wm_group *remote, uint32_t ctx,
+                       struct wm_domain *dom, struct wm_comm **out)
 {
     struct wm_comm *c = rt_slab_alloc(&wm_comm_slab);
     if (!c)
         return wm_err(MPI_ERR_NO_MEM, "no memory for another communicator");
-    int err = comm_fill(c, group, ctx, dom);
+    int err = comm_fill(c, group, remote, ctx, dom);
     if (err)
         rt_slab_free(&wm_comm_slab, c);
     else
         *out = c;
     return err;
+}
+
+int wm_comm_create_local(struct wm_group *group, uint32_t ctx, struct wm_domain *dom,
+                         struct wm_comm **out)
+{
+    return comm_create(group, group, ctx, dom, out);
+}
+
+int wm_comm_create_inter(struct wm_group *group, struct wm_group *remote, uint32_t ctx,
+                         struct wm_comm *local, struct wm_domain *dom, struct wm_comm **out)
+{
+    int err = comm_create(group, remote, ctx, dom, out);
+    if (err)
+        return err;
+    (*out)->inter = true;
+    (*out)->local = local;
+    wm_coll_team_plain(*out);
+    return MPI_SUCCESS;
 }
 
 void wm_comm_destroy(struct wm_comm *c)
@@ -96,7 +120,7 @@ static int predefined_create(struct wm_comm *c, MPI_Comm handle, const char *nam
     memset(c, 0, sizeof *c);
     c->obj = (struct rt_obj){ (uint32_t)(uintptr_t)handle, 1 };
     snprintf(c->name, sizeof c->name, "%s", name);
-    err = comm_fill(c, g, ctx, dom);
+    err = comm_fill(c, g, g, ctx, dom);
     wm_group_unref(g); /* the communicator has its own reference */
     if (!err)
         err = wm_coll_team_init(c);

@@ -83,6 +83,12 @@ void wm_comm_fini(void);
 /* A new intracommunicator of `group` (reference taken) with context `ctx`; no communication. */
 int wm_comm_create_local(struct wm_group *group, uint32_t ctx, struct wm_domain *dom,
                          struct wm_comm **out);
+/* A new intercommunicator between `group` and `remote` (references taken) with context `ctx`, which
+ * both groups have agreed on; complete, its collectives too; no communication.  `local` is an
+ * intracommunicator of `group` with a context of its own (wm_comm_create_local() and
+ * wm_coll_team_plain()); it is the new one's from here, on failure it stays the caller's. */
+int wm_comm_create_inter(struct wm_group *group, struct wm_group *remote, uint32_t ctx,
+                         struct wm_comm *local, struct wm_domain *dom, struct wm_comm **out);
 /* Drops the handle of a communicator after its attributes; a body's way out when creation fails
  * half-way, too. */
 int wm_comm_free(struct wm_comm *comm);
