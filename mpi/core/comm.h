@@ -89,6 +89,10 @@ int wm_comm_create_local(struct wm_group *group, uint32_t ctx, struct wm_domain 
  * wm_coll_team_plain()); it is the new one's from here, on failure it stays the caller's. */
 int wm_comm_create_inter(struct wm_group *group, struct wm_group *remote, uint32_t ctx,
                          struct wm_comm *local, struct wm_domain *dom, struct wm_comm **out);
+/* Collective over the intracommunicator `parent`, blocking: a communicator of each of the disjoint
+ * groups that its members name, with the parent's error handler; NULL where this process is in
+ * none (`group` NULL, or without this process). */
+int wm_comm_create_from(struct wm_comm *parent, struct wm_group *group, struct wm_comm **out);
 /* Drops the handle of a communicator after its attributes; a body's way out when creation fails
  * half-way, too. */
 int wm_comm_free(struct wm_comm *comm);

@@ -43,6 +43,22 @@ static int make(struct wm_comm *parent, struct wm_group *group, uint32_t ctx, st
     return err;
 }
 
+int wm_comm_create_from(struct wm_comm *parent, struct wm_group *group, struct wm_comm **out)
+{
+    uint32_t ctx;
+    int err = wm_comm_agree_ctx(parent, &ctx);
+    if (err)
+        return err;
+    if (group && group->rank != MPI_UNDEFINED)
+        return make(parent, group, ctx, out);
+    rt_lock(&parent->dom->lock);
+    wm_comm_release_ctx(ctx); /* disjoint groups of one call share the id; a process without a group
+                                 does not need it */
+    rt_unlock(&parent->dom->lock);
+    *out = NULL;
+    return MPI_SUCCESS;
+}
+
 static int dup(struct wm_comm *comm, const struct wm_info *info, struct wm_comm **newcomm)
 {
     struct wm_comm *c;
@@ -88,22 +104,10 @@ static int check_subset(const struct wm_comm *comm, const struct wm_group *group
 
 int wm_api_comm_create(struct wm_comm *comm, struct wm_group *group, struct wm_comm **newcomm)
 {
-    uint32_t ctx;
     int err = only_intra(comm);
     if (!err)
         err = check_subset(comm, group);
-    if (!err)
-        err = wm_comm_agree_ctx(comm, &ctx);
-    if (err)
-        return err;
-    if (group->rank != MPI_UNDEFINED)
-        return make(comm, group, ctx, newcomm);
-    rt_lock(&comm->dom->lock);
-    wm_comm_release_ctx(ctx); /* disjoint groups of one call share the id; a process without a group
-                                 does not need it */
-    rt_unlock(&comm->dom->lock);
-    *newcomm = NULL;
-    return MPI_SUCCESS;
+    return err ? err : wm_comm_create_from(comm, group, newcomm);
 }
 
 int wm_api_comm_create_group(struct wm_comm *comm, struct wm_group *group, int tag,
@@ -194,21 +198,12 @@ out:
 static int split(struct wm_comm *comm, int color, int key, struct wm_comm **newcomm)
 {
     struct wm_group *g;
-    uint32_t ctx;
     int err = only_intra(comm);
     if (!err)
         err = split_group(comm, color, key, &g);
     if (err)
         return err;
-    err = wm_comm_agree_ctx(comm, &ctx); /* one id for all colors: their processes are disjoint */
-    if (!err && g) {
-        err = make(comm, g, ctx, newcomm);
-    } else if (!err) {
-        rt_lock(&comm->dom->lock);
-        wm_comm_release_ctx(ctx);
-        rt_unlock(&comm->dom->lock);
-        *newcomm = NULL;
-    }
+    err = wm_comm_create_from(comm, g, newcomm);
     wm_group_unref(g);
     return err;
 }
