@@ -3,7 +3,8 @@
  * test; cancel and free.
  *
  * A request is one of: null, inactive persistent (both complete at once with an empty status),
- * pending, complete. */
+ * pending, complete.  Any thread; a request belongs to the one call that completes it, so the lock
+ * may be given up between two requests, as the callbacks of generalised requests need it. */
 #include "mpi/api/bodies.h"
 #include <stdio.h>
 #include "mpi/core/status.h"
@@ -71,9 +72,58 @@ static int wrong(int i, MPI_Request h)
         i, (unsigned long)(uintptr_t)h);
 }
 
-/* Takes a complete request: status, handle, memory. */
-static int take(MPI_Request *h, struct rt_req *r, MPI_Status *s)
+/* The status of a complete generalised request, by its callback, which may call MPI.  Nobody else
+ * uses the request meanwhile. */
+static int query(struct wm_domain *d, struct rt_req *r, MPI_Status *s)
 {
+    MPI_Status ignored;
+    if (s == MPI_STATUS_IGNORE)
+        s = &ignored;
+    wm_status_set(s, MPI_ANY_SOURCE, MPI_ANY_TAG, 0, false);
+    rt_unlock(&d->lock);
+    int err = r->ops->query(r, s);
+    rt_lock(&d->lock);
+    return err;
+}
+
+static int dispose(struct wm_domain *d, struct rt_req *r)
+{
+    rt_unlock(&d->lock);
+    int err = r->ops->dispose(r);
+    rt_lock(&d->lock);
+    wm_req_release(r);
+    return err;
+}
+
+static int callback_error(int err, const char *which)
+{
+    return err ? wm_err(err, "the %s function of the generalized request returned %d", which, err)
+               : MPI_SUCCESS;
+}
+
+/* The code of the function called last counts (MPI-5.0 section 13.2); that of the first is not lost
+ * when the last succeeds. */
+static int take_user(struct wm_domain *d, MPI_Request *h, struct rt_req *r, MPI_Status *s)
+{
+    int query_err = query(d, r, s), err = dispose(d, r);
+    *h = MPI_REQUEST_NULL;
+    return err ? callback_error(err, "free") : callback_error(query_err, "query");
+}
+
+/* Status of a complete request that stays as it is. */
+static int peek(struct wm_domain *d, struct rt_req *r, MPI_Status *s)
+{
+    if (r->flags & RT_REQ_USER)
+        return callback_error(query(d, r, s), "query");
+    fill_status(s, r);
+    return MPI_SUCCESS;
+}
+
+/* Takes a complete request: status, handle, memory. */
+static int take(struct wm_domain *d, MPI_Request *h, struct rt_req *r, MPI_Status *s)
+{
+    if (rt_unlikely(r->flags & RT_REQ_USER))
+        return take_user(d, h, r, s);
     if (r->flags & RT_REQ_PERSISTENT) {
         fill_status(s, r);
         r->flags &= ~RT_REQ_ACTIVE;
@@ -118,7 +168,7 @@ int wm_api_wait(MPI_Request *request, MPI_Status *status)
     rt_lock(&d->lock);
     if (st == PENDING)
         wm_domain_wait(d, &r->done);
-    int err = take(request, r, status);
+    int err = take(d, request, r, status);
     rt_unlock(&d->lock);
     return err;
 }
@@ -140,36 +190,52 @@ int wm_api_test(MPI_Request *request, int *flag, MPI_Status *status)
     else if (st == WRONG)
         err = wrong(0, *request);
     else if (st == COMPLETE)
-        err = take(request, r, status);
+        err = take(d, request, r, status);
     rt_unlock(&d->lock);
     return err;
 }
 
 /* ---- all ---- */
 
-/* Takes all of them, which are complete; MPI_ERR_IN_STATUS when one failed, with each status
- * telling its own error. */
-static int take_all(int n, MPI_Request *h, MPI_Status *statuses)
+/* Notes the result of the k-th status.  MPI_ERROR is written if and only if the call returns
+ * MPI_ERR_IN_STATUS (MPI-5.0 section 3.2.5): from the first failure on, and then also before it. */
+static void note(MPI_Status *statuses, int k, int err, bool *failed)
+{
+    bool before = *failed;
+    *failed = before || err;
+    if (!*failed || statuses == MPI_STATUSES_IGNORE)
+        return;
+    for (int i = before ? k : 0; i < k; i++)
+        statuses[i].MPI_ERROR = MPI_SUCCESS;
+    statuses[k].MPI_ERROR = err;
+}
+
+static int in_status(bool failed)
+{
+    if (!failed)
+        return MPI_SUCCESS;
+    char last[512];
+    snprintf(last, sizeof last, "%s", wm_err_detail());
+    return wm_err(MPI_ERR_IN_STATUS, "%s; MPI_ERROR of each status tells which requests failed",
+                  last);
+}
+
+/* Takes all of them, which are complete. */
+static int take_all(struct wm_domain *d, int n, MPI_Request *h, MPI_Status *statuses)
 {
     bool failed = false;
     for (int i = 0; i < n; i++) {
         struct rt_req *r;
         MPI_Status *s = status_at(statuses, i);
-        if (look(h[i], &r) == NOTHING) {
+        int err = MPI_SUCCESS;
+        if (look(h[i], &r) == NOTHING)
             wm_status_set_empty(s);
-            continue;
-        }
-        int err = take(&h[i], r, s);
-        failed = failed || err;
-        if (s != MPI_STATUS_IGNORE)
-            s->MPI_ERROR = err;
+        else
+            err = take(d, &h[i], r, s);
+        if (rt_unlikely(err || failed))
+            note(statuses, i, err, &failed);
     }
-    if (!failed)
-        return MPI_SUCCESS;
-    char first[512];
-    snprintf(first, sizeof first, "%s", wm_err_detail());
-    return wm_err(MPI_ERR_IN_STATUS, "%s; MPI_ERROR of each status tells which requests failed",
-                  first);
+    return in_status(failed);
 }
 
 int wm_api_waitall(int count, MPI_Request requests[], MPI_Status statuses[])
@@ -187,7 +253,7 @@ int wm_api_waitall(int count, MPI_Request requests[], MPI_Status statuses[])
             err = wrong(i, requests[i]);
     }
     if (rt_likely(!err))
-        err = take_all(count, requests, statuses);
+        err = take_all(d, count, requests, statuses);
     rt_unlock(&d->lock);
     return err;
 }
@@ -212,7 +278,7 @@ int wm_api_testall(int count, MPI_Request requests[], int *flag, MPI_Status stat
         wm_progress(d);
     *flag = all_done(count, requests);
     if (*flag)
-        err = take_all(count, requests, statuses);
+        err = take_all(d, count, requests, statuses);
     rt_unlock(&d->lock);
     return err;
 }
@@ -252,7 +318,7 @@ int wm_api_waitany(int count, MPI_Request requests[], int *index, MPI_Status *st
         wm_status_set_empty(status);
     } else {
         *index = i;
-        err = take(&requests[i], wm_req_get(requests[i]), status);
+        err = take(d, &requests[i], wm_req_get(requests[i]), status);
     }
     rt_unlock(&d->lock);
     return err;
@@ -274,7 +340,7 @@ int wm_api_testany(int count, MPI_Request requests[], int *index, int *flag, MPI
     *flag = i >= 0 || !active;
     if (i >= 0) {
         *index = i;
-        err = take(&requests[i], wm_req_get(requests[i]), status);
+        err = take(d, &requests[i], wm_req_get(requests[i]), status);
     } else if (!active) {
         wm_status_set_empty(status);
     }
@@ -284,7 +350,8 @@ int wm_api_testany(int count, MPI_Request requests[], int *index, int *flag, MPI
 
 /* ---- some ---- */
 
-static int take_some(int n, MPI_Request *h, int *outcount, int *indices, MPI_Status *statuses)
+static int take_some(struct wm_domain *d, int n, MPI_Request *h, int *outcount, int *indices,
+                     MPI_Status *statuses)
 {
     int k = 0;
     bool failed = false;
@@ -292,17 +359,11 @@ static int take_some(int n, MPI_Request *h, int *outcount, int *indices, MPI_Sta
         struct rt_req *r;
         if (look(h[i], &r) != COMPLETE)
             continue;
-        MPI_Status *s = status_at(statuses, k);
-        int err = take(&h[i], r, s);
-        failed = failed || err;
-        if (s != MPI_STATUS_IGNORE)
-            s->MPI_ERROR = err;
+        note(statuses, k, take(d, &h[i], r, status_at(statuses, k)), &failed);
         indices[k++] = i;
     }
     *outcount = k;
-    return failed
-               ? wm_err(MPI_ERR_IN_STATUS, "MPI_ERROR of each status tells which requests failed")
-               : MPI_SUCCESS;
+    return in_status(failed);
 }
 
 int wm_api_waitsome(int incount, MPI_Request requests[], int *outcount, int indices[],
@@ -321,7 +382,7 @@ int wm_api_waitsome(int incount, MPI_Request requests[], int *outcount, int indi
             wm_domain_idle(d, &idle);
     }
     if (active)
-        err = take_some(incount, requests, outcount, indices, statuses);
+        err = take_some(d, incount, requests, outcount, indices, statuses);
     else
         *outcount = MPI_UNDEFINED;
     rt_unlock(&d->lock);
@@ -340,7 +401,7 @@ int wm_api_testsome(int incount, MPI_Request requests[], int *outcount, int indi
     if (i < 0 && active)
         wm_progress(d);
     if (active)
-        err = take_some(incount, requests, outcount, indices, statuses);
+        err = take_some(d, incount, requests, outcount, indices, statuses);
     else
         *outcount = MPI_UNDEFINED;
     rt_unlock(&d->lock);
@@ -364,7 +425,7 @@ int wm_api_request_get_status(MPI_Request request, int *flag, MPI_Status *status
     if (st == NOTHING)
         wm_status_set_empty(status);
     else if (st == COMPLETE)
-        fill_status(status, r);
+        err = peek(d, r, status);
     else if (st == WRONG)
         err = wrong(0, request);
     rt_unlock(&d->lock);
@@ -383,14 +444,16 @@ int wm_api_request_get_status_all(int count, const MPI_Request requests[], int *
     if (!all_done(count, requests))
         wm_progress(d);
     *flag = all_done(count, requests);
+    bool failed = false;
     for (int i = 0; *flag && i < count; i++) {
         if (look(requests[i], &r) == COMPLETE)
-            fill_status(status_at(statuses, i), r);
+            err = peek(d, r, status_at(statuses, i));
         else
-            wm_status_set_empty(status_at(statuses, i));
+            wm_status_set_empty(status_at(statuses, i)), err = MPI_SUCCESS;
+        note(statuses, i, err, &failed);
     }
     rt_unlock(&d->lock);
-    return MPI_SUCCESS;
+    return in_status(failed);
 }
 
 int wm_api_request_get_status_any(int count, const MPI_Request requests[], int *index, int *flag,
@@ -409,11 +472,11 @@ int wm_api_request_get_status_any(int count, const MPI_Request requests[], int *
     *flag = i >= 0 || !active;
     *index = i >= 0 ? i : MPI_UNDEFINED;
     if (i >= 0)
-        fill_status(status, wm_req_get(requests[i]));
+        err = peek(d, wm_req_get(requests[i]), status);
     else if (!active)
         wm_status_set_empty(status);
     rt_unlock(&d->lock);
-    return MPI_SUCCESS;
+    return err;
 }
 
 int wm_api_request_get_status_some(int incount, const MPI_Request requests[], int *outcount,
@@ -427,14 +490,15 @@ int wm_api_request_get_status_some(int incount, const MPI_Request requests[], in
     rt_lock(&d->lock);
     if (find_done(incount, requests, &active) < 0 && active)
         wm_progress(d);
+    bool failed = false;
     for (int i = 0; active && i < incount; i++)
         if (look(requests[i], &r) == COMPLETE) {
-            fill_status(status_at(statuses, n), r);
+            note(statuses, n, peek(d, r, status_at(statuses, n)), &failed);
             indices[n++] = i;
         }
     *outcount = active ? n : MPI_UNDEFINED;
     rt_unlock(&d->lock);
-    return MPI_SUCCESS;
+    return in_status(failed);
 }
 
 int wm_api_cancel(MPI_Request *request)
@@ -448,6 +512,8 @@ int wm_api_cancel(MPI_Request *request)
             "the persistent request is not active; cancel applies to a started operation");
     if (!r->ops->cancel && !(r->flags & RT_REQ_STATIC))
         return wm_err(MPI_ERR_REQUEST, "a %s cannot be cancelled", r->ops->name);
+    if (r->flags & RT_REQ_USER)
+        return callback_error(r->ops->cancel(r), "cancel");
     struct wm_domain *d = domain();
     int err = 0;
     rt_lock(&d->lock);
@@ -469,13 +535,21 @@ int wm_api_request_free(MPI_Request *request)
     if (!r)
         return wrong(0, *request);
     struct wm_domain *d = domain();
-    bool persistent = r->flags & RT_REQ_PERSISTENT, active = r->flags & RT_REQ_ACTIVE;
+    int err = MPI_SUCCESS;
     rt_lock(&d->lock);
-    if (persistent ? !active || rt_req_done(r) : rt_req_done(r))
-        wm_req_release(r);
-    else
+    bool user = r->flags & RT_REQ_USER;
+    bool idle = (r->flags & (RT_REQ_PERSISTENT | RT_REQ_ACTIVE)) == RT_REQ_PERSISTENT;
+    if (!idle && !rt_req_done(r) && r->ops->no_free_active)
+        err = wm_err(MPI_ERR_REQUEST, "a %s that is active cannot be freed; complete it first",
+                     r->ops->name);
+    else if (!idle && !rt_req_done(r))
         r->flags |= RT_REQ_DETACHED;
+    else if (user)
+        err = callback_error(dispose(d, r), "free");
+    else
+        wm_req_release(r);
     rt_unlock(&d->lock);
-    *request = MPI_REQUEST_NULL;
-    return MPI_SUCCESS;
+    if (!err || user)
+        *request = MPI_REQUEST_NULL;
+    return err;
 }

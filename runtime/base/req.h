@@ -23,6 +23,11 @@ struct rt_req_ops {               /* what differs between kinds of request; NULL
     int  (*cancel)(struct rt_req *r);
     void (*release)(struct rt_req *r);              /* last use is over: give the memory back */
     void *(*owner)(const struct rt_req *r);         /* communicator whose error handler applies */
+    /* Of RT_REQ_USER: these, and `cancel` too, run the user's code, so they are called without the
+     * domain's lock, and they return what that code returned, an MPI error code. */
+    int  (*query)(struct rt_req *r, void *status);  /* fills the MPI_Status of a complete request */
+    int  (*dispose)(struct rt_req *r);              /* before `release` */
+    bool no_free_active;          /* freeing the handle of a started operation is an error */
 };
 
 struct rt_req {
@@ -41,6 +46,7 @@ struct rt_req {
 #define RT_REQ_ACTIVE     2u      /* started; only meaningful with PERSISTENT */
 #define RT_REQ_DETACHED   4u      /* the user freed the handle: release on completion */
 #define RT_REQ_STATIC     8u      /* shared, always complete, never released */
+#define RT_REQ_USER      16u      /* the user completes it: a generalised request */
 
 static inline bool rt_req_done(const struct rt_req *r)
 {

@@ -72,7 +72,6 @@ ALLOWED = {
     ("MPI_Get_address", "location"): "all",
     ("MPI_*create_keyval", "*_fn"): ("NULL",),
     ("MPI_Keyval_create", "*_fn"): ("NULL",),
-    ("MPI_Grequest_start", "*_fn"): ("NULL",),
     ("MPI_*attach_buffer", "buffer"): "all",
     ("MPI_Buffer_attach", "buffer"): "all",
 }

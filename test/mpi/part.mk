@@ -1,1 +1,3 @@
 # SPDX-License-Identifier: BSD-3-Clause
+check_PROGRAMS += test/mpi/greq
+test_mpi_greq_LDADD = libmpi_abi.la -lpthread
