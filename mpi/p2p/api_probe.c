@@ -62,40 +62,6 @@ static struct wm_stored *wait_for(struct wm_comm *c, int source, int tag)
     return s;
 }
 
-int wm_api_iprobe(int source, int tag, struct wm_comm *comm, int *flag, MPI_Status *status)
-{
-    if (source == MPI_PROC_NULL) {
-        *flag = 1;
-        wm_status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0, false);
-        return MPI_SUCCESS;
-    }
-    rt_lock(&comm->dom->lock);
-    int err = prepare(comm, source);
-    struct wm_stored *s = err ? NULL : look(comm, source, tag);
-    *flag = s != NULL;
-    if (s)
-        describe(s, status);
-    rt_unlock(&comm->dom->lock);
-    return err;
-}
-
-int wm_api_probe(int source, int tag, struct wm_comm *comm, MPI_Status *status)
-{
-    if (source == MPI_PROC_NULL) {
-        wm_status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0, false);
-        return MPI_SUCCESS;
-    }
-    rt_lock(&comm->dom->lock);
-    int err = prepare(comm, source);
-    struct wm_stored *s = err ? NULL : wait_for(comm, source, tag);
-    if (s)
-        describe(s, status);
-    else if (!err)
-        err = prepare(comm, source); /* the error of the lost source */
-    rt_unlock(&comm->dom->lock);
-    return err;
-}
-
 /* Takes the stored message out of matching and gives it a handle. */
 static int claim(struct wm_comm *c, struct wm_stored *s, MPI_Message *message, MPI_Status *status)
 {
@@ -111,40 +77,55 @@ static int claim(struct wm_comm *c, struct wm_stored *s, MPI_Message *message, M
     return MPI_SUCCESS;
 }
 
-int wm_api_improbe(int source, int tag, struct wm_comm *comm, int *flag, MPI_Message *message,
-                   MPI_Status *status)
+/* All four calls.  `flag` NULL: blocks; `message` NULL: the message stays where it is. */
+static int probe(int source, int tag, struct wm_comm *comm, int *flag, MPI_Message *message,
+                 MPI_Status *status)
 {
     if (source == MPI_PROC_NULL) {
-        *flag = 1;
-        *message = MPI_MESSAGE_NO_PROC;
+        if (flag)
+            *flag = 1;
+        if (message)
+            *message = MPI_MESSAGE_NO_PROC;
         wm_status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0, false);
         return MPI_SUCCESS;
     }
     rt_lock(&comm->dom->lock);
+    struct wm_stored *s = NULL;
     int err = prepare(comm, source);
-    struct wm_stored *s = err ? NULL : look(comm, source, tag);
-    if (s)
+    if (!err)
+        s = flag ? look(comm, source, tag) : wait_for(comm, source, tag);
+    if (s && message)
         err = claim(comm, s, message, status);
-    *flag = s && !err;
+    else if (s)
+        describe(s, status);
+    else if (!flag && !err)
+        err = prepare(comm, source); /* the error of the lost source */
+    if (flag)
+        *flag = s && !err;
     rt_unlock(&comm->dom->lock);
     return err;
+}
+
+int wm_api_iprobe(int source, int tag, struct wm_comm *comm, int *flag, MPI_Status *status)
+{
+    return probe(source, tag, comm, flag, NULL, status);
+}
+
+int wm_api_probe(int source, int tag, struct wm_comm *comm, MPI_Status *status)
+{
+    return probe(source, tag, comm, NULL, NULL, status);
+}
+
+int wm_api_improbe(int source, int tag, struct wm_comm *comm, int *flag, MPI_Message *message,
+                   MPI_Status *status)
+{
+    return probe(source, tag, comm, flag, message, status);
 }
 
 int wm_api_mprobe(int source, int tag, struct wm_comm *comm, MPI_Message *message,
                   MPI_Status *status)
 {
-    if (source == MPI_PROC_NULL) {
-        *message = MPI_MESSAGE_NO_PROC;
-        wm_status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0, false);
-        return MPI_SUCCESS;
-    }
-    rt_lock(&comm->dom->lock);
-    int err = prepare(comm, source);
-    struct wm_stored *s = err ? NULL : wait_for(comm, source, tag);
-    if (!err)
-        err = s ? claim(comm, s, message, status) : prepare(comm, source);
-    rt_unlock(&comm->dom->lock);
-    return err;
+    return probe(source, tag, comm, NULL, message, status);
 }
 
 static int start(void *buf, MPI_Count count, struct wm_type *t, struct wm_message *m,

@@ -101,8 +101,8 @@ static int make(const struct wm_msg *m, struct wm_type *t, enum wm_mode mode, bo
     return MPI_SUCCESS;
 }
 
-int wm_api_send_init(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag,
-                     struct wm_comm *comm, MPI_Request *request)
+static int send_init(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag,
+                     struct wm_comm *comm, enum wm_mode mode, MPI_Request *request)
 {
     struct wm_msg m = { .buf = buf,
                         .count = count,
@@ -110,43 +110,31 @@ int wm_api_send_init(const void *buf, MPI_Count count, struct wm_type *datatype,
                         .comm = comm,
                         .peer = dest,
                         .tag = tag };
-    return make(&m, datatype, WM_STANDARD, false, request);
+    return make(&m, datatype, mode, false, request);
+}
+
+int wm_api_send_init(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag,
+                     struct wm_comm *comm, MPI_Request *request)
+{
+    return send_init(buf, count, datatype, dest, tag, comm, WM_STANDARD, request);
 }
 
 int wm_api_ssend_init(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag,
                       struct wm_comm *comm, MPI_Request *request)
 {
-    struct wm_msg m = { .buf = buf,
-                        .count = count,
-                        .layout = &datatype->layout,
-                        .comm = comm,
-                        .peer = dest,
-                        .tag = tag };
-    return make(&m, datatype, WM_SYNCHRONOUS, false, request);
+    return send_init(buf, count, datatype, dest, tag, comm, WM_SYNCHRONOUS, request);
 }
 
 int wm_api_bsend_init(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag,
                       struct wm_comm *comm, MPI_Request *request)
 {
-    struct wm_msg m = { .buf = buf,
-                        .count = count,
-                        .layout = &datatype->layout,
-                        .comm = comm,
-                        .peer = dest,
-                        .tag = tag };
-    return make(&m, datatype, WM_BUFFERED, false, request);
+    return send_init(buf, count, datatype, dest, tag, comm, WM_BUFFERED, request);
 }
 
 int wm_api_rsend_init(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag,
                       struct wm_comm *comm, MPI_Request *request)
 {
-    struct wm_msg m = { .buf = buf,
-                        .count = count,
-                        .layout = &datatype->layout,
-                        .comm = comm,
-                        .peer = dest,
-                        .tag = tag };
-    return make(&m, datatype, WM_READY, false, request);
+    return send_init(buf, count, datatype, dest, tag, comm, WM_READY, request);
 }
 
 int wm_api_recv_init(void *buf, MPI_Count count, struct wm_type *datatype, int source, int tag,
