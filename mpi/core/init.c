@@ -115,6 +115,7 @@ static void report_leak(const struct rt_slab *s)
 /* Called when the library has given up what it owns itself: what is left is the user's. */
 static void report_leaks(void)
 {
+    wm_type_fini();
     report_leak(&wm_comm_slab);
     report_leak(&wm_type_slab);
     report_leak(&wm_op_slab);

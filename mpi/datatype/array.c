@@ -112,10 +112,11 @@ int wm_api_type_create_subarray(int ndims, struct wm_counts array_of_sizes,
 
 int wm_api_type_match_size(int typeclass, int size, struct wm_type **datatype)
 {
-    static const MPI_Datatype integers[] = { MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4,
-                                             MPI_INTEGER8 };
-    static const MPI_Datatype reals[] = { MPI_REAL2, MPI_REAL4, MPI_REAL8 };
-    static const MPI_Datatype complexes[] = { MPI_COMPLEX8, MPI_COMPLEX16 };
+    static const MPI_Datatype integers[] = { MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8,
+                                             MPI_INTEGER16 };
+    static const MPI_Datatype reals[] = { MPI_REAL2, MPI_REAL4, MPI_REAL8, MPI_REAL16 };
+    static const MPI_Datatype complexes[] = { MPI_COMPLEX4, MPI_COMPLEX8, MPI_COMPLEX16,
+                                              MPI_COMPLEX32 };
     const MPI_Datatype *list = integers;
     size_t n = sizeof integers / sizeof *integers;
     if (typeclass == MPI_TYPECLASS_REAL) {
@@ -129,7 +130,7 @@ int wm_api_type_match_size(int typeclass, int size, struct wm_type **datatype)
                       typeclass);
     }
     for (size_t i = 0; i < n; i++) {
-        if (wm_type_get(list[i])->layout.size == size) {
+        if (size > 0 && wm_type_get(list[i])->layout.size == size) {
             *datatype = wm_type_get(list[i]);
             return MPI_SUCCESS;
         }

@@ -25,17 +25,13 @@
 struct row {
     MPI_Datatype handle;
     const char *name;
-    int size; /* MPI_UNDEFINED: absent */
+    int size;
     enum rt_elem elem;
     uint32_t ops;
 };
 #define BASIC(h, nbytes, e, ops) \
     { \
         h, #h, (int)(nbytes), RT_ELEM_##e, ops \
-    }
-#define ABSENT(h) \
-    { \
-        h, #h, MPI_UNDEFINED, RT_ELEM_NONE, NO_OPS \
     }
 static const struct row rows[] = {
     BASIC(MPI_AINT, sizeof(MPI_Aint), I64, FINT),
@@ -89,16 +85,16 @@ static const struct row rows[] = {
     BASIC(MPI_LOGICAL4, 4, I32, LOG),
     BASIC(MPI_INTEGER4, 4, I32, FINT),
     BASIC(MPI_REAL4, 4, F32, FP),
-    ABSENT(MPI_COMPLEX4),
+    BASIC(MPI_COMPLEX4, 4, CF16, CPLX),
     BASIC(MPI_LOGICAL8, 8, I64, LOG),
     BASIC(MPI_INTEGER8, 8, I64, FINT),
     BASIC(MPI_REAL8, 8, F64, FP),
     BASIC(MPI_COMPLEX8, 8, C32, CPLX),
-    ABSENT(MPI_LOGICAL16),
-    ABSENT(MPI_INTEGER16),
-    ABSENT(MPI_REAL16),
+    BASIC(MPI_LOGICAL16, 16, I128, LOG),
+    BASIC(MPI_INTEGER16, 16, I128, FINT),
+    BASIC(MPI_REAL16, 16, F128, FP),
     BASIC(MPI_COMPLEX16, 16, C64, CPLX),
-    ABSENT(MPI_COMPLEX32),
+    BASIC(MPI_COMPLEX32, 32, C128, CPLX),
 };
 
 /* A value and an index, laid out as C's struct. */
@@ -154,11 +150,12 @@ static struct wm_type *enter(MPI_Datatype handle, const char *name)
 static void enter_basic(const struct row *r)
 {
     struct wm_type *t = enter(r->handle, r->name);
-    t->absent = r->size == MPI_UNDEFINED;
+    t->absent = r->elem != RT_ELEM_NONE && rt_elem_nbytes(r->elem) == 0;
     int nbytes = t->absent ? 0 : r->size;
-    bool complex = r->elem == RT_ELEM_C32 || r->elem == RT_ELEM_C64 || r->elem == RT_ELEM_CLDBL;
+    bool complex = r->elem == RT_ELEM_C32 || r->elem == RT_ELEM_C64 || r->elem == RT_ELEM_CLDBL ||
+                   r->elem == RT_ELEM_CF16 || r->elem == RT_ELEM_C128;
     t->align = complex ? nbytes / 2 : nbytes;
-    t->ops = r->ops;
+    t->ops = t->absent ? NO_OPS : r->ops;
     t->basic = t;
     rt_layout_basic(&t->layout, nbytes, nbytes, r->elem); /* contiguous: cannot fail */
 }

@@ -14,7 +14,7 @@ struct wm_type {
                           derived types */
     int32_t handles;   /* that the user has to free, atomic; the last takes the attributes along */
     struct rt_layout layout;
-    bool predefined, committed;
+    bool predefined, committed; /* predefined: includes the unnamed ones of create_f90_* */
     bool absent;  /* optional type that this compiler lacks: size MPI_UNDEFINED */
     int combiner; /* MPI_COMBINER_... */
     struct wm_type_recipe *recipe; /* arguments of the constructor; NULL for predefined types */
@@ -65,6 +65,8 @@ MPI_Op wm_op_handle(const struct wm_op *o);
 /* Fill the predefined tables; idempotent, called before main() by the library. */
 void wm_type_init(void);
 void wm_op_init(void);
+/* Gives back what the library keeps for itself: the types of MPI_Type_create_f90_*. */
+void wm_type_fini(void);
 /* A message or derived type that outlives the handle holds a reference. */
 void wm_type_ref(struct wm_type *t);
 void wm_type_unref(struct wm_type *t);

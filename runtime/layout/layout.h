@@ -29,6 +29,10 @@ enum rt_elem {
     RT_ELEM_C32,
     RT_ELEM_C64,
     RT_ELEM_CLDBL,
+    RT_ELEM_I128, /* 16-byte types: where the compiler has them (rt_elem_nbytes) */
+    RT_ELEM_F128, /* IEEE quad */
+    RT_ELEM_CF16, /* complex of two halves */
+    RT_ELEM_C128,
     RT_ELEM_BOOL,
     RT_ELEM_BYTE, /* bitwise only */
     RT_ELEM_F32_I32,

@@ -6,6 +6,8 @@
 
 #include "runtime/reduce/reduce.h"
 
+#include <float.h>
+
 /* `out` may be `a` or `b`, which the vectoriser must take for a carried dependence; element i only
  * ever depends on element i, so it may assume there is none. */
 #if defined(__clang__)
@@ -27,6 +29,25 @@
             out[i] = store(expr); \
         } \
     }
+
+/* 16-byte types.  Packed data may lie anywhere, and the compiler's own alignment of 16 would let it
+ * use instructions that fault. */
+#if defined(__SIZEOF_INT128__)
+#define RT_HAVE_I128 1
+__extension__ typedef __int128 rt_i128 __attribute__((aligned(1)));
+__extension__ typedef unsigned __int128 rt_u128 __attribute__((aligned(1)));
+#else
+#define RT_HAVE_I128 0
+#endif
+#if LDBL_MANT_DIG == 113
+#define RT_HAVE_F128 1
+typedef long double rt_f128 __attribute__((aligned(1)));
+#elif defined(__SIZEOF_FLOAT128__)
+#define RT_HAVE_F128 1
+__extension__ typedef __float128 rt_f128 __attribute__((aligned(1)));
+#else
+#define RT_HAVE_F128 0
+#endif
 
 /* C types behind the pairs of MPI_MINLOC and MPI_MAXLOC (MPI-5.0 section 6.9.4). */
 struct rt_pair_f32 {
@@ -64,5 +85,10 @@ struct rt_pair_2f64 {
 rt_reduce_fn *rt_reduce_find_int(enum rt_opcode op, enum rt_elem elem);
 rt_reduce_fn *rt_reduce_find_float(enum rt_opcode op, enum rt_elem elem);
 rt_reduce_fn *rt_reduce_find_pair(enum rt_opcode op, enum rt_elem elem);
+rt_reduce_fn *rt_reduce_find_wide(enum rt_opcode op, enum rt_elem elem);
+rt_reduce_fn *rt_reduce_find_move(enum rt_opcode op, int64_t nbytes); /* replace and no-op */
+/* Halves, for the complex ones. */
+float rt_half_load(uint16_t h);
+uint16_t rt_half_store(float f);
 
 #endif

@@ -55,6 +55,9 @@ static inline uint16_t store_f16(float f)
     return (uint16_t)(sign | h);
 }
 
+float rt_half_load(uint16_t h) { return load_f16(h); }
+uint16_t rt_half_store(float f) { return store_f16(f); }
+
 #define REAL(op, elem, type, expr) RT_REDUCE_KERNEL(op##_##elem, type, type, ID, ID, expr)
 #define HALF(op, expr) \
     RT_REDUCE_KERNEL(op##_F16, uint16_t, float, load_f16, store_f16, expr) \

@@ -35,6 +35,10 @@ static const struct elem_facts elems[RT_ELEM_COUNT] = {
     [RT_ELEM_C32] = BASIC(float _Complex),
     [RT_ELEM_C64] = BASIC(double _Complex),
     [RT_ELEM_CLDBL] = BASIC(long double _Complex),
+    [RT_ELEM_I128] = { RT_HAVE_I128 * 16, RT_HAVE_I128 * 16 },
+    [RT_ELEM_F128] = { RT_HAVE_F128 * 16, RT_HAVE_F128 * 16 },
+    [RT_ELEM_CF16] = { 4, 4 },
+    [RT_ELEM_C128] = { RT_HAVE_F128 * 32, RT_HAVE_F128 * 32 },
     [RT_ELEM_BOOL] = BASIC(bool),
     [RT_ELEM_BYTE] = BASIC(char),
     [RT_ELEM_F32_I32] = PAIR(rt_pair_f32, float),
@@ -59,7 +63,11 @@ rt_reduce_fn *rt_reduce_find(enum rt_opcode op, enum rt_elem elem)
     rt_reduce_fn *fn = rt_reduce_find_int(op, elem);
     if (!fn)
         fn = rt_reduce_find_float(op, elem);
-    return fn ? fn : rt_reduce_find_pair(op, elem);
+    if (!fn)
+        fn = rt_reduce_find_pair(op, elem);
+    if (!fn)
+        fn = rt_reduce_find_wide(op, elem);
+    return fn ? fn : rt_reduce_find_move(op, elems[elem].nbytes);
 }
 
 /* State of a walk over the basic elements of a layout: a pair with a hole is several pieces of

@@ -109,7 +109,7 @@ def valid(p):
         return "buffer"
     if p.pointer and p.base == "char":
         return (
-            "NULL" if "**" in p.before or p.array else ("text" if p.direction != "in" else '"key"')
+            "NULL" if p.before.count("*") + bool(p.array) > 1 else ("text" if p.direction != "in" else '"key"')
         )
     if p.base in VALID and not p.pointer:
         return VALID[p.base]

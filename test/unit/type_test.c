@@ -67,7 +67,7 @@ static void predefined_sizes(void)
     if (f)
         fclose(f);
     CHECK(rows >= 70);
-    CHECK_EQ(absent, 5);
+    CHECK_EQ(absent, 0); /* gcc and clang on 64-bit machines have them all */
     CHECK(!T(MPI_DATATYPE_NULL));
     CHECK(!T((MPI_Datatype)0x204));
     CHECK(!T(NULL));
@@ -169,7 +169,8 @@ static void vectors(void)
     CHECK(x->basic == T(MPI_DOUBLE) && x->nelems == 24 && x->layout.elem == RT_ELEM_F64);
     struct wm_type *none;
     CHECK_EQ(wm_api_type_indexed(1, INTS(-1), DISP(0), v, &none), MPI_ERR_ARG);
-    CHECK_EQ(wm_api_type_contiguous(1, T(MPI_COMPLEX32), &none), MPI_ERR_TYPE);
+    struct wm_type lacking = { .absent = true, .name = "MPI_REAL16" };
+    CHECK_EQ(wm_api_type_contiguous(1, &lacking, &none), MPI_ERR_TYPE);
     wm_api_type_free(x);
     wm_api_type_free(h);
     wm_api_type_free(v);
@@ -297,6 +298,31 @@ static void packing(void)
     wm_api_type_free(v);
 }
 
+#define SAYS(call, errclass, text) \
+    do { \
+        CHECK_EQ(call, errclass); \
+        CHECK_MSG(strstr(wm_err_detail(), text), "the text is: %s", wm_err_detail()); \
+    } while (0)
+static void error_texts(void)
+{
+    struct wm_type *t;
+    long big = 1L << 40;
+    char buf[16];
+    MPI_Count at = 0;
+    const int block = MPI_DISTRIBUTE_BLOCK, four = 4, two = 2;
+    SAYS(wm_api_type_create_darray(2, 0, 1, INTS(10), &block, &four, &two, MPI_ORDER_C, T(MPI_INT),
+                                   &t),
+         MPI_ERR_ARG, "array_of_dargs[0] is 4; blocks of this length on 2 processes");
+    SAYS(wm_api_type_create_darray(3, 0, 1, INTS(10), &block, &four, &two, MPI_ORDER_C, T(MPI_INT),
+                                   &t),
+         MPI_ERR_ARG, "a grid of 2 processes, size is 3");
+    SAYS(wm_api_pack_external("external32", &big, 1, T(MPI_LONG), buf, 16, &at), MPI_ERR_CONVERSION,
+         "a value of MPI_LONG does not fit in the 4 bytes");
+    SAYS(wm_api_pack_external("xdr", &big, 1, T(MPI_LONG), buf, 16, &at),
+         MPI_ERR_UNSUPPORTED_DATAREP, "datarep is \"xdr\"");
+    SAYS(wm_api_type_create_f90_real(40, 2, &t), MPI_ERR_ARG, "precision 40 and range 2");
+}
+
 int main(int argc, char **argv)
 {
     table = argc > 1 ? argv[1] : "mpi/api/datatype-sizes.tsv";
@@ -309,5 +335,6 @@ int main(int argc, char **argv)
     RUN(contents);
     RUN(basic_elements);
     RUN(packing);
+    RUN(error_texts);
     return check_end();
 }
