@@ -4,6 +4,7 @@
  * guarded by one lock. */
 #include "mpi/core/errh.h"
 #include "mpi/api/bodies.h"
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,11 +123,11 @@ struct user_code {
     char *text; /* NULL until MPI_Add_error_string */
 };
 static struct {
-    struct rt_lock lock;
+    pthread_mutex_t lock; /* always taken: these calls are usable before MPI knows of threads */
     struct user_code *code;
     int n, cap;
     int last_used; /* value of MPI_LASTUSEDCODE; only grows */
-} user = { .lock = RT_LOCK_INIT, .last_used = MPI_ERR_LASTCODE };
+} user = { .lock = PTHREAD_MUTEX_INITIALIZER, .last_used = MPI_ERR_LASTCODE };
 
 #define USER_FIRST (MPI_ERR_LASTCODE + 1)
 
@@ -173,10 +174,10 @@ int wm_err_text(int errcode, char *text, int len)
     const struct class_text *t = standard_class(errcode);
     if (t)
         return snprintf(text, (size_t)len, "%s: %s", t->name, t->text);
-    rt_lock(&user.lock);
+    pthread_mutex_lock(&user.lock);
     const struct user_code *u = user_find(errcode);
     int n = u ? snprintf(text, (size_t)len, "%s", u->text ? u->text : "") : -1;
-    rt_unlock(&user.lock);
+    pthread_mutex_unlock(&user.lock);
     return n;
 }
 
@@ -184,10 +185,10 @@ int wm_err_class_of(int errcode)
 {
     if (standard_class(errcode))
         return errcode;
-    rt_lock(&user.lock);
+    pthread_mutex_lock(&user.lock);
     const struct user_code *u = user_find(errcode);
     int cls = u ? u->cls : -1;
-    rt_unlock(&user.lock);
+    pthread_mutex_unlock(&user.lock);
     return cls;
 }
 
@@ -217,13 +218,13 @@ int wm_api_error_string(int errorcode, char *string, int *resultlen)
 
 int wm_api_add_error_class(int *errorclass)
 {
-    rt_lock(&user.lock);
+    pthread_mutex_lock(&user.lock);
     int code = user_add();
     if (code >= 0) {
         user.code[code - USER_FIRST].is_class = true;
         user.code[code - USER_FIRST].cls = code;
     }
-    rt_unlock(&user.lock);
+    pthread_mutex_unlock(&user.lock);
     if (code < 0)
         return wm_err(MPI_ERR_NO_MEM, "no memory for another error class");
     *errorclass = code;
@@ -233,7 +234,7 @@ int wm_api_add_error_class(int *errorclass)
 int wm_api_add_error_code(int errorclass, int *errorcode)
 {
     int code = -1;
-    rt_lock(&user.lock);
+    pthread_mutex_lock(&user.lock);
     struct user_code *u = user_find(errorclass);
     bool known = standard_class(errorclass) || (u && u->is_class);
     if (known)
@@ -244,7 +245,7 @@ int wm_api_add_error_code(int errorclass, int *errorcode)
         if (u)
             u->ncodes++;
     }
-    rt_unlock(&user.lock);
+    pthread_mutex_unlock(&user.lock);
     if (!known)
         return unknown_code("error class", errorclass);
     if (code < 0)
@@ -264,13 +265,13 @@ int wm_api_add_error_string(int errorcode, const char *string)
     char *copy = strdup(string);
     if (!copy)
         return wm_err(MPI_ERR_NO_MEM, "no memory for an error string");
-    rt_lock(&user.lock);
+    pthread_mutex_lock(&user.lock);
     struct user_code *u = user_find(errorcode);
     if (u) {
         free(u->text);
         u->text = copy;
     }
-    rt_unlock(&user.lock);
+    pthread_mutex_unlock(&user.lock);
     if (u)
         return MPI_SUCCESS;
     free(copy);
@@ -280,7 +281,7 @@ int wm_api_add_error_string(int errorcode, const char *string)
 int wm_api_remove_error_class(int errorclass)
 {
     int ncodes = 0;
-    rt_lock(&user.lock);
+    pthread_mutex_lock(&user.lock);
     struct user_code *u = user_find(errorclass);
     if (u && !u->is_class)
         u = NULL;
@@ -291,7 +292,7 @@ int wm_api_remove_error_class(int errorclass)
             *u = (struct user_code){ .used = false };
         }
     }
-    rt_unlock(&user.lock);
+    pthread_mutex_unlock(&user.lock);
     if (!u)
         return wm_err(MPI_ERR_ARG, "error class %d was not added by this program", errorclass);
     if (ncodes)
@@ -302,7 +303,7 @@ int wm_api_remove_error_class(int errorclass)
 
 int wm_api_remove_error_code(int errorcode)
 {
-    rt_lock(&user.lock);
+    pthread_mutex_lock(&user.lock);
     struct user_code *u = user_find(errorcode);
     if (u && u->is_class)
         u = NULL;
@@ -313,7 +314,7 @@ int wm_api_remove_error_code(int errorcode)
         free(u->text);
         *u = (struct user_code){ .used = false };
     }
-    rt_unlock(&user.lock);
+    pthread_mutex_unlock(&user.lock);
     if (!u)
         return wm_err(MPI_ERR_ARG, "error code %d was not added by this program", errorcode);
     return MPI_SUCCESS;
@@ -321,14 +322,14 @@ int wm_api_remove_error_code(int errorcode)
 
 int wm_api_remove_error_string(int errorcode)
 {
-    rt_lock(&user.lock);
+    pthread_mutex_lock(&user.lock);
     struct user_code *u = user_find(errorcode);
     bool had = u && u->text;
     if (had) {
         free(u->text);
         u->text = NULL;
     }
-    rt_unlock(&user.lock);
+    pthread_mutex_unlock(&user.lock);
     if (!had)
         return wm_err(MPI_ERR_ARG, "no text was added for error code %d", errorcode);
     return MPI_SUCCESS;

@@ -19,6 +19,22 @@ struct free_obj {
     uint32_t gen;                 /* generation of the next handle */
 };
 
+static void slab_lock(struct rt_slab *s)
+{
+    if (s->anytime)
+        pthread_mutex_lock(&s->lock.m);
+    else
+        rt_lock(&s->lock);
+}
+
+static void slab_unlock(struct rt_slab *s)
+{
+    if (s->anytime)
+        pthread_mutex_unlock(&s->lock.m);
+    else
+        rt_unlock(&s->lock);
+}
+
 static struct free_obj *at(const struct rt_slab *s, uint32_t i)
 {
     char *chunk = s->chunk[i >> RT_SLAB_CHUNK_SHIFT];
@@ -50,10 +66,10 @@ static int64_t grow(struct rt_slab *s)
 
 void *rt_slab_alloc(struct rt_slab *s)
 {
-    rt_lock(&s->lock);
+    slab_lock(s);
     int64_t i = s->free_head ? (int64_t)s->free_head - 1 : grow(s);
     if (i < 0) {
-        rt_unlock(&s->lock);
+        slab_unlock(s);
         return NULL;
     }
     struct free_obj *f = at(s, (uint32_t)i);
@@ -61,7 +77,7 @@ void *rt_slab_alloc(struct rt_slab *s)
     if (s->free_head)
         s->free_head = f->next;
     s->used++;
-    rt_unlock(&s->lock);
+    slab_unlock(s);
 
     memset(f, 0, s->nbytes);
     f->obj.refs = 1;
@@ -77,13 +93,13 @@ void rt_slab_free(struct rt_slab *s, void *obj)
     if (rt_unlikely(handle >> RT_SLAB_CLASS_SHIFT != s->cls))
         RT_BUG("freeing a %s that is not alive: handle 0x%x", s->name, handle);
 
-    rt_lock(&s->lock);
+    slab_lock(s);
     rt_store_release(&f->obj.handle, 0u);
     f->gen = ((handle >> RT_SLAB_GEN_SHIFT) + 1) & GEN_MASK;
     f->next = s->free_head;
     s->free_head = (handle & RT_SLAB_INDEX_MASK) + 1;
     s->used--;
-    rt_unlock(&s->lock);
+    slab_unlock(s);
 }
 
 void rt_slab_each(struct rt_slab *s, void (*fn)(void *obj, void *arg), void *arg)

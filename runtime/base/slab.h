@@ -9,6 +9,7 @@
 #ifndef RT_BASE_SLAB_H
 #define RT_BASE_SLAB_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "runtime/base/atomic.h"
 #include "runtime/base/lock.h"
@@ -32,11 +33,17 @@ struct rt_slab {
     uint32_t used, high;                            /* live objects; objects ever made */
     uint32_t free_head;                             /* index + 1, LIFO; 0 = none */
     struct rt_lock lock;
+    bool anytime;                                   /* used before anything knows of threads: the
+                                                     * lock is always taken */
     char *chunk[RT_SLAB_CHUNKS];
 };
 
 #define RT_SLAB(cls_, name_, type_) \
     { .name = (name_), .cls = (cls_), .nbytes = (sizeof(type_) + 63u) & ~63u, .lock = RT_LOCK_INIT }
+
+#define RT_SLAB_ANYTIME(cls_, name_, type_) \
+    { .name = (name_), .cls = (cls_), .nbytes = (sizeof(type_) + 63u) & ~63u, \
+      .lock = RT_LOCK_INIT, .anytime = true }
 
 /* A zeroed object with refs 1 and a fresh handle, or NULL when memory or the 2^20 indices are
  * used up (logged). */
