@@ -167,6 +167,8 @@ void launch_end_event(struct launch_job *job, const struct launch_event *e)
     case LAUNCH_CONNECTED:
         job->nconnected += !r->connected;
         r->connected = true;
+        job->nfinalized -= r->finalized;      /* it had finished with MPI, and began again */
+        r->finalized = false;
         check_skipped(job);
         break;
     case LAUNCH_FINALIZED:

@@ -25,6 +25,8 @@
  * late in its last calls. */
 #define DRAIN_NS 5000000000u
 
+struct wm_domain *wm_main_domain;
+
 static bool list_has(const char *list, const char *name, size_t len)
 {
     for (const char *p = list; p && *p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
@@ -209,6 +211,26 @@ static void spare_fini(struct wm_domain *d)
         next = s->next_free;
         free(s);
     }
+    d->spare[0] = d->spare[1] = NULL;
+    d->free_stored = NULL;
+}
+
+void wm_domain_rest(struct wm_domain *d)
+{
+    rt_lock(&d->lock);
+    drain(d);
+    spare_fini(d);
+    wm_req_fini();
+    rt_unlock(&d->lock);
+}
+
+int wm_domain_resume(struct wm_domain *d)
+{
+    (void)d;
+    int err = wm_req_init();
+    if (err)
+        wm_req_fini();
+    return err;
 }
 
 void wm_domain_destroy(struct wm_domain *d)

@@ -79,6 +79,12 @@ int wm_domain_create(struct wm_domain **out);
 /* The same over a table of transports of one's own, for tests. */
 int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **out);
 void wm_domain_destroy(struct wm_domain *d);
+/* The one domain of the library; NULL until MPI is first used. */
+extern struct wm_domain *wm_main_domain;
+/* Between the last user of MPI and the next: finishes what other processes still wait for and gives
+ * back what is cached; connections stay as they are.  Without the lock. */
+void wm_domain_rest(struct wm_domain *d);
+int wm_domain_resume(struct wm_domain *d);
 
 /* One pass over transports, retries and tasks; returns the number of events.  Called under the
  * lock. */

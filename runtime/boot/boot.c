@@ -187,6 +187,21 @@ static int connect_server(void)
     return 0;
 }
 
+/* The server knows this process from before: it is the same rank of the same job. */
+static int reconnect(void)
+{
+    if (rt_boot.singleton || boot.connected)
+        return 0;
+    int err = connect_server();
+    if (err == 0 && (int)boot.me.rank != rt_boot.rank) {
+        log_error(BOOT, "the PMIx server calls this process rank %u now; it was rank %d before",
+                  boot.me.rank, rt_boot.rank);
+        rt_boot_leave();
+        err = -RT_EBOOT;
+    }
+    return err;
+}
+
 static int read_job(void)
 {
     pmix_value_t *val = NULL;
@@ -229,6 +244,8 @@ int rt_boot_init(void)
 {
     int err;
 
+    if (rt_boot.local_procs)
+        return reconnect();
     memset(&rt_boot, 0, sizeof rt_boot);
     if (gethostname(rt_boot.host, sizeof rt_boot.host) < 0)
         snprintf(rt_boot.host, sizeof rt_boot.host, "localhost");
@@ -243,13 +260,18 @@ int rt_boot_init(void)
     return err;
 }
 
-void rt_boot_fini(void)
+void rt_boot_leave(void)
 {
     if (boot.connected) {
         rt_boot_commit();
         PMIx_Finalize(NULL, 0);
     }
     boot.connected = false;
+}
+
+void rt_boot_fini(void)
+{
+    rt_boot_leave();
     free(rt_boot.local_procs);
     free(rt_boot.local_of);
     rt_boot.local_procs = rt_boot.local_of = NULL;

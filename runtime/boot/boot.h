@@ -35,9 +35,12 @@ extern struct rt_boot rt_boot;    /* read-only after rt_boot_init() */
 #define RT_BOOT_KEY_NCPUS "weft.ncpus"
 
 /* Connects to the PMIx server found in the environment, or becomes a singleton.  -RT_EBOOT with
- * the cause logged. */
+ * the cause logged.  After rt_boot_leave() it connects again; rt_boot is as it was. */
 int  rt_boot_init(void);
-/* Tells the server that this process ends in order.  No fence. */
+/* Tells the server that this process may end now, in order.  No fence.  The facts in rt_boot stay;
+ * what was published does not. */
+void rt_boot_leave(void);
+/* The same, and forgets the facts. */
 void rt_boot_fini(void);
 
 /* Publishes `len` bytes under `key`; visible to others after rt_boot_commit(). */

@@ -384,6 +384,10 @@ void rt_node_close(void)
     rt_node = (struct rt_node){ .base = NULL };
 }
 
+void rt_node_leave(void) { rt_store_release(&rt_node.bells[rt_node.rank].alive, 2u); }
+
+void rt_node_rejoin(void) { rt_store_release(&rt_node.bells[rt_node.rank].alive, 1u); }
+
 size_t rt_node_world_block(void) { return rt_node_private.at.world; }
 
 void *rt_node_pair(int from, int to)

@@ -48,6 +48,10 @@ void rt_node_name(const char *nspace, char *buf, size_t len);
  * same in every process. */
 int rt_node_open(size_t pair_nbytes);
 void rt_node_close(void);
+/* Tells the others that this process has finished with MPI for now, and that it is back.  The
+ * mapping and all that peers have written stay. */
+void rt_node_leave(void);
+void rt_node_rejoin(void);
 
 /* The pair region written by local rank `from` and read by `to`, page-aligned, zeros at first.  The
  * region of the pair (r, r) is rank r's own, for what a transport publishes.  Neither side touches
