@@ -132,6 +132,20 @@ SETTER(set_set)
     return err ? err : add_env(&o->env, f, "WEFT_SET_NAMES", list);
 }
 
+/* The options that MPI-5.0 section 11.5 names, as settings. */
+static int set_named(struct launch_opts *o, struct launch_app *app, const struct launch_found *f,
+                     const char *setting)
+{
+    char text[512];
+    struct launch_found as = *f;
+    snprintf(text, sizeof text, "%s=%s", setting, f->arg);
+    as.arg = text;
+    return set_set(o, app, &as);
+}
+
+SETTER(set_errhandler) { return set_named(o, app, f, "initial_errhandler"); }
+SETTER(set_kinds)      { return set_named(o, app, f, "memory_alloc_kinds"); }
+
 SETTER(set_mca)
 {
     (void)app;
@@ -245,6 +259,12 @@ const struct launch_option launch_options[] = {
     { "envlist", "NAME,...", 1, NULL, set_envlist },
     { "set", "NAME=VALUE", 1, "Change a setting of Weft; 'weft_info --config -v' lists them.",
       set_set },
+    { "initial-errhandler", "NAME", 1,
+      "Error handler that the ranks start with: mpi_errors_are_fatal (default), mpi_errors_abort "
+      "or mpi_errors_return.",
+      set_errhandler },
+    { "memory-alloc-kinds", "LIST", 1,
+      "Memory allocation kinds that the program asks for: mpi, system.", set_kinds },
     { "mca gmca", "NAME VALUE", 2, "Accepted for Open MPI's users and ignored with a warning.",
       set_mca },
 
