@@ -12,6 +12,8 @@
 #include "mpi/core/errh.h"
 #include "mpi/core/info.h"
 #include "mpi/core/mpi_int.h"
+#include "mpi/core/session.h"
+#include "mpi/core/win.h"
 #include "mpi/datatype/type.h"
 
 #define WM_EXPORT __attribute__((visibility("default")))
@@ -19,36 +21,16 @@
 #define WM_WEAK(name) \
     extern __typeof__(P##name) name __attribute__((weak, alias("P" #name), visibility("default")))
 
-/* Windows, files and sessions: this library makes no such objects yet, so no handle is valid. */
-static inline struct wm_win *wm_win_get(MPI_Win h)
-{
-    (void)h;
-    return NULL;
-}
+/* Files: this library makes no such objects yet, so no handle is valid. */
 static inline struct wm_file *wm_file_get(MPI_File h)
 {
     (void)h;
     return NULL;
 }
-static inline struct wm_session *wm_session_get(MPI_Session h)
-{
-    (void)h;
-    return NULL;
-}
-static inline MPI_Win wm_win_handle(const struct wm_win *w)
-{
-    (void)w;
-    return MPI_WIN_NULL;
-}
 static inline MPI_File wm_file_handle(const struct wm_file *f)
 {
     (void)f;
     return MPI_FILE_NULL;
-}
-static inline MPI_Session wm_session_handle(const struct wm_session *s)
-{
-    (void)s;
-    return MPI_SESSION_NULL;
 }
 
 /* MPI_BOTTOM, MPI_IN_PLACE and MPI_BUFFER_AUTOMATIC are the addresses 0, 1 and 2; of these only
@@ -99,6 +81,8 @@ static inline int wm_fit_int(MPI_Count n)
 
 /* The library is not up: raises MPI_ERR_OTHER and returns it. */
 int wm_bad_phase(const char *call) WM_COLD;
+/* The same for calls that belong to the world model, whatever sessions are open. */
+int wm_bad_world(const char *call) WM_COLD;
 /* The procedure has no body: raises MPI_ERR_UNSUPPORTED_OPERATION on `comm` (may be NULL). */
 int wm_unsupported(struct wm_comm *comm, const char *call) WM_COLD;
 

@@ -97,9 +97,15 @@ def complete(proc):
 def checked(table, proc, owner):
     """A binding in full: phase, checks, call, results, error."""
     lines = ['static const char call[] = "%s";' % proc.name]
-    if table.rule(proc.name, "-", "phase=") != "any":
+    phase = table.rule(proc.name, "-", "phase=")
+    if phase == "world":
         lines += [
             "if (rt_unlikely(wm_state.phase != WM_INITIALIZED))",
+            "    return wm_bad_world(call);",
+        ]
+    elif phase != "any":
+        lines += [
+            "if (rt_unlikely(!rt_load_relaxed(&wm_state.users)))",
             "    return wm_bad_phase(call);",
         ]
     writer = check.Writer(table, proc)

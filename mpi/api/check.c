@@ -45,6 +45,11 @@ static int bad_handle(const char *arg, uintptr_t h, enum wm_class want, const ch
     if (h == null_value)
         return wm_err(errclass, "%s: %s is not allowed here; give a live %s", arg, null,
                       class_name[want]);
+    if (want == WM_COMM && (h == (uintptr_t)MPI_COMM_WORLD || h == (uintptr_t)MPI_COMM_SELF))
+        return wm_err(errclass,
+                      "%s: %s exists from MPI_Init to MPI_Finalize only; use a communicator of a "
+                      "session (MPI_Comm_create_from_group)",
+                      arg, h == (uintptr_t)MPI_COMM_WORLD ? "MPI_COMM_WORLD" : "MPI_COMM_SELF");
     if (h == 0)
         return wm_err(errclass, "%s: 0 is no handle; the variable was never set to a %s", arg,
                       class_name[want]);
@@ -212,9 +217,19 @@ int wm_check_counts(const char *arg, struct wm_counts v, int n)
 int wm_bad_phase(const char *call)
 {
     int err = wm_state.phase == WM_FINALIZED
-                  ? wm_err(MPI_ERR_OTHER, "called after MPI_Finalize; MPI calls belong before it")
-                  : wm_err(MPI_ERR_OTHER,
-                           "called before MPI_Init; call MPI_Init or MPI_Init_thread first");
+                  ? wm_err(MPI_ERR_OTHER, "called after MPI_Finalize, and no session is open; MPI "
+                                          "calls belong before it, or into a session")
+                  : wm_err(MPI_ERR_OTHER, "called before MPI_Init; call MPI_Init, MPI_Init_thread "
+                                          "or MPI_Session_init first");
+    return wm_raise_comm(NULL, err, call);
+}
+
+int wm_bad_world(const char *call)
+{
+    int err = wm_err(MPI_ERR_OTHER,
+                     "called %s MPI_Init%s; the call is about the world model, not about sessions",
+                     wm_state.phase == WM_FINALIZED ? "after" : "before",
+                     wm_state.phase == WM_FINALIZED ? " and MPI_Finalize" : "");
     return wm_raise_comm(NULL, err, call);
 }
 

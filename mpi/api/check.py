@@ -122,12 +122,17 @@ class Writer:
 
     def find_subject(self):
         """The object whose error handler is called; without one it is MPI_COMM_SELF's (MPI-5.0
-        section 9.3)."""
+        section 9.3).  A group stands for its session; calls that make an object of nothing but
+        a group name the handler themselves."""
         for p in self.proc.params:
             if p.base in ("MPI_Comm", "MPI_Win", "MPI_File", "MPI_Session") and (
                 p.is_object("in") or p.is_object("inout")
             ):
                 return p
+        for base in ("MPI_Errhandler", "MPI_Group"):
+            for p in self.proc.params:
+                if p.base == base and p.is_object("in"):
+                    return p
         return None
 
     def find_in_place(self):

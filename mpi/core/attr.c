@@ -6,6 +6,7 @@
 #include "mpi/api/bodies.h"
 #include "mpi/core/comm.h"
 #include "mpi/core/errh.h"
+#include "mpi/core/win.h"
 #include "mpi/datatype/type.h"
 #include <limits.h>
 #include <stdlib.h>
@@ -436,3 +437,40 @@ int wm_api_win_create_keyval(MPI_Win_copy_attr_function *copy, MPI_Win_delete_at
 }
 
 int wm_api_win_free_keyval(int *keyval) { return keyval_free(WM_ATTR_WIN, keyval); }
+
+int wm_api_win_set_attr(struct wm_win *win, int keyval, void *value)
+{
+    return attr_set(WM_ATTR_WIN, &win->attrs, wm_win_handle(win), keyval, value);
+}
+
+/* Where a predefined attribute of the window lies: MPI_WIN_BASE is the address itself, the others
+ * are pointed to (MPI-5.0 section 12.2.7). */
+static void *window_attr(struct wm_win *win, int keyval)
+{
+    switch (keyval) {
+    case MPI_WIN_BASE:
+        return win->base;
+    case MPI_WIN_SIZE:
+        return &win->nbytes;
+    case MPI_WIN_DISP_UNIT:
+        return &win->disp_unit;
+    case MPI_WIN_CREATE_FLAVOR:
+        return &win->flavor;
+    default:
+        return &win->model;
+    }
+}
+
+int wm_api_win_get_attr(struct wm_win *win, int keyval, void *value, int *flag)
+{
+    if (keyval < MPI_WIN_BASE || keyval > MPI_WIN_MODEL)
+        return attr_get(WM_ATTR_WIN, win->attrs, keyval, value, flag);
+    *(void **)value = window_attr(win, keyval);
+    *flag = true;
+    return MPI_SUCCESS;
+}
+
+int wm_api_win_delete_attr(struct wm_win *win, int keyval)
+{
+    return attr_delete(WM_ATTR_WIN, &win->attrs, wm_win_handle(win), keyval);
+}

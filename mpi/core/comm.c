@@ -9,6 +9,7 @@
 #include "mpi/core/errh.h"
 #include "mpi/core/group.h"
 #include "mpi/core/info.h"
+#include "mpi/core/session.h"
 #include "mpi/p2p/domain.h"
 #include "mpi/topo/topo.h"
 #include <stdio.h>
@@ -44,6 +45,8 @@ static int comm_fill(struct wm_comm *c, struct wm_group *group, struct wm_group 
     c->remote = remote;
     c->dom = dom;
     c->errh = wm_errh_predefined[(uintptr_t)MPI_ERRORS_ARE_FATAL & 7];
+    wm_session_ref(group->session);
+    c->session = group->session;
     return MPI_SUCCESS;
 }
 
@@ -54,6 +57,7 @@ static void comm_empty(struct wm_comm *c)
     wm_errh_unref(c->errh);
     wm_info_destroy(c->info);
     wm_topo_free(c->topo);
+    wm_session_unref(c->session);
     wm_group_unref(c->group);
     if (c->remote != c->group)
         wm_group_unref(c->remote);
@@ -123,6 +127,8 @@ static int predefined_create(struct wm_comm *c, MPI_Comm handle, const char *nam
     err = comm_fill(c, g, g, ctx, dom);
     wm_group_unref(g); /* the communicator has its own reference */
     if (!err)
+        c->errh = wm_errh_initial();
+    if (!err)
         err = wm_coll_team_init(c);
     if (err)
         comm_empty(c);
@@ -131,7 +137,6 @@ static int predefined_create(struct wm_comm *c, MPI_Comm handle, const char *nam
 
 int wm_comm_init(struct wm_domain *dom)
 {
-    wm_ctx_init();
     int err = predefined_create(&world, MPI_COMM_WORLD, "MPI_COMM_WORLD", rt_boot.size, 0,
                                 WM_CTX_WORLD, dom);
     if (err)

@@ -18,6 +18,7 @@ struct wm_group { /* immutable once made; shared by reference */
     struct rt_obj obj;
     int size, rank;        /* rank of this process, MPI_UNDEFINED when not a member */
     struct rt_proc *procs; /* owned; NULL when the group is empty */
+    struct wm_session *session; /* from which it was derived, referenced; NULL: the world model */
 };
 
 struct wm_comm {

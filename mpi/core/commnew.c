@@ -9,6 +9,7 @@
 #include "mpi/core/errh.h"
 #include "mpi/core/group.h"
 #include "mpi/core/info.h"
+#include "mpi/core/session.h"
 #include "mpi/p2p/domain.h"
 #include "mpi/topo/topo.h"
 #include <stdlib.h>
@@ -95,6 +96,8 @@ int wm_api_comm_dup_with_info(struct wm_comm *comm, struct wm_info *info, struct
 static int check_subset(const struct wm_comm *comm, const struct wm_group *group)
 {
     int missing = 0;
+    if (group->size && wm_session_check(comm->session, group->session, "communicator and group"))
+        return MPI_ERR_SESSION;
     if (wm_group_contains(comm->group, group, &missing))
         return MPI_SUCCESS;
     return wm_err(MPI_ERR_GROUP,
@@ -189,6 +192,8 @@ static int split_group(struct wm_comm *comm, int color, int key, struct wm_group
         procs[i] = comm->group->procs[all[i].rank];
     err = wm_group_create(procs, n, out);
     procs = NULL; /* owned by the group now, or freed by the failure */
+    if (!err)
+        wm_group_set_session(*out, comm->session);
 out:
     free(all);
     free(procs);

@@ -154,5 +154,6 @@ void wm_comm_release_ctx(uint32_t ctx) { used[ctx / 2 / 64] &= ~(1ull << (ctx / 
 void wm_ctx_init(void)
 {
     memset(used, 0, sizeof used[0] * WORDS);
-    used[0] = 1u | 1u << WM_CTX_WORLD / 2 | 1u << WM_CTX_SELF / 2; /* id 0 is never used */
+    used[0] = 1u | 1u << WM_CTX_WORLD / 2 | 1u << WM_CTX_SELF / 2 | 1u << WM_CTX_JOB / 2;
+    /* id 0 is never used */
 }

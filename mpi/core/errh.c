@@ -5,6 +5,9 @@
 #include "mpi/core/errh.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/comm.h"
+#include "mpi/core/life.h"
+#include "mpi/core/session.h"
+#include "mpi/core/win.h"
 #include "mpi/p2p/domain.h"
 #include "runtime/base/cfg.h"
 #include <execinfo.h>
@@ -21,7 +24,7 @@ static struct wm_errh errors_abort = { .obj = { (uint32_t)(uintptr_t)MPI_ERRORS_
 static struct wm_errh errors_return = { .obj = { (uint32_t)(uintptr_t)MPI_ERRORS_RETURN, 1 },
                                         .kind = WM_ERRH_RETURN };
 struct wm_errh *wm_errh_predefined[8] = { NULL, &are_fatal, &errors_abort, &errors_return };
-struct rt_slab wm_errh_slab = RT_SLAB(WM_ERRHANDLER, "error handler", struct wm_errh);
+struct rt_slab wm_errh_slab = RT_SLAB_ANYTIME(WM_ERRHANDLER, "error handler", struct wm_errh);
 
 static __thread char detail[MPI_MAX_ERROR_STRING];
 static __thread struct wm_comm *attached; /* with a reference */
@@ -108,6 +111,16 @@ static void fatal_outside(int errcode, const char *call)
     exit(EXIT_FAILURE);
 }
 
+/* MPI_ERRORS_ABORT of a session: this process ends, not the job (MPI-5.0 section 9.3).  The
+ * launcher may see that otherwise. */
+static void fatal_alone(int errcode, const char *call, const char *where)
+{
+    print_fatal(errcode, call, where,
+                "The error handler is MPI_ERRORS_ABORT: this process is aborted");
+    wm_err_backtrace();
+    _exit(errcode & 255 ? errcode & 255 : EXIT_FAILURE);
+}
+
 static void fatal_inside(int errcode, const char *call, const char *where, const struct wm_errh *h)
 {
     char msg[128];
@@ -129,6 +142,8 @@ static void errh_call(const struct wm_errh *h, void *handle, int errcode, const 
     switch (h->kind) {
     case WM_ERRH_FATAL:
     case WM_ERRH_ABORT:
+        if (!wm_state.users)
+            fatal_outside(errcode, call);
         fatal_inside(errcode, call, where, h);
         return;
     case WM_ERRH_RETURN:
@@ -157,16 +172,33 @@ static void errh_call(const struct wm_errh *h, void *handle, int errcode, const 
     RT_BUG("error handler of unknown kind %d", (int)h->kind);
 }
 
+struct wm_errh *wm_errh_initial(void)
+{
+    if (wm_life_settings() != MPI_SUCCESS)
+        return &are_fatal;
+    return wm_errh_predefined[1 + cfg.initial_errhandler]; /* the values in the order of the ABI */
+}
+
+/* There is no object whose handler could be called. */
+static int raise_initial(int errcode, const char *call)
+{
+    char kept[sizeof detail];
+    memcpy(kept, detail, sizeof kept); /* reading the settings may report an error of its own */
+    struct wm_errh *h = wm_errh_initial();
+    memcpy(detail, kept, sizeof detail);
+    errh_call(h, NULL, errcode, call, "");
+    detail[0] = '\0';
+    return errcode;
+}
+
 int wm_raise_comm(struct wm_comm *comm, int errcode, const char *call)
 {
     struct wm_comm *held = attached, *c = comm ? comm : held;
     attached = NULL;
     if (!c)
         c = wm_comm_self;
-    if (wm_state.phase != WM_INITIALIZED || !c) {
-        fatal_outside(errcode, call);
-        return errcode;
-    }
+    if (!c)
+        return raise_initial(errcode, call);
     char where[MPI_MAX_OBJECT_NAME + 16] = "";
     if (c != wm_comm_self)
         snprintf(where, sizeof where, "communicator %s", c->name[0] ? c->name : "(unnamed)");
@@ -183,24 +215,67 @@ int wm_raise_comm(struct wm_comm *comm, int errcode, const char *call)
     return errcode;
 }
 
-/* Windows, files and sessions have no objects yet; their calls report on MPI_COMM_SELF, the handler
- * for errors that belong to no object (MPI-5.0 section 9.3). */
+/* Calls and drops `h`. */
+static int raise_with(struct wm_errh *h, void *handle, int errcode, const char *call,
+                      const char *where)
+{
+    errh_call(h, handle, errcode, call, where);
+    wm_errh_unref(h);
+    detail[0] = '\0';
+    return errcode;
+}
+
 int wm_raise_win(struct wm_win *win, int errcode, const char *call)
 {
-    (void)win;
-    return wm_raise_comm(NULL, errcode, call);
+    char where[MPI_MAX_OBJECT_NAME + 16];
+    if (!win)
+        return wm_raise_comm(NULL, errcode, call);
+    snprintf(where, sizeof where, "window %s", win->name[0] ? win->name : "(unnamed)");
+    return raise_with(wm_win_errh_ref(win), wm_win_handle(win), errcode, call, where);
+}
+
+/* The handler of MPI_FILE_NULL is that of files that are yet to be opened, and of errors that
+ * belong to no file (MPI-5.0 section 14.7). */
+static struct wm_errh *file_default = &errors_return;
+static pthread_mutex_t file_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static struct wm_errh *file_errh_ref(void)
+{
+    pthread_mutex_lock(&file_mutex);
+    struct wm_errh *e = file_default;
+    wm_errh_ref(e);
+    pthread_mutex_unlock(&file_mutex);
+    return e;
 }
 
 int wm_raise_file(struct wm_file *file, int errcode, const char *call)
 {
-    (void)file;
-    return wm_raise_comm(NULL, errcode, call);
+    (void)file; /* there are no files yet */
+    return raise_with(file_errh_ref(), MPI_FILE_NULL, errcode, call, "file MPI_FILE_NULL");
 }
 
 int wm_raise_session(struct wm_session *s, int errcode, const char *call)
 {
-    (void)s;
-    return wm_raise_comm(NULL, errcode, call);
+    struct wm_errh *h = wm_session_errh_ref(s);
+    if (!h)
+        return wm_raise_comm(NULL, errcode, call);
+    if (h->kind == WM_ERRH_ABORT)
+        fatal_alone(errcode, call, "a session");
+    return raise_with(h, wm_session_handle(s), errcode, call, "a session");
+}
+
+int wm_raise_group(struct wm_group *g, int errcode, const char *call)
+{
+    return wm_raise_session(g ? g->session : NULL, errcode, call);
+}
+
+int wm_raise_errh(struct wm_errh *h, int errcode, const char *call)
+{
+    if (!h)
+        return wm_raise_comm(NULL, errcode, call);
+    void *none = h->kind == WM_ERRH_SESSION ? (void *)MPI_SESSION_NULL : (void *)MPI_COMM_NULL;
+    wm_errh_ref(h);
+    return raise_with(h, none, errcode, call, "");
 }
 
 MPI_Errhandler wm_errh_handle(const struct wm_errh *e)
@@ -296,15 +371,69 @@ int wm_api_comm_get_errhandler(struct wm_comm *comm, struct wm_errh **errhandler
     return MPI_SUCCESS;
 }
 
+int wm_api_file_set_errhandler(struct wm_file *file, struct wm_errh *errhandler)
+{
+    (void)file;
+    if (errhandler->kind == WM_ERRH_COMM || errhandler->kind == WM_ERRH_WIN ||
+        errhandler->kind == WM_ERRH_SESSION)
+        return wm_err(MPI_ERR_ARG,
+                      "the error handler was made for another class of object, not for files");
+    wm_errh_ref(errhandler);
+    pthread_mutex_lock(&file_mutex);
+    struct wm_errh *old = file_default;
+    file_default = errhandler;
+    pthread_mutex_unlock(&file_mutex);
+    wm_errh_unref(old);
+    return MPI_SUCCESS;
+}
+
+int wm_api_file_get_errhandler(struct wm_file *file, struct wm_errh **errhandler)
+{
+    (void)file;
+    *errhandler = file_errh_ref();
+    return MPI_SUCCESS;
+}
+
+/* The code that a user hands to MPI_X_call_errhandler. */
+static int check_code(int errorcode)
+{
+    detail[0] = '\0';
+    if (wm_err_class_of(errorcode) >= 0)
+        return MPI_SUCCESS;
+    return wm_err(MPI_ERR_ARG, "error code %d is neither of the standard nor added by this program",
+                  errorcode);
+}
+
 int wm_api_comm_call_errhandler(struct wm_comm *comm, int errorcode)
 {
-    if (wm_err_class_of(errorcode) < 0)
-        return wm_err(MPI_ERR_ARG,
-                      "error code %d is neither of the standard nor added by this program",
-                      errorcode);
-    detail[0] = '\0';
-    wm_raise_comm(comm, errorcode, "MPI_Comm_call_errhandler");
-    return MPI_SUCCESS;
+    int err = check_code(errorcode);
+    if (!err)
+        wm_raise_comm(comm, errorcode, "MPI_Comm_call_errhandler");
+    return err;
+}
+
+int wm_api_win_call_errhandler(struct wm_win *win, int errorcode)
+{
+    int err = check_code(errorcode);
+    if (!err)
+        wm_raise_win(win, errorcode, "MPI_Win_call_errhandler");
+    return err;
+}
+
+int wm_api_file_call_errhandler(struct wm_file *file, int errorcode)
+{
+    int err = check_code(errorcode);
+    if (!err)
+        wm_raise_file(file, errorcode, "MPI_File_call_errhandler");
+    return err;
+}
+
+int wm_api_session_call_errhandler(struct wm_session *session, int errorcode)
+{
+    int err = check_code(errorcode);
+    if (!err)
+        wm_raise_session(session, errorcode, "MPI_Session_call_errhandler");
+    return err;
 }
 
 int wm_api_errhandler_free(struct wm_errh *errhandler)

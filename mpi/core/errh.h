@@ -43,6 +43,15 @@ void wm_errh_unref(struct wm_errh *e);
  * itself, sets another.  Takes the domain's lock. */
 struct wm_errh *wm_comm_errh_ref(struct wm_comm *c);
 
+/* Calls `h` for an error of a call that names the handler itself, because the object is only being
+ * made (MPI_Session_init, MPI_Comm_create_from_group); NULL: the call has no handler either. */
+int wm_raise_errh(struct wm_errh *h, int errcode, const char *call) __attribute__((cold));
+/* For calls on groups: the handler of the session from which the group was derived. */
+int wm_raise_group(struct wm_group *g, int errcode, const char *call) __attribute__((cold));
+/* The handler that MPI_COMM_WORLD and MPI_COMM_SELF start with, and that is called while there is
+ * neither of them (MPI-5.0 section 9.3): the setting initial_errhandler. */
+struct wm_errh *wm_errh_initial(void);
+
 /* Writes "MPI_ERR_RANK: invalid rank" for any code of the standard or the user; returns its length,
  * -1 when unknown. */
 int wm_err_text(int errcode, char *text, int len);

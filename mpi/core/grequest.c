@@ -68,7 +68,7 @@ static int dispose(struct wm_domain *d, struct greq *g)
 
 int wm_api_grequest_complete(MPI_Request request)
 {
-    struct wm_domain *d = wm_comm_world->dom;
+    struct wm_domain *d = wm_main_domain;
     rt_lock(&d->lock);
     struct rt_req *r = wm_req_get(request);
     bool wrong = !r || r->ops != &greq_ops || rt_req_done(r), freed = false;

@@ -4,6 +4,7 @@
  * m). */
 #include "mpi/core/group.h"
 #include "mpi/api/bodies.h"
+#include "mpi/core/session.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,9 +27,26 @@ void wm_group_ref(struct wm_group *g)
 void wm_group_unref(struct wm_group *g)
 {
     if (g && g != &empty_group && rt_fetch_add(&g->obj.refs, -1) == 1) {
+        wm_session_unref(g->session);
         free(g->procs);
         rt_slab_free(&wm_group_slab, g);
     }
+}
+
+void wm_group_set_session(struct wm_group *g, struct wm_session *s)
+{
+    if (g == &empty_group || !s)
+        return;
+    wm_session_ref(s);
+    g->session = s;
+}
+
+/* Two groups in one call must descend from one session; the empty group fits all. */
+static int check_sessions(const struct wm_group *a, const struct wm_group *b)
+{
+    if (a == &empty_group || b == &empty_group)
+        return MPI_SUCCESS;
+    return wm_session_check(a->session, b->session, "arguments 1 and 2: the groups");
 }
 
 static bool same_proc(struct rt_proc a, struct rt_proc b)
@@ -173,11 +191,14 @@ bool wm_group_contains(const struct wm_group *big, const struct wm_group *small,
 static int combine(struct wm_group *a, struct wm_group *b, bool take_common, bool take_other,
                    bool rest, struct wm_group **out)
 {
+    int n = 0, err = check_sessions(a, b);
+    if (err)
+        return err;
     struct rt_proc *p = procs_alloc((int64_t)a->size + b->size);
     if (!p)
         return no_procs((int64_t)a->size + b->size);
     struct index x;
-    int n = 0, err = index_init(&x, b);
+    err = index_init(&x, b);
     if (err)
         goto err_procs;
     for (int i = 0; i < a->size; i++)
@@ -193,7 +214,10 @@ static int combine(struct wm_group *a, struct wm_group *b, bool take_common, boo
                 p[n++] = b->procs[i];
         free(x.slot);
     }
-    return wm_group_create(p, n, out);
+    err = wm_group_create(p, n, out);
+    if (!err)
+        wm_group_set_session(*out, a->session ? a->session : b->session);
+    return err;
 err_procs:
     free(p);
     return err;
@@ -298,6 +322,8 @@ static int select_finish(struct select *s, int err, bool exclude, struct wm_grou
                 if (!s->seen[i])
                     p[n++] = s->g->procs[i];
         err = wm_group_create(p, n, out);
+        if (!err)
+            wm_group_set_session(*out, s->g->session);
     }
     free(s->seen);
     free(s->order);
@@ -356,13 +382,15 @@ int wm_api_group_rank(struct wm_group *group, int *rank)
 
 int wm_api_group_compare(struct wm_group *group1, struct wm_group *group2, int *result)
 {
-    return wm_group_compare(group1, group2, result);
+    int err = check_sessions(group1, group2);
+    return err ? err : wm_group_compare(group1, group2, result);
 }
 
 int wm_api_group_translate_ranks(struct wm_group *group1, int n, const int ranks1[],
                                  struct wm_group *group2, int ranks2[])
 {
-    return wm_group_translate(group1, n, ranks1, group2, ranks2);
+    int err = check_sessions(group1, group2);
+    return err ? err : wm_group_translate(group1, n, ranks1, group2, ranks2);
 }
 
 int wm_api_group_free(struct wm_group *group)

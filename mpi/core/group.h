@@ -8,6 +8,9 @@
 /* A group of `n` processes; takes `procs` (malloc'ed) over, also on failure.  n 0 gives
  * MPI_GROUP_EMPTY. */
 int wm_group_create(struct rt_proc *procs, int n, struct wm_group **out);
+/* Says from which session a new group was derived, before anybody else knows the group; the
+ * communicators made of it descend from that session too.  MPI_GROUP_EMPTY belongs to none. */
+void wm_group_set_session(struct wm_group *g, struct wm_session *s);
 void wm_group_ref(struct wm_group *g);
 void wm_group_unref(struct wm_group *g);
 

@@ -3,8 +3,12 @@
  * use different objects at once; one object belongs to one thread at a time, as MPI demands. */
 #include "mpi/core/info.h"
 #include "mpi/api/bodies.h"
+#include "mpi/core/life.h"
+#include "mpi/core/session.h"
+#include "runtime/base/cfg.h"
 #include "runtime/boot/boot.h"
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +16,9 @@
 #include <unistd.h>
 
 static struct wm_info env_info = { .obj = { (uint32_t)(uintptr_t)MPI_INFO_ENV, 1 } };
-struct wm_info *wm_info_predefined[8] = { NULL, &env_info };
-struct rt_slab wm_info_slab = RT_SLAB(WM_INFO, "info", struct wm_info);
+static pthread_mutex_t env_mutex = PTHREAD_MUTEX_INITIALIZER; /* while it is filled */
+static bool env_filled;
+struct rt_slab wm_info_slab = RT_SLAB_ANYTIME(WM_INFO, "info", struct wm_info);
 
 MPI_Info wm_info_handle(const struct wm_info *i)
 {
@@ -231,13 +236,37 @@ int wm_api_info_get_valuelen(struct wm_info *info, const char *key, int *valuele
     return MPI_SUCCESS;
 }
 
-/* Fills `i` from a command line and what this process knows of itself (MPI-5.0 sections 11.2.1 and
- * 10). */
+static int put_number(struct wm_info *i, const char *key, int n)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", n);
+    return wm_info_put(i, key, text);
+}
+
+/* What only a process that has used MPI knows. */
+static int put_job(struct wm_info *i)
+{
+    int err = MPI_SUCCESS;
+    if (rt_boot.size <= 0)
+        return err;
+    err = put_number(i, "maxprocs", rt_boot.size);
+    if (!err)
+        err = put_number(i, "soft", rt_boot.size);
+    if (!err)
+        err = wm_info_put(i, "mpi_memory_alloc_kinds", wm_session_kinds(NULL));
+    return err;
+}
+
+/* Fills `i` from a command line and what this process knows of itself (MPI-5.0 section 11.2.1);
+ * `file` is never known: mpirun has no such option. */
 static int put_env(struct wm_info *i, int argc, char *const argv[])
 {
+    static const char *const handlers[] = { "mpi_errors_are_fatal", "mpi_errors_abort",
+                                            "mpi_errors_return" };
     char text[MPI_MAX_INFO_VAL], args[MPI_MAX_INFO_VAL] = "";
     struct utsname u;
     int err = MPI_SUCCESS;
+    bool named = !uname(&u);
     if (argc > 0 && argv[0])
         err = wm_info_put(i, "command", argv[0]);
     size_t at = 0;
@@ -245,24 +274,18 @@ static int put_env(struct wm_info *i, int argc, char *const argv[])
         at += (size_t)snprintf(args + at, sizeof args - at, "%s%s", k > 1 ? " " : "", argv[k]);
     if (!err && argc > 1)
         err = wm_info_put(i, "argv", args);
-    if (!err && rt_boot.size > 0) {
-        snprintf(text, sizeof text, "%d", rt_boot.size);
-        err = wm_info_put(i, "maxprocs", text);
-        if (!err)
-            err = wm_info_put(i, "soft", text);
-    }
-    if (!err && rt_boot.host[0])
-        err = wm_info_put(i, "host", rt_boot.host);
-    if (!err && !uname(&u))
+    if (!err && named)
+        err = wm_info_put(i, "host", rt_boot.host[0] ? rt_boot.host : u.nodename);
+    if (!err && named)
         err = wm_info_put(i, "arch", u.machine);
     if (!err && getcwd(text, sizeof text))
-        err = wm_info_put(i, "wd", text);
+        err = wm_info_put(i, "wdir", text);
+    if (!err)
+        err = put_job(i);
+    if (!err && wm_life_settings() == MPI_SUCCESS)
+        err = wm_info_put(i, "mpi_initial_errhandler", handlers[cfg.initial_errhandler]);
     if (!err && wm_state.phase == WM_INITIALIZED)
-        err = wm_info_put(i, "thread_level",
-                          wm_state.thread_level == MPI_THREAD_MULTIPLE     ? "MPI_THREAD_MULTIPLE"
-                          : wm_state.thread_level == MPI_THREAD_SERIALIZED ? "MPI_THREAD_SERIALIZED"
-                          : wm_state.thread_level == MPI_THREAD_FUNNELED   ? "MPI_THREAD_FUNNELED"
-                                                                           : "MPI_THREAD_SINGLE");
+        err = wm_info_put(i, "thread_level", wm_thread_level_name(wm_state.thread_level));
     return err;
 }
 
@@ -281,7 +304,7 @@ int wm_api_info_create_env(int argc, char *argv[], struct wm_info **info)
 }
 
 /* The program's own command line, which MPI_Init need not be given. */
-int wm_info_env_init(void)
+static int fill_env(void)
 {
     char text[4096]; /* longer command lines are cut: the values of an info object are shorter
                         anyway */
@@ -297,4 +320,27 @@ int wm_info_env_init(void)
     return put_env(&env_info, argc, argv);
 }
 
-void wm_info_env_fini(void) { clear(&env_info); }
+/* What cannot be found out, or found no memory, is missing: no key of MPI_INFO_ENV is certain. */
+struct wm_info *wm_info_env(void)
+{
+    pthread_mutex_lock(&env_mutex);
+    if (!env_filled) {
+        env_filled = true;
+        fill_env();
+    }
+    pthread_mutex_unlock(&env_mutex);
+    return &env_info;
+}
+
+int wm_info_env_update(int thread_level)
+{
+    struct wm_info *i = wm_info_env();
+    pthread_mutex_lock(&env_mutex);
+    int err = put_job(i);
+    if (!err)
+        err = wm_info_put(i, "host", rt_boot.host);
+    if (!err)
+        err = wm_info_put(i, "thread_level", wm_thread_level_name(thread_level));
+    pthread_mutex_unlock(&env_mutex);
+    return err;
+}

@@ -16,13 +16,14 @@ struct wm_info {
 };
 
 extern struct rt_slab wm_info_slab;
-extern struct wm_info *wm_info_predefined[8]; /* index handle & 7: null, env */
+/* MPI_INFO_ENV, filled when it is first asked for. */
+struct wm_info *wm_info_env(void);
 
 static inline struct wm_info *wm_info_get(MPI_Info h)
 {
     uintptr_t v = (uintptr_t)h;
     if (v < WM_PREDEFINED_MAX)
-        return (v & ~7u) == 0x130 ? wm_info_predefined[v & 7] : NULL;
+        return h == MPI_INFO_ENV ? wm_info_env() : NULL;
     return rt_slab_get(&wm_info_slab, v);
 }
 MPI_Info wm_info_handle(const struct wm_info *i);
@@ -33,8 +34,7 @@ void wm_info_destroy(struct wm_info *i); /* NULL and MPI_INFO_ENV are left alone
 int wm_info_put(struct wm_info *i, const char *key, const char *value);
 /* NULL when the key is not there (or `i` is NULL). */
 const char *wm_info_find(const struct wm_info *i, const char *key);
-/* Fills and empties MPI_INFO_ENV. */
-int wm_info_env_init(void);
-void wm_info_env_fini(void);
+/* What MPI_Init adds to MPI_INFO_ENV. */
+int wm_info_env_update(int thread_level);
 
 #endif

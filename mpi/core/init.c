@@ -1,83 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Beginning and end of the library, and what a process may ask about itself (MPI-5.0 chapter 11 and
- * section 9.1).  MPI_Init waits for no other process and touches no GPU; a failure undoes what was
- * done and is reported like any other error. */
+/* Beginning and end of the world model, and what a process may ask about itself (MPI-5.0 chapter 11
+ * and section 9.1).  MPI_Init waits for no other process and touches no GPU; a failure undoes what
+ * was done and is reported like any other error.  The library itself is brought up in life.c. */
 #include "mpi/api/bodies.h"
-#include "coll/coll.h"
 #include "mpi/core/attr.h"
 #include "mpi/core/comm.h"
 #include "mpi/core/errh.h"
 #include "mpi/core/info.h"
-#include "mpi/datatype/type.h"
+#include "mpi/core/life.h"
 #include "mpi/p2p/p2p.h"
-#include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
-#include "runtime/mem/node.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-struct wm_state wm_state;
-static struct wm_domain *domain; /* the one of the world model; NULL outside init..finalize */
-static pthread_t main_thread;    /* that called MPI_Init */
+static pthread_t main_thread; /* that called MPI_Init */
 
-static int start_settings(void)
+/* The predefined communicators, once the library is up. */
+static int start_world(int provided)
 {
-    int err = rt_cfg_load();
-    if (err)
-        return wm_err_rt(err, "reading the settings");
-    err = rt_log_configure(cfg.log);
-    return err ? wm_err_rt(err, "the setting WEFT_LOG is \"%s\"", cfg.log) : MPI_SUCCESS;
-}
-
-static int start(int required)
-{
-    int err = start_settings();
+    int err = wm_comm_init(wm_main_domain);
     if (err)
         return err;
-    err = coll_configure(cfg.coll);
-    if (err)
-        return wm_err_rt(err, "the setting WEFT_COLL is \"%s\"", cfg.coll);
-    err = rt_boot_init();
-    if (err)
-        return wm_err_rt(err, "reaching the process manager");
-    rt_log_identify(rt_boot.host, rt_boot.rank);
-    rt_idle_configure(rt_boot.local_size, rt_boot.ncpus);
-    if (required == MPI_THREAD_MULTIPLE)
-        rt_lock_enable();
-    err = rt_node_open(btl_node_pair_nbytes());
+    err = wm_info_env_update(provided);
     if (err) {
-        err = wm_err_rt(err, "opening the memory shared by the processes of host %s", rt_boot.host);
-        goto err_boot;
+        wm_comm_fini();
+        return err;
     }
-    err = wm_domain_create(&domain);
-    if (err) {
-        err = wm_err_rt(err, "opening the transports \"%s\"", cfg.btl);
-        goto err_node;
-    }
-    err = wm_comm_init(domain);
-    if (err)
-        goto err_domain;
-    wm_state.thread_level = required;
+    wm_state.thread_level = provided;
     wm_state.phase = WM_INITIALIZED;
-    wm_state.users++;
-    err = wm_info_env_init();
-    if (err)
-        goto err_comm;
     return MPI_SUCCESS;
-err_comm:
-    wm_state.users--;
-    wm_state.phase = WM_BEFORE_INIT;
-    wm_comm_fini();
-err_domain:
-    wm_domain_destroy(domain);
-    domain = NULL;
-err_node:
-    rt_node_close();
-err_boot:
-    rt_boot_fini();
-    return err;
 }
 
 int wm_api_init_thread(int *argc, char ***argv, int required, int *provided)
@@ -93,9 +46,14 @@ int wm_api_init_thread(int *argc, char ***argv, int required, int *provided)
     if (wm_state.phase == WM_FINALIZED)
         return wm_err(MPI_ERR_OTHER, "MPI was finalized and cannot be initialized again");
     main_thread = pthread_self();
-    int err = start(required);
-    if (!err)
-        *provided = required;
+    int level, err = wm_life_enter(required, &level);
+    if (err)
+        return err;
+    err = start_world(level);
+    if (err)
+        wm_life_leave("MPI_Init");
+    else
+        *provided = level;
     return err;
 }
 
@@ -105,26 +63,6 @@ int wm_api_init(int *argc, char ***argv)
     return wm_api_init_thread(argc, argv, MPI_THREAD_SINGLE, &provided);
 }
 
-static void report_leak(const struct rt_slab *s)
-{
-    if (s->used)
-        log_warn(MPI, "%u %s object%s still alive in MPI_Finalize", s->used, s->name,
-                 s->used == 1 ? " is" : "s are");
-}
-
-/* Called when the library has given up what it owns itself: what is left is the user's. */
-static void report_leaks(void)
-{
-    wm_type_fini();
-    report_leak(&wm_comm_slab);
-    report_leak(&wm_type_slab);
-    report_leak(&wm_op_slab);
-    report_leak(&wm_errh_slab);
-    report_leak(&wm_info_slab);
-    report_leak(&wm_request_slab);
-    report_leak(&wm_group_slab);
-}
-
 /* Finalizing detaches what the user left attached (MPI-5.0 section 3.6). */
 static void detach_buffers(void)
 {
@@ -132,7 +70,7 @@ static void detach_buffers(void)
     MPI_Count size;
     wm_comm_detach_buffer(wm_comm_world);
     wm_comm_detach_buffer(wm_comm_self);
-    if (domain->bbuf)
+    if (wm_main_domain->bbuf)
         wm_api_buffer_detach(&addr, &size);
 }
 
@@ -146,17 +84,10 @@ int wm_api_finalize(void)
     if (err)
         return err;
     detach_buffers();
-    wm_comm_finish_dropped(domain);
+    wm_comm_finish_dropped(wm_main_domain);
     wm_state.phase = WM_FINALIZED;
-    wm_state.users--;
     wm_comm_fini();
-    wm_domain_destroy(domain); /* finishes what other processes still wait for */
-    domain = NULL;
-    rt_node_close();
-    wm_info_env_fini();
-    if (cfg.check_leaks)
-        report_leaks();
-    rt_boot_fini();
+    wm_life_leave("MPI_Finalize");
     return MPI_SUCCESS;
 }
 
@@ -188,7 +119,10 @@ int wm_api_abort(struct wm_comm *comm, int errorcode)
 {
     char msg[MPI_MAX_OBJECT_NAME + 128];
     snprintf(msg, sizeof msg, "MPI_Abort called by rank %d on %s with code %d", rt_boot.rank,
-             comm->name[0] ? comm->name : "a communicator", errorcode);
+             !comm           ? "a wrong handle"
+             : comm->name[0] ? comm->name
+                             : "a communicator",
+             errorcode);
     wm_err_backtrace();
     rt_boot_abort(errorcode, msg);
 }

@@ -6,3 +6,5 @@ core_sources += mpi/core/abi.c mpi/core/attr.c mpi/core/comm.c mpi/core/commnew.
 	mpi/core/errh.c mpi/core/exch.c mpi/core/group.c mpi/core/info.c mpi/core/init.c mpi/core/idup.c mpi/core/grequest.c
 core_sources += mpi/core/coll_call.h mpi/core/coll_call.c mpi/core/coll_team.c mpi/core/coll_rooted.c \
 	mpi/core/coll_all.c mpi/core/coll_reduce.c
+core_sources += mpi/core/life.h mpi/core/life.c mpi/core/session.h mpi/core/session.c mpi/core/session_comm.c \
+	mpi/core/win.h mpi/core/win.c

@@ -185,7 +185,7 @@ static int take(void *buf, MPI_Count count, struct wm_type *t, MPI_Message *mess
 int wm_api_imrecv(void *buf, MPI_Count count, struct wm_type *datatype, MPI_Message *message,
                   MPI_Request *request)
 {
-    struct wm_domain *d = wm_comm_world->dom;
+    struct wm_domain *d = wm_main_domain;
     struct rt_req *r;
     rt_lock(&d->lock);
     int err = take(buf, count, datatype, message, &r);
@@ -198,7 +198,7 @@ int wm_api_imrecv(void *buf, MPI_Count count, struct wm_type *datatype, MPI_Mess
 int wm_api_mrecv(void *buf, MPI_Count count, struct wm_type *datatype, MPI_Message *message,
                  MPI_Status *status)
 {
-    struct wm_domain *d = wm_comm_world->dom;
+    struct wm_domain *d = wm_main_domain;
     struct rt_req *r;
     rt_lock(&d->lock);
     int err = take(buf, count, datatype, message, &r);

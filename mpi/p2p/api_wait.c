@@ -136,7 +136,7 @@ static int take(struct wm_domain *d, MPI_Request *h, struct rt_req *r, MPI_Statu
     return err;
 }
 
-static struct wm_domain *domain(void) { return wm_comm_world->dom; }
+static struct wm_domain *domain(void) { return wm_main_domain; }
 
 static MPI_Status *status_at(MPI_Status *s, int i)
 {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Buffered mode (MPI-5.0 section 3.6): an attached buffer holds the messages that could not leave
- * at once.  A buffer is attached to a communicator or to the process, which serves all
- * communicators without one of their own.
+ * at once.  A buffer is attached to a communicator, to a session or to the process; the latter two
+ * serve communicators without one of their own.
  *
  * Segments lie in the user's buffer, each behind its header, in the order of their addresses; a new
  * one takes the first gap that fits.  With MPI_BUFFER_AUTOMATIC the segments come from malloc.  All
  * under the domain's lock. */
 #include <stdlib.h>
 #include "mpi/api/bodies.h"
+#include "mpi/core/session.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/engine.h"
 #include "runtime/base/err.h"
@@ -103,6 +104,15 @@ static void sent(struct rt_req *r, void *arg)
     wm_req_release(r);
 }
 
+/* The communicator's own, else that of the session from which it descends, else the process's
+ * (MPI-5.0 section 3.6). */
+static struct wm_bbuf *buffer_of(const struct wm_comm *c)
+{
+    if (c->bbuf)
+        return c->bbuf;
+    return c->session && c->session->bbuf ? c->session->bbuf : c->dom->bbuf;
+}
+
 int wm_p2p_bsend(const struct wm_msg *m, struct wm_type *type)
 {
     (void)type; /* packed before return: the type may be freed at once */
@@ -121,7 +131,7 @@ int wm_p2p_bsend(const struct wm_msg *m, struct wm_type *type)
         if (err != -RT_EAGAIN)
             return err;
     }
-    struct wm_bbuf *b = m->comm->bbuf ? m->comm->bbuf : m->comm->dom->bbuf;
+    struct wm_bbuf *b = buffer_of(m->comm);
     if (!b)
         return -RT_EBUFFER;
     struct seg *s = seg_new(b, (size_t)nbytes);
@@ -177,11 +187,11 @@ static int attach(struct wm_bbuf **slot, void *buffer, int64_t nbytes, const cha
     b->nbytes = b->automatic ? 0 : nbytes;
     rt_list_init(&b->segs);
     rt_list_init(&b->flushes);
-    rt_lock(&wm_comm_world->dom->lock);
+    rt_lock(&wm_main_domain->lock);
     bool taken = *slot != NULL;
     if (!taken)
         *slot = b;
-    rt_unlock(&wm_comm_world->dom->lock);
+    rt_unlock(&wm_main_domain->lock);
     if (!taken)
         return MPI_SUCCESS;
     free(b);
@@ -228,17 +238,17 @@ static int iflush(struct wm_domain *d, struct wm_bbuf *b, MPI_Request *request)
 
 int wm_api_buffer_attach(void *buffer, MPI_Count size)
 {
-    return attach(&wm_comm_world->dom->bbuf, buffer, size, "MPI_Buffer_detach");
+    return attach(&wm_main_domain->bbuf, buffer, size, "MPI_Buffer_detach");
 }
 
 int wm_api_buffer_detach(void *buffer_addr, MPI_Count *size)
 {
-    return detach(wm_comm_world->dom, &wm_comm_world->dom->bbuf, buffer_addr, size);
+    return detach(wm_main_domain, &wm_main_domain->bbuf, buffer_addr, size);
 }
 
 int wm_api_buffer_flush(void)
 {
-    struct wm_domain *d = wm_comm_world->dom;
+    struct wm_domain *d = wm_main_domain;
     rt_lock(&d->lock);
     flush(d, d->bbuf);
     rt_unlock(&d->lock);
@@ -247,7 +257,7 @@ int wm_api_buffer_flush(void)
 
 int wm_api_buffer_iflush(MPI_Request *request)
 {
-    return iflush(wm_comm_world->dom, wm_comm_world->dom->bbuf, request);
+    return iflush(wm_main_domain, wm_main_domain->bbuf, request);
 }
 
 int wm_api_comm_attach_buffer(struct wm_comm *comm, void *buffer, MPI_Count size)
@@ -271,4 +281,27 @@ int wm_api_comm_flush_buffer(struct wm_comm *comm)
 int wm_api_comm_iflush_buffer(struct wm_comm *comm, MPI_Request *request)
 {
     return iflush(comm->dom, comm->bbuf, request);
+}
+
+int wm_api_session_attach_buffer(struct wm_session *session, void *buffer, MPI_Count size)
+{
+    return attach(&session->bbuf, buffer, size, "MPI_Session_detach_buffer");
+}
+
+int wm_api_session_detach_buffer(struct wm_session *session, void *buffer_addr, MPI_Count *size)
+{
+    return detach(wm_main_domain, &session->bbuf, buffer_addr, size);
+}
+
+int wm_api_session_flush_buffer(struct wm_session *session)
+{
+    rt_lock(&wm_main_domain->lock);
+    flush(wm_main_domain, session->bbuf);
+    rt_unlock(&wm_main_domain->lock);
+    return MPI_SUCCESS;
+}
+
+int wm_api_session_iflush_buffer(struct wm_session *session, MPI_Request *request)
+{
+    return iflush(wm_main_domain, session->bbuf, request);
 }

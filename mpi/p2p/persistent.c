@@ -174,7 +174,7 @@ int wm_api_startall(int count, MPI_Request requests[])
                 "request %d is active; complete it with a wait or test before it is started again",
                 i);
     }
-    struct wm_domain *d = wm_comm_world->dom;
+    struct wm_domain *d = wm_main_domain;
     int err = MPI_SUCCESS;
     rt_lock(&d->lock);
     for (int i = 0; i < count && !err; i++)

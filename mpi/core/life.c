@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Brings the library up for its first user and lets it rest after the last.  MPI_Init and every
+ * open session are users.  One mutex, which is always taken, serialises coming and going: sessions
+ * may be opened by several threads at once, before anything knows that there are threads. */
+#include "mpi/core/life.h"
+#include "coll/coll.h"
+#include "mpi/core/comm.h"
+#include "mpi/core/ctx.h"
+#include "mpi/core/errh.h"
+#include "mpi/core/info.h"
+#include "mpi/core/session.h"
+#include "mpi/datatype/type.h"
+#include "mpi/p2p/p2p.h"
+#include "runtime/base/cfg.h"
+#include "runtime/mem/node.h"
+#include <pthread.h>
+#include <string.h>
+
+struct wm_state wm_state;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    bool configured, built; /* settings are read; segment and domain exist */
+    pthread_t owner;        /* the only thread that may be inside while `alone` */
+    bool alone;             /* every user so far came on `owner`, at SINGLE or FUNNELED */
+} life;
+
+static const struct {
+    int level;
+    const char *name;
+} levels[] = {
+    { MPI_THREAD_SINGLE, "MPI_THREAD_SINGLE" },
+    { MPI_THREAD_FUNNELED, "MPI_THREAD_FUNNELED" },
+    { MPI_THREAD_SERIALIZED, "MPI_THREAD_SERIALIZED" },
+    { MPI_THREAD_MULTIPLE, "MPI_THREAD_MULTIPLE" },
+};
+#define NLEVELS (sizeof levels / sizeof levels[0])
+
+const char *wm_thread_level_name(int level)
+{
+    for (size_t i = 0; i < NLEVELS; i++)
+        if (levels[i].level == level)
+            return levels[i].name;
+    return NULL;
+}
+
+int wm_thread_level_of(const char *name)
+{
+    for (size_t i = 0; i < NLEVELS; i++)
+        if (!strcmp(levels[i].name, name))
+            return levels[i].level;
+    return -1;
+}
+
+static int settings(void) /* under the mutex */
+{
+    if (life.configured)
+        return MPI_SUCCESS;
+    int err = rt_cfg_load();
+    if (err)
+        return wm_err_rt(err, "reading the settings");
+    err = rt_log_configure(cfg.log);
+    if (err)
+        return wm_err_rt(err, "the setting WEFT_LOG is \"%s\"", cfg.log);
+    err = coll_configure(cfg.coll);
+    if (err)
+        return wm_err_rt(err, "the setting WEFT_COLL is \"%s\"", cfg.coll);
+    life.configured = true;
+    return MPI_SUCCESS;
+}
+
+int wm_life_settings(void)
+{
+    pthread_mutex_lock(&mutex);
+    int err = settings();
+    pthread_mutex_unlock(&mutex);
+    return err;
+}
+
+/* Everything, for the first time. */
+static int build(void)
+{
+    int err = rt_boot_init();
+    if (err)
+        return wm_err_rt(err, "reaching the process manager");
+    rt_log_identify(rt_boot.host, rt_boot.rank);
+    rt_idle_configure(rt_boot.local_size, rt_boot.ncpus);
+    err = rt_node_open(btl_node_pair_nbytes());
+    if (err) {
+        err = wm_err_rt(err, "opening the memory shared by the processes of host %s", rt_boot.host);
+        goto err_boot;
+    }
+    err = wm_domain_create(&wm_main_domain);
+    if (err) {
+        err = wm_err_rt(err, "opening the transports \"%s\"", cfg.btl);
+        goto err_node;
+    }
+    wm_ctx_init();
+    life.built = true;
+    return MPI_SUCCESS;
+err_node:
+    rt_node_close();
+err_boot:
+    rt_boot_fini();
+    return err;
+}
+
+/* Again, after a rest. */
+static int resume(void)
+{
+    int err = rt_boot_init();
+    if (err)
+        return wm_err_rt(err, "reaching the process manager again");
+    err = wm_domain_resume(wm_main_domain);
+    if (err) {
+        rt_boot_leave();
+        return wm_err_rt(err, "using the transports again");
+    }
+    rt_node_rejoin();
+    return MPI_SUCCESS;
+}
+
+/* Locks can be switched on while nobody is inside: when the library is down, or when the one thread
+ * that may be inside is this one. */
+static int grant(int required)
+{
+    bool mine = pthread_equal(life.owner, pthread_self()) != 0;
+    bool first = wm_state.users == 0;
+    if (first) {
+        life.owner = pthread_self();
+        life.alone = true;
+        mine = true;
+    }
+    if (required == MPI_THREAD_MULTIPLE && !rt_threaded && mine && life.alone)
+        rt_lock_enable();
+    if (required == MPI_THREAD_MULTIPLE && !rt_threaded)
+        required = MPI_THREAD_SERIALIZED;
+    if (required > MPI_THREAD_FUNNELED || !mine)
+        life.alone = false;
+    return required;
+}
+
+int wm_life_enter(int required, int *provided)
+{
+    pthread_mutex_lock(&mutex);
+    int err = settings();
+    if (!err && wm_state.users == 0) {
+        if (required == MPI_THREAD_MULTIPLE)
+            rt_lock_enable(); /* before what is built takes a lock */
+        err = life.built ? resume() : build();
+    }
+    if (!err) {
+        *provided = grant(required);
+        rt_store_relaxed(&wm_state.users, wm_state.users + 1);
+    }
+    pthread_mutex_unlock(&mutex);
+    return err;
+}
+
+static void report_leak(const struct rt_slab *s, const char *call)
+{
+    if (s->used)
+        log_warn(MPI, "%u %s object%s still alive in %s", s->used, s->name,
+                 s->used == 1 ? " is" : "s are", call);
+}
+
+/* Called when the library has given up what it owns itself: what is left is the user's. */
+static void report_leaks(const char *call)
+{
+    wm_type_fini();
+    report_leak(&wm_comm_slab, call);
+    report_leak(&wm_type_slab, call);
+    report_leak(&wm_op_slab, call);
+    report_leak(&wm_errh_slab, call);
+    report_leak(&wm_info_slab, call);
+    report_leak(&wm_request_slab, call);
+    report_leak(&wm_group_slab, call);
+}
+
+static void rest(const char *call)
+{
+    wm_session_rest();
+    wm_domain_rest(wm_main_domain); /* finishes what other processes still wait for */
+    rt_node_leave();
+    if (cfg.check_leaks)
+        report_leaks(call);
+    rt_boot_leave();
+}
+
+void wm_life_leave(const char *call)
+{
+    pthread_mutex_lock(&mutex);
+    if (wm_state.users == 1)
+        rest(call);
+    rt_store_relaxed(&wm_state.users, wm_state.users - 1);
+    pthread_mutex_unlock(&mutex);
+}

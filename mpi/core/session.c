@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sessions: opening and closing them, what they know, their process sets (MPI-5.0 section 11.3).
+ * Any thread.  Communicators from their groups are made in session_comm.c. */
+#include "mpi/core/session.h"
+#include "mpi/api/bodies.h"
+#include "mpi/core/comm.h"
+#include "mpi/core/errh.h"
+#include "mpi/core/group.h"
+#include "mpi/core/info.h"
+#include "mpi/core/life.h"
+#include "mpi/p2p/domain.h"
+#include "runtime/base/cfg.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+struct rt_slab wm_session_slab = RT_SLAB_ANYTIME(WM_SESSION, "session", struct wm_session);
+static struct rt_lock handlers = RT_LOCK_INIT; /* guards the handler of every session */
+
+void wm_session_ref(struct wm_session *s)
+{
+    if (s)
+        rt_fetch_add(&s->obj.refs, 1);
+}
+
+void wm_session_unref(struct wm_session *s)
+{
+    if (!s || rt_fetch_add(&s->obj.refs, -1) != 1)
+        return;
+    wm_errh_unref(s->errh);
+    rt_slab_free(&wm_session_slab, s);
+}
+
+struct wm_errh *wm_session_errh_ref(struct wm_session *s)
+{
+    if (!s || rt_load_relaxed(&s->closed))
+        return NULL;
+    rt_lock(&handlers);
+    struct wm_errh *e = s->errh;
+    wm_errh_ref(e);
+    rt_unlock(&handlers);
+    return e;
+}
+
+int wm_session_check(const struct wm_session *a, const struct wm_session *b, const char *what)
+{
+    if (rt_likely(a == b))
+        return MPI_SUCCESS;
+    return wm_err(MPI_ERR_SESSION,
+                  "%s descend from different sessions%s; objects of one session must not be used "
+                  "with those of another (MPI-5.0 section 11.3)",
+                  what, a && b ? "" : ", one of them from none, the world model");
+}
+
+/* ---- memory allocation kinds ---- */
+
+static bool kind_supported(const char *kind, size_t len)
+{
+    static const char *const known[] = { "mpi", "system", "mpi:alloc_mem", "mpi:win_allocate",
+                                         "mpi:win_allocate_shared" };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strlen(known[i]) == len && !strncmp(known[i], kind, len))
+            return true;
+    return false;
+}
+
+static bool kind_listed(const char *list, const char *kind, size_t len)
+{
+    for (const char *p = list; *p; p += strcspn(p, ","), p += *p == ',')
+        if (strcspn(p, ",") == len && !strncmp(p, kind, len))
+            return true;
+    return false;
+}
+
+/* Host memory is all the same to Weft, so the restrictors of "mpi" hold whatever they say. */
+void wm_memory_kinds(const char *wanted, char *text, size_t len)
+{
+    const char *lists[] = { wanted ? wanted : "", "mpi,system" };
+    size_t at = 0;
+    text[0] = '\0';
+    for (int i = 0; i < 2; i++) {
+        for (const char *p = lists[i]; *p; p += *p == ',') {
+            p += strspn(p, " ");
+            size_t n = strcspn(p, ", ");
+            if (kind_supported(p, n) && !kind_listed(text, p, n) && at + n + 2 < len)
+                at += (size_t)snprintf(text + at, len - at, "%s%.*s", at ? "," : "", (int)n, p);
+            p += strcspn(p, ",");
+        }
+    }
+}
+
+const char *wm_session_kinds(const struct wm_session *s)
+{
+    static char world[256];
+    if (s)
+        return s->kinds;
+    if (!world[0])
+        wm_memory_kinds(cfg.memory_alloc_kinds, world, sizeof world);
+    return world;
+}
+
+/* ---- opening and closing ---- */
+
+static int wanted_level(const struct wm_info *info, int *level)
+{
+    const char *text = wm_info_find(info, "thread_level");
+    /* What the standard advises as the default: a session cannot know who else uses MPI. */
+    *level = text ? wm_thread_level_of(text) : MPI_THREAD_MULTIPLE;
+    if (*level >= 0)
+        return MPI_SUCCESS;
+    return wm_err(MPI_ERR_INFO_VALUE,
+                  "argument 1 (info): thread_level is \"%s\", which is none of the names "
+                  "MPI_THREAD_SINGLE, ..._FUNNELED, ..._SERIALIZED and ..._MULTIPLE",
+                  text);
+}
+
+static int check_handler(const struct wm_errh *e)
+{
+    if (e->kind != WM_ERRH_COMM && e->kind != WM_ERRH_WIN && e->kind != WM_ERRH_FILE)
+        return MPI_SUCCESS;
+    return wm_err(MPI_ERR_ARG,
+                  "the error handler was made for another class of object, not for sessions");
+}
+
+int wm_api_session_init(struct wm_info *info, struct wm_errh *errhandler,
+                        struct wm_session **session)
+{
+    int level, err = check_handler(errhandler);
+    if (!err)
+        err = wanted_level(info, &level);
+    if (!err)
+        err = wm_life_enter(level, &level);
+    if (err)
+        return err;
+    struct wm_session *s = rt_slab_alloc(&wm_session_slab);
+    if (!s) {
+        wm_life_leave("MPI_Session_init");
+        return wm_err(MPI_ERR_NO_MEM, "no memory for another session");
+    }
+    const char *kinds = wm_info_find(info, "mpi_memory_alloc_kinds");
+    wm_memory_kinds(kinds ? kinds : cfg.memory_alloc_kinds, s->kinds, sizeof s->kinds);
+    s->thread_level = level;
+    wm_errh_ref(errhandler);
+    s->errh = errhandler;
+    *session = s;
+    return MPI_SUCCESS;
+}
+
+struct count {
+    const struct wm_session *s;
+    unsigned n;
+};
+
+static void count_comm(void *obj, void *arg)
+{
+    const struct wm_comm *c = obj;
+    struct count *k = arg;
+    k->n += c->session == k->s;
+}
+
+/* Freeing what is derived from it is up to the user, and impossible from here on. */
+static void report_left(const struct wm_session *s)
+{
+    struct count k = { .s = s };
+    rt_lock(&wm_main_domain->lock);
+    rt_slab_each(&wm_comm_slab, count_comm, &k);
+    rt_unlock(&wm_main_domain->lock);
+    if (k.n)
+        log_warn(MPI, "%u communicator%s of the session %s still alive in MPI_Session_finalize",
+                 k.n, k.n == 1 ? "" : "s", k.n == 1 ? "is" : "are");
+}
+
+int wm_api_session_finalize(struct wm_session *session)
+{
+    void *addr;
+    MPI_Count size;
+    if (session->bbuf)
+        wm_api_session_detach_buffer(session, &addr, &size);
+    wm_comm_finish_dropped(wm_main_domain);
+    if (cfg.check_leaks)
+        report_left(session);
+    rt_store_relaxed(&session->closed, true);
+    wm_session_unref(session);
+    wm_life_leave("MPI_Session_finalize");
+    return MPI_SUCCESS;
+}
+
+int wm_api_session_get_info(struct wm_session *session, struct wm_info **info_used)
+{
+    struct wm_info *i = NULL;
+    int err = wm_info_create(&i);
+    if (err)
+        return err;
+    err = wm_info_put(i, "thread_level", wm_thread_level_name(session->thread_level));
+    if (!err)
+        err = wm_info_put(i, "mpi_memory_alloc_kinds", session->kinds);
+    if (err)
+        wm_info_destroy(i);
+    else
+        *info_used = i;
+    return err;
+}
+
+/* ---- error handlers ---- */
+
+int wm_api_session_set_errhandler(struct wm_session *session, struct wm_errh *errhandler)
+{
+    int err = check_handler(errhandler);
+    if (err)
+        return err;
+    wm_errh_ref(errhandler);
+    rt_lock(&handlers);
+    struct wm_errh *old = session->errh;
+    session->errh = errhandler;
+    rt_unlock(&handlers);
+    wm_errh_unref(old);
+    return MPI_SUCCESS;
+}
+
+int wm_api_session_get_errhandler(struct wm_session *session, struct wm_errh **errhandler)
+{
+    *errhandler = wm_session_errh_ref(session);
+    return MPI_SUCCESS;
+}
+
+/* ---- process sets ---- */
+
+enum pset { PSET_WORLD, PSET_SELF, PSET_SHARED, NPSETS };
+static const char *const pset_names[NPSETS] = { "mpi://WORLD", "mpi://SELF", "mpi://SHARED" };
+
+/* Scheme and authority of a URI do not depend on case. */
+static int pset_find(const char *name, enum pset *out)
+{
+    for (int i = 0; i < NPSETS; i++) {
+        if (!strcasecmp(name, pset_names[i])) {
+            *out = (enum pset)i;
+            return MPI_SUCCESS;
+        }
+    }
+    return wm_err(MPI_ERR_ARG,
+                  "argument 2 (pset_name): there is no process set \"%.200s\"; "
+                  "MPI_Session_get_nth_pset gives the names",
+                  name);
+}
+
+static int pset_size(enum pset p)
+{
+    return p == PSET_WORLD ? rt_boot.size : p == PSET_SELF ? 1 : rt_boot.local_size;
+}
+
+int wm_api_session_get_num_psets(struct wm_session *session, struct wm_info *info, int *npset_names)
+{
+    (void)session;
+    (void)info; /* no hints are known */
+    *npset_names = NPSETS;
+    return MPI_SUCCESS;
+}
+
+int wm_api_session_get_nth_pset(struct wm_session *session, struct wm_info *info, int n,
+                                int *pset_len, char *pset_name)
+{
+    (void)session;
+    (void)info;
+    if (n < 0 || n >= NPSETS)
+        return wm_err(MPI_ERR_ARG,
+                      "argument 3 (n): process set %d was asked for, there are %d, from 0", n,
+                      NPSETS);
+    if (*pset_len > 0 && !pset_name)
+        return wm_err(MPI_ERR_ARG,
+                      "argument 5 (pset_name): the pointer is null, but pset_len is %d", *pset_len);
+    if (*pset_len > 0)
+        snprintf(pset_name, (size_t)*pset_len, "%s", pset_names[n]);
+    *pset_len = (int)strlen(pset_names[n]) + 1;
+    return MPI_SUCCESS;
+}
+
+int wm_api_session_get_pset_info(struct wm_session *session, const char *pset_name,
+                                 struct wm_info **info)
+{
+    enum pset p = PSET_WORLD;
+    char text[16];
+    struct wm_info *i = NULL;
+    (void)session;
+    int err = pset_find(pset_name, &p);
+    if (!err)
+        err = wm_info_create(&i);
+    if (err)
+        return err;
+    snprintf(text, sizeof text, "%d", pset_size(p));
+    err = wm_info_put(i, "mpi_size", text);
+    if (err)
+        wm_info_destroy(i);
+    else
+        *info = i;
+    return err;
+}
+
+int wm_api_group_from_session_pset(struct wm_session *session, const char *pset_name,
+                                   struct wm_group **newgroup)
+{
+    enum pset p = PSET_WORLD;
+    int err = pset_find(pset_name, &p);
+    if (err)
+        return err;
+    int n = pset_size(p);
+    struct rt_proc *procs = malloc((size_t)n * sizeof *procs);
+    if (!procs)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for a group of %d processes", n);
+    for (int i = 0; i < n; i++)
+        procs[i] = (struct rt_proc){ 0, p == PSET_WORLD  ? (uint32_t)i
+                                        : p == PSET_SELF ? (uint32_t)rt_boot.rank
+                                                         : rt_boot.local_procs[i] };
+    err = wm_group_create(procs, n, newgroup);
+    if (!err)
+        wm_group_set_session(*newgroup, session);
+    return err;
+}

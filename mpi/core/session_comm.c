@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Communicators from groups alone (MPI-5.0 sections 7.4.2 and 7.6.2).  What has to be agreed on
+ * goes over a communicator of all processes of the job that no user sees; it has a context of its
+ * own, reserved in every process, so it needs no agreement itself.  The user's string picks the tag
+ * of the messages, and is compared, so that calls which do not belong together fail. */
+#include "mpi/api/bodies.h"
+#include "mpi/core/comm.h"
+#include "mpi/core/ctx.h"
+#include "mpi/core/errh.h"
+#include "mpi/core/group.h"
+#include "mpi/core/inter.h"
+#include "mpi/core/session.h"
+#include "mpi/p2p/domain.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct wm_comm *job; /* all processes by their rank; NULL until first needed */
+
+static int job_create(struct wm_comm **out)
+{
+    struct rt_proc *procs = malloc((size_t)rt_boot.size * sizeof *procs);
+    struct wm_group *g;
+    if (!procs)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for a list of %d processes", rt_boot.size);
+    for (int i = 0; i < rt_boot.size; i++)
+        procs[i] = (struct rt_proc){ 0, (uint32_t)i };
+    int err = wm_group_create(procs, rt_boot.size, &g);
+    if (err)
+        return err;
+    err = wm_comm_create_local(g, WM_CTX_JOB, wm_main_domain, out);
+    wm_group_unref(g); /* the communicator has its own reference */
+    if (!err)
+        wm_coll_team_plain(*out);
+    return err;
+}
+
+static int job_get(struct wm_comm **out)
+{
+    pthread_mutex_lock(&mutex);
+    int err = job ? MPI_SUCCESS : job_create(&job);
+    *out = job;
+    pthread_mutex_unlock(&mutex);
+    return err;
+}
+
+void wm_session_rest(void)
+{
+    pthread_mutex_lock(&mutex);
+    if (job) {
+        rt_lock(&wm_main_domain->lock);
+        job->ctx = 0; /* not given back: it is reserved */
+        wm_comm_unref(job);
+        rt_unlock(&wm_main_domain->lock);
+    }
+    job = NULL;
+    pthread_mutex_unlock(&mutex);
+}
+
+static uint64_t hash(uint64_t h, const void *data, size_t len)
+{
+    for (const unsigned char *p = data; len--; p++)
+        h = (h ^ *p) * 0x100000001b3u; /* FNV-1a */
+    return h;
+}
+#define HASH_START 0xcbf29ce484222325u
+
+/* What every participant says at first. */
+struct call {
+    char stringtag[MPI_MAX_STRINGTAG_LEN];
+    uint64_t group; /* its members in order */
+    uint32_t differs;
+};
+
+/* Recursive doubling: after every step, all that have heard of each other know the same. */
+static void call_merge(void *inout, const void *in)
+{
+    struct call *a = inout;
+    const struct call *b = in;
+    a->differs |= b->differs || a->group != b->group || strcmp(a->stringtag, b->stringtag);
+}
+
+static int check_tag(const char *stringtag)
+{
+    size_t n = strlen(stringtag);
+    if (n < MPI_MAX_STRINGTAG_LEN)
+        return MPI_SUCCESS;
+    return wm_err(MPI_ERR_ARG,
+                  "argument stringtag: the string has %zu characters, at most %d are allowed", n,
+                  MPI_MAX_STRINGTAG_LEN - 1);
+}
+
+static int check_handler(const struct wm_errh *e)
+{
+    if (e->kind != WM_ERRH_WIN && e->kind != WM_ERRH_FILE && e->kind != WM_ERRH_SESSION)
+        return MPI_SUCCESS;
+    return wm_err(MPI_ERR_ARG,
+                  "the error handler was made for another class of object, not for communicators");
+}
+
+/* All arguments that this process can judge alone. */
+static int check_call(const struct wm_group *group, const char *stringtag, const struct wm_errh *e)
+{
+    int err = check_tag(stringtag);
+    if (!err)
+        err = check_handler(e);
+    if (!err && group->size && group->rank == MPI_UNDEFINED)
+        err = wm_err(MPI_ERR_GROUP, "this process is not in the group, whose members alone call");
+    for (int i = 0; !err && i < group->size; i++)
+        if (group->procs[i].ns != 0)
+            err = wm_err(MPI_ERR_GROUP, "rank %d of the group belongs to another job", i);
+    return err;
+}
+
+/* The members' ranks in the job's communicator. */
+static int *job_ranks(const struct wm_group *g)
+{
+    int *ranks = malloc((size_t)g->size * sizeof *ranks);
+    for (int i = 0; ranks && i < g->size; i++)
+        ranks[i] = (int)g->procs[i].rank;
+    return ranks;
+}
+
+/* Finds out whether all members make the same call, and agrees on a context.  `extra` is hashed
+ * too: what else the call is about. */
+static int agree(struct wm_comm *base, const struct wm_group *group, const char *stringtag,
+                 uint64_t extra, uint32_t *ctx)
+{
+    int *ranks = job_ranks(group);
+    struct call *c = calloc(1, sizeof *c);
+    if (!ranks || !c) {
+        free(ranks);
+        free(c);
+        return wm_err(MPI_ERR_NO_MEM, "no memory for the ranks of %d processes", group->size);
+    }
+    strcpy(c->stringtag, stringtag);
+    c->group = hash(HASH_START, group->procs, (size_t)group->size * sizeof *group->procs);
+    uint64_t h = hash(extra ^ c->group, stringtag, strlen(stringtag));
+    const int ntags = WM_TAG_IDUP - WM_TAG_COMM;
+    struct wm_exch x = { .comm = base,
+                         .ranks = ranks,
+                         .n = group->size,
+                         .me = group->rank,
+                         .tag = WM_TAG_COMM + (int)(h % (uint64_t)ntags) };
+    rt_lock(&base->dom->lock);
+    int err = wm_exch_combine(&x, c, sizeof *c, call_merge);
+    if (err)
+        err = wm_err_rt(err, "meeting the other processes of the group");
+    else if (c->differs)
+        err = wm_err(MPI_ERR_ARG,
+                     "the processes do not make the same call: their groups or their strings "
+                     "differ from \"%.100s\"",
+                     stringtag);
+    else
+        err = wm_ctx_agree(&x, (uint64_t)base->ctx << 32 | (uint32_t)(h >> 32), ctx);
+    rt_unlock(&base->dom->lock);
+    free(ranks);
+    free(c);
+    return err;
+}
+
+/* A complete communicator of the group; the calling process is in it. */
+static int create(struct wm_comm *base, struct wm_group *group, const char *stringtag,
+                  uint64_t extra, struct wm_comm **out)
+{
+    uint32_t ctx;
+    struct wm_comm *c;
+    int err = agree(base, group, stringtag, extra, &ctx);
+    if (err)
+        return err;
+    err = wm_comm_create_local(group, ctx, base->dom, &c);
+    if (err) {
+        rt_lock(&base->dom->lock);
+        wm_comm_release_ctx(ctx);
+        rt_unlock(&base->dom->lock);
+        return err;
+    }
+    err = wm_coll_team_init(c);
+    if (err)
+        wm_comm_free(c);
+    else
+        *out = c;
+    return err;
+}
+
+static int dress(struct wm_comm *c, const struct wm_info *info, struct wm_errh *errhandler)
+{
+    wm_errh_ref(errhandler);
+    wm_errh_unref(c->errh);
+    c->errh = errhandler;
+    return wm_comm_set_info(c, info);
+}
+
+int wm_api_comm_create_from_group(struct wm_group *group, const char *stringtag,
+                                  struct wm_info *info, struct wm_errh *errhandler,
+                                  struct wm_comm **newcomm)
+{
+    struct wm_comm *base, *c;
+    int err = check_call(group, stringtag, errhandler);
+    if (err || !group->size) {
+        *newcomm = NULL;
+        return err;
+    }
+    err = job_get(&base);
+    if (!err)
+        err = create(base, group, stringtag, HASH_START, &c);
+    if (err)
+        return err;
+    err = dress(c, info, errhandler);
+    if (err)
+        wm_comm_free(c);
+    else
+        *newcomm = c;
+    return err;
+}

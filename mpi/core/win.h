@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Windows as objects: what chapters 7 and 9 ask of them.  One-sided communication adds the rest. */
+#ifndef WM_CORE_WIN_H
+#define WM_CORE_WIN_H
+
+#include "mpi/core/mpi_int.h"
+
+struct wm_attrs;
+struct wm_errh;
+
+struct wm_win {
+    struct rt_obj obj;
+    struct wm_errh *errh; /* referenced; changed under the lock of win.c */
+    struct wm_attrs *attrs;
+    /* The predefined attributes (MPI-5.0 section 12.2.7), set when the window is made. */
+    void *base;
+    MPI_Aint nbytes;
+    int disp_unit, flavor, model;
+    char name[MPI_MAX_OBJECT_NAME];
+};
+
+extern struct rt_slab wm_win_slab;
+
+static inline struct wm_win *wm_win_get(MPI_Win h)
+{
+    return rt_slab_get(&wm_win_slab, (uintptr_t)h);
+}
+static inline MPI_Win wm_win_handle(const struct wm_win *w)
+{
+    return w ? (MPI_Win)(uintptr_t)w->obj.handle : MPI_WIN_NULL;
+}
+
+/* A window with the default error handler, without memory; MPI_SUCCESS or what wm_err() said. */
+int wm_win_create(struct wm_win **out);
+/* Deletes its attributes and gives it back; keeps it when a delete function fails. */
+int wm_win_destroy(struct wm_win *w);
+/* Its handler with a reference. */
+struct wm_errh *wm_win_errh_ref(struct wm_win *w);
+
+#endif
