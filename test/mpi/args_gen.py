@@ -50,9 +50,9 @@ VALID = {
     "MPI_Op": "MPI_SUM",
     "MPI_Info": "info",
     "MPI_Errhandler": "MPI_ERRORS_RETURN",
-    "MPI_Win": "MPI_WIN_NULL",
+    "MPI_Win": "win",
     "MPI_File": "MPI_FILE_NULL",
-    "MPI_Session": "MPI_SESSION_NULL",
+    "MPI_Session": "session",
     "MPI_Request": "MPI_REQUEST_NULL",
     "MPI_Message": "MPI_MESSAGE_NO_PROC",
 }
@@ -68,6 +68,7 @@ ALLOWED = {
     ("MPI_Intercomm_create", "peer_comm"): "all",
     ("MPI_Intercomm_create_from_groups", "remote_group"): "all",
     ("MPI_Info_get_string", "value"): "all",
+    ("MPI_Session_get_nth_pset", "pset_name"): "all",
     ("MPI_Free_mem", "base"): "all",
     ("MPI_Get_address", "location"): "all",
     ("MPI_*create_keyval", "*_fn"): ("NULL",),
@@ -101,8 +102,18 @@ class Param:
         return '"argument %d (%s)"' % (self.number, self.name)
 
 
-def valid(p):
+# Calls whose errors go to the handler that they name.
+HANDLERS = {
+    "MPI_Session_init": "session_handler",
+    "MPI_Comm_create_from_group": "comm_handler",
+    "MPI_Intercomm_create_from_groups": "comm_handler",
+}
+
+
+def valid(p, proc):
     """An argument of the right kind."""
+    if p.base == "MPI_Errhandler" and proc["name"] in HANDLERS:
+        return HANDLERS[proc["name"]]
     if p.kind in ("FUNCTION", "POLYFUNCTION"):
         return "(%s *)any_function" % p.base
     if p.kind == "BUFFER" or p.base == "void":
@@ -272,7 +283,7 @@ def cases(proc):
     out = []
     for p in params:
         for error, value, named in wrong(proc, p, params):
-            args = ", ".join(value if q is p else valid(q) for q in params)
+            args = ", ".join(value if q is p else valid(q, proc) for q in params)
             macro = "AT_ROOT" if p.root_only else "EXPECT"
             out.append(
                 "%s(%s, %s, %s(%s));"

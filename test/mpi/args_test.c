@@ -6,11 +6,15 @@
 #include "test/mpi/args_test.h"
 #include "mpi/api/api_table.h"
 #include "mpi/core/mpi_int.h"
+#include "mpi/core/win.h"
 #include "test/check.h"
 
 MPI_Comm comm;
 MPI_Group group;
 MPI_Info info;
+MPI_Session session;
+MPI_Win win;
+MPI_Errhandler comm_handler, session_handler;
 int size, rank;
 _Alignas(16) char buffer[4096], room[4096], text[4096];
 MPI_Comm stale_comm;
@@ -31,6 +35,24 @@ static void remember(MPI_Comm *c, int *code, ...)
     (void)c;
     (void)code;
     snprintf(said, sizeof said, "%s", wm_err_detail());
+}
+
+static void remember_session(MPI_Session *s, int *code, ...)
+{
+    (void)s;
+    remember(NULL, code);
+}
+
+static void remember_win(MPI_Win *w, int *code, ...)
+{
+    (void)w;
+    remember(NULL, code);
+}
+
+static void remember_file(MPI_File *f, int *code, ...)
+{
+    (void)f;
+    remember(NULL, code);
 }
 
 /* Stands for any callback: it is never called, the call that gets it fails before. */
@@ -85,13 +107,29 @@ static void find_absent(void)
     }
 }
 
-static void make_objects(void)
+static struct wm_win *window; /* there is no call that makes one yet */
+
+static void make_handlers(void)
 {
     MPI_Errhandler handler;
-    MPI_Comm_create_errhandler(remember, &handler);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
-    MPI_Comm_set_errhandler(MPI_COMM_SELF, handler);
+    MPI_Comm_create_errhandler(remember, &comm_handler);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, comm_handler);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, comm_handler);
+    MPI_File_create_errhandler(remember_file, &handler);
+    MPI_File_set_errhandler(MPI_FILE_NULL, handler);
     MPI_Errhandler_free(&handler);
+    MPI_Session_create_errhandler(remember_session, &session_handler);
+    MPI_Session_init(MPI_INFO_NULL, session_handler, &session);
+    wm_win_create(&window);
+    win = wm_win_handle(window);
+    MPI_Win_create_errhandler(remember_win, &handler);
+    MPI_Win_set_errhandler(win, handler);
+    MPI_Errhandler_free(&handler);
+}
+
+static void make_objects(void)
+{
+    make_handlers();
     MPI_Comm_group(MPI_COMM_WORLD, &group);
     MPI_Info_create(&info);
     MPI_Type_contiguous(3, MPI_INT, &uncommitted);
@@ -161,6 +199,10 @@ int main(int argc, char **argv)
     RUN(still_alive);
     printf("# %d procedures, %d calls\n", procedures / 2, calls);
     int status = check_end();
+    MPI_Session_finalize(&session);
+    MPI_Errhandler_free(&session_handler);
+    MPI_Errhandler_free(&comm_handler);
+    wm_win_destroy(window);
     MPI_Info_free(&info);
     MPI_Group_free(&group);
     MPI_Type_free(&uncommitted);

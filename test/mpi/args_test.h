@@ -19,6 +19,9 @@ extern const struct args_case args_cases[];
 extern MPI_Comm comm;
 extern MPI_Group group;
 extern MPI_Info info;
+extern MPI_Session session;
+extern MPI_Win win;
+extern MPI_Errhandler comm_handler, session_handler;
 extern int size, rank;
 extern char buffer[4096], room[4096], text[4096];
 /* Wrong ones. */
