@@ -239,7 +239,7 @@ class Writer:
             (
                 q
                 for q in after
-                if self.checks[q.name] in COUNT_KINDS
+                if (self.checks[q.name] in COUNT_KINDS and q.kind != "PARTITION")
                 or self.checks[q.name] == "counts"
                 or q.kind.startswith("POLYXFER")
             ),

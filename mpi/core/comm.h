@@ -111,8 +111,10 @@ int wm_comm_agree_ctx(struct wm_comm *c, uint32_t *ctx);
  * domain's lock. */
 void wm_comm_release_ctx(uint32_t ctx);
 
-/* Tags from here up on a collective context belong to the making of communicators; collectives use
- * smaller ones. */
+/* Tags on a collective context: collectives use those below COLL_TAG_END; from there on those of
+ * partitioned communication (mpi/p2p/part.c). */
+#define WM_TAG_PART 0x60000000
+/* From here up those of the making of communicators. */
 #define WM_TAG_COMM 0x70000000
 /* From here up to those of MPI_Comm_idup, which runs beside blocking calls. */
 #define WM_TAG_IDUP 0x78000000

@@ -96,6 +96,7 @@ static void on_down(void *arg, struct btl_peer *bp, int err)
     p->blocked = true;
     wm_rndv_fail_peer(p, err);
     wm_recv_fail_peer(arg, p, err);
+    wm_part_fail_peer(arg, p, err);
 }
 
 static int open_transports(struct wm_domain *d, const struct btl_ops *const *all)
@@ -126,6 +127,8 @@ int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **o
     rt_lock_init(&d->lock);
     rt_list_init(&d->tasks);
     rt_list_init(&d->retry);
+    rt_list_init(&d->part_recvs);
+    rt_list_init(&d->part_inits);
     int err = wm_req_init();
     if (!err)
         err = check_names();
@@ -246,6 +249,7 @@ void wm_domain_destroy(struct wm_domain *d)
     for (int i = d->nbtl - 1; i >= 0; i--)
         d->btl[i]->ops->close(d->btl[i]);
     spare_fini(d);
+    wm_part_fini(d);
     wm_req_fini();
     if (d->match.posted)
         wm_match_fini(&d->match);

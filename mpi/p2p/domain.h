@@ -71,6 +71,8 @@ struct wm_domain {
     struct wm_preq *spare[2]; /* by kind, WM_PREQ_SEND and _RECV: kept out of the slab, so that none
                                  is cleared twice */
     struct wm_stored *free_stored; /* spare nodes for short unexpected messages */
+    struct rt_list part_recvs, part_inits; /* partitioned receives and sends without a match */
+    int part_tag;                          /* next internal tag of partitioned sends */
     struct wm_bbuf *bbuf;          /* buffer of MPI_Buffer_attach: buffered.c; NULL = none */
 };
 

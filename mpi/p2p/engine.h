@@ -16,7 +16,16 @@
 #include "mpi/p2p/p2p.h"
 #include "runtime/base/copy.h"
 
-enum wm_kind { WM_EAGER = 0, WM_EAGER_SYNC, WM_SYNC_ACK, WM_RTS, WM_CTS, WM_FIN_GET, WM_FIN_PUT };
+enum wm_kind {
+    WM_EAGER = 0,
+    WM_EAGER_SYNC,
+    WM_SYNC_ACK,
+    WM_RTS,
+    WM_CTS,
+    WM_FIN_GET,
+    WM_FIN_PUT,
+    WM_PART_INIT
+};
 #define WM_KIND_SHIFT 28
 #define WM_CTX_MASK ((1u << WM_KIND_SHIFT) - 1)
 
@@ -175,6 +184,11 @@ void wm_deliver(struct wm_preq *q, struct wm_peer *from, uint32_t kind, const st
 void wm_stored_free(struct wm_domain *d, struct wm_stored *s);
 /* Ends the receives that wait for a lost peer. */
 void wm_recv_fail_peer(struct wm_domain *d, const struct wm_peer *p, int err);
+
+/* part.c: a partitioned send has been made; a peer is lost; the end. */
+void wm_on_part_init(struct wm_domain *d, const struct wm_key *k, const void *data);
+void wm_part_fail_peer(struct wm_domain *d, const struct wm_peer *p, int err);
+void wm_part_fini(struct wm_domain *d);
 
 /* choose.c: which way a message of this length goes, and that it has arrived. */
 enum wm_way wm_choice_begin(struct wm_domain *d, int64_t len);

@@ -188,6 +188,10 @@ static __attribute__((noinline)) void arrived(struct wm_domain *d, struct btl_pe
 {
     uint32_t kind = h->ctx >> WM_KIND_SHIFT;
     struct wm_key k = { .ctx = h->ctx & WM_CTX_MASK, .src = (int32_t)h->src, .tag = h->tag };
+    if (kind == WM_PART_INIT) {
+        wm_on_part_init(d, &k, data);
+        return;
+    }
     if (kind != WM_EAGER && kind != WM_EAGER_SYNC && kind != WM_RTS) {
         on_control(d, kind, data, len);
         return;

@@ -1,3 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
 check_PROGRAMS += test/mpi/greq
 test_mpi_greq_LDADD = libmpi_abi.la -lpthread
+check_PROGRAMS += test/mpi/part_basic
+test_mpi_part_basic_LDADD = libmpi_abi.la -lpthread

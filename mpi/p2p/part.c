@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Partitioned communication (MPI-5.0 chapter 4).  Called under the domain's lock.
+ *
+ * Matching.  MPI_Psend_init sends one control message, WM_PART_INIT, with the user's tag: how many
+ * partitions of how many bytes, and which internal tags they will use.  The receiver matches it
+ * with its MPI_Precv_init calls by (communicator, source, tag) in the order in which both were
+ * made, in two lists of its own, so no ordinary message or probe can meet it.  Nothing is answered;
+ * either side may start, and the sender may send, before the receiver has been made.
+ *
+ * Data.  Each partition of the sender is one ordinary message on the collective context, with a tag
+ * of its own from WM_TAG_PART on, sent by MPI_Pready: small ones eagerly, large ones straight into
+ * the receiver's buffer, as all messages.  The receiver, once started and matched, posts one
+ * receive for each, at the place where the sender's partition lies in the packed order of its own
+ * buffer.  The sides' partitions need not agree: a partition of the receiver has arrived when all
+ * units of it have.  Where a sender's partition ends inside an element of a non-contiguous type,
+ * it is received beside and unpacked.  Restarts reuse the tags; messages of one tag stay in order.
+ */
+#include "mpi/p2p/part.h"
+#include <stdlib.h>
+#include "mpi/datatype/type.h"
+#include "runtime/base/err.h"
+
+#define TAGS (WM_TAG_COMM - WM_TAG_PART)
+
+_Static_assert(COLL_TAG_END <= WM_TAG_PART, "tags of collectives and of partitions differ");
+_Static_assert(sizeof(struct wm_part) <= WM_REQ_MAX, "partitioned request fits a slab slot");
+
+static const struct rt_layout byte_layout = {
+    .size = 1, .extent = 1, .true_extent = 1, .contig = true
+};
+
+/* ---- completion ---- */
+
+static void finish_one(struct wm_part *p, int err)
+{
+    if (err && !p->fail)
+        p->fail = err;
+    if (--p->left == 0)
+        rt_req_finish(&p->r, p->fail);
+}
+
+/* Units of partitions of this side that lie in [lo, hi) are here. */
+static void arrive(struct wm_part *p, int64_t lo, int64_t hi)
+{
+    if (!p->own_units)
+        return;
+    for (int64_t j = lo / p->own_units; j < p->partitions && j * p->own_units < hi; j++) {
+        int64_t from = j * p->own_units, to = from + p->own_units;
+        p->missing[j] -= (to < hi ? to : hi) - (from > lo ? from : lo);
+    }
+}
+
+static void piece_done(struct wm_piece *piece, int err, int64_t len)
+{
+    struct wm_part *p = piece->part;
+    int64_t i = piece - p->pieces;
+    if (piece->bounce) {
+        if (!err || err == -RT_ETRUNC)
+            rt_layout_unpack(p->layout, p->count * p->partitions, p->buf, i * p->in_nbytes,
+                             piece->bounce, len);
+        free(piece->bounce);
+        piece->bounce = NULL;
+    }
+    if (p->is_recv && !err)
+        arrive(p, i * p->in_units, (i + 1) * p->in_units);
+    finish_one(p, err);
+}
+
+static void message_done(struct rt_req *r, void *arg)
+{
+    int err = r->err;
+    int64_t len = r->status.len;
+    wm_req_release(r);
+    piece_done(arg, err, len);
+}
+
+static void watch(struct rt_req *r, struct wm_piece *piece)
+{
+    if (rt_req_done(r)) {
+        message_done(r, piece);
+        return;
+    }
+    r->notify = message_done;
+    r->arg = piece;
+}
+
+/* ---- receiving ---- */
+
+/* Where the sender's partition i goes: straight into the buffer if whole elements do. */
+static int place(struct wm_part *p, int i, struct wm_msg *m)
+{
+    int64_t total = p->nbytes * p->partitions, off = (int64_t)i * p->in_nbytes;
+    if (off > total)
+        off = total;
+    int64_t n = p->in_nbytes < total - off ? p->in_nbytes : total - off, size = p->layout->size;
+    m->layout = &byte_layout;
+    m->count = n;
+    m->buf = p->buf;
+    if (n == 0)
+        return 0;
+    if (p->layout->contig) {
+        m->buf = p->buf + off;
+    } else if (off % size == 0 && n % size == 0) {
+        m->layout = p->layout;
+        m->count = n / size;
+        m->buf = p->buf + off / size * p->layout->extent;
+    } else {
+        m->buf = p->pieces[i].bounce = malloc((size_t)n);
+    }
+    return m->buf ? 0 : -RT_ENOMEM;
+}
+
+static void post(struct wm_part *p)
+{
+    p->left++; /* not done before the last is posted */
+    for (int i = 0; i < p->npieces; i++) {
+        struct wm_msg m = {
+            .comm = p->comm, .peer = p->peer_rank, .tag = p->tag + i, .coll = true
+        };
+        struct rt_req *r;
+        int err = place(p, i, &m);
+        if (!err)
+            err = wm_p2p_irecv(&m, &r);
+        if (err < 0)
+            piece_done(&p->pieces[i], err, 0);
+        else
+            watch(r, &p->pieces[i]);
+    }
+    finish_one(p, 0);
+}
+
+/* A started receive whose sender is known. */
+static void begin(struct wm_part *p)
+{
+    int64_t total = p->in_units * p->npieces;
+    for (int64_t j = 0; j < p->partitions; j++) {
+        int64_t from = j * p->own_units, to = from + p->own_units;
+        p->missing[j] = to <= total ? p->own_units : from < total ? total - from : -1;
+    }
+    int64_t len = p->in_nbytes * p->npieces, room = p->nbytes * p->partitions;
+    p->r.status = (struct rt_status){ .src = p->peer_rank,
+                                      .tag = p->key.tag,
+                                      .len = len < room ? len : room };
+    p->left = p->npieces;
+    p->fail = len > room ? -RT_ETRUNC : 0;
+    post(p);
+}
+
+static bool is_active(const struct wm_part *p)
+{
+    return (p->r.flags & RT_REQ_ACTIVE) && !rt_req_done(&p->r);
+}
+
+static void fail_unmatched(struct wm_part *p, int err)
+{
+    p->left = 1;
+    p->r.status = (struct rt_status){ .src = p->peer_rank, .tag = p->key.tag };
+    finish_one(p, err);
+}
+
+static void destroy(struct wm_part *p)
+{
+    rt_list_del(&p->link);
+    free(p->pieces);
+    free(p->missing);
+    rt_slab_free(&wm_request_slab, p);
+}
+
+static void match(struct wm_part *p, const struct wm_part_init *init)
+{
+    rt_list_del(&p->link);
+    p->matched = true;
+    if (!p->comm) { /* freed before: this was its sender, and no other's */
+        destroy(p);
+        return;
+    }
+    p->tag = init->tag;
+    p->npieces = init->partitions;
+    p->in_nbytes = init->nbytes;
+    p->in_units = init->nbytes ? init->nbytes : p->partitions;
+    p->own_units = init->nbytes ? p->nbytes : init->partitions;
+    p->pieces = calloc((size_t)p->npieces, sizeof *p->pieces);
+    if (!p->pieces) {
+        p->npieces = 0;
+        p->r.err = -RT_ENOMEM;
+        if (is_active(p))
+            fail_unmatched(p, -RT_ENOMEM);
+        return;
+    }
+    for (int i = 0; i < p->npieces; i++)
+        p->pieces[i].part = p;
+    if (is_active(p))
+        begin(p);
+}
+
+bool wm_part_arrived(const struct wm_part *p, int i) { return p->matched && !p->missing[i]; }
+
+void wm_on_part_init(struct wm_domain *d, const struct wm_key *k, const void *data)
+{
+    struct wm_part_init init;
+    struct rt_list *l;
+    memcpy(&init, data, sizeof init);
+    rt_list_each (l, &d->part_recvs) {
+        struct wm_part *p = rt_container(l, struct wm_part, link);
+        if (wm_key_equal(&p->key, k)) {
+            match(p, &init);
+            return;
+        }
+    }
+    struct wm_part_early *e = malloc(sizeof *e);
+    if (!e)
+        rt_boot_abort(1, "out of memory for the start of a partitioned communication");
+    *e = (struct wm_part_early){ .key = *k, .init = init };
+    rt_list_append(&d->part_inits, &e->link);
+}
+
+/* ---- sending ---- */
+
+void wm_part_send(struct wm_part *p, int i)
+{
+    struct rt_req *r;
+    int64_t step = p->count * p->layout->extent;
+    struct wm_msg m = { .buf = p->buf + (int64_t)i * step,
+                        .count = p->count,
+                        .layout = p->layout,
+                        .comm = p->comm,
+                        .peer = p->peer_rank,
+                        .tag = p->tag + i,
+                        .coll = true };
+    int err = wm_p2p_isend(&m, WM_STANDARD, &r);
+    if (err < 0)
+        finish_one(p, err);
+    else
+        watch(r, &p->pieces[i]);
+}
+
+/* ---- the requests ---- */
+
+static int take_tags(struct wm_domain *d, int n)
+{
+    if (n > TAGS - d->part_tag)
+        d->part_tag = 0; /* those given out first are long out of use */
+    int tag = WM_TAG_PART + d->part_tag;
+    d->part_tag += n;
+    return tag;
+}
+
+static int open_send(struct wm_part *p)
+{
+    struct wm_domain *d = p->comm->dom;
+    p->npieces = p->partitions;
+    p->pieces = calloc((size_t)p->npieces, sizeof *p->pieces);
+    if (!p->pieces)
+        return -RT_ENOMEM;
+    for (int i = 0; i < p->npieces; i++)
+        p->pieces[i].part = p;
+    if (p->peer_rank == MPI_PROC_NULL)
+        return 0;
+    struct wm_peer *peer;
+    int err = wm_comm_peer(p->comm, p->peer_rank, &peer);
+    if (err < 0)
+        return err;
+    p->tag = take_tags(d, p->partitions);
+    struct wm_part_init init = { p->nbytes, p->partitions, p->tag };
+    struct btl_hdr hdr = wm_hdr(WM_PART_INIT, p->key.ctx, p->key.tag, p->key.src);
+    err = wm_try_ctl(d, peer, hdr, &init, sizeof init);
+    return err < 0 ? err : 0;
+}
+
+static int open_recv(struct wm_part *p)
+{
+    struct wm_domain *d = p->comm->dom;
+    p->missing = calloc((size_t)p->partitions, sizeof *p->missing);
+    if (!p->missing)
+        return -RT_ENOMEM;
+    if (p->peer_rank == MPI_PROC_NULL)
+        return 0;
+    struct wm_peer *peer; /* connects, so that the sender is polled */
+    int err = wm_comm_peer(p->comm, p->peer_rank, &peer);
+    if (err < 0)
+        return err;
+    if (peer->err)
+        return peer->err;
+    struct rt_list *l;
+    rt_list_each (l, &d->part_inits) {
+        struct wm_part_early *e = rt_container(l, struct wm_part_early, link);
+        if (!wm_key_equal(&p->key, &e->key))
+            continue;
+        rt_list_del(l);
+        match(p, &e->init);
+        free(e);
+        return p->r.err;
+    }
+    rt_list_append(&d->part_recvs, &p->link);
+    return 0;
+}
+
+int wm_part_open(struct wm_part *p) { return p->is_recv ? open_recv(p) : open_send(p); }
+
+static int part_start(struct rt_req *r)
+{
+    struct wm_part *p = (struct wm_part *)r;
+    bool nowhere = p->peer_rank == MPI_PROC_NULL;
+    if (p->matched && !p->pieces)
+        return -RT_ENOMEM;
+    if (!nowhere) {
+        int err = p->comm->peers[p->peer_rank]->err;
+        if (err < 0)
+            return err;
+    }
+    r->done = 0;
+    r->err = 0;
+    r->flags |= RT_REQ_ACTIVE;
+    p->fail = 0;
+    if (!p->is_recv) {
+        r->status = (struct rt_status){ .src = MPI_ANY_SOURCE, .tag = MPI_ANY_TAG };
+        p->left = p->npieces;
+        for (int i = 0; i < p->npieces; i++)
+            p->pieces[i].ready = false;
+    } else if (nowhere) {
+        r->status = (struct rt_status){ .src = MPI_PROC_NULL, .tag = MPI_ANY_TAG };
+        rt_req_finish(r, 0);
+    } else if (p->matched) {
+        begin(p);
+    }
+    return 0;
+}
+
+/* A receive without its sender goes on without the user, so that the sender's message finds it and
+ * not the next receive. */
+static void part_release(struct rt_req *r)
+{
+    struct wm_part *p = (struct wm_part *)r;
+    bool waits = !rt_list_empty(&p->link);
+    struct wm_comm *c = p->comm;
+    if (p->type)
+        wm_type_unref(p->type);
+    p->type = NULL;
+    p->comm = NULL;
+    if (!waits)
+        destroy(p);
+    wm_comm_unref(c);
+}
+
+static void *part_owner(const struct rt_req *r) { return ((const struct wm_part *)r)->comm; }
+
+const struct rt_req_ops wm_psend_ops = { .name = "partitioned send",
+                                         .start = part_start,
+                                         .release = part_release,
+                                         .owner = part_owner,
+                                         .no_free_active = true };
+const struct rt_req_ops wm_precv_ops = { .name = "partitioned receive",
+                                         .start = part_start,
+                                         .release = part_release,
+                                         .owner = part_owner,
+                                         .no_free_active = true };
+
+/* ---- the domain ---- */
+
+void wm_part_fail_peer(struct wm_domain *d, const struct wm_peer *peer, int err)
+{
+    struct rt_list *l, *tmp;
+    rt_list_each_safe (l, tmp, &d->part_recvs) {
+        struct wm_part *p = rt_container(l, struct wm_part, link);
+        if (p->comm && p->comm->peers[p->peer_rank] == peer && is_active(p))
+            fail_unmatched(p, err);
+    }
+}
+
+void wm_part_fini(struct wm_domain *d)
+{
+    struct rt_list *l, *tmp;
+    rt_list_each_safe (l, tmp, &d->part_inits)
+        free(rt_container(l, struct wm_part_early, link));
+    rt_list_each_safe (l, tmp, &d->part_recvs) {
+        struct wm_part *p = rt_container(l, struct wm_part, link);
+        if (!p->comm)
+            destroy(p);
+    }
+}

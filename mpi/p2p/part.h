@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Private to mpi/p2p: partitioned communication (design: top of part.c).  All under the domain's
+ * lock. */
+#ifndef WM_P2P_PART_H
+#define WM_P2P_PART_H
+
+#include "mpi/p2p/engine.h"
+
+/* One message of a channel: a partition of the sender. */
+struct wm_piece {
+    struct wm_part *part;
+    char *bounce; /* receive that cuts elements of a non-contiguous type in two: owned until done */
+    bool ready;   /* send: MPI_Pready has been called for it */
+};
+
+struct wm_part {          /* request of MPI_Psend_init or MPI_Precv_init */
+    struct rt_req r;      /* first member */
+    struct rt_list link;  /* receive: wm_domain.part_recvs until it is matched */
+    struct wm_key key;    /* communicator's context, source and tag, by which sides are matched */
+    struct wm_comm *comm; /* referenced; NULL in a receive that was freed before it was matched */
+    struct wm_type *type; /* referenced, or NULL (predefined) */
+    char *buf;
+    const struct rt_layout *layout;
+    int64_t count;  /* elements a partition */
+    int64_t nbytes; /* packed bytes a partition */
+    int partitions; /* on this side */
+    int peer_rank;
+    bool is_recv, matched;
+    int left; /* pieces that are not finished */
+    int fail; /* first error, reported at completion */
+    int npieces;
+    struct wm_piece *pieces; /* owned */
+    int tag;                 /* of the first piece on the collective context; the others follow */
+
+    /* Receive.  Both sides cut the message in units: bytes, or of an empty message as many as make
+     * the partitions of both sides whole. */
+    int64_t in_nbytes, in_units, own_units; /* a partition of the sender; of either side in units */
+    int64_t *missing;                       /* owned: units to come, by partition of this side */
+};
+
+/* What a sender tells the receiver when it is made. */
+struct wm_part_init {
+    int64_t nbytes; /* a partition */
+    int32_t partitions;
+    int32_t tag;
+};
+
+/* A send side that has found no receive yet. */
+struct wm_part_early {
+    struct rt_list link; /* wm_domain.part_inits, in order of arrival */
+    struct wm_key key;
+    struct wm_part_init init;
+};
+
+extern const struct rt_req_ops wm_psend_ops, wm_precv_ops;
+
+/* Completes a new request: the sender tells the receiver, the receiver looks for its sender.  0 or
+ * -RT_E. */
+int wm_part_open(struct wm_part *p);
+/* Sends partition i, which was marked ready; failures are reported when the request completes. */
+void wm_part_send(struct wm_part *p, int i);
+/* Whether partition i of an active receive is in the buffer. */
+bool wm_part_arrived(const struct wm_part *p, int i);
+
+#endif
