@@ -470,7 +470,7 @@ int rt_cfg_set(const char *name, const char *text, enum rt_cfg_source source)
 {
     char buf[NAME_BYTES * 2];
     static const char *const where[] = {
-        "the program", "a file", "the environment", "the command line",
+        "the program", "a file", "the environment", "the command line", "a tool",
     };
     set_defaults();
     int i = row_of(name);
@@ -479,6 +479,15 @@ int rt_cfg_set(const char *name, const char *text, enum rt_cfg_source source)
         return -RT_ENOENT;
     }
     return set_from(i, text, source, where[source]);
+}
+
+int rt_cfg_try(int i, const char *text, enum rt_cfg_source source)
+{
+    set_defaults();
+    int err = store(i, text);
+    if (!err)
+        state.source[i] = source;
+    return err;
 }
 
 /* ---- printing ---- */
@@ -518,6 +527,18 @@ void rt_cfg_value(int i, char *text, int len, enum rt_cfg_source *source)
     }
 }
 
+int64_t rt_cfg_number(int i)
+{
+    set_defaults();
+    switch (slots[i].type) {
+    case SIZE: return *(int64_t *)slot(i);
+    case BOOL: return *(bool *)slot(i);
+    case INT:
+    case ENUM: return *(int *)slot(i);
+    default:   return 0;
+    }
+}
+
 /* In single quotes when a shell would take it apart. */
 static void print_quoted(FILE *f, const char *s)
 {
@@ -538,7 +559,7 @@ static void print_quoted(FILE *f, const char *s)
 
 void rt_cfg_print(FILE *f, bool verbose)
 {
-    static const char *const names[] = { "default", "file", "env", "cmd" };
+    static const char *const names[] = { "default", "file", "env", "cmd", "tool" };
     for (int i = 0; i < NROWS; i++) {
         char text[LINE_BYTES], valid[160];
         enum rt_cfg_source source;

@@ -2,7 +2,7 @@
 /* The configuration of this process: `cfg.shm_eager` and so on.  Sources, weakest first:
  * default, file ($WEFT_CONFIG_FILE, else ~/.config/weft.conf, lines `name = value`), environment
  * (WEFT_SHM_EAGER), command line (mpirun --set name=value, which mpirun turns into the
- * environment).  The only getenv of a setting is in cfg.c. */
+ * environment), a tool (MPI_T_cvar_write).  The only getenv of a setting is in cfg.c. */
 #ifndef RT_BASE_CFG_H
 #define RT_BASE_CFG_H
 
@@ -24,7 +24,7 @@ struct rt_cfg {
 };
 extern struct rt_cfg cfg;         /* read-only after rt_cfg_load() */
 
-enum rt_cfg_source { RT_CFG_DEFAULT, RT_CFG_FILE, RT_CFG_ENV, RT_CFG_CMD };
+enum rt_cfg_source { RT_CFG_DEFAULT, RT_CFG_FILE, RT_CFG_ENV, RT_CFG_CMD, RT_CFG_TOOL };
 struct rt_cfg_row { const char *name, *env, *type, *def, *valid, *help; };
 
 /* Reads all sources once; further calls do nothing.  -RT_EINVAL after one line on stderr that
@@ -38,6 +38,10 @@ void rt_cfg_value(int i, char *text, int len, enum rt_cfg_source *source);
 /* Sets one value from text, for tests and mpirun --set; -RT_ENOENT with the nearest name logged,
  * -RT_EINVAL. */
 int rt_cfg_set(const char *name, const char *text, enum rt_cfg_source source);
+/* The same for setting `i` without a word in the log: -RT_EINVAL, -RT_ENOMEM. */
+int rt_cfg_try(int i, const char *text, enum rt_cfg_source source);
+/* Current value of a setting that is no text: SIZE, INT, BOOL, ENUM (position of the word). */
+int64_t rt_cfg_number(int i);
 /* Nearest known name within an edit distance of 3, or NULL. */
 const char *rt_cfg_nearest(const char *name);
 /* Prints the table as valid shell: WEFT_SHM_EAGER=8K  # default; with help lines when verbose. */
