@@ -110,6 +110,16 @@ size_t rt_node_alloc(size_t nbytes)
     return off;
 }
 
+size_t rt_node_used(void)
+{
+    const uint64_t *bits = node_bits();
+    size_t n = 0;
+
+    for (size_t i = 0; i < rt_node_private.at.ngranules / 64; i++)
+        n += (size_t)__builtin_popcountll(rt_load_relaxed(&bits[i]));
+    return n * NODE_GRANULE;
+}
+
 void rt_node_free(size_t off, size_t nbytes)
 {
     size_t n = granules(nbytes);

@@ -65,6 +65,8 @@ int rt_node_reserve(const void *p, size_t nbytes);
  * file system is full. */
 size_t rt_node_alloc(size_t nbytes);
 void rt_node_free(size_t off, size_t nbytes);
+/* Bytes of all blocks taken now, by any local process. */
+size_t rt_node_used(void);
 static inline void *rt_node_at(size_t off) { return rt_node.base + off; }
 
 /* The one block that needs no agreement: RT_NODE_WORLD_PER_RANK bytes for every local rank, zeroed
