@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "mpi/p2p/p2p.h"
+#include "mpi/tool/event.h"
 #include "runtime/base/err.h"
 
 /* Polls of a blocking call's own task before the general wait, which also looks at the transports.
@@ -92,6 +93,7 @@ static int req_start(struct rt_req *r)
         return err;
     }
     r->flags |= RT_REQ_ACTIVE;
+    wm_tool_coll(q->comm->dom, &q->task);
     run_task(q->comm->dom, &q->task);
     return 0;
 }
@@ -133,6 +135,7 @@ int wm_coll_run(struct wm_comm *c, const struct coll_args *a)
     int err = coll_start(&c->team, a, &k);
     if (err < 0)
         return err;
+    wm_tool_coll(c->dom, &k);
     if (!run_alone(c->dom, &k)) {
         wm_domain_add_task(c->dom, &k);
         wm_domain_wait(c->dom, &k.req.done);
@@ -158,8 +161,10 @@ static int start_request(struct wm_call *call)
         coll_prepare(&call->comm->team, &call->args, &q->task);
     } else {
         err = coll_start(&call->comm->team, &call->args, &q->task);
-        if (err >= 0)
+        if (err >= 0) {
+            wm_tool_coll(call->comm->dom, &q->task);
             run_task(call->comm->dom, &q->task);
+        }
     }
     if (err < 0)
         req_release(&q->task.req);

@@ -83,7 +83,10 @@ static inline bool send_now(const void *buf, MPI_Count count, const struct wm_ty
     if (len > p->eager_max)
         return false;
     struct btl_hdr hdr = wm_hdr(WM_EAGER, c->ctx, tag, c->rank);
-    return p->send(p->eager, &hdr, buf, len) == 0;
+    if (rt_unlikely(p->send(p->eager, &hdr, buf, len) != 0))
+        return false;
+    wm_count_eager(c->dom, (int64_t)len);
+    return true;
 }
 
 int wm_api_send(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag,

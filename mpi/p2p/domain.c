@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "mpi/p2p/engine.h"
+#include "mpi/tool/event.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
@@ -94,6 +95,9 @@ static void on_down(void *arg, struct btl_peer *bp, int err)
               p->proc.rank, rt_err_text(err));
     p->err = err;
     p->blocked = true;
+    if (rt_unlikely(wm_event_wanted(WM_EVENT_PEER_LOST)))
+        wm_event_raise(WM_EVENT_PEER_LOST,
+                       &(struct wm_event_data){ { (int)p->proc.rank, (int)p->proc.ns, 0 }, 0 });
     wm_rndv_fail_peer(p, err);
     wm_recv_fail_peer(arg, p, err);
     wm_part_fail_peer(arg, p, err);
@@ -121,9 +125,10 @@ static int open_transports(struct wm_domain *d, const struct btl_ops *const *all
 
 int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **out)
 {
-    struct wm_domain *d = calloc(1, sizeof *d);
+    struct wm_domain *d = aligned_alloc(RT_CACHE_LINE, sizeof *d); /* the type is aligned alike */
     if (!d)
         return -RT_ENOMEM;
+    memset(d, 0, sizeof *d);
     rt_lock_init(&d->lock);
     rt_list_init(&d->tasks);
     rt_list_init(&d->retry);
@@ -142,6 +147,7 @@ int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **o
         wm_domain_destroy(d);
         return err;
     }
+    wm_stats_join(d);
     *out = d;
     return 0;
 }
@@ -241,6 +247,7 @@ void wm_domain_destroy(struct wm_domain *d)
     rt_lock(&d->lock);
     drain(d);
     rt_unlock(&d->lock);
+    wm_stats_leave(d);
     for (int i = 0; i < WM_PEER_BUCKETS; i++)
         for (struct wm_peer *p = d->peers[i], *next; p; p = next) {
             next = p->next;
@@ -317,6 +324,7 @@ int wm_domain_peer(struct wm_domain *d, struct rt_proc proc, struct wm_peer **ou
     rt_list_init(&p->retry);
     rt_list_init(&p->rndv);
     d->peers[h] = p;
+    wm_stat_add(&d->stats.peers, 1);
     bp->up = p;
     *out = p;
     return 0;
@@ -378,12 +386,17 @@ void wm_domain_idle(struct wm_domain *d, struct rt_idle *idle)
     rt_lock(&d->lock);
     int n = wm_progress(d); /* after arming: whatever comes later rings */
     rt_unlock(&d->lock);
+    uint64_t begin = rt_now_ns();
     if (n)
         rt_bell_disarm();
     else
         rt_bell_sleep(armed, rt_threaded ? SLEEP_THREADED_US : SLEEP_US);
     *idle = (struct rt_idle){ 0 };
     rt_lock(&d->lock);
+    if (!n) {
+        wm_stat_add(&d->stats.sleeps, 1);
+        wm_stat_add(&d->stats.sleep_ns, rt_now_ns() - begin);
+    }
 }
 
 void wm_domain_wait(struct wm_domain *d, const uint32_t *done)

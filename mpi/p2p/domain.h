@@ -12,6 +12,7 @@
 #include "btl/btl.h"
 #include "coll/coll.h"
 #include "mpi/p2p/match.h"
+#include "mpi/tool/stats.h"
 #include "runtime/base/idle.h"
 #include "runtime/base/list.h"
 #include "runtime/base/lock.h"
@@ -62,6 +63,8 @@ struct wm_domain {
     struct rt_lock lock;
     struct wm_preq *hot; /* the blocking receive in progress; counts as the receive posted last */
     struct wm_match match;
+    _Alignas(RT_CACHE_LINE) struct wm_stats stats;
+    struct wm_domain *stats_next; /* domains that tools look at: mpi/tool/stats.c */
     struct btl *btl[WM_BTL_MAX];
     int nbtl;
     struct wm_choice choice;

@@ -138,6 +138,18 @@ static inline char *wm_rndv_buf(const struct wm_preq *q) /* contiguous bytes of 
     return q->packed ? q->packed : (char *)(uintptr_t)q->buf;
 }
 
+/* A message has been sent without asking, or has found its receive. */
+static inline void wm_count_eager(struct wm_domain *d, int64_t nbytes)
+{
+    wm_stat_add(&d->stats.eager, 1);
+    wm_stat_add(&d->stats.sent_bytes, (uint64_t)nbytes);
+}
+static inline void wm_count_received(struct wm_domain *d, int64_t nbytes)
+{
+    wm_stat_add(&d->stats.received, 1);
+    wm_stat_add(&d->stats.received_bytes, (uint64_t)nbytes);
+}
+
 /* The engine's view of a rank, or -RT_E...; fills comm->peers. */
 int wm_comm_peer(struct wm_comm *c, int rank, struct wm_peer **out);
 /* Bytes of count elements, or -RT_EINVAL on overflow. */

@@ -3,6 +3,7 @@
  * the domain's lock. */
 #include <stdlib.h>
 #include "mpi/p2p/engine.h"
+#include "mpi/tool/event.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
@@ -57,6 +58,13 @@ static void store(struct wm_domain *d, struct wm_peer *from, uint32_t kind, cons
     else
         memcpy(s->data, data, len);
     wm_match_store(&d->match, &s->unex);
+    wm_stat_add(&d->stats.unexpected, 1);
+    if (d->match.nunex > rt_load_relaxed(&d->stats.unexpected_peak))
+        rt_store_relaxed(&d->stats.unexpected_peak, (uint64_t)d->match.nunex);
+    if (rt_unlikely(wm_event_wanted(WM_EVENT_UNEXPECTED)))
+        wm_event_raise(WM_EVENT_UNEXPECTED,
+                       &(struct wm_event_data){ { k->src, k->tag, (int)k->ctx },
+                                                wm_stored_len(s) });
 }
 
 static void copy_out(struct wm_preq *q, const void *data, size_t n)
@@ -74,6 +82,7 @@ static inline void deliver_eager(struct wm_preq *q, const struct wm_key *k, cons
 {
     size_t n = rt_likely(len <= (size_t)q->nbytes) ? len : (size_t)q->nbytes;
     copy_out(q, data, n);
+    wm_count_received(q->dom, (int64_t)n);
     q->r.status = (struct rt_status){ .src = k->src, .tag = k->tag, .len = (int64_t)n };
     if (rt_unlikely(n != len))
         q->nbytes = (int64_t)len; /* for the message: the room is in the status */
@@ -218,6 +227,7 @@ static inline void deliver_posted(struct wm_preq *q, const struct wm_key *k, con
         return;
     }
     rt_copy_small((void *)(uintptr_t)q->buf, data, len);
+    wm_count_received(q->dom, (int64_t)len);
     q->r.status.src = k->src;
     q->r.status.tag = k->tag;
     q->r.status.len = (int64_t)len;
@@ -244,6 +254,7 @@ void wm_on_recv(void *arg, struct btl_peer *from, const struct btl_hdr *h, const
             hot->r.status.len = (int64_t)len;
             hot->r.err = 0;
             hot->r.done = 1;
+            wm_count_received(d, (int64_t)len);
             return;
         }
     }

@@ -4,6 +4,7 @@
  * Called under the domain's lock. */
 #include <stdlib.h>
 #include "mpi/p2p/engine.h"
+#include "mpi/tool/event.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
@@ -113,8 +114,16 @@ int wm_rndv_send(struct wm_preq *q)
         release_transfer(q);
         free(q->packed);
         q->packed = NULL;
+        return err;
     }
-    return err < 0 ? err : 0;
+    wm_stat_add(&q->dom->stats.rndv, 1);
+    wm_stat_add(&q->dom->stats.sent_bytes, (uint64_t)q->nbytes);
+    if (rt_unlikely(wm_event_wanted(WM_EVENT_RENDEZVOUS)))
+        wm_event_raise(WM_EVENT_RENDEZVOUS,
+                       &(struct wm_event_data){ { q->peer_rank, q->tag,
+                                                  (int)(hdr.ctx & WM_CTX_MASK) },
+                                                q->nbytes });
+    return 0;
 }
 
 static void send_fin(struct wm_preq *q, enum wm_kind kind, int err)
@@ -209,6 +218,7 @@ void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *in)
     q->remote = rts.sender;
     q->moved_len = rts.len < q->nbytes ? rts.len : q->nbytes;
     q->fail = rts.len > q->nbytes ? -RT_ETRUNC : 0;
+    wm_count_received(q->dom, q->moved_len);
     if (q->fail)
         q->nbytes = rts.len; /* for the message: the room is in the status */
     int err = q->peer->err ? q->peer->err : q->moved_len ? make_packed(q, q->moved_len) : 0;

@@ -21,6 +21,7 @@ static void enqueue(struct wm_domain *d, struct wm_peer *p, struct wm_pend *w)
 {
     rt_list_append(&p->pending, &w->link);
     p->blocked = true;
+    wm_stat_add(&d->stats.retries, 1);
     if (rt_list_empty(&p->retry))
         rt_list_append(&d->retry, &p->retry);
 }
@@ -232,8 +233,10 @@ int wm_p2p_isend(const struct wm_msg *m, enum wm_mode mode, struct rt_req **out)
                                 c->rank);
     if (eager && !sync && m->layout->contig && !p->blocked) {
         err = p->send(p->eager, &hdr, m->buf, (size_t)nbytes);
-        if (err == 0)
+        if (err == 0) {
             *out = wm_req_complete;
+            wm_count_eager(c->dom, nbytes);
+        }
         if (err != -RT_EAGAIN)
             return err;
     }
@@ -245,6 +248,8 @@ int wm_p2p_isend(const struct wm_msg *m, enum wm_mode mode, struct rt_req **out)
         wm_req_release(&q->r);
         return err;
     }
+    if (eager)
+        wm_count_eager(c->dom, nbytes);
     *out = &q->r;
     return 0;
 }

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a domain counts for the tool information interface.  Counted under the domain's lock, read
+ * by tools without it, so every access is a relaxed atomic one: a plain add for the processor. */
+#ifndef WM_TOOL_STATS_H
+#define WM_TOOL_STATS_H
+
+#include <stdint.h>
+#include "coll/coll.h"
+#include "runtime/base/atomic.h"
+
+struct wm_domain;
+
+struct wm_stats {
+    uint64_t eager, rndv; /* messages sent by protocol, those of collectives too */
+    uint64_t sent_bytes;
+    uint64_t received, received_bytes;
+    uint64_t unexpected;      /* arrived before their receive was posted */
+    uint64_t unexpected_peak; /* most that waited at once since a tool last looked */
+    uint64_t retries;         /* messages that found no room */
+    uint64_t peers;
+    uint64_t sleeps, sleep_ns;
+    uint64_t coll[COLL_KINDS];
+    const struct coll_alg *alg; /* of the last collective; NULL: it needed none */
+};
+
+static inline void wm_stat_add(uint64_t *counter, uint64_t n)
+{
+    rt_store_relaxed(counter, rt_load_relaxed(counter) + n);
+}
+
+/* A domain makes itself known when it is made; when it goes its counts stay. */
+void wm_stats_join(struct wm_domain *d);
+void wm_stats_leave(struct wm_domain *d);
+
+#endif
