@@ -9,6 +9,7 @@
 
 int info_paths(const char *self);             /* paths.c: transport between each pair of ranks */
 int info_coll(int nranks);                    /* coll.c: algorithm by collective and size */
+int info_tool(bool verbose);                  /* tool.c: variables and events for tools */
 int info_doctor(void);                        /* doctor.c: what is missing for full speed */
 
 /* "64 KiB" */

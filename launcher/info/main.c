@@ -76,6 +76,7 @@ static int show_api(const struct request *q)
 
 static int show_paths(const struct request *q)  { return info_paths(q->self); }
 static int show_coll(const struct request *q)   { return info_coll(q->nranks); }
+static int show_tool(const struct request *q)   { return info_tool(q->verbose); }
 static int show_doctor(const struct request *q) { (void)q; return info_doctor(); }
 
 static const struct section {
@@ -93,6 +94,8 @@ static const struct section {
     { "coll", "Collectives", "algorithm chosen for each collective, by size; --coll=N for N ranks",
       show_coll },
     { "api", "Procedures", "procedures of MPI, implemented or not", show_api },
+    { "tool", "Tool interface", "variables, events and categories of MPI_T; -v explains each",
+      show_tool },
     { "doctor", "Doctor", "what is missing here for full speed, and what to do about it",
       show_doctor },
 };
