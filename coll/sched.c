@@ -16,7 +16,7 @@ enum step_kind { STEP_SEND, STEP_RECV, STEP_COPY, STEP_REDUCE, STEP_ROUND };
 
 struct step {
     enum step_kind kind;
-    int peer;        /* messages */
+    int peer; /* messages */
     struct coll_team *team;
     const void *src; /* send, copy, reduce: what is read */
     void *dst;       /* recv, copy, reduce: what is written */

@@ -26,8 +26,8 @@ int coll_sched_go(struct coll_sched *s);
 void *coll_sched_tmp(struct coll_sched *s, int64_t nbytes);
 void *coll_sched_tmp_elems(struct coll_sched *s, int64_t n, const struct rt_layout *l);
 
-/* The team whose ranks the message steps from here on name; the task's own until then.  For teams of
- * intercommunicators: t or t->local. */
+/* The team whose ranks the message steps from here on name; the task's own until then.  For teams
+ * of intercommunicators: t or t->local. */
 void coll_sched_team(struct coll_sched *s, struct coll_team *t);
 
 /* Steps of the current round.  Buffers and layouts must outlive the task. */

@@ -118,22 +118,42 @@ static void sweep(void)
     }
 }
 
-/* Rank 0 takes the team's block and tells the others where it is; SIZE_MAX: there is none. */
-static int share_block(struct wm_comm *c, size_t *off_p)
+uint64_t wm_coll_team_block(struct wm_comm *c)
 {
-    struct coll_team *t = &c->team;
-    uint64_t off = SIZE_MAX;
+    const struct coll_team *t = &c->team;
+    sweep();
+    if (!t->one_node || coll_node_nbytes(t->size) == 0 || t->rank != 0)
+        return 0;
+    return rt_node_alloc(coll_node_nbytes(t->size)) + 1; /* SIZE_MAX: there is none */
+}
+
+int wm_coll_team_attach(struct wm_comm *c, uint64_t block)
+{
+    int err = block ? coll_team_attach(&c->team, block - 1) : 0;
+    if (!err)
+        c->team_off = block - 1;
+    return err;
+}
+
+void wm_coll_team_unblock(struct wm_comm *c, uint64_t block)
+{
+    if (block)
+        rt_node_free(block - 1, coll_node_nbytes(c->size));
+}
+
+/* Rank 0 takes the team's block, tells the others where it is, and all attach. */
+static int share_block(struct wm_comm *c)
+{
     const struct rt_layout *bytes = &wm_type_get(MPI_BYTE)->layout;
     rt_lock(&c->dom->lock);
-    sweep();
-    if (t->rank == 0)
-        off = rt_node_alloc(coll_node_nbytes(t->size));
+    uint64_t block = wm_coll_team_block(c);
     struct coll_args a = {
-        .kind = COLL_BCAST, .rbuf = &off, .rcount = sizeof off, .rtype = bytes, .stype = bytes
+        .kind = COLL_BCAST, .rbuf = &block, .rcount = sizeof block, .rtype = bytes, .stype = bytes
     };
     int err = wm_coll_run(c, &a);
+    if (!err)
+        err = wm_coll_team_attach(c, block);
     rt_unlock(&c->dom->lock);
-    *off_p = off;
     return err;
 }
 
@@ -151,22 +171,16 @@ void wm_coll_team_plain(struct wm_comm *c)
 int wm_coll_team_init(struct wm_comm *c)
 {
     struct coll_team *t = &c->team;
-    size_t off = SIZE_MAX;
     wm_coll_team_plain(c);
     if (c->inter)
         return MPI_SUCCESS;
     if (!t->one_node || coll_node_nbytes(t->size) == 0)
         return MPI_SUCCESS;
     int err = 0;
-    if (is_world(c)) {
-        if (coll_node_nbytes(t->size) <= (size_t)rt_node.size * RT_NODE_WORLD_PER_RANK)
-            off = rt_node_world_block();
-    } else {
-        err = share_block(c, &off);
-    }
-    if (!err && off != SIZE_MAX)
-        err = coll_team_attach(t, off);
-    c->team_off = off;
+    if (!is_world(c))
+        err = share_block(c);
+    else if (coll_node_nbytes(t->size) <= (size_t)rt_node.size * RT_NODE_WORLD_PER_RANK)
+        err = wm_coll_team_attach(c, rt_node_world_block() + 1);
     return err ? wm_err_rt(err, "preparing the collectives of a communicator") : MPI_SUCCESS;
 }
 

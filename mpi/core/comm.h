@@ -36,7 +36,7 @@ struct wm_comm {
     uint32_t idups;       /* nonblocking duplications so far, the same on all ranks */
     struct wm_bbuf *bbuf; /* attached for buffered sends, mpi/p2p/buffered.c; NULL: the process's */
     struct coll_team team;
-    size_t team_off; /* of its block in the node segment: mpi/core/coll_team.c */
+    size_t team_off;       /* of its block in the node segment: mpi/core/coll_team.c */
     struct wm_comm *local; /* of an intercommunicator: its local group as an intracommunicator that
                               no user sees; owned */
     struct wm_topo *topo;  /* owned; NULL: none */
@@ -116,6 +116,8 @@ void wm_comm_release_ctx(uint32_t ctx);
 #define WM_TAG_PART 0x60000000
 /* From here up those of the making of communicators. */
 #define WM_TAG_COMM 0x70000000
+/* From here up to it: meetings of the leaders of two groups over a third communicator. */
+#define WM_TAG_INTER COLL_TAG_END
 /* From here up to those of MPI_Comm_idup, which runs beside blocking calls. */
 #define WM_TAG_IDUP 0x78000000
 
@@ -124,8 +126,14 @@ void wm_comm_release_ctx(uint32_t ctx);
  * MPI_COMM_WORLD and MPI_COMM_SELF in MPI_Init it must not wait for other processes.  Fini
  * tolerates a team that was never set up.  MPI_SUCCESS or what wm_err() returned. */
 int wm_coll_team_init(struct wm_comm *c);
-/* The same without communication and without shared memory, for MPI_Comm_idup. */
+/* The same without communication and without shared memory.  With the caller's own way to tell the
+ * others of the block that rank 0 takes, the memory may follow: its offset + 1, 0 elsewhere and
+ * when there is none; attached on all ranks (0 or -RT_E), or given back by rank 0.  Under the
+ * domain's lock. */
 void wm_coll_team_plain(struct wm_comm *c);
+uint64_t wm_coll_team_block(struct wm_comm *c);
+int wm_coll_team_attach(struct wm_comm *c, uint64_t block);
+void wm_coll_team_unblock(struct wm_comm *c, uint64_t block);
 void wm_coll_team_fini(struct wm_comm *c);
 
 #endif

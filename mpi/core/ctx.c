@@ -24,12 +24,16 @@ static uint64_t used[NWORDS]; /* bit set: taken.  Zero pages, touched as ids are
 
 static struct wm_ctx_search *waiters; /* agreements going on in this process */
 static bool lent;                     /* one of them has the bits */
+_Static_assert(sizeof(struct wm_ctx_offer) <= WM_EXCH_MAX, "an offer can be combined");
 unsigned wm_ctx_idups;
 
 void wm_ctx_merge(void *inout, const void *in)
 {
     struct wm_ctx_offer *a = inout;
     const struct wm_ctx_offer *b = in;
+    a->err = a->err > b->err ? a->err : b->err;
+    a->check += b->check;
+    a->block += b->block;
     if (a->window != b->window) {
         if (a->window < b->window)
             a->window = b->window;
@@ -59,12 +63,21 @@ static bool lowest_waiter(uint64_t order)
     return true;
 }
 
-static uint32_t take_lowest(const struct wm_ctx_offer *o)
+static int count_free(const struct wm_ctx_offer *o)
+{
+    int n = 0;
+    for (int i = 0; i < WORDS; i++)
+        n += __builtin_popcountll(o->free[i]);
+    return n;
+}
+
+static uint32_t take_lowest(struct wm_ctx_offer *o)
 {
     for (uint32_t i = 0; i < WORDS; i++) {
         if (o->free[i]) {
             uint32_t bit = (uint32_t)__builtin_ctzll(o->free[i]), word = o->window * WORDS + i;
             used[word] |= 1ull << bit;
+            o->free[i] &= o->free[i] - 1;
             return 2 * (64 * word + bit);
         }
     }
@@ -74,7 +87,9 @@ static uint32_t take_lowest(const struct wm_ctx_offer *o)
 void wm_ctx_round(struct wm_ctx_search *s)
 {
     struct wm_ctx_offer *o = &s->offer;
-    *o = (struct wm_ctx_offer){ .window = s->window };
+    *o = (struct wm_ctx_offer){
+        .window = s->window, .err = s->err, .check = s->check, .block = s->block
+    };
     while (o->window < NWINDOW && window_full(o->window))
         o->window++;
     s->owner = s->met && !lent && o->window < NWINDOW && lowest_waiter(s->order);
@@ -94,7 +109,11 @@ int wm_ctx_settle(struct wm_ctx_search *s, uint32_t *ctx)
     s->owner = false;
     if (s->offer.window >= NWINDOW)
         return -RT_ENOSPC;
-    *ctx = take_lowest(&s->offer); /* nothing is free unless every process lent its bits */
+    *ctx = 0;
+    int want = s->want ? s->want : 1;
+    if (count_free(&s->offer) >= want) /* nothing is free unless every process lent its bits */
+        for (int i = 0; i < want; i++)
+            ctx[i] = take_lowest(&s->offer);
     s->window = s->offer.busy ? s->offer.window : s->offer.window + 1;
     if (!s->met && !*ctx)
         wm_ctx_join(s);
@@ -123,30 +142,60 @@ void wm_ctx_leave(struct wm_ctx_search *s)
     }
 }
 
+static int refused(const struct wm_ctx_search *s)
+{
+    if (s->err)
+        return s->err; /* its text stands already */
+    if (s->offer.err)
+        return wm_err(s->offer.err,
+                      "another process failed in this call; its own message says why");
+    return wm_err(MPI_ERR_GROUP, "the processes name different groups: all members of a group must "
+                                 "name it, in the same order");
+}
+
+int wm_ctx_find(const struct wm_exch *x, struct wm_ctx_search *s, uint32_t *ctx)
+{
+    struct rt_idle idle = { 0 };
+    int err = 0;
+    if (!rt_threaded && !wm_ctx_idups)
+        wm_ctx_join(s); /* no other agreement can be held up by lending at once */
+    *ctx = 0;
+    while (!err && !*ctx) {
+        wm_ctx_round(s);
+        err = wm_exch_combine(x, &s->offer, sizeof s->offer, wm_ctx_merge);
+        if (!err && (s->offer.err || s->offer.check)) {
+            wm_ctx_leave(s);
+            return refused(s);
+        }
+        if (!err)
+            err = wm_ctx_settle(s, ctx);
+        if (!err && !*ctx && x->n == 1 && !x->two && !wm_progress(x->comm->dom))
+            wm_domain_idle(x->comm->dom, &idle); /* another agreement here has to go on first */
+    }
+    wm_ctx_leave(s);
+    return err ? wm_err_rt(err, "agreeing on a context id for a new communicator") : MPI_SUCCESS;
+}
+
 int wm_ctx_agree(const struct wm_exch *x, uint64_t order, uint32_t *ctx)
 {
     struct wm_ctx_search s = { .order = order };
-    int err = 0;
-    if (!rt_threaded && !wm_ctx_idups)
-        wm_ctx_join(&s); /* no other agreement can be held up by lending at once */
-    *ctx = 0;
-    while (!err && !*ctx) {
-        wm_ctx_round(&s);
-        err = wm_exch_combine(x, &s.offer, sizeof s.offer, wm_ctx_merge);
-        if (!err)
-            err = wm_ctx_settle(&s, ctx);
-    }
-    wm_ctx_leave(&s);
-    return err ? wm_err_rt(err, "agreeing on a context id for a new communicator") : MPI_SUCCESS;
+    return wm_ctx_find(x, &s, ctx);
+}
+
+int wm_comm_find_ctx(struct wm_comm *c, struct wm_ctx_search *s, uint32_t *ctx)
+{
+    struct wm_exch x = wm_exch_all(c, WM_TAG_COMM);
+    s->order = (uint64_t)c->ctx << 32;
+    rt_lock(&c->dom->lock);
+    int err = wm_ctx_find(&x, s, ctx);
+    rt_unlock(&c->dom->lock);
+    return err;
 }
 
 int wm_comm_agree_ctx(struct wm_comm *c, uint32_t *ctx)
 {
-    struct wm_exch x = { .comm = c, .n = c->size, .me = c->rank, .tag = WM_TAG_COMM };
-    rt_lock(&c->dom->lock);
-    int err = wm_ctx_agree(&x, (uint64_t)c->ctx << 32, ctx);
-    rt_unlock(&c->dom->lock);
-    return err;
+    struct wm_ctx_search s = { 0 };
+    return wm_comm_find_ctx(c, &s, ctx);
 }
 
 void wm_comm_release_ctx(uint32_t ctx) { used[ctx / 2 / 64] &= ~(1ull << (ctx / 2 % 64)); }

@@ -17,6 +17,12 @@
 int wm_ctx_agree(const struct wm_exch *x, uint64_t order, uint32_t *ctx);
 void wm_ctx_init(void);
 
+struct wm_ctx_search;
+/* The same with all that a search holds.  With two groups, among the processes of both. */
+int wm_ctx_find(const struct wm_exch *x, struct wm_ctx_search *s, uint32_t *ctx);
+/* Among all processes of `c`, without the domain's lock. */
+int wm_comm_find_ctx(struct wm_comm *c, struct wm_ctx_search *s, uint32_t *ctx);
+
 /* The same in steps, for nonblocking calls: round, combination of the offers by wm_ctx_merge,
  * settle, until there is an id; leave in any case.  An agreement lends bits only after a round has
  * shown that all participants take part (`met`): otherwise one that waits for a late member would
@@ -24,8 +30,11 @@ void wm_ctx_init(void);
 #define WM_CTX_WORDS 16 /* of a window: 1024 ids, so one round is nearly always enough */
 
 struct wm_ctx_offer {
-    uint32_t window;             /* the highest that anybody asks for */
-    uint32_t busy;               /* somebody could not lend its bits */
+    uint32_t window; /* the highest that anybody asks for */
+    uint32_t busy;   /* somebody could not lend its bits */
+    int32_t err;     /* as in wm_ctx_search; of any participant */
+    uint32_t pad;
+    uint64_t check, block;       /* sums of those in wm_ctx_search */
     uint64_t free[WM_CTX_WORDS]; /* of that window */
 };
 
@@ -34,7 +43,14 @@ struct wm_ctx_offer {
 extern unsigned wm_ctx_idups;
 
 struct wm_ctx_search {
+    /* Set by the caller. */
     uint64_t order;
+    int want;    /* ids: 1, or 2 for an intercommunicator; 0 is 1 */
+    int32_t err; /* error class: this process has failed and takes part only to tell the others, all
+                    of which fail, too; 0: it has not */
+    uint64_t check; /* the sum over all participants must be 0, else MPI_ERR_GROUP on all */
+    uint64_t block; /* offset + 1 of shared memory from the one that has it, else 0 */
+    /* The search's own. */
     uint32_t window;
     bool met, owner; /* all members are here; this one has lent its bits */
     struct wm_ctx_search *next;
@@ -43,7 +59,7 @@ struct wm_ctx_search {
 
 void wm_ctx_round(struct wm_ctx_search *s);
 void wm_ctx_merge(void *inout, const void *in);
-/* 0 with *ctx 0: another round; -RT_ENOSPC when all ids are used. */
+/* Fills `want` ids.  0 with *ctx 0: another round; -RT_ENOSPC when all ids are used. */
 int wm_ctx_settle(struct wm_ctx_search *s, uint32_t *ctx);
 void wm_ctx_join(struct wm_ctx_search *s);
 void wm_ctx_leave(struct wm_ctx_search *s);

@@ -58,10 +58,24 @@ static int sendrecv(const struct wm_exch *x, const void *out, int64_t out_nbytes
     return rerr ? rerr : err;
 }
 
-/* Ranks beyond the largest power of two hand their part to a partner and get the result from it. */
-int wm_exch_combine(const struct wm_exch *x, void *inout, int64_t nbytes,
-                    void (*merge)(void *inout, const void *in))
+struct wm_exch wm_exch_all(struct wm_comm *c, int tag)
 {
+    if (!c->inter)
+        return (struct wm_exch){ .comm = c, .n = c->size, .me = c->rank, .tag = tag };
+    return (struct wm_exch){ .comm = c->local,
+                             .n = c->size,
+                             .me = c->rank,
+                             .tag = tag,
+                             .two = true,
+                             .across = c,
+                             .far_tag = tag };
+}
+
+/* Ranks beyond the largest power of two hand their part to a partner and get the result from it. */
+static int combine(const struct wm_exch *x, void *inout, int64_t nbytes,
+                   void (*merge)(void *inout, const void *in))
+{
+    _Alignas(16) char in[WM_EXCH_MAX];
     int pow2 = 1;
     while (2 * pow2 <= x->n)
         pow2 *= 2;
@@ -69,9 +83,6 @@ int wm_exch_combine(const struct wm_exch *x, void *inout, int64_t nbytes,
         int err = send(x, inout, nbytes, x->me - pow2);
         return err ? err : recv(x, inout, nbytes, x->me - pow2);
     }
-    void *in = malloc((size_t)nbytes);
-    if (!in)
-        return -RT_ENOMEM;
     int err = 0;
     bool partner = x->me + pow2 < x->n;
     if (partner) {
@@ -86,8 +97,43 @@ int wm_exch_combine(const struct wm_exch *x, void *inout, int64_t nbytes,
     }
     if (partner && !err)
         err = send(x, inout, nbytes, x->me + pow2);
-    free(in);
     return err;
+}
+
+int wm_exch_combine(const struct wm_exch *x, void *inout, int64_t nbytes,
+                    void (*merge)(void *inout, const void *in))
+{
+    _Alignas(16) char far[WM_EXCH_MAX];
+    int err = combine(x, inout, nbytes, merge);
+    if (err || !x->two)
+        return err;
+    if (x->me == x->leader)
+        err = wm_exch_swap(x, inout, nbytes, far, nbytes);
+    if (!err)
+        err = wm_exch_bcast(x, far, nbytes);
+    if (!err)
+        merge(inout, far);
+    return err;
+}
+
+int wm_exch_bcast(const struct wm_exch *x, void *buf, int64_t nbytes)
+{
+    int vr = (x->me - x->leader + x->n) % x->n, mask = 1, err = 0;
+    while (mask < x->n && !(vr & mask))
+        mask *= 2;
+    if (vr)
+        err = recv(x, buf, nbytes, (vr - mask + x->leader) % x->n);
+    for (mask /= 2; mask > 0 && !err; mask /= 2)
+        if (vr + mask < x->n)
+            err = send(x, buf, nbytes, (vr + mask + x->leader) % x->n);
+    return err;
+}
+
+int wm_exch_swap(const struct wm_exch *x, const void *out, int64_t out_nbytes, void *in,
+                 int64_t in_nbytes)
+{
+    struct wm_exch far = { .comm = x->across, .tag = x->far_tag };
+    return sendrecv(&far, out, out_nbytes, x->far, in, in_nbytes, x->far);
 }
 
 int wm_exch_allgather(const struct wm_exch *x, const void *mine, int64_t nbytes, void *all)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_Comm_idup: the agreement on a context id as a task that the progress loop advances.  The new
- * communicator exists from the start, with its attributes, and gets its context at the end.  Its
- * collectives use messages: the shared block of coll/node would need an agreement of its own.
- * Everything but the bodies runs under the domain's lock. */
+/* MPI_Comm_idup: the agreement on context ids as a task that the progress loop advances.  The new
+ * communicator exists from the start, with its attributes, and gets its context at the end, and its
+ * shared memory with it, whose place goes round in the agreement.  Everything but the bodies runs
+ * under the domain's lock. */
 #include "mpi/api/bodies.h"
 #include "mpi/core/attr.h"
 #include "mpi/core/ctx.h"
@@ -38,38 +38,72 @@ static unsigned ndropped;
 struct step {
     int peer;
     bool send, recv, replace;
+    bool across; /* peer is a rank of the remote group */
 };
 
-/* Step `i` of combining over n ranks as in exch.c: ranks beyond the power of two hand in, doubling,
- * hand out. */
-static bool plan(int n, int me, int i, struct step *s)
+/* Step `*i` of combining over n ranks as in exch.c: ranks beyond the power of two hand in,
+ * doubling, hand out.  False when it lies behind the last one, and *i is then counted from there.
+ */
+static bool plan_combine(int n, int me, int *i, struct step *s)
 {
     int pow2 = 1, rounds = 0;
     for (; 2 * pow2 <= n; pow2 *= 2)
         rounds++;
-    if (me >= pow2) {
-        *s = (struct step){ me - pow2, i == 0, i == 1, i == 1 };
-        return i < 2;
+    bool late = me >= pow2, partner = me + pow2 < n;
+    int at = *i, nsteps = late ? 2 : rounds + 2 * partner;
+    if (at >= nsteps) {
+        *i = at - nsteps;
+        return false;
     }
-    bool partner = me + pow2 < n;
-    if (partner && i == 0) {
-        *s = (struct step){ me + pow2, false, true, false };
+    if (late)
+        *s = (struct step){ .peer = me - pow2, .send = at == 0, .recv = at == 1, .replace = true };
+    else if (partner && at == 0)
+        *s = (struct step){ .peer = me + pow2, .recv = true };
+    else if (at - partner < rounds)
+        *s = (struct step){ .peer = me ^ (1 << (at - partner)), .send = true, .recv = true };
+    else
+        *s = (struct step){ .peer = me + pow2, .send = true };
+    return true;
+}
+
+/* The same for handing out down a binomial tree from rank 0. */
+static bool plan_bcast(int n, int me, int i, struct step *s)
+{
+    int mask = 1;
+    while (mask < n && !(me & mask))
+        mask *= 2;
+    if (me && i == 0) {
+        *s = (struct step){ .peer = me - mask, .recv = true, .replace = true };
         return true;
     }
-    i -= partner;
-    if (i < rounds) {
-        *s = (struct step){ me ^ (1 << i), true, true, false };
+    i -= me != 0;
+    for (mask /= 2; mask > 0; mask /= 2)
+        if (me + mask < n && i-- == 0) {
+            *s = (struct step){ .peer = me + mask, .send = true };
+            return true;
+        }
+    return false;
+}
+
+/* One group combines.  Of two each combines, ranks 0 exchange the results and hand them out. */
+static bool plan(const struct wm_comm *c, int i, struct step *s)
+{
+    if (plan_combine(c->size, c->rank, &i, s))
+        return true;
+    if (!c->inter)
+        return false;
+    if (c->rank == 0 && i == 0) {
+        *s = (struct step){ .peer = 0, .send = true, .recv = true, .across = true };
         return true;
     }
-    *s = (struct step){ me + pow2, true, false, false };
-    return partner && i == rounds;
+    return plan_bcast(c->size, c->rank, i - (c->rank == 0), s);
 }
 
 static int start_step(struct idup *q, struct idup_state *st, const struct step *s)
 {
     struct wm_msg m = { .count = sizeof st->in,
                         .layout = &wm_type_get(MPI_BYTE)->layout,
-                        .comm = q->parent,
+                        .comm = q->parent->inter && !s->across ? q->parent->local : q->parent,
                         .peer = s->peer,
                         .tag = st->tag,
                         .coll = true };
@@ -106,27 +140,42 @@ static int finish_step(struct idup_state *st)
     return err ? err : 1;
 }
 
+/* The agreement has an answer. */
+static int complete(struct idup *q, struct idup_state *st, const uint32_t *ctx)
+{
+    q->fresh->ctx = ctx[0];
+    if (q->fresh->inter) {
+        q->fresh->local->ctx = ctx[1];
+        return 1;
+    }
+    int err = wm_coll_team_attach(q->fresh, st->search.offer.block);
+    if (err < 0)
+        return err;
+    st->search.block = 0; /* the team's from here */
+    return 1;
+}
+
 static int idup_step(struct coll_task *k)
 {
     struct idup *q = (struct idup *)k;
     struct idup_state *st = k->state;
     struct step s;
-    uint32_t ctx = 0;
+    uint32_t ctx[2] = { 0 };
     for (;;) {
         int rc = finish_step(st);
         if (rc <= 0)
             return rc;
-        if (plan(q->parent->size, q->parent->rank, st->next, &s)) {
+        if (plan(q->parent, st->next, &s)) {
             st->next++;
             rc = start_step(q, st, &s);
         } else {
-            rc = wm_ctx_settle(&st->search, &ctx);
-            if (!rc && ctx) {
-                q->fresh->ctx = ctx;
-                return 1;
-            }
+            rc = wm_ctx_settle(&st->search, ctx);
+            if (!rc && ctx[0])
+                return complete(q, st, ctx);
             st->next = 0;
             wm_ctx_round(&st->search);
+            if (q->parent->size == 1 && !q->parent->inter)
+                return rc; /* no message to wait for: another agreement has to go on first */
         }
         if (rc < 0)
             return rc;
@@ -138,6 +187,7 @@ static void idup_cleanup(struct coll_task *k)
     struct idup_state *st = k->state;
     wm_ctx_idups--;
     wm_ctx_leave(&st->search);
+    wm_coll_team_unblock(((struct idup *)k)->fresh, st->search.block);
     free(st);
 }
 
@@ -178,6 +228,8 @@ static int idup_start(struct wm_comm *parent, struct wm_comm *fresh, MPI_Request
     st->tag = WM_TAG_IDUP + nth;
     /* Above the orders of MPI_Comm_create_group, which end at 0x80000000. */
     st->search.order = (uint64_t)parent->ctx << 32 | (0x80000001u + (uint32_t)nth);
+    st->search.want = parent->inter ? 2 : 1;
+    st->search.block = wm_coll_team_block(fresh);
     wm_ctx_idups++;
     wm_ctx_round(&st->search);
     q->parent = parent;
@@ -221,16 +273,28 @@ void wm_comm_finish_dropped(struct wm_domain *dom)
     rt_unlock(&dom->lock);
 }
 
+/* A copy of the object, still without context ids. */
+static int create(struct wm_comm *comm, struct wm_comm **out)
+{
+    struct wm_comm *local = NULL;
+    int err = wm_comm_create_local(comm->group, 0, comm->dom, comm->inter ? &local : out);
+    if (err)
+        return err;
+    wm_coll_team_plain(comm->inter ? local : *out);
+    if (comm->inter)
+        err = wm_comm_create_inter(comm->group, comm->remote, 0, local, comm->dom, out);
+    if (err)
+        wm_comm_free(local);
+    return err;
+}
+
 static int idup(struct wm_comm *comm, const struct wm_info *info, struct wm_comm **newcomm,
                 MPI_Request *request)
 {
     struct wm_comm *c = NULL;
-    if (comm->inter)
-        return wm_err(MPI_ERR_COMM, "duplicating an intercommunicator is not implemented");
-    int err = wm_comm_create_local(comm->group, 0, comm->dom, &c);
+    int err = create(comm, &c);
     if (err)
         return err;
-    wm_coll_team_plain(c);
     c->errh = wm_comm_errh_ref(comm);
     err = wm_comm_set_info(c, info);
     if (!err)

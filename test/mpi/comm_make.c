@@ -247,14 +247,17 @@ static void idup(void)
 {
     MPI_Comm c;
     MPI_Request r;
-    int rc = MPI_Comm_idup(mt_comm, &c, &r);
+    int i, sum;
 
-    if (mt_unsupported(rc))
-        return;
-    OK(rc);
-    OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
-    check_works(c, mt_rank, mt_size);
-    OK(MPI_Comm_free(&c));
+    for (i = 0; i < 50; i++) {
+        OK(MPI_Comm_idup(mt_comm, &c, &r));
+        OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
+        check_works(c, mt_rank, mt_size);
+        sum = -1;
+        OK(MPI_Allreduce(&mt_rank, &sum, 1, MPI_INT, MPI_SUM, c));
+        CHECK_EQ(sum, mt_size * (mt_size - 1) / 2);
+        OK(MPI_Comm_free(&c));
+    }
 }
 
 /* A blocking creation while an idup is under way on some ranks and over on others. */
@@ -274,6 +277,31 @@ static void idup_around_dup(void)
         check_works(d, mt_rank, mt_size);
         OK(MPI_Comm_free(&c));
         OK(MPI_Comm_free(&d));
+    }
+}
+
+/* Communicators of one process ask nobody, but wait for those under way beside them. */
+static void alone_beside_idup(void)
+{
+    MPI_Comm c, d, e, f;
+    MPI_Request r, s;
+    int i;
+
+    for (i = 0; i < 20; i++) {
+        OK(MPI_Comm_idup(mt_comm, &c, &r));
+        OK(MPI_Comm_dup(MPI_COMM_SELF, &d));
+        OK(MPI_Comm_idup(MPI_COMM_SELF, &e, &s));
+        OK(MPI_Comm_dup(MPI_COMM_SELF, &f));
+        OK(MPI_Wait(&s, MPI_STATUS_IGNORE));
+        OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
+        check_works(c, mt_rank, mt_size);
+        check_works(d, 0, 1);
+        check_works(e, 0, 1);
+        check_works(f, 0, 1);
+        OK(MPI_Comm_free(&c));
+        OK(MPI_Comm_free(&d));
+        OK(MPI_Comm_free(&e));
+        OK(MPI_Comm_free(&f));
     }
 }
 
@@ -375,6 +403,42 @@ static void bad_handles(void)
     FAILS(MPI_Comm_split(mt_comm, -5, 0, &c), MPI_ERR_ARG);
 }
 
+/* What one rank does wrong is an error on all, and nobody waits. */
+static void wrong_on_one(void)
+{
+    MPI_Comm c = MPI_COMM_NULL;
+    MPI_Group all, g, other;
+    int zero = 0, last = mt_size - 1;
+
+    FAILS(MPI_Comm_split(mt_comm, mt_rank == last ? -5 : 0, 0, &c), MPI_ERR_ARG);
+    FAILS(MPI_Comm_split_type(mt_comm, mt_rank == last ? 4711 : MPI_COMM_TYPE_SHARED, 0,
+                              MPI_INFO_NULL, &c),
+          MPI_ERR_ARG);
+    OK(MPI_Comm_group(mt_comm, &all));
+    OK(MPI_Group_incl(all, 1, &zero, &g));
+    OK(MPI_Group_incl(all, 1, &last, &other));
+    if (mt_size > 1) {
+        FAILS(MPI_Comm_split_type(mt_comm,
+                                  mt_rank ? MPI_COMM_TYPE_SHARED : MPI_COMM_TYPE_HW_UNGUIDED, 0,
+                                  MPI_INFO_NULL, &c),
+              MPI_ERR_ARG);
+        FAILS(MPI_Comm_create(mt_comm, mt_rank ? all : g, &c), MPI_ERR_GROUP);
+        FAILS(MPI_Comm_create(mt_comm, mt_rank ? MPI_GROUP_EMPTY : all, &c), MPI_ERR_GROUP);
+        FAILS(MPI_Comm_create(MPI_COMM_SELF, mt_rank ? g : other, &c), MPI_ERR_GROUP);
+    }
+    CHECK(c == MPI_COMM_NULL);
+    /* Different groups that fit together are right. */
+    OK(MPI_Comm_create(mt_comm, mt_rank == 0 ? g : mt_rank == last ? other : MPI_GROUP_EMPTY, &c));
+    if (mt_rank == 0 || mt_rank == last) {
+        check_works(c, 0, 1);
+        OK(MPI_Comm_free(&c));
+    }
+    CHECK(c == MPI_COMM_NULL);
+    OK(MPI_Group_free(&all));
+    OK(MPI_Group_free(&g));
+    OK(MPI_Group_free(&other));
+}
+
 int main(int argc, char **argv)
 {
     mt_init(argc, argv);
@@ -393,10 +457,12 @@ int main(int argc, char **argv)
     MT_RUN(dup_does_not_copy_the_name);
     MT_RUN(idup);
     MT_RUN(idup_around_dup);
+    MT_RUN(alone_beside_idup);
     MT_RUN(idup_beside_create_group);
     MT_RUN(thousand_in_sequence);
     MT_RUN(hundreds_at_once);
     MT_RUN(freed_while_pending);
     MT_RUN(bad_handles);
+    MT_RUN(wrong_on_one);
     return mt_end();
 }

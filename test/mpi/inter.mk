@@ -1,1 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
+check_PROGRAMS += test/mpi/inter_make
+EXTRA_DIST += test/mpi/inter.h
+test_mpi_inter_make_LDADD = libmpi_abi.la

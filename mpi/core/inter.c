@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Making intercommunicators of two groups, and one group of an intercommunicator (MPI-5.0 section
+ * 7.6.2).  The leaders meet and look at everything that can be wrong before their groups hear of
+ * it, so that a wrong call ends with the same error on all.  Any thread; takes the domain's lock.
+ */
+#include "mpi/core/inter.h"
+#include "mpi/api/bodies.h"
+#include "mpi/core/commnew.h"
+#include "mpi/core/ctx.h"
+#include "mpi/core/errh.h"
+#include "mpi/core/group.h"
+#include "mpi/p2p/domain.h"
+#include "runtime/base/err.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Orders of agreements between two groups lie above those of MPI_Comm_idup. */
+#define ORDER_BASE 0xc0000000u
+
+/* What a leader tells the other one, then its own group. */
+struct hello {
+    int32_t err;    /* class; 0: none */
+    int32_t n;      /* processes of the group; to the own group: of the other one */
+    uint32_t ctx;   /* of the local communicator */
+    uint32_t first; /* its first process */
+    uint64_t order; /* of the agreement; to the own group */
+};
+
+static uint64_t order_of(const struct hello *a, const struct hello *b)
+{
+    const struct hello *lo = a->ctx < b->ctx ? a : b, *hi = lo == a ? b : a;
+    uint32_t rest = hi->ctx * 2654435761u ^ (a->first + b->first) * 40503u;
+    return (uint64_t)lo->ctx << 32 | ORDER_BASE | (rest & ~ORDER_BASE);
+}
+
+static int overlap(const struct wm_group *a, const struct rt_proc *b, int n)
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < a->size; j++)
+            if (a->procs[j].ns == b[i].ns && a->procs[j].rank == b[i].rank)
+                return wm_err(MPI_ERR_COMM,
+                              "rank %d of the remote group is in the local group, too; the groups "
+                              "must have no process in common",
+                              i);
+    return MPI_SUCCESS;
+}
+
+/* The two leaders' part: *procs (malloc'ed) are the other group's.  The class of what went wrong,
+ * or 0.  Without memory a leader still says so to the other one. */
+static int meet(const struct wm_exch *x, const struct wm_group *group, struct hello *hello,
+                struct rt_proc **procs)
+{
+    struct hello mine = { .n = group->size, .ctx = x->comm->ctx, .first = group->procs[0].rank },
+                 his;
+    int32_t ok, his_ok;
+    int err = wm_exch_swap(x, &mine, sizeof mine, &his, sizeof his);
+    if (err)
+        return wm_err_rt(err, "meeting the leader of the other group");
+    *procs = malloc((size_t)his.n * sizeof **procs);
+    ok = *procs != NULL;
+    err = wm_exch_swap(x, &ok, sizeof ok, &his_ok, sizeof his_ok);
+    if (!err && ok && his_ok)
+        err = wm_exch_swap(x, group->procs, group->size * (int64_t)sizeof **procs, *procs,
+                           his.n * (int64_t)sizeof **procs);
+    if (err)
+        return wm_err_rt(err, "exchanging groups with the other leader");
+    if (!ok || !his_ok)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for the groups at a leader");
+    hello->n = his.n;
+    hello->order = order_of(&mine, &his);
+    return overlap(group, *procs, his.n);
+}
+
+static int check_peer(const struct wm_comm *peer, int peer_leader)
+{
+    if (!peer)
+        return wm_err(MPI_ERR_COMM,
+                      "argument peer_comm: not a communicator, which the leader of the "
+                      "group must give");
+    int n = peer->remote->size;
+    if (peer_leader < 0 || peer_leader >= n)
+        return wm_err(MPI_ERR_RANK, "argument remote_leader: %d is not a rank of peer_comm, 0..%d",
+                      peer_leader, n - 1);
+    return MPI_SUCCESS;
+}
+
+/* Both groups learn of each other and agree on the ids; *procs is malloc'ed. */
+static int introduce(const struct wm_exch *x, const struct wm_group *group, struct rt_proc **procs,
+                     struct hello *h, uint32_t *ctx)
+{
+    int err = MPI_SUCCESS;
+    bool leader = x->me == x->leader;
+    *procs = NULL;
+    *h = (struct hello){ 0 };
+    if (leader) {
+        err = check_peer(x->across, x->far);
+        h->err = err = err ? err : meet(x, group, h, procs);
+    }
+    int berr = wm_exch_bcast(x, h, sizeof *h);
+    if (berr)
+        return wm_err_rt(berr, "hearing from the leader of the local group");
+    if (h->err)
+        return leader ? err
+                      : wm_err(h->err, "the leader of the local group failed; its own message "
+                                       "says why");
+    struct wm_ctx_search s = { .order = h->order, .want = 2 };
+    if (!leader)
+        *procs = malloc((size_t)h->n * sizeof **procs);
+    if (!*procs)
+        s.err = wm_err(MPI_ERR_NO_MEM, "no memory for a remote group of %d processes", h->n);
+    err = wm_ctx_find(x, &s, ctx);
+    if (err)
+        return err;
+    berr = wm_exch_bcast(x, *procs, h->n * (int64_t)sizeof **procs);
+    return berr ? wm_err_rt(berr, "hearing of the remote group") : MPI_SUCCESS;
+}
+
+int wm_inter_connect(struct wm_comm *local, int leader, struct wm_comm *peer, int peer_leader,
+                     int tag, struct wm_comm **out)
+{
+    struct wm_exch x = { .comm = local,
+                         .n = local->size,
+                         .me = local->rank,
+                         .tag = WM_TAG_COMM,
+                         .two = true,
+                         .leader = leader,
+                         .across = peer,
+                         .far = peer_leader,
+                         .far_tag = WM_TAG_INTER + tag % (WM_TAG_COMM - WM_TAG_INTER) };
+    struct rt_proc *procs;
+    struct hello h;
+    struct wm_group *remote;
+    uint32_t ctx[2];
+    rt_lock(&local->dom->lock);
+    int err = introduce(&x, local->group, &procs, &h, ctx);
+    rt_unlock(&local->dom->lock);
+    if (err) {
+        free(procs);
+        return err;
+    }
+    err = wm_group_create(procs, h.n, &remote);
+    if (err) {
+        wm_comm_release_ids(local, ctx, 2);
+        return err;
+    }
+    wm_group_set_session(remote, local->session);
+    err = wm_comm_make(local, local->group, remote, ctx, out);
+    wm_group_unref(remote);
+    return err;
+}
+
+int wm_api_intercomm_create(struct wm_comm *local_comm, int local_leader, struct wm_comm *peer_comm,
+                            int remote_leader, int tag, struct wm_comm **newintercomm)
+{
+    if (local_comm->inter)
+        return wm_err(MPI_ERR_COMM,
+                      "argument local_comm: an intercommunicator, expected an intracommunicator");
+    return wm_inter_connect(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm);
+}
+
+/* Whether the local group is the one with the lower first process: the two groups see it alike. */
+static bool local_is_lower(const struct wm_comm *c)
+{
+    struct rt_proc a = c->group->procs[0], b = c->remote->procs[0];
+    return a.ns != b.ns ? a.ns < b.ns : a.rank < b.rank;
+}
+
+static void merge_bits(void *inout, const void *in) { *(uint32_t *)inout |= *(const uint32_t *)in; }
+
+/* Whether the local group comes first; bits 0 and 1 are a low and a high of the lower group, bits 2
+ * and 3 of the other one. */
+static int local_first(struct wm_comm *c, int high, bool *first)
+{
+    bool lower = local_is_lower(c);
+    uint32_t bits = 1u << ((high ? 1 : 0) + (lower ? 0 : 2));
+    struct wm_exch x = wm_exch_all(c, WM_TAG_COMM);
+    rt_lock(&c->dom->lock);
+    int err = wm_exch_combine(&x, &bits, sizeof bits, merge_bits);
+    rt_unlock(&c->dom->lock);
+    if (err)
+        return wm_err_rt(err, "exchanging the values of high");
+    if ((bits & 3) == 3 || bits >> 2 == 3)
+        return wm_err(MPI_ERR_ARG,
+                      "argument high: true at some processes of a group and false at others; "
+                      "all processes of a group must give the same");
+    bool equal = (bits & 3) == bits >> 2;
+    *first = equal ? lower : !high;
+    return MPI_SUCCESS;
+}
+
+static int union_group(const struct wm_group *a, const struct wm_group *b, struct wm_group **out)
+{
+    struct rt_proc *procs = malloc(((size_t)a->size + (size_t)b->size) * sizeof *procs);
+    if (!procs)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for a group of %d processes", a->size + b->size);
+    memcpy(procs, a->procs, (size_t)a->size * sizeof *procs);
+    memcpy(procs + a->size, b->procs, (size_t)b->size * sizeof *procs);
+    int err = wm_group_create(procs, a->size + b->size, out);
+    if (!err)
+        wm_group_set_session(*out, a->session);
+    return err;
+}
+
+int wm_api_intercomm_merge(struct wm_comm *intercomm, int high, struct wm_comm **newintracomm)
+{
+    struct wm_ctx_search s = { 0 };
+    struct wm_group *g = NULL;
+    uint32_t ctx;
+    bool first = false;
+    if (!intercomm->inter)
+        return wm_err(MPI_ERR_COMM,
+                      "argument intercomm: an intracommunicator, expected an intercommunicator");
+    int err = local_first(intercomm, high, &first);
+    if (err)
+        return err;
+    s.err = first ? union_group(intercomm->group, intercomm->remote, &g)
+                  : union_group(intercomm->remote, intercomm->group, &g);
+    err = wm_comm_find_ctx(intercomm, &s, &ctx);
+    if (!err)
+        err = wm_comm_make(intercomm, g, NULL, &ctx, newintracomm);
+    wm_group_unref(g);
+    return err;
+}
