@@ -189,7 +189,10 @@ void coll_sched_round(struct coll_sched *s)
 void coll_copy(const void *src, int64_t src_n, const struct rt_layout *src_l, void *dst,
                int64_t dst_n, const struct rt_layout *dst_l)
 {
-    if (src_n * src_l->size == 0 || src == dst)
+    /* In place already: the first bytes are the same.  The buffers alone do not tell, both may be
+     * MPI_BOTTOM under types of absolute addresses. */
+    if (src_n * src_l->size == 0 ||
+        (const char *)src + src_l->true_lb == (char *)dst + dst_l->true_lb)
         return;
     if (src_l->contig && dst_l->contig)
         memcpy(dst, src, (size_t)(src_n * src_l->size));

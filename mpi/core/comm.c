@@ -237,7 +237,8 @@ int wm_api_comm_set_name(struct wm_comm *comm, const char *name)
 
 int wm_api_comm_get_name(struct wm_comm *comm, char *name, int *resultlen)
 {
-    *resultlen = (int)strlen(strcpy(name, comm->name));
+    /* The null handle has a name too (MPI-5.0 section 7.8). */
+    *resultlen = (int)strlen(strcpy(name, comm ? comm->name : "MPI_COMM_NULL"));
     return MPI_SUCCESS;
 }
 

@@ -82,6 +82,7 @@ int wm_api_type_set_name(struct wm_type *datatype, const char *type_name)
 
 int wm_api_type_get_name(struct wm_type *datatype, char *type_name, int *resultlen)
 {
-    *resultlen = (int)strlen(strcpy(type_name, datatype->name));
+    /* The null handle has a name too (MPI-5.0 section 7.8). */
+    *resultlen = (int)strlen(strcpy(type_name, datatype ? datatype->name : "MPI_DATATYPE_NULL"));
     return MPI_SUCCESS;
 }

@@ -37,3 +37,4 @@ include test/mpi/type.mk
 include test/mpi/node.mk
 include test/mpi/tool.mk
 include test/mpi/check.mk
+include test/mpi/conf.mk

@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# What programs of others found.
+check_PROGRAMS += test/mpi/conf_found
+test_mpi_conf_found_LDADD = libmpi_abi.la
