@@ -1,18 +1,48 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Building layouts: a datatype's bytes as a short list of strided blocks in packed order.  A list
  * grows through append(), which joins what is adjacent or continues a stride, so that what users
- * build from many pieces ends as few blocks. No state; layouts are immutable once built, so any
- * thread may read them. */
+ * build from many pieces ends as few blocks; what is repeated and does not join is a group that the
+ * repetitions share.  No state; layouts are immutable once built, so any thread may read them, and
+ * references to groups are atomic. */
 #include "runtime/layout/layout.h"
+#include "runtime/base/atomic.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include <stdlib.h>
 #include <string.h>
 
-struct list {
+/* More blocks than this become a group of their own when they are repeated or built in; fewer are
+ * written out, so that neighbours can be joined. */
+#define WRITE_OUT 16
+
+static const struct rt_blocks *ref(const struct rt_blocks *g)
+{
+    if (g && g->refs)
+        rt_fetch_add((int32_t *)(uintptr_t)&g->refs, 1);
+    return g;
+}
+
+static void unref(const struct rt_blocks *g)
+{
+    if (!g || !g->refs || rt_fetch_add((int32_t *)(uintptr_t)&g->refs, -1) != 1)
+        return;
+    for (uint32_t i = 0; g->b && i < g->n; i++)
+        unref(g->b[i].sub);
+    free((void *)(uintptr_t)g);
+}
+
+struct list { /* under construction; owns references to the blocks' groups */
     struct rt_block *b;
     uint32_t n, cap;
 };
+
+static void list_free(struct list *l)
+{
+    for (uint32_t i = 0; i < l->n; i++)
+        unref(l->b[i].sub);
+    free(l->b);
+    *l = (struct list){ 0 };
+}
 
 static int list_push(struct list *l, struct rt_block b)
 {
@@ -26,6 +56,7 @@ static int list_push(struct list *l, struct rt_block b)
         l->b = more;
         l->cap = cap;
     }
+    ref(b.sub);
     l->b[l->n++] = b;
     return 0;
 }
@@ -34,7 +65,9 @@ static int list_push(struct list *l, struct rt_block b)
  * last one is looked at. */
 static bool join(struct rt_block *last, const struct rt_block *b)
 {
-    if (last->nrep == 1 && b->nrep == 1 && last->off + last->len == b->off) {
+    if (last->sub != b->sub)
+        return false;
+    if (!b->sub && last->nrep == 1 && b->nrep == 1 && last->off + last->len == b->off) {
         last->len += b->len;
         return true;
     }
@@ -52,7 +85,7 @@ static int append(struct list *l, struct rt_block b)
 {
     if (!b.len || !b.nrep)
         return 0;
-    if (b.nrep > 1 && b.stride == b.len) { /* repetitions without gaps are one block */
+    if (!b.sub && b.nrep > 1 && b.stride == b.len) { /* repetitions without gaps are one block */
         b.len *= b.nrep;
         b.nrep = 1;
     }
@@ -61,36 +94,43 @@ static int append(struct list *l, struct rt_block b)
     return l->n && join(&l->b[l->n - 1], &b) ? 0 : list_push(l, b);
 }
 
-/* The blocks of one element; `tmp` serves contiguous ones, which have no list. */
-static const struct rt_block *blocks_of(const struct rt_layout *l, struct rt_block *tmp,
-                                        uint32_t *n)
+static struct rt_block moved(struct rt_block b, int64_t at)
 {
-    if (!l->contig) {
-        *n = l->nblocks;
-        return l->blocks;
-    }
-    *tmp = (struct rt_block){ 0, l->size, l->size, 1 };
-    *n = l->size ? 1 : 0;
-    return tmp;
+    b.off += at;
+    return b;
 }
 
-/* `count` elements, `step` bytes apart, the first at `at`. */
-static int append_elements(struct list *l, const struct rt_layout *t, int64_t at, int64_t count,
-                           int64_t step)
+static struct rt_block block_at(const struct rt_blocks *g, uint32_t i)
 {
-    struct rt_block tmp;
-    uint32_t n;
-    const struct rt_block *b = blocks_of(t, &tmp, &n);
-    if (n == 1 &&
-        b[0].nrep == 1) /* one piece an element: the elements themselves are the repetitions */
-        return append(l, (struct rt_block){ at + b[0].off, b[0].len, step, count });
-    if (n == 1 && step == b[0].stride * b[0].nrep) /* the next element continues the stride */
-        return append(l,
-                      (struct rt_block){ at + b[0].off, b[0].len, b[0].stride, b[0].nrep * count });
+    if (g->b)
+        return g->b[i];
+    int64_t len = g->piece ? g->piece : g->first[i + 1] - g->first[i];
+    return (struct rt_block){ g->off[i], len, len, 1, NULL };
+}
+
+/* `count` groups of blocks, `step` bytes apart, the first at `at`. */
+static int append_group(struct list *l, const struct rt_blocks *g, int64_t at, int64_t count,
+                        int64_t step)
+{
+    if (!count || !g->n)
+        return 0;
+    if (g->n == 1) {
+        struct rt_block b = moved(block_at(g, 0), at);
+        if (b.nrep == 1) { /* one piece a group: the groups themselves are the repetitions */
+            b.stride = step;
+            b.nrep = count;
+            return append(l, b);
+        }
+        if (step == b.stride * b.nrep) { /* the next group continues the stride */
+            b.nrep *= count;
+            return append(l, b);
+        }
+    }
+    if (count > WRITE_OUT || g->n * count > WRITE_OUT)
+        return append(l, (struct rt_block){ at, g->size, step, count, g });
     for (int64_t e = 0; e < count; e++) {
-        for (uint32_t i = 0; i < n; i++) {
-            int err = append(
-                l, (struct rt_block){ at + e * step + b[i].off, b[i].len, b[i].stride, b[i].nrep });
+        for (uint32_t i = 0; i < g->n; i++) {
+            int err = append(l, moved(block_at(g, i), at + e * step));
             if (err)
                 return err;
         }
@@ -98,45 +138,120 @@ static int append_elements(struct list *l, const struct rt_layout *t, int64_t at
     return 0;
 }
 
+/* The same of elements of a layout. */
+static int append_elements(struct list *l, const struct rt_layout *t, int64_t at, int64_t count,
+                           int64_t step)
+{
+    if (!t->contig)
+        return append_group(l, t->blocks, at, count, step);
+    return append(l, (struct rt_block){ at, t->size, step, t->size ? count : 0, NULL });
+}
+
 /* Where the data of a block begins and ends. */
 static void block_range(const struct rt_block *b, int64_t *low, int64_t *high)
 {
     int64_t last = b->off + (b->nrep - 1) * b->stride;
-    *low = last < b->off ? last : b->off;
-    *high = (last > b->off ? last : b->off) + b->len;
+    *low = (last < b->off ? last : b->off) + (b->sub ? b->sub->low : 0);
+    *high = (last > b->off ? last : b->off) + (b->sub ? b->sub->high : b->len);
+}
+
+/* Any two neighbours of one length join to a pair.  Lists of short runs are better as single
+ * pieces, which take 16 bytes each, a block 48. */
+#define SHORT_RUN 4
+
+/* Facts of a list: sizes and bounds; and how many single pieces it is, 0 when it is kept as
+ * blocks. */
+static struct rt_blocks summary(const struct list *list, int64_t *pieces)
+{
+    struct rt_blocks g = { .refs = 1, .n = list->n, .piece = list->n ? list->b[0].len : 0 };
+    bool subs = false;
+    *pieces = 0;
+    for (uint32_t i = 0; i < list->n; i++) {
+        const struct rt_block *b = &list->b[i];
+        int64_t a, z;
+        block_range(b, &a, &z);
+        g.low = !i || a < g.low ? a : g.low;
+        g.high = !i || z > g.high ? z : g.high;
+        g.size += b->len * b->nrep;
+        g.piece = b->len == g.piece ? g.piece : 0;
+        subs = subs || b->sub;
+        *pieces += b->nrep;
+    }
+    if (subs || *pieces > (list->n > 1 ? SHORT_RUN : 1) * (int64_t)list->n)
+        *pieces = 0;
+    return g;
+}
+
+static void fill_pieces(const struct list *list, int64_t *off, int64_t *first, int64_t size)
+{
+    int64_t pos = 0;
+    size_t k = 0;
+    for (uint32_t i = 0; i < list->n; i++) {
+        const struct rt_block *b = &list->b[i];
+        for (int64_t r = 0; r < b->nrep; r++, k++, pos += b->len) {
+            off[k] = b->off + r * b->stride;
+            if (first)
+                first[k] = pos;
+        }
+    }
+    if (first)
+        first[k] = size;
+}
+
+/* Turns a list into a group; takes the list over, also on failure. */
+static const struct rt_blocks *group_of(struct list *list)
+{
+    int64_t pieces;
+    if (list->n == 1 && list->b[0].sub && list->b[0].nrep == 1 && !list->b[0].off) {
+        const struct rt_blocks *only = list->b[0].sub; /* the reference changes hands */
+        free(list->b);
+        return only;
+    }
+    struct rt_blocks facts = summary(list, &pieces);
+    bool plain = pieces || !list->n;
+    size_t n = plain ? (size_t)pieces : list->n, first = plain && facts.piece ? 0 : n + 1;
+    size_t nbytes = sizeof facts + (first + (plain ? n : 0)) * sizeof(int64_t) +
+                    (plain ? 0 : n * sizeof(struct rt_block));
+    struct rt_blocks *g = pieces > UINT32_MAX ? NULL : malloc(nbytes);
+    if (!g) {
+        list_free(list);
+        return NULL;
+    }
+    *g = facts;
+    g->n = (uint32_t)n;
+    g->piece = plain ? facts.piece : 0;
+    int64_t *pos = first ? (int64_t *)(g + 1) : NULL, *rest = (int64_t *)(g + 1) + first;
+    g->first = pos;
+    if (plain) {
+        g->off = rest;
+        fill_pieces(list, rest, pos, facts.size);
+    } else {
+        g->b = memcpy(rest, list->b, n * sizeof *list->b); /* with the references */
+        pos[0] = 0;
+        for (size_t i = 0; i < n; i++)
+            pos[i + 1] = pos[i] + list->b[i].len * list->b[i].nrep;
+    }
+    free(list->b);
+    return g;
 }
 
 /* Turns a list into a layout with the given bounds; takes the list over, also on failure. */
 static int finish(struct rt_layout *l, struct list *list, int64_t lb, int64_t extent, uint8_t elem)
 {
-    *l = (struct rt_layout){ .lb = lb, .extent = extent, .elem = elem };
-    int64_t low = 0, high = 0;
-    for (uint32_t i = 0; i < list->n; i++) {
-        int64_t a, z;
-        block_range(&list->b[i], &a, &z);
-        low = !i || a < low ? a : low;
-        high = !i || z > high ? z : high;
-        l->size += list->b[i].len * list->b[i].nrep;
-    }
-    l->true_lb = low;
-    l->true_extent = high - low;
-    l->contig = !lb && extent == l->size &&
-                (!list->n || (list->n == 1 && list->b[0].nrep == 1 && !list->b[0].off));
-    if (l->contig) {
-        free(list->b);
-        return 0;
-    }
-    l->nblocks = list->n;
-    struct rt_block *b = realloc(list->b, list->n * sizeof *b + (list->n + 1) * sizeof *l->first);
-    if (!b) {
-        free(list->b);
+    const struct rt_blocks *g = group_of(list);
+    if (!g)
         return -RT_ENOMEM;
-    }
-    l->blocks = b;
-    l->first = (int64_t *)(b + list->n);
-    l->first[0] = 0;
-    for (uint32_t i = 0; i < list->n; i++)
-        l->first[i + 1] = l->first[i] + b[i].len * b[i].nrep;
+    *l = (struct rt_layout){ .size = g->size,
+                             .lb = lb,
+                             .extent = extent,
+                             .true_lb = g->low,
+                             .true_extent = g->high - g->low,
+                             .elem = elem };
+    l->contig = !lb && extent == l->size && (!g->n || (g->n == 1 && g->piece && !g->off[0]));
+    if (l->contig)
+        unref(g);
+    else
+        l->blocks = g;
     return 0;
 }
 
@@ -151,7 +266,7 @@ int rt_layout_basic(struct rt_layout *l, int64_t nbytes, int64_t extent, enum rt
                                  .elem = (uint8_t)elem };
         return 0;
     }
-    int err = append(&list, (struct rt_block){ 0, nbytes, nbytes, 1 });
+    int err = append(&list, (struct rt_block){ 0, nbytes, nbytes, 1, NULL });
     return err ? err : finish(l, &list, 0, extent, (uint8_t)elem);
 }
 
@@ -219,21 +334,18 @@ int rt_layout_vector(struct rt_layout *l, int64_t count, int64_t blocklen, int64
         err = append_elements(&list, old, 0, count * blocklen, old->extent);
     } else {
         struct list one = { 0 };
+        const struct rt_blocks *g = NULL;
         err = append_elements(&one, old, 0, blocklen, old->extent);
-        if (!err && one.n == 1 && one.b[0].nrep == 1) {
-            err = append(&list,
-                         (struct rt_block){ one.b[0].off, one.b[0].len, stride_bytes, count });
-        } else {
-            for (int64_t i = 0; i < count && !err; i++)
-                for (uint32_t k = 0; k < one.n && !err; k++)
-                    err = append(&list,
-                                 (struct rt_block){ i * stride_bytes + one.b[k].off, one.b[k].len,
-                                                    one.b[k].stride, one.b[k].nrep });
-        }
-        free(one.b);
+        if (err)
+            list_free(&one);
+        else if (!(g = group_of(&one)))
+            err = -RT_ENOMEM;
+        else
+            err = append_group(&list, g, 0, count, stride_bytes);
+        unref(g);
     }
     if (err) {
-        free(list.b);
+        list_free(&list);
         return err;
     }
     return finish(l, &list, b.lb, span, old->elem);
@@ -259,7 +371,7 @@ int rt_layout_struct(struct rt_layout *l, int64_t count, const int64_t *blocklen
         err = append_elements(&list, t, disp[i], blocklen[i], t->extent);
     }
     if (err) {
-        free(list.b);
+        list_free(&list);
         return err;
     }
     return finish(l, &list, b.lb, extent, (uint8_t)(elem < 0 ? RT_ELEM_NONE : elem));
@@ -269,23 +381,32 @@ int rt_layout_resized(struct rt_layout *l, int64_t lb, int64_t extent, const str
 {
     struct list list = { 0 };
     int64_t ub;
-    int err = __builtin_add_overflow(lb, extent, &ub)
-                  ? -RT_EINVAL
-                  : append_elements(&list, old, 0, 1, old->extent);
-    if (err) {
-        free(list.b);
-        return err;
+    if (__builtin_add_overflow(lb, extent, &ub))
+        return -RT_EINVAL;
+    if (!old->contig) {
+        const struct rt_blocks *g = old->blocks;
+        bool contig = !lb && extent == old->size &&
+                      (!g->n || (g->n == 1 && g->piece && !g->off[0]));
+        *l = *old;
+        l->lb = lb;
+        l->extent = extent;
+        l->contig = contig;
+        l->blocks = contig ? NULL : ref(g);
+        return 0;
     }
-    return finish(l, &list, lb, extent, old->elem);
+    int err = append_elements(&list, old, 0, 1, old->extent);
+    return err ? err : finish(l, &list, lb, extent, old->elem);
 }
 
 int rt_layout_dup(struct rt_layout *l, const struct rt_layout *old)
 {
-    return rt_layout_resized(l, old->lb, old->extent, old);
+    *l = *old;
+    ref(l->blocks);
+    return 0;
 }
 
 void rt_layout_fini(struct rt_layout *l)
 {
-    free(l->blocks);
+    unref(l->blocks);
     *l = (struct rt_layout){ 0 };
 }

@@ -46,22 +46,37 @@ enum rt_elem {
     RT_ELEM_COUNT
 };
 
-/* `nrep` blocks of `len` bytes, the first at `off`, the next `stride` bytes further.  Packed order
- * is the order of the array, block by block. */
+/* `nrep` pieces, the first at `off`, the next `stride` bytes further.  A piece is `len` bytes
+ * without a gap, or, with `sub`, the blocks of a group that has `len` bytes of data.  Packed order
+ * is the order of the array, block by block, piece by piece. */
+struct rt_blocks;
 struct rt_block {
     int64_t off, len, stride, nrep;
+    const struct rt_blocks *sub; /* referenced */
+};
+
+/* A list of blocks in packed order, never changed once built and shared by all layouts that contain
+ * it: a repetition of many blocks costs one block.  Lists without repetitions, the usual case
+ * of indexed types and structures, are kept as offsets and packed positions only, and when
+ * all pieces have one length as offsets only: less to read while packing. */
+struct rt_blocks {
+    int32_t refs; /* atomic; 0: static, never freed */
+    uint32_t n;
+    int64_t size;             /* bytes of data */
+    int64_t low, high;        /* where the data begins and ends */
+    int64_t piece;            /* length of each piece when there is only `off`, else 0 */
+    const int64_t *off;       /* n; NULL when `b` is there */
+    const int64_t *first;     /* packed position where block i begins, n + 1; NULL with `piece` */
+    const struct rt_block *b; /* n, or NULL */
 };
 
 struct rt_layout {
     int64_t size;       /* bytes of data in one element */
     int64_t lb, extent; /* step from one element to the next is `extent`; may be negative */
     int64_t true_lb, true_extent;
-    bool contig; /* count elements are the count * size bytes from the buffer on */
+    bool contig;  /* count elements are the count * size bytes from the buffer on */
     uint8_t elem; /* enum rt_elem of all its data */
-    uint32_t nblocks;
-    struct rt_block *blocks; /* owned; NULL when contig */
-    int64_t *first; /* packed position where block i begins, nblocks + 1 of them, in the same
-                       allocation; NULL when contig */
+    const struct rt_blocks *blocks; /* referenced; NULL when contig */
 };
 
 /* Constructors fill caller's storage; rt_layout_fini releases `blocks`.  All take byte strides;
@@ -84,6 +99,10 @@ void rt_layout_pack(const struct rt_layout *l, int64_t count, const void *buf, i
                     void *out, int64_t len);
 void rt_layout_unpack(const struct rt_layout *l, int64_t count, void *buf, int64_t pos,
                       const void *in, int64_t len);
+/* Calls fn for all data of one element in packed order: `nrep` pieces of `len` bytes, the first
+ * `off` bytes from the element's origin. */
+typedef void rt_layout_fn(void *arg, int64_t off, int64_t len, int64_t stride, int64_t nrep);
+void rt_layout_each(const struct rt_layout *l, rt_layout_fn *fn, void *arg);
 /* Copies n_src elements of one layout to another of the same data size without a message (self
  * sends, Alltoall to self). */
 void rt_layout_copy(const struct rt_layout *src_l, int64_t src_n, const void *src,

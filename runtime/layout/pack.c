@@ -1,118 +1,72 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Moving data between a layout and its packed form.  One walk serves both directions: it cuts the
- * wanted range of packed bytes into runs of equal pieces and hands each run to a copy loop.  No
- * state; any thread. */
-#include "runtime/layout/layout.h"
-#include "runtime/base/atomic.h"
-#include "runtime/base/copy.h"
+ * wanted range of packed bytes into whole groups, which the kernels of copy.c move, and the parts
+ * of pieces at its two ends.  No state; any thread. */
 #include "runtime/base/log.h"
+#include "runtime/layout/copy.h"
 #include <string.h>
 
-/* Copies of a constant size become one load and one store, a call of memcpy does not. */
-#define COPY_LOOP(nbytes) \
-    do { \
-        for (int64_t i = 0; i < n; i++, dst += dst_step, src += src_step) \
-            memcpy(dst, src, (nbytes)); \
-    } while (0)
-
-static void copy_pieces(char *dst, int64_t dst_step, const char *src, int64_t src_step, int64_t len,
-                        int64_t n)
-{
-    switch (len) {
-    case 1:
-        COPY_LOOP(1);
-        break;
-    case 2:
-        COPY_LOOP(2);
-        break;
-    case 4:
-        COPY_LOOP(4);
-        break;
-    case 8:
-        COPY_LOOP(8);
-        break;
-    case 12:
-        COPY_LOOP(12);
-        break;
-    case 16:
-        COPY_LOOP(16);
-        break;
-    case 24:
-        COPY_LOOP(24);
-        break;
-    case 32:
-        COPY_LOOP(32);
-        break;
-    default:
-        COPY_LOOP((size_t)len);
-        break;
-    }
-}
-
 struct walk {
-    char *user;   /* the element buffer */
     char *packed; /* next byte of the packed form */
     int64_t left; /* packed bytes still to move */
     bool to_packed;
 };
 
-static void move(struct walk *w, char *at, int64_t len, int64_t stride, int64_t n)
+static void passed(struct walk *w, int64_t len)
 {
+    w->packed += len;
+    w->left -= len;
+}
+
+/* Part of a piece. */
+static void walk_bytes(struct walk *w, char *at, int64_t len)
+{
+    if (len <= 0)
+        return;
     if (w->to_packed)
-        copy_pieces(w->packed, len, at, stride, len, n);
+        memcpy(w->packed, at, (size_t)len);
     else
-        copy_pieces(at, stride, w->packed, len, len, n);
-    w->packed += len * n;
-    w->left -= len * n;
+        memcpy(at, w->packed, (size_t)len);
+    passed(w, len);
 }
 
-/* A block from `skip` bytes into its packed form. */
-static void walk_block(struct walk *w, char *elem, const struct rt_block *b, int64_t skip)
+/* `n` whole groups, `step` bytes apart. */
+static void walk_groups(struct walk *w, char *at, const struct rt_blocks *g, int64_t step,
+                        int64_t n)
 {
-    int64_t rep = b->nrep == 1 ? 0 : skip / b->len, inside = skip - rep * b->len;
-    char *at = elem + b->off + rep * b->stride;
-    if (inside && w->left) {
-        int64_t n = b->len - inside < w->left ? b->len - inside : w->left;
-        move(w, at + inside, n, n, 1);
-        rep++;
-        at += b->stride;
+    if (!g->b) {
+        rt_layout_copy_pieces(w->packed, at, step, n, g, 0, g->n, w->to_packed);
+        passed(w, n * g->size);
+        return;
     }
-    int64_t whole = w->left / b->len;
-    whole = whole < b->nrep - rep ? whole : b->nrep - rep;
-    if (whole > 0) {
-        move(w, at, b->len, b->stride, whole);
-        at += whole * b->stride;
-        rep += whole;
+    if (g->n == 1 && !g->b->sub) {
+        rt_layout_copy_strided(w->packed, at + g->b->off, step, n, g->b, w->to_packed);
+        passed(w, n * g->size);
+        return;
     }
-    if (w->left && rep < b->nrep)
-        move(w, at, w->left, w->left, 1);
-}
-
-/* A whole element, the usual case: no divisions, small pieces without a call. */
-static void walk_element(struct walk *w, char *elem, const struct rt_layout *l)
-{
-    for (uint32_t i = 0; i < l->nblocks; i++) {
-        const struct rt_block *b = &l->blocks[i];
-        char *at = elem + b->off;
-        if (b->nrep > 1 || b->len > RT_CACHE_LINE) {
-            move(w, at, b->len, b->stride, b->nrep);
-            continue;
+    for (int64_t e = 0; e < n; e++, at += step) {
+        for (uint32_t i = 0; i < g->n; i++) {
+            const struct rt_block *b = &g->b[i];
+            if (b->sub) {
+                walk_groups(w, at + b->off, b->sub, b->stride, b->nrep);
+            } else {
+                rt_layout_copy_strided(w->packed, at + b->off, 0, 1, b, w->to_packed);
+                passed(w, b->len * b->nrep);
+            }
         }
-        if (w->to_packed)
-            rt_copy_small(w->packed, at, (size_t)b->len);
-        else
-            rt_copy_small(at, w->packed, (size_t)b->len);
-        w->packed += b->len;
-        w->left -= b->len;
     }
 }
 
-static uint32_t find_block(const struct rt_layout *l, int64_t pos)
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static uint32_t find_block(const struct rt_blocks *g, int64_t pos)
 {
-    uint32_t low = 0, high = l->nblocks; /* first[low] <= pos < first[high] */
+    uint32_t low = 0, high = g->n; /* first[low] <= pos < first[high] */
+    if (g->piece)
+        return (uint32_t)(pos / g->piece);
     while (high - low > 1) {
         uint32_t mid = low + (high - low) / 2;
-        if (l->first[mid] <= pos)
+        if (g->first[mid] <= pos)
             low = mid;
         else
             high = mid;
@@ -120,26 +74,94 @@ static uint32_t find_block(const struct rt_layout *l, int64_t pos)
     return low;
 }
 
-static void walk(struct walk *w, const struct rt_layout *l, int64_t pos)
+/* From `skip` packed bytes into a list of single pieces on, to its end or that of the walk. */
+static void walk_pieces(struct walk *w, char *at, const struct rt_blocks *g, int64_t skip)
 {
-    int64_t e = pos / l->size, in = pos - e * l->size;
-    if (l->nblocks == 1 && l->blocks[0].nrep == 1) {
-        /* One piece an element: all elements together are one block. */
-        struct rt_block all = { l->blocks[0].off, l->size, l->extent, w->left / l->size + 2 };
-        walk_block(w, w->user + e * l->extent, &all, in);
+    uint32_t i = find_block(g, skip), end;
+    int64_t begin = g->piece ? i * g->piece : g->first[i];
+    int64_t last = least(skip + w->left, g->size); /* packed position where this ends */
+    if (begin < skip) {
+        int64_t next = g->piece ? begin + g->piece : g->first[i + 1];
+        walk_bytes(w, at + g->off[i] + (skip - begin), least(next, last) - skip);
+        begin = next;
+        i++;
+    }
+    if (begin >= last)
+        return;
+    end = last == g->size ? g->n : find_block(g, last);
+    if (end > i) {
+        rt_layout_copy_pieces(w->packed, at, 0, 1, g, i, end, w->to_packed);
+        int64_t whole = (g->piece ? end * g->piece : g->first[end]) - begin;
+        passed(w, whole);
+        begin += whole;
+    }
+    walk_bytes(w, at + (end < g->n ? g->off[end] : 0), last - begin);
+}
+
+static void walk_part(struct walk *w, char *at, const struct rt_blocks *g, int64_t skip);
+
+/* From `skip` packed bytes into a block on. */
+static void walk_block(struct walk *w, char *at, const struct rt_block *b, int64_t skip)
+{
+    int64_t rep = b->nrep == 1 ? 0 : skip / b->len, inside = skip - rep * b->len;
+    at += b->off + rep * b->stride;
+    if (inside) {
+        if (b->sub)
+            walk_part(w, at, b->sub, inside);
+        else
+            walk_bytes(w, at + inside, least(b->len - inside, w->left));
+        rep++;
+        at += b->stride;
+    }
+    int64_t whole = least(w->left / b->len, b->nrep - rep);
+    if (whole > 0) {
+        if (b->sub) {
+            walk_groups(w, at, b->sub, b->stride, whole);
+        } else {
+            const struct rt_block some = { 0, b->len, b->stride, whole, NULL };
+            rt_layout_copy_strided(w->packed, at, 0, 1, &some, w->to_packed);
+            passed(w, b->len * whole);
+        }
+        at += whole * b->stride;
+        rep += whole;
+    }
+    if (!w->left || rep >= b->nrep)
+        return;
+    if (b->sub)
+        walk_part(w, at, b->sub, 0);
+    else
+        walk_bytes(w, at, w->left);
+}
+
+/* Part of a group: from `skip` on, to its end or that of the walk. */
+static void walk_part(struct walk *w, char *at, const struct rt_blocks *g, int64_t skip)
+{
+    if (!w->left)
+        return;
+    if (!g->b) {
+        walk_pieces(w, at, g, skip);
         return;
     }
-    if (in) { /* the rest of a begun element */
-        uint32_t i = find_block(l, in);
-        int64_t skip = in - l->first[i];
-        char *elem = w->user + e++ * l->extent;
-        for (; i < l->nblocks && w->left; i++, skip = 0)
-            walk_block(w, elem, &l->blocks[i], skip);
+    uint32_t i = find_block(g, skip);
+    skip -= g->first[i];
+    for (; i < g->n && w->left; i++, skip = 0)
+        walk_block(w, at, &g->b[i], skip);
+}
+
+static void walk(struct walk *w, const struct rt_layout *l, char *user, int64_t pos)
+{
+    const struct rt_blocks *g = l->blocks;
+    const struct rt_block all = { 0, l->size, l->extent, pos / l->size + w->left / l->size + 2, g };
+    if (g->n == 1 && g->piece) { /* one piece an element: all elements together are one block */
+        struct rt_block pieces = all;
+        pieces.off = g->off[0];
+        pieces.sub = NULL;
+        walk_block(w, user, &pieces, pos);
+    } else if (!pos && w->left == l->size) {
+        walk_groups(w, user, g, 0, 1);
+    } else {
+        walk_block(w, user, &all, pos);
     }
-    for (; w->left >= l->size; e++)
-        walk_element(w, w->user + e * l->extent, l);
-    for (uint32_t i = 0; w->left; i++)
-        walk_block(w, w->user + e * l->extent, &l->blocks[i], 0);
 }
 
 void rt_layout_pack(const struct rt_layout *l, int64_t count, const void *buf, int64_t pos,
@@ -153,8 +175,8 @@ void rt_layout_pack(const struct rt_layout *l, int64_t count, const void *buf, i
         memcpy(out, (const char *)buf + pos, (size_t)len);
         return;
     }
-    struct walk w = { (char *)(uintptr_t)buf, out, len, true };
-    walk(&w, l, pos);
+    struct walk w = { out, len, true };
+    walk(&w, l, (char *)(uintptr_t)buf, pos);
 }
 
 void rt_layout_unpack(const struct rt_layout *l, int64_t count, void *buf, int64_t pos,
@@ -168,8 +190,8 @@ void rt_layout_unpack(const struct rt_layout *l, int64_t count, void *buf, int64
         memcpy((char *)buf + pos, in, (size_t)len);
         return;
     }
-    struct walk w = { buf, (char *)(uintptr_t)in, len, false };
-    walk(&w, l, pos);
+    struct walk w = { (char *)(uintptr_t)in, len, false };
+    walk(&w, l, buf, pos);
 }
 
 void rt_layout_copy(const struct rt_layout *src_l, int64_t src_n, const void *src,
@@ -187,8 +209,32 @@ void rt_layout_copy(const struct rt_layout *src_l, int64_t src_n, const void *sr
     }
     char tmp[8192]; /* stays in the first-level cache */
     for (int64_t pos = 0; pos < len; pos += (int64_t)sizeof tmp) {
-        int64_t n = len - pos < (int64_t)sizeof tmp ? len - pos : (int64_t)sizeof tmp;
+        int64_t n = least(len - pos, (int64_t)sizeof tmp);
         rt_layout_pack(src_l, src_n, src, pos, tmp, n);
         rt_layout_unpack(dst_l, dst_n, dst, pos, tmp, n);
     }
+}
+
+static void each(const struct rt_blocks *g, int64_t at, rt_layout_fn *fn, void *arg)
+{
+    for (uint32_t i = 0; i < g->n; i++) {
+        if (!g->b) {
+            int64_t len = g->piece ? g->piece : g->first[i + 1] - g->first[i];
+            fn(arg, at + g->off[i], len, len, 1);
+            continue;
+        }
+        const struct rt_block *b = &g->b[i];
+        if (!b->sub)
+            fn(arg, at + b->off, b->len, b->stride, b->nrep);
+        for (int64_t r = 0; b->sub && r < b->nrep; r++)
+            each(b->sub, at + b->off + r * b->stride, fn, arg);
+    }
+}
+
+void rt_layout_each(const struct rt_layout *l, rt_layout_fn *fn, void *arg)
+{
+    if (l->contig)
+        fn(arg, 0, l->size, l->size, l->size ? 1 : 0);
+    else
+        each(l->blocks, 0, fn, arg);
 }

@@ -99,13 +99,10 @@ static void walk_piece(struct walk *w, int64_t off, int64_t len)
     }
 }
 
-static void walk_layout(struct walk *w, int64_t n, const struct rt_layout *l)
+static void walk_run(void *arg, int64_t off, int64_t len, int64_t stride, int64_t nrep)
 {
-    for (int64_t i = 0; i < n; i++)
-        for (uint32_t b = 0; b < l->nblocks; b++)
-            for (int64_t r = 0; r < l->blocks[b].nrep; r++)
-                walk_piece(w, i * l->extent + l->blocks[b].off + r * l->blocks[b].stride,
-                           l->blocks[b].len);
+    for (int64_t r = 0; r < nrep; r++)
+        walk_piece(arg, off + r * stride, len);
 }
 
 int rt_reduce_apply(const struct rt_op *op, const void *in, void *inout, int64_t n,
@@ -126,6 +123,10 @@ int rt_reduce_apply(const struct rt_op *op, const void *in, void *inout, int64_t
         return 0;
     }
     struct walk w = { fn, in, inout, e, 0 };
-    walk_layout(&w, n, l);
+    for (int64_t i = 0; i < n; i++) {
+        rt_layout_each(l, walk_run, &w);
+        w.in += l->extent;
+        w.inout += l->extent;
+    }
     return 0;
 }

@@ -23,8 +23,8 @@ struct coll_buffers {
     const struct rt_layout **types;
 };
 
-static struct rt_block gap_block = { 0, 8, 8, 1 };
-static int64_t gap_first[] = { 0, 8 };
+static const int64_t gap_off[] = { 0 };
+static const struct rt_blocks gap = { .n = 1, .size = 8, .high = 8, .piece = 8, .off = gap_off };
 static const struct rt_layout tight_sum = {
     .size = 8, .extent = 8, .true_extent = 8, .elem = RT_ELEM_U32, .contig = true
 };
@@ -32,9 +32,8 @@ static const struct rt_layout gappy_sum = { .size = 8,
                                             .extent = 12,
                                             .true_extent = 8,
                                             .elem = RT_ELEM_U32,
-                                            .nblocks = 1,
-                                            .blocks = &gap_block,
-                                            .first = gap_first };
+
+                                            .blocks = &gap };
 static const struct rt_layout tight_any = {
     .size = 8, .extent = 8, .true_extent = 8, .elem = RT_ELEM_NONE, .contig = true
 };
@@ -42,9 +41,8 @@ static const struct rt_layout gappy_any = { .size = 8,
                                             .extent = 12,
                                             .true_extent = 8,
                                             .elem = RT_ELEM_NONE,
-                                            .nblocks = 1,
-                                            .blocks = &gap_block,
-                                            .first = gap_first };
+
+                                            .blocks = &gap };
 
 static struct word2 concat(struct word2 a, struct word2 b)
 {

@@ -283,8 +283,7 @@ int main(int argc, char **argv)
     MT_RUN(contents_rebuild);
     MT_RUN(random_sends);
     MT_RUN(darray_covers);
-    if (argc > 2)
-        MT_RUN(many_pieces);
+    MT_RUN(many_pieces);
     MT_RUN(darray_wrong);
     return mt_end();
 }

@@ -54,7 +54,7 @@ static void basic(struct rt_layout *l, struct model *m)
 static int grow_vector(struct rt_layout *l, const struct rt_layout *old, struct model *m,
                        const struct model *om)
 {
-    int64_t count = rnd(6), blocklen = rnd(4);
+    int64_t count = rnd(rnd(4) ? 6 : 60), blocklen = rnd(rnd(4) ? 4 : 24);
     int64_t stride = rnd(3) ? blocklen * old->extent + (int64_t)rnd(3) * 4
                             : (int64_t)rnd(200) - 100;
     bool any = false;
@@ -271,17 +271,17 @@ static void pieces_are_joined(void)
     for (int i = 0; i < 100; i++)
         disp[i] = 12 * i;
     CHECK_EQ(rt_layout_struct(&l, 100, len, disp, &one, true), 0);
-    CHECK_EQ(l.nblocks, 1);
-    CHECK_EQ(l.blocks[0].nrep, 100);
-    CHECK_EQ(l.blocks[0].stride, 12);
+    CHECK_EQ(l.blocks->n, 1);
+    CHECK_EQ(l.blocks->b[0].nrep, 100);
+    CHECK_EQ(l.blocks->b[0].stride, 12);
     rt_layout_fini(&l);
     CHECK_EQ(rt_layout_vector(&l, 10, 2, 16, &f), 0);
-    CHECK_EQ(l.nblocks, 1);
-    CHECK_EQ(l.blocks[0].len, 8);
+    CHECK_EQ(l.blocks->n, 1);
+    CHECK_EQ(l.blocks->b[0].len, 8);
     CHECK_EQ(l.extent, 9 * 16 + 8);
     CHECK_EQ(rt_layout_vector(&m, 3, 1, 160, &l), 0); /* continues the stride */
-    CHECK_EQ(m.nblocks, 1);
-    CHECK_EQ(m.blocks[0].nrep, 30);
+    CHECK_EQ(m.blocks->n, 1);
+    CHECK_EQ(m.blocks->b[0].nrep, 30);
     rt_layout_fini(&l);
     rt_layout_fini(&m);
     CHECK_EQ(rt_layout_vector(&l, 10, 2, 8, &f), 0);
