@@ -1,12 +1,162 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_Alloc_mem and MPI_Free_mem (MPI-5.0 section 9.2).  The memory is the caller's, ordinary host
- * memory on whole cache lines: shared memory transports need no more.  Any thread. */
+/* MPI_Alloc_mem and MPI_Free_mem (MPI-5.0 section 9.2).  The memory comes from the node segment, so
+ * that other processes of the host can address it, and from malloc when the segment is full or this
+ * process is alone.  Large blocks take granules of their own; small ones are cut from chunks.  Every
+ * block is known by its address, so that a wrong one is found out.  Any thread; one lock. */
+#include "mpi/core/alloc.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/info.h"
 #include "runtime/base/atomic.h"
+#include "runtime/base/list.h"
+#include "runtime/base/lock.h"
+#include "runtime/mem/node.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define CHUNK_NBYTES ((size_t)256 << 10) /* four granules of the segment */
+#define SMALL_NBYTES ((size_t)32 << 10)  /* up to here from chunks: eight or more in each */
+#define BUCKETS 4096
+
+struct chunk {
+    struct rt_list link;   /* in heap.chunks */
+    struct rt_list blocks; /* by address */
+    size_t off;            /* in the node segment */
+};
+
+struct block {
+    struct block *next;  /* of the same bucket */
+    struct rt_list link; /* in the chunk's list */
+    struct chunk *chunk; /* NULL: granules of its own, or private memory */
+    char *base;          /* what the user has */
+    size_t off, nbytes;  /* in the node segment, with what alignment costs; 0, 0: private */
+};
+
+static struct {
+    struct rt_lock lock;
+    struct rt_list chunks;
+    unsigned nchunks, nblocks;
+    struct block *bucket[BUCKETS];
+} heap = { .lock = RT_LOCK_INIT, .chunks = { &heap.chunks, &heap.chunks } };
+
+static struct block **bucket_of(const void *base)
+{
+    return &heap.bucket[((uintptr_t)base >> 6) * 0x9e3779b1u % BUCKETS];
+}
+
+static size_t align_up(size_t n, size_t align) { return (n + align - 1) & ~(align - 1); }
+
+/* A gap of the chunk, first fit. */
+static bool cut(struct chunk *c, struct block *b, size_t nbytes, size_t align)
+{
+    size_t at = align_up(c->off, align);
+    struct rt_list *l;
+    rt_list_each (l, &c->blocks) {
+        const struct block *o = rt_container(l, struct block, link);
+        if (at + nbytes <= o->off)
+            break;
+        at = align_up(o->off + o->nbytes, align);
+    }
+    if (at + nbytes > c->off + CHUNK_NBYTES)
+        return false;
+    b->chunk = c;
+    b->off = at;
+    b->nbytes = nbytes;
+    b->base = rt_node_at(at);
+    rt_list_append(l, &b->link); /* before the block behind the gap */
+    return true;
+}
+
+static bool take_small(struct block *b, size_t nbytes, size_t align)
+{
+    struct rt_list *l;
+    rt_list_each (l, &heap.chunks)
+        if (cut(rt_container(l, struct chunk, link), b, nbytes, align))
+            return true;
+    struct chunk *c = malloc(sizeof *c);
+    size_t off = c ? rt_node_try_alloc(CHUNK_NBYTES) : SIZE_MAX;
+    if (off == SIZE_MAX) {
+        free(c);
+        return false;
+    }
+    c->off = off;
+    rt_list_init(&c->blocks);
+    rt_list_append(&heap.chunks, &c->link);
+    heap.nchunks++;
+    return cut(c, b, nbytes, align);
+}
+
+/* Offsets are aligned as addresses are up to a page only. */
+static bool take_large(struct block *b, size_t nbytes, size_t align)
+{
+    const size_t page = 4096;
+    size_t more = align > page ? align : 0;
+    size_t off = rt_node_try_alloc(nbytes + more);
+    if (off == SIZE_MAX)
+        return false;
+    b->off = off;
+    b->nbytes = nbytes + more;
+    b->base = (char *)align_up((uintptr_t)rt_node_at(off), align);
+    return true;
+}
+
+static bool take_private(struct block *b, size_t nbytes, size_t align)
+{
+    void *p = NULL;
+    if (posix_memalign(&p, align, nbytes) != 0)
+        return false;
+    b->base = p;
+    return true;
+}
+
+static bool take(struct block *b, size_t nbytes, size_t align)
+{
+    bool shared = rt_node.size > 1 && nbytes < rt_node.nbytes && align < rt_node.nbytes;
+    if (shared && nbytes <= SMALL_NBYTES && align <= 4096)
+        shared = take_small(b, align_up(nbytes, RT_CACHE_LINE), align);
+    else if (shared)
+        shared = take_large(b, nbytes, align);
+    return shared || take_private(b, nbytes, align);
+}
+
+/* One empty chunk is kept, for programs that allocate and free in turn. */
+static void give_back(struct block *b)
+{
+    struct chunk *c = b->chunk;
+    if (c) {
+        rt_list_del(&b->link);
+        if (rt_list_empty(&c->blocks) && heap.nchunks > 1) {
+            rt_list_del(&c->link);
+            heap.nchunks--;
+            rt_node_free(c->off, CHUNK_NBYTES);
+            free(c);
+        }
+    } else if (b->nbytes) {
+        rt_node_free(b->off, b->nbytes);
+    } else {
+        free(b->base);
+    }
+    free(b);
+}
+
+unsigned wm_alloc_count(void)
+{
+    rt_lock(&heap.lock);
+    unsigned n = heap.nblocks;
+    rt_unlock(&heap.lock);
+    return n;
+}
+
+/* In a chunk a range may cover several blocks; they are mapped alike. */
+bool wm_alloc_shared(const void *p, size_t nbytes, size_t *off)
+{
+    uintptr_t at = (uintptr_t)p, base = (uintptr_t)rt_node.base;
+    if (rt_node.size < 2 || at < base || nbytes > rt_node.nbytes ||
+        at - base > rt_node.nbytes - nbytes)
+        return false;
+    *off = at - base;
+    return true;
+}
 
 /* The alignment that the info asks for, at least a cache line; 0 when the value is no power of two.
  */
@@ -31,17 +181,46 @@ int wm_api_alloc_mem(MPI_Aint size, struct wm_info *info, void *baseptr)
             MPI_ERR_INFO_VALUE,
             "argument 2 (info): mpi_minimum_memory_alignment is \"%s\"; give a power of two",
             wm_info_find(info, "mpi_minimum_memory_alignment"));
-    void *p = NULL;
-    if (posix_memalign(&p, align, size > 0 ? (size_t)size : 1) != 0)
+    struct block *b = calloc(1, sizeof *b);
+    rt_lock(&heap.lock);
+    bool done = b && take(b, size > 0 ? (size_t)size : 1, align);
+    if (done) {
+        struct block **bucket = bucket_of(b->base);
+        b->next = *bucket;
+        *bucket = b;
+        heap.nblocks++;
+    }
+    rt_unlock(&heap.lock);
+    if (!done) {
+        free(b);
         return wm_err(MPI_ERR_NO_MEM,
                       "argument 1 (size): no memory for %lld bytes on multiples of %zu",
                       (long long)size, align);
-    memcpy(baseptr, &p, sizeof p); /* `baseptr` points to a pointer of a type that we do not know */
+    }
+    /* `baseptr` points to a pointer of a type that we do not know. */
+    memcpy(baseptr, &b->base, sizeof b->base);
     return MPI_SUCCESS;
 }
 
 int wm_api_free_mem(void *base)
 {
-    free(base);
-    return MPI_SUCCESS;
+    if (!base)
+        return MPI_SUCCESS;
+    rt_lock(&heap.lock);
+    struct block **p = bucket_of(base);
+    while (*p && (*p)->base != base)
+        p = &(*p)->next;
+    struct block *b = *p;
+    if (b) {
+        *p = b->next;
+        heap.nblocks--;
+        give_back(b);
+    }
+    rt_unlock(&heap.lock);
+    if (b)
+        return MPI_SUCCESS;
+    return wm_err(MPI_ERR_BASE,
+                  "argument 1 (base): %p is not the start of memory from MPI_Alloc_mem, or was freed "
+                  "before",
+                  base);
 }

@@ -244,14 +244,23 @@ int wm_api_comm_get_name(struct wm_comm *comm, char *name, int *resultlen)
 
 int wm_api_comm_get_info(struct wm_comm *comm, struct wm_info **info_used)
 {
-    return comm->info ? wm_info_dup(comm->info, info_used) : wm_info_create(info_used);
+    struct wm_info *i = NULL;
+    int err = comm->info ? wm_info_dup(comm->info, &i) : wm_info_create(&i);
+    if (!err)
+        err = wm_info_put(i, "mpi_memory_alloc_kinds", wm_session_kinds(comm->session));
+    if (err)
+        wm_info_destroy(i);
+    else
+        *info_used = i;
+    return err;
 }
 
 /* The assertions of MPI-5.0 section 7.4.4 that Weft keeps so that MPI_Comm_get_info returns
  * them. */
 static const char *const hints[] = { "mpi_assert_no_any_tag", "mpi_assert_no_any_source",
                                      "mpi_assert_exact_length", "mpi_assert_allow_overtaking",
-                                     "mpi_assert_strict_persistent_collective_ordering" };
+                                     "mpi_assert_strict_persistent_collective_ordering",
+                                     "mpi_assert_memory_alloc_kinds" };
 
 int wm_comm_set_info(struct wm_comm *comm, const struct wm_info *info)
 {

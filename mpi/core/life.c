@@ -4,11 +4,13 @@
  * may be opened by several threads at once, before anything knows that there are threads. */
 #include "mpi/core/life.h"
 #include "coll/coll.h"
+#include "mpi/core/alloc.h"
 #include "mpi/core/comm.h"
 #include "mpi/core/ctx.h"
 #include "mpi/core/errh.h"
 #include "mpi/core/info.h"
 #include "mpi/core/session.h"
+#include "mpi/core/win.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/p2p.h"
 #include "runtime/base/cfg.h"
@@ -175,6 +177,12 @@ static void report_leaks(const char *call)
     report_leak(&wm_info_slab, call);
     report_leak(&wm_request_slab, call);
     report_leak(&wm_group_slab, call);
+    report_leak(&wm_session_slab, call);
+    report_leak(&wm_win_slab, call);
+    unsigned n = wm_alloc_count();
+    if (n)
+        log_warn(MPI, "%u block%s of MPI_Alloc_mem still allocated in %s", n,
+                 n == 1 ? " is" : "s are", call);
 }
 
 static void rest(const char *call)

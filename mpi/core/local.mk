@@ -8,4 +8,4 @@ core_sources += mpi/core/commnew.h mpi/core/split.c mpi/core/inter.h mpi/core/in
 core_sources += mpi/core/coll_call.h mpi/core/coll_call.c mpi/core/coll_team.c mpi/core/coll_rooted.c \
 	mpi/core/coll_all.c mpi/core/coll_reduce.c
 core_sources += mpi/core/life.h mpi/core/life.c mpi/core/session.h mpi/core/session.c mpi/core/session_comm.c \
-	mpi/core/win.h mpi/core/win.c
+	mpi/core/win.h mpi/core/win.c mpi/core/alloc.h

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The predefined datatypes (facts: mpi/api/datatype-sizes.tsv).  The tables are filled once, before
- * main(), and never change. Fortran's default kinds have the usual sizes: LOGICAL, INTEGER and REAL
- * 4 bytes, DOUBLE PRECISION 8.  An optional type is present when Weft can compute with it; the
- * others have a handle, and MPI_UNDEFINED as their size. */
+ * main(), and change only when MPI_Abi_set_fortran_info says so: until then Fortran's default kinds
+ * have the usual sizes, LOGICAL, INTEGER and REAL 4 bytes, DOUBLE PRECISION 8.  An optional type is
+ * present when Weft can compute with it; the others have a handle, and MPI_UNDEFINED as their size.
+ */
 #include "mpi/datatype/type.h"
 #include <stddef.h>
 #include <stdio.h>
@@ -180,6 +181,102 @@ static void enter_pair(const struct pair_row *p)
     t->nelems = 2;
     t->pair_first = p->first;
     t->basic = t;
+}
+
+/* A default kind becomes what the type of its size is. */
+static const struct {
+    MPI_Datatype basic, complex, pair; /* the complex type and the pair that go with it */
+    MPI_Datatype of_size[5]; /* 1, 2, 4, 8, 16 bytes; 0: no such kind */
+} kinds[] = {
+    [WM_FORTRAN_LOGICAL] = { MPI_LOGICAL,
+                             0,
+                             0,
+                             { MPI_LOGICAL1, MPI_LOGICAL2, MPI_LOGICAL4, MPI_LOGICAL8,
+                               MPI_LOGICAL16 } },
+    [WM_FORTRAN_INTEGER] = { MPI_INTEGER,
+                             0,
+                             MPI_2INTEGER,
+                             { MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8,
+                               MPI_INTEGER16 } },
+    [WM_FORTRAN_REAL] = { MPI_REAL,
+                          MPI_COMPLEX,
+                          MPI_2REAL,
+                          { 0, MPI_REAL2, MPI_REAL4, MPI_REAL8, MPI_REAL16 } },
+    [WM_FORTRAN_DOUBLE] = { MPI_DOUBLE_PRECISION,
+                            MPI_DOUBLE_COMPLEX,
+                            MPI_2DOUBLE_PRECISION,
+                            { 0, MPI_REAL2, MPI_REAL4, MPI_REAL8, MPI_REAL16 } },
+};
+
+static const struct row *row_of(MPI_Datatype h)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].handle == h)
+            return &rows[i];
+    return NULL;
+}
+
+static const struct row *kind_row(enum wm_fortran_kind kind, int nbytes)
+{
+    for (int i = 0; i < 5; i++)
+        if (nbytes == 1 << i && kinds[kind].of_size[i])
+            return row_of(kinds[kind].of_size[i]);
+    return NULL;
+}
+
+bool wm_type_fortran_known(enum wm_fortran_kind kind, int nbytes)
+{
+    const struct row *r = kind_row(kind, nbytes);
+    return r && rt_elem_nbytes(r->elem) == nbytes;
+}
+
+/* Names and handles stay, all else changes. */
+static void follow(MPI_Datatype handle, const struct row *as)
+{
+    struct row r = *as;
+    const struct row *old = row_of(handle);
+    r.handle = handle;
+    r.name = old->name;
+    enter_basic(&r);
+}
+
+static enum rt_elem pair_elem(enum rt_elem e)
+{
+    return e == RT_ELEM_I32   ? RT_ELEM_I32_I32
+           : e == RT_ELEM_F32 ? RT_ELEM_F32_F32
+           : e == RT_ELEM_F64 ? RT_ELEM_F64_F64
+                              : RT_ELEM_NONE;
+}
+
+static void follow_pair(MPI_Datatype handle, const struct row *as)
+{
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        struct pair_row p = pairs[i];
+        if (p.handle != handle)
+            continue;
+        p.first = p.second = p.second_at = p.align = as->size;
+        p.extent = 2 * as->size;
+        p.elem = pair_elem(as->elem);
+        rt_layout_fini(&storage[(uintptr_t)handle & 0xff].layout);
+        enter_pair(&p);
+        if (p.elem == RT_ELEM_NONE) /* no kernels for such pairs */
+            storage[(uintptr_t)handle & 0xff].ops = NO_OPS;
+    }
+}
+
+void wm_type_fortran_size(enum wm_fortran_kind kind, int nbytes)
+{
+    const struct row *r = kind_row(kind, nbytes);
+    static const MPI_Datatype complexes[] = { MPI_COMPLEX4, MPI_COMPLEX8, MPI_COMPLEX16,
+                                              MPI_COMPLEX32 };
+    if (!r || r->size == row_of(kinds[kind].basic)->size)
+        return;
+    follow(kinds[kind].basic, r);
+    if (kinds[kind].pair)
+        follow_pair(kinds[kind].pair, r);
+    for (int i = 0; kinds[kind].complex && i < 4; i++)
+        if (row_of(complexes[i])->size == 2 * nbytes)
+            follow(kinds[kind].complex, row_of(complexes[i]));
 }
 
 void wm_type_init(void)

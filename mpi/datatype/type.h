@@ -67,6 +67,17 @@ void wm_type_init(void);
 void wm_op_init(void);
 /* Gives back what the library keeps for itself: the types of MPI_Type_create_f90_*. */
 void wm_type_fini(void);
+
+/* Fortran's default kinds: sizes that Weft can give them, and giving them one, for the types that
+ * follow (MPI_INTEGER, MPI_2INTEGER ...; MPI-5.0 chapter 20).  Before types are derived of them. */
+enum wm_fortran_kind {
+    WM_FORTRAN_LOGICAL,
+    WM_FORTRAN_INTEGER,
+    WM_FORTRAN_REAL,
+    WM_FORTRAN_DOUBLE
+};
+bool wm_type_fortran_known(enum wm_fortran_kind kind, int nbytes);
+void wm_type_fortran_size(enum wm_fortran_kind kind, int nbytes);
 /* A message or derived type that outlives the handle holds a reference. */
 void wm_type_ref(struct wm_type *t);
 void wm_type_unref(struct wm_type *t);

@@ -85,24 +85,31 @@ static void block_empty(void *p, size_t nbytes)
         memset(p, 0, nbytes);
 }
 
-size_t rt_node_alloc(size_t nbytes)
+/* Takes granules for a block and leaves `keep` free; SIZE_MAX when it cannot. */
+static size_t take(size_t nbytes, size_t keep)
 {
-    size_t n = granules(nbytes);
+    size_t n = granules(nbytes), total = rt_node_private.at.ngranules;
     size_t first = SIZE_MAX;
 
     bits_lock();
-    if (n) {
-        first = bits_find(node_bits(), rt_node_private.at.ngranules, n);
+    if (n && (!keep || total - rt_node_used() / NODE_GRANULE >= n + keep)) {
+        first = bits_find(node_bits(), total, n);
         if (first != SIZE_MAX)
             bits_set(node_bits(), first, n, true);
     }
     bits_unlock();
-    if (first == SIZE_MAX) {
+    return first == SIZE_MAX ? SIZE_MAX : rt_node_private.at.area + first * NODE_GRANULE;
+}
+
+size_t rt_node_alloc(size_t nbytes)
+{
+    size_t off = take(nbytes, 0);
+
+    if (off == SIZE_MAX) {
         log_error(MEM, "no room for a block of %zu bytes: the node segment's area holds %zu MiB",
                   nbytes, rt_node_private.at.ngranules * NODE_GRANULE >> 20);
         return SIZE_MAX;
     }
-    size_t off = rt_node_private.at.area + first * NODE_GRANULE;
     if (rt_node_reserve(rt_node_at(off), nbytes ? nbytes : 1) < 0) {
         rt_node_free(off, nbytes);
         return SIZE_MAX;
@@ -118,6 +125,17 @@ size_t rt_node_used(void)
     for (size_t i = 0; i < rt_node_private.at.ngranules / 64; i++)
         n += (size_t)__builtin_popcountll(rt_load_relaxed(&bits[i]));
     return n * NODE_GRANULE;
+}
+
+size_t rt_node_try_alloc(size_t nbytes)
+{
+    size_t off = take(nbytes, rt_node_private.at.ngranules / 4);
+
+    if (off != SIZE_MAX && rt_node_try_reserve(rt_node_at(off), nbytes ? nbytes : 1) < 0) {
+        rt_node_free(off, nbytes);
+        off = SIZE_MAX;
+    }
+    return off;
 }
 
 void rt_node_free(size_t off, size_t nbytes)

@@ -85,7 +85,7 @@ static void log_no_space(size_t nbytes)
               cfg.shm_dir, nbytes >> 10, free_kib, total_kib);
 }
 
-static int reserve_fd(int fd, size_t off, size_t nbytes)
+static int reserve_fd(int fd, size_t off, size_t nbytes, bool quiet)
 {
     int e;
 
@@ -95,7 +95,8 @@ static int reserve_fd(int fd, size_t off, size_t nbytes)
         e = posix_fallocate(fd, (off_t)off, (off_t)nbytes);
     while (e == EINTR);
     if (e == ENOSPC || e == ENOMEM || e == EDQUOT) {
-        log_no_space(nbytes);
+        if (!quiet)
+            log_no_space(nbytes);
         return -RT_ENOSPC;
     }
     if (e) {
@@ -106,13 +107,17 @@ static int reserve_fd(int fd, size_t off, size_t nbytes)
     return 0;
 }
 
-int rt_node_reserve(const void *p, size_t nbytes)
+static int reserve(const void *p, size_t nbytes, bool quiet)
 {
     size_t off = (size_t)((const char *)p - rt_node.base);
     size_t first = off - off % page_up(1);
 
-    return reserve_fd(rt_node_private.fd, first, page_up(off + nbytes) - first);
+    return reserve_fd(rt_node_private.fd, first, page_up(off + nbytes) - first, quiet);
 }
+
+int rt_node_reserve(const void *p, size_t nbytes) { return reserve(p, nbytes, false); }
+
+int rt_node_try_reserve(const void *p, size_t nbytes) { return reserve(p, nbytes, true); }
 
 static int map_fd(int fd, size_t nbytes, char **out)
 {
@@ -185,7 +190,7 @@ static int segment_create(const char *path, const struct node_layout *at, int si
         err = -RT_ESYS;
         goto err_close;
     }
-    err = reserve_fd(fd, 0, at->pairs);
+    err = reserve_fd(fd, 0, at->pairs, false);
     if (err < 0)
         goto err_close;
     err = map_fd(fd, at->nbytes, &base);
