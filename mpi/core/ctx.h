@@ -8,7 +8,7 @@
 /* The ids that every process starts with. */
 #define WM_CTX_WORLD 2u
 #define WM_CTX_SELF 4u
-#define WM_CTX_JOB 6u /* of mpi/core/session_base.c: agreements without a communicator */
+#define WM_CTX_JOB 6u /* of mpi/core/session_comm.c: agreements without a communicator */
 
 /* Finds an id that is free in all participants and takes it.  `order` tells agreements of this
  * process apart that go on at the same time in several threads: the same in all participants,

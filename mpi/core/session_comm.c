@@ -66,19 +66,43 @@ static uint64_t hash(uint64_t h, const void *data, size_t len)
 }
 #define HASH_START 0xcbf29ce484222325u
 
-/* What every participant says at first. */
+/* What every participant says of its call, a part of the string at a time. */
+#define PART 192
 struct call {
-    char stringtag[MPI_MAX_STRINGTAG_LEN];
+    char part[PART];
     uint64_t group; /* its members in order */
+    uint32_t len;   /* of the whole string */
     uint32_t differs;
 };
+_Static_assert(sizeof(struct call) <= WM_EXCH_MAX, "can be combined");
 
 /* Recursive doubling: after every step, all that have heard of each other know the same. */
 static void call_merge(void *inout, const void *in)
 {
     struct call *a = inout;
     const struct call *b = in;
-    a->differs |= b->differs || a->group != b->group || strcmp(a->stringtag, b->stringtag);
+    a->differs |= b->differs || a->group != b->group || a->len != b->len ||
+                  memcmp(a->part, b->part, PART);
+}
+
+/* Whether all participants make the same call: they agree on the answer after each part. */
+static int meet(const struct wm_exch *x, const char *stringtag, uint64_t group)
+{
+    size_t len = strlen(stringtag);
+    struct call c;
+    int err = 0;
+    for (size_t at = 0; at <= len && !err; at += PART) {
+        size_t n = len - at < PART ? len - at : PART;
+        c = (struct call){ .group = group, .len = (uint32_t)len };
+        memcpy(c.part, stringtag + at, n);
+        err = wm_exch_combine(x, &c, sizeof c, call_merge);
+        if (!err && c.differs)
+            return wm_err(MPI_ERR_ARG,
+                          "the processes do not make the same call: their groups, or their "
+                          "strings, here \"%.100s\", differ",
+                          stringtag);
+    }
+    return err ? wm_err_rt(err, "meeting the other processes of the group") : MPI_SUCCESS;
 }
 
 static int check_tag(const char *stringtag)
@@ -128,15 +152,10 @@ static int agree(struct wm_comm *base, const struct wm_group *group, const char 
                  uint64_t extra, uint32_t *ctx)
 {
     int *ranks = job_ranks(group);
-    struct call *c = calloc(1, sizeof *c);
-    if (!ranks || !c) {
-        free(ranks);
-        free(c);
+    if (!ranks)
         return wm_err(MPI_ERR_NO_MEM, "no memory for the ranks of %d processes", group->size);
-    }
-    strcpy(c->stringtag, stringtag);
-    c->group = hash(HASH_START, group->procs, (size_t)group->size * sizeof *group->procs);
-    uint64_t h = hash(extra ^ c->group, stringtag, strlen(stringtag));
+    uint64_t members = hash(HASH_START, group->procs, (size_t)group->size * sizeof *group->procs);
+    uint64_t h = hash(extra ^ members, stringtag, strlen(stringtag));
     const int ntags = WM_TAG_IDUP - WM_TAG_COMM;
     struct wm_exch x = { .comm = base,
                          .ranks = ranks,
@@ -144,19 +163,11 @@ static int agree(struct wm_comm *base, const struct wm_group *group, const char 
                          .me = group->rank,
                          .tag = WM_TAG_COMM + (int)(h % (uint64_t)ntags) };
     rt_lock(&base->dom->lock);
-    int err = wm_exch_combine(&x, c, sizeof *c, call_merge);
-    if (err)
-        err = wm_err_rt(err, "meeting the other processes of the group");
-    else if (c->differs)
-        err = wm_err(MPI_ERR_ARG,
-                     "the processes do not make the same call: their groups or their strings "
-                     "differ from \"%.100s\"",
-                     stringtag);
-    else
+    int err = meet(&x, stringtag, members);
+    if (!err)
         err = wm_ctx_agree(&x, (uint64_t)base->ctx << 32 | (uint32_t)(h >> 32), ctx);
     rt_unlock(&base->dom->lock);
     free(ranks);
-    free(c);
     return err;
 }
 
@@ -212,5 +223,110 @@ int wm_api_comm_create_from_group(struct wm_group *group, const char *stringtag,
         wm_comm_free(c);
     else
         *newcomm = c;
+    return err;
+}
+
+/* ---- intercommunicators ---- */
+
+/* What the local leader alone knows of the other group. */
+static int check_remote(const struct wm_group *local, const struct wm_group *remote, int leader)
+{
+    if (!remote)
+        return wm_err(MPI_ERR_GROUP, "argument 3 (remote_group): no live group, which the local "
+                                     "leader must give");
+    int err = wm_session_check(local->session, remote->session, "arguments 1 and 3: the groups");
+    if (err)
+        return err;
+    if (leader < 0 || leader >= remote->size)
+        return wm_err(MPI_ERR_RANK,
+                      "argument 4 (remote_leader): %d is not a rank of the remote group, 0..%d",
+                      leader, remote->size - 1);
+    for (int i = 0; i < remote->size; i++)
+        if (remote->procs[i].ns != 0)
+            return wm_err(MPI_ERR_GROUP, "rank %d of the remote group belongs to another job", i);
+    return MPI_SUCCESS;
+}
+
+/* The two leaders find out whether they make the same call. */
+static int leaders_meet(struct wm_comm *base, const struct wm_group *local,
+                        const struct wm_group *remote, int remote_leader, const char *stringtag,
+                        int tag)
+{
+    int me = (int)local->procs[local->rank].rank, other = (int)remote->procs[remote_leader].rank;
+    if (me == other)
+        return wm_err(MPI_ERR_GROUP, "the leaders of both groups are the same process");
+    uint64_t both = hash(HASH_START, local->procs, (size_t)local->size * sizeof *local->procs) +
+                    hash(HASH_START, remote->procs, (size_t)remote->size * sizeof *remote->procs);
+    struct wm_exch x = { .comm = base,
+                         .ranks = me < other ? (int[]){ me, other } : (int[]){ other, me },
+                         .n = 2,
+                         .me = me > other,
+                         .tag = tag };
+    rt_lock(&base->dom->lock);
+    int err = meet(&x, stringtag, both);
+    rt_unlock(&base->dom->lock);
+    return err;
+}
+
+static void merge_worst(void *inout, const void *in)
+{
+    int *a = inout;
+    const int *b = in;
+    *a = *a > *b ? *a : *b;
+}
+
+/* All of the local group hear what its leader found. */
+static int share_verdict(struct wm_comm *local, int err)
+{
+    int worst = err;
+    struct wm_exch x = {
+        .comm = local, .n = local->size, .me = local->rank, .tag = WM_TAG_COMM
+    };
+    rt_lock(&local->dom->lock);
+    int failed = wm_exch_combine(&x, &worst, sizeof worst, merge_worst);
+    rt_unlock(&local->dom->lock);
+    if (err || (!failed && !worst))
+        return err;
+    return failed ? wm_err_rt(failed, "hearing from the leader of the local group")
+                  : wm_err(worst, "the leader of the local group failed; its own message says why");
+}
+
+int wm_api_intercomm_create_from_groups(struct wm_group *local_group, int local_leader,
+                                        struct wm_group *remote_group, int remote_leader,
+                                        const char *stringtag, struct wm_info *info,
+                                        struct wm_errh *errhandler, struct wm_comm **newintercomm)
+{
+    struct wm_comm *base, *local, *c = NULL;
+    int err = check_call(local_group, stringtag, errhandler);
+    if (!err && (local_leader < 0 || local_leader >= local_group->size))
+        err = wm_err(MPI_ERR_RANK,
+                     "argument 2 (local_leader): %d is not a rank of the local group, 0..%d",
+                     local_leader, local_group->size - 1);
+    bool leader = !err && local_group->rank == local_leader;
+    if (!err)
+        err = job_get(&base);
+    /* Another start of the hash than MPI_Comm_create_from_group's keeps the two calls apart. */
+    if (!err)
+        err = create(base, local_group, stringtag, ~HASH_START, &local);
+    if (err)
+        return err;
+    uint64_t h = hash(HASH_START, stringtag, strlen(stringtag));
+    if (leader)
+        err = check_remote(local_group, remote_group, remote_leader);
+    if (leader && !err)
+        err = leaders_meet(base, local_group, remote_group, remote_leader, stringtag,
+                           WM_TAG_COMM + (int)(h % (uint64_t)(WM_TAG_IDUP - WM_TAG_COMM)));
+    err = share_verdict(local, err);
+    if (!err)
+        err = wm_inter_connect(local, local_leader, base,
+                               leader ? (int)remote_group->procs[remote_leader].rank : 0,
+                               (int)(h % INT32_MAX), &c);
+    wm_comm_free(local);
+    if (!err)
+        err = dress(c, info, errhandler);
+    if (err && c)
+        wm_comm_free(c);
+    else if (!err)
+        *newintercomm = c;
     return err;
 }

@@ -18,7 +18,6 @@ static void one_session(void)
     CHECK_EQ(flag, finalized);
     MPI_Comm c = st_comm(s, "mpi://WORLD", "one");
     st_use(c);
-    OK(MPI_Comm_size(c, &st_size));
     OK(MPI_Comm_free(&c));
     OK(MPI_Session_finalize(&s));
     CHECK(s == MPI_SESSION_NULL);
