@@ -92,6 +92,9 @@ struct coll_args {
     enum rt_memkind mem;
 };
 #define COLL_IN_PLACE ((void *)1) /* same value as MPI_IN_PLACE */
+/* args.root in the root's group of an intercommunicator: at the root, and at the others. */
+#define COLL_ROOT (-4)   /* same value as MPI_ROOT */
+#define COLL_NOBODY (-3) /* same value as MPI_PROC_NULL */
 
 struct coll_alg;
 struct coll_task {

@@ -147,6 +147,10 @@ static void resolve(void)
 const struct coll_alg *coll_choose(const struct coll_team *t, const struct coll_args *a,
                                    bool has_node, const char **why)
 {
+    if (rt_unlikely(t->local != NULL)) {
+        *why = "an intercommunicator";
+        return coll_inter_alg(a->kind);
+    }
     if (rt_unlikely(!rt_load_acquire(&resolved)))
         resolve();
     int64_t bytes = coll_args_bytes(t, a);

@@ -6,34 +6,14 @@
 #include "mpi/core/coll_call.h"
 #include <stdlib.h>
 
-static void set_send(struct wm_call *call, const void *buf, int64_t count, struct wm_type *type)
-{
-    call->args.sbuf = buf;
-    if (buf == MPI_IN_PLACE || !type) /* no type: an intercommunicator, refused later */
-        return;
-    call->args.scount = count;
-    call->args.stype = &type->layout;
-    call->stype = type;
-}
-
-static void set_recv(struct wm_call *call, void *buf, int64_t count, struct wm_type *type)
-{
-    call->args.rbuf = buf;
-    if (buf == MPI_IN_PLACE || !type) /* no type: an intercommunicator, refused later */
-        return;
-    call->args.rcount = count;
-    call->args.rtype = &type->layout;
-    call->rtype = type;
-}
-
 static int do_allgather(enum wm_form form, const void *sendbuf, MPI_Count sendcount,
                         struct wm_type *sendtype, void *recvbuf, MPI_Count recvcount,
                         struct wm_type *recvtype, struct wm_comm *comm, MPI_Request *request)
 {
     struct wm_call call = { .comm = comm, .form = form, .request = request };
     call.args.kind = COLL_ALLGATHER;
-    set_send(&call, sendbuf, sendcount, sendtype);
-    set_recv(&call, recvbuf, recvcount, recvtype);
+    wm_call_send(&call, sendbuf, sendcount, sendtype);
+    wm_call_recv(&call, recvbuf, recvcount, recvtype);
     return wm_call_run(&call);
 }
 
@@ -73,8 +53,8 @@ static int do_allgatherv(enum wm_form form, const void *sendbuf, MPI_Count sendc
                               displs);
     if (err)
         return err;
-    set_send(&call, sendbuf, sendcount, sendtype);
-    set_recv(&call, recvbuf, 0, recvtype);
+    wm_call_send(&call, sendbuf, sendcount, sendtype);
+    wm_call_recv(&call, recvbuf, 0, recvtype);
     return wm_call_run(&call);
 }
 
@@ -110,8 +90,8 @@ static int do_alltoall(enum wm_form form, const void *sendbuf, MPI_Count sendcou
 {
     struct wm_call call = { .comm = comm, .form = form, .request = request };
     call.args.kind = COLL_ALLTOALL;
-    set_send(&call, sendbuf, sendcount, sendtype);
-    set_recv(&call, recvbuf, recvcount, recvtype);
+    wm_call_send(&call, sendbuf, sendcount, sendtype);
+    wm_call_recv(&call, recvbuf, recvcount, recvtype);
     return wm_call_run(&call);
 }
 
@@ -152,8 +132,8 @@ static int do_alltoallv(enum wm_form form, const void *sendbuf, struct wm_counts
                               in_place ? (struct wm_displs){ 0 } : sdispls, recvcounts, rdispls);
     if (err)
         return err;
-    set_send(&call, sendbuf, 0, sendtype);
-    set_recv(&call, recvbuf, 0, recvtype);
+    wm_call_send(&call, sendbuf, 0, sendtype);
+    wm_call_recv(&call, recvbuf, 0, recvtype);
     return wm_call_run(&call);
 }
 
@@ -202,7 +182,7 @@ static int decode_types(const char *arg, const MPI_Datatype *h, int n, const str
 /* The layouts and types of alltoallw, in the room that the vectors have for them. */
 static int set_types(struct wm_call *call, const MPI_Datatype *st, const MPI_Datatype *rt)
 {
-    int n = call->comm->size;
+    int n = call->comm->remote->size;
     const struct rt_layout **layouts = wm_call_more(call);
     struct wm_type **types = (struct wm_type **)(layouts + 2 * n);
     call->args.stypes = layouts;

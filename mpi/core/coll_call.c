@@ -26,6 +26,7 @@ struct coll_req {
     void *vectors;
     int ntypes;
 };
+_Static_assert(COLL_ROOT == MPI_ROOT && COLL_NOBODY == MPI_PROC_NULL, "roots as MPI has them");
 _Static_assert(sizeof(struct coll_req) <= WM_REQ_MAX, "collective request fits a slab slot");
 
 static void hold(struct coll_req *q, const struct wm_call *call)
@@ -173,16 +174,73 @@ static int start_request(struct wm_call *call)
     return err;
 }
 
+/* Bytes [*from, *to) that one side of a call touches for sure, when that is known at once: of a
+ * contiguous layout, of the v forms this process's own block only.  False when nothing is known. */
+static bool touched(const struct coll_args *a, bool recv, int self, int64_t blocks, uintptr_t *from,
+                    uintptr_t *to)
+{
+    const void *buf = recv ? a->rbuf : a->sbuf;
+    const struct rt_layout *l = recv ? a->rtype : a->stype;
+    const int64_t *counts = recv ? a->rcounts : a->scounts,
+                  *displs = recv ? a->rdispls : a->sdispls;
+    if (!l || !l->contig || buf == COLL_IN_PLACE)
+        return false;
+    *from = (uintptr_t)buf + (displs ? (uintptr_t)(displs[self] * l->extent) : 0);
+    *to = *from +
+          (uintptr_t)((counts ? counts[self] : blocks * (recv ? a->rcount : a->scount)) * l->size);
+    return *from < *to;
+}
+
+/* Blocks of a side with equal counts: one, or one for each process. */
+static int64_t blocks_of(const struct coll_args *a, bool recv, int n)
+{
+    switch (a->kind) {
+    case COLL_ALLTOALL:
+        return n;
+    case COLL_GATHER:
+    case COLL_ALLGATHER:
+        return recv ? n : 1;
+    case COLL_SCATTER:
+        return recv ? 1 : n;
+    default:
+        return 1;
+    }
+}
+
+/* Send and receive buffer must not overlap (MPI-5.0 section 2.3); what can be seen without looking
+ * at every block is refused.  On an intercommunicator rooted calls have but one buffer. */
+static int check_call(const struct wm_call *call)
+{
+    const struct wm_comm *c = call->comm;
+    const struct coll_args *a = &call->args;
+    uintptr_t sfrom, sto, rfrom, rto;
+    if (c->inter && (a->kind == COLL_SCAN || a->kind == COLL_EXSCAN))
+        return wm_err(MPI_ERR_COMM,
+                      "the communicator is an intercommunicator, on which %s is not "
+                      "defined",
+                      coll_kind_names[a->kind]);
+    if (!a->sbuf || !a->rbuf || (a->kind == COLL_REDUCE && !wm_call_root(c, a->root)))
+        return MPI_SUCCESS;
+    int n = c->remote->size, self = c->inter ? 0 : c->rank;
+    if (rt_likely(!touched(a, false, self, blocks_of(a, false, n), &sfrom, &sto) ||
+                  !touched(a, true, self, blocks_of(a, true, n), &rfrom, &rto) || sto <= rfrom ||
+                  rto <= sfrom))
+        return MPI_SUCCESS;
+    return wm_err(MPI_ERR_BUFFER,
+                  "the send buffer (%lld bytes at %p) and the receive buffer (%lld bytes at %p) "
+                  "overlap; use MPI_IN_PLACE where it is allowed, or separate buffers",
+                  (long long)(sto - sfrom), a->sbuf, (long long)(rto - rfrom), a->rbuf);
+}
+
 int wm_call_run(struct wm_call *call)
 {
     struct wm_comm *c = call->comm;
     const char *name = coll_kind_names[call->args.kind];
     int err;
-    if (c->inter) {
+    err = check_call(call);
+    if (rt_unlikely(err)) {
         free(call->vectors);
-        return wm_err(MPI_ERR_UNSUPPORTED_OPERATION,
-                      "%s on an intercommunicator is not implemented; use an intracommunicator",
-                      name);
+        return err;
     }
     rt_lock(&c->dom->lock);
     if (call->form == WM_BLOCKING) {
@@ -194,6 +252,14 @@ int wm_call_run(struct wm_call *call)
     rt_unlock(&c->dom->lock);
     return rt_unlikely(err < 0) ? wm_err_rt(err, "%s among %d processes", name, c->size)
                                 : MPI_SUCCESS;
+}
+
+/* One entry for each process that is sent to or received from; of the local group for the blocks of
+ * a reduction. */
+static int vector_len(const struct wm_call *call)
+{
+    const struct wm_comm *c = call->comm;
+    return call->args.kind == COLL_REDUCE_SCATTER ? c->size : c->remote->size;
 }
 
 static const int64_t *counts_in(int64_t *to, struct wm_counts v, int n)
@@ -213,7 +279,7 @@ static const int64_t *displs_in(int64_t *to, struct wm_displs v, int n)
 int wm_call_vectors(struct wm_call *call, struct wm_counts sc, struct wm_displs sd,
                     struct wm_counts rc, struct wm_displs rd)
 {
-    int n = call->comm->size;
+    int n = vector_len(call);
     int64_t *v = malloc(4 * (size_t)n * (sizeof *v + sizeof(void *)));
     if (!v)
         return wm_err(MPI_ERR_NO_MEM, "no memory for the counts of %d processes", n);
@@ -227,7 +293,8 @@ int wm_call_vectors(struct wm_call *call, struct wm_counts sc, struct wm_displs 
 
 void *wm_call_more(const struct wm_call *call)
 {
-    void *more = (int64_t *)call->vectors + 4 * call->comm->size;
-    memset(more, 0, 4 * (size_t)call->comm->size * sizeof(void *));
+    int n = vector_len(call);
+    void *more = (int64_t *)call->vectors + 4 * n;
+    memset(more, 0, 4 * (size_t)n * sizeof(void *));
     return more;
 }

@@ -21,6 +21,39 @@ struct wm_call {
     int ntypes;
 };
 
+/* Whether this process is the root of a rooted call, and whether it is one of those that give to
+ * the root or get from it: on an intercommunicator the root's own group only watches. */
+static inline bool wm_call_root(const struct wm_comm *c, int root)
+{
+    return root == (c->inter ? MPI_ROOT : c->rank);
+}
+static inline bool wm_call_leaf(const struct wm_comm *c, int root)
+{
+    return !c->inter || root >= 0;
+}
+
+/* The send and the receive side of a call; a count of 0 for v forms. */
+static inline void wm_call_send(struct wm_call *call, const void *buf, int64_t count,
+                                struct wm_type *type)
+{
+    call->args.sbuf = buf;
+    if (buf == MPI_IN_PLACE)
+        return;
+    call->args.scount = count;
+    call->args.stype = &type->layout;
+    call->stype = type;
+}
+static inline void wm_call_recv(struct wm_call *call, void *buf, int64_t count,
+                                struct wm_type *type)
+{
+    call->args.rbuf = buf;
+    if (buf == MPI_IN_PLACE)
+        return;
+    call->args.rcount = count;
+    call->args.rtype = &type->layout;
+    call->rtype = type;
+}
+
 /* Starts, and when blocking finishes, the call.  MPI_SUCCESS or what wm_err() returned. */
 int wm_call_run(struct wm_call *call);
 /* Runs one blocking collective on the communicator's team; under the domain's lock.  0 or -RT_E. */

@@ -24,7 +24,13 @@ static int do_reduce(enum wm_form form, const void *sendbuf, void *recvbuf, MPI_
                      MPI_Request *request)
 {
     struct wm_call call = { .comm = comm, .form = form, .request = request };
-    set_reduction(&call, COLL_REDUCE, sendbuf, recvbuf, count, datatype, op);
+    if (!comm->inter)
+        set_reduction(&call, COLL_REDUCE, sendbuf, recvbuf, count, datatype, op);
+    else if (root == MPI_ROOT)
+        set_reduction(&call, COLL_REDUCE, NULL, recvbuf, count, datatype, op);
+    else if (root != MPI_PROC_NULL)
+        set_reduction(&call, COLL_REDUCE, sendbuf, NULL, count, datatype, op);
+    call.args.kind = COLL_REDUCE;
     call.args.root = root;
     return wm_call_run(&call);
 }

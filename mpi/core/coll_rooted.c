@@ -4,26 +4,6 @@
 #include "mpi/api/bodies.h"
 #include "mpi/core/coll_call.h"
 
-static void set_send(struct wm_call *call, const void *buf, int64_t count, struct wm_type *type)
-{
-    call->args.sbuf = buf;
-    if (buf == MPI_IN_PLACE || !type) /* no type: an intercommunicator, refused later */
-        return;
-    call->args.scount = count;
-    call->args.stype = &type->layout;
-    call->stype = type;
-}
-
-static void set_recv(struct wm_call *call, void *buf, int64_t count, struct wm_type *type)
-{
-    call->args.rbuf = buf;
-    if (buf == MPI_IN_PLACE || !type) /* no type: an intercommunicator, refused later */
-        return;
-    call->args.rcount = count;
-    call->args.rtype = &type->layout;
-    call->rtype = type;
-}
-
 static int do_barrier(enum wm_form form, struct wm_comm *comm, MPI_Request *request)
 {
     struct wm_call call = { .comm = comm, .form = form, .request = request };
@@ -50,7 +30,8 @@ static int do_bcast(enum wm_form form, void *buffer, MPI_Count count, struct wm_
     struct wm_call call = { .comm = comm, .form = form, .request = request };
     call.args.kind = COLL_BCAST;
     call.args.root = root;
-    set_recv(&call, buffer, count, datatype);
+    if (wm_call_root(comm, root) || wm_call_leaf(comm, root))
+        wm_call_recv(&call, buffer, count, datatype);
     return wm_call_run(&call);
 }
 
@@ -80,9 +61,10 @@ static int do_gather(enum wm_form form, const void *sendbuf, MPI_Count sendcount
     struct wm_call call = { .comm = comm, .form = form, .request = request };
     call.args.kind = COLL_GATHER;
     call.args.root = root;
-    set_send(&call, sendbuf, sendcount, sendtype);
-    if (comm->rank == root)
-        set_recv(&call, recvbuf, recvcount, recvtype);
+    if (wm_call_leaf(comm, root))
+        wm_call_send(&call, sendbuf, sendcount, sendtype);
+    if (wm_call_root(comm, root))
+        wm_call_recv(&call, recvbuf, recvcount, recvtype);
     return wm_call_run(&call);
 }
 
@@ -119,14 +101,15 @@ static int do_gatherv(enum wm_form form, const void *sendbuf, MPI_Count sendcoun
     call.args.kind = COLL_GATHERV;
     call.args.root = root;
     int err = MPI_SUCCESS;
-    if (!comm->inter && comm->rank == root)
+    if (wm_call_root(comm, root))
         err = wm_call_vectors(&call, (struct wm_counts){ 0 }, (struct wm_displs){ 0 }, recvcounts,
                               displs);
     if (err)
         return err;
-    set_send(&call, sendbuf, sendcount, sendtype);
-    if (comm->rank == root)
-        set_recv(&call, recvbuf, 0, recvtype);
+    if (wm_call_leaf(comm, root))
+        wm_call_send(&call, sendbuf, sendcount, sendtype);
+    if (wm_call_root(comm, root))
+        wm_call_recv(&call, recvbuf, 0, recvtype);
     return wm_call_run(&call);
 }
 
@@ -164,9 +147,10 @@ static int do_scatter(enum wm_form form, const void *sendbuf, MPI_Count sendcoun
     struct wm_call call = { .comm = comm, .form = form, .request = request };
     call.args.kind = COLL_SCATTER;
     call.args.root = root;
-    if (comm->rank == root)
-        set_send(&call, sendbuf, sendcount, sendtype);
-    set_recv(&call, recvbuf, recvcount, recvtype);
+    if (wm_call_root(comm, root))
+        wm_call_send(&call, sendbuf, sendcount, sendtype);
+    if (wm_call_leaf(comm, root))
+        wm_call_recv(&call, recvbuf, recvcount, recvtype);
     return wm_call_run(&call);
 }
 
@@ -204,14 +188,15 @@ static int do_scatterv(enum wm_form form, const void *sendbuf, struct wm_counts 
     call.args.kind = COLL_SCATTERV;
     call.args.root = root;
     int err = MPI_SUCCESS;
-    if (!comm->inter && comm->rank == root)
+    if (wm_call_root(comm, root))
         err = wm_call_vectors(&call, sendcounts, displs, (struct wm_counts){ 0 },
                               (struct wm_displs){ 0 });
     if (err)
         return err;
-    if (comm->rank == root)
-        set_send(&call, sendbuf, 0, sendtype);
-    set_recv(&call, recvbuf, recvcount, recvtype);
+    if (wm_call_root(comm, root))
+        wm_call_send(&call, sendbuf, 0, sendtype);
+    if (wm_call_leaf(comm, root))
+        wm_call_recv(&call, recvbuf, recvcount, recvtype);
     return wm_call_run(&call);
 }
 

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-check_PROGRAMS += test/mpi/inter_make
+check_PROGRAMS += test/mpi/inter_make test/mpi/inter_coll
 EXTRA_DIST += test/mpi/inter.h
 test_mpi_inter_make_LDADD = libmpi_abi.la
+test_mpi_inter_coll_LDADD = libmpi_abi.la
