@@ -220,7 +220,7 @@ int wm_api_free_mem(void *base)
     if (b)
         return MPI_SUCCESS;
     return wm_err(MPI_ERR_BASE,
-                  "argument 1 (base): %p is not the start of memory from MPI_Alloc_mem, or was freed "
-                  "before",
+                  "argument 1 (base): %p is not the start of memory from MPI_Alloc_mem, or was "
+                  "freed before",
                   base);
 }

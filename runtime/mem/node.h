@@ -66,8 +66,8 @@ int rt_node_try_reserve(const void *p, size_t nbytes);
 /* A zeroed, page-aligned block that every local process may use by its offset; SIZE_MAX when the
  * file system is full. */
 size_t rt_node_alloc(size_t nbytes);
-/* The same for users who have a way out: says nothing when there is no room, and leaves a quarter of
- * the area to those who have none. */
+/* The same for users who have a way out: says nothing when there is no room, and leaves a quarter
+ * of the area to those who have none. */
 size_t rt_node_try_alloc(size_t nbytes);
 void rt_node_free(size_t off, size_t nbytes);
 /* Bytes of all blocks taken now, by any local process. */

@@ -67,6 +67,8 @@ ALLOWED = {
     ("MPI_Win_get_name", "win"): ("MPI_WIN_NULL",),
     ("MPI_Intercomm_create", "peer_comm"): "all",
     ("MPI_Intercomm_create_from_groups", "remote_group"): "all",
+    # On MPI_COMM_SELF the group is still that of the world.
+    ("MPI_Intercomm_create_from_groups", "local_leader"): ("size",),
     ("MPI_Info_get_string", "value"): "all",
     ("MPI_Session_get_nth_pset", "pset_name"): "all",
     ("MPI_Free_mem", "base"): "all",
