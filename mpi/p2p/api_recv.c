@@ -77,7 +77,7 @@ int wm_api_recv(void *buf, MPI_Count count, struct wm_type *datatype, int source
 {
     struct wm_domain *d = comm->dom;
     struct wm_peer *p = NULL;
-    if (rt_likely(source >= 0))
+    if (rt_likely(!rt_threaded && source >= 0))
         p = comm->peers[source];
     if (rt_unlikely(rt_threaded || (!p && source != MPI_ANY_SOURCE) || (p && p->err) ||
                     (((uint64_t)count | (uint64_t)datatype->layout.size) >> 31) != 0)) {
