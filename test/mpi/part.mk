@@ -3,3 +3,5 @@ check_PROGRAMS += test/mpi/greq
 test_mpi_greq_LDADD = libmpi_abi.la -lpthread
 check_PROGRAMS += test/mpi/part_basic
 test_mpi_part_basic_LDADD = libmpi_abi.la -lpthread
+check_PROGRAMS += test/mpi/thread_stress
+test_mpi_thread_stress_LDADD = libmpi_abi.la -lpthread
