@@ -446,7 +446,7 @@ static void wrong_uses(void)
 }
 
 /* Threads mark, and one looks for what has arrived. */
-enum { THREADS = 4, PER_THREAD = 8, LEN = 3000, RESTARTS = 30 };
+enum { THREADS = 4, PER_THREAD = 8, LEN = 3000, RESTARTS = 12 };
 static MPI_Request shared_send, shared_recv;
 static pthread_barrier_t round_begin, round_end;
 static int thread_errors[THREADS + 1];
