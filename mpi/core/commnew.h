@@ -14,11 +14,10 @@ int wm_comm_make(struct wm_comm *parent, struct wm_group *group, struct wm_group
 void wm_comm_release_ids(struct wm_comm *parent, const uint32_t *ctx, int n);
 
 /* What one process says in a split.  Processes with the same color come together, in the order of
- * their keys, equal keys in that of their ranks; -1: this process stays out, and its `type` does
- * not count.  A `type` that differs is MPI_ERR_ARG on all. */
+ * their keys, equal keys in that of their ranks; -1: this process stays out. */
 struct wm_split {
     int64_t color;
-    int key, type;
+    int key;
     uint64_t check; /* as in struct wm_ctx_search */
 };
 /* Collective over `comm`.  *out is NULL for a process that stays out or has nobody on the other

@@ -9,12 +9,14 @@
 #include "mpi/core/info.h"
 #include "mpi/p2p/domain.h"
 #include "runtime/base/err.h"
+#include "runtime/topo/topo.h"
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 struct member {
     int64_t color;
-    int key, type, rank, pad;
+    int key, rank;
 };
 
 static int by_key(const void *pa, const void *pb)
@@ -65,22 +67,6 @@ static int exchange(struct wm_comm *comm, const struct member *mine, struct memb
     return err ? wm_err_rt(err, "exchanging colors and keys") : MPI_SUCCESS;
 }
 
-static int check_types(const struct member *all, int n)
-{
-    const struct member *first = NULL;
-    for (int i = 0; i < n; i++) {
-        if (all[i].color < 0)
-            continue;
-        if (first && all[i].type != first->type)
-            return wm_err(
-                MPI_ERR_ARG,
-                "split_type is %d at rank %d and %d at rank %d; it must be the same at all",
-                first->type, first->rank, all[i].type, all[i].rank);
-        first = first ? first : &all[i];
-    }
-    return MPI_SUCCESS;
-}
-
 /* All that is needed has been agreed on; from here on failures are this process's own. */
 static int build(struct wm_comm *comm, struct member *all, int64_t color, const uint32_t *ctx,
                  struct wm_comm **out)
@@ -105,7 +91,7 @@ static int build(struct wm_comm *comm, struct member *all, int64_t color, const 
 int wm_comm_split(struct wm_comm *comm, const struct wm_split *s, int err, struct wm_comm **out)
 {
     int n = comm->size + (comm->inter ? comm->remote->size : 0), nids = comm->inter ? 2 : 1;
-    struct member mine = { .color = s->color, .key = s->key, .type = s->type, .rank = comm->rank };
+    struct member mine = { .color = s->color, .key = s->key, .rank = comm->rank };
     struct member *all = malloc((size_t)n * sizeof *all);
     struct wm_ctx_search search = { .want = nids, .err = err, .check = s->check };
     uint32_t ctx[2];
@@ -114,8 +100,6 @@ int wm_comm_split(struct wm_comm *comm, const struct wm_split *s, int err, struc
     err = wm_comm_find_ctx(comm, &search, ctx);
     if (!err) {
         err = exchange(comm, &mine, all);
-        if (!err)
-            err = check_types(all, n);
         if (err)
             wm_comm_release_ids(comm, ctx, nids);
         else
@@ -144,25 +128,126 @@ static int host_color(void)
     return (int)first;
 }
 
-/* A communicator that is no strict subset of its parent gives MPI_COMM_NULL for unguided splits
- * (MPI-5.0 section 7.4.2). */
-static int split_unguided(struct wm_comm *comm, int key, struct wm_comm **newcomm)
+/* ---- by hardware ---- */
+
+#define SHARED_MEMORY "mpi_shared_memory"
+#define RESOURCE_KEY "mpi_hw_resource_type"
+#define PSET_KEY "mpi_pset_name"
+
+/* Level 0 is the host, the others are those of rt_topo_resource(). */
+#define LEVELS (1 + RT_TOPO_RESOURCES)
+
+static const char *level_name(int level)
 {
-    struct wm_split s = { .color = host_color(), .key = key, .type = MPI_COMM_TYPE_HW_UNGUIDED };
-    int err = wm_comm_split(comm, &s, MPI_SUCCESS, newcomm);
-    if (!err && (*newcomm)->size == comm->size) {
-        err = wm_comm_free(*newcomm);
-        *newcomm = NULL;
+    int object;
+    return level ? rt_topo_resource(level - 1, &object) : SHARED_MEMORY;
+}
+
+/* The same number for all processes bound within the same object, another one for others; -1 for
+ * one that is not bound within one object. */
+static int64_t level_color(int level)
+{
+    int object = 0;
+    if (level)
+        rt_topo_resource(level - 1, &object);
+    return object < 0 ? -1 : (int64_t)host_color() << 32 | (uint32_t)object;
+}
+
+static int level_of(const char *resource)
+{
+    if (!strcmp(resource, SHARED_MEMORY))
+        return 0;
+    int i = rt_topo_find_resource(resource);
+    return i < 0 ? -1 : i + 1;
+}
+
+/* What all processes say first: the split type, and the color at each level (which are alike in all
+ * processes).  Those that stay out count as being nowhere. */
+struct spread {
+    int64_t min[LEVELS], max[LEVELS];
+    int32_t min_type, max_type;
+};
+_Static_assert(sizeof(struct spread) <= WM_EXCH_MAX, "a spread can be combined");
+
+static void widen(void *inout, const void *in)
+{
+    struct spread *a = inout;
+    const struct spread *b = in;
+    for (int i = 0; i < LEVELS; i++) {
+        a->min[i] = a->min[i] < b->min[i] ? a->min[i] : b->min[i];
+        a->max[i] = a->max[i] > b->max[i] ? a->max[i] : b->max[i];
     }
+    a->min_type = a->min_type < b->min_type ? a->min_type : b->min_type;
+    a->max_type = a->max_type > b->max_type ? a->max_type : b->max_type;
+}
+
+/* *color is this process's at the highest level at which not all are together, and *level that
+ * one; -1 when there is none. */
+static int compare(struct wm_comm *comm, int type, int *level, int64_t *color)
+{
+    struct wm_exch x = wm_exch_all(comm, WM_TAG_COMM);
+    bool out = type == MPI_UNDEFINED;
+    struct spread mine = { .min_type = out ? INT32_MAX : type, .max_type = out ? INT32_MIN : type };
+    rt_lock(&comm->dom->lock);
+    for (int i = 0; i < LEVELS; i++) /* the hardware is looked at only when it is asked for */
+        mine.min[i] = mine.max[i] = type == MPI_COMM_TYPE_HW_UNGUIDED ? level_color(i) : -1;
+    struct spread all = mine;
+    int err = wm_exch_combine(&x, &all, sizeof all, widen);
+    rt_unlock(&comm->dom->lock);
+    if (err)
+        return wm_err_rt(err, "exchanging the split types");
+    if (all.min_type < all.max_type)
+        return wm_err(MPI_ERR_ARG,
+                      "split_type is %d here and goes from %d to %d over all processes; it must be "
+                      "the same at all, or MPI_UNDEFINED",
+                      type, all.min_type, all.max_type);
+    *level = 0;
+    while (*level < LEVELS && all.min[*level] == all.max[*level])
+        ++*level;
+    *color = *level < LEVELS ? mine.min[*level] : -1;
+    return MPI_SUCCESS;
+}
+
+/* Says in the new communicator's info, and in the one that the user gave, by what it was split. */
+static int say_level(struct wm_comm *c, struct wm_info *info, int level)
+{
+    int err = c->info ? MPI_SUCCESS : wm_info_create(&c->info);
+    if (!err)
+        err = wm_info_put(c->info, RESOURCE_KEY, level_name(level));
+    if (!err && info)
+        err = wm_info_put(info, RESOURCE_KEY, level_name(level));
     return err;
+}
+
+/* Different names give different colors.  No name, two, and one that is not known give
+ * MPI_COMM_NULL. */
+static int64_t guided_color(struct wm_comm *comm, const struct wm_info *info, bool psets)
+{
+    const char *resource = wm_info_find(info, RESOURCE_KEY);
+    const char *pset = psets ? wm_info_find(info, PSET_KEY) : NULL;
+    int64_t color = -1;
+    if (resource && !pset) {
+        rt_lock(&comm->dom->lock); /* for rt_topo_ */
+        int level = level_of(resource);
+        color = level < 0 ? -1 : level_color(level);
+        rt_unlock(&comm->dom->lock);
+        return color < 0 ? -1 : color | (int64_t)level << 24;
+    }
+    if (pset && !resource && !strcasecmp(pset, "mpi://WORLD"))
+        color = (int64_t)1 << 62;
+    else if (pset && !resource && !strcasecmp(pset, "mpi://SELF"))
+        color = (int64_t)1 << 61 | rt_boot.rank;
+    return color;
 }
 
 int wm_api_comm_split_type(struct wm_comm *comm, int split_type, int key, struct wm_info *info,
                            struct wm_comm **newcomm)
 {
-    const char *resource = wm_info_find(info, "mpi_hw_resource_type");
-    struct wm_split s = { .color = -1, .key = key, .type = split_type };
-    int err = MPI_SUCCESS;
+    struct wm_split s = { .color = -1, .key = key };
+    int64_t color;
+    int level, err = compare(comm, split_type, &level, &color);
+    if (err)
+        return err;
     switch (split_type) {
     case MPI_UNDEFINED:
         break;
@@ -170,17 +255,25 @@ int wm_api_comm_split_type(struct wm_comm *comm, int split_type, int key, struct
         s.color = host_color();
         break;
     case MPI_COMM_TYPE_HW_UNGUIDED:
-        return split_unguided(comm, key, newcomm);
+        s.color = color; /* a strict subset of the parent's processes, or none */
+        break;
     case MPI_COMM_TYPE_HW_GUIDED:
     case MPI_COMM_TYPE_RESOURCE_GUIDED:
-        if (resource && !strcmp(resource, "mpi_shared_memory"))
-            s.color = host_color();
+        s.color = guided_color(comm, info, split_type == MPI_COMM_TYPE_RESOURCE_GUIDED);
         break;
     default:
-        err = wm_err(
+        return wm_err(
             MPI_ERR_ARG,
             "split_type is %d, which is none of the MPI_COMM_TYPE_ constants nor MPI_UNDEFINED",
             split_type);
     }
-    return wm_comm_split(comm, &s, err, newcomm);
+    err = wm_comm_split(comm, &s, MPI_SUCCESS, newcomm);
+    if (err || !*newcomm || split_type != MPI_COMM_TYPE_HW_UNGUIDED)
+        return err;
+    err = say_level(*newcomm, info, level);
+    if (err) {
+        wm_comm_free(*newcomm);
+        *newcomm = NULL;
+    }
+    return err;
 }

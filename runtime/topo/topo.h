@@ -22,6 +22,15 @@ void *rt_topo_hwloc(void);
 /* Uses an hwloc XML file in place of this machine (tests, mpirun --topo). */
 int  rt_topo_load(const char *xml_path);
 void rt_topo_fini(void);
+/* Kinds of hardware that processes share, from the machine down to the hardware thread: names for
+ * mpi_hw_resource_type and MPI_Get_hw_resource_info.  *object is the index of the one within which
+ * this process is bound, -1: it is not bound within one, or the machine has none. */
+#define RT_TOPO_RESOURCES 9
+#define RT_TOPO_URI "hwloc://"
+const char *rt_topo_resource(int i, int *object);
+bool rt_topo_resource_exists(int i);
+/* The kind of that name, which may be spelt as hwloc allows; -1: unknown. */
+int  rt_topo_find_resource(const char *name);
 /* Prints packages, NUMA nodes, caches, cores, GPUs and NICs for weft_info. */
 void rt_topo_print(FILE *f);
 

@@ -91,20 +91,6 @@ static inline void mt_init(int argc, char **argv)
 /* Called by a case that cannot run here, on all ranks alike. */
 static inline void mt_skip(const char *why) { mt_skipped = why; }
 
-/* For calls that belong to later work: true, and the case is skipped, when the library says that it
- * has no such call. */
-static inline bool mt_unsupported(int rc)
-{
-    int errclass = MPI_SUCCESS;
-
-    if (rc != MPI_SUCCESS)
-        MPI_Error_class(rc, &errclass);
-    if (errclass != MPI_ERR_UNSUPPORTED_OPERATION)
-        return false;
-    mt_skip("the library says that this call is not implemented");
-    return true;
-}
-
 /* Tells rank 0 whether the case passed everywhere; done with plain sends because collectives are
  * under test too.  Cases leave MPI_COMM_WORLD alone, so no wildcard of theirs can take these
  * messages. */
