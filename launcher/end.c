@@ -198,11 +198,15 @@ void launch_end_exited(struct launch_job *job, struct launch_rank *r)
         report(job, r, code, how, advice_for_signal(sig));
     } else if (code) {
         snprintf(how, sizeof how, "ended with code %d%s", code,
-                 r->connected && !r->finalized ? " without calling MPI_Finalize" : "");
+                 r->connected && !r->finalized
+                     ? " without calling MPI_Finalize or MPI_Session_finalize"
+                     : "");
         suspect(job, r, code, how, "The program chose this code; its messages above may say why.");
     } else if (r->connected && !r->finalized) {
-        suspect(job, r, LAUNCH_EXIT_FAIL, "ended with code 0 but without calling MPI_Finalize",
-               "A rank must call MPI_Finalize before it ends, or MPI_Abort to end the job.");
+        suspect(job, r, LAUNCH_EXIT_FAIL,
+                "ended with code 0 but without calling MPI_Finalize or MPI_Session_finalize",
+                "A rank must call MPI_Finalize before it ends, and finalize its sessions, or call "
+                "MPI_Abort to end the job.");
     } else if (!r->connected) {
         job->nskipped++;
     }

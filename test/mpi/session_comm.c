@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Process sets, groups and communicators of sessions (MPI-5.0 sections 7.4.2, 7.6.2 and 11.3):
- * names and their lengths, sizes, strings that differ, intercommunicators, what must not be mixed. */
+ * names and their lengths, sizes, strings that differ, intercommunicators, what must not be mixed.
+ */
 #include "test/mpi/session.h"
 
 static MPI_Session session;
