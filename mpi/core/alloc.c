@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* MPI_Alloc_mem and MPI_Free_mem (MPI-5.0 section 9.2).  The memory comes from the node segment, so
  * that other processes of the host can address it, and from malloc when the segment is full or this
- * process is alone.  Large blocks take granules of their own; small ones are cut from chunks.  Every
- * block is known by its address, so that a wrong one is found out.  Any thread; one lock. */
+ * process is alone.  Large blocks take granules of their own; small ones are cut from chunks.
+ * Every block is known by its address, so that a wrong one is found out.  Any thread; one lock. */
 #include "mpi/core/alloc.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/info.h"
