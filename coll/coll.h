@@ -120,6 +120,7 @@ struct coll_task {
 #define COLL_NEED_BUILTIN_OP 32u /* predefined op on a basic type */
 #define COLL_NEED_CONTIG 64u     /* contiguous layouts */
 #define COLL_NEED_CELL 128u      /* what one rank contributes fits a cell of coll/node */
+#define COLL_NEED_BLOCK 256u     /* shared memory holds pieces of it that are worth their step */
 
 struct coll_alg { /* one row an algorithm; const array at the end of its file; select.c lists the
                      arrays */

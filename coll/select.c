@@ -39,6 +39,7 @@ static const struct coll_alg *const tables[] = {
     coll_barrier_algs,        coll_bcast_algs,   coll_reduce_algs,    coll_allreduce_algs,
     coll_gather_algs,         coll_scatter_algs, coll_allgather_algs, coll_alltoall_algs,
     coll_reduce_scatter_algs, coll_scan_algs,    coll_node_flat_algs, coll_node_block_algs,
+    coll_node_move_algs,
 };
 #define NTABLES ((int)(sizeof tables / sizeof tables[0]))
 
@@ -118,9 +119,11 @@ static uint32_t unmet(const struct coll_alg *alg, const struct coll_team *t,
     if (t->size & (t->size - 1))
         no |= COLL_NEED_POW2;
     if (!has_node)
-        no |= COLL_NEED_ONE_NODE | COLL_NEED_CELL;
+        no |= COLL_NEED_ONE_NODE | COLL_NEED_CELL | COLL_NEED_BLOCK;
     if (alg->need & COLL_NEED_CELL && !(no & COLL_NEED_CELL) && !coll_node_cell_fits(t, a, bytes))
         no |= COLL_NEED_CELL;
+    if (alg->need & COLL_NEED_BLOCK && has_node && !coll_node_block_fits(t, a))
+        no |= COLL_NEED_BLOCK;
     if (alg->need & COLL_NEED_BUILTIN_OP && a->op &&
         (!rt_elem_packs(a->rtype->elem) || !rt_reduce_find(a->op->code, a->rtype->elem)))
         no |= COLL_NEED_BUILTIN_OP;

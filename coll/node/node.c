@@ -4,28 +4,27 @@
 #include "coll/node/node.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include "coll/start.h"
 #include "runtime/base/err.h"
+#include "runtime/base/idle.h"
 #include "runtime/base/log.h"
 
-/* Blocks of all ranks together: about what stays in a shared cache.  A block is at least 16 KiB, so
- * that a step is worth its synchronisation. */
-#define BLOCKS_NBYTES (4u << 20)
-#define BLOCK_MIN (16u << 10)
-#define BLOCK_MAX (256u << 10)
-#define PAGE 4096u
+/* A half of the blocks: the two together are about what stays in a shared cache; and enough that
+ * with many ranks a step is worth its synchronisation. */
+#define HALF_NBYTES (2u << 20)
+#define HALF_PER_RANK (32u << 10)
 #define REFUSED UINT64_MAX
 
-static size_t block_len(int size)
+size_t coll_node_half_len(int size)
 {
-    size_t len = BLOCKS_NBYTES / (2u * (unsigned)size + 2);
-    len = len < BLOCK_MIN ? BLOCK_MIN : len > BLOCK_MAX ? BLOCK_MAX : len;
-    return len & ~(size_t)(PAGE - 1);
+    size_t len = (size_t)size * HALF_PER_RANK;
+    return len < HALF_NBYTES ? HALF_NBYTES : len;
 }
 
 static size_t cells_nbytes(int size) { return (size_t)size * COLL_NODE_SLOTS * COLL_NODE_CELL; }
 
-static size_t blocks_nbytes(int size) { return (2 * (size_t)size + 2) * block_len(size); }
+static size_t blocks_nbytes(int size) { return 2 * coll_node_half_len(size); }
 
 size_t coll_node_nbytes(int size)
 {
@@ -45,7 +44,7 @@ int coll_team_attach(struct coll_team *t, size_t off)
     n->head = (struct coll_node_head *)p;
     n->prog = (struct coll_node_prog *)(p + sizeof *n->head);
     n->lines = (struct coll_node_line *)(n->prog + t->size);
-    n->block_len = block_len(t->size);
+    n->half_len = coll_node_half_len(t->size);
     t->node = n;
     return 0;
 }
@@ -155,8 +154,45 @@ int coll_node_cells(struct coll_node *n)
 
 int coll_node_blocks(struct coll_node *n)
 {
-    return n->blocks ? 1
-                     : late_memory(n, &n->head->blocks, blocks_nbytes(n->team->size), &n->blocks);
+    if (n->blocks)
+        return 1;
+    if (n->team->rank == 0)
+        n->head->crowded = rt_idle_oversubscribed();
+    int rc = late_memory(n, &n->head->blocks, blocks_nbytes(n->team->size), &n->blocks);
+    n->crowded = rc > 0 && n->head->crowded;
+    return rc;
+}
+
+void coll_node_leave_blocks(struct coll_node *n, int64_t pieces, bool only_last)
+{
+    uint64_t e = n->turn + 1;
+    if (pieces < 0) {
+        n->busy[0] = n->busy[1] = e;
+        return;
+    }
+    if (pieces > 1 && !only_last)
+        n->busy[n->half ^ (int)(pieces & 1)] = e;
+    n->half ^= (int)(pieces & 1);
+    if (pieces > 0)
+        n->busy[n->half ^ 1] = e;
+}
+
+void coll_piece_in(const void *buf, int64_t n, const struct rt_layout *l, struct coll_piece p,
+                   void *to)
+{
+    if (l->contig)
+        memcpy(to, (const char *)buf + p.at, (size_t)p.len);
+    else
+        rt_layout_pack(l, n, buf, p.at, to, p.len);
+}
+
+void coll_piece_out(void *buf, int64_t n, const struct rt_layout *l, struct coll_piece p,
+                    const void *from)
+{
+    if (l->contig)
+        memcpy((char *)buf + p.at, from, (size_t)p.len);
+    else
+        rt_layout_unpack(l, n, buf, p.at, from, p.len);
 }
 
 int coll_node_give_up(struct coll_node *n, struct coll_task *k)

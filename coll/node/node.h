@@ -4,8 +4,8 @@
  *
  * The area.  Every rank owns, and alone writes, one progress word and COLL_NODE_SLOTS lines: a
  * line is a cache line with an epoch and up to 56 bytes.  Larger contributions go to cells (one
- * page a slot and rank) and to blocks (two a rank, plus two for results); that memory is allocated
- * by rank 0 when it is first needed.
+ * page a slot and rank) and to blocks (two halves that every call divides as it needs); that memory
+ * is allocated by rank 0 when it is first needed.
  *
  * Epochs.  The team's node calls are numbered 1, 2, ...; all ranks start them in the same order,
  * so numbers agree.  A rank works on one call at a time, in order: `turn` is the last one it has
@@ -22,6 +22,15 @@
  * for nobody, reads the progress words, once in SLOTS calls.  No deadlock: a wait in call e is
  * only for ranks that have not finished a call before e, and the rank with the lowest call never
  * waits for this.
+ *
+ * Blocks are reused in the same way.  They are two halves; a call that works in pieces puts piece s
+ * into the half it begins with or the other, in turn, and what it does with them is in block.c and
+ * move.c.  `half` is where the next call begins, `busy[h]` the last call in which somebody may
+ * still be at work in half h when this rank has finished it.  Before a rank writes into a half in
+ * a call for the first time it makes sure that all have finished busy[h], whatever kind of call
+ * that was and however it had divided the half; from piece 2 on the call's own steps say when.
+ * `half` is the same on all ranks, because only facts known to all change it; `busy` is each
+ * rank's own knowledge.
  *
  * Waking.  A rank that stores something which others may sleep on rings them all; that is a
  * relaxed load each. */
@@ -47,6 +56,21 @@ struct coll_node_prog {
 /* Offset + 1 of memory that rank 0 allocated later: 0 not yet, UINT64_MAX refused. */
 struct coll_node_head {
     _Alignas(RT_CACHE_LINE) uint64_t cells, blocks;
+    uint64_t crowded; /* ranks outnumber cores, as rank 0 sees it; written before `blocks` */
+};
+
+/* How a call in pieces has divided the blocks, and how far this rank is; see move.c. */
+struct coll_node_plan {
+    int64_t piece;   /* bytes of a piece of one block */
+    int cols;        /* blocks a writer has: one, or one for each rank */
+    int reader;      /* one of those for whom this rank has a block */
+    bool one_writer; /* only the root writes */
+    int64_t pieces;  /* of the whole call; -1 where not all ranks know */
+    int64_t steps, out_pieces, in_pieces;
+    bool hears_all;  /* this rank reads from all others */
+    bool own_staged; /* a reduction reads this rank's input from its block, not from the user's */
+    bool reading;    /* in this step the pieces to be written have been */
+    const char *acc; /* of a reduction: what the ranks before n->next add up to */
 };
 
 struct coll_node { /* this rank's view; private memory */
@@ -55,22 +79,26 @@ struct coll_node { /* this rank's view; private memory */
     struct coll_node_prog *prog;  /* [size] */
     struct coll_node_line *lines; /* [COLL_NODE_SLOTS][size] */
     char *cells, *blocks;         /* NULL until needed */
-    size_t block_len;
+    size_t half_len;
     uint64_t started, turn;          /* calls started here; last call finished here */
     uint64_t seen;                   /* all ranks have finished this call */
     uint64_t wrote[COLL_NODE_SLOTS]; /* call in which this rank last wrote the slot */
-    uint64_t block_busy; /* last call in which others read this rank's blocks without this rank
-                            waiting for them */
+    uint64_t busy[2]; /* see above */
+    int half;
+    bool crowded;
+    struct coll_node_plan plan; /* of the call at `turn` + 1 */
     int64_t step;        /* of the call at `turn` + 1: where its step function stands */
     int next;            /* first rank not yet heard from in this step */
 };
 
-extern const struct coll_alg coll_node_flat_algs[], coll_node_block_algs[];
+extern const struct coll_alg coll_node_flat_algs[], coll_node_block_algs[], coll_node_move_algs[];
 
 /* Whether node_flat can carry what this call's ranks contribute. */
 bool coll_node_cell_fits(const struct coll_team *t, const struct coll_args *a, int64_t bytes);
+/* Whether pieces of this call's blocks are long enough to be worth it. */
+bool coll_node_block_fits(const struct coll_team *t, const struct coll_args *a);
 
-/* Shared by flat.c and block.c. */
+/* Shared by the files of coll/node. */
 uint64_t coll_node_begin(struct coll_node *n, struct coll_task *k); /* numbers the call */
 bool coll_node_my_turn(const struct coll_node *n, const struct coll_task *k);
 bool coll_node_finished(struct coll_node *n, uint64_t epoch); /* by all ranks; refreshes `seen` */
@@ -80,6 +108,46 @@ int coll_node_end(struct coll_node *n); /* the call is finished here; returns 1 
 /* 1 ready, 0 not yet, -RT_ENOSPC: there is none, on any rank. */
 int coll_node_cells(struct coll_node *n);
 int coll_node_blocks(struct coll_node *n);
+size_t coll_node_half_len(int size);
+/* Whether rank has done `steps` steps of call e, or more. */
+static inline bool coll_node_at(const struct coll_node *n, int rank, uint64_t e, int64_t steps)
+{
+    uint64_t want = (e - 1) << COLL_NODE_STEP_BITS | (uint64_t)steps;
+    /* pairs with the release in coll_node_publish() */
+    return rt_load_acquire(&n->prog[rank].word) >= want;
+}
+/* Start of the half that holds piece i of the call at `turn` + 1. */
+static inline char *coll_node_half(const struct coll_node *n, int64_t i)
+{
+    return n->blocks + (size_t)((n->half ^ (int)i) & 1) * n->half_len;
+}
+/* Whether this rank may write into that half now; only for a call's first two pieces. */
+static inline bool coll_node_half_free(struct coll_node *n, int64_t i)
+{
+    return coll_node_finished(n, n->busy[(n->half ^ (int)i) & 1]);
+}
+/* Notes at the end of a call which halves others may still be at work in: all that it used, or
+ * only that of the last piece.  pieces < 0: not known to all ranks. */
+void coll_node_leave_blocks(struct coll_node *n, int64_t pieces, bool only_last);
+
+/* Bytes [at, at + len) of the packed form of a buffer. */
+struct coll_piece {
+    int64_t at, len;
+};
+static inline struct coll_piece coll_piece_of(int64_t bytes, int64_t piece, int64_t i)
+{
+    int64_t at = i * piece, left = bytes - at;
+    return (struct coll_piece){ at, left < piece ? left : piece };
+}
+static inline int64_t coll_pieces(int64_t bytes, int64_t piece)
+{
+    return (bytes + piece - 1) / piece;
+}
+/* Between a user's buffer and shared memory. */
+void coll_piece_in(const void *buf, int64_t n, const struct rt_layout *l, struct coll_piece p,
+                   void *to);
+void coll_piece_out(void *buf, int64_t n, const struct rt_layout *l, struct coll_piece p,
+                    const void *from);
 /* Leaves the call to a message algorithm, on all ranks alike. */
 int coll_node_give_up(struct coll_node *n, struct coll_task *k);
 

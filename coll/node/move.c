@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* node_block, where blocks move or one rank reduces what it needs: larger collectives in pieces
+ * through the halves of shared memory.  Every kind is the same loop; kinds differ in who has a
+ * block for whom (out_data, in_data) and in whether what comes in is stored or added up.
+ *
+ * Step s of a rank: copy piece s of its blocks in, then take piece s - 1 of the others' blocks
+ * out.  Pieces alternate between the two halves.
+ *   - Before taking piece s - 1 of a rank's block out: that rank has done s steps.
+ *   - Before copying piece s in, from s = 2 on: all who read the blocks have done s steps, and so
+ *     have taken piece s - 2 out, which lies where piece s goes.
+ *   - Before the first piece in each half: all have finished whatever call used it last (node.h).
+ * A rank that has nothing more to copy in or out leaves the call; its progress word then counts as
+ * any number of steps.  So ranks need not know each other's sizes, only a reader its writer's.
+ * Nobody waits at the end: what was copied in stays until all have finished the call.
+ *
+ * m / piece + 1 synchronisations with those that a rank exchanges data with, every byte is copied
+ * twice, between cores through a cache.  With a core for each rank pieces are small, so that the
+ * two copies run at the same time and in a private cache; where ranks outnumber cores they are as
+ * large as fits, because each step costs every rank a turn on its core.
+ *
+ * A half is divided into rows, one for each writer, and columns: one for each reader where blocks
+ * are personal, else one.  Reductions have further rows in which a reader builds results that
+ * cannot be built in the user's buffer; only that reader touches them, and only in a step in which
+ * the blocks that it adds up lie in the same half. */
+#include "coll/node/node.h"
+
+#include <string.h>
+#include "coll/algo/algo.h"
+#include "runtime/base/err.h"
+
+/* Pieces of ranks with a core each.  Measured at 2 ranks, see coll/tune.def. */
+#define PIECE (16u << 10)
+/* Shorter pieces are not worth their steps. */
+#define PIECE_MIN 1024
+
+struct data { /* a block in a user's buffer; none: no layout */
+    char *at;
+    int64_t n;
+    const struct rt_layout *l;
+};
+
+static int64_t nbytes(struct data d) { return d.l ? d.n * d.l->size : 0; }
+
+static bool sums(enum coll_kind k)
+{
+    return k == COLL_REDUCE || k == COLL_REDUCE_SCATTER || k == COLL_REDUCE_SCATTER_BLOCK ||
+           k == COLL_SCAN || k == COLL_EXSCAN;
+}
+
+static struct data whole(const void *buf, int64_t n, const struct rt_layout *l)
+{
+    return (struct data){ (char *)buf, n, l };
+}
+
+/* Block i of the send or receive side of a call, in any of the forms. */
+static struct data send_block(const struct coll_args *a, int i)
+{
+    if (a->kind == COLL_ALLTOALLW)
+        return whole((const char *)a->sbuf + a->sdispls[i], a->scounts[i], a->stypes[i]);
+    int64_t at = a->sdispls ? a->sdispls[i] : i * a->scount;
+    return whole(coll_at(a->sbuf, at, a->stype), a->scounts ? a->scounts[i] : a->scount, a->stype);
+}
+
+static struct data recv_block(const struct coll_args *a, int i)
+{
+    if (a->kind == COLL_ALLTOALLW)
+        return whole((char *)a->rbuf + a->rdispls[i], a->rcounts[i], a->rtypes[i]);
+    int64_t at = a->rdispls ? a->rdispls[i] : i * a->rcount;
+    return whole(coll_at(a->rbuf, at, a->rtype), a->rcounts ? a->rcounts[i] : a->rcount, a->rtype);
+}
+
+/* Block i of a vector whose sum is scattered. */
+static struct data summand(const struct coll_args *a, int i)
+{
+    int64_t at = a->rcounts ? 0 : i * a->rcount;
+    for (int j = 0; a->rcounts && j < i; j++)
+        at += a->rcounts[j];
+    return whole(coll_at(coll_input(a), at, a->rtype), a->rcounts ? a->rcounts[i] : a->rcount,
+                 a->rtype);
+}
+
+/* What this rank has for rank `to`; for itself: what it copies, or adds, without a detour. */
+static struct data out_data(const struct coll_team *t, const struct coll_args *a, int to)
+{
+    const struct data none = { 0 };
+    bool in_place = a->sbuf == COLL_IN_PLACE, root = t->rank == a->root;
+    switch (a->kind) {
+    case COLL_BCAST:
+        return root && to != t->rank ? whole(a->rbuf, a->rcount, a->rtype) : none;
+    case COLL_SCATTER:
+    case COLL_SCATTERV:
+        return root && (to != t->rank || a->rbuf != COLL_IN_PLACE) ? send_block(a, to) : none;
+    case COLL_GATHER:
+    case COLL_GATHERV:
+        return to == a->root && !in_place ? whole(a->sbuf, a->scount, a->stype) : none;
+    case COLL_ALLGATHER:
+    case COLL_ALLGATHERV:
+        if (!in_place)
+            return whole(a->sbuf, a->scount, a->stype);
+        return to == t->rank ? none : recv_block(a, t->rank);
+    case COLL_ALLTOALL:
+    case COLL_ALLTOALLV:
+    case COLL_ALLTOALLW:
+        if (!in_place)
+            return send_block(a, to);
+        return to == t->rank ? none : recv_block(a, to);
+    case COLL_REDUCE:
+        return to == a->root ? whole(coll_input(a), a->rcount, a->rtype) : none;
+    case COLL_REDUCE_SCATTER:
+    case COLL_REDUCE_SCATTER_BLOCK:
+        return summand(a, to);
+    case COLL_SCAN:
+    case COLL_EXSCAN:
+        return to >= t->rank + (a->kind == COLL_EXSCAN)
+                   ? whole(coll_input(a), a->rcount, a->rtype)
+                   : none;
+    default:
+        return none;
+    }
+}
+
+/* Where this rank puts what rank `from` has for it, or adds it to. */
+static struct data in_data(const struct coll_team *t, const struct coll_args *a, int from)
+{
+    const struct data none = { 0 };
+    bool root = t->rank == a->root;
+    switch (a->kind) {
+    case COLL_BCAST:
+        return !root && from == a->root ? whole(a->rbuf, a->rcount, a->rtype) : none;
+    case COLL_SCATTER:
+    case COLL_SCATTERV:
+        return from == a->root ? whole(a->rbuf, a->rcount, a->rtype) : none;
+    case COLL_GATHER:
+    case COLL_GATHERV:
+        return root ? recv_block(a, from) : none;
+    case COLL_REDUCE:
+        return root ? whole(a->rbuf, a->rcount, a->rtype) : none;
+    case COLL_REDUCE_SCATTER:
+    case COLL_REDUCE_SCATTER_BLOCK:
+        return whole(a->rbuf, a->rcounts ? a->rcounts[t->rank] : a->rcount, a->rtype);
+    case COLL_SCAN:
+    case COLL_EXSCAN:
+        return from + (a->kind == COLL_EXSCAN) <= t->rank ? whole(a->rbuf, a->rcount, a->rtype)
+                                                           : none;
+    default:
+        return recv_block(a, from);
+    }
+}
+
+/* ---- the plan ---- */
+
+struct shape {
+    int rows, cols, spare; /* spare: rows for results */
+};
+
+static struct shape shape_of(enum coll_kind k, int size)
+{
+    switch (k) {
+    case COLL_BCAST:
+        return (struct shape){ 1, 1, 0 };
+    case COLL_SCATTER:
+    case COLL_SCATTERV:
+        return (struct shape){ 1, size, 0 };
+    case COLL_ALLTOALL:
+    case COLL_ALLTOALLV:
+    case COLL_ALLTOALLW:
+        return (struct shape){ size, size, 0 };
+    case COLL_REDUCE:
+        return (struct shape){ size, 1, 1 };
+    case COLL_REDUCE_SCATTER:
+    case COLL_REDUCE_SCATTER_BLOCK:
+        return (struct shape){ size, size, 1 };
+    case COLL_SCAN:
+    case COLL_EXSCAN:
+        return (struct shape){ size, 1, size };
+    default:
+        return (struct shape){ size, 1, 0 };
+    }
+}
+
+static int64_t longest_piece(enum coll_kind k, int size)
+{
+    struct shape sh = shape_of(k, size);
+    int64_t len = (int64_t)coll_node_half_len(size) / ((sh.rows + sh.spare) * (int64_t)sh.cols);
+    return len & ~(int64_t)(RT_CACHE_LINE - 1);
+}
+
+bool coll_node_block_fits(const struct coll_team *t, const struct coll_args *a)
+{
+    return longest_piece(a->kind, t->size) >= PIECE_MIN;
+}
+
+/* Pieces of the whole call, from what all ranks know; -1 where that is not enough. */
+static int64_t pieces_of(const struct coll_team *t, const struct coll_args *a, int64_t piece)
+{
+    switch (a->kind) {
+    case COLL_GATHERV:
+    case COLL_SCATTERV:
+    case COLL_ALLGATHERV:
+    case COLL_ALLTOALLV:
+    case COLL_ALLTOALLW:
+    case COLL_REDUCE_SCATTER:
+        return -1;
+    case COLL_REDUCE_SCATTER_BLOCK:
+        return coll_pieces(a->rcount * a->rtype->size, piece);
+    default:
+        return coll_pieces(coll_args_bytes(t, a), piece);
+    }
+}
+
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static void make_plan(struct coll_node *n, const struct coll_args *a)
+{
+    const struct coll_team *t = n->team;
+    struct shape sh = shape_of(a->kind, t->size);
+    struct coll_node_plan *p = &n->plan;
+    int64_t piece = longest_piece(a->kind, t->size), own = 0;
+    int heard = 0;
+    *p = (struct coll_node_plan){ .cols = sh.cols, .one_writer = sh.rows == 1 };
+    p->piece = n->crowded || piece < PIECE ? piece : PIECE;
+    for (int i = 0; i < t->size; i++) {
+        int64_t out = coll_pieces(nbytes(out_data(t, a, i)), p->piece),
+                in = coll_pieces(nbytes(in_data(t, a, i)), p->piece);
+        if (i == t->rank) {
+            own = sums(a->kind) ? in : 0;
+            continue;
+        }
+        if (out)
+            p->reader = i;
+        p->out_pieces = most(p->out_pieces, out);
+        p->in_pieces = most(p->in_pieces, in);
+        heard += in > 0;
+    }
+    p->hears_all = heard == t->size - 1;
+    p->in_pieces = most(p->in_pieces, own);
+    p->steps = most(p->out_pieces, p->in_pieces ? p->in_pieces + 1 : 0);
+    p->pieces = pieces_of(t, a, p->piece);
+    /* In place, results may go where input of this rank still stands. */
+    p->own_staged = own && nbytes(out_data(t, a, t->rank)) &&
+                    (!a->rtype->contig || (a->sbuf == COLL_IN_PLACE && t->rank > 0));
+}
+
+/* Piece i of what `from` has for `to`. */
+static char *stage(const struct coll_node *n, int from, int to, int64_t i)
+{
+    const struct coll_node_plan *p = &n->plan;
+    int64_t row = p->one_writer ? 0 : from, col = p->cols > 1 ? to : 0;
+    return coll_node_half(n, i) + (row * p->cols + col) * p->piece;
+}
+
+/* Where this rank builds piece i of a sum outside the user's buffer: in the spare rows. */
+static char *spare(const struct coll_node *n, enum coll_kind k, int64_t i)
+{
+    int rank = n->team->rank, size = n->team->size;
+    bool own_row = k == COLL_SCAN || k == COLL_EXSCAN;
+    return stage(n, own_row ? size + rank : size, rank, i);
+}
+
+/* ---- the two halves of a step ---- */
+
+static void stage_in(const struct coll_node *n, struct data d, int to, int64_t i)
+{
+    struct coll_piece pc = coll_piece_of(nbytes(d), n->plan.piece, i);
+    if (pc.len > 0)
+        coll_piece_in(d.at, d.n, d.l, pc, stage(n, n->team->rank, to, i));
+}
+
+/* What a rank has for itself: a piece a step while its input is in the cache, the rest at last. */
+static void copy_own(const struct coll_node *n, const struct coll_args *a, int64_t s)
+{
+    const struct coll_node_plan *p = &n->plan;
+    int rank = n->team->rank;
+    struct data from = out_data(n->team, a, rank), to = in_data(n->team, a, rank);
+    if (sums(a->kind) || !from.l || !to.l)
+        return;
+    if (!from.l->contig || !to.l->contig) {
+        if (s == 0)
+            coll_copy(from.at, from.n, from.l, to.at, to.n, to.l);
+        return;
+    }
+    struct coll_piece pc = coll_piece_of(nbytes(from), p->piece, s);
+    if (s + 1 >= p->steps)
+        pc.len = nbytes(from) - pc.at;
+    if (pc.len > 0 && from.at != to.at)
+        memcpy(to.at + pc.at, from.at + pc.at, (size_t)pc.len);
+}
+
+/* Copies piece s in for all readers; false: not yet. */
+static bool write_piece(struct coll_node *n, const struct coll_args *a, uint64_t e, int64_t s)
+{
+    const struct coll_node_plan *p = &n->plan;
+    const struct coll_team *t = n->team;
+    bool own = p->own_staged && s < p->in_pieces;
+    if (s >= p->out_pieces && !own)
+        return true;
+    if (s < 2 && !coll_node_half_free(n, s))
+        return false;
+    for (; s >= 2 && n->next < t->size; n->next++)
+        if (n->next != t->rank && nbytes(out_data(t, a, n->next)) &&
+            !coll_node_at(n, n->next, e, s))
+            return false;
+    if (p->cols == 1) {
+        int to = own ? t->rank : p->reader;
+        stage_in(n, out_data(t, a, to), to, s);
+        return true;
+    }
+    for (int i = own ? 0 : 1; i < t->size; i++) {
+        int to = (t->rank + i) % t->size;
+        stage_in(n, out_data(t, a, to), to, s);
+    }
+    return true;
+}
+
+/* Adds one rank's piece i, in the order of the ranks. */
+static void add_piece(struct coll_node *n, const struct coll_args *a, int from, struct data d,
+                      struct coll_piece pc, int64_t i)
+{
+    struct coll_node_plan *p = &n->plan;
+    const char *in = stage(n, from, n->team->rank, i);
+    if (from == n->team->rank && !p->own_staged)
+        in = out_data(n->team, a, from).at + pc.at;
+    if (!p->acc) {
+        p->acc = in;
+        return;
+    }
+    char *out = d.l->contig ? d.at + pc.at : spare(n, a->kind, i);
+    rt_reduce_find(a->op->code, d.l->elem)(p->acc, in, out, pc.len / rt_elem_nbytes(d.l->elem));
+    p->acc = out;
+}
+
+/* Takes piece i of all others' blocks out; false: not all are there yet. */
+static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t e, int64_t i)
+{
+    struct coll_node_plan *p = &n->plan;
+    int rank = n->team->rank, size = n->team->size;
+    bool adds = sums(a->kind);
+    for (; n->next < size; n->next++) {
+        int from = adds ? n->next : (rank + 1 + n->next) % size;
+        if (from == rank && !adds)
+            continue;
+        struct data d = in_data(n->team, a, from);
+        struct coll_piece pc = coll_piece_of(nbytes(d), p->piece, i);
+        if (pc.len <= 0)
+            continue;
+        if (from != rank && !coll_node_at(n, from, e, i + 1))
+            return false;
+        if (adds)
+            add_piece(n, a, from, d, pc, i);
+        else
+            coll_piece_out(d.at, d.n, d.l, pc, stage(n, from, rank, i));
+    }
+    if (p->acc) {
+        struct data d = whole(a->rbuf, in_data(n->team, a, 0).n, a->rtype);
+        struct coll_piece pc = coll_piece_of(nbytes(d), p->piece, i);
+        if (p->acc != d.at + pc.at || !d.l->contig)
+            coll_piece_out(d.at, d.n, d.l, pc, p->acc);
+        p->acc = NULL;
+    }
+    return true;
+}
+
+/* Whether somebody may wait for this rank to have done step s. */
+static bool worth_telling(const struct coll_node_plan *p, int64_t s)
+{
+    return s < p->out_pieces || (s >= 1 && s + 1 < p->in_pieces);
+}
+
+static int move_end(struct coll_node *n, enum coll_kind k)
+{
+    /* Where everybody reads from everybody, the last step shows that all are through with the half
+     * that does not hold the last piece. */
+    bool only_last =
+        k == COLL_ALLGATHER || k == COLL_ALLTOALL || k == COLL_REDUCE_SCATTER_BLOCK;
+    coll_node_leave_blocks(n, n->plan.pieces, only_last);
+    n->plan.piece = 0;
+    return coll_node_end(n);
+}
+
+static int move_step(struct coll_task *k)
+{
+    struct coll_node *n = k->team->node;
+    struct coll_node_plan *p = &n->plan;
+    if (!coll_node_my_turn(n, k))
+        return 0;
+    uint64_t e = n->turn + 1;
+    if (!p->piece) {
+        int rc = coll_node_blocks(n);
+        if (rc <= 0)
+            return rc < 0 ? coll_node_give_up(n, k) : 0;
+        make_plan(n, &k->args);
+    }
+    while (n->step < p->steps) {
+        int64_t s = n->step;
+        if (!p->reading) {
+            if (!write_piece(n, &k->args, e, s))
+                return 0;
+            copy_own(n, &k->args, s);
+            p->reading = true;
+            n->next = 0;
+        }
+        if (s > 0 && !read_piece(n, &k->args, e, s - 1))
+            return 0;
+        if (s == 1 && p->hears_all && n->seen < e - 1)
+            n->seen = e - 1; /* all have started e, so all have finished e - 1 */
+        p->reading = false;
+        n->next = 0;
+        n->step++;
+        if (n->step < p->steps && worth_telling(p, s))
+            coll_node_publish(n, e, s + 1);
+    }
+    if (p->steps == 0)
+        copy_own(n, &k->args, 0);
+    return move_end(n, k->args.kind);
+}
+
+static int start_move(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
+{
+    (void)a;
+    coll_node_begin(t->node, k);
+    k->step = move_step;
+    return 0;
+}
+
+#define MOVES(kind) \
+    { \
+        "node_block", "pieces through shared memory", kind, \
+            COLL_NEED_ONE_NODE | COLL_NEED_BLOCK, start_move \
+    }
+#define ADDS(kind, name) \
+    { \
+        name, "pieces through shared memory, added up by those who need the sum", kind, \
+            COLL_NEED_ONE_NODE | COLL_NEED_BLOCK | COLL_NEED_BUILTIN_OP, start_move \
+    }
+
+const struct coll_alg coll_node_move_algs[] = {
+    MOVES(COLL_BCAST),
+    MOVES(COLL_GATHER),
+    MOVES(COLL_GATHERV),
+    MOVES(COLL_SCATTER),
+    MOVES(COLL_SCATTERV),
+    MOVES(COLL_ALLGATHER),
+    MOVES(COLL_ALLGATHERV),
+    MOVES(COLL_ALLTOALL),
+    MOVES(COLL_ALLTOALLV),
+    MOVES(COLL_ALLTOALLW),
+    ADDS(COLL_REDUCE, "node_root"),
+    ADDS(COLL_REDUCE_SCATTER, "node_block"),
+    ADDS(COLL_REDUCE_SCATTER_BLOCK, "node_block"),
+    ADDS(COLL_SCAN, "node_block"),
+    ADDS(COLL_EXSCAN, "node_block"),
+    { 0 },
+};
