@@ -57,6 +57,10 @@ struct coll_team_ops {
     void *(*shm_at)(struct coll_team *t, size_t off);
     void (*shm_wake)(struct coll_team *t,
                      int rank); /* after a store to shared memory that `rank` may sleep on */
+    /* Copies from, or to, private memory of another rank on this node; the whole length or
+     * -RT_E..., -RT_ENOTSUP where the system does not permit it.  NULL-able. */
+    int (*peer_read)(struct coll_team *t, int rank, void *to, uint64_t from, size_t nbytes);
+    int (*peer_write)(struct coll_team *t, int rank, uint64_t to, const void *from, size_t nbytes);
 };
 
 struct coll_team {

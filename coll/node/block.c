@@ -60,8 +60,8 @@ static struct coll_piece slice_of(const struct coll_node *n, struct coll_piece p
 }
 
 /* Copies in what other ranks reduce; the own slice only when it cannot be read where it is. */
-static void share_input(const struct coll_node *n, const struct coll_args *a, struct coll_piece p,
-                        int64_t i)
+static void share_input(const struct coll_node *n, const struct coll_args *a,
+                        struct coll_piece p, int64_t i)
 {
     const void *in = coll_input(a);
     char *half = input_row(n, n->team->rank, i);
@@ -71,21 +71,22 @@ static void share_input(const struct coll_node *n, const struct coll_args *a, st
         return;
     }
     int64_t after = own.at + own.len;
+    struct coll_piece rest = { p.at + after, p.len - after };
     coll_piece_in(in, a->rcount, a->rtype, (struct coll_piece){ p.at, own.at }, half);
-    coll_piece_in(in, a->rcount, a->rtype, (struct coll_piece){ p.at + after, p.len - after }, half + after);
+    coll_piece_in(in, a->rcount, a->rtype, rest, half + after);
 }
 
 /* What this rank's slice of a rank's input is read from. */
-static const char *slice_input(const struct coll_node *n, const struct coll_args *a, struct coll_piece p,
-                               int64_t i, int rank, int64_t lo)
+static const char *slice_input(const struct coll_node *n, const struct coll_args *a,
+                               struct coll_piece p, int64_t i, int rank, int64_t lo)
 {
     if (rank == n->team->rank && a->rtype->contig)
         return (const char *)coll_input(a) + p.at + lo;
     return input_row(n, rank, i) + lo;
 }
 
-static void reduce_slice(const struct coll_node *n, const struct coll_args *a, struct coll_piece p,
-                         int64_t i)
+static void reduce_slice(const struct coll_node *n, const struct coll_args *a,
+                         struct coll_piece p, int64_t i)
 {
     struct coll_piece own = slice_of(n, p);
     if (own.len == 0)

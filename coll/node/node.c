@@ -15,6 +15,7 @@
 #define HALF_NBYTES (2u << 20)
 #define HALF_PER_RANK (32u << 10)
 #define REFUSED UINT64_MAX
+const uint64_t coll_node_magic = 0x77656674636f6c6cu;
 
 size_t coll_node_half_len(int size)
 {
@@ -40,12 +41,18 @@ int coll_team_attach(struct coll_team *t, size_t off)
     if (!n)
         return -RT_ENOMEM;
     char *p = t->ops->shm_at(t, off);
+    n->direct = calloc((size_t)t->size, sizeof *n->direct);
+    if (!n->direct) {
+        free(n);
+        return -RT_ENOMEM;
+    }
     n->team = t;
     n->head = (struct coll_node_head *)p;
     n->prog = (struct coll_node_prog *)(p + sizeof *n->head);
     n->lines = (struct coll_node_line *)(n->prog + t->size);
     n->half_len = coll_node_half_len(t->size);
     t->node = n;
+    rt_store_release(&n->prog[t->rank].probe, (uint64_t)(uintptr_t)&coll_node_magic);
     return 0;
 }
 
@@ -58,6 +65,8 @@ void coll_team_fini(struct coll_team *t)
         t->ops->shm_free(t, n->head->cells - 1, cells_nbytes(t->size));
     if (t->rank == 0 && n->blocks)
         t->ops->shm_free(t, n->head->blocks - 1, blocks_nbytes(t->size));
+    free(n->scratch);
+    free(n->direct);
     free(n);
     t->node = NULL;
 }
@@ -161,6 +170,34 @@ int coll_node_blocks(struct coll_node *n)
     int rc = late_memory(n, &n->head->blocks, blocks_nbytes(n->team->size), &n->blocks);
     n->crowded = rc > 0 && n->head->crowded;
     return rc;
+}
+
+/* Finds out whether this rank can read all others, once all have attached, and says so. */
+static void probe_peers(struct coll_node *n)
+{
+    struct coll_team *t = n->team;
+    uint8_t can = t->ops->peer_read ? COLL_NODE_READS_ALL : COLL_NODE_READS_NONE;
+    for (int i = 0; i < t->size && can == COLL_NODE_READS_ALL; i++) {
+        uint64_t at = rt_load_acquire(&n->prog[i].probe), seen = 0;
+        if (at == 0)
+            return;
+        if (t->ops->peer_read(t, i, &seen, at, sizeof seen) < 0 || seen != coll_node_magic)
+            can = COLL_NODE_READS_NONE;
+    }
+    rt_store_release(&n->prog[t->rank].reads_peers, can);
+}
+
+bool coll_node_all_read(struct coll_node *n)
+{
+    if (n->all_read)
+        return true;
+    if (n->prog[n->team->rank].reads_peers == COLL_NODE_READS_UNKNOWN)
+        probe_peers(n);
+    for (int i = 0; i < n->team->size; i++)
+        if (rt_load_acquire(&n->prog[i].reads_peers) != COLL_NODE_READS_ALL)
+            return false;
+    n->all_read = true;
+    return true;
 }
 
 void coll_node_leave_blocks(struct coll_node *n, int64_t pieces, bool only_last)

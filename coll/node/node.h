@@ -51,7 +51,13 @@ struct coll_node_line {
 };
 struct coll_node_prog {
     _Alignas(RT_CACHE_LINE) uint64_t word;
+    uint64_t probe;     /* address of coll_node_magic in the rank's own memory, once attached */
+    uint64_t land[2];   /* for the call that uses half h: where a reader wants its data put; or 0 */
+    uint8_t direct[2];  /* for that call: its blocks hold addresses instead of data */
+    uint8_t reads_peers; /* COLL_NODE_READS_...: whether it can read all ranks' memory */
 };
+enum { COLL_NODE_READS_UNKNOWN, COLL_NODE_READS_NONE, COLL_NODE_READS_ALL };
+extern const uint64_t coll_node_magic;
 
 /* Offset + 1 of memory that rank 0 allocated later: 0 not yet, UINT64_MAX refused. */
 struct coll_node_head {
@@ -67,9 +73,17 @@ struct coll_node_plan {
     bool one_writer; /* only the root writes */
     int64_t pieces;  /* of the whole call; -1 where not all ranks know */
     int64_t steps, out_pieces, in_pieces;
+    int64_t own_copied; /* bytes of what this rank has for itself */
     bool hears_all;  /* this rank reads from all others */
     bool own_staged; /* a reduction reads this rank's input from its block, not from the user's */
     bool reading;    /* in this step the pieces to be written have been */
+    bool direct;     /* this rank gives addresses */
+    bool lands;      /* this rank says where others shall put its data */
+    int share;       /* of data that moves directly the reader copies share / 2 */
+    bool any_direct, any_staged; /* what this rank has read so far */
+    bool pushed;     /* this rank has copied its share into the reader's buffer */
+    bool pulled;     /* the reader's share of the rank at n->next has been copied */
+    int err;         /* of a copy between processes */
     const char *acc; /* of a reduction: what the ranks before n->next add up to */
 };
 
@@ -86,6 +100,9 @@ struct coll_node { /* this rank's view; private memory */
     uint64_t busy[2]; /* see above */
     int half;
     bool crowded;
+    bool all_read;   /* all ranks can read all ranks' memory */
+    char *scratch;   /* see move.c; NULL until needed */
+    bool *direct;    /* [size]: in this call the rank gives addresses, as seen at its first piece */
     struct coll_node_plan plan; /* of the call at `turn` + 1 */
     int64_t step;        /* of the call at `turn` + 1: where its step function stands */
     int next;            /* first rank not yet heard from in this step */
@@ -108,6 +125,8 @@ int coll_node_end(struct coll_node *n); /* the call is finished here; returns 1 
 /* 1 ready, 0 not yet, -RT_ENOSPC: there is none, on any rank. */
 int coll_node_cells(struct coll_node *n);
 int coll_node_blocks(struct coll_node *n);
+/* Whether all ranks can read all ranks' memory, as far as this rank knows; true for good. */
+bool coll_node_all_read(struct coll_node *n);
 size_t coll_node_half_len(int size);
 /* Whether rank has done `steps` steps of call e, or more. */
 static inline bool coll_node_at(const struct coll_node *n, int rank, uint64_t e, int64_t steps)

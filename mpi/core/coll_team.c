@@ -9,6 +9,7 @@
 #include "runtime/base/err.h"
 #include "runtime/boot/boot.h"
 #include "runtime/mem/node.h"
+#include "runtime/mem/peer.h"
 
 _Static_assert(COLL_TAG_END <= WM_TAG_COMM, "tags of collectives and of new communicators differ");
 
@@ -73,6 +74,23 @@ static void team_shm_wake(struct coll_team *t, int rank)
     rt_bell_ring((int)rt_boot.local_of[c->group->procs[rank].rank]);
 }
 
+static int local_rank(const struct coll_team *t, int rank)
+{
+    const struct wm_comm *c = t->arg;
+    return (int)rt_boot.local_of[c->group->procs[rank].rank];
+}
+
+static int team_peer_read(struct coll_team *t, int rank, void *to, uint64_t from, size_t nbytes)
+{
+    return rt_peer_read(local_rank(t, rank), to, from, nbytes);
+}
+
+static int team_peer_write(struct coll_team *t, int rank, uint64_t to, const void *from,
+                           size_t nbytes)
+{
+    return rt_peer_write(local_rank(t, rank), to, from, nbytes);
+}
+
 static const struct coll_team_ops team_ops = {
     .isend = team_isend,
     .irecv = team_irecv,
@@ -81,6 +99,8 @@ static const struct coll_team_ops team_ops = {
     .shm_free = team_shm_free,
     .shm_at = team_shm_at,
     .shm_wake = team_shm_wake,
+    .peer_read = team_peer_read,
+    .peer_write = team_peer_write,
 };
 
 static bool on_one_node(const struct wm_group *g)

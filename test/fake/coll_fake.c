@@ -35,6 +35,7 @@ struct rank {
 
 struct fake {
     int size;
+    unsigned seed;
     unsigned long long random;
     struct rank *ranks;
     struct pair *pairs;
@@ -168,14 +169,43 @@ static void fake_shm_wake(struct coll_team *t, int rank)
     ((struct fake *)t->arg)->ranks[rank].awake = true;
 }
 
+/* In every fourth team one rank is not permitted to read others. */
+static int fake_peer_read(struct coll_team *t, int rank, void *to, uint64_t from, size_t nbytes)
+{
+    const struct fake *f = t->arg;
+    (void)rank;
+    if (f->seed % 4 == 3 && t->rank == f->size - 1)
+        return -RT_ENOTSUP;
+    memcpy(to, (const void *)(uintptr_t)from, nbytes);
+    return 0;
+}
+
+static int fake_peer_write(struct coll_team *t, int rank, uint64_t to, const void *from,
+                           size_t nbytes)
+{
+    (void)t;
+    (void)rank;
+    memcpy((void *)(uintptr_t)to, from, nbytes);
+    return 0;
+}
+
 static const struct coll_team_ops fake_ops = {
-    fake_isend, fake_irecv, fake_release, fake_shm_alloc, fake_shm_free, fake_shm_at, fake_shm_wake,
+    .isend = fake_isend,
+    .irecv = fake_irecv,
+    .release = fake_release,
+    .shm_alloc = fake_shm_alloc,
+    .shm_free = fake_shm_free,
+    .shm_at = fake_shm_at,
+    .shm_wake = fake_shm_wake,
+    .peer_read = fake_peer_read,
+    .peer_write = fake_peer_write,
 };
 
 struct fake *fake_create(int size, unsigned seed, bool node, size_t shm_room)
 {
     struct fake *f = calloc(1, sizeof *f);
     f->size = size;
+    f->seed = seed;
     f->random = seed * 2654435761ull + 1;
     f->ranks = calloc((size_t)size, sizeof *f->ranks);
     f->pairs = calloc((size_t)(size * size), sizeof *f->pairs);

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Private memory of other processes of this job on this host, by process_vm_readv and writev.  Any
+ * thread; the other process is not asked, so both sides must have agreed that the memory is there.
+ */
+#ifndef RT_MEM_PEER_H
+#define RT_MEM_PEER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* 0, or -RT_ENOTSUP: not permitted here or switched off (cfg.shm_large); -RT_EPEER: it is gone. */
+int rt_peer_read(int local_rank, void *to, uint64_t from, size_t nbytes);
+int rt_peer_write(int local_rank, uint64_t to, const void *from, size_t nbytes);
+
+#endif
