@@ -18,6 +18,16 @@ extern "C" {
 #endif
 
 """
+FORTRAN_TOP = """/* Handles in Fortran's INTEGER (section 19.3.4).  The ABI leaves them out because the width of
+ * INTEGER is the Fortran compiler's choice; here it is the usual one, that of int.  They are macros
+ * over procedures of the ABI, so a program that uses them runs with any of its libraries. */
+typedef int MPI_Fint;
+"""
+FORTRAN_BOTTOM = """#define MPI_Status_c2f(c_status, f_status) \\
+    (*(MPI_Status *)(void *)(f_status) = *(c_status), MPI_SUCCESS)
+#define MPI_Status_f2c(f_status, c_status) \\
+    (*(c_status) = *(const MPI_Status *)(const void *)(f_status), MPI_SUCCESS)
+"""
 BOTTOM = """
 #if defined(__cplusplus)
 }
@@ -102,6 +112,18 @@ def prototypes(table, prefix):
     return "\n".join(out)
 
 
+def fortran(table):
+    """The procedures that table.procs lacks because they are not part of the ABI."""
+    lines = []
+    for p in table.procs:
+        if not p.name.endswith("_toint"):
+            continue
+        stem = p.name[: -len("_toint")]
+        lines.append("#define %s_c2f(handle) %s_toint(handle)" % (stem, stem))
+        lines.append("#define %s_f2c(handle) %s_fromint(handle)" % (stem, stem))
+    return FORTRAN_TOP + "\n".join(lines) + "\n" + FORTRAN_BOTTOM
+
+
 def mpi_h(table):
     return (
         TOP
@@ -112,5 +134,7 @@ def mpi_h(table):
         + prototypes(table, "")
         + "\n"
         + prototypes(table, "P")
+        + "\n"
+        + fortran(table)
         + BOTTOM
     )

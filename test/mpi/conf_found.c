@@ -61,10 +61,31 @@ static void collectives_from_bottom(void)
     }
 }
 
+/* MPI-5.0 section 19.3.4; a program that is to be called from Fortran does not compile without. */
+static void fortran_handles(void)
+{
+    MPI_Fint comm = MPI_Comm_c2f(mt_comm), type = MPI_Type_c2f(MPI_INT), f[MPI_F_STATUS_SIZE];
+    MPI_Status in, out;
+    char got[32];
+    int count = 0;
+
+    CHECK(MPI_Comm_f2c(comm) == mt_comm);
+    CHECK(MPI_Type_f2c(type) == MPI_INT);
+    CHECK(MPI_Comm_f2c(MPI_Comm_c2f(MPI_COMM_NULL)) == MPI_COMM_NULL);
+    OK(MPI_Sendrecv("five", 5, MPI_CHAR, mt_rank, 7, got, 32, MPI_CHAR, mt_rank, 7, mt_comm, &out));
+    OK(MPI_Status_c2f(&out, f));
+    CHECK_EQ(f[MPI_F_SOURCE], mt_rank);
+    CHECK_EQ(f[MPI_F_TAG], 7);
+    OK(MPI_Status_f2c(f, &in));
+    OK(MPI_Get_count(&in, MPI_CHAR, &count));
+    CHECK_EQ(count, 5);
+}
+
 int main(int argc, char **argv)
 {
     mt_init(argc, argv);
     MT_RUN(null_handles_have_names);
     MT_RUN(collectives_from_bottom);
+    MT_RUN(fortran_handles);
     return mt_end();
 }
