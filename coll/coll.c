@@ -99,7 +99,10 @@ int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task 
     k->args = *a;
     k->seq = t->seq++;
     k->tag = (int)(k->seq & TAG_NUMBERS);
-    return begin(k, t->node != NULL);
+    int err = begin(k, t->node != NULL);
+    if (err < 0)
+        t->seq--; /* it has not happened here: repeated, it meets those who wait for it */
+    return err;
 }
 
 void coll_prepare(struct coll_team *t, const struct coll_args *a, struct coll_task *k)

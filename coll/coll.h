@@ -150,7 +150,7 @@ bool coll_team_quiet(struct coll_team *t);
  * scatter of one pair, for reduce_scatter the whole vector; 0 for the v and w forms. */
 int64_t coll_args_bytes(const struct coll_team *t, const struct coll_args *a);
 /* Chooses and starts; the task's req is completed by coll_task_advance().  Task storage is the
- * caller's. */
+ * caller's.  After a failure, of memory, nothing has happened and the call may be repeated. */
 int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task *task);
 /* The same for a persistent call, which the ranks may start in different orders: coll_prepare()
  * when it is made, in the same order on all ranks, copies the arguments; coll_restart() each time.

@@ -174,37 +174,44 @@ static int start_request(struct wm_call *call)
     return err;
 }
 
-/* Bytes [*from, *to) that one side of a call touches for sure, when that is known at once: of a
- * contiguous layout, of the v forms this process's own block only.  False when nothing is known. */
-static bool touched(const struct coll_args *a, bool recv, int self, int64_t blocks, uintptr_t *from,
-                    uintptr_t *to)
+/* One side of a call as far as it is known at once: `n` elements from element `at` of a contiguous
+ * layout; of given counts only this process's own block. */
+struct side {
+    const void *buf;
+    const struct rt_layout *l;
+    int64_t at, n;
+};
+
+static struct side send_side(const struct coll_args *a, int self, int n)
 {
-    const void *buf = recv ? a->rbuf : a->sbuf;
-    const struct rt_layout *l = recv ? a->rtype : a->stype;
-    const int64_t *counts = recv ? a->rcounts : a->scounts,
-                  *displs = recv ? a->rdispls : a->sdispls;
-    if (!l || !l->contig || buf == COLL_IN_PLACE)
-        return false;
-    *from = (uintptr_t)buf + (displs ? (uintptr_t)(displs[self] * l->extent) : 0);
-    *to = *from +
-          (uintptr_t)((counts ? counts[self] : blocks * (recv ? a->rcount : a->scount)) * l->size);
-    return *from < *to;
+    struct side s = { a->sbuf, a->stype, a->sdispls ? a->sdispls[self] : 0, a->scount };
+    if (a->kind == COLL_ALLTOALL || a->kind == COLL_SCATTER || a->kind == COLL_REDUCE_SCATTER_BLOCK)
+        s.n *= n;
+    else if (a->kind == COLL_REDUCE_SCATTER)
+        s.n = a->rcounts[self]; /* at least */
+    else if (a->scounts)
+        s.n = a->scounts[self];
+    return s;
 }
 
-/* Blocks of a side with equal counts: one, or one for each process. */
-static int64_t blocks_of(const struct coll_args *a, bool recv, int n)
+static struct side recv_side(const struct coll_args *a, int self, int n)
 {
-    switch (a->kind) {
-    case COLL_ALLTOALL:
-        return n;
-    case COLL_GATHER:
-    case COLL_ALLGATHER:
-        return recv ? n : 1;
-    case COLL_SCATTER:
-        return recv ? 1 : n;
-    default:
-        return 1;
-    }
+    struct side s = { a->rbuf, a->rtype, a->rdispls ? a->rdispls[self] : 0, a->rcount };
+    if (a->kind == COLL_ALLTOALL || a->kind == COLL_GATHER || a->kind == COLL_ALLGATHER)
+        s.n *= n;
+    else if (a->rcounts)
+        s.n = a->rcounts[self];
+    return s;
+}
+
+static bool meet(const struct side *a, const struct side *b)
+{
+    if (!a->l || !b->l || !a->l->contig || !b->l->contig)
+        return false;
+    uintptr_t pa = (uintptr_t)a->buf + (uintptr_t)(a->at * a->l->extent),
+              pb = (uintptr_t)b->buf + (uintptr_t)(b->at * b->l->extent),
+              la = (uintptr_t)(a->n * a->l->size), lb = (uintptr_t)(b->n * b->l->size);
+    return la && lb && pa < pb + lb && pb < pa + la;
 }
 
 /* Send and receive buffer must not overlap (MPI-5.0 section 2.3); what can be seen without looking
@@ -213,23 +220,24 @@ static int check_call(const struct wm_call *call)
 {
     const struct wm_comm *c = call->comm;
     const struct coll_args *a = &call->args;
-    uintptr_t sfrom, sto, rfrom, rto;
     if (c->inter && (a->kind == COLL_SCAN || a->kind == COLL_EXSCAN))
         return wm_err(MPI_ERR_COMM,
                       "the communicator is an intercommunicator, on which %s is not "
                       "defined",
                       coll_kind_names[a->kind]);
-    if (!a->sbuf || !a->rbuf || (a->kind == COLL_REDUCE && !wm_call_root(c, a->root)))
+    if (!a->sbuf || !a->rbuf || a->sbuf == COLL_IN_PLACE || a->rbuf == COLL_IN_PLACE ||
+        (a->kind == COLL_REDUCE && !wm_call_root(c, a->root)))
         return MPI_SUCCESS;
-    int n = c->remote->size, self = c->inter ? 0 : c->rank;
-    if (rt_likely(!touched(a, false, self, blocks_of(a, false, n), &sfrom, &sto) ||
-                  !touched(a, true, self, blocks_of(a, true, n), &rfrom, &rto) || sto <= rfrom ||
-                  rto <= sfrom))
+    /* Of another group's blocks the first one will do; those of a reduction are the own group's. */
+    int self = c->inter && a->kind != COLL_REDUCE_SCATTER ? 0 : c->rank;
+    int n = a->kind == COLL_REDUCE_SCATTER_BLOCK ? c->size : c->remote->size;
+    struct side s = send_side(a, self, n), r = recv_side(a, self, n);
+    if (rt_likely(!meet(&s, &r)))
         return MPI_SUCCESS;
     return wm_err(MPI_ERR_BUFFER,
                   "the send buffer (%lld bytes at %p) and the receive buffer (%lld bytes at %p) "
                   "overlap; use MPI_IN_PLACE where it is allowed, or separate buffers",
-                  (long long)(sto - sfrom), a->sbuf, (long long)(rto - rfrom), a->rbuf);
+                  (long long)(s.n * s.l->size), s.buf, (long long)(r.n * r.l->size), r.buf);
 }
 
 int wm_call_run(struct wm_call *call)
