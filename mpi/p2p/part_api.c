@@ -138,7 +138,7 @@ static int mark(struct wm_part *p, const struct which *w)
 
 static int ready(MPI_Request request, const struct which *w)
 {
-    struct wm_domain *d = wm_comm_world->dom;
+    struct wm_domain *d = wm_main_domain;
     struct wm_part *p = NULL;
     rt_lock(&d->lock);
     int err = find(request, &wm_psend_ops, &p);
@@ -174,7 +174,7 @@ int wm_api_parrived(MPI_Request request, int partition, int *flag)
     *flag = 1;
     if (request == MPI_REQUEST_NULL)
         return MPI_SUCCESS;
-    struct wm_domain *d = wm_comm_world->dom;
+    struct wm_domain *d = wm_main_domain;
     struct wm_part *p = NULL;
     rt_lock(&d->lock);
     int err = find(request, &wm_precv_ops, &p);
