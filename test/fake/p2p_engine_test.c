@@ -3,8 +3,10 @@
  * of every size and mode, with refusals (-RT_EAGAIN), late deliveries, refused gets and lost peers.
  * Every payload is checked, and every pair's order.  A failure prints its seed; TEST_SEED=n runs
  * that one alone. */
+#include "mpi/api/bodies.h"
 #include "mpi/core/comm.h"
-#include "mpi/p2p/engine.h"
+#include "mpi/datatype/type.h"
+#include "mpi/p2p/part.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "test/check.h"
@@ -16,6 +18,7 @@ enum { N = 3, EAGER = 300, MSGS = 400, MAX_LEN = 5000 };
 struct knobs {
     int eagain_pct, late_pct;
     bool get, put, get_refused, choose;
+    int down_after; /* passes of rank 0's progress until it loses rank 1; 0: never */
 };
 static struct knobs knobs;
 static unsigned long seed;
@@ -209,6 +212,8 @@ static int f_progress(struct btl *b)
 {
     struct endpoint *e = ep_of(b);
     int n = 0;
+    if (e->rank == 0 && knobs.down_after && --knobs.down_after == 0)
+        e->up.down(e->up.arg, &e->peers[1].base, -RT_EPEER);
     for (int i = 0; i < N; i++) {
         struct item *m = e->first[i];
         if (!m || chance(knobs.late_pct))
@@ -279,6 +284,7 @@ static void world_up(struct knobs k)
                                     .dom = dom[i],
                                     .peers = calloc(N, sizeof *comm[i].peers) };
     }
+    wm_main_domain = dom[0]; /* bodies without a communicator take its lock */
 }
 
 static void pump(void)
@@ -298,6 +304,15 @@ static void world_down(void)
         for (int p = 0; p < N; p++)
             CHECK(!comm[i].peers[p] || rt_list_empty(&comm[i].peers[p]->rndv));
     }
+    for (int i = 0; i < N; i++)
+        wm_domain_destroy(dom[i]);
+    for (int i = 0; i < N; i++)
+        free(comm[i].peers);
+}
+
+/* The same where a lost peer leaves ends behind. */
+static void world_drop(void)
+{
     for (int i = 0; i < N; i++)
         wm_domain_destroy(dom[i]);
     for (int i = 0; i < N; i++)
@@ -619,10 +634,173 @@ static void lost_peer(void)
     CHECK(rt_req_done(other));
     wm_req_release(big);
     wm_req_release(queued);
-    for (int i = 0; i < N; i++)
-        wm_domain_destroy(dom[i]);
-    for (int i = 0; i < N; i++)
-        free(comm[i].peers);
+    world_drop();
+}
+
+/* MPI_Probe and MPI_Mprobe of a rank that goes while they wait. */
+static void lost_peer_in_probe(void)
+{
+    MPI_Message m = MPI_MESSAGE_NULL;
+    for (int matched = 0; matched < 2; matched++) {
+        world_up((struct knobs){ .put = true });
+        struct wm_peer *p;
+        CHECK_EQ(wm_comm_peer(&comm[0], 1, &p), 0);
+        knobs.down_after = 20;
+        int err = matched ? wm_api_mprobe(1, 3, &comm[0], &m, MPI_STATUS_IGNORE)
+                          : wm_api_probe(1, 3, &comm[0], MPI_STATUS_IGNORE);
+        CHECK_EQ(err, MPI_ERR_PROC_ABORTED);
+        CHECK(m == MPI_MESSAGE_NULL);
+        CHECK_EQ(knobs.down_after, 0);
+        world_drop();
+    }
+}
+
+/* The send cannot be started: the receive must not stay posted, and one that has met its message
+ * runs to its end without the user. */
+static void sendrecv_without_send(void)
+{
+    static char out[MAX_LEN], in[MAX_LEN], late[8];
+    for (int matched = 0; matched < 2; matched++) {
+        world_up((struct knobs){ .put = true, .get = true });
+        struct wm_type *t = wm_type_get(MPI_BYTE);
+        struct wm_msg m = { .buf = out,
+                            .count = MAX_LEN,
+                            .layout = &bytes_layout,
+                            .comm = &comm[2],
+                            .peer = 0,
+                            .tag = 3 };
+        struct rt_req *s = NULL, *r = NULL;
+        MPI_Request both = MPI_REQUEST_NULL;
+        memset(out, 9, sizeof out);
+        memset(in, 1, sizeof in);
+        if (matched) {
+            CHECK_EQ(wm_p2p_isend(&m, WM_STANDARD, &s), 0);
+            pump();
+        }
+        eps[0]->cut[1] = true;
+        CHECK_EQ(wm_api_isendrecv(out, 8, t, 1, 5, in, MAX_LEN, t, 2, 3, &comm[0], &both),
+                 MPI_ERR_PROC_ABORTED);
+        CHECK(both == MPI_REQUEST_NULL);
+        CHECK_EQ(dom[0]->match.nposted_all, 0);
+        if (matched) {
+            pump_until(s);
+            wm_req_release(s);
+        } else { /* the next receive gets the message */
+            m.count = 8;
+            CHECK_EQ(wm_p2p_isend(&m, WM_STANDARD, &s), 0);
+            m = (struct wm_msg){ .buf = late,
+                                 .count = 8,
+                                 .layout = &bytes_layout,
+                                 .comm = &comm[0],
+                                 .peer = 2,
+                                 .tag = 3 };
+            CHECK_EQ(wm_p2p_irecv(&m, &r), 0);
+            pump_until(r);
+            CHECK(late[7] == 9 && in[0] == 1);
+            wm_req_release(r);
+            wm_req_release(s);
+        }
+        world_down();
+    }
+}
+
+/* ---- partitions ---- */
+
+static MPI_Request psend(char *buf, int n, int len, int from, int to)
+{
+    MPI_Request r = MPI_REQUEST_NULL;
+    CHECK_EQ(wm_api_psend_init(buf, n, len, wm_type_get(MPI_BYTE), to, 3, &comm[from], NULL, &r),
+             0);
+    return r;
+}
+
+static MPI_Request precv(char *buf, int n, int len, int to, int from)
+{
+    MPI_Request r = MPI_REQUEST_NULL;
+    CHECK_EQ(wm_api_precv_init(buf, n, len, wm_type_get(MPI_BYTE), from, 3, &comm[to], NULL, &r),
+             0);
+    return r;
+}
+
+static void end(MPI_Request *r)
+{
+    struct rt_req *q = wm_req_get(*r);
+    pump_until(q);
+    CHECK_EQ(q->err, 0);
+    CHECK_EQ(wm_api_wait(r, MPI_STATUS_IGNORE), 0);
+}
+
+static void partitions_once(int nsend, int nrecv, int total)
+{
+    char out[MAX_LEN], in[MAX_LEN];
+    MPI_Request r[2];
+    world_up((struct knobs){ .put = true, .get = true, .eagain_pct = 20, .late_pct = 30 });
+    bool early = rnd(2);
+    if (early)
+        r[1] = precv(in, nrecv, total / nrecv, 1, 0);
+    r[0] = psend(out, nsend, total / nsend, 0, 1);
+    if (!early)
+        r[1] = precv(in, nrecv, total / nrecv, 1, 0);
+    for (int round = 0; round < 3; round++) {
+        int first = (int)rnd((unsigned)nsend);
+        for (int i = 0; i < total; i++)
+            out[i] = pattern(round, 5, i);
+        memset(in, 0, sizeof in);
+        if (rnd(2))
+            CHECK_EQ(wm_api_startall(2, r), 0);
+        else
+            CHECK_EQ(wm_api_start(&r[0]), 0);
+        for (int i = 0; i < nsend; i++, pump())
+            CHECK_EQ(wm_api_pready((first + i) % nsend, r[0]), 0);
+        if (!(wm_req_get(r[1])->flags & RT_REQ_ACTIVE))
+            CHECK_EQ(wm_api_start(&r[1]), 0);
+        end(&r[0]);
+        end(&r[1]);
+        CHECK(!memcmp(in, out, (size_t)total));
+    }
+    CHECK_EQ(wm_api_request_free(&r[0]), 0);
+    CHECK_EQ(wm_api_request_free(&r[1]), 0);
+    world_down();
+}
+
+static void partitions(void)
+{
+    for (seed = 1; seed < 20; seed += 7) {
+        partitions_once(1, 1, 4000);
+        partitions_once(8, 8, 80);
+        partitions_once(6, 4, 4800);
+        partitions_once(2, 25, 5000);
+        partitions_once(50, 3, 1500);
+    }
+}
+
+/* A receive whose sender has not been made, one that waits for partitions, and a send. */
+static void lost_peer_of_partitions(void)
+{
+    char out[8], in[2][8];
+    MPI_Request r[3], far;
+    world_up((struct knobs){ .put = true });
+    far = psend(out, 2, 4, 1, 0);
+    r[0] = precv(in[0], 2, 4, 0, 1);
+    pump();
+    r[1] = precv(in[1], 2, 4, 0, 1);
+    r[2] = psend(out, 2, 4, 0, 1);
+    CHECK_EQ(wm_api_startall(3, r), 0);
+    CHECK_EQ(wm_api_pready(0, r[2]), 0);
+    eps[0]->cut[1] = true;
+    knobs.down_after = 1;
+    wm_progress(dom[0]);
+    CHECK_EQ(wm_api_pready(1, r[2]), 0); /* the wait tells */
+    for (int i = 0; i < 3; i++) {
+        CHECK(rt_req_done(wm_req_get(r[i])));
+        CHECK_EQ(wm_api_wait(&r[i], MPI_STATUS_IGNORE), MPI_ERR_PROC_ABORTED);
+        CHECK_EQ(wm_api_start(&r[i]), MPI_ERR_PROC_ABORTED);
+        CHECK_EQ(wm_api_request_free(&r[i]), 0);
+    }
+    CHECK_EQ(wm_api_psend_init(out, 1, 1, wm_type_get(MPI_BYTE), 1, 3, &comm[0], NULL, &r[0]),
+             MPI_ERR_PROC_ABORTED);
+    CHECK_EQ(wm_api_request_free(&far), 0);
+    world_drop();
 }
 
 static void stale_handles(void)
@@ -666,6 +844,10 @@ int main(void)
     RUN(truncation);
     RUN(cancelled_receive);
     RUN(stale_handles);
+    RUN(sendrecv_without_send);
+    RUN(partitions);
     RUN(lost_peer);
+    RUN(lost_peer_in_probe);
+    RUN(lost_peer_of_partitions);
     return check_end();
 }
