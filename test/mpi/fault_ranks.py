@@ -48,6 +48,18 @@ def killed_receiver_cma():
     job(2, "die", "1", env={"WEFT_SHM_LARGE": "cma"}).expect(137, "rank 1", "signal 9|killed")
 
 
+def leaves_probe():
+    """A rank exits while the others sit in MPI_Probe, MPI_Mprobe, a partitioned receive."""
+    for way in ("MPI_Probe", "MPI_Mprobe", "MPI_Parrived"):
+        job(3, "leave", "3", way).expect(3, "rank 1", "3")
+
+
+def killed_in_probe():
+    """The same by signal."""
+    for way in ("MPI_Recv", "MPI_Probe", "MPI_Mprobe", "MPI_Parrived"):
+        job(3, "killed", "0", way).expect(137, "rank 1", "signal 9|killed")
+
+
 def never_initialises():
     """One rank exits with 0 and never calls MPI_Init; the others wait for it."""
     job(3, "noinit", "0").expect(failed, "rank 1", "MPI_Init")
@@ -78,6 +90,6 @@ def works():
     job(4, "work", limit=10).expect(0)
 
 
-main([works, truncated_receive, early_exit, early_exit_zero, killed_sender, killed_receiver,
-      killed_sender_copy, killed_receiver_cma, never_initialises, never_initialises_and_fails,
-      aborts, aborts_with_zero, many_ranks_one_dies])
+main([works, truncated_receive, early_exit, early_exit_zero, leaves_probe, killed_in_probe,
+      killed_sender, killed_receiver, killed_sender_copy, killed_receiver_cma, never_initialises,
+      never_initialises_and_fails, aborts, aborts_with_zero, many_ranks_one_dies])

@@ -14,7 +14,8 @@ import tempfile
 import time
 import traceback
 
-LIMIT = 3.0                     # seconds a failed job may take: one is the aim, the rest for load
+LIMIT = 3.0                     # seconds that a failed job may take from start to end
+AFTER = 1.0                     # and from the moment of the fault, where the program says it
 HANG = 20.0                     # when to stop waiting for a job that does not end
 TAG = "FAULT_TEST_TAG"
 SCALE = float(os.environ.get("TEST_TIMEOUT_SCALE") or 1)
@@ -47,9 +48,12 @@ class Job:
                 self.status = None
                 p.kill()
                 p.wait()
-            self.seconds = time.monotonic() - start
+            end = time.monotonic()
+            self.seconds = end - start
             out.seek(0)
             self.text = out.read().decode(errors="replace")
+        faults = re.findall(r"^(?:\[.*?\] ?)?fault at ([0-9.]+)", self.text, re.M)
+        self.after = end - max(map(float, faults)) if faults else None
         self.left = self._left_behind(tag, before, tmp)
         shutil.rmtree(tmp, ignore_errors=True)
 
@@ -103,6 +107,9 @@ class Job:
             found = re.search(pattern, self.text, re.I)
             assert found, f"no '{pattern}' in the output:\n{self.text}"
         assert self.seconds < self.limit, f"took {self.seconds:.1f} s, allowed {self.limit:.0f}"
+        assert self.after is None or self.after < AFTER * SCALE, (
+            f"ended {self.after:.2f} s after the fault, allowed {AFTER * SCALE:.0f}; "
+            "TEST_TIMEOUT_SCALE=2 for a loaded machine")
         assert not self.left, "left behind: " + ", ".join(self.left)
         return self
 
