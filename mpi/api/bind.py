@@ -110,6 +110,12 @@ def checked(table, proc, owner):
         ]
     writer = check.Writer(table, proc)
     lines += writer.write()
+    collective = table.rule(proc.name, "-", "collective=")
+    if collective:
+        lines += [
+            "if (rt_unlikely(cfg.check))",
+            "    wm_check_named(%s_obj, call);" % collective,
+        ]
     call = Call(table, proc, owner)
     lines += call.before
     lines.append("int err = wm_api_%s(%s);" % (owner.short, ", ".join(call.args)))

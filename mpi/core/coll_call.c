@@ -2,6 +2,7 @@
 /* Runs collective calls: a blocking one from a task on the stack, a nonblocking or persistent one
  * from a request.  Takes the domain's lock unless said otherwise. */
 #include "mpi/core/coll_call.h"
+#include "mpi/core/check.h"
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -250,6 +251,8 @@ int wm_call_run(struct wm_call *call)
         free(call->vectors);
         return err;
     }
+    if (rt_unlikely(cfg.check))
+        wm_check_call(call);
     rt_lock(&c->dom->lock);
     if (call->form == WM_BLOCKING) {
         err = wm_coll_run(c, &call->args);
@@ -258,6 +261,8 @@ int wm_call_run(struct wm_call *call)
         err = start_request(call);
     }
     rt_unlock(&c->dom->lock);
+    if (rt_unlikely(err < 0 && cfg.check))
+        wm_check_failed(c);
     return rt_unlikely(err < 0) ? wm_err_rt(err, "%s among %d processes", name, c->size)
                                 : MPI_SUCCESS;
 }

@@ -5,6 +5,7 @@
 #include "mpi/core/comm.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/attr.h"
+#include "mpi/core/check.h"
 #include "mpi/core/ctx.h"
 #include "mpi/core/errh.h"
 #include "mpi/core/group.h"
@@ -53,6 +54,7 @@ static int comm_fill(struct wm_comm *c, struct wm_group *group, struct wm_group 
 /* Gives back what comm_fill and later calls attached; tolerates a half-built communicator. */
 static void comm_empty(struct wm_comm *c)
 {
+    wm_check_drop(c);
     wm_coll_team_fini(c);
     wm_errh_unref(c->errh);
     wm_info_destroy(c->info);

@@ -12,6 +12,7 @@ struct wm_domain;
 struct wm_attrs; /* cached attributes, mpi/core/attr.c */
 struct wm_bbuf;
 struct wm_topo;    /* a virtual topology: mpi/topo/topo.h */
+struct wm_check;
 struct wm_session; /* mpi/core/session.h */
 
 struct wm_group { /* immutable once made; shared by reference */
@@ -40,6 +41,7 @@ struct wm_comm {
     struct wm_comm *local; /* of an intercommunicator: its local group as an intracommunicator that
                               no user sees; owned */
     struct wm_topo *topo;  /* owned; NULL: none */
+    struct wm_check *check; /* WEFT_CHECK: mpi/core/check.h; owned, NULL: none yet */
     struct wm_session *session; /* from which it descends, referenced; NULL: the world model */
     char name[MPI_MAX_OBJECT_NAME];
 };
@@ -120,6 +122,8 @@ void wm_comm_release_ctx(uint32_t ctx);
 #define WM_TAG_INTER COLL_TAG_END
 /* From here up to those of MPI_Comm_idup, which runs beside blocking calls. */
 #define WM_TAG_IDUP 0x78000000
+/* Two tags that no collective uses: they have those from 0 and from 0x40000000 on. */
+#define WM_TAG_CHECK 0x3ffffff0
 
 /* The collective side of a communicator (mpi/core/coll_team.c).  Init is called by all members at
  * the end of the creation of a communicator, without the domain's lock, and may communicate; for

@@ -4,6 +4,7 @@
  * was done and is reported like any other error.  The library itself is brought up in life.c. */
 #include "mpi/api/bodies.h"
 #include "mpi/core/attr.h"
+#include "mpi/core/check.h"
 #include "mpi/core/comm.h"
 #include "mpi/core/errh.h"
 #include "mpi/core/info.h"
@@ -85,6 +86,8 @@ int wm_api_finalize(void)
         return err;
     detach_buffers();
     wm_comm_finish_dropped(wm_main_domain);
+    if (cfg.check)
+        wm_check_finalize(wm_comm_world);
     wm_state.phase = WM_FINALIZED;
     wm_comm_fini();
     wm_life_leave("MPI_Finalize");

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* WEFT_CHECK: how notes reach rank 0 of their communicator, and what it does with them.  All state
+ * is used under the domain's lock.
+ *
+ * A note is an ordinary message on the collective context with a tag of its own.  Rank 0 posts no
+ * receive for it: a task that never ends looks among the unexpected messages whenever there is
+ * progress.  Rank 0 keeps a communicator that it has freed until it has everybody's last note. */
+#include "mpi/core/check.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "mpi/core/check_int.h"
+#include "mpi/core/coll_call.h"
+#include "mpi/core/exch.h"
+#include "mpi/p2p/engine.h"
+#include "runtime/base/clock.h"
+
+#define TAG_NOTE WM_TAG_CHECK
+#define TAG_END (WM_TAG_CHECK + 1)
+#define TEXT 512
+
+/* How long a failed call waits for rank 0 to find the reason: many times what a note takes. */
+#define PATIENCE_NS 2000000000u
+
+static struct {
+    struct rt_list all; /* struct wm_check of communicators whose rank 0 is this process */
+    struct coll_task task;
+    bool running;
+    struct wm_domain *dom;
+} state;
+
+const char *check_comm_name(const struct wm_comm *c, char *buf, size_t len)
+{
+    if (c->name[0])
+        snprintf(buf, len, "communicator \"%s\"", c->name);
+    else
+        snprintf(buf, len, "a communicator of %d processes without a name (context %u)", c->size,
+                 c->ctx);
+    return buf;
+}
+
+static _Noreturn void disagree(const struct wm_check *k, const char *call, uint32_t number,
+                               const char *what)
+{
+    char where[MPI_MAX_OBJECT_NAME + 64], msg[TEXT + 64];
+    snprintf(msg, sizeof msg, "WEFT_CHECK: %s%scollective call %u on %s: %s", call,
+             *call ? ", " : "", number + 1, check_comm_name(k->comm, where, sizeof where), what);
+    log_error(MPI, "%s", msg);
+    rt_boot_abort(1, "WEFT_CHECK has found collective calls that disagree");
+}
+
+static _Noreturn void no_memory(void)
+{
+    rt_boot_abort(1, "out of memory for WEFT_CHECK; run without it");
+}
+
+/* ---- rank 0 ---- */
+
+static struct check_open *open_call(struct wm_check *k, uint32_t number)
+{
+    struct rt_list *l;
+    rt_list_each (l, &k->open) {
+        struct check_open *o = rt_container(l, struct check_open, link);
+        if (o->number == number)
+            return o;
+        if (o->number > number)
+            break;
+    }
+    struct check_open *o = calloc(1, sizeof *o + (size_t)k->comm->size * sizeof o->by_rank[0]);
+    if (!o)
+        no_memory();
+    o->number = number;
+    rt_list_append(l, &o->link); /* before the first that is higher */
+    return o;
+}
+
+static void open_free(struct wm_check *k, struct check_open *o)
+{
+    for (int i = 0; i < k->comm->size; i++)
+        free(o->by_rank[i]);
+    rt_list_del(&o->link);
+    free(o);
+}
+
+/* The lowest rank that has reported is compared with; where data goes between pairs, all are. */
+static void compare(const struct wm_check *k, const struct check_open *o,
+                    const struct check_note *a)
+{
+    char text[TEXT];
+    if (check_differ(a, a, text, sizeof text))
+        disagree(k, a->name, a->number, text);
+    for (int i = 0; i < k->comm->size; i++) {
+        const struct check_note *b = o->by_rank[i];
+        if (!b || a == b)
+            continue;
+        bool above = a->rank > b->rank; /* whoever was heard first, the text is the same */
+        if (check_differ(above ? a : b, above ? b : a, text, sizeof text))
+            disagree(k, strcmp(a->name, b->name) ? "" : a->name, a->number, text);
+        if (a->has & CHECK_UNIFORM || !a->has)
+            return;
+    }
+}
+
+/* Everybody has freed the communicator. */
+static void finish(struct wm_check *k)
+{
+    if (k->over)
+        return;
+    k->over = true;
+    rt_list_del(&k->link);
+    wm_comm_unref(k->comm);
+}
+
+/* Takes the note over.  May end the life of `k`. */
+static void take(struct wm_check *k, struct check_note *a)
+{
+    if (k->over || a->rank < 0 || a->rank >= k->comm->size) {
+        free(a);
+        return;
+    }
+    struct check_open *o = open_call(k, a->number);
+    free(o->by_rank[a->rank]);
+    o->by_rank[a->rank] = a;
+    compare(k, o, a);
+    if (++o->nseen < k->comm->size)
+        return;
+    bool last = a->has & CHECK_LAST;
+    open_free(k, o);
+    if (last)
+        finish(k);
+}
+
+struct arriving {
+    struct wm_check *k;
+    struct check_note *note;
+};
+
+static void arrived(struct rt_req *r, void *arg)
+{
+    struct arriving *in = arg;
+    if (!r->err && !in->k->over)
+        take(in->k, in->note);
+    else
+        free(in->note);
+    free(in);
+}
+
+/* Receives one note that has arrived; false when there is none. */
+static bool receive(struct wm_check *k)
+{
+    struct wm_comm *c = k->comm;
+    struct wm_key want = { .ctx = wm_ctx(c, true), .src = WM_MATCH_ANY, .tag = TAG_NOTE };
+    struct wm_unex *u = wm_match_find(&c->dom->match, &want);
+    if (!u)
+        return false;
+    int64_t len = wm_stored_len(rt_container(u, struct wm_stored, unex));
+    struct arriving *in = malloc(sizeof *in);
+    struct rt_req *r;
+    if (!in || !(in->note = malloc((size_t)len)))
+        no_memory();
+    in->k = k;
+    struct wm_msg m = { .buf = in->note,
+                        .count = len,
+                        .layout = &wm_type_get(MPI_BYTE)->layout,
+                        .comm = c,
+                        .peer = u->key.src,
+                        .tag = TAG_NOTE,
+                        .coll = true };
+    if (wm_p2p_irecv(&m, &r) < 0)
+        no_memory();
+    if (rt_req_done(r)) {
+        arrived(r, in);
+        wm_req_release(r);
+    } else {
+        r->flags |= RT_REQ_DETACHED;
+        r->notify = arrived;
+        r->arg = in;
+    }
+    return true;
+}
+
+static void receive_all(void)
+{
+    struct rt_list *l, *tmp;
+    rt_list_each_safe (l, tmp, &state.all) {
+        struct wm_check *k = rt_container(l, struct wm_check, link);
+        wm_comm_ref(k->comm); /* the last note of all would end it */
+        struct wm_comm *c = k->comm;
+        while (!k->over && receive(k))
+            ;
+        wm_comm_unref(c);
+    }
+}
+
+static int look(struct coll_task *t)
+{
+    (void)t;
+    receive_all();
+    return 0;
+}
+
+/* ---- every rank ---- */
+
+static void sent(struct rt_req *r, void *arg)
+{
+    (void)r;
+    free(arg);
+}
+
+static void send(struct wm_comm *c, struct check_note *a)
+{
+    struct wm_msg m = { .buf = a,
+                        .count = (int64_t)check_note_nbytes(a),
+                        .layout = &wm_type_get(MPI_BYTE)->layout,
+                        .comm = c,
+                        .peer = 0,
+                        .tag = TAG_NOTE,
+                        .coll = true };
+    struct rt_req *r;
+    if (wm_p2p_isend(&m, WM_STANDARD, &r) < 0) {
+        free(a); /* rank 0 is lost, which others will say */
+    } else if (rt_req_done(r)) {
+        free(a);
+        wm_req_release(r);
+    } else {
+        r->flags |= RT_REQ_DETACHED;
+        r->notify = sent;
+        r->arg = a;
+    }
+}
+
+static struct wm_check *check_of(struct wm_comm *c)
+{
+    struct wm_check *k = c->check;
+    if (k)
+        return k;
+    k = c->check = calloc(1, sizeof *k);
+    if (!k)
+        no_memory();
+    k->comm = c;
+    rt_list_init(&k->link);
+    rt_list_init(&k->open);
+    if (c->rank)
+        return k;
+    if (!state.running) {
+        rt_list_init(&state.all);
+        state.task.step = look;
+        state.running = true;
+        state.dom = c->dom;
+        wm_domain_add_task(c->dom, &state.task);
+    }
+    wm_comm_ref(c);
+    rt_list_append(&state.all, &k->link);
+    return k;
+}
+
+/* The members of an intercommunicator's local group agree among themselves. */
+static struct wm_comm *members(struct wm_comm *c)
+{
+    struct wm_comm *m = c->inter ? c->local : c;
+    return m && m->size > 1 ? m : NULL;
+}
+
+static void submit(struct wm_comm *c, struct check_note *a)
+{
+    if (!a)
+        no_memory();
+    struct wm_check *k = check_of(c);
+    if (k->freed) { /* freeing it failed, and it lives on: nothing more is compared */
+        free(a);
+        return;
+    }
+    k->freed = a->has & CHECK_LAST;
+    a->rank = c->rank;
+    a->number = k->calls++;
+    if (c->rank)
+        send(c, a);
+    else
+        take(k, a);
+}
+
+void wm_check_call(const struct wm_call *call)
+{
+    struct wm_comm *c = members(call->comm);
+    if (!c || call->args.kind > COLL_EXSCAN)
+        return;
+    rt_lock(&c->dom->lock);
+    submit(c, check_note_make(call));
+    rt_unlock(&c->dom->lock);
+}
+
+static void submit_named(struct wm_comm *c, const char *name, bool last)
+{
+    struct check_note *a = check_note_named(name);
+    if (a && last)
+        a->has |= CHECK_LAST;
+    submit(c, a);
+}
+
+void wm_check_named(struct wm_comm *comm, const char *name)
+{
+    struct wm_comm *c = comm ? members(comm) : NULL;
+    if (!c)
+        return;
+    bool last = !strcmp(name, "MPI_Comm_free") || !strcmp(name, "MPI_Comm_disconnect");
+    if (last && (comm == wm_comm_world || comm == wm_comm_self))
+        return; /* an error that the call reports */
+    rt_lock(&c->dom->lock);
+    submit_named(c, name, last);
+    rt_unlock(&c->dom->lock);
+}
+
+void wm_check_failed(struct wm_comm *comm)
+{
+    struct wm_comm *c = members(comm);
+    struct rt_idle idle = { 0 };
+    if (!c || !c->check)
+        return;
+    uint64_t begin = rt_now_ns();
+    rt_lock(&c->dom->lock);
+    while (rt_now_ns() - begin < PATIENCE_NS) {
+        wm_progress(c->dom);
+        rt_unlock(&c->dom->lock);
+        if (rt_idle_step(&idle) == RT_IDLE_SLEEP)
+            idle = (struct rt_idle){ 0 };
+        rt_lock(&c->dom->lock);
+    }
+    rt_unlock(&c->dom->lock);
+}
+
+void wm_check_drop(struct wm_comm *c)
+{
+    struct wm_check *k = c->check;
+    if (!k)
+        return;
+    struct rt_list *l, *tmp;
+    rt_list_each_safe (l, tmp, &k->open)
+        open_free(k, rt_container(l, struct check_open, link));
+    rt_list_del(&k->link);
+    free(k);
+    c->check = NULL;
+}
+
+/* ---- the end ---- */
+
+static void merge_nothing(void *inout, const void *in)
+{
+    (void)inout;
+    (void)in;
+}
+
+/* After this everybody has sent all its notes; what has arrived is looked at. */
+static void meet(struct wm_comm *world)
+{
+    struct wm_exch x = { .comm = world, .n = world->size, .me = world->rank, .tag = TAG_END };
+    char byte = 0;
+    wm_exch_combine(&x, &byte, sizeof byte, merge_nothing);
+    for (int quiet = 0; quiet < 3;)
+        quiet = wm_progress(world->dom) ? 0 : quiet + 1;
+}
+
+static bool is_free(const struct check_note *a) { return a->has & CHECK_LAST; }
+
+/* A call that some rank has made and some other not. */
+static void incomplete(const struct wm_check *k, const struct check_open *o)
+{
+    char text[TEXT], where[MPI_MAX_OBJECT_NAME + 64];
+    const struct check_note *a = NULL;
+    int missing = -1;
+    for (int i = k->comm->size - 1; i >= 0; i--)
+        if (o->by_rank[i])
+            a = o->by_rank[i];
+        else
+            missing = i;
+    if (!a || missing < 0)
+        return;
+    if (is_free(a)) {
+        log_warn(MPI, "WEFT_CHECK: rank %d has freed %s, rank %d has not", a->rank,
+                 check_comm_name(k->comm, where, sizeof where), missing);
+        return;
+    }
+    snprintf(text, sizeof text, "rank %d calls %s, rank %d calls MPI_Finalize", a->rank, a->name,
+             missing);
+    disagree(k, "", o->number, text);
+}
+
+void wm_check_finalize(struct wm_comm *world)
+{
+    struct wm_domain *d = world->dom;
+    struct rt_list *l, *tmp, *p;
+    rt_lock(&d->lock);
+    if (world->size > 1) {
+        submit_named(world, "MPI_Finalize", true);
+        meet(world);
+    }
+    if (state.running) {
+        rt_list_del(&state.task.link);
+        state.running = false;
+        rt_list_each_safe (l, tmp, &state.all) {
+            struct wm_check *k = rt_container(l, struct wm_check, link);
+            rt_list_each (p, &k->open)
+                incomplete(k, rt_container(p, struct check_open, link));
+            finish(k);
+        }
+    }
+    check_report_leaks(d);
+    rt_unlock(&d->lock);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* WEFT_CHECK in MPI_Finalize: what this process leaves behind.  Only reported: the job goes on.
+ * Called under the domain's lock. */
+#include <stdio.h>
+#include <string.h>
+#include "mpi/core/check_int.h"
+#include "mpi/p2p/engine.h"
+#include "runtime/base/log.h"
+
+struct count {
+    int pending, unseen, active, persistent;
+    char first[4][160]; /* in words, by the order of the numbers above */
+};
+
+static bool is_p2p(const struct rt_req *r)
+{
+    return !strcmp(r->ops->name, "send") || !strcmp(r->ops->name, "receive");
+}
+
+static void describe_p2p(const struct wm_preq *q, const char *where, char *out, size_t len)
+{
+    char peer[32] = "any rank", tag[32] = "any tag";
+    if (q->peer_rank != MPI_ANY_SOURCE)
+        snprintf(peer, sizeof peer, "rank %d", q->peer_rank);
+    if (q->tag != MPI_ANY_TAG)
+        snprintf(tag, sizeof tag, "tag %d", q->tag);
+    snprintf(out, len, "a %s, %s, %s, on %s", q->r.ops->name, peer, tag, where);
+}
+
+/* A request as its user knows it. */
+static void describe(const struct rt_req *r, char *out, size_t len)
+{
+    char where[MPI_MAX_OBJECT_NAME + 64] = "";
+    const struct wm_comm *c = r->ops->owner ? r->ops->owner(r) : NULL;
+    if (c)
+        check_comm_name(c, where, sizeof where);
+    if (is_p2p(r))
+        describe_p2p((const struct wm_preq *)r, where, out, len);
+    else
+        snprintf(out, len, "a %s%s%s", r->ops->name, c ? " on " : "", where);
+}
+
+/* Messages of collectives are not the user's. */
+static bool internal(const struct rt_req *r)
+{
+    return (r->flags & (RT_REQ_STATIC | RT_REQ_DETACHED)) ||
+           (is_p2p(r) && ((const struct wm_preq *)r)->coll);
+}
+
+static void count_one(void *obj, void *arg)
+{
+    const struct rt_req *r = obj;
+    struct count *n = arg;
+    if (!r->ops || internal(r))
+        return;
+    bool persistent = r->flags & RT_REQ_PERSISTENT, active = r->flags & RT_REQ_ACTIVE;
+    int *which = persistent ? (active ? &n->active : &n->persistent)
+                            : (rt_req_done(r) ? &n->unseen : &n->pending);
+    if ((*which)++ == 0)
+        describe(r, n->first[which - &n->pending], sizeof n->first[0]);
+}
+
+static void say(int n, const char *first, const char *what)
+{
+    if (n)
+        log_warn(MPI, "WEFT_CHECK: %d request%s %s in MPI_Finalize; the first is %s", n,
+                 n == 1 ? "" : "s", what, first);
+}
+
+static void report_requests(void)
+{
+    struct count n = { 0 };
+    rt_slab_each(&wm_request_slab, count_one, &n);
+    say(n.pending, n.first[0], "not complete");
+    say(n.unseen, n.first[1], "complete but never waited for or tested");
+    say(n.active, n.first[2], "persistent and still active");
+    say(n.persistent, n.first[3], "persistent and not freed");
+}
+
+static void report_messages(const struct wm_match *m)
+{
+    const struct wm_stored *first = NULL;
+    int n = 0;
+    for (uint32_t i = 0; i < m->nbuckets; i++) {
+        struct rt_list *l;
+        rt_list_each (l, &m->unex[WM_FORM_EXACT][i]) {
+            struct wm_unex *u = rt_container(l, struct wm_unex, link[WM_FORM_EXACT]);
+            if (u->key.ctx & 1) /* a collective context */
+                continue;
+            if (n++ == 0)
+                first = rt_container(u, struct wm_stored, unex);
+        }
+    }
+    if (n)
+        log_warn(MPI,
+                 "WEFT_CHECK: %d message%s arrived that nobody has received; the first is from "
+                 "rank %d, tag %d, %lld bytes, context %u",
+                 n, n == 1 ? " has" : "s have", first->unex.key.src, first->unex.key.tag,
+                 (long long)wm_stored_len(first), first->unex.key.ctx);
+}
+
+struct hidden {
+    const struct wm_comm *comm;
+    bool yes;
+};
+
+static void is_local_of(void *obj, void *arg)
+{
+    struct hidden *h = arg;
+    const struct wm_comm *c = obj;
+    h->yes = h->yes || c->local == h->comm;
+}
+
+static void report_comm(void *obj, void *arg)
+{
+    char where[MPI_MAX_OBJECT_NAME + 64];
+    const struct wm_comm *c = obj;
+    struct hidden h = { .comm = c };
+    const struct wm_check *k = c->inter && c->local ? c->local->check : c->check;
+    (void)arg;
+    rt_slab_each(&wm_comm_slab, is_local_of, &h);
+    if (!h.yes && !(k && k->freed))
+        log_warn(MPI, "WEFT_CHECK: %s is not freed in MPI_Finalize",
+                 check_comm_name(c, where, sizeof where));
+}
+
+void check_report_leaks(struct wm_domain *d)
+{
+    report_requests();
+    report_messages(&d->match);
+    rt_slab_each(&wm_comm_slab, report_comm, NULL);
+}

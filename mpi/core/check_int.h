@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Private to WEFT_CHECK: notes and what keeps them. */
+#ifndef WM_CORE_CHECK_INT_H
+#define WM_CORE_CHECK_INT_H
+
+#include "mpi/core/check.h"
+#include "mpi/datatype/type.h"
+
+/* The data of a call: bytes, and a hash of the sequence of its basic types; hash 0 (MPI_PACKED) is
+ * like any. */
+struct check_sig {
+    uint64_t hash;
+    int64_t nbytes;
+};
+struct check_sig check_sig_of(const struct wm_type *t, int64_t count);
+struct check_sig check_sig_of_counts(const struct wm_type *t, const int64_t *counts, int n);
+static inline bool check_sig_same(struct check_sig a, struct check_sig b)
+{
+    return a.nbytes == b.nbytes && (a.hash == b.hash || !a.hash || !b.hash || !a.nbytes);
+}
+
+#define CHECK_SEND 1u     /* `send` says what this rank gives */
+#define CHECK_RECV 2u     /* `recv`, what it expects */
+#define CHECK_SENDS 4u    /* the same for each rank, behind the note */
+#define CHECK_RECVS 8u
+#define CHECK_UNIFORM 16u /* all `send` and `recv` of all ranks are the same */
+#define CHECK_LAST 32u    /* no call follows on this communicator */
+#define CHECK_NO_ROOT INT32_MIN
+
+struct check_note { /* as it travels */
+    char name[40];
+    uint32_t number; /* of the call on its communicator */
+    int32_t rank, root;
+    uint32_t op; /* handle of a predefined operation; 0: none */
+    uint32_t has; /* CHECK_... */
+    int32_t n;    /* entries of each vector */
+    struct check_sig send, recv;
+    struct check_sig vec[]; /* sends, then recvs */
+};
+#define CHECK_USER_OP 0x80000000u /* | 1 when it commutes */
+
+static inline const struct check_sig *check_sends(const struct check_note *a)
+{
+    return a->has & CHECK_SENDS ? a->vec : NULL;
+}
+static inline const struct check_sig *check_recvs(const struct check_note *a)
+{
+    return a->has & CHECK_RECVS ? a->vec + (a->has & CHECK_SENDS ? a->n : 0) : NULL;
+}
+static inline size_t check_note_nbytes(const struct check_note *a)
+{
+    size_t nvec = (a->has & CHECK_SENDS ? 1u : 0u) + (a->has & CHECK_RECVS ? 1u : 0u);
+    return sizeof *a + nvec * (size_t)a->n * sizeof a->vec[0];
+}
+
+/* malloc'ed; NULL without memory. */
+struct check_note *check_note_make(const struct wm_call *call);
+struct check_note *check_note_named(const char *name);
+/* What two notes of one call disagree about, in words; false when they agree.  Either may be the
+ * same note. */
+bool check_differ(const struct check_note *a, const struct check_note *b, char *text, size_t len);
+
+/* A call that not all ranks have reported. */
+struct check_open {
+    struct rt_list link;
+    uint32_t number;
+    int nseen;
+    struct check_note *by_rank[];
+};
+
+struct wm_check { /* of a communicator */
+    struct wm_comm *comm;
+    struct rt_list link; /* rank 0: on the list of all */
+    struct rt_list open; /* rank 0: struct check_open, in the order of their numbers */
+    uint32_t calls;      /* made here */
+    bool freed;          /* the user has freed it here */
+    bool over;           /* rank 0: freed everywhere */
+};
+
+/* What is left over in this process; under the lock. */
+void check_report_leaks(struct wm_domain *d);
+const char *check_comm_name(const struct wm_comm *c, char *buf, size_t len);
+
+#endif

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* WEFT_CHECK: what a note says, and what two notes disagree about.  No state; any thread. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "mpi/core/check_int.h"
+#include "mpi/core/coll_call.h"
+#include "mpi/datatype/make.h"
+
+/* ---- signatures ---- */
+
+/* A hash of a sequence that does not depend on how it was put together: a polynomial, where
+ * joining two sequences shifts the second by the length of the first. */
+struct seq {
+    uint64_t hash, shift;
+};
+#define BASE 0x9e3779b97f4a7c15u
+
+static struct seq join(struct seq a, struct seq b)
+{
+    return (struct seq){ a.hash + a.shift * b.hash, a.shift * b.shift };
+}
+
+static struct seq repeat(struct seq a, int64_t n)
+{
+    struct seq all = { 0, 1 };
+    for (; n > 0; n >>= 1, a = join(a, a))
+        if (n & 1)
+            all = join(all, a);
+    return all;
+}
+
+static struct seq one(MPI_Datatype t)
+{
+    uint64_t x = (uint64_t)(uintptr_t)t * 0xff51afd7ed558ccdu;
+    return (struct seq){ x ^ x >> 29, BASE };
+}
+
+/* A pair is as if it were a struct of its two parts (MPI-5.0 section 6.9.4). */
+static struct seq predefined(MPI_Datatype h)
+{
+    static const struct {
+        MPI_Datatype pair, first;
+    } pairs[] = {
+        { MPI_FLOAT_INT, MPI_FLOAT }, { MPI_DOUBLE_INT, MPI_DOUBLE },
+        { MPI_LONG_INT, MPI_LONG },   { MPI_2INT, MPI_INT },
+        { MPI_SHORT_INT, MPI_SHORT }, { MPI_LONG_DOUBLE_INT, MPI_LONG_DOUBLE },
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        if (pairs[i].pair == h)
+            return join(one(pairs[i].first), one(MPI_INT));
+    return one(h);
+}
+
+static struct seq seq_of(const struct wm_type *t)
+{
+    const struct wm_type_recipe *r = t->recipe;
+    struct seq all = { 0, 1 };
+    if (!r || t->predefined)
+        return predefined(wm_type_handle(t));
+    if (t->combiner != MPI_COMBINER_STRUCT) {
+        const struct wm_type *old = r->ntype ? r->types[0] : NULL;
+        return old && old->layout.size ? repeat(seq_of(old), t->layout.size / old->layout.size)
+                                       : all;
+    }
+    for (int64_t i = 0; i < r->ntype; i++)
+        all = join(all, repeat(seq_of(r->types[i]), r->ncount ? r->counts[1 + i] : r->ints[1 + i]));
+    return all;
+}
+
+static bool packed(const struct wm_type *t) { return t->basic == wm_type_get(MPI_PACKED); }
+
+struct check_sig check_sig_of(const struct wm_type *t, int64_t count)
+{
+    return (struct check_sig){ packed(t) ? 0 : repeat(seq_of(t), count).hash,
+                               count * t->layout.size };
+}
+
+struct check_sig check_sig_of_counts(const struct wm_type *t, const int64_t *counts, int n)
+{
+    struct check_sig all = { packed(t) ? 0 : repeat(seq_of(t), 1).hash, 0 };
+    for (int i = 0; i < n; i++) {
+        all.hash = all.hash * BASE + (uint64_t)counts[i];
+        all.nbytes += counts[i] * t->layout.size;
+    }
+    if (packed(t))
+        all.hash = 0;
+    return all;
+}
+
+/* ---- making notes ---- */
+
+/* "MPI_Ireduce_scatter", "MPI_Bcast_init" */
+static void call_name(const struct wm_call *call, char *out, size_t len)
+{
+    const char *kind = coll_kind_names[call->args.kind];
+    bool blocking = call->form != WM_NONBLOCKING;
+    snprintf(out, len, "MPI_%s%c%s%s", blocking ? "" : "I",
+             blocking ? (char)(kind[0] - 'a' + 'A') : kind[0], kind + 1,
+             call->form == WM_PERSISTENT ? "_init" : "");
+}
+
+static bool rooted(enum coll_kind k)
+{
+    return k == COLL_BCAST || k == COLL_REDUCE || k == COLL_GATHER || k == COLL_GATHERV ||
+           k == COLL_SCATTER || k == COLL_SCATTERV;
+}
+
+static bool per_pair(enum coll_kind k)
+{
+    return k == COLL_GATHERV || k == COLL_SCATTERV || k == COLL_ALLGATHERV || k == COLL_ALLTOALLV ||
+           k == COLL_ALLTOALLW;
+}
+
+static uint32_t op_of(const struct wm_op *op)
+{
+    return !op ? 0
+           : op->predefined ? (uint32_t)(uintptr_t)wm_op_handle(op)
+                            : CHECK_USER_OP | (op->op.commutes ? 1u : 0u);
+}
+
+static void fill(struct check_sig *to, const struct wm_type *t, struct wm_type **types,
+                 const int64_t *counts, int n)
+{
+    for (int i = 0; i < n; i++)
+        to[i] = check_sig_of(types ? types[i] : t, counts[i]);
+}
+
+/* Data that goes between pairs; in place, a rank gives what it expects. */
+static void fill_pairs(struct check_note *a, const struct wm_call *call)
+{
+    const struct coll_args *g = &call->args;
+    bool w = g->kind == COLL_ALLTOALLW, all = w || g->kind == COLL_ALLTOALLV;
+    struct check_sig *recvs = a->vec + (a->has & CHECK_SENDS ? a->n : 0);
+    if (a->has & CHECK_RECVS)
+        fill(recvs, call->rtype, w ? call->types + a->n : NULL, g->rcounts, a->n);
+    if ((a->has & CHECK_SENDS) && g->scounts)
+        fill(a->vec, call->stype, w ? call->types : NULL, g->scounts, a->n);
+    else if (a->has & CHECK_SENDS)
+        memcpy(a->vec, recvs, (size_t)a->n * sizeof *recvs);
+    if (!all && call->stype && !g->scounts) {
+        a->has |= CHECK_SEND;
+        a->send = check_sig_of(call->stype, g->scount);
+    } else if (g->kind == COLL_ALLGATHERV) {
+        a->has |= CHECK_SEND;
+        a->send = recvs[call->comm->rank];
+    }
+    if (g->kind == COLL_SCATTERV && call->rtype) {
+        a->has |= CHECK_RECV;
+        a->recv = check_sig_of(call->rtype, g->rcount);
+    }
+}
+
+static void fill_uniform(struct check_note *a, const struct wm_call *call)
+{
+    const struct coll_args *g = &call->args;
+    a->has |= CHECK_UNIFORM;
+    if (call->rtype) {
+        a->has |= CHECK_RECV;
+        a->recv = g->kind == COLL_REDUCE_SCATTER
+                      ? check_sig_of_counts(call->rtype, g->rcounts, call->comm->size)
+                      : check_sig_of(call->rtype, g->rcount);
+    }
+    if (call->stype) {
+        a->has |= CHECK_SEND;
+        a->send = check_sig_of(call->stype, g->scount);
+    }
+}
+
+struct check_note *check_note_named(const char *name)
+{
+    struct check_note *a = calloc(1, sizeof *a);
+    if (!a)
+        return NULL;
+    snprintf(a->name, sizeof a->name, "%s", name);
+    a->root = CHECK_NO_ROOT;
+    return a;
+}
+
+/* Of an intercommunicator name, root and operation: the two groups have different data. */
+struct check_note *check_note_make(const struct wm_call *call)
+{
+    const struct coll_args *g = &call->args;
+    size_t n = (size_t)call->comm->size;
+    bool pairs = per_pair(g->kind) && !call->comm->inter;
+    bool all = g->kind == COLL_ALLTOALLV || g->kind == COLL_ALLTOALLW;
+    struct check_note *a = calloc(1, sizeof *a + (pairs ? 2 * n * sizeof a->vec[0] : 0));
+    if (!a)
+        return NULL;
+    call_name(call, a->name, sizeof a->name);
+    a->n = (int32_t)n;
+    a->op = op_of(call->op);
+    a->root = CHECK_NO_ROOT;
+    if (rooted(g->kind) && (!call->comm->inter || g->root >= 0))
+        a->root = g->root;
+    if (pairs) {
+        a->has = (g->scounts || all ? CHECK_SENDS : 0) | (g->rcounts ? CHECK_RECVS : 0);
+        fill_pairs(a, call);
+    } else if (!call->comm->inter) {
+        fill_uniform(a, call);
+    }
+    return a;
+}
+
+/* ---- comparing ---- */
+
+static const char *op_name(uint32_t op)
+{
+    static const struct {
+        MPI_Op op;
+        const char *name;
+    } names[] = {
+        { MPI_SUM, "MPI_SUM" },   { MPI_MIN, "MPI_MIN" },       { MPI_MAX, "MPI_MAX" },
+        { MPI_PROD, "MPI_PROD" }, { MPI_BAND, "MPI_BAND" },     { MPI_BOR, "MPI_BOR" },
+        { MPI_BXOR, "MPI_BXOR" }, { MPI_LAND, "MPI_LAND" },     { MPI_LOR, "MPI_LOR" },
+        { MPI_LXOR, "MPI_LXOR" }, { MPI_MINLOC, "MPI_MINLOC" }, { MPI_MAXLOC, "MPI_MAXLOC" },
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if ((uint32_t)(uintptr_t)names[i].op == op)
+            return names[i].name;
+    return op == (CHECK_USER_OP | 1)   ? "an operation of its own that commutes"
+           : op == CHECK_USER_OP ? "an operation of its own that does not commute"
+                                 : "another operation";
+}
+
+static const struct check_sig *any_sig(const struct check_note *a, bool recv)
+{
+    return recv ? (a->has & CHECK_RECV ? &a->recv : NULL)
+                : (a->has & CHECK_SEND ? &a->send : NULL);
+}
+
+static void say_uniform(const struct check_note *a, const struct check_note *b, int64_t na,
+                        int64_t nb, char *text, size_t len)
+{
+    long long x = na, y = nb;
+    if (a == b && x != y)
+        snprintf(text, len, "rank %d gives or expects %lld bytes, but also %lld", a->rank, x, y);
+    else if (a == b)
+        snprintf(text, len, "rank %d gives %lld bytes and expects other datatypes", a->rank, x);
+    else if (x != y)
+        snprintf(text, len, "rank %d has data of %lld bytes, rank %d of %lld", a->rank, x, b->rank,
+                 y);
+    else
+        snprintf(text, len,
+                 "rank %d and rank %d have data of %lld bytes, but of other datatypes or counts",
+                 a->rank, b->rank, x);
+}
+
+static bool differ_uniform(const struct check_note *a, const struct check_note *b, char *text,
+                           size_t len)
+{
+    for (int i = 0; i < 4; i++) {
+        const struct check_sig *x = any_sig(a, i & 1), *y = any_sig(b, i & 2);
+        if (!x || !y || check_sig_same(*x, *y))
+            continue;
+        say_uniform(a, b, x->nbytes, y->nbytes, text, len);
+        return true;
+    }
+    return false;
+}
+
+/* What `a` gives to `b`. */
+static bool differ_pair(const struct check_note *a, const struct check_note *b, char *text,
+                        size_t len)
+{
+    const struct check_sig *out = check_sends(a), *in = check_recvs(b);
+    out = out ? &out[b->rank] : any_sig(a, false);
+    in = in ? &in[a->rank] : any_sig(b, true);
+    if (!out || !in || check_sig_same(*out, *in))
+        return false;
+    if (out->nbytes != in->nbytes)
+        snprintf(text, len, "rank %d sends %lld bytes to rank %d, which expects %lld", a->rank,
+                 (long long)out->nbytes, b->rank, (long long)in->nbytes);
+    else
+        snprintf(text, len, "rank %d sends %lld bytes to rank %d, which expects other datatypes",
+                 a->rank, (long long)out->nbytes, b->rank);
+    return true;
+}
+
+bool check_differ(const struct check_note *a, const struct check_note *b, char *text, size_t len)
+{
+    if (strcmp(a->name, b->name)) {
+        snprintf(text, len, "rank %d calls %s, rank %d calls %s", a->rank, a->name, b->rank,
+                 b->name);
+        return true;
+    }
+    if (a->root != b->root && a->root != CHECK_NO_ROOT && b->root != CHECK_NO_ROOT) {
+        snprintf(text, len, "rank %d has root %d, rank %d has root %d", a->rank, a->root, b->rank,
+                 b->root);
+        return true;
+    }
+    if (a->op != b->op) {
+        snprintf(text, len, "rank %d has %s, rank %d has %s", a->rank, op_name(a->op), b->rank,
+                 op_name(b->op));
+        return true;
+    }
+    if (a->has & CHECK_UNIFORM)
+        return differ_uniform(a, b, text, len);
+    return differ_pair(a, b, text, len) || (a != b && differ_pair(b, a, text, len));
+}
