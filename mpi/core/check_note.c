@@ -189,7 +189,8 @@ struct check_note *check_note_make(const struct wm_call *call)
         return NULL;
     call_name(call, a->name, sizeof a->name);
     a->n = (int32_t)n;
-    a->op = op_of(call->op);
+    if (!rooted(g->kind) || g->root != COLL_NOBODY) /* which ignores its arguments */
+        a->op = op_of(call->op);
     a->root = CHECK_NO_ROOT;
     if (rooted(g->kind) && (!call->comm->inter || g->root >= 0))
         a->root = g->root;
@@ -289,7 +290,7 @@ bool check_differ(const struct check_note *a, const struct check_note *b, char *
                  b->root);
         return true;
     }
-    if (a->op != b->op) {
+    if (a->op != b->op && a->op && b->op) {
         snprintf(text, len, "rank %d has %s, rank %d has %s", a->rank, op_name(a->op), b->rank,
                  op_name(b->op));
         return true;
