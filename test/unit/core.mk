@@ -17,3 +17,6 @@ test_unit_attr_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/unit/errcode_test
 test_unit_errcode_test_SOURCES = test/unit/errcode_test.c
 test_unit_errcode_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/unit/win_test
+test_unit_win_test_SOURCES = test/unit/win_test.c
+test_unit_win_test_LDADD = $(unit_ldadd)
