@@ -25,6 +25,22 @@ static void call_commit(void)
 }
 static void call_barrier(void) { MPI_Barrier(MPI_COMM_WORLD); }
 static void call_finalize(void) { MPI_Finalize(); }
+static void call_query(void) { MPI_Query_thread(&out); }
+static void call_alloc(void)
+{
+    void *p;
+    MPI_Alloc_mem(8, MPI_INFO_NULL, &p);
+}
+static void call_session(void)
+{
+    MPI_Session s = MPI_SESSION_NULL;
+    MPI_Session_finalize(&s);
+}
+static void call_errhandler(void)
+{
+    MPI_Errhandler eh;
+    MPI_Comm_create_errhandler((MPI_Comm_errhandler_function *)(void (*)(void))call_query, &eh);
+}
 
 static const struct {
     const char *name;
@@ -33,6 +49,19 @@ static const struct {
     { "MPI_Comm_rank", call_rank },  { "MPI_Send", call_send },
     { "MPI_Wait", call_wait },       { "MPI_Type_commit", call_commit },
     { "MPI_Barrier", call_barrier }, { "MPI_Finalize", call_finalize },
+    { "MPI_Alloc_mem", call_alloc }, { "MPI_Session_finalize", call_session },
+    { "MPI_Comm_create_errhandler", call_errhandler },
+};
+
+/* What a process with sessions alone must not do, and how it is told. */
+static const struct {
+    const char *name, *why;
+    void (*call)(void);
+} without_world[] = {
+    { "MPI_Comm_rank", "exists from MPI_Init to MPI_Finalize only", call_rank },
+    { "MPI_Send", "exists from MPI_Init to MPI_Finalize only", call_send },
+    { "MPI_Query_thread", "about the world model", call_query },
+    { "MPI_Finalize", "MPI_ERR_OTHER", call_finalize },
 };
 
 /* Runs `call` in a child; its stderr in `said`, and its wait status. */
@@ -68,6 +97,34 @@ static void all_forbidden(const char *when)
         CHECK_MSG(strstr(said, forbidden[i].name) && strstr(said, when), "%s %s: said \"%s\"",
                   forbidden[i].name, when, said);
     }
+}
+
+/* A session makes the library usable, not the world model. */
+static void session_only(void)
+{
+    MPI_Session s = MPI_SESSION_NULL;
+    MPI_Errhandler eh;
+    CHECK_EQ(MPI_Session_create_errhandler(
+                 (MPI_Session_errhandler_function *)(void (*)(void))call_query, &eh),
+             MPI_SUCCESS);
+    CHECK_EQ(MPI_Errhandler_free(&eh), MPI_SUCCESS);
+    CHECK_EQ(MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &s), MPI_SUCCESS);
+    for (unsigned i = 0; i < sizeof without_world / sizeof without_world[0]; i++) {
+        char said[4096];
+        int status = in_child(without_world[i].call, said, sizeof said);
+        CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) != 0, "%s: wait status %#x",
+                  without_world[i].name, (unsigned)status);
+        CHECK_MSG(strstr(said, without_world[i].name) && strstr(said, without_world[i].why),
+                  "%s: said \"%s\"", without_world[i].name, said);
+    }
+    int flag_a = -1, flag_b = -1, status;
+    char said[256];
+    status = in_child(call_alloc, said, sizeof said);
+    CHECK_EQ(status, 0);
+    CHECK_EQ(MPI_Initialized(&flag_a), MPI_SUCCESS);
+    CHECK_EQ(MPI_Session_finalize(&s), MPI_SUCCESS);
+    CHECK_EQ(MPI_Initialized(&flag_b), MPI_SUCCESS);
+    CHECK_EQ(flag_a, flag_b);
 }
 
 static void all_allowed(void)
@@ -156,11 +213,15 @@ static void live_handles(void)
 int main(int argc, char **argv)
 {
     RUN(before_init);
+    RUN(session_only);
+    RUN(before_init);
     RUN(handles_as_integers);
     MPI_Init(&argc, &argv);
     RUN(addresses);
     RUN(live_handles);
     MPI_Finalize();
+    RUN(after_finalize);
+    RUN(session_only);
     RUN(after_finalize);
     RUN(handles_as_integers);
     return check_end();
