@@ -11,6 +11,7 @@
 #include "mpi/core/life.h"
 #include "mpi/p2p/p2p.h"
 #include "runtime/base/clock.h"
+#include "runtime/topo/topo.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -160,4 +161,25 @@ int wm_api_pcontrol(int level)
 {
     (void)level; /* for profiling libraries that put their own MPI_Pcontrol in front */
     return MPI_SUCCESS;
+}
+
+/* Which kinds of hardware there are, and whether this process is bound within one of each (MPI-5.0
+ * section 9.1.2); the keys name kinds to MPI_Comm_split_type. */
+int wm_api_get_hw_resource_info(struct wm_info **hw_info)
+{
+    struct wm_info *i = NULL;
+    int err = wm_info_create(&i);
+    rt_lock(&wm_main_domain->lock); /* for rt_topo_ */
+    for (int k = 0; k < RT_TOPO_RESOURCES && !err; k++) {
+        int object = -1;
+        const char *key = rt_topo_resource(k, &object);
+        if (rt_topo_resource_exists(k))
+            err = wm_info_put(i, key, object >= 0 ? "true" : "false");
+    }
+    rt_unlock(&wm_main_domain->lock);
+    if (err)
+        wm_info_destroy(i);
+    else
+        *hw_info = i;
+    return err;
 }

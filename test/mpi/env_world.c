@@ -322,6 +322,35 @@ static void fortran_facts(void)
     CHECK(is_set && it == 1 && is == 0);
 }
 
+/* Every key names a kind of hardware to MPI_Comm_split_type; the machine itself is one of them. */
+static void hardware(void)
+{
+    MPI_Info i, hint;
+    int n, machines = 0;
+    OK(MPI_Get_hw_resource_info(&i));
+    OK(MPI_Info_get_nkeys(i, &n));
+    CHECK(n > 0);
+    for (int k = 0; k < n; k++) {
+        char key[MPI_MAX_INFO_KEY], value[16];
+        MPI_Comm c = MPI_COMM_NULL;
+        OK(MPI_Info_get_nthkey(i, k, key));
+        CHECK_MSG(strstr(key, "://"), "the key is %s", key);
+        CHECK(value_of(i, key, value, sizeof value));
+        CHECK_MSG(!strcmp(value, "true") || !strcmp(value, "false"), "%s is %s", key, value);
+        machines += strstr(key, "achine") && !strcmp(value, "true");
+        OK(MPI_Info_create(&hint));
+        OK(MPI_Info_set(hint, "mpi_hw_resource_type", key));
+        OK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_RESOURCE_GUIDED, 0, hint, &c));
+        CHECK_MSG((c != MPI_COMM_NULL) == !strcmp(value, "true"), "rank %d: %s is %s", rank, key,
+                  value);
+        if (c != MPI_COMM_NULL)
+            OK(MPI_Comm_free(&c));
+        OK(MPI_Info_free(&hint));
+    }
+    CHECK_EQ(machines, 1);
+    OK(MPI_Info_free(&i));
+}
+
 static void small_things(void)
 {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -395,6 +424,7 @@ int main(int argc, char **argv)
     ST_RUN(messages_in_it);
     ST_RUN(user_errors);
     ST_RUN(fortran_facts);
+    ST_RUN(hardware);
     ST_RUN(small_things);
     ST_RUN(attach_to_self);
     MPI_Finalize();
