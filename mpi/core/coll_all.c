@@ -6,12 +6,14 @@
 #include "mpi/core/coll_call.h"
 #include <stdlib.h>
 
-static int do_allgather(enum wm_form form, const void *sendbuf, MPI_Count sendcount,
-                        struct wm_type *sendtype, void *recvbuf, MPI_Count recvcount,
-                        struct wm_type *recvtype, struct wm_comm *comm, MPI_Request *request)
+/* Allgather and alltoall with equal counts. */
+static int do_equal(enum coll_kind kind, enum wm_form form, const void *sendbuf,
+                    MPI_Count sendcount, struct wm_type *sendtype, void *recvbuf,
+                    MPI_Count recvcount, struct wm_type *recvtype, struct wm_comm *comm,
+                    MPI_Request *request)
 {
     struct wm_call call = { .comm = comm, .form = form, .request = request };
-    call.args.kind = COLL_ALLGATHER;
+    call.args.kind = kind;
     wm_call_send(&call, sendbuf, sendcount, sendtype);
     wm_call_recv(&call, recvbuf, recvcount, recvtype);
     return wm_call_run(&call);
@@ -21,16 +23,16 @@ int wm_api_allgather(const void *sendbuf, MPI_Count sendcount, struct wm_type *s
                      void *recvbuf, MPI_Count recvcount, struct wm_type *recvtype,
                      struct wm_comm *comm)
 {
-    return do_allgather(WM_BLOCKING, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
-                        comm, NULL);
+    return do_equal(COLL_ALLGATHER, WM_BLOCKING, sendbuf, sendcount, sendtype, recvbuf, recvcount,
+                    recvtype, comm, NULL);
 }
 
 int wm_api_iallgather(const void *sendbuf, MPI_Count sendcount, struct wm_type *sendtype,
                       void *recvbuf, MPI_Count recvcount, struct wm_type *recvtype,
                       struct wm_comm *comm, MPI_Request *request)
 {
-    return do_allgather(WM_NONBLOCKING, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
-                        comm, request);
+    return do_equal(COLL_ALLGATHER, WM_NONBLOCKING, sendbuf, sendcount, sendtype, recvbuf,
+                    recvcount, recvtype, comm, request);
 }
 
 int wm_api_allgather_init(const void *sendbuf, MPI_Count sendcount, struct wm_type *sendtype,
@@ -38,8 +40,8 @@ int wm_api_allgather_init(const void *sendbuf, MPI_Count sendcount, struct wm_ty
                           struct wm_comm *comm, struct wm_info *info, MPI_Request *request)
 {
     (void)info; /* no hints are known */
-    return do_allgather(WM_PERSISTENT, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
-                        comm, request);
+    return do_equal(COLL_ALLGATHER, WM_PERSISTENT, sendbuf, sendcount, sendtype, recvbuf, recvcount,
+                    recvtype, comm, request);
 }
 
 static int do_allgatherv(enum wm_form form, const void *sendbuf, MPI_Count sendcount,
@@ -84,31 +86,20 @@ int wm_api_allgatherv_init(const void *sendbuf, MPI_Count sendcount, struct wm_t
                          recvtype, comm, request);
 }
 
-static int do_alltoall(enum wm_form form, const void *sendbuf, MPI_Count sendcount,
-                       struct wm_type *sendtype, void *recvbuf, MPI_Count recvcount,
-                       struct wm_type *recvtype, struct wm_comm *comm, MPI_Request *request)
-{
-    struct wm_call call = { .comm = comm, .form = form, .request = request };
-    call.args.kind = COLL_ALLTOALL;
-    wm_call_send(&call, sendbuf, sendcount, sendtype);
-    wm_call_recv(&call, recvbuf, recvcount, recvtype);
-    return wm_call_run(&call);
-}
-
 int wm_api_alltoall(const void *sendbuf, MPI_Count sendcount, struct wm_type *sendtype,
                     void *recvbuf, MPI_Count recvcount, struct wm_type *recvtype,
                     struct wm_comm *comm)
 {
-    return do_alltoall(WM_BLOCKING, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
-                       comm, NULL);
+    return do_equal(COLL_ALLTOALL, WM_BLOCKING, sendbuf, sendcount, sendtype, recvbuf, recvcount,
+                    recvtype, comm, NULL);
 }
 
 int wm_api_ialltoall(const void *sendbuf, MPI_Count sendcount, struct wm_type *sendtype,
                      void *recvbuf, MPI_Count recvcount, struct wm_type *recvtype,
                      struct wm_comm *comm, MPI_Request *request)
 {
-    return do_alltoall(WM_NONBLOCKING, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
-                       comm, request);
+    return do_equal(COLL_ALLTOALL, WM_NONBLOCKING, sendbuf, sendcount, sendtype, recvbuf, recvcount,
+                    recvtype, comm, request);
 }
 
 int wm_api_alltoall_init(const void *sendbuf, MPI_Count sendcount, struct wm_type *sendtype,
@@ -116,8 +107,8 @@ int wm_api_alltoall_init(const void *sendbuf, MPI_Count sendcount, struct wm_typ
                          struct wm_comm *comm, struct wm_info *info, MPI_Request *request)
 {
     (void)info; /* no hints are known */
-    return do_alltoall(WM_PERSISTENT, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
-                       comm, request);
+    return do_equal(COLL_ALLTOALL, WM_PERSISTENT, sendbuf, sendcount, sendtype, recvbuf, recvcount,
+                    recvtype, comm, request);
 }
 
 static int do_alltoallv(enum wm_form form, const void *sendbuf, struct wm_counts sendcounts,

@@ -241,12 +241,22 @@ static int check_call(const struct wm_call *call)
                   (long long)(s.n * s.l->size), s.buf, (long long)(r.n * r.l->size), r.buf);
 }
 
+/* The shortcut for small reductions: what check_call() would look at is far apart. */
+static inline bool apart(const struct coll_args *a)
+{
+    uintptr_t dist = (uintptr_t)a->rbuf - (uintptr_t)a->sbuf;
+    if (a->kind != COLL_ALLREDUCE)
+        return false;
+    uintptr_t len = (uintptr_t)(a->rcount * a->rtype->size);
+    return dist >= len && 0 - dist >= len;
+}
+
 int wm_call_run(struct wm_call *call)
 {
     struct wm_comm *c = call->comm;
     const char *name = coll_kind_names[call->args.kind];
     int err;
-    err = check_call(call);
+    err = apart(&call->args) ? MPI_SUCCESS : check_call(call);
     if (rt_unlikely(err)) {
         free(call->vectors);
         return err;

@@ -55,25 +55,27 @@ int wm_api_reduce_init(const void *sendbuf, void *recvbuf, MPI_Count count,
     return do_reduce(WM_PERSISTENT, sendbuf, recvbuf, count, datatype, op, root, comm, request);
 }
 
-static int do_allreduce(enum wm_form form, const void *sendbuf, void *recvbuf, MPI_Count count,
-                        struct wm_type *datatype, struct wm_op *op, struct wm_comm *comm,
-                        MPI_Request *request)
+/* Those with one count and no root. */
+static int do_plain(enum coll_kind kind, enum wm_form form, const void *sendbuf, void *recvbuf,
+                    MPI_Count count, struct wm_type *datatype, struct wm_op *op,
+                    struct wm_comm *comm, MPI_Request *request)
 {
     struct wm_call call = { .comm = comm, .form = form, .request = request };
-    set_reduction(&call, COLL_ALLREDUCE, sendbuf, recvbuf, count, datatype, op);
+    set_reduction(&call, kind, sendbuf, recvbuf, count, datatype, op);
     return wm_call_run(&call);
 }
 
 int wm_api_allreduce(const void *sendbuf, void *recvbuf, MPI_Count count, struct wm_type *datatype,
                      struct wm_op *op, struct wm_comm *comm)
 {
-    return do_allreduce(WM_BLOCKING, sendbuf, recvbuf, count, datatype, op, comm, NULL);
+    return do_plain(COLL_ALLREDUCE, WM_BLOCKING, sendbuf, recvbuf, count, datatype, op, comm, NULL);
 }
 
 int wm_api_iallreduce(const void *sendbuf, void *recvbuf, MPI_Count count, struct wm_type *datatype,
                       struct wm_op *op, struct wm_comm *comm, MPI_Request *request)
 {
-    return do_allreduce(WM_NONBLOCKING, sendbuf, recvbuf, count, datatype, op, comm, request);
+    return do_plain(COLL_ALLREDUCE, WM_NONBLOCKING, sendbuf, recvbuf, count, datatype, op, comm,
+                    request);
 }
 
 int wm_api_allreduce_init(const void *sendbuf, void *recvbuf, MPI_Count count,
@@ -81,31 +83,23 @@ int wm_api_allreduce_init(const void *sendbuf, void *recvbuf, MPI_Count count,
                           struct wm_info *info, MPI_Request *request)
 {
     (void)info; /* no hints are known */
-    return do_allreduce(WM_PERSISTENT, sendbuf, recvbuf, count, datatype, op, comm, request);
-}
-
-static int do_reduce_scatter_block(enum wm_form form, const void *sendbuf, void *recvbuf,
-                                   MPI_Count recvcount, struct wm_type *datatype, struct wm_op *op,
-                                   struct wm_comm *comm, MPI_Request *request)
-{
-    struct wm_call call = { .comm = comm, .form = form, .request = request };
-    set_reduction(&call, COLL_REDUCE_SCATTER_BLOCK, sendbuf, recvbuf, recvcount, datatype, op);
-    return wm_call_run(&call);
+    return do_plain(COLL_ALLREDUCE, WM_PERSISTENT, sendbuf, recvbuf, count, datatype, op, comm,
+                    request);
 }
 
 int wm_api_reduce_scatter_block(const void *sendbuf, void *recvbuf, MPI_Count recvcount,
                                 struct wm_type *datatype, struct wm_op *op, struct wm_comm *comm)
 {
-    return do_reduce_scatter_block(WM_BLOCKING, sendbuf, recvbuf, recvcount, datatype, op, comm,
-                                   NULL);
+    return do_plain(COLL_REDUCE_SCATTER_BLOCK, WM_BLOCKING, sendbuf, recvbuf, recvcount, datatype,
+                    op, comm, NULL);
 }
 
 int wm_api_ireduce_scatter_block(const void *sendbuf, void *recvbuf, MPI_Count recvcount,
                                  struct wm_type *datatype, struct wm_op *op, struct wm_comm *comm,
                                  MPI_Request *request)
 {
-    return do_reduce_scatter_block(WM_NONBLOCKING, sendbuf, recvbuf, recvcount, datatype, op, comm,
-                                   request);
+    return do_plain(COLL_REDUCE_SCATTER_BLOCK, WM_NONBLOCKING, sendbuf, recvbuf, recvcount,
+                    datatype, op, comm, request);
 }
 
 int wm_api_reduce_scatter_block_init(const void *sendbuf, void *recvbuf, MPI_Count recvcount,
@@ -114,8 +108,8 @@ int wm_api_reduce_scatter_block_init(const void *sendbuf, void *recvbuf, MPI_Cou
                                      MPI_Request *request)
 {
     (void)info; /* no hints are known */
-    return do_reduce_scatter_block(WM_PERSISTENT, sendbuf, recvbuf, recvcount, datatype, op, comm,
-                                   request);
+    return do_plain(COLL_REDUCE_SCATTER_BLOCK, WM_PERSISTENT, sendbuf, recvbuf, recvcount, datatype,
+                    op, comm, request);
 }
 
 static int do_reduce_scatter(enum wm_form form, const void *sendbuf, void *recvbuf,
@@ -154,25 +148,17 @@ int wm_api_reduce_scatter_init(const void *sendbuf, void *recvbuf, struct wm_cou
                              request);
 }
 
-static int do_scan(enum wm_form form, const void *sendbuf, void *recvbuf, MPI_Count count,
-                   struct wm_type *datatype, struct wm_op *op, struct wm_comm *comm,
-                   MPI_Request *request)
-{
-    struct wm_call call = { .comm = comm, .form = form, .request = request };
-    set_reduction(&call, COLL_SCAN, sendbuf, recvbuf, count, datatype, op);
-    return wm_call_run(&call);
-}
-
 int wm_api_scan(const void *sendbuf, void *recvbuf, MPI_Count count, struct wm_type *datatype,
                 struct wm_op *op, struct wm_comm *comm)
 {
-    return do_scan(WM_BLOCKING, sendbuf, recvbuf, count, datatype, op, comm, NULL);
+    return do_plain(COLL_SCAN, WM_BLOCKING, sendbuf, recvbuf, count, datatype, op, comm, NULL);
 }
 
 int wm_api_iscan(const void *sendbuf, void *recvbuf, MPI_Count count, struct wm_type *datatype,
                  struct wm_op *op, struct wm_comm *comm, MPI_Request *request)
 {
-    return do_scan(WM_NONBLOCKING, sendbuf, recvbuf, count, datatype, op, comm, request);
+    return do_plain(COLL_SCAN, WM_NONBLOCKING, sendbuf, recvbuf, count, datatype, op, comm,
+                    request);
 }
 
 int wm_api_scan_init(const void *sendbuf, void *recvbuf, MPI_Count count, struct wm_type *datatype,
@@ -180,28 +166,20 @@ int wm_api_scan_init(const void *sendbuf, void *recvbuf, MPI_Count count, struct
                      MPI_Request *request)
 {
     (void)info; /* no hints are known */
-    return do_scan(WM_PERSISTENT, sendbuf, recvbuf, count, datatype, op, comm, request);
-}
-
-static int do_exscan(enum wm_form form, const void *sendbuf, void *recvbuf, MPI_Count count,
-                     struct wm_type *datatype, struct wm_op *op, struct wm_comm *comm,
-                     MPI_Request *request)
-{
-    struct wm_call call = { .comm = comm, .form = form, .request = request };
-    set_reduction(&call, COLL_EXSCAN, sendbuf, recvbuf, count, datatype, op);
-    return wm_call_run(&call);
+    return do_plain(COLL_SCAN, WM_PERSISTENT, sendbuf, recvbuf, count, datatype, op, comm, request);
 }
 
 int wm_api_exscan(const void *sendbuf, void *recvbuf, MPI_Count count, struct wm_type *datatype,
                   struct wm_op *op, struct wm_comm *comm)
 {
-    return do_exscan(WM_BLOCKING, sendbuf, recvbuf, count, datatype, op, comm, NULL);
+    return do_plain(COLL_EXSCAN, WM_BLOCKING, sendbuf, recvbuf, count, datatype, op, comm, NULL);
 }
 
 int wm_api_iexscan(const void *sendbuf, void *recvbuf, MPI_Count count, struct wm_type *datatype,
                    struct wm_op *op, struct wm_comm *comm, MPI_Request *request)
 {
-    return do_exscan(WM_NONBLOCKING, sendbuf, recvbuf, count, datatype, op, comm, request);
+    return do_plain(COLL_EXSCAN, WM_NONBLOCKING, sendbuf, recvbuf, count, datatype, op, comm,
+                    request);
 }
 
 int wm_api_exscan_init(const void *sendbuf, void *recvbuf, MPI_Count count,
@@ -209,7 +187,8 @@ int wm_api_exscan_init(const void *sendbuf, void *recvbuf, MPI_Count count,
                        struct wm_info *info, MPI_Request *request)
 {
     (void)info; /* no hints are known */
-    return do_exscan(WM_PERSISTENT, sendbuf, recvbuf, count, datatype, op, comm, request);
+    return do_plain(COLL_EXSCAN, WM_PERSISTENT, sendbuf, recvbuf, count, datatype, op, comm,
+                    request);
 }
 
 int wm_api_reduce_local(const void *inbuf, void *inoutbuf, MPI_Count count,
