@@ -78,6 +78,12 @@ static int start_with(struct coll_task *k, bool has_node)
 #define TAG_PERSISTENT 0x40000000
 _Static_assert(TAG_PERSISTENT + TAG_NUMBERS < COLL_TAG_END, "tags stay in their range");
 
+/* Even one rank alone may be its own neighbour, any number of times. */
+static bool among_neighbors(const struct coll_args *a)
+{
+    return a->kind >= COLL_NEIGHBOR_ALLGATHER && a->kind <= COLL_NEIGHBOR_ALLTOALLW;
+}
+
 static int begin(struct coll_task *k, bool has_node)
 {
     k->step = step_nothing;
@@ -86,6 +92,8 @@ static int begin(struct coll_task *k, bool has_node)
     k->alg = NULL;
     if (k->team->local)
         return start_with(k, false); /* each side knows its own lengths only */
+    if (among_neighbors(&k->args))
+        return start_with(k, has_node);
     if (k->team->size == 1) {
         self_copy(&k->args);
         return 0;

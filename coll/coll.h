@@ -35,6 +35,11 @@ enum coll_kind {
     COLL_REDUCE_SCATTER_BLOCK,
     COLL_SCAN,
     COLL_EXSCAN,
+    COLL_NEIGHBOR_ALLGATHER,
+    COLL_NEIGHBOR_ALLGATHERV,
+    COLL_NEIGHBOR_ALLTOALL,
+    COLL_NEIGHBOR_ALLTOALLV,
+    COLL_NEIGHBOR_ALLTOALLW,
     COLL_KINDS
 };
 extern const char *const coll_kind_names[COLL_KINDS];
@@ -77,6 +82,15 @@ struct coll_team {
     int remote_size;         /* 0: an intracommunicator */
 };
 
+/* With whom a rank of a neighbourhood collective exchanges data (MPI-5.0 section 8.6): ranks in the
+ * order of the blocks in its buffers, negative where there is no neighbour.  A rank may occur
+ * several times; then its messages are taken in the order in which it sends them. */
+struct coll_neighbors {
+    int nsources, ndestinations;
+    const int *sources, *destinations;
+    bool grid; /* two each a dimension, the lower first: what is sent down arrives from above */
+};
+
 /* What a call passes.  Broadcast: rbuf, rcount, rtype on every rank.  Reductions and scans: rcount,
  * rtype for both buffers; input is sbuf, or rbuf when sbuf is COLL_IN_PLACE; reduce_scatter_block:
  * rcount is one block's.  Others as in MPI: sbuf COLL_IN_PLACE (on the root only for gather), rbuf
@@ -94,6 +108,8 @@ struct coll_args {
     const int64_t *scounts, *sdispls, *rcounts, *rdispls;
     const struct rt_layout *const *stypes, *const *rtypes;
     enum rt_memkind mem;
+    /* Neighbourhood collectives; their vectors have one entry a neighbour.  Lent until the end. */
+    const struct coll_neighbors *neighbors;
 };
 #define COLL_IN_PLACE ((void *)1) /* same value as MPI_IN_PLACE */
 /* args.root in the root's group of an intercommunicator: at the root, and at the others. */

@@ -33,6 +33,11 @@ const char *const coll_kind_names[COLL_KINDS] = {
     [COLL_REDUCE_SCATTER_BLOCK] = "reduce_scatter_block",
     [COLL_SCAN] = "scan",
     [COLL_EXSCAN] = "exscan",
+    [COLL_NEIGHBOR_ALLGATHER] = "neighbor_allgather",
+    [COLL_NEIGHBOR_ALLGATHERV] = "neighbor_allgatherv",
+    [COLL_NEIGHBOR_ALLTOALL] = "neighbor_alltoall",
+    [COLL_NEIGHBOR_ALLTOALLV] = "neighbor_alltoallv",
+    [COLL_NEIGHBOR_ALLTOALLW] = "neighbor_alltoallw",
 };
 
 static const struct coll_alg *const tables[] = {
@@ -40,6 +45,7 @@ static const struct coll_alg *const tables[] = {
     coll_gather_algs,         coll_scatter_algs, coll_allgather_algs, coll_alltoall_algs,
     coll_reduce_scatter_algs, coll_scan_algs,    coll_node_flat_algs, coll_node_block_algs,
     coll_node_move_algs,
+    coll_neighbor_algs,
 };
 #define NTABLES ((int)(sizeof tables / sizeof tables[0]))
 

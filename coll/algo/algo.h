@@ -13,7 +13,7 @@
 /* Tables end with a row without a name. */
 extern const struct coll_alg coll_barrier_algs[], coll_bcast_algs[], coll_reduce_algs[],
     coll_allreduce_algs[], coll_gather_algs[], coll_scatter_algs[], coll_allgather_algs[],
-    coll_alltoall_algs[], coll_reduce_scatter_algs[], coll_scan_algs[];
+    coll_alltoall_algs[], coll_reduce_scatter_algs[], coll_scan_algs[], coll_neighbor_algs[];
 
 static inline char *coll_at(const void *buf, int64_t n, const struct rt_layout *l)
 {

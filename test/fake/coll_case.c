@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "test/fake/neighbor_case.h"
 
 #define FILL 0xa5
 #define GUARD 32
@@ -21,6 +22,7 @@ struct coll_buffers {
     int64_t *counts, *displs; /* v forms: [size * size] and [size * size], by rank; in elements */
     int64_t *byte_displs;     /* w form */
     const struct rt_layout **types;
+    struct neighbor_buffers *neighbor; /* neighbourhood collectives: all of it */
 };
 
 static const int64_t gap_off[] = { 0 };
@@ -218,6 +220,10 @@ struct coll_buffers *coll_case_make(const struct coll_case *c, struct coll_args 
     const struct rt_layout *l = layout_of(c);
     size_t p = (size_t)c->size;
     struct coll_buffers *b = calloc(1, sizeof *b);
+    if (neighbor_case_is(c->kind)) {
+        b->neighbor = neighbor_case_make(c, args);
+        return b;
+    }
     int64_t most = c->count * (c->size + 1);
     for (int r = 0; r < c->size; r++)
         most = all_n(c, r) > most ? all_n(c, r) : most;
@@ -246,7 +252,9 @@ struct coll_buffers *coll_case_make(const struct coll_case *c, struct coll_args 
 
 void coll_case_free(const struct coll_case *c, struct coll_buffers *b)
 {
-    for (int r = 0; r < c->size; r++) {
+    if (b->neighbor)
+        neighbor_case_free(c, b->neighbor);
+    for (int r = 0; b->send && r < c->size; r++) {
         free(b->send[r]);
         free(b->recv[r]);
     }
@@ -313,6 +321,8 @@ static void expect(const struct coll_case *c, int r, char *buf)
 int coll_case_check(const struct coll_case *c, const struct coll_args *args,
                     const struct coll_buffers *b)
 {
+    if (b->neighbor)
+        return neighbor_case_check(c, b->neighbor);
     int bad = 0;
     char *want = malloc((size_t)b->recv_len);
     (void)args;
