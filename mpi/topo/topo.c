@@ -2,6 +2,8 @@
 /* Topologies as objects: one block of memory each.  No locks: a topology is private until its
  * communicator is returned, and constant afterwards. */
 #include "mpi/topo/topo.h"
+#include "mpi/api/bodies.h"
+#include "mpi/core/comm.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,5 +58,11 @@ int wm_topo_copy(const struct wm_topo *t, struct wm_topo **out)
     if (t->kind == MPI_GRAPH) /* parts of the list of all edges */
         c->sources = c->destinations = c->edges + (t->sources - t->edges);
     *out = c;
+    return MPI_SUCCESS;
+}
+
+int wm_api_topo_test(struct wm_comm *comm, int *status)
+{
+    *status = comm->topo ? comm->topo->kind : MPI_UNDEFINED;
     return MPI_SUCCESS;
 }

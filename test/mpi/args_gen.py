@@ -58,6 +58,7 @@ VALID = {
 }
 COUNTS = ("POLYXFER_NUM_ELEM_NNI", "POLYDTYPE_NUM_ELEM_NNI", "XFER_NUM_ELEM_NNI")
 LENGTHS = ("ARRAY_LENGTH", "ARRAY_LENGTH_NNI", "ARRAY_LENGTH_PI", "POLYNUM_PARAM_VALUES")
+SIZES = ("NUM_DIMS", "COMM_SIZE", "DEGREE")
 TRANSFERS = ("p2p", "coll", "partitioned")
 # (procedures, parameter): wrong values that are right there.
 ALLOWED = {
@@ -130,7 +131,7 @@ def valid(p, proc):
         return "(void *)room"
     return {"ROOT": "0", "TAG": "5"}.get(
         p.kind,
-        "1" if p.kind in COUNTS + LENGTHS else "64" if p.kind == "POLYNUM_BYTES_NNI" else "0",
+        "1" if p.kind in COUNTS + LENGTHS + SIZES else "64" if p.kind == "POLYNUM_BYTES_NNI" else "0",
     )
 
 
