@@ -41,6 +41,27 @@ static struct wm_topo *new_grid(int ndims, const int dims[], const int periods[]
     return t;
 }
 
+/* New ranks for the n processes of a grid. */
+static int order_grid(struct wm_comm *comm, int n, const struct wm_topo *t, int **order)
+{
+    int room = 2 * t->ndims, *index = malloc(((size_t)n + 1) * ((size_t)room + 1) * sizeof *index);
+    struct wm_adj g = { .n = n, .index = index, .edges = index + n };
+    if (!index)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for the edges of a grid of %d processes", n);
+    for (int i = 0, at = 0; i < n; i++) {
+        int *out = index + n + at, found = wm_topo_neighbors(t, i, out);
+        for (int k = 0, kept = 0; k < found; k++)
+            if (out[k] != MPI_PROC_NULL) {
+                out[kept++] = out[k];
+                at++;
+            }
+        index[i] = at;
+    }
+    int err = wm_topo_order(comm, &g, order);
+    free(index);
+    return err;
+}
+
 int wm_api_cart_create(struct wm_comm *comm_old, int ndims, const int dims[], const int periods[],
                        int reorder, struct wm_comm **comm_cart)
 {
@@ -60,7 +81,7 @@ int wm_api_cart_create(struct wm_comm *comm_old, int ndims, const int dims[], co
     }
     err = wm_topo_agree(comm_old, err, &vote);
     if (!err && reorder)
-        err = wm_topo_order(comm_old, n, t, &order);
+        err = order_grid(comm_old, n, t, &order);
     if (err) {
         wm_topo_free(t);
         return err;

@@ -105,6 +105,7 @@ int wm_topo_make(struct wm_comm *parent, int n, const int order[], struct wm_top
         c->topo = t;
         if (t->kind != MPI_DIST_GRAPH)
             wm_topo_locate(t, c->rank);
+        wm_topo_finish(t);
     }
     if (!err)
         *out = c;

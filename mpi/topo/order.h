@@ -4,10 +4,26 @@
 #define WM_TOPO_ORDER_H
 
 #include "mpi/core/comm.h"
-#include "mpi/topo/topo.h"
 
-/* Collective over `comm`, blocking: which of its first n processes is to take each node of the grid
- * or graph `t`; malloc'ed into *order, NULL when nothing is to be gained. */
-int wm_topo_order(struct wm_comm *comm, int n, const struct wm_topo *t, int **order);
+/* Who exchanges data with whom: edges[index[i - 1] .. index[i]) are the neighbours of node i, as in
+ * MPI_Graph_create; weights NULL: all 1. */
+struct wm_adj {
+    int n;
+    const int *index, *edges, *weights;
+};
+
+/* Where a process runs, from the outside in: host, package, L3 cache, core. */
+#define WM_PLACE_LEVELS 4
+struct wm_place {
+    uint64_t at[WM_PLACE_LEVELS];
+};
+
+/* Collective over `comm`, blocking: which of its first g->n processes is to take each node of the
+ * graph; malloc'ed into *order, NULL when nothing is to be gained. */
+int wm_topo_order(struct wm_comm *comm, const struct wm_adj *g, int **order);
+/* The same from known places, without communication, the same on every caller: for tests. */
+int wm_topo_arrange(const struct wm_adj *g, const struct wm_place *places, int **order);
+/* What the edges cost when process order[i] takes node i; NULL: process i. */
+int64_t wm_topo_cost(const struct wm_adj *g, const struct wm_place *places, const int *order);
 
 #endif

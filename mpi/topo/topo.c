@@ -44,6 +44,15 @@ struct wm_topo *wm_topo_new(const struct wm_topo *shape)
     return t;
 }
 
+void wm_topo_finish(struct wm_topo *t)
+{
+    t->neighbors = (struct coll_neighbors){ .nsources = t->indegree,
+                                            .ndestinations = t->outdegree,
+                                            .sources = t->sources,
+                                            .destinations = t->destinations,
+                                            .grid = t->kind == MPI_CART };
+}
+
 void wm_topo_free(struct wm_topo *t) { free(t); }
 
 int wm_topo_copy(const struct wm_topo *t, struct wm_topo **out)
@@ -57,6 +66,7 @@ int wm_topo_copy(const struct wm_topo *t, struct wm_topo **out)
     memcpy(c->ints, t->ints, t->nints * sizeof t->ints[0]);
     if (t->kind == MPI_GRAPH) /* parts of the list of all edges */
         c->sources = c->destinations = c->edges + (t->sources - t->edges);
+    wm_topo_finish(c);
     *out = c;
     return MPI_SUCCESS;
 }

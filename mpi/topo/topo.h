@@ -5,6 +5,7 @@
 #ifndef WM_TOPO_TOPO_H
 #define WM_TOPO_TOPO_H
 
+#include "coll/coll.h"
 #include "mpi/core/mpi_int.h"
 
 struct wm_topo {
@@ -21,12 +22,15 @@ struct wm_topo {
     int *index, *edges;           /* graph: as given to MPI_Graph_create */
     int *sources, *destinations;  /* in the order of MPI-5.0 section 8.6; may be one array */
     int *sourceweights, *destweights; /* distributed graph with weights, else NULL */
+    struct coll_neighbors neighbors;  /* the same as collectives see it */
     int ints[];                       /* behind all of these */
 };
 
 /* A topology with room for its arrays, all zero, from the numbers in `shape` (kind, weighted,
  * ndims, nnodes, nedges, indegree, outdegree).  NULL when memory is out. */
 struct wm_topo *wm_topo_new(const struct wm_topo *shape);
+/* Fills `neighbors` once the arrays are final. */
+void wm_topo_finish(struct wm_topo *t);
 /* Tolerates NULL. */
 void wm_topo_free(struct wm_topo *t);
 /* For a duplicate of the communicator; NULL gives NULL.  MPI_SUCCESS or what wm_err() returned. */

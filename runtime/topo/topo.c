@@ -123,6 +123,22 @@ void *rt_topo_hwloc(void)
     return rt_topo_get() ? topo.hw : NULL;
 }
 
+void rt_topo_place(int ids[3])
+{
+    static const hwloc_obj_type_t types[] = { HWLOC_OBJ_PACKAGE, HWLOC_OBJ_L3CACHE,
+                                              HWLOC_OBJ_CORE };
+    hwloc_bitmap_t bound = hwloc_bitmap_alloc();
+    bool known = rt_topo_get() && hwloc_topology_is_thissystem(topo.hw) &&
+                 !hwloc_get_cpubind(topo.hw, bound, HWLOC_CPUBIND_PROCESS);
+    for (int i = 0; i < 3; i++) {
+        hwloc_obj_t o = known ? hwloc_get_next_obj_covering_cpuset_by_type(topo.hw, bound,
+                                                                           types[i], NULL)
+                              : NULL;
+        ids[i] = o ? (int)o->logical_index : -1;
+    }
+    hwloc_bitmap_free(bound);
+}
+
 int rt_topo_load(const char *xml_path)
 {
     return load(xml_path);
