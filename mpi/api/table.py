@@ -81,7 +81,9 @@ class Proc:
         self.short = self.name[4:].lower()
 
     def prototype(self, prefix=""):
-        return "%s %s%s(%s)" % (self.returns, prefix, self.name, self.c_params)
+        # Weights may be MPI_UNWEIGHTED, an address without an array, of which gcc warns for [].
+        args = re.sub(r"(\w*weights)\[\]", r"*\1", self.c_params)
+        return "%s %s%s(%s)" % (self.returns, prefix, self.name, args)
 
     @property
     def is_tool(self):

@@ -9,6 +9,10 @@
 
 static int check_graph(const struct wm_comm *comm, int nnodes, const int index[], const int edges[])
 {
+    if (nnodes < 0)
+        return wm_err(MPI_ERR_ARG, "nnodes is %d, expected at least 0", nnodes);
+    if (nnodes && !index)
+        return wm_err(MPI_ERR_ARG, "index is a null pointer, expected an array of %d", nnodes);
     if (nnodes > comm->size)
         return wm_err(MPI_ERR_ARG, "the graph has %d nodes, but the communicator only %d processes",
                       nnodes, comm->size);
