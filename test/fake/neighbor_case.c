@@ -24,8 +24,8 @@ struct neighbor_buffers {
     struct rank_data *ranks;
 };
 
-static struct rt_block gap_block = { 0, 8, 8, 1 };
-static int64_t gap_first[] = { 0, 8 };
+static const int64_t gap_off[] = { 0 };
+static const struct rt_blocks gap = { .n = 1, .size = 8, .high = 8, .piece = 8, .off = gap_off };
 static const struct rt_layout tight = {
     .size = 8, .extent = 8, .true_extent = 8, .elem = RT_ELEM_U64, .contig = true
 };
@@ -33,9 +33,7 @@ static const struct rt_layout gappy = { .size = 8,
                                         .extent = 12,
                                         .true_extent = 8,
                                         .elem = RT_ELEM_U64,
-                                        .nblocks = 1,
-                                        .blocks = &gap_block,
-                                        .first = gap_first };
+                                        .blocks = &gap };
 
 bool neighbor_case_is(enum coll_kind k)
 {
