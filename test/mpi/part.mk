@@ -5,3 +5,5 @@ check_PROGRAMS += test/mpi/part_basic
 test_mpi_part_basic_LDADD = libmpi_abi.la -lpthread
 check_PROGRAMS += test/mpi/thread_stress
 test_mpi_thread_stress_LDADD = libmpi_abi.la -lpthread
+check_PROGRAMS += test/mpi/part_large
+test_mpi_part_large_LDADD = libmpi_abi.la
