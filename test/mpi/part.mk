@@ -9,3 +9,5 @@ check_PROGRAMS += test/mpi/part_large
 test_mpi_part_large_LDADD = libmpi_abi.la
 check_PROGRAMS += test/mpi/p2p_status
 test_mpi_p2p_status_LDADD = libmpi_abi.la
+check_PROGRAMS += test/mpi/thread_none
+test_mpi_thread_none_LDADD = libmpi_abi.la -ldl -lpthread
