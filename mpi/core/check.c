@@ -11,6 +11,7 @@
 #include <string.h>
 #include "mpi/core/check_int.h"
 #include "mpi/core/coll_call.h"
+#include "mpi/core/ctx.h"
 #include "mpi/core/exch.h"
 #include "mpi/p2p/engine.h"
 #include "runtime/base/clock.h"
@@ -25,8 +26,7 @@
 static struct {
     struct rt_list all; /* struct wm_check of communicators whose rank 0 is this process */
     struct coll_task task;
-    bool running;
-    struct wm_domain *dom;
+    bool running; /* since the first of them */
 } state;
 
 const char *check_comm_name(const struct wm_comm *c, char *buf, size_t len)
@@ -246,7 +246,6 @@ static struct wm_check *check_of(struct wm_comm *c)
         rt_list_init(&state.all);
         state.task.step = look;
         state.running = true;
-        state.dom = c->dom;
         wm_domain_add_task(c->dom, &state.task);
     }
     wm_comm_ref(c);
@@ -308,6 +307,13 @@ void wm_check_named(struct wm_comm *comm, const char *name)
     rt_lock(&c->dom->lock);
     submit_named(c, name, last);
     rt_unlock(&c->dom->lock);
+}
+
+void wm_check_freed(struct wm_comm *comm)
+{
+    struct wm_comm *c = members(comm);
+    if (c && c->ctx && c->ctx != WM_CTX_JOB)
+        submit_named(c, "MPI_Comm_free", true);
 }
 
 void wm_check_failed(struct wm_comm *comm)
@@ -384,25 +390,29 @@ static void incomplete(const struct wm_check *k, const struct check_open *o)
     disagree(k, "", o->number, text);
 }
 
+static void end(struct wm_check *k)
+{
+    struct rt_list *l;
+    rt_list_each (l, &k->open)
+        incomplete(k, rt_container(l, struct check_open, link));
+    finish(k);
+}
+
 void wm_check_finalize(struct wm_comm *world)
 {
     struct wm_domain *d = world->dom;
-    struct rt_list *l, *tmp, *p;
+    struct rt_list *l, *tmp;
     rt_lock(&d->lock);
     if (world->size > 1) {
         submit_named(world, "MPI_Finalize", true);
         meet(world);
     }
-    if (state.running) {
-        rt_list_del(&state.task.link);
-        state.running = false;
+    if (state.running)
         rt_list_each_safe (l, tmp, &state.all) {
             struct wm_check *k = rt_container(l, struct wm_check, link);
-            rt_list_each (p, &k->open)
-                incomplete(k, rt_container(p, struct check_open, link));
-            finish(k);
+            if (!k->comm->session) /* others live on */
+                end(k);
         }
-    }
     check_report_leaks(d);
     rt_unlock(&d->lock);
 }

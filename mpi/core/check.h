@@ -23,6 +23,9 @@ void wm_check_named(struct wm_comm *c, const char *name); /* of which only the n
 /* A collective call has failed: perhaps because of a disagreement, so rank 0 gets a moment to say
  * so.  Without the lock. */
 void wm_check_failed(struct wm_comm *c);
+/* The library itself frees a communicator, whose making failed here, perhaps not elsewhere; nothing
+ * when the user has freed it.  Under the lock. */
+void wm_check_freed(struct wm_comm *c);
 /* The communicator goes; under the lock. */
 void wm_check_drop(struct wm_comm *c);
 /* MPI_Finalize of the world model, with everything still up.  Collective; waits for all. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "mpi/core/check_int.h"
+#include "mpi/core/ctx.h"
 #include "mpi/p2p/engine.h"
 #include "runtime/base/log.h"
 
@@ -51,7 +52,8 @@ static void count_one(void *obj, void *arg)
 {
     const struct rt_req *r = obj;
     struct count *n = arg;
-    if (!r->ops || internal(r))
+    const struct wm_comm *c = r->ops && r->ops->owner ? r->ops->owner(r) : NULL;
+    if (!r->ops || internal(r) || (c && c->session))
         return;
     bool persistent = r->flags & RT_REQ_PERSISTENT, active = r->flags & RT_REQ_ACTIVE;
     int *which = persistent ? (active ? &n->active : &n->persistent)
@@ -77,6 +79,27 @@ static void report_requests(void)
     say(n.persistent, n.first[3], "persistent and not freed");
 }
 
+struct owner {
+    uint32_t ctx;
+    bool session;
+};
+
+static void look_at(void *obj, void *arg)
+{
+    const struct wm_comm *c = obj;
+    struct owner *o = arg;
+    if (c->ctx == o->ctx && (c->session || c->ctx == WM_CTX_JOB))
+        o->session = true;
+}
+
+/* Whether the context is that of a communicator that outlives the world model. */
+static bool of_session(uint32_t ctx)
+{
+    struct owner o = { .ctx = ctx };
+    rt_slab_each(&wm_comm_slab, look_at, &o);
+    return o.session;
+}
+
 static void report_messages(const struct wm_match *m)
 {
     const struct wm_stored *first = NULL;
@@ -85,7 +108,7 @@ static void report_messages(const struct wm_match *m)
         struct rt_list *l;
         rt_list_each (l, &m->unex[WM_FORM_EXACT][i]) {
             struct wm_unex *u = rt_container(l, struct wm_unex, link[WM_FORM_EXACT]);
-            if (u->key.ctx & 1) /* a collective context */
+            if (u->key.ctx & 1 || of_session(u->key.ctx)) /* a collective context is odd */
                 continue;
             if (n++ == 0)
                 first = rt_container(u, struct wm_stored, unex);
@@ -119,7 +142,7 @@ static void report_comm(void *obj, void *arg)
     const struct wm_check *k = c->inter && c->local ? c->local->check : c->check;
     (void)arg;
     rt_slab_each(&wm_comm_slab, is_local_of, &h);
-    if (!h.yes && !(k && k->freed))
+    if (!h.yes && !c->session && c->ctx != WM_CTX_JOB && !(k && k->freed))
         log_warn(MPI, "WEFT_CHECK: %s is not freed in MPI_Finalize",
                  check_comm_name(c, where, sizeof where));
 }

@@ -77,7 +77,7 @@ struct wm_check { /* of a communicator */
     bool over;           /* rank 0: freed everywhere */
 };
 
-/* What is left over in this process; under the lock. */
+/* What the world model leaves over in this process; under the lock. */
 void check_report_leaks(struct wm_domain *d);
 const char *check_comm_name(const struct wm_comm *c, char *buf, size_t len);
 

@@ -307,6 +307,8 @@ int wm_comm_free(struct wm_comm *comm)
     wm_comm_detach_buffer(comm);
     struct wm_domain *dom = comm->dom;
     rt_lock(&dom->lock);
+    if (rt_unlikely(cfg.check))
+        wm_check_freed(comm);
     wm_comm_unref(comm);
     rt_unlock(&dom->lock);
     return MPI_SUCCESS;

@@ -5,6 +5,7 @@
  * under the domain's lock. */
 #include "mpi/api/bodies.h"
 #include "mpi/core/attr.h"
+#include "mpi/core/check.h"
 #include "mpi/core/ctx.h"
 #include "mpi/core/errh.h"
 #include "mpi/p2p/p2p.h"
@@ -195,6 +196,8 @@ static void idup_release(struct rt_req *r)
 {
     struct idup *q = (struct idup *)r;
     ndropped -= q->dropped;
+    if (rt_unlikely(cfg.check && q->dropped))
+        wm_check_freed(q->fresh);
     wm_comm_unref(q->parent);
     wm_comm_unref(q->fresh);
     rt_slab_free(&wm_request_slab, q);
