@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-check_PROGRAMS += test/mpi/inter_make test/mpi/inter_coll test/mpi/split_type test/mpi/coll_wrong
+check_PROGRAMS += test/mpi/inter_make test/mpi/inter_coll test/mpi/split_type test/mpi/coll_wrong test/mpi/inter_threads
 EXTRA_DIST += test/mpi/inter.h
 test_mpi_inter_make_LDADD = libmpi_abi.la
 test_mpi_inter_coll_LDADD = libmpi_abi.la
 test_mpi_split_type_LDADD = libmpi_abi.la
 test_mpi_coll_wrong_LDADD = libmpi_abi.la
+test_mpi_inter_threads_LDADD = libmpi_abi.la -lpthread
