@@ -132,6 +132,7 @@ int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **o
     rt_lock_init(&d->lock);
     rt_list_init(&d->tasks);
     rt_list_init(&d->retry);
+    rt_list_init(&d->streams);
     rt_list_init(&d->part_recvs);
     rt_list_init(&d->part_inits);
     int err = wm_req_init();
@@ -256,6 +257,7 @@ void wm_domain_destroy(struct wm_domain *d)
     for (int i = d->nbtl - 1; i >= 0; i--)
         d->btl[i]->ops->close(d->btl[i]);
     spare_fini(d);
+    wm_pieces_fini(d);
     wm_part_fini(d);
     wm_req_fini();
     if (d->match.posted)
@@ -363,6 +365,8 @@ int wm_progress(struct wm_domain *d)
         n += d->btl[i]->ops->progress(d->btl[i]);
     if (rt_unlikely(!rt_list_empty(&d->retry)))
         n += wm_retry(d);
+    if (rt_unlikely(!rt_list_empty(&d->streams)))
+        n += wm_stream_progress(d);
     if (!rt_list_empty(&d->tasks))
         n += advance_tasks(d);
     return n;

@@ -68,15 +68,18 @@ struct wm_domain {
     struct btl *btl[WM_BTL_MAX];
     int nbtl;
     struct wm_choice choice;
-    struct rt_list tasks; /* active collective tasks (struct coll_task.link) */
-    struct rt_list retry; /* peers with pending messages */
+    struct rt_list tasks;   /* active collective tasks (struct coll_task.link) */
+    struct rt_list retry;   /* peers with pending messages */
+    struct rt_list streams; /* sends under way chunk by chunk (struct wm_preq.posted.link) */
     struct wm_peer *peers[WM_PEER_BUCKETS];
     struct wm_preq *spare[2]; /* by kind, WM_PREQ_SEND and _RECV: kept out of the slab, so that none
                                  is cleared twice */
-    struct wm_stored *free_stored; /* spare nodes for short unexpected messages */
+    struct wm_stored *free_stored;         /* spare nodes for short unexpected messages */
     struct rt_list part_recvs, part_inits; /* partitioned receives and sends without a match */
     int part_tag;                          /* next internal tag of partitioned sends */
-    struct wm_bbuf *bbuf;          /* buffer of MPI_Buffer_attach: buffered.c; NULL = none */
+    struct wm_pieces *pieces;              /* idle buffers of stream.c */
+    int npieces;
+    struct wm_bbuf *bbuf; /* buffer of MPI_Buffer_attach: buffered.c; NULL = none */
 };
 
 /* Opens the transports of cfg.btl.  -RT_EUNREACH when none opens. */

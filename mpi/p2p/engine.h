@@ -6,8 +6,11 @@
  *     R: on match, splits the length: get for one part, put for the other
  *        get: R reads, then FIN_GET {S's request}
  *        put: R: CTS {S's request, R's request, range, key of R's buffer};  S writes, then FIN_PUT
- * {R's request} Either part may be empty, not both.  Requests are named by their handles, so a late
- * message for one that has gone is recognised and dropped. */
+ * {R's request} Either part may be empty, not both.
+ *     When a buffer at either end is not contiguous (stream.c), R: CTS {..., stream}; S sends the
+ * data as DATA messages named after R's request, in order, or in pieces, which are messages of the
+ * collective context with a tag from R's request; the last one ends it at both sides.  Requests are
+ * named by their handles, so a late message for one that has gone is recognised and dropped. */
 #ifndef WM_P2P_ENGINE_H
 #define WM_P2P_ENGINE_H
 
@@ -24,22 +27,27 @@ enum wm_kind {
     WM_CTS,
     WM_FIN_GET,
     WM_FIN_PUT,
-    WM_PART_INIT
+    WM_PART_INIT,
+    WM_DATA
 };
 #define WM_KIND_SHIFT 28
 #define WM_CTX_MASK ((1u << WM_KIND_SHIFT) - 1)
 
+#define WM_RTS_KEY 1u        /* `key` is there */
+#define WM_RTS_CAN_STREAM 2u /* the sender can send DATA messages */
+#define WM_RTS_PACKS 4u      /* its buffer is not contiguous: nothing but a stream will do */
 struct wm_rts {
     int64_t len;
     uint32_t sender;
-    uint32_t has_key;
+    uint32_t flags; /* WM_RTS_... */
     char key[BTL_KEY_MAX];
 };
+enum wm_stream { WM_STREAM_NONE, WM_STREAM_CHUNKS, WM_STREAM_PIECES };
 struct wm_cts {
     int64_t off, len;
     uint32_t sender, receiver;
     uint32_t will_get;
-    uint32_t pad;
+    uint32_t stream; /* enum wm_stream */
     char key[BTL_KEY_MAX];
 };
 struct wm_fin {
@@ -65,7 +73,7 @@ enum wm_preq_kind { WM_PREQ_SEND, WM_PREQ_RECV, WM_PREQ_PERSISTENT };
  * again when the request is released, so that taking one clears nothing. */
 struct wm_preq {
     struct rt_req r;         /* first member */
-    struct wm_posted posted; /* receive: while posted */
+    struct wm_posted posted; /* receive: while posted; else `link` in wm_domain.streams */
     uint8_t kind;            /* enum wm_preq_kind */
     uint8_t mode;            /* enum wm_mode */
     bool is_posted;          /* a receive that waits for its message: may be cancelled */
@@ -94,12 +102,16 @@ struct wm_preq {
     struct btl_mem *mem;   /* registration of the local buffer */
     struct btl_rmem *rmem; /* peer's buffer */
     struct btl_op op;
-    uint32_t remote;   /* the peer's request */
-    int parts;         /* steps still to come before completion */
-    int fail;          /* first error, reported at completion */
-    bool timed;        /* counted in the domain's choice */
-    bool op_busy;      /* `op` is lent to the transport */
-    int64_t moved_len; /* receive: bytes that will arrive: min(message, room) */
+    uint32_t remote;          /* the peer's request */
+    int parts;                /* steps still to come before completion */
+    int fail;                 /* first error, reported at completion */
+    bool timed;               /* counted in the domain's choice */
+    bool op_busy;             /* `op` is lent to the transport */
+    struct wm_pieces *pieces; /* buffers in use: stream.c */
+    bool streams;             /* sends or receives a stream; put_off is how far it has come */
+    bool in_pieces;           /* ... of contiguous messages */
+    bool chunk_ready;         /* the next chunk is in `packed` */
+    int64_t moved_len;        /* receive: bytes that will arrive: min(message, room) */
     int64_t put_off, put_len, get_len;
     struct wm_pend *pend; /* queued behind a full ring */
 };
@@ -213,7 +225,19 @@ void wm_rndv_put_failed(struct wm_preq *q, int err);
 void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *rts);
 void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts);
 void wm_on_fin(struct wm_domain *d, enum wm_kind kind, const struct wm_fin *f);
+void wm_rndv_part_done(struct wm_preq *q, int err);
 void wm_rndv_fail_peer(struct wm_peer *p, int err);
+/* stream.c */
+#define WM_PIECE_MAX (512 << 10) /* longest piece */
+/* A buffer of nbytes as `packed`, and its return. */
+int wm_packed_take(struct wm_preq *q, int64_t nbytes);
+void wm_packed_drop(struct wm_preq *q);
+bool wm_stream_possible(const struct wm_peer *p);
+int wm_stream_send(struct wm_preq *q, int64_t len);  /* the first `len` bytes; 0 or an error */
+int wm_pieces_start(struct wm_preq *q, int64_t len); /* the same in pieces; of both sides */
+int wm_stream_progress(struct wm_domain *d);
+void wm_pieces_fini(struct wm_domain *d);
+void wm_on_data(const struct btl_peer *from, const struct btl_hdr *h, const void *data, size_t len);
 /* Message size from the payload of an unexpected message, for probes. */
 int64_t wm_stored_len(const struct wm_stored *s);
 

@@ -201,6 +201,10 @@ static __attribute__((noinline)) void arrived(struct wm_domain *d, struct btl_pe
         wm_on_part_init(d, &k, data);
         return;
     }
+    if (kind == WM_DATA) {
+        wm_on_data(from, h, data, len);
+        return;
+    }
     if (kind != WM_EAGER && kind != WM_EAGER_SYNC && kind != WM_RTS) {
         on_control(d, kind, data, len);
         return;

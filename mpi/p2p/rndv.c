@@ -2,7 +2,6 @@
 /* Rendezvous: large and synchronous messages move straight between the two buffers by the
  * transport's put and get, both at once when the transport has both (engine.h has the protocol).
  * Called under the domain's lock. */
-#include <stdlib.h>
 #include "mpi/p2p/engine.h"
 #include "mpi/tool/event.h"
 #include "runtime/base/err.h"
@@ -23,6 +22,9 @@ static void release_transfer(struct wm_preq *q)
 {
     const struct btl_ops *ops = btl_of(q)->ops;
     rt_list_del(&q->link);
+    if (q->streams)
+        rt_list_del(&q->posted.link);
+    q->streams = false;
     if (q->rmem)
         ops->detach(q->rmem);
     if (q->mem)
@@ -45,12 +47,11 @@ static void finish(struct wm_preq *q)
                              q->moved_len);
         q->r.status.len = q->moved_len;
     }
-    free(q->packed);
-    q->packed = NULL;
+    wm_packed_drop(q);
     wm_preq_finish(q, err);
 }
 
-static void part_done(struct wm_preq *q, int err)
+void wm_rndv_part_done(struct wm_preq *q, int err)
 {
     if (err && !q->fail)
         q->fail = err;
@@ -64,12 +65,9 @@ static int make_packed(struct wm_preq *q, int64_t nbytes)
 {
     if (q->layout->contig)
         return 0;
-    q->packed = malloc((size_t)nbytes);
-    if (!q->packed) {
-        log_error(MPI, "out of memory: %lld bytes to pack a non-contiguous message",
-                  (long long)nbytes);
-        return -RT_ENOMEM;
-    }
+    int err = wm_packed_take(q, nbytes);
+    if (err < 0)
+        return err;
     if (q->kind == WM_PREQ_SEND)
         rt_layout_pack(q->layout, q->count, q->buf, 0, q->packed, nbytes);
     return 0;
@@ -82,6 +80,21 @@ static int make_key(struct wm_preq *q, void *base, int64_t len, char *key)
     return err < 0 ? err : ops->mem_key(q->mem, key);
 }
 
+/* Whether a non-contiguous end moves its data by put and get, through buffers: right unless
+ * streaming through memory has won (choose.c). */
+static bool by_buffers(const struct wm_preq *q)
+{
+    const struct wm_choice *c = &q->dom->choice;
+    return can_get(q->peer) && (btl_of(q)->caps.flags & BTL_CHOOSE) &&
+           !(c->decided && c->way == WM_WAY_PUT);
+}
+
+/* Whether the buffers hold the whole message: nothing is gained by a sequence of pieces. */
+static bool whole_at_once(const struct wm_preq *q, int64_t nbytes)
+{
+    return nbytes <= WM_PIECE_MAX && by_buffers(q);
+}
+
 int wm_rndv_send(struct wm_preq *q)
 {
     struct wm_rts rts = { .len = q->nbytes, .sender = q->r.obj.handle };
@@ -91,20 +104,22 @@ int wm_rndv_send(struct wm_preq *q)
                   (long long)q->nbytes);
         return -RT_ENOTSUP;
     }
-    int err = make_packed(q, q->nbytes);
-    if (err < 0)
-        return err;
     const struct wm_choice *choice = &q->dom->choice; /* the peer will have chosen alike */
     bool put_only = (btl_of(q)->caps.flags & BTL_CHOOSE) && choice->decided &&
                     choice->way == WM_WAY_PUT;
-    if (can_get(q->peer) && !put_only) {
+    bool stream = wm_stream_possible(q->peer);
+    bool packs = !q->layout->contig && stream && !whole_at_once(q, q->nbytes);
+    rts.flags = (stream ? WM_RTS_CAN_STREAM : 0) | (packs ? WM_RTS_PACKS : 0);
+    int err = packs ? 0 : make_packed(q, q->nbytes);
+    if (err < 0)
+        return err;
+    if (can_get(q->peer) && !put_only && !(rts.flags & WM_RTS_PACKS)) {
         err = make_key(q, wm_rndv_buf(q), q->nbytes, rts.key);
         if (err < 0) {
-            free(q->packed);
-            q->packed = NULL;
+            wm_packed_drop(q);
             return err;
         }
-        rts.has_key = 1;
+        rts.flags |= WM_RTS_KEY;
     }
     q->parts = 1; /* the receiver's decision: CTS replaces it, FIN_GET alone ends it */
     rt_list_append(&q->peer->rndv, &q->link);
@@ -112,17 +127,15 @@ int wm_rndv_send(struct wm_preq *q)
     err = wm_try_ctl(q->dom, q->peer, hdr, &rts, sizeof rts);
     if (err < 0) {
         release_transfer(q);
-        free(q->packed);
-        q->packed = NULL;
+        wm_packed_drop(q);
         return err;
     }
     wm_stat_add(&q->dom->stats.rndv, 1);
     wm_stat_add(&q->dom->stats.sent_bytes, (uint64_t)q->nbytes);
     if (rt_unlikely(wm_event_wanted(WM_EVENT_RENDEZVOUS)))
         wm_event_raise(WM_EVENT_RENDEZVOUS,
-                       &(struct wm_event_data){ { q->peer_rank, q->tag,
-                                                  (int)(hdr.ctx & WM_CTX_MASK) },
-                                                q->nbytes });
+                       &(struct wm_event_data){
+                           { q->peer_rank, q->tag, (int)(hdr.ctx & WM_CTX_MASK) }, q->nbytes });
     return 0;
 }
 
@@ -161,7 +174,7 @@ static void get_refused(struct wm_preq *q)
             "reading the memory of rank %u was refused in mid-message; set WEFT_SHM_LARGE=copy",
             q->peer->proc.rank);
         send_fin(q, WM_FIN_GET, err);
-        part_done(q, err);
+        wm_rndv_part_done(q, err);
     }
 }
 
@@ -175,7 +188,7 @@ static void get_done(struct btl_op *op, int err)
     }
     q->peer->get_ok = q->peer->get_ok || !err;
     send_fin(q, WM_FIN_GET, err);
-    part_done(q, err);
+    wm_rndv_part_done(q, err);
 }
 
 static int start_get(struct wm_preq *q, const void *key)
@@ -209,6 +222,30 @@ static int64_t get_share(struct wm_preq *q, bool has_key)
     return (int64_t)((double)q->moved_len * share) & ~(int64_t)(SPLIT_ALIGN - 1);
 }
 
+/* Asks for the data as a stream of messages. */
+static void ask_stream(struct wm_preq *q)
+{
+    struct wm_cts cts = { .len = q->moved_len,
+                          .sender = q->remote,
+                          .receiver = q->r.obj.handle,
+                          .stream = WM_STREAM_CHUNKS };
+    int err = 0;
+    rt_list_init(&q->posted.link);
+    q->streams = true;
+    q->put_off = 0;
+    q->parts = 1;
+    if (by_buffers(q)) {
+        cts.stream = WM_STREAM_PIECES;
+        err = wm_pieces_start(q, q->moved_len);
+    }
+    if (err) {
+        send_fin(q, WM_FIN_GET, err);
+        wm_rndv_part_done(q, err);
+        return;
+    }
+    wm_send_ctl(q->dom, q->peer, wm_hdr(WM_CTS, 0, 0, 0), &cts, sizeof cts);
+}
+
 void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *in)
 {
     struct wm_rts rts;
@@ -221,20 +258,29 @@ void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *in)
     wm_count_received(q->dom, q->moved_len);
     if (q->fail)
         q->nbytes = rts.len; /* for the message: the room is in the status */
-    int err = q->peer->err ? q->peer->err : q->moved_len ? make_packed(q, q->moved_len) : 0;
+    bool stream = (rts.flags & WM_RTS_PACKS) ||
+                  (!q->layout->contig && (rts.flags & WM_RTS_CAN_STREAM) &&
+                   !((rts.flags & WM_RTS_KEY) && whole_at_once(q, q->moved_len)));
+    int err = q->peer->err;
+    if (!err && q->moved_len && stream) {
+        ask_stream(q);
+        return;
+    }
+    if (!err && q->moved_len)
+        err = make_packed(q, q->moved_len);
     if (!q->moved_len || err < 0) { /* nothing to move: let the sender go */
         q->parts = 1;
         send_fin(q, WM_FIN_GET, 0);
-        part_done(q, err);
+        wm_rndv_part_done(q, err);
         return;
     }
-    q->get_len = get_share(q, rts.has_key);
+    q->get_len = get_share(q, rts.flags & WM_RTS_KEY);
     q->put_len = q->moved_len - q->get_len;
     q->parts = (q->get_len > 0) + (q->put_len > 0);
     if (q->put_len && (err = ask_put(q, q->get_len, q->put_len, q->get_len > 0)) < 0) {
         send_fin(q, WM_FIN_GET, err);
         q->parts = 1;
-        part_done(q, err);
+        wm_rndv_part_done(q, err);
         return;
     }
     if (q->get_len && (err = start_get(q, rts.key)) < 0)
@@ -246,7 +292,7 @@ static void put_done(struct btl_op *op, int err)
     struct wm_preq *q = rt_container(op, struct wm_preq, op);
     q->op_busy = false;
     send_fin(q, WM_FIN_PUT, err);
-    part_done(q, err);
+    wm_rndv_part_done(q, err);
 }
 
 int wm_rndv_put(struct wm_preq *q)
@@ -272,6 +318,15 @@ void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts)
     q->put_off = cts->off;
     q->put_len = cts->len;
     q->parts = 1 + (cts->will_get != 0);
+    if (cts->stream) {
+        int bad = cts->stream == WM_STREAM_PIECES ? wm_pieces_start(q, cts->len)
+                                                  : wm_stream_send(q, cts->len);
+        if (bad < 0) {
+            send_fin(q, WM_FIN_PUT, bad);
+            wm_rndv_part_done(q, bad);
+        }
+        return;
+    }
     int err = btl_of(q)->ops->attach(q->peer->eager, cts->key, &q->rmem);
     if (err >= 0)
         q->rmem->shared = cts->will_get != 0;
@@ -292,7 +347,7 @@ void wm_on_fin(struct wm_domain *d, enum wm_kind kind, const struct wm_fin *f)
     if (kind == WM_FIN_GET && f->err)
         log_debug(MPI, "rank %u could not take the message: %s", q->peer->proc.rank,
                   rt_err_text(f->err));
-    part_done(q, kind == WM_FIN_PUT ? f->err : 0);
+    wm_rndv_part_done(q, kind == WM_FIN_PUT ? f->err : 0);
 }
 
 void wm_rndv_fail_peer(struct wm_peer *p, int err)
@@ -305,6 +360,6 @@ void wm_rndv_fail_peer(struct wm_peer *p, int err)
         q->parts = 1;
         if (!q->op_busy) /* else the transport completes the operation with an error, which ends it
                           */
-            part_done(q, err);
+            wm_rndv_part_done(q, err);
     }
 }

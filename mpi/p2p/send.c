@@ -75,6 +75,24 @@ void wm_send_ctl(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, con
         ctl_failed(p, err);
 }
 
+#define PACK_ON_STACK (17u << 10) /* the longest eager message of btl/shm, with room */
+
+/* Packs and sends; `head` bytes go in front. */
+static __attribute__((noinline)) int send_packed(struct wm_peer *p, const struct btl_hdr *hdr,
+                                                 const void *head, size_t head_len,
+                                                 const struct wm_msg *m, size_t nbytes)
+{
+    char small[PACK_ON_STACK], *tmp = small;
+    if (head_len + nbytes > sizeof small && !(tmp = malloc(head_len + nbytes)))
+        return -RT_ENOMEM;
+    memcpy(tmp, head, head_len);
+    rt_layout_pack(m->layout, m->count, m->buf, 0, tmp + head_len, (int64_t)nbytes);
+    int err = p->send(p->eager, hdr, tmp, head_len + nbytes);
+    if (tmp != small)
+        free(tmp);
+    return err;
+}
+
 /* Eager payload of a request: a synchronous send carries the request's handle in front. */
 static int send_eager(struct wm_preq *q, const struct btl_hdr *hdr)
 {
@@ -82,16 +100,9 @@ static int send_eager(struct wm_preq *q, const struct btl_hdr *hdr)
     bool sync = q->mode == WM_SYNCHRONOUS;
     if (q->layout->contig && !sync)
         return p->send(p->eager, hdr, q->buf, (size_t)q->nbytes);
-    size_t head = sync ? sizeof(uint64_t) : 0, len = head + (size_t)q->nbytes;
-    char *tmp = malloc(len + 1);
-    if (!tmp)
-        return -RT_ENOMEM;
     uint64_t id = q->r.obj.handle;
-    memcpy(tmp, &id, head);
-    rt_layout_pack(q->layout, q->count, q->buf, 0, tmp + head, q->nbytes);
-    int err = p->send(p->eager, hdr, tmp, len);
-    free(tmp);
-    return err;
+    struct wm_msg m = { .buf = q->buf, .count = q->count, .layout = q->layout };
+    return send_packed(p, hdr, &id, sync ? sizeof id : 0, &m, (size_t)q->nbytes);
 }
 
 /* The message is in the transport's hands: the buffer is free; a synchronous send still waits for
@@ -231,8 +242,9 @@ int wm_p2p_isend(const struct wm_msg *m, enum wm_mode mode, struct rt_req **out)
     bool eager = nbytes + (sync ? (int64_t)sizeof(uint64_t) : 0) <= p->eager_max;
     struct btl_hdr hdr = wm_hdr(sync ? WM_EAGER_SYNC : WM_EAGER, wm_ctx(c, m->coll), m->tag,
                                 c->rank);
-    if (eager && !sync && m->layout->contig && !p->blocked) {
-        err = p->send(p->eager, &hdr, m->buf, (size_t)nbytes);
+    if (eager && !sync && !p->blocked) {
+        err = rt_likely(m->layout->contig) ? p->send(p->eager, &hdr, m->buf, (size_t)nbytes)
+                                           : send_packed(p, &hdr, "", 0, m, (size_t)nbytes);
         if (err == 0) {
             *out = wm_req_complete;
             wm_count_eager(c->dom, nbytes);

@@ -552,6 +552,140 @@ static void truncation(void)
     truncated(4000, 0);
 }
 
+/* ---- non-contiguous messages in chunks and in pieces ---- */
+
+enum { BIG = 1400001 }; /* a multiple of 3: whole items of `strided`; three pieces */
+
+struct big {
+    char *out, *in;
+    struct rt_req *s, *r;
+};
+
+static struct wm_msg big_msg(char *buf, bool scattered, int len, int at)
+{
+    return (struct wm_msg){ .buf = buf,
+                            .count = scattered ? len / 3 : len,
+                            .layout = scattered ? &strided : &bytes_layout,
+                            .comm = &comm[at],
+                            .peer = !at,
+                            .tag = 3 };
+}
+
+static void big_start(struct big *b, bool from, bool to, int len, int room)
+{
+    b->out = malloc(BIG / 3 * 5);
+    b->in = malloc(BIG / 3 * 5);
+    memset(b->in, 0x33, BIG / 3 * 5);
+    for (int i = 0; i < BIG / 3 * 5; i++)
+        b->out[i] = 0x5a;
+    for (int i = 0; i < len; i++)
+        b->out[from ? i / 3 * 5 + i % 3 : i] = pattern(1, 2, i);
+    struct wm_msg sm = big_msg(b->out, from, len, 0), rm = big_msg(b->in, to, room, 1);
+    bool late = rnd(2);
+    if (!late)
+        CHECK_EQ(wm_p2p_irecv(&rm, &b->r), 0);
+    CHECK_EQ(wm_p2p_isend(&sm, rnd(2) ? WM_STANDARD : WM_SYNCHRONOUS, &b->s), 0);
+    for (unsigned i = rnd(5); late && i; i--)
+        pump();
+    if (late)
+        CHECK_EQ(wm_p2p_irecv(&rm, &b->r), 0);
+}
+
+static void big_end(struct big *b)
+{
+    wm_req_release(b->s);
+    wm_req_release(b->r);
+    free(b->out);
+    free(b->in);
+}
+
+static void big_pump(const struct big *b)
+{
+    for (int i = 0; i < 400000 && !(rt_req_done(b->s) && rt_req_done(b->r)); i++)
+        pump();
+    CHECK(rt_req_done(b->s) && rt_req_done(b->r));
+}
+
+static void big_case(struct knobs k, bool from, bool to, int len, int room)
+{
+    struct big b;
+    int got = len < room ? len : room, bad = 0;
+    world_up(k);
+    big_start(&b, from, to, len, room);
+    big_pump(&b);
+    CHECK_EQ(b.s->err, 0);
+    CHECK_EQ(b.r->err, len > room ? -RT_ETRUNC : 0);
+    CHECK_EQ(b.r->status.len, got);
+    for (int i = 0; i < got; i++)
+        bad += b.in[to ? i / 3 * 5 + i % 3 : i] != pattern(1, 2, i);
+    for (int i = to ? (got + 2) / 3 * 5 : got; i < BIG / 3 * 5; i++)
+        bad += b.in[i] != 0x33;
+    for (int i = 0; to && i < got / 3; i++)
+        bad += b.in[5 * i + 3] != 0x33 || b.in[5 * i + 4] != 0x33;
+    CHECK_MSG(!bad, "%d bytes differ; seed %lu, sender %d, receiver %d, %d of %d", bad, seed, from,
+              to, len, room);
+    big_end(&b);
+    world_down();
+}
+
+/* Both ways to both kinds of ends; with refusals and late deliveries; into rooms that are too
+ * small. */
+static void streams(struct knobs k)
+{
+    static const int lens[] = { 303, 3000, 300000, 600000, BIG };
+    for (int i = 0; i < 5; i++)
+        for (int ends = 1; ends < 4; ends++) {
+            big_case(k, ends & 1, ends & 2, lens[i], lens[i]);
+            big_case(k, ends & 1, ends & 2, lens[i], BIG);
+            big_case(k, ends & 1, ends & 2, lens[i], lens[i] / 6 * 3);
+        }
+}
+
+static void chunks(void)
+{
+    seed = 5;
+    streams((struct knobs){ .put = true });
+    streams((struct knobs){ .put = true, .get = true, .eagain_pct = 30, .late_pct = 30 });
+}
+
+static void pieces(void)
+{
+    seed = 6;
+    streams((struct knobs){ .put = true, .get = true, .choose = true });
+    streams((struct knobs){
+        .put = true, .get = true, .choose = true, .eagain_pct = 30, .late_pct = 30 });
+    streams((struct knobs){
+        .put = true, .get = true, .choose = true, .get_refused = true, .late_pct = 10 });
+}
+
+/* The peer goes in the middle: both ends hear of it, nothing hangs and nothing is left. */
+static void lost_in_stream(void)
+{
+    rt_log_levels[RT_LOG_MPI] = 0;
+    for (int i = 0; i < 60; i++) {
+        struct big b;
+        seed = (unsigned long)i;
+        world_up((struct knobs){ .put = true, .get = i & 1, .choose = i & 1, .late_pct = 40 });
+        big_start(&b, i & 2, !(i & 2) || (i & 4), BIG, BIG);
+        for (unsigned n = rnd(40); n; n--)
+            pump();
+        eps[0]->cut[1] = eps[1]->cut[0] = true;
+        eps[0]->up.down(eps[0]->up.arg, &eps[0]->peers[1].base, -RT_EPEER);
+        eps[1]->up.down(eps[1]->up.arg, &eps[1]->peers[0].base, -RT_EPEER);
+        big_pump(&b);
+        CHECK_MSG(!b.s->err || b.s->err == -RT_EPEER, "send: %d", b.s->err);
+        CHECK_MSG(!b.r->err || b.r->err == -RT_EPEER, "receive: %d", b.r->err);
+        CHECK(rt_list_empty(&dom[0]->streams) && rt_list_empty(&dom[1]->streams));
+        big_end(&b);
+        for (int n = 0; n < N; n++)
+            CHECK_EQ(comm[n].obj.refs, 1 << 20); /* pieces gave theirs back, too */
+        for (int n = 0; n < N; n++)
+            wm_domain_destroy(dom[n]);
+        for (int n = 0; n < N; n++)
+            free(comm[n].peers);
+    }
+}
+
 static void choice_of_ways(void)
 {
     all_seeds((struct knobs){
@@ -842,6 +976,8 @@ int main(void)
     RUN(choice_of_ways);
     RUN(choice_is_made);
     RUN(truncation);
+    RUN(chunks);
+    RUN(pieces);
     RUN(cancelled_receive);
     RUN(stale_handles);
     RUN(sendrecv_without_send);
@@ -849,5 +985,6 @@ int main(void)
     RUN(lost_peer);
     RUN(lost_peer_in_probe);
     RUN(lost_peer_of_partitions);
+    RUN(lost_in_stream);
     return check_end();
 }
