@@ -64,9 +64,6 @@ static int settings(void) /* under the mutex */
     err = rt_log_configure(cfg.log);
     if (err)
         return wm_err_rt(err, "the setting WEFT_LOG is \"%s\"", cfg.log);
-    err = coll_configure(cfg.coll);
-    if (err)
-        return wm_err_rt(err, "the setting WEFT_COLL is \"%s\"", cfg.coll);
     life.configured = true;
     return MPI_SUCCESS;
 }
@@ -82,7 +79,10 @@ int wm_life_settings(void)
 /* Everything, for the first time. */
 static int build(void)
 {
-    int err = rt_boot_init();
+    int err = coll_configure(cfg.coll); /* not before: MPI_T may change settings until now */
+    if (err)
+        return wm_err_rt(err, "the setting WEFT_COLL is \"%s\"", cfg.coll);
+    err = rt_boot_init();
     if (err)
         return wm_err_rt(err, "reaching the process manager");
     rt_log_identify(rt_boot.host, rt_boot.rank);
