@@ -101,6 +101,31 @@ static int64_t elements_of(const struct wm_type *t, int64_t nbytes, int64_t *res
     return n;
 }
 
+/* Bytes of the first n basic elements of one item, n <= nelems: the inverse of elements_of(). */
+static int64_t bytes_of(const struct wm_type *t, int64_t n)
+{
+    const struct wm_type_recipe *r = t->recipe;
+    if (n == t->nelems)
+        return t->layout.size;
+    if (t->predefined && t->nelems == 2)
+        return n ? t->pair_first : 0;
+    int64_t nbytes = 0;
+    bool many = t->combiner == MPI_COMBINER_STRUCT;
+    int64_t nblock = !r ? 0 : many ? recipe_count(r, 0) : 1;
+    for (int64_t i = 0; i < nblock && n; i++) {
+        const struct wm_type *old = r->types[many ? i : 0];
+        if (!old->nelems)
+            continue;
+        int64_t whole = n / old->nelems, most = many ? recipe_count(r, 1 + i) : INT64_MAX;
+        whole = whole < most ? whole : most;
+        nbytes += whole * old->layout.size;
+        n -= whole * old->nelems;
+        if (whole < most && n)
+            return nbytes + bytes_of(old, n);
+    }
+    return nbytes;
+}
+
 int wm_api_get_elements(const MPI_Status *status, struct wm_type *datatype, MPI_Count *count)
 {
     int64_t len = wm_status_len(status), size = datatype->layout.size, rest = 0;
@@ -128,12 +153,8 @@ int wm_api_get_count(const MPI_Status *status, struct wm_type *datatype, MPI_Cou
 int wm_api_status_set_elements(MPI_Status *status, struct wm_type *datatype, MPI_Count count)
 {
     int64_t per_item = datatype->nelems, nbytes = 0;
-    if (per_item && count % per_item)
-        return wm_err(
-            MPI_ERR_COUNT,
-            "%lld basic elements are no whole number of items of the datatype, which has %lld each",
-            (long long)count, (long long)per_item);
-    if (per_item && __builtin_mul_overflow(count / per_item, datatype->layout.size, &nbytes))
+    if (per_item && (__builtin_mul_overflow(count / per_item, datatype->layout.size, &nbytes) ||
+                     __builtin_add_overflow(nbytes, bytes_of(datatype, count % per_item), &nbytes)))
         return wm_err(MPI_ERR_COUNT, "%lld basic elements are more bytes than a message can have",
                       (long long)count);
     memcpy(&status->MPI_internal[0], &nbytes, sizeof nbytes);

@@ -247,6 +247,38 @@ static void many_pieces(void)
     OK(MPI_Type_free(&s));
 }
 
+/* Counting basic elements, and telling a status how many there are. */
+static void elements(void)
+{
+    MPI_Datatype parts[] = { MPI_INT, MPI_DOUBLE }, t, pair;
+    MPI_Aint disp[] = { 0, 8 };
+    MPI_Status st = { 0 };
+    MPI_Count large = 0;
+    int n = 0;
+    OK(MPI_Type_create_struct(2, (int[]){ 2, 1 }, disp, parts, &t));
+    OK(MPI_Type_commit(&t));
+    OK(MPI_Status_set_elements(&st, t, 7)); /* two items and an int */
+    OK(MPI_Get_elements(&st, t, &n));
+    CHECK_EQ(n, 7);
+    OK(MPI_Get_count(&st, t, &n));
+    CHECK_EQ(n, MPI_UNDEFINED);
+    OK(MPI_Status_set_elements_c(&st, t, 6000000000));
+    OK(MPI_Get_elements_x(&st, t, &large));
+    CHECK_EQ(large, 6000000000);
+    OK(MPI_Get_elements(&st, t, &n));
+    CHECK_EQ(n, MPI_UNDEFINED);
+    OK(MPI_Get_count_c(&st, t, &large));
+    CHECK_EQ(large, 2000000000);
+    OK(MPI_Status_set_elements_x(&st, MPI_BYTE, 5));
+    OK(MPI_Get_elements_c(&st, t, &large)); /* an int and a byte */
+    CHECK_EQ(large, MPI_UNDEFINED);
+    OK(MPI_Type_get_value_index(MPI_DOUBLE, MPI_INT, &pair));
+    CHECK(pair == MPI_DOUBLE_INT);
+    OK(MPI_Type_get_value_index(MPI_CHAR, MPI_INT, &pair));
+    CHECK(pair == MPI_DATATYPE_NULL);
+    OK(MPI_Type_free(&t));
+}
+
 static void darray_wrong(void)
 {
     MPI_Datatype t;
@@ -284,6 +316,7 @@ int main(int argc, char **argv)
     MT_RUN(random_sends);
     MT_RUN(darray_covers);
     MT_RUN(many_pieces);
+    MT_RUN(elements);
     MT_RUN(darray_wrong);
     return mt_end();
 }

@@ -289,6 +289,34 @@ static void pieces_are_joined(void)
     rt_layout_fini(&l);
 }
 
+/* What is repeated is kept once. */
+static void groups_repeat(void)
+{
+    struct rt_layout i32, f64, three, many, grid, all;
+    rt_layout_basic(&i32, 4, 4, RT_ELEM_I32);
+    rt_layout_basic(&f64, 8, 8, RT_ELEM_F64);
+    const struct rt_layout *types[] = { &i32, &f64, &i32 }, *two[] = { &many, &f64 };
+    CHECK_EQ(
+        rt_layout_struct(&three, 3, (int64_t[]){ 1, 1, 1 }, (int64_t[]){ 0, 8, 24 }, types, false),
+        0);
+    CHECK(three.blocks->n == 3 && !three.blocks->b && three.blocks->refs == 1);
+    CHECK_EQ(rt_layout_vector(&many, 1000000, 1, 40, &three), 0);
+    CHECK(many.blocks->n == 1 && many.blocks->b[0].sub == three.blocks);
+    CHECK_EQ(three.blocks->refs, 2);
+    CHECK(many.size == 16000000 && many.true_extent == 40 * 999999 + 28);
+    CHECK_EQ(rt_layout_vector(&grid, 1000000, 3, 5 * many.extent, &many), 0);
+    CHECK(grid.blocks->n == 1 && grid.size == 48000000000000);
+    CHECK_EQ(rt_layout_struct(&all, 2, (int64_t[]){ 1, 1 }, (int64_t[]){ 8, 0 }, two, false), 0);
+    CHECK_EQ(all.blocks->n, 2);
+    CHECK_EQ(all.size, 16000008);
+    rt_layout_fini(&many);
+    rt_layout_fini(&grid);
+    CHECK_EQ(three.blocks->refs, 2); /* all's */
+    rt_layout_fini(&all);
+    CHECK_EQ(three.blocks->refs, 1);
+    rt_layout_fini(&three);
+}
+
 static void too_large_is_refused(void)
 {
     struct rt_layout f, l;
@@ -314,6 +342,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof user; i++)
         user[i] = (unsigned char)rnd(256);
     RUN(pieces_are_joined);
+    RUN(groups_repeat);
     RUN(too_large_is_refused);
     RUN(random_trees);
     RUN(random_copies);

@@ -232,6 +232,30 @@ static void pairs_with_holes(void)
     rt_layout_fini(&pair);
 }
 
+/* Of MPI_Accumulate: the value replaced, or left. */
+static void replace_and_no_op(void)
+{
+    for (int e = 1; e < RT_ELEM_COUNT; e++) {
+        int64_t n = rt_elem_nbytes((enum rt_elem)e);
+        char a[64 * 3], b[64 * 3], out[64 * 3];
+        memset(a, 1, sizeof a);
+        memset(b, 2, sizeof b);
+        rt_reduce_fn *replace = rt_reduce_find(RT_OP_REPLACE, (enum rt_elem)e);
+        rt_reduce_fn *no_op = rt_reduce_find(RT_OP_NO_OP, (enum rt_elem)e);
+        CHECK_MSG(replace && no_op, "element %d of %d bytes", e, (int)n);
+        if (!replace || !no_op)
+            continue;
+        replace(a, b, out, 3);
+        CHECK(out[0] == 1 && out[3 * n - 1] == 1);
+        no_op(a, b, out, 3);
+        CHECK(out[0] == 2 && out[3 * n - 1] == 2);
+        no_op(a, b, b, 3);
+        CHECK(b[0] == 2);
+        replace(a, b, b, 3);
+        CHECK(b[0] == 1 && b[3 * n - 1] == 1 && b[3 * n] == 2);
+    }
+}
+
 int main(void)
 {
     RUN(signed_integers);
@@ -244,5 +268,6 @@ int main(void)
     RUN(sizes_of_elements);
     RUN(derived_layouts);
     RUN(pairs_with_holes);
+    RUN(replace_and_no_op);
     return check_end();
 }
