@@ -356,6 +356,39 @@ static void proc_null(void)
     OK(MPI_Request_free(&r[1]));
 }
 
+/* Between the halves of an intercommunicator: even ranks send to the odd ones after them. */
+static void intercommunicator(void)
+{
+    int out[6], in[6] = { 0 }, i, color = mt_rank % 2, mine = mt_rank / 2, n_odd = mt_size / 2;
+    MPI_Comm half, inter;
+    MPI_Request r = MPI_REQUEST_NULL;
+
+    if (mt_size < 2) {
+        mt_skip("for two ranks and more");
+        return;
+    }
+    OK(MPI_Comm_split(mt_comm, color, 0, &half));
+    OK(MPI_Intercomm_create(half, 0, mt_comm, 1 - color, 8, &inter));
+    OK(MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN));
+    for (i = 0; i < 6; i++)
+        out[i] = mine * 10 + i;
+    if (color)
+        OK(MPI_Precv_init(in, 3, 2, MPI_INT, mine, TAG, inter, MPI_INFO_NULL, &r));
+    else if (mine < n_odd)
+        OK(MPI_Psend_init(out, 2, 3, MPI_INT, mine, TAG, inter, MPI_INFO_NULL, &r));
+    if (r != MPI_REQUEST_NULL) {
+        OK(MPI_Start(&r));
+        if (!color)
+            OK(MPI_Pready_range(0, 1, r));
+        OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
+        OK(MPI_Request_free(&r));
+    }
+    for (i = 0; i < 6 && color; i++)
+        CHECK_EQ(in[i], mine * 10 + i);
+    OK(MPI_Comm_free(&inter));
+    OK(MPI_Comm_free(&half));
+}
+
 static void requests_as_such(void)
 {
     int out[2] = { 1, 2 }, in[2], flag = -1;
@@ -535,6 +568,7 @@ int main(int argc, char **argv)
     MT_RUN(empty);
     MT_RUN(sizes_differ);
     MT_RUN(proc_null);
+    MT_RUN(intercommunicator);
     MT_RUN(requests_as_such);
     MT_RUN(wrong_uses);
     MT_RUN(threads);
