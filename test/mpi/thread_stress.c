@@ -197,6 +197,63 @@ static void *communicators(void *arg)
     return NULL;
 }
 
+/* Topologies and intercommunicators. */
+static void *topologies(void *arg)
+{
+    struct job *j = arg;
+    MPI_Comm cart, half, inter, all;
+    int i, dims[2], periods[2] = { 1, 1 }, back, fore, in, sum, x = 1;
+
+    for (i = 0; i < rounds / 4; i++) {
+        dims[0] = dims[1] = 0;
+        DO(MPI_Dims_create(mt_size, 2, dims));
+        DO(MPI_Cart_create(j->comm, 2, dims, periods, 0, &cart));
+        DO(MPI_Cart_shift(cart, 0, 1, &back, &fore));
+        in = -1;
+        DO(MPI_Sendrecv(&i, 1, MPI_INT, fore, 1, &in, 1, MPI_INT, back, 1, cart,
+                        MPI_STATUS_IGNORE));
+        WANT(in == i);
+        DO(MPI_Comm_free(&cart));
+        if (mt_size < 2)
+            continue;
+        DO(MPI_Comm_split(j->comm, mt_rank % 2, 0, &half));
+        DO(MPI_Intercomm_create(half, 0, j->comm, 1 - mt_rank % 2, i, &inter));
+        DO(MPI_Intercomm_merge(inter, mt_rank % 2, &all));
+        DO(MPI_Allreduce(&x, &sum, 1, MPI_INT, MPI_SUM, all));
+        WANT(sum == mt_size);
+        DO(MPI_Comm_free(&all));
+        DO(MPI_Comm_free(&inter));
+        DO(MPI_Comm_free(&half));
+    }
+    return NULL;
+}
+
+#if MPI_VERSION >= 4
+/* Sessions come and go beside the world model. */
+static void *sessions(void *arg)
+{
+    struct job *j = arg;
+    MPI_Session s;
+    MPI_Group g;
+    MPI_Comm c;
+    char tag[32];
+    int i, x = 1, sum;
+
+    for (i = 0; i < rounds / 8; i++) {
+        snprintf(tag, sizeof(tag), "stress %d", j->id);
+        DO(MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &s));
+        DO(MPI_Group_from_session_pset(s, "mpi://WORLD", &g));
+        DO(MPI_Comm_create_from_group(g, tag, MPI_INFO_NULL, MPI_ERRORS_RETURN, &c));
+        DO(MPI_Group_free(&g));
+        DO(MPI_Allreduce(&x, &sum, 1, MPI_INT, MPI_SUM, c));
+        WANT(sum == mt_size);
+        DO(MPI_Comm_free(&c));
+        DO(MPI_Session_finalize(&s));
+    }
+    return NULL;
+}
+#endif
+
 static int delete_attr(MPI_Comm c, int keyval, void *value, void *extra)
 {
     (void)c, (void)keyval, (void)value;
@@ -354,6 +411,11 @@ static const struct {
     { nonblocking, "nonblocking" },
     { communicators, "communicators" },
     { communicators, "communicators" },
+    { topologies, "topologies" },
+#if MPI_VERSION >= 4
+    { sessions, "sessions" },
+    { sessions, "sessions" },
+#endif
     { objects, "objects" },
     { objects, "objects" },
     { greq_waiter, "greq_waiter" },
