@@ -119,16 +119,19 @@ static int peek(struct wm_domain *d, struct rt_req *r, MPI_Status *s)
     return MPI_SUCCESS;
 }
 
+/* The status of a persistent request, which stays. */
+static int deactivate(struct rt_req *r, MPI_Status *s)
+{
+    fill_status(s, r);
+    r->flags &= ~RT_REQ_ACTIVE;
+    return wm_req_error(r);
+}
+
 /* Takes a complete request: status, handle, memory. */
 static int take(struct wm_domain *d, MPI_Request *h, struct rt_req *r, MPI_Status *s)
 {
-    if (rt_unlikely(r->flags & RT_REQ_USER))
-        return take_user(d, h, r, s);
-    if (r->flags & RT_REQ_PERSISTENT) {
-        fill_status(s, r);
-        r->flags &= ~RT_REQ_ACTIVE;
-        return wm_req_error(r);
-    }
+    if (rt_unlikely(r->flags & (RT_REQ_USER | RT_REQ_PERSISTENT)))
+        return r->flags & RT_REQ_USER ? take_user(d, h, r, s) : deactivate(r, s);
     fill_status(s, r);
     int err = rt_likely(!r->err) ? MPI_SUCCESS : wm_req_error(r);
     wm_req_release(r);
