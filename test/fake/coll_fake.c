@@ -27,7 +27,7 @@ struct pair {
 }; /* [src * size + dst] */
 
 struct rank {
-    struct coll_team team;
+    struct coll_team team, local; /* `local` of one between two groups */
     struct coll_task tasks[WINDOW_MAX];
     int first, next; /* calls [first, next) are under way */
     bool awake;
@@ -35,6 +35,7 @@ struct rank {
 
 struct fake {
     int size;
+    int split; /* ranks of the first group; 0: one group */
     unsigned seed;
     unsigned long long random;
     struct rank *ranks;
@@ -50,13 +51,27 @@ unsigned fake_random(struct fake *f, unsigned below)
     return (unsigned)(f->random >> 33) % below;
 }
 
+/* The rank of the fake that a team belongs to, and the one that it knows by `peer`. */
+static int self_of(const struct coll_team *t)
+{
+    const struct fake *f = t->arg;
+    return (int)(((const char *)t - (const char *)f->ranks) / (ptrdiff_t)sizeof(struct rank));
+}
+
+static int peer_of(const struct coll_team *t, int peer)
+{
+    const struct fake *f = t->arg;
+    bool second = self_of(t) >= f->split;
+    return (f->split && second == !t->local ? f->split : 0) + peer;
+}
+
 static struct fake_req *req_new(struct coll_team *t, int tag, int64_t n, const struct rt_layout *l)
 {
     struct fake_req *q = calloc(1, sizeof *q);
     q->tag = tag;
     q->n = n;
     q->l = l;
-    q->owner = t->rank;
+    q->owner = self_of(t);
     return q;
 }
 
@@ -71,7 +86,7 @@ static int fake_isend(struct coll_team *t, const void *buf, int64_t n, const str
         rt_layout_pack(l, n, buf, 0, q->packed, n * l->size);
         q->req.done = 1;
     }
-    rt_list_append(&f->pairs[t->rank * f->size + dst].sends, &q->link);
+    rt_list_append(&f->pairs[self_of(t) * f->size + peer_of(t, dst)].sends, &q->link);
     *out = &q->req;
     return 0;
 }
@@ -82,7 +97,7 @@ static int fake_irecv(struct coll_team *t, void *buf, int64_t n, const struct rt
     struct fake *f = t->arg;
     struct fake_req *q = req_new(t, tag, n, l);
     q->rbuf = buf;
-    rt_list_append(&f->pairs[src * f->size + t->rank].recvs, &q->link);
+    rt_list_append(&f->pairs[peer_of(t, src) * f->size + self_of(t)].recvs, &q->link);
     *out = &q->req;
     return 0;
 }
@@ -231,6 +246,21 @@ struct fake *fake_create(int size, unsigned seed, bool node, size_t shm_room)
     return f;
 }
 
+struct fake *fake_create_inter(int p, int q, unsigned seed)
+{
+    struct fake *f = fake_create(p + q, seed, false, 0);
+    f->split = p;
+    for (int i = 0; i < p + q; i++) {
+        struct rank *k = &f->ranks[i];
+        k->team.rank = i < p ? i : i - p;
+        k->team.size = i < p ? p : q;
+        k->local = k->team;
+        k->team.local = &k->local;
+        k->team.remote_size = i < p ? q : p;
+    }
+    return f;
+}
+
 int fake_destroy(struct fake *f)
 {
     int left = 0;
@@ -266,7 +296,7 @@ static bool rank_turn(struct fake *f, struct rank *k, const struct coll_args *ar
     while (k->next < ncalls && k->next < k->first + window) {
         struct coll_task *t = &k->tasks[k->next % WINDOW_MAX];
         memset(t, 0, sizeof *t);
-        int err = coll_start(&k->team, &args[k->next * f->size + k->team.rank], t);
+        int err = coll_start(&k->team, &args[k->next * f->size + (int)(k - f->ranks)], t);
         if (err < 0)
             f->err = err;
         k->next++;
