@@ -246,15 +246,26 @@ static bool value_text(int i, const void *buf, char *text)
     return true;
 }
 
-/* The level of messages changes at once; text that says nothing leaves it as it was. */
+/* Settings that are text with a meaning take effect, or are refused, when they are set: the library
+ * may have looked at them before MPI_Init already. */
+static int apply(int i, const char *text)
+{
+    const char *name = rt_cfg_row(i)->name;
+    return !strcmp(name, "log")    ? rt_log_configure(text)
+           : !strcmp(name, "coll") ? coll_configure(text)
+                                   : 0;
+}
+
 static int write_value(int i, const char *text)
 {
     char old[TEXT_BYTES];
     enum rt_cfg_source source;
     rt_cfg_value(i, old, sizeof old, &source);
     int err = rt_cfg_try(i, text, RT_CFG_TOOL);
-    if (!err && !strcmp(rt_cfg_row(i)->name, "log") && (err = rt_log_configure(text)) != 0)
+    if (!err && (err = apply(i, text)) != 0) {
         rt_cfg_try(i, old, source);
+        apply(i, old);
+    }
     return err == -RT_ENOMEM ? MPI_T_ERR_MEMORY : err ? MPI_T_ERR_INVALID : MPI_SUCCESS;
 }
 

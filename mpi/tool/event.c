@@ -41,7 +41,8 @@ static const struct {
                              "rank,job", 2, false, CAT_P2P },
     [WM_EVENT_COLL] = { "coll_started",
                         "A collective operation was started with the algorithm chosen for it, -1 "
-                        "when it needs none; bytes is what chose it.",
+                        "when it needs none; bytes is what chose it, 0 on an "
+                        "intercommunicator.",
                         "kind,algorithm,ranks,bytes", 3, true, CAT_COLL },
 };
 

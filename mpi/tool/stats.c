@@ -79,11 +79,13 @@ void wm_tool_coll(struct wm_domain *d, const struct coll_task *k)
 {
     wm_stat_add(&d->stats.coll[k->args.kind], 1);
     rt_store_relaxed(&d->stats.alg, k->alg);
-    if (rt_unlikely(wm_event_wanted(WM_EVENT_COLL)))
-        wm_event_raise(WM_EVENT_COLL,
-                       &(struct wm_event_data){ { (int)k->args.kind, tool_alg_index(k->alg),
-                                                  k->team->size },
-                                                coll_args_bytes(k->team, &k->args) });
+    if (rt_likely(!wm_event_wanted(WM_EVENT_COLL)))
+        return;
+    /* Between two groups some ranks have no data. */
+    int64_t nbytes = k->team->local ? 0 : coll_args_bytes(k->team, &k->args);
+    wm_event_raise(WM_EVENT_COLL, &(struct wm_event_data){ { (int)k->args.kind,
+                                                            tool_alg_index(k->alg), k->team->size },
+                                                          nbytes });
 }
 
 int tool_alg_index(const struct coll_alg *alg)

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 #include "mpi/api/bodies.h"
-#include "runtime/base/cfg.h"
+#include "mpi/core/life.h"
 #include "runtime/base/lock.h"
 
 /* The largest object: an event registration. */
@@ -98,14 +98,13 @@ int wm_api_t_init_thread(int required, int *provided)
     if (required != MPI_THREAD_SINGLE && required != MPI_THREAD_FUNNELED &&
         required != MPI_THREAD_SERIALIZED && required != MPI_THREAD_MULTIPLE)
         return MPI_T_ERR_INVALID;
+    if (wm_life_settings() != MPI_SUCCESS)
+        return MPI_T_ERR_CANNOT_INIT;
     tool_lock();
-    int err = rt_cfg_load() ? MPI_T_ERR_CANNOT_INIT : MPI_SUCCESS;
-    if (!err) {
-        users++;
-        tool_int(provided, thread_level(required));
-    }
+    users++;
+    tool_int(provided, thread_level(required));
     tool_unlock();
-    return err;
+    return MPI_SUCCESS;
 }
 
 int wm_api_t_finalize(void)

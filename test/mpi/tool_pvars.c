@@ -242,6 +242,24 @@ static void collectives(void)
     T(MPI_T_pvar_handle_free(session, &mine));
 }
 
+/* A control variable that was written before MPI_Init. */
+static void chosen_algorithm(void)
+{
+    int alg = -7, x = 0, index, len = 64;
+    char name[64] = "";
+    MPI_T_enum e;
+    MPI_T_pvar_handle last = open_pvar("coll_algorithm", MPI_T_PVAR_CLASS_STATE, NULL, NULL);
+    OK(MPI_Bcast(&x, 1, MPI_INT, 0, mt_comm));
+    T(MPI_T_pvar_read(session, last, &alg));
+    T(MPI_T_pvar_get_index("coll_algorithm", MPI_T_PVAR_CLASS_STATE, &index));
+    T(MPI_T_pvar_get_info(index, NULL, NULL, NULL, NULL, NULL, &e, NULL, NULL, NULL, NULL, NULL,
+                          NULL));
+    if (mt_size > 1)
+        T(MPI_T_enum_get_item(e, alg, NULL, name, &len));
+    CHECK_STR(name, mt_size > 1 ? "bcast:chain" : "");
+    T(MPI_T_pvar_handle_free(session, &last));
+}
+
 static void objects(void)
 {
     MPI_T_pvar_handle comms = open_pvar("objects_communicators", MPI_T_PVAR_CLASS_LEVEL, 0, 0);
@@ -323,6 +341,12 @@ int main(int argc, char **argv)
     MPI_T_pvar_read(session, all, &total);
     if (total != 0)
         return 1;
+    MPI_T_cvar_handle coll;
+    int index, count;
+    if (MPI_T_cvar_get_index("coll", &index) ||
+        MPI_T_cvar_handle_alloc(index, NULL, &coll, &count) ||
+        MPI_T_cvar_write(coll, "bcast:chain"))
+        return 1;
     MPI_T_pvar_session first = session;
     MPI_T_pvar_session_create(&session);
     mt_init(argc, argv);
@@ -330,6 +354,7 @@ int main(int argc, char **argv)
     MT_RUN(messages);
     MT_RUN(queues);
     MT_RUN(collectives);
+    MT_RUN(chosen_algorithm);
     MT_RUN(objects);
     MT_RUN(errors);
     int rc = mt_end();

@@ -167,6 +167,9 @@ static void round_trip(void)
     h = open_cvar("coll", &index);
     memset(too_long, 'x', sizeof too_long);
     IS(MPI_T_cvar_write(h, too_long), INVALID);
+    IS(MPI_T_cvar_write(h, "bcast:nonsense"), INVALID);
+    T(MPI_T_cvar_read(h, text));
+    CHECK_STR(text, "");
     T(MPI_T_cvar_write(h, "bcast:binomial"));
     T(MPI_T_cvar_read(h, text));
     CHECK_STR(text, "bcast:binomial");
