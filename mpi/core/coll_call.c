@@ -226,6 +226,8 @@ static int check_call(const struct wm_call *call)
                       "the communicator is an intercommunicator, on which %s is not "
                       "defined",
                       coll_kind_names[a->kind]);
+    if (a->neighbors) /* vectors have an entry a neighbour, not a rank */
+        return MPI_SUCCESS;
     if (!a->sbuf || !a->rbuf || a->sbuf == COLL_IN_PLACE || a->rbuf == COLL_IN_PLACE ||
         (a->kind == COLL_REDUCE && !wm_call_root(c, a->root)))
         return MPI_SUCCESS;
