@@ -146,7 +146,7 @@ static void range_and_list(void)
 
 /* Sender and receiver of the same tag are paired in the order in which they were made; messages
  * and probes of the same tag meet nothing. */
-static void matching(void)
+static void match_in_order(bool early)
 {
     int out[4] = { 0 }, in[4], x = 99, y = 0, i, flag = -1;
     MPI_Request s[4], r[4], m;
@@ -154,6 +154,9 @@ static void matching(void)
     for (i = 0; i < 4; i++)
         OK(MPI_Psend_init(&out[i], 1, 1, MPI_INT, right(), i / 2, mt_comm, MPI_INFO_NULL, &s[i]));
     OK(MPI_Irecv(&y, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, mt_comm, &m));
+    OK(MPI_Barrier(mt_comm));
+    for (i = 0; early && i < 100; i++) /* all senders are known before a receive is made */
+        OK(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, mt_comm, &flag, MPI_STATUS_IGNORE));
     for (i = 3; i >= 2; i--) /* tag 1 first, in the order of its own calls: 2 before 3 */
         OK(MPI_Precv_init(&in[5 - i], 1, 1, MPI_INT, left(), 1, mt_comm, MPI_INFO_NULL, &r[5 - i]));
     for (i = 0; i < 2; i++)
@@ -180,6 +183,13 @@ static void matching(void)
         OK(MPI_Request_free(&s[i]));
         OK(MPI_Request_free(&r[i]));
     }
+}
+
+static void matching(void)
+{
+    match_in_order(false);
+    OK(MPI_Barrier(mt_comm));
+    match_in_order(true);
 }
 
 /* A receive that is made and freed still takes its sender; the next pair is not confused. */
