@@ -4,8 +4,12 @@
  * moves without a call, and for any length; and all of that for the baseline of the architecture
  * and for 32-byte vectors, chosen at the first use.  Pure functions: any thread. */
 #include "runtime/layout/copy.h"
+#include "runtime/base/atomic.h"
 #include "runtime/base/copy.h"
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #define INLINE static inline __attribute__((always_inline))
 #define CALL_FROM 1024 /* bytes from which on the C library's copy is worth its call */
@@ -170,12 +174,54 @@ static void run_wide(const struct job *j) { run(j); }
 static bool wide(void) { return false; }
 #endif
 
+/* More than the caches hold. */
+#define FAR_FROM (8 << 20)
+
+#if defined(__x86_64__)
+/* Whole lines written around the caches, so that they are not read first: unpacking 16 MiB in
+ * pieces of 64 to 1024 bytes is twice as fast.  (Packing that way was not: what limits it is that
+ * the gaps are read as well.) */
+__attribute__((target("avx2"))) static void write_lines(char *d, const char *s, int64_t len)
+{
+    if ((uintptr_t)d % RT_CACHE_LINE || len % RT_CACHE_LINE) {
+        copy_any(d, s, (size_t)len);
+        return;
+    }
+    for (int64_t i = 0; i < len; i += 32)
+        _mm256_stream_si256((__m256i *)(void *)(d + i),
+                            _mm256_loadu_si256((const __m256i *)(const void *)(s + i)));
+}
+
+static void write_lines_end(void) { _mm_sfence(); }
+#else
+static void write_lines(char *d, const char *s, int64_t len) { memcpy(d, s, (size_t)len); }
+static void write_lines_end(void) {}
+#endif
+
+static bool is_far(const struct job *j)
+{
+    return !j->to_packed && j->piece >= RT_CACHE_LINE && j->n * j->count >= FAR_FROM / j->piece;
+}
+
+static void unpack_far(const struct job *j)
+{
+    const char *packed = j->packed;
+    char *group = j->user;
+    const int64_t len = j->piece;
+    for (int64_t e = 0; e < j->n; e++, group += j->step)
+        for (int64_t i = 0; i < j->count; i++, packed += len)
+            write_lines(group + (j->off ? j->off[i] : i * j->stride), packed, len);
+    write_lines_end();
+}
+
 static void start(const struct job *j)
 {
-    if (wide())
-        run_wide(j);
-    else
+    if (!wide())
         run_plain(j);
+    else if (is_far(j))
+        unpack_far(j);
+    else
+        run_wide(j);
 }
 
 void rt_layout_copy_pieces(char *packed, char *user, int64_t step, int64_t n,

@@ -317,6 +317,45 @@ static void groups_repeat(void)
     rt_layout_fini(&three);
 }
 
+/* More than the caches hold takes loops of its own: in whole lines, and beside them. */
+static void far_moves(int64_t piece, int64_t skew)
+{
+    const int64_t n = (9 << 20) / piece, stride = 2 * piece;
+    struct rt_layout l, part;
+    char *u = aligned_alloc(64, (size_t)(n * stride + 128)), *p = malloc((size_t)(n * piece));
+    CHECK(u && p);
+    if (!u || !p)
+        return;
+    rt_layout_basic(&part, piece, piece, RT_ELEM_NONE);
+    CHECK_EQ(rt_layout_vector(&l, n, 1, stride, &part), 0);
+    for (int64_t i = 0; i < n * stride + 128; i++)
+        u[i] = (char)(i * 7 + i / 251);
+    rt_layout_pack(&l, 1, u + skew, 0, p, n * piece);
+    int64_t bad = 0;
+    for (int64_t i = 0; i < n; i++)
+        bad += memcmp(p + i * piece, u + skew + i * stride, (size_t)piece) != 0;
+    CHECK_EQ(bad, 0);
+    memset(u, 0x11, (size_t)(n * stride + 128));
+    rt_layout_unpack(&l, 1, u + skew, 0, p, n * piece);
+    for (int64_t i = 0; i < n; i++) {
+        bad += memcmp(p + i * piece, u + skew + i * stride, (size_t)piece) != 0;
+        for (int64_t k = piece; k < stride; k++)
+            bad += u[skew + i * stride + k] != 0x11;
+    }
+    CHECK_EQ(bad, 0);
+    free(u);
+    free(p);
+    rt_layout_fini(&l);
+}
+
+static void larger_than_caches(void)
+{
+    far_moves(64, 0);
+    far_moves(64, 8);
+    far_moves(1024, 0);
+    far_moves(72, 0);
+}
+
 static void too_large_is_refused(void)
 {
     struct rt_layout f, l;
@@ -343,6 +382,7 @@ int main(int argc, char **argv)
         user[i] = (unsigned char)rnd(256);
     RUN(pieces_are_joined);
     RUN(groups_repeat);
+    RUN(larger_than_caches);
     RUN(too_large_is_refused);
     RUN(random_trees);
     RUN(random_copies);
