@@ -156,7 +156,11 @@ static void count_comm(void *obj, void *arg)
 {
     const struct wm_comm *c = obj;
     struct count *k = arg;
-    k->n += c->session == k->s;
+    if (c->session != k->s)
+        return;
+    k->n++;
+    log_debug(MPI, "left: a communicator of %d processes, context %u, %d references", c->size,
+              c->ctx, c->obj.refs);
 }
 
 /* Freeing what is derived from it is up to the user, and impossible from here on. */
