@@ -10,6 +10,7 @@
 #include "mpi/core/life.h"
 #include "mpi/p2p/domain.h"
 #include "runtime/base/cfg.h"
+#include "runtime/base/clock.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,13 +164,21 @@ static void count_comm(void *obj, void *arg)
               c->ctx, c->obj.refs);
 }
 
+/* Messages on their way may hold a communicator that the user has freed; they get a moment. */
+#define LEFT_NS 50000000u
+
 /* Freeing what is derived from it is up to the user, and impossible from here on. */
 static void report_left(const struct wm_session *s)
 {
     struct count k = { .s = s };
-    rt_lock(&wm_main_domain->lock);
-    rt_slab_each(&wm_comm_slab, count_comm, &k);
-    rt_unlock(&wm_main_domain->lock);
+    uint64_t begin = rt_now_ns();
+    do {
+        k.n = 0;
+        rt_lock(&wm_main_domain->lock);
+        wm_progress(wm_main_domain);
+        rt_slab_each(&wm_comm_slab, count_comm, &k);
+        rt_unlock(&wm_main_domain->lock);
+    } while (k.n && rt_now_ns() - begin < LEFT_NS);
     if (k.n)
         log_warn(MPI, "%u communicator%s of the session %s still alive in MPI_Session_finalize",
                  k.n, k.n == 1 ? "" : "s", k.n == 1 ? "is" : "are");
