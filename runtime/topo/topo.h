@@ -19,8 +19,8 @@ struct rt_topo {
 const struct rt_topo *rt_topo_get(void);
 /* The hwloc_topology_t itself, for the launcher; loads it. */
 void *rt_topo_hwloc(void);
-/* Logical numbers of the package, L3 cache and core that this process is bound to, -1 for those it
- * is not confined to. */
+/* Logical numbers of the package, L3 cache and core that the calling thread is bound to, -1 for
+ * those it is not confined to. */
 void rt_topo_place(int ids[3]);
 /* Uses an hwloc XML file in place of this machine (tests, mpirun --topo). */
 int  rt_topo_load(const char *xml_path);
