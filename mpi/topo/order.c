@@ -52,7 +52,8 @@ struct grown {
     int nparts;
 };
 
-/* First of equals by place: hops of all nodes of the part from `first`, breadth first. */
+/* How far the nodes of the part are from `first`; among equals the nearest is taken, so that
+ * regions grow round. */
 static void count_hops(struct grown *s, int part, const int *nodes, int n, int first)
 {
     int head = 0, tail = 0;
@@ -204,7 +205,7 @@ static int by_place(const void *pa, const void *pb)
     return a->proc < b->proc ? -1 : a->proc > b->proc;
 }
 
-/* Hosts get the numbers of their first processes, so that they are sorted as the ranks come. */
+/* The processes by place, those of one place in the order of their ranks. */
 static void sort_by_place(const struct wm_place *places, struct seat *seats, int n, int *procs)
 {
     for (int i = 0; i < n; i++)

@@ -2,6 +2,7 @@
 /* Cartesian topologies: MPI_Dims_create against all factorisations, creation, queries, shifts,
  * parts, duplicates, and wrong arguments, also in one process only. */
 #include "test/mpi/mpitest.h"
+#include "test/mpi/topo_bind.h"
 #include <limits.h>
 
 #define DIMS_MAX 4
@@ -143,6 +144,45 @@ static void grids_answer_questions(void)
                 CHECK(result == MPI_CONGRUENT || (reorder && result == MPI_SIMILAR));
                 OK(MPI_Comm_free(&c));
             }
+}
+
+/* The kernel's number of the core that has this hardware thread. */
+static int core_of(int cpu)
+{
+    char path[128];
+    int core = 0;
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/core_id", cpu);
+    FILE *f = fopen(path, "r");
+    if (f && fscanf(f, "%d", &core) != 1)
+        core = 0;
+    if (f)
+        fclose(f);
+    return core;
+}
+
+/* A line of ranks on two cores in turn is cut once when reordered, if cores can be seen. */
+static void bound_ranks_move(void)
+{
+    int dims[1] = { mt_size }, per[1] = { 0 }, result;
+    MPI_Comm c;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    sched_getaffinity(0, sizeof set, &set);
+    int mine = CPU_COUNT(&set) == 1, all = 0, cpu = 0, low, high;
+    while (mine && !CPU_ISSET(cpu, &set))
+        cpu++;
+    cpu = core_of(cpu);
+    OK(MPI_Allreduce(&cpu, &low, 1, MPI_INT, MPI_MIN, mt_comm));
+    OK(MPI_Allreduce(&cpu, &high, 1, MPI_INT, MPI_MAX, mt_comm));
+    OK(MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, mt_comm));
+    if (!all || low == high || mt_size < 3) {
+        mt_skip("the ranks are not bound to several cores");
+        return;
+    }
+    OK(MPI_Cart_create(mt_comm, 1, dims, per, 1, &c));
+    OK(MPI_Comm_compare(mt_comm, c, &result));
+    CHECK_EQ(result, MPI_SIMILAR);
+    OK(MPI_Comm_free(&c));
 }
 
 static void far_shifts_wrap(void)
@@ -340,9 +380,11 @@ static void wrong_in_one_process(void)
 int main(int argc, char **argv)
 {
     mt_init(argc, argv);
+    bind_in_turn(argc, argv, mt_rank);
     MT_RUN(dims_are_the_best);
     MT_RUN(dims_with_some_given);
     MT_RUN(grids_answer_questions);
+    MT_RUN(bound_ranks_move);
     MT_RUN(far_shifts_wrap);
     MT_RUN(no_dimensions);
     MT_RUN(surplus_ranks_get_nothing);

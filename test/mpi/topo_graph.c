@@ -2,6 +2,7 @@
 /* Graphs and distributed graphs: what goes in comes out, in the order that the standard asks for;
  * edges given by any process; weights; duplicates; wrong arguments, also in one process only. */
 #include "test/mpi/mpitest.h"
+#include "test/mpi/topo_bind.h"
 
 #define NODES_MAX 16
 #define EDGES_MAX 1024
@@ -282,6 +283,7 @@ static void one_sided_edges_are_refused(void)
 int main(int argc, char **argv)
 {
     mt_init(argc, argv);
+    bind_in_turn(argc, argv, mt_rank);
     MT_RUN(graphs_answer_questions);
     MT_RUN(graphs_without_nodes_or_edges);
     MT_RUN(wrong_graphs);

@@ -2,6 +2,7 @@
 /* Neighbourhood collectives in all forms over grids, graphs and random distributed graphs, against
  * a reference that looks up who sent each block and as which of its own. */
 #include "test/mpi/mpitest.h"
+#include "test/mpi/topo_bind.h"
 
 #define RANKS_MAX 8
 #define NB_MAX 48
@@ -425,6 +426,7 @@ static void wrong_arguments(void)
 int main(int argc, char **argv)
 {
     mt_init(argc, argv);
+    bind_in_turn(argc, argv, mt_rank);
     OK(MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &spaced));
     OK(MPI_Type_commit(&spaced));
     MT_RUN(on_grids);
