@@ -55,7 +55,7 @@ struct bench_spec {
 struct bench_opts {
     size_t min, max, mem_limit;
     int iters, skip; /* -1: the benchmark's default for the size */
-    int window, pairs, repeat, tests, send_threads, recv_threads;
+    int window, pairs, repeat, step, tests, send_threads, recv_threads;
     bool full, check, limits, fault, rate, many_bufs;
     const char *type; /* "mpi_char", "mpi_int", "mpi_float"; NULL: the benchmark's default */
     const char *json, *plot;
@@ -110,6 +110,8 @@ void bench_poison(struct bench *b, void *buf, size_t nbytes);
 void bench_check(struct bench *b, const void *buf, size_t nbytes, int from, int to);
 void bench_fill_numbers(struct bench *b, void *buf, size_t nbytes);
 void bench_check_sum(struct bench *b, const void *buf, size_t nbytes);
+/* n elements, of which the first is element `first` of the sum over ranks [0, nranks) */
+void bench_check_part(struct bench *b, const void *buf, size_t n, size_t first, int nranks);
 
 /* table.c: rank 0 only */
 void bench_table_head(const struct bench *b);

@@ -10,7 +10,7 @@ struct coll_kind {
     const char *name, *title; /* "allreduce", "Allreduce" */
     unsigned flags;           /* BENCH_REDUCES, _SEND_ALL, _RECV_ALL, _NOSIZE */
     void (*call)(struct bench *b, int count);
-    void (*start)(struct bench *b, int count, MPI_Request *req);
+    void (*start)(struct bench *b, int count, MPI_Request *req); /* NULL: only blocking */
     void (*fill)(struct bench *b, size_t nbytes);  /* before: own data out, old data away */
     void (*check)(struct bench *b, size_t nbytes); /* after: what has to have arrived */
 };

@@ -82,20 +82,23 @@ void bench_fill_numbers(struct bench *b, void *buf, size_t nbytes)
     corrupt(b, buf, nbytes);
 }
 
-void bench_check_sum(struct bench *b, const void *buf, size_t nbytes)
+void bench_check_part(struct bench *b, const void *buf, size_t n, size_t first, int nranks)
 {
-    size_t n = nbytes / b->type_len;
-
     if (!b->opt.check)
         return;
     for (size_t i = 0; i < n; i++) {
         int sum = 0;
-        for (int r = 0; r < b->nranks; r++)
-            sum += number(b, i, r);
+        for (int r = 0; r < nranks; r++)
+            sum += number(b, first + i, r);
         if (b->type == MPI_FLOAT ? ((const float *)buf)[i] != (float)sum
                                  : ((const int *)buf)[i] != sum) {
             b->bad++;
             return;
         }
     }
+}
+
+void bench_check_sum(struct bench *b, const void *buf, size_t nbytes)
+{
+    bench_check_part(b, buf, nbytes / b->type_len, 0, b->nranks);
 }

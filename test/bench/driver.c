@@ -198,11 +198,19 @@ static void complain_data(const struct bench *b, size_t nbytes, long bad)
                 nbytes, bad);
 }
 
+/* Larger steps than the usual ones still end with the largest size. */
+static size_t next_size(const struct bench *b, size_t n)
+{
+    size_t next = n ? n * (size_t)b->opt.step : b->type_len;
+
+    return b->opt.step > 2 && n < b->opt.max && next > b->opt.max ? b->opt.max : next;
+}
+
 static int run_sizes(struct bench *b)
 {
     int failed = 0;
 
-    for (size_t n = b->opt.min; n <= b->opt.max; n = n ? 2 * n : b->type_len) {
+    for (size_t n = b->opt.min; n <= b->opt.max; n = next_size(b, n)) {
         struct bench_row row;
         long bad = measure_row(b, n, &row);
         if (b->rank == 0) {

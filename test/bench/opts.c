@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_LIMITS = 256, OPT_JSON, OPT_PLOT, OPT_REPEAT, OPT_FAULT };
+enum { OPT_LIMITS = 256, OPT_JSON, OPT_PLOT, OPT_REPEAT, OPT_STEP, OPT_FAULT };
 
 struct parse {
     struct bench_opts *o;
@@ -39,6 +39,7 @@ static const struct option long_opts[] = {
     { "json", required_argument, NULL, OPT_JSON },
     { "plot", required_argument, NULL, OPT_PLOT },
     { "repeat", required_argument, NULL, OPT_REPEAT },
+    { "step", required_argument, NULL, OPT_STEP },
     { "fault", no_argument, NULL, OPT_FAULT },
     { NULL, 0, NULL, 0 },
 };
@@ -208,6 +209,7 @@ static void help(const struct bench_spec *s)
     if (!(f & BENCH_NOSIZE))
         printf("  -m, --message-size [MIN:]MAX  bytes, doubling from MIN to MAX; K, M, G (1:%zu)\n"
                "  -M, --mem-limit SIZE          most memory for a rank's buffer (512M)\n"
+               "      --step N                  from a size to the next, instead of 2\n"
                "  -T, --type TYPE               mpi_char, mpi_int or mpi_float (%s)\n"
                "      --plot FILE.svg|FILE.png  draws the result\n",
                s->max, f & BENCH_REDUCES ? "mpi_int; sums need numbers" : "mpi_char");
@@ -285,6 +287,8 @@ static int parse_one(const struct parse *p, int c, char **argv)
         return parse_plot(p, optarg);
     case OPT_REPEAT:
         return parse_int(p, "--repeat", optarg, 1, &o->repeat);
+    case OPT_STEP:
+        return parse_int(p, "--step", optarg, 2, &o->step);
     case OPT_FAULT:
         o->fault = true;
         return 0;
@@ -317,6 +321,7 @@ int bench_opts_parse(struct bench_opts *o, const struct bench_spec *spec, int ar
                               .skip = -1,
                               .window = 64,
                               .repeat = 1,
+                              .step = 2,
                               .send_threads = 1,
                               .recv_threads = 2,
                               .rate = true };
