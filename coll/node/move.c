@@ -237,7 +237,7 @@ static bool gives_addresses(struct coll_node *n, const struct coll_args *a)
     struct shape sh = shape_of(a->kind, t->size);
     int64_t least = sh.rows > 2 && a->kind != COLL_GATHER ? DIRECT_MIN_MANY : DIRECT_MIN;
     /* Among more ranks a reduction gains more from the cores that copy in than it loses. */
-    if (sums(a->kind) && (a->kind != COLL_REDUCE || t->size > 2))
+    if (sums(a->kind) && (t->size > 2 || a->kind == COLL_SCAN || a->kind == COLL_EXSCAN))
         return false;
     if (sh.rows > 1 && sh.cols > 1 && a->sbuf == COLL_IN_PLACE)
         return false; /* what is to be read would be overwritten by what comes in */
@@ -256,7 +256,8 @@ static bool gives_addresses(struct coll_node *n, const struct coll_args *a)
  * with a core each both work; many writers with one reader each do their own. */
 static int reader_share(const struct coll_node *n, enum coll_kind k)
 {
-    bool rooted = k == COLL_BCAST || k == COLL_SCATTER || k == COLL_GATHER;
+    bool rooted = k == COLL_BCAST || k == COLL_SCATTER || k == COLL_SCATTERV || k == COLL_GATHER ||
+                  k == COLL_GATHERV;
     if (rooted && n->team->size == 2 && !n->crowded)
         return 1;
     return k == COLL_GATHER ? 0 : 2;
@@ -269,7 +270,8 @@ static void plan_direct(struct coll_node *n, const struct coll_args *a)
     p->share = reader_share(n, a->kind);
     if (most(p->out_pieces, p->in_pieces) * p->piece >= DIRECT_MIN && coll_node_all_read(n))
         p->direct = p->out_pieces > 0 && gives_addresses(n, a);
-    p->lands = p->share < 2 && p->in_pieces > 0 && coll_args_bytes(t, a) >= DIRECT_MIN;
+    p->lands = p->share < 2 && p->in_pieces > 0 &&
+               nbytes(in_data(t, a, t->rank == a->root ? !a->root : a->root)) >= DIRECT_MIN;
     if (!p->direct)
         return;
     p->out_pieces = 1;
@@ -284,8 +286,9 @@ static void make_plan(struct coll_node *n, const struct coll_args *a)
     int64_t piece = longest_piece(a->kind, t->size), own = 0;
     int heard = 0;
     *p = (struct coll_node_plan){ .cols = sh.cols, .one_writer = sh.rows == 1 };
-    int64_t wanted = a->kind == COLL_REDUCE && coll_args_bytes(t, a) >= DIRECT_MIN ? PIECE_REDUCE
-                                                                                   : PIECE;
+    int64_t wanted = t->size == 2 && sums(a->kind) && coll_args_bytes(t, a) >= 2 * DIRECT_MIN
+                         ? PIECE_REDUCE
+                         : PIECE;
     p->piece = n->crowded || piece < wanted ? piece : wanted;
     for (int i = 0; i < t->size; i++) {
         int64_t out = coll_pieces(nbytes(out_data(t, a, i)), p->piece),
@@ -335,6 +338,11 @@ static void stage_in(const struct coll_node *n, struct data d, int to, int64_t i
         coll_piece_in(d.at, d.n, d.l, pc, stage(n, n->team->rank, to, i));
 }
 
+static bool has_own(const struct coll_task *k)
+{
+    return !sums(k->args.kind) && nbytes(out_data(k->team, &k->args, k->team->rank)) > 0;
+}
+
 /* What a rank has for itself: a piece a step while its input is in the cache, the rest at last. */
 static void copy_own(struct coll_node *n, const struct coll_args *a, bool rest)
 {
@@ -364,9 +372,9 @@ static void write_mode(struct coll_node *n, const struct coll_args *a, uint64_t 
     struct coll_node_prog *own = &n->prog[t->rank];
     own->direct[n->half] = p->direct;
     if (p->lands) {
-        struct data d = recv_block(a, 0);
-        if (a->kind != COLL_GATHER)
-            d = whole(a->rbuf, a->rcount, a->rtype);
+        struct data d = in_data(t, a, t->rank == a->root ? !a->root : a->root);
+        if (a->kind == COLL_GATHER)
+            d = recv_block(a, 0);
         own->land[n->half] = d.l->contig ? (uint64_t)(uintptr_t)d.at : 0;
         if (!p->direct)
             coll_node_publish(n, e, 1);
@@ -465,10 +473,12 @@ static bool all_have_read(struct coll_node *n, const struct coll_args *a, uint64
     bool adds = sums(a->kind);
     if (n->plan.share == 0 && n->plan.pushed)
         return true;
-    for (; n->next < n->team->size; n->next++)
-        if (n->next != n->team->rank && nbytes(out_data(n->team, a, n->next)) &&
-            !coll_node_at(n, n->next, adds ? e + 1 : e, adds ? 0 : 2))
+    for (; n->next < n->team->size; n->next++) {
+        int64_t len = nbytes(out_data(n->team, a, n->next));
+        int64_t steps = adds ? coll_pieces(len, n->plan.piece) + 1 : 2;
+        if (n->next != n->team->rank && len > 0 && !coll_node_at(n, n->next, e, steps))
             return false;
+    }
     return true;
 }
 
@@ -578,7 +588,7 @@ static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t 
 static bool worth_telling(const struct coll_node_plan *p, int64_t s)
 {
     return (s < p->out_pieces && !(p->direct && s == 0)) || (s >= 1 && s + 1 < p->in_pieces) ||
-           s == 1;
+           s == 1 || s == p->in_pieces;
 }
 
 static int move_end(struct coll_node *n, enum coll_kind k)
@@ -613,6 +623,8 @@ static int move_step(struct coll_task *k)
         if (!p->reading) {
             if (!write_piece(n, &k->args, e, s))
                 return 0;
+            if (s == 0 && p->out_pieces > 0 && !p->direct && has_own(k))
+                coll_node_publish(n, e, 1); /* the readers need not wait for what follows */
             copy_own(n, &k->args, false);
             p->reading = true;
             n->next = 0;
