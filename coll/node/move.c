@@ -35,6 +35,7 @@
  * cannot be built in the user's buffer; only that reader touches them, and only in a step in which
  * the blocks that it adds up lie in the same half. */
 #include "coll/node/node.h"
+#include "coll/node/pair.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,8 @@
  * advantage that what one copies in is still in the cache when many copy it out. */
 #define DIRECT_MIN (16u << 10)
 #define DIRECT_MIN_MANY (64u << 10)
+/* Two ranks share the work of shorter reductions with no gain. */
+#define PAIR_MIN (128u << 10)
 
 struct data { /* a block in a user's buffer; none: no layout */
     char *at;
@@ -272,9 +275,13 @@ static void plan_direct(struct coll_node *n, const struct coll_args *a)
         p->direct = p->out_pieces > 0 && gives_addresses(n, a);
     p->lands = p->share < 2 && p->in_pieces > 0 &&
                nbytes(in_data(t, a, t->rank == a->root ? !a->root : a->root)) >= DIRECT_MIN;
+    p->pair = a->kind == COLL_REDUCE && t->size == 2 && a->rtype->contig && !n->crowded &&
+              coll_args_bytes(t, a) >= PAIR_MIN;
+    p->lands = p->lands || (p->pair && t->rank == a->root);
     if (!p->direct)
         return;
     p->out_pieces = 1;
+    p->share = p->pair ? 1 : p->share;
     p->steps = most(p->share < 2 ? 2 : 1, p->in_pieces ? p->in_pieces + 1 : 0);
 }
 
@@ -363,6 +370,18 @@ static void copy_own(struct coll_node *n, const struct coll_args *a, bool rest)
     p->own_copied += len;
 }
 
+static void give_address(const struct coll_node *n, int row, int to, const void *p)
+{
+    uint64_t at = (uint64_t)(uintptr_t)p;
+    memcpy(stage(n, row, to, 0), &at, sizeof at);
+}
+
+/* Of a shared reduction: behind the address that the other rank than the root has given. */
+static uint64_t *pair_counter(const struct coll_node *n, int leaf)
+{
+    return (uint64_t *)(void *)(stage(n, leaf, 0, 0) + RT_CACHE_LINE);
+}
+
 /* Gives the readers addresses in place of data; or says that data it is, and where what this rank
  * gets may be put. */
 static void write_mode(struct coll_node *n, const struct coll_args *a, uint64_t e)
@@ -376,15 +395,19 @@ static void write_mode(struct coll_node *n, const struct coll_args *a, uint64_t 
         if (a->kind == COLL_GATHER)
             d = recv_block(a, 0);
         own->land[n->half] = d.l->contig ? (uint64_t)(uintptr_t)d.at : 0;
+        if (p->pair)
+            give_address(n, t->size, 0, coll_input(a));
         if (!p->direct)
             coll_node_publish(n, e, 1);
     }
     if (!p->direct)
         return;
+    if (p->pair)
+        *pair_counter(n, t->rank) = 0;
     for (int to = 0; to < t->size; to++) {
-        uint64_t at = (uint64_t)(uintptr_t)out_data(t, a, to).at;
+        const char *at = out_data(t, a, to).at;
         if (to != t->rank && at)
-            memcpy(stage(n, t->rank, to, 0), &at, sizeof at);
+            give_address(n, t->rank, to, at);
     }
     coll_node_publish(n, e, 1);
 }
@@ -441,11 +464,67 @@ static void pull(struct coll_node *n, int from, void *to, uint64_t at, int64_t l
         n->plan.err = err;
 }
 
+/* A piece as long as it may be, for data that comes in where it cannot stay. */
+static char *scratch(struct coll_node *n)
+{
+    if (!n->scratch)
+        n->scratch = malloc(n->half_len);
+    if (!n->scratch)
+        n->plan.err = -RT_ENOMEM;
+    return n->scratch;
+}
+
+/* This rank's part of a reduction by two. */
+static void work_pair(struct coll_node *n, const struct coll_args *a)
+{
+    struct coll_team *t = n->team;
+    int root = a->root, peer = !t->rank;
+    struct coll_node_pair j = {
+        .peer = peer,
+        .nbytes = coll_args_bytes(t, a),
+        .elem_nbytes = rt_elem_nbytes(a->rtype->elem),
+        .in = coll_input(a),
+        .out = t->rank == root ? a->rbuf : NULL,
+        .lands = t->rank == root && coll_input(a) != a->rbuf,
+        .peer_in = address_of(n, t->rank == root ? peer : t->size),
+        .peer_out = n->prog[root].land[n->half],
+        .next = pair_counter(n, !root),
+        .fn = rt_reduce_find(a->op->code, a->rtype->elem),
+    };
+    if (!j.lands)
+        j.scratch = scratch(n);
+    int err = j.lands || j.scratch ? coll_node_pair_work(t, &j) : 0;
+    if (err < 0)
+        n->plan.err = err;
+}
+
+/* The same, at the root; false: not yet. */
+static bool read_pair(struct coll_node *n, const struct coll_args *a, uint64_t e)
+{
+    struct coll_node_plan *p = &n->plan;
+    if (!p->pulled) {
+        work_pair(n, a);
+        coll_node_publish(n, e, 2);
+    }
+    p->pulled = true;
+    if (!coll_node_at(n, !n->team->rank, e, 2))
+        return false;
+    p->steps = 2;
+    p->in_pieces = 1;
+    return true;
+}
+
 /* The writer's share, into the readers' buffers; false: a reader has not said where yet. */
 static bool push(struct coll_node *n, const struct coll_args *a, uint64_t e)
 {
     struct coll_node_plan *p = &n->plan;
     struct coll_team *t = n->team;
+    if (p->pair) {
+        if (!coll_node_at(n, a->root, e, 1))
+            return false;
+        work_pair(n, a);
+        return true;
+    }
     for (; n->next < t->size; n->next++) {
         struct data d = out_data(t, a, n->next);
         int64_t len = nbytes(d), skip = pulled_bytes(p, len);
@@ -475,21 +554,11 @@ static bool all_have_read(struct coll_node *n, const struct coll_args *a, uint64
         return true;
     for (; n->next < n->team->size; n->next++) {
         int64_t len = nbytes(out_data(n->team, a, n->next));
-        int64_t steps = adds ? coll_pieces(len, n->plan.piece) + 1 : 2;
+        int64_t steps = adds && !n->plan.pair ? coll_pieces(len, n->plan.piece) + 1 : 2;
         if (n->next != n->team->rank && len > 0 && !coll_node_at(n, n->next, e, steps))
             return false;
     }
     return true;
-}
-
-/* A piece as long as it may be, for data that comes in where it cannot stay. */
-static char *scratch(struct coll_node *n)
-{
-    if (!n->scratch)
-        n->scratch = malloc(n->half_len);
-    if (!n->scratch)
-        n->plan.err = -RT_ENOMEM;
-    return n->scratch;
 }
 
 /* The whole block of a rank that has given its address; false: it has not copied its share yet. */
@@ -546,6 +615,12 @@ static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t 
     struct coll_node_plan *p = &n->plan;
     int rank = n->team->rank, size = n->team->size;
     bool adds = sums(a->kind);
+    if (p->pair && i == 0) {
+        if (!coll_node_at(n, !rank, e, 1))
+            return false;
+        if (n->prog[!rank].direct[n->half])
+            return read_pair(n, a, e);
+    }
     for (; n->next < size; n->next++) {
         int from = adds ? n->next : (rank + 1 + n->next) % size;
         if (from == rank && !adds)

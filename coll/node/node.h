@@ -78,6 +78,7 @@ struct coll_node_plan {
     bool own_staged; /* a reduction reads this rank's input from its block, not from the user's */
     bool reading;    /* in this step the pieces to be written have been */
     bool direct;     /* this rank gives addresses */
+    bool pair;       /* a reduction in which two ranks may share the work, see pair.c */
     bool lands;      /* this rank says where others shall put its data */
     int share;       /* of data that moves directly the reader copies share / 2 */
     bool any_direct, any_staged; /* what this rank has read so far */
