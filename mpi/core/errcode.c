@@ -278,19 +278,27 @@ int wm_api_add_error_string(int errorcode, const char *string)
     return unknown_code("error code", errorcode);
 }
 
+/* What was added last goes first: the text, then the code, then the class. */
+static int text_left(const char *what, int errorcode)
+{
+    return wm_err(MPI_ERR_OTHER,
+                  "error %s %d still has a text; remove it first with MPI_Remove_error_string",
+                  what, errorcode);
+}
+
 int wm_api_remove_error_class(int errorclass)
 {
     int ncodes = 0;
+    bool has_text = false;
     pthread_mutex_lock(&user.lock);
     struct user_code *u = user_find(errorclass);
     if (u && !u->is_class)
         u = NULL;
     if (u) {
         ncodes = u->ncodes;
-        if (!ncodes) {
-            free(u->text);
+        has_text = u->text;
+        if (!ncodes && !has_text)
             *u = (struct user_code){ .used = false };
-        }
     }
     pthread_mutex_unlock(&user.lock);
     if (!u)
@@ -298,26 +306,28 @@ int wm_api_remove_error_class(int errorclass)
     if (ncodes)
         return wm_err(MPI_ERR_OTHER, "%d error codes still belong to class %d; remove them first",
                       ncodes, errorclass);
-    return MPI_SUCCESS;
+    return has_text ? text_left("class", errorclass) : MPI_SUCCESS;
 }
 
 int wm_api_remove_error_code(int errorcode)
 {
+    bool has_text = false;
     pthread_mutex_lock(&user.lock);
     struct user_code *u = user_find(errorcode);
     if (u && u->is_class)
         u = NULL;
-    if (u) {
+    if (u)
+        has_text = u->text;
+    if (u && !has_text) {
         struct user_code *cls = user_find(u->cls);
         if (cls)
             cls->ncodes--;
-        free(u->text);
         *u = (struct user_code){ .used = false };
     }
     pthread_mutex_unlock(&user.lock);
     if (!u)
         return wm_err(MPI_ERR_ARG, "error code %d was not added by this program", errorcode);
-    return MPI_SUCCESS;
+    return has_text ? text_left("code", errorcode) : MPI_SUCCESS;
 }
 
 int wm_api_remove_error_string(int errorcode)

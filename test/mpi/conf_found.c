@@ -81,11 +81,32 @@ static void fortran_handles(void)
     CHECK_EQ(count, 5);
 }
 
+/* MPI-5.0 section 9.5: user-defined errors are removed in the reverse order of their making. */
+static void error_texts_go_first(void)
+{
+    int cls, code, len;
+    char text[MPI_MAX_ERROR_STRING];
+
+    OK(MPI_Add_error_class(&cls));
+    OK(MPI_Add_error_string(cls, "torn"));
+    OK(MPI_Add_error_code(cls, &code));
+    OK(MPI_Add_error_string(code, "frayed"));
+    FAILS(MPI_Remove_error_code(code), MPI_ERR_OTHER);
+    OK(MPI_Error_string(code, text, &len));
+    CHECK_STR(text, "frayed");
+    OK(MPI_Remove_error_string(code));
+    OK(MPI_Remove_error_code(code));
+    FAILS(MPI_Remove_error_class(cls), MPI_ERR_OTHER);
+    OK(MPI_Remove_error_string(cls));
+    OK(MPI_Remove_error_class(cls));
+}
+
 int main(int argc, char **argv)
 {
     mt_init(argc, argv);
     MT_RUN(null_handles_have_names);
     MT_RUN(collectives_from_bottom);
     MT_RUN(fortran_handles);
+    MT_RUN(error_texts_go_first);
     return mt_end();
 }
