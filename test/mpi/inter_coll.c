@@ -529,6 +529,7 @@ static void outstanding(void)
         OK(MPI_Ibarrier(h.inter, &r[nr++]));
     }
     OK(MPI_Type_free(&t));
+    inter_done(&h);
     while (nr-- > 0)
         OK(MPI_Wait(&r[nr], MPI_STATUS_IGNORE));
     for (i = 0; i < N; i++) {
@@ -540,7 +541,6 @@ static void outstanding(void)
             wrong += got[i][j] != item(h.far_first, i, j);
         CHECK_EQ(wrong, 0);
     }
-    inter_done(&h);
 }
 
 /* Two persistent calls started in different orders by the ranks. */
