@@ -243,6 +243,16 @@ int wm_domain_resume(struct wm_domain *d)
     return err;
 }
 
+/* What nobody has received: from lost peers, or of an incorrect program. */
+static void unexpected_fini(struct wm_domain *d)
+{
+    for (uint32_t i = 0; d->match.posted && i < d->match.nbuckets; i++) {
+        struct rt_list *l, *tmp;
+        rt_list_each_safe (l, tmp, &d->match.unex[0][i])
+            free(rt_container(l, struct wm_stored, unex.link[0]));
+    }
+}
+
 void wm_domain_destroy(struct wm_domain *d)
 {
     rt_lock(&d->lock);
@@ -260,6 +270,7 @@ void wm_domain_destroy(struct wm_domain *d)
     wm_pieces_fini(d);
     wm_part_fini(d);
     wm_req_fini();
+    unexpected_fini(d);
     if (d->match.posted)
         wm_match_fini(&d->match);
     rt_lock_fini(&d->lock);
