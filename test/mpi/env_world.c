@@ -158,6 +158,24 @@ static int intact(const unsigned char *p, size_t n, int seed)
     return 1;
 }
 
+/* Whether other processes of the host map it, too. */
+static bool is_shared(const void *p)
+{
+    char line[512];
+    bool shared = false;
+    FILE *f = fopen("/proc/self/maps", "r");
+    while (f && fgets(line, sizeof line, f)) {
+        unsigned long from, to;
+        char how[8];
+        if (sscanf(line, "%lx-%lx %7s", &from, &to, how) == 3 && (uintptr_t)p >= from &&
+            (uintptr_t)p < to)
+            shared = how[3] == 's';
+    }
+    if (f)
+        fclose(f);
+    return shared;
+}
+
 /* Blocks of all sizes at once, given back in another order; more than the segment holds. */
 static void memory(void)
 {
@@ -171,6 +189,8 @@ static void memory(void)
         CHECK_EQ((uintptr_t)p[i] % 64, 0);
         fill(p[i], len[i], i);
     }
+    CHECK_EQ(is_shared(p[0]), size > 1);
+    CHECK_EQ(is_shared(p[39]), size > 1);
     for (int i = 0; i < N; i++)
         CHECK_MSG(intact(p[i], len[i], i), "rank %d: block %d", rank, i);
     for (int i = 0; i < N; i += 2)

@@ -179,8 +179,22 @@ static void intercommunicators(void)
     FAILS(MPI_Intercomm_create_from_groups(local, 0, MPI_GROUP_NULL, 0, "inter", MPI_INFO_NULL,
                                            MPI_ERRORS_RETURN, &c),
           MPI_ERR_GROUP);
-    OK(MPI_Group_free(&local));
     OK(MPI_Group_free(&remote));
+    if (size > 2) { /* one side names a part of the other only: both leaders find out */
+        int leader = size - size / 2 - 1;
+        remote = half(!mine);
+        if (!mine) {
+            MPI_Group part;
+            OK(MPI_Group_incl(remote, 1, &leader, &part));
+            OK(MPI_Group_free(&remote));
+            remote = part;
+        }
+        FAILS(MPI_Intercomm_create_from_groups(local, mine ? leader : 0, remote, 0, "differ",
+                                               MPI_INFO_NULL, MPI_ERRORS_RETURN, &c),
+              MPI_ERR_ARG);
+        OK(MPI_Group_free(&remote));
+    }
+    OK(MPI_Group_free(&local));
 }
 
 static int said;
