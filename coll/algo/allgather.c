@@ -4,7 +4,8 @@
  * recursive_doubling: pairs at distance 1, 2, 4, ... exchange all they have.  log2(p) a + (p - 1)
  * m b.  Best for small and medium blocks; p a power of two.
  *
- * bruck: the same bound for any p, at the price of a rotated temporary copy.
+ * bruck: the same bound for any p, at the price of a rotated temporary copy; also serves given
+ * counts.
  *
  * ring: every block travels once round the ring.  (p - 1) (a + m b), always between neighbours.
  * Best for large blocks; also serves given counts.
@@ -74,6 +75,45 @@ static int start_bruck(struct coll_team *t, const struct coll_args *a, struct co
     return coll_sched_go(s);
 }
 
+/* Packed bytes of the `n` blocks from that of rank `from` on, round the ranks. */
+static int64_t bytes_from(const struct coll_team *t, const struct coll_args *a, int from, int n)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += a->rcounts[(from + i) % t->size];
+    return sum * a->rtype->size;
+}
+
+static int start_bruck_v(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
+{
+    struct coll_sched *s = coll_sched_new(k);
+    if (!s)
+        return -RT_ENOMEM;
+    int p = t->size, r = t->rank;
+    int64_t n, own = bytes_from(t, a, r, 1);
+    char *tmp = coll_sched_tmp(s, bytes_from(t, a, r, p)); /* blocks of rank, rank + 1, ... */
+    if (a->sbuf == COLL_IN_PLACE) {
+        char *at = block_at(a, r, &n);
+        coll_sched_copy(s, at, n, a->rtype, tmp, own, &coll_bytes);
+    } else {
+        coll_sched_copy(s, a->sbuf, a->scount, a->stype, tmp, own, &coll_bytes);
+    }
+    coll_sched_round(s);
+    for (int have = 1; have < p; have *= 2) {
+        int more = have < p - have ? have : p - have, from = (r + have) % p;
+        coll_sched_recv(s, tmp + bytes_from(t, a, r, have), bytes_from(t, a, from, more),
+                        &coll_bytes, from);
+        coll_sched_send(s, tmp, bytes_from(t, a, r, more), &coll_bytes, (r - have + p) % p);
+        coll_sched_round(s);
+    }
+    for (int i = 0; i < p; i++) {
+        char *at = block_at(a, (r + i) % p, &n);
+        coll_sched_copy(s, tmp + bytes_from(t, a, r, i), n * a->rtype->size, &coll_bytes, at, n,
+                        a->rtype);
+    }
+    return coll_sched_go(s);
+}
+
 static int start_ring(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
 {
     struct coll_sched *s = coll_sched_new(k);
@@ -97,6 +137,7 @@ const struct coll_alg coll_allgather_algs[] = {
       start_recursive_doubling },
     { "bruck", "log2(p) rounds for any p", COLL_ALLGATHER, 0, start_bruck },
     { "ring", "blocks travel round a ring", COLL_ALLGATHER, 0, start_ring },
+    { "bruck", "log2(p) rounds for any p", COLL_ALLGATHERV, 0, start_bruck_v },
     { "ring", "blocks travel round a ring", COLL_ALLGATHERV, 0, start_ring },
     { 0 },
 };

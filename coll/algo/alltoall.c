@@ -8,6 +8,9 @@
  * under way at a time. (p - 1) (a + m b).  Best for large blocks; also serves given counts and
  * types.
  *
+ * linear: the same with all exchanges under way at once.  Fewer waits, more buffers; also serves
+ * given counts and types.
+ *
  * In place, the old contents of the receive buffer are set aside in packed form first.
  *
  * Reference: Bruck et al., "Efficient algorithms for all-to-all communications in multiport
@@ -46,7 +49,8 @@ static struct block recv_block(const struct coll_args *a, int i)
 
 static int64_t block_bytes(struct block b) { return b.n * b.l->size; }
 
-static int start_pairwise(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
+static int start_exchange(struct coll_team *t, const struct coll_args *a, struct coll_task *k,
+                          int window)
 {
     struct coll_sched *s = coll_sched_new(k);
     if (!s)
@@ -81,10 +85,20 @@ static int start_pairwise(struct coll_team *t, const struct coll_args *a, struct
         } else {
             coll_sched_send(s, from.at, from.n, from.l, dst);
         }
-        if (i % WINDOW == 0)
+        if (i % window == 0)
             coll_sched_round(s);
     }
     return coll_sched_go(s);
+}
+
+static int start_pairwise(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
+{
+    return start_exchange(t, a, k, WINDOW);
+}
+
+static int start_linear(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
+{
+    return start_exchange(t, a, k, t->size);
 }
 
 /* Blocks whose distance has the bit, gathered into `pack` or put back from it; returns how many. */
@@ -139,5 +153,8 @@ const struct coll_alg coll_alltoall_algs[] = {
     { "pairwise", "p - 1 exchanges", COLL_ALLTOALL, 0, start_pairwise },
     { "pairwise", "p - 1 exchanges", COLL_ALLTOALLV, 0, start_pairwise },
     { "pairwise", "p - 1 exchanges", COLL_ALLTOALLW, 0, start_pairwise },
+    { "linear", "all exchanges at once", COLL_ALLTOALL, 0, start_linear },
+    { "linear", "all exchanges at once", COLL_ALLTOALLV, 0, start_linear },
+    { "linear", "all exchanges at once", COLL_ALLTOALLW, 0, start_linear },
     { 0 },
 };

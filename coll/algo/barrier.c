@@ -5,6 +5,9 @@
  * rounds everybody has heard of everybody.  ceil(log2 p) a.  Best for any p when there is no
  * shared memory.
  *
+ * tree: up a binomial tree to rank 0 and down again.  2 log2(p) a, but only 2 (p - 1) messages: best
+ * where ranks outnumber cores.
+ *
  * Reference: Hensgen, Finkel, Manber, "Two algorithms for barrier synchronization", 1988. */
 #include "coll/algo/algo.h"
 #include "runtime/base/err.h"
@@ -23,7 +26,26 @@ static int start_dissemination(struct coll_team *t, const struct coll_args *a, s
     return coll_sched_go(s);
 }
 
+static int start_tree(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
+{
+    (void)a;
+    struct coll_sched *s = coll_sched_new(k);
+    if (!s)
+        return -RT_ENOMEM;
+    int mask;
+    for (mask = 1; mask < t->size && !(t->rank & mask); mask *= 2)
+        if (t->rank + mask < t->size)
+            coll_sched_recv(s, NULL, 0, &coll_bytes, t->rank + mask);
+    coll_sched_round(s);
+    if (t->rank)
+        coll_sched_send(s, NULL, 0, &coll_bytes, t->rank - mask);
+    coll_sched_round(s);
+    coll_build_bcast(s, t, NULL, 0, &coll_bytes, 0);
+    return coll_sched_go(s);
+}
+
 const struct coll_alg coll_barrier_algs[] = {
+    { "tree", "up and down a binomial tree", COLL_BARRIER, 0, start_tree },
     { "dissemination", "log2(p) rounds of empty messages", COLL_BARRIER, 0, start_dissemination },
     { 0 },
 };

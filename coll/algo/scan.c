@@ -6,6 +6,9 @@
  * rank order, so any operation works.  An exclusive scan first passes the input one rank on and
  * then scans among the ranks from 1.
  *
+ * linear: rank r adds its input to what rank r - 1 passes on.  p (a + m b + m c) for the last rank,
+ * but only p - 1 messages and combinations in all: best where ranks outnumber cores.
+ *
  * Reference: Hillis, Steele, "Data parallel algorithms", 1986. */
 #include "coll/algo/algo.h"
 #include "runtime/base/err.h"
@@ -51,7 +54,36 @@ static int start_recursive_doubling(struct coll_team *t, const struct coll_args 
     return coll_sched_go(s);
 }
 
+static int start_linear(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
+{
+    struct coll_sched *s = coll_sched_new(k);
+    if (!s)
+        return -RT_ENOMEM;
+    int64_t n = a->rcount;
+    const struct rt_layout *l = a->rtype;
+    bool inclusive = a->kind == COLL_SCAN, last = t->rank + 1 == t->size;
+    const void *in = coll_input(a);
+    void *sum = a->rbuf; /* of the ranks up to this one */
+    if (!inclusive && !last)
+        sum = coll_sched_tmp_elems(s, n, l);
+    if (in != sum && (inclusive || !last))
+        coll_sched_copy(s, in, n, l, sum, n, l);
+    coll_sched_round(s);
+    if (t->rank > 0) {
+        void *before = inclusive ? coll_sched_tmp_elems(s, n, l) : a->rbuf;
+        coll_sched_recv(s, before, n, l, t->rank - 1);
+        if (inclusive || !last)
+            coll_sched_reduce(s, before, sum, n, l);
+        coll_sched_round(s);
+    }
+    if (!last)
+        coll_sched_send(s, sum, n, l, t->rank + 1);
+    return coll_sched_go(s);
+}
+
 const struct coll_alg coll_scan_algs[] = {
+    { "linear", "from rank to rank", COLL_SCAN, 0, start_linear },
+    { "linear", "from rank to rank", COLL_EXSCAN, 0, start_linear },
     { "recursive_doubling", "log2(p) rounds", COLL_SCAN, 0, start_recursive_doubling },
     { "recursive_doubling", "log2(p) rounds", COLL_EXSCAN, 0, start_recursive_doubling },
     { 0 },
