@@ -163,7 +163,8 @@ void coll_team_moved(struct coll_team *t);
  */
 bool coll_team_quiet(struct coll_team *t);
 /* Bytes that choose the algorithm, the same on every rank: a rank's contribution, for alltoall and
- * scatter of one pair, for reduce_scatter the whole vector; 0 for the v and w forms. */
+ * scatter of one pair, for reduce_scatter the whole vector, for allgatherv an average block; 0 for
+ * the other v and w forms. */
 int64_t coll_args_bytes(const struct coll_team *t, const struct coll_args *a);
 /* Chooses and starts; the task's req is completed by coll_task_advance().  Task storage is the
  * caller's.  After a failure, of memory, nothing has happened and the call may be repeated. */

@@ -104,6 +104,10 @@ int64_t coll_args_bytes(const struct coll_team *t, const struct coll_args *a)
         for (int i = 0; i < t->size; i++)
             n += a->rcounts[i];
         return n * a->rtype->size;
+    case COLL_ALLGATHERV: /* on average */
+        for (int i = 0; i < t->size && !t->remote_size; i++)
+            n += a->rcounts[i];
+        return n * a->rtype->size / t->size;
     case COLL_SCATTER:
         return a->rbuf == COLL_IN_PLACE ? a->scount * a->stype->size : a->rcount * a->rtype->size;
     case COLL_GATHER:
