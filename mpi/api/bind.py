@@ -94,6 +94,11 @@ def complete(proc):
     return ["return (%s)(uintptr_t)(unsigned)%s;" % (proc.returns, names[0])]
 
 
+def makes_large_type(proc):
+    """Constructors of datatypes whose contents are large counts (MPI-5.0 section 5.1.13)."""
+    return proc.name.endswith("_c") and any(p.name == "newtype" for p in proc.params)
+
+
 def checked(table, proc, owner):
     """A binding in full: phase, checks, call, results, error."""
     lines = ['static const char call[] = "%s";' % proc.name]
@@ -118,7 +123,10 @@ def checked(table, proc, owner):
         ]
     call = Call(table, proc, owner)
     lines += call.before
+    large = makes_large_type(proc)
+    lines += ["wm_type_large = true;"] if large else []
     lines.append("int err = wm_api_%s(%s);" % (owner.short, ", ".join(call.args)))
+    lines += ["wm_type_large = false;"] if large else []
     lines += ["if (rt_unlikely(err))", "    return %s;" % writer.raise_("err")]
     return lines + call.after + ["return MPI_SUCCESS;"]
 

@@ -5,9 +5,8 @@
 
 #include "mpi/datatype/type.h"
 
-/* Arguments of a constructor as MPI_Type_get_contents returns them (MPI-5.0 section 5.1.13).  When
- * one of the counts does not fit in an int, counts and addresses all are in `counts`, as those of a
- * type made by a _c procedure. */
+/* Arguments of a constructor as MPI_Type_get_contents returns them (MPI-5.0 section 5.1.13).  Of a
+ * type made by a _c procedure, counts and addresses all are in `counts`. */
 struct wm_type_recipe {
     int64_t nint, naddr, ncount, ntype;
     int *ints; /* all arrays lie behind the struct, in one allocation */

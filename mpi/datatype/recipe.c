@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Thread_local bool wm_type_large;
+
 static bool fit_in_int(const int64_t *v, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -34,7 +36,7 @@ struct wm_type_recipe *wm_type_recipe_create(const struct wm_type_args *a)
     r->types = (struct wm_type **)(r->counts + a->ncount + a->naddr);
     r->ints = (int *)(r->counts + 2 * a->ncount + a->naddr + a->ntype);
     append_ints(r, a->head, a->nhead);
-    if (fit_in_int(a->count, a->ncount)) {
+    if (!wm_type_large && fit_in_int(a->count, a->ncount)) {
         for (int64_t i = 0; i < a->ncount; i++)
             r->ints[r->nint++] = (int)a->count[i];
         for (int64_t i = 0; i < a->naddr; i++)
@@ -177,7 +179,7 @@ int wm_api_type_get_envelope_c(struct wm_type *datatype, MPI_Count *num_integers
 static int needs_c_form(const char *call)
 {
     return wm_err(MPI_ERR_TYPE,
-                  "the datatype was made with a count that does not fit in an int; use %s_c", call);
+                  "the datatype was made by a procedure with large counts; use %s_c", call);
 }
 
 int wm_api_type_get_envelope(struct wm_type *datatype, int *num_integers, int *num_addresses,

@@ -40,6 +40,9 @@ struct wm_op {
     } fn;
 };
 
+/* Set by the bindings of the _c constructors around their bodies: the contents are large counts. */
+extern _Thread_local bool wm_type_large;
+
 extern struct rt_slab wm_type_slab, wm_op_slab;
 /* Indexed by handle & 0xff; NULL where nothing is assigned. */
 extern struct wm_type *wm_type_predefined[256];

@@ -104,6 +104,47 @@ static MPI_Datatype rebuilt(MPI_Datatype t)
     return r;
 }
 
+/* What a type of a _c procedure says of itself: counts and addresses in one list. */
+static void large_contents_are(MPI_Datatype t, int combiner, int nints, int ncounts,
+                               const MPI_Count *expected)
+{
+    MPI_Count ni, na, nc, nt, counts[8];
+    MPI_Datatype types[2];
+    int got, small, ints[8];
+    OK(MPI_Type_get_envelope_c(t, &ni, &na, &nc, &nt, &got));
+    CHECK_EQ(got, combiner);
+    CHECK(ni == nints && na == 0 && nc == ncounts && nt == 1);
+    OK(MPI_Type_get_contents_c(t, 8, 0, 8, 2, ints, NULL, counts, types));
+    for (int i = 0; i < ncounts; i++)
+        CHECK_EQ(counts[i], expected[i]);
+    CHECK(types[0] == MPI_INT);
+    FAILS(MPI_Type_get_envelope(t, &small, &small, &small, &got), MPI_ERR_TYPE);
+    MPI_Type_free(&t);
+}
+
+static void large_contents(void)
+{
+    MPI_Datatype t;
+    MPI_Count len[] = { 2, 1 }, disp[] = { 0, 5 }, sizes[] = { 4, 6 }, sub[] = { 2, 3 };
+    OK(MPI_Type_contiguous_c(7, MPI_INT, &t));
+    large_contents_are(t, MPI_COMBINER_CONTIGUOUS, 0, 1, (MPI_Count[]){ 7 });
+    OK(MPI_Type_vector_c(3, 2, 4, MPI_INT, &t));
+    large_contents_are(t, MPI_COMBINER_VECTOR, 0, 3, (MPI_Count[]){ 3, 2, 4 });
+    OK(MPI_Type_create_hvector_c(3, 2, 40, MPI_INT, &t));
+    large_contents_are(t, MPI_COMBINER_HVECTOR, 0, 3, (MPI_Count[]){ 3, 2, 40 });
+    OK(MPI_Type_indexed_c(2, len, disp, MPI_INT, &t));
+    large_contents_are(t, MPI_COMBINER_INDEXED, 0, 5, (MPI_Count[]){ 2, 2, 1, 0, 5 });
+    OK(MPI_Type_create_resized_c(MPI_INT, 0, 16, &t));
+    large_contents_are(t, MPI_COMBINER_RESIZED, 0, 2, (MPI_Count[]){ 0, 16 });
+    OK(MPI_Type_create_subarray_c(2, sizes, sub, len, MPI_ORDER_C, MPI_INT, &t));
+    large_contents_are(t, MPI_COMBINER_SUBARRAY, 2, 6, (MPI_Count[]){ 4, 6, 2, 3, 2, 1 });
+    OK(MPI_Type_contiguous(7, MPI_INT, &t)); /* the next one has plain contents again */
+    int ni, na, nt, combiner;
+    OK(MPI_Type_get_envelope(t, &ni, &na, &nt, &combiner));
+    CHECK(ni == 1 && na == 0 && nt == 1);
+    MPI_Type_free(&t);
+}
+
 static void contents_rebuild(void)
 {
     static unsigned char again[TM_MAX];
@@ -313,6 +354,7 @@ int main(int argc, char **argv)
     mt_fill(user, sizeof user, 1);
     MT_RUN(random_types);
     MT_RUN(contents_rebuild);
+    MT_RUN(large_contents);
     MT_RUN(random_sends);
     MT_RUN(darray_covers);
     MT_RUN(many_pieces);
