@@ -304,12 +304,15 @@ static int decode_types(const char *arg, const MPI_Datatype *h, int n, const int
     return MPI_SUCCESS;
 }
 
-static int check_w_buffer(const char *arg, const void *buf, const int64_t *counts, int n,
-                          struct wm_type *const *types)
+/* Displacements are bytes here and may be absolute addresses, from MPI_BOTTOM. */
+static int check_w_buffer(const char *arg, const void *buf, const int64_t *counts,
+                          const int64_t *displs, int n, struct wm_type *const *types)
 {
-    for (int i = 0; i < n; i++)
-        if (types[i] && wm_bad_address(buf, counts[i], types[i]))
+    for (int i = 0; i < n; i++) {
+        const void *at = buf ? buf : (const void *)(uintptr_t)displs[i];
+        if (types[i] && wm_bad_address(at, counts[i], types[i]))
             return wm_bad_buffer(arg, buf, types[i]);
+    }
     return MPI_SUCCESS;
 }
 
@@ -329,11 +332,11 @@ static int set_types(struct wm_call *call, const MPI_Datatype *st, const MPI_Dat
         err = decode_types("argument 8 (recvtypes)", rt, in, nb->sources, layouts + out,
                            types + out);
     if (!err)
-        err = check_w_buffer("argument 1 (sendbuf)", call->args.sbuf, call->args.scounts, out,
-                             types);
+        err = check_w_buffer("argument 1 (sendbuf)", call->args.sbuf, call->args.scounts,
+                             call->args.sdispls, out, types);
     if (!err)
-        err = check_w_buffer("argument 5 (recvbuf)", call->args.rbuf, call->args.rcounts, in,
-                             types + out);
+        err = check_w_buffer("argument 5 (recvbuf)", call->args.rbuf, call->args.rcounts,
+                             call->args.rdispls, in, types + out);
     if (!err)
         call->ntypes = in + out;
     return err;

@@ -61,6 +61,26 @@ static void collectives_from_bottom(void)
     }
 }
 
+/* MPI-5.0 section 8.6.5: displacements in bytes, which may be absolute addresses too. */
+static void neighbours_at_addresses(void)
+{
+    int in[2] = { 2 * mt_rank, 2 * mt_rank + 1 }, out[2] = { -1, -1 }, n[2] = { 1, 1 }, i;
+    int periodic = 1, left = (mt_rank + mt_size - 1) % mt_size, right = (mt_rank + 1) % mt_size;
+    MPI_Aint from[2], to[2];
+    MPI_Datatype types[2] = { MPI_INT, MPI_INT };
+    MPI_Comm ring;
+
+    for (i = 0; i < 2; i++) {
+        OK(MPI_Get_address(&in[i], &from[i]));
+        OK(MPI_Get_address(&out[i], &to[i]));
+    }
+    OK(MPI_Cart_create(mt_comm, 1, &mt_size, &periodic, 0, &ring));
+    OK(MPI_Neighbor_alltoallw(MPI_BOTTOM, n, from, types, MPI_BOTTOM, n, to, types, ring));
+    CHECK_EQ(out[0], 2 * left + 1);
+    CHECK_EQ(out[1], 2 * right);
+    OK(MPI_Comm_free(&ring));
+}
+
 /* MPI-5.0 section 19.3.4; a program that is to be called from Fortran does not compile without. */
 static void fortran_handles(void)
 {
@@ -106,6 +126,7 @@ int main(int argc, char **argv)
     mt_init(argc, argv);
     MT_RUN(null_handles_have_names);
     MT_RUN(collectives_from_bottom);
+    MT_RUN(neighbours_at_addresses);
     MT_RUN(fortran_handles);
     MT_RUN(error_texts_go_first);
     return mt_end();
