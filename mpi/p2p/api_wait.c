@@ -231,8 +231,11 @@ static int take_all(struct wm_domain *d, int n, MPI_Request *h, MPI_Status *stat
         struct rt_req *r;
         MPI_Status *s = status_at(statuses, i);
         int err = MPI_SUCCESS;
-        if (look(h[i], &r) == NOTHING)
+        enum state st = look(h[i], &r);
+        if (st == NOTHING)
             wm_status_set_empty(s);
+        else if (rt_unlikely(st == WRONG)) /* the array names one request twice */
+            err = wrong(i, h[i]);
         else
             err = take(d, &h[i], r, s);
         if (rt_unlikely(err || failed))

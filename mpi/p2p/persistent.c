@@ -149,6 +149,13 @@ int wm_api_recv_init(void *buf, MPI_Count count, struct wm_type *datatype, int s
     return make(&m, datatype, WM_STANDARD, true, request);
 }
 
+static int is_active(int i)
+{
+    return wm_err(
+        MPI_ERR_REQUEST,
+        "request %d is active; complete it with a wait or test before it is started again", i);
+}
+
 static int start_one(struct rt_req *r)
 {
     int err = r->ops->start(r);
@@ -169,16 +176,15 @@ int wm_api_startall(int count, MPI_Request requests[])
             return wm_err(MPI_ERR_REQUEST, "request %d, 0x%lx, is not a persistent request", i,
                           (unsigned long)(uintptr_t)requests[i]);
         if (r->flags & RT_REQ_ACTIVE)
-            return wm_err(
-                MPI_ERR_REQUEST,
-                "request %d is active; complete it with a wait or test before it is started again",
-                i);
+            return is_active(i);
     }
     struct wm_domain *d = wm_main_domain;
     int err = MPI_SUCCESS;
     rt_lock(&d->lock);
-    for (int i = 0; i < count && !err; i++)
-        err = start_one(wm_req_get(requests[i]));
+    for (int i = 0; i < count && !err; i++) {
+        struct rt_req *r = wm_req_get(requests[i]);
+        err = r->flags & RT_REQ_ACTIVE ? is_active(i) : start_one(r); /* named twice */
+    }
     rt_unlock(&d->lock);
     return err;
 }

@@ -171,6 +171,54 @@ static void wrong_arrays(void)
 }
 #endif
 
+/* One request twice in an array is an error, not a crash. */
+static void named_twice(void)
+{
+    MPI_Request r[2] = { receive(0), MPI_REQUEST_NULL };
+    MPI_Status st[2];
+
+    r[1] = r[0];
+    send(0);
+    FAILS(MPI_Waitall(2, r, st), MPI_ERR_IN_STATUS);
+    CHECK(st[0].MPI_ERROR == MPI_SUCCESS && st[1].MPI_ERROR == MPI_ERR_REQUEST);
+    check_number(&st[0], 0);
+    OK(MPI_Recv_init(&in[1], 1, MPI_INT, mt_rank, TAG + 1, mt_comm, &r[0]));
+    r[1] = r[0];
+    FAILS(MPI_Startall(2, r), MPI_ERR_REQUEST);
+    send(1);
+    OK(MPI_Wait(&r[0], &st[0]));
+    check_number(&st[0], 1);
+    OK(MPI_Request_free(&r[0]));
+}
+
+/* MPI_Comm_disconnect waits for what is pending only: inactive persistent requests and those that
+ * are complete may be given back later. */
+static void disconnected(void)
+{
+    MPI_Comm c;
+    MPI_Request r[4];
+    int x = 3, y = 0, z = 0;
+
+    OK(MPI_Comm_dup(mt_comm, &c));
+    OK(MPI_Send_init(&x, 1, MPI_INT, mt_rank, 1, c, &r[0]));
+    OK(MPI_Recv_init(&z, 1, MPI_INT, mt_rank, 1, c, &r[1]));
+    OK(MPI_Startall(2, r));
+    OK(MPI_Waitall(2, r, MPI_STATUSES_IGNORE));
+    OK(MPI_Irecv(&y, 1, MPI_INT, mt_rank, 2, c, &r[2]));
+    OK(MPI_Send(&x, 1, MPI_INT, mt_rank, 2, c));
+    r[3] = MPI_REQUEST_NULL;
+#if MPI_VERSION >= 4
+    OK(MPI_Barrier_init(c, MPI_INFO_NULL, &r[3]));
+#endif
+    OK(MPI_Comm_disconnect(&c));
+    CHECK(c == MPI_COMM_NULL && y == 3 && z == 3);
+    OK(MPI_Wait(&r[2], MPI_STATUS_IGNORE));
+    OK(MPI_Request_free(&r[0]));
+    OK(MPI_Request_free(&r[1]));
+    if (r[3] != MPI_REQUEST_NULL)
+        OK(MPI_Request_free(&r[3]));
+}
+
 static bool was_cancelled(const MPI_Status *st)
 {
     int flag = -1;
@@ -269,6 +317,8 @@ int main(int argc, char **argv)
     MT_RUN(arrays);
     MT_RUN(wrong_arrays);
 #endif
+    MT_RUN(named_twice);
+    MT_RUN(disconnected);
     MT_RUN(cancelling);
 #if MPI_VERSION >= 4
     MT_RUN(isendrecv);
