@@ -12,6 +12,7 @@
 #include "mpi/core/info.h"
 #include "mpi/core/session.h"
 #include "mpi/p2p/domain.h"
+#include "mpi/p2p/p2p.h"
 #include "mpi/topo/topo.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -316,6 +317,29 @@ int wm_comm_free(struct wm_comm *comm)
 
 int wm_api_comm_free(struct wm_comm *comm) { return wm_comm_free(comm); }
 
+struct quiet_requests {
+    const struct wm_comm *comm;
+    int n;
+};
+
+static void count_quiet(void *obj, void *arg)
+{
+    const struct rt_req *r = obj;
+    struct quiet_requests *k = arg;
+    bool idle = (r->flags & (RT_REQ_PERSISTENT | RT_REQ_ACTIVE)) == RT_REQ_PERSISTENT;
+    k->n += (idle || rt_req_done(r)) && r->ops && r->ops->owner && r->ops->owner(r) == k->comm;
+}
+
+/* Whether operations are pending: they hold references, as the handle does, and the requests that
+ * are complete or inactive, which the user may give back later. */
+static bool has_pending(const struct wm_comm *c)
+{
+    struct quiet_requests k = { .comm = c };
+    if (c->obj.refs > 1)
+        rt_slab_each(&wm_request_slab, count_quiet, &k);
+    return c->obj.refs > 1 + k.n;
+}
+
 int wm_api_comm_disconnect(struct wm_comm *comm)
 {
     if (comm_predefined(comm))
@@ -323,8 +347,7 @@ int wm_api_comm_disconnect(struct wm_comm *comm)
     struct wm_domain *dom = comm->dom;
     struct rt_idle idle = { 0 };
     rt_lock(&dom->lock);
-    /* Pending operations hold references: all of them have to end first. */
-    while (comm->obj.refs > 1)
+    while (has_pending(comm))
         if (!wm_progress(dom))
             wm_domain_idle(dom, &idle);
         else
