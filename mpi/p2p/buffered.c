@@ -163,10 +163,11 @@ int wm_p2p_bsend(const struct wm_msg *m, struct wm_type *type)
     return 0;
 }
 
-static void flush(struct wm_domain *d, struct wm_bbuf *b)
+/* Another thread may detach the buffer meanwhile. */
+static void flush(struct wm_domain *d, struct wm_bbuf *const *slot)
 {
     struct rt_idle idle = { 0 };
-    while (b && !rt_list_empty(&b->segs)) {
+    while (*slot && !rt_list_empty(&(*slot)->segs)) {
         if (wm_progress(d))
             idle = (struct rt_idle){ 0 };
         else
@@ -202,7 +203,7 @@ static int attach(struct wm_bbuf **slot, void *buffer, int64_t nbytes, const cha
 static int detach(struct wm_domain *d, struct wm_bbuf **slot, void *buffer_addr, MPI_Count *size)
 {
     rt_lock(&d->lock);
-    flush(d, *slot);
+    flush(d, slot);
     struct wm_bbuf *b = *slot;
     *slot = NULL;
     rt_unlock(&d->lock);
@@ -215,9 +216,10 @@ static int detach(struct wm_domain *d, struct wm_bbuf **slot, void *buffer_addr,
 
 static const struct rt_req_ops flush_ops = { .name = "buffer flush" };
 
-static int iflush(struct wm_domain *d, struct wm_bbuf *b, MPI_Request *request)
+static int iflush(struct wm_domain *d, struct wm_bbuf *const *slot, MPI_Request *request)
 {
     rt_lock(&d->lock);
+    struct wm_bbuf *b = *slot;
     int err = MPI_SUCCESS;
     if (!b || rt_list_empty(&b->segs)) {
         *request = wm_req_handle(wm_req_complete);
@@ -250,14 +252,14 @@ int wm_api_buffer_flush(void)
 {
     struct wm_domain *d = wm_main_domain;
     rt_lock(&d->lock);
-    flush(d, d->bbuf);
+    flush(d, &d->bbuf);
     rt_unlock(&d->lock);
     return MPI_SUCCESS;
 }
 
 int wm_api_buffer_iflush(MPI_Request *request)
 {
-    return iflush(wm_main_domain, wm_main_domain->bbuf, request);
+    return iflush(wm_main_domain, &wm_main_domain->bbuf, request);
 }
 
 int wm_api_comm_attach_buffer(struct wm_comm *comm, void *buffer, MPI_Count size)
@@ -273,14 +275,14 @@ int wm_api_comm_detach_buffer(struct wm_comm *comm, void *buffer_addr, MPI_Count
 int wm_api_comm_flush_buffer(struct wm_comm *comm)
 {
     rt_lock(&comm->dom->lock);
-    flush(comm->dom, comm->bbuf);
+    flush(comm->dom, &comm->bbuf);
     rt_unlock(&comm->dom->lock);
     return MPI_SUCCESS;
 }
 
 int wm_api_comm_iflush_buffer(struct wm_comm *comm, MPI_Request *request)
 {
-    return iflush(comm->dom, comm->bbuf, request);
+    return iflush(comm->dom, &comm->bbuf, request);
 }
 
 int wm_api_session_attach_buffer(struct wm_session *session, void *buffer, MPI_Count size)
@@ -296,12 +298,12 @@ int wm_api_session_detach_buffer(struct wm_session *session, void *buffer_addr, 
 int wm_api_session_flush_buffer(struct wm_session *session)
 {
     rt_lock(&wm_main_domain->lock);
-    flush(wm_main_domain, session->bbuf);
+    flush(wm_main_domain, &session->bbuf);
     rt_unlock(&wm_main_domain->lock);
     return MPI_SUCCESS;
 }
 
 int wm_api_session_iflush_buffer(struct wm_session *session, MPI_Request *request)
 {
-    return iflush(wm_main_domain, session->bbuf, request);
+    return iflush(wm_main_domain, &session->bbuf, request);
 }

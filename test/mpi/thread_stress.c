@@ -493,6 +493,49 @@ static void rival_buffers(void)
     }
 }
 
+#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)
+/* Some threads flush a buffer that another one detaches. */
+static void *flusher(void *arg)
+{
+    struct job *j = arg;
+    DO(MPI_Buffer_flush());
+    return NULL;
+}
+
+static void *detacher(void *arg)
+{
+    struct job *j = arg;
+    void *back;
+    int n;
+    DO(MPI_Buffer_detach(&back, &n));
+    return NULL;
+}
+
+static void flushed_and_detached(void)
+{
+    enum { LONG = 300000, ROUNDS = 5 };
+    static char out[LONG], in[LONG], space[LONG + MPI_BSEND_OVERHEAD];
+    struct job jobs[RIVALS];
+    pthread_t t[RIVALS];
+    int i, k;
+
+    for (k = 0; k < ROUNDS; k++) {
+        OK(MPI_Buffer_attach(space, sizeof(space)));
+        OK(MPI_Bsend(out, LONG, MPI_BYTE, mt_rank, 1, mt_comm));
+        for (i = 0; i < RIVALS; i++) {
+            jobs[i] = (struct job){ .id = i, .comm = mt_comm };
+            CHECK_EQ(pthread_create(&t[i], NULL, i == 1 ? detacher : flusher, &jobs[i]), 0);
+        }
+        usleep(2000); /* most of them wait by now */
+        OK(MPI_Recv(in, LONG, MPI_BYTE, mt_rank, 1, mt_comm, MPI_STATUS_IGNORE));
+        for (i = 0; i < RIVALS; i++) {
+            CHECK_EQ(pthread_join(t[i], NULL), 0);
+            CHECK_EQ(jobs[i].errors, 0);
+        }
+    }
+}
+#endif
+
 int main(int argc, char **argv)
 {
     int provided = -1;
@@ -503,5 +546,8 @@ int main(int argc, char **argv)
         rounds = atoi(argv[1]);
     MT_RUN(everything);
     MT_RUN(rival_buffers);
+#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)
+    MT_RUN(flushed_and_detached);
+#endif
     return mt_end();
 }
