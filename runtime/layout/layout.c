@@ -73,8 +73,10 @@ static bool join(struct rt_block *last, const struct rt_block *b)
     }
     if (last->len != b->len)
         return false;
+    int64_t whole;
     int64_t stride = last->nrep > 1 ? last->stride : b->nrep > 1 ? b->stride : b->off - last->off;
-    if ((b->nrep > 1 && b->stride != stride) || b->off != last->off + last->nrep * stride)
+    if ((b->nrep > 1 && b->stride != stride) ||
+        __builtin_mul_overflow(last->nrep, stride, &whole) || b->off - last->off != whole)
         return false;
     last->stride = stride;
     last->nrep += b->nrep;
@@ -121,7 +123,9 @@ static int append_group(struct list *l, const struct rt_blocks *g, int64_t at, i
             b.nrep = count;
             return append(l, b);
         }
-        if (step == b.stride * b.nrep) { /* the next group continues the stride */
+        int64_t whole;
+        if (!__builtin_mul_overflow(b.stride, b.nrep, &whole) &&
+            step == whole) { /* the next group continues the stride */
             b.nrep *= count;
             return append(l, b);
         }
@@ -301,8 +305,17 @@ static int bounds_add(struct bounds *b, const struct rt_layout *t, int64_t at, i
         return -RT_EINVAL;
     b->lb = !b->any || lb < b->lb ? lb : b->lb;
     b->ub = !b->any || ub > b->ub ? ub : b->ub;
+    b->true_lb = !b->any || tlb < b->true_lb ? tlb : b->true_lb;
+    b->true_ub = !b->any || tub > b->true_ub ? tub : b->true_ub;
     b->any = true;
     return 0;
+}
+
+/* The two spans; false when 63 bits do not hold them. */
+static bool spans(const struct bounds *b, int64_t *extent, int64_t *true_extent)
+{
+    return !__builtin_sub_overflow(b->ub, b->lb, extent) &&
+           !__builtin_sub_overflow(b->true_ub, b->true_lb, true_extent);
 }
 
 int rt_layout_vector(struct rt_layout *l, int64_t count, int64_t blocklen, int64_t stride_bytes,
@@ -311,20 +324,22 @@ int rt_layout_vector(struct rt_layout *l, int64_t count, int64_t blocklen, int64
     struct list list = { 0 };
     struct bounds b = { 0 };
     struct rt_layout block;
-    int64_t span = 0, block_step;
+    int64_t span = 0, true_span = 0, block_step;
     if (!count)
         blocklen = 0;
     int err = bounds_add(&b, old, 0, blocklen, old->extent);
-    if (err || __builtin_sub_overflow(b.ub, b.lb, &span))
+    if (err || !spans(&b, &span, &true_span))
         return -RT_EINVAL;
     if (blocklen) {
         /* The size and reach of all blocks, from one block's. */
-        block = (struct rt_layout){
-            .size = b.size, .lb = b.lb, .extent = span, .true_lb = b.lb, .true_extent = span
-        };
+        block = (struct rt_layout){ .size = b.size,
+                                    .lb = b.lb,
+                                    .extent = span,
+                                    .true_lb = b.true_lb,
+                                    .true_extent = true_span };
         b = (struct bounds){ 0 };
         err = bounds_add(&b, &block, 0, count, stride_bytes);
-        if (err || __builtin_sub_overflow(b.ub, b.lb, &span))
+        if (err || !spans(&b, &span, &true_span))
             return -RT_EINVAL;
     }
     if (blocklen <= 1) {
@@ -357,14 +372,14 @@ int rt_layout_struct(struct rt_layout *l, int64_t count, const int64_t *blocklen
     struct list list = { 0 };
     struct bounds b = { 0 };
     int err = 0, elem = -1;
-    int64_t extent;
+    int64_t extent, true_extent;
     for (int64_t i = 0; i < count && !err; i++) {
         const struct rt_layout *t = types[one_type ? 0 : i];
         err = bounds_add(&b, t, disp[i], blocklen[i], t->extent);
         if (!err && blocklen[i] && t->size)
             elem = elem < 0 || elem == t->elem ? t->elem : RT_ELEM_NONE;
     }
-    if (!err && __builtin_sub_overflow(b.ub, b.lb, &extent))
+    if (!err && !spans(&b, &extent, &true_extent))
         err = -RT_EINVAL;
     for (int64_t i = 0; i < count && !err; i++) {
         const struct rt_layout *t = types[one_type ? 0 : i];

@@ -344,6 +344,23 @@ static void darray_wrong(void)
           MPI_ERR_ARG);
 }
 
+/* Data so far apart that 63 bits do not hold the distance, behind bounds that are close. */
+static void far_apart(void)
+{
+    MPI_Datatype wide, close, t;
+    MPI_Aint lb, extent, far[2] = { INT64_MIN / 4, INT64_MAX / 4 };
+    OK(MPI_Type_create_hindexed(2, (int[]){ 1, 1 }, far, MPI_INT, &wide));
+    OK(MPI_Type_create_resized(wide, 0, 4, &close));
+    FAILS(MPI_Type_create_hvector(3, 1, INT64_MAX / 3, close, &t), MPI_ERR_ARG);
+    FAILS(MPI_Type_create_hindexed(2, (int[]){ 1, 1 }, far, close, &t), MPI_ERR_ARG);
+    OK(MPI_Type_create_hvector(3, 1, 4, close, &t));
+    OK(MPI_Type_get_true_extent(t, &lb, &extent));
+    CHECK(lb == far[0] && extent == far[1] - far[0] + 12);
+    OK(MPI_Type_free(&t));
+    OK(MPI_Type_free(&close));
+    OK(MPI_Type_free(&wide));
+}
+
 int main(int argc, char **argv)
 {
     mt_init(argc, argv);
@@ -360,5 +377,6 @@ int main(int argc, char **argv)
     MT_RUN(many_pieces);
     MT_RUN(elements);
     MT_RUN(darray_wrong);
+    MT_RUN(far_apart);
     return mt_end();
 }
