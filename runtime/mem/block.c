@@ -106,8 +106,12 @@ size_t rt_node_alloc(size_t nbytes)
     size_t off = take(nbytes, 0);
 
     if (off == SIZE_MAX) {
-        log_error(MEM, "no room for a block of %zu bytes: the node segment's area holds %zu MiB",
-                  nbytes, rt_node_private.at.ngranules * NODE_GRANULE >> 20);
+        static uint32_t said; /* a program that makes thousands of communicators hears it once */
+        if (!rt_fetch_add(&said, 1u))
+            log_error(MEM,
+                      "no room for a block of %zu bytes: the node segment's area holds %zu MiB; "
+                      "this is said once",
+                      nbytes, rt_node_private.at.ngranules * NODE_GRANULE >> 20);
         return SIZE_MAX;
     }
     if (rt_node_reserve(rt_node_at(off), nbytes ? nbytes : 1) < 0) {
