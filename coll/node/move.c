@@ -30,6 +30,12 @@
  * place is written anew only in a call that uses the half again, which waits until all have
  * finished this one.
  *
+ * Small blocks of the calls in which ranks know only their own lengths go another way: through the
+ * writer's line or cell (node.h), divided evenly among its readers.  The length decides, and the
+ * two that exchange a block know the same length; so the reader knows where to look, and a call
+ * without large blocks costs one line transfer, needs no plan and touches no half.  Every rank
+ * writes its line before it waits for anything in the call.
+ *
  * A half is divided into rows, one for each writer, and columns: one for each reader where blocks
  * are personal, else one.  Reductions have further rows in which a reader builds results that
  * cannot be built in the user's buffer; only that reader touches them, and only in a step in which
@@ -103,7 +109,7 @@ static struct data summand(const struct coll_args *a, int i)
 }
 
 /* What this rank has for rank `to`; for itself: what it copies, or adds, without a detour. */
-static struct data out_data(const struct coll_team *t, const struct coll_args *a, int to)
+static struct data sent_data(const struct coll_team *t, const struct coll_args *a, int to)
 {
     const struct data none = { 0 };
     bool in_place = a->sbuf == COLL_IN_PLACE, root = t->rank == a->root;
@@ -143,7 +149,7 @@ static struct data out_data(const struct coll_team *t, const struct coll_args *a
 }
 
 /* Where this rank puts what rank `from` has for it, or adds it to. */
-static struct data in_data(const struct coll_team *t, const struct coll_args *a, int from)
+static struct data received_data(const struct coll_team *t, const struct coll_args *a, int from)
 {
     const struct data none = { 0 };
     bool root = t->rank == a->root;
@@ -168,6 +174,119 @@ static struct data in_data(const struct coll_team *t, const struct coll_args *a,
     default:
         return recv_block(a, from);
     }
+}
+
+/* ---- small blocks of the calls whose ranks have blocks of different lengths ---- */
+
+/* Into how many parts a line or a cell is divided, one for each reader; 0: not in such a call. */
+static int small_cols(enum coll_kind k, int size)
+{
+    switch (k) {
+    case COLL_GATHERV:
+    case COLL_ALLGATHERV:
+        return 1;
+    case COLL_SCATTERV:
+    case COLL_ALLTOALLV:
+    case COLL_ALLTOALLW:
+        return size - 1;
+    default:
+        return 0;
+    }
+}
+
+static int64_t cell_part(int cols) { return (COLL_NODE_CELL / cols) & ~(RT_CACHE_LINE - 1); }
+
+/* Whether a block of that length goes through lines and cells; writer and reader know alike. */
+static bool is_small(const struct coll_team *t, enum coll_kind k, int64_t len)
+{
+    int cols = small_cols(k, t->size);
+    return cols > 0 && len <= cell_part(cols);
+}
+
+/* The same as sent_data() and received_data(), without what goes through lines and cells. */
+static struct data out_data(const struct coll_team *t, const struct coll_args *a, int to)
+{
+    struct data d = sent_data(t, a, to);
+    return to != t->rank && is_small(t, a->kind, nbytes(d)) ? (struct data){ 0 } : d;
+}
+
+static struct data in_data(const struct coll_team *t, const struct coll_args *a, int from)
+{
+    struct data d = received_data(t, a, from);
+    return from != t->rank && is_small(t, a->kind, nbytes(d)) ? (struct data){ 0 } : d;
+}
+
+static struct coll_node_line *line_of(const struct coll_node *n, uint64_t e, int rank)
+{
+    return &n->lines[e % COLL_NODE_SLOTS * (unsigned)n->team->size + (unsigned)rank];
+}
+
+/* Where call e has the small block of `from` for `to`. */
+static char *small_place(const struct coll_node *n, enum coll_kind k, uint64_t e, int from, int to,
+                         int64_t len)
+{
+    int cols = small_cols(k, n->team->size), col = cols == 1 ? 0 : to - (to > from);
+    if (len <= COLL_NODE_LINE / cols)
+        return line_of(n, e, from)->data + col * (COLL_NODE_LINE / cols);
+    return n->cells + ((size_t)from * COLL_NODE_SLOTS + e % COLL_NODE_SLOTS) * COLL_NODE_CELL +
+           col * cell_part(cols);
+}
+
+static bool may_write(const struct coll_args *a, int rank)
+{
+    return a->kind == COLL_GATHERV ? rank != a->root : a->kind != COLL_SCATTERV || rank == a->root;
+}
+
+/* Writes this rank's small blocks; false: not yet.  The epoch is stored even where there are none,
+ * so that a reader which wrongly expects one does not wait for ever. */
+static bool tell_small(struct coll_node *n, const struct coll_args *a, uint64_t e)
+{
+    const struct coll_team *t = n->team;
+    uint64_t *wrote = &n->wrote[e % COLL_NODE_SLOTS];
+    if (!may_write(a, t->rank))
+        return true;
+    if (!coll_node_finished(n, *wrote))
+        return false;
+    *wrote = e;
+    for (int i = 0; i < t->size; i++) {
+        int to = a->kind == COLL_GATHERV ? a->root : i;
+        struct data d = to == t->rank ? (struct data){ 0 } : sent_data(t, a, to);
+        int64_t len = nbytes(d);
+        if (len > 0 && is_small(t, a->kind, len))
+            coll_piece_in(d.at, d.n, d.l, (struct coll_piece){ 0, len },
+                          small_place(n, a->kind, e, t->rank, to, len));
+        n->plan.large = n->plan.large || (len > 0 && !is_small(t, a->kind, len));
+        if (to != t->rank && (a->kind == COLL_GATHERV || a->kind == COLL_ALLGATHERV))
+            break; /* one block, whoever reads it */
+    }
+    rt_store_release(&line_of(n, e, t->rank)->epoch, e); /* blocks before epoch */
+    coll_node_wake(n);
+    return true;
+}
+
+/* Takes the others' small blocks out; false: not all are there yet. */
+static bool read_small(struct coll_node *n, const struct coll_args *a, uint64_t e)
+{
+    const struct coll_team *t = n->team;
+    for (; n->next < t->size; n->next++) {
+        int from = n->next;
+        struct data d = { 0 };
+        if (from != t->rank && may_write(a, from))
+            d = received_data(t, a, from);
+        int64_t len = nbytes(d);
+        if (len <= 0)
+            continue;
+        if (!is_small(t, a->kind, len)) {
+            n->plan.large = true;
+            continue;
+        }
+        if (rt_load_acquire(&line_of(n, e, from)->epoch) < e) /* pairs with tell_small() */
+            return false;
+        n->plan.heard++;
+        coll_piece_out(d.at, d.n, d.l, (struct coll_piece){ 0, len },
+                       small_place(n, a->kind, e, from, t->rank, len));
+    }
+    return true;
 }
 
 /* ---- the plan ---- */
@@ -684,6 +803,48 @@ static int move_end(struct coll_node *n, enum coll_kind k)
     return err < 0 ? err : 1;
 }
 
+/* Lines and cells: < 0 the call is left to messages, 0 not yet, 1 large blocks remain, 2 none. */
+static int small_step(struct coll_node *n, const struct coll_args *a, uint64_t e)
+{
+    struct coll_node_plan *p = &n->plan;
+    if (!p->told) {
+        int rc = coll_node_cells(n);
+        if (rc <= 0)
+            return rc;
+        p->large = false;
+        p->heard = 0;
+        if (!tell_small(n, a, e))
+            return 0;
+        p->told = true;
+        n->next = 0;
+    }
+    if (!read_small(n, a, e))
+        return 0;
+    n->next = 0;
+    if (p->heard == n->team->size - 1 && n->seen < e - 1)
+        n->seen = e - 1; /* all have started e, so all have finished e - 1 */
+    p->told = false;
+    return p->large ? 1 : 2;
+}
+
+/* Until there is a plan: < 0 an error or left to messages, 0 not yet, 1 planned, 2 nothing to plan:
+ * all has gone through lines and cells. */
+static int prepare(struct coll_node *n, const struct coll_args *a, uint64_t e)
+{
+    int rc = coll_node_blocks(n);
+    if (rc > 0 && small_cols(a->kind, n->team->size) > 0)
+        rc = small_step(n, a, e);
+    if (rc == 2) {
+        n->plan.own_copied = 0;
+        n->plan.err = 0;
+        n->plan.pieces = -1;
+        copy_own(n, a, true);
+    }
+    if (rc == 1)
+        make_plan(n, a);
+    return rc;
+}
+
 static int move_step(struct coll_task *k)
 {
     struct coll_node *n = k->team->node;
@@ -692,10 +853,13 @@ static int move_step(struct coll_task *k)
         return 0;
     uint64_t e = n->turn + 1;
     if (!p->piece) {
-        int rc = coll_node_blocks(n);
+        int rc = prepare(n, &k->args, e);
         if (rc <= 0)
             return rc < 0 ? coll_node_give_up(n, k) : 0;
-        make_plan(n, &k->args);
+        if (rc == 2) {
+            n->plan.direct = n->plan.any_direct = false;
+            return move_end(n, k->args.kind);
+        }
     }
     while (n->step < p->steps) {
         int64_t s = n->step;

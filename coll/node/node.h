@@ -21,7 +21,8 @@
  * so finished e - 1 (`seen`).  Only a rank that runs ahead through rooted calls, where it waits
  * for nobody, reads the progress words, once in SLOTS calls.  No deadlock: a wait in call e is
  * only for ranks that have not finished a call before e, and the rank with the lowest call never
- * waits for this.
+ * waits for this.  Calls in blocks use their slot too, for what is small: one
+ * rule for all, whatever kind of call wrote the slot last.
  *
  * Blocks are reused in the same way.  They are two halves; a call that works in pieces puts piece s
  * into the half it begins with or the other, in turn, and what it does with them is in block.c and
@@ -84,6 +85,9 @@ struct coll_node_plan {
     bool any_direct, any_staged; /* what this rank has read so far */
     bool pushed;     /* this rank has copied its share into the reader's buffer */
     bool pulled;     /* the reader's share of the rank at n->next has been copied */
+    bool told;       /* this rank's line of the call is written; what follows is to be read */
+    bool large;      /* not all of this rank's blocks go through lines and cells */
+    int heard;       /* ranks whose lines have been read */
     int err;         /* of a copy between processes */
     const char *acc; /* of a reduction: what the ranks before n->next add up to */
 };
