@@ -79,7 +79,13 @@ void coll_team_moved(struct coll_team *t)
 
 bool coll_team_quiet(struct coll_team *t)
 {
-    return !t->node || coll_node_finished(t->node, t->node->started);
+    struct coll_node *n = t->node;
+    if (!n)
+        return true;
+    for (int i = 0; i < t->size; i++)
+        if (rt_load_acquire(&n->prog[i].probe) == 0) /* it has yet to attach, which writes */
+            return false;
+    return coll_node_finished(n, n->started);
 }
 
 uint64_t coll_node_begin(struct coll_node *n, struct coll_task *k)
