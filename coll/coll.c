@@ -74,9 +74,8 @@ static int start_with(struct coll_task *k, bool has_node)
 }
 
 /* Tags: calls as far apart as the range of numbers are never both under way. */
-#define TAG_NUMBERS 0x1fffffffu
-#define TAG_PERSISTENT 0x40000000
-_Static_assert(TAG_PERSISTENT + TAG_NUMBERS < COLL_TAG_END, "tags stay in their range");
+#define TAG_NUMBERS (COLL_TAG_CALLS - 1u)
+_Static_assert(COLL_TAG_PERSISTENT + TAG_NUMBERS < COLL_TAG_END, "tags stay in their range");
 
 /* Even one rank alone may be its own neighbour, any number of times. */
 static bool among_neighbors(const struct coll_args *a)
@@ -118,7 +117,7 @@ void coll_prepare(struct coll_team *t, const struct coll_args *a, struct coll_ta
     k->team = t;
     k->args = *a;
     k->seq = t->seq++;
-    k->tag = (int)(k->seq & TAG_NUMBERS) | TAG_PERSISTENT;
+    k->tag = (int)(k->seq & TAG_NUMBERS) | COLL_TAG_PERSISTENT;
 }
 
 int coll_restart(struct coll_task *k) { return begin(k, false); }

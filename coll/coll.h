@@ -174,7 +174,9 @@ int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task 
  * Such calls use messages only. */
 void coll_prepare(struct coll_team *t, const struct coll_args *a, struct coll_task *task);
 int coll_restart(struct coll_task *task);
-/* Tags of a team's messages are below this. */
+/* Tags of a team's messages: below this, and of persistent calls between the other two. */
+#define COLL_TAG_CALLS 0x20000000
+#define COLL_TAG_PERSISTENT 0x40000000
 #define COLL_TAG_END 0x60000000
 /* Calls step(); finishes task->req when done.  Returns 1 when it finished now, else 0. */
 int coll_task_advance(struct coll_task *task);

@@ -113,16 +113,17 @@ int wm_comm_agree_ctx(struct wm_comm *c, uint32_t *ctx);
  * domain's lock. */
 void wm_comm_release_ctx(uint32_t ctx);
 
-/* Tags on a collective context: collectives use those below COLL_TAG_END; from there on those of
- * partitioned communication (mpi/p2p/part.c). */
+/* Tags on a collective context.  Collectives use those from 0 and from 0x40000000 to COLL_TAG_END;
+ * from there on those of partitioned communication (mpi/p2p/part.c). */
 #define WM_TAG_PART 0x60000000
 /* From here up those of the making of communicators. */
 #define WM_TAG_COMM 0x70000000
-/* From here up to it: meetings of the leaders of two groups over a third communicator. */
-#define WM_TAG_INTER COLL_TAG_END
+/* From here up to WM_TAG_CHECK, where collectives have none: meetings of the leaders of two groups
+ * over a third communicator. */
+#define WM_TAG_INTER COLL_TAG_CALLS
 /* From here up to those of MPI_Comm_idup, which runs beside blocking calls. */
 #define WM_TAG_IDUP 0x78000000
-/* Two tags that no collective uses: they have those from 0 and from 0x40000000 on. */
+/* Two tags. */
 #define WM_TAG_CHECK 0x3ffffff0
 
 /* The collective side of a communicator (mpi/core/coll_team.c).  Init is called by all members at

@@ -126,7 +126,7 @@ int wm_inter_connect(struct wm_comm *local, int leader, struct wm_comm *peer, in
                          .leader = leader,
                          .across = peer,
                          .far = peer_leader,
-                         .far_tag = WM_TAG_INTER + tag % (WM_TAG_COMM - WM_TAG_INTER) };
+                         .far_tag = WM_TAG_INTER + tag % (WM_TAG_CHECK - WM_TAG_INTER) };
     struct rt_proc *procs;
     struct hello h;
     struct wm_group *remote;

@@ -385,6 +385,37 @@ static void many(void)
     }
 }
 
+/* Leaders that meet over a communicator whose partitions are being received. */
+static void beside_partitions(void)
+{
+    int data[40];
+    MPI_Request q;
+    MPI_Comm inter;
+    if (mt_size < 2 || mt_rank > 1) {
+        mt_skipped = mt_size < 2 ? "needs two ranks" : NULL;
+        return;
+    }
+    for (int i = 0; i < 40; i++)
+        data[i] = mt_rank == 0 ? i : -1;
+    if (mt_rank == 0)
+        OK(MPI_Psend_init(data, 4, 10, MPI_INT, 1, 5, mt_comm, MPI_INFO_NULL, &q));
+    else
+        OK(MPI_Precv_init(data, 4, 10, MPI_INT, 0, 5, mt_comm, MPI_INFO_NULL, &q));
+    OK(MPI_Start(&q));
+    OK(MPI_Sendrecv(NULL, 0, MPI_INT, mt_peer, 1, NULL, 0, MPI_INT, mt_peer, 1, mt_comm,
+                    MPI_STATUS_IGNORE)); /* the receiver knows of the sender's partitions */
+    for (int tag = 0; tag < 8; tag++) {
+        OK(MPI_Intercomm_create(MPI_COMM_SELF, 0, mt_comm, mt_peer, tag, &inter));
+        OK(MPI_Comm_free(&inter));
+    }
+    if (mt_rank == 0)
+        OK(MPI_Pready_range(0, 3, q));
+    OK(MPI_Wait(&q, MPI_STATUS_IGNORE));
+    for (int i = 0; i < 40; i++)
+        CHECK_EQ(data[i], i);
+    OK(MPI_Request_free(&q));
+}
+
 int main(int argc, char **argv)
 {
     mt_init(argc, argv);
@@ -401,5 +432,6 @@ int main(int argc, char **argv)
     MT_RUN(peer_traffic);
     MT_RUN(freed_while_pending);
     MT_RUN(many);
+    MT_RUN(beside_partitions);
     return mt_end();
 }
