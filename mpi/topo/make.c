@@ -86,7 +86,10 @@ static int make_group(const struct wm_comm *parent, int n, const int order[], st
         return wm_err(MPI_ERR_NO_MEM, "no memory for a group of %d processes", n);
     for (int i = 0; i < n; i++)
         procs[i] = parent->group->procs[order ? order[i] : i];
-    return wm_group_create(procs, n, out);
+    int err = wm_group_create(procs, n, out);
+    if (!err)
+        wm_group_set_session(*out, parent->session);
+    return err;
 }
 
 int wm_topo_make(struct wm_comm *parent, int n, const int order[], struct wm_topo *t,

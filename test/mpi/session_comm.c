@@ -121,6 +121,29 @@ static void derived(void)
     OK(MPI_Comm_free(&c));
 }
 
+/* Communicators with topologies belong to the session, too. */
+static void topologies(void)
+{
+    MPI_Comm c = st_comm(session, "mpi://WORLD", "topologies"), grid, part, graph;
+    MPI_Comm *const all[] = { &grid, &part, &graph };
+    MPI_Group g, own;
+    int one = 1, way = MPI_UNEQUAL, next = (rank + 1) % size, last = (rank + size - 1) % size;
+    OK(MPI_Comm_group(c, &g));
+    OK(MPI_Cart_create(c, 1, &size, &one, 0, &grid));
+    OK(MPI_Cart_sub(grid, &one, &part));
+    OK(MPI_Dist_graph_create_adjacent(c, 1, &last, MPI_UNWEIGHTED, 1, &next, MPI_UNWEIGHTED,
+                                      MPI_INFO_NULL, 0, &graph));
+    for (int i = 0; i < 3; i++) {
+        OK(MPI_Comm_group(*all[i], &own));
+        OK(MPI_Group_compare(g, own, &way));
+        CHECK_EQ(way, MPI_IDENT);
+        OK(MPI_Group_free(&own));
+        OK(MPI_Comm_free(all[i]));
+    }
+    OK(MPI_Group_free(&g));
+    OK(MPI_Comm_free(&c));
+}
+
 /* Long strings are compared to their end. */
 static void strings(void)
 {
@@ -276,6 +299,7 @@ int main(void)
     if (size > 1)
         ST_RUN(subsets);
     ST_RUN(derived);
+    ST_RUN(topologies);
     ST_RUN(strings);
     ST_RUN(intercommunicators);
     ST_RUN(kept_apart);
