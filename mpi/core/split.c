@@ -261,13 +261,13 @@ int wm_api_comm_split_type(struct wm_comm *comm, int split_type, int key, struct
     case MPI_COMM_TYPE_RESOURCE_GUIDED:
         s.color = guided_color(comm, info, split_type == MPI_COMM_TYPE_RESOURCE_GUIDED);
         break;
-    default:
-        return wm_err(
+    default: /* those that stay out have to hear of it */
+        err = wm_err(
             MPI_ERR_ARG,
             "split_type is %d, which is none of the MPI_COMM_TYPE_ constants nor MPI_UNDEFINED",
             split_type);
     }
-    err = wm_comm_split(comm, &s, MPI_SUCCESS, newcomm);
+    err = wm_comm_split(comm, &s, err, newcomm);
     if (err || !*newcomm || split_type != MPI_COMM_TYPE_HW_UNGUIDED)
         return err;
     err = say_level(*newcomm, info, level);

@@ -417,6 +417,9 @@ static void wrong_on_one(void)
     OK(MPI_Comm_group(mt_comm, &all));
     OK(MPI_Group_incl(all, 1, &zero, &g));
     OK(MPI_Group_incl(all, 1, &last, &other));
+    FAILS(MPI_Comm_split_type(mt_comm, mt_rank == 0 && mt_size > 1 ? MPI_UNDEFINED : 4711, 0,
+                              MPI_INFO_NULL, &c),
+          MPI_ERR_ARG);
     if (mt_size > 1) {
         FAILS(MPI_Comm_split_type(mt_comm,
                                   mt_rank ? MPI_COMM_TYPE_SHARED : MPI_COMM_TYPE_HW_UNGUIDED, 0,
@@ -437,6 +440,50 @@ static void wrong_on_one(void)
     OK(MPI_Group_free(&all));
     OK(MPI_Group_free(&g));
     OK(MPI_Group_free(&other));
+}
+
+/* Only what is under way holds up MPI_Comm_disconnect. */
+static void disconnect_with_requests(void)
+{
+    MPI_Request q[5];
+    MPI_Comm c;
+    int x = mt_rank, y = -1, z = mt_rank, w = mt_rank, next = (mt_rank + 1) % mt_size;
+    OK(MPI_Comm_dup(mt_comm, &c));
+    OK(MPI_Send_init(&x, 1, MPI_INT, next, 7, c, &q[0]));
+    OK(MPI_Bcast_init(&w, 1, MPI_INT, 0, c, MPI_INFO_NULL, &q[1]));
+    OK(MPI_Irecv(&y, 1, MPI_INT, MPI_ANY_SOURCE, 8, c, &q[2]));
+    OK(MPI_Isend(&x, 1, MPI_INT, next, 8, c, &q[3]));
+    OK(MPI_Ibcast(&z, 1, MPI_INT, 0, c, &q[4]));
+    OK(MPI_Comm_disconnect(&c));
+    CHECK_EQ(y, (mt_rank + mt_size - 1) % mt_size);
+    CHECK_EQ(z, 0);
+    OK(MPI_Waitall(3, q + 2, MPI_STATUSES_IGNORE));
+    OK(MPI_Request_free(&q[0]));
+    OK(MPI_Request_free(&q[1]));
+}
+
+/* The first rank frees what the last ones are still about to set up; its memory is used again. */
+static void freed_at_once(void)
+{
+    enum { BLOCKS = 8, LEN = 1 << 16 };
+    for (int times = 0; times < 100; times++) {
+        MPI_Comm c;
+        OK(MPI_Comm_dup(mt_comm, &c));
+        OK(MPI_Comm_free(&c));
+        unsigned char *b[BLOCKS];
+        for (int i = 0; mt_rank == 0 && i < BLOCKS; i++) {
+            OK(MPI_Alloc_mem(LEN, MPI_INFO_NULL, &b[i]));
+            memset(b[i], 0x77, LEN);
+        }
+        OK(MPI_Barrier(mt_comm));
+        for (int i = 0; mt_rank == 0 && i < BLOCKS; i++) {
+            int touched = 0;
+            for (int k = 0; k < LEN; k++)
+                touched += b[i][k] != 0x77;
+            CHECK_EQ(touched, 0);
+            OK(MPI_Free_mem(b[i]));
+        }
+    }
 }
 
 int main(int argc, char **argv)
@@ -464,5 +511,7 @@ int main(int argc, char **argv)
     MT_RUN(freed_while_pending);
     MT_RUN(bad_handles);
     MT_RUN(wrong_on_one);
+    MT_RUN(disconnect_with_requests);
+    MT_RUN(freed_at_once);
     return mt_end();
 }
