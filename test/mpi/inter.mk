@@ -9,3 +9,5 @@ test_mpi_inter_threads_LDADD = libmpi_abi.la -lpthread
 check_PROGRAMS += test/fake/coll_inter_test
 test_fake_coll_inter_test_SOURCES = test/fake/coll_inter_test.c test/fake/coll_fake.c test/fake/coll_fake.h
 test_fake_coll_inter_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/mpi/coll_random
+test_mpi_coll_random_LDADD = libmpi_abi.la
