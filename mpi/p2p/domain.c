@@ -135,6 +135,7 @@ int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **o
     rt_list_init(&d->streams);
     rt_list_init(&d->part_recvs);
     rt_list_init(&d->part_inits);
+    rt_list_init(&d->part_sends);
     int err = wm_req_init();
     if (!err)
         err = check_names();

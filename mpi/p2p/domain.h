@@ -80,6 +80,7 @@ struct wm_domain {
     struct wm_pieces *pieces;              /* idle buffers of stream.c */
     int npieces;
     struct wm_bbuf *bbuf; /* buffer of MPI_Buffer_attach: buffered.c; NULL = none */
+    struct rt_list part_sends; /* all partitioned sends of this process */
 };
 
 /* Opens the transports of cfg.btl.  -RT_EUNREACH when none opens. */

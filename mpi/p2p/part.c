@@ -236,13 +236,34 @@ void wm_part_send(struct wm_part *p, int i)
 
 /* ---- the requests ---- */
 
+/* A live send that has one of the n tags from `tag` on; NULL: none. */
+static const struct wm_part *holder(const struct wm_domain *d, int tag, int n)
+{
+    struct rt_list *l;
+    rt_list_each (l, &d->part_sends) {
+        const struct wm_part *p = rt_container(l, struct wm_part, link);
+        if (p->tag < tag + n && tag < p->tag + p->partitions)
+            return p;
+    }
+    return NULL;
+}
+
+/* Round and round, past those that are in use. */
 static int take_tags(struct wm_domain *d, int n)
 {
-    if (n > TAGS - d->part_tag)
-        d->part_tag = 0; /* those given out first are long out of use */
-    int tag = WM_TAG_PART + d->part_tag;
-    d->part_tag += n;
-    return tag;
+    for (int rounds = 0; rounds < 2;) {
+        const struct wm_part *p;
+        if (n > TAGS - d->part_tag) {
+            d->part_tag = 0;
+            rounds++;
+        } else if ((p = holder(d, WM_TAG_PART + d->part_tag, n)) != NULL) {
+            d->part_tag = p->tag + p->partitions - WM_TAG_PART;
+        } else {
+            d->part_tag += n;
+            return WM_TAG_PART + d->part_tag - n;
+        }
+    }
+    return -RT_ENOSPC;
 }
 
 static int open_send(struct wm_part *p)
@@ -261,6 +282,9 @@ static int open_send(struct wm_part *p)
     if (err < 0)
         return err;
     p->tag = take_tags(d, p->partitions);
+    if (p->tag < 0)
+        return p->tag;
+    rt_list_append(&d->part_sends, &p->link);
     struct wm_part_init init = { p->nbytes, p->partitions, p->tag };
     struct btl_hdr hdr = wm_hdr(WM_PART_INIT, p->key.ctx, p->key.tag, p->key.src);
     err = wm_try_ctl(d, peer, hdr, &init, sizeof init);
@@ -331,7 +355,7 @@ static int part_start(struct rt_req *r)
 static void part_release(struct rt_req *r)
 {
     struct wm_part *p = (struct wm_part *)r;
-    bool waits = !rt_list_empty(&p->link);
+    bool waits = p->is_recv && !rt_list_empty(&p->link);
     struct wm_comm *c = p->comm;
     if (p->type)
         wm_type_unref(p->type);

@@ -15,7 +15,7 @@ struct wm_piece {
 
 struct wm_part {          /* request of MPI_Psend_init or MPI_Precv_init */
     struct rt_req r;      /* first member */
-    struct rt_list link;  /* receive: wm_domain.part_recvs until it is matched */
+    struct rt_list link;  /* receive: wm_domain.part_recvs until it is matched; send: part_sends */
     struct wm_key key;    /* communicator's context, source and tag, by which sides are matched */
     struct wm_comm *comm; /* referenced; NULL in a receive that was freed before it was matched */
     struct wm_type *type; /* referenced, or NULL (predefined) */

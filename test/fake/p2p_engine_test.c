@@ -908,17 +908,23 @@ static void partitions(void)
     }
 }
 
+static int first_tag(MPI_Request r) { return ((const struct wm_part *)wm_req_get(r))->tag; }
+
 /* A receive whose sender has not been made, one that waits for partitions, and a send. */
 static void lost_peer_of_partitions(void)
 {
     char out[8], in[2][8];
-    MPI_Request r[3], far;
+    MPI_Request r[4], far;
     world_up((struct knobs){ .put = true });
     far = psend(out, 2, 4, 1, 0);
     r[0] = precv(in[0], 2, 4, 0, 1);
     pump();
     r[1] = precv(in[1], 2, 4, 0, 1);
     r[2] = psend(out, 2, 4, 0, 1);
+    dom[0]->part_tag = WM_TAG_COMM - WM_TAG_PART - 1; /* used up: goes on behind those of r[2] */
+    r[3] = psend(out, 2, 4, 0, 1);
+    CHECK_EQ(first_tag(r[3]), first_tag(r[2]) + 2);
+    CHECK_EQ(wm_api_request_free(&r[3]), 0);
     CHECK_EQ(wm_api_startall(3, r), 0);
     CHECK_EQ(wm_api_pready(0, r[2]), 0);
     eps[0]->cut[1] = true;
