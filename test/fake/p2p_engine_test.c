@@ -756,7 +756,7 @@ static void lost_peer(void)
     CHECK(!rt_req_done(queued));
     eps[0]->cut[1] = true;
     rt_log_levels[RT_LOG_MPI] = 0;
-    freopen("/dev/null", "w", stderr); /* the loss is reported there, as it should be */
+    CHECK(freopen("/dev/null", "w", stderr) != NULL); /* where the loss is reported */
     eps[0]->up.down(eps[0]->up.arg, &eps[0]->peers[1].base, -RT_EPEER);
     CHECK(rt_req_done(big) && big->err == -RT_EPEER);
     CHECK(rt_req_done(queued) && queued->err == -RT_EPEER);

@@ -163,20 +163,27 @@ static int core_of(int cpu)
 /* A line of ranks on two cores in turn is cut once when reordered, if cores can be seen. */
 static void bound_ranks_move(void)
 {
-    int dims[1] = { mt_size }, per[1] = { 0 }, result;
+    int dims[1] = { mt_size }, per[1] = { 0 }, result, cores[64], steps = 0, distinct = 0;
     MPI_Comm c;
     cpu_set_t set;
     CPU_ZERO(&set);
     sched_getaffinity(0, sizeof set, &set);
-    int mine = CPU_COUNT(&set) == 1, all = 0, cpu = 0, low, high;
+    int mine = CPU_COUNT(&set) == 1, all = 0, cpu = 0;
     while (mine && !CPU_ISSET(cpu, &set))
         cpu++;
     cpu = core_of(cpu);
-    OK(MPI_Allreduce(&cpu, &low, 1, MPI_INT, MPI_MIN, mt_comm));
-    OK(MPI_Allreduce(&cpu, &high, 1, MPI_INT, MPI_MAX, mt_comm));
+    CHECK(mt_size <= 64);
+    OK(MPI_Allgather(&cpu, 1, MPI_INT, cores, 1, MPI_INT, mt_comm));
     OK(MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, mt_comm));
-    if (!all || low == high || mt_size < 3) {
-        mt_skip("the ranks are not bound to several cores");
+    for (int i = 0; i < mt_size; i++) {
+        int seen = 0;
+        for (int k = 0; k < i; k++)
+            seen |= cores[k] == cores[i];
+        distinct += !seen;
+        steps += i > 0 && cores[i] != cores[i - 1];
+    }
+    if (!all || steps < distinct) { /* those of one core are side by side already */
+        mt_skip("no two ranks bound to one core are apart");
         return;
     }
     OK(MPI_Cart_create(mt_comm, 1, dims, per, 1, &c));
