@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* GPUs, as the rest of the library sees them: what an address is, copies that complete later,
+ * staging memory, sharing memory with other processes.  runtime/gpu is the only code that calls the
+ * CUDA driver, which is opened when a process first needs it: nothing here is linked against it, and
+ * MPI_Init touches no GPU.
+ *
+ * Thread rule: rt_gpu_is_device() may be called by any thread without a lock; all else is called
+ * under the domain's lock.  done() is called from rt_gpu_progress() only. */
+#ifndef RT_GPU_GPU_H
+#define RT_GPU_GPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "runtime/base/atomic.h"
+#include "runtime/base/list.h"
+#include "runtime/mem/kind.h"
+
+/* ---- addresses: classify.c ---- */
+
+/* False where no address can be device memory: no NVIDIA device on the machine, or cfg.gpu is off.
+ * Set by rt_gpu_init(), constant from then on. */
+extern bool rt_gpu_watch;
+
+/* Granules of 2 MiB that were found to be host memory a moment ago.  An entry holds the granule and
+ * the time of the look; it is believed for less time than freeing host memory and mapping device
+ * memory at the same address takes. */
+#define RT_GPU_SEEN 256u
+extern uint64_t rt_gpu_seen[RT_GPU_SEEN];
+bool rt_gpu_look(const void *p); /* asks the driver, when there is one in this process */
+bool rt_gpu_seen_host(const void *p);
+
+/* Whether p is memory that the CPU must not touch (or, managed memory, should not): one predicted
+ * branch without a GPU, a few nanoseconds for host memory with one.  Pinned host memory is host. */
+static inline bool rt_gpu_is_device(const void *p)
+{
+    return rt_unlikely(rt_gpu_watch) && !rt_gpu_seen_host(p) && rt_gpu_look(p);
+}
+
+struct rt_gpu; /* one CUDA context that this process uses: streams, kernels, staging; dev.c */
+
+/* What the driver says of a device address. */
+struct rt_gpu_ptr {
+    enum rt_memkind kind;
+    int ordinal;      /* device, as this process counts */
+    void *ctx;        /* the pointer's context, or NULL: the device's primary context */
+    uintptr_t base;   /* the allocation, or of VMM memory the mapping, that it lies in */
+    size_t len;
+    uint64_t id;      /* of the allocation; never used again in this process */
+    struct rt_gpu *g; /* where copies of it run; made when first needed */
+};
+/* Asks the driver about [p, p + len).  -RT_EINVAL, logged with the bounds, when the range ends
+ * outside its allocation; -RT_ENOENT when p is not device memory; -RT_EGPU. */
+int rt_gpu_query(const void *p, size_t len, struct rt_gpu_ptr *out);
+
+/* ---- life and devices: dev.c ---- */
+
+void rt_gpu_init(void); /* decides rt_gpu_watch; costs an access(2) */
+/* Waits for what is under way and gives everything back; tolerates that the application has
+ * already destroyed its contexts. */
+void rt_gpu_fini(void);
+
+struct rt_gpu_info {
+    int ordinal;
+    char name[64];
+    uint8_t uuid[16];
+    char pci[16]; /* "0000:18:00.0" */
+    int major, minor, nsm;
+    size_t mem_nbytes;
+    bool unified_managed; /* the CPU may touch managed memory while kernels run */
+};
+const struct rt_gpu_info *rt_gpu_info(const struct rt_gpu *g);
+/* Opens the driver (loads it when need be) and says how many devices there are; 0 without a driver.
+ * For tools; the message path never loads the driver itself. */
+int rt_gpu_count(void);
+int rt_gpu_describe(int ordinal, struct rt_gpu_info *out);
+int rt_gpu_driver_version(void);   /* 13000 for CUDA 13.0; 0 without one */
+const char *rt_gpu_why_not(void);  /* why there is no driver or no device, for people */
+/* The device's primary context as struct rt_gpu, for tools and for memory without a context. */
+int rt_gpu_primary(int ordinal, struct rt_gpu **out);
+/* Several processes use this device: no lingering kernel, because contexts take turns. */
+void rt_gpu_set_shared(struct rt_gpu *g);
+bool rt_gpu_can_access(const struct rt_gpu *g, int peer_ordinal);
+
+/* ---- copies: copy.c ---- */
+
+/* Embedded by the caller, lent until done(). */
+struct rt_gpu_op {
+    void (*done)(struct rt_gpu_op *op, int err); /* err: 0 or -RT_EGPU, logged */
+    struct rt_list link;                         /* the rest is runtime/gpu's */
+    struct rt_gpu *g;
+    void *dst;
+    const void *src;
+    size_t len;
+    int err;
+};
+
+/* Starts a copy between any two of: memory of g's device, memory of another device mapped in g's
+ * context (rt_gpu_import), managed memory, pinned host memory.  Never blocks and never fails at
+ * once.  Copies are not ordered among each other.  done() means that every stream, device and the
+ * CPU sees the data. */
+void rt_gpu_copy(struct rt_gpu *g, void *dst, const void *src, size_t len, struct rt_gpu_op *op);
+/* The same, finished on return, with any host memory; for calls that block anyway. */
+int rt_gpu_copy_now(struct rt_gpu *g, void *dst, const void *src, size_t len);
+/* Starts a kernel of the embedded images on g's kernel stream; op as for a copy. */
+enum rt_gpu_kernel {
+    RT_GPU_BATCH,   /* move.cu: up to RT_GPU_BATCH_MAX copies at once */
+    RT_GPU_LINGER,  /* move.cu: polls a ring of copies */
+    RT_GPU_PACK,    /* pack.cu */
+    RT_GPU_UNPACK,
+    RT_GPU_KERNELS
+};
+bool rt_gpu_has_kernels(struct rt_gpu *g); /* built with nvcc and loaded on this device */
+void rt_gpu_launch(struct rt_gpu *g, enum rt_gpu_kernel k, unsigned grid, unsigned block,
+                   const void *params, size_t nbytes, struct rt_gpu_op *op);
+
+extern int rt_gpu_nactive; /* operations under way: their waiters must not sleep */
+int rt_gpu_progress_slow(void);
+static inline int rt_gpu_progress(void)
+{
+    return rt_unlikely(rt_gpu_nactive) ? rt_gpu_progress_slow() : 0;
+}
+
+/* The cost model: which way a copy of this length goes, and what it is predicted to cost; for the
+ * choice itself and for weft_info --paths. */
+enum rt_gpu_way { RT_GPU_WAY_LINGER, RT_GPU_WAY_BATCH, RT_GPU_WAY_ENGINE, RT_GPU_WAYS };
+enum rt_gpu_link { RT_GPU_LINK_LOCAL, RT_GPU_LINK_PEER, RT_GPU_LINK_HOST, RT_GPU_LINKS };
+extern const char *const rt_gpu_way_names[RT_GPU_WAYS];
+uint64_t rt_gpu_cost_ns(enum rt_gpu_way way, enum rt_gpu_link link, size_t len);
+enum rt_gpu_way rt_gpu_choose(enum rt_gpu_link link, size_t len, bool linger, bool kernels);
+
+/* ---- staging memory: stage.c ---- */
+
+/* A buffer from a pool: pinned host memory that every context of this process may address, or
+ * device memory that can be exported. */
+struct rt_gpu_stage {
+    char *p;
+    size_t len;
+    struct rt_gpu *g; /* NULL: pinned host */
+    struct rt_gpu_stage *next;
+};
+#define RT_GPU_STAGE_SMALL (32u << 10) /* the pools keep buffers of two lengths, */
+#define RT_GPU_STAGE_LARGE (4u << 20)  /* host and device */
+/* nbytes <= RT_GPU_STAGE_LARGE.  `g`: the context in use; where: host or device memory.
+ * -RT_ENOMEM, logged once with what happens instead. */
+int rt_gpu_stage_take(struct rt_gpu *g, bool host, size_t nbytes, struct rt_gpu_stage **out);
+void rt_gpu_stage_give(struct rt_gpu_stage *s);
+
+/* ---- memory of other processes: ipc.c ---- */
+
+enum rt_gpu_share { RT_GPU_SHARE_NONE, RT_GPU_SHARE_LEGACY, RT_GPU_SHARE_VMM, RT_GPU_SHARE_POOL };
+/* All that another process needs to map an allocation, but for the descriptor, which travels over a
+ * Unix socket. */
+struct rt_gpu_export {
+    uint8_t how; /* enum rt_gpu_share */
+    uint8_t uuid[16];
+    uint8_t handle[64];
+    uint64_t base, len; /* in the exporter's address space */
+};
+/* *fd: a descriptor to send along, the caller's to close, or -1.  -RT_ENOTSUP: this memory cannot be
+ * exported. */
+int rt_gpu_export_mem(const struct rt_gpu_ptr *p, struct rt_gpu_export *out, int *fd);
+struct rt_gpu_import; /* a mapping of another process's allocation */
+/* Maps it for use by g's device (fd stays the caller's).  -RT_EUNREACH: the devices have no access
+ * to each other; -RT_EGPU.  Takes 3 to 4 ms. */
+int rt_gpu_import(struct rt_gpu *g, const struct rt_gpu_export *e, int fd,
+                  struct rt_gpu_import **out, void **base);
+void rt_gpu_unimport(struct rt_gpu_import *m);
+
+#endif

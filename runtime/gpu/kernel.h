@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What host code and kernels share: parameters, the ring of the lingering kernel, the words that the
+ * host polls.  Included by C and by CUDA C; fixed-size types only.  A test's fake driver runs the
+ * same contract on the CPU. */
+#ifndef RT_GPU_KERNEL_H
+#define RT_GPU_KERNEL_H
+
+#include <stdint.h>
+
+struct rt_gpu_move { /* one copy */
+    uint64_t dst, src, len;
+};
+
+/* weft_batch(struct rt_gpu_batch): n copies by the whole grid; the last block to finish orders all
+ * data before it stores `value` to *flag (host memory), with counter (device memory, zero between
+ * launches) as the meeting point. */
+#define RT_GPU_BATCH_MAX 64
+struct rt_gpu_batch {
+    uint64_t flag, counter;
+    uint32_t value, n;
+    struct rt_gpu_move move[RT_GPU_BATCH_MAX];
+};
+
+/* The ring of weft_linger, in pinned host memory.  The host fills slot (seq % SLOTS), stores `seq`
+ * in its last word and then in its first: one coalesced load of 64 bytes that shows seq in both is a
+ * whole descriptor. */
+#define RT_GPU_RING_SLOTS 64
+struct rt_gpu_desc {
+    uint32_t seq;
+    uint32_t pad0;
+    uint64_t dst, src, len;
+    uint64_t pad1[3];
+    uint32_t pad2;
+    uint32_t seq_too;
+};
+struct rt_gpu_words { /* written by the kernel, polled by the host; pinned host memory */
+    uint32_t done;    /* last descriptor finished; they finish in order */
+    uint32_t left;    /* number of the launch that has ended */
+    uint32_t pad[14];
+};
+/* weft_linger: block 0 polls; with more blocks it hands long copies to all through `work` (device
+ * memory).  Leaves after idle_ns without work and after life_ns in any case, storing `launch` to
+ * words->left last. */
+struct rt_gpu_linger {
+    uint64_t ring, words, work;
+    uint32_t next;   /* first descriptor to look for */
+    uint32_t launch; /* number of this launch */
+    uint64_t idle_ns, life_ns;
+};
+
+/* weft_pack and weft_unpack: bytes [pos, pos + len) of the packed form of `count` elements at `user`
+ * to or from `packed`.  An element is `ngroups` groups in packed order; the table lies in device
+ * memory, or, up to RT_GPU_PACK_INLINE groups, in the parameters. */
+struct rt_gpu_group {
+    int64_t first; /* packed position within the element */
+    int64_t off, len, stride, nrep;
+};
+#define RT_GPU_PACK_INLINE 16
+struct rt_gpu_pack {
+    uint64_t flag, counter;
+    uint32_t value, unit; /* bytes that move at once: 1, 2, 4, 8, 16 */
+    uint64_t packed, user;
+    int64_t pos, len, size, extent;
+    uint64_t table; /* struct rt_gpu_group[], or 0: inline_groups */
+    uint32_t ngroups, pad;
+    struct rt_gpu_group inline_groups[RT_GPU_PACK_INLINE];
+};
+
+#endif
