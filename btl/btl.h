@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "runtime/boot/boot.h"
-#include "runtime/mem/kind.h"
+#include "runtime/base/memkind.h"
 
 struct btl;
 struct btl_peer;

@@ -14,7 +14,7 @@
 #include "runtime/base/list.h"
 #include "runtime/base/req.h"
 #include "runtime/layout/layout.h"
-#include "runtime/mem/kind.h"
+#include "runtime/base/memkind.h"
 #include "runtime/reduce/reduce.h"
 
 enum coll_kind {

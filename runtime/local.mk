@@ -2,6 +2,7 @@
 include runtime/base/local.mk
 include runtime/boot/local.mk
 include runtime/topo/local.mk
+include runtime/gpu/local.mk
 include runtime/mem/local.mk
 include runtime/layout/local.mk
 include runtime/reduce/local.mk

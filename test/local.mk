@@ -5,3 +5,4 @@ include test/mpi/local.mk
 include test/launch/local.mk
 include test/bench/local.mk
 include test/tool/local.mk
+include test/gpu/local.mk

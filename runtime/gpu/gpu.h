@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include "runtime/base/atomic.h"
 #include "runtime/base/list.h"
-#include "runtime/mem/kind.h"
+#include "runtime/base/memkind.h"
 
 /* ---- addresses: classify.c ---- */
 

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
-rt_sources += runtime/mem/kind.h runtime/mem/node.h runtime/mem/node_int.h
+rt_sources += runtime/mem/node.h runtime/mem/node_int.h
 rt_sources += runtime/mem/node.c runtime/mem/block.c runtime/mem/bell.c \
 	runtime/mem/peer.h runtime/mem/peer.c

@@ -8,3 +8,4 @@ check_PROGRAMS += test/fake/btl_fake_test
 test_fake_btl_fake_test_SOURCES = test/fake/btl_fake_test.c test/fake/btl_fake.h \
 	test/fake/btl_fake.c $(btl_conformance)
 test_fake_btl_fake_test_LDADD = $(unit_ldadd)
+include test/fake/gpu.mk

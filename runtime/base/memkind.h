@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef RT_MEM_KIND_H
-#define RT_MEM_KIND_H
+#ifndef RT_BASE_MEMKIND_H
+#define RT_BASE_MEMKIND_H
 
 /* Kinds of memory a buffer may lie in.  A transport's caps hold one bit (1u << kind) for each kind
  * it moves directly. */
@@ -8,13 +8,16 @@ enum rt_memkind {
     RT_MEM_HOST,
     RT_MEM_PINNED,
     RT_MEM_MANAGED,
-    RT_MEM_CUDA,
-    RT_MEM_CUDA_VMM,
-    RT_MEM_CUDA_POOL,
+    RT_MEM_CUDA,      /* cuMemAlloc, cudaMalloc */
+    RT_MEM_CUDA_VMM,  /* cuMemCreate, cuMemMap */
+    RT_MEM_CUDA_POOL, /* cudaMallocAsync */
     RT_MEM_KINDS
 };
 
 #define RT_MEM_BIT(kind) (1u << (kind))
 #define RT_MEM_HOST_BITS (RT_MEM_BIT(RT_MEM_HOST) | RT_MEM_BIT(RT_MEM_PINNED))
+#define RT_MEM_DEVICE_BITS \
+    (RT_MEM_BIT(RT_MEM_MANAGED) | RT_MEM_BIT(RT_MEM_CUDA) | RT_MEM_BIT(RT_MEM_CUDA_VMM) | \
+     RT_MEM_BIT(RT_MEM_CUDA_POOL))
 
 #endif
