@@ -13,6 +13,9 @@ struct count {
     char first[4][160]; /* in words, by the order of the numbers above */
 };
 
+/* As much of a communicator's name as a line has room for. */
+#define WHERE "%.90s"
+
 static bool is_p2p(const struct rt_req *r)
 {
     return !strcmp(r->ops->name, "send") || !strcmp(r->ops->name, "receive");
@@ -25,7 +28,7 @@ static void describe_p2p(const struct wm_preq *q, const char *where, char *out, 
         snprintf(peer, sizeof peer, "rank %d", q->peer_rank);
     if (q->tag != MPI_ANY_TAG)
         snprintf(tag, sizeof tag, "tag %d", q->tag);
-    snprintf(out, len, "a %s, %s, %s, on %s", q->r.ops->name, peer, tag, where);
+    snprintf(out, len, "a %s, %s, %s, on " WHERE, q->r.ops->name, peer, tag, where);
 }
 
 /* A request as its user knows it. */
@@ -38,7 +41,7 @@ static void describe(const struct rt_req *r, char *out, size_t len)
     if (is_p2p(r))
         describe_p2p((const struct wm_preq *)r, where, out, len);
     else
-        snprintf(out, len, "a %s%s%s", r->ops->name, c ? " on " : "", where);
+        snprintf(out, len, "a %s%s" WHERE, r->ops->name, c ? " on " : "", where);
 }
 
 /* Messages of collectives are not the user's. */
