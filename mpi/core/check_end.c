@@ -14,7 +14,7 @@ struct count {
 };
 
 /* As much of a communicator's name as a line has room for. */
-#define WHERE "%.90s"
+#define WHERE "%.80s"
 
 static bool is_p2p(const struct rt_req *r)
 {
