@@ -28,9 +28,12 @@ static const char *disagreement(const struct btl *b)
     const struct btl_caps *c = &b->caps;
     bool rma = c->flags & (BTL_PUT | BTL_GET);
 
-    if (!o->open || !o->close || !o->address || !o->add_peer || !o->del_peer || !o->send ||
-        !o->progress)
+    if (!o->open || !o->close || !o->address || !o->add_peer || !o->del_peer || !o->progress)
         return "a required call is missing";
+    if (!o->send && (c->eager_max || c->send_mem || o->poll))
+        return "messages are offered without a function to send them";
+    if (!o->send && !rma)
+        return "neither messages nor remote memory are offered";
     if ((c->flags & BTL_PUT) && (!o->put || !c->put_mb_per_s))
         return "put is offered without a function or a rate";
     if ((c->flags & BTL_GET) && (!o->get || !c->get_mb_per_s))
@@ -41,7 +44,7 @@ static const char *disagreement(const struct btl *b)
         return "put or get is offered without registration or attachment";
     if (rma && (!c->key_len || c->key_len > BTL_KEY_MAX || !c->rma_mem))
         return "put or get is offered without a key length of 1 to 32 bytes or a kind of memory";
-    if (!c->send_mem || !c->latency_ns || !c->mb_per_s)
+    if ((o->send && !c->send_mem) || !c->latency_ns || !c->mb_per_s)
         return "a kind of memory, the latency or the rate is missing";
     return NULL;
 }

@@ -36,7 +36,7 @@ struct btl_hdr {
 struct btl_caps { /* constant after open(); btl_check() compares them with the pointers */
     uint32_t flags;
     uint32_t send_mem, rma_mem;    /* RT_MEM_BIT set that send() / put(),get() accept directly */
-    size_t eager_max;              /* most payload one send() carries */
+    size_t eager_max;              /* most payload one send() carries; 0 without send() */
     size_t key_len;                /* bytes written by mem_key(), at most BTL_KEY_MAX */
     uint32_t latency_ns, mb_per_s; /* estimates: rank transports, cut pipelines */
     uint32_t put_mb_per_s, get_mb_per_s; /* put and get at the same time share a message in this
@@ -92,15 +92,22 @@ struct btl_ops {
                     struct btl_peer **out);
     void (*del_peer)(struct btl_peer *p);
     /* Eager message with copy semantics: buf is free on return.  len <= caps.eager_max.  Messages
-     * to one peer arrive in the order of the calls. */
+     * to one peer arrive in the order of the calls.  NULL: remote memory only (btl_has_messages).
+     */
     int (*send)(struct btl_peer *p, const struct btl_hdr *h, const void *buf, size_t len);
     int (*mem_reg)(struct btl *b, void *base, size_t len, enum rt_memkind kind,
                    struct btl_mem **out);
     void (*mem_dereg)(struct btl_mem *m);
     /* Writes caps.key_len bytes that let the peer attach. */
     int (*mem_key)(const struct btl_mem *m, void *key);
-    /* Opens the peer's memory once, then reuse. */
-    int (*attach)(struct btl_peer *p, const void *key, struct btl_rmem **out);
+    /* Optional: gives this peer what it needs beside the key (a descriptor), once; called before
+     * the key is sent to it, each time.  An error: this peer cannot attach, the key is of no use.
+     */
+    int (*mem_offer)(struct btl_peer *p, struct btl_mem *m);
+    /* Opens the peer's memory once, then reuse.  near: the local memory that put() and get() will
+     * use, where the transport has to know whose device copies; NULL: host memory.  -RT_EUNREACH
+     * and -RT_ENOTSUP: not with this memory, the message has to go another way. */
+    int (*attach)(struct btl_peer *p, const void *key, const void *near, struct btl_rmem **out);
     void (*detach)(struct btl_rmem *r);
     /* One-sided copy to / from attached memory at byte offset off; m only with BTL_NEED_REG. done()
      * means that the data is visible at its destination before any later send() to that peer
@@ -109,7 +116,9 @@ struct btl_ops {
                struct btl_op *op);
     int (*get)(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst, size_t len,
                struct btl_op *op);
-    /* Moves everything that can move; returns the number of events handled; never blocks. */
+    /* Moves everything that can move; returns the number of events handled; never blocks.  Where
+     * the copies are runtime/gpu's (btl/cuda), they and their done() belong to rt_gpu_progress(),
+     * which the engine calls beside this. */
     int (*progress)(struct btl *b);
     /* Optional: the same for messages from one peer only, for a blocking receive from a known
      * source. */
@@ -121,11 +130,17 @@ struct btl {
     struct btl_caps caps;
 }; /* first member of btl_shm, btl_cuda, ... */
 
+/* False: the transport only moves memory, beside another that carries messages. */
+static inline bool btl_has_messages(const struct btl *b) { return b->ops->send != NULL; }
+
 extern const struct btl_ops *const btl_all[]; /* NULL-terminated, best first */
 const struct btl_ops *btl_find(const char *name);
 /* 0 when caps and function pointers agree, else -RT_EINTERN with the disagreement logged. */
 int btl_check(const struct btl *b);
 /* Length of a pair region that rt_node_open() must be given, before open(). */
 size_t btl_node_pair_nbytes(void);
+/* Where in a rank's own pair region, rt_node_pair(r, r), the transports publish what peers read. */
+#define BTL_NODE_SHM 0u
+#define BTL_NODE_CUDA (64u << 10)
 
 #endif

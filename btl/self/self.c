@@ -191,8 +191,9 @@ struct self_rmem {
     struct btl_self *self;
 };
 
-static int self_attach(struct btl_peer *p, const void *key, struct btl_rmem **out)
+static int self_attach(struct btl_peer *p, const void *key, const void *near, struct btl_rmem **out)
 {
+    (void)near;
     struct self_rmem *r = malloc(sizeof *r);
     struct self_key k;
 

@@ -210,7 +210,7 @@ void btl_shm_chunk_in(struct btl_shm *b, const struct ring_slot *s, const void *
 static bool cma_probe(struct btl_shm_peer *p)
 {
     const struct rt_bell *bell = &rt_node.bells[p->rank];
-    const struct shm_home *home = rt_node_pair(p->rank, p->rank);
+    const struct shm_home *home = shm_home_of(p->rank);
     uint64_t copy = 0;
     struct iovec to = { &copy, sizeof copy };
     struct iovec from = { (void *)(uintptr_t)rt_load_acquire(&home->probe_addr), sizeof copy };
@@ -225,8 +225,9 @@ static bool cma_probe(struct btl_shm_peer *p)
     return false;
 }
 
-int btl_shm_attach(struct btl_peer *peer, const void *key, struct btl_rmem **out)
+int btl_shm_attach(struct btl_peer *peer, const void *key, const void *near, struct btl_rmem **out)
 {
+    (void)near;
     struct btl_shm_peer *p = (struct btl_shm_peer *)peer;
     struct shm_rmem *r = malloc(sizeof *r);
 

@@ -20,8 +20,6 @@
 
 static struct btl_shm *shm_of(struct btl_shm_peer *p) { return (struct btl_shm *)p->base.btl; }
 
-static struct shm_home *home_of(int rank) { return rt_node_pair(rank, rank); }
-
 static size_t home_nbytes(int nwords)
 {
     return sizeof(struct shm_home) + (size_t)nwords * sizeof(uint64_t);
@@ -85,10 +83,10 @@ int btl_shm_tx_open(struct btl_shm_peer *p, bool bytes)
         if (err < 0)
             return err;
         /* The reader may not have attached yet, so its home is reserved here too. */
-        err = rt_node_reserve(home_of(p->rank), home_nbytes(b->nwords));
+        err = rt_node_reserve(shm_home_of(p->rank), home_nbytes(b->nwords));
         if (err < 0)
             return err;
-        rt_fetch_or(&home_of(p->rank)->active[rt_node.rank / 64],
+        rt_fetch_or(&shm_home_of(p->rank)->active[rt_node.rank / 64],
                     (uint64_t)1 << (rt_node.rank % 64));
         t->slots_open = true;
         t->limit = RING_SLOTS;
@@ -276,7 +274,7 @@ static int shm_open(const struct btl_up *up, struct btl **out, int max)
     rt_list_init(&b->work);
     if (!b->rx || !b->seen || !b->peers)
         goto err_close;
-    b->home = home_of(rt_node.rank);
+    b->home = shm_home_of(rt_node.rank);
     err = rt_node_reserve(b->home, home_nbytes(b->nwords));
     if (err < 0)
         goto err_close;

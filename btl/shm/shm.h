@@ -13,6 +13,10 @@ struct shm_home {        /* rank r's own pair region (r, r) */
     /* Bit s: rank s has opened its ring to r.  Set once by s, before its first slot. */
     _Alignas(RT_CACHE_LINE) uint64_t active[];
 };
+static inline struct shm_home *shm_home_of(int rank)
+{
+    return (struct shm_home *)((char *)rt_node_pair(rank, rank) + BTL_NODE_SHM);
+}
 
 struct btl_shm_peer {
     struct btl_peer base;
@@ -60,7 +64,7 @@ int btl_shm_mem_reg(struct btl *b, void *base, size_t len, enum rt_memkind kind,
                     struct btl_mem **out);
 void btl_shm_mem_dereg(struct btl_mem *m);
 int btl_shm_mem_key(const struct btl_mem *m, void *key);
-int btl_shm_attach(struct btl_peer *p, const void *key, struct btl_rmem **out);
+int btl_shm_attach(struct btl_peer *p, const void *key, const void *near, struct btl_rmem **out);
 void btl_shm_detach(struct btl_rmem *r);
 int btl_shm_put(struct btl_rmem *r, size_t off, struct btl_mem *m, const void *src, size_t len,
                 struct btl_op *op);

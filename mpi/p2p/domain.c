@@ -291,6 +291,8 @@ static int connect_peer(struct wm_domain *d, struct rt_proc proc, struct btl_pee
         void *addr = NULL;
         size_t len = 0;
         char blob[ADDRESS_MAX];
+        if (!btl_has_messages(b))
+            continue;
         if (b->ops->address && b->ops->address(b, blob, sizeof blob) > 0) {
             char key[64];
             address_key(key, sizeof key, d, i);

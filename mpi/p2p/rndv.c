@@ -194,7 +194,7 @@ static void get_done(struct btl_op *op, int err)
 static int start_get(struct wm_preq *q, const void *key)
 {
     const struct btl_ops *ops = btl_of(q)->ops;
-    int err = ops->attach(q->peer->eager, key, &q->rmem);
+    int err = ops->attach(q->peer->eager, key, NULL, &q->rmem);
     if (err < 0)
         return err;
     q->op.done = get_done;
@@ -327,7 +327,7 @@ void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts)
         }
         return;
     }
-    int err = btl_of(q)->ops->attach(q->peer->eager, cts->key, &q->rmem);
+    int err = btl_of(q)->ops->attach(q->peer->eager, cts->key, NULL, &q->rmem);
     if (err >= 0)
         q->rmem->shared = cts->will_get != 0;
     if (err >= 0)

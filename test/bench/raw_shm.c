@@ -199,7 +199,7 @@ static void puts_bench(int rank)
     b->ops->mem_key(m, key);
     post_tag(TAG_KEY, key, sizeof key);
     wait_received(base + 1);
-    b->ops->attach(peer, remote_key, &remote);
+    b->ops->attach(peer, remote_key, NULL, &remote);
     for (size_t len = 16384; len <= BIG; len *= 4)
         report(rank, "put", len, put_stream, (int)(((size_t)512 << 20) / len / 4 + 4));
     for (size_t len = 8192; len <= BIG / 4; len *= 2)

@@ -280,7 +280,7 @@ static void window_open(void)
     CHECK_EQ(t.b->ops->mem_key(window_mem, key), 0);
     send_now(CTX_KEY, 0, key, t.b->caps.key_len);
     progress_until(&t.keys_seen, ++t.keys_used);
-    CHECK_EQ(t.b->ops->attach(t.peer, t.key, &remote), 0);
+    CHECK_EQ(t.b->ops->attach(t.peer, t.key, NULL, &remote), 0);
 }
 
 static void window_close(void)

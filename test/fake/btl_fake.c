@@ -259,8 +259,10 @@ static int fake_mem_key(const struct btl_mem *m, void *key)
     return 0;
 }
 
-static int fake_attach(struct btl_peer *p, const void *key, struct btl_rmem **out)
+static int fake_attach(struct btl_peer *p, const void *key, const void *near,
+                       struct btl_rmem **out)
 {
+    (void)near;
     int err = wanted_error();
     if (err)
         return err;

@@ -111,7 +111,7 @@ static void a_lost_peer(void)
     open_three(4);
     CHECK_EQ(b[1]->ops->mem_reg(b[1], buf, 8, RT_MEM_HOST, &m), 0);
     CHECK_EQ(b[1]->ops->mem_key(m, key), 0);
-    CHECK_EQ(b[0]->ops->attach(peer[0][1], key, &r), 0);
+    CHECK_EQ(b[0]->ops->attach(peer[0][1], key, NULL, &r), 0);
     CHECK_EQ(b[0]->ops->put(r, 0, NULL, "abcdefg", 8, &op), 0);
     fake_net_kill(1);
     op_err = 1;
@@ -147,7 +147,7 @@ static void wrong_use_is_found(void)
     open_three(6);
     CHECK_EQ(b[1]->ops->mem_reg(b[1], buf, 8, RT_MEM_HOST, &m), 0);
     CHECK_EQ(b[1]->ops->mem_key(m, key), 0);
-    CHECK_EQ(b[0]->ops->attach(peer[0][1], key, &r), 0);
+    CHECK_EQ(b[0]->ops->attach(peer[0][1], key, NULL, &r), 0);
     CHECK_EQ(b[0]->ops->put(r, 0, NULL, "abcdefg", 8, &op), 0);
     b[0]->ops->detach(r);
     CHECK_EQ(fake_net.violations, 1);

@@ -169,8 +169,9 @@ static int f_key(const struct btl_mem *m, void *key)
     return 0;
 }
 
-static int f_attach(struct btl_peer *p, const void *key, struct btl_rmem **out)
+static int f_attach(struct btl_peer *p, const void *key, const void *near, struct btl_rmem **out)
 {
+    (void)near;
     struct fmem m;
     memcpy(&m, key, sizeof m);
     struct frmem *r = malloc(sizeof *r);

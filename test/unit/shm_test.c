@@ -158,7 +158,7 @@ static int killed_in_put(int rank, void *large)
     }
     wait_received(1);
     memset(buf, 1, BIG);
-    CHECK_EQ(b->ops->attach(peer, last, &r), 0);
+    CHECK_EQ(b->ops->attach(peer, last, NULL, &r), 0);
     usleep(100000); /* the parent has collected it by now */
     int err = b->ops->put(r, 0, NULL, buf, BIG, &op);
     CHECK_EQ(err, 0);
@@ -207,7 +207,7 @@ static int late_chunks(int rank, void *arg)
     }
     wait_received(1);
     memset(buf, 1, sizeof buf);
-    b->ops->attach(peer, last, &r);
+    b->ops->attach(peer, last, NULL, &r);
     if (b->ops->put(r, 0, NULL, buf, sizeof buf, &op) < 0)
         return 3;
     while (!op_calls)
