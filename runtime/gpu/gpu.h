@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "runtime/base/atomic.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/list.h"
 #include "runtime/base/memkind.h"
 
@@ -22,13 +23,40 @@
  * Set by rt_gpu_init(), constant from then on. */
 extern bool rt_gpu_watch;
 
-/* Granules of 2 MiB that were found to be host memory a moment ago.  An entry holds the granule and
- * the time of the look; it is believed for less time than freeing host memory and mapping device
- * memory at the same address takes. */
+/* Granules of 2 MiB that were found to be host memory a moment ago.  A word holds, above, the part
+ * of the granule's number that its index does not tell and, below, the time of the look; it is
+ * believed for rt_gpu_seen_for, which is less than freeing host memory and mapping device memory at
+ * the same address takes.  An entry of another granule, or of the future, misses.  28 bits and the
+ * index are enough for addresses of 57 bits; the time wraps after more than an hour. */
 #define RT_GPU_SEEN 256u
+#define RT_GPU_SEEN_TIME_BITS 36
 extern uint64_t rt_gpu_seen[RT_GPU_SEEN];
+extern uint64_t rt_gpu_seen_for; /* in units of rt_gpu_clock() */
 bool rt_gpu_look(const void *p); /* asks the driver, when there is one in this process */
-bool rt_gpu_seen_host(const void *p);
+
+/* Units of 256 ticks of the processor's clock, or of 256 ns. */
+static inline uint64_t rt_gpu_clock(void)
+{
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc() >> 8;
+#else
+    return rt_now_ns() >> 8;
+#endif
+}
+
+static inline uint64_t *rt_gpu_seen_word(const void *p, uint64_t *above)
+{
+    uint64_t granule = (uintptr_t)p >> 21;
+    *above = granule >> 8 << RT_GPU_SEEN_TIME_BITS;
+    return &rt_gpu_seen[(granule ^ granule >> 8) % RT_GPU_SEEN];
+}
+
+static inline bool rt_gpu_seen_host(const void *p)
+{
+    uint64_t above, now = rt_gpu_clock() & ((1ull << RT_GPU_SEEN_TIME_BITS) - 1);
+    uint64_t word = rt_load_relaxed(rt_gpu_seen_word(p, &above));
+    return now - (word ^ above) < rt_load_relaxed(&rt_gpu_seen_for);
+}
 
 /* Whether p is memory that the CPU must not touch (or, managed memory, should not): one predicted
  * branch without a GPU, a few nanoseconds for host memory with one.  Pinned host memory is host. */
@@ -47,6 +75,7 @@ struct rt_gpu_ptr {
     uintptr_t base;   /* the allocation, or of VMM memory the mapping, that it lies in */
     size_t len;
     uint64_t id;      /* of the allocation; never used again in this process */
+    bool single;      /* false: several VMM mappings side by side; cannot be exported as one */
     struct rt_gpu *g; /* where copies of it run; made when first needed */
 };
 /* Asks the driver about [p, p + len).  -RT_EINVAL, logged with the bounds, when the range ends

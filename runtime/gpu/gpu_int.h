@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of runtime/gpu share: one context in use, how it is entered, and who makes what of
+ * it.  Private to runtime/gpu and its unit tests.
+ *
+ * Life.  MPI_Init calls rt_gpu_init() after the settings are read and before the first buffer can
+ * be looked at; MPI_Finalize (the last user of the library, when no operation of the engine is left
+ * and every import has been given back) calls rt_gpu_fini(), also from atexit.  rt_gpu_init() may
+ * follow again.  All but rt_gpu_is_device() runs under the domain's lock.
+ *
+ * A struct rt_gpu is made by rt_gpu_of() when the first address of its context is queried, in this
+ * order: streams, images (images.c), move_state (copy.c).  Its address stays valid until
+ * rt_gpu_fini(), even when the application destroys the context: then it is `lost`, every call on
+ * it answers -RT_EGPU, and the next query makes another one for the context that took its place. */
+#ifndef RT_GPU_GPU_INT_H
+#define RT_GPU_GPU_INT_H
+
+#include "runtime/gpu/driver.h"
+#include "runtime/gpu/gpu.h"
+
+#define RT_GPU_ENGINES 4 /* streams for the copy engines: enough to keep all of an H200's busy */
+
+struct rt_gpu_block; /* stage.c: memory that buffers of one length are cut from */
+struct move_state;   /* copy.c: waiting and running operations, flags, ring */
+
+/* Staging of one place, two lengths: blocks with a free buffer come first. */
+struct rt_gpu_pool {
+    struct rt_list blocks[2]; /* small, large */
+    unsigned nidle[2];        /* blocks of which no buffer is in use */
+    bool told;                /* that there was no memory */
+};
+
+struct rt_gpu {
+    struct rt_list link; /* of all, dev.c */
+    cu_ctx ctx;
+    cu_device device;
+    struct rt_gpu_info info;
+    bool retained;      /* ctx is the device's primary one, and a reference of it is ours */
+    bool lost;          /* the context is gone and with it all that was made in it */
+    bool shared;        /* other processes use the device: no lingering kernel */
+    bool stream_writes; /* cuStreamWriteValue32 works here */
+
+    /* A small allocation of our own.  The context is the one that it was as long as the driver
+     * knows this address by this id. */
+    cu_ptr mark;
+    uint64_t mark_id;
+    uint64_t looked; /* when that was checked, in rt_gpu_clock() */
+
+    /* All non-blocking and of the highest priority. */
+    cu_stream kernels;                 /* rt_gpu_launch(), batches, the lingering kernel */
+    cu_stream engine[RT_GPU_ENGINES];  /* copies by the copy engines */
+    cu_stream now;                     /* rt_gpu_copy_now() */
+
+    struct move_state *move;           /* copy.c's; NULL before rt_gpu_move_init() */
+    cu_module module;                  /* images.c's; NULL without kernels */
+    cu_function fn[RT_GPU_KERNELS];
+
+    struct rt_gpu_pool host, dev;      /* stage.c's; host memory dies with its context, too */
+};
+
+/* The struct rt_gpu of a context, or, with ctx NULL, of the device's primary context, which is
+ * retained; made when first asked for.  -RT_EGPU, -RT_ENOMEM, logged. */
+int rt_gpu_of(cu_ctx ctx, int ordinal, struct rt_gpu **out);
+
+/* Makes g's context current when it is not.  Hand the answer to rt_gpu_leave(), on this thread:
+ *     int in = rt_gpu_enter(g);
+ *     if (in < 0)
+ *         return in;
+ *     ...
+ *     rt_gpu_leave(in);
+ * -RT_EGPU, logged once: the context is lost. */
+int rt_gpu_enter(struct rt_gpu *g);
+void rt_gpu_leave(int in);
+
+/* Says that a call on g answered r; when r means that the context is gone, g becomes lost (copy.c's
+ * operations end with an error).  True when it is lost. */
+bool rt_gpu_check_lost(struct rt_gpu *g, cu_result r);
+
+/* ---- called by dev.c, owned by others ---- */
+
+/* copy.c.  init: g's context is current, streams and images are there; 0, -RT_ENOMEM, -RT_EGPU.
+ * fini: waits for what runs, ends what waits, and frees; with g->lost it makes no call of the
+ * driver and ends all operations with -RT_EGPU.  Tolerates g->move NULL. */
+int rt_gpu_move_init(struct rt_gpu *g);
+void rt_gpu_move_fini(struct rt_gpu *g);
+/* images.c.  load: g's context is current; loads all modules and finds all functions at once.
+ * Without kernels (not built, or no image for this device) it says so once with log_info, leaves
+ * g->module NULL and answers 0.  unload: makes no call with g->lost. */
+int rt_gpu_images_load(struct rt_gpu *g);
+void rt_gpu_images_unload(struct rt_gpu *g);
+/* stage.c. */
+void rt_gpu_stage_init(struct rt_gpu *g);
+void rt_gpu_stage_fini(struct rt_gpu *g);
+
+/* ---- driver.c ---- */
+
+/* RT_CUDA_OLD: functions are missing; rt_cuda has only the way to ask about addresses, so that
+ * device memory is refused with an error and not touched. */
+enum rt_cuda_found { RT_CUDA_NONE, RT_CUDA_READY, RT_CUDA_OLD };
+enum rt_cuda_found rt_cuda_find(bool load); /* any thread */
+void rt_cuda_forget(void); /* for tests: the table is empty, the next open starts again */
+
+#endif
