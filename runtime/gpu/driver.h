@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The CUDA driver's binary interface, as far as this library calls it, and the table of its
- * functions, filled from libcuda.so.1 at run time.  Values and layouts are those of CUDA 11.2 to 13;
- * nothing here needs CUDA's headers.  Private to runtime/gpu, runtime/layout and tests. */
+ * functions, filled from libcuda.so.1 at run time.  Values and layouts are those of CUDA 11.2 to
+ * 13; nothing here needs CUDA's headers.  Private to runtime/gpu, runtime/layout and tests. */
 #ifndef RT_GPU_DRIVER_H
 #define RT_GPU_DRIVER_H
 
@@ -194,7 +194,7 @@ struct rt_cuda {
     CU_FUNCTIONS(CU_FIELD, CU_FIELD)
 };
 #undef CU_FIELD
-extern struct rt_cuda rt_cuda; /* all NULL until rt_cuda_open() has answered 0 */
+extern struct rt_cuda rt_cuda; /* to be used once rt_cuda_open() has answered 0 */
 
 /* Fills the table from a libcuda that this process has loaded already, or, with `load`, loads it.
  * 0, or -RT_ENOENT; repeating it is cheap.  Initialises nothing. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* GPUs, as the rest of the library sees them: what an address is, copies that complete later,
- * staging memory, sharing memory with other processes.  runtime/gpu is the only code that calls the
- * CUDA driver, which is opened when a process first needs it: nothing here is linked against it, and
- * MPI_Init touches no GPU.
+ * staging memory, sharing memory with other processes.  runtime/gpu is the only code that calls
+ * the CUDA driver, which is opened when a process first needs it: nothing here is linked against
+ * it, and MPI_Init touches no GPU.
  *
  * Thread rule: rt_gpu_is_device() may be called by any thread without a lock; all else is called
  * under the domain's lock.  done() is called from rt_gpu_progress() only. */
@@ -186,8 +186,8 @@ struct rt_gpu_export {
     uint8_t handle[64];
     uint64_t base, len; /* in the exporter's address space */
 };
-/* *fd: a descriptor to send along, the caller's to close, or -1.  -RT_ENOTSUP: this memory cannot be
- * exported. */
+/* *fd: a descriptor to send along, the caller's to close, or -1.  -RT_ENOTSUP: this memory cannot
+ * be exported. */
 int rt_gpu_export_mem(const struct rt_gpu_ptr *p, struct rt_gpu_export *out, int *fd);
 struct rt_gpu_import; /* a mapping of another process's allocation */
 /* Maps it for use by g's device (fd stays the caller's).  -RT_EUNREACH: the devices have no access

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What host code and kernels share: parameters, the ring of the lingering kernel, the words that the
- * host polls.  Included by C and by CUDA C; fixed-size types only.  A test's fake driver runs the
- * same contract on the CPU. */
+/* What host code and kernels share: parameters, the ring of the lingering kernel, the words that
+ * the host polls.  Included by C and by CUDA C; fixed-size types only.  A test's fake driver runs
+ * the same contract on the CPU. */
 #ifndef RT_GPU_KERNEL_H
 #define RT_GPU_KERNEL_H
 
@@ -22,8 +22,8 @@ struct rt_gpu_batch {
 };
 
 /* The ring of weft_linger, in pinned host memory.  The host fills slot (seq % SLOTS), stores `seq`
- * in its last word and then in its first: one coalesced load of 64 bytes that shows seq in both is a
- * whole descriptor. */
+ * in its last word and then in its first: one coalesced load of 64 bytes that shows seq in both is
+ * a whole descriptor. */
 #define RT_GPU_RING_SLOTS 64
 struct rt_gpu_desc {
     uint32_t seq;
@@ -48,8 +48,8 @@ struct rt_gpu_linger {
     uint64_t idle_ns, life_ns;
 };
 
-/* weft_pack and weft_unpack: bytes [pos, pos + len) of the packed form of `count` elements at `user`
- * to or from `packed`.  An element is `ngroups` groups in packed order; the table lies in device
+/* weft_pack and weft_unpack: bytes [pos, pos + len) of the packed form of `count` elements at
+ * `user` to or from `packed`.  An element is `ngroups` groups in packed order; the table lies in device
  * memory, or, up to RT_GPU_PACK_INLINE groups, in the parameters. */
 struct rt_gpu_group {
     int64_t first; /* packed position within the element */

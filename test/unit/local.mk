@@ -7,3 +7,4 @@ include test/unit/btl.mk
 include test/unit/api.mk
 include test/unit/coll.mk
 include test/unit/core.mk
+include test/unit/gpu.mk
