@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The cost model of device copies: cost.def as functions.  Every choice of a way follows from it;
+ * weft_info --paths prints it.  Any thread; no state. */
+#include "runtime/gpu/copy.h"
+
+const char *const rt_gpu_way_names[RT_GPU_WAYS] = {
+    [RT_GPU_WAY_LINGER] = "lingering kernel",
+    [RT_GPU_WAY_BATCH] = "batch kernel",
+    [RT_GPU_WAY_ENGINE] = "copy engine",
+};
+
+struct cost {
+    uint8_t link, way;
+    uint64_t upto;
+    uint32_t fixed_ns, each_ns, mb_per_s;
+};
+#define COST(link, way, upto, fixed, each, rate, where) \
+    { RT_GPU_LINK_##link, RT_GPU_WAY_##way, (upto), (fixed), (each), (rate) },
+static const struct cost costs[] = {
+#include "runtime/gpu/cost.def"
+};
+#undef COST
+#define NCOSTS (sizeof costs / sizeof *costs)
+
+static const struct cost *find(enum rt_gpu_way way, enum rt_gpu_link link, size_t len)
+{
+    for (size_t i = 0; i < NCOSTS; i++)
+        if (costs[i].link == link && costs[i].way == way && len <= costs[i].upto)
+            return &costs[i];
+    return NULL;
+}
+
+uint64_t rt_gpu_cost_group_ns(enum rt_gpu_way way, enum rt_gpu_link link, size_t len, unsigned n)
+{
+    const struct cost *c = find(way, link, len);
+
+    if (!c)
+        return UINT64_MAX;
+    /* MB/s are bytes per microsecond. */
+    uint64_t move_ns = (uint64_t)((double)len * 1000.0 / c->mb_per_s);
+    return c->fixed_ns + n * (c->each_ns + move_ns);
+}
+
+uint64_t rt_gpu_cost_ns(enum rt_gpu_way way, enum rt_gpu_link link, size_t len)
+{
+    return rt_gpu_cost_group_ns(way, link, len, 1);
+}
+
+enum rt_gpu_way rt_gpu_choose_group(enum rt_gpu_link link, size_t len, unsigned n, bool linger,
+                                    bool kernels)
+{
+    enum rt_gpu_way best = RT_GPU_WAY_ENGINE;
+    uint64_t best_ns = rt_gpu_cost_group_ns(best, link, len, n), ns;
+
+    if (!kernels)
+        return best;
+    if ((ns = rt_gpu_cost_group_ns(RT_GPU_WAY_BATCH, link, len, n)) < best_ns) {
+        best = RT_GPU_WAY_BATCH;
+        best_ns = ns;
+    }
+    if (linger && rt_gpu_cost_group_ns(RT_GPU_WAY_LINGER, link, len, n) < best_ns)
+        best = RT_GPU_WAY_LINGER;
+    return best;
+}
+
+enum rt_gpu_way rt_gpu_choose(enum rt_gpu_link link, size_t len, bool linger, bool kernels)
+{
+    return rt_gpu_choose_group(link, len, 1, linger, kernels);
+}
