@@ -154,6 +154,7 @@ struct cu_copy2d {
     CU(module_load_data, cuModuleLoadData, (cu_module *m, const void *image)) \
     CU(module_unload, cuModuleUnload, (cu_module m)) \
     CU(module_get_function, cuModuleGetFunction, (cu_function *f, cu_module m, const char *name)) \
+    OPT(func_load, cuFuncLoad, (cu_function f)) \
     CU(launch_kernel, cuLaunchKernel, \
        (cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
         unsigned bz, unsigned shared_nbytes, cu_stream s, void **params, void **extra)) \

@@ -17,6 +17,7 @@
 #include "runtime/gpu/driver.h"
 #include "runtime/gpu/gpu.h"
 
+#define RT_GPU_MODULES 4 /* room for the images, one a .cu file */
 #define RT_GPU_ENGINES 4 /* streams for the copy engines: enough to keep all of an H200's busy */
 
 struct rt_gpu_block; /* stage.c: memory that buffers of one length are cut from */
@@ -51,7 +52,7 @@ struct rt_gpu {
     cu_stream now;                     /* rt_gpu_copy_now() */
 
     struct move_state *move;           /* copy.c's; NULL before rt_gpu_move_init() */
-    cu_module module;                  /* images.c's; NULL without kernels */
+    cu_module module[RT_GPU_MODULES];  /* images.c's; NULL without kernels */
     cu_function fn[RT_GPU_KERNELS];
 
     struct rt_gpu_pool host, dev;      /* stage.c's; host memory dies with its context, too */
@@ -84,7 +85,7 @@ int rt_gpu_move_init(struct rt_gpu *g);
 void rt_gpu_move_fini(struct rt_gpu *g);
 /* images.c.  load: g's context is current; loads all modules and finds all functions at once.
  * Without kernels (not built, or no image for this device) it says so once with log_info, leaves
- * g->module NULL and answers 0.  unload: makes no call with g->lost. */
+ * g->module[0] NULL and answers 0.  unload: makes no call with g->lost. */
 int rt_gpu_images_load(struct rt_gpu *g);
 void rt_gpu_images_unload(struct rt_gpu *g);
 /* stage.c. */

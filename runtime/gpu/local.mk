@@ -2,3 +2,23 @@
 # Each engineer adds his lines; kernels are built by nvcc where configure found one.
 rt_sources += runtime/gpu/gpu.h runtime/gpu/kernel.h runtime/gpu/driver.h runtime/gpu/gpu_int.h
 rt_sources += runtime/gpu/copy.c runtime/gpu/copy.h runtime/gpu/model.c runtime/gpu/cost.def
+rt_sources += runtime/gpu/images.h
+
+# Kernels: each .cu file becomes an image (fatbin), and all images one C file of the build tree.
+gpu_kernels = runtime/gpu/pack.cu
+gpu_kernel_headers = runtime/gpu/kernel.h
+EXTRA_DIST += $(gpu_kernels) runtime/gpu/embed.py
+if WITH_NVCC
+gpu_images = $(gpu_kernels:.cu=.fatbin)
+$(gpu_images): $(gpu_kernel_headers)
+else
+gpu_images =
+endif
+rt_built += runtime/gpu/embedded.c
+CLEANFILES += $(gpu_images) runtime/gpu/embedded.c
+SUFFIXES = .cu .fatbin
+.cu.fatbin:
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && \
+	$(NVCC) $(NVCC_TARGET) -std=c++17 -O3 -I$(top_srcdir) $(NVCCFLAGS) --fatbin -o $@ $<
+runtime/gpu/embedded.c: runtime/gpu/embed.py $(gpu_images)
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(PYTHON) $(top_srcdir)/runtime/gpu/embed.py $@ $(gpu_images)

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The kernels that nvcc has built, as they lie in the library: one image (fatbin: machine code for
+ * several generations, and PTX) a .cu file.  Made by embed.py.  Private to runtime/gpu. */
+#ifndef RT_GPU_IMAGES_H
+#define RT_GPU_IMAGES_H
+
+#include <stdint.h>
+
+struct rt_gpu_image {
+    const char *name; /* of the .cu file; NULL ends the list */
+    const void *data;
+};
+extern const struct rt_gpu_image rt_gpu_images[]; /* only the end where there was no nvcc */
+
+#endif
