@@ -14,6 +14,7 @@
 #define BENCH_VERSION "0.1.0"
 #define BENCH_COLS 10    /* most columns; size, limit and validation are not counted */
 #define BENCH_LARGE 8192 /* above this the smaller iteration counts hold, as in the originals */
+#define BENCH_NO_DEVICE 3 /* exit status: device memory was asked for and is not to be had */
 
 enum bench_flags {
     BENCH_TWO = 1,        /* exactly two ranks */
@@ -25,7 +26,8 @@ enum bench_flags {
     BENCH_OVERLAP = 64,   /* nonblocking: -t counts calls of MPI_Test */
     BENCH_SEND_ALL = 128, /* the send buffer holds a block for every rank */
     BENCH_RECV_ALL = 256, /* the receive buffer holds a block for every rank */
-    BENCH_RATE = 512      /* has -R, the message rate column */
+    BENCH_RATE = 512,     /* has -R, the message rate column */
+    BENCH_DDT = 1024      /* sends through pair.c: -D */
 };
 
 enum bench_limit_kind { LIMIT_NONE, LIMIT_LATENCY, LIMIT_ONE_WAY, LIMIT_BOTH_WAYS };
@@ -57,7 +59,10 @@ struct bench_opts {
     int iters, skip; /* -1: the benchmark's default for the size */
     int window, pairs, repeat, step, tests, send_threads, recv_threads;
     bool full, check, limits, fault, rate, many_bufs;
-    const char *type; /* "mpi_char", "mpi_int", "mpi_float"; NULL: the benchmark's default */
+    bool accel, same_gpu, touch_gpu;
+    char kind[2];                 /* 'H', 'D' or 'M': buffers of the first and the second side */
+    size_t ddt_block, ddt_stride; /* -D, in elements; 0: contiguous */
+    const char *type; /* "mpi_char", "mpi_int", "mpi_float", "mpi_double"; NULL: the default */
     const char *json, *plot;
 };
 
@@ -76,13 +81,18 @@ struct bench {
     int iters, skip; /* of the row being measured */
     unsigned seed;   /* the data pattern of this pass */
     long bad;        /* passes in which this rank saw wrong data, of the row being measured */
+    char kind;       /* of this rank's buffers: 'H', 'D' or 'M' */
     char *sbuf, *rbuf; /* page aligned, large enough for the largest size */
     MPI_Datatype type;
     size_t type_len;
+    size_t block, stride; /* -D in bytes: a message is blocks, each `stride` after the last; or 0 */
+    MPI_Datatype msg_type; /* a message of the size being measured is msg_count of these */
+    int msg_count;
     const char *type_name;
     struct bench_row *rows; /* rank 0: what was printed, for the reports */
     int nrows;
     struct limit_map *limit_map; /* limits.c, NULL without --limits */
+    struct limit_gpu *limit_gpu; /* limits_gpu.c, instead, when a buffer is on a device */
 };
 
 /* Seconds for one iteration: over all, and of the quickest and slowest tenth (the same as avg
@@ -98,13 +108,17 @@ int bench_main(int argc, char **argv, const struct bench_spec *spec);
 double bench_now(void);
 void bench_time(struct bench *b, bench_work_fn *work, void *arg, struct bench_times *out);
 int bench_count(const struct bench *b, size_t nbytes); /* elements in nbytes */
+size_t bench_next_size(const struct bench *b, size_t nbytes);
 
 /* opts.c: 0 go on, 1 done (help, version), 2 wrong; only `loud` ranks print */
 int bench_opts_parse(struct bench_opts *o, const struct bench_spec *spec, int argc, char **argv,
                      bool loud);
 
 /* data.c: the bytes that `from` sends to `to` in this pass; without -c both return at once */
-void *bench_alloc(size_t len);
+void *bench_alloc_host(size_t len);
+void *bench_alloc(const struct bench *b, size_t len); /* of b->kind */
+void bench_free(const struct bench *b, void *p);
+size_t bench_span(const struct bench *b, size_t nbytes); /* of a message in its buffer, gaps too */
 void bench_fill(struct bench *b, void *buf, size_t nbytes, int from, int to);
 void bench_poison(struct bench *b, void *buf, size_t nbytes);
 void bench_check(struct bench *b, const void *buf, size_t nbytes, int from, int to);
@@ -127,6 +141,9 @@ int bench_json_write(const struct bench *b, const char *path);
 int bench_plot_write(const struct bench *b, const char *path);
 
 /* pair.c: what the point-to-point benchmarks share */
+void pair_message(struct bench *b, size_t nbytes); /* sets msg_type and msg_count */
+void pair_message_free(struct bench *b);
+void pair_touch_gpu(struct bench *b); /* --touch-gpu: one device message each way */
 void pair_pingpong(struct bench *b, void *nbytes, int n); /* bench_work_fn */
 void pair_window(struct bench *b, void *nbytes,
                  int n); /* bench_work_fn: one way, then a 4-byte answer */

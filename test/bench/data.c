@@ -2,11 +2,16 @@
 /* Buffers, and the patterns by which -c tells right data from wrong.  Every byte depends on its
  * place, sender, receiver and pass, so that a block that arrives late, twice or at the wrong place
  * is seen.  Numbers are small integers, whose sums are exact in any type.  With --fault rank 0
- * sends one wrong byte: the self-test proves by it that -c can fail. */
+ * sends one wrong byte: the self-test proves by it that -c can fail.  Device memory is made and
+ * looked at on the host, in a copy; with -D also the gaps between the blocks have to stay. */
 #include "test/bench/bench.h"
+#include "test/bench/device.h"
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { POISON = 0xee };
 
 static unsigned char pattern(const struct bench *b, size_t i, int from, int to)
 {
@@ -19,13 +24,13 @@ static int number(const struct bench *b, size_t i, int rank)
     return (int)((i + (unsigned)rank * 3u + b->seed) % 16);
 }
 
-static void corrupt(const struct bench *b, void *buf, size_t nbytes)
+static void corrupt(const struct bench *b, void *buf, size_t at)
 {
-    if (b->opt.fault && b->rank == 0 && nbytes)
-        ((unsigned char *)buf)[nbytes / 2] ^= 0x40;
+    if (b->opt.fault && b->rank == 0)
+        ((unsigned char *)buf)[at] ^= 0x40;
 }
 
-void *bench_alloc(size_t len)
+void *bench_alloc_host(size_t len)
 {
     void *p = NULL;
 
@@ -35,67 +40,175 @@ void *bench_alloc(size_t len)
     return p;
 }
 
+void *bench_alloc(const struct bench *b, size_t len)
+{
+    void *p;
+
+    if (b->kind == 'H')
+        return bench_alloc_host(len);
+    p = device_alloc(b->kind, len);
+    if (p)
+        device_set(p, 'a', len);
+    return p;
+}
+
+void bench_free(const struct bench *b, void *p)
+{
+    if (b->kind == 'H')
+        free(p);
+    else
+        device_free(p);
+}
+
+/* The memory in which a buffer's contents are made and looked at. */
+static unsigned char *scratch(const struct bench *b, void *buf, size_t len)
+{
+    unsigned char *p = b->kind == 'H' ? buf : malloc(len ? len : 1);
+
+    if (!p)
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    return p;
+}
+
+static void scratch_put(const struct bench *b, void *buf, unsigned char *p, size_t len)
+{
+    if (b->kind == 'H')
+        return;
+    device_copy(buf, p, len);
+    free(p);
+}
+
+static const unsigned char *scratch_get(const struct bench *b, const void *buf, size_t len)
+{
+    unsigned char *p;
+
+    if (b->kind == 'H')
+        return buf;
+    p = scratch(b, NULL, len);
+    device_copy(p, buf, len);
+    return p;
+}
+
+static void scratch_drop(const struct bench *b, const unsigned char *p)
+{
+    if (b->kind != 'H')
+        free((void *)(uintptr_t)p);
+}
+
+size_t bench_span(const struct bench *b, size_t nbytes)
+{
+    if (!b->block || nbytes <= b->block)
+        return nbytes;
+    return (nbytes - 1) / b->block * b->stride + (nbytes - 1) % b->block + 1;
+}
+
 void bench_fill(struct bench *b, void *buf, size_t nbytes, int from, int to)
 {
-    unsigned char *c = buf;
+    size_t block = b->block ? b->block : nbytes, span = bench_span(b, nbytes), i = 0;
+    unsigned char *c;
 
     if (!b->opt.check)
         return;
-    for (size_t i = 0; i < nbytes; i++)
-        c[i] = pattern(b, i, from, to);
-    corrupt(b, buf, nbytes);
+    c = scratch(b, buf, span);
+    memset(c, 0x11, span);
+    for (size_t at = 0; i < nbytes; at += b->stride) {
+        for (size_t k = 0; k < block && i < nbytes; k++, i++)
+            c[at + k] = pattern(b, i, from, to);
+    }
+    if (nbytes)
+        corrupt(b, c, bench_span(b, nbytes / 2 + 1) - 1);
+    scratch_put(b, buf, c, span);
 }
 
 /* What an earlier pass left in a receive buffer must not look like an arrival. */
 void bench_poison(struct bench *b, void *buf, size_t nbytes)
 {
-    if (b->opt.check)
-        memset(buf, 0xee, nbytes);
+    if (!b->opt.check)
+        return;
+    if (b->kind == 'H')
+        memset(buf, POISON, bench_span(b, nbytes));
+    else
+        device_set(buf, POISON, bench_span(b, nbytes));
+}
+
+static bool right(const struct bench *b, const unsigned char *c, size_t nbytes, int from, int to)
+{
+    size_t block = b->block ? b->block : nbytes, i = 0;
+
+    for (size_t at = 0; i < nbytes; at += b->stride) {
+        for (size_t k = 0; k < block && i < nbytes; k++, i++) {
+            if (c[at + k] != pattern(b, i, from, to))
+                return false;
+        }
+        for (size_t k = block; k < b->stride && i < nbytes; k++) {
+            if (c[at + k] != POISON)
+                return false;
+        }
+    }
+    return true;
 }
 
 void bench_check(struct bench *b, const void *buf, size_t nbytes, int from, int to)
 {
-    const unsigned char *c = buf;
+    const unsigned char *c;
 
     if (!b->opt.check)
         return;
-    for (size_t i = 0; i < nbytes; i++) {
-        if (c[i] != pattern(b, i, from, to)) {
-            b->bad++;
-            return;
-        }
-    }
+    c = scratch_get(b, buf, bench_span(b, nbytes));
+    b->bad += !right(b, c, nbytes, from, to);
+    scratch_drop(b, c);
+}
+
+static void set_number(const struct bench *b, void *buf, size_t i, int x)
+{
+    if (b->type == MPI_FLOAT)
+        ((float *)buf)[i] = (float)x;
+    else if (b->type == MPI_DOUBLE)
+        ((double *)buf)[i] = x;
+    else
+        ((int *)buf)[i] = x;
+}
+
+static bool is_number(const struct bench *b, const void *buf, size_t i, int x)
+{
+    if (b->type == MPI_FLOAT)
+        return ((const float *)buf)[i] == (float)x;
+    if (b->type == MPI_DOUBLE)
+        return ((const double *)buf)[i] == x;
+    return ((const int *)buf)[i] == x;
 }
 
 void bench_fill_numbers(struct bench *b, void *buf, size_t nbytes)
 {
     size_t n = nbytes / b->type_len;
+    unsigned char *c;
 
     if (!b->opt.check)
         return;
-    for (size_t i = 0; i < n; i++) {
-        if (b->type == MPI_FLOAT)
-            ((float *)buf)[i] = (float)number(b, i, b->rank);
-        else
-            ((int *)buf)[i] = number(b, i, b->rank);
-    }
-    corrupt(b, buf, nbytes);
+    c = scratch(b, buf, nbytes);
+    for (size_t i = 0; i < n; i++)
+        set_number(b, c, i, number(b, i, b->rank));
+    if (nbytes)
+        corrupt(b, c, nbytes / 2);
+    scratch_put(b, buf, c, nbytes);
 }
 
 void bench_check_part(struct bench *b, const void *buf, size_t n, size_t first, int nranks)
 {
+    const unsigned char *c;
+    bool good = true;
+
     if (!b->opt.check)
         return;
-    for (size_t i = 0; i < n; i++) {
+    c = scratch_get(b, buf, n * b->type_len);
+    for (size_t i = 0; i < n && good; i++) {
         int sum = 0;
         for (int r = 0; r < nranks; r++)
             sum += number(b, first + i, r);
-        if (b->type == MPI_FLOAT ? ((const float *)buf)[i] != (float)sum
-                                 : ((const int *)buf)[i] != sum) {
-            b->bad++;
-            return;
-        }
+        good = is_number(b, c, i, sum);
     }
+    b->bad += !good;
+    scratch_drop(b, c);
 }
 
 void bench_check_sum(struct bench *b, const void *buf, size_t nbytes)

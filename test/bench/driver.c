@@ -2,6 +2,7 @@
 /* The run of a benchmark from MPI_Init to MPI_Finalize: sizes, repetitions, the extra passes that
  * validate data, and the exit status.  All ranks call it; rank 0 prints. */
 #include "test/bench/bench.h"
+#include "test/bench/device.h"
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,6 +75,8 @@ static int check_world(struct bench *b)
     b->peer = b->rank < b->pairs       ? b->rank + b->pairs
               : b->rank < 2 * b->pairs ? b->rank - b->pairs
                                        : -1;
+    if (b->opt.limits && b->opt.accel)
+        return complain(b, "--limits measures host memory only; leave -d cuda, D and M out");
     if (b->opt.limits && b->nranks != 2)
         return complain(b, "--limits measures two ranks; start it with mpirun -n 2");
     return 0;
@@ -93,13 +96,44 @@ static void set_type(struct bench *b)
         b->type = MPI_FLOAT;
         b->type_len = sizeof(float);
         b->type_name = "MPI_FLOAT";
+    } else if (!strcmp(t, "mpi_double")) {
+        b->type = MPI_DOUBLE;
+        b->type_len = sizeof(double);
+        b->type_name = "MPI_DOUBLE";
     } else {
         b->type = MPI_CHAR;
         b->type_len = 1;
         b->type_name = "MPI_CHAR";
     }
+    b->block = b->opt.ddt_block * b->type_len;
+    b->stride = b->opt.ddt_stride * b->type_len;
     if (b->opt.min && b->opt.min < b->type_len)
         b->opt.min = b->type_len;
+}
+
+/* The first rank without a device says why; all end then. */
+static int open_device(struct bench *b)
+{
+    bool wanted = b->opt.accel || b->opt.touch_gpu;
+    int local = device_local_rank(), bad, first;
+    MPI_Comm node;
+
+    b->kind = b->opt.kind[b->rank >= b->pairs];
+    if (!wanted)
+        return 0;
+    if (local < 0) {
+        MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+        MPI_Comm_rank(node, &local);
+        MPI_Comm_free(&node);
+    }
+    bad = device_open(local, b->opt.same_gpu) ? b->rank : b->nranks;
+    MPI_Allreduce(&bad, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (first == b->rank)
+        fprintf(stderr,
+                "%s: rank %d: -d cuda: %s; leave -d cuda, D and M out, or run it on a "
+                "machine with an NVIDIA driver and device\n",
+                b->spec->name, b->rank, device_why());
+    return first < b->nranks ? BENCH_NO_DEVICE : 0;
 }
 
 /* A rank's buffers stay within -M: the largest size shrinks, as users of the originals expect. */
@@ -108,25 +142,34 @@ static int alloc_buffers(struct bench *b)
     size_t blocks = b->opt.many_bufs ? (size_t)b->opt.window : 1;
     size_t sends = b->spec->flags & BENCH_SEND_ALL ? (size_t)b->nranks : blocks;
     size_t recvs = b->spec->flags & BENCH_RECV_ALL ? (size_t)b->nranks : blocks;
-    size_t most = sends > recvs ? sends : recvs;
+    size_t most = sends > recvs ? sends : recvs, span;
 
     if (b->spec->flags & BENCH_NOSIZE)
         b->opt.min = b->opt.max = 1;
-    if (b->opt.max > b->opt.mem_limit / most)
+    if (bench_span(b, b->opt.max) > b->opt.mem_limit / most) {
         b->opt.max = b->opt.mem_limit / most;
+        if (b->block)
+            b->opt.max = b->opt.max / b->stride * b->block;
+    }
+    span = bench_span(b, b->opt.max);
     if (b->opt.max / b->type_len > INT_MAX)
         return complain(b,
                         "more than 2147483647 elements in a message; a lower -m maximum, please");
     if (b->opt.max < b->opt.min)
         return complain(
             b, "the -M memory limit leaves no message size; raise -M or lower the -m minimum");
-    b->sbuf = bench_alloc(sends * b->opt.max + b->type_len);
-    b->rbuf = bench_alloc(recvs * b->opt.max + b->type_len);
+    b->sbuf = bench_alloc(b, sends * span + b->type_len);
+    b->rbuf = bench_alloc(b, recvs * span + b->type_len);
     b->rows = calloc(MAX_ROWS, sizeof *b->rows);
     if (!b->sbuf || !b->rbuf || !b->rows) {
-        fprintf(stderr, "%s: rank %d: no memory for buffers of %zu bytes; lower -m or -M\n",
-                b->spec->name, b->rank, (sends + recvs) * b->opt.max);
-        MPI_Abort(MPI_COMM_WORLD, 2);
+        fprintf(stderr, "%s: rank %d: no %smemory for buffers of %zu bytes%s%s; lower -m or -M\n",
+                b->spec->name, b->rank,
+                b->kind == 'H'   ? ""
+                : b->kind == 'D' ? "device "
+                                 : "managed ",
+                (sends + recvs) * span, b->kind == 'H' ? "" : ": ",
+                b->kind == 'H' ? "" : device_why());
+        MPI_Abort(MPI_COMM_WORLD, b->kind == 'H' ? 2 : BENCH_NO_DEVICE);
     }
     return 0;
 }
@@ -152,6 +195,20 @@ static long count_bad(struct bench *b)
     return all;
 }
 
+/* The further passes of -c with other data; how many ranks saw wrong data in any pass of the row.
+ */
+static long check_row(struct bench *b, size_t nbytes)
+{
+    for (int i = 0; i < CHECK_PASSES && b->opt.check; i++) {
+        double unused[BENCH_COLS];
+        b->iters = 1;
+        b->skip = 0;
+        b->seed = 1000u + (unsigned)i;
+        b->spec->measure(b, nbytes, unused);
+    }
+    return b->opt.check ? count_bad(b) : 0;
+}
+
 /* Measures one size --repeat times; the row kept is the whole repetition whose first column is the
  * median. */
 static long measure_row(struct bench *b, size_t nbytes, struct bench_row *out)
@@ -159,15 +216,18 @@ static long measure_row(struct bench *b, size_t nbytes, struct bench_row *out)
     struct bench_row *reps = calloc((size_t)b->opt.repeat, sizeof *reps);
     bool latency = b->spec->limit == LIMIT_LATENCY;
     double best = 0;
+    long bad;
 
     if (!reps)
         MPI_Abort(MPI_COMM_WORLD, 2);
     b->bad = 0;
+    if (b->spec->flags & BENCH_DDT)
+        pair_message(b, nbytes);
     for (int i = 0; i < b->opt.repeat; i++) {
         set_counts(b, nbytes);
         b->seed = (unsigned)i;
         b->spec->measure(b, nbytes, reps[i].v);
-        double limit = b->limit_map ? bench_limit(b, nbytes) : 0;
+        double limit = b->opt.limits ? bench_limit(b, nbytes) : 0;
         if (i == 0 || (latency ? limit < best : limit > best))
             best = limit;
     }
@@ -176,16 +236,10 @@ static long measure_row(struct bench *b, size_t nbytes, struct bench_row *out)
     out->nbytes = nbytes;
     out->limit = best;
     free(reps);
-    if (!b->opt.check)
-        return 0;
-    for (int i = 0; i < CHECK_PASSES; i++) {
-        double unused[BENCH_COLS];
-        b->iters = 1;
-        b->skip = 0;
-        b->seed = 1000u + (unsigned)i;
-        b->spec->measure(b, nbytes, unused);
-    }
-    return count_bad(b);
+    bad = check_row(b, nbytes);
+    if (b->spec->flags & BENCH_DDT)
+        pair_message_free(b);
+    return bad;
 }
 
 static void complain_data(const struct bench *b, size_t nbytes, long bad)
@@ -199,7 +253,7 @@ static void complain_data(const struct bench *b, size_t nbytes, long bad)
 }
 
 /* Larger steps than the usual ones still end with the largest size. */
-static size_t next_size(const struct bench *b, size_t n)
+size_t bench_next_size(const struct bench *b, size_t n)
 {
     size_t next = n ? n * (size_t)b->opt.step : b->type_len;
 
@@ -210,7 +264,7 @@ static int run_sizes(struct bench *b)
 {
     int failed = 0;
 
-    for (size_t n = b->opt.min; n <= b->opt.max; n = next_size(b, n)) {
+    for (size_t n = b->opt.min; n <= b->opt.max; n = bench_next_size(b, n)) {
         struct bench_row row;
         long bad = measure_row(b, n, &row);
         if (b->rank == 0) {
@@ -244,9 +298,13 @@ static int run(struct bench *b)
     if (err)
         return err;
     set_type(b);
-    err = alloc_buffers(b);
+    err = open_device(b);
+    if (!err)
+        err = alloc_buffers(b);
     if (err)
         return err;
+    if (b->opt.touch_gpu)
+        pair_touch_gpu(b);
     if (b->opt.limits && bench_limits_open(b))
         return 2;
     if (b->rank == 0)
@@ -257,11 +315,24 @@ static int run(struct bench *b)
     return err;
 }
 
+/* Some libraries want the device current before MPI_Init.  Possible only where the launcher tells
+ * the local rank; what fails here is tried again, and reported, later. */
+static void early_device(const struct bench_spec *spec, int argc, char **argv)
+{
+    struct bench_opts opt;
+    int local = device_local_rank();
+
+    if (local >= 0 && !bench_opts_parse(&opt, spec, argc, argv, false) &&
+        (opt.accel || opt.touch_gpu))
+        device_open(local, opt.same_gpu);
+}
+
 int bench_main(int argc, char **argv, const struct bench_spec *spec)
 {
     struct bench b = { .spec = spec, .argc = argc, .argv = argv };
     int want = spec->flags & BENCH_THREADS ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, got = 0, err;
 
+    early_device(spec, argc, argv);
     MPI_Init_thread(&argc, &argv, want, &got);
     MPI_Comm_rank(MPI_COMM_WORLD, &b.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &b.nranks);
@@ -272,8 +343,8 @@ int bench_main(int argc, char **argv, const struct bench_spec *spec)
         err = run(&b);
     else if (err == 1)
         err = 0;
-    free(b.sbuf);
-    free(b.rbuf);
+    bench_free(&b, b.sbuf);
+    bench_free(&b, b.rbuf);
     free(b.rows);
     /* A launcher may end the job at the first rank that fails; rank 0 has said why by then. */
     MPI_Barrier(MPI_COMM_WORLD);

@@ -239,7 +239,7 @@ int bench_limits_open(struct bench *b)
     m->me = b->rank;
     m->block_len = (b->opt.max + 4095) / 4096 * 4096;
     m->len = sizeof *m->sh + 2 * m->block_len;
-    m->dst = bench_alloc(m->block_len + INLINE_MAX);
+    m->dst = bench_alloc_host(m->block_len + INLINE_MAX);
     if (b->rank == 0)
         offer(m);
     else

@@ -5,8 +5,8 @@
 noinst_LTLIBRARIES += libweft_bench.la
 libweft_bench_la_SOURCES = test/bench/bench.h test/bench/driver.c test/bench/opts.c \
 	test/bench/data.c test/bench/table.c test/bench/limits.c test/bench/report.c test/bench/plot.c \
-	test/bench/pair.c test/bench/coll.h test/bench/coll.c test/bench/coll_kinds.c test/bench/icoll.c
-bench_ldadd = libweft_bench.la libmpi_abi.la -lpthread -lm
+	test/bench/pair.c test/bench/device.h test/bench/device.c test/bench/coll.h test/bench/coll.c test/bench/coll_kinds.c test/bench/icoll.c
+bench_ldadd = libweft_bench.la libmpi_abi.la -lpthread -lm -ldl
 
 bench_PROGRAMS += test/bench/osu_latency
 test_bench_osu_latency_SOURCES = test/bench/osu_latency.c

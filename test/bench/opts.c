@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_LIMITS = 256, OPT_JSON, OPT_PLOT, OPT_REPEAT, OPT_STEP, OPT_FAULT };
+enum { OPT_LIMITS = 256, OPT_JSON, OPT_PLOT, OPT_REPEAT, OPT_STEP, OPT_FAULT, OPT_SAME, OPT_TOUCH };
 
 struct parse {
     struct bench_opts *o;
@@ -17,7 +17,7 @@ struct parse {
     bool loud;
 };
 
-static const char short_opts[] = ":m:i:x:W:M:fcd:hvb:p:R:t:T:";
+static const char short_opts[] = ":m:i:x:W:M:fcd:D:hvb:p:R:t:T:";
 static const struct option long_opts[] = {
     { "message-size", required_argument, NULL, 'm' },
     { "iterations", required_argument, NULL, 'i' },
@@ -27,6 +27,9 @@ static const struct option long_opts[] = {
     { "full", no_argument, NULL, 'f' },
     { "validation", no_argument, NULL, 'c' },
     { "accelerator", required_argument, NULL, 'd' },
+    { "ddt", required_argument, NULL, 'D' },
+    { "same-gpu", no_argument, NULL, OPT_SAME },
+    { "touch-gpu", no_argument, NULL, OPT_TOUCH },
     { "help", no_argument, NULL, 'h' },
     { "version", no_argument, NULL, 'v' },
     { "buffer-num", required_argument, NULL, 'b' },
@@ -145,8 +148,11 @@ static int parse_type(const struct parse *p, const char *s)
 {
     bool sums = p->spec->flags & BENCH_REDUCES;
 
-    if (strcmp(s, "mpi_int") && strcmp(s, "mpi_float") && (sums || strcmp(s, "mpi_char")))
-        return wrong(p, "-T", s, sums ? "mpi_int or mpi_float" : "mpi_char, mpi_int or mpi_float");
+    if (strcmp(s, "mpi_int") && strcmp(s, "mpi_float") && strcmp(s, "mpi_double") &&
+        (sums || strcmp(s, "mpi_char")))
+        return wrong(p, "-T", s,
+                     sums ? "mpi_int, mpi_float or mpi_double"
+                          : "mpi_char, mpi_int, mpi_float or mpi_double");
     p->o->type = s;
     return 0;
 }
@@ -165,15 +171,46 @@ static int parse_plot(const struct parse *p, const char *s)
 
 static int parse_accel(const struct parse *p, const char *s)
 {
-    if (!strcmp(s, "none"))
+    bool pairs = p->spec->flags & (BENCH_TWO | BENCH_PAIRS);
+
+    p->o->accel = strcmp(s, "none");
+    if (strcmp(s, "none") && strcmp(s, "cuda") && (pairs || strcmp(s, "managed")))
+        return wrong(p, "-d", s, pairs ? "cuda or none" : "cuda, managed or none");
+    if (!pairs && p->o->accel) /* between pairs the arguments say what is on the device */
+        p->o->kind[0] = p->o->kind[1] = strcmp(s, "cuda") ? 'M' : 'D';
+    return 0;
+}
+
+/* As users of the originals write it: "cont", or "vect:STRIDE:BLOCK" in elements. */
+static int parse_ddt(const struct parse *p, const char *s)
+{
+    static const char expected[] =
+        "cont or vect:STRIDE:BLOCK in elements, BLOCK from 1 on and less than STRIDE";
+    char *end;
+    long long stride, block = 0;
+
+    if (!(p->spec->flags & BENCH_DDT))
+        return wrong(p, "-D", s, "a benchmark between pairs of ranks, with one thread each");
+    if (!strcmp(s, "cont"))
         return 0;
-    if (p->loud)
-        fprintf(
-            stderr,
-            "%s: -d %s: this build measures host memory only; leave -d out, or use a build with "
-            "device support\n",
-            p->spec->name, s);
-    return 2;
+    if (strncmp(s, "vect:", 5))
+        return wrong(p, "-D", s, expected);
+    stride = to_number(s + 5, &end);
+    if (stride > 0 && *end == ':')
+        block = to_number(end + 1, &end);
+    if (*end || block < 1 || block >= stride || stride > INT_MAX)
+        return wrong(p, "-D", s, expected);
+    p->o->ddt_block = (size_t)block;
+    p->o->ddt_stride = (size_t)stride;
+    return 0;
+}
+
+static int parse_touch(const struct parse *p)
+{
+    if (!(p->spec->flags & BENCH_DDT))
+        return wrong(p, "--touch-gpu", "", "a benchmark between pairs of ranks");
+    p->o->touch_gpu = true;
+    return 0;
 }
 
 static int parse_limits(const struct parse *p)
@@ -185,17 +222,26 @@ static int parse_limits(const struct parse *p)
     return 0;
 }
 
-/* What stands after the options: buffer kinds, H, D or M for each side. */
+/* What stands after the options: buffer kinds, H, D or M; the first for the ranks that send first,
+ * the second for their partners; one is for both.  D and M are a -d cuda of themselves. */
 static int parse_kinds(const struct parse *p, int argc, char **argv)
 {
+    bool pairs = p->spec->flags & (BENCH_TWO | BENCH_PAIRS);
+
     if (argc - optind > 2)
         return wrong(p, "argument", argv[optind + 2], "at most two buffer kinds (H, D or M)");
     for (int i = optind; i < argc; i++) {
-        if (!strcmp(argv[i], "D") || !strcmp(argv[i], "M"))
-            return wrong(p, "buffer kind", argv[i],
-                         "H; D and M need device support, which this build does not have");
-        if (strcmp(argv[i], "H"))
+        if (strcmp(argv[i], "H") && strcmp(argv[i], "D") && strcmp(argv[i], "M"))
             return wrong(p, "argument", argv[i], "a buffer kind: H, D or M");
+        if (!pairs && argv[i][0] != 'H')
+            return wrong(p, "buffer kind", argv[i],
+                         "-d cuda or -d managed: the ranks of a collective have the same kind");
+        if (!pairs)
+            continue;
+        p->o->kind[i > optind] = argv[i][0];
+        if (i == optind)
+            p->o->kind[1] = argv[i][0];
+        p->o->accel |= argv[i][0] != 'H';
     }
     return 0;
 }
@@ -210,7 +256,7 @@ static void help(const struct bench_spec *s)
         printf("  -m, --message-size [MIN:]MAX  bytes, doubling from MIN to MAX; K, M, G (1:%zu)\n"
                "  -M, --mem-limit SIZE          most memory for a rank's buffer (512M)\n"
                "      --step N                  from a size to the next, instead of 2\n"
-               "  -T, --type TYPE               mpi_char, mpi_int or mpi_float (%s)\n"
+               "  -T, --type TYPE               mpi_char, mpi_int, mpi_float, mpi_double (%s)\n"
                "      --plot FILE.svg|FILE.png  draws the result\n",
                s->max, f & BENCH_REDUCES ? "mpi_int; sums need numbers" : "mpi_char");
     printf("  -i, --iterations N            timed iterations of a size (%d, above %d bytes %d)\n"
@@ -221,6 +267,9 @@ static void help(const struct bench_spec *s)
                "  -b, --buffer-num KIND         single or multiple buffers in a window (single)\n");
     if (f & BENCH_PAIRS)
         printf("  -p, --pairs N                 pairs of ranks (half the ranks)\n");
+    if (f & BENCH_DDT)
+        printf("  -D, --ddt vect:STRIDE:BLOCK   sends blocks of BLOCK elements, one each STRIDE\n"
+               "      --touch-gpu               first allocates on a GPU and sends from there\n");
     if (f & BENCH_RATE)
         printf("  -R, --print-rate 0|1          prints the message rate (1)\n");
     if (f & BENCH_THREADS)
@@ -230,7 +279,9 @@ static void help(const struct bench_spec *s)
     printf(
         "  -f, --full                    prints minimum, maximum and iterations as well\n"
         "  -c, --validation              checks the data; wrong data gives Fail and exit status 1\n"
-        "  -d, --accelerator KIND        device buffers (not in this build)\n");
+        "  -d, --accelerator cuda        uses the GPU of the local rank; %s\n"
+        "      --same-gpu                all ranks use device 0\n",
+        f & (BENCH_TWO | BENCH_PAIRS) ? "D and M say which side" : "or managed");
     if (s->limit != LIMIT_NONE)
         printf("      --limits                  what the machine can do, and the ratio\n");
     printf("      --repeat N                prints the median of N repetitions (1)\n"
@@ -263,6 +314,13 @@ static int parse_one(const struct parse *p, int c, char **argv)
         return 0;
     case 'd':
         return parse_accel(p, optarg);
+    case 'D':
+        return parse_ddt(p, optarg);
+    case OPT_SAME:
+        o->same_gpu = true;
+        return 0;
+    case OPT_TOUCH:
+        return parse_touch(p);
     case 'p':
         return parse_int(p, "-p", optarg, 1, &o->pairs);
     case 't':
@@ -324,8 +382,10 @@ int bench_opts_parse(struct bench_opts *o, const struct bench_spec *spec, int ar
                               .step = 2,
                               .send_threads = 1,
                               .recv_threads = 2,
-                              .rate = true };
+                              .rate = true,
+                              .kind = { 'H', 'H' } };
     opterr = 0;
+    optind = 0; /* from the start, also when parsing for the second time */
     while (!err && (c = getopt_long(argc, argv, short_opts, long_opts, NULL)) != -1)
         err = parse_one(&p, c, argv);
     return err ? err : parse_kinds(&p, argc, argv);

@@ -61,8 +61,8 @@ static void start_worker(struct worker *w, const struct bench *b, size_t nbytes)
     w->b = *b;
     w->b.bad = 0;
     w->nbytes = nbytes;
-    w->b.sbuf = bench_alloc(nbytes);
-    w->b.rbuf = bench_alloc(nbytes);
+    w->b.sbuf = bench_alloc(b, nbytes);
+    w->b.rbuf = bench_alloc(b, nbytes);
     if (!w->b.sbuf || !w->b.rbuf || pthread_create(&w->thread, NULL, work, w))
         MPI_Abort(MPI_COMM_WORLD, 2);
 }
@@ -71,8 +71,8 @@ static double finish_worker(struct worker *w, struct bench *b)
 {
     pthread_join(w->thread, NULL);
     b->bad += w->b.bad;
-    free(w->b.sbuf);
-    free(w->b.rbuf);
+    bench_free(b, w->b.sbuf);
+    bench_free(b, w->b.rbuf);
     return w->seconds;
 }
 

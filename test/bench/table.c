@@ -25,7 +25,7 @@ static void head_columns(const struct bench *b)
             printf("%*s", first ? 1 : b->spec->cols[i].width, b->spec->cols[i].head);
         first = false;
     }
-    if (b->limit_map) {
+    if (b->opt.limits) {
         printf("%*s", COLUMN, b->spec->limit == LIMIT_LATENCY ? "Limit(us)" : "Limit (MB/s)");
         printf("%*s", 10, "Ratio");
     }
@@ -34,11 +34,17 @@ static void head_columns(const struct bench *b)
     printf("\n");
 }
 
+static const char *kind_name(char kind)
+{
+    return kind == 'D' ? "DEVICE (D)" : kind == 'M' ? "MANAGED (M)" : "HOST (H)";
+}
+
 void bench_table_head(const struct bench *b)
 {
     unsigned f = b->spec->flags;
 
-    printf("\n# OSU MPI %s v7.0-weft%s\n", b->spec->title, BENCH_VERSION);
+    printf("\n# OSU MPI%s %s v7.0-weft%s\n", b->opt.accel ? "-CUDA" : "", b->spec->title,
+           BENCH_VERSION);
     printf("# Weft benchmark %s, own code in the output format of the OSU micro-benchmarks\n",
            BENCH_VERSION);
     if (f & BENCH_RATE)
@@ -48,8 +54,13 @@ void bench_table_head(const struct bench *b)
                b->opt.send_threads, b->opt.recv_threads);
     if (b->spec->note)
         printf("%s\n", b->spec->note);
+    if (b->opt.accel && f & (BENCH_TWO | BENCH_PAIRS))
+        printf("# Send Buffer on %s and Receive Buffer on %s\n", kind_name(b->opt.kind[0]),
+               kind_name(b->opt.kind[1]));
     if (!(f & BENCH_NOSIZE))
         printf("# Datatype: %s.\n", b->type_name);
+    if (b->block)
+        printf("# Vector: blocks of %zu bytes, one each %zu bytes\n", b->block, b->stride);
     head_columns(b);
     fflush(stdout);
 }
@@ -63,7 +74,7 @@ void bench_table_row(const struct bench *b, const struct bench_row *row, bool pa
         if (shown(b, i))
             printf("%*.*f", c->width, c->decimals, row->v[i]);
     }
-    if (b->limit_map)
+    if (b->opt.limits)
         printf("%*.*f%*.2f", COLUMN, b->spec->limit == LIMIT_LATENCY ? 3 : 2, row->limit, 10,
                row->limit > 0 ? row->v[0] / row->limit : 0);
     if (b->opt.check)
