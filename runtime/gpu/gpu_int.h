@@ -10,7 +10,9 @@
  * A struct rt_gpu is made by rt_gpu_of() when the first address of its context is queried, in this
  * order: streams, images (images.c), move_state (copy.c).  Its address stays valid until
  * rt_gpu_fini(), even when the application destroys the context: then it is `lost`, every call on
- * it answers -RT_EGPU, and the next query makes another one for the context that took its place. */
+ * it answers -RT_EGPU, and the next query makes another one for the context that took its place.
+ * Losing is noticed by a failed call, or, at most 1 ms late, by the next query: a context that was
+ * destroyed and made again may have the same address, so an allocation of ours is asked for. */
 #ifndef RT_GPU_GPU_INT_H
 #define RT_GPU_GPU_INT_H
 
@@ -72,15 +74,16 @@ int rt_gpu_of(cu_ctx ctx, int ordinal, struct rt_gpu **out);
 int rt_gpu_enter(struct rt_gpu *g);
 void rt_gpu_leave(int in);
 
-/* Says that a call on g answered r; when r means that the context is gone, g becomes lost (copy.c's
- * operations end with an error).  True when it is lost. */
+/* Says that a call on g answered r; when r means that the context is gone, g becomes lost.  True
+ * when it is lost. */
 bool rt_gpu_check_lost(struct rt_gpu *g, cu_result r);
 
 /* ---- called by dev.c, owned by others ---- */
 
 /* copy.c.  init: g's context is current, streams and images are there; 0, -RT_ENOMEM, -RT_EGPU.
- * fini: waits for what runs, ends what waits, and frees; with g->lost it makes no call of the
- * driver and ends all operations with -RT_EGPU.  Tolerates g->move NULL. */
+ * When g->lost is seen, the next rt_gpu_progress() ends all operations of g with -RT_EGPU.  fini,
+ * from rt_gpu_fini() only: waits for what runs, ends what waits, and frees; with g->lost it makes no
+ * call of the driver.  Tolerates g->move NULL. */
 int rt_gpu_move_init(struct rt_gpu *g);
 void rt_gpu_move_fini(struct rt_gpu *g);
 /* images.c.  load: g's context is current; loads all modules and finds all functions at once.
@@ -88,6 +91,8 @@ void rt_gpu_move_fini(struct rt_gpu *g);
  * g->module[0] NULL and answers 0.  unload: makes no call with g->lost. */
 int rt_gpu_images_load(struct rt_gpu *g);
 void rt_gpu_images_unload(struct rt_gpu *g);
+/* classify.c: forgets all that it has seen. */
+void rt_gpu_classify_init(void);
 /* stage.c. */
 void rt_gpu_stage_init(struct rt_gpu *g);
 void rt_gpu_stage_fini(struct rt_gpu *g);

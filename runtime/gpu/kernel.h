@@ -49,8 +49,8 @@ struct rt_gpu_linger {
 };
 
 /* weft_pack and weft_unpack: bytes [pos, pos + len) of the packed form of `count` elements at
- * `user` to or from `packed`.  An element is `ngroups` groups in packed order; the table lies in device
- * memory, or, up to RT_GPU_PACK_INLINE groups, in the parameters. */
+ * `user` to or from `packed`.  An element is `ngroups` groups in packed order; the table lies in
+ * device memory, or, up to RT_GPU_PACK_INLINE groups, in the parameters. */
 struct rt_gpu_group {
     int64_t first; /* packed position within the element */
     int64_t off, len, stride, nrep;

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What an address is.  The first question, host or device, is asked for every buffer of every
+ * message by any thread, so host memory is answered from a table of a few atomic words; the driver
+ * is asked, by its plural call only (the singular one is slow since driver 580), when the table does
+ * not know.  The second, all about a device address, is asked under the domain's lock.
+ *
+ * Nothing here loads the driver: memory that it has given out is proof that the application has. */
+#include "runtime/gpu/gpu_int.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* Host memory that has just been looked at.  To become device memory within this time it would have
+ * to be unmapped, the driver would have to map its own there, and MPI be called with it: the driver
+ * alone takes several times as long. */
+#define SEEN_NS 20000
+/* "No driver in this process, or not initialised": from there to the first device memory it takes
+ * loading, cuInit() and a context, tens of milliseconds. */
+#define NONE_NS 1000000
+#define CALIBRATE_NS 10000000
+
+bool rt_gpu_watch;
+uint64_t rt_gpu_seen[RT_GPU_SEEN];
+/* Until the clock has been compared: right for 1 GHz, and shorter than meant for anything faster;
+ * no x86-64 processor's time stamp counter is slower. */
+uint64_t rt_gpu_seen_for = SEEN_NS / 256;
+
+static struct {
+    uint64_t none; /* when there was no driver to ask; any thread */
+    uint64_t tick, ns; /* both clocks at one time, constant after rt_gpu_init() */
+    bool compared; /* rt_gpu_seen_for is exact; any thread */
+    int known;     /* how many of the attributes this driver knows; domain's lock */
+} look;
+
+void rt_gpu_classify_init(void)
+{
+    memset(rt_gpu_seen, 0, sizeof rt_gpu_seen);
+    look.none = 0;
+    look.ns = rt_now_ns();
+    look.tick = rt_gpu_clock();
+    look.known = 0;
+}
+
+/* The ticks of a time inside `ns`: when this thread is interrupted between two clocks, the rate is
+ * found too small and host memory believed for less time, never for more. */
+static void compare_clocks(void)
+{
+    uint64_t ticks = rt_gpu_clock() - look.tick, ns = rt_now_ns() - look.ns;
+    if (look.ns == 0 || ns < CALIBRATE_NS)
+        return;
+    rt_store_relaxed(&rt_gpu_seen_for, (uint64_t)((double)ticks * SEEN_NS / (double)ns));
+    rt_store_relaxed(&look.compared, true);
+}
+
+static void note_host(const void *p)
+{
+    uint64_t above, *word = rt_gpu_seen_word(p, &above);
+    rt_store_relaxed(word, above | (rt_gpu_clock() & ((1ull << RT_GPU_SEEN_TIME_BITS) - 1)));
+    if (!rt_load_relaxed(&look.compared))
+        compare_clocks();
+}
+
+static bool noted_before(const void *p)
+{
+    uint64_t above, *word = rt_gpu_seen_word(p, &above);
+    return (rt_load_relaxed(word) ^ above) >> RT_GPU_SEEN_TIME_BITS == 0 && rt_load_relaxed(word);
+}
+
+/* For addresses that the driver does not know, or cannot speak about because a kernel of the
+ * application has failed.  What the processor cannot read is device memory, freed or not, or the
+ * user's mistake: rt_gpu_query() reports that, where touching it would end the process. */
+static bool cpu_can_read(const void *p)
+{
+    char byte;
+    struct iovec here = { &byte, 1 }, there = { (void *)(uintptr_t)p, 1 };
+    return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1 || errno != EFAULT;
+}
+
+bool rt_gpu_look(const void *p)
+{
+    int attributes[] = { CU_PTR_MEMORY_TYPE, CU_PTR_IS_MANAGED };
+    uint32_t type = 0, managed = 0;
+    void *values[] = { &type, &managed };
+    if ((uintptr_t)p < 4096)
+        return false; /* NULL, MPI_BOTTOM, MPI_IN_PLACE */
+    uint64_t none_for = rt_load_relaxed(&rt_gpu_seen_for) * (NONE_NS / SEEN_NS);
+    if (rt_gpu_clock() - rt_load_relaxed(&look.none) < none_for) {
+        note_host(p);
+        return false;
+    }
+    cu_result r = rt_cuda_find(false) == RT_CUDA_NONE
+                      ? CU_ERROR_NOT_INITIALIZED
+                      : rt_cuda.pointer_get_attributes(2, attributes, values, (cu_ptr)(uintptr_t)p);
+    if (r == CU_OK && (type == CU_MEMORY_DEVICE || managed))
+        return true;
+    if (r == CU_ERROR_NOT_INITIALIZED || r == CU_ERROR_DEINITIALIZED)
+        rt_store_relaxed(&look.none, rt_gpu_clock());
+    else if ((r != CU_OK || type == 0) && !noted_before(p) && !cpu_can_read(p))
+        return true;
+    note_host(p);
+    return false;
+}
+
+/* ---- all about a device address ---- */
+
+/* What the driver says; all zero of what it does not know.  Booleans are 4 bytes. */
+struct answer {
+    cu_ctx ctx;
+    cu_ptr start, mapping;
+    uint64_t id, block_id;
+    size_t len, mapping_len;
+    uint32_t type, managed, legacy, mapped;
+    int ordinal;
+    cu_pool pool;
+};
+
+/* In the order in which drivers came to know them. */
+#define FIELD(attribute, field) { attribute, offsetof(struct answer, field) }
+static const struct {
+    int attribute;
+    size_t off;
+} fields[] = {
+    FIELD(CU_PTR_CONTEXT, ctx), FIELD(CU_PTR_MEMORY_TYPE, type), FIELD(CU_PTR_BUFFER_ID, id),
+    FIELD(CU_PTR_IS_MANAGED, managed), FIELD(CU_PTR_DEVICE_ORDINAL, ordinal),
+    FIELD(CU_PTR_IS_LEGACY_IPC_CAPABLE, legacy), FIELD(CU_PTR_RANGE_START, start),
+    FIELD(CU_PTR_RANGE_SIZE, len), FIELD(CU_PTR_MAPPED, mapped),
+    FIELD(CU_PTR_MEMPOOL_HANDLE, pool), /* CUDA 11.3 */
+    FIELD(CU_PTR_MAPPING_SIZE, mapping_len), FIELD(CU_PTR_MAPPING_BASE, mapping), /* 12 */
+    FIELD(CU_PTR_MEMORY_BLOCK_ID, block_id)
+};
+#define NFIELDS ((int)(sizeof fields / sizeof *fields))
+static const int fields_known[] = { NFIELDS, NFIELDS - 3, NFIELDS - 4 };
+
+static cu_result ask_for(int n, cu_ptr p, struct answer *a)
+{
+    int attributes[sizeof fields / sizeof *fields];
+    void *values[sizeof fields / sizeof *fields];
+    memset(a, 0, sizeof *a);
+    for (int i = 0; i < n; i++) {
+        attributes[i] = fields[i].attribute;
+        values[i] = (char *)a + fields[i].off;
+    }
+    return rt_cuda.pointer_get_attributes((unsigned)n, attributes, values, p);
+}
+
+/* One unknown attribute fails the whole call, so an old driver is asked for fewer from then on. */
+static cu_result ask(cu_ptr p, struct answer *a)
+{
+    cu_result r = ask_for(fields_known[look.known], p, a);
+    for (int k = look.known + 1; r == CU_ERROR_INVALID_VALUE && k < 3; k++) {
+        r = ask_for(fields_known[k], p, a);
+        if (r == CU_OK)
+            look.known = k;
+    }
+    return r;
+}
+
+static enum rt_memkind kind_of(const struct answer *a)
+{
+    if (a->managed)
+        return RT_MEM_MANAGED;
+    if (a->pool)
+        return RT_MEM_CUDA_POOL;
+    return a->legacy ? RT_MEM_CUDA : RT_MEM_CUDA_VMM;
+}
+
+/* Where memory of the driver's virtual memory calls is mapped: `start` and `len` are those of the
+ * reserved addresses.  False: nothing is mapped here. */
+static bool vmm_mapping(cu_ptr p, struct answer *a)
+{
+    /* Memory with a context is no VMM memory, but may not be exported: another process's. */
+    if (!a->mapped && !a->ctx)
+        return false;
+    if (a->mapping_len != 0) {
+        a->start = a->mapping;
+        a->len = a->mapping_len;
+    } else if (!a->ctx) {
+        cu_ptr start;
+        size_t len;
+        if (rt_cuda.mem_get_address_range(&start, &len, p) == CU_OK) {
+            a->start = start;
+            a->len = len;
+        }
+    }
+    return true;
+}
+
+/* A VMM buffer may go over several mappings, when they lie side by side. */
+static void vmm_extend(cu_ptr p, size_t len, struct answer *a, bool *single)
+{
+    while (p + len > a->start + a->len && p + len > p) {
+        struct answer next;
+        cu_ptr at = a->start + a->len;
+        if (ask(at, &next) != CU_OK || next.type != CU_MEMORY_DEVICE ||
+            kind_of(&next) != RT_MEM_CUDA_VMM || !vmm_mapping(at, &next) || next.start != at ||
+            next.len == 0)
+            return;
+        a->len += next.len;
+        *single = false;
+    }
+}
+
+/* A pool gives memory that is freed out again, so neither id alone tells allocations apart. */
+static uint64_t id_of(const struct answer *a, enum rt_memkind kind)
+{
+    if (a->block_id == 0 || kind == RT_MEM_CUDA || kind == RT_MEM_MANAGED)
+        return a->id;
+    return kind == RT_MEM_CUDA_VMM ? a->block_id : a->block_id * 0x9e3779b97f4a7c15u ^ a->id;
+}
+
+static int check_range(cu_ptr p, size_t len, const struct answer *a)
+{
+    size_t room = (size_t)(a->start + a->len - p);
+    if (len <= room)
+        return 0;
+    log_error(GPU, "buffer 0x%llx of %zu bytes ends %zu bytes behind its allocation 0x%llx+%zu "
+              "on GPU %d", (unsigned long long)p, len, len - room, (unsigned long long)a->start,
+              a->len, a->ordinal);
+    return -RT_EINVAL;
+}
+
+static int not_device(const void *p, size_t len, const struct answer *a)
+{
+    if (len == 0 || a->type == CU_MEMORY_HOST || cpu_can_read(p))
+        return -RT_ENOENT;
+    log_error(GPU, "buffer 0x%llx of %zu bytes is neither host memory nor memory of a GPU that this "
+              "process uses; has it been freed?", (unsigned long long)(uintptr_t)p, len);
+    return -RT_EINVAL;
+}
+
+int rt_gpu_query(const void *buf, size_t len, struct rt_gpu_ptr *out)
+{
+    cu_ptr p = (cu_ptr)(uintptr_t)buf;
+    struct answer a;
+    bool single = true;
+    if (rt_cuda_open(false))
+        return rt_cuda_find(false) == RT_CUDA_OLD ? -RT_ENOTSUP : -RT_ENOENT;
+    cu_result r = ask(p, &a);
+    if (r != CU_OK)
+        return rt_cuda_error(r, "cuPointerGetAttributes");
+    if (a.type != CU_MEMORY_DEVICE && !a.managed)
+        return not_device(buf, len, &a);
+    enum rt_memkind kind = kind_of(&a);
+    if (kind == RT_MEM_CUDA_VMM) {
+        if (!vmm_mapping(p, &a)) {
+            log_error(GPU, "buffer 0x%llx of %zu bytes lies in addresses that are reserved but not "
+                      "mapped", (unsigned long long)p, len);
+            return -RT_EINVAL;
+        }
+        vmm_extend(p, len, &a, &single);
+    }
+    int err = check_range(p, len, &a);
+    if (err)
+        return err;
+    struct rt_gpu *g;
+    if ((err = rt_gpu_of(a.ctx, a.ordinal, &g)))
+        return err;
+    *out = (struct rt_gpu_ptr){ .kind = kind, .ordinal = a.ordinal, .ctx = a.ctx,
+                                .base = (uintptr_t)a.start, .len = a.len, .id = id_of(&a, kind),
+                                .single = single, .g = g };
+    return 0;
+}

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Devices, and the contexts in which this process uses them: one struct rt_gpu each, made when the
+ * first address of the context is queried, kept until rt_gpu_fini().  Under the domain's lock. */
+#include "runtime/gpu/gpu_int.h"
+#include "runtime/base/cfg.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CFG_GPU_ON 1 /* positions of the words in cfg.def */
+#define CFG_GPU_OFF 2
+#define MARK_NBYTES 256
+
+/* Of struct rt_gpu, the lost ones, too. */
+static struct rt_list all = { &all, &all };
+static char why_not[320]; /* rt_gpu_why_not()'s answer */
+
+/* ---- entering and losing a context ---- */
+
+static void lose(struct rt_gpu *g)
+{
+    if (g->lost)
+        return;
+    g->lost = true;
+    log_info(GPU, "the application has destroyed its context on GPU %d and all that was made in it",
+             g->info.ordinal);
+}
+
+bool rt_gpu_check_lost(struct rt_gpu *g, cu_result r)
+{
+    if (r == CU_ERROR_CONTEXT_IS_DESTROYED || r == CU_ERROR_INVALID_CONTEXT ||
+        r == CU_ERROR_DEINITIALIZED)
+        lose(g);
+    return g->lost;
+}
+
+/* The first call says why, later ones are quiet. */
+int rt_gpu_enter(struct rt_gpu *g)
+{
+    cu_ctx now = NULL;
+    if (g->lost)
+        return -RT_EGPU;
+    cu_result r = rt_cuda.ctx_get_current(&now);
+    if (r == CU_OK && now == g->ctx)
+        return 0;
+    if (r == CU_OK)
+        r = rt_cuda.ctx_push_current(g->ctx);
+    if (r == CU_OK)
+        return 1;
+    rt_gpu_check_lost(g, r);
+    return rt_cuda_error(r, "cuCtxPushCurrent");
+}
+
+void rt_gpu_leave(int in)
+{
+    cu_ctx c;
+    if (in == 1)
+        rt_cuda.ctx_pop_current(&c);
+}
+
+/* The context is the one that g was made for. */
+static bool still_there(struct rt_gpu *g)
+{
+    uint64_t now = rt_gpu_clock(), id = 0;
+    if (g->lost)
+        return false;
+    if (now - g->looked < rt_load_relaxed(&rt_gpu_seen_for) * 50)
+        return true;
+    int attribute = CU_PTR_BUFFER_ID;
+    void *value = &id;
+    cu_result r = rt_cuda.pointer_get_attributes(1, &attribute, &value, g->mark);
+    if (r == CU_OK && id != g->mark_id)
+        lose(g);
+    g->looked = now;
+    return !rt_gpu_check_lost(g, r);
+}
+
+/* ---- devices ---- */
+
+static int attribute_of(cu_device d, int which)
+{
+    int value = 0;
+    return rt_cuda.device_get_attribute(&value, which, d) == CU_OK ? value : 0;
+}
+
+static int describe(cu_device d, int ordinal, struct rt_gpu_info *out)
+{
+    struct rt_gpu_info i = { .ordinal = ordinal };
+    struct cu_uuid uuid;
+    cu_result r = rt_cuda.device_get_name(i.name, sizeof i.name, d);
+    if (r == CU_OK)
+        r = rt_cuda.device_get_pci_bus_id(i.pci, sizeof i.pci, d);
+    if (r == CU_OK)
+        r = rt_cuda.device_total_mem(&i.mem_nbytes, d);
+    if (r != CU_OK)
+        return rt_cuda_error(r, "asking for a device's name and memory");
+    if (rt_cuda.device_get_uuid && rt_cuda.device_get_uuid(&uuid, d) == CU_OK)
+        memcpy(i.uuid, uuid.bytes, sizeof i.uuid);
+    else
+        memcpy(i.uuid, i.pci, sizeof i.uuid); /* tells devices of one host apart */
+    i.major = attribute_of(d, CU_DEV_MAJOR);
+    i.minor = attribute_of(d, CU_DEV_MINOR);
+    i.nsm = attribute_of(d, CU_DEV_MULTIPROCESSORS);
+    i.unified_managed = attribute_of(d, CU_DEV_CONCURRENT_MANAGED) != 0;
+    *out = i;
+    return 0;
+}
+
+/* ---- making and giving back ---- */
+
+#define NSTREAMS (2 + RT_GPU_ENGINES)
+static cu_stream *stream(struct rt_gpu *g, int i)
+{
+    return i == 0 ? &g->kernels : i == 1 ? &g->now : &g->engine[i - 2];
+}
+
+static cu_result make_streams(struct rt_gpu *g)
+{
+    int least = 0, greatest = 0;
+    cu_result r = rt_cuda.ctx_get_stream_priority_range(&least, &greatest);
+    for (int i = 0; r == CU_OK && i < NSTREAMS; i++)
+        r = rt_cuda.stream_create_with_priority(stream(g, i), CU_STREAM_NON_BLOCKING, greatest);
+    return r;
+}
+
+static cu_result make_mark(struct rt_gpu *g)
+{
+    int attribute = CU_PTR_BUFFER_ID;
+    void *value = &g->mark_id;
+    cu_result r = rt_cuda.mem_alloc(&g->mark, MARK_NBYTES);
+    if (r == CU_OK)
+        r = rt_cuda.pointer_get_attributes(1, &attribute, &value, g->mark);
+    return r;
+}
+
+/* g's context is current. */
+static int fill(struct rt_gpu *g, int ordinal)
+{
+    cu_result r = rt_cuda.device_get(&g->device, ordinal);
+    if (r != CU_OK)
+        return rt_cuda_error(r, "cuDeviceGet");
+    int err = describe(g->device, ordinal, &g->info);
+    if (err)
+        return err;
+    g->stream_writes = rt_cuda.stream_write_value32 &&
+                       attribute_of(g->device, CU_DEV_CAN_STREAM_MEM_OPS) != 0;
+    if ((r = make_streams(g)) != CU_OK)
+        return rt_cuda_error(r, "making streams");
+    if ((r = make_mark(g)) != CU_OK)
+        return rt_cuda_error(r, "the first allocation of device memory for MPI");
+    if ((err = rt_gpu_images_load(g)))
+        return err;
+    return rt_gpu_move_init(g);
+}
+
+/* Takes back all that fill() has made, in any state; the order is the reverse one. */
+static void empty(struct rt_gpu *g)
+{
+    g->looked = 0;
+    int in = still_there(g) ? rt_gpu_enter(g) : -RT_EGPU;
+    g->lost = in < 0;
+    rt_gpu_move_fini(g);
+    rt_gpu_images_unload(g);
+    rt_gpu_stage_fini(g);
+    if (!g->lost) {
+        for (int i = 0; i < NSTREAMS; i++)
+            if (*stream(g, i))
+                rt_cuda.stream_destroy(*stream(g, i));
+        if (g->mark)
+            rt_cuda.mem_free(g->mark);
+    }
+    rt_gpu_leave(in);
+    if (g->retained && !g->lost)
+        rt_cuda.primary_ctx_release(g->device);
+}
+
+static int make(cu_ctx ctx, int ordinal, struct rt_gpu **out)
+{
+    struct rt_gpu *g = calloc(1, sizeof *g);
+    if (!g) {
+        log_error(GPU, "no memory for the state of GPU %d", ordinal);
+        return -RT_ENOMEM;
+    }
+    g->ctx = ctx;
+    g->looked = rt_gpu_clock();
+    rt_gpu_stage_init(g);
+    int in = rt_gpu_enter(g);
+    int err = in < 0 ? in : fill(g, ordinal);
+    if (in >= 0)
+        rt_gpu_leave(in);
+    if (err) {
+        empty(g);
+        free(g);
+        return err;
+    }
+    rt_list_append(&all, &g->link);
+    log_info(GPU, "using GPU %d, %s, compute capability %d.%d, %s", ordinal, g->info.name,
+             g->info.major, g->info.minor, g->module ? "with kernels" : "without kernels");
+    *out = g;
+    return 0;
+}
+
+static struct rt_gpu *find(cu_ctx ctx)
+{
+    struct rt_list *l;
+    rt_list_each(l, &all) {
+        struct rt_gpu *g = rt_container(l, struct rt_gpu, link);
+        if (g->ctx == ctx && still_there(g))
+            return g;
+    }
+    return NULL;
+}
+
+static int of_context(cu_ctx ctx, int ordinal, struct rt_gpu **out)
+{
+    struct rt_gpu *g = find(ctx);
+    if (!g)
+        return make(ctx, ordinal, out);
+    *out = g;
+    return 0;
+}
+
+static int of_primary(int ordinal, struct rt_gpu **out)
+{
+    cu_device d;
+    cu_ctx ctx;
+    struct rt_gpu *g;
+    cu_result r = rt_cuda.device_get(&d, ordinal);
+    if (r != CU_OK)
+        return rt_cuda_error(r, "cuDeviceGet");
+    if ((r = rt_cuda.primary_ctx_retain(&ctx, d)) != CU_OK)
+        return rt_cuda_error(r, "cuDevicePrimaryCtxRetain");
+    int err = of_context(ctx, ordinal, &g);
+    if (err || g->retained) {
+        rt_cuda.primary_ctx_release(d); /* one reference is enough */
+    } else {
+        g->retained = true;
+    }
+    if (!err)
+        *out = g;
+    return err;
+}
+
+/* One of the device that is in use already, the primary one first. */
+static struct rt_gpu *find_ordinal(int ordinal)
+{
+    struct rt_gpu *best = NULL;
+    struct rt_list *l;
+    rt_list_each(l, &all) {
+        struct rt_gpu *g = rt_container(l, struct rt_gpu, link);
+        if (g->info.ordinal == ordinal && (!best || g->retained) && still_there(g))
+            best = g;
+    }
+    return best;
+}
+
+/* For memory that belongs to a device and to no context (VMM, pools): a context that is in use, so
+ * that none has to be made. */
+static int of_device(int ordinal, struct rt_gpu **out)
+{
+    struct rt_gpu *g = find_ordinal(ordinal);
+    if (g) {
+        *out = g;
+        return 0;
+    }
+    cu_device d, mine;
+    cu_ctx now = NULL;
+    unsigned flags;
+    int active = 0;
+    cu_result r = rt_cuda.device_get(&d, ordinal);
+    if (r == CU_OK)
+        r = rt_cuda.primary_ctx_get_state(d, &flags, &active);
+    if (r != CU_OK)
+        return rt_cuda_error(r, "cuDevicePrimaryCtxGetState");
+    if (!active && rt_cuda.ctx_get_current(&now) == CU_OK && now &&
+        rt_cuda.ctx_get_device(&mine) == CU_OK && mine == d)
+        return of_context(now, ordinal, out);
+    return of_primary(ordinal, out);
+}
+
+int rt_gpu_of(cu_ctx ctx, int ordinal, struct rt_gpu **out)
+{
+    return ctx ? of_context(ctx, ordinal, out) : of_device(ordinal, out);
+}
+
+void rt_gpu_init(void)
+{
+    rt_gpu_classify_init();
+    rt_gpu_watch = cfg.gpu == CFG_GPU_ON ||
+                   (cfg.gpu != CFG_GPU_OFF && access("/dev/nvidiactl", F_OK) == 0);
+}
+
+void rt_gpu_fini(void)
+{
+    struct rt_list *l, *next;
+    rt_list_each_safe(l, next, &all) {
+        struct rt_gpu *g = rt_container(l, struct rt_gpu, link);
+        empty(g);
+        rt_list_del(l);
+        free(g);
+    }
+    rt_gpu_watch = false;
+}
+
+/* ---- for tools and for others that have a struct rt_gpu ---- */
+
+const struct rt_gpu_info *rt_gpu_info(const struct rt_gpu *g) { return &g->info; }
+
+void rt_gpu_set_shared(struct rt_gpu *g) { g->shared = true; }
+
+bool rt_gpu_can_access(const struct rt_gpu *g, int peer_ordinal)
+{
+    cu_device peer;
+    int can = 0;
+    if (peer_ordinal == g->info.ordinal)
+        return true;
+    return rt_cuda.device_get(&peer, peer_ordinal) == CU_OK &&
+           rt_cuda.device_can_access_peer(&can, g->device, peer) == CU_OK && can;
+}
+
+/* Loads and initialises the driver.  The number of devices; without one, why_not says why. */
+static int start(void)
+{
+    const char *name = NULL, *text = NULL;
+    int n = 0;
+    why_not[0] = '\0';
+    enum rt_cuda_found found = rt_cuda_find(true);
+    if (found == RT_CUDA_OLD)
+        snprintf(why_not, sizeof why_not, "the driver, for CUDA %d.%d, is too old: device buffers "
+                 "need one for CUDA 11.2 or newer", rt_gpu_driver_version() / 1000,
+                 rt_gpu_driver_version() % 1000 / 10);
+    else if (found == RT_CUDA_NONE && access("/dev/nvidiactl", F_OK))
+        snprintf(why_not, sizeof why_not, "there is no /dev/nvidiactl: no NVIDIA driver runs here, "
+                 "or this container was started without its devices");
+    else if (found == RT_CUDA_NONE)
+        snprintf(why_not, sizeof why_not, "libcuda.so.1 is not found: install the driver's user "
+                 "part, or put its folder into LD_LIBRARY_PATH");
+    if (found != RT_CUDA_READY)
+        return 0;
+    cu_result r = rt_cuda.init(0);
+    if (r == CU_OK)
+        r = rt_cuda.device_get_count(&n);
+    if (r == CU_OK && n > 0)
+        return n;
+    if (r == CU_OK || r == CU_ERROR_NO_DEVICE) {
+        snprintf(why_not, sizeof why_not, "the driver shows no device to this process: look at "
+                 "CUDA_VISIBLE_DEVICES and at the devices of the container");
+        return 0;
+    }
+    rt_cuda.get_error_name(r, &name);
+    rt_cuda.get_error_string(r, &text);
+    snprintf(why_not, sizeof why_not, "the driver does not start: cuInit answered %d, %s (%s)", r,
+             name ? name : "an unknown error", text ? text : "no explanation");
+    return 0;
+}
+
+int rt_gpu_count(void) { return start(); }
+
+const char *rt_gpu_why_not(void) { return start() > 0 ? NULL : why_not; }
+
+int rt_gpu_driver_version(void)
+{
+    int version = 0;
+    if (rt_cuda_find(true) == RT_CUDA_NONE || !rt_cuda.driver_get_version ||
+        rt_cuda.driver_get_version(&version) != CU_OK)
+        return 0;
+    return version;
+}
+
+static int known_ordinal(int ordinal)
+{
+    int n = start();
+    if (ordinal >= 0 && ordinal < n)
+        return 0;
+    if (n == 0)
+        log_error(GPU, "no GPU %d: %s", ordinal, why_not);
+    else
+        log_error(GPU, "no GPU %d: this process sees 0 to %d", ordinal, n - 1);
+    return -RT_ENOENT;
+}
+
+int rt_gpu_describe(int ordinal, struct rt_gpu_info *out)
+{
+    cu_device d;
+    int err = known_ordinal(ordinal);
+    if (err)
+        return err;
+    cu_result r = rt_cuda.device_get(&d, ordinal);
+    return r == CU_OK ? describe(d, ordinal, out) : rt_cuda_error(r, "cuDeviceGet");
+}
+
+int rt_gpu_primary(int ordinal, struct rt_gpu **out)
+{
+    int err = known_ordinal(ordinal);
+    return err ? err : of_primary(ordinal, out);
+}
+
+/* ---- copies that are finished on return ---- */
+
+int rt_gpu_copy_now(struct rt_gpu *g, void *dst, const void *src, size_t len)
+{
+    if (len == 0)
+        return 0;
+    int in = rt_gpu_enter(g);
+    if (in < 0)
+        return in;
+    cu_result r = rt_cuda.memcpy_async((cu_ptr)(uintptr_t)dst, (cu_ptr)(uintptr_t)src, len, g->now);
+    if (r == CU_OK)
+        r = rt_cuda.stream_synchronize(g->now);
+    rt_gpu_leave(in);
+    if (r == CU_OK)
+        return 0;
+    rt_gpu_check_lost(g, r);
+    return rt_cuda_error(r, "copying device memory");
+}

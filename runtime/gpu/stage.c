@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Staging buffers: pinned host memory and device memory of a context, in two lengths.  Buffers are
+ * cut from blocks; a block is a small one's 32 buffers, or one large buffer.  Device blocks are
+ * single allocations by cuMemAlloc, so that legacy IPC can export them.  Giving a block back to the
+ * driver stops the device for a moment, so some idle ones are kept.  All of it dies with its context:
+ * then only the descriptions are freed.  Under the domain's lock. */
+#include "runtime/gpu/gpu_int.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+#include <stdlib.h>
+
+enum { SMALL, LARGE };
+static const struct {
+    size_t buf, block; /* bytes of a buffer and of a block */
+    unsigned keep;     /* idle blocks that are kept: enough for one pipeline, 64 MiB, in each pool */
+} classes[] = {
+    [SMALL] = { RT_GPU_STAGE_SMALL, 32 * (size_t)RT_GPU_STAGE_SMALL, 4 },
+    [LARGE] = { RT_GPU_STAGE_LARGE, RT_GPU_STAGE_LARGE, 16 },
+};
+
+struct buffer {
+    struct rt_gpu_stage stage; /* first: what the user has; `next` links the free ones of a block */
+    struct rt_gpu_block *block;
+};
+
+struct rt_gpu_block {
+    struct rt_list link;       /* in its pool, those with free buffers first */
+    struct rt_gpu *owner;
+    struct rt_gpu_pool *pool;
+    char *p;
+    struct rt_gpu_stage *free;
+    unsigned nused, class;
+    struct buffer buffers[];
+};
+
+static bool is_host(const struct rt_gpu_block *b) { return b->pool == &b->owner->host; }
+
+static cu_result memory_take(struct rt_gpu_block *b)
+{
+    size_t nbytes = classes[b->class].block;
+    cu_ptr d = 0;
+    void *h = NULL;
+    cu_result r = is_host(b)
+                      ? rt_cuda.mem_host_alloc(&h, nbytes, CU_HOST_PORTABLE | CU_HOST_DEVICEMAP)
+                      : rt_cuda.mem_alloc(&d, nbytes);
+    b->p = is_host(b) ? h : (char *)(uintptr_t)d;
+    return r;
+}
+
+/* The driver takes long and may find the context gone; neither matters here. */
+static void memory_give(struct rt_gpu_block *b)
+{
+    int in = b->owner->lost ? -RT_EGPU : rt_gpu_enter(b->owner);
+    if (in < 0)
+        return;
+    if (is_host(b))
+        rt_cuda.mem_free_host(b->p);
+    else
+        rt_cuda.mem_free((cu_ptr)(uintptr_t)b->p);
+    rt_gpu_leave(in);
+}
+
+static int report(struct rt_gpu_block *b, cu_result r)
+{
+    bool told = b->pool->told;
+    if (r != CU_ERROR_OUT_OF_MEMORY) {
+        rt_gpu_check_lost(b->owner, r);
+        return rt_cuda_error(r, is_host(b) ? "cuMemHostAlloc" : "cuMemAlloc");
+    }
+    b->pool->told = true;
+    if (!told)
+        log_warn(GPU, "no memory for a staging buffer of %zu bytes, %s GPU %d: messages wait until "
+                 "another is free, or fail when there is none; free some memory of the %s",
+                 classes[b->class].block, is_host(b) ? "pinned, for" : "on",
+                 b->owner->info.ordinal, is_host(b) ? "host" : "device");
+    return -RT_ENOMEM;
+}
+
+static int block_create(struct rt_gpu *g, struct rt_gpu_pool *pool, unsigned class,
+                        struct rt_gpu_block **out)
+{
+    size_t n = classes[class].block / classes[class].buf;
+    struct rt_gpu_block *b = calloc(1, sizeof *b + n * sizeof b->buffers[0]);
+    if (!b) {
+        log_error(GPU, "no memory for the description of staging buffers");
+        return -RT_ENOMEM;
+    }
+    b->owner = g;
+    b->pool = pool;
+    b->class = class;
+    int in = rt_gpu_enter(g);
+    cu_result r = in < 0 ? CU_OK : memory_take(b);
+    if (in >= 0)
+        rt_gpu_leave(in);
+    if (in < 0 || r != CU_OK) {
+        int err = in < 0 ? in : report(b, r);
+        free(b);
+        return err;
+    }
+    for (size_t i = n; i-- > 0; b->free = &b->buffers[i].stage)
+        b->buffers[i] = (struct buffer){ { b->p + i * classes[class].buf, classes[class].buf,
+                                           is_host(b) ? NULL : g, b->free }, b };
+    rt_list_append(pool->blocks[class].next, &b->link);
+    pool->nidle[class]++;
+    *out = b;
+    return 0;
+}
+
+static void block_destroy(struct rt_gpu_block *b)
+{
+    rt_list_del(&b->link);
+    memory_give(b);
+    free(b);
+}
+
+int rt_gpu_stage_take(struct rt_gpu *g, bool host, size_t nbytes, struct rt_gpu_stage **out)
+{
+    struct rt_gpu_pool *pool = host ? &g->host : &g->dev;
+    unsigned class = nbytes <= RT_GPU_STAGE_SMALL ? SMALL : LARGE;
+    struct rt_list *l = pool->blocks[class].next;
+    struct rt_gpu_block *b = l == &pool->blocks[class] ? NULL
+                                                       : rt_container(l, struct rt_gpu_block, link);
+    if (nbytes > RT_GPU_STAGE_LARGE) {
+        log_error(GPU, "a staging buffer of %zu bytes was asked for, the largest has %u", nbytes,
+                  RT_GPU_STAGE_LARGE);
+        return -RT_EINVAL;
+    }
+    if (g->lost)
+        return -RT_EGPU;
+    if (!b || !b->free) {
+        int err = block_create(g, pool, class, &b);
+        if (err)
+            return err;
+    }
+    struct rt_gpu_stage *s = b->free;
+    b->free = s->next;
+    s->next = NULL;
+    if (b->nused++ == 0)
+        pool->nidle[class]--;
+    rt_list_del(&b->link);
+    rt_list_append(b->free ? pool->blocks[class].next : &pool->blocks[class], &b->link);
+    *out = s;
+    return 0;
+}
+
+void rt_gpu_stage_give(struct rt_gpu_stage *s)
+{
+    struct rt_gpu_block *b = rt_container(s, struct buffer, stage)->block;
+    struct rt_gpu_pool *pool = b->pool;
+    s->next = b->free;
+    b->free = s;
+    rt_list_del(&b->link);
+    rt_list_append(pool->blocks[b->class].next, &b->link);
+    if (--b->nused > 0)
+        return;
+    if (pool->nidle[b->class] >= classes[b->class].keep || b->owner->lost)
+        block_destroy(b);
+    else
+        pool->nidle[b->class]++;
+}
+
+static struct rt_list *pool_list(struct rt_gpu *g, int i)
+{
+    return &(i < 2 ? &g->host : &g->dev)->blocks[i % 2];
+}
+
+void rt_gpu_stage_init(struct rt_gpu *g)
+{
+    for (int i = 0; i < 4; i++)
+        rt_list_init(pool_list(g, i));
+}
+
+void rt_gpu_stage_fini(struct rt_gpu *g)
+{
+    struct rt_list *l, *next;
+    for (int i = 0; i < 4; i++)
+        rt_list_each_safe(l, next, pool_list(g, i))
+            block_destroy(rt_container(l, struct rt_gpu_block, link));
+}
