@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What an address is.  The first question, host or device, is asked for every buffer of every
  * message by any thread, so host memory is answered from a table of a few atomic words; the driver
- * is asked, by its plural call only (the singular one is slow since driver 580), when the table does
- * not know.  The second, all about a device address, is asked under the domain's lock.
+ * is asked, by its plural call only (the singular one is slow since driver 580), when the table
+ * does not know.  The second, all about a device address, is asked under the domain's lock.
  *
  * Nothing here loads the driver: memory that it has given out is proof that the application has. */
 #include "runtime/gpu/gpu_int.h"
@@ -227,8 +227,8 @@ static int not_device(const void *p, size_t len, const struct answer *a)
 {
     if (len == 0 || a->type == CU_MEMORY_HOST || cpu_can_read(p))
         return -RT_ENOENT;
-    log_error(GPU, "buffer 0x%llx of %zu bytes is neither host memory nor memory of a GPU that this "
-              "process uses; has it been freed?", (unsigned long long)(uintptr_t)p, len);
+    log_error(GPU, "buffer 0x%llx of %zu bytes is neither host memory nor memory of a GPU that "
+              "this process uses; has it been freed?", (unsigned long long)(uintptr_t)p, len);
     return -RT_EINVAL;
 }
 

@@ -36,7 +36,7 @@ static const char *fill(void *lib, struct rt_cuda *t)
         if (!f && names[i].must && !missing)
             missing = names[i].symbol;
     }
-    if (!t->device_get_uuid) { /* before 11.4; the same, but that MIG instances are not told apart */
+    if (!t->device_get_uuid) { /* before 11.4; does not tell MIG instances apart */
         void *f = dlsym(lib, "cuDeviceGetUuid");
         memcpy(&t->device_get_uuid, &f, sizeof f);
     }

@@ -82,8 +82,8 @@ bool rt_gpu_check_lost(struct rt_gpu *g, cu_result r);
 
 /* copy.c.  init: g's context is current, streams and images are there; 0, -RT_ENOMEM, -RT_EGPU.
  * When g->lost is seen, the next rt_gpu_progress() ends all operations of g with -RT_EGPU.  fini,
- * from rt_gpu_fini() only: waits for what runs, ends what waits, and frees; with g->lost it makes no
- * call of the driver.  Tolerates g->move NULL. */
+ * from rt_gpu_fini() only: waits for what runs, ends what waits, and frees; with g->lost it makes
+ * no call of the driver.  Tolerates g->move NULL. */
 int rt_gpu_move_init(struct rt_gpu *g);
 void rt_gpu_move_fini(struct rt_gpu *g);
 /* images.c.  load: g's context is current; loads all modules and finds all functions at once.

@@ -2,8 +2,8 @@
 /* Staging buffers: pinned host memory and device memory of a context, in two lengths.  Buffers are
  * cut from blocks; a block is a small one's 32 buffers, or one large buffer.  Device blocks are
  * single allocations by cuMemAlloc, so that legacy IPC can export them.  Giving a block back to the
- * driver stops the device for a moment, so some idle ones are kept.  All of it dies with its context:
- * then only the descriptions are freed.  Under the domain's lock. */
+ * driver stops the device for a moment, so some idle ones are kept.  All of it dies with its
+ * context: then only the descriptions are freed.  Under the domain's lock. */
 #include "runtime/gpu/gpu_int.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -13,7 +13,7 @@
 enum { SMALL, LARGE };
 static const struct {
     size_t buf, block; /* bytes of a buffer and of a block */
-    unsigned keep;     /* idle blocks that are kept: enough for one pipeline, 64 MiB, in each pool */
+    unsigned keep;     /* idle blocks that are kept: 4 MiB of small ones, 64 MiB of large ones */
 } classes[] = {
     [SMALL] = { RT_GPU_STAGE_SMALL, 32 * (size_t)RT_GPU_STAGE_SMALL, 4 },
     [LARGE] = { RT_GPU_STAGE_LARGE, RT_GPU_STAGE_LARGE, 16 },
