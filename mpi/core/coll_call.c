@@ -112,9 +112,12 @@ static const struct rt_req_ops persistent_ops = { .name = "persistent collective
 static bool run_alone(struct wm_domain *d, struct coll_task *k)
 {
     if (!rt_idle_oversubscribed()) {
+        bool by_messages = !(k->alg->need & COLL_NEED_ONE_NODE); /* they come by progress only */
         for (int i = 0; i < OWN_POLLS; i++) {
             if (coll_task_advance(k))
                 return true;
+            if (by_messages)
+                wm_progress(d);
             rt_relax();
         }
         return false;
