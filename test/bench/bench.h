@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #define BENCH_VERSION "0.1.0"
+#define BENCH_ROWS 72    /* powers of two of a size_t, and 0 */
 #define BENCH_COLS 10    /* most columns; size, limit and validation are not counted */
 #define BENCH_LARGE 8192 /* above this the smaller iteration counts hold, as in the originals */
 #define BENCH_NO_DEVICE 3 /* exit status: device memory was asked for and is not to be had */
@@ -71,6 +72,21 @@ struct bench_row {
     double v[BENCH_COLS], limit;
 };
 
+/* What the machine can do with buffers on devices; rank 0.  0: not measured, and `note` says why.
+ */
+struct gpu_limits {
+    int n;
+    struct {
+        size_t nbytes;
+        double value; /* us or MB/s of the copy engines */
+    } row[BENCH_ROWS];
+    double launch_us; /* an empty kernel, and waiting for its stream */
+    double flag_us;   /* a kernel that stores a word to the host, which spins */
+    double round_us;  /* host, resident kernel, host */
+    double hop_us;    /* kernel to kernel on the other device */
+    char note[160];
+};
+
 struct bench {
     const struct bench_spec *spec;
     struct bench_opts opt;
@@ -92,7 +108,7 @@ struct bench {
     struct bench_row *rows; /* rank 0: what was printed, for the reports */
     int nrows;
     struct limit_map *limit_map; /* limits.c, NULL without --limits */
-    struct limit_gpu *limit_gpu; /* limits_gpu.c, instead, when a buffer is on a device */
+    struct gpu_limits *gpu_limits; /* instead, when a buffer is on a device */
 };
 
 /* Seconds for one iteration: over all, and of the quickest and slowest tenth (the same as avg
@@ -135,6 +151,10 @@ void bench_table_row(const struct bench *b, const struct bench_row *row, bool pa
 int bench_limits_open(struct bench *b);
 void bench_limits_close(struct bench *b);
 double bench_limit(struct bench *b, size_t nbytes);
+
+/* limits_gpu.c: the same for buffers on devices */
+void gpu_limits_open(struct bench *b);
+double gpu_limit(const struct bench *b, size_t nbytes);
 
 /* report.c, plot.c: rank 0 only; 0 or 1 (the reason is on stderr) */
 int bench_json_write(const struct bench *b, const char *path);

@@ -11,9 +11,8 @@
 
 enum {
     CHECK_PASSES =
-        4,        /* further passes with other data under -c; the timed pass is checked as well */
-    LAPS = 10,    /* -f: the timed iterations are cut into so many parts for min and max */
-    MAX_ROWS = 72 /* powers of two of a size_t, and 0 */
+        4,    /* further passes with other data under -c; the timed pass is checked as well */
+    LAPS = 10 /* -f: the timed iterations are cut into so many parts for min and max */
 };
 
 double bench_now(void)
@@ -75,8 +74,6 @@ static int check_world(struct bench *b)
     b->peer = b->rank < b->pairs       ? b->rank + b->pairs
               : b->rank < 2 * b->pairs ? b->rank - b->pairs
                                        : -1;
-    if (b->opt.limits && b->opt.accel)
-        return complain(b, "--limits measures host memory only; leave -d cuda, D and M out");
     if (b->opt.limits && b->nranks != 2)
         return complain(b, "--limits measures two ranks; start it with mpirun -n 2");
     return 0;
@@ -160,7 +157,7 @@ static int alloc_buffers(struct bench *b)
             b, "the -M memory limit leaves no message size; raise -M or lower the -m minimum");
     b->sbuf = bench_alloc(b, sends * span + b->type_len);
     b->rbuf = bench_alloc(b, recvs * span + b->type_len);
-    b->rows = calloc(MAX_ROWS, sizeof *b->rows);
+    b->rows = calloc(BENCH_ROWS, sizeof *b->rows);
     if (!b->sbuf || !b->rbuf || !b->rows) {
         fprintf(stderr, "%s: rank %d: no %smemory for buffers of %zu bytes%s%s; lower -m or -M\n",
                 b->spec->name, b->rank,
@@ -310,8 +307,8 @@ static int run(struct bench *b)
     if (b->rank == 0)
         bench_table_head(b);
     err = run_sizes(b);
-    bench_limits_close(b);
     err |= write_reports(b);
+    bench_limits_close(b);
     return err;
 }
 

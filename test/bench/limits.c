@@ -232,8 +232,13 @@ static void take(struct limit_map *m)
 
 int bench_limits_open(struct bench *b)
 {
-    struct limit_map *m = calloc(1, sizeof *m);
+    struct limit_map *m;
 
+    if (b->opt.kind[0] != 'H' || b->opt.kind[1] != 'H') {
+        gpu_limits_open(b);
+        return 0;
+    }
+    m = calloc(1, sizeof *m);
     if (!m)
         MPI_Abort(MPI_COMM_WORLD, 2);
     m->me = b->rank;
@@ -262,6 +267,7 @@ int bench_limits_open(struct bench *b)
 
 void bench_limits_close(struct bench *b)
 {
+    free(b->gpu_limits);
     if (!b->limit_map)
         return;
     munmap(b->limit_map->sh, b->limit_map->len);
@@ -273,6 +279,8 @@ double bench_limit(struct bench *b, size_t nbytes)
 {
     struct limit_map *m = b->limit_map;
 
+    if (b->gpu_limits)
+        return gpu_limit(b, nbytes);
     gate(m);
     return b->spec->limit == LIMIT_LATENCY
                ? latency_us(m, nbytes)

@@ -4,8 +4,19 @@
 # those.
 noinst_LTLIBRARIES += libweft_bench.la
 libweft_bench_la_SOURCES = test/bench/bench.h test/bench/driver.c test/bench/opts.c \
-	test/bench/data.c test/bench/table.c test/bench/limits.c test/bench/report.c test/bench/plot.c \
-	test/bench/pair.c test/bench/device.h test/bench/device.c test/bench/coll.h test/bench/coll.c test/bench/coll_kinds.c test/bench/icoll.c
+	test/bench/data.c test/bench/device.h test/bench/device.c test/bench/table.c test/bench/limits.c \
+	test/bench/limits_gpu.c test/bench/report.c test/bench/plot.c test/bench/pair.c test/bench/coll.h \
+	test/bench/coll.c test/bench/coll_kinds.c test/bench/icoll.c
+nodist_libweft_bench_la_SOURCES = test/bench/limits_image.c
+if WITH_NVCC
+bench_images = test/bench/limits.fatbin
+else
+bench_images =
+endif
+test/bench/limits_image.c: runtime/gpu/embed.py $(bench_images)
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(PYTHON) $(top_srcdir)/runtime/gpu/embed.py $@ $(bench_images)
+CLEANFILES += $(bench_images) test/bench/limits_image.c
+EXTRA_DIST += test/bench/limits.cu
 bench_ldadd = libweft_bench.la libmpi_abi.la -lpthread -lm -ldl
 
 bench_PROGRAMS += test/bench/osu_latency

@@ -79,6 +79,15 @@ static void put_about(FILE *f, const struct bench *b)
     fprintf(f, "  \"ranks\": %d,\n", b->nranks);
 }
 
+static void put_gpu_limits(FILE *f, const struct gpu_limits *l)
+{
+    fprintf(f,
+            "  \"gpu_limits\": { \"launch_us\": %.9g, \"flag_us\": %.9g, \"round_us\": %.9g, "
+            "\"hop_us\": %.9g },\n",
+            l->launch_us, l->flag_us, l->round_us, l->hop_us);
+    put_field(f, "gpu_limits_note", l->note);
+}
+
 static void put_row(FILE *f, const struct bench *b, const struct bench_row *row)
 {
     bool first = true;
@@ -104,6 +113,8 @@ int bench_json_write(const struct bench *b, const char *path)
     if (f) {
         fputs("{\n", f);
         put_about(f, b);
+        if (b->gpu_limits)
+            put_gpu_limits(f, b->gpu_limits);
         fputs("  \"rows\": [\n", f);
         for (int i = 0; i < b->nrows; i++) {
             put_row(f, b, &b->rows[i]);

@@ -39,6 +39,23 @@ static const char *kind_name(char kind)
     return kind == 'D' ? "DEVICE (D)" : kind == 'M' ? "MANAGED (M)" : "HOST (H)";
 }
 
+static void one_limit(const char *what, double us)
+{
+    if (us > 0)
+        printf("#   %-44s %8.2f us\n", what, us);
+}
+
+static void gpu_limits(const struct gpu_limits *l)
+{
+    printf("# Limit: the copy engine between the same places, in this run, without MPI\n");
+    one_limit("empty kernel, launch and synchronise", l->launch_us);
+    one_limit("kernel that stores a word the host spins on", l->flag_us);
+    one_limit("host to resident kernel to host", l->round_us);
+    one_limit("kernel to kernel of the other rank's device", l->hop_us);
+    if (l->note[0])
+        printf("#   left out: %s\n", l->note);
+}
+
 void bench_table_head(const struct bench *b)
 {
     unsigned f = b->spec->flags;
@@ -61,6 +78,8 @@ void bench_table_head(const struct bench *b)
         printf("# Datatype: %s.\n", b->type_name);
     if (b->block)
         printf("# Vector: blocks of %zu bytes, one each %zu bytes\n", b->block, b->stride);
+    if (b->gpu_limits)
+        gpu_limits(b->gpu_limits);
     head_columns(b);
     fflush(stdout);
 }
