@@ -37,7 +37,11 @@ def main():
     args = parser.parse_args()
 
     table = Table()
-    files = {"mpi/include/mpi.h": header.mpi_h(table), "mpi/api/bodies.h": bodies.bodies_h(table)}
+    files = {
+        "mpi/include/mpi.h": header.mpi_h(table),
+        "mpi/include/mpi-ext.h": header.MPI_EXT_H,
+        "mpi/api/bodies.h": bodies.bodies_h(table),
+    }
     found = bodies.scan(args.src)
     files.update(bind.files(table, found))
     files["mpi/api/api_table.c"] = bodies.api_table_c(table, found)

@@ -5,7 +5,7 @@ api_inputs = \
 	mpi/api/gen.py mpi/api/table.py mpi/api/header.py mpi/api/bodies.py mpi/api/bind.py \
 	mpi/api/check.py mpi/api/functions.tsv mpi/api/kinds.tsv mpi/api/constants.tsv \
 	mpi/api/types.tsv mpi/api/datatype-sizes.tsv mpi/api/rules.tsv
-api_headers = mpi/include/mpi.h mpi/api/bodies.h
+api_headers = mpi/include/mpi.h mpi/include/mpi-ext.h mpi/api/bodies.h
 api_bindings = \
 	mpi/api/bind_abi.c mpi/api/bind_buffer.c mpi/api/bind_coll.c mpi/api/bind_comm.c \
 	mpi/api/bind_env.c mpi/api/bind_io.c mpi/api/bind_neighbor.c mpi/api/bind_object.c \
@@ -15,7 +15,7 @@ core_sources += mpi/api/bind.h mpi/api/check.c mpi/api/api_table.h
 core_built += $(api_bindings) mpi/api/api_table.c
 
 EXTRA_DIST += $(api_inputs) mpi/api/README
-nodist_include_HEADERS = mpi/include/mpi.h
+nodist_include_HEADERS = mpi/include/mpi.h mpi/include/mpi-ext.h
 BUILT_SOURCES += $(api_headers)
 CLEANFILES += $(api_headers) $(api_bindings) mpi/api/api_table.c mpi/api/gen.stamp
 

@@ -265,11 +265,20 @@ static const char *const hints[] = { "mpi_assert_no_any_tag", "mpi_assert_no_any
                                      "mpi_assert_strict_persistent_collective_ordering",
                                      "mpi_assert_memory_alloc_kinds" };
 
+/* The value of a hint that is taken; NULL when it is not given, or ignored: an assertion about
+ * memory with one kind that is not supported is ignored as a whole (MPI-5.0 section 11.4.3). */
+static const char *hint_value(const struct wm_info *info, size_t i)
+{
+    const char *v = wm_info_find(info, hints[i]);
+    bool memory = !strcmp(hints[i], "mpi_assert_memory_alloc_kinds");
+    return v && memory && !wm_memory_kinds_known(v) ? NULL : v;
+}
+
 int wm_comm_set_info(struct wm_comm *comm, const struct wm_info *info)
 {
     int err = MPI_SUCCESS;
     for (size_t i = 0; info && i < sizeof hints / sizeof hints[0] && !err; i++) {
-        const char *v = wm_info_find(info, hints[i]);
+        const char *v = hint_value(info, i);
         if (v && !comm->info)
             err = wm_info_create(&comm->info);
         if (v && !err)

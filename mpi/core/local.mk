@@ -7,6 +7,7 @@ core_sources += mpi/core/abi.c mpi/core/attr.c mpi/core/comm.c mpi/core/commnew.
 core_sources += mpi/core/commnew.h mpi/core/split.c mpi/core/inter.h mpi/core/inter.c
 core_sources += mpi/core/coll_call.h mpi/core/coll_call.c mpi/core/coll_team.c mpi/core/coll_rooted.c \
 	mpi/core/coll_all.c mpi/core/coll_reduce.c
+core_sources += mpi/core/gpu.h mpi/core/gpu.c
 core_sources += mpi/core/check.h mpi/core/check_int.h mpi/core/check.c mpi/core/check_note.c \
 	mpi/core/check_end.c
 core_sources += mpi/core/life.h mpi/core/life.c mpi/core/session.h mpi/core/session.c mpi/core/session_comm.c \

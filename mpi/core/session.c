@@ -5,6 +5,7 @@
 #include "mpi/api/bodies.h"
 #include "mpi/core/comm.h"
 #include "mpi/core/errh.h"
+#include "mpi/core/gpu.h"
 #include "mpi/core/group.h"
 #include "mpi/core/info.h"
 #include "mpi/core/life.h"
@@ -56,14 +57,51 @@ int wm_session_check(const struct wm_session *a, const struct wm_session *b, con
 
 /* ---- memory allocation kinds ---- */
 
-static bool kind_supported(const char *kind, size_t len)
+static const struct family {
+    const char *name, *restrictors[4];
+    bool device;
+} families[] = {
+    { "mpi", { "alloc_mem", "win_allocate", "win_allocate_shared" }, false },
+    { "system", { NULL }, false },
+    { "cuda", { "host", "device", "managed" }, true },
+};
+
+static bool word_is(const char *known, const char *word, size_t len)
 {
-    static const char *const known[] = { "mpi", "system", "mpi:alloc_mem", "mpi:win_allocate",
-                                         "mpi:win_allocate_shared" };
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (strlen(known[i]) == len && !strncmp(known[i], kind, len))
+    return known && strlen(known) == len && !strncasecmp(known, word, len);
+}
+
+static const struct family *family_find(const char *name, size_t len)
+{
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
+        if (word_is(families[i].name, name, len))
+            return &families[i];
+    return NULL;
+}
+
+static bool restrictor_known(const struct family *f, const char *word, size_t len)
+{
+    for (int i = 0; i < 4; i++)
+        if (word_is(f->restrictors[i], word, len))
             return true;
     return false;
+}
+
+/* A kind is a name and any number of its restrictors: "cuda:device:managed". */
+static bool kind_supported(const char *kind, size_t len)
+{
+    const char *end = kind + len, *p = memchr(kind, ':', len);
+    p = p ? p : end;
+    const struct family *f = family_find(kind, (size_t)(p - kind));
+    if (!f)
+        return false;
+    while (p < end) {
+        const char *word = p + 1, *next = memchr(word, ':', (size_t)(end - word));
+        p = next ? next : end;
+        if (!restrictor_known(f, word, (size_t)(p - word)))
+            return false;
+    }
+    return !f->device || wm_gpu_usable(); /* last, because it loads the driver */
 }
 
 static bool kind_listed(const char *list, const char *kind, size_t len)
@@ -74,7 +112,8 @@ static bool kind_listed(const char *list, const char *kind, size_t len)
     return false;
 }
 
-/* Host memory is all the same to Weft, so the restrictors of "mpi" hold whatever they say. */
+/* Host memory is all the same to Weft, and so are the kinds of device memory, so the restrictors
+ * hold whatever they say. */
 void wm_memory_kinds(const char *wanted, char *text, size_t len)
 {
     const char *lists[] = { wanted ? wanted : "", "mpi,system" };
@@ -89,6 +128,18 @@ void wm_memory_kinds(const char *wanted, char *text, size_t len)
             p += strcspn(p, ",");
         }
     }
+}
+
+bool wm_memory_kinds_known(const char *list)
+{
+    for (const char *p = list; *p; p += *p == ',') {
+        p += strspn(p, " ");
+        size_t n = strcspn(p, ", ");
+        if (n && !kind_supported(p, n))
+            return false;
+        p += strcspn(p, ",");
+    }
+    return true;
 }
 
 const char *wm_session_kinds(const struct wm_session *s)

@@ -40,6 +40,8 @@ const char *wm_session_kinds(const struct wm_session *s);
 /* The kinds that are supported out of those asked for (NULL: none), in text of `len` bytes:
  * "mpi,system" and more. */
 void wm_memory_kinds(const char *wanted, char *text, size_t len);
+/* Whether every kind in the list is supported here; an empty list is. */
+bool wm_memory_kinds_known(const char *list);
 
 /* An error when the two objects descend from different sessions, or from one and the world model
  * (MPI-5.0 section 11.3: they must not meet in one call).  `what` names them: "the groups". */
