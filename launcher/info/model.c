@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the cost model of runtime/gpu says of messages between devices: predicted times and the
+ * lengths at which the way of copying changes.  One thread. */
+#include "launcher/info/gpu.h"
+#include "launcher/info/info.h"
+#include "runtime/base/cfg.h"
+#include "runtime/gpu/images.h"
+
+#include <string.h>
+
+/* The word that tells the receiver of the data: a message through shared memory (btl/shm's caps),
+ * and what both sides do with it. */
+#define HOP_NS 300.0
+/* Host memory moves by both sides copying at once (btl/shm/rma.c: 14000 MB/s each). */
+#define HOST_NS_PER_BYTE (1 / 28.0)
+/* Staged messages go in pieces through two buffers a side. */
+#define PIECE ((size_t)1 << 20)
+#define LEN_MAX ((size_t)1 << 30) /* no way changes beyond */
+
+const char *const info_path_names[] = {
+    [INFO_DIRECT] = "receiver copies directly",
+    [INFO_BY_DEVICE] = "in pieces of device memory",
+    [INFO_BY_HOST] = "in pieces of pinned memory",
+    [INFO_TO_HOST] = "in pieces of pinned memory",
+    [INFO_FROM_HOST] = "in pieces of pinned memory",
+};
+
+enum rt_gpu_way info_way(enum rt_gpu_link link, size_t len)
+{
+    bool kernels = rt_gpu_images[0].name != NULL;
+    return rt_gpu_choose(link, len, kernels && cfg.gpu_linger_us > 0, kernels);
+}
+
+static double copy_ns(enum rt_gpu_link link, size_t len)
+{
+    return (double)rt_gpu_cost_ns(info_way(link, len), link, len);
+}
+
+/* The stages of a piece follow each other; of many pieces, the slowest stage alone counts. */
+static double pipeline_ns(const double *stage, int n, size_t len)
+{
+    double sum = HOP_NS, most = 0;
+    for (int i = 0; i < n; i++) {
+        sum += stage[i];
+        most = stage[i] > most ? stage[i] : most;
+    }
+    return sum + (double)((len - 1) / PIECE) * most;
+}
+
+double info_predict_us(enum info_path path, enum rt_gpu_link link, size_t len)
+{
+    size_t piece = len < PIECE ? len : PIECE;
+    double host = HOP_NS + (double)piece * HOST_NS_PER_BYTE;
+    double over = copy_ns(RT_GPU_LINK_HOST, piece);
+    if (path == INFO_DIRECT)
+        return (HOP_NS + copy_ns(link, len)) / 1e3;
+    double device[] = { copy_ns(RT_GPU_LINK_LOCAL, piece), copy_ns(link, piece) };
+    double both[] = { over, host, over }, one[] = { over, host };
+    double ns = path == INFO_BY_DEVICE ? pipeline_ns(device, 2, len)
+                : path == INFO_BY_HOST ? pipeline_ns(both, 3, len)
+                                       : pipeline_ns(one, 2, len);
+    return ns / 1e3;
+}
+
+static const char *const names[RT_GPU_WAYS] = { "lingering kernel", "batch kernel", "copy engine" };
+
+/* The longest copy below `high` that still goes the way of `low`. */
+static size_t last_of(enum rt_gpu_link link, size_t low, size_t high)
+{
+    enum rt_gpu_way way = info_way(link, low);
+    while (high - low > 1) {
+        size_t mid = low + (high - low) / 2;
+        if (info_way(link, mid) == way)
+            low = mid;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* Three figures are enough for a prediction: "131071 B" is "128 KiB" to people. */
+static const char *about(size_t n, char *text, size_t len)
+{
+    size_t unit = 1;
+    while (n / unit >= 256)
+        unit *= 2;
+    return info_bytes((n + unit / 2) / unit * unit, text, len);
+}
+
+const char *info_switch_points(enum rt_gpu_link link, char *text, size_t len)
+{
+    size_t at = 0, n = 1;
+    char size[32];
+    text[0] = '\0';
+    for (; n < LEN_MAX; n *= 2) {
+        enum rt_gpu_way way = info_way(link, n);
+        if (way == info_way(link, 2 * n))
+            continue;
+        size_t last = last_of(link, n, 2 * n);
+        at += (size_t)snprintf(text + at, len - at, "up to %s %s, ",
+                               about(last, size, sizeof size), names[way]);
+    }
+    snprintf(text + at, len - at, "%s%s", at ? "then " : "", names[info_way(link, n)]);
+    return text;
+}
