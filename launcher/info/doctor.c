@@ -25,7 +25,7 @@
 
 static int nbad;
 
-static void say(bool good, const char *what, const char *found, const char *advice)
+void info_say(bool good, const char *what, const char *found, const char *advice)
 {
     printf("  %-4s %-24s %s\n", good ? "ok" : "SLOW", what, found);
     if (!good) {
@@ -40,14 +40,15 @@ static void check_shm(const struct rt_topo *topo)
     char found[256], total[32];
     if (statvfs(cfg.shm_dir, &fs) < 0) {
         snprintf(found, sizeof found, "%s: %s", cfg.shm_dir, strerror(errno));
-        say(false, "shared memory", found,
-            "mount a tmpfs there, or name another folder with WEFT_SHM_DIR");
+        info_say(false, "shared memory", found,
+                 "mount a tmpfs there, or name another folder with WEFT_SHM_DIR");
         return;
     }
     size_t mib = (size_t)fs.f_bavail * fs.f_frsize >> 20;
     snprintf(found, sizeof found, "%s, %s free", cfg.shm_dir,
              info_bytes(mib << 20, total, sizeof total));
-    say(mib << 20 >= SHM_PER_CORE * (size_t)topo->ncore, "shared memory", found,
+    info_say(
+        mib << 20 >= SHM_PER_CORE * (size_t)topo->ncore, "shared memory", found,
         "enlarge it (mount -o remount,size=50% /dev/shm; docker run --shm-size=1g): 64 MiB a core "
         "are comfortable");
 }
@@ -66,9 +67,11 @@ static void check_cma(void)
         _exit(n == (ssize_t)sizeof copy && copy == secret ? 0 : 1);
     }
     if (pid > 0)
-        while (waitpid(pid, &status, 0) < 0 && errno == EINTR) { }
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+        }
     bool works = pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    say(works, "copies between processes",
+    info_say(
+        works, "copies between processes",
         works ? "process_vm_readv works" : "process_vm_readv is refused",
         "in containers: --cap-add=SYS_PTRACE; on the host: sysctl kernel.yama.ptrace_scope=0.  "
         "Oversubscribed nodes "
@@ -79,7 +82,8 @@ static void check_membarrier(void)
 {
     long offered = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
     bool has = offered > 0 && (offered & MEMBARRIER_CMD_GLOBAL_EXPEDITED);
-    say(has, "cheap wake-ups", has ? "membarrier works" : "membarrier(2) is missing or refused",
+    info_say(
+        has, "cheap wake-ups", has ? "membarrier works" : "membarrier(2) is missing or refused",
         "use Linux 4.16 or later, and a seccomp filter that allows membarrier; each send pays a "
         "full fence until then");
 }
@@ -89,8 +93,8 @@ static void check_cores(const struct rt_topo *topo)
     char found[160];
     snprintf(found, sizeof found, "%d core%s, %d hardware thread%s may be used", topo->ncore,
              topo->ncore == 1 ? "" : "s", topo->npu, topo->npu == 1 ? "" : "s");
-    say(topo->ncore > 1, "cores", found,
-        "with one core ranks wait for each other's turns; give the job more cores");
+    info_say(topo->ncore > 1, "cores", found,
+             "with one core ranks wait for each other's turns; give the job more cores");
 }
 
 static void check_pmix(void)
@@ -99,7 +103,7 @@ static void check_pmix(void)
     char found[256];
     snprintf(found, sizeof found, "%.*s", (int)strcspn(version, "("), version);
     const char *number = version + strcspn(version, "0123456789");
-    say(strtol(number, NULL, 10) >= 4, "PMIx", found, "install libpmix 4.2 or later");
+    info_say(strtol(number, NULL, 10) >= 4, "PMIx", found, "install libpmix 4.2 or later");
 }
 
 static void check_files(void)
@@ -108,16 +112,16 @@ static void check_files(void)
     char found[96];
     getrlimit(RLIMIT_NOFILE, &limit);
     snprintf(found, sizeof found, "%llu open files allowed", (unsigned long long)limit.rlim_max);
-    say(limit.rlim_max >= 4096, "descriptors", found,
-        "raise the hard limit (ulimit -Hn): mpirun needs three a rank");
+    info_say(limit.rlim_max >= 4096, "descriptors", found,
+             "raise the hard limit (ulimit -Hn): mpirun needs three a rank");
 }
 
 static void check_build(void)
 {
 #ifdef WEFT_DEBUG
-    say(false, "build", "debug build", "configure without --enable-debug for full speed");
+    info_say(false, "build", "debug build", "configure without --enable-debug for full speed");
 #else
-    say(true, "build", "optimised", "");
+    info_say(true, "build", "optimised", "");
 #endif
 }
 
@@ -134,6 +138,7 @@ int info_doctor(void)
     check_membarrier();
     check_pmix();
     check_files();
+    info_doctor_gpu();
     if (nbad)
         printf("%d thing%s to look at\n", nbad, nbad == 1 ? "" : "s");
     else

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { GPU_AUTO, GPU_ON, GPU_OFF }; /* cfg.gpu */
+
 static void ask_access(struct info_gpus *g)
 {
     for (int i = 0; i < g->n; i++) {
@@ -108,11 +110,11 @@ static const char *near_text(const struct rt_gpu_info *d, char *text, size_t len
 static void print_devices(const struct info_gpus *g)
 {
     printf("Devices\n");
-    printf("  %2s  %-24s %-7s %-40s  %-12s  %4s  %-8s  %s\n", "", "name", "sm", "UUID", "PCI", "SMs",
-           "memory", "beside");
+    printf("  %2s  %-24s %-7s %-40s  %-12s  %4s  %-8s  %s\n", "", "name", "sm", "UUID", "PCI",
+           "SMs", "memory", "beside");
     for (int i = 0; i < g->n; i++) {
         const struct rt_gpu_info *d = &g->dev[i];
-        char uuid[48], near[96], mem[32];
+        char uuid[48], near[128], mem[32];
         size_t mib = d->mem_nbytes >> 20;
         if (mib >= 10240)
             snprintf(mem, sizeof mem, "%zu GiB", mib >> 10);
@@ -150,16 +152,10 @@ static void print_matrix(const struct info_gpus *g)
 
 static void print_kernels(const struct info_gpus *g)
 {
-    if (!rt_gpu_images[0].name) {
-        printf("kernels   none: built without nvcc; copies go by the copy engines\n");
-        return;
-    }
-    printf("kernels   %s:", WEFT_GPU_KERNELS);
-    for (const struct rt_gpu_image *k = rt_gpu_images; k->name; k++)
-        printf(" %s", k->name);
+    printf("kernels   %s", WEFT_GPU_KERNELS);
     for (int i = 0; i < g->n; i++) {
         struct rt_gpu *gpu;
-        if (rt_gpu_primary(i, &gpu) == 0 && !rt_gpu_has_kernels(gpu))
+        if (rt_gpu_images[0].name && rt_gpu_primary(i, &gpu) == 0 && !rt_gpu_has_kernels(gpu))
             printf("; not loaded on device %d", i);
     }
     printf("\n");
@@ -296,7 +292,9 @@ int info_gpu(void)
 
 /* ---- for --paths ---- */
 
-struct reach { bool same, access; };
+struct reach {
+    bool same, access;
+};
 
 static bool is_reach(int i, int j, const void *arg)
 {

@@ -10,7 +10,13 @@
 int info_paths(const char *self);             /* paths.c: transport between each pair of ranks */
 int info_coll(int nranks);                    /* coll.c: algorithm by collective and size */
 int info_tool(bool verbose);                  /* tool.c: variables and events for tools */
+int info_gpu(void);                           /* gpu.c: devices and what lies between them */
+void info_gpu_paths(void);                    /* gpu.c: the part of --paths about devices */
 int info_doctor(void);                        /* doctor.c: what is missing for full speed */
+
+/* A line of the doctor's; `advice` is printed when it is not good. */
+void info_say(bool good, const char *what, const char *found, const char *advice);
+void info_doctor_gpu(void);                   /* doctor_gpu.c: its lines about GPUs */
 
 /* "64 KiB" */
 const char *info_bytes(size_t n, char *text, size_t len);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* weft_info: what this build is, how it is configured, how it sees the machine and what it would
  * do there. */
+#include "launcher/info/gpu.h"
 #include "launcher/info/info.h"
 #include "mpi/api/api_table.h"
 #include "runtime/base/cfg.h"
@@ -75,6 +76,7 @@ static int show_api(const struct request *q)
 }
 
 static int show_paths(const struct request *q)  { return info_paths(q->self); }
+static int show_gpu(const struct request *q)    { (void)q; return info_gpu(); }
 static int show_coll(const struct request *q)   { return info_coll(q->nranks); }
 static int show_tool(const struct request *q)   { return info_tool(q->verbose); }
 static int show_doctor(const struct request *q) { (void)q; return info_doctor(); }
@@ -91,6 +93,8 @@ static const struct section {
       show_topo },
     { "paths", "Paths",
       "transport between the ranks on this host, what it offers and predicted cost", show_paths },
+    { "gpu", "GPUs", "devices, links, memory that can be shared, paths between device buffers",
+      show_gpu },
     { "coll", "Collectives", "algorithm chosen for each collective, by size; --coll=N for N ranks",
       show_coll },
     { "api", "Procedures", "procedures of MPI, implemented or not", show_api },
@@ -173,6 +177,8 @@ int main(int argc, char **argv)
     struct request q = { .nranks = DEFAULT_TEAM, .self = argv[0] };
     int wanted = 0, code = 0;
 
+    if (argc == 5 && !strcmp(argv[1], "--share")) /* started by launcher/info/share.c */
+        return info_share_child(argv[2], argv[3], argv[4]);
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-help") || !strcmp(argv[i], "-h")) {
             help(stdout);

@@ -62,8 +62,6 @@ double info_predict_us(enum info_path path, enum rt_gpu_link link, size_t len)
     return ns / 1e3;
 }
 
-static const char *const names[RT_GPU_WAYS] = { "lingering kernel", "batch kernel", "copy engine" };
-
 /* The longest copy below `high` that still goes the way of `low`. */
 static size_t last_of(enum rt_gpu_link link, size_t low, size_t high)
 {
@@ -97,9 +95,9 @@ const char *info_switch_points(enum rt_gpu_link link, char *text, size_t len)
         if (way == info_way(link, 2 * n))
             continue;
         size_t last = last_of(link, n, 2 * n);
-        at += (size_t)snprintf(text + at, len - at, "up to %s %s, ",
-                               about(last, size, sizeof size), names[way]);
+        at += (size_t)snprintf(text + at, len - at, "up to %s %s, ", about(last, size, sizeof size),
+                               rt_gpu_way_names[way]);
     }
-    snprintf(text + at, len - at, "%s%s", at ? "then " : "", names[info_way(link, n)]);
+    snprintf(text + at, len - at, "%s%s", at ? "then " : "", rt_gpu_way_names[info_way(link, n)]);
     return text;
 }

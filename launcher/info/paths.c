@@ -147,6 +147,7 @@ static void print_paths(struct btl *open[], int n)
             printf(" %7.2f", predict_us(&b->caps, sizes[s]));
         printf("\n");
     }
+    info_gpu_paths();
 }
 
 int info_paths(const char *self)

@@ -171,7 +171,10 @@ static int prepare(struct offer *o, int *fd)
 
 static int send_offer(int sock, const struct offer *o, int fd)
 {
-    union { struct cmsghdr align; char bytes[CMSG_SPACE(sizeof(int))]; } control = { 0 };
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = { 0 };
     struct iovec v = { (void *)(uintptr_t)o, sizeof *o };
     struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
     if (fd >= 0) {
@@ -212,7 +215,10 @@ static int export_all(int sock)
 
 static int take_offer(int sock, struct offer *o, int *fd)
 {
-    union { struct cmsghdr align; char bytes[CMSG_SPACE(sizeof(int))]; } control;
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
     struct iovec v = { o, sizeof *o };
     struct msghdr m = { .msg_iov = &v,
                         .msg_iovlen = 1,
@@ -305,7 +311,8 @@ static void end(pid_t pid, char *how, size_t len)
     int status = 0;
     if (pid < 0)
         return;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) { }
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
     if (WIFSIGNALED(status))
         snprintf(how, len, "the process that tried it was ended by signal %d", WTERMSIG(status));
     else if (WEXITSTATUS(status) && !how[0])

@@ -72,7 +72,7 @@ static void facts(void)
     char text[256];
     OK(MPI_Info_create(&ask));
     OK(MPI_Info_set(ask, "thread_level", "MPI_THREAD_FUNNELED"));
-    OK(MPI_Info_set(ask, "mpi_memory_alloc_kinds", "cuda, mpi:alloc_mem,system,rocm:device"));
+    OK(MPI_Info_set(ask, "mpi_memory_alloc_kinds", "level_zero, mpi:alloc_mem,system,rocm:device"));
     OK(MPI_Session_init(ask, MPI_ERRORS_RETURN, &s));
     OK(MPI_Session_get_info(s, &info));
     value_of(info, "thread_level", text, sizeof text);
