@@ -287,11 +287,16 @@ int rt_gpu_of(cu_ctx ctx, int ordinal, struct rt_gpu **out)
     return ctx ? of_context(ctx, ordinal, out) : of_device(ordinal, out);
 }
 
+bool rt_gpu_possible(void)
+{
+    return cfg.gpu == CFG_GPU_ON ||
+           (cfg.gpu != CFG_GPU_OFF && access("/dev/nvidiactl", F_OK) == 0);
+}
+
 void rt_gpu_init(void)
 {
     rt_gpu_classify_init();
-    rt_gpu_watch = cfg.gpu == CFG_GPU_ON ||
-                   (cfg.gpu != CFG_GPU_OFF && access("/dev/nvidiactl", F_OK) == 0);
+    rt_gpu_watch = rt_gpu_possible();
 }
 
 void rt_gpu_fini(void)

@@ -84,6 +84,8 @@ int rt_gpu_query(const void *p, size_t len, struct rt_gpu_ptr *out);
 
 /* ---- life and devices: dev.c ---- */
 
+/* What the settings and the machine say: rt_gpu_init() would set rt_gpu_watch.  Any thread. */
+bool rt_gpu_possible(void);
 void rt_gpu_init(void); /* decides rt_gpu_watch; costs an access(2) */
 /* Waits for what is under way and gives everything back; tolerates that the application has
  * already destroyed its contexts. */
