@@ -5,28 +5,12 @@
 #include "mpi/core/gpu.h"
 #include "mpi/api/bind.h"
 #include "mpi/core/life.h"
-#include "mpi/p2p/domain.h"
+#include "runtime/gpu/driver.h"
 #include "runtime/gpu/gpu.h"
-#include <pthread.h>
-
-/* Of calls from outside the library; what opens the driver inside holds the domain's lock. */
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 bool wm_gpu_usable(void)
 {
-    if (wm_life_settings() != MPI_SUCCESS)
-        return false;
-    pthread_mutex_lock(&mutex);
-    struct wm_domain *d = rt_load_relaxed(&wm_state.users) ? wm_main_domain : NULL;
-    if (d)
-        rt_lock(&d->lock);
-    else
-        rt_gpu_init(); /* nobody uses the library yet, or any more */
-    bool usable = rt_gpu_watch && rt_gpu_driver_version() > 0;
-    if (d)
-        rt_unlock(&d->lock);
-    pthread_mutex_unlock(&mutex);
-    return usable;
+    return wm_life_settings() == MPI_SUCCESS && rt_gpu_possible() && rt_cuda_open(true) == 0;
 }
 
 WM_EXPORT int PMPIX_GPU_query_support(int gpu_type, int *is_supported)

@@ -7,7 +7,7 @@
 
 /* An NVIDIA device and its driver are here and the settings do not forbid their use.  Loads the
  * driver's library, but does not initialise it: a program may still choose its devices.  Any
- * thread, at any time, without the domain's lock. */
+ * thread, at any time. */
 bool wm_gpu_usable(void);
 
 #endif
