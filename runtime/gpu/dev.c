@@ -199,7 +199,7 @@ static int make(cu_ctx ctx, int ordinal, struct rt_gpu **out)
     }
     rt_list_append(&all, &g->link);
     log_info(GPU, "using GPU %d, %s, compute capability %d.%d, %s", ordinal, g->info.name,
-             g->info.major, g->info.minor, g->module ? "with kernels" : "without kernels");
+             g->info.major, g->info.minor, g->module[0] ? "with kernels" : "without kernels");
     *out = g;
     return 0;
 }

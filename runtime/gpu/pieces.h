@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Packing by the copy engine, piece by piece, where there are no kernels. */
+#ifndef RT_GPU_PIECES_H
+#define RT_GPU_PIECES_H
+
+#include "runtime/gpu/gpu.h"
+#include "runtime/gpu/kernel.h"
+
+/* Does what the kernel k, RT_GPU_PACK or RT_GPU_UNPACK, would do with these parameters, the groups
+ * being in host memory (p->table and p->unit are not looked at).  op as for a copy. */
+void rt_gpu_pieces(struct rt_gpu *g, enum rt_gpu_kernel k, const struct rt_gpu_pack *p,
+                   const struct rt_gpu_group *groups, struct rt_gpu_op *op);
+
+#endif
