@@ -164,6 +164,7 @@ static void empty(struct rt_gpu *g)
     int in = still_there(g) ? rt_gpu_enter(g) : -RT_EGPU;
     g->lost = in < 0;
     rt_gpu_move_fini(g);
+    rt_gpu_ipc_fini(g);
     rt_gpu_images_unload(g);
     rt_gpu_stage_fini(g);
     if (!g->lost) {

@@ -187,15 +187,22 @@ struct rt_gpu_export {
     uint8_t uuid[16];
     uint8_t handle[64];
     uint64_t base, len; /* in the exporter's address space */
+    uint64_t pool;      /* one number for each pool of each process */
 };
 /* *fd: a descriptor to send along, the caller's to close, or -1.  -RT_ENOTSUP: this memory cannot
  * be exported. */
 int rt_gpu_export_mem(const struct rt_gpu_ptr *p, struct rt_gpu_export *out, int *fd);
 struct rt_gpu_import; /* a mapping of another process's allocation */
 /* Maps it for use by g's device (fd stays the caller's).  -RT_EUNREACH: the devices have no access
- * to each other; -RT_EGPU.  Takes 3 to 4 ms. */
+ * to each other, or the driver refuses; both said once, with what happens instead.  -RT_EGPU: g is
+ * lost.  Takes 3 to 4 ms. */
 int rt_gpu_import(struct rt_gpu *g, const struct rt_gpu_export *e, int fd,
                   struct rt_gpu_import **out, void **base);
 void rt_gpu_unimport(struct rt_gpu_import *m);
+/* False when the context has gone in which it was mapped: good for rt_gpu_unimport() only. */
+bool rt_gpu_import_alive(const struct rt_gpu_import *m);
+/* Whether copies of g may use memory of this process itself; lets its device reach the other's.
+ * -RT_EUNREACH; -RT_EGPU. */
+int rt_gpu_reach(struct rt_gpu *g, const struct rt_gpu_ptr *p);
 
 #endif

@@ -93,6 +93,8 @@ int rt_gpu_images_load(struct rt_gpu *g);
 void rt_gpu_images_unload(struct rt_gpu *g);
 /* classify.c: forgets all that it has seen. */
 void rt_gpu_classify_init(void);
+/* ipc.c: unmaps what is left of other processes' memory; makes no call with g->lost. */
+void rt_gpu_ipc_fini(struct rt_gpu *g);
 /* stage.c. */
 void rt_gpu_stage_init(struct rt_gpu *g);
 void rt_gpu_stage_fini(struct rt_gpu *g);

@@ -23,3 +23,4 @@ SUFFIXES = .cu .fatbin
 	$(NVCC) $(NVCC_TARGET) -std=c++17 -O3 -I$(top_srcdir) $(NVCCFLAGS) --fatbin -o $@ $<
 runtime/gpu/embedded.c: runtime/gpu/embed.py $(gpu_images)
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(PYTHON) $(top_srcdir)/runtime/gpu/embed.py $@ $(gpu_images)
+rt_sources += runtime/gpu/ipc.c

@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Device memory of one process in another: an exporter describes an allocation, an importer maps
+ * it. Three kinds of memory, three ways: a handle of 64 bytes (cuMemAlloc), a descriptor of the
+ * allocation (VMM), a descriptor of the pool and 64 bytes for the place in it (pools).  What cannot
+ * be exported is found by asking for attributes, never by a call that fails: tools that watch the
+ * driver report such calls as errors of the application.
+ *
+ * An import belongs to the context that it was mapped in and ends with it; imports of one pool
+ * share its descriptor.  Under the domain's lock, like all of runtime/gpu. */
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+#include "runtime/gpu/gpu_int.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define DEVICES_MAX 64
+
+struct shared_pool { /* another process's pool, imported once */
+    struct rt_list link;
+    uint64_t id; /* rt_gpu_export.pool */
+    cu_pool pool;
+    int refs; /* imports of memory in it */
+};
+
+struct rt_gpu_import {
+    struct rt_list link; /* of all */
+    struct rt_gpu *g;    /* NULL: its context has gone, and the mapping with it */
+    enum rt_gpu_share how;
+    cu_ptr base;
+    size_t len;
+    struct shared_pool *pool;
+};
+
+static struct {
+    struct rt_list imports, pools;    /* next NULL until first used */
+    uint64_t owner;                   /* this process among all, for pool numbers */
+    uint8_t uuid[DEVICES_MAX][16];    /* of the devices that this process sees */
+    int ndevices;                     /* -1: not asked yet; see devices_look() */
+    uint64_t told_apart, told_unseen; /* bit per device of ours: reported already */
+} my = { .ndevices = -1 };
+
+static const uint8_t no_uuid[16];
+
+static void lists_init(void)
+{
+    if (my.imports.next)
+        return;
+    rt_list_init(&my.imports);
+    rt_list_init(&my.pools);
+}
+
+static bool vmm_works(void)
+{
+    return rt_cuda.mem_retain_allocation_handle && rt_cuda.mem_release &&
+           rt_cuda.mem_export_to_shareable_handle && rt_cuda.mem_import_from_shareable_handle &&
+           rt_cuda.mem_address_reserve && rt_cuda.mem_address_free && rt_cuda.mem_map &&
+           rt_cuda.mem_unmap && rt_cuda.mem_set_access;
+}
+
+static bool pools_work(void)
+{
+    return rt_cuda.mem_pool_export_to_shareable_handle &&
+           rt_cuda.mem_pool_import_from_shareable_handle && rt_cuda.mem_pool_export_pointer &&
+           rt_cuda.mem_pool_import_pointer && rt_cuda.mem_pool_set_access &&
+           rt_cuda.mem_pool_destroy;
+}
+
+static const char *name_of(cu_result r)
+{
+    const char *name = NULL;
+    if (rt_cuda.get_error_name(r, &name) != CU_OK || !name)
+        name = "unknown error";
+    return name;
+}
+
+/* ---- export ---- */
+
+/* May memory at this address be exported by a descriptor; its pool, or NULL. */
+static bool fd_allowed(const struct rt_gpu_ptr *p, cu_pool *pool_p)
+{
+    uint64_t types = 0;
+    cu_pool pool = NULL;
+    int attributes[] = { CU_PTR_ALLOWED_HANDLE_TYPES, CU_PTR_MEMPOOL_HANDLE };
+    void *values[] = { &types, &pool };
+
+    if (rt_cuda.pointer_get_attributes(pool_p ? 2 : 1, attributes, values, p->base) != CU_OK)
+        return false;
+    if (pool_p)
+        *pool_p = pool;
+    return types & CU_HANDLE_POSIX_FD;
+}
+
+static int export_legacy(const struct rt_gpu_ptr *p, struct rt_gpu_export *e)
+{
+    uint64_t capable = 0;
+    int attribute = CU_PTR_IS_LEGACY_IPC_CAPABLE;
+    void *value = &capable;
+    struct cu_ipc h;
+
+    if (rt_cuda.pointer_get_attributes(1, &attribute, &value, p->base) != CU_OK || !capable)
+        return -RT_ENOTSUP;
+    cu_result r = rt_cuda.ipc_get_mem_handle(&h, p->base);
+    if (r != CU_OK) {
+        log_info(GPU, "memory at 0x%llx has no IPC handle: %s", (unsigned long long)p->base,
+                 name_of(r));
+        return -RT_ENOTSUP;
+    }
+    memcpy(e->handle, h.bytes, sizeof e->handle);
+    e->how = RT_GPU_SHARE_LEGACY;
+    return 0;
+}
+
+static int export_vmm(const struct rt_gpu_ptr *p, struct rt_gpu_export *e, int *fd)
+{
+    cu_handle h;
+
+    if (!vmm_works() || !fd_allowed(p, NULL))
+        return -RT_ENOTSUP;
+    cu_result r = rt_cuda.mem_retain_allocation_handle(&h, (void *)p->base);
+    if (r == CU_OK) {
+        r = rt_cuda.mem_export_to_shareable_handle(fd, h, CU_HANDLE_POSIX_FD, 0);
+        rt_cuda.mem_release(h);
+    }
+    if (r != CU_OK) {
+        log_info(GPU, "memory at 0x%llx gives no descriptor: %s", (unsigned long long)p->base,
+                 name_of(r));
+        return -RT_ENOTSUP;
+    }
+    e->how = RT_GPU_SHARE_VMM;
+    return 0;
+}
+
+/* A number for a pool of this process that no pool of another has, as far as 64 bits go. */
+static uint64_t pool_number(cu_pool pool)
+{
+    while (!my.owner)
+        if (getrandom(&my.owner, sizeof my.owner, 0) != sizeof my.owner)
+            my.owner = (uint64_t)getpid() << 32 | 1;
+    return (my.owner ^ (uintptr_t)pool) * 0x9e3779b97f4a7c15u;
+}
+
+static int export_pool(const struct rt_gpu_ptr *p, struct rt_gpu_export *e, int *fd)
+{
+    struct cu_pool_ptr place;
+    cu_pool pool;
+
+    if (!pools_work() || !fd_allowed(p, &pool) || !pool)
+        return -RT_ENOTSUP;
+    cu_result r = rt_cuda.mem_pool_export_pointer(&place, p->base);
+    if (r == CU_OK)
+        r = rt_cuda.mem_pool_export_to_shareable_handle(fd, pool, CU_HANDLE_POSIX_FD, 0);
+    if (r != CU_OK) {
+        log_info(GPU, "memory of a pool at 0x%llx is not exported: %s", (unsigned long long)p->base,
+                 name_of(r));
+        return -RT_ENOTSUP;
+    }
+    memcpy(e->handle, place.bytes, sizeof e->handle);
+    e->pool = pool_number(pool);
+    e->how = RT_GPU_SHARE_POOL;
+    return 0;
+}
+
+int rt_gpu_export_mem(const struct rt_gpu_ptr *p, struct rt_gpu_export *out, int *fd)
+{
+    struct rt_gpu_export e = { .base = p->base, .len = p->len };
+    int got = -1, err = -RT_ENOTSUP;
+
+    if (!p->single)
+        return -RT_ENOTSUP;
+    int in = rt_gpu_enter(p->g);
+    if (in < 0)
+        return in;
+    if (p->kind == RT_MEM_CUDA)
+        err = export_legacy(p, &e);
+    else if (p->kind == RT_MEM_CUDA_VMM)
+        err = export_vmm(p, &e, &got);
+    else if (p->kind == RT_MEM_CUDA_POOL)
+        err = export_pool(p, &e, &got);
+    rt_gpu_leave(in);
+    if (err < 0)
+        return err;
+    if (got >= 0)
+        fcntl(got, F_SETFD,
+              FD_CLOEXEC); /* a program that the application starts must not hold it */
+    memcpy(e.uuid, rt_gpu_info(p->g)->uuid, sizeof e.uuid);
+    *out = e;
+    *fd = got;
+    return 0;
+}
+
+/* ---- import ---- */
+
+static void devices_look(void)
+{
+    struct rt_gpu_info info;
+
+    if (my.ndevices >= 0)
+        return;
+    int n = rt_gpu_count();
+    my.ndevices = n < DEVICES_MAX ? n : DEVICES_MAX;
+    memset(my.uuid, 0, sizeof my.uuid);
+    for (int i = 0; i < my.ndevices; i++)
+        if (rt_gpu_describe(i, &info) == 0)
+            memcpy(my.uuid[i], info.uuid, sizeof my.uuid[i]);
+}
+
+/* Which of our devices this is; -1 when we do not see it. */
+static int ordinal_of(const uint8_t *uuid)
+{
+    devices_look();
+    for (int i = 0; i < my.ndevices && memcmp(uuid, no_uuid, sizeof no_uuid); i++)
+        if (!memcmp(my.uuid[i], uuid, sizeof my.uuid[i]))
+            return i;
+    return -1;
+}
+
+static bool first_time(uint64_t *told, int ordinal)
+{
+    uint64_t bit = (uint64_t)1 << (ordinal % 64);
+    bool first = !(*told & bit);
+    *told |= bit;
+    return first;
+}
+
+/* 0, or -RT_EUNREACH: g's device has no access to the exporter's.  One that this process does not
+ * see (CUDA_VISIBLE_DEVICES) cannot be judged here. */
+static int access_to(const struct rt_gpu *g, const struct rt_gpu_export *e)
+{
+    const struct rt_gpu_info *here = rt_gpu_info(g);
+    int there = ordinal_of(e->uuid);
+
+    if (there < 0 || there == here->ordinal || rt_gpu_can_access(g, there))
+        return 0;
+    if (first_time(&my.told_apart, here->ordinal))
+        log_info(GPU,
+                 "device %d (%s) has no access to the memory of device %d: messages between them "
+                 "are staged through the host",
+                 here->ordinal, here->name, there);
+    return -RT_EUNREACH;
+}
+
+static int map_legacy(struct rt_gpu_import *m, const struct rt_gpu_export *e, cu_result *r)
+{
+    struct cu_ipc h;
+
+    memcpy(h.bytes, e->handle, sizeof h.bytes);
+    *r = rt_cuda.ipc_open_mem_handle(&m->base, h, CU_IPC_LAZY_PEER_ACCESS);
+    return *r == CU_OK ? 0 : -RT_EUNREACH;
+}
+
+static struct cu_access access_for(const struct rt_gpu *g)
+{
+    return (struct cu_access){ { CU_LOCATION_DEVICE, rt_gpu_info(g)->ordinal },
+                               CU_ACCESS_READWRITE };
+}
+
+static int map_vmm(struct rt_gpu_import *m, int fd, cu_result *r)
+{
+    struct cu_access a = access_for(m->g);
+    cu_handle h;
+
+    if (!vmm_works() || fd < 0)
+        return -RT_ENOTSUP;
+    *r = rt_cuda.mem_import_from_shareable_handle(&h, (void *)(intptr_t)fd, CU_HANDLE_POSIX_FD);
+    if (*r != CU_OK)
+        return -RT_EUNREACH;
+    *r = rt_cuda.mem_address_reserve(&m->base, m->len, 0, 0, 0);
+    if (*r != CU_OK)
+        goto err_release;
+    *r = rt_cuda.mem_map(m->base, m->len, 0, h, 0);
+    if (*r != CU_OK)
+        goto err_unreserve;
+    *r = rt_cuda.mem_set_access(m->base, m->len, &a, 1);
+    if (*r != CU_OK)
+        goto err_unmap;
+    rt_cuda.mem_release(h); /* the mapping keeps the memory */
+    return 0;
+err_unmap:
+    rt_cuda.mem_unmap(m->base, m->len);
+err_unreserve:
+    rt_cuda.mem_address_free(m->base, m->len);
+err_release:
+    rt_cuda.mem_release(h);
+    return -RT_EUNREACH;
+}
+
+static void pool_unref(struct shared_pool *p)
+{
+    if (--p->refs > 0)
+        return;
+    rt_cuda.mem_pool_destroy(p->pool);
+    rt_list_del(&p->link);
+    free(p);
+}
+
+/* The pool with a reference for the caller. */
+static int pool_get(uint64_t id, int fd, bool fresh, struct shared_pool **out, cu_result *r)
+{
+    struct rt_list *l;
+
+    rt_list_each (l, &my.pools) {
+        struct shared_pool *p = rt_container(l, struct shared_pool, link);
+        if (p->id == id && !fresh) {
+            p->refs++;
+            *out = p;
+            return 0;
+        }
+    }
+    struct shared_pool *p = calloc(1, sizeof *p);
+    if (!p)
+        return -RT_ENOMEM;
+    *r = rt_cuda.mem_pool_import_from_shareable_handle(&p->pool, (void *)(intptr_t)fd,
+                                                       CU_HANDLE_POSIX_FD, 0);
+    if (*r != CU_OK) {
+        free(p);
+        return -RT_EUNREACH;
+    }
+    p->id = id;
+    p->refs = 1;
+    rt_list_append(&my.pools, &p->link);
+    *out = p;
+    return 0;
+}
+
+static int map_in_pool(struct rt_gpu_import *m, const struct rt_gpu_export *e, int fd, bool fresh,
+                       cu_result *r)
+{
+    struct cu_access a = access_for(m->g);
+    struct cu_pool_ptr place;
+    int err = pool_get(e->pool, fd, fresh, &m->pool, r);
+
+    if (err < 0)
+        return err;
+    memcpy(place.bytes, e->handle, sizeof place.bytes);
+    *r = rt_cuda.mem_pool_set_access(m->pool->pool, &a, 1);
+    if (*r == CU_OK)
+        *r = rt_cuda.mem_pool_import_pointer(&m->base, m->pool->pool, &place);
+    if (*r == CU_OK)
+        return 0;
+    pool_unref(m->pool);
+    return -RT_EUNREACH;
+}
+
+static int map_pool(struct rt_gpu_import *m, const struct rt_gpu_export *e, int fd, cu_result *r)
+{
+    if (!pools_work() || fd < 0)
+        return -RT_ENOTSUP;
+    int err = map_in_pool(m, e, fd, false, r);
+    /* A number is the exporter's pool handle: a pool made after another was destroyed may have the
+     * same.  Then what we share is the old one. */
+    return err == -RT_EUNREACH ? map_in_pool(m, e, fd, true, r) : err;
+}
+
+/* Says once per device why the mapping was refused; not an error, because messages have another
+ * way. */
+static int refused(struct rt_gpu *g, const struct rt_gpu_export *e, int err, cu_result r)
+{
+    static const char *const kinds[] = { "", "cuMemAlloc", "cuMemCreate", "a memory pool" };
+    int ordinal = rt_gpu_info(g)->ordinal;
+
+    if (r != CU_OK && rt_gpu_check_lost(g, r))
+        return -RT_EGPU;
+    if (first_time(&my.told_unseen, ordinal))
+        log_info(GPU,
+                 "memory of another process (%s, %llu bytes%s) could not be mapped for device %d: "
+                 "%s; messages from it are staged",
+                 kinds[e->how], (unsigned long long)e->len,
+                 ordinal_of(e->uuid) < 0 ? ", of a device that is not visible here" : "", ordinal,
+                 r != CU_OK ? name_of(r) : rt_err_text(err));
+    return err;
+}
+
+int rt_gpu_import(struct rt_gpu *g, const struct rt_gpu_export *e, int fd,
+                  struct rt_gpu_import **out, void **base)
+{
+    cu_result r = CU_OK;
+    int err = access_to(g, e);
+
+    if (err < 0)
+        return err;
+    struct rt_gpu_import *m = calloc(1, sizeof *m);
+    if (!m)
+        return -RT_ENOMEM;
+    *m = (struct rt_gpu_import){ .g = g, .how = e->how, .len = e->len };
+    lists_init();
+    int in = rt_gpu_enter(g);
+    if (in < 0) {
+        free(m);
+        return in;
+    }
+    if (e->how == RT_GPU_SHARE_LEGACY)
+        err = map_legacy(m, e, &r);
+    else if (e->how == RT_GPU_SHARE_VMM)
+        err = map_vmm(m, fd, &r);
+    else if (e->how == RT_GPU_SHARE_POOL)
+        err = map_pool(m, e, fd, &r);
+    else
+        err = -RT_EINVAL;
+    rt_gpu_leave(in);
+    if (err < 0) {
+        free(m);
+        return refused(g, e, err, r);
+    }
+    rt_list_append(&my.imports, &m->link);
+    *out = m;
+    *base = (void *)(uintptr_t)m->base;
+    return 0;
+}
+
+/* The driver waits here for work that uses the mapping, so this is no call for every message. */
+static void unmap(struct rt_gpu_import *m)
+{
+    cu_result r = CU_OK;
+    int in = rt_gpu_enter(m->g);
+
+    if (in < 0)
+        return;
+    if (m->how == RT_GPU_SHARE_LEGACY) {
+        r = rt_cuda.ipc_close_mem_handle(m->base);
+    } else if (m->how == RT_GPU_SHARE_VMM) {
+        r = rt_cuda.mem_unmap(m->base, m->len);
+        rt_cuda.mem_address_free(m->base, m->len);
+    } else {
+        r = rt_cuda.mem_free(m->base);
+        pool_unref(m->pool);
+    }
+    rt_gpu_leave(in);
+    if (r != CU_OK && !rt_gpu_check_lost(m->g, r))
+        log_info(GPU, "memory of another process could not be unmapped: %s", name_of(r));
+}
+
+void rt_gpu_unimport(struct rt_gpu_import *m)
+{
+    if (m->g)
+        unmap(m);
+    rt_list_del(&m->link);
+    free(m);
+}
+
+bool rt_gpu_import_alive(const struct rt_gpu_import *m) { return m->g && !m->g->lost; }
+
+void rt_gpu_ipc_fini(struct rt_gpu *g)
+{
+    struct rt_list *l;
+
+    lists_init();
+    rt_list_each (l, &my.imports) {
+        struct rt_gpu_import *m = rt_container(l, struct rt_gpu_import, link);
+        if (m->g != g)
+            continue;
+        if (!g->lost)
+            unmap(m);
+        m->g = NULL;
+    }
+    my.ndevices = -1;
+}
+
+/* ---- memory of this process for another of its devices ---- */
+
+int rt_gpu_reach(struct rt_gpu *g, const struct rt_gpu_ptr *p)
+{
+    const struct rt_gpu_info *here = rt_gpu_info(g);
+    cu_result r;
+
+    if (p->g == g || p->kind == RT_MEM_MANAGED)
+        return 0;
+    if (p->kind != RT_MEM_CUDA) /* access to it is given by device, and only by its owner */
+        return p->ordinal == here->ordinal ? 0 : -RT_EUNREACH;
+    if (p->ordinal == here->ordinal || !rt_gpu_can_access(g, p->ordinal))
+        return -RT_EUNREACH; /* two contexts of one device cannot be joined */
+    int in = rt_gpu_enter(g);
+    if (in < 0)
+        return in;
+    r = rt_cuda.ctx_enable_peer_access(p->g->ctx, 0);
+    rt_gpu_leave(in);
+    if (r == CU_OK || r == CU_ERROR_PEER_ACCESS_ALREADY_ENABLED)
+        return 0;
+    return rt_gpu_check_lost(g, r) ? -RT_EGPU : -RT_EUNREACH;
+}
