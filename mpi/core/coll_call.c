@@ -112,7 +112,8 @@ static const struct rt_req_ops persistent_ops = { .name = "persistent collective
 static bool run_alone(struct wm_domain *d, struct coll_task *k)
 {
     if (!rt_idle_oversubscribed()) {
-        bool by_messages = !(k->alg->need & COLL_NEED_ONE_NODE); /* they come by progress only */
+        /* Messages come by progress only; a call with nothing to do has no algorithm. */
+        bool by_messages = k->alg && !(k->alg->need & COLL_NEED_ONE_NODE);
         for (int i = 0; i < OWN_POLLS; i++) {
             if (coll_task_advance(k))
                 return true;
