@@ -1,1 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# A CUDA driver that runs on the CPU.  Tests find it as libcuda.so.1 (tests.list: gpu=fake); built without sanitizers,
+# because it is not what is tested, and never installed.
+fake_cuda = test/fake/gpu/libcuda.so.1
+fake_cuda_c = test/fake/gpu/init.c test/fake/gpu/ctx.c test/fake/gpu/space.c test/fake/gpu/mem.c test/fake/gpu/vmm.c \
+	test/fake/gpu/pool.c test/fake/gpu/ipc.c test/fake/gpu/stream.c test/fake/gpu/copy.c test/fake/gpu/kernel.c
+fake_cuda_h = test/fake/gpu/fake.h test/gpu/cuda_more.h runtime/gpu/driver.h runtime/gpu/kernel.h
+check_DATA = $(fake_cuda)
+CLEANFILES += $(fake_cuda)
+EXTRA_DIST += $(fake_cuda_c) test/fake/gpu/fake.h test/gpu/cuda_more.h
+$(fake_cuda): $(fake_cuda_c) $(fake_cuda_h)
+	$(AM_V_CCLD)$(MKDIR_P) test/fake/gpu && sources= && for f in $(fake_cuda_c); do sources="$$sources $(srcdir)/$$f"; done && \
+	  $(CC) -include config.h -I$(srcdir) -I. $(filter-out -fsanitize% -fno-sanitize%,$(WEFT_CFLAGS) $(CFLAGS)) -fPIC -shared \
+	  -Wl,-soname,libcuda.so.1 -Wl,-z,defs -o $@.tmp $$sources -ldl -lpthread && mv $@.tmp $@
+check_PROGRAMS += test/fake/gpu/fake_test
+test_fake_gpu_fake_test_SOURCES = test/fake/gpu/fake_test.c
+test_fake_gpu_fake_test_LDADD = -ldl -lpthread

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Fake CUDA driver: copies, fills and stream-ordered stores.  What the real driver checks when it is
+ * called is checked then (unknown device address, range beyond its allocation); what it finds when
+ * the operation runs becomes the context's error.  Ordinary host memory makes a copy synchronous. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include "test/fake/gpu/fake.h"
+
+/* Not memcpy: sanitizers would take this thread's accesses for races of the library's. */
+void fake_bytes_copy(char *dst, const char *src, size_t len)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(len) : : "memory");
+#else
+    volatile char *d = dst;
+
+    while (len--)
+        *d++ = *src++;
+#endif
+}
+
+static void bytes_fill(char *dst, int c, size_t len)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("rep stosb" : "+D"(dst), "+c"(len) : "a"(c) : "memory");
+#else
+    volatile char *d = dst;
+
+    while (len--)
+        *d++ = (char)c;
+#endif
+}
+
+/* An end of a copy: known memory, pinned, or ordinary host memory. */
+struct end {
+    char *p;
+    struct fake_phys *pin;
+    bool pageable;
+};
+
+static int end_open(struct end *e, cu_ctx c, uint64_t addr, size_t len)
+{
+    e->pageable = false;
+    e->p = fake_pin(c, addr, len, FAKE_BY_ENGINE, &e->pin);
+    if (e->p)
+        return 0;
+    pthread_mutex_lock(&fake.lock);
+    e->pageable = !fake_is_known(addr);
+    pthread_mutex_unlock(&fake.lock);
+    e->p = (char *)addr;
+    return e->pageable ? 0 : CU_ERROR_ILLEGAL_ADDRESS;
+}
+
+/* Through the kernel, so that a wrong host address is an error and not a crash of this thread. */
+static int copy_pageable(const struct end *dst, const struct end *src, size_t len)
+{
+    size_t at = 0;
+
+    while (at < len) {
+        struct iovec to = { dst->p + at, len - at }, from = { src->p + at, len - at };
+        ssize_t n = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+
+        if (n <= 0)
+            return CU_ERROR_INVALID_VALUE;
+        at += (size_t)n;
+    }
+    return 0;
+}
+
+/* With delays, the end of the data comes first and the beginning last. */
+static void copy_known(char *dst, const char *src, size_t len)
+{
+    size_t half = fake.delay_us ? len / 2 : 0;
+
+    fake_bytes_copy(dst + half, src + half, len - half);
+    if (!half)
+        return;
+    fake_nap_us(fake.delay_us / 2);
+    fake_bytes_copy(dst, src, half);
+}
+
+/* *bad: the call's own error, for a host address that does not exist. */
+static int copy_row(cu_ctx c, uint64_t dst, uint64_t src, size_t len, int *bad)
+{
+    struct end d = { 0 }, s = { 0 };
+    int err = end_open(&d, c, dst, len);
+
+    if (!err)
+        err = end_open(&s, c, src, len);
+    if (!err && (d.pageable || s.pageable))
+        *bad = copy_pageable(&d, &s, len);
+    else if (!err)
+        copy_known(d.p, s.p, len);
+    fake_unpin(d.pin);
+    fake_unpin(s.pin);
+    return err;
+}
+
+static int run_copy(struct fake_op *op)
+{
+    int err = fake_fails("copy"), bad = 0;
+    size_t y;
+
+    for (y = 0; y < op->height && !err && !bad; y++)
+        err = copy_row(op->stream->ctx, op->dst + y * op->dst_pitch, op->src + y * op->src_pitch,
+                       op->len, &bad);
+    if (op->result)
+        *op->result = bad;
+    return err;
+}
+
+/* What the call itself refuses; *wait: it returns when all is done. */
+static int range_check(uint64_t p, size_t len, bool *wait)
+{
+    struct fake_mem *m;
+    int err = 0;
+
+    pthread_mutex_lock(&fake.lock);
+    m = fake_mem_find(p);
+    if (m)
+        err = len <= m->len - (p - m->base) ? 0 : CU_ERROR_INVALID_VALUE;
+    else if (fake_is_known(p) || !p)
+        err = CU_ERROR_INVALID_VALUE;
+    else
+        *wait = true;
+    pthread_mutex_unlock(&fake.lock);
+    return err;
+}
+
+static int submit_copy(cu_stream s, uint64_t dst, size_t dst_pitch, uint64_t src, size_t src_pitch,
+                       size_t width, size_t height, bool wait)
+{
+    struct fake_op *op;
+    int err, result = 0;
+
+    if (!width || !height)
+        return 0;
+    err = range_check(dst, (height - 1) * dst_pitch + width, &wait);
+    if (!err)
+        err = range_check(src, (height - 1) * src_pitch + width, &wait);
+    if (err)
+        return err;
+    op = fake_op_make(run_copy, 0);
+    if (op) {
+        op->dst = dst;
+        op->src = src;
+        op->dst_pitch = dst_pitch;
+        op->src_pitch = src_pitch;
+        op->len = width;
+        op->height = height;
+        op->result = wait ? &result : NULL;
+    }
+    err = fake_submit(s, op);
+    if (err || !wait)
+        return err;
+    fake_stream_wait(s, UINT64_MAX);
+    return s->ctx->err ? s->ctx->err : result;
+}
+
+cu_result cuMemcpyAsync(cu_ptr dst, cu_ptr src, size_t nbytes, cu_stream s)
+{
+    cu_ctx c;
+    int err = fake_enter_ctx("cuMemcpyAsync", &c);
+
+    if (!err)
+        err = fake_stream_of(c, s, &s);
+    return err ? err : submit_copy(s, dst, 0, src, 0, nbytes, 1, false);
+}
+
+cu_result cuMemcpy(cu_ptr dst, cu_ptr src, size_t nbytes)
+{
+    cu_stream s;
+    cu_ctx c;
+    int err = fake_enter_ctx("cuMemcpy", &c);
+
+    if (!err)
+        err = fake_stream_of(c, NULL, &s);
+    return err ? err : submit_copy(s, dst, 0, src, 0, nbytes, 1, true);
+}
+
+cu_result cuMemcpy2DAsync_v2(const struct cu_copy2d *k, cu_stream s)
+{
+    uint64_t dst, src;
+    cu_ctx c;
+    int err = fake_enter_ctx("cuMemcpy2DAsync_v2", &c);
+
+    if (!err)
+        err = fake_stream_of(c, s, &s);
+    if (err)
+        return err;
+    src = k->src_type == CU_MEMORY_HOST ? (uint64_t)(uintptr_t)k->src_host : k->src_device;
+    dst = k->dst_type == CU_MEMORY_HOST ? (uint64_t)(uintptr_t)k->dst_host : k->dst_device;
+    if (k->src_type > 4 || !k->src_type || k->src_type == 3 || k->dst_type > 4 || !k->dst_type ||
+        k->dst_type == 3)
+        return CU_ERROR_INVALID_VALUE;
+    if (k->height > 1 &&
+        ((k->src_pitch && k->src_pitch < k->width) || (k->dst_pitch && k->dst_pitch < k->width)))
+        return CU_ERROR_INVALID_VALUE;
+    return submit_copy(s, dst + k->dst_y * k->dst_pitch + k->dst_x,
+                       k->dst_pitch ? k->dst_pitch : k->width,
+                       src + k->src_y * k->src_pitch + k->src_x,
+                       k->src_pitch ? k->src_pitch : k->width, k->width, k->height, false);
+}
+
+/* ---- fills and stores ---- */
+
+static int run_fill(struct fake_op *op)
+{
+    struct fake_phys *pin;
+    char *p = fake_pin(op->stream->ctx, op->dst, op->len, FAKE_BY_ENGINE, &pin);
+
+    if (!p)
+        return CU_ERROR_ILLEGAL_ADDRESS;
+    bytes_fill(p, (int)op->value, op->len);
+    fake_unpin(pin);
+    return 0;
+}
+
+static int submit_fill(cu_stream s, cu_ptr p, unsigned char value, size_t n, bool wait)
+{
+    bool pageable = false;
+    int err = range_check(p, n, &pageable);
+    struct fake_op *op;
+
+    if (err || pageable || !n)
+        return n ? CU_ERROR_INVALID_VALUE : 0;
+    op = fake_op_make(run_fill, 0);
+    if (op) {
+        op->dst = p;
+        op->len = n;
+        op->value = value;
+    }
+    err = fake_submit(s, op);
+    if (err || !wait)
+        return err;
+    fake_stream_wait(s, UINT64_MAX);
+    return s->ctx->err;
+}
+
+cu_result cuMemsetD8Async(cu_ptr p, unsigned char value, size_t n, cu_stream s)
+{
+    cu_ctx c;
+    int err = fake_enter_ctx("cuMemsetD8Async", &c);
+
+    if (!err)
+        err = fake_stream_of(c, s, &s);
+    return err ? err : submit_fill(s, p, value, n, false);
+}
+
+cu_result cuMemsetD8_v2(cu_ptr p, unsigned char value, size_t n)
+{
+    cu_stream s;
+    cu_ctx c;
+    int err = fake_enter_ctx("cuMemsetD8_v2", &c);
+
+    if (!err)
+        err = fake_stream_of(c, NULL, &s);
+    return err ? err : submit_fill(s, p, value, n, true);
+}
+
+static int run_store(struct fake_op *op)
+{
+    struct fake_phys *pin;
+    char *p = fake_pin(op->stream->ctx, op->dst, 4, FAKE_BY_KERNEL, &pin);
+
+    if (!p)
+        return CU_ERROR_ILLEGAL_ADDRESS;
+    __atomic_store_n((uint32_t *)(void *)p, op->value, __ATOMIC_RELEASE);
+    fake_unpin(pin);
+    return 0;
+}
+
+cu_result cuStreamWriteValue32_v2(cu_stream s, cu_ptr addr, uint32_t value, unsigned flags)
+{
+    bool pageable = false;
+    struct fake_op *op;
+    cu_ctx c;
+    int err = fake_enter_ctx("cuStreamWriteValue32_v2", &c);
+
+    (void)flags; /* 1, no memory barrier: this one has it anyway */
+    if (!err)
+        err = fake_stream_of(c, s, &s);
+    if (!err)
+        err = range_check(addr, 4, &pageable);
+    if (err || pageable || addr & 3)
+        return err ? err : CU_ERROR_INVALID_VALUE;
+    op = fake_op_make(run_store, 0);
+    if (op) {
+        op->dst = addr;
+        op->value = value;
+    }
+    return fake_submit(s, op);
+}

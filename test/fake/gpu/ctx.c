@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Fake CUDA driver: contexts, each thread's stack of them, peer access. */
+#include <stdlib.h>
+#include <string.h>
+#include "test/fake/gpu/fake.h"
+
+#define STACK 64
+static __thread struct {
+    cu_ctx ctx[STACK];
+    int n;
+} stack;
+
+static cu_ctx current(void)
+{
+    return stack.n ? stack.ctx[stack.n - 1] : NULL;
+}
+
+/* The lock is held, or the caller does not mind that another thread destroys the context now. */
+int fake_ctx_check(cu_ctx c)
+{
+    struct cu_ctx_st *k;
+    int i;
+
+    if (!c)
+        return CU_ERROR_INVALID_CONTEXT;
+    for (i = 0; i < FAKE_DEVICES; i++)
+        if (c == &fake.primary[i]) {
+            if (c->nref == 0)
+                return CU_ERROR_CONTEXT_IS_DESTROYED;
+            return c->err;
+        }
+    for (k = fake.contexts; k && k != c; k = k->next)
+        ;
+    if (!k)
+        return CU_ERROR_INVALID_CONTEXT;
+    return c->destroyed ? CU_ERROR_CONTEXT_IS_DESTROYED : c->err;
+}
+
+int fake_enter_ctx(const char *symbol, cu_ctx *c)
+{
+    int err = fake_enter(symbol);
+
+    if (err)
+        return err;
+    *c = current();
+    pthread_mutex_lock(&fake.lock);
+    err = fake_ctx_check(*c);
+    pthread_mutex_unlock(&fake.lock);
+    return err;
+}
+
+int fake_ctx_wait(cu_ctx c)
+{
+    cu_stream s;
+
+    pthread_mutex_lock(&fake.lock);
+    s = c->streams;
+    pthread_mutex_unlock(&fake.lock);
+    for (; s; s = s->next) /* only ever grows at its head */
+        fake_stream_wait(s, UINT64_MAX);
+    return c->err;
+}
+
+/* What a context owns goes with it. */
+static void ctx_end(cu_ctx c)
+{
+    cu_stream s;
+
+    fake_ctx_wait(c);
+    pthread_mutex_lock(&fake.lock);
+    for (s = c->streams; s; s = s->next)
+        fake_stream_stop(s);
+    c->streams = NULL;
+    c->null_stream = NULL;
+    fake_ctx_free_all(c);
+    c->peers = 0;
+    c->err = 0;
+    pthread_mutex_unlock(&fake.lock);
+}
+
+static int device_check(const char *symbol, cu_device d)
+{
+    int err = fake_enter(symbol);
+
+    if (err)
+        return err;
+    return d >= 0 && d < fake.nvisible ? 0 : CU_ERROR_INVALID_DEVICE;
+}
+
+cu_result cuDevicePrimaryCtxGetState(cu_device d, unsigned *flags, int *active)
+{
+    int err = device_check("cuDevicePrimaryCtxGetState", d);
+
+    if (err)
+        return err;
+    pthread_mutex_lock(&fake.lock);
+    *flags = 0;
+    *active = fake.primary[fake.visible[d]].nref > 0;
+    pthread_mutex_unlock(&fake.lock);
+    return 0;
+}
+
+cu_result cuDevicePrimaryCtxRetain(cu_ctx *c, cu_device d)
+{
+    int err = device_check("cuDevicePrimaryCtxRetain", d);
+
+    if (err)
+        return err;
+    pthread_mutex_lock(&fake.lock);
+    *c = &fake.primary[fake.visible[d]];
+    (*c)->nref++;
+    pthread_mutex_unlock(&fake.lock);
+    return 0;
+}
+
+cu_result cuDevicePrimaryCtxRelease_v2(cu_device d)
+{
+    int err = device_check("cuDevicePrimaryCtxRelease_v2", d);
+    cu_ctx c;
+    bool last;
+
+    if (err)
+        return err;
+    c = &fake.primary[fake.visible[d]];
+    pthread_mutex_lock(&fake.lock);
+    err = c->nref ? 0 : CU_ERROR_INVALID_CONTEXT;
+    last = c->nref == 1;
+    if (c->nref > 1)
+        c->nref--;
+    pthread_mutex_unlock(&fake.lock);
+    if (!err && last) {
+        ctx_end(c);
+        c->nref = 0;
+    }
+    return err;
+}
+
+cu_result cuDevicePrimaryCtxReset_v2(cu_device d)
+{
+    int err = device_check("cuDevicePrimaryCtxReset_v2", d);
+
+    if (err)
+        return err;
+    if (fake.primary[fake.visible[d]].nref)
+        ctx_end(&fake.primary[fake.visible[d]]);
+    return 0;
+}
+
+static int push(cu_ctx c)
+{
+    if (stack.n == STACK)
+        return CU_ERROR_OUT_OF_MEMORY;
+    stack.ctx[stack.n++] = c;
+    return 0;
+}
+
+cu_result cuCtxCreate_v2(cu_ctx *c, unsigned flags, cu_device d)
+{
+    int err = device_check("cuCtxCreate_v2", d);
+    cu_ctx k;
+
+    (void)flags;
+    if (err)
+        return err;
+    k = calloc(1, sizeof(*k));
+    if (!k)
+        return CU_ERROR_OUT_OF_MEMORY;
+    k->dev = fake.visible[d];
+    k->ordinal = d;
+    pthread_mutex_lock(&fake.lock);
+    k->next = fake.contexts;
+    fake.contexts = k;
+    pthread_mutex_unlock(&fake.lock);
+    *c = k;
+    return push(k);
+}
+
+cu_result cuCtxDestroy_v2(cu_ctx c)
+{
+    int err = fake_enter("cuCtxDestroy_v2");
+
+    if (!err) {
+        pthread_mutex_lock(&fake.lock);
+        err = fake_ctx_check(c);
+        pthread_mutex_unlock(&fake.lock);
+    }
+    if (err == CU_ERROR_INVALID_CONTEXT || err == CU_ERROR_CONTEXT_IS_DESTROYED)
+        return err;
+    if (c->primary)
+        return CU_ERROR_INVALID_CONTEXT;
+    ctx_end(c);
+    pthread_mutex_lock(&fake.lock);
+    c->destroyed = true;
+    pthread_mutex_unlock(&fake.lock);
+    if (current() == c)
+        stack.n--;
+    return 0;
+}
+
+cu_result cuCtxGetCurrent(cu_ctx *c)
+{
+    int err = fake_enter("cuCtxGetCurrent");
+
+    if (err)
+        return err;
+    *c = current();
+    return 0;
+}
+
+cu_result cuCtxSetCurrent(cu_ctx c)
+{
+    int err = fake_enter("cuCtxSetCurrent");
+
+    if (err)
+        return err;
+    if (c && fake_ctx_check(c) == CU_ERROR_INVALID_CONTEXT)
+        return CU_ERROR_INVALID_CONTEXT;
+    if (stack.n)
+        stack.n--;
+    return c ? push(c) : 0;
+}
+
+cu_result cuCtxPushCurrent_v2(cu_ctx c)
+{
+    int err = fake_enter("cuCtxPushCurrent_v2");
+
+    if (err)
+        return err;
+    pthread_mutex_lock(&fake.lock);
+    err = fake_ctx_check(c);
+    pthread_mutex_unlock(&fake.lock);
+    if (err == CU_ERROR_INVALID_CONTEXT || err == CU_ERROR_CONTEXT_IS_DESTROYED)
+        return err;
+    return push(c);
+}
+
+cu_result cuCtxPopCurrent_v2(cu_ctx *c)
+{
+    int err = fake_enter("cuCtxPopCurrent_v2");
+
+    if (err)
+        return err;
+    if (!stack.n)
+        return CU_ERROR_INVALID_CONTEXT;
+    stack.n--;
+    if (c)
+        *c = stack.ctx[stack.n];
+    return 0;
+}
+
+cu_result cuCtxGetDevice(cu_device *d)
+{
+    cu_ctx c;
+    int err = fake_enter_ctx("cuCtxGetDevice", &c);
+
+    if (err)
+        return err;
+    *d = c->ordinal;
+    return 0;
+}
+
+cu_result cuCtxEnablePeerAccess(cu_ctx peer, unsigned flags)
+{
+    cu_ctx c;
+    int err = fake_enter_ctx("cuCtxEnablePeerAccess", &c);
+
+    if (err || flags)
+        return err ? err : CU_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&fake.lock);
+    err = fake_ctx_check(peer);
+    if (!err && peer->dev == c->dev)
+        err = CU_ERROR_INVALID_DEVICE;
+    else if (!err && !fake.peer)
+        err = CU_ERROR_PEER_ACCESS_UNSUPPORTED;
+    else if (!err && c->peers & 1u << peer->dev)
+        err = CU_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+    else if (!err)
+        c->peers |= 1u << peer->dev;
+    pthread_mutex_unlock(&fake.lock);
+    return err;
+}
+
+cu_result cuCtxDisablePeerAccess(cu_ctx peer)
+{
+    cu_ctx c;
+    int err = fake_enter_ctx("cuCtxDisablePeerAccess", &c);
+
+    if (err)
+        return err;
+    pthread_mutex_lock(&fake.lock);
+    err = fake_ctx_check(peer);
+    if (!err && !(c->peers & 1u << peer->dev))
+        err = CU_ERROR_PEER_ACCESS_NOT_ENABLED;
+    else if (!err)
+        c->peers &= ~(1u << peer->dev);
+    pthread_mutex_unlock(&fake.lock);
+    return err;
+}
+
+cu_result cuCtxSynchronize(void)
+{
+    cu_ctx c;
+    int err = fake_enter_ctx("cuCtxSynchronize", &c);
+
+    return err ? err : fake_ctx_wait(c);
+}
+
+cu_result cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+    cu_ctx c;
+    int err = fake_enter_ctx("cuCtxGetStreamPriorityRange", &c);
+
+    if (err)
+        return err;
+    if (least)
+        *least = 0;
+    if (greatest)
+        *greatest = -5;
+    return 0;
+}

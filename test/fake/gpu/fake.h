@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A CUDA driver that runs on the CPU, for tests on machines without a GPU: it becomes
+ * libcuda.so.1 of the build tree.  Device memory is a memfd that the driver maps for itself, while
+ * its user address is only reserved, so that a CPU that touches it crashes as it should.  A stream
+ * is a thread that works through a queue, so copies are really asynchronous.
+ *
+ * Thread rule: `fake.lock` guards every table; a stream's own lock guards its queue and may be taken
+ * under it, not the other way round.  Nobody waits for a stream with `fake.lock` held.  Contexts,
+ * streams and events are never given back to malloc, so that stale handles are found out.
+ *
+ * Environment: FAKE_CUDA_DEVICES, FAKE_CUDA_PEER, FAKE_CUDA_MEM, FAKE_CUDA_DELAY_US,
+ * FAKE_CUDA_FAIL, FAKE_CUDA_VERSION, FAKE_CUDA_MISSING, CUDA_VISIBLE_DEVICES: init.c. */
+#ifndef TEST_FAKE_GPU_FAKE_H
+#define TEST_FAKE_GPU_FAKE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include "runtime/gpu/kernel.h"
+#include "test/gpu/cuda_more.h"
+
+#define FAKE_DEVICES 16
+#define FAKE_GRANULE (2u << 20) /* device addresses come in these, as with the real driver */
+
+#define FAKE_DECLARE(field, symbol, params) \
+    __attribute__((visibility("default"))) cu_result symbol params;
+CU_FUNCTIONS(FAKE_DECLARE, FAKE_DECLARE)
+CU_MORE_FUNCTIONS(FAKE_DECLARE)
+#undef FAKE_DECLARE
+
+struct cu_ctx_st {
+    int dev, ordinal; /* the device, as the machine and as this process count */
+    bool primary, destroyed;
+    int nref;              /* of a primary context; 0 = inactive */
+    _Atomic int err;       /* sticky: every call answers it from then on */
+    uint32_t peers;        /* bit per device of the machine whose memory kernels may use */
+    struct cu_stream_st *streams, *null_stream;
+    struct cu_ctx_st *next; /* of all that ever were */
+};
+
+struct fake_op { /* in a stream's queue; freed by the stream */
+    struct fake_op *next;
+    int (*run)(struct fake_op *op); /* result: 0 or a sticky error */
+    cu_stream stream;
+    uint64_t ticket;
+    struct fake_dep {
+        cu_stream stream;
+        uint64_t ticket;
+    } * deps; /* what must have finished first */
+    int ndeps;
+    uint64_t dst, src;
+    size_t len, dst_pitch, src_pitch, height;
+    uint32_t value;
+    int *result;   /* of a caller that waits */
+    char params[]; /* of a kernel */
+};
+
+struct cu_stream_st {
+    uint32_t magic;
+    cu_ctx ctx;
+    bool blocking;  /* ordered with the null stream */
+    bool destroyed; /* the thread ends when the queue is empty */
+    bool started;
+    pthread_mutex_t lock;
+    pthread_cond_t work, done;
+    struct fake_op *head, **tail;
+    uint64_t submitted;
+    _Atomic uint64_t completed;
+    struct cu_stream_st *next; /* of the context, destroyed ones too */
+};
+
+struct cu_event_st {
+    uint32_t magic;
+    cu_ctx ctx;
+    struct fake_dep at; /* stream NULL: not recorded */
+    bool destroyed;
+    struct cu_event_st *next;
+};
+
+enum fake_kind {
+    FAKE_HOST,       /* cuMemHostAlloc */
+    FAKE_REGISTERED, /* cuMemHostRegister */
+    FAKE_MANAGED,
+    FAKE_DEVICE, /* cuMemAlloc */
+    FAKE_VMM,    /* a mapping by cuMemMap */
+    FAKE_POOL,
+    FAKE_IPC,        /* another process's, by cuIpcOpenMemHandle */
+    FAKE_POOL_IMPORT /* another process's, by cuMemPoolImportPointer */
+};
+
+struct fake_phys { /* memory, wherever it is mapped */
+    int nref;      /* allocations, handles, arenas, and copies that are running */
+    int fd;        /* -1 when nobody may share it */
+    size_t len;
+    char *alias; /* readable and writable, for the driver only */
+    int dev;     /* -1 for host memory */
+    int handle_types; /* of VMM memory: may be exported */
+    bool charged;     /* counts against the device's memory */
+};
+
+struct fake_mem { /* a range of addresses that can be used: entry of the table in space.c */
+    uint64_t base, id;
+    size_t len;
+    enum fake_kind kind;
+    int dev;
+    cu_ctx ctx;
+    struct fake_phys *phys; /* NULL of registered memory */
+    size_t off;             /* in phys */
+    uint32_t access;        /* VMM, imports: bit per device of the machine */
+    cu_pool pool;
+    int nopen; /* of imports */
+    uint64_t ipc_id;
+    struct fake_arena *arena; /* that it was cut from */
+};
+
+struct fake_arena { /* addresses and memory that several allocations share */
+    uint64_t base;
+    size_t len;
+    struct fake_phys *phys;
+    int nused;
+    cu_ctx ctx;
+    struct fake_arena *next;
+};
+
+struct cu_pool_st {
+    uint32_t magic;
+    int dev;
+    int handle_types;
+    bool imported, destroyed, is_default;
+    struct fake_arena arena;
+    uint32_t access;
+};
+
+struct fake {
+    pthread_mutex_t lock;
+    int pid; /* that called cuInit; 0 = nobody */
+    int ndevices, nvisible, visible[FAKE_DEVICES];
+    bool peer;
+    size_t mem_nbytes, used[FAKE_DEVICES];
+    int version;
+    unsigned delay_us;
+    struct cu_ctx_st primary[FAKE_DEVICES], *contexts;
+    struct cu_event_st *events;
+    cu_pool default_pool[FAKE_DEVICES], current_pool[FAKE_DEVICES];
+};
+extern struct fake fake;
+
+/* init.c: every entry begins with one of these; they answer its injected or standing error. */
+int fake_enter(const char *symbol);
+int fake_enter_ctx(const char *symbol, cu_ctx *c); /* and wants a usable current context */
+int fake_fails(const char *what);                  /* an injected error, or 0 */
+void fake_read_env(void);
+void fake_hide_symbols(const char *list);
+int fake_ordinal(int dev); /* of a device of the machine, or -1 */
+
+/* ctx.c */
+int fake_ctx_check(cu_ctx c);
+int fake_ctx_wait(cu_ctx c); /* all streams */
+
+/* space.c: addresses, memory, the table.  Under fake.lock, but for fake_pin/unpin. */
+uint64_t fake_va_take(size_t len);
+void fake_va_give(uint64_t va);
+/* what: "host", "device", "vmm", "pool": part of the file's name, which is how another process that
+ * gets its descriptor knows what it is.  A pool's memory is charged as it is used. */
+struct fake_phys *fake_phys_make(size_t len, int dev, const char *what, int *err);
+struct fake_phys *fake_phys_adopt(int fd, const char *what); /* fd stays the caller's */
+void fake_phys_unref(struct fake_phys *p);
+struct fake_mem *fake_mem_add(uint64_t base, size_t len, enum fake_kind kind,
+                              struct fake_phys *phys, size_t off);
+struct fake_mem *fake_mem_find(uint64_t p);
+void fake_mem_drop(struct fake_mem *m); /* out of the table, and its phys */
+struct fake_mem *fake_mem_next(uint64_t p); /* the first with base >= p */
+uint64_t fake_arena_cut(struct fake_arena *a, size_t len); /* an unused address, or 0 */
+/* Translates an address that a context's engine or kernel uses: the driver's address of it, with
+ * *pin held until fake_unpin.  NULL: no access. */
+enum fake_who { FAKE_BY_ENGINE, FAKE_BY_KERNEL };
+char *fake_pin(cu_ctx c, uint64_t p, size_t len, enum fake_who who, struct fake_phys **pin);
+void fake_unpin(struct fake_phys *pin);
+bool fake_is_known(uint64_t p); /* device memory, or an address that was */
+
+/* mem.c, pool.c */
+int fake_mem_free(struct fake_mem *m); /* any kind that cuMemFree takes; under the lock */
+void fake_pool_free(struct fake_mem *m);
+void fake_ctx_free_all(cu_ctx c);
+
+/* vmm.c: devices named by `a` that have access to memory of device `dev`; 0 when one cannot. */
+uint32_t fake_access_mask(const struct cu_access *a, size_t n, int dev);
+
+/* stream.c */
+struct fake_op *fake_op_make(int (*run)(struct fake_op *op), size_t nparams);
+int fake_submit(cu_stream s, struct fake_op *op); /* consumes op */
+int fake_stream_of(cu_ctx c, cu_stream s, cu_stream *out); /* resolves the null stream */
+void fake_stream_wait(cu_stream s, uint64_t ticket);
+void fake_stream_stop(cu_stream s);
+
+/* copy.c */
+void fake_bytes_copy(char *dst, const char *src, size_t len);
+
+/* kernel.c */
+void fake_nap_us(unsigned us);
+
+#endif

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Fake CUDA driver: modules, and the library's kernels as runtime/gpu/kernel.h describes them, on
+ * the CPU.  A kernel may touch memory of its own device, of devices with peer access, managed and
+ * pinned memory; anything else is an illegal address. */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "test/fake/gpu/fake.h"
+
+#define MODULE_MAGIC 0x30d01eu
+struct cu_module_st {
+    uint32_t magic;
+    cu_ctx ctx;
+    struct cu_module_st *next;
+};
+static struct cu_module_st *modules; /* kept, unloaded ones too */
+
+enum { BATCH, LINGER, PACK, UNPACK, NKERNELS };
+static const struct {
+    const char *name;
+    size_t nbytes;
+} kernels[NKERNELS] = {
+    [BATCH] = { "weft_batch", sizeof(struct rt_gpu_batch) },
+    [LINGER] = { "weft_linger", sizeof(struct rt_gpu_linger) },
+    [PACK] = { "weft_pack", sizeof(struct rt_gpu_pack) },
+    [UNPACK] = { "weft_unpack", sizeof(struct rt_gpu_pack) },
+};
+struct cu_function_st {
+    struct cu_module_st *module;
+    int which;
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void fake_nap_us(unsigned us)
+{
+    struct timespec t = { us / 1000000, (long)(us % 1000000) * 1000 };
+
+    if (us)
+        nanosleep(&t, NULL);
+}
+
+/* ---- what kernels do ---- */
+
+static int move(cu_ctx c, uint64_t dst, uint64_t src, uint64_t len)
+{
+    struct fake_phys *dpin = NULL, *spin = NULL;
+    char *d, *s;
+    int err = CU_ERROR_ILLEGAL_ADDRESS;
+
+    if (!len)
+        return 0;
+    d = fake_pin(c, dst, len, FAKE_BY_KERNEL, &dpin);
+    s = fake_pin(c, src, len, FAKE_BY_KERNEL, &spin);
+    if (d && s) {
+        fake_bytes_copy(d, s, len);
+        err = 0;
+    }
+    fake_unpin(dpin);
+    fake_unpin(spin);
+    return err;
+}
+
+static int store32(cu_ctx c, uint64_t addr, uint32_t value)
+{
+    struct fake_phys *pin;
+    char *p = addr & 3 ? NULL : fake_pin(c, addr, 4, FAKE_BY_KERNEL, &pin);
+
+    if (!p)
+        return addr & 3 ? CU_ERROR_MISALIGNED_ADDRESS : CU_ERROR_ILLEGAL_ADDRESS;
+    __atomic_store_n((uint32_t *)(void *)p, value, __ATOMIC_RELEASE);
+    fake_unpin(pin);
+    return 0;
+}
+
+/* The word where blocks meet must be there and zero; it is left so. */
+static int meeting_point(cu_ctx c, uint64_t counter)
+{
+    struct fake_phys *pin;
+    char *p;
+    int err;
+
+    if (!counter)
+        return 0;
+    p = fake_pin(c, counter, 4, FAKE_BY_KERNEL, &pin);
+    if (!p)
+        return CU_ERROR_ILLEGAL_ADDRESS;
+    err = __atomic_load_n((uint32_t *)(void *)p, __ATOMIC_ACQUIRE) ? CU_ERROR_ILLEGAL_ADDRESS : 0;
+    fake_unpin(pin);
+    return err;
+}
+
+static int run_batch(struct fake_op *op)
+{
+    const struct rt_gpu_batch *b = (const void *)op->params;
+    cu_ctx c = op->stream->ctx;
+    int err = b->n > RT_GPU_BATCH_MAX ? CU_ERROR_ILLEGAL_ADDRESS : meeting_point(c, b->counter);
+    uint32_t i;
+
+    for (i = 0; i < b->n && !err; i++)
+        err = move(c, b->move[i].dst, b->move[i].src, b->move[i].len);
+    return err ? err : store32(c, b->flag, b->value);
+}
+
+/* A descriptor is whole when its first and last words carry the number that is looked for. */
+static bool ring_read(const struct rt_gpu_desc *ring, uint32_t seq, struct rt_gpu_desc *out)
+{
+    const struct rt_gpu_desc *slot = &ring[seq % RT_GPU_RING_SLOTS];
+
+    if (__atomic_load_n(&slot->seq, __ATOMIC_ACQUIRE) != seq ||
+        __atomic_load_n(&slot->seq_too, __ATOMIC_ACQUIRE) != seq)
+        return false;
+    out->dst = slot->dst;
+    out->src = slot->src;
+    out->len = slot->len;
+    return true;
+}
+
+static int linger(cu_ctx c, const struct rt_gpu_linger *k, const struct rt_gpu_desc *ring,
+                  struct rt_gpu_words *words)
+{
+    uint64_t start = now_ns(), idle = start, now = start;
+    struct rt_gpu_desc d;
+    uint32_t next = k->next;
+    int err;
+
+    while (now - idle < k->idle_ns && now - start < k->life_ns) {
+        if (ring_read(ring, next, &d)) {
+            err = move(c, d.dst, d.src, d.len);
+            if (err)
+                return err;
+            __atomic_store_n(&words->done, next++, __ATOMIC_RELEASE);
+            idle = now_ns();
+        } else
+            sched_yield(); /* the processors are few */
+        now = now_ns();
+    }
+    __atomic_store_n(&words->left, k->launch, __ATOMIC_RELEASE);
+    return 0;
+}
+
+static int run_linger(struct fake_op *op)
+{
+    const struct rt_gpu_linger *k = (const void *)op->params;
+    cu_ctx c = op->stream->ctx;
+    struct fake_phys *rpin = NULL, *wpin = NULL;
+    char *ring = fake_pin(c, k->ring, RT_GPU_RING_SLOTS * sizeof(struct rt_gpu_desc),
+                          FAKE_BY_KERNEL, &rpin);
+    char *words = fake_pin(c, k->words, sizeof(struct rt_gpu_words), FAKE_BY_KERNEL, &wpin);
+    int err = CU_ERROR_ILLEGAL_ADDRESS;
+
+    if (ring && words)
+        err = linger(c, k, (const void *)ring, (void *)words);
+    fake_unpin(rpin);
+    fake_unpin(wpin);
+    return err;
+}
+
+/* ---- weft_pack, weft_unpack ---- */
+
+struct packing {
+    cu_ctx ctx;
+    const struct rt_gpu_pack *k;
+    const struct rt_gpu_group *groups;
+    bool unpack;
+};
+
+/* Bytes [pos, pos + len) of the packed form, all of one repetition of one group. */
+static int pack_run(const struct packing *p, int64_t pos, int64_t user, int64_t len)
+{
+    uint64_t packed = p->k->packed + (uint64_t)(pos - p->k->pos);
+    uint64_t at = p->k->user + (uint64_t)user;
+    uint64_t unit = p->k->unit;
+
+    if (!unit || unit > 16 || unit & (unit - 1) || (packed | at | (uint64_t)len) & (unit - 1))
+        return CU_ERROR_MISALIGNED_ADDRESS;
+    return p->unpack ? move(p->ctx, at, packed, (uint64_t)len)
+                     : move(p->ctx, packed, at, (uint64_t)len);
+}
+
+static const struct rt_gpu_group *group_at(const struct packing *p, int64_t in_element)
+{
+    uint32_t i = p->k->ngroups;
+
+    while (i-- > 0)
+        if (p->groups[i].first <= in_element)
+            return &p->groups[i];
+    return NULL;
+}
+
+static int pack_all(const struct packing *p)
+{
+    const struct rt_gpu_pack *k = p->k;
+    int64_t pos = k->pos, end = k->pos + k->len;
+    int err = 0;
+
+    while (pos < end && !err) {
+        int64_t element = pos / k->size, in = pos % k->size, rep, into, n;
+        const struct rt_gpu_group *g = group_at(p, in);
+
+        if (!g || g->len <= 0 || (rep = (in - g->first) / g->len) >= g->nrep)
+            return CU_ERROR_ILLEGAL_ADDRESS;
+        into = (in - g->first) % g->len;
+        n = g->len - into < end - pos ? g->len - into : end - pos;
+        err = pack_run(p, pos, element * k->extent + g->off + rep * g->stride + into, n);
+        pos += n;
+    }
+    return err;
+}
+
+static int run_packing(struct fake_op *op, bool unpack)
+{
+    const struct rt_gpu_pack *k = (const void *)op->params;
+    struct packing p = { op->stream->ctx, k, k->inline_groups, unpack };
+    struct fake_phys *pin = NULL;
+    int err = meeting_point(p.ctx, k->counter);
+
+    if (!err && (k->size <= 0 || (!k->table && k->ngroups > RT_GPU_PACK_INLINE)))
+        err = CU_ERROR_ILLEGAL_ADDRESS;
+    if (!err && k->table) {
+        p.groups = (const void *)fake_pin(p.ctx, k->table, k->ngroups * sizeof(*p.groups),
+                                          FAKE_BY_KERNEL, &pin);
+        if (!p.groups)
+            err = CU_ERROR_ILLEGAL_ADDRESS;
+    }
+    if (!err)
+        err = pack_all(&p);
+    fake_unpin(pin);
+    return err ? err : store32(p.ctx, k->flag, k->value);
+}
+
+static int run_kernel(struct fake_op *op)
+{
+    int err = fake_fails("kernel");
+
+    if (err)
+        return err;
+    switch ((int)op->value) {
+    case BATCH: return run_batch(op);
+    case LINGER: return run_linger(op);
+    case PACK: return run_packing(op, false);
+    default: return run_packing(op, true);
+    }
+}
+
+/* ---- the driver's functions ---- */
+
+/* Images that the real driver takes: ELF, a fat binary, PTX text. */
+cu_result cuModuleLoadData(cu_module *m, const void *image)
+{
+    cu_ctx c;
+    int err = fake_enter_ctx("cuModuleLoadData", &c);
+
+    if (err || !image)
+        return err ? err : CU_ERROR_INVALID_VALUE;
+    if (memcmp(image, "\177ELF", 4) && memcmp(image, "\x50\xed\x55\xba", 4) &&
+        memcmp(image, "//", 2) && memcmp(image, ".version", 8))
+        return CU_ERROR_INVALID_IMAGE;
+    *m = calloc(1, sizeof(**m));
+    if (!*m)
+        return CU_ERROR_OUT_OF_MEMORY;
+    (*m)->magic = MODULE_MAGIC;
+    (*m)->ctx = c;
+    pthread_mutex_lock(&fake.lock);
+    (*m)->next = modules;
+    modules = *m;
+    pthread_mutex_unlock(&fake.lock);
+    return 0;
+}
+
+cu_result cuModuleUnload(cu_module m)
+{
+    cu_ctx c;
+    int err = fake_enter_ctx("cuModuleUnload", &c);
+
+    if (err || !m || m->magic != MODULE_MAGIC)
+        return err ? err : CU_ERROR_INVALID_HANDLE;
+    m->magic = 0;
+    return 0;
+}
+
+cu_result cuModuleGetFunction(cu_function *f, cu_module m, const char *name)
+{
+    static struct cu_function_st made[1024];
+    static _Atomic int nmade;
+    cu_ctx c;
+    int err = fake_enter_ctx("cuModuleGetFunction", &c), i, k;
+
+    if (err || !m || m->magic != MODULE_MAGIC)
+        return err ? err : CU_ERROR_INVALID_HANDLE;
+    for (k = 0; k < NKERNELS && strcmp(kernels[k].name, name); k++)
+        ;
+    if (k == NKERNELS)
+        return CU_ERROR_NOT_FOUND;
+    i = atomic_fetch_add(&nmade, 1) % 1024;
+    made[i].module = m;
+    made[i].which = k;
+    *f = &made[i];
+    return 0;
+}
+
+cu_result cuLaunchKernel(cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                         unsigned by, unsigned bz, unsigned shared_nbytes, cu_stream s,
+                         void **params, void **extra)
+{
+    const void *from = params ? params[0] : NULL;
+    struct fake_op *op;
+    cu_ctx c;
+    int err = fake_enter_ctx("cuLaunchKernel", &c);
+
+    (void)shared_nbytes;
+    if (!err)
+        err = fake_stream_of(c, s, &s);
+    if (err)
+        return err;
+    if (!f || !f->module || f->module->magic != MODULE_MAGIC || f->module->ctx != s->ctx)
+        return CU_ERROR_INVALID_HANDLE;
+    if (!gx || !gy || !gz || !bx || !by || !bz || (size_t)bx * by * bz > 1024)
+        return CU_ERROR_INVALID_VALUE;
+    for (; !params && extra && extra[0]; extra += 2) /* 1: the parameters, 2: their length */
+        if (extra[0] == (void *)1)
+            from = extra[1];
+    if (!from)
+        return CU_ERROR_INVALID_VALUE;
+    op = fake_op_make(run_kernel, kernels[f->which].nbytes);
+    if (op) {
+        memcpy(op->params, from, kernels[f->which].nbytes);
+        op->value = (uint32_t)f->which;
+    }
+    return fake_submit(s, op);
+}

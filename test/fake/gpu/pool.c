@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Fake CUDA driver: stream-ordered pools.  A pool is one sparse file as long as the device's memory;
+ * allocations are cut from it.  Freeing is an operation of the stream. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "test/fake/gpu/fake.h"
+
+#define POOL_MAGIC 0x9001f00du
+#define PAGE 4096u
+
+static cu_pool pool_make(int dev, int handle_types)
+{
+    cu_pool p = calloc(1, sizeof(*p));
+    int err;
+
+    if (!p)
+        return NULL;
+    p->arena.phys = fake_phys_make(fake.mem_nbytes, dev, "pool", &err);
+    p->arena.base = p->arena.phys ? fake_va_take(p->arena.phys->len) : 0;
+    if (!p->arena.base) {
+        fake_phys_unref(p->arena.phys);
+        free(p);
+        return NULL;
+    }
+    p->arena.len = p->arena.phys->len;
+    p->magic = POOL_MAGIC;
+    p->dev = dev;
+    p->handle_types = handle_types;
+    p->access = 1u << dev;
+    return p;
+}
+
+static bool usable(cu_pool p)
+{
+    return p && p->magic == POOL_MAGIC && !p->destroyed;
+}
+
+static cu_pool default_pool(int dev)
+{
+    if (!fake.default_pool[dev]) {
+        fake.default_pool[dev] = pool_make(dev, 0);
+        if (fake.default_pool[dev])
+            fake.default_pool[dev]->is_default = true;
+    }
+    return fake.default_pool[dev];
+}
+
+static cu_pool current_pool(int dev)
+{
+    return fake.current_pool[dev] ? fake.current_pool[dev] : default_pool(dev);
+}
+
+static int device_pool(const char *symbol, cu_pool *out, cu_device d, cu_pool (*which)(int dev))
+{
+    int err = fake_enter(symbol);
+
+    if (err || d < 0 || d >= fake.nvisible)
+        return err ? err : CU_ERROR_INVALID_DEVICE;
+    pthread_mutex_lock(&fake.lock);
+    *out = which(fake.visible[d]);
+    pthread_mutex_unlock(&fake.lock);
+    return *out ? 0 : CU_ERROR_OUT_OF_MEMORY;
+}
+
+cu_result cuDeviceGetDefaultMemPool(cu_pool *pool, cu_device d)
+{
+    return device_pool("cuDeviceGetDefaultMemPool", pool, d, default_pool);
+}
+
+cu_result cuDeviceGetMemPool(cu_pool *pool, cu_device d)
+{
+    return device_pool("cuDeviceGetMemPool", pool, d, current_pool);
+}
+
+cu_result cuDeviceSetMemPool(cu_device d, cu_pool pool)
+{
+    int err = fake_enter("cuDeviceSetMemPool");
+
+    if (err || d < 0 || d >= fake.nvisible)
+        return err ? err : CU_ERROR_INVALID_DEVICE;
+    if (!usable(pool) || pool->imported || pool->dev != fake.visible[d])
+        return CU_ERROR_INVALID_VALUE;
+    fake.current_pool[pool->dev] = pool;
+    return 0;
+}
+
+cu_result cuMemPoolCreate(cu_pool *pool, const struct cu_pool_props *props)
+{
+    int err = fake_enter("cuMemPoolCreate"), d;
+
+    if (err)
+        return err;
+    d = props->location.id;
+    if (props->type != CU_ALLOCATION_PINNED || props->location.type != CU_LOCATION_DEVICE ||
+        d < 0 || d >= fake.nvisible || (props->handle_types & ~CU_HANDLE_POSIX_FD))
+        return CU_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&fake.lock);
+    *pool = pool_make(fake.visible[d], props->handle_types);
+    pthread_mutex_unlock(&fake.lock);
+    return *pool ? 0 : CU_ERROR_OUT_OF_MEMORY;
+}
+
+/* Its memory goes with the last allocation.  The pool itself is kept, so that its handle is known to
+ * be dead. */
+static void pool_end(cu_pool p)
+{
+    if (!p->destroyed || p->arena.nused || !p->arena.phys)
+        return;
+    fake_phys_unref(p->arena.phys);
+    p->arena.phys = NULL;
+    if (p->arena.base)
+        fake_va_give(p->arena.base);
+}
+
+cu_result cuMemPoolDestroy(cu_pool pool)
+{
+    int err = fake_enter("cuMemPoolDestroy");
+
+    if (err || !usable(pool) || pool->is_default)
+        return err ? err : CU_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&fake.lock);
+    pool->destroyed = true;
+    if (fake.current_pool[pool->dev] == pool)
+        fake.current_pool[pool->dev] = NULL;
+    pool_end(pool);
+    pthread_mutex_unlock(&fake.lock);
+    return 0;
+}
+
+cu_result cuMemPoolSetAccess(cu_pool pool, const struct cu_access *map, size_t n)
+{
+    int err = fake_enter("cuMemPoolSetAccess");
+    uint32_t mask;
+
+    if (err || !usable(pool))
+        return err ? err : CU_ERROR_INVALID_VALUE;
+    mask = fake_access_mask(map, n, pool->dev);
+    if (!mask)
+        return CU_ERROR_INVALID_DEVICE;
+    pthread_mutex_lock(&fake.lock);
+    pool->access |= mask;
+    pthread_mutex_unlock(&fake.lock);
+    return 0;
+}
+
+/* ---- allocations ---- */
+
+static int pool_alloc(cu_pool pool, size_t len, uint64_t *out)
+{
+    size_t room = (len + 511) & ~(size_t)511;
+    struct fake_mem *m;
+    uint64_t at;
+
+    if (!usable(pool) || pool->imported || !len)
+        return CU_ERROR_INVALID_VALUE;
+    if (fake.used[pool->dev] + room > fake.mem_nbytes)
+        return CU_ERROR_OUT_OF_MEMORY;
+    at = fake_arena_cut(&pool->arena, room);
+    if (!at)
+        return CU_ERROR_OUT_OF_MEMORY;
+    pool->arena.phys->nref++;
+    m = fake_mem_add(at, len, FAKE_POOL, pool->arena.phys, (size_t)(at - pool->arena.base));
+    if (!m)
+        return CU_ERROR_OUT_OF_MEMORY;
+    m->pool = pool;
+    pool->arena.nused++;
+    fake.used[pool->dev] += room;
+    *out = at;
+    return 0;
+}
+
+/* The memory goes back to the system, as far as whole pages of it are concerned. */
+static void punch(const struct fake_mem *m)
+{
+    size_t from = (m->off + PAGE - 1) & ~(size_t)(PAGE - 1), to = (m->off + m->len) & ~(size_t)(PAGE - 1);
+
+    if (to > from)
+        (void)!fallocate(m->phys->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from,
+                         (off_t)(to - from));
+}
+
+void fake_pool_free(struct fake_mem *m)
+{
+    cu_pool pool = m->pool;
+    uint64_t base = m->base;
+    bool import = m->kind == FAKE_POOL_IMPORT;
+
+    if (import && --m->nopen)
+        return;
+    if (!import) {
+        fake.used[pool->dev] -= (m->len + 511) & ~(size_t)511;
+        punch(m);
+    }
+    fake_mem_drop(m);
+    if (import)
+        fake_va_give(base);
+    pool->arena.nused--;
+    pool_end(pool);
+}
+
+static int alloc_async(const char *symbol, cu_ptr *p, size_t nbytes, cu_pool pool, cu_stream s)
+{
+    cu_ctx c;
+    int err = fake_enter_ctx(symbol, &c);
+
+    if (!err)
+        err = fake_stream_of(c, s, &s);
+    if (err)
+        return err;
+    fake_nap_us(30);
+    pthread_mutex_lock(&fake.lock);
+    if (!pool)
+        pool = current_pool(s->ctx->dev);
+    err = pool ? pool_alloc(pool, nbytes, p) : CU_ERROR_OUT_OF_MEMORY;
+    pthread_mutex_unlock(&fake.lock);
+    return err;
+}
+
+cu_result cuMemAllocAsync(cu_ptr *p, size_t nbytes, cu_stream s)
+{
+    return alloc_async("cuMemAllocAsync", p, nbytes, NULL, s);
+}
+
+cu_result cuMemAllocFromPoolAsync(cu_ptr *p, size_t nbytes, cu_pool pool, cu_stream s)
+{
+    if (!usable(pool))
+        return CU_ERROR_INVALID_VALUE;
+    return alloc_async("cuMemAllocFromPoolAsync", p, nbytes, pool, s);
+}
+
+static int run_free(struct fake_op *op)
+{
+    struct fake_mem *m;
+
+    pthread_mutex_lock(&fake.lock);
+    m = fake_mem_find(op->dst);
+    if (m && m->base == op->dst && m->id == op->src)
+        fake_mem_free(m);
+    pthread_mutex_unlock(&fake.lock);
+    return 0;
+}
+
+cu_result cuMemFreeAsync(cu_ptr p, cu_stream s)
+{
+    struct fake_op *op;
+    struct fake_mem *m;
+    cu_ctx c;
+    int err = fake_enter_ctx("cuMemFreeAsync", &c);
+
+    if (!err)
+        err = fake_stream_of(c, s, &s);
+    if (err)
+        return err;
+    op = fake_op_make(run_free, 0);
+    pthread_mutex_lock(&fake.lock);
+    m = fake_mem_find(p);
+    if (!m || m->base != p ||
+        (m->kind != FAKE_POOL && m->kind != FAKE_POOL_IMPORT && m->kind != FAKE_DEVICE))
+        err = CU_ERROR_INVALID_VALUE;
+    else if (op) {
+        op->dst = p;
+        op->src = m->id;
+    }
+    pthread_mutex_unlock(&fake.lock);
+    if (err) {
+        free(op);
+        return err;
+    }
+    return fake_submit(s, op);
+}
+
+/* ---- other processes ---- */
+
+cu_result cuMemPoolExportToShareableHandle(void *fd, cu_pool pool, int type,
+                                           unsigned long long flags)
+{
+    int err = fake_enter("cuMemPoolExportToShareableHandle"), copy;
+
+    if (err || flags || type != CU_HANDLE_POSIX_FD || !usable(pool) || pool->imported ||
+        !(pool->handle_types & CU_HANDLE_POSIX_FD))
+        return err ? err : CU_ERROR_INVALID_VALUE;
+    copy = fcntl(pool->arena.phys->fd, F_DUPFD_CLOEXEC, 0);
+    if (copy < 0)
+        return CU_ERROR_OUT_OF_MEMORY;
+    *(int *)fd = copy;
+    return 0;
+}
+
+cu_result cuMemPoolImportFromShareableHandle(cu_pool *pool, void *fd, int type,
+                                             unsigned long long flags)
+{
+    struct fake_phys *phys;
+    cu_pool p;
+    int err = fake_enter("cuMemPoolImportFromShareableHandle");
+
+    if (err || flags || type != CU_HANDLE_POSIX_FD)
+        return err ? err : CU_ERROR_INVALID_VALUE;
+    p = calloc(1, sizeof(*p));
+    pthread_mutex_lock(&fake.lock);
+    phys = p ? fake_phys_adopt((int)(intptr_t)fd, "pool") : NULL;
+    pthread_mutex_unlock(&fake.lock);
+    if (!phys) {
+        free(p);
+        return CU_ERROR_INVALID_VALUE;
+    }
+    p->magic = POOL_MAGIC;
+    p->imported = true;
+    p->dev = phys->dev;
+    p->access = 1u << phys->dev;
+    p->arena.phys = phys;
+    *pool = p;
+    return 0;
+}
+
+struct exported { /* struct cu_pool_ptr */
+    uint32_t magic, pad;
+    uint64_t inode, off, len, id;
+};
+
+static uint64_t inode_of(const struct fake_phys *p)
+{
+    struct stat st;
+
+    return fstat(p->fd, &st) ? 0 : (uint64_t)st.st_ino;
+}
+
+cu_result cuMemPoolExportPointer(struct cu_pool_ptr *out, cu_ptr p)
+{
+    struct exported e = { .magic = POOL_MAGIC };
+    struct fake_mem *m;
+    int err = fake_enter("cuMemPoolExportPointer");
+
+    if (err)
+        return err;
+    pthread_mutex_lock(&fake.lock);
+    m = fake_mem_find(p);
+    if (!m || m->kind != FAKE_POOL || !(m->pool->handle_types & CU_HANDLE_POSIX_FD))
+        err = CU_ERROR_INVALID_VALUE;
+    else {
+        e.inode = inode_of(m->phys);
+        e.off = m->off;
+        e.len = m->len;
+        e.id = m->id;
+    }
+    pthread_mutex_unlock(&fake.lock);
+    memset(out, 0, sizeof(*out));
+    memcpy(out, &e, sizeof(e));
+    return err;
+}
+
+static struct fake_mem *imported_before(cu_pool pool, uint64_t id)
+{
+    struct fake_mem *m;
+
+    for (m = fake_mem_next(0); m; m = fake_mem_next(m->base + 1))
+        if (m->kind == FAKE_POOL_IMPORT && m->pool == pool && m->ipc_id == id)
+            break;
+    return m;
+}
+
+static int import_pointer(cu_pool pool, const struct exported *e, cu_ptr *out)
+{
+    struct fake_mem *m = imported_before(pool, e->id);
+    uint64_t va;
+
+    if (m) {
+        m->nopen++;
+        *out = m->base;
+        return 0;
+    }
+    va = fake_va_take(e->len);
+    if (!va)
+        return CU_ERROR_OUT_OF_MEMORY;
+    pool->arena.phys->nref++;
+    m = fake_mem_add(va, e->len, FAKE_POOL_IMPORT, pool->arena.phys, e->off);
+    if (!m) {
+        fake_va_give(va);
+        return CU_ERROR_OUT_OF_MEMORY;
+    }
+    m->nopen = 1;
+    m->ipc_id = e->id;
+    m->pool = pool;
+    pool->arena.nused++;
+    *out = va;
+    return 0;
+}
+
+cu_result cuMemPoolImportPointer(cu_ptr *p, cu_pool pool, struct cu_pool_ptr *data)
+{
+    struct exported e;
+    int err = fake_enter("cuMemPoolImportPointer");
+
+    memcpy(&e, data, sizeof(e));
+    if (err || !usable(pool) || !pool->imported || e.magic != POOL_MAGIC ||
+        e.inode != inode_of(pool->arena.phys) || e.off + e.len > pool->arena.phys->len)
+        return err ? err : CU_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&fake.lock);
+    err = import_pointer(pool, &e, p);
+    pthread_mutex_unlock(&fake.lock);
+    return err;
+}
