@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fake CUDA driver: copies, fills and stream-ordered stores.  What the real driver checks when it is
- * called is checked then (unknown device address, range beyond its allocation); what it finds when
- * the operation runs becomes the context's error.  Ordinary host memory makes a copy synchronous. */
+/* Fake CUDA driver: copies, fills and stream-ordered stores.  What the real driver checks when it
+ * is called is checked then (unknown device address, range beyond its allocation); what it finds
+ * when the operation runs becomes the context's error.  Ordinary host memory makes a copy
+ * synchronous. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -10,10 +10,7 @@ static __thread struct {
     int n;
 } stack;
 
-static cu_ctx current(void)
-{
-    return stack.n ? stack.ctx[stack.n - 1] : NULL;
-}
+static cu_ctx current(void) { return stack.n ? stack.ctx[stack.n - 1] : NULL; }
 
 /* The lock is held, or the caller does not mind that another thread destroys the context now. */
 int fake_ctx_check(cu_ctx c)

@@ -4,9 +4,9 @@
  * its user address is only reserved, so that a CPU that touches it crashes as it should.  A stream
  * is a thread that works through a queue, so copies are really asynchronous.
  *
- * Thread rule: `fake.lock` guards every table; a stream's own lock guards its queue and may be taken
- * under it, not the other way round.  Nobody waits for a stream with `fake.lock` held.  Contexts,
- * streams and events are never given back to malloc, so that stale handles are found out.
+ * Thread rule: `fake.lock` guards every table; a stream's own lock guards its queue and may be
+ * taken under it, not the other way round.  Nobody waits for a stream with `fake.lock` held.
+ * Contexts, streams and events are never given back to malloc, so that stale handles are found out.
  *
  * Environment: FAKE_CUDA_DEVICES, FAKE_CUDA_PEER, FAKE_CUDA_MEM, FAKE_CUDA_DELAY_US,
  * FAKE_CUDA_FAIL, FAKE_CUDA_VERSION, FAKE_CUDA_MISSING, CUDA_VISIBLE_DEVICES: init.c. */
@@ -30,9 +30,9 @@ CU_MORE_FUNCTIONS(FAKE_DECLARE)
 struct cu_ctx_st {
     int dev, ordinal; /* the device, as the machine and as this process count */
     bool primary, destroyed;
-    int nref;              /* of a primary context; 0 = inactive */
-    _Atomic int err;       /* sticky: every call answers it from then on */
-    uint32_t peers;        /* bit per device of the machine whose memory kernels may use */
+    int nref;        /* of a primary context; 0 = inactive */
+    _Atomic int err; /* sticky: every call answers it from then on */
+    uint32_t peers;  /* bit per device of the machine whose memory kernels may use */
     struct cu_stream_st *streams, *null_stream;
     struct cu_ctx_st *next; /* of all that ever were */
 };
@@ -91,8 +91,8 @@ struct fake_phys { /* memory, wherever it is mapped */
     int nref;      /* allocations, handles, arenas, and copies that are running */
     int fd;        /* -1 when nobody may share it */
     size_t len;
-    char *alias; /* readable and writable, for the driver only */
-    int dev;     /* -1 for host memory */
+    char *alias;      /* readable and writable, for the driver only */
+    int dev;          /* -1 for host memory */
     int handle_types; /* of VMM memory: may be exported */
     bool charged;     /* counts against the device's memory */
 };
@@ -167,8 +167,8 @@ void fake_phys_unref(struct fake_phys *p);
 struct fake_mem *fake_mem_add(uint64_t base, size_t len, enum fake_kind kind,
                               struct fake_phys *phys, size_t off);
 struct fake_mem *fake_mem_find(uint64_t p);
-void fake_mem_drop(struct fake_mem *m); /* out of the table, and its phys */
-struct fake_mem *fake_mem_next(uint64_t p); /* the first with base >= p */
+void fake_mem_drop(struct fake_mem *m);                    /* out of the table, and its phys */
+struct fake_mem *fake_mem_next(uint64_t p);                /* the first with base >= p */
 uint64_t fake_arena_cut(struct fake_arena *a, size_t len); /* an unused address, or 0 */
 /* Translates an address that a context's engine or kernel uses: the driver's address of it, with
  * *pin held until fake_unpin.  NULL: no access. */
@@ -187,7 +187,7 @@ uint32_t fake_access_mask(const struct cu_access *a, size_t n, int dev);
 
 /* stream.c */
 struct fake_op *fake_op_make(int (*run)(struct fake_op *op), size_t nparams);
-int fake_submit(cu_stream s, struct fake_op *op); /* consumes op */
+int fake_submit(cu_stream s, struct fake_op *op);          /* consumes op */
 int fake_stream_of(cu_ctx c, cu_stream s, cu_stream *out); /* resolves the null stream */
 void fake_stream_wait(cu_stream s, uint64_t ticket);
 void fake_stream_stop(cu_stream s);

@@ -43,10 +43,7 @@ static int load(void)
 
 #define GOOD(call) CHECK_EQ((call), CU_OK)
 
-static void use(int dev)
-{
-    GOOD(cu.ctx_set_current(ctx[dev]));
-}
+static void use(int dev) { GOOD(cu.ctx_set_current(ctx[dev])); }
 
 static void fill(unsigned char *p, size_t n, unsigned seed)
 {
@@ -132,11 +129,17 @@ struct look {
 static struct look look(cu_ptr p)
 {
     struct look l = { 0 };
-    int what[] = { CU_PTR_CONTEXT, CU_PTR_MEMORY_TYPE, CU_PTR_IS_MANAGED, CU_PTR_DEVICE_ORDINAL,
-                   CU_PTR_BUFFER_ID, CU_PTR_RANGE_START, CU_PTR_RANGE_SIZE,
-                   CU_PTR_IS_LEGACY_IPC_CAPABLE, CU_PTR_ALLOWED_HANDLE_TYPES };
-    void *to[] = { &l.c, &l.type, &l.managed, &l.ordinal, &l.id, &l.start, &l.len, &l.legacy,
-                   &l.types };
+    int what[] = { CU_PTR_CONTEXT,
+                   CU_PTR_MEMORY_TYPE,
+                   CU_PTR_IS_MANAGED,
+                   CU_PTR_DEVICE_ORDINAL,
+                   CU_PTR_BUFFER_ID,
+                   CU_PTR_RANGE_START,
+                   CU_PTR_RANGE_SIZE,
+                   CU_PTR_IS_LEGACY_IPC_CAPABLE,
+                   CU_PTR_ALLOWED_HANDLE_TYPES };
+    void *to[] = { &l.c,     &l.type, &l.managed, &l.ordinal, &l.id,
+                   &l.start, &l.len,  &l.legacy,  &l.types };
 
     GOOD(cu.pointer_get_attributes(9, what, to, p));
     return l;
@@ -174,7 +177,7 @@ static void attributes(void)
     GOOD(cu.mem_free(a));
     CHECK_EQ(look(a).type, 0);
     GOOD(cu.mem_alloc(&b, 1000));
-    CHECK_EQ(b, a); /* the address comes back, */
+    CHECK_EQ(b, a);            /* the address comes back, */
     CHECK(look(b).id != l.id); /* the identifier does not */
     GOOD(cu.mem_free(b));
 }
@@ -231,7 +234,8 @@ static void copies(void)
     GOOD(cu.mem_free(a));
 }
 
-/* With the delay of FAKE_CUDA_DELAY_US an operation takes a while; its flag comes after its data. */
+/* With the delay of FAKE_CUDA_DELAY_US an operation takes a while; its flag comes after its data.
+ */
 static void streams(void)
 {
     cu_stream s;
@@ -363,7 +367,9 @@ static void lingering(void)
  * form, and back. */
 static void packing(void)
 {
-    struct rt_gpu_pack k = { .value = 1, .unit = 1, .pos = 3, .len = 110, .size = 39, .ngroups = 2 };
+    struct rt_gpu_pack k = {
+        .value = 1, .unit = 1, .pos = 3, .len = 110, .size = 39, .ngroups = 2
+    };
     void *params[] = { &k };
     unsigned char want[117];
     int e, r, i, at = 0;
@@ -549,8 +555,9 @@ static void send_fds(int sock, const struct shared *s, const int *fds)
 {
     char control[CMSG_SPACE(2 * sizeof(int))] = { 0 };
     struct iovec iov = { (void *)(uintptr_t)s, sizeof(*s) };
-    struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
-                        .msg_controllen = sizeof(control) };
+    struct msghdr m = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
+    };
     struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 
     c->cmsg_level = SOL_SOCKET;
@@ -564,8 +571,9 @@ static void recv_fds(int sock, struct shared *s, int *fds)
 {
     char control[CMSG_SPACE(2 * sizeof(int))];
     struct iovec iov = { s, sizeof(*s) };
-    struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
-                        .msg_controllen = sizeof(control) };
+    struct msghdr m = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
+    };
 
     CHECK(recvmsg(sock, &m, MSG_WAITALL) == sizeof(*s));
     memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&m)), 2 * sizeof(int));

@@ -181,7 +181,7 @@ void fake_read_env(void)
 
 /* FAKE_CUDA_MISSING: marks the symbols as undefined in this library's own symbol table, so that
  * dlsym() does not find them. */
-static void hide_symbol(const ElfW(Sym) *table, const char *names, size_t n, const char *symbol)
+static void hide_symbol(const ElfW(Sym) * table, const char *names, size_t n, const char *symbol)
 {
     size_t i, page = (size_t)sysconf(_SC_PAGESIZE);
 
@@ -207,7 +207,7 @@ void fake_hide_symbols(const char *list)
 {
     Dl_info info;
     struct link_map *map;
-    const ElfW(Dyn) *d;
+    const ElfW(Dyn) * d;
     const ElfW(Sym) *table = NULL;
     const char *names = NULL;
     char copy[1024], *save, *word;
@@ -225,8 +225,8 @@ void fake_hide_symbols(const char *list)
     /* The linker places the string table right behind the symbols. */
     snprintf(copy, sizeof(copy), "%s", list);
     for (word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save))
-        hide_symbol(table, names, (size_t)((const char *)names - (const char *)table) / sizeof(*table),
-                    word);
+        hide_symbol(table, names,
+                    (size_t)((const char *)names - (const char *)table) / sizeof(*table), word);
 }
 
 __attribute__((constructor)) static void loaded(void)
@@ -309,10 +309,7 @@ static cu_result error_find(cu_result err, const char **out, bool name)
     return CU_ERROR_INVALID_VALUE;
 }
 
-cu_result cuGetErrorName(cu_result err, const char **name)
-{
-    return error_find(err, name, true);
-}
+cu_result cuGetErrorName(cu_result err, const char **name) { return error_find(err, name, true); }
 
 cu_result cuGetErrorString(cu_result err, const char **text)
 {
@@ -377,17 +374,27 @@ cu_result cuDeviceGetAttribute(int *value, int attribute, cu_device d)
     if (err)
         return err;
     switch (attribute) {
-    case CU_DEV_MULTIPROCESSORS: *value = 4; return 0;
-    case CU_DEV_ASYNC_ENGINES: *value = 3; return 0;
-    case CU_DEV_MAJOR: *value = 9; return 0;
+    case CU_DEV_MULTIPROCESSORS:
+        *value = 4;
+        return 0;
+    case CU_DEV_ASYNC_ENGINES:
+        *value = 3;
+        return 0;
+    case CU_DEV_MAJOR:
+        *value = 9;
+        return 0;
     case CU_DEV_CAN_STREAM_MEM_OPS:
     case CU_DEV_UNIFIED_ADDRESSING:
     case CU_DEV_MANAGED_MEMORY:
     case CU_DEV_CONCURRENT_MANAGED:
     case CU_DEV_VMM:
     case CU_DEV_POSIX_FD:
-    case CU_DEV_MEMORY_POOLS: *value = 1; return 0;
-    default: *value = 0; return attribute > 0 && attribute < 200 ? 0 : CU_ERROR_INVALID_VALUE;
+    case CU_DEV_MEMORY_POOLS:
+        *value = 1;
+        return 0;
+    default:
+        *value = 0;
+        return attribute > 0 && attribute < 200 ? 0 : CU_ERROR_INVALID_VALUE;
     }
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Fake CUDA driver: legacy handles.  A handle names the exporter's memfd, which others open through
  * /proc; its inode tells a descriptor that has been used again.  Nothing lies in a file system, so
- * nothing is left behind.  What is mapped stays there when the exporter frees it, as on a device. */
+ * nothing is left behind.  What is mapped stays there when the exporter frees it, as on a device.
+ */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

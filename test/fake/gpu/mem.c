@@ -160,10 +160,16 @@ int fake_mem_free(struct fake_mem *m)
 
     switch (m->kind) {
     case FAKE_POOL:
-    case FAKE_POOL_IMPORT: fake_pool_free(m); return 0;
-    case FAKE_REGISTERED: fake_mem_drop(m); return 0;
-    case FAKE_VMM: return CU_ERROR_INVALID_VALUE;
-    default: break;
+    case FAKE_POOL_IMPORT:
+        fake_pool_free(m);
+        return 0;
+    case FAKE_REGISTERED:
+        fake_mem_drop(m);
+        return 0;
+    case FAKE_VMM:
+        return CU_ERROR_INVALID_VALUE;
+    default:
+        break;
     }
     fake_mem_drop(m);
     if (a)
@@ -332,25 +338,44 @@ static int attribute(const struct fake_mem *m, int what, void *out)
     if (!m)
         m = &none;
     switch (what) {
-    case CU_PTR_CONTEXT: *(cu_ctx *)out = m->ctx; return 0;
+    case CU_PTR_CONTEXT:
+        *(cu_ctx *)out = m->ctx;
+        return 0;
     case CU_PTR_MEMORY_TYPE:
         word = !known ? 0 : on_host(m) ? CU_MEMORY_HOST : CU_MEMORY_DEVICE;
         break;
-    case CU_PTR_IS_MANAGED: word = known && m->kind == FAKE_MANAGED; break;
+    case CU_PTR_IS_MANAGED:
+        word = known && m->kind == FAKE_MANAGED;
+        break;
     case CU_PTR_DEVICE_ORDINAL:
         word = known ? (uint32_t)fake_ordinal(m->dev) : (uint32_t)-2;
         break;
-    case CU_PTR_IS_LEGACY_IPC_CAPABLE: word = known && m->kind == FAKE_DEVICE; break;
-    case CU_PTR_MAPPED: word = known; break;
+    case CU_PTR_IS_LEGACY_IPC_CAPABLE:
+        word = known && m->kind == FAKE_DEVICE;
+        break;
+    case CU_PTR_MAPPED:
+        word = known;
+        break;
     case CU_PTR_BUFFER_ID:
-    case CU_PTR_MEMORY_BLOCK_ID: wide = m->id; goto store_wide;
+    case CU_PTR_MEMORY_BLOCK_ID:
+        wide = m->id;
+        goto store_wide;
     case CU_PTR_RANGE_START:
-    case CU_PTR_MAPPING_BASE: wide = m->base; goto store_wide;
+    case CU_PTR_MAPPING_BASE:
+        wide = m->base;
+        goto store_wide;
     case CU_PTR_RANGE_SIZE:
-    case CU_PTR_MAPPING_SIZE: wide = m->len; goto store_wide;
-    case CU_PTR_ALLOWED_HANDLE_TYPES: wide = known ? handle_types(m) : 0; goto store_wide;
-    case CU_PTR_MEMPOOL_HANDLE: wide = (uint64_t)(uintptr_t)m->pool; goto store_wide;
-    default: return CU_ERROR_INVALID_VALUE;
+    case CU_PTR_MAPPING_SIZE:
+        wide = m->len;
+        goto store_wide;
+    case CU_PTR_ALLOWED_HANDLE_TYPES:
+        wide = known ? handle_types(m) : 0;
+        goto store_wide;
+    case CU_PTR_MEMPOOL_HANDLE:
+        wide = (uint64_t)(uintptr_t)m->pool;
+        goto store_wide;
+    default:
+        return CU_ERROR_INVALID_VALUE;
     }
     memcpy(out, &word, sizeof(word));
     return 0;

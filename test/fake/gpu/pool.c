@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fake CUDA driver: stream-ordered pools.  A pool is one sparse file as long as the device's memory;
- * allocations are cut from it.  Freeing is an operation of the stream. */
+/* Fake CUDA driver: stream-ordered pools.  A pool is one sparse file as long as the device's
+ * memory; allocations are cut from it.  Freeing is an operation of the stream. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -36,10 +36,7 @@ static cu_pool pool_make(int dev, int handle_types)
     return p;
 }
 
-static bool usable(cu_pool p)
-{
-    return p && p->magic == POOL_MAGIC && !p->destroyed;
-}
+static bool usable(cu_pool p) { return p && p->magic == POOL_MAGIC && !p->destroyed; }
 
 static cu_pool default_pool(int dev)
 {
@@ -106,8 +103,8 @@ cu_result cuMemPoolCreate(cu_pool *pool, const struct cu_pool_props *props)
     return *pool ? 0 : CU_ERROR_OUT_OF_MEMORY;
 }
 
-/* Its memory goes with the last allocation.  The pool itself is kept, so that its handle is known to
- * be dead. */
+/* Its memory goes with the last allocation.  The pool itself is kept, so that its handle is known
+ * to be dead. */
 static void pool_end(cu_pool p)
 {
     if (!p->destroyed || p->arena.nused || !p->arena.phys)
@@ -178,7 +175,8 @@ static int pool_alloc(cu_pool pool, size_t len, uint64_t *out)
 /* The memory goes back to the system, as far as whole pages of it are concerned. */
 static void punch(const struct fake_mem *m)
 {
-    size_t from = (m->off + PAGE - 1) & ~(size_t)(PAGE - 1), to = (m->off + m->len) & ~(size_t)(PAGE - 1);
+    size_t from = (m->off + PAGE - 1) & ~(size_t)(PAGE - 1);
+    size_t to = (m->off + m->len) & ~(size_t)(PAGE - 1);
 
     if (to > from)
         (void)!fallocate(m->phys->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from,

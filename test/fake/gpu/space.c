@@ -2,8 +2,8 @@
 /* Fake CUDA driver: addresses, memory behind them, and the table of what can be used.
  *
  * A device address is a reserved one (PROT_NONE) in granules of 2 MiB; the memory is a memfd that
- * only the driver has mapped.  Freed addresses are kept and given out again first, like those of the
- * real driver: code that remembers an old allocation meets the new one. */
+ * only the driver has mapped.  Freed addresses are kept and given out again first, like those of
+ * the real driver: code that remembers an old allocation meets the new one. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -22,7 +22,7 @@ static struct range {
     uint64_t va;
     size_t len;
     uint64_t freed; /* when, in frees; 0 = in use */
-} ranges[NRANGES]; /* all that are reserved */
+} ranges[NRANGES];  /* all that are reserved */
 static int nranges, nspare;
 static uint64_t nfreed;
 
@@ -289,12 +289,15 @@ static bool may_use(cu_ctx c, const struct fake_mem *m, enum fake_who who)
     switch (m->kind) {
     case FAKE_HOST:
     case FAKE_REGISTERED:
-    case FAKE_MANAGED: return true;
+    case FAKE_MANAGED:
+        return true;
     case FAKE_DEVICE: /* the engines go through the host where devices have no access */
         return who == FAKE_BY_ENGINE || m->dev == c->dev || c->peers & 1u << m->dev;
     case FAKE_POOL:
-    case FAKE_POOL_IMPORT: return m->pool->access & 1u << c->dev;
-    default: return m->access & 1u << c->dev;
+    case FAKE_POOL_IMPORT:
+        return m->pool->access & 1u << c->dev;
+    default:
+        return m->access & 1u << c->dev;
     }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fake CUDA driver: virtual memory management.  A handle is a number; mappings and handles each hold
- * the memory. */
+/* Fake CUDA driver: virtual memory management.  A handle is a number; mappings and handles each
+ * hold the memory. */
 #include <fcntl.h>
 #include <string.h>
 #include "test/fake/gpu/fake.h"
@@ -207,10 +207,7 @@ static void mapping_drop(struct fake_mem *m, uint32_t access)
     fake_mem_drop(m);
 }
 
-static void mapping_access(struct fake_mem *m, uint32_t access)
-{
-    m->access |= access;
-}
+static void mapping_access(struct fake_mem *m, uint32_t access) { m->access |= access; }
 
 /* Like the real driver, without waiting for work that uses it. */
 cu_result cuMemUnmap(cu_ptr p, size_t nbytes)
