@@ -139,11 +139,20 @@ class Library:
         os.makedirs(self.folder, exist_ok=True)
         newest = max(os.path.getmtime(p) for p in glob.glob(HERE + "/*.[ch]"))
         objects = [os.path.join(self.folder, c + ".o") for c in COMMON]
+        objects.append(self.no_kernels(newest))
         for name, obj in zip(COMMON, objects):
             self.compile(["-c", f"{HERE}/{name}.c"], obj, newest)
         for name in programs:
             self.compile([f"{HERE}/{name}.c"] + objects + ["-lpthread", "-lm", "-ldl"],
                          os.path.join(self.folder, name), newest)
+
+    def no_kernels(self, newest):
+        """--limits of devices takes its kernels from a file that nvcc's images are made into; here
+        it is empty, and those limits are left out."""
+        base = os.path.join(self.folder, "limits_image")
+        run([sys.executable, TOP + "/runtime/gpu/embed.py", base + ".c"], self.env, 20)
+        self.compile(["-c", base + ".c"], base + ".o", newest)
+        return base + ".o"
 
     def compile(self, args, output, newest):
         if os.path.exists(output) and os.path.getmtime(output) > newest:

@@ -27,9 +27,6 @@ static const double TRY_SECONDS = 0.003;
 static const double GIVE_UP_S = 1.0; /* a flag that does not come */
 static const uint64_t GIVE_UP_NS = 1000000000;
 
-/* The kernels: embedded where nvcc was there, and missing in programs built for other libraries. */
-extern const struct rt_gpu_image rt_gpu_images[] __attribute__((weak));
-
 struct place { /* where one rank's buffers are */
     char kind;
     int ordinal;
@@ -293,22 +290,17 @@ static double hop_us(struct work *w)
     return ns ? (double)ns / (ROUNDS - 1) / 2e3 : leave_out(w, "no answer between two kernels");
 }
 
-static const void *image(void)
-{
-    return rt_gpu_images && rt_gpu_images[0].name ? rt_gpu_images[0].data : NULL;
-}
-
 static void measure_kernels(struct work *w)
 {
     struct gpu_limits *l = w->out;
 
-    if (!image()) {
+    if (!rt_gpu_images[0].name) {
         leave_out(w, "these benchmarks were built without nvcc");
         return;
     }
     for (int i = 0; i < 2; i++) {
-        if (!enter(w, i) ||
-            !ok(w, device_cu.module_load_data(&w->module[i], image()), "cuModuleLoadData"))
+        if (!enter(w, i) || !ok(w, device_cu.module_load_data(&w->module[i], rt_gpu_images[0].data),
+                                "cuModuleLoadData"))
             return;
         for (int k = 0; k < KERNELS; k++) {
             if (!ok(w,

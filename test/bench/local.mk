@@ -116,5 +116,10 @@ bench_PROGRAMS += test/bench/osu_ibarrier
 test_bench_osu_ibarrier_SOURCES = test/bench/osu_ibarrier.c
 test_bench_osu_ibarrier_LDADD = $(bench_ldadd)
 
-EXTRA_DIST += test/bench/compare test/bench/selftest test/bench/bench_peers.py docs/BENCHMARKS.md
+EXTRA_DIST += test/bench/compare test/bench/gpu test/bench/selftest test/bench/bench_peers.py docs/BENCHMARKS.md
 dist_man_MANS += test/bench/weft-bench.7
+
+# 77: no GPU here, said by the script.
+bench-gpu: all
+	@$(run_python) $(srcdir)/test/bench/gpu --builddir=$(abs_top_builddir) $(BENCH) || test $$? = 77
+.PHONY: bench-gpu
