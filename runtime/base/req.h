@@ -47,6 +47,7 @@ struct rt_req {
 #define RT_REQ_DETACHED   4u      /* the user freed the handle: release on completion */
 #define RT_REQ_STATIC     8u      /* shared, always complete, never released */
 #define RT_REQ_USER      16u      /* the user completes it: a generalised request */
+#define RT_REQ_DEVICE    32u      /* its buffer is device memory */
 
 static inline bool rt_req_done(const struct rt_req *r)
 {
