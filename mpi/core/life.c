@@ -14,6 +14,8 @@
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/p2p.h"
 #include "runtime/base/cfg.h"
+#include "runtime/gpu/gpu.h"
+#include "runtime/layout/gpu.h"
 #include "runtime/mem/node.h"
 #include <pthread.h>
 #include <string.h>
@@ -87,6 +89,7 @@ static int build(void)
         return wm_err_rt(err, "reaching the process manager");
     rt_log_identify(rt_boot.host, rt_boot.rank);
     rt_idle_configure(rt_boot.local_size, rt_boot.ncpus);
+    rt_gpu_init();
     err = rt_node_open(btl_node_pair_nbytes());
     if (err) {
         err = wm_err_rt(err, "opening the memory shared by the processes of host %s", rt_boot.host);
@@ -119,6 +122,7 @@ static int resume(void)
         return wm_err_rt(err, "using the transports again");
     }
     rt_node_rejoin();
+    rt_gpu_init();
     return MPI_SUCCESS;
 }
 
@@ -189,6 +193,8 @@ static void rest(const char *call)
 {
     wm_session_rest();
     wm_domain_rest(wm_main_domain); /* finishes what other processes still wait for */
+    rt_layout_gpu_fini();
+    rt_gpu_fini();
     rt_node_leave();
     if (cfg.check_leaks)
         report_leaks(call);

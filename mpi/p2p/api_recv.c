@@ -3,7 +3,7 @@
 #include "mpi/api/bodies.h"
 #include "mpi/core/status.h"
 #include "mpi/datatype/type.h"
-#include "mpi/p2p/engine.h"
+#include "mpi/p2p/device.h"
 
 /* Looks at the source's line between two looks at everything else: about a microsecond of polling
  * with a core for each rank; oversubscribed, the core is wanted elsewhere. */
@@ -15,6 +15,8 @@ static int recv_failed(int err, const struct wm_msg *m)
     if (err == -RT_EINVAL)
         return wm_err(MPI_ERR_COUNT, "count %lld times the type's size overflows 63 bits",
                       (long long)m->count);
+    if (err == -RT_EADDR)
+        return wm_dev_fault();
     return wm_err_rt(err, "could not receive from rank %d", m->peer);
 }
 
@@ -80,7 +82,8 @@ int wm_api_recv(void *buf, MPI_Count count, struct wm_type *datatype, int source
     if (rt_likely(!rt_threaded && source >= 0))
         p = comm->peers[source];
     if (rt_unlikely(rt_threaded || (!p && source != MPI_ANY_SOURCE) || (p && p->err) ||
-                    (((uint64_t)count | (uint64_t)datatype->layout.size) >> 31) != 0)) {
+                    (((uint64_t)count | (uint64_t)datatype->layout.size) >> 31) != 0 ||
+                    wm_on_device(buf, count, &datatype->layout, count * datatype->layout.size))) {
         struct wm_msg m = { .buf = buf,
                             .count = count,
                             .layout = &datatype->layout,
@@ -132,7 +135,7 @@ static inline struct wm_preq *irecv_now(void *buf, MPI_Count count, struct wm_ty
                     (((uint64_t)count | (uint64_t)t->layout.size) >> 31) != 0))
         return NULL;
     struct wm_peer *p = c->peers[source];
-    if (rt_unlikely(!p || p->err))
+    if (rt_unlikely(!p || p->err || wm_on_device(buf, count, &t->layout, count * t->layout.size)))
         return NULL;
     struct wm_preq *q = wm_preq_new(d, WM_PREQ_RECV);
     if (rt_unlikely(!q))

@@ -3,7 +3,7 @@
  */
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/type.h"
-#include "mpi/p2p/engine.h"
+#include "mpi/p2p/device.h"
 
 static int send_failed(int err, const struct wm_msg *m)
 {
@@ -16,6 +16,8 @@ static int send_failed(int err, const struct wm_msg *m)
     if (err == -RT_EINVAL)
         return wm_err(MPI_ERR_COUNT, "count %lld times the type's size overflows 63 bits",
                       (long long)m->count);
+    if (err == -RT_EADDR)
+        return wm_dev_fault();
     return wm_err_rt(err, "could not send to rank %d", m->peer);
 }
 
@@ -80,7 +82,7 @@ static inline bool send_now(const void *buf, MPI_Count count, const struct wm_ty
                     (((uint64_t)count | (uint64_t)t->layout.size) >> 31) != 0))
         return false;
     size_t len = (size_t)count * (size_t)t->layout.size;
-    if (len > p->eager_max)
+    if (len > p->eager_max || wm_on_device(buf, count, &t->layout, (int64_t)len))
         return false;
     struct btl_hdr hdr = wm_hdr(WM_EAGER, c->ctx, tag, c->rank);
     if (rt_unlikely(p->send(p->eager, &hdr, buf, len) != 0))

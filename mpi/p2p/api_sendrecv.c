@@ -6,7 +6,7 @@
 #include "mpi/api/bodies.h"
 #include "mpi/core/status.h"
 #include "mpi/datatype/type.h"
-#include "mpi/p2p/engine.h"
+#include "mpi/p2p/device.h"
 #include "runtime/base/err.h"
 
 struct pair {                 /* request of MPI_Isendrecv */
@@ -139,7 +139,9 @@ static int exchange(const struct wm_msg *out, struct wm_type *stype, const struc
     int err = pair_start(out, stype, in, rtype, copy, &p);
     if (err < 0) {
         free(copy);
-        err = wm_err_rt(err, "could not exchange with ranks %d and %d", out->peer, in->peer);
+        err = err == -RT_EADDR
+                  ? wm_dev_fault()
+                  : wm_err_rt(err, "could not exchange with ranks %d and %d", out->peer, in->peer);
     } else if (request) {
         *request = wm_req_handle(&p->r);
     } else {
@@ -175,7 +177,14 @@ static int replace(const struct wm_msg *in, struct wm_type *type, int dest, int 
     if (!copy)
         return wm_err(MPI_ERR_NO_MEM, "no memory for a copy of the %lld bytes sent",
                       (long long)nbytes);
-    rt_layout_pack(in->layout, in->count, in->buf, 0, copy, nbytes);
+    rt_lock(&in->comm->dom->lock);
+    err = wm_pack_now(in->layout, in->count, in->buf, copy, nbytes);
+    rt_unlock(&in->comm->dom->lock);
+    if (err < 0) {
+        free(copy);
+        return err == -RT_EADDR ? wm_dev_fault()
+                                : wm_err_rt(err, "could not copy what is to be sent");
+    }
     struct wm_msg out = { .buf = copy,
                           .count = nbytes,
                           .layout = &byte_layout,

@@ -28,6 +28,9 @@ int wm_req_error(const struct rt_req *r)
                       "the message from rank %d with tag %d is longer than the %lld bytes of the "
                       "receive buffer; receive with a larger count",
                       r->status.src, r->status.tag, (long long)r->status.len);
+    if (r->err == -RT_EREMOTE && r->ops == &wm_recv_ops)
+        return wm_err_rt(r->err, "the message from rank %d with tag %d", r->status.src,
+                         r->status.tag);
     return wm_err_rt(r->err, "the operation could not be completed");
 }
 

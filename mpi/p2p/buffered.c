@@ -10,7 +10,7 @@
 #include "mpi/api/bodies.h"
 #include "mpi/core/session.h"
 #include "mpi/datatype/type.h"
-#include "mpi/p2p/engine.h"
+#include "mpi/p2p/device.h"
 #include "runtime/base/err.h"
 
 struct wm_bbuf {
@@ -125,7 +125,8 @@ int wm_p2p_bsend(const struct wm_msg *m, struct wm_type *type)
     int err = wm_comm_peer(m->comm, m->peer, &p);
     if (err < 0)
         return err;
-    if (m->layout->contig && !p->blocked && nbytes <= p->eager_max) {
+    bool device = wm_on_device(m->buf, m->count, m->layout, nbytes);
+    if (m->layout->contig && !device && !p->blocked && nbytes <= p->eager_max) {
         struct btl_hdr hdr = wm_hdr(WM_EAGER, wm_ctx(m->comm, m->coll), m->tag, m->comm->rank);
         err = p->send(p->eager, &hdr, m->buf, (size_t)nbytes);
         if (err != -RT_EAGAIN)
@@ -142,7 +143,15 @@ int wm_p2p_bsend(const struct wm_msg *m, struct wm_type *type)
     if (!s)
         return -RT_EBUFFER;
     char *data = (char *)s + align_up(sizeof *s);
-    rt_layout_pack(m->layout, m->count, m->buf, 0, data, nbytes);
+    if (rt_unlikely(device)) {
+        err = wm_dev_pack(m->layout, m->count, m->buf, data, nbytes);
+        if (err < 0) {
+            seg_free(s);
+            return err;
+        }
+    } else {
+        rt_layout_pack(m->layout, m->count, m->buf, 0, data, nbytes);
+    }
     struct wm_msg copy = { .buf = data,
                            .count = nbytes,
                            .layout = &byte_layout,

@@ -3,10 +3,11 @@
  * domain's lock, except create and destroy, which run while no other thread is inside the library.
  */
 #include "mpi/p2p/domain.h"
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "mpi/p2p/engine.h"
+#include "mpi/p2p/device.h"
 #include "mpi/tool/event.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
@@ -133,6 +134,7 @@ int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **o
     rt_list_init(&d->tasks);
     rt_list_init(&d->retry);
     rt_list_init(&d->streams);
+    rt_list_init(&d->staged);
     rt_list_init(&d->part_recvs);
     rt_list_init(&d->part_inits);
     rt_list_init(&d->part_sends);
@@ -202,6 +204,8 @@ static void drain(struct wm_domain *d)
 
 static void peer_destroy(struct wm_peer *p)
 {
+    if (p->dev)
+        p->dev->btl->ops->del_peer(p->dev);
     struct rt_list *l, *tmp;
     rt_list_each_safe (l, tmp, &p->pending)
         free(rt_container(l, struct wm_pend, link));
@@ -230,6 +234,7 @@ void wm_domain_rest(struct wm_domain *d)
 {
     rt_lock(&d->lock);
     drain(d);
+    wm_dev_rest(d);
     spare_fini(d);
     wm_req_fini();
     rt_unlock(&d->lock);
@@ -269,6 +274,7 @@ void wm_domain_destroy(struct wm_domain *d)
         d->btl[i]->ops->close(d->btl[i]);
     spare_fini(d);
     wm_pieces_fini(d);
+    wm_dev_fini(d);
     wm_part_fini(d);
     wm_req_fini();
     unexpected_fini(d);
@@ -283,24 +289,29 @@ static uint32_t proc_hash(struct rt_proc proc)
     return (proc.ns * 31u + proc.rank) % WM_PEER_BUCKETS;
 }
 
-/* The first transport, in order of preference, that leads to the process. */
+/* Connects by one transport.  -RT_EUNREACH: it does not lead there. */
+static int connect_by(struct wm_domain *d, int i, struct rt_proc proc, struct btl_peer **out)
+{
+    struct btl *b = d->btl[i];
+    void *addr = NULL;
+    size_t len = 0;
+    char blob[ADDRESS_MAX];
+    if (b->ops->address && b->ops->address(b, blob, sizeof blob) > 0) {
+        char key[64];
+        address_key(key, sizeof key, d, i);
+        if (rt_boot_get(proc, key, &addr, &len, 0) < 0)
+            return -RT_EUNREACH; /* the peer did not open this transport */
+    }
+    int err = b->ops->add_peer(b, &proc, addr, len, out);
+    free(addr);
+    return err;
+}
+
+/* The first transport with messages, in order of preference, that leads to the process. */
 static int connect_peer(struct wm_domain *d, struct rt_proc proc, struct btl_peer **out)
 {
     for (int i = 0; i < d->nbtl; i++) {
-        struct btl *b = d->btl[i];
-        void *addr = NULL;
-        size_t len = 0;
-        char blob[ADDRESS_MAX];
-        if (!btl_has_messages(b))
-            continue;
-        if (b->ops->address && b->ops->address(b, blob, sizeof blob) > 0) {
-            char key[64];
-            address_key(key, sizeof key, d, i);
-            if (rt_boot_get(proc, key, &addr, &len, 0) < 0)
-                continue; /* the peer did not open this transport */
-        }
-        int err = b->ops->add_peer(b, &proc, addr, len, out);
-        free(addr);
+        int err = btl_has_messages(d->btl[i]) ? connect_by(d, i, proc, out) : -RT_EUNREACH;
         if (err != -RT_EUNREACH)
             return err;
     }
@@ -310,6 +321,19 @@ static int connect_peer(struct wm_domain *d, struct rt_proc proc, struct btl_pee
                  d->btl[i]->ops->name);
     log_error(MPI, "no transport leads to rank %u; tried %s; see WEFT_BTL", proc.rank, tried);
     return -RT_EUNREACH;
+}
+
+struct btl_peer *wm_domain_dev(struct wm_domain *d, struct wm_peer *p)
+{
+    if (p->dev_looked)
+        return p->dev;
+    p->dev_looked = true;
+    for (int i = 0; i < d->nbtl && !p->dev; i++)
+        if (!btl_has_messages(d->btl[i]) && connect_by(d, i, p->proc, &p->dev) < 0)
+            p->dev = NULL;
+    if (p->dev)
+        p->dev->up = p;
+    return p->dev;
 }
 
 int wm_domain_peer(struct wm_domain *d, struct rt_proc proc, struct wm_peer **out)
@@ -334,6 +358,7 @@ int wm_domain_peer(struct wm_domain *d, struct rt_proc proc, struct wm_peer **ou
                            .send = bp->btl->ops->send,
                            .poll = bp->btl->ops->poll,
                            .eager_max = (uint32_t)bp->btl->caps.eager_max,
+                           .is_self = proc.ns == 0 && proc.rank == (uint32_t)rt_boot.rank,
                            .proc = proc,
                            .next = d->peers[h] };
     rt_list_init(&p->pending);
@@ -377,10 +402,13 @@ int wm_progress(struct wm_domain *d)
     int n = 0;
     for (int i = 0; i < d->nbtl; i++)
         n += d->btl[i]->ops->progress(d->btl[i]);
+    n += rt_gpu_progress();
     if (rt_unlikely(!rt_list_empty(&d->retry)))
         n += wm_retry(d);
     if (rt_unlikely(!rt_list_empty(&d->streams)))
         n += wm_stream_progress(d);
+    if (rt_unlikely(d->staged_room))
+        wm_pieces_resume(d);
     if (!rt_list_empty(&d->tasks))
         n += advance_tasks(d);
     return n;
@@ -394,9 +422,12 @@ void wm_domain_add_task(struct wm_domain *d, struct coll_task *k)
 /* Gives the lock up while it pauses, yields or sleeps. */
 void wm_domain_idle(struct wm_domain *d, struct rt_idle *idle)
 {
+    bool awake = rt_gpu_nactive; /* nobody rings when a GPU has finished */
     rt_unlock(&d->lock);
     enum rt_idle_advice advice = rt_idle_step(idle);
-    if (rt_likely(advice == RT_IDLE_POLL)) {
+    if (rt_likely(advice == RT_IDLE_POLL) || awake) {
+        if (advice != RT_IDLE_POLL)
+            sched_yield();
         rt_lock(&d->lock);
         return;
     }

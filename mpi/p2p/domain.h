@@ -31,6 +31,9 @@ struct wm_peer {
     uint32_t eager_max;              /* bytes */
     bool blocked;        /* `pending` is not empty, or the peer is lost: take the slow path */
     bool no_get, get_ok; /* a get from this peer was refused: put only; one has worked */
+    bool is_self;        /* this process */
+    bool dev_looked;     /* `dev` has been looked for */
+    bool dev_far;        /* its device memory could not be mapped here */
     int err;             /* 0, or -RT_EPEER once lost: every operation fails at once */
     struct rt_proc proc;
     struct rt_list
@@ -38,6 +41,8 @@ struct wm_peer {
     struct rt_list retry; /* link in the domain's list while `pending` is not empty */
     struct rt_list rndv;  /* rendezvous transfers with this peer (struct wm_preq.link) */
     struct wm_peer *next; /* hash chain of the domain */
+    struct btl_peer *dev; /* transport for device memory, looked for when first needed: device.c */
+    int nstaged;          /* receives from it in pieces through staging memory */
 };
 
 #define WM_PEER_BUCKETS 256
@@ -77,9 +82,13 @@ struct wm_domain {
     struct wm_stored *free_stored;         /* spare nodes for short unexpected messages */
     struct rt_list part_recvs, part_inits; /* partitioned receives and sends without a match */
     int part_tag;                          /* next internal tag of partitioned sends */
-    struct wm_pieces *pieces;              /* idle buffers of stream.c */
-    int npieces;
-    struct wm_bbuf *bbuf; /* buffer of MPI_Buffer_attach: buffered.c; NULL = none */
+    void *heap; /* idle buffers of pieces.c, linked by their first words */
+    int nheap;
+    struct wm_pieces *spare_pieces;
+    struct wm_dev *spare_dev;
+    struct rt_list staged; /* receives that wait for staging memory (struct wm_preq.posted.link) */
+    bool staged_room;      /* one of these may go on */
+    struct wm_bbuf *bbuf;  /* buffer of MPI_Buffer_attach: buffered.c; NULL = none */
     struct rt_list part_sends; /* all partitioned sends of this process */
 };
 
@@ -109,5 +118,7 @@ void wm_domain_add_task(struct wm_domain *d, struct coll_task *k);
 /* Finds or makes the peer; -RT_EUNREACH when no transport leads there (logged once, with what was
  * tried). */
 int wm_domain_peer(struct wm_domain *d, struct rt_proc proc, struct wm_peer **out);
+/* The peer's connection for device memory; NULL: there is none. */
+struct btl_peer *wm_domain_dev(struct wm_domain *d, struct wm_peer *p);
 
 #endif

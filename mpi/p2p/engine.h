@@ -18,6 +18,7 @@
 #include "mpi/p2p/domain.h"
 #include "mpi/p2p/p2p.h"
 #include "runtime/base/copy.h"
+#include "runtime/gpu/gpu.h"
 
 enum wm_kind {
     WM_EAGER = 0,
@@ -36,19 +37,29 @@ enum wm_kind {
 #define WM_RTS_KEY 1u        /* `key` is there */
 #define WM_RTS_CAN_STREAM 2u /* the sender can send DATA messages */
 #define WM_RTS_PACKS 4u      /* its buffer is not contiguous: nothing but a stream will do */
+#define WM_RTS_DEVICE 8u     /* its buffer is device memory, and so is what `key` names */
+#define WM_RTS_STAGES 16u    /* it can send pieces of its device memory */
 struct wm_rts {
     int64_t len;
     uint32_t sender;
     uint32_t flags; /* WM_RTS_... */
     char key[BTL_KEY_MAX];
 };
-enum wm_stream { WM_STREAM_NONE, WM_STREAM_CHUNKS, WM_STREAM_PIECES };
+enum wm_stream {
+    WM_STREAM_NONE,
+    WM_STREAM_CHUNKS,
+    WM_STREAM_PIECES,       /* messages of `step` bytes between host memory, the last shorter */
+    WM_STREAM_PIECES_DEVICE /* ... between device memory */
+};
 struct wm_cts {
     int64_t off, len;
     uint32_t sender, receiver;
     uint32_t will_get;
     uint32_t stream; /* enum wm_stream */
-    char key[BTL_KEY_MAX];
+    union {
+        int64_t step; /* of pieces */
+        char key[BTL_KEY_MAX];
+    };
 };
 struct wm_fin {
     uint32_t req;
@@ -107,9 +118,12 @@ struct wm_preq {
     int fail;                 /* first error, reported at completion */
     bool timed;               /* counted in the domain's choice */
     bool op_busy;             /* `op` is lent to the transport */
-    struct wm_pieces *pieces; /* buffers in use: stream.c */
+    struct wm_pieces *pieces; /* pieces.c */
+    struct wm_dev *dev;       /* its buffer is device memory: device.c */
+    bool packed_pooled;       /* `packed` is from the domain's pool */
     bool streams;             /* sends or receives a stream; put_off is how far it has come */
     bool in_pieces;           /* ... of contiguous messages */
+    bool wants_device;        /* ... which will be in device memory, once it is their turn */
     bool chunk_ready;         /* the next chunk is in `packed` */
     int64_t moved_len;        /* receive: bytes that will arrive: min(message, room) */
     int64_t put_off, put_len, get_len;
@@ -220,6 +234,10 @@ void wm_choice_end(struct wm_domain *d, int64_t len, bool failed);
 
 /* rndv.c */
 int wm_rndv_send(struct wm_preq *q);
+int wm_rndv_announce(struct wm_preq *q, const struct wm_rts *rts); /* sends the RTS */
+int wm_rndv_pull(struct wm_preq *q, const void *key); /* gets the message, all of it or get_len */
+void wm_rndv_got(struct wm_preq *q, int err);
+void wm_rndv_send_fin(struct wm_preq *q, enum wm_kind kind, int err);
 int wm_rndv_put(struct wm_preq *q); /* 0, -RT_EAGAIN, or an error */
 void wm_rndv_put_failed(struct wm_preq *q, int err);
 void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *rts);
@@ -227,15 +245,21 @@ void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts);
 void wm_on_fin(struct wm_domain *d, enum wm_kind kind, const struct wm_fin *f);
 void wm_rndv_part_done(struct wm_preq *q, int err);
 void wm_rndv_fail_peer(struct wm_peer *p, int err);
-/* stream.c */
-#define WM_PIECE_MAX (512 << 10) /* longest piece */
+/* stream.c: chunks, and the turns of all streams */
+bool wm_stream_possible(const struct wm_peer *p);
+int wm_stream_send(struct wm_preq *q, int64_t len); /* the first `len` bytes; 0 or an error */
+int wm_stream_progress(struct wm_domain *d);
+/* pieces.c */
+#define WM_PIECE_MAX (512 << 10) /* longest piece in host memory */
 /* A buffer of nbytes as `packed`, and its return. */
 int wm_packed_take(struct wm_preq *q, int64_t nbytes);
 void wm_packed_drop(struct wm_preq *q);
-bool wm_stream_possible(const struct wm_peer *p);
-int wm_stream_send(struct wm_preq *q, int64_t len);  /* the first `len` bytes; 0 or an error */
-int wm_pieces_start(struct wm_preq *q, int64_t len); /* the same in pieces; of both sides */
-int wm_stream_progress(struct wm_domain *d);
+void wm_pieces_ask(struct wm_preq *q, bool on_device); /* the receiver asks for pieces */
+int wm_pieces_send(struct wm_preq *q, const struct wm_cts *cts);
+int wm_pieces_step(struct wm_preq *q);
+void wm_pieces_stop(struct wm_preq *q, int err); /* the sender has failed */
+void wm_pieces_drop(struct wm_preq *q);
+void wm_pieces_resume(struct wm_domain *d);
 void wm_pieces_fini(struct wm_domain *d);
 void wm_on_data(const struct btl_peer *from, const struct btl_hdr *h, const void *data, size_t len);
 /* Message size from the payload of an unexpected message, for probes. */

@@ -18,6 +18,7 @@
 #include "mpi/p2p/part.h"
 #include <stdlib.h>
 #include "mpi/datatype/type.h"
+#include "mpi/p2p/device.h"
 #include "runtime/base/err.h"
 
 #define TAGS (WM_TAG_COMM - WM_TAG_PART)
@@ -55,9 +56,11 @@ static void piece_done(struct wm_piece *piece, int err, int64_t len)
     struct wm_part *p = piece->part;
     int64_t i = piece - p->pieces;
     if (piece->bounce) {
-        if (!err || err == -RT_ETRUNC)
-            rt_layout_unpack(p->layout, p->count * p->partitions, p->buf, i * p->in_nbytes,
-                             piece->bounce, len);
+        if (!err || err == -RT_ETRUNC) {
+            int bad = wm_unpack_now(p->layout, p->count * p->partitions, p->buf, i * p->in_nbytes,
+                                    piece->bounce, len);
+            err = bad < 0 ? bad : err;
+        }
         free(piece->bounce);
         piece->bounce = NULL;
     }

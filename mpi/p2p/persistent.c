@@ -3,7 +3,7 @@
  * start runs an ordinary send or receive and takes over its result. */
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/type.h"
-#include "mpi/p2p/engine.h"
+#include "mpi/p2p/device.h"
 
 static void take_over(struct wm_preq *q, struct rt_req *inner)
 {
@@ -163,6 +163,8 @@ static int start_one(struct rt_req *r)
         return MPI_SUCCESS;
     if (r->ops->owner)
         wm_err_attach(r->ops->owner(r));
+    if (err == -RT_EADDR)
+        return wm_dev_fault();
     return err == -RT_EBUFFER
                ? wm_err(MPI_ERR_BUFFER, "the attached buffer has no room; attach a larger one")
                : wm_err_rt(err, "could not start the %s", r->ops->name);

@@ -2,7 +2,7 @@
 /* The receiving side: posting, the transports' upcall, unexpected messages, delivery.  Called under
  * the domain's lock. */
 #include <stdlib.h>
-#include "mpi/p2p/engine.h"
+#include "mpi/p2p/device.h"
 #include "mpi/tool/event.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -62,9 +62,9 @@ static void store(struct wm_domain *d, struct wm_peer *from, uint32_t kind, cons
     if (d->match.nunex > rt_load_relaxed(&d->stats.unexpected_peak))
         rt_store_relaxed(&d->stats.unexpected_peak, (uint64_t)d->match.nunex);
     if (rt_unlikely(wm_event_wanted(WM_EVENT_UNEXPECTED)))
-        wm_event_raise(WM_EVENT_UNEXPECTED,
-                       &(struct wm_event_data){ { k->src, k->tag, (int)k->ctx },
-                                                wm_stored_len(s) });
+        wm_event_raise(
+            WM_EVENT_UNEXPECTED,
+            &(struct wm_event_data){ { k->src, k->tag, (int)k->ctx }, wm_stored_len(s) });
 }
 
 static void copy_out(struct wm_preq *q, const void *data, size_t n)
@@ -80,6 +80,10 @@ static void copy_out(struct wm_preq *q, const void *data, size_t n)
 static inline void deliver_eager(struct wm_preq *q, const struct wm_key *k, const void *data,
                                  size_t len)
 {
+    if (rt_unlikely(q->r.flags & RT_REQ_DEVICE)) {
+        wm_dev_deliver(q, k, data, len);
+        return;
+    }
     size_t n = rt_likely(len <= (size_t)q->nbytes) ? len : (size_t)q->nbytes;
     copy_out(q, data, n);
     wm_count_received(q->dom, (int64_t)n);
@@ -305,6 +309,13 @@ int wm_p2p_irecv(const struct wm_msg *m, struct rt_req **out)
     q->posted.key = (struct wm_key){ .ctx = wm_ctx(c, m->coll), .src = m->peer, .tag = m->tag };
     if (m->tag == MPI_ANY_TAG)
         q->posted.key.tag = WM_MATCH_ANY;
+    if (rt_unlikely(wm_on_device(m->buf, m->count, m->layout, nbytes))) {
+        int err = wm_dev_open(q);
+        if (err < 0) {
+            wm_preq_release(&q->r);
+            return err;
+        }
+    }
     *out = &q->r;
     struct wm_unex *u = wm_match_find(&d->match, &q->posted.key);
     q->is_posted = !u;

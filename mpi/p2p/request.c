@@ -3,7 +3,7 @@
  * and release. Called under the domain's lock. */
 #include <string.h>
 #include "mpi/datatype/type.h"
-#include "mpi/p2p/engine.h"
+#include "mpi/p2p/device.h"
 #include "runtime/base/err.h"
 
 _Static_assert(sizeof(struct wm_preq) <= WM_REQ_MAX, "point-to-point request fits a slab slot");
@@ -46,6 +46,8 @@ void wm_preq_release(struct rt_req *r)
         wm_type_unref(q->type);
         q->type = NULL;
     }
+    if (rt_unlikely(r->flags & RT_REQ_DEVICE))
+        wm_dev_close(q);
     if (rt_unlikely(q->peer)) { /* it took part in a rendezvous, or waited for room */
         q->peer = NULL;
         q->parts = q->fail = 0;

@@ -2,7 +2,7 @@
 /* Rendezvous: large and synchronous messages move straight between the two buffers by the
  * transport's put and get, both at once when the transport has both (engine.h has the protocol).
  * Called under the domain's lock. */
-#include "mpi/p2p/engine.h"
+#include "mpi/p2p/device.h"
 #include "mpi/tool/event.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -12,25 +12,41 @@
 
 static struct btl *btl_of(const struct wm_preq *q) { return q->peer->eager->btl; }
 
+/* The transport that has q's registration and the peer's memory. */
+static const struct btl_ops *mem_ops(const struct wm_preq *q)
+{
+    return q->dev ? q->peer->dev->btl->ops : btl_of(q)->ops;
+}
+
 static bool can_get(const struct wm_peer *p)
 {
     const struct btl_caps *c = &p->eager->btl->caps;
     return (c->flags & BTL_GET) && c->get_mb_per_s && !p->no_get;
 }
 
+/* Before the memory is given back. */
+static void drop_registration(struct wm_preq *q)
+{
+    if (q->mem)
+        mem_ops(q)->mem_dereg(q->mem);
+    q->mem = NULL;
+}
+
+static void drop_remote(struct wm_preq *q)
+{
+    if (q->rmem)
+        mem_ops(q)->detach(q->rmem);
+    q->rmem = NULL;
+}
+
 static void release_transfer(struct wm_preq *q)
 {
-    const struct btl_ops *ops = btl_of(q)->ops;
     rt_list_del(&q->link);
     if (q->streams)
         rt_list_del(&q->posted.link);
     q->streams = false;
-    if (q->rmem)
-        ops->detach(q->rmem);
-    if (q->mem)
-        ops->mem_dereg(q->mem);
-    q->rmem = NULL;
-    q->mem = NULL;
+    drop_remote(q);
+    drop_registration(q);
 }
 
 static void finish(struct wm_preq *q)
@@ -48,6 +64,7 @@ static void finish(struct wm_preq *q)
         q->r.status.len = q->moved_len;
     }
     wm_packed_drop(q);
+    wm_pieces_drop(q);
     wm_preq_finish(q, err);
 }
 
@@ -121,10 +138,15 @@ int wm_rndv_send(struct wm_preq *q)
         }
         rts.flags |= WM_RTS_KEY;
     }
+    return wm_rndv_announce(q, &rts);
+}
+
+int wm_rndv_announce(struct wm_preq *q, const struct wm_rts *rts)
+{
     q->parts = 1; /* the receiver's decision: CTS replaces it, FIN_GET alone ends it */
     rt_list_append(&q->peer->rndv, &q->link);
     struct btl_hdr hdr = wm_hdr(WM_RTS, wm_ctx(q->comm, q->coll), q->tag, q->comm->rank);
-    err = wm_try_ctl(q->dom, q->peer, hdr, &rts, sizeof rts);
+    int err = wm_try_ctl(q->dom, q->peer, hdr, rts, sizeof *rts);
     if (err < 0) {
         release_transfer(q);
         wm_packed_drop(q);
@@ -139,7 +161,7 @@ int wm_rndv_send(struct wm_preq *q)
     return 0;
 }
 
-static void send_fin(struct wm_preq *q, enum wm_kind kind, int err)
+void wm_rndv_send_fin(struct wm_preq *q, enum wm_kind kind, int err)
 {
     struct wm_fin f = { .req = q->remote, .err = err };
     wm_send_ctl(q->dom, q->peer, wm_hdr(kind, 0, 0, 0), &f, sizeof f);
@@ -173,35 +195,44 @@ static void get_refused(struct wm_preq *q)
             MPI,
             "reading the memory of rank %u was refused in mid-message; set WEFT_SHM_LARGE=copy",
             q->peer->proc.rank);
-        send_fin(q, WM_FIN_GET, err);
+        wm_rndv_send_fin(q, WM_FIN_GET, err);
         wm_rndv_part_done(q, err);
     }
 }
 
-static void get_done(struct btl_op *op, int err)
+void wm_rndv_got(struct wm_preq *q, int err)
 {
-    struct wm_preq *q = rt_container(op, struct wm_preq, op);
     q->op_busy = false;
-    if (err == -RT_EPERM) {
+    if (err == -RT_EPERM && !q->dev) {
         get_refused(q);
         return;
     }
-    q->peer->get_ok = q->peer->get_ok || !err;
-    send_fin(q, WM_FIN_GET, err);
+    q->peer->get_ok = q->peer->get_ok || (!err && !q->dev);
+    wm_rndv_send_fin(q, WM_FIN_GET, err);
     wm_rndv_part_done(q, err);
 }
 
-static int start_get(struct wm_preq *q, const void *key)
+static void get_done(struct btl_op *op, int err)
 {
-    const struct btl_ops *ops = btl_of(q)->ops;
-    int err = ops->attach(q->peer->eager, key, NULL, &q->rmem);
+    wm_rndv_got(rt_container(op, struct wm_preq, op), err);
+}
+
+int wm_rndv_pull(struct wm_preq *q, const void *key)
+{
+    struct btl_peer *from = q->dev ? wm_domain_dev(q->dom, q->peer) : q->peer->eager;
+    if (!from)
+        return -RT_EUNREACH;
+    const struct btl_ops *ops = from->btl->ops;
+    int err = ops->attach(from, key, q->dev ? q->buf : NULL, &q->rmem);
     if (err < 0)
         return err;
     q->op.done = get_done;
     q->op_busy = true;
     err = ops->get(q->rmem, 0, NULL, wm_rndv_buf(q), (size_t)q->get_len, &q->op);
-    if (err < 0)
-        q->op_busy = false;
+    if (err >= 0)
+        return 0;
+    q->op_busy = false;
+    drop_remote(q);
     return err;
 }
 
@@ -229,20 +260,14 @@ static void ask_stream(struct wm_preq *q)
                           .sender = q->remote,
                           .receiver = q->r.obj.handle,
                           .stream = WM_STREAM_CHUNKS };
-    int err = 0;
+    if (by_buffers(q)) {
+        wm_pieces_ask(q, false);
+        return;
+    }
     rt_list_init(&q->posted.link);
     q->streams = true;
     q->put_off = 0;
     q->parts = 1;
-    if (by_buffers(q)) {
-        cts.stream = WM_STREAM_PIECES;
-        err = wm_pieces_start(q, q->moved_len);
-    }
-    if (err) {
-        send_fin(q, WM_FIN_GET, err);
-        wm_rndv_part_done(q, err);
-        return;
-    }
     wm_send_ctl(q->dom, q->peer, wm_hdr(WM_CTS, 0, 0, 0), &cts, sizeof cts);
 }
 
@@ -262,6 +287,10 @@ void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *in)
                   (!q->layout->contig && (rts.flags & WM_RTS_CAN_STREAM) &&
                    !((rts.flags & WM_RTS_KEY) && whole_at_once(q, q->moved_len)));
     int err = q->peer->err;
+    if (rt_unlikely(!err && q->moved_len && (q->dev || (rts.flags & WM_RTS_DEVICE)))) {
+        wm_dev_recv(q, &rts);
+        return;
+    }
     if (!err && q->moved_len && stream) {
         ask_stream(q);
         return;
@@ -270,7 +299,7 @@ void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *in)
         err = make_packed(q, q->moved_len);
     if (!q->moved_len || err < 0) { /* nothing to move: let the sender go */
         q->parts = 1;
-        send_fin(q, WM_FIN_GET, 0);
+        wm_rndv_send_fin(q, WM_FIN_GET, 0);
         wm_rndv_part_done(q, err);
         return;
     }
@@ -278,20 +307,20 @@ void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *in)
     q->put_len = q->moved_len - q->get_len;
     q->parts = (q->get_len > 0) + (q->put_len > 0);
     if (q->put_len && (err = ask_put(q, q->get_len, q->put_len, q->get_len > 0)) < 0) {
-        send_fin(q, WM_FIN_GET, err);
+        wm_rndv_send_fin(q, WM_FIN_GET, err);
         q->parts = 1;
         wm_rndv_part_done(q, err);
         return;
     }
-    if (q->get_len && (err = start_get(q, rts.key)) < 0)
-        get_done(&q->op, err == -RT_EAGAIN || err == -RT_ENOTSUP ? -RT_EPERM : err);
+    if (q->get_len && (err = wm_rndv_pull(q, rts.key)) < 0)
+        wm_rndv_got(q, err == -RT_EAGAIN || err == -RT_ENOTSUP ? -RT_EPERM : err);
 }
 
 static void put_done(struct btl_op *op, int err)
 {
     struct wm_preq *q = rt_container(op, struct wm_preq, op);
     q->op_busy = false;
-    send_fin(q, WM_FIN_PUT, err);
+    wm_rndv_send_fin(q, WM_FIN_PUT, err);
     wm_rndv_part_done(q, err);
 }
 
@@ -319,10 +348,12 @@ void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts)
     q->put_len = cts->len;
     q->parts = 1 + (cts->will_get != 0);
     if (cts->stream) {
-        int bad = cts->stream == WM_STREAM_PIECES ? wm_pieces_start(q, cts->len)
-                                                  : wm_stream_send(q, cts->len);
+        drop_registration(q); /* what was packed in advance is not wanted */
+        wm_packed_drop(q);
+        int bad = cts->stream == WM_STREAM_CHUNKS ? wm_stream_send(q, cts->len)
+                                                  : wm_pieces_send(q, cts);
         if (bad < 0) {
-            send_fin(q, WM_FIN_PUT, bad);
+            wm_rndv_send_fin(q, WM_FIN_PUT, bad);
             wm_rndv_part_done(q, bad);
         }
         return;
@@ -344,10 +375,19 @@ void wm_on_fin(struct wm_domain *d, enum wm_kind kind, const struct wm_fin *f)
     struct wm_preq *q = rt_slab_get(&wm_request_slab, f->req);
     if (!q || !q->peer)
         return;
-    if (kind == WM_FIN_GET && f->err)
+    int err = kind == WM_FIN_PUT ? f->err : 0;
+    if (f->err == -RT_EGPU) {
+        err = -RT_EREMOTE;
+        log_error(MPI, "rank %u could not %s a message because of its GPU; its output says why",
+                  q->peer->proc.rank, kind == WM_FIN_GET ? "receive" : "send");
+    } else if (kind == WM_FIN_GET && f->err) {
         log_debug(MPI, "rank %u could not take the message: %s", q->peer->proc.rank,
                   rt_err_text(f->err));
-    wm_rndv_part_done(q, kind == WM_FIN_PUT ? f->err : 0);
+    }
+    if (q->in_pieces)
+        wm_pieces_stop(q, err);
+    else
+        wm_rndv_part_done(q, err);
 }
 
 void wm_rndv_fail_peer(struct wm_peer *p, int err)

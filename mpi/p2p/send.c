@@ -5,7 +5,7 @@
  * Order: messages to one peer leave in the order of the calls.  Once something is queued for a peer
  * (peer->blocked), all that follows is queued behind it. */
 #include <stdlib.h>
-#include "mpi/p2p/engine.h"
+#include "mpi/p2p/device.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
@@ -222,6 +222,24 @@ static struct wm_preq *send_request(const struct wm_msg *m, enum wm_mode mode, s
     return q;
 }
 
+static __attribute__((noinline)) int start_device(const struct wm_msg *m, enum wm_mode mode,
+                                                  struct wm_peer *p, int64_t nbytes,
+                                                  struct rt_req **out)
+{
+    struct wm_preq *q = send_request(m, mode, p, nbytes);
+    if (!q)
+        return -RT_ENOMEM;
+    int err = wm_dev_open(q);
+    if (err >= 0)
+        err = wm_dev_send(q);
+    if (err < 0) {
+        wm_req_release(&q->r);
+        return err;
+    }
+    *out = &q->r;
+    return 0;
+}
+
 int wm_p2p_isend(const struct wm_msg *m, enum wm_mode mode, struct rt_req **out)
 {
     if (m->peer == MPI_PROC_NULL) {
@@ -238,6 +256,8 @@ int wm_p2p_isend(const struct wm_msg *m, enum wm_mode mode, struct rt_req **out)
     int64_t nbytes = wm_nbytes(m->count, m->layout);
     if (nbytes < 0)
         return (int)nbytes;
+    if (rt_unlikely(wm_on_device(m->buf, m->count, m->layout, nbytes)))
+        return start_device(m, mode, p, nbytes, out);
     bool sync = mode == WM_SYNCHRONOUS;
     bool eager = nbytes + (sync ? (int64_t)sizeof(uint64_t) : 0) <= p->eager_max;
     struct btl_hdr hdr = wm_hdr(sync ? WM_EAGER_SYNC : WM_EAGER, wm_ctx(c, m->coll), m->tag,

@@ -17,6 +17,8 @@ struct wm_stats {
     uint64_t unexpected;      /* arrived before their receive was posted */
     uint64_t unexpected_peak; /* most that waited at once since a tool last looked */
     uint64_t retries;         /* messages that found no room */
+    uint64_t device, device_bytes; /* messages sent and received of device buffers, their bytes */
+    uint64_t staged_bytes;         /* of these: went through staging memory on this side */
     uint64_t peers;
     uint64_t sleeps, sleep_ns;
     uint64_t coll[COLL_KINDS];

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages whose buffer is device memory.
+ *
+ * A device send is always a rendezvous, however short: the sender announces it with the key of its
+ * buffer and the receiver decides.  Both ends contiguous device memory that can be mapped: the
+ * receiver copies it straight out of the sender's buffer, by the transport for device memory
+ * (wm_peer.dev) or, from itself, by runtime/gpu.  In all other cases it asks for pieces
+ * (pieces.c): in device memory when only packing or exporting is missing, in host memory when one
+ * end is there or the devices do not reach each other.  A host message that comes with its data
+ * goes through pinned memory into the buffer.
+ *
+ * The buffer is asked about once, when the request is made.  Called under the domain's lock. */
+#include "mpi/p2p/device.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include "mpi/api/bodies.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+#include "runtime/layout/gpu.h"
+
+/* ---- buffers ---- */
+
+/* The bytes between the first and the last that are used. */
+static void span(const void *buf, int64_t count, const struct rt_layout *l, uintptr_t *lo,
+                 uintptr_t *hi)
+{
+    int64_t step = (count - 1) * l->extent;
+    *lo = (uintptr_t)buf + (uintptr_t)l->true_lb + (uintptr_t)(step < 0 ? step : 0);
+    *hi = *lo + (uintptr_t)(step < 0 ? -step : step) + (uintptr_t)l->true_extent;
+    if (l->contig) {
+        *lo = (uintptr_t)buf;
+        *hi = *lo + (uintptr_t)(count * l->size);
+    }
+}
+
+bool wm_dev_look(const void *buf, int64_t count, const struct rt_layout *l)
+{
+    uintptr_t lo, hi;
+    span(buf, count, l, &lo, &hi);
+    return rt_gpu_is_device((const void *)lo) || rt_gpu_is_device((const void *)(hi - 1));
+}
+
+static __thread char fault[256];
+
+int wm_dev_fault(void) { return wm_err(MPI_ERR_BUFFER, "%s", fault); }
+
+/* Says what is wrong with a buffer that the driver does not know as one. */
+static int bad_buffer(uintptr_t lo, uintptr_t hi, int err)
+{
+    struct rt_gpu_ptr p;
+    if (err == -RT_EINVAL && rt_gpu_query((const void *)lo, 1, &p) >= 0)
+        snprintf(fault, sizeof fault,
+                 "the buffer's data are the %zu bytes from %p on, but the device memory there ends "
+                 "after %zu bytes (allocation of %zu bytes at %p); use a smaller count or a larger "
+                 "allocation",
+                 (size_t)(hi - lo), (void *)lo, (size_t)(p.base + p.len - lo), p.len,
+                 (void *)p.base);
+    else
+        snprintf(fault, sizeof fault,
+                 "the buffer's data are the %zu bytes from %p on, which are not all device memory "
+                 "of this process: freed, never allocated, or partly host memory",
+                 (size_t)(hi - lo), (void *)lo);
+    return -RT_EADDR;
+}
+
+static int query(const void *buf, int64_t count, const struct rt_layout *l, struct rt_gpu_ptr *out)
+{
+    uintptr_t lo, hi;
+    span(buf, count, l, &lo, &hi);
+    int err = rt_gpu_query((const void *)lo, hi - lo, out);
+    return err == -RT_EINVAL || err == -RT_ENOENT ? bad_buffer(lo, hi, err) : err;
+}
+
+int wm_dev_open(struct wm_preq *q)
+{
+    struct wm_domain *d = q->dom;
+    struct wm_dev *v = d->spare_dev;
+    struct rt_gpu_ptr at;
+    int err = query(q->buf, q->count, q->layout, &at);
+    if (err < 0)
+        return err;
+    if (v)
+        d->spare_dev = v->next;
+    else if (!(v = malloc(sizeof *v)))
+        return -RT_ENOMEM;
+    *v = (struct wm_dev){ .at = at, .q = q };
+    q->dev = v;
+    q->r.flags |= RT_REQ_DEVICE;
+    return 0;
+}
+
+void wm_dev_close(struct wm_preq *q)
+{
+    q->dev->next = q->dom->spare_dev;
+    q->dom->spare_dev = q->dev;
+    q->dev = NULL;
+}
+
+int wm_dev_pack(const struct rt_layout *l, int64_t count, const void *buf, void *out,
+                int64_t nbytes)
+{
+    struct rt_gpu_ptr at;
+    int err = query(buf, count, l, &at);
+    if (err < 0)
+        return err;
+    return l->contig ? rt_gpu_copy_now(at.g, out, buf, (size_t)nbytes)
+                     : rt_layout_gpu_pack_now(at.g, l, count, buf, 0, out, nbytes);
+}
+
+int wm_dev_unpack(const struct rt_layout *l, int64_t count, void *buf, int64_t pos, const void *in,
+                  int64_t nbytes)
+{
+    struct rt_gpu_ptr at;
+    int err = query(buf, count, l, &at);
+    if (err < 0)
+        return err;
+    return l->contig ? rt_gpu_copy_now(at.g, (char *)buf + pos, in, (size_t)nbytes)
+                     : rt_layout_gpu_unpack_now(at.g, l, count, buf, pos, in, nbytes);
+}
+
+static void count_message(struct wm_preq *q, int64_t nbytes)
+{
+    wm_stat_add(&q->dom->stats.device, 1);
+    wm_stat_add(&q->dom->stats.device_bytes, (uint64_t)nbytes);
+}
+
+/* ---- sending ---- */
+
+/* The key of q's buffer for its peer, if there is a way to it. */
+static int make_key(struct wm_preq *q, char *key)
+{
+    if (q->peer->is_self) {
+        memcpy(key, &q->buf, sizeof q->buf);
+        return 0;
+    }
+    struct btl_peer *bp = wm_domain_dev(q->dom, q->peer);
+    if (!bp)
+        return -RT_ENOTSUP;
+    const struct btl_ops *ops = bp->btl->ops;
+    struct btl_mem *m;
+    int err = ops->mem_reg(bp->btl, (void *)(uintptr_t)q->buf, (size_t)q->nbytes, q->dev->at.kind,
+                           &m);
+    if (err < 0)
+        return err;
+    if (ops->mem_offer)
+        err = ops->mem_offer(bp, m);
+    if (err >= 0)
+        err = ops->mem_key(m, key);
+    if (err < 0)
+        ops->mem_dereg(m);
+    else
+        q->mem = m;
+    return err;
+}
+
+int wm_dev_send(struct wm_preq *q)
+{
+    struct wm_rts rts = { .len = q->nbytes, .sender = q->r.obj.handle, .flags = WM_RTS_DEVICE };
+    if (q->peer->is_self || wm_domain_dev(q->dom, q->peer))
+        rts.flags |= WM_RTS_STAGES;
+    if (q->layout->contig && make_key(q, rts.key) >= 0) {
+        rts.flags |= WM_RTS_KEY;
+        q->dev->exported = true;
+    }
+    int err = wm_rndv_announce(q, &rts);
+    if (err >= 0 && !wm_is_piece(q))
+        count_message(q, q->nbytes);
+    return err;
+}
+
+/* ---- receiving ---- */
+
+/* Whether the memory of a key can be mapped for q's device: asked before the sender is told to use
+ * it for pieces. */
+static bool reaches(struct wm_preq *q, const void *key)
+{
+    struct btl_rmem *r;
+    if (q->peer->is_self)
+        return true;
+    struct btl_peer *bp = wm_domain_dev(q->dom, q->peer);
+    if (!bp || bp->btl->ops->attach(bp, key, q->buf, &r) < 0)
+        return false;
+    bp->btl->ops->detach(r);
+    return true;
+}
+
+/* Whether pieces may be in device memory: then the receiver maps the sender's staging memory. */
+static bool pieces_on_device(struct wm_preq *q, const struct wm_rts *rts)
+{
+    if (!q->dev || wm_is_piece(q) || !(rts->flags & WM_RTS_STAGES) || q->peer->dev_far)
+        return false;
+    if (!q->peer->is_self && !wm_domain_dev(q->dom, q->peer))
+        return false;
+    return !(rts->flags & WM_RTS_KEY) || reaches(q, rts->key);
+}
+
+static void pulled(struct rt_gpu_op *op, int err)
+{
+    wm_rndv_got(rt_container(op, struct wm_dev, op)->q, err);
+}
+
+/* Straight from the sender's buffer. */
+static int pull(struct wm_preq *q, const void *key)
+{
+    if (!q->peer->is_self)
+        return wm_rndv_pull(q, key);
+    const void *from;
+    memcpy(&from, key, sizeof from);
+    q->op_busy = true;
+    q->dev->op.done = pulled;
+    rt_gpu_copy(q->dev->at.g, (void *)(uintptr_t)q->buf, from, (size_t)q->moved_len, &q->dev->op);
+    return 0;
+}
+
+void wm_dev_recv(struct wm_preq *q, const struct wm_rts *rts)
+{
+    bool direct = q->dev && (rts->flags & WM_RTS_KEY) && (rts->flags & WM_RTS_DEVICE);
+    if (q->dev && !wm_is_piece(q))
+        count_message(q, q->moved_len);
+    if (direct && q->layout->contig) {
+        q->get_len = q->moved_len;
+        q->parts = 1;
+        int err = pull(q, rts->key);
+        if (err >= 0)
+            return;
+        if (err == -RT_EUNREACH && !q->peer->dev_far) {
+            q->peer->dev_far = true;
+            log_debug(MPI, "device memory of rank %u cannot be mapped; it comes through the host",
+                      q->peer->proc.rank);
+        }
+        wm_pieces_ask(q, false);
+        return;
+    }
+    wm_pieces_ask(q, pieces_on_device(q, rts));
+}
+
+static void delivered(struct rt_gpu_op *op, int err)
+{
+    struct wm_dev *v = rt_container(op, struct wm_dev, op);
+    rt_gpu_stage_give(v->stage);
+    v->stage = NULL;
+    wm_preq_finish(v->q, err ? err : v->fail);
+}
+
+/* Through pinned memory, which the transport's is not; without any, at once. */
+static void copy_in(struct wm_preq *q, const void *data, size_t n)
+{
+    struct wm_dev *v = q->dev;
+    struct rt_gpu *g = v->at.g;
+    char *to = (char *)(uintptr_t)q->buf;
+    if (rt_gpu_stage_take(g, true, n, &v->stage) < 0) {
+        int err = q->layout->contig
+                      ? rt_gpu_copy_now(g, to, data, n)
+                      : rt_layout_gpu_unpack_now(g, q->layout, q->count, to, 0, data, (int64_t)n);
+        wm_preq_finish(q, err ? err : v->fail);
+        return;
+    }
+    memcpy(v->stage->p, data, n);
+    v->op.done = delivered;
+    if (q->layout->contig)
+        rt_gpu_copy(g, to, v->stage->p, n, &v->op);
+    else
+        rt_layout_gpu_unpack(g, q->layout, q->count, to, 0, v->stage->p, (int64_t)n, &v->op);
+}
+
+void wm_dev_deliver(struct wm_preq *q, const struct wm_key *k, const void *data, size_t len)
+{
+    size_t n = len <= (size_t)q->nbytes ? len : (size_t)q->nbytes;
+    wm_count_received(q->dom, (int64_t)n);
+    if (!wm_is_piece(q))
+        count_message(q, (int64_t)n);
+    wm_stat_add(&q->dom->stats.staged_bytes, n);
+    q->r.status = (struct rt_status){ .src = k->src, .tag = k->tag, .len = (int64_t)n };
+    if (n != len) {
+        q->nbytes = (int64_t)len; /* for the message: the room is in the status */
+        q->dev->fail = -RT_ETRUNC;
+    }
+    if (n)
+        copy_in(q, data, n);
+    else
+        wm_preq_finish(q, q->dev->fail);
+}
+
+/* ---- the end ---- */
+
+void wm_dev_rest(struct wm_domain *d)
+{
+    while (rt_gpu_nactive) /* of requests that were freed; the driver's errors end them, too */
+        rt_gpu_progress();
+    for (int i = 0; i < WM_PEER_BUCKETS; i++)
+        for (struct wm_peer *p = d->peers[i]; p; p = p->next) {
+            if (p->dev)
+                p->dev->btl->ops->del_peer(p->dev);
+            p->dev = NULL;
+            p->dev_looked = p->dev_far = false;
+        }
+}
+
+void wm_dev_fini(struct wm_domain *d)
+{
+    for (struct wm_dev *v = d->spare_dev, *next; v; v = next) {
+        next = v->next;
+        free(v);
+    }
+    d->spare_dev = NULL;
+}

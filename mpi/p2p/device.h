@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Private to mpi: messages whose buffer is device memory (design: top of device.c).  Under the
+ * domain's lock, but for the questions about addresses. */
+#ifndef WM_P2P_DEVICE_H
+#define WM_P2P_DEVICE_H
+
+#include "mpi/p2p/engine.h"
+
+/* What a request with a device buffer has beside the rest; from a free list. */
+struct wm_dev {
+    struct rt_gpu_ptr at; /* where the buffer lies */
+    struct rt_gpu_op op;  /* the copy of an eager message, or between buffers of this process */
+    struct rt_gpu_stage *stage; /* holds an eager message until it is copied */
+    struct wm_preq *q;
+    bool exported;       /* send: the key in the RTS names the buffer */
+    int fail;            /* an eager message was too long */
+    struct wm_dev *next; /* spare */
+};
+
+bool wm_dev_look(const void *buf, int64_t count, const struct rt_layout *l);
+
+/* Whether a buffer of nbytes in all is device memory: one predicted branch without a GPU.  Zero
+ * bytes may have any address. */
+static inline bool wm_on_device(const void *buf, int64_t count, const struct rt_layout *l,
+                                int64_t nbytes)
+{
+    if (rt_likely(!rt_gpu_watch) || nbytes <= 0)
+        return false;
+    return rt_likely(l->contig) ? rt_gpu_is_device(buf) : wm_dev_look(buf, count, l);
+}
+
+/* Gives q the struct wm_dev of its buffer and marks it.  -RT_EADDR with a text for wm_dev_fault():
+ * the buffer is not what it should be. */
+int wm_dev_open(struct wm_preq *q);
+void wm_dev_close(struct wm_preq *q);
+/* MPI_ERR_BUFFER with the text of this thread's last -RT_EADDR. */
+int wm_dev_fault(void);
+
+/* Starts a rendezvous of a new send request. */
+int wm_dev_send(struct wm_preq *q);
+/* A rendezvous with a device buffer at either end has found its receive. */
+void wm_dev_recv(struct wm_preq *q, const struct wm_rts *rts);
+/* Copies a message that came with its data; completes the request when it is there. */
+void wm_dev_deliver(struct wm_preq *q, const struct wm_key *k, const void *data, size_t len);
+/* A sub-message of pieces, not one of a user. */
+static inline bool wm_is_piece(const struct wm_preq *q) { return q->coll && q->tag < 0; }
+
+/* Between a device buffer and packed memory of any kind; done on return.  0 or -RT_E... */
+int wm_dev_pack(const struct rt_layout *l, int64_t count, const void *buf, void *out,
+                int64_t nbytes);
+int wm_dev_unpack(const struct rt_layout *l, int64_t count, void *buf, int64_t pos, const void *in,
+                  int64_t nbytes);
+/* The same for any buffer and host memory. */
+static inline int wm_pack_now(const struct rt_layout *l, int64_t count, const void *buf, void *out,
+                              int64_t nbytes)
+{
+    if (rt_unlikely(wm_on_device(buf, count, l, nbytes)))
+        return wm_dev_pack(l, count, buf, out, nbytes);
+    rt_layout_pack(l, count, buf, 0, out, nbytes);
+    return 0;
+}
+static inline int wm_unpack_now(const struct rt_layout *l, int64_t count, void *buf, int64_t pos,
+                                const void *in, int64_t nbytes)
+{
+    if (rt_unlikely(wm_on_device(buf, count, l, nbytes)))
+        return wm_dev_unpack(l, count, buf, pos, in, nbytes);
+    rt_layout_unpack(l, count, buf, pos, in, nbytes);
+    return 0;
+}
+
+/* Waits for copies and gives back what is kept for devices: before rt_gpu_fini(). */
+void wm_dev_rest(struct wm_domain *d);
+void wm_dev_fini(struct wm_domain *d);
+
+#endif
