@@ -30,7 +30,7 @@ uint64_t rt_gpu_seen[RT_GPU_SEEN];
 uint64_t rt_gpu_seen_for = SEEN_NS / 256;
 
 static struct {
-    uint64_t none; /* when there was no driver to ask; any thread */
+    uint64_t none; /* when there was no driver to ask, 0: never yet; any thread */
     uint64_t tick, ns; /* both clocks at one time, constant after rt_gpu_init() */
     bool compared; /* rt_gpu_seen_for is exact; any thread */
     int known;     /* how many of the attributes this driver knows; domain's lock */
@@ -67,7 +67,7 @@ static void note_host(const void *p)
 static bool noted_before(const void *p)
 {
     uint64_t above, *word = rt_gpu_seen_word(p, &above);
-    return (rt_load_relaxed(word) ^ above) >> RT_GPU_SEEN_TIME_BITS == 0 && rt_load_relaxed(word);
+    return (rt_load_relaxed(word) ^ above) >> RT_GPU_SEEN_TIME_BITS == 0;
 }
 
 /* For addresses that the driver does not know, or cannot speak about because a kernel of the
@@ -87,8 +87,8 @@ bool rt_gpu_look(const void *p)
     void *values[] = { &type, &managed };
     if ((uintptr_t)p < 4096)
         return false; /* NULL, MPI_BOTTOM, MPI_IN_PLACE */
-    uint64_t none_for = rt_load_relaxed(&rt_gpu_seen_for) * (NONE_NS / SEEN_NS);
-    if (rt_gpu_clock() - rt_load_relaxed(&look.none) < none_for) {
+    uint64_t none = rt_load_relaxed(&look.none);
+    if (none && rt_gpu_clock() - none < rt_load_relaxed(&rt_gpu_seen_for) * (NONE_NS / SEEN_NS)) {
         note_host(p);
         return false;
     }

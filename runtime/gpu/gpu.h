@@ -26,8 +26,9 @@ extern bool rt_gpu_watch;
 /* Granules of 2 MiB that were found to be host memory a moment ago.  A word holds, above, the part
  * of the granule's number that its index does not tell and, below, the time of the look; it is
  * believed for rt_gpu_seen_for, which is less than freeing host memory and mapping device memory at
- * the same address takes.  An entry of another granule, or of the future, misses.  28 bits and the
- * index are enough for addresses of 57 bits; the time wraps after more than an hour. */
+ * the same address takes.  An entry of another granule, or of the future, misses.  The highest bit
+ * is set in what was looked at; 27 bits and the index are enough for a program's addresses, which
+ * have at most 56 bits; the time wraps after more than an hour. */
 #define RT_GPU_SEEN 256u
 #define RT_GPU_SEEN_TIME_BITS 36
 extern uint64_t rt_gpu_seen[RT_GPU_SEEN];
@@ -47,7 +48,7 @@ static inline uint64_t rt_gpu_clock(void)
 static inline uint64_t *rt_gpu_seen_word(const void *p, uint64_t *above)
 {
     uint64_t granule = (uintptr_t)p >> 21;
-    *above = granule >> 8 << RT_GPU_SEEN_TIME_BITS;
+    *above = granule >> 8 << RT_GPU_SEEN_TIME_BITS | 1ull << 63;
     return &rt_gpu_seen[(granule ^ granule >> 8) % RT_GPU_SEEN];
 }
 

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which addresses are device memory, how often the driver is asked, what it says of an address,
+ * with drivers of several ages; freed and bad buffers; threads that ask at the same time. */
+#include "runtime/base/cfg.h"
+#include "runtime/base/err.h"
+#include "test/check.h"
+#include "test/unit/capture.h"
+#include "test/unit/gpu_table.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define MIB ((size_t)1 << 20)
+static char *space; /* 64 MiB of addresses without memory, as a driver's are */
+
+static void off_costs_nothing(void)
+{
+    table_reset();
+    rt_cfg_set("gpu", "off", RT_CFG_CMD);
+    rt_gpu_init();
+    CHECK(!rt_gpu_watch);
+    table_add(space, MIB, &table.own[0], 0);
+    CHECK(!rt_gpu_is_device(space));
+    CHECK_EQ(table.nask + table.ndlopen, 0);
+}
+
+static void host_is_asked_once(void)
+{
+    int x = 0, n;
+    static char pinned[64];
+    table_reset();
+    table_believe(true);
+    CHECK(rt_gpu_watch);
+    CHECK(!rt_gpu_is_device(&x));
+    n = table.nask;
+    for (int i = 0; i < 1000; i++)
+        CHECK(!rt_gpu_is_device(&x));
+    CHECK_EQ(table.nask, n);
+    table_add(pinned, sizeof pinned, &table.own[0], 0)->type = CU_MEMORY_HOST;
+    CHECK(!rt_gpu_is_device(pinned));
+    table_believe(false);
+    n = table.nask;
+    for (int i = 0; i < 1000; i++)
+        CHECK(!rt_gpu_is_device(&x));
+    CHECK_EQ(table.nask, n + 1000);
+}
+
+static void special_addresses_are_host(void)
+{
+    table_reset();
+    table_believe(false);
+    int n = table.nask;
+    CHECK(!rt_gpu_is_device(NULL));
+    CHECK(!rt_gpu_is_device((void *)1));
+    CHECK_EQ(table.nask, n);
+}
+
+/* Device memory is asked for each time, so a granule that becomes host memory is host at once. */
+static void device_and_back(void)
+{
+    struct region *r;
+    table_reset();
+    table_believe(true);
+    r = table_add(space, MIB, &table.own[0], 0);
+    CHECK(rt_gpu_is_device(space));
+    CHECK(rt_gpu_is_device(space + MIB - 1));
+    r->type = CU_MEMORY_HOST;
+    r->managed = 1;
+    CHECK(rt_gpu_is_device(space));
+    r->managed = 0;
+    CHECK(!rt_gpu_is_device(space));
+    r->type = CU_MEMORY_DEVICE;
+    table_believe(false);
+    CHECK(rt_gpu_is_device(space));
+}
+
+/* Every granule of 64 GiB and of a few far ones: a word is never taken for another granule's. */
+static void granules_are_told_apart(void)
+{
+    static const uint64_t far[] = { 0, 1ull << 40, 1ull << 46, 1ull << 48, 1ull << 55 };
+    table_reset();
+    table_believe(true);
+    int x = 0;
+    for (size_t f = 0; f < sizeof far / sizeof *far; f++)
+        for (uint64_t g = 1; g < 32768; g++) {
+            void *p = (void *)(uintptr_t)(far[f] + (g << 21));
+            uint64_t above, *word = rt_gpu_seen_word(p, &above);
+            CHECK_MSG(!rt_gpu_seen_host(p), "%p has not been looked at", p);
+            *word = above | (rt_gpu_clock() & ((1ull << RT_GPU_SEEN_TIME_BITS) - 1));
+            CHECK_MSG(rt_gpu_seen_host(p), "%p is not found", p);
+            CHECK(!rt_gpu_seen_host((void *)((uintptr_t)p ^ 1ull << 40)));
+            *word = 0;
+        }
+    CHECK(!rt_gpu_is_device(&x));
+}
+
+static void times_of_the_future_and_the_past_miss(void)
+{
+    int x = 0;
+    uint64_t above, *word = rt_gpu_seen_word(&x, &above);
+    const uint64_t mask = (1ull << RT_GPU_SEEN_TIME_BITS) - 1;
+    table_reset();
+    table_believe(true);
+    rt_gpu_seen_for = 1000;
+    *word = above | ((rt_gpu_clock() + 100000000) & mask);
+    CHECK(!rt_gpu_seen_host(&x));
+    *word = above | ((rt_gpu_clock() - 1001) & mask);
+    CHECK(!rt_gpu_seen_host(&x));
+}
+
+/* The limit is never longer than 20 us: in 20 ms pass at least 1000 of them. */
+static void clock_is_compared(void)
+{
+    struct timespec t = { 0, 20000000 };
+    int x = 0;
+    uint64_t from = rt_gpu_clock();
+    table_reset();
+    nanosleep(&t, NULL);
+    CHECK(!rt_gpu_is_device(&x));
+    uint64_t ticks = rt_gpu_clock() - from;
+    CHECK_MSG(rt_gpu_seen_for > 0 && rt_gpu_seen_for * 1000 <= ticks, "%llu, %llu ticks in 20 ms",
+              (unsigned long long)rt_gpu_seen_for, (unsigned long long)ticks);
+}
+
+static void no_driver_is_believed_for_all(void)
+{
+    table_reset();
+    table_believe(true);
+    table.library = TABLE_ABSENT;
+    rt_gpu_init();
+    rt_cuda_forget();
+    table.ndlopen = 0;
+    for (size_t i = 0; i < 64; i++)
+        CHECK(!rt_gpu_is_device(space + i * MIB));
+    CHECK_EQ(table.ndlopen, 1);
+    rt_gpu_seen_for = 0; /* later: the application has loaded it */
+    table.library = TABLE_LOADED;
+    table_add(space, MIB, &table.own[0], 0);
+    CHECK(rt_gpu_is_device(space));
+}
+
+static void not_initialised_is_believed_for_all(void)
+{
+    table_reset();
+    table_believe(true);
+    rt_gpu_init();
+    table.ask = CU_ERROR_NOT_INITIALIZED;
+    table.nask = 0;
+    for (size_t i = 0; i < 64; i++)
+        CHECK(!rt_gpu_is_device(space + i * MIB));
+    CHECK_EQ(table.nask, 1);
+    rt_gpu_seen_for = 0;
+    table.ask = CU_OK;
+    table_add(space, MIB, &table.own[0], 0);
+    CHECK(rt_gpu_is_device(space));
+    table.ask = CU_ERROR_DEINITIALIZED; /* the end of the process */
+    CHECK(!rt_gpu_is_device(space));
+}
+
+/* The driver answers every call with an error after a kernel has failed. */
+static void a_driver_with_a_failed_kernel(void)
+{
+    struct rt_gpu_ptr q;
+    int x = 0;
+    table_reset();
+    table_believe(false);
+    rt_gpu_init();
+    table_add(space, MIB, &table.own[0], 0);
+    table.ask = 700;
+    CHECK(rt_gpu_is_device(space));
+    CHECK(!rt_gpu_is_device(&x));
+    capture_begin();
+    CHECK_EQ(rt_gpu_query(space, 8, &q), -RT_EGPU);
+    CHECK(strstr(capture_end(), "700"));
+}
+
+static void freed_memory_is_refused(void)
+{
+    struct rt_gpu_ptr q = { .len = 77 };
+    int x = 0;
+    table_reset();
+    table_believe(false);
+    table_add(space, MIB, &table.own[0], 0);
+    CHECK(rt_gpu_is_device(space + 100));
+    table_remove(space);
+    CHECK(rt_gpu_is_device(space + 100));
+    capture_begin();
+    CHECK_EQ(rt_gpu_query(space + 100, 8, &q), -RT_EINVAL);
+    const char *said = capture_end();
+    CHECK_MSG(strstr(said, "of 8 bytes") && strstr(said, "freed"), "said: %s", said);
+    CHECK_EQ(rt_gpu_query(space + 100, 0, &q), -RT_ENOENT); /* no bytes: any address will do */
+    CHECK_EQ(rt_gpu_query(&x, 4, &q), -RT_ENOENT);
+    CHECK_EQ(q.len, 77);
+}
+
+/* ---- query ---- */
+
+static void kinds(void)
+{
+    struct rt_gpu_ptr q, first;
+    struct region *r;
+    table_reset();
+    r = table_add(space, MIB, &table.own[1], 1);
+    CHECK_EQ(rt_gpu_query(space + 5, MIB - 5, &q), 0);
+    CHECK_EQ(q.kind, RT_MEM_CUDA);
+    CHECK_EQ(q.ordinal, 1);
+    CHECK(q.ctx == &table.own[1] && q.base == (uintptr_t)space && q.len == MIB && q.single);
+    CHECK_EQ(q.id, r->id);
+    CHECK(q.g && q.g->ctx == &table.own[1]);
+    first = q;
+    r->managed = 1;
+    CHECK_EQ(rt_gpu_query(space, MIB, &q), 0);
+    CHECK_EQ(q.kind, RT_MEM_MANAGED);
+    CHECK(q.g == first.g);
+    r->managed = r->legacy = 0;
+    r->ctx = NULL;
+    r->pool = (cu_pool)&table;
+    r->block_id = 4711;
+    CHECK_EQ(rt_gpu_query(space, MIB, &q), 0);
+    CHECK_EQ(q.kind, RT_MEM_CUDA_POOL);
+    CHECK(q.g == first.g && !q.ctx);
+    first = q;
+    r->id++; /* given out again by the pool */
+    CHECK_EQ(rt_gpu_query(space, MIB, &q), 0);
+    CHECK(q.id != first.id);
+    r->id--, r->block_id++;
+    CHECK_EQ(rt_gpu_query(space, MIB, &q), 0);
+    CHECK(q.id != first.id);
+    r->pool = NULL;
+    CHECK_EQ(rt_gpu_query(space, MIB, &q), 0);
+    CHECK_EQ(q.kind, RT_MEM_CUDA_VMM);
+    CHECK_EQ(q.id, r->block_id);
+    r->type = CU_MEMORY_HOST;
+    CHECK_EQ(rt_gpu_query(space, 1, &q), -RT_ENOENT);
+}
+
+static void ends_behind_its_allocation(void)
+{
+    struct rt_gpu_ptr q = { .len = 77 };
+    char want[200];
+    table_reset();
+    table_add(space, 1000, &table.own[1], 1);
+    CHECK_EQ(rt_gpu_query(space + 990, 10, &q), 0);
+    q.len = 77;
+    capture_begin();
+    CHECK_EQ(rt_gpu_query(space + 990, 13, &q), -RT_EINVAL);
+    const char *said = capture_end();
+    snprintf(want, sizeof want, "buffer 0x%llx of 13 bytes ends 3 bytes behind its allocation "
+             "0x%llx+1000 on GPU 1", (unsigned long long)(uintptr_t)(space + 990),
+             (unsigned long long)(uintptr_t)space);
+    CHECK_MSG(strstr(said, want), "said: %s", said);
+    capture_begin();
+    CHECK_EQ(rt_gpu_query(space + 990, SIZE_MAX - 5, &q), -RT_EINVAL);
+    capture_end();
+    CHECK_EQ(q.len, 77);
+    table_add(space + 1000, 1000, &table.own[1], 1); /* a neighbour does not help */
+    capture_begin();
+    CHECK_EQ(rt_gpu_query(space + 990, 13, &q), -RT_EINVAL);
+    capture_end();
+}
+
+static void old_drivers_know_less(int newest, int most)
+{
+    struct rt_gpu_ptr q;
+    struct region *r;
+    table_reset();
+    table.newest = newest;
+    table_believe(true); /* so that the context is not looked at */
+    r = table_add(space, MIB, &table.own[0], 0);
+    r->block_id = 9;
+    CHECK_EQ(rt_gpu_query(space, MIB, &q), 0);
+    CHECK_EQ(q.kind, RT_MEM_CUDA);
+    int n = table.nask;
+    r->legacy = 0;
+    r->ctx = NULL;
+    r->start -= MIB; /* reserved addresses are more than the mapping */
+    r->len += 4 * MIB;
+    CHECK_EQ(rt_gpu_query(space + 3, MIB - 3, &q), 0);
+    CHECK_EQ(table.nask - n, 1); /* remembered */
+    CHECK_EQ(q.kind, RT_MEM_CUDA_VMM);
+    CHECK_EQ(q.base, (uintptr_t)space);
+    CHECK_EQ(q.len, MIB);
+    CHECK_EQ(q.id, newest >= most ? 9 : r->id);
+    table.ask = CU_ERROR_INVALID_VALUE;
+    capture_begin();
+    CHECK_EQ(rt_gpu_query(space, 1, &q), -RT_EGPU);
+    capture_end();
+    table.ask = CU_OK;
+    CHECK_EQ(rt_gpu_query(space, 1, &q), 0);
+}
+
+static void attributes_of_all_ages(void)
+{
+    for (int newest = CU_PTR_MAPPED; newest <= CU_PTR_MEMORY_BLOCK_ID; newest++)
+        old_drivers_know_less(newest, CU_PTR_MEMORY_BLOCK_ID);
+}
+
+static struct region *vmm(size_t at, size_t len)
+{
+    struct region *r = table_add(space + at, len, NULL, 0);
+    r->start = (uintptr_t)space;
+    r->len = 64 * MIB;
+    r->legacy = 0;
+    r->block_id = 1000 + r->id;
+    return r;
+}
+
+static void vmm_runs(void)
+{
+    struct rt_gpu_ptr q;
+    struct region *last;
+    table_reset();
+    vmm(0, 2 * MIB);
+    vmm(2 * MIB, 4 * MIB);
+    last = vmm(6 * MIB, 2 * MIB);
+    CHECK_EQ(rt_gpu_query(space + MIB, MIB, &q), 0);
+    CHECK(q.single && q.len == 2 * MIB && q.base == (uintptr_t)space);
+    CHECK_EQ(rt_gpu_query(space + MIB, 6 * MIB, &q), 0);
+    CHECK(!q.single && q.len == 8 * MIB && q.base == (uintptr_t)space);
+    CHECK_EQ(rt_gpu_query(space + 3 * MIB, 4 * MIB, &q), 0);
+    CHECK(!q.single && q.len == 6 * MIB && q.base == (uintptr_t)space + 2 * MIB);
+    capture_begin();
+    CHECK_EQ(rt_gpu_query(space + MIB, 7 * MIB + 1, &q), -RT_EINVAL);
+    CHECK(strstr(capture_end(), "ends 1 bytes behind"));
+    last->mapped = 0;
+    capture_begin();
+    CHECK_EQ(rt_gpu_query(space + MIB, 7 * MIB, &q), -RT_EINVAL);
+    CHECK_EQ(rt_gpu_query(space + 6 * MIB, 1, &q), -RT_EINVAL);
+    CHECK(strstr(capture_end(), "not mapped"));
+}
+
+/* Memory of another process opened by an IPC handle: has a context, cannot be exported again. */
+static void imported_memory(void)
+{
+    struct rt_gpu_ptr q;
+    struct region *r;
+    table_reset();
+    r = table_add(space, MIB, &table.own[0], 0);
+    r->legacy = r->mapped = 0;
+    r->mapping_len = 0;
+    CHECK_EQ(rt_gpu_query(space + 1, 100, &q), 0);
+    CHECK_EQ(q.kind, RT_MEM_CUDA_VMM);
+    CHECK(q.base == (uintptr_t)space && q.len == MIB);
+}
+
+/* ---- threads ---- */
+
+static void *ask_all(void *arg)
+{
+    long wrong = 0;
+    int x = 0;
+    for (int i = 0; i < 20000; i++) {
+        wrong += rt_gpu_is_device(&x);
+        wrong += !rt_gpu_is_device(space + (size_t)(i % 4) * MIB);
+        wrong += rt_gpu_is_device(arg);
+    }
+    return (void *)wrong;
+}
+
+static void threads_ask_at_the_same_time(void)
+{
+    pthread_t t[4];
+    void *wrong;
+    static char some[4][4 << 20];
+    table_reset(); /* one of them fills the driver's table */
+    rt_gpu_seen_for = 50;
+    table_add(space, 4 * MIB, &table.own[0], 0);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(pthread_create(&t[i], NULL, ask_all, some[i]), 0);
+    for (int i = 0; i < 4; i++) {
+        pthread_join(t[i], &wrong);
+        CHECK_EQ((long)wrong, 0);
+    }
+}
+
+int main(void)
+{
+    space = mmap(NULL, 64 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(space != MAP_FAILED);
+    RUN(clock_is_compared); /* first: afterwards the tests set the time themselves */
+    RUN(off_costs_nothing);
+    RUN(host_is_asked_once);
+    RUN(special_addresses_are_host);
+    RUN(device_and_back);
+    RUN(granules_are_told_apart);
+    RUN(times_of_the_future_and_the_past_miss);
+    RUN(no_driver_is_believed_for_all);
+    RUN(not_initialised_is_believed_for_all);
+    RUN(a_driver_with_a_failed_kernel);
+    RUN(freed_memory_is_refused);
+    RUN(kinds);
+    RUN(ends_behind_its_allocation);
+    RUN(attributes_of_all_ages);
+    RUN(vmm_runs);
+    RUN(imported_memory);
+    RUN(threads_ask_at_the_same_time);
+    return check_end();
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Contexts in use: which one an address gets, how often they are entered, what is made for them and
+ * given back, what happens when one step of that fails or the application destroys them. */
+#include "runtime/base/cfg.h"
+#include "runtime/base/err.h"
+#include "test/check.h"
+#include "test/unit/capture.h"
+#include "test/unit/gpu_table.h"
+
+#define PER_CONTEXT (2 + RT_GPU_ENGINES) /* streams */
+
+static struct rt_gpu *of(cu_ctx ctx, int ordinal)
+{
+    struct rt_gpu *g = NULL;
+    CHECK_EQ(rt_gpu_of(ctx, ordinal, &g), 0);
+    return g;
+}
+
+static void start(void)
+{
+    table_reset();
+    table_believe(false); /* contexts are looked at each time */
+    CHECK_EQ(rt_cuda_open(false), 0);
+}
+
+static void nothing_left(void)
+{
+    CHECK_EQ(table.nalloc, 0);
+    CHECK_EQ(table.nhost, 0);
+    CHECK_EQ(table.nstreams, 0);
+    CHECK_EQ(table.nmoves, 0);
+    CHECK_EQ(table.nimages, 0);
+    CHECK_EQ(table.depth, 0);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(table.retained[i], 0);
+}
+
+static void one_each_context(void)
+{
+    start();
+    struct rt_gpu *a = of(&table.own[0], 0), *b = of(&table.own[1], 1);
+    CHECK(a != b);
+    CHECK(of(&table.own[0], 0) == a);
+    CHECK(of(&table.own[1], 1) == b);
+    CHECK(of(NULL, 1) == b); /* memory without a context: one that is in use */
+    CHECK(of(&table.own[2], 0) != a);
+    CHECK_EQ(table.nstreams, 3 * PER_CONTEXT);
+    CHECK_EQ(table.depth, 0);
+    CHECK(!table.current);
+    const struct rt_gpu_info *i = rt_gpu_info(b);
+    CHECK_EQ(i->ordinal, 1);
+    CHECK_STR(i->name, "Table 1");
+    CHECK_STR(i->pci, "0000:19:00.0");
+    CHECK_EQ(i->uuid[15], 0x41);
+    CHECK_EQ(i->nsm, 132);
+    CHECK(a->stream_writes && !a->shared);
+    rt_gpu_set_shared(a);
+    CHECK(a->shared && !b->shared);
+    CHECK(rt_gpu_can_access(a, 0));
+    CHECK(!rt_gpu_can_access(a, 1));
+    table.can_access = true;
+    CHECK(rt_gpu_can_access(a, 1));
+    CHECK(!rt_gpu_can_access(a, 7));
+    rt_gpu_fini();
+    nothing_left();
+}
+
+static void memory_without_a_context(void)
+{
+    start(); /* nothing in use, nothing current: the primary one is retained, once */
+    struct rt_gpu *g = of(NULL, 1);
+    CHECK(g->ctx == &table.primary[1]);
+    CHECK_EQ(table.retained[1], 1);
+    CHECK(of(&table.primary[1], 1) == g);
+    CHECK_EQ(table.retained[1], 1);
+    rt_gpu_fini();
+    nothing_left();
+
+    start(); /* the current one, when it is of that device and the primary one is not in use */
+    table.current = &table.own[1];
+    g = of(NULL, 1);
+    CHECK(g->ctx == &table.own[1]);
+    CHECK(of(NULL, 0)->ctx == &table.primary[0]);
+    table.current = NULL;
+    rt_gpu_fini();
+    nothing_left();
+
+    start(); /* the primary one, when the application uses it */
+    table.current = &table.own[1];
+    table.primary[1].alive = true;
+    CHECK(of(NULL, 1)->ctx == &table.primary[1]);
+    table.current = NULL;
+    rt_gpu_fini();
+    nothing_left();
+}
+
+static void primary_for_tools(void)
+{
+    struct rt_gpu *g, *h;
+    struct rt_gpu_info i;
+    start();
+    table.primary[0].alive = true;
+    g = of(&table.primary[0], 0);
+    CHECK_EQ(table.retained[0], 0);
+    CHECK_EQ(rt_gpu_primary(0, &g), 0);
+    CHECK_EQ(rt_gpu_primary(0, &h), 0);
+    CHECK(g == h && g->retained);
+    CHECK_EQ(table.retained[0], 1);
+    CHECK_EQ(rt_gpu_describe(1, &i), 0);
+    CHECK_STR(i.name, "Table 1");
+    capture_begin();
+    CHECK_EQ(rt_gpu_primary(2, &h), -RT_ENOENT);
+    CHECK_EQ(rt_gpu_describe(-1, &i), -RT_ENOENT);
+    CHECK(strstr(capture_end(), "sees 0 to 1"));
+    CHECK(h == g);
+    table.fail = "primary_ctx_retain", table.fail_at = 1, table.fail_with = 46;
+    capture_begin();
+    CHECK_EQ(rt_gpu_primary(1, &h), -RT_EGPU);
+    CHECK(strstr(capture_end(), "cuDevicePrimaryCtxRetain"));
+    rt_gpu_fini();
+    nothing_left();
+}
+
+static void entering(void)
+{
+    start();
+    struct rt_gpu *a = of(&table.own[0], 0), *b = of(&table.own[1], 1);
+    int in = rt_gpu_enter(a);
+    CHECK_EQ(in, 1);
+    CHECK(table.current == a->ctx);
+    int in2 = rt_gpu_enter(a), in3 = rt_gpu_enter(b);
+    CHECK_EQ(in2, 0);
+    CHECK_EQ(in3, 1);
+    CHECK_EQ(table.depth, 2);
+    rt_gpu_leave(in3);
+    rt_gpu_leave(in2);
+    CHECK(table.current == a->ctx);
+    rt_gpu_leave(in);
+    CHECK(!table.current);
+    rt_gpu_leave(-RT_EGPU);
+    CHECK_EQ(table.depth, 0);
+}
+
+/* Each call that makes something fails once: nothing is left of it, and the next attempt works. */
+static void every_step_may_fail(void)
+{
+    static const char *const steps[] = { "device_get_name", "ctx_push_current",
+        "ctx_get_stream_priority_range", "stream_create_with_priority", "mem_alloc", "images_load",
+        "move_init" };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        for (int at = 1; at <= (i == 3 ? PER_CONTEXT : 1); at++) {
+            struct rt_gpu *g = NULL;
+            start();
+            table.fail = steps[i], table.fail_at = at, table.fail_with = CU_ERROR_OUT_OF_MEMORY;
+            capture_begin();
+            int err = rt_gpu_of(NULL, 0, &g);
+            const char *said = capture_end();
+            CHECK_MSG(err == -RT_ENOMEM || err == -RT_EGPU, "%s: %d", steps[i], err);
+            CHECK_MSG(i >= 5 || (said[0] && strchr(said, '\n') == strrchr(said, '\n')),
+                      "%s said: %s", steps[i], said);
+            CHECK(!g);
+            nothing_left();
+            CHECK(of(NULL, 0));
+            rt_gpu_fini();
+            nothing_left();
+        }
+}
+
+static void destroyed_and_made_again(void)
+{
+    start();
+    cu_ctx ctx = &table.own[0];
+    struct rt_gpu *a = of(ctx, 0), *b;
+    struct rt_gpu_stage *s;
+    CHECK_EQ(rt_gpu_stage_take(a, true, 100, &s), 0);
+    rt_gpu_stage_give(s);
+    table_destroy(ctx);
+    ctx->alive = true; /* another context at the same address */
+    b = of(ctx, 0);
+    CHECK(b != a && a->lost && !b->lost);
+    CHECK(of(ctx, 0) == b);
+    CHECK_EQ(rt_gpu_enter(a), -RT_EGPU);
+    CHECK_EQ(rt_gpu_stage_take(a, true, 100, &s), -RT_EGPU);
+    CHECK_EQ(table.nstreams, 2 * PER_CONTEXT); /* the first ones died with the context */
+    capture_begin();
+    rt_gpu_fini();
+    CHECK_STR(capture_end(), "");
+    CHECK_EQ(table.nstreams, PER_CONTEXT);
+    CHECK_EQ(table.nmoves, 0);
+    CHECK_EQ(table.nimages, 0);
+}
+
+/* cudaDeviceReset() of a primary context takes our reference along. */
+static void primary_reset(void)
+{
+    start();
+    struct rt_gpu *a = of(NULL, 0);
+    table_destroy(&table.primary[0]);
+    table.retained[0] = 0;
+    struct rt_gpu *b = of(NULL, 0);
+    CHECK(a != b && a->lost);
+    CHECK_EQ(table.retained[0], 1);
+    rt_gpu_fini();
+    CHECK_EQ(table.retained[0], 0);
+}
+
+static void destroyed_for_good(void)
+{
+    static char device[64];
+    start();
+    struct rt_gpu *a = of(&table.own[0], 0);
+    table_destroy(&table.own[0]);
+    capture_begin();
+    CHECK_EQ(rt_gpu_copy_now(a, device, device + 8, 8), -RT_EGPU);
+    const char *said = capture_end();
+    CHECK_MSG(strstr(said, "709"), "said: %s", said);
+    CHECK(a->lost);
+    capture_begin();
+    CHECK_EQ(rt_gpu_copy_now(a, device, device + 8, 8), -RT_EGPU);
+    CHECK_STR(capture_end(), "");
+    rt_gpu_fini();
+    CHECK_EQ(table.nmoves, 0);
+}
+
+/* MPI_Finalize after the driver has gone, or after the application has reset its devices. */
+static void the_end_is_quiet(void)
+{
+    static const cu_result ends[] = { CU_ERROR_DEINITIALIZED, CU_ERROR_CONTEXT_IS_DESTROYED,
+                                      CU_ERROR_INVALID_CONTEXT };
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        start();
+        of(&table.own[0], 0);
+        of(NULL, 1);
+        capture_begin();
+        table.ask = ends[i];
+        rt_gpu_fini();
+        CHECK_STR(capture_end(), "");
+        CHECK_EQ(table.nmoves, 0);
+        CHECK_EQ(table.nimages, 0);
+        table.ask = CU_OK;
+    }
+}
+
+static void copy_now(void)
+{
+    char a[1000], b[1000];
+    start();
+    struct rt_gpu *g = of(&table.own[0], 0);
+    for (int i = 0; i < 1000; i++)
+        a[i] = (char)(i * 7), b[i] = 0;
+    CHECK_EQ(rt_gpu_copy_now(g, b + 1, a + 3, 991), 0);
+    CHECK(b[0] == 0 && b[992] == 0 && !memcmp(b + 1, a + 3, 991));
+    CHECK_EQ(rt_gpu_copy_now(g, NULL, NULL, 0), 0);
+    table.fail = "memcpy_async", table.fail_at = 1, table.fail_with = 1;
+    capture_begin();
+    CHECK_EQ(rt_gpu_copy_now(g, b, a, 1), -RT_EGPU);
+    table.fail = "stream_synchronize", table.fail_at = 1, table.fail_with = 700;
+    CHECK_EQ(rt_gpu_copy_now(g, b, a, 1), -RT_EGPU);
+    CHECK(strstr(capture_end(), "700"));
+    CHECK(!g->lost);
+    CHECK_EQ(table.depth, 0);
+}
+
+/* Any number of lives. */
+static void again(void)
+{
+    for (int i = 0; i < 3; i++) {
+        start();
+        CHECK(of(NULL, 0));
+        rt_gpu_fini();
+        nothing_left();
+        CHECK(!rt_gpu_watch);
+        rt_gpu_fini();
+    }
+}
+
+int main(void)
+{
+    RUN(one_each_context);
+    RUN(memory_without_a_context);
+    RUN(primary_for_tools);
+    RUN(entering);
+    RUN(every_step_may_fail);
+    RUN(destroyed_and_made_again);
+    RUN(primary_reset);
+    RUN(destroyed_for_good);
+    RUN(the_end_is_quiet);
+    RUN(copy_now);
+    RUN(again);
+    return check_end();
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Staging buffers: they never overlap, are used again, few are kept; what happens without memory
+ * and without a context. */
+#include "runtime/base/err.h"
+#include "test/check.h"
+#include "test/unit/capture.h"
+#include "test/unit/gpu_table.h"
+
+static struct rt_gpu *g;
+
+static void start(void)
+{
+    table_reset();
+    table_believe(false);
+    CHECK_EQ(rt_cuda_open(false), 0);
+    CHECK_EQ(rt_gpu_of(&table.own[0], 0, &g), 0);
+}
+
+static void lengths(void)
+{
+    static const size_t ask[] = { 0, 1, RT_GPU_STAGE_SMALL, RT_GPU_STAGE_SMALL + 1,
+                                  RT_GPU_STAGE_LARGE };
+    struct rt_gpu_stage *s;
+    start();
+    for (int host = 0; host < 2; host++)
+        for (size_t i = 0; i < sizeof ask / sizeof *ask; i++) {
+            CHECK_EQ(rt_gpu_stage_take(g, host, ask[i], &s), 0);
+            CHECK_EQ(s->len, ask[i] <= RT_GPU_STAGE_SMALL ? RT_GPU_STAGE_SMALL
+                                                          : RT_GPU_STAGE_LARGE);
+            CHECK(s->g == (host ? NULL : g));
+            memset(s->p, 0x5a, s->len);
+            rt_gpu_stage_give(s);
+        }
+    s = NULL;
+    capture_begin();
+    CHECK_EQ(rt_gpu_stage_take(g, true, RT_GPU_STAGE_LARGE + 1, &s), -RT_EINVAL);
+    CHECK(capture_end()[0]);
+    CHECK(!s);
+    CHECK_EQ(table.nhost, 2);
+    CHECK_EQ(table.nalloc, 1 + 2); /* the context's mark */
+    rt_gpu_fini();
+    CHECK_EQ(table.nhost + table.nalloc, 0);
+}
+
+/* Takes and gives in a random order; each buffer holds its own number all over. */
+static void never_overlap(void)
+{
+    enum { N = 150 };
+    struct rt_gpu_stage *s[N] = { NULL };
+    unsigned seed = 20261121;
+    start();
+    for (int step = 0; step < 6000; step++) {
+        seed = seed * 1103515245u + 12345;
+        unsigned i = (seed >> 8) % N;
+        bool large = i >= N - 6;
+        if (!s[i]) {
+            CHECK_EQ(rt_gpu_stage_take(g, i % 2, large ? RT_GPU_STAGE_LARGE : 100, &s[i]), 0);
+            memset(s[i]->p, (int)i, 64);
+            memset(s[i]->p + s[i]->len - 64, (int)i, 64);
+            continue;
+        }
+        for (size_t k = 0; k < 64; k++) {
+            CHECK_EQ((unsigned char)s[i]->p[k], i);
+            CHECK_EQ((unsigned char)s[i]->p[s[i]->len - 64 + k], i);
+        }
+        rt_gpu_stage_give(s[i]);
+        s[i] = NULL;
+    }
+    for (int i = 0; i < N; i++)
+        if (s[i])
+            rt_gpu_stage_give(s[i]);
+    int n = table.nhost + table.nalloc;
+    CHECK(n > 4);
+    rt_gpu_fini();
+    CHECK_EQ(table.nhost + table.nalloc, 0);
+}
+
+static void few_are_kept(void)
+{
+    struct rt_gpu_stage *s[40];
+    start();
+    for (int i = 0; i < 40; i++)
+        CHECK_EQ(rt_gpu_stage_take(g, true, RT_GPU_STAGE_LARGE, &s[i]), 0);
+    CHECK_EQ(table.nhost, 40);
+    for (int i = 0; i < 40; i++)
+        rt_gpu_stage_give(s[i]);
+    CHECK_EQ(table.nhost, 16);
+    for (int i = 0; i < 16; i++)
+        CHECK_EQ(rt_gpu_stage_take(g, true, RT_GPU_STAGE_LARGE, &s[i]), 0);
+    CHECK_EQ(table.nhost, 16);
+    for (int i = 0; i < 16; i++)
+        rt_gpu_stage_give(s[i]);
+    rt_gpu_fini();
+    CHECK_EQ(table.nhost, 0);
+}
+
+static void no_memory(void)
+{
+    static const char *const fail[] = { "mem_alloc", "mem_host_alloc" };
+    for (int host = 0; host < 2; host++) {
+        struct rt_gpu_stage *s = NULL, *t;
+        start();
+        table.fail = fail[host], table.fail_at = 1, table.fail_with = CU_ERROR_OUT_OF_MEMORY;
+        capture_begin();
+        CHECK_EQ(rt_gpu_stage_take(g, host, 1, &s), -RT_ENOMEM);
+        table.fail_at = 1;
+        CHECK_EQ(rt_gpu_stage_take(g, host, RT_GPU_STAGE_LARGE, &s), -RT_ENOMEM);
+        const char *said = capture_end();
+        CHECK_MSG(said[0] && strchr(said, '\n') == strrchr(said, '\n'), "not one line: %s", said);
+        CHECK(!s);
+        CHECK_EQ(rt_gpu_stage_take(g, host, 1, &s), 0);
+        table.fail_at = 1; /* is not asked: the block has more */
+        CHECK_EQ(rt_gpu_stage_take(g, host, 1, &t), 0);
+        rt_gpu_stage_give(s);
+        rt_gpu_stage_give(t);
+        table.fail_with = 700;
+        capture_begin();
+        CHECK_EQ(rt_gpu_stage_take(g, host, RT_GPU_STAGE_LARGE, &s), -RT_EGPU);
+        CHECK(strstr(capture_end(), "700"));
+        CHECK_EQ(table.depth, 0);
+        rt_gpu_fini();
+        CHECK_EQ(table.nhost + table.nalloc, 0);
+    }
+}
+
+/* Buffers in use when the context goes are given back like others; the driver is not called. */
+static void context_goes(void)
+{
+    struct rt_gpu_stage *s[3], *t;
+    start();
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(rt_gpu_stage_take(g, i == 1, i == 2 ? RT_GPU_STAGE_LARGE : 10, &s[i]), 0);
+    int nhost = table.nhost, nalloc = table.nalloc;
+    table_destroy(&table.own[0]);
+    capture_begin();
+    CHECK_EQ(rt_gpu_stage_take(g, true, RT_GPU_STAGE_LARGE, &t), -RT_EGPU);
+    CHECK(capture_end()[0]);
+    capture_begin();
+    CHECK_EQ(rt_gpu_stage_take(g, true, RT_GPU_STAGE_LARGE, &t), -RT_EGPU);
+    for (int i = 0; i < 3; i++)
+        rt_gpu_stage_give(s[i]);
+    rt_gpu_fini();
+    CHECK_STR(capture_end(), "");
+    CHECK_EQ(table.nhost, nhost);
+    CHECK_EQ(table.nalloc, nalloc);
+}
+
+int main(void)
+{
+    RUN(lengths);
+    RUN(never_overlap);
+    RUN(few_are_kept);
+    RUN(no_memory);
+    RUN(context_goes);
+    return check_end();
+}
