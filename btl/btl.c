@@ -2,6 +2,7 @@
 /* The table of transports, and the check that what an instance publishes agrees with what it
  * implements. */
 #include "btl/btl.h"
+#include "btl/cuda/cuda.h"
 #include "btl/self/self.h"
 #include "btl/shm/shm.h"
 #include "runtime/base/err.h"
@@ -9,7 +10,7 @@
 
 #include <string.h>
 
-const struct btl_ops *const btl_all[] = { &btl_self_ops, &btl_shm_ops, NULL };
+const struct btl_ops *const btl_all[] = { &btl_self_ops, &btl_cuda_ops, &btl_shm_ops, NULL };
 
 const struct btl_ops *btl_find(const char *name)
 {
@@ -19,6 +20,9 @@ const struct btl_ops *btl_find(const char *name)
     return NULL;
 }
 
+_Static_assert(BTL_NODE_CUDA + sizeof(struct cuda_table) <= sizeof(struct ring_mem) &&
+                   sizeof(struct shm_home) < BTL_NODE_CUDA,
+               "what a rank publishes fits into its own pair region");
 size_t btl_node_pair_nbytes(void) { return sizeof(struct ring_mem); }
 
 /* What is wrong with this instance, or NULL. */

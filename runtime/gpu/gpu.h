@@ -66,6 +66,8 @@ static inline bool rt_gpu_is_device(const void *p)
     return rt_unlikely(rt_gpu_watch) && !rt_gpu_seen_host(p) && rt_gpu_look(p);
 }
 
+/* Changes when contexts have been given back: what was kept of a struct rt_gpu is void. */
+extern uint32_t rt_gpu_era;
 struct rt_gpu; /* one CUDA context that this process uses: streams, kernels, staging; dev.c */
 
 /* What the driver says of a device address. */

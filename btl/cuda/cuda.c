@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* GPU memory between processes: life, peers, attachments, copies.  Nothing here starts the driver;
+ * where the machine has no GPU the transport does not open, and where it has one MPI_Init pays for
+ * a socket.  progress() looks at one word; the copies and their completion belong to
+ * rt_gpu_progress().  Called with the instance serialised by the engine; no locks. */
+#include "btl/cuda/cuda.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Estimates to rank transports, from one H200 to another over NVLink. */
+#define LATENCY_NS 3000
+#define MB_PER_S 380000
+/* close() waits so long for copies that nobody has waited for. */
+#define CLOSE_NS 5000000000u
+
+struct cuda_op { /* a copy under way */
+    struct rt_gpu_op op;
+    struct btl_op *up; /* lent until done() */
+    struct btl_cuda *b;
+    struct cuda_op *next;
+};
+
+struct cuda_rmem {
+    struct btl_rmem base;
+    struct btl_cuda *b;
+    struct rt_gpu *g; /* whose copies use it */
+    size_t len;
+    struct cuda_import *import; /* NULL: memory of this process */
+    struct cuda_rmem *next;
+};
+
+/* ---- devices in use ---- */
+
+/* Forgets devices that this process has given back. */
+static void used_check(struct btl_cuda *b)
+{
+    if (rt_likely(b->era == rt_gpu_era))
+        return;
+    b->era = rt_gpu_era;
+    b->nused = 0;
+    if (b->table)
+        rt_store_release(&b->table->nuuids, 0u);
+}
+
+/* Other ranks that use one of our devices: its lingering kernel would keep them waiting. */
+static void devices_look(struct btl_cuda *b)
+{
+    for (int r = 0; r < rt_node.size; r++) {
+        struct cuda_table *t = cuda_table_of(r);
+        if (r == rt_node.rank || rt_node_reserve(t, CUDA_HEAD_NBYTES) < 0)
+            continue;
+        uint32_t n = rt_load_acquire(&t->nuuids);
+        for (uint32_t i = 0; i < n && i < CUDA_UUIDS; i++)
+            for (uint32_t k = 0; k < b->nused; k++)
+                if (!memcmp(t->uuid[i], rt_gpu_info(b->used[k])->uuid, sizeof t->uuid[i]))
+                    rt_gpu_set_shared(b->used[k]);
+    }
+}
+
+static void use_slow(struct btl_cuda *b, struct rt_gpu *g)
+{
+    if (b->nused == CUDA_UUIDS || !b->table)
+        return;
+    memcpy(b->table->uuid[b->nused], rt_gpu_info(g)->uuid, sizeof b->table->uuid[0]);
+    b->used[b->nused++] = g;
+    rt_store_release(&b->table->nuuids, b->nused);
+    for (int r = 0; r < rt_node.size; r++)
+        if (r != rt_node.rank && rt_node_reserve(cuda_table_of(r), CUDA_HEAD_NBYTES) == 0)
+            rt_fetch_add(&cuda_table_of(r)->news, 1u); /* full fence: ours first, then a look */
+    devices_look(b);
+}
+
+void btl_cuda_use(struct btl_cuda *b, struct rt_gpu *g)
+{
+    used_check(b);
+    for (uint32_t i = 0; i < b->nused; i++)
+        if (b->used[i] == g)
+            return;
+    use_slow(b, g);
+}
+
+/* ---- life ---- */
+
+static void wait_for_copies(struct btl_cuda *b)
+{
+    uint64_t end = rt_now_ns() + CLOSE_NS;
+
+    while (b->nops && rt_now_ns() < end)
+        rt_gpu_progress();
+    if (b->nops)
+        log_warn(BTL, "%u copies between GPUs have not ended; their memory is not given back",
+                 b->nops);
+}
+
+#define LIST_FREE(type, list) \
+    for (type *x = (list), *next; x; x = next) { \
+        next = x->next; \
+        free(x); \
+    }
+
+static void cuda_close(struct btl *btl)
+{
+    struct btl_cuda *b = (struct btl_cuda *)btl;
+
+    wait_for_copies(b);
+    if (b->table)
+        rt_store_release(&b->table->nuuids, 0u);
+    btl_cuda_socket_close(b);
+    if (b->imports)
+        btl_cuda_imports_close(b);
+    btl_cuda_exports_close(b);
+    for (int r = 0; b->peers && r < rt_node.size; r++)
+        free(b->peers[r]);
+    free(b->peers);
+    LIST_FREE(struct cuda_op, b->free_ops);
+    LIST_FREE(struct cuda_rmem, b->free_rmems);
+    if (!b->nops)
+        free(b);
+}
+
+static int cuda_open(const struct btl_up *up, struct btl **out, int max)
+{
+    int err = -RT_ENOMEM;
+    (void)up; /* nothing arrives here, and a lost peer is another transport's to find */
+
+    if (max < 1 || !rt_gpu_watch || !rt_node.base)
+        return 0;
+    struct btl_cuda *b = calloc(1, sizeof *b);
+    if (!b)
+        return err;
+    b->peers = calloc((size_t)rt_node.size, sizeof *b->peers);
+    if (!b->peers)
+        goto err_close;
+    if (rt_node.size > 1) {
+        b->table = cuda_table_of(rt_node.rank);
+        err = rt_node_reserve(b->table, CUDA_HEAD_NBYTES);
+        if (err < 0)
+            goto err_close;
+        err = btl_cuda_socket_open(b);
+        if (err < 0)
+            goto err_close;
+    }
+    b->base.ops = &btl_cuda_ops;
+    b->base.caps = (struct btl_caps){
+        .flags = BTL_PUT | BTL_GET | BTL_PTR,
+        .rma_mem = RT_MEM_DEVICE_BITS,
+        .key_len = sizeof(struct cuda_key),
+        .latency_ns = LATENCY_NS,
+        .mb_per_s = MB_PER_S,
+        .put_mb_per_s = MB_PER_S,
+        .get_mb_per_s = MB_PER_S,
+    };
+    out[0] = &b->base;
+    return 1;
+err_close:
+    cuda_close(&b->base);
+    return err;
+}
+
+static int cuda_address(struct btl *b, void *buf, size_t len)
+{
+    (void)b;
+    (void)buf;
+    (void)len;
+    return 0; /* what peers need is in the node segment */
+}
+
+static int cuda_add_peer(struct btl *btl, const struct rt_proc *proc, const void *addr, size_t len,
+                         struct btl_peer **out)
+{
+    struct btl_cuda *b = (struct btl_cuda *)btl;
+    (void)addr;
+    (void)len;
+
+    if (proc->ns != 0 || proc->rank >= (uint32_t)rt_boot.size ||
+        rt_boot.local_of[proc->rank] == UINT32_MAX)
+        return -RT_EUNREACH;
+    int rank = (int)rt_boot.local_of[proc->rank];
+    if (!b->peers[rank]) {
+        struct btl_cuda_peer *p = calloc(1, sizeof *p);
+        if (!p)
+            return -RT_ENOMEM;
+        *p = (struct btl_cuda_peer){ .base = { .btl = btl, .proc = *proc },
+                                     .rank = rank,
+                                     .self = rank == rt_node.rank,
+                                     .sock = -1 };
+        b->peers[rank] = p;
+    }
+    *out = &b->peers[rank]->base;
+    return 0;
+}
+
+static void cuda_del_peer(struct btl_peer *peer)
+{
+    struct btl_cuda_peer *p = (struct btl_cuda_peer *)peer;
+
+    if (p->sock >= 0)
+        close(p->sock);
+    p->sock = -1;
+    peer->up = NULL;
+    btl_cuda_imports_drop((struct btl_cuda *)peer->btl, p->rank);
+}
+
+/* ---- attachments ---- */
+
+/* Memory of this process for the device of another of its buffers. */
+static int reach_own(struct rt_gpu *g, const struct cuda_key *k)
+{
+    struct rt_gpu_ptr at;
+    int err = rt_gpu_query((const void *)(uintptr_t)k->addr, k->len, &at);
+
+    return err < 0 ? err : rt_gpu_reach(g, &at);
+}
+
+static int cuda_attach(struct btl_peer *peer, const void *key, const void *near,
+                       struct btl_rmem **out)
+{
+    struct btl_cuda_peer *p = (struct btl_cuda_peer *)peer;
+    struct btl_cuda *b = (struct btl_cuda *)peer->btl;
+    struct rt_gpu_ptr here;
+    struct cuda_import *import = NULL;
+    struct cuda_key k;
+    int err = near ? rt_gpu_query(near, 0, &here) : -RT_ENOENT;
+
+    if (err < 0)
+        return err == -RT_ENOENT ? -RT_ENOTSUP : err; /* a host buffer: not this way */
+    btl_cuda_use(b, here.g);
+    memcpy(&k, key, sizeof k);
+    struct cuda_rmem *r = b->free_rmems ? b->free_rmems : calloc(1, sizeof *r);
+    if (!r)
+        return -RT_ENOMEM;
+    b->free_rmems = r->next;
+    err = p->self ? reach_own(here.g, &k) : btl_cuda_import_get(b, p, &k, here.g, &import);
+    if (err < 0) {
+        r->next = b->free_rmems;
+        b->free_rmems = r;
+        return err;
+    }
+    *r = (struct cuda_rmem){ .b = b, .g = here.g, .len = k.len, .import = import };
+    r->base.ptr = import ? import->base + k.off : (char *)(uintptr_t)k.addr;
+    *out = &r->base;
+    return 0;
+}
+
+static void cuda_detach(struct btl_rmem *rmem)
+{
+    struct cuda_rmem *r = (struct cuda_rmem *)rmem;
+
+    if (r->import)
+        btl_cuda_import_put(r->import);
+    r->next = r->b->free_rmems;
+    r->b->free_rmems = r;
+}
+
+/* ---- copies ---- */
+
+static void copied(struct rt_gpu_op *op, int err)
+{
+    struct cuda_op *o = (struct cuda_op *)op;
+    struct btl_op *up = o->up;
+
+    o->next = o->b->free_ops;
+    o->b->free_ops = o;
+    o->b->nops--;
+    up->done(up, err); /* may start the next one */
+}
+
+static int copy_start(struct cuda_rmem *r, size_t off, void *dst, const void *src, size_t len,
+                      struct btl_op *up)
+{
+    struct btl_cuda *b = r->b;
+
+    if (off > r->len || len > r->len - off)
+        return -RT_EINVAL;
+    struct cuda_op *o = b->free_ops ? b->free_ops : calloc(1, sizeof *o);
+    if (!o)
+        return -RT_ENOMEM;
+    b->free_ops = o->next;
+    o->op.done = copied;
+    o->up = up;
+    o->b = b;
+    b->nops++;
+    rt_gpu_copy(r->g, dst, src, len, &o->op);
+    return 0;
+}
+
+static int cuda_put(struct btl_rmem *rmem, size_t off, struct btl_mem *m, const void *src,
+                    size_t len, struct btl_op *op)
+{
+    (void)m;
+    return copy_start((struct cuda_rmem *)rmem, off, (char *)rmem->ptr + off, src, len, op);
+}
+
+static int cuda_get(struct btl_rmem *rmem, size_t off, struct btl_mem *m, void *dst, size_t len,
+                    struct btl_op *op)
+{
+    (void)m;
+    return copy_start((struct cuda_rmem *)rmem, off, dst, (char *)rmem->ptr + off, len, op);
+}
+
+static int cuda_progress(struct btl *btl)
+{
+    struct btl_cuda *b = (struct btl_cuda *)btl;
+
+    if (!b->table)
+        return 0;
+    uint32_t news = rt_load_acquire(&b->table->news);
+    if (rt_unlikely(news != b->news_seen)) {
+        b->news_seen = news;
+        btl_cuda_fd_drain(b);
+        used_check(b);
+        if (b->nused)
+            devices_look(b);
+    }
+    return 0;
+}
+
+const struct btl_ops btl_cuda_ops = {
+    .name = "cuda",
+    .help = "GPU memory between the processes of a host",
+    .open = cuda_open,
+    .close = cuda_close,
+    .address = cuda_address,
+    .add_peer = cuda_add_peer,
+    .del_peer = cuda_del_peer,
+    .mem_reg = btl_cuda_mem_reg,
+    .mem_dereg = btl_cuda_mem_dereg,
+    .mem_key = btl_cuda_mem_key,
+    .mem_offer = btl_cuda_mem_offer,
+    .attach = cuda_attach,
+    .detach = cuda_detach,
+    .put = cuda_put,
+    .get = cuda_get,
+    .progress = cuda_progress,
+};

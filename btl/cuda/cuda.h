@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* GPU memory between the processes of a job on one host: what the files of btl/cuda share.
+ *
+ * The transport moves memory only: messages go another way.  An exporter describes each allocation
+ * once, in a slot of a table that all local processes read (table.c); keys name slot and
+ * generation. An importer maps the allocation when a key first names it and keeps the mapping
+ * (cache.c).  A descriptor that belongs to an allocation goes to the importer's socket before the
+ * key does (fd.c).  Copies are runtime/gpu's, made by the device of the local buffer (cuda.c). */
+#ifndef BTL_CUDA_CUDA_H
+#define BTL_CUDA_CUDA_H
+
+#include "btl/btl.h"
+#include "runtime/base/atomic.h"
+#include "runtime/base/list.h"
+#include "runtime/gpu/gpu.h"
+#include "runtime/mem/node.h"
+
+#define CUDA_SLOTS 512u /* exports of a process at a time: 64 KiB of table */
+#define CUDA_UUIDS 32u  /* devices that a process uses */
+#define CUDA_NO_SLOT UINT32_MAX
+#define CUDA_RANK_WORDS 64u
+
+struct cuda_slot { /* written by its rank, read by all */
+    uint32_t gen;  /* 0: nothing, or being written; stored last */
+    uint32_t pad;
+    struct rt_gpu_export e;
+    uint64_t pad2;
+};
+_Static_assert(sizeof(struct cuda_slot) == 128, "a slot is two cache lines");
+
+struct cuda_table { /* rank r's own pair region, at BTL_NODE_CUDA */
+    uint32_t open;  /* the fields up to `name` are valid; stored last */
+    uint32_t name_len;
+    char name[16]; /* of its socket, abstract */
+    /* Others add one after they have sent a descriptor or begun to use a device. */
+    _Alignas(RT_CACHE_LINE) uint32_t news;
+    /* Bit r, set by rank r: a descriptor that it should have is not there, send all again. */
+    uint64_t again[CUDA_RANK_WORDS];
+    uint32_t nuuids;
+    uint8_t uuid[CUDA_UUIDS][16];                     /* devices in use */
+    _Alignas(4096) struct cuda_slot slot[CUDA_SLOTS]; /* reserved with the first export */
+};
+#define CUDA_HEAD_NBYTES offsetof(struct cuda_table, slot)
+
+struct cuda_key {
+    uint32_t slot, gen;
+    uint64_t off, len; /* within the export */
+    uint64_t addr;     /* for oneself */
+};
+
+struct btl_cuda_peer {
+    struct btl_peer base;
+    int rank; /* local rank */
+    bool self;
+    int sock; /* connected to its socket, or -1 */
+};
+
+struct cuda_exports;
+struct cuda_imports;
+struct cuda_socket;
+struct cuda_op;
+struct cuda_rmem;
+
+struct btl_cuda {
+    struct btl base;
+    struct btl_cuda_peer **peers; /* by local rank; NULL until needed */
+    struct cuda_table *table;     /* ours; NULL: alone on this host */
+    uint32_t news_seen;
+    struct rt_gpu *used[CUDA_UUIDS]; /* published in table->uuid */
+    uint32_t nused;
+    uint32_t era;                 /* rt_gpu_era, when they were noted */
+    struct cuda_exports *exports; /* table.c */
+    struct cuda_imports *imports; /* cache.c */
+    struct cuda_socket *socket;   /* fd.c */
+    struct cuda_op *free_ops;
+    struct cuda_rmem *free_rmems;
+    struct btl_mem *free_mems;
+    uint32_t nops; /* lent to runtime/gpu */
+};
+
+static inline struct cuda_table *cuda_table_of(int rank)
+{
+    return (struct cuda_table *)((char *)rt_node_pair(rank, rank) + BTL_NODE_CUDA);
+}
+
+/* cuda.c: this process uses g; tells it and the others when a device has several users. */
+void btl_cuda_use(struct btl_cuda *b, struct rt_gpu *g);
+
+/* table.c */
+void btl_cuda_exports_close(struct btl_cuda *b);
+int btl_cuda_mem_reg(struct btl *b, void *base, size_t len, enum rt_memkind kind,
+                     struct btl_mem **out);
+void btl_cuda_mem_dereg(struct btl_mem *m);
+int btl_cuda_mem_offer(struct btl_peer *p, struct btl_mem *m);
+int btl_cuda_mem_key(const struct btl_mem *m, void *key);
+
+/* cache.c */
+struct cuda_import {    /* another process's allocation, mapped for one device; or why it is not */
+    struct rt_list lru; /* of all, the one used last at the end */
+    struct rt_list hash;
+    int rank;
+    uint32_t slot, gen;
+    struct rt_gpu *g;
+    struct rt_gpu_import *m; /* NULL: err */
+    char *base;
+    uint64_t len;
+    int err;
+    int refs; /* attachments; not unmapped before 0 */
+};
+void btl_cuda_imports_close(struct btl_cuda *b);
+/* Finds or makes the mapping and takes a reference.  -RT_ENOTSUP, -RT_EUNREACH: go another way;
+ * -RT_EPEER; -RT_EGPU. */
+int btl_cuda_import_get(struct btl_cuda *b, struct btl_cuda_peer *p, const struct cuda_key *k,
+                        struct rt_gpu *g, struct cuda_import **out);
+void btl_cuda_import_put(struct cuda_import *i);
+/* Unmaps what is unused of a peer that is no more wanted. */
+void btl_cuda_imports_drop(struct btl_cuda *b, int rank);
+
+/* fd.c */
+int btl_cuda_socket_open(struct btl_cuda *b);
+void btl_cuda_socket_close(struct btl_cuda *b);
+/* Sends the descriptor that belongs to a slot; fd stays the caller's.  -RT_ENOTSUP: the peer takes
+ * none, at least not now. */
+int btl_cuda_fd_send(struct btl_cuda *b, struct btl_cuda_peer *p, uint32_t slot, uint32_t gen,
+                     int fd);
+/* Receives what has been sent. */
+void btl_cuda_fd_drain(struct btl_cuda *b);
+/* The descriptor of a slot, from now the caller's; -1. */
+int btl_cuda_fd_take(struct btl_cuda *b, int rank, uint32_t slot, uint32_t gen);
+
+extern const struct btl_ops btl_cuda_ops;
+
+#endif

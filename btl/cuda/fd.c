@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Descriptors from one process to another.  Each process listens on a Unix socket whose abstract
+ * name the kernel has chosen and which stands in its table; who has a descriptor for it connects
+ * and sends it with the slot that it belongs to, without waiting.  Both ends look at the user
+ * behind the other: abstract names have no permissions.  Called with the instance serialised by the
+ * engine. */
+#include "btl/cuda/cuda.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define MAGIC 0x77637564u
+#define BACKLOG 128
+/* Descriptors that nobody has asked for: of messages that were received in another way. */
+#define KEEP_MAX 128
+
+struct note { /* what comes with a descriptor */
+    uint32_t magic, rank, slot, gen;
+};
+
+struct got {
+    struct rt_list link; /* oldest first */
+    struct note note;
+    int fd;
+};
+
+struct conn {
+    struct rt_list link;
+    int fd;
+};
+
+struct cuda_socket {
+    int listener;
+    struct rt_list conns, got;
+    int ngot;
+};
+
+static bool same_user(int sock)
+{
+    struct ucred who;
+    socklen_t len = sizeof who;
+
+    return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && who.uid == geteuid();
+}
+
+int btl_cuda_socket_open(struct btl_cuda *b)
+{
+    struct sockaddr_un name = { .sun_family = AF_UNIX };
+    socklen_t len = sizeof name.sun_family; /* no name: the kernel chooses one */
+    struct cuda_socket *s = calloc(1, sizeof *s);
+
+    if (!s)
+        return -RT_ENOMEM;
+    rt_list_init(&s->conns);
+    rt_list_init(&s->got);
+    s->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (s->listener < 0 || bind(s->listener, (struct sockaddr *)&name, len) < 0 ||
+        listen(s->listener, BACKLOG) < 0)
+        goto err_close;
+    len = sizeof name;
+    if (getsockname(s->listener, (struct sockaddr *)&name, &len) < 0)
+        goto err_close;
+    len -= offsetof(struct sockaddr_un, sun_path);
+    if (len > sizeof b->table->name)
+        goto err_close;
+    memcpy(b->table->name, name.sun_path, len);
+    b->table->name_len = len;
+    rt_store_release(&b->table->open, 1u);
+    b->socket = s;
+    return 0;
+err_close:
+    log_info(BTL, "no Unix socket (%m): peers cannot map memory of cuMemCreate and of pools");
+    if (s->listener >= 0)
+        close(s->listener);
+    free(s);
+    return 0;
+}
+
+static void conn_close(struct conn *c)
+{
+    close(c->fd);
+    rt_list_del(&c->link);
+    free(c);
+}
+
+static void got_drop(struct cuda_socket *s, struct got *g)
+{
+    rt_list_del(&g->link);
+    free(g);
+    s->ngot--;
+}
+
+void btl_cuda_socket_close(struct btl_cuda *b)
+{
+    struct cuda_socket *s = b->socket;
+
+    for (int r = 0; b->peers && r < rt_node.size; r++)
+        if (b->peers[r] && b->peers[r]->sock >= 0)
+            close(b->peers[r]->sock);
+    if (!s)
+        return;
+    rt_store_release(&b->table->open, 0u);
+    while (!rt_list_empty(&s->conns))
+        conn_close(rt_container(s->conns.next, struct conn, link));
+    while (!rt_list_empty(&s->got)) {
+        struct got *g = rt_container(s->got.next, struct got, link);
+        close(g->fd);
+        got_drop(s, g);
+    }
+    close(s->listener);
+    free(s);
+    b->socket = NULL;
+}
+
+/* ---- sending ---- */
+
+static int connect_to(struct btl_cuda_peer *p)
+{
+    struct cuda_table *t = cuda_table_of(p->rank);
+    struct sockaddr_un name = { .sun_family = AF_UNIX };
+
+    if (rt_node_reserve(t, CUDA_HEAD_NBYTES) < 0 || !rt_load_acquire(&t->open) ||
+        t->name_len > sizeof t->name)
+        return -RT_ENOTSUP; /* it has not come so far, or takes no descriptors */
+    int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (sock < 0)
+        return -RT_ENOTSUP;
+    memcpy(name.sun_path, t->name, t->name_len);
+    socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + t->name_len);
+    if (connect(sock, (struct sockaddr *)&name, len) < 0 || !same_user(sock)) {
+        log_info(BTL, "no connection to rank %u for descriptors (%m): staging instead",
+                 p->base.proc.rank);
+        close(sock);
+        return -RT_ENOTSUP;
+    }
+    p->sock = sock;
+    return 0;
+}
+
+int btl_cuda_fd_send(struct btl_cuda *b, struct btl_cuda_peer *p, uint32_t slot, uint32_t gen,
+                     int fd)
+{
+    struct note n = { MAGIC, (uint32_t)rt_node.rank, slot, gen };
+    struct iovec body = { &n, sizeof n };
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control = { .head = { .cmsg_len = CMSG_LEN(sizeof fd),
+                            .cmsg_level = SOL_SOCKET,
+                            .cmsg_type = SCM_RIGHTS } };
+    struct msghdr m = { .msg_iov = &body,
+                        .msg_iovlen = 1,
+                        .msg_control = &control,
+                        .msg_controllen = sizeof control.room };
+    int err = p->sock < 0 ? connect_to(p) : 0;
+    (void)b;
+
+    if (err < 0)
+        return err;
+    memcpy(CMSG_DATA(&control.head), &fd, sizeof fd);
+    if (sendmsg(p->sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof n) {
+        rt_fetch_add(&cuda_table_of(p->rank)->news, 1u);
+        return 0;
+    }
+    if (errno != EAGAIN && errno != ETOOMANYREFS) {
+        log_info(BTL, "rank %u takes no descriptor (%m): staging instead", p->base.proc.rank);
+        close(p->sock);
+        p->sock = -1;
+    }
+    return -RT_ENOTSUP;
+}
+
+/* ---- receiving ---- */
+
+static void keep(struct cuda_socket *s, const struct note *n, int fd)
+{
+    struct got *g = s->ngot < KEEP_MAX ? calloc(1, sizeof *g) : NULL;
+
+    if (!g && s->ngot) {
+        g = rt_container(s->got.next, struct got, link);
+        rt_list_del(&g->link);
+        close(g->fd);
+        s->ngot--;
+    }
+    if (!g) {
+        close(fd);
+        return;
+    }
+    g->note = *n;
+    g->fd = fd;
+    rt_list_append(&s->got, &g->link);
+    s->ngot++;
+}
+
+/* One message: 1, 0 nothing there, -1 the sender has gone. */
+static int receive(struct cuda_socket *s, int sock)
+{
+    struct note n;
+    struct iovec body = { &n, sizeof n };
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct msghdr m = { .msg_iov = &body,
+                        .msg_iovlen = 1,
+                        .msg_control = &control,
+                        .msg_controllen = sizeof control.room };
+    int fd = -1;
+
+    ssize_t len = recvmsg(sock, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (len <= 0)
+        return len < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+        c->cmsg_len == CMSG_LEN(sizeof fd))
+        memcpy(&fd, CMSG_DATA(c), sizeof fd);
+    if (len == (ssize_t)sizeof n && n.magic == MAGIC && fd >= 0)
+        keep(s, &n, fd);
+    else if (fd >= 0)
+        close(fd);
+    return 1;
+}
+
+static void accept_all(struct cuda_socket *s)
+{
+    int fd;
+
+    while ((fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+        struct conn *c = same_user(fd) ? calloc(1, sizeof *c) : NULL;
+        if (!c) {
+            close(fd);
+            continue;
+        }
+        c->fd = fd;
+        rt_list_append(&s->conns, &c->link);
+    }
+}
+
+void btl_cuda_fd_drain(struct btl_cuda *b)
+{
+    struct cuda_socket *s = b->socket;
+    struct rt_list *l, *next;
+
+    if (!s)
+        return;
+    accept_all(s);
+    rt_list_each_safe (l, next, &s->conns) {
+        struct conn *c = rt_container(l, struct conn, link);
+        int more;
+        while ((more = receive(s, c->fd)) > 0)
+            continue;
+        if (more < 0)
+            conn_close(c);
+    }
+}
+
+int btl_cuda_fd_take(struct btl_cuda *b, int rank, uint32_t slot, uint32_t gen)
+{
+    struct rt_list *l, *next;
+    int fd = -1;
+
+    if (!b->socket)
+        return -1;
+    rt_list_each_safe (l, next, &b->socket->got) {
+        struct got *g = rt_container(l, struct got, link);
+        if (g->note.rank != (uint32_t)rank || g->note.slot != slot)
+            continue;
+        if (g->note.gen == gen && fd < 0)
+            fd = g->fd;
+        else
+            close(g->fd); /* of what was in this slot before, or twice the same */
+        got_drop(b->socket, g);
+    }
+    return fd;
+}
