@@ -7,8 +7,9 @@
 #include "runtime/gpu/kernel.h"
 
 /* Does what the kernel k, RT_GPU_PACK or RT_GPU_UNPACK, would do with these parameters, the groups
- * being in host memory (p->table and p->unit are not looked at).  op as for a copy. */
-void rt_gpu_pieces(struct rt_gpu *g, enum rt_gpu_kernel k, const struct rt_gpu_pack *p,
-                   const struct rt_gpu_group *groups, struct rt_gpu_op *op);
+ * being in host memory (p->table and p->unit are not looked at), and is finished on return: slow,
+ * and what waits for it waits inside.  0, -RT_EGPU. */
+int rt_gpu_pieces_now(struct rt_gpu *g, enum rt_gpu_kernel k, const struct rt_gpu_pack *p,
+                      const struct rt_gpu_group *groups);
 
 #endif

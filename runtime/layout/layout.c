@@ -15,19 +15,19 @@
  * written out, so that neighbours can be joined. */
 #define WRITE_OUT 16
 
-static const struct rt_blocks *ref(const struct rt_blocks *g)
+const struct rt_blocks *rt_blocks_ref(const struct rt_blocks *g)
 {
     if (g && g->refs)
         rt_fetch_add((int32_t *)(uintptr_t)&g->refs, 1);
     return g;
 }
 
-static void unref(const struct rt_blocks *g)
+void rt_blocks_unref(const struct rt_blocks *g)
 {
     if (!g || !g->refs || rt_fetch_add((int32_t *)(uintptr_t)&g->refs, -1) != 1)
         return;
     for (uint32_t i = 0; g->b && i < g->n; i++)
-        unref(g->b[i].sub);
+        rt_blocks_unref(g->b[i].sub);
     free((void *)(uintptr_t)g);
 }
 
@@ -39,7 +39,7 @@ struct list { /* under construction; owns references to the blocks' groups */
 static void list_free(struct list *l)
 {
     for (uint32_t i = 0; i < l->n; i++)
-        unref(l->b[i].sub);
+        rt_blocks_unref(l->b[i].sub);
     free(l->b);
     *l = (struct list){ 0 };
 }
@@ -56,7 +56,7 @@ static int list_push(struct list *l, struct rt_block b)
         l->b = more;
         l->cap = cap;
     }
-    ref(b.sub);
+    rt_blocks_ref(b.sub);
     l->b[l->n++] = b;
     return 0;
 }
@@ -253,7 +253,7 @@ static int finish(struct rt_layout *l, struct list *list, int64_t lb, int64_t ex
                              .elem = elem };
     l->contig = !lb && extent == l->size && (!g->n || (g->n == 1 && g->piece && !g->off[0]));
     if (l->contig)
-        unref(g);
+        rt_blocks_unref(g);
     else
         l->blocks = g;
     return 0;
@@ -357,7 +357,7 @@ int rt_layout_vector(struct rt_layout *l, int64_t count, int64_t blocklen, int64
             err = -RT_ENOMEM;
         else
             err = append_group(&list, g, 0, count, stride_bytes);
-        unref(g);
+        rt_blocks_unref(g);
     }
     if (err) {
         list_free(&list);
@@ -406,7 +406,7 @@ int rt_layout_resized(struct rt_layout *l, int64_t lb, int64_t extent, const str
         l->lb = lb;
         l->extent = extent;
         l->contig = contig;
-        l->blocks = contig ? NULL : ref(g);
+        l->blocks = contig ? NULL : rt_blocks_ref(g);
         return 0;
     }
     int err = append_elements(&list, old, 0, 1, old->extent);
@@ -416,12 +416,12 @@ int rt_layout_resized(struct rt_layout *l, int64_t lb, int64_t extent, const str
 int rt_layout_dup(struct rt_layout *l, const struct rt_layout *old)
 {
     *l = *old;
-    ref(l->blocks);
+    rt_blocks_ref(l->blocks);
     return 0;
 }
 
 void rt_layout_fini(struct rt_layout *l)
 {
-    unref(l->blocks);
+    rt_blocks_unref(l->blocks);
     *l = (struct rt_layout){ 0 };
 }

@@ -70,6 +70,10 @@ struct rt_blocks {
     const struct rt_block *b; /* n, or NULL */
 };
 
+/* A reference keeps the list, and so its address; NULL and static lists are allowed. */
+const struct rt_blocks *rt_blocks_ref(const struct rt_blocks *g);
+void rt_blocks_unref(const struct rt_blocks *g);
+
 struct rt_layout {
     int64_t size;       /* bytes of data in one element */
     int64_t lb, extent; /* step from one element to the next is `extent`; may be negative */
