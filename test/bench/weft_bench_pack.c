@@ -3,8 +3,10 @@
  * beside memcpy, in the same run, of the same number of bytes from one contiguous buffer to
  * another.  With two (--send): half a ping-pong of the type itself, beside MPI_Pack, MPI_PACKED and
  * MPI_Unpack by hand, and beside loops of memcpy by hand.  Half of the user's buffer is data,
- * the other half gaps as long as the blocks.  Medians. */
+ * the other half gaps as long as the blocks.  Medians.  With -d cuda all buffers are on device 0,
+ * and a copy on that device takes the place of memcpy. */
 #include "test/bench/bench.h"
+#include "test/bench/device.h"
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -145,7 +147,7 @@ struct opts {
     size_t block, nbytes;
     int samples;
     double sample_s;
-    bool send, check;
+    bool send, check, cuda;
 };
 
 static struct {
@@ -153,6 +155,7 @@ static struct {
     FILE *json;
     int rank, rows;
     char *user, *packed, *flat;
+    char *host_user, *host_packed; /* where the CPU sees the two: themselves, or copies */
     size_t user_len;
 } b;
 
@@ -183,24 +186,28 @@ static void unpack_one(const struct layout *l, size_t nbytes)
 static void memcpy_one(const struct layout *l, size_t nbytes)
 {
     (void)l;
+    if (b.opt.cuda) {
+        device_copy(b.packed, b.flat, nbytes);
+        return;
+    }
     memcpy(b.packed, b.flat, nbytes);
     __asm__ volatile("" ::: "memory");
 }
 
 static void loop_pack(const struct layout *l)
 {
-    char *to = b.packed;
+    char *to = b.host_packed;
     for (size_t i = 0; i < l->n; i++) {
-        memcpy(to, b.user + l->off[i], l->len[i]);
+        memcpy(to, b.host_user + l->off[i], l->len[i]);
         to += l->len[i];
     }
 }
 
 static void loop_unpack(const struct layout *l)
 {
-    const char *from = b.packed;
+    const char *from = b.host_packed;
     for (size_t i = 0; i < l->n; i++) {
-        memcpy(b.user + l->off[i], from, l->len[i]);
+        memcpy(b.host_user + l->off[i], from, l->len[i]);
         from += l->len[i];
     }
 }
@@ -303,10 +310,10 @@ static void head(void)
             "# %-13s %8s %10s %12s %12s %12s %8s\n",
             "type", "block", "bytes", "type(us)", "packed(us)", "loop(us)", "ratio");
     else
-        printf("# Weft pack; memcpy is of the same bytes, contiguous to contiguous, same run\n"
+        printf("# Weft pack%s; memcpy is of the same bytes, contiguous to contiguous, same run\n"
                "# %-13s %8s %10s %12s %11s %13s %13s %8s %8s\n",
-               "type", "block", "bytes", "commit(us)", "pack(GB/s)", "unpack(GB/s)", "memcpy(GB/s)",
-               "pack/m", "unpack/m");
+               b.opt.cuda ? " on a device" : "", "type", "block", "bytes", "commit(us)",
+               "pack(GB/s)", "unpack(GB/s)", "memcpy(GB/s)", "pack/m", "unpack/m");
 }
 
 static void row(const char *kind, size_t block, size_t nbytes, double commit, const double *v)
@@ -341,16 +348,66 @@ static int wrong_data(const struct layout *l, size_t nbytes)
 {
     size_t at = 0;
     for (size_t i = 0; i < b.user_len; i++)
-        b.user[i] = (char)(i * 7 + i / 251);
+        b.host_user[i] = (char)(i * 7 + i / 251);
+    if (b.opt.cuda)
+        device_copy(b.user, b.host_user, b.user_len);
     pack_one(l, nbytes);
+    if (b.opt.cuda)
+        device_copy(b.host_packed, b.packed, nbytes);
     for (size_t i = 0; i < l->n; at += l->len[i], i++)
-        if (memcmp(b.packed + at, b.user + l->off[i], l->len[i]))
+        if (memcmp(b.host_packed + at, b.host_user + l->off[i], l->len[i]))
             return 1;
-    memset(b.user, 0, b.user_len);
+    memset(b.host_user, 0, b.user_len);
+    if (b.opt.cuda)
+        device_set(b.user, 0, b.user_len);
     unpack_one(l, nbytes);
-    memcpy(b.flat, b.packed, nbytes);
-    loop_pack(l);
-    return memcmp(b.flat, b.packed, nbytes) != 0;
+    if (b.opt.cuda)
+        device_copy(b.host_user, b.user, b.user_len);
+    for (size_t i = 0, from = 0; i < l->n; from += l->len[i], i++)
+        if (memcmp(b.host_packed + from, b.host_user + l->off[i], l->len[i]))
+            return 1;
+    return 0;
+}
+
+static char *buffer(size_t len, bool cuda)
+{
+    char *p = cuda ? device_alloc('D', len) : bench_alloc_host(len);
+
+    if (!p) {
+        fprintf(stderr, "weft_bench_pack: no memory for %zu bytes%s%s\n", len, cuda ? ": " : "",
+                cuda ? device_why() : "");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    if (cuda)
+        device_set(p, 1, len);
+    return p;
+}
+
+static void open_buffers(size_t most)
+{
+    bool cuda = b.opt.cuda;
+
+    b.user_len = 4 * most + 65536;
+    b.user = buffer(b.user_len, cuda);
+    b.packed = buffer(most, cuda);
+    b.flat = buffer(most, cuda);
+    b.host_user = cuda ? buffer(b.user_len, false) : b.user;
+    b.host_packed = cuda ? buffer(most, false) : b.packed;
+}
+
+static void close_buffers(void)
+{
+    if (!b.opt.cuda) {
+        free(b.user);
+        free(b.packed);
+        free(b.flat);
+        return;
+    }
+    device_free(b.user);
+    device_free(b.packed);
+    device_free(b.flat);
+    free(b.host_user);
+    free(b.host_packed);
 }
 
 static int run_one(size_t k, size_t block, size_t nbytes)
@@ -385,15 +442,7 @@ static int run_all(void)
     const struct opts *o = &b.opt;
     size_t most = o->nbytes ? o->nbytes : totals[2];
     int bad = 0;
-    b.user_len = 4 * most + 65536;
-    b.user = aligned_alloc(4096, (b.user_len + 4095) & ~(size_t)4095);
-    b.packed = aligned_alloc(4096, (most + 4095) & ~(size_t)4095);
-    b.flat = aligned_alloc(4096, (most + 4095) & ~(size_t)4095);
-    if (!b.user || !b.packed || !b.flat)
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    memset(b.user, 1, b.user_len);
-    memset(b.packed, 1, most);
-    memset(b.flat, 1, most);
+    open_buffers(most);
     head();
     for (size_t k = 0; k < NKINDS; k++)
         for (size_t t = 0; t < (o->nbytes ? 1u : 3u); t++)
@@ -401,9 +450,7 @@ static int run_all(void)
                 if (!o->kind || !strcmp(o->kind, kinds[k].name))
                     bad |= run_one(k, o->block ? o->block : blocks[i],
                                    o->nbytes ? o->nbytes : totals[t]);
-    free(b.user);
-    free(b.packed);
-    free(b.flat);
+    close_buffers();
     return bad;
 }
 
@@ -419,6 +466,7 @@ static void help(void)
         "  -s, --send                half a ping-pong: the type, MPI_Pack by hand, loops by hand\n"
         "  -i, --iterations N        samples, of which the median is printed (7)\n"
         "      --sample-ms MS        least time of a sample (2)\n"
+        "  -d, --accelerator cuda    buffers on device 0, beside a copy on it; not with --send\n"
         "  -c, --validation          checks the data first; wrong data gives exit status 1\n"
         "      --json FILE           writes the result as JSON\n"
         "  -v, --version    -h, --help\n");
@@ -467,6 +515,7 @@ static int parse(int argc, char **argv)
                                            { "send", no_argument, NULL, 's' },
                                            { "iterations", required_argument, NULL, 'i' },
                                            { "sample-ms", required_argument, NULL, 1 },
+                                           { "accelerator", required_argument, NULL, 'd' },
                                            { "validation", no_argument, NULL, 'c' },
                                            { "json", required_argument, NULL, 2 },
                                            { "version", no_argument, NULL, 'v' },
@@ -475,7 +524,7 @@ static int parse(int argc, char **argv)
     int c, err = 0;
     b.opt = (struct opts){ .samples = 7, .sample_s = 2e-3 };
     opterr = 0;
-    while (!err && (c = getopt_long(argc, argv, "t:m:si:cvh", longs, NULL)) != -1) {
+    while (!err && (c = getopt_long(argc, argv, "t:m:si:d:cvh", longs, NULL)) != -1) {
         if (c == 't')
             err = parse_kind(optarg);
         else if (c == 'm')
@@ -486,6 +535,10 @@ static int parse(int argc, char **argv)
             b.opt.samples = atoi(optarg);
         else if (c == 1)
             b.opt.sample_s = atof(optarg) * 1e-3;
+        else if (c == 'd' && strcmp(optarg, "cuda") && strcmp(optarg, "none"))
+            err = wrong("-d", optarg, "cuda or none");
+        else if (c == 'd')
+            b.opt.cuda = !strcmp(optarg, "cuda");
         else if (c == 'c')
             b.opt.check = true;
         else if (c == 2)
@@ -501,6 +554,8 @@ static int parse(int argc, char **argv)
     }
     if (!err && (b.opt.samples < 1 || b.opt.samples > SAMPLES_MAX))
         err = wrong("-i", "", "1 to 101 samples");
+    if (!err && b.opt.cuda && b.opt.send)
+        err = wrong("-d", "cuda", "no --send beside it");
     if (!err && optind < argc)
         err = wrong("argument", argv[optind], "options only");
     return err;
@@ -515,6 +570,10 @@ int main(int argc, char **argv)
     err = parse(argc, argv);
     if (!err && n != 1 + b.opt.send)
         err = wrong("mpirun", "", b.opt.send ? "2 ranks with --send" : "1 rank (2 with --send)");
+    if (!err && b.opt.cuda && device_open(0, true)) {
+        fprintf(stderr, "weft_bench_pack: -d cuda: %s\n", device_why());
+        err = BENCH_NO_DEVICE;
+    }
     if (!err && b.opt.json && !b.rank) {
         b.json = fopen(b.opt.json, "w");
         if (!b.json)
