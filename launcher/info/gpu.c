@@ -248,6 +248,8 @@ static void print_pair(unsigned key)
             rest_at += (size_t)snprintf(rest + rest_at, sizeof rest - rest_at, "%s, ", name);
     }
     snprintf(rest + rest_at, sizeof rest - rest_at, "%s", rest_at ? "others" : "managed, others");
+    if (!at)
+        snprintf(rest, sizeof rest, "any");
     info_pairs(has_key, &key, pairs, sizeof pairs);
     if (at)
         print_row(shared, "device", pairs, INFO_DIRECT, link);

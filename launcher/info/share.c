@@ -55,23 +55,38 @@ static void clear_log(void)
         lseek(log_fd, 0, SEEK_SET);
 }
 
-/* The last line of the log without its prefix, or what the code means; a cause that is logged but
- * once stays the reason of this kind. */
+/* The cause in the last line of the log: "[prefix] what failed: cause; what happens instead"; NULL
+ * without one. */
+static const char *logged(char *text, size_t len)
+{
+    ssize_t n = log_fd >= 0 ? pread(log_fd, text, len - 1, 0) : 0;
+    while (n > 0 && text[n - 1] == '\n')
+        n--;
+    text[n > 0 ? n : 0] = '\0';
+    char *line = strrchr(text, '\n'), *end;
+    line = line ? line + 1 : text;
+    if (*line == '[' && (end = strstr(line, "] ")))
+        line = end + 2;
+    if ((end = strstr(line, "; ")))
+        *end = '\0';
+    for (char *p; (p = strstr(line, ": "));)
+        line = p + 2;
+    return *line ? line : NULL;
+}
+
+/* A cause that is logged but once stays the reason of this kind. */
 static void reason(int err, int kind, char *why, size_t len)
 {
     static char last[INFO_SHARES][160];
     char text[1024];
-    ssize_t n = log_fd >= 0 ? pread(log_fd, text, sizeof text - 1, 0) : 0;
-    while (n > 0 && text[n - 1] == '\n')
-        n--;
-    text[n > 0 ? n : 0] = '\0';
-    char *line = strrchr(text, '\n');
-    line = line ? line + 1 : text;
-    char *end = *line == '[' ? strstr(line, "] ") : NULL;
-    line = end ? end + 2 : line;
-    if (*line)
-        snprintf(last[kind], sizeof last[kind], "%.150s", line);
-    snprintf(why, len, "%s", last[kind][0] ? last[kind] : rt_err_text(err));
+    const char *cause = logged(text, sizeof text);
+    if (cause)
+        snprintf(last[kind], sizeof last[kind], "%.150s", cause);
+    snprintf(why, len, "%s",
+             last[kind][0]         ? last[kind]
+             : err == -RT_ENOTSUP  ? "the driver does not export it"
+             : err == -RT_EUNREACH ? "the driver does not map it"
+                                   : rt_err_text(err));
 }
 
 /* ---- the process that makes and exports memory ---- */
@@ -265,7 +280,7 @@ static int import_all(int sock, int results)
             s.works = !err;
             if (o.err)
                 memcpy(s.why, o.why, sizeof s.why);
-            else if (err == -RT_EUNREACH)
+            else if (err && !info_gpus()->access[to][o.from])
                 snprintf(s.why, sizeof s.why, "device %d has no access to device %d", to, o.from);
             else if (err)
                 reason(err, o.kind, s.why, sizeof s.why);
