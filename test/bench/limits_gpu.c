@@ -267,7 +267,7 @@ static double echo_us(struct work *w)
  */
 static double hop_us(struct work *w)
 {
-    uint32_t rounds = ROUNDS, one = 1, none = 0;
+    uint32_t rounds, one = 1, none = 0;
     uint64_t limit = GIVE_UP_NS, ns;
     cu_ptr flag[2], took = w->words + 512;
     void *first[] = { &flag[0], &flag[1], &one, &rounds, &limit, &took };
@@ -276,16 +276,20 @@ static double hop_us(struct work *w)
 
     if (w->at[0].kind == 'H' || w->at[1].kind == 'H' || !w->peers)
         return 0;
-    *answer = 0;
     for (int i = 0; i < 2; i++) {
         flag[i] = w->at[i].buf[i]; /* one device has different buffers for the two */
         if (!enter(w, i) ||
             !ok(w, device_cu.memset_d8_async(flag[i], 0, 4, w->at[i].stream[0]), "cuMemsetD8Async"))
             return 0;
     }
-    if (!finish_copies(w) || !launch(w, 1, 1, PONG, second) || !launch(w, 0, 0, PONG, first) ||
-        !finish_copies(w))
-        return 0;
+    /* First no rounds: the driver loads a kernel at its first launch, and that may wait for all
+     * that run. */
+    for (rounds = 0; rounds <= ROUNDS; rounds += ROUNDS) {
+        *answer = 0;
+        if (!finish_copies(w) || !launch(w, 1, 1, PONG, second) || !launch(w, 0, 0, PONG, first) ||
+            !finish_copies(w))
+            return 0;
+    }
     ns = *answer;
     return ns ? (double)ns / (ROUNDS - 1) / 2e3 : leave_out(w, "no answer between two kernels");
 }
