@@ -3,6 +3,7 @@
  * lengths at which the way of copying changes.  One thread. */
 #include "launcher/info/gpu.h"
 #include "launcher/info/info.h"
+#include "mpi/p2p/engine.h"
 #include "runtime/base/cfg.h"
 #include "runtime/gpu/images.h"
 
@@ -13,12 +14,11 @@
 #define HOP_NS 300.0
 /* Host memory moves by both sides copying at once (btl/shm/rma.c: 14000 MB/s each). */
 #define HOST_NS_PER_BYTE (1 / 28.0)
-/* Staged messages go in pieces through two buffers a side. */
-#define PIECE ((size_t)1 << 20)
-#define LEN_MAX ((size_t)1 << 30) /* no way changes beyond */
+#define PIECE_MIN ((size_t)256 << 10) /* of host memory, mpi/p2p */
+#define LEN_MAX ((size_t)1 << 30)     /* no way changes beyond */
 
 const char *const info_path_names[] = {
-    [INFO_DIRECT] = "receiver copies directly",
+    [INFO_DIRECT] = "copied directly",
     [INFO_BY_DEVICE] = "in pieces of device memory",
     [INFO_BY_HOST] = "in pieces of pinned memory",
     [INFO_TO_HOST] = "in pieces of pinned memory",
@@ -36,30 +36,34 @@ static double copy_ns(enum rt_gpu_link link, size_t len)
     return (double)rt_gpu_cost_ns(info_way(link, len), link, len);
 }
 
-/* The stages of a piece follow each other; of many pieces, the slowest stage alone counts. */
-static double pipeline_ns(const double *stage, int n, size_t len)
+/* Two pieces overlap, so a message is cut at least in two; mpi/p2p cuts likewise. */
+static size_t piece_of(enum info_path path, size_t len)
 {
+    size_t most = path == INFO_BY_DEVICE ? RT_GPU_STAGE_LARGE : WM_PIECE_MAX, half = len / 2;
+    if (path != INFO_BY_DEVICE && half >= PIECE_MIN && half < most)
+        return half;
+    return len < most ? len : most;
+}
+
+/* The stages of a piece follow each other; of many pieces, the slowest stage alone counts. */
+double info_predict_us(enum info_path path, enum rt_gpu_link link, size_t len)
+{
+    if (path == INFO_DIRECT)
+        return (HOP_NS + copy_ns(link, len)) / 1e3;
+    size_t piece = piece_of(path, len);
+    double host = HOP_NS + (double)piece * HOST_NS_PER_BYTE,
+           over = copy_ns(RT_GPU_LINK_HOST, piece);
+    double stage[3] = { over, host, path == INFO_BY_HOST ? over : 0 };
+    if (path == INFO_BY_DEVICE) {
+        stage[0] = copy_ns(RT_GPU_LINK_LOCAL, piece);
+        stage[1] = HOP_NS + copy_ns(link, piece);
+    }
     double sum = HOP_NS, most = 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < 3; i++) {
         sum += stage[i];
         most = stage[i] > most ? stage[i] : most;
     }
-    return sum + (double)((len - 1) / PIECE) * most;
-}
-
-double info_predict_us(enum info_path path, enum rt_gpu_link link, size_t len)
-{
-    size_t piece = len < PIECE ? len : PIECE;
-    double host = HOP_NS + (double)piece * HOST_NS_PER_BYTE;
-    double over = copy_ns(RT_GPU_LINK_HOST, piece);
-    if (path == INFO_DIRECT)
-        return (HOP_NS + copy_ns(link, len)) / 1e3;
-    double device[] = { copy_ns(RT_GPU_LINK_LOCAL, piece), copy_ns(link, piece) };
-    double both[] = { over, host, over }, one[] = { over, host };
-    double ns = path == INFO_BY_DEVICE ? pipeline_ns(device, 2, len)
-                : path == INFO_BY_HOST ? pipeline_ns(both, 3, len)
-                                       : pipeline_ns(one, 2, len);
-    return ns / 1e3;
+    return (sum + (double)((len - 1) / piece) * most) / 1e3;
 }
 
 /* The longest copy below `high` that still goes the way of `low`. */
