@@ -54,4 +54,7 @@ struct cu_pool_props {
        (cu_ptr *p, size_t nbytes, cu_pool pool, cu_stream s)) \
     CU(mem_free_async, cuMemFreeAsync, (cu_ptr p, cu_stream s))
 
+/* A field of a table of these functions. */
+#define CU_FIELD_OF_TEST(field, symbol, params) cu_result(*field) params;
+
 #endif
