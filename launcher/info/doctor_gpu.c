@@ -62,7 +62,7 @@ static void say_none(const struct info_gpus *g, int nhardware)
     else
         advice = "see whether nvidia-smi works; the kernel module and libcuda must be of one "
                  "version, and /dev/nvidia-uvm must exist (nvidia-modprobe -u)";
-    snprintf(found, sizeof found, "%d device%s of NVIDIA here, none can be used: %s", nhardware,
+    snprintf(found, sizeof found, "%d device%s of NVIDIA seen, none can be used: %s", nhardware,
              nhardware == 1 ? "" : "s", g->why);
     info_say(false, "GPUs", found, advice);
 }
@@ -120,8 +120,8 @@ static void check_access(const struct info_gpus *g)
 static void check_sharing(const struct info_gpus *g)
 {
     static const char *const advice[] = {
-        "messages from cudaMalloc memory are staged; processes in different containers need "
-        "--ipc=host and --pid=host for it",
+        ("messages from cudaMalloc memory are staged; processes in different containers need "
+         "--ipc=host and --pid=host for it"),
         "messages from cuMemCreate memory are staged; a driver of CUDA 11.2 or later shares it",
         "messages from exportable pools are staged; a driver of CUDA 11.2 or later shares them",
     };

@@ -318,7 +318,7 @@ void info_gpu_paths(void)
         printf("\nDevice buffers: none; %s\n", g->why);
         return;
     }
-    printf("\nBetween devices     copies by\n");
+    printf("\nBetween ranks on    copies of device memory by\n");
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         info_pairs(is_reach, &rows[r].reach, pairs, sizeof pairs);
         if (pairs[0])
