@@ -11,3 +11,5 @@ test_gpu_p2p_kinds_LDFLAGS = $(mpi_ldflags)
 check-gpu: all $(gpu_programs)
 	$(srcdir)/test/tool/runtests --list $(srcdir)/test/gpu/tests.list $(RUNTESTS)
 .PHONY: check-gpu
+EXTRA_DIST += test/gpu/probe.cu
+EXTRA_DIST += test/gpu/pack_check.cu
