@@ -18,3 +18,6 @@ check_PROGRAMS += test/unit/gpu_stage_test
 test_unit_gpu_stage_test_SOURCES = test/unit/gpu_stage_test.c test/unit/gpu_table.c
 test_unit_gpu_stage_test_LDADD = libweft_rt.la
 test_unit_gpu_stage_test_LDFLAGS = $(gpu_table_ldflags)
+check_PROGRAMS += test/unit/gpu_kinds_test
+test_unit_gpu_kinds_test_SOURCES = test/unit/gpu_kinds_test.c
+test_unit_gpu_kinds_test_LDADD = libweft_rt.la
