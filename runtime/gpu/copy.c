@@ -1,55 +1,416 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Copies and kernels that complete later; under the domain's lock.  For now every operation ends
- * with -RT_EGPU. */
+/* Copies that complete later.  An operation waits in its context's list until something can take
+ * it: the ring of the lingering kernel (a small one that comes alone), a batch (all small ones that
+ * have come while two batches were running), the copy engines (large ones).  Which way follows from
+ * the cost model.  Progress looks at the words that tell the ends, starts what waits, and calls
+ * done().  Under the domain's lock. */
 #include "runtime/gpu/copy.h"
 #include "runtime/base/err.h"
+#include "runtime/base/log.h"
+#include "runtime/gpu/move.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Copies in the ring of the lingering kernel at a time: more than this few is a crowd, which a
+ * batch serves better, because the ring's copies run one after another. */
+#define LINGER_DEPTH 2u
+/* Streams are asked for errors every so many polls, when also this time has passed. */
+#define LOOK_POLLS 64u
+#define LOOK_SEEN_FOR 50u /* times rt_gpu_seen_for, which is 20 us */
+
+/* Pinned memory: a line a flight, the ring, the kernel's words.  Device memory: a counter a stream
+ * of kernels that end with a flag, each in a line of its own, and the lingering kernel's work. */
+#define NCOUNTERS (MOVE_BATCHES + 1)
+struct pinned {
+    struct move_line lines[MOVE_FLIGHTS];
+    struct rt_gpu_desc ring[RT_GPU_RING_SLOTS];
+    struct rt_gpu_words words;
+};
+#define DEVICE_NBYTES ((NCOUNTERS + 2) * RT_CACHE_LINE)
+_Static_assert(sizeof(struct rt_gpu_work) <= 2 * RT_CACHE_LINE, "device memory of copies");
+_Static_assert(sizeof(struct rt_gpu_desc) == RT_CACHE_LINE, "a descriptor is a line");
+
+struct waiting_launch { /* copy.c's own, until a flight is free */
+    struct rt_list link;
+    struct rt_gpu_op *op;
+    enum rt_gpu_kernel k;
+    unsigned grid, block;
+    size_t nbytes;
+    _Alignas(16) char params[];
+};
 
 int rt_gpu_nactive;
-static struct rt_list ended = { &ended, &ended };
+static struct rt_list contexts = { &contexts, &contexts };
+static struct rt_list ended = { &ended, &ended }; /* operations whose done() is due */
 
-static void refuse(struct rt_gpu *g, struct rt_gpu_op *op)
+void move_end(struct move_state *m, struct rt_gpu_op *op, int err)
 {
+    rt_list_del(&op->link);
+    op->err = err;
+    rt_list_append(&ended, &op->link);
+    m->nactive--;
+}
+
+/* ---- failure ---- */
+
+bool move_is_dead(struct move_state *m, cu_result r)
+{
+    if (rt_gpu_check_lost(m->g, r))
+        return true;
+    /* An error of a kernel, of whomever, is answered by every later call. */
+    cu_result q = rt_cuda.stream_query(m->g->now);
+    return q != CU_OK && q != CU_ERROR_NOT_READY;
+}
+
+static void end_list(struct move_state *m, struct rt_list *l)
+{
+    while (!rt_list_empty(l))
+        move_end(m, rt_container(l->next, struct rt_gpu_op, link), -RT_EGPU);
+}
+
+static void end_everything(struct move_state *m)
+{
+    m->broken = true;
+    m->busy = 0;
+    for (int i = 0; i < MOVE_FLIGHTS; i++)
+        end_list(m, &m->flights[i].ops);
+    end_list(m, &m->linger.ops);
+    m->linger.n = 0;
+    end_list(m, &m->small);
+    end_list(m, &m->large);
+    m->nsmall = m->nlarge = 0;
+    while (!rt_list_empty(&m->launches)) {
+        struct waiting_launch *w = rt_container(m->launches.next, struct waiting_launch, link);
+        rt_list_del(&w->link);
+        move_end(m, w->op, -RT_EGPU);
+        free(w);
+    }
+}
+
+void move_fail(struct move_state *m, cu_result r, const char *what)
+{
+    if (m->broken)
+        return;
+    if (r == CU_OK || r == CU_ERROR_NOT_READY)
+        log_error(GPU, "GPU %d: %s", m->g->info.ordinal, what);
+    else
+        rt_cuda_error(r, what);
+    log_error(GPU, "GPU %d: %d copies and kernels of MPI end with an error, and so will all later "
+              "ones in this context", m->g->info.ordinal, m->nactive);
+    end_everything(m);
+}
+
+/* ---- starting what waits; the context is current ---- */
+
+static bool small_is_alone(const struct move_state *m)
+{
+    return m->nsmall == 1 && m->linger.n < LINGER_DEPTH && !move_is_busy(m, MOVE_BATCH);
+}
+
+static void pump_small(struct move_state *m)
+{
+    if (m->nsmall && small_is_alone(m) && move_linger_on(m)) {
+        struct rt_gpu_op *op = rt_container(m->small.next, struct rt_gpu_op, link);
+        enum rt_gpu_link link = move_link(m, op->dst, op->src);
+        if (rt_gpu_choose(link, op->len, true, true) == RT_GPU_WAY_LINGER) {
+            m->nsmall--;
+            rt_list_del(&op->link);
+            move_linger_post(m, op);
+        }
+    }
+    while (m->nsmall && move_batch_start(m, &m->small, &m->nsmall))
+        ;
+}
+
+/* A crowd of copies that would go by the engines one by one may be faster in a batch. */
+static bool crowd_is_for_batch(struct move_state *m)
+{
+    if (m->nlarge < 2 || !rt_gpu_has_kernels(m->g) || !move_has_free(m, MOVE_BATCH))
+        return false;
+    struct rt_gpu_op *op = rt_container(m->large.next, struct rt_gpu_op, link);
+    enum rt_gpu_link link = move_link(m, op->dst, op->src);
+    return rt_gpu_choose_group(link, op->len, m->nlarge, false, true) == RT_GPU_WAY_BATCH;
+}
+
+static void pump_large(struct move_state *m)
+{
+    while (m->nlarge && crowd_is_for_batch(m))
+        move_batch_start(m, &m->large, &m->nlarge);
+    while (m->nlarge && move_engine_start(m))
+        ;
+}
+
+static void pump_launches(struct move_state *m)
+{
+    while (!rt_list_empty(&m->launches)) {
+        struct waiting_launch *w = rt_container(m->launches.next, struct waiting_launch, link);
+        if (!move_launch_start(m, w->k, w->grid, w->block, w->params, w->nbytes, w->op))
+            return;
+        rt_list_del(&w->link);
+        free(w);
+    }
+}
+
+static void pump(struct move_state *m)
+{
+    if (!m->nsmall && !m->nlarge && rt_list_empty(&m->launches) && !move_linger_gone(m))
+        return;
+    int in = rt_gpu_enter(m->g);
+    if (in < 0) {
+        end_everything(m);
+        return;
+    }
+    if (move_linger_gone(m))
+        move_linger_start(m);
+    pump_small(m);
+    pump_large(m);
+    pump_launches(m);
+    rt_gpu_leave(in);
+}
+
+/* ---- what others call ---- */
+
+/* False: op has ended already. */
+static bool begin(struct rt_gpu *g, struct rt_gpu_op *op)
+{
+    struct move_state *m = g->move;
+
     op->g = g;
+    op->err = 0;
+    rt_list_init(&op->link);
+    rt_gpu_nactive++;
+    if (m && !m->broken && !g->lost) {
+        m->nactive++;
+        return true;
+    }
     op->err = -RT_EGPU;
     rt_list_append(&ended, &op->link);
-    rt_gpu_nactive++;
+    return false;
+}
+
+/* Copies of which a crowd goes by batch wait for the next progress while others run, so that all
+ * that comes until then goes together; else they start at once. */
+static bool starts_now(const struct move_state *m, enum rt_gpu_link link, size_t len)
+{
+    if (!move_has_free(m, MOVE_ENGINE))
+        return false;
+    return !move_is_busy(m, MOVE_ENGINE) ||
+           rt_gpu_choose_group(link, len, MOVE_ENGINES, false, rt_gpu_has_kernels(m->g)) ==
+               RT_GPU_WAY_ENGINE;
 }
 
 void rt_gpu_copy(struct rt_gpu *g, void *dst, const void *src, size_t len, struct rt_gpu_op *op)
 {
+    struct move_state *m = g->move;
+
     op->dst = dst;
     op->src = src;
     op->len = len;
-    refuse(g, op);
+    if (!begin(g, op))
+        return;
+    if (len == 0) {
+        move_end(m, op, 0);
+        return;
+    }
+    enum rt_gpu_link link = move_link(m, dst, src);
+    if (rt_gpu_choose(link, len, move_linger_on(m), rt_gpu_has_kernels(g)) != RT_GPU_WAY_ENGINE) {
+        rt_list_append(&m->small, &op->link);
+        if (m->nsmall++ == 0 && m->linger.n == 0 && small_is_alone(m))
+            pump(m);
+        return;
+    }
+    rt_list_append(&m->large, &op->link);
+    m->nlarge++;
+    if (starts_now(m, link, len))
+        pump(m);
+}
+
+static void launch_waits(struct move_state *m, const struct waiting_launch *what,
+                         const void *params)
+{
+    struct waiting_launch *w = malloc(sizeof *w + what->nbytes);
+
+    if (!w) {
+        log_error(GPU, "no memory for the parameters of a kernel");
+        move_end(m, what->op, -RT_ENOMEM);
+        return;
+    }
+    *w = *what;
+    memcpy(w->params, params, w->nbytes);
+    rt_list_append(&m->launches, &w->link);
 }
 
 void rt_gpu_launch(struct rt_gpu *g, enum rt_gpu_kernel k, unsigned grid, unsigned block,
                    const void *params, size_t nbytes, struct rt_gpu_op *op)
 {
-    (void)k, (void)grid, (void)block, (void)params, (void)nbytes;
-    refuse(g, op);
+    struct move_state *m = g->move;
+
+    if (!begin(g, op))
+        return;
+    if (!g->fn[k]) {
+        log_error(GPU, "GPU %d has no kernel number %d", g->info.ordinal, (int)k);
+        move_end(m, op, -RT_EGPU);
+        return;
+    }
+    struct waiting_launch w = { .op = op, .k = k, .grid = grid, .block = block, .nbytes = nbytes };
+    if (!rt_list_empty(&m->launches) || !move_has_free(m, MOVE_LAUNCH)) {
+        launch_waits(m, &w, params);
+        return;
+    }
+    int in = rt_gpu_enter(g);
+    if (in < 0) {
+        move_end(m, op, -RT_EGPU);
+        end_everything(m);
+        return;
+    }
+    move_launch_start(m, k, grid, block, params, nbytes, op);
+    rt_gpu_leave(in);
 }
 
-int rt_gpu_progress_slow(void)
+/* ---- progress ---- */
+
+static void look_for_errors(struct move_state *m)
+{
+    uint64_t now = rt_gpu_clock();
+
+    if (now - m->looked < rt_load_relaxed(&rt_gpu_seen_for) * LOOK_SEEN_FOR)
+        return;
+    m->looked = now;
+    int in = rt_gpu_enter(m->g);
+    if (in < 0) {
+        end_everything(m);
+        return;
+    }
+    move_flights_look(m);
+    move_linger_look(m);
+    rt_gpu_leave(in);
+}
+
+static int poll_context(struct move_state *m)
 {
     int n = 0;
 
-    for (; !rt_list_empty(&ended); n++) {
+    if (m->g->lost && !m->broken)
+        end_everything(m);
+    if (m->broken)
+        return 0;
+    n += move_flights_poll(m);
+    n += move_linger_poll(m);
+    if (++m->polls % LOOK_POLLS == 0 && m->nactive)
+        look_for_errors(m);
+    pump(m);
+    return n;
+}
+
+static void call_ended(void)
+{
+    while (!rt_list_empty(&ended)) {
         struct rt_gpu_op *op = rt_container(ended.next, struct rt_gpu_op, link);
         rt_list_del(&op->link);
         rt_gpu_nactive--;
         op->done(op, op->err);
     }
+}
+
+int rt_gpu_progress_slow(void)
+{
+    struct rt_list *l, *next;
+    int n = 0;
+
+    rt_list_each_safe(l, next, &contexts) {
+        struct move_state *m = rt_container(l, struct move_state, link);
+        if (m->nactive)
+            n += poll_context(m);
+    }
+    n += !rt_list_empty(&ended);
+    call_ended();
     return n;
+}
+
+/* ---- life ---- */
+
+static cu_result memory_take(struct move_state *m)
+{
+    cu_result r = rt_cuda.mem_host_alloc(&m->pinned, sizeof(struct pinned),
+                                         CU_HOST_PORTABLE | CU_HOST_DEVICEMAP);
+    if (r == CU_OK)
+        r = rt_cuda.mem_alloc(&m->device, DEVICE_NBYTES);
+    if (r == CU_OK)
+        r = rt_cuda.memset_d8_async(m->device, 0, DEVICE_NBYTES, m->g->kernels);
+    if (r == CU_OK) /* once, at the start: kernels of other streams use this memory */
+        r = rt_cuda.stream_synchronize(m->g->kernels);
+    return r;
 }
 
 int rt_gpu_move_init(struct rt_gpu *g)
 {
-    (void)g;
-    return 0;
+    struct move_state *m = calloc(1, sizeof *m);
+
+    if (!m) {
+        log_error(GPU, "no memory for the state of copies");
+        return -RT_ENOMEM;
+    }
+    m->g = g;
+    g->move = m;
+    rt_list_init(&m->small);
+    rt_list_init(&m->large);
+    rt_list_init(&m->launches);
+    rt_list_init(&m->linger.ops);
+    for (int i = 0; i < MOVE_FLIGHTS; i++)
+        rt_list_init(&m->flights[i].ops);
+    rt_list_append(&contexts, &m->link);
+    cu_result r = memory_take(m);
+    if (r != CU_OK)
+        return rt_cuda_error(r, "memory for copies");
+    struct pinned *p = m->pinned;
+    memset(p, 0, sizeof *p);
+    for (int i = 0; i < MOVE_FLIGHTS; i++)
+        m->flights[i].line = &p->lines[i];
+    m->linger.ring = p->ring;
+    m->linger.words = &p->words;
+    m->linger.work = m->device + NCOUNTERS * RT_CACHE_LINE;
+    return move_flights_init(m);
+}
+
+/* Errors are of no interest any more. */
+static void wait_for_streams(struct move_state *m)
+{
+    for (int i = 0; i < MOVE_BATCHES; i++)
+        if (m->batch[i])
+            rt_cuda.stream_synchronize(m->batch[i]);
+    for (int i = 0; i < RT_GPU_ENGINES; i++)
+        if (m->g->engine[i])
+            rt_cuda.stream_synchronize(m->g->engine[i]);
+    if (m->g->kernels)
+        rt_cuda.stream_synchronize(m->g->kernels);
+    if (m->linger.stream)
+        rt_cuda.stream_synchronize(m->linger.stream);
 }
 
 void rt_gpu_move_fini(struct rt_gpu *g)
 {
-    (void)g;
+    struct move_state *m = g->move;
+
+    if (!m)
+        return;
+    if (!g->lost) {
+        wait_for_streams(m);
+        if (!m->broken && m->pinned) {
+            move_flights_poll(m);
+            move_linger_poll(m);
+        }
+    }
+    end_everything(m);
+    g->move = NULL;
+    call_ended();
+    if (!g->lost) {
+        move_flights_fini(m);
+        if (m->pinned)
+            rt_cuda.mem_free_host(m->pinned);
+        if (m->device)
+            rt_cuda.mem_free(m->device);
+    }
+    rt_list_del(&m->link);
+    free(m);
 }

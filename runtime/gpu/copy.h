@@ -1,15 +1,120 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What copy.c, linger.c and model.c share: the state of one context's copies.  Private to them and
- * their tests. */
+/* What copy.c, flight.c, linger.c and model.c share: the copies and launches of one context.
+ * Private to them and their tests; under the domain's lock.
+ *
+ * An operation waits in a list, is part of a flight or lies in the ring of the lingering kernel,
+ * and is then in the list of ended ones until rt_gpu_progress() calls its done(). */
 #ifndef RT_GPU_COPY_H
 #define RT_GPU_COPY_H
 
 #include "runtime/gpu/gpu_int.h"
+#include "runtime/gpu/kernel.h"
 
-/* A group of n copies of this length that go together: predicted time until all are done, and the
- * best way.  UINT64_MAX: this way does not go. */
+/* ---- model.c ---- */
+
+/* A group of n copies of this length that go together, n >= 1: predicted time until all are done,
+ * and the best way.  UINT64_MAX: this way does not go. */
 uint64_t rt_gpu_cost_group_ns(enum rt_gpu_way way, enum rt_gpu_link link, size_t len, unsigned n);
 enum rt_gpu_way rt_gpu_choose_group(enum rt_gpu_link link, size_t len, unsigned n, bool linger,
                                     bool kernels);
+
+/* ---- flights: what was handed to the driver at once and ends at once; flight.c ---- */
+
+/* Kinds, as ranges of move_state.flights.  Two batches: one runs while the next is launched. */
+#define MOVE_BATCHES 2
+#define MOVE_LAUNCHES 6
+#define MOVE_ENGINES 8
+#define MOVE_FLIGHTS (MOVE_BATCHES + MOVE_LAUNCHES + MOVE_ENGINES)
+enum move_kind { MOVE_BATCH, MOVE_LAUNCH, MOVE_ENGINE };
+
+struct move_line { /* a cache line of pinned memory */
+    uint32_t word[RT_CACHE_LINE / sizeof(uint32_t)];
+};
+
+/* It has ended when words 0 to nparts - 1 of its line are `value`; part i runs in stream[i].
+ * Where streams cannot store, an event a part stands for the word. */
+struct move_flight {
+    struct rt_list ops;
+    struct move_line *line;
+    uint32_t value;
+    unsigned nparts;
+    cu_stream stream[2];
+    cu_event event[2]; /* made when first needed */
+};
+
+/* ---- the lingering kernel's ring; linger.c ---- */
+
+struct move_linger {
+    struct rt_list ops; /* posted, oldest first */
+    unsigned n;         /* how many; fewer than RT_GPU_RING_SLOTS */
+    struct rt_gpu_desc *ring;
+    struct rt_gpu_words *words;
+    cu_ptr work;
+    cu_stream stream;
+    uint32_t posted, reaped; /* sequence numbers of the last one posted and seen done */
+    uint32_t launch;         /* number of the last launch */
+    bool running;            /* it has not been seen to have left */
+    bool off;                /* it could not be launched: never again */
+};
+
+bool move_linger_on(const struct move_state *m); /* small copies may be posted */
+/* The context is current.  Posts op and launches the kernel when it is not there.  When that fails
+ * all that was posted waits again in m->small, and the kernel is off. */
+void move_linger_post(struct move_state *m, struct rt_gpu_op *op);
+int move_linger_poll(struct move_state *m); /* ends what is done */
+/* The kernel has left something behind: it has to be started again, with the context current. */
+bool move_linger_gone(const struct move_state *m);
+void move_linger_start(struct move_state *m);
+void move_linger_look(struct move_state *m); /* as move_flights_look() */
+
+/* ---- one context: copy.c ---- */
+
+#define MOVE_SEEN 64u
+struct move_state {
+    struct rt_gpu *g;
+    struct rt_list link;     /* of all */
+    int nactive;             /* operations that have not ended */
+    bool broken;             /* the context has failed: everything ends with -RT_EGPU */
+    struct rt_list small;    /* waiting copies that a kernel does best, */
+    struct rt_list large;    /* those that the copy engine does best, */
+    struct rt_list launches; /* and launches */
+    unsigned nsmall, nlarge;
+    uint32_t busy; /* a bit per flight */
+    struct move_flight flights[MOVE_FLIGHTS];
+    cu_stream batch[MOVE_BATCHES];
+    unsigned next_engine; /* streams take turns */
+    struct move_linger linger;
+    void *pinned;     /* lines, ring, words */
+    cu_ptr device;    /* counters, work */
+    uint64_t looked;  /* when the streams were last asked for errors, rt_gpu_clock() */
+    unsigned polls;
+    struct { /* what lies in a granule of 2 MiB; decides speed only, so it may be old */
+        uint64_t granule;
+        int8_t place;
+    } seen[MOVE_SEEN];
+    unsigned nseen;
+};
+
+/* Takes op out of whatever list and lets the next progress call done(err). */
+void move_end(struct move_state *m, struct rt_gpu_op *op, int err);
+/* A call for m has answered r: logged, and everything of m ends with -RT_EGPU. */
+void move_fail(struct move_state *m, cu_result r, const char *what);
+/* Whether the context itself has failed, and not only one call. */
+bool move_is_dead(struct move_state *m, cu_result r);
+
+/* flight.c.  All with the context current.  ..._start() take from the waiting lists what goes
+ * together; false: no flight of the kind is free. */
+int move_flights_init(struct move_state *m);
+void move_flights_fini(struct move_state *m);
+bool move_has_free(const struct move_state *m, enum move_kind kind);
+bool move_is_busy(const struct move_state *m, enum move_kind kind);
+bool move_batch_start(struct move_state *m, struct rt_list *from, unsigned *nwaiting);
+bool move_engine_start(struct move_state *m);
+bool move_launch_start(struct move_state *m, enum rt_gpu_kernel k, unsigned grid, unsigned block,
+                       const void *params, size_t nbytes, struct rt_gpu_op *op);
+int move_flights_poll(struct move_state *m);
+/* Asks the streams of running flights; a failure ends everything. */
+void move_flights_look(struct move_state *m);
+enum rt_gpu_link move_link(struct move_state *m, const void *dst, const void *src);
 
 #endif

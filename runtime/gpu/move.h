@@ -13,6 +13,7 @@
 
 /* weft_linger: up to TINY bytes one warp copies, up to SOLO bytes block 0; longer copies are cut
  * into parts of at least PART bytes for as many blocks as there are. */
+#define WEFT_LINGER_BLOCKS 8
 #define WEFT_LINGER_THREADS 512
 #define WEFT_LINGER_TINY 512u
 #define WEFT_LINGER_SOLO (8u << 10)

@@ -8,3 +8,4 @@ include test/unit/api.mk
 include test/unit/coll.mk
 include test/unit/core.mk
 include test/unit/gpu.mk
+include test/unit/gpu_move.mk

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Flights: copies and kernels that were handed to the driver together, and the words in pinned
+ * memory that tell their end.  Nothing here waits for a device.  Under the domain's lock. */
+#include "runtime/gpu/copy.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+#include "runtime/gpu/move.h"
+
+#include <string.h>
+
+/* Blocks of a batch: enough to fill the link.  Another GPU: 400 GB/s times 1.5 us are 600 KiB in
+ * flight, 40 blocks with 16 KiB each; the rest is left to the application. */
+static const unsigned batch_blocks[RT_GPU_LINKS] = {
+    [RT_GPU_LINK_LOCAL] = 132,
+    [RT_GPU_LINK_PEER] = 64,
+    [RT_GPU_LINK_HOST] = 16,
+};
+/* A batch takes no more bytes than this: the first copies of a long one would wait for the last. */
+#define BATCH_NBYTES (32u << 20)
+/* What waits when many do shares a flight of the copy engine, and so one store of a word; the
+ * flights' copies run one after another, so a group need not be long. */
+#define GROUP_COPIES 4u
+#define GROUP_NBYTES (8u << 20)
+/* A copy of at least this length is cut over two streams. */
+#define CUT_NBYTES SIZE_MAX
+
+#define LAUNCH_NBYTES 2048 /* longest parameters of a kernel */
+struct launch_head {       /* what parameters begin with */
+    uint64_t flag, counter;
+    uint32_t value;
+};
+#define HEAD_MATCHES(type) \
+    _Static_assert(offsetof(struct type, flag) == offsetof(struct launch_head, flag) && \
+                       offsetof(struct type, counter) == offsetof(struct launch_head, counter) && \
+                       offsetof(struct type, value) == offsetof(struct launch_head, value) && \
+                       sizeof(struct type) <= LAUNCH_NBYTES, \
+                   "kernels that end with a flag have it in one place")
+HEAD_MATCHES(rt_gpu_batch);
+HEAD_MATCHES(rt_gpu_pack);
+
+/* ---- which link ---- */
+
+enum { HERE, ELSEWHERE, HOST };
+
+static int ask_place(struct move_state *m, const void *p)
+{
+    int attributes[] = { CU_PTR_MEMORY_TYPE, CU_PTR_IS_MANAGED, CU_PTR_DEVICE_ORDINAL };
+    uint32_t type = 0, managed = 0;
+    int ordinal = -1;
+    void *values[] = { &type, &managed, &ordinal };
+    cu_result r =
+        rt_cuda.pointer_get_attributes(3, attributes, values, (cu_ptr)(uintptr_t)p);
+    if (r != CU_OK || (type != CU_MEMORY_DEVICE && !managed))
+        return HOST;
+    return ordinal == m->g->info.ordinal ? HERE : ELSEWHERE;
+}
+
+/* An answer that is out of date makes one copy slower, so the table is only emptied now and then.
+ */
+static int place(struct move_state *m, const void *p)
+{
+    uint64_t granule = (uint64_t)((uintptr_t)p >> 21) + 1;
+    unsigned i = (unsigned)(granule % MOVE_SEEN);
+
+    if (++m->nseen % 65536 == 0)
+        memset(m->seen, 0, sizeof m->seen);
+    if (m->seen[i].granule == granule)
+        return m->seen[i].place;
+    m->seen[i].granule = granule;
+    m->seen[i].place = (int8_t)ask_place(m, p);
+    return m->seen[i].place;
+}
+
+enum rt_gpu_link move_link(struct move_state *m, const void *dst, const void *src)
+{
+    int d = place(m, dst), s = place(m, src);
+
+    if (d == HOST || s == HOST)
+        return RT_GPU_LINK_HOST;
+    return d == ELSEWHERE || s == ELSEWHERE ? RT_GPU_LINK_PEER : RT_GPU_LINK_LOCAL;
+}
+
+/* ---- a flight's life ---- */
+
+static const struct {
+    unsigned first, n;
+} kinds[] = {
+    [MOVE_BATCH] = { 0, MOVE_BATCHES },
+    [MOVE_LAUNCH] = { MOVE_BATCHES, MOVE_LAUNCHES },
+    [MOVE_ENGINE] = { MOVE_BATCHES + MOVE_LAUNCHES, MOVE_ENGINES },
+};
+
+static uint32_t mask_of(enum move_kind kind)
+{
+    return ((1u << kinds[kind].n) - 1) << kinds[kind].first;
+}
+
+static uint32_t free_mask(const struct move_state *m, enum move_kind kind)
+{
+    return ~m->busy & mask_of(kind);
+}
+
+bool move_is_busy(const struct move_state *m, enum move_kind kind)
+{
+    return (m->busy & mask_of(kind)) != 0;
+}
+
+bool move_has_free(const struct move_state *m, enum move_kind kind)
+{
+    return free_mask(m, kind) != 0;
+}
+
+/* The lowest free one, with a value that its words do not hold; not busy before something runs. */
+static struct move_flight *take(struct move_state *m, enum move_kind kind)
+{
+    uint32_t mask = free_mask(m, kind);
+
+    if (!mask)
+        return NULL;
+    struct move_flight *f = &m->flights[__builtin_ctz(mask)];
+    f->value++;
+    f->nparts = 0;
+    return f;
+}
+
+static unsigned index_of(const struct move_state *m, const struct move_flight *f)
+{
+    return (unsigned)(f - m->flights);
+}
+
+static void end_all(struct move_state *m, struct rt_list *ops, int err)
+{
+    while (!rt_list_empty(ops))
+        move_end(m, rt_container(ops->next, struct rt_gpu_op, link), err);
+}
+
+/* A call on behalf of f alone has answered r. */
+static void fail_flight(struct move_state *m, struct move_flight *f, cu_result r, const char *what)
+{
+    if (move_is_dead(m, r)) {
+        move_fail(m, r, what);
+    } else {
+        rt_cuda_error(r, what);
+    }
+    end_all(m, &f->ops, -RT_EGPU);
+}
+
+static cu_ptr word_of(const struct move_flight *f, unsigned part)
+{
+    return (cu_ptr)(uintptr_t)&f->line->word[part];
+}
+
+/* What runs in `s` up to here is f's next part. */
+static cu_result mark(struct move_state *m, struct move_flight *f, cu_stream s)
+{
+    unsigned i = f->nparts++;
+
+    f->stream[i] = s;
+    if (m->g->stream_writes)
+        return rt_cuda.stream_write_value32(s, word_of(f, i), f->value, 0);
+    if (!f->event[i]) {
+        cu_result r = rt_cuda.event_create(&f->event[i], CU_EVENT_DISABLE_TIMING);
+        if (r != CU_OK)
+            return r;
+    }
+    return rt_cuda.event_record(f->event[i], s);
+}
+
+/* ---- kernels ---- */
+
+/* Launches with f's word and the counter of its stream in the head of the parameters. */
+static void launch(struct move_state *m, struct move_flight *f, enum rt_gpu_kernel k,
+                   unsigned grid, unsigned block, void *params)
+{
+    unsigned i = index_of(m, f), stream = i < MOVE_BATCHES ? i : MOVE_BATCHES;
+    struct launch_head head = { word_of(f, 0), m->device + stream * RT_CACHE_LINE, f->value };
+
+    f->nparts = 1;
+    f->stream[0] = i < MOVE_BATCHES ? m->batch[i] : m->g->kernels;
+    memcpy(params, &head, offsetof(struct launch_head, value) + sizeof head.value);
+    cu_result r = rt_cuda.launch_kernel(m->g->fn[k], grid, 1, 1, block, 1, 1, 0, f->stream[0],
+                                        (void *[]){ params }, NULL);
+    if (r == CU_OK)
+        m->busy |= 1u << i;
+    else
+        fail_flight(m, f, r, "cuLaunchKernel");
+}
+
+bool move_launch_start(struct move_state *m, enum rt_gpu_kernel k, unsigned grid, unsigned block,
+                       const void *params, size_t nbytes, struct rt_gpu_op *op)
+{
+    struct move_flight *f = take(m, MOVE_LAUNCH);
+    _Alignas(16) char copy[LAUNCH_NBYTES];
+
+    if (!f)
+        return false;
+    if (nbytes > sizeof copy)
+        RT_BUG("a kernel with %zu bytes of parameters", nbytes);
+    memcpy(copy, params, nbytes);
+    rt_list_del(&op->link);
+    rt_list_append(&f->ops, &op->link);
+    launch(m, f, k, grid, block, copy);
+    return true;
+}
+
+bool move_batch_start(struct move_state *m, struct rt_list *from, unsigned *nwaiting)
+{
+    struct move_flight *f = take(m, MOVE_BATCH);
+    struct rt_gpu_batch b; /* not cleared: 1.6 KiB, and the kernel reads n moves */
+    size_t npieces = 0, nbytes = 0;
+    unsigned most = 1;
+
+    if (!f)
+        return false;
+    b.n = 0;
+    while (!rt_list_empty(from) && b.n < RT_GPU_BATCH_MAX) {
+        struct rt_gpu_op *op = rt_container(from->next, struct rt_gpu_op, link);
+        if (b.n && nbytes + op->len > BATCH_NBYTES)
+            break;
+        unsigned blocks = batch_blocks[move_link(m, op->dst, op->src)];
+        b.move[b.n++] = (struct rt_gpu_move){ (uintptr_t)op->dst, (uintptr_t)op->src, op->len };
+        npieces += (op->len + WEFT_BATCH_PIECE - 1) / WEFT_BATCH_PIECE;
+        nbytes += op->len;
+        most = blocks > most ? blocks : most;
+        rt_list_del(&op->link);
+        rt_list_append(&f->ops, &op->link);
+        --*nwaiting;
+    }
+    launch(m, f, RT_GPU_BATCH, npieces < most ? (unsigned)npieces : most, WEFT_BATCH_THREADS, &b);
+    return true;
+}
+
+/* ---- copy engines ---- */
+
+/* Both directions over PCIe run at once only in different streams, so each has its own half of
+ * them; copies between devices take all in turn. */
+enum way { TO_HOST, FROM_HOST, DEVICES };
+
+static enum way way_of(struct move_state *m, const struct rt_gpu_op *op)
+{
+    if (place(m, op->dst) == HOST)
+        return TO_HOST;
+    return place(m, op->src) == HOST ? FROM_HOST : DEVICES;
+}
+
+static cu_stream next_stream(struct move_state *m, enum way w)
+{
+    unsigned n = w == DEVICES ? RT_GPU_ENGINES : RT_GPU_ENGINES / 2;
+
+    return m->g->engine[m->next_engine++ % n + (w == FROM_HOST ? RT_GPU_ENGINES - n : 0)];
+}
+
+/* op is in its flight.  Copies that the driver refuses end at once, alone. */
+static bool engine_copy(struct move_state *m, struct rt_gpu_op *op, size_t off, size_t len,
+                        cu_stream s)
+{
+    cu_result r = rt_cuda.memcpy_async((cu_ptr)(uintptr_t)op->dst + off,
+                                       (cu_ptr)(uintptr_t)op->src + off, len, s);
+    if (r == CU_OK)
+        return true;
+    if (move_is_dead(m, r)) {
+        move_fail(m, r, "cuMemcpyAsync");
+        return false;
+    }
+    rt_cuda_error(r, "cuMemcpyAsync");
+    move_end(m, op, -RT_EGPU);
+    return false;
+}
+
+static void engine_end(struct move_state *m, struct move_flight *f, cu_result r)
+{
+    if (r == CU_OK && !rt_list_empty(&f->ops))
+        m->busy |= 1u << index_of(m, f);
+    else if (r != CU_OK)
+        fail_flight(m, f, r, "marking the end of a copy");
+}
+
+static void engine_cut(struct move_state *m, struct move_flight *f, struct rt_gpu_op *op)
+{
+    size_t half = op->len / 2 & ~(size_t)4095;
+    enum way w = way_of(m, op);
+    cu_stream s[2] = { next_stream(m, w), next_stream(m, w) };
+    cu_result r = CU_OK;
+
+    rt_list_append(&f->ops, &op->link);
+    if (!engine_copy(m, op, 0, half, s[0]) || !engine_copy(m, op, half, op->len - half, s[1]))
+        return;
+    for (int i = 0; i < 2 && r == CU_OK; i++)
+        r = mark(m, f, s[i]);
+    engine_end(m, f, r);
+}
+
+static void engine_group(struct move_state *m, struct move_flight *f, unsigned most)
+{
+    enum way w = way_of(m, rt_container(m->large.next, struct rt_gpu_op, link));
+    cu_stream s = next_stream(m, w);
+    size_t nbytes = 0;
+
+    for (unsigned n = 0; n < most && !rt_list_empty(&m->large); n++) {
+        struct rt_gpu_op *op = rt_container(m->large.next, struct rt_gpu_op, link);
+        if (n && (nbytes + op->len > GROUP_NBYTES || way_of(m, op) != w))
+            break;
+        nbytes += op->len;
+        m->nlarge--;
+        rt_list_del(&op->link);
+        rt_list_append(&f->ops, &op->link);
+        engine_copy(m, op, 0, op->len, s);
+        if (m->broken)
+            return;
+    }
+    if (!rt_list_empty(&f->ops))
+        engine_end(m, f, mark(m, f, s));
+}
+
+bool move_engine_start(struct move_state *m)
+{
+    struct move_flight *f = take(m, MOVE_ENGINE);
+
+    if (!f)
+        return false;
+    struct rt_gpu_op *op = rt_container(m->large.next, struct rt_gpu_op, link);
+    if (op->len >= CUT_NBYTES) {
+        m->nlarge--;
+        rt_list_del(&op->link);
+        engine_cut(m, f, op);
+        return true;
+    }
+    unsigned nfree = (unsigned)__builtin_popcount(free_mask(m, MOVE_ENGINE));
+    unsigned share = (m->nlarge + nfree - 1) / nfree;
+    engine_group(m, f, share < GROUP_COPIES ? share : GROUP_COPIES);
+    return true;
+}
+
+/* ---- ends ---- */
+
+static bool by_event(const struct move_state *m, const struct move_flight *f)
+{
+    return !m->g->stream_writes && index_of(m, f) >= kinds[MOVE_ENGINE].first;
+}
+
+/* CU_OK, CU_ERROR_NOT_READY, or what has gone wrong. */
+static cu_result ask(const struct move_state *m, const struct move_flight *f)
+{
+    for (unsigned i = 0; i < f->nparts; i++) {
+        if (by_event(m, f)) {
+            cu_result r = rt_cuda.event_query(f->event[i]);
+            if (r != CU_OK)
+                return r;
+        } else if (rt_load_acquire(&f->line->word[i]) != f->value) {
+            return CU_ERROR_NOT_READY;
+        }
+    }
+    return CU_OK;
+}
+
+int move_flights_poll(struct move_state *m)
+{
+    int n = 0;
+
+    for (uint32_t left = m->busy; left; left &= left - 1) {
+        unsigned i = (unsigned)__builtin_ctz(left);
+        struct move_flight *f = &m->flights[i];
+        cu_result r = ask(m, f);
+        if (r == CU_ERROR_NOT_READY)
+            continue;
+        if (r != CU_OK) {
+            move_fail(m, r, "waiting for a copy");
+            return n + 1;
+        }
+        m->busy &= ~(1u << i);
+        end_all(m, &f->ops, 0);
+        n++;
+    }
+    return n;
+}
+
+/* A stream that has ended without the word that stands at its end is an error, too. */
+void move_flights_look(struct move_state *m)
+{
+    for (uint32_t left = m->busy; left; left &= left - 1) {
+        struct move_flight *f = &m->flights[__builtin_ctz(left)];
+        cu_result r = CU_OK;
+        for (unsigned i = 0; i < f->nparts && r == CU_OK; i++)
+            r = rt_cuda.stream_query(f->stream[i]);
+        if (r == CU_OK)
+            r = ask(m, f);
+        else if (r == CU_ERROR_NOT_READY)
+            continue;
+        if (r == CU_OK)
+            continue;
+        move_fail(m, r, r == CU_ERROR_NOT_READY ? "a stream has ended without its last store"
+                                                : "copying device memory");
+        return;
+    }
+}
+
+/* ---- life ---- */
+
+int move_flights_init(struct move_state *m)
+{
+    int least = 0, greatest = 0;
+    cu_result r = rt_cuda.ctx_get_stream_priority_range(&least, &greatest);
+
+    for (int i = 0; r == CU_OK && i < MOVE_BATCHES; i++)
+        r = rt_cuda.stream_create_with_priority(&m->batch[i], CU_STREAM_NON_BLOCKING, greatest);
+    if (r == CU_OK)
+        r = rt_cuda.stream_create_with_priority(&m->linger.stream, CU_STREAM_NON_BLOCKING,
+                                                greatest);
+    return r == CU_OK ? 0 : rt_cuda_error(r, "making streams for copies");
+}
+
+void move_flights_fini(struct move_state *m)
+{
+    for (int i = 0; i < MOVE_BATCHES; i++)
+        if (m->batch[i])
+            rt_cuda.stream_destroy(m->batch[i]);
+    if (m->linger.stream)
+        rt_cuda.stream_destroy(m->linger.stream);
+    for (int i = 0; i < MOVE_FLIGHTS; i++)
+        for (int j = 0; j < 2; j++)
+            if (m->flights[i].event[j])
+                rt_cuda.event_destroy(m->flights[i].event[j]);
+}

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The device of gpu_copy_test: gpu_copy_dev.h. */
+#include "test/unit/gpu_copy_dev.h"
+#include "runtime/base/cfg.h"
+#include "runtime/gpu/move.h"
+#include "test/check.h"
+
+enum what { COPY, WRITE, RECORD, BATCH, LINGER, PACK, SET };
+struct cu_function_st { enum rt_gpu_kernel k; };
+struct cu_event_st { bool recorded; };
+struct item {
+    struct item *next;
+    enum what what;
+    char *dst;
+    const char *src;
+    size_t len;
+    uint32_t value;
+    struct cu_event_st *event;
+    struct rt_gpu_batch batch;
+    struct rt_gpu_pack pack;
+    struct rt_gpu_linger linger;
+};
+struct cu_stream_st {
+    int number;
+    struct item *first, **last;
+};
+
+struct dev dev;
+static struct cu_function_st fns[RT_GPU_KERNELS] = { { RT_GPU_BATCH }, { RT_GPU_LINGER },
+                                                     { RT_GPU_PACK }, { RT_GPU_UNPACK } };
+static struct cu_stream_st *streams[32];
+static int nstreams, nbatches;
+static struct rt_gpu gpu;
+static char dummy;
+static struct { char *p; size_t len; int device; } mem[64];
+static int nmem;
+static struct rt_gpu_linger *lingering; /* the kernel's parameters while it is there */
+static struct item *linger_item;
+static uint32_t linger_next;
+
+#define ANSWER \
+    do { \
+        if (dev.dead) \
+            return dev.dead; \
+    } while (0)
+
+/* ---- streams ---- */
+
+static struct item *push(cu_stream s, enum what what)
+{
+    struct item *i = calloc(1, sizeof *i);
+    i->what = what;
+    *s->last = i;
+    s->last = &i->next;
+    return i;
+}
+
+static void pop(struct cu_stream_st *s)
+{
+    struct item *i = s->first;
+    s->first = i->next;
+    if (!s->first)
+        s->last = &s->first;
+    free(i);
+}
+
+static void store(uint64_t addr, uint32_t v)
+{
+    if (!dev.no_last_store)
+        *(volatile uint32_t *)(uintptr_t)addr = v;
+}
+
+static void do_batch(const struct rt_gpu_batch *b)
+{
+    for (uint32_t i = 0; i < b->n; i++)
+        memcpy((void *)(uintptr_t)b->move[i].dst, (void *)(uintptr_t)b->move[i].src,
+               b->move[i].len);
+    CHECK_EQ(*(uint32_t *)(uintptr_t)b->counter, 0);
+    store(b->flag, b->value);
+    nbatches--;
+}
+
+static void do_item(struct item *i)
+{
+    switch (i->what) {
+    case COPY: memcpy(i->dst, i->src, i->len); break;
+    case SET: memset(i->dst, (int)i->value, i->len); break;
+    case WRITE: store((uintptr_t)i->dst, i->value); break;
+    case RECORD: i->event->recorded = true; break;
+    case BATCH: do_batch(&i->batch); break;
+    case PACK: /* moves len bytes and ends with its flag */
+        memcpy((void *)(uintptr_t)i->pack.packed, (void *)(uintptr_t)i->pack.user,
+               (size_t)i->pack.len);
+        store(i->pack.flag, i->pack.value);
+        break;
+    case LINGER: break;
+    }
+}
+
+bool dev_step(int n)
+{
+    struct cu_stream_st *s = streams[n];
+    if (!s->first)
+        return false;
+    if (s->first->what != LINGER) {
+        do_item(s->first);
+        pop(s);
+        return true;
+    }
+    if (lingering)
+        return false;
+    linger_item = s->first;
+    lingering = &linger_item->linger;
+    linger_next = lingering->next;
+    return true;
+}
+
+int dev_nstreams(void) { return nstreams; }
+
+void dev_run(void)
+{
+    for (bool any = true; any;) {
+        any = false;
+        for (int i = 0; i < nstreams; i++)
+            while (dev_step(i))
+                any = true;
+    }
+}
+
+bool dev_linger(int n)
+{
+    for (int i = 0; i < nstreams; i++)
+        if (streams[i]->first && streams[i]->first->what == LINGER)
+            dev_step(i);
+    if (!lingering)
+        return false;
+    struct rt_gpu_desc *ring = (struct rt_gpu_desc *)(uintptr_t)lingering->ring;
+    struct rt_gpu_words *words = (struct rt_gpu_words *)(uintptr_t)lingering->words;
+    for (; n > 0; n--, linger_next++) {
+        struct rt_gpu_desc *d = &ring[linger_next % RT_GPU_RING_SLOTS];
+        if (d->seq != linger_next || d->seq_too != linger_next)
+            return true;
+        memcpy((void *)(uintptr_t)d->dst, (void *)(uintptr_t)d->src, d->len);
+        words->done = linger_next;
+    }
+    return true;
+}
+
+bool dev_linger_leave(void)
+{
+    if (!lingering)
+        return false;
+    if (!dev.no_last_store)
+        ((struct rt_gpu_words *)(uintptr_t)lingering->words)->left = lingering->launch;
+    lingering = NULL;
+    for (int i = 0; i < nstreams; i++)
+        if (streams[i]->first == linger_item)
+            pop(streams[i]);
+    return true;
+}
+
+/* ---- the driver ---- */
+
+static cu_result get_current(cu_ctx *c)
+{
+    dev.nenters++;
+    *c = gpu.ctx;
+    return CU_OK;
+}
+
+static cu_result priorities(int *least, int *greatest)
+{
+    *least = 0;
+    *greatest = -5;
+    return CU_OK;
+}
+
+static cu_result stream_create(cu_stream *s, unsigned flags, int priority)
+{
+    ANSWER;
+    CHECK_EQ(flags, CU_STREAM_NON_BLOCKING);
+    CHECK_EQ(priority, -5);
+    *s = calloc(1, sizeof **s);
+    (*s)->number = nstreams;
+    (*s)->last = &(*s)->first;
+    streams[nstreams++] = *s;
+    return CU_OK;
+}
+
+static cu_result stream_destroy(cu_stream s)
+{
+    CHECK(!s->first);
+    return CU_OK;
+}
+
+static cu_result stream_query(cu_stream s)
+{
+    dev.nqueries++;
+    ANSWER;
+    return s->first ? CU_ERROR_NOT_READY : CU_OK;
+}
+
+static cu_result stream_synchronize(cu_stream s)
+{
+    ANSWER;
+    while (s->first) {
+        dev_step(s->number);
+        if (lingering) {
+            dev_linger(1000);
+            dev_linger_leave();
+        }
+    }
+    return CU_OK;
+}
+
+static cu_result write_value(cu_stream s, cu_ptr addr, uint32_t value, unsigned flags)
+{
+    ANSWER;
+    CHECK_EQ(flags, 0);
+    dev.nwrites++;
+    struct item *i = push(s, WRITE);
+    i->dst = (char *)(uintptr_t)addr;
+    i->value = value;
+    return CU_OK;
+}
+
+static cu_result memcpy_async(cu_ptr dst, cu_ptr src, size_t len, cu_stream s)
+{
+    ANSWER;
+    if (dev.bad && (char *)(uintptr_t)dst == dev.bad)
+        return CU_ERROR_INVALID_VALUE;
+    if (dev.ncopies < (int)sizeof dev.where - 1)
+        dev.where[dev.ncopies] = (char)('0' + s->number);
+    dev.ncopies++;
+    struct item *i = push(s, COPY);
+    i->dst = (char *)(uintptr_t)dst;
+    i->src = (const char *)(uintptr_t)src;
+    i->len = len;
+    return CU_OK;
+}
+
+static cu_result memset_async(cu_ptr p, unsigned char c, size_t n, cu_stream s)
+{
+    struct item *i = push(s, SET);
+    i->dst = (char *)(uintptr_t)p;
+    i->value = c;
+    i->len = n;
+    return CU_OK;
+}
+
+static cu_result launch_kernel(cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                               unsigned by, unsigned bz, unsigned shared, cu_stream s,
+                               void **params, void **extra)
+{
+    ANSWER;
+    if (f == dev.refuse_fn)
+        return dev.refuse;
+    CHECK(gx > 0 && gy == 1 && gz == 1 && bx > 0 && by == 1 && bz == 1 && !shared && !extra);
+    dev.nlaunch[f->k]++;
+    if (f->k == RT_GPU_BATCH) {
+        const struct rt_gpu_batch *b = params[0];
+        struct item *i = push(s, BATCH);
+        memcpy(&i->batch, b, offsetof(struct rt_gpu_batch, move) + b->n * sizeof b->move[0]);
+        dev.batch_n = b->n;
+        dev.batch_grid = gx;
+        if (++nbatches > dev.longest)
+            dev.longest = nbatches;
+    } else if (f->k == RT_GPU_LINGER) {
+        CHECK_EQ(bx, WEFT_LINGER_THREADS);
+        dev.linger = push(s, LINGER)->linger = *(struct rt_gpu_linger *)params[0];
+    } else {
+        push(s, PACK)->pack = *(struct rt_gpu_pack *)params[0];
+    }
+    return CU_OK;
+}
+
+static cu_result event_create(cu_event *e, unsigned flags)
+{
+    CHECK_EQ(flags, CU_EVENT_DISABLE_TIMING);
+    *e = calloc(1, sizeof **e);
+    return CU_OK;
+}
+static cu_result event_record(cu_event e, cu_stream s)
+{
+    ANSWER;
+    dev.nrecords++;
+    e->recorded = false;
+    push(s, RECORD)->event = e;
+    return CU_OK;
+}
+static cu_result event_query(cu_event e)
+{
+    ANSWER;
+    return e->recorded ? CU_OK : CU_ERROR_NOT_READY;
+}
+static cu_result event_destroy(cu_event e) { free(e); return CU_OK; }
+
+static cu_result pointer_attributes(unsigned n, int *attributes, void **values, cu_ptr p)
+{
+    int at = -1;
+    for (int i = 0; i < nmem; i++)
+        if ((char *)(uintptr_t)p >= mem[i].p && (char *)(uintptr_t)p < mem[i].p + mem[i].len)
+            at = i;
+    for (unsigned i = 0; i < n; i++)
+        *(int *)values[i] = attributes[i] == CU_PTR_DEVICE_ORDINAL ? (at < 0 ? -2 : mem[at].device)
+                            : attributes[i] == CU_PTR_MEMORY_TYPE  ? (at < 0 ? 0 : 2)
+                                                                   : 0;
+    return CU_OK;
+}
+
+static cu_result host_alloc(void **p, size_t n, unsigned flags)
+{
+    CHECK_EQ(flags, CU_HOST_PORTABLE | CU_HOST_DEVICEMAP);
+    return posix_memalign(p, 4096, n) ? CU_ERROR_OUT_OF_MEMORY : CU_OK;
+}
+static cu_result host_free(void *p) { free(p); return CU_OK; }
+static cu_result mem_alloc(cu_ptr *p, size_t n)
+{
+    void *v = NULL;
+    if (posix_memalign(&v, 512, n))
+        return CU_ERROR_OUT_OF_MEMORY;
+    memset(v, 0x77, n);
+    *p = (uintptr_t)v;
+    return CU_OK;
+}
+static cu_result mem_free(cu_ptr p) { free((void *)(uintptr_t)p); return CU_OK; }
+static cu_result error_name(cu_result r, const char **t) { *t = r ? "CUDA_ERROR_X" : ""; return 0; }
+
+char *dev_mem(int device, size_t nbytes)
+{
+    /* Places are told apart by granules of 2 MiB. */
+    size_t granule = 2u << 20, room = (nbytes + granule - 1) & ~(granule - 1);
+    void *v = NULL;
+    if (posix_memalign(&v, granule, room))
+        abort();
+    if (device >= 0) {
+        mem[nmem].p = v;
+        mem[nmem].len = room;
+        mem[nmem++].device = device;
+    }
+    return v;
+}
+
+struct rt_gpu *dev_open(bool kernels, bool writes)
+{
+    memset(&dev, 0, sizeof dev);
+    memset(&gpu, 0, sizeof gpu);
+    nstreams = nbatches = 0;
+    cfg.gpu_linger_us = 200;
+    rt_cuda = (struct rt_cuda){
+        .ctx_get_current = get_current, .ctx_get_stream_priority_range = priorities,
+        .stream_create_with_priority = stream_create, .stream_destroy = stream_destroy,
+        .stream_query = stream_query, .stream_synchronize = stream_synchronize,
+        .stream_write_value32 = write_value, .memcpy_async = memcpy_async,
+        .memset_d8_async = memset_async, .launch_kernel = launch_kernel,
+        .event_create = event_create, .event_record = event_record, .event_query = event_query,
+        .event_destroy = event_destroy, .pointer_get_attributes = pointer_attributes,
+        .mem_host_alloc = host_alloc, .mem_free_host = host_free, .mem_alloc = mem_alloc,
+        .mem_free = mem_free, .get_error_name = error_name, .get_error_string = error_name
+    };
+    gpu.ctx = (cu_ctx)(void *)&dummy;
+    gpu.stream_writes = writes;
+    for (int i = 0; i < RT_GPU_ENGINES; i++) /* numbers 0 to 3 */
+        stream_create(&gpu.engine[i], CU_STREAM_NON_BLOCKING, -5);
+    stream_create(&gpu.kernels, CU_STREAM_NON_BLOCKING, -5);
+    stream_create(&gpu.now, CU_STREAM_NON_BLOCKING, -5);
+    for (int k = 0; kernels && k < RT_GPU_KERNELS; k++)
+        gpu.fn[k] = &fns[k];
+    gpu.module[0] = kernels ? (cu_module)(void *)&dummy : NULL;
+    CHECK_EQ(rt_gpu_move_init(&gpu), 0);
+    return &gpu;
+}
+
+void dev_close(struct rt_gpu *g)
+{
+    rt_gpu_move_fini(g);
+    CHECK(!g->move);
+    for (int i = 0; i < nstreams; i++) {
+        while (streams[i]->first)
+            pop(streams[i]);
+        free(streams[i]);
+    }
+    for (int i = 0; i < nmem; i++)
+        free(mem[i].p);
+    nstreams = nmem = 0;
+    lingering = NULL;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A device for tests of runtime/gpu/copy.c: the driver's functions over ordinary memory, with
+ * streams that move only when the test lets them, and the two kernels of move.cu. */
+#ifndef TEST_UNIT_GPU_COPY_DEV_H
+#define TEST_UNIT_GPU_COPY_DEV_H
+
+#include "runtime/gpu/copy.h"
+
+struct dev {
+    int nlaunch[RT_GPU_KERNELS]; /* kernels launched, */
+    int ncopies, nwrites, nrecords, nqueries, nenters; /* and other calls, since dev_open() */
+    int longest; /* most batches in streams at a time */
+    size_t batch_n;              /* copies of the last batch */
+    unsigned batch_grid;
+    struct rt_gpu_linger linger; /* parameters of the last launch of weft_linger */
+    struct cu_function_st *refuse_fn; /* launches of this answer `refuse` */
+    cu_result refuse;
+    const void *bad;   /* copies to here are refused with CU_ERROR_INVALID_VALUE */
+    cu_result dead;    /* what every call answers once the context has failed */
+    bool no_last_store; /* kernels and stream writes do not store their word */
+    char where[64];    /* streams of the copies of the engines, a digit each */
+};
+extern struct dev dev;
+
+/* A context with kernels and stream writes; its copies are initialised. */
+struct rt_gpu *dev_open(bool kernels, bool writes);
+void dev_close(struct rt_gpu *g);
+/* Memory of the device itself (0) or of another one (1); below 8 of each. */
+char *dev_mem(int device, size_t nbytes);
+/* Lets stream number s (dev_stream()) do its next thing; false: it has none. */
+bool dev_step(int s);
+void dev_run(void); /* all streams, until they are empty or hold only the lingering kernel */
+int dev_nstreams(void);
+/* The lingering kernel takes up to n descriptors; false: it is not there. */
+bool dev_linger(int n);
+bool dev_linger_leave(void);
+
+#endif
