@@ -150,8 +150,14 @@ static int import_map(struct btl_cuda *b, struct btl_cuda_peer *p, const struct 
     err = rt_gpu_import(i->g, &e, fd, &i->m, &base);
     if (fd >= 0)
         close(fd);
+    if (err < 0 && rt_node_gone(p->rank))
+        return -RT_EPEER;
+    if (err == -RT_EUNREACH || err == -RT_ENOTSUP) {
+        i->err = err;
+        return 0;
+    }
     if (err < 0)
-        return err == -RT_EGPU || !rt_node_gone(p->rank) ? err : -RT_EPEER;
+        return err;
     i->base = base;
     i->len = e.len;
     return 0;
@@ -169,9 +175,8 @@ static int import_make(struct btl_cuda *b, struct btl_cuda_peer *p, const struct
     if (!i)
         return -RT_ENOMEM;
     *i = (struct cuda_import){ .rank = p->rank, .slot = k->slot, .gen = k->gen, .g = g };
-    i->err = import_map(b, p, k, i);
-    if (i->err && i->err != -RT_EUNREACH) {
-        err = i->err;
+    err = import_map(b, p, k, i);
+    if (err < 0) {
         free(i);
         return err;
     }

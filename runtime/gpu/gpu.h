@@ -197,8 +197,8 @@ struct rt_gpu_export {
 int rt_gpu_export_mem(const struct rt_gpu_ptr *p, struct rt_gpu_export *out, int *fd);
 struct rt_gpu_import; /* a mapping of another process's allocation */
 /* Maps it for use by g's device (fd stays the caller's).  -RT_EUNREACH: the devices have no access
- * to each other, or the driver refuses; both said once, with what happens instead.  -RT_EGPU: g is
- * lost.  Takes 3 to 4 ms. */
+ * to each other; -RT_ENOTSUP: the driver refuses this memory; both said once, with what happens
+ * instead.  -RT_EGPU: g is lost.  Takes 3 to 4 ms. */
 int rt_gpu_import(struct rt_gpu *g, const struct rt_gpu_export *e, int fd,
                   struct rt_gpu_import **out, void **base);
 void rt_gpu_unimport(struct rt_gpu_import *m);

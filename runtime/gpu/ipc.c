@@ -36,11 +36,11 @@ struct rt_gpu_import {
 };
 
 static struct {
-    struct rt_list imports, pools;    /* next NULL until first used */
-    uint64_t owner;                   /* this process among all, for pool numbers */
-    uint8_t uuid[DEVICES_MAX][16];    /* of the devices that this process sees */
-    int ndevices;                     /* -1: not asked yet; see devices_look() */
-    uint64_t told_apart, told_unseen; /* bit per device of ours: reported already */
+    struct rt_list imports, pools;                  /* next NULL until first used */
+    uint64_t owner;                                 /* this process among all, for pool numbers */
+    uint8_t uuid[DEVICES_MAX][16];                  /* of the devices that this process sees */
+    int ndevices;                                   /* -1: not asked yet; see devices_look() */
+    uint64_t told_apart, told_unseen, told_refused; /* bit per device of ours: reported already */
 } my = { .ndevices = -1 };
 
 uint32_t rt_gpu_era;
@@ -251,7 +251,7 @@ static int map_legacy(struct rt_gpu_import *m, const struct rt_gpu_export *e, cu
 
     memcpy(h.bytes, e->handle, sizeof h.bytes);
     *r = rt_cuda.ipc_open_mem_handle(&m->base, h, CU_IPC_LAZY_PEER_ACCESS);
-    return *r == CU_OK ? 0 : -RT_EUNREACH;
+    return *r == CU_OK ? 0 : -RT_ENOTSUP;
 }
 
 static struct cu_access access_for(const struct rt_gpu *g)
@@ -269,7 +269,7 @@ static int map_vmm(struct rt_gpu_import *m, int fd, cu_result *r)
         return -RT_ENOTSUP;
     *r = rt_cuda.mem_import_from_shareable_handle(&h, (void *)(intptr_t)fd, CU_HANDLE_POSIX_FD);
     if (*r != CU_OK)
-        return -RT_EUNREACH;
+        return -RT_ENOTSUP;
     *r = rt_cuda.mem_address_reserve(&m->base, m->len, 0, 0, 0);
     if (*r != CU_OK)
         goto err_release;
@@ -287,7 +287,7 @@ err_unreserve:
     rt_cuda.mem_address_free(m->base, m->len);
 err_release:
     rt_cuda.mem_release(h);
-    return -RT_EUNREACH;
+    return -RT_ENOTSUP;
 }
 
 static void pool_unref(struct shared_pool *p)
@@ -299,31 +299,38 @@ static void pool_unref(struct shared_pool *p)
     free(p);
 }
 
-/* The pool with a reference for the caller. */
-static int pool_get(uint64_t id, int fd, bool fresh, struct shared_pool **out, cu_result *r)
+static struct shared_pool *pool_find(uint64_t id)
 {
     struct rt_list *l;
 
-    rt_list_each (l, &my.pools) {
-        struct shared_pool *p = rt_container(l, struct shared_pool, link);
-        if (p->id == id && !fresh) {
-            p->refs++;
-            *out = p;
-            return 0;
-        }
+    rt_list_each (l, &my.pools)
+        if (rt_container(l, struct shared_pool, link)->id == id)
+            return rt_container(l, struct shared_pool, link);
+    return NULL;
+}
+
+/* The pool with a reference for the caller. */
+static int pool_get(uint64_t id, int fd, bool fresh, struct shared_pool **out, cu_result *r)
+{
+    struct shared_pool *p = fresh ? NULL : pool_find(id);
+
+    if (p) {
+        p->refs++;
+        *out = p;
+        return 0;
     }
-    struct shared_pool *p = calloc(1, sizeof *p);
+    p = calloc(1, sizeof *p);
     if (!p)
         return -RT_ENOMEM;
     *r = rt_cuda.mem_pool_import_from_shareable_handle(&p->pool, (void *)(intptr_t)fd,
                                                        CU_HANDLE_POSIX_FD, 0);
     if (*r != CU_OK) {
         free(p);
-        return -RT_EUNREACH;
+        return -RT_ENOTSUP;
     }
     p->id = id;
     p->refs = 1;
-    rt_list_append(&my.pools, &p->link);
+    rt_list_append(my.pools.next, &p->link); /* first: found before an older one */
     *out = p;
     return 0;
 }
@@ -344,17 +351,18 @@ static int map_in_pool(struct rt_gpu_import *m, const struct rt_gpu_export *e, i
     if (*r == CU_OK)
         return 0;
     pool_unref(m->pool);
-    return -RT_EUNREACH;
+    return -RT_ENOTSUP;
 }
 
 static int map_pool(struct rt_gpu_import *m, const struct rt_gpu_export *e, int fd, cu_result *r)
 {
     if (!pools_work() || fd < 0)
         return -RT_ENOTSUP;
-    int err = map_in_pool(m, e, fd, false, r);
+    bool known = pool_find(e->pool) != NULL;
+    int err = map_in_pool(m, e, fd, !known, r);
     /* A number is the exporter's pool handle: a pool made after another was destroyed may have the
      * same.  Then what we share is the old one. */
-    return err == -RT_EUNREACH ? map_in_pool(m, e, fd, true, r) : err;
+    return known && err == -RT_ENOTSUP ? map_in_pool(m, e, fd, true, r) : err;
 }
 
 /* Says once per device why the mapping was refused; not an error, because messages have another
@@ -366,14 +374,15 @@ static int refused(struct rt_gpu *g, const struct rt_gpu_export *e, int err, cu_
 
     if (r != CU_OK && rt_gpu_check_lost(g, r))
         return -RT_EGPU;
-    if (first_time(&my.told_unseen, ordinal))
+    bool unseen = ordinal_of(e->uuid) < 0;
+    if (first_time(unseen ? &my.told_unseen : &my.told_refused, ordinal))
         log_info(GPU,
                  "memory of another process (%s, %llu bytes%s) could not be mapped for device %d: "
                  "%s; messages from it are staged",
                  kinds[e->how], (unsigned long long)e->len,
-                 ordinal_of(e->uuid) < 0 ? ", of a device that is not visible here" : "", ordinal,
+                 unseen ? ", of a device that is not visible here" : "", ordinal,
                  r != CU_OK ? name_of(r) : rt_err_text(err));
-    return err;
+    return unseen ? -RT_EUNREACH : err;
 }
 
 int rt_gpu_import(struct rt_gpu *g, const struct rt_gpu_export *e, int fd,
