@@ -57,7 +57,8 @@ struct btl_rmem {
     bool shared;
 };
 
-struct btl_mem; /* registered local memory, private to the transport */
+struct btl_mem;    /* registered local memory, private to the transport */
+struct rt_gpu_ptr; /* runtime/gpu/gpu.h */
 
 /* A connection to one process.  First member of btl_shm_peer and so on. */
 struct btl_peer {
@@ -95,7 +96,8 @@ struct btl_ops {
      * to one peer arrive in the order of the calls.  NULL: remote memory only (btl_has_messages).
      */
     int (*send)(struct btl_peer *p, const struct btl_hdr *h, const void *buf, size_t len);
-    int (*mem_reg)(struct btl *b, void *base, size_t len, enum rt_memkind kind,
+    /* at: what runtime/gpu says of device memory, asked just now; NULL: host memory. */
+    int (*mem_reg)(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr *at,
                    struct btl_mem **out);
     void (*mem_dereg)(struct btl_mem *m);
     /* Writes caps.key_len bytes that let the peer attach. */
@@ -104,10 +106,12 @@ struct btl_ops {
      * the key is sent to it, each time.  An error: this peer cannot attach, the key is of no use.
      */
     int (*mem_offer)(struct btl_peer *p, struct btl_mem *m);
-    /* Opens the peer's memory once, then reuse.  near: the local memory that put() and get() will
-     * use, where the transport has to know whose device copies; NULL: host memory.  -RT_EUNREACH
-     * and -RT_ENOTSUP: not with this memory, the message has to go another way. */
-    int (*attach)(struct btl_peer *p, const void *key, const void *near, struct btl_rmem **out);
+    /* Opens the peer's memory once, then reuse.  near: the same of the local memory that put()
+     * and get() will use, whose device copies; NULL: host memory.  -RT_EUNREACH: the devices have
+     * no access to each other; -RT_ENOTSUP: not this memory, or not now.  Then the message has to
+     * go another way. */
+    int (*attach)(struct btl_peer *p, const void *key, const struct rt_gpu_ptr *near,
+                  struct btl_rmem **out);
     void (*detach)(struct btl_rmem *r);
     /* One-sided copy to / from attached memory at byte offset off; m only with BTL_NEED_REG. done()
      * means that the data is visible at its destination before any later send() to that peer

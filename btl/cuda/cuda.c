@@ -217,31 +217,30 @@ static int reach_own(struct rt_gpu *g, const struct cuda_key *k)
     return err < 0 ? err : rt_gpu_reach(g, &at);
 }
 
-static int cuda_attach(struct btl_peer *peer, const void *key, const void *near,
+static int cuda_attach(struct btl_peer *peer, const void *key, const struct rt_gpu_ptr *near,
                        struct btl_rmem **out)
 {
     struct btl_cuda_peer *p = (struct btl_cuda_peer *)peer;
     struct btl_cuda *b = (struct btl_cuda *)peer->btl;
-    struct rt_gpu_ptr here;
     struct cuda_import *import = NULL;
     struct cuda_key k;
-    int err = near ? rt_gpu_query(near, 0, &here) : -RT_ENOENT;
 
-    if (err < 0)
-        return err == -RT_ENOENT ? -RT_ENOTSUP : err; /* a host buffer: not this way */
-    btl_cuda_use(b, here.g);
+    if (!near)
+        return -RT_ENOTSUP; /* a host buffer: not this way */
+    struct rt_gpu *g = near->g;
+    btl_cuda_use(b, g);
     memcpy(&k, key, sizeof k);
     struct cuda_rmem *r = b->free_rmems ? b->free_rmems : calloc(1, sizeof *r);
     if (!r)
         return -RT_ENOMEM;
     b->free_rmems = r->next;
-    err = p->self ? reach_own(here.g, &k) : btl_cuda_import_get(b, p, &k, here.g, &import);
+    int err = p->self ? reach_own(g, &k) : btl_cuda_import_get(b, p, &k, g, &import);
     if (err < 0) {
         r->next = b->free_rmems;
         b->free_rmems = r;
         return err;
     }
-    *r = (struct cuda_rmem){ .b = b, .g = here.g, .len = k.len, .import = import };
+    *r = (struct cuda_rmem){ .b = b, .g = g, .len = k.len, .import = import };
     r->base.ptr = import ? import->base + k.off : (char *)(uintptr_t)k.addr;
     *out = &r->base;
     return 0;

@@ -88,7 +88,7 @@ void btl_cuda_use(struct btl_cuda *b, struct rt_gpu *g);
 
 /* table.c */
 void btl_cuda_exports_close(struct btl_cuda *b);
-int btl_cuda_mem_reg(struct btl *b, void *base, size_t len, enum rt_memkind kind,
+int btl_cuda_mem_reg(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr *at,
                      struct btl_mem **out);
 void btl_cuda_mem_dereg(struct btl_mem *m);
 int btl_cuda_mem_offer(struct btl_peer *p, struct btl_mem *m);

@@ -234,22 +234,19 @@ static int fd_give(struct btl_cuda *b, struct btl_cuda_peer *p, struct cuda_expo
 
 /* ---- the part of the contract ---- */
 
-int btl_cuda_mem_reg(struct btl *btl, void *base, size_t len, enum rt_memkind kind,
+int btl_cuda_mem_reg(struct btl *btl, void *base, size_t len, const struct rt_gpu_ptr *at,
                      struct btl_mem **out)
 {
     struct btl_cuda *b = (struct btl_cuda *)btl;
-    struct rt_gpu_ptr at;
-    (void)kind; /* the driver knows */
 
-    int err = rt_gpu_query(base, len, &at);
-    if (err < 0)
-        return err == -RT_ENOENT ? -RT_ENOTSUP : err;
+    if (!at)
+        return -RT_ENOTSUP; /* host memory */
     struct btl_mem *m = b->free_mems ? b->free_mems : calloc(1, sizeof *m);
     if (!m)
         return -RT_ENOMEM;
-    btl_cuda_use(b, at.g);
+    btl_cuda_use(b, at->g);
     b->free_mems = m->next;
-    *m = (struct btl_mem){ .b = b, .at = at, .addr = (uintptr_t)base, .len = len };
+    *m = (struct btl_mem){ .b = b, .at = *at, .addr = (uintptr_t)base, .len = len };
     *out = m;
     return 0;
 }

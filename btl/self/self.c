@@ -164,12 +164,12 @@ static int self_send(struct btl_peer *p, const struct btl_hdr *h, const void *bu
     return 0;
 }
 
-static int self_mem_reg(struct btl *b, void *base, size_t len, enum rt_memkind kind,
+static int self_mem_reg(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr *at,
                         struct btl_mem **out)
 {
     (void)b;
     (void)len;
-    (void)kind;
+    (void)at;
     struct btl_mem *m = malloc(sizeof *m);
     if (!m)
         return -RT_ENOMEM;
@@ -191,7 +191,8 @@ struct self_rmem {
     struct btl_self *self;
 };
 
-static int self_attach(struct btl_peer *p, const void *key, const void *near, struct btl_rmem **out)
+static int self_attach(struct btl_peer *p, const void *key, const struct rt_gpu_ptr *near,
+                       struct btl_rmem **out)
 {
     (void)near;
     struct self_rmem *r = malloc(sizeof *r);

@@ -150,14 +150,14 @@ static int region_make(struct btl_shm *b, struct btl_mem **out)
     return 0;
 }
 
-int btl_shm_mem_reg(struct btl *btl, void *base, size_t len, enum rt_memkind kind,
+int btl_shm_mem_reg(struct btl *btl, void *base, size_t len, const struct rt_gpu_ptr *at,
                     struct btl_mem **out)
 {
     struct btl_shm *b = (struct btl_shm *)btl;
     struct btl_mem *m = b->free_regions;
     int err;
 
-    if (!(RT_MEM_BIT(kind) & RT_MEM_HOST_BITS))
+    if (at)
         return -RT_ENOTSUP;
     if (m) {
         b->free_regions = m->next_free;
@@ -225,7 +225,7 @@ static bool cma_probe(struct btl_shm_peer *p)
     return false;
 }
 
-int btl_shm_attach(struct btl_peer *peer, const void *key, const void *near, struct btl_rmem **out)
+int btl_shm_attach(struct btl_peer *peer, const void *key, const struct rt_gpu_ptr *near, struct btl_rmem **out)
 {
     (void)near;
     struct btl_shm_peer *p = (struct btl_shm_peer *)peer;

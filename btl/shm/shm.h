@@ -60,11 +60,11 @@ void btl_shm_need_work(struct btl_shm_peer *p);
 /* rma.c: the part of the contract that moves large data, and what the rest needs of it. */
 void btl_shm_rma_open(struct btl_shm *b, struct btl_caps *caps);
 void btl_shm_rma_close(struct btl_shm *b);
-int btl_shm_mem_reg(struct btl *b, void *base, size_t len, enum rt_memkind kind,
+int btl_shm_mem_reg(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr *at,
                     struct btl_mem **out);
 void btl_shm_mem_dereg(struct btl_mem *m);
 int btl_shm_mem_key(const struct btl_mem *m, void *key);
-int btl_shm_attach(struct btl_peer *p, const void *key, const void *near, struct btl_rmem **out);
+int btl_shm_attach(struct btl_peer *p, const void *key, const struct rt_gpu_ptr *near, struct btl_rmem **out);
 void btl_shm_detach(struct btl_rmem *r);
 int btl_shm_put(struct btl_rmem *r, size_t off, struct btl_mem *m, const void *src, size_t len,
                 struct btl_op *op);

@@ -138,7 +138,7 @@ static int make_key(struct wm_preq *q, char *key)
         return -RT_ENOTSUP;
     const struct btl_ops *ops = bp->btl->ops;
     struct btl_mem *m;
-    int err = ops->mem_reg(bp->btl, (void *)(uintptr_t)q->buf, (size_t)q->nbytes, q->dev->at.kind,
+    int err = ops->mem_reg(bp->btl, (void *)(uintptr_t)q->buf, (size_t)q->nbytes, &q->dev->at,
                            &m);
     if (err < 0)
         return err;
@@ -178,7 +178,7 @@ static bool reaches(struct wm_preq *q, const void *key)
     if (q->peer->is_self)
         return true;
     struct btl_peer *bp = wm_domain_dev(q->dom, q->peer);
-    if (!bp || bp->btl->ops->attach(bp, key, q->buf, &r) < 0)
+    if (!bp || bp->btl->ops->attach(bp, key, &q->dev->at, &r) < 0)
         return false;
     bp->btl->ops->detach(r);
     return true;

@@ -93,7 +93,7 @@ static int make_packed(struct wm_preq *q, int64_t nbytes)
 static int make_key(struct wm_preq *q, void *base, int64_t len, char *key)
 {
     const struct btl_ops *ops = btl_of(q)->ops;
-    int err = ops->mem_reg(btl_of(q), base, (size_t)len, RT_MEM_HOST, &q->mem);
+    int err = ops->mem_reg(btl_of(q), base, (size_t)len, NULL, &q->mem);
     return err < 0 ? err : ops->mem_key(q->mem, key);
 }
 
@@ -223,7 +223,7 @@ int wm_rndv_pull(struct wm_preq *q, const void *key)
     if (!from)
         return -RT_EUNREACH;
     const struct btl_ops *ops = from->btl->ops;
-    int err = ops->attach(from, key, q->dev ? q->buf : NULL, &q->rmem);
+    int err = ops->attach(from, key, q->dev ? &q->dev->at : NULL, &q->rmem);
     if (err < 0)
         return err;
     q->op.done = get_done;

@@ -195,7 +195,7 @@ static void puts_bench(int rank)
 
     big = malloc(BIG);
     memset(big, 1, BIG);
-    b->ops->mem_reg(b, big, BIG, RT_MEM_HOST, &m);
+    b->ops->mem_reg(b, big, BIG, NULL, &m);
     b->ops->mem_key(m, key);
     post_tag(TAG_KEY, key, sizeof key);
     wait_received(base + 1);

@@ -276,7 +276,7 @@ static void window_open(void)
 
     t.window = malloc(WINDOW + 128);
     memset(t.window, GUARD, WINDOW + 128);
-    CHECK_EQ(t.b->ops->mem_reg(t.b, t.window + 64, WINDOW, RT_MEM_HOST, &window_mem), 0);
+    CHECK_EQ(t.b->ops->mem_reg(t.b, t.window + 64, WINDOW, NULL, &window_mem), 0);
     CHECK_EQ(t.b->ops->mem_key(window_mem, key), 0);
     send_now(CTX_KEY, 0, key, t.b->caps.key_len);
     progress_until(&t.keys_seen, ++t.keys_used);

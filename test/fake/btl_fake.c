@@ -226,11 +226,11 @@ static int fake_send(struct btl_peer *peer, const struct btl_hdr *h, const void 
     return 0;
 }
 
-static int fake_mem_reg(struct btl *b, void *base, size_t len, enum rt_memkind kind,
+static int fake_mem_reg(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr *at,
                         struct btl_mem **out)
 {
     (void)b;
-    (void)kind;
+    (void)at;
     int err = wanted_error();
     if (err)
         return err;
@@ -259,7 +259,7 @@ static int fake_mem_key(const struct btl_mem *m, void *key)
     return 0;
 }
 
-static int fake_attach(struct btl_peer *p, const void *key, const void *near,
+static int fake_attach(struct btl_peer *p, const void *key, const struct rt_gpu_ptr *near,
                        struct btl_rmem **out)
 {
     (void)near;

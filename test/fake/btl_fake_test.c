@@ -109,7 +109,7 @@ static void a_lost_peer(void)
     char key[BTL_KEY_MAX], buf[8] = "1234567";
 
     open_three(4);
-    CHECK_EQ(b[1]->ops->mem_reg(b[1], buf, 8, RT_MEM_HOST, &m), 0);
+    CHECK_EQ(b[1]->ops->mem_reg(b[1], buf, 8, NULL, &m), 0);
     CHECK_EQ(b[1]->ops->mem_key(m, key), 0);
     CHECK_EQ(b[0]->ops->attach(peer[0][1], key, NULL, &r), 0);
     CHECK_EQ(b[0]->ops->put(r, 0, NULL, "abcdefg", 8, &op), 0);
@@ -145,7 +145,7 @@ static void wrong_use_is_found(void)
     char key[BTL_KEY_MAX], buf[8] = "1234567";
 
     open_three(6);
-    CHECK_EQ(b[1]->ops->mem_reg(b[1], buf, 8, RT_MEM_HOST, &m), 0);
+    CHECK_EQ(b[1]->ops->mem_reg(b[1], buf, 8, NULL, &m), 0);
     CHECK_EQ(b[1]->ops->mem_key(m, key), 0);
     CHECK_EQ(b[0]->ops->attach(peer[0][1], key, NULL, &r), 0);
     CHECK_EQ(b[0]->ops->put(r, 0, NULL, "abcdefg", 8, &op), 0);

@@ -151,10 +151,10 @@ static int f_send(struct btl_peer *bp, const struct btl_hdr *h, const void *buf,
     return 0;
 }
 
-static int f_reg(struct btl *b, void *base, size_t len, enum rt_memkind kind, struct btl_mem **out)
+static int f_reg(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr *at, struct btl_mem **out)
 {
     (void)b;
-    (void)kind;
+    (void)at;
     struct fmem *m = malloc(sizeof *m);
     *m = (struct fmem){ base, len };
     *out = (struct btl_mem *)m;
@@ -169,7 +169,7 @@ static int f_key(const struct btl_mem *m, void *key)
     return 0;
 }
 
-static int f_attach(struct btl_peer *p, const void *key, const void *near, struct btl_rmem **out)
+static int f_attach(struct btl_peer *p, const void *key, const struct rt_gpu_ptr *near, struct btl_rmem **out)
 {
     (void)near;
     struct fmem m;

@@ -149,7 +149,7 @@ static int killed_in_put(int rank, void *large)
     if (!buf || open_pair(rank) < 0)
         return 1;
     if (rank == 1) {
-        b->ops->mem_reg(b, buf, BIG, RT_MEM_HOST, &m);
+        b->ops->mem_reg(b, buf, BIG, NULL, &m);
         b->ops->mem_key(m, key);
         send(key, sizeof key);
         for (int i = 0; i < 3; i++)
@@ -194,10 +194,10 @@ static int late_chunks(int rank, void *arg)
     if (open_pair(rank) < 0)
         return 1;
     if (rank == 1) {
-        b->ops->mem_reg(b, buf, sizeof buf, RT_MEM_HOST, &m);
+        b->ops->mem_reg(b, buf, sizeof buf, NULL, &m);
         b->ops->mem_key(m, key);
         b->ops->mem_dereg(m);
-        b->ops->mem_reg(b, buf, sizeof buf, RT_MEM_HOST, &m); /* the same slot of the table */
+        b->ops->mem_reg(b, buf, sizeof buf, NULL, &m); /* the same slot of the table */
         send(key, sizeof key);
         wait_received(1);
         for (size_t i = 0; i < sizeof buf; i++)
