@@ -138,8 +138,7 @@ static int make_key(struct wm_preq *q, char *key)
         return -RT_ENOTSUP;
     const struct btl_ops *ops = bp->btl->ops;
     struct btl_mem *m;
-    int err = ops->mem_reg(bp->btl, (void *)(uintptr_t)q->buf, (size_t)q->nbytes, &q->dev->at,
-                           &m);
+    int err = ops->mem_reg(bp->btl, (void *)(uintptr_t)q->buf, (size_t)q->nbytes, &q->dev->at, &m);
     if (err < 0)
         return err;
     if (ops->mem_offer)
@@ -205,7 +204,13 @@ static int pull(struct wm_preq *q, const void *key)
     if (!q->peer->is_self)
         return wm_rndv_pull(q, key);
     const void *from;
+    struct rt_gpu_ptr at;
     memcpy(&from, key, sizeof from);
+    int err = rt_gpu_query(from, (size_t)q->moved_len, &at);
+    if (err >= 0)
+        err = rt_gpu_reach(q->dev->at.g, &at);
+    if (err < 0)
+        return err;
     q->op_busy = true;
     q->dev->op.done = pulled;
     rt_gpu_copy(q->dev->at.g, (void *)(uintptr_t)q->buf, from, (size_t)q->moved_len, &q->dev->op);

@@ -207,8 +207,8 @@ void wm_send_ctl(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, con
 int wm_try_ctl(struct wm_domain *d, struct wm_peer *p, struct btl_hdr hdr, const void *data,
                uint32_t len);
 int wm_retry(struct wm_domain *d);
-/* Queues a put that met -RT_EAGAIN. */
-void wm_pend_put(struct wm_preq *q);
+/* Queues a put or get that met -RT_EAGAIN. */
+void wm_pend_rma(struct wm_preq *q);
 void wm_pend_drop(struct wm_peer *p, int err); /* the peer is lost */
 /* The sync acknowledgement and the answers of a rendezvous, for the sender's side. */
 void wm_on_sync_ack(struct wm_domain *d, const struct wm_fin *f);
@@ -238,8 +238,7 @@ int wm_rndv_announce(struct wm_preq *q, const struct wm_rts *rts); /* sends the 
 int wm_rndv_pull(struct wm_preq *q, const void *key); /* gets the message, all of it or get_len */
 void wm_rndv_got(struct wm_preq *q, int err);
 void wm_rndv_send_fin(struct wm_preq *q, enum wm_kind kind, int err);
-int wm_rndv_put(struct wm_preq *q); /* 0, -RT_EAGAIN, or an error */
-void wm_rndv_put_failed(struct wm_preq *q, int err);
+int wm_rndv_start(struct wm_preq *q); /* its put or get: 0, -RT_EAGAIN, or an error */
 void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *rts);
 void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts);
 void wm_on_fin(struct wm_domain *d, enum wm_kind kind, const struct wm_fin *f);

@@ -46,8 +46,8 @@ struct slot { /* one piece under way */
 struct wm_pieces {
     struct wm_pieces *next; /* spare */
     struct wm_preq *q;
-    int64_t len, step;      /* of the message, of a piece */
-    int64_t started, ended; /* bytes */
+    int64_t len, step;             /* of the message, of a piece */
+    int64_t started, moved, ended; /* bytes: begun, given to sub-messages, finished */
     int nslots, oldest, running;
     int err;
     bool halt;    /* no further pieces are begun */
@@ -282,8 +282,10 @@ static void move(struct wm_pieces *s, struct slot *t)
     t->state = MOVING;
     if (err == -RT_ENOMEM)
         rt_boot_abort(1, "out of memory for a piece of a message");
-    if (err >= 0)
+    if (err >= 0) {
+        s->moved += t->len;
         return;
+    }
     t->sub = NULL;
     t->state = ENDED;
     fail(s, err);
@@ -389,7 +391,7 @@ int wm_pieces_step(struct wm_preq *q)
         return n;
     int err = s->err;
     q->op_busy = q->in_pieces = false;
-    if (err && is_send(s) && err != -RT_EREMOTE && !q->peer->err)
+    if (is_send(s) && s->moved < s->len && !q->peer->err) /* the receiver waits for the others */
         wm_rndv_send_fin(q, WM_FIN_PUT, err);
     wm_rndv_part_done(q, err);
     return n + 1;

@@ -70,7 +70,7 @@ static void finish(struct wm_preq *q)
 
 void wm_rndv_part_done(struct wm_preq *q, int err)
 {
-    if (err && !q->fail)
+    if (err && (!q->fail || q->fail == -RT_ETRUNC)) /* that one promises the data that have room */
         q->fail = err;
     if (--q->parts == 0)
         finish(q);
@@ -217,6 +217,28 @@ static void get_done(struct btl_op *op, int err)
     wm_rndv_got(rt_container(op, struct wm_preq, op), err);
 }
 
+static void put_done(struct btl_op *op, int err)
+{
+    struct wm_preq *q = rt_container(op, struct wm_preq, op);
+    q->op_busy = false;
+    wm_rndv_send_fin(q, WM_FIN_PUT, err);
+    wm_rndv_part_done(q, err);
+}
+
+int wm_rndv_start(struct wm_preq *q)
+{
+    bool put = q->kind == WM_PREQ_SEND;
+    const struct btl_ops *ops = mem_ops(q);
+    q->op.done = put ? put_done : get_done;
+    q->op_busy = true;
+    int err = put ? ops->put(q->rmem, 0, q->mem, wm_rndv_buf(q) + q->put_off, (size_t)q->put_len,
+                             &q->op)
+                  : ops->get(q->rmem, 0, NULL, wm_rndv_buf(q), (size_t)q->get_len, &q->op);
+    if (err < 0)
+        q->op_busy = false;
+    return err < 0 ? err : 0;
+}
+
 int wm_rndv_pull(struct wm_preq *q, const void *key)
 {
     struct btl_peer *from = q->dev ? wm_domain_dev(q->dom, q->peer) : q->peer->eager;
@@ -226,13 +248,13 @@ int wm_rndv_pull(struct wm_preq *q, const void *key)
     int err = ops->attach(from, key, q->dev ? &q->dev->at : NULL, &q->rmem);
     if (err < 0)
         return err;
-    q->op.done = get_done;
-    q->op_busy = true;
-    err = ops->get(q->rmem, 0, NULL, wm_rndv_buf(q), (size_t)q->get_len, &q->op);
-    if (err >= 0)
+    err = wm_rndv_start(q);
+    if (err == -RT_EAGAIN && !q->dev) {
+        wm_pend_rma(q);
         return 0;
-    q->op_busy = false;
-    drop_remote(q);
+    }
+    if (err < 0)
+        drop_remote(q);
     return err;
 }
 
@@ -313,29 +335,8 @@ void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *in)
         return;
     }
     if (q->get_len && (err = wm_rndv_pull(q, rts.key)) < 0)
-        wm_rndv_got(q, err == -RT_EAGAIN || err == -RT_ENOTSUP ? -RT_EPERM : err);
+        wm_rndv_got(q, err == -RT_ENOTSUP ? -RT_EPERM : err);
 }
-
-static void put_done(struct btl_op *op, int err)
-{
-    struct wm_preq *q = rt_container(op, struct wm_preq, op);
-    q->op_busy = false;
-    wm_rndv_send_fin(q, WM_FIN_PUT, err);
-    wm_rndv_part_done(q, err);
-}
-
-int wm_rndv_put(struct wm_preq *q)
-{
-    q->op.done = put_done;
-    q->op_busy = true;
-    int err = btl_of(q)->ops->put(q->rmem, 0, q->mem, wm_rndv_buf(q) + q->put_off,
-                                  (size_t)q->put_len, &q->op);
-    if (err < 0)
-        q->op_busy = false;
-    return err;
-}
-
-void wm_rndv_put_failed(struct wm_preq *q, int err) { put_done(&q->op, err); }
 
 void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts)
 {
@@ -362,11 +363,11 @@ void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts)
     if (err >= 0)
         q->rmem->shared = cts->will_get != 0;
     if (err >= 0)
-        err = q->peer->err ? q->peer->err : wm_rndv_put(q);
+        err = q->peer->err ? q->peer->err : wm_rndv_start(q);
     if (err == -RT_EAGAIN)
-        wm_pend_put(q);
+        wm_pend_rma(q);
     else if (err < 0)
-        wm_rndv_put_failed(q, err);
+        put_done(&q->op, err);
 }
 
 void wm_on_fin(struct wm_domain *d, enum wm_kind kind, const struct wm_fin *f)

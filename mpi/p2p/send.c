@@ -115,7 +115,8 @@ static void eager_sent(struct wm_preq *q)
         rt_list_append(&q->peer->rndv, &q->link);
 }
 
-static bool is_put(const struct wm_pend *w)
+/* Not a message: a put or get of its request. */
+static bool is_rma(const struct wm_pend *w)
 {
     return w->hdr.ctx >> WM_KIND_SHIFT == WM_CTS && w->req;
 }
@@ -123,12 +124,12 @@ static bool is_put(const struct wm_pend *w)
 static int retry_one(struct wm_peer *p, struct wm_pend *w)
 {
     struct wm_preq *q = w->req;
-    int err = is_put(w) ? wm_rndv_put(q)
+    int err = is_rma(w) ? wm_rndv_start(q)
               : q       ? send_eager(q, &w->hdr)
                         : p->send(p->eager, &w->hdr, w->data, w->len);
     if (err == -RT_EAGAIN)
         return err;
-    bool put = is_put(w);
+    bool rma = is_rma(w);
     rt_list_del(&w->link);
     free(w);
     if (!q) {
@@ -137,19 +138,19 @@ static int retry_one(struct wm_peer *p, struct wm_pend *w)
         return 1;
     }
     q->pend = NULL;
-    if (put && err)
-        wm_rndv_put_failed(q, err);
-    else if (!put && err)
+    if (rma && err)
+        q->op.done(&q->op, err);
+    else if (!rma && err)
         wm_preq_finish(q, err);
-    else if (!put)
+    else if (!rma)
         eager_sent(q);
     return 1;
 }
 
-void wm_pend_put(struct wm_preq *q)
+void wm_pend_rma(struct wm_preq *q)
 {
     if (pend(q->dom, q->peer, wm_hdr(WM_CTS, 0, 0, 0), NULL, 0, q) < 0)
-        wm_rndv_put_failed(q, -RT_ENOMEM);
+        q->op.done(&q->op, -RT_ENOMEM);
 }
 
 void wm_pend_drop(struct wm_peer *p, int err)
@@ -158,12 +159,12 @@ void wm_pend_drop(struct wm_peer *p, int err)
     rt_list_each_safe (l, tmp, &p->pending) {
         struct wm_pend *w = rt_container(l, struct wm_pend, link);
         struct wm_preq *q = w->req;
-        bool put = is_put(w);
+        bool rma = is_rma(w);
         rt_list_del(l);
         free(w);
         if (q)
             q->pend = NULL;
-        if (q && !put) /* a put is on the rendezvous list and ends there */
+        if (q && !rma) /* that one is on the rendezvous list and ends there */
             wm_preq_finish(q, err);
     }
     rt_list_del(&p->retry);

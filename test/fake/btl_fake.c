@@ -483,6 +483,10 @@ const struct btl_ops *btl_find(const char *name)
     return strcmp(name, "fake") ? NULL : &btl_fake_ops;
 }
 
-int btl_check(const struct btl *b) { return b->ops == &btl_fake_ops ? 0 : -RT_EINTERN; }
+/* A test may add transports for memory of its own. */
+int btl_check(const struct btl *b)
+{
+    return b->ops == &btl_fake_ops || !btl_has_messages(b) ? 0 : -RT_EINTERN;
+}
 
 size_t btl_node_pair_nbytes(void) { return 4096; }

@@ -5,3 +5,7 @@ test_unit_match_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/fake/p2p_engine_test
 test_fake_p2p_engine_test_SOURCES = test/fake/p2p_engine_test.c test/check.h
 test_fake_p2p_engine_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/fake/p2p_device_test
+test_fake_p2p_device_test_SOURCES = test/fake/p2p_device_test.c test/check.h test/fake/btl_fake.h \
+	test/fake/btl_fake.c
+test_fake_p2p_device_test_LDADD = $(unit_ldadd)
