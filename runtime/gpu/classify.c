@@ -10,7 +10,11 @@
 #include "runtime/base/log.h"
 
 #include <errno.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -23,7 +27,11 @@
 #define NONE_NS 1000000
 #define CALIBRATE_NS 10000000
 
+/* The kernel keeps mappings at least this far from the main thread's stack. */
+#define STACK_GAP ((size_t)128 << 20)
+
 bool rt_gpu_watch;
+struct rt_gpu_own rt_gpu_own;
 uint64_t rt_gpu_seen[RT_GPU_SEEN];
 /* Until the clock has been compared: right for 1 GHz, and shorter than meant for anything faster;
  * no x86-64 processor's time stamp counter is slower. */
@@ -36,8 +44,58 @@ static struct {
     int known;     /* how many of the attributes this driver knows; domain's lock */
 } look;
 
+/* The main program comes first; its variables are the segment that may be written. */
+static int note_data(struct dl_phdr_info *info, size_t len, void *arg)
+{
+    (void)len, (void)arg;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *h = &info->dlpi_phdr[i];
+        if (h->p_type == PT_LOAD && h->p_flags & PF_W) {
+            rt_gpu_own.data = (uintptr_t)(info->dlpi_addr + h->p_vaddr);
+            rt_gpu_own.data_len = h->p_memsz;
+        }
+    }
+    return 1;
+}
+
+/* Where the heap begins: field 47, start_brk; the second one is a name in brackets with anything in
+ * it.  0 without /proc. */
+static uintptr_t heap_start(void)
+{
+    char line[1024];
+    FILE *f = fopen("/proc/self/stat", "re");
+    if (!f)
+        return 0;
+    char *at = fgets(line, sizeof line, f) ? strrchr(line, ')') : NULL;
+    fclose(f);
+    for (int field = 2; at && field < 47; field++)
+        at = strchr(at + 1, ' ');
+    return at ? (uintptr_t)strtoull(at, NULL, 10) : 0;
+}
+
+/* Any thread.  The heap may have grown or shrunk; after it has shrunk, and until the next look, the
+ * space above is taken for the heap, where only a program that names the address could map
+ * anything.  From here to the stack's end all is stack when this is the main thread. */
+static void note_own(const void *p)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0), end = (uintptr_t)sbrk(0);
+    size_t depth = rt_gpu_own.stack_end - here;
+    if (!rt_load_relaxed(&rt_gpu_own.heap)) {
+        uintptr_t start = heap_start();
+        rt_store_relaxed(&rt_gpu_own.heap, start && start <= end ? start : end);
+    }
+    size_t len = end - rt_load_relaxed(&rt_gpu_own.heap);
+    if (len <= end && len != rt_load_relaxed(&rt_gpu_own.heap_len))
+        rt_store_relaxed(&rt_gpu_own.heap_len, len);
+    if ((uintptr_t)p >= here && (uintptr_t)p < rt_gpu_own.stack_end && depth < STACK_GAP &&
+        depth > rt_load_relaxed(&rt_gpu_own.stack_len))
+        rt_store_relaxed(&rt_gpu_own.stack_len, depth);
+}
+
 void rt_gpu_classify_init(void)
 {
+    rt_gpu_own.stack_end = getauxval(AT_EXECFN); /* a text above all frames */
+    dl_iterate_phdr(note_data, NULL);
     memset(rt_gpu_seen, 0, sizeof rt_gpu_seen);
     look.none = 0;
     look.ns = rt_now_ns();
@@ -92,6 +150,9 @@ bool rt_gpu_look(const void *p)
         note_host(p);
         return false;
     }
+    note_own(p);
+    if (rt_gpu_is_own(p))
+        return false;
     cu_result r = rt_cuda_find(false) == RT_CUDA_NONE
                       ? CU_ERROR_NOT_INITIALIZED
                       : rt_cuda.pointer_get_attributes(2, attributes, values, (cu_ptr)(uintptr_t)p);

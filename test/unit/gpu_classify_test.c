@@ -13,6 +13,7 @@
 
 #define MIB ((size_t)1 << 20)
 static char *space; /* 64 MiB of addresses without memory, as a driver's are */
+static char *mapped; /* 64 MiB of host memory */
 
 static void off_costs_nothing(void)
 {
@@ -27,23 +28,59 @@ static void off_costs_nothing(void)
 
 static void host_is_asked_once(void)
 {
-    int x = 0, n;
-    static char pinned[64];
+    char *pinned = mapped + 32 * MIB;
+    int n;
     table_reset();
     table_believe(true);
     CHECK(rt_gpu_watch);
-    CHECK(!rt_gpu_is_device(&x));
+    CHECK(!rt_gpu_is_device(mapped));
     n = table.nask;
     for (int i = 0; i < 1000; i++)
-        CHECK(!rt_gpu_is_device(&x));
+        CHECK(!rt_gpu_is_device(mapped));
     CHECK_EQ(table.nask, n);
-    table_add(pinned, sizeof pinned, &table.own[0], 0)->type = CU_MEMORY_HOST;
+    table_add(pinned, 64, &table.own[0], 0)->type = CU_MEMORY_HOST;
     CHECK(!rt_gpu_is_device(pinned));
     table_believe(false);
     n = table.nask;
     for (int i = 0; i < 1000; i++)
-        CHECK(!rt_gpu_is_device(&x));
+        CHECK(!rt_gpu_is_device(mapped));
     CHECK_EQ(table.nask, n + 1000);
+}
+
+/* The program's own variables, heap and stack are not asked for, however deep and new they are. */
+static char variable[100];
+
+static int deep(int levels)
+{
+    volatile char here[4000];
+    here[3999] = 1;
+    CHECK(!rt_gpu_is_device((const char *)here + 3999));
+    return levels ? deep(levels - 1) + here[3999] : 0;
+}
+
+static void own_memory_is_host(void)
+{
+    int here;
+    void *block[40];
+    table_reset();
+    table_believe(false);
+    int n = table.nask;
+    CHECK(!rt_gpu_is_device(variable + 99));
+    CHECK(!rt_gpu_is_device(&here));
+    CHECK_EQ(deep(100), 100);
+    for (int i = 0; i < 40; i++) {
+        block[i] = malloc(100000); /* 4 MB, more than the heap has free */
+        CHECK(!rt_gpu_is_device((char *)block[i] + 99999));
+    }
+    CHECK_EQ(table.nask, n);
+    CHECK(rt_gpu_is_own(variable) && rt_gpu_is_own(&here));
+    CHECK(!rt_gpu_is_own(mapped) && !rt_gpu_is_own(space) && !rt_gpu_is_own(NULL));
+    CHECK(!rt_gpu_is_own((char *)rt_gpu_own.data - 1));
+    CHECK(!rt_gpu_is_own((char *)rt_gpu_own.heap - 1));
+    CHECK(!rt_gpu_is_own((char *)rt_gpu_own.heap + rt_gpu_own.heap_len));
+    CHECK(!rt_gpu_is_own((void *)rt_gpu_own.stack_end));
+    for (int i = 0; i < 40; i++)
+        free(block[i]);
 }
 
 static void special_addresses_are_host(void)
@@ -81,7 +118,6 @@ static void granules_are_told_apart(void)
     static const uint64_t far[] = { 0, 1ull << 40, 1ull << 46, 1ull << 48, 1ull << 55 };
     table_reset();
     table_believe(true);
-    int x = 0;
     for (size_t f = 0; f < sizeof far / sizeof *far; f++)
         for (uint64_t g = 1; g < 32768; g++) {
             void *p = (void *)(uintptr_t)(far[f] + (g << 21));
@@ -92,32 +128,30 @@ static void granules_are_told_apart(void)
             CHECK(!rt_gpu_seen_host((void *)((uintptr_t)p ^ 1ull << 40)));
             *word = 0;
         }
-    CHECK(!rt_gpu_is_device(&x));
+    CHECK(!rt_gpu_is_device(mapped));
 }
 
 static void times_of_the_future_and_the_past_miss(void)
 {
-    int x = 0;
-    uint64_t above, *word = rt_gpu_seen_word(&x, &above);
+    uint64_t above, *word = rt_gpu_seen_word(mapped, &above);
     const uint64_t mask = (1ull << RT_GPU_SEEN_TIME_BITS) - 1;
     table_reset();
     table_believe(true);
     rt_gpu_seen_for = 1000;
     *word = above | ((rt_gpu_clock() + 100000000) & mask);
-    CHECK(!rt_gpu_seen_host(&x));
+    CHECK(!rt_gpu_seen_host(mapped));
     *word = above | ((rt_gpu_clock() - 1001) & mask);
-    CHECK(!rt_gpu_seen_host(&x));
+    CHECK(!rt_gpu_seen_host(mapped));
 }
 
 /* The limit is never longer than 20 us: in 20 ms pass at least 1000 of them. */
 static void clock_is_compared(void)
 {
     struct timespec t = { 0, 20000000 };
-    int x = 0;
     uint64_t from = rt_gpu_clock();
     table_reset();
     nanosleep(&t, NULL);
-    CHECK(!rt_gpu_is_device(&x));
+    CHECK(!rt_gpu_is_device(mapped));
     uint64_t ticks = rt_gpu_clock() - from;
     CHECK_MSG(rt_gpu_seen_for > 0 && rt_gpu_seen_for * 1000 <= ticks, "%llu, %llu ticks in 20 ms",
               (unsigned long long)rt_gpu_seen_for, (unsigned long long)ticks);
@@ -162,14 +196,13 @@ static void not_initialised_is_believed_for_all(void)
 static void a_driver_with_a_failed_kernel(void)
 {
     struct rt_gpu_ptr q;
-    int x = 0;
     table_reset();
     table_believe(false);
     rt_gpu_init();
     table_add(space, MIB, &table.own[0], 0);
     table.ask = 700;
     CHECK(rt_gpu_is_device(space));
-    CHECK(!rt_gpu_is_device(&x));
+    CHECK(!rt_gpu_is_device(mapped));
     capture_begin();
     CHECK_EQ(rt_gpu_query(space, 8, &q), -RT_EGPU);
     CHECK(strstr(capture_end(), "700"));
@@ -178,7 +211,6 @@ static void a_driver_with_a_failed_kernel(void)
 static void freed_memory_is_refused(void)
 {
     struct rt_gpu_ptr q = { .len = 77 };
-    int x = 0;
     table_reset();
     table_believe(false);
     table_add(space, MIB, &table.own[0], 0);
@@ -190,7 +222,7 @@ static void freed_memory_is_refused(void)
     const char *said = capture_end();
     CHECK_MSG(strstr(said, "of 8 bytes") && strstr(said, "freed"), "said: %s", said);
     CHECK_EQ(rt_gpu_query(space + 100, 0, &q), -RT_ENOENT); /* no bytes: any address will do */
-    CHECK_EQ(rt_gpu_query(&x, 4, &q), -RT_ENOENT);
+    CHECK_EQ(rt_gpu_query(mapped, 4, &q), -RT_ENOENT);
     CHECK_EQ(q.len, 77);
 }
 
@@ -349,9 +381,8 @@ static void imported_memory(void)
 static void *ask_all(void *arg)
 {
     long wrong = 0;
-    int x = 0;
     for (int i = 0; i < 20000; i++) {
-        wrong += rt_gpu_is_device(&x);
+        wrong += rt_gpu_is_device(mapped);
         wrong += !rt_gpu_is_device(space + (size_t)(i % 4) * MIB);
         wrong += rt_gpu_is_device(arg);
     }
@@ -362,12 +393,12 @@ static void threads_ask_at_the_same_time(void)
 {
     pthread_t t[4];
     void *wrong;
-    static char some[4][4 << 20];
     table_reset(); /* one of them fills the driver's table */
     rt_gpu_seen_for = 50;
     table_add(space, 4 * MIB, &table.own[0], 0);
     for (int i = 0; i < 4; i++)
-        CHECK_EQ(pthread_create(&t[i], NULL, ask_all, some[i]), 0);
+        CHECK_EQ(pthread_create(&t[i], NULL, ask_all,
+                                mapped + (size_t)i * 8 * MIB), 0);
     for (int i = 0; i < 4; i++) {
         pthread_join(t[i], &wrong);
         CHECK_EQ((long)wrong, 0);
@@ -377,10 +408,12 @@ static void threads_ask_at_the_same_time(void)
 int main(void)
 {
     space = mmap(NULL, 64 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    CHECK(space != MAP_FAILED);
+    mapped = mmap(NULL, 64 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(space != MAP_FAILED && mapped != MAP_FAILED);
     RUN(clock_is_compared); /* first: afterwards the tests set the time themselves */
     RUN(off_costs_nothing);
     RUN(host_is_asked_once);
+    RUN(own_memory_is_host);
     RUN(special_addresses_are_host);
     RUN(device_and_back);
     RUN(granules_are_told_apart);

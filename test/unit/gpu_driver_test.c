@@ -6,6 +6,8 @@
 #include "test/unit/capture.h"
 #include "test/unit/gpu_table.h"
 
+#include <sys/mman.h>
+
 static void absent(void)
 {
     table_reset();
@@ -54,13 +56,13 @@ static void optional_functions_may_be_missing(void)
 /* One warning, and device memory is recognised and refused, not touched. */
 static void too_old(void)
 {
-    static char device[64];
+    char *device = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct rt_gpu_ptr q = { .len = 77 };
     struct rt_gpu *g;
     table_reset();
     table.missing = "cuLaunchKernel";
     table.version = 10020;
-    table_add(device, sizeof device, &table.own[0], 0);
+    table_add(device, 64, &table.own[0], 0);
     capture_begin();
     CHECK_EQ(rt_cuda_open(false), -RT_ENOENT);
     CHECK_EQ(rt_cuda_open(true), -RT_ENOENT);

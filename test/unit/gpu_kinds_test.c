@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every kind of memory of a driver, the fake one or a real one: what addresses are, copies, staging,
- * freed memory and addresses used again, contexts that are destroyed or reset.  Skipped without a
- * driver. */
+/* Every kind of memory of a driver, the fake one or a real one: what addresses are, copies,
+ * staging, freed memory and addresses used again, contexts that are destroyed or reset.  Skipped
+ * without a driver. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "test/check.h"
