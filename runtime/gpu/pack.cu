@@ -219,7 +219,7 @@ __device__ void move_chunk(const struct rt_gpu_pack &p, table t, int64_t at, int
 {
     typedef ways<V> w;
     place here;
-    here.e = (int64_t)((uint64_t)(p.pos + at) / (uint64_t)p.size);
+    here.e = p.pos + at < p.size ? 0 : (int64_t)((uint64_t)(p.pos + at) / (uint64_t)p.size);
     here.r = (p.pos + at) - here.e * p.size;
     here.i = 0;
 #pragma unroll 1

@@ -9,3 +9,4 @@ include test/unit/coll.mk
 include test/unit/core.mk
 include test/unit/gpu.mk
 include test/unit/gpu_move.mk
+include test/unit/gpu_pack.mk

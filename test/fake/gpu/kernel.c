@@ -187,12 +187,17 @@ static int pack_run(const struct packing *p, int64_t pos, int64_t user, int64_t 
 
 static const struct rt_gpu_group *group_at(const struct packing *p, int64_t in_element)
 {
-    uint32_t i = p->k->ngroups;
+    uint32_t low = 0, high = p->k->ngroups;
 
-    while (i-- > 0)
-        if (p->groups[i].first <= in_element)
-            return &p->groups[i];
-    return NULL;
+    while (low < high) { /* the groups before low begin at or before it, those from high on behind */
+        uint32_t mid = low + (high - low) / 2;
+
+        if (p->groups[mid].first <= in_element)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low ? &p->groups[low - 1] : NULL;
 }
 
 static int pack_all(const struct packing *p)

@@ -1,0 +1,928 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* btl/cuda between two processes over the fake driver: memory of all kinds, the cache of mappings,
+ * freed and used again allocations, descriptors that get lost, devices that do not reach each
+ * other, a full table, a peer that is killed. */
+#include "btl/cuda/cuda.h"
+#include "runtime/base/cfg.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+#include "test/check.h"
+#include "test/fake/btl_pair.h"
+#include "test/fake/cuda_pair.h"
+#include "test/unit/capture.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#define LEN 300001u
+#define POISON 0xa5
+
+static int verdict(void)
+{
+    if (tp)
+        pair_end();
+    return check_failed_case ? 2 : 0;
+}
+
+static int attach_key(struct btl_peer *p, const void *key, cu_ptr near, struct btl_rmem **r)
+{
+    struct rt_gpu_ptr at;
+    int err = rt_gpu_query((void *)(uintptr_t)near, 1, &at);
+    return err ? err : p->btl->ops->attach(p, key, &at, r);
+}
+
+static int attach(int k, cu_ptr near, struct btl_rmem **r)
+{
+    return attach_key(peer, words->key[k], near, r);
+}
+
+/* ---- kinds of memory ---- */
+
+static const struct piece {
+    size_t off, len, to;
+} pieces[] = {
+    { 0, 0, 0 }, { 0, 1, 3 }, { 7, 8, 1 }, { 1, 4095, 2 }, { 13, 65537, 5 }, { 3, LEN - 3, 1 },
+};
+#define NPIECES (sizeof pieces / sizeof pieces[0])
+
+/* Rank 1 reads pieces of rank 0's memory, then writes them. */
+static void move_pieces(struct btl_rmem *r, cu_ptr dst, int how)
+{
+    for (size_t i = 0; i < NPIECES; i++) {
+        const struct piece *p = &pieces[i];
+        cu.memset_d8(dst, POISON, LEN + 16);
+        CHECK_EQ(get_now(r, p->off, dst + 8 + p->to, p->len), 0);
+        cu_ptr want = mem_make(LEGACY, 0, LEN);
+        mem_fill(want, LEN, 7u + (unsigned)how);
+        unsigned char *a = malloc(LEN), *c = malloc(LEN);
+        cu.memcpy_now((cu_ptr)(uintptr_t)a, want + p->off, p->len);
+        cu.memcpy_now((cu_ptr)(uintptr_t)c, dst + 8 + p->to, p->len);
+        CHECK_MSG(!memcmp(a, c, p->len), "%s: %zu bytes at %zu differ", mem_names[how], p->len,
+                  p->off);
+        CHECK(mem_all(dst, 8 + p->to, POISON));
+        CHECK(mem_all(dst + 8 + p->to + p->len, 16 - 8 - p->to, POISON));
+        free(a);
+        free(c);
+        cu.mem_free(want);
+    }
+    CHECK_EQ(get_now(r, 1, dst, LEN), -RT_EINVAL);
+    CHECK_EQ(get_now(r, LEN + 1, dst, 0), -RT_EINVAL);
+    mem_fill(dst, LEN, 900);
+    CHECK_EQ(put_now(r, 5, dst, LEN - 5), 0);
+}
+
+static int each_kind(int rank, void *arg)
+{
+    int how = *(int *)arg;
+    struct btl_mem *m;
+    struct btl_rmem *r, *again;
+
+    if (pair_start(rank, rank) < 0) /* a device each */
+        return 1;
+    cu_ptr p = mem_make((enum mem_how)how, rank, LEN + 64);
+    CHECK(p != 0);
+    meet(rank);
+    if (rank == 0) {
+        mem_fill(p + 3, LEN, 7u + (unsigned)how);
+        CHECK_EQ(give_key(p + 3, LEN, 0, &m), 0);
+    }
+    meet(rank);
+    if (rank == 1) {
+        cu_ptr dst = mem_make(LEGACY, 1, LEN + 64);
+        CHECK_EQ(attach(0, dst, &r), 0);
+        CHECK_EQ(attach(0, dst, &again), 0);
+        CHECK(r->ptr == again->ptr && r->ptr);
+        CHECK_EQ(ncalls_open, 1);
+        tp->ops->detach(again);
+        move_pieces(r, dst, how);
+        tp->ops->detach(r);
+        CHECK_EQ(ncalls_close, 0); /* stays mapped */
+    }
+    meet(rank);
+    if (rank == 0) {
+        CHECK(mem_is(p + 8, LEN - 5, 900));
+        tp->ops->mem_dereg(m);
+    }
+    return verdict();
+}
+
+static void memory_of_each_kind_is_read_and_written(void)
+{
+    for (int how = 0; how < MEM_HOWS; how++)
+        if (EXPORTABLE(how))
+            CHECK_EQ(pair_run("kind", each_kind, &how), 0);
+}
+
+static int not_exported(int rank, void *arg)
+{
+    struct btl_mem *m;
+    (void)arg;
+
+    if (pair_start(rank, 0) < 0)
+        return 1;
+    meet(rank);
+    capture_begin();
+    for (int how = 0; how < MEM_HOWS; how++) {
+        cu_ptr p = mem_make((enum mem_how)how, 0, LEN);
+        CHECK_EQ(give_key(p, LEN, 0, &m), EXPORTABLE(how) ? 0 : -RT_ENOTSUP);
+        if (EXPORTABLE(how))
+            tp->ops->mem_dereg(m);
+    }
+    int host = 1;
+    CHECK_EQ(tp->ops->mem_reg(tp, &host, sizeof host, NULL, &m), -RT_ENOTSUP);
+    const char *text = capture_end();
+    CHECK_MSG(!*text, "%s", text);
+    meet(rank);
+    return verdict();
+}
+
+static void what_cannot_be_exported_is_refused_silently(void)
+{
+    CHECK_EQ(pair_run("refused", not_exported, NULL), 0);
+}
+
+/* Exported to nobody: a key that was not offered, and a key of oneself. */
+static int own_memory(int rank, void *arg)
+{
+    struct btl_peer *self;
+    struct rt_proc me = { 0, (uint32_t)rank };
+    struct btl_mem *m;
+    struct btl_rmem *r;
+    (void)arg;
+
+    if (pair_start(rank, rank) < 0 || tp->ops->add_peer(tp, &me, NULL, 0, &self) < 0)
+        return 1;
+    for (int how = 0; how < MEM_HOWS; how++) {
+        cu_ptr p = mem_make((enum mem_how)how, rank, LEN), q = mem_make(LEGACY, rank, LEN);
+        mem_fill(p, LEN, 5);
+        struct rt_gpu_ptr at;
+        CHECK_EQ(rt_gpu_query((void *)(uintptr_t)p, LEN, &at), 0);
+        CHECK_EQ(tp->ops->mem_reg(tp, (void *)(uintptr_t)p, LEN, &at, &m), 0);
+        CHECK_EQ(tp->ops->mem_offer(self, m), 0);
+        CHECK_EQ(tp->ops->mem_key(m, words->key[rank]), 0);
+        CHECK_EQ(attach(rank, q, &r), -RT_ENOTSUP); /* not good for another */
+        CHECK_EQ(attach_key(self, words->key[rank], q, &r), 0);
+        CHECK(r->ptr == (void *)(uintptr_t)p);
+        CHECK_EQ(get_now(r, 0, q, LEN), 0);
+        CHECK(mem_is(q, LEN, 5));
+        tp->ops->detach(r);
+        tp->ops->mem_dereg(m);
+        CHECK_EQ(tp->ops->attach(self, words->key[rank], NULL, &r), -RT_ENOTSUP);
+    }
+    meet(rank);
+    tp->ops->del_peer(self);
+    return verdict();
+}
+
+static void own_memory_needs_no_export(void) { CHECK_EQ(pair_run("own", own_memory, NULL), 0); }
+
+/* One process, two devices: what the other's copies may use. */
+static int own_devices(int rank, void *arg)
+{
+    static const int want[MEM_HOWS] = {
+        0, -RT_EUNREACH, -RT_EUNREACH, -RT_EUNREACH, -RT_EUNREACH, 0
+    };
+    bool access = !arg;
+    struct btl_peer *self;
+    struct rt_proc me = { 0, (uint32_t)rank };
+    struct btl_mem *m;
+    struct btl_rmem *r;
+    cu_device d;
+    cu_ctx first, second;
+
+    setenv("FAKE_CUDA_PEER", access ? "1" : "0", 1);
+    if (pair_start(rank, 0) < 0 || tp->ops->add_peer(tp, &me, NULL, 0, &self) < 0)
+        return 1;
+    cu.ctx_get_current(&first);
+    CHECK_EQ(cu.device_get(&d, 1), CU_OK);
+    CHECK_EQ(cu.primary_ctx_retain(&second, d), CU_OK);
+    for (int how = 0; how < MEM_HOWS; how++) {
+        struct rt_gpu_ptr at;
+        cu.ctx_set_current(first);
+        cu_ptr p = mem_make((enum mem_how)how, 0, LEN);
+        mem_fill(p, LEN, 5);
+        cu.ctx_set_current(second);
+        cu_ptr q = mem_make(LEGACY, 1, LEN);
+        CHECK_EQ(rt_gpu_query((void *)(uintptr_t)p, LEN, &at), 0);
+        CHECK_EQ(tp->ops->mem_reg(tp, (void *)(uintptr_t)p, LEN, &at, &m), 0);
+        CHECK_EQ(tp->ops->mem_key(m, words->key[rank]), 0);
+        int err = attach_key(self, words->key[rank], q, &r);
+        CHECK_MSG(err == (access || how == MANAGED ? want[how] : -RT_EUNREACH), "%s: %d",
+                  mem_names[how], err);
+        if (err == 0) {
+            CHECK_EQ(get_now(r, 0, q, LEN), 0);
+            CHECK_MSG(mem_is(q, LEN, 5), "%s", mem_names[how]);
+            tp->ops->detach(r);
+        }
+        tp->ops->mem_dereg(m);
+    }
+    meet(rank);
+    tp->ops->del_peer(self);
+    return verdict();
+}
+
+static void own_memory_of_another_device(void)
+{
+    CHECK_EQ(pair_run("own-devices", own_devices, NULL), 0);
+    CHECK_EQ(pair_run("own-apart", own_devices, (void *)1), 0);
+}
+
+/* ---- what the driver refuses ---- */
+
+static cu_result refuse_open(cu_ptr *p, struct cu_ipc h, unsigned flags)
+{
+    (void)p, (void)h, (void)flags;
+    ncalls_open++;
+    return CU_ERROR_OUT_OF_MEMORY;
+}
+
+static cu_result refuse_import(cu_handle *h, void *fd, int type)
+{
+    (void)h, (void)fd, (void)type;
+    return CU_ERROR_OUT_OF_MEMORY;
+}
+
+static cu_result refuse_reserve(cu_ptr *p, size_t n, size_t align, cu_ptr at, unsigned long long f)
+{
+    (void)p, (void)n, (void)align, (void)at, (void)f;
+    return CU_ERROR_OUT_OF_MEMORY;
+}
+
+static cu_result refuse_map(cu_ptr p, size_t n, size_t off, cu_handle h, unsigned long long f)
+{
+    (void)p, (void)n, (void)off, (void)h, (void)f;
+    return CU_ERROR_OUT_OF_MEMORY;
+}
+
+static cu_result refuse_access(cu_ptr p, size_t n, const struct cu_access *a, size_t na)
+{
+    (void)p, (void)n, (void)a, (void)na;
+    return CU_ERROR_INVALID_VALUE;
+}
+
+static cu_result refuse_pool(cu_pool *pool, void *fd, int type, unsigned long long f)
+{
+    (void)pool, (void)fd, (void)type, (void)f;
+    return CU_ERROR_INVALID_VALUE;
+}
+
+static cu_result refuse_place(cu_ptr *p, cu_pool pool, struct cu_pool_ptr *data)
+{
+    (void)p, (void)pool, (void)data;
+    return CU_ERROR_INVALID_VALUE;
+}
+
+enum { OPEN, IMPORT, RESERVE, MAP, ACCESS, IMPORT_POOL, PLACE, NO_VMM, NO_POOLS, NREFUSED };
+static const enum mem_how refused_how[NREFUSED] = { LEGACY, VMM,  VMM, VMM, VMM,
+                                                    POOL,   POOL, VMM, POOL };
+
+static void refuse(int which)
+{
+    struct rt_cuda *c = &rt_cuda;
+    c->ipc_open_mem_handle = which == OPEN ? refuse_open : c->ipc_open_mem_handle;
+    c->mem_import_from_shareable_handle = which == IMPORT ? refuse_import
+                                                          : c->mem_import_from_shareable_handle;
+    c->mem_address_reserve = which == RESERVE ? refuse_reserve : c->mem_address_reserve;
+    c->mem_map = which == MAP ? refuse_map : c->mem_map;
+    c->mem_set_access = which == ACCESS   ? refuse_access
+                        : which == NO_VMM ? NULL
+                                          : c->mem_set_access;
+    c->mem_pool_import_from_shareable_handle = which == IMPORT_POOL
+                                                   ? refuse_pool
+                                                   : c->mem_pool_import_from_shareable_handle;
+    c->mem_pool_import_pointer = which == PLACE      ? refuse_place
+                                 : which == NO_POOLS ? NULL
+                                                     : c->mem_pool_import_pointer;
+}
+
+static int driver_refuses(int rank, void *arg)
+{
+    int which = *(int *)arg;
+    struct rt_cuda whole;
+    struct btl_mem *m;
+    struct btl_rmem *r;
+
+    if (pair_start(rank, 0) < 0)
+        return 1;
+    meet(rank);
+    whole = rt_cuda;
+    cu_ptr p = mem_make(refused_how[which], 0, LEN), q = mem_make(refused_how[which], 0, LEN);
+    if (rank == 0) {
+        mem_fill(q, LEN, 12);
+        CHECK_EQ(give_key(p, LEN, 0, &m), 0);
+        CHECK_EQ(give_key(q, LEN, 1, &m), 0);
+    }
+    meet(rank);
+    if (rank == 1) {
+        refuse(which);
+        p = mem_make(LEGACY, 0, LEN);
+        CHECK(!mem_is(p, LEN, 12) && attach(2, p, &r) < 0); /* its context is in use now */
+        rt_log_configure("gpu:info");
+        capture_begin();
+        CHECK_EQ(attach(0, p, &r), -RT_ENOTSUP);
+        const char *text = capture_end();
+        CHECK_MSG(strstr(text, "could not be mapped") && strstr(text, "staged"), "%s", text);
+        capture_begin();
+        CHECK_EQ(attach(0, p, &r), -RT_ENOTSUP); /* not tried again */
+        CHECK(!*capture_end());
+        CHECK_EQ(ncalls_open, which == OPEN || (which >= RESERVE && which <= ACCESS));
+        rt_cuda = whole;
+        CHECK_EQ(attach(0, p, &r), -RT_ENOTSUP);
+        CHECK_EQ(attach(1, p, &r), 0); /* another allocation */
+        CHECK_EQ(get_now(r, 0, p, LEN), 0);
+        CHECK(mem_is(p, LEN, 12));
+        tp->ops->detach(r);
+    }
+    meet(rank);
+    if (rank == 0) { /* an exporter without the functions */
+        refuse(which);
+        int err = give_key(mem_make(refused_how[which], 0, LEN), LEN, 2, &m);
+        CHECK_EQ(err, which == NO_VMM || which == NO_POOLS ? -RT_ENOTSUP : 0);
+    }
+    meet(rank);
+    return verdict();
+}
+
+static void what_the_driver_refuses_goes_another_way(void)
+{
+    for (int which = 0; which < NREFUSED; which++)
+        CHECK_EQ(pair_run("refuses", driver_refuses, &which), 0);
+}
+
+/* ---- the cache ---- */
+
+/* Rank 0 keeps n allocations registered; rank 1 is told their keys. */
+#define MANY 10
+static cu_ptr many[MANY];
+static struct btl_mem *many_mem[MANY];
+
+static void many_make(enum mem_how how, int n)
+{
+    for (int i = 0; i < n; i++) {
+        many[i] = mem_make(how, 0, 4096);
+        mem_fill(many[i], 4096, 100u + (unsigned)i);
+        CHECK_EQ(give_key(many[i], 4096, i, &many_mem[i]), 0);
+    }
+}
+
+static void many_drop(int n)
+{
+    for (int i = 0; i < n; i++)
+        tp->ops->mem_dereg(many_mem[i]);
+}
+
+static void read_many(int i, cu_ptr dst)
+{
+    struct btl_rmem *r;
+
+    CHECK_EQ(attach(i, dst, &r), 0);
+    CHECK_EQ(get_now(r, 0, dst, 4096), 0);
+    CHECK(mem_is(dst, 4096, 100u + (unsigned)i));
+    tp->ops->detach(r);
+}
+
+static int eviction(int rank, void *arg)
+{
+    struct btl_rmem *held[4], *r;
+    (void)arg;
+
+    rt_cfg_set("gpu_mappings", "4", RT_CFG_CMD);
+    if (pair_start(rank, 0) < 0)
+        return 1;
+    meet(rank);
+    if (rank == 0)
+        many_make(LEGACY, MANY);
+    meet(rank);
+    if (rank == 1) {
+        cu_ptr dst = mem_make(LEGACY, 0, 4096);
+        for (int i = 0; i < MANY; i++)
+            read_many(i, dst);
+        CHECK_EQ(ncalls_open, MANY);
+        CHECK_EQ(ncalls_close, MANY - 4);
+        read_many(6, dst); /* 6 to 9 are there; 6 becomes the newest */
+        read_many(0, dst); /* in the place of 7 */
+        read_many(6, dst);
+        CHECK_EQ(ncalls_open, MANY + 1);
+        read_many(7, dst);
+        CHECK_EQ(ncalls_open, MANY + 2);
+        for (int i = 0; i < 4; i++)
+            CHECK_EQ(attach(i, dst, &held[i]), 0);
+        CHECK_EQ(attach(4, dst, &r), -RT_ENOTSUP); /* all are in use */
+        for (int i = 0; i < 4; i++) {
+            CHECK_EQ(get_now(held[i], 0, dst, 4096), 0);
+            CHECK(mem_is(dst, 4096, 100u + (unsigned)i));
+            tp->ops->detach(held[i]);
+        }
+        read_many(4, dst);
+        tp->ops->del_peer(peer);
+        CHECK_EQ(ncalls_close, ncalls_open); /* nothing stays behind */
+    }
+    meet(rank);
+    if (rank == 0)
+        many_drop(MANY);
+    return verdict();
+}
+
+static void mappings_are_bounded_and_those_in_use_stay(void)
+{
+    CHECK_EQ(pair_run("eviction", eviction, NULL), 0);
+}
+
+/* A descriptor is sent once; when its mapping was given up it has to come again. */
+static int lost_descriptor(int rank, void *how)
+{
+    struct btl_rmem *r;
+    char key[BTL_KEY_MAX];
+
+    rt_cfg_set("gpu_mappings", "1", RT_CFG_CMD);
+    if (pair_start(rank, 0) < 0)
+        return 1;
+    meet(rank);
+    if (rank == 0)
+        many_make(*(enum mem_how *)how, 2);
+    meet(rank);
+    cu_ptr dst = mem_make(LEGACY, 0, 4096);
+    if (rank == 1) {
+        read_many(0, dst);
+        read_many(1, dst);
+        CHECK_EQ(attach(0, dst, &r), -RT_ENOTSUP);
+        CHECK_EQ(ncalls_open, 2);
+    }
+    meet(rank);
+    if (rank == 0) {
+        CHECK_EQ(tp->ops->mem_offer(peer, many_mem[0]), 0); /* the next message */
+        memcpy(key, words->key[0], sizeof key);
+        tp->ops->mem_key(many_mem[0], words->key[0]);
+        CHECK(!memcmp(key, words->key[0], sizeof key));
+    }
+    meet(rank);
+    if (rank == 1)
+        read_many(0, dst);
+    meet(rank);
+    if (rank == 0)
+        many_drop(2);
+    return verdict();
+}
+
+static void a_lost_descriptor_comes_again(void)
+{
+    enum mem_how how = VMM;
+    CHECK_EQ(pair_run("lost-fd", lost_descriptor, &how), 0);
+    how = POOL;
+    CHECK_EQ(pair_run("lost-fd", lost_descriptor, &how), 0);
+}
+
+/* The memory is freed, and what comes at its address is another allocation. */
+static int freed(int rank, void *how)
+{
+    enum mem_how kind = *(enum mem_how *)how;
+    struct btl_mem *m;
+    struct btl_rmem *r;
+    struct cuda_key k;
+
+    if (pair_start(rank, 0) < 0)
+        return 1;
+    meet(rank);
+    cu_ptr p = 0, dst = rank ? mem_make(LEGACY, 0, LEN) : 0;
+    for (unsigned round = 0; round < 4; round++) {
+        if (rank == 0) {
+            cu_ptr last = p;
+            p = mem_make(kind, 0, LEN);
+            if (round)
+                CHECK_MSG(p == last, "%s is not given again", mem_names[kind]);
+            mem_fill(p, LEN, 30 + round);
+            CHECK_EQ(give_key(p, LEN, 0, &m), 0);
+            memcpy(words->key[1], words->key[0], BTL_KEY_MAX); /* for later */
+        }
+        meet(rank);
+        if (rank == 1) {
+            CHECK_EQ(attach(0, dst, &r), 0);
+            CHECK_EQ(get_now(r, 0, dst, LEN), 0);
+            CHECK_MSG(mem_is(dst, LEN, 30 + round), "%s, round %u", mem_names[kind], round);
+            tp->ops->detach(r);
+            CHECK_EQ(ncalls_open, round + 1);
+            if (kind != POOL)
+                CHECK_EQ(ncalls_close, round); /* what was freed is unmapped */
+        }
+        meet(rank);
+        if (rank == 0) {
+            tp->ops->mem_dereg(m);
+            mem_free(kind, p, LEN);
+        }
+        meet(rank);
+    }
+    if (rank == 0) { /* another export shows that the last one has gone, too */
+        cu_ptr other = mem_make(VMM, 0, LEN);
+        CHECK_EQ(give_key(other, LEN, 0, &m), 0);
+    }
+    meet(rank);
+    memcpy(&k, words->key[1], sizeof k);
+    CHECK(cuda_table_of(0)->slot[k.slot].gen != k.gen);
+    return verdict();
+}
+
+static void freed_memory_is_noticed(void)
+{
+    static const enum mem_how kinds[] = { LEGACY, VMM, POOL };
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(pair_run("freed", freed, (void *)(uintptr_t)&kinds[i]), 0);
+}
+
+/* A key that is older than its slot. */
+static int stale_key(int rank, void *arg)
+{
+    struct btl_mem *m;
+    struct btl_rmem *r;
+    (void)arg;
+
+    if (pair_start(rank, 0) < 0)
+        return 1;
+    meet(rank);
+    cu_ptr p = mem_make(LEGACY, 0, LEN);
+    if (rank == 0) {
+        CHECK_EQ(give_key(p, LEN, 0, &m), 0);
+        tp->ops->mem_dereg(m);
+        mem_free(LEGACY, p, LEN);
+        CHECK_EQ(give_key(mem_make(VMM, 0, LEN), LEN, 1, &m), 0);
+    }
+    meet(rank);
+    if (rank == 1) {
+        struct cuda_key k;
+        CHECK_EQ(attach(0, p, &r), -RT_ENOTSUP);
+        memcpy(&k, words->key[1], sizeof k);
+        k.slot = CUDA_SLOTS;
+        CHECK_EQ(attach_key(peer, &k, p, &r), -RT_ENOTSUP);
+        memcpy(&k, words->key[1], sizeof k);
+        k.off = ~(uint64_t)0 - 8;
+        CHECK_EQ(attach_key(peer, &k, p, &r), -RT_EINVAL);
+        CHECK_EQ(ncalls_open, 0);
+    }
+    meet(rank);
+    return verdict();
+}
+
+static void stale_and_wrong_keys_are_refused(void)
+{
+    CHECK_EQ(pair_run("stale", stale_key, NULL), 0);
+}
+
+/* More exports than slots: those in use stay, the one unused for longest gives way. */
+static int full_table(int rank, void *arg)
+{
+    static struct btl_mem *m[CUDA_SLOTS + 1];
+    static struct cuda_key first[3];
+    struct btl_rmem *r;
+    (void)arg;
+
+    if (pair_start(rank, 0) < 0)
+        return 1;
+    meet(rank);
+    cu_ptr dst = mem_make(LEGACY, 0, 512);
+    for (uint32_t i = 0; rank == 0 && i < CUDA_SLOTS; i++) {
+        cu_ptr p = mem_make(LEGACY, 0, 512);
+        mem_fill(p, 512, i);
+        CHECK_EQ(give_key(p, 512, 0, &m[i]), 0);
+        if (i < 3)
+            memcpy(&first[i], words->key[0], sizeof first[i]);
+    }
+    if (rank == 0) {
+        cu_ptr p = mem_make(LEGACY, 0, 512);
+        mem_fill(p, 512, 4000);
+        CHECK_EQ(give_key(p, 512, 0, &m[CUDA_SLOTS]), -RT_ENOTSUP);
+        tp->ops->mem_dereg(m[1]);
+        tp->ops->mem_dereg(m[0]);
+        CHECK_EQ(give_key(p, 512, 0, &m[CUDA_SLOTS]), 0);
+        struct cuda_key k;
+        memcpy(&k, words->key[0], sizeof k);
+        CHECK_EQ(k.slot, first[1].slot); /* it was unused for longer */
+        memcpy(words->key[1], &first[0], sizeof first[0]);
+        memcpy(words->key[2], &first[1], sizeof first[1]);
+    }
+    meet(rank);
+    if (rank == 1) {
+        CHECK_EQ(attach(0, dst, &r), 0);
+        CHECK_EQ(get_now(r, 0, dst, 512), 0);
+        CHECK(mem_is(dst, 512, 4000));
+        tp->ops->detach(r);
+        CHECK_EQ(attach(1, dst, &r), 0); /* unused, but still there */
+        CHECK_EQ(get_now(r, 0, dst, 512), 0);
+        CHECK(mem_is(dst, 512, 0));
+        tp->ops->detach(r);
+        CHECK_EQ(attach(2, dst, &r), -RT_ENOTSUP);
+    }
+    meet(rank);
+    return verdict();
+}
+
+static void a_full_table_uses_the_oldest_slot_again(void)
+{
+    CHECK_EQ(pair_run("full", full_table, NULL), 0);
+}
+
+/* ---- devices ---- */
+
+static int no_access(int rank, void *arg)
+{
+    struct btl_mem *m;
+    struct btl_rmem *r;
+    (void)arg;
+
+    setenv("FAKE_CUDA_PEER", "0", 1);
+    if (pair_start(rank, rank) < 0)
+        return 1;
+    meet(rank);
+    if (rank == 0) {
+        CHECK_EQ(give_key(mem_make(LEGACY, 0, LEN), LEN, 0, &m), 0);
+        CHECK_EQ(give_key(mem_make(VMM, 0, LEN), LEN, 1, &m), 0);
+        CHECK_EQ(give_key(mem_make(POOL, 0, LEN), LEN, 2, &m), 0);
+    }
+    meet(rank);
+    if (rank == 1) {
+        cu_ptr dst = mem_make(LEGACY, 1, LEN);
+        CHECK_EQ(tp->ops->attach(peer, words->key[0], NULL, &r), -RT_ENOTSUP);
+        rt_log_configure("gpu:info");
+        capture_begin();
+        CHECK_EQ(attach(0, dst, &r), -RT_EUNREACH);
+        const char *text = capture_end();
+        CHECK_MSG(strstr(text, "device 1") && strstr(text, "device 0") && strstr(text, "staged"),
+                  "%s", text);
+        capture_begin();
+        for (int i = 0; i < 6; i++)
+            CHECK_EQ(attach(i % 3, dst, &r), -RT_EUNREACH);
+        CHECK(!*capture_end()); /* said once */
+        CHECK_EQ(ncalls_open, 0);
+    }
+    meet(rank);
+    return verdict();
+}
+
+static void devices_without_access_are_told_apart(void)
+{
+    CHECK_EQ(pair_run("no-access", no_access, NULL), 0);
+}
+
+/* Each process sees one device, another one, as its number 0. */
+static int masks(int rank, void *arg)
+{
+    struct btl_mem *m;
+    struct btl_rmem *r;
+    static const enum mem_how kinds[] = { LEGACY, VMM, POOL };
+    (void)arg;
+
+    setenv("CUDA_VISIBLE_DEVICES", rank ? "1" : "0", 1);
+    if (pair_start(rank, 0) < 0)
+        return 1;
+    meet(rank);
+    cu_ptr dst = mem_make(LEGACY, 0, LEN);
+    for (int i = 0; i < 3; i++) {
+        if (rank == 0) {
+            cu_ptr p = mem_make(kinds[i], 0, LEN);
+            mem_fill(p, LEN, 50u + (unsigned)i);
+            CHECK_EQ(give_key(p, LEN, i, &m), 0);
+        }
+        meet(rank);
+        int err = rank ? attach(i, dst, &r) : -RT_EUNREACH;
+        CHECK(err == 0 || err == -RT_EUNREACH);
+        if (err == 0) {
+            CHECK_EQ(get_now(r, 0, dst, LEN), 0);
+            CHECK(mem_is(dst, LEN, 50u + (unsigned)i));
+            tp->ops->detach(r);
+        }
+        if (rank)
+            words->seen[i] = err;
+        meet(rank);
+    }
+    CHECK_EQ(words->seen[0], 0); /* handles may open all the same */
+    return verdict();
+}
+
+static void devices_that_are_not_visible(void) { CHECK_EQ(pair_run("masks", masks, NULL), 0); }
+
+static struct rt_gpu *gpu_of(cu_ptr p)
+{
+    struct rt_gpu_ptr at;
+    return rt_gpu_query((void *)(uintptr_t)p, 1, &at) == 0 ? at.g : NULL;
+}
+
+static int same_device(int rank, void *dev)
+{
+    bool same = *(int *)dev == 0;
+    struct btl_mem *m;
+
+    if (pair_start(rank, rank ? *(int *)dev : 0) < 0)
+        return 1;
+    meet(rank);
+    cu_ptr p = mem_make(LEGACY, 0, LEN);
+    if (rank == 0) {
+        CHECK_EQ(give_key(p, LEN, 0, &m), 0);
+        CHECK(!gpu_of(p)->shared);
+    }
+    meet(rank);
+    if (rank == 1)
+        CHECK_EQ(give_key(p, LEN, 0, &m), 0);
+    meet(rank);
+    CHECK_EQ(gpu_of(p)->shared, same);
+    meet(rank);
+    return verdict();
+}
+
+static void ranks_on_one_device_know_it(void)
+{
+    int dev = 0;
+    CHECK_EQ(pair_run("same", same_device, &dev), 0);
+    dev = 1;
+    CHECK_EQ(pair_run("apart", same_device, &dev), 0);
+}
+
+/* The importer's context is destroyed and made again: mappings are made again, too. */
+static int context_lost(int rank, void *arg)
+{
+    cu_device d;
+    cu_ctx c;
+    (void)arg;
+
+    if (pair_start(rank, 0) < 0)
+        return 1;
+    meet(rank);
+    if (rank == 0)
+        many_make(LEGACY, 2);
+    meet(rank);
+    if (rank == 1) {
+        cu.device_get(&d, 0);
+        cu.ctx_create(&c, 0, d);
+        read_many(0, mem_make(LEGACY, 0, 4096));
+        cu.ctx_destroy(c);
+        usleep(2000);
+        cu.primary_ctx_retain(&c, d);
+        cu.ctx_set_current(c);
+        read_many(0, mem_make(LEGACY, 0, 4096));
+        read_many(1, mem_make(LEGACY, 0, 4096));
+        CHECK_EQ(ncalls_open, 3);
+        rt_gpu_fini(); /* the library rests and comes again, the transport stays */
+        rt_gpu_init();
+        read_many(0, mem_make(LEGACY, 0, 4096));
+    }
+    meet(rank);
+    if (rank == 0)
+        many_drop(2);
+    return verdict();
+}
+
+static void contexts_come_and_go(void) { CHECK_EQ(pair_run("context", context_lost, NULL), 0); }
+
+/* ---- peers ---- */
+
+static int killed(int rank, void *arg)
+{
+    struct btl_rmem *r;
+    (void)arg;
+
+    if (pair_start(rank, 0) < 0)
+        return 1;
+    meet(rank);
+    if (rank == 0) {
+        many_make(LEGACY, 2);
+        meet(rank);
+        meet(rank);
+        kill(getpid(), SIGKILL);
+    }
+    meet(rank);
+    cu_ptr dst = mem_make(LEGACY, 0, 4096);
+    CHECK_EQ(attach(0, dst, &r), 0);
+    meet(rank);
+    while (!rt_node_gone(0))
+        usleep(1000);
+    CHECK_EQ(get_now(r, 0, dst, 4096), 0); /* what is mapped stays valid */
+    CHECK(mem_is(dst, 4096, 100));
+    struct btl_rmem *other;
+    CHECK_EQ(attach(1, dst, &other), -RT_EPEER);
+    CHECK_EQ(attach(0, dst, &other), 0);
+    tp->ops->detach(other);
+    tp->ops->detach(r);
+    struct btl_mem *m;
+    CHECK_EQ(give_key(mem_make(VMM, 0, LEN), LEN, 3, &m), -RT_ENOTSUP);
+    return verdict();
+}
+
+static void a_killed_peer_leaves_its_mappings(void)
+{
+    CHECK_EQ(pair_run("killed", killed, NULL), 128 + SIGKILL);
+}
+
+/* A descriptor for a process that has not opened yet. */
+static int late_peer(int rank, void *arg)
+{
+    struct btl_mem *m;
+    struct btl_rmem *r;
+    (void)arg;
+
+    if (rank == 1)
+        meet(rank); /* comes to MPI_Init only now */
+    if (pair_start(rank, 0) < 0)
+        return 1;
+    cu_ptr p = mem_make(VMM, 0, LEN);
+    if (rank == 0) {
+        CHECK_EQ(give_key(p, LEN, 0, &m), -RT_ENOTSUP);
+        meet(rank);
+    }
+    meet(rank);
+    if (rank == 0) {
+        mem_fill(p, LEN, 77);
+        CHECK_EQ(give_key(p, LEN, 0, &m), 0);
+    }
+    meet(rank);
+    if (rank == 1) {
+        CHECK_EQ(attach(0, p, &r), 0);
+        CHECK_EQ(get_now(r, 0, p, LEN), 0);
+        CHECK(mem_is(p, LEN, 77));
+        tp->ops->detach(r);
+    }
+    meet(rank);
+    return verdict();
+}
+
+static void a_late_peer_gets_descriptors_later(void)
+{
+    CHECK_EQ(pair_run("late", late_peer, NULL), 0);
+}
+
+/* More descriptors than the sockets hold: none is lost for good, nobody waits. */
+static int many_descriptors(int rank, void *arg)
+{
+    enum { N = 300, LAST = KEYS };
+    static struct btl_mem *m[N];
+    struct btl_rmem *r;
+    (void)arg;
+
+    if (pair_start(rank, 0) < 0)
+        return 1;
+    meet(rank);
+    cu_ptr dst = mem_make(LEGACY, 0, 4096);
+    for (int i = 0; rank == 0 && i < N; i++) {
+        cu_ptr p = mem_make(POOL, 0, 4096);
+        mem_fill(p, 4096, 100u + (unsigned)i);
+        int err = give_key(p, 4096, i % LAST, &m[i]);
+        CHECK(err == 0 || err == -RT_ENOTSUP); /* full: this message goes another way */
+        if (i < LAST)
+            CHECK_EQ(err, 0);
+    }
+    meet(rank);
+    if (rank == 0) {
+        for (int i = 0; i < LAST; i++)
+            CHECK_EQ(tp->ops->mem_key(m[i], words->key[i]), 0);
+    }
+    meet(rank);
+    for (int i = 0; rank == 1 && i < LAST; i++) {
+        int err = attach(i, dst, &r); /* the first ones may have been dropped for later ones */
+        CHECK(err == 0 || err == -RT_ENOTSUP);
+        if (err == 0)
+            tp->ops->detach(r);
+    }
+    meet(rank);
+    for (int i = 0; rank == 0 && i < LAST; i++)
+        CHECK_EQ(tp->ops->mem_offer(peer, m[i]), 0);
+    meet(rank);
+    for (int i = 0; rank == 1 && i < LAST; i++)
+        read_many(i, dst);
+    meet(rank);
+    return verdict();
+}
+
+static void many_descriptors_at_once(void)
+{
+    CHECK_EQ(pair_run("many-fds", many_descriptors, NULL), 0);
+}
+
+static void nothing_opens_without_a_gpu(void)
+{
+    static const struct btl_up up;
+    struct btl *none = NULL;
+
+    CHECK(!rt_gpu_watch);
+    CHECK_EQ(btl_cuda_ops.open(&up, &none, 1), 0);
+    CHECK(!btl_cuda_ops.send && btl_find("cuda") == &btl_cuda_ops);
+}
+
+int main(void)
+{
+    rt_cfg_load();
+    RUN(nothing_opens_without_a_gpu);
+    RUN(memory_of_each_kind_is_read_and_written);
+    RUN(what_cannot_be_exported_is_refused_silently);
+    RUN(own_memory_needs_no_export);
+    RUN(own_memory_of_another_device);
+    RUN(what_the_driver_refuses_goes_another_way);
+    RUN(mappings_are_bounded_and_those_in_use_stay);
+    RUN(a_lost_descriptor_comes_again);
+    RUN(freed_memory_is_noticed);
+    RUN(stale_and_wrong_keys_are_refused);
+    RUN(a_full_table_uses_the_oldest_slot_again);
+    RUN(devices_without_access_are_told_apart);
+    RUN(devices_that_are_not_visible);
+    RUN(ranks_on_one_device_know_it);
+    RUN(contexts_come_and_go);
+    RUN(a_killed_peer_leaves_its_mappings);
+    RUN(a_late_peer_gets_descriptors_later);
+    RUN(many_descriptors_at_once);
+    return check_end();
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Two processes with btl/cuda between them, over whatever libcuda.so.1 is found: memory of every
+ * kind, data to compare, keys handed over in memory that both share. */
+#ifndef TEST_FAKE_CUDA_PAIR_H
+#define TEST_FAKE_CUDA_PAIR_H
+
+#include "btl/btl.h"
+#include "runtime/gpu/gpu_int.h"
+#include "test/gpu/cuda_more.h"
+
+enum mem_how { LEGACY, VMM, VMM_OWN, POOL, POOL_OWN, MANAGED, MEM_HOWS }; /* OWN: not exportable */
+#define EXPORTABLE(how) ((how) == LEGACY || (how) == VMM || (how) == POOL)
+extern const char *const mem_names[MEM_HOWS];
+
+#define CU_FIELD(field, symbol, params) cu_result(*field) params;
+struct cuda_app { /* what the application calls */
+    CU_FUNCTIONS(CU_FIELD, CU_FIELD)
+    CU_MORE_FUNCTIONS(CU_FIELD)
+};
+#undef CU_FIELD
+extern struct cuda_app cu;
+
+#define KEYS 64
+struct cuda_pair_words { /* shared by the two */
+    uint32_t step[2];
+    int32_t seen[8];
+    char key[KEYS][BTL_KEY_MAX];
+};
+extern struct cuda_pair_words *words;
+extern struct btl *tp;
+extern struct btl_peer *peer;
+/* Calls of the driver by the library: opened, imported, closed mappings. */
+extern int ncalls_open, ncalls_close;
+
+/* Runs fn as ranks 0 and 1; 0 or what fake_run_ranks() says. */
+int pair_run(const char *name, int (*fn)(int rank, void *arg), void *arg);
+/* In each: the driver, cuInit, device `dev` current, the node segment, the transport, the peer. */
+int pair_start(int rank, int dev);
+int pair_open(int rank); /* the last two only */
+void pair_end(void);
+/* Both have come here; b's progress is called meanwhile. */
+void meet(int rank);
+
+cu_ptr mem_make(enum mem_how how, int dev, size_t len);
+void mem_free(enum mem_how how, cu_ptr p, size_t len);
+void mem_fill(cu_ptr p, size_t len, unsigned seed); /* not the same without another seed */
+bool mem_is(cu_ptr p, size_t len, unsigned seed);
+bool mem_all(cu_ptr p, size_t len, unsigned char c);
+
+/* mem_reg, mem_offer, mem_key into words->key[k]; the first error. */
+int give_key(cu_ptr p, size_t len, int k, struct btl_mem **m);
+int get_now(struct btl_rmem *r, size_t off, cu_ptr dst, size_t len);
+int put_now(struct btl_rmem *r, size_t off, cu_ptr src, size_t len);
+
+#endif
