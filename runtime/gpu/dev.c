@@ -38,30 +38,6 @@ bool rt_gpu_check_lost(struct rt_gpu *g, cu_result r)
     return g->lost;
 }
 
-/* The first call says why, later ones are quiet. */
-int rt_gpu_enter(struct rt_gpu *g)
-{
-    cu_ctx now = NULL;
-    if (g->lost)
-        return -RT_EGPU;
-    cu_result r = rt_cuda.ctx_get_current(&now);
-    if (r == CU_OK && now == g->ctx)
-        return 0;
-    if (r == CU_OK)
-        r = rt_cuda.ctx_push_current(g->ctx);
-    if (r == CU_OK)
-        return 1;
-    rt_gpu_check_lost(g, r);
-    return rt_cuda_error(r, "cuCtxPushCurrent");
-}
-
-void rt_gpu_leave(int in)
-{
-    cu_ctx c;
-    if (in == 1)
-        rt_cuda.ctx_pop_current(&c);
-}
-
 /* The context is the one that g was made for. */
 static bool still_there(struct rt_gpu *g)
 {
@@ -77,6 +53,37 @@ static bool still_there(struct rt_gpu *g)
         lose(g);
     g->looked = now;
     return !rt_gpu_check_lost(g, r);
+}
+
+int rt_gpu_gone(const struct rt_gpu *g)
+{
+    log_error(GPU, "the application has destroyed its context on GPU %d while MPI was to use it",
+              g->info.ordinal);
+    return -RT_EGPU;
+}
+
+int rt_gpu_enter(struct rt_gpu *g)
+{
+    cu_ctx now = NULL;
+    if (g->lost)
+        return -RT_EGPU;
+    cu_result r = rt_cuda.ctx_get_current(&now);
+    if (r == CU_OK && now == g->ctx)
+        return 0;
+    if (!still_there(g)) /* before a handle is used that means nothing any more */
+        return -RT_EGPU;
+    if (r == CU_OK)
+        r = rt_cuda.ctx_push_current(g->ctx);
+    if (r == CU_OK)
+        return 1;
+    return rt_gpu_check_lost(g, r) ? -RT_EGPU : rt_cuda_error(r, "cuCtxPushCurrent");
+}
+
+void rt_gpu_leave(int in)
+{
+    cu_ctx c;
+    if (in == 1)
+        rt_cuda.ctx_pop_current(&c);
 }
 
 /* ---- devices ---- */
@@ -413,13 +420,12 @@ int rt_gpu_copy_now(struct rt_gpu *g, void *dst, const void *src, size_t len)
         return 0;
     int in = rt_gpu_enter(g);
     if (in < 0)
-        return in;
+        return g->lost ? rt_gpu_gone(g) : in;
     cu_result r = rt_cuda.memcpy_async((cu_ptr)(uintptr_t)dst, (cu_ptr)(uintptr_t)src, len, g->now);
     if (r == CU_OK)
         r = rt_cuda.stream_synchronize(g->now);
     rt_gpu_leave(in);
     if (r == CU_OK)
         return 0;
-    rt_gpu_check_lost(g, r);
-    return rt_cuda_error(r, "copying device memory");
+    return rt_gpu_check_lost(g, r) ? rt_gpu_gone(g) : rt_cuda_error(r, "copying device memory");
 }

@@ -70,9 +70,10 @@ int rt_gpu_of(cu_ctx ctx, int ordinal, struct rt_gpu **out);
  *         return in;
  *     ...
  *     rt_gpu_leave(in);
- * -RT_EGPU, logged once: the context is lost. */
+ * -RT_EGPU: not logged, because it may not matter, when the context is lost. */
 int rt_gpu_enter(struct rt_gpu *g);
 void rt_gpu_leave(int in);
+int rt_gpu_gone(const struct rt_gpu *g); /* logs that g is lost, where it matters; -RT_EGPU */
 
 /* Says that a call on g answered r; when r means that the context is gone, g becomes lost.  True
  * when it is lost. */

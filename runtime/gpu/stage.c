@@ -64,10 +64,10 @@ static void memory_give(struct rt_gpu_block *b)
 static int report(struct rt_gpu_block *b, cu_result r)
 {
     bool told = b->pool->told;
-    if (r != CU_ERROR_OUT_OF_MEMORY) {
-        rt_gpu_check_lost(b->owner, r);
+    if (rt_gpu_check_lost(b->owner, r))
+        return rt_gpu_gone(b->owner);
+    if (r != CU_ERROR_OUT_OF_MEMORY)
         return rt_cuda_error(r, is_host(b) ? "cuMemHostAlloc" : "cuMemAlloc");
-    }
     b->pool->told = true;
     if (!told)
         log_warn(GPU, "no memory for a staging buffer of %zu bytes, %s GPU %d: messages wait until "
@@ -94,7 +94,7 @@ static int block_create(struct rt_gpu *g, struct rt_gpu_pool *pool, unsigned cla
     if (in >= 0)
         rt_gpu_leave(in);
     if (in < 0 || r != CU_OK) {
-        int err = in < 0 ? in : report(b, r);
+        int err = in >= 0 ? report(b, r) : g->lost ? rt_gpu_gone(g) : in;
         free(b);
         return err;
     }
@@ -127,7 +127,7 @@ int rt_gpu_stage_take(struct rt_gpu *g, bool host, size_t nbytes, struct rt_gpu_
         return -RT_EINVAL;
     }
     if (g->lost)
-        return -RT_EGPU;
+        return rt_gpu_gone(g);
     if (!b || !b->free) {
         int err = block_create(g, pool, class, &b);
         if (err)

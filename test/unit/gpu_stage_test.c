@@ -134,9 +134,8 @@ static void context_goes(void)
     table_destroy(&table.own[0]);
     capture_begin();
     CHECK_EQ(rt_gpu_stage_take(g, true, RT_GPU_STAGE_LARGE, &t), -RT_EGPU);
-    CHECK(capture_end()[0]);
+    CHECK(strstr(capture_end(), "has destroyed its context"));
     capture_begin();
-    CHECK_EQ(rt_gpu_stage_take(g, true, RT_GPU_STAGE_LARGE, &t), -RT_EGPU);
     for (int i = 0; i < 3; i++)
         rt_gpu_stage_give(s[i]);
     rt_gpu_fini();
