@@ -2,12 +2,25 @@
 # MPI programs that use GPUs.  check runs them over the fake driver (rows with gpu=fake in test/tests.list), check-gpu
 # over the real one, with as many GPUs as there are.
 EXTRA_DIST += test/gpu/probe.cu test/gpu/pack_check.cu test/gpu/tests.list
-gputest = test/gpu/gputest.h test/gpu/gputest.c test/gpu/cuda_more.h runtime/gpu/driver.h
-gpu_programs = test/gpu/p2p_kinds
+gputest = test/gpu/exchange.h test/gpu/gputest.h test/gpu/gputest.c test/gpu/cuda_more.h
+gputest_ldadd = libmpi_abi.la -ldl
+gpu_programs = test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2p_random test/gpu/p2p_fault test/gpu/p2p_devices
 check_PROGRAMS += $(gpu_programs)
-test_gpu_p2p_kinds_SOURCES = test/gpu/p2p_kinds.c test/gpu/exchange.h $(gputest)
-test_gpu_p2p_kinds_LDADD = libmpi_abi.la -ldl
+test_gpu_p2p_kinds_SOURCES = test/gpu/p2p_kinds.c $(gputest)
+test_gpu_p2p_kinds_LDADD = $(gputest_ldadd)
 test_gpu_p2p_kinds_LDFLAGS = $(mpi_ldflags)
+test_gpu_p2p_types_SOURCES = test/gpu/p2p_types.c $(gputest)
+test_gpu_p2p_types_LDADD = $(gputest_ldadd)
+test_gpu_p2p_types_LDFLAGS = $(mpi_ldflags)
+test_gpu_p2p_random_SOURCES = test/gpu/p2p_random.c $(gputest)
+test_gpu_p2p_random_LDADD = $(gputest_ldadd)
+test_gpu_p2p_random_LDFLAGS = $(mpi_ldflags)
+test_gpu_p2p_fault_SOURCES = test/gpu/p2p_fault.c $(gputest)
+test_gpu_p2p_fault_LDADD = $(gputest_ldadd)
+test_gpu_p2p_fault_LDFLAGS = $(mpi_ldflags)
+test_gpu_p2p_devices_SOURCES = test/gpu/p2p_devices.c $(gputest)
+test_gpu_p2p_devices_LDADD = $(gputest_ldadd)
+test_gpu_p2p_devices_LDFLAGS = $(mpi_ldflags)
 check-gpu: all $(gpu_programs)
 	$(srcdir)/test/tool/runtests --list $(srcdir)/test/gpu/tests.list $(RUNTESTS)
 .PHONY: check-gpu
