@@ -140,7 +140,7 @@ int main(int argc, char **argv)
     }
     state = mt_seed;
     mt_init(argc, argv);
-    x_attach((1u << 20) + 4096);
+    x_attach(4u << 20); /* those before may not have left it yet */
     run_pairs(pair, "pair", all ? GT_ALL_KINDS : GT_KINDS);
     skind = GT_CUDA;
     rkind = GT_CUDA;

@@ -86,7 +86,7 @@ static void copy_known(char *dst, const char *src, size_t len)
 }
 
 /* *bad: the call's own error, for a host address that does not exist. */
-static int copy_row(cu_ctx c, uint64_t dst, uint64_t src, size_t len, int *bad)
+static int copy_part(cu_ctx c, uint64_t dst, uint64_t src, size_t len, int *bad)
 {
     struct end d = { 0 }, s = { 0 };
     int err = end_open(&d, c, dst, len);
@@ -99,6 +99,18 @@ static int copy_row(cu_ctx c, uint64_t dst, uint64_t src, size_t len, int *bad)
         copy_known(d.p, s.p, len);
     fake_unpin(d.pin);
     fake_unpin(s.pin);
+    return err;
+}
+
+static int copy_row(cu_ctx c, uint64_t dst, uint64_t src, size_t len, int *bad)
+{
+    size_t at, n;
+    int err = 0;
+
+    for (at = 0; at < len && !err && !*bad; at += n) {
+        n = fake_run(dst + at, fake_run(src + at, len - at));
+        err = copy_part(c, dst + at, src + at, n, bad);
+    }
     return err;
 }
 
@@ -124,7 +136,7 @@ static int range_check(uint64_t p, size_t len, bool *wait)
     pthread_mutex_lock(&fake.lock);
     m = fake_mem_find(p);
     if (m)
-        err = len <= m->len - (p - m->base) ? 0 : CU_ERROR_INVALID_VALUE;
+        err = fake_reaches(p, len) ? 0 : CU_ERROR_INVALID_VALUE;
     else if (fake_is_known(p) || !p)
         err = CU_ERROR_INVALID_VALUE;
     else
@@ -213,12 +225,17 @@ cu_result cuMemcpy2DAsync_v2(const struct cu_copy2d *k, cu_stream s)
 static int run_fill(struct fake_op *op)
 {
     struct fake_phys *pin;
-    char *p = fake_pin(op->stream->ctx, op->dst, op->len, FAKE_BY_ENGINE, &pin);
+    size_t at, n;
+    char *p;
 
-    if (!p)
-        return CU_ERROR_ILLEGAL_ADDRESS;
-    bytes_fill(p, (int)op->value, op->len);
-    fake_unpin(pin);
+    for (at = 0; at < op->len; at += n) {
+        n = fake_run(op->dst + at, op->len - at);
+        p = fake_pin(op->stream->ctx, op->dst + at, n, FAKE_BY_ENGINE, &pin);
+        if (!p)
+            return CU_ERROR_ILLEGAL_ADDRESS;
+        bytes_fill(p, (int)op->value, n);
+        fake_unpin(pin);
+    }
     return 0;
 }
 

@@ -174,6 +174,11 @@ uint64_t fake_arena_cut(struct fake_arena *a, size_t len); /* an unused address,
  * *pin held until fake_unpin.  NULL: no access. */
 enum fake_who { FAKE_BY_ENGINE, FAKE_BY_KERNEL };
 char *fake_pin(cu_ctx c, uint64_t p, size_t len, enum fake_who who, struct fake_phys **pin);
+/* The bytes from p on, at most len, that one pin gives: ranges may cross mappings of cuMemMap that
+ * follow each other.  len where nothing is known. */
+size_t fake_run(uint64_t p, size_t len);
+/* Whether known memory goes on from p for len bytes; p lies in some.  Under the lock. */
+bool fake_reaches(uint64_t p, size_t len);
 void fake_unpin(struct fake_phys *pin);
 bool fake_is_known(uint64_t p); /* device memory, or an address that was */
 

@@ -49,14 +49,12 @@ void fake_nap_us(unsigned us)
 
 /* ---- what kernels do ---- */
 
-static int move(cu_ctx c, uint64_t dst, uint64_t src, uint64_t len)
+static int move_part(cu_ctx c, uint64_t dst, uint64_t src, size_t len)
 {
     struct fake_phys *dpin = NULL, *spin = NULL;
     char *d, *s;
     int err = CU_ERROR_ILLEGAL_ADDRESS;
 
-    if (!len)
-        return 0;
     d = fake_pin(c, dst, len, FAKE_BY_KERNEL, &dpin);
     s = fake_pin(c, src, len, FAKE_BY_KERNEL, &spin);
     if (d && s) {
@@ -65,6 +63,18 @@ static int move(cu_ctx c, uint64_t dst, uint64_t src, uint64_t len)
     }
     fake_unpin(dpin);
     fake_unpin(spin);
+    return err;
+}
+
+static int move(cu_ctx c, uint64_t dst, uint64_t src, uint64_t len)
+{
+    size_t at, n;
+    int err = 0;
+
+    for (at = 0; at < len && !err; at += n) {
+        n = fake_run(dst + at, fake_run(src + at, len - at));
+        err = move_part(c, dst + at, src + at, n);
+    }
     return err;
 }
 

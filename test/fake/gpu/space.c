@@ -301,6 +301,44 @@ static bool may_use(cu_ctx c, const struct fake_mem *m, enum fake_who who)
     }
 }
 
+size_t fake_run(uint64_t p, size_t len)
+{
+    struct fake_mem *m;
+
+    pthread_mutex_lock(&fake.lock);
+    m = fake_mem_find(p);
+    if (m && m->kind == FAKE_VMM && len > m->len - (p - m->base))
+        len = m->len - (p - m->base);
+    pthread_mutex_unlock(&fake.lock);
+    return len;
+}
+
+bool fake_reaches(uint64_t p, size_t len)
+{
+    struct fake_mem *m = fake_mem_find(p);
+    uint64_t end = p + len;
+
+    while (m && m->base + m->len < end)
+        m = m->kind == FAKE_VMM ? fake_mem_find(m->base + m->len) : NULL;
+    return m;
+}
+
+/* What a test's author wants to know; the library sees only error 700. */
+static void say_illegal(cu_ctx c, uint64_t p, size_t len, enum fake_who who,
+                        const struct fake_mem *m)
+{
+    static const char *const kinds[] = { "pinned",  "registered", "managed",  "cuda",
+                                         "vmm",     "pool",       "imported", "imported pool" };
+
+    fprintf(stderr, "fake CUDA: pid %d: a %s of GPU %d touches %p+%zu: ", (int)getpid(),
+            who == FAKE_BY_KERNEL ? "kernel" : "copy", c->dev, (void *)p, len);
+    if (m)
+        fprintf(stderr, "%s memory %p+%zu of GPU %d%s\n", kinds[m->kind], (void *)m->base, m->len,
+                m->dev, may_use(c, m, who) ? "" : ", no access");
+    else
+        fprintf(stderr, "nothing there\n");
+}
+
 char *fake_pin(cu_ctx c, uint64_t p, size_t len, enum fake_who who, struct fake_phys **pin)
 {
     struct fake_mem *m;
@@ -314,7 +352,8 @@ char *fake_pin(cu_ctx c, uint64_t p, size_t len, enum fake_who who, struct fake_
         *pin = m->phys;
         if (m->phys)
             m->phys->nref++;
-    }
+    } else if (m || who == FAKE_BY_KERNEL || fake_is_known(p))
+        say_illegal(c, p, len, who, m);
     pthread_mutex_unlock(&fake.lock);
     return at;
 }
