@@ -360,13 +360,16 @@ static void nothing_to_do(void)
     rt_layout_fini(&l);
 }
 
-/* Several at a time, of which some share a table that is dropped while they run. */
+/* Several at a time that share a table, which must stay while its type goes and another type wants
+ * the memory of a table. */
 static void many_at_once(void)
 {
     enum { N = 24, LEN = 400 };
     static struct wait w[N];
-    struct rt_layout l;
+    struct rt_layout l, other;
+    struct rt_table *t;
     scattered(&l, 100, 4, 4);
+    scattered(&other, 90, 8, 8);
     for (int i = 0; i < N; i++) {
         w[i] = (struct wait){ .op.done = on_done };
         rt_layout_gpu_pack(g, &l, 1, origin() + 8 * i, 0, (char *)at(dev_packed) + i * LEN, LEN,
@@ -376,6 +379,9 @@ static void many_at_once(void)
         rt_layout_pack(&l, 1, user + REACH + 8 * i, 0, packed + i * LEN, LEN);
     rt_layout_fini(&l);
     rt_layout_gpu_fini();
+    CHECK_EQ(rt_table_get(g, other.blocks, 0, other.blocks->n, &t), 0);
+    rt_table_put(t);
+    rt_layout_fini(&other);
     for (int i = 0; i < N; i++) {
         while (!w[i].ndone)
             rt_gpu_progress();
@@ -431,19 +437,20 @@ static void through_staging(void)
 static void more_than_a_table(void)
 {
     struct rt_layout l, some, many, byte, all;
-    const struct rt_layout *types[2] = { &many, &byte };
+    const struct rt_layout *types[4] = { &byte, &many, &byte, &many };
     const int64_t n = (int64_t)RT_TABLE_MAX + 5000;
     scattered(&l, n, 1, 1);
     CHECK(rt_groups_count(l.blocks, INT64_MAX) > (int64_t)RT_TABLE_MAX);
     check_large(&l, l.true_extent, l.size);
+    check_large(&l, l.true_extent, l.size - 1001);
     rt_layout_fini(&l);
     scattered(&some, 30, 1, 1);
     rt_layout_basic(&byte, 1, 1, RT_ELEM_NONE);
     CHECK_EQ(rt_layout_vector(&many, n / 25, 1, some.extent + 3, &some), 0);
-    const int64_t disp[2] = { 0, many.extent + 5 };
-    CHECK_EQ(rt_layout_struct(&all, 2, (int64_t[]){ 1, 1 }, disp, types, false), 0);
-    CHECK(rt_groups_count(all.blocks, INT64_MAX) > (int64_t)RT_TABLE_MAX);
-    check_large(&all, all.true_extent, 50021);
+    const int64_t disp[4] = { 0, 5, many.extent + 10, many.extent + 15 };
+    CHECK_EQ(rt_layout_struct(&all, 4, (int64_t[]){ 1, 1, 2, 1 }, disp, types, false), 0);
+    CHECK(rt_groups_count(all.blocks, INT64_MAX) > 2 * (int64_t)RT_TABLE_MAX);
+    check_large(&all, all.true_extent, 90021);
     rt_layout_fini(&all);
     rt_layout_fini(&many);
     rt_layout_fini(&some);
