@@ -151,7 +151,8 @@ static int f_send(struct btl_peer *bp, const struct btl_hdr *h, const void *buf,
     return 0;
 }
 
-static int f_reg(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr *at, struct btl_mem **out)
+static int f_reg(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr *at,
+                 struct btl_mem **out)
 {
     (void)b;
     (void)at;
@@ -169,7 +170,8 @@ static int f_key(const struct btl_mem *m, void *key)
     return 0;
 }
 
-static int f_attach(struct btl_peer *p, const void *key, const struct rt_gpu_ptr *near, struct btl_rmem **out)
+static int f_attach(struct btl_peer *p, const void *key, const struct rt_gpu_ptr *near,
+                    struct btl_rmem **out)
 {
     (void)near;
     struct fmem m;
