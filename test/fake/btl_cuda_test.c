@@ -85,6 +85,8 @@ static int each_kind(int rank, void *arg)
     if (rank == 0) {
         mem_fill(p + 3, LEN, 7u + (unsigned)how);
         CHECK_EQ(give_key(p + 3, LEN, 0, &m), 0);
+        CHECK_EQ(tp->ops->mem_offer(peer, m), 0);
+        CHECK_EQ(ncalls_fd, how != LEGACY); /* sent once */
     }
     meet(rank);
     if (rank == 1) {
@@ -400,6 +402,7 @@ static int eviction(int rank, void *arg)
         CHECK_EQ(ncalls_open, MANY);
         CHECK_EQ(ncalls_close, MANY - 4);
         read_many(6, dst); /* 6 to 9 are there; 6 becomes the newest */
+        CHECK_EQ(ncalls_open, MANY);
         read_many(0, dst); /* in the place of 7 */
         read_many(6, dst);
         CHECK_EQ(ncalls_open, MANY + 1);

@@ -22,7 +22,7 @@ struct cuda_app cu;
 struct cuda_pair_words *words;
 struct btl *tp;
 struct btl_peer *peer;
-int ncalls_open, ncalls_close;
+int ncalls_open, ncalls_close, ncalls_fd;
 static cu_pool pools[16]; /* exportable, by device */
 
 static cu_result count_open(cu_ptr *p, struct cu_ipc h, unsigned flags)
@@ -55,6 +55,18 @@ static cu_result count_unmap(cu_ptr p, size_t len)
     return cu.mem_unmap(p, len);
 }
 
+static cu_result count_fd(void *fd, cu_handle h, int type, unsigned long long flags)
+{
+    ncalls_fd++;
+    return cu.mem_export_to_shareable_handle(fd, h, type, flags);
+}
+
+static cu_result count_pool_fd(void *fd, cu_pool pool, int type, unsigned long long flags)
+{
+    ncalls_fd++;
+    return cu.mem_pool_export_to_shareable_handle(fd, pool, type, flags);
+}
+
 static int load(void)
 {
     void *lib = dlopen("libcuda.so.1", RTLD_NOW);
@@ -77,6 +89,8 @@ static int load(void)
     rt_cuda.mem_pool_import_pointer = count_place;
     rt_cuda.ipc_close_mem_handle = count_close;
     rt_cuda.mem_unmap = count_unmap;
+    rt_cuda.mem_export_to_shareable_handle = count_fd;
+    rt_cuda.mem_pool_export_to_shareable_handle = count_pool_fd;
     return 0;
 }
 

@@ -29,8 +29,8 @@ struct cuda_pair_words { /* shared by the two */
 extern struct cuda_pair_words *words;
 extern struct btl *tp;
 extern struct btl_peer *peer;
-/* Calls of the driver by the library: opened, imported, closed mappings. */
-extern int ncalls_open, ncalls_close;
+/* Calls of the driver by the library: mappings made and closed, descriptors. */
+extern int ncalls_open, ncalls_close, ncalls_fd;
 
 /* Runs fn as ranks 0 and 1; 0 or what fake_run_ranks() says. */
 int pair_run(const char *name, int (*fn)(int rank, void *arg), void *arg);
