@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernels of limits_gpu.c, one thread each.  All loops end after limit_ns, whatever the other
  * side does, so that a failed measurement is a missing figure and not a hang. */
-#include <stdint.h>
+#include "test/bench/limits.h"
 
 typedef volatile uint32_t word;
 enum { LOOKS = 64 }; /* between two looks at the clock */
@@ -22,42 +22,46 @@ static __device__ bool wait_for(word *w, uint32_t value, uint64_t until)
     return true;
 }
 
-extern "C" __global__ void bench_empty()
+static __device__ word *at(uint64_t address)
+{
+    return (word *)address;
+}
+
+extern "C" __global__ void bench_empty(struct bench_kernel)
 {
 }
 
-extern "C" __global__ void bench_flag(word *flag, uint32_t value)
+extern "C" __global__ void bench_flag(struct bench_kernel k)
 {
-    *flag = value;
+    *at(k.out) = k.rounds;
 }
 
 /* Answers `rounds` words of the host, 1, 2, 3 and so on. */
-extern "C" __global__ void bench_echo(word *in, word *out, uint32_t rounds, uint64_t limit_ns)
+extern "C" __global__ void bench_echo(struct bench_kernel k)
 {
-    uint64_t until = now_ns() + limit_ns;
+    uint64_t until = now_ns() + k.limit_ns;
 
-    for (uint32_t i = 1; i <= rounds && wait_for(in, i, until); i++)
-        *out = i;
+    for (uint32_t i = 1; i <= k.rounds && wait_for(at(k.in), i, until); i++)
+        *at(k.out) = i;
 }
 
-/* One of two: the words `mine` and `theirs` lie in the memory of the device that polls them.  The
- * first writes the nanoseconds of all rounds but the first, in which the other had to be waited
- * for, to *took; 0 when time was up. */
-extern "C" __global__ void bench_pong(word *mine, word *theirs, uint32_t first, uint32_t rounds,
-                                      uint64_t limit_ns, uint64_t *took)
+/* One of two: the words lie in the memory of the device that polls them.  The first stores the
+ * nanoseconds of all rounds but round one, in which the other had to be waited for; nothing when
+ * time was up. */
+extern "C" __global__ void bench_pong(struct bench_kernel k)
 {
-    uint64_t start = now_ns(), until = start + limit_ns;
+    uint64_t start = now_ns(), until = start + k.limit_ns;
 
-    for (uint32_t i = 1; i <= rounds; i++) {
-        if (first)
-            *theirs = i;
-        if (!wait_for(mine, i, until))
+    for (uint32_t i = 1; i <= k.rounds; i++) {
+        if (k.first)
+            *at(k.out) = i;
+        if (!wait_for(at(k.in), i, until))
             return;
-        if (!first)
-            *theirs = i;
+        if (!k.first)
+            *at(k.out) = i;
         if (i == 1)
             start = now_ns();
     }
-    if (first)
-        *took = now_ns() - start;
+    if (k.first)
+        *(volatile uint64_t *)k.took = now_ns() - start;
 }

@@ -5,7 +5,9 @@
  * devices; rank 1 waits.  What cannot be measured is left out and the reason printed. */
 #include "test/bench/bench.h"
 #include "test/bench/device.h"
+#include "test/bench/limits.h"
 #include "runtime/gpu/images.h"
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -186,12 +188,14 @@ static void measure_engines(struct work *w)
 
 /* ---- kernels and flags ---- */
 
-static bool launch(struct work *w, int at, int stream, enum kernel k, void **params)
+static bool launch(struct work *w, int at, int stream, enum kernel which, struct bench_kernel *k)
 {
+    void *params[] = { k };
+
     return enter(w, at) && ok(w,
-                              device_cu.launch_kernel(w->kernel[at][k], 1, 1, 1, 1, 1, 1, 0,
+                              device_cu.launch_kernel(w->kernel[at][which], 1, 1, 1, 1, 1, 1, 0,
                                                       w->at[at].stream[stream], params, NULL),
-                              kernel_names[k]);
+                              kernel_names[which]);
 }
 
 static volatile uint32_t *word(struct work *w, int i)
@@ -205,8 +209,11 @@ static bool see(volatile uint32_t *p, uint32_t value)
     double start = bench_now();
 
     for (int i = 1; *p != value; i++) {
-        if (i % 4096 == 0 && bench_now() - start > GIVE_UP_S)
+        if (i % 4096)
+            continue;
+        if (bench_now() - start > GIVE_UP_S)
             return false;
+        sched_yield(); /* a test's driver needs a core */
     }
     return true;
 }
@@ -214,19 +221,17 @@ static bool see(volatile uint32_t *p, uint32_t value)
 static double launch_us(struct work *w, bool flag)
 {
     double best = 1e30;
-    uint32_t value = 0;
-    cu_ptr p = w->words;
-    void *params[] = { &p, &value };
+    struct bench_kernel k = { .out = w->words };
     int dev = w->at[0].kind == 'H';
 
     for (int t = 0; t < TRIES + 1; t++) { /* the first warms up */
         int n = t ? 200 : 10;
         double start = bench_now();
         for (int i = 0; i < n; i++) {
-            value++;
-            if (!launch(w, dev, 0, flag ? FLAG : EMPTY, flag ? params : NULL))
+            k.rounds++;
+            if (!launch(w, dev, 0, flag ? FLAG : EMPTY, &k))
                 return 0;
-            if (flag && !see(word(w, 0), value))
+            if (flag && !see(word(w, 0), k.rounds))
                 return leave_out(w, "no flag came from a kernel");
             if (!flag && !ok(w, device_cu.stream_synchronize(w->at[dev].stream[0]), "bench_empty"))
                 return 0;
@@ -241,57 +246,64 @@ static double launch_us(struct work *w, bool flag)
 /* Host flag, resident kernel, host flag: the round trip. */
 static double echo_us(struct work *w)
 {
-    cu_ptr in = w->words + 128, out = w->words + 256;
-    uint32_t rounds = ROUNDS, i = 1;
-    uint64_t limit = GIVE_UP_NS;
-    void *params[] = { &in, &out, &rounds, &limit };
-    double start = 0;
+    struct bench_kernel k = {
+        .in = w->words + 128, .out = w->words + 256, .rounds = ROUNDS, .limit_ns = GIVE_UP_NS
+    };
+    double start = 0, took;
+    uint32_t i;
 
     *word(w, 1) = *word(w, 2) = 0;
-    if (!launch(w, w->at[0].kind == 'H', 0, ECHO, params))
+    if (!launch(w, w->at[0].kind == 'H', 0, ECHO, &k))
         return 0;
-    for (; i <= rounds; i++) {
+    for (i = 1; i <= ROUNDS; i++) {
         *word(w, 1) = i;
         if (!see(word(w, 2), i))
             break;
         if (i == 1) /* the kernel is there */
             start = bench_now();
     }
-    double took = (bench_now() - start) / (ROUNDS - 1);
+    took = (bench_now() - start) / (ROUNDS - 1);
     if (!finish_copies(w))
         return 0;
-    return i > rounds ? took * 1e6 : leave_out(w, "no answer from a resident kernel");
+    return i > ROUNDS ? took * 1e6 : leave_out(w, "no answer from a resident kernel");
 }
 
-/* Two kernels pass a word to and fro, each polling memory of its own device: half the round trip.
- */
+/* Two kernels pass a word to and fro, each polling memory of its own device. */
+static bool pong(struct work *w, uint32_t rounds)
+{
+    struct bench_kernel k[2];
+
+    for (int i = 0; i < 2; i++) {
+        k[i] = (struct bench_kernel){ .in = w->at[i].buf[i], /* two buffers also on one device */
+                                      .out = w->at[!i].buf[!i],
+                                      .took = w->words + 512,
+                                      .limit_ns = GIVE_UP_NS,
+                                      .rounds = rounds,
+                                      .first = i == 0 };
+        if (!enter(w, i) ||
+            !ok(w, device_cu.memset_d8_async(k[i].in, 0, 4, w->at[i].stream[0]), "cuMemsetD8Async"))
+            return false;
+    }
+    return finish_copies(w) && launch(w, 1, 1, PONG, &k[1]) && launch(w, 0, 0, PONG, &k[0]) &&
+           finish_copies(w);
+}
+
+/* Half the round trip between the kernels. */
 static double hop_us(struct work *w)
 {
-    uint32_t rounds, one = 1, none = 0;
-    uint64_t limit = GIVE_UP_NS, ns;
-    cu_ptr flag[2], took = w->words + 512;
-    void *first[] = { &flag[0], &flag[1], &one, &rounds, &limit, &took };
-    void *second[] = { &flag[1], &flag[0], &none, &rounds, &limit, &took };
-    volatile uint64_t *answer = (volatile uint64_t *)(uintptr_t)took;
+    volatile uint64_t *took = (volatile uint64_t *)(uintptr_t)(w->words + 512);
 
     if (w->at[0].kind == 'H' || w->at[1].kind == 'H' || !w->peers)
         return 0;
-    for (int i = 0; i < 2; i++) {
-        flag[i] = w->at[i].buf[i]; /* one device has different buffers for the two */
-        if (!enter(w, i) ||
-            !ok(w, device_cu.memset_d8_async(flag[i], 0, 4, w->at[i].stream[0]), "cuMemsetD8Async"))
-            return 0;
-    }
     /* First no rounds: the driver loads a kernel at its first launch, and that may wait for all
      * that run. */
-    for (rounds = 0; rounds <= ROUNDS; rounds += ROUNDS) {
-        *answer = 0;
-        if (!finish_copies(w) || !launch(w, 1, 1, PONG, second) || !launch(w, 0, 0, PONG, first) ||
-            !finish_copies(w))
-            return 0;
-    }
-    ns = *answer;
-    return ns ? (double)ns / (ROUNDS - 1) / 2e3 : leave_out(w, "no answer between two kernels");
+    if (!pong(w, 0))
+        return 0;
+    *took = 0;
+    if (!pong(w, ROUNDS))
+        return 0;
+    return *took ? (double)*took / (ROUNDS - 1) / 2e3
+                 : leave_out(w, "no answer between two kernels");
 }
 
 static void measure_kernels(struct work *w)

@@ -4,7 +4,7 @@
 # those.
 noinst_LTLIBRARIES += libweft_bench.la
 libweft_bench_la_SOURCES = test/bench/bench.h test/bench/driver.c test/bench/opts.c \
-	test/bench/data.c test/bench/device.h test/bench/device.c test/bench/table.c test/bench/limits.c \
+	test/bench/data.c test/bench/device.h test/bench/device.c test/bench/table.c test/bench/limits.c test/bench/limits.h \
 	test/bench/limits_gpu.c test/bench/report.c test/bench/plot.c test/bench/pair.c test/bench/coll.h \
 	test/bench/coll.c test/bench/coll_kinds.c test/bench/icoll.c
 nodist_libweft_bench_la_SOURCES = test/bench/limits_image.c
@@ -13,6 +13,7 @@ bench_images = test/bench/limits.fatbin
 else
 bench_images =
 endif
+test/bench/limits.fatbin: test/bench/limits.h
 test/bench/limits_image.c: runtime/gpu/embed.py $(bench_images)
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(PYTHON) $(top_srcdir)/runtime/gpu/embed.py $@ $(bench_images)
 CLEANFILES += $(bench_images) test/bench/limits_image.c

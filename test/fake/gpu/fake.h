@@ -203,4 +203,14 @@ void fake_bytes_copy(char *dst, const char *src, size_t len);
 /* kernel.c */
 void fake_nap_us(unsigned us);
 
+/* bench.c: the kernels of the benchmarks' --limits */
+enum fake_bench {
+    FAKE_BENCH_EMPTY,
+    FAKE_BENCH_FLAG,
+    FAKE_BENCH_ECHO,
+    FAKE_BENCH_PONG,
+    FAKE_BENCH_KERNELS
+};
+int fake_run_bench(struct fake_op *op, enum fake_bench which);
+
 #endif

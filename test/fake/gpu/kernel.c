@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "test/bench/limits.h"
 #include "test/fake/gpu/fake.h"
 
 #define MODULE_MAGIC 0x30d01eu
@@ -16,7 +17,7 @@ struct cu_module_st {
 };
 static struct cu_module_st *modules; /* kept, unloaded ones too */
 
-enum { BATCH, LINGER, PACK, UNPACK, NKERNELS };
+enum { BATCH, LINGER, PACK, UNPACK, BENCH, NKERNELS = BENCH + FAKE_BENCH_KERNELS };
 static const struct {
     const char *name;
     size_t nbytes;
@@ -25,6 +26,10 @@ static const struct {
     [LINGER] = { "weft_linger", sizeof(struct rt_gpu_linger) },
     [PACK] = { "weft_pack", sizeof(struct rt_gpu_pack) },
     [UNPACK] = { "weft_unpack", sizeof(struct rt_gpu_pack) },
+    [BENCH + FAKE_BENCH_EMPTY] = { "bench_empty", sizeof(struct bench_kernel) },
+    [BENCH + FAKE_BENCH_FLAG] = { "bench_flag", sizeof(struct bench_kernel) },
+    [BENCH + FAKE_BENCH_ECHO] = { "bench_echo", sizeof(struct bench_kernel) },
+    [BENCH + FAKE_BENCH_PONG] = { "bench_pong", sizeof(struct bench_kernel) },
 };
 struct cu_function_st {
     struct cu_module_st *module;
@@ -264,8 +269,10 @@ static int run_kernel(struct fake_op *op)
         return run_linger(op);
     case PACK:
         return run_packing(op, false);
-    default:
+    case UNPACK:
         return run_packing(op, true);
+    default:
+        return fake_run_bench(op, (enum fake_bench)((int)op->value - BENCH));
     }
 }
 
