@@ -27,8 +27,9 @@ struct pinned {
     struct rt_gpu_desc ring[RT_GPU_RING_SLOTS];
     struct rt_gpu_words words;
 };
-#define DEVICE_NBYTES ((NCOUNTERS + 2) * RT_CACHE_LINE)
-_Static_assert(sizeof(struct rt_gpu_work) <= 2 * RT_CACHE_LINE, "device memory of copies");
+#define NCOUNTERS_ROOM 4 /* the work begins at a line of the device, 128 bytes */
+#define DEVICE_NBYTES (NCOUNTERS_ROOM * RT_CACHE_LINE + sizeof(struct rt_gpu_work))
+_Static_assert(NCOUNTERS <= NCOUNTERS_ROOM, "device memory of copies");
 _Static_assert(sizeof(struct rt_gpu_desc) == RT_CACHE_LINE, "a descriptor is a line");
 
 struct waiting_launch { /* copy.c's own, until a flight is free */
@@ -369,7 +370,7 @@ int rt_gpu_move_init(struct rt_gpu *g)
         m->flights[i].line = &p->lines[i];
     m->linger.ring = p->ring;
     m->linger.words = &p->words;
-    m->linger.work = m->device + NCOUNTERS * RT_CACHE_LINE;
+    m->linger.work = m->device + NCOUNTERS_ROOM * RT_CACHE_LINE;
     return move_flights_init(m);
 }
 

@@ -101,7 +101,7 @@ int move_linger_poll(struct move_state *m)
         return 0;
     look_left(l);
     uint32_t done = rt_load_acquire(&l->words->done);
-    for (; l->n && l->reaped != done; n++) {
+    for (; l->n && (int32_t)(done - l->reaped) > 0; n++) {
         l->reaped++;
         l->n--;
         move_end(m, rt_container(l->ops.next, struct rt_gpu_op, link), 0);

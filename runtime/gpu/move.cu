@@ -2,7 +2,7 @@
 /* The kernels that copy: weft_batch, launched for up to 64 copies at once, and weft_linger, which
  * stays for a while and takes copies from a ring in host memory.  kernel.h has their contract.
  *
- * Order.  A block's threads store, meet at a barrier, and one thread then executes a fence of system
+ * Order.  Threads of a block store, meet at a barrier, and one then executes a fence of system
  * scope: by cumulativity it covers the stores of all of them, and only then is a counter raised or
  * the host's flag stored. */
 #include "runtime/gpu/kernel.h"
@@ -19,14 +19,7 @@ __device__ __forceinline__ void host_store(uint64_t addr, uint32_t v)
     asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(addr), "r"(v) : "memory");
 }
 
-/* Words that blocks of one launch poll; whoever found what it waited for calls fence_device(). */
-__device__ __forceinline__ u64 load_word(const uint64_t *p)
-{
-    u64 v;
-    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
-    return v;
-}
-
+/* Words that blocks of one launch exchange; they bypass the first-level cache. */
 __device__ __forceinline__ uint32_t load_word(const uint32_t *p)
 {
     uint32_t v;
@@ -34,11 +27,9 @@ __device__ __forceinline__ uint32_t load_word(const uint32_t *p)
     return v;
 }
 
-__device__ __forceinline__ void fence_device() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
-
-__device__ __forceinline__ void store_release(uint64_t *p, u64 v)
+__device__ __forceinline__ void store_word(uint32_t *p, uint32_t v)
 {
-    asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
 
 __device__ __forceinline__ u64 now_ns()
@@ -211,215 +202,314 @@ extern "C" __global__ void __launch_bounds__(WEFT_BATCH_THREADS, 4)
 
 /* ---- the lingering kernel ---- */
 
-#define POST_LEAVE 0xffffffffu
+/* A block of weft_linger has workers, which copy together, and polling warps behind them.  The
+ * poller that finds a descriptor takes it, and either copies (a tiny one) or hands it to the workers
+ * and goes on polling.  Several descriptors may be under way; the host is told in their order. */
+#define WORKERS WEFT_LINGER_WORKERS
+#define POLLERS WEFT_LINGER_POLLERS
 
-struct task { /* in shared memory: what all threads of a block do next */
-    uint64_t dst, src, len;
+struct block { /* shared memory */
+    /* What the workers do next; stored by a poller when all earlier copies are done. */
+    uint64_t dst, src;
+    uint32_t len, seq;
     uint32_t part, parts; /* which part of the copy is this block's */
-    uint32_t seq;
     bool leave;
+    /* Of the pollers.  next: descriptor that none has taken; done: last one the host was told. */
+    uint32_t next, done, known, leaving;
+    u64 last; /* time of the last work */
 };
 
-__device__ __forceinline__ void copy_part(const struct task *k)
+enum { BAR_TASK = 1, BAR_COPIED, BAR_POLLERS };
+__device__ __forceinline__ void meet(int barrier, int nthreads)
 {
-    uint32_t len = (uint32_t)k->len, part = ((len + k->parts - 1) / k->parts + 127) & ~127u;
-    uint32_t off = k->part * part;
-
-    if (off < len)
-        copy<true, 4>(k->dst + off, k->src + off, len - off < part ? len - off : part, threadIdx.x,
-                      blockDim.x);
+    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(nthreads) : "memory");
 }
 
-/* Thread 0 of a helper.  Block 0 may not have started, and may never: then nobody counts on us. */
-__device__ bool helper_join(const struct rt_gpu_linger &p, struct task *k)
+template <class T> __device__ __forceinline__ T now_in(const T *shared)
 {
-    struct rt_gpu_work *w = (struct rt_gpu_work *)p.work;
-    u64 start = now_ns(), mine = (u64)p.launch << 32;
+    return *(const volatile T *)shared;
+}
 
-    while (load_word(&w->post) >> 32 != p.launch)
-        if (now_ns() - start > p.life_ns)
-            return false;
-    u64 old = load_word(&w->present), seen, want;
-    for (;; old = seen) {
-        want = old >> 32 == p.launch ? old + 1 : mine + 1;
-        seen = atomicCAS((u64 *)&w->present, old, want);
-        if (seen == old)
-            break;
+__device__ __forceinline__ struct rt_gpu_work *work_of(const struct rt_gpu_linger &p)
+{
+    return (struct rt_gpu_work *)p.work;
+}
+
+__device__ __forceinline__ unsigned lane_of() { return threadIdx.x & 31; }
+
+__device__ __forceinline__ uint32_t lane_word(uint32_t v, unsigned i)
+{
+    return __shfl_sync(EVERY_LANE, v, i);
+}
+
+__device__ __forceinline__ uint64_t lane_words(uint32_t v, unsigned i)
+{
+    return lane_word(v, i) | (uint64_t)lane_word(v, i + 1) << 32;
+}
+
+/* A poller hands the block's workers what it has stored in b. */
+__device__ __forceinline__ void hand_over()
+{
+    __syncwarp();
+    meet(BAR_TASK, WORKERS + 32);
+}
+
+/* ---- the blocks beside block 0 ---- */
+
+/* One look at the task.  True: it is whole and of this launch. */
+__device__ __forceinline__ bool see_task(const struct rt_gpu_linger &p, uint32_t *v)
+{
+    __syncwarp(); /* one load for all of it */
+    *v = load_word((const uint32_t *)&work_of(p)->task + (lane_of() & 7));
+    return lane_word(*v, 7) == lane_word(*v, 0) &&
+           lane_word(*v, 6) >> 8 == (p.launch & 0xffffff);
+}
+
+/* The rank of this block, from 1.  Block 0 may not have started, and may never: 0, and nobody counts
+ * on us. */
+__device__ __forceinline__ uint32_t join(const struct rt_gpu_linger &p)
+{
+    u64 start = now_ns(), mine = (u64)p.launch << 32, want = 0;
+    uint32_t v;
+
+    while (!see_task(p, &v))
+        if (__any_sync(EVERY_LANE, now_ns() - start > p.life_ns))
+            return 0;
+    if (lane_of() == 0) {
+        u64 *present = (u64 *)&work_of(p)->present, old = *(volatile u64 *)present, seen;
+        for (;; old = seen) {
+            want = old >> 32 == p.launch ? old + 1 : mine + 1;
+            seen = atomicCAS(present, old, want);
+            if (seen == old)
+                break;
+        }
     }
-    k->part = (uint32_t)want; /* block 0 has part 0 */
-    return true;
+    return lane_word((uint32_t)want, 0);
 }
 
-/* Thread 0 of a helper: waits for a copy that it takes part in, or the end.  The fields of a copy
- * stay as they are until its helpers have finished it, so only they may read them. */
-__device__ __forceinline__ void helper_wait(const struct rt_gpu_linger &p, struct task *k)
+/* The poller.  Block 0 waits for those that take part in a copy before it tells the next. */
+__device__ __forceinline__ void help(const struct rt_gpu_linger &p, struct block *b)
 {
-    struct rt_gpu_work *w = (struct rt_gpu_work *)p.work;
-    uint32_t post;
+    uint32_t rank = join(p), seen = p.next - 1, parts = 0, v = 0;
 
-    do
-        post = (uint32_t)load_word(&w->post);
-    while (post == k->seq || (post != POST_LEAVE && k->part > (post & 0xff)));
-    k->seq = post;
-    k->leave = post == POST_LEAVE;
-    fence_device(); /* the fields were stored before post */
-    k->dst = *(volatile uint64_t *)&w->dst;
-    k->src = *(volatile uint64_t *)&w->src;
-    k->len = *(volatile uint64_t *)&w->len;
-    k->parts = (post & 0xff) + 1;
+    do {
+        while (rank && (!see_task(p, &v) || lane_word(v, 0) == seen))
+            ;
+        parts = rank ? lane_word(v, 6) & 0xff : 0;
+        if (parts != 0 && rank >= parts)
+            continue;
+        uint64_t dst = lane_words(v, 1), src = lane_words(v, 3);
+        uint32_t len = lane_word(v, 5);
+        seen = lane_word(v, 0);
+        if (lane_of() == 0) {
+            b->leave = parts == 0;
+            b->dst = dst;
+            b->src = src;
+            b->len = len;
+            b->seq = seen;
+            b->part = rank;
+            b->parts = parts;
+        }
+        hand_over();
+    } while (parts != 0);
 }
 
-struct leader { /* the same in all lanes of warp 0, but for number and known, which lane 0 keeps */
-    uint64_t start, last; /* of the launch, of the last work */
-    uint32_t next, number, known;
-};
+/* ---- block 0 ---- */
 
-/* Lane 0 of block 0: hands a copy to as many helpers as it needs and as have started. */
-__device__ __forceinline__ void share(const struct rt_gpu_linger &p, struct leader *l,
-                                      struct task *k)
+/* Stores the task, one word a lane. */
+__device__ __forceinline__ void tell(const struct rt_gpu_linger &p, uint32_t seq, uint64_t dst,
+                                     uint64_t src, uint32_t len, uint32_t parts)
 {
-    struct rt_gpu_work *w = (struct rt_gpu_work *)p.work;
+    unsigned lane = lane_of();
+    uint32_t v = lane == 1   ? (uint32_t)dst
+                 : lane == 2 ? (uint32_t)(dst >> 32)
+                 : lane == 3 ? (uint32_t)src
+                 : lane == 4 ? (uint32_t)(src >> 32)
+                 : lane == 5 ? len
+                 : lane == 6 ? p.launch << 8 | parts
+                             : seq;
 
-    k->parts = 1;
-    if (k->len <= WEFT_LINGER_SOLO || gridDim.x == 1)
-        return;
-    if (l->known < gridDim.x - 1) {
-        u64 present = load_word(&w->present);
-        l->known = present >> 32 == p.launch ? (uint32_t)present : 0;
+    __syncwarp(); /* one store */
+    if (lane < 8)
+        store_word((uint32_t *)&work_of(p)->task + lane, v);
+}
+
+/* Into how many parts a copy is cut; for blocks that have started only. */
+__device__ __forceinline__ uint32_t parts_for(const struct rt_gpu_linger &p, struct block *b,
+                                              uint32_t len)
+{
+    if (len <= WEFT_LINGER_SOLO || gridDim.x == 1)
+        return 1;
+    uint32_t known = lane_word(now_in(&b->known), 0);
+    if (known < gridDim.x - 1) {
+        u64 present = *(volatile u64 *)&work_of(p)->present;
+        known = lane_word(present >> 32 == p.launch ? (uint32_t)present : 0, 0);
+        if (lane_of() == 0)
+            b->known = known;
     }
-    u64 parts = (k->len + WEFT_LINGER_PART - 1) / WEFT_LINGER_PART;
-    k->parts = parts < l->known + 1 ? (uint32_t)parts : l->known + 1;
-    if (k->parts == 1)
+    uint32_t parts = (len + WEFT_LINGER_PART - 1) / WEFT_LINGER_PART;
+    return parts < known + 1 ? parts : known + 1;
+}
+
+/* One thread, after a fence behind all data of copy `seq`. */
+__device__ __forceinline__ void report(const struct rt_gpu_linger &p, struct block *b, uint32_t seq)
+{
+    while (now_in(&b->done) != seq - 1)
+        ;
+    host_store(p.words, seq);
+    *(volatile uint32_t *)&b->done = seq;
+}
+
+/* A poller does the copy that it has taken. */
+__device__ __forceinline__ void serve(const struct rt_gpu_linger &p, struct block *b, uint32_t v,
+                                      uint32_t seq)
+{
+    uint64_t dst = lane_words(v, 2), src = lane_words(v, 4);
+    uint32_t len = lane_word(v, 6), parts;
+
+    if (len <= WEFT_LINGER_TINY) {
+        copy<true, 4>(dst, src, len, lane_of(), 32);
+        __syncwarp();
+        if (lane_of() == 0) {
+            fence_system();
+            report(p, b, seq);
+        }
         return;
-    l->number = (l->number + 1) & 0x7fffff;
-    w->dst = k->dst;
-    w->src = k->src;
-    w->len = k->len;
-    w->finished = 0;
-    store_release(&w->post, (u64)p.launch << 32 | l->number << 8 | (k->parts - 1));
+    }
+    while (!__all_sync(EVERY_LANE, now_in(&b->done) == seq - 1)) /* the workers are free */
+        ;
+    parts = parts_for(p, b, len);
+    if (parts > 1)
+        tell(p, seq, dst, src, len, parts);
+    if (lane_of() == 0) {
+        b->dst = dst;
+        b->src = src;
+        b->len = len;
+        b->seq = seq;
+        b->parts = parts;
+    }
+    hand_over();
 }
 
-__device__ __forceinline__ u64 word64(uint32_t v, unsigned i)
+/* A poller, until it is time to leave.  The time is read while the load is on its way. */
+__device__ __forceinline__ void poll(const struct rt_gpu_linger &p, struct block *b, u64 start)
 {
-    return __shfl_sync(EVERY_LANE, v, i) | (u64)__shfl_sync(EVERY_LANE, v, i + 1) << 32;
-}
-
-/* Warp 0 of block 0: polls, does the shortest copies itself, and returns with a task for the block.
- * The time is read while the descriptor is on its way. */
-__device__ __forceinline__ void look(const struct rt_gpu_linger &p, struct leader *l,
-                                     struct task *k)
-{
-    unsigned lane = threadIdx.x;
+    unsigned lane = lane_of();
 
     for (;;) {
         __syncwarp(); /* one load for all of the descriptor */
-        const uint32_t *slot = (const uint32_t *)p.ring + l->next % RT_GPU_RING_SLOTS * 16;
+        uint32_t next = lane_word(now_in(&b->next), 0);
+        const uint32_t *slot = (const uint32_t *)p.ring + next % RT_GPU_RING_SLOTS * 16;
         uint32_t v = from<true>::load(slot + (lane & 15));
         u64 now = now_ns();
-        bool late = now - l->start > p.life_ns, idle = now - l->last > p.idle_ns;
-        late = __shfl_sync(EVERY_LANE, late, 0); /* the lanes may see two ticks of the clock */
-        idle = __shfl_sync(EVERY_LANE, idle, 0);
-        bool whole = __shfl_sync(EVERY_LANE, v, 0) == l->next &&
-                     __shfl_sync(EVERY_LANE, v, 15) == l->next;
-        if (late || (idle && !whole)) {
-            if (lane == 0)
-                k->leave = true;
+        bool late = now - start > p.life_ns, idle = now - now_in(&b->last) > p.idle_ns;
+        bool whole = lane_word(v, 0) == next && lane_word(v, 15) == next;
+        late = late || now_in(&b->leaving);
+        if (lane_word(late || (idle && !whole), 0)) /* the lanes may see two times */
             return;
-        }
-        if (!whole)
+        uint32_t was = next + 1;
+        if (whole && lane == 0)
+            was = atomicCAS(&b->next, next, next + 1);
+        if (lane_word(was, 0) != next)
             continue;
-        uint64_t dst = word64(v, 2), src = word64(v, 4), len = word64(v, 6);
-        l->last = now;
-        l->next++;
-        if (len <= WEFT_LINGER_TINY) {
-            copy<true, 1>(dst, src, (uint32_t)len, lane, 32);
-            __syncwarp();
-            if (lane == 0) {
-                fence_system();
-                host_store(p.words, l->next - 1);
-            }
-            continue;
-        }
-        if (lane == 0) {
-            k->dst = dst;
-            k->src = src;
-            k->len = len;
-            k->seq = l->next - 1;
-            share(p, l, k);
-        }
-        return;
+        if (lane == 0)
+            *(volatile u64 *)&b->last = now;
+        serve(p, b, v, next);
     }
 }
 
-/* Thread 0 of block 0, after the block's part of a copy. */
-__device__ __forceinline__ void finish(const struct rt_gpu_linger &p, const struct task *k)
+/* The pollers of block 0. */
+__device__ __forceinline__ void lead(const struct rt_gpu_linger &p, struct block *b, unsigned which)
 {
-    struct rt_gpu_work *w = (struct rt_gpu_work *)p.work;
+    u64 start = now_ns();
+    long long clock = clock64();
 
-    while (k->parts > 1 && load_word(&w->finished) != k->parts - 1)
+    if (which == 0 && gridDim.x > 1)
+        tell(p, p.next - 1, 0, 0, 0, 1);
+    while (clock64() - clock < which * WEFT_LINGER_APART)
         ;
-    fence_system(); /* all data, the helpers' too, before the host sees the number */
-    host_store(p.words, k->seq);
-}
-
-/* Thread 0 of block 0, at the end. */
-__device__ __forceinline__ void leave(const struct rt_gpu_linger &p)
-{
-    struct rt_gpu_work *w = (struct rt_gpu_work *)p.work;
-
+    poll(p, b, start);
+    if (lane_of() == 0)
+        *(volatile uint32_t *)&b->leaving = 1;
+    meet(BAR_POLLERS, 32 * POLLERS); /* nobody takes a descriptor from here on */
+    if (which != 0)
+        return;
+    while (!__all_sync(EVERY_LANE, now_in(&b->done) == now_in(&b->next) - 1))
+        ;
     if (gridDim.x > 1)
-        store_release(&w->post, (u64)p.launch << 32 | POST_LEAVE);
-    fence_system(); /* done, stored earlier, before left */
-    host_store(p.words + offsetof(struct rt_gpu_words, left), p.launch);
+        tell(p, now_in(&b->next), 0, 0, 0, 0);
+    if (lane_of() == 0) {
+        b->leave = true;
+        fence_system(); /* done, stored earlier, before left */
+        host_store(p.words + offsetof(struct rt_gpu_words, left), p.launch);
+    }
+    hand_over();
 }
 
-__device__ __forceinline__ bool enter(const struct rt_gpu_linger &p, struct task *k)
+/* ---- the workers of any block ---- */
+
+__device__ __forceinline__ void copy_part(const struct block *b)
 {
-    struct rt_gpu_work *w = (struct rt_gpu_work *)p.work;
+    uint32_t part = ((b->len + b->parts - 1) / b->parts + 127) & ~127u, off = b->part * part;
 
-    k->seq = 0;
-    k->leave = false;
-    k->part = 0;
-    if (blockIdx.x != 0)
-        return helper_join(p, k);
-    if (gridDim.x > 1)
-        store_release(&w->post, (u64)p.launch << 32);
-    return true;
+    if (off < b->len)
+        copy<true, 4>(b->dst + off, b->src + off, b->len - off < part ? b->len - off : part,
+                      threadIdx.x, WORKERS);
 }
 
-extern "C" __global__ void __launch_bounds__(WEFT_LINGER_THREADS, 2)
+/* Warp 0, when all have copied.  A fence has made a block's data visible to all before the block
+ * says that it has finished, so block 0 needs no other one. */
+__device__ __forceinline__ void finish(const struct rt_gpu_linger &p, struct block *b)
+{
+    uint32_t helpers = b->parts - 1, seq = b->seq, lane = threadIdx.x;
+
+    if (lane == 0)
+        fence_system();
+    __syncwarp();
+    if (b->part != 0) {
+        if (lane == 0)
+            store_word(&work_of(p)->finished[b->part - 1], seq);
+        return;
+    }
+    while (__any_sync(EVERY_LANE,
+                      lane < helpers && load_word(&work_of(p)->finished[lane]) != seq))
+        ;
+    if (lane == 0)
+        report(p, b, seq);
+}
+
+__device__ __forceinline__ void work(const struct rt_gpu_linger &p, struct block *b)
+{
+    for (;;) {
+        meet(BAR_TASK, WORKERS + 32);
+        if (b->leave)
+            return;
+        copy_part(b);
+        meet(BAR_COPIED, WORKERS);
+        if (threadIdx.x < 32)
+            finish(p, b);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(WEFT_LINGER_THREADS, 1)
     weft_linger(const __grid_constant__ struct rt_gpu_linger p)
 {
-    __shared__ struct task k;
-    __shared__ bool joined;
-    bool leads = blockIdx.x == 0, first = threadIdx.x == 0;
-    struct leader l;
+    __shared__ struct block b;
+    unsigned which = (threadIdx.x - WORKERS) / 32;
 
-    l.start = l.last = now_ns();
-    l.next = p.next;
-    l.number = l.known = 0;
-    if (first)
-        joined = enter(p, &k);
-    __syncthreads();
-    if (!joined)
-        return;
-    for (;;) {
-        if (leads && threadIdx.x < 32)
-            look(p, &l, &k);
-        else if (!leads && first)
-            helper_wait(p, &k);
-        __syncthreads();
-        if (k.leave)
-            break;
-        copy_part(&k);
-        __syncthreads();
-        if (first && leads)
-            finish(p, &k);
-        if (first && !leads) {
-            fence_system();
-            atomicAdd(&((struct rt_gpu_work *)p.work)->finished, 1u);
-        }
+    if (threadIdx.x == 0) {
+        b.leave = false;
+        b.part = 0;
+        b.next = p.next;
+        b.done = p.next - 1;
+        b.known = b.leaving = 0;
+        b.last = now_ns();
     }
-    if (first && leads)
-        leave(p);
+    __syncthreads();
+    if (threadIdx.x < WORKERS)
+        work(p, &b);
+    else if (blockIdx.x == 0)
+        lead(p, &b, which);
+    else if (which == 0)
+        help(p, &b);
 }

@@ -240,6 +240,18 @@ static void sec_host()
     cost("cuMemcpyAsync peer put 1 MiB", [&](int) { CU(cuMemcpyAsync((CUdeviceptr)far, (CUdeviceptr)local[1], 1 << 20, str[0])); });
     cost("cuMemcpyAsync to pinned 8 B", [&](int) { CU(cuMemcpyAsync((CUdeviceptr)pinned, (CUdeviceptr)local[0], 8, str[0])); });
     cost("cuMemcpyAsync peer get 1 MiB, 4 streams in turn", [&](int i) { CU(cuMemcpyAsync((CUdeviceptr)local[1], (CUdeviceptr)far, 1 << 20, str[i % 4])); });
+    cost("cuMemcpyDtoDAsync local 8 B", [&](int) { CU(cuMemcpyDtoDAsync((CUdeviceptr)local[1], (CUdeviceptr)local[0], 8, str[0])); });
+    cost("cuMemcpyDtoDAsync peer get 1 MiB", [&](int) { CU(cuMemcpyDtoDAsync((CUdeviceptr)local[1], (CUdeviceptr)far, 1 << 20, str[0])); });
+    cost("cuMemcpyDtoDAsync peer put 1 MiB", [&](int) { CU(cuMemcpyDtoDAsync((CUdeviceptr)far, (CUdeviceptr)local[1], 1 << 20, str[0])); });
+    if (ngpus > 1) {
+        CUcontext mine, his;
+        CU(cuCtxGetCurrent(&mine));
+        CU(cuDevicePrimaryCtxRetain(&his, 1));
+        cost("cuMemcpyPeerAsync get 1 MiB", [&](int) { CU(cuMemcpyPeerAsync((CUdeviceptr)local[1], mine, (CUdeviceptr)far, his, 1 << 20, str[0])); });
+        cost("cuMemcpyPeerAsync put 1 MiB", [&](int) { CU(cuMemcpyPeerAsync((CUdeviceptr)far, his, (CUdeviceptr)local[1], mine, 1 << 20, str[0])); });
+        cost("cuMemcpyPeerAsync get 1 MiB + EventRecord", [&](int) { CU(cuMemcpyPeerAsync((CUdeviceptr)local[1], mine, (CUdeviceptr)far, his, 1 << 20, str[0])); CU(cuEventRecord(ev, str[0])); });
+    }
+    cost("cuMemcpyAsync peer get 1 MiB + EventRecord", [&](int) { CU(cuMemcpyAsync((CUdeviceptr)local[1], (CUdeviceptr)far, 1 << 20, str[0])); CU(cuEventRecord(ev, str[0])); });
     cost("cuLaunchKernel 12 bytes of parameters", [&](int) { CU(cuLaunchKernel(f_small, 1, 1, 1, 1, 1, 1, 0, kst, small, NULL)); });
     cost("cuLaunchKernel 1560 bytes of parameters", [&](int) { CU(cuLaunchKernel(f_batch, 1, 1, 1, WEFT_BATCH_THREADS, 1, 1, 0, kst, large, NULL)); });
     cost("cuStreamWriteValue32", [&](int) { CU(cuStreamWriteValue32(str[0], (CUdeviceptr)&flags[16], 1, 0)); });
@@ -324,7 +336,7 @@ static void sec_linger()
     for (int k = 0; k < npairs(); k++) {
         char *dst, *src;
         pair(k, &dst, &src);
-        double us[4][12] = {};
+        double us[4][16] = {};
         bool good = true;
         for (int bi = 0; bi < 4; bi++) {
             fill(src, 1 << 20);
@@ -577,6 +589,56 @@ static void sec_map()
     CU(cuMemRelease(handle));
 }
 
+/* Many descriptors at a time, of all lengths, while the kernel leaves and is launched again; the
+ * numbers must come in order. */
+static void check_ring(int bad)
+{
+    const size_t room = 8u << 20;
+    int relaunched = 0, n = 0;
+    std::vector<uint8_t> got(room), want(room);
+    std::vector<uint8_t> from(room);
+    for (int k = 0; k < npairs(); k++)
+        for (int r = 0; r < 60; r++) {
+            char *dst, *src;
+            pair(k, &dst, &src);
+            for (auto &c : from)
+                c = (uint8_t)(rand() >> 5);
+            RT(cudaMemcpy(src, from.data(), room, cudaMemcpyDefault));
+            poison(dst, room);
+            memset(want.data(), 0x5a, room);
+            size_t at = 0;
+            unsigned blocks = r % 3 == 0 ? 1 : r % 3 == 1 ? 8 : 16;
+            uint32_t reaped = seq;
+            linger_start(blocks, r % 2 ? 3000 : 20000, r % 4 < 2 ? 15000 : 100000, seq + 1);
+            for (int left = 200; left > 0 || reaped != seq;) {
+                for (; left > 0 && seq - reaped < 20 && rand() % 8; left--, n++) {
+                    size_t len = 1 + rand() % (rand() % 3 ? 3000 : 60000);
+                    len = std::min(len, room - at);
+                    linger_post(dst + at, src + at, len);
+                    memcpy(want.data() + at, from.data() + at, len);
+                    at += len;
+                }
+                uint32_t is_left = words->left, done = words->done;
+                if ((int32_t)(done - reaped) < 0 || done - reaped > seq - reaped) {
+                    printf("check ring: done went from %u to %u, posted %u WRONG\n", reaped, done, seq);
+                    bad++;
+                }
+                reaped = done;
+                if (is_left == launches && (reaped != seq || left > 0)) {
+                    relaunched++;
+                    linger_start(blocks, r % 2 ? 3000 : 20000, r % 4 < 2 ? 15000 : 100000, reaped + 1);
+                }
+            }
+            linger_end();
+            RT(cudaMemcpy(got.data(), dst, room, cudaMemcpyDefault));
+            if (got != want) {
+                bad++;
+                printf("check ring %s %u blocks WRONG\n", pair_name[k], blocks);
+            }
+        }
+    printf("check ring: %d copies, %d launches between, %d wrong in all\n", n, relaunched, bad);
+}
+
 /* Every alignment and odd lengths through both kernels, with guards around. */
 static void sec_check()
 {
@@ -634,6 +696,7 @@ static void sec_check()
         }
     }
     printf("check %d copies, %d wrong\n", n, bad);
+    check_ring(bad);
 }
 
 static void setup()
