@@ -35,7 +35,7 @@ extern const char *const gt_kind_names[GT_ALL_KINDS];
 /* Opens and initialises the driver: NULL, or why there is none or no device. */
 const char *gt_open(void);
 /* The same at the start of main(); ends the program with 77 and the reason on standard output when
- * there are fewer than `devices`. */
+ * there are fewer than `devices`, or than GT_DEVICES in the environment says. */
 void gt_need(int devices);
 int gt_ndevices(void);
 bool gt_is_fake(void);

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # MPI programs that use GPUs.  check runs them over the fake driver (rows with gpu=fake in test/tests.list), check-gpu
 # over the real one, with as many GPUs as there are.
-EXTRA_DIST += test/gpu/probe.cu test/gpu/pack_check.cu test/gpu/tests.list
+EXTRA_DIST += test/gpu/probe.cu test/gpu/pack_check.cu test/gpu/tests.list test/gpu/p2p_dead.py
 gputest = test/gpu/exchange.h test/gpu/gputest.h test/gpu/gputest.c test/gpu/cuda_more.h
 gputest_ldadd = libmpi_abi.la -ldl
-gpu_programs = test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2p_random test/gpu/p2p_fault test/gpu/p2p_devices
+gpu_programs = test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2p_random test/gpu/p2p_fault test/gpu/p2p_devices \
+	test/gpu/p2p_victim test/gpu/p2p_huge
 check_PROGRAMS += $(gpu_programs)
 test_gpu_p2p_kinds_SOURCES = test/gpu/p2p_kinds.c $(gputest)
 test_gpu_p2p_kinds_LDADD = $(gputest_ldadd)
@@ -21,6 +22,12 @@ test_gpu_p2p_fault_LDFLAGS = $(mpi_ldflags)
 test_gpu_p2p_devices_SOURCES = test/gpu/p2p_devices.c $(gputest)
 test_gpu_p2p_devices_LDADD = $(gputest_ldadd)
 test_gpu_p2p_devices_LDFLAGS = $(mpi_ldflags)
+test_gpu_p2p_victim_SOURCES = test/gpu/p2p_victim.c $(gputest)
+test_gpu_p2p_victim_LDADD = $(gputest_ldadd)
+test_gpu_p2p_victim_LDFLAGS = $(mpi_ldflags)
+test_gpu_p2p_huge_SOURCES = test/gpu/p2p_huge.c $(gputest)
+test_gpu_p2p_huge_LDADD = $(gputest_ldadd)
+test_gpu_p2p_huge_LDFLAGS = $(mpi_ldflags)
 check-gpu: all $(gpu_programs)
 	$(srcdir)/test/tool/runtests --list $(srcdir)/test/gpu/tests.list $(RUNTESTS)
 .PHONY: check-gpu

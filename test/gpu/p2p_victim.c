@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What p2p_dead.py starts: messages between device buffers without end, until one rank is gone.
+ *     p2p_victim WHO BYTES SENDER RECEIVER      kinds of memory by name; WHO kills itself
+ *     p2p_victim WHO BYTES leave                WHO leaves without MPI_Finalize while mapped */
+#include "test/gpu/exchange.h"
+#include <sys/time.h>
+
+static void die(int sig)
+{
+    char line[64];
+    struct timespec t;
+    int n;
+
+    (void)sig;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    n = snprintf(line, sizeof(line), "fault at %lld.%09ld\n", (long long)t.tv_sec, t.tv_nsec);
+    if (write(1, line, (size_t)n) < 0)
+        _exit(9);
+    kill(getpid(), SIGKILL);
+}
+
+/* Some messages have gone through by then, and one is on its way. */
+static void die_soon(void)
+{
+    struct itimerval t = { { 0, 0 }, { 0, 200000 } };
+
+    signal(SIGALRM, die);
+    setitimer(ITIMER_REAL, &t, NULL);
+}
+
+static enum gt_kind kind_named(const char *name)
+{
+    int i;
+
+    for (i = 0; i < GT_ALL_KINDS; i++)
+        if (!strcmp(gt_kind_names[i], name))
+            return (enum gt_kind)i;
+    fprintf(stderr, "p2p_victim: no kind %s\n", name);
+    exit(2);
+}
+
+int main(int argc, char **argv)
+{
+    int who = atoi(argv[1]), peer;
+    size_t n = strtoul(argv[2], NULL, 0);
+    bool leave = argc < 5;
+    unsigned char *p;
+    long i;
+
+    gt_need(1);
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &mt_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &mt_size);
+    peer = mt_rank ^ 1;
+    p = gt_alloc(leave ? GT_CUDA : kind_named(argv[3 + mt_rank % 2]), mt_rank % gt_ndevices(), n,
+                 0);
+    if (mt_rank == who && !leave)
+        die_soon();
+    for (i = 0; peer < mt_size && (!leave || i < 20); i++)
+        if (mt_rank % 2)
+            MPI_Recv(p, (int)n, MPI_BYTE, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        else
+            MPI_Send(p, (int)n, MPI_BYTE, peer, 1, MPI_COMM_WORLD);
+    if (mt_rank == who)
+        exit(3);
+    MPI_Recv(p, (int)n, MPI_BYTE, who, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return 0;
+}
