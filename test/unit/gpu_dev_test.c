@@ -289,5 +289,6 @@ int main(void)
     RUN(the_end_is_quiet);
     RUN(copy_now);
     RUN(again);
+    table_reset();
     return check_end();
 }

@@ -126,5 +126,6 @@ int main(void)
     RUN(too_old);
     RUN(does_not_start);
     RUN(errors);
+    table_reset();
     return check_end();
 }

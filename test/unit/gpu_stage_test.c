@@ -151,5 +151,6 @@ int main(void)
     RUN(few_are_kept);
     RUN(no_memory);
     RUN(context_goes);
+    table_reset();
     return check_end();
 }

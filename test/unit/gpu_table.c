@@ -174,6 +174,26 @@ static cu_result t_ctx_get_stream_priority_range(int *least, int *greatest)
     return CU_OK;
 }
 
+/* Memory and streams of contexts that were destroyed are nobody's: reset() frees them. */
+static void *made[256];
+
+static void *make(size_t nbytes)
+{
+    int i = 0;
+    while (made[i])
+        if (++i == 256)
+            abort();
+    return made[i] = calloc(1, nbytes);
+}
+
+static void unmake(void *p)
+{
+    for (int i = 0; i < 256; i++)
+        if (made[i] == p)
+            made[i] = NULL;
+    free(p);
+}
+
 static const struct region *region_of(cu_ptr p)
 {
     for (int i = 0; i < table.nregions; i++)
@@ -234,7 +254,7 @@ static cu_result t_mem_get_address_range(cu_ptr *base, size_t *len, cu_ptr p)
 static cu_result t_mem_alloc(cu_ptr *p, size_t nbytes)
 {
     NEED_CTX(mem_alloc);
-    void *m = calloc(1, nbytes);
+    void *m = make(nbytes);
     *p = (cu_ptr)(uintptr_t)m;
     table_add(m, nbytes, table.current, table.current->device);
     table.nalloc++;
@@ -247,7 +267,7 @@ static cu_result t_mem_free(cu_ptr p)
     if (!region_of(p))
         return CU_ERROR_INVALID_VALUE;
     table_remove((void *)(uintptr_t)p);
-    free((void *)(uintptr_t)p);
+    unmake((void *)(uintptr_t)p);
     table.nalloc--;
     return CU_OK;
 }
@@ -257,7 +277,7 @@ static cu_result t_mem_host_alloc(void **p, size_t nbytes, unsigned flags)
     NEED_CTX(mem_host_alloc);
     if (flags != (CU_HOST_PORTABLE | CU_HOST_DEVICEMAP))
         return CU_ERROR_INVALID_VALUE;
-    *p = calloc(1, nbytes);
+    *p = make(nbytes);
     table_add(*p, nbytes, table.current, table.current->device)->type = CU_MEMORY_HOST;
     table.nhost++;
     return CU_OK;
@@ -269,7 +289,7 @@ static cu_result t_mem_free_host(void *p)
     if (!region_of((cu_ptr)(uintptr_t)p))
         return CU_ERROR_INVALID_VALUE;
     table_remove(p);
-    free(p);
+    unmake(p);
     table.nhost--;
     return CU_OK;
 }
@@ -279,7 +299,7 @@ static cu_result t_stream_create_with_priority(cu_stream *s, unsigned flags, int
     NEED_CTX(stream_create_with_priority);
     if (flags != CU_STREAM_NON_BLOCKING || priority != -5)
         return CU_ERROR_INVALID_VALUE;
-    *s = malloc(1);
+    *s = make(1);
     table.nstreams++;
     return CU_OK;
 }
@@ -287,7 +307,7 @@ static cu_result t_stream_create_with_priority(cu_stream *s, unsigned flags, int
 static cu_result t_stream_destroy(cu_stream s)
 {
     NEED_CTX(stream_destroy);
-    free(s);
+    unmake(s);
     table.nstreams--;
     return CU_OK;
 }
@@ -435,6 +455,9 @@ void table_reset(void)
 {
     rt_gpu_fini();
     rt_cuda_forget();
+    for (int i = 0; i < 256; i++)
+        if (made[i])
+            unmake(made[i]);
     table = (struct table){ .library = TABLE_LOADED, .version = 13000, .ndevices = 2,
                             .newest = CU_PTR_MEMORY_BLOCK_ID, .stream_writes = true };
     for (int i = 0; i < 4; i++) {
