@@ -134,11 +134,18 @@ static cu_result make_streams(struct rt_gpu *g)
     return r;
 }
 
+/* An application may have filled the device: then the mark is pinned host memory.  Where the driver
+ * does not number that, a context made again at the same address is not noticed by the mark. */
 static cu_result make_mark(struct rt_gpu *g)
 {
     int attribute = CU_PTR_BUFFER_ID;
-    void *value = &g->mark_id;
+    void *value = &g->mark_id, *host;
     cu_result r = rt_cuda.mem_alloc(&g->mark, MARK_NBYTES);
+    if (r == CU_ERROR_OUT_OF_MEMORY) {
+        r = rt_cuda.mem_host_alloc(&host, MARK_NBYTES, CU_HOST_PORTABLE | CU_HOST_DEVICEMAP);
+        g->mark = r == CU_OK ? (cu_ptr)(uintptr_t)host : 0;
+        g->mark_host = r == CU_OK;
+    }
     if (r == CU_OK)
         r = rt_cuda.pointer_get_attributes(1, &attribute, &value, g->mark);
     return r;
@@ -158,7 +165,7 @@ static int fill(struct rt_gpu *g, int ordinal)
     if ((r = make_streams(g)) != CU_OK)
         return rt_cuda_error(r, "making streams");
     if ((r = make_mark(g)) != CU_OK)
-        return rt_cuda_error(r, "the first allocation of device memory for MPI");
+        return rt_cuda_error(r, "the first allocation of memory for MPI");
     if ((err = rt_gpu_images_load(g)))
         return err;
     return rt_gpu_move_init(g);
@@ -178,7 +185,9 @@ static void empty(struct rt_gpu *g)
         for (int i = 0; i < NSTREAMS; i++)
             if (*stream(g, i))
                 rt_cuda.stream_destroy(*stream(g, i));
-        if (g->mark)
+        if (g->mark_host)
+            rt_cuda.mem_free_host((void *)(uintptr_t)g->mark);
+        else if (g->mark)
             rt_cuda.mem_free(g->mark);
     }
     rt_gpu_leave(in);

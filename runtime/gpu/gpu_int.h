@@ -45,6 +45,7 @@ struct rt_gpu {
     /* A small allocation of our own.  The context is the one that it was as long as the driver
      * knows this address by this id. */
     cu_ptr mark;
+    bool mark_host; /* is pinned host memory */
     uint64_t mark_id;
     uint64_t looked; /* when that was checked, in rt_gpu_clock() */
 

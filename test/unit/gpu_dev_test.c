@@ -147,11 +147,13 @@ static void every_step_may_fail(void)
     static const char *const steps[] = { "device_get_name", "ctx_push_current",
         "ctx_get_stream_priority_range", "stream_create_with_priority", "mem_alloc", "images_load",
         "move_init" };
+    static const cu_result with[] = { CU_ERROR_OUT_OF_MEMORY, 999 };
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         for (int at = 1; at <= (i == 3 ? PER_CONTEXT : 1); at++) {
             struct rt_gpu *g = NULL;
             start();
-            table.fail = steps[i], table.fail_at = at, table.fail_with = CU_ERROR_OUT_OF_MEMORY;
+            table.fail = steps[i], table.fail_at = at;
+            table.fail_with = with[i == 4]; /* without device memory it goes on */
             capture_begin();
             int err = rt_gpu_of(NULL, 0, &g);
             const char *said = capture_end();
@@ -164,6 +166,26 @@ static void every_step_may_fail(void)
             rt_gpu_fini();
             nothing_left();
         }
+}
+
+/* The application has filled the device's memory. */
+static void no_device_memory(void)
+{
+    start();
+    table.fail = "mem_alloc", table.fail_at = 1, table.fail_with = CU_ERROR_OUT_OF_MEMORY;
+    struct rt_gpu *a = of(&table.own[0], 0), *b;
+    CHECK_EQ(table.nalloc, 0);
+    table_destroy(&table.own[0]);
+    table.own[0].alive = true;
+    b = of(&table.own[0], 0);
+    CHECK(a != b && a->lost);
+    rt_gpu_fini();
+    table_reset();
+    start();
+    table.fail = "mem_alloc", table.fail_at = 1, table.fail_with = CU_ERROR_OUT_OF_MEMORY;
+    of(&table.own[0], 0);
+    rt_gpu_fini();
+    nothing_left();
 }
 
 static void destroyed_and_made_again(void)
@@ -283,6 +305,7 @@ int main(void)
     RUN(primary_for_tools);
     RUN(entering);
     RUN(every_step_may_fail);
+    RUN(no_device_memory);
     RUN(destroyed_and_made_again);
     RUN(primary_reset);
     RUN(destroyed_for_good);
