@@ -50,7 +50,9 @@ static void say_none(const struct info_gpus *g, int nhardware)
     char found[512];
     enum rt_cuda_found driver = rt_cuda_find(true);
     bool open = access("/dev/nvidiactl", R_OK | W_OK) == 0;
-    if (driver == RT_CUDA_OLD)
+    if (g->why == info_unwatched)
+        advice = "WEFT_GPU=on, if programs pass device buffers to MPI";
+    else if (driver == RT_CUDA_OLD)
         advice = "install driver 460 or later: Weft needs what CUDA 11.2 brought";
     else if (driver == RT_CUDA_NONE)
         advice = "install the driver with libcuda.so.1, or put its folder into LD_LIBRARY_PATH; in "
@@ -204,7 +206,8 @@ void info_doctor_gpu(void)
     }
     const struct info_gpus *g = info_gpus();
     if (!g->n) {
-        bool expected = nhardware || cfg.gpu == GPU_ON || access("/dev/nvidiactl", F_OK) == 0;
+        bool expected = nhardware || cfg.gpu == GPU_ON || g->why == info_unwatched ||
+                        access("/dev/nvidiactl", F_OK) == 0;
         if (expected)
             say_none(g, nhardware);
         else

@@ -15,6 +15,9 @@
 
 enum { GPU_AUTO, GPU_ON, GPU_OFF }; /* cfg.gpu */
 
+const char info_unwatched[] = "the driver has devices, but there is no /dev/nvidiactl, so that "
+                              "every address is taken for host memory; WEFT_GPU=on asks the driver";
+
 static void ask_access(struct info_gpus *g)
 {
     for (int i = 0; i < g->n; i++) {
@@ -37,11 +40,12 @@ const struct info_gpus *info_gpus(void)
     asked = true;
     rt_gpu_init();
     int n = cfg.gpu == GPU_OFF ? 0 : rt_gpu_count();
-    for (int i = 0; i < n && i < INFO_GPUS; i++)
+    for (int i = 0; rt_gpu_watch && i < n && i < INFO_GPUS; i++)
         if (rt_gpu_describe(i, &gpus.dev[gpus.n]) == 0)
             gpus.n++;
     if (gpus.n == 0) {
         gpus.why = cfg.gpu == GPU_OFF ? "device buffers are switched off (setting gpu)"
+                   : n > 0            ? info_unwatched
                                       : rt_gpu_why_not();
         return &gpus;
     }

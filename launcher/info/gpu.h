@@ -18,6 +18,7 @@ struct info_gpus {
     int nvlinks[INFO_GPUS][INFO_GPUS];   /* links between them, over switches too; -1: not known */
 };
 const struct info_gpus *info_gpus(void);
+extern const char info_unwatched[]; /* the reason when the setting alone stands in the way */
 
 /* Fills nvlinks of all devices; nothing when the management library is not there: nvml.c. */
 void info_nvlinks(struct info_gpus *gpus);
