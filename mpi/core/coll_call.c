@@ -3,12 +3,14 @@
  * from a request.  Takes the domain's lock unless said otherwise. */
 #include "mpi/core/coll_call.h"
 #include "mpi/core/check.h"
+#include "mpi/core/coll_device.h"
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include "mpi/p2p/p2p.h"
 #include "mpi/tool/event.h"
 #include "runtime/base/err.h"
+#include "runtime/gpu/gpu.h"
 
 /* Polls of a blocking call's own task before the general wait, which also looks at the transports.
  * Ranks with a core each finish a small call on shared memory within this. */
@@ -26,6 +28,7 @@ struct coll_req {
     struct wm_op *op;
     void *vectors;
     int ntypes;
+    struct wm_coll_stage *stage; /* of device buffers, owned; NULL: none */
 };
 _Static_assert(COLL_ROOT == MPI_ROOT && COLL_NOBODY == MPI_PROC_NULL, "roots as MPI has them");
 _Static_assert(sizeof(struct coll_req) <= WM_REQ_MAX, "collective request fits a slab slot");
@@ -64,6 +67,7 @@ static void req_release(struct rt_req *r)
     if (q->op)
         wm_op_unref(q->op);
     free(q->vectors);
+    wm_coll_stage_destroy(q->stage);
     wm_comm_unref(q->comm);
     rt_slab_free(&wm_request_slab, q);
 }
@@ -89,11 +93,15 @@ static int req_start(struct rt_req *r)
     struct coll_req *q = (struct coll_req *)r;
     r->done = 0;
     r->err = 0;
-    int err = coll_restart(&q->task);
+    int err = q->stage ? wm_coll_stage_in(q->stage) : 0;
+    if (err >= 0)
+        err = coll_restart(&q->task);
     if (err < 0) {
         r->done = 1;
         return err;
     }
+    if (q->stage)
+        wm_coll_stage_follow(q->stage, &q->task);
     r->flags |= RT_REQ_ACTIVE;
     wm_tool_coll(q->comm->dom, &q->task);
     run_task(q->comm->dom, &q->task);
@@ -149,15 +157,18 @@ int wm_coll_run(struct wm_comm *c, const struct coll_args *a)
     return k.req.err;
 }
 
-static int start_request(struct wm_call *call)
+/* Owns `stage` from here. */
+static int start_request(struct wm_call *call, struct wm_coll_stage *stage)
 {
     bool persistent = call->form == WM_PERSISTENT;
     struct coll_req *q = wm_req_alloc(persistent ? &persistent_ops : &req_ops);
     if (!q) {
         free(call->vectors);
+        wm_coll_stage_destroy(stage);
         return -RT_ENOMEM;
     }
     int err = 0;
+    q->stage = stage;
     q->task.req.status = (struct rt_status){ .src = MPI_ANY_SOURCE, .tag = MPI_ANY_TAG };
     q->task.req.notify = req_done;
     hold(q, call);
@@ -166,8 +177,12 @@ static int start_request(struct wm_call *call)
         q->task.req.done = 1;
         coll_prepare(&call->comm->team, &call->args, &q->task);
     } else {
-        err = coll_start(&call->comm->team, &call->args, &q->task);
+        err = stage ? wm_coll_stage_in(stage) : 0;
+        if (err >= 0)
+            err = coll_start(&call->comm->team, &call->args, &q->task);
         if (err >= 0) {
+            if (stage)
+                wm_coll_stage_follow(stage, &q->task);
             wm_tool_coll(call->comm->dom, &q->task);
             run_task(call->comm->dom, &q->task);
         }
@@ -257,6 +272,17 @@ static inline bool apart(const struct coll_args *a)
     return dist >= len && 0 - dist >= len;
 }
 
+static int run_staged(struct wm_comm *c, const struct coll_args *a, struct wm_coll_stage *stage)
+{
+    int err = wm_coll_stage_in(stage);
+    if (err >= 0)
+        err = wm_coll_run(c, a);
+    if (err >= 0)
+        err = wm_coll_stage_out(stage);
+    wm_coll_stage_destroy(stage);
+    return err;
+}
+
 int wm_call_run(struct wm_call *call)
 {
     struct wm_comm *c = call->comm;
@@ -270,11 +296,16 @@ int wm_call_run(struct wm_call *call)
     if (rt_unlikely(cfg.check))
         wm_check_call(call);
     rt_lock(&c->dom->lock);
-    if (call->form == WM_BLOCKING) {
-        err = wm_coll_run(c, &call->args);
-        free(call->vectors);
+    struct wm_coll_stage *stage = NULL;
+    if (rt_unlikely(rt_gpu_watch))
+        err = wm_coll_stage_make(call, &stage);
+    if (call->form != WM_BLOCKING && !err) {
+        err = start_request(call, stage);
     } else {
-        err = start_request(call);
+        err = !err && stage ? run_staged(c, &call->args, stage)
+              : !err        ? wm_coll_run(c, &call->args)
+                            : err;
+        free(call->vectors);
     }
     rt_unlock(&c->dom->lock);
     if (rt_unlikely(err < 0 && cfg.check))

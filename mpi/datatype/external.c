@@ -8,7 +8,10 @@
  * rt_layout_unpack() empties a buffer at a time.  Any thread. */
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/make.h"
+#include "mpi/p2p/anymem.h"
+#include "runtime/gpu/gpu.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum how { REVERSE, SIGNED, UNSIGNED, QUAD };
@@ -190,6 +193,7 @@ struct convert {
     int64_t at, have;
     unsigned char *external;
     bool pack;
+    int err; /* of copying device memory */
     _Alignas(16) unsigned char buf[16384];
 };
 
@@ -201,11 +205,13 @@ static void refill(struct convert *c)
         int64_t rest = c->have - c->at, n = (int64_t)sizeof c->buf - rest;
         memmove(c->buf, c->buf + c->at, (size_t)rest);
         n = n < total - c->pos ? n : total - c->pos;
-        rt_layout_pack(c->l, c->count, c->user, c->pos, c->buf + rest, n);
+        int err = wm_pack_any(c->l, c->count, c->user, c->pos, c->buf + rest, n);
+        c->err = c->err ? c->err : err;
         c->pos += n;
         c->have = rest + n;
     } else {
-        rt_layout_unpack(c->l, c->count, c->user, c->pos, c->buf, c->at);
+        int err = wm_unpack_any(c->l, c->count, c->user, c->pos, c->buf, c->at);
+        c->err = c->err ? c->err : err;
         c->pos += c->at;
         c->have = (int64_t)sizeof c->buf;
     }
@@ -304,6 +310,32 @@ int wm_api_pack_external_size(const char *datarep, MPI_Count incount, struct wm_
     return MPI_SUCCESS;
 }
 
+static int convert_all(struct convert *c, const struct wm_type *t, unsigned char *external)
+{
+    c->external = external;
+    int err = convert(c, t, c->count);
+    if (!err && !c->pack)
+        refill(c);
+    return !err && c->err < 0 ? wm_any_error(c->err) : err;
+}
+
+/* The external form in device memory passes through the host. */
+static int convert_at(struct convert *c, const struct wm_type *t, unsigned char *external,
+                      int64_t nbytes)
+{
+    const struct rt_layout *bytes = &wm_type_get(MPI_BYTE)->layout;
+    if (!nbytes || !rt_gpu_is_device(external))
+        return convert_all(c, t, external);
+    unsigned char *host = malloc((size_t)nbytes);
+    if (!host)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for a copy of %lld bytes", (long long)nbytes);
+    int bad = c->pack ? 0 : wm_pack_any(bytes, nbytes, external, 0, host, nbytes);
+    int err = bad < 0 ? wm_any_error(bad) : convert_all(c, t, host);
+    bad = err || !c->pack ? 0 : wm_unpack_any(bytes, nbytes, external, 0, host, nbytes);
+    free(host);
+    return bad < 0 ? wm_any_error(bad) : err;
+}
+
 static int run(const char *datarep, struct convert *c, const struct wm_type *t,
                unsigned char *packed, MPI_Count room, MPI_Count *position)
 {
@@ -322,10 +354,8 @@ static int run(const char *datarep, struct convert *c, const struct wm_type *t,
             (long long)*position);
     c->l = &t->layout;
     c->have = c->pack ? 0 : (int64_t)sizeof c->buf;
-    c->external = packed + *position;
-    err = convert(c, t, c->count);
-    if (!err && !c->pack)
-        refill(c);
+    c->err = 0;
+    err = convert_at(c, t, packed + *position, nbytes);
     if (!err)
         *position += nbytes;
     return err;

@@ -3,6 +3,7 @@
  * without gaps, in the machine's own representation.  Any thread. */
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/type.h"
+#include "mpi/p2p/anymem.h"
 
 static int check_type(const struct wm_type *t)
 {
@@ -43,7 +44,9 @@ int wm_api_pack(const void *inbuf, MPI_Count incount, struct wm_type *datatype, 
     int err = check_room(incount, datatype, *position, outsize, &nbytes);
     if (err)
         return err;
-    rt_layout_pack(&datatype->layout, incount, inbuf, 0, (char *)outbuf + *position, nbytes);
+    err = wm_pack_any(&datatype->layout, incount, inbuf, 0, (char *)outbuf + *position, nbytes);
+    if (err < 0)
+        return wm_any_error(err);
     *position += nbytes;
     return MPI_SUCCESS;
 }
@@ -56,8 +59,10 @@ int wm_api_unpack(const void *inbuf, MPI_Count insize, MPI_Count *position, void
     int err = check_room(outcount, datatype, *position, insize, &nbytes);
     if (err)
         return err;
-    rt_layout_unpack(&datatype->layout, outcount, outbuf, 0, (const char *)inbuf + *position,
-                     nbytes);
+    err = wm_unpack_any(&datatype->layout, outcount, outbuf, 0, (const char *)inbuf + *position,
+                        nbytes);
+    if (err < 0)
+        return wm_any_error(err);
     *position += nbytes;
     return MPI_SUCCESS;
 }

@@ -6,6 +6,7 @@
 #include "mpi/api/bodies.h"
 #include "mpi/core/status.h"
 #include "mpi/datatype/type.h"
+#include "mpi/p2p/anymem.h"
 #include "mpi/p2p/device.h"
 #include "runtime/base/err.h"
 
@@ -177,13 +178,10 @@ static int replace(const struct wm_msg *in, struct wm_type *type, int dest, int 
     if (!copy)
         return wm_err(MPI_ERR_NO_MEM, "no memory for a copy of the %lld bytes sent",
                       (long long)nbytes);
-    rt_lock(&in->comm->dom->lock);
-    err = wm_pack_now(in->layout, in->count, in->buf, copy, nbytes);
-    rt_unlock(&in->comm->dom->lock);
+    err = wm_pack_any(in->layout, in->count, in->buf, 0, copy, nbytes);
     if (err < 0) {
         free(copy);
-        return err == -RT_EADDR ? wm_dev_fault()
-                                : wm_err_rt(err, "could not copy what is to be sent");
+        return wm_any_error(err);
     }
     struct wm_msg out = { .buf = copy,
                           .count = nbytes,

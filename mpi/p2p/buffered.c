@@ -144,7 +144,7 @@ int wm_p2p_bsend(const struct wm_msg *m, struct wm_type *type)
         return -RT_EBUFFER;
     char *data = (char *)s + align_up(sizeof *s);
     if (rt_unlikely(device)) {
-        err = wm_dev_pack(m->layout, m->count, m->buf, data, nbytes);
+        err = wm_dev_pack(m->layout, m->count, m->buf, 0, data, nbytes);
         if (err < 0) {
             seg_free(s);
             return err;

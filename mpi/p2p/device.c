@@ -63,7 +63,7 @@ static int bad_buffer(uintptr_t lo, uintptr_t hi, int err)
     return -RT_EADDR;
 }
 
-static int query(const void *buf, int64_t count, const struct rt_layout *l, struct rt_gpu_ptr *out)
+int wm_dev_query(const void *buf, int64_t count, const struct rt_layout *l, struct rt_gpu_ptr *out)
 {
     uintptr_t lo, hi;
     span(buf, count, l, &lo, &hi);
@@ -76,7 +76,7 @@ int wm_dev_open(struct wm_preq *q)
     struct wm_domain *d = q->dom;
     struct wm_dev *v = d->spare_dev;
     struct rt_gpu_ptr at;
-    int err = query(q->buf, q->count, q->layout, &at);
+    int err = wm_dev_query(q->buf, q->count, q->layout, &at);
     if (err < 0)
         return err;
     if (v)
@@ -96,22 +96,22 @@ void wm_dev_close(struct wm_preq *q)
     q->dev = NULL;
 }
 
-int wm_dev_pack(const struct rt_layout *l, int64_t count, const void *buf, void *out,
+int wm_dev_pack(const struct rt_layout *l, int64_t count, const void *buf, int64_t pos, void *out,
                 int64_t nbytes)
 {
     struct rt_gpu_ptr at;
-    int err = query(buf, count, l, &at);
+    int err = wm_dev_query(buf, count, l, &at);
     if (err < 0)
         return err;
-    return l->contig ? rt_gpu_copy_now(at.g, out, buf, (size_t)nbytes)
-                     : rt_layout_gpu_pack_now(at.g, l, count, buf, 0, out, nbytes);
+    return l->contig ? rt_gpu_copy_now(at.g, out, (const char *)buf + pos, (size_t)nbytes)
+                     : rt_layout_gpu_pack_now(at.g, l, count, buf, pos, out, nbytes);
 }
 
 int wm_dev_unpack(const struct rt_layout *l, int64_t count, void *buf, int64_t pos, const void *in,
                   int64_t nbytes)
 {
     struct rt_gpu_ptr at;
-    int err = query(buf, count, l, &at);
+    int err = wm_dev_query(buf, count, l, &at);
     if (err < 0)
         return err;
     return l->contig ? rt_gpu_copy_now(at.g, (char *)buf + pos, in, (size_t)nbytes)

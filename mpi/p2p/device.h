@@ -46,17 +46,19 @@ void wm_dev_deliver(struct wm_preq *q, const struct wm_key *k, const void *data,
 static inline bool wm_is_piece(const struct wm_preq *q) { return q->coll && q->tag < 0; }
 
 /* Between a device buffer and packed memory of any kind; done on return.  0 or -RT_E... */
-int wm_dev_pack(const struct rt_layout *l, int64_t count, const void *buf, void *out,
+int wm_dev_query(const void *buf, int64_t count, const struct rt_layout *l,
+                 struct rt_gpu_ptr *out); /* errors as of wm_dev_open() */
+int wm_dev_pack(const struct rt_layout *l, int64_t count, const void *buf, int64_t pos, void *out,
                 int64_t nbytes);
 int wm_dev_unpack(const struct rt_layout *l, int64_t count, void *buf, int64_t pos, const void *in,
                   int64_t nbytes);
 /* The same for any buffer and host memory. */
-static inline int wm_pack_now(const struct rt_layout *l, int64_t count, const void *buf, void *out,
-                              int64_t nbytes)
+static inline int wm_pack_now(const struct rt_layout *l, int64_t count, const void *buf,
+                              int64_t pos, void *out, int64_t nbytes)
 {
     if (rt_unlikely(wm_on_device(buf, count, l, nbytes)))
-        return wm_dev_pack(l, count, buf, out, nbytes);
-    rt_layout_pack(l, count, buf, 0, out, nbytes);
+        return wm_dev_pack(l, count, buf, pos, out, nbytes);
+    rt_layout_pack(l, count, buf, pos, out, nbytes);
     return 0;
 }
 static inline int wm_unpack_now(const struct rt_layout *l, int64_t count, void *buf, int64_t pos,

@@ -34,3 +34,7 @@ test_gpu_p2p_threads_LDFLAGS = $(mpi_ldflags)
 check-gpu: all $(gpu_programs)
 	$(srcdir)/test/tool/runtests --list $(srcdir)/test/gpu/tests.list $(RUNTESTS)
 .PHONY: check-gpu
+check_PROGRAMS += test/gpu/coll_host
+test_gpu_coll_host_SOURCES = test/gpu/coll_host.c $(gputest)
+test_gpu_coll_host_LDADD = libmpi_abi.la -ldl
+test_gpu_coll_host_LDFLAGS = $(mpi_ldflags)

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Packing and unpacking between any two kinds of memory, finished on return.  A device buffer and
+ * packed host memory, or packed memory of the same device, are one call of runtime/layout; the
+ * rest goes through a host buffer. */
+#include "mpi/p2p/anymem.h"
+#include <stdlib.h>
+#include "mpi/p2p/device.h"
+#include "runtime/base/err.h"
+
+static const struct rt_layout bytes = {
+    .size = 1, .extent = 1, .true_extent = 1, .contig = true, .elem = RT_ELEM_BYTE
+};
+
+struct move { /* between `count` elements at `user`, from packed position `pos` on, and `packed` */
+    const struct rt_layout *l;
+    int64_t count;
+    char *user;
+    int64_t pos;
+    char *packed;
+    int64_t nbytes;
+    bool pack;
+};
+
+static bool same_device(const struct move *m)
+{
+    struct rt_gpu_ptr a, b;
+    return wm_dev_query(m->user, m->count, m->l, &a) >= 0 &&
+           wm_dev_query(m->packed, m->nbytes, &bytes, &b) >= 0 && a.g == b.g;
+}
+
+/* `packed` is host memory, or memory of the user's device. */
+static int one_step(const struct move *m)
+{
+    if (m->pack)
+        return wm_pack_now(m->l, m->count, m->user, m->pos, m->packed, m->nbytes);
+    return wm_unpack_now(m->l, m->count, m->user, m->pos, m->packed, m->nbytes);
+}
+
+static int through_host(const struct move *m)
+{
+    struct move user = *m;
+    struct move packed = { &bytes, m->nbytes, m->packed, 0, NULL, m->nbytes, !m->pack };
+    char *bounce = malloc((size_t)m->nbytes);
+    if (!bounce)
+        return -RT_ENOMEM;
+    user.packed = packed.packed = bounce;
+    int err = one_step(m->pack ? &user : &packed);
+    if (err >= 0)
+        err = one_step(m->pack ? &packed : &user);
+    free(bounce);
+    return err;
+}
+
+static int run(const struct move *m)
+{
+    bool user = wm_on_device(m->user, m->count, m->l, m->nbytes),
+         packed = wm_on_device(m->packed, m->nbytes, &bytes, m->nbytes);
+    if (!user && !packed)
+        return one_step(m);
+    rt_lock(&wm_main_domain->lock);
+    int err = !packed || (user && same_device(m)) ? one_step(m) : through_host(m);
+    rt_unlock(&wm_main_domain->lock);
+    return err;
+}
+
+int wm_pack_any(const struct rt_layout *l, int64_t count, const void *buf, int64_t pos, void *out,
+                int64_t nbytes)
+{
+    return run(&(struct move){ l, count, (char *)(uintptr_t)buf, pos, out, nbytes, true });
+}
+
+int wm_unpack_any(const struct rt_layout *l, int64_t count, void *buf, int64_t pos, const void *in,
+                  int64_t nbytes)
+{
+    return run(&(struct move){ l, count, buf, pos, (char *)(uintptr_t)in, nbytes, false });
+}
+
+int wm_any_error(int err)
+{
+    return err == -RT_EADDR ? wm_dev_fault() : wm_err_rt(err, "could not copy device memory");
+}
