@@ -191,6 +191,9 @@ static void check_settings(const struct info_gpus *g)
     for (int i = 0; i < g->n && mode != EXCLUSIVE; i++)
         if (!rt_cuda.device_get(&d, i))
             rt_cuda.device_get_attribute(&mode, CU_DEV_COMPUTE_MODE, d);
+    if (!info_listed("cuda"))
+        info_say(false, "transport cuda", "is excluded by the setting btl: messages are staged",
+                 "WEFT_BTL=self,cuda,shm");
     if (mode == EXCLUSIVE)
         info_say(false, "compute mode", "exclusive: one process a device",
                  "nvidia-smi -c DEFAULT, if ranks are to share a device");

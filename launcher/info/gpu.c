@@ -229,7 +229,7 @@ static unsigned key_of(int i, int j)
     const struct info_gpus *g = info_gpus();
     const info_share_table *t = info_share();
     unsigned key = i == j ? 1 : g->access[j][i] ? 2 : 4;
-    for (int k = 0; k < INFO_SHARES; k++)
+    for (int k = 0; k < INFO_SHARES && info_listed("cuda"); k++)
         key |= (*t)[i][j][k].works ? 8u << k : 0;
     return key;
 }

@@ -18,6 +18,9 @@ int info_doctor(void);                        /* doctor.c: what is missing for f
 void info_say(bool good, const char *what, const char *found, const char *advice);
 void info_doctor_gpu(void);                   /* doctor_gpu.c: its lines about GPUs */
 
+/* Whether the setting btl lets this transport be used. */
+bool info_listed(const char *name);
+
 /* "64 KiB" */
 const char *info_bytes(size_t n, char *text, size_t len);
 

@@ -9,6 +9,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/boot/boot.h"
+#include "runtime/gpu/gpu.h"
 #include "runtime/mem/node.h"
 
 #include <errno.h>
@@ -57,7 +58,7 @@ static int start_under_mpirun(const char *self)
     return pid < 0 || !WIFEXITED(status) ? 1 : WEXITSTATUS(status);
 }
 
-static bool is_listed(const char *name)
+bool info_listed(const char *name)
 {
     bool negative = cfg.btl[0] == '^';
     size_t len = strlen(name);
@@ -72,8 +73,12 @@ static void print_transport(const struct btl *b)
     const struct btl_caps *c = &b->caps;
     char eager[32];
     printf("  %-6s %s\n", b->ops->name, b->ops->help);
-    printf("         messages up to %s at once, %u ns, %u MB/s",
-           info_bytes(c->eager_max, eager, sizeof eager), c->latency_ns, c->mb_per_s);
+    if (c->eager_max)
+        printf("         messages up to %s at once, %u ns, %u MB/s",
+               info_bytes(c->eager_max, eager, sizeof eager), c->latency_ns, c->mb_per_s);
+    else
+        printf("         carries only the data of messages, %u ns, %u MB/s", c->latency_ns,
+               c->mb_per_s);
     if (c->flags & BTL_PUT)
         printf("; put %u MB/s", c->put_mb_per_s);
     if (c->flags & BTL_GET)
@@ -99,7 +104,7 @@ static int open_all(struct btl *open[NBTLS])
     char address[ADDRESS_BYTES], key[64];
     int n = 0;
     for (int i = 0; btl_all[i] && n < NBTLS; i++) {
-        if (!is_listed(btl_all[i]->name) || btl_all[i]->open(&up, &open[n], 1) < 1)
+        if (!info_listed(btl_all[i]->name) || btl_all[i]->open(&up, &open[n], 1) < 1)
             continue;
         int len = open[n]->ops->address(open[n], address, sizeof address);
         snprintf(key, sizeof key, "info.%s", open[n]->ops->name);
@@ -118,6 +123,8 @@ static struct btl *connect_best(struct btl *open[], int n, struct rt_proc to)
         struct btl_peer *peer;
         size_t len = 0;
         void *val = NULL;
+        if (!open[i]->caps.eager_max)
+            continue; /* memory alone: the message itself goes another way */
         if (open[i]->ops->address(open[i], address, sizeof address) > 0) {
             snprintf(key, sizeof key, "info.%s", open[i]->ops->name);
             if (rt_boot_get(to, key, &val, &len, 5) < 0)
@@ -158,6 +165,7 @@ int info_paths(const char *self)
     if (rt_boot_init() < 0)
         return 1;
     rt_log_identify(rt_boot.host, rt_boot.rank);
+    rt_gpu_init(); /* the transport for device memory asks what it finds */
     int code = 1;
     if (rt_node_open(btl_node_pair_nbytes()) == 0) {
         int n = open_all(open);
