@@ -130,7 +130,7 @@ static bool noted_before(const void *p)
 
 /* For addresses that the driver does not know, or cannot speak about because a kernel of the
  * application has failed.  What the processor cannot read is device memory, freed or not, or the
- * user's mistake: rt_gpu_query() reports that, where touching it would end the process. */
+ * user's mistake: rt_gpu_query() finds that, where touching it would end the process. */
 static bool cpu_can_read(const void *p)
 {
     char byte;
@@ -284,15 +284,6 @@ static int check_range(cu_ptr p, size_t len, const struct answer *a)
     return -RT_EINVAL;
 }
 
-static int not_device(const void *p, size_t len, const struct answer *a)
-{
-    if (len == 0 || a->type == CU_MEMORY_HOST || cpu_can_read(p))
-        return -RT_ENOENT;
-    log_error(GPU, "buffer 0x%llx of %zu bytes is neither host memory nor memory of a GPU that "
-              "this process uses; has it been freed?", (unsigned long long)(uintptr_t)p, len);
-    return -RT_EINVAL;
-}
-
 int rt_gpu_query(const void *buf, size_t len, struct rt_gpu_ptr *out)
 {
     cu_ptr p = (cu_ptr)(uintptr_t)buf;
@@ -304,7 +295,7 @@ int rt_gpu_query(const void *buf, size_t len, struct rt_gpu_ptr *out)
     if (r != CU_OK)
         return rt_cuda_error(r, "cuPointerGetAttributes");
     if (a.type != CU_MEMORY_DEVICE && !a.managed)
-        return not_device(buf, len, &a);
+        return -RT_ENOENT;
     enum rt_memkind kind = kind_of(&a);
     if (kind == RT_MEM_CUDA_VMM) {
         if (!vmm_mapping(p, &a)) {

@@ -100,7 +100,8 @@ struct rt_gpu_ptr {
     struct rt_gpu *g; /* where copies of it run; made when first needed */
 };
 /* Asks the driver about [p, p + len).  -RT_EINVAL, logged with the bounds, when the range ends
- * outside its allocation; -RT_ENOENT when p is not device memory; -RT_EGPU. */
+ * outside its allocation; -RT_ENOENT, not logged, when p is no device memory: after
+ * rt_gpu_is_device() has said that it is, it has been freed or was never valid; -RT_EGPU. */
 int rt_gpu_query(const void *p, size_t len, struct rt_gpu_ptr *out);
 
 /* ---- life and devices: dev.c ---- */

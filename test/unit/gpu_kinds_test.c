@@ -103,11 +103,8 @@ static void freed(void)
     ask(at(p), 64 * MIB);
     OK(rt_cuda.mem_free(p));
     pass_time();
-    capture_begin();
     CHECK(rt_gpu_is_device(at(p))); /* or the processor would touch it */
-    int err = rt_gpu_query(at(p), 8, &q);
-    CHECK(strstr(capture_end(), "freed"));
-    CHECK_EQ(err, -RT_EINVAL);
+    CHECK_EQ(rt_gpu_query(at(p), 8, &q), -RT_ENOENT);
 }
 
 static void managed(void)
@@ -203,7 +200,8 @@ static void vmm(void)
     capture_begin();
     CHECK_EQ(rt_gpu_query(at(p), 2 * grain, &q), -RT_EINVAL);
     CHECK(rt_gpu_is_device(at(p + grain)));
-    CHECK_EQ(rt_gpu_query(at(p + grain), 1, &q), -RT_EINVAL);
+    int err = rt_gpu_query(at(p + grain), 1, &q);
+    CHECK(err == -RT_EINVAL || err == -RT_ENOENT);
     capture_end();
     q = ask(at(p), grain);
     CHECK(q.single && q.len == grain);
@@ -249,10 +247,8 @@ static void own_context(void)
     struct rt_gpu *g;
     CHECK_EQ(rt_gpu_primary(0, &g), 0);
     CHECK(g != q.g);
-    capture_begin();
     char x[8] = "";
-    CHECK_EQ(rt_gpu_query(at(p), 8, &q), -RT_EINVAL);
-    capture_end();
+    CHECK_EQ(rt_gpu_query(at(p), 8, &q), -RT_ENOENT);
     OK(more.ctx_set_current(g->ctx));
     CHECK_EQ(rt_gpu_copy_now(g, x, x + 4, 4), 0);
 }
