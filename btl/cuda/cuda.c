@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* GPU memory between processes: life, peers, attachments, copies.  Nothing here starts the driver;
  * where the machine has no GPU the transport does not open, and where it has one MPI_Init pays for
- * a socket.  progress() looks at one word; the copies and their completion belong to
+ * a socket.  progress() looks at three words; the copies and their completion belong to
  * rt_gpu_progress().  Called with the instance serialised by the engine; no locks. */
 #include "btl/cuda/cuda.h"
 #include "runtime/base/clock.h"
@@ -36,52 +36,38 @@ struct cuda_rmem {
 
 /* ---- devices in use ---- */
 
-/* Forgets devices that this process has given back. */
-static void used_check(struct btl_cuda *b)
+static void share_with(const struct cuda_table *t)
 {
-    if (rt_likely(b->era == rt_gpu_era))
-        return;
-    b->era = rt_gpu_era;
-    b->nused = 0;
-    if (b->table)
-        rt_store_release(&b->table->nuuids, 0u);
+    uint32_t n = rt_load_acquire(&t->nuuids);
+
+    for (struct rt_gpu *g = rt_gpu_next(NULL); g; g = rt_gpu_next(g))
+        for (uint32_t i = 0; i < n && i < CUDA_UUIDS; i++)
+            if (!memcmp(t->uuid[i], rt_gpu_info(g)->uuid, sizeof t->uuid[i]))
+                rt_gpu_set_shared(g);
 }
 
 /* Other ranks that use one of our devices: its lingering kernel would keep them waiting. */
-static void devices_look(struct btl_cuda *b)
+static void devices_look(void)
 {
-    for (int r = 0; r < rt_node.size; r++) {
-        struct cuda_table *t = cuda_table_of(r);
-        if (r == rt_node.rank || rt_node_reserve(t, CUDA_HEAD_NBYTES) < 0)
-            continue;
-        uint32_t n = rt_load_acquire(&t->nuuids);
-        for (uint32_t i = 0; i < n && i < CUDA_UUIDS; i++)
-            for (uint32_t k = 0; k < b->nused; k++)
-                if (!memcmp(t->uuid[i], rt_gpu_info(b->used[k])->uuid, sizeof t->uuid[i]))
-                    rt_gpu_set_shared(b->used[k]);
-    }
-}
-
-static void use_slow(struct btl_cuda *b, struct rt_gpu *g)
-{
-    if (b->nused == CUDA_UUIDS || !b->table)
-        return;
-    memcpy(b->table->uuid[b->nused], rt_gpu_info(g)->uuid, sizeof b->table->uuid[0]);
-    b->used[b->nused++] = g;
-    rt_store_release(&b->table->nuuids, b->nused);
     for (int r = 0; r < rt_node.size; r++)
         if (r != rt_node.rank && rt_node_reserve(cuda_table_of(r), CUDA_HEAD_NBYTES) == 0)
-            rt_fetch_add(&cuda_table_of(r)->news, 1u); /* full fence: ours first, then a look */
-    devices_look(b);
+            share_with(cuda_table_of(r));
 }
 
-void btl_cuda_use(struct btl_cuda *b, struct rt_gpu *g)
+/* Contexts have come or gone: tells the others which devices this process uses. */
+static void devices_tell(struct btl_cuda *b)
 {
-    used_check(b);
-    for (uint32_t i = 0; i < b->nused; i++)
-        if (b->used[i] == g)
-            return;
-    use_slow(b, g);
+    uint32_t n = 0;
+
+    b->era = rt_gpu_era;
+    for (struct rt_gpu *g = rt_gpu_next(NULL); g && n < CUDA_UUIDS; g = rt_gpu_next(g))
+        memcpy(b->table->uuid[n++], rt_gpu_info(g)->uuid, sizeof b->table->uuid[0]);
+    rt_store_release(&b->table->nuuids, n);
+    for (int r = 0; n && r < rt_node.size; r++)
+        if (r != rt_node.rank && rt_node_reserve(cuda_table_of(r), CUDA_HEAD_NBYTES) == 0)
+            rt_fetch_add(&cuda_table_of(r)->devices, 1u);
+    rt_fence(); /* ours first, then a look: of two that begin at once, one sees the other */
+    devices_look();
 }
 
 /* ---- life ---- */
@@ -228,7 +214,6 @@ static int cuda_attach(struct btl_peer *peer, const void *key, const struct rt_g
     if (!near)
         return -RT_ENOTSUP; /* a host buffer: not this way */
     struct rt_gpu *g = near->g;
-    btl_cuda_use(b, g);
     memcpy(&k, key, sizeof k);
     struct cuda_rmem *r = b->free_rmems ? b->free_rmems : calloc(1, sizeof *r);
     if (!r)
@@ -308,13 +293,17 @@ static int cuda_progress(struct btl *btl)
 
     if (!b->table)
         return 0;
-    uint32_t news = rt_load_acquire(&b->table->news);
-    if (rt_unlikely(news != b->news_seen)) {
-        b->news_seen = news;
+    if (rt_unlikely(b->era != rt_gpu_era))
+        devices_tell(b);
+    uint32_t n = rt_load_acquire(&b->table->fds_sent);
+    if (rt_unlikely(n != b->fds_seen)) {
+        b->fds_seen = n;
         btl_cuda_fd_drain(b);
-        used_check(b);
-        if (b->nused)
-            devices_look(b);
+    }
+    n = rt_load_acquire(&b->table->devices);
+    if (rt_unlikely(n != b->devices_seen)) {
+        b->devices_seen = n;
+        devices_look();
     }
     return 0;
 }

@@ -32,8 +32,10 @@ struct cuda_table { /* rank r's own pair region, at BTL_NODE_CUDA */
     uint32_t open;  /* the fields up to `name` are valid; stored last */
     uint32_t name_len;
     char name[16]; /* of its socket, abstract */
-    /* Others add one after they have sent a descriptor or begun to use a device. */
-    _Alignas(RT_CACHE_LINE) uint32_t news;
+    /* Others add one after they have sent a descriptor, and after they have begun to use a device.
+     */
+    _Alignas(RT_CACHE_LINE) uint32_t fds_sent;
+    uint32_t devices;
     /* Bit r, set by rank r: a descriptor that it should have is not there, send all again. */
     uint64_t again[CUDA_RANK_WORDS];
     uint32_t nuuids;
@@ -63,15 +65,13 @@ struct cuda_rmem;
 
 struct btl_cuda {
     struct btl base;
-    struct btl_cuda_peer **peers; /* by local rank; NULL until needed */
-    struct cuda_table *table;     /* ours; NULL: alone on this host */
-    uint32_t news_seen;
-    struct rt_gpu *used[CUDA_UUIDS]; /* published in table->uuid */
-    uint32_t nused;
-    uint32_t era;                 /* rt_gpu_era, when they were noted */
-    struct cuda_exports *exports; /* table.c */
-    struct cuda_imports *imports; /* cache.c */
-    struct cuda_socket *socket;   /* fd.c */
+    struct btl_cuda_peer **peers;    /* by local rank; NULL until needed */
+    struct cuda_table *table;        /* ours; NULL: alone on this host */
+    uint32_t fds_seen, devices_seen; /* of table->fds_sent, table->devices */
+    uint32_t era;                    /* rt_gpu_era, as it stands in table->uuid */
+    struct cuda_exports *exports;    /* table.c */
+    struct cuda_imports *imports;    /* cache.c */
+    struct cuda_socket *socket;      /* fd.c */
     struct cuda_op *free_ops;
     struct cuda_rmem *free_rmems;
     struct btl_mem *free_mems;
@@ -82,9 +82,6 @@ static inline struct cuda_table *cuda_table_of(int rank)
 {
     return (struct cuda_table *)((char *)rt_node_pair(rank, rank) + BTL_NODE_CUDA);
 }
-
-/* cuda.c: this process uses g; tells it and the others when a device has several users. */
-void btl_cuda_use(struct btl_cuda *b, struct rt_gpu *g);
 
 /* table.c */
 void btl_cuda_exports_close(struct btl_cuda *b);

@@ -165,7 +165,7 @@ int btl_cuda_fd_send(struct btl_cuda *b, struct btl_cuda_peer *p, uint32_t slot,
         return err;
     memcpy(CMSG_DATA(&control.head), &fd, sizeof fd);
     if (sendmsg(p->sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof n) {
-        rt_fetch_add(&cuda_table_of(p->rank)->news, 1u);
+        rt_fetch_add(&cuda_table_of(p->rank)->fds_sent, 1u);
         return 0;
     }
     if (errno != EAGAIN && errno != ETOOMANYREFS) {
@@ -220,7 +220,9 @@ static int receive(struct cuda_socket *s, int sock)
     if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
         c->cmsg_len == CMSG_LEN(sizeof fd))
         memcpy(&fd, CMSG_DATA(c), sizeof fd);
-    if (len == (ssize_t)sizeof n && n.magic == MAGIC && fd >= 0)
+    bool good = len == (ssize_t)sizeof n && n.magic == MAGIC && n.slot < CUDA_SLOTS &&
+                n.rank < (uint32_t)rt_node.size;
+    if (good && fd >= 0)
         keep(s, &n, fd);
     else if (fd >= 0)
         close(fd);
@@ -242,6 +244,21 @@ static void accept_all(struct cuda_socket *s)
     }
 }
 
+/* Closes those of memory that its owner has freed: a descriptor keeps the memory. */
+static void drop_stale(struct cuda_socket *s)
+{
+    struct rt_list *l, *next;
+
+    rt_list_each_safe (l, next, &s->got) {
+        struct got *g = rt_container(l, struct got, link);
+        const struct note *n = &g->note;
+        if (rt_load_relaxed(&cuda_table_of((int)n->rank)->slot[n->slot].gen) == n->gen)
+            continue;
+        close(g->fd);
+        got_drop(s, g);
+    }
+}
+
 void btl_cuda_fd_drain(struct btl_cuda *b)
 {
     struct cuda_socket *s = b->socket;
@@ -249,6 +266,7 @@ void btl_cuda_fd_drain(struct btl_cuda *b)
 
     if (!s)
         return;
+    drop_stale(s);
     accept_all(s);
     rt_list_each_safe (l, next, &s->conns) {
         struct conn *c = rt_container(l, struct conn, link);

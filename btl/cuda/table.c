@@ -244,7 +244,6 @@ int btl_cuda_mem_reg(struct btl *btl, void *base, size_t len, const struct rt_gp
     struct btl_mem *m = b->free_mems ? b->free_mems : calloc(1, sizeof *m);
     if (!m)
         return -RT_ENOMEM;
-    btl_cuda_use(b, at->g);
     b->free_mems = m->next;
     *m = (struct btl_mem){ .b = b, .at = *at, .addr = (uintptr_t)base, .len = len };
     *out = m;

@@ -17,6 +17,7 @@
 
 /* Of struct rt_gpu, the lost ones, too. */
 static struct rt_list all = { &all, &all };
+uint32_t rt_gpu_era;
 static char why_not[320]; /* rt_gpu_why_not()'s answer */
 
 /* ---- entering and losing a context ---- */
@@ -215,6 +216,7 @@ static int make(cu_ctx ctx, int ordinal, struct rt_gpu **out)
         return err;
     }
     rt_list_append(&all, &g->link);
+    rt_gpu_era++;
     log_info(GPU, "using GPU %d, %s, compute capability %d.%d, %s", ordinal, g->info.name,
              g->info.major, g->info.minor, g->module[0] ? "with kernels" : "without kernels");
     *out = g;
@@ -325,10 +327,17 @@ void rt_gpu_fini(void)
         rt_list_del(l);
         free(g);
     }
+    rt_gpu_era++;
     rt_gpu_watch = false;
 }
 
 /* ---- for tools and for others that have a struct rt_gpu ---- */
+
+struct rt_gpu *rt_gpu_next(const struct rt_gpu *g)
+{
+    struct rt_list *l = g ? g->link.next : all.next;
+    return l == &all ? NULL : rt_container(l, struct rt_gpu, link);
+}
 
 const struct rt_gpu_info *rt_gpu_info(const struct rt_gpu *g) { return &g->info; }
 

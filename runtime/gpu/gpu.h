@@ -84,8 +84,6 @@ static inline bool rt_gpu_is_device(const void *p)
     return rt_unlikely(rt_gpu_watch) && !rt_gpu_is_own(p) && !rt_gpu_seen_host(p) && rt_gpu_look(p);
 }
 
-/* Changes when contexts have been given back: what was kept of a struct rt_gpu is void. */
-extern uint32_t rt_gpu_era;
 struct rt_gpu; /* one CUDA context that this process uses: streams, kernels, staging; dev.c */
 
 /* What the driver says of a device address. */
@@ -113,6 +111,10 @@ void rt_gpu_init(void); /* decides rt_gpu_watch; costs an access(2) */
  * already destroyed its contexts. */
 void rt_gpu_fini(void);
 
+/* Changes when a context comes into use and when contexts have been given back; what was kept of a
+ * struct rt_gpu is void then.  rt_gpu_next() lists those in use: NULL gives the first. */
+extern uint32_t rt_gpu_era;
+struct rt_gpu *rt_gpu_next(const struct rt_gpu *g);
 struct rt_gpu_info {
     int ordinal;
     char name[64];

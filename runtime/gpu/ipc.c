@@ -43,8 +43,6 @@ static struct {
     uint64_t told_apart, told_unseen, told_refused; /* bit per device of ours: reported already */
 } my = { .ndevices = -1 };
 
-uint32_t rt_gpu_era;
-
 static const uint8_t no_uuid[16];
 
 static void lists_init(void)
@@ -468,7 +466,6 @@ void rt_gpu_ipc_fini(struct rt_gpu *g)
         m->g = NULL;
     }
     my.ndevices = -1;
-    rt_gpu_era++;
 }
 
 /* ---- memory of this process for another of its devices ---- */

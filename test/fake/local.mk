@@ -9,7 +9,9 @@ test_fake_btl_fake_test_SOURCES = test/fake/btl_fake_test.c test/fake/btl_fake.h
 	test/fake/btl_fake.c $(btl_conformance)
 test_fake_btl_fake_test_LDADD = $(unit_ldadd)
 include test/fake/gpu.mk
-check_PROGRAMS += test/fake/btl_cuda_test
-test_fake_btl_cuda_test_SOURCES = test/fake/btl_cuda_test.c test/fake/cuda_pair.h test/fake/cuda_pair.c \
-	test/fake/btl_pair.h test/fake/btl_pair.c
+cuda_pair = test/fake/cuda_pair.h test/fake/cuda_pair.c test/fake/cuda_case.h test/fake/btl_pair.h test/fake/btl_pair.c
+check_PROGRAMS += test/fake/btl_cuda_test test/fake/btl_cuda_device_test
+test_fake_btl_cuda_test_SOURCES = test/fake/btl_cuda_test.c $(cuda_pair)
 test_fake_btl_cuda_test_LDADD = $(unit_ldadd) -ldl
+test_fake_btl_cuda_device_test_SOURCES = test/fake/btl_cuda_device_test.c $(cuda_pair)
+test_fake_btl_cuda_device_test_LDADD = $(unit_ldadd) -ldl
