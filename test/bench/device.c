@@ -27,8 +27,9 @@ cu_ctx device_ctx(void) { return dev.ctx; }
 
 int device_local_rank(void)
 {
+    /* Not Slurm's: mpirun within a job step hands the same one to all ranks. */
     static const char *const names[] = { "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
-                                         "MV2_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID" };
+                                         "MV2_COMM_WORLD_LOCAL_RANK" };
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const char *s = getenv(names[i]);
