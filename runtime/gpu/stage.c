@@ -70,11 +70,33 @@ static int report(struct rt_gpu_block *b, cu_result r)
         return rt_cuda_error(r, is_host(b) ? "cuMemHostAlloc" : "cuMemAlloc");
     b->pool->told = true;
     if (!told)
-        log_warn(GPU, "no memory for a staging buffer of %zu bytes, %s GPU %d: messages wait until "
-                 "another is free, or fail when there is none; free some memory of the %s",
-                 classes[b->class].block, is_host(b) ? "pinned, for" : "on",
-                 b->owner->info.ordinal, is_host(b) ? "host" : "device");
+        log_warn(GPU, "no %s memory for a staging buffer of %zu bytes of GPU %d: messages take "
+                 "slower ways, and fail where there is no other", is_host(b) ? "pinned host" : "device",
+                 classes[b->class].block, b->owner->info.ordinal);
     return -RT_ENOMEM;
+}
+
+static void block_destroy(struct rt_gpu_block *b)
+{
+    if (b->nused == 0)
+        b->pool->nidle[b->class]--;
+    rt_list_del(&b->link);
+    memory_give(b);
+    free(b);
+}
+
+/* Before it is said that there is no memory; whether there was something to give back. */
+static bool drop_idle(struct rt_gpu_pool *pool)
+{
+    struct rt_list *l, *next;
+    unsigned n = pool->nidle[SMALL] + pool->nidle[LARGE];
+    for (int class = SMALL; class <= LARGE; class++)
+        rt_list_each_safe(l, next, &pool->blocks[class]) {
+            struct rt_gpu_block *b = rt_container(l, struct rt_gpu_block, link);
+            if (b->nused == 0)
+                block_destroy(b);
+        }
+    return n > 0;
 }
 
 static int block_create(struct rt_gpu *g, struct rt_gpu_pool *pool, unsigned class,
@@ -91,6 +113,8 @@ static int block_create(struct rt_gpu *g, struct rt_gpu_pool *pool, unsigned cla
     b->class = class;
     int in = rt_gpu_enter(g);
     cu_result r = in < 0 ? CU_OK : memory_take(b);
+    if (r == CU_ERROR_OUT_OF_MEMORY && drop_idle(pool))
+        r = memory_take(b);
     if (in >= 0)
         rt_gpu_leave(in);
     if (in < 0 || r != CU_OK) {
@@ -105,13 +129,6 @@ static int block_create(struct rt_gpu *g, struct rt_gpu_pool *pool, unsigned cla
     pool->nidle[class]++;
     *out = b;
     return 0;
-}
-
-static void block_destroy(struct rt_gpu_block *b)
-{
-    rt_list_del(&b->link);
-    memory_give(b);
-    free(b);
 }
 
 int rt_gpu_stage_take(struct rt_gpu *g, bool host, size_t nbytes, struct rt_gpu_stage **out)
@@ -152,12 +169,8 @@ void rt_gpu_stage_give(struct rt_gpu_stage *s)
     b->free = s;
     rt_list_del(&b->link);
     rt_list_append(pool->blocks[b->class].next, &b->link);
-    if (--b->nused > 0)
-        return;
-    if (pool->nidle[b->class] >= classes[b->class].keep || b->owner->lost)
+    if (--b->nused == 0 && (pool->nidle[b->class]++ >= classes[b->class].keep || b->owner->lost))
         block_destroy(b);
-    else
-        pool->nidle[b->class]++;
 }
 
 static struct rt_list *pool_list(struct rt_gpu *g, int i)

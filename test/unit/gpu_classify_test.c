@@ -259,6 +259,36 @@ static void kinds(void)
     CHECK_EQ(rt_gpu_query(space, 1, &q), -RT_ENOENT);
 }
 
+/* A look and the query that follows ask once, and only once; another address is another question. */
+static void one_answer_for_both(void)
+{
+    struct rt_gpu_ptr q;
+    table_reset();
+    table_believe(true);
+    table_add(space, MIB, &table.own[0], 0);
+    CHECK_EQ(rt_gpu_query(space, 1, &q), 0); /* makes the context's state */
+    int n = table.nask;
+    CHECK(rt_gpu_is_device(space + 8));
+    CHECK_EQ(rt_gpu_query(space + 8, 100, &q), 0);
+    CHECK_EQ(table.nask, n + 1);
+    CHECK(q.base == (uintptr_t)space && q.len == MIB);
+    CHECK_EQ(rt_gpu_query(space + 8, 100, &q), 0);
+    CHECK_EQ(table.nask, n + 2);
+    CHECK(rt_gpu_is_device(space + 8));
+    CHECK_EQ(rt_gpu_query(space, 100, &q), 0);
+    CHECK_EQ(table.nask, n + 4);
+    capture_begin();
+    CHECK(rt_gpu_is_device(space + 8));
+    CHECK_EQ(rt_gpu_query(space + 8, MIB, &q), -RT_EINVAL);
+    capture_end();
+    rt_gpu_seen_for = 0;
+    n = table.nask;
+    CHECK(rt_gpu_is_device(space));
+    table_remove(space); /* later */
+    CHECK_EQ(rt_gpu_query(space, 1, &q), -RT_ENOENT);
+    CHECK_EQ(table.nask, n + 2);
+}
+
 static void ends_behind_its_allocation(void)
 {
     struct rt_gpu_ptr q = { .len = 77 };
@@ -415,6 +445,7 @@ int main(void)
     RUN(a_driver_with_a_failed_kernel);
     RUN(freed_memory_is_refused);
     RUN(kinds);
+    RUN(one_answer_for_both);
     RUN(ends_behind_its_allocation);
     RUN(attributes_of_all_ages);
     RUN(vmm_runs);

@@ -123,6 +123,27 @@ static void no_memory(void)
     }
 }
 
+/* What is idle is given back before there is said to be no memory. */
+static void idle_memory_helps(void)
+{
+    struct rt_gpu_stage *s[3], *t;
+    start();
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(rt_gpu_stage_take(g, false, RT_GPU_STAGE_LARGE, &s[i]), 0);
+    rt_gpu_stage_give(s[0]);
+    rt_gpu_stage_give(s[2]);
+    CHECK_EQ(table.nalloc, 1 + 3);
+    table.fail = "mem_alloc", table.fail_at = 1, table.fail_with = CU_ERROR_OUT_OF_MEMORY;
+    capture_begin();
+    CHECK_EQ(rt_gpu_stage_take(g, false, 1, &t), 0);
+    CHECK_STR(capture_end(), "");
+    CHECK_EQ(table.nalloc, 1 + 2);
+    rt_gpu_stage_give(s[1]);
+    rt_gpu_stage_give(t);
+    rt_gpu_fini();
+    CHECK_EQ(table.nhost + table.nalloc, 0);
+}
+
 /* Buffers in use when the context goes are given back like others; the driver is not called. */
 static void context_goes(void)
 {
@@ -150,6 +171,7 @@ int main(void)
     RUN(never_overlap);
     RUN(few_are_kept);
     RUN(no_memory);
+    RUN(idle_memory_helps);
     RUN(context_goes);
     table_reset();
     return check_end();
