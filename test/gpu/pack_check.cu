@@ -10,14 +10,10 @@
  *     compute-sanitizer --tool racecheck ./pack_check 20
  *
  * With a second device that the first can access, a part of the packed forms lies there. */
-#include "runtime/gpu/kernel.h"
 #include "runtime/gpu/move.h"
+#include "test/gpu/pack_case.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <algorithm>
 #include <chrono>
-#include <vector>
 
 extern "C" __global__ void weft_pack(const __grid_constant__ struct rt_gpu_pack p);
 extern "C" __global__ void weft_unpack(const __grid_constant__ struct rt_gpu_pack p);
@@ -33,31 +29,12 @@ extern "C" __global__ void weft_linger(const __grid_constant__ struct rt_gpu_lin
         } \
     } while (0)
 
-typedef std::vector<char> bytes;
-typedef std::vector<rt_gpu_group> groups;
-
-static const size_t USER = 4 << 20, PACKED = 2 << 20, TABLE = 4096;
-static uint64_t rng;
+static const size_t TABLE = 4096;
 static int failed;
 static char *user, *packed_dev, *packed_peer, *packed_pinned;
 static rt_gpu_group *table;
 static uint32_t *flag, *counter, value;
 static cudaStream_t stream;
-
-static uint32_t rnd(uint32_t n)
-{
-    rng = rng * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(rng >> 33) % n;
-}
-
-static void fill(bytes &b)
-{
-    for (size_t i = 0; i + 8 <= b.size(); i += 8) {
-        rng = rng * 6364136223846793005u + 1442695040888963407u;
-        uint64_t v = rng ^ rng >> 29;
-        memcpy(&b[i], &v, 8);
-    }
-}
 
 static void check(bool ok, const char *what, unsigned round)
 {
@@ -68,62 +45,6 @@ static void check(bool ok, const char *what, unsigned round)
 }
 
 /* ---- pack and unpack ---- */
-
-struct place { /* of an element's bytes; packed order is the order of the groups */
-    groups g;
-    int64_t size = 0, low = 0, high = 0;
-};
-
-/* Pieces that do not overlap, in an order that is not that of the addresses; all lengths and
- * distances are multiples of unit. */
-static place random_place(uint32_t unit)
-{
-    place e;
-    int64_t at = 0;
-    uint32_t n = 1 + rnd(rnd(3) ? 12 : 300), longest = rnd(4) ? 40 : 2000;
-    for (uint32_t i = 0; i < n && at < 300000; i++) {
-        rt_gpu_group g;
-        g.len = (1 + rnd(rnd(8) ? longest : 24000 / unit)) * unit;
-        g.nrep = g.len > 10000 || rnd(2) ? 1 : 1 + rnd(20);
-        g.stride = g.nrep == 1 ? g.len : g.len + (int64_t)rnd(20) * unit;
-        g.off = at + rnd(10) * unit;
-        at = g.off + g.stride * (g.nrep - 1) + g.len;
-        if (g.nrep > 1 && !rnd(4)) { /* backwards */
-            g.off += g.stride * (g.nrep - 1);
-            g.stride = -g.stride;
-        }
-        e.g.push_back(g);
-    }
-    e.high = at;
-    for (size_t i = e.g.size(); i > 1 && rnd(2); i--)
-        std::swap(e.g[i - 1], e.g[rnd((uint32_t)i)]);
-    for (rt_gpu_group &g : e.g) {
-        g.first = e.size;
-        e.size += g.len * g.nrep;
-    }
-    return e;
-}
-
-/* What kernel.h says, byte by byte. */
-static void reference(const rt_gpu_pack &p, const groups &g, char *u, char *packed, bool pack)
-{
-    size_t i = 0;
-    for (int64_t x = p.pos; x < p.pos + p.len; x++) {
-        int64_t e = x / p.size, r = x % p.size;
-        if (r == 0)
-            i = 0;
-        while (i + 1 < g.size() && g[i + 1].first <= r)
-            i++;
-        while (g[i].first > r)
-            i--;
-        int64_t in = r - g[i].first;
-        char *at = u + e * p.extent + g[i].off + in / g[i].len * g[i].stride + in % g[i].len;
-        if (pack)
-            packed[x - p.pos] = *at;
-        else
-            *at = packed[x - p.pos];
-    }
-}
 
 static void wait_flag(const char *what, unsigned round)
 {
@@ -136,54 +57,34 @@ static void wait_flag(const char *what, unsigned round)
 
 static void check_pack(unsigned round)
 {
-    static const unsigned grids[] = { 1, 2, 7, 33, 528 };
     bytes u(USER), p(PACKED), got_u(USER), got_p(PACKED);
-    uint32_t unit = 1u << rnd(5), count = 1 + rnd(4);
-    place e = random_place(unit);
-    bool pack = rnd(2), inline_ok = e.g.size() <= RT_GPU_PACK_INLINE;
-    rt_gpu_pack k = {};
-    int64_t extent = e.high + (int64_t)rnd(50) * unit, total;
-    if (rnd(2))
-        extent = -extent;
-    while (count > 1 && (count * e.size > (int64_t)PACKED - 4096 ||
-                         (count + 1) * llabs(extent) > (int64_t)USER - 4096))
-        count--;
-    total = count * e.size;
     char *packed = !packed_peer || rnd(2) ? rnd(2) ? packed_dev : packed_pinned : packed_peer;
-    int64_t origin = 64 + rnd(64 / unit) * unit + (extent < 0 ? (count - 1) * -extent : 0);
-    int64_t begin = rnd(1024 / unit) * unit;
-    k.unit = unit;
-    k.packed = (uint64_t)packed + begin;
-    k.user = (uint64_t)user + origin;
-    k.pos = rnd(2) ? 0 : (int64_t)rnd((uint32_t)(total / unit)) * unit;
-    k.len = rnd(2) ? total - k.pos : (1 + (int64_t)rnd((uint32_t)((total - k.pos) / unit))) * unit;
-    k.size = e.size;
-    k.extent = extent;
-    k.ngroups = (uint32_t)e.g.size();
-    k.flag = (uint64_t)flag;
-    k.counter = (uint64_t)counter;
-    k.value = ++value;
-    if (!inline_ok || rnd(2)) {
-        k.table = (uint64_t)table;
-        DO(cudaMemcpy(table, e.g.data(), e.g.size() * sizeof e.g[0], cudaMemcpyDefault));
+    pack_case c = random_case(user, packed);
+    const size_t nbytes = c.e.g.size() * sizeof c.e.g[0];
+    c.k.flag = (uint64_t)flag;
+    c.k.counter = (uint64_t)counter;
+    c.k.value = ++value;
+    if (c.e.g.size() > RT_GPU_PACK_INLINE || rnd(2)) {
+        c.k.table = (uint64_t)table;
+        DO(cudaMemcpy(table, c.e.g.data(), nbytes, cudaMemcpyDefault));
     } else {
-        memcpy(k.inline_groups, e.g.data(), e.g.size() * sizeof e.g[0]);
+        memcpy(c.k.inline_groups, c.e.g.data(), nbytes);
     }
     fill(u);
     fill(p);
     DO(cudaMemcpy(user, u.data(), USER, cudaMemcpyDefault));
     DO(cudaMemcpy(packed, p.data(), PACKED, cudaMemcpyDefault));
-    if (pack)
-        weft_pack<<<grids[rnd(5)], 256, 0, stream>>>(k);
+    if (c.pack)
+        weft_pack<<<c.grid, 256, 0, stream>>>(c.k);
     else
-        weft_unpack<<<grids[rnd(5)], 256, 0, stream>>>(k);
+        weft_unpack<<<c.grid, 256, 0, stream>>>(c.k);
     DO(cudaGetLastError());
     wait_flag("the flag of packing", round);
-    reference(k, e.g, u.data() + origin, p.data() + begin, pack);
+    reference(c.k, c.e.g, u.data() + c.origin, p.data() + c.begin, c.pack);
     DO(cudaMemcpy(got_u.data(), user, USER, cudaMemcpyDefault));
     DO(cudaMemcpy(got_p.data(), packed, PACKED, cudaMemcpyDefault));
-    check(got_u == u, pack ? "pack: user memory" : "unpack: user memory", round);
-    check(got_p == p, pack ? "pack: packed form" : "unpack: packed form", round);
+    check(got_u == u, c.pack ? "pack: user memory" : "unpack: user memory", round);
+    check(got_p == p, c.pack ? "pack: packed form" : "unpack: packed form", round);
 }
 
 /* ---- batch and linger ---- */
