@@ -106,7 +106,7 @@ static struct rt_gpu_pack params_of(const struct range *r, const struct rt_group
                                  .ngroups = groups->n };
 }
 
-/* Starts the range, which begins in its first repetition.  The groups lie in `table`, or are few. */
+/* Starts the range, which begins in its first repetition.  The groups are in `table`, or few. */
 static void launch(const struct way *w, const struct range *r, const struct rt_groups *groups,
                    const void *table, struct rt_gpu_op *op)
 {

@@ -132,7 +132,9 @@ static void make_room(size_t more)
         if (!t->nused && rt_load_relaxed(&t->blocks->refs) == 1)
             drop(t);
     }
-    for (l = cache.tables.prev; l != &cache.tables && cache.nbytes + more > CACHE_NBYTES; l = next) {
+    for (l = cache.tables.prev; l != &cache.tables; l = next) {
+        if (cache.nbytes + more <= CACHE_NBYTES)
+            return;
         struct rt_table *t = rt_container(l, struct rt_table, link);
         next = l->prev;
         if (!t->nused)

@@ -40,7 +40,10 @@ static void fill(char *p, size_t n)
         p[i] = (char)rnd(256);
 }
 
-static void copy(void *dst, const void *src, size_t n) { CHECK_EQ(rt_gpu_copy_now(g, dst, src, n), 0); }
+static void copy(void *dst, const void *src, size_t n)
+{
+    CHECK_EQ(rt_gpu_copy_now(g, dst, src, n), 0);
+}
 
 static void *at(cu_ptr p) { return (void *)(uintptr_t)p; }
 
@@ -330,7 +333,7 @@ static void from_bottom(void)
     struct rt_layout one, l;
     const struct rt_layout *type = &one;
     struct wait w = { .op.done = on_done };
-    int64_t disp[3] = { (int64_t)dev_user + 1003, (int64_t)dev_user + 40, (int64_t)dev_user + 2000 };
+    const int64_t base = (int64_t)dev_user, disp[3] = { base + 1003, base + 40, base + 2000 };
     rt_layout_basic(&one, 100, 100, RT_ELEM_NONE);
     CHECK_EQ(rt_layout_struct(&l, 3, (int64_t[]){ 1, 2, 1 }, disp, &type, true), 0);
     memset(packed, 0x33, sizeof packed);
@@ -395,8 +398,8 @@ static void many_at_once(void)
  * memory, and compares with the host's. */
 static void check_large(const struct rt_layout *l, int64_t nbytes, int64_t step)
 {
-    char *host = malloc((size_t)nbytes), *back = malloc((size_t)nbytes), *p = malloc((size_t)l->size),
-         *q = malloc((size_t)l->size);
+    char *host = malloc((size_t)nbytes), *back = malloc((size_t)nbytes);
+    char *p = malloc((size_t)l->size), *q = malloc((size_t)l->size);
     cu_ptr dev = alloc((size_t)nbytes);
     fill(host, (size_t)nbytes);
     copy(at(dev), host, (size_t)nbytes);

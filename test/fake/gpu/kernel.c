@@ -204,7 +204,7 @@ static const struct rt_gpu_group *group_at(const struct packing *p, int64_t in_e
 {
     uint32_t low = 0, high = p->k->ngroups;
 
-    while (low < high) { /* the groups before low begin at or before it, those from high on behind */
+    while (low < high) { /* groups before low begin at or before it, those from high on behind */
         uint32_t mid = low + (high - low) / 2;
 
         if (p->groups[mid].first <= in_element)
