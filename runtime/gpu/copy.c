@@ -12,9 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Copies in the ring of the lingering kernel at a time: more than this few is a crowd, which a
- * batch serves better, because the ring's copies run one after another. */
-#define LINGER_DEPTH 2u
 /* Streams are asked for errors every so many polls, when also this time has passed. */
 #define LOOK_POLLS 64u
 #define LOOK_SEEN_FOR 50u /* times rt_gpu_seen_for, which is 20 us */
@@ -74,6 +71,7 @@ static void end_everything(struct move_state *m)
 {
     m->broken = true;
     m->busy = 0;
+    m->nevents = 0;
     for (int i = 0; i < MOVE_FLIGHTS; i++)
         end_list(m, &m->flights[i].ops);
     end_list(m, &m->linger.ops);
@@ -104,21 +102,33 @@ void move_fail(struct move_state *m, cu_result r, const char *what)
 
 /* ---- starting what waits; the context is current ---- */
 
-static bool small_is_alone(const struct move_state *m)
+/* Kernels of processes that share a device take turns of many microseconds (150 us for 8 bytes,
+ * H200), which the copy engines need not. */
+static bool kernels_copy(const struct move_state *m)
 {
-    return m->nsmall == 1 && m->linger.n < LINGER_DEPTH && !move_is_busy(m, MOVE_BATCH);
+    return rt_gpu_has_kernels(m->g) && !m->g->shared;
+}
+
+/* The ring's copies run one after another, so it is for the first few; a crowd is better off in a
+ * batch. */
+static bool is_for_ring(struct move_state *m)
+{
+    struct rt_gpu_op *op = rt_container(m->small.next, struct rt_gpu_op, link);
+
+    return m->nsmall && move_linger_on(m) &&
+           rt_gpu_choose_group(move_link(m, op->dst, op->src), op->len, m->nsmall + m->linger.n,
+                               true, true) == RT_GPU_WAY_LINGER;
 }
 
 static void pump_small(struct move_state *m)
 {
-    if (m->nsmall && small_is_alone(m) && move_linger_on(m)) {
+    bool ring = is_for_ring(m);
+
+    while (ring && m->nsmall && !m->linger.off) {
         struct rt_gpu_op *op = rt_container(m->small.next, struct rt_gpu_op, link);
-        enum rt_gpu_link link = move_link(m, op->dst, op->src);
-        if (rt_gpu_choose(link, op->len, true, true) == RT_GPU_WAY_LINGER) {
-            m->nsmall--;
-            rt_list_del(&op->link);
-            move_linger_post(m, op);
-        }
+        m->nsmall--;
+        rt_list_del(&op->link);
+        move_linger_post(m, op);
     }
     while (m->nsmall && move_batch_start(m, &m->small, &m->nsmall))
         ;
@@ -127,7 +137,7 @@ static void pump_small(struct move_state *m)
 /* A crowd of copies that would go by the engines one by one may be faster in a batch. */
 static bool crowd_is_for_batch(struct move_state *m)
 {
-    if (m->nlarge < 2 || !rt_gpu_has_kernels(m->g) || !move_has_free(m, MOVE_BATCH))
+    if (m->nlarge < 2 || !kernels_copy(m) || !move_has_free(m, MOVE_BATCH))
         return false;
     struct rt_gpu_op *op = rt_container(m->large.next, struct rt_gpu_op, link);
     enum rt_gpu_link link = move_link(m, op->dst, op->src);
@@ -197,7 +207,7 @@ static bool starts_now(const struct move_state *m, enum rt_gpu_link link, size_t
     if (!move_has_free(m, MOVE_ENGINE))
         return false;
     return !move_is_busy(m, MOVE_ENGINE) ||
-           rt_gpu_choose_group(link, len, MOVE_ENGINES, false, rt_gpu_has_kernels(m->g)) ==
+           rt_gpu_choose_group(link, len, MOVE_ENGINES, false, kernels_copy(m)) ==
                RT_GPU_WAY_ENGINE;
 }
 
@@ -215,9 +225,10 @@ void rt_gpu_copy(struct rt_gpu *g, void *dst, const void *src, size_t len, struc
         return;
     }
     enum rt_gpu_link link = move_link(m, dst, src);
-    if (rt_gpu_choose(link, len, move_linger_on(m), rt_gpu_has_kernels(g)) != RT_GPU_WAY_ENGINE) {
+    if (rt_gpu_choose(link, len, move_linger_on(m), kernels_copy(m)) != RT_GPU_WAY_ENGINE) {
         rt_list_append(&m->small, &op->link);
-        if (m->nsmall++ == 0 && m->linger.n == 0 && small_is_alone(m))
+        m->nsmall++;
+        if (is_for_ring(m) || (!m->linger.n && !move_is_busy(m, MOVE_BATCH)))
             pump(m);
         return;
     }
@@ -335,8 +346,16 @@ static cu_result memory_take(struct move_state *m)
 {
     cu_result r = rt_cuda.mem_host_alloc(&m->pinned, sizeof(struct pinned),
                                          CU_HOST_PORTABLE | CU_HOST_DEVICEMAP);
-    if (r == CU_OK)
-        r = rt_cuda.mem_alloc(&m->device, DEVICE_NBYTES);
+    if (r != CU_OK)
+        return r;
+    r = rt_cuda.mem_alloc(&m->device, DEVICE_NBYTES);
+    if (r == CU_ERROR_OUT_OF_MEMORY) {
+        log_warn(GPU, "GPU %d has no %zu bytes left for MPI: its copies go without kernels, slower",
+                 m->g->info.ordinal, (size_t)DEVICE_NBYTES);
+        m->device = 0;
+        rt_gpu_images_unload(m->g);
+        return CU_OK;
+    }
     if (r == CU_OK)
         r = rt_cuda.memset_d8_async(m->device, 0, DEVICE_NBYTES, m->g->kernels);
     if (r == CU_OK) /* once, at the start: kernels of other streams use this memory */

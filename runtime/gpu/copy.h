@@ -32,9 +32,12 @@ struct move_line { /* a cache line of pinned memory */
 };
 
 /* It has ended when words 0 to nparts - 1 of its line are `value`; part i runs in stream[i].
- * Where streams cannot store, an event a part stands for the word. */
+ * Where streams cannot store, or a copy from a peer would be held up by it, an event a part stands
+ * for the word. */
 struct move_flight {
     struct rt_list ops;
+    bool by_event;
+    uint64_t order; /* of its start: a stream's flights end in this order */
     struct move_line *line;
     uint32_t value;
     unsigned nparts;
@@ -83,6 +86,9 @@ struct move_state {
     struct move_flight flights[MOVE_FLIGHTS];
     cu_stream batch[MOVE_BATCHES];
     unsigned next_engine; /* streams take turns */
+    uint64_t norders;
+    unsigned nevents;     /* running flights that end with events */
+    cu_stream asked;      /* stream of the last event that was asked for */
     struct move_linger linger;
     void *pinned;     /* lines, ring, words */
     cu_ptr device;    /* counters, work */

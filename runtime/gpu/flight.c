@@ -14,6 +14,7 @@ static const unsigned batch_blocks[RT_GPU_LINKS] = {
     [RT_GPU_LINK_LOCAL] = 132,
     [RT_GPU_LINK_PEER] = 64,
     [RT_GPU_LINK_HOST] = 16,
+    [RT_GPU_LINK_PUT] = 64,
 };
 /* A batch takes no more bytes than this: the first copies of a long one would wait for the last. */
 #define BATCH_NBYTES (32u << 20)
@@ -77,7 +78,9 @@ enum rt_gpu_link move_link(struct move_state *m, const void *dst, const void *sr
 
     if (d == HOST || s == HOST)
         return RT_GPU_LINK_HOST;
-    return d == ELSEWHERE || s == ELSEWHERE ? RT_GPU_LINK_PEER : RT_GPU_LINK_LOCAL;
+    if (s == ELSEWHERE)
+        return RT_GPU_LINK_PEER;
+    return d == ELSEWHERE ? RT_GPU_LINK_PUT : RT_GPU_LINK_LOCAL;
 }
 
 /* ---- a flight's life ---- */
@@ -120,6 +123,7 @@ static struct move_flight *take(struct move_state *m, enum move_kind kind)
     struct move_flight *f = &m->flights[__builtin_ctz(mask)];
     f->value++;
     f->nparts = 0;
+    f->by_event = false;
     return f;
 }
 
@@ -150,13 +154,26 @@ static cu_ptr word_of(const struct move_flight *f, unsigned part)
     return (cu_ptr)(uintptr_t)&f->line->word[part];
 }
 
+static void set_busy(struct move_state *m, struct move_flight *f)
+{
+    m->busy |= 1u << index_of(m, f);
+    f->order = ++m->norders;
+    m->nevents += f->by_event;
+}
+
+static void set_free(struct move_state *m, struct move_flight *f)
+{
+    m->busy &= ~(1u << index_of(m, f));
+    m->nevents -= f->by_event;
+}
+
 /* What runs in `s` up to here is f's next part. */
-static cu_result mark(struct move_state *m, struct move_flight *f, cu_stream s)
+static cu_result mark(struct move_flight *f, cu_stream s)
 {
     unsigned i = f->nparts++;
 
     f->stream[i] = s;
-    if (m->g->stream_writes)
+    if (!f->by_event)
         return rt_cuda.stream_write_value32(s, word_of(f, i), f->value, 0);
     if (!f->event[i]) {
         cu_result r = rt_cuda.event_create(&f->event[i], CU_EVENT_DISABLE_TIMING);
@@ -181,7 +198,7 @@ static void launch(struct move_state *m, struct move_flight *f, enum rt_gpu_kern
     cu_result r = rt_cuda.launch_kernel(m->g->fn[k], grid, 1, 1, block, 1, 1, 0, f->stream[0],
                                         (void *[]){ params }, NULL);
     if (r == CU_OK)
-        m->busy |= 1u << i;
+        set_busy(m, f);
     else
         fail_flight(m, f, r, "cuLaunchKernel");
 }
@@ -234,18 +251,26 @@ bool move_batch_start(struct move_state *m, struct rt_list *from, unsigned *nwai
 
 /* Both directions over PCIe run at once only in different streams, so each has its own half of
  * them; copies between devices take all in turn. */
-enum way { TO_HOST, FROM_HOST, DEVICES };
+enum way { TO_HOST, FROM_HOST, DEVICES, FROM_PEER };
 
 static enum way way_of(struct move_state *m, const struct rt_gpu_op *op)
 {
     if (place(m, op->dst) == HOST)
         return TO_HOST;
-    return place(m, op->src) == HOST ? FROM_HOST : DEVICES;
+    int src = place(m, op->src);
+    return src == HOST ? FROM_HOST : src == ELSEWHERE ? FROM_PEER : DEVICES;
+}
+
+/* A stream's store of a word behind a copy from a peer makes the copy 6 us longer (H200, driver
+ * 580); asking for an event costs the host 1.5 us each time, where looking at a word is free. */
+static void choose_end(const struct move_state *m, struct move_flight *f, enum way w)
+{
+    f->by_event = !m->g->stream_writes || w == FROM_PEER;
 }
 
 static cu_stream next_stream(struct move_state *m, enum way w)
 {
-    unsigned n = w == DEVICES ? RT_GPU_ENGINES : RT_GPU_ENGINES / 2;
+    unsigned n = w == TO_HOST || w == FROM_HOST ? RT_GPU_ENGINES / 2 : RT_GPU_ENGINES;
 
     return m->g->engine[m->next_engine++ % n + (w == FROM_HOST ? RT_GPU_ENGINES - n : 0)];
 }
@@ -270,7 +295,7 @@ static bool engine_copy(struct move_state *m, struct rt_gpu_op *op, size_t off, 
 static void engine_end(struct move_state *m, struct move_flight *f, cu_result r)
 {
     if (r == CU_OK && !rt_list_empty(&f->ops))
-        m->busy |= 1u << index_of(m, f);
+        set_busy(m, f);
     else if (r != CU_OK)
         fail_flight(m, f, r, "marking the end of a copy");
 }
@@ -282,11 +307,12 @@ static void engine_cut(struct move_state *m, struct move_flight *f, struct rt_gp
     cu_stream s[2] = { next_stream(m, w), next_stream(m, w) };
     cu_result r = CU_OK;
 
+    choose_end(m, f, w);
     rt_list_append(&f->ops, &op->link);
     if (!engine_copy(m, op, 0, half, s[0]) || !engine_copy(m, op, half, op->len - half, s[1]))
         return;
     for (int i = 0; i < 2 && r == CU_OK; i++)
-        r = mark(m, f, s[i]);
+        r = mark(f, s[i]);
     engine_end(m, f, r);
 }
 
@@ -296,6 +322,7 @@ static void engine_group(struct move_state *m, struct move_flight *f, unsigned m
     cu_stream s = next_stream(m, w);
     size_t nbytes = 0;
 
+    choose_end(m, f, w);
     for (unsigned n = 0; n < most && !rt_list_empty(&m->large); n++) {
         struct rt_gpu_op *op = rt_container(m->large.next, struct rt_gpu_op, link);
         if (n && (nbytes + op->len > GROUP_NBYTES || way_of(m, op) != w))
@@ -309,7 +336,7 @@ static void engine_group(struct move_state *m, struct move_flight *f, unsigned m
             return;
     }
     if (!rt_list_empty(&f->ops))
-        engine_end(m, f, mark(m, f, s));
+        engine_end(m, f, mark(f, s));
 }
 
 bool move_engine_start(struct move_state *m)
@@ -333,16 +360,11 @@ bool move_engine_start(struct move_state *m)
 
 /* ---- ends ---- */
 
-static bool by_event(const struct move_state *m, const struct move_flight *f)
-{
-    return !m->g->stream_writes && index_of(m, f) >= kinds[MOVE_ENGINE].first;
-}
-
 /* CU_OK, CU_ERROR_NOT_READY, or what has gone wrong. */
-static cu_result ask(const struct move_state *m, const struct move_flight *f)
+static cu_result ask(const struct move_flight *f)
 {
     for (unsigned i = 0; i < f->nparts; i++) {
-        if (by_event(m, f)) {
+        if (f->by_event) {
             cu_result r = rt_cuda.event_query(f->event[i]);
             if (r != CU_OK)
                 return r;
@@ -353,21 +375,42 @@ static cu_result ask(const struct move_state *m, const struct move_flight *f)
     return CU_OK;
 }
 
+/* The one flight whose events are asked for in this poll: the oldest of another stream than the last
+ * time, else the oldest. */
+static struct move_flight *next_by_event(struct move_state *m)
+{
+    struct move_flight *oldest = NULL, *other = NULL;
+
+    for (uint32_t left = m->nevents ? m->busy : 0; left; left &= left - 1) {
+        struct move_flight *f = &m->flights[__builtin_ctz(left)];
+        if (!f->by_event)
+            continue;
+        if (!oldest || f->order < oldest->order)
+            oldest = f;
+        if (f->stream[0] != m->asked && (!other || f->order < other->order))
+            other = f;
+    }
+    if (other)
+        oldest = other;
+    m->asked = oldest ? oldest->stream[0] : NULL;
+    return oldest;
+}
+
 int move_flights_poll(struct move_state *m)
 {
+    struct move_flight *asked = next_by_event(m);
     int n = 0;
 
     for (uint32_t left = m->busy; left; left &= left - 1) {
-        unsigned i = (unsigned)__builtin_ctz(left);
-        struct move_flight *f = &m->flights[i];
-        cu_result r = ask(m, f);
+        struct move_flight *f = &m->flights[__builtin_ctz(left)];
+        cu_result r = f->by_event && f != asked ? CU_ERROR_NOT_READY : ask(f);
         if (r == CU_ERROR_NOT_READY)
             continue;
         if (r != CU_OK) {
             move_fail(m, r, "waiting for a copy");
             return n + 1;
         }
-        m->busy &= ~(1u << i);
+        set_free(m, f);
         end_all(m, &f->ops, 0);
         n++;
     }
@@ -383,7 +426,7 @@ void move_flights_look(struct move_state *m)
         for (unsigned i = 0; i < f->nparts && r == CU_OK; i++)
             r = rt_cuda.stream_query(f->stream[i]);
         if (r == CU_OK)
-            r = ask(m, f);
+            r = ask(f);
         else if (r == CU_ERROR_NOT_READY)
             continue;
         if (r == CU_OK)

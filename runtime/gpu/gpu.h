@@ -179,7 +179,14 @@ static inline int rt_gpu_progress(void)
 /* The cost model: which way a copy of this length goes, and what it is predicted to cost; for the
  * choice itself and for weft_info --paths. */
 enum rt_gpu_way { RT_GPU_WAY_LINGER, RT_GPU_WAY_BATCH, RT_GPU_WAY_ENGINE, RT_GPU_WAYS };
-enum rt_gpu_link { RT_GPU_LINK_LOCAL, RT_GPU_LINK_PEER, RT_GPU_LINK_HOST, RT_GPU_LINKS };
+/* PEER: from another device; PUT: to another device. */
+enum rt_gpu_link {
+    RT_GPU_LINK_LOCAL,
+    RT_GPU_LINK_PEER,
+    RT_GPU_LINK_HOST,
+    RT_GPU_LINK_PUT,
+    RT_GPU_LINKS
+};
 extern const char *const rt_gpu_way_names[RT_GPU_WAYS];
 uint64_t rt_gpu_cost_ns(enum rt_gpu_way way, enum rt_gpu_link link, size_t len);
 enum rt_gpu_way rt_gpu_choose(enum rt_gpu_link link, size_t len, bool linger, bool kernels);

@@ -38,7 +38,7 @@ uint64_t rt_gpu_cost_group_ns(enum rt_gpu_way way, enum rt_gpu_link link, size_t
         return UINT64_MAX;
     /* MB/s are bytes per microsecond. */
     uint64_t move_ns = (uint64_t)((double)len * 1000.0 / c->mb_per_s);
-    return c->fixed_ns + move_ns + (n - 1) * (move_ns > c->each_ns ? move_ns : c->each_ns);
+    return c->fixed_ns + move_ns + (n - 1) * (c->each_ns + move_ns);
 }
 
 uint64_t rt_gpu_cost_ns(enum rt_gpu_way way, enum rt_gpu_link link, size_t len)

@@ -37,6 +37,7 @@ static int nmem;
 static struct rt_gpu_linger *lingering; /* the kernel's parameters while it is there */
 static struct item *linger_item;
 static uint32_t linger_next;
+static bool is_full;
 
 #define ANSWER \
     do { \
@@ -291,6 +292,7 @@ static cu_result event_record(cu_event e, cu_stream s)
 static cu_result event_query(cu_event e)
 {
     ANSWER;
+    dev.nasked++;
     return e->recorded ? CU_OK : CU_ERROR_NOT_READY;
 }
 static cu_result event_destroy(cu_event e) { free(e); return CU_OK; }
@@ -317,10 +319,15 @@ static cu_result host_free(void *p) { free(p); return CU_OK; }
 static cu_result mem_alloc(cu_ptr *p, size_t n)
 {
     void *v = NULL;
-    if (posix_memalign(&v, 512, n))
+    if (is_full || posix_memalign(&v, 512, n))
         return CU_ERROR_OUT_OF_MEMORY;
     memset(v, 0x77, n);
     *p = (uintptr_t)v;
+    return CU_OK;
+}
+static cu_result module_unload(cu_module module)
+{
+    CHECK(module == (cu_module)(void *)&dummy);
     return CU_OK;
 }
 static cu_result mem_free(cu_ptr p) { free((void *)(uintptr_t)p); return CU_OK; }
@@ -341,6 +348,14 @@ char *dev_mem(int device, size_t nbytes)
     return v;
 }
 
+struct rt_gpu *dev_open_full(void)
+{
+    is_full = true;
+    struct rt_gpu *g = dev_open(true, true);
+    is_full = false;
+    return g;
+}
+
 struct rt_gpu *dev_open(bool kernels, bool writes)
 {
     memset(&dev, 0, sizeof dev);
@@ -356,7 +371,7 @@ struct rt_gpu *dev_open(bool kernels, bool writes)
         .event_create = event_create, .event_record = event_record, .event_query = event_query,
         .event_destroy = event_destroy, .pointer_get_attributes = pointer_attributes,
         .mem_host_alloc = host_alloc, .mem_free_host = host_free, .mem_alloc = mem_alloc,
-        .mem_free = mem_free, .get_error_name = error_name, .get_error_string = error_name
+        .mem_free = mem_free, .module_unload = module_unload, .get_error_name = error_name, .get_error_string = error_name
     };
     gpu.ctx = (cu_ctx)(void *)&dummy;
     gpu.stream_writes = writes;

@@ -8,7 +8,7 @@
 
 struct dev {
     int nlaunch[RT_GPU_KERNELS]; /* kernels launched, */
-    int ncopies, nwrites, nrecords, nqueries, nenters; /* and other calls, since dev_open() */
+    int ncopies, nwrites, nrecords, nqueries, nasked, nenters; /* other calls since dev_open() */
     int longest; /* most batches in streams at a time */
     size_t batch_n;              /* copies of the last batch */
     unsigned batch_grid;
@@ -24,6 +24,7 @@ extern struct dev dev;
 
 /* A context with kernels and stream writes; its copies are initialised. */
 struct rt_gpu *dev_open(bool kernels, bool writes);
+struct rt_gpu *dev_open_full(void); /* with kernels, but no device memory is left */
 void dev_close(struct rt_gpu *g);
 /* Memory of the device itself (0) or of another one (1); below 8 of each. */
 char *dev_mem(int device, size_t nbytes);

@@ -154,6 +154,8 @@ static void no_ring_when_it_may_not_be(void)
     g->shared = true;
     copy(g, &jobs[0], here, there, 8);
     settle();
+    CHECK_EQ(dev.nlaunch[RT_GPU_BATCH], 0); /* kernels of two processes take turns */
+    CHECK_EQ(dev.ncopies, 1);
     g->shared = false;
     cfg.gpu_linger_us = 0;
     copy(g, &jobs[1], here + 8, there + 8, 8);
@@ -182,6 +184,23 @@ static void a_refused_lingering_kernel(void)
     finish(g);
 }
 
+static void a_device_without_memory(void)
+{
+    capture_begin();
+    struct rt_gpu *g = dev_open_full();
+    CHECK(strstr(capture_end(), "without kernels"));
+    CHECK(!rt_gpu_has_kernels(g));
+    here = dev_mem(0, ROOM);
+    there = dev_mem(1, ROOM);
+    host = dev_mem(-1, ROOM);
+    fill(there, ROOM);
+    for (int i = 0; i < 30; i++)
+        copy(g, &jobs[i], here + 100 * i, there + i, 99);
+    settle();
+    expect_good(jobs, 30);
+    finish(g);
+}
+
 /* ---- batches ---- */
 
 static void a_crowd_goes_in_batches(void)
@@ -207,7 +226,7 @@ static void a_crowd_goes_in_batches(void)
 static void a_batch_has_a_grid_for_its_bytes(void)
 {
     struct rt_gpu *g = start(true, true);
-    g->shared = true;
+    cfg.gpu_linger_us = 0;
     copy(g, &jobs[0], here, there, 8);
     CHECK_EQ(dev.batch_grid, 1);
     settle();
@@ -249,8 +268,9 @@ static void done_may_start_the_next(void)
 static void large_copies_take_the_engines_in_turn(void)
 {
     struct rt_gpu *g = start(true, true);
-    for (int i = 0; i < 4; i++)
-        copy(g, &jobs[i], here + (i << 22), there + (i << 22), (4u << 20) - 3);
+    const size_t len = 5u << 20;
+    for (size_t i = 0; i < 4; i++)
+        copy(g, &jobs[i], there + i * len, here + i * len, len - 3);
     CHECK_EQ(dev.ncopies, 4); /* at once */
     CHECK_STR(dev.where, "0123");
     CHECK_EQ(dev.nwrites, 4);
@@ -268,11 +288,33 @@ static void large_copies_take_the_engines_in_turn(void)
     finish(g);
 }
 
+/* Copies from a peer end with events; one a poll is asked for, and never a later one of a stream. */
+static void copies_from_a_peer_end_with_events(void)
+{
+    struct rt_gpu *g = start(true, true);
+    const size_t len = 5u << 20;
+    for (size_t i = 0; i < 4; i++)
+        copy(g, &jobs[i], here + i * len, there + i * len, len - 3);
+    for (size_t i = 0; i < 2; i++)
+        copy(g, &jobs[4 + i], here + i * len, there + i * len, len - 3);
+    CHECK_EQ(dev.nwrites, 0);
+    CHECK_EQ(dev.nrecords, 6);
+    for (int i = 0; i < 40; i++)
+        rt_gpu_progress();
+    CHECK_EQ(dev.nasked, 40);
+    dev_run();
+    for (int i = 0; i < 6; i++)
+        rt_gpu_progress();
+    CHECK_EQ(dev.nasked, 46);
+    expect_good(jobs, 6);
+    finish(g);
+}
+
 static void many_large_copies_share_flights(void)
 {
     struct rt_gpu *g = start(false, true);
     for (int i = 0; i < 64; i++)
-        copy(g, &jobs[i], here + (i << 16), there + (i << 16), 60000);
+        copy(g, &jobs[i], there + (i << 16), here + (i << 16), 60000);
     CHECK_EQ(dev.ncopies, MOVE_ENGINES);
     settle();
     expect_good(jobs, 64);
@@ -440,7 +482,7 @@ static void a_failure_in_a_call(void)
     for (int way = 0; way < 3; way++) {
         struct rt_gpu *g = start(true, true);
         size_t len = way == 0 ? 8 : way == 1 ? 4u << 20 : 1000;
-        g->shared = way == 2;
+        cfg.gpu_linger_us = way == 2 ? 0 : 200;
         dev.dead = 719;
         capture_begin();
         copy(g, &jobs[0], here, there, len);
@@ -479,7 +521,7 @@ static void a_word_that_does_not_come(void)
         struct rt_gpu *g = start(true, true);
         dev.no_last_store = true;
         if (way == 0)
-            copy(g, &jobs[0], here, there, 4u << 20);
+            copy(g, &jobs[0], there, here, 5u << 20);
         else
             copy(g, &jobs[0], here, there, 8);
         dev_run();
@@ -566,10 +608,12 @@ int main(void)
     RUN(done_and_left_together);
     RUN(no_ring_when_it_may_not_be);
     RUN(a_refused_lingering_kernel);
+    RUN(a_device_without_memory);
     RUN(a_crowd_goes_in_batches);
     RUN(a_batch_has_a_grid_for_its_bytes);
     RUN(done_may_start_the_next);
     RUN(large_copies_take_the_engines_in_turn);
+    RUN(copies_from_a_peer_end_with_events);
     RUN(many_large_copies_share_flights);
     RUN(a_crowd_of_middling_copies);
     RUN(directions_have_their_own_streams);
