@@ -32,6 +32,11 @@ extern struct btl_peer *peer;
 /* Calls of the driver by the library: mappings made and closed, descriptors. */
 extern int ncalls_open, ncalls_close, ncalls_fd;
 
+/* Over a real driver a case that needs two devices, or the fake one, has to look here.  Devices are
+ * numbered modulo ndevices everywhere. */
+extern int ndevices;
+extern bool is_fake;
+void pair_look(void); /* first; without a driver or a device the program is skipped */
 /* Runs fn as ranks 0 and 1; 0 or what fake_run_ranks() says. */
 int pair_run(const char *name, int (*fn)(int rank, void *arg), void *arg);
 /* In each: the driver, cuInit, device `dev` current, the node segment, the transport, the peer. */

@@ -15,3 +15,4 @@ test_fake_btl_cuda_test_SOURCES = test/fake/btl_cuda_test.c $(cuda_pair)
 test_fake_btl_cuda_test_LDADD = $(unit_ldadd) -ldl
 test_fake_btl_cuda_device_test_SOURCES = test/fake/btl_cuda_device_test.c $(cuda_pair)
 test_fake_btl_cuda_device_test_LDADD = $(unit_ldadd) -ldl
+check-gpu: test/fake/btl_cuda_test test/fake/btl_cuda_device_test
