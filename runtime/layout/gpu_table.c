@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of all tables; what the largest ones need sixteen times. */
-#define CACHE_NBYTES (16 * (size_t)RT_GPU_STAGE_LARGE)
+/* Of all tables: 32 of the large staging buffers, which all tables of more than 819 groups take. */
+#define CACHE_NBYTES (32 * (size_t)RT_GPU_STAGE_LARGE)
 
 static struct {
     struct rt_list tables;
@@ -170,20 +170,24 @@ static int fill(struct rt_table *t, int64_t count)
     t->groups = (struct rt_groups){ w.v, w.n, w.bits };
     if (w.full)
         RT_BUG("a table for blocks %u to %u has no room for its groups", t->from, t->to);
-    t->nbytes = w.n * sizeof *w.v;
-    struct rt_gpu_group *less = realloc(w.v, t->nbytes);
+    struct rt_gpu_group *less = realloc(w.v, w.n * sizeof *w.v);
     t->groups.v = less ? less : w.v;
     return 0;
 }
 
 static int upload(struct rt_table *t)
 {
+    size_t nbytes = t->groups.n * sizeof *t->groups.v;
+    t->nbytes = nbytes;
     if (!rt_gpu_has_kernels(t->g))
         return 0;
-    int err = rt_gpu_stage_take(t->g, false, t->nbytes, &t->stage);
+    make_room(nbytes > RT_GPU_STAGE_SMALL ? RT_GPU_STAGE_LARGE : RT_GPU_STAGE_SMALL);
+    int err = rt_gpu_stage_take(t->g, false, nbytes, &t->stage);
     if (err == -RT_ENOMEM) /* has been reported */
         return 0;
-    return err ? err : rt_gpu_copy_now(t->g, t->stage->p, t->groups.v, t->nbytes);
+    if (!err)
+        t->nbytes = t->stage->len;
+    return err ? err : rt_gpu_copy_now(t->g, t->stage->p, t->groups.v, nbytes);
 }
 
 int rt_table_get(struct rt_gpu *g, const struct rt_blocks *b, uint32_t from, uint32_t to,
@@ -194,7 +198,7 @@ int rt_table_get(struct rt_gpu *g, const struct rt_blocks *b, uint32_t from, uin
         int64_t count = count_some(b, from, to, RT_TABLE_MAX);
         if (count > (int64_t)RT_TABLE_MAX)
             return -RT_ENOSPC;
-        make_room((size_t)count * sizeof(struct rt_gpu_group));
+        make_room(0);
         t = calloc(1, sizeof *t);
         if (!t)
             return -RT_ENOMEM;

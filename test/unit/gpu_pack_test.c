@@ -486,6 +486,27 @@ static void tables_are_kept(void)
     rt_layout_fini(&b);
 }
 
+/* Tables of many types, one after another, do not fill the device. */
+static void tables_are_bounded(void)
+{
+    enum { N = 40 };
+    struct rt_layout l[N];
+    struct rt_table *t;
+    int kept = 0;
+    for (int i = 0; i < N; i++) {
+        scattered(&l[i], 3000 + i, 4, 4);
+        CHECK_EQ(rt_table_get(g, l[i].blocks, 0, l[i].blocks->n, &t), 0);
+        rt_table_put(t);
+    }
+    for (int i = 0; i < N; i++) {
+        kept += l[i].blocks->refs == 2;
+        CHECK(i < N - 30 || l[i].blocks->refs == 2); /* the last ones */
+        rt_layout_fini(&l[i]);
+    }
+    CHECK_EQ(kept, rt_gpu_has_kernels(g) ? 32 : N);
+    rt_layout_gpu_fini();
+}
+
 int main(int argc, char **argv)
 {
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)time(NULL);
@@ -515,6 +536,7 @@ int main(int argc, char **argv)
     RUN(random_layouts);
     RUN(many_at_once);
     RUN(tables_are_kept);
+    RUN(tables_are_bounded);
     RUN(through_staging);
     RUN(more_than_a_table);
     rt_gpu_stage_give(stage);
