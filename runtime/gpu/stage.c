@@ -51,7 +51,7 @@ static cu_result memory_take(struct rt_gpu_block *b)
 /* The driver takes long and may find the context gone; neither matters here. */
 static void memory_give(struct rt_gpu_block *b)
 {
-    int in = b->owner->lost ? -RT_EGPU : rt_gpu_enter(b->owner);
+    int in = rt_gpu_enter(b->owner);
     if (in < 0)
         return;
     if (is_host(b))

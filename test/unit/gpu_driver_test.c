@@ -73,6 +73,7 @@ static void too_old(void)
     CHECK_MSG(strstr(said, "cuLaunchKernel") && strstr(said, "10.2"), "said: %s", said);
     CHECK_MSG(said[0] && strchr(said, '\n') == strrchr(said, '\n'), "not one line: %s", said);
     CHECK_EQ(q.len, 77);
+    CHECK(!rt_cuda.init && !rt_cuda.mem_alloc); /* nobody can use half a driver */
     CHECK_EQ(rt_gpu_count(), 0);
     CHECK_EQ(rt_gpu_driver_version(), 10020);
     CHECK_MSG(strstr(rt_gpu_why_not(), "too old"), "why not: %s", rt_gpu_why_not());
