@@ -3,7 +3,7 @@
  * exporter has freed the memory, or until cfg.gpu_mappings others were used after it.  It belongs
  * to a slot and generation of the exporter's table and to the context whose copies use it.  What
  * could not be mapped is remembered alike, so that it is not tried with each message.  Unmapping
- * waits for the device, so it happens only when something else is mapped.  Called with the instance
+ * waits for the device, so it happens only when there is a reason.  Called with the instance
  * serialised by the engine. */
 #include "btl/cuda/cuda.h"
 #include "runtime/base/cfg.h"
@@ -78,8 +78,7 @@ static bool stale(const struct cuda_import *i)
            (i->m && !rt_gpu_import_alive(i->m));
 }
 
-/* Makes room for one more.  -RT_ENOTSUP: all are in use. */
-static int make_room(struct cuda_imports *c)
+static void drop_stale(struct cuda_imports *c)
 {
     struct rt_list *l, *next;
 
@@ -88,6 +87,14 @@ static int make_room(struct cuda_imports *c)
         if (!i->refs && stale(i))
             import_drop(c, i);
     }
+}
+
+/* Makes room for one more.  -RT_ENOTSUP: all are in use. */
+static int make_room(struct cuda_imports *c)
+{
+    struct rt_list *l, *next;
+
+    drop_stale(c);
     rt_list_each_safe (l, next, &c->lru) {
         struct cuda_import *i = rt_container(l, struct cuda_import, lru);
         if (c->n < cfg.gpu_mappings)
@@ -210,6 +217,11 @@ int btl_cuda_import_get(struct btl_cuda *b, struct btl_cuda_peer *p, const struc
         return -RT_ENOTSUP; /* not exported */
     if (!b->imports && (err = imports_open(b)) < 0)
         return err;
+    uint32_t ended = rt_load_relaxed(&cuda_table_of(p->rank)->ended);
+    if (rt_unlikely(ended != p->ended_seen)) {
+        p->ended_seen = ended;
+        drop_stale(b->imports);
+    }
     struct cuda_import *i = find(b->imports, p->rank, k, g);
     if (!i && (err = import_make(b, p, k, g, &i)) < 0)
         return err;

@@ -38,6 +38,7 @@ struct cuda_table { /* rank r's own pair region, at BTL_NODE_CUDA */
     uint32_t devices;
     /* Bit r, set by rank r: a descriptor that it should have is not there, send all again. */
     uint64_t again[CUDA_RANK_WORDS];
+    uint32_t ended; /* counts allocations that were found freed: peers may unmap */
     uint32_t nuuids;
     uint8_t uuid[CUDA_UUIDS][16];                     /* devices in use */
     _Alignas(4096) struct cuda_slot slot[CUDA_SLOTS]; /* reserved with the first export */
@@ -54,7 +55,8 @@ struct btl_cuda_peer {
     struct btl_peer base;
     int rank; /* local rank */
     bool self;
-    int sock; /* connected to its socket, or -1 */
+    uint32_t ended_seen; /* of its table */
+    int sock;            /* connected to its socket, or -1 */
 };
 
 struct cuda_exports;

@@ -308,11 +308,47 @@ static int freed(int rank, void *how)
     return verdict();
 }
 
+/* The same without another export: messages of other memory are enough. */
+static int freed_in_traffic(int rank, void *arg)
+{
+    (void)arg;
+
+    if (pair_start(rank, 0) < 0)
+        return 1;
+    meet(rank);
+    cu_ptr dst = mem_make(LEGACY, 0, 4096);
+    if (rank == 0)
+        many_make(LEGACY, 3);
+    meet(rank);
+    for (int i = 0; rank == 1 && i < 3; i++)
+        read_many(i, dst);
+    meet(rank);
+    if (rank == 0) {
+        tp->ops->mem_dereg(many_mem[1]);
+        mem_free(LEGACY, many[1], 4096);
+        for (int i = 0; i < 1000; i++) {
+            tp->ops->mem_dereg(many_mem[2]);
+            CHECK_EQ(give_key(many[2], 4096, 2, &many_mem[2]), 0);
+        }
+    }
+    meet(rank);
+    if (rank == 1) {
+        read_many(2, dst);
+        CHECK_EQ(ncalls_open, 3);
+        CHECK_EQ(ncalls_close, 1);
+        read_many(0, dst);
+        CHECK_EQ(ncalls_open, 3);
+    }
+    meet(rank);
+    return verdict();
+}
+
 static void freed_memory_is_noticed(void)
 {
     static const enum mem_how kinds[] = { LEGACY, VMM, POOL };
     for (int i = 0; i < 3; i++)
         CHECK_EQ(pair_run("freed", freed, (void *)(uintptr_t)&kinds[i]), 0);
+    CHECK_EQ(pair_run("freed-in-traffic", freed_in_traffic, NULL), 0);
 }
 
 /* A key that is older than its slot. */
