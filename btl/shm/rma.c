@@ -225,7 +225,8 @@ static bool cma_probe(struct btl_shm_peer *p)
     return false;
 }
 
-int btl_shm_attach(struct btl_peer *peer, const void *key, const struct rt_gpu_ptr *near, struct btl_rmem **out)
+int btl_shm_attach(struct btl_peer *peer, const void *key, const struct rt_gpu_ptr *near,
+                   struct btl_rmem **out)
 {
     (void)near;
     struct btl_shm_peer *p = (struct btl_shm_peer *)peer;

@@ -64,7 +64,8 @@ int btl_shm_mem_reg(struct btl *b, void *base, size_t len, const struct rt_gpu_p
                     struct btl_mem **out);
 void btl_shm_mem_dereg(struct btl_mem *m);
 int btl_shm_mem_key(const struct btl_mem *m, void *key);
-int btl_shm_attach(struct btl_peer *p, const void *key, const struct rt_gpu_ptr *near, struct btl_rmem **out);
+int btl_shm_attach(struct btl_peer *p, const void *key, const struct rt_gpu_ptr *near,
+                   struct btl_rmem **out);
 void btl_shm_detach(struct btl_rmem *r);
 int btl_shm_put(struct btl_rmem *r, size_t off, struct btl_mem *m, const void *src, size_t len,
                 struct btl_op *op);
