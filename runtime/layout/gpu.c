@@ -14,7 +14,7 @@
 /* What is to be moved: packed bytes [pos, pos + len) of repetitions of a list of blocks. */
 struct range {
     const struct rt_blocks *b;
-    char *user; /* where the first repetition has its origin; may be NULL */
+    uint64_t user; /* address: where the first repetition has its origin; may be 0 */
     int64_t size, extent;
     int64_t pos, len;
     char *packed;
@@ -74,11 +74,18 @@ static int64_t find_run(const struct rt_groups *groups, int64_t pos, int64_t *le
 /* What all addresses and lengths are multiples of, 16 at most. */
 static uint32_t unit_of(const struct range *r, uint64_t bits)
 {
-    bits |= (uint64_t)(uintptr_t)r->user | (uint64_t)(uintptr_t)r->packed | (uint64_t)r->pos |
-            (uint64_t)r->len | 16;
+    bits |= r->user | (uint64_t)(uintptr_t)r->packed | (uint64_t)r->pos | (uint64_t)r->len | 16;
     if (r->pos + r->len > r->size)
         bits |= (uint64_t)r->extent;
     return (uint32_t)(bits & -bits);
+}
+
+static void copy(const struct way *w, uint64_t user, char *packed, int64_t len,
+                 struct rt_gpu_op *op)
+{
+    char *at = (char *)(uintptr_t)user;
+    bool pack = w->k == RT_GPU_PACK;
+    rt_gpu_copy(w->g, pack ? packed : at, pack ? at : packed, (size_t)len, op);
 }
 
 /* Whether the range is one piece; then it is an ordinary copy. */
@@ -86,11 +93,9 @@ static bool copy_alone(const struct way *w, const struct range *r, const struct 
                        struct rt_gpu_op *op)
 {
     int64_t run, at = find_run(groups, r->pos, &run);
-    char *user = r->user + at;
-    bool pack = w->k == RT_GPU_PACK;
     if (run < r->len)
         return false;
-    rt_gpu_copy(w->g, pack ? r->packed : user, pack ? user : r->packed, (size_t)r->len, op);
+    copy(w, r->user + (uint64_t)at, r->packed, r->len, op);
     return true;
 }
 
@@ -98,7 +103,7 @@ static struct rt_gpu_pack params_of(const struct range *r, const struct rt_group
 {
     return (struct rt_gpu_pack){ .unit = unit_of(r, groups->bits),
                                  .packed = (uintptr_t)r->packed,
-                                 .user = (uintptr_t)r->user,
+                                 .user = r->user,
                                  .pos = r->pos,
                                  .len = r->len,
                                  .size = r->size,
@@ -190,7 +195,7 @@ static void job_end(struct rt_gpu *g, struct job *job)
 static void normalise(struct range *r)
 {
     int64_t e = r->pos / r->size;
-    r->user += e * r->extent;
+    r->user += (uint64_t)(e * r->extent);
     r->pos -= e * r->size;
 }
 
@@ -204,7 +209,7 @@ static void peel(struct range *r)
         bool goes_on = !__builtin_mul_overflow(b->stride, b->nrep, &whole) && whole == r->extent;
         if (!goes_on && r->pos + r->len > r->size)
             return;
-        r->user += b->off;
+        r->user += (uint64_t)b->off;
         r->size = b->len;
         r->extent = b->stride;
         r->b = b->sub;
@@ -270,8 +275,9 @@ static void move_cut(const struct way *w, const struct range *r, struct job *job
         some.packed += some.pos - r->pos;
         if (alone) {
             const struct rt_block *k = &b->b[from];
-            some = (struct range){ k->sub, r->user + k->off, k->len,     k->stride,
-                                   some.pos - begin, some.len, some.packed };
+            some = (struct range){ k->sub,    r->user + (uint64_t)k->off, k->len,
+                                   k->stride, some.pos - begin,           some.len,
+                                   some.packed };
             move_range(w, some, job);
         } else {
             int err = move_blocks(w, &some, from, to, job);
@@ -297,13 +303,11 @@ static void move_range(const struct way *w, struct range r, struct job *job)
     }
 }
 
-static void start(const struct way *w, const struct rt_layout *l, char *user, int64_t pos,
+static void start(const struct way *w, const struct rt_layout *l, uint64_t user, int64_t pos,
                   char *packed, int64_t len, struct rt_gpu_op *op)
 {
     if (!len || l->contig) {
-        bool pack = w->k == RT_GPU_PACK;
-        user += pos;
-        rt_gpu_copy(w->g, pack ? packed : user, pack ? user : packed, (size_t)len, op);
+        copy(w, user + (uint64_t)pos, packed, len, op);
         return;
     }
     struct range r = { l->blocks, user, l->size, l->extent, pos, len, packed };
@@ -326,7 +330,7 @@ void rt_layout_gpu_pack(struct rt_gpu *g, const struct rt_layout *l, int64_t cou
     const struct way w = { g, RT_GPU_PACK };
     rt_assert(pos >= 0 && len >= 0 && pos + len <= count * l->size);
     (void)count;
-    start(&w, l, (char *)(uintptr_t)buf, pos, packed, len, op);
+    start(&w, l, (uintptr_t)buf, pos, packed, len, op);
 }
 
 void rt_layout_gpu_unpack(struct rt_gpu *g, const struct rt_layout *l, int64_t count, void *buf,
@@ -335,7 +339,7 @@ void rt_layout_gpu_unpack(struct rt_gpu *g, const struct rt_layout *l, int64_t c
     const struct way w = { g, RT_GPU_UNPACK };
     rt_assert(pos >= 0 && len >= 0 && pos + len <= count * l->size);
     (void)count;
-    start(&w, l, buf, pos, (char *)(uintptr_t)packed, len, op);
+    start(&w, l, (uintptr_t)buf, pos, (char *)(uintptr_t)packed, len, op);
 }
 
 /* ---- finished on return ---- */
@@ -353,7 +357,7 @@ static void wait_done(struct rt_gpu_op *op, int err)
     wait->done = true;
 }
 
-static int move_now(const struct way *w, const struct rt_layout *l, char *user, int64_t pos,
+static int move_now(const struct way *w, const struct rt_layout *l, uint64_t user, int64_t pos,
                     char *packed, int64_t len)
 {
     struct wait wait = { .op.done = wait_done };
@@ -366,7 +370,7 @@ static int move_now(const struct way *w, const struct rt_layout *l, char *user, 
 }
 
 /* Through pinned memory where `packed` is any host memory. */
-static int now(const struct way *w, const struct rt_layout *l, char *user, int64_t pos,
+static int now(const struct way *w, const struct rt_layout *l, uint64_t user, int64_t pos,
                char *packed, int64_t len)
 {
     const bool pack = w->k == RT_GPU_PACK;
@@ -374,8 +378,8 @@ static int now(const struct way *w, const struct rt_layout *l, char *user, int64
     if (!len)
         return 0;
     if (l->contig) {
-        user += pos;
-        return rt_gpu_copy_now(w->g, pack ? packed : user, pack ? user : packed, (size_t)len);
+        char *at = (char *)(uintptr_t)user + pos;
+        return rt_gpu_copy_now(w->g, pack ? packed : at, pack ? at : packed, (size_t)len);
     }
     if (rt_gpu_is_device(packed))
         return move_now(w, l, user, pos, packed, len);
@@ -400,7 +404,7 @@ int rt_layout_gpu_pack_now(struct rt_gpu *g, const struct rt_layout *l, int64_t 
     const struct way w = { g, RT_GPU_PACK };
     rt_assert(pos >= 0 && len >= 0 && pos + len <= count * l->size);
     (void)count;
-    return now(&w, l, (char *)(uintptr_t)buf, pos, packed, len);
+    return now(&w, l, (uintptr_t)buf, pos, packed, len);
 }
 
 int rt_layout_gpu_unpack_now(struct rt_gpu *g, const struct rt_layout *l, int64_t count, void *buf,
@@ -409,7 +413,7 @@ int rt_layout_gpu_unpack_now(struct rt_gpu *g, const struct rt_layout *l, int64_
     const struct way w = { g, RT_GPU_UNPACK };
     rt_assert(pos >= 0 && len >= 0 && pos + len <= count * l->size);
     (void)count;
-    return now(&w, l, buf, pos, (char *)(uintptr_t)packed, len);
+    return now(&w, l, (uintptr_t)buf, pos, (char *)(uintptr_t)packed, len);
 }
 
 void rt_layout_gpu_fini(void) { rt_table_drop_all(); }
