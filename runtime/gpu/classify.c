@@ -27,6 +27,7 @@
 #define NONE_NS 1000000
 #define CALIBRATE_NS 10000000
 #define LAST_PART 10 /* of SEEN_NS: 2 us */
+#define LATELY 500   /* times SEEN_NS: 10 ms */
 
 /* The kernel keeps mappings at least this far from the main thread's stack. */
 #define STACK_GAP ((size_t)128 << 20)
@@ -115,30 +116,6 @@ static void compare_clocks(void)
     rt_store_relaxed(&look.compared, true);
 }
 
-static void note_host(const void *p)
-{
-    uint64_t above, *word = rt_gpu_seen_word(p, &above);
-    rt_store_relaxed(word, above | (rt_gpu_clock() & ((1ull << RT_GPU_SEEN_TIME_BITS) - 1)));
-    if (!rt_load_relaxed(&look.compared))
-        compare_clocks();
-}
-
-static bool noted_before(const void *p)
-{
-    uint64_t above, *word = rt_gpu_seen_word(p, &above);
-    return (rt_load_relaxed(word) ^ above) >> RT_GPU_SEEN_TIME_BITS == 0;
-}
-
-/* For addresses that the driver does not know, or cannot speak about because a kernel of the
- * application has failed.  What the processor cannot read is device memory, freed or not, or the
- * user's mistake: rt_gpu_query() finds that, where touching it would end the process. */
-static bool cpu_can_read(const void *p)
-{
-    char byte;
-    struct iovec here = { &byte, 1 }, there = { (void *)(uintptr_t)p, 1 };
-    return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1 || errno != EFAULT;
-}
-
 /* What the driver says; all zero of what it does not know.  Booleans are 4 bytes. */
 struct answer {
     cu_ctx ctx;
@@ -211,6 +188,43 @@ static cu_result ask_again(cu_ptr p, struct answer *a)
     return CU_OK;
 }
 
+static void note_host(const void *p)
+{
+    uint64_t above, *word = rt_gpu_seen_word(p, &above);
+    rt_store_relaxed(word, above | (rt_gpu_clock() & ((1ull << RT_GPU_SEEN_TIME_BITS) - 1)));
+    if (!rt_load_relaxed(&look.compared))
+        compare_clocks();
+}
+
+/* Within 10 ms: host memory that is used all the time need not be tried each time. */
+static bool noted_lately(const void *p)
+{
+    uint64_t above, *word = rt_gpu_seen_word(p, &above);
+    uint64_t now = rt_gpu_clock() & ((1ull << RT_GPU_SEEN_TIME_BITS) - 1);
+    return now - (rt_load_relaxed(word) ^ above) < rt_load_relaxed(&rt_gpu_seen_for) * LATELY;
+}
+
+/* Device memory now; when it is freed, nothing shall say that host memory was here before. */
+static void note_device(const void *p, const struct answer *a)
+{
+    uint64_t above, *word = rt_gpu_seen_word(p, &above);
+    if ((rt_load_relaxed(word) ^ above) >> RT_GPU_SEEN_TIME_BITS == 0)
+        rt_store_relaxed(word, 0);
+    last.a = *a;
+    last.p = (cu_ptr)(uintptr_t)p;
+    last.when = rt_gpu_clock();
+}
+
+/* For addresses that the driver does not know, or cannot speak about because a kernel of the
+ * application has failed.  What the processor cannot read is device memory, freed or not, or the
+ * user's mistake: rt_gpu_query() finds that, where touching it would end the process. */
+static bool cpu_can_read(const void *p)
+{
+    char byte;
+    struct iovec here = { &byte, 1 }, there = { (void *)(uintptr_t)p, 1 };
+    return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1 || errno != EFAULT;
+}
+
 bool rt_gpu_look(const void *p)
 {
     struct answer a;
@@ -227,14 +241,12 @@ bool rt_gpu_look(const void *p)
     cu_result r = rt_cuda_find(false) == RT_CUDA_NONE ? CU_ERROR_NOT_INITIALIZED
                                                       : ask((cu_ptr)(uintptr_t)p, &a);
     if (r == CU_OK && (a.type == CU_MEMORY_DEVICE || a.managed)) {
-        last.a = a;
-        last.p = (cu_ptr)(uintptr_t)p;
-        last.when = rt_gpu_clock();
+        note_device(p, &a);
         return true;
     }
     if (r == CU_ERROR_NOT_INITIALIZED || r == CU_ERROR_DEINITIALIZED)
         rt_store_relaxed(&look.none, rt_gpu_clock());
-    else if ((r != CU_OK || a.type == 0) && !noted_before(p) && !cpu_can_read(p))
+    else if ((r != CU_OK || a.type == 0) && !noted_lately(p) && !cpu_can_read(p))
         return true;
     note_host(p);
     return false;
@@ -300,9 +312,9 @@ static int check_range(cu_ptr p, size_t len, const struct answer *a)
     size_t room = (size_t)(a->start + a->len - p);
     if (len <= room)
         return 0;
-    log_error(GPU, "buffer 0x%llx of %zu bytes ends %zu bytes behind its allocation 0x%llx+%zu "
-              "on GPU %d", (unsigned long long)p, len, len - room, (unsigned long long)a->start,
-              a->len, a->ordinal);
+    log_info(GPU, "buffer 0x%llx of %zu bytes ends %zu bytes behind its allocation 0x%llx+%zu "
+             "on GPU %d", (unsigned long long)p, len, len - room, (unsigned long long)a->start,
+             a->len, a->ordinal);
     return -RT_EINVAL;
 }
 
@@ -321,8 +333,8 @@ int rt_gpu_query(const void *buf, size_t len, struct rt_gpu_ptr *out)
     enum rt_memkind kind = kind_of(&a);
     if (kind == RT_MEM_CUDA_VMM) {
         if (!vmm_mapping(p, &a)) {
-            log_error(GPU, "buffer 0x%llx of %zu bytes lies in addresses that are reserved but not "
-                      "mapped", (unsigned long long)p, len);
+            log_info(GPU, "buffer 0x%llx of %zu bytes lies in addresses that are reserved but not "
+                     "mapped", (unsigned long long)p, len);
             return -RT_EINVAL;
         }
         vmm_extend(p, len, &a, &single);

@@ -97,8 +97,8 @@ struct rt_gpu_ptr {
     bool single;      /* false: several VMM mappings side by side; cannot be exported as one */
     struct rt_gpu *g; /* where copies of it run; made when first needed */
 };
-/* Asks the driver about [p, p + len).  -RT_EINVAL, logged with the bounds, when the range ends
- * outside its allocation; -RT_ENOENT, not logged, when p is no device memory: after
+/* Asks the driver about [p, p + len).  -RT_EINVAL, logged with the bounds at level info, when the
+ * range ends outside its allocation; -RT_ENOENT, not logged, when p is no device memory: after
  * rt_gpu_is_device() has said that it is, it has been freed or was never valid; -RT_EGPU. */
 int rt_gpu_query(const void *p, size_t len, struct rt_gpu_ptr *out);
 

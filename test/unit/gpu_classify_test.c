@@ -3,6 +3,7 @@
  * with drivers of several ages; freed and bad buffers; threads that ask at the same time. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
+#include "runtime/base/log.h"
 #include "test/check.h"
 #include "test/unit/capture.h"
 #include "test/unit/gpu_table.h"
@@ -205,6 +206,25 @@ static void a_driver_with_a_failed_kernel(void)
     CHECK(strstr(capture_end(), "700"));
 }
 
+/* Host memory was there, then device memory, known or not, then nothing. */
+static void freed_memory_where_host_memory_was(void)
+{
+    table_reset();
+    for (int known = 0; known < 2; known++) {
+        table_believe(false);
+        mprotect(space, 2 * MIB, PROT_READ);
+        CHECK(!rt_gpu_is_device(space));
+        mprotect(space, 2 * MIB, PROT_NONE);
+        table_add(space, MIB, &table.own[0], 0);
+        if (known) {
+            CHECK(rt_gpu_is_device(space));
+            table_believe(true);
+        }
+        table_remove(space);
+        CHECK(rt_gpu_is_device(space));
+    }
+}
+
 static void freed_memory_is_refused(void)
 {
     struct rt_gpu_ptr q = { .len = 77 };
@@ -260,7 +280,7 @@ static void kinds(void)
     CHECK_EQ(rt_gpu_query(space, 1, &q), -RT_ENOENT);
 }
 
-/* A look and the query that follows ask once, and only once; another address is another question. */
+/* A look and the query that follows ask once; another address is another question. */
 static void one_answer_for_both(void)
 {
     struct rt_gpu_ptr q;
@@ -430,6 +450,7 @@ static void threads_ask_at_the_same_time(void)
 
 int main(void)
 {
+    rt_log_levels[RT_LOG_GPU] = RT_LOG_INFO; /* of bad buffers */
     space = mmap(NULL, 64 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     mapped = mmap(NULL, 64 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(space != MAP_FAILED && mapped != MAP_FAILED);
@@ -444,6 +465,7 @@ int main(void)
     RUN(no_driver_is_believed_for_all);
     RUN(not_initialised_is_believed_for_all);
     RUN(a_driver_with_a_failed_kernel);
+    RUN(freed_memory_where_host_memory_was);
     RUN(freed_memory_is_refused);
     RUN(kinds);
     RUN(one_answer_for_both);
