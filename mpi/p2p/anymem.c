@@ -24,8 +24,9 @@ struct move { /* between `count` elements at `user`, from packed position `pos` 
 static bool same_device(const struct move *m)
 {
     struct rt_gpu_ptr a, b;
-    return wm_dev_query(m->user, m->count, m->l, &a) >= 0 &&
-           wm_dev_query(m->packed, m->nbytes, &bytes, &b) >= 0 && a.g == b.g;
+    bool scattered, one;
+    return wm_dev_query(m->user, m->count, m->l, &a, &scattered) >= 0 && !scattered &&
+           wm_dev_query(m->packed, m->nbytes, &bytes, &b, &one) >= 0 && a.g == b.g;
 }
 
 /* `packed` is host memory, or memory of the user's device. */

@@ -3,20 +3,26 @@
  *
  * A device send is always a rendezvous, however short: the sender announces it with the key of its
  * buffer and the receiver decides.  Both ends contiguous device memory that can be mapped: the
- * receiver copies it straight out of the sender's buffer, by the transport for device memory
- * (wm_peer.dev) or, from itself, by runtime/gpu.  In all other cases it asks for pieces
- * (pieces.c): in device memory when only packing or exporting is missing, in host memory when one
- * end is there or the devices do not reach each other.  A host message that comes with its data
- * goes through pinned memory into the buffer.
+ * receiver copies it straight out of the sender's buffer, or, long messages, asks the sender to
+ * write into its own, by the transport for device memory (wm_peer.dev); from itself by
+ * runtime/gpu.  A sender that cannot says so, and the receiver copies.  In all other cases it asks
+ * for pieces (pieces.c): in device memory when only packing or exporting is missing, in host memory
+ * when one end is there or the devices do not reach each other.  A host message that comes with its
+ * data goes through pinned memory into the buffer.
  *
  * The buffer is asked about once, when the request is made.  Called under the domain's lock. */
 #include "mpi/p2p/device.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include "mpi/api/bodies.h"
+#include "mpi/p2p/scattered.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/layout/gpu.h"
+
+/* From this length on the sender writes: the driver takes 2.5 us to start a copy to a peer and 5 us
+ * to start one from a peer (H200, driver 580: 1 MiB, 10.7 us in all against 12.4). */
+#define PUT_MIN (512 << 10)
 
 /* ---- buffers ---- */
 
@@ -48,7 +54,7 @@ int wm_dev_fault(void) { return wm_err(MPI_ERR_BUFFER, "%s", fault); }
 static int bad_buffer(uintptr_t lo, uintptr_t hi, int err)
 {
     struct rt_gpu_ptr p;
-    if (err == -RT_EINVAL && rt_gpu_query((const void *)lo, 1, &p) >= 0)
+    if (err == -RT_EINVAL && rt_gpu_query((const void *)lo, 0, &p) >= 0 && hi > p.base + p.len)
         snprintf(fault, sizeof fault,
                  "the buffer's data are the %zu bytes from %p on, but the device memory there ends "
                  "after %zu bytes (allocation of %zu bytes at %p); use a smaller count or a larger "
@@ -63,27 +69,49 @@ static int bad_buffer(uintptr_t lo, uintptr_t hi, int err)
     return -RT_EADDR;
 }
 
-int wm_dev_query(const void *buf, int64_t count, const struct rt_layout *l, struct rt_gpu_ptr *out)
+/* Of data with gaps the allocation is asked for first: that they go beyond it is no error, and is
+ * not to be logged as one. */
+static int query_gaps(uintptr_t lo, uintptr_t hi, struct rt_gpu_ptr *out)
+{
+    int err = rt_gpu_query((const void *)lo, 0, out);
+    if (err < 0)
+        return err;
+    if (hi <= out->base + out->len)
+        return 0;
+    return out->kind == RT_MEM_CUDA_VMM ? rt_gpu_query((const void *)lo, hi - lo, out) : -RT_EINVAL;
+}
+
+int wm_dev_query(const void *buf, int64_t count, const struct rt_layout *l, struct rt_gpu_ptr *out,
+                 bool *scattered)
 {
     uintptr_t lo, hi;
     span(buf, count, l, &lo, &hi);
-    int err = rt_gpu_query((const void *)lo, hi - lo, out);
-    return err == -RT_EINVAL || err == -RT_ENOENT ? bad_buffer(lo, hi, err) : err;
+    int err = l->contig ? rt_gpu_query((const void *)lo, hi - lo, out) : query_gaps(lo, hi, out);
+    *scattered = false;
+    if (err != -RT_EINVAL && err != -RT_ENOENT)
+        return err;
+    /* Only absolute addresses may go beyond one allocation (MPI-5.0 section 5.1.12). */
+    if (!buf && !l->contig && wm_scattered_check(l, count, buf) >= 0) {
+        *scattered = true;
+        return 0;
+    }
+    return bad_buffer(lo, hi, err);
 }
 
 int wm_dev_open(struct wm_preq *q)
 {
     struct wm_domain *d = q->dom;
     struct wm_dev *v = d->spare_dev;
-    struct rt_gpu_ptr at;
-    int err = wm_dev_query(q->buf, q->count, q->layout, &at);
+    struct rt_gpu_ptr at = { 0 };
+    bool scattered;
+    int err = wm_dev_query(q->buf, q->count, q->layout, &at, &scattered);
     if (err < 0)
         return err;
     if (v)
         d->spare_dev = v->next;
     else if (!(v = malloc(sizeof *v)))
         return -RT_ENOMEM;
-    *v = (struct wm_dev){ .at = at, .q = q };
+    *v = (struct wm_dev){ .at = at, .q = q, .scattered = scattered };
     q->dev = v;
     q->r.flags |= RT_REQ_DEVICE;
     return 0;
@@ -100,9 +128,12 @@ int wm_dev_pack(const struct rt_layout *l, int64_t count, const void *buf, int64
                 int64_t nbytes)
 {
     struct rt_gpu_ptr at;
-    int err = wm_dev_query(buf, count, l, &at);
+    bool scattered;
+    int err = wm_dev_query(buf, count, l, &at, &scattered);
     if (err < 0)
         return err;
+    if (scattered)
+        return wm_scattered_copy(l, count, (void *)(uintptr_t)buf, pos, out, nbytes, true);
     return l->contig ? rt_gpu_copy_now(at.g, out, (const char *)buf + pos, (size_t)nbytes)
                      : rt_layout_gpu_pack_now(at.g, l, count, buf, pos, out, nbytes);
 }
@@ -111,9 +142,12 @@ int wm_dev_unpack(const struct rt_layout *l, int64_t count, void *buf, int64_t p
                   int64_t nbytes)
 {
     struct rt_gpu_ptr at;
-    int err = wm_dev_query(buf, count, l, &at);
+    bool scattered;
+    int err = wm_dev_query(buf, count, l, &at, &scattered);
     if (err < 0)
         return err;
+    if (scattered)
+        return wm_scattered_copy(l, count, buf, pos, (void *)(uintptr_t)in, nbytes, false);
     return l->contig ? rt_gpu_copy_now(at.g, (char *)buf + pos, in, (size_t)nbytes)
                      : rt_layout_gpu_unpack_now(at.g, l, count, buf, pos, in, nbytes);
 }
@@ -127,18 +161,14 @@ static void count_message(struct wm_preq *q, int64_t nbytes)
 /* ---- sending ---- */
 
 /* The key of q's buffer for its peer, if there is a way to it. */
-static int make_key(struct wm_preq *q, char *key)
+static int make_key(struct wm_preq *q, int64_t nbytes, char *key)
 {
-    if (q->peer->is_self) {
-        memcpy(key, &q->buf, sizeof q->buf);
-        return 0;
-    }
     struct btl_peer *bp = wm_domain_dev(q->dom, q->peer);
     if (!bp)
         return -RT_ENOTSUP;
     const struct btl_ops *ops = bp->btl->ops;
     struct btl_mem *m;
-    int err = ops->mem_reg(bp->btl, (void *)(uintptr_t)q->buf, (size_t)q->nbytes, &q->dev->at, &m);
+    int err = ops->mem_reg(bp->btl, (void *)(uintptr_t)q->buf, (size_t)nbytes, &q->dev->at, &m);
     if (err < 0)
         return err;
     if (ops->mem_offer)
@@ -155,9 +185,11 @@ static int make_key(struct wm_preq *q, char *key)
 int wm_dev_send(struct wm_preq *q)
 {
     struct wm_rts rts = { .len = q->nbytes, .sender = q->r.obj.handle, .flags = WM_RTS_DEVICE };
-    if (q->peer->is_self || wm_domain_dev(q->dom, q->peer))
+    if (!q->dev->scattered && (q->peer->is_self || wm_domain_dev(q->dom, q->peer)))
         rts.flags |= WM_RTS_STAGES;
-    if (q->layout->contig && make_key(q, rts.key) >= 0) {
+    if (q->peer->is_self)
+        memcpy(rts.key, &q->buf, sizeof q->buf);
+    if (q->layout->contig && (q->peer->is_self || make_key(q, q->nbytes, rts.key) >= 0)) {
         rts.flags |= WM_RTS_KEY;
         q->dev->exported = true;
     }
@@ -186,7 +218,8 @@ static bool reaches(struct wm_preq *q, const void *key)
 /* Whether pieces may be in device memory: then the receiver maps the sender's staging memory. */
 static bool pieces_on_device(struct wm_preq *q, const struct wm_rts *rts)
 {
-    if (!q->dev || wm_is_piece(q) || !(rts->flags & WM_RTS_STAGES) || q->peer->dev_far)
+    if (!q->dev || q->dev->scattered || wm_is_piece(q) || !(rts->flags & WM_RTS_STAGES) ||
+        q->peer->dev_far)
         return false;
     if (!q->peer->is_self && !wm_domain_dev(q->dom, q->peer))
         return false;
@@ -217,26 +250,56 @@ static int pull(struct wm_preq *q, const void *key)
     return 0;
 }
 
+/* Asks the sender to write into the buffer.  An error: it cannot be asked. */
+static int ask_put(struct wm_preq *q)
+{
+    struct wm_cts cts = { .len = q->moved_len, .sender = q->remote, .receiver = q->r.obj.handle };
+    struct btl_peer *bp = wm_domain_dev(q->dom, q->peer);
+    if (q->peer->is_self || q->peer->no_dev_put || !bp || !(bp->btl->caps.flags & BTL_PUT))
+        return -RT_ENOTSUP;
+    int err = make_key(q, q->moved_len, cts.key);
+    if (err < 0)
+        return err;
+    q->dev->awaits_put = true;
+    wm_send_ctl(q->dom, q->peer, wm_hdr(WM_CTS, 0, 0, 0), &cts, sizeof cts);
+    return 0;
+}
+
+/* Both ends are contiguous device memory: by get, and where that cannot be, through the host. */
+static void get_or_pieces(struct wm_preq *q, const char *key)
+{
+    q->get_len = q->moved_len;
+    int err = pull(q, key);
+    if (err >= 0)
+        return;
+    if (err == -RT_EUNREACH && !q->peer->dev_far) {
+        q->peer->dev_far = true;
+        log_debug(MPI, "device memory of rank %u cannot be mapped; it comes through the host",
+                  q->peer->proc.rank);
+    }
+    wm_pieces_ask(q, false);
+}
+
+void wm_dev_put_refused(struct wm_preq *q)
+{
+    q->dev->awaits_put = false;
+    q->peer->no_dev_put = true;
+    get_or_pieces(q, q->dev->key);
+}
+
 void wm_dev_recv(struct wm_preq *q, const struct wm_rts *rts)
 {
     bool direct = q->dev && (rts->flags & WM_RTS_KEY) && (rts->flags & WM_RTS_DEVICE);
     if (q->dev && !wm_is_piece(q))
         count_message(q, q->moved_len);
-    if (direct && q->layout->contig) {
-        q->get_len = q->moved_len;
-        q->parts = 1;
-        int err = pull(q, rts->key);
-        if (err >= 0)
-            return;
-        if (err == -RT_EUNREACH && !q->peer->dev_far) {
-            q->peer->dev_far = true;
-            log_debug(MPI, "device memory of rank %u cannot be mapped; it comes through the host",
-                      q->peer->proc.rank);
-        }
-        wm_pieces_ask(q, false);
+    if (!direct || !q->layout->contig) {
+        wm_pieces_ask(q, pieces_on_device(q, rts));
         return;
     }
-    wm_pieces_ask(q, pieces_on_device(q, rts));
+    q->parts = 1;
+    memcpy(q->dev->key, rts->key, sizeof q->dev->key);
+    if (q->moved_len < PUT_MIN || ask_put(q) < 0)
+        get_or_pieces(q, rts->key);
 }
 
 static void delivered(struct rt_gpu_op *op, int err)
@@ -253,6 +316,12 @@ static void copy_in(struct wm_preq *q, const void *data, size_t n)
     struct wm_dev *v = q->dev;
     struct rt_gpu *g = v->at.g;
     char *to = (char *)(uintptr_t)q->buf;
+    if (v->scattered) {
+        int err = wm_scattered_copy(q->layout, q->count, to, 0, (void *)(uintptr_t)data, (int64_t)n,
+                                    false);
+        wm_preq_finish(q, err ? err : v->fail);
+        return;
+    }
     if (rt_gpu_stage_take(g, true, n, &v->stage) < 0) {
         int err = q->layout->contig
                       ? rt_gpu_copy_now(g, to, data, n)
@@ -297,7 +366,7 @@ void wm_dev_rest(struct wm_domain *d)
             if (p->dev)
                 p->dev->btl->ops->del_peer(p->dev);
             p->dev = NULL;
-            p->dev_looked = p->dev_far = false;
+            p->dev_looked = p->dev_far = p->no_dev_put = false;
         }
 }
 

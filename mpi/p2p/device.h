@@ -12,9 +12,12 @@ struct wm_dev {
     struct rt_gpu_op op;  /* the copy of an eager message, or between buffers of this process */
     struct rt_gpu_stage *stage; /* holds an eager message until it is copied */
     struct wm_preq *q;
-    bool exported;       /* send: the key in the RTS names the buffer */
-    int fail;            /* an eager message was too long */
-    struct wm_dev *next; /* spare */
+    bool scattered;  /* data in several allocations: only pieces of packed host memory will do */
+    bool exported;   /* send: the key in the RTS names the buffer */
+    bool awaits_put; /* receive: the sender has been asked to write */
+    char key[BTL_KEY_MAX]; /* receive: of the sender's buffer, for when it cannot */
+    int fail;              /* an eager message was too long */
+    struct wm_dev *next;   /* spare */
 };
 
 bool wm_dev_look(const void *buf, int64_t count, const struct rt_layout *l);
@@ -40,14 +43,17 @@ int wm_dev_fault(void);
 int wm_dev_send(struct wm_preq *q);
 /* A rendezvous with a device buffer at either end has found its receive. */
 void wm_dev_recv(struct wm_preq *q, const struct wm_rts *rts);
+/* The sender cannot write into the receiver's buffer: another way. */
+void wm_dev_put_refused(struct wm_preq *q);
 /* Copies a message that came with its data; completes the request when it is there. */
 void wm_dev_deliver(struct wm_preq *q, const struct wm_key *k, const void *data, size_t len);
 /* A sub-message of pieces, not one of a user. */
 static inline bool wm_is_piece(const struct wm_preq *q) { return q->coll && q->tag < 0; }
 
-/* Between a device buffer and packed memory of any kind; done on return.  0 or -RT_E... */
-int wm_dev_query(const void *buf, int64_t count, const struct rt_layout *l,
-                 struct rt_gpu_ptr *out); /* errors as of wm_dev_open() */
+/* Between a device buffer and packed memory of any kind (of a scattered one, of the host); done on
+ * return.  0 or -RT_E... */
+int wm_dev_query(const void *buf, int64_t count, const struct rt_layout *l, struct rt_gpu_ptr *out,
+                 bool *scattered); /* errors as of wm_dev_open() */
 int wm_dev_pack(const struct rt_layout *l, int64_t count, const void *buf, int64_t pos, void *out,
                 int64_t nbytes);
 int wm_dev_unpack(const struct rt_layout *l, int64_t count, void *buf, int64_t pos, const void *in,

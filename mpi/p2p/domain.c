@@ -399,10 +399,9 @@ static int advance_tasks(struct wm_domain *d)
 
 int wm_progress(struct wm_domain *d)
 {
-    int n = 0;
+    int n = rt_gpu_progress();
     for (int i = 0; i < d->nbtl; i++)
         n += d->btl[i]->ops->progress(d->btl[i]);
-    n += rt_gpu_progress();
     if (rt_unlikely(!rt_list_empty(&d->retry)))
         n += wm_retry(d);
     if (rt_unlikely(!rt_list_empty(&d->streams)))

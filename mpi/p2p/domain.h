@@ -33,6 +33,7 @@ struct wm_peer {
     bool no_get, get_ok; /* a get from this peer was refused: put only; one has worked */
     bool is_self;        /* this process */
     bool dev_looked;     /* `dev` has been looked for */
+    bool no_dev_put;     /* it cannot write into this process's device memory */
     bool dev_far;        /* its device memory could not be mapped here */
     int err;             /* 0, or -RT_EPEER once lost: every operation fails at once */
     struct rt_proc proc;

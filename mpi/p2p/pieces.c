@@ -17,6 +17,7 @@
  * Called under the domain's lock. */
 #include <stdlib.h>
 #include "mpi/p2p/device.h"
+#include "mpi/p2p/scattered.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/layout/gpu.h"
@@ -179,7 +180,7 @@ static int find_rooms(struct wm_pieces *s, bool on_device)
         s->nslots = SLOTS;
         return 0;
     }
-    if (!s->q->dev)
+    if (!s->q->dev || s->q->dev->scattered)
         return heap_rooms(s, unit);
     int want = n < SLOTS ? (int)n : SLOTS;
     if (on_device && device_rooms(s, unit, want) >= 0)
@@ -242,6 +243,10 @@ static void pack(struct wm_pieces *s, struct slot *t)
     }
     struct rt_gpu *g = q->dev->at.g;
     wm_stat_add(&q->dom->stats.staged_bytes, (uint64_t)t->len);
+    if (q->dev->scattered) {
+        t->err = wm_scattered_copy(q->layout, q->count, user, t->off, t->at, t->len, out);
+        return;
+    }
     if (s->heap) {
         t->err = out ? rt_layout_gpu_pack_now(g, q->layout, q->count, user, t->off, t->at, t->len)
                      : rt_layout_gpu_unpack_now(g, q->layout, q->count, user, t->off, t->at,

@@ -338,9 +338,16 @@ void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *in)
         wm_rndv_got(q, err == -RT_ENOTSUP ? -RT_EPERM : err);
 }
 
+/* Nothing has been written: the receiver finds another way for its memory. */
+static void refuse_put(struct wm_preq *q)
+{
+    drop_remote(q);
+    q->parts = 1;
+    wm_rndv_send_fin(q, WM_FIN_PUT, -RT_EUNREACH);
+}
+
 void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts)
 {
-    (void)d;
     struct wm_preq *q = rt_slab_get(&wm_request_slab, cts->sender);
     if (!q || !q->peer)
         return;
@@ -359,12 +366,16 @@ void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts)
         }
         return;
     }
-    int err = btl_of(q)->ops->attach(q->peer->eager, cts->key, NULL, &q->rmem);
+    struct btl_peer *to = q->dev ? wm_domain_dev(d, q->peer) : q->peer->eager;
+    int err = to ? to->btl->ops->attach(to, cts->key, q->dev ? &q->dev->at : NULL, &q->rmem)
+                 : -RT_EUNREACH;
     if (err >= 0)
         q->rmem->shared = cts->will_get != 0;
     if (err >= 0)
         err = q->peer->err ? q->peer->err : wm_rndv_start(q);
-    if (err == -RT_EAGAIN)
+    if (err < 0 && q->dev && !q->peer->err)
+        refuse_put(q);
+    else if (err == -RT_EAGAIN)
         wm_pend_rma(q);
     else if (err < 0)
         put_done(&q->op, err);
@@ -385,10 +396,14 @@ void wm_on_fin(struct wm_domain *d, enum wm_kind kind, const struct wm_fin *f)
         log_debug(MPI, "rank %u could not take the message: %s", q->peer->proc.rank,
                   rt_err_text(f->err));
     }
-    if (q->in_pieces)
+    if (q->in_pieces) {
         wm_pieces_stop(q, err);
-    else
+    } else if (q->dev && q->dev->awaits_put && err == -RT_EUNREACH) {
+        drop_registration(q);
+        wm_dev_put_refused(q);
+    } else {
         wm_rndv_part_done(q, err);
+    }
 }
 
 void wm_rndv_fail_peer(struct wm_peer *p, int err)

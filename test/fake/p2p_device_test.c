@@ -29,8 +29,8 @@ static bool chance(unsigned pct) { return rnd(100) < pct; }
 /* ---- the transport for device memory ---- */
 
 static struct {
-    unsigned no_export, no_offer, no_attach, no_get, bad_get; /* percent */
-    int live_mem, live_rmem, gets;
+    unsigned no_export, no_offer, no_attach, no_get, bad_get; /* percent; of puts, too */
+    int live_mem, live_rmem, gets, puts;
 } maps;
 
 struct mmem {
@@ -56,7 +56,8 @@ static int m_open(const struct btl_up *up, struct btl **out, int max)
     (void)up, (void)max;
     struct btl *b = &map_btls[fake_net.me];
     b->ops = &map_ops;
-    b->caps = (struct btl_caps){ .flags = BTL_GET,
+    b->caps = (struct btl_caps){ .flags = BTL_GET | BTL_PUT,
+                                 .put_mb_per_s = 1,
                                  .rma_mem = RT_MEM_DEVICE_BITS,
                                  .key_len = sizeof(struct mmem),
                                  .latency_ns = 1,
@@ -146,19 +147,34 @@ static void m_got(struct rt_gpu_op *op, int err)
     up->done(up, bad ? -RT_EGPU : err);
 }
 
-static int m_get(struct btl_rmem *rmem, size_t off, struct btl_mem *m, void *dst, size_t len,
+static int start(struct mrmem *r, size_t off, char *dst, const char *src, size_t len,
                  struct btl_op *up)
 {
-    struct mrmem *r = (struct mrmem *)rmem;
-    (void)m;
     CHECK(off + len <= r->far.len);
     if (chance(maps.no_get))
         return chance(50) ? -RT_EAGAIN : -RT_EGPU;
     struct mop *o = malloc(sizeof *o);
     *o = (struct mop){ .op.done = m_got, .up = up, .bad = chance(maps.bad_get) };
-    maps.gets++;
-    rt_gpu_copy(r->g, dst, r->far.base + off, len, &o->op);
+    rt_gpu_copy(r->g, dst, src, len, &o->op);
     return 0;
+}
+
+static int m_get(struct btl_rmem *rmem, size_t off, struct btl_mem *m, void *dst, size_t len,
+                 struct btl_op *up)
+{
+    struct mrmem *r = (struct mrmem *)rmem;
+    (void)m;
+    maps.gets++;
+    return start(r, off, dst, r->far.base + off, len, up);
+}
+
+static int m_put(struct btl_rmem *rmem, size_t off, struct btl_mem *m, const void *src, size_t len,
+                 struct btl_op *up)
+{
+    struct mrmem *r = (struct mrmem *)rmem;
+    (void)m;
+    maps.puts++;
+    return start(r, off, r->far.base + off, src, len, up);
 }
 
 static int m_progress(struct btl *b)
@@ -181,6 +197,7 @@ static const struct btl_ops map_ops = { .name = "maps",
                                         .attach = m_attach,
                                         .detach = m_detach,
                                         .get = m_get,
+                                        .put = m_put,
                                         .progress = m_progress };
 
 /* ---- engines ---- */
@@ -466,6 +483,18 @@ static void direct(void)
     CHECK_EQ(maps.gets, 2); /* of what was packed on the device */
     CHECK_EQ(dom[1]->stats.staged_bytes, 99999);
     CHECK_EQ(dom[2]->stats.staged_bytes, 0);
+    s.kind = DEV;
+    s.len = r.len = 1500000;
+    begin(&s, &r);
+    finish(&s, &r);
+    CHECK_EQ(maps.gets, 2); /* long ones are written by the sender */
+    CHECK_EQ(maps.puts, 1);
+    maps.no_get = 100;
+    begin(&s, &r); /* neither way */
+    finish(&s, &r);
+    CHECK_EQ(maps.puts, 2);
+    CHECK_EQ(maps.gets, 3);
+    CHECK(dom[2]->stats.staged_bytes >= 1500000);
     world_down();
 }
 
@@ -526,8 +555,9 @@ static void get_fails(void)
         maps.bad_get = 100;
         begin(&s, &r);
         pump_until(&s, &r);
-        CHECK_EQ(r.r->err, -RT_EGPU);
-        CHECK_EQ(s.r->err, -RT_EREMOTE);
+        bool put = !maps.gets; /* who has copied has seen it */
+        CHECK_EQ(r.r->err, put ? -RT_EREMOTE : -RT_EGPU);
+        CHECK_EQ(s.r->err, put ? -RT_EGPU : -RT_EREMOTE);
         wm_req_release(s.r);
         wm_req_release(r.r);
         maps.bad_get = 0; /* the next message works */

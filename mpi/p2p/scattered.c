@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Buffers whose data lie in several allocations: each piece is asked about and copied alone. */
+#include "mpi/p2p/scattered.h"
+#include <string.h>
+#include "runtime/base/err.h"
+#include "runtime/gpu/gpu.h"
+
+struct walk {
+    char *origin;     /* of the element */
+    int64_t first;    /* packed position of the next piece */
+    int64_t pos, end; /* what is wanted */
+    char *packed;     /* of `pos`; NULL: only ask */
+    bool pack;
+    int err;
+};
+
+static int copy_piece(const struct walk *w, char *user, int64_t off, int64_t len)
+{
+    struct rt_gpu_ptr at;
+    bool device = rt_gpu_is_device(user);
+    int err = device ? rt_gpu_query(user, (size_t)len, &at) : 0;
+    if (err < 0 || !w->packed)
+        return err;
+    char *here = w->packed + off;
+    if (!device)
+        memcpy(w->pack ? here : user, w->pack ? user : here, (size_t)len);
+    else
+        err = rt_gpu_copy_now(at.g, w->pack ? here : user, w->pack ? user : here, (size_t)len);
+    return err;
+}
+
+static void pieces(void *arg, int64_t off, int64_t len, int64_t stride, int64_t nrep)
+{
+    struct walk *w = arg;
+    for (int64_t i = 0; i < nrep && w->err >= 0; i++, w->first += len) {
+        int64_t from = w->first > w->pos ? w->first : w->pos,
+                to = w->first + len < w->end ? w->first + len : w->end;
+        if (from < to)
+            w->err = copy_piece(w, w->origin + off + i * stride + (from - w->first), from - w->pos,
+                                to - from);
+    }
+}
+
+static int walk(const struct rt_layout *l, int64_t count, struct walk *w)
+{
+    for (int64_t e = w->pos / l->size; e < count && w->err >= 0 && e * l->size < w->end; e++) {
+        struct walk one = *w;
+        one.origin = w->origin + e * l->extent;
+        one.first = e * l->size;
+        rt_layout_each(l, pieces, &one);
+        w->err = one.err;
+    }
+    return w->err;
+}
+
+int wm_scattered_check(const struct rt_layout *l, int64_t count, const void *buf)
+{
+    struct walk w = { .origin = (char *)(uintptr_t)buf, .end = count * l->size };
+    return walk(l, count, &w) < 0 ? -RT_EADDR : 0;
+}
+
+int wm_scattered_copy(const struct rt_layout *l, int64_t count, void *buf, int64_t pos,
+                      void *packed, int64_t len, bool pack)
+{
+    struct walk w = { .origin = buf, .pos = pos, .end = pos + len, .packed = packed, .pack = pack };
+    return walk(l, count, &w);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Buffers of derived types whose data lie in several allocations, some of them perhaps on devices
+ * (absolute addresses, structures of pointers).  Legal, rare, and moved piece by piece.  Under the
+ * domain's lock. */
+#ifndef WM_P2P_SCATTERED_H
+#define WM_P2P_SCATTERED_H
+
+#include <stdbool.h>
+#include "runtime/layout/layout.h"
+
+/* 0 when each piece is host memory or lies in one allocation of device memory; else -RT_EADDR. */
+int wm_scattered_check(const struct rt_layout *l, int64_t count, const void *buf);
+/* Bytes [pos, pos + len) of the packed form to or from host memory; done on return.  0, -RT_E... */
+int wm_scattered_copy(const struct rt_layout *l, int64_t count, void *buf, int64_t pos,
+                      void *packed, int64_t len, bool pack);
+
+#endif
