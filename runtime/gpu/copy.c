@@ -115,7 +115,7 @@ static bool is_for_ring(struct move_state *m)
 {
     struct rt_gpu_op *op = rt_container(m->small.next, struct rt_gpu_op, link);
 
-    return m->nsmall && move_linger_on(m) &&
+    return m->nsmall && move_linger_takes(m, op->len) &&
            rt_gpu_choose_group(move_link(m, op->dst, op->src), op->len, m->nsmall + m->linger.n,
                                true, true) == RT_GPU_WAY_LINGER;
 }
@@ -124,8 +124,10 @@ static void pump_small(struct move_state *m)
 {
     bool ring = is_for_ring(m);
 
-    while (ring && m->nsmall && !m->linger.off) {
+    while (ring && m->nsmall) {
         struct rt_gpu_op *op = rt_container(m->small.next, struct rt_gpu_op, link);
+        if (!move_linger_takes(m, op->len))
+            break;
         m->nsmall--;
         rt_list_del(&op->link);
         move_linger_post(m, op);
@@ -225,7 +227,7 @@ void rt_gpu_copy(struct rt_gpu *g, void *dst, const void *src, size_t len, struc
         return;
     }
     enum rt_gpu_link link = move_link(m, dst, src);
-    if (rt_gpu_choose(link, len, move_linger_on(m), kernels_copy(m)) != RT_GPU_WAY_ENGINE) {
+    if (rt_gpu_choose(link, len, move_linger_takes(m, len), kernels_copy(m)) != RT_GPU_WAY_ENGINE) {
         rt_list_append(&m->small, &op->link);
         m->nsmall++;
         if (is_for_ring(m) || (!m->linger.n && !move_is_busy(m, MOVE_BATCH)))

@@ -56,11 +56,15 @@ struct move_linger {
     cu_stream stream;
     uint32_t posted, reaped; /* sequence numbers of the last one posted and seen done */
     uint32_t launch;         /* number of the last launch */
+    unsigned blocks;         /* which it has: many only when it was launched for a long copy */
     bool running;            /* it has not been seen to have left */
     bool off;                /* it could not be launched: never again */
 };
 
-bool move_linger_on(const struct move_state *m); /* small copies may be posted */
+/* Small copies may be posted; one of this length, too, which a kernel of one block would take too
+ * long for. */
+bool move_linger_on(const struct move_state *m);
+bool move_linger_takes(struct move_state *m, size_t len);
 /* The context is current.  Posts op and launches the kernel when it is not there.  When that fails
  * all that was posted waits again in m->small, and the kernel is off. */
 void move_linger_post(struct move_state *m, struct rt_gpu_op *op);

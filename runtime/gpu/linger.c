@@ -23,6 +23,16 @@ static void look_left(struct move_linger *l)
         l->running = false;
 }
 
+bool move_linger_takes(struct move_state *m, size_t len)
+{
+    if (!move_linger_on(m))
+        return false;
+    if (len <= WEFT_LINGER_ONE)
+        return true;
+    look_left(&m->linger);
+    return !m->linger.running || m->linger.blocks > 1;
+}
+
 /* The kernel is not there and cannot be launched: its copies go another way, unless the context
  * has failed. */
 static void give_up(struct move_state *m, cu_result r)
@@ -60,7 +70,12 @@ void move_linger_start(struct move_state *m)
                                .launch = l->launch + 1,
                                .idle_ns = life_ns / 4,
                                .life_ns = life_ns };
-    cu_result r = rt_cuda.launch_kernel(m->g->fn[RT_GPU_LINGER], WEFT_LINGER_BLOCKS, 1, 1,
+    struct rt_list *i;
+    l->blocks = 1;
+    rt_list_each(i, &l->ops)
+        if (rt_container(i, struct rt_gpu_op, link)->len > WEFT_LINGER_ONE)
+            l->blocks = WEFT_LINGER_MANY;
+    cu_result r = rt_cuda.launch_kernel(m->g->fn[RT_GPU_LINGER], l->blocks, 1, 1,
                                         WEFT_LINGER_THREADS, 1, 1, 0, l->stream,
                                         (void *[]){ &p }, NULL);
     if (r != CU_OK) {

@@ -202,40 +202,20 @@ extern "C" __global__ void __launch_bounds__(WEFT_BATCH_THREADS, 4)
 
 /* ---- the lingering kernel ---- */
 
-/* A block of weft_linger has workers, which copy together, and polling warps behind them.  The
- * poller that finds a descriptor takes it, and either copies (a tiny one) or hands it to the workers
- * and goes on polling.  Several descriptors may be under way; the host is told in their order. */
-#define WORKERS WEFT_LINGER_WORKERS
-#define POLLERS WEFT_LINGER_POLLERS
-
-struct block { /* shared memory */
-    /* What the workers do next; stored by a poller when all earlier copies are done. */
+/* Warp 0 of block 0 polls the ring, warp 0 of the other blocks what block 0 tells them; all other
+ * warps wait at a barrier.  While a copy runs nobody of its multiprocessor polls: a fence waits for
+ * the loads of all its warps, and one from host memory takes 1.4 us. */
+struct task { /* in shared memory: what all threads of a block do next */
     uint64_t dst, src;
     uint32_t len, seq;
     uint32_t part, parts; /* which part of the copy is this block's */
     bool leave;
-    /* Of the pollers.  next: descriptor that none has taken; done: last one the host was told. */
-    uint32_t next, done, known, leaving;
-    u64 last; /* time of the last work */
 };
-
-enum { BAR_TASK = 1, BAR_COPIED, BAR_POLLERS };
-__device__ __forceinline__ void meet(int barrier, int nthreads)
-{
-    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(nthreads) : "memory");
-}
-
-template <class T> __device__ __forceinline__ T now_in(const T *shared)
-{
-    return *(const volatile T *)shared;
-}
 
 __device__ __forceinline__ struct rt_gpu_work *work_of(const struct rt_gpu_linger &p)
 {
     return (struct rt_gpu_work *)p.work;
 }
-
-__device__ __forceinline__ unsigned lane_of() { return threadIdx.x & 31; }
 
 __device__ __forceinline__ uint32_t lane_word(uint32_t v, unsigned i)
 {
@@ -247,20 +227,13 @@ __device__ __forceinline__ uint64_t lane_words(uint32_t v, unsigned i)
     return lane_word(v, i) | (uint64_t)lane_word(v, i + 1) << 32;
 }
 
-/* A poller hands the block's workers what it has stored in b. */
-__device__ __forceinline__ void hand_over()
-{
-    __syncwarp();
-    meet(BAR_TASK, WORKERS + 32);
-}
-
 /* ---- the blocks beside block 0 ---- */
 
 /* One look at the task.  True: it is whole and of this launch. */
 __device__ __forceinline__ bool see_task(const struct rt_gpu_linger &p, uint32_t *v)
 {
     __syncwarp(); /* one load for all of it */
-    *v = load_word((const uint32_t *)&work_of(p)->task + (lane_of() & 7));
+    *v = load_word((const uint32_t *)&work_of(p)->task + (threadIdx.x & 7));
     return lane_word(*v, 7) == lane_word(*v, 0) &&
            lane_word(*v, 6) >> 8 == (p.launch & 0xffffff);
 }
@@ -275,7 +248,7 @@ __device__ __forceinline__ uint32_t join(const struct rt_gpu_linger &p)
     while (!see_task(p, &v))
         if (__any_sync(EVERY_LANE, now_ns() - start > p.life_ns))
             return 0;
-    if (lane_of() == 0) {
+    if (threadIdx.x == 0) {
         u64 *present = (u64 *)&work_of(p)->present, old = *(volatile u64 *)present, seen;
         for (;; old = seen) {
             want = old >> 32 == p.launch ? old + 1 : mine + 1;
@@ -287,40 +260,45 @@ __device__ __forceinline__ uint32_t join(const struct rt_gpu_linger &p)
     return lane_word((uint32_t)want, 0);
 }
 
-/* The poller.  Block 0 waits for those that take part in a copy before it tells the next. */
-__device__ __forceinline__ void help(const struct rt_gpu_linger &p, struct block *b)
+/* Waits for a copy that this block, number `rank`, takes part in, or the end.  Block 0 waits for
+ * those that take part before it tells the next. */
+__device__ __forceinline__ void wait_task(const struct rt_gpu_linger &p, struct task *k,
+                                          uint32_t rank, uint32_t *seen)
 {
-    uint32_t rank = join(p), seen = p.next - 1, parts = 0, v = 0;
+    uint32_t v = 0, parts = 0;
 
-    do {
-        while (rank && (!see_task(p, &v) || lane_word(v, 0) == seen))
-            ;
-        parts = rank ? lane_word(v, 6) & 0xff : 0;
-        if (parts != 0 && rank >= parts)
-            continue;
-        uint64_t dst = lane_words(v, 1), src = lane_words(v, 3);
-        uint32_t len = lane_word(v, 5);
-        seen = lane_word(v, 0);
-        if (lane_of() == 0) {
-            b->leave = parts == 0;
-            b->dst = dst;
-            b->src = src;
-            b->len = len;
-            b->seq = seen;
-            b->part = rank;
-            b->parts = parts;
-        }
-        hand_over();
-    } while (parts != 0);
+    if (rank != 0)
+        do {
+            while (!see_task(p, &v) || lane_word(v, 0) == *seen)
+                ;
+            parts = lane_word(v, 6) & 0xff;
+        } while (parts != 0 && rank >= parts);
+    uint64_t dst = lane_words(v, 1), src = lane_words(v, 3);
+    uint32_t len = lane_word(v, 5);
+    *seen = lane_word(v, 0);
+    if (threadIdx.x != 0)
+        return;
+    k->leave = parts == 0;
+    k->dst = dst;
+    k->src = src;
+    k->len = len;
+    k->seq = *seen;
+    k->part = rank;
+    k->parts = parts;
 }
 
 /* ---- block 0 ---- */
+
+struct leader { /* the same in all lanes */
+    u64 start, last;      /* of the launch, of the last work */
+    uint32_t next, known; /* the descriptor to come, other blocks that are there */
+};
 
 /* Stores the task, one word a lane. */
 __device__ __forceinline__ void tell(const struct rt_gpu_linger &p, uint32_t seq, uint64_t dst,
                                      uint64_t src, uint32_t len, uint32_t parts)
 {
-    unsigned lane = lane_of();
+    unsigned lane = threadIdx.x;
     uint32_t v = lane == 1   ? (uint32_t)dst
                  : lane == 2 ? (uint32_t)(dst >> 32)
                  : lane == 3 ? (uint32_t)src
@@ -335,181 +313,141 @@ __device__ __forceinline__ void tell(const struct rt_gpu_linger &p, uint32_t seq
 }
 
 /* Into how many parts a copy is cut; for blocks that have started only. */
-__device__ __forceinline__ uint32_t parts_for(const struct rt_gpu_linger &p, struct block *b,
+__device__ __forceinline__ uint32_t parts_for(const struct rt_gpu_linger &p, struct leader *l,
                                               uint32_t len)
 {
     if (len <= WEFT_LINGER_SOLO || gridDim.x == 1)
         return 1;
-    uint32_t known = lane_word(now_in(&b->known), 0);
-    if (known < gridDim.x - 1) {
+    if (l->known < gridDim.x - 1) {
         u64 present = *(volatile u64 *)&work_of(p)->present;
-        known = lane_word(present >> 32 == p.launch ? (uint32_t)present : 0, 0);
-        if (lane_of() == 0)
-            b->known = known;
+        l->known = lane_word(present >> 32 == p.launch ? (uint32_t)present : 0, 0);
     }
     uint32_t parts = (len + WEFT_LINGER_PART - 1) / WEFT_LINGER_PART;
-    return parts < known + 1 ? parts : known + 1;
+    return parts < l->known + 1 ? parts : l->known + 1;
 }
 
-/* One thread, after a fence behind all data of copy `seq`. */
-__device__ __forceinline__ void report(const struct rt_gpu_linger &p, struct block *b, uint32_t seq)
+/* Polls, does the shortest copies itself, and returns with a task for the block.  The time is read
+ * while the load is on its way. */
+__device__ __forceinline__ void look(const struct rt_gpu_linger &p, struct leader *l,
+                                     struct task *k)
 {
-    while (now_in(&b->done) != seq - 1)
-        ;
-    host_store(p.words, seq);
-    *(volatile uint32_t *)&b->done = seq;
-}
-
-/* A poller does the copy that it has taken. */
-__device__ __forceinline__ void serve(const struct rt_gpu_linger &p, struct block *b, uint32_t v,
-                                      uint32_t seq)
-{
-    uint64_t dst = lane_words(v, 2), src = lane_words(v, 4);
-    uint32_t len = lane_word(v, 6), parts;
-
-    if (len <= WEFT_LINGER_TINY) {
-        copy<true, 4>(dst, src, len, lane_of(), 32);
-        __syncwarp();
-        if (lane_of() == 0) {
-            fence_system();
-            report(p, b, seq);
-        }
-        return;
-    }
-    while (!__all_sync(EVERY_LANE, now_in(&b->done) == seq - 1)) /* the workers are free */
-        ;
-    parts = parts_for(p, b, len);
-    if (parts > 1)
-        tell(p, seq, dst, src, len, parts);
-    if (lane_of() == 0) {
-        b->dst = dst;
-        b->src = src;
-        b->len = len;
-        b->seq = seq;
-        b->parts = parts;
-    }
-    hand_over();
-}
-
-/* A poller, until it is time to leave.  The time is read while the load is on its way. */
-__device__ __forceinline__ void poll(const struct rt_gpu_linger &p, struct block *b, u64 start)
-{
-    unsigned lane = lane_of();
+    unsigned lane = threadIdx.x;
 
     for (;;) {
         __syncwarp(); /* one load for all of the descriptor */
-        uint32_t next = lane_word(now_in(&b->next), 0);
-        const uint32_t *slot = (const uint32_t *)p.ring + next % RT_GPU_RING_SLOTS * 16;
+        const uint32_t *slot = (const uint32_t *)p.ring + l->next % RT_GPU_RING_SLOTS * 16;
         uint32_t v = from<true>::load(slot + (lane & 15));
         u64 now = now_ns();
-        bool late = now - start > p.life_ns, idle = now - now_in(&b->last) > p.idle_ns;
-        bool whole = lane_word(v, 0) == next && lane_word(v, 15) == next;
-        late = late || now_in(&b->leaving);
-        if (lane_word(late || (idle && !whole), 0)) /* the lanes may see two times */
+        uint32_t late = now - l->start > p.life_ns, idle = now - l->last > p.idle_ns;
+        bool whole = lane_word(v, 0) == l->next && lane_word(v, 15) == l->next;
+        if (lane_word(late | (idle & !whole), 0)) { /* the lanes may see two times */
+            if (lane == 0)
+                k->leave = true;
             return;
-        uint32_t was = next + 1;
-        if (whole && lane == 0)
-            was = atomicCAS(&b->next, next, next + 1);
-        if (lane_word(was, 0) != next)
+        }
+        if (!whole)
             continue;
-        if (lane == 0)
-            *(volatile u64 *)&b->last = now;
-        serve(p, b, v, next);
+        uint64_t dst = lane_words(v, 2), src = lane_words(v, 4);
+        uint32_t len = lane_word(v, 6), seq = l->next++;
+        l->last = now;
+        if (len > WEFT_LINGER_TINY) {
+            uint32_t parts = parts_for(p, l, len);
+            if (parts > 1)
+                tell(p, seq, dst, src, len, parts);
+            if (lane == 0) {
+                k->dst = dst;
+                k->src = src;
+                k->len = len;
+                k->seq = seq;
+                k->parts = parts;
+            }
+            return;
+        }
+        copy<true, 4>(dst, src, len, lane, 32);
+        __syncwarp();
+        if (lane == 0) {
+            fence_system();
+            host_store(p.words, seq);
+        }
     }
 }
 
-/* The pollers of block 0. */
-__device__ __forceinline__ void lead(const struct rt_gpu_linger &p, struct block *b, unsigned which)
+/* Warp 0, at the end: whoever is there leaves, too. */
+__device__ __forceinline__ void part_with(const struct rt_gpu_linger &p, uint32_t next)
 {
-    u64 start = now_ns();
-    long long clock = clock64();
-
-    if (which == 0 && gridDim.x > 1)
-        tell(p, p.next - 1, 0, 0, 0, 1);
-    while (clock64() - clock < which * WEFT_LINGER_APART)
-        ;
-    poll(p, b, start);
-    if (lane_of() == 0)
-        *(volatile uint32_t *)&b->leaving = 1;
-    meet(BAR_POLLERS, 32 * POLLERS); /* nobody takes a descriptor from here on */
-    if (which != 0)
-        return;
-    while (!__all_sync(EVERY_LANE, now_in(&b->done) == now_in(&b->next) - 1))
-        ;
     if (gridDim.x > 1)
-        tell(p, now_in(&b->next), 0, 0, 0, 0);
-    if (lane_of() == 0) {
-        b->leave = true;
+        tell(p, next, 0, 0, 0, 0);
+    if (threadIdx.x == 0) {
         fence_system(); /* done, stored earlier, before left */
         host_store(p.words + offsetof(struct rt_gpu_words, left), p.launch);
     }
-    hand_over();
 }
 
-/* ---- the workers of any block ---- */
+/* ---- any block ---- */
 
-__device__ __forceinline__ void copy_part(const struct block *b)
+__device__ __forceinline__ void copy_part(const struct task *k)
 {
-    uint32_t part = ((b->len + b->parts - 1) / b->parts + 127) & ~127u, off = b->part * part;
+    uint32_t part = ((k->len + k->parts - 1) / k->parts + 127) & ~127u, off = k->part * part;
 
-    if (off < b->len)
-        copy<true, 4>(b->dst + off, b->src + off, b->len - off < part ? b->len - off : part,
-                      threadIdx.x, WORKERS);
+    if (off < k->len)
+        copy<true, 4>(k->dst + off, k->src + off, k->len - off < part ? k->len - off : part,
+                      threadIdx.x, blockDim.x);
 }
 
 /* Warp 0, when all have copied.  A fence has made a block's data visible to all before the block
  * says that it has finished, so block 0 needs no other one. */
-__device__ __forceinline__ void finish(const struct rt_gpu_linger &p, struct block *b)
+__device__ __forceinline__ void finish(const struct rt_gpu_linger &p, const struct task *k)
 {
-    uint32_t helpers = b->parts - 1, seq = b->seq, lane = threadIdx.x;
+    uint32_t helpers = k->parts - 1, seq = k->seq, part = k->part, lane = threadIdx.x;
 
+    __syncwarp();
     if (lane == 0)
         fence_system();
-    __syncwarp();
-    if (b->part != 0) {
+    if (part != 0) {
         if (lane == 0)
-            store_word(&work_of(p)->finished[b->part - 1], seq);
+            store_word(&work_of(p)->finished[part - 1], seq);
         return;
     }
+    __syncwarp();
     while (__any_sync(EVERY_LANE,
                       lane < helpers && load_word(&work_of(p)->finished[lane]) != seq))
         ;
     if (lane == 0)
-        report(p, b, seq);
+        host_store(p.words, seq);
 }
 
-__device__ __forceinline__ void work(const struct rt_gpu_linger &p, struct block *b)
-{
-    for (;;) {
-        meet(BAR_TASK, WORKERS + 32);
-        if (b->leave)
-            return;
-        copy_part(b);
-        meet(BAR_COPIED, WORKERS);
-        if (threadIdx.x < 32)
-            finish(p, b);
-    }
-}
-
-extern "C" __global__ void __launch_bounds__(WEFT_LINGER_THREADS, 1)
+extern "C" __global__ void __launch_bounds__(WEFT_LINGER_THREADS, 2)
     weft_linger(const __grid_constant__ struct rt_gpu_linger p)
 {
-    __shared__ struct block b;
-    unsigned which = (threadIdx.x - WORKERS) / 32;
+    __shared__ struct task k;
+    bool leads = blockIdx.x == 0, warp0 = threadIdx.x < 32;
+    uint32_t rank = 0, seen = p.next - 1;
+    struct leader l;
 
+    l.start = l.last = now_ns();
+    l.next = p.next;
+    l.known = 0;
     if (threadIdx.x == 0) {
-        b.leave = false;
-        b.part = 0;
-        b.next = p.next;
-        b.done = p.next - 1;
-        b.known = b.leaving = 0;
-        b.last = now_ns();
+        k.leave = false;
+        k.part = 0;
     }
-    __syncthreads();
-    if (threadIdx.x < WORKERS)
-        work(p, &b);
-    else if (blockIdx.x == 0)
-        lead(p, &b, which);
-    else if (which == 0)
-        help(p, &b);
+    if (warp0 && !leads)
+        rank = join(p);
+    else if (warp0 && gridDim.x > 1)
+        tell(p, p.next - 1, 0, 0, 0, 1);
+    for (;;) {
+        if (warp0 && leads)
+            look(p, &l, &k);
+        else if (warp0)
+            wait_task(p, &k, rank, &seen);
+        __syncthreads();
+        if (k.leave)
+            break;
+        copy_part(&k);
+        __syncthreads();
+        if (warp0)
+            finish(p, &k);
+    }
+    if (warp0 && leads)
+        part_with(p, l.next);
 }

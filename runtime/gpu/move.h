@@ -11,21 +11,17 @@
 #define WEFT_BATCH_THREADS 256
 #define WEFT_BATCH_PIECE (16u << 10)
 
-/* weft_linger.  A block is WORKERS threads that copy and POLLERS warps that poll; in the blocks
- * beside block 0 one of these polls.  Up to TINY bytes a poller copies itself, up to SOLO bytes the
- * workers of block 0; longer copies are cut into parts of at least PART bytes for as many blocks as
- * there are.  Measured on H200: a load from host memory takes 1.4 us, so four pollers see a
- * descriptor after 0.3 us and one after 0.7; a block moves 40 GB/s; handing a copy to other blocks
- * costs 1 us. */
-#define WEFT_LINGER_BLOCKS 8
+/* weft_linger.  Up to TINY bytes one warp copies, up to SOLO bytes block 0; longer copies are cut
+ * into parts of at least PART bytes for as many blocks as there are.  On H200 a block moves 40 GB/s
+ * and handing a copy to other blocks costs 1 us.  A launch has one block, which does well up to ONE
+ * bytes, or, when it is for a longer copy, MANY. */
+#define WEFT_LINGER_MANY 16
 #define WEFT_LINGER_BLOCKS_MAX 32
-#define WEFT_LINGER_WORKERS 512
-#define WEFT_LINGER_POLLERS 4
-#define WEFT_LINGER_THREADS (WEFT_LINGER_WORKERS + 32 * WEFT_LINGER_POLLERS)
+#define WEFT_LINGER_THREADS 512
 #define WEFT_LINGER_TINY 2048u
 #define WEFT_LINGER_SOLO (32u << 10)
 #define WEFT_LINGER_PART (8u << 10)
-#define WEFT_LINGER_APART 700 /* clock ticks between the pollers' first loads */
+#define WEFT_LINGER_ONE (96u << 10)
 
 /* How block 0 of weft_linger hands a copy to the others, through device memory that is zero before
  * the first launch.  The first line is one store and one load of a warp, 32 bytes of one sector,

@@ -598,7 +598,7 @@ static void check_ring(int bad)
     std::vector<uint8_t> got(room), want(room);
     std::vector<uint8_t> from(room);
     for (int k = 0; k < npairs(); k++)
-        for (int r = 0; r < 60; r++) {
+        for (int r = 0; r < 12; r++) {
             char *dst, *src;
             pair(k, &dst, &src);
             for (auto &c : from)

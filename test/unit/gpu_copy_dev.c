@@ -268,6 +268,7 @@ static cu_result launch_kernel(cu_function f, unsigned gx, unsigned gy, unsigned
             dev.longest = nbatches;
     } else if (f->k == RT_GPU_LINGER) {
         CHECK_EQ(bx, WEFT_LINGER_THREADS);
+        dev.linger_grid = gx;
         dev.linger = push(s, LINGER)->linger = *(struct rt_gpu_linger *)params[0];
     } else {
         push(s, PACK)->pack = *(struct rt_gpu_pack *)params[0];

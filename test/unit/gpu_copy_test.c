@@ -148,6 +148,36 @@ static void done_and_left_together(void)
     finish(g);
 }
 
+/* A kernel of one block is there for short copies; a long one comes when it is launched for it. */
+static void long_copies_in_the_ring(void)
+{
+    struct rt_gpu *g = start(true, true);
+    size_t len = WEFT_LINGER_ONE + 5000;
+    if (rt_gpu_choose(RT_GPU_LINK_PEER, len, true, true) != RT_GPU_WAY_LINGER) {
+        finish(g);
+        return;
+    }
+    copy(g, &jobs[0], here, there, 100);
+    CHECK_EQ(dev.linger_grid, 1);
+    dev_linger(1);
+    rt_gpu_progress();
+    copy(g, &jobs[1], here + 100, there, len);
+    CHECK_EQ(dev.nlaunch[RT_GPU_LINGER] + dev.nlaunch[RT_GPU_BATCH] + dev.ncopies, 2);
+    settle();
+    CHECK_EQ(dev.nlaunch[RT_GPU_LINGER], 1);
+    dev_linger_leave();
+    copy(g, &jobs[2], here + (1 << 20), there, len);
+    CHECK_EQ(dev.nlaunch[RT_GPU_LINGER], 2);
+    CHECK_EQ(dev.linger_grid, WEFT_LINGER_MANY);
+    settle();
+    copy(g, &jobs[3], here + (2 << 20), there, len);
+    copy(g, &jobs[4], here + (3 << 20), there, 8);
+    settle();
+    CHECK_EQ(dev.nlaunch[RT_GPU_LINGER], 2);
+    expect_good(jobs, 5);
+    finish(g);
+}
+
 static void no_ring_when_it_may_not_be(void)
 {
     struct rt_gpu *g = start(true, true);
@@ -606,6 +636,7 @@ int main(void)
     RUN(lone_small_copies_use_the_ring);
     RUN(a_kernel_that_left_is_launched_again);
     RUN(done_and_left_together);
+    RUN(long_copies_in_the_ring);
     RUN(no_ring_when_it_may_not_be);
     RUN(a_refused_lingering_kernel);
     RUN(a_device_without_memory);
