@@ -608,11 +608,34 @@ static void nothing_opens_without_a_gpu(void)
     CHECK(!btl_cuda_ops.send && btl_find("cuda") == &btl_cuda_ops);
 }
 
+static void only_who_sends_offers_messages(void)
+{
+    struct btl fake = { &btl_cuda_ops,
+                        { .flags = BTL_PUT | BTL_GET,
+                          .rma_mem = RT_MEM_DEVICE_BITS,
+                          .key_len = 8,
+                          .latency_ns = 1,
+                          .mb_per_s = 1,
+                          .put_mb_per_s = 1,
+                          .get_mb_per_s = 1 } };
+
+    CHECK(!btl_has_messages(&fake));
+    CHECK_EQ(btl_check(&fake), 0);
+    capture_begin();
+    fake.caps.eager_max = 64;
+    CHECK_EQ(btl_check(&fake), -RT_EINTERN);
+    fake.caps = (struct btl_caps){ .latency_ns = 1, .mb_per_s = 1 };
+    CHECK_EQ(btl_check(&fake), -RT_EINTERN);
+    const char *text = capture_end();
+    CHECK(strstr(text, "without a function to send") && strstr(text, "neither messages nor"));
+}
+
 int main(void)
 {
     rt_cfg_load();
     pair_look();
     RUN(nothing_opens_without_a_gpu);
+    RUN(only_who_sends_offers_messages);
     RUN(memory_of_each_kind_is_read_and_written);
     RUN(what_cannot_be_exported_is_refused_silently);
     RUN(own_memory_needs_no_export);
