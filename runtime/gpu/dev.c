@@ -19,6 +19,13 @@
 static struct rt_list all = { &all, &all };
 uint32_t rt_gpu_era;
 static char why_not[320]; /* rt_gpu_why_not()'s answer */
+/* The last attempt to use a context that failed: it takes long, so not each message tries. */
+#define FAILED_MS 500
+static struct {
+    cu_ctx ctx;
+    uint64_t when;
+    int err;
+} failed;
 
 /* ---- entering and losing a context ---- */
 
@@ -126,13 +133,19 @@ static cu_stream *stream(struct rt_gpu *g, int i)
     return i == 0 ? &g->kernels : i == 1 ? &g->now : &g->engine[i - 2];
 }
 
+/* A stream takes memory of the device.  Where the application has left none, the default stream has
+ * to do: copies then wait for the application's kernels. */
 static cu_result make_streams(struct rt_gpu *g)
 {
     int least = 0, greatest = 0;
     cu_result r = rt_cuda.ctx_get_stream_priority_range(&least, &greatest);
     for (int i = 0; r == CU_OK && i < NSTREAMS; i++)
         r = rt_cuda.stream_create_with_priority(stream(g, i), CU_STREAM_NON_BLOCKING, greatest);
-    return r;
+    if (r != CU_ERROR_OUT_OF_MEMORY)
+        return r;
+    log_warn(GPU, "GPU %d has no memory left for a stream of MPI: its copies wait for the "
+             "application's kernels; leave some memory free", g->info.ordinal);
+    return CU_OK;
 }
 
 /* An application may have filled the device: then the mark is pinned host memory.  Where the driver
@@ -198,6 +211,9 @@ static void empty(struct rt_gpu *g)
 
 static int make(cu_ctx ctx, int ordinal, struct rt_gpu **out)
 {
+    uint64_t failed_for = rt_load_relaxed(&rt_gpu_seen_for) * (FAILED_MS * 1000 / 20);
+    if (ctx == failed.ctx && rt_gpu_clock() - failed.when < failed_for)
+        return failed.err;
     struct rt_gpu *g = calloc(1, sizeof *g);
     if (!g) {
         log_error(GPU, "no memory for the state of GPU %d", ordinal);
@@ -211,6 +227,9 @@ static int make(cu_ctx ctx, int ordinal, struct rt_gpu **out)
     if (in >= 0)
         rt_gpu_leave(in);
     if (err) {
+        failed.ctx = ctx;
+        failed.when = rt_gpu_clock();
+        failed.err = err;
         empty(g);
         free(g);
         return err;
@@ -328,6 +347,7 @@ void rt_gpu_fini(void)
         free(g);
     }
     rt_gpu_era++;
+    failed.ctx = NULL;
     rt_gpu_watch = false;
 }
 

@@ -72,7 +72,8 @@ static int report(struct rt_gpu_block *b, cu_result r)
     if (!told)
         log_warn(GPU, "no %s memory for a staging buffer of %zu bytes of GPU %d: messages take "
                  "slower ways, and fail where there is no other",
-                 is_host(b) ? "pinned host" : "device", classes[b->class].block, b->owner->info.ordinal);
+                 is_host(b) ? "pinned host" : "device", classes[b->class].block,
+                 b->owner->info.ordinal);
     return -RT_ENOMEM;
 }
 

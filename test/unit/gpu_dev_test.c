@@ -153,7 +153,7 @@ static void every_step_may_fail(void)
             struct rt_gpu *g = NULL;
             start();
             table.fail = steps[i], table.fail_at = at;
-            table.fail_with = with[i == 4]; /* without device memory it goes on */
+            table.fail_with = with[i >= 2 && i <= 4]; /* without device memory these go on */
             capture_begin();
             int err = rt_gpu_of(NULL, 0, &g);
             const char *said = capture_end();
@@ -166,6 +166,43 @@ static void every_step_may_fail(void)
             rt_gpu_fini();
             nothing_left();
         }
+}
+
+/* A failed attempt is not repeated for each message. */
+static void fails_for_a_while(void)
+{
+    struct rt_gpu *g = NULL;
+    start();
+    table_believe(true);
+    table.fail = "device_get_name", table.fail_at = 1, table.fail_with = 999;
+    capture_begin();
+    CHECK_EQ(rt_gpu_of(&table.own[0], 0, &g), -RT_EGPU);
+    capture_end();
+    CHECK_EQ(rt_gpu_of(&table.own[0], 0, &g), -RT_EGPU);
+    CHECK(!g);
+    CHECK(of(&table.own[1], 1)); /* another one works */
+    rt_gpu_seen_for = 0;
+    CHECK(of(&table.own[0], 0));
+    rt_gpu_fini();
+    nothing_left();
+}
+
+/* Not even for streams: the default one serves. */
+static void no_memory_for_streams(void)
+{
+    char a[8] = "streams", b[8];
+    for (int at = 1; at <= PER_CONTEXT; at++) {
+        start();
+        table.fail = "stream_create_with_priority", table.fail_at = at;
+        table.fail_with = CU_ERROR_OUT_OF_MEMORY;
+        capture_begin();
+        struct rt_gpu *g = of(&table.own[0], 0);
+        CHECK(strstr(capture_end(), "no memory left for a stream"));
+        CHECK_EQ(rt_gpu_copy_now(g, b, a, 8), 0);
+        CHECK_STR(b, a);
+        rt_gpu_fini();
+        nothing_left();
+    }
 }
 
 /* The application has filled the device's memory. */
@@ -305,6 +342,8 @@ int main(void)
     RUN(primary_for_tools);
     RUN(entering);
     RUN(every_step_may_fail);
+    RUN(fails_for_a_while);
+    RUN(no_memory_for_streams);
     RUN(no_device_memory);
     RUN(destroyed_and_made_again);
     RUN(primary_reset);

@@ -322,8 +322,7 @@ static cu_result t_stream_synchronize(cu_stream s)
 static cu_result t_memcpy_async(cu_ptr dst, cu_ptr src, size_t nbytes, cu_stream s)
 {
     NEED_CTX(memcpy_async);
-    if (!s)
-        return CU_ERROR_INVALID_VALUE;
+    (void)s;
     memcpy((void *)(uintptr_t)dst, (void *)(uintptr_t)src, nbytes);
     return CU_OK;
 }
