@@ -449,6 +449,12 @@ int move_flights_init(struct move_state *m)
     if (r == CU_OK)
         r = rt_cuda.stream_create_with_priority(&m->linger.stream, CU_STREAM_NON_BLOCKING,
                                                 greatest);
+    if (r == CU_ERROR_OUT_OF_MEMORY) { /* streams take memory of the device */
+        log_info(GPU, "GPU %d has no memory left for streams: its copies go without kernels",
+                 m->g->info.ordinal);
+        rt_gpu_images_unload(m->g);
+        return 0;
+    }
     return r == CU_OK ? 0 : rt_cuda_error(r, "making streams for copies");
 }
 
