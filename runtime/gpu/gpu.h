@@ -71,9 +71,10 @@ extern struct rt_gpu_own {
 static inline bool rt_gpu_is_own(const void *p)
 {
     const uintptr_t a = (uintptr_t)p;
-    return (a - rt_gpu_own.data < rt_gpu_own.data_len) |
-           (a - rt_load_relaxed(&rt_gpu_own.heap) < rt_load_relaxed(&rt_gpu_own.heap_len)) |
-           (rt_gpu_own.stack_end - a - 1 < rt_load_relaxed(&rt_gpu_own.stack_len));
+    unsigned data = a - rt_gpu_own.data < rt_gpu_own.data_len;
+    unsigned heap = a - rt_load_relaxed(&rt_gpu_own.heap) < rt_load_relaxed(&rt_gpu_own.heap_len);
+    unsigned stack = rt_gpu_own.stack_end - a - 1 < rt_load_relaxed(&rt_gpu_own.stack_len);
+    return (data | heap | stack) != 0; /* one branch */
 }
 
 /* Whether p is memory that the CPU must not touch (or, managed memory, should not): one predicted
