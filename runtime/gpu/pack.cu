@@ -132,7 +132,7 @@ __device__ void copy_shifted(char *d, const char *s, uint32_t n, uint32_t lane)
 }
 
 /* n bytes by one warp, 64 at least. */
-__device__ __noinline__ void copy_long(char *d, const char *s, uint32_t n, uint32_t lane)
+__device__ void copy_long(char *d, const char *s, uint32_t n, uint32_t lane)
 {
     uint32_t differ = (uint32_t)((uintptr_t)d ^ (uintptr_t)s);
     if (!(differ & 15))
@@ -143,16 +143,8 @@ __device__ __noinline__ void copy_long(char *d, const char *s, uint32_t n, uint3
         copy_shifted(d, s, n, lane);
 }
 
-/* Units of V, as many as a lane has under way at a time. */
-template <typename V>
-struct ways {
-    static constexpr uint32_t unit = sizeof(V);
-    static constexpr uint32_t depth = unit >= 8 ? 4 : 8;
-    static constexpr uint32_t window = unit * depth * LANES;
-    /* From here on a piece is long: what one warp copies at once should not be much less than
-     * what its lanes would on their own. */
-    static constexpr int64_t piece_long = unit >= 16 ? 1024 : unit == 8 ? 512 : 256;
-};
+/* Units that a lane has under way at a time. */
+__device__ constexpr uint32_t depth_of(uint32_t unit) { return unit >= 8 ? 4 : 8; }
 
 struct place { /* in the layout; the same in all lanes */
     int64_t e, r; /* element and packed position in it */
@@ -174,24 +166,24 @@ template <typename V, bool PACK>
 __device__ void move_alike(const place &at, uint32_t skip, char *packed, char *user, uint32_t n,
                            uint32_t lane)
 {
-    typedef ways<V> w;
+    constexpr uint32_t unit = sizeof(V), depth = depth_of(unit);
     const uint32_t len = (uint32_t)at.now.len;
-    char *piece[w::depth];
-    V v[w::depth];
+    char *piece[depth];
+    V v[depth];
 #pragma unroll
-    for (uint32_t k = 0; k < w::depth; k++) {
-        uint32_t in = skip + (lane + k * LANES) * w::unit, rep = in / len;
+    for (uint32_t k = 0; k < depth; k++) {
+        uint32_t in = skip + (lane + k * LANES) * unit, rep = in / len;
         piece[k] = user + (int64_t)rep * at.now.stride + (in - rep * len);
     }
 #pragma unroll
-    for (uint32_t k = 0; k < w::depth; k++) {
-        uint32_t d = (lane + k * LANES) * w::unit;
+    for (uint32_t k = 0; k < depth; k++) {
+        uint32_t d = (lane + k * LANES) * unit;
         if (d < n)
             v[k] = *(const V *)(PACK ? piece[k] : packed + d);
     }
 #pragma unroll
-    for (uint32_t k = 0; k < w::depth; k++) {
-        uint32_t d = (lane + k * LANES) * w::unit;
+    for (uint32_t k = 0; k < depth; k++) {
+        uint32_t d = (lane + k * LANES) * unit;
         if (d < n)
             *(V *)(PACK ? packed + d : piece[k]) = v[k];
     }
@@ -212,12 +204,50 @@ __device__ void move_mixed(const struct rt_gpu_pack &p, table t, const place &at
     }
 }
 
-/* Bytes [at, end) of the packed range, by one warp. */
 template <typename V, bool PACK>
+__device__ void move_window(const struct rt_gpu_pack &p, table t, const place &at, char *packed,
+                            uint32_t n, uint32_t lane)
+{
+    const int64_t skip = at.r - at.now.first, whole = at.now.len * at.now.nrep;
+    if (skip + n <= whole && !(whole >> 32))
+        move_alike<V, PACK>(at, (uint32_t)skip, packed,
+                            (char *)(p.user + at.e * p.extent + at.now.off), n, lane);
+    else
+        move_mixed<V, PACK>(p, t, at, packed, n, lane);
+}
+
+/* Short pieces: the next packed bytes from the place on, at most n; says how many. */
+template <bool PACK>
+__device__ uint32_t move_short(const struct rt_gpu_pack &p, table t, const place &at, char *packed,
+                               int64_t n, uint32_t lane)
+{
+    const uint32_t window = p.unit * depth_of(p.unit) * LANES;
+    const uint32_t now = n < window ? (uint32_t)n : window;
+    switch (p.unit) {
+    case 16:
+        move_window<uint4, PACK>(p, t, at, packed, now, lane);
+        break;
+    case 8:
+        move_window<uint2, PACK>(p, t, at, packed, now, lane);
+        break;
+    case 4:
+        move_window<uint32_t, PACK>(p, t, at, packed, now, lane);
+        break;
+    case 2:
+        move_window<uint16_t, PACK>(p, t, at, packed, now, lane);
+        break;
+    default:
+        move_window<uint8_t, PACK>(p, t, at, packed, now, lane);
+    }
+    return now;
+}
+
+/* Bytes [at, end) of the packed range, by one warp. */
+template <bool PACK>
 __device__ void move_chunk(const struct rt_gpu_pack &p, table t, int64_t at, int64_t end,
                            uint32_t lane)
 {
-    typedef ways<V> w;
+    const int64_t long_from = p.unit >= 16 ? 1024 : p.unit == 8 ? 512 : 256;
     place here;
     here.e = p.pos + at < p.size ? 0 : (int64_t)((uint64_t)(p.pos + at) / (uint64_t)p.size);
     here.r = (p.pos + at) - here.e * p.size;
@@ -232,17 +262,11 @@ __device__ void move_chunk(const struct rt_gpu_pack &p, table t, int64_t at, int
         char *packed = (char *)p.packed + at;
         if (run > left)
             run = left;
-        char *user = (char *)(p.user + here.e * p.extent + here.now.off);
-        const int64_t skip = here.r - here.now.first, room = here.now.len * here.now.nrep - skip;
-        if (run >= w::piece_long || (run == left && run >= 64)) {
-            user += begin + in;
+        if (run >= long_from || (run == left && run >= 64)) {
+            char *user = (char *)(p.user + here.e * p.extent + here.now.off + begin + in);
             copy_long(PACK ? packed : user, PACK ? user : packed, (uint32_t)run, lane);
         } else {
-            run = left < w::window ? left : w::window;
-            if (room >= run && !((room + skip) >> 32))
-                move_alike<V, PACK>(here, (uint32_t)skip, packed, user, (uint32_t)run, lane);
-            else
-                move_mixed<V, PACK>(p, t, here, packed, (uint32_t)run, lane);
+            run = move_short<PACK>(p, t, here, packed, left, lane);
         }
         at += run;
         here.r += run;
@@ -252,7 +276,7 @@ __device__ void move_chunk(const struct rt_gpu_pack &p, table t, int64_t at, int
     }
 }
 
-template <typename V, bool PACK>
+template <bool PACK>
 __device__ void move_all(const struct rt_gpu_pack &p)
 {
     const uint32_t lane = threadIdx.x % LANES, warps = gridDim.x * (blockDim.x / LANES);
@@ -264,24 +288,7 @@ __device__ void move_all(const struct rt_gpu_pack &p)
     int64_t at = (int64_t)(blockIdx.x * (blockDim.x / LANES) + threadIdx.x / LANES) * chunk;
 #pragma unroll 1
     for (; at < p.len; at += warps * chunk)
-        move_chunk<V, PACK>(p, t, at, at + chunk < p.len ? at + chunk : p.len, lane);
-}
-
-template <bool PACK>
-__device__ void move_units(const struct rt_gpu_pack &p)
-{
-    switch (p.unit) {
-    case 16:
-        return move_all<uint4, PACK>(p);
-    case 8:
-        return move_all<uint2, PACK>(p);
-    case 4:
-        return move_all<uint32_t, PACK>(p);
-    case 2:
-        return move_all<uint16_t, PACK>(p);
-    default:
-        return move_all<uint8_t, PACK>(p);
-    }
+        move_chunk<PACK>(p, t, at, at + chunk < p.len ? at + chunk : p.len, lane);
 }
 
 /* The last block to come here tells the host.  Each block's stores are ordered before its count by
@@ -306,13 +313,13 @@ __device__ void finish(const struct rt_gpu_pack &p)
 extern "C" __global__ void __launch_bounds__(256, 4)
     weft_pack(const __grid_constant__ struct rt_gpu_pack p)
 {
-    move_units<true>(p);
+    move_all<true>(p);
     finish(p);
 }
 
 extern "C" __global__ void __launch_bounds__(256, 4)
     weft_unpack(const __grid_constant__ struct rt_gpu_pack p)
 {
-    move_units<false>(p);
+    move_all<false>(p);
     finish(p);
 }
