@@ -375,7 +375,7 @@ static cu_result ask(const struct move_flight *f)
     return CU_OK;
 }
 
-/* The one flight whose events are asked for in this poll: the oldest of another stream than the last
+/* The one flight whose events are asked for in this poll: the oldest of another stream than last
  * time, else the oldest. */
 static struct move_flight *next_by_event(struct move_state *m)
 {

@@ -7,74 +7,8 @@
  * the host's flag stored. */
 #include "runtime/gpu/kernel.h"
 #include "runtime/gpu/move.h"
+#include "runtime/gpu/ptx.h"
 #include <stddef.h>
-
-typedef unsigned long long u64;
-#define EVERY_LANE 0xffffffffu
-
-__device__ __forceinline__ void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
-
-__device__ __forceinline__ void host_store(uint64_t addr, uint32_t v)
-{
-    asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(addr), "r"(v) : "memory");
-}
-
-/* Words that blocks of one launch exchange; they bypass the first-level cache. */
-__device__ __forceinline__ uint32_t load_word(const uint32_t *p)
-{
-    uint32_t v;
-    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
-    return v;
-}
-
-__device__ __forceinline__ void store_word(uint32_t *p, uint32_t v)
-{
-    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
-}
-
-__device__ __forceinline__ u64 now_ns()
-{
-    u64 t;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
-    return t;
-}
-
-/* Loads of the data.  A kernel that stays must not find in the first-level cache what it loaded
- * before someone else wrote there, so its loads are of system scope; a fresh kernel starts with an
- * empty cache. */
-#define LOADS(STAYS, OP) \
-    template <> struct from<STAYS> { \
-        static __device__ __forceinline__ uint4 load(const uint4 *p) \
-        { \
-            uint4 v; \
-            asm volatile(OP ".v4.u32 {%0, %1, %2, %3}, [%4];" \
-                         : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) \
-                         : "l"(p)); \
-            return v; \
-        } \
-        static __device__ __forceinline__ uint2 load(const uint2 *p) \
-        { \
-            uint2 v; \
-            asm volatile(OP ".v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p)); \
-            return v; \
-        } \
-        static __device__ __forceinline__ uint32_t load(const uint32_t *p) \
-        { \
-            uint32_t v; \
-            asm volatile(OP ".u32 %0, [%1];" : "=r"(v) : "l"(p)); \
-            return v; \
-        } \
-        static __device__ __forceinline__ uint8_t load(const uint8_t *p) \
-        { \
-            uint32_t v; \
-            asm volatile(OP ".u8 %0, [%1];" : "=r"(v) : "l"(p)); \
-            return (uint8_t)v; \
-        } \
-    }
-template <bool stays> struct from;
-LOADS(true, "ld.relaxed.sys.global");
-LOADS(false, "ld.global.L1::no_allocate");
-#undef LOADS
 
 /* n units by threads t of nt, four loads in flight each, or one. */
 template <bool stays, unsigned ahead, class T>
@@ -232,8 +166,7 @@ __device__ __forceinline__ uint64_t lane_words(uint32_t v, unsigned i)
 /* One look at the task.  True: it is whole and of this launch. */
 __device__ __forceinline__ bool see_task(const struct rt_gpu_linger &p, uint32_t *v)
 {
-    __syncwarp(); /* one load for all of it */
-    *v = load_word((const uint32_t *)&work_of(p)->task + (threadIdx.x & 7));
+    *v = warp_load((const uint32_t *)&work_of(p)->task + (threadIdx.x & 7));
     return lane_word(*v, 7) == lane_word(*v, 0) &&
            lane_word(*v, 6) >> 8 == (p.launch & 0xffffff);
 }
@@ -307,9 +240,7 @@ __device__ __forceinline__ void tell(const struct rt_gpu_linger &p, uint32_t seq
                  : lane == 6 ? p.launch << 8 | parts
                              : seq;
 
-    __syncwarp(); /* one store */
-    if (lane < 8)
-        store_word((uint32_t *)&work_of(p)->task + lane, v);
+    warp_store((uint32_t *)&work_of(p)->task + lane, v, lane < 8);
 }
 
 /* Into how many parts a copy is cut; for blocks that have started only. */
@@ -334,9 +265,8 @@ __device__ __forceinline__ void look(const struct rt_gpu_linger &p, struct leade
     unsigned lane = threadIdx.x;
 
     for (;;) {
-        __syncwarp(); /* one load for all of the descriptor */
         const uint32_t *slot = (const uint32_t *)p.ring + l->next % RT_GPU_RING_SLOTS * 16;
-        uint32_t v = from<true>::load(slot + (lane & 15));
+        uint32_t v = warp_load_host(slot + (lane & 15));
         u64 now = now_ns();
         uint32_t late = now - l->start > p.life_ns, idle = now - l->last > p.idle_ns;
         bool whole = lane_word(v, 0) == l->next && lane_word(v, 15) == l->next;

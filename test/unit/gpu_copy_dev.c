@@ -372,7 +372,8 @@ struct rt_gpu *dev_open(bool kernels, bool writes)
         .event_create = event_create, .event_record = event_record, .event_query = event_query,
         .event_destroy = event_destroy, .pointer_get_attributes = pointer_attributes,
         .mem_host_alloc = host_alloc, .mem_free_host = host_free, .mem_alloc = mem_alloc,
-        .mem_free = mem_free, .module_unload = module_unload, .get_error_name = error_name, .get_error_string = error_name
+        .mem_free = mem_free, .module_unload = module_unload,
+        .get_error_name = error_name, .get_error_string = error_name
     };
     gpu.ctx = (cu_ctx)(void *)&dummy;
     gpu.stream_writes = writes;

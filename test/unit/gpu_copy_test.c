@@ -318,7 +318,7 @@ static void large_copies_take_the_engines_in_turn(void)
     finish(g);
 }
 
-/* Copies from a peer end with events; one a poll is asked for, and never a later one of a stream. */
+/* Copies from a peer end with events; one a poll is asked for, a stream's oldest. */
 static void copies_from_a_peer_end_with_events(void)
 {
     struct rt_gpu *g = start(true, true);

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What move.cu says in PTX: fences, words that blocks and the host exchange, loads that bypass the
+ * first-level cache.  The test that runs the kernels on the CPU has its own of each. */
+#ifndef RT_GPU_PTX_H
+#define RT_GPU_PTX_H
+
+#include <stdint.h>
+
+typedef unsigned long long u64;
+#define EVERY_LANE 0xffffffffu
+
+__device__ __forceinline__ void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+
+__device__ __forceinline__ void host_store(uint64_t addr, uint32_t v)
+{
+    asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(addr), "r"(v) : "memory");
+}
+
+/* Words that blocks of one launch exchange; they bypass the first-level cache. */
+__device__ __forceinline__ uint32_t load_word(const uint32_t *p)
+{
+    uint32_t v;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+
+__device__ __forceinline__ void store_word(uint32_t *p, uint32_t v)
+{
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+
+__device__ __forceinline__ u64 now_ns()
+{
+    u64 t;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+    return t;
+}
+
+/* Loads of the data.  A kernel that stays must not find in the first-level cache what it loaded
+ * before someone else wrote there, so its loads are of system scope; a fresh kernel starts with an
+ * empty cache. */
+#define LOADS(STAYS, OP) \
+    template <> struct from<STAYS> { \
+        static __device__ __forceinline__ uint4 load(const uint4 *p) \
+        { \
+            uint4 v; \
+            asm volatile(OP ".v4.u32 {%0, %1, %2, %3}, [%4];" \
+                         : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) \
+                         : "l"(p)); \
+            return v; \
+        } \
+        static __device__ __forceinline__ uint2 load(const uint2 *p) \
+        { \
+            uint2 v; \
+            asm volatile(OP ".v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p)); \
+            return v; \
+        } \
+        static __device__ __forceinline__ uint32_t load(const uint32_t *p) \
+        { \
+            uint32_t v; \
+            asm volatile(OP ".u32 %0, [%1];" : "=r"(v) : "l"(p)); \
+            return v; \
+        } \
+        static __device__ __forceinline__ uint8_t load(const uint8_t *p) \
+        { \
+            uint32_t v; \
+            asm volatile(OP ".u8 %0, [%1];" : "=r"(v) : "l"(p)); \
+            return (uint8_t)v; \
+        } \
+    }
+template <bool stays> struct from;
+LOADS(true, "ld.relaxed.sys.global");
+LOADS(false, "ld.global.L1::no_allocate");
+#undef LOADS
+
+/* All lanes of a warp at once, so that what lies side by side is one access of memory. */
+__device__ __forceinline__ uint32_t warp_load(const uint32_t *p)
+{
+    __syncwarp();
+    return load_word(p);
+}
+
+__device__ __forceinline__ uint32_t warp_load_host(const uint32_t *p)
+{
+    __syncwarp();
+    return from<true>::load(p);
+}
+
+__device__ __forceinline__ void warp_store(uint32_t *p, uint32_t v, bool on)
+{
+    __syncwarp();
+    if (on)
+        store_word(p, v);
+}
+
+#endif

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The kernels of move.cu on the CPU: a thread a block, a context (ucontext) a lane, switched at
+ * random where lanes talk to each other or to memory.  Lanes of a warp meet in the warp's calls,
+ * which must be the same ones in all of them.  The main thread is the host: it posts copies of all
+ * lengths and alignments, launches the lingering kernel again when it has left, and looks at the
+ * order of the numbers.  Compiled and run by gpu_move_kernel_test. */
+#include <atomic>
+#include <ctime>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <pthread.h>
+#include <sched.h>
+#include <ucontext.h>
+#include <vector>
+#include <unistd.h>
+
+/* ---- what nvcc knows ---- */
+
+#define __device__
+#define __global__
+#define __forceinline__ inline
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __shared__ static thread_local
+struct alignas(8) uint2 { uint32_t x, y; };
+struct alignas(16) uint4 { uint32_t x, y, z, w; };
+struct place { unsigned x; };
+
+struct warp {
+    int here = 0;
+    unsigned gen = 0;
+    const char *call = nullptr;
+    uint64_t in[32], out[32];
+    void *at[32];
+    bool on[32];
+};
+struct lane {
+    ucontext_t c;
+    unsigned tid;
+    bool done;
+    warp *w;
+    char *stack;
+};
+static thread_local struct {
+    std::vector<lane> lanes;
+    std::vector<warp> warps;
+    lane *now;
+    ucontext_t back;
+    unsigned block, threads, met, gen;
+    uint32_t rng;
+    const std::function<void()> *body;
+} me;
+static unsigned grid;
+static std::atomic<int> running;
+
+static uint32_t rnd()
+{
+    me.rng = me.rng * 1664525u + 1013904223u;
+    return me.rng >> 8;
+}
+static void yield() { swapcontext(&me.now->c, &me.back); }
+static void may_yield()
+{
+    if (rnd() % 8 == 0)
+        yield();
+}
+static void fail(const char *what, const char *more)
+{
+    printf("not ok 1 - %s %s, block %u thread %u\n1..1\n", what, more, me.block, me.now->tid);
+    fflush(stdout);
+    _exit(1);
+}
+
+#define threadIdx (place{ me.now->tid })
+#define blockIdx (place{ me.block })
+#define blockDim (place{ me.threads })
+#define gridDim (place{ grid })
+
+template <class F>
+static uint64_t together(const char *call, uint64_t in, const void *at, bool on, F last)
+{
+    warp *w = me.now->w;
+    unsigned i = me.now->tid % 32, gen = w->gen;
+    if (w->here == 0)
+        w->call = call;
+    if (strcmp(w->call, call))
+        fail("lanes of a warp are in two calls:", call);
+    w->in[i] = in;
+    w->at[i] = (void *)at;
+    w->on[i] = on;
+    if (++w->here == 32) {
+        for (i = 0; i < 32; i++)
+            last(w, i);
+        w->here = 0;
+        w->gen++;
+    } else {
+        while (w->gen == gen)
+            yield();
+    }
+    return w->out[me.now->tid % 32];
+}
+static void __syncwarp() { together("syncwarp", 0, 0, 0, [](warp *, unsigned) {}); }
+template <class T> static T __shfl_sync(unsigned, T v, unsigned from)
+{
+    return (T)together("shfl", (uint64_t)v, (void *)(uintptr_t)from, 0, [](warp *w, unsigned i) {
+        w->out[i] = w->in[(uintptr_t)w->at[i] % 32];
+    });
+}
+template <class T> static T __shfl_up_sync(unsigned, T v, unsigned d)
+{
+    return (T)together("shfl_up", (uint64_t)v, (void *)(uintptr_t)d, 0, [](warp *w, unsigned i) {
+        unsigned up = (unsigned)(uintptr_t)w->at[i];
+        w->out[i] = w->in[i < up ? i : i - up];
+    });
+}
+static unsigned __ballot_sync(unsigned, bool p)
+{
+    return (unsigned)together("ballot", p, 0, 0, [](warp *w, unsigned i) {
+        w->out[i] = 0;
+        for (unsigned j = 0; j < 32; j++)
+            w->out[i] |= (uint64_t)(w->in[j] != 0) << j;
+    });
+}
+static bool __any_sync(unsigned m, bool p) { return __ballot_sync(m, p) != 0; }
+#define __popc __builtin_popcount
+static void __syncthreads()
+{
+    unsigned gen = me.gen;
+    if (++me.met == me.threads) {
+        me.met = 0;
+        me.gen++;
+    } else {
+        while (me.gen == gen)
+            yield();
+    }
+}
+
+/* ---- what ptx.h has ---- */
+
+#define RT_GPU_PTX_H
+typedef unsigned long long u64;
+#define EVERY_LANE 0xffffffffu
+static std::atomic<u64> now{ 1000 };
+static u64 now_ns() { return now += 20; }
+static void fence_system() { may_yield(); }
+static u64 atomicCAS(u64 *p, u64 old, u64 v)
+{
+    may_yield();
+    __atomic_compare_exchange_n(p, &old, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    return old;
+}
+static uint32_t atomicAdd(uint32_t *p, uint32_t v)
+{
+    may_yield();
+    return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST);
+}
+static uint32_t load_word(const uint32_t *p)
+{
+    may_yield();
+    return __atomic_load_n(p, __ATOMIC_SEQ_CST);
+}
+static void store_word(uint32_t *p, uint32_t v)
+{
+    may_yield();
+    __atomic_store_n(p, v, __ATOMIC_SEQ_CST);
+}
+static void host_store(uint64_t at, uint32_t v) { store_word((uint32_t *)at, v); }
+/* One access of memory on a GPU; a lock makes it one here. */
+static pthread_mutex_t memory = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t warp_load(const uint32_t *p)
+{
+    return (uint32_t)together("load", 0, p, 0, [](warp *w, unsigned i) {
+        if (i == 0)
+            pthread_mutex_lock(&memory);
+        w->out[i] = __atomic_load_n((uint32_t *)w->at[i], __ATOMIC_SEQ_CST);
+        if (i == 31)
+            pthread_mutex_unlock(&memory);
+    });
+}
+static uint32_t warp_load_host(const uint32_t *p) { return warp_load(p); }
+static void warp_store(uint32_t *p, uint32_t v, bool on)
+{
+    together("store", v, p, on, [](warp *w, unsigned i) {
+        if (i == 0)
+            pthread_mutex_lock(&memory);
+        if (w->on[i])
+            __atomic_store_n((uint32_t *)w->at[i], (uint32_t)w->in[i], __ATOMIC_SEQ_CST);
+        if (i == 31)
+            pthread_mutex_unlock(&memory);
+    });
+}
+template <bool stays> struct from {
+    template <class T> static T load(const T *p)
+    {
+        if ((uintptr_t)p % sizeof(T))
+            fail("a load", "out of alignment");
+        if (rnd() % 64 == 0)
+            yield();
+        return *p;
+    }
+};
+
+#include "runtime/gpu/move.cu"
+
+/* ---- blocks ---- */
+
+static void lane_main()
+{
+    (*me.body)();
+    me.now->done = true;
+    yield();
+}
+
+struct start {
+    unsigned block, threads;
+    uint32_t seed;
+    useconds_t late;
+    const std::function<void()> *body;
+};
+
+static void *block_main(void *arg)
+{
+    start *s = (start *)arg;
+    usleep(s->late);
+    me.block = s->block;
+    me.threads = s->threads;
+    me.rng = s->seed;
+    me.met = me.gen = 0;
+    me.body = s->body;
+    me.warps.assign(s->threads / 32, warp());
+    me.lanes.assign(s->threads, lane());
+    for (unsigned t = 0; t < s->threads; t++) {
+        lane &l = me.lanes[t];
+        l.tid = t;
+        l.w = &me.warps[t / 32];
+        l.stack = (char *)malloc(32768);
+        getcontext(&l.c);
+        l.c.uc_stack.ss_sp = l.stack;
+        l.c.uc_stack.ss_size = 32768;
+        makecontext(&l.c, lane_main, 0);
+    }
+    for (unsigned left = s->threads; left;) { /* a random warp, its lanes from a random one on */
+        unsigned w = rnd() % (unsigned)me.warps.size(), first = rnd();
+        for (unsigned i = 0; i < 32; i++) {
+            me.now = &me.lanes[w * 32 + (i + first) % 32];
+            if (me.now->done)
+                continue;
+            swapcontext(&me.back, &me.now->c);
+            left -= me.now->done;
+        }
+        if (rnd() % 16 == 0)
+            sched_yield();
+    }
+    for (lane &l : me.lanes)
+        free(l.stack);
+    delete s;
+    running--;
+    return NULL;
+}
+
+static void launch(unsigned blocks, unsigned threads, bool late, const std::function<void()> *body)
+{
+    grid = blocks;
+    running = (int)blocks;
+    for (unsigned b = 0; b < blocks; b++) {
+        pthread_t t;
+        useconds_t wait = late && rand() % 2 ? (useconds_t)rand() % 4000 : 0;
+        start *s = new start{ b, threads, (uint32_t)rand(), wait, body };
+        if (pthread_create(&t, NULL, block_main, s))
+            abort();
+        pthread_detach(t);
+    }
+}
+
+/* ---- the host ---- */
+
+static const size_t ROOM = 1u << 20;
+alignas(64) static struct rt_gpu_desc ring[RT_GPU_RING_SLOTS];
+alignas(64) static struct rt_gpu_words words;
+alignas(128) static struct rt_gpu_work work_area;
+static std::vector<uint8_t> src(ROOM), dst(ROOM), want(ROOM);
+static uint32_t posted, reaped, launches;
+static int ncopies, nlaunches;
+
+static void bad(const char *what)
+{
+    printf("not ok 1 - %s; posted %u, done %u, launch %u, left %u\n1..1\n", what, posted, words.done,
+           launches, words.left);
+    fflush(stdout);
+    _exit(1);
+}
+
+static void refill()
+{
+    for (uint8_t &c : src)
+        c = (uint8_t)(rand() >> 6);
+    dst.assign(ROOM, 0x5a);
+    want = dst;
+}
+
+static void post(size_t *at)
+{
+    size_t len = 1 + (size_t)rand() % (rand() % 3 ? 3000 : rand() % 3 ? 9000 : 80000);
+    size_t shift = rand() % 2 ? 0 : (size_t)rand() % 16;
+    if (*at + len + 16 > ROOM)
+        return;
+    uint32_t s = ++posted;
+    struct rt_gpu_desc *d = &ring[s % RT_GPU_RING_SLOTS];
+    d->dst = (uint64_t)&dst[*at];
+    d->src = (uint64_t)&src[*at + shift];
+    d->len = len;
+    memcpy(&want[*at], &src[*at + shift], len);
+    __atomic_store_n(&d->seq_too, s, __ATOMIC_RELEASE);
+    __atomic_store_n(&d->seq, s, __ATOMIC_RELEASE);
+    *at += len + (size_t)rand() % 40;
+    ncopies++;
+}
+
+static void linger_round(unsigned blocks)
+{
+    static struct rt_gpu_linger p;
+    static const std::function<void()> body = [] { weft_linger(p); };
+    uint64_t life = rand() % 3 ? 8000 : 400000, idle = life / 4;
+    size_t at = 0;
+    bool up = false;
+    refill();
+    for (int left = 40; left > 0 || reaped != posted || running;) {
+        for (; left > 0 && posted - reaped < 20 && rand() % 6; left--)
+            post(&at);
+        uint32_t is_left = __atomic_load_n(&words.left, __ATOMIC_ACQUIRE);
+        uint32_t done = __atomic_load_n(&words.done, __ATOMIC_ACQUIRE);
+        if (done - reaped > posted - reaped)
+            bad("the numbers are out of order");
+        reaped = done;
+        if (up && is_left == launches && !running)
+            up = false;
+        if (!up && reaped != posted) {
+            p = { (uint64_t)ring, (uint64_t)&words, (uint64_t)&work_area, reaped + 1, ++launches,
+                  idle, life };
+            up = true;
+            nlaunches++;
+            launch(blocks, 64, rand() % 2, &body);
+        }
+        if (up && !running && __atomic_load_n(&words.left, __ATOMIC_ACQUIRE) != launches)
+            bad("a kernel has ended without saying so");
+        usleep(100);
+    }
+    if (dst != want)
+        bad("wrong data of the lingering kernel");
+}
+
+static void batch_round()
+{
+    static struct rt_gpu_batch b;
+    static const std::function<void()> body = [] { weft_batch(b); };
+    uint32_t flag = 0, counter = 0;
+    size_t at = 0;
+    refill();
+    b.flag = (uint64_t)&flag;
+    b.counter = (uint64_t)&counter;
+    b.value = 7;
+    b.n = 1 + (uint32_t)rand() % 64;
+    for (uint32_t i = 0; i < b.n; i++) {
+        size_t len = rand() % 10 ? (size_t)rand() % (rand() % 8 ? 4000 : 60000) : 0;
+        if (at + len + 64 > ROOM)
+            len = 0;
+        size_t from = at + (rand() % 2 ? 0 : (size_t)rand() % 16);
+        b.move[i] = { (uint64_t)&dst[at], (uint64_t)&src[from], len };
+        memcpy(&want[at], &src[from], len);
+        at += len;
+    }
+    launch(1 + (unsigned)rand() % 6, 64, false, &body);
+    while (__atomic_load_n(&flag, __ATOMIC_ACQUIRE) != 7)
+        usleep(100);
+    if (dst != want)
+        bad("a flag before its data, or wrong data, of a batch");
+    while (running)
+        usleep(100);
+    if (counter)
+        bad("the counter of batches is not zero");
+}
+
+int main(int argc, char **argv)
+{
+    unsigned seed = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 0) : 1;
+    int rounds = argc > 2 ? atoi(argv[2]) : 6;
+    printf("# seed %u\n", seed);
+    srand(seed);
+    alarm(120);
+    for (int i = 0; i < rounds; i++) {
+        linger_round(1 + (unsigned)i % 4);
+        batch_round();
+        batch_round();
+    }
+    printf("# %d copies, %d launches\nok 1 - kernels that copy, on the CPU\n1..1\n", ncopies, nlaunches);
+    return 0;
+}
