@@ -3,6 +3,7 @@
  * call or the right data.
  *     p2p_fault             buffers, allocations used again, contexts of the application
  *     p2p_fault full        no device memory is left for the library
+ *     p2p_fault full_at_first   ... when it is first used
  *     p2p_fault reset       the application resets the primary context
  *     p2p_fault host        there is no usable driver: host messages work (any FAKE_CUDA_... may be
  *                           set), device buffers give an error or work
@@ -248,28 +249,64 @@ static void pairs_of_kinds(void)
         }
 }
 
-/* Buffers first, then all that is left of the device. */
+/* Takes all that is left of the device. */
+static int fill_device(cu_ptr *hog, int room)
+{
+    size_t len = (size_t)32 << 30;
+    int n = 0;
+
+    while (len >= 2048 && n < room)
+        if (cu.mem_alloc(&hog[n], len) == CU_OK)
+            n++;
+        else
+            len /= 2;
+    return n;
+}
+
+/* Buffers and streams first, then the device is full: messages take another way. */
 static void full(void)
 {
-    enum { N = 4096 };
-    static unsigned char *hog[N];
-    size_t len = 1u << 30;
-    int n = 0;
+    static cu_ptr hog[4096];
+    unsigned char *p = gt_alloc(GT_CUDA, dev, 8, 0);
     enum gt_kind k;
+    int n;
 
+    pass(p, 8, 1);
     for (k = 0; k < GT_KINDS; k++) {
         x_buffer(k, mt_rank % gt_ndevices(), 0, 3500000);
         x_buffer(k, mt_rank % gt_ndevices(), 1, 3500000);
     }
-    for (; len >= 2048 && n < N; n += hog[n] != NULL) {
-        hog[n] = gt_try_alloc(GT_CUDA, dev, len, 0);
-        if (!hog[n])
-            len /= 2;
-    }
+    mt_sync();
+    n = fill_device(hog, 4096);
+    mt_sync();
     pairs_of_kinds();
     while (n > 0)
-        gt_free(hog[--n]);
+        CHECK_EQ(cu.mem_free(hog[--n]), CU_OK);
     pairs_of_kinds();
+    gt_free(p);
+}
+
+/* The device is full before the library has been there.  A real driver cannot even make a stream
+ * then, so an error is right too; later, when there is room, all must work. */
+static void full_at_first(void)
+{
+    static cu_ptr hog[4096];
+    unsigned char *p = gt_alloc(GT_CUDA, dev, 5000, 0);
+    char host[5000];
+    int n = fill_device(hog, 4096), err, class = MPI_SUCCESS;
+
+    mt_sync();
+    err = MPI_Sendrecv(p, 5000, MPI_BYTE, mt_rank, 1, host, 5000, MPI_BYTE, mt_rank, 1, mt_comm,
+                       MPI_STATUS_IGNORE);
+    if (err)
+        MPI_Error_class(err, &class);
+    printf("# rank %d: the first message on a full device gives class %d\n", mt_rank, class);
+    CHECK(class == MPI_SUCCESS || class == MPI_ERR_NO_MEM || class == MPI_ERR_OTHER);
+    while (n > 0)
+        CHECK_EQ(cu.mem_free(hog[--n]), CU_OK);
+    mt_sync();
+    pass(p, 5000, 3);
+    gt_free(p);
 }
 
 static void host_messages(void)
@@ -336,12 +373,15 @@ static void reset(void)
     unsigned char *p = gt_alloc(GT_CUDA, dev, 100000, 0);
     static unsigned char host[100000];
     cu_ptr again;
+    cu_ctx c;
     int round, err, i;
 
     pass(p, 100000, 1);
     OK(MPI_Sendrecv(NULL, 0, MPI_BYTE, mt_peer, 8, NULL, 0, MPI_BYTE, mt_peer, 8, mt_comm,
                     MPI_STATUS_IGNORE));
     CHECK_EQ(cu.primary_ctx_reset(dev), CU_OK);
+    CHECK_EQ(cu.primary_ctx_retain(&c, dev), CU_OK);
+    CHECK_EQ(cu.ctx_set_current(c), CU_OK);
     for (round = 0; round < 3; round++) {
         CHECK_EQ(cu.mem_alloc(&again, 100000), CU_OK);
         CHECK_EQ(cu.memset_d8(again, round + mt_rank, 100000), CU_OK);
@@ -391,6 +431,8 @@ int main(int argc, char **argv)
     gt_use(dev);
     if (!strcmp(mode, "full"))
         MT_RUN(full);
+    else if (!strcmp(mode, "full_at_first"))
+        MT_RUN(full_at_first);
     else if (!strcmp(mode, "reset"))
         MT_RUN(reset);
     else if (!strcmp(mode, "broken"))

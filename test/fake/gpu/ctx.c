@@ -22,9 +22,7 @@ int fake_ctx_check(cu_ctx c)
         return CU_ERROR_INVALID_CONTEXT;
     for (i = 0; i < FAKE_DEVICES; i++)
         if (c == &fake.primary[i]) {
-            if (c->nref == 0)
-                return CU_ERROR_CONTEXT_IS_DESTROYED;
-            return c->err;
+            return c->nref == 0 || c->destroyed ? CU_ERROR_CONTEXT_IS_DESTROYED : c->err;
         }
     for (k = fake.contexts; k && k != c; k = k->next)
         ;
@@ -92,7 +90,7 @@ cu_result cuDevicePrimaryCtxGetState(cu_device d, unsigned *flags, int *active)
         return err;
     pthread_mutex_lock(&fake.lock);
     *flags = 0;
-    *active = fake.primary[fake.visible[d]].nref > 0;
+    *active = fake_ctx_check(&fake.primary[fake.visible[d]]) != CU_ERROR_CONTEXT_IS_DESTROYED;
     pthread_mutex_unlock(&fake.lock);
     return 0;
 }
@@ -106,6 +104,7 @@ cu_result cuDevicePrimaryCtxRetain(cu_ctx *c, cu_device d)
     pthread_mutex_lock(&fake.lock);
     *c = &fake.primary[fake.visible[d]];
     (*c)->nref++;
+    (*c)->destroyed = false; /* a reset one begins anew, at the same handle */
     pthread_mutex_unlock(&fake.lock);
     return 0;
 }
@@ -132,14 +131,18 @@ cu_result cuDevicePrimaryCtxRelease_v2(cu_device d)
     return err;
 }
 
+/* It is destroyed for all who use it, until somebody retains it again. */
 cu_result cuDevicePrimaryCtxReset_v2(cu_device d)
 {
     int err = device_check("cuDevicePrimaryCtxReset_v2", d);
+    cu_ctx c;
 
     if (err)
         return err;
-    if (fake.primary[fake.visible[d]].nref)
-        ctx_end(&fake.primary[fake.visible[d]]);
+    c = &fake.primary[fake.visible[d]];
+    if (c->nref)
+        ctx_end(c);
+    c->destroyed = true;
     return 0;
 }
 
@@ -210,8 +213,13 @@ cu_result cuCtxSetCurrent(cu_ctx c)
 
     if (err)
         return err;
-    if (c && fake_ctx_check(c) == CU_ERROR_INVALID_CONTEXT)
-        return CU_ERROR_INVALID_CONTEXT;
+    if (c) {
+        pthread_mutex_lock(&fake.lock);
+        err = fake_ctx_check(c);
+        pthread_mutex_unlock(&fake.lock);
+    }
+    if (err == CU_ERROR_INVALID_CONTEXT || err == CU_ERROR_CONTEXT_IS_DESTROYED)
+        return err;
     if (stack.n)
         stack.n--;
     return c ? push(c) : 0;

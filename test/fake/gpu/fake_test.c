@@ -45,6 +45,18 @@ static int load(void)
 
 static void use(int dev) { GOOD(cu.ctx_set_current(ctx[dev])); }
 
+/* The primary context is reset and used again. */
+static void begin_anew(int dev)
+{
+    cu_ptr p;
+
+    GOOD(cu.primary_ctx_reset(dev));
+    CHECK_EQ(cu.ctx_set_current(ctx[dev]), CU_ERROR_CONTEXT_IS_DESTROYED);
+    CHECK_EQ(cu.mem_alloc(&p, 8), CU_ERROR_CONTEXT_IS_DESTROYED);
+    GOOD(cu.primary_ctx_retain(&ctx[dev], dev));
+    use(dev);
+}
+
 static void fill(unsigned char *p, size_t n, unsigned seed)
 {
     size_t i;
@@ -413,7 +425,7 @@ static void packing(void)
     k.unit = 4;
     GOOD(cu.launch_kernel(kernel("weft_pack"), 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
     CHECK_EQ(cu.ctx_synchronize(), CU_ERROR_MISALIGNED_ADDRESS);
-    GOOD(cu.primary_ctx_reset(0));
+    begin_anew(0);
 }
 
 /* A kernel that touches what it may not: the context is lost. */
@@ -463,7 +475,7 @@ static cu_ptr vmm_alloc(int dev, size_t nbytes, bool exported, cu_handle *h)
     GOOD(cu.mem_address_reserve(&p, nbytes, 0, 0, 0));
     GOOD(cu.mem_map(p, nbytes, 0, *h, 0));
     CHECK_EQ(cu.memset_d8(p, 0, 8), dev == 0 ? CU_ERROR_ILLEGAL_ADDRESS : CU_OK);
-    GOOD(cu.primary_ctx_reset(0));
+    begin_anew(0);
     GOOD(cu.mem_set_access(p, nbytes, &access, 1));
     return p;
 }

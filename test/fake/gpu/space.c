@@ -327,8 +327,8 @@ bool fake_reaches(uint64_t p, size_t len)
 static void say_illegal(cu_ctx c, uint64_t p, size_t len, enum fake_who who,
                         const struct fake_mem *m)
 {
-    static const char *const kinds[] = { "pinned",  "registered", "managed",  "cuda",
-                                         "vmm",     "pool",       "imported", "imported pool" };
+    static const char *const kinds[] = { "pinned", "registered", "managed",  "cuda",
+                                         "vmm",    "pool",       "imported", "imported pool" };
 
     fprintf(stderr, "fake CUDA: pid %d: a %s of GPU %d touches %p+%zu: ", (int)getpid(),
             who == FAKE_BY_KERNEL ? "kernel" : "copy", c->dev, (void *)p, len);

@@ -224,7 +224,9 @@ static int stream_create(cu_stream *s, unsigned flags, const char *symbol)
     if (flags & ~CU_STREAM_NON_BLOCKING)
         return CU_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&fake.lock);
-    *s = stream_make(c, !(flags & CU_STREAM_NON_BLOCKING));
+    *s = NULL;
+    if (fake.used[c->dev] + FAKE_GRANULE <= fake.mem_nbytes) /* it takes some on a real device */
+        *s = stream_make(c, !(flags & CU_STREAM_NON_BLOCKING));
     pthread_mutex_unlock(&fake.lock);
     return *s ? 0 : CU_ERROR_OUT_OF_MEMORY;
 }
