@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include "mpi/p2p/device.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/tool/event.h"
 #include "runtime/base/err.h"
@@ -310,8 +311,10 @@ int wm_call_run(struct wm_call *call)
     rt_unlock(&c->dom->lock);
     if (rt_unlikely(err < 0 && cfg.check))
         wm_check_failed(c);
-    return rt_unlikely(err < 0) ? wm_err_rt(err, "%s among %d processes", name, c->size)
-                                : MPI_SUCCESS;
+    if (rt_likely(err >= 0))
+        return MPI_SUCCESS;
+    return err == -RT_EADDR ? wm_dev_fault()
+                            : wm_err_rt(err, "%s among %d processes", name, c->size);
 }
 
 /* One entry for each process that is sent to or received from; of the local group for the blocks of

@@ -1,15 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Device buffers in collective calls.  Each side of the call, sent or received, is a list of
- * blocks; a side with device memory gets a host mirror of the addresses from its first to its last
- * byte, and the algorithms see that.  Blocks are copied in before a start, those to be received,
- * too, because some are input as well or stay as they are; the latter are copied back at the end.
- * What lies between blocks is never touched.  Slow, but every collective and form of it works.
- * Under the domain's lock. */
+ * blocks.  A side with device memory gets a mirror: host memory that stands for the user's
+ * addresses from its first to its last byte, and the algorithms see that, with the same layouts.
+ * So what this process does never depends on the other processes' memory.  Blocks that are input
+ * are copied in before each start, those that the call defines are copied out at the end; what
+ * lies between blocks is never touched.  Slow, but every collective and form of it works.
+ *
+ * A stage belongs to one call or persistent request.  Under the domain's lock. */
 #include "mpi/core/coll_device.h"
 #include <stdlib.h>
+#include <sys/mman.h>
 #include "mpi/p2p/device.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+
+/* Mirrors from this length on are only reserved: blocks that are far apart, such as those of
+ * absolute addresses, may span more than the machine has. */
+#define RESERVE_FROM (64u << 20)
+/* Data with gaps are packed in between, in pieces. */
+#define PIECE (1 << 20)
+/* What user functions may expect of a buffer's alignment holds for the mirror, too. */
+#define MIRROR_ALIGN 16u
 
 struct block {
     const struct rt_layout *l;
@@ -18,94 +29,116 @@ struct block {
 };
 
 struct side {
-    int nblocks;
-    struct block *blocks; /* owned */
-    char *mirror;         /* owned; NULL: host memory, which is used itself */
-    uintptr_t low;        /* the user's address that `mirror` stands for */
+    char *mirror;  /* owned; NULL: host memory, which is used itself */
+    uintptr_t low; /* the user's address that `mirror` stands for */
+    size_t len;
+    bool in, out; /* what is copied */
 };
 
+enum { SEND, RECV };
+
 struct wm_coll_stage {
-    struct side send, recv;
+    struct coll_args user; /* as the call gave them; vectors and layouts are the call's */
+    const struct wm_comm *comm;
+    struct side side[2];
+    char *packed;                     /* owned; NULL: no block has gaps */
     int (*step)(struct coll_task *k); /* of the task that is being followed */
 };
 
 /* ---- which blocks a call has ---- */
 
-static int64_t total(const int64_t *counts, int n)
+static bool is_vector(enum coll_kind kind, int which)
 {
-    int64_t sum = 0;
-    for (int i = 0; i < n; i++)
-        sum += counts[i];
-    return sum;
+    switch (kind) {
+    case COLL_ALLTOALLV:
+    case COLL_ALLTOALLW:
+    case COLL_NEIGHBOR_ALLTOALLV:
+    case COLL_NEIGHBOR_ALLTOALLW:
+        return true;
+    case COLL_GATHERV:
+    case COLL_ALLGATHERV:
+    case COLL_NEIGHBOR_ALLGATHERV:
+        return which == RECV;
+    default:
+        return kind == COLL_SCATTERV && which == SEND;
+    }
 }
 
-static int entries(const struct wm_call *call, bool recv)
-{
-    const struct coll_neighbors *nb = call->args.neighbors;
-    if (nb)
-        return recv ? nb->nsources : nb->ndestinations;
-    return call->comm->remote->size;
-}
-
-/* Blocks of equal counts: whether there is one an entry. */
-static bool one_each(enum coll_kind kind, bool recv)
+/* Equal blocks side by side, one a process; a neighbour that does not exist has none. */
+static bool is_row(enum coll_kind kind, int which)
 {
     if (kind == COLL_ALLTOALL || kind == COLL_NEIGHBOR_ALLTOALL)
         return true;
-    return recv ? kind == COLL_GATHER || kind == COLL_ALLGATHER || kind == COLL_NEIGHBOR_ALLGATHER
-                : kind == COLL_SCATTER;
+    return which == RECV
+               ? kind == COLL_GATHER || kind == COLL_ALLGATHER || kind == COLL_NEIGHBOR_ALLGATHER
+               : kind == COLL_SCATTER;
 }
 
-/* Elements of a side without displacements. */
-static int64_t elements(const struct wm_call *call, bool recv)
+/* Whether this process uses the buffer at all. */
+static bool is_used(const struct wm_coll_stage *s, int which)
 {
-    const struct coll_args *a = &call->args;
-    bool whole = !recv || a->sbuf == COLL_IN_PLACE; /* of a vector that is scattered */
-    if (a->kind == COLL_REDUCE_SCATTER)
-        return whole ? total(a->rcounts, call->comm->size) : a->rcounts[call->comm->rank];
-    if (a->kind == COLL_REDUCE_SCATTER_BLOCK)
-        return whole ? a->rcount * call->comm->size : a->rcount;
-    return (recv ? a->rcount : a->scount) * (one_each(a->kind, recv) ? entries(call, recv) : 1);
-}
-
-/* Whether the call uses the side's buffer in this process. */
-static bool is_used(const struct wm_call *call, bool recv)
-{
-    const struct coll_args *a = &call->args;
-    const void *buf = recv ? a->rbuf : a->sbuf;
-    if (a->kind == COLL_BARRIER || buf == COLL_IN_PLACE)
+    const struct coll_args *a = &s->user;
+    if (a->kind == COLL_BARRIER || (which == RECV ? a->rbuf : a->sbuf) == COLL_IN_PLACE)
         return false;
-    if (a->kind == COLL_REDUCE && recv)
-        return wm_call_root(call->comm, a->root);
-    return recv ? a->rtype || a->rtypes : a->stype || a->stypes;
+    if (a->kind == COLL_REDUCE && which == RECV)
+        return wm_call_root(s->comm, a->root);
+    return which == RECV ? a->rtype || a->rtypes : a->stype || a->stypes;
 }
 
-static int list_blocks(const struct wm_call *call, bool recv, struct side *s)
+static int nblocks(const struct wm_coll_stage *s, int which)
 {
-    const struct coll_args *a = &call->args;
-    const int64_t *counts = recv ? a->rcounts : a->scounts,
-                  *displs = recv ? a->rdispls : a->sdispls;
-    const struct rt_layout *const *types = recv ? a->rtypes : a->stypes;
-    const struct rt_layout *type = recv ? a->rtype : a->stype;
-    uintptr_t buf = (uintptr_t)(recv ? a->rbuf : a->sbuf);
-    if (!is_used(call, recv))
+    const struct coll_args *a = &s->user;
+    if (!is_used(s, which))
         return 0;
-    bool vector = counts && displs;
-    s->nblocks = vector ? entries(call, recv) : 1;
-    s->blocks = calloc((size_t)s->nblocks + 1, sizeof *s->blocks);
-    if (!s->blocks)
-        return -RT_ENOMEM;
-    if (!vector)
-        s->blocks[0] = (struct block){ type, elements(call, recv), buf };
-    for (int i = 0; vector && i < s->nblocks; i++) {
-        const struct rt_layout *l = types ? types[i] : type;
-        int64_t off = types ? displs[i] : displs[i] * type->extent;
-        s->blocks[i] = (struct block){ l, l ? counts[i] : 0, buf + (uintptr_t)off };
-    }
-    return 0;
+    if (!is_vector(a->kind, which) && !(a->neighbors && is_row(a->kind, which)))
+        return 1;
+    if (a->neighbors)
+        return which == RECV ? a->neighbors->nsources : a->neighbors->ndestinations;
+    return s->comm->remote->size;
 }
 
-/* ---- mirrors ---- */
+/* Elements of a side that is one block.  Of a vector that is reduced and scattered the receive
+ * side is this process's part; in place all of it is input. */
+static int64_t elements(const struct wm_coll_stage *s, int which, bool input)
+{
+    const struct coll_args *a = &s->user;
+    bool whole = which == SEND || (input && a->sbuf == COLL_IN_PLACE);
+    int64_t n = which == RECV ? a->rcount : a->scount;
+    if (a->kind == COLL_REDUCE_SCATTER) {
+        n = whole ? 0 : a->rcounts[s->comm->rank];
+        for (int i = 0; whole && i < s->comm->size; i++)
+            n += a->rcounts[i];
+        return n;
+    }
+    if (a->kind == COLL_REDUCE_SCATTER_BLOCK)
+        return whole ? a->rcount * s->comm->size : a->rcount;
+    return is_row(a->kind, which) ? n * s->comm->remote->size : n;
+}
+
+static struct block block_at(const struct wm_coll_stage *s, int which, bool input, int i)
+{
+    const struct coll_args *a = &s->user;
+    const struct coll_neighbors *nb = a->neighbors;
+    const int64_t *counts = which == RECV ? a->rcounts : a->scounts,
+                  *displs = which == RECV ? a->rdispls : a->sdispls;
+    const struct rt_layout *const *types = which == RECV ? a->rtypes : a->stypes;
+    struct block b = { .l = which == RECV ? a->rtype : a->stype,
+                       .at = (uintptr_t)(which == RECV ? a->rbuf : a->sbuf) };
+    if (is_vector(a->kind, which)) {
+        b.l = types ? types[i] : b.l;
+        b.n = b.l ? counts[i] : 0;
+        b.at += (uintptr_t)(types ? displs[i] : displs[i] * b.l->extent);
+    } else if (nb && is_row(a->kind, which)) {
+        b.n = which == RECV ? a->rcount : a->scount;
+        b.at += (uintptr_t)(i * b.n * b.l->extent);
+    } else {
+        b.n = elements(s, which, input);
+        return b;
+    }
+    if (nb && (which == RECV ? nb->sources : nb->destinations)[i] < 0)
+        b.n = 0;
+    return b;
+}
 
 static int64_t block_nbytes(const struct block *b) { return b->n > 0 ? b->n * b->l->size : 0; }
 
@@ -116,82 +149,155 @@ static void block_span(const struct block *b, uintptr_t *low, uintptr_t *high)
     *high = *low + (uintptr_t)(step < 0 ? -step : step) + (uintptr_t)b->l->true_extent;
 }
 
-/* From the first to the last byte of all blocks; whether one of them is on a device. */
-static bool side_span(const struct side *s, uintptr_t *low, uintptr_t *high)
+/* One block tells for all of a buffer; absolute addresses may lie in several. */
+static bool is_device(const struct wm_coll_stage *s, int which)
 {
-    bool device = false;
-    *low = UINTPTR_MAX;
-    *high = 0;
-    for (int i = 0; i < s->nblocks; i++) {
-        const struct block *b = &s->blocks[i];
-        uintptr_t from, to;
-        if (!block_nbytes(b))
-            continue;
-        block_span(b, &from, &to);
-        *low = from < *low ? from : *low;
-        *high = to > *high ? to : *high;
-        device = device || wm_on_device((const void *)b->at, b->n, b->l, block_nbytes(b));
+    bool absolute = !(which == RECV ? s->user.rbuf : s->user.sbuf);
+    for (int i = 0, n = nblocks(s, which); i < n; i++) {
+        struct block b = block_at(s, which, true, i);
+        int64_t nbytes = block_nbytes(&b);
+        if (wm_on_device((const void *)b.at, b.n, b.l, nbytes))
+            return true;
+        if (nbytes && !absolute)
+            return false;
     }
-    return device;
+    return false;
 }
 
+/* ---- mirrors ---- */
+
 /* `buf` becomes the address at which the mirror's blocks lie as the user's do at his. */
-static int make_mirror(struct side *s, uintptr_t *buf)
+static int make_mirror(struct wm_coll_stage *s, int which, uintptr_t *buf)
 {
-    uintptr_t low, high;
-    if (!side_span(s, &low, &high))
-        return 0;
-    s->mirror = malloc((size_t)(high - low));
-    if (!s->mirror)
+    struct side *side = &s->side[which];
+    uintptr_t low = UINTPTR_MAX, high = 0, from, to;
+    bool gaps = false;
+    for (int i = 0, n = nblocks(s, which); i < n; i++) {
+        struct block b = block_at(s, which, true, i);
+        if (!block_nbytes(&b))
+            continue;
+        block_span(&b, &from, &to);
+        low = from < low ? from : low;
+        high = to > high ? to : high;
+        gaps = gaps || !b.l->contig;
+    }
+    side->low = low - low % MIRROR_ALIGN;
+    side->len = (size_t)(high - side->low);
+    if (gaps && !s->packed && !(s->packed = malloc(PIECE)))
         return -RT_ENOMEM;
-    s->low = low;
-    *buf += (uintptr_t)s->mirror - low;
+    if (side->len < RESERVE_FROM) {
+        side->mirror = malloc(side->len);
+    } else {
+        void *p = mmap(NULL, side->len, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        side->mirror = p == MAP_FAILED ? NULL : p;
+    }
+    if (!side->mirror)
+        return -RT_ENOMEM;
+    *buf += (uintptr_t)side->mirror - side->low;
     return 0;
 }
 
-static int copy_block(const struct side *s, const struct block *b, bool in)
+static void free_mirror(struct side *side)
+{
+    if (side->mirror && side->len >= RESERVE_FROM)
+        munmap(side->mirror, side->len);
+    else
+        free(side->mirror);
+}
+
+static int copy_block(const struct wm_coll_stage *s, const struct side *side, const struct block *b,
+                      bool in)
 {
     int64_t nbytes = block_nbytes(b);
-    void *user = (void *)b->at, *here = s->mirror + (b->at - s->low);
-    if (!nbytes)
-        return 0;
-    if (b->l->contig)
+    void *user = (void *)b->at, *here = side->mirror + (b->at - side->low);
+    int err = 0;
+    if (b->l && b->l->contig && nbytes)
         return in ? wm_pack_now(b->l, b->n, user, 0, here, nbytes)
                   : wm_unpack_now(b->l, b->n, user, 0, here, nbytes);
-    char *packed = malloc((size_t)nbytes);
-    if (!packed)
-        return -RT_ENOMEM;
-    int err = 0;
-    if (in) {
-        err = wm_pack_now(b->l, b->n, user, 0, packed, nbytes);
-        if (err >= 0)
-            rt_layout_unpack(b->l, b->n, here, 0, packed, nbytes);
-    } else {
-        rt_layout_pack(b->l, b->n, here, 0, packed, nbytes);
-        err = wm_unpack_now(b->l, b->n, user, 0, packed, nbytes);
+    for (int64_t pos = 0; pos < nbytes && err >= 0; pos += PIECE) {
+        int64_t len = nbytes - pos < PIECE ? nbytes - pos : PIECE;
+        if (in) {
+            err = wm_pack_now(b->l, b->n, user, pos, s->packed, len);
+            if (err >= 0)
+                rt_layout_unpack(b->l, b->n, here, pos, s->packed, len);
+        } else {
+            rt_layout_pack(b->l, b->n, here, pos, s->packed, len);
+            err = wm_unpack_now(b->l, b->n, user, pos, s->packed, len);
+        }
     }
-    free(packed);
     return err;
 }
 
-static int copy_side(const struct side *s, bool in)
+static int copy_side(const struct wm_coll_stage *s, int which, bool in)
 {
-    int err = 0;
-    for (int i = 0; s->mirror && i < s->nblocks && err >= 0; i++)
-        err = copy_block(s, &s->blocks[i], in);
+    const struct side *side = &s->side[which];
+    int err = 0, n = side->mirror && (in ? side->in : side->out) ? nblocks(s, which) : 0;
+    for (int i = 0; i < n && err >= 0; i++) {
+        struct block b = block_at(s, which, in, i);
+        err = copy_block(s, side, &b, in);
+    }
     return err;
 }
 
 /* ---- the calls ---- */
 
-int wm_coll_stage_in(struct wm_coll_stage *s)
+/* Received data replace the buffer's, so those are input in place and of a broadcast's root only.
+ */
+static void set_ways(struct wm_coll_stage *s)
 {
-    int err = copy_side(&s->send, true);
-    return err < 0 ? err : copy_side(&s->recv, true);
+    const struct coll_args *a = &s->user;
+    bool bcast_root = a->kind == COLL_BCAST && wm_call_root(s->comm, a->root);
+    s->side[SEND].in = true;
+    s->side[RECV].in = a->sbuf == COLL_IN_PLACE || bcast_root;
+    s->side[RECV].out = !bcast_root && !(a->kind == COLL_EXSCAN && s->comm->rank == 0);
 }
 
-int wm_coll_stage_out(struct wm_coll_stage *s) { return copy_side(&s->recv, false); }
+static void say_once(enum coll_kind kind)
+{
+    static bool said;
+    if (!said)
+        log_info(MPI, "device buffers of collectives, such as %s, are copied through host memory",
+                 coll_kind_names[kind]);
+    said = true;
+}
 
+int wm_coll_stage_make(struct wm_call *call, struct wm_coll_stage **out)
+{
+    struct wm_coll_stage *s, look = { .user = call->args, .comm = call->comm };
+    uintptr_t sbuf = (uintptr_t)call->args.sbuf, rbuf = (uintptr_t)call->args.rbuf;
+    bool send = is_device(&look, SEND), recv = is_device(&look, RECV);
+    *out = NULL;
+    if (!send && !recv)
+        return 0;
+    s = malloc(sizeof *s);
+    if (!s)
+        return -RT_ENOMEM;
+    *s = look;
+    set_ways(s);
+    int err = send ? make_mirror(s, SEND, &sbuf) : 0;
+    if (!err && recv)
+        err = make_mirror(s, RECV, &rbuf);
+    if (err) {
+        wm_coll_stage_destroy(s);
+        return err;
+    }
+    say_once(call->args.kind);
+    call->args.sbuf = (const void *)sbuf;
+    call->args.rbuf = (void *)rbuf;
+    *out = s;
+    return 0;
+}
+
+int wm_coll_stage_in(struct wm_coll_stage *s)
+{
+    int err = copy_side(s, SEND, true);
+    return err < 0 ? err : copy_side(s, RECV, true);
+}
+
+int wm_coll_stage_out(struct wm_coll_stage *s) { return copy_side(s, RECV, false); }
+
+/* The step of a task with a stage: that of its algorithm, and at the end the copies. */
 static int follow(struct coll_task *k)
 {
     struct wm_coll_stage *s = k->req.arg;
@@ -214,53 +320,36 @@ void wm_coll_stage_destroy(struct wm_coll_stage *s)
 {
     if (!s)
         return;
-    free(s->send.blocks);
-    free(s->recv.blocks);
-    free(s->send.mirror);
-    free(s->recv.mirror);
+    free_mirror(&s->side[SEND]);
+    free_mirror(&s->side[RECV]);
+    free(s->packed);
     free(s);
 }
 
-static void say_once(const struct wm_call *call)
+int wm_coll_reduce_local(const struct rt_op *op, const void *in, void *inout, int64_t count,
+                         const struct rt_layout *l)
 {
-    static bool said;
-    if (!said)
-        log_info(MPI, "device buffers of collectives, such as %s, are copied through host memory",
-                 coll_kind_names[call->args.kind]);
-    said = true;
-}
-
-/* Cheap where all is host memory; vectors are looked at block by block. */
-static bool may_be_device(const struct coll_args *a)
-{
-    return a->sdispls || a->rdispls ||
-           (a->stype && wm_on_device(a->sbuf, 1, a->stype, a->stype->size)) ||
-           (a->rtype && wm_on_device(a->rbuf, 1, a->rtype, a->rtype->size));
-}
-
-int wm_coll_stage_make(struct wm_call *call, struct wm_coll_stage **out)
-{
-    uintptr_t sbuf = (uintptr_t)call->args.sbuf, rbuf = (uintptr_t)call->args.rbuf;
-    *out = NULL;
-    if (!may_be_device(&call->args))
-        return 0;
-    struct wm_coll_stage *s = calloc(1, sizeof *s);
-    if (!s)
-        return -RT_ENOMEM;
-    int err = list_blocks(call, false, &s->send);
-    if (!err)
-        err = list_blocks(call, true, &s->recv);
-    if (!err)
-        err = make_mirror(&s->send, &sbuf);
-    if (!err)
-        err = make_mirror(&s->recv, &rbuf);
-    if (err || (!s->send.mirror && !s->recv.mirror)) {
-        wm_coll_stage_destroy(s);
-        return err;
+    struct wm_call call = { .args = { COLL_ALLREDUCE, in, inout, count, count, l, l, op } };
+    struct wm_coll_stage *s;
+    struct rt_lock *lock = &wm_main_domain->lock;
+    int64_t nbytes = count * l->size;
+    if (!wm_on_device(in, count, l, nbytes) && !wm_on_device(inout, count, l, nbytes))
+        return rt_reduce_apply(op, in, inout, count, l);
+    rt_lock(lock);
+    int err = wm_coll_stage_make(&call, &s);
+    if (!err && s) {
+        s->side[RECV].in = true;
+        err = wm_coll_stage_in(s);
     }
-    say_once(call);
-    call->args.sbuf = (const void *)sbuf;
-    call->args.rbuf = (void *)rbuf;
-    *out = s;
-    return 0;
+    rt_unlock(lock); /* the operation may be the user's */
+    if (err >= 0)
+        err = rt_reduce_apply(op, call.args.sbuf, call.args.rbuf, count, l);
+    if (s) {
+        rt_lock(lock);
+        if (err >= 0)
+            err = wm_coll_stage_out(s);
+        wm_coll_stage_destroy(s);
+        rt_unlock(lock);
+    }
+    return err;
 }

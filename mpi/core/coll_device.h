@@ -18,4 +18,8 @@ int wm_coll_stage_out(struct wm_coll_stage *s);
 void wm_coll_stage_follow(struct wm_coll_stage *s, struct coll_task *k);
 void wm_coll_stage_destroy(struct wm_coll_stage *s); /* NULL: nothing */
 
+/* MPI_Reduce_local with buffers of any kind; takes the domain's lock itself.  0 or -RT_E... */
+int wm_coll_reduce_local(const struct rt_op *op, const void *in, void *inout, int64_t count,
+                         const struct rt_layout *l);
+
 #endif

@@ -3,6 +3,9 @@
  * chapter 6).  Arguments that only some processes use are not looked at elsewhere.  Any thread. */
 #include "mpi/api/bodies.h"
 #include "mpi/core/coll_call.h"
+#include "mpi/core/coll_device.h"
+#include "mpi/p2p/device.h"
+#include "runtime/base/err.h"
 
 static void set_reduction(struct wm_call *call, enum coll_kind kind, const void *sendbuf,
                           void *recvbuf, int64_t count, struct wm_type *type, struct wm_op *op)
@@ -194,6 +197,12 @@ int wm_api_exscan_init(const void *sendbuf, void *recvbuf, MPI_Count count,
 int wm_api_reduce_local(const void *inbuf, void *inoutbuf, MPI_Count count,
                         struct wm_type *datatype, struct wm_op *op)
 {
-    int err = rt_reduce_apply(&op->op, inbuf, inoutbuf, count, &datatype->layout);
-    return err < 0 ? wm_err_rt(err, "the operation does not take this datatype") : MPI_SUCCESS;
+    const struct rt_layout *l = &datatype->layout;
+    int err = rt_unlikely(rt_gpu_watch) ? wm_coll_reduce_local(&op->op, inbuf, inoutbuf, count, l)
+                                        : rt_reduce_apply(&op->op, inbuf, inoutbuf, count, l);
+    if (err == -RT_EADDR)
+        return wm_dev_fault();
+    return err >= 0 ? MPI_SUCCESS
+                    : wm_err_rt(err, err == -RT_EINVAL ? "the operation does not take this datatype"
+                                                       : "could not copy device memory");
 }
