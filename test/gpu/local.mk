@@ -5,7 +5,7 @@ EXTRA_DIST += test/gpu/probe.cu test/gpu/pack_check.cu test/gpu/pack_case.h test
 gputest = test/gpu/exchange.h test/gpu/gputest.h test/gpu/gputest.c test/gpu/cuda_more.h
 gputest_ldadd = libmpi_abi.la -ldl
 gpu_programs = test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2p_random test/gpu/p2p_fault test/gpu/p2p_devices \
-	test/gpu/p2p_victim test/gpu/p2p_huge test/gpu/p2p_threads
+	test/gpu/p2p_victim test/gpu/p2p_huge test/gpu/p2p_threads test/gpu/pack_kinds test/gpu/coll_device
 check_PROGRAMS += $(gpu_programs)
 test_gpu_p2p_kinds_SOURCES = test/gpu/p2p_kinds.c $(gputest)
 test_gpu_p2p_kinds_LDADD = $(gputest_ldadd)
@@ -31,10 +31,12 @@ test_gpu_p2p_huge_LDFLAGS = $(mpi_ldflags)
 test_gpu_p2p_threads_SOURCES = test/gpu/p2p_threads.c $(gputest)
 test_gpu_p2p_threads_LDADD = $(gputest_ldadd) -lpthread
 test_gpu_p2p_threads_LDFLAGS = $(mpi_ldflags)
+test_gpu_pack_kinds_SOURCES = test/gpu/pack_kinds.c $(gputest)
+test_gpu_pack_kinds_LDADD = $(gputest_ldadd)
+test_gpu_pack_kinds_LDFLAGS = $(mpi_ldflags)
+test_gpu_coll_device_SOURCES = test/gpu/coll_device.c $(gputest)
+test_gpu_coll_device_LDADD = $(gputest_ldadd)
+test_gpu_coll_device_LDFLAGS = $(mpi_ldflags)
 check-gpu: all $(gpu_programs)
 	$(srcdir)/test/tool/runtests --list $(srcdir)/test/gpu/tests.list $(RUNTESTS)
 .PHONY: check-gpu
-check_PROGRAMS += test/gpu/coll_host
-test_gpu_coll_host_SOURCES = test/gpu/coll_host.c $(gputest)
-test_gpu_coll_host_LDADD = libmpi_abi.la -ldl
-test_gpu_coll_host_LDFLAGS = $(mpi_ldflags)
