@@ -29,30 +29,42 @@ struct cu_pool_props {
 };
 
 #define CU_MORE_FUNCTIONS(CU) \
-    CU(ctx_create, cuCtxCreate_v2, (cu_ctx *c, unsigned flags, cu_device d)) \
+    CU(ctx_create, cuCtxCreate_v2, (cu_ctx * c, unsigned flags, cu_device d)) \
     CU(ctx_destroy, cuCtxDestroy_v2, (cu_ctx c)) \
     CU(ctx_set_current, cuCtxSetCurrent, (cu_ctx c)) \
     CU(ctx_disable_peer_access, cuCtxDisablePeerAccess, (cu_ctx peer)) \
     CU(primary_ctx_reset, cuDevicePrimaryCtxReset_v2, (cu_device d)) \
-    CU(mem_alloc_managed, cuMemAllocManaged, (cu_ptr *p, size_t nbytes, unsigned flags)) \
+    CU(mem_alloc_managed, cuMemAllocManaged, (cu_ptr * p, size_t nbytes, unsigned flags)) \
     CU(mem_host_register, cuMemHostRegister_v2, (void *p, size_t nbytes, unsigned flags)) \
     CU(mem_host_unregister, cuMemHostUnregister, (void *p)) \
     CU(mem_host_get_device_pointer, cuMemHostGetDevicePointer_v2, \
-       (cu_ptr *p, void *host, unsigned flags)) \
+       (cu_ptr * p, void *host, unsigned flags)) \
     CU(pointer_get_attribute, cuPointerGetAttribute, (void *value, int attribute, cu_ptr p)) \
     CU(memcpy_now, cuMemcpy, (cu_ptr dst, cu_ptr src, size_t nbytes)) \
     CU(memset_d8, cuMemsetD8_v2, (cu_ptr p, unsigned char c, size_t n)) \
-    CU(stream_create, cuStreamCreate, (cu_stream *s, unsigned flags)) \
+    CU(stream_create, cuStreamCreate, (cu_stream * s, unsigned flags)) \
     CU(stream_wait_event, cuStreamWaitEvent, (cu_stream s, cu_event e, unsigned flags)) \
     CU(event_synchronize, cuEventSynchronize, (cu_event e)) \
-    CU(device_get_default_pool, cuDeviceGetDefaultMemPool, (cu_pool *pool, cu_device d)) \
-    CU(device_get_pool, cuDeviceGetMemPool, (cu_pool *pool, cu_device d)) \
+    CU(device_get_default_pool, cuDeviceGetDefaultMemPool, (cu_pool * pool, cu_device d)) \
+    CU(device_get_pool, cuDeviceGetMemPool, (cu_pool * pool, cu_device d)) \
     CU(device_set_pool, cuDeviceSetMemPool, (cu_device d, cu_pool pool)) \
-    CU(pool_create, cuMemPoolCreate, (cu_pool *pool, const struct cu_pool_props *props)) \
-    CU(mem_alloc_async, cuMemAllocAsync, (cu_ptr *p, size_t nbytes, cu_stream s)) \
+    CU(pool_create, cuMemPoolCreate, (cu_pool * pool, const struct cu_pool_props *props)) \
+    CU(mem_alloc_async, cuMemAllocAsync, (cu_ptr * p, size_t nbytes, cu_stream s)) \
     CU(mem_alloc_from_pool_async, cuMemAllocFromPoolAsync, \
-       (cu_ptr *p, size_t nbytes, cu_pool pool, cu_stream s)) \
+       (cu_ptr * p, size_t nbytes, cu_pool pool, cu_stream s)) \
     CU(mem_free_async, cuMemFreeAsync, (cu_ptr p, cu_stream s))
+
+/* Of the fake driver alone: how many of these are alive, all contexts together. */
+enum fake_thing {
+    FAKE_MEMORY, /* allocations, mappings, imports */
+    FAKE_STREAMS,
+    FAKE_EVENTS,
+    FAKE_RETAINED, /* references to primary contexts */
+    FAKE_HANDLES,  /* of virtual memory management */
+    FAKE_MODULES,
+    FAKE_THINGS
+};
+typedef int fake_cuda_alive_fn(enum fake_thing what);
 
 /* A field of a table of these functions. */
 #define CU_FIELD_OF_TEST(field, symbol, params) cu_result(*field) params;

@@ -5,7 +5,8 @@ EXTRA_DIST += test/gpu/probe.cu test/gpu/pack_check.cu test/gpu/pack_case.h test
 gputest = test/gpu/exchange.h test/gpu/gputest.h test/gpu/gputest.c test/gpu/cuda_more.h
 gputest_ldadd = libmpi_abi.la -ldl
 gpu_programs = test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2p_random test/gpu/p2p_fault test/gpu/p2p_devices \
-	test/gpu/p2p_victim test/gpu/p2p_huge test/gpu/p2p_threads test/gpu/pack_kinds test/gpu/coll_device
+	test/gpu/p2p_victim test/gpu/p2p_huge test/gpu/p2p_threads test/gpu/p2p_leaks test/gpu/pack_kinds \
+	test/gpu/coll_device
 check_PROGRAMS += $(gpu_programs)
 test_gpu_p2p_kinds_SOURCES = test/gpu/p2p_kinds.c $(gputest)
 test_gpu_p2p_kinds_LDADD = $(gputest_ldadd)
@@ -37,6 +38,9 @@ test_gpu_pack_kinds_LDFLAGS = $(mpi_ldflags)
 test_gpu_coll_device_SOURCES = test/gpu/coll_device.c $(gputest)
 test_gpu_coll_device_LDADD = $(gputest_ldadd)
 test_gpu_coll_device_LDFLAGS = $(mpi_ldflags)
+test_gpu_p2p_leaks_SOURCES = test/gpu/p2p_leaks.c $(gputest)
+test_gpu_p2p_leaks_LDADD = $(gputest_ldadd)
+test_gpu_p2p_leaks_LDFLAGS = $(mpi_ldflags)
 check-gpu: all $(gpu_programs)
 	$(srcdir)/test/tool/runtests --list $(srcdir)/test/gpu/tests.list $(RUNTESTS)
 .PHONY: check-gpu

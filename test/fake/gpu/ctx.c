@@ -73,6 +73,39 @@ static void ctx_end(cu_ctx c)
     pthread_mutex_unlock(&fake.lock);
 }
 
+static int streams_alive(cu_ctx c)
+{
+    cu_stream s;
+    int n = 0;
+
+    for (s = c->streams; s; s = s->next)
+        n += !s->destroyed && s != c->null_stream;
+    return n;
+}
+
+int fake_cuda_alive(enum fake_thing what)
+{
+    struct cu_event_st *e;
+    cu_ctx c;
+    int i, n = 0;
+
+    pthread_mutex_lock(&fake.lock);
+    for (i = 0; i < FAKE_DEVICES; i++)
+        n += what == FAKE_RETAINED  ? fake.primary[i].nref
+             : what == FAKE_STREAMS ? streams_alive(&fake.primary[i])
+                                    : 0;
+    for (c = fake.contexts; c && what == FAKE_STREAMS; c = c->next)
+        n += streams_alive(c);
+    for (e = fake.events; e && what == FAKE_EVENTS; e = e->next)
+        n += !e->destroyed && fake_ctx_check(e->ctx) != CU_ERROR_CONTEXT_IS_DESTROYED;
+    n += what == FAKE_MEMORY    ? fake_mem_alive()
+         : what == FAKE_HANDLES ? fake_handles_alive()
+         : what == FAKE_MODULES ? fake_modules_alive()
+                                : 0;
+    pthread_mutex_unlock(&fake.lock);
+    return n;
+}
+
 static int device_check(const char *symbol, cu_device d)
 {
     int err = fake_enter(symbol);

@@ -27,6 +27,8 @@ CU_FUNCTIONS(FAKE_DECLARE, FAKE_DECLARE)
 CU_MORE_FUNCTIONS(FAKE_DECLARE)
 #undef FAKE_DECLARE
 
+__attribute__((visibility("default"))) fake_cuda_alive_fn fake_cuda_alive;
+
 struct cu_ctx_st {
     int dev, ordinal; /* the device, as the machine and as this process count */
     bool primary, destroyed;
@@ -189,6 +191,10 @@ void fake_ctx_free_all(cu_ctx c);
 
 /* vmm.c: devices named by `a` that have access to memory of device `dev`; 0 when one cannot. */
 uint32_t fake_access_mask(const struct cu_access *a, size_t n, int dev);
+
+int fake_handles_alive(void); /* under the lock, like the next two */
+int fake_modules_alive(void);
+int fake_mem_alive(void);
 
 /* stream.c */
 struct fake_op *fake_op_make(int (*run)(struct fake_op *op), size_t nparams);

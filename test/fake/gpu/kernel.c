@@ -301,6 +301,16 @@ cu_result cuModuleLoadData(cu_module *m, const void *image)
     return 0;
 }
 
+int fake_modules_alive(void)
+{
+    struct cu_module_st *m;
+    int n = 0;
+
+    for (m = modules; m; m = m->next)
+        n += m->magic == MODULE_MAGIC && fake_ctx_check(m->ctx) != CU_ERROR_CONTEXT_IS_DESTROYED;
+    return n;
+}
+
 cu_result cuModuleUnload(cu_module m)
 {
     cu_ctx c;

@@ -258,6 +258,8 @@ void fake_mem_drop(struct fake_mem *m)
     free(m);
 }
 
+int fake_mem_alive(void) { return (int)ntable; }
+
 /* First fit, so that freed addresses come back at once. */
 uint64_t fake_arena_cut(struct fake_arena *a, size_t len)
 {

@@ -120,6 +120,15 @@ unlock:
     return err;
 }
 
+int fake_handles_alive(void)
+{
+    int i, n = 0;
+
+    for (i = 0; i < NHANDLES; i++)
+        n += handles[i].phys != NULL;
+    return n;
+}
+
 /* ---- addresses ---- */
 
 cu_result cuMemAddressReserve(cu_ptr *p, size_t nbytes, size_t align, cu_ptr at,

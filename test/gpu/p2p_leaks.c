@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the library takes from the driver, it gives back: after MPI_Finalize, and after the last of
+ * several sessions, as much is alive as before.  Descriptors are counted with any driver, the
+ * driver's objects with the fake one. */
+#include <dirent.h>
+#include <dlfcn.h>
+#include "test/gpu/exchange.h"
+
+static const char *const names[FAKE_THINGS + 1] = { "allocations and mappings",
+                                                    "streams",
+                                                    "events",
+                                                    "references to primary contexts",
+                                                    "VMM handles",
+                                                    "modules",
+                                                    "descriptors" };
+static int before[FAKE_THINGS + 1];
+static fake_cuda_alive_fn *alive;
+
+static int descriptors(void)
+{
+    DIR *d = opendir("/proc/self/fd");
+    int n = 0;
+
+    while (d && readdir(d))
+        n++;
+    if (d)
+        closedir(d);
+    return n;
+}
+
+static void count(int *out)
+{
+    int i;
+
+    for (i = 0; i < FAKE_THINGS; i++)
+        out[i] = alive ? alive((enum fake_thing)i) : 0;
+    out[i] = descriptors();
+}
+
+/* Descriptors: what the first life opens for good (PMIx, the node segment) does not come again. */
+static void compare(const char *when, bool and_fds)
+{
+    int now[FAKE_THINGS + 1], i;
+
+    count(now);
+    for (i = 0; i <= FAKE_THINGS - !and_fds; i++)
+        CHECK_MSG(now[i] == before[i], "rank %d, %s: %d %s, before it were %d", mt_rank, when,
+                  now[i], names[i], before[i]);
+}
+
+/* Everything that makes the library hold something: mappings of all sorts, staging, packing,
+ * kernels, both directions, all devices. */
+static void messages(MPI_Comm comm)
+{
+    static const size_t lens[] = { 8, 9000, 3000001 };
+    enum gt_kind k;
+    unsigned i;
+    MPI_Datatype t;
+
+    MPI_Type_vector(1000, 3, 7, MPI_BYTE, &t);
+    MPI_Type_commit(&t);
+    for (k = 0; k < GT_KINDS && mt_peer != MPI_PROC_NULL; k++)
+        for (i = 0; i < 3; i++) {
+            int dev = (mt_rank + (int)i) % gt_ndevices();
+            unsigned char *a = gt_alloc(k, dev, lens[i], 1), *b = gt_alloc(k, dev, lens[i], 2);
+
+            gt_fill(a, lens[i], k);
+            MPI_Sendrecv(a, (int)lens[i], MPI_BYTE, mt_peer, 1, b, (int)lens[i], MPI_BYTE, mt_peer,
+                         1, comm, MPI_STATUS_IGNORE);
+            GT_CHECK_DATA(b, lens[i], k);
+            if (lens[i] > 7000)
+                MPI_Sendrecv(a, 1, t, mt_peer, 1, b, 1, t, mt_peer, 1, comm, MPI_STATUS_IGNORE);
+            gt_free(a);
+            gt_free(b);
+        }
+    MPI_Type_free(&t);
+}
+
+static void session(void)
+{
+    MPI_Session s;
+    MPI_Group g;
+    MPI_Comm c;
+
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &s);
+    MPI_Group_from_session_pset(s, "mpi://WORLD", &g);
+    MPI_Comm_create_from_group(g, "leaks", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &c);
+    MPI_Comm_rank(c, &mt_rank);
+    MPI_Comm_size(c, &mt_size);
+    mt_peer = (mt_rank ^ 1) < mt_size ? mt_rank ^ 1 : MPI_PROC_NULL;
+    messages(c);
+    MPI_Comm_free(&c);
+    MPI_Group_free(&g);
+    MPI_Session_finalize(&s);
+}
+
+/* Every device has been used, so that gputest's own streams and pools are there. */
+static void warm_up(void)
+{
+    enum gt_kind k;
+    int dev;
+
+    for (dev = 0; dev < gt_ndevices(); dev++)
+        for (k = 0; k < GT_KINDS; k++)
+            gt_free(gt_alloc(k, dev, 10, 0));
+}
+
+int main(int argc, char **argv)
+{
+    gt_need(1);
+    alive = (fake_cuda_alive_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_alive");
+    warm_up();
+    count(before);
+    session();
+    compare("after a session", false);
+    count(before);
+    session();
+    compare("after another session", true);
+    MPI_Init(&argc, &argv);
+    mt_setup();
+    messages(MPI_COMM_WORLD);
+    MPI_Finalize();
+    compare("after MPI_Finalize", false);
+    if (mt_rank == 0)
+        printf("%sok 1 - nothing is left\n1..1\n", check_failed_case ? "not " : "");
+    return check_failed_case;
+}
