@@ -11,55 +11,37 @@ static const struct rt_layout bytes = {
     .size = 1, .extent = 1, .true_extent = 1, .contig = true, .elem = RT_ELEM_BYTE
 };
 
-struct move { /* between `count` elements at `user`, from packed position `pos` on, and `packed` */
-    const struct rt_layout *l;
-    int64_t count;
-    char *user;
-    int64_t pos;
-    char *packed;
-    int64_t nbytes;
-    bool pack;
-};
-
-static bool same_device(const struct move *m)
+static bool same_device(const struct wm_packing *m)
 {
     struct rt_gpu_ptr a, b;
     bool scattered, one;
     return wm_dev_query(m->user, m->count, m->l, &a, &scattered) >= 0 && !scattered &&
-           wm_dev_query(m->packed, m->nbytes, &bytes, &b, &one) >= 0 && a.g == b.g;
+           wm_dev_query(m->packed, m->len, &bytes, &b, &one) >= 0 && a.g == b.g;
 }
 
-/* `packed` is host memory, or memory of the user's device. */
-static int one_step(const struct move *m)
+static int through_host(const struct wm_packing *m)
 {
-    if (m->pack)
-        return wm_pack_now(m->l, m->count, m->user, m->pos, m->packed, m->nbytes);
-    return wm_unpack_now(m->l, m->count, m->user, m->pos, m->packed, m->nbytes);
-}
-
-static int through_host(const struct move *m)
-{
-    struct move user = *m;
-    struct move packed = { &bytes, m->nbytes, m->packed, 0, NULL, m->nbytes, !m->pack };
-    char *bounce = malloc((size_t)m->nbytes);
+    struct wm_packing user = *m;
+    struct wm_packing packed = { &bytes, m->len, m->packed, 0, NULL, m->len, !m->pack };
+    char *bounce = malloc((size_t)m->len);
     if (!bounce)
         return -RT_ENOMEM;
     user.packed = packed.packed = bounce;
-    int err = one_step(m->pack ? &user : &packed);
+    int err = wm_move_now(m->pack ? &user : &packed);
     if (err >= 0)
-        err = one_step(m->pack ? &packed : &user);
+        err = wm_move_now(m->pack ? &packed : &user);
     free(bounce);
     return err;
 }
 
-static int run(const struct move *m)
+static int run(const struct wm_packing *m)
 {
-    bool user = wm_on_device(m->user, m->count, m->l, m->nbytes),
-         packed = wm_on_device(m->packed, m->nbytes, &bytes, m->nbytes);
+    bool user = wm_on_device(m->user, m->count, m->l, m->len),
+         packed = wm_on_device(m->packed, m->len, &bytes, m->len);
     if (!user && !packed)
-        return one_step(m);
+        return wm_move_now(m);
     rt_lock(&wm_main_domain->lock);
-    int err = !packed || (user && same_device(m)) ? one_step(m) : through_host(m);
+    int err = !packed || (user && same_device(m)) ? wm_move_now(m) : through_host(m);
     rt_unlock(&wm_main_domain->lock);
     return err;
 }
@@ -67,13 +49,13 @@ static int run(const struct move *m)
 int wm_pack_any(const struct rt_layout *l, int64_t count, const void *buf, int64_t pos, void *out,
                 int64_t nbytes)
 {
-    return run(&(struct move){ l, count, (char *)(uintptr_t)buf, pos, out, nbytes, true });
+    return run(&(struct wm_packing){ l, count, (char *)(uintptr_t)buf, pos, out, nbytes, true });
 }
 
 int wm_unpack_any(const struct rt_layout *l, int64_t count, void *buf, int64_t pos, const void *in,
                   int64_t nbytes)
 {
-    return run(&(struct move){ l, count, buf, pos, (char *)(uintptr_t)in, nbytes, false });
+    return run(&(struct wm_packing){ l, count, buf, pos, (char *)(uintptr_t)in, nbytes, false });
 }
 
 int wm_any_error(int err)

@@ -144,7 +144,8 @@ int wm_p2p_bsend(const struct wm_msg *m, struct wm_type *type)
         return -RT_EBUFFER;
     char *data = (char *)s + align_up(sizeof *s);
     if (rt_unlikely(device)) {
-        err = wm_dev_pack(m->layout, m->count, m->buf, 0, data, nbytes);
+        err = wm_dev_move(&(struct wm_packing){ m->layout, m->count, (char *)(uintptr_t)m->buf, 0,
+                                                data, nbytes, true });
         if (err < 0) {
             seg_free(s);
             return err;

@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "mpi/api/bodies.h"
-#include "mpi/p2p/scattered.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/layout/gpu.h"
@@ -124,32 +123,26 @@ void wm_dev_close(struct wm_preq *q)
     q->dev = NULL;
 }
 
-int wm_dev_pack(const struct rt_layout *l, int64_t count, const void *buf, int64_t pos, void *out,
-                int64_t nbytes)
+int wm_dev_move_now(struct rt_gpu *g, const struct wm_packing *p)
 {
-    struct rt_gpu_ptr at;
-    bool scattered;
-    int err = wm_dev_query(buf, count, l, &at, &scattered);
-    if (err < 0)
-        return err;
-    if (scattered)
-        return wm_scattered_copy(l, count, (void *)(uintptr_t)buf, pos, out, nbytes, true);
-    return l->contig ? rt_gpu_copy_now(at.g, out, (const char *)buf + pos, (size_t)nbytes)
-                     : rt_layout_gpu_pack_now(at.g, l, count, buf, pos, out, nbytes);
+    char *user = p->user + p->pos;
+    if (p->l->contig)
+        return rt_gpu_copy_now(g, p->pack ? p->packed : user, p->pack ? user : p->packed,
+                               (size_t)p->len);
+    int err = p->pack
+                  ? rt_layout_gpu_pack_now(g, p->l, p->count, p->user, p->pos, p->packed, p->len)
+                  : rt_layout_gpu_unpack_now(g, p->l, p->count, p->user, p->pos, p->packed, p->len);
+    return err == -RT_ENOMEM ? wm_scattered_copy(p) : err; /* slow, but needs no memory */
 }
 
-int wm_dev_unpack(const struct rt_layout *l, int64_t count, void *buf, int64_t pos, const void *in,
-                  int64_t nbytes)
+int wm_dev_move(const struct wm_packing *p)
 {
     struct rt_gpu_ptr at;
     bool scattered;
-    int err = wm_dev_query(buf, count, l, &at, &scattered);
+    int err = wm_dev_query(p->user, p->count, p->l, &at, &scattered);
     if (err < 0)
         return err;
-    if (scattered)
-        return wm_scattered_copy(l, count, buf, pos, (void *)(uintptr_t)in, nbytes, false);
-    return l->contig ? rt_gpu_copy_now(at.g, (char *)buf + pos, in, (size_t)nbytes)
-                     : rt_layout_gpu_unpack_now(at.g, l, count, buf, pos, in, nbytes);
+    return scattered ? wm_scattered_copy(p) : wm_dev_move_now(at.g, p);
 }
 
 static void count_message(struct wm_preq *q, int64_t nbytes)
@@ -316,16 +309,10 @@ static void copy_in(struct wm_preq *q, const void *data, size_t n)
     struct wm_dev *v = q->dev;
     struct rt_gpu *g = v->at.g;
     char *to = (char *)(uintptr_t)q->buf;
-    if (v->scattered) {
-        int err = wm_scattered_copy(q->layout, q->count, to, 0, (void *)(uintptr_t)data, (int64_t)n,
-                                    false);
-        wm_preq_finish(q, err ? err : v->fail);
-        return;
-    }
-    if (rt_gpu_stage_take(g, true, n, &v->stage) < 0) {
-        int err = q->layout->contig
-                      ? rt_gpu_copy_now(g, to, data, n)
-                      : rt_layout_gpu_unpack_now(g, q->layout, q->count, to, 0, data, (int64_t)n);
+    if (v->scattered || rt_gpu_stage_take(g, true, n, &v->stage) < 0) {
+        struct wm_packing p = { q->layout,  q->count, to, 0, (char *)(uintptr_t)data,
+                                (int64_t)n, false };
+        int err = v->scattered ? wm_scattered_copy(&p) : wm_dev_move_now(g, &p);
         wm_preq_finish(q, err ? err : v->fail);
         return;
     }

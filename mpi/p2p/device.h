@@ -5,6 +5,7 @@
 #define WM_P2P_DEVICE_H
 
 #include "mpi/p2p/engine.h"
+#include "mpi/p2p/scattered.h"
 
 /* What a request with a device buffer has beside the rest; from a free list. */
 struct wm_dev {
@@ -50,30 +51,36 @@ void wm_dev_deliver(struct wm_preq *q, const struct wm_key *k, const void *data,
 /* A sub-message of pieces, not one of a user. */
 static inline bool wm_is_piece(const struct wm_preq *q) { return q->coll && q->tag < 0; }
 
-/* Between a device buffer and packed memory of any kind (of a scattered one, of the host); done on
- * return.  0 or -RT_E... */
 int wm_dev_query(const void *buf, int64_t count, const struct rt_layout *l, struct rt_gpu_ptr *out,
                  bool *scattered); /* errors as of wm_dev_open() */
-int wm_dev_pack(const struct rt_layout *l, int64_t count, const void *buf, int64_t pos, void *out,
-                int64_t nbytes);
-int wm_dev_unpack(const struct rt_layout *l, int64_t count, void *buf, int64_t pos, const void *in,
-                  int64_t nbytes);
-/* The same for any buffer and host memory. */
+/* Packs or unpacks device memory, done on return: of a buffer that has been asked about, and of
+ * any. `packed` is memory of the same device or any host memory; of the latter when the data are
+ * scattered.  0 or -RT_E... */
+int wm_dev_move_now(struct rt_gpu *g, const struct wm_packing *p);
+int wm_dev_move(const struct wm_packing *p);
+/* The same where the user's buffer may be host memory. */
+static inline int wm_move_now(const struct wm_packing *p)
+{
+    if (rt_unlikely(wm_on_device(p->user, p->count, p->l, p->len)))
+        return wm_dev_move(p);
+    if (p->pack)
+        rt_layout_pack(p->l, p->count, p->user, p->pos, p->packed, p->len);
+    else
+        rt_layout_unpack(p->l, p->count, p->user, p->pos, p->packed, p->len);
+    return 0;
+}
+
 static inline int wm_pack_now(const struct rt_layout *l, int64_t count, const void *buf,
                               int64_t pos, void *out, int64_t nbytes)
 {
-    if (rt_unlikely(wm_on_device(buf, count, l, nbytes)))
-        return wm_dev_pack(l, count, buf, pos, out, nbytes);
-    rt_layout_pack(l, count, buf, pos, out, nbytes);
-    return 0;
+    return wm_move_now(
+        &(struct wm_packing){ l, count, (char *)(uintptr_t)buf, pos, (char *)out, nbytes, true });
 }
 static inline int wm_unpack_now(const struct rt_layout *l, int64_t count, void *buf, int64_t pos,
                                 const void *in, int64_t nbytes)
 {
-    if (rt_unlikely(wm_on_device(buf, count, l, nbytes)))
-        return wm_dev_unpack(l, count, buf, pos, in, nbytes);
-    rt_layout_unpack(l, count, buf, pos, in, nbytes);
-    return 0;
+    return wm_move_now(
+        &(struct wm_packing){ l, count, (char *)buf, pos, (char *)(uintptr_t)in, nbytes, false });
 }
 
 /* Waits for copies and gives back what is kept for devices: before rt_gpu_fini(). */

@@ -57,8 +57,9 @@ static void piece_done(struct wm_piece *piece, int err, int64_t len)
     int64_t i = piece - p->pieces;
     if (piece->bounce) {
         if (!err || err == -RT_ETRUNC) {
-            int bad = wm_unpack_now(p->layout, p->count * p->partitions, p->buf, i * p->in_nbytes,
-                                    piece->bounce, len);
+            int bad = wm_move_now(&(struct wm_packing){ p->layout, p->count * p->partitions, p->buf,
+                                                        i * p->in_nbytes, piece->bounce, len,
+                                                        false });
             err = bad < 0 ? bad : err;
         }
         free(piece->bounce);

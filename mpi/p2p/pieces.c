@@ -17,7 +17,6 @@
  * Called under the domain's lock. */
 #include <stdlib.h>
 #include "mpi/p2p/device.h"
-#include "mpi/p2p/scattered.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/layout/gpu.h"
@@ -243,14 +242,9 @@ static void pack(struct wm_pieces *s, struct slot *t)
     }
     struct rt_gpu *g = q->dev->at.g;
     wm_stat_add(&q->dom->stats.staged_bytes, (uint64_t)t->len);
-    if (q->dev->scattered) {
-        t->err = wm_scattered_copy(q->layout, q->count, user, t->off, t->at, t->len, out);
-        return;
-    }
     if (s->heap) {
-        t->err = out ? rt_layout_gpu_pack_now(g, q->layout, q->count, user, t->off, t->at, t->len)
-                     : rt_layout_gpu_unpack_now(g, q->layout, q->count, user, t->off, t->at,
-                                                t->len);
+        struct wm_packing p = { q->layout, q->count, user, t->off, t->at, t->len, out };
+        t->err = q->dev->scattered ? wm_scattered_copy(&p) : wm_dev_move_now(g, &p);
         return;
     }
     t->op.done = op_done;

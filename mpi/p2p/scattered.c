@@ -59,9 +59,12 @@ int wm_scattered_check(const struct rt_layout *l, int64_t count, const void *buf
     return walk(l, count, &w) < 0 ? -RT_EADDR : 0;
 }
 
-int wm_scattered_copy(const struct rt_layout *l, int64_t count, void *buf, int64_t pos,
-                      void *packed, int64_t len, bool pack)
+int wm_scattered_copy(const struct wm_packing *p)
 {
-    struct walk w = { .origin = buf, .pos = pos, .end = pos + len, .packed = packed, .pack = pack };
-    return walk(l, count, &w);
+    struct walk w = { .origin = p->user,
+                      .pos = p->pos,
+                      .end = p->pos + p->len,
+                      .packed = p->packed,
+                      .pack = p->pack };
+    return walk(p->l, p->count, &w);
 }

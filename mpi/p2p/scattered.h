@@ -8,10 +8,20 @@
 #include <stdbool.h>
 #include "runtime/layout/layout.h"
 
+/* Bytes [pos, pos + len) of the packed form of `count` elements at `user`, to or from `packed`. */
+struct wm_packing {
+    const struct rt_layout *l;
+    int64_t count;
+    char *user;
+    int64_t pos;
+    char *packed;
+    int64_t len;
+    bool pack;
+};
+
 /* 0 when each piece is host memory or lies in one allocation of device memory; else -RT_EADDR. */
 int wm_scattered_check(const struct rt_layout *l, int64_t count, const void *buf);
-/* Bytes [pos, pos + len) of the packed form to or from host memory; done on return.  0, -RT_E... */
-int wm_scattered_copy(const struct rt_layout *l, int64_t count, void *buf, int64_t pos,
-                      void *packed, int64_t len, bool pack);
+/* `packed` is host memory; done on return.  0, -RT_E... */
+int wm_scattered_copy(const struct wm_packing *p);
 
 #endif
