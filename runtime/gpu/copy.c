@@ -12,6 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Copies in the ring at a time: the next ones of a crowd gather for a batch. */
+#define RING_COPIES 2u
+/* While the ring or a batch is busy a batch starts only with so many copies or bytes: what a launch
+ * costs (H200: 10 us) moves 3 MiB. */
+#define GATHER_COPIES 8u
+#define GATHER_NBYTES (2u << 20)
 /* Streams are asked for errors every so many polls, when also this time has passed. */
 #define LOOK_POLLS 64u
 #define LOOK_SEEN_FOR 50u /* times rt_gpu_seen_for, which is 20 us */
@@ -115,9 +121,25 @@ static bool is_for_ring(struct move_state *m)
 {
     struct rt_gpu_op *op = rt_container(m->small.next, struct rt_gpu_op, link);
 
-    return m->nsmall && move_linger_takes(m, op->len) &&
+    return m->nsmall && m->nsmall + m->linger.n <= RING_COPIES &&
+           !move_is_busy(m, MOVE_BATCH) && move_linger_takes(m, op->len) &&
            rt_gpu_choose_group(move_link(m, op->dst, op->src), op->len, m->nsmall + m->linger.n,
                                true, true) == RT_GPU_WAY_LINGER;
+}
+
+/* Whether a batch of what waits should start now. */
+static bool has_gathered(const struct move_state *m, const struct rt_list *waiting, unsigned n)
+{
+    struct rt_list *l;
+    size_t nbytes = 0;
+
+    if (n == 0 || !move_has_free(m, MOVE_BATCH))
+        return false;
+    if (n >= GATHER_COPIES || (!m->linger.n && !move_is_busy(m, MOVE_BATCH)))
+        return true;
+    rt_list_each(l, waiting)
+        nbytes += rt_container(l, struct rt_gpu_op, link)->len;
+    return nbytes >= GATHER_NBYTES;
 }
 
 static void pump_small(struct move_state *m)
@@ -132,8 +154,8 @@ static void pump_small(struct move_state *m)
         rt_list_del(&op->link);
         move_linger_post(m, op);
     }
-    while (m->nsmall && move_batch_start(m, &m->small, &m->nsmall))
-        ;
+    while (has_gathered(m, &m->small, m->nsmall))
+        move_batch_start(m, &m->small, &m->nsmall);
 }
 
 /* A crowd of copies that would go by the engines one by one may be faster in a batch. */
@@ -148,8 +170,11 @@ static bool crowd_is_for_batch(struct move_state *m)
 
 static void pump_large(struct move_state *m)
 {
-    while (m->nlarge && crowd_is_for_batch(m))
+    while (crowd_is_for_batch(m)) {
+        if (!has_gathered(m, &m->large, m->nlarge))
+            return;
         move_batch_start(m, &m->large, &m->nlarge);
+    }
     while (m->nlarge && move_engine_start(m))
         ;
 }

@@ -12,20 +12,38 @@ const char *const rt_gpu_way_names[RT_GPU_WAYS] = {
 struct cost {
     uint8_t link, way;
     uint64_t upto;
-    uint32_t fixed_ns, each_ns, mb_per_s;
+    uint32_t fixed_ns, each_ns;
+    double ns_per_byte; /* MB/s are bytes per microsecond */
 };
 #define COST(link, way, upto, fixed, each, rate, where) \
-    { RT_GPU_LINK_##link, RT_GPU_WAY_##way, (upto), (fixed), (each), (rate) },
+    { RT_GPU_LINK_##link, RT_GPU_WAY_##way, (upto), (fixed), (each), 1000.0 / (rate) },
 static const struct cost costs[] = {
 #include "runtime/gpu/cost.def"
 };
 #undef COST
 #define NCOSTS (sizeof costs / sizeof *costs)
 
+/* The rows of a link and way stand together; one more than the first one's index, 0 until it is
+ * known.  Every thread that looks finds the same. */
+static uint8_t firsts[RT_GPU_LINKS][RT_GPU_WAYS];
+
+static size_t find_first(enum rt_gpu_way way, enum rt_gpu_link link)
+{
+    size_t i = 0;
+
+    while (i < NCOSTS && (costs[i].link != link || costs[i].way != way))
+        i++;
+    rt_store_relaxed(&firsts[link][way], (uint8_t)(i + 1));
+    return i;
+}
+
 static const struct cost *find(enum rt_gpu_way way, enum rt_gpu_link link, size_t len)
 {
-    for (size_t i = 0; i < NCOSTS; i++)
-        if (costs[i].link == link && costs[i].way == way && len <= costs[i].upto)
+    size_t first = rt_load_relaxed(&firsts[link][way]);
+
+    for (size_t i = first ? first - 1 : find_first(way, link);
+         i < NCOSTS && costs[i].link == link && costs[i].way == way; i++)
+        if (len <= costs[i].upto)
             return &costs[i];
     return NULL;
 }
@@ -36,8 +54,7 @@ uint64_t rt_gpu_cost_group_ns(enum rt_gpu_way way, enum rt_gpu_link link, size_t
 
     if (!c)
         return UINT64_MAX;
-    /* MB/s are bytes per microsecond. */
-    uint64_t move_ns = (uint64_t)((double)len * 1000.0 / c->mb_per_s);
+    uint64_t move_ns = (uint64_t)((double)len * c->ns_per_byte);
     return c->fixed_ns + move_ns + (n - 1) * (c->each_ns + move_ns);
 }
 

@@ -268,9 +268,10 @@ __device__ __forceinline__ void look(const struct rt_gpu_linger &p, struct leade
         const uint32_t *slot = (const uint32_t *)p.ring + l->next % RT_GPU_RING_SLOTS * 16;
         uint32_t v = warp_load_host(slot + (lane & 15));
         u64 now = now_ns();
-        uint32_t late = now - l->start > p.life_ns, idle = now - l->last > p.idle_ns;
+        uint32_t late = lane_word(now - l->start > p.life_ns, 0); /* lanes may see two times */
+        uint32_t idle = lane_word(now - l->last > p.idle_ns, 0);
         bool whole = lane_word(v, 0) == l->next && lane_word(v, 15) == l->next;
-        if (lane_word(late | (idle & !whole), 0)) { /* the lanes may see two times */
+        if (late | (idle & !whole)) {
             if (lane == 0)
                 k->leave = true;
             return;
@@ -293,7 +294,12 @@ __device__ __forceinline__ void look(const struct rt_gpu_linger &p, struct leade
             }
             return;
         }
-        copy<true, 4>(dst, src, len, lane, 32);
+        if (len <= 256 && !(((uint32_t)dst | (uint32_t)src | len) & 7)) { /* a few words: no loop */
+            if (lane * 8 < len)
+                ((uint2 *)dst)[lane] = from<true>::load((const uint2 *)src + lane);
+        } else {
+            copy<true, 4>(dst, src, len, lane, 32);
+        }
         __syncwarp();
         if (lane == 0) {
             fence_system();

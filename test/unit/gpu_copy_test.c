@@ -263,10 +263,33 @@ static void a_batch_has_a_grid_for_its_bytes(void)
     copy(g, &jobs[0], here, there, 8);
     copy(g, &jobs[1], here + 16, there, 17);
     copy(g, &jobs[2], here + 1024, there, WEFT_BATCH_PIECE + 1);
-    rt_gpu_progress();
-    CHECK_EQ(dev.batch_grid, 3);
     settle();
+    CHECK_EQ(dev.batch_grid, 3);
     expect_good(jobs, 3);
+    finish(g);
+}
+
+static void few_copies_gather(void)
+{
+    struct rt_gpu *g = start(true, true);
+    for (int i = 0; i < 6; i++)
+        copy(g, &jobs[i], here + 4096 * i, there + 4096 * i, 4096);
+    rt_gpu_progress();
+    CHECK_EQ(dev.nlaunch[RT_GPU_LINGER], 1);
+    CHECK_EQ(dev.nlaunch[RT_GPU_BATCH], 0); /* four wait for the two in the ring */
+    for (int i = 6; i < 10; i++)
+        copy(g, &jobs[i], here + 4096 * i, there + 4096 * i, 4096);
+    rt_gpu_progress();
+    CHECK_EQ(dev.nlaunch[RT_GPU_BATCH], 1);
+    CHECK_EQ(dev.batch_n, 8);
+    copy(g, &jobs[10], here + (1 << 20), there, 100);
+    rt_gpu_progress();
+    dev_linger(2);
+    rt_gpu_progress();
+    CHECK_EQ(dev.nlaunch[RT_GPU_BATCH], 1); /* the batch is not done */
+    settle();
+    expect_good(jobs, 11);
+    CHECK_EQ(dev.nlaunch[RT_GPU_BATCH], 1);
     finish(g);
 }
 
@@ -642,6 +665,7 @@ int main(void)
     RUN(a_device_without_memory);
     RUN(a_crowd_goes_in_batches);
     RUN(a_batch_has_a_grid_for_its_bytes);
+    RUN(few_copies_gather);
     RUN(done_may_start_the_next);
     RUN(large_copies_take_the_engines_in_turn);
     RUN(copies_from_a_peer_end_with_events);
