@@ -25,8 +25,11 @@
  * and pieces are long rather than in the cache (measured: 4 MiB in 16 pieces is slower than in 8).
  */
 #define PIECE_MIN (256 << 10)
-#define POOL_MAX 4    /* idle buffers that a domain keeps: fresh memory costs a fault a page */
-#define STAGED_MAX 16 /* receives of one peer through staging memory at a time */
+#define POOL_MAX 4 /* idle buffers that a domain keeps: fresh memory costs a fault a page */
+/* Receives of one peer through staging memory at a time.  A sender's buffers are free a little
+ * later than the receiver's turn ends, and not more than 16 idle ones are kept (stage.c): to make
+ * and give back pinned memory costs 70 us. */
+#define STAGED_MAX 8
 
 enum { SLOTS = 4 };
 
