@@ -54,11 +54,16 @@ static void give_up(struct move_state *m, cu_result r)
     }
 }
 
+/* Copies that it has done and that only wait to be seen need no kernel. */
 bool move_linger_gone(const struct move_state *m)
 {
-    return m->linger.n && !m->linger.running;
+    const struct move_linger *l = &m->linger;
+
+    return l->n && !l->running && rt_load_acquire(&l->words->done) != l->posted;
 }
 
+/* The last kernel has left, so `done` is final; it may be ahead of what was reaped, and nothing may
+ * be copied twice: an operation that has ended has given its buffers back. */
 void move_linger_start(struct move_state *m)
 {
     struct move_linger *l = &m->linger;
@@ -66,7 +71,7 @@ void move_linger_start(struct move_state *m)
     struct rt_gpu_linger p = { .ring = (uintptr_t)l->ring,
                                .words = (uintptr_t)l->words,
                                .work = l->work,
-                               .next = l->reaped + 1,
+                               .next = rt_load_acquire(&l->words->done) + 1,
                                .launch = l->launch + 1,
                                .idle_ns = life_ns / 4,
                                .life_ns = life_ns };

@@ -136,6 +136,36 @@ static void a_kernel_that_left_is_launched_again(void)
     finish(g);
 }
 
+/* The host has not seen yet that a copy was done when it launches the kernel again: that copy's
+ * buffers are the user's as soon as it has. */
+static void no_copy_is_done_twice(void)
+{
+    struct rt_gpu *g = start(true, true);
+    char first[8];
+    memcpy(first, there, 8);
+    copy(g, &jobs[0], here, there, 8);
+    dev_linger(1);
+    dev_linger_leave();
+    copy(g, &jobs[1], here + 8, there + 8, 8);
+    CHECK_EQ(dev.nlaunch[RT_GPU_LINGER], 2);
+    CHECK_EQ(dev.linger.next, 2);
+    rt_gpu_progress();
+    CHECK_EQ(jobs[0].ndone, 1);
+    memset(there, 0x33, 8);
+    dev_linger(5);
+    rt_gpu_progress();
+    CHECK(!memcmp(here, first, 8));
+    CHECK_EQ(jobs[1].ndone, 1);
+    copy(g, &jobs[2], here + 16, there + 16, 8);
+    dev_linger(1);
+    dev_linger_leave();
+    copy(g, &jobs[3], here + (1 << 20), there, 2u << 20); /* finds out, and launches none */
+    CHECK_EQ(dev.nlaunch[RT_GPU_LINGER], 2);
+    settle();
+    expect_good(jobs + 1, 3);
+    finish(g);
+}
+
 static void done_and_left_together(void)
 {
     struct rt_gpu *g = start(true, true);
@@ -658,6 +688,7 @@ int main(void)
     srand(4711);
     RUN(lone_small_copies_use_the_ring);
     RUN(a_kernel_that_left_is_launched_again);
+    RUN(no_copy_is_done_twice);
     RUN(done_and_left_together);
     RUN(long_copies_in_the_ring);
     RUN(no_ring_when_it_may_not_be);
