@@ -179,13 +179,13 @@ static void pump_large(struct move_state *m)
         ;
 }
 
+/* Out of the list before the start: one that finds the context dead ends all that is in it. */
 static void pump_launches(struct move_state *m)
 {
-    while (!rt_list_empty(&m->launches)) {
+    while (!rt_list_empty(&m->launches) && move_has_free(m, MOVE_LAUNCH)) {
         struct waiting_launch *w = rt_container(m->launches.next, struct waiting_launch, link);
-        if (!move_launch_start(m, w->k, w->grid, w->block, w->params, w->nbytes, w->op))
-            return;
         rt_list_del(&w->link);
+        move_launch_start(m, w->k, w->grid, w->block, w->params, w->nbytes, w->op);
         free(w);
     }
 }

@@ -560,6 +560,30 @@ static void a_failed_context_ends_everything(void)
     finish(g);
 }
 
+/* Found out by the launch of one that waited. */
+static void a_failure_while_launches_wait(void)
+{
+    struct rt_gpu *g = start(true, true);
+    for (int i = 0; i < 20; i++) {
+        struct rt_gpu_pack p = { .len = 0 };
+        jobs[i] = (struct job){ .op.done = is_done };
+        rt_gpu_launch(g, RT_GPU_PACK, 1, 32, &p, sizeof p, &jobs[i].op);
+    }
+    dev_run();
+    dev.dead = 719;
+    capture_begin();
+    rt_gpu_progress();
+    capture_end();
+    CHECK_EQ(g->move->nactive, 0);
+    CHECK_EQ(rt_gpu_nactive, 0);
+    for (int i = 0; i < 20; i++) {
+        CHECK_EQ(jobs[i].ndone, 1);
+        CHECK_EQ(jobs[i].err, i < MOVE_LAUNCHES ? 0 : -RT_EGPU);
+    }
+    g->lost = true;
+    finish(g);
+}
+
 static void a_failure_in_a_call(void)
 {
     for (int way = 0; way < 3; way++) {
@@ -708,6 +732,7 @@ int main(void)
     RUN(launches_wait_for_a_flight);
     RUN(a_refused_copy_fails_alone);
     RUN(a_failed_context_ends_everything);
+    RUN(a_failure_while_launches_wait);
     RUN(a_failure_in_a_call);
     RUN(a_lost_context);
     RUN(a_word_that_does_not_come);
