@@ -127,15 +127,17 @@ static bool is_for_ring(struct move_state *m)
                                true, true) == RT_GPU_WAY_LINGER;
 }
 
-/* Whether a batch of what waits should start now. */
-static bool has_gathered(const struct move_state *m, const struct rt_list *waiting, unsigned n)
+/* Whether a batch of what waits should start now; `busy`: something runs whose end is soon enough to
+ * wait for. */
+static bool has_gathered(const struct move_state *m, const struct rt_list *waiting, unsigned n,
+                         bool busy)
 {
     struct rt_list *l;
     size_t nbytes = 0;
 
     if (n == 0 || !move_has_free(m, MOVE_BATCH))
         return false;
-    if (n >= GATHER_COPIES || (!m->linger.n && !move_is_busy(m, MOVE_BATCH)))
+    if (n >= GATHER_COPIES || !(busy || move_is_busy(m, MOVE_BATCH)))
         return true;
     rt_list_each(l, waiting)
         nbytes += rt_container(l, struct rt_gpu_op, link)->len;
@@ -154,7 +156,7 @@ static void pump_small(struct move_state *m)
         rt_list_del(&op->link);
         move_linger_post(m, op);
     }
-    while (has_gathered(m, &m->small, m->nsmall))
+    while (has_gathered(m, &m->small, m->nsmall, m->linger.n > 0))
         move_batch_start(m, &m->small, &m->nsmall);
 }
 
@@ -170,8 +172,8 @@ static bool crowd_is_for_batch(struct move_state *m)
 
 static void pump_large(struct move_state *m)
 {
-    while (crowd_is_for_batch(m)) {
-        if (!has_gathered(m, &m->large, m->nlarge))
+    while (crowd_is_for_batch(m)) { /* the ring may be busy for long with other, short copies */
+        if (!has_gathered(m, &m->large, m->nlarge, false))
             return;
         move_batch_start(m, &m->large, &m->nlarge);
     }
