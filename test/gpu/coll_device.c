@@ -590,6 +590,36 @@ static void absolute(void)
     }
 }
 
+/* One datatype with pieces in several allocations. */
+static void several_allocations(void)
+{
+    enum { N = 500, PIECES = 3 };
+    static const enum gt_kind kinds[PIECES] = { GT_CUDA, GT_HOST, GT_VMM };
+    unsigned char *p[PIECES], *all = buffer(GT_CUDA, 1);
+    int lens[PIECES] = { N, N - 1, N - 2 }, total = 3 * N - 3;
+    MPI_Datatype t;
+    MPI_Aint at[PIECES];
+
+    for (int i = 0; i < PIECES; i++) {
+        p[i] = gt_alloc(kinds[i], dev, N, 1);
+        gt_fill(p[i], N, (uint64_t)(10 * mt_rank + i));
+        OK(MPI_Get_address(p[i], &at[i]));
+    }
+    OK(MPI_Type_create_hindexed(PIECES, lens, at, MPI_BYTE, &t));
+    OK(MPI_Type_commit(&t));
+    OK(MPI_Allgather(MPI_BOTTOM, 1, t, all, total, MPI_BYTE, mt_comm));
+    for (int from = 0; from < mt_size; from++)
+        for (int i = 0, k = from * total; i < PIECES; k += lens[i++])
+            GT_CHECK_DATA(all + k, (size_t)lens[i], (uint64_t)(10 * from + i));
+    OK(MPI_Bcast(MPI_BOTTOM, 1, t, mt_size - 1, mt_comm));
+    for (int i = 0; i < PIECES; i++) {
+        GT_CHECK_DATA(p[i], (size_t)lens[i], (uint64_t)(10 * (mt_size - 1) + i));
+        CHECK(gt_guards_intact(p[i]));
+        gt_free(p[i]);
+    }
+    OK(MPI_Type_free(&t));
+}
+
 /* Errors of every rank: nothing is sent, and the communicator is as before. */
 static void still_works(unsigned char *p)
 {
@@ -685,6 +715,7 @@ int main(int argc, char **argv)
     MT_RUN(reduce_local);
     MT_RUN(between_groups);
     MT_RUN(absolute);
+    MT_RUN(several_allocations);
     MT_RUN(no_memory);
     MT_RUN(nobody_wrote_elsewhere);
     return mt_end();
