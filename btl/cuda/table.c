@@ -192,6 +192,7 @@ static int export_get(struct btl_cuda *b, const struct rt_gpu_ptr *at, struct cu
         if (x->at.id == at->id && x->at.len == at->len) {
             rt_list_del(&x->lru);
             x->refs++;
+            x->at = *at; /* its context may have been given back and entered again since */
             *out = x;
             return 0;
         }

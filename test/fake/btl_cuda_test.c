@@ -259,6 +259,56 @@ static void a_lost_descriptor_comes_again(void)
     CHECK_EQ(pair_run("lost-fd", lost_descriptor, &how), 0);
 }
 
+/* The library has rested and given its contexts back, the program has kept its memory: the export is
+ * still there, and its descriptor has to be sent again. */
+static int rested(int rank, void *how)
+{
+    struct rt_proc other = { 0, (uint32_t)!rank };
+    struct btl_rmem *r;
+    void *in_its_place = NULL;
+
+    if (pair_start(rank, 0) < 0)
+        return 1;
+    meet(rank);
+    if (rank == 0)
+        many_make(*(enum mem_how *)how, 1);
+    meet(rank);
+    cu_ptr dst = mem_make(LEGACY, 0, 4096);
+    if (rank == 1)
+        read_many(0, dst);
+    meet(rank);
+    if (rank == 0)
+        many_drop(1);
+    tp->ops->del_peer(peer);
+    rt_gpu_fini();
+    in_its_place = malloc(sizeof(struct rt_gpu));
+    memset(in_its_place, 0xff, sizeof(struct rt_gpu));
+    rt_gpu_init();
+    CHECK_EQ(tp->ops->add_peer(tp, &other, NULL, 0, &peer), 0);
+    for (int round = 0; round < 2; round++) {
+        if (rank == 0)
+            CHECK_EQ(give_key(many[0], 4096, 0, &many_mem[0]), 0);
+        meet(rank);
+        if (rank == 1 && round == 0)
+            CHECK_EQ(attach(0, dst, &r), -RT_ENOTSUP);
+        else if (rank == 1)
+            read_many(0, dst);
+        meet(rank);
+        if (rank == 0)
+            many_drop(1);
+    }
+    free(in_its_place);
+    return verdict();
+}
+
+static void memory_that_outlives_a_rest(void)
+{
+    enum mem_how how = VMM;
+    CHECK_EQ(pair_run("rested", rested, &how), 0);
+    how = POOL;
+    CHECK_EQ(pair_run("rested", rested, &how), 0);
+}
+
 /* The memory is freed, and what comes at its address is another allocation. */
 static int freed(int rank, void *how)
 {
@@ -641,6 +691,7 @@ int main(void)
     RUN(own_memory_needs_no_export);
     RUN(mappings_are_bounded_and_those_in_use_stay);
     RUN(a_lost_descriptor_comes_again);
+    RUN(memory_that_outlives_a_rest);
     RUN(freed_memory_is_noticed);
     RUN(stale_and_wrong_keys_are_refused);
     RUN(a_full_table_uses_the_oldest_slot_again);
