@@ -127,8 +127,8 @@ static bool is_for_ring(struct move_state *m)
                                true, true) == RT_GPU_WAY_LINGER;
 }
 
-/* Whether a batch of what waits should start now; `busy`: something runs whose end is soon enough to
- * wait for. */
+/* Whether a batch of what waits should start now; `busy`: something runs whose end is worth waiting
+ * for. */
 static bool has_gathered(const struct move_state *m, const struct rt_list *waiting, unsigned n,
                          bool busy)
 {

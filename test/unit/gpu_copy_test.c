@@ -159,7 +159,7 @@ static void no_copy_is_done_twice(void)
     copy(g, &jobs[2], here + 16, there + 16, 8);
     dev_linger(1);
     dev_linger_leave();
-    copy(g, &jobs[3], here + (1 << 20), there, 2u << 20); /* finds out, and launches none */
+    copy(g, &jobs[3], here + (1 << 20), there, 5u << 20); /* finds out, and launches none */
     CHECK_EQ(dev.nlaunch[RT_GPU_LINGER], 2);
     settle();
     expect_good(jobs + 1, 3);
