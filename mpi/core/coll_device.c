@@ -210,7 +210,7 @@ static int copy_block(const struct wm_coll_stage *s, const struct side *side, co
                       bool in)
 {
     int64_t nbytes = block_nbytes(b);
-    void *user = (void *)b->at, *here = side->mirror + (b->at - side->low);
+    void *user = (void *)b->at, *here = (void *)((uintptr_t)side->mirror + (b->at - side->low));
     int err = 0;
     if (b->l && b->l->contig && nbytes)
         return in ? wm_pack_now(b->l, b->n, user, 0, here, nbytes)
