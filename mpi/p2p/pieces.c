@@ -281,6 +281,12 @@ static void move(struct wm_pieces *s, struct slot *t)
                         .tag = (int)~(send ? q->remote : q->r.obj.handle),
                         .coll = true };
     int err = send ? wm_p2p_isend(&m, WM_STANDARD, &t->sub) : wm_p2p_irecv(&m, &t->sub);
+    if (err < 0 && err != -RT_ENOMEM && !send) { /* the sender waits for someone to take it */
+        fail(s, err);
+        m.buf = NULL;
+        m.count = 0;
+        err = wm_p2p_irecv(&m, &t->sub);
+    }
     t->state = MOVING;
     if (err == -RT_ENOMEM)
         rt_boot_abort(1, "out of memory for a piece of a message");

@@ -259,8 +259,8 @@ static void a_lost_descriptor_comes_again(void)
     CHECK_EQ(pair_run("lost-fd", lost_descriptor, &how), 0);
 }
 
-/* The library has rested and given its contexts back, the program has kept its memory: the export is
- * still there, and its descriptor has to be sent again. */
+/* The library has rested and given its contexts back, the program has kept its memory: the export
+ * is still there, and its descriptor has to be sent again. */
 static int rested(int rank, void *how)
 {
     struct rt_proc other = { 0, (uint32_t)!rank };

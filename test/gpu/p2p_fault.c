@@ -7,8 +7,10 @@
  *     p2p_fault reset       the application resets the primary context
  *     p2p_fault host        there is no usable driver: host messages work (any FAKE_CUDA_... may be
  *                           set), device buffers give an error or work
- *     p2p_fault broken      an operation on the GPU fails: calls return, with an error somewhere */
+ *     p2p_fault broken      an operation on the GPU fails: calls return, with an error somewhere
+ *     p2p_fault half        the receiver's GPU fails within a message: fake driver only */
 #include "test/gpu/exchange.h"
+#include <stdlib.h>
 
 static int dev;
 
@@ -368,6 +370,25 @@ static void broken(void)
     CHECK(errors + all > 0);
 }
 
+/* The sender packs; the receiver can start none of its pieces but the first, and takes the rest all
+ * the same: nobody waits for ever. */
+static void half(void)
+{
+    const int n = 40 << 20;
+    MPI_Datatype t;
+    cu_ptr p;
+
+    OK(MPI_Type_vector(n / 1024, 1024, 2048, MPI_BYTE, &t));
+    OK(MPI_Type_commit(&t));
+    CHECK_EQ(cu.mem_alloc(&p, 2 * (size_t)n), CU_OK);
+    if (mt_first)
+        (void)MPI_Send((void *)p, 1, t, mt_peer, 3, mt_comm);
+    else
+        CHECK(MPI_Recv((void *)p, n, MPI_BYTE, mt_peer, 3, mt_comm, MPI_STATUS_IGNORE));
+    OK(MPI_Barrier(mt_comm));
+    OK(MPI_Type_free(&t));
+}
+
 static void reset(void)
 {
     unsigned char *p = gt_alloc(GT_CUDA, dev, 100000, 0);
@@ -413,8 +434,10 @@ static void all_of_buffers(void)
 
 int main(int argc, char **argv)
 {
-    const char *mode = argc > 1 ? argv[1] : "";
+    const char *mode = argc > 1 ? argv[1] : "", *rank = getenv("PMIX_RANK");
 
+    if (!strcmp(mode, "half") && rank && atoi(rank) % 2) /* before the driver is loaded */
+        setenv("FAKE_CUDA_FAIL", "cuPointerGetAttributes:10+:700", 1);
     if (strcmp(mode, "host"))
         gt_need(1);
     else if (gt_open())
@@ -435,6 +458,8 @@ int main(int argc, char **argv)
         MT_RUN(full_at_first);
     else if (!strcmp(mode, "reset"))
         MT_RUN(reset);
+    else if (!strcmp(mode, "half"))
+        MT_RUN(half);
     else if (!strcmp(mode, "broken"))
         MT_RUN(broken);
     else
