@@ -229,13 +229,24 @@ static int copy_block(const struct wm_coll_stage *s, const struct side *side, co
     return err;
 }
 
+/* A buffer that the driver does not know is an error before anything is sent. */
+static int check_block(const struct block *b)
+{
+    struct rt_gpu_ptr at;
+    bool scattered;
+    const void *user = (const void *)b->at;
+    return wm_on_device(user, b->n, b->l, block_nbytes(b))
+               ? wm_dev_query(user, b->n, b->l, &at, &scattered)
+               : 0;
+}
+
 static int copy_side(const struct wm_coll_stage *s, int which, bool in)
 {
     const struct side *side = &s->side[which];
-    int err = 0, n = side->mirror && (in ? side->in : side->out) ? nblocks(s, which) : 0;
+    int err = 0, n = side->mirror && (in || side->out) ? nblocks(s, which) : 0;
     for (int i = 0; i < n && err >= 0; i++) {
         struct block b = block_at(s, which, in, i);
-        err = copy_block(s, side, &b, in);
+        err = in && !side->in ? check_block(&b) : copy_block(s, side, &b, in);
     }
     return err;
 }

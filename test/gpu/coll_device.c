@@ -638,7 +638,8 @@ static void outside(void)
     int n = 3 << 20;
 
     FAILS(MPI_Allreduce(MPI_IN_PLACE, p, n, MPI_INT, MPI_SUM, mt_comm), MPI_ERR_BUFFER);
-    FAILS(MPI_Bcast(p, n, MPI_INT, mt_rank, mt_comm), MPI_ERR_BUFFER);
+    FAILS(MPI_Bcast(p, n, MPI_INT, 0, mt_comm), MPI_ERR_BUFFER);
+    FAILS(MPI_Alltoall(p, 999, MPI_INT, p + (4u << 20) - 4, 999, MPI_INT, mt_comm), MPI_ERR_BUFFER);
     FAILS(MPI_Iallreduce(MPI_IN_PLACE, p, n, MPI_INT, MPI_SUM, mt_comm, &q), MPI_ERR_BUFFER);
     CHECK(q == MPI_REQUEST_NULL);
     FAILS(MPI_Reduce_local(p, s, n, MPI_INT, MPI_SUM), MPI_ERR_BUFFER);
