@@ -139,8 +139,11 @@ static cu_result make_streams(struct rt_gpu *g)
 {
     int least = 0, greatest = 0;
     cu_result r = rt_cuda.ctx_get_stream_priority_range(&least, &greatest);
-    for (int i = 0; r == CU_OK && i < NSTREAMS; i++)
+    for (int i = 0; r == CU_OK && i < NSTREAMS; i++) {
         r = rt_cuda.stream_create_with_priority(stream(g, i), CU_STREAM_NON_BLOCKING, greatest);
+        if (r != CU_OK)
+            *stream(g, i) = NULL; /* whatever the driver has left there */
+    }
     if (r != CU_ERROR_OUT_OF_MEMORY)
         return r;
     log_warn(GPU, "GPU %d has no memory left for a stream of MPI: its copies wait for the "

@@ -137,6 +137,8 @@ struct cu_copy2d {
     CU(mem_free, cuMemFree_v2, (cu_ptr p)) \
     CU(mem_host_alloc, cuMemHostAlloc, (void **p, size_t nbytes, unsigned flags)) \
     CU(mem_free_host, cuMemFreeHost, (void *p)) \
+    OPT(mem_host_register, cuMemHostRegister_v2, (void *p, size_t nbytes, unsigned flags)) \
+    OPT(mem_host_unregister, cuMemHostUnregister, (void *p)) \
     CU(stream_create_with_priority, cuStreamCreateWithPriority, \
        (cu_stream *s, unsigned flags, int priority)) \
     CU(stream_destroy, cuStreamDestroy_v2, (cu_stream s)) \

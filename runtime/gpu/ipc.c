@@ -150,14 +150,19 @@ static int export_pool(const struct rt_gpu_ptr *p, struct rt_gpu_export *e, int 
 
     if (!pools_work() || !fd_allowed(p, &pool) || !pool)
         return -RT_ENOTSUP;
-    cu_result r = rt_cuda.mem_pool_export_pointer(&place, p->base);
+    /* The pool first: the driver refuses a pointer of a pool that has never been exported. */
+    int own = -1;
+    cu_result r = rt_cuda.mem_pool_export_to_shareable_handle(&own, pool, CU_HANDLE_POSIX_FD, 0);
     if (r == CU_OK)
-        r = rt_cuda.mem_pool_export_to_shareable_handle(fd, pool, CU_HANDLE_POSIX_FD, 0);
+        r = rt_cuda.mem_pool_export_pointer(&place, p->base);
     if (r != CU_OK) {
+        if (own >= 0)
+            close(own);
         log_info(GPU, "memory of a pool at 0x%llx is not exported: %s", (unsigned long long)p->base,
                  name_of(r));
         return -RT_ENOTSUP;
     }
+    *fd = own;
     memcpy(e->handle, place.bytes, sizeof e->handle);
     e->pool = pool_number(pool);
     e->how = RT_GPU_SHARE_POOL;

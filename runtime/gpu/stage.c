@@ -9,6 +9,7 @@
 #include "runtime/base/log.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 enum { SMALL, LARGE };
 static const struct {
@@ -31,16 +32,37 @@ struct rt_gpu_block {
     char *p;
     struct rt_gpu_stage *free;
     unsigned nused, class;
+    bool registered;           /* mapped by us, pinned by the driver */
     struct buffer buffers[];
 };
 
 static bool is_host(const struct rt_gpu_block *b) { return b->pool == &b->owner->host; }
+
+/* Memory that the driver allocates is a device's mapping, which process_vm_readv of another process
+ * is refused; ordinary memory that the driver pins is read like any other. */
+static bool register_host(struct rt_gpu_block *b, size_t nbytes)
+{
+    if (!rt_cuda.mem_host_register || !rt_cuda.mem_host_unregister)
+        return false;
+    void *p = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return false;
+    if (rt_cuda.mem_host_register(p, nbytes, CU_HOST_PORTABLE | CU_HOST_DEVICEMAP) != CU_OK) {
+        munmap(p, nbytes);
+        return false;
+    }
+    b->p = p;
+    b->registered = true;
+    return true;
+}
 
 static cu_result memory_take(struct rt_gpu_block *b)
 {
     size_t nbytes = classes[b->class].block;
     cu_ptr d = 0;
     void *h = NULL;
+    if (is_host(b) && register_host(b, nbytes))
+        return CU_OK;
     cu_result r = is_host(b)
                       ? rt_cuda.mem_host_alloc(&h, nbytes, CU_HOST_PORTABLE | CU_HOST_DEVICEMAP)
                       : rt_cuda.mem_alloc(&d, nbytes);
@@ -52,9 +74,15 @@ static cu_result memory_take(struct rt_gpu_block *b)
 static void memory_give(struct rt_gpu_block *b)
 {
     int in = rt_gpu_enter(b->owner);
-    if (in < 0)
+    if (in < 0) {
+        if (b->registered)
+            munmap(b->p, classes[b->class].block);
         return;
-    if (is_host(b))
+    }
+    if (b->registered) {
+        rt_cuda.mem_host_unregister(b->p);
+        munmap(b->p, classes[b->class].block);
+    } else if (is_host(b))
         rt_cuda.mem_free_host(b->p);
     else
         rt_cuda.mem_free((cu_ptr)(uintptr_t)b->p);

@@ -35,8 +35,6 @@ struct cu_pool_props {
     CU(ctx_disable_peer_access, cuCtxDisablePeerAccess, (cu_ctx peer)) \
     CU(primary_ctx_reset, cuDevicePrimaryCtxReset_v2, (cu_device d)) \
     CU(mem_alloc_managed, cuMemAllocManaged, (cu_ptr * p, size_t nbytes, unsigned flags)) \
-    CU(mem_host_register, cuMemHostRegister_v2, (void *p, size_t nbytes, unsigned flags)) \
-    CU(mem_host_unregister, cuMemHostUnregister, (void *p)) \
     CU(mem_host_get_device_pointer, cuMemHostGetDevicePointer_v2, \
        (cu_ptr * p, void *host, unsigned flags)) \
     CU(pointer_get_attribute, cuPointerGetAttribute, (void *value, int attribute, cu_ptr p)) \

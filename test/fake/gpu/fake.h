@@ -127,7 +127,7 @@ struct cu_pool_st {
     uint32_t magic;
     int dev;
     int handle_types;
-    bool imported, destroyed, is_default;
+    bool imported, destroyed, is_default, exported;
     struct fake_arena arena;
     uint32_t access;
 };

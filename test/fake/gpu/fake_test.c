@@ -540,8 +540,9 @@ static void pools(void)
     GOOD(cu.mem_free_async(b, NULL));
     GOOD(cu.pool_create(&pool, &props));
     GOOD(cu.mem_alloc_from_pool_async(&a, N, pool, NULL));
-    GOOD(cu.mem_pool_export_pointer(&data, a));
+    CHECK_EQ(cu.mem_pool_export_pointer(&data, a), CU_ERROR_INVALID_VALUE);
     GOOD(cu.mem_pool_export_to_shareable_handle(&fd, pool, CU_HANDLE_POSIX_FD, 0));
+    GOOD(cu.mem_pool_export_pointer(&data, a));
     close(fd);
     GOOD(cu.mem_free(a));
     GOOD(cu.mem_pool_destroy(pool));
@@ -696,9 +697,9 @@ static void processes(void)
     CHECK_EQ(cu.ipc_get_mem_handle(&s.large, mapped), CU_ERROR_INVALID_VALUE);
     GOOD(cu.ipc_get_mem_handle(&s.large, large));
     CHECK_EQ(cu.ipc_open_mem_handle(&again, s.large, 0), CU_ERROR_INVALID_CONTEXT);
-    GOOD(cu.mem_pool_export_pointer(&s.pointer, pooled));
     GOOD(cu.mem_export_to_shareable_handle(&fds[0], h, CU_HANDLE_POSIX_FD, 0));
     GOOD(cu.mem_pool_export_to_shareable_handle(&fds[1], pool, CU_HANDLE_POSIX_FD, 0));
+    GOOD(cu.mem_pool_export_pointer(&s.pointer, pooled));
     send_fds(sock, &s, fds);
     CHECK(read(sock, &x, 1) == 1);
     CHECK(holds(small, N, 111) && holds(large, N, 112));

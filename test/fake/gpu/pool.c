@@ -287,6 +287,7 @@ cu_result cuMemPoolExportToShareableHandle(void *fd, cu_pool pool, int type,
     if (copy < 0)
         return CU_ERROR_OUT_OF_MEMORY;
     *(int *)fd = copy;
+    pool->exported = true;
     return 0;
 }
 
@@ -338,7 +339,7 @@ cu_result cuMemPoolExportPointer(struct cu_pool_ptr *out, cu_ptr p)
         return err;
     pthread_mutex_lock(&fake.lock);
     m = fake_mem_find(p);
-    if (!m || m->kind != FAKE_POOL || !(m->pool->handle_types & CU_HANDLE_POSIX_FD))
+    if (!m || m->kind != FAKE_POOL || !m->pool->exported) /* H200, driver 580: the pool first */
         err = CU_ERROR_INVALID_VALUE;
     else {
         e.inode = inode_of(m->phys);
