@@ -38,11 +38,13 @@ static void span(const void *buf, int64_t count, const struct rt_layout *l, uint
     }
 }
 
+/* Device memory may lie between host memory where addresses are absolute. */
 bool wm_dev_look(const void *buf, int64_t count, const struct rt_layout *l)
 {
     uintptr_t lo, hi;
     span(buf, count, l, &lo, &hi);
-    return rt_gpu_is_device((const void *)lo) || rt_gpu_is_device((const void *)(hi - 1));
+    return rt_gpu_is_device((const void *)lo) || rt_gpu_is_device((const void *)(hi - 1)) ||
+           (!buf && wm_scattered_look(l, count, buf));
 }
 
 static __thread char fault[256];

@@ -53,6 +53,28 @@ static int walk(const struct rt_layout *l, int64_t count, struct walk *w)
     return w->err;
 }
 
+struct look {
+    uintptr_t origin; /* of the element */
+    bool device;
+};
+
+/* Pieces at equal distances were one type's to begin with: their ends tell. */
+static void look_at(void *arg, int64_t off, int64_t len, int64_t stride, int64_t nrep)
+{
+    struct look *k = arg;
+    uintptr_t first = k->origin + (uintptr_t)off, last = first + (uintptr_t)((nrep - 1) * stride);
+    if (!k->device && len > 0 && nrep > 0)
+        k->device = rt_gpu_is_device((const void *)first) || rt_gpu_is_device((const void *)last);
+}
+
+bool wm_scattered_look(const struct rt_layout *l, int64_t count, const void *buf)
+{
+    struct look k = { .origin = (uintptr_t)buf };
+    for (int64_t e = 0; e < count && !k.device; e++, k.origin += (uintptr_t)l->extent)
+        rt_layout_each(l, look_at, &k);
+    return k.device;
+}
+
 int wm_scattered_check(const struct rt_layout *l, int64_t count, const void *buf)
 {
     struct walk w = { .origin = (char *)(uintptr_t)buf, .end = count * l->size };

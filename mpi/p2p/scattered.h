@@ -19,6 +19,8 @@ struct wm_packing {
     bool pack;
 };
 
+/* Whether any piece is device memory; any thread. */
+bool wm_scattered_look(const struct rt_layout *l, int64_t count, const void *buf);
 /* 0 when each piece is host memory or lies in one allocation of device memory; else -RT_EADDR. */
 int wm_scattered_check(const struct rt_layout *l, int64_t count, const void *buf);
 /* `packed` is host memory; done on return.  0, -RT_E... */

@@ -112,6 +112,31 @@ static void across_allocations(void)
     OK(MPI_Type_free(&t));
 }
 
+/* Host memory below and above, as the program's variables and the stack are. */
+static void between_host_memory(void)
+{
+    static unsigned char low[600];
+    unsigned char high[700], *p = gt_alloc(GT_CUDA, dev, 30001, 1), *parts[3] = { low, p, high };
+    int lens[3] = { sizeof(low), 30001, sizeof(high) }, i;
+    MPI_Aint at[3];
+    MPI_Datatype t;
+
+    for (i = 0; i < 3; i++) {
+        OK(MPI_Get_address(parts[i], &at[i]));
+        gt_fill(parts[i], (size_t)lens[i], (uint64_t)(mt_first ? i : 9));
+    }
+    OK(MPI_Type_create_hindexed(3, lens, at, MPI_BYTE, &t));
+    OK(MPI_Type_commit(&t));
+    if (mt_first)
+        OK(MPI_Send(MPI_BOTTOM, 1, t, mt_peer, 3, mt_comm));
+    else if (mt_peer != MPI_PROC_NULL)
+        OK(MPI_Recv(MPI_BOTTOM, 1, t, mt_peer, 3, mt_comm, MPI_STATUS_IGNORE));
+    for (i = 0; i < 3 && mt_peer != MPI_PROC_NULL; i++)
+        GT_CHECK_DATA(parts[i], (size_t)lens[i], (uint64_t)i);
+    OK(MPI_Type_free(&t));
+    gt_free(p);
+}
+
 /* ---- memory that changes ---- */
 
 /* Freed and allocated again: the same address most of the time, other memory always. */
@@ -432,6 +457,7 @@ static void all_of_buffers(void)
     MT_RUN(own_context);
     MT_RUN(across_mappings);
     MT_RUN(across_allocations);
+    MT_RUN(between_host_memory);
     MT_RUN(freed_pointer);
 }
 
