@@ -131,12 +131,12 @@ static void host(void)
     OK(rt_cuda.mem_free_host(p));
     CHECK(!rt_gpu_is_device(plain_memory));
     CHECK_EQ(rt_gpu_query(plain_memory, 8, &q), -RT_ENOENT);
-    if (more.mem_host_register(plain_memory, 4 * MIB, CU_HOST_PORTABLE) != CU_OK)
+    if (rt_cuda.mem_host_register(plain_memory, 4 * MIB, CU_HOST_PORTABLE) != CU_OK)
         return;
     pass_time();
     CHECK(!rt_gpu_is_device(plain_memory));
     CHECK_EQ(rt_gpu_query(plain_memory, 8, &q), -RT_ENOENT);
-    OK(more.mem_host_unregister(plain_memory));
+    OK(rt_cuda.mem_host_unregister(plain_memory));
 }
 
 static void pool(void)
