@@ -155,12 +155,28 @@ int wm_comm_init(struct wm_domain *dom)
     return MPI_SUCCESS;
 }
 
+/* Requests that the user has freed may still run, and need theirs: it is emptied after them. */
+static bool kept_self, kept_world;
+
 void wm_comm_fini(void)
 {
     wm_comm_world = wm_comm_self = NULL;
     memset(wm_comm_predefined, 0, sizeof wm_comm_predefined);
-    comm_empty(&self);
-    comm_empty(&world);
+    kept_self = self.obj.refs > 1;
+    kept_world = world.obj.refs > 1;
+    if (!kept_self)
+        comm_empty(&self);
+    if (!kept_world)
+        comm_empty(&world);
+}
+
+void wm_comm_rest(void)
+{
+    if (kept_self)
+        comm_empty(&self);
+    if (kept_world)
+        comm_empty(&world);
+    kept_self = kept_world = false;
 }
 
 int wm_api_comm_rank(struct wm_comm *comm, int *rank)

@@ -83,6 +83,7 @@ static inline void wm_comm_unref(struct wm_comm *c)
 /* Makes world and self; called by MPI_Init once boot, node segment and domain stand. */
 int wm_comm_init(struct wm_domain *dom);
 void wm_comm_fini(void);
+void wm_comm_rest(void); /* when no message is under way any more */
 /* A new intracommunicator of `group` (reference taken) with context `ctx`; no communication. */
 int wm_comm_create_local(struct wm_group *group, uint32_t ctx, struct wm_domain *dom,
                          struct wm_comm **out);

@@ -193,6 +193,7 @@ static void rest(const char *call)
 {
     wm_session_rest();
     wm_domain_rest(wm_main_domain); /* finishes what other processes still wait for */
+    wm_comm_rest();
     rt_layout_gpu_fini();
     rt_gpu_fini();
     rt_node_leave();

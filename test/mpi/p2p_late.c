@@ -2,6 +2,7 @@
 /* One rank is in MPI_Finalize long before the other makes the calls that need it.
  *   p2p_late         a correct program: the answers to many synchronous sends, more than a ring
  *                    holds, wait for a sender that computes meanwhile
+ *   p2p_late freed   a correct one: long messages, whose requests are freed, end in MPI_Finalize
  *   p2p_late never   an erroneous one: messages that nobody receives, their requests freed */
 #include "test/mpi/mpitest.h"
 
@@ -42,8 +43,41 @@ static void never_received(void)
     OK(MPI_Request_free(&r));
 }
 
+/* With gaps, so that each is many messages, which need the communicator to the end. */
+enum { FREED = 8, BLOCKS = 3000, LEN = 500 };
+static unsigned char freed_out[FREED][2 * BLOCKS * LEN], freed_in[FREED][2 * BLOCKS * LEN];
+
+static void freed_requests(void)
+{
+    MPI_Datatype t;
+    MPI_Request r[2];
+    int i;
+
+    OK(MPI_Type_vector(BLOCKS, LEN, 2 * LEN, MPI_BYTE, &t));
+    OK(MPI_Type_commit(&t));
+    for (i = 0; i < FREED; i++) {
+        mt_fill(freed_out[i], sizeof(freed_out[i]), (unsigned)i);
+        OK(MPI_Irecv(freed_in[i], 1, t, !mt_rank, i, MPI_COMM_WORLD, &r[0]));
+        OK(MPI_Isend(freed_out[i], 1, t, !mt_rank, i, MPI_COMM_WORLD, &r[1]));
+        OK(MPI_Request_free(&r[0]));
+        OK(MPI_Request_free(&r[1]));
+    }
+    OK(MPI_Type_free(&t));
+}
+
+static void freed_check(void)
+{
+    int i, b;
+
+    for (i = 0; i < FREED; i++)
+        for (b = 0; b < BLOCKS; b++)
+            CHECK(!memcmp(freed_in[i] + 2 * b * LEN, freed_out[i] + 2 * b * LEN, LEN));
+}
+
 int main(int argc, char **argv)
 {
+    bool freed = argc > 1 && !strcmp(argv[1], "freed");
+
     mt_init(argc, argv);
     if (mt_size != 2) {
         printf("# p2p_late needs two ranks\n");
@@ -51,12 +85,16 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && !strcmp(argv[1], "never"))
         never_received();
+    else if (freed)
+        freed_requests();
     else if (mt_rank == 0)
         late_sender();
     else
         early_receiver();
     mt_case = "MPI_Finalize";
     MPI_Finalize();
+    if (freed)
+        freed_check();
     if (mt_rank == 0)
         printf("%sok 1 - p2p_late\n1..1\n", check_failed_case ? "not " : "");
     return check_failed_case;
