@@ -90,8 +90,9 @@ static void do_item(struct item *i)
     case RECORD: i->event->recorded = true; break;
     case BATCH: do_batch(&i->batch); break;
     case PACK: /* moves len bytes and ends with its flag */
-        memcpy((void *)(uintptr_t)i->pack.packed, (void *)(uintptr_t)i->pack.user,
-               (size_t)i->pack.len);
+        if (i->pack.len)
+            memcpy((void *)(uintptr_t)i->pack.packed, (void *)(uintptr_t)i->pack.user,
+                   (size_t)i->pack.len);
         store(i->pack.flag, i->pack.value);
         break;
     case LINGER: break;
@@ -276,10 +277,29 @@ static cu_result launch_kernel(cu_function f, unsigned gx, unsigned gy, unsigned
     return CU_OK;
 }
 
+/* What dies with a context that is lost: given back when the device is closed. */
+static void *owned[64];
+static int nowned;
+static void *own(void *p)
+{
+    CHECK(nowned < 64);
+    return owned[nowned++] = p;
+}
+static cu_result disown(void *p)
+{
+    int i = 0;
+    while (i < nowned && owned[i] != p)
+        i++;
+    CHECK(i < nowned);
+    owned[i] = owned[--nowned];
+    free(p);
+    return CU_OK;
+}
+
 static cu_result event_create(cu_event *e, unsigned flags)
 {
     CHECK_EQ(flags, CU_EVENT_DISABLE_TIMING);
-    *e = calloc(1, sizeof **e);
+    *e = own(calloc(1, sizeof **e));
     return CU_OK;
 }
 static cu_result event_record(cu_event e, cu_stream s)
@@ -296,7 +316,7 @@ static cu_result event_query(cu_event e)
     dev.nasked++;
     return e->recorded ? CU_OK : CU_ERROR_NOT_READY;
 }
-static cu_result event_destroy(cu_event e) { free(e); return CU_OK; }
+static cu_result event_destroy(cu_event e) { return disown(e); }
 
 static cu_result pointer_attributes(unsigned n, int *attributes, void **values, cu_ptr p)
 {
@@ -314,16 +334,19 @@ static cu_result pointer_attributes(unsigned n, int *attributes, void **values, 
 static cu_result host_alloc(void **p, size_t n, unsigned flags)
 {
     CHECK_EQ(flags, CU_HOST_PORTABLE | CU_HOST_DEVICEMAP);
-    return posix_memalign(p, 4096, n) ? CU_ERROR_OUT_OF_MEMORY : CU_OK;
+    if (posix_memalign(p, 4096, n))
+        return CU_ERROR_OUT_OF_MEMORY;
+    own(*p);
+    return CU_OK;
 }
-static cu_result host_free(void *p) { free(p); return CU_OK; }
+static cu_result host_free(void *p) { return disown(p); }
 static cu_result mem_alloc(cu_ptr *p, size_t n)
 {
     void *v = NULL;
     if (is_full || posix_memalign(&v, 512, n))
         return CU_ERROR_OUT_OF_MEMORY;
     memset(v, 0x77, n);
-    *p = (uintptr_t)v;
+    *p = (uintptr_t)own(v);
     return CU_OK;
 }
 static cu_result module_unload(cu_module module)
@@ -331,7 +354,7 @@ static cu_result module_unload(cu_module module)
     CHECK(module == (cu_module)(void *)&dummy);
     return CU_OK;
 }
-static cu_result mem_free(cu_ptr p) { free((void *)(uintptr_t)p); return CU_OK; }
+static cu_result mem_free(cu_ptr p) { return disown((void *)(uintptr_t)p); }
 static cu_result error_name(cu_result r, const char **t) { *t = r ? "CUDA_ERROR_X" : ""; return 0; }
 
 char *dev_mem(int device, size_t nbytes)
@@ -399,6 +422,8 @@ void dev_close(struct rt_gpu *g)
     }
     for (int i = 0; i < nmem; i++)
         free(mem[i].p);
+    while (nowned)
+        free(owned[--nowned]);
     nstreams = nmem = 0;
     lingering = NULL;
 }
