@@ -15,6 +15,7 @@
 #include "runtime/base/req.h"
 #include "runtime/layout/layout.h"
 #include "runtime/base/memkind.h"
+#include "runtime/gpu/gpu.h"
 #include "runtime/reduce/reduce.h"
 
 enum coll_kind {
@@ -45,7 +46,23 @@ enum coll_kind {
 extern const char *const coll_kind_names[COLL_KINDS];
 
 struct coll_team;
+struct coll_task;
 struct coll_node; /* shared-memory state of coll/node */
+struct coll_gpu;  /* that of coll/gpu */
+
+/* One contiguous range of this rank's device memory that the team's other ranks may map for the
+ * length of a call. */
+#define COLL_DEV_KEY 32
+struct coll_dev_mem {
+    struct rt_gpu_ptr at;
+    void *reg; /* the team's own */
+    char key[COLL_DEV_KEY];
+};
+/* Another rank's range, mapped for copies and kernels of one device. */
+struct coll_dev_map {
+    void *ptr;
+    void *att; /* the team's own */
+};
 
 struct coll_team_ops {
     /* Starts a message on the team's collective context; *out is done later, freed with release().
@@ -66,6 +83,18 @@ struct coll_team_ops {
      * -RT_E..., -RT_ENOTSUP where the system does not permit it.  NULL-able. */
     int (*peer_read)(struct coll_team *t, int rank, void *to, uint64_t from, size_t nbytes);
     int (*peer_write)(struct coll_team *t, int rank, uint64_t to, const void *from, size_t nbytes);
+    /* Device memory; NULL-able, all or none.  dev_describe: what [p, p + len) is, and a key that every
+     * rank of the team can attach: -RT_ENOTSUP when it is host memory, cannot be shared, or a rank
+     * cannot be given what it needs; -RT_EADDR as wm_dev_open().  dev_attach: maps a rank's range for
+     * g's device, from a cache: -RT_ENOTSUP, -RT_EUNREACH: not this way; -RT_EPEER, -RT_EGPU. */
+    int (*dev_describe)(struct coll_team *t, const void *p, size_t len, struct coll_dev_mem *out);
+    void (*dev_release)(struct coll_team *t, struct coll_dev_mem *m);
+    int (*dev_attach)(struct coll_team *t, int rank, const void *key, const struct rt_gpu_ptr *near,
+                      struct coll_dev_map *out);
+    void (*dev_detach)(struct coll_team *t, struct coll_dev_map *m);
+    /* A call with device buffers goes through host memory after all: puts host memory in their place in
+     * k->args, starts the task with coll_begin_host() and makes it copy back at its end. */
+    int (*stage)(struct coll_team *t, struct coll_task *k);
 };
 
 struct coll_team {
@@ -75,6 +104,7 @@ struct coll_team {
     bool one_node; /* all ranks share a node segment */
     uint32_t seq;  /* collective calls so far, the same on all ranks: makes tags and epochs */
     struct coll_node *node; /* owned by coll/node; NULL when not set up */
+    struct coll_gpu *gpu;   /* owned by coll/gpu; NULL: device buffers are always staged */
     /* An intercommunicator's team: rank and size are those of the local group, messages go to ranks
      * of the remote one, and `local` is a team of the local group, for messages among it.  The
      * algorithms are those of algo/inter.c. */
@@ -129,6 +159,7 @@ struct coll_task {
     void (*cleanup)(
         struct coll_task *k); /* frees `state`; called once after finish or failure; NULL-able */
     void *state;              /* the algorithm's own */
+    void *up;                 /* what ops->stage() needs of the call */
     struct rt_list link;      /* on the domain's list of active tasks */
 };
 
@@ -174,6 +205,8 @@ int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task 
  * Such calls use messages only. */
 void coll_prepare(struct coll_team *t, const struct coll_args *a, struct coll_task *task);
 int coll_restart(struct coll_task *task);
+/* Starts the algorithm for host memory of a task whose number and tag are set; for ops->stage(). */
+int coll_begin_host(struct coll_task *k);
 /* Tags of a team's messages: below this, and of persistent calls between the other two. */
 #define COLL_TAG_CALLS 0x20000000
 #define COLL_TAG_PERSISTENT 0x40000000

@@ -192,6 +192,25 @@ extern const char *const rt_gpu_way_names[RT_GPU_WAYS];
 uint64_t rt_gpu_cost_ns(enum rt_gpu_way way, enum rt_gpu_link link, size_t len);
 enum rt_gpu_way rt_gpu_choose(enum rt_gpu_link link, size_t len, bool linger, bool kernels);
 
+/* ---- reductions: fold.c ---- */
+
+/* What a reduction does (kernel.h has the enums and the rule).  All pointers are usable by g as for
+ * rt_gpu_copy(): its own memory, mapped memory of other devices, pinned host memory. */
+struct rt_gpu_fold {
+    uint8_t type, code; /* enum rt_gpu_type, enum rt_gpu_fold_code */
+    uint8_t nsrc, ndst; /* 1 to RT_GPU_FOLD_MAX */
+    size_t count;       /* elements */
+    const void *src[16];
+    void *dst[16];
+};
+/* Whether g has a kernel for this; the same answer on devices of one generation. */
+bool rt_gpu_can_fold(struct rt_gpu *g, unsigned type, unsigned code);
+size_t rt_gpu_type_nbytes(unsigned type);
+/* Starts it, as rt_gpu_copy() does; `f` is copied.  Not ordered with other operations.  done()
+ * means that every stream, device and the CPU sees all destinations.  By the lingering kernel or by
+ * a launch, as the cost model says. */
+void rt_gpu_fold(struct rt_gpu *g, const struct rt_gpu_fold *f, struct rt_gpu_op *op);
+
 /* ---- staging memory: stage.c ---- */
 
 /* A buffer from a pool: pinned host memory that every context of this process may address, or

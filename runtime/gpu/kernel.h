@@ -66,4 +66,50 @@ struct rt_gpu_pack {
     struct rt_gpu_group inline_groups[RT_GPU_PACK_INLINE];
 };
 
+/* weft_fold_*: dst[j][i] = src[0][i] op src[1][i] op ..., in this order, for every j: bitwise the same
+ * whoever computes it.  One source and RT_GPU_FOLD_COPY: a copy to several places.  A destination
+ * may be a source, else they do not overlap.  16-bit floats are summed and multiplied in fp32 and
+ * rounded once. */
+enum rt_gpu_type {
+    RT_GPU_I8,
+    RT_GPU_U8,
+    RT_GPU_I16,
+    RT_GPU_U16,
+    RT_GPU_I32,
+    RT_GPU_U32,
+    RT_GPU_I64,
+    RT_GPU_U64,
+    RT_GPU_F16,
+    RT_GPU_BF16,
+    RT_GPU_F32,
+    RT_GPU_F64,
+    RT_GPU_C32, /* complex of two floats */
+    RT_GPU_C64,
+    RT_GPU_F32_I32, /* pairs, laid out as C has them */
+    RT_GPU_F64_I32,
+    RT_GPU_I64_I32,
+    RT_GPU_I32_I32,
+    RT_GPU_I16_I32,
+    RT_GPU_F32_F32,
+    RT_GPU_F64_F64,
+    RT_GPU_TYPES
+};
+enum rt_gpu_fold_code {
+    RT_GPU_FOLD_COPY,
+    RT_GPU_FOLD_SUM,
+    RT_GPU_FOLD_PROD,
+    RT_GPU_FOLD_MAX,
+    RT_GPU_FOLD_MIN,
+    RT_GPU_FOLD_LAND,
+    RT_GPU_FOLD_LOR,
+    RT_GPU_FOLD_LXOR,
+    RT_GPU_FOLD_BAND,
+    RT_GPU_FOLD_BOR,
+    RT_GPU_FOLD_BXOR,
+    RT_GPU_FOLD_MINLOC,
+    RT_GPU_FOLD_MAXLOC,
+    RT_GPU_FOLD_CODES
+};
+#define RT_GPU_FOLD_MAX 16 /* sources, and destinations */
+
 #endif
