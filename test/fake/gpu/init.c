@@ -4,6 +4,7 @@
  *   FAKE_CUDA_DEVICES=2       devices of the machine
  *   FAKE_CUDA_PEER=1          0: no device can access another
  *   FAKE_CUDA_MEM=8589934592  bytes of memory of each device, counted per process
+ *   FAKE_CUDA_SPREAD=0        1: device addresses lie terabytes apart, as with the real driver
  *   FAKE_CUDA_DELAY_US=0      before each operation of a stream, at most, at random
  *   FAKE_CUDA_VERSION=13000
  *   FAKE_CUDA_MISSING=a,b     functions that do not exist
@@ -169,6 +170,7 @@ void fake_read_env(void)
     if (v)
         read_visible(v);
     fake.peer = env_number("FAKE_CUDA_PEER", 1) != 0;
+    fake.spread = env_number("FAKE_CUDA_SPREAD", 0) != 0;
     fake.mem_nbytes = env_bytes("FAKE_CUDA_MEM", (size_t)8 << 30);
     fake.version = (int)env_number("FAKE_CUDA_VERSION", 13000);
     fake.delay_us = (unsigned)env_number("FAKE_CUDA_DELAY_US", 0);

@@ -3,7 +3,9 @@
  *
  * A device address is a reserved one (PROT_NONE) in granules of 2 MiB; the memory is a memfd that
  * only the driver has mapped.  Freed addresses are kept and given out again first, like those of
- * the real driver: code that remembers an old allocation meets the new one. */
+ * the real driver: code that remembers an old allocation meets the new one.  With FAKE_CUDA_SPREAD
+ * every other allocation lies terabytes below host memory, as memory of pools and of cuMemMap
+ * does on real machines. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -37,10 +39,10 @@ static size_t granules(size_t len)
     return (len + FAKE_GRANULE - 1) & ~(size_t)(FAKE_GRANULE - 1);
 }
 
+#define LOW ((uintptr_t)0x300000000) /* where real drivers begin */
 static void *reserve(void *at, size_t len)
 {
-    return mmap(at, len, PROT_NONE,
-                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (at ? MAP_FIXED : 0), -1, 0);
+    return mmap(at, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
 /* The spare range that was freed last, of this length; or, with len 0, the one freed first. */
@@ -60,6 +62,19 @@ static struct range *find_spare(size_t len)
     return best;
 }
 
+/* Only a hint: sanitizers keep such addresses for themselves. */
+static void *hint(size_t len)
+{
+    static uintptr_t next = LOW;
+    static unsigned n;
+    uintptr_t at = next;
+
+    if (!fake.spread || n++ % 2)
+        return NULL;
+    next += granules(len) + FAKE_GRANULE;
+    return (void *)at;
+}
+
 uint64_t fake_va_take(size_t len)
 {
     struct range *r;
@@ -74,7 +89,8 @@ uint64_t fake_va_take(size_t len)
     }
     if (nranges == NRANGES)
         return 0;
-    p = reserve(NULL, len + FAKE_GRANULE);
+    p = mmap(hint(len + FAKE_GRANULE), len + FAKE_GRANULE, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
         return 0;
     va = (char *)granules((size_t)p);
