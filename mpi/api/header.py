@@ -44,6 +44,13 @@ int PMPIX_Query_cuda_support(void);
 int PMPIX_Query_ze_support(void);
 int PMPIX_Query_hip_support(void);
 int PMPIX_Query_rocm_support(void);
+
+/* 16-bit floating point: IEEE binary16 and bfloat16, for which the standard has no type of C.  Their
+ * handles are in the range that the ABI reserves.  The other names are those of MPICH. */
+#define MPIX_FLOAT16 ((MPI_Datatype)0x28a)
+#define MPIX_BFLOAT16 ((MPI_Datatype)0x28b)
+#define MPIX_C_FLOAT16 MPIX_FLOAT16
+#define MPIX_C_BF16 MPIX_BFLOAT16
 """
 BOTTOM = """
 #if defined(__cplusplus)

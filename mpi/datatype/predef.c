@@ -3,7 +3,8 @@
  * main(), and change only when MPI_Abi_set_fortran_info says so: until then Fortran's default kinds
  * have the usual sizes, LOGICAL, INTEGER and REAL 4 bytes, DOUBLE PRECISION 8.  An optional type is
  * present when Weft can compute with it; the others have a handle, and MPI_UNDEFINED as their size.
- */
+ * The extension types are in the part of the handles' range that the ABI reserves (bits 7 and 6 are
+ * 10), with the ABI's bits for the size below. */
 #include "mpi/datatype/type.h"
 #include <stddef.h>
 #include <stdio.h>
@@ -96,6 +97,8 @@ static const struct row rows[] = {
     BASIC(MPI_REAL16, 16, F128, FP),
     BASIC(MPI_COMPLEX16, 16, C64, CPLX),
     BASIC(MPI_COMPLEX32, 32, C128, CPLX),
+    BASIC(MPIX_FLOAT16, 2, F16, FP),
+    BASIC(MPIX_BFLOAT16, 2, BF16, FP),
 };
 
 /* A value and an index, laid out as C's struct. */
