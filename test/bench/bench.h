@@ -12,9 +12,10 @@
 #include <stddef.h>
 
 #define BENCH_VERSION "0.1.0"
-#define BENCH_ROWS 72    /* powers of two of a size_t, and 0 */
-#define BENCH_COLS 10    /* most columns; size, limit and validation are not counted */
-#define BENCH_LARGE 8192 /* above this the smaller iteration counts hold, as in the originals */
+#define BENCH_ROWS 72     /* powers of two of a size_t, and 0 */
+#define BENCH_COLS 10     /* most columns; size, limit and validation are not counted */
+#define BENCH_ELEM_MAX 16 /* bytes of an element */
+#define BENCH_LARGE 8192  /* above this the smaller iteration counts hold, as in the originals */
 #define BENCH_NO_DEVICE 3 /* exit status: device memory was asked for and is not to be had */
 
 enum bench_flags {
@@ -28,7 +29,25 @@ enum bench_flags {
     BENCH_SEND_ALL = 128, /* the send buffer holds a block for every rank */
     BENCH_RECV_ALL = 256, /* the receive buffer holds a block for every rank */
     BENCH_RATE = 512,     /* has -R, the message rate column */
-    BENCH_DDT = 1024      /* sends through pair.c: -D */
+    BENCH_DDT = 1024,     /* sends through pair.c: -D */
+    BENCH_COLL = 2048,    /* a collective that may be in place: -l */
+    BENCH_NCCL = 4096,    /* calls NCCL: buffers are on devices without being asked for */
+    BENCH_COMPUTES = 8192 /* computes on the CPU or on the device: -r */
+};
+
+/* What a data type and an operation of the command line are good for. */
+enum bench_use { BENCH_MOVES = 1, BENCH_ADDS = 2, BENCH_PLACES = 4 };
+struct bench_type {
+    const char *name, *title; /* "mpi_int", "MPI_INT" */
+    int elem;                 /* types.c's own */
+    size_t len;
+    int nccl; /* NCCL's number; -1: it has none */
+    unsigned uses;
+};
+struct bench_op {
+    const char *name, *title;
+    int code, nccl;
+    unsigned uses; /* types that have one of these */
 };
 
 enum bench_limit_kind { LIMIT_NONE, LIMIT_LATENCY, LIMIT_ONE_WAY, LIMIT_BOTH_WAYS };
@@ -50,6 +69,11 @@ struct bench_spec {
     size_t max;                        /* default largest size */
     struct bench_col cols[BENCH_COLS]; /* ends at the first without a head; the first is what is
                                           compared and plotted */
+    /* Called by all ranks once, the device is open: 0, or the exit status, said by rank 0;
+     * NULL-able.
+     */
+    int (*open)(struct bench *b);
+    void (*close)(void);
     /* Called by all ranks; rank 0 writes v, one value a column. */
     void (*measure)(struct bench *b, size_t nbytes, double *v);
     const void *arg; /* the benchmark's own */
@@ -63,7 +87,9 @@ struct bench_opts {
     bool accel, same_gpu, touch_gpu;
     char kind[2];                 /* 'H', 'D' or 'M': buffers of the first and the second side */
     size_t ddt_block, ddt_stride; /* -D, in elements; 0: contiguous */
-    const char *type; /* "mpi_char", "mpi_int", "mpi_float", "mpi_double"; NULL: the default */
+    bool in_place, gpu_compute;
+    const struct bench_type *type; /* NULL: the default */
+    const struct bench_op *op;
     const char *json, *plot;
 };
 
@@ -101,13 +127,14 @@ struct bench {
     char *sbuf, *rbuf; /* page aligned, large enough for the largest size */
     MPI_Datatype type;
     size_t type_len;
+    const struct bench_type *elem; /* what type is */
+    MPI_Op op;
     size_t block, stride; /* -D in bytes: a message is blocks, each `stride` after the last; or 0 */
     MPI_Datatype msg_type; /* a message of the size being measured is msg_count of these */
     int msg_count;
-    const char *type_name;
     struct bench_row *rows; /* rank 0: what was printed, for the reports */
     int nrows;
-    struct limit_map *limit_map; /* limits.c, NULL without --limits */
+    struct limit_map *limit_map;   /* limits.c, NULL without --limits */
     struct gpu_limits *gpu_limits; /* instead, when a buffer is on a device */
 };
 
@@ -130,6 +157,16 @@ size_t bench_next_size(const struct bench *b, size_t nbytes);
 int bench_opts_parse(struct bench_opts *o, const struct bench_spec *spec, int argc, char **argv,
                      bool loud);
 
+/* types.c */
+const struct bench_type *bench_type_find(const char *name); /* NULL: no such */
+const struct bench_op *bench_op_find(const char *name);
+MPI_Datatype bench_type_handle(const struct bench_type *t); /* MPI_DATATYPE_NULL: not in this MPI */
+MPI_Op bench_op_handle(const struct bench_op *op);
+/* The number x, at the place `place` where the type has one, as an element. */
+void bench_number_put(const struct bench_type *t, void *at, int x, int place);
+/* `have` at `place` and x at `place2`, which comes from a higher rank, under the operation. */
+int bench_op_fold(const struct bench_op *op, int have, int place, int x, int place2, int *place_p);
+
 /* data.c: the bytes that `from` sends to `to` in this pass; without -c both return at once */
 void *bench_alloc_host(size_t len);
 void *bench_alloc(const struct bench *b, size_t len); /* of b->kind */
@@ -140,7 +177,7 @@ void bench_poison(struct bench *b, void *buf, size_t nbytes);
 void bench_check(struct bench *b, const void *buf, size_t nbytes, int from, int to);
 void bench_fill_numbers(struct bench *b, void *buf, size_t nbytes);
 void bench_check_sum(struct bench *b, const void *buf, size_t nbytes);
-/* n elements, of which the first is element `first` of the sum over ranks [0, nranks) */
+/* n elements, of which the first is element `first` of the result over ranks [0, nranks) */
 void bench_check_part(struct bench *b, const void *buf, size_t n, size_t first, int nranks);
 
 /* table.c: rank 0 only */

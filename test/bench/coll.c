@@ -45,21 +45,29 @@ void coll_barrier_check(struct bench *b, const struct coll_kind *kind)
     b->bad += left < last;
 }
 
-static void spread(double mine, int nranks, double *avg, double *min, double *max)
+void coll_check(struct bench *b, const struct coll_kind *kind, size_t nbytes)
+{
+    if (!kind->check)
+        coll_barrier_check(b, kind);
+    else if (!b->opt.in_place || b->iters + b->skip == 1) /* else the input was overwritten */
+        kind->check(b, nbytes);
+}
+
+void coll_spread(double mine, int nranks, double *v)
 {
     double sum = 0;
 
     MPI_Reduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
-    MPI_Reduce(&mine, min, 1, MPI_DOUBLE, MPI_MIN, 0, MPI_COMM_WORLD);
-    MPI_Reduce(&mine, max, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-    *avg = sum / nranks;
+    MPI_Reduce(&mine, &v[1], 1, MPI_DOUBLE, MPI_MIN, 0, MPI_COMM_WORLD);
+    MPI_Reduce(&mine, &v[2], 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    v[0] = sum / nranks;
 }
 
-static void measure(struct bench *b, size_t nbytes, double *v)
+void coll_measure(struct bench *b, size_t nbytes, double *v)
 {
     const struct coll_kind *kind = b->spec->arg;
     int count = bench_count(b, nbytes);
-    double all = 0, avg = 0, min = 0, max = 0;
+    double all = 0;
 
     if (kind->fill)
         kind->fill(b, nbytes);
@@ -72,43 +80,39 @@ static void measure(struct bench *b, size_t nbytes, double *v)
         if (kind->fill) /* a barrier after a barrier would measure nothing else */
             MPI_Barrier(MPI_COMM_WORLD);
     }
-    if (kind->check)
-        kind->check(b, nbytes);
-    else
-        coll_barrier_check(b, kind);
-    spread(all / b->iters * 1e6, b->nranks, &avg, &min, &max);
-    v[0] = avg;
-    v[1] = min;
-    v[2] = max;
+    coll_check(b, kind, nbytes);
+    coll_spread(all / b->iters * 1e6, b->nranks, v);
     v[3] = b->iters;
 }
+
+const struct bench_spec coll_spec = {
+    .iters = 1000,
+    .iters_large = 100,
+    .skip = 100,
+    .skip_large = 10,
+    .max = 1u << 20,
+    .cols = { { "Avg Latency(us)", "latency_us", 18, 2, false },
+              { "Min Latency(us)", "latency_min_us", 18, 2, true },
+              { "Max Latency(us)", "latency_max_us", 18, 2, true },
+              { "Iterations", "iterations", 12, 0, true } },
+    .measure = coll_measure,
+};
 
 int coll_main(int argc, char **argv, const char *name)
 {
     const struct coll_kind *kind = coll_find(name);
     bool exchange = kind->flags & BENCH_SEND_ALL && kind->flags & BENCH_RECV_ALL;
     char program[40], title[80], help[120];
-    struct bench_spec spec = {
-        .name = program,
-        .title = title,
-        .help = help,
-        .flags = kind->flags,
-        .iters = 1000,
-        .iters_large = 100,
-        .skip = 100,
-        .skip_large = 10,
-        .max = 1u << 20,
-        .cols = { { "Avg Latency(us)", "latency_us", 18, 2, false },
-                  { "Min Latency(us)", "latency_min_us", 18, 2, true },
-                  { "Max Latency(us)", "latency_max_us", 18, 2, true },
-                  { "Iterations", "iterations", 12, 0, true } },
-        .measure = measure,
-        .arg = kind,
-    };
+    struct bench_spec spec = coll_spec;
 
     snprintf(program, sizeof program, "osu_%s", name);
     snprintf(title, sizeof title, "%s%s Latency Test", kind->title,
              exchange ? " Personalized Exchange" : "");
     snprintf(help, sizeof help, "time of MPI %s, averaged over the ranks.", kind->title);
+    spec.name = program;
+    spec.title = title;
+    spec.help = help;
+    spec.flags = kind->flags;
+    spec.arg = kind;
     return bench_main(argc, argv, &spec);
 }

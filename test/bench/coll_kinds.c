@@ -9,22 +9,22 @@
 
 static void allreduce(struct bench *b, int n)
 {
-    MPI_Allreduce(b->sbuf, b->rbuf, n, b->type, MPI_SUM, WORLD);
+    MPI_Allreduce(coll_from(b), b->rbuf, n, b->type, b->op, WORLD);
 }
 
 static void iallreduce(struct bench *b, int n, MPI_Request *req)
 {
-    MPI_Iallreduce(b->sbuf, b->rbuf, n, b->type, MPI_SUM, WORLD, req);
+    MPI_Iallreduce(coll_from(b), b->rbuf, n, b->type, b->op, WORLD, req);
 }
 
 static void reduce(struct bench *b, int n)
 {
-    MPI_Reduce(b->sbuf, b->rbuf, n, b->type, MPI_SUM, 0, WORLD);
+    MPI_Reduce(coll_from_root(b), b->rbuf, n, b->type, b->op, 0, WORLD);
 }
 
 static void ireduce(struct bench *b, int n, MPI_Request *req)
 {
-    MPI_Ireduce(b->sbuf, b->rbuf, n, b->type, MPI_SUM, 0, WORLD, req);
+    MPI_Ireduce(coll_from_root(b), b->rbuf, n, b->type, b->op, 0, WORLD, req);
 }
 
 static void bcast(struct bench *b, int n) { MPI_Bcast(b->rbuf, n, b->type, 0, WORLD); }
@@ -36,46 +36,45 @@ static void ibcast(struct bench *b, int n, MPI_Request *req)
 
 static void allgather(struct bench *b, int n)
 {
-    MPI_Allgather(b->sbuf, n, b->type, b->rbuf, n, b->type, WORLD);
+    MPI_Allgather(coll_from(b), n, b->type, b->rbuf, n, b->type, WORLD);
 }
 
 static void iallgather(struct bench *b, int n, MPI_Request *req)
 {
-    MPI_Iallgather(b->sbuf, n, b->type, b->rbuf, n, b->type, WORLD, req);
+    MPI_Iallgather(coll_from(b), n, b->type, b->rbuf, n, b->type, WORLD, req);
 }
 
 static void alltoall(struct bench *b, int n)
 {
-    MPI_Alltoall(b->sbuf, n, b->type, b->rbuf, n, b->type, WORLD);
+    MPI_Alltoall(coll_from(b), n, b->type, b->rbuf, n, b->type, WORLD);
 }
 
 static void ialltoall(struct bench *b, int n, MPI_Request *req)
 {
-    MPI_Ialltoall(b->sbuf, n, b->type, b->rbuf, n, b->type, WORLD, req);
+    MPI_Ialltoall(coll_from(b), n, b->type, b->rbuf, n, b->type, WORLD, req);
 }
 
 static void gather(struct bench *b, int n)
 {
-    MPI_Gather(b->sbuf, n, b->type, b->rbuf, n, b->type, 0, WORLD);
+    MPI_Gather(coll_from_root(b), n, b->type, b->rbuf, n, b->type, 0, WORLD);
 }
 
 static void igather(struct bench *b, int n, MPI_Request *req)
 {
-    MPI_Igather(b->sbuf, n, b->type, b->rbuf, n, b->type, 0, WORLD, req);
+    MPI_Igather(coll_from_root(b), n, b->type, b->rbuf, n, b->type, 0, WORLD, req);
 }
 
 static void scatter(struct bench *b, int n)
 {
-    MPI_Scatter(b->sbuf, n, b->type, b->rbuf, n, b->type, 0, WORLD);
+    MPI_Scatter(b->sbuf, n, b->type, coll_into_root(b), n, b->type, 0, WORLD);
 }
 
 static void iscatter(struct bench *b, int n, MPI_Request *req)
 {
-    MPI_Iscatter(b->sbuf, n, b->type, b->rbuf, n, b->type, 0, WORLD, req);
+    MPI_Iscatter(b->sbuf, n, b->type, coll_into_root(b), n, b->type, 0, WORLD, req);
 }
 
-/* Counts and displacements of the v forms, in elements; made anew when the size changes, which is
- * before the timed calls. */
+/* Made anew when the size changes, which is before the timed calls. */
 static struct {
     int n, *counts, *displs;
 } vec = { .n = -1 };
@@ -92,61 +91,96 @@ static void vec_room(const struct bench *b, int n)
     vec.n = n;
 }
 
-/* A block of n elements for every rank. */
-static void vec_blocks(const struct bench *b, int n)
+struct coll_vec coll_vec_blocks(const struct bench *b, int n)
 {
-    if (vec.n == n)
-        return;
-    vec_room(b, n);
-    for (int r = 0; r < b->nranks; r++) {
-        vec.counts[r] = n;
-        vec.displs[r] = r * n;
+    if (vec.n != n) {
+        vec_room(b, n);
+        for (int r = 0; r < b->nranks; r++) {
+            vec.counts[r] = n;
+            vec.displs[r] = r * n;
+        }
     }
+    return (struct coll_vec){ vec.counts, vec.displs };
 }
 
-/* n elements shared out among the ranks. */
-static void vec_parts(const struct bench *b, int n)
+struct coll_vec coll_vec_parts(const struct bench *b, int n)
 {
-    if (vec.n == n)
-        return;
-    vec_room(b, n);
-    for (int r = 0, at = 0; r < b->nranks; at += vec.counts[r], r++) {
-        vec.counts[r] = n / b->nranks + (r < n % b->nranks);
-        vec.displs[r] = at;
+    if (vec.n != n) {
+        vec_room(b, n);
+        for (int r = 0, at = 0; r < b->nranks; at += vec.counts[r], r++) {
+            vec.counts[r] = n / b->nranks + (r < n % b->nranks);
+            vec.displs[r] = at;
+        }
     }
+    return (struct coll_vec){ vec.counts, vec.displs };
 }
 
 static void reduce_scatter(struct bench *b, int n)
 {
-    vec_parts(b, n);
-    MPI_Reduce_scatter(b->sbuf, b->rbuf, vec.counts, b->type, MPI_SUM, WORLD);
+    struct coll_vec v = coll_vec_parts(b, n);
+
+    MPI_Reduce_scatter(coll_from(b), b->rbuf, v.counts, b->type, b->op, WORLD);
 }
 
-static void scan(struct bench *b, int n) { MPI_Scan(b->sbuf, b->rbuf, n, b->type, MPI_SUM, WORLD); }
+static void ireduce_scatter(struct bench *b, int n, MPI_Request *req)
+{
+    struct coll_vec v = coll_vec_parts(b, n);
+
+    MPI_Ireduce_scatter(coll_from(b), b->rbuf, v.counts, b->type, b->op, WORLD, req);
+}
+
+static void scan(struct bench *b, int n)
+{
+    MPI_Scan(coll_from(b), b->rbuf, n, b->type, b->op, WORLD);
+}
+
+static void iscan(struct bench *b, int n, MPI_Request *req)
+{
+    MPI_Iscan(coll_from(b), b->rbuf, n, b->type, b->op, WORLD, req);
+}
 
 static void allgatherv(struct bench *b, int n)
 {
-    vec_blocks(b, n);
-    MPI_Allgatherv(b->sbuf, n, b->type, b->rbuf, vec.counts, vec.displs, b->type, WORLD);
+    struct coll_vec v = coll_vec_blocks(b, n);
+
+    MPI_Allgatherv(coll_from(b), n, b->type, b->rbuf, v.counts, v.displs, b->type, WORLD);
+}
+
+static void iallgatherv(struct bench *b, int n, MPI_Request *req)
+{
+    struct coll_vec v = coll_vec_blocks(b, n);
+
+    MPI_Iallgatherv(coll_from(b), n, b->type, b->rbuf, v.counts, v.displs, b->type, WORLD, req);
 }
 
 static void alltoallv(struct bench *b, int n)
 {
-    vec_blocks(b, n);
-    MPI_Alltoallv(b->sbuf, vec.counts, vec.displs, b->type, b->rbuf, vec.counts, vec.displs,
-                  b->type, WORLD);
+    struct coll_vec v = coll_vec_blocks(b, n);
+
+    MPI_Alltoallv(coll_from(b), v.counts, v.displs, b->type, b->rbuf, v.counts, v.displs, b->type,
+                  WORLD);
+}
+
+static void ialltoallv(struct bench *b, int n, MPI_Request *req)
+{
+    struct coll_vec v = coll_vec_blocks(b, n);
+
+    MPI_Ialltoallv(coll_from(b), v.counts, v.displs, b->type, b->rbuf, v.counts, v.displs, b->type,
+                   WORLD, req);
 }
 
 static void gatherv(struct bench *b, int n)
 {
-    vec_blocks(b, n);
-    MPI_Gatherv(b->sbuf, n, b->type, b->rbuf, vec.counts, vec.displs, b->type, 0, WORLD);
+    struct coll_vec v = coll_vec_blocks(b, n);
+
+    MPI_Gatherv(coll_from_root(b), n, b->type, b->rbuf, v.counts, v.displs, b->type, 0, WORLD);
 }
 
 static void scatterv(struct bench *b, int n)
 {
-    vec_blocks(b, n);
-    MPI_Scatterv(b->sbuf, vec.counts, vec.displs, b->type, b->rbuf, n, b->type, 0, WORLD);
+    struct coll_vec v = coll_vec_blocks(b, n);
+
+    MPI_Scatterv(b->sbuf, v.counts, v.displs, b->type, coll_into_root(b), n, b->type, 0, WORLD);
 }
 
 static void barrier(struct bench *b, int n)
@@ -163,10 +197,21 @@ static void ibarrier(struct bench *b, int n, MPI_Request *req)
     MPI_Ibarrier(WORLD, req);
 }
 
+/* In place the input lies in the receive buffer. */
 static void fill_sum(struct bench *b, size_t n)
 {
-    bench_fill_numbers(b, b->sbuf, n);
-    bench_poison(b, b->rbuf, n);
+    bench_fill_numbers(b, b->opt.in_place ? b->rbuf : b->sbuf, n);
+    if (!b->opt.in_place)
+        bench_poison(b, b->rbuf, n);
+}
+
+static void fill_sum_root(struct bench *b, size_t n)
+{
+    bool here = b->opt.in_place && b->rank == 0;
+
+    bench_fill_numbers(b, here ? b->rbuf : b->sbuf, n);
+    if (!here)
+        bench_poison(b, b->rbuf, n);
 }
 
 static void check_sum_all(struct bench *b, size_t n) { bench_check_sum(b, b->rbuf, n); }
@@ -179,9 +224,9 @@ static void check_sum_root(struct bench *b, size_t n)
 
 static void check_parts(struct bench *b, size_t n)
 {
-    vec_parts(b, bench_count(b, n));
-    bench_check_part(b, b->rbuf, (size_t)vec.counts[b->rank], (size_t)vec.displs[b->rank],
-                     b->nranks);
+    struct coll_vec v = coll_vec_parts(b, bench_count(b, n));
+
+    bench_check_part(b, b->rbuf, (size_t)v.counts[b->rank], (size_t)v.displs[b->rank], b->nranks);
 }
 
 static void check_scan(struct bench *b, size_t n)
@@ -200,10 +245,17 @@ static void fill_bcast(struct bench *b, size_t n)
 static void check_bcast(struct bench *b, size_t n) { bench_check(b, b->rbuf, n, 0, 0); }
 
 /* The same block to everybody, so a block has no receiver in its pattern. */
-static void fill_one(struct bench *b, size_t n)
+static void fill_own(struct bench *b, size_t n, bool here)
 {
-    bench_fill(b, b->sbuf, n, b->rank, 0);
     bench_poison(b, b->rbuf, n * (size_t)b->nranks);
+    bench_fill(b, here ? b->rbuf + (size_t)b->rank * n : b->sbuf, n, b->rank, 0);
+}
+
+static void fill_one(struct bench *b, size_t n) { fill_own(b, n, b->opt.in_place); }
+
+static void fill_one_root(struct bench *b, size_t n)
+{
+    fill_own(b, n, b->opt.in_place && b->rank == 0);
 }
 
 static void check_from_all(struct bench *b, size_t n)
@@ -220,9 +272,12 @@ static void check_gather(struct bench *b, size_t n)
 
 static void fill_alltoall(struct bench *b, size_t n)
 {
+    char *from = b->opt.in_place ? b->rbuf : b->sbuf;
+
+    if (!b->opt.in_place)
+        bench_poison(b, b->rbuf, n * (size_t)b->nranks);
     for (int r = 0; r < b->nranks; r++)
-        bench_fill(b, b->sbuf + (size_t)r * n, n, b->rank, r);
-    bench_poison(b, b->rbuf, n * (size_t)b->nranks);
+        bench_fill(b, from + (size_t)r * n, n, b->rank, r);
 }
 
 static void check_alltoall(struct bench *b, size_t n)
@@ -238,25 +293,34 @@ static void fill_scatter(struct bench *b, size_t n)
     bench_poison(b, b->rbuf, n);
 }
 
-static void check_scatter(struct bench *b, size_t n) { bench_check(b, b->rbuf, n, 0, b->rank); }
+static void check_scatter(struct bench *b, size_t n)
+{
+    if (!b->opt.in_place || b->rank)
+        bench_check(b, b->rbuf, n, 0, b->rank);
+}
+
+enum {
+    SUMS = BENCH_REDUCES | BENCH_COLL,
+    GATHERS = BENCH_RECV_ALL | BENCH_COLL,
+    SCATTERS = BENCH_SEND_ALL | BENCH_COLL,
+    EXCHANGES = BENCH_SEND_ALL | BENCH_RECV_ALL | BENCH_COLL
+};
 
 static const struct coll_kind kinds[] = {
-    { "allreduce", "Allreduce", BENCH_REDUCES, allreduce, iallreduce, fill_sum, check_sum_all },
-    { "reduce", "Reduce", BENCH_REDUCES, reduce, ireduce, fill_sum, check_sum_root },
+    { "allreduce", "Allreduce", SUMS, allreduce, iallreduce, fill_sum, check_sum_all },
+    { "reduce", "Reduce", SUMS, reduce, ireduce, fill_sum_root, check_sum_root },
     { "bcast", "Broadcast", 0, bcast, ibcast, fill_bcast, check_bcast },
-    { "allgather", "Allgather", BENCH_RECV_ALL, allgather, iallgather, fill_one, check_from_all },
-    { "alltoall", "All-to-All", BENCH_SEND_ALL | BENCH_RECV_ALL, alltoall, ialltoall, fill_alltoall,
-      check_alltoall },
-    { "gather", "Gather", BENCH_RECV_ALL, gather, igather, fill_one, check_gather },
-    { "scatter", "Scatter", BENCH_SEND_ALL, scatter, iscatter, fill_scatter, check_scatter },
-    { "reduce_scatter", "Reduce_scatter", BENCH_REDUCES, reduce_scatter, NULL, fill_sum,
+    { "allgather", "Allgather", GATHERS, allgather, iallgather, fill_one, check_from_all },
+    { "alltoall", "All-to-All", EXCHANGES, alltoall, ialltoall, fill_alltoall, check_alltoall },
+    { "gather", "Gather", GATHERS, gather, igather, fill_one_root, check_gather },
+    { "scatter", "Scatter", SCATTERS, scatter, iscatter, fill_scatter, check_scatter },
+    { "reduce_scatter", "Reduce_scatter", SUMS, reduce_scatter, ireduce_scatter, fill_sum,
       check_parts },
-    { "scan", "Scan", BENCH_REDUCES, scan, NULL, fill_sum, check_scan },
-    { "allgatherv", "Allgatherv", BENCH_RECV_ALL, allgatherv, NULL, fill_one, check_from_all },
-    { "alltoallv", "All-to-Allv", BENCH_SEND_ALL | BENCH_RECV_ALL, alltoallv, NULL, fill_alltoall,
-      check_alltoall },
-    { "gatherv", "Gatherv", BENCH_RECV_ALL, gatherv, NULL, fill_one, check_gather },
-    { "scatterv", "Scatterv", BENCH_SEND_ALL, scatterv, NULL, fill_scatter, check_scatter },
+    { "scan", "Scan", SUMS, scan, iscan, fill_sum, check_scan },
+    { "allgatherv", "Allgatherv", GATHERS, allgatherv, iallgatherv, fill_one, check_from_all },
+    { "alltoallv", "All-to-Allv", EXCHANGES, alltoallv, ialltoallv, fill_alltoall, check_alltoall },
+    { "gatherv", "Gatherv", GATHERS, gatherv, NULL, fill_one_root, check_gather },
+    { "scatterv", "Scatterv", SCATTERS, scatterv, NULL, fill_scatter, check_scatter },
     { "barrier", "Barrier", BENCH_NOSIZE, barrier, ibarrier, NULL, NULL },
 };
 

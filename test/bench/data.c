@@ -159,25 +159,6 @@ void bench_check(struct bench *b, const void *buf, size_t nbytes, int from, int 
     scratch_drop(b, c);
 }
 
-static void set_number(const struct bench *b, void *buf, size_t i, int x)
-{
-    if (b->type == MPI_FLOAT)
-        ((float *)buf)[i] = (float)x;
-    else if (b->type == MPI_DOUBLE)
-        ((double *)buf)[i] = x;
-    else
-        ((int *)buf)[i] = x;
-}
-
-static bool is_number(const struct bench *b, const void *buf, size_t i, int x)
-{
-    if (b->type == MPI_FLOAT)
-        return ((const float *)buf)[i] == (float)x;
-    if (b->type == MPI_DOUBLE)
-        return ((const double *)buf)[i] == x;
-    return ((const int *)buf)[i] == x;
-}
-
 void bench_fill_numbers(struct bench *b, void *buf, size_t nbytes)
 {
     size_t n = nbytes / b->type_len;
@@ -187,7 +168,7 @@ void bench_fill_numbers(struct bench *b, void *buf, size_t nbytes)
         return;
     c = scratch(b, buf, nbytes);
     for (size_t i = 0; i < n; i++)
-        set_number(b, c, i, number(b, i, b->rank));
+        bench_number_put(b->elem, c + i * b->type_len, number(b, i, b->rank), b->rank);
     if (nbytes)
         corrupt(b, c, nbytes / 2);
     scratch_put(b, buf, c, nbytes);
@@ -202,10 +183,12 @@ void bench_check_part(struct bench *b, const void *buf, size_t n, size_t first, 
         return;
     c = scratch_get(b, buf, n * b->type_len);
     for (size_t i = 0; i < n && good; i++) {
-        int sum = 0;
-        for (int r = 0; r < nranks; r++)
-            sum += number(b, first + i, r);
-        good = is_number(b, c, i, sum);
+        int x = number(b, first + i, 0), place = 0;
+        unsigned char want[BENCH_ELEM_MAX];
+        for (int r = 1; r < nranks; r++)
+            x = bench_op_fold(b->opt.op, x, place, number(b, first + i, r), r, &place);
+        bench_number_put(b->elem, want, x, place);
+        good = !memcmp(c + i * b->type_len, want, b->type_len);
     }
     b->bad += !good;
     scratch_drop(b, c);

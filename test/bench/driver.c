@@ -79,39 +79,35 @@ static int check_world(struct bench *b)
     return 0;
 }
 
-static void set_type(struct bench *b)
+static int set_type(struct bench *b)
 {
-    const char *t = b->opt.type;
+    char msg[200];
 
-    if (!t)
-        t = b->spec->flags & BENCH_REDUCES ? "mpi_int" : "mpi_char";
-    if (!strcmp(t, "mpi_int")) {
-        b->type = MPI_INT;
-        b->type_len = sizeof(int);
-        b->type_name = "MPI_INT";
-    } else if (!strcmp(t, "mpi_float")) {
-        b->type = MPI_FLOAT;
-        b->type_len = sizeof(float);
-        b->type_name = "MPI_FLOAT";
-    } else if (!strcmp(t, "mpi_double")) {
-        b->type = MPI_DOUBLE;
-        b->type_len = sizeof(double);
-        b->type_name = "MPI_DOUBLE";
-    } else {
-        b->type = MPI_CHAR;
-        b->type_len = 1;
-        b->type_name = "MPI_CHAR";
+    if (!b->opt.op)
+        b->opt.op = bench_op_find("sum");
+    b->elem = b->opt.type;
+    if (!b->elem)
+        b->elem = bench_type_find(!(b->spec->flags & BENCH_REDUCES) ? "mpi_char"
+                                  : b->opt.op->uses & BENCH_PLACES  ? "mpi_float_int"
+                                                                    : "mpi_int");
+    b->type = bench_type_handle(b->elem);
+    if (b->type == MPI_DATATYPE_NULL) {
+        snprintf(msg, sizeof msg, "-T %s: this MPI library has no such type", b->elem->name);
+        return complain(b, msg);
     }
+    b->op = bench_op_handle(b->opt.op);
+    b->type_len = b->elem->len;
     b->block = b->opt.ddt_block * b->type_len;
     b->stride = b->opt.ddt_stride * b->type_len;
     if (b->opt.min && b->opt.min < b->type_len)
         b->opt.min = b->type_len;
+    return 0;
 }
 
 /* The first rank without a device says why; all end then. */
 static int open_device(struct bench *b)
 {
-    bool wanted = b->opt.accel || b->opt.touch_gpu;
+    bool wanted = b->opt.accel || b->opt.touch_gpu || b->opt.gpu_compute;
     int local = device_local_rank(), bad, first;
     MPI_Comm node;
 
@@ -155,8 +151,8 @@ static int alloc_buffers(struct bench *b)
     if (b->opt.max < b->opt.min)
         return complain(
             b, "the -M memory limit leaves no message size; raise -M or lower the -m minimum");
-    b->sbuf = bench_alloc(b, sends * span + b->type_len);
-    b->rbuf = bench_alloc(b, recvs * span + b->type_len);
+    b->sbuf = bench_alloc(b, sends * span + (size_t)b->nranks * b->type_len);
+    b->rbuf = bench_alloc(b, recvs * span + (size_t)b->nranks * b->type_len);
     b->rows = calloc(BENCH_ROWS, sizeof *b->rows);
     if (!b->sbuf || !b->rbuf || !b->rows) {
         fprintf(stderr, "%s: rank %d: no %smemory for buffers of %zu bytes%s%s; lower -m or -M\n",
@@ -294,8 +290,11 @@ static int run(struct bench *b)
 
     if (err)
         return err;
-    set_type(b);
-    err = open_device(b);
+    err = set_type(b);
+    if (!err)
+        err = open_device(b);
+    if (!err && b->spec->open)
+        err = b->spec->open(b);
     if (!err)
         err = alloc_buffers(b);
     if (err)
@@ -320,7 +319,7 @@ static void early_device(const struct bench_spec *spec, int argc, char **argv)
     int local = device_local_rank();
 
     if (local >= 0 && !bench_opts_parse(&opt, spec, argc, argv, false) &&
-        (opt.accel || opt.touch_gpu))
+        (opt.accel || opt.touch_gpu || opt.gpu_compute))
         device_open(local, opt.same_gpu);
 }
 
@@ -343,6 +342,8 @@ int bench_main(int argc, char **argv, const struct bench_spec *spec)
     bench_free(&b, b.sbuf);
     bench_free(&b, b.rbuf);
     free(b.rows);
+    if (spec->close)
+        spec->close();
     /* A launcher may end the job at the first rank that fails; rank 0 has said why by then. */
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();

@@ -1,42 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Nonblocking collectives: first the communication alone, then the same with as much computation
- * between start and wait. Overlap is the share of the communication that the computation hid.  The
- * computation is a counted loop, calibrated once, so it costs the same work however the ranks are
- * scheduled. */
+ * between start and wait. Overlap is the share of the communication that the computation hid.  */
 #include "test/bench/coll.h"
+#include "test/bench/compute.h"
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { V_OVERALL, V_COMPUTE, V_INIT, V_TEST, V_WAIT, V_PURE, V_MIN, V_MAX, V_OVERLAP, PARTS };
-
-static double steps_per_us;  /* of compute(); 0 until calibrated */
-static volatile double sink; /* keeps the computation from being optimised away */
-
-static void compute(long steps)
-{
-    double x = sink + 1.0;
-
-    for (long i = 0; i < steps; i++)
-        x = x * 0.999999 + 1e-6;
-    sink = x;
-}
-
-/* The quickest of several tries is the one that nothing disturbed. */
-static void calibrate(void)
-{
-    const long steps = 200000;
-    double best = 1e30;
-
-    if (steps_per_us > 0)
-        return;
-    for (int i = 0; i < 5; i++) {
-        double start = bench_now();
-        compute(steps);
-        double took = bench_now() - start;
-        best = took < best ? took : best;
-    }
-    steps_per_us = (double)steps / (best * 1e6);
-}
 
 static double pure_us(struct bench *b, const struct coll_kind *kind, int count)
 {
@@ -120,16 +90,14 @@ static void measure(struct bench *b, size_t nbytes, double *v)
     int count = bench_count(b, nbytes);
     double part[PARTS] = { 0 }, pure;
 
-    calibrate();
     if (kind->fill)
         kind->fill(b, nbytes);
     MPI_Barrier(MPI_COMM_WORLD);
     pure = pure_us(b, kind, count);
-    overlapped(b, kind, count, (long)(pure * steps_per_us), part);
-    if (kind->check)
-        kind->check(b, nbytes);
-    else
-        coll_barrier_check(b, kind);
+    if (b->opt.in_place && kind->fill)
+        kind->fill(b, nbytes); /* the input was overwritten */
+    overlapped(b, kind, count, compute_steps(pure), part);
+    coll_check(b, kind, nbytes);
     summarise(b, part, pure, v);
 }
 
@@ -142,7 +110,7 @@ int icoll_main(int argc, char **argv, const char *name)
         .title = title,
         .help = help,
         .note = "# Overall = Coll. Init + Compute + MPI_Test + MPI_Wait\n",
-        .flags = kind->flags | BENCH_OVERLAP,
+        .flags = kind->flags | BENCH_OVERLAP | BENCH_COMPUTES,
         .iters = 1000,
         .iters_large = 100,
         .skip = 100,
@@ -157,6 +125,7 @@ int icoll_main(int argc, char **argv, const char *name)
                   [V_MIN] = { "Min Comm.(us)", "pure_min_us", 18, 2, true },
                   [V_MAX] = { "Max Comm.(us)", "pure_max_us", 18, 2, true },
                   [V_OVERLAP] = { "Overlap(%)", "overlap_percent", 18, 2, false } },
+        .open = compute_open,
         .measure = measure,
         .arg = kind,
     };

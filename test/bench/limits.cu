@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernels of limits_gpu.c, one thread each.  All loops end after limit_ns, whatever the other
+/* The kernels of limits_gpu.c, one thread each, and the computation of compute.c.  All loops end after limit_ns, whatever the other
  * side does, so that a failed measurement is a missing figure and not a hang. */
 #include "test/bench/limits.h"
 
@@ -64,4 +64,15 @@ extern "C" __global__ void bench_pong(struct bench_kernel k)
     }
     if (k.first)
         *(volatile uint64_t *)k.took = now_ns() - start;
+}
+
+/* Counted work of every thread of the grid; the result, which is never -1, is not wanted. */
+extern "C" __global__ void bench_work(struct bench_kernel k)
+{
+    float x = (float)threadIdx.x;
+
+    for (uint32_t i = 0; i < k.rounds; i++)
+        x = x * 0.999999f + 1e-6f;
+    if (x == -1.0f)
+        *at(k.out) = 1;
 }

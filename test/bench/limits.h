@@ -10,7 +10,7 @@ struct bench_kernel {
     uint64_t in, out; /* addresses of 32-bit words: polled, and written */
     uint64_t took;    /* bench_pong: where the nanoseconds go */
     uint64_t limit_ns;
-    uint32_t rounds; /* bench_flag: the value to store */
+    uint32_t rounds; /* bench_flag: the value to store; bench_work: how much */
     uint32_t first;  /* bench_pong: begins, and takes the time */
 };
 

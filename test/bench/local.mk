@@ -6,7 +6,7 @@ noinst_LTLIBRARIES += libweft_bench.la
 libweft_bench_la_SOURCES = test/bench/bench.h test/bench/driver.c test/bench/opts.c \
 	test/bench/data.c test/bench/device.h test/bench/device.c test/bench/table.c test/bench/limits.c test/bench/limits.h \
 	test/bench/limits_gpu.c test/bench/report.c test/bench/plot.c test/bench/pair.c test/bench/coll.h \
-	test/bench/coll.c test/bench/coll_kinds.c test/bench/icoll.c
+	test/bench/coll.c test/bench/coll_kinds.c test/bench/icoll.c test/bench/pcoll.c test/bench/nccl.c test/bench/types.c test/bench/compute.h test/bench/compute.c
 nodist_libweft_bench_la_SOURCES = test/bench/limits_image.c
 if WITH_NVCC
 bench_images = test/bench/limits.fatbin
@@ -116,6 +116,64 @@ test_bench_osu_iscatter_LDADD = $(bench_ldadd)
 bench_PROGRAMS += test/bench/osu_ibarrier
 test_bench_osu_ibarrier_SOURCES = test/bench/osu_ibarrier.c
 test_bench_osu_ibarrier_LDADD = $(bench_ldadd)
+
+bench_PROGRAMS += test/bench/osu_ireduce_scatter
+test_bench_osu_ireduce_scatter_SOURCES = test/bench/osu_ireduce_scatter.c
+test_bench_osu_ireduce_scatter_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_iscan
+test_bench_osu_iscan_SOURCES = test/bench/osu_iscan.c
+test_bench_osu_iscan_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_iallgatherv
+test_bench_osu_iallgatherv_SOURCES = test/bench/osu_iallgatherv.c
+test_bench_osu_iallgatherv_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_ialltoallv
+test_bench_osu_ialltoallv_SOURCES = test/bench/osu_ialltoallv.c
+test_bench_osu_ialltoallv_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_allreduce_persistent
+test_bench_osu_allreduce_persistent_SOURCES = test/bench/osu_allreduce_persistent.c
+test_bench_osu_allreduce_persistent_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_reduce_persistent
+test_bench_osu_reduce_persistent_SOURCES = test/bench/osu_reduce_persistent.c
+test_bench_osu_reduce_persistent_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_bcast_persistent
+test_bench_osu_bcast_persistent_SOURCES = test/bench/osu_bcast_persistent.c
+test_bench_osu_bcast_persistent_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_allgather_persistent
+test_bench_osu_allgather_persistent_SOURCES = test/bench/osu_allgather_persistent.c
+test_bench_osu_allgather_persistent_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_alltoall_persistent
+test_bench_osu_alltoall_persistent_SOURCES = test/bench/osu_alltoall_persistent.c
+test_bench_osu_alltoall_persistent_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_gather_persistent
+test_bench_osu_gather_persistent_SOURCES = test/bench/osu_gather_persistent.c
+test_bench_osu_gather_persistent_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_scatter_persistent
+test_bench_osu_scatter_persistent_SOURCES = test/bench/osu_scatter_persistent.c
+test_bench_osu_scatter_persistent_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_reduce_scatter_persistent
+test_bench_osu_reduce_scatter_persistent_SOURCES = test/bench/osu_reduce_scatter_persistent.c
+test_bench_osu_reduce_scatter_persistent_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_barrier_persistent
+test_bench_osu_barrier_persistent_SOURCES = test/bench/osu_barrier_persistent.c
+test_bench_osu_barrier_persistent_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_nccl_allreduce
+test_bench_osu_nccl_allreduce_SOURCES = test/bench/osu_nccl_allreduce.c
+test_bench_osu_nccl_allreduce_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_nccl_reduce
+test_bench_osu_nccl_reduce_SOURCES = test/bench/osu_nccl_reduce.c
+test_bench_osu_nccl_reduce_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_nccl_bcast
+test_bench_osu_nccl_bcast_SOURCES = test/bench/osu_nccl_bcast.c
+test_bench_osu_nccl_bcast_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_nccl_allgather
+test_bench_osu_nccl_allgather_SOURCES = test/bench/osu_nccl_allgather.c
+test_bench_osu_nccl_allgather_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_nccl_alltoall
+test_bench_osu_nccl_alltoall_SOURCES = test/bench/osu_nccl_alltoall.c
+test_bench_osu_nccl_alltoall_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_nccl_reduce_scatter
+test_bench_osu_nccl_reduce_scatter_SOURCES = test/bench/osu_nccl_reduce_scatter.c
+test_bench_osu_nccl_reduce_scatter_LDADD = $(bench_ldadd)
 
 EXTRA_DIST += test/bench/compare test/bench/gpu test/bench/selftest test/bench/bench_peers.py docs/BENCHMARKS.md
 dist_man_MANS += test/bench/weft-bench.7

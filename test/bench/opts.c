@@ -17,7 +17,7 @@ struct parse {
     bool loud;
 };
 
-static const char short_opts[] = ":m:i:x:W:M:fcd:D:hvb:p:R:t:T:";
+static const char short_opts[] = ":m:i:x:W:M:fcd:D:hvb:p:R:t:T:O:lr:";
 static const struct option long_opts[] = {
     { "message-size", required_argument, NULL, 'm' },
     { "iterations", required_argument, NULL, 'i' },
@@ -38,6 +38,9 @@ static const struct option long_opts[] = {
     { "num-test-calls", required_argument, NULL, 't' },
     { "num_threads", required_argument, NULL, 't' },
     { "type", required_argument, NULL, 'T' },
+    { "op", required_argument, NULL, 'O' },
+    { "in-place", no_argument, NULL, 'l' },
+    { "compute", required_argument, NULL, 'r' },
     { "limits", no_argument, NULL, OPT_LIMITS },
     { "json", required_argument, NULL, OPT_JSON },
     { "plot", required_argument, NULL, OPT_PLOT },
@@ -146,14 +149,64 @@ static int parse_t(const struct parse *p, const char *s)
 
 static int parse_type(const struct parse *p, const char *s)
 {
+    const struct bench_type *t = bench_type_find(s);
     bool sums = p->spec->flags & BENCH_REDUCES;
 
-    if (strcmp(s, "mpi_int") && strcmp(s, "mpi_float") && strcmp(s, "mpi_double") &&
-        (sums || strcmp(s, "mpi_char")))
+    if (!t || (sums && !(t->uses & (BENCH_ADDS | BENCH_PLACES))))
         return wrong(p, "-T", s,
-                     sums ? "mpi_int, mpi_float or mpi_double"
-                          : "mpi_char, mpi_int, mpi_float or mpi_double");
-    p->o->type = s;
+                     sums ? "mpi_int, mpi_float, mpi_double, mpi_int8, mpi_int64, mpi_fp16, "
+                            "mpi_bf16, or for places mpi_float_int, mpi_2int"
+                          : "mpi_char, mpi_int, mpi_float, mpi_double or another of the types "
+                            "that reductions take");
+    if (p->spec->flags & BENCH_NCCL && t->nccl < 0)
+        return wrong(p, "-T", s, "a type that NCCL has, which this one is not");
+    p->o->type = t;
+    return 0;
+}
+
+static int parse_op(const struct parse *p, const char *s)
+{
+    const struct bench_op *op = bench_op_find(s);
+
+    if (!(p->spec->flags & BENCH_REDUCES))
+        return wrong(p, "-O", s, "a benchmark of a reduction, which this one is not");
+    if (!op)
+        return wrong(p, "-O", s, "sum, min, max, minloc or maxloc");
+    if (p->spec->flags & BENCH_NCCL && op->nccl < 0)
+        return wrong(p, "-O", s, "an operation that NCCL has, which this one is not");
+    p->o->op = op;
+    return 0;
+}
+
+/* Type and operation have to suit each other, in whichever order they came. */
+static int check_op(const struct parse *p)
+{
+    const struct bench_opts *o = p->o;
+
+    if (!o->type || !(p->spec->flags & BENCH_REDUCES) ||
+        o->type->uses & (o->op ? o->op->uses : BENCH_ADDS))
+        return 0;
+    return wrong(p, "-T", o->type->name,
+                 o->op && o->op->uses & BENCH_PLACES
+                     ? "mpi_float_int or mpi_2int, the types of minloc and maxloc"
+                     : "a type that the operation takes; this one is for -O minloc and -O maxloc");
+}
+
+static int parse_in_place(const struct parse *p)
+{
+    if (!(p->spec->flags & BENCH_COLL))
+        return wrong(p, "-l", "", "a collective that can be in place, which this one is not");
+    p->o->in_place = true;
+    return 0;
+}
+
+static int parse_compute(const struct parse *p, const char *s)
+{
+    if (!(p->spec->flags & BENCH_COMPUTES))
+        return wrong(p, "-r", s, "a benchmark of a nonblocking collective, which this one is not");
+    if (strcmp(s, "cpu") && strcmp(s, "gpu"))
+        return wrong(p, "-r", s, "cpu or gpu");
+    p->o->gpu_compute = !strcmp(s, "gpu");
     return 0;
 }
 
@@ -173,6 +226,8 @@ static int parse_accel(const struct parse *p, const char *s)
 {
     bool pairs = p->spec->flags & (BENCH_TWO | BENCH_PAIRS);
 
+    if (p->spec->flags & BENCH_NCCL && !strcmp(s, "none"))
+        return wrong(p, "-d", s, "cuda or managed: NCCL has no host buffers");
     p->o->accel = strcmp(s, "none");
     if (strcmp(s, "none") && strcmp(s, "cuda") && (pairs || strcmp(s, "managed")))
         return wrong(p, "-d", s, pairs ? "cuda or none" : "cuda, managed or none");
@@ -253,12 +308,20 @@ static void help(const struct bench_spec *s)
     printf("%s: %s\nUsage: mpirun -n N %s [options] [H|D|M [H|D|M]]\n\n", s->name, s->help,
            s->name);
     if (!(f & BENCH_NOSIZE))
-        printf("  -m, --message-size [MIN:]MAX  bytes, doubling from MIN to MAX; K, M, G (1:%zu)\n"
-               "  -M, --mem-limit SIZE          most memory for a rank's buffer (512M)\n"
-               "      --step N                  from a size to the next, instead of 2\n"
-               "  -T, --type TYPE               mpi_char, mpi_int, mpi_float, mpi_double (%s)\n"
-               "      --plot FILE.svg|FILE.png  draws the result\n",
-               s->max, f & BENCH_REDUCES ? "mpi_int; sums need numbers" : "mpi_char");
+        printf(
+            "  -m, --message-size [MIN:]MAX  bytes, doubling from MIN to MAX; K, M, G (1:%zu)\n"
+            "  -M, --mem-limit SIZE          most memory for a rank's buffer (512M)\n"
+            "      --step N                  from a size to the next, instead of 2\n"
+            "  -T, --type TYPE               mpi_char, mpi_int, mpi_float, mpi_double, mpi_int8,\n"
+            "                                mpi_int64, mpi_fp16, mpi_bf16, ... (%s)\n"
+            "      --plot FILE.svg|FILE.png  draws the result\n",
+            s->max, f & BENCH_REDUCES ? "mpi_int; sums need numbers" : "mpi_char");
+    if (f & BENCH_REDUCES)
+        printf(
+            "  -O, --op OP                   sum, min, max; minloc, maxloc with -T mpi_float_int "
+            "(sum)\n");
+    if (f & BENCH_COLL)
+        printf("  -l, --in-place                MPI_IN_PLACE where the operation has it\n");
     printf("  -i, --iterations N            timed iterations of a size (%d, above %d bytes %d)\n"
            "  -x, --warmup N                untimed iterations before them (%d, %d)\n",
            s->iters, BENCH_LARGE, s->iters_large, s->skip, s->skip_large);
@@ -276,6 +339,8 @@ static void help(const struct bench_spec *s)
         printf("  -t, --num_threads [S:]R       sending and receiving threads (1:2)\n");
     if (f & BENCH_OVERLAP)
         printf("  -t, --num-test-calls N        calls of MPI_Test during the computation (0)\n");
+    if (f & BENCH_COMPUTES)
+        printf("  -r, --compute cpu|gpu         where the computation beside runs (cpu)\n");
     printf(
         "  -f, --full                    prints minimum, maximum and iterations as well\n"
         "  -c, --validation              checks the data; wrong data gives Fail and exit status 1\n"
@@ -327,6 +392,12 @@ static int parse_one(const struct parse *p, int c, char **argv)
         return parse_t(p, optarg);
     case 'T':
         return parse_type(p, optarg);
+    case 'O':
+        return parse_op(p, optarg);
+    case 'l':
+        return parse_in_place(p);
+    case 'r':
+        return parse_compute(p, optarg);
     case 'b':
         o->many_bufs = !strcmp(optarg, "multiple");
         return o->many_bufs || !strcmp(optarg, "single")
@@ -384,9 +455,15 @@ int bench_opts_parse(struct bench_opts *o, const struct bench_spec *spec, int ar
                               .recv_threads = 2,
                               .rate = true,
                               .kind = { 'H', 'H' } };
+    if (spec->flags & BENCH_NCCL) {
+        o->accel = true;
+        o->kind[0] = o->kind[1] = 'D';
+    }
     opterr = 0;
     optind = 0; /* from the start, also when parsing for the second time */
     while (!err && (c = getopt_long(argc, argv, short_opts, long_opts, NULL)) != -1)
         err = parse_one(&p, c, argv);
+    if (!err)
+        err = check_op(&p);
     return err ? err : parse_kinds(&p, argc, argv);
 }

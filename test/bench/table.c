@@ -3,6 +3,7 @@
  * characters, values right-aligned in the columns that follow.  Rank 0 only. */
 #include "test/bench/bench.h"
 #include <stdio.h>
+#include <string.h>
 
 enum { SIZE_COLUMN = 10, COLUMN = 18 };
 
@@ -75,7 +76,13 @@ void bench_table_head(const struct bench *b)
         printf("# Send Buffer on %s and Receive Buffer on %s\n", kind_name(b->opt.kind[0]),
                kind_name(b->opt.kind[1]));
     if (!(f & BENCH_NOSIZE))
-        printf("# Datatype: %s.\n", b->type_name);
+        printf("# Datatype: %s.\n", b->elem->title);
+    if (f & BENCH_REDUCES && strcmp(b->opt.op->name, "sum"))
+        printf("# Operation: %s.\n", b->opt.op->title);
+    if (b->opt.in_place)
+        printf("# In place\n");
+    if (b->opt.gpu_compute)
+        printf("# Computation on the device\n");
     if (b->block)
         printf("# Vector: blocks of %zu bytes, one each %zu bytes\n", b->block, b->stride);
     if (b->gpu_limits)

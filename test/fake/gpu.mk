@@ -16,3 +16,11 @@ $(fake_cuda): $(fake_cuda_c) $(fake_cuda_h)
 check_PROGRAMS += test/fake/gpu/fake_test
 test_fake_gpu_fake_test_SOURCES = test/fake/gpu/fake_test.c
 test_fake_gpu_fake_test_LDADD = -ldl -lpthread
+# An NCCL that does nothing, for the benchmarks beside it.
+fake_nccl = test/fake/nccl/libnccl.so.2
+check_DATA += $(fake_nccl)
+CLEANFILES += $(fake_nccl)
+EXTRA_DIST += test/fake/nccl/nccl.c
+$(fake_nccl): test/fake/nccl/nccl.c
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(CC) $(filter-out -fsanitize% -fno-sanitize%,$(WEFT_CFLAGS) $(CFLAGS)) -fPIC -shared \
+	  -Wl,-soname,libnccl.so.2 -Wl,-z,defs -o $@.tmp $(srcdir)/test/fake/nccl/nccl.c && mv $@.tmp $@

@@ -46,6 +46,16 @@ static void run(const struct bench_kernel *k, bool pong, uint32_t *in, uint32_t 
         *took = now_ns() - start;
 }
 
+static void work(uint32_t rounds)
+{
+    static volatile float sink;
+    float x = sink + 1;
+
+    for (uint32_t i = 0; i < rounds; i++)
+        x = x * 0.999999f + 1e-6f;
+    sink = x;
+}
+
 int fake_run_bench(struct fake_op *op, enum fake_bench which)
 {
     const struct bench_kernel *k = (const void *)op->params;
@@ -57,6 +67,10 @@ int fake_run_bench(struct fake_op *op, enum fake_bench which)
 
     if (which == FAKE_BENCH_EMPTY)
         return 0;
+    if (which == FAKE_BENCH_WORK) {
+        work(k->rounds);
+        return 0;
+    }
     for (int i = 0; i < 3; i++) {
         word[i] = fake_pin(op->stream->ctx, at[i], i == 2 ? 8 : 4, FAKE_BY_KERNEL, &pin[i]);
         if (!word[i])

@@ -215,6 +215,7 @@ enum fake_bench {
     FAKE_BENCH_FLAG,
     FAKE_BENCH_ECHO,
     FAKE_BENCH_PONG,
+    FAKE_BENCH_WORK,
     FAKE_BENCH_KERNELS
 };
 int fake_run_bench(struct fake_op *op, enum fake_bench which);

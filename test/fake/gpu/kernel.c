@@ -30,6 +30,7 @@ static const struct {
     [BENCH + FAKE_BENCH_FLAG] = { "bench_flag", sizeof(struct bench_kernel) },
     [BENCH + FAKE_BENCH_ECHO] = { "bench_echo", sizeof(struct bench_kernel) },
     [BENCH + FAKE_BENCH_PONG] = { "bench_pong", sizeof(struct bench_kernel) },
+    [BENCH + FAKE_BENCH_WORK] = { "bench_work", sizeof(struct bench_kernel) },
 };
 struct cu_function_st {
     struct cu_module_st *module;
