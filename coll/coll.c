@@ -83,8 +83,9 @@ static bool among_neighbors(const struct coll_args *a)
     return a->kind >= COLL_NEIGHBOR_ALLGATHER && a->kind <= COLL_NEIGHBOR_ALLTOALLW;
 }
 
-static int begin(struct coll_task *k, bool has_node)
+int coll_begin_host(struct coll_task *k)
 {
+    bool has_node = k->team->node && !k->messages;
     k->step = step_nothing;
     k->cleanup = NULL;
     k->state = NULL;
@@ -100,13 +101,28 @@ static int begin(struct coll_task *k, bool has_node)
     return is_empty(k->team, &k->args) ? 0 : start_with(k, has_node);
 }
 
+/* Kinds whose calls may go from device to device or be staged; neighbourhoods exchange messages,
+ * which take any memory. */
+static bool may_pass(const struct coll_args *a)
+{
+    return a->kind != COLL_BARRIER && a->kind < COLL_NEIGHBOR_ALLGATHER;
+}
+
+static int begin(struct coll_task *k)
+{
+    if (rt_unlikely(k->args.mem != RT_MEM_HOST) && may_pass(&k->args))
+        return k->team->ops->stage(k->team, k);
+    return coll_begin_host(k);
+}
+
 int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
 {
     k->team = t;
     k->args = *a;
     k->seq = t->seq++;
     k->tag = (int)(k->seq & TAG_NUMBERS);
-    int err = begin(k, t->node != NULL);
+    k->messages = false;
+    int err = begin(k);
     if (err < 0)
         t->seq--; /* it has not happened here: repeated, it meets those who wait for it */
     return err;
@@ -118,9 +134,10 @@ void coll_prepare(struct coll_team *t, const struct coll_args *a, struct coll_ta
     k->args = *a;
     k->seq = t->seq++;
     k->tag = (int)(k->seq & TAG_NUMBERS) | COLL_TAG_PERSISTENT;
+    k->messages = true;
 }
 
-int coll_restart(struct coll_task *k) { return begin(k, false); }
+int coll_restart(struct coll_task *k) { return begin(k); }
 
 int coll_start_messages(struct coll_task *k) { return start_with(k, false); }
 

@@ -95,6 +95,8 @@ struct coll_team_ops {
     /* A call with device buffers goes through host memory after all: puts host memory in their place in
      * k->args, starts the task with coll_begin_host() and makes it copy back at its end. */
     int (*stage)(struct coll_team *t, struct coll_task *k);
+    /* Whether a rank's process is no more (a system call); NULL-able. */
+    bool (*gone)(struct coll_team *t, int rank);
 };
 
 struct coll_team {
@@ -154,6 +156,7 @@ struct coll_task {
     const struct coll_alg *alg;
     uint32_t seq; /* this call's number in the team */
     int tag;      /* of its messages */
+    bool messages; /* ranks may start it in different orders: messages only */
     /* Advances without blocking: 0 = not finished, 1 = finished, -RT_E... = failed. */
     int (*step)(struct coll_task *k);
     void (*cleanup)(

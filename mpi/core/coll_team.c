@@ -4,6 +4,7 @@
  * lock, except wm_coll_team_init(), which takes it. */
 #include <stdlib.h>
 #include "mpi/core/coll_call.h"
+#include "mpi/core/coll_team.h"
 #include "mpi/core/comm.h"
 #include "mpi/p2p/p2p.h"
 #include "runtime/base/err.h"
@@ -91,6 +92,8 @@ static int team_peer_write(struct coll_team *t, int rank, uint64_t to, const voi
     return rt_peer_write(local_rank(t, rank), to, from, nbytes);
 }
 
+static bool team_gone(struct coll_team *t, int rank) { return rt_node_gone(local_rank(t, rank)); }
+
 static const struct coll_team_ops team_ops = {
     .isend = team_isend,
     .irecv = team_irecv,
@@ -101,6 +104,11 @@ static const struct coll_team_ops team_ops = {
     .shm_wake = team_shm_wake,
     .peer_read = team_peer_read,
     .peer_write = team_peer_write,
+    .dev_describe = wm_team_dev_describe,
+    .dev_release = wm_team_dev_release,
+    .dev_attach = wm_team_dev_attach,
+    .dev_detach = wm_team_dev_detach,
+    .gone = team_gone,
 };
 
 static bool on_one_node(const struct wm_group *g)

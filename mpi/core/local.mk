@@ -7,6 +7,7 @@ core_sources += mpi/core/abi.c mpi/core/attr.c mpi/core/comm.c mpi/core/commnew.
 core_sources += mpi/core/commnew.h mpi/core/split.c mpi/core/inter.h mpi/core/inter.c
 core_sources += mpi/core/coll_call.h mpi/core/coll_call.c mpi/core/coll_team.c mpi/core/coll_rooted.c \
 	mpi/core/coll_all.c mpi/core/coll_reduce.c
+core_sources += mpi/core/coll_team.h mpi/core/coll_team_dev.c
 core_sources += mpi/core/gpu.h mpi/core/gpu.c
 core_sources += mpi/core/coll_device.h mpi/core/coll_device.c
 dist_man_MANS += mpi/core/MPIX_Query_cuda_support.3 mpi/core/MPIX_GPU_query_support.3

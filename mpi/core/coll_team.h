@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Device memory of a communicator's team: the operations of struct coll_team_ops, by the transport
+ * for device memory. */
+#ifndef WM_CORE_COLL_TEAM_H
+#define WM_CORE_COLL_TEAM_H
+
+#include "coll/coll.h"
+
+int wm_team_dev_describe(struct coll_team *t, const void *p, size_t len, struct coll_dev_mem *out);
+void wm_team_dev_release(struct coll_team *t, struct coll_dev_mem *m);
+int wm_team_dev_attach(struct coll_team *t, int rank, const void *key,
+                       const struct rt_gpu_ptr *near, struct coll_dev_map *out);
+void wm_team_dev_detach(struct coll_team *t, struct coll_dev_map *m);
+
+#endif
