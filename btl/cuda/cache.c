@@ -174,8 +174,10 @@ static int import_make(struct btl_cuda *b, struct btl_cuda_peer *p, const struct
                        struct rt_gpu *g, struct cuda_import **out)
 {
     struct cuda_imports *c = b->imports;
-    int err = make_room(c);
 
+    if (rt_node_gone(p->rank)) /* a driver may keep a dead process's memory for a while */
+        return -RT_EPEER;
+    int err = make_room(c);
     if (err < 0)
         return err;
     struct cuda_import *i = calloc(1, sizeof *i);
