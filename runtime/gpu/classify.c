@@ -94,17 +94,6 @@ static void note_own(const void *p)
         rt_store_relaxed(&rt_gpu_own.stack_len, depth);
 }
 
-void rt_gpu_classify_init(void)
-{
-    rt_gpu_own.stack_end = getauxval(AT_EXECFN); /* a text above all frames */
-    dl_iterate_phdr(note_data, NULL);
-    memset(rt_gpu_seen, 0, sizeof rt_gpu_seen);
-    look.none = 0;
-    look.ns = rt_now_ns();
-    look.tick = rt_gpu_clock();
-    look.known = 0;
-}
-
 /* The ticks of a time inside `ns`: when this thread is interrupted between two clocks, the rate is
  * found too small and host memory believed for less time, never for more. */
 static void compare_clocks(void)
@@ -169,23 +158,68 @@ static cu_result ask(cu_ptr p, struct answer *a)
     return r;
 }
 
-/* A buffer is looked at and then queried by the same call of MPI: the answer serves for both, once,
- * and for no longer than freeing and allocating from a pool may take. */
-static __thread struct {
+static enum rt_memkind kind_of(const struct answer *a)
+{
+    if (a->managed)
+        return RT_MEM_MANAGED;
+    if (a->pool)
+        return RT_MEM_CUDA_POOL;
+    return a->legacy ? RT_MEM_CUDA : RT_MEM_CUDA_VMM;
+}
+
+/* The driver's last answers to this thread, each good for its whole allocation and for less time than
+ * freeing and allocating from a pool may take.  A buffer is looked at, perhaps twice, and queried by
+ * one call of MPI, and the next message often comes from the same allocation.  Within this time no
+ * message of device memory has ended, so that a program that is right cannot have freed what one was
+ * started with. */
+#define RECENT 2
+static __thread struct recent {
     cu_ptr p;
-    uint64_t when;
+    uint64_t when; /* 0: none */
     struct answer a;
-} last;
+} recent[RECENT];
+static __thread unsigned recent_next;
+
+static bool covers(const struct recent *r, cu_ptr p)
+{
+    if (r->p == p)
+        return true;
+    return kind_of(&r->a) != RT_MEM_CUDA_VMM && p - r->a.start < r->a.len;
+}
+
+static const struct answer *find_recent(cu_ptr p)
+{
+    const uint64_t good_for = rt_load_relaxed(&rt_gpu_seen_for) / LAST_PART;
+    uint64_t now = 0;
+    for (int i = 0; i < RECENT; i++) {
+        if (!recent[i].when || !covers(&recent[i], p))
+            continue;
+        now = now ? now : rt_gpu_clock();
+        if (now - recent[i].when < good_for)
+            return &recent[i].a;
+    }
+    return NULL;
+}
 
 static cu_result ask_again(cu_ptr p, struct answer *a)
 {
-    bool fresh = p && last.p == p &&
-                 rt_gpu_clock() - last.when < rt_load_relaxed(&rt_gpu_seen_for) / LAST_PART;
-    last.p = 0;
-    if (!fresh)
+    const struct answer *known = find_recent(p);
+    if (!known)
         return ask(p, a);
-    *a = last.a;
+    *a = *known;
     return CU_OK;
+}
+
+void rt_gpu_classify_init(void)
+{
+    rt_gpu_own.stack_end = getauxval(AT_EXECFN); /* a text above all frames */
+    dl_iterate_phdr(note_data, NULL);
+    memset(rt_gpu_seen, 0, sizeof rt_gpu_seen);
+    memset(recent, 0, sizeof recent); /* of this thread; the others' are old by now */
+    look.none = 0;
+    look.ns = rt_now_ns();
+    look.tick = rt_gpu_clock();
+    look.known = 0;
 }
 
 static void note_host(const void *p)
@@ -210,9 +244,8 @@ static void note_device(const void *p, const struct answer *a)
     uint64_t above, *word = rt_gpu_seen_word(p, &above);
     if ((rt_load_relaxed(word) ^ above) >> RT_GPU_SEEN_TIME_BITS == 0)
         rt_store_relaxed(word, 0);
-    last.a = *a;
-    last.p = (cu_ptr)(uintptr_t)p;
-    last.when = rt_gpu_clock();
+    recent_next = (recent_next + 1) % RECENT;
+    recent[recent_next] = (struct recent){ (cu_ptr)(uintptr_t)p, rt_gpu_clock(), *a };
 }
 
 /* For addresses that the driver does not know, or cannot speak about because a kernel of the
@@ -230,6 +263,8 @@ bool rt_gpu_look(const void *p)
     struct answer a;
     if ((uintptr_t)p < 4096)
         return false; /* NULL, MPI_BOTTOM, MPI_IN_PLACE */
+    if (find_recent((cu_ptr)(uintptr_t)p))
+        return true;
     uint64_t none = rt_load_relaxed(&look.none);
     if (none && rt_gpu_clock() - none < rt_load_relaxed(&rt_gpu_seen_for) * (NONE_NS / SEEN_NS)) {
         note_host(p);
@@ -253,15 +288,6 @@ bool rt_gpu_look(const void *p)
 }
 
 /* ---- all about a device address ---- */
-
-static enum rt_memkind kind_of(const struct answer *a)
-{
-    if (a->managed)
-        return RT_MEM_MANAGED;
-    if (a->pool)
-        return RT_MEM_CUDA_POOL;
-    return a->legacy ? RT_MEM_CUDA : RT_MEM_CUDA_VMM;
-}
 
 /* Where memory of the driver's virtual memory calls is mapped: `start` and `len` are those of the
  * reserved addresses.  False: nothing is mapped here. */

@@ -54,9 +54,11 @@ static inline uint64_t *rt_gpu_seen_word(const void *p, uint64_t *above)
 
 static inline bool rt_gpu_seen_host(const void *p)
 {
-    uint64_t above, now = rt_gpu_clock() & ((1ull << RT_GPU_SEEN_TIME_BITS) - 1);
-    uint64_t word = rt_load_relaxed(rt_gpu_seen_word(p, &above));
-    return now - (word ^ above) < rt_load_relaxed(&rt_gpu_seen_for);
+    uint64_t above, when = rt_load_relaxed(rt_gpu_seen_word(p, &above)) ^ above;
+    if (when >> RT_GPU_SEEN_TIME_BITS) /* device memory is spared the clock */
+        return false;
+    uint64_t now = rt_gpu_clock() & ((1ull << RT_GPU_SEEN_TIME_BITS) - 1);
+    return now - when < rt_load_relaxed(&rt_gpu_seen_for);
 }
 
 /* Parts of the address space that no driver maps anything into: the program's variables, its heap

@@ -90,7 +90,7 @@ static void special_addresses_are_host(void)
     CHECK_EQ(table.nask, n);
 }
 
-/* Device memory is asked for each time, so a granule that becomes host memory is host at once. */
+/* What was said of device memory is believed for a moment only, by which nothing is host. */
 static void device_and_back(void)
 {
     struct region *r;
@@ -103,9 +103,9 @@ static void device_and_back(void)
     r->managed = 1;
     CHECK(rt_gpu_is_device(space));
     r->managed = 0;
+    rt_gpu_seen_for = 0; /* a moment later */
     CHECK(!rt_gpu_is_device(space));
     r->type = CU_MEMORY_DEVICE;
-    table_believe(false);
     CHECK(rt_gpu_is_device(space));
 }
 
@@ -280,23 +280,45 @@ static void kinds(void)
     CHECK_EQ(rt_gpu_query(space, 1, &q), -RT_ENOENT);
 }
 
-/* A look and the query that follows ask once; another address is another question. */
-static void one_answer_for_both(void)
+static struct region *vmm(size_t at, size_t len)
+{
+    struct region *r = table_add(space + at, len, NULL, 0);
+    r->start = (uintptr_t)space;
+    r->len = 64 * MIB;
+    r->legacy = 0;
+    r->block_id = 1000 + r->id;
+    return r;
+}
+
+/* Looks and queries that follow each other ask once for an allocation, and for each address of VMM
+ * memory, whose mappings may be several. */
+static void one_answer_for_all(void)
 {
     struct rt_gpu_ptr q;
     table_reset();
     table_believe(true);
     table_add(space, MIB, &table.own[0], 0);
+    table_add(space + 4 * MIB, MIB, &table.own[0], 0);
     CHECK_EQ(rt_gpu_query(space, 1, &q), 0); /* makes the context's state */
     int n = table.nask;
     CHECK(rt_gpu_is_device(space + 8));
     CHECK_EQ(rt_gpu_query(space + 8, 100, &q), 0);
-    CHECK_EQ(table.nask, n + 1);
     CHECK(q.base == (uintptr_t)space && q.len == MIB);
     CHECK_EQ(rt_gpu_query(space + 8, 100, &q), 0);
+    CHECK(rt_gpu_is_device(space + MIB - 1));
+    CHECK_EQ(rt_gpu_query(space, MIB, &q), 0);
+    CHECK_EQ(table.nask, n + 1);
+    CHECK(rt_gpu_is_device(space + 4 * MIB));
+    CHECK_EQ(rt_gpu_query(space + 4 * MIB, 1, &q), 0);
+    CHECK(q.base == (uintptr_t)(space + 4 * MIB));
+    CHECK_EQ(rt_gpu_query(space, 1, &q), 0); /* two are remembered */
+    CHECK(q.base == (uintptr_t)space);
     CHECK_EQ(table.nask, n + 2);
-    CHECK(rt_gpu_is_device(space + 8));
-    CHECK_EQ(rt_gpu_query(space, 100, &q), 0);
+    vmm(8 * MIB, 2 * MIB);
+    CHECK(rt_gpu_is_device(space + 8 * MIB));
+    CHECK(rt_gpu_is_device(space + 8 * MIB));
+    CHECK_EQ(table.nask, n + 3);
+    CHECK(rt_gpu_is_device(space + 8 * MIB + 8));
     CHECK_EQ(table.nask, n + 4);
     capture_begin();
     CHECK(rt_gpu_is_device(space + 8));
@@ -369,16 +391,6 @@ static void attributes_of_all_ages(void)
 {
     for (int newest = CU_PTR_MAPPED; newest <= CU_PTR_MEMORY_BLOCK_ID; newest++)
         old_drivers_know_less(newest, CU_PTR_MEMORY_BLOCK_ID);
-}
-
-static struct region *vmm(size_t at, size_t len)
-{
-    struct region *r = table_add(space + at, len, NULL, 0);
-    r->start = (uintptr_t)space;
-    r->len = 64 * MIB;
-    r->legacy = 0;
-    r->block_id = 1000 + r->id;
-    return r;
 }
 
 static void vmm_runs(void)
@@ -468,7 +480,7 @@ int main(void)
     RUN(freed_memory_where_host_memory_was);
     RUN(freed_memory_is_refused);
     RUN(kinds);
-    RUN(one_answer_for_both);
+    RUN(one_answer_for_all);
     RUN(ends_behind_its_allocation);
     RUN(attributes_of_all_ages);
     RUN(vmm_runs);
