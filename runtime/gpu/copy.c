@@ -240,6 +240,25 @@ static bool starts_now(const struct move_state *m, enum rt_gpu_link link, size_t
                RT_GPU_WAY_ENGINE;
 }
 
+/* Nothing small waits or runs: what has been chosen for one copy need not be chosen again. */
+static bool is_alone(const struct move_state *m)
+{
+    return !m->nsmall && !m->linger.n && !move_is_busy(m, MOVE_BATCH);
+}
+
+static void post_alone(struct move_state *m, struct rt_gpu_op *op)
+{
+    int in = rt_gpu_enter(m->g);
+
+    if (in < 0) {
+        move_end(m, op, -RT_EGPU);
+        end_everything(m);
+        return;
+    }
+    move_linger_post(m, op);
+    rt_gpu_leave(in);
+}
+
 void rt_gpu_copy(struct rt_gpu *g, void *dst, const void *src, size_t len, struct rt_gpu_op *op)
 {
     struct move_state *m = g->move;
@@ -254,7 +273,12 @@ void rt_gpu_copy(struct rt_gpu *g, void *dst, const void *src, size_t len, struc
         return;
     }
     enum rt_gpu_link link = move_link(m, dst, src);
-    if (rt_gpu_choose(link, len, move_linger_takes(m, len), kernels_copy(m)) != RT_GPU_WAY_ENGINE) {
+    enum rt_gpu_way way = rt_gpu_choose(link, len, move_linger_takes(m, len), kernels_copy(m));
+    if (way == RT_GPU_WAY_LINGER && is_alone(m)) {
+        post_alone(m, op);
+        return;
+    }
+    if (way != RT_GPU_WAY_ENGINE) {
         rt_list_append(&m->small, &op->link);
         m->nsmall++;
         if (is_for_ring(m) || (!m->linger.n && !move_is_busy(m, MOVE_BATCH)))
