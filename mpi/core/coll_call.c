@@ -29,7 +29,6 @@ struct coll_req {
     struct wm_op *op;
     void *vectors;
     int ntypes;
-    struct wm_coll_stage *stage; /* of device buffers, owned; NULL: none */
 };
 _Static_assert(COLL_ROOT == MPI_ROOT && COLL_NOBODY == MPI_PROC_NULL, "roots as MPI has them");
 _Static_assert(sizeof(struct coll_req) <= WM_REQ_MAX, "collective request fits a slab slot");
@@ -68,7 +67,6 @@ static void req_release(struct rt_req *r)
     if (q->op)
         wm_op_unref(q->op);
     free(q->vectors);
-    wm_coll_stage_destroy(q->stage);
     wm_comm_unref(q->comm);
     rt_slab_free(&wm_request_slab, q);
 }
@@ -94,15 +92,11 @@ static int req_start(struct rt_req *r)
     struct coll_req *q = (struct coll_req *)r;
     r->done = 0;
     r->err = 0;
-    int err = q->stage ? wm_coll_stage_in(q->stage) : 0;
-    if (err >= 0)
-        err = coll_restart(&q->task);
+    int err = coll_restart(&q->task);
     if (err < 0) {
         r->done = 1;
         return err;
     }
-    if (q->stage)
-        wm_coll_stage_follow(q->stage, &q->task);
     r->flags |= RT_REQ_ACTIVE;
     wm_tool_coll(q->comm->dom, &q->task);
     run_task(q->comm->dom, &q->task);
@@ -121,12 +115,13 @@ static const struct rt_req_ops persistent_ops = { .name = "persistent collective
 static bool run_alone(struct wm_domain *d, struct coll_task *k)
 {
     if (!rt_idle_oversubscribed()) {
-        /* Messages come by progress only; a call with nothing to do has no algorithm. */
-        bool by_messages = k->alg && !(k->alg->need & COLL_NEED_ONE_NODE);
         for (int i = 0; i < OWN_POLLS; i++) {
             if (coll_task_advance(k))
                 return true;
-            if (by_messages)
+            rt_gpu_progress();
+            /* Messages come by progress only; a call with nothing to do, or of which is not yet
+             * known how it will go, has no algorithm. */
+            if (k->alg && !(k->alg->need & COLL_NEED_ONE_NODE))
                 wm_progress(d);
             rt_relax();
         }
@@ -147,6 +142,7 @@ int wm_coll_run(struct wm_comm *c, const struct coll_args *a)
 {
     struct coll_task k;
     k.req = (struct rt_req){ 0 };
+    k.up = NULL;
     int err = coll_start(&c->team, a, &k);
     if (err < 0)
         return err;
@@ -158,32 +154,26 @@ int wm_coll_run(struct wm_comm *c, const struct coll_args *a)
     return k.req.err;
 }
 
-/* Owns `stage` from here. */
-static int start_request(struct wm_call *call, struct wm_coll_stage *stage)
+static int start_request(struct wm_call *call)
 {
     bool persistent = call->form == WM_PERSISTENT;
     struct coll_req *q = wm_req_alloc(persistent ? &persistent_ops : &req_ops);
     if (!q) {
         free(call->vectors);
-        wm_coll_stage_destroy(stage);
         return -RT_ENOMEM;
     }
     int err = 0;
-    q->stage = stage;
     q->task.req.status = (struct rt_status){ .src = MPI_ANY_SOURCE, .tag = MPI_ANY_TAG };
     q->task.req.notify = req_done;
+    q->task.up = NULL;
     hold(q, call);
     if (persistent) {
         q->task.req.flags = RT_REQ_PERSISTENT;
         q->task.req.done = 1;
         coll_prepare(&call->comm->team, &call->args, &q->task);
     } else {
-        err = stage ? wm_coll_stage_in(stage) : 0;
-        if (err >= 0)
-            err = coll_start(&call->comm->team, &call->args, &q->task);
+        err = coll_start(&call->comm->team, &call->args, &q->task);
         if (err >= 0) {
-            if (stage)
-                wm_coll_stage_follow(stage, &q->task);
             wm_tool_coll(call->comm->dom, &q->task);
             run_task(call->comm->dom, &q->task);
         }
@@ -273,17 +263,6 @@ static inline bool apart(const struct coll_args *a)
     return dist >= len && 0 - dist >= len;
 }
 
-static int run_staged(struct wm_comm *c, const struct coll_args *a, struct wm_coll_stage *stage)
-{
-    int err = wm_coll_stage_in(stage);
-    if (err >= 0)
-        err = wm_coll_run(c, a);
-    if (err >= 0)
-        err = wm_coll_stage_out(stage);
-    wm_coll_stage_destroy(stage);
-    return err;
-}
-
 int wm_call_run(struct wm_call *call)
 {
     struct wm_comm *c = call->comm;
@@ -297,15 +276,13 @@ int wm_call_run(struct wm_call *call)
     if (rt_unlikely(cfg.check))
         wm_check_call(call);
     rt_lock(&c->dom->lock);
-    struct wm_coll_stage *stage = NULL;
     if (rt_unlikely(rt_gpu_watch))
-        err = wm_coll_stage_make(call, &stage);
-    if (call->form != WM_BLOCKING && !err) {
-        err = start_request(call, stage);
+        err = wm_coll_look(call);
+    if (call->form != WM_BLOCKING && err >= 0) {
+        err = start_request(call);
     } else {
-        err = !err && stage ? run_staged(c, &call->args, stage)
-              : !err        ? wm_coll_run(c, &call->args)
-                            : err;
+        if (err >= 0)
+            err = wm_coll_run(c, &call->args);
         free(call->vectors);
     }
     rt_unlock(&c->dom->lock);

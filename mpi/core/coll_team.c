@@ -4,6 +4,7 @@
  * lock, except wm_coll_team_init(), which takes it. */
 #include <stdlib.h>
 #include "mpi/core/coll_call.h"
+#include "mpi/core/coll_device.h"
 #include "mpi/core/coll_team.h"
 #include "mpi/core/comm.h"
 #include "mpi/p2p/p2p.h"
@@ -109,6 +110,7 @@ static const struct coll_team_ops team_ops = {
     .dev_attach = wm_team_dev_attach,
     .dev_detach = wm_team_dev_detach,
     .gone = team_gone,
+    .stage = wm_coll_stage,
 };
 
 static bool on_one_node(const struct wm_group *g)
