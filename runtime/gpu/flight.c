@@ -38,6 +38,7 @@ struct launch_head {       /* what parameters begin with */
                    "kernels that end with a flag have it in one place")
 HEAD_MATCHES(rt_gpu_batch);
 HEAD_MATCHES(rt_gpu_pack);
+HEAD_MATCHES(rt_gpu_fold_args);
 
 /* ---- which link ---- */
 

@@ -166,7 +166,17 @@ enum rt_gpu_kernel {
     RT_GPU_LINGER,  /* move.cu: polls a ring of copies */
     RT_GPU_PACK,    /* pack.cu */
     RT_GPU_UNPACK,
-    RT_GPU_KERNELS
+    RT_GPU_FOLD_BITS, /* fold.cu: copies and bitwise operations, of bytes */
+    RT_GPU_FOLD_4,    /* integers and floats of 4 bytes, */
+    RT_GPU_FOLD_8,    /* of 8 bytes */
+    RT_GPU_FOLD_F16,
+    RT_GPU_FOLD_BF16,
+    RT_GPU_FOLD_1, /* fold_rare.cu, loaded when first asked for: integers of 1 byte, */
+    RT_GPU_FOLD_2, /* of 2 bytes, */
+    RT_GPU_FOLD_WIDE8, /* products of complex numbers, and pairs */
+    RT_GPU_FOLD_WIDE16,
+    RT_GPU_KERNELS,
+    RT_GPU_KERNELS_LATER = RT_GPU_FOLD_1 /* from here on */
 };
 bool rt_gpu_has_kernels(struct rt_gpu *g); /* built with nvcc and loaded on this device */
 void rt_gpu_launch(struct rt_gpu *g, enum rt_gpu_kernel k, unsigned grid, unsigned block,
@@ -200,7 +210,7 @@ enum rt_gpu_way rt_gpu_choose(enum rt_gpu_link link, size_t len, bool linger, bo
  * rt_gpu_copy(): its own memory, mapped memory of other devices, pinned host memory. */
 struct rt_gpu_fold {
     uint8_t type, code; /* enum rt_gpu_type, enum rt_gpu_fold_code */
-    uint8_t nsrc, ndst; /* 1 to RT_GPU_FOLD_MAX */
+    uint8_t nsrc, ndst; /* 1 to RT_GPU_FOLD_PLACES */
     size_t count;       /* elements */
     const void *src[16];
     void *dst[16];

@@ -57,6 +57,7 @@ struct rt_gpu {
     struct move_state *move;           /* copy.c's; NULL before rt_gpu_move_init() */
     cu_module module[RT_GPU_MODULES];  /* images.c's; NULL without kernels */
     cu_function fn[RT_GPU_KERNELS];
+    bool asked_later;                  /* for those from RT_GPU_KERNELS_LATER on */
 
     struct rt_gpu_pool host, dev;      /* stage.c's; host memory dies with its context, too */
 };
@@ -88,11 +89,13 @@ bool rt_gpu_check_lost(struct rt_gpu *g, cu_result r);
  * no call of the driver.  Tolerates g->move NULL. */
 int rt_gpu_move_init(struct rt_gpu *g);
 void rt_gpu_move_fini(struct rt_gpu *g);
-/* images.c.  load: g's context is current; loads all modules and finds all functions at once.
+/* images.c.  load: g's context is current; loads all modules and finds all functions at once, but
+ * for the kernels from RT_GPU_KERNELS_LATER on, which `have` loads when one is first asked for.
  * Without kernels (not built, or no image for this device) it says so once with log_info, leaves
  * g->module[0] NULL and answers 0.  unload: makes no call with g->lost. */
 int rt_gpu_images_load(struct rt_gpu *g);
 void rt_gpu_images_unload(struct rt_gpu *g);
+bool rt_gpu_images_have(struct rt_gpu *g, enum rt_gpu_kernel k);
 /* classify.c: forgets all that it has seen. */
 void rt_gpu_classify_init(void);
 /* ipc.c: unmaps what is left of other processes' memory; makes no call with g->lost. */

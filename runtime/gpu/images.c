@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The embedded kernels of one context: all images are loaded and all functions found when the
- * context is first used, because loading one while the lingering kernel runs would wait for it.  A
- * device that no image fits is no error: copies then go by the copy engine.  Under the domain's
- * lock, the context current. */
+/* The embedded kernels of one context: images are loaded and functions found when the context is
+ * first used, because loading one while the lingering kernel runs would wait for it.  Only the
+ * reductions that few programs ask for have an image that is loaded when one does.  A device that
+ * no image fits is no error: copies then go by the copy engine.  Under the domain's lock, the
+ * context current. */
 #include "runtime/gpu/images.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -14,7 +15,17 @@ static const char *const names[RT_GPU_KERNELS] = {
     [RT_GPU_LINGER] = "weft_linger",
     [RT_GPU_PACK] = "weft_pack",
     [RT_GPU_UNPACK] = "weft_unpack",
+    [RT_GPU_FOLD_BITS] = "weft_fold_bits",
+    [RT_GPU_FOLD_4] = "weft_fold_4",
+    [RT_GPU_FOLD_8] = "weft_fold_8",
+    [RT_GPU_FOLD_F16] = "weft_fold_f16",
+    [RT_GPU_FOLD_BF16] = "weft_fold_bf16",
+    [RT_GPU_FOLD_1] = "weft_fold_1",
+    [RT_GPU_FOLD_2] = "weft_fold_2",
+    [RT_GPU_FOLD_WIDE8] = "weft_fold_wide8",
+    [RT_GPU_FOLD_WIDE16] = "weft_fold_wide16",
 };
+#define LATER_IMAGE "fold_rare"
 
 static int find(struct rt_gpu *g, enum rt_gpu_kernel k)
 {
@@ -28,6 +39,37 @@ static int find(struct rt_gpu *g, enum rt_gpu_kernel k)
     return r;
 }
 
+static cu_result load(struct rt_gpu *g, const struct rt_gpu_image *image, const char **what)
+{
+    int i = 0;
+    while (i < RT_GPU_MODULES && g->module[i])
+        i++;
+    rt_assert(i < RT_GPU_MODULES);
+    *what = image->name;
+    cu_result r = rt_cuda.module_load_data(&g->module[i], image->data);
+    if (r != CU_OK)
+        g->module[i] = NULL;
+    return r;
+}
+
+static cu_result find_all(struct rt_gpu *g, int from, int to, const char **what)
+{
+    cu_result r = CU_OK;
+    for (int k = from; k < to && r == CU_OK; k++) {
+        *what = names[k];
+        r = find(g, (enum rt_gpu_kernel)k);
+    }
+    return r;
+}
+
+static void say_no(struct rt_gpu *g, cu_result r, const char *what, const char *instead)
+{
+    const char *name = NULL;
+    rt_cuda.get_error_name(r, &name);
+    log_info(GPU, "no kernel for %s (%s: %s): %s", g->info.name, what,
+             name ? name : "unknown error", instead);
+}
+
 int rt_gpu_images_load(struct rt_gpu *g)
 {
     const struct rt_gpu_image *image = rt_gpu_images;
@@ -37,25 +79,42 @@ int rt_gpu_images_load(struct rt_gpu *g)
         log_info(GPU, "built without nvcc: copies on %s go by the copy engine", g->info.name);
         return 0;
     }
-    for (int i = 0; image[i].name && r == CU_OK; i++) {
-        rt_assert(i < RT_GPU_MODULES);
-        what = image[i].name;
-        r = rt_cuda.module_load_data(&g->module[i], image[i].data);
-        if (r != CU_OK)
-            g->module[i] = NULL;
-    }
-    for (int k = 0; k < RT_GPU_KERNELS && r == CU_OK; k++) {
-        what = names[k];
-        r = find(g, (enum rt_gpu_kernel)k);
-    }
+    for (int i = 0; image[i].name && r == CU_OK; i++)
+        if (strcmp(image[i].name, LATER_IMAGE))
+            r = load(g, &image[i], &what);
+    if (r == CU_OK)
+        r = find_all(g, 0, RT_GPU_KERNELS_LATER, &what);
     if (r == CU_OK || rt_gpu_check_lost(g, r))
         return 0;
-    const char *name = NULL;
-    rt_cuda.get_error_name(r, &name);
-    log_info(GPU, "no kernel for %s (%s: %s): copies go by the copy engine", g->info.name, what,
-             name ? name : "unknown error");
+    say_no(g, r, what, "copies go by the copy engine");
     rt_gpu_images_unload(g);
     return 0;
+}
+
+static void load_later(struct rt_gpu *g)
+{
+    const struct rt_gpu_image *image = rt_gpu_images;
+    const char *what = LATER_IMAGE;
+
+    g->asked_later = true;
+    while (image->name && strcmp(image->name, LATER_IMAGE))
+        image++;
+    int in = image->name ? rt_gpu_enter(g) : -RT_ENOENT;
+    if (in < 0)
+        return;
+    cu_result r = load(g, image, &what);
+    if (r == CU_OK)
+        r = find_all(g, RT_GPU_KERNELS_LATER, RT_GPU_KERNELS, &what);
+    if (r != CU_OK && !rt_gpu_check_lost(g, r))
+        say_no(g, r, what, "such reductions are done by the host");
+    rt_gpu_leave(in);
+}
+
+bool rt_gpu_images_have(struct rt_gpu *g, enum rt_gpu_kernel k)
+{
+    if (!g->fn[k] && k >= RT_GPU_KERNELS_LATER && g->module[0] && !g->asked_later && !g->lost)
+        load_later(g);
+    return g->fn[k] != NULL;
 }
 
 void rt_gpu_images_unload(struct rt_gpu *g)
@@ -65,6 +124,7 @@ void rt_gpu_images_unload(struct rt_gpu *g)
             rt_cuda.module_unload(g->module[i]);
     memset(g->module, 0, sizeof g->module);
     memset(g->fn, 0, sizeof g->fn);
+    g->asked_later = false;
 }
 
 bool rt_gpu_has_kernels(struct rt_gpu *g)

@@ -110,6 +110,19 @@ enum rt_gpu_fold_code {
     RT_GPU_FOLD_MAXLOC,
     RT_GPU_FOLD_CODES
 };
-#define RT_GPU_FOLD_MAX 16 /* sources, and destinations */
+#define RT_GPU_FOLD_PLACES 16 /* most sources, and most destinations */
+/* What the host has made simpler: one source, copies and bitwise operations are RT_GPU_U8 in bytes,
+ * sums of complex numbers sums of their parts.  `unit` bytes are loaded at once: 16 (all addresses
+ * are equal modulo 16, and elements are aligned to their size), 4 (the same, elements of 1 and 2
+ * bytes), those of an element's word, or 1 (any addresses).  Blocks take `piece` groups of a unit,
+ * or of an element where that is longer, one after another.  The end is as in weft_batch. */
+struct rt_gpu_fold_args {
+    uint64_t flag, counter;
+    uint32_t value;
+    uint8_t type, code, nsrc, ndst;
+    uint64_t count; /* elements */
+    uint32_t piece, unit;
+    uint64_t src[RT_GPU_FOLD_PLACES], dst[RT_GPU_FOLD_PLACES];
+};
 
 #endif

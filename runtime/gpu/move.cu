@@ -2,9 +2,8 @@
 /* The kernels that copy: weft_batch, launched for up to 64 copies at once, and weft_linger, which
  * stays for a while and takes copies from a ring in host memory.  kernel.h has their contract.
  *
- * Order.  Threads of a block store, meet at a barrier, and one then executes a fence of system
- * scope: by cumulativity it covers the stores of all of them, and only then is a counter raised or
- * the host's flag stored. */
+ * Order: as end.h says, also where the lingering kernel's blocks tell each other or the host. */
+#include "runtime/gpu/end.h"
 #include "runtime/gpu/kernel.h"
 #include "runtime/gpu/move.h"
 #include "runtime/gpu/ptx.h"
@@ -120,18 +119,7 @@ extern "C" __global__ void __launch_bounds__(WEFT_BATCH_THREADS, 4)
                        len < WEFT_BATCH_PIECE ? (uint32_t)len : WEFT_BATCH_PIECE, threadIdx.x,
                        blockDim.x);
     }
-    __syncthreads();
-    if (threadIdx.x != 0)
-        return;
-    fence_system();
-    if (gridDim.x > 1) {
-        uint32_t *counter = (uint32_t *)b.counter;
-        if (atomicAdd(counter, 1u) != gridDim.x - 1)
-            return;
-        *(volatile uint32_t *)counter = 0;
-        fence_system(); /* the other blocks' data, seen by way of the counter, before the flag */
-    }
-    host_store(b.flag, b.value);
+    tell_end(b.flag, b.value, b.counter);
 }
 
 /* ---- the lingering kernel ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What move.cu says in PTX: fences, words that blocks and the host exchange, loads that bypass the
+/* What the kernels say in PTX: fences, words that blocks and the host exchange, loads that bypass the
  * first-level cache.  The test that runs the kernels on the CPU has its own of each. */
 #ifndef RT_GPU_PTX_H
 #define RT_GPU_PTX_H
@@ -61,6 +61,12 @@ __device__ __forceinline__ u64 now_ns()
             asm volatile(OP ".u32 %0, [%1];" : "=r"(v) : "l"(p)); \
             return v; \
         } \
+        static __device__ __forceinline__ uint16_t load(const uint16_t *p) \
+        { \
+            uint16_t v; \
+            asm volatile(OP ".u16 %0, [%1];" : "=h"(v) : "l"(p)); \
+            return v; \
+        } \
         static __device__ __forceinline__ uint8_t load(const uint8_t *p) \
         { \
             uint32_t v; \
@@ -72,6 +78,28 @@ template <bool stays> struct from;
 LOADS(true, "ld.relaxed.sys.global");
 LOADS(false, "ld.global.L1::no_allocate");
 #undef LOADS
+
+/* 16-bit floats, to nearest, ties to even. */
+__device__ __forceinline__ float float_of_f16(uint16_t h)
+{
+    float f;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
+    return f;
+}
+
+__device__ __forceinline__ uint16_t f16_of_float(float f)
+{
+    uint16_t h;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
+    return h;
+}
+
+__device__ __forceinline__ uint16_t bf16_of_float(float f)
+{
+    uint16_t h;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f));
+    return h;
+}
 
 /* All lanes of a warp at once, so that what lies side by side is one access of memory. */
 __device__ __forceinline__ uint32_t warp_load(const uint32_t *p)

@@ -41,6 +41,6 @@ test_gpu_coll_device_LDFLAGS = $(mpi_ldflags)
 test_gpu_p2p_leaks_SOURCES = test/gpu/p2p_leaks.c $(gputest)
 test_gpu_p2p_leaks_LDADD = $(gputest_ldadd)
 test_gpu_p2p_leaks_LDFLAGS = $(mpi_ldflags)
-check-gpu: all test/unit/gpu_kinds_test $(gpu_programs)
+check-gpu: all test/unit/gpu_kinds_test test/unit/gpu_fold_test $(gpu_programs)
 	$(srcdir)/test/tool/runtests --list $(srcdir)/test/gpu/tests.list $(RUNTESTS)
 .PHONY: check-gpu

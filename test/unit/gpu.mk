@@ -21,3 +21,6 @@ test_unit_gpu_stage_test_LDFLAGS = $(gpu_table_ldflags)
 check_PROGRAMS += test/unit/gpu_kinds_test
 test_unit_gpu_kinds_test_SOURCES = test/unit/gpu_kinds_test.c
 test_unit_gpu_kinds_test_LDADD = libweft_rt.la
+check_PROGRAMS += test/unit/gpu_fold_test
+test_unit_gpu_fold_test_SOURCES = test/unit/gpu_fold_test.c
+test_unit_gpu_fold_test_LDADD = libweft_rt.la -lm

@@ -220,4 +220,19 @@ enum fake_bench {
 };
 int fake_run_bench(struct fake_op *op, enum fake_bench which);
 
+/* fold.c: the kernels that reduce; it does not store their flag */
+enum fake_fold {
+    FAKE_FOLD_BITS,
+    FAKE_FOLD_4,
+    FAKE_FOLD_8,
+    FAKE_FOLD_F16,
+    FAKE_FOLD_BF16,
+    FAKE_FOLD_1,
+    FAKE_FOLD_2,
+    FAKE_FOLD_WIDE8,
+    FAKE_FOLD_WIDE16,
+    FAKE_FOLDS
+};
+int fake_run_fold(struct fake_op *op, enum fake_fold which);
+
 #endif

@@ -17,7 +17,16 @@ struct cu_module_st {
 };
 static struct cu_module_st *modules; /* kept, unloaded ones too */
 
-enum { BATCH, LINGER, PACK, UNPACK, BENCH, NKERNELS = BENCH + FAKE_BENCH_KERNELS };
+enum {
+    BATCH,
+    LINGER,
+    PACK,
+    UNPACK,
+    FOLD,
+    BENCH = FOLD + FAKE_FOLDS,
+    NKERNELS = BENCH + FAKE_BENCH_KERNELS
+};
+#define FOLD_ROW(kernel, name) [FOLD + FAKE_FOLD_##kernel] = { name, sizeof(struct rt_gpu_fold_args) }
 static const struct {
     const char *name;
     size_t nbytes;
@@ -26,6 +35,15 @@ static const struct {
     [LINGER] = { "weft_linger", sizeof(struct rt_gpu_linger) },
     [PACK] = { "weft_pack", sizeof(struct rt_gpu_pack) },
     [UNPACK] = { "weft_unpack", sizeof(struct rt_gpu_pack) },
+    FOLD_ROW(BITS, "weft_fold_bits"),
+    FOLD_ROW(4, "weft_fold_4"),
+    FOLD_ROW(8, "weft_fold_8"),
+    FOLD_ROW(F16, "weft_fold_f16"),
+    FOLD_ROW(BF16, "weft_fold_bf16"),
+    FOLD_ROW(1, "weft_fold_1"),
+    FOLD_ROW(2, "weft_fold_2"),
+    FOLD_ROW(WIDE8, "weft_fold_wide8"),
+    FOLD_ROW(WIDE16, "weft_fold_wide16"),
     [BENCH + FAKE_BENCH_EMPTY] = { "bench_empty", sizeof(struct bench_kernel) },
     [BENCH + FAKE_BENCH_FLAG] = { "bench_flag", sizeof(struct bench_kernel) },
     [BENCH + FAKE_BENCH_ECHO] = { "bench_echo", sizeof(struct bench_kernel) },
@@ -257,12 +275,24 @@ static int run_packing(struct fake_op *op, bool unpack)
     return err ? err : store32(p.ctx, k->flag, k->value);
 }
 
+static int run_fold(struct fake_op *op)
+{
+    const struct rt_gpu_fold_args *k = (const void *)op->params;
+    int err = meeting_point(op->stream->ctx, k->counter);
+
+    if (!err)
+        err = fake_run_fold(op, (enum fake_fold)((int)op->value - FOLD));
+    return err ? err : store32(op->stream->ctx, k->flag, k->value);
+}
+
 static int run_kernel(struct fake_op *op)
 {
     int err = fake_fails("kernel");
 
     if (err)
         return err;
+    if (op->value >= FOLD && op->value < FOLD + FAKE_FOLDS)
+        return run_fold(op);
     switch ((int)op->value) {
     case BATCH:
         return run_batch(op);

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How a launched kernel says that all its blocks have ended.  Threads of a block have stored and
+ * meet at a barrier; one then executes a fence of system scope, which by cumulativity covers the
+ * stores of all of them, and only then is a counter raised or the host's flag stored. */
+#ifndef RT_GPU_END_H
+#define RT_GPU_END_H
+
+#include "runtime/gpu/ptx.h"
+
+/* Called by all threads, last.  The counter, in device memory, is zero between launches. */
+__device__ __forceinline__ void tell_end(uint64_t flag, uint32_t value, uint64_t counter_at)
+{
+    __syncthreads();
+    if (threadIdx.x != 0)
+        return;
+    fence_system();
+    if (gridDim.x > 1) {
+        uint32_t *counter = (uint32_t *)counter_at;
+        if (atomicAdd(counter, 1u) != gridDim.x - 1)
+            return;
+        *(volatile uint32_t *)counter = 0;
+        fence_system(); /* the other blocks' data, seen by way of the counter, before the flag */
+    }
+    host_store(flag, value);
+}
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reductions on a device: which kernel does one, how its work is cut, and the launch.  What is the
+ * same for the bits is made one case here, so that there are few kernels: a copy and the bitwise
+ * operations work on bytes, a sum of complex numbers is one of twice as many reals.  Under the
+ * domain's lock. */
+#include "runtime/gpu/copy.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+#include "runtime/gpu/fold.h"
+
+_Static_assert(sizeof((struct rt_gpu_fold){ 0 }.src) == RT_GPU_FOLD_PLACES * sizeof(void *),
+               "struct rt_gpu_fold has room for them");
+
+/* ---- types ---- */
+
+enum family { INTEGER, REAL, COMPLEX, PAIR };
+struct type_facts {
+    uint8_t nbytes; /* of an element */
+    uint8_t word;   /* of what it is loaded by, which is also its alignment in C */
+    uint8_t family; /* enum family */
+    uint8_t kernel; /* enum rt_gpu_kernel */
+    uint8_t part;   /* of complex types: enum rt_gpu_type of one half */
+};
+static const struct type_facts types[RT_GPU_TYPES] = {
+    [RT_GPU_I8] = { 1, 1, INTEGER, RT_GPU_FOLD_1, 0 },
+    [RT_GPU_U8] = { 1, 1, INTEGER, RT_GPU_FOLD_1, 0 },
+    [RT_GPU_I16] = { 2, 2, INTEGER, RT_GPU_FOLD_2, 0 },
+    [RT_GPU_U16] = { 2, 2, INTEGER, RT_GPU_FOLD_2, 0 },
+    [RT_GPU_I32] = { 4, 4, INTEGER, RT_GPU_FOLD_4, 0 },
+    [RT_GPU_U32] = { 4, 4, INTEGER, RT_GPU_FOLD_4, 0 },
+    [RT_GPU_I64] = { 8, 8, INTEGER, RT_GPU_FOLD_8, 0 },
+    [RT_GPU_U64] = { 8, 8, INTEGER, RT_GPU_FOLD_8, 0 },
+    [RT_GPU_F16] = { 2, 2, REAL, RT_GPU_FOLD_F16, 0 },
+    [RT_GPU_BF16] = { 2, 2, REAL, RT_GPU_FOLD_BF16, 0 },
+    [RT_GPU_F32] = { 4, 4, REAL, RT_GPU_FOLD_4, 0 },
+    [RT_GPU_F64] = { 8, 8, REAL, RT_GPU_FOLD_8, 0 },
+    [RT_GPU_C32] = { 8, 4, COMPLEX, RT_GPU_FOLD_WIDE8, RT_GPU_F32 },
+    [RT_GPU_C64] = { 16, 8, COMPLEX, RT_GPU_FOLD_WIDE16, RT_GPU_F64 },
+    [RT_GPU_F32_I32] = { 8, 4, PAIR, RT_GPU_FOLD_WIDE8, 0 },
+    [RT_GPU_F64_I32] = { 16, 8, PAIR, RT_GPU_FOLD_WIDE16, 0 },
+    [RT_GPU_I64_I32] = { 16, 8, PAIR, RT_GPU_FOLD_WIDE16, 0 },
+    [RT_GPU_I32_I32] = { 8, 4, PAIR, RT_GPU_FOLD_WIDE8, 0 },
+    [RT_GPU_I16_I32] = { 8, 4, PAIR, RT_GPU_FOLD_WIDE8, 0 },
+    [RT_GPU_F32_F32] = { 8, 4, PAIR, RT_GPU_FOLD_WIDE8, 0 },
+    [RT_GPU_F64_F64] = { 16, 8, PAIR, RT_GPU_FOLD_WIDE16, 0 },
+};
+
+#define BIT(code) (1u << RT_GPU_FOLD_##code)
+#define ARITHMETIC (BIT(COPY) | BIT(SUM) | BIT(PROD))
+static const uint32_t codes_of[] = {
+    [INTEGER] = ARITHMETIC | BIT(MAX) | BIT(MIN) | BIT(LAND) | BIT(LOR) | BIT(LXOR) | BIT(BAND) |
+                BIT(BOR) | BIT(BXOR),
+    [REAL] = ARITHMETIC | BIT(MAX) | BIT(MIN),
+    [COMPLEX] = ARITHMETIC,
+    [PAIR] = BIT(COPY) | BIT(MINLOC) | BIT(MAXLOC),
+};
+
+size_t rt_gpu_type_nbytes(unsigned type) { return type < RT_GPU_TYPES ? types[type].nbytes : 0; }
+
+static bool is_bits(unsigned code)
+{
+    return code == RT_GPU_FOLD_COPY || code == RT_GPU_FOLD_BAND || code == RT_GPU_FOLD_BOR ||
+           code == RT_GPU_FOLD_BXOR;
+}
+
+/* What the kernel is told for this, and its number. */
+static enum rt_gpu_kernel simplify(struct rt_gpu_fold_args *a)
+{
+    const struct type_facts *t = &types[a->type];
+
+    if (a->nsrc == 1)
+        a->code = RT_GPU_FOLD_COPY;
+    if (is_bits(a->code)) {
+        a->count *= t->nbytes;
+        a->type = RT_GPU_U8;
+        return RT_GPU_FOLD_BITS;
+    }
+    if (t->family == COMPLEX && a->code == RT_GPU_FOLD_SUM) {
+        a->count *= 2;
+        a->type = t->part;
+    }
+    return (enum rt_gpu_kernel)types[a->type].kernel;
+}
+
+bool rt_gpu_can_fold(struct rt_gpu *g, unsigned type, unsigned code)
+{
+    if (type >= RT_GPU_TYPES || code >= RT_GPU_FOLD_CODES ||
+        !(codes_of[types[type].family] & 1u << code) || g->lost)
+        return false;
+    struct rt_gpu_fold_args a = { .type = (uint8_t)type, .code = (uint8_t)code, .nsrc = 2 };
+    return rt_gpu_images_have(g, simplify(&a));
+}
+
+/* ---- how it is cut ---- */
+
+/* The longest unit that all addresses allow: kernel.h. */
+static uint32_t unit_of(const struct rt_gpu_fold_args *a)
+{
+    const struct type_facts *t = &types[a->type];
+    uint64_t first = a->dst[0], differ = 0, any = 0;
+
+    for (unsigned i = 0; i < a->nsrc; i++) {
+        differ |= a->src[i] ^ first;
+        any |= a->src[i];
+    }
+    for (unsigned i = 0; i < a->ndst; i++) {
+        differ |= a->dst[i] ^ first;
+        any |= a->dst[i];
+    }
+    if (!(differ & 15) && !(first & (t->nbytes - 1u)))
+        return 16;
+    if (t->nbytes < 4 && !(differ & 3) && !(first & (t->nbytes - 1u)))
+        return 4;
+    return any & (t->word - 1u) ? 1 : t->word;
+}
+
+/* A block's piece is what its threads load at once; of a short operation less, so that it is spread
+ * over more multiprocessors. */
+static unsigned cut(struct rt_gpu_fold_args *a, unsigned most)
+{
+    uint32_t nbytes = types[a->type].nbytes, group = a->unit > nbytes ? a->unit : nbytes;
+    uint64_t ngroups = a->count * nbytes / group + 1, each = ngroups / most / WEFT_FOLD_THREADS;
+
+    a->piece = WEFT_FOLD_THREADS * (each < 1                 ? 1
+                                    : each < WEFT_FOLD_AHEAD ? (uint32_t)each
+                                                             : WEFT_FOLD_AHEAD);
+    uint64_t npieces = (ngroups + a->piece - 1) / a->piece;
+    return npieces < most ? (unsigned)npieces : most;
+}
+
+/* Another GPU: enough blocks to fill the link; the rest is left to the application. */
+static unsigned most_blocks(struct rt_gpu *g, const struct rt_gpu_fold *f)
+{
+    bool far = false;
+
+    for (unsigned i = 0; i < f->nsrc && !far; i++)
+        far = move_link(g->move, f->dst[0], f->src[i]) != RT_GPU_LINK_LOCAL;
+    for (unsigned i = 1; i < f->ndst && !far; i++)
+        far = move_link(g->move, f->dst[i], f->src[0]) != RT_GPU_LINK_LOCAL;
+    return far ? WEFT_FOLD_BLOCKS_FAR : (unsigned)g->info.nsm * WEFT_FOLD_BLOCKS_SM;
+}
+
+/* ---- the operation ---- */
+
+static void start(struct rt_gpu *g, const struct rt_gpu_fold *f, struct rt_gpu_op *op)
+{
+    struct rt_gpu_fold_args a = {
+        .type = f->type, .code = f->code, .nsrc = f->nsrc, .ndst = f->ndst, .count = f->count
+    };
+    enum rt_gpu_kernel k = simplify(&a);
+
+    for (unsigned i = 0; i < f->nsrc; i++)
+        a.src[i] = (uintptr_t)f->src[i];
+    for (unsigned i = 0; i < f->ndst; i++)
+        a.dst[i] = (uintptr_t)f->dst[i];
+    a.unit = unit_of(&a);
+    unsigned grid = g->move ? cut(&a, most_blocks(g, f)) : 1;
+    rt_gpu_images_have(g, k); /* or the launch says that there is none */
+    rt_gpu_launch(g, k, grid, WEFT_FOLD_THREADS, &a, sizeof a, op);
+}
+
+void rt_gpu_fold(struct rt_gpu *g, const struct rt_gpu_fold *f, struct rt_gpu_op *op)
+{
+    rt_assert(f->type < RT_GPU_TYPES && codes_of[types[f->type].family] & 1u << f->code);
+    rt_assert(f->nsrc >= 1 && f->nsrc <= RT_GPU_FOLD_PLACES && f->ndst >= 1 &&
+              f->ndst <= RT_GPU_FOLD_PLACES);
+    op->len = 0;
+    if (f->count == 0)
+        rt_gpu_copy(g, NULL, NULL, 0, op);
+    else
+        start(g, f, op);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the kernels that reduce and their host side share beside kernel.h: shapes of the launches.
+ * Plain C and CUDA C++. */
+#ifndef RT_GPU_FOLD_H
+#define RT_GPU_FOLD_H
+
+#define WEFT_FOLD_THREADS 256u
+#define WEFT_FOLD_AHEAD 4u       /* units of a source that a thread has in flight, of two sources */
+#define WEFT_FOLD_BLOCKS_SM 3u   /* of a multiprocessor, when all memory is the device's own */
+#define WEFT_FOLD_BLOCKS_FAR 96u /* with memory of other devices or of the host */
+
+#endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The loop of the kernels that reduce, for any kind of element.  A kind K has
+ *     T         an element,
+ *     W         the longest word that elements are aligned to in C,
+ *     E<word>   what is combined at a time, of data loaded by words: mostly T,
+ *     A<word>   what it is while it is combined,
+ *     up, down  from E to A and back,
+ *     each      what it does for every code: calls f(operation) with the one asked for, so that the
+ *               choice stands outside the loops over elements.
+ * A thread loads all that it takes of all sources (of SOURCES beside the first at a time, where
+ * there are more), AHEAD groups of each, before it combines the first, then stores. */
+#ifndef RT_GPU_FOLD_LOOP_H
+#define RT_GPU_FOLD_LOOP_H
+
+#include "runtime/gpu/end.h"
+#include "runtime/gpu/fold.h"
+#include "runtime/gpu/kernel.h"
+#include "runtime/gpu/ptx.h"
+
+/* What is loaded as words of W and is whole elements of K: one, or as many as fill W. */
+template <class K, class W> struct group {
+    typedef typename K::template E<W> E;
+    typedef typename K::template A<W> A;
+    static constexpr unsigned nbytes = sizeof(W) > sizeof(typename K::T) ? sizeof(W)
+                                                                         : sizeof(typename K::T);
+    static constexpr unsigned nelems = nbytes / sizeof(typename K::T);
+    static constexpr unsigned nwords = nbytes / sizeof(W), nparts = nbytes / sizeof(E);
+    union {
+        W w[nwords];
+        E e[nparts];
+    };
+    __device__ __forceinline__ group() {}
+};
+
+template <class K, class W>
+__device__ __forceinline__ void load_group(group<K, W> &v, uint64_t at)
+{
+#pragma unroll
+    for (unsigned i = 0; i < v.nwords; i++)
+        v.w[i] = from<false>::load((const W *)at + i);
+}
+
+template <class K, class W>
+__device__ __forceinline__ void store_group(const group<K, W> &v, uint64_t at)
+{
+#pragma unroll
+    for (unsigned i = 0; i < v.nwords; i++)
+        ((W *)at)[i] = v.w[i];
+}
+
+/* acc = acc op v, for those of the sources that are there. */
+template <class K, class W, unsigned SOURCES, unsigned AHEAD, class OP>
+__device__ __forceinline__ void combine(typename group<K, W>::A (&acc)[AHEAD][group<K, W>::nparts],
+                                        const group<K, W> (&v)[SOURCES][AHEAD], unsigned n, OP op)
+{
+#pragma unroll
+    for (unsigned s = 0; s < SOURCES; s++) {
+        if (s >= n)
+            return;
+#pragma unroll
+        for (unsigned a = 0; a < AHEAD; a++)
+#pragma unroll
+            for (unsigned i = 0; i < group<K, W>::nparts; i++)
+                acc[a][i] = op(acc[a][i], K::up(v[s][a].e[i]));
+    }
+}
+
+/* Groups at bytes off + a * step of every source, for those `on`. */
+template <class K, class W, unsigned SOURCES, unsigned AHEAD>
+__device__ __forceinline__ void fold_groups(const struct rt_gpu_fold_args &f, uint64_t off,
+                                            uint64_t step, const bool (&on)[AHEAD])
+{
+    typename group<K, W>::A acc[AHEAD][group<K, W>::nparts];
+    group<K, W> first[AHEAD], v[SOURCES][AHEAD];
+
+#pragma unroll
+    for (unsigned a = 0; a < AHEAD; a++)
+        if (on[a])
+            load_group(first[a], f.src[0] + off + a * step);
+#pragma unroll 1
+    for (unsigned done = 1; done < f.nsrc || done == 1; done += SOURCES) {
+        unsigned n = f.nsrc - done;
+#pragma unroll
+        for (unsigned s = 0; s < SOURCES; s++)
+#pragma unroll
+            for (unsigned a = 0; a < AHEAD; a++)
+                if (s < n && on[a])
+                    load_group(v[s][a], f.src[done + s] + off + a * step);
+        if (done == 1)
+#pragma unroll
+            for (unsigned a = 0; a < AHEAD; a++)
+#pragma unroll
+                for (unsigned i = 0; i < group<K, W>::nparts; i++)
+                    acc[a][i] = K::up(first[a].e[i]);
+        K::each(f, [&](auto op) { combine<K, W, SOURCES, AHEAD>(acc, v, n, op); });
+    }
+#pragma unroll
+    for (unsigned a = 0; a < AHEAD; a++)
+#pragma unroll
+        for (unsigned i = 0; i < group<K, W>::nparts; i++)
+            first[a].e[i] = K::down(acc[a][i]);
+#pragma unroll 1
+    for (unsigned d = 0; d < f.ndst; d++)
+#pragma unroll
+        for (unsigned a = 0; a < AHEAD; a++)
+            if (on[a])
+                store_group(first[a], f.dst[d] + off + a * step);
+}
+
+/* The elements before and behind the whole groups, at most 30: a lane each of the last warp of the
+ * last block, the one with the least to do. */
+template <class K> __device__ __forceinline__ void fold_edge(const struct rt_gpu_fold_args &f,
+                                                             unsigned head, uint64_t tail_first)
+{
+    unsigned lane = threadIdx.x - (blockDim.x - 32);
+    uint64_t at = lane < head ? lane : tail_first + (lane - head);
+    const bool on[1] = { true };
+
+    if (at < f.count)
+        fold_groups<K, typename K::W, 1, 1>(f, at * sizeof(typename K::T), 0, on);
+}
+
+template <class K, class W, unsigned SOURCES, unsigned AHEAD>
+__device__ __forceinline__ void fold_as(const struct rt_gpu_fold_args &f)
+{
+    typedef group<K, W> G;
+    constexpr unsigned nbytes = sizeof(typename K::T);
+    uint64_t head = 0, ngroups = f.count;
+
+    if (G::nelems > 1) {
+        head = (-(uint32_t)f.dst[0] & (sizeof(W) - 1)) / nbytes;
+        head = head < f.count ? head : f.count;
+        ngroups = (f.count - head) / G::nelems;
+        uint64_t tail = head + ngroups * G::nelems;
+        if ((head | (f.count - tail)) && blockIdx.x == gridDim.x - 1 &&
+            threadIdx.x >= blockDim.x - 32)
+            fold_edge<K>(f, (unsigned)head, tail);
+    }
+    for (uint64_t p = (uint64_t)blockIdx.x * f.piece; p < ngroups;
+         p += (uint64_t)gridDim.x * f.piece) {
+        uint32_t n = ngroups - p < f.piece ? (uint32_t)(ngroups - p) : f.piece;
+#pragma unroll 1
+        for (uint32_t i = threadIdx.x; i < n; i += AHEAD * blockDim.x) {
+            bool on[AHEAD];
+#pragma unroll
+            for (unsigned a = 0; a < AHEAD; a++)
+                on[a] = i + a * blockDim.x < n;
+            fold_groups<K, W, SOURCES, AHEAD>(f, head * nbytes + (p + i) * G::nbytes,
+                                              (uint64_t)blockDim.x * G::nbytes, on);
+        }
+    }
+}
+
+/* The whole kernel. */
+template <class K> __device__ __forceinline__ void fold(const struct rt_gpu_fold_args &f)
+{
+    if (f.unit == 16 && f.nsrc <= 2)
+        fold_as<K, uint4, 1, WEFT_FOLD_AHEAD>(f);
+    else if (f.unit == 16)
+        fold_as<K, uint4, 7, 1>(f);
+    else if (sizeof(typename K::T) < 4 && f.unit == 4)
+        fold_as<K, uint32_t, 1, WEFT_FOLD_AHEAD>(f);
+    else if (f.unit == sizeof(typename K::W))
+        fold_as<K, typename K::W, 1, WEFT_FOLD_AHEAD>(f);
+    else
+        fold_as<K, uint8_t, 1, 1>(f);
+    tell_end(f.flag, f.value, f.counter);
+}
+
+#define FOLD_KERNEL(name, K) \
+    extern "C" __global__ void __launch_bounds__(WEFT_FOLD_THREADS, WEFT_FOLD_BLOCKS_SM) \
+        name(const __grid_constant__ struct rt_gpu_fold_args f) \
+    { \
+        fold<K>(f); \
+    }
+
+#endif

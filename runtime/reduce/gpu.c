@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which device kernel does what a host kernel does.  No kernel: the user's operations, long double
+ * and the 16-byte types, complex numbers of halves, MPI_REPLACE and MPI_NO_OP, which no collective
+ * takes. */
+#include "runtime/reduce/gpu.h"
+#include "runtime/base/err.h"
+#include "runtime/gpu/gpu.h"
+#include "runtime/gpu/kernel.h"
+
+/* One more than the enum, so that what is left out is 0. */
+#define TYPE(elem) [RT_ELEM_##elem] = RT_GPU_##elem + 1
+static const uint8_t types[RT_ELEM_COUNT] = {
+    TYPE(I8),
+    TYPE(U8),
+    TYPE(I16),
+    TYPE(U16),
+    TYPE(I32),
+    TYPE(U32),
+    TYPE(I64),
+    TYPE(U64),
+    TYPE(F16),
+    TYPE(BF16),
+    TYPE(F32),
+    TYPE(F64),
+    TYPE(C32),
+    TYPE(C64),
+    TYPE(F32_I32),
+    TYPE(F64_I32),
+    TYPE(I64_I32),
+    TYPE(I32_I32),
+    TYPE(I16_I32),
+    TYPE(F32_F32),
+    TYPE(F64_F64),
+    [RT_ELEM_BOOL] = RT_GPU_U8 + 1, /* logical operations only, which rt_reduce_find() knows, */
+    [RT_ELEM_BYTE] = RT_GPU_U8 + 1, /* bitwise ones only */
+};
+#define CODE(op) [RT_OP_##op] = RT_GPU_FOLD_##op
+static const uint8_t codes[RT_OP_COUNT] = {
+    /* RT_GPU_FOLD_COPY, which is 0: none */
+    CODE(SUM),  CODE(PROD), CODE(MAX), CODE(MIN),  CODE(LAND),   CODE(LOR),
+    CODE(LXOR), CODE(BAND), CODE(BOR), CODE(BXOR), CODE(MINLOC), CODE(MAXLOC),
+};
+_Static_assert(RT_GPU_FOLD_COPY == 0, "what is left out of the table of codes");
+
+int rt_reduce_gpu(struct rt_gpu *g, const struct rt_op *op, enum rt_elem elem,
+                  struct rt_reduce_gpu *out)
+{
+    if (!codes[op->code] || !types[elem] || !rt_reduce_find(op->code, elem))
+        return -RT_ENOTSUP;
+    struct rt_reduce_gpu as = { (uint8_t)(types[elem] - 1), codes[op->code] };
+    if ((int64_t)rt_gpu_type_nbytes(as.type) != rt_elem_nbytes(elem))
+        return -RT_ENOTSUP; /* another machine's pairs */
+    if (g && !rt_gpu_can_fold(g, as.type, as.code))
+        return -RT_ENOTSUP;
+    *out = as;
+    return 0;
+}

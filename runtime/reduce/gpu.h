@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reductions of runtime/reduce in the terms of device kernels. */
+#ifndef RT_REDUCE_GPU_H
+#define RT_REDUCE_GPU_H
+
+#include "runtime/reduce/reduce.h"
+
+struct rt_gpu;
+
+struct rt_reduce_gpu {
+    uint8_t type, code; /* enum rt_gpu_type, enum rt_gpu_fold_code */
+};
+/* What a kernel is to do for this operation on this type.  -RT_ENOTSUP: there is none for it, or
+ * not on this device; g NULL: asks about the kernels that there are, not about a device.  An
+ * element is rt_elem_nbytes() bytes there, too.  Under the domain's lock. */
+int rt_reduce_gpu(struct rt_gpu *g, const struct rt_op *op, enum rt_elem elem,
+                  struct rt_reduce_gpu *out);
+
+#endif
