@@ -81,7 +81,10 @@ struct bench_spec {
 
 struct bench_opts {
     size_t min, max, mem_limit;
-    int iters, skip; /* -1: the benchmark's default for the size */
+    size_t sizes[BENCH_ROWS]; /* --sizes: these, ascending, from min to max */
+    int nsizes;               /* 0: powers of `step` */
+    double seconds;           /* most time for a size, by fewer iterations; 0: none */
+    int iters, skip;          /* -1: the benchmark's default for the size */
     int window, pairs, repeat, step, tests, send_threads, recv_threads;
     bool full, check, limits, fault, rate, many_bufs;
     bool accel, same_gpu, touch_gpu;

@@ -11,8 +11,9 @@
 
 enum {
     CHECK_PASSES =
-        4,    /* further passes with other data under -c; the timed pass is checked as well */
-    LAPS = 10 /* -f: the timed iterations are cut into so many parts for min and max */
+        4,      /* further passes with other data under -c; the timed pass is checked as well */
+    PROBES = 3, /* --seconds: calls by which the time of one is told */
+    LAPS = 10   /* -f: the timed iterations are cut into so many parts for min and max */
 };
 
 double bench_now(void)
@@ -175,6 +176,41 @@ static void set_counts(struct bench *b, size_t nbytes)
     b->skip = b->opt.skip >= 0 ? b->opt.skip : large ? b->spec->skip_large : b->spec->skip;
 }
 
+/* Seconds of one call and what belongs to it. */
+static double probe(struct bench *b, size_t nbytes, int n)
+{
+    double unused[BENCH_COLS], start = bench_now();
+
+    b->iters = n;
+    b->skip = 0;
+    b->spec->measure(b, nbytes, unused);
+    return (bench_now() - start) / n;
+}
+
+/* --seconds: so many iterations as fit, by the time of one, or of a few after it; rank 0 decides.
+ */
+static void cut_counts(struct bench *b, size_t nbytes, int *iters, int *skip)
+{
+    double took = probe(b, nbytes, 1), all;
+    int n[2];
+
+    MPI_Bcast(&took, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    if (took * PROBES < b->opt.seconds) /* what is needed once only, is there now */
+        took = probe(b, nbytes, PROBES);
+    set_counts(b, nbytes);
+    n[0] = b->iters;
+    n[1] = b->skip;
+    all = took * (n[0] + n[1]) * b->opt.repeat;
+    if (all > b->opt.seconds) {
+        n[1] = (int)(n[1] * b->opt.seconds / all);
+        n[0] = (int)(n[0] * b->opt.seconds / all);
+        n[0] = n[0] > 0 ? n[0] : 1;
+    }
+    MPI_Bcast(n, 2, MPI_INT, 0, MPI_COMM_WORLD);
+    *iters = n[0];
+    *skip = n[1];
+}
+
 static int by_first(const void *x, const void *y)
 {
     double a = ((const struct bench_row *)x)->v[0], c = ((const struct bench_row *)y)->v[0];
@@ -209,6 +245,7 @@ static long measure_row(struct bench *b, size_t nbytes, struct bench_row *out)
     struct bench_row *reps = calloc((size_t)b->opt.repeat, sizeof *reps);
     bool latency = b->spec->limit == LIMIT_LATENCY;
     double best = 0;
+    int iters = 0, skip = 0;
     long bad;
 
     if (!reps)
@@ -216,8 +253,14 @@ static long measure_row(struct bench *b, size_t nbytes, struct bench_row *out)
     b->bad = 0;
     if (b->spec->flags & BENCH_DDT)
         pair_message(b, nbytes);
+    if (b->opt.seconds > 0)
+        cut_counts(b, nbytes, &iters, &skip);
     for (int i = 0; i < b->opt.repeat; i++) {
         set_counts(b, nbytes);
+        if (iters) {
+            b->iters = iters;
+            b->skip = skip;
+        }
         b->seed = (unsigned)i;
         b->spec->measure(b, nbytes, reps[i].v);
         double limit = b->opt.limits ? bench_limit(b, nbytes) : 0;
@@ -250,6 +293,12 @@ size_t bench_next_size(const struct bench *b, size_t n)
 {
     size_t next = n ? n * (size_t)b->opt.step : b->type_len;
 
+    for (int i = 0; i < b->opt.nsizes; i++) {
+        if (b->opt.sizes[i] > n)
+            return b->opt.sizes[i];
+    }
+    if (b->opt.nsizes)
+        return b->opt.max + 1;
     return b->opt.step > 2 && n < b->opt.max && next > b->opt.max ? b->opt.max : next;
 }
 

@@ -9,7 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_LIMITS = 256, OPT_JSON, OPT_PLOT, OPT_REPEAT, OPT_STEP, OPT_FAULT, OPT_SAME, OPT_TOUCH };
+enum {
+    OPT_LIMITS = 256,
+    OPT_JSON,
+    OPT_PLOT,
+    OPT_REPEAT,
+    OPT_STEP,
+    OPT_SIZES,
+    OPT_SECONDS,
+    OPT_FAULT,
+    OPT_SAME,
+    OPT_TOUCH
+};
 
 struct parse {
     struct bench_opts *o;
@@ -46,6 +57,8 @@ static const struct option long_opts[] = {
     { "plot", required_argument, NULL, OPT_PLOT },
     { "repeat", required_argument, NULL, OPT_REPEAT },
     { "step", required_argument, NULL, OPT_STEP },
+    { "sizes", required_argument, NULL, OPT_SIZES },
+    { "seconds", required_argument, NULL, OPT_SECONDS },
     { "fault", no_argument, NULL, OPT_FAULT },
     { NULL, 0, NULL, 0 },
 };
@@ -110,6 +123,38 @@ static int parse_sizes(const struct parse *p, const char *s)
     if (n < 0 || *end || (size_t)n < p->o->min)
         return wrong(p, "-m", s, expected);
     p->o->max = (size_t)n;
+    return 0;
+}
+
+/* Sizes by commas, ascending. */
+static int parse_list(const struct parse *p, const char *s)
+{
+    struct bench_opts *o = p->o;
+    const char *at = s;
+
+    for (o->nsizes = 0; o->nsizes < BENCH_ROWS; at++) {
+        char *end;
+        long long n = to_number(at, &end);
+        if (n < 0 || (*end && *end != ',') || (o->nsizes && (size_t)n <= o->sizes[o->nsizes - 1]))
+            break;
+        o->sizes[o->nsizes++] = (size_t)n;
+        at = end;
+        if (*end)
+            continue;
+        o->min = o->sizes[0];
+        o->max = (size_t)n;
+        return 0;
+    }
+    return wrong(p, "--sizes", s, "ascending sizes by commas, such as 8,32K,1M");
+}
+
+static int parse_seconds(const struct parse *p, const char *s)
+{
+    char *end;
+
+    p->o->seconds = strtod(s, &end);
+    if (end == s || *end || !(p->o->seconds > 0))
+        return wrong(p, "--seconds", s, "a time above 0");
     return 0;
 }
 
@@ -349,7 +394,8 @@ static void help(const struct bench_spec *s)
         f & (BENCH_TWO | BENCH_PAIRS) ? "D and M say which side" : "or managed");
     if (s->limit != LIMIT_NONE)
         printf("      --limits                  what the machine can do, and the ratio\n");
-    printf("      --repeat N                prints the median of N repetitions (1)\n"
+    printf("      --seconds T               fewer iterations where a size would take longer\n"
+           "      --repeat N                prints the median of N repetitions (1)\n"
            "      --json FILE               writes the result as JSON\n"
            "  -v, --version    -h, --help\n");
 }
@@ -418,6 +464,10 @@ static int parse_one(const struct parse *p, int c, char **argv)
         return parse_int(p, "--repeat", optarg, 1, &o->repeat);
     case OPT_STEP:
         return parse_int(p, "--step", optarg, 2, &o->step);
+    case OPT_SIZES:
+        return parse_list(p, optarg);
+    case OPT_SECONDS:
+        return parse_seconds(p, optarg);
     case OPT_FAULT:
         o->fault = true;
         return 0;
