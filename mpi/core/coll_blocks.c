@@ -43,6 +43,8 @@ static bool is_used(const struct coll_args *a, const struct wm_comm *c, enum wm_
     if ((a->kind == COLL_REDUCE && side == WM_RECV) || (is_scatter(a->kind) && side == WM_SEND) ||
         (is_gather(a->kind) && side == WM_RECV))
         return wm_call_root(c, a->root);
+    if (a->kind == COLL_REDUCE && c->inter) /* the root's group gives nothing */
+        return a->root >= 0;
     return side == WM_RECV ? a->rtype || a->rtypes : a->stype || a->stypes;
 }
 
