@@ -6,7 +6,7 @@ gputest = test/gpu/exchange.h test/gpu/gputest.h test/gpu/gputest.c test/gpu/cud
 gputest_ldadd = libmpi_abi.la -ldl
 gpu_programs = test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2p_random test/gpu/p2p_fault test/gpu/p2p_devices \
 	test/gpu/p2p_victim test/gpu/p2p_huge test/gpu/p2p_threads test/gpu/p2p_leaks test/gpu/pack_kinds \
-	test/gpu/coll_device test/gpu/coll_random
+	test/gpu/coll_device test/gpu/coll_random test/gpu/coll_bits
 check_PROGRAMS += $(gpu_programs)
 test_gpu_p2p_kinds_SOURCES = test/gpu/p2p_kinds.c $(gputest)
 test_gpu_p2p_kinds_LDADD = $(gputest_ldadd)
@@ -45,6 +45,9 @@ collcall = test/gpu/collcall.h test/gpu/collcall.c test/gpu/collpost.c test/gpu/
 test_gpu_coll_random_SOURCES = test/gpu/coll_random.c $(collcall) $(gputest)
 test_gpu_coll_random_LDADD = $(gputest_ldadd) -lm
 test_gpu_coll_random_LDFLAGS = $(mpi_ldflags)
+test_gpu_coll_bits_SOURCES = test/gpu/coll_bits.c test/gpu/collref.h test/gpu/collref.c $(gputest)
+test_gpu_coll_bits_LDADD = $(gputest_ldadd) -lm
+test_gpu_coll_bits_LDFLAGS = $(mpi_ldflags)
 check-gpu: all test/unit/gpu_kinds_test test/unit/gpu_fold_test $(gpu_programs)
 	$(srcdir)/test/tool/runtests --list $(srcdir)/test/gpu/tests.list $(RUNTESTS)
 .PHONY: check-gpu

@@ -9,7 +9,8 @@
  * Contexts, streams and events are never given back to malloc, so that stale handles are found out.
  *
  * Environment: FAKE_CUDA_DEVICES, FAKE_CUDA_PEER, FAKE_CUDA_MEM, FAKE_CUDA_SPREAD,
- * FAKE_CUDA_DELAY_US, FAKE_CUDA_FAIL, FAKE_CUDA_VERSION, FAKE_CUDA_MISSING, CUDA_VISIBLE_DEVICES: init.c. */
+ * FAKE_CUDA_DELAY_US, FAKE_CUDA_FAIL, FAKE_CUDA_VERSION, FAKE_CUDA_MISSING, CUDA_VISIBLE_DEVICES:
+ * init.c. */
 #ifndef TEST_FAKE_GPU_FAKE_H
 #define TEST_FAKE_GPU_FAKE_H
 
