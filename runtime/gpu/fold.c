@@ -46,21 +46,22 @@ static const struct type_facts types[RT_GPU_TYPES] = {
 };
 
 #define BIT(code) (1u << RT_GPU_FOLD_##code)
-#define ARITHMETIC (BIT(COPY) | BIT(SUM) | BIT(PROD))
+#define MOVES (BIT(COPY) | BIT(SWAP))
+#define ARITHMETIC (MOVES | BIT(SUM) | BIT(PROD))
 static const uint32_t codes_of[] = {
     [INTEGER] = ARITHMETIC | BIT(MAX) | BIT(MIN) | BIT(LAND) | BIT(LOR) | BIT(LXOR) | BIT(BAND) |
                 BIT(BOR) | BIT(BXOR),
     [REAL] = ARITHMETIC | BIT(MAX) | BIT(MIN),
     [COMPLEX] = ARITHMETIC,
-    [PAIR] = BIT(COPY) | BIT(MINLOC) | BIT(MAXLOC),
+    [PAIR] = MOVES | BIT(MINLOC) | BIT(MAXLOC),
 };
 
 size_t rt_gpu_type_nbytes(unsigned type) { return type < RT_GPU_TYPES ? types[type].nbytes : 0; }
 
 static bool is_bits(unsigned code)
 {
-    return code == RT_GPU_FOLD_COPY || code == RT_GPU_FOLD_BAND || code == RT_GPU_FOLD_BOR ||
-           code == RT_GPU_FOLD_BXOR;
+    return code == RT_GPU_FOLD_COPY || code == RT_GPU_FOLD_SWAP || code == RT_GPU_FOLD_BAND ||
+           code == RT_GPU_FOLD_BOR || code == RT_GPU_FOLD_BXOR;
 }
 
 /* What the kernel is told for this, and its number. */
@@ -142,31 +143,59 @@ static unsigned most_blocks(struct rt_gpu *g, const struct rt_gpu_fold *f)
 
 /* ---- the operation ---- */
 
-static void start(struct rt_gpu *g, const struct rt_gpu_fold *f, struct rt_gpu_op *op)
-{
-    struct rt_gpu_fold_args a = {
-        .type = f->type, .code = f->code, .nsrc = f->nsrc, .ndst = f->ndst, .count = f->count
-    };
-    enum rt_gpu_kernel k = simplify(&a);
+struct plan {
+    struct rt_gpu_fold_args args;
+    enum rt_gpu_kernel k;
+    unsigned grid;
+};
 
+static struct plan plan(struct rt_gpu *g, const struct rt_gpu_fold *f)
+{
+    struct plan p = { .args = { .type = f->type,
+                                .code = f->code,
+                                .nsrc = f->nsrc,
+                                .ndst = f->ndst,
+                                .count = f->count } };
+
+    rt_assert(f->type < RT_GPU_TYPES && codes_of[types[f->type].family] & 1u << f->code);
+    rt_assert(f->nsrc >= 1 && f->nsrc <= RT_GPU_FOLD_PLACES && f->ndst >= 1 &&
+              f->ndst <= RT_GPU_FOLD_PLACES);
+    p.k = simplify(&p.args);
     for (unsigned i = 0; i < f->nsrc; i++)
-        a.src[i] = (uintptr_t)f->src[i];
+        p.args.src[i] = (uintptr_t)f->src[i];
     for (unsigned i = 0; i < f->ndst; i++)
-        a.dst[i] = (uintptr_t)f->dst[i];
-    a.unit = unit_of(&a);
-    unsigned grid = g->move ? cut(&a, most_blocks(g, f)) : 1;
-    rt_gpu_images_have(g, k); /* or the launch says that there is none */
-    rt_gpu_launch(g, k, grid, WEFT_FOLD_THREADS, &a, sizeof a, op);
+        p.args.dst[i] = (uintptr_t)f->dst[i];
+    p.args.unit = unit_of(&p.args);
+    p.grid = cut(&p.args, most_blocks(g, f));
+    rt_gpu_images_have(g, p.k); /* or the launch says that there is none */
+    return p;
 }
 
 void rt_gpu_fold(struct rt_gpu *g, const struct rt_gpu_fold *f, struct rt_gpu_op *op)
 {
-    rt_assert(f->type < RT_GPU_TYPES && codes_of[types[f->type].family] & 1u << f->code);
-    rt_assert(f->nsrc >= 1 && f->nsrc <= RT_GPU_FOLD_PLACES && f->ndst >= 1 &&
-              f->ndst <= RT_GPU_FOLD_PLACES);
-    op->len = 0;
-    if (f->count == 0)
+    if (f->count == 0 || !g->move) { /* ends at once, well or with an error */
         rt_gpu_copy(g, NULL, NULL, 0, op);
-    else
-        start(g, f, op);
+        return;
+    }
+    struct plan p = plan(g, f);
+    op->len = 0;
+    rt_gpu_launch(g, p.k, p.grid, WEFT_FOLD_THREADS, &p.args, sizeof p.args, op);
+}
+
+int rt_gpu_fold_on(struct rt_gpu *g, void *stream, const struct rt_gpu_fold *f)
+{
+    if (g->lost || !g->move)
+        return rt_gpu_gone(g);
+    if (f->count == 0)
+        return 0;
+    struct plan p = plan(g, f);
+    if (!g->fn[p.k])
+        return -RT_ENOTSUP;
+    int in = rt_gpu_enter(g);
+    if (in < 0)
+        return in;
+    cu_result r = rt_cuda.launch_kernel(g->fn[p.k], p.grid, 1, 1, WEFT_FOLD_THREADS, 1, 1, 0,
+                                        stream, (void *[]){ &p.args }, NULL);
+    rt_gpu_leave(in);
+    return r == CU_OK ? 0 : rt_cuda_error(r, "launching a reduction on the application's stream");
 }

@@ -6,6 +6,7 @@
 #include "runtime/gpu/fold_int.h"
 
 struct bits : packed<uint8_t> {
+    static constexpr bool swaps = true;
     template <class F>
     static __device__ __forceinline__ void each(const struct rt_gpu_fold_args &f, F go)
     {
@@ -65,6 +66,7 @@ struct bf16 {
 };
 
 template <class H> struct halves : H {
+    static constexpr bool swaps = false;
     typedef uint16_t T, W;
     template <class word> using E = uint16_t;
     template <class word> using A = float;

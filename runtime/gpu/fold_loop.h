@@ -5,6 +5,7 @@
  *     E<word>   what is combined at a time, of data loaded by words: mostly T,
  *     A<word>   what it is while it is combined,
  *     up, down  from E to A and back,
+ *     swaps     knows RT_GPU_FOLD_SWAP,
  *     each      what it does for every code: calls f(operation) with the one asked for, so that the
  *               choice stands outside the loops over elements.
  * A thread loads all that it takes of all sources (of SOURCES beside the first at a time, where
@@ -40,12 +41,16 @@ __device__ __forceinline__ void load_group(group<K, W> &v, uint64_t at)
         v.w[i] = from<false>::load((const W *)at + i);
 }
 
-template <class K, class W>
-__device__ __forceinline__ void store_group(const group<K, W> &v, uint64_t at)
+template <class K, class W, unsigned AHEAD>
+__device__ __forceinline__ void store_groups(const group<K, W> (&v)[AHEAD], uint64_t at,
+                                             uint64_t step, const bool (&on)[AHEAD])
 {
 #pragma unroll
-    for (unsigned i = 0; i < v.nwords; i++)
-        ((W *)at)[i] = v.w[i];
+    for (unsigned a = 0; a < AHEAD; a++)
+#pragma unroll
+        for (unsigned i = 0; i < group<K, W>::nwords; i++)
+            if (on[a])
+                ((W *)(at + a * step))[i] = v[a].w[i];
 }
 
 /* acc = acc op v, for those of the sources that are there. */
@@ -86,6 +91,11 @@ __device__ __forceinline__ void fold_groups(const struct rt_gpu_fold_args &f, ui
             for (unsigned a = 0; a < AHEAD; a++)
                 if (s < n && on[a])
                     load_group(v[s][a], f.src[done + s] + off + a * step);
+        if (K::swaps && f.code == RT_GPU_FOLD_SWAP) {
+            store_groups(v[0], f.dst[0] + off, step, on);
+            store_groups(first, f.dst[1] + off, step, on);
+            return;
+        }
         if (done == 1)
 #pragma unroll
             for (unsigned a = 0; a < AHEAD; a++)
@@ -101,10 +111,7 @@ __device__ __forceinline__ void fold_groups(const struct rt_gpu_fold_args &f, ui
             first[a].e[i] = K::down(acc[a][i]);
 #pragma unroll 1
     for (unsigned d = 0; d < f.ndst; d++)
-#pragma unroll
-        for (unsigned a = 0; a < AHEAD; a++)
-            if (on[a])
-                store_group(first[a], f.dst[d] + off + a * step);
+        store_groups(first, f.dst[d] + off, step, on);
 }
 
 /* The elements before and behind the whole groups, at most 30: a lane each of the last warp of the

@@ -222,6 +222,9 @@ size_t rt_gpu_type_nbytes(unsigned type);
  * means that every stream, device and the CPU sees all destinations.  By the lingering kernel or by
  * a launch, as the cost model says. */
 void rt_gpu_fold(struct rt_gpu *g, const struct rt_gpu_fold *f, struct rt_gpu_op *op);
+/* The same as a kernel on a stream of the application in g's context, in order with what is there;
+ * its end is told to nobody, and it may be captured.  -RT_ENOTSUP: no kernel; -RT_EGPU, logged. */
+int rt_gpu_fold_on(struct rt_gpu *g, void *stream, const struct rt_gpu_fold *f);
 
 /* ---- staging memory: stage.c ---- */
 

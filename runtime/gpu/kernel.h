@@ -108,6 +108,7 @@ enum rt_gpu_fold_code {
     RT_GPU_FOLD_BXOR,
     RT_GPU_FOLD_MINLOC,
     RT_GPU_FOLD_MAXLOC,
+    RT_GPU_FOLD_SWAP, /* two sources that are the two destinations: each gets the other */
     RT_GPU_FOLD_CODES
 };
 #define RT_GPU_FOLD_PLACES 16 /* most sources, and most destinations */
@@ -115,7 +116,8 @@ enum rt_gpu_fold_code {
  * sums of complex numbers sums of their parts.  `unit` bytes are loaded at once: 16 (all addresses
  * are equal modulo 16, and elements are aligned to their size), 4 (the same, elements of 1 and 2
  * bytes), those of an element's word, or 1 (any addresses).  Blocks take `piece` groups of a unit,
- * or of an element where that is longer, one after another.  The end is as in weft_batch. */
+ * or of an element where that is longer, one after another.  The end is as in weft_batch;
+ * flag 0: nobody is told. */
 struct rt_gpu_fold_args {
     uint64_t flag, counter;
     uint32_t value;

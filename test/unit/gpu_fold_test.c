@@ -330,6 +330,56 @@ static void none_and_several(void)
     CHECK_EQ(rt_gpu_nactive, 0);
 }
 
+/* Two ranges that change places, and a copy to several. */
+static void moves(void)
+{
+    static const size_t lens[] = { 1, 15, 16, 33, 4096, 70001 };
+    char *p = pinned, *want = image;
+
+    for (unsigned i = 0; i < 24; i++) {
+        size_t len = lens[i % 6], a = rnd(32), b = 100000 + rnd(32);
+        struct job j = { .op.done = is_done };
+        struct rt_gpu_fold f = { .type = RT_GPU_U8, .count = len, .src = { p + a, p + b } };
+        for (size_t k = 0; k < 400000; k++)
+            p[k] = want[k] = (char)rnd(256);
+        if (i % 2) {
+            f.code = RT_GPU_FOLD_SWAP;
+            f.nsrc = f.ndst = 2;
+            f.dst[0] = p + a;
+            f.dst[1] = p + b;
+            memcpy(want + a, p + b, len);
+            memcpy(want + b, p + a, len);
+        } else {
+            f.code = RT_GPU_FOLD_COPY;
+            f.nsrc = 1;
+            f.ndst = 2;
+            f.dst[0] = p + b;
+            f.dst[1] = p + 200001;
+            memcpy(want + b, p + a, len);
+            memcpy(want + 200001, p + a, len);
+        }
+        rt_gpu_fold(g, &f, &j.op);
+        CHECK_EQ(wait_for(&j), 0);
+        CHECK_MSG(!memcmp(p, want, 400000), "code %d, %zu bytes from %zu to %zu", f.code, len, a, b);
+    }
+}
+
+static void on_a_stream(void)
+{
+    float *p = pinned;
+    struct rt_gpu_fold f = { .type = RT_GPU_F32, .code = RT_GPU_FOLD_SUM, .nsrc = 2, .ndst = 1,
+                             .src = { p, p + 1 }, .dst = { p + 1 } };
+
+    p[0] = 1;
+    p[1] = 2;
+    CHECK_EQ(rt_gpu_fold_on(g, g->now, &f), 0); /* nothing */
+    f.count = 1;
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(rt_gpu_fold_on(g, g->now, &f), 0);
+    CHECK_EQ(rt_cuda.stream_synchronize(g->now), CU_OK);
+    CHECK(p[1] == 5);
+}
+
 static void refused(void)
 {
     CHECK(!rt_gpu_can_fold(g, RT_GPU_F32, RT_GPU_FOLD_BAND));
@@ -363,6 +413,8 @@ int main(int argc, char **argv)
     back = malloc(ROOM);
     RUN(refused);
     RUN(none_and_several);
+    RUN(moves);
+    RUN(on_a_stream);
     RUN(many_sources);
     RUN(long_ones);
     RUN(infinite_products);

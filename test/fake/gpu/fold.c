@@ -299,6 +299,13 @@ static int block(cu_ctx c, const struct rt_gpu_fold_args *k, enum fake_fold whic
     unsigned i;
     int err = carry(c, k->src[0] + off, b->acc, len, false);
 
+    if (k->code == RT_GPU_FOLD_SWAP) {
+        if (!err)
+            err = carry(c, k->src[1] + off, b->v, len, false);
+        if (!err)
+            err = carry(c, k->dst[0] + off, b->v, len, true);
+        return err ? err : carry(c, k->dst[1] + off, b->acc, len, true);
+    }
     if (!err && half)
         widen(k->type, b->acc, n);
     for (i = 1; i < k->nsrc && !err; i++) {
@@ -323,6 +330,8 @@ static bool is_sound(const struct rt_gpu_fold_args *k, enum fake_fold which)
 
     if (!(kernels[which].types & 1u << k->type) || !k->nsrc || k->nsrc > RT_GPU_FOLD_PLACES ||
         !k->ndst || k->ndst > RT_GPU_FOLD_PLACES || !k->piece || (k->nsrc == 1 && k->code))
+        return false;
+    if (k->code == RT_GPU_FOLD_SWAP && (k->nsrc != 2 || k->ndst != 2))
         return false;
     for (i = 0; i < k->nsrc + k->ndst; i++) {
         uint64_t p = i < k->nsrc ? k->src[i] : k->dst[i - k->nsrc];

@@ -282,7 +282,7 @@ static int run_fold(struct fake_op *op)
 
     if (!err)
         err = fake_run_fold(op, (enum fake_fold)((int)op->value - FOLD));
-    return err ? err : store32(op->stream->ctx, k->flag, k->value);
+    return err || !k->flag ? err : store32(op->stream->ctx, k->flag, k->value);
 }
 
 static int run_kernel(struct fake_op *op)

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The kernels that reduce on a real device, without the library: random cases against loops on the
+ * CPU, poisoned surroundings compared as well; then rates by size and number of blocks.
+ *
+ *     nvcc -arch=sm_90 -std=c++17 -O3 -I. -o fold_check \
+ *         test/gpu/fold_check.cu runtime/gpu/fold.cu runtime/gpu/fold_rare.cu
+ *     ./fold_check [ROUNDS [SEED]]            checks (400 rounds), then times
+ *     compute-sanitizer --tool memcheck ./fold_check 20     no times below 100 rounds
+ *     compute-sanitizer --tool racecheck ./fold_check 20
+ *
+ * With a second device that the first can access, a part of the data lies there. */
+#include "test/gpu/fold_case.h"
+#include <algorithm>
+#include <chrono>
+
+#define KERNEL(name) \
+    extern "C" __global__ void name(const __grid_constant__ struct rt_gpu_fold_args f);
+KERNEL(weft_fold_bits)
+KERNEL(weft_fold_4)
+KERNEL(weft_fold_8)
+KERNEL(weft_fold_f16)
+KERNEL(weft_fold_bf16)
+KERNEL(weft_fold_1)
+KERNEL(weft_fold_2)
+KERNEL(weft_fold_wide8)
+KERNEL(weft_fold_wide16)
+typedef void kernel(const struct rt_gpu_fold_args f);
+static kernel *const kernels[FOLD_KERNELS] = { weft_fold_bits,  weft_fold_4, weft_fold_8,
+                                               weft_fold_f16,   weft_fold_bf16, weft_fold_1,
+                                               weft_fold_2,     weft_fold_wide8,
+                                               weft_fold_wide16 };
+
+#define DO(call) \
+    do { \
+        cudaError_t do_err = (call); \
+        if (do_err != cudaSuccess) { \
+            printf("not ok - line %d: %s: %s\n", __LINE__, #call, cudaGetErrorString(do_err)); \
+            exit(1); \
+        } \
+    } while (0)
+
+static int failed, ndevices = 1;
+struct dev {
+    cudaStream_t stream;
+    cudaEvent_t begun, ended;
+    uint32_t *flag, *counter, value;
+    char *buf[3];
+};
+static dev devs[2];
+static const size_t LONGEST = 256u << 20;
+
+static void open_dev(int i)
+{
+    dev &d = devs[i];
+    DO(cudaSetDevice(i));
+    DO(cudaStreamCreateWithFlags(&d.stream, cudaStreamNonBlocking));
+    DO(cudaEventCreate(&d.begun));
+    DO(cudaEventCreate(&d.ended));
+    DO(cudaHostAlloc(&d.flag, 4, cudaHostAllocPortable));
+    DO(cudaMalloc(&d.counter, 4));
+    DO(cudaMemset(d.counter, 0, 4));
+    DO(cudaDeviceSynchronize());
+}
+
+static void start(int i, kernel *k, rt_gpu_fold_args &a, unsigned grid)
+{
+    dev &d = devs[i];
+    a.flag = (uint64_t)d.flag;
+    a.counter = (uint64_t)d.counter;
+    a.value = ++d.value;
+    void *args[] = { &a };
+    DO(cudaLaunchKernel((const void *)k, dim3(grid), dim3(WEFT_FOLD_THREADS), args, 0, d.stream));
+}
+
+/* ---- checks ---- */
+
+static void check_round(std::vector<area> &areas, unsigned round)
+{
+    fold_case c = random_case(areas);
+    bytes got(AREA);
+    uint32_t left;
+    bool ok = true;
+    for (area &a : areas)
+        DO(cudaMemcpy(a.at, a.image.data(), AREA, cudaMemcpyDefault));
+    DO(cudaDeviceSynchronize());
+    start(0, kernels[c.kind.kernel], c.k, c.grid);
+    DO(cudaStreamSynchronize(devs[0].stream));
+    DO(cudaMemcpy(&left, devs[0].counter, 4, cudaMemcpyDefault));
+    ok &= *(volatile uint32_t *)devs[0].flag == devs[0].value && left == 0;
+    reference(c);
+    for (area &a : areas) {
+        DO(cudaMemcpy(got.data(), a.at, AREA, cudaMemcpyDefault));
+        ok &= got == a.image;
+    }
+    if (ok)
+        return;
+    printf("not ok - round %u\n", round);
+    describe(c);
+    failed++;
+}
+
+static void checks(unsigned rounds)
+{
+    std::vector<area> areas(ndevices + 2);
+    DO(cudaSetDevice(0));
+    for (size_t i = 0; i < areas.size(); i++) {
+        if (i == 0)
+            DO(cudaHostAlloc(&areas[i].at, AREA, cudaHostAllocPortable));
+        else
+            DO(cudaSetDevice(i > 2 ? 1 : 0));
+        if (i > 0)
+            DO(cudaMalloc(&areas[i].at, AREA));
+        areas[i].image.resize(AREA);
+        for (char &b : areas[i].image)
+            b = (char)rnd(256);
+    }
+    DO(cudaSetDevice(0));
+    for (unsigned i = 0; i < rounds && failed < 10; i++)
+        check_round(areas, i);
+    printf("%sok - %u random cases\n", failed ? "not " : "", rounds);
+}
+
+/* ---- times ---- */
+
+enum scene { LOCAL, SRC_FAR, DST_FAR, BOTH, OWNER, OWNERS, SCENES };
+static const char *const scenes[SCENES] = {
+    "all memory local",
+    "a source remote",
+    "the destination remote",
+    "a source remote, destinations here and there",
+    "in place: a source remote, destinations the sources",
+    "the same by both devices at once",
+};
+
+static rt_gpu_fold_args args_of(scene s, int i, size_t nbytes)
+{
+    dev &me = devs[i], &peer = devs[ndevices - 1 - i];
+    rt_gpu_fold_args a = {};
+    size_t off = i ? LONGEST : 0; /* owners work on different halves */
+    a.type = RT_GPU_F32;
+    a.code = RT_GPU_FOLD_SUM;
+    a.nsrc = 2;
+    a.ndst = s >= BOTH ? 2 : 1;
+    a.count = nbytes / 4;
+    a.unit = 16;
+    a.src[0] = (uint64_t)me.buf[0] + off;
+    a.src[1] = (uint64_t)(s == SRC_FAR || s >= BOTH ? peer.buf[0] : me.buf[1]) + off;
+    a.dst[0] = s >= OWNER ? a.src[0] : (uint64_t)(s == DST_FAR ? peer.buf[2] : me.buf[2]) + off;
+    a.dst[1] = s >= OWNER ? a.src[1] : (uint64_t)peer.buf[2] + off;
+    return a;
+}
+
+static uint32_t piece_of(size_t nbytes, unsigned grid)
+{
+    uint64_t each = nbytes / 16 / grid / WEFT_FOLD_THREADS;
+    return WEFT_FOLD_THREADS * (uint32_t)std::max<uint64_t>(1, std::min<uint64_t>(each, WEFT_FOLD_AHEAD));
+}
+
+static double time_us(scene s, size_t nbytes, unsigned grid, int reps)
+{
+    int n = s == OWNERS ? 2 : 1;
+    float ms, longest = 0;
+    for (int phase = 0; phase < 2; phase++) { /* once to warm up */
+        for (int i = 0; i < n; i++) {
+            DO(cudaSetDevice(i));
+            DO(cudaEventRecord(devs[i].begun, devs[i].stream));
+        }
+        for (int r = 0; r < (phase ? reps : 3); r++)
+            for (int i = 0; i < n; i++) {
+                rt_gpu_fold_args a = args_of(s, i, nbytes);
+                a.piece = piece_of(nbytes, grid);
+                size_t npieces = (a.count / 4 + a.piece - 1) / a.piece;
+                if (n > 1)
+                    DO(cudaSetDevice(i));
+                start(i, weft_fold_4, a, (unsigned)std::max<size_t>(1, std::min<size_t>(npieces, grid)));
+            }
+        for (int i = 0; i < n; i++) {
+            DO(cudaSetDevice(i));
+            DO(cudaEventRecord(devs[i].ended, devs[i].stream));
+        }
+        for (int i = 0; i < n; i++) {
+            DO(cudaEventSynchronize(devs[i].ended));
+            DO(cudaEventElapsedTime(&ms, devs[i].begun, devs[i].ended));
+            longest = i ? std::max(longest, ms) : ms;
+        }
+    }
+    DO(cudaSetDevice(0));
+    return longest * 1000 / reps;
+}
+
+static void time_scene(scene s)
+{
+    static const unsigned grids[] = { 16, 32, 64, 96, 132, 264, 396 };
+    printf("# %s: GB/s of one source, by blocks\n# %9s", scenes[s], "bytes");
+    for (unsigned g : grids)
+        printf("%8u", g);
+    printf("\n");
+    for (size_t nbytes : { 64u << 10, 256u << 10, 1u << 20, 4u << 20, 16u << 20, 64u << 20, 256u << 20 }) {
+        printf("# %9zu", nbytes);
+        for (unsigned g : grids)
+            printf("%8.1f", nbytes / time_us(s, nbytes, g, nbytes > 16u << 20 ? 6 : 30) / 1000);
+        printf("\n");
+    }
+}
+
+/* From the call of the driver until the host sees the flag. */
+static void time_latency(scene s)
+{
+    printf("# %s: us until the host knows\n#", scenes[s]);
+    for (size_t nbytes : { 8u, 1u << 10, 16u << 10, 64u << 10, 256u << 10, 1u << 20 }) {
+        std::vector<double> us;
+        for (int i = 0; i < 60; i++) {
+            rt_gpu_fold_args a = args_of(s, 0, nbytes);
+            unsigned most = s == LOCAL ? 132 : 96;
+            a.piece = piece_of(nbytes, most);
+            size_t npieces = (a.count / 4 + a.piece - 1) / a.piece;
+            auto t = std::chrono::steady_clock::now();
+            start(0, weft_fold_4, a, (unsigned)std::max<size_t>(1, std::min<size_t>(npieces, most)));
+            while (*(volatile uint32_t *)devs[0].flag != devs[0].value)
+                ;
+            us.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - t).count());
+        }
+        std::sort(us.begin(), us.end());
+        printf("  %zu: %.2f", nbytes, us[us.size() / 2]);
+    }
+    printf("\n");
+}
+
+/* Every kind of element, local, 64 MiB a source. */
+static void time_kinds()
+{
+    const size_t nbytes = 64 << 20;
+    printf("# local, 64 MiB, 396 blocks: GB/s of one source, aligned / off by an element's word / odd, "
+           "and of 4 sources aligned\n");
+    for (unsigned i = 0; i < NKINDS; i++) {
+        const fold_kind &k = kinds[i];
+        if (k.code != RT_GPU_FOLD_SUM && k.code != RT_GPU_FOLD_PROD && k.code != RT_GPU_FOLD_MAXLOC &&
+            k.kernel != BITS)
+            continue;
+        printf("# %-14s", k.name);
+        for (int way = 0; way < 4; way++) {
+            rt_gpu_fold_args a = {};
+            unsigned shift = way == 1 ? k.word : way == 2;
+            float ms;
+            a.type = k.type;
+            a.code = k.code;
+            a.nsrc = k.code == RT_GPU_FOLD_COPY ? 1 : way == 3 && k.code != RT_GPU_FOLD_SWAP ? 4 : 2;
+            a.ndst = k.code == RT_GPU_FOLD_SWAP ? 2 : 1;
+            a.count = nbytes / k.nbytes;
+            a.piece = WEFT_FOLD_THREADS * WEFT_FOLD_AHEAD;
+            a.unit = way == 0 || way == 3 ? 16 : way == 1 ? k.word : 1;
+            for (int s = 0; s < 4; s++)
+                a.src[s] = (uint64_t)devs[0].buf[s & 1] + (s >> 1) * 2 * nbytes;
+            a.dst[0] = k.code == RT_GPU_FOLD_SWAP ? a.src[0] : (uint64_t)devs[0].buf[2];
+            a.dst[1] = a.src[1];
+            a.dst[0] += k.code == RT_GPU_FOLD_SWAP ? 0 : shift;
+            for (int phase = 0; phase < 2; phase++) {
+                DO(cudaEventRecord(devs[0].begun, devs[0].stream));
+                for (int r = 0; r < 4; r++)
+                    start(0, kernels[k.kernel], a, 396);
+                DO(cudaEventRecord(devs[0].ended, devs[0].stream));
+                DO(cudaEventSynchronize(devs[0].ended));
+                DO(cudaEventElapsedTime(&ms, devs[0].begun, devs[0].ended));
+            }
+            printf("%9.1f", nbytes / (ms * 1000 / 4) / 1000);
+        }
+        printf("\n");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    unsigned rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 400;
+    int n, can = 0;
+    rng = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
+    printf("# seed %llu\n", (unsigned long long)rng);
+    DO(cudaGetDeviceCount(&n));
+    if (n > 1)
+        DO(cudaDeviceCanAccessPeer(&can, 0, 1));
+    ndevices = can ? 2 : 1;
+    for (int i = 0; i < ndevices; i++)
+        open_dev(i);
+    for (int i = 0; i < ndevices && can; i++) {
+        DO(cudaSetDevice(i));
+        DO(cudaDeviceEnablePeerAccess(1 - i, 0));
+    }
+    checks(rounds);
+    if (rounds < 100 || failed)
+        return failed != 0;
+    for (int i = 0; i < ndevices; i++) {
+        DO(cudaSetDevice(i));
+        for (char *&b : devs[i].buf) {
+            DO(cudaMalloc(&b, 2 * LONGEST));
+            DO(cudaMemset(b, 0, 2 * LONGEST));
+        }
+        DO(cudaDeviceSynchronize());
+    }
+    DO(cudaSetDevice(0));
+    time_latency(LOCAL);
+    for (int s = SRC_FAR; s < OWNERS && can; s++)
+        time_latency((scene)s);
+    for (int s = LOCAL; s < SCENES && (s == LOCAL || can); s++)
+        time_scene((scene)s);
+    time_kinds();
+    return 0;
+}
