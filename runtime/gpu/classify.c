@@ -167,11 +167,11 @@ static enum rt_memkind kind_of(const struct answer *a)
     return a->legacy ? RT_MEM_CUDA : RT_MEM_CUDA_VMM;
 }
 
-/* The driver's last answers to this thread, each good for its whole allocation and for less time than
- * freeing and allocating from a pool may take.  A buffer is looked at, perhaps twice, and queried by
- * one call of MPI, and the next message often comes from the same allocation.  Within this time no
- * message of device memory has ended, so that a program that is right cannot have freed what one was
- * started with. */
+/* The driver's last answers to this thread, each good for its whole allocation and for less time
+ * than freeing and allocating from a pool may take.  A buffer is looked at, perhaps twice, and
+ * queried by one call of MPI, and the next message often comes from the same allocation.  Within
+ * this time no message of device memory has ended, so that a program that is right cannot have
+ * freed what one was started with. */
 #define RECENT 2
 static __thread struct recent {
     cu_ptr p;
