@@ -50,8 +50,11 @@ static size_t piece_of(enum info_path path, size_t len)
 /* The stages of a piece follow each other; of many pieces, the slowest stage alone counts. */
 double info_predict_us(enum info_path path, enum rt_gpu_link link, size_t len)
 {
-    if (path == INFO_DIRECT)
-        return (HOP_NS + copy_ns(link, len)) / 1e3;
+    if (path == INFO_DIRECT) {
+        bool put = link == RT_GPU_LINK_PEER && rt_gpu_side(len) == RT_GPU_LINK_PUT;
+        double copy = put ? HOP_NS + copy_ns(RT_GPU_LINK_PUT, len) : copy_ns(link, len);
+        return (HOP_NS + copy) / 1e3;
+    }
     size_t piece = piece_of(path, len);
     double host = HOP_NS + (double)piece * HOST_NS_PER_BYTE,
            over = copy_ns(RT_GPU_LINK_HOST, piece);
@@ -66,6 +69,11 @@ double info_predict_us(enum info_path path, enum rt_gpu_link link, size_t len)
         most = stage[i] > most ? stage[i] : most;
     }
     return (sum + (double)((len - 1) / piece) * most) / 1e3;
+}
+
+static const char *side_name(enum rt_gpu_link side)
+{
+    return side == RT_GPU_LINK_PUT ? "the sender" : "the receiver";
 }
 
 /* The longest copy below `high` that still goes the way of `low`. */
@@ -105,5 +113,25 @@ const char *info_switch_points(enum rt_gpu_link link, char *text, size_t len)
                                rt_gpu_way_names[way]);
     }
     snprintf(text + at, len - at, "%s%s", at ? "then " : "", rt_gpu_way_names[info_way(link, n)]);
+    return text;
+}
+
+const char *info_sides(char *text, size_t len)
+{
+    size_t at = 0, n = 1;
+    char size[32];
+    for (; n < LEN_MAX; n *= 2) {
+        enum rt_gpu_link side = rt_gpu_side(n);
+        size_t low = n, high = 2 * n;
+        if (side == rt_gpu_side(high))
+            continue;
+        while (high - low > 1) {
+            size_t mid = low + (high - low) / 2;
+            *(rt_gpu_side(mid) == side ? &low : &high) = mid;
+        }
+        at += (size_t)snprintf(text + at, len - at, "up to %s %s, ", about(low, size, sizeof size),
+                               side_name(side));
+    }
+    snprintf(text + at, len - at, "%s%s", at ? "then " : "", side_name(rt_gpu_side(n)));
     return text;
 }

@@ -3,12 +3,12 @@
  *
  * A device send is always a rendezvous, however short: the sender announces it with the key of its
  * buffer and the receiver decides.  Both ends contiguous device memory that can be mapped: the
- * receiver copies it straight out of the sender's buffer, or, long messages, asks the sender to
- * write into its own, by the transport for device memory (wm_peer.dev); from itself by
- * runtime/gpu.  A sender that cannot says so, and the receiver copies.  In all other cases it asks
- * for pieces (pieces.c): in device memory when only packing or exporting is missing, in host memory
- * when one end is there or the devices do not reach each other.  A host message that comes with its
- * data goes through pinned memory into the buffer.
+ * receiver copies it straight out of the sender's buffer, or asks the sender to write into its own,
+ * depending on the length (rt_gpu_side), by the transport for device memory (wm_peer.dev); from
+ * itself by runtime/gpu.  A sender that cannot says so, and the receiver copies.  In all other
+ * cases it asks for pieces (pieces.c): in device memory when only packing or exporting is missing,
+ * in host memory when one end is there or the devices do not reach each other.  A host message that
+ * comes with its data goes through pinned memory into the buffer.
  *
  * The buffer is asked about once, when the request is made.  Called under the domain's lock. */
 #include "mpi/p2p/device.h"
@@ -19,12 +19,9 @@
 #include "runtime/base/log.h"
 #include "runtime/layout/gpu.h"
 
-/* From this length on the sender writes: the driver takes 2.5 us to start a copy to a peer and 5 us
- * to start one from a peer (H200, driver 580: 1 MiB, 10.7 us in all against 12.4).  Very long ones
- * it does not: with 64 MiB both ways at once writing reached 574 to 602 GB/s, reading 724; one way
- * both 381, and up to 32 MiB writing is ahead. */
-#define PUT_MIN (512 << 10)
-#define PUT_MAX (48 << 20)
+/* A way between two processes that has failed is not tried for so many messages: a try costs them a
+ * message each way. */
+#define TRY_AGAIN 255
 
 /* ---- buffers ---- */
 
@@ -216,9 +213,12 @@ static bool reaches(struct wm_preq *q, const void *key)
 /* Whether pieces may be in device memory: then the receiver maps the sender's staging memory. */
 static bool pieces_on_device(struct wm_preq *q, const struct wm_rts *rts)
 {
-    if (!q->dev || q->dev->scattered || wm_is_piece(q) || !(rts->flags & WM_RTS_STAGES) ||
-        q->peer->dev_far)
+    if (!q->dev || q->dev->scattered || wm_is_piece(q) || !(rts->flags & WM_RTS_STAGES))
         return false;
+    if (q->peer->dev_far) {
+        q->peer->dev_far--;
+        return false;
+    }
     if (!q->peer->is_self && !wm_domain_dev(q->dom, q->peer))
         return false;
     return !(rts->flags & WM_RTS_KEY) || reaches(q, rts->key);
@@ -253,8 +253,12 @@ static int ask_put(struct wm_preq *q)
 {
     struct wm_cts cts = { .len = q->moved_len, .sender = q->remote, .receiver = q->r.obj.handle };
     struct btl_peer *bp = wm_domain_dev(q->dom, q->peer);
-    if (q->peer->is_self || q->peer->no_dev_put || !bp || !(bp->btl->caps.flags & BTL_PUT))
+    if (q->peer->is_self || !bp || !(bp->btl->caps.flags & BTL_PUT))
         return -RT_ENOTSUP;
+    if (q->peer->no_dev_put) {
+        q->peer->no_dev_put--;
+        return -RT_ENOTSUP;
+    }
     int err = make_key(q, q->moved_len, cts.key);
     if (err < 0)
         return err;
@@ -271,7 +275,7 @@ static void get_or_pieces(struct wm_preq *q, const char *key)
     if (err >= 0)
         return;
     if (err == -RT_EUNREACH && !q->peer->dev_far) {
-        q->peer->dev_far = true;
+        q->peer->dev_far = TRY_AGAIN;
         log_debug(MPI, "device memory of rank %u cannot be mapped; it comes through the host",
                   q->peer->proc.rank);
     }
@@ -281,7 +285,7 @@ static void get_or_pieces(struct wm_preq *q, const char *key)
 void wm_dev_put_refused(struct wm_preq *q)
 {
     q->dev->awaits_put = false;
-    q->peer->no_dev_put = true;
+    q->peer->no_dev_put = TRY_AGAIN;
     get_or_pieces(q, q->dev->key);
 }
 
@@ -296,7 +300,7 @@ void wm_dev_recv(struct wm_preq *q, const struct wm_rts *rts)
     }
     q->parts = 1;
     memcpy(q->dev->key, rts->key, sizeof q->dev->key);
-    if (q->moved_len < PUT_MIN || q->moved_len > PUT_MAX || ask_put(q) < 0)
+    if (rt_gpu_side((size_t)q->moved_len) == RT_GPU_LINK_PEER || ask_put(q) < 0)
         get_or_pieces(q, rts->key);
 }
 
@@ -349,16 +353,32 @@ void wm_dev_deliver(struct wm_preq *q, const struct wm_key *k, const void *data,
 
 /* ---- the end ---- */
 
+/* MPI_Finalize has left messages unfinished: what comes for them later finds no device. */
+static void forget_devices(struct wm_peer *p)
+{
+    struct rt_list *l;
+    rt_list_each (l, &p->rndv) {
+        struct wm_preq *q = rt_container(l, struct wm_preq, link);
+        if (q->dev)
+            q->dev->at.g = NULL;
+    }
+}
+
 void wm_dev_rest(struct wm_domain *d)
 {
     while (rt_gpu_nactive) /* of requests that were freed; the driver's errors end them, too */
         rt_gpu_progress();
     for (int i = 0; i < WM_PEER_BUCKETS; i++)
         for (struct wm_peer *p = d->peers[i]; p; p = p->next) {
+            if (!rt_list_empty(&p->rndv)) { /* `dev` still has registrations to end */
+                forget_devices(p);
+                continue;
+            }
             if (p->dev)
                 p->dev->btl->ops->del_peer(p->dev);
             p->dev = NULL;
-            p->dev_looked = p->dev_far = p->no_dev_put = false;
+            p->dev_looked = false;
+            p->dev_far = p->no_dev_put = 0;
         }
 }
 

@@ -33,8 +33,10 @@ struct wm_peer {
     bool no_get, get_ok; /* a get from this peer was refused: put only; one has worked */
     bool is_self;        /* this process */
     bool dev_looked;     /* `dev` has been looked for */
-    bool no_dev_put;     /* it cannot write into this process's device memory */
-    bool dev_far;        /* its device memory could not be mapped here */
+    /* So many more messages are not tried this way, because one has failed: that it writes into
+     * this process's device memory; that its device memory is mapped here.  Counts, because it
+     * depends on the two devices, and on what else is mapped, too. */
+    uint8_t no_dev_put, dev_far;
     int err;             /* 0, or -RT_EPEER once lost: every operation fails at once */
     struct rt_proc proc;
     struct rt_list

@@ -202,6 +202,9 @@ enum rt_gpu_link {
 };
 extern const char *const rt_gpu_way_names[RT_GPU_WAYS];
 uint64_t rt_gpu_cost_ns(enum rt_gpu_way way, enum rt_gpu_link link, size_t len);
+/* Which process copies a message of this length between two devices: RT_GPU_LINK_PEER, the receiver
+ * reads; RT_GPU_LINK_PUT, it asks the sender to write. */
+enum rt_gpu_link rt_gpu_side(size_t len);
 enum rt_gpu_way rt_gpu_choose(enum rt_gpu_link link, size_t len, bool linger, bool kernels);
 
 /* ---- reductions: fold.c ---- */

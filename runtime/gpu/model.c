@@ -17,10 +17,22 @@ struct cost {
 };
 #define COST(link, way, upto, fixed, each, rate, where) \
     { RT_GPU_LINK_##link, RT_GPU_WAY_##way, (upto), (fixed), (each), 1000.0 / (rate) },
+#define SIDE(link, upto, where)
 static const struct cost costs[] = {
 #include "runtime/gpu/cost.def"
 };
 #undef COST
+#undef SIDE
+#define COST(link, way, upto, fixed, each, rate, where)
+#define SIDE(link, upto, where) { RT_GPU_LINK_##link, (upto) },
+static const struct side {
+    uint8_t link;
+    uint64_t upto;
+} sides[] = {
+#include "runtime/gpu/cost.def"
+};
+#undef COST
+#undef SIDE
 #define NCOSTS (sizeof costs / sizeof *costs)
 
 /* The rows of a link and way stand together; one more than the first one's index, 0 until it is
@@ -83,4 +95,13 @@ enum rt_gpu_way rt_gpu_choose_group(enum rt_gpu_link link, size_t len, unsigned 
 enum rt_gpu_way rt_gpu_choose(enum rt_gpu_link link, size_t len, bool linger, bool kernels)
 {
     return rt_gpu_choose_group(link, len, 1, linger, kernels);
+}
+
+enum rt_gpu_link rt_gpu_side(size_t len)
+{
+    const struct side *s = sides;
+
+    while (s->upto < len)
+        s++;
+    return s->link;
 }

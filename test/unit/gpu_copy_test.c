@@ -523,6 +523,24 @@ static void a_refused_copy_fails_alone(void)
     finish(g);
 }
 
+/* Buffers are given back when the data are there, and the next copies go on. */
+static void an_end_that_cannot_be_marked(void)
+{
+    for (int writes = 0; writes < 2; writes++) {
+        struct rt_gpu *g = start(false, writes);
+        dev.no_marks = true;
+        capture_begin();
+        for (int i = 0; i < 6; i++) {
+            copy(g, &jobs[i], here + (i << 20), there + (i << 20), 1u << 20);
+            dev.no_marks = i < 3;
+        }
+        settle();
+        CHECK(strstr(capture_end(), "cannot be marked"));
+        expect_good(jobs, 6);
+        finish(g);
+    }
+}
+
 /* Polls until the streams are looked at, which is after 1 ms. */
 static const char *poll_until_failed(int n)
 {
@@ -705,6 +723,9 @@ static void the_model(void)
     }
     for (int w = 0; w < RT_GPU_WAYS; w++)
         CHECK(rt_gpu_way_names[w] != NULL);
+    CHECK_EQ(rt_gpu_side(1), RT_GPU_LINK_PEER);
+    CHECK_EQ(rt_gpu_side(1 << 20), RT_GPU_LINK_PUT);
+    CHECK_EQ(rt_gpu_side(SIZE_MAX), RT_GPU_LINK_PEER);
 }
 
 int main(void)
@@ -731,6 +752,7 @@ int main(void)
     RUN(without_kernels);
     RUN(launches_wait_for_a_flight);
     RUN(a_refused_copy_fails_alone);
+    RUN(an_end_that_cannot_be_marked);
     RUN(a_failed_context_ends_everything);
     RUN(a_failure_while_launches_wait);
     RUN(a_failure_in_a_call);
