@@ -83,6 +83,12 @@ static inline int wm_unpack_now(const struct rt_layout *l, int64_t count, void *
         &(struct wm_packing){ l, count, (char *)buf, pos, (char *)(uintptr_t)in, nbytes, false });
 }
 
+/* MPI_Finalize has left this message of device memory unfinished and given its device back. */
+static inline bool wm_dev_gone(const struct wm_preq *q)
+{
+    return q->dev && !q->dev->at.g && !q->dev->scattered;
+}
+
 /* Waits for copies and gives back what is kept for devices: before rt_gpu_fini(). */
 void wm_dev_rest(struct wm_domain *d);
 void wm_dev_fini(struct wm_domain *d);

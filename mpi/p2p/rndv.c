@@ -355,6 +355,11 @@ void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts)
     q->put_off = cts->off;
     q->put_len = cts->len;
     q->parts = 1 + (cts->will_get != 0);
+    if (rt_unlikely(wm_dev_gone(q))) {
+        wm_rndv_send_fin(q, WM_FIN_PUT, -RT_EGPU);
+        wm_rndv_part_done(q, -RT_EGPU);
+        return;
+    }
     if (cts->stream) {
         drop_registration(q); /* what was packed in advance is not wanted */
         wm_packed_drop(q);
@@ -398,7 +403,7 @@ void wm_on_fin(struct wm_domain *d, enum wm_kind kind, const struct wm_fin *f)
     }
     if (q->in_pieces) {
         wm_pieces_stop(q, err);
-    } else if (q->dev && q->dev->awaits_put && err == -RT_EUNREACH) {
+    } else if (q->dev && q->dev->awaits_put && !wm_dev_gone(q) && err == -RT_EUNREACH) {
         drop_registration(q);
         wm_dev_put_refused(q);
     } else {
