@@ -198,6 +198,24 @@ static void keep(struct cuda_socket *s, const struct note *n, int fd)
     s->ngot++;
 }
 
+/* The one descriptor that has come, or -1: none, or several, which the room for one and its padding
+ * would hold; those are closed. */
+static int the_descriptor(struct msghdr *m)
+{
+    struct cmsghdr *c = CMSG_FIRSTHDR(m);
+    int fd[2];
+
+    if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+        return -1;
+    size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof fd[0];
+    memcpy(fd, CMSG_DATA(c), (n < 2 ? n : 2) * sizeof fd[0]);
+    if (n == 1)
+        return fd[0];
+    for (size_t i = 0; i < n && i < 2; i++)
+        close(fd[i]);
+    return -1;
+}
+
 /* One message: 1, 0 nothing there, -1 the sender has gone. */
 static int receive(struct cuda_socket *s, int sock)
 {
@@ -211,15 +229,11 @@ static int receive(struct cuda_socket *s, int sock)
                         .msg_iovlen = 1,
                         .msg_control = &control,
                         .msg_controllen = sizeof control.room };
-    int fd = -1;
 
     ssize_t len = recvmsg(sock, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (len <= 0)
         return len < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
-    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-        c->cmsg_len == CMSG_LEN(sizeof fd))
-        memcpy(&fd, CMSG_DATA(c), sizeof fd);
+    int fd = the_descriptor(&m);
     bool good = len == (ssize_t)sizeof n && n.magic == MAGIC && n.slot < CUDA_SLOTS &&
                 n.rank < (uint32_t)rt_node.size;
     if (good && fd >= 0)
