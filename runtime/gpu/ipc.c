@@ -293,11 +293,14 @@ err_release:
     return -RT_ENOTSUP;
 }
 
-static void pool_unref(struct shared_pool *p)
+/* `call`: the driver may be called.  A pool belongs to the process and not to a context, so it is
+ * given back when the context of the last mapping has gone, too. */
+static void pool_unref(struct shared_pool *p, bool call)
 {
     if (--p->refs > 0)
         return;
-    rt_cuda.mem_pool_destroy(p->pool);
+    if (call)
+        rt_cuda.mem_pool_destroy(p->pool);
     rt_list_del(&p->link);
     free(p);
 }
@@ -353,7 +356,7 @@ static int map_in_pool(struct rt_gpu_import *m, const struct rt_gpu_export *e, i
         *r = rt_cuda.mem_pool_import_pointer(&m->base, m->pool->pool, &place);
     if (*r == CU_OK)
         return 0;
-    pool_unref(m->pool);
+    pool_unref(m->pool, true);
     return -RT_ENOTSUP;
 }
 
@@ -431,8 +434,11 @@ static void unmap(struct rt_gpu_import *m)
     cu_result r = CU_OK;
     int in = rt_gpu_enter(m->g);
 
-    if (in < 0)
+    if (in < 0) {
+        if (m->pool)
+            pool_unref(m->pool, true);
         return;
+    }
     if (m->how == RT_GPU_SHARE_LEGACY) {
         r = rt_cuda.ipc_close_mem_handle(m->base);
     } else if (m->how == RT_GPU_SHARE_VMM) {
@@ -440,7 +446,7 @@ static void unmap(struct rt_gpu_import *m)
         rt_cuda.mem_address_free(m->base, m->len);
     } else {
         r = rt_cuda.mem_free(m->base);
-        pool_unref(m->pool);
+        pool_unref(m->pool, true);
     }
     rt_gpu_leave(in);
     if (r != CU_OK && !rt_gpu_check_lost(m->g, r))
@@ -468,6 +474,8 @@ void rt_gpu_ipc_fini(struct rt_gpu *g)
             continue;
         if (!g->lost)
             unmap(m);
+        else if (m->pool)
+            pool_unref(m->pool, false);
         m->g = NULL;
     }
     my.ndevices = -1;
