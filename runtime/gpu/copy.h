@@ -31,18 +31,16 @@ struct move_line { /* a cache line of pinned memory */
     uint32_t word[RT_CACHE_LINE / sizeof(uint32_t)];
 };
 
-/* It has ended when words 0 to nparts - 1 of its line are `value`; part i runs in stream[i].
- * Where streams cannot store, or a copy from a peer would be held up by it, an event a part stands
- * for the word. */
+/* It runs in `stream` and has ended when the first word of its line is `value`.  Where streams
+ * cannot store, or a copy from a peer would be held up by it, an event stands for the word. */
 struct move_flight {
     struct rt_list ops;
     bool by_event;
     uint64_t order; /* of its start: a stream's flights end in this order */
     struct move_line *line;
     uint32_t value;
-    unsigned nparts;
-    cu_stream stream[2];
-    cu_event event[2]; /* made when first needed */
+    cu_stream stream;
+    cu_event event; /* made when first needed */
 };
 
 /* ---- the lingering kernel's ring; linger.c ---- */

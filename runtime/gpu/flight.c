@@ -22,9 +22,6 @@ static const unsigned batch_blocks[RT_GPU_LINKS] = {
  * flights' copies run one after another, so a group need not be long. */
 #define GROUP_COPIES 4u
 #define GROUP_NBYTES (8u << 20)
-/* A copy of at least this length is cut over two streams. */
-#define CUT_NBYTES SIZE_MAX
-
 #define LAUNCH_NBYTES 2048 /* longest parameters of a kernel */
 struct launch_head {       /* what parameters begin with */
     uint64_t flag, counter;
@@ -123,7 +120,6 @@ static struct move_flight *take(struct move_state *m, enum move_kind kind)
         return NULL;
     struct move_flight *f = &m->flights[__builtin_ctz(mask)];
     f->value++;
-    f->nparts = 0;
     f->by_event = false;
     return f;
 }
@@ -150,9 +146,9 @@ static void fail_flight(struct move_state *m, struct move_flight *f, cu_result r
     end_all(m, &f->ops, -RT_EGPU);
 }
 
-static cu_ptr word_of(const struct move_flight *f, unsigned part)
+static cu_ptr word_of(const struct move_flight *f)
 {
-    return (cu_ptr)(uintptr_t)&f->line->word[part];
+    return (cu_ptr)(uintptr_t)&f->line->word[0];
 }
 
 static void set_busy(struct move_state *m, struct move_flight *f)
@@ -168,20 +164,18 @@ static void set_free(struct move_state *m, struct move_flight *f)
     m->nevents -= f->by_event;
 }
 
-/* What runs in `s` up to here is f's next part. */
+/* f ends with what runs in `s` up to here. */
 static cu_result mark(struct move_flight *f, cu_stream s)
 {
-    unsigned i = f->nparts++;
-
-    f->stream[i] = s;
+    f->stream = s;
     if (!f->by_event)
-        return rt_cuda.stream_write_value32(s, word_of(f, i), f->value, 0);
-    if (!f->event[i]) {
-        cu_result r = rt_cuda.event_create(&f->event[i], CU_EVENT_DISABLE_TIMING);
+        return rt_cuda.stream_write_value32(s, word_of(f), f->value, 0);
+    if (!f->event) {
+        cu_result r = rt_cuda.event_create(&f->event, CU_EVENT_DISABLE_TIMING);
         if (r != CU_OK)
             return r;
     }
-    return rt_cuda.event_record(f->event[i], s);
+    return rt_cuda.event_record(f->event, s);
 }
 
 /* ---- kernels ---- */
@@ -191,12 +185,11 @@ static void launch(struct move_state *m, struct move_flight *f, enum rt_gpu_kern
                    unsigned grid, unsigned block, void *params)
 {
     unsigned i = index_of(m, f), stream = i < MOVE_BATCHES ? i : MOVE_BATCHES;
-    struct launch_head head = { word_of(f, 0), m->device + stream * RT_CACHE_LINE, f->value };
+    struct launch_head head = { word_of(f), m->device + stream * RT_CACHE_LINE, f->value };
 
-    f->nparts = 1;
-    f->stream[0] = i < MOVE_BATCHES ? m->batch[i] : m->g->kernels;
+    f->stream = i < MOVE_BATCHES ? m->batch[i] : m->g->kernels;
     memcpy(params, &head, offsetof(struct launch_head, value) + sizeof head.value);
-    cu_result r = rt_cuda.launch_kernel(m->g->fn[k], grid, 1, 1, block, 1, 1, 0, f->stream[0],
+    cu_result r = rt_cuda.launch_kernel(m->g->fn[k], grid, 1, 1, block, 1, 1, 0, f->stream,
                                         (void *[]){ params }, NULL);
     if (r == CU_OK)
         set_busy(m, f);
@@ -293,28 +286,22 @@ static bool engine_copy(struct move_state *m, struct rt_gpu_op *op, size_t off, 
     return false;
 }
 
-static void engine_end(struct move_state *m, struct move_flight *f, cu_result r)
+/* The copies of f run in `s`, but no word or event can stand at their end: they are waited for, so
+ * that nobody uses the buffers before, and the next ones are tried again. */
+static void engine_unmarked(struct move_state *m, struct move_flight *f, cu_stream s, cu_result r)
 {
-    if (r == CU_OK && !rt_list_empty(&f->ops))
-        set_busy(m, f);
-    else if (r != CU_OK)
-        fail_flight(m, f, r, "marking the end of a copy");
-}
-
-static void engine_cut(struct move_state *m, struct move_flight *f, struct rt_gpu_op *op)
-{
-    size_t half = op->len / 2 & ~(size_t)4095;
-    enum way w = way_of(m, op);
-    cu_stream s[2] = { next_stream(m, w), next_stream(m, w) };
-    cu_result r = CU_OK;
-
-    choose_end(m, f, w);
-    rt_list_append(&f->ops, &op->link);
-    if (!engine_copy(m, op, 0, half, s[0]) || !engine_copy(m, op, half, op->len - half, s[1]))
+    if (move_is_dead(m, r)) {
+        move_fail(m, r, "marking the end of a copy");
         return;
-    for (int i = 0; i < 2 && r == CU_OK; i++)
-        r = mark(f, s[i]);
-    engine_end(m, f, r);
+    }
+    rt_cuda_error(r, "marking the end of a copy");
+    log_warn(GPU, "the end of a copy on GPU %d cannot be marked: it is waited for",
+             m->g->info.ordinal);
+    r = rt_cuda.stream_synchronize(s);
+    if (r == CU_OK)
+        end_all(m, &f->ops, 0);
+    else
+        move_fail(m, r, "waiting for a copy");
 }
 
 static void engine_group(struct move_state *m, struct move_flight *f, unsigned most)
@@ -336,8 +323,13 @@ static void engine_group(struct move_state *m, struct move_flight *f, unsigned m
         if (m->broken)
             return;
     }
-    if (!rt_list_empty(&f->ops))
-        engine_end(m, f, mark(f, s));
+    if (rt_list_empty(&f->ops))
+        return;
+    cu_result r = mark(f, s);
+    if (r == CU_OK)
+        set_busy(m, f);
+    else
+        engine_unmarked(m, f, s, r);
 }
 
 bool move_engine_start(struct move_state *m)
@@ -346,13 +338,6 @@ bool move_engine_start(struct move_state *m)
 
     if (!f)
         return false;
-    struct rt_gpu_op *op = rt_container(m->large.next, struct rt_gpu_op, link);
-    if (op->len >= CUT_NBYTES) {
-        m->nlarge--;
-        rt_list_del(&op->link);
-        engine_cut(m, f, op);
-        return true;
-    }
     unsigned nfree = (unsigned)__builtin_popcount(free_mask(m, MOVE_ENGINE));
     unsigned share = (m->nlarge + nfree - 1) / nfree;
     engine_group(m, f, share < GROUP_COPIES ? share : GROUP_COPIES);
@@ -364,16 +349,9 @@ bool move_engine_start(struct move_state *m)
 /* CU_OK, CU_ERROR_NOT_READY, or what has gone wrong. */
 static cu_result ask(const struct move_flight *f)
 {
-    for (unsigned i = 0; i < f->nparts; i++) {
-        if (f->by_event) {
-            cu_result r = rt_cuda.event_query(f->event[i]);
-            if (r != CU_OK)
-                return r;
-        } else if (rt_load_acquire(&f->line->word[i]) != f->value) {
-            return CU_ERROR_NOT_READY;
-        }
-    }
-    return CU_OK;
+    if (f->by_event)
+        return rt_cuda.event_query(f->event);
+    return rt_load_acquire(&f->line->word[0]) == f->value ? CU_OK : CU_ERROR_NOT_READY;
 }
 
 /* The one flight whose events are asked for in this poll: the oldest of another stream than last
@@ -388,12 +366,12 @@ static struct move_flight *next_by_event(struct move_state *m)
             continue;
         if (!oldest || f->order < oldest->order)
             oldest = f;
-        if (f->stream[0] != m->asked && (!other || f->order < other->order))
+        if (f->stream != m->asked && (!other || f->order < other->order))
             other = f;
     }
     if (other)
         oldest = other;
-    m->asked = oldest ? oldest->stream[0] : NULL;
+    m->asked = oldest ? oldest->stream : NULL;
     return oldest;
 }
 
@@ -423,9 +401,7 @@ void move_flights_look(struct move_state *m)
 {
     for (uint32_t left = m->busy; left; left &= left - 1) {
         struct move_flight *f = &m->flights[__builtin_ctz(left)];
-        cu_result r = CU_OK;
-        for (unsigned i = 0; i < f->nparts && r == CU_OK; i++)
-            r = rt_cuda.stream_query(f->stream[i]);
+        cu_result r = rt_cuda.stream_query(f->stream);
         if (r == CU_OK)
             r = ask(f);
         else if (r == CU_ERROR_NOT_READY)
@@ -467,7 +443,6 @@ void move_flights_fini(struct move_state *m)
     if (m->linger.stream)
         rt_cuda.stream_destroy(m->linger.stream);
     for (int i = 0; i < MOVE_FLIGHTS; i++)
-        for (int j = 0; j < 2; j++)
-            if (m->flights[i].event[j])
-                rt_cuda.event_destroy(m->flights[i].event[j]);
+        if (m->flights[i].event)
+            rt_cuda.event_destroy(m->flights[i].event);
 }

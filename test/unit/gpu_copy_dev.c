@@ -218,6 +218,8 @@ static cu_result stream_synchronize(cu_stream s)
 static cu_result write_value(cu_stream s, cu_ptr addr, uint32_t value, unsigned flags)
 {
     ANSWER;
+    if (dev.no_marks)
+        return CU_ERROR_OUT_OF_MEMORY;
     CHECK_EQ(flags, 0);
     dev.nwrites++;
     struct item *i = push(s, WRITE);
@@ -305,6 +307,8 @@ static cu_result event_create(cu_event *e, unsigned flags)
 static cu_result event_record(cu_event e, cu_stream s)
 {
     ANSWER;
+    if (dev.no_marks)
+        return CU_ERROR_OUT_OF_MEMORY;
     dev.nrecords++;
     e->recorded = false;
     push(s, RECORD)->event = e;

@@ -17,6 +17,7 @@ struct dev {
     cu_result refuse;
     const void *bad;   /* copies to here are refused with CU_ERROR_INVALID_VALUE */
     cu_result dead;    /* what every call answers once the context has failed */
+    bool no_marks;      /* stream writes and event records are refused */
     bool no_last_store; /* kernels and stream writes do not store their word */
     char where[64];    /* streams of the copies of the engines, a digit each */
 };
