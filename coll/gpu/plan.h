@@ -22,9 +22,17 @@ enum coll_gpu_range { COLL_GPU_SEND, COLL_GPU_RECV, COLL_GPU_RANGES };
 struct coll_gpu_own {
     const char *at[COLL_GPU_RANGES]; /* NULL: this rank has none */
     size_t len[COLL_GPU_RANGES];
-    size_t scratch;   /* bytes of this device's memory that the plan wants beside */
-    bool publishes;   /* offsets[r], by rank: where, in this rank's range, what concerns r begins */
+    /* For the others' views: what the ranks must have alike, and in bit 0 whether the plan
+     * overwrites input of this rank. */
+    uint64_t word;
+    size_t scratch; /* bytes of this device's memory that the plan wants beside */
+    bool publishes; /* offsets[r], by rank: where, in this rank's range, what concerns r begins */
+    bool folds;     /* needs a kernel for these: ask rt_gpu_can_fold() */
+    uint8_t type, code;
 };
+#define COLL_GPU_SCRATCH_UNIT RT_GPU_STAGE_LARGE
+#define COLL_GPU_SCRATCH_MAX (5 * COLL_GPU_SCRATCH_UNIT) /* no plan wants more */
+#define COLL_GPU_RANKS_MAX 64                            /* larger teams are not planned */
 /* Fills it and, where it publishes, offsets[0..size).  -RT_ENOTSUP: this call cannot be planned
  * (a derived datatype with gaps, an operation without a kernel, too many ranks); a fact that this
  * rank alone may know. */
@@ -35,10 +43,12 @@ int coll_gpu_own(const struct coll_team *t, const struct coll_args *a, struct co
 struct coll_gpu_view {
     int rank, size;
     const struct coll_args *a;
-    char *const *at[COLL_GPU_RANGES];        /* [range][rank]; NULL where there is none */
-    const uint64_t *const *offsets;          /* [rank][rank], of those who publish, else NULL */
-    char *scratch;
-    size_t scratch_len; /* at least what was asked for */
+    char *const *at[COLL_GPU_RANGES];   /* [range][rank]; NULL where there is none */
+    const size_t *len[COLL_GPU_RANGES]; /* [range][rank] */
+    const uint64_t *word;               /* [rank] */
+    const uint64_t *const *offsets;     /* [rank][rank], of those who publish, else NULL */
+    char *const *scratch; /* buffers of COLL_GPU_SCRATCH_UNIT bytes, in all what was asked for */
+    bool kernels;         /* this device folds; without, copies do what they can */
 };
 
 enum coll_gpu_verb { COLL_GPU_FOLD, COLL_GPU_COPY, COLL_GPU_BARRIER };
@@ -54,12 +64,26 @@ struct coll_gpu_step {
         } copy;
     };
 };
-struct coll_gpu_plan { /* zeroed before first use; may be used again */
+struct coll_gpu_plan {          /* zeroed before first use; may be used again */
     struct coll_gpu_step *step; /* owned */
     int n, room;
 };
-/* 0, -RT_ENOMEM, or -RT_ETRUNC when the ranks' arguments do not agree. */
+/* 0, -RT_ENOMEM, or -RT_ETRUNC when the ranks' arguments do not agree; most such calls are found by
+ * all ranks alike. */
 int coll_gpu_make_plan(const struct coll_gpu_view *v, struct coll_gpu_plan *out);
 void coll_gpu_free_plan(struct coll_gpu_plan *p);
+
+/* How an allreduce goes; for measurements, the same on all ranks.  AUTO decides by length. */
+enum coll_gpu_way {
+    COLL_GPU_AUTO,
+    COLL_GPU_ONE_SHOT,    /* everybody folds everything */
+    COLL_GPU_TWO_SHOT,    /* the owner of a block folds it and stores it to all */
+    COLL_GPU_HALF_ENGINE, /* the owner folds in chunks, copy engines bring them to the others */
+    COLL_GPU_ENGINE,      /* and also fetch what is folded */
+    COLL_GPU_WAYS
+};
+extern enum coll_gpu_way coll_gpu_way;
+/* What becomes of it; any_overwritten: some rank's input lies where its result goes. */
+enum coll_gpu_way coll_gpu_allreduce_way(int size, int64_t nbytes, bool any_overwritten);
 
 #endif

@@ -12,3 +12,6 @@ test_unit_select_test_SOURCES = test/unit/select_test.c
 test_unit_select_test_LDADD = $(unit_ldadd)
 test_unit_reduce_test_SOURCES = test/unit/reduce_test.c
 test_unit_reduce_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/unit/coll_gpu_plan_test
+test_unit_coll_gpu_plan_test_SOURCES = test/unit/coll_gpu_plan_test.c test/unit/coll_gpu_run.c test/unit/coll_gpu_run.h
+test_unit_coll_gpu_plan_test_LDADD = $(unit_ldadd)

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Makes plans: checks that the ranks agree, and has what the kinds' files build their steps with.
+ * After the first error nothing is added any more. */
+#include "coll/gpu/plan_int.h"
+#include <stdlib.h>
+#include "runtime/base/err.h"
+#include "runtime/gpu/kernel.h"
+
+enum coll_gpu_way coll_gpu_way;
+
+struct coll_gpu_limits coll_gpu_limits = {
+    .step = 5 << 20,             /* 12 to 15 us at 350 GB/s and more */
+    .kernel_max = 4 << 20,       /* rows PUT of runtime/gpu/cost.def */
+    .one_shot_extra = 256 << 10, /* stores to other devices and their order: about 1 us */
+    .owner_min = 2 << 10,        /* a fold of it takes no time: 128 threads at once */
+    .engine_chunk = 8 << 20,     /* its start and end are hidden by others under way */
+    .unit = COLL_GPU_SCRATCH_UNIT,
+    .chain = 1 << 20,
+};
+
+static struct coll_gpu_step *add(struct coll_gpu_make *m, enum coll_gpu_verb verb, int after)
+{
+    struct coll_gpu_plan *p = m->out;
+    if (m->err)
+        return NULL;
+    if (p->n == p->room) {
+        int room = p->room ? 2 * p->room : 8;
+        struct coll_gpu_step *more = realloc(p->step, (size_t)room * sizeof *more);
+        if (!more) {
+            m->err = -RT_ENOMEM;
+            return NULL;
+        }
+        p->step = more;
+        p->room = room;
+    }
+    struct coll_gpu_step *s = &p->step[p->n++];
+    s->verb = verb;
+    s->after = after;
+    return s;
+}
+
+char *coll_gpu_peer(struct coll_gpu_make *m, enum coll_gpu_range r, int rank, int64_t off,
+                    int64_t len)
+{
+    char *at = m->v->at[r][rank];
+    size_t room = m->v->len[r][rank];
+    if (m->err || len <= 0)
+        return NULL;
+    if (!at || off < 0 || (size_t)off > room || (size_t)len > room - (size_t)off) {
+        m->err = -RT_ETRUNC;
+        return NULL;
+    }
+    return at + off;
+}
+
+int64_t coll_gpu_published(struct coll_gpu_make *m, int rank, int whose)
+{
+    const uint64_t *offsets = m->v->offsets ? m->v->offsets[rank] : NULL;
+    if (offsets)
+        return (int64_t)offsets[whose];
+    m->err = m->err ? m->err : -RT_ETRUNC; /* it is in another call */
+    return 0;
+}
+
+int coll_gpu_copy(struct coll_gpu_make *m, void *dst, const void *src, int64_t len, int after)
+{
+    if (len <= 0 || dst == src)
+        return after;
+    struct coll_gpu_step *s = add(m, COLL_GPU_COPY, after);
+    if (!s)
+        return after;
+    s->copy.dst = dst;
+    s->copy.src = src;
+    s->copy.len = (size_t)len;
+    return m->out->n - 1;
+}
+
+void coll_gpu_barrier(struct coll_gpu_make *m)
+{
+    add(m, COLL_GPU_BARRIER, -1);
+    m->chain_busy = -1;
+}
+
+struct rt_gpu_fold *coll_gpu_fold_step(struct coll_gpu_make *m, int after)
+{
+    struct coll_gpu_step *s = add(m, COLL_GPU_FOLD, after);
+    return s ? &s->fold : NULL;
+}
+
+void coll_gpu_as_copy(struct rt_gpu_fold *f, int64_t len)
+{
+    static const uint8_t types[] = { RT_GPU_U8, RT_GPU_U16, RT_GPU_U32, RT_GPU_U64 };
+    uintptr_t bits = (uintptr_t)len | (uintptr_t)f->src[0];
+    for (int i = 0; i < f->ndst; i++)
+        bits |= (uintptr_t)f->dst[i];
+    int log = bits & 7 ? __builtin_ctzl(bits & 7) : 3;
+    f->type = types[log];
+    f->code = RT_GPU_FOLD_COPY;
+    f->count = (size_t)len >> log;
+}
+
+void coll_gpu_fan_out(struct coll_gpu_make *m, const void *src, int64_t len, char *const *dst,
+                      int ndst)
+{
+    bool fold = m->v->kernels && ndst > 1 && ndst * len <= coll_gpu_limits.kernel_max;
+    for (int i = 0; !fold && i < ndst; i++)
+        coll_gpu_copy(m, dst[i], src, len, -1);
+    for (int i = 0; fold && len > 0 && i < ndst; i += RT_GPU_FOLD_PLACES) {
+        struct rt_gpu_fold *f = coll_gpu_fold_step(m, -1);
+        if (!f)
+            return;
+        f->nsrc = 1;
+        f->ndst = (uint8_t)(ndst - i < RT_GPU_FOLD_PLACES ? ndst - i : RT_GPU_FOLD_PLACES);
+        f->src[0] = src;
+        for (int j = 0; j < f->ndst; j++)
+            f->dst[j] = dst[i + j];
+        coll_gpu_as_copy(f, len);
+    }
+}
+
+int64_t coll_gpu_cut(int64_t len, int parts, int i)
+{
+    if (i >= parts)
+        return len;
+    int64_t lines = (len + COLL_GPU_LINE - 1) / COLL_GPU_LINE;
+    return (lines / parts * i + lines % parts * i / parts) * COLL_GPU_LINE;
+}
+
+/* ---- the plan ---- */
+
+static void plan_nothing(struct coll_gpu_make *m) { (void)m; }
+
+static void (*const planners[COLL_KINDS])(struct coll_gpu_make *m) = {
+    [COLL_BARRIER] = plan_nothing,
+    [COLL_BCAST] = coll_gpu_plan_bcast,
+    [COLL_REDUCE] = coll_gpu_plan_reduce,
+    [COLL_ALLREDUCE] = coll_gpu_plan_allreduce,
+    [COLL_GATHER] = coll_gpu_plan_gather,
+    [COLL_GATHERV] = coll_gpu_plan_gather,
+    [COLL_SCATTER] = coll_gpu_plan_scatter,
+    [COLL_SCATTERV] = coll_gpu_plan_scatter,
+    [COLL_ALLGATHER] = coll_gpu_plan_allgather,
+    [COLL_ALLGATHERV] = coll_gpu_plan_allgather,
+    [COLL_ALLTOALL] = coll_gpu_plan_alltoall,
+    [COLL_ALLTOALLV] = coll_gpu_plan_alltoall,
+    [COLL_ALLTOALLW] = coll_gpu_plan_alltoall,
+    [COLL_REDUCE_SCATTER] = coll_gpu_plan_reduce_scatter,
+    [COLL_REDUCE_SCATTER_BLOCK] = coll_gpu_plan_reduce_scatter,
+    [COLL_SCAN] = coll_gpu_plan_scan,
+    [COLL_EXSCAN] = coll_gpu_plan_scan,
+};
+
+int coll_gpu_make_plan(const struct coll_gpu_view *v, struct coll_gpu_plan *out)
+{
+    struct coll_gpu_make m = {
+        .v = v, .out = out, .rank = v->rank, .size = v->size, .chain_busy = -1
+    };
+    out->n = 0;
+    for (int i = 0; i < v->size; i++) {
+        if (v->word[i] >> 1 != v->word[0] >> 1)
+            return -RT_ETRUNC;
+        m.any_overwritten = m.any_overwritten || coll_gpu_overwritten(&m, i);
+    }
+    if (!planners[v->a->kind])
+        return -RT_ENOTSUP;
+    if (v->a->op && !coll_gpu_arith(v->a, &m.type, &m.code, &m.elem))
+        return -RT_ENOTSUP;
+    m.in_place = coll_gpu_is_in_place(v->a, v->rank);
+    if (v->a->op && v->size > RT_GPU_FOLD_PLACES)
+        m.chain = coll_gpu_scratch_at(&m,
+                                      coll_gpu_chain_at(coll_gpu_scratch(v->a, v->rank, v->size)));
+    planners[v->a->kind](&m);
+    if (m.err)
+        out->n = 0;
+    return m.err;
+}
+
+void coll_gpu_free_plan(struct coll_gpu_plan *p)
+{
+    free(p->step);
+    *p = (struct coll_gpu_plan){ 0 };
+}

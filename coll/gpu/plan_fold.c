@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Plans of reductions and scans.  p ranks, n bytes a vector; in and out: bytes over the busiest
+ * rank's links.  Operands are always taken in rank order.
+ *
+ * allreduce, one shot: every rank folds all vectors into its own result, (p-1) n in and out.  Not
+ *   in place.
+ * allreduce, two shots in one: the owner of a block folds it and stores the result to all;
+ *   2 (p-1)/p n.  Nobody but its owner touches a block of any rank, so in place is as good.
+ * reduce: short, the root folds all, (p-1) n in; else all but the root own a block each and store
+ * it at the root: n in and out for every rank, because the root's link has results to carry only.
+ * reduce_scatter: rank r folds its block, n - n/p.  In place the result covers what others still
+ *   read: it waits in scratch memory for a barrier.
+ * scan: rank r folds ranks 0 to r, (p-1) n in at the last one and out at the first; in place,
+ * again, by way of scratch.  Long: the owner of a block goes from rank to rank, adds that rank's
+ * block to what it has and stores it there, 2 (p-1)/p n; no barrier, in place or not.
+ *
+ * More ranks than a fold has sources for: pieces are folded in several steps. */
+#include "coll/gpu/plan_int.h"
+#include "runtime/gpu/kernel.h"
+
+static int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* ---- folds ---- */
+
+/* Bytes [off, off + len) of the vectors of ranks [first, first + n). */
+struct span {
+    int first, n;
+    int64_t off, len;
+};
+
+/* One step that adds ranks from *next on to acc, or, when all have been added, copies the result
+ * from the first destination. */
+static struct rt_gpu_fold *fold_some(struct coll_gpu_make *m, const struct span *s, int *next,
+                                     const char *acc, int after)
+{
+    struct rt_gpu_fold *f = coll_gpu_fold_step(m, after);
+    if (!f)
+        return NULL;
+    f->type = m->type;
+    f->count = (size_t)(s->len / m->elem);
+    f->nsrc = f->ndst = 0;
+    if (acc)
+        f->src[f->nsrc++] = acc;
+    for (; *next < s->n && f->nsrc < RT_GPU_FOLD_PLACES; ++*next)
+        f->src[f->nsrc++] = coll_gpu_peer(m, COLL_GPU_SEND, s->first + *next, s->off, s->len);
+    f->code = m->code;
+    return f;
+}
+
+/* A span of one piece to dst[] + shift; the index of the step that folded. */
+static int fold_piece(struct coll_gpu_make *m, const struct span *s, char *const *dst, int ndst,
+                      int64_t shift, int after)
+{
+    const char *acc = NULL;
+    int next = 0, done = 0, folded = -1;
+    while (next < s->n || done < ndst) {
+        struct rt_gpu_fold *f = fold_some(m, s, &next, acc, after);
+        if (!f)
+            return after;
+        after = m->out->n - 1;
+        if (next < s->n) {
+            acc = f->dst[f->ndst++] = m->chain;
+            continue;
+        }
+        for (; done < ndst && f->ndst < RT_GPU_FOLD_PLACES; done++)
+            f->dst[f->ndst++] = dst[done] + shift;
+        if (f->nsrc == 1)
+            coll_gpu_as_copy(f, s->len);
+        folded = folded < 0 ? after : folded;
+        acc = dst[0] + shift;
+        after = folded;
+    }
+    return folded;
+}
+
+/* Folds a span into every dst; the index of the last step that folded. */
+static int fold(struct coll_gpu_make *m, struct span s, char *const *dst, int ndst)
+{
+    const bool chained = s.n > RT_GPU_FOLD_PLACES;
+    if (s.len <= 0 || m->err)
+        return -1;
+    if (s.n == 1 && ndst == 1)
+        return coll_gpu_copy(m, dst[0], coll_gpu_peer(m, COLL_GPU_SEND, s.first, s.off, s.len),
+                             s.len, -1);
+    struct span piece = s;
+    int last = -1;
+    for (int64_t at = 0; at < s.len; at += piece.len) {
+        piece.off = s.off + at;
+        piece.len = min_of(s.len - at, chained ? coll_gpu_limits.chain : s.len);
+        last = fold_piece(m, &piece, dst, ndst, at, chained ? m->chain_busy : -1);
+        m->chain_busy = chained ? last : m->chain_busy;
+    }
+    return last;
+}
+
+/* The place of bytes [off, off + len) in every rank's result, this rank's first; skip: none
+ * there. */
+static int results(struct coll_gpu_make *m, int64_t off, int64_t len, bool own, char **dst)
+{
+    int n = 0;
+    for (int i = own ? 0 : 1; i < m->size && len > 0; i++)
+        dst[n++] = coll_gpu_peer(m, COLL_GPU_RECV, (m->rank + i) % m->size, off, len);
+    return n;
+}
+
+static struct span all_ranks(const struct coll_gpu_make *m, int64_t off, int64_t len)
+{
+    return (struct span){ 0, m->size, off, len };
+}
+
+/* ---- allreduce ---- */
+
+static void one_shot(struct coll_gpu_make *m, int64_t nbytes)
+{
+    char *dst = coll_gpu_peer(m, COLL_GPU_RECV, m->rank, 0, nbytes);
+    fold(m, all_ranks(m, 0, nbytes), &dst, 1);
+}
+
+/* Block of owner i when up to `most` ranks own one. */
+static struct coll_gpu_part block_of(int64_t nbytes, int most, int i)
+{
+    int64_t owners = min_of(most,
+                            (nbytes + coll_gpu_limits.owner_min - 1) / coll_gpu_limits.owner_min);
+    if (i >= owners)
+        return (struct coll_gpu_part){ nbytes, 0 };
+    int64_t from = coll_gpu_cut(nbytes, (int)owners, i);
+    return (struct coll_gpu_part){ from, coll_gpu_cut(nbytes, (int)owners, i + 1) - from };
+}
+
+static void two_shot(struct coll_gpu_make *m, int64_t nbytes)
+{
+    struct coll_gpu_part b = block_of(nbytes, m->size, m->rank);
+    char *dst[COLL_GPU_RANKS_MAX];
+    fold(m, all_ranks(m, b.off, b.len), dst, results(m, b.off, b.len, true, dst));
+}
+
+/* Kernels fold, engines bring the results to the others: both directions of a link carry half each
+ * way, and kernels fold the next chunk meanwhile. */
+static void half_engine(struct coll_gpu_make *m, int64_t nbytes)
+{
+    struct coll_gpu_part b = block_of(nbytes, m->size, m->rank);
+    char *dst[COLL_GPU_RANKS_MAX];
+    for (int64_t at = 0, len; at < b.len; at += len) {
+        len = min_of(b.len - at, coll_gpu_limits.engine_chunk);
+        char *own = coll_gpu_peer(m, COLL_GPU_RECV, m->rank, b.off + at, len);
+        int folded = fold(m, all_ranks(m, b.off + at, len), &own, 1);
+        int n = results(m, b.off + at, len, false, dst);
+        for (int i = 0; i < n; i++)
+            coll_gpu_copy(m, dst[i], own, len, folded);
+    }
+}
+
+/* Engines fetch, too, into units of scratch that take turns.  A chunk's fetches follow each other,
+ * because a step waits for one other only; the other units' chunks keep the links busy. */
+static int engine_chunk(struct coll_gpu_make *m, int64_t off, int64_t len, char *unit, int after)
+{
+    const int64_t place = len; /* one for each rank */
+    struct rt_gpu_fold f = { m->type, m->code, (uint8_t)m->size, 1, (size_t)(len / m->elem),
+                             { 0 },   { 0 } };
+    for (int i = 0; i < m->size; i++) {
+        int rank = (m->rank + i) % m->size;
+        char *from = coll_gpu_peer(m, COLL_GPU_SEND, rank, off, len), *to = unit + rank * place;
+        f.src[rank] = i ? to : from;
+        if (i)
+            after = coll_gpu_copy(m, to, from, len, after);
+    }
+    char *own = coll_gpu_peer(m, COLL_GPU_RECV, m->rank, off, len), *dst[COLL_GPU_RANKS_MAX];
+    f.dst[0] = own;
+    struct rt_gpu_fold *step = coll_gpu_fold_step(m, after);
+    if (!step)
+        return after;
+    *step = f;
+    int folded = m->out->n - 1, n = results(m, off, len, false, dst);
+    for (int i = 0; i < n; i++)
+        coll_gpu_copy(m, dst[i], own, len, folded);
+    return folded;
+}
+
+static void all_engine(struct coll_gpu_make *m, int64_t nbytes)
+{
+    struct coll_gpu_part b = block_of(nbytes, m->size, m->rank);
+    int64_t chunk = coll_gpu_cut(coll_gpu_limits.unit, m->size, 1), len;
+    int free_after[COLL_GPU_UNITS] = { -1, -1, -1, -1 }, turn = 0;
+    for (int64_t at = 0; at < b.len && !m->err; at += len, turn = (turn + 1) % COLL_GPU_UNITS) {
+        len = min_of(b.len - at, chunk);
+        free_after[turn] = engine_chunk(m, b.off + at, len, m->v->scratch[turn], free_after[turn]);
+    }
+}
+
+/* With two ranks both forms move the same bytes; one shot stores to no other device. */
+enum coll_gpu_way coll_gpu_allreduce_way(int size, int64_t nbytes, bool any_overwritten)
+{
+    enum coll_gpu_way way = size > 1 ? coll_gpu_way : COLL_GPU_AUTO;
+    int64_t p = size;
+    if (way == COLL_GPU_AUTO)
+        way = (p - 1) * (p - 2) * (nbytes / p) <= coll_gpu_limits.one_shot_extra
+                  ? COLL_GPU_ONE_SHOT
+                  : COLL_GPU_TWO_SHOT;
+    if (way == COLL_GPU_ENGINE && size > RT_GPU_FOLD_PLACES)
+        way = COLL_GPU_HALF_ENGINE;
+    return way == COLL_GPU_ONE_SHOT && any_overwritten ? COLL_GPU_TWO_SHOT : way;
+}
+
+void coll_gpu_plan_allreduce(struct coll_gpu_make *m)
+{
+    int64_t nbytes = coll_gpu_vector(m->v->a, m->size).len;
+    switch (coll_gpu_allreduce_way(m->size, nbytes, m->any_overwritten)) {
+    case COLL_GPU_ONE_SHOT:
+        one_shot(m, nbytes);
+        break;
+    case COLL_GPU_HALF_ENGINE:
+        half_engine(m, nbytes);
+        break;
+    case COLL_GPU_ENGINE:
+        all_engine(m, nbytes);
+        break;
+    default:
+        two_shot(m, nbytes);
+        break;
+    }
+}
+
+/* ---- reduce ---- */
+
+void coll_gpu_plan_reduce(struct coll_gpu_make *m)
+{
+    int64_t nbytes = coll_gpu_vector(m->v->a, m->size).len;
+    int root = m->v->a->root;
+    struct coll_gpu_part b = { 0, m->rank == root ? nbytes : 0 };
+    if ((m->size - 2) * nbytes > coll_gpu_limits.one_shot_extra)
+        b = m->rank == root ? (struct coll_gpu_part){ 0, 0 }
+                            : block_of(nbytes, m->size - 1, m->rank - (m->rank > root));
+    char *dst = coll_gpu_peer(m, COLL_GPU_RECV, root, b.off, b.len);
+    fold(m, all_ranks(m, b.off, b.len), &dst, 1);
+}
+
+/* ---- through scratch ---- */
+
+/* There are two places that take turns, unless all fits into both together. */
+#define STAGED_CHUNK ((COLL_GPU_UNITS * coll_gpu_limits.unit) / 2)
+
+static int64_t nchunks_of(int64_t nbytes)
+{
+    if (nbytes <= (COLL_GPU_UNITS * coll_gpu_limits.unit))
+        return nbytes > 0;
+    return (nbytes + STAGED_CHUNK - 1) / STAGED_CHUNK;
+}
+
+static void stage_in(struct coll_gpu_make *m, struct span s, int64_t scratch)
+{
+    struct span unit = s;
+    for (int64_t at = 0; at < s.len; at += unit.len) {
+        unit.off = s.off + at;
+        unit.len = min_of(s.len - at, coll_gpu_limits.unit);
+        char *to = coll_gpu_scratch_at(m, scratch + at);
+        fold(m, unit, &to, 1);
+    }
+}
+
+static void stage_out(struct coll_gpu_make *m, char *dst, int64_t len, int64_t scratch)
+{
+    for (int64_t at = 0; at < len; at += coll_gpu_limits.unit)
+        coll_gpu_copy(m, dst + at, coll_gpu_scratch_at(m, scratch + at),
+                      min_of(len - at, coll_gpu_limits.unit), -1);
+}
+
+/* Folds a span into dst, which other ranks read: chunk by chunk into scratch, and from there after
+ * the next barrier, while the next chunk is folded.  `longest`: of all ranks, so that the number of
+ * barriers is the same; who reads dst at all reads it no later than this rank does in its own
+ * span. */
+static void fold_staged(struct coll_gpu_make *m, struct span s, char *dst, int64_t longest)
+{
+    int64_t n = nchunks_of(longest), chunk = n == 1 ? longest : STAGED_CHUNK;
+    for (int64_t i = 0; i <= n; i++) {
+        int64_t at = i * chunk, was = at - chunk;
+        if (at < s.len)
+            stage_in(m, (struct span){ s.first, s.n, s.off + at, min_of(s.len - at, chunk) },
+                     i % 2 * STAGED_CHUNK);
+        if (i && was < s.len)
+            stage_out(m, dst + was, min_of(s.len - was, chunk), (i - 1) % 2 * STAGED_CHUNK);
+        if (i < n)
+            coll_gpu_barrier(m);
+    }
+}
+
+/* The same for a rank whose result nobody reads. */
+static void fold_direct(struct coll_gpu_make *m, struct span s, char *dst, int64_t longest)
+{
+    fold(m, s, &dst, 1);
+    for (int64_t i = nchunks_of(longest); i > 0; i--)
+        coll_gpu_barrier(m);
+}
+
+void coll_gpu_plan_reduce_scatter(struct coll_gpu_make *m)
+{
+    struct coll_gpu_part b = coll_gpu_share(m->v->a, m->rank);
+    int64_t longest = 0;
+    for (int i = 0; i < m->size && m->any_overwritten; i++) {
+        int64_t len = coll_gpu_share(m->v->a, i).len;
+        longest = len > longest ? len : longest;
+    }
+    /* Bytes c of the result lie where somebody's block, which begins no earlier, has them in a
+     * chunk that comes no later: read before the barrier after which they are written. */
+    char *dst = coll_gpu_peer(m, COLL_GPU_RECV, m->rank, 0, b.len);
+    if (m->in_place)
+        fold_staged(m, all_ranks(m, b.off, b.len), dst, longest);
+    else
+        fold_direct(m, all_ranks(m, b.off, b.len), dst, longest);
+}
+
+/* ---- scans ---- */
+
+/* The owner of bytes [off, off + len): rank after rank.  place[]: room for the bytes each. */
+static int scan_piece(struct coll_gpu_make *m, int64_t off, int64_t len, char *const place[2],
+                      int after)
+{
+    const bool exclusive = m->v->a->kind == COLL_EXSCAN;
+    char *sum = place[0]; /* the fold of the ranks before */
+    after = coll_gpu_copy(m, sum, coll_gpu_peer(m, COLL_GPU_SEND, 0, off, len), len, after);
+    for (int k = 1; k < m->size && !m->err; k++) {
+        char *dst = coll_gpu_peer(m, COLL_GPU_RECV, k, off, len), *next = place[k & 1];
+        if (!exclusive || k < m->size - 1) {
+            struct rt_gpu_fold *f = coll_gpu_fold_step(m, after);
+            if (!f)
+                return after;
+            after = m->out->n - 1;
+            f->type = m->type;
+            f->code = m->code;
+            f->count = (size_t)(len / m->elem);
+            f->nsrc = 2;
+            f->src[0] = sum;
+            f->src[1] = coll_gpu_peer(m, COLL_GPU_SEND, k, off, len);
+            f->ndst = 1;
+            f->dst[0] = exclusive ? next : dst;
+            if (!exclusive && k < m->size - 1)
+                f->dst[f->ndst++] = next;
+        }
+        if (exclusive)
+            after = coll_gpu_copy(m, dst, sum, len, after);
+        sum = next;
+    }
+    return after;
+}
+
+/* Two pieces at a time, so that one's start is hidden by the other's work. */
+static void scan_by_owner(struct coll_gpu_make *m, int64_t nbytes)
+{
+    int64_t off = coll_gpu_cut(nbytes, m->size, m->rank),
+            end = coll_gpu_cut(nbytes, m->size, m->rank + 1), len;
+    int last[2] = { -1, -1 };
+    for (int turn = 0; off < end; off += len, turn ^= 1) {
+        len = min_of(end - off, coll_gpu_limits.unit);
+        char *const place[2] = { m->v->scratch[2 * turn], m->v->scratch[2 * turn + 1] };
+        if (m->v->a->kind == COLL_SCAN && !coll_gpu_overwritten(m, 0))
+            coll_gpu_copy(m, coll_gpu_peer(m, COLL_GPU_RECV, 0, off, len),
+                          coll_gpu_peer(m, COLL_GPU_SEND, 0, off, len), len, -1);
+        last[turn] = scan_piece(m, off, len, place, last[turn]);
+    }
+}
+
+void coll_gpu_plan_scan(struct coll_gpu_make *m)
+{
+    const struct coll_args *a = m->v->a;
+    int64_t nbytes = coll_gpu_vector(a, m->size).len, longest = m->any_overwritten ? nbytes : 0;
+    if (coll_gpu_scan_by_owner(a, m->size)) {
+        scan_by_owner(m, nbytes);
+        return;
+    }
+    struct span s = { 0, m->rank + (a->kind == COLL_SCAN), 0, nbytes };
+    /* Nobody reads the last rank's vector but itself, and the first one's result, if it has one, is
+     * its vector: between two ranks nothing has to wait. */
+    bool staged = m->in_place && m->rank < m->size - 1;
+    if (m->size <= 2)
+        longest = 0;
+    if (m->rank == 0 && (staged || a->kind == COLL_EXSCAN))
+        s.n = 0;
+    if (!s.n)
+        s.len = 0;
+    char *dst = coll_gpu_peer(m, COLL_GPU_RECV, m->rank, 0, s.len);
+    if (staged && s.n)
+        fold_staged(m, s, dst, longest);
+    else
+        fold_direct(m, s, dst, longest);
+}

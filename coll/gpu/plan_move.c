@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Plans of collectives without arithmetic.  p ranks, n bytes a rank contributes (of alltoall: a
+ * pair's block); in and out: bytes over the busiest rank's links.  Stores to other devices are
+ * faster than loads from them, and start sooner (rows PUT and PEER of runtime/gpu/cost.def), so
+ * whoever has the data brings them, unless one rank would have to start many short copies.
+ *
+ * bcast: the root brings all to all, (p-1) n out.  Long, and more than two ranks: in chunks; the
+ *   root scatters one among the others while these exchange the blocks of the one before:
+ *   n (1 + (p-2)/(p-1)/chunks) and a barrier a chunk.
+ * gather: everyone stores its block at the root, (p-1) n in there.
+ * scatter: long blocks are stored by the root, short ones fetched; (p-1) n out there.
+ * allgather, alltoall: everyone stores to everyone, beginning with the next rank; (p-1) n in and
+ *   out.
+ * alltoall in place: two ranks swap their blocks, each one half of the bytes, to which it alone
+ *   touches at both ends: fetched into scratch, own stored there, scratch stored here.  No
+ *   barrier, and both halves are under way at the same time; (p-1) n in and out. */
+#include "coll/gpu/plan_int.h"
+#include "runtime/base/err.h"
+
+static int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* ---- bcast ---- */
+
+/* Chunks for the least time, in bytes of a link: `each` more for one, `tail` for what the last one
+ * does alone; 0: bringing all to all costs less. */
+static int bcast_chunks(int64_t nbytes, int p)
+{
+    int64_t tail = nbytes * (p - 2) / (p - 1), flat = (p - 1) * nbytes, best = flat;
+    int chunks = 0;
+    for (int i = 1; i <= 64; i++) {
+        int64_t cost = nbytes + tail / i + (int64_t)i * coll_gpu_limits.step;
+        if (cost >= best && i > 1)
+            break;
+        if (cost < best) {
+            best = cost;
+            chunks = i;
+        }
+    }
+    return chunks;
+}
+
+/* Among the ranks but the root. */
+static int leaf_of(int rank, int root) { return rank - (rank > root); }
+static int rank_of(int leaf, int root) { return leaf + (leaf >= root); }
+
+struct cut {
+    int64_t nbytes;
+    int chunks, leaves, root;
+};
+
+static struct coll_gpu_part leaf_part(const struct cut *c, int chunk, int leaf)
+{
+    int64_t from = coll_gpu_cut(c->nbytes, c->chunks, chunk),
+            len = coll_gpu_cut(c->nbytes, c->chunks, chunk + 1) - from,
+            at = coll_gpu_cut(len, c->leaves, leaf);
+    return (struct coll_gpu_part){ from + at, coll_gpu_cut(len, c->leaves, leaf + 1) - at };
+}
+
+static void bcast_scatter(struct coll_gpu_make *m, const struct cut *c, int chunk)
+{
+    for (int leaf = 0; leaf < c->leaves; leaf++) {
+        struct coll_gpu_part b = leaf_part(c, chunk, leaf);
+        coll_gpu_copy(m, coll_gpu_peer(m, COLL_GPU_RECV, rank_of(leaf, c->root), b.off, b.len),
+                      coll_gpu_peer(m, COLL_GPU_SEND, c->root, b.off, b.len), b.len, -1);
+    }
+}
+
+static void bcast_exchange(struct coll_gpu_make *m, const struct cut *c, int chunk)
+{
+    int me = leaf_of(m->rank, c->root), n = 0;
+    struct coll_gpu_part b = leaf_part(c, chunk, me);
+    char *dst[COLL_GPU_RANKS_MAX];
+    for (int i = 1; i < c->leaves; i++)
+        dst[n++] = coll_gpu_peer(m, COLL_GPU_RECV, rank_of((me + i) % c->leaves, c->root), b.off,
+                                 b.len);
+    coll_gpu_fan_out(m, coll_gpu_peer(m, COLL_GPU_RECV, m->rank, b.off, b.len), b.len, dst, n);
+}
+
+static void bcast_flat(struct coll_gpu_make *m, int64_t nbytes, int root)
+{
+    char *dst[COLL_GPU_RANKS_MAX];
+    int n = 0;
+    if (m->rank != root)
+        return;
+    for (int i = 1; i < m->size; i++)
+        dst[n++] = coll_gpu_peer(m, COLL_GPU_RECV, (root + i) % m->size, 0, nbytes);
+    coll_gpu_fan_out(m, coll_gpu_peer(m, COLL_GPU_SEND, root, 0, nbytes), nbytes, dst, n);
+}
+
+void coll_gpu_plan_bcast(struct coll_gpu_make *m)
+{
+    const struct coll_args *a = m->v->a;
+    struct cut c = { a->rcount * a->rtype->size, 0, m->size - 1, a->root };
+    if (m->size > 2)
+        c.chunks = bcast_chunks(c.nbytes, m->size);
+    if (!c.chunks)
+        bcast_flat(m, c.nbytes, c.root);
+    for (int i = 0; c.chunks && i <= c.chunks; i++) {
+        if (m->rank == c.root && i < c.chunks)
+            bcast_scatter(m, &c, i);
+        else if (m->rank != c.root && i > 0)
+            bcast_exchange(m, &c, i - 1);
+        if (i < c.chunks)
+            coll_gpu_barrier(m);
+    }
+}
+
+/* ---- gather, scatter ---- */
+
+void coll_gpu_plan_gather(struct coll_gpu_make *m)
+{
+    const struct coll_args *a = m->v->a;
+    int root = a->root;
+    if (m->rank == root && a->kind == COLL_GATHERV) /* the others cannot know */
+        for (int i = 0; i < m->size; i++)
+            if (m->v->len[COLL_GPU_SEND][i] != (size_t)coll_gpu_part(a, COLL_GPU_RECV, i).len)
+                m->err = -RT_ETRUNC;
+    if (m->in_place)
+        return;
+    int64_t len = a->scount * a->stype->size;
+    if (len <= 0)
+        return;
+    int64_t off = a->kind == COLL_GATHERV ? coll_gpu_published(m, root, m->rank) : m->rank * len;
+    coll_gpu_copy(m, coll_gpu_peer(m, COLL_GPU_RECV, root, off, len),
+                  coll_gpu_peer(m, COLL_GPU_SEND, m->rank, 0, len), len, -1);
+}
+
+/* Both ends know a block's length, and so who moves it. */
+static bool root_stores(int64_t len) { return len > coll_gpu_limits.kernel_max; }
+
+static void scatter_from_root(struct coll_gpu_make *m, const struct coll_args *a)
+{
+    int64_t low = INT64_MAX;
+    for (int i = 0; i < m->size; i++) {
+        struct coll_gpu_part b = coll_gpu_part(a, COLL_GPU_SEND, i);
+        low = b.len > 0 && b.off < low ? b.off : low;
+    }
+    for (int i = 0; i < m->size; i++) {
+        int to = (m->rank + i) % m->size;
+        struct coll_gpu_part b = coll_gpu_part(a, COLL_GPU_SEND, to);
+        if (to == m->rank ? m->in_place : m->v->len[COLL_GPU_RECV][to] != (size_t)b.len)
+            m->err = to == m->rank ? m->err : -RT_ETRUNC;
+        else if (to == m->rank || root_stores(b.len))
+            coll_gpu_copy(m, coll_gpu_peer(m, COLL_GPU_RECV, to, 0, b.len),
+                          coll_gpu_peer(m, COLL_GPU_SEND, m->rank, b.off - low, b.len), b.len, -1);
+    }
+}
+
+void coll_gpu_plan_scatter(struct coll_gpu_make *m)
+{
+    const struct coll_args *a = m->v->a;
+    if (m->rank == a->root) {
+        scatter_from_root(m, a);
+        return;
+    }
+    int64_t len = a->rcount * a->rtype->size;
+    if (len <= 0 || root_stores(len))
+        return;
+    int64_t off = a->kind == COLL_SCATTERV ? coll_gpu_published(m, a->root, m->rank)
+                                           : m->rank * len;
+    coll_gpu_copy(m, coll_gpu_peer(m, COLL_GPU_RECV, m->rank, 0, len),
+                  coll_gpu_peer(m, COLL_GPU_SEND, a->root, off, len), len, -1);
+}
+
+/* ---- allgather, alltoall ---- */
+
+void coll_gpu_plan_allgather(struct coll_gpu_make *m)
+{
+    const struct coll_args *a = m->v->a;
+    const bool vector = a->kind == COLL_ALLGATHERV;
+    int64_t len = coll_gpu_part(a, COLL_GPU_RECV, m->rank).len;
+    char *dst[COLL_GPU_RANKS_MAX];
+    int n = 0;
+    if (len <= 0)
+        return;
+    for (int i = m->in_place; i < m->size; i++) {
+        int to = (m->rank + i) % m->size;
+        int64_t off = vector ? coll_gpu_published(m, to, m->rank) : m->rank * len;
+        dst[n++] = coll_gpu_peer(m, COLL_GPU_RECV, to, off, len);
+    }
+    coll_gpu_fan_out(m, coll_gpu_peer(m, COLL_GPU_SEND, m->rank, 0, len), len, dst, n);
+}
+
+/* Where rank `whose` has its block in the receive or, before, send range of this or another rank.
+ */
+static int64_t alltoall_off(struct coll_gpu_make *m, int rank, int whose, int64_t len)
+{
+    return m->v->a->kind == COLL_ALLTOALL ? whose * len : coll_gpu_published(m, rank, whose);
+}
+
+struct places {
+    struct coll_gpu_places p;
+    int turn;
+    int free_after[COLL_GPU_RANKS_MAX];
+};
+
+static void swap_with(struct coll_gpu_make *m, int peer, struct places *p)
+{
+    int64_t len = coll_gpu_part(m->v->a, COLL_GPU_RECV, peer).len;
+    if (len <= 0)
+        return;
+    char *mine = coll_gpu_peer(m, COLL_GPU_RECV, m->rank, alltoall_off(m, m->rank, peer, len), len),
+         *other = coll_gpu_peer(m, COLL_GPU_RECV, peer, alltoall_off(m, peer, m->rank, len), len);
+    struct coll_gpu_swap s = coll_gpu_swap(len, m->rank, peer);
+    for (int64_t at = s.from; at < s.to && !m->err; at += p->p.len) {
+        int64_t n = min_of(s.to - at, p->p.len);
+        char *place = coll_gpu_scratch_at(m, p->turn / p->p.per_unit * coll_gpu_limits.unit +
+                                                 p->turn % p->p.per_unit * p->p.len);
+        int after = coll_gpu_copy(m, place, other + at, n, p->free_after[p->turn]);
+        after = coll_gpu_copy(m, other + at, mine + at, n, after);
+        p->free_after[p->turn] = coll_gpu_copy(m, mine + at, place, n, after);
+        p->turn = (p->turn + 1) % p->p.n;
+    }
+}
+
+static void alltoall_in_place(struct coll_gpu_make *m)
+{
+    struct places p = { .p = coll_gpu_swap_places(m->v->a, m->rank, m->size) };
+    for (int i = 0; i < COLL_GPU_RANKS_MAX; i++)
+        p.free_after[i] = -1;
+    for (int i = 1; i < m->size; i++)
+        swap_with(m, (m->rank + i) % m->size, &p);
+}
+
+void coll_gpu_plan_alltoall(struct coll_gpu_make *m)
+{
+    const struct coll_args *a = m->v->a;
+    for (int i = 0; i < m->size; i++)
+        if (coll_gpu_overwritten(m, i) != m->any_overwritten)
+            m->err = -RT_ETRUNC; /* some would swap with those who only receive */
+    if (m->any_overwritten) {
+        alltoall_in_place(m);
+        return;
+    }
+    int64_t low = INT64_MAX;
+    for (int i = 0; i < m->size; i++) {
+        struct coll_gpu_part b = coll_gpu_part(a, COLL_GPU_SEND, i);
+        low = b.len > 0 && b.off < low ? b.off : low;
+    }
+    for (int i = 0; i < m->size; i++) {
+        int to = (m->rank + i) % m->size;
+        struct coll_gpu_part b = coll_gpu_part(a, COLL_GPU_SEND, to);
+        if (b.len > 0)
+            coll_gpu_copy(
+                m, coll_gpu_peer(m, COLL_GPU_RECV, to, alltoall_off(m, to, m->rank, b.len), b.len),
+                coll_gpu_peer(m, COLL_GPU_SEND, m->rank, b.off - low, b.len), b.len, -1);
+    }
+}

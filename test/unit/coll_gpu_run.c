@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Between two barriers the steps of all ranks are carried out in a random order that keeps only
+ * what `after` says.  Every byte range that a step reads or writes must lie in a range that its
+ * rank's view has, or in its own scratch; and of any two steps that touch the same byte, and one of
+ * them writes it, one must wait for the other: any other pair between the same barriers is a race.
+ */
+#include "test/unit/coll_gpu_run.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/base/err.h"
+#include "runtime/gpu/kernel.h"
+#include "runtime/reduce/gpu.h"
+
+struct plan_access {
+    uintptr_t from, to;
+    int rank, step;
+    bool writes;
+};
+
+static char wrong[200];
+#define WRONG(...) (snprintf(wrong, sizeof wrong, __VA_ARGS__), wrong)
+
+static int below(struct plan_world *w, int n) { return (int)((w->draw() >> 20) % (uint64_t)n); }
+
+static void *grown(void *p, size_t nbytes)
+{
+    p = realloc(p, nbytes);
+    if (!p)
+        abort();
+    return p;
+}
+
+/* ---- the world ---- */
+
+void plan_world_begin(struct plan_world *w, int size, uint64_t (*draw)(void))
+{
+    w->size = size;
+    w->draw = draw;
+    w->reduces = false;
+    w->nmoves = 0;
+    for (int i = 0; i < size; i++) {
+        struct plan_rank *r = &w->rank[i];
+        if (!r->mem) {
+            r->mem = grown(NULL, PLAN_ARENA);
+            r->before = grown(NULL, PLAN_ARENA);
+            r->want = grown(NULL, PLAN_ARENA);
+        }
+        r->used = 0;
+    }
+}
+
+void plan_world_end(struct plan_world *w)
+{
+    for (int i = 0; i < PLAN_RANKS; i++) {
+        struct plan_rank *r = &w->rank[i];
+        free(r->mem);
+        free(r->before);
+        free(r->want);
+        free(r->ended);
+        coll_gpu_free_plan(&r->plan);
+    }
+    free(w->move);
+    free(w->access);
+}
+
+char *plan_alloc(struct plan_world *w, int rank, int64_t len, int align)
+{
+    struct plan_rank *r = &w->rank[rank];
+    size_t at = r->used + 1 + (size_t)below(w, 3 * align);
+    at = (at + (size_t)align - 1) / (size_t)align * (size_t)align;
+    r->used = at + (size_t)len + 16;
+    if (r->used > PLAN_ARENA)
+        abort();
+    return r->mem + at;
+}
+
+void plan_expect(struct plan_world *w, char *to, char *from, int64_t len)
+{
+    if (w->nmoves == w->room) {
+        w->room = w->room ? 2 * w->room : 64;
+        w->move = grown(w->move, (size_t)w->room * sizeof *w->move);
+    }
+    w->move[w->nmoves++] = (struct plan_move){ to, from, len };
+}
+
+/* The same place in the memory as it was, or as it has to become. */
+static char *as(struct plan_world *w, const char *p, bool want)
+{
+    for (int i = 0; i < w->size; i++) {
+        struct plan_rank *r = &w->rank[i];
+        if (p >= r->mem && p < r->mem + PLAN_ARENA)
+            return (want ? r->want : r->before) + (p - r->mem);
+    }
+    abort();
+}
+
+/* Numbers that are summed and multiplied stay finite: small integers and fractions. */
+static void fill(struct plan_world *w)
+{
+    for (int i = 0; i < w->size; i++) {
+        struct plan_rank *r = &w->rank[i];
+        for (size_t j = 0; j + 8 <= r->used; j += 8) {
+            uint64_t v = w->draw();
+            memcpy(r->mem + j, &v, 8);
+        }
+        for (int64_t j = 0; w->reduces && j < (int64_t)(r->used / 8); j++) {
+            float f[2] = { (float)below(w, 1000) / 7, (float)below(w, 1000) / 3 };
+            double d = 0.5 + below(w, 1000) / 1000.0;
+            if (w->elem == RT_ELEM_F32 || w->elem == RT_ELEM_C32)
+                memcpy(r->mem + 8 * j, f, 8);
+            else if (w->elem == RT_ELEM_F64 || w->elem == RT_ELEM_C64)
+                memcpy(r->mem + 8 * j, &d, 8);
+            else if (w->elem == RT_ELEM_F32_I32)
+                f[0] = (float)below(w, 3), memcpy(r->mem + 8 * j, f, 4);
+            else if (w->elem == RT_ELEM_I32_I32)
+                memset(r->mem + 8 * j, below(w, 3), 4);
+        }
+        memcpy(r->before, r->mem, r->used);
+        memcpy(r->want, r->mem, r->used);
+    }
+}
+
+static void expect(struct plan_world *w)
+{
+    for (int i = 0; i < w->nmoves; i++) {
+        struct plan_move *m = &w->move[i];
+        if (m->len)
+            memcpy(as(w, m->to, true), as(w, m->from, false), (size_t)m->len);
+    }
+    rt_reduce_fn *fn = w->reduces ? rt_reduce_find(w->opcode, w->elem) : NULL;
+    for (int i = 0; i < w->size && fn; i++) {
+        if (w->first[i] >= w->last[i] || !w->len[i])
+            continue;
+        char *out = as(w, w->output[i], true);
+        memcpy(out, as(w, w->input[w->first[i]], false) + w->off[i], (size_t)w->len[i]);
+        for (int j = w->first[i] + 1; j < w->last[i]; j++)
+            fn(out, as(w, w->input[j], false) + w->off[i], out, w->len[i] / w->elem_len);
+    }
+}
+
+/* ---- plans ---- */
+
+static size_t unit_len(const struct plan_rank *r, int i)
+{
+    size_t unit = (size_t)coll_gpu_limits.unit, from = (size_t)i * unit;
+    return from >= r->own.scratch ? 0 : r->own.scratch - from < unit ? r->own.scratch - from : unit;
+}
+
+static const char *make_plan(struct plan_world *w, int rank)
+{
+    struct plan_rank *r = &w->rank[rank];
+    char *at[COLL_GPU_RANGES][PLAN_RANKS];
+    size_t len[COLL_GPU_RANGES][PLAN_RANKS];
+    uint64_t word[PLAN_RANKS];
+    const uint64_t *offsets[PLAN_RANKS];
+    bool nothing = !r->own.at[0] && !r->own.at[1];
+    for (int i = 0; i < w->size; i++) {
+        struct plan_rank *o = &w->rank[i];
+        for (int k = 0; k < COLL_GPU_RANGES; k++) {
+            at[k][i] = (char *)(uintptr_t)o->own.at[k];
+            if (nothing && at[k][i])
+                at[k][i] = (char *)2; /* never to be used */
+            len[k][i] = o->own.len[k];
+        }
+        word[i] = o->own.word;
+        offsets[i] = o->own.publishes ? o->offsets : NULL;
+    }
+    if (r->own.scratch > (COLL_GPU_UNITS + 1) * (size_t)coll_gpu_limits.unit)
+        return WRONG("rank %d wants %zu bytes of scratch", rank, r->own.scratch);
+    for (int i = 0; i < PLAN_UNITS; i++) {
+        size_t n = unit_len(r, i);
+        r->unit[i] = n ? grown(NULL, n) : NULL;
+        if (n)
+            memset(r->unit[i], below(w, 256), n);
+    }
+    struct coll_gpu_view v = { rank, w->size, &r->a,   { at[0], at[1] }, { len[0], len[1] },
+                               word, offsets, r->unit, below(w, 4) > 0 };
+    int err = coll_gpu_make_plan(&v, &r->plan);
+    if (err)
+        return WRONG("rank %d has no plan: %s", rank, rt_err_text(err));
+    for (int i = 0; nothing && i < r->plan.n; i++)
+        if (r->plan.step[i].verb != COLL_GPU_BARRIER)
+            return WRONG("rank %d has nothing and step %d does something", rank, i);
+    return NULL;
+}
+
+/* ---- what a step touches ---- */
+
+static bool inside(uintptr_t from, uintptr_t to, const void *p, size_t len)
+{
+    return p && from >= (uintptr_t)p && to <= (uintptr_t)p + len;
+}
+
+static const char *touch(struct plan_world *w, int rank, int step, const void *p, size_t len,
+                         bool writes)
+{
+    uintptr_t from = (uintptr_t)p, to = from + len;
+    bool ok = false;
+    for (int i = 0; i < PLAN_UNITS; i++)
+        ok = ok || inside(from, to, w->rank[rank].unit[i], unit_len(&w->rank[rank], i));
+    for (int i = 0; i < w->size && !ok; i++) {
+        const struct coll_gpu_own *o = &w->rank[i].own;
+        ok = inside(from, to, o->at[COLL_GPU_RECV], o->len[COLL_GPU_RECV]) ||
+             (!writes && inside(from, to, o->at[COLL_GPU_SEND], o->len[COLL_GPU_SEND]));
+    }
+    if (!ok || !len)
+        return WRONG("rank %d, step %d: %zu bytes %s where nothing is", rank, step, len,
+                     writes ? "written" : "read");
+    if (w->naccess == w->access_room) {
+        w->access_room = w->access_room ? 2 * w->access_room : 256;
+        w->access = grown(w->access, (size_t)w->access_room * sizeof *w->access);
+    }
+    w->access[w->naccess++] = (struct plan_access){ from, to, rank, step, writes };
+    return NULL;
+}
+
+static size_t fold_nbytes(const struct rt_gpu_fold *f)
+{
+    return f->count * rt_gpu_type_nbytes(f->type);
+}
+
+static const char *touch_fold(struct plan_world *w, int rank, int step)
+{
+    const struct rt_gpu_fold *f = &w->rank[rank].plan.step[step].fold;
+    const char *what = NULL;
+    struct rt_op op = { .code = w->opcode };
+    struct rt_reduce_gpu g = { 0, RT_GPU_FOLD_COPY };
+    if (w->reduces && rt_reduce_gpu(NULL, &op, w->elem, &g) < 0)
+        return WRONG("no such operation");
+    if (!f->nsrc || f->nsrc > RT_GPU_FOLD_PLACES || !f->ndst || f->ndst > RT_GPU_FOLD_PLACES ||
+        (f->code == RT_GPU_FOLD_COPY ? f->nsrc != 1
+                                     : f->nsrc < 2 || f->code != g.code || f->type != g.type))
+        return WRONG("rank %d, step %d: a fold that is none", rank, step);
+    for (int i = 0; i < f->nsrc && !what; i++)
+        what = touch(w, rank, step, f->src[i], fold_nbytes(f), false);
+    for (int i = 0; i < f->ndst && !what; i++)
+        what = touch(w, rank, step, f->dst[i], fold_nbytes(f), true);
+    for (int i = 0; i < f->ndst && !what; i++)
+        if ((uintptr_t)f->dst[i] % rt_gpu_type_nbytes(f->type))
+            what = WRONG("rank %d, step %d: destination %d is not aligned", rank, step, i);
+    return what;
+}
+
+static bool waits_for(const struct coll_gpu_plan *p, int step, int other)
+{
+    while (step > other)
+        step = p->step[step].after;
+    return step == other;
+}
+
+/* A step may read what it writes itself, at the very same place. */
+static bool race(const struct plan_world *w, const struct plan_access *a,
+                 const struct plan_access *b)
+{
+    if (!a->writes && !b->writes)
+        return false;
+    if (a->rank != b->rank)
+        return true;
+    if (a->step == b->step)
+        return (a->writes && b->writes) || a->from != b->from;
+    const struct coll_gpu_plan *p = &w->rank[a->rank].plan;
+    return !waits_for(p, a->step, b->step) && !waits_for(p, b->step, a->step);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct plan_access *x = a, *y = b;
+    return x->from < y->from ? -1 : x->from > y->from;
+}
+
+static const char *look_for_races(struct plan_world *w)
+{
+    qsort(w->access, (size_t)w->naccess, sizeof *w->access, by_place);
+    for (int i = 0; i < w->naccess; i++)
+        for (int j = i + 1; j < w->naccess && w->access[j].from < w->access[i].to; j++)
+            if (race(w, &w->access[i], &w->access[j]))
+                return WRONG("step %d of rank %d and step %d of rank %d race", w->access[i].step,
+                             w->access[i].rank, w->access[j].step, w->access[j].rank);
+    return NULL;
+}
+
+/* ---- carrying out ---- */
+
+static void do_fold(struct plan_world *w, const struct rt_gpu_fold *f)
+{
+    size_t nbytes = fold_nbytes(f);
+    char *acc = grown(NULL, nbytes);
+    memcpy(acc, f->src[0], nbytes);
+    for (int i = 1; i < f->nsrc; i++)
+        rt_reduce_find(w->opcode, w->elem)(acc, f->src[i], acc, (int64_t)f->count);
+    for (int i = 0; i < f->ndst; i++)
+        memcpy(f->dst[i], acc, nbytes);
+    free(acc);
+}
+
+static void do_step(struct plan_world *w, const struct coll_gpu_step *s)
+{
+    if (s->verb == COLL_GPU_FOLD)
+        do_fold(w, &s->fold);
+    else
+        memcpy(s->copy.dst, s->copy.src, s->copy.len);
+}
+
+/* End of the interval that begins at r->at. */
+static int interval_end(const struct plan_rank *r)
+{
+    int i = r->at;
+    while (i < r->plan.n && r->plan.step[i].verb != COLL_GPU_BARRIER)
+        i++;
+    return i;
+}
+
+static const char *touch_all(struct plan_world *w)
+{
+    const char *what = NULL;
+    w->naccess = 0;
+    for (int i = 0; i < w->size; i++) {
+        struct plan_rank *r = &w->rank[i];
+        for (int j = r->at; j < interval_end(r) && !what; j++) {
+            const struct coll_gpu_step *s = &r->plan.step[j];
+            if (s->after != -1 && (s->after < r->at || s->after >= j))
+                return WRONG("rank %d, step %d waits for step %d", i, j, s->after);
+            if (s->verb == COLL_GPU_FOLD) {
+                what = touch_fold(w, i, j);
+                continue;
+            }
+            what = touch(w, i, j, s->copy.src, s->copy.len, false);
+            if (!what)
+                what = touch(w, i, j, s->copy.dst, s->copy.len, true);
+        }
+    }
+    return what ? what : look_for_races(w);
+}
+
+/* A random one of the ranks, mostly, or the last that can, and there a random step. */
+static void run_interval(struct plan_world *w)
+{
+    int left = 0, favour = below(w, 4) ? -1 : below(w, w->size);
+    for (int i = 0; i < w->size; i++) {
+        struct plan_rank *r = &w->rank[i];
+        left += interval_end(r) - r->at;
+        if (r->plan.n > r->room) {
+            r->room = 2 * r->plan.n;
+            r->ended = grown(r->ended, (size_t)r->room * sizeof *r->ended);
+        }
+        memset(r->ended, 0, (size_t)r->plan.n * sizeof *r->ended);
+    }
+    while (left > 0) {
+        struct plan_rank *r = &w->rank[favour >= 0 ? favour : below(w, w->size)];
+        int n = interval_end(r) - r->at, from = n ? below(w, n) : 0;
+        bool any = false;
+        for (int k = 0; k < n && !any; k++) {
+            int j = r->at + (from + k) % n;
+            const struct coll_gpu_step *s = &r->plan.step[j];
+            if (r->ended[j] || (s->after >= 0 && !r->ended[s->after]))
+                continue;
+            do_step(w, s);
+            r->ended[j] = any = true;
+            left--;
+        }
+        if (!any && favour >= 0)
+            favour = (favour + 1) % w->size;
+    }
+}
+
+static const char *run_plans(struct plan_world *w)
+{
+    for (int i = 0; i < w->size; i++)
+        w->rank[i].at = 0;
+    for (;;) {
+        const char *what = touch_all(w);
+        if (what)
+            return what;
+        run_interval(w);
+        int ended = 0;
+        for (int i = 0; i < w->size; i++) {
+            struct plan_rank *r = &w->rank[i];
+            r->at = interval_end(r) + 1;
+            ended += r->at > r->plan.n;
+        }
+        if (ended == w->size)
+            return NULL;
+        if (ended)
+            return WRONG("%d of %d ranks meet no barrier where the others do", ended, w->size);
+    }
+}
+
+static const char *compare(struct plan_world *w)
+{
+    for (int i = 0; i < w->size; i++) {
+        const struct plan_rank *r = &w->rank[i];
+        if (!memcmp(r->mem, r->want, r->used))
+            continue;
+        size_t j = 0;
+        while (r->mem[j] == r->want[j])
+            j++;
+        return WRONG("byte %zu of rank %d, %s, is wrong", j, i,
+                     r->want[j] == r->before[j] ? "which nobody should touch" : "a result");
+    }
+    return NULL;
+}
+
+const char *plan_world_run(struct plan_world *w)
+{
+    const char *what = NULL;
+    fill(w);
+    expect(w);
+    for (int i = 0; i < w->size && !what; i++) {
+        struct coll_team t = { .rank = i, .size = w->size };
+        struct plan_rank *r = &w->rank[i];
+        memset(r->unit, 0, sizeof r->unit);
+        int err = coll_gpu_own(&t, &r->a, &r->own, r->offsets);
+        if (err)
+            what = WRONG("rank %d cannot be described: %s", i, rt_err_text(err));
+    }
+    for (int i = 0; i < w->size && !what; i++)
+        what = make_plan(w, i);
+    if (!what)
+        what = run_plans(w);
+    for (int i = 0; i < w->size; i++)
+        for (int k = 0; k < PLAN_UNITS; k++)
+            free(w->rank[i].unit[k]);
+    return what ? what : compare(w);
+}

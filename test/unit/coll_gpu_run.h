@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Carries out the plans of all ranks of one call on host memory, in any order that they allow. */
+#ifndef TEST_UNIT_COLL_GPU_RUN_H
+#define TEST_UNIT_COLL_GPU_RUN_H
+
+#include "coll/gpu/plan_int.h"
+
+#define PLAN_RANKS 33
+#define PLAN_ARENA (1 << 18) /* bytes of each rank's memory */
+#define PLAN_UNITS 8
+
+struct plan_rank {
+    struct coll_args a;
+    char *mem;   /* PLAN_ARENA; what is used of it */
+    size_t used; /* and what it was, and has to become */
+    char *before, *want;
+    struct coll_gpu_own own;
+    uint64_t offsets[PLAN_RANKS];
+    char *unit[PLAN_UNITS];
+    struct coll_gpu_plan plan;
+    int at; /* first step of the interval that is carried out */
+    bool *ended;
+    int room; /* of `ended` */
+};
+
+struct plan_world {
+    int size;
+    uint64_t (*draw)(void);
+    struct plan_rank rank[PLAN_RANKS];
+    /* A reduction: output[i] is the fold of bytes [off, off + len) of input[first..last). */
+    bool reduces;
+    enum rt_opcode opcode;
+    enum rt_elem elem;
+    int64_t elem_len;
+    char *input[PLAN_RANKS], *output[PLAN_RANKS];
+    int first[PLAN_RANKS], last[PLAN_RANKS];
+    int64_t off[PLAN_RANKS], len[PLAN_RANKS];
+    struct plan_move { /* what else is to arrive */
+        char *to, *from;
+        int64_t len;
+    } * move;
+    int nmoves, room;
+    struct plan_access *access; /* of an interval */
+    int naccess, access_room;
+};
+
+void plan_world_begin(struct plan_world *w, int size, uint64_t (*draw)(void));
+/* Memory of a rank at a multiple of `align`. */
+char *plan_alloc(struct plan_world *w, int rank, int64_t len, int align);
+void plan_expect(struct plan_world *w, char *to, char *from, int64_t len);
+/* Makes all plans and carries them out: NULL, or what is wrong. */
+const char *plan_world_run(struct plan_world *w);
+void plan_world_end(struct plan_world *w);
+
+#endif
