@@ -6,7 +6,8 @@ gputest = test/gpu/exchange.h test/gpu/gputest.h test/gpu/gputest.c test/gpu/cud
 gputest_ldadd = libmpi_abi.la -ldl
 gpu_programs = test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2p_random test/gpu/p2p_fault test/gpu/p2p_devices \
 	test/gpu/p2p_victim test/gpu/p2p_huge test/gpu/p2p_threads test/gpu/p2p_leaks test/gpu/pack_kinds \
-	test/gpu/coll_device test/gpu/coll_random test/gpu/coll_bits
+	test/gpu/coll_device test/gpu/coll_random test/gpu/coll_bits \
+	test/gpu/coll_faults test/gpu/coll_late
 check_PROGRAMS += $(gpu_programs)
 test_gpu_p2p_kinds_SOURCES = test/gpu/p2p_kinds.c $(gputest)
 test_gpu_p2p_kinds_LDADD = $(gputest_ldadd)
@@ -48,6 +49,14 @@ test_gpu_coll_random_LDFLAGS = $(mpi_ldflags)
 test_gpu_coll_bits_SOURCES = test/gpu/coll_bits.c test/gpu/collref.h test/gpu/collref.c $(gputest)
 test_gpu_coll_bits_LDADD = $(gputest_ldadd) -lm
 test_gpu_coll_bits_LDFLAGS = $(mpi_ldflags)
+test_gpu_coll_faults_SOURCES = test/gpu/coll_faults.c test/gpu/collsum.h $(gputest)
+test_gpu_coll_faults_LDADD = $(gputest_ldadd) -lpthread
+test_gpu_coll_faults_LDFLAGS = $(mpi_ldflags)
+test_gpu_coll_late_SOURCES = test/gpu/coll_late.c test/gpu/collsum.h test/bench/limits.h $(gputest)
+nodist_test_gpu_coll_late_SOURCES = test/bench/limits_image.c
+test_gpu_coll_late_CFLAGS = $(AM_CFLAGS) # objects of its own, apart from libtool's
+test_gpu_coll_late_LDADD = $(gputest_ldadd) -lpthread
+test_gpu_coll_late_LDFLAGS = $(mpi_ldflags)
 check-gpu: all test/unit/gpu_kinds_test test/unit/gpu_fold_test $(gpu_programs)
 	$(srcdir)/test/tool/runtests --list $(srcdir)/test/gpu/tests.list $(RUNTESTS)
 .PHONY: check-gpu
