@@ -90,6 +90,7 @@ int coll_begin_host(struct coll_task *k)
     k->cleanup = NULL;
     k->state = NULL;
     k->alg = NULL;
+    k->gpu = NULL;
     if (k->team->local)
         return start_with(k, false); /* each side knows its own lengths only */
     if (among_neighbors(&k->args))

@@ -163,6 +163,9 @@ struct coll_task {
         struct coll_task *k); /* frees `state`; called once after finish or failure; NULL-able */
     void *state;              /* the algorithm's own */
     void *up;                 /* what ops->stage() needs of the call */
+    /* While an algorithm over messages starts: the device that shall do its copies and reductions,
+     * and have its temporaries; NULL: the CPU. */
+    struct rt_gpu *gpu;
     struct rt_list link;      /* on the domain's list of active tasks */
 };
 
@@ -210,6 +213,11 @@ void coll_prepare(struct coll_team *t, const struct coll_args *a, struct coll_ta
 int coll_restart(struct coll_task *task);
 /* Starts the algorithm for host memory of a task whose number and tag are set; for ops->stage(). */
 int coll_begin_host(struct coll_task *k);
+/* For ops->stage() of a call that goes by messages on all ranks (k->messages, or a team without
+ * shared memory): the same algorithm over the user's buffers, which are memory of g's device, as are
+ * its temporaries; g does copies and reductions.  -RT_ENOMEM, -RT_ENOTSUP: nothing has begun, it
+ * must be staged. */
+int coll_begin_device(struct coll_task *k, struct rt_gpu *g);
 /* Tags of a team's messages: below this, and of persistent calls between the other two. */
 #define COLL_TAG_CALLS 0x20000000
 #define COLL_TAG_PERSISTENT 0x40000000

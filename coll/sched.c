@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Schedule engine: see sched.h.  Runs under the domain's lock; a schedule belongs to its task and
  * is freed by the task's cleanup. */
-#include "coll/sched.h"
+#include "coll/sched_int.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,37 +12,6 @@ const struct rt_layout coll_bytes = {
     .size = 1, .extent = 1, .true_extent = 1, .contig = true, .elem = RT_ELEM_BYTE
 };
 
-enum step_kind { STEP_SEND, STEP_RECV, STEP_COPY, STEP_REDUCE, STEP_ROUND };
-
-struct step {
-    enum step_kind kind;
-    int peer; /* messages */
-    struct coll_team *team;
-    const void *src; /* send, copy, reduce: what is read */
-    void *dst;       /* recv, copy, reduce: what is written */
-    int64_t src_n, dst_n;
-    const struct rt_layout *src_l, *dst_l;
-};
-
-struct tmp {
-    struct tmp *next;
-};                  /* in front of every temporary buffer */
-#define TMP_HEAD 64 /* keeps buffers on cache lines */
-
-struct coll_sched {
-    struct coll_task *task;
-    struct coll_team *team; /* of the steps being written */
-    struct step *steps;
-    int nsteps, room;
-    int err; /* first failure while building */
-    struct tmp *tmps;
-    int at;                   /* first step of the current round */
-    bool posted;              /* its messages are under way */
-    int round_msgs, max_msgs; /* messages of the round being built; most in any round */
-    struct rt_req **reqs;     /* of the current round */
-    int nreqs, next_req;      /* requests before next_req are complete and released */
-};
-
 static void sched_free(struct coll_sched *s)
 {
     while (s->tmps) {
@@ -50,6 +19,7 @@ static void sched_free(struct coll_sched *s)
         s->tmps = t->next;
         free(t);
     }
+    coll_sched_gpu_free(s);
     free(s->reqs);
     free(s->steps);
     free(s);
@@ -68,6 +38,7 @@ struct coll_sched *coll_sched_new(struct coll_task *k)
     if (s) {
         s->task = k;
         s->team = k->team;
+        s->gpu = k->gpu;
     }
     return s;
 }
@@ -77,6 +48,8 @@ void coll_sched_team(struct coll_sched *s, struct coll_team *t) { s->team = t; }
 void *coll_sched_tmp(struct coll_sched *s, int64_t nbytes)
 {
     void *p = NULL;
+    if (s->gpu)
+        return coll_sched_gpu_tmp(s, nbytes);
     if (posix_memalign(&p, TMP_HEAD, TMP_HEAD + (size_t)nbytes)) {
         s->err = -RT_ENOMEM;
         return NULL;
@@ -151,8 +124,15 @@ void coll_sched_copy(struct coll_sched *s, const void *src, int64_t src_n,
                      const struct rt_layout *src_l, void *dst, int64_t dst_n,
                      const struct rt_layout *dst_l)
 {
-    if (src_n * src_l->size == 0)
+    int64_t nbytes = src_n * src_l->size;
+    if (nbytes == 0)
         return;
+    if (s->gpu && !src_l->contig && !dst_l->contig) { /* by way of the packed form */
+        void *packed = coll_sched_tmp(s, nbytes);
+        coll_sched_copy(s, src, src_n, src_l, packed, nbytes, &coll_bytes);
+        coll_sched_copy(s, packed, nbytes, &coll_bytes, dst, dst_n, dst_l);
+        return;
+    }
     struct step *st = step_add(s);
     st->kind = STEP_COPY;
     st->src = src;
@@ -172,8 +152,8 @@ void coll_sched_reduce(struct coll_sched *s, const void *in, void *inout, int64_
     st->kind = STEP_REDUCE;
     st->src = in;
     st->dst = inout;
-    st->dst_n = n;
-    st->dst_l = l;
+    st->src_n = st->dst_n = n;
+    st->src_l = st->dst_l = l;
 }
 
 void coll_sched_round(struct coll_sched *s)
@@ -186,13 +166,18 @@ void coll_sched_round(struct coll_sched *s)
     s->round_msgs = 0;
 }
 
+/* The first bytes are the same.  The buffers alone do not tell, both may be MPI_BOTTOM under types
+ * of absolute addresses. */
+bool coll_sched_in_place(const void *src, const struct rt_layout *src_l, const void *dst,
+                         const struct rt_layout *dst_l)
+{
+    return (const char *)src + src_l->true_lb == (const char *)dst + dst_l->true_lb;
+}
+
 void coll_copy(const void *src, int64_t src_n, const struct rt_layout *src_l, void *dst,
                int64_t dst_n, const struct rt_layout *dst_l)
 {
-    /* In place already: the first bytes are the same.  The buffers alone do not tell, both may be
-     * MPI_BOTTOM under types of absolute addresses. */
-    if (src_n * src_l->size == 0 ||
-        (const char *)src + src_l->true_lb == (char *)dst + dst_l->true_lb)
+    if (src_n * src_l->size == 0 || coll_sched_in_place(src, src_l, dst, dst_l))
         return;
     if (src_l->contig && dst_l->contig)
         memcpy(dst, src, (size_t)(src_n * src_l->size));
@@ -254,9 +239,14 @@ static int round_finish(struct coll_sched *s)
         if (err < 0)
             return err;
     }
-    s->at = (int)(st - s->steps) + 1;
-    s->posted = false;
+    coll_sched_next_round(s, st);
     return 0;
+}
+
+void coll_sched_next_round(struct coll_sched *s, const struct step *end)
+{
+    s->at = (int)(end - s->steps) + 1;
+    s->posted = false;
 }
 
 /* After an error messages may still be under way into the schedule's buffers, so those stay
@@ -278,8 +268,13 @@ static int sched_step(struct coll_task *k)
             rc = round_poll(s);
         if (rc == 0)
             return 0;
-        if (rc > 0)
+        if (rc > 0 && s->gpu) {
+            rc = coll_sched_gpu_locals(s);
+            if (rc == 0)
+                return 0;
+        } else if (rc > 0) {
             rc = round_finish(s);
+        }
         if (rc < 0)
             return sched_abandon(k, rc);
     }
@@ -294,6 +289,8 @@ int coll_sched_go(struct coll_sched *s)
         if (!s->reqs)
             s->err = -RT_ENOMEM;
     }
+    if (s->gpu && !s->err)
+        s->err = coll_sched_gpu_ready(s);
     if (s->err) {
         int err = s->err;
         sched_free(s);

@@ -60,6 +60,8 @@ struct rt_gpu {
     bool asked_later;                  /* for those from RT_GPU_KERNELS_LATER on */
 
     struct rt_gpu_pool host, dev;      /* stage.c's; host memory dies with its context, too */
+    struct rt_list areas[2];           /* area.c's: those kept, of the device and of the host, */
+    size_t areas_nbytes[2];            /* and their bytes */
 };
 
 /* The struct rt_gpu of a context, or, with ctx NULL, of the device's primary context, which is
@@ -103,6 +105,9 @@ void rt_gpu_ipc_fini(struct rt_gpu *g);
 /* stage.c. */
 void rt_gpu_stage_init(struct rt_gpu *g);
 void rt_gpu_stage_fini(struct rt_gpu *g);
+/* area.c. */
+void rt_gpu_area_init(struct rt_gpu *g);
+void rt_gpu_area_fini(struct rt_gpu *g);
 
 /* ---- driver.c ---- */
 

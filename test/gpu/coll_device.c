@@ -368,6 +368,32 @@ static void large(void)
     OK(MPI_Type_free(&t));
 }
 
+/* Persistent calls go by messages; with so much data the device takes part in the algorithms. */
+static void by_messages(void)
+{
+    enum { N = 20011 };
+    MPI_Datatype t = pair_type(0, 2, 3);
+    enum gt_kind s, r;
+
+    for (int w = 0; w < N_ALLGATHER; w++)
+        for (int k = 0; k < 4; k++) {
+            MPI_Datatype st = k == 3 ? t : MPI_INT, rt = k == 2 ? t : st;
+            struct call c = { (enum what)w, PERSISTENT, k > 1 ? N / 2 : N, w % mt_size, k == 1,
+                              st,           rt,         mt_comm,           MPI_SUM };
+            if ((c.in_place && !knows_in_place(c.what)) || (k == 2 && w != ALLGATHER))
+                continue;
+            if (k == 2)
+                OK(MPI_Type_contiguous(2, MPI_INT, &c.st));
+            if (k == 2)
+                OK(MPI_Type_commit(&c.st));
+            kinds_of(w % 3 ? ALL_DEVICE : (enum mix)(1 + (w / 3 + k) % (MIXES - 1)), &s, &r);
+            one(&c, s, r);
+            if (k == 2)
+                OK(MPI_Type_free(&c.st));
+        }
+    OK(MPI_Type_free(&t));
+}
+
 /* ---- other things ---- */
 
 /* Several calls under way at once, finished in another order. */
@@ -718,6 +744,7 @@ int main(int argc, char **argv)
     MT_RUN(with_gaps);
     MT_RUN(nothing);
     MT_RUN(large);
+    MT_RUN(by_messages);
     MT_RUN(outstanding);
     MT_RUN(gaps_are_the_programs);
     MT_RUN(user_operation);

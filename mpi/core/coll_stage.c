@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Collectives with device buffers that are carried out in host memory.  Each side of the call,
+ * sent or received, is a list of blocks (coll_blocks.c).  A side with device memory is replaced by
+ * host memory in which its blocks lie one after the other, packed; the algorithms see that, with
+ * contiguous layouts of the same size and basic type, and displacements to match.  So it does not
+ * matter how far apart the user's blocks are, and what this process does never depends on the other
+ * processes' memory.  Blocks that are input are copied in first, those that the call defines are
+ * copied out at the end; what lies between blocks is never touched.
+ *
+ * The exceptions are operations that must see elements as they are, with their gaps: functions of
+ * the user and pairs whose C types have a hole.  For those the host memory is a mirror of the one
+ * block that a reduction has, from its first to its last byte.
+ *
+ * All copies of a side are under way at once, since the memory is pinned unless it is very long. */
+#include "mpi/core/coll_stage.h"
+#include <stdlib.h>
+#include <sys/mman.h>
+#include "mpi/p2p/device.h"
+#include "runtime/base/err.h"
+#include "runtime/layout/gpu.h"
+
+/* Mirrors from this length on are only reserved: elements of absolute addresses may span more than
+ * the machine has. */
+#define RESERVE_FROM (64u << 20)
+/* Longer memory is not pinned: a machine has only so much that cannot be paged. */
+#define PINNED_MAX (64u << 20)
+/* Data with gaps go to and from a mirror in pieces. */
+#define PIECE (1 << 20)
+/* What user functions may expect of a buffer's alignment holds for host memory, too. */
+#define ALIGN 16
+
+struct wm_stage_piece {
+    struct rt_gpu_op op;
+    struct wm_stage *s;
+    struct rt_gpu *g; /* NULL: host memory, or data in several allocations */
+    int64_t off;      /* in the side's host memory */
+};
+
+bool wm_block_on_device(const struct wm_block *b)
+{
+    return b->l && wm_on_device((const void *)b->at, b->n, b->l, wm_block_nbytes(b));
+}
+
+/* One block tells for all of a buffer; absolute addresses may lie in several. */
+bool wm_side_on_device(const struct coll_args *a, const struct wm_comm *c, enum wm_side which)
+{
+    bool absolute = !(which == WM_RECV ? a->rbuf : a->sbuf);
+    for (int i = 0, n = wm_blocks_of(a, c, which); i < n; i++) {
+        struct wm_block b = wm_block_at(a, c, which, i);
+        if (wm_block_on_device(&b))
+            return true;
+        if (b.l && wm_block_nbytes(&b) && !absolute)
+            return false;
+    }
+    return false;
+}
+
+/* ---- host memory ---- */
+
+/* Whether the operation must see whole elements. */
+static bool needs_mirror(const struct coll_args *a)
+{
+    return a->op && !a->rtype->contig &&
+           (a->op->code == RT_OP_USER || !rt_elem_packs(a->rtype->elem));
+}
+
+static struct rt_layout packed_layout(const struct rt_layout *l)
+{
+    return (struct rt_layout){
+        .size = l->size, .extent = l->size, .true_extent = l->size, .contig = true, .elem = l->elem
+    };
+}
+
+static int make_mirror(struct wm_stage_side *side, const struct wm_block *b)
+{
+    int64_t step = (b->n - 1) * b->l->extent;
+    side->mirror = true;
+    side->low = b->l->true_lb + (step < 0 ? step : 0);
+    side->low -= ((side->low % ALIGN) + ALIGN) % ALIGN;
+    /* Kernels of pairs touch whole C structs, the padding behind the last one too. */
+    int64_t high = (step > 0 ? step : 0) + b->l->true_lb + b->l->true_extent;
+    side->len = (size_t)(high - side->low + ALIGN);
+    if (side->len < RESERVE_FROM) {
+        side->mem = malloc(side->len);
+        return side->mem ? 0 : -RT_ENOMEM;
+    }
+    void *p = mmap(NULL, side->len, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    side->mem = p == MAP_FAILED ? NULL : p;
+    return side->mem ? 0 : -RT_ENOMEM;
+}
+
+static void free_mirror(struct wm_stage_side *side)
+{
+    if (!side->mirror || !side->mem)
+        return;
+    if (side->len >= RESERVE_FROM)
+        munmap(side->mem, side->len);
+    else
+        free(side->mem);
+}
+
+/* Room for what describes a side: pieces, and what replaces the vectors. */
+static int alloc_side(struct wm_stage *s, enum wm_side which, int n)
+{
+    struct wm_stage_side *side = &s->side[which];
+    bool apart = wm_blocks_apart(s->user.kind, which), each = s->user.kind == COLL_ALLTOALLW;
+    side->n = n;
+    side->pieces = calloc((size_t)n, sizeof *side->pieces);
+    side->displs = apart ? calloc((size_t)n, sizeof *side->displs) : NULL;
+    side->ls = each ? calloc((size_t)n, sizeof *side->ls) : NULL;
+    side->types = each ? calloc((size_t)n, sizeof *side->types) : NULL;
+    return side->pieces && (!apart || side->displs) && (!each || (side->ls && side->types))
+               ? 0
+               : -RT_ENOMEM;
+}
+
+/* Asks about the block and says where it will lie; *g: a context that can copy, if there is one. */
+static int place_block(struct wm_stage_side *side, int i, const struct wm_block *b,
+                       struct rt_gpu **g)
+{
+    struct wm_stage_piece *p = &side->pieces[i];
+    int64_t nbytes = b->l ? wm_block_nbytes(b) : 0;
+    struct rt_gpu_ptr at;
+    bool scattered = true;
+    if (nbytes && wm_block_on_device(b)) {
+        int err = wm_dev_query((const void *)b->at, b->n, b->l, &at, &scattered);
+        if (err < 0)
+            return err;
+    }
+    p->g = scattered ? NULL : at.g;
+    *g = p->g ? p->g : *g;
+    p->off = (int64_t)side->len;
+    if (side->types) {
+        p->off = (p->off + ALIGN - 1) / ALIGN * ALIGN;
+        side->displs[i] = p->off;
+        side->ls[i] = b->l ? packed_layout(b->l) : (struct rt_layout){ 0 };
+        side->types[i] = b->l ? &side->ls[i] : NULL;
+    } else if (side->displs) {
+        side->displs[i] = nbytes ? p->off / b->l->size : 0;
+    }
+    side->len = (size_t)(p->off + nbytes);
+    return 0;
+}
+
+static int make_side(struct wm_stage *s, enum wm_side which, struct rt_gpu **g)
+{
+    struct wm_stage_side *side = &s->side[which];
+    int n = wm_blocks_of(&s->user, s->comm, which);
+    int err = n ? alloc_side(s, which, n) : 0;
+    for (int i = 0; i < n && !err; i++) {
+        struct wm_block b = wm_block_at(&s->user, s->comm, which, i);
+        side->pieces[i].s = s;
+        err = place_block(side, i, &b, g);
+        if (!err && needs_mirror(&s->user))
+            err = make_mirror(side, &b);
+        else if (b.l)
+            side->l = packed_layout(b.l);
+    }
+    return err;
+}
+
+static void take_pinned(struct wm_stage *s, struct rt_gpu *g, size_t nbytes)
+{
+    if (!g || nbytes > PINNED_MAX)
+        return;
+    int err = nbytes <= RT_GPU_STAGE_LARGE ? rt_gpu_stage_take(g, true, nbytes, &s->pinned)
+                                           : rt_gpu_area_take(g, true, nbytes, &s->area);
+    if (err < 0) {
+        s->pinned = NULL;
+        s->area = NULL;
+    }
+}
+
+/* One piece of memory for the packed blocks of both sides. */
+static int alloc_memory(struct wm_stage *s, struct rt_gpu *g)
+{
+    size_t send = s->side[WM_SEND].mirror ? 0 : s->side[WM_SEND].len,
+           recv = s->side[WM_RECV].mirror ? 0 : s->side[WM_RECV].len;
+    size_t second = (send + RT_CACHE_LINE - 1) & ~(size_t)(RT_CACHE_LINE - 1);
+    char *mem;
+    if (send + recv == 0)
+        return 0;
+    take_pinned(s, g, second + recv);
+    if (!s->pinned && !s->area && !(s->plain = malloc(second + recv)))
+        return -RT_ENOMEM;
+    mem = s->pinned ? s->pinned->p : s->area ? s->area->p : s->plain;
+    if (send)
+        s->side[WM_SEND].mem = mem;
+    if (recv)
+        s->side[WM_RECV].mem = mem + second;
+    return 0;
+}
+
+void wm_stage_destroy(struct wm_stage *s, bool leak)
+{
+    for (int i = 0; i < 2; i++) {
+        struct wm_stage_side *side = &s->side[i];
+        if (!leak)
+            free_mirror(side);
+        free(side->pieces);
+        free(side->displs);
+        free(side->ls);
+        free(side->types);
+    }
+    if (!leak) {
+        if (s->pinned)
+            rt_gpu_stage_give(s->pinned);
+        if (s->area)
+            rt_gpu_area_give(s->area);
+        free(s->plain);
+    }
+    free(s);
+}
+
+int wm_stage_create(const struct coll_args *a, const struct wm_comm *c, struct wm_stage **out)
+{
+    struct wm_stage *s = calloc(1, sizeof *s);
+    struct rt_gpu *g = NULL;
+    if (!s)
+        return -RT_ENOMEM;
+    s->user = *a;
+    s->comm = c;
+    bool send = wm_side_on_device(a, c, WM_SEND), recv = wm_side_on_device(a, c, WM_RECV);
+    if (a->op && !a->rtype->contig) /* one layout for both */
+        send = recv = true;
+    int err = send ? make_side(s, WM_SEND, &g) : 0;
+    if (recv && !err)
+        err = make_side(s, WM_RECV, &g);
+    if (!err)
+        err = alloc_memory(s, g);
+    if (err) {
+        wm_stage_destroy(s, false);
+        return err;
+    }
+    *out = s;
+    return 0;
+}
+
+void wm_stage_replace(const struct wm_stage *s, struct coll_args *a)
+{
+    const struct wm_stage_side *send = &s->side[WM_SEND], *recv = &s->side[WM_RECV];
+    a->mem = RT_MEM_HOST;
+    if (send->n) {
+        a->sbuf = send->mirror ? (char *)((uintptr_t)send->mem - (uintptr_t)send->low) : send->mem;
+        a->sdispls = send->displs;
+        a->stypes = send->types;
+        if (a->stype && !a->stype->contig && !send->mirror)
+            a->stype = &send->l;
+        if (a->op && !a->rtype->contig && !send->mirror)
+            a->rtype = &send->l;
+    }
+    if (recv->n) {
+        a->rbuf = recv->mirror ? (char *)((uintptr_t)recv->mem - (uintptr_t)recv->low) : recv->mem;
+        a->rdispls = recv->displs;
+        a->rtypes = recv->types;
+        if (a->rtype && !a->rtype->contig && !recv->mirror)
+            a->rtype = &recv->l;
+    }
+}
+
+/* ---- copies ---- */
+
+static void copied(struct rt_gpu_op *op, int err)
+{
+    struct wm_stage *s = rt_container(op, struct wm_stage_piece, op)->s;
+    s->npending--;
+    if (err < 0)
+        s->err = err;
+}
+
+/* Between the user's block and a mirror, which is not packed. */
+static int copy_mirrored(const struct wm_stage_side *side, const struct wm_block *b, int64_t nbytes,
+                         bool in)
+{
+    char *packed = malloc(PIECE);
+    void *user = (void *)b->at, *here = (void *)((uintptr_t)side->mem - (uintptr_t)side->low);
+    int err = packed ? 0 : -RT_ENOMEM;
+    for (int64_t pos = 0; pos < nbytes && err >= 0; pos += PIECE) {
+        int64_t len = nbytes - pos < PIECE ? nbytes - pos : PIECE;
+        if (in) {
+            err = wm_pack_now(b->l, b->n, user, pos, packed, len);
+            if (err >= 0)
+                rt_layout_unpack(b->l, b->n, here, pos, packed, len);
+        } else {
+            rt_layout_pack(b->l, b->n, here, pos, packed, len);
+            err = wm_unpack_now(b->l, b->n, user, pos, packed, len);
+        }
+    }
+    free(packed);
+    return err;
+}
+
+static int copy_block(struct wm_stage *s, const struct wm_stage_side *side,
+                      struct wm_stage_piece *p, const struct wm_block *b, int64_t nbytes, bool in)
+{
+    char *user = (char *)b->at, *here = side->mem + p->off;
+    if (side->mirror)
+        return copy_mirrored(side, b, nbytes, in);
+    if (!p->g || s->plain)
+        return in ? wm_pack_now(b->l, b->n, user, 0, here, nbytes)
+                  : wm_unpack_now(b->l, b->n, user, 0, here, nbytes);
+    s->npending++;
+    p->op.done = copied;
+    if (b->l->contig)
+        rt_gpu_copy(p->g, in ? here : user, in ? user : here, (size_t)nbytes, &p->op);
+    else if (in)
+        rt_layout_gpu_pack(p->g, b->l, b->n, user, 0, here, nbytes, &p->op);
+    else
+        rt_layout_gpu_unpack(p->g, b->l, b->n, user, 0, here, nbytes, &p->op);
+    return 0;
+}
+
+void wm_stage_copy(struct wm_stage *s, enum wm_side which, bool in)
+{
+    const struct wm_stage_side *side = &s->side[which];
+    for (int i = 0; i < side->n; i++) {
+        struct wm_block b = wm_block_at(&s->user, s->comm, which, i);
+        if (!(in ? b.in : b.out) || !b.l)
+            continue;
+        if (!in)
+            b.n = wm_block_defined(&s->user, s->comm, &b);
+        int64_t nbytes = wm_block_nbytes(&b);
+        int err = nbytes ? copy_block(s, side, &side->pieces[i], &b, nbytes, in) : 0;
+        if (err < 0)
+            s->err = err;
+    }
+}
+
+bool wm_stage_copied(const struct wm_stage *s)
+{
+    if (s->npending)
+        rt_gpu_progress();
+    return s->npending == 0;
+}
