@@ -229,6 +229,13 @@ const struct coll_alg *coll_select(const struct coll_team *t, const struct coll_
                                    const char **why);
 /* Checks the WEFT_COLL value: -RT_EINVAL with the nearest valid name logged. */
 int coll_configure(const char *spec);
+/* Takes the rows of a file before those of coll/tune.def; NULL or "": those only.  The same on all
+ * ranks.  -RT_EINVAL, -RT_ESYS, logged with file and line; then only those of tune.def hold. */
+int coll_tune_load(const char *path);
+/* How device buffers go that need no staging, as WEFT_COLL or a row of the table for CUDA memory
+ * says: one of coll_gpu_algs; NULL: neither says anything. */
+const struct coll_alg *coll_choose_gpu(enum coll_kind kind, int nranks, int64_t bytes,
+                                       const char **why);
 /* All algorithms, for info and tests: returns NULL past the end. */
 const struct coll_alg *coll_alg_at(int i);
 /* By kind and name; NULL when there is none. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Chooses the algorithm of a call: first what WEFT_COLL forces, then the rows of tune.def.
- * coll_configure() is called once by MPI_Init; everything else only reads, so any thread may call
- * it.  Every rank must come to the same choice, so only facts that all ranks share may take part.
+/* Chooses the algorithm of a call: first what WEFT_COLL forces, then the rows of the table
+ * (tune.c). coll_configure() is called once by MPI_Init; everything else only reads, so any thread
+ * may call it.  Every rank must come to the same choice, so only facts that all ranks share may
+ * take part.
  */
 #include "coll/coll.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,23 +41,12 @@ const char *const coll_kind_names[COLL_KINDS] = {
 };
 
 static const struct coll_alg *const tables[] = {
-    coll_barrier_algs,        coll_bcast_algs,   coll_reduce_algs,    coll_allreduce_algs,
-    coll_gather_algs,         coll_scatter_algs, coll_allgather_algs, coll_alltoall_algs,
-    coll_reduce_scatter_algs, coll_scan_algs,    coll_node_flat_algs, coll_node_block_algs,
-    coll_node_move_algs,
-    coll_neighbor_algs,
+    coll_barrier_algs,        coll_bcast_algs,    coll_reduce_algs,    coll_allreduce_algs,
+    coll_gather_algs,         coll_scatter_algs,  coll_allgather_algs, coll_alltoall_algs,
+    coll_reduce_scatter_algs, coll_scan_algs,     coll_node_flat_algs, coll_node_block_algs,
+    coll_node_move_algs,      coll_neighbor_algs, coll_gpu_algs,
 };
 #define NTABLES ((int)(sizeof tables / sizeof tables[0]))
-
-#define MEM_ANY COLL_MEM_ANY
-#define MEM_HOST RT_MEM_HOST
-static const struct coll_tune tune[] = {
-#define TUNE(kind, mem, ranks, bytes, name, measured) \
-    { COLL_##kind, MEM_##mem, ranks, bytes, name, measured },
-#include "coll/tune.def"
-#undef TUNE
-};
-#define NTUNE ((int)(sizeof tune / sizeof tune[0]))
 
 /* What WEFT_COLL forces; at most one entry for each algorithm makes sense, and there are fewer than
  * this. */
@@ -85,8 +74,6 @@ const struct coll_alg *coll_alg_find(enum coll_kind kind, const char *name)
             return a;
     return NULL;
 }
-
-const struct coll_tune *coll_tune_at(int i) { return i < NTUNE ? &tune[i] : NULL; }
 
 int64_t coll_args_bytes(const struct coll_team *t, const struct coll_args *a)
 {
@@ -143,18 +130,31 @@ static uint32_t unmet(const struct coll_alg *alg, const struct coll_team *t,
     return alg->need & no;
 }
 
-/* Rows with their algorithms looked up once; benign when two threads do it at the same time. */
-static const struct coll_alg *row_alg[NTUNE];
-static int first_row[COLL_KINDS];
-static bool resolved;
-
-static void resolve(void)
+/* Entry i of WEFT_COLL is for such a call; `device`: for plans of devices. */
+static bool is_forced(int i, enum coll_kind kind, int64_t bytes, bool device)
 {
-    for (int i = NTUNE - 1; i >= 0; i--) {
-        row_alg[i] = coll_alg_find(tune[i].kind, tune[i].name);
-        first_row[tune[i].kind] = i;
+    const struct coll_alg *alg = forced[i].alg;
+    return alg->kind == kind && bytes >= forced[i].min_bytes && bytes <= forced[i].max_bytes &&
+           device == !!(alg->need & COLL_NEED_CUDA_BUFFERS);
+}
+
+const struct coll_alg *coll_choose_gpu(enum coll_kind kind, int nranks, int64_t bytes,
+                                       const char **why)
+{
+    for (int i = 0; i < nforced; i++) {
+        if (is_forced(i, kind, bytes, true)) {
+            *why = "forced by WEFT_COLL";
+            return forced[i].alg;
+        }
     }
-    rt_store_release(&resolved, true);
+    for (const struct coll_row *r = coll_tune_rows(kind); r->tune.kind == kind; r++) {
+        if (r->tune.mem == RT_MEM_CUDA && nranks >= r->tune.min_ranks &&
+            bytes >= r->tune.min_bytes) {
+            *why = r->tune.measured;
+            return r->alg;
+        }
+    }
+    return NULL;
 }
 
 const struct coll_alg *coll_choose(const struct coll_team *t, const struct coll_args *a,
@@ -164,12 +164,10 @@ const struct coll_alg *coll_choose(const struct coll_team *t, const struct coll_
         *why = "an intercommunicator";
         return coll_inter_alg(a->kind);
     }
-    if (rt_unlikely(!rt_load_acquire(&resolved)))
-        resolve();
     int64_t bytes = coll_args_bytes(t, a);
     for (int i = 0; i < nforced; i++) {
         const struct coll_alg *alg = forced[i].alg;
-        if (alg->kind != a->kind || bytes < forced[i].min_bytes || bytes > forced[i].max_bytes)
+        if (!is_forced(i, a->kind, bytes, false))
             continue;
         if (!unmet(alg, t, a, bytes, has_node)) {
             *why = "forced by WEFT_COLL";
@@ -180,15 +178,13 @@ const struct coll_alg *coll_choose(const struct coll_team *t, const struct coll_
             "%s:%s is forced by WEFT_COLL but cannot serve this call; using the table instead",
             coll_kind_names[a->kind], alg->name);
     }
-    for (int i = first_row[a->kind]; i < NTUNE && tune[i].kind == a->kind; i++) {
-        const struct coll_tune *r = &tune[i];
-        if ((r->mem != COLL_MEM_ANY && r->mem != (int)a->mem) || t->size < r->min_ranks ||
-            bytes < r->min_bytes)
+    for (const struct coll_row *r = coll_tune_rows(a->kind); r->tune.kind == a->kind; r++) {
+        if ((r->tune.mem != COLL_MEM_ANY && r->tune.mem != (int)a->mem) ||
+            t->size < r->tune.min_ranks || bytes < r->tune.min_bytes)
             continue;
-        const struct coll_alg *alg = row_alg[i];
-        if (alg && !unmet(alg, t, a, bytes, has_node)) {
-            *why = r->measured;
-            return alg;
+        if (r->alg && !unmet(r->alg, t, a, bytes, has_node)) {
+            *why = r->tune.measured;
+            return r->alg;
         }
     }
     RT_BUG("no algorithm for %s: coll/tune.def lacks a last row", coll_kind_names[a->kind]);
@@ -198,84 +194,6 @@ const struct coll_alg *coll_select(const struct coll_team *t, const struct coll_
                                    const char **why)
 {
     return coll_choose(t, a, t->node != NULL, why);
-}
-
-/* Edit distance of two short names, for "did you mean". */
-static int distance(const char *a, const char *b)
-{
-    int row[64], la = (int)strlen(a), lb = (int)strlen(b);
-    if (lb > 62)
-        lb = 62;
-    for (int j = 0; j <= lb; j++)
-        row[j] = j;
-    for (int i = 1; i <= la; i++) {
-        int diag = row[0];
-        row[0] = i;
-        for (int j = 1; j <= lb; j++) {
-            int change = diag + (a[i - 1] != b[j - 1]), drop = row[j] + 1, add = row[j - 1] + 1;
-            diag = row[j];
-            row[j] = change < drop ? (change < add ? change : add) : (drop < add ? drop : add);
-        }
-    }
-    return row[lb];
-}
-
-static int find_kind(const char *name)
-{
-    int best = 0;
-    for (int k = 0; k < COLL_KINDS; k++) {
-        if (!strcmp(coll_kind_names[k], name))
-            return k;
-        if (distance(name, coll_kind_names[k]) < distance(name, coll_kind_names[best]))
-            best = k;
-    }
-    log_error(COLL,
-              "WEFT_COLL names the collective \"%s\", which does not exist; the nearest is \"%s\"",
-              name, coll_kind_names[best]);
-    return -RT_EINVAL;
-}
-
-static const struct coll_alg *find_alg(int kind, const char *name)
-{
-    const struct coll_alg *best = NULL, *a;
-    for (int i = 0; (a = coll_alg_at(i)); i++) {
-        if ((int)a->kind != kind)
-            continue;
-        if (!strcmp(a->name, name))
-            return a;
-        if (!best || distance(name, a->name) < distance(name, best->name))
-            best = a;
-    }
-    log_error(COLL,
-              "WEFT_COLL asks for the algorithm \"%s\" of %s, which does not exist; "
-              "the nearest is \"%s\"",
-              name, coll_kind_names[kind], best->name);
-    return NULL;
-}
-
-/* "64K" and the like; an empty text gives `otherwise`. */
-static int parse_bytes(const char *text, int64_t otherwise, int64_t *out)
-{
-    char *end;
-    if (!*text) {
-        *out = otherwise;
-        return 0;
-    }
-    errno = 0;
-    long long v = strtoll(text, &end, 10);
-    int shift = *end == 'K' || *end == 'k'   ? 10
-                : *end == 'M' || *end == 'm' ? 20
-                : *end == 'G' || *end == 'g' ? 30
-                                             : 0;
-    if (end == text || errno || v < 0 || v > INT64_MAX >> shift || end[shift > 0]) {
-        log_error(
-            COLL,
-            "WEFT_COLL has the size \"%s\"; expected bytes with an optional K, M or G, such as 64K",
-            text);
-        return -RT_EINVAL;
-    }
-    *out = (int64_t)v << shift;
-    return 0;
 }
 
 /* One entry kind:algorithm[:min-max]; `text` is modified. */
@@ -295,10 +213,15 @@ static int parse_entry(char *text)
         *range++ = '\0';
         *dash++ = '\0';
     }
-    int kind = find_kind(text);
-    const struct coll_alg *alg = kind < 0 ? NULL : find_alg(kind, name);
-    if (!alg || parse_bytes(range ? range : "", 0, &forced[nforced].min_bytes) < 0 ||
-        parse_bytes(dash ? dash : "", INT64_MAX, &forced[nforced].max_bytes) < 0)
+    int kind = coll_kind_find("WEFT_COLL", text);
+    const struct coll_alg *alg = kind < 0
+                                     ? NULL
+                                     : coll_alg_wanted("WEFT_COLL", (enum coll_kind)kind, name);
+    forced[nforced].min_bytes = 0;
+    forced[nforced].max_bytes = INT64_MAX;
+    if (!alg ||
+        (range && *range && coll_bytes_parse("WEFT_COLL", range, &forced[nforced].min_bytes) < 0) ||
+        (dash && *dash && coll_bytes_parse("WEFT_COLL", dash, &forced[nforced].max_bytes) < 0))
         return -RT_EINVAL;
     forced[nforced++].alg = alg;
     return 0;

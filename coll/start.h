@@ -10,8 +10,24 @@
 int coll_start_messages(struct coll_task *k);
 /* The algorithm for a team between two groups. */
 const struct coll_alg *coll_inter_alg(enum coll_kind kind);
+/* The plans of devices that have names (gpu/algs.c). */
+extern const struct coll_alg coll_gpu_algs[];
 /* coll_select() for a team that has, or pretends to lack, shared memory. */
 const struct coll_alg *coll_choose(const struct coll_team *t, const struct coll_args *a,
                                    bool has_node, const char **why);
+
+/* The table of choices, with the algorithms looked up: the first row of a kind; its last one is
+ * followed by a row of another kind. */
+struct coll_row {
+    struct coll_tune tune;
+    const struct coll_alg *alg;
+};
+const struct coll_row *coll_tune_rows(enum coll_kind kind);
+
+/* By the name that somebody wrote: `where`, for the error message, which names what would be right.
+ * -RT_EINVAL or NULL: logged. */
+int coll_kind_find(const char *where, const char *name);
+const struct coll_alg *coll_alg_wanted(const char *where, enum coll_kind kind, const char *name);
+int coll_bytes_parse(const char *where, const char *text, int64_t *out);
 
 #endif

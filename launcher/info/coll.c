@@ -79,7 +79,7 @@ int info_coll(int nranks)
     struct question q = { .team = { .size = nranks, .one_node = true },
                           .op = { .code = RT_OP_SUM, .commutes = true } };
 
-    if (coll_configure(cfg.coll) < 0)
+    if (coll_configure(cfg.coll) < 0 || coll_tune_load(cfg.tune_file) < 0)
         return 1;
     q.counts = calloc((size_t)nranks, sizeof *q.counts);
     if (!q.counts || rt_layout_basic(&q.layout, sizeof(double), sizeof(double), RT_ELEM_F64) < 0)

@@ -84,6 +84,9 @@ static int build(void)
     int err = coll_configure(cfg.coll); /* not before: MPI_T may change settings until now */
     if (err)
         return wm_err_rt(err, "the setting WEFT_COLL is \"%s\"", cfg.coll);
+    err = coll_tune_load(cfg.tune_file);
+    if (err)
+        return wm_err_rt(err, "the setting WEFT_TUNE_FILE is \"%s\"", cfg.tune_file);
     err = rt_boot_init();
     if (err)
         return wm_err_rt(err, "reaching the process manager");

@@ -25,6 +25,7 @@ static const struct trait traits[] = {
     { "check_leaks", MPI_T_SCOPE_LOCAL, MPI_T_VERBOSITY_USER_DETAIL, true },
     { "btl", MPI_T_SCOPE_ALL, MPI_T_VERBOSITY_TUNER_BASIC, false },
     { "coll", MPI_T_SCOPE_ALL_EQ, MPI_T_VERBOSITY_TUNER_BASIC, false },
+    { "tune_file", MPI_T_SCOPE_ALL_EQ, MPI_T_VERBOSITY_TUNER_BASIC, false },
     { "shm_large", MPI_T_SCOPE_LOCAL, MPI_T_VERBOSITY_TUNER_DETAIL, false },
     { "shm_eager", MPI_T_SCOPE_ALL_EQ, MPI_T_VERBOSITY_TUNER_BASIC, false },
     { "spin_us", MPI_T_SCOPE_LOCAL, MPI_T_VERBOSITY_TUNER_DETAIL, false },
@@ -38,7 +39,7 @@ static const struct {
     enum tool_cat cat;
 } places[] = {
     { "shm_", CAT_SHM }, { "btl", CAT_P2P },     { "coll", CAT_COLL },
-    { "spin", CAT_WAIT }, { "sleep", CAT_WAIT }, { NULL, CAT_BASE },
+    { "tune", CAT_COLL }, { "spin", CAT_WAIT },  { "sleep", CAT_WAIT }, { NULL, CAT_BASE },
 };
 
 static struct tool_obj *handles;
@@ -251,9 +252,10 @@ static bool value_text(int i, const void *buf, char *text)
 static int apply(int i, const char *text)
 {
     const char *name = rt_cfg_row(i)->name;
-    return !strcmp(name, "log")    ? rt_log_configure(text)
-           : !strcmp(name, "coll") ? coll_configure(text)
-                                   : 0;
+    return !strcmp(name, "log")         ? rt_log_configure(text)
+           : !strcmp(name, "coll")      ? coll_configure(text)
+           : !strcmp(name, "tune_file") ? coll_tune_load(text)
+                                        : 0;
 }
 
 static int write_value(int i, const char *text)

@@ -6,6 +6,7 @@ import os
 import statistics
 import sys
 import tempfile
+import time
 
 from bench_peers import Failure, warn
 
@@ -109,6 +110,9 @@ class Table:
         """Every run once with every library, next to each other; the order rotates."""
         for i, r in enumerate(self.runs):
             self.progress(number, i, r)
+            if time.monotonic() > self.opts.until:
+                self.skipped.append((r.key, "no time was left"))
+                continue
             for lib in self.libs[number % len(self.libs):] + self.libs[:number % len(self.libs)]:
                 if ((r.key, lib.name) in self.dead or (r.weft and lib is not self.libs[0])
                         or (r.once and number)):

@@ -64,6 +64,12 @@ def bad_algorithm():
     job(2, env={"WEFT_COLL": "allreduce:rong"}).expect(failed, "rong", "ring")
 
 
+def bad_table():
+    """A table of algorithms that is not there, or not one."""
+    job(2, env={"WEFT_TUNE_FILE": "/nonexistent"}).expect(failed, "/nonexistent", "WEFT_TUNE_FILE")
+    job(2, env={"WEFT_TUNE_FILE": __file__}).expect(failed, "fault_input.py:3", "expected TUNE")
+
+
 def bad_singleton():
     """Without a launcher it is the same."""
     Job([victim, "work"], {"WEFT_SHM_EAGER": "banana"}).expect(failed, "WEFT_SHM_EAGER", "banana")
@@ -83,5 +89,5 @@ def bad_set_option():
 
 
 main([program_missing, program_not_executable, no_program, unknown_option, bad_count,
-      malformed_size, outside_range, bad_choice, bad_algorithm, bad_singleton, unknown_variable,
-      bad_set_option])
+      malformed_size, outside_range, bad_choice, bad_algorithm, bad_table, bad_singleton,
+      unknown_variable, bad_set_option])

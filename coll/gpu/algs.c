@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The plans of device collectives that there is a choice of, by name, for WEFT_COLL and the tables
+ * of choices.  They stand among the algorithms but are not started as those are: the gate carries
+ * plans out, and plan.c asks here which way. */
+#include "coll/start.h"
+
+#define PLAN (COLL_NEED_CUDA_BUFFERS | COLL_NEED_PEER_MAP)
+const struct coll_alg coll_gpu_algs[] = {
+    { "gpu_one_shot", "every device folds everything", COLL_ALLREDUCE, PLAN, NULL },
+    { "gpu_two_shot", "each device folds its block and stores it to all", COLL_ALLREDUCE, PLAN,
+      NULL },
+    { "gpu_half_engine", "each device folds its block in chunks, copy engines bring them to all",
+      COLL_ALLREDUCE, PLAN, NULL },
+    { "gpu_engine", "copy engines fetch and bring, devices fold in their own memory",
+      COLL_ALLREDUCE, PLAN, NULL },
+    { NULL, NULL, COLL_ALLREDUCE, 0, NULL },
+};
