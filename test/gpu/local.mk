@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # MPI programs that use GPUs.  check runs them over the fake driver (rows with gpu=fake in test/tests.list), check-gpu
 # over the real one, with as many GPUs as there are.
-EXTRA_DIST += test/gpu/probe.cu test/gpu/pack_check.cu test/gpu/pack_case.h test/gpu/fold_check.cu test/gpu/fold_case.h test/gpu/tests.list test/gpu/p2p_dead.py
+EXTRA_DIST += test/gpu/probe.cu test/gpu/pack_check.cu test/gpu/pack_case.h test/gpu/fold_check.cu test/gpu/fold_case.h test/gpu/tests.list test/gpu/p2p_dead.py \
+	test/gpu/coll_dead.py
 gputest = test/gpu/exchange.h test/gpu/gputest.h test/gpu/gputest.c test/gpu/cuda_more.h
 gputest_ldadd = libmpi_abi.la -ldl
 gpu_programs = test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2p_random test/gpu/p2p_fault test/gpu/p2p_devices \
 	test/gpu/p2p_victim test/gpu/p2p_huge test/gpu/p2p_threads test/gpu/p2p_leaks test/gpu/pack_kinds \
 	test/gpu/coll_device test/gpu/coll_random test/gpu/coll_bits \
-	test/gpu/coll_faults test/gpu/coll_late
+	test/gpu/coll_faults test/gpu/coll_late test/gpu/coll_victim
 check_PROGRAMS += $(gpu_programs)
 test_gpu_p2p_kinds_SOURCES = test/gpu/p2p_kinds.c $(gputest)
 test_gpu_p2p_kinds_LDADD = $(gputest_ldadd)
@@ -57,6 +58,9 @@ nodist_test_gpu_coll_late_SOURCES = test/bench/limits_image.c
 test_gpu_coll_late_CFLAGS = $(AM_CFLAGS) # objects of its own, apart from libtool's
 test_gpu_coll_late_LDADD = $(gputest_ldadd) -lpthread
 test_gpu_coll_late_LDFLAGS = $(mpi_ldflags)
+test_gpu_coll_victim_SOURCES = test/gpu/coll_victim.c $(gputest)
+test_gpu_coll_victim_LDADD = $(gputest_ldadd)
+test_gpu_coll_victim_LDFLAGS = $(mpi_ldflags)
 check-gpu: all test/unit/gpu_kinds_test test/unit/gpu_fold_test $(gpu_programs)
 	$(srcdir)/test/tool/runtests --list $(srcdir)/test/gpu/tests.list $(RUNTESTS)
 .PHONY: check-gpu

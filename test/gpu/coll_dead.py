@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""A rank is killed, leaves, or goes wrong in collectives on device buffers, while the others wait for it: the job ends
+soon, names it, and leaves nothing behind."""
+
+import os
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../mpi"))
+from faultlib import Skip, builddir, failed, job, main    # noqa: E402
+
+victim = os.path.join(builddir, "test/gpu/coll_victim")
+SMALL, LARGE = "64", str(4 << 20)
+
+
+def killed(n, who, call, nbytes, mode="dies", **env):
+    job(n, str(who), call, nbytes, mode, env=env, program=victim).expect(137, f"rank {who}", "signal 9|killed")
+
+
+def small():
+    """In the middle of short calls, one after the other."""
+    killed(2, 1, "allreduce", SMALL)
+    killed(3, 0, "in_place", SMALL)
+
+
+def large():
+    """While devices work on each other's memory."""
+    killed(2, 0, "allreduce", LARGE)
+    killed(3, 2, "alltoall", LARGE)
+    killed(2, 1, "in_place", LARGE)
+
+
+def nonblocking():
+    killed(3, 1, "iallreduce", LARGE)
+
+
+def persistent():
+    killed(3, 0, "persistent", SMALL)
+    killed(2, 1, "persistent", LARGE)
+
+
+def root():
+    killed(3, 0, "bcast", LARGE)
+
+
+def waited_for():
+    """The others are in a call that it never makes."""
+    killed(3, 2, "allreduce", SMALL, "waits")
+    killed(2, 0, "alltoall", LARGE, "waits")
+
+
+def slow():
+    """Over a fake driver that takes its time."""
+    killed(2, 0, "allreduce", LARGE, FAKE_CUDA_DELAY_US="3000")
+
+
+def leaves():
+    """Without MPI_Finalize, while the others have its memory mapped."""
+    job(3, "1", "allreduce", LARGE, "leaves", program=victim).expect(3, "rank 1", "3")
+
+
+def freed():
+    """An error of one rank ends the job, as errors do by default."""
+    job(2, "1", "allreduce", LARGE, "freed", program=victim).expect(
+        1, "rank 1.*MPI_Allreduce", "freed, never allocated")
+
+
+def mismatch():
+    """Found by WEFT_CHECK, whichever way the call goes."""
+    for call in ("allreduce", "in_place", "iallreduce", "bcast"):
+        job(2, "1", call, SMALL, "count", env={"WEFT_CHECK": "1"}, program=victim).expect(
+            1, "WEFT_CHECK: .*collective call .* on communicator .*rank 1 has data of 68 bytes, rank 0 of 64")
+
+
+def broken():
+    """The device of one rank fails: an error there, and the end of the job."""
+    if "test/fake/gpu" not in os.environ.get("LD_LIBRARY_PATH", ""):
+        raise Skip("the fake driver only")
+    for nbytes, what in (SMALL, "kernel:1:700"), (LARGE, "copy:9:700"), (LARGE, "kernel:1+:700,copy:9+:700"):
+        job(2, "1", "allreduce", nbytes, "broken=" + what, program=victim).expect(
+            failed, "MPI_Allreduce", "700|GPU")
+
+
+if __name__ == "__main__":
+    if subprocess.run([victim, "probe"]).returncode == 77:      # it has said why
+        sys.exit(77)
+    main([small, large, nonblocking, persistent, root, waited_for, slow, leaves, freed, mismatch, broken])

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What coll_dead.py starts: collectives on device buffers without end, until one rank is gone.
+ *     coll_victim WHO CALL BYTES [MODE]
+ * MODE dies (default): WHO kills itself after a while; waits: it does so before its first call,
+ * which the others are in; leaves: it exits; freed: it gives memory that it has freed; count: it
+ * has one element more; broken=RULE: its device fails as FAKE_CUDA_FAIL=RULE says. coll_victim
+ * probe     77 without a device, like every test */
+#include <sys/time.h>
+#include "test/gpu/gputest.h"
+#include "test/mpi/mpitest.h"
+
+static void die(int sig)
+{
+    char line[64];
+    struct timespec t;
+    int n;
+
+    (void)sig;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    n = snprintf(line, sizeof(line), "fault at %lld.%09ld\n", (long long)t.tv_sec, t.tv_nsec);
+    if (write(1, line, (size_t)n) < 0)
+        _exit(9);
+    kill(getpid(), SIGKILL);
+}
+
+static void die_soon(void)
+{
+    struct itimerval t = { { 0, 0 }, { 0, 200000 } };
+
+    signal(SIGALRM, die);
+    setitimer(ITIMER_REAL, &t, NULL);
+}
+
+static void call(const char *what, unsigned char *s, unsigned char *r, int n, MPI_Request *q)
+{
+    if (!strcmp(what, "allreduce"))
+        MPI_Allreduce(s, r, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    else if (!strcmp(what, "in_place"))
+        MPI_Allreduce(MPI_IN_PLACE, r, n, MPI_FLOAT, MPI_MAX, MPI_COMM_WORLD);
+    else if (!strcmp(what, "iallreduce")) {
+        MPI_Iallreduce(s, r, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, q);
+        MPI_Wait(q, MPI_STATUS_IGNORE);
+    } else if (!strcmp(what, "persistent")) {
+        if (*q == MPI_REQUEST_NULL)
+            MPI_Allreduce_init(s, r, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, q);
+        MPI_Start(q);
+        MPI_Wait(q, MPI_STATUS_IGNORE);
+    } else if (!strcmp(what, "alltoall"))
+        MPI_Alltoall(s, n / mt_size, MPI_FLOAT, r, n / mt_size, MPI_FLOAT, MPI_COMM_WORLD);
+    else if (!strcmp(what, "bcast"))
+        MPI_Bcast(r, n, MPI_FLOAT, 0, MPI_COMM_WORLD);
+    else
+        MPI_Abort(MPI_COMM_WORLD, 55);
+}
+
+int main(int argc, char **argv)
+{
+    const char *mode = argc > 4 ? argv[4] : "dies", *rank = getenv("PMIX_RANK");
+    int who = argc > 1 ? atoi(argv[1]) : 0, n = argc > 3 ? atoi(argv[3]) / 4 : 0, i, dev;
+    MPI_Request q = MPI_REQUEST_NULL;
+    unsigned char *s, *r;
+
+    if (!strncmp(mode, "broken=", 7) && rank && atoi(rank) == who)
+        setenv("FAKE_CUDA_FAIL", mode + 7, 1);
+    gt_need(1);
+    if (argc < 4)
+        return 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &mt_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &mt_size);
+    dev = mt_rank % gt_ndevices();
+    gt_use(dev);
+    s = gt_alloc(GT_CUDA, dev, (size_t)n * 4 + 4, 0);
+    r = gt_alloc(mt_rank % 2 ? GT_CUDA : GT_POOL, dev, (size_t)n * 4 + 4, 0);
+    gt_set(s, 0, (size_t)n * 4 + 4);
+    gt_set(r, 0, (size_t)n * 4 + 4);
+    if (mt_rank == who && (!strcmp(mode, "dies") || !strcmp(mode, "waits")))
+        die_soon();
+    for (i = 0;; i++) {
+        if (mt_rank == who && !strcmp(mode, "waits"))
+            pause();
+        if (mt_rank == who && i == 20) {
+            if (!strcmp(mode, "leaves"))
+                exit(3);
+            if (!strcmp(mode, "freed"))
+                gt_free(r);
+            n += !strcmp(mode, "count");
+        }
+        call(argv[2], s, r, n, &q);
+    }
+}
