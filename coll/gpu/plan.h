@@ -8,9 +8,9 @@
  * address of a range is that of its lowest byte; a rank that has none has NULL.
  *
  * Before a plan begins all ranks have entered the call and attached what they need; after its end
- * all ranks meet again, so no rank leaves while another still uses its memory.  Steps between two
- * barriers that do not name each other run in any order, at the same time, and ranks race: what one
- * rank writes between two barriers no other rank touches between them. */
+ * all ranks meet again, so no rank leaves while another still uses its memory.  Steps that neither
+ * name each other nor are held apart by posts run in any order, at the same time, and ranks race:
+ * what one writes no other touches. */
 #ifndef COLL_GPU_PLAN_H
 #define COLL_GPU_PLAN_H
 
@@ -51,11 +51,21 @@ struct coll_gpu_view {
     bool kernels;         /* this device folds; without, copies do what they can */
 };
 
-enum coll_gpu_verb { COLL_GPU_FOLD, COLL_GPU_COPY, COLL_GPU_BARRIER };
+/* POST holds up nothing: it is made when all folds and copies before it in the list have ended.
+ * AWAIT: what follows in the list begins when every rank has made so many posts.  BARRIER: a post,
+ * and the await of as many as that makes.  All ranks of a call make the same number of posts. */
+enum coll_gpu_verb {
+    COLL_GPU_FOLD,
+    COLL_GPU_COPY,
+    COLL_GPU_BARRIER,
+    COLL_GPU_POST,
+    COLL_GPU_AWAIT
+};
 struct coll_gpu_step {
     enum coll_gpu_verb verb;
-    int after; /* index of a step, behind the last barrier, that must have ended; -1: none */
+    int after; /* index of an earlier fold or copy that must have ended; -1: none */
     union {
+        int posts; /* AWAIT */
         struct rt_gpu_fold fold;
         struct {
             void *dst;

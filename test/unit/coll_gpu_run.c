@@ -57,7 +57,7 @@ void plan_world_end(struct plan_world *w)
         free(r->mem);
         free(r->before);
         free(r->want);
-        free(r->ended);
+        free(r->sync);
         coll_gpu_free_plan(&r->plan);
     }
     free(w->move);
@@ -249,18 +249,25 @@ static bool waits_for(const struct coll_gpu_plan *p, int step, int other)
     return step == other;
 }
 
+/* Step x, of any rank, has ended when step y begins. */
+static bool before(const struct plan_world *w, const struct plan_access *x,
+                   const struct plan_access *y)
+{
+    if (x->rank == y->rank && waits_for(&w->rank[y->rank].plan, y->step, x->step))
+        return true;
+    int told = w->rank[x->rank].sync[x->step].next_post;
+    return told > 0 && told <= w->rank[y->rank].sync[y->step].awaited;
+}
+
 /* A step may read what it writes itself, at the very same place. */
 static bool race(const struct plan_world *w, const struct plan_access *a,
                  const struct plan_access *b)
 {
     if (!a->writes && !b->writes)
         return false;
-    if (a->rank != b->rank)
-        return true;
-    if (a->step == b->step)
+    if (a->rank == b->rank && a->step == b->step)
         return (a->writes && b->writes) || a->from != b->from;
-    const struct coll_gpu_plan *p = &w->rank[a->rank].plan;
-    return !waits_for(p, a->step, b->step) && !waits_for(p, b->step, a->step);
+    return !before(w, a, b) && !before(w, b, a);
 }
 
 static int by_place(const void *a, const void *b)
@@ -302,88 +309,126 @@ static void do_step(struct plan_world *w, const struct coll_gpu_step *s)
         memcpy(s->copy.dst, s->copy.src, s->copy.len);
 }
 
-/* End of the interval that begins at r->at. */
-static int interval_end(const struct plan_rank *r)
+static bool works(const struct coll_gpu_step *s)
 {
-    int i = r->at;
-    while (i < r->plan.n && r->plan.step[i].verb != COLL_GPU_BARRIER)
-        i++;
-    return i;
+    return s->verb == COLL_GPU_FOLD || s->verb == COLL_GPU_COPY;
+}
+
+static bool posts(const struct coll_gpu_step *s)
+{
+    return s->verb == COLL_GPU_POST || s->verb == COLL_GPU_BARRIER;
+}
+
+/* What each step has to do with posts; the number of posts in all. */
+static int read_posts(struct plan_rank *r)
+{
+    int posted = 0, awaited = 0;
+    if (r->plan.n > r->room) {
+        r->room = 2 * r->plan.n;
+        r->sync = grown(r->sync, (size_t)r->room * sizeof *r->sync);
+    }
+    for (int i = 0; i < r->plan.n; i++) {
+        const struct coll_gpu_step *s = &r->plan.step[i];
+        posted += posts(s);
+        if (s->verb == COLL_GPU_AWAIT || s->verb == COLL_GPU_BARRIER) {
+            int n = s->verb == COLL_GPU_AWAIT ? s->posts : posted;
+            awaited = n > awaited ? n : awaited;
+        }
+        r->sync[i] = (struct plan_sync){ .awaited = awaited };
+    }
+    for (int i = r->plan.n - 1, next = 0, left = posted; i >= 0; i--) {
+        next = posts(&r->plan.step[i]) ? left-- : next;
+        r->sync[i].next_post = next;
+    }
+    return posted;
+}
+
+static const char *touch_step(struct plan_world *w, int rank, int step)
+{
+    const struct plan_rank *r = &w->rank[rank];
+    const struct coll_gpu_step *s = &r->plan.step[step];
+    if (!works(s))
+        return NULL;
+    if (s->after != -1 && (s->after < 0 || s->after >= step || !works(&r->plan.step[s->after])))
+        return WRONG("rank %d, step %d waits for step %d", rank, step, s->after);
+    if (s->verb == COLL_GPU_FOLD)
+        return touch_fold(w, rank, step);
+    const char *what = touch(w, rank, step, s->copy.src, s->copy.len, false);
+    return what ? what : touch(w, rank, step, s->copy.dst, s->copy.len, true);
 }
 
 static const char *touch_all(struct plan_world *w)
 {
     const char *what = NULL;
     w->naccess = 0;
-    for (int i = 0; i < w->size; i++) {
+    for (int i = 0; i < w->size && !what; i++) {
         struct plan_rank *r = &w->rank[i];
-        for (int j = r->at; j < interval_end(r) && !what; j++) {
-            const struct coll_gpu_step *s = &r->plan.step[j];
-            if (s->after != -1 && (s->after < r->at || s->after >= j))
-                return WRONG("rank %d, step %d waits for step %d", i, j, s->after);
-            if (s->verb == COLL_GPU_FOLD) {
-                what = touch_fold(w, i, j);
-                continue;
-            }
-            what = touch(w, i, j, s->copy.src, s->copy.len, false);
-            if (!what)
-                what = touch(w, i, j, s->copy.dst, s->copy.len, true);
-        }
+        int posted = read_posts(r);
+        if (i && posted != w->rank[0].nposts)
+            return WRONG("rank %d posts %d times, rank 0 %d times", i, posted, w->rank[0].nposts);
+        r->nposts = posted;
+        if (r->plan.n && r->sync[r->plan.n - 1].awaited > posted)
+            return WRONG("rank %d awaits what never comes", i);
+        for (int j = 0; j < r->plan.n && !what; j++)
+            what = touch_step(w, i, j);
     }
     return what ? what : look_for_races(w);
 }
 
-/* A random one of the ranks, mostly, or the last that can, and there a random step. */
-static void run_interval(struct plan_world *w)
+/* Posts that have become due, and how far the list may be carried out. */
+static bool advance(struct plan_world *w, struct plan_rank *r)
 {
-    int left = 0, favour = below(w, 4) ? -1 : below(w, w->size);
-    for (int i = 0; i < w->size; i++) {
-        struct plan_rank *r = &w->rank[i];
-        left += interval_end(r) - r->at;
-        if (r->plan.n > r->room) {
-            r->room = 2 * r->plan.n;
-            r->ended = grown(r->ended, (size_t)r->room * sizeof *r->ended);
-        }
-        memset(r->ended, 0, (size_t)r->plan.n * sizeof *r->ended);
+    bool any = false;
+    while (r->told < r->plan.n && (r->sync[r->told].ended || !works(&r->plan.step[r->told]))) {
+        r->posted += posts(&r->plan.step[r->told]);
+        r->told++;
+        any = true;
     }
-    while (left > 0) {
-        struct plan_rank *r = &w->rank[favour >= 0 ? favour : below(w, w->size)];
-        int n = interval_end(r) - r->at, from = n ? below(w, n) : 0;
-        bool any = false;
-        for (int k = 0; k < n && !any; k++) {
-            int j = r->at + (from + k) % n;
-            const struct coll_gpu_step *s = &r->plan.step[j];
-            if (r->ended[j] || (s->after >= 0 && !r->ended[s->after]))
-                continue;
-            do_step(w, s);
-            r->ended[j] = any = true;
-            left--;
-        }
-        if (!any && favour >= 0)
-            favour = (favour + 1) % w->size;
+    int all = r->posted;
+    for (int i = 0; i < w->size; i++)
+        all = w->rank[i].posted < all ? w->rank[i].posted : all;
+    while (r->open < r->plan.n && r->sync[r->open].awaited <= all) {
+        r->open++;
+        any = true;
     }
+    return any;
 }
 
+/* One step of a rank, any that may be done. */
+static bool advance_step(struct plan_world *w, struct plan_rank *r)
+{
+    for (int k = 0, from = r->open ? below(w, r->open) : 0; k < r->open; k++) {
+        int j = (from + k) % r->open;
+        const struct coll_gpu_step *s = &r->plan.step[j];
+        if (!works(s) || r->sync[j].ended || (s->after >= 0 && !r->sync[s->after].ended))
+            continue;
+        do_step(w, s);
+        r->sync[j].ended = true;
+        return true;
+    }
+    return false;
+}
+
+/* Any rank, or one as long as it can, then the next. */
 static const char *run_plans(struct plan_world *w)
 {
+    const char *what = touch_all(w);
+    if (what)
+        return what;
+    int idle = 0, at = 0;
+    bool favour = below(w, 4) == 0;
     for (int i = 0; i < w->size; i++)
-        w->rank[i].at = 0;
-    for (;;) {
-        const char *what = touch_all(w);
-        if (what)
-            return what;
-        run_interval(w);
-        int ended = 0;
-        for (int i = 0; i < w->size; i++) {
-            struct plan_rank *r = &w->rank[i];
-            r->at = interval_end(r) + 1;
-            ended += r->at > r->plan.n;
-        }
-        if (ended == w->size)
-            return NULL;
-        if (ended)
-            return WRONG("%d of %d ranks meet no barrier where the others do", ended, w->size);
+        w->rank[i].told = w->rank[i].open = w->rank[i].posted = 0;
+    while (idle <= w->size) {
+        struct plan_rank *r = &w->rank[favour || idle ? at : below(w, w->size)];
+        bool any = advance(w, r), did = advance_step(w, r);
+        idle = any || did ? 0 : idle + 1;
+        at = idle ? (at + 1) % w->size : at;
     }
+    for (int i = 0; i < w->size; i++)
+        if (w->rank[i].told < w->rank[i].plan.n)
+            return WRONG("rank %d never gets beyond step %d", i, w->rank[i].told);
+    return NULL;
 }
 
 static const char *compare(struct plan_world *w)

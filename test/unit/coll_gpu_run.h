@@ -18,9 +18,14 @@ struct plan_rank {
     uint64_t offsets[PLAN_RANKS];
     char *unit[PLAN_UNITS];
     struct coll_gpu_plan plan;
-    int at; /* first step of the interval that is carried out */
-    bool *ended;
-    int room; /* of `ended` */
+    struct plan_sync { /* of each step */
+        int awaited;   /* posts of every rank that have been made before it begins */
+        int next_post; /* number of this rank's post that tells of its end; 0: none does */
+        bool ended;
+    } * sync;
+    int room; /* of `sync` */
+    int nposts;
+    int told, open, posted; /* steps whose end has been told; that may begin; posts made */
 };
 
 struct plan_world {
