@@ -2,10 +2,12 @@
 /* The plans of device collectives that there is a choice of, by name, for WEFT_COLL and the tables
  * of choices.  They stand among the algorithms but are not started as those are: the gate carries
  * plans out, and plan.c asks here which way. */
+#include "coll/gpu/plan.h"
 #include "coll/start.h"
 
 #define PLAN (COLL_NEED_CUDA_BUFFERS | COLL_NEED_PEER_MAP)
 const struct coll_alg coll_gpu_algs[] = {
+    /* in the order of enum coll_gpu_way, without AUTO */
     { "gpu_one_shot", "every device folds everything", COLL_ALLREDUCE, PLAN, NULL },
     { "gpu_two_shot", "each device folds its block and stores it to all", COLL_ALLREDUCE, PLAN,
       NULL },
@@ -15,3 +17,12 @@ const struct coll_alg coll_gpu_algs[] = {
       COLL_ALLREDUCE, PLAN, NULL },
     { NULL, NULL, COLL_ALLREDUCE, 0, NULL },
 };
+
+enum coll_gpu_way coll_gpu_asked_way(int size, int64_t nbytes)
+{
+    const char *why;
+    if (coll_gpu_way != COLL_GPU_AUTO)
+        return coll_gpu_way;
+    const struct coll_alg *alg = coll_choose_gpu(COLL_ALLREDUCE, size, nbytes, &why);
+    return alg ? (enum coll_gpu_way)(alg - coll_gpu_algs + 1) : COLL_GPU_AUTO;
+}

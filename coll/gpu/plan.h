@@ -94,6 +94,8 @@ enum coll_gpu_way {
 };
 extern enum coll_gpu_way coll_gpu_way;
 /* What becomes of it; any_overwritten: some rank's input lies where its result goes. */
+/* What `coll_gpu_way` says or, if nothing, WEFT_COLL or the table of choices: algs.c. */
+enum coll_gpu_way coll_gpu_asked_way(int size, int64_t nbytes);
 enum coll_gpu_way coll_gpu_allreduce_way(int size, int64_t nbytes, bool any_overwritten);
 
 #endif

@@ -190,7 +190,7 @@ static void all_engine(struct coll_gpu_make *m, int64_t nbytes)
 /* With two ranks both forms move the same bytes; one shot stores to no other device. */
 enum coll_gpu_way coll_gpu_allreduce_way(int size, int64_t nbytes, bool any_overwritten)
 {
-    enum coll_gpu_way way = size > 1 ? coll_gpu_way : COLL_GPU_AUTO;
+    enum coll_gpu_way way = size > 1 ? coll_gpu_asked_way(size, nbytes) : COLL_GPU_AUTO;
     int64_t p = size;
     if (way == COLL_GPU_AUTO)
         way = (p - 1) * (p - 2) * (nbytes / p) <= coll_gpu_limits.one_shot_extra

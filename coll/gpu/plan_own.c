@@ -271,7 +271,7 @@ static uint64_t word_of(const struct coll_team *t, const struct coll_args *a, bo
         h = mix(h, a->root);
         break;
     case COLL_ALLREDUCE:
-        h = mix(h, coll_gpu_way);
+        h = mix(h, coll_gpu_asked_way(t->size, coll_gpu_vector(a, t->size).len));
         break;
     case COLL_REDUCE_SCATTER:
         for (int i = 0; i < t->size; i++)
@@ -353,7 +353,9 @@ size_t coll_gpu_scratch(const struct coll_args *a, int rank, int size)
     int64_t n = 0;
     switch (a->kind) {
     case COLL_ALLREDUCE:
-        n = coll_gpu_way == COLL_GPU_ENGINE ? (COLL_GPU_UNITS * coll_gpu_limits.unit) : 0;
+        n = coll_gpu_asked_way(size, coll_gpu_vector(a, size).len) == COLL_GPU_ENGINE
+                ? (COLL_GPU_UNITS * coll_gpu_limits.unit)
+                : 0;
         break;
     case COLL_REDUCE_SCATTER:
     case COLL_REDUCE_SCATTER_BLOCK:

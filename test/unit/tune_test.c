@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tables of choices in files: what is written is read back and decides; bad lines are named. */
+#include "coll/gpu/plan.h"
 #include "coll/start.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -85,6 +86,21 @@ static void the_user_overrules_the_file(void)
     CHECK_EQ(coll_tune_load(""), 0);
 }
 
+static void the_plan_asks_the_table(void)
+{
+    CHECK_EQ(coll_gpu_allreduce_way(2, 1 << 20, false), COLL_GPU_ONE_SHOT); /* its own rule */
+    write_table("TUNE( ALLREDUCE, CUDA, 2, 64M, \"gpu_engine\", \"x\" )\n"
+                "TUNE( ALLREDUCE, CUDA, 2, 1M, \"gpu_half_engine\", \"x\" )\n");
+    CHECK_EQ(coll_tune_load(path), 0);
+    CHECK_EQ(coll_gpu_allreduce_way(2, 64 << 20, false), COLL_GPU_ENGINE);
+    CHECK_EQ(coll_gpu_allreduce_way(2, 1 << 20, false), COLL_GPU_HALF_ENGINE);
+    CHECK_EQ(coll_gpu_allreduce_way(2, 1 << 19, false), COLL_GPU_ONE_SHOT);
+    CHECK_EQ(coll_configure("allreduce:gpu_two_shot:0-1M"), 0);
+    CHECK_EQ(coll_gpu_allreduce_way(2, 8, false), COLL_GPU_TWO_SHOT);
+    CHECK_EQ(coll_configure(""), 0);
+    CHECK_EQ(coll_tune_load(""), 0);
+}
+
 static void bad_lines_are_named(void)
 {
     static const struct {
@@ -131,6 +147,7 @@ int main(void)
     snprintf(path, sizeof path, "tune_test.%d", (int)getpid());
     RUN(rows_of_the_file_come_first);
     RUN(the_user_overrules_the_file);
+    RUN(the_plan_asks_the_table);
     RUN(bad_lines_are_named);
     unlink(path);
     return check_end();
