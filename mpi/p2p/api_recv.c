@@ -79,17 +79,20 @@ int wm_api_recv(void *buf, MPI_Count count, struct wm_type *datatype, int source
 {
     struct wm_domain *d = comm->dom;
     struct wm_peer *p = NULL;
+    bool dev = false;
     if (rt_likely(!rt_threaded && source >= 0))
         p = comm->peers[source];
     if (rt_unlikely(rt_threaded || (!p && source != MPI_ANY_SOURCE) || (p && p->err) ||
                     (((uint64_t)count | (uint64_t)datatype->layout.size) >> 31) != 0 ||
-                    wm_on_device(buf, count, &datatype->layout, count * datatype->layout.size))) {
+                    (dev = wm_on_device(buf, count, &datatype->layout,
+                                        count * datatype->layout.size)))) {
         struct wm_msg m = { .buf = buf,
                             .count = count,
                             .layout = &datatype->layout,
                             .comm = comm,
                             .peer = source,
-                            .tag = tag };
+                            .tag = tag,
+                            .on_device = dev };
         return recv_general(&m, datatype, status);
     }
     struct wm_preq q;
@@ -128,14 +131,15 @@ int wm_api_recv(void *buf, MPI_Count count, struct wm_type *datatype, int source
 
 /* One thread, a known source, nothing unexpected: the request is filled from the arguments. */
 static inline struct wm_preq *irecv_now(void *buf, MPI_Count count, struct wm_type *t, int source,
-                                        int tag, struct wm_comm *c)
+                                        int tag, struct wm_comm *c, bool *dev)
 {
     struct wm_domain *d = c->dom;
     if (rt_unlikely(rt_threaded || source < 0 || d->match.nunex || !t->predefined ||
                     (((uint64_t)count | (uint64_t)t->layout.size) >> 31) != 0))
         return NULL;
     struct wm_peer *p = c->peers[source];
-    if (rt_unlikely(!p || p->err || wm_on_device(buf, count, &t->layout, count * t->layout.size)))
+    if (rt_unlikely(!p || p->err ||
+                    (*dev = wm_on_device(buf, count, &t->layout, count * t->layout.size))))
         return NULL;
     struct wm_preq *q = wm_preq_new(d, WM_PREQ_RECV);
     if (rt_unlikely(!q))
@@ -160,7 +164,8 @@ static inline struct wm_preq *irecv_now(void *buf, MPI_Count count, struct wm_ty
 int wm_api_irecv(void *buf, MPI_Count count, struct wm_type *datatype, int source, int tag,
                  struct wm_comm *comm, MPI_Request *request)
 {
-    struct wm_preq *q = irecv_now(buf, count, datatype, source, tag, comm);
+    bool dev = false;
+    struct wm_preq *q = irecv_now(buf, count, datatype, source, tag, comm, &dev);
     if (rt_likely(q)) {
         *request = wm_req_handle(&q->r);
         return MPI_SUCCESS;
@@ -170,12 +175,15 @@ int wm_api_irecv(void *buf, MPI_Count count, struct wm_type *datatype, int sourc
                         .layout = &datatype->layout,
                         .comm = comm,
                         .peer = source,
-                        .tag = tag };
+                        .tag = tag,
+                        .on_device = dev };
     struct rt_req *r;
     rt_lock(&comm->dom->lock);
     int err = start(&m, datatype, &r);
-    if (rt_likely(!err))
+    if (rt_likely(!err)) {
         *request = wm_req_handle(r);
+        wm_dev_advance(comm->dom, r);
+    }
     rt_unlock(&comm->dom->lock);
     return err;
 }

@@ -59,8 +59,10 @@ static int send_start(const struct wm_msg *m, enum wm_mode mode, struct wm_type 
     struct rt_req *r;
     rt_lock(&d->lock);
     int err = start(m, mode, t, &r);
-    if (!err)
+    if (!err) {
         *request = wm_req_handle(r);
+        wm_dev_advance(d, r);
+    }
     rt_unlock(&d->lock);
     return err;
 }
@@ -73,7 +75,7 @@ static int send_start(const struct wm_msg *m, enum wm_mode mode, struct wm_type 
 
 /* One small contiguous message, one thread: straight into the transport. */
 static inline bool send_now(const void *buf, MPI_Count count, const struct wm_type *t, int dest,
-                            int tag, struct wm_comm *c)
+                            int tag, struct wm_comm *c, bool *dev)
 {
     if (rt_unlikely(dest < 0 || rt_threaded))
         return false;
@@ -82,7 +84,7 @@ static inline bool send_now(const void *buf, MPI_Count count, const struct wm_ty
                     (((uint64_t)count | (uint64_t)t->layout.size) >> 31) != 0))
         return false;
     size_t len = (size_t)count * (size_t)t->layout.size;
-    if (len > p->eager_max || wm_on_device(buf, count, &t->layout, (int64_t)len))
+    if (len > p->eager_max || (*dev = wm_on_device(buf, count, &t->layout, (int64_t)len)))
         return false;
     struct btl_hdr hdr = wm_hdr(WM_EAGER, c->ctx, tag, c->rank);
     if (rt_unlikely(p->send(p->eager, &hdr, buf, len) != 0))
@@ -94,9 +96,11 @@ static inline bool send_now(const void *buf, MPI_Count count, const struct wm_ty
 int wm_api_send(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag,
                 struct wm_comm *comm)
 {
-    if (rt_likely(send_now(buf, count, datatype, dest, tag, comm)))
+    bool dev = false;
+    if (rt_likely(send_now(buf, count, datatype, dest, tag, comm, &dev)))
         return MPI_SUCCESS;
     struct wm_msg m = MSG(buf, count, datatype, dest, tag, comm);
+    m.on_device = dev;
     return send_wait(&m, WM_STANDARD, datatype);
 }
 
@@ -126,11 +130,13 @@ int wm_api_bsend(const void *buf, MPI_Count count, struct wm_type *datatype, int
 int wm_api_isend(const void *buf, MPI_Count count, struct wm_type *datatype, int dest, int tag,
                  struct wm_comm *comm, MPI_Request *request)
 {
-    if (rt_likely(send_now(buf, count, datatype, dest, tag, comm))) {
+    bool dev = false;
+    if (rt_likely(send_now(buf, count, datatype, dest, tag, comm, &dev))) {
         *request = wm_req_handle(wm_req_complete);
         return MPI_SUCCESS;
     }
     struct wm_msg m = MSG(buf, count, datatype, dest, tag, comm);
+    m.on_device = dev;
     return send_start(&m, WM_STANDARD, datatype, request);
 }
 

@@ -89,6 +89,7 @@ struct wm_domain {
     int nheap;
     struct wm_pieces *spare_pieces;
     struct wm_dev *spare_dev;
+    unsigned ndev_started; /* nonblocking messages of device memory */
     struct rt_list staged; /* receives that wait for staging memory (struct wm_preq.posted.link) */
     bool staged_room;      /* one of these may go on */
     struct wm_bbuf *bbuf;  /* buffer of MPI_Buffer_attach: buffered.c; NULL = none */

@@ -24,6 +24,7 @@ struct wm_msg {
     int peer;  /* rank, MPI_ANY_SOURCE for receives; MPI_PROC_NULL is handled by the engine */
     int tag;   /* MPI_ANY_TAG for receives */
     bool coll; /* collective context */
+    bool on_device; /* buf has just been found to be device memory; false: not looked at */
 };
 
 /* Start; *out is a request to wait for and release, with a handle in wm_request_slab. */

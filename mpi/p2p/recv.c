@@ -309,7 +309,7 @@ int wm_p2p_irecv(const struct wm_msg *m, struct rt_req **out)
     q->posted.key = (struct wm_key){ .ctx = wm_ctx(c, m->coll), .src = m->peer, .tag = m->tag };
     if (m->tag == MPI_ANY_TAG)
         q->posted.key.tag = WM_MATCH_ANY;
-    if (rt_unlikely(wm_on_device(m->buf, m->count, m->layout, nbytes))) {
+    if (rt_unlikely(m->on_device || wm_on_device(m->buf, m->count, m->layout, nbytes))) {
         int err = wm_dev_open(q);
         if (err < 0) {
             wm_preq_release(&q->r);

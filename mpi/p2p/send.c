@@ -257,7 +257,7 @@ int wm_p2p_isend(const struct wm_msg *m, enum wm_mode mode, struct rt_req **out)
     int64_t nbytes = wm_nbytes(m->count, m->layout);
     if (nbytes < 0)
         return (int)nbytes;
-    if (rt_unlikely(wm_on_device(m->buf, m->count, m->layout, nbytes)))
+    if (rt_unlikely(m->on_device || wm_on_device(m->buf, m->count, m->layout, nbytes)))
         return start_device(m, mode, p, nbytes, out);
     bool sync = mode == WM_SYNCHRONOUS;
     bool eager = nbytes + (sync ? (int64_t)sizeof(uint64_t) : 0) <= p->eager_max;

@@ -168,17 +168,23 @@ static enum rt_memkind kind_of(const struct answer *a)
 }
 
 /* The driver's last answers to this thread, each good for its whole allocation and for less time
- * than freeing and allocating from a pool may take.  A buffer is looked at, perhaps twice, and
- * queried by one call of MPI, and the next message often comes from the same allocation.  Within
- * this time no message of device memory has ended, so that a program that is right cannot have
- * freed what one was started with. */
+ * than freeing and allocating from a pool may take.  A buffer is looked at and queried by one call
+ * of MPI, and the next message often comes from the same allocation.  Within this time no message
+ * of device memory has ended, so that a program that is right cannot have freed what one was
+ * started with. */
 #define RECENT 2
-static __thread struct recent {
-    cu_ptr p;
-    uint64_t when; /* 0: none */
-    struct answer a;
-} recent[RECENT];
-static __thread unsigned recent_next;
+static __thread struct {
+    struct recent {
+        cu_ptr p;
+        uint64_t when; /* 0: none */
+        struct answer a;
+        struct rt_gpu_ptr all; /* what rt_gpu_query() made of it; `g` NULL: not yet */
+        uint32_t era;          /* rt_gpu_era then */
+    } of[RECENT];
+    unsigned next;
+    struct recent *looked; /* by the last look, at `looked_at`; for the query that follows */
+    cu_ptr looked_at;
+} recent;
 
 static bool covers(const struct recent *r, cu_ptr p)
 {
@@ -187,27 +193,26 @@ static bool covers(const struct recent *r, cu_ptr p)
     return kind_of(&r->a) != RT_MEM_CUDA_VMM && p - r->a.start < r->a.len;
 }
 
-static const struct answer *find_recent(cu_ptr p)
+static struct recent *find_recent(cu_ptr p)
 {
     const uint64_t good_for = rt_load_relaxed(&rt_gpu_seen_for) / LAST_PART;
     uint64_t now = 0;
     for (int i = 0; i < RECENT; i++) {
-        if (!recent[i].when || !covers(&recent[i], p))
+        if (!recent.of[i].when || !covers(&recent.of[i], p))
             continue;
         now = now ? now : rt_gpu_clock();
-        if (now - recent[i].when < good_for)
-            return &recent[i].a;
+        if (now - recent.of[i].when < good_for)
+            return &recent.of[i];
     }
     return NULL;
 }
 
-static cu_result ask_again(cu_ptr p, struct answer *a)
+/* For a query: the clock has been read by the look. */
+static struct recent *take_recent(cu_ptr p)
 {
-    const struct answer *known = find_recent(p);
-    if (!known)
-        return ask(p, a);
-    *a = *known;
-    return CU_OK;
+    struct recent *r = recent.looked_at == p && p ? recent.looked : find_recent(p);
+    recent.looked_at = 0;
+    return r;
 }
 
 void rt_gpu_classify_init(void)
@@ -215,7 +220,7 @@ void rt_gpu_classify_init(void)
     rt_gpu_own.stack_end = getauxval(AT_EXECFN); /* a text above all frames */
     dl_iterate_phdr(note_data, NULL);
     memset(rt_gpu_seen, 0, sizeof rt_gpu_seen);
-    memset(recent, 0, sizeof recent); /* of this thread; the others' are old by now */
+    memset(&recent, 0, sizeof recent); /* of this thread; the others' are old by now */
     look.none = 0;
     look.ns = rt_now_ns();
     look.tick = rt_gpu_clock();
@@ -244,8 +249,12 @@ static void note_device(const void *p, const struct answer *a)
     uint64_t above, *word = rt_gpu_seen_word(p, &above);
     if ((rt_load_relaxed(word) ^ above) >> RT_GPU_SEEN_TIME_BITS == 0)
         rt_store_relaxed(word, 0);
-    recent_next = (recent_next + 1) % RECENT;
-    recent[recent_next] = (struct recent){ (cu_ptr)(uintptr_t)p, rt_gpu_clock(), *a };
+    struct recent *r = &recent.of[recent.next++ % RECENT];
+    r->p = recent.looked_at = (cu_ptr)(uintptr_t)p;
+    r->when = rt_gpu_clock();
+    r->a = *a;
+    r->all.g = NULL;
+    recent.looked = r;
 }
 
 /* For addresses that the driver does not know, or cannot speak about because a kernel of the
@@ -263,8 +272,11 @@ bool rt_gpu_look(const void *p)
     struct answer a;
     if ((uintptr_t)p < 4096)
         return false; /* NULL, MPI_BOTTOM, MPI_IN_PLACE */
-    if (find_recent((cu_ptr)(uintptr_t)p))
+    recent.looked_at = 0;
+    if ((recent.looked = find_recent((cu_ptr)(uintptr_t)p))) {
+        recent.looked_at = (cu_ptr)(uintptr_t)p;
         return true;
+    }
     uint64_t none = rt_load_relaxed(&look.none);
     if (none && rt_gpu_clock() - none < rt_load_relaxed(&rt_gpu_seen_for) * (NONE_NS / SEEN_NS)) {
         note_host(p);
@@ -344,16 +356,29 @@ static int check_range(cu_ptr p, size_t len, const struct answer *a)
     return -RT_EINVAL;
 }
 
+/* What an earlier query has found out of the same allocation. */
+static bool known_all(const struct recent *r)
+{
+    return r && r->all.g && r->era == rt_gpu_era && !r->all.g->lost;
+}
+
 int rt_gpu_query(const void *buf, size_t len, struct rt_gpu_ptr *out)
 {
     cu_ptr p = (cu_ptr)(uintptr_t)buf;
+    struct recent *r = take_recent(p);
     struct answer a;
     bool single = true;
+    if (rt_likely(known_all(r)) && len <= r->all.base + r->all.len - p) {
+        *out = r->all;
+        return 0;
+    }
     if (rt_cuda_open(false))
         return rt_cuda_find(false) == RT_CUDA_OLD ? -RT_ENOTSUP : -RT_ENOENT;
-    cu_result r = ask_again(p, &a);
-    if (r != CU_OK)
-        return rt_cuda_error(r, "cuPointerGetAttributes");
+    cu_result got = r ? CU_OK : ask(p, &a);
+    if (r)
+        a = r->a;
+    if (got != CU_OK)
+        return rt_cuda_error(got, "cuPointerGetAttributes");
     if (a.type != CU_MEMORY_DEVICE && !a.managed)
         return -RT_ENOENT;
     enum rt_memkind kind = kind_of(&a);
@@ -374,5 +399,9 @@ int rt_gpu_query(const void *buf, size_t len, struct rt_gpu_ptr *out)
     *out = (struct rt_gpu_ptr){ .kind = kind, .ordinal = a.ordinal, .ctx = a.ctx,
                                 .base = (uintptr_t)a.start, .len = a.len, .id = id_of(&a, kind),
                                 .single = single, .g = g };
+    if (r && kind != RT_MEM_CUDA_VMM) {
+        r->all = *out;
+        r->era = rt_gpu_era;
+    }
     return 0;
 }

@@ -327,9 +327,10 @@ static void one_answer_for_all(void)
     rt_gpu_seen_for = 0;
     n = table.nask;
     CHECK(rt_gpu_is_device(space));
-    table_remove(space); /* later */
+    table_remove(space);
+    CHECK_EQ(rt_gpu_query(space, 1, &q), 0); /* by the same call as the look */
     CHECK_EQ(rt_gpu_query(space, 1, &q), -RT_ENOENT);
-    CHECK_EQ(table.nask, n + 2);
+    CHECK_EQ(table.nask, n + 3);
 }
 
 static void ends_behind_its_allocation(void)
