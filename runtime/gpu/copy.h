@@ -101,6 +101,11 @@ struct move_state {
         int8_t place;
     } seen[MOVE_SEEN];
     unsigned nseen;
+    struct { /* for the last copy, of `len` > 0 bytes */
+        size_t len;
+        unsigned key;
+        enum rt_gpu_way way;
+    } chosen;
 };
 
 /* Takes op out of whatever list and lets the next progress call done(err). */

@@ -307,18 +307,18 @@ static void few_copies_gather(void)
     rt_gpu_progress();
     CHECK_EQ(dev.nlaunch[RT_GPU_LINGER], 1);
     CHECK_EQ(dev.nlaunch[RT_GPU_BATCH], 0); /* four wait for the two in the ring */
-    for (int i = 6; i < 10; i++)
+    for (int i = 6; i < 18; i++)
         copy(g, &jobs[i], here + 4096 * i, there + 4096 * i, 4096);
     rt_gpu_progress();
     CHECK_EQ(dev.nlaunch[RT_GPU_BATCH], 1);
-    CHECK_EQ(dev.batch_n, 8);
-    copy(g, &jobs[10], here + (1 << 20), there, 100);
+    CHECK_EQ(dev.batch_n, 16);
+    copy(g, &jobs[18], here + (1 << 20), there, 100);
     rt_gpu_progress();
     dev_linger(2);
     rt_gpu_progress();
     CHECK_EQ(dev.nlaunch[RT_GPU_BATCH], 1); /* the batch is not done */
     settle();
-    expect_good(jobs, 11);
+    expect_good(jobs, 19);
     CHECK_EQ(dev.nlaunch[RT_GPU_BATCH], 1);
     finish(g);
 }
