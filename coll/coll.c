@@ -3,6 +3,7 @@
 #include "coll/coll.h"
 
 #include "coll/algo/algo.h"
+#include "coll/gpu/gpu.h"
 #include "coll/start.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -102,18 +103,22 @@ int coll_begin_host(struct coll_task *k)
     return is_empty(k->team, &k->args) ? 0 : start_with(k, has_node);
 }
 
-/* Kinds whose calls may go from device to device or be staged; neighbourhoods exchange messages,
- * which take any memory. */
-static bool may_pass(const struct coll_args *a)
-{
-    return a->kind != COLL_BARRIER && a->kind < COLL_NEIGHBOR_ALLGATHER;
-}
+/* Kinds whose calls go by order, may go from device to device, or be staged; neighbourhoods exchange
+ * messages, which take any memory. */
+static bool may_pass(const struct coll_args *a) { return a->kind < COLL_NEIGHBOR_ALLGATHER; }
 
 static int begin(struct coll_task *k)
 {
+    struct coll_gpu *g = k->team->gpu;
+    if (rt_unlikely(g != NULL) && may_pass(&k->args) && !k->messages &&
+        !coll_gpu_pass(g, k->args.mem))
+        return coll_gpu_start(k);
     if (rt_unlikely(k->args.mem != RT_MEM_HOST) && may_pass(&k->args))
         return k->team->ops->stage(k->team, k);
-    return coll_begin_host(k);
+    int err = coll_begin_host(k);
+    if (rt_unlikely(err < 0) && g && may_pass(&k->args) && !k->messages)
+        coll_gpu_unpass(g);
+    return err;
 }
 
 int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task *k)

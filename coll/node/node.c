@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "coll/gpu/gpu.h"
 #include "coll/start.h"
 #include "runtime/base/err.h"
 #include "runtime/base/idle.h"
@@ -27,12 +28,16 @@ static size_t cells_nbytes(int size) { return (size_t)size * COLL_NODE_SLOTS * C
 
 static size_t blocks_nbytes(int size) { return 2 * coll_node_half_len(size); }
 
-size_t coll_node_nbytes(int size)
+/* The node's part of the block; behind it is that of coll/gpu. */
+static size_t own_nbytes(int size)
 {
-    if (size < 2)
-        return 0;
     return sizeof(struct coll_node_head) + (size_t)size * sizeof(struct coll_node_prog) +
            COLL_NODE_SLOTS * (size_t)size * sizeof(struct coll_node_line);
+}
+
+size_t coll_node_nbytes(int size)
+{
+    return size < 2 ? 0 : own_nbytes(size) + coll_gpu_nbytes(size);
 }
 
 int coll_team_attach(struct coll_team *t, size_t off)
@@ -42,7 +47,8 @@ int coll_team_attach(struct coll_team *t, size_t off)
         return -RT_ENOMEM;
     char *p = t->ops->shm_at(t, off);
     n->direct = calloc((size_t)t->size, sizeof *n->direct);
-    if (!n->direct) {
+    if (!n->direct || coll_gpu_attach(t, p + own_nbytes(t->size)) < 0) {
+        free(n->direct);
         free(n);
         return -RT_ENOMEM;
     }
@@ -61,6 +67,7 @@ void coll_team_fini(struct coll_team *t)
     struct coll_node *n = t->node;
     if (!n)
         return;
+    coll_gpu_fini(t);
     if (t->rank == 0 && n->cells)
         t->ops->shm_free(t, n->head->cells - 1, cells_nbytes(t->size));
     if (t->rank == 0 && n->blocks)
@@ -75,6 +82,8 @@ void coll_team_moved(struct coll_team *t)
 {
     if (t->node)
         t->node->team = t;
+    if (t->gpu)
+        t->gpu->team = t;
 }
 
 bool coll_team_quiet(struct coll_team *t)
@@ -85,7 +94,8 @@ bool coll_team_quiet(struct coll_team *t)
     for (int i = 0; i < t->size; i++)
         if (rt_load_acquire(&n->prog[i].probe) == 0) /* it has yet to attach, which writes */
             return false;
-    return coll_node_finished(n, n->started);
+    return coll_node_finished(n, n->started) &&
+           coll_gpu_quiet(t, (char *)n->head + own_nbytes(t->size));
 }
 
 uint64_t coll_node_begin(struct coll_node *n, struct coll_task *k)

@@ -229,6 +229,7 @@ void wm_coll_team_fini(struct wm_comm *c)
         coll_team_moved(&l->team);
         leaving = l;
         t->node = NULL;
+        t->gpu = NULL;
     } else {
         leave(t, c->team_off, nbytes);
     }

@@ -33,7 +33,11 @@ struct rank {
     bool awake;
 };
 
+const struct fake_more *fake_more;
+
 struct fake {
+    struct coll_team_ops ops;
+    bool (*turn)(struct fake *f);
     int size;
     int split; /* ranks of the first group; 0: one group */
     unsigned seed;
@@ -179,6 +183,8 @@ static void *fake_shm_at(struct coll_team *t, size_t off)
     return ((struct fake *)t->arg)->shm + off;
 }
 
+void fake_wake(struct fake *f, int rank) { f->ranks[rank].awake = true; }
+
 static void fake_shm_wake(struct coll_team *t, int rank)
 {
     ((struct fake *)t->arg)->ranks[rank].awake = true;
@@ -216,9 +222,23 @@ static const struct coll_team_ops fake_ops = {
     .peer_write = fake_peer_write,
 };
 
+static void add_more(struct fake *f, const struct fake_more *more)
+{
+    f->ops.dev_describe = more->ops.dev_describe;
+    f->ops.dev_release = more->ops.dev_release;
+    f->ops.dev_attach = more->ops.dev_attach;
+    f->ops.dev_detach = more->ops.dev_detach;
+    f->ops.stage = more->ops.stage;
+    f->ops.gone = more->ops.gone;
+    f->turn = more->turn;
+}
+
 struct fake *fake_create(int size, unsigned seed, bool node, size_t shm_room)
 {
     struct fake *f = calloc(1, sizeof *f);
+    f->ops = fake_ops;
+    if (fake_more)
+        add_more(f, fake_more);
     f->size = size;
     f->seed = seed;
     f->random = seed * 2654435761ull + 1;
@@ -238,7 +258,7 @@ struct fake *fake_create(int size, unsigned seed, bool node, size_t shm_room)
     }
     for (int r = 0; r < size; r++) {
         f->ranks[r].team = (struct coll_team){
-            .ops = &fake_ops, .arg = f, .rank = r, .size = size, .one_node = node
+            .ops = &f->ops, .arg = f, .rank = r, .size = size, .one_node = node
         };
         if (f->shm && coll_team_attach(&f->ranks[r].team, 0) < 0)
             abort();
@@ -348,6 +368,7 @@ int fake_run(struct fake *f, const struct coll_args *args, int ncalls, int windo
              i < n && !delivered; i++)
             if (runnable == 0 || fake_random(f, 3) == 0)
                 delivered = deliver(f, &f->pairs[(at + i) % n]);
+        delivered |= f->turn && f->turn(f);
         if (!moved && !delivered && runnable == 0)
             return -1;
     }

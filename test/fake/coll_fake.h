@@ -26,4 +26,14 @@ int fake_run(struct fake *f, const struct coll_args *args, int ncalls, int windo
 const struct coll_team *fake_team(const struct fake *f, int rank);
 unsigned fake_random(struct fake *f, unsigned below);
 
+/* What teams made from now on have beside: operations on device memory and stage(), and something
+ * that happens between the ranks' turns (whether anything did).  NULL: none. */
+struct fake_more {
+    struct coll_team_ops ops; /* those that are set */
+    bool (*turn)(struct fake *f);
+};
+extern const struct fake_more *fake_more;
+/* The rank's next turn will come, whatever its last one did. */
+void fake_wake(struct fake *f, int rank);
+
 #endif

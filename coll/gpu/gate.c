@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How the ranks of a team agree whether a call goes from device to device.
+ *
+ * Each rank alone knows what memory it passes, so it tells the others: yes, with the keys of its
+ * ranges, or no.  One no is enough, and a rank that says no waits for nobody: the call goes through
+ * host memory, by the algorithms for host memory.  A rank that says yes waits for the others' words
+ * in its step function.
+ *
+ * Words.  Calls are numbered alike on all ranks: those that pass the gate are told by their kind,
+ * which is the same everywhere.  Each rank alone writes its struct coll_gpu_word.  `passed` grows
+ * with each call, in order; that store is all that a call with host buffers costs.  For a yes of
+ * call e, the keys go to the rank's area, slot s = e % SLOTS, then e to yes[s], then e to `passed`.
+ * Who looks for call e waits until `passed` is e or more; yes[s] == e means yes, anything else no.
+ *
+ * Order.  A rank says its word for e after those for all calls before, and once its slot is free,
+ * that is, call e - SLOTS was decided no or has ended here; calls wait for that in their step, in
+ * the order in which they were made (`first`), calls with host buffers, too.  They are decided in
+ * this order, so the algorithms for host memory, which number their calls, begin in the same order
+ * on all ranks.  Nothing waits for a later call, so the rank with the earliest unfinished call
+ * always gets on.
+ *
+ * Why all decide alike.  Say some rank looks for q's word on call e.  If q said yes, yes[s] is e
+ * until q says yes to e + SLOTS or a later call of the slot.  q does so only after e was decided no
+ * or has ended on q.  If it was decided no, then some r said no, so yes[s] of r never becomes e,
+ * and whoever still looks finds this no, whatever it reads of q.  If it has ended on q then all
+ * ranks have said so, which they do after they have decided.
+ *
+ * Why nothing is read too late.  Keys, offsets and at[] are read only when all have said yes.  Then
+ * no rank uses its slot again before the call has ended on it, hence after all have said END; they
+ * say that when they need no key any more.  at[s] is first written in call e + SLOTS when all have
+ * said yes to that, and thus all have left call e; until then it says how e went.  The area is the
+ * rank's own and goes with its team: its calls have ended then, or were decided no.  The words
+ * belong to the team's block, whose owner asks coll_gpu_quiet(): all have passed as many calls, and
+ * none has one that is open.
+ *
+ * A rank that dies while others wait for it is looked for now and then; the wait ends with an
+ * error.  A rank that could not start a call (no memory) may repeat it; its word stands, and was
+ * no. */
+#include "coll/gpu/gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "coll/start.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+/* Times rt_gpu_seen_for, which is 20 us. */
+#define LOOK_EVERY 1000
+
+/* ---- life ---- */
+
+size_t coll_gpu_nbytes(int size)
+{
+    return sizeof(struct coll_gpu_head) + (size_t)size * sizeof(struct coll_gpu_word);
+}
+
+static struct coll_gpu_word *words_at(void *shared)
+{
+    return (struct coll_gpu_word *)((struct coll_gpu_head *)shared + 1);
+}
+
+int coll_gpu_attach(struct coll_team *t, void *shared)
+{
+    struct coll_gpu_word *word = words_at(shared);
+    if (!rt_gpu_watch || !t->ops->dev_describe) {
+        rt_store_release(&word[t->rank].passed, UINT64_MAX);
+        return 0;
+    }
+    struct coll_gpu *g = calloc(1, sizeof *g);
+    if (!g)
+        return -RT_ENOMEM;
+    g->team = t;
+    g->head = shared;
+    g->word = word;
+    g->own = &word[t->rank];
+    g->last = &g->first;
+    t->gpu = g;
+    return 0;
+}
+
+static size_t post_nbytes(const struct coll_gpu *g)
+{
+    size_t n = sizeof(struct coll_gpu_post) + (size_t)g->team->size * sizeof(uint64_t);
+    return (n + RT_CACHE_LINE - 1) & ~(size_t)(RT_CACHE_LINE - 1);
+}
+
+void coll_gpu_fini(struct coll_team *t)
+{
+    struct coll_gpu *g = t->gpu;
+    if (!g)
+        return;
+    for (struct coll_gpu_call *c = g->spare, *next; c; c = next) {
+        next = c->next;
+        coll_gpu_free(c);
+    }
+    if (g->area)
+        t->ops->shm_free(t, g->own->area - 1, COLL_GPU_SLOTS * post_nbytes(g));
+    free(g);
+    t->gpu = NULL;
+}
+
+bool coll_gpu_quiet(const struct coll_team *t, void *shared)
+{
+    const struct coll_gpu_word *word = words_at(shared);
+    uint64_t passed = rt_load_relaxed(&word[t->rank].passed), least = UINT64_MAX;
+    for (int i = 0; i < t->size; i++) {
+        uint64_t p = rt_load_acquire(&word[i].passed);
+        least = p < least ? p : least;
+        if (rt_load_acquire(&word[i].open))
+            return false;
+    }
+    return least >= passed || passed == UINT64_MAX;
+}
+
+/* ---- words ---- */
+
+void coll_gpu_wake(struct coll_gpu *g)
+{
+    struct coll_team *t = g->team;
+    for (int i = 0; i < t->size; i++)
+        if (i != t->rank)
+            t->ops->shm_wake(t, i);
+}
+
+struct coll_gpu_post *coll_gpu_post_of(const struct coll_gpu_call *c, int rank)
+{
+    struct coll_gpu *g = c->gate;
+    char *area = rank == g->team->rank
+                     ? g->area
+                     : g->team->ops->shm_at(g->team, rt_load_relaxed(&g->word[rank].area) - 1);
+    return (struct coll_gpu_post *)(area + (size_t)c->slot * post_nbytes(g));
+}
+
+static bool has_area(struct coll_gpu *g)
+{
+    struct coll_team *t = g->team;
+    if (g->area || g->no_area)
+        return g->area;
+    size_t off = t->ops->shm_alloc(t, COLL_GPU_SLOTS * post_nbytes(g));
+    g->no_area = off == SIZE_MAX;
+    if (g->no_area) {
+        log_warn(COLL, "no shared memory for collectives on device memory; they are copied through "
+                       "host memory instead");
+        return false;
+    }
+    g->area = t->ops->shm_at(t, off);
+    rt_store_relaxed(&g->own->area, off + 1);
+    return true;
+}
+
+/* Says yes or no.  False: not yet. */
+static bool post(struct coll_gpu_call *c)
+{
+    struct coll_gpu *g = c->gate;
+    if (c->number <= g->own->passed) { /* it could not start, and is repeated: said no */
+        c->posted = true;
+        return true;
+    }
+    if (c->number != g->own->passed + 1 || (c->device && g->in[c->slot]))
+        return false;
+    c->posted = true;
+    c->said_yes = c->device && !g->far && has_area(g) &&
+                  coll_gpu_describe(c, coll_gpu_post_of(c, g->team->rank)) >= 0;
+    if (c->said_yes) {
+        g->in[c->slot] = c;
+        rt_store_relaxed(&g->head->devices, 1);
+        rt_store_relaxed(&g->own->open, g->own->open + 1);
+        rt_store_release(&g->own->yes[c->slot], c->number);
+    }
+    rt_store_release(&g->own->passed, c->number); /* after all that belongs to a yes */
+    if (rt_load_relaxed(&g->head->devices))
+        coll_gpu_wake(g);
+    return true;
+}
+
+/* Whether a rank that this one waits for is no more; asked now and then. */
+static bool is_gone(struct coll_gpu_call *c, int rank)
+{
+    struct coll_team *t = c->gate->team;
+    uint64_t now = rt_gpu_clock();
+    if (now < c->look_at || !t->ops->gone)
+        return false;
+    bool first = c->look_at == 0;
+    c->look_at = now + LOOK_EVERY * rt_load_relaxed(&rt_gpu_seen_for);
+    return !first && t->ops->gone(t, rank);
+}
+
+/* 1: all have said yes.  0: not yet.  -RT_ENOTSUP: somebody has said no.  -RT_EPEER. */
+static int all_yes(struct coll_gpu_call *c)
+{
+    struct coll_gpu *g = c->gate;
+    for (; c->heard < g->team->size; c->heard++) {
+        const struct coll_gpu_word *w = &g->word[c->heard];
+        /* pairs with the release in post() and coll_gpu_pass() */
+        if (rt_load_acquire(&w->passed) < c->number)
+            return is_gone(c, c->heard) ? -RT_EPEER : 0;
+        if (rt_load_relaxed(&w->yes[c->slot]) != c->number)
+            return -RT_ENOTSUP;
+    }
+    c->heard = 0;
+    return 1;
+}
+
+void coll_gpu_say(struct coll_gpu_call *c, uint32_t phase)
+{
+    struct coll_gpu *g = c->gate;
+    c->phase = phase;
+    c->heard = 0;
+    rt_store_release(&g->own->at[c->slot], COLL_GPU_AT(c->number, phase | c->flags));
+    coll_gpu_wake(g);
+}
+
+int coll_gpu_all_at(struct coll_gpu_call *c, uint32_t phase)
+{
+    struct coll_gpu *g = c->gate;
+    for (; c->heard < g->team->size; c->heard++) {
+        /* pairs with the release in coll_gpu_say(); words of calls before do not count */
+        uint64_t at = rt_load_acquire(&g->word[c->heard].at[c->slot]);
+        bool here = at >= COLL_GPU_AT(c->number, 0u);
+        if (here && (at & COLL_GPU_PHASE) >= phase) {
+            c->seen |= (uint32_t)at & (COLL_GPU_DECLINED | COLL_GPU_FAILED);
+        } else if (is_gone(c, c->heard)) {
+            c->seen |= COLL_GPU_FAILED;
+            c->err = -RT_EPEER;
+        } else {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* ---- calls ---- */
+
+static struct coll_gpu_call *call_take(struct coll_gpu *g)
+{
+    struct coll_gpu_call *c = g->spare;
+    if (c)
+        g->spare = c->next;
+    else if (!(c = calloc(1, sizeof *c)))
+        return NULL;
+    c->gate = g;
+    c->next = NULL;
+    return c;
+}
+
+/* Ends what the gate has to do with a call; its slot may be used again. */
+static void call_give(struct coll_gpu_call *c)
+{
+    struct coll_gpu *g = c->gate;
+    coll_gpu_release(c);
+    if (c->said_yes) {
+        g->in[c->slot] = NULL;
+        rt_store_release(&g->own->open, g->own->open - 1);
+    }
+    c->task->state = NULL;
+    c->task->cleanup = NULL;
+    c->next = g->spare;
+    g->spare = c;
+}
+
+static void leave_queue(struct coll_gpu_call *c)
+{
+    struct coll_gpu *g = c->gate;
+    g->first = c->next;
+    if (!g->first)
+        g->last = &g->first;
+}
+
+int coll_gpu_over(struct coll_gpu_call *c, int err)
+{
+    call_give(c);
+    return err < 0 ? err : 1;
+}
+
+int coll_gpu_stage(struct coll_gpu_call *c)
+{
+    struct coll_task *k = c->task;
+    call_give(c);
+    int err = k->team->ops->stage(k->team, k);
+    return err < 0 ? err : k->step(k);
+}
+
+/* Decided: not from device to device. */
+static int go_host(struct coll_gpu_call *c)
+{
+    struct coll_task *k = c->task;
+    if (c->device)
+        return coll_gpu_stage(c);
+    call_give(c);
+    int err = coll_begin_host(k);
+    return err < 0 ? err : k->step(k);
+}
+
+/* Until the call is decided. */
+static int wait_turn(struct coll_gpu_call *c)
+{
+    struct coll_gpu *g = c->gate;
+    if (!c->posted && !post(c))
+        return 0;
+    if (g->first != c)
+        return 0;
+    int rc = c->said_yes ? all_yes(c) : -RT_ENOTSUP;
+    if (rc == 0)
+        return 0;
+    leave_queue(c);
+    if (rc == -RT_ENOTSUP)
+        return go_host(c);
+    if (rc < 0) {
+        log_error(COLL, "rank %d of the communicator has gone; %s on device memory fails", c->heard,
+                  coll_kind_names[c->task->args.kind]);
+        return coll_gpu_over(c, rc);
+    }
+    log_debug(COLL, "call %u: %s from device to device", c->task->seq,
+              coll_kind_names[c->task->args.kind]);
+    c->go = coll_gpu_run;
+    return coll_gpu_run(c);
+}
+
+static int gate_step(struct coll_task *k)
+{
+    struct coll_gpu_call *c = k->state;
+    return c->go(c);
+}
+
+/* For tools: what carries device calls out; never chosen by the table. */
+static const struct coll_alg gpu_alg = { .name = "gpu",
+                                         .help = "from device to device",
+                                         .need = COLL_NEED_ONE_NODE | COLL_NEED_PEER_MAP |
+                                                 COLL_NEED_CUDA_BUFFERS };
+
+int coll_gpu_start(struct coll_task *k)
+{
+    struct coll_gpu *g = k->team->gpu;
+    struct coll_gpu_call *c = call_take(g);
+    if (!c)
+        return -RT_ENOMEM;
+    c->task = k;
+    c->number = ++g->calls;
+    c->slot = (int)(c->number % COLL_GPU_SLOTS);
+    c->go = wait_turn;
+    c->device = k->args.mem != RT_MEM_HOST;
+    c->posted = c->said_yes = false;
+    c->heard = 0;
+    c->look_at = 0;
+    c->seen = c->phase = c->flags = 0;
+    c->err = 0;
+    k->alg = c->device ? &gpu_alg : NULL;
+    k->state = c;
+    k->cleanup = NULL;
+    k->step = gate_step;
+    bool alone = !g->first;
+    if (alone && post(c) && !c->said_yes) { /* as if it had been passed by: errors are the call's */
+        call_give(c);
+        int err = c->device ? k->team->ops->stage(k->team, k) : coll_begin_host(k);
+        g->calls -= err < 0;
+        return err;
+    }
+    *g->last = c;
+    g->last = &c->next;
+    if (!alone)
+        post(c);
+    return 0;
+}

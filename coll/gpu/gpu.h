@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Collectives whose buffers are device memory on all ranks of a team on one node: what the files of
+ * coll/gpu share, and their interface to coll.c.  gate.c says how the ranks agree that a call goes
+ * this way, run.c carries it out.  Under the domain's lock; nothing here blocks. */
+#ifndef COLL_GPU_GPU_H
+#define COLL_GPU_GPU_H
+
+#include "coll/coll.h"
+#include "coll/gpu/plan.h"
+#include "runtime/base/atomic.h"
+
+#define COLL_GPU_SLOTS 4 /* device calls of a team that a rank has under way at a time */
+
+/* What a rank says to the others: two lines, of which only the first is written by calls with host
+ * buffers.  Numbers of calls begin with 1. */
+struct coll_gpu_word {
+    _Alignas(RT_CACHE_LINE) uint64_t passed; /* last call for which this rank has said yes or no */
+    uint64_t area; /* offset + 1 of its struct coll_gpu_post[SLOTS]; written before `yes` */
+    uint64_t open; /* its device calls that have not ended */
+    uint64_t yes[COLL_GPU_SLOTS]; /* the slot's last call with device buffers */
+    _Alignas(RT_CACHE_LINE) uint64_t at[COLL_GPU_SLOTS]; /* how far that call is: COLL_GPU_AT */
+};
+#define COLL_GPU_AT(number, phase) ((number) << 16 | (phase))
+#define COLL_GPU_READY 1u   /* all that it needs is mapped; barriers of the plan follow */
+#define COLL_GPU_END 0xfffu /* neither it nor its device uses the others' memory any more */
+#define COLL_GPU_PHASE 0xfffu
+#define COLL_GPU_DECLINED 0x1000u /* not this way after all; it has written nothing */
+#define COLL_GPU_FAILED 0x2000u
+
+struct coll_gpu_head {
+    _Alignas(RT_CACHE_LINE) uint32_t devices; /* some rank has said yes, once: ranks may sleep */
+};
+
+/* One call's part of a rank's area; complete before the rank says yes. */
+struct coll_gpu_post {
+    char key[COLL_GPU_RANGES][COLL_DEV_KEY];
+    size_t len[COLL_GPU_RANGES];
+    uint64_t word; /* struct coll_gpu_own */
+    uint32_t has;  /* bit per range */
+    uint32_t publishes;
+    uint64_t pad[4];
+    uint64_t offsets[]; /* [size] */
+};
+#define COLL_GPU_UNITS (COLL_GPU_SCRATCH_MAX / COLL_GPU_SCRATCH_UNIT)
+#define COLL_GPU_IN_PLACE 1u /* bit of `word`: its input is overwritten */
+
+/* A call that waits for its turn, for the others, or is being carried out; kept for the next one.
+ */
+struct coll_gpu_call {
+    struct coll_gpu *gate;
+    struct coll_task *task;
+    struct coll_gpu_call *next; /* of the undecided, in order; or of the spare ones */
+    uint64_t number;
+    int (*go)(struct coll_gpu_call *c); /* what its step does; as coll_task.step */
+    int slot;
+    bool device, posted, said_yes;
+    int heard;             /* ranks that have said yes, or that have come to the phase waited for */
+    uint64_t look_at;      /* clock, when to look whether those waited for are alive */
+    uint32_t seen;         /* flags of all ranks: DECLINED, FAILED */
+    uint32_t phase, flags; /* this rank's own */
+    int err;
+    /* Of run.c. */
+    struct coll_gpu_own own;
+    struct coll_dev_mem mem[COLL_GPU_RANGES]; /* reg set: to be released */
+    const struct rt_gpu_ptr *near; /* whose device does the work; NULL: nothing to do here */
+    struct rt_gpu_stage *scratch[COLL_GPU_UNITS];
+    char *scratch_at[COLL_GPU_UNITS];
+    int nscratch;
+    struct coll_dev_map *map[COLL_GPU_RANGES]; /* [size]; att set: to be detached */
+    char **at[COLL_GPU_RANGES];                /* [size], as these */
+    size_t *len[COLL_GPU_RANGES];
+    uint64_t *word;
+    const uint64_t **offsets;
+    struct coll_gpu_plan plan;
+    struct coll_gpu_op *op; /* [nops], one a step of the plan */
+    int nops;
+    int first, last; /* steps of the plan from a barrier to the next */
+    int running;
+};
+
+struct coll_gpu { /* this rank's view; private memory */
+    struct coll_team *team;
+    struct coll_gpu_head *head;
+    struct coll_gpu_word *word, *own;    /* [size]; this rank's */
+    uint64_t calls;                      /* numbers given */
+    struct coll_gpu_call *first, **last; /* undecided calls, in order */
+    struct coll_gpu_call *spare;
+    struct coll_gpu_call *in[COLL_GPU_SLOTS];
+    char *area;
+    bool no_area, far; /* this rank says no to everything */
+};
+
+/* ---- for coll.c ---- */
+
+size_t coll_gpu_nbytes(int size); /* of the team's shared memory */
+/* Sets t->gpu where there may be device memory, else says no to all calls. */
+int coll_gpu_attach(struct coll_team *t, void *shared);
+void coll_gpu_fini(struct coll_team *t);
+bool coll_gpu_quiet(const struct coll_team *t, void *shared);
+/* Starts a call that coll_gpu_pass() has not let through. */
+int coll_gpu_start(struct coll_task *k);
+
+void coll_gpu_wake(struct coll_gpu *g);
+/* A call with host buffers says so and needs no gate, when no call before it is undecided.  False:
+ * coll_gpu_start(). */
+static inline bool coll_gpu_pass(struct coll_gpu *g, enum rt_memkind mem)
+{
+    if (rt_unlikely(mem != RT_MEM_HOST || g->first))
+        return false;
+    rt_store_release(&g->own->passed, ++g->calls);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the other half is a sleeper's membarrier */
+    if (rt_unlikely(rt_load_relaxed(&g->head->devices)))
+        coll_gpu_wake(g);
+    return true;
+}
+
+/* The call that was let through could not start, and may be repeated. */
+static inline void coll_gpu_unpass(struct coll_gpu *g) { g->calls--; }
+
+/* ---- between gate.c and run.c ---- */
+
+struct coll_gpu_post *coll_gpu_post_of(const struct coll_gpu_call *c, int rank);
+/* Describes this rank's buffers in its post: 0, or -RT_E...: say no. */
+int coll_gpu_describe(struct coll_gpu_call *c, struct coll_gpu_post *post);
+/* All have said yes: the steps from here to the end. */
+int coll_gpu_run(struct coll_gpu_call *c);
+/* Gives back what describing and running took. */
+void coll_gpu_release(struct coll_gpu_call *c);
+void coll_gpu_free(struct coll_gpu_call *c);
+/* Says how far this rank is, with its flags. */
+void coll_gpu_say(struct coll_gpu_call *c, uint32_t phase);
+/* 1 when all are there, or have ended; their flags are in c->seen.  0: not yet. */
+int coll_gpu_all_at(struct coll_gpu_call *c, uint32_t phase);
+/* The call goes through host memory. */
+int coll_gpu_stage(struct coll_gpu_call *c);
+/* The call is over, with this result. */
+int coll_gpu_over(struct coll_gpu_call *c, int err);
+
+/* What carries a plan out; a test has its own. */
+extern const struct coll_gpu_engine {
+    bool (*kernels)(struct rt_gpu *g);
+    bool (*can_fold)(struct rt_gpu *g, unsigned type, unsigned code);
+    void (*fold)(struct rt_gpu *g, const struct rt_gpu_fold *f, struct rt_gpu_op *op);
+    void (*copy)(struct rt_gpu *g, void *dst, const void *src, size_t len, struct rt_gpu_op *op);
+    int (*take)(struct rt_gpu *g, bool host, size_t nbytes, struct rt_gpu_stage **out);
+    void (*give)(struct rt_gpu_stage *s);
+} * coll_gpu_engine;
+
+#endif

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Carries out a call that all ranks have agreed on at the gate: each maps the others' ranges, makes
+ * the plan of what its device does, and does it.  The host only starts steps and passes barriers
+ * on; no device waits for another.
+ *
+ * A rank that finds that it cannot (a range that cannot be mapped, no memory) has done nothing yet
+ * and says DECLINED; then all go through host memory together.  That needs everybody's input
+ * intact.  Where a rank's input is overwritten (in place) all wait for all to be READY before any
+ * begins; elsewhere results may be overwritten by the second attempt.  Behind that, a failure of a
+ * device is an error of the call on all ranks.  The call is over when all have said END: then no
+ * device uses another rank's memory. */
+#include "coll/gpu/gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+struct coll_gpu_op {
+    struct rt_gpu_op op;
+    struct coll_gpu_call *call;
+    bool started, ended;
+};
+
+static const struct coll_gpu_engine device = { rt_gpu_has_kernels, rt_gpu_can_fold,
+                                               rt_gpu_fold,        rt_gpu_copy,
+                                               rt_gpu_stage_take,  rt_gpu_stage_give };
+const struct coll_gpu_engine *coll_gpu_engine = &device;
+
+/* ---- this rank's buffers ---- */
+
+static void release_own(struct coll_gpu_call *c)
+{
+    struct coll_team *t = c->gate->team;
+    for (int w = 0; w < COLL_GPU_RANGES; w++)
+        if (c->mem[w].reg) {
+            t->ops->dev_release(t, &c->mem[w]);
+            c->mem[w].reg = NULL;
+        }
+    while (c->nscratch)
+        coll_gpu_engine->give(c->scratch[--c->nscratch]);
+    c->near = NULL;
+}
+
+static int take_scratch(struct coll_gpu_call *c)
+{
+    for (size_t left = c->own.scratch, n; left; left -= n) {
+        n = left < COLL_GPU_SCRATCH_UNIT ? left : COLL_GPU_SCRATCH_UNIT;
+        if (c->nscratch == COLL_GPU_UNITS)
+            return -RT_ENOTSUP;
+        int err = coll_gpu_engine->take(c->near->g, false, n, &c->scratch[c->nscratch]);
+        if (err < 0)
+            return err;
+        c->scratch_at[c->nscratch] = c->scratch[c->nscratch]->p;
+        c->nscratch++;
+    }
+    return 0;
+}
+
+/* The device of the receive buffer does the work, where a rank has one. */
+static int describe(struct coll_gpu_call *c, struct coll_gpu_post *post)
+{
+    struct coll_team *t = c->gate->team;
+    int err = coll_gpu_own(t, &c->task->args, &c->own, post->offsets);
+    post->has = 0;
+    post->publishes = c->own.publishes;
+    post->word = c->own.word;
+    for (int w = 0; w < COLL_GPU_RANGES && err >= 0; w++) {
+        if (!c->own.at[w])
+            continue;
+        err = t->ops->dev_describe(t, c->own.at[w], c->own.len[w], &c->mem[w]);
+        if (err < 0)
+            break;
+        memcpy(post->key[w], c->mem[w].key, COLL_DEV_KEY);
+        post->len[w] = c->own.len[w];
+        post->has |= 1u << w;
+        c->near = &c->mem[w].at;
+    }
+    if (err >= 0 && c->own.folds && c->near &&
+        !coll_gpu_engine->can_fold(c->near->g, c->own.type, c->own.code))
+        err = -RT_ENOTSUP;
+    return err >= 0 && c->near ? take_scratch(c) : err;
+}
+
+int coll_gpu_describe(struct coll_gpu_call *c, struct coll_gpu_post *post)
+{
+    int err = describe(c, post);
+    if (err < 0) {
+        log_debug(COLL, "%s: device buffers of this rank go through host memory: %s",
+                  coll_kind_names[c->task->args.kind], rt_err_text(err));
+        release_own(c);
+    }
+    return err;
+}
+
+/* ---- the others' ---- */
+
+static int make_room(struct coll_gpu_call *c)
+{
+    size_t n = (size_t)c->gate->team->size;
+    if (c->offsets)
+        return 0;
+    for (int w = 0; w < COLL_GPU_RANGES; w++) {
+        if (!c->map[w])
+            c->map[w] = calloc(n, sizeof *c->map[w]);
+        if (!c->at[w])
+            c->at[w] = calloc(n, sizeof *c->at[w]);
+        if (!c->len[w])
+            c->len[w] = calloc(n, sizeof *c->len[w]);
+        if (!c->map[w] || !c->at[w] || !c->len[w])
+            return -RT_ENOMEM;
+    }
+    if (!c->word && !(c->word = calloc(n, sizeof *c->word)))
+        return -RT_ENOMEM;
+    c->offsets = calloc(n, sizeof *c->offsets);
+    return c->offsets ? 0 : -RT_ENOMEM;
+}
+
+static void detach_all(struct coll_gpu_call *c)
+{
+    struct coll_team *t = c->gate->team;
+    for (int w = 0; w < COLL_GPU_RANGES && c->map[w]; w++)
+        for (int r = 0; r < t->size; r++)
+            if (c->map[w][r].att) {
+                t->ops->dev_detach(t, &c->map[w][r]);
+                c->map[w][r].att = NULL;
+            }
+}
+
+/* A rank without buffers of its own has no device, and no work: what it would address does not
+ * matter, only whether it is there. */
+#define SOMEWHERE ((char *)COLL_GPU_RANGES)
+
+static int attach_range(struct coll_gpu_call *c, int w, int rank, const struct coll_gpu_post *post)
+{
+    struct coll_team *t = c->gate->team;
+    c->at[w][rank] = NULL;
+    c->len[w][rank] = 0;
+    if (!(post->has & 1u << w))
+        return 0;
+    c->len[w][rank] = post->len[w];
+    if (rank == t->rank && c->mem[w].at.g == c->near->g) {
+        c->at[w][rank] = (char *)(uintptr_t)c->own.at[w];
+        return 0;
+    }
+    c->at[w][rank] = SOMEWHERE;
+    if (!c->near)
+        return 0;
+    int err = t->ops->dev_attach(t, rank, post->key[w], c->near, &c->map[w][rank]);
+    if (err < 0)
+        return err;
+    c->at[w][rank] = c->map[w][rank].ptr;
+    return 0;
+}
+
+static int attach_all(struct coll_gpu_call *c, bool *in_place)
+{
+    int err = make_room(c);
+    *in_place = false;
+    for (int r = 0; r < c->gate->team->size && err >= 0; r++) {
+        const struct coll_gpu_post *post = coll_gpu_post_of(c, r);
+        c->word[r] = post->word;
+        *in_place |= post->word & COLL_GPU_IN_PLACE;
+        c->offsets[r] = post->publishes ? post->offsets : NULL;
+        for (int w = 0; w < COLL_GPU_RANGES && err >= 0; w++)
+            err = attach_range(c, w, r, post);
+    }
+    if (err == -RT_EUNREACH)
+        c->gate->far = true; /* nor will it be next time */
+    return err;
+}
+
+/* ---- the plan ---- */
+
+static int make_plan(struct coll_gpu_call *c)
+{
+    const struct coll_team *t = c->gate->team;
+    struct coll_gpu_view v = { .rank = t->rank,
+                               .size = t->size,
+                               .a = &c->task->args,
+                               .at = { c->at[COLL_GPU_SEND], c->at[COLL_GPU_RECV] },
+                               .len = { c->len[COLL_GPU_SEND], c->len[COLL_GPU_RECV] },
+                               .word = c->word,
+                               .offsets = c->offsets,
+                               .scratch = c->scratch_at,
+                               .kernels = c->near && coll_gpu_engine->kernels(c->near->g) };
+    int err = coll_gpu_make_plan(&v, &c->plan);
+    if (err < 0 || c->plan.n <= c->nops)
+        return err;
+    free(c->op);
+    c->op = calloc((size_t)c->plan.n, sizeof *c->op);
+    c->nops = c->op ? c->plan.n : 0;
+    return c->op ? 0 : -RT_ENOMEM;
+}
+
+static void start_steps(struct coll_gpu_call *c);
+
+static void step_ended(struct rt_gpu_op *op, int err)
+{
+    struct coll_gpu_op *o = (struct coll_gpu_op *)op;
+    struct coll_gpu_call *c = o->call;
+    o->ended = true;
+    c->running--;
+    if (err < 0) {
+        c->flags |= COLL_GPU_FAILED;
+        c->err = err;
+    } else if (!(c->flags & COLL_GPU_FAILED)) {
+        start_steps(c);
+    }
+}
+
+static bool may_start(const struct coll_gpu_call *c, int i)
+{
+    int after = c->plan.step[i].after;
+    return !c->op[i].started && (after < 0 || c->op[after].ended);
+}
+
+/* Starts what may run of the steps up to the next barrier; again when one has ended. */
+static void start_steps(struct coll_gpu_call *c)
+{
+    struct rt_gpu *g = c->near ? c->near->g : NULL;
+    for (int i = c->first; i < c->last; i++) {
+        struct coll_gpu_step *s = &c->plan.step[i];
+        struct coll_gpu_op *o = &c->op[i];
+        if (!may_start(c, i))
+            continue;
+        o->started = true;
+        o->call = c;
+        o->op.done = step_ended;
+        c->running++;
+        if (s->verb == COLL_GPU_FOLD)
+            coll_gpu_engine->fold(g, &s->fold, &o->op);
+        else
+            coll_gpu_engine->copy(g, s->copy.dst, s->copy.src, s->copy.len, &o->op);
+    }
+}
+
+/* The steps from c->first to the next barrier. */
+static void start_part(struct coll_gpu_call *c)
+{
+    for (c->last = c->first; c->last < c->plan.n; c->last++) {
+        if (c->plan.step[c->last].verb == COLL_GPU_BARRIER)
+            break;
+        c->op[c->last].started = c->op[c->last].ended = false;
+    }
+    start_steps(c);
+}
+
+/* ---- phases ---- */
+
+static int at_end(struct coll_gpu_call *c)
+{
+    if (!coll_gpu_all_at(c, COLL_GPU_END))
+        return 0;
+    if (!(c->seen & (COLL_GPU_FAILED | COLL_GPU_DECLINED)))
+        return coll_gpu_over(c, 0);
+    if (c->seen & COLL_GPU_FAILED) {
+        int err = c->err < 0 ? c->err : -RT_EREMOTE;
+        log_error(COLL, "%s on device memory has failed: %s", coll_kind_names[c->task->args.kind],
+                  rt_err_text(err));
+        return coll_gpu_over(c, err);
+    }
+    c->task->messages = true; /* later calls may have begun */
+    return coll_gpu_stage(c);
+}
+
+static int end(struct coll_gpu_call *c, uint32_t flags)
+{
+    c->flags |= flags;
+    c->go = at_end;
+    coll_gpu_say(c, COLL_GPU_END);
+    return at_end(c);
+}
+
+static int in_part(struct coll_gpu_call *c);
+
+/* All others have come to the barrier before c->first. */
+static int at_barrier(struct coll_gpu_call *c)
+{
+    if (!coll_gpu_all_at(c, c->phase))
+        return 0;
+    if (c->seen & (COLL_GPU_FAILED | COLL_GPU_DECLINED)) /* of another, which has ended */
+        return end(c, 0);
+    start_part(c);
+    c->go = in_part;
+    return in_part(c);
+}
+
+static int barrier(struct coll_gpu_call *c)
+{
+    c->go = at_barrier;
+    coll_gpu_say(c, c->phase + 1);
+    return at_barrier(c);
+}
+
+static int in_part(struct coll_gpu_call *c)
+{
+    if (c->running)
+        return 0;
+    if (c->flags & COLL_GPU_FAILED || c->last == c->plan.n)
+        return end(c, 0);
+    c->first = c->last + 1;
+    return barrier(c);
+}
+
+int coll_gpu_run(struct coll_gpu_call *c)
+{
+    bool in_place;
+    c->first = c->running = 0;
+    c->phase = COLL_GPU_READY;
+    int err = attach_all(c, &in_place);
+    if (err >= 0)
+        err = make_plan(c);
+    if (err < 0) {
+        bool again = err == -RT_ENOTSUP || err == -RT_EUNREACH || err == -RT_ENOMEM;
+        log_debug(COLL, "%s: not from device to device: %s", coll_kind_names[c->task->args.kind],
+                  rt_err_text(err));
+        c->err = again ? 0 : err;
+        return end(c, again ? COLL_GPU_DECLINED : COLL_GPU_FAILED);
+    }
+    if (in_place) {
+        c->phase = 0;
+        return barrier(c);
+    }
+    start_part(c);
+    c->go = in_part;
+    return in_part(c);
+}
+
+void coll_gpu_release(struct coll_gpu_call *c)
+{
+    detach_all(c);
+    release_own(c);
+}
+
+void coll_gpu_free(struct coll_gpu_call *c)
+{
+    for (int w = 0; w < COLL_GPU_RANGES; w++) {
+        free(c->map[w]);
+        free(c->at[w]);
+        free(c->len[w]);
+    }
+    free(c->word);
+    free(c->offsets);
+    free(c->op);
+    coll_gpu_free_plan(&c->plan);
+    free(c);
+}
