@@ -141,9 +141,21 @@ void coll_prepare(struct coll_team *t, const struct coll_args *a, struct coll_ta
     k->seq = t->seq++;
     k->tag = (int)(k->seq & TAG_NUMBERS) | COLL_TAG_PERSISTENT;
     k->messages = true;
+    k->fixed = NULL;
+    if (rt_unlikely(t->gpu != NULL) && may_pass(a))
+        coll_gpu_prepare(k);
 }
 
-int coll_restart(struct coll_task *k) { return begin(k); }
+int coll_restart(struct coll_task *k)
+{
+    return rt_unlikely(k->fixed != NULL) ? coll_gpu_restart(k) : begin(k);
+}
+
+void coll_unprepare(struct coll_task *k)
+{
+    if (k->fixed)
+        coll_gpu_unprepare(k);
+}
 
 int coll_start_messages(struct coll_task *k) { return start_with(k, false); }
 

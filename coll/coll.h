@@ -166,6 +166,7 @@ struct coll_task {
     /* While an algorithm over messages starts: the device that shall do its copies and reductions,
      * and have its temporaries; NULL: the CPU. */
     struct rt_gpu *gpu;
+    struct coll_gpu_call *fixed; /* of a persistent call on device memory; coll/gpu's */
     struct rt_list link;      /* on the domain's list of active tasks */
 };
 
@@ -208,9 +209,11 @@ int64_t coll_args_bytes(const struct coll_team *t, const struct coll_args *a);
 int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task *task);
 /* The same for a persistent call, which the ranks may start in different orders: coll_prepare()
  * when it is made, in the same order on all ranks, copies the arguments; coll_restart() each time.
- * Such calls use messages only. */
+ * Such calls use messages, or what was agreed upon when they were made. */
 void coll_prepare(struct coll_team *t, const struct coll_args *a, struct coll_task *task);
 int coll_restart(struct coll_task *task);
+/* Before the memory of a prepared task, which is not started, is given back. */
+void coll_unprepare(struct coll_task *task);
 /* Starts the algorithm for host memory of a task whose number and tag are set; for ops->stage(). */
 int coll_begin_host(struct coll_task *k);
 /* For ops->stage() of a call that goes by messages on all ranks (k->messages, or a team without

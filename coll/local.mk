@@ -5,3 +5,4 @@ core_sources += coll/coll.h coll/start.h coll/coll.c coll/names.c coll/select.c 
 	coll/node/node.h coll/node/node.c coll/node/flat.c coll/node/block.c coll/node/move.c coll/node/pair.h coll/node/pair.c \
 	coll/gpu/plan.h coll/gpu/plan_int.h coll/gpu/plan.c coll/gpu/plan_own.c coll/gpu/plan_fold.c coll/gpu/plan_move.c
 core_sources += coll/gpu/algs.c
+core_sources += coll/gpu/gpu.h coll/gpu/gate.c coll/gpu/fixed.c coll/gpu/run.c

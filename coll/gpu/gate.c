@@ -78,7 +78,7 @@ int coll_gpu_attach(struct coll_team *t, void *shared)
     return 0;
 }
 
-static size_t post_nbytes(const struct coll_gpu *g)
+size_t coll_gpu_post_nbytes(const struct coll_gpu *g)
 {
     size_t n = sizeof(struct coll_gpu_post) + (size_t)g->team->size * sizeof(uint64_t);
     return (n + RT_CACHE_LINE - 1) & ~(size_t)(RT_CACHE_LINE - 1);
@@ -93,8 +93,13 @@ void coll_gpu_fini(struct coll_team *t)
         next = c->next;
         coll_gpu_free(c);
     }
-    if (g->area)
-        t->ops->shm_free(t, g->own->area - 1, COLL_GPU_SLOTS * post_nbytes(g));
+    for (int r = 0; t->rank == 0 && r < t->size; r++) { /* nobody looks at anything any more */
+        const struct coll_gpu_word *w = &g->word[r];
+        if (w->area)
+            t->ops->shm_free(t, w->area - 1, COLL_GPU_SLOTS * coll_gpu_post_nbytes(g));
+        if (w->fixed)
+            t->ops->shm_free(t, w->fixed - 1, coll_gpu_fixed_nbytes(g));
+    }
     free(g);
     t->gpu = NULL;
 }
@@ -102,14 +107,15 @@ void coll_gpu_fini(struct coll_team *t)
 bool coll_gpu_quiet(const struct coll_team *t, void *shared)
 {
     const struct coll_gpu_word *word = words_at(shared);
-    uint64_t passed = rt_load_relaxed(&word[t->rank].passed), least = UINT64_MAX;
+    const struct coll_gpu_word *own = &word[t->rank];
     for (int i = 0; i < t->size; i++) {
-        uint64_t p = rt_load_acquire(&word[i].passed);
-        least = p < least ? p : least;
-        if (rt_load_acquire(&word[i].open))
+        uint64_t passed = rt_load_acquire(&word[i].passed);
+        if (passed < own->passed || /* when this rank has not counted: of those that do, never */
+            (passed != UINT64_MAX && rt_load_acquire(&word[i].inits) < own->inits) ||
+            rt_load_relaxed(&word[i].open))
             return false;
     }
-    return least >= passed || passed == UINT64_MAX;
+    return true;
 }
 
 /* ---- words ---- */
@@ -125,10 +131,12 @@ void coll_gpu_wake(struct coll_gpu *g)
 struct coll_gpu_post *coll_gpu_post_of(const struct coll_gpu_call *c, int rank)
 {
     struct coll_gpu *g = c->gate;
+    if (c->init)
+        return (struct coll_gpu_post *)(coll_gpu_entry_of(c, rank) + 1);
     char *area = rank == g->team->rank
                      ? g->area
                      : g->team->ops->shm_at(g->team, rt_load_relaxed(&g->word[rank].area) - 1);
-    return (struct coll_gpu_post *)(area + (size_t)c->slot * post_nbytes(g));
+    return (struct coll_gpu_post *)(area + (size_t)c->slot * coll_gpu_post_nbytes(g));
 }
 
 static bool has_area(struct coll_gpu *g)
@@ -136,7 +144,7 @@ static bool has_area(struct coll_gpu *g)
     struct coll_team *t = g->team;
     if (g->area || g->no_area)
         return g->area;
-    size_t off = t->ops->shm_alloc(t, COLL_GPU_SLOTS * post_nbytes(g));
+    size_t off = t->ops->shm_alloc(t, COLL_GPU_SLOTS * coll_gpu_post_nbytes(g));
     g->no_area = off == SIZE_MAX;
     if (g->no_area) {
         log_warn(COLL, "no shared memory for collectives on device memory; they are copied through "
@@ -173,8 +181,7 @@ static bool post(struct coll_gpu_call *c)
     return true;
 }
 
-/* Whether a rank that this one waits for is no more; asked now and then. */
-static bool is_gone(struct coll_gpu_call *c, int rank)
+bool coll_gpu_is_gone(struct coll_gpu_call *c, int rank)
 {
     struct coll_team *t = c->gate->team;
     uint64_t now = rt_gpu_clock();
@@ -193,7 +200,7 @@ static int all_yes(struct coll_gpu_call *c)
         const struct coll_gpu_word *w = &g->word[c->heard];
         /* pairs with the release in post() and coll_gpu_pass() */
         if (rt_load_acquire(&w->passed) < c->number)
-            return is_gone(c, c->heard) ? -RT_EPEER : 0;
+            return coll_gpu_is_gone(c, c->heard) ? -RT_EPEER : 0;
         if (rt_load_relaxed(&w->yes[c->slot]) != c->number)
             return -RT_ENOTSUP;
     }
@@ -206,20 +213,32 @@ void coll_gpu_say(struct coll_gpu_call *c, uint32_t phase)
     struct coll_gpu *g = c->gate;
     c->phase = phase;
     c->heard = 0;
-    rt_store_release(&g->own->at[c->slot], COLL_GPU_AT(c->number, phase | c->flags));
+    rt_store_release(c->init ? &coll_gpu_entry_of(c, g->team->rank)->at : &g->own->at[c->slot],
+                     COLL_GPU_AT(c->number, phase | c->flags));
     coll_gpu_wake(g);
+}
+
+/* How far a rank is in this call; UINT64_MAX: further.  Pairs with the release in coll_gpu_say().
+ */
+static uint64_t at_of(const struct coll_gpu_call *c, int rank)
+{
+    if (!c->init)
+        return rt_load_acquire(&c->gate->word[rank].at[c->slot]);
+    const struct coll_gpu_entry *e = coll_gpu_entry_of(c, rank);
+    uint64_t at = rt_load_acquire(&e->at);
+    return rt_load_relaxed(&e->number) == c->init ? at : UINT64_MAX; /* fixed.c */
 }
 
 int coll_gpu_all_at(struct coll_gpu_call *c, uint32_t phase)
 {
-    struct coll_gpu *g = c->gate;
-    for (; c->heard < g->team->size; c->heard++) {
-        /* pairs with the release in coll_gpu_say(); words of calls before do not count */
-        uint64_t at = rt_load_acquire(&g->word[c->heard].at[c->slot]);
-        bool here = at >= COLL_GPU_AT(c->number, 0u);
-        if (here && (at & COLL_GPU_PHASE) >= phase) {
+    for (; c->heard < c->gate->team->size; c->heard++) {
+        uint64_t at = at_of(c, c->heard), want = COLL_GPU_AT(c->number, 0u);
+        if (at >= want + COLL_GPU_AT(1u, 0u)) { /* a persistent call that has been started again */
+            if (c->phase == COLL_GPU_READY)
+                c->seen |= COLL_GPU_DECLINED;
+        } else if (at >= want && (at & COLL_GPU_PHASE) >= phase) {
             c->seen |= (uint32_t)at & (COLL_GPU_DECLINED | COLL_GPU_FAILED);
-        } else if (is_gone(c, c->heard)) {
+        } else if (coll_gpu_is_gone(c, c->heard)) {
             c->seen |= COLL_GPU_FAILED;
             c->err = -RT_EPEER;
         } else {
@@ -231,7 +250,7 @@ int coll_gpu_all_at(struct coll_gpu_call *c, uint32_t phase)
 
 /* ---- calls ---- */
 
-static struct coll_gpu_call *call_take(struct coll_gpu *g)
+struct coll_gpu_call *coll_gpu_call_take(struct coll_gpu *g, struct coll_task *k)
 {
     struct coll_gpu_call *c = g->spare;
     if (c)
@@ -239,23 +258,42 @@ static struct coll_gpu_call *call_take(struct coll_gpu *g)
     else if (!(c = calloc(1, sizeof *c)))
         return NULL;
     c->gate = g;
+    c->task = k;
     c->next = NULL;
+    c->init = 0;
+    c->device = k->args.mem != RT_MEM_HOST;
+    c->posted = c->said_yes = false;
+    c->heard = 0;
+    c->look_at = 0;
+    c->seen = c->phase = c->flags = 0;
+    c->err = 0;
     return c;
 }
 
-/* Ends what the gate has to do with a call; its slot may be used again. */
+void coll_gpu_call_spare(struct coll_gpu_call *c)
+{
+    coll_gpu_release(c);
+    c->next = c->gate->spare;
+    c->gate->spare = c;
+}
+
+/* Ends what the gate has to do with a call; its slot may be used again.  A persistent one stays as
+ * long as it may go this way again. */
 static void call_give(struct coll_gpu_call *c)
 {
     struct coll_gpu *g = c->gate;
-    coll_gpu_release(c);
+    c->task->state = NULL;
+    c->task->cleanup = NULL;
+    if (c->init) {
+        if (c->seen)
+            coll_gpu_unprepare(c->task);
+        return;
+    }
     if (c->said_yes) {
         g->in[c->slot] = NULL;
         rt_store_release(&g->own->open, g->own->open - 1);
     }
-    c->task->state = NULL;
-    c->task->cleanup = NULL;
-    c->next = g->spare;
-    g->spare = c;
+    coll_gpu_call_spare(c);
 }
 
 static void leave_queue(struct coll_gpu_call *c)
@@ -323,28 +361,21 @@ static int gate_step(struct coll_task *k)
 }
 
 /* For tools: what carries device calls out; never chosen by the table. */
-static const struct coll_alg gpu_alg = { .name = "gpu",
-                                         .help = "from device to device",
-                                         .need = COLL_NEED_ONE_NODE | COLL_NEED_PEER_MAP |
-                                                 COLL_NEED_CUDA_BUFFERS };
+const struct coll_alg coll_gpu_alg = { .name = "gpu",
+                                       .help = "from device to device",
+                                       .need = COLL_NEED_ONE_NODE | COLL_NEED_PEER_MAP |
+                                               COLL_NEED_CUDA_BUFFERS };
 
 int coll_gpu_start(struct coll_task *k)
 {
     struct coll_gpu *g = k->team->gpu;
-    struct coll_gpu_call *c = call_take(g);
+    struct coll_gpu_call *c = coll_gpu_call_take(g, k);
     if (!c)
         return -RT_ENOMEM;
-    c->task = k;
     c->number = ++g->calls;
     c->slot = (int)(c->number % COLL_GPU_SLOTS);
     c->go = wait_turn;
-    c->device = k->args.mem != RT_MEM_HOST;
-    c->posted = c->said_yes = false;
-    c->heard = 0;
-    c->look_at = 0;
-    c->seen = c->phase = c->flags = 0;
-    c->err = 0;
-    k->alg = c->device ? &gpu_alg : NULL;
+    k->alg = c->device ? &coll_gpu_alg : NULL;
     k->state = c;
     k->cleanup = NULL;
     k->step = gate_step;

@@ -9,7 +9,8 @@
 #include "coll/gpu/plan.h"
 #include "runtime/base/atomic.h"
 
-#define COLL_GPU_SLOTS 4 /* device calls of a team that a rank has under way at a time */
+#define COLL_GPU_FIXED 64 /* persistent calls on device memory that a team has at a time */
+#define COLL_GPU_SLOTS 4  /* device calls of a team that a rank has under way at a time */
 
 /* What a rank says to the others: two lines, of which only the first is written by calls with host
  * buffers.  Numbers of calls begin with 1. */
@@ -19,6 +20,8 @@ struct coll_gpu_word {
     uint64_t open; /* its device calls that have not ended */
     uint64_t yes[COLL_GPU_SLOTS]; /* the slot's last call with device buffers */
     _Alignas(RT_CACHE_LINE) uint64_t at[COLL_GPU_SLOTS]; /* how far that call is: COLL_GPU_AT */
+    uint64_t inits; /* last persistent call for which this rank has said yes or no */
+    uint64_t fixed; /* offset + 1 of its struct coll_gpu_entry[FIXED]; written before `number` */
 };
 #define COLL_GPU_AT(number, phase) ((number) << 16 | (phase))
 #define COLL_GPU_READY 1u   /* all that it needs is mapped; barriers of the plan follow */
@@ -44,13 +47,20 @@ struct coll_gpu_post {
 #define COLL_GPU_UNITS (COLL_GPU_SCRATCH_MAX / COLL_GPU_SCRATCH_UNIT)
 #define COLL_GPU_IN_PLACE 1u /* bit of `word`: its input is overwritten */
 
+/* A persistent call's part of a rank's memory; its post lies behind it. */
+struct coll_gpu_entry {
+    _Alignas(RT_CACHE_LINE) uint64_t number; /* of the call; 0: being written */
+    uint64_t at;                             /* how far its start is: COLL_GPU_AT */
+};
+
 /* A call that waits for its turn, for the others, or is being carried out; kept for the next one.
  */
 struct coll_gpu_call {
     struct coll_gpu *gate;
     struct coll_task *task;
-    struct coll_gpu_call *next; /* of the undecided, in order; or of the spare ones */
-    uint64_t number;
+    struct coll_gpu_call *next;         /* of the undecided, in order; or of the spare ones */
+    uint64_t number;                    /* of the call; of a persistent one's start */
+    uint64_t init;                      /* a persistent call's number; 0: not persistent */
     int (*go)(struct coll_gpu_call *c); /* what its step does; as coll_task.step */
     int slot;
     bool device, posted, said_yes;
@@ -87,6 +97,10 @@ struct coll_gpu { /* this rank's view; private memory */
     struct coll_gpu_call *spare;
     struct coll_gpu_call *in[COLL_GPU_SLOTS];
     char *area;
+    /* Persistent calls: numbers given, those that have said yes, this rank's entries. */
+    uint64_t inits;
+    bool in_use[COLL_GPU_FIXED];
+    char *fixed;
     bool no_area, far; /* this rank says no to everything */
 };
 
@@ -117,13 +131,32 @@ static inline bool coll_gpu_pass(struct coll_gpu *g, enum rt_memkind mem)
 /* The call that was let through could not start, and may be repeated. */
 static inline void coll_gpu_unpass(struct coll_gpu *g) { g->calls--; }
 
-/* ---- between gate.c and run.c ---- */
+/* A persistent call is made; says yes or no, waits for nobody.  Yes: k->fixed is set. */
+void coll_gpu_prepare(struct coll_task *k);
+void coll_gpu_unprepare(struct coll_task *k);
+int coll_gpu_restart(struct coll_task *k); /* with k->fixed set */
 
+/* ---- between gate.c, fixed.c and run.c ---- */
+
+struct coll_gpu_call *coll_gpu_call_take(struct coll_gpu *g, struct coll_task *k);
+void coll_gpu_call_spare(struct coll_gpu_call *c);
+size_t coll_gpu_post_nbytes(const struct coll_gpu *g);
+size_t coll_gpu_fixed_nbytes(const struct coll_gpu *g);
+struct coll_gpu_entry *coll_gpu_entry_of(const struct coll_gpu_call *c, int rank);
+extern const struct coll_alg coll_gpu_alg;
+/* Whether a rank that this one waits for is no more; asked now and then. */
+bool coll_gpu_is_gone(struct coll_gpu_call *c, int rank);
 struct coll_gpu_post *coll_gpu_post_of(const struct coll_gpu_call *c, int rank);
 /* Describes this rank's buffers in its post: 0, or -RT_E...: say no. */
 int coll_gpu_describe(struct coll_gpu_call *c, struct coll_gpu_post *post);
 /* All have said yes: the steps from here to the end. */
 int coll_gpu_run(struct coll_gpu_call *c);
+/* The two halves of that: maps all ranges and makes the plan; carries it out, when all are READY.
+ * A plan that has been made may be carried out again. */
+int coll_gpu_get_ready(struct coll_gpu_call *c, bool *in_place);
+int coll_gpu_carry_out(struct coll_gpu_call *c);
+/* Whether the memory is what it was when it was described. */
+bool coll_gpu_stands(const struct coll_gpu_call *c);
 /* Gives back what describing and running took. */
 void coll_gpu_release(struct coll_gpu_call *c);
 void coll_gpu_free(struct coll_gpu_call *c);
@@ -144,6 +177,7 @@ extern const struct coll_gpu_engine {
     void (*copy)(struct rt_gpu *g, void *dst, const void *src, size_t len, struct rt_gpu_op *op);
     int (*take)(struct rt_gpu *g, bool host, size_t nbytes, struct rt_gpu_stage **out);
     void (*give)(struct rt_gpu_stage *s);
+    int (*query)(const void *p, size_t len, struct rt_gpu_ptr *out);
 } * coll_gpu_engine;
 
 #endif

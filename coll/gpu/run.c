@@ -24,7 +24,8 @@ struct coll_gpu_op {
 
 static const struct coll_gpu_engine device = { rt_gpu_has_kernels, rt_gpu_can_fold,
                                                rt_gpu_fold,        rt_gpu_copy,
-                                               rt_gpu_stage_take,  rt_gpu_stage_give };
+                                               rt_gpu_stage_take,  rt_gpu_stage_give,
+                                               rt_gpu_query };
 const struct coll_gpu_engine *coll_gpu_engine = &device;
 
 /* ---- this rank's buffers ---- */
@@ -114,6 +115,18 @@ static int make_room(struct coll_gpu_call *c)
         return -RT_ENOMEM;
     c->offsets = calloc(n, sizeof *c->offsets);
     return c->offsets ? 0 : -RT_ENOMEM;
+}
+
+bool coll_gpu_stands(const struct coll_gpu_call *c)
+{
+    struct rt_gpu_ptr now;
+    for (int w = 0; w < COLL_GPU_RANGES; w++) {
+        const struct rt_gpu_ptr *at = &c->mem[w].at;
+        if (c->mem[w].reg && (coll_gpu_engine->query(c->own.at[w], c->own.len[w], &now) < 0 ||
+                              now.id != at->id || now.base != at->base || now.g != at->g))
+            return false;
+    }
+    return true;
 }
 
 static void detach_all(struct coll_gpu_call *c)
@@ -303,28 +316,40 @@ static int in_part(struct coll_gpu_call *c)
     return barrier(c);
 }
 
-int coll_gpu_run(struct coll_gpu_call *c)
+int coll_gpu_get_ready(struct coll_gpu_call *c, bool *in_place)
 {
-    bool in_place;
-    c->first = c->running = 0;
-    c->phase = COLL_GPU_READY;
-    int err = attach_all(c, &in_place);
+    int err = attach_all(c, in_place);
     if (err >= 0)
         err = make_plan(c);
-    if (err < 0) {
-        bool again = err == -RT_ENOTSUP || err == -RT_EUNREACH || err == -RT_ENOMEM;
-        log_debug(COLL, "%s: not from device to device: %s", coll_kind_names[c->task->args.kind],
-                  rt_err_text(err));
-        c->err = again ? 0 : err;
-        return end(c, again ? COLL_GPU_DECLINED : COLL_GPU_FAILED);
-    }
-    if (in_place) {
-        c->phase = 0;
-        return barrier(c);
-    }
+    if (err >= 0)
+        return 0;
+    log_debug(COLL, "%s: not from device to device: %s", coll_kind_names[c->task->args.kind],
+              rt_err_text(err));
+    bool declined = err == -RT_ENOTSUP || err == -RT_EUNREACH || err == -RT_ENOMEM;
+    c->flags |= declined ? COLL_GPU_DECLINED : COLL_GPU_FAILED;
+    c->err = declined ? 0 : err;
+    return err;
+}
+
+int coll_gpu_carry_out(struct coll_gpu_call *c)
+{
+    c->phase = COLL_GPU_READY;
+    c->first = c->running = 0;
     start_part(c);
     c->go = in_part;
     return in_part(c);
+}
+
+int coll_gpu_run(struct coll_gpu_call *c)
+{
+    bool in_place;
+    if (coll_gpu_get_ready(c, &in_place) < 0)
+        return end(c, 0);
+    if (!in_place)
+        return coll_gpu_carry_out(c);
+    c->first = c->running = 0;
+    c->phase = 0;
+    return barrier(c);
 }
 
 void coll_gpu_release(struct coll_gpu_call *c)

@@ -57,6 +57,8 @@ static void hold(struct coll_req *q, const struct wm_call *call)
 static void req_release(struct rt_req *r)
 {
     struct coll_req *q = (struct coll_req *)r;
+    if (r->flags & RT_REQ_PERSISTENT)
+        coll_unprepare(&q->task);
     if (q->stype)
         wm_type_unref(q->stype);
     if (q->rtype)

@@ -29,6 +29,8 @@ struct pair {
 struct rank {
     struct coll_team team, local; /* `local` of one between two groups */
     struct coll_task tasks[WINDOW_MAX];
+    struct coll_task *fixed; /* persistent calls; NULL: none */
+    int *order;              /* in which they are started */
     int first, next; /* calls [first, next) are under way */
     bool awake;
 };
@@ -307,6 +309,22 @@ int fake_destroy(struct fake *f)
 
 const struct coll_team *fake_team(const struct fake *f, int rank) { return &f->ranks[rank].team; }
 
+static struct coll_task *task_of(struct rank *k, int i)
+{
+    return k->fixed ? &k->fixed[k->order[i]] : &k->tasks[i % WINDOW_MAX];
+}
+
+static int start(struct fake *f, struct rank *k, const struct coll_args *args, int i)
+{
+    struct coll_task *t = task_of(k, i);
+    if (k->fixed) {
+        t->req.done = 0;
+        return coll_restart(t);
+    }
+    memset(t, 0, sizeof *t);
+    return coll_start(&k->team, &args[i * f->size + (int)(k - f->ranks)], t);
+}
+
 /* One turn of a rank: starts what it may, advances what is under way.  Whether anything happened.
  */
 static bool rank_turn(struct fake *f, struct rank *k, const struct coll_args *args, int ncalls,
@@ -314,9 +332,7 @@ static bool rank_turn(struct fake *f, struct rank *k, const struct coll_args *ar
 {
     bool moved = false;
     while (k->next < ncalls && k->next < k->first + window) {
-        struct coll_task *t = &k->tasks[k->next % WINDOW_MAX];
-        memset(t, 0, sizeof *t);
-        int err = coll_start(&k->team, &args[k->next * f->size + (int)(k - f->ranks)], t);
+        int err = start(f, k, args, k->next);
         if (err < 0)
             f->err = err;
         k->next++;
@@ -325,14 +341,14 @@ static bool rank_turn(struct fake *f, struct rank *k, const struct coll_args *ar
             break;
     }
     for (int i = k->first; i < k->next; i++) {
-        struct coll_task *t = &k->tasks[i % WINDOW_MAX];
+        struct coll_task *t = task_of(k, i);
         if (t->req.done)
             continue;
         moved |= coll_task_advance(t);
         if (t->req.err < 0)
             f->err = t->req.err;
     }
-    while (k->first < k->next && k->tasks[k->first % WINDOW_MAX].req.done)
+    while (k->first < k->next && task_of(k, k->first)->req.done)
         k->first++;
     return moved;
 }
@@ -372,4 +388,43 @@ int fake_run(struct fake *f, const struct coll_args *args, int ncalls, int windo
         if (!moved && !delivered && runnable == 0)
             return -1;
     }
+}
+
+/* Each rank's own order among those that may be under way at a time. */
+static void shuffle(struct fake *f, int *order, int n, int window)
+{
+    for (int i = 0; i < n; i++)
+        order[i] = i;
+    for (int i = 0; i < n; i++) {
+        int from = i / window * window, to = from + window < n ? from + window : n;
+        int j = from + (int)fake_random(f, (unsigned)(to - from)), swap = order[i];
+        order[i] = order[j];
+        order[j] = swap;
+    }
+}
+
+int fake_run_fixed(struct fake *f, const struct coll_args *args, int ncalls, int window, int rounds)
+{
+    int err = 0;
+    for (int r = 0; r < f->size; r++) {
+        struct rank *k = &f->ranks[r];
+        k->fixed = calloc((size_t)ncalls, sizeof *k->fixed);
+        k->order = calloc((size_t)ncalls, sizeof *k->order);
+        for (int i = 0; i < ncalls; i++)
+            coll_prepare(&k->team, &args[i * f->size + r], &k->fixed[i]);
+    }
+    for (int i = 0; i < rounds && !err; i++) {
+        for (int r = 0; r < f->size; r++)
+            shuffle(f, f->ranks[r].order, ncalls, window);
+        err = fake_run(f, args, ncalls, window);
+    }
+    for (int r = 0; r < f->size; r++) {
+        struct rank *k = &f->ranks[r];
+        for (int i = 0; i < ncalls; i++)
+            coll_unprepare(&k->fixed[i]);
+        free(k->fixed);
+        free(k->order);
+        k->fixed = NULL;
+    }
+    return err;
 }

@@ -23,6 +23,9 @@ int fake_destroy(struct fake *f);
  * to `window` calls under way and starts the next when the oldest is complete; ranks drift apart at
  * random.  0; -1 for a hang; an error of a task. */
 int fake_run(struct fake *f, const struct coll_args *args, int ncalls, int window);
+/* The same by persistent calls, made in order, each started once a round, in an order of the rank's
+ * own but for what is further apart than the window. */
+int fake_run_fixed(struct fake *f, const struct coll_args *args, int ncalls, int window, int rounds);
 const struct coll_team *fake_team(const struct fake *f, int rank);
 unsigned fake_random(struct fake *f, unsigned below);
 
