@@ -2,7 +2,7 @@
 # MPI programs that use GPUs.  check runs them over the fake driver (rows with gpu=fake in test/tests.list), check-gpu
 # over the real one, with as many GPUs as there are.
 EXTRA_DIST += test/gpu/probe.cu test/gpu/pack_check.cu test/gpu/pack_case.h test/gpu/fold_check.cu test/gpu/fold_case.h test/gpu/tests.list test/gpu/p2p_dead.py \
-	test/gpu/coll_dead.py
+	test/gpu/coll_dead.py test/gpu/sanitize
 gputest = test/gpu/exchange.h test/gpu/gputest.h test/gpu/gputest.c test/gpu/cuda_more.h
 gputest_ldadd = libmpi_abi.la -ldl
 gpu_programs = test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2p_random test/gpu/p2p_fault test/gpu/p2p_devices \
@@ -63,4 +63,7 @@ test_gpu_coll_victim_LDADD = $(gputest_ldadd)
 test_gpu_coll_victim_LDFLAGS = $(mpi_ldflags)
 check-gpu: all test/unit/gpu_kinds_test test/unit/gpu_fold_test $(gpu_programs)
 	$(srcdir)/test/tool/runtests --list $(srcdir)/test/gpu/tests.list $(RUNTESTS)
-.PHONY: check-gpu
+# compute-sanitizer over the kernels.
+check-gpu-sanitize: all $(gpu_programs)
+	$(srcdir)/test/gpu/sanitize --srcdir=$(srcdir) --builddir=. --nvcc="$(NVCC)" || test $$? = 77
+.PHONY: check-gpu check-gpu-sanitize
