@@ -35,7 +35,7 @@ uninstall-launcher-links:
 
 # weft_info looks at every layer, so it links the archive, not the library, whose inside is hidden.
 bin_PROGRAMS += weft_info
-weft_info_SOURCES = launcher/info/info.h launcher/info/main.c launcher/info/paths.c launcher/info/coll.c \
+weft_info_SOURCES = launcher/info/info.h launcher/info/main.c launcher/info/paths.c launcher/info/coll.c launcher/info/coll_gpu.c \
 	launcher/info/doctor.c launcher/info/tool.c launcher/info/gpu.h launcher/info/gpu.c launcher/info/model.c \
 	launcher/info/nvml.c launcher/info/share.c launcher/info/doctor_gpu.c
 weft_info_LDADD = libweft_core.la libweft_rt.la

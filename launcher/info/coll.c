@@ -89,11 +89,12 @@ int info_coll(int nranks)
     printf("  %-22s %-22s %-20s %s\n", "collective", "bytes", "algorithm", "because");
     for (int kind = 0; kind < COLL_KINDS; kind++)
         show_kind(&q, (enum coll_kind)kind);
+    int err = info_coll_gpu(nranks);
     printf("\nAll algorithms:\n");
     const struct coll_alg *a;
     for (int i = 0; (a = coll_alg_at(i)); i++)
         printf("  %-22s %-20s %s\n", coll_kind_names[a->kind], a->name, a->help ? a->help : "");
     rt_layout_fini(&q.layout);
     free(q.counts);
-    return 0;
+    return err;
 }

@@ -9,6 +9,7 @@
 
 int info_paths(const char *self);             /* paths.c: transport between each pair of ranks */
 int info_coll(int nranks);                    /* coll.c: algorithm by collective and size */
+int info_coll_gpu(int nranks);                /* coll_gpu.c: the same for device memory */
 int info_tool(bool verbose);                  /* tool.c: variables and events for tools */
 int info_gpu(void);                           /* gpu.c: devices and what lies between them */
 void info_gpu_paths(void);                    /* gpu.c: the part of --paths about devices */

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* weft_info --coll, device memory: makes the ranks' plans for buffers at made-up addresses, which
+ * needs no device, and says what is in the longest: how many sources a fold has and where its
+ * result goes, copies, and how often the ranks meet.  Sizes whose plans look alike are one line. */
+#include "coll/gpu/plan.h"
+#include "coll/start.h"
+#include "launcher/info/info.h"
+#include "runtime/base/err.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BYTES_MIN 8
+#define BYTES_MAX (256ll << 20)
+#define SHAPE_BYTES 120
+#define SPACE \
+    (1ull << 36) /* between the buffers of two ranks; half of it between the two of one \
+                  */
+#define FIRST (1ull << 44)
+
+struct question {
+    struct rt_layout layout;
+    struct rt_op op;
+    int nranks;
+    int64_t *counts, *displs, *byte_displs;
+    const struct rt_layout **layouts;
+    /* the view */
+    char **at[COLL_GPU_RANGES];
+    size_t *len[COLL_GPU_RANGES];
+    uint64_t *word, *offset;  /* by rank, and by two ranks */
+    const uint64_t **offsets; /* of those who publish theirs */
+    char *scratch[COLL_GPU_SCRATCH_MAX / COLL_GPU_SCRATCH_UNIT];
+};
+
+static char *address(int rank, int which)
+{
+    return (char *)(uintptr_t)(FIRST + (uint64_t)rank * SPACE + (uint64_t)which * (SPACE / 2));
+}
+
+static void fill(struct question *q, struct coll_args *a, enum coll_kind kind, int64_t bytes,
+                 int rank)
+{
+    int64_t n = bytes / q->layout.size;
+    if (kind == COLL_REDUCE_SCATTER_BLOCK || kind == COLL_REDUCE_SCATTER)
+        n = n > q->nranks ? n / q->nranks : 1; /* their size is that of the whole vector */
+    for (int i = 0; i < q->nranks; i++) {
+        q->counts[i] = n;
+        q->displs[i] = i * n;
+        q->byte_displs[i] = i * n * q->layout.size;
+        q->layouts[i] = &q->layout;
+    }
+    bool w = kind == COLL_ALLTOALLW;
+    bool v = w || kind == COLL_ALLTOALLV || kind == COLL_ALLGATHERV || kind == COLL_GATHERV ||
+             kind == COLL_SCATTERV;
+    const int64_t *displs = w ? q->byte_displs : v ? q->displs : NULL;
+    *a = (struct coll_args){ .kind = kind,
+                             .sbuf = address(rank, 0),
+                             .rbuf = address(rank, 1),
+                             .scount = n,
+                             .rcount = n,
+                             .stype = &q->layout,
+                             .rtype = &q->layout,
+                             .op = &q->op,
+                             .scounts = v ? q->counts : NULL,
+                             .rcounts = v || kind == COLL_REDUCE_SCATTER ? q->counts : NULL,
+                             .sdispls = displs,
+                             .rdispls = displs,
+                             .stypes = w ? q->layouts : NULL,
+                             .rtypes = w ? q->layouts : NULL,
+                             .mem = RT_MEM_CUDA };
+}
+
+/* The ranks' parts of a call; -RT_ENOTSUP: it is staged. */
+static int gather_parts(struct question *q, enum coll_kind kind, int64_t bytes)
+{
+    for (int r = 0; r < q->nranks; r++) {
+        struct coll_team t = { .rank = r, .size = q->nranks, .one_node = true };
+        struct coll_gpu_own own = { .scratch = 0 };
+        struct coll_args a;
+        fill(q, &a, kind, bytes, r);
+        uint64_t *offsets = q->offset + (size_t)r * (size_t)q->nranks;
+        int err = coll_gpu_own(&t, &a, &own, offsets);
+        if (err)
+            return err;
+        for (int i = 0; i < COLL_GPU_RANGES; i++) {
+            q->at[i][r] = (char *)(uintptr_t)own.at[i];
+            q->len[i][r] = own.len[i];
+        }
+        q->word[r] = own.word;
+        q->offsets[r] = own.publishes ? offsets : NULL;
+    }
+    return 0;
+}
+
+static int plan_of(struct question *q, enum coll_kind kind, int64_t bytes, int rank,
+                   struct coll_gpu_plan *out)
+{
+    struct coll_args a;
+    struct coll_gpu_view v = { .rank = rank,
+                               .size = q->nranks,
+                               .a = &a,
+                               .at = { q->at[0], q->at[1] },
+                               .len = { q->len[0], q->len[1] },
+                               .word = q->word,
+                               .offsets = q->offsets,
+                               .scratch = q->scratch,
+                               .kernels = true };
+    fill(q, &a, kind, bytes, rank);
+    out->n = 0;
+    return coll_gpu_make_plan(&v, out);
+}
+
+/* The longest plan of a rank. */
+static int make_plan(struct question *q, enum coll_kind kind, int64_t bytes,
+                     struct coll_gpu_plan *out)
+{
+    int most = -1, busiest = 0, err = gather_parts(q, kind, bytes);
+    for (int r = 0; r < q->nranks && !err; r++) {
+        err = plan_of(q, kind, bytes, r, out);
+        if (out->n > most) {
+            most = out->n;
+            busiest = r;
+        }
+    }
+    return err ? err : plan_of(q, kind, bytes, busiest, out);
+}
+
+/* "fold of 8 to 1, copies, ranks meet in between" */
+static void describe(const struct coll_gpu_plan *p, char *text, size_t len)
+{
+    int sources = 0, places = 0, copies = 0, meets = 0, at = 0;
+    for (int i = 0; i < p->n; i++) {
+        const struct coll_gpu_step *s = &p->step[i];
+        bool fold = s->verb == COLL_GPU_FOLD && s->fold.nsrc > 1;
+        if (fold && s->fold.nsrc > sources)
+            sources = s->fold.nsrc;
+        if (fold && s->fold.ndst > places)
+            places = s->fold.ndst;
+        copies += s->verb == COLL_GPU_COPY || (s->verb == COLL_GPU_FOLD && s->fold.nsrc == 1);
+        meets += s->verb == COLL_GPU_BARRIER || s->verb == COLL_GPU_AWAIT;
+    }
+    text[0] = '\0';
+    if (sources)
+        at = snprintf(text, len, "fold %d into %d", sources, places);
+    if (copies)
+        at += snprintf(text + at, len - (size_t)at, "%scopies", at ? ", " : "");
+    if (meets)
+        at += snprintf(text + at, len - (size_t)at, "%sranks meet within", at ? ", " : "");
+    if (!at)
+        snprintf(text, len, "nothing");
+}
+
+static void shape_of(struct question *q, enum coll_kind kind, int64_t bytes,
+                     struct coll_gpu_plan *plan, char *shape, const char **why)
+{
+    char steps[SHAPE_BYTES / 2];
+    int err = make_plan(q, kind, bytes, plan);
+    *why = "cost of links and launches";
+    if (err == -RT_ENOTSUP) {
+        snprintf(shape, SHAPE_BYTES, "through host memory");
+        *why = "no plan for it";
+        return;
+    }
+    if (err) {
+        snprintf(shape, SHAPE_BYTES, "no plan: %s", rt_err_text(err));
+        return;
+    }
+    describe(plan, steps, sizeof steps);
+    if (kind == COLL_ALLREDUCE) {
+        coll_choose_gpu(kind, q->nranks, bytes, why);
+        snprintf(shape, SHAPE_BYTES, "%s: %s",
+                 coll_gpu_algs[coll_gpu_allreduce_way(q->nranks, bytes, false) - 1].name, steps);
+    } else {
+        snprintf(shape, SHAPE_BYTES, "%s", steps);
+    }
+}
+
+static void print_range(enum coll_kind kind, int64_t from, int64_t to, const char *shape,
+                        const char *why)
+{
+    char low[32], high[32], range[72] = "any size";
+    if (from > BYTES_MIN && to >= BYTES_MAX)
+        snprintf(range, sizeof range, "from %s", info_bytes((size_t)from, low, sizeof low));
+    else if (to < BYTES_MAX)
+        snprintf(range, sizeof range, "%s to %s", info_bytes((size_t)from, low, sizeof low),
+                 info_bytes((size_t)to, high, sizeof high));
+    printf("  %-22s %-22s %-44s %s\n", coll_kind_names[kind], range, shape, why);
+}
+
+static void show_kind(struct question *q, enum coll_kind kind, struct coll_gpu_plan *plan)
+{
+    char shape[SHAPE_BYTES], last[SHAPE_BYTES] = "";
+    const char *why = "", *last_why = "";
+    int64_t from = BYTES_MIN, to = BYTES_MIN;
+
+    for (int64_t bytes = BYTES_MIN; bytes <= BYTES_MAX; bytes *= 2) {
+        shape_of(q, kind, bytes, plan, shape, &why);
+        if (*last && (strcmp(shape, last) || strcmp(why, last_why))) {
+            print_range(kind, from, to, last, last_why);
+            from = bytes;
+        }
+        memcpy(last, shape, sizeof last);
+        last_why = why;
+        to = bytes;
+    }
+    print_range(kind, from, to, last, last_why);
+}
+
+/* 0, or -1: no memory. */
+static int open_question(struct question *q)
+{
+    size_t n = (size_t)q->nranks;
+    q->op = (struct rt_op){ .code = RT_OP_SUM, .commutes = true };
+    q->counts = calloc(3 * n, sizeof *q->counts);
+    q->layouts = calloc(n, sizeof *q->layouts);
+    q->word = calloc(n, sizeof *q->word);
+    q->offsets = calloc(n, sizeof *q->offsets);
+    q->offset = calloc(n * n, sizeof *q->offset);
+    bool bad = !q->counts || !q->layouts || !q->word || !q->offsets || !q->offset;
+    for (int i = 0; i < COLL_GPU_RANGES; i++) {
+        q->at[i] = calloc(n, sizeof *q->at[i]);
+        q->len[i] = calloc(n, sizeof *q->len[i]);
+        bad |= !q->at[i] || !q->len[i];
+    }
+    if (bad || rt_layout_basic(&q->layout, sizeof(double), sizeof(double), RT_ELEM_F64) < 0)
+        return -1;
+    q->displs = q->counts + n;
+    q->byte_displs = q->displs + n;
+    for (size_t i = 0; i < sizeof q->scratch / sizeof q->scratch[0]; i++)
+        q->scratch[i] = (char *)(uintptr_t)(FIRST / 2 + i * COLL_GPU_SCRATCH_UNIT);
+    return 0;
+}
+
+static void close_question(struct question *q)
+{
+    for (int i = 0; i < COLL_GPU_RANGES; i++) {
+        free(q->at[i]);
+        free(q->len[i]);
+    }
+    free(q->offset);
+    free(q->offsets);
+    free(q->word);
+    free(q->layouts);
+    free(q->counts);
+    rt_layout_fini(&q->layout);
+}
+
+int info_coll_gpu(int nranks)
+{
+    struct question q = { .nranks = nranks };
+    struct coll_gpu_plan plan = { 0 };
+    int bad = 0;
+
+    printf(
+        "\nWhen all buffers are device memory that the ranks' devices reach (else through host memory,"
+        " as above):\n");
+    if (nranks < 2 || nranks > COLL_GPU_RANKS_MAX) {
+        printf("  plans are made for 2 to %d ranks\n", COLL_GPU_RANKS_MAX);
+        return 0;
+    }
+    bad = open_question(&q);
+    if (!bad) {
+        printf("  %-22s %-22s %-44s %s\n", "collective", "bytes", "plan of the busiest rank",
+               "because");
+        for (int kind = COLL_BCAST; kind < COLL_NEIGHBOR_ALLGATHER; kind++)
+            show_kind(&q, (enum coll_kind)kind, &plan);
+    }
+    coll_gpu_free_plan(&plan);
+    close_question(&q);
+    return bad ? 1 : 0;
+}
