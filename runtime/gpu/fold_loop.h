@@ -33,12 +33,12 @@ template <class K, class W> struct group {
     __device__ __forceinline__ group() {}
 };
 
-template <class K, class W>
+template <bool stays, class K, class W>
 __device__ __forceinline__ void load_group(group<K, W> &v, uint64_t at)
 {
 #pragma unroll
     for (unsigned i = 0; i < v.nwords; i++)
-        v.w[i] = from<false>::load((const W *)at + i);
+        v.w[i] = from<stays>::load((const W *)at + i);
 }
 
 template <class K, class W, unsigned AHEAD>
@@ -71,7 +71,7 @@ __device__ __forceinline__ void combine(typename group<K, W>::A (&acc)[AHEAD][gr
 }
 
 /* Groups at bytes off + a * step of every source, for those `on`. */
-template <class K, class W, unsigned SOURCES, unsigned AHEAD>
+template <bool stays, class K, class W, unsigned SOURCES, unsigned AHEAD>
 __device__ __forceinline__ void fold_groups(const struct rt_gpu_fold_args &f, uint64_t off,
                                             uint64_t step, const bool (&on)[AHEAD])
 {
@@ -81,7 +81,7 @@ __device__ __forceinline__ void fold_groups(const struct rt_gpu_fold_args &f, ui
 #pragma unroll
     for (unsigned a = 0; a < AHEAD; a++)
         if (on[a])
-            load_group(first[a], f.src[0] + off + a * step);
+            load_group<stays>(first[a], f.src[0] + off + a * step);
 #pragma unroll 1
     for (unsigned done = 1; done < f.nsrc || done == 1; done += SOURCES) {
         unsigned n = f.nsrc - done;
@@ -90,7 +90,7 @@ __device__ __forceinline__ void fold_groups(const struct rt_gpu_fold_args &f, ui
 #pragma unroll
             for (unsigned a = 0; a < AHEAD; a++)
                 if (s < n && on[a])
-                    load_group(v[s][a], f.src[done + s] + off + a * step);
+                    load_group<stays>(v[s][a], f.src[done + s] + off + a * step);
         if (K::swaps && f.code == RT_GPU_FOLD_SWAP) {
             store_groups(v[0], f.dst[0] + off, step, on);
             store_groups(first, f.dst[1] + off, step, on);
@@ -114,21 +114,27 @@ __device__ __forceinline__ void fold_groups(const struct rt_gpu_fold_args &f, ui
         store_groups(first, f.dst[d] + off, step, on);
 }
 
+/* Who works: thread t of nt, of one of the blocks. */
+struct share {
+    unsigned t, nt, block, nblocks;
+};
+
 /* The elements before and behind the whole groups, at most 30: a lane each of the last warp of the
  * last block, the one with the least to do. */
-template <class K> __device__ __forceinline__ void fold_edge(const struct rt_gpu_fold_args &f,
-                                                             unsigned head, uint64_t tail_first)
+template <bool stays, class K>
+__device__ __forceinline__ void fold_edge(const struct rt_gpu_fold_args &f, struct share w,
+                                          unsigned head, uint64_t tail_first)
 {
-    unsigned lane = threadIdx.x - (blockDim.x - 32);
+    unsigned lane = w.t - (w.nt - 32);
     uint64_t at = lane < head ? lane : tail_first + (lane - head);
     const bool on[1] = { true };
 
     if (at < f.count)
-        fold_groups<K, typename K::W, 1, 1>(f, at * sizeof(typename K::T), 0, on);
+        fold_groups<stays, K, typename K::W, 1, 1>(f, at * sizeof(typename K::T), 0, on);
 }
 
-template <class K, class W, unsigned SOURCES, unsigned AHEAD>
-__device__ __forceinline__ void fold_as(const struct rt_gpu_fold_args &f)
+template <bool stays, class K, class W, unsigned SOURCES, unsigned AHEAD>
+__device__ __forceinline__ void fold_as(const struct rt_gpu_fold_args &f, struct share w)
 {
     typedef group<K, W> G;
     constexpr unsigned nbytes = sizeof(typename K::T);
@@ -139,21 +145,20 @@ __device__ __forceinline__ void fold_as(const struct rt_gpu_fold_args &f)
         head = head < f.count ? head : f.count;
         ngroups = (f.count - head) / G::nelems;
         uint64_t tail = head + ngroups * G::nelems;
-        if ((head | (f.count - tail)) && blockIdx.x == gridDim.x - 1 &&
-            threadIdx.x >= blockDim.x - 32)
-            fold_edge<K>(f, (unsigned)head, tail);
+        if ((head | (f.count - tail)) && w.block == w.nblocks - 1 && w.t >= w.nt - 32)
+            fold_edge<stays, K>(f, w, (unsigned)head, tail);
     }
-    for (uint64_t p = (uint64_t)blockIdx.x * f.piece; p < ngroups;
-         p += (uint64_t)gridDim.x * f.piece) {
+    for (uint64_t p = (uint64_t)w.block * f.piece; p < ngroups;
+         p += (uint64_t)w.nblocks * f.piece) {
         uint32_t n = ngroups - p < f.piece ? (uint32_t)(ngroups - p) : f.piece;
 #pragma unroll 1
-        for (uint32_t i = threadIdx.x; i < n; i += AHEAD * blockDim.x) {
+        for (uint32_t i = w.t; i < n; i += AHEAD * w.nt) {
             bool on[AHEAD];
 #pragma unroll
             for (unsigned a = 0; a < AHEAD; a++)
-                on[a] = i + a * blockDim.x < n;
-            fold_groups<K, W, SOURCES, AHEAD>(f, head * nbytes + (p + i) * G::nbytes,
-                                              (uint64_t)blockDim.x * G::nbytes, on);
+                on[a] = i + a * w.nt < n;
+            fold_groups<stays, K, W, SOURCES, AHEAD>(f, head * nbytes + (p + i) * G::nbytes,
+                                                     (uint64_t)w.nt * G::nbytes, on);
         }
     }
 }
@@ -161,16 +166,18 @@ __device__ __forceinline__ void fold_as(const struct rt_gpu_fold_args &f)
 /* The whole kernel. */
 template <class K> __device__ __forceinline__ void fold(const struct rt_gpu_fold_args &f)
 {
+    struct share w = { threadIdx.x, blockDim.x, blockIdx.x, gridDim.x };
+
     if (f.unit == 16 && f.nsrc <= 2)
-        fold_as<K, uint4, 1, WEFT_FOLD_AHEAD>(f);
+        fold_as<false, K, uint4, 1, WEFT_FOLD_AHEAD>(f, w);
     else if (f.unit == 16)
-        fold_as<K, uint4, 7, 1>(f);
+        fold_as<false, K, uint4, 7, 1>(f, w);
     else if (sizeof(typename K::T) < 4 && f.unit == 4)
-        fold_as<K, uint32_t, 1, WEFT_FOLD_AHEAD>(f);
+        fold_as<false, K, uint32_t, 1, WEFT_FOLD_AHEAD>(f, w);
     else if (f.unit == sizeof(typename K::W))
-        fold_as<K, typename K::W, 1, WEFT_FOLD_AHEAD>(f);
+        fold_as<false, K, typename K::W, 1, WEFT_FOLD_AHEAD>(f, w);
     else
-        fold_as<K, uint8_t, 1, 1>(f);
+        fold_as<false, K, uint8_t, 1, 1>(f, w);
     tell_end(f.flag, f.value, f.counter);
 }
 
