@@ -211,8 +211,7 @@ static void pump(struct move_state *m)
 
 /* ---- what others call ---- */
 
-/* False: op has ended already. */
-static bool begin(struct rt_gpu *g, struct rt_gpu_op *op)
+bool move_begin(struct rt_gpu *g, struct rt_gpu_op *op)
 {
     struct move_state *m = g->move;
 
@@ -260,6 +259,11 @@ static bool is_alone(const struct move_state *m)
     return !m->nsmall && !m->linger.n && !move_is_busy(m, MOVE_BATCH);
 }
 
+bool move_ring_is_idle(const struct move_state *m)
+{
+    return !m->nsmall && m->linger.n < RING_COPIES && !move_is_busy(m, MOVE_BATCH);
+}
+
 static void post_alone(struct move_state *m, struct rt_gpu_op *op)
 {
     int in = rt_gpu_enter(m->g);
@@ -280,7 +284,7 @@ void rt_gpu_copy(struct rt_gpu *g, void *dst, const void *src, size_t len, struc
     op->dst = dst;
     op->src = src;
     op->len = len;
-    if (!begin(g, op))
+    if (!move_begin(g, op))
         return;
     if (len == 0) {
         move_end(m, op, 0);
@@ -320,13 +324,11 @@ static void launch_waits(struct move_state *m, const struct waiting_launch *what
     rt_list_append(&m->launches, &w->link);
 }
 
-void rt_gpu_launch(struct rt_gpu *g, enum rt_gpu_kernel k, unsigned grid, unsigned block,
-                   const void *params, size_t nbytes, struct rt_gpu_op *op)
+void move_launch(struct move_state *m, enum rt_gpu_kernel k, unsigned grid, unsigned block,
+                 const void *params, size_t nbytes, struct rt_gpu_op *op)
 {
-    struct move_state *m = g->move;
+    struct rt_gpu *g = m->g;
 
-    if (!begin(g, op))
-        return;
     if (!g->fn[k]) {
         log_error(GPU, "GPU %d has no kernel number %d", g->info.ordinal, (int)k);
         move_end(m, op, -RT_EGPU);
@@ -345,6 +347,13 @@ void rt_gpu_launch(struct rt_gpu *g, enum rt_gpu_kernel k, unsigned grid, unsign
     }
     move_launch_start(m, k, grid, block, params, nbytes, op);
     rt_gpu_leave(in);
+}
+
+void rt_gpu_launch(struct rt_gpu *g, enum rt_gpu_kernel k, unsigned grid, unsigned block,
+                   const void *params, size_t nbytes, struct rt_gpu_op *op)
+{
+    if (move_begin(g, op))
+        move_launch(g->move, k, grid, block, params, nbytes, op);
 }
 
 /* ---- progress ---- */

@@ -18,6 +18,9 @@ uint64_t rt_gpu_cost_group_ns(enum rt_gpu_way way, enum rt_gpu_link link, size_t
 enum rt_gpu_way rt_gpu_choose_group(enum rt_gpu_link link, size_t len, unsigned n, bool linger,
                                     bool kernels);
 
+/* A reduction by the lingering kernel or by a launch (RT_GPU_WAY_BATCH); len: bytes of a source. */
+uint64_t rt_gpu_cost_fold_ns(enum rt_gpu_way way, enum rt_gpu_link link, size_t len);
+
 /* ---- flights: what was handed to the driver at once and ends at once; flight.c ---- */
 
 /* Kinds, as ranges of move_state.flights.  Two batches: one runs while the next is launched. */
@@ -45,6 +48,14 @@ struct move_flight {
 
 /* ---- the lingering kernel's ring; linger.c ---- */
 
+/* A reduction that can be launched; fold.c.  In the ring its op->dst is NULL, its op->len what
+ * counts to choose the number of blocks. */
+struct move_fold {
+    struct rt_gpu_fold_args args;
+    enum rt_gpu_kernel k;
+    unsigned grid;
+};
+
 struct move_linger {
     struct rt_list ops; /* posted, oldest first */
     unsigned n;         /* how many; fewer than RT_GPU_RING_SLOTS */
@@ -57,6 +68,7 @@ struct move_linger {
     unsigned blocks;         /* which it has: many only when it was launched for a long copy */
     bool running;            /* it has not been seen to have left */
     bool off;                /* it could not be launched: never again */
+    struct move_fold folds[RT_GPU_RING_SLOTS]; /* by slot, should the kernel not take them */
 };
 
 /* Small copies may be posted; one of this length, too, which a kernel of one block would take too
@@ -66,6 +78,8 @@ bool move_linger_takes(struct move_state *m, size_t len);
 /* The context is current.  Posts op and launches the kernel when it is not there.  When that fails
  * all that was posted waits again in m->small, and the kernel is off. */
 void move_linger_post(struct move_state *m, struct rt_gpu_op *op);
+/* The same with a reduction; false: the ring cannot take one like it. */
+bool move_linger_post_fold(struct move_state *m, const struct move_fold *f, struct rt_gpu_op *op);
 int move_linger_poll(struct move_state *m); /* ends what is done */
 /* The kernel has left something behind: it has to be started again, with the context current. */
 bool move_linger_gone(const struct move_state *m);
@@ -108,6 +122,14 @@ struct move_state {
     } chosen;
 };
 
+/* What each operation begins with.  False: it has ended already. */
+bool move_begin(struct rt_gpu *g, struct rt_gpu_op *op);
+/* A crowd is better off in a batch or in launches: whether the ring is for one more that has just
+ * come. */
+bool move_ring_is_idle(const struct move_state *m);
+/* rt_gpu_launch() of what has begun. */
+void move_launch(struct move_state *m, enum rt_gpu_kernel k, unsigned grid, unsigned block,
+                 const void *params, size_t nbytes, struct rt_gpu_op *op);
 /* Takes op out of whatever list and lets the next progress call done(err). */
 void move_end(struct move_state *m, struct rt_gpu_op *op, int err);
 /* A call for m has answered r: logged, and everything of m ends with -RT_EGPU. */

@@ -7,6 +7,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/gpu/fold.h"
+#include "runtime/gpu/move.h"
 
 _Static_assert(sizeof((struct rt_gpu_fold){ 0 }.src) == RT_GPU_FOLD_PLACES * sizeof(void *),
                "struct rt_gpu_fold has room for them");
@@ -129,33 +130,40 @@ static unsigned cut(struct rt_gpu_fold_args *a, unsigned most)
     return npieces < most ? (unsigned)npieces : most;
 }
 
-/* Another GPU: enough blocks to fill the link; the rest is left to the application. */
-static unsigned most_blocks(struct rt_gpu *g, const struct rt_gpu_fold *f)
+/* The slowest link that it uses: a source that is far counts before a destination. */
+static enum rt_gpu_link link_of(struct rt_gpu *g, const struct rt_gpu_fold *f)
 {
-    bool far = false;
+    enum rt_gpu_link worst = RT_GPU_LINK_LOCAL;
 
-    for (unsigned i = 0; i < f->nsrc && !far; i++)
-        far = move_link(g->move, f->dst[0], f->src[i]) != RT_GPU_LINK_LOCAL;
-    for (unsigned i = 1; i < f->ndst && !far; i++)
-        far = move_link(g->move, f->dst[i], f->src[0]) != RT_GPU_LINK_LOCAL;
-    return far ? WEFT_FOLD_BLOCKS_FAR : (unsigned)g->info.nsm * WEFT_FOLD_BLOCKS_SM;
+    for (unsigned i = 0; i < f->nsrc + f->ndst; i++) {
+        enum rt_gpu_link l = i < f->nsrc ? move_link(g->move, f->dst[0], f->src[i])
+                                         : move_link(g->move, f->dst[i - f->nsrc], f->dst[0]);
+        if (i >= f->nsrc && l == RT_GPU_LINK_PEER) /* dst[0] itself is far */
+            l = RT_GPU_LINK_PUT;
+        if (l == RT_GPU_LINK_HOST || worst == RT_GPU_LINK_HOST)
+            worst = RT_GPU_LINK_HOST;
+        else if (l == RT_GPU_LINK_PEER || worst == RT_GPU_LINK_LOCAL)
+            worst = l;
+    }
+    return worst;
+}
+
+/* Another GPU: enough blocks to fill the link; the rest is left to the application. */
+static unsigned most_blocks(const struct rt_gpu *g, enum rt_gpu_link link)
+{
+    return link == RT_GPU_LINK_LOCAL ? (unsigned)g->info.nsm * WEFT_FOLD_BLOCKS_SM
+                                     : WEFT_FOLD_BLOCKS_FAR;
 }
 
 /* ---- the operation ---- */
 
-struct plan {
-    struct rt_gpu_fold_args args;
-    enum rt_gpu_kernel k;
-    unsigned grid;
-};
-
-static struct plan plan(struct rt_gpu *g, const struct rt_gpu_fold *f)
+static struct move_fold plan(struct rt_gpu *g, const struct rt_gpu_fold *f, enum rt_gpu_link link)
 {
-    struct plan p = { .args = { .type = f->type,
-                                .code = f->code,
-                                .nsrc = f->nsrc,
-                                .ndst = f->ndst,
-                                .count = f->count } };
+    struct move_fold p = { .args = { .type = f->type,
+                                     .code = f->code,
+                                     .nsrc = f->nsrc,
+                                     .ndst = f->ndst,
+                                     .count = f->count } };
 
     rt_assert(f->type < RT_GPU_TYPES && codes_of[types[f->type].family] & 1u << f->code);
     rt_assert(f->nsrc >= 1 && f->nsrc <= RT_GPU_FOLD_PLACES && f->ndst >= 1 &&
@@ -166,20 +174,40 @@ static struct plan plan(struct rt_gpu *g, const struct rt_gpu_fold *f)
     for (unsigned i = 0; i < f->ndst; i++)
         p.args.dst[i] = (uintptr_t)f->dst[i];
     p.args.unit = unit_of(&p.args);
-    p.grid = cut(&p.args, most_blocks(g, f));
+    p.grid = cut(&p.args, most_blocks(g, link));
     rt_gpu_images_have(g, p.k); /* or the launch says that there is none */
     return p;
 }
 
+/* The ring is for what comes alone and is not worth a launch. */
+static bool post(struct move_state *m, const struct move_fold *p, size_t len, enum rt_gpu_link link,
+                 struct rt_gpu_op *op)
+{
+    if (!move_ring_is_idle(m) || !move_linger_takes(m, len * WEFT_LINGER_FOLD_WEIGHT) ||
+        rt_gpu_cost_fold_ns(RT_GPU_WAY_LINGER, link, len) >=
+            rt_gpu_cost_fold_ns(RT_GPU_WAY_BATCH, link, len))
+        return false;
+    int in = rt_gpu_enter(m->g);
+    if (in < 0)
+        return false; /* the launch says so */
+    bool posted = move_linger_post_fold(m, p, op);
+    rt_gpu_leave(in);
+    return posted;
+}
+
 void rt_gpu_fold(struct rt_gpu *g, const struct rt_gpu_fold *f, struct rt_gpu_op *op)
 {
-    if (f->count == 0 || !g->move) { /* ends at once, well or with an error */
+    size_t len = f->count * rt_gpu_type_nbytes(f->type);
+
+    if (len == 0 || !g->move) { /* ends at once, well or with an error */
         rt_gpu_copy(g, NULL, NULL, 0, op);
         return;
     }
-    struct plan p = plan(g, f);
+    enum rt_gpu_link link = link_of(g, f);
+    struct move_fold p = plan(g, f, link);
     op->len = 0;
-    rt_gpu_launch(g, p.k, p.grid, WEFT_FOLD_THREADS, &p.args, sizeof p.args, op);
+    if (move_begin(g, op) && !post(g->move, &p, len, link, op))
+        move_launch(g->move, p.k, p.grid, WEFT_FOLD_THREADS, &p.args, sizeof p.args, op);
 }
 
 int rt_gpu_fold_on(struct rt_gpu *g, void *stream, const struct rt_gpu_fold *f)
@@ -188,7 +216,7 @@ int rt_gpu_fold_on(struct rt_gpu *g, void *stream, const struct rt_gpu_fold *f)
         return rt_gpu_gone(g);
     if (f->count == 0)
         return 0;
-    struct plan p = plan(g, f);
+    struct move_fold p = plan(g, f, link_of(g, f));
     if (!g->fn[p.k])
         return -RT_ENOTSUP;
     int in = rt_gpu_enter(g);

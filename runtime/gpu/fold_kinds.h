@@ -9,9 +9,9 @@
 struct bits : packed<uint8_t> {
     static constexpr bool swaps = true;
     template <class F>
-    static __device__ __forceinline__ void each(const struct rt_gpu_fold_args &f, F go)
+    static __device__ __forceinline__ void each(unsigned type, unsigned code, F go)
     {
-        switch (f.code) {
+        switch (code) {
         case RT_GPU_FOLD_BAND:
             go([](auto x, auto y) { return x & y; });
             break;
@@ -47,12 +47,12 @@ template <class R, class T, class F> __device__ __forceinline__ void each_real(u
 /* Integers and floats of one size. */
 template <class S, class U, class R, unsigned SIGNED, unsigned REAL> struct numbers : plain<U> {
     template <class F>
-    static __device__ __forceinline__ void each(const struct rt_gpu_fold_args &f, F go)
+    static __device__ __forceinline__ void each(unsigned type, unsigned code, F go)
     {
-        if (f.type == REAL)
-            each_real<R, U>(f.code, go);
+        if (type == REAL)
+            each_real<R, U>(code, go);
         else
-            each_int<S, U>(f.type == SIGNED, f.code, go);
+            each_int<S, U>(type == SIGNED, code, go);
     }
 };
 
@@ -72,9 +72,9 @@ template <class H> struct halves : H {
     template <class word> using E = uint16_t;
     template <class word> using A = float;
     template <class F>
-    static __device__ __forceinline__ void each(const struct rt_gpu_fold_args &f, F go)
+    static __device__ __forceinline__ void each(unsigned type, unsigned code, F go)
     {
-        each_real<float, float>(f.code, go);
+        each_real<float, float>(code, go);
     }
 };
 

@@ -102,7 +102,7 @@ __device__ __forceinline__ void fold_groups(const struct rt_gpu_fold_args &f, ui
 #pragma unroll
                 for (unsigned i = 0; i < group<K, W>::nparts; i++)
                     acc[a][i] = K::up(first[a].e[i]);
-        K::each(f, [&](auto op) { combine<K, W, SOURCES, AHEAD>(acc, v, n, op); });
+        K::each(f.type, f.code, [&](auto op) { combine<K, W, SOURCES, AHEAD>(acc, v, n, op); });
     }
 #pragma unroll
     for (unsigned a = 0; a < AHEAD; a++)

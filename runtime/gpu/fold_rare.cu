@@ -7,9 +7,9 @@
 
 template <class S, class U, unsigned SIGNED> struct integers : packed<U> {
     template <class F>
-    static __device__ __forceinline__ void each(const struct rt_gpu_fold_args &f, F go)
+    static __device__ __forceinline__ void each(unsigned type, unsigned code, F go)
     {
-        each_int<S, U>(f.type == SIGNED, f.code, [&](auto op) {
+        each_int<S, U>(type == SIGNED, code, [&](auto op) {
             go([&](auto x, auto y) { return in_parts<U>(x, y, op); });
         });
     }
@@ -113,25 +113,25 @@ template <class R> __device__ __forceinline__ complex<R> product(complex<R> x, c
 struct wide8 : plain<uint2> {
     typedef uint32_t W;
     template <class F>
-    static __device__ __forceinline__ void each(const struct rt_gpu_fold_args &f, F go)
+    static __device__ __forceinline__ void each(unsigned type, unsigned code, F go)
     {
-        switch (f.type) {
+        switch (type) {
         case RT_GPU_C32:
             go([](uint2 x, uint2 y) {
                 return as<uint2>(product(as<complex<float>>(x), as<complex<float>>(y)));
             });
             break;
         case RT_GPU_F32_I32:
-            each_pair<pair8<float, int32_t>>(f.code, go);
+            each_pair<pair8<float, int32_t>>(code, go);
             break;
         case RT_GPU_I32_I32:
-            each_pair<pair8<int32_t, int32_t>>(f.code, go);
+            each_pair<pair8<int32_t, int32_t>>(code, go);
             break;
         case RT_GPU_I16_I32:
-            each_pair<short_pair>(f.code, go);
+            each_pair<short_pair>(code, go);
             break;
         case RT_GPU_F32_F32:
-            each_pair<pair8<float, float>>(f.code, go);
+            each_pair<pair8<float, float>>(code, go);
             break;
         }
     }
@@ -140,22 +140,22 @@ struct wide8 : plain<uint2> {
 struct wide16 : plain<uint4> {
     typedef uint2 W;
     template <class F>
-    static __device__ __forceinline__ void each(const struct rt_gpu_fold_args &f, F go)
+    static __device__ __forceinline__ void each(unsigned type, unsigned code, F go)
     {
-        switch (f.type) {
+        switch (type) {
         case RT_GPU_C64:
             go([](uint4 x, uint4 y) {
                 return as<uint4>(product(as<complex<double>>(x), as<complex<double>>(y)));
             });
             break;
         case RT_GPU_F64_I32:
-            each_pair<pair16<double>>(f.code, go);
+            each_pair<pair16<double>>(code, go);
             break;
         case RT_GPU_I64_I32:
-            each_pair<pair16<int64_t>>(f.code, go);
+            each_pair<pair16<int64_t>>(code, go);
             break;
         case RT_GPU_F64_F64:
-            each_pair<double_pair>(f.code, go);
+            each_pair<double_pair>(code, go);
             break;
         }
     }

@@ -25,14 +25,37 @@ struct rt_gpu_batch {
  * in its last word and then in its first: one coalesced load of 64 bytes that shows seq in both is
  * a whole descriptor. */
 #define RT_GPU_RING_SLOTS 64
+#define RT_GPU_RING_PLACES 5
 struct rt_gpu_desc {
     uint32_t seq;
-    uint32_t pad0;
-    uint64_t dst, src, len;
-    uint64_t pad1[3];
+    uint32_t fold;    /* 0: a copy; else what reduction: RT_GPU_RING_FOLD */
+    uint64_t dst, src;
+    uint32_t len;     /* bytes, of a reduction of one source */
+    uint32_t pad;
+    uint64_t more[3]; /* the places of a reduction are in dst, src and here, sources first */
     uint32_t pad2;
     uint32_t seq_too;
 };
+/* The reductions that the ring takes: the kinds of fold.cu, at most five places, in units of 8, 4, 2
+ * or 1 bytes that are whole elements, divide the length and all addresses.  `same`: the destinations
+ * are the first sources and not named again. */
+enum rt_gpu_ring_kind {
+    RT_GPU_RING_BITS = 1,
+    RT_GPU_RING_4,
+    RT_GPU_RING_8,
+    RT_GPU_RING_F16,
+    RT_GPU_RING_BF16
+};
+#define RT_GPU_RING_FOLD(kind, type, code, nsrc, ndst, unit, same) \
+    ((uint32_t)(kind) | (uint32_t)(type) << 3 | (uint32_t)(code) << 8 | (uint32_t)(nsrc) << 12 | \
+     (uint32_t)(ndst) << 15 | (uint32_t)(unit) << 18 | (uint32_t)(same) << 23)
+#define RT_GPU_RING_KIND(fold) ((fold) & 7)
+#define RT_GPU_RING_TYPE(fold) ((fold) >> 3 & 31)
+#define RT_GPU_RING_CODE(fold) ((fold) >> 8 & 15)
+#define RT_GPU_RING_NSRC(fold) ((fold) >> 12 & 7)
+#define RT_GPU_RING_NDST(fold) ((fold) >> 15 & 7)
+#define RT_GPU_RING_UNIT(fold) ((fold) >> 18 & 31)
+#define RT_GPU_RING_SAME(fold) ((fold) >> 23 & 1)
 struct rt_gpu_words { /* written by the kernel, polled by the host; pinned host memory */
     uint32_t done;    /* last descriptor finished; they finish in order */
     uint32_t left;    /* number of the launch that has ended */

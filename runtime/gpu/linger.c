@@ -6,7 +6,10 @@
 #include "runtime/gpu/copy.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/log.h"
+#include "runtime/gpu/fold.h"
 #include "runtime/gpu/move.h"
+
+#include <string.h>
 
 bool move_linger_on(const struct move_state *m)
 {
@@ -47,10 +50,18 @@ static void give_up(struct move_state *m, cu_result r)
     rt_cuda_error(r, "cuLaunchKernel");
     log_warn(GPU, "the kernel for small copies on GPU %d cannot be launched: they take a launch "
              "each from now on", m->g->info.ordinal);
-    for (; l->n; l->n--, m->nsmall++) {
-        struct rt_list *op = l->ops.next;
-        rt_list_del(op);
-        rt_list_append(&m->small, op);
+    while (l->n && !m->broken) {
+        struct rt_gpu_op *op = rt_container(l->ops.next, struct rt_gpu_op, link);
+        const struct move_fold *f = op->src;
+        l->n--;
+        rt_list_del(&op->link);
+        rt_list_init(&op->link);
+        if (op->dst) {
+            rt_list_append(&m->small, &op->link);
+            m->nsmall++;
+        } else {
+            move_launch(m, f->k, f->grid, WEFT_FOLD_THREADS, &f->args, sizeof f->args, op);
+        }
     }
 }
 
@@ -94,15 +105,11 @@ void move_linger_start(struct move_state *m)
 /* The sequence number is stored last, at both ends of the line: a load that shows it twice has all
  * of the descriptor.  The kernel reads a slot only when its number is due, and the slot's last
  * number is 64 behind, so nothing need be cleared. */
-void move_linger_post(struct move_state *m, struct rt_gpu_op *op)
+static void post(struct move_state *m, struct rt_gpu_desc *d, struct rt_gpu_op *op)
 {
     struct move_linger *l = &m->linger;
     uint32_t seq = ++l->posted;
-    struct rt_gpu_desc *d = &l->ring[seq % RT_GPU_RING_SLOTS];
 
-    d->dst = (uintptr_t)op->dst;
-    d->src = (uintptr_t)op->src;
-    d->len = op->len;
     rt_store_release(&d->seq_too, seq);
     rt_store_release(&d->seq, seq);
     rt_list_append(&l->ops, &op->link);
@@ -110,6 +117,84 @@ void move_linger_post(struct move_state *m, struct rt_gpu_op *op)
     look_left(l);
     if (!l->running)
         move_linger_start(m);
+}
+
+static unsigned next_slot(const struct move_linger *l)
+{
+    return (l->posted + 1) % RT_GPU_RING_SLOTS;
+}
+
+void move_linger_post(struct move_state *m, struct rt_gpu_op *op)
+{
+    struct rt_gpu_desc *d = &m->linger.ring[next_slot(&m->linger)];
+
+    d->fold = 0;
+    d->dst = (uintptr_t)op->dst;
+    d->src = (uintptr_t)op->src;
+    d->len = (uint32_t)op->len;
+    post(m, d, op);
+}
+
+/* ---- reductions ---- */
+
+static const struct {
+    uint8_t kind, nbytes;
+} ring_kinds[RT_GPU_KERNELS] = {
+    [RT_GPU_FOLD_BITS] = { RT_GPU_RING_BITS, 1 }, [RT_GPU_FOLD_4] = { RT_GPU_RING_4, 4 },
+    [RT_GPU_FOLD_8] = { RT_GPU_RING_8, 8 },       [RT_GPU_FOLD_F16] = { RT_GPU_RING_F16, 2 },
+    [RT_GPU_FOLD_BF16] = { RT_GPU_RING_BF16, 2 },
+};
+
+/* The longest unit of whole elements that divides the length and all addresses; 0: none. */
+static unsigned ring_unit(const struct rt_gpu_fold_args *a, uint64_t nbytes, unsigned least)
+{
+    uint64_t any = nbytes | 8;
+
+    for (unsigned i = 0; i < a->nsrc; i++)
+        any |= a->src[i];
+    for (unsigned i = 0; i < a->ndst; i++)
+        any |= a->dst[i];
+    unsigned unit = (unsigned)(any & -any);
+    return unit < least ? 0 : unit;
+}
+
+/* Whether the destinations are the first sources. */
+static bool same_places(const struct rt_gpu_fold_args *a)
+{
+    unsigned i = 0;
+
+    while (i < a->ndst && i < a->nsrc && a->dst[i] == a->src[i])
+        i++;
+    return i == a->ndst;
+}
+
+bool move_linger_post_fold(struct move_state *m, const struct move_fold *f, struct rt_gpu_op *op)
+{
+    struct move_linger *l = &m->linger;
+    const struct rt_gpu_fold_args *a = &f->args;
+    uint64_t nbytes = a->count * ring_kinds[f->k].nbytes, place[2 * RT_GPU_FOLD_PLACES];
+    unsigned kind = ring_kinds[f->k].kind, unit = ring_unit(a, nbytes, ring_kinds[f->k].nbytes);
+    bool same = same_places(a);
+    unsigned n = a->nsrc + (same ? 0 : a->ndst);
+
+    if (!kind || !unit || n > RT_GPU_RING_PLACES || a->code == RT_GPU_FOLD_SWAP ||
+        nbytes * (8 / unit) > WEFT_LINGER_FOLD_MOST)
+        return false;
+    memset(place, 0, sizeof place);
+    memcpy(place, a->src, a->nsrc * sizeof *place);
+    memcpy(place + a->nsrc, a->dst, a->ndst * sizeof *place);
+    struct rt_gpu_desc *d = &l->ring[next_slot(l)];
+    d->fold = RT_GPU_RING_FOLD(kind, a->type, a->code, a->nsrc, a->ndst, unit, same);
+    d->dst = place[0];
+    d->src = place[1];
+    memcpy(d->more, place + 2, sizeof d->more);
+    d->len = (uint32_t)nbytes;
+    l->folds[next_slot(l)] = *f;
+    op->dst = NULL;
+    op->src = &l->folds[next_slot(l)];
+    op->len = nbytes * WEFT_LINGER_FOLD_WEIGHT;
+    post(m, d, op);
+    return true;
 }
 
 int move_linger_poll(struct move_state *m)

@@ -10,8 +10,8 @@ rt_sources += runtime/gpu/images.h runtime/gpu/images.c runtime/gpu/pieces.h run
 # Kernels: each .cu file becomes an image (fatbin), and all images one C file of the build tree.
 gpu_kernels = runtime/gpu/pack.cu runtime/gpu/move.cu runtime/gpu/fold.cu runtime/gpu/fold_rare.cu
 gpu_kernel_headers = runtime/gpu/kernel.h runtime/gpu/move.h runtime/gpu/ptx.h runtime/gpu/end.h \
-	runtime/gpu/fold.h runtime/gpu/fold_loop.h runtime/gpu/fold_int.h runtime/gpu/fold_kinds.h
-EXTRA_DIST += $(gpu_kernels) runtime/gpu/fold_loop.h runtime/gpu/fold_int.h runtime/gpu/fold_kinds.h runtime/gpu/end.h runtime/gpu/embed.py
+	runtime/gpu/fold.h runtime/gpu/fold_loop.h runtime/gpu/fold_int.h runtime/gpu/fold_kinds.h runtime/gpu/fold_ring.h
+EXTRA_DIST += $(gpu_kernels) runtime/gpu/fold_loop.h runtime/gpu/fold_int.h runtime/gpu/fold_kinds.h runtime/gpu/fold_ring.h runtime/gpu/end.h runtime/gpu/embed.py
 if WITH_NVCC
 gpu_images = $(gpu_kernels:.cu=.fatbin)
 $(gpu_images): $(gpu_kernel_headers)

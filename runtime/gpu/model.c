@@ -18,12 +18,21 @@ struct cost {
 #define COST(link, way, upto, fixed, each, rate, where) \
     { RT_GPU_LINK_##link, RT_GPU_WAY_##way, (upto), (fixed), (each), 1000.0 / (rate) },
 #define SIDE(link, upto, where)
+#define FOLD(link, way, upto, fixed, rate, where)
 static const struct cost costs[] = {
 #include "runtime/gpu/cost.def"
 };
 #undef COST
-#undef SIDE
+#undef FOLD
 #define COST(link, way, upto, fixed, each, rate, where)
+#define FOLD(link, way, upto, fixed, rate, where) \
+    { RT_GPU_LINK_##link, RT_GPU_WAY_##way, (upto), (fixed), 0, 1000.0 / (rate) },
+static const struct cost folds[] = {
+#include "runtime/gpu/cost.def"
+};
+#undef SIDE
+#undef FOLD
+#define FOLD(link, way, upto, fixed, rate, where)
 #define SIDE(link, upto, where) { RT_GPU_LINK_##link, (upto) },
 static const struct side {
     uint8_t link;
@@ -33,6 +42,7 @@ static const struct side {
 };
 #undef COST
 #undef SIDE
+#undef FOLD
 #define NCOSTS (sizeof costs / sizeof *costs)
 
 /* The rows of a link and way stand together; one more than the first one's index, 0 until it is
@@ -95,6 +105,14 @@ enum rt_gpu_way rt_gpu_choose_group(enum rt_gpu_link link, size_t len, unsigned 
 enum rt_gpu_way rt_gpu_choose(enum rt_gpu_link link, size_t len, bool linger, bool kernels)
 {
     return rt_gpu_choose_group(link, len, 1, linger, kernels);
+}
+
+uint64_t rt_gpu_cost_fold_ns(enum rt_gpu_way way, enum rt_gpu_link link, size_t len)
+{
+    for (size_t i = 0; i < sizeof folds / sizeof *folds; i++)
+        if (folds[i].way == way && folds[i].link == link && len <= folds[i].upto)
+            return folds[i].fixed_ns + (uint64_t)((double)len * folds[i].ns_per_byte);
+    return UINT64_MAX;
 }
 
 enum rt_gpu_link rt_gpu_side(size_t len)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernels that copy: weft_batch, launched for up to 64 copies at once, and weft_linger, which
- * stays for a while and takes copies from a ring in host memory.  kernel.h has their contract.
+ * stays for a while and takes copies and short reductions from a ring in host memory.  kernel.h has their contract.
  *
  * Order: as end.h says, also where the lingering kernel's blocks tell each other or the host. */
 #include "runtime/gpu/end.h"
+#include "runtime/gpu/fold_ring.h"
 #include "runtime/gpu/kernel.h"
 #include "runtime/gpu/move.h"
 #include "runtime/gpu/ptx.h"
@@ -130,8 +131,9 @@ extern "C" __global__ void __launch_bounds__(WEFT_BATCH_THREADS, 4)
 struct task { /* in shared memory: what all threads of a block do next */
     uint64_t dst, src;
     uint32_t len, seq;
-    uint32_t part, parts; /* which part of the copy is this block's */
-    bool leave;
+    uint32_t part, parts; /* which part of the work is this block's; of 0 parts: all, by warp 0 */
+    bool leave, is_fold;
+    struct ring_fold fold;
 };
 
 __device__ __forceinline__ struct rt_gpu_work *work_of(const struct rt_gpu_linger &p)
@@ -149,14 +151,34 @@ __device__ __forceinline__ uint64_t lane_words(uint32_t v, unsigned i)
     return lane_word(v, i) | (uint64_t)lane_word(v, i + 1) << 32;
 }
 
+/* Warp 0 has a descriptor in v, a word a lane. */
+__device__ __forceinline__ void take_task(struct task *k, uint32_t v, uint32_t part, uint32_t parts)
+{
+    uint64_t dst = lane_words(v, 2), src = lane_words(v, 4);
+    uint32_t fold = lane_word(v, 1), len = lane_word(v, 6), seq = lane_word(v, 0);
+
+    if (fold)
+        take_fold(&k->fold, v);
+    if (threadIdx.x != 0)
+        return;
+    k->leave = false;
+    k->dst = dst;
+    k->src = src;
+    k->len = len;
+    k->seq = seq;
+    k->is_fold = fold != 0;
+    k->part = part;
+    k->parts = parts;
+}
+
 /* ---- the blocks beside block 0 ---- */
 
 /* One look at the task.  True: it is whole and of this launch. */
 __device__ __forceinline__ bool see_task(const struct rt_gpu_linger &p, uint32_t *v)
 {
-    *v = warp_load((const uint32_t *)&work_of(p)->task + (threadIdx.x & 7));
-    return lane_word(*v, 7) == lane_word(*v, 0) &&
-           lane_word(*v, 6) >> 8 == (p.launch & 0xffffff);
+    *v = warp_load(work_of(p)->task.word + (threadIdx.x & 15));
+    return lane_word(*v, 15) == lane_word(*v, 0) &&
+           lane_word(*v, WEFT_TASK_LAUNCH_PARTS) >> 8 == (p.launch & 0xffffff);
 }
 
 /* The rank of this block, from 1.  Block 0 may not have started, and may never: 0, and nobody counts
@@ -192,20 +214,13 @@ __device__ __forceinline__ void wait_task(const struct rt_gpu_linger &p, struct 
         do {
             while (!see_task(p, &v) || lane_word(v, 0) == *seen)
                 ;
-            parts = lane_word(v, 6) & 0xff;
+            parts = lane_word(v, WEFT_TASK_LAUNCH_PARTS) & 0xff;
         } while (parts != 0 && rank >= parts);
-    uint64_t dst = lane_words(v, 1), src = lane_words(v, 3);
-    uint32_t len = lane_word(v, 5);
     *seen = lane_word(v, 0);
-    if (threadIdx.x != 0)
-        return;
-    k->leave = parts == 0;
-    k->dst = dst;
-    k->src = src;
-    k->len = len;
-    k->seq = *seen;
-    k->part = rank;
-    k->parts = parts;
+    if (parts != 0)
+        take_task(k, v, rank, parts);
+    else if (threadIdx.x == 0)
+        k->leave = true;
 }
 
 /* ---- block 0 ---- */
@@ -215,33 +230,30 @@ struct leader { /* the same in all lanes */
     uint32_t next, known; /* the descriptor to come, other blocks that are there */
 };
 
-/* Stores the task, one word a lane. */
-__device__ __forceinline__ void tell(const struct rt_gpu_linger &p, uint32_t seq, uint64_t dst,
-                                     uint64_t src, uint32_t len, uint32_t parts)
+/* Stores the task: the words of a descriptor, one a lane, of which 0 and 15 are its number. */
+__device__ __forceinline__ void tell(const struct rt_gpu_linger &p, uint32_t v, uint32_t parts)
 {
     unsigned lane = threadIdx.x;
-    uint32_t v = lane == 1   ? (uint32_t)dst
-                 : lane == 2 ? (uint32_t)(dst >> 32)
-                 : lane == 3 ? (uint32_t)src
-                 : lane == 4 ? (uint32_t)(src >> 32)
-                 : lane == 5 ? len
-                 : lane == 6 ? p.launch << 8 | parts
-                             : seq;
 
-    warp_store((uint32_t *)&work_of(p)->task + lane, v, lane < 8);
+    if (lane == WEFT_TASK_LAUNCH_PARTS)
+        v = p.launch << 8 | parts;
+    warp_store(work_of(p)->task.word + lane, v, lane < 16);
 }
 
-/* Into how many parts a copy is cut; for blocks that have started only. */
+/* Into how many parts work is cut; for blocks that have started only. */
 __device__ __forceinline__ uint32_t parts_for(const struct rt_gpu_linger &p, struct leader *l,
-                                              uint32_t len)
+                                              uint32_t len, bool fold)
 {
-    if (len <= WEFT_LINGER_SOLO || gridDim.x == 1)
+    uint32_t solo = fold ? WEFT_LINGER_FOLD_PART : WEFT_LINGER_SOLO;
+    uint32_t least = fold ? WEFT_LINGER_FOLD_PART : WEFT_LINGER_PART;
+
+    if (len <= solo || gridDim.x == 1)
         return 1;
     if (l->known < gridDim.x - 1) {
         u64 present = *(volatile u64 *)&work_of(p)->present;
         l->known = lane_word(present >> 32 == p.launch ? (uint32_t)present : 0, 0);
     }
-    uint32_t parts = (len + WEFT_LINGER_PART - 1) / WEFT_LINGER_PART;
+    uint32_t parts = (len + least - 1) / least;
     return parts < l->known + 1 ? parts : l->known + 1;
 }
 
@@ -267,23 +279,21 @@ __device__ __forceinline__ void look(const struct rt_gpu_linger &p, struct leade
         if (!whole)
             continue;
         uint64_t dst = lane_words(v, 2), src = lane_words(v, 4);
-        uint32_t len = lane_word(v, 6), seq = l->next++;
+        uint32_t len = lane_word(v, 6), seq = l->next++, fold = lane_word(v, 1);
         l->last = now;
-        if (len > WEFT_LINGER_TINY) {
-            uint32_t parts = parts_for(p, l, len);
+        if (len > (fold ? WEFT_LINGER_FOLD_TINY : WEFT_LINGER_TINY)) {
+            uint32_t parts = parts_for(p, l, len, fold != 0);
             if (parts > 1)
-                tell(p, seq, dst, src, len, parts);
-            if (lane == 0) {
-                k->dst = dst;
-                k->src = src;
-                k->len = len;
-                k->seq = seq;
-                k->parts = parts;
-            }
+                tell(p, v, parts);
+            take_task(k, v, 0, parts);
             return;
         }
-        if (len <= 256 && !(((uint32_t)dst | (uint32_t)src | len) & 7)) { /* a few words: no loop */
-            if (lane * 8 < len)
+        if (fold) {
+            take_task(k, v, 0, 0);
+            return;
+        }
+        if (len <= 256 && !(((uint32_t)dst | (uint32_t)src | len) & 7)) {
+            if (lane * 8 < len) /* a few words: no loop */
                 ((uint2 *)dst)[lane] = from<true>::load((const uint2 *)src + lane);
         } else {
             copy<true, 4>(dst, src, len, lane, 32);
@@ -300,7 +310,7 @@ __device__ __forceinline__ void look(const struct rt_gpu_linger &p, struct leade
 __device__ __forceinline__ void part_with(const struct rt_gpu_linger &p, uint32_t next)
 {
     if (gridDim.x > 1)
-        tell(p, next, 0, 0, 0, 0);
+        tell(p, next, 0);
     if (threadIdx.x == 0) {
         fence_system(); /* done, stored earlier, before left */
         host_store(p.words + offsetof(struct rt_gpu_words, left), p.launch);
@@ -318,11 +328,23 @@ __device__ __forceinline__ void copy_part(const struct task *k)
                       threadIdx.x, blockDim.x);
 }
 
-/* Warp 0, when all have copied.  A fence has made a block's data visible to all before the block
+__device__ __forceinline__ void fold_part(const struct task *k, bool alone)
+{
+    uint32_t n = k->fold.nunits, nt = alone ? 32 : blockDim.x, at = 0, end = n;
+
+    if (!alone && k->parts > 1) { /* whole sectors: 32 units */
+        uint32_t part = ((n + k->parts - 1) / k->parts + 31) & ~31u;
+        at = k->part * part;
+        end = n < at + part ? n : at + part;
+    }
+    fold_units<2>(&k->fold, at, end, threadIdx.x, nt);
+}
+
+/* Warp 0, when all have done their part.  A fence has made a block's data visible to all before the block
  * says that it has finished, so block 0 needs no other one. */
 __device__ __forceinline__ void finish(const struct rt_gpu_linger &p, const struct task *k)
 {
-    uint32_t helpers = k->parts - 1, seq = k->seq, part = k->part, lane = threadIdx.x;
+    uint32_t helpers = k->parts ? k->parts - 1 : 0, seq = k->seq, part = k->part, lane = threadIdx.x;
 
     __syncwarp();
     if (lane == 0)
@@ -358,17 +380,24 @@ extern "C" __global__ void __launch_bounds__(WEFT_LINGER_THREADS, 2)
     if (warp0 && !leads)
         rank = join(p);
     else if (warp0 && gridDim.x > 1)
-        tell(p, p.next - 1, 0, 0, 0, 1);
+        tell(p, p.next - 1, 1);
     for (;;) {
         if (warp0 && leads)
             look(p, &l, &k);
         else if (warp0)
             wait_task(p, &k, rank, &seen);
-        __syncthreads();
+        __syncwarp();
+        bool alone = warp0 && !k.leave && k.parts == 0; /* the others stay at the barrier */
+        if (!alone)
+            __syncthreads();
         if (k.leave)
             break;
-        copy_part(&k);
-        __syncthreads();
+        if (k.is_fold)
+            fold_part(&k, alone);
+        else
+            copy_part(&k);
+        if (!alone)
+            __syncthreads();
         if (warp0)
             finish(p, &k);
     }

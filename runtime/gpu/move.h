@@ -4,6 +4,7 @@
 #ifndef RT_GPU_MOVE_H
 #define RT_GPU_MOVE_H
 
+#include "runtime/gpu/kernel.h"
 #include <stdint.h>
 
 /* weft_batch: blocks take pieces of this length from the moves, one after another; a thread then
@@ -23,19 +24,25 @@
 #define WEFT_LINGER_PART (8u << 10)
 #define WEFT_LINGER_ONE (96u << 10)
 
-/* How block 0 of weft_linger hands a copy to the others, through device memory that is zero before
- * the first launch.  The first line is one store and one load of a warp, 32 bytes of one sector,
- * with the copy's number at both ends, so that neither side needs a fence; it names the launch, so
- * that nothing need be cleared between launches. */
+/* Reductions, by the bytes of one source: up to FOLD_TINY one warp, up to FOLD_PART block 0 alone,
+ * longer ones in parts of at least that, up to FOLD_MOST; a thread has 16 bytes of each source in
+ * flight.  To choose the number of blocks a byte counts as much as FOLD_WEIGHT bytes of a copy. */
+#define WEFT_LINGER_FOLD_TINY 512u
+#define WEFT_LINGER_FOLD_PART (8u << 10)
+#define WEFT_LINGER_FOLD_MOST (256u << 10)
+#define WEFT_LINGER_FOLD_WEIGHT 6u
+
+/* How block 0 of weft_linger hands work to the others, through device memory that is zero before
+ * the first launch.  The task is one store and one load of a warp, 64 bytes of two sectors with the
+ * work's number in both, so that neither side needs a fence: the descriptor itself, and in its pad
+ * the launch, so that nothing need be cleared between launches. */
+#define WEFT_TASK_LAUNCH_PARTS 7 /* launch << 8 | parts; 1: block 0 is there, 0: leave */
 struct rt_gpu_task {
-    uint32_t seq;
-    uint32_t dst[2], src[2], len; /* low words first */
-    uint32_t launch_parts;        /* launch << 8 | parts; 1: block 0 is there, 0: leave */
-    uint32_t seq_too;
+    uint32_t word[sizeof(struct rt_gpu_desc) / sizeof(uint32_t)];
 };
 struct rt_gpu_work {
     struct rt_gpu_task task;
-    uint32_t pad[24];
+    uint32_t pad[16];
     uint64_t present; /* launch << 32 | helpers that have started; they rank in this order */
     uint32_t pad2[30];
     uint32_t finished[WEFT_LINGER_BLOCKS_MAX]; /* by rank: number of the last copy finished */

@@ -3,12 +3,13 @@
  * CPU, poisoned surroundings compared as well; then rates by size and number of blocks.
  *
  *     nvcc -arch=sm_90 -std=c++17 -O3 -I. -o fold_check \
- *         test/gpu/fold_check.cu runtime/gpu/fold.cu runtime/gpu/fold_rare.cu
+ *         test/gpu/fold_check.cu runtime/gpu/fold.cu runtime/gpu/fold_rare.cu runtime/gpu/move.cu
  *     ./fold_check [ROUNDS [SEED]]            checks (400 rounds), then times
  *     compute-sanitizer --tool memcheck ./fold_check 20     no times below 100 rounds
  *     compute-sanitizer --tool racecheck ./fold_check 20
  *
  * With a second device that the first can access, a part of the data lies there. */
+#include "runtime/gpu/move.h"
 #include "test/gpu/fold_case.h"
 #include <algorithm>
 #include <chrono>
@@ -24,6 +25,7 @@ KERNEL(weft_fold_1)
 KERNEL(weft_fold_2)
 KERNEL(weft_fold_wide8)
 KERNEL(weft_fold_wide16)
+extern "C" __global__ void weft_linger(const __grid_constant__ struct rt_gpu_linger p);
 typedef void kernel(const struct rt_gpu_fold_args f);
 static kernel *const kernels[FOLD_KERNELS] = { weft_fold_bits,  weft_fold_4, weft_fold_8,
                                                weft_fold_f16,   weft_fold_bf16, weft_fold_1,
@@ -99,6 +101,113 @@ static void check_round(std::vector<area> &areas, unsigned round)
     failed++;
 }
 
+/* ---- the lingering kernel ---- */
+
+struct ring {
+    rt_gpu_desc *slots;
+    rt_gpu_words *words;
+    rt_gpu_work *work;
+    uint32_t next, launch;
+    bool up;
+};
+static ring r;
+
+static void ring_start(unsigned blocks)
+{
+    if (!r.slots) {
+        DO(cudaMallocHost(&r.slots, RT_GPU_RING_SLOTS * sizeof *r.slots));
+        DO(cudaMallocHost(&r.words, sizeof *r.words));
+        DO(cudaMalloc(&r.work, sizeof *r.work));
+        DO(cudaMemset(r.work, 0, sizeof *r.work));
+        memset(r.slots, 0, RT_GPU_RING_SLOTS * sizeof *r.slots);
+        memset(r.words, 0, sizeof *r.words);
+        r.next = 1;
+        DO(cudaDeviceSynchronize());
+    }
+    rt_gpu_linger k = {};
+    k.ring = (uint64_t)r.slots;
+    k.words = (uint64_t)r.words;
+    k.work = (uint64_t)r.work;
+    k.next = r.next;
+    k.launch = ++r.launch;
+    k.idle_ns = 20000000;
+    k.life_ns = 8000000000;
+    weft_linger<<<blocks, WEFT_LINGER_THREADS, 0, devs[0].stream>>>(k);
+    DO(cudaGetLastError());
+}
+
+static bool ring_wait(volatile uint32_t *word, uint32_t want)
+{
+    auto start = std::chrono::steady_clock::now();
+    while (*word != want)
+        if (std::chrono::steady_clock::now() - start > std::chrono::seconds(5))
+            return false;
+    return true;
+}
+
+static bool ring_do(uint32_t fold, const uint64_t *place, uint32_t len)
+{
+    rt_gpu_desc *d = &r.slots[r.next % RT_GPU_RING_SLOTS];
+    d->fold = fold;
+    d->dst = place[0];
+    d->src = place[1];
+    memcpy(d->more, place + 2, sizeof d->more);
+    d->len = len;
+    __atomic_store_n(&d->seq_too, r.next, __ATOMIC_RELEASE);
+    __atomic_store_n(&d->seq, r.next, __ATOMIC_RELEASE);
+    return ring_wait(&r.words->done, r.next++);
+}
+
+static void ring_stop()
+{
+    if (!ring_wait(&r.words->left, r.launch)) {
+        printf("not ok - the lingering kernel does not leave\n");
+        exit(1);
+    }
+    DO(cudaStreamSynchronize(devs[0].stream));
+}
+
+/* Random cases of those that the ring takes. */
+static void check_ring_round(std::vector<area> &areas, unsigned round)
+{
+    static const uint32_t ring_kinds[FOLD_KERNELS] = { RT_GPU_RING_BITS, RT_GPU_RING_4, RT_GPU_RING_8,
+                                                       RT_GPU_RING_F16, RT_GPU_RING_BF16 };
+    bytes got(AREA);
+    bool ok = true;
+    for (area &a : areas)
+        DO(cudaMemcpy(a.at, a.image.data(), AREA, cudaMemcpyDefault));
+    DO(cudaDeviceSynchronize());
+    fold_case c;
+    uint64_t place[2 * RT_GPU_FOLD_PLACES] = {}, any;
+    do {
+        c = random_case(areas);
+        any = c.k.count * c.kind.nbytes | 8;
+        for (unsigned i = 0; i < c.k.nsrc; i++)
+            any |= place[i] = c.k.src[i];
+        for (unsigned i = 0; i < c.k.ndst; i++)
+            any |= place[c.k.nsrc + i] = c.k.dst[i];
+    } while (!ring_kinds[c.kind.kernel] || c.k.nsrc + c.k.ndst > RT_GPU_RING_PLACES ||
+             c.kind.code == RT_GPU_FOLD_SWAP || (any & -any) < c.kind.nbytes);
+    for (area &a : areas) /* the cases that were not taken have left their sources there */
+        DO(cudaMemcpy(a.at, a.image.data(), AREA, cudaMemcpyDefault));
+    DO(cudaDeviceSynchronize());
+    ring_start(1 + rnd(8));
+    ok &= ring_do(RT_GPU_RING_FOLD(ring_kinds[c.kind.kernel], c.k.type, c.k.code, c.k.nsrc, c.k.ndst,
+                                   any & -any, 0),
+                  place, (uint32_t)c.k.count * c.kind.nbytes);
+    ring_stop();
+    reference(c);
+    for (area &a : areas) {
+        DO(cudaMemcpy(got.data(), a.at, AREA, cudaMemcpyDefault));
+        ok &= got == a.image;
+    }
+    if (ok)
+        return;
+    printf("not ok - ring, round %u\n", round);
+    describe(c);
+    failed++;
+}
+
 static void checks(unsigned rounds)
 {
     std::vector<area> areas(ndevices + 2);
@@ -118,6 +227,9 @@ static void checks(unsigned rounds)
     for (unsigned i = 0; i < rounds && failed < 10; i++)
         check_round(areas, i);
     printf("%sok - %u random cases\n", failed ? "not " : "", rounds);
+    for (unsigned i = 0; i < rounds / 4 && failed < 10; i++)
+        check_ring_round(areas, i);
+    printf("%sok - %u random cases in the ring\n", failed ? "not " : "", rounds / 4);
 }
 
 /* ---- times ---- */
@@ -226,6 +338,29 @@ static void time_latency(scene s)
     printf("\n");
 }
 
+static void time_ring(scene s, unsigned blocks)
+{
+    printf("# %s: us in the ring of %u blocks\n#", scenes[s], blocks);
+    ring_start(blocks);
+    for (size_t nbytes = 8; nbytes <= (blocks > 1 ? 256u << 10 : 32u << 10); nbytes *= nbytes < 512 ? 8 : 4) {
+        rt_gpu_fold_args a = args_of(s, 0, nbytes);
+        uint64_t place[5] = { a.src[0], a.src[1], a.dst[0], a.dst[1] };
+        uint32_t fold = RT_GPU_RING_FOLD(RT_GPU_RING_4, RT_GPU_F32, RT_GPU_FOLD_SUM, 2, a.ndst, 8,
+                                         s >= OWNER);
+        std::vector<double> us;
+        for (int i = 0; i < 400; i++) {
+            auto t = std::chrono::steady_clock::now();
+            if (!ring_do(fold, place, (uint32_t)nbytes))
+                printf(" (never)");
+            us.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - t).count());
+        }
+        std::sort(us.begin(), us.end());
+        printf("  %zu: %.2f", nbytes, us[us.size() / 2]);
+    }
+    ring_stop();
+    printf("\n");
+}
+
 /* Every kind of element, local, 64 MiB a source. */
 static void time_kinds()
 {
@@ -299,6 +434,9 @@ int main(int argc, char **argv)
     time_latency(LOCAL);
     for (int s = SRC_FAR; s < OWNERS && can; s++)
         time_latency((scene)s);
+    for (unsigned blocks : { 1u, 16u })
+        for (int s = LOCAL; s < OWNERS && (s == LOCAL || can); s++)
+            time_ring((scene)s, blocks);
     for (int s = LOCAL; s < SCENES && (s == LOCAL || can); s++)
         time_scene((scene)s);
     time_kinds();

@@ -5,7 +5,7 @@
 #include "runtime/gpu/move.h"
 #include "test/check.h"
 
-enum what { COPY, WRITE, RECORD, BATCH, LINGER, PACK, SET };
+enum what { COPY, WRITE, RECORD, BATCH, LINGER, PACK, FOLD, SET };
 struct cu_function_st { enum rt_gpu_kernel k; };
 struct cu_event_st { bool recorded; };
 struct item {
@@ -19,6 +19,7 @@ struct item {
     struct rt_gpu_batch batch;
     struct rt_gpu_pack pack;
     struct rt_gpu_linger linger;
+    struct rt_gpu_fold_args fold;
 };
 struct cu_stream_st {
     int number;
@@ -26,8 +27,7 @@ struct cu_stream_st {
 };
 
 struct dev dev;
-static struct cu_function_st fns[RT_GPU_KERNELS] = { { RT_GPU_BATCH }, { RT_GPU_LINGER },
-                                                     { RT_GPU_PACK }, { RT_GPU_UNPACK } };
+static struct cu_function_st fns[RT_GPU_KERNELS];
 static struct cu_stream_st *streams[32];
 static int nstreams, nbatches;
 static struct rt_gpu gpu;
@@ -81,6 +81,27 @@ static void do_batch(const struct rt_gpu_batch *b)
     nbatches--;
 }
 
+/* Whatever is asked for, the device only adds integers of 4 bytes. */
+static void add(const uint64_t *src, unsigned nsrc, const uint64_t *dst, unsigned ndst, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t sum = 0;
+        for (unsigned s = 0; s < nsrc; s++)
+            sum += ((const uint32_t *)(uintptr_t)src[s])[i];
+        for (unsigned d = 0; d < ndst; d++)
+            ((uint32_t *)(uintptr_t)dst[d])[i] = sum;
+    }
+}
+
+static void add_in_ring(const struct rt_gpu_desc *d)
+{
+    uint64_t place[] = { d->dst, d->src, d->more[0], d->more[1], d->more[2] };
+    unsigned nsrc = RT_GPU_RING_NSRC(d->fold);
+    add(place, nsrc, place + (RT_GPU_RING_SAME(d->fold) ? 0 : nsrc), RT_GPU_RING_NDST(d->fold),
+        d->len / 4);
+    dev.nfolds++;
+}
+
 static void do_item(struct item *i)
 {
     switch (i->what) {
@@ -94,6 +115,10 @@ static void do_item(struct item *i)
             memcpy((void *)(uintptr_t)i->pack.packed, (void *)(uintptr_t)i->pack.user,
                    (size_t)i->pack.len);
         store(i->pack.flag, i->pack.value);
+        break;
+    case FOLD:
+        add(i->fold.src, i->fold.nsrc, i->fold.dst, i->fold.ndst, i->fold.count);
+        store(i->fold.flag, i->fold.value);
         break;
     case LINGER: break;
     }
@@ -142,7 +167,10 @@ bool dev_linger(int n)
         struct rt_gpu_desc *d = &ring[linger_next % RT_GPU_RING_SLOTS];
         if (d->seq != linger_next || d->seq_too != linger_next)
             return true;
-        memcpy((void *)(uintptr_t)d->dst, (void *)(uintptr_t)d->src, d->len);
+        if (d->fold)
+            add_in_ring(d);
+        else
+            memcpy((void *)(uintptr_t)d->dst, (void *)(uintptr_t)d->src, d->len);
         words->done = linger_next;
     }
     return true;
@@ -273,6 +301,8 @@ static cu_result launch_kernel(cu_function f, unsigned gx, unsigned gy, unsigned
         CHECK_EQ(bx, WEFT_LINGER_THREADS);
         dev.linger_grid = gx;
         dev.linger = push(s, LINGER)->linger = *(struct rt_gpu_linger *)params[0];
+    } else if (f->k >= RT_GPU_FOLD_BITS) {
+        push(s, FOLD)->fold = *(struct rt_gpu_fold_args *)params[0];
     } else {
         push(s, PACK)->pack = *(struct rt_gpu_pack *)params[0];
     }
@@ -409,7 +439,7 @@ struct rt_gpu *dev_open(bool kernels, bool writes)
     stream_create(&gpu.kernels, CU_STREAM_NON_BLOCKING, -5);
     stream_create(&gpu.now, CU_STREAM_NON_BLOCKING, -5);
     for (int k = 0; kernels && k < RT_GPU_KERNELS; k++)
-        gpu.fn[k] = &fns[k];
+        fns[k].k = (enum rt_gpu_kernel)k, gpu.fn[k] = &fns[k];
     gpu.module[0] = kernels ? (cu_module)(void *)&dummy : NULL;
     CHECK_EQ(rt_gpu_move_init(&gpu), 0);
     return &gpu;

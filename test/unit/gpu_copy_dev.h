@@ -12,6 +12,7 @@ struct dev {
     int longest; /* most batches in streams at a time */
     size_t batch_n;              /* copies of the last batch */
     unsigned batch_grid, linger_grid;
+    int nfolds; /* reductions in the ring */
     struct rt_gpu_linger linger; /* parameters of the last launch of weft_linger */
     struct cu_function_st *refuse_fn; /* launches of this answer `refuse` */
     cu_result refuse;

@@ -244,6 +244,112 @@ static void a_refused_lingering_kernel(void)
     finish(g);
 }
 
+/* ---- reductions ---- */
+
+static void fold_done(struct rt_gpu_op *op, int err)
+{
+    struct job *j = (struct job *)op;
+    j->ndone++;
+    j->err = err;
+}
+
+/* dst (2 n words) = a + b, for both halves of dst when `twice`. */
+static void sum(struct rt_gpu *g, struct job *j, char *dst, char *a, char *b, size_t n, bool twice)
+{
+    struct rt_gpu_fold f = { .type = RT_GPU_I32, .code = RT_GPU_FOLD_SUM, .nsrc = 2,
+                             .ndst = twice ? 2 : 1, .count = n, .src = { a, b },
+                             .dst = { dst, dst + 4 * n } };
+    *j = (struct job){ .op.done = fold_done };
+    rt_gpu_fold(g, &f, &j->op);
+}
+
+static void is_sum(const struct job *j, const char *dst, const char *a, const char *b, size_t n)
+{
+    CHECK_EQ(j->ndone, 1);
+    CHECK_EQ(j->err, 0);
+    for (size_t i = 0; i < n; i++)
+        CHECK(((const uint32_t *)(const void *)dst)[i] ==
+              ((const uint32_t *)(const void *)a)[i] + ((const uint32_t *)(const void *)b)[i]);
+}
+
+static void short_reductions_use_the_ring(void)
+{
+    struct rt_gpu *g = start(true, true);
+    for (unsigned i = 0; i < 70; i++) { /* around the ring, copies between */
+        sum(g, &jobs[0], here, there, host, 1 + i, i % 2);
+        copy(g, &jobs[1], here + 8192, there, 64);
+        settle();
+        is_sum(&jobs[0], here, there, host, 1 + i);
+        is_sum(&jobs[0], i % 2 ? here + 4 * (1 + i) : here, there, host, 1 + i);
+        expect_good(&jobs[1], 1);
+    }
+    CHECK_EQ(dev.nfolds, 70);
+    CHECK_EQ(dev.nlaunch[RT_GPU_LINGER], 1);
+    CHECK_EQ(dev.linger_grid, 1);
+    sum(g, &jobs[0], here, there, host, 1 << 20, false); /* long */
+    sum(g, &jobs[1], here + (8 << 20) + 1, there + 1, host, 2, false); /* odd */
+    settle();
+    is_sum(&jobs[0], here, there, host, 1 << 20);
+    CHECK_EQ(dev.nfolds, 70);
+    CHECK_EQ(dev.nlaunch[RT_GPU_FOLD_4], 2);
+    for (int i = 0; i < 8; i++) /* a crowd: a launch each */
+        sum(g, &jobs[i], here + 1024 * i, there, host, 9, false);
+    settle();
+    for (int i = 0; i < 8; i++)
+        is_sum(&jobs[i], here + 1024 * i, there, host, 9);
+    CHECK(dev.nfolds <= 74 && dev.nlaunch[RT_GPU_FOLD_4] >= 6);
+    finish(g);
+}
+
+static void reductions_of_many_blocks(void)
+{
+    struct rt_gpu *g = start(true, true);
+    sum(g, &jobs[0], here, there, there + (4 << 20), 16 << 10, false);
+    CHECK_EQ(dev.linger_grid, WEFT_LINGER_MANY);
+    settle();
+    is_sum(&jobs[0], here, there, there + (4 << 20), 16 << 10);
+    CHECK_EQ(dev.nfolds, 1);
+    finish(g);
+}
+
+/* What the ring holds when its kernel cannot be launched is launched. */
+static void reductions_of_a_refused_kernel(void)
+{
+    struct rt_gpu *g = start(true, true);
+    dev.refuse_fn = g->fn[RT_GPU_LINGER];
+    dev.refuse = 701;
+    capture_begin();
+    for (unsigned i = 0; i < 3; i++) {
+        sum(g, &jobs[i], here + 1024 * i, there, host, 5 + i, false);
+        settle();
+        is_sum(&jobs[i], here + 1024 * i, there, host, 5 + i);
+    }
+    capture_end();
+    CHECK_EQ(dev.nfolds, 0);
+    CHECK_EQ(dev.nlaunch[RT_GPU_FOLD_4], 3);
+    finish(g);
+}
+
+static void a_reduction_in_a_failed_context(void)
+{
+    struct rt_gpu *g = start(true, true);
+    sum(g, &jobs[0], here, there, host, 5, false);
+    capture_begin();
+    dev.dead = 700;
+    sum(g, &jobs[1], here, there, host, 1 << 20, false);
+    for (int i = 0; i < 100000 && rt_gpu_nactive; i++)
+        rt_gpu_progress();
+    sum(g, &jobs[2], here, there, host, 5, false);
+    rt_gpu_progress();
+    capture_end();
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(jobs[i].ndone, 1);
+        CHECK_EQ(jobs[i].err, -RT_EGPU);
+    }
+    g->lost = true;
+    finish(g);
+}
+
 static void a_device_without_memory(void)
 {
     capture_begin();
@@ -738,6 +844,10 @@ int main(void)
     RUN(long_copies_in_the_ring);
     RUN(no_ring_when_it_may_not_be);
     RUN(a_refused_lingering_kernel);
+    RUN(short_reductions_use_the_ring);
+    RUN(reductions_of_many_blocks);
+    RUN(reductions_of_a_refused_kernel);
+    RUN(a_reduction_in_a_failed_context);
     RUN(a_device_without_memory);
     RUN(a_crowd_goes_in_batches);
     RUN(a_batch_has_a_grid_for_its_bytes);

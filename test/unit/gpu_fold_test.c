@@ -7,8 +7,7 @@
 #include <time.h>
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
-#include "runtime/gpu/gpu_int.h"
-#include "runtime/gpu/kernel.h"
+#include "runtime/gpu/copy.h"
 #include "runtime/reduce/gpu.h"
 #include "runtime/reduce/kernel.h"
 #include "test/check.h"
@@ -360,7 +359,8 @@ static void moves(void)
         }
         rt_gpu_fold(g, &f, &j.op);
         CHECK_EQ(wait_for(&j), 0);
-        CHECK_MSG(!memcmp(p, want, 400000), "code %d, %zu bytes from %zu to %zu", f.code, len, a, b);
+        CHECK_MSG(!memcmp(p, want, 400000), "code %d, %zu bytes from %zu to %zu", f.code, len, a,
+                  b);
     }
 }
 
@@ -419,6 +419,7 @@ int main(int argc, char **argv)
     RUN(long_ones);
     RUN(infinite_products);
     RUN(every_type_and_operation);
+    CHECK(g->move->linger.posted > 0); /* both ways were taken */
     rt_cuda.mem_free(device);
     rt_cuda.mem_free_host(pinned);
     rt_gpu_leave(in);

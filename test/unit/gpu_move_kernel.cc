@@ -23,6 +23,7 @@
 #define __device__
 #define __global__
 #define __forceinline__ inline
+#define __noinline__ __attribute__((noinline))
 #define __grid_constant__
 #define __launch_bounds__(...)
 #define __shared__ static thread_local
@@ -203,6 +204,10 @@ template <bool stays> struct from {
         return *p;
     }
 };
+/* Not halves, but in order like them. */
+static float float_of_f16(uint16_t h) { return h; }
+static uint16_t f16_of_float(float f) { return (uint16_t)f; }
+static uint16_t bf16_of_float(float f) { return (uint16_t)((uint32_t)f >> 16); }
 
 #include "runtime/gpu/move.cu"
 
@@ -284,7 +289,7 @@ alignas(64) static struct rt_gpu_words words;
 alignas(128) static struct rt_gpu_work work_area;
 static std::vector<uint8_t> src(ROOM), dst(ROOM), want(ROOM);
 static uint32_t posted, reaped, launches;
-static int ncopies, nlaunches;
+static int ncopies, nfolds, nlaunches;
 
 static void bad(const char *what)
 {
@@ -312,12 +317,79 @@ static void post(size_t *at)
     struct rt_gpu_desc *d = &ring[s % RT_GPU_RING_SLOTS];
     d->dst = (uint64_t)&dst[*at];
     d->src = (uint64_t)&src[*at + shift];
-    d->len = len;
+    d->len = (uint32_t)len;
+    d->fold = 0;
     memcpy(&want[*at], &src[*at + shift], len);
     __atomic_store_n(&d->seq_too, s, __ATOMIC_RELEASE);
     __atomic_store_n(&d->seq, s, __ATOMIC_RELEASE);
     *at += len + (size_t)rand() % 40;
     ncopies++;
+}
+
+/* dst = the largest, the sum or the exclusive or of the sources. */
+template <class T> static void reduce(uint8_t *out, const uint8_t *const *from, unsigned n,
+                                      size_t len, uint32_t code)
+{
+    for (size_t i = 0; i < len; i += sizeof(T)) {
+        T acc, v;
+        memcpy(&acc, from[0] + i, sizeof acc);
+        for (unsigned s = 1; s < n; s++) {
+            memcpy(&v, from[s] + i, sizeof v);
+            acc = code == RT_GPU_FOLD_SUM ? (T)(acc + v) : code == RT_GPU_FOLD_BXOR ? (T)(acc ^ v)
+                                                                                    : acc > v ? acc : v;
+        }
+        memcpy(out + i, &acc, sizeof acc);
+    }
+}
+
+static void post_fold(size_t *at)
+{
+    static const struct {
+        uint32_t kind, type, code, nbytes;
+    } kinds[] = { { RT_GPU_RING_BITS, RT_GPU_U8, RT_GPU_FOLD_BXOR, 1 },
+                  { RT_GPU_RING_4, RT_GPU_U32, RT_GPU_FOLD_SUM, 4 },
+                  { RT_GPU_RING_8, RT_GPU_I64, RT_GPU_FOLD_MAX, 8 },
+                  { RT_GPU_RING_F16, RT_GPU_F16, RT_GPU_FOLD_MAX, 2 } };
+    auto k = kinds[rand() % 4];
+    uint32_t unit = k.nbytes << rand() % 4;
+    unit = unit > 8 ? 8 : unit;
+    size_t len = (1 + (size_t)rand() % (rand() % 3 ? 80 : rand() % 3 ? 1000 : 4000)) * unit;
+    bool same = rand() % 3 == 0;
+    uint32_t nsrc = 1 + (uint32_t)rand() % 4, ndst = same ? 1 : 1 + (uint32_t)rand() % (5 - nsrc);
+    uint64_t place[6] = {};
+    const uint8_t *from[4];
+    *at = (*at + 63) & ~(size_t)63;
+    if (*at + (len + 64) * 4 > ROOM)
+        return;
+    for (unsigned s = 0; s < nsrc; s++)
+        place[s] = (uint64_t)(from[s] = &src[(size_t)rand() % ((ROOM - len) / 64) * 64 + unit]);
+    if (same)
+        place[0] = (uint64_t)&dst[*at];
+    std::vector<uint8_t> old(&want[*at], &want[*at] + len);
+    if (same)
+        from[0] = old.data();
+    for (unsigned d = 0; d < ndst; d++, *at += (len + 127) & ~(size_t)63) {
+        if (!same)
+            place[nsrc + d] = (uint64_t)&dst[*at];
+        if (k.nbytes == 1)
+            reduce<uint8_t>(&want[*at], from, nsrc, len, k.code);
+        else if (k.nbytes == 2)
+            reduce<uint16_t>(&want[*at], from, nsrc, len, k.code);
+        else if (k.nbytes == 4)
+            reduce<uint32_t>(&want[*at], from, nsrc, len, k.code);
+        else
+            reduce<int64_t>(&want[*at], from, nsrc, len, k.code);
+    }
+    uint32_t s = ++posted;
+    struct rt_gpu_desc *d = &ring[s % RT_GPU_RING_SLOTS];
+    d->fold = RT_GPU_RING_FOLD(k.kind, k.type, k.code, nsrc, ndst, unit, same);
+    d->dst = place[0];
+    d->src = place[1];
+    memcpy(d->more, place + 2, sizeof d->more);
+    d->len = (uint32_t)len;
+    __atomic_store_n(&d->seq_too, s, __ATOMIC_RELEASE);
+    __atomic_store_n(&d->seq, s, __ATOMIC_RELEASE);
+    nfolds++;
 }
 
 static void linger_round(unsigned blocks)
@@ -330,7 +402,10 @@ static void linger_round(unsigned blocks)
     refill();
     for (int left = 40; left > 0 || reaped != posted || running;) {
         for (; left > 0 && posted - reaped < 20 && rand() % 6; left--)
-            post(&at);
+            if (rand() % 2)
+                post(&at);
+            else
+                post_fold(&at);
         uint32_t is_left = __atomic_load_n(&words.left, __ATOMIC_ACQUIRE);
         uint32_t done = __atomic_load_n(&words.done, __ATOMIC_ACQUIRE);
         if (done - reaped > posted - reaped)
@@ -396,6 +471,7 @@ int main(int argc, char **argv)
         batch_round();
         batch_round();
     }
-    printf("# %d copies, %d launches\nok 1 - kernels that copy, on the CPU\n1..1\n", ncopies, nlaunches);
+    printf("# %d copies, %d reductions, %d launches\nok 1 - kernels that copy, on the CPU\n1..1\n",
+           ncopies, nfolds, nlaunches);
     return 0;
 }

@@ -235,5 +235,6 @@ enum fake_fold {
     FAKE_FOLDS
 };
 int fake_run_fold(struct fake_op *op, enum fake_fold which);
+int fake_ring_fold(cu_ctx c, const struct rt_gpu_desc *d);
 
 #endif

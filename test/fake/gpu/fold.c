@@ -344,21 +344,53 @@ static bool is_sound(const struct rt_gpu_fold_args *k, enum fake_fold which)
     return k->unit == 1 || (!(any & (k->unit - 1)) && k->unit <= nbytes);
 }
 
-int fake_run_fold(struct fake_op *op, enum fake_fold which)
+static int run(cu_ctx c, const struct rt_gpu_fold_args *k, enum fake_fold which)
 {
-    const struct rt_gpu_fold_args *k = (const void *)op->params;
-    cu_ctx c = op->stream->ctx;
-    struct buffers *b;
+    struct buffers *b = malloc(sizeof *b);
     uint64_t at;
     int err = 0;
 
-    if (!is_sound(k, which))
-        return CU_ERROR_MISALIGNED_ADDRESS;
-    b = malloc(sizeof *b);
     if (!b)
         return CU_ERROR_OUT_OF_MEMORY;
     for (at = 0; at < k->count && !err; at += BLOCK)
         err = block(c, k, which, b, at, k->count - at < BLOCK ? (size_t)(k->count - at) : BLOCK);
     free(b);
     return err;
+}
+
+int fake_run_fold(struct fake_op *op, enum fake_fold which)
+{
+    const struct rt_gpu_fold_args *k = (const void *)op->params;
+
+    return is_sound(k, which) ? run(op->stream->ctx, k, which) : CU_ERROR_MISALIGNED_ADDRESS;
+}
+
+int fake_ring_fold(cu_ctx c, const struct rt_gpu_desc *d)
+{
+    static const enum fake_fold which[8] = { [RT_GPU_RING_BITS] = FAKE_FOLD_BITS,
+                                             [RT_GPU_RING_4] = FAKE_FOLD_4,
+                                             [RT_GPU_RING_8] = FAKE_FOLD_8,
+                                             [RT_GPU_RING_F16] = FAKE_FOLD_F16,
+                                             [RT_GPU_RING_BF16] = FAKE_FOLD_BF16 };
+    uint64_t place[] = { d->dst, d->src, d->more[0], d->more[1], d->more[2] }, any = d->len;
+    enum fake_fold w = which[RT_GPU_RING_KIND(d->fold)];
+    unsigned unit = RT_GPU_RING_UNIT(d->fold), same = RT_GPU_RING_SAME(d->fold), i;
+    struct rt_gpu_fold_args k = { .type = RT_GPU_RING_TYPE(d->fold),
+                                  .code = RT_GPU_RING_CODE(d->fold),
+                                  .nsrc = RT_GPU_RING_NSRC(d->fold),
+                                  .ndst = RT_GPU_RING_NDST(d->fold),
+                                  .count = d->len / kernels[w].nbytes,
+                                  .piece = 1,
+                                  .unit = 1 };
+
+    if ((same ? k.ndst > k.nsrc : k.nsrc + k.ndst > RT_GPU_RING_PLACES) ||
+        k.nsrc > RT_GPU_RING_PLACES || k.code == RT_GPU_FOLD_SWAP)
+        return CU_ERROR_ILLEGAL_ADDRESS;
+    for (i = 0; i < k.nsrc; i++)
+        any |= k.src[i] = place[i];
+    for (i = 0; i < k.ndst; i++)
+        any |= k.dst[i] = place[same ? i : k.nsrc + i];
+    if (unit < kernels[w].nbytes || unit > 8 || unit & (unit - 1) || any & (unit - 1))
+        return CU_ERROR_MISALIGNED_ADDRESS;
+    return is_sound(&k, w) ? run(c, &k, w) : CU_ERROR_ILLEGAL_ADDRESS;
 }

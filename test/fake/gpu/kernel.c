@@ -26,7 +26,8 @@ enum {
     BENCH = FOLD + FAKE_FOLDS,
     NKERNELS = BENCH + FAKE_BENCH_KERNELS
 };
-#define FOLD_ROW(kernel, name) [FOLD + FAKE_FOLD_##kernel] = { name, sizeof(struct rt_gpu_fold_args) }
+#define FOLD_ROW(kernel, name) \
+    [FOLD + FAKE_FOLD_##kernel] = { name, sizeof(struct rt_gpu_fold_args) }
 static const struct {
     const char *name;
     size_t nbytes;
@@ -151,9 +152,7 @@ static bool ring_read(const struct rt_gpu_desc *ring, uint32_t seq, struct rt_gp
     if (__atomic_load_n(&slot->seq, __ATOMIC_ACQUIRE) != seq ||
         __atomic_load_n(&slot->seq_too, __ATOMIC_ACQUIRE) != seq)
         return false;
-    out->dst = slot->dst;
-    out->src = slot->src;
-    out->len = slot->len;
+    *out = *slot;
     return true;
 }
 
@@ -167,7 +166,7 @@ static int linger(cu_ctx c, const struct rt_gpu_linger *k, const struct rt_gpu_d
 
     while (now - idle < k->idle_ns && now - start < k->life_ns) {
         if (ring_read(ring, next, &d)) {
-            err = move(c, d.dst, d.src, d.len);
+            err = d.fold ? fake_ring_fold(c, &d) : move(c, d.dst, d.src, d.len);
             if (err)
                 return err;
             __atomic_store_n(&words->done, next++, __ATOMIC_RELEASE);

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Short reductions by the lingering kernel, for move.cu.  Registers are scarce there, so a thread
+ * moves units of at most 8 bytes, and what combines them is one function for all types: shorter
+ * units are combined as if there were zeros behind them. */
+#ifndef RT_GPU_FOLD_RING_H
+#define RT_GPU_FOLD_RING_H
+
+#include "runtime/gpu/fold_loop.h"
+#include "runtime/gpu/fold_kinds.h"
+#include "runtime/gpu/kernel.h"
+#include "runtime/gpu/ptx.h"
+
+struct ring_fold { /* in shared memory */
+    uint64_t src[RT_GPU_RING_PLACES], dst[RT_GPU_RING_PLACES];
+    uint32_t fold, nunits; /* fold: of the descriptor */
+};
+
+/* From a descriptor, a word a lane, by a warp.  Places are in words 2, 4, 8, 10 and 12. */
+__device__ __forceinline__ void take_fold(struct ring_fold *f, uint32_t v)
+{
+    unsigned lane = threadIdx.x, word = lane < 2 ? 2 + 2 * lane : lane < 5 ? 4 + 2 * lane : 0;
+    uint32_t fold = __shfl_sync(EVERY_LANE, v, 1), len = __shfl_sync(EVERY_LANE, v, 6);
+    uint64_t low = __shfl_sync(EVERY_LANE, v, word), high = __shfl_sync(EVERY_LANE, v, word + 1);
+    uint32_t nsrc = RT_GPU_RING_NSRC(fold), first = RT_GPU_RING_SAME(fold) ? 0 : nsrc;
+
+    if (lane < nsrc)
+        f->src[lane] = low | high << 32;
+    if (lane >= first && lane < first + RT_GPU_RING_NDST(fold))
+        f->dst[lane - first] = low | high << 32;
+    if (lane == 0) {
+        f->fold = fold;
+        f->nunits = len / RT_GPU_RING_UNIT(fold);
+    }
+    __syncwarp();
+}
+
+template <class K>
+__device__ __forceinline__ uint2 combine_as(uint32_t fold, uint2 v0, const uint2 (&more)[4])
+{
+    typedef group<K, uint2> G;
+    G first, v[4][1];
+    typename G::A acc[1][G::nparts];
+
+    first.w[0] = v0;
+#pragma unroll
+    for (unsigned s = 0; s < 4; s++)
+        v[s][0].w[0] = more[s];
+#pragma unroll
+    for (unsigned i = 0; i < G::nparts; i++)
+        acc[0][i] = K::up(first.e[i]);
+    K::each(RT_GPU_RING_TYPE(fold), RT_GPU_RING_CODE(fold), [&](auto op) {
+        combine<K, uint2, 4, 1>(acc, v, RT_GPU_RING_NSRC(fold) - 1, op);
+    });
+#pragma unroll
+    for (unsigned i = 0; i < G::nparts; i++)
+        first.e[i] = K::down(acc[0][i]);
+    return first.w[0];
+}
+
+__device__ __noinline__ uint2 combine_any(uint32_t fold, uint2 v0, uint2 v1, uint2 v2, uint2 v3,
+                                          uint2 v4)
+{
+    const uint2 more[4] = { v1, v2, v3, v4 };
+
+    switch (RT_GPU_RING_KIND(fold)) {
+    case RT_GPU_RING_4:
+        return combine_as<numbers4>(fold, v0, more);
+    case RT_GPU_RING_8:
+        return combine_as<numbers8>(fold, v0, more);
+    case RT_GPU_RING_F16:
+        return combine_as<halves<f16>>(fold, v0, more);
+    case RT_GPU_RING_BF16:
+        return combine_as<halves<bf16>>(fold, v0, more);
+    default:
+        return combine_as<bits>(fold, v0, more);
+    }
+}
+
+__device__ __forceinline__ uint2 load_unit(uint64_t at, uint32_t nbytes)
+{
+    uint2 v = { 0, 0 };
+
+    if (nbytes == 8)
+        v = from<true>::load((const uint2 *)at);
+    else if (nbytes == 4)
+        v.x = from<true>::load((const uint32_t *)at);
+    else if (nbytes == 2)
+        v.x = from<true>::load((const uint16_t *)at);
+    else
+        v.x = from<true>::load((const uint8_t *)at);
+    return v;
+}
+
+__device__ __forceinline__ void store_unit(uint64_t at, uint32_t nbytes, uint2 v)
+{
+    if (nbytes == 8)
+        *(uint2 *)at = v;
+    else if (nbytes == 4)
+        *(uint32_t *)at = v.x;
+    else if (nbytes == 2)
+        *(uint16_t *)at = (uint16_t)v.x;
+    else
+        *(uint8_t *)at = (uint8_t)v.x;
+}
+
+/* Units [at, end) by threads t of nt, which have met since f was written and meet before it is
+ * written again; AHEAD units of all sources are in flight at a time. */
+template <unsigned AHEAD>
+__device__ __forceinline__ void fold_units(const struct ring_fold *f, uint32_t at, uint32_t end,
+                                           unsigned t, unsigned nt)
+{
+    const uint32_t fold = f->fold, nbytes = RT_GPU_RING_UNIT(fold), nsrc = RT_GPU_RING_NSRC(fold);
+
+#pragma unroll 1
+    for (at += t; at < end; at += AHEAD * nt) {
+        uint2 v[AHEAD][RT_GPU_RING_PLACES];
+#pragma unroll
+        for (unsigned a = 0; a < AHEAD; a++)
+#pragma unroll
+            for (unsigned s = 0; s < RT_GPU_RING_PLACES; s++) {
+                v[a][s] = { 0, 0 };
+                if (s < nsrc && at + a * nt < end)
+                    v[a][s] = load_unit(f->src[s] + (uint64_t)(at + a * nt) * nbytes, nbytes);
+            }
+#pragma unroll
+        for (unsigned a = 0; a < AHEAD; a++) {
+            uint2 r = combine_any(fold, v[a][0], v[a][1], v[a][2], v[a][3], v[a][4]);
+#pragma unroll 1
+            for (unsigned d = 0; at + a * nt < end && d < RT_GPU_RING_NDST(fold); d++)
+                store_unit(f->dst[d] + (uint64_t)(at + a * nt) * nbytes, nbytes, r);
+        }
+    }
+}
+
+#endif
