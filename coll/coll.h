@@ -83,17 +83,18 @@ struct coll_team_ops {
      * -RT_E..., -RT_ENOTSUP where the system does not permit it.  NULL-able. */
     int (*peer_read)(struct coll_team *t, int rank, void *to, uint64_t from, size_t nbytes);
     int (*peer_write)(struct coll_team *t, int rank, uint64_t to, const void *from, size_t nbytes);
-    /* Device memory; NULL-able, all or none.  dev_describe: what [p, p + len) is, and a key that every
-     * rank of the team can attach: -RT_ENOTSUP when it is host memory, cannot be shared, or a rank
-     * cannot be given what it needs; -RT_EADDR as wm_dev_open().  dev_attach: maps a rank's range for
-     * g's device, from a cache: -RT_ENOTSUP, -RT_EUNREACH: not this way; -RT_EPEER, -RT_EGPU. */
+    /* Device memory; NULL-able, all or none.  dev_describe: what [p, p + len) is, and a key that
+     * every rank of the team can attach: -RT_ENOTSUP when it is host memory, cannot be shared, or a
+     * rank cannot be given what it needs; -RT_EADDR as wm_dev_open().  dev_attach: maps a rank's
+     * range for g's device, from a cache: -RT_ENOTSUP, -RT_EUNREACH: not this way; -RT_EPEER, -RT_EGPU. */
     int (*dev_describe)(struct coll_team *t, const void *p, size_t len, struct coll_dev_mem *out);
     void (*dev_release)(struct coll_team *t, struct coll_dev_mem *m);
     int (*dev_attach)(struct coll_team *t, int rank, const void *key, const struct rt_gpu_ptr *near,
                       struct coll_dev_map *out);
     void (*dev_detach)(struct coll_team *t, struct coll_dev_map *m);
-    /* A call with device buffers goes through host memory after all: puts host memory in their place in
-     * k->args, starts the task with coll_begin_host() and makes it copy back at its end. */
+    /* A call with device buffers that the team does not carry out from device to device: starts the
+     * task by coll_begin_device(), or puts host memory in the buffers' place in k->args, starts it
+     * by coll_begin_host() and makes it copy back at its end. */
     int (*stage)(struct coll_team *t, struct coll_task *k);
     /* Whether a rank's process is no more (a system call); NULL-able. */
     bool (*gone)(struct coll_team *t, int rank);
@@ -216,9 +217,9 @@ int coll_restart(struct coll_task *task);
 void coll_unprepare(struct coll_task *task);
 /* Starts the algorithm for host memory of a task whose number and tag are set; for ops->stage(). */
 int coll_begin_host(struct coll_task *k);
-/* For ops->stage() of a call that goes by messages on all ranks (k->messages, or a team without
- * shared memory): the same algorithm over the user's buffers, which are memory of g's device, as are
- * its temporaries; g does copies and reductions.  -RT_ENOMEM, -RT_ENOTSUP: nothing has begun, it
+/* For ops->stage() of a call that goes by messages on all ranks (k->messages, or an algorithm that
+ * needs no shared memory): the same algorithm over the user's buffers, which are memory of g's
+ * device, as are its temporaries; g does copies and reductions.  -RT_ENOMEM, -RT_ENOTSUP: nothing has begun, it
  * must be staged. */
 int coll_begin_device(struct coll_task *k, struct rt_gpu *g);
 /* Tags of a team's messages: below this, and of persistent calls between the other two. */

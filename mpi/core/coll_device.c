@@ -96,13 +96,22 @@ static bool lies_on(const struct coll_args *a, const struct wm_comm *c, enum wm_
     return true;
 }
 
+/* Whether the algorithm of all ranks is one over messages; all come to the same answer. */
+static bool by_messages(const struct coll_team *t, const struct coll_task *k)
+{
+    struct coll_args host = k->args;
+    const char *why;
+    host.mem = RT_MEM_HOST;
+    return k->messages || !t->node || !(coll_select(t, &host, &why)->need & COLL_NEED_ONE_NODE);
+}
+
 /* The device that carries the call out; NULL: none. */
 static struct rt_gpu *device_of(const struct coll_team *t, const struct coll_task *k)
 {
     const struct coll_args *a = &k->args;
     struct rt_gpu *g = NULL;
     int64_t nbytes = 0;
-    if ((t->node && !k->messages) || !lies_on(a, t->arg, WM_SEND, &g, &nbytes) ||
+    if (!by_messages(t, k) || !lies_on(a, t->arg, WM_SEND, &g, &nbytes) ||
         !lies_on(a, t->arg, WM_RECV, &g, &nbytes))
         return NULL;
     return g && nbytes >= DEVICE_MIN && can_reduce(a, g) ? g : NULL;

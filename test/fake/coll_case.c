@@ -250,6 +250,18 @@ struct coll_buffers *coll_case_make(const struct coll_case *c, struct coll_args 
     return b;
 }
 
+void coll_case_each(const struct coll_case *c, struct coll_buffers *b, coll_case_fn *fn,
+                    struct coll_args *args)
+{
+    for (int r = 0; r < c->size; r++) {
+        char *send = fn(b->send[r], b->send_len), *recv = fn(b->recv[r], b->recv_len);
+        if (args && args[r].sbuf != COLL_IN_PLACE)
+            args[r].sbuf = send + GUARD;
+        if (args && args[r].rbuf != COLL_IN_PLACE)
+            args[r].rbuf = recv + GUARD;
+    }
+}
+
 void coll_case_free(const struct coll_case *c, struct coll_buffers *b)
 {
     if (b->neighbor)

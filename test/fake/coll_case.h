@@ -22,6 +22,11 @@ struct coll_buffers *coll_case_make(const struct coll_case *c, struct coll_args 
  */
 int coll_case_check(const struct coll_case *c, const struct coll_args *args,
                     const struct coll_buffers *b);
+/* Calls fn for every buffer, guards included; with args, the arguments get what fn returns for it.
+ * Not for neighbourhood collectives. */
+typedef char *coll_case_fn(char *buf, int64_t len);
+void coll_case_each(const struct coll_case *c, struct coll_buffers *b, coll_case_fn *fn,
+                    struct coll_args *args);
 void coll_case_free(const struct coll_case *c, struct coll_buffers *b);
 
 #endif

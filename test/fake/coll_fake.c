@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include "runtime/base/err.h"
+#include "runtime/layout/gpu.h"
 
 #define WINDOW_MAX 4
 
@@ -48,6 +49,7 @@ struct fake {
     struct pair *pairs;
     char *shm;
     size_t shm_used, shm_len;
+    struct rt_gpu *gpu; /* NULL: all buffers are the CPU's */
     int err;
 };
 
@@ -81,6 +83,28 @@ static struct fake_req *req_new(struct coll_team *t, int tag, int64_t n, const s
     return q;
 }
 
+static void packed(struct fake *f, int64_t n, const struct rt_layout *l, const void *buf, char *to)
+{
+    int64_t len = n * l->size;
+    if (!f->gpu)
+        rt_layout_pack(l, n, buf, 0, to, len);
+    else if (len && l->contig)
+        f->err |= rt_gpu_copy_now(f->gpu, to, buf, (size_t)len);
+    else if (len)
+        f->err |= rt_layout_gpu_pack_now(f->gpu, l, n, buf, 0, to, len);
+}
+
+static void unpacked(struct fake *f, int64_t n, const struct rt_layout *l, void *buf, char *from)
+{
+    int64_t len = n * l->size;
+    if (!f->gpu)
+        rt_layout_unpack(l, n, buf, 0, from, len);
+    else if (len && l->contig)
+        f->err |= rt_gpu_copy_now(f->gpu, buf, from, (size_t)len);
+    else if (len)
+        f->err |= rt_layout_gpu_unpack_now(f->gpu, l, n, buf, 0, from, len);
+}
+
 static int fake_isend(struct coll_team *t, const void *buf, int64_t n, const struct rt_layout *l,
                       int dst, int tag, struct rt_req **out)
 {
@@ -89,7 +113,7 @@ static int fake_isend(struct coll_team *t, const void *buf, int64_t n, const str
     q->sbuf = buf;
     if (fake_random(f, 2)) {
         q->packed = malloc((size_t)(n * l->size) + 1);
-        rt_layout_pack(l, n, buf, 0, q->packed, n * l->size);
+        packed(f, n, l, buf, q->packed);
         q->req.done = 1;
     }
     rt_list_append(&f->pairs[self_of(t) * f->size + peer_of(t, dst)].sends, &q->link);
@@ -152,8 +176,8 @@ static bool deliver(struct fake *f, struct pair *p)
             } else {
                 char *data = sq->packed ? sq->packed : malloc((size_t)len + 1);
                 if (!sq->packed)
-                    rt_layout_pack(sq->l, sq->n, sq->sbuf, 0, data, len);
-                rt_layout_unpack(rq->l, rq->n, rq->rbuf, 0, data, len);
+                    packed(f, sq->n, sq->l, sq->sbuf, data);
+                unpacked(f, rq->n, rq->l, rq->rbuf, data);
                 if (!sq->packed)
                     free(data);
             }
@@ -212,6 +236,11 @@ static int fake_peer_write(struct coll_team *t, int rank, uint64_t to, const voi
     return 0;
 }
 
+static int fake_stage(struct coll_team *t, struct coll_task *k)
+{
+    return coll_begin_device(k, ((struct fake *)t->arg)->gpu);
+}
+
 static const struct coll_team_ops fake_ops = {
     .isend = fake_isend,
     .irecv = fake_irecv,
@@ -222,6 +251,7 @@ static const struct coll_team_ops fake_ops = {
     .shm_wake = fake_shm_wake,
     .peer_read = fake_peer_read,
     .peer_write = fake_peer_write,
+    .stage = fake_stage,
 };
 
 static void add_more(struct fake *f, const struct fake_more *more)
@@ -267,6 +297,8 @@ struct fake *fake_create(int size, unsigned seed, bool node, size_t shm_room)
     }
     return f;
 }
+
+void fake_use_device(struct fake *f, struct rt_gpu *g) { f->gpu = g; }
 
 struct fake *fake_create_inter(int p, int q, unsigned seed)
 {
@@ -350,7 +382,7 @@ static bool rank_turn(struct fake *f, struct rank *k, const struct coll_args *ar
     }
     while (k->first < k->next && task_of(k, k->first)->req.done)
         k->first++;
-    return moved;
+    return moved || rt_gpu_nactive; /* nobody wakes a rank whose device has finished */
 }
 
 int fake_run(struct fake *f, const struct coll_args *args, int ncalls, int window)

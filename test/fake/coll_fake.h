@@ -16,6 +16,8 @@ struct fake *fake_create(int size, unsigned seed, bool node, size_t shm_room);
 /* Two teams with `p` and `q` ranks and an intercommunicator between them; ranks of the fake from p
  * on are the second team's. */
 struct fake *fake_create_inter(int p, int q, unsigned seed);
+/* Buffers of calls with a device's kind of memory are in g's; they go by coll_begin_device(). */
+void fake_use_device(struct fake *f, struct rt_gpu *g);
 /* Number of messages and receives left over, which should be none. */
 int fake_destroy(struct fake *f);
 

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Every algorithm over messages with device buffers, temporaries and reductions, over a driver, the
+ * fake one or a real one: many rank counts, counts and layouts, in and out of place, against a
+ * naive reference.  All ranks are in this process and on one device. */
+#include <stdio.h>
+#include <stdlib.h>
+#include "runtime/base/cfg.h"
+#include "runtime/gpu/gpu_int.h"
+#include "test/check.h"
+#include "test/fake/coll_case.h"
+#include "test/fake/coll_fake.h"
+
+#define ROOM ((size_t)128 << 20)
+static struct rt_gpu *g;
+static cu_ptr room;
+static size_t used;
+
+static char *next_place(int64_t len)
+{
+    char *p = (char *)(uintptr_t)room + used;
+    used += ((size_t)len + 255) & ~(size_t)255;
+    CHECK(used <= ROOM);
+    return p;
+}
+
+static char *to_device(char *buf, int64_t len)
+{
+    char *p = next_place(len);
+    CHECK_EQ(rt_gpu_copy_now(g, p, buf, (size_t)len), 0);
+    return p;
+}
+
+static char *from_device(char *buf, int64_t len)
+{
+    char *p = next_place(len);
+    CHECK_EQ(rt_gpu_copy_now(g, buf, p, (size_t)len), 0);
+    return p;
+}
+
+static void run_case(const struct coll_case *c, const char *alg, unsigned seed)
+{
+    struct coll_args *args = calloc((size_t)c->size, sizeof *args);
+    struct coll_buffers *b = coll_case_make(c, args);
+    struct fake *f = fake_create(c->size, seed, false, 0);
+    used = 0;
+    coll_case_each(c, b, to_device, args);
+    for (int r = 0; r < c->size; r++)
+        args[r].mem = RT_MEM_CUDA;
+    fake_use_device(f, g);
+    int err = fake_run(f, args, 1, 1), left = fake_destroy(f);
+    used = 0;
+    coll_case_each(c, b, from_device, NULL);
+    int bad = coll_case_check(c, args, b);
+    CHECK_MSG(!err && !bad && !left && !rt_gpu_nactive,
+              "%s:%s ranks %d root %d count %lld%s%s seed %u: error %d, %d messages left",
+              coll_kind_names[c->kind], alg, c->size, c->root, (long long)c->count,
+              c->in_place ? " in place" : "", c->gaps ? " gaps" : "", seed, err, left);
+    coll_case_free(c, b);
+    free(args);
+}
+
+static bool takes(const struct coll_alg *alg)
+{
+    return !(alg->need & COLL_NEED_ONE_NODE) && alg->kind > COLL_BARRIER &&
+           alg->kind < COLL_NEIGHBOR_ALLGATHER;
+}
+
+static bool reduces(enum coll_kind k)
+{
+    return k == COLL_REDUCE || k == COLL_ALLREDUCE ||
+           (k >= COLL_REDUCE_SCATTER && k <= COLL_EXSCAN);
+}
+
+static void run_alg(const struct coll_alg *alg, int size, int64_t count)
+{
+    char spec[128];
+    snprintf(spec, sizeof spec, "%s:%s", coll_kind_names[alg->kind], alg->name);
+    CHECK_EQ(coll_configure(spec), 0);
+    for (unsigned v = 0; v < 4 && !check_failed_case; v++) {
+        struct coll_case c = { .kind = alg->kind,
+                               .size = size,
+                               .root = (int)(v * 5 + 2) % size,
+                               .count = count,
+                               .in_place = v & 1,
+                               .gaps = v & 2,
+                               .salt = v };
+        if (c.gaps && reduces(c.kind))
+            continue; /* those are staged */
+        run_case(&c, alg->name, v * 100 + (unsigned)size);
+    }
+}
+
+static void small_counts(void)
+{
+    static const int sizes[] = { 2, 3, 4, 5, 8 };
+    const struct coll_alg *alg;
+    for (int i = 0; (alg = coll_alg_at(i)); i++)
+        for (int k = 0; takes(alg) && k < 5; k++) {
+            run_alg(alg, sizes[k], 1);
+            run_alg(alg, sizes[k], 37);
+        }
+}
+
+/* Temporaries of staging buffers' length, and longer ones. */
+static void large_counts(void)
+{
+    const struct coll_alg *alg;
+    for (int i = 0; (alg = coll_alg_at(i)); i++)
+        if (takes(alg))
+            run_alg(alg, 3, 30001);
+    run_alg(coll_alg_find(COLL_ALLREDUCE, "recursive_doubling"), 2, 530001);
+    run_alg(coll_alg_find(COLL_ALLREDUCE, "ring"), 2, 1060001);
+    run_alg(coll_alg_find(COLL_ALLREDUCE, "tree"), 2, 530001);
+}
+
+int main(void)
+{
+    rt_cfg_set("gpu", "on", RT_CFG_CMD);
+    rt_gpu_init();
+    if (rt_gpu_count() == 0)
+        check_skip(rt_gpu_why_not());
+    if (rt_gpu_primary(0, &g) || !rt_gpu_has_kernels(g))
+        check_skip("no kernels: built without nvcc");
+    int in = rt_gpu_enter(g);
+    if (in < 0 || rt_cuda.mem_alloc(&room, ROOM) != CU_OK)
+        return 1;
+    RUN(small_counts);
+    RUN(large_counts);
+    rt_cuda.mem_free(room);
+    rt_gpu_leave(in);
+    rt_gpu_fini();
+    return check_end();
+}
