@@ -67,6 +67,8 @@ typedef struct cu_pool_st *cu_pool;
 #define CU_CTX_SCHED_AUTO 0u
 #define CU_STREAM_NON_BLOCKING 1u
 #define CU_EVENT_DISABLE_TIMING 2u
+#define CU_CAPTURE_NONE 0   /* cuStreamIsCapturing */
+#define CU_CAPTURE_RELAXED 2 /* a mode: no call is forbidden while a stream is captured */
 #define CU_HOST_PORTABLE 1u
 #define CU_HOST_DEVICEMAP 2u
 #define CU_IPC_LAZY_PEER_ACCESS 1u
@@ -146,6 +148,9 @@ struct cu_copy2d {
     CU(stream_synchronize, cuStreamSynchronize, (cu_stream s)) \
     OPT(stream_write_value32, cuStreamWriteValue32_v2, \
         (cu_stream s, cu_ptr addr, uint32_t value, unsigned flags)) \
+    OPT(stream_get_ctx, cuStreamGetCtx, (cu_stream s, cu_ctx *c)) \
+    OPT(stream_is_capturing, cuStreamIsCapturing, (cu_stream s, int *status)) \
+    OPT(thread_exchange_capture_mode, cuThreadExchangeStreamCaptureMode, (int *mode)) \
     CU(event_create, cuEventCreate, (cu_event *e, unsigned flags)) \
     CU(event_record, cuEventRecord, (cu_event e, cu_stream s)) \
     CU(event_query, cuEventQuery, (cu_event e)) \

@@ -166,6 +166,7 @@ enum rt_gpu_kernel {
     RT_GPU_LINGER,  /* move.cu: polls a ring of copies */
     RT_GPU_PACK,    /* pack.cu */
     RT_GPU_UNPACK,
+    RT_GPU_MEET,      /* meet.cu: stream_ops.c */
     RT_GPU_FOLD_BITS, /* fold.cu: copies and bitwise operations, of bytes */
     RT_GPU_FOLD_4,    /* integers and floats of 4 bytes, */
     RT_GPU_FOLD_8,    /* of 8 bytes */

@@ -19,7 +19,7 @@
 #include "runtime/gpu/driver.h"
 #include "runtime/gpu/gpu.h"
 
-#define RT_GPU_MODULES 4 /* room for the images, one a .cu file */
+#define RT_GPU_MODULES 6 /* room for the images, one a .cu file */
 #define RT_GPU_ENGINES 4 /* streams for the copy engines: enough to keep all of an H200's busy */
 
 struct rt_gpu_block; /* stage.c: memory that buffers of one length are cut from */

@@ -15,6 +15,7 @@ static const char *const names[RT_GPU_KERNELS] = {
     [RT_GPU_LINGER] = "weft_linger",
     [RT_GPU_PACK] = "weft_pack",
     [RT_GPU_UNPACK] = "weft_unpack",
+    [RT_GPU_MEET] = "weft_meet",
     [RT_GPU_FOLD_BITS] = "weft_fold_bits",
     [RT_GPU_FOLD_4] = "weft_fold_4",
     [RT_GPU_FOLD_8] = "weft_fold_8",

@@ -8,7 +8,8 @@ rt_sources += runtime/gpu/fold.c runtime/gpu/fold.h
 rt_sources += runtime/gpu/images.h runtime/gpu/images.c runtime/gpu/pieces.h runtime/gpu/pieces.c
 
 # Kernels: each .cu file becomes an image (fatbin), and all images one C file of the build tree.
-gpu_kernels = runtime/gpu/pack.cu runtime/gpu/move.cu runtime/gpu/fold.cu runtime/gpu/fold_rare.cu
+gpu_kernels = runtime/gpu/pack.cu runtime/gpu/move.cu runtime/gpu/fold.cu runtime/gpu/fold_rare.cu \
+	runtime/gpu/meet.cu
 gpu_kernel_headers = runtime/gpu/kernel.h runtime/gpu/move.h runtime/gpu/ptx.h runtime/gpu/end.h \
 	runtime/gpu/fold.h runtime/gpu/fold_loop.h runtime/gpu/fold_int.h runtime/gpu/fold_kinds.h runtime/gpu/fold_ring.h
 EXTRA_DIST += $(gpu_kernels) runtime/gpu/fold_loop.h runtime/gpu/fold_int.h runtime/gpu/fold_kinds.h runtime/gpu/fold_ring.h runtime/gpu/end.h runtime/gpu/embed.py
@@ -26,4 +27,4 @@ SUFFIXES = .cu .fatbin
 	$(NVCC) $(NVCC_TARGET) -std=c++17 -O3 -I$(top_srcdir) $(NVCCFLAGS) --fatbin -o $@ $<
 runtime/gpu/embedded.c: runtime/gpu/embed.py $(gpu_images)
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(PYTHON) $(top_srcdir)/runtime/gpu/embed.py $@ $(gpu_images)
-rt_sources += runtime/gpu/ipc.c
+rt_sources += runtime/gpu/ipc.c runtime/gpu/stream_ops.h runtime/gpu/stream_ops.c

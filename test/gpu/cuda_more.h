@@ -16,8 +16,16 @@
 #define CU_ERROR_HOST_MEMORY_ALREADY_REGISTERED 712
 #define CU_ERROR_HOST_MEMORY_NOT_REGISTERED 713
 #define CU_ERROR_MISALIGNED_ADDRESS 716
+#define CU_ERROR_STREAM_CAPTURE_UNSUPPORTED 900
+#define CU_ERROR_STREAM_CAPTURE_INVALIDATED 901
+#define CU_ERROR_STREAM_CAPTURE_UNMATCHED 903
 #define CU_ERROR_UNKNOWN 999
+#define CU_CAPTURE_GLOBAL 0 /* modes, as CU_CAPTURE_RELAXED */
+#define CU_CAPTURE_THREAD_LOCAL 1
 #define CU_MEM_ATTACH_GLOBAL 1u
+
+typedef struct cu_graph_st *cu_graph;
+typedef struct cu_graph_exec_st *cu_graph_exec;
 
 struct cu_pool_props {
     int type, handle_types;
@@ -42,6 +50,13 @@ struct cu_pool_props {
     CU(memset_d8, cuMemsetD8_v2, (cu_ptr p, unsigned char c, size_t n)) \
     CU(stream_create, cuStreamCreate, (cu_stream * s, unsigned flags)) \
     CU(stream_wait_event, cuStreamWaitEvent, (cu_stream s, cu_event e, unsigned flags)) \
+    CU(stream_begin_capture, cuStreamBeginCapture_v2, (cu_stream s, int mode)) \
+    CU(stream_end_capture, cuStreamEndCapture, (cu_stream s, cu_graph * graph)) \
+    CU(graph_instantiate, cuGraphInstantiateWithFlags, \
+       (cu_graph_exec * exec, cu_graph graph, unsigned long long flags)) \
+    CU(graph_launch, cuGraphLaunch, (cu_graph_exec exec, cu_stream s)) \
+    CU(graph_exec_destroy, cuGraphExecDestroy, (cu_graph_exec exec)) \
+    CU(graph_destroy, cuGraphDestroy, (cu_graph graph)) \
     CU(event_synchronize, cuEventSynchronize, (cu_event e)) \
     CU(device_get_default_pool, cuDeviceGetDefaultMemPool, (cu_pool * pool, cu_device d)) \
     CU(device_get_pool, cuDeviceGetMemPool, (cu_pool * pool, cu_device d)) \

@@ -54,6 +54,7 @@ struct fake_op { /* in a stream's queue; freed by the stream */
     size_t len, dst_pitch, src_pitch, height;
     uint32_t value;
     int *result;   /* of a caller that waits */
+    size_t nparams;
     char params[]; /* of a kernel */
 };
 
@@ -66,6 +67,8 @@ struct cu_stream_st {
     pthread_mutex_t lock;
     pthread_cond_t work, done;
     struct fake_op *head, **tail;
+    struct fake_op *captured, **captured_tail; /* NULL: not being captured */
+    bool capture_broken, capture_strict;
     uint64_t submitted;
     _Atomic uint64_t completed;
     struct cu_stream_st *next; /* of the context, destroyed ones too */
@@ -209,6 +212,14 @@ void fake_bytes_copy(char *dst, const char *src, size_t len);
 
 /* kernel.c */
 void fake_nap_us(unsigned us);
+
+/* meet.c: the kernel of streams of several processes */
+int fake_run_meet(struct fake_op *op);
+
+/* graph.c: streams whose work is recorded instead of done.  Under the stream's lock. */
+void fake_capture(cu_stream s, struct fake_op *op);
+/* Whether calls that allocate are an error now, for this thread. */
+bool fake_capture_forbids(void);
 
 /* bench.c: the kernels of the benchmarks' --limits */
 enum fake_bench {

@@ -22,6 +22,7 @@ enum {
     LINGER,
     PACK,
     UNPACK,
+    MEET,
     FOLD,
     BENCH = FOLD + FAKE_FOLDS,
     NKERNELS = BENCH + FAKE_BENCH_KERNELS
@@ -36,6 +37,7 @@ static const struct {
     [LINGER] = { "weft_linger", sizeof(struct rt_gpu_linger) },
     [PACK] = { "weft_pack", sizeof(struct rt_gpu_pack) },
     [UNPACK] = { "weft_unpack", sizeof(struct rt_gpu_pack) },
+    [MEET] = { "weft_meet", sizeof(struct rt_gpu_meet) },
     FOLD_ROW(BITS, "weft_fold_bits"),
     FOLD_ROW(4, "weft_fold_4"),
     FOLD_ROW(8, "weft_fold_8"),
@@ -301,6 +303,8 @@ static int run_kernel(struct fake_op *op)
         return run_packing(op, false);
     case UNPACK:
         return run_packing(op, true);
+    case MEET:
+        return fake_run_meet(op);
     default:
         return fake_run_bench(op, (enum fake_bench)((int)op->value - BENCH));
     }

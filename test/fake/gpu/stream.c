@@ -87,8 +87,10 @@ struct fake_op *fake_op_make(int (*run)(struct fake_op *op), size_t nparams)
 {
     struct fake_op *op = calloc(1, sizeof(*op) + nparams);
 
-    if (op)
+    if (op) {
         op->run = run;
+        op->nparams = nparams;
+    }
     return op;
 }
 
@@ -135,6 +137,12 @@ int fake_submit(cu_stream s, struct fake_op *op)
     pthread_mutex_lock(&fake.lock);
     null_stream_deps(s, op);
     pthread_mutex_lock(&s->lock);
+    if (s->captured_tail) {
+        fake_capture(s, op);
+        pthread_mutex_unlock(&s->lock);
+        pthread_mutex_unlock(&fake.lock);
+        return 0;
+    }
     if (!s->started) {
         err = stream_start(s);
         s->started = !err;
@@ -261,6 +269,15 @@ cu_result cuStreamDestroy_v2(cu_stream s)
     return 0;
 }
 
+/* Of a stream that is captured nobody may want to know how far it is.  Under its lock. */
+static int spoils(cu_stream s)
+{
+    if (!s->captured_tail)
+        return 0;
+    s->capture_broken = true;
+    return CU_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
 cu_result cuStreamQuery(cu_stream s)
 {
     int err = enter_stream("cuStreamQuery", &s);
@@ -270,7 +287,10 @@ cu_result cuStreamQuery(cu_stream s)
         return err;
     pthread_mutex_lock(&s->lock);
     ready = s->completed == s->submitted;
+    err = spoils(s);
     pthread_mutex_unlock(&s->lock);
+    if (err)
+        return err;
     return s->ctx->err ? s->ctx->err : ready ? 0 : CU_ERROR_NOT_READY;
 }
 
@@ -278,6 +298,11 @@ cu_result cuStreamSynchronize(cu_stream s)
 {
     int err = enter_stream("cuStreamSynchronize", &s);
 
+    if (err)
+        return err;
+    pthread_mutex_lock(&s->lock);
+    err = spoils(s);
+    pthread_mutex_unlock(&s->lock);
     if (err)
         return err;
     fake_stream_wait(s, UINT64_MAX);

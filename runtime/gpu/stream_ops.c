@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Work on streams of the application.  Its kernels and copies are the driver's from the call on;
+ * this file keeps nothing.  A graph that is captured takes them up like the application's own.
+ * While a stream is being captured, CUDA forbids its thread, depending on the capture's mode, calls
+ * that have nothing to do with the stream (allocation, queries); those of this library are no part
+ * of what is captured, so it takes the thread out of that for the length of a call.  Under the
+ * domain's lock. */
+#include "runtime/gpu/stream_ops.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+#include "runtime/gpu/gpu_int.h"
+
+static bool have_functions(void)
+{
+    return rt_cuda.stream_get_ctx && rt_cuda.stream_is_capturing &&
+           rt_cuda.thread_exchange_capture_mode;
+}
+
+static int ordinal_of(cu_ctx ctx, int *out)
+{
+    cu_device mine, d;
+    cu_ctx was;
+    int n = 0, found = -RT_EINVAL;
+    if (rt_cuda.ctx_push_current(ctx) != CU_OK)
+        return found;
+    cu_result r = rt_cuda.ctx_get_device(&mine);
+    rt_cuda.ctx_pop_current(&was);
+    if (r != CU_OK || rt_cuda.device_get_count(&n) != CU_OK)
+        return found;
+    for (int i = 0; i < n && found; i++)
+        if (rt_cuda.device_get(&d, i) == CU_OK && d == mine) {
+            *out = i;
+            found = 0;
+        }
+    return found;
+}
+
+int rt_gpu_stream_of(void *stream, struct rt_gpu **out)
+{
+    cu_ctx ctx = NULL;
+    int ordinal = 0;
+    if (!rt_gpu_watch || rt_cuda_open(false) || !have_functions()) {
+        log_info(GPU, "no CUDA stream can be used: %s",
+                 !rt_gpu_watch ? "there is no device, or the setting gpu is off"
+                               : "no driver of CUDA 11.2 or newer is loaded in this process");
+        return -RT_ENOTSUP;
+    }
+    cu_result r = rt_cuda.stream_get_ctx(stream, &ctx);
+    if (r != CU_OK || !ctx) {
+        const char *name = NULL;
+        rt_cuda.get_error_name(r, &name);
+        log_info(GPU, "%p is no CUDA stream of this process: cuStreamGetCtx answered %s", stream,
+                 name ? name : "an unknown error");
+        return -RT_EINVAL;
+    }
+    int err = ordinal_of(ctx, &ordinal);
+    return err ? err : rt_gpu_of(ctx, ordinal, out);
+}
+
+bool rt_gpu_can_meet(const struct rt_gpu *g) { return g->fn[RT_GPU_MEET] != NULL; }
+
+int rt_gpu_capture_relax(void)
+{
+    int mode = CU_CAPTURE_RELAXED;
+    if (rt_cuda.thread_exchange_capture_mode)
+        rt_cuda.thread_exchange_capture_mode(&mode);
+    return mode;
+}
+
+void rt_gpu_capture_restore(int was)
+{
+    if (rt_cuda.thread_exchange_capture_mode)
+        rt_cuda.thread_exchange_capture_mode(&was);
+}
+
+/* The answer to a call on g: 0 or -RT_EGPU, logged. */
+static int answer(struct rt_gpu *g, cu_result r, const char *what)
+{
+    if (r == CU_OK)
+        return 0;
+    if (rt_gpu_check_lost(g, r))
+        return rt_gpu_gone(g);
+    rt_cuda_error(r, what);
+    return -RT_EGPU;
+}
+
+int rt_gpu_stream_capturing(struct rt_gpu *g, void *stream)
+{
+    int status = CU_CAPTURE_NONE, in = rt_gpu_enter(g);
+    if (in < 0)
+        return g->lost ? rt_gpu_gone(g) : in;
+    cu_result r = rt_cuda.stream_is_capturing(stream, &status);
+    rt_gpu_leave(in);
+    int err = answer(g, r, "cuStreamIsCapturing on the stream of a communicator");
+    return err ? err : status != CU_CAPTURE_NONE;
+}
+
+int rt_gpu_stream_idle(struct rt_gpu *g, void *stream)
+{
+    int in = rt_gpu_enter(g);
+    if (in < 0)
+        return g->lost ? rt_gpu_gone(g) : in;
+    cu_result r = rt_cuda.stream_query(stream);
+    rt_gpu_leave(in);
+    return r == CU_ERROR_NOT_READY ? 0
+           : r == CU_OK            ? 1
+                                   : answer(g, r, "cuStreamQuery on the stream of a communicator");
+}
+
+int rt_gpu_stream_wait(struct rt_gpu *g, void *stream)
+{
+    int in = rt_gpu_enter(g);
+    if (in < 0)
+        return g->lost ? rt_gpu_gone(g) : in;
+    cu_result r = rt_cuda.stream_synchronize(stream);
+    rt_gpu_leave(in);
+    return answer(g, r, "waiting for the stream of a communicator");
+}
+
+int rt_gpu_meet_on(struct rt_gpu *g, void *stream, const struct rt_gpu_meet *m)
+{
+    struct rt_gpu_meet copy = *m;
+    void *params[] = { &copy };
+    int in = rt_gpu_enter(g);
+    if (in < 0)
+        return g->lost ? rt_gpu_gone(g) : in;
+    cu_result r = rt_cuda.launch_kernel(g->fn[RT_GPU_MEET], 1, 1, 1, 32, 1, 1, 0, stream, params,
+                                        NULL);
+    rt_gpu_leave(in);
+    return answer(g, r, "starting a kernel on the stream of a communicator");
+}
+
+int rt_gpu_copy_on(struct rt_gpu *g, void *stream, void *dst, const void *src, size_t len)
+{
+    if (len == 0)
+        return 0;
+    int in = rt_gpu_enter(g);
+    if (in < 0)
+        return g->lost ? rt_gpu_gone(g) : in;
+    cu_result r = rt_cuda.memcpy_async((cu_ptr)(uintptr_t)dst, (cu_ptr)(uintptr_t)src, len, stream);
+    rt_gpu_leave(in);
+    return answer(g, r, "starting a copy on the stream of a communicator");
+}
+
+bool rt_gpu_alive(struct rt_gpu *g)
+{
+    int in = rt_gpu_enter(g);
+    if (in >= 0)
+        rt_gpu_leave(in);
+    return in >= 0 && !g->lost;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Work on streams of the application: the context that a stream belongs to, whether it is being
+ * captured, and what is put on it.  Nothing here completes: the stream's order is all there is.
+ * Under the domain's lock. */
+#ifndef RT_GPU_STREAM_OPS_H
+#define RT_GPU_STREAM_OPS_H
+
+#include "runtime/gpu/gpu.h"
+#include "runtime/gpu/kernel.h"
+
+/* The context of a stream (NULL: the default stream of the calling thread's context).  -RT_ENOTSUP:
+ * devices are not used, or the driver is too old; -RT_EINVAL: no such stream; logged at info. */
+int rt_gpu_stream_of(void *stream, struct rt_gpu **out);
+/* Whether g has the kernel that meets others. */
+bool rt_gpu_can_meet(const struct rt_gpu *g);
+/* Between these two no call of the driver is forbidden to this thread because of a capture. */
+int rt_gpu_capture_relax(void);
+void rt_gpu_capture_restore(int was);
+/* 1: what is put on the stream goes into a graph; 0; -RT_EGPU, logged. */
+int rt_gpu_stream_capturing(struct rt_gpu *g, void *stream);
+/* 1 when all that was put on it has ended, 0, -RT_EGPU.  Not of a stream that is being captured. */
+int rt_gpu_stream_idle(struct rt_gpu *g, void *stream);
+/* Waits for what is on it; not while it is being captured. */
+int rt_gpu_stream_wait(struct rt_gpu *g, void *stream);
+/* Puts something on the stream: 0, -RT_EGPU, logged. */
+int rt_gpu_meet_on(struct rt_gpu *g, void *stream, const struct rt_gpu_meet *m);
+int rt_gpu_copy_on(struct rt_gpu *g, void *stream, void *dst, const void *src, size_t len);
+/* False when the context has gone, and with it all that was put on its streams and its memory. */
+bool rt_gpu_alive(struct rt_gpu *g);
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Fake CUDA driver: streams that are captured, and graphs, of one stream each: a graph is the list
+ * of what was put on the stream.  Waiting for a stream that is captured, or asking whether it is
+ * idle, is an error that spoils the capture, as with the real driver; so is, unless the thread has
+ * relaxed its mode, allocating memory (init.c asks fake_capture_forbids()). */
+#include <stdlib.h>
+#include <string.h>
+#include "test/fake/gpu/fake.h"
+
+#define GRAPH_MAGIC 0x6a4b1u
+struct cu_graph_st {
+    uint32_t magic;
+    cu_ctx ctx;
+    struct fake_op *ops;
+};
+struct cu_graph_exec_st {
+    struct cu_graph_st graph;
+};
+
+static _Thread_local int thread_mode; /* CU_CAPTURE_GLOBAL */
+static _Atomic int ncaptures;         /* not relaxed ones, of all threads */
+
+void fake_capture(cu_stream s, struct fake_op *op)
+{
+    *s->captured_tail = op;
+    s->captured_tail = &op->next;
+}
+
+bool fake_capture_forbids(void) { return ncaptures > 0 && thread_mode == CU_CAPTURE_GLOBAL; }
+
+static int enter_stream(const char *symbol, cu_stream *s)
+{
+    cu_ctx c;
+    int err = fake_enter_ctx(symbol, &c);
+
+    return err ? err : fake_stream_of(c, *s, s);
+}
+
+cu_result cuStreamGetCtx(cu_stream s, cu_ctx *c)
+{
+    int err = enter_stream("cuStreamGetCtx", &s);
+
+    if (!err)
+        *c = s->ctx;
+    return err;
+}
+
+cu_result cuStreamIsCapturing(cu_stream s, int *status)
+{
+    int err = enter_stream("cuStreamIsCapturing", &s);
+
+    if (err)
+        return err;
+    pthread_mutex_lock(&s->lock);
+    *status = !s->captured_tail ? CU_CAPTURE_NONE : s->capture_broken ? 2 : 1;
+    pthread_mutex_unlock(&s->lock);
+    return 0;
+}
+
+cu_result cuThreadExchangeStreamCaptureMode(int *mode)
+{
+    int was = thread_mode, err = fake_enter("cuThreadExchangeStreamCaptureMode");
+
+    if (err || *mode < 0 || *mode > CU_CAPTURE_RELAXED)
+        return err ? err : CU_ERROR_INVALID_VALUE;
+    thread_mode = *mode;
+    *mode = was;
+    return 0;
+}
+
+cu_result cuStreamBeginCapture_v2(cu_stream s, int mode)
+{
+    bool null = !s;
+    int err = enter_stream("cuStreamBeginCapture_v2", &s);
+
+    if (err || null || mode < 0 || mode > CU_CAPTURE_RELAXED)
+        return err ? err : CU_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    pthread_mutex_lock(&s->lock);
+    if (s->captured_tail)
+        err = CU_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    else {
+        s->captured = NULL;
+        s->captured_tail = &s->captured;
+        s->capture_broken = false;
+        s->capture_strict = mode != CU_CAPTURE_RELAXED;
+        ncaptures += s->capture_strict;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return err;
+}
+
+static void free_ops(struct fake_op *op)
+{
+    struct fake_op *next;
+
+    for (; op; op = next) {
+        next = op->next;
+        free(op->deps);
+        free(op);
+    }
+}
+
+static struct fake_op *copy_op(const struct fake_op *op)
+{
+    struct fake_op *new = malloc(sizeof(*op) + op->nparams);
+
+    if (!new)
+        return NULL;
+    memcpy(new, op, sizeof(*op) + op->nparams);
+    new->next = NULL;
+    new->deps = NULL;
+    new->ndeps = 0;
+    new->result = NULL;
+    return new;
+}
+
+static int copy_ops(const struct fake_op *from, struct fake_op **to)
+{
+    for (*to = NULL; from; from = from->next, to = &(*to)->next)
+        if (!(*to = copy_op(from)))
+            return CU_ERROR_OUT_OF_MEMORY;
+    return 0;
+}
+
+cu_result cuStreamEndCapture(cu_stream s, cu_graph *graph)
+{
+    struct cu_graph_st *g = calloc(1, sizeof(*g));
+    int err = enter_stream("cuStreamEndCapture", &s);
+
+    if (err || !g) {
+        free(g);
+        return err ? err : CU_ERROR_OUT_OF_MEMORY;
+    }
+    *graph = NULL;
+    pthread_mutex_lock(&s->lock);
+    if (!s->captured_tail)
+        err = CU_ERROR_STREAM_CAPTURE_UNMATCHED;
+    else {
+        *g = (struct cu_graph_st){ GRAPH_MAGIC, s->ctx, s->captured };
+        s->captured_tail = NULL;
+        ncaptures -= s->capture_strict;
+        if (s->capture_broken)
+            err = CU_ERROR_STREAM_CAPTURE_INVALIDATED;
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (err) {
+        free_ops(g->ops);
+        free(g);
+    } else
+        *graph = g;
+    return err;
+}
+
+cu_result cuGraphInstantiateWithFlags(cu_graph_exec *exec, cu_graph graph, unsigned long long flags)
+{
+    cu_ctx c;
+    int err = fake_enter_ctx("cuGraphInstantiateWithFlags", &c);
+
+    if (err || flags || !graph || graph->magic != GRAPH_MAGIC)
+        return err ? err : CU_ERROR_INVALID_VALUE;
+    *exec = calloc(1, sizeof(**exec));
+    if (!*exec)
+        return CU_ERROR_OUT_OF_MEMORY;
+    (*exec)->graph.magic = GRAPH_MAGIC;
+    (*exec)->graph.ctx = graph->ctx;
+    return copy_ops(graph->ops, &(*exec)->graph.ops);
+}
+
+cu_result cuGraphLaunch(cu_graph_exec exec, cu_stream s)
+{
+    struct fake_op *op;
+    int err = enter_stream("cuGraphLaunch", &s);
+
+    if (err || !exec || exec->graph.magic != GRAPH_MAGIC || exec->graph.ctx != s->ctx)
+        return err ? err : CU_ERROR_INVALID_VALUE;
+    for (op = exec->graph.ops; op && !err; op = op->next)
+        err = fake_submit(s, copy_op(op));
+    return err;
+}
+
+cu_result cuGraphExecDestroy(cu_graph_exec exec)
+{
+    int err = fake_enter("cuGraphExecDestroy");
+
+    if (err || !exec || exec->graph.magic != GRAPH_MAGIC)
+        return err ? err : CU_ERROR_INVALID_VALUE;
+    free_ops(exec->graph.ops);
+    free(exec);
+    return 0;
+}
+
+cu_result cuGraphDestroy(cu_graph graph)
+{
+    int err = fake_enter("cuGraphDestroy");
+
+    if (err || !graph || graph->magic != GRAPH_MAGIC)
+        return err ? err : CU_ERROR_INVALID_VALUE;
+    free_ops(graph->ops);
+    free(graph);
+    return 0;
+}
