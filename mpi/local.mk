@@ -5,3 +5,4 @@ include mpi/datatype/local.mk
 include mpi/p2p/local.mk
 include mpi/topo/local.mk
 include mpi/tool/local.mk
+include mpi/stream/local.mk

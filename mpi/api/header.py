@@ -28,6 +28,37 @@ FORTRAN_BOTTOM = """#define MPI_Status_c2f(c_status, f_status) \\
 #define MPI_Status_f2c(f_status, c_status) \\
     (*(c_status) = *(const MPI_Status *)(const void *)(f_status), MPI_SUCCESS)
 """
+STREAM_PROCS = """
+MPIX_Info_set_hex(MPI_Info info, const char *key, const void *value, int value_size)
+MPIX_Stream_create(MPI_Info info, MPIX_Stream *stream)
+MPIX_Stream_free(MPIX_Stream *stream)
+MPIX_Stream_comm_create(MPI_Comm comm, MPIX_Stream stream, MPI_Comm *newcomm)
+MPIX_Comm_get_stream(MPI_Comm comm, int idx, MPIX_Stream *stream)
+MPIX_Send_enqueue(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+MPIX_Send_enqueue_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+MPIX_Recv_enqueue(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status)
+MPIX_Recv_enqueue_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status)
+MPIX_Isend_enqueue(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
+MPIX_Isend_enqueue_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
+MPIX_Irecv_enqueue(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request)
+MPIX_Irecv_enqueue_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request)
+MPIX_Wait_enqueue(MPI_Request *request, MPI_Status *status)
+MPIX_Waitall_enqueue(int count, MPI_Request array_of_requests[], MPI_Status array_of_statuses[])
+MPIX_Allreduce_enqueue(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+MPIX_Allreduce_enqueue_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+MPIX_Reduce_enqueue(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm)
+MPIX_Bcast_enqueue(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm)
+MPIX_Allgather_enqueue(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+MPIX_Alltoall_enqueue(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+MPIX_Barrier_enqueue(MPI_Comm comm)
+"""
+
+
+def stream_prototypes():
+    procs = [p for p in STREAM_PROCS.splitlines() if p]
+    return "".join(wrap("int %s%s;" % (prefix, p)) + "\n" for prefix in ("", "P") for p in procs)
+
+
 EXTENSIONS = """
 /* Beyond the standard, with the names that MPICH and Open MPI users know: which device buffers the
  * library takes.  A program that uses them runs with libraries that have them, too. */
@@ -52,6 +83,75 @@ int PMPIX_Query_rocm_support(void);
 #define MPIX_C_FLOAT16 MPIX_FLOAT16
 #define MPIX_C_BF16 MPIX_BFLOAT16
 """
+STREAMS = """
+/* Communication in the order of a CUDA stream, with the names and parameters of MPICH. */
+typedef int MPIX_Stream;
+#define MPIX_STREAM_NULL ((MPIX_Stream)0)
+"""
+BOTTOM = """#define MPI_Status_c2f(c_status, f_status) \\
+    (*(MPI_Status *)(void *)(f_status) = *(c_status), MPI_SUCCESS)
+#define MPI_Status_f2c(f_status, c_status) \\
+    (*(c_status) = *(const MPI_Status *)(const void *)(f_status), MPI_SUCCESS)
+"""
+STREAM_PROCS = """
+MPIX_Info_set_hex(MPI_Info info, const char *key, const void *value, int value_size)
+MPIX_Stream_create(MPI_Info info, MPIX_Stream *stream)
+MPIX_Stream_free(MPIX_Stream *stream)
+MPIX_Stream_comm_create(MPI_Comm comm, MPIX_Stream stream, MPI_Comm *newcomm)
+MPIX_Comm_get_stream(MPI_Comm comm, int idx, MPIX_Stream *stream)
+MPIX_Send_enqueue(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+MPIX_Send_enqueue_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+MPIX_Recv_enqueue(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status)
+MPIX_Recv_enqueue_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status)
+MPIX_Isend_enqueue(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
+MPIX_Isend_enqueue_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
+MPIX_Irecv_enqueue(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request)
+MPIX_Irecv_enqueue_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request)
+MPIX_Wait_enqueue(MPI_Request *request, MPI_Status *status)
+MPIX_Waitall_enqueue(int count, MPI_Request array_of_requests[], MPI_Status array_of_statuses[])
+MPIX_Allreduce_enqueue(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+MPIX_Allreduce_enqueue_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+MPIX_Reduce_enqueue(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm)
+MPIX_Bcast_enqueue(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm)
+MPIX_Allgather_enqueue(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+MPIX_Alltoall_enqueue(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+MPIX_Barrier_enqueue(MPI_Comm comm)
+"""
+
+
+def stream_prototypes():
+    procs = [p for p in STREAM_PROCS.splitlines() if p]
+    return "".join(wrap("int %s%s;" % (prefix, p)) + "\n" for prefix in ("", "P") for p in procs)
+
+
+EXTENSIONS = """
+/* Beyond the standard, with the names that MPICH and Open MPI users know: which device buffers the
+ * library takes.  A program that uses them runs with libraries that have them, too. */
+#define MPIX_GPU_SUPPORT_CUDA 0
+#define MPIX_GPU_SUPPORT_ZE 1
+#define MPIX_GPU_SUPPORT_HIP 2
+int MPIX_GPU_query_support(int gpu_type, int *is_supported);
+int MPIX_Query_cuda_support(void);
+int MPIX_Query_ze_support(void);
+int MPIX_Query_hip_support(void);
+int MPIX_Query_rocm_support(void);
+int PMPIX_GPU_query_support(int gpu_type, int *is_supported);
+int PMPIX_Query_cuda_support(void);
+int PMPIX_Query_ze_support(void);
+int PMPIX_Query_hip_support(void);
+int PMPIX_Query_rocm_support(void);
+
+/* 16-bit floating point: IEEE binary16 and bfloat16, for which the standard has no type of C.  Their
+ * handles are in the range that the ABI reserves.  The other names are those of MPICH. */
+#define MPIX_FLOAT16 ((MPI_Datatype)0x28a)
+#define MPIX_BFLOAT16 ((MPI_Datatype)0x28b)
+#define MPIX_C_FLOAT16 MPIX_FLOAT16
+#define MPIX_C_BF16 MPIX_BFLOAT16
+
+/* Communication in the order of a CUDA stream, with the names and parameters of MPICH. */
+typedef int MPIX_Stream;
+#define MPIX_STREAM_NULL ((MPIX_Stream)0)
+""" + stream_prototypes() + """"""
 BOTTOM = """
 #if defined(__cplusplus)
 }
@@ -176,5 +276,7 @@ def mpi_h(table):
         + "\n"
         + fortran(table)
         + EXTENSIONS
+        + STREAMS
+        + stream_prototypes()
         + BOTTOM
     )

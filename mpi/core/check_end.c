@@ -6,6 +6,7 @@
 #include "mpi/core/check_int.h"
 #include "mpi/core/ctx.h"
 #include "mpi/p2p/engine.h"
+#include "mpi/stream/stream.h"
 #include "runtime/base/log.h"
 
 struct count {
@@ -134,7 +135,7 @@ static void is_local_of(void *obj, void *arg)
 {
     struct hidden *h = arg;
     const struct wm_comm *c = obj;
-    h->yes = h->yes || c->local == h->comm;
+    h->yes = h->yes || c->local == h->comm || (c->stream && c->stream->ctl == h->comm);
 }
 
 static void report_comm(void *obj, void *arg)

@@ -13,6 +13,7 @@
 #include "mpi/core/session.h"
 #include "mpi/p2p/domain.h"
 #include "mpi/p2p/p2p.h"
+#include "mpi/stream/stream.h"
 #include "mpi/topo/topo.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -331,6 +332,8 @@ int wm_comm_free(struct wm_comm *comm)
     if (err)
         return err;
     wm_comm_detach_buffer(comm);
+    if (comm->stream)
+        wm_xstream_comm_left(comm);
     struct wm_domain *dom = comm->dom;
     rt_lock(&dom->lock);
     if (rt_unlikely(cfg.check))

@@ -43,6 +43,7 @@ struct wm_comm {
     struct wm_topo *topo;  /* owned; NULL: none */
     struct wm_check *check; /* WEFT_CHECK: mpi/core/check.h; owned, NULL: none yet */
     struct wm_session *session; /* from which it descends, referenced; NULL: the world model */
+    struct wm_xstream_comm *stream; /* of a stream communicator: mpi/stream/stream.h; else NULL */
     char name[MPI_MAX_OBJECT_NAME];
 };
 

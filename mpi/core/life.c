@@ -13,6 +13,7 @@
 #include "mpi/core/win.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/p2p.h"
+#include "mpi/stream/stream.h"
 #include "runtime/base/cfg.h"
 #include "runtime/gpu/gpu.h"
 #include "runtime/layout/gpu.h"
@@ -194,6 +195,7 @@ static void report_leaks(const char *call)
 
 static void rest(const char *call)
 {
+    wm_xstream_rest();
     wm_session_rest();
     wm_domain_rest(wm_main_domain); /* finishes what other processes still wait for */
     wm_comm_rest();

@@ -31,7 +31,8 @@ enum wm_class {
     WM_FILE,
     WM_SESSION,
     WM_KEYVAL,
-    WM_TOOL, /* whatever the tool information interface hands out */
+    WM_XSTREAM, /* MPIX_Stream */
+    WM_TOOL,   /* whatever the tool information interface hands out */
     WM_CLASSES
 };
 

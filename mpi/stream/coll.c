@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Collectives on streams (design: stream.h).  The hosts meet when the calls are made: they exchange
+ * the keys of their buffers and whether each of them can take part, so that all go the same way.
+ * The way of the devices is that of a blocking call on device buffers (coll/gpu/plan.h), with a
+ * meeting before the first step and after the last: nobody reads before all streams have come so
+ * far, and no stream goes on while its buffers are in use.  All steps are on one stream, so their
+ * order is that of the plan. */
+#include <stdlib.h>
+#include <string.h>
+#include "coll/gpu/plan.h"
+#include "mpi/core/coll_call.h"
+#include "mpi/core/exch.h"
+#include "mpi/p2p/device.h"
+#include "mpi/stream/stream.h"
+
+#define TAG_CALLS (WM_TAG_COMM + 1)
+
+_Static_assert(COLL_GPU_SCRATCH_MAX <= WM_XSTREAM_SCRATCH * (size_t)COLL_GPU_SCRATCH_UNIT,
+               "room for what plans want beside");
+
+/* What processes tell each other. */
+struct note {
+    uint32_t can;       /* can go the way of the devices */
+    uint32_t capturing; /* cannot go the other */
+    int32_t err;        /* error class: cannot go on at all */
+    uint32_t has[COLL_GPU_RANGES];
+    uint32_t pad;
+    uint64_t word, len[COLL_GPU_RANGES]; /* as in struct coll_gpu_view */
+    char key[COLL_GPU_RANGES][COLL_DEV_KEY];
+};
+
+struct enqueue {
+    struct wm_xstream_call k;
+    struct coll_args args;
+    struct coll_gpu_own own;
+    struct note mine, *notes;
+    struct coll_dev_mem mem[COLL_GPU_RANGES];
+    bool has_mem[COLL_GPU_RANGES];
+    char *at[COLL_GPU_RANGES][WM_XSTREAM_RANKS];
+    size_t len[COLL_GPU_RANGES][WM_XSTREAM_RANKS];
+    uint64_t word[WM_XSTREAM_RANKS];
+};
+
+static struct coll_team *team_of(const struct enqueue *e) { return &e->k.s->comm->team; }
+
+/* ---- what this process has ---- */
+
+static int describe_range(struct enqueue *e, int range)
+{
+    struct coll_team *t = team_of(e);
+    const char *p = e->own.at[range];
+    if (!p || !e->own.len[range])
+        return 0;
+    if (!rt_gpu_is_device(p))
+        return -RT_ENOTSUP;
+    e->mine.has[range] = 1;
+    if (t->size == 1)
+        return 0;
+    int err = t->ops->dev_describe(t, p, e->own.len[range], &e->mem[range]);
+    e->has_mem[range] = err >= 0;
+    if (e->has_mem[range])
+        memcpy(e->mine.key[range], e->mem[range].key, COLL_DEV_KEY);
+    return err;
+}
+
+/* Of the stream's device, for all calls: they run one after another. */
+static int take_scratch(struct enqueue *e, size_t nbytes)
+{
+    struct wm_xstream_comm *s = e->k.s;
+    int err = nbytes > COLL_GPU_SCRATCH_MAX ? -RT_ENOTSUP : 0;
+    while (err >= 0 && (size_t)s->nscratch * COLL_GPU_SCRATCH_UNIT < nbytes) {
+        err = rt_gpu_stage_take(s->g, false, COLL_GPU_SCRATCH_UNIT, &s->scratch[s->nscratch]);
+        s->nscratch += err >= 0;
+    }
+    return err;
+}
+
+/* A barrier has no data: two meetings are all of it. */
+static int own_part(struct enqueue *e)
+{
+    struct wm_xstream_comm *s = e->k.s;
+    if (!s->mapped)
+        return -RT_ENOTSUP;
+    if (e->args.kind == COLL_BARRIER)
+        return 0;
+    int err = coll_gpu_own(team_of(e), &e->args, &e->own, NULL);
+    if (err >= 0 && e->own.folds && !rt_gpu_can_fold(s->g, e->own.type, e->own.code))
+        err = -RT_ENOTSUP;
+    return err < 0 ? err : e->own.publishes ? -RT_ENOTSUP : take_scratch(e, e->own.scratch);
+}
+
+static void describe_own(struct enqueue *e)
+{
+    int err = own_part(e);
+    for (int i = 0; i < COLL_GPU_RANGES && err >= 0; i++)
+        err = describe_range(e, i);
+    for (int i = 0; i < COLL_GPU_RANGES; i++)
+        e->mine.len[i] = e->own.len[i];
+    e->mine.word = e->own.word;
+    e->mine.can = err >= 0;
+    e->mine.capturing = e->k.capturing;
+    if (err == -RT_EADDR)
+        e->mine.err = wm_dev_fault();
+    else if (err == -RT_EGPU)
+        e->mine.err = wm_err_rt(err, "looking at the buffers of a collective");
+}
+
+static void release_own(struct enqueue *e)
+{
+    struct coll_team *t = team_of(e);
+    for (int i = 0; i < COLL_GPU_RANGES; i++)
+        if (e->has_mem[i])
+            t->ops->dev_release(t, &e->mem[i]);
+}
+
+/* ---- what all have ---- */
+
+/* All notes; whether all can.  MPI_SUCCESS or the first error, one's own before others'. */
+static int exchange(struct enqueue *e, bool *all_can, bool *any_captures)
+{
+    const struct wm_xstream_comm *s = e->k.s;
+    struct wm_exch x = wm_exch_all(s->ctl, TAG_CALLS);
+    int err = 0, n = s->comm->size;
+    int rc = wm_exch_allgather(&x, &e->mine, sizeof e->mine, e->notes);
+    if (rc < 0)
+        return wm_err_rt(rc, "an enqueued collective among %d processes", n);
+    *all_can = true;
+    *any_captures = false;
+    for (int r = 0; r < n; r++) {
+        *all_can = *all_can && e->notes[r].can;
+        *any_captures = *any_captures || e->notes[r].capturing;
+        err = err ? err : e->notes[r].err;
+    }
+    if (e->mine.err || !err)
+        return e->mine.err;
+    return wm_err(err, "another process of the communicator has failed in this collective");
+}
+
+static int map_all(struct enqueue *e)
+{
+    const struct wm_comm *c = e->k.s->comm;
+    int err = 0;
+    for (int r = 0; r < c->size && err >= 0; r++)
+        for (int i = 0; i < COLL_GPU_RANGES && err >= 0; i++) {
+            void *p = NULL;
+            if (r == c->rank)
+                p = (void *)(uintptr_t)e->own.at[i];
+            else if (e->notes[r].has[i])
+                err = wm_xstream_map(&e->k, r, e->notes[r].key[i], &p);
+            e->at[i][r] = p;
+            e->len[i][r] = e->notes[r].len[i];
+            e->word[r] = e->notes[r].word;
+        }
+    return err;
+}
+
+/* ---- the work ---- */
+
+static int meet(struct enqueue *e, bool last)
+{
+    struct wm_xstream_comm *s = e->k.s;
+    struct rt_gpu_meet m;
+    int me = s->comm->rank;
+    wm_xstream_meet_init(&e->k, &m, wm_xstream_own(s, meetings), 1);
+    for (int r = 0; r < s->comm->size; r++) {
+        if (r == me)
+            continue;
+        m.signal[m.nsignal++] = wm_xstream_at(s, r, met[me]);
+        m.wait[m.nwait++] = wm_xstream_own(s, met[r]);
+    }
+    return wm_xstream_meet(&e->k, &m, last);
+}
+
+static int do_step(struct enqueue *e, const struct coll_gpu_step *step)
+{
+    struct wm_xstream_call *k = &e->k;
+    switch (step->verb) {
+    case COLL_GPU_FOLD:
+        return rt_gpu_fold_on(k->g, k->stream, &step->fold);
+    case COLL_GPU_COPY:
+        return rt_gpu_copy_on(k->g, k->stream, step->copy.dst, step->copy.src, step->copy.len);
+    default:
+        return meet(e, false);
+    }
+}
+
+static int make_plan(struct enqueue *e, struct coll_gpu_plan *out)
+{
+    struct wm_xstream_comm *s = e->k.s;
+    char *scratch[WM_XSTREAM_SCRATCH];
+    struct coll_gpu_view v = {
+        .rank = s->comm->rank,
+        .size = s->comm->size,
+        .a = &e->args,
+        .word = e->word,
+        .scratch = scratch,
+        .kernels = true,
+    };
+    for (int i = 0; i < s->nscratch; i++)
+        scratch[i] = s->scratch[i]->p;
+    for (int i = 0; i < COLL_GPU_RANGES; i++) {
+        v.at[i] = e->at[i];
+        v.len[i] = e->len[i];
+    }
+    if (e->args.kind == COLL_BARRIER)
+        return 0;
+    return coll_gpu_make_plan(&v, out);
+}
+
+static int run_mapped(struct enqueue *e)
+{
+    struct coll_gpu_plan plan = { 0 };
+    int n = e->k.s->comm->size;
+    bool ignored;
+    int err = map_all(e);
+    if (err >= 0)
+        err = make_plan(e, &plan);
+    if (err < 0)
+        e->mine.err = wm_err_rt(err, "preparing an enqueued collective among %d processes", n);
+    int rc = exchange(e, &ignored, &ignored); /* none has enqueued anything when one has failed */
+    err = rc ? 0 : meet(e, false);
+    for (int i = 0; i < plan.n && !rc && err >= 0; i++)
+        err = do_step(e, &plan.step[i]);
+    if (!rc && err >= 0)
+        err = meet(e, true);
+    coll_gpu_free_plan(&plan);
+    return rc        ? rc
+           : err < 0 ? wm_err_rt(err, "enqueuing a collective among %d processes", n)
+                     : MPI_SUCCESS;
+}
+
+static void fill_sides(struct wm_call *call, const struct wm_xstream_coll *a)
+{
+    if (a->op) { /* both sides are of one type, also in place */
+        call->args.sbuf = a->sbuf;
+        call->args.rbuf = a->rbuf;
+        call->args.scount = call->args.rcount = a->rcount;
+        call->args.stype = call->args.rtype = &a->rtype->layout;
+        call->rtype = a->rtype;
+        return;
+    }
+    if (a->stype || a->sbuf == MPI_IN_PLACE)
+        wm_call_send(call, a->sbuf, a->scount, a->stype);
+    if (a->rtype)
+        wm_call_recv(call, a->rbuf, a->rcount, a->rtype);
+}
+
+/* The ordinary call, after the stream has been waited for. */
+static int run_by_host(const struct wm_xstream_coll *a, struct wm_comm *c)
+{
+    struct wm_call call = { .comm = c, .form = WM_BLOCKING, .op = a->op };
+    call.args.kind = a->kind;
+    call.args.root = a->root;
+    call.args.op = a->op ? &a->op->op : NULL;
+    fill_sides(&call, a);
+    return wm_call_run(&call);
+}
+
+static void fill_args(struct coll_args *out, const struct wm_xstream_coll *a)
+{
+    struct wm_call call = { .args = { .kind = a->kind } };
+    fill_sides(&call, a);
+    *out = call.args;
+    out->op = a->op ? &a->op->op : NULL;
+    out->root = a->root;
+}
+
+/* Under the lock; *by_host: the caller makes the ordinary call. */
+static int enqueue(struct enqueue *e, bool *by_host)
+{
+    bool all_can, any_captures;
+    describe_own(e);
+    int err = exchange(e, &all_can, &any_captures);
+    if (err)
+        return err;
+    if (all_can)
+        return run_mapped(e);
+    if (any_captures && !e->k.capturing)
+        return wm_err(MPI_ERR_UNSUPPORTED_OPERATION,
+                      "another process captures this collective in a graph, which cannot be done "
+                      "with these buffers, types and operation on this communicator");
+    err = wm_xstream_settle(&e->k,
+                            "the buffers of all processes must be contiguous memory of devices "
+                            "that reach each other, and the operation predefined");
+    *by_host = !err;
+    return err;
+}
+
+int wm_xstream_coll(struct wm_comm *c, const struct wm_xstream_coll *a)
+{
+    struct enqueue e = { .mine = { .can = 0 } };
+    bool by_host = false;
+    e.notes = malloc((size_t)c->size * sizeof *e.notes);
+    if (!e.notes)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for the keys of %d processes", c->size);
+    int err = wm_xstream_enter(c, &e.k);
+    if (!err) {
+        fill_args(&e.args, a);
+        err = enqueue(&e, &by_host);
+        release_own(&e);
+        wm_xstream_leave(&e.k);
+    }
+    free(e.notes);
+    return by_host ? run_by_host(a, c) : err;
+}

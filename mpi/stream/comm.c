@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Stream communicators: making them, what every call on them begins and ends with, and their end
+ * (design: stream.h). */
+#include <stdlib.h>
+#include <string.h>
+#include "mpi/api/bind.h"
+#include "mpi/core/exch.h"
+#include "mpi/p2p/p2p.h"
+#include "mpi/stream/stream.h"
+#include "runtime/base/clock.h"
+
+_Static_assert(sizeof(struct wm_xstream_block) <= RT_GPU_STAGE_SMALL,
+               "a block is a staging buffer");
+
+/* MPI_Finalize waits so long for what the application has left on its streams, and then so long for
+ * the kernels that were told to give up. */
+#define REST_NS 10000000000u
+#define LEAVE_NS 2000000000u
+/* More mappings than this are given back when the stream is idle. */
+#define MAPS_KEPT 64
+
+static struct rt_list all = { &all, &all }; /* struct wm_xstream_comm, under the domain's lock */
+
+static struct rt_gpu_meet_words *words_of(const struct wm_xstream_comm *s)
+{
+    return (struct rt_gpu_meet_words *)s->words->p;
+}
+
+/* ---- the end of a communicator's state ---- */
+
+static void unhold(struct wm_xstream_comm *s, struct wm_xstream_held *h)
+{
+    if (h->has_mem)
+        s->comm->team.ops->dev_release(&s->comm->team, &h->mem);
+    free(h);
+}
+
+/* Gives back what the stream has got beyond; with `every`, all. */
+static void sweep_held(struct wm_xstream_comm *s, bool every)
+{
+    uint32_t ended = s->words ? rt_load_acquire(&words_of(s)->ended) : 0;
+    for (struct wm_xstream_held **p = &s->held, *h; (h = *p);) {
+        bool sent = !h->req || rt_req_done(h->req), over = (int32_t)(ended - h->ticket) >= 0;
+        if (!every && (!sent || !over || h->captured)) {
+            p = &h->next;
+            continue;
+        }
+        *p = h->next;
+        if (h->req && sent)
+            wm_req_release(h->req);
+        if (sent)
+            unhold(
+                s,
+                h); /* else its message is the engine's: MPI is ending, it goes with the process */
+    }
+}
+
+static void unmap(struct wm_xstream_comm *s, bool every)
+{
+    int n = 0;
+    for (int i = 0; i < s->nmaps; i++)
+        if (s->maps[i].captured && !every)
+            s->maps[n++] = s->maps[i];
+        else
+            s->comm->team.ops->dev_detach(&s->comm->team, &s->maps[i].map);
+    s->nmaps = n;
+}
+
+/* Nothing of the state is used by a device any more. */
+static void state_free(struct wm_xstream_comm *s)
+{
+    struct coll_team *t = &s->comm->team;
+    sweep_held(s, true);
+    unmap(s, true);
+    for (int r = 0; r < s->comm->size && r < WM_XSTREAM_RANKS; r++)
+        if (s->peer[r].att)
+            t->ops->dev_detach(t, &s->peer[r]);
+    if (s->has_block_mem)
+        t->ops->dev_release(t, &s->block_mem);
+    for (int i = 0; i < s->nscratch; i++)
+        rt_gpu_stage_give(s->scratch[i]);
+    if (s->block)
+        rt_gpu_stage_give(s->block);
+    if (s->words)
+        rt_gpu_stage_give(s->words);
+    if (s->ctl)
+        wm_comm_unref(s->ctl);
+    wm_xstream_unref(s->stream);
+    rt_list_del(&s->link);
+    s->comm->stream = NULL;
+    if (s->left)
+        wm_comm_unref(s->comm);
+    free(s->maps);
+    free(s);
+}
+
+/* Whether no kernel of this communicator runs or waits for its turn; of a lost context nothing
+ * does.  Launches of graphs that have not begun are not known. */
+static bool is_quiet(struct wm_xstream_comm *s)
+{
+    if (!s->mapped || !rt_gpu_alive(s->g))
+        return true;
+    struct rt_gpu_meet_words *w = words_of(s);
+    uint32_t over = rt_load_acquire(&w->over);
+    return rt_load_acquire(&w->ended) == s->ticket && rt_load_acquire(&w->begun) == over;
+}
+
+static void sweep_left(void)
+{
+    struct rt_list *l, *next;
+    rt_list_each_safe (l, next, &all) {
+        struct wm_xstream_comm *s = rt_container(l, struct wm_xstream_comm, link);
+        if (s->left && !s->captured && is_quiet(s))
+            state_free(s);
+    }
+}
+
+void wm_xstream_comm_left(struct wm_comm *c)
+{
+    struct wm_xstream_comm *s = c->stream;
+    rt_lock(&c->dom->lock);
+    s->left = true;
+    wm_comm_ref(c); /* until the state goes */
+    sweep_left();
+    rt_unlock(&c->dom->lock);
+}
+
+static bool wait_quiet(struct wm_domain *d, struct wm_xstream_comm *s, uint64_t ns)
+{
+    uint64_t end = rt_now_ns() + ns;
+    while (!is_quiet(s)) {
+        if (rt_now_ns() > end)
+            return false;
+        wm_progress(d);
+        rt_relax();
+    }
+    return true;
+}
+
+/* Kernels that wait for processes which will not come are told to give up; what they use is given
+ * back when they have. */
+static void give_up(struct wm_domain *d, struct wm_xstream_comm *s)
+{
+    log_error(
+        MPI,
+        "%s: work enqueued on its stream has not ended %llu s after the last call of MPI; it is "
+        "given up (synchronize the stream before MPI_Finalize)",
+        s->comm->name[0] ? s->comm->name : "a stream communicator",
+        (unsigned long long)(REST_NS / 1000000000u));
+    rt_store_release(&words_of(s)->abort, 1u);
+    if (!wait_quiet(d, s, LEAVE_NS))
+        log_error(MPI, "it does not leave the device; its memory is not given back");
+}
+
+void wm_xstream_rest(void)
+{
+    struct wm_domain *d = wm_main_domain;
+    struct rt_list *l, *next;
+    rt_lock(&d->lock);
+    rt_list_each (l, &all) {
+        struct wm_xstream_comm *s = rt_container(l, struct wm_xstream_comm, link);
+        if (!wait_quiet(d, s, REST_NS))
+            give_up(d, s);
+    }
+    rt_list_each_safe (l, next, &all)
+        state_free(rt_container(l, struct wm_xstream_comm, link));
+    rt_unlock(&d->lock);
+}
+
+/* ---- making one ---- */
+
+/* What processes tell each other: the first failure counts. */
+struct note {
+    char key[COLL_DEV_KEY];
+    uint32_t can;
+    int32_t err; /* error class; of a process that cannot go on */
+};
+
+static const char *cannot(const struct wm_xstream_comm *s)
+{
+    const struct coll_team *t = &s->comm->team;
+    return !s->g                        ? "a process has given no CUDA stream"
+           : !t->one_node               ? "its processes are on several hosts"
+           : t->size > WM_XSTREAM_RANKS ? "it has too many processes"
+           : !t->ops->dev_describe      ? "devices are not shared between processes"
+           : !rt_gpu_can_meet(s->g)     ? "this build has no kernels for the device"
+                                        : NULL;
+}
+
+static int clear_block(struct wm_xstream_comm *s)
+{
+    struct wm_xstream_block *zero = calloc(1, sizeof *zero);
+    int err = zero ? rt_gpu_copy_now(s->g, s->block->p, zero, sizeof *zero) : -RT_ENOMEM;
+    free(zero);
+    return err;
+}
+
+/* This process's part: flags and words, and the key to the flags.  Why not, or NULL. */
+static const char *prepare(struct wm_xstream_comm *s, struct note *mine)
+{
+    struct coll_team *t = &s->comm->team;
+    const char *why = cannot(s);
+    if (why)
+        return why;
+    if (rt_gpu_stage_take(s->g, false, sizeof(struct wm_xstream_block), &s->block) ||
+        rt_gpu_stage_take(s->g, true, sizeof(struct rt_gpu_meet_words), &s->words))
+        return "there is no memory for its flags";
+    memset(s->words->p, 0, sizeof(struct rt_gpu_meet_words));
+    if (clear_block(s) < 0)
+        return "its flags cannot be written";
+    if (t->size > 1 &&
+        t->ops->dev_describe(t, s->block->p, sizeof(struct wm_xstream_block), &s->block_mem) < 0)
+        return "device memory cannot be shared";
+    s->has_block_mem = t->size > 1;
+    if (s->has_block_mem)
+        memcpy(mine->key, s->block_mem.key, sizeof mine->key);
+    mine->can = 1;
+    return NULL;
+}
+
+static const char *attach_all(struct wm_xstream_comm *s, const struct note *notes)
+{
+    struct coll_team *t = &s->comm->team;
+    const struct wm_comm *c = s->comm;
+    for (int r = 0; r < c->size; r++) {
+        if (r == c->rank)
+            s->peer[r].ptr = s->block->p;
+        else if (t->ops->dev_attach(t, r, notes[r].key, &s->block_mem.at, &s->peer[r]) < 0)
+            return "its devices do not reach each other's memory";
+    }
+    return NULL;
+}
+
+/* Under the lock.  Collective: two exchanges, of keys and of whether all could map them. */
+static int connect(struct wm_xstream_comm *s, int err)
+{
+    int n = s->comm->size;
+    struct note mine = { .err = err }, *notes = calloc((size_t)n, sizeof *notes);
+    struct wm_exch x = wm_exch_all(s->ctl, WM_TAG_COMM);
+    const char *why = err ? "" : prepare(s, &mine);
+    int rc = notes ? wm_exch_allgather(&x, &mine, sizeof mine, notes) : -RT_ENOMEM;
+    bool can = rc >= 0;
+    for (int r = 0; r < n && rc >= 0; r++) {
+        can = can && notes[r].can;
+        err = err ? err : notes[r].err;
+    }
+    if (rc >= 0 && can) {
+        why = attach_all(s, notes);
+        mine.can = !why;
+        rc = wm_exch_allgather(&x, &mine, sizeof mine, notes);
+        for (int r = 0; r < n && rc >= 0; r++)
+            can = can && notes[r].can;
+    }
+    free(notes);
+    if (rc < 0)
+        return wm_err_rt(rc, "setting up a stream communicator among %d processes", n);
+    s->mapped = can;
+    if (!can && !err && s->g)
+        log_info(MPI, "a stream communicator: what is enqueued waits for the stream, because %s",
+                 why && *why ? why : "another process cannot do otherwise");
+    return mine.err || !err ? MPI_SUCCESS
+                            : wm_err(err, "another process of the communicator has failed");
+}
+
+static int state_make(struct wm_comm *c, struct wm_comm *ctl, struct wm_xstream *stream, int err)
+{
+    struct wm_xstream_comm *s = calloc(1, sizeof *s);
+    int mine = err;
+    if (!s)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for a stream communicator");
+    rt_lock(&c->dom->lock);
+    sweep_left();
+    s->comm = c;
+    s->ctl = ctl;
+    s->stream = stream;
+    c->stream = s;
+    if (stream)
+        wm_xstream_ref(stream);
+    rt_list_append(&all, &s->link);
+    int mode = rt_gpu_capture_relax();
+    if (!err && stream && stream->is_cuda) {
+        int rc = rt_gpu_stream_of(stream->cuda, &s->g);
+        mine = rc < 0 ? wm_err_rt(rc, "using CUDA stream %p", stream->cuda) : MPI_SUCCESS;
+    }
+    int rc = connect(s, mine);
+    rt_gpu_capture_restore(mode);
+    rt_unlock(&c->dom->lock);
+    return mine ? mine : rc;
+}
+
+/* `err`: this process's arguments are wrong, which all are told. */
+static int comm_create(struct wm_comm *comm, struct wm_xstream *stream, int err,
+                       struct wm_comm **out)
+{
+    struct wm_comm *c, *ctl;
+    int rc = wm_comm_create_from(comm, comm->group, &c);
+    if (rc)
+        return rc;
+    rc = wm_comm_create_from(comm, comm->group, &ctl);
+    if (rc) {
+        wm_comm_free(c);
+        return rc;
+    }
+    rc = state_make(c, ctl, stream, err);
+    if (rc)
+        wm_comm_free(c); /* and its state */
+    else
+        *out = c;
+    return err ? err : rc;
+}
+
+static int check_stream(MPIX_Stream h, struct wm_xstream **out)
+{
+    *out = NULL;
+    if (h == MPIX_STREAM_NULL)
+        return MPI_SUCCESS;
+    *out = rt_slab_get(&wm_xstream_slab, (uintptr_t)(unsigned)h);
+    if (*out && !(*out)->freed)
+        return MPI_SUCCESS;
+    *out = NULL;
+    return wm_err(MPI_ERR_ARG,
+                  "argument 2 (stream): %#x is not a live stream; it was freed or never made",
+                  (unsigned)h);
+}
+
+WM_EXPORT int PMPIX_Stream_comm_create(MPI_Comm comm, MPIX_Stream stream, MPI_Comm *newcomm)
+{
+    static const char call[] = "MPIX_Stream_comm_create";
+    struct wm_comm *c = wm_comm_get(comm), *made = NULL;
+    struct wm_xstream *s;
+    if (rt_unlikely(!rt_load_relaxed(&wm_state.users)))
+        return wm_bad_phase(call);
+    if (rt_unlikely(!c))
+        return wm_raise_comm(c, wm_bad_comm("argument 1 (comm)", comm), call);
+    if (rt_unlikely(!newcomm))
+        return wm_raise_comm(c, wm_bad_null("argument 3 (newcomm)", MPI_ERR_ARG), call);
+    if (c->inter)
+        return wm_raise_comm(c,
+                             wm_err(MPI_ERR_COMM,
+                                    "argument 1 (comm) is an intercommunicator; stream "
+                                    "communicators are made of intracommunicators"),
+                             call);
+    int err = check_stream(stream, &s);
+    err = comm_create(c, s, err, &made);
+    if (err)
+        return wm_raise_comm(c, err, call);
+    *newcomm = wm_comm_handle(made);
+    return MPI_SUCCESS;
+}
+WM_WEAK(MPIX_Stream_comm_create);
+
+WM_EXPORT int PMPIX_Comm_get_stream(MPI_Comm comm, int idx, MPIX_Stream *stream)
+{
+    static const char call[] = "MPIX_Comm_get_stream";
+    struct wm_comm *c = wm_comm_get(comm);
+    if (rt_unlikely(!rt_load_relaxed(&wm_state.users)))
+        return wm_bad_phase(call);
+    if (rt_unlikely(!c))
+        return wm_raise_comm(c, wm_bad_comm("argument 1 (comm)", comm), call);
+    if (rt_unlikely(!stream))
+        return wm_raise_comm(c, wm_bad_null("argument 3 (stream)", MPI_ERR_ARG), call);
+    if (rt_unlikely(idx != 0))
+        return wm_raise_comm(c,
+                             wm_err(MPI_ERR_ARG,
+                                    "argument 2 (idx) is %d; a communicator has one stream, number "
+                                    "0",
+                                    idx),
+                             call);
+    struct wm_xstream *s = c->stream ? c->stream->stream : NULL;
+    *stream = s && !s->freed ? (MPIX_Stream)s->obj.handle : MPIX_STREAM_NULL;
+    return MPI_SUCCESS;
+}
+WM_WEAK(MPIX_Comm_get_stream);
+
+/* ---- calls ---- */
+
+static int check_comm(const struct wm_comm *c)
+{
+    const struct wm_xstream_comm *s = c->stream;
+    if (!s)
+        return wm_err(MPI_ERR_COMM, "the communicator has no stream; make one that has with "
+                                    "MPIX_Stream_comm_create");
+    if (!s->g)
+        return wm_err(MPI_ERR_COMM, "this process gave the communicator no CUDA stream, but %s",
+                      s->stream ? "one without a device" : "MPIX_STREAM_NULL");
+    if (!rt_gpu_alive(s->g))
+        return wm_err(MPI_ERR_OTHER,
+                      "the CUDA context of the communicator's stream has been destroyed");
+    if (s->words && rt_load_acquire(&words_of(s)->failed))
+        return wm_err(MPI_ERR_OTHER, "work that was enqueued earlier has been given up, because "
+                                     "another process ended or left it; free the communicator");
+    return MPI_SUCCESS;
+}
+
+int wm_xstream_enter(struct wm_comm *c, struct wm_xstream_call *k)
+{
+    rt_lock(&c->dom->lock);
+    int err = check_comm(c);
+    if (!err) {
+        struct wm_xstream_comm *s = c->stream;
+        *k = (struct wm_xstream_call){ .s = s, .g = s->g, .stream = s->stream->cuda };
+        k->mode = rt_gpu_capture_relax();
+        int rc = rt_gpu_stream_capturing(s->g, k->stream);
+        if (rc >= 0) {
+            k->capturing = rc;
+            sweep_held(s, false);
+            return MPI_SUCCESS;
+        }
+        rt_gpu_capture_restore(k->mode);
+        err = wm_err_rt(rc, "looking at the stream of the communicator");
+    }
+    rt_unlock(&c->dom->lock);
+    return err;
+}
+
+void wm_xstream_leave(struct wm_xstream_call *k)
+{
+    rt_gpu_capture_restore(k->mode);
+    rt_unlock(&k->s->comm->dom->lock);
+}
+
+int wm_xstream_settle(const struct wm_xstream_call *k, const char *why)
+{
+    if (k->capturing)
+        return wm_err(MPI_ERR_UNSUPPORTED_OPERATION,
+                      "this cannot be captured in a graph: %s, so that the host would have to wait "
+                      "for the stream",
+                      why);
+    int err = rt_gpu_stream_wait(k->g, k->stream);
+    return err < 0 ? wm_err_rt(err, "waiting for the stream of the communicator") : MPI_SUCCESS;
+}
+
+void wm_xstream_meet_init(struct wm_xstream_call *k, struct rt_gpu_meet *m, uint64_t count,
+                          uint32_t step)
+{
+    struct wm_xstream_comm *s = k->s;
+    *m = (struct rt_gpu_meet){
+        .count = count,
+        .runs = wm_xstream_own(s, runs),
+        .poison = wm_xstream_own(s, poison),
+        .words = (uint64_t)(uintptr_t)s->words->p,
+        .step = step,
+    };
+    for (int r = 0; r < s->comm->size; r++)
+        if (r != s->comm->rank)
+            m->tell[m->ntell++] = wm_xstream_at(s, r, poison);
+}
+
+int wm_xstream_meet(struct wm_xstream_call *k, struct rt_gpu_meet *m, bool last)
+{
+    struct wm_xstream_comm *s = k->s;
+    uint32_t next = s->ticket + 1 ? s->ticket + 1 : 1; /* 0 is no ticket */
+    m->ticket = last && !k->capturing ? next : 0;
+    int err = rt_gpu_meet_on(k->g, k->stream, m);
+    if (!err && m->ticket)
+        s->ticket = next;
+    s->captured = s->captured || k->capturing;
+    return err;
+}
+
+static struct wm_xstream_map *find_map(struct wm_xstream_comm *s, int rank, const char *key)
+{
+    for (int i = 0; i < s->nmaps; i++)
+        if (s->maps[i].rank == rank && !memcmp(s->maps[i].key, key, COLL_DEV_KEY))
+            return &s->maps[i];
+    return NULL;
+}
+
+static int make_map(struct wm_xstream_call *k, int rank, const char *key,
+                    struct wm_xstream_map **out)
+{
+    struct wm_xstream_comm *s = k->s;
+    struct coll_team *t = &s->comm->team;
+    if (s->nmaps >= MAPS_KEPT && !k->capturing && rt_gpu_stream_idle(k->g, k->stream) > 0 &&
+        is_quiet(s))
+        unmap(s, false);
+    if (s->nmaps == s->room) {
+        int room = s->room ? 2 * s->room : 16;
+        struct wm_xstream_map *more = realloc(s->maps, (size_t)room * sizeof *more);
+        if (!more)
+            return -RT_ENOMEM;
+        s->maps = more;
+        s->room = room;
+    }
+    struct wm_xstream_map *m = &s->maps[s->nmaps];
+    *m = (struct wm_xstream_map){ .rank = rank };
+    memcpy(m->key, key, sizeof m->key);
+    int err = t->ops->dev_attach(t, rank, key, &s->block_mem.at, &m->map);
+    if (err < 0)
+        return err;
+    s->nmaps++;
+    *out = m;
+    return 0;
+}
+
+int wm_xstream_map(struct wm_xstream_call *k, int rank, const char *key, void **out)
+{
+    struct wm_xstream_map *m = find_map(k->s, rank, key);
+    int err = m ? 0 : make_map(k, rank, key, &m);
+    if (err < 0)
+        return err;
+    m->captured = m->captured || k->capturing;
+    *out = m->map.ptr;
+    return 0;
+}
+
+void wm_xstream_hold(struct wm_xstream_call *k, struct wm_xstream_held *h)
+{
+    h->ticket = k->s->ticket;
+    h->captured = k->capturing;
+    h->next = k->s->held;
+    k->s->held = h;
+}

@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages on streams (design: stream.h).  The sender's host describes the message in a header, an
+ * ordinary message on the hidden communicator with the user's tag, so matching is MPI's own; the
+ * receiver's host waits for it.  Then, on the streams:
+ *
+ *     sender:   ready[slot]; ... wait for done[slot]     (Isend ... Wait; Send: one launch)
+ *     receiver: wait for ready[slot]; copy; done[slot]   (Recv, or the Wait of an Irecv)
+ *
+ * so a receive copies straight out of the sender's buffer, and nobody needs room for messages.  A
+ * slot stands for a message under way to that process: 0 for blocking sends, of which a stream has
+ * one at a time, another for each Isend whose Wait has not been enqueued.
+ *
+ * A send buffer that others cannot map goes as an ordinary message: the sender's host waits for its
+ * stream and sends; the receiver's learns from the header that it has to wait for its own stream
+ * and receive.  Such messages travel on the collective context of the hidden communicator, where
+ * tags are numbers. */
+#include <stdlib.h>
+#include <string.h>
+#include "mpi/core/status.h"
+#include "mpi/p2p/device.h"
+#include "mpi/p2p/p2p.h"
+#include "mpi/stream/stream.h"
+
+struct header {
+    int64_t nbytes;
+    uint64_t addr;              /* of the buffer, for a message to oneself */
+    uint32_t by_host;           /* an ordinary message follows, with tag `seq` */
+    uint32_t seq, slot, number; /* number: in the slot */
+    char key[COLL_DEV_KEY];
+};
+_Static_assert(sizeof(struct header) <= sizeof(((struct wm_xstream_held *)0)->header),
+               "a header fits where it is held");
+
+/* What MPIX_Isend_enqueue and MPIX_Irecv_enqueue leave for MPIX_Wait_enqueue. */
+struct stream_req {
+    struct rt_req r; /* first member; complete, with an error, for the ordinary waits */
+    struct wm_comm *comm;
+    struct wm_type *type;
+    bool is_send, by_host;
+    int peer, slot;
+    void *buf;
+    MPI_Count count;
+    struct wm_xstream_held *held; /* send: owned; receive: `req` is that of the header */
+    struct rt_req *message;       /* send by the host: the message, or NULL */
+};
+_Static_assert(sizeof(struct stream_req) <= WM_REQ_MAX, "stream request fits a slab slot");
+
+static struct wm_domain *domain_of(const struct wm_xstream_call *k) { return k->s->comm->dom; }
+
+static struct wm_msg header_message(const struct wm_xstream_call *k, void *header, int peer,
+                                    int tag)
+{
+    return (struct wm_msg){ .buf = header,
+                            .count = sizeof(struct header),
+                            .layout = &wm_type_get(MPI_BYTE)->layout,
+                            .comm = k->s->ctl,
+                            .peer = peer,
+                            .tag = tag };
+}
+
+static struct wm_msg data_message(const struct wm_xstream_call *k, const void *buf, MPI_Count count,
+                                  const struct wm_type *t, int peer, uint32_t seq)
+{
+    return (struct wm_msg){ .buf = buf,
+                            .count = count,
+                            .layout = &t->layout,
+                            .comm = k->s->ctl,
+                            .peer = peer,
+                            .tag = (int)(seq & 0xffffff),
+                            .coll = true };
+}
+
+static int message_error(int err, int peer)
+{
+    return err == -RT_EADDR ? wm_dev_fault()
+                            : wm_err_rt(err, "a message between this process and rank %d", peer);
+}
+
+/* ---- sending ---- */
+
+/* Whether the receiver's device can read the buffer; then `h` describes it. */
+static int describe(struct wm_xstream_call *k, const void *buf, MPI_Count count,
+                    const struct wm_type *t, struct wm_xstream_held *h, struct header *out)
+{
+    struct coll_team *team = &k->s->comm->team;
+    int64_t nbytes = count * t->layout.size;
+    struct rt_gpu_ptr at;
+    bool scattered;
+    out->nbytes = nbytes;
+    out->addr = (uintptr_t)buf;
+    if (!k->s->mapped || !t->layout.contig)
+        return -RT_ENOTSUP;
+    if (nbytes == 0)
+        return 0;
+    if (!rt_gpu_is_device(buf))
+        return -RT_ENOTSUP;
+    if (team->size == 1)
+        return wm_dev_query(buf, count, &t->layout, &at, &scattered);
+    int err = team->ops->dev_describe(team, buf, (size_t)nbytes, &h->mem);
+    h->has_mem = err >= 0;
+    if (h->has_mem)
+        memcpy(out->key, h->mem.key, sizeof out->key);
+    return err;
+}
+
+static int take_slot(struct wm_xstream_call *k, int dest, bool blocks, int *slot)
+{
+    uint32_t used = k->s->slots[dest] | 1u;
+    *slot = 0;
+    if (blocks)
+        return MPI_SUCCESS;
+    if (used == UINT32_MAX)
+        return wm_err(MPI_ERR_OTHER,
+                      "%d sends to rank %d have been enqueued and not waited for; call "
+                      "MPIX_Wait_enqueue for some first",
+                      WM_XSTREAM_SLOTS - 1, dest);
+    *slot = __builtin_ctz(~used);
+    k->s->slots[dest] |= 1u << *slot;
+    return MPI_SUCCESS;
+}
+
+/* The flags of a message to `dest` in this launch. */
+static int launch_send(struct wm_xstream_call *k, int dest, int slot, bool begin, bool end)
+{
+    struct rt_gpu_meet m;
+    int me = k->s->comm->rank;
+    wm_xstream_meet_init(k, &m, wm_xstream_own(k->s, sent[dest][slot]), begin);
+    if (begin)
+        m.signal[m.nsignal++] = wm_xstream_at(k->s, dest, ready[me][slot]);
+    if (end)
+        m.wait[m.nwait++] = wm_xstream_own(k->s, done[dest][slot]);
+    int err = wm_xstream_meet(k, &m, true);
+    return err < 0 ? wm_err_rt(err, "enqueuing a send to rank %d", dest) : MPI_SUCCESS;
+}
+
+/* The header leaves; `h` holds it until it has gone. */
+static int announce(struct wm_xstream_call *k, struct wm_xstream_held *h, const struct header *head,
+                    int dest, int tag)
+{
+    memcpy(h->header, head, sizeof *head);
+    struct wm_msg m = header_message(k, h->header, dest, tag);
+    int err = wm_p2p_isend(&m, WM_STANDARD, &h->req);
+    return err < 0 ? message_error(err, dest) : MPI_SUCCESS;
+}
+
+static void drop_held(struct wm_xstream_call *k, struct wm_xstream_held *h)
+{
+    struct coll_team *team = &k->s->comm->team;
+    if (h->has_mem)
+        team->ops->dev_release(team, &h->mem);
+    free(h);
+}
+
+static int send_by_host(struct wm_xstream_call *k, const struct wm_msg *data,
+                        struct wm_xstream_held *h, struct header *head, int tag,
+                        struct rt_req **message)
+{
+    int err = wm_xstream_settle(k, "the send buffer is not contiguous memory of a device that the "
+                                   "receiver can reach");
+    if (err)
+        return err;
+    head->by_host = 1;
+    head->seq = (uint32_t)data->tag;
+    err = announce(k, h, head, data->peer, tag);
+    int rc = err ? 0 : wm_p2p_isend(data, WM_STANDARD, message);
+    return rc < 0 ? message_error(rc, data->peer) : err;
+}
+
+struct sending {
+    const void *buf;
+    MPI_Count count;
+    struct wm_type *t;
+    int dest, tag;
+};
+
+/* Everything but the wait.  `*message`: goes by the host, and is this. */
+static int send_begin(struct wm_xstream_call *k, const struct sending *a, bool blocks,
+                      struct wm_xstream_held **held, int *slot, struct rt_req **message)
+{
+    struct wm_xstream_held *h = calloc(1, sizeof *h);
+    struct header head = { .nbytes = 0 };
+    *message = NULL;
+    if (!h)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for a message");
+    int rc = describe(k, a->buf, a->count, a->t, h, &head), err;
+    if (rc == -RT_EADDR) {
+        err = wm_dev_fault();
+    } else if (rc < 0) {
+        struct wm_msg data = data_message(k, a->buf, a->count, a->t, a->dest, k->s->seq[a->dest]++);
+        err = send_by_host(k, &data, h, &head, a->tag, message);
+    } else {
+        err = take_slot(k, a->dest, blocks, slot);
+        head.slot = (uint32_t)*slot;
+        if (!err) {
+            head.number = k->s->nsent[a->dest][*slot]++;
+            err = announce(k, h, &head, a->dest, a->tag);
+        }
+        if (!err)
+            err = launch_send(k, a->dest, *slot, true, blocks);
+    }
+    if (err && !h->req)
+        drop_held(k, h);
+    else if (err)
+        wm_xstream_hold(k, h);
+    else
+        *held = h;
+    return err;
+}
+
+static int send_now(struct wm_xstream_call *k, const struct sending *a)
+{
+    struct wm_xstream_held *h;
+    struct rt_req *message;
+    int slot, err = send_begin(k, a, true, &h, &slot, &message);
+    if (err)
+        return err;
+    wm_xstream_hold(k, h);
+    return message ? wm_req_wait(domain_of(k), message, MPI_STATUS_IGNORE) : MPI_SUCCESS;
+}
+
+/* ---- receiving ---- */
+
+/* The data into host memory or a buffer with gaps, after the stream has been waited for. */
+static int copy_by_host(struct wm_xstream_call *k, void *buf, MPI_Count count,
+                        const struct wm_type *t, const void *from, int64_t nbytes)
+{
+    void *packed = malloc((size_t)nbytes);
+    if (!packed)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for a message of %lld bytes", (long long)nbytes);
+    int err = rt_gpu_copy_on(k->g, k->stream, packed, from, (size_t)nbytes);
+    if (err >= 0)
+        err = rt_gpu_stream_wait(k->g, k->stream);
+    if (err >= 0)
+        err = wm_unpack_now(&t->layout, count, buf, 0, packed, nbytes);
+    free(packed);
+    return err == -RT_EADDR ? wm_dev_fault()
+           : err < 0        ? wm_err_rt(err, "receiving a message of %lld bytes", (long long)nbytes)
+                            : MPI_SUCCESS;
+}
+
+static int copy_in(struct wm_xstream_call *k, void *buf, MPI_Count count, const struct wm_type *t,
+                   int from, const struct header *h)
+{
+    int64_t room = count * t->layout.size, n = h->nbytes < room ? h->nbytes : room;
+    void *data = (void *)(uintptr_t)h->addr;
+    int err = 0;
+    if (n == 0)
+        return MPI_SUCCESS;
+    if (from != k->s->comm->rank)
+        err = wm_xstream_map(k, from, h->key, &data);
+    if (err < 0)
+        return wm_err_rt(err, "mapping the buffer that rank %d sends", from);
+    if (!t->layout.contig && k->capturing)
+        return wm_err(MPI_ERR_UNSUPPORTED_OPERATION,
+                      "a receive into a buffer with gaps cannot be captured in a graph; receive "
+                      "into a contiguous one");
+    if (!t->layout.contig)
+        return copy_by_host(k, buf, count, t, data, n);
+    err = rt_gpu_copy_on(k->g, k->stream, buf, data, (size_t)n);
+    return err < 0 ? wm_err_rt(err, "enqueuing a receive from rank %d", from) : MPI_SUCCESS;
+}
+
+/* The sender is let go in any case; an error of this process is its own. */
+static int recv_mapped(struct wm_xstream_call *k, void *buf, MPI_Count count,
+                       const struct wm_type *t, int from, const struct header *h)
+{
+    struct rt_gpu_meet m;
+    struct wm_xstream_comm *s = k->s;
+    int me = s->comm->rank, slot = (int)h->slot % WM_XSTREAM_SLOTS;
+    if (s->nreceived[from][slot] != h->number)
+        return wm_err(
+            MPI_ERR_OTHER,
+            "rank %d sends something else first, and its stream will not go on before that "
+            "is received; receive in the order of the sends, or use MPIX_Isend_enqueue",
+            from);
+    s->nreceived[from][slot]++;
+    wm_xstream_meet_init(k, &m, wm_xstream_own(s, received[from][slot]), 1);
+    m.wait[m.nwait++] = wm_xstream_own(s, ready[from][slot]);
+    int rc = wm_xstream_meet(k, &m, false);
+    if (rc < 0)
+        return wm_err_rt(rc, "enqueuing a receive from rank %d", from);
+    int err = copy_in(k, buf, count, t, from, h);
+    wm_xstream_meet_init(k, &m, wm_xstream_own(s, received[from][slot]), 0);
+    m.signal[m.nsignal++] = wm_xstream_at(s, from, done[me][slot]);
+    rc = wm_xstream_meet(k, &m, true);
+    return err      ? err
+           : rc < 0 ? wm_err_rt(rc, "enqueuing a receive from rank %d", from)
+                    : MPI_SUCCESS;
+}
+
+/* What cannot be received is taken, so that the sender does not wait for ever. */
+static int drain(struct wm_xstream_call *k, int from, const struct header *h, int err)
+{
+    const struct wm_type *bytes = wm_type_get(MPI_BYTE);
+    void *p = malloc(h->nbytes ? (size_t)h->nbytes : 1);
+    struct wm_msg m = data_message(k, p, h->nbytes, bytes, from, h->seq);
+    struct rt_req *r;
+    if (p && wm_p2p_irecv(&m, &r) >= 0)
+        wm_req_wait(domain_of(k), r, MPI_STATUS_IGNORE);
+    free(p);
+    return err;
+}
+
+static int recv_by_host(struct wm_xstream_call *k, void *buf, MPI_Count count,
+                        const struct wm_type *t, int from, const struct header *h)
+{
+    struct wm_msg m = data_message(k, buf, count, t, from, h->seq);
+    struct rt_req *r;
+    if (k->capturing)
+        return drain(
+            k, from, h,
+            wm_err(MPI_ERR_UNSUPPORTED_OPERATION,
+                   "this receive cannot be captured in a graph: the sender's buffer is not "
+                   "contiguous memory of a device that this one can reach"));
+    int err = wm_xstream_settle(k, "");
+    int rc = err ? 0 : wm_p2p_irecv(&m, &r);
+    if (err || rc < 0)
+        return drain(k, from, h, err ? err : message_error(rc, from));
+    return wm_req_wait(domain_of(k), r, MPI_STATUS_IGNORE);
+}
+
+/* The header is there. */
+static int recv_data(struct wm_xstream_call *k, void *buf, MPI_Count count, const struct wm_type *t,
+                     const struct rt_status *st, const struct header *h, MPI_Status *status)
+{
+    int64_t room = count * t->layout.size;
+    int err = h->by_host ? recv_by_host(k, buf, count, t, st->src, h)
+                         : recv_mapped(k, buf, count, t, st->src, h);
+    wm_status_set(status, st->src, st->tag, h->nbytes < room ? h->nbytes : room, false);
+    if (!err && h->nbytes > room)
+        err = wm_err(MPI_ERR_TRUNCATE,
+                     "the message from rank %d with tag %d has %lld bytes, the receive buffer room "
+                     "for %lld; receive with a larger count",
+                     st->src, st->tag, (long long)h->nbytes, (long long)room);
+    return err;
+}
+
+static int recv_now(struct wm_xstream_call *k, void *buf, MPI_Count count, const struct wm_type *t,
+                    int source, int tag, MPI_Status *status)
+{
+    struct header h;
+    struct wm_msg m = header_message(k, &h, source, tag);
+    struct rt_req *r;
+    int err = wm_p2p_irecv(&m, &r);
+    if (err < 0)
+        return message_error(err, source);
+    wm_domain_wait(domain_of(k), &r->done);
+    struct rt_status st = r->status;
+    err = wm_req_error(r);
+    wm_req_release(r);
+    return err ? err : recv_data(k, buf, count, t, &st, &h, status);
+}
+
+/* ---- requests ---- */
+
+static void req_release(struct rt_req *r)
+{
+    struct stream_req *q = (struct stream_req *)r;
+    if (q->type)
+        wm_type_unref(q->type);
+    /* What an ordinary wait has ended by mistake is left to the process's end. */
+    wm_comm_unref(q->comm);
+    rt_slab_free(&wm_request_slab, q);
+}
+
+static void *req_owner(const struct rt_req *r) { return ((const struct stream_req *)r)->comm; }
+
+static const struct rt_req_ops stream_ops = {
+    .name = "enqueued operation; complete it with MPIX_Wait_enqueue",
+    .release = req_release,
+    .owner = req_owner
+};
+
+static int make_req(struct wm_comm *c, struct wm_type *t, struct stream_req **out)
+{
+    struct stream_req *q = wm_req_alloc(&stream_ops);
+    if (!q)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for another request");
+    q->r.done = 1;
+    q->r.err = -RT_ENOTSUP;
+    q->comm = c;
+    q->type = t;
+    wm_comm_ref(c);
+    wm_type_ref(t);
+    *out = q;
+    return MPI_SUCCESS;
+}
+
+int wm_xstream_send(const void *buf, MPI_Count count, struct wm_type *t, int dest, int tag,
+                    struct wm_comm *c, MPI_Request *request)
+{
+    struct sending a = { buf, count, t, dest, tag };
+    struct wm_xstream_call k;
+    struct stream_req *q = NULL;
+    int err = wm_xstream_enter(c, &k);
+    if (err)
+        return err;
+    if (dest == MPI_PROC_NULL) {
+        if (request)
+            *request = wm_req_handle(wm_req_complete);
+    } else if (!request) {
+        err = send_now(&k, &a);
+    } else if (!(err = make_req(c, t, &q))) {
+        q->is_send = true;
+        q->peer = dest;
+        err = send_begin(&k, &a, false, &q->held, &q->slot, &q->message);
+        q->by_host = q->message != NULL;
+        if (err)
+            req_release(&q->r);
+        else
+            *request = wm_req_handle(&q->r);
+    }
+    wm_xstream_leave(&k);
+    return err;
+}
+
+int wm_xstream_recv(void *buf, MPI_Count count, struct wm_type *t, int source, int tag,
+                    struct wm_comm *c, MPI_Status *status)
+{
+    struct wm_xstream_call k;
+    int err = wm_xstream_enter(c, &k);
+    if (err)
+        return err;
+    if (source == MPI_PROC_NULL)
+        wm_status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0, false);
+    else
+        err = recv_now(&k, buf, count, t, source, tag, status);
+    wm_xstream_leave(&k);
+    return err;
+}
+
+/* Posts the receive of the header, so that receives match in the order of these calls. */
+static int irecv_begin(struct wm_xstream_call *k, struct stream_req *q, int source, int tag)
+{
+    q->held = calloc(1, sizeof *q->held);
+    if (!q->held)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for a message");
+    struct wm_msg m = header_message(k, q->held->header, source, tag);
+    int err = wm_p2p_irecv(&m, &q->held->req);
+    if (err >= 0)
+        return MPI_SUCCESS;
+    free(q->held);
+    return message_error(err, source);
+}
+
+int wm_xstream_irecv(void *buf, MPI_Count count, struct wm_type *t, int source, int tag,
+                     struct wm_comm *c, MPI_Request *request)
+{
+    struct wm_xstream_call k;
+    struct stream_req *q = NULL;
+    int err = wm_xstream_enter(c, &k);
+    if (err)
+        return err;
+    if (source == MPI_PROC_NULL) {
+        *request = wm_req_handle(wm_req_proc_null);
+    } else if (!(err = make_req(c, t, &q))) {
+        q->peer = source;
+        q->buf = buf;
+        q->count = count;
+        err = irecv_begin(&k, q, source, tag);
+        if (err)
+            req_release(&q->r);
+        else
+            *request = wm_req_handle(&q->r);
+    }
+    wm_xstream_leave(&k);
+    return err;
+}
+
+static int finish_send(struct wm_xstream_call *k, struct stream_req *q)
+{
+    int err;
+    if (q->by_host) {
+        err = wm_req_wait(domain_of(k), q->message, MPI_STATUS_IGNORE);
+    } else {
+        err = launch_send(k, q->peer, q->slot, false, true);
+        k->s->slots[q->peer] &= ~(1u << q->slot);
+    }
+    wm_xstream_hold(k, q->held);
+    return err;
+}
+
+static int finish_recv(struct wm_xstream_call *k, struct stream_req *q, MPI_Status *status)
+{
+    struct rt_req *r = q->held->req;
+    struct header h;
+    wm_domain_wait(domain_of(k), &r->done);
+    struct rt_status st = r->status;
+    int err = wm_req_error(r);
+    memcpy(&h, q->held->header, sizeof h);
+    wm_req_release(r);
+    free(q->held);
+    return err ? err : recv_data(k, q->buf, q->count, q->type, &st, &h, status);
+}
+
+/* Completes the request, also when it fails, but for a communicator that cannot be used. */
+static int wait_one(struct stream_req *q, MPI_Request *request, MPI_Status *status)
+{
+    struct wm_domain *d = q->comm->dom;
+    struct wm_xstream_call k;
+    int err = wm_xstream_enter(q->comm, &k);
+    if (!err) {
+        wm_status_set_empty(status);
+        err = q->is_send ? finish_send(&k, q) : finish_recv(&k, q, status);
+        *request = MPI_REQUEST_NULL;
+        if (err)
+            wm_err_attach(q->comm);
+        wm_xstream_leave(&k);
+        rt_lock(&d->lock);
+        req_release(&q->r);
+        rt_unlock(&d->lock);
+        return err;
+    }
+    rt_lock(&d->lock);
+    wm_err_attach(q->comm);
+    rt_unlock(&d->lock);
+    return err;
+}
+
+int wm_xstream_wait(MPI_Request *request, MPI_Status *status, int i)
+{
+    struct rt_req *r = *request == MPI_REQUEST_NULL ? NULL : wm_req_get(*request);
+    if (*request == MPI_REQUEST_NULL || (r && (r == wm_req_complete || r == wm_req_proc_null))) {
+        wm_status_set_empty(status);
+        if (r && r == wm_req_proc_null)
+            wm_status_set(status, MPI_PROC_NULL, MPI_ANY_TAG, 0, false);
+        *request = MPI_REQUEST_NULL;
+        return MPI_SUCCESS;
+    }
+    if (!r || r->ops != &stream_ops)
+        return wm_err(MPI_ERR_REQUEST,
+                      "request %d (0x%lx) is %s; only those of MPIX_Isend_enqueue and "
+                      "MPIX_Irecv_enqueue can be waited for on a stream",
+                      i, (unsigned long)(uintptr_t)*request,
+                      r ? "of another kind" : "not a live request");
+    return wait_one((struct stream_req *)r, request, status);
+}

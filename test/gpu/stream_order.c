@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Stream-ordered communication (MPIX_..._enqueue): objects and wrong arguments, messages and
+ * collectives in the order of a CUDA stream without waiting for it, graphs that are captured once
+ * and launched many times, and what goes by the host because the buffers do not allow the other.
+ *     stream_order            all of that
+ *     stream_order abandon    work is left on a stream for MPI_Finalize, for which nobody comes */
+#include <string.h>
+#include "test/gpu/gputest.h"
+#include "test/mpi/mpitest.h"
+
+enum { N = 5000, BIG = (1 << 20) + 3, ROUNDS = 6 };
+
+static cu_stream stream;
+static MPIX_Stream xstream;
+static MPI_Comm comm;
+static int dev;
+static unsigned char *in, *out, *other; /* device memory of BIG bytes each */
+static float host[N], want[N];
+
+static void write_on(void *p, int byte, size_t n)
+{
+    CHECK_EQ(cu.memset_d8_async((cu_ptr)(uintptr_t)p, (unsigned char)byte, n, stream), 0);
+}
+
+static void settle(void) { CHECK_EQ(cu.stream_synchronize(stream), 0); }
+
+static MPIX_Stream stream_of(void *value)
+{
+    MPI_Info info;
+    MPIX_Stream s = MPIX_STREAM_NULL;
+    OK(MPI_Info_create(&info));
+    OK(MPI_Info_set(info, "type", "cudaStream_t"));
+    OK(MPIX_Info_set_hex(info, "value", &value, sizeof value));
+    OK(MPIX_Stream_create(info, &s));
+    OK(MPI_Info_free(&info));
+    return s;
+}
+
+static void setup(void)
+{
+    CHECK_EQ(cu.stream_create(&stream, CU_STREAM_NON_BLOCKING), 0);
+    in = gt_alloc(GT_CUDA, dev, BIG, 0);
+    out = gt_alloc(GT_CUDA, dev, BIG, 0);
+    other = gt_alloc(GT_CUDA, dev, BIG, 0);
+    xstream = stream_of(stream);
+    OK(MPIX_Stream_comm_create(MPI_COMM_WORLD, xstream, &comm));
+    OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+}
+
+static void teardown(void)
+{
+    OK(MPI_Comm_free(&comm));
+    OK(MPIX_Stream_free(&xstream));
+    settle();
+    gt_free(in);
+    gt_free(out);
+    gt_free(other);
+    CHECK_EQ(cu.stream_destroy(stream), 0);
+}
+
+/* ---- objects ---- */
+
+static void objects(void)
+{
+    MPIX_Stream s, same;
+    MPI_Comm plain;
+    MPI_Info info;
+    char text[64];
+    int flag = 0, len = sizeof text, size = 0;
+    OK(MPIX_Comm_get_stream(comm, 0, &s));
+    CHECK_EQ(s, xstream);
+    FAILS(MPIX_Comm_get_stream(comm, 1, &s), MPI_ERR_ARG);
+    OK(MPIX_Comm_get_stream(MPI_COMM_SELF, 0, &s));
+    CHECK_EQ(s, MPIX_STREAM_NULL);
+    OK(MPI_Comm_size(comm, &size));
+    CHECK_EQ(size, mt_size);
+    OK(MPI_Info_create(&info));
+    OK(MPIX_Info_set_hex(info, "k", "\x01\xfe", 2));
+    OK(MPI_Info_get_string(info, "k", &len, text, &flag));
+    CHECK(flag && !strcmp(text, "01fe"));
+    OK(MPI_Info_set(info, "type", "hipStream_t"));
+    FAILS(MPIX_Stream_create(info, &s), MPI_ERR_INFO_VALUE);
+    OK(MPI_Info_set(info, "type", "cudaStream_t"));
+    FAILS(MPIX_Stream_create(info, &s), MPI_ERR_INFO_VALUE);
+    OK(MPI_Info_set(info, "value", "xyz"));
+    FAILS(MPIX_Stream_create(info, &s), MPI_ERR_INFO_VALUE);
+    OK(MPI_Info_free(&info));
+    /* One without a device, as for threads, and none at all: the communicators are plain ones. */
+    OK(MPIX_Stream_create(MPI_INFO_NULL, &s));
+    OK(MPIX_Stream_comm_create(MPI_COMM_WORLD, s, &plain));
+    OK(MPI_Comm_set_errhandler(plain, MPI_ERRORS_RETURN));
+    OK(MPI_Barrier(plain));
+    FAILS(MPIX_Barrier_enqueue(plain), MPI_ERR_COMM);
+    OK(MPI_Comm_free(&plain));
+    same = s;
+    OK(MPIX_Stream_free(&s));
+    CHECK_EQ(s, MPIX_STREAM_NULL);
+    FAILS(MPIX_Stream_free(&same), MPI_ERR_ARG);
+    FAILS(MPIX_Stream_comm_create(MPI_COMM_WORLD, same, &plain), MPI_ERR_ARG);
+    OK(MPIX_Stream_comm_create(MPI_COMM_WORLD, MPIX_STREAM_NULL, &plain));
+    OK(MPI_Comm_set_errhandler(plain, MPI_ERRORS_RETURN));
+    FAILS(MPIX_Send_enqueue(in, 1, MPI_BYTE, 0, 0, plain), MPI_ERR_COMM);
+    OK(MPI_Comm_free(&plain));
+}
+
+static void wrong_arguments(void)
+{
+    MPI_Request r = MPI_REQUEST_NULL;
+    MPI_Status st;
+    int x = 0;
+    FAILS(MPIX_Allreduce_enqueue(in, out, 1, MPI_INT, MPI_SUM, mt_comm), MPI_ERR_COMM);
+    FAILS(MPIX_Allreduce_enqueue(in, out, -1, MPI_INT, MPI_SUM, comm), MPI_ERR_COUNT);
+    FAILS(MPIX_Allreduce_enqueue(in, out, 1, MPI_FLOAT, MPI_BAND, comm), MPI_ERR_OP);
+    FAILS(MPIX_Allreduce_enqueue(in, out, 1, MPI_DATATYPE_NULL, MPI_SUM, comm), MPI_ERR_TYPE);
+    FAILS(MPIX_Allreduce_enqueue(NULL, out, 1, MPI_INT, MPI_SUM, comm), MPI_ERR_BUFFER);
+    FAILS(MPIX_Send_enqueue(in, 1, MPI_INT, mt_size, 0, comm), MPI_ERR_RANK);
+    FAILS(MPIX_Send_enqueue(in, 1, MPI_INT, 0, -7, comm), MPI_ERR_TAG);
+    FAILS(MPIX_Recv_enqueue(in, 1, MPI_INT, mt_size, 0, comm, &st), MPI_ERR_RANK);
+    FAILS(MPIX_Bcast_enqueue(in, 1, MPI_INT, -1, comm), MPI_ERR_ROOT);
+    OK(MPIX_Send_enqueue(in, 1, MPI_INT, MPI_PROC_NULL, 0, comm));
+    OK(MPIX_Recv_enqueue(in, 1, MPI_INT, MPI_PROC_NULL, 0, comm, &st));
+    CHECK_EQ(st.MPI_SOURCE, MPI_PROC_NULL);
+    OK(MPIX_Wait_enqueue(&r, &st));
+    OK(MPI_Irecv(&x, 1, MPI_INT, mt_rank, 3, mt_comm, &r));
+    FAILS(MPIX_Wait_enqueue(&r, &st), MPI_ERR_REQUEST);
+    OK(MPI_Send(&x, 1, MPI_INT, mt_rank, 3, mt_comm));
+    OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
+    settle();
+}
+
+/* ---- messages ---- */
+
+/* What a buffer has when the stream gets there counts, not what it has now or later. */
+static void in_order(void)
+{
+    static const int lengths[] = { 0, 1, 777, 4096, BIG };
+    MPI_Status st;
+    int n;
+    if (mt_peer == MPI_PROC_NULL)
+        return;
+    for (int k = 0; k < 5; k++)
+        for (int i = 0; i < ROUNDS; i++) {
+            int len = lengths[k];
+            if (mt_first) {
+                write_on(in, 16 * k + i, BIG);
+                OK(MPIX_Send_enqueue(in, len, MPI_BYTE, mt_peer, 10 + i, comm));
+                write_on(in, 0xff, BIG);
+            } else {
+                write_on(out, 0xaa, BIG);
+                OK(MPIX_Recv_enqueue(out, BIG, MPI_BYTE, mt_peer, 10 + i, comm, &st));
+                OK(MPI_Get_count(&st, MPI_BYTE, &n));
+                CHECK_EQ(n, len);
+                CHECK_EQ(st.MPI_SOURCE, mt_peer);
+                CHECK_EQ(st.MPI_TAG, 10 + i);
+                settle();
+                CHECK_EQ(gt_unlike(out, (size_t)len, 16 * k + i), (size_t)len);
+                CHECK_EQ(gt_unlike(out + len, (size_t)(BIG - len), 0xaa), (size_t)(BIG - len));
+            }
+        }
+    settle();
+}
+
+static void both_ways(void)
+{
+    int to = (mt_rank + 1) % mt_size, from = (mt_rank + mt_size - 1) % mt_size;
+    for (int i = 0; i < ROUNDS; i++) {
+        MPI_Request r[4];
+        MPI_Status st[4];
+        int half = BIG / 2;
+        write_on(in, mt_rank + 10 * i, BIG);
+        OK(MPIX_Irecv_enqueue(out, half, MPI_BYTE, from, 1, comm, &r[0]));
+        OK(MPIX_Irecv_enqueue(out + half, half, MPI_BYTE, from, 2, comm, &r[1]));
+        OK(MPIX_Isend_enqueue(in, half, MPI_BYTE, to, 2, comm, &r[2])); /* the other way round */
+        OK(MPIX_Isend_enqueue(in + half, half, MPI_BYTE, to, 1, comm, &r[3]));
+        OK(MPIX_Waitall_enqueue(4, r, st));
+        CHECK(r[0] == MPI_REQUEST_NULL && r[3] == MPI_REQUEST_NULL);
+        CHECK_EQ(st[1].MPI_TAG, 2);
+        write_on(in, 0xff, BIG);
+        settle();
+        CHECK_EQ(gt_unlike(out, (size_t)(2 * half), from + 10 * i), (size_t)(2 * half));
+    }
+}
+
+static void wildcards_and_errors(void)
+{
+    MPI_Status st;
+    MPI_Request r;
+    if (mt_peer == MPI_PROC_NULL)
+        return;
+    if (mt_first) {
+        write_on(in, 7, 100);
+        OK(MPIX_Send_enqueue(in, 100, MPI_BYTE, mt_peer, 55, comm));
+        OK(MPIX_Send_enqueue(in, 100, MPI_BYTE, mt_peer, 56, comm));
+        OK(MPIX_Isend_enqueue(in, 1, MPI_BYTE, mt_peer, 57, comm, &r));
+        OK(MPIX_Wait_enqueue(&r, MPI_STATUS_IGNORE));
+    } else {
+        OK(MPIX_Recv_enqueue(out, 100, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &st));
+        CHECK_EQ(st.MPI_TAG, 55);
+        FAILS(MPIX_Recv_enqueue(out, 99, MPI_BYTE, mt_peer, 56, comm, &st), MPI_ERR_TRUNCATE);
+        OK(MPIX_Recv_enqueue(out, 1, MPI_BYTE, mt_peer, 57, comm, MPI_STATUS_IGNORE));
+    }
+    settle();
+}
+
+/* ---- collectives ---- */
+
+static void put_floats(void *p, int from, int n)
+{
+    for (int i = 0; i < n; i++)
+        host[i] = (float)((from + i) % 100);
+    gt_write(p, host, (size_t)n * sizeof host[0]);
+}
+
+static void sums(int n, int round, bool in_place)
+{
+    put_floats(in, mt_rank + round, n);
+    for (int i = 0; i < n; i++) {
+        want[i] = 0;
+        for (int r = 0; r < mt_size; r++)
+            want[i] += (float)((r + round + i) % 100);
+    }
+    if (in_place)
+        OK(MPIX_Allreduce_enqueue(MPI_IN_PLACE, in, n, MPI_FLOAT, MPI_SUM, comm));
+    else
+        OK(MPIX_Allreduce_enqueue(in, out, n, MPI_FLOAT, MPI_SUM, comm));
+    write_on(in + BIG - 1, 0, 1); /* something behind it */
+    settle();
+    gt_read(host, in_place ? in : out, (size_t)n * sizeof host[0]);
+    CHECK_EQ(memcmp(host, want, (size_t)n * sizeof host[0]), 0);
+}
+
+static void reductions(void)
+{
+    static const int lengths[] = { 0, 1, 100, N };
+    for (int k = 0; k < 4; k++)
+        for (int i = 0; i < ROUNDS; i++)
+            sums(lengths[k], i, i % 2);
+}
+
+/* Several at once, none waited for. */
+static void chained(void)
+{
+    enum { COUNT = 64 };
+    uint16_t half[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        half[i] = 0x3f80; /* 1.0 as bfloat16 */
+    gt_write(in, half, sizeof half);
+    OK(MPIX_Barrier_enqueue(comm));
+    OK(MPIX_Allreduce_enqueue(in, out, COUNT, MPIX_BFLOAT16, MPI_SUM, comm));
+    OK(MPIX_Allreduce_enqueue(out, in, COUNT, MPIX_BFLOAT16, MPI_MAX, comm));
+    OK(MPIX_Reduce_enqueue(in, other, COUNT, MPIX_BFLOAT16, MPI_MAX, 0, comm));
+    OK(MPIX_Bcast_enqueue(other, COUNT, MPIX_BFLOAT16, 0, comm));
+    OK(MPIX_Allgather_enqueue(other, 2, MPIX_BFLOAT16, out, 2, MPIX_BFLOAT16, comm));
+    OK(MPIX_Alltoall_enqueue(out, 2, MPIX_BFLOAT16, in, 2, MPIX_BFLOAT16, comm));
+    settle();
+    gt_read(half, in, sizeof half);
+    float f = (float)mt_size;
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    for (int i = 0; i < 2 * mt_size; i++)
+        CHECK_EQ(half[i], bits >> 16);
+}
+
+static void user_sum(void *a, void *b, int *n, MPI_Datatype *t)
+{
+    (void)t;
+    for (int i = 0; i < *n; i++)
+        ((int *)b)[i] += ((int *)a)[i];
+}
+
+/* Host buffers, a type with gaps, a user's operation: correct, after the stream. */
+static void by_host(void)
+{
+    int mine[4] = { mt_rank, 1, 2, 3 }, all[4] = { 0 };
+    MPI_Datatype gaps;
+    MPI_Op op;
+    OK(MPIX_Allreduce_enqueue(mine, all, 4, MPI_INT, MPI_SUM, comm));
+    CHECK_EQ(all[0], mt_size * (mt_size - 1) / 2);
+    CHECK_EQ(all[3], 3 * mt_size);
+    gt_write(in, mine, sizeof mine);
+    OK(MPI_Op_create(user_sum, 1, &op));
+    OK(MPIX_Allreduce_enqueue(in, out, 4, MPI_INT, op, comm));
+    OK(MPI_Op_free(&op));
+    gt_read(all, out, sizeof all);
+    CHECK_EQ(all[2], 2 * mt_size);
+    if (mt_peer == MPI_PROC_NULL)
+        return;
+    OK(MPI_Type_vector(50, 1, 2, MPI_BYTE, &gaps));
+    OK(MPI_Type_commit(&gaps));
+    if (mt_first) {
+        write_on(in, 3, 200);
+        OK(MPIX_Send_enqueue(in, 1, gaps, mt_peer, 1, comm));      /* not contiguous here, */
+        OK(MPIX_Send_enqueue(in, 50, MPI_BYTE, mt_peer, 2, comm)); /* there, */
+        OK(MPIX_Send_enqueue(mine, 4, MPI_INT, mt_peer, 3, comm)); /* host memory here, */
+        OK(MPIX_Send_enqueue(in, 16, MPI_BYTE, mt_peer, 4, comm)); /* there */
+    } else {
+        write_on(out, 0, 400);
+        OK(MPIX_Recv_enqueue(out, 50, MPI_BYTE, mt_peer, 1, comm, MPI_STATUS_IGNORE));
+        OK(MPIX_Recv_enqueue(out + 100, 1, gaps, mt_peer, 2, comm, MPI_STATUS_IGNORE));
+        OK(MPIX_Recv_enqueue(out + 300, 4, MPI_INT, mt_peer, 3, comm, MPI_STATUS_IGNORE));
+        OK(MPIX_Recv_enqueue(all, 16, MPI_BYTE, mt_peer, 4, comm, MPI_STATUS_IGNORE));
+        settle();
+        CHECK_EQ(gt_unlike(out, 50, 3), 50u);
+        gt_read(mine, out + 100, 4);
+        CHECK_EQ(mine[0], 0x00030003);
+        gt_read(mine, out + 300, 16);
+        CHECK_EQ(mine[0], mt_peer);
+        CHECK_EQ(all[0], 0x03030303);
+    }
+    settle();
+    OK(MPI_Type_free(&gaps));
+}
+
+/* ---- graphs ---- */
+
+static cu_graph_exec captured(int mode, void (*what)(void))
+{
+    cu_graph graph = NULL;
+    cu_graph_exec exec = NULL;
+    CHECK_EQ(cu.stream_begin_capture(stream, mode), 0);
+    what();
+    CHECK_EQ(cu.stream_end_capture(stream, &graph), 0);
+    CHECK_EQ(cu.graph_instantiate(&exec, graph, 0), 0);
+    CHECK_EQ(cu.graph_destroy(graph), 0);
+    return exec;
+}
+
+static void a_step(void)
+{
+    int to = (mt_rank + 1) % mt_size, from = (mt_rank + mt_size - 1) % mt_size;
+    MPI_Request r[2];
+    OK(MPIX_Allreduce_enqueue(in, out, N, MPI_FLOAT, MPI_SUM, comm));
+    OK(MPIX_Irecv_enqueue(other, N, MPI_FLOAT, from, 9, comm, &r[0]));
+    OK(MPIX_Isend_enqueue(in, N, MPI_FLOAT, to, 9, comm, &r[1]));
+    OK(MPIX_Waitall_enqueue(2, r, MPI_STATUSES_IGNORE));
+}
+
+static void check_step(int round)
+{
+    int from = (mt_rank + mt_size - 1) % mt_size;
+    gt_read(host, out, sizeof host);
+    for (int i = 0; i < N; i++) {
+        float sum = 0;
+        for (int r = 0; r < mt_size; r++)
+            sum += (float)((r + round + i) % 100);
+        want[i] = sum;
+    }
+    CHECK_EQ(memcmp(host, want, sizeof host), 0);
+    gt_read(host, other, sizeof host);
+    for (int i = 0; i < N; i++)
+        want[i] = (float)((from + round + i) % 100);
+    CHECK_EQ(memcmp(host, want, sizeof host), 0);
+}
+
+static void graphs_in(int mode)
+{
+    cu_graph_exec exec = captured(mode, a_step);
+    for (int i = 0; i < ROUNDS; i++) {
+        put_floats(in, mt_rank + i, N);
+        write_on(out, 0xff, N * sizeof(float));
+        CHECK_EQ(cu.graph_launch(exec, stream), 0);
+        if (i == 3)
+            OK(MPIX_Barrier_enqueue(comm)); /* plain work between */
+        settle();
+        check_step(i);
+    }
+    for (int i = 0; i < 20; i++) /* many at once */
+        CHECK_EQ(cu.graph_launch(exec, stream), 0);
+    settle();
+    check_step(ROUNDS - 1);
+    CHECK_EQ(cu.graph_exec_destroy(exec), 0);
+}
+
+/* The same answer on all ranks. */
+static bool can_capture(void)
+{
+    cu_graph graph;
+    CHECK_EQ(cu.stream_begin_capture(stream, CU_CAPTURE_GLOBAL), 0);
+    int rc = MPIX_Barrier_enqueue(comm);
+    CHECK_EQ(cu.stream_end_capture(stream, &graph), 0);
+    CHECK_EQ(cu.graph_destroy(graph), 0);
+    return rc == MPI_SUCCESS;
+}
+
+static void graphs(void)
+{
+    if (!can_capture()) {
+        mt_skip("devices do not reach each other");
+        return;
+    }
+    graphs_in(CU_CAPTURE_GLOBAL);
+    graphs_in(CU_CAPTURE_THREAD_LOCAL);
+    graphs_in(CU_CAPTURE_RELAXED);
+}
+
+static void what_cannot(void)
+{
+    int x = 1, y = 0;
+    FAILS(MPIX_Allreduce_enqueue(&x, &y, 1, MPI_INT, MPI_SUM, comm), MPI_ERR_UNSUPPORTED_OPERATION);
+    FAILS(MPIX_Send_enqueue(&x, 1, MPI_INT, (mt_rank + 1) % mt_size, 0, comm),
+          MPI_ERR_UNSUPPORTED_OPERATION);
+}
+
+static void not_captured(void)
+{
+    CHECK_EQ(cu.graph_exec_destroy(captured(CU_CAPTURE_GLOBAL, what_cannot)), 0);
+    sums(100, 1, false);
+}
+
+/* Freed while its work goes on. */
+static void freed_early(void)
+{
+    MPI_Comm c;
+    for (int i = 0; i < ROUNDS; i++) {
+        OK(MPIX_Stream_comm_create(comm, xstream, &c));
+        put_floats(in, mt_rank, 100);
+        OK(MPIX_Allreduce_enqueue(in, out, 100, MPI_FLOAT, MPI_MAX, c));
+        OK(MPI_Comm_free(&c));
+        settle();
+        gt_read(host, out, 4);
+        CHECK(host[0] == (float)(mt_size - 1));
+    }
+}
+
+static void abandon(void)
+{
+    if (mt_rank == 0) {
+        OK(MPIX_Send_enqueue(in, 10, MPI_BYTE, 1, 1, comm));
+        OK(MPIX_Send_enqueue(in, 10, MPI_BYTE, 1, 2, comm));
+    } else if (mt_rank == 1) { /* the streams would wait for each other */
+        FAILS(MPIX_Recv_enqueue(out, 10, MPI_BYTE, 0, 2, comm, MPI_STATUS_IGNORE), MPI_ERR_OTHER);
+        OK(MPIX_Recv_enqueue(out, 10, MPI_BYTE, 0, 1, comm, MPI_STATUS_IGNORE));
+    }
+    OK(MPI_Barrier(mt_comm));
+}
+
+int main(int argc, char **argv)
+{
+    gt_need(1);
+    mt_init(argc, argv);
+    dev = mt_rank % gt_ndevices();
+    gt_use(dev);
+    setup();
+    if (argc > 1 && !strcmp(argv[1], "abandon")) {
+        MT_RUN(abandon);
+        return mt_end();
+    }
+    MT_RUN(objects);
+    MT_RUN(wrong_arguments);
+    MT_RUN(in_order);
+    MT_RUN(both_ways);
+    MT_RUN(wildcards_and_errors);
+    MT_RUN(reductions);
+    MT_RUN(chained);
+    MT_RUN(by_host);
+    MT_RUN(graphs);
+    MT_RUN(not_captured);
+    MT_RUN(freed_early);
+    teardown();
+    return mt_end();
+}
