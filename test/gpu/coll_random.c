@@ -2,7 +2,8 @@
 /* Random sequences of collectives on buffers of all kinds of memory, against results that each rank
  * works out alone (collcall.h): blocking calls, nonblocking ones under way together and finished in
  * any order, persistent ones started in another order on every rank, on several communicators.
- *     coll_random [seed=N] [calls=N] [max=BYTES] [only=NAME] [verbose]
+ *     coll_random [seed=N] [calls=N] [max=BYTES] [only=NAME] [device] [verbose]
+ * device: nothing that keeps a call from going from device to device.
  * The first wrong byte ends the program and says which call it was. */
 #include <sched.h>
 #include <unistd.h>
@@ -13,7 +14,7 @@ enum { PENDING = 5, LIVE = 4, COMMS = 6 };
 
 static unsigned seed = 1, ncalls = 150, max_bytes = 100000, ncall;
 static const char *only = "";
-static bool verbose;
+static bool verbose, all_device;
 static struct cc_comm comms[COMMS];
 static struct cc_call *pending[PENDING]; /* on the heap: their vectors are lent to the library */
 static int npending;
@@ -54,7 +55,7 @@ static int length(int unit, unsigned most)
 static void kinds(struct cc_call *c)
 {
     static const enum gt_kind shared[] = { GT_CUDA, GT_CUDA, GT_VMM, GT_POOL };
-    uint32_t mix = cc_alike(20), odd = cc_alike((uint32_t)mt_size);
+    uint32_t mix = cc_alike(all_device ? 11 : 20), odd = cc_alike((uint32_t)mt_size);
 
     c->skind = shared[cc_own(4)];
     c->rkind = shared[cc_own(4)];
@@ -68,6 +69,8 @@ static void kinds(struct cc_call *c)
     else if (mix == 19)
         c->rkind = GT_HOST;
     c->sdev = c->rdev = mt_rank % gt_ndevices();
+    if (all_device)
+        return;
     if (!cc_own(5))
         c->sdev = (int)cc_own((uint32_t)gt_ndevices());
     if (!cc_own(5))
@@ -77,7 +80,7 @@ static void kinds(struct cc_call *c)
 static void reduction(struct cc_call *c)
 {
     static const char *const usual[] = { "MPI_FLOAT", "MPI_DOUBLE", "MPI_INT", "MPI_INT64_T" };
-    uint32_t how = cc_alike(10);
+    uint32_t how = cc_alike(all_device ? 3 : 10);
 
     c->op = how < 3 ? CR_SUM : (enum cr_code)cc_alike(CR_CODES);
     c->rt = cr_type_named(usual[cc_alike(4)]);
@@ -105,7 +108,7 @@ static bool draw(struct cc_call *c, enum cc_form form)
     c->root = (int)cc_alike(27720);
     c->in_place = cc_alike(3) == 0;
     c->unit = (int)cc_alike(5);
-    c->derived = cc_alike(3) == 0;
+    c->derived = cc_alike(3) == 0 && !all_device;
     reduction(c);
     blocks = c->kind >= CC_ALLGATHER || c->kind == CC_REDUCE_SCATTER ||
                      c->kind == CC_REDUCE_SCATTER_BLOCK || c->kind == CC_GATHER ||
@@ -380,6 +383,7 @@ static void options(int argc, char **argv)
         sscanf(argv[i], "max=%u", &max_bytes);
         if (sscanf(argv[i], "only=%39s", word) == 1)
             only = word;
+        all_device = all_device || !strcmp(argv[i], "device");
         verbose = verbose || !strcmp(argv[i], "verbose");
     }
 }
