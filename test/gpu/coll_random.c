@@ -29,9 +29,9 @@ static char now[600];
 /* Around the lengths where something changes, in bytes. */
 static int length(int unit, unsigned most)
 {
-    static const int at[] = { 1 << 10,  4 << 10,   8 << 10, 16 << 10, 32 << 10,
-                              64 << 10, 256 << 10, 1 << 20, 5 << 20 };
-    int n, i = (int)cc_alike(9) < 6 ? (int)cc_alike(6) : (int)cc_alike(9);
+    static const int at[11] = { 1 << 10,   4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10,
+                                256 << 10, 1 << 20, 5 << 20, 20 << 20, 70 << 20 };
+    int n, i = (int)cc_alike(9) < 6 ? (int)cc_alike(6) : (int)cc_alike(11);
 
     switch (cc_alike(8)) {
     case 0:
@@ -94,12 +94,13 @@ static void reduction(struct cc_call *c)
 /* Draws a call; false: this rank is not in its communicator. */
 static bool draw(struct cc_call *c, enum cc_form form)
 {
-    int which = (int)cc_alike(COMMS + 3), blocks;
+    int which = (int)cc_alike(COMMS + 4), blocks;
+    bool temporary = which == COMMS;
 
     *c = (struct cc_call){ .kind = (enum cc_kind)cc_alike(CC_KINDS), .form = form, .id = ncall++ };
     while (*only && !strstr(cc_name(c->kind), only))
         c->kind = (enum cc_kind)((c->kind + 1) % CC_KINDS);
-    c->comm = &comms[which < COMMS ? which : 0];
+    c->comm = &comms[temporary ? (int)cc_alike(COMMS - 1) : which < COMMS ? which : 0];
     if (mt_size > 1 && which == COMMS - 1 &&
         (c->kind >= CC_N_ALLGATHER || c->kind == CC_SCAN || c->kind == CC_EXSCAN))
         c->comm = &comms[0]; /* not between groups */
@@ -120,6 +121,8 @@ static bool draw(struct cc_call *c, enum cc_form form)
     kinds(c);
     if (!c->comm->n)
         return false;
+    if (temporary && c->kind < CC_N_ALLGATHER)
+        c->comm = cc_comm_copy(c->comm);
     c->root %= c->comm->inter ? c->comm->sides[c->root_side] : c->comm->n;
     c->in_place = c->in_place && cc_may_be_in_place(c);
     if (c->in_place && cc_in_place_is_own(c))
@@ -166,6 +169,7 @@ static void post(struct cc_call *c)
 {
     note("in", c);
     good(c, "the call", cc_post(c));
+    cc_comm_release(c->comm); /* if it is a copy, it is in use by this call only from here on */
 }
 
 static void check(struct cc_call *c)

@@ -2,6 +2,7 @@
 /* The calls themselves, and communicators for them: collcall.h. */
 #include "test/gpu/collcall.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const names[CC_KINDS] = { "barrier",
@@ -74,6 +75,29 @@ void cc_comm_free(struct cc_comm *c)
         MPI_Comm_free(&c->graph);
     if (c->h != MPI_COMM_NULL && c->h != MPI_COMM_WORLD)
         MPI_Comm_free(&c->h);
+}
+
+/* The struct lives as long as the program: its call is described by it until its end. */
+const struct cc_comm *cc_comm_copy(const struct cc_comm *c)
+{
+    struct cc_comm *copy = malloc(sizeof(*copy));
+
+    if (!copy)
+        abort();
+    *copy = *c;
+    copy->graph = MPI_COMM_NULL;
+    copy->name = "a copy";
+    copy->copied = true;
+    MPI_Comm_dup(c->h, &copy->h);
+    return copy;
+}
+
+void cc_comm_release(const struct cc_comm *c)
+{
+    MPI_Comm h = c->h;
+
+    if (c->copied)
+        MPI_Comm_free(&h);
 }
 
 /* ---- calls ---- */
