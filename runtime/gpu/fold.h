@@ -6,7 +6,6 @@
 
 #define WEFT_FOLD_THREADS 256u
 #define WEFT_FOLD_AHEAD 4u       /* units of a source that a thread has in flight, of two sources */
-#define WEFT_FOLD_BLOCKS_SM 3u   /* of a multiprocessor, when all memory is the device's own */
-#define WEFT_FOLD_BLOCKS_FAR 264u/* with memory of other devices or of the host */
+#define WEFT_FOLD_BLOCKS_SM 3u   /* most of a multiprocessor */
 
 #endif

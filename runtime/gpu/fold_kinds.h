@@ -68,6 +68,7 @@ struct bf16 {
 
 template <class H> struct halves : H {
     static constexpr bool swaps = false;
+    static constexpr unsigned ahead = 2;
     typedef uint16_t T, W;
     template <class word> using E = uint16_t;
     template <class word> using A = float;

@@ -111,6 +111,7 @@ template <class R> __device__ __forceinline__ complex<R> product(complex<R> x, c
 /* ---- kinds ---- */
 
 struct wide8 : plain<uint2> {
+    static constexpr unsigned ahead = 2;
     typedef uint32_t W;
     template <class F>
     static __device__ __forceinline__ void each(unsigned type, unsigned code, F go)
@@ -138,6 +139,7 @@ struct wide8 : plain<uint2> {
 };
 
 struct wide16 : plain<uint4> {
+    static constexpr unsigned ahead = 2;
     typedef uint2 W;
     template <class F>
     static __device__ __forceinline__ void each(unsigned type, unsigned code, F go)

@@ -323,8 +323,8 @@ static void time_latency(scene s)
         std::vector<double> us;
         for (int i = 0; i < 60; i++) {
             rt_gpu_fold_args a = args_of(s, 0, nbytes);
-            unsigned most = s == LOCAL ? 132 : 96;
-            a.piece = piece_of(nbytes, most);
+            unsigned most = 132;
+            a.piece = nbytes <= 16384 ? WEFT_FOLD_THREADS * WEFT_FOLD_AHEAD : piece_of(nbytes, most);
             size_t npieces = (a.count / 4 + a.piece - 1) / a.piece;
             auto t = std::chrono::steady_clock::now();
             start(0, weft_fold_4, a, (unsigned)std::max<size_t>(1, std::min<size_t>(npieces, most)));
