@@ -251,9 +251,8 @@ int info_coll_gpu(int nranks)
     struct coll_gpu_plan plan = { 0 };
     int bad = 0;
 
-    printf(
-        "\nWhen all buffers are device memory that the ranks' devices reach (else through host memory,"
-        " as above):\n");
+    printf("\nWhen all buffers are device memory that the ranks' devices reach "
+           "(else through host memory, as above):\n");
     if (nranks < 2 || nranks > COLL_GPU_RANKS_MAX) {
         printf("  plans are made for 2 to %d ranks\n", COLL_GPU_RANKS_MAX);
         return 0;

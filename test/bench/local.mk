@@ -183,3 +183,9 @@ dist_man_MANS += test/bench/weft-bench.7
 bench-gpu: all
 	@$(run_python) $(srcdir)/test/bench/gpu --builddir=$(abs_top_builddir) $(BENCH) || test $$? = 77
 .PHONY: bench-gpu
+
+# weft-tune forces algorithms and asks for choices, so it is linked with the library's inside.
+bin_PROGRAMS += weft-tune
+weft_tune_SOURCES = test/bench/tune/tune.h test/bench/tune/main.c test/bench/tune/calls.c test/bench/tune/table.c
+weft_tune_LDADD = libweft_bench.la libweft_core.la libweft_rt.la -lpthread -lm -ldl
+dist_man_MANS += test/bench/weft-tune.1
