@@ -157,6 +157,7 @@ int coll_gpu_restart(struct coll_task *k)
 {
     struct coll_gpu_call *c = k->fixed;
     c->heard = 0;
+    c->target = 0;
     c->look_at = 0;
     c->go = c->number++ ? arrive : look;
     k->alg = &coll_gpu_alg;

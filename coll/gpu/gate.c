@@ -212,7 +212,6 @@ void coll_gpu_say(struct coll_gpu_call *c, uint32_t phase)
 {
     struct coll_gpu *g = c->gate;
     c->phase = phase;
-    c->heard = 0;
     rt_store_release(c->init ? &coll_gpu_entry_of(c, g->team->rank)->at : &g->own->at[c->slot],
                      COLL_GPU_AT(c->number, phase | c->flags));
     coll_gpu_wake(g);
@@ -231,6 +230,10 @@ static uint64_t at_of(const struct coll_gpu_call *c, int rank)
 
 int coll_gpu_all_at(struct coll_gpu_call *c, uint32_t phase)
 {
+    if (c->target != phase) {
+        c->target = phase;
+        c->heard = 0;
+    }
     for (; c->heard < c->gate->team->size; c->heard++) {
         uint64_t at = at_of(c, c->heard), want = COLL_GPU_AT(c->number, 0u);
         if (at >= want + COLL_GPU_AT(1u, 0u)) { /* a persistent call that has been started again */
@@ -265,7 +268,7 @@ struct coll_gpu_call *coll_gpu_call_take(struct coll_gpu *g, struct coll_task *k
     c->posted = c->said_yes = false;
     c->heard = 0;
     c->look_at = 0;
-    c->seen = c->phase = c->flags = 0;
+    c->seen = c->phase = c->flags = c->target = 0;
     c->err = 0;
     return c;
 }

@@ -23,12 +23,12 @@ struct coll_gpu_word {
     uint64_t inits; /* last persistent call for which this rank has said yes or no */
     uint64_t fixed; /* offset + 1 of its struct coll_gpu_entry[FIXED]; written before `number` */
 };
-#define COLL_GPU_AT(number, phase) ((number) << 16 | (phase))
-#define COLL_GPU_READY 1u   /* all that it needs is mapped; barriers of the plan follow */
-#define COLL_GPU_END 0xfffu /* neither it nor its device uses the others' memory any more */
-#define COLL_GPU_PHASE 0xfffu
-#define COLL_GPU_DECLINED 0x1000u /* not this way after all; it has written nothing */
-#define COLL_GPU_FAILED 0x2000u
+#define COLL_GPU_AT(number, phase) ((number) << 24 | (phase))
+#define COLL_GPU_READY 1u     /* all that it needs is mapped; one more with each post */
+#define COLL_GPU_END 0xfffffu /* neither it nor its device uses the others' memory any more */
+#define COLL_GPU_PHASE 0xfffffu
+#define COLL_GPU_DECLINED 0x100000u /* not this way after all; it has written nothing */
+#define COLL_GPU_FAILED 0x200000u
 
 struct coll_gpu_head {
     _Alignas(RT_CACHE_LINE) uint32_t devices; /* some rank has said yes, once: ranks may sleep */
@@ -67,6 +67,7 @@ struct coll_gpu_call {
     int heard;             /* ranks that have said yes, or that have come to the phase waited for */
     uint64_t look_at;      /* clock, when to look whether those waited for are alive */
     uint32_t seen;         /* flags of all ranks: DECLINED, FAILED */
+    uint32_t target;       /* the phase that others are waited for in */
     uint32_t phase, flags; /* this rank's own */
     int err;
     /* Of run.c. */
@@ -84,7 +85,9 @@ struct coll_gpu_call {
     struct coll_gpu_plan plan;
     struct coll_gpu_op *op; /* [nops], one a step of the plan */
     int nops;
-    int first, last; /* steps of the plan from a barrier to the next */
+    int started, lead; /* all steps before these have been started; have ended and been said */
+    int wait;          /* the next step that waits for others */
+    int barrier;       /* the last POST or BARRIER that has been said */
     int running;
 };
 

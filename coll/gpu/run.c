@@ -203,10 +203,17 @@ static int make_plan(struct coll_gpu_call *c)
     free(c->op);
     c->op = calloc((size_t)c->plan.n, sizeof *c->op);
     c->nops = c->op ? c->plan.n : 0;
+    for (int i = 0; i < c->nops; i++)
+        c->op[i].call = c;
     return c->op ? 0 : -RT_ENOMEM;
 }
 
-static void start_steps(struct coll_gpu_call *c);
+static bool is_work(const struct coll_gpu_step *s)
+{
+    return s->verb == COLL_GPU_FOLD || s->verb == COLL_GPU_COPY;
+}
+
+static void push(struct coll_gpu_call *c);
 
 static void step_ended(struct rt_gpu_op *op, int err)
 {
@@ -217,46 +224,85 @@ static void step_ended(struct rt_gpu_op *op, int err)
     if (err < 0) {
         c->flags |= COLL_GPU_FAILED;
         c->err = err;
-    } else if (!(c->flags & COLL_GPU_FAILED)) {
-        start_steps(c);
     }
+    push(c);
 }
 
-static bool may_start(const struct coll_gpu_call *c, int i)
+static void start_step(struct coll_gpu_call *c, int i)
 {
-    int after = c->plan.step[i].after;
-    return !c->op[i].started && (after < 0 || c->op[after].ended);
+    const struct coll_gpu_step *s = &c->plan.step[i];
+    struct coll_gpu_op *o = &c->op[i];
+    o->started = true;
+    o->op.done = step_ended;
+    c->running++;
+    if (s->verb == COLL_GPU_FOLD)
+        coll_gpu_engine->fold(c->near->g, &s->fold, &o->op);
+    else
+        coll_gpu_engine->copy(c->near->g, s->copy.dst, s->copy.src, s->copy.len, &o->op);
 }
 
-/* Starts what may run of the steps up to the next barrier; again when one has ended. */
+/* Starts what may run: all before the next wait that has not been passed, but for what comes after
+ * a step that has not ended. */
 static void start_steps(struct coll_gpu_call *c)
 {
-    struct rt_gpu *g = c->near ? c->near->g : NULL;
-    for (int i = c->first; i < c->last; i++) {
-        struct coll_gpu_step *s = &c->plan.step[i];
-        struct coll_gpu_op *o = &c->op[i];
-        if (!may_start(c, i))
-            continue;
-        o->started = true;
-        o->call = c;
-        o->op.done = step_ended;
-        c->running++;
-        if (s->verb == COLL_GPU_FOLD)
-            coll_gpu_engine->fold(g, &s->fold, &o->op);
-        else
-            coll_gpu_engine->copy(g, s->copy.dst, s->copy.src, s->copy.len, &o->op);
+    bool all = true; /* so far */
+    for (int i = c->started; i < c->wait; i++) {
+        int after = c->plan.step[i].after;
+        if (is_work(&c->plan.step[i]) && !c->op[i].started) {
+            if (after < 0 || c->op[after].ended)
+                start_step(c, i);
+            else
+                all = false;
+        }
+        if (all)
+            c->started = i + 1;
     }
 }
 
-/* The steps from c->first to the next barrier. */
-static void start_part(struct coll_gpu_call *c)
+/* Goes over what has ended, in order, and says so where the plan wants it said; up to a barrier
+ * that has not been passed. */
+static void fire_posts(struct coll_gpu_call *c)
 {
-    for (c->last = c->first; c->last < c->plan.n; c->last++) {
-        if (c->plan.step[c->last].verb == COLL_GPU_BARRIER)
-            break;
-        c->op[c->last].started = c->op[c->last].ended = false;
+    for (; c->lead < c->plan.n; c->lead++) {
+        enum coll_gpu_verb verb = c->plan.step[c->lead].verb;
+        if (is_work(&c->plan.step[c->lead])) {
+            if (!c->op[c->lead].ended)
+                return;
+        } else if (verb == COLL_GPU_POST || (verb == COLL_GPU_BARRIER && c->barrier < c->lead)) {
+            c->barrier = c->lead;
+            coll_gpu_say(c, c->phase + 1);
+        }
+        if (verb == COLL_GPU_BARRIER && c->lead >= c->wait)
+            return;
     }
+}
+
+static void push(struct coll_gpu_call *c)
+{
+    if (c->flags & COLL_GPU_FAILED || c->seen)
+        return;
     start_steps(c);
+    fire_posts(c);
+}
+
+/* The next step that waits for others, from i on. */
+static int next_wait(const struct coll_gpu_call *c, int i)
+{
+    for (; i < c->plan.n; i++)
+        if (c->plan.step[i].verb == COLL_GPU_BARRIER || c->plan.step[i].verb == COLL_GPU_AWAIT)
+            break;
+    return i;
+}
+
+/* The phase in which all others must be before what is behind the step that waits. */
+static uint32_t wanted(const struct coll_gpu_call *c)
+{
+    int posts = 0;
+    if (c->plan.step[c->wait].verb == COLL_GPU_AWAIT)
+        return COLL_GPU_READY + (uint32_t)c->plan.step[c->wait].posts;
+    for (int i = 0; i <= c->wait; i++)
+        posts += c->plan.step[i].verb == COLL_GPU_BARRIER || c->plan.step[i].verb == COLL_GPU_POST;
+    return COLL_GPU_READY + (uint32_t)posts;
 }
 
 /* ---- phases ---- */
@@ -285,35 +331,20 @@ static int end(struct coll_gpu_call *c, uint32_t flags)
     return at_end(c);
 }
 
-static int in_part(struct coll_gpu_call *c);
-
-/* All others have come to the barrier before c->first. */
-static int at_barrier(struct coll_gpu_call *c)
+/* Until all steps have ended and all waits have been passed. */
+static int in_plan(struct coll_gpu_call *c)
 {
-    if (!coll_gpu_all_at(c, c->phase))
+    while (c->wait < c->plan.n && !(c->flags & COLL_GPU_FAILED)) {
+        if (!coll_gpu_all_at(c, wanted(c)))
+            return 0;
+        if (c->seen)
+            break; /* of another, which has ended */
+        c->wait = next_wait(c, c->wait + 1);
+        push(c);
+    }
+    if (c->running || (c->lead < c->plan.n && !(c->flags & COLL_GPU_FAILED) && !c->seen))
         return 0;
-    if (c->seen & (COLL_GPU_FAILED | COLL_GPU_DECLINED)) /* of another, which has ended */
-        return end(c, 0);
-    start_part(c);
-    c->go = in_part;
-    return in_part(c);
-}
-
-static int barrier(struct coll_gpu_call *c)
-{
-    c->go = at_barrier;
-    coll_gpu_say(c, c->phase + 1);
-    return at_barrier(c);
-}
-
-static int in_part(struct coll_gpu_call *c)
-{
-    if (c->running)
-        return 0;
-    if (c->flags & COLL_GPU_FAILED || c->last == c->plan.n)
-        return end(c, 0);
-    c->first = c->last + 1;
-    return barrier(c);
+    return end(c, 0);
 }
 
 int coll_gpu_get_ready(struct coll_gpu_call *c, bool *in_place)
@@ -334,10 +365,21 @@ int coll_gpu_get_ready(struct coll_gpu_call *c, bool *in_place)
 int coll_gpu_carry_out(struct coll_gpu_call *c)
 {
     c->phase = COLL_GPU_READY;
-    c->first = c->running = 0;
-    start_part(c);
-    c->go = in_part;
-    return in_part(c);
+    c->started = c->lead = c->running = 0;
+    c->barrier = -1;
+    for (int i = 0; i < c->plan.n; i++)
+        c->op[i].started = c->op[i].ended = false;
+    c->wait = next_wait(c, 0);
+    c->go = in_plan;
+    push(c);
+    return in_plan(c);
+}
+
+static int all_ready(struct coll_gpu_call *c)
+{
+    if (!coll_gpu_all_at(c, COLL_GPU_READY))
+        return 0;
+    return c->seen ? end(c, 0) : coll_gpu_carry_out(c);
 }
 
 int coll_gpu_run(struct coll_gpu_call *c)
@@ -347,9 +389,9 @@ int coll_gpu_run(struct coll_gpu_call *c)
         return end(c, 0);
     if (!in_place)
         return coll_gpu_carry_out(c);
-    c->first = c->running = 0;
-    c->phase = 0;
-    return barrier(c);
+    c->go = all_ready;
+    coll_gpu_say(c, COLL_GPU_READY);
+    return all_ready(c);
 }
 
 void coll_gpu_release(struct coll_gpu_call *c)

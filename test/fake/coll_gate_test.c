@@ -245,6 +245,7 @@ static void run_program(int size, int kind, int persistent, unsigned seed)
     struct coll_args *args = calloc((size_t)size * NCALLS, sizeof *args);
     struct fake *f = now = fake_create(size, seed, true, SHM_ROOM);
     int window = 1 + (int)fake_random(f, 4);
+    coll_gpu_way = (enum coll_gpu_way)(seed % COLL_GPU_WAYS);
     for (int i = 0; i < NCALLS; i++) {
         cases[i] = random_case(f, size, kind);
         cases[i].in_place &= persistent < 2; /* which changes its input */
