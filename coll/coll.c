@@ -109,14 +109,15 @@ static bool may_pass(const struct coll_args *a) { return a->kind < COLL_NEIGHBOR
 
 static int begin(struct coll_task *k)
 {
-    struct coll_gpu *g = k->team->gpu;
-    if (rt_unlikely(g != NULL) && may_pass(&k->args) && !k->messages &&
-        !coll_gpu_pass(g, k->args.mem))
+    struct coll_gpu *g = may_pass(&k->args) && !k->messages ? k->team->gpu : NULL;
+    if (rt_unlikely(g != NULL) && coll_forces_messages(k->team, &k->args))
+        g = NULL;
+    if (rt_unlikely(g != NULL) && !coll_gpu_pass(g, k->args.mem))
         return coll_gpu_start(k);
     if (rt_unlikely(k->args.mem != RT_MEM_HOST) && may_pass(&k->args))
         return k->team->ops->stage(k->team, k);
     int err = coll_begin_host(k);
-    if (rt_unlikely(err < 0) && g && may_pass(&k->args) && !k->messages)
+    if (rt_unlikely(err < 0) && g)
         coll_gpu_unpass(g);
     return err;
 }
@@ -142,7 +143,7 @@ void coll_prepare(struct coll_team *t, const struct coll_args *a, struct coll_ta
     k->tag = (int)(k->seq & TAG_NUMBERS) | COLL_TAG_PERSISTENT;
     k->messages = true;
     k->fixed = NULL;
-    if (rt_unlikely(t->gpu != NULL) && may_pass(a))
+    if (rt_unlikely(t->gpu != NULL) && may_pass(a) && !coll_forces_messages(t, a))
         coll_gpu_prepare(k);
 }
 

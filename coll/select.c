@@ -157,6 +157,32 @@ const struct coll_alg *coll_choose_gpu(enum coll_kind kind, int nranks, int64_t 
     return NULL;
 }
 
+/* What WEFT_COLL forces for a call that is not planned for devices; NULL: nothing that serves it. */
+static const struct coll_alg *forced_alg(const struct coll_team *t, const struct coll_args *a,
+                                         int64_t bytes, bool has_node)
+{
+    for (int i = 0; i < nforced; i++) {
+        const struct coll_alg *alg = forced[i].alg;
+        if (!is_forced(i, a->kind, bytes, false))
+            continue;
+        if (!unmet(alg, t, a, bytes, has_node))
+            return alg;
+        log_debug(
+            COLL,
+            "%s:%s is forced by WEFT_COLL but cannot serve this call; using the table instead",
+            coll_kind_names[a->kind], alg->name);
+    }
+    return NULL;
+}
+
+bool coll_forces_messages(const struct coll_team *t, const struct coll_args *a)
+{
+    if (rt_likely(!nforced))
+        return false;
+    const struct coll_alg *alg = forced_alg(t, a, coll_args_bytes(t, a), t->node != NULL);
+    return alg && !(alg->need & COLL_NEED_ONE_NODE);
+}
+
 const struct coll_alg *coll_choose(const struct coll_team *t, const struct coll_args *a,
                                    bool has_node, const char **why)
 {
@@ -165,18 +191,10 @@ const struct coll_alg *coll_choose(const struct coll_team *t, const struct coll_
         return coll_inter_alg(a->kind);
     }
     int64_t bytes = coll_args_bytes(t, a);
-    for (int i = 0; i < nforced; i++) {
-        const struct coll_alg *alg = forced[i].alg;
-        if (!is_forced(i, a->kind, bytes, false))
-            continue;
-        if (!unmet(alg, t, a, bytes, has_node)) {
-            *why = "forced by WEFT_COLL";
-            return alg;
-        }
-        log_debug(
-            COLL,
-            "%s:%s is forced by WEFT_COLL but cannot serve this call; using the table instead",
-            coll_kind_names[a->kind], alg->name);
+    const struct coll_alg *alg = nforced ? forced_alg(t, a, bytes, has_node) : NULL;
+    if (alg) {
+        *why = "forced by WEFT_COLL";
+        return alg;
     }
     for (const struct coll_row *r = coll_tune_rows(a->kind); r->tune.kind == a->kind; r++) {
         if ((r->tune.mem != COLL_MEM_ANY && r->tune.mem != (int)a->mem) ||

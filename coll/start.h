@@ -15,6 +15,9 @@ extern const struct coll_alg coll_gpu_algs[];
 /* coll_select() for a team that has, or pretends to lack, shared memory. */
 const struct coll_alg *coll_choose(const struct coll_team *t, const struct coll_args *a,
                                    bool has_node, const char **why);
+/* Whether WEFT_COLL forces an algorithm over messages, which all ranks take then, whatever memory
+ * they pass. */
+bool coll_forces_messages(const struct coll_team *t, const struct coll_args *a);
 
 /* The table of choices, with the algorithms looked up: the first row of a kind; its last one is
  * followed by a row of another kind. */
