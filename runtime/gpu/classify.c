@@ -167,11 +167,12 @@ static enum rt_memkind kind_of(const struct answer *a)
     return a->legacy ? RT_MEM_CUDA : RT_MEM_CUDA_VMM;
 }
 
-/* The driver's last answers to this thread, each good for its whole allocation and for less time
- * than freeing and allocating from a pool may take.  A buffer is looked at and queried by one call
- * of MPI, and the next message often comes from the same allocation.  Within this time no message
- * of device memory has ended, so that a program that is right cannot have freed what one was
- * started with. */
+/* The driver's last answers to this thread, each good for its whole allocation.  A buffer is looked
+ * at and queried by one call of MPI, and the next message often comes from the same allocation.  An
+ * answer is good for less time than freeing takes, and allocating at the same place: LAST_PART of
+ * SEEN_NS for pools; there no message of device memory has ended meanwhile, so that a program that
+ * is right cannot have freed what one was started with.  All of SEEN_NS for cuMemAlloc(): what it
+ * frees is unmapped, which takes longer, or stays where it was, beside others' allocations. */
 #define RECENT 2
 static __thread struct {
     struct recent {
@@ -195,14 +196,14 @@ static bool covers(const struct recent *r, cu_ptr p)
 
 static struct recent *find_recent(cu_ptr p)
 {
-    const uint64_t good_for = rt_load_relaxed(&rt_gpu_seen_for) / LAST_PART;
-    uint64_t now = 0;
+    uint64_t good_for = rt_load_relaxed(&rt_gpu_seen_for), now = 0;
     for (int i = 0; i < RECENT; i++) {
-        if (!recent.of[i].when || !covers(&recent.of[i], p))
+        struct recent *r = &recent.of[i];
+        if (!r->when || !covers(r, p))
             continue;
         now = now ? now : rt_gpu_clock();
-        if (now - recent.of[i].when < good_for)
-            return &recent.of[i];
+        if (now - r->when < (kind_of(&r->a) == RT_MEM_CUDA ? good_for : good_for / LAST_PART))
+            return r;
     }
     return NULL;
 }
@@ -374,6 +375,8 @@ int rt_gpu_query(const void *buf, size_t len, struct rt_gpu_ptr *out)
     }
     if (rt_cuda_open(false))
         return rt_cuda_find(false) == RT_CUDA_OLD ? -RT_ENOTSUP : -RT_ENOENT;
+    if (r && kind_of(&r->a) != RT_MEM_CUDA_VMM && len > r->a.start + r->a.len - p)
+        r = NULL; /* perhaps there is a longer allocation now */
     cu_result got = r ? CU_OK : ask(p, &a);
     if (r)
         a = r->a;

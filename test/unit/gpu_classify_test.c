@@ -324,6 +324,11 @@ static void one_answer_for_all(void)
     CHECK(rt_gpu_is_device(space + 8));
     CHECK_EQ(rt_gpu_query(space + 8, MIB, &q), -RT_EINVAL);
     capture_end();
+    table_remove(space); /* and allocated again, longer */
+    table_add(space, 2 * MIB, &table.own[0], 0);
+    CHECK(rt_gpu_is_device(space));
+    CHECK_EQ(rt_gpu_query(space, 2 * MIB, &q), 0);
+    CHECK_EQ(q.len, 2 * MIB);
     rt_gpu_seen_for = 0;
     n = table.nask;
     CHECK(rt_gpu_is_device(space));
