@@ -399,7 +399,14 @@ static int advance_tasks(struct wm_domain *d)
 
 int wm_progress(struct wm_domain *d)
 {
-    int n = rt_gpu_progress();
+    int n = 0;
+    if (rt_unlikely(rt_gpu_nactive)) {
+        d->gathers_fins = true;
+        n = rt_gpu_progress();
+        d->gathers_fins = false;
+        if (d->nfins)
+            wm_fins_flush(d);
+    }
     for (int i = 0; i < d->nbtl; i++)
         n += d->btl[i]->ops->progress(d->btl[i]);
     if (rt_unlikely(!rt_list_empty(&d->retry)))

@@ -67,6 +67,8 @@ struct wm_choice {
     double seen;      /* and its nanoseconds per byte */
 };
 
+#define WM_FINS_MAX 11 /* a message of 48 bytes, which is a line of shared memory */
+
 struct wm_domain {
     struct rt_lock lock;
     struct wm_preq *hot; /* the blocking receive in progress; counts as the receive posted last */
@@ -90,6 +92,10 @@ struct wm_domain {
     struct wm_pieces *spare_pieces;
     struct wm_dev *spare_dev;
     unsigned ndev_started; /* nonblocking messages of device memory */
+    bool gathers_fins;       /* wm_progress() is in rt_gpu_progress(), and will then tell */
+    struct wm_peer *fins_to; /* this one whose messages, */
+    uint32_t nfins;          /* so many, */
+    uint32_t fins[WM_FINS_MAX]; /* have been got */
     struct rt_list staged; /* receives that wait for staging memory (struct wm_preq.posted.link) */
     bool staged_room;      /* one of these may go on */
     struct wm_bbuf *bbuf;  /* buffer of MPI_Buffer_attach: buffered.c; NULL = none */
@@ -108,6 +114,8 @@ extern struct wm_domain *wm_main_domain;
 void wm_domain_rest(struct wm_domain *d);
 int wm_domain_resume(struct wm_domain *d);
 
+/* Sends what is gathered in `fins`. */
+void wm_fins_flush(struct wm_domain *d);
 /* One pass over transports, retries and tasks; returns the number of events.  Called under the
  * lock. */
 int wm_progress(struct wm_domain *d);

@@ -6,7 +6,7 @@
  *     R: on match, splits the length: get for one part, put for the other
  *        get: R reads, then FIN_GET {S's request}
  *        put: R: CTS {S's request, R's request, range, key of R's buffer};  S writes, then FIN_PUT
- * {R's request} Either part may be empty, not both.
+ * {R's request} Either part may be empty, not both.  Several FIN_GET may go as one FIN_GETS.
  *     When a buffer at either end is not contiguous (stream.c), R: CTS {..., stream}; S sends the
  * data as DATA messages named after R's request, in order, or in pieces, which are messages of the
  * collective context with a tag from R's request; the last one ends it at both sides.  Requests are
@@ -29,7 +29,8 @@ enum wm_kind {
     WM_FIN_GET,
     WM_FIN_PUT,
     WM_PART_INIT,
-    WM_DATA
+    WM_DATA,
+    WM_FIN_GETS
 };
 #define WM_KIND_SHIFT 28
 #define WM_CTX_MASK ((1u << WM_KIND_SHIFT) - 1)
@@ -64,6 +65,12 @@ struct wm_cts {
 struct wm_fin {
     uint32_t req;
     int32_t err;
+};
+
+/* FIN_GET without an error for several requests: device messages end in crowds. */
+struct wm_fins {
+    uint32_t n;
+    uint32_t req[WM_FINS_MAX];
 };
 
 /* A message that met -RT_EAGAIN.  A control message owns `data` (allocated behind it); an eager
@@ -242,6 +249,7 @@ int wm_rndv_start(struct wm_preq *q); /* its put or get: 0, -RT_EAGAIN, or an er
 void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *rts);
 void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts);
 void wm_on_fin(struct wm_domain *d, enum wm_kind kind, const struct wm_fin *f);
+void wm_on_fins(struct wm_domain *d, const struct wm_fins *f);
 void wm_rndv_part_done(struct wm_preq *q, int err);
 void wm_rndv_fail_peer(struct wm_peer *p, int err);
 /* stream.c: chunks, and the turns of all streams */

@@ -190,6 +190,8 @@ static void on_control(struct wm_domain *d, uint32_t kind, const void *data, siz
         wm_on_cts(d, (const struct wm_cts *)(const void *)copy);
     else if (kind == WM_SYNC_ACK)
         wm_on_sync_ack(d, (const struct wm_fin *)(const void *)copy);
+    else if (kind == WM_FIN_GETS)
+        wm_on_fins(d, (const struct wm_fins *)(const void *)copy);
     else if (kind == WM_FIN_GET || kind == WM_FIN_PUT)
         wm_on_fin(d, kind, (const struct wm_fin *)(const void *)copy);
     else

@@ -167,6 +167,25 @@ void wm_rndv_send_fin(struct wm_preq *q, enum wm_kind kind, int err)
     wm_send_ctl(q->dom, q->peer, wm_hdr(kind, 0, 0, 0), &f, sizeof f);
 }
 
+void wm_fins_flush(struct wm_domain *d)
+{
+    struct wm_fins f = { .n = d->nfins };
+    memcpy(f.req, d->fins, sizeof f.req);
+    d->nfins = 0;
+    wm_send_ctl(d, d->fins_to, wm_hdr(WM_FIN_GETS, 0, 0, 0), &f,
+                (uint32_t)(offsetof(struct wm_fins, req) + f.n * sizeof f.req[0]));
+}
+
+/* A batch of copies ends at once: what the sender is told of them shares a message. */
+static void gather_fin(struct wm_preq *q)
+{
+    struct wm_domain *d = q->dom;
+    if (d->nfins == WM_FINS_MAX || (d->nfins && d->fins_to != q->peer))
+        wm_fins_flush(d);
+    d->fins_to = q->peer;
+    d->fins[d->nfins++] = q->remote;
+}
+
 /* Asks the sender to write [off, off + len) of the message. */
 static int ask_put(struct wm_preq *q, int64_t off, int64_t len, bool will_get)
 {
@@ -208,7 +227,10 @@ void wm_rndv_got(struct wm_preq *q, int err)
         return;
     }
     q->peer->get_ok = q->peer->get_ok || (!err && !q->dev);
-    wm_rndv_send_fin(q, WM_FIN_GET, err);
+    if (q->dom->gathers_fins && q->dev && !err)
+        gather_fin(q);
+    else
+        wm_rndv_send_fin(q, WM_FIN_GET, err);
     wm_rndv_part_done(q, err);
 }
 
@@ -409,6 +431,12 @@ void wm_on_fin(struct wm_domain *d, enum wm_kind kind, const struct wm_fin *f)
     } else {
         wm_rndv_part_done(q, err);
     }
+}
+
+void wm_on_fins(struct wm_domain *d, const struct wm_fins *f)
+{
+    for (uint32_t i = 0; i < f->n && i < WM_FINS_MAX; i++)
+        wm_on_fin(d, WM_FIN_GET, &(struct wm_fin){ .req = f->req[i] });
 }
 
 void wm_rndv_fail_peer(struct wm_peer *p, int err)
