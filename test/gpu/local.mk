@@ -9,7 +9,7 @@ gpu_programs = test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2p_random test/gp
 	test/gpu/p2p_victim test/gpu/p2p_huge test/gpu/p2p_threads test/gpu/p2p_leaks test/gpu/pack_kinds \
 	test/gpu/coll_device test/gpu/coll_random test/gpu/coll_bits \
 	test/gpu/coll_faults test/gpu/coll_late test/gpu/coll_victim \
-	test/gpu/stream_order
+	test/gpu/stream_order test/gpu/stream_faults
 check_PROGRAMS += $(gpu_programs)
 test_gpu_p2p_kinds_SOURCES = test/gpu/p2p_kinds.c $(gputest)
 test_gpu_p2p_kinds_LDADD = $(gputest_ldadd)
@@ -65,6 +65,9 @@ test_gpu_coll_victim_LDFLAGS = $(mpi_ldflags)
 test_gpu_stream_order_SOURCES = test/gpu/stream_order.c $(gputest)
 test_gpu_stream_order_LDADD = $(gputest_ldadd)
 test_gpu_stream_order_LDFLAGS = $(mpi_ldflags)
+test_gpu_stream_faults_SOURCES = test/gpu/stream_faults.c $(gputest)
+test_gpu_stream_faults_LDADD = $(gputest_ldadd) -lpthread
+test_gpu_stream_faults_LDFLAGS = $(mpi_ldflags)
 check-gpu: all test/unit/gpu_kinds_test test/unit/gpu_fold_test $(gpu_programs)
 	$(srcdir)/test/tool/runtests --list $(srcdir)/test/gpu/tests.list $(RUNTESTS)
 # compute-sanitizer over the kernels.

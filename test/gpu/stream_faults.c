@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Stream-ordered communication when something goes wrong.
+ *     stream_faults abandon    work is left on a stream for MPI_Finalize, for which nobody comes
+ *     stream_faults graph      a graph that only one process launches
+ *     stream_faults reset      the application resets the device under a communicator
+ *     stream_faults threads    two communicators on two streams of two threads at a time */
+#include <pthread.h>
+#include <string.h>
+#include "test/gpu/gputest.h"
+#include "test/mpi/mpitest.h"
+
+enum { N = 1000, CALLS = 60, THREADS = 2 };
+
+struct worker {
+    cu_stream stream;
+    MPIX_Stream xstream;
+    MPI_Comm comm;
+    unsigned char *in, *out;
+    int failed; /* calls, or wrong results */
+};
+
+static struct worker w[THREADS];
+static int dev;
+
+static void open_stream(struct worker *k)
+{
+    MPI_Info info;
+    CHECK_EQ(cu.stream_create(&k->stream, CU_STREAM_NON_BLOCKING), 0);
+    k->in = gt_alloc(GT_CUDA, dev, N * sizeof(float), 0);
+    k->out = gt_alloc(GT_CUDA, dev, N * sizeof(float), 0);
+    OK(MPI_Info_create(&info));
+    OK(MPI_Info_set(info, "type", "cudaStream_t"));
+    OK(MPIX_Info_set_hex(info, "value", &k->stream, sizeof k->stream));
+    OK(MPIX_Stream_create(info, &k->xstream));
+    OK(MPI_Info_free(&info));
+    OK(MPIX_Stream_comm_create(MPI_COMM_WORLD, k->xstream, &k->comm));
+    OK(MPI_Comm_set_errhandler(k->comm, MPI_ERRORS_RETURN));
+}
+
+static void close_stream(struct worker *k)
+{
+    OK(MPI_Comm_free(&k->comm));
+    OK(MPIX_Stream_free(&k->xstream));
+}
+
+static void abandon(void)
+{
+    open_stream(&w[0]);
+    unsigned char *in = w[0].in, *out = w[0].out;
+    if (mt_rank == 0) {
+        OK(MPIX_Send_enqueue(in, 10, MPI_BYTE, 1, 1, w[0].comm));
+        OK(MPIX_Send_enqueue(in, 10, MPI_BYTE, 1, 2, w[0].comm));
+    } else if (mt_rank == 1) { /* the streams would wait for each other */
+        FAILS(MPIX_Recv_enqueue(out, 10, MPI_BYTE, 0, 2, w[0].comm, MPI_STATUS_IGNORE),
+              MPI_ERR_OTHER);
+        OK(MPIX_Recv_enqueue(out, 10, MPI_BYTE, 0, 1, w[0].comm, MPI_STATUS_IGNORE));
+    }
+    OK(MPI_Barrier(mt_comm));
+}
+
+/* Rank 0 launches what the others do not, and leaves it to MPI_Finalize; the others are there until
+ * it has been given up, and find out. */
+static void lonely_graph(void)
+{
+    cu_graph graph;
+    cu_graph_exec exec;
+    struct worker *k = &w[0];
+    open_stream(k);
+    CHECK_EQ(cu.stream_begin_capture(k->stream, CU_CAPTURE_GLOBAL), 0);
+    OK(MPIX_Allreduce_enqueue(k->in, k->out, N, MPI_FLOAT, MPI_SUM, k->comm));
+    CHECK_EQ(cu.stream_end_capture(k->stream, &graph), 0);
+    CHECK_EQ(cu.graph_instantiate(&exec, graph, 0), 0);
+    CHECK_EQ(cu.graph_launch(exec, k->stream), 0);
+    CHECK_EQ(cu.stream_synchronize(k->stream), 0);
+    OK(MPI_Barrier(mt_comm));
+    if (mt_rank == 0)
+        CHECK_EQ(cu.graph_launch(exec, k->stream), 0);
+    CHECK_EQ(cu.graph_destroy(graph), 0);
+    OK(MPI_Barrier(mt_comm));
+}
+
+static void reset(void)
+{
+    struct worker *k = &w[0];
+    open_stream(k);
+    OK(MPIX_Allreduce_enqueue(k->in, k->out, N, MPI_FLOAT, MPI_SUM, k->comm));
+    CHECK_EQ(cu.stream_synchronize(k->stream), 0);
+    OK(MPI_Barrier(mt_comm));
+    CHECK_EQ(cu.primary_ctx_reset(dev), CU_OK);
+    FAILS(MPIX_Barrier_enqueue(k->comm), MPI_ERR_OTHER);
+    FAILS(MPIX_Send_enqueue(k->in, 1, MPI_BYTE, 0, 0, k->comm), MPI_ERR_OTHER);
+    close_stream(k);
+    OK(MPI_Barrier(mt_comm));
+}
+
+static void *work(void *arg)
+{
+    struct worker *k = arg;
+    int to = (mt_rank + 1) % mt_size, from = (mt_rank + mt_size - 1) % mt_size;
+    cu.ctx_set_current(gt_ctx(dev));
+    for (int i = 0; i < CALLS; i++) {
+        MPI_Request r[2];
+        k->failed += !!MPIX_Allreduce_enqueue(k->in, k->out, N, MPI_FLOAT, MPI_SUM, k->comm);
+        k->failed += !!MPIX_Irecv_enqueue(k->in, N, MPI_FLOAT, from, i, k->comm, &r[0]);
+        k->failed += !!MPIX_Isend_enqueue(k->out, N, MPI_FLOAT, to, i, k->comm, &r[1]);
+        k->failed += !!MPIX_Waitall_enqueue(2, r, MPI_STATUSES_IGNORE);
+        k->failed += i % 10 == 0 ? !!cu.stream_synchronize(k->stream) : 0;
+    }
+    k->failed += !!cu.stream_synchronize(k->stream);
+    return NULL;
+}
+
+static void threads(void)
+{
+    float host[N];
+    pthread_t t[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        open_stream(&w[i]);
+        for (int j = 0; j < N; j++)
+            host[j] = (float)i;
+        gt_write(w[i].in, host, sizeof host);
+    }
+    for (int i = 0; i < THREADS; i++)
+        CHECK_EQ(pthread_create(&t[i], NULL, work, &w[i]), 0);
+    for (int i = 0; i < THREADS; i++) {
+        CHECK_EQ(pthread_join(t[i], NULL), 0);
+        CHECK_EQ(w[i].failed, 0);
+        gt_read(host, w[i].out, sizeof host);
+        float want = (float)i;
+        for (int j = 0; j < CALLS; j++)
+            want *= (float)mt_size; /* infinite at last, on all alike */
+        CHECK(memcmp(&host[N - 1], &want, sizeof want) == 0);
+        close_stream(&w[i]);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "";
+    int got;
+    gt_need(1);
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &got);
+    mt_setup();
+    dev = mt_rank % gt_ndevices();
+    gt_use(dev);
+    if (!strcmp(mode, "abandon"))
+        MT_RUN(abandon);
+    else if (!strcmp(mode, "graph"))
+        MT_RUN(lonely_graph);
+    else if (!strcmp(mode, "reset"))
+        MT_RUN(reset);
+    else if (!strcmp(mode, "threads"))
+        MT_RUN(threads);
+    else
+        CHECK_MSG(0, "%s is none of abandon, graph, reset, threads", mode);
+    return mt_end();
+}
