@@ -152,10 +152,11 @@ static bool spin_load(void)
     return true;
 }
 
-/* A kernel that stays until it is told to leave, at most for limit_ms. */
-static void spin_start(cu_stream stream, unsigned grid, unsigned block, unsigned limit_ms)
+/* A kernel that stays until it is told to leave by *word, at most for limit_ms. */
+static void spin_start(cu_stream stream, volatile void *word, unsigned grid, unsigned block,
+                       unsigned limit_ms)
 {
-    struct bench_kernel k = { .in = (uintptr_t)spin.words,
+    struct bench_kernel k = { .in = (uintptr_t)word,
                               .out = (uintptr_t)(spin.words + 16),
                               .limit_ns = limit_ms * 1000000ull,
                               .rounds = 1 };
@@ -188,7 +189,7 @@ static void beside_a_kernel(void)
     sum(s, r, N, 1);
     for (int k = 0; k < 2; k++) {
         give(s, N, k);
-        spin_start(k ? NULL : spin.stream, 1, 1, 4000);
+        spin_start(k ? NULL : spin.stream, spin.words, 1, 1, 4000);
         mt_sync();
         t = now_s();
         OK(MPI_Allreduce(s, r, 2, MPI_INT, MPI_SUM, mt_comm));
@@ -210,18 +211,25 @@ static void behind_a_kernel(void)
     enum { N = 50000 };
     unsigned char *s = gt_alloc(GT_CUDA, dev, N * 4, 0), *r = gt_alloc(GT_POOL, dev, N * 4, 0);
 
+    /* Polled by all threads; the host's memory would take seconds for that. */
+    unsigned char *never = gt_alloc(GT_CUDA, dev, 4, 0);
+    int nsm = 1;
+
     if (!spin.echo) {
         mt_skip("no kernels in this build");
         return;
     }
+    gt_set(never, 0, 4);
+    CHECK_EQ(cu.device_get_attribute(&nsm, CU_DEV_MULTIPROCESSORS, dev), CU_OK);
     for (int k = 0; k < 3; k++) {
         give(s, N, k);
         if (k || mt_rank == 0)
-            spin_start(spin.stream, 2048, 1024, 100);
+            spin_start(spin.stream, never, (unsigned)nsm * 2, 1024, 150);
         OK(MPI_Allreduce(s, r, k == 1 ? 2 : N, MPI_INT, MPI_SUM, mt_comm));
         CHECK_EQ(cu.stream_synchronize(spin.stream), CU_OK);
         is_sum(r, k == 1 ? 2 : N, k);
     }
+    gt_free(never);
     gt_free(s);
     gt_free(r);
 }
