@@ -191,11 +191,12 @@ static double probe(struct bench *b, size_t nbytes, int n)
  */
 static void cut_counts(struct bench *b, size_t nbytes, int *iters, int *skip)
 {
-    double took = probe(b, nbytes, 1), all;
+    double first = probe(b, nbytes, 1), took = probe(b, nbytes, 1), all;
     int n[2];
 
+    took = took < first ? took : first; /* the first may have to prepare much */
     MPI_Bcast(&took, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
-    if (took * PROBES < b->opt.seconds) /* what is needed once only, is there now */
+    if (took * PROBES < b->opt.seconds)
         took = probe(b, nbytes, PROBES);
     set_counts(b, nbytes);
     n[0] = b->iters;
