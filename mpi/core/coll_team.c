@@ -207,10 +207,12 @@ int wm_coll_team_init(struct wm_comm *c)
     if (!t->one_node || coll_node_nbytes(t->size) == 0)
         return MPI_SUCCESS;
     int err = 0;
-    if (!is_world(c))
-        err = share_block(c);
-    else if (coll_node_nbytes(t->size) <= (size_t)rt_node.size * RT_NODE_WORLD_PER_RANK)
+    if (is_world(c)) {
+        rt_assert(coll_node_nbytes(t->size) <= (size_t)rt_node.size * RT_NODE_WORLD_PER_RANK);
         err = wm_coll_team_attach(c, rt_node_world_block() + 1);
+    } else {
+        err = share_block(c);
+    }
     return err ? wm_err_rt(err, "preparing the collectives of a communicator") : MPI_SUCCESS;
 }
 

@@ -76,7 +76,7 @@ static inline void *rt_node_at(size_t off) { return rt_node.base + off; }
 
 /* The one block that needs no agreement: RT_NODE_WORLD_PER_RANK bytes for every local rank, zeroed
  * and reserved, for the collectives of MPI_COMM_WORLD, which exists before any message. */
-#define RT_NODE_WORLD_PER_RANK 512u
+#define RT_NODE_WORLD_PER_RANK 1024u
 size_t rt_node_world_block(void);
 
 /* True when local rank `r` has attached and is no more: it detached, or its process does not exist
