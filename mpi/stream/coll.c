@@ -294,7 +294,12 @@ int wm_xstream_coll(struct wm_comm *c, const struct wm_xstream_coll *a)
     if (!e.notes)
         return wm_err(MPI_ERR_NO_MEM, "no memory for the keys of %d processes", c->size);
     int err = wm_xstream_enter(c, &e.k);
-    if (!err) {
+    if (!err && !e.k.s->all_cuda) {
+        wm_xstream_leave(&e.k);
+        err = wm_err(MPI_ERR_COMM,
+                     "a process of the communicator gave it no CUDA stream, so it takes "
+                     "no part in enqueued collectives");
+    } else if (!err) {
         fill_args(&e.args, a);
         err = enqueue(&e, &by_host);
         release_own(&e);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Stream communicators: making them, what every call on them begins and ends with, and their end
  * (design: stream.h). */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include "mpi/api/bind.h"
@@ -149,7 +150,7 @@ static void give_up(struct wm_domain *d, struct wm_xstream_comm *s)
         (unsigned long long)(REST_NS / 1000000000u));
     rt_store_release(&words_of(s)->abort, 1u);
     if (!wait_quiet(d, s, LEAVE_NS))
-        log_error(MPI, "it does not leave the device; its memory is not given back");
+        log_error(MPI, "it is still on the device, behind something else on its stream");
 }
 
 void wm_xstream_rest(void)
@@ -172,8 +173,8 @@ void wm_xstream_rest(void)
 /* What processes tell each other: the first failure counts. */
 struct note {
     char key[COLL_DEV_KEY];
-    uint32_t can;
-    int32_t err; /* error class; of a process that cannot go on */
+    uint32_t can, cuda; /* cuda: has given a stream */
+    int32_t err;        /* error class; of a process that cannot go on */
 };
 
 static const char *cannot(const struct wm_xstream_comm *s)
@@ -235,12 +236,15 @@ static const char *attach_all(struct wm_xstream_comm *s, const struct note *note
 static int connect(struct wm_xstream_comm *s, int err)
 {
     int n = s->comm->size;
-    struct note mine = { .err = err }, *notes = calloc((size_t)n, sizeof *notes);
+    struct note mine = { .err = err, .cuda = s->g != NULL },
+                *notes = calloc((size_t)n, sizeof *notes);
     struct wm_exch x = wm_exch_all(s->ctl, WM_TAG_COMM);
     const char *why = err ? "" : prepare(s, &mine);
     int rc = notes ? wm_exch_allgather(&x, &mine, sizeof mine, notes) : -RT_ENOMEM;
     bool can = rc >= 0;
+    s->all_cuda = can;
     for (int r = 0; r < n && rc >= 0; r++) {
+        s->all_cuda = s->all_cuda && notes[r].cuda;
         can = can && notes[r].can;
         err = err ? err : notes[r].err;
     }
@@ -419,6 +423,22 @@ void wm_xstream_leave(struct wm_xstream_call *k)
     rt_unlock(&k->s->comm->dom->lock);
 }
 
+/* Others may need this process's part of a message before they enqueue what the stream waits for.
+ */
+int wm_xstream_wait_idle(const struct wm_xstream_call *k)
+{
+    struct wm_domain *d = k->s->comm->dom;
+    int idle;
+    while ((idle = rt_gpu_stream_idle(k->g, k->stream)) == 0) {
+        if (wm_progress(d))
+            continue;
+        rt_unlock(&d->lock);
+        sched_yield();
+        rt_lock(&d->lock);
+    }
+    return idle < 0 ? idle : 0;
+}
+
 int wm_xstream_settle(const struct wm_xstream_call *k, const char *why)
 {
     if (k->capturing)
@@ -426,7 +446,7 @@ int wm_xstream_settle(const struct wm_xstream_call *k, const char *why)
                       "this cannot be captured in a graph: %s, so that the host would have to wait "
                       "for the stream",
                       why);
-    int err = rt_gpu_stream_wait(k->g, k->stream);
+    int err = wm_xstream_wait_idle(k);
     return err < 0 ? wm_err_rt(err, "waiting for the stream of the communicator") : MPI_SUCCESS;
 }
 

@@ -229,7 +229,7 @@ static int copy_by_host(struct wm_xstream_call *k, void *buf, MPI_Count count,
         return wm_err(MPI_ERR_NO_MEM, "no memory for a message of %lld bytes", (long long)nbytes);
     int err = rt_gpu_copy_on(k->g, k->stream, packed, from, (size_t)nbytes);
     if (err >= 0)
-        err = rt_gpu_stream_wait(k->g, k->stream);
+        err = wm_xstream_wait_idle(k);
     if (err >= 0)
         err = wm_unpack_now(&t->layout, count, buf, 0, packed, nbytes);
     free(packed);

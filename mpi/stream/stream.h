@@ -89,6 +89,7 @@ struct wm_xstream_comm {
     struct wm_xstream *stream;  /* referenced; NULL: MPIX_STREAM_NULL */
     struct rt_gpu *g;           /* NULL: no CUDA stream */
     bool mapped;                /* on all processes alike: devices meet */
+    bool all_cuda;              /* every process has given a CUDA stream */
     bool captured, left;
     struct rt_gpu_stage *block, *words;
     struct coll_dev_mem block_mem;
@@ -129,6 +130,7 @@ void wm_xstream_leave(struct wm_xstream_call *k);
 /* The host waits for the stream, for calls that go the ordinary way.  MPI_SUCCESS or an error:
  * while the stream is captured, or of the device. */
 int wm_xstream_settle(const struct wm_xstream_call *k, const char *why);
+int wm_xstream_wait_idle(const struct wm_xstream_call *k); /* without the words; 0 or -RT_EGPU */
 /* Addresses in one's own block and in rank r's, for kernels. */
 #define wm_xstream_own(s, field) \
     ((uint64_t)(uintptr_t) & ((struct wm_xstream_block *)(s)->block->p)->field)

@@ -107,16 +107,6 @@ int rt_gpu_stream_idle(struct rt_gpu *g, void *stream)
                                    : answer(g, r, "cuStreamQuery on the stream of a communicator");
 }
 
-int rt_gpu_stream_wait(struct rt_gpu *g, void *stream)
-{
-    int in = rt_gpu_enter(g);
-    if (in < 0)
-        return g->lost ? rt_gpu_gone(g) : in;
-    cu_result r = rt_cuda.stream_synchronize(stream);
-    rt_gpu_leave(in);
-    return answer(g, r, "waiting for the stream of a communicator");
-}
-
 int rt_gpu_meet_on(struct rt_gpu *g, void *stream, const struct rt_gpu_meet *m)
 {
     struct rt_gpu_meet copy = *m;

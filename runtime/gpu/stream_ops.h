@@ -20,8 +20,6 @@ void rt_gpu_capture_restore(int was);
 int rt_gpu_stream_capturing(struct rt_gpu *g, void *stream);
 /* 1 when all that was put on it has ended, 0, -RT_EGPU.  Not of a stream that is being captured. */
 int rt_gpu_stream_idle(struct rt_gpu *g, void *stream);
-/* Waits for what is on it; not while it is being captured. */
-int rt_gpu_stream_wait(struct rt_gpu *g, void *stream);
 /* Puts something on the stream: 0, -RT_EGPU, logged. */
 int rt_gpu_meet_on(struct rt_gpu *g, void *stream, const struct rt_gpu_meet *m);
 int rt_gpu_copy_on(struct rt_gpu *g, void *stream, void *dst, const void *src, size_t len);

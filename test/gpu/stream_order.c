@@ -424,6 +424,25 @@ static void freed_early(void)
     }
 }
 
+/* The default stream, and a communicator of which one process has none. */
+static void other_streams(void)
+{
+    MPIX_Stream s = stream_of(NULL);
+    MPI_Comm c;
+    OK(MPIX_Stream_comm_create(MPI_COMM_WORLD, s, &c));
+    put_floats(in, mt_rank, 100);
+    OK(MPIX_Allreduce_enqueue(in, out, 100, MPI_FLOAT, MPI_MAX, c));
+    CHECK_EQ(cu.stream_synchronize(NULL), 0);
+    gt_read(host, out, 4);
+    CHECK(host[0] == (float)(mt_size - 1));
+    OK(MPI_Comm_free(&c));
+    OK(MPIX_Stream_comm_create(MPI_COMM_WORLD, mt_rank ? s : MPIX_STREAM_NULL, &c));
+    OK(MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN));
+    FAILS(MPIX_Allreduce_enqueue(in, out, 100, MPI_FLOAT, MPI_MAX, c), MPI_ERR_COMM);
+    OK(MPI_Comm_free(&c));
+    OK(MPIX_Stream_free(&s));
+}
+
 int main(int argc, char **argv)
 {
     gt_need(1);
@@ -442,6 +461,7 @@ int main(int argc, char **argv)
     MT_RUN(graphs);
     MT_RUN(not_captured);
     MT_RUN(freed_early);
+    MT_RUN(other_streams);
     teardown();
     return mt_end();
 }
