@@ -331,6 +331,113 @@ static void batch(void)
     GOOD(cu.mem_free(c));
 }
 
+/* What is put on a stream that is captured is done by each launch, and not before. */
+static void graphs(void)
+{
+    cu_graph graph;
+    cu_graph_exec exec;
+    cu_stream s;
+    cu_ptr p, q;
+    unsigned char byte = 0;
+    int status = -1, mode = CU_CAPTURE_RELAXED;
+
+    use(0);
+    GOOD(cu.stream_create(&s, CU_STREAM_NON_BLOCKING));
+    GOOD(cu.mem_alloc(&p, 8));
+    GOOD(cu.memset_d8(p, 1, 8));
+    CHECK(cu.stream_begin_capture(NULL, CU_CAPTURE_GLOBAL) != CU_OK);
+    GOOD(cu.stream_begin_capture(s, CU_CAPTURE_GLOBAL));
+    GOOD(cu.stream_is_capturing(s, &status));
+    CHECK_EQ(status, 1);
+    CHECK_EQ(cu.mem_alloc(&q, 8), CU_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    GOOD(cu.thread_exchange_capture_mode(&mode));
+    CHECK_EQ(mode, CU_CAPTURE_GLOBAL);
+    GOOD(cu.mem_alloc(&q, 8));
+    GOOD(cu.thread_exchange_capture_mode(&mode));
+    GOOD(cu.memset_d8_async(p, 2, 8, s));
+    GOOD(cu.memcpy_async(q, p, 8, s));
+    GOOD(cu.stream_end_capture(s, &graph));
+    GOOD(cu.stream_is_capturing(s, &status));
+    CHECK_EQ(status, CU_CAPTURE_NONE);
+    GOOD(cu.stream_synchronize(s));
+    GOOD(cu.memcpy_now((cu_ptr)(uintptr_t)&byte, p, 1));
+    CHECK_EQ(byte, 1);
+    GOOD(cu.graph_instantiate(&exec, graph, 0));
+    GOOD(cu.graph_destroy(graph));
+    for (int i = 0; i < 3; i++) {
+        GOOD(cu.memset_d8(q, 7, 8));
+        GOOD(cu.graph_launch(exec, s));
+        GOOD(cu.stream_synchronize(s));
+        GOOD(cu.memcpy_now((cu_ptr)(uintptr_t)&byte, q, 1));
+        CHECK_EQ(byte, 2);
+    }
+    GOOD(cu.graph_exec_destroy(exec));
+    GOOD(cu.stream_begin_capture(s, CU_CAPTURE_RELAXED)); /* spoilt by a question */
+    CHECK_EQ(cu.stream_query(s), CU_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    CHECK_EQ(cu.stream_end_capture(s, &graph), CU_ERROR_STREAM_CAPTURE_INVALIDATED);
+    GOOD(cu.mem_free(p));
+    GOOD(cu.mem_free(q));
+    GOOD(cu.stream_destroy(s));
+}
+
+/* Two streams that wait for each other, and one that is told to leave. */
+static void meetings(void)
+{
+    struct rt_gpu_meet_words *words;
+    struct rt_gpu_meet m[2];
+    cu_module mod;
+    cu_function f;
+    cu_stream s[2];
+    cu_ptr p;
+
+    use(0);
+    GOOD(cu.module_load_data(&mod, ptx));
+    GOOD(cu.module_get_function(&f, mod, "weft_meet"));
+    GOOD(cu.mem_alloc(&p, 64));
+    GOOD(cu.memset_d8(p, 0, 64));
+    GOOD(cu.mem_host_alloc((void **)&words, 2 * sizeof(*words), 0));
+    memset(words, 0, 2 * sizeof(*words));
+    for (int i = 0; i < 2; i++) {
+        GOOD(cu.stream_create(&s[i], CU_STREAM_NON_BLOCKING));
+        m[i] = (struct rt_gpu_meet){ .count = p + 16 * (cu_ptr)i,
+                                     .runs = p + 16 * (cu_ptr)i + 4,
+                                     .poison = p + 16 * (cu_ptr)i + 8,
+                                     .words = (cu_ptr)(uintptr_t)&words[i],
+                                     .step = 1,
+                                     .nsignal = 1,
+                                     .nwait = 1,
+                                     .ntell = 1,
+                                     .ticket = 5 };
+        m[i].wait[0] = p + 16 * (cu_ptr)i + 12;
+        m[i].signal[0] = p + 16 * (cu_ptr)!i + 12;
+        m[i].tell[0] = p + 16 * (cu_ptr)!i + 8;
+    }
+    for (int round = 0; round < 3; round++)
+        for (int i = 0; i < 2; i++)
+            GOOD(cu.launch_kernel(f, 1, 1, 1, 32, 1, 1, 0, s[i], (void *[]){ &m[i] }, NULL));
+    for (int i = 0; i < 2; i++) {
+        GOOD(cu.stream_synchronize(s[i]));
+        CHECK_EQ(words[i].ended, 5u);
+        CHECK_EQ(words[i].over, 3u);
+        CHECK_EQ(words[i].failed, 0u);
+    }
+    GOOD(cu.launch_kernel(f, 1, 1, 1, 32, 1, 1, 0, s[0], (void *[]){ &m[0] }, NULL));
+    wait_for(&words[0].begun, 4);
+    CHECK_EQ(cu.stream_query(s[0]), CU_ERROR_NOT_READY);
+    __atomic_store_n(&words[0].abort, 1u, __ATOMIC_RELEASE);
+    GOOD(cu.stream_synchronize(s[0]));
+    CHECK_EQ(words[0].failed, 1u);
+    GOOD(cu.launch_kernel(f, 1, 1, 1, 32, 1, 1, 0, s[1], (void *[]){ &m[1] }, NULL));
+    GOOD(cu.launch_kernel(f, 1, 1, 1, 32, 1, 1, 0, s[1], (void *[]){ &m[1] }, NULL));
+    GOOD(cu.stream_synchronize(s[1])); /* the first is met, the second finds the poison */
+    CHECK_EQ(words[1].failed, 1u);
+    for (int i = 0; i < 2; i++)
+        GOOD(cu.stream_destroy(s[i]));
+    GOOD(cu.mem_free_host(words));
+    GOOD(cu.mem_free(p));
+    GOOD(cu.module_unload(mod));
+}
+
 static void post(struct rt_gpu_desc *ring, uint32_t seq, cu_ptr dst, cu_ptr src, size_t len)
 {
     struct rt_gpu_desc *d = &ring[seq % RT_GPU_RING_SLOTS];
@@ -737,6 +844,8 @@ int main(int argc, char **argv)
     RUN(copies);
     RUN(streams);
     RUN(batch);
+    RUN(graphs);
+    RUN(meetings);
     RUN(lingering);
     RUN(packing);
     RUN(illegal);
