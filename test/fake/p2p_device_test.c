@@ -499,6 +499,21 @@ static void direct(void)
     world_down();
 }
 
+/* What has failed once may work later, for other devices or with fewer mappings. */
+static void a_refused_put_is_tried_again(void)
+{
+    struct end s = { DEV, 1, 0, 512 << 10, 1, NULL }, r = { DEV, 2, 1, 512 << 10, 2, NULL };
+    world_up(true, 0);
+    maps.no_attach = 100;
+    for (int i = 0; i < 257; i++) {
+        begin(&s, &r);
+        finish(&s, &r);
+        maps.no_attach = 0;
+        CHECK_EQ(maps.puts, i < 256 ? 0 : 1);
+    }
+    world_down();
+}
+
 /* More receives than may be staged at a time; completed from the last to the first. */
 static void many(void)
 {
@@ -737,6 +752,7 @@ int main(void)
     if (only_seed)
         return check_end();
     RUN(long_ones);
+    RUN(a_refused_put_is_tried_again);
     RUN(many);
     CHECK(freopen("/dev/null", "w", stderr) != NULL); /* what follows reports errors */
     RUN(get_fails);
