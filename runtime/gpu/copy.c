@@ -33,7 +33,8 @@ struct pinned {
 #define NCOUNTERS_ROOM 4 /* the work begins at a line of the device, 128 bytes */
 #define DEVICE_NBYTES (NCOUNTERS_ROOM * RT_CACHE_LINE + sizeof(struct rt_gpu_work))
 _Static_assert(NCOUNTERS <= NCOUNTERS_ROOM, "device memory of copies");
-_Static_assert(sizeof(struct rt_gpu_desc) == RT_CACHE_LINE, "a descriptor is a line");
+_Static_assert(sizeof(struct rt_gpu_desc) == 128 && offsetof(struct pinned, ring) % 128 == 0,
+               "a descriptor is what a warp loads at once");
 
 struct waiting_launch { /* copy.c's own, until a flight is free */
     struct rt_list link;

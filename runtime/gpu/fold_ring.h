@@ -11,14 +11,17 @@
 #include "runtime/gpu/ptx.h"
 
 struct ring_fold { /* in shared memory */
-    uint64_t src[RT_GPU_RING_PLACES], dst[RT_GPU_RING_PLACES];
+    uint64_t src[RT_GPU_RING_SOURCES], dst[RT_GPU_RING_PLACES];
     uint32_t fold, nunits; /* fold: of the descriptor */
 };
 
-/* From a descriptor, a word a lane, by a warp.  Places are in words 2, 4, 8, 10 and 12. */
+/* From a descriptor, a word a lane, by a warp.  Places are in words 2, 4, 8, 10, 12, and from 18 on. */
 __device__ __forceinline__ void take_fold(struct ring_fold *f, uint32_t v)
 {
-    unsigned lane = threadIdx.x, word = lane < 2 ? 2 + 2 * lane : lane < 5 ? 4 + 2 * lane : 0;
+    unsigned lane = threadIdx.x, word;
+
+    word = lane < 2 ? 2 + 2 * lane : lane < RT_GPU_RING_NEAR ? 4 + 2 * lane : 8 + 2 * lane;
+    word = lane < RT_GPU_RING_PLACES ? word : 0;
     uint32_t fold = __shfl_sync(EVERY_LANE, v, 1), len = __shfl_sync(EVERY_LANE, v, 6);
     uint64_t low = __shfl_sync(EVERY_LANE, v, word), high = __shfl_sync(EVERY_LANE, v, word + 1);
     uint32_t nsrc = RT_GPU_RING_NSRC(fold), first = RT_GPU_RING_SAME(fold) ? 0 : nsrc;
@@ -34,22 +37,22 @@ __device__ __forceinline__ void take_fold(struct ring_fold *f, uint32_t v)
     __syncwarp();
 }
 
-template <class K>
-__device__ __forceinline__ uint2 combine_as(uint32_t fold, uint2 v0, const uint2 (&more)[4])
+template <class K, unsigned SOURCES>
+__device__ __forceinline__ uint2 combine_as(uint32_t fold, const uint2 (&from)[SOURCES])
 {
     typedef group<K, uint2> G;
-    G first, v[4][1];
+    G first, v[SOURCES - 1][1];
     typename G::A acc[1][G::nparts];
 
-    first.w[0] = v0;
+    first.w[0] = from[0];
 #pragma unroll
-    for (unsigned s = 0; s < 4; s++)
-        v[s][0].w[0] = more[s];
+    for (unsigned s = 1; s < SOURCES; s++)
+        v[s - 1][0].w[0] = from[s];
 #pragma unroll
     for (unsigned i = 0; i < G::nparts; i++)
         acc[0][i] = K::up(first.e[i]);
     K::each(RT_GPU_RING_TYPE(fold), RT_GPU_RING_CODE(fold), [&](auto op) {
-        combine<K, uint2, 4, 1>(acc, v, RT_GPU_RING_NSRC(fold) - 1, op);
+        combine<K, uint2, SOURCES - 1, 1>(acc, v, RT_GPU_RING_NSRC(fold) - 1, op);
     });
 #pragma unroll
     for (unsigned i = 0; i < G::nparts; i++)
@@ -57,23 +60,43 @@ __device__ __forceinline__ uint2 combine_as(uint32_t fold, uint2 v0, const uint2
     return first.w[0];
 }
 
-__device__ __noinline__ uint2 combine_any(uint32_t fold, uint2 v0, uint2 v1, uint2 v2, uint2 v3,
-                                          uint2 v4)
+template <unsigned SOURCES>
+__device__ __forceinline__ uint2 combine_any(uint32_t fold, const uint2 (&v)[SOURCES])
 {
-    const uint2 more[4] = { v1, v2, v3, v4 };
-
     switch (RT_GPU_RING_KIND(fold)) {
     case RT_GPU_RING_4:
-        return combine_as<numbers4>(fold, v0, more);
+        return combine_as<numbers4>(fold, v);
     case RT_GPU_RING_8:
-        return combine_as<numbers8>(fold, v0, more);
+        return combine_as<numbers8>(fold, v);
     case RT_GPU_RING_F16:
-        return combine_as<halves<f16>>(fold, v0, more);
+        return combine_as<halves<f16>>(fold, v);
     case RT_GPU_RING_BF16:
-        return combine_as<halves<bf16>>(fold, v0, more);
+        return combine_as<halves<bf16>>(fold, v);
     default:
-        return combine_as<bits>(fold, v0, more);
+        return combine_as<bits>(fold, v);
     }
+}
+
+/* Functions and not inlined, with their arguments in registers. */
+__device__ __noinline__ uint2 combine_few(uint32_t fold, uint2 v0, uint2 v1, uint2 v2, uint2 v3)
+{
+    return combine_any<4>(fold, { v0, v1, v2, v3 });
+}
+
+__device__ __noinline__ uint2 combine_many(uint32_t fold, uint2 v0, uint2 v1, uint2 v2, uint2 v3,
+                                           uint2 v4, uint2 v5, uint2 v6, uint2 v7)
+{
+    return combine_any<8>(fold, { v0, v1, v2, v3, v4, v5, v6, v7 });
+}
+
+__device__ __forceinline__ uint2 combine_units(uint32_t fold, const uint2 (&v)[4])
+{
+    return combine_few(fold, v[0], v[1], v[2], v[3]);
+}
+
+__device__ __forceinline__ uint2 combine_units(uint32_t fold, const uint2 (&v)[8])
+{
+    return combine_many(fold, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]);
 }
 
 __device__ __forceinline__ uint2 load_unit(uint64_t at, uint32_t nbytes)
@@ -105,7 +128,7 @@ __device__ __forceinline__ void store_unit(uint64_t at, uint32_t nbytes, uint2 v
 
 /* Units [at, end) by threads t of nt, which have met since f was written and meet before it is
  * written again; AHEAD units of all sources are in flight at a time. */
-template <unsigned AHEAD>
+template <unsigned SOURCES, unsigned AHEAD>
 __device__ __forceinline__ void fold_units(const struct ring_fold *f, uint32_t at, uint32_t end,
                                            unsigned t, unsigned nt)
 {
@@ -113,18 +136,18 @@ __device__ __forceinline__ void fold_units(const struct ring_fold *f, uint32_t a
 
 #pragma unroll 1
     for (at += t; at < end; at += AHEAD * nt) {
-        uint2 v[AHEAD][RT_GPU_RING_PLACES];
+        uint2 v[AHEAD][SOURCES];
 #pragma unroll
         for (unsigned a = 0; a < AHEAD; a++)
 #pragma unroll
-            for (unsigned s = 0; s < RT_GPU_RING_PLACES; s++) {
+            for (unsigned s = 0; s < SOURCES; s++) {
                 v[a][s] = { 0, 0 };
                 if (s < nsrc && at + a * nt < end)
                     v[a][s] = load_unit(f->src[s] + (uint64_t)(at + a * nt) * nbytes, nbytes);
             }
 #pragma unroll
         for (unsigned a = 0; a < AHEAD; a++) {
-            uint2 r = combine_any(fold, v[a][0], v[a][1], v[a][2], v[a][3], v[a][4]);
+            uint2 r = combine_units(fold, v[a]);
 #pragma unroll 1
             for (unsigned d = 0; at + a * nt < end && d < RT_GPU_RING_NDST(fold); d++)
                 store_unit(f->dst[d] + (uint64_t)(at + a * nt) * nbytes, nbytes, r);

@@ -21,24 +21,31 @@ struct rt_gpu_batch {
     struct rt_gpu_move move[RT_GPU_BATCH_MAX];
 };
 
-/* The ring of weft_linger, in pinned host memory.  The host fills slot (seq % SLOTS), stores `seq`
- * in its last word and then in its first: one coalesced load of 64 bytes that shows seq in both is
- * a whole descriptor. */
+/* The ring of weft_linger, in pinned host memory.  The host fills slot (seq % SLOTS) and stores `seq`
+ * last, in both 32-byte sectors of a line: one coalesced load that shows it in both has seen a whole
+ * line.  The second line counts only when `fold` says RT_GPU_RING_FAR, and is written first. */
 #define RT_GPU_RING_SLOTS 64
-#define RT_GPU_RING_PLACES 5
+#define RT_GPU_RING_NEAR 5    /* places in the first line: dst, src, more */
+#define RT_GPU_RING_PLACES 11 /* in both */
+#define RT_GPU_RING_SOURCES 8 /* most of them sources */
 struct rt_gpu_desc {
     uint32_t seq;
     uint32_t fold;    /* 0: a copy; else what reduction: RT_GPU_RING_FOLD */
     uint64_t dst, src;
     uint32_t len;     /* bytes, of a reduction of one source */
     uint32_t pad;
-    uint64_t more[3]; /* the places of a reduction are in dst, src and here, sources first */
+    uint64_t more[3]; /* the places of a reduction are in dst, src, here and in far, sources first */
     uint32_t pad2;
     uint32_t seq_too;
+    uint32_t seq_far;
+    uint32_t pad3;
+    uint64_t far[RT_GPU_RING_PLACES - RT_GPU_RING_NEAR];
+    uint32_t pad4;
+    uint32_t seq_far_too;
 };
-/* The reductions that the ring takes: the kinds of fold.cu, at most five places, in units of 8, 4, 2
- * or 1 bytes that are whole elements, divide the length and all addresses.  `same`: the destinations
- * are the first sources and not named again. */
+/* The reductions that the ring takes: the kinds of fold.cu, in units of 8, 4, 2 or 1 bytes that are
+ * whole elements and divide the length and all addresses.  `same`: the destinations are the first
+ * sources and not named again. */
 enum rt_gpu_ring_kind {
     RT_GPU_RING_BITS = 1,
     RT_GPU_RING_4,
@@ -48,14 +55,16 @@ enum rt_gpu_ring_kind {
 };
 #define RT_GPU_RING_FOLD(kind, type, code, nsrc, ndst, unit, same) \
     ((uint32_t)(kind) | (uint32_t)(type) << 3 | (uint32_t)(code) << 8 | (uint32_t)(nsrc) << 12 | \
-     (uint32_t)(ndst) << 15 | (uint32_t)(unit) << 18 | (uint32_t)(same) << 23)
+     (uint32_t)(ndst) << 16 | (uint32_t)(unit) << 20 | (uint32_t)(same) << 24 | \
+     ((same) ? (nsrc) : (nsrc) + (ndst)) / (RT_GPU_RING_NEAR + 1u) * RT_GPU_RING_FAR)
+#define RT_GPU_RING_FAR (1u << 28) /* places in the second line: 6 to 11 of them in all */
 #define RT_GPU_RING_KIND(fold) ((fold) & 7)
 #define RT_GPU_RING_TYPE(fold) ((fold) >> 3 & 31)
 #define RT_GPU_RING_CODE(fold) ((fold) >> 8 & 15)
-#define RT_GPU_RING_NSRC(fold) ((fold) >> 12 & 7)
-#define RT_GPU_RING_NDST(fold) ((fold) >> 15 & 7)
-#define RT_GPU_RING_UNIT(fold) ((fold) >> 18 & 31)
-#define RT_GPU_RING_SAME(fold) ((fold) >> 23 & 1)
+#define RT_GPU_RING_NSRC(fold) ((fold) >> 12 & 15)
+#define RT_GPU_RING_NDST(fold) ((fold) >> 16 & 15)
+#define RT_GPU_RING_UNIT(fold) ((fold) >> 20 & 15)
+#define RT_GPU_RING_SAME(fold) ((fold) >> 24 & 1)
 struct rt_gpu_words { /* written by the kernel, polled by the host; pinned host memory */
     uint32_t done;    /* last descriptor finished; they finish in order */
     uint32_t left;    /* number of the launch that has ended */

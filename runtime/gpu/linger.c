@@ -103,7 +103,7 @@ void move_linger_start(struct move_state *m)
 }
 
 /* The sequence number is stored last, at both ends of the line: a load that shows it twice has all
- * of the descriptor.  The kernel reads a slot only when its number is due, and the slot's last
+ * of it.  The kernel reads a slot only when its number is due, and the slot's last
  * number is 64 behind, so nothing need be cleared. */
 static void post(struct move_state *m, struct rt_gpu_desc *d, struct rt_gpu_op *op)
 {
@@ -177,7 +177,7 @@ bool move_linger_post_fold(struct move_state *m, const struct move_fold *f, stru
     bool same = same_places(a);
     unsigned n = a->nsrc + (same ? 0 : a->ndst);
 
-    if (!kind || !unit || n > RT_GPU_RING_PLACES || a->code == RT_GPU_FOLD_SWAP ||
+    if (!kind || !unit || n > RT_GPU_RING_PLACES || a->nsrc > RT_GPU_RING_SOURCES || a->code == RT_GPU_FOLD_SWAP ||
         nbytes * (8 / unit) > WEFT_LINGER_FOLD_MOST)
         return false;
     memset(place, 0, sizeof place);
@@ -189,6 +189,11 @@ bool move_linger_post_fold(struct move_state *m, const struct move_fold *f, stru
     d->src = place[1];
     memcpy(d->more, place + 2, sizeof d->more);
     d->len = (uint32_t)nbytes;
+    if (n > RT_GPU_RING_NEAR) {
+        memcpy(d->far, place + RT_GPU_RING_NEAR, sizeof d->far);
+        rt_store_release(&d->seq_far_too, l->posted + 1);
+        rt_store_release(&d->seq_far, l->posted + 1);
+    }
     l->folds[next_slot(l)] = *f;
     op->dst = NULL;
     op->src = &l->folds[next_slot(l)];

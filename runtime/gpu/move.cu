@@ -171,13 +171,21 @@ __device__ __forceinline__ void take_task(struct task *k, uint32_t v, uint32_t p
     k->parts = parts;
 }
 
+/* Whether the descriptor in v is whole, and which number it has. */
+__device__ __forceinline__ bool is_whole(uint32_t v, uint32_t seq)
+{
+    return lane_word(v, 0) == seq && lane_word(v, 15) == seq &&
+           (!(lane_word(v, 1) & RT_GPU_RING_FAR) ||
+            (lane_word(v, 16) == seq && lane_word(v, 31) == seq));
+}
+
 /* ---- the blocks beside block 0 ---- */
 
 /* One look at the task.  True: it is whole and of this launch. */
 __device__ __forceinline__ bool see_task(const struct rt_gpu_linger &p, uint32_t *v)
 {
-    *v = warp_load(work_of(p)->task.word + (threadIdx.x & 15));
-    return lane_word(*v, 15) == lane_word(*v, 0) &&
+    *v = warp_load(work_of(p)->task.word + threadIdx.x);
+    return is_whole(*v, lane_word(*v, 0)) &&
            lane_word(*v, WEFT_TASK_LAUNCH_PARTS) >> 8 == (p.launch & 0xffffff);
 }
 
@@ -230,14 +238,14 @@ struct leader { /* the same in all lanes */
     uint32_t next, known; /* the descriptor to come, other blocks that are there */
 };
 
-/* Stores the task: the words of a descriptor, one a lane, of which 0 and 15 are its number. */
+/* Stores the task: the words of a descriptor, one a lane, or in all lanes a number only. */
 __device__ __forceinline__ void tell(const struct rt_gpu_linger &p, uint32_t v, uint32_t parts)
 {
     unsigned lane = threadIdx.x;
 
     if (lane == WEFT_TASK_LAUNCH_PARTS)
         v = p.launch << 8 | parts;
-    warp_store(work_of(p)->task.word + lane, v, lane < 16);
+    warp_store(work_of(p)->task.word + lane, v, true);
 }
 
 /* Into how many parts work is cut; for blocks that have started only. */
@@ -265,12 +273,12 @@ __device__ __forceinline__ void look(const struct rt_gpu_linger &p, struct leade
     unsigned lane = threadIdx.x;
 
     for (;;) {
-        const uint32_t *slot = (const uint32_t *)p.ring + l->next % RT_GPU_RING_SLOTS * 16;
-        uint32_t v = warp_load_host(slot + (lane & 15));
+        const uint32_t *slot = (const uint32_t *)p.ring + l->next % RT_GPU_RING_SLOTS * 32;
+        uint32_t v = warp_load_host(slot + lane);
         u64 now = now_ns();
         uint32_t late = lane_word(now - l->start > p.life_ns, 0); /* lanes may see two times */
         uint32_t idle = lane_word(now - l->last > p.idle_ns, 0);
-        bool whole = lane_word(v, 0) == l->next && lane_word(v, 15) == l->next;
+        bool whole = is_whole(v, l->next);
         if (late | (idle & !whole)) {
             if (lane == 0)
                 k->leave = true;
@@ -337,7 +345,10 @@ __device__ __forceinline__ void fold_part(const struct task *k, bool alone)
         at = k->part * part;
         end = n < at + part ? n : at + part;
     }
-    fold_units<2>(&k->fold, at, end, threadIdx.x, nt);
+    if (RT_GPU_RING_NSRC(k->fold.fold) <= 4)
+        fold_units<4, 2>(&k->fold, at, end, threadIdx.x, nt);
+    else
+        fold_units<RT_GPU_RING_SOURCES, 1>(&k->fold, at, end, threadIdx.x, nt);
 }
 
 /* Warp 0, when all have done their part.  A fence has made a block's data visible to all before the block

@@ -33,16 +33,15 @@
 #define WEFT_LINGER_FOLD_WEIGHT 6u
 
 /* How block 0 of weft_linger hands work to the others, through device memory that is zero before
- * the first launch.  The task is one store and one load of a warp, 64 bytes of two sectors with the
- * work's number in both, so that neither side needs a fence: the descriptor itself, and in its pad
- * the launch, so that nothing need be cleared between launches. */
+ * the first launch.  The task is one store and one load of a warp, with the work's number in every
+ * sector, so that neither side needs a fence: the descriptor itself, and in its pad the launch, so
+ * that nothing need be cleared between launches. */
 #define WEFT_TASK_LAUNCH_PARTS 7 /* launch << 8 | parts; 1: block 0 is there, 0: leave */
 struct rt_gpu_task {
     uint32_t word[sizeof(struct rt_gpu_desc) / sizeof(uint32_t)];
 };
 struct rt_gpu_work {
     struct rt_gpu_task task;
-    uint32_t pad[16];
     uint64_t present; /* launch << 32 | helpers that have started; they rank in this order */
     uint32_t pad2[30];
     uint32_t finished[WEFT_LINGER_BLOCKS_MAX]; /* by rank: number of the last copy finished */

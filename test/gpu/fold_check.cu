@@ -153,6 +153,9 @@ static bool ring_do(uint32_t fold, const uint64_t *place, uint32_t len)
     d->src = place[1];
     memcpy(d->more, place + 2, sizeof d->more);
     d->len = len;
+    memcpy(d->far, place + RT_GPU_RING_NEAR, sizeof d->far);
+    __atomic_store_n(&d->seq_far_too, r.next, __ATOMIC_RELEASE);
+    __atomic_store_n(&d->seq_far, r.next, __ATOMIC_RELEASE);
     __atomic_store_n(&d->seq_too, r.next, __ATOMIC_RELEASE);
     __atomic_store_n(&d->seq, r.next, __ATOMIC_RELEASE);
     return ring_wait(&r.words->done, r.next++);
@@ -187,6 +190,7 @@ static void check_ring_round(std::vector<area> &areas, unsigned round)
         for (unsigned i = 0; i < c.k.ndst; i++)
             any |= place[c.k.nsrc + i] = c.k.dst[i];
     } while (!ring_kinds[c.kind.kernel] || c.k.nsrc + c.k.ndst > RT_GPU_RING_PLACES ||
+             c.k.nsrc > RT_GPU_RING_SOURCES ||
              c.kind.code == RT_GPU_FOLD_SWAP || (any & -any) < c.kind.nbytes);
     for (area &a : areas) /* the cases that were not taken have left their sources there */
         DO(cudaMemcpy(a.at, a.image.data(), AREA, cudaMemcpyDefault));
@@ -344,7 +348,7 @@ static void time_ring(scene s, unsigned blocks)
     ring_start(blocks);
     for (size_t nbytes = 8; nbytes <= (blocks > 1 ? 256u << 10 : 32u << 10); nbytes *= nbytes < 512 ? 8 : 4) {
         rt_gpu_fold_args a = args_of(s, 0, nbytes);
-        uint64_t place[5] = { a.src[0], a.src[1], a.dst[0], a.dst[1] };
+        uint64_t place[RT_GPU_RING_PLACES] = { a.src[0], a.src[1], a.dst[0], a.dst[1] };
         uint32_t fold = RT_GPU_RING_FOLD(RT_GPU_RING_4, RT_GPU_F32, RT_GPU_FOLD_SUM, 2, a.ndst, 8,
                                          s >= OWNER);
         std::vector<double> us;

@@ -95,8 +95,14 @@ static void add(const uint64_t *src, unsigned nsrc, const uint64_t *dst, unsigne
 
 static void add_in_ring(const struct rt_gpu_desc *d)
 {
-    uint64_t place[] = { d->dst, d->src, d->more[0], d->more[1], d->more[2] };
+    uint64_t place[RT_GPU_RING_PLACES] = { d->dst, d->src };
     unsigned nsrc = RT_GPU_RING_NSRC(d->fold);
+    memcpy(place + 2, d->more, sizeof d->more);
+    if (d->fold & RT_GPU_RING_FAR) {
+        CHECK_EQ(d->seq_far, d->seq);
+        CHECK_EQ(d->seq_far_too, d->seq);
+        memcpy(place + RT_GPU_RING_NEAR, d->far, sizeof d->far);
+    }
     add(place, nsrc, place + (RT_GPU_RING_SAME(d->fold) ? 0 : nsrc), RT_GPU_RING_NDST(d->fold),
         d->len / 4);
     dev.nfolds++;
@@ -418,6 +424,7 @@ struct rt_gpu *dev_open(bool kernels, bool writes)
 {
     memset(&dev, 0, sizeof dev);
     memset(&gpu, 0, sizeof gpu);
+    gpu.info.nsm = 132;
     nstreams = nbatches = 0;
     cfg.gpu_linger_us = 200;
     rt_cuda = (struct rt_cuda){

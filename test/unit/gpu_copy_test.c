@@ -301,6 +301,34 @@ static void short_reductions_use_the_ring(void)
     finish(g);
 }
 
+static void reductions_of_many_places(void)
+{
+    struct rt_gpu *g = start(true, true);
+    struct rt_gpu_fold f = { .type = RT_GPU_I32, .code = RT_GPU_FOLD_SUM, .count = 3 };
+    for (unsigned n = 1; n <= RT_GPU_FOLD_PLACES; n++)
+        for (unsigned ndst = 1; ndst <= 4; ndst++) {
+            uint32_t want = 0;
+            int before = dev.nfolds;
+            for (unsigned i = 0; i < n; i++) {
+                f.src[i] = there + 64 * i;
+                want += ((uint32_t *)(void *)(there + 64 * i))[2];
+            }
+            for (unsigned i = 0; i < ndst; i++)
+                f.dst[i] = here + 64 * i;
+            f.nsrc = (uint8_t)n;
+            f.ndst = (uint8_t)ndst;
+            jobs[0] = (struct job){ .op.done = fold_done };
+            rt_gpu_fold(g, &f, &jobs[0].op);
+            settle();
+            CHECK_EQ(jobs[0].ndone, 1);
+            CHECK_EQ(jobs[0].err, 0);
+            for (unsigned i = 0; i < ndst && n > 1; i++)
+                CHECK_EQ(((uint32_t *)(void *)(here + 64 * i))[2], want);
+            CHECK_EQ(dev.nfolds - before, n <= RT_GPU_RING_SOURCES && n + ndst <= RT_GPU_RING_PLACES);
+        }
+    finish(g);
+}
+
 static void reductions_of_many_blocks(void)
 {
     struct rt_gpu *g = start(true, true);
@@ -845,6 +873,7 @@ int main(void)
     RUN(no_ring_when_it_may_not_be);
     RUN(a_refused_lingering_kernel);
     RUN(short_reductions_use_the_ring);
+    RUN(reductions_of_many_places);
     RUN(reductions_of_many_blocks);
     RUN(reductions_of_a_refused_kernel);
     RUN(a_reduction_in_a_failed_context);

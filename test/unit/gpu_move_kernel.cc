@@ -284,12 +284,12 @@ static void launch(unsigned blocks, unsigned threads, bool late, const std::func
 /* ---- the host ---- */
 
 static const size_t ROOM = 1u << 20;
-alignas(64) static struct rt_gpu_desc ring[RT_GPU_RING_SLOTS];
+alignas(128) static struct rt_gpu_desc ring[RT_GPU_RING_SLOTS];
 alignas(64) static struct rt_gpu_words words;
 alignas(128) static struct rt_gpu_work work_area;
 static std::vector<uint8_t> src(ROOM), dst(ROOM), want(ROOM);
 static uint32_t posted, reaped, launches;
-static int ncopies, nfolds, nlaunches;
+static int ncopies, nfolds, nfar, nlaunches;
 
 static void bad(const char *what)
 {
@@ -355,11 +355,12 @@ static void post_fold(size_t *at)
     unit = unit > 8 ? 8 : unit;
     size_t len = (1 + (size_t)rand() % (rand() % 3 ? 80 : rand() % 3 ? 1000 : 4000)) * unit;
     bool same = rand() % 3 == 0;
-    uint32_t nsrc = 1 + (uint32_t)rand() % 4, ndst = same ? 1 : 1 + (uint32_t)rand() % (5 - nsrc);
-    uint64_t place[6] = {};
-    const uint8_t *from[4];
+    uint32_t most = rand() % 2 ? 4 : RT_GPU_RING_SOURCES, nsrc = 1 + (uint32_t)rand() % most;
+    uint32_t ndst = same ? 1 : 1 + (uint32_t)rand() % (most > 4 ? 3 : 5 - nsrc);
+    uint64_t place[RT_GPU_RING_PLACES] = {};
+    const uint8_t *from[RT_GPU_RING_SOURCES];
     *at = (*at + 63) & ~(size_t)63;
-    if (*at + (len + 64) * 4 > ROOM)
+    if (*at + (len + 128) * 4 > ROOM)
         return;
     for (unsigned s = 0; s < nsrc; s++)
         place[s] = (uint64_t)(from[s] = &src[(size_t)rand() % ((ROOM - len) / 64) * 64 + unit]);
@@ -387,6 +388,12 @@ static void post_fold(size_t *at)
     d->src = place[1];
     memcpy(d->more, place + 2, sizeof d->more);
     d->len = (uint32_t)len;
+    if (d->fold & RT_GPU_RING_FAR) {
+        memcpy(d->far, place + RT_GPU_RING_NEAR, sizeof d->far);
+        __atomic_store_n(&d->seq_far_too, s, __ATOMIC_RELEASE);
+        __atomic_store_n(&d->seq_far, s, __ATOMIC_RELEASE);
+        nfar++;
+    }
     __atomic_store_n(&d->seq_too, s, __ATOMIC_RELEASE);
     __atomic_store_n(&d->seq, s, __ATOMIC_RELEASE);
     nfolds++;
@@ -471,7 +478,7 @@ int main(int argc, char **argv)
         batch_round();
         batch_round();
     }
-    printf("# %d copies, %d reductions, %d launches\nok 1 - kernels that copy, on the CPU\n1..1\n",
-           ncopies, nfolds, nlaunches);
+    printf("# %d copies, %d reductions (%d of many places), %d launches\nok 1 - kernels that copy, on the CPU\n1..1\n",
+           ncopies, nfolds, nfar, nlaunches);
     return 0;
 }

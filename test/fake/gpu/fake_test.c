@@ -452,6 +452,7 @@ static void post(struct rt_gpu_desc *ring, uint32_t seq, cu_ptr dst, cu_ptr src,
 static void lingering(void)
 {
     struct rt_gpu_linger k = { .next = 1, .launch = 5, .idle_ns = 20000000, .life_ns = 2000000000 };
+    const size_t ring_nbytes = RT_GPU_RING_SLOTS * sizeof(struct rt_gpu_desc);
     void *params[] = { &k };
     struct rt_gpu_words *words;
     cu_stream s;
@@ -462,9 +463,9 @@ static void lingering(void)
     use(0);
     GOOD(cu.mem_alloc(&a, 6400));
     GOOD(cu.mem_alloc(&b, 6400));
-    GOOD(cu.mem_host_alloc(&h, 8192, 0));
-    memset(h, 0, 8192);
-    words = (void *)((char *)h + 4096);
+    GOOD(cu.mem_host_alloc(&h, ring_nbytes + 4096, 0));
+    memset(h, 0, ring_nbytes + 4096);
+    words = (void *)((char *)h + ring_nbytes);
     k.ring = host(h);
     k.words = host(words);
     put(a, 6400, 4);

@@ -372,7 +372,7 @@ int fake_ring_fold(cu_ctx c, const struct rt_gpu_desc *d)
                                              [RT_GPU_RING_8] = FAKE_FOLD_8,
                                              [RT_GPU_RING_F16] = FAKE_FOLD_F16,
                                              [RT_GPU_RING_BF16] = FAKE_FOLD_BF16 };
-    uint64_t place[] = { d->dst, d->src, d->more[0], d->more[1], d->more[2] }, any = d->len;
+    uint64_t place[RT_GPU_RING_PLACES] = { d->dst, d->src }, any = d->len;
     enum fake_fold w = which[RT_GPU_RING_KIND(d->fold)];
     unsigned unit = RT_GPU_RING_UNIT(d->fold), same = RT_GPU_RING_SAME(d->fold), i;
     struct rt_gpu_fold_args k = { .type = RT_GPU_RING_TYPE(d->fold),
@@ -383,8 +383,11 @@ int fake_ring_fold(cu_ctx c, const struct rt_gpu_desc *d)
                                   .piece = 1,
                                   .unit = 1 };
 
+    memcpy(place + 2, d->more, sizeof d->more);
+    if (d->fold & RT_GPU_RING_FAR)
+        memcpy(place + RT_GPU_RING_NEAR, d->far, sizeof d->far);
     if ((same ? k.ndst > k.nsrc : k.nsrc + k.ndst > RT_GPU_RING_PLACES) ||
-        k.nsrc > RT_GPU_RING_PLACES || k.code == RT_GPU_FOLD_SWAP)
+        k.nsrc > RT_GPU_RING_SOURCES || k.code == RT_GPU_FOLD_SWAP)
         return CU_ERROR_ILLEGAL_ADDRESS;
     for (i = 0; i < k.nsrc; i++)
         any |= k.src[i] = place[i];

@@ -155,7 +155,9 @@ static bool ring_read(const struct rt_gpu_desc *ring, uint32_t seq, struct rt_gp
         __atomic_load_n(&slot->seq_too, __ATOMIC_ACQUIRE) != seq)
         return false;
     *out = *slot;
-    return true;
+    return !(out->fold & RT_GPU_RING_FAR) ||
+           (__atomic_load_n(&slot->seq_far, __ATOMIC_ACQUIRE) == seq &&
+            __atomic_load_n(&slot->seq_far_too, __ATOMIC_ACQUIRE) == seq);
 }
 
 static int linger(cu_ctx c, const struct rt_gpu_linger *k, const struct rt_gpu_desc *ring,
