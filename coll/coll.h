@@ -157,6 +157,7 @@ struct coll_task {
     const struct coll_alg *alg;
     uint32_t seq; /* this call's number in the team */
     int tag;      /* of its messages */
+    bool background; /* nobody drives it until its owner waits for it; set before the start */
     bool messages; /* ranks may start it in different orders: messages only */
     /* Advances without blocking: 0 = not finished, 1 = finished, -RT_E... = failed. */
     int (*step)(struct coll_task *k);

@@ -183,6 +183,17 @@ bool coll_forces_messages(const struct coll_team *t, const struct coll_args *a)
     return alg && !(alg->need & COLL_NEED_ONE_NODE);
 }
 
+bool coll_is_forced(const struct coll_team *t, const struct coll_args *a, bool has_node)
+{
+    if (rt_likely(!nforced) || t->local)
+        return false;
+    int64_t bytes = coll_args_bytes(t, a);
+    for (int i = 0; i < nforced; i++)
+        if (is_forced(i, a->kind, bytes, false) && !unmet(forced[i].alg, t, a, bytes, has_node))
+            return true;
+    return false;
+}
+
 const struct coll_alg *coll_choose(const struct coll_team *t, const struct coll_args *a,
                                    bool has_node, const char **why)
 {

@@ -22,6 +22,7 @@
  * its other words change, so whoever reads the old number behind `at` has read the old `at`. */
 #include "coll/gpu/gpu.h"
 
+#include "coll/start.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
@@ -76,7 +77,8 @@ void coll_gpu_prepare(struct coll_task *k)
     struct coll_gpu *g = k->team->gpu;
     uint64_t number = ++g->inits;
     int slot = (int)(number % COLL_GPU_FIXED);
-    if (k->args.mem != RT_MEM_HOST && !g->far && !g->in_use[slot] && has_entries(g)) {
+    if (k->args.mem != RT_MEM_HOST && !g->far && !g->in_use[slot] &&
+        !coll_is_forced(k->team, &k->args, false) && has_entries(g)) {
         struct coll_gpu_call *c = coll_gpu_call_take(g, k);
         if (c) {
             c->init = number;

@@ -41,11 +41,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include "coll/start.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
+#include "runtime/base/idle.h"
 #include "runtime/base/log.h"
 
 /* Times rt_gpu_seen_for, which is 20 us. */
 #define LOOK_EVERY 1000
+/* About what starting the device costs. */
+#define MOMENT_NS 5000
 
 /* ---- life ---- */
 
@@ -167,8 +171,8 @@ static bool post(struct coll_gpu_call *c)
     if (c->number != g->own->passed + 1 || (c->device && g->in[c->slot]))
         return false;
     c->posted = true;
-    c->said_yes = c->device && !g->far && has_area(g) &&
-                  coll_gpu_describe(c, coll_gpu_post_of(c, g->team->rank)) >= 0;
+    c->said_yes = c->device && !g->far && !coll_is_forced(g->team, &c->task->args, true) &&
+                  has_area(g) && coll_gpu_describe(c, coll_gpu_post_of(c, g->team->rank)) >= 0;
     if (c->said_yes) {
         g->in[c->slot] = c;
         rt_store_relaxed(&g->head->devices, 1);
@@ -369,6 +373,19 @@ const struct coll_alg coll_gpu_alg = { .name = "gpu",
                                        .need = COLL_NEED_ONE_NODE | COLL_NEED_PEER_MAP |
                                                COLL_NEED_CUDA_BUFFERS };
 
+/* Of a call that nobody drives until its owner comes back: once all have said yes the device
+ * carries on alone, so the others are given the time that ranks are usually apart. */
+static void wait_a_moment(struct coll_gpu_call *c)
+{
+    uint64_t end = rt_now_ns() + MOMENT_NS;
+    int heard = c->heard;
+    if (rt_idle_oversubscribed() || c->gate->first != c)
+        return;
+    while (all_yes(c) == 0 && rt_now_ns() < end)
+        rt_relax();
+    c->heard = heard;
+}
+
 int coll_gpu_start(struct coll_task *k)
 {
     struct coll_gpu *g = k->team->gpu;
@@ -393,5 +410,7 @@ int coll_gpu_start(struct coll_task *k)
     g->last = &c->next;
     if (!alone)
         post(c);
+    if (k->background && c->said_yes)
+        wait_a_moment(c);
     return 0;
 }

@@ -16,6 +16,10 @@
 /* Polls of a blocking call's own task before the general wait, which also looks at the transports.
  * Ranks with a core each finish a small call on shared memory within this. */
 #define OWN_POLLS 100
+/* The same of a call on device memory, which takes some microseconds or is a long one; of those, one
+ * in so many looks at everything. */
+#define DEVICE_POLLS 2000
+#define DEVICE_LOOK 16
 /* Where ranks outnumber cores, polling only delays those that this call waits for: the core is
  * given away after every look.  So many rounds of all ranks are far more than a call takes whose
  * ranks have all entered it. */
@@ -117,13 +121,15 @@ static const struct rt_req_ops persistent_ops = { .name = "persistent collective
 static bool run_alone(struct wm_domain *d, struct coll_task *k)
 {
     if (!rt_idle_oversubscribed()) {
-        for (int i = 0; i < OWN_POLLS; i++) {
+        bool device = k->args.mem != RT_MEM_HOST && !rt_threaded;
+        for (int i = 1; i <= (device ? DEVICE_POLLS : OWN_POLLS); i++) {
             if (coll_task_advance(k))
                 return true;
             rt_gpu_progress();
             /* Messages come by progress only; a call with nothing to do, or of which is not yet
              * known how it will go, has no algorithm. */
-            if (k->alg && !(k->alg->need & COLL_NEED_ONE_NODE))
+            if ((k->alg && !(k->alg->need & COLL_NEED_ONE_NODE)) ||
+                (device && i % DEVICE_LOOK == 0))
                 wm_progress(d);
             rt_relax();
         }
@@ -145,6 +151,7 @@ int wm_coll_run(struct wm_comm *c, const struct coll_args *a)
     struct coll_task k;
     k.req = (struct rt_req){ 0 };
     k.up = NULL;
+    k.background = false;
     int err = coll_start(&c->team, a, &k);
     if (err < 0)
         return err;
@@ -168,6 +175,7 @@ static int start_request(struct wm_call *call)
     q->task.req.status = (struct rt_status){ .src = MPI_ANY_SOURCE, .tag = MPI_ANY_TAG };
     q->task.req.notify = req_done;
     q->task.up = NULL;
+    q->task.background = true;
     hold(q, call);
     if (persistent) {
         q->task.req.flags = RT_REQ_PERSISTENT;

@@ -5,9 +5,7 @@
  * Under the domain's lock. */
 #include "mpi/core/coll_team.h"
 #include "mpi/core/comm.h"
-#include "mpi/datatype/type.h"
-#include "mpi/p2p/device.h"
-#include "mpi/p2p/p2p.h"
+#include "mpi/p2p/engine.h"
 #include "runtime/base/err.h"
 
 _Static_assert(BTL_KEY_MAX <= COLL_DEV_KEY, "a key of the transport is one of a team");
@@ -48,13 +46,12 @@ static int offer(struct coll_team *t, struct btl_mem *m)
 
 int wm_team_dev_describe(struct coll_team *t, const void *p, size_t len, struct coll_dev_mem *out)
 {
-    const struct rt_layout *bytes = &wm_type_get(MPI_BYTE)->layout;
     struct btl_peer *self;
     struct btl_mem *m;
-    bool scattered;
-    if (!rt_gpu_is_device(p))
-        return -RT_ENOTSUP;
-    int err = wm_dev_query(p, (int64_t)len, bytes, &out->at, &scattered);
+    int err = rt_gpu_query(p, len, &out->at);
+    if (err == -RT_ENOENT || err == -RT_EINVAL)
+        return -RT_ENOTSUP; /* host memory, or several allocations: staging will say what is wrong
+                             */
     if (err >= 0)
         err = dev_peer(t, t->rank, &self);
     if (err < 0)

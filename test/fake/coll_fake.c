@@ -354,6 +354,7 @@ static int start(struct fake *f, struct rank *k, const struct coll_args *args, i
         return coll_restart(t);
     }
     memset(t, 0, sizeof *t);
+    t->background = fake_random(f, 4) == 0;
     return coll_start(&k->team, &args[i * f->size + (int)(k - f->ranks)], t);
 }
 
