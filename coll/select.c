@@ -157,7 +157,8 @@ const struct coll_alg *coll_choose_gpu(enum coll_kind kind, int nranks, int64_t 
     return NULL;
 }
 
-/* What WEFT_COLL forces for a call that is not planned for devices; NULL: nothing that serves it. */
+/* What WEFT_COLL forces for a call that is not planned for devices; NULL: nothing that serves it.
+ */
 static const struct coll_alg *forced_alg(const struct coll_team *t, const struct coll_args *a,
                                          int64_t bytes, bool has_node)
 {
