@@ -15,7 +15,6 @@
 #include "runtime/base/log.h"
 #include "runtime/gpu/area.h"
 #include "runtime/layout/gpu.h"
-#include "runtime/reduce/gpu.h"
 
 struct gpu_tmp {
     struct gpu_tmp *next;
@@ -63,12 +62,9 @@ void coll_sched_gpu_free(struct coll_sched *s)
 int coll_sched_gpu_ready(struct coll_sched *s)
 {
     const struct coll_args *a = &s->task->args;
-    struct rt_reduce_gpu r = { 0 };
-    int err = a->op ? rt_reduce_gpu(s->gpu, a->op, a->rtype->elem, &r) : 0;
+    int err = a->op ? rt_reduce_gpu(s->gpu, a->op, a->rtype->elem, &s->reduce) : 0;
     if (err < 0)
         return err;
-    s->type = r.type;
-    s->code = r.code;
     s->ops = calloc((size_t)s->nsteps + 1, sizeof *s->ops);
     return s->ops ? 0 : -RT_ENOMEM;
 }
@@ -122,19 +118,6 @@ static void start_copy(struct coll_sched *s, const struct step *st, struct rt_gp
         rt_layout_gpu_unpack(s->gpu, st->dst_l, st->dst_n, st->dst, 0, st->src, nbytes, op);
 }
 
-/* A layout is contiguous, or that of a pair with a hole, of which each element is one. */
-static void start_reduce(struct coll_sched *s, const struct step *st, struct rt_gpu_op *op)
-{
-    const struct rt_layout *l = st->dst_l;
-    int64_t each = rt_elem_nbytes((enum rt_elem)l->elem);
-    struct rt_gpu_fold f = { .type = s->type, .code = s->code, .nsrc = 2, .ndst = 1 };
-    f.count = (size_t)(l->contig ? st->dst_n * l->size / each : st->dst_n);
-    f.src[0] = st->src;
-    f.src[1] = st->dst;
-    f.dst[0] = st->dst;
-    rt_gpu_fold(s->gpu, &f, op);
-}
-
 static void start_local(struct coll_sched *s, const struct step *st)
 {
     struct gpu_op *o = &s->ops[st - s->steps];
@@ -144,7 +127,7 @@ static void start_local(struct coll_sched *s, const struct step *st)
     if (st->kind == STEP_COPY)
         start_copy(s, st, &o->op);
     else
-        start_reduce(s, st, &o->op);
+        rt_reduce_gpu_apply(s->gpu, s->reduce, st->src, st->dst, st->dst_n, st->dst_l, &o->op);
 }
 
 static bool is_local(const struct step *st)

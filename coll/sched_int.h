@@ -4,6 +4,7 @@
 #define COLL_SCHED_INT_H
 
 #include "coll/sched.h"
+#include "runtime/reduce/gpu.h"
 
 enum step_kind { STEP_SEND, STEP_RECV, STEP_COPY, STEP_REDUCE, STEP_ROUND };
 
@@ -43,7 +44,7 @@ struct coll_sched {
     int nops;           /* under way */
     int first, next;    /* steps from `first` on may be under way, those from `next` on are not */
     int gpu_err;        /* of one that has ended */
-    uint8_t type, code; /* of the reduction: enum rt_gpu_type, enum rt_gpu_fold_code */
+    struct rt_reduce_gpu reduce;
 };
 
 /* The round that ends with `end` is through. */

@@ -290,6 +290,33 @@ static int copies_wait(struct wm_stage *s)
     return s->err;
 }
 
+struct local_op {
+    struct rt_gpu_op op;
+    bool done;
+};
+
+static void local_done(struct rt_gpu_op *op, int err)
+{
+    (void)err;
+    rt_container(op, struct local_op, op)->done = true;
+}
+
+/* -RT_ENOTSUP: not all on one device, or no kernel for it. */
+static int reduce_on_device(const struct coll_args *a)
+{
+    struct local_op o = { .op.done = local_done };
+    struct rt_gpu *g = NULL;
+    struct rt_reduce_gpu r;
+    int64_t nbytes = 0;
+    if (!lies_on(a, NULL, WM_SEND, &g, &nbytes) || !lies_on(a, NULL, WM_RECV, &g, &nbytes) || !g ||
+        !can_reduce(a, g) || rt_reduce_gpu(g, a->op, (enum rt_elem)a->rtype->elem, &r) < 0)
+        return -RT_ENOTSUP;
+    rt_reduce_gpu_apply(g, r, a->sbuf, a->rbuf, a->rcount, a->rtype, &o.op);
+    while (!o.done)
+        rt_gpu_progress();
+    return o.op.err;
+}
+
 int wm_coll_reduce_local(const struct rt_op *op, const void *in, void *inout, int64_t count,
                          const struct rt_layout *l)
 {
@@ -303,7 +330,12 @@ int wm_coll_reduce_local(const struct rt_op *op, const void *in, void *inout, in
     if (!wm_on_device(in, count, l, nbytes) && !wm_on_device(inout, count, l, nbytes))
         return rt_reduce_apply(op, in, inout, count, l);
     rt_lock(lock);
-    int err = wm_stage_create(&a, NULL, &s);
+    int err = reduce_on_device(&a);
+    if (err != -RT_ENOTSUP) {
+        rt_unlock(lock);
+        return err;
+    }
+    err = wm_stage_create(&a, NULL, &s);
     if (err < 0) {
         rt_unlock(lock);
         return err;

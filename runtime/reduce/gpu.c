@@ -55,3 +55,14 @@ int rt_reduce_gpu(struct rt_gpu *g, const struct rt_op *op, enum rt_elem elem,
     *out = as;
     return 0;
 }
+
+void rt_reduce_gpu_apply(struct rt_gpu *g, struct rt_reduce_gpu r, const void *in, void *inout,
+                         int64_t n, const struct rt_layout *l, struct rt_gpu_op *op)
+{
+    struct rt_gpu_fold f = { .type = r.type, .code = r.code, .nsrc = 2, .ndst = 1 };
+    f.count = (size_t)(l->contig ? n * l->size / rt_elem_nbytes((enum rt_elem)l->elem) : n);
+    f.src[0] = in;
+    f.src[1] = inout;
+    f.dst[0] = inout;
+    rt_gpu_fold(g, &f, op);
+}
