@@ -36,6 +36,7 @@ struct enqueue {
     struct note mine, *notes;
     struct coll_dev_mem mem[COLL_GPU_RANGES];
     bool has_mem[COLL_GPU_RANGES];
+    int posts; /* of this call so far */
     char *at[COLL_GPU_RANGES][WM_XSTREAM_RANKS];
     size_t len[COLL_GPU_RANGES][WM_XSTREAM_RANKS];
     uint64_t word[WM_XSTREAM_RANKS];
@@ -156,20 +157,26 @@ static int map_all(struct enqueue *e)
 
 /* ---- the work ---- */
 
-static int meet(struct enqueue *e, bool last)
+/* A post to all others, or the wait for theirs until `behind` before this rank's last one, or both
+ * as a meeting. */
+static int meet_halves(struct enqueue *e, bool post, bool await, int behind, bool last)
 {
     struct wm_xstream_comm *s = e->k.s;
     struct rt_gpu_meet m;
     int me = s->comm->rank;
-    wm_xstream_meet_init(&e->k, &m, wm_xstream_own(s, meetings), 1);
+    wm_xstream_meet_init(&e->k, &m, wm_xstream_own(s, meetings), post);
+    m.behind = (uint32_t)behind;
     for (int r = 0; r < s->comm->size; r++) {
-        if (r == me)
-            continue;
-        m.signal[m.nsignal++] = wm_xstream_at(s, r, met[me]);
-        m.wait[m.nwait++] = wm_xstream_own(s, met[r]);
+        if (r != me && post)
+            m.signal[m.nsignal++] = wm_xstream_at(s, r, met[me]);
+        if (r != me && await)
+            m.wait[m.nwait++] = wm_xstream_own(s, met[r]);
     }
+    e->posts += post;
     return wm_xstream_meet(&e->k, &m, last);
 }
+
+static int meet(struct enqueue *e, bool last) { return meet_halves(e, true, true, 0, last); }
 
 static int do_step(struct enqueue *e, const struct coll_gpu_step *step)
 {
@@ -179,6 +186,10 @@ static int do_step(struct enqueue *e, const struct coll_gpu_step *step)
         return rt_gpu_fold_on(k->g, k->stream, &step->fold);
     case COLL_GPU_COPY:
         return rt_gpu_copy_on(k->g, k->stream, step->copy.dst, step->copy.src, step->copy.len);
+    case COLL_GPU_POST:
+        return meet_halves(e, true, false, 0, false);
+    case COLL_GPU_AWAIT: /* the plan does not count the meeting before its first step */
+        return meet_halves(e, false, true, e->posts - 1 - step->posts, false);
     default:
         return meet(e, false);
     }

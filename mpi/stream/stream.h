@@ -15,8 +15,8 @@
  * Why no epoch is taken for another.  All of a communicator's work in one process runs in the order
  * of one stream (graphs, too: that is demanded of the user), so its counters advance in that order.
  *
- * In meetings all processes take part, one after another; a process can be at most one ahead of
- * another, because to go on it needs that one's signal.
+ * In meetings all processes take part, one after another.  Numbers only grow, so it does not matter
+ * that another process is ahead.
  *
  * Of messages sender and receiver agree on a slot when they match, on the host.  In one slot the
  * sender begins a message only when its wait for the end of the last one has been enqueued before,

@@ -163,7 +163,7 @@ struct rt_gpu_fold_args {
  * of other processes and waits for theirs.  Numbers grow by `step` each time and live in device
  * memory, so that a captured launch may be repeated:
  *     e = *count + step, stored to *count; then e to every signal[], when all that the stream did
- *     before is visible everywhere; then wait until every wait[] has reached e.
+ *     before is visible everywhere; then wait until every wait[] has reached e - behind.
  * Waiting ends early, with words->failed, when words->abort or *poison is not 0; then it stores 1
  * to every tell[], which are the other processes' poison, so that they do not wait either. */
 #define RT_GPU_MEET_MAX 16
@@ -172,7 +172,7 @@ struct rt_gpu_meet {
     uint64_t runs;           /* the same: launches so far, captured ones too */
     uint64_t poison, words;  /* words: struct rt_gpu_meet_words */
     uint32_t step, nsignal, nwait, ntell;
-    uint32_t ticket, pad;    /* stored to words->ended at the end; 0: none */
+    uint32_t ticket, behind;    /* stored to words->ended at the end; 0: none */
     uint64_t signal[RT_GPU_MEET_MAX], wait[RT_GPU_MEET_MAX], tell[RT_GPU_MEET_MAX];
 };
 struct rt_gpu_meet_words { /* pinned host memory */

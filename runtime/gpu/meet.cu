@@ -49,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(32)
     if (lane < p.nsignal)
         host_store(p.signal[lane], e);
     if (lane < p.nwait)
-        came = wait_for(p, p.wait[lane], e);
+        came = wait_for(p, p.wait[lane], e - p.behind);
     fence_system(); /* the signals, before the stream's later work */
     if (!__all_sync(EVERY_LANE, came)) {
         if (lane < p.ntell)

@@ -91,7 +91,7 @@ static int meet(struct meeting *m)
     __atomic_store_n(&m->words->begun, run, __ATOMIC_RELEASE);
     err = store_all(m, k->signal, k->nsignal, e);
     for (i = 0; i < k->nwait && !err; i++)
-        came = wait_for(m, m->wait[i], e) && came;
+        came = wait_for(m, m->wait[i], e - k->behind) && came;
     if (!came) {
         err = store_all(m, k->tell, k->ntell, 1);
         __atomic_store_n(&m->words->failed, 1u, __ATOMIC_RELEASE);
