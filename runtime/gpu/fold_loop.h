@@ -5,7 +5,7 @@
  *     E<word>   what is combined at a time, of data loaded by words: mostly T,
  *     A<word>   what it is while it is combined,
  *     up, down  from E to A and back,
- *     ahead     groups of a source that a thread has in flight, of two sources: what registers allow,
+ *     ahead     groups of each of two sources that a thread has in flight, as registers allow,
  *     swaps     knows RT_GPU_FOLD_SWAP,
  *     each      what it does for every code: calls f(operation) with the one asked for, so that the
  *               choice stands outside the loops over elements.

@@ -15,7 +15,8 @@ struct ring_fold { /* in shared memory */
     uint32_t fold, nunits; /* fold: of the descriptor */
 };
 
-/* From a descriptor, a word a lane, by a warp.  Places are in words 2, 4, 8, 10, 12, and from 18 on. */
+/* From a descriptor, a word a lane, by a warp.  Places are in words 2, 4, 8, 10, 12, and from 18
+ * on. */
 __device__ __forceinline__ void take_fold(struct ring_fold *f, uint32_t v)
 {
     unsigned lane = threadIdx.x, word;

@@ -177,7 +177,8 @@ bool move_linger_post_fold(struct move_state *m, const struct move_fold *f, stru
     bool same = same_places(a);
     unsigned n = a->nsrc + (same ? 0 : a->ndst);
 
-    if (!kind || !unit || n > RT_GPU_RING_PLACES || a->nsrc > RT_GPU_RING_SOURCES || a->code == RT_GPU_FOLD_SWAP ||
+    if (!kind || !unit || n > RT_GPU_RING_PLACES || a->nsrc > RT_GPU_RING_SOURCES ||
+        a->code == RT_GPU_FOLD_SWAP ||
         nbytes * (8 / unit) > WEFT_LINGER_FOLD_MOST)
         return false;
     memset(place, 0, sizeof place);

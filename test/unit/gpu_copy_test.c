@@ -324,7 +324,8 @@ static void reductions_of_many_places(void)
             CHECK_EQ(jobs[0].err, 0);
             for (unsigned i = 0; i < ndst && n > 1; i++)
                 CHECK_EQ(((uint32_t *)(void *)(here + 64 * i))[2], want);
-            CHECK_EQ(dev.nfolds - before, n <= RT_GPU_RING_SOURCES && n + ndst <= RT_GPU_RING_PLACES);
+            CHECK_EQ(dev.nfolds - before,
+                     n <= RT_GPU_RING_SOURCES && n + ndst <= RT_GPU_RING_PLACES);
         }
     finish(g);
 }
