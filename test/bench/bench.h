@@ -43,6 +43,7 @@ struct bench_type {
     size_t len;
     int nccl; /* NCCL's number; -1: it has none */
     unsigned uses;
+    int exact; /* whole numbers above this are rounded; 0: none that occurs here */
 };
 struct bench_op {
     const char *name, *title;

@@ -21,7 +21,11 @@ static unsigned char pattern(const struct bench *b, size_t i, int from, int to)
 
 static int number(const struct bench *b, size_t i, int rank)
 {
-    return (int)((i + (unsigned)rank * 3u + b->seed) % 16);
+    unsigned most = 16, exact = (unsigned)b->elem->exact / (unsigned)b->nranks;
+
+    if (b->elem->exact && exact < most) /* the sum of all ranks is to be exact */
+        most = exact > 1 ? exact : 2;
+    return (int)((i + (unsigned)rank * 3u + b->seed) % most);
 }
 
 static void corrupt(const struct bench *b, void *buf, size_t at)

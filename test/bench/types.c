@@ -15,16 +15,16 @@ enum elem { CHAR, INT8, INT32, INT64, FP16, BF16, FP32, FP64, FLOAT_INT, TWO_INT
 
 /* nccl: the numbers of ncclDataType_t and ncclRedOp_t, which are part of its binary interface. */
 static const struct bench_type types[] = {
-    { "mpi_char", "MPI_CHAR", CHAR, 1, 0, BENCH_MOVES },
-    { "mpi_int", "MPI_INT", INT32, 4, 2, BENCH_MOVES | BENCH_ADDS },
-    { "mpi_float", "MPI_FLOAT", FP32, 4, 7, BENCH_MOVES | BENCH_ADDS },
-    { "mpi_double", "MPI_DOUBLE", FP64, 8, 8, BENCH_MOVES | BENCH_ADDS },
-    { "mpi_int8", "MPI_INT8_T", INT8, 1, 0, BENCH_MOVES | BENCH_ADDS },
-    { "mpi_int64", "MPI_INT64_T", INT64, 8, 4, BENCH_MOVES | BENCH_ADDS },
-    { "mpi_fp16", "MPIX_FLOAT16", FP16, 2, 6, BENCH_MOVES | BENCH_ADDS },
-    { "mpi_bf16", "MPIX_BFLOAT16", BF16, 2, 9, BENCH_MOVES | BENCH_ADDS },
-    { "mpi_float_int", "MPI_FLOAT_INT", FLOAT_INT, 8, -1, BENCH_MOVES | BENCH_PLACES },
-    { "mpi_2int", "MPI_2INT", TWO_INT, 8, -1, BENCH_MOVES | BENCH_PLACES },
+    { "mpi_char", "MPI_CHAR", CHAR, 1, 0, BENCH_MOVES, 0 },
+    { "mpi_int", "MPI_INT", INT32, 4, 2, BENCH_MOVES | BENCH_ADDS, 0 },
+    { "mpi_float", "MPI_FLOAT", FP32, 4, 7, BENCH_MOVES | BENCH_ADDS, 0 },
+    { "mpi_double", "MPI_DOUBLE", FP64, 8, 8, BENCH_MOVES | BENCH_ADDS, 0 },
+    { "mpi_int8", "MPI_INT8_T", INT8, 1, 0, BENCH_MOVES | BENCH_ADDS, 0 },
+    { "mpi_int64", "MPI_INT64_T", INT64, 8, 4, BENCH_MOVES | BENCH_ADDS, 0 },
+    { "mpi_fp16", "MPIX_FLOAT16", FP16, 2, 6, BENCH_MOVES | BENCH_ADDS, 2047 },
+    { "mpi_bf16", "MPIX_BFLOAT16", BF16, 2, 9, BENCH_MOVES | BENCH_ADDS, 255 },
+    { "mpi_float_int", "MPI_FLOAT_INT", FLOAT_INT, 8, -1, BENCH_MOVES | BENCH_PLACES, 0 },
+    { "mpi_2int", "MPI_2INT", TWO_INT, 8, -1, BENCH_MOVES | BENCH_PLACES, 0 },
 };
 enum { NTYPES = sizeof types / sizeof types[0] };
 
