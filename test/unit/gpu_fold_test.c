@@ -394,10 +394,10 @@ static void refused(void)
     CHECK_EQ(rt_gpu_type_nbytes(RT_GPU_TYPES), 0);
 }
 
-static cu_result refuse_image(cu_module *m, const void *image)
+static cu_result refuse_image(cu_module *m, const void *what)
 {
     (void)m;
-    (void)image;
+    (void)what;
     return CU_ERROR_INVALID_VALUE;
 }
 
