@@ -839,6 +839,18 @@ static void random_copies(void)
 
 /* ---- the model ---- */
 
+/* A short reduction is for the ring, a long one for a launch, and every one can be launched. */
+static void the_model_of_reductions(void)
+{
+    for (enum rt_gpu_link l = 0; l < RT_GPU_LINKS; l++) {
+        for (size_t len = 1; len < (size_t)1 << 40; len *= 2)
+            CHECK(rt_gpu_cost_fold_ns(RT_GPU_WAY_BATCH, l, len) < UINT64_MAX);
+        CHECK(rt_gpu_cost_fold_ns(RT_GPU_WAY_LINGER, l, 8) <
+              rt_gpu_cost_fold_ns(RT_GPU_WAY_BATCH, l, 8));
+        CHECK_EQ(rt_gpu_cost_fold_ns(RT_GPU_WAY_LINGER, l, 1 << 20), UINT64_MAX);
+    }
+}
+
 static void the_model(void)
 {
     for (int link = 0; link < RT_GPU_LINKS; link++) {
@@ -901,5 +913,6 @@ int main(void)
     RUN(fini_waits);
     RUN(random_copies);
     RUN(the_model);
+    RUN(the_model_of_reductions);
     return check_end();
 }
