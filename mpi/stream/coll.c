@@ -76,6 +76,20 @@ static int take_scratch(struct enqueue *e, size_t nbytes)
     return err;
 }
 
+/* Ways that let copy engines and kernels work at the same time gain nothing on one stream.  Sets
+ * the way of plans; returns what it was, to be set again. */
+static enum coll_gpu_way choose_way(const struct enqueue *e)
+{
+    enum coll_gpu_way was = coll_gpu_way, way;
+    int size = e->k.s->comm->size;
+    if (e->args.kind != COLL_ALLREDUCE)
+        return was;
+    way = coll_gpu_asked_way(size, e->args.rcount * e->args.rtype->size);
+    if (way == COLL_GPU_HALF_ENGINE || way == COLL_GPU_ENGINE)
+        coll_gpu_way = COLL_GPU_TWO_SHOT;
+    return was;
+}
+
 /* A barrier has no data: two meetings are all of it. */
 static int own_part(struct enqueue *e)
 {
@@ -84,7 +98,9 @@ static int own_part(struct enqueue *e)
         return -RT_ENOTSUP;
     if (e->args.kind == COLL_BARRIER)
         return 0;
+    enum coll_gpu_way was = choose_way(e);
     int err = coll_gpu_own(team_of(e), &e->args, &e->own, NULL);
+    coll_gpu_way = was;
     if (err >= 0 && e->own.folds && !rt_gpu_can_fold(s->g, e->own.type, e->own.code))
         err = -RT_ENOTSUP;
     return err < 0 ? err : e->own.publishes ? -RT_ENOTSUP : take_scratch(e, e->own.scratch);
@@ -215,7 +231,10 @@ static int make_plan(struct enqueue *e, struct coll_gpu_plan *out)
     }
     if (e->args.kind == COLL_BARRIER)
         return 0;
-    return coll_gpu_make_plan(&v, out);
+    enum coll_gpu_way was = choose_way(e);
+    int err = coll_gpu_make_plan(&v, out);
+    coll_gpu_way = was;
+    return err;
 }
 
 static int run_mapped(struct enqueue *e)

@@ -120,10 +120,27 @@ int rt_gpu_meet_on(struct rt_gpu *g, void *stream, const struct rt_gpu_meet *m)
     return answer(g, r, "starting a kernel on the stream of a communicator");
 }
 
+/* Between kernels on a stream, a short copy is best another one; a kernel cannot write pageable
+ * memory of the host. */
+static bool kernel_copies(struct rt_gpu *g, const void *dst, size_t len)
+{
+    return rt_gpu_choose(RT_GPU_LINK_PEER, len, false, true) == RT_GPU_WAY_BATCH &&
+           rt_gpu_is_device(dst) && rt_gpu_can_fold(g, RT_GPU_U8, RT_GPU_FOLD_COPY);
+}
+
 int rt_gpu_copy_on(struct rt_gpu *g, void *stream, void *dst, const void *src, size_t len)
 {
     if (len == 0)
         return 0;
+    if (kernel_copies(g, dst, len))
+        return rt_gpu_fold_on(g, stream,
+                              &(struct rt_gpu_fold){ .type = RT_GPU_U8,
+                                                     .code = RT_GPU_FOLD_COPY,
+                                                     .nsrc = 1,
+                                                     .ndst = 1,
+                                                     .count = len,
+                                                     .src = { src },
+                                                     .dst = { dst } });
     int in = rt_gpu_enter(g);
     if (in < 0)
         return g->lost ? rt_gpu_gone(g) : in;

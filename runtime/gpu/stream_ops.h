@@ -20,7 +20,8 @@ void rt_gpu_capture_restore(int was);
 int rt_gpu_stream_capturing(struct rt_gpu *g, void *stream);
 /* 1 when all that was put on it has ended, 0, -RT_EGPU.  Not of a stream that is being captured. */
 int rt_gpu_stream_idle(struct rt_gpu *g, void *stream);
-/* Puts something on the stream: 0, -RT_EGPU, logged. */
+/* Puts something on the stream: 0, -RT_EGPU, logged.  A copy's destination may be any memory, its
+ * source memory that g's kernels can read. */
 int rt_gpu_meet_on(struct rt_gpu *g, void *stream, const struct rt_gpu_meet *m);
 int rt_gpu_copy_on(struct rt_gpu *g, void *stream, void *dst, const void *src, size_t len);
 /* False when the context has gone, and with it all that was put on its streams and its memory. */
