@@ -32,8 +32,9 @@ __device__ __forceinline__ void take_fold(struct ring_fold *f, uint32_t v)
     if (lane >= first && lane < first + RT_GPU_RING_NDST(fold))
         f->dst[lane - first] = low | high << 32;
     if (lane == 0) {
+        uint32_t unit = RT_GPU_RING_UNIT(fold);
         f->fold = fold;
-        f->nunits = len / RT_GPU_RING_UNIT(fold);
+        f->nunits = len >> ((unit >> 1) - (unit >> 3)); /* 1, 2, 4, 8 */
     }
     __syncwarp();
 }
@@ -154,6 +155,49 @@ __device__ __forceinline__ void fold_units(const struct ring_fold *f, uint32_t a
                 store_unit(f->dst[d] + (uint64_t)(at + a * nt) * nbytes, nbytes, r);
         }
     }
+}
+
+/* A place of the descriptor in v, a word a lane. */
+__device__ __forceinline__ uint64_t place_in(uint32_t v, unsigned i)
+{
+    unsigned word = i < 2 ? 2 + 2 * i : i < RT_GPU_RING_NEAR ? 4 + 2 * i : 8 + 2 * i;
+    uint64_t low = __shfl_sync(EVERY_LANE, v, word), high = __shfl_sync(EVERY_LANE, v, word + 1);
+
+    return low | high << 32;
+}
+
+template <unsigned SOURCES, unsigned PLACES>
+__device__ __forceinline__ void fold_lanes(uint32_t v, uint32_t fold, uint32_t len)
+{
+    const uint32_t nbytes = RT_GPU_RING_UNIT(fold), off = threadIdx.x * nbytes;
+    const uint32_t nsrc = RT_GPU_RING_NSRC(fold), first = RT_GPU_RING_SAME(fold) ? 0 : nsrc;
+    const bool on = off < len;
+    uint2 x[SOURCES];
+
+#pragma unroll
+    for (unsigned s = 0; s < SOURCES; s++) {
+        uint64_t at = place_in(v, s) + off;
+        x[s] = { 0, 0 };
+        if (on && s < nsrc)
+            x[s] = load_unit(at, nbytes);
+    }
+    uint2 r = combine_units(fold, x);
+#pragma unroll
+    for (unsigned i = 0; i < PLACES; i++) {
+        uint64_t at = place_in(v, i) + off;
+        if (on && i >= first && i < first + RT_GPU_RING_NDST(fold))
+            store_unit(at, nbytes, r);
+    }
+}
+
+/* The shortest: a unit a lane, straight from the descriptor, because a warp that is alone takes
+ * about 3 ns for an instruction. */
+__device__ __forceinline__ void fold_by_warp(uint32_t v, uint32_t fold, uint32_t len)
+{
+    if (!(fold & RT_GPU_RING_FAR) && RT_GPU_RING_NSRC(fold) <= 4)
+        fold_lanes<4, RT_GPU_RING_NEAR>(v, fold, len);
+    else
+        fold_lanes<RT_GPU_RING_SOURCES, RT_GPU_RING_PLACES>(v, fold, len);
 }
 
 #endif

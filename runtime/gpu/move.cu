@@ -131,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(WEFT_BATCH_THREADS, 4)
 struct task { /* in shared memory: what all threads of a block do next */
     uint64_t dst, src;
     uint32_t len, seq;
-    uint32_t part, parts; /* which part of the work is this block's; of 0 parts: all, by warp 0 */
+    uint32_t part, parts; /* which part of the work is this block's */
     bool leave, is_fold;
     struct ring_fold fold;
 };
@@ -289,7 +289,7 @@ __device__ __forceinline__ void look(const struct rt_gpu_linger &p, struct leade
         uint64_t dst = lane_words(v, 2), src = lane_words(v, 4);
         uint32_t len = lane_word(v, 6), seq = l->next++, fold = lane_word(v, 1);
         l->last = now;
-        if (len > (fold ? WEFT_LINGER_FOLD_TINY : WEFT_LINGER_TINY)) {
+        if (len > (fold ? RT_GPU_RING_UNIT(fold) * 32 : WEFT_LINGER_TINY)) {
             uint32_t parts = parts_for(p, l, len, fold != 0);
             if (parts > 1)
                 tell(p, v, parts);
@@ -297,10 +297,8 @@ __device__ __forceinline__ void look(const struct rt_gpu_linger &p, struct leade
             return;
         }
         if (fold) {
-            take_task(k, v, 0, 0);
-            return;
-        }
-        if (len <= 256 && !(((uint32_t)dst | (uint32_t)src | len) & 7)) {
+            fold_by_warp(v, fold, len);
+        } else if (len <= 256 && !(((uint32_t)dst | (uint32_t)src | len) & 7)) {
             if (lane * 8 < len) /* a few words: no loop */
                 ((uint2 *)dst)[lane] = from<true>::load((const uint2 *)src + lane);
         } else {
@@ -336,26 +334,26 @@ __device__ __forceinline__ void copy_part(const struct task *k)
                       threadIdx.x, blockDim.x);
 }
 
-__device__ __forceinline__ void fold_part(const struct task *k, bool alone)
+__device__ __forceinline__ void fold_part(const struct task *k)
 {
-    uint32_t n = k->fold.nunits, nt = alone ? 32 : blockDim.x, at = 0, end = n;
+    uint32_t n = k->fold.nunits, at = 0, end = n;
 
-    if (!alone && k->parts > 1) { /* whole sectors: 32 units */
+    if (k->parts > 1) { /* whole sectors: 32 units */
         uint32_t part = ((n + k->parts - 1) / k->parts + 31) & ~31u;
         at = k->part * part;
         end = n < at + part ? n : at + part;
     }
     if (RT_GPU_RING_NSRC(k->fold.fold) <= 4)
-        fold_units<4, 2>(&k->fold, at, end, threadIdx.x, nt);
+        fold_units<4, 2>(&k->fold, at, end, threadIdx.x, blockDim.x);
     else
-        fold_units<RT_GPU_RING_SOURCES, 1>(&k->fold, at, end, threadIdx.x, nt);
+        fold_units<RT_GPU_RING_SOURCES, 1>(&k->fold, at, end, threadIdx.x, blockDim.x);
 }
 
 /* Warp 0, when all have done their part.  A fence has made a block's data visible to all before the block
  * says that it has finished, so block 0 needs no other one. */
 __device__ __forceinline__ void finish(const struct rt_gpu_linger &p, const struct task *k)
 {
-    uint32_t helpers = k->parts ? k->parts - 1 : 0, seq = k->seq, part = k->part, lane = threadIdx.x;
+    uint32_t helpers = k->parts - 1, seq = k->seq, part = k->part, lane = threadIdx.x;
 
     __syncwarp();
     if (lane == 0)
@@ -397,18 +395,14 @@ extern "C" __global__ void __launch_bounds__(WEFT_LINGER_THREADS, 2)
             look(p, &l, &k);
         else if (warp0)
             wait_task(p, &k, rank, &seen);
-        __syncwarp();
-        bool alone = warp0 && !k.leave && k.parts == 0; /* the others stay at the barrier */
-        if (!alone)
-            __syncthreads();
+        __syncthreads();
         if (k.leave)
             break;
         if (k.is_fold)
-            fold_part(&k, alone);
+            fold_part(&k);
         else
             copy_part(&k);
-        if (!alone)
-            __syncthreads();
+        __syncthreads();
         if (warp0)
             finish(p, &k);
     }

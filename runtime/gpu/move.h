@@ -24,10 +24,9 @@
 #define WEFT_LINGER_PART (8u << 10)
 #define WEFT_LINGER_ONE (96u << 10)
 
-/* Reductions, by the bytes of one source: up to FOLD_TINY one warp, up to FOLD_PART block 0 alone,
+/* Reductions, by the bytes of one source: a unit a lane by one warp, up to FOLD_PART block 0 alone,
  * longer ones in parts of at least that, up to FOLD_MOST; a thread has 16 bytes of each source in
  * flight.  To choose the number of blocks a byte counts as much as FOLD_WEIGHT bytes of a copy. */
-#define WEFT_LINGER_FOLD_TINY 512u
 #define WEFT_LINGER_FOLD_PART (8u << 10)
 #define WEFT_LINGER_FOLD_MOST (256u << 10)
 #define WEFT_LINGER_FOLD_WEIGHT 6u
