@@ -13,23 +13,23 @@
 #define WEFT_BATCH_PIECE (16u << 10)
 
 /* weft_linger.  Up to TINY bytes one warp copies, up to SOLO bytes block 0; longer copies are cut
- * into parts of at least PART bytes for as many blocks as there are.  On H200 a block moves 40 GB/s
- * and handing a copy to other blocks costs 1 us.  A launch has one block, which does well up to ONE
- * bytes, or, when it is for a longer copy, MANY. */
+ * into parts of at least PART bytes for as many blocks as there are.  On H200 a block moves 34 to 50
+ * GB/s and handing a copy to other blocks costs 0.9 us.  A launch has one block, which does well up
+ * to ONE bytes, or, when it is for a longer copy, MANY. */
 #define WEFT_LINGER_MANY 16
 #define WEFT_LINGER_BLOCKS_MAX 32
 #define WEFT_LINGER_THREADS 512
 #define WEFT_LINGER_TINY 2048u
 #define WEFT_LINGER_SOLO (32u << 10)
 #define WEFT_LINGER_PART (8u << 10)
-#define WEFT_LINGER_ONE (96u << 10)
+#define WEFT_LINGER_ONE WEFT_LINGER_SOLO
 
 /* Reductions, by the bytes of one source: a unit a lane by one warp, up to FOLD_PART block 0 alone,
  * longer ones in parts of at least that, up to FOLD_MOST; a thread has 16 bytes of each source in
  * flight.  To choose the number of blocks a byte counts as much as FOLD_WEIGHT bytes of a copy. */
 #define WEFT_LINGER_FOLD_PART (8u << 10)
 #define WEFT_LINGER_FOLD_MOST (256u << 10)
-#define WEFT_LINGER_FOLD_WEIGHT 6u
+#define WEFT_LINGER_FOLD_WEIGHT 2u
 
 /* How block 0 of weft_linger hands work to the others, through device memory that is zero before
  * the first launch.  The task is one store and one load of a warp, with the work's number in every
