@@ -26,6 +26,7 @@ struct coll_gpu_own {
      * overwrites input of this rank. */
     uint64_t word;
     size_t scratch; /* bytes of this device's memory that the plan wants beside */
+    bool swaps; /* wants no scratch where rt_gpu_can_fold() says RT_GPU_FOLD_SWAP of RT_GPU_U8 */
     bool publishes; /* offsets[r], by rank: where, in this rank's range, what concerns r begins */
     bool folds;     /* needs a kernel for these: ask rt_gpu_can_fold() */
     uint8_t type, code;
@@ -48,7 +49,7 @@ struct coll_gpu_view {
     const uint64_t *word;               /* [rank] */
     const uint64_t *const *offsets;     /* [rank][rank], of those who publish, else NULL */
     char *const *scratch; /* buffers of COLL_GPU_SCRATCH_UNIT bytes, in all what was asked for */
-    bool kernels;         /* this device folds; without, copies do what they can */
+    bool kernels; /* this device folds, copies and swaps; without, copies do what they can */
 };
 
 /* POST holds up nothing: it is made when all folds and copies before it in the list have ended.
@@ -61,11 +62,12 @@ enum coll_gpu_verb {
     COLL_GPU_POST,
     COLL_GPU_AWAIT
 };
+#define COLL_GPU_POSTS_MAX 4000 /* of a plan; calls that need more are not planned */
 struct coll_gpu_step {
     enum coll_gpu_verb verb;
     int after; /* index of an earlier fold or copy that must have ended; -1: none */
     union {
-        int posts; /* AWAIT */
+        int posts; /* AWAIT: of every rank; BARRIER: likewise, the number of its own */
         struct rt_gpu_fold fold;
         struct {
             void *dst;
@@ -89,13 +91,13 @@ enum coll_gpu_way {
     COLL_GPU_ONE_SHOT,    /* everybody folds everything */
     COLL_GPU_TWO_SHOT,    /* the owner of a block folds it and stores it to all */
     COLL_GPU_HALF_ENGINE, /* the owner folds in chunks, copy engines bring them to the others */
-    COLL_GPU_ENGINE,      /* and also fetch what is folded */
+    COLL_GPU_ENGINE,      /* and bring him what to fold, into his result; not in place */
     COLL_GPU_WAYS
 };
 extern enum coll_gpu_way coll_gpu_way;
-/* What becomes of it; any_overwritten: some rank's input lies where its result goes. */
 /* What `coll_gpu_way` says or, if nothing, WEFT_COLL or the table of choices: algs.c. */
 enum coll_gpu_way coll_gpu_asked_way(int size, int64_t nbytes);
+/* What becomes of it; any_overwritten: some rank's input lies where its result goes. */
 enum coll_gpu_way coll_gpu_allreduce_way(int size, int64_t nbytes, bool any_overwritten);
 
 #endif

@@ -127,11 +127,16 @@ static struct coll_gpu_part block_of(int64_t nbytes, int most, int i)
     return (struct coll_gpu_part){ from, coll_gpu_cut(nbytes, (int)owners, i + 1) - from };
 }
 
+void coll_gpu_fold_to_all(struct coll_gpu_make *m, int64_t off, int64_t len)
+{
+    char *dst[COLL_GPU_RANKS_MAX];
+    fold(m, all_ranks(m, off, len), dst, results(m, off, len, true, dst));
+}
+
 static void two_shot(struct coll_gpu_make *m, int64_t nbytes)
 {
     struct coll_gpu_part b = block_of(nbytes, m->size, m->rank);
-    char *dst[COLL_GPU_RANKS_MAX];
-    fold(m, all_ranks(m, b.off, b.len), dst, results(m, b.off, b.len, true, dst));
+    coll_gpu_fold_to_all(m, b.off, b.len);
 }
 
 /* Kernels fold, engines bring the results to the others: both directions of a link carry half each
@@ -150,54 +155,24 @@ static void half_engine(struct coll_gpu_make *m, int64_t nbytes)
     }
 }
 
-/* Engines fetch, too, into units of scratch that take turns.  A chunk's fetches follow each other,
- * because a step waits for one other only; the other units' chunks keep the links busy. */
-static int engine_chunk(struct coll_gpu_make *m, int64_t off, int64_t len, char *unit, int after)
+/* With two ranks both shots move the same bytes; one shot stores to no other device. */
+static enum coll_gpu_way best_way(int64_t p, int64_t nbytes, bool any_overwritten)
 {
-    const int64_t place = len; /* one for each rank */
-    struct rt_gpu_fold f = { m->type, m->code, (uint8_t)m->size, 1, (size_t)(len / m->elem),
-                             { 0 },   { 0 } };
-    for (int i = 0; i < m->size; i++) {
-        int rank = (m->rank + i) % m->size;
-        char *from = coll_gpu_peer(m, COLL_GPU_SEND, rank, off, len), *to = unit + rank * place;
-        f.src[rank] = i ? to : from;
-        if (i)
-            after = coll_gpu_copy(m, to, from, len, after);
-    }
-    char *own = coll_gpu_peer(m, COLL_GPU_RECV, m->rank, off, len), *dst[COLL_GPU_RANKS_MAX];
-    f.dst[0] = own;
-    struct rt_gpu_fold *step = coll_gpu_fold_step(m, after);
-    if (!step)
-        return after;
-    *step = f;
-    int folded = m->out->n - 1, n = results(m, off, len, false, dst);
-    for (int i = 0; i < n; i++)
-        coll_gpu_copy(m, dst[i], own, len, folded);
-    return folded;
+    if (!any_overwritten && p <= RT_GPU_FOLD_PLACES &&
+        2 * (p - 1) * (nbytes / p) >= coll_gpu_limits.engine_min)
+        return COLL_GPU_ENGINE;
+    return (p - 1) * (p - 2) * (nbytes / p) <= coll_gpu_limits.one_shot_extra ? COLL_GPU_ONE_SHOT
+                                                                              : COLL_GPU_TWO_SHOT;
 }
 
-static void all_engine(struct coll_gpu_make *m, int64_t nbytes)
-{
-    struct coll_gpu_part b = block_of(nbytes, m->size, m->rank);
-    int64_t chunk = coll_gpu_cut(coll_gpu_limits.unit, m->size, 1), len;
-    int free_after[COLL_GPU_UNITS] = { -1, -1, -1, -1 }, turn = 0;
-    for (int64_t at = 0; at < b.len && !m->err; at += len, turn = (turn + 1) % COLL_GPU_UNITS) {
-        len = min_of(b.len - at, chunk);
-        free_after[turn] = engine_chunk(m, b.off + at, len, m->v->scratch[turn], free_after[turn]);
-    }
-}
-
-/* With two ranks both forms move the same bytes; one shot stores to no other device. */
 enum coll_gpu_way coll_gpu_allreduce_way(int size, int64_t nbytes, bool any_overwritten)
 {
-    enum coll_gpu_way way = size > 1 ? coll_gpu_asked_way(size, nbytes) : COLL_GPU_AUTO;
-    int64_t p = size;
+    enum coll_gpu_way way = size > 1 ? coll_gpu_asked_way(size, nbytes) : COLL_GPU_ONE_SHOT;
     if (way == COLL_GPU_AUTO)
-        way = (p - 1) * (p - 2) * (nbytes / p) <= coll_gpu_limits.one_shot_extra
-                  ? COLL_GPU_ONE_SHOT
-                  : COLL_GPU_TWO_SHOT;
-    if (way == COLL_GPU_ENGINE && size > RT_GPU_FOLD_PLACES)
-        way = COLL_GPU_HALF_ENGINE;
+        way = best_way(size, nbytes, any_overwritten);
+    if (way == COLL_GPU_ENGINE &&
+        (any_overwritten || size > RT_GPU_FOLD_PLACES || nbytes < (int64_t)size * COLL_GPU_LINE))
+        way = COLL_GPU_TWO_SHOT;
     return way == COLL_GPU_ONE_SHOT && any_overwritten ? COLL_GPU_TWO_SHOT : way;
 }
 
@@ -212,7 +187,10 @@ void coll_gpu_plan_allreduce(struct coll_gpu_make *m)
         half_engine(m, nbytes);
         break;
     case COLL_GPU_ENGINE:
-        all_engine(m, nbytes);
+        if (m->size == 2)
+            coll_gpu_plan_pair(m);
+        else
+            coll_gpu_plan_by_engine(m, nbytes);
         break;
     default:
         two_shot(m, nbytes);
@@ -226,6 +204,10 @@ void coll_gpu_plan_reduce(struct coll_gpu_make *m)
 {
     int64_t nbytes = coll_gpu_vector(m->v->a, m->size).len;
     int root = m->v->a->root;
+    if (coll_gpu_pair_does(m)) {
+        coll_gpu_plan_pair(m);
+        return;
+    }
     struct coll_gpu_part b = { 0, m->rank == root ? nbytes : 0 };
     if ((m->size - 2) * nbytes > coll_gpu_limits.one_shot_extra)
         b = m->rank == root ? (struct coll_gpu_part){ 0, 0 }
@@ -237,11 +219,11 @@ void coll_gpu_plan_reduce(struct coll_gpu_make *m)
 /* ---- through scratch ---- */
 
 /* There are two places that take turns, unless all fits into both together. */
-#define STAGED_CHUNK ((COLL_GPU_UNITS * coll_gpu_limits.unit) / 2)
+#define STAGED_CHUNK ((COLL_GPU_PLACES * coll_gpu_limits.unit) / 2)
 
 static int64_t nchunks_of(int64_t nbytes)
 {
-    if (nbytes <= (COLL_GPU_UNITS * coll_gpu_limits.unit))
+    if (nbytes <= (COLL_GPU_PLACES * coll_gpu_limits.unit))
         return nbytes > 0;
     return (nbytes + STAGED_CHUNK - 1) / STAGED_CHUNK;
 }
@@ -295,6 +277,10 @@ void coll_gpu_plan_reduce_scatter(struct coll_gpu_make *m)
 {
     struct coll_gpu_part b = coll_gpu_share(m->v->a, m->rank);
     int64_t longest = 0;
+    if (coll_gpu_pair_does(m)) {
+        coll_gpu_plan_pair(m);
+        return;
+    }
     for (int i = 0; i < m->size && m->any_overwritten; i++) {
         int64_t len = coll_gpu_share(m->v->a, i).len;
         longest = len > longest ? len : longest;
@@ -348,12 +334,12 @@ static void scan_by_owner(struct coll_gpu_make *m, int64_t nbytes)
     int64_t off = coll_gpu_cut(nbytes, m->size, m->rank),
             end = coll_gpu_cut(nbytes, m->size, m->rank + 1), len;
     int last[2] = { -1, -1 };
+    if (m->v->a->kind == COLL_SCAN && m->rank == 0 && !m->in_place)
+        coll_gpu_copy(m, coll_gpu_peer(m, COLL_GPU_RECV, 0, 0, nbytes),
+                      coll_gpu_peer(m, COLL_GPU_SEND, 0, 0, nbytes), nbytes, -1);
     for (int turn = 0; off < end; off += len, turn ^= 1) {
         len = min_of(end - off, coll_gpu_limits.unit);
         char *const place[2] = { m->v->scratch[2 * turn], m->v->scratch[2 * turn + 1] };
-        if (m->v->a->kind == COLL_SCAN && !coll_gpu_overwritten(m, 0))
-            coll_gpu_copy(m, coll_gpu_peer(m, COLL_GPU_RECV, 0, off, len),
-                          coll_gpu_peer(m, COLL_GPU_SEND, 0, off, len), len, -1);
         last[turn] = scan_piece(m, off, len, place, last[turn]);
     }
 }
@@ -362,6 +348,10 @@ void coll_gpu_plan_scan(struct coll_gpu_make *m)
 {
     const struct coll_args *a = m->v->a;
     int64_t nbytes = coll_gpu_vector(a, m->size).len, longest = m->any_overwritten ? nbytes : 0;
+    if (coll_gpu_pair_does(m)) {
+        coll_gpu_plan_pair(m);
+        return;
+    }
     if (coll_gpu_scan_by_owner(a, m->size)) {
         scan_by_owner(m, nbytes);
         return;

@@ -16,12 +16,13 @@ struct coll_gpu_limits {
     int64_t kernel_max; /* longer copies are better left to copy engines */
     int64_t one_shot_extra; /* bytes more on a link that are cheaper than stores to other devices */
     int64_t owner_min;      /* blocks below this are not cut further */
+    int64_t engine_min;     /* over a link: from here on engines carry what kernels fold */
     int64_t engine_chunk;   /* what copy engines bring to the others at once */
     int64_t unit;           /* scratch memory comes in these; nothing in it crosses one */
     int64_t chain; /* intermediate results of folds of more ranks than a step has sources */
 };
 extern struct coll_gpu_limits coll_gpu_limits;
-#define COLL_GPU_UNITS 4 /* of scratch for all but chains */
+#define COLL_GPU_PLACES 4 /* of scratch for all but chains */
 
 /* ---- the call's shape: plan_own.c ---- */
 
@@ -33,6 +34,7 @@ struct coll_gpu_part coll_gpu_part(const struct coll_args *a, enum coll_gpu_rang
 /* A reduction's vector, and the part of it that rank i gets of a reduce_scatter. */
 struct coll_gpu_part coll_gpu_vector(const struct coll_args *a, int size);
 struct coll_gpu_part coll_gpu_share(const struct coll_args *a, int i);
+bool coll_gpu_is_reduction(enum coll_kind kind); /* or scan */
 /* False: this operation has no kernel on this layout. */
 bool coll_gpu_arith(const struct coll_args *a, uint8_t *type, uint8_t *code, int64_t *elem);
 /* Scratch that a plan wants, but for chains. */
@@ -70,7 +72,8 @@ struct coll_gpu_make {
     bool any_overwritten; /* in any rank, input by results */
     uint8_t type, code;   /* reductions */
     int64_t elem;
-    char *chain;    /* room for intermediate results when size > RT_GPU_FOLD_PLACES */
+    char *chain; /* room for intermediate results when size > RT_GPU_FOLD_PLACES */
+    int posts;
     int chain_busy; /* last step that uses it; -1: none since the last barrier */
 };
 static inline bool coll_gpu_overwritten(const struct coll_gpu_make *m, int rank)
@@ -89,6 +92,8 @@ int64_t coll_gpu_published(struct coll_gpu_make *m, int rank, int whose);
 /* All return the index of the last step made, or `after` when there was nothing to do. */
 int coll_gpu_copy(struct coll_gpu_make *m, void *dst, const void *src, int64_t len, int after);
 void coll_gpu_barrier(struct coll_gpu_make *m);
+void coll_gpu_post(struct coll_gpu_make *m);
+void coll_gpu_await(struct coll_gpu_make *m, int posts);
 /* One source to several places. */
 void coll_gpu_fan_out(struct coll_gpu_make *m, const void *src, int64_t len, char *const *dst,
                       int ndst);
@@ -99,7 +104,15 @@ void coll_gpu_as_copy(struct rt_gpu_fold *f, int64_t len);
 /* Where part i of `parts` begins; i == parts: the end. */
 int64_t coll_gpu_cut(int64_t len, int parts, int i);
 
+/* Bytes [off, off + len) of all vectors, folded, to every rank's result: plan_fold.c. */
+void coll_gpu_fold_to_all(struct coll_gpu_make *m, int64_t off, int64_t len);
+
 void coll_gpu_plan_allreduce(struct coll_gpu_make *m);
+/* Long reductions not in place: plan_engine.c; two ranks, of any kind but exscan; more, an
+ * allreduce. */
+bool coll_gpu_pair_does(const struct coll_gpu_make *m);
+void coll_gpu_plan_pair(struct coll_gpu_make *m);
+void coll_gpu_plan_by_engine(struct coll_gpu_make *m, int64_t nbytes);
 void coll_gpu_plan_reduce(struct coll_gpu_make *m);
 void coll_gpu_plan_reduce_scatter(struct coll_gpu_make *m);
 void coll_gpu_plan_scan(struct coll_gpu_make *m); /* and exscan */

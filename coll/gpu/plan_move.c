@@ -5,38 +5,32 @@
  * whoever has the data brings them, unless one rank would have to start many short copies.
  *
  * bcast: the root brings all to all, (p-1) n out.  Long, and more than two ranks: in chunks; the
- *   root scatters one among the others while these exchange the blocks of the one before:
- *   n (1 + (p-2)/(p-1)/chunks) and a barrier a chunk.
+ *   root scatters one after the other among the others and posts, and they exchange their blocks of
+ *   a chunk when that has come: n (1 + (p-2)/(p-1)/chunks).
  * gather: everyone stores its block at the root, (p-1) n in there.
  * scatter: long blocks are stored by the root, short ones fetched; (p-1) n out there.
  * allgather, alltoall: everyone stores to everyone, beginning with the next rank; (p-1) n in and
  *   out.
- * alltoall in place: two ranks swap their blocks, each one half of the bytes, to which it alone
- *   touches at both ends: fetched into scratch, own stored there, scratch stored here.  No
- *   barrier, and both halves are under way at the same time; (p-1) n in and out. */
+ * alltoall in place: two ranks swap their blocks, each one half of the bytes, which it alone
+ * touches at both ends.  No barrier, and both halves are under way at the same time; (p-1) n in and
+ * out. By a kernel; without, the other's bytes are fetched into scratch, own stored there, scratch
+ *   stored here. */
 #include "coll/gpu/plan_int.h"
 #include "runtime/base/err.h"
+#include "runtime/gpu/kernel.h"
 
 static int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- bcast ---- */
 
-/* Chunks for the least time, in bytes of a link: `each` more for one, `tail` for what the last one
- * does alone; 0: bringing all to all costs less. */
+/* 0: bringing all to all costs less. */
 static int bcast_chunks(int64_t nbytes, int p)
 {
-    int64_t tail = nbytes * (p - 2) / (p - 1), flat = (p - 1) * nbytes, best = flat;
-    int chunks = 0;
-    for (int i = 1; i <= 64; i++) {
-        int64_t cost = nbytes + tail / i + (int64_t)i * coll_gpu_limits.step;
-        if (cost >= best && i > 1)
-            break;
-        if (cost < best) {
-            best = cost;
-            chunks = i;
-        }
-    }
-    return chunks;
+    int64_t chunks = nbytes / coll_gpu_limits.engine_chunk;
+    chunks = chunks < 1 ? 1 : min_of(chunks, 64);
+    int64_t tail = nbytes / chunks * (p - 2) /
+                   (p - 1); /* what the last one takes behind the root */
+    return nbytes + tail + 2 * coll_gpu_limits.step < (p - 1) * nbytes ? (int)chunks : 0;
 }
 
 /* Among the ranks but the root. */
@@ -56,12 +50,21 @@ static struct coll_gpu_part leaf_part(const struct cut *c, int chunk, int leaf)
     return (struct coll_gpu_part){ from + at, coll_gpu_cut(len, c->leaves, leaf + 1) - at };
 }
 
-static void bcast_scatter(struct coll_gpu_make *m, const struct cut *c, int chunk)
+/* The puts of two chunks are under way at a time. */
+static void bcast_scatter(struct coll_gpu_make *m, const struct cut *c)
 {
-    for (int leaf = 0; leaf < c->leaves; leaf++) {
-        struct coll_gpu_part b = leaf_part(c, chunk, leaf);
-        coll_gpu_copy(m, coll_gpu_peer(m, COLL_GPU_RECV, rank_of(leaf, c->root), b.off, b.len),
-                      coll_gpu_peer(m, COLL_GPU_SEND, c->root, b.off, b.len), b.len, -1);
+    int put[2][COLL_GPU_RANKS_MAX];
+    for (int leaf = 0; leaf < c->leaves; leaf++)
+        put[0][leaf] = put[1][leaf] = -1;
+    for (int k = 0; k < c->chunks; k++) {
+        for (int leaf = 0; leaf < c->leaves; leaf++) {
+            struct coll_gpu_part b = leaf_part(c, k, leaf);
+            int *last = &put[k & 1][leaf];
+            *last = coll_gpu_copy(
+                m, coll_gpu_peer(m, COLL_GPU_RECV, rank_of(leaf, c->root), b.off, b.len),
+                coll_gpu_peer(m, COLL_GPU_SEND, c->root, b.off, b.len), b.len, *last);
+        }
+        coll_gpu_post(m);
     }
 }
 
@@ -95,13 +98,15 @@ void coll_gpu_plan_bcast(struct coll_gpu_make *m)
         c.chunks = bcast_chunks(c.nbytes, m->size);
     if (!c.chunks)
         bcast_flat(m, c.nbytes, c.root);
-    for (int i = 0; c.chunks && i <= c.chunks; i++) {
-        if (m->rank == c.root && i < c.chunks)
-            bcast_scatter(m, &c, i);
-        else if (m->rank != c.root && i > 0)
-            bcast_exchange(m, &c, i - 1);
-        if (i < c.chunks)
-            coll_gpu_barrier(m);
+    if (m->rank == c.root && c.chunks) {
+        bcast_scatter(m, &c);
+        return;
+    }
+    for (int i = 0; i < c.chunks; i++) /* theirs tell nothing, but all make the same number */
+        coll_gpu_post(m);
+    for (int i = 0; i < c.chunks; i++) {
+        coll_gpu_await(m, i + 1);
+        bcast_exchange(m, &c, i);
     }
 }
 
@@ -194,6 +199,18 @@ struct places {
     int free_after[COLL_GPU_RANKS_MAX];
 };
 
+static void swap_step(struct coll_gpu_make *m, char *mine, char *other, int64_t len)
+{
+    struct rt_gpu_fold *f = len > 0 ? coll_gpu_fold_step(m, -1) : NULL;
+    if (!f)
+        return;
+    f->nsrc = f->ndst = 2;
+    f->src[0] = f->dst[0] = mine;
+    f->src[1] = f->dst[1] = other;
+    coll_gpu_as_copy(f, len);
+    f->code = RT_GPU_FOLD_SWAP;
+}
+
 static void swap_with(struct coll_gpu_make *m, int peer, struct places *p)
 {
     int64_t len = coll_gpu_part(m->v->a, COLL_GPU_RECV, peer).len;
@@ -202,6 +219,10 @@ static void swap_with(struct coll_gpu_make *m, int peer, struct places *p)
     char *mine = coll_gpu_peer(m, COLL_GPU_RECV, m->rank, alltoall_off(m, m->rank, peer, len), len),
          *other = coll_gpu_peer(m, COLL_GPU_RECV, peer, alltoall_off(m, peer, m->rank, len), len);
     struct coll_gpu_swap s = coll_gpu_swap(len, m->rank, peer);
+    if (m->v->kernels) {
+        swap_step(m, mine + s.from, other + s.from, s.to - s.from);
+        return;
+    }
     for (int64_t at = s.from; at < s.to && !m->err; at += p->p.len) {
         int64_t n = min_of(s.to - at, p->p.len);
         char *place = coll_gpu_scratch_at(m, p->turn / p->p.per_unit * coll_gpu_limits.unit +

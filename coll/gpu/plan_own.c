@@ -74,7 +74,7 @@ struct side {
     struct coll_gpu_part one;
 };
 
-static bool reduces(enum coll_kind kind)
+bool coll_gpu_is_reduction(enum coll_kind kind)
 {
     switch (kind) {
     case COLL_REDUCE:
@@ -108,7 +108,7 @@ bool coll_gpu_is_in_place(const struct coll_args *a, int rank)
         return rank == a->root && a->rbuf == COLL_IN_PLACE;
     if ((a->kind == COLL_REDUCE || gathers(a->kind)) && rank != a->root)
         return false;
-    return a->sbuf == COLL_IN_PLACE || (reduces(a->kind) && a->sbuf == a->rbuf);
+    return a->sbuf == COLL_IN_PLACE || (coll_gpu_is_reduction(a->kind) && a->sbuf == a->rbuf);
 }
 
 static struct side one(const void *buf, int64_t off, int64_t len)
@@ -128,7 +128,7 @@ static struct side send_side(const struct coll_team *t, const struct coll_args *
     bool root = t->rank == a->root;
     if (a->kind == COLL_BCAST)
         return root ? one(a->rbuf, 0, a->rcount * a->rtype->size) : one(NULL, 0, 0);
-    if (reduces(a->kind))
+    if (coll_gpu_is_reduction(a->kind))
         return one(in_place ? a->rbuf : a->sbuf, 0, coll_gpu_vector(a, t->size).len);
     if (alltoalls(a->kind))
         return in_place ? row(a->rbuf, COLL_GPU_RECV) : row(a->sbuf, COLL_GPU_SEND);
@@ -259,7 +259,7 @@ static uint64_t word_of(const struct coll_team *t, const struct coll_args *a, bo
 {
     bool root = t->rank == a->root;
     uint64_t h = mix(mix(0, a->kind), t->size);
-    if (reduces(a->kind))
+    if (coll_gpu_is_reduction(a->kind))
         h = mix(mix(mix(h, coll_gpu_vector(a, t->size).len), own->type), own->code);
     switch (a->kind) {
     case COLL_BCAST:
@@ -295,7 +295,7 @@ static uint64_t word_of(const struct coll_team *t, const struct coll_args *a, bo
     default:
         break;
     }
-    return (h << 1) | (in_place && (reduces(a->kind) || alltoalls(a->kind)));
+    return (h << 1) | (in_place && (coll_gpu_is_reduction(a->kind) || alltoalls(a->kind)));
 }
 
 /* ---- scratch ---- */
@@ -339,7 +339,7 @@ struct coll_gpu_places coll_gpu_swap_places(const struct coll_args *a, int rank,
         return p;
     p.len = longest < coll_gpu_limits.unit / 2 ? up_to_line(longest) : coll_gpu_limits.unit / 2;
     p.per_unit = (int)(coll_gpu_limits.unit / p.len);
-    int64_t most = p.per_unit * (COLL_GPU_UNITS), n = (sum + p.len - 1) / p.len;
+    int64_t most = p.per_unit * (COLL_GPU_PLACES), n = (sum + p.len - 1) / p.len;
     n = n > size ? n : size; /* blocks of different lengths */
     n = n < most ? n : most;
     p.n = (int)(n < COLL_GPU_RANKS_MAX ? n : COLL_GPU_RANKS_MAX);
@@ -352,18 +352,13 @@ size_t coll_gpu_scratch(const struct coll_args *a, int rank, int size)
     bool in_place = coll_gpu_is_in_place(a, rank);
     int64_t n = 0;
     switch (a->kind) {
-    case COLL_ALLREDUCE:
-        n = coll_gpu_asked_way(size, coll_gpu_vector(a, size).len) == COLL_GPU_ENGINE
-                ? (COLL_GPU_UNITS * coll_gpu_limits.unit)
-                : 0;
-        break;
     case COLL_REDUCE_SCATTER:
     case COLL_REDUCE_SCATTER_BLOCK:
         n = in_place ? coll_gpu_share(a, rank).len : 0;
         break;
     case COLL_SCAN:
     case COLL_EXSCAN:
-        n = coll_gpu_scan_by_owner(a, size) ? (COLL_GPU_UNITS * coll_gpu_limits.unit)
+        n = coll_gpu_scan_by_owner(a, size) ? (COLL_GPU_PLACES * coll_gpu_limits.unit)
             : in_place                      ? coll_gpu_vector(a, size).len
                                             : 0;
         break;
@@ -375,9 +370,9 @@ size_t coll_gpu_scratch(const struct coll_args *a, int rank, int size)
     default:
         break;
     }
-    return (size_t)(n < (COLL_GPU_UNITS * coll_gpu_limits.unit)
+    return (size_t)(n < (COLL_GPU_PLACES * coll_gpu_limits.unit)
                         ? up_to_line(n)
-                        : (COLL_GPU_UNITS * coll_gpu_limits.unit));
+                        : (COLL_GPU_PLACES * coll_gpu_limits.unit));
 }
 
 /* ---- all of it ---- */
@@ -403,7 +398,7 @@ int coll_gpu_own(const struct coll_team *t, const struct coll_args *a, struct co
         return -RT_ENOTSUP;
     bool in_place = coll_gpu_is_in_place(a, t->rank);
     int64_t elem, low[COLL_GPU_RANGES];
-    out->folds = reduces(a->kind);
+    out->folds = coll_gpu_is_reduction(a->kind);
     if (out->folds ? !coll_gpu_arith(a, &out->type, &out->code, &elem)
                    : !layouts_do(t, a, in_place))
         return -RT_ENOTSUP;
@@ -415,6 +410,7 @@ int coll_gpu_own(const struct coll_team *t, const struct coll_args *a, struct co
     out->scratch = coll_gpu_scratch(a, t->rank, t->size);
     if (out->folds && t->size > RT_GPU_FOLD_PLACES)
         out->scratch = coll_gpu_chain_at(out->scratch) + coll_gpu_limits.chain;
+    out->swaps = out->scratch && alltoalls(a->kind);
     out->publishes = publishes(t, a);
     int r = scatters(a->kind) ? COLL_GPU_SEND : COLL_GPU_RECV;
     for (int i = 0; out->publishes && i < t->size; i++) {

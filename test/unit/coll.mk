@@ -14,9 +14,6 @@ test_unit_tune_test_SOURCES = test/unit/tune_test.c
 test_unit_tune_test_LDADD = $(unit_ldadd)
 test_unit_reduce_test_SOURCES = test/unit/reduce_test.c
 test_unit_reduce_test_LDADD = $(unit_ldadd)
-check_PROGRAMS += test/unit/coll_gpu_plan_test
-test_unit_coll_gpu_plan_test_SOURCES = test/unit/coll_gpu_plan_test.c test/unit/coll_gpu_run.c test/unit/coll_gpu_run.h
-test_unit_coll_gpu_plan_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/fake/coll_gate_test
 test_fake_coll_gate_test_SOURCES = test/fake/coll_gate_test.c test/fake/coll_case.c test/fake/coll_case.h \
 	test/fake/neighbor_case.c test/fake/neighbor_case.h test/fake/coll_fake.c test/fake/coll_fake.h

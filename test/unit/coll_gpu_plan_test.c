@@ -48,7 +48,7 @@ static const struct arith ariths[] = {
 
 /* ---- a random call ---- */
 
-static const int sizes[] = { 1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9, 16, 17, 33 };
+static const int sizes[] = { 1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9, 16, 17, 17, 33 };
 
 /* Lengths around what cuts are made at. */
 static int64_t any_count(int most)
@@ -343,26 +343,23 @@ static void make_call(struct plan_world *w, enum coll_kind kind)
     }
 }
 
-static const struct coll_gpu_limits usual; /* as the library has them */
-
 /* Small ones, so that a few kilobytes are cut as gigabytes are. */
-static void draw_limits(int size)
+static void draw_limits(void)
 {
     coll_gpu_limits = (struct coll_gpu_limits){
         .step = 1 << below(16),
         .kernel_max = 1 << below(14),
         .one_shot_extra = rarely(3) ? 0 : 1 << below(16),
         .owner_min = 1 << below(10),
+        .engine_min = 1 << below(20),
         .engine_chunk = 128 * (1 + below(8)),
         .unit = 256 << below(6),
         .chain = 128 << below(2),
     };
     coll_gpu_way = (enum coll_gpu_way)below(COLL_GPU_WAYS);
-    if (coll_gpu_way == COLL_GPU_ENGINE && coll_gpu_limits.unit < 128 * size)
-        coll_gpu_limits.unit = 128 * 64;
 }
 
-static int ncases = 2600;
+static int ncases = 20000;
 static struct plan_world world;
 
 static void random_calls(void)
@@ -371,8 +368,8 @@ static void random_calls(void)
     for (int i = 0; i < ncases; i++) {
         uint64_t from = seed;
         enum coll_kind kind = (enum coll_kind)(COLL_BCAST + below(COLL_EXSCAN));
-        int size = sizes[below(i % 4 ? 12 : 15)];
-        draw_limits(size);
+        int size = sizes[below(i % 4 ? 12 : 16)];
+        draw_limits();
         plan_world_begin(&world, size, draw);
         make_call(&world, kind);
         const char *what = plan_world_run(&world);
@@ -385,14 +382,81 @@ static void random_calls(void)
     coll_gpu_way = COLL_GPU_AUTO;
 }
 
+/* ---- what is refused ---- */
+
+/* The error of every rank's plan when rank 1 passes other arguments than it should. */
+static void check_refused(enum coll_kind kind, void (*spoil)(struct coll_args *a), bool by_all)
+{
+    int nerr = 0, size = 3;
+    plan_world_begin(&world, size, draw);
+    do { /* blocks may be empty */
+        plan_world_begin(&world, size, draw);
+        make_call(&world, kind);
+    } while (kind == COLL_GATHERV && (world.rank[1].a.root != 0 || !world.rank[1].a.scount));
+    spoil(&world.rank[1].a);
+    const char *what = plan_world_plan(&world, &nerr);
+    CHECK_MSG(what && (by_all ? nerr == size : nerr > 0), "%s: %d errors: %s",
+              coll_kind_names[kind], nerr, what ? what : "none");
+}
+
+static void one_more(struct coll_args *a)
+{
+    static int64_t counts[PLAN_RANKS];
+    if (a->kind == COLL_REDUCE_SCATTER) {
+        memcpy(counts, a->rcounts, 3 * sizeof counts[0]);
+        counts[2]++;
+        a->rcounts = counts;
+    }
+    a->rcount++;
+    a->scount++;
+}
+
+static void other_op(struct coll_args *a)
+{
+    static struct rt_op op;
+    op = (struct rt_op){ .code = a->op->code == RT_OP_SUM ? RT_OP_PROD : RT_OP_SUM };
+    static const struct rt_layout ints = BASIC(4, RT_ELEM_U32);
+    a->rtype = a->stype = &ints;
+    a->op = &op;
+}
+
+static void other_root(struct coll_args *a)
+{
+    a->root = (a->root + 1) % 3;
+    a->scount = a->rcount;
+    a->stype = a->rtype;
+    a->sbuf = a->rbuf;
+}
+
+static void calls_that_do_not_agree_fail_on_all(void)
+{
+    static const enum coll_kind counted[] = { COLL_BCAST,
+                                              COLL_REDUCE,
+                                              COLL_ALLREDUCE,
+                                              COLL_GATHER,
+                                              COLL_SCATTER,
+                                              COLL_ALLGATHER,
+                                              COLL_ALLTOALL,
+                                              COLL_SCAN,
+                                              COLL_EXSCAN,
+                                              COLL_REDUCE_SCATTER,
+                                              COLL_REDUCE_SCATTER_BLOCK };
+    for (size_t i = 0; i < sizeof counted / sizeof counted[0]; i++)
+        check_refused(counted[i], one_more, true);
+    check_refused(COLL_ALLREDUCE, other_op, true);
+    check_refused(COLL_SCAN, other_op, true);
+    check_refused(COLL_BCAST, other_root, true);
+    check_refused(COLL_GATHERV, one_more, false); /* the root alone knows */
+}
+
 int main(int argc, char **argv)
 {
-    (void)usual;
     if (argc > 1) {
         seed = strtoull(argv[1], NULL, 0);
         ncases = argc > 2 ? atoi(argv[2]) : 1;
     }
     RUN(random_calls);
+    RUN(calls_that_do_not_agree_fail_on_all);
     plan_world_end(&world);
     return check_end();
 }

@@ -141,6 +141,11 @@ static void expect(struct plan_world *w)
 
 /* ---- plans ---- */
 
+static bool works(const struct coll_gpu_step *s)
+{
+    return s->verb == COLL_GPU_FOLD || s->verb == COLL_GPU_COPY;
+}
+
 static size_t unit_len(const struct plan_rank *r, int i)
 {
     size_t unit = (size_t)coll_gpu_limits.unit, from = (size_t)i * unit;
@@ -166,7 +171,10 @@ static const char *make_plan(struct plan_world *w, int rank)
         word[i] = o->own.word;
         offsets[i] = o->own.publishes ? o->offsets : NULL;
     }
-    if (r->own.scratch > (COLL_GPU_UNITS + 1) * (size_t)coll_gpu_limits.unit)
+    bool kernels = below(w, 4) > 0;
+    if (kernels && r->own.swaps)
+        r->own.scratch = 0;
+    if (r->own.scratch > (COLL_GPU_PLACES + 1) * (size_t)coll_gpu_limits.unit)
         return WRONG("rank %d wants %zu bytes of scratch", rank, r->own.scratch);
     for (int i = 0; i < PLAN_UNITS; i++) {
         size_t n = unit_len(r, i);
@@ -175,12 +183,12 @@ static const char *make_plan(struct plan_world *w, int rank)
             memset(r->unit[i], below(w, 256), n);
     }
     struct coll_gpu_view v = { rank, w->size, &r->a,   { at[0], at[1] }, { len[0], len[1] },
-                               word, offsets, r->unit, below(w, 4) > 0 };
+                               word, offsets, r->unit, kernels };
     int err = coll_gpu_make_plan(&v, &r->plan);
     if (err)
         return WRONG("rank %d has no plan: %s", rank, rt_err_text(err));
     for (int i = 0; nothing && i < r->plan.n; i++)
-        if (r->plan.step[i].verb != COLL_GPU_BARRIER)
+        if (works(&r->plan.step[i]))
             return WRONG("rank %d has nothing and step %d does something", rank, i);
     return NULL;
 }
@@ -220,6 +228,11 @@ static size_t fold_nbytes(const struct rt_gpu_fold *f)
     return f->count * rt_gpu_type_nbytes(f->type);
 }
 
+static bool swaps(const struct rt_gpu_fold *f)
+{
+    return f->nsrc == 2 && f->ndst == 2 && f->src[0] == f->dst[0] && f->src[1] == f->dst[1];
+}
+
 static const char *touch_fold(struct plan_world *w, int rank, int step)
 {
     const struct rt_gpu_fold *f = &w->rank[rank].plan.step[step].fold;
@@ -229,8 +242,9 @@ static const char *touch_fold(struct plan_world *w, int rank, int step)
     if (w->reduces && rt_reduce_gpu(NULL, &op, w->elem, &g) < 0)
         return WRONG("no such operation");
     if (!f->nsrc || f->nsrc > RT_GPU_FOLD_PLACES || !f->ndst || f->ndst > RT_GPU_FOLD_PLACES ||
-        (f->code == RT_GPU_FOLD_COPY ? f->nsrc != 1
-                                     : f->nsrc < 2 || f->code != g.code || f->type != g.type))
+        (f->code == RT_GPU_FOLD_SWAP   ? !swaps(f)
+         : f->code == RT_GPU_FOLD_COPY ? f->nsrc != 1
+                                       : f->nsrc < 2 || f->code != g.code || f->type != g.type))
         return WRONG("rank %d, step %d: a fold that is none", rank, step);
     for (int i = 0; i < f->nsrc && !what; i++)
         what = touch(w, rank, step, f->src[i], fold_nbytes(f), false);
@@ -301,17 +315,23 @@ static void do_fold(struct plan_world *w, const struct rt_gpu_fold *f)
     free(acc);
 }
 
+static void do_swap(const struct rt_gpu_fold *f)
+{
+    for (size_t i = 0, n = fold_nbytes(f); i < n; i++) {
+        char c = ((char *)f->dst[0])[i];
+        ((char *)f->dst[0])[i] = ((char *)f->dst[1])[i];
+        ((char *)f->dst[1])[i] = c;
+    }
+}
+
 static void do_step(struct plan_world *w, const struct coll_gpu_step *s)
 {
-    if (s->verb == COLL_GPU_FOLD)
+    if (s->verb == COLL_GPU_FOLD && s->fold.code == RT_GPU_FOLD_SWAP)
+        do_swap(&s->fold);
+    else if (s->verb == COLL_GPU_FOLD)
         do_fold(w, &s->fold);
     else
         memcpy(s->copy.dst, s->copy.src, s->copy.len);
-}
-
-static bool works(const struct coll_gpu_step *s)
-{
-    return s->verb == COLL_GPU_FOLD || s->verb == COLL_GPU_COPY;
 }
 
 static bool posts(const struct coll_gpu_step *s)
@@ -331,8 +351,8 @@ static int read_posts(struct plan_rank *r)
         const struct coll_gpu_step *s = &r->plan.step[i];
         posted += posts(s);
         if (s->verb == COLL_GPU_AWAIT || s->verb == COLL_GPU_BARRIER) {
-            int n = s->verb == COLL_GPU_AWAIT ? s->posts : posted;
-            awaited = n > awaited ? n : awaited;
+            bool right = s->verb == COLL_GPU_AWAIT || s->posts == posted;
+            awaited = right && s->posts > awaited ? s->posts : awaited;
         }
         r->sync[i] = (struct plan_sync){ .awaited = awaited };
     }
@@ -446,25 +466,48 @@ static const char *compare(struct plan_world *w)
     return NULL;
 }
 
-const char *plan_world_run(struct plan_world *w)
+static void describe(struct plan_world *w, const char **what)
 {
-    const char *what = NULL;
-    fill(w);
-    expect(w);
-    for (int i = 0; i < w->size && !what; i++) {
+    for (int i = 0; i < w->size && !*what; i++) {
         struct coll_team t = { .rank = i, .size = w->size };
         struct plan_rank *r = &w->rank[i];
         memset(r->unit, 0, sizeof r->unit);
         int err = coll_gpu_own(&t, &r->a, &r->own, r->offsets);
         if (err)
-            what = WRONG("rank %d cannot be described: %s", i, rt_err_text(err));
+            *what = WRONG("rank %d cannot be described: %s", i, rt_err_text(err));
     }
+}
+
+static void free_units(struct plan_world *w)
+{
+    for (int i = 0; i < w->size; i++)
+        for (int k = 0; k < PLAN_UNITS; k++)
+            free(w->rank[i].unit[k]);
+}
+
+const char *plan_world_plan(struct plan_world *w, int *nerr)
+{
+    const char *what = NULL, *last = NULL;
+    describe(w, &what);
+    for (int i = 0; i < w->size && !what; i++) {
+        const char *wrong_here = make_plan(w, i);
+        *nerr += wrong_here != NULL;
+        last = wrong_here ? wrong_here : last;
+    }
+    free_units(w);
+    return what ? what : last;
+}
+
+const char *plan_world_run(struct plan_world *w)
+{
+    const char *what = NULL;
+    fill(w);
+    expect(w);
+    describe(w, &what);
     for (int i = 0; i < w->size && !what; i++)
         what = make_plan(w, i);
     if (!what)
         what = run_plans(w);
-    for (int i = 0; i < w->size; i++)
-        for (int k = 0; k < PLAN_UNITS; k++)
-            free(w->rank[i].unit[k]);
+    free_units(w);
     return what ? what : compare(w);
 }

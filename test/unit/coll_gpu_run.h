@@ -55,6 +55,8 @@ char *plan_alloc(struct plan_world *w, int rank, int64_t len, int align);
 void plan_expect(struct plan_world *w, char *to, char *from, int64_t len);
 /* Makes all plans and carries them out: NULL, or what is wrong. */
 const char *plan_world_run(struct plan_world *w);
+/* Makes the plans only; how many ranks got an error, and what the last one's was. */
+const char *plan_world_plan(struct plan_world *w, int *nerr);
 void plan_world_end(struct plan_world *w);
 
 #endif

@@ -6,6 +6,7 @@ include test/unit/p2p.mk
 include test/unit/btl.mk
 include test/unit/api.mk
 include test/unit/coll.mk
+include test/unit/coll_plan.mk
 include test/unit/core.mk
 include test/unit/gpu.mk
 include test/unit/gpu_move.mk
