@@ -88,10 +88,10 @@ void coll_gpu_free_plan(struct coll_gpu_plan *p);
 /* How an allreduce goes; for measurements, the same on all ranks.  AUTO decides by length. */
 enum coll_gpu_way {
     COLL_GPU_AUTO,
-    COLL_GPU_ONE_SHOT,    /* everybody folds everything */
-    COLL_GPU_TWO_SHOT,    /* the owner of a block folds it and stores it to all */
-    COLL_GPU_HALF_ENGINE, /* the owner folds in chunks, copy engines bring them to the others */
-    COLL_GPU_ENGINE,      /* and bring him what to fold, into his result; not in place */
+    COLL_GPU_ONE_SHOT, /* everybody folds everything */
+    COLL_GPU_TWO_SHOT, /* the owner of a block folds it and stores it to all */
+    COLL_GPU_ENGINE,   /* copy engines fetch into results, folds are local; not in place */
+    COLL_GPU_MIXED, /* the same, but for a part of each chunk, which kernels fold over the link */
     COLL_GPU_WAYS
 };
 extern enum coll_gpu_way coll_gpu_way;

@@ -139,22 +139,6 @@ static void two_shot(struct coll_gpu_make *m, int64_t nbytes)
     coll_gpu_fold_to_all(m, b.off, b.len);
 }
 
-/* Kernels fold, engines bring the results to the others: both directions of a link carry half each
- * way, and kernels fold the next chunk meanwhile. */
-static void half_engine(struct coll_gpu_make *m, int64_t nbytes)
-{
-    struct coll_gpu_part b = block_of(nbytes, m->size, m->rank);
-    char *dst[COLL_GPU_RANKS_MAX];
-    for (int64_t at = 0, len; at < b.len; at += len) {
-        len = min_of(b.len - at, coll_gpu_limits.engine_chunk);
-        char *own = coll_gpu_peer(m, COLL_GPU_RECV, m->rank, b.off + at, len);
-        int folded = fold(m, all_ranks(m, b.off + at, len), &own, 1);
-        int n = results(m, b.off + at, len, false, dst);
-        for (int i = 0; i < n; i++)
-            coll_gpu_copy(m, dst[i], own, len, folded);
-    }
-}
-
 /* With two ranks both shots move the same bytes; one shot stores to no other device. */
 static enum coll_gpu_way best_way(int64_t p, int64_t nbytes, bool any_overwritten)
 {
@@ -170,7 +154,7 @@ enum coll_gpu_way coll_gpu_allreduce_way(int size, int64_t nbytes, bool any_over
     enum coll_gpu_way way = size > 1 ? coll_gpu_asked_way(size, nbytes) : COLL_GPU_ONE_SHOT;
     if (way == COLL_GPU_AUTO)
         way = best_way(size, nbytes, any_overwritten);
-    if (way == COLL_GPU_ENGINE &&
+    if ((way == COLL_GPU_ENGINE || way == COLL_GPU_MIXED) &&
         (any_overwritten || size > RT_GPU_FOLD_PLACES || nbytes < (int64_t)size * COLL_GPU_LINE))
         way = COLL_GPU_TWO_SHOT;
     return way == COLL_GPU_ONE_SHOT && any_overwritten ? COLL_GPU_TWO_SHOT : way;
@@ -183,14 +167,11 @@ void coll_gpu_plan_allreduce(struct coll_gpu_make *m)
     case COLL_GPU_ONE_SHOT:
         one_shot(m, nbytes);
         break;
-    case COLL_GPU_HALF_ENGINE:
-        half_engine(m, nbytes);
+    case COLL_GPU_MIXED:
+        coll_gpu_plan_by_engine(m, nbytes, true);
         break;
     case COLL_GPU_ENGINE:
-        if (m->size == 2)
-            coll_gpu_plan_pair(m);
-        else
-            coll_gpu_plan_by_engine(m, nbytes);
+        coll_gpu_plan_by_engine(m, nbytes, false);
         break;
     default:
         two_shot(m, nbytes);

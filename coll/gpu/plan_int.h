@@ -14,6 +14,7 @@ struct coll_gpu_limits {
     int64_t step;       /* what a step that is started, seen to its end by the host and followed by
                            a barrier costs, in bytes that a link moves meanwhile */
     int64_t kernel_max; /* longer copies are better left to copy engines */
+    int by_kernel;      /* 128ths that a kernel carries beside an engine, when mixed */
     int64_t one_shot_extra; /* bytes more on a link that are cheaper than stores to other devices */
     int64_t owner_min;      /* blocks below this are not cut further */
     int64_t engine_min;     /* over a link: from here on engines carry what kernels fold */
@@ -108,11 +109,11 @@ int64_t coll_gpu_cut(int64_t len, int parts, int i);
 void coll_gpu_fold_to_all(struct coll_gpu_make *m, int64_t off, int64_t len);
 
 void coll_gpu_plan_allreduce(struct coll_gpu_make *m);
-/* Long reductions not in place: plan_engine.c; two ranks, of any kind but exscan; more, an
+/* Long reductions not in place: plan_engine.c; of two ranks (reduce, reduce_scatter, scan), and
  * allreduce. */
 bool coll_gpu_pair_does(const struct coll_gpu_make *m);
 void coll_gpu_plan_pair(struct coll_gpu_make *m);
-void coll_gpu_plan_by_engine(struct coll_gpu_make *m, int64_t nbytes);
+void coll_gpu_plan_by_engine(struct coll_gpu_make *m, int64_t nbytes, bool mixed);
 void coll_gpu_plan_reduce(struct coll_gpu_make *m);
 void coll_gpu_plan_reduce_scatter(struct coll_gpu_make *m);
 void coll_gpu_plan_scan(struct coll_gpu_make *m); /* and exscan */

@@ -15,6 +15,7 @@
 #include <string.h>
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/gpu/kernel.h"
 
 struct coll_gpu_op {
     struct rt_gpu_op op;
@@ -43,9 +44,19 @@ static void release_own(struct coll_gpu_call *c)
     c->near = NULL;
 }
 
+/* Whether its device does more than copies. */
+static bool has_kernels(const struct coll_gpu_call *c)
+{
+    struct rt_gpu *g = c->near ? c->near->g : NULL;
+    return g && coll_gpu_engine->kernels(g) &&
+           coll_gpu_engine->can_fold(g, RT_GPU_U8, RT_GPU_FOLD_COPY) &&
+           coll_gpu_engine->can_fold(g, RT_GPU_U8, RT_GPU_FOLD_SWAP);
+}
+
 static int take_scratch(struct coll_gpu_call *c)
 {
-    for (size_t left = c->own.scratch, n; left; left -= n) {
+    size_t left = c->own.swaps && has_kernels(c) ? 0 : c->own.scratch;
+    for (size_t n; left; left -= n) {
         n = left < COLL_GPU_SCRATCH_UNIT ? left : COLL_GPU_SCRATCH_UNIT;
         if (c->nscratch == COLL_GPU_UNITS)
             return -RT_ENOTSUP;
@@ -196,7 +207,7 @@ static int make_plan(struct coll_gpu_call *c)
                                .word = c->word,
                                .offsets = c->offsets,
                                .scratch = c->scratch_at,
-                               .kernels = c->near && coll_gpu_engine->kernels(c->near->g) };
+                               .kernels = has_kernels(c) };
     int err = coll_gpu_make_plan(&v, &c->plan);
     if (err < 0 || c->plan.n <= c->nops)
         return err;
