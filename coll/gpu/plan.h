@@ -50,6 +50,8 @@ struct coll_gpu_view {
     const uint64_t *const *offsets;     /* [rank][rank], of those who publish, else NULL */
     char *const *scratch; /* buffers of COLL_GPU_SCRATCH_UNIT bytes, in all what was asked for */
     bool kernels; /* this device folds, copies and swaps; without, copies do what they can */
+    bool
+        background; /* alike on all ranks: hosts are elsewhere, so that posts and chunks are late */
 };
 
 /* POST holds up nothing: it is made when all folds and copies before it in the list have ended.

@@ -108,7 +108,7 @@ bool coll_gpu_pair_does(const struct coll_gpu_make *m)
 {
     const struct coll_args *a = m->v->a;
     int64_t len = coll_gpu_vector(a, m->size).len, most = 0;
-    if (m->size != 2 || m->any_overwritten)
+    if (m->size != 2 || m->any_overwritten || m->v->background)
         return false;
     switch (a->kind) {
     case COLL_REDUCE:

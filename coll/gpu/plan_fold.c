@@ -163,7 +163,10 @@ enum coll_gpu_way coll_gpu_allreduce_way(int size, int64_t nbytes, bool any_over
 void coll_gpu_plan_allreduce(struct coll_gpu_make *m)
 {
     int64_t nbytes = coll_gpu_vector(m->v->a, m->size).len;
-    switch (coll_gpu_allreduce_way(m->size, nbytes, m->any_overwritten)) {
+    enum coll_gpu_way way = coll_gpu_allreduce_way(m->size, nbytes, m->any_overwritten);
+    if (m->v->background && way >= COLL_GPU_ENGINE && !coll_gpu_asked_way(m->size, nbytes))
+        way = COLL_GPU_TWO_SHOT;
+    switch (way) {
     case COLL_GPU_ONE_SHOT:
         one_shot(m, nbytes);
         break;

@@ -95,7 +95,7 @@ void coll_gpu_plan_bcast(struct coll_gpu_make *m)
 {
     const struct coll_args *a = m->v->a;
     struct cut c = { a->rcount * a->rtype->size, 0, m->size - 1, a->root };
-    if (m->size > 2)
+    if (m->size > 2 && !m->v->background)
         c.chunks = bcast_chunks(c.nbytes, m->size);
     if (!c.chunks)
         bcast_flat(m, c.nbytes, c.root);

@@ -207,7 +207,8 @@ static int make_plan(struct coll_gpu_call *c)
                                .word = c->word,
                                .offsets = c->offsets,
                                .scratch = c->scratch_at,
-                               .kernels = has_kernels(c) };
+                               .kernels = has_kernels(c),
+                               .background = c->task->background };
     int err = coll_gpu_make_plan(&v, &c->plan);
     if (err < 0 || c->plan.n <= c->nops)
         return err;
@@ -346,10 +347,11 @@ static int end(struct coll_gpu_call *c, uint32_t flags)
 static int in_plan(struct coll_gpu_call *c)
 {
     while (c->wait < c->plan.n && !(c->flags & COLL_GPU_FAILED)) {
-        if (!coll_gpu_all_at(c, wanted(c)))
-            return 0;
+        bool there = coll_gpu_all_at(c, wanted(c));
         if (c->seen)
-            break; /* of another, which has ended */
+            break; /* of one that has ended: the others may wait for posts that will not come */
+        if (!there)
+            return 0;
         c->wait = next_wait(c, c->wait + 1);
         push(c);
     }
