@@ -450,6 +450,50 @@ static void calls_that_do_not_agree_fail_on_all(void)
     check_refused(COLL_GATHERV, one_more, false); /* the root alone knows */
 }
 
+static int own(struct coll_args a, int size)
+{
+    struct coll_team t = { .size = size };
+    struct coll_gpu_own o;
+    uint64_t offsets[COLL_GPU_RANKS_MAX + 1];
+    char send[64], recv[64];
+    a.sbuf = send;
+    a.rbuf = recv;
+    a.scount = a.rcount = 2;
+    return coll_gpu_own(&t, &a, &o, offsets);
+}
+
+static void what_has_no_plan(void)
+{
+    static const struct rt_layout f32 = BASIC(4, RT_ELEM_F32), ldbl = BASIC(16, RT_ELEM_LDBL),
+                                  gap = { .size = 4, .extent = 8, .true_extent = 4 },
+                                  pair = { .size = 12,
+                                           .extent = 16,
+                                           .true_extent = 12,
+                                           .elem = RT_ELEM_F64_I32 };
+    static const struct rt_op add = { .code = RT_OP_SUM }, user = { .code = RT_OP_USER },
+                              loc = { .code = RT_OP_MINLOC };
+    struct coll_args all = { .kind = COLL_ALLREDUCE, .stype = &f32, .rtype = &f32, .op = &add },
+                     bcast = { .kind = COLL_BCAST, .stype = &f32, .rtype = &f32 };
+    CHECK_EQ(own(all, 4), 0);
+    CHECK_EQ(own(all, COLL_GPU_RANKS_MAX + 1), -RT_ENOTSUP);
+    all.op = &user;
+    CHECK_EQ(own(all, 4), -RT_ENOTSUP);
+    all.op = &add;
+    all.rtype = all.stype = &ldbl;
+    CHECK_EQ(own(all, 4), -RT_ENOTSUP);
+    all.rtype = all.stype = &gap;
+    CHECK_EQ(own(all, 4), -RT_ENOTSUP);
+    all.op = &loc;
+    all.rtype = all.stype = &pair; /* as C lays it out: the kernels know */
+    CHECK_EQ(own(all, 4), 0);
+    CHECK_EQ(own(bcast, 4), 0);
+    bcast.rtype = &gap;
+    CHECK_EQ(own(bcast, 4), -RT_ENOTSUP);
+    bcast.rtype = &f32;
+    bcast.kind = COLL_NEIGHBOR_ALLGATHER;
+    CHECK_EQ(own(bcast, 4), -RT_ENOTSUP);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1) {
@@ -458,6 +502,7 @@ int main(int argc, char **argv)
     }
     RUN(random_calls);
     RUN(calls_that_do_not_agree_fail_on_all);
+    RUN(what_has_no_plan);
     plan_world_end(&world);
     return check_end();
 }
