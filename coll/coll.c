@@ -112,7 +112,7 @@ static int begin(struct coll_task *k)
     struct coll_gpu *g = may_pass(&k->args) && !k->messages ? k->team->gpu : NULL;
     if (rt_unlikely(g != NULL) && coll_forces_messages(k->team, &k->args))
         g = NULL;
-    if (rt_unlikely(g != NULL) && !coll_gpu_pass(g, k->args.mem))
+    if (rt_unlikely(g != NULL) && !coll_gpu_pass(g, &k->args))
         return coll_gpu_start(k);
     if (rt_unlikely(k->args.mem != RT_MEM_HOST) && may_pass(&k->args))
         return k->team->ops->stage(k->team, k);

@@ -110,8 +110,8 @@ static int arrived(struct coll_gpu_call *c)
 {
     if (!coll_gpu_all_at(c, COLL_GPU_READY))
         return 0;
-    if (c->seen & COLL_GPU_FAILED)
-        return coll_gpu_over(c, c->err < 0 ? c->err : -RT_EREMOTE);
+    if (c->seen & COLL_GPU_FAILED) /* perhaps later: the others wait for this rank's END, too */
+        return coll_gpu_end(c);
     return c->seen ? coll_gpu_stage(c) : coll_gpu_carry_out(c);
 }
 

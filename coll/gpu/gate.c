@@ -257,6 +257,24 @@ int coll_gpu_all_at(struct coll_gpu_call *c, uint32_t phase)
 
 /* ---- calls ---- */
 
+bool coll_gpu_has_nothing(const struct coll_team *t, const struct coll_args *a)
+{
+    int64_t n = 0;
+    switch (a->kind) {
+    case COLL_GATHERV:
+        return t->rank != a->root && a->scount == 0;
+    case COLL_SCATTERV:
+        return t->rank != a->root && a->rcount == 0;
+    case COLL_ALLTOALLV:
+    case COLL_ALLTOALLW:
+        for (int i = 0; i < t->size; i++)
+            n |= (a->scounts ? a->scounts[i] : 0) | a->rcounts[i];
+        return n == 0;
+    default:
+        return false;
+    }
+}
+
 struct coll_gpu_call *coll_gpu_call_take(struct coll_gpu *g, struct coll_task *k)
 {
     struct coll_gpu_call *c = g->spare;
@@ -268,7 +286,7 @@ struct coll_gpu_call *coll_gpu_call_take(struct coll_gpu *g, struct coll_task *k
     c->task = k;
     c->next = NULL;
     c->init = 0;
-    c->device = k->args.mem != RT_MEM_HOST;
+    c->device = k->args.mem != RT_MEM_HOST || coll_gpu_has_nothing(g->team, &k->args);
     c->posted = c->said_yes = false;
     c->heard = 0;
     c->look_at = 0;
@@ -317,22 +335,16 @@ int coll_gpu_over(struct coll_gpu_call *c, int err)
     return err < 0 ? err : 1;
 }
 
+static int begin_here(struct coll_task *k)
+{
+    return k->args.mem != RT_MEM_HOST ? k->team->ops->stage(k->team, k) : coll_begin_host(k);
+}
+
 int coll_gpu_stage(struct coll_gpu_call *c)
 {
     struct coll_task *k = c->task;
     call_give(c);
-    int err = k->team->ops->stage(k->team, k);
-    return err < 0 ? err : k->step(k);
-}
-
-/* Decided: not from device to device. */
-static int go_host(struct coll_gpu_call *c)
-{
-    struct coll_task *k = c->task;
-    if (c->device)
-        return coll_gpu_stage(c);
-    call_give(c);
-    int err = coll_begin_host(k);
+    int err = begin_here(k);
     return err < 0 ? err : k->step(k);
 }
 
@@ -349,7 +361,7 @@ static int wait_turn(struct coll_gpu_call *c)
         return 0;
     leave_queue(c);
     if (rc == -RT_ENOTSUP)
-        return go_host(c);
+        return coll_gpu_stage(c);
     if (rc < 0) {
         log_error(COLL, "rank %d of the communicator has gone; %s on device memory fails", c->heard,
                   coll_kind_names[c->task->args.kind]);
@@ -402,7 +414,7 @@ int coll_gpu_start(struct coll_task *k)
     bool alone = !g->first;
     if (alone && post(c) && !c->said_yes) { /* as if it had been passed by: errors are the call's */
         call_give(c);
-        int err = c->device ? k->team->ops->stage(k->team, k) : coll_begin_host(k);
+        int err = begin_here(k);
         g->calls -= err < 0;
         return err;
     }

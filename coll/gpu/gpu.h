@@ -118,11 +118,16 @@ bool coll_gpu_quiet(const struct coll_team *t, void *shared);
 int coll_gpu_start(struct coll_task *k);
 
 void coll_gpu_wake(struct coll_gpu *g);
+/* A rank without data, in a call whose ranks may have different counts, cannot say what memory it
+ * would have been in: it says yes where device memory has been seen. */
+bool coll_gpu_has_nothing(const struct coll_team *t, const struct coll_args *a);
 /* A call with host buffers says so and needs no gate, when no call before it is undecided.  False:
  * coll_gpu_start(). */
-static inline bool coll_gpu_pass(struct coll_gpu *g, enum rt_memkind mem)
+static inline bool coll_gpu_pass(struct coll_gpu *g, const struct coll_args *a)
 {
-    if (rt_unlikely(mem != RT_MEM_HOST || g->first))
+    if (rt_unlikely(a->mem != RT_MEM_HOST || g->first))
+        return false;
+    if (rt_unlikely(rt_load_relaxed(&g->head->devices)) && coll_gpu_has_nothing(g->team, a))
         return false;
     rt_store_release(&g->own->passed, ++g->calls);
     __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the other half is a sleeper's membarrier */
@@ -158,6 +163,8 @@ int coll_gpu_run(struct coll_gpu_call *c);
  * A plan that has been made may be carried out again. */
 int coll_gpu_get_ready(struct coll_gpu_call *c, bool *in_place);
 int coll_gpu_carry_out(struct coll_gpu_call *c);
+/* This rank goes no further: says so and waits for the others' word. */
+int coll_gpu_end(struct coll_gpu_call *c);
 /* Whether the memory is what it was when it was described. */
 bool coll_gpu_stands(const struct coll_gpu_call *c);
 /* Gives back what describing and running took. */

@@ -325,19 +325,14 @@ static int at_end(struct coll_gpu_call *c)
         return 0;
     if (!(c->seen & (COLL_GPU_FAILED | COLL_GPU_DECLINED)))
         return coll_gpu_over(c, 0);
-    if (c->seen & COLL_GPU_FAILED) {
-        int err = c->err < 0 ? c->err : -RT_EREMOTE;
-        log_error(COLL, "%s on device memory has failed: %s", coll_kind_names[c->task->args.kind],
-                  rt_err_text(err));
-        return coll_gpu_over(c, err);
-    }
+    if (c->seen & COLL_GPU_FAILED) /* whose device it is has said what happened */
+        return coll_gpu_over(c, c->err < 0 ? c->err : -RT_EREMOTE);
     c->task->messages = true; /* later calls may have begun */
     return coll_gpu_stage(c);
 }
 
-static int end(struct coll_gpu_call *c, uint32_t flags)
+int coll_gpu_end(struct coll_gpu_call *c)
 {
-    c->flags |= flags;
     c->go = at_end;
     coll_gpu_say(c, COLL_GPU_END);
     return at_end(c);
@@ -357,7 +352,7 @@ static int in_plan(struct coll_gpu_call *c)
     }
     if (c->running || (c->lead < c->plan.n && !(c->flags & COLL_GPU_FAILED) && !c->seen))
         return 0;
-    return end(c, 0);
+    return coll_gpu_end(c);
 }
 
 int coll_gpu_get_ready(struct coll_gpu_call *c, bool *in_place)
@@ -392,14 +387,14 @@ static int all_ready(struct coll_gpu_call *c)
 {
     if (!coll_gpu_all_at(c, COLL_GPU_READY))
         return 0;
-    return c->seen ? end(c, 0) : coll_gpu_carry_out(c);
+    return c->seen ? coll_gpu_end(c) : coll_gpu_carry_out(c);
 }
 
 int coll_gpu_run(struct coll_gpu_call *c)
 {
     bool in_place;
     if (coll_gpu_get_ready(c, &in_place) < 0)
-        return end(c, 0);
+        return coll_gpu_end(c);
     if (!in_place)
         return coll_gpu_carry_out(c);
     c->go = all_ready;

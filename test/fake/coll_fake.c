@@ -33,6 +33,7 @@ struct rank {
     struct coll_task *fixed; /* persistent calls; NULL: none */
     int *order;              /* in which they are started */
     int first, next; /* calls [first, next) are under way */
+    int errors;
     bool awake;
 };
 
@@ -51,7 +52,12 @@ struct fake {
     size_t shm_used, shm_len;
     struct rt_gpu *gpu; /* NULL: all buffers are the CPU's */
     int err;
+    bool tolerant;
 };
+
+void fake_tolerate(struct fake *f) { f->tolerant = true; }
+
+int fake_errors(const struct fake *f, int rank) { return f->ranks[rank].errors; }
 
 unsigned fake_random(struct fake *f, unsigned below)
 {
@@ -378,7 +384,8 @@ static bool rank_turn(struct fake *f, struct rank *k, const struct coll_args *ar
         if (t->req.done)
             continue;
         moved |= coll_task_advance(t);
-        if (t->req.err < 0)
+        k->errors += t->req.done && t->req.err < 0;
+        if (t->req.done && t->req.err < 0 && !f->tolerant)
             f->err = t->req.err;
     }
     while (k->first < k->next && task_of(k, k->first)->req.done)

@@ -232,8 +232,8 @@ static void choose_memory(struct fake *f, int size, struct coll_args *args)
     bool all = fake_random(f, 2);
     for (int r = 0; r < size; r++) {
         args[r].mem = all || fake_random(f, 64) >= odds.host ? RT_MEM_CUDA : RT_MEM_HOST;
-        if (args[r].kind == COLL_BARRIER)
-            args[r].mem = RT_MEM_HOST;
+        if (args[r].kind == COLL_BARRIER || coll_gpu_has_nothing(fake_team(f, r), &args[r]))
+            args[r].mem = RT_MEM_HOST; /* no buffer to tell it by */
     }
 }
 
@@ -314,6 +314,37 @@ static void rooted(void)
     programs(COLL_REDUCE, (struct odds){ .host = 24 });
 }
 
+/* Devices fail: all ranks report it, of the same calls, and go on. */
+static void failures(void)
+{
+    struct coll_case cases[NCALLS];
+    struct coll_buffers *b[NCALLS];
+    odds = (struct odds){ .host = 4, .no_attach = 1, .fail = 8 };
+    for (unsigned seed = 1; seed <= 24 && !check_failed_case; seed++) {
+        int size = 2 + (int)(seed % 5), fixed = (int)(seed / 5 % 3), err;
+        struct coll_args *args = calloc((size_t)size * NCALLS, sizeof *args);
+        struct fake *f = now = fake_create(size, seed, true, SHM_ROOM);
+        fake_tolerate(f);
+        for (int i = 0; i < NCALLS; i++) {
+            cases[i] = random_case(f, size, -1);
+            b[i] = coll_case_make(&cases[i], &args[i * size]);
+            choose_memory(f, size, &args[i * size]);
+        }
+        err = fixed ? fake_run_fixed(f, args, NCALLS, 3, fixed) : fake_run(f, args, NCALLS, 3);
+        CHECK_MSG(!err, "%d ranks, seed %u: error %d", size, seed, err);
+        CHECK_MSG(fake_errors(f, 0) > 0, "%d ranks, seed %u: no errors", size, seed);
+        for (int r = 1; r < size; r++)
+            CHECK_EQ(fake_errors(f, r), fake_errors(f, 0));
+        for (int i = 0; i < NCALLS; i++)
+            coll_case_free(&cases[i], b[i]);
+        CHECK_EQ(fake_destroy(f), 0);
+        CHECK_EQ(njobs, 0);
+        CHECK_EQ(nregs, 0);
+        CHECK_EQ(nmaps, 0);
+        free(args);
+    }
+}
+
 int main(void)
 {
     CHECK_EQ(coll_configure(""), 0);
@@ -324,5 +355,6 @@ int main(void)
     RUN(hosts_and_devices);
     RUN(what_cannot_be_mapped);
     RUN(rooted);
+    RUN(failures);
     return check_end();
 }
