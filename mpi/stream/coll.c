@@ -85,7 +85,7 @@ static enum coll_gpu_way choose_way(const struct enqueue *e)
     if (e->args.kind != COLL_ALLREDUCE)
         return was;
     way = coll_gpu_asked_way(size, e->args.rcount * e->args.rtype->size);
-    if (way == COLL_GPU_HALF_ENGINE || way == COLL_GPU_ENGINE)
+    if (way == COLL_GPU_ENGINE || way == COLL_GPU_MIXED)
         coll_gpu_way = COLL_GPU_TWO_SHOT;
     return was;
 }
