@@ -222,6 +222,7 @@ static int make_plan(struct enqueue *e, struct coll_gpu_plan *out)
         .word = e->word,
         .scratch = scratch,
         .kernels = true,
+        .background = true, /* fewest meetings on the stream */
     };
     for (int i = 0; i < s->nscratch; i++)
         scratch[i] = s->scratch[i]->p;
