@@ -372,8 +372,10 @@ static bool rank_turn(struct fake *f, struct rank *k, const struct coll_args *ar
     bool moved = false;
     while (k->next < ncalls && k->next < k->first + window) {
         int err = start(f, k, args, k->next);
-        if (err < 0)
+        if (err < 0) {
             f->err = err;
+            return true;
+        }
         k->next++;
         moved = true;
         if (fake_random(f, 2))

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "runtime/base/cfg.h"
+#include "runtime/base/err.h"
 #include "runtime/gpu/gpu_int.h"
 #include "test/check.h"
 #include "test/fake/coll_case.h"
@@ -113,6 +114,37 @@ static void large_counts(void)
     run_alg(coll_alg_find(COLL_ALLREDUCE, "tree"), 2, 530001);
 }
 
+static cu_result none_left(cu_ptr *p, size_t nbytes)
+{
+    (void)p;
+    (void)nbytes;
+    return CU_ERROR_OUT_OF_MEMORY;
+}
+
+/* The call has not begun then, and is staged, or repeated. */
+static void no_memory(void)
+{
+    struct coll_case c = { .kind = COLL_ALLREDUCE, .size = 2, .count = 1100001 };
+    struct coll_args args[2];
+    struct coll_buffers *b = coll_case_make(&c, args);
+    cu_result (*alloc)(cu_ptr *, size_t) = rt_cuda.mem_alloc;
+    CHECK_EQ(coll_configure("allreduce:recursive_doubling"), 0);
+    used = 0;
+    coll_case_each(&c, b, to_device, args);
+    args[0].mem = args[1].mem = RT_MEM_CUDA;
+    for (int again = 0; again < 2; again++) {
+        struct fake *f = fake_create(2, 1, false, 0);
+        fake_use_device(f, g);
+        rt_cuda.mem_alloc = again ? alloc : none_left;
+        CHECK_EQ(fake_run(f, args, 1, 1), again ? 0 : -RT_ENOMEM);
+        CHECK_EQ(fake_destroy(f), 0);
+    }
+    used = 0;
+    coll_case_each(&c, b, from_device, NULL);
+    CHECK_EQ(coll_case_check(&c, args, b), 0);
+    coll_case_free(&c, b);
+}
+
 int main(void)
 {
     rt_cfg_set("gpu", "on", RT_CFG_CMD);
@@ -126,6 +158,7 @@ int main(void)
         return 1;
     RUN(small_counts);
     RUN(large_counts);
+    RUN(no_memory);
     rt_cuda.mem_free(room);
     rt_gpu_leave(in);
     rt_gpu_fini();
