@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Short reductions by the lingering kernel, for move.cu.  Registers are scarce there, so a thread
- * moves units of at most 8 bytes, and what combines them is one function for all types: shorter
- * units are combined as if there were zeros behind them. */
+/* Reductions by the lingering kernel, for move.cu.  Registers are scarce there, so a thread moves
+ * units of at most 8 bytes, or of 16 of two sources, and what combines them is one function for all
+ * types: shorter units are combined as if there were zeros behind them. */
 #ifndef RT_GPU_FOLD_RING_H
 #define RT_GPU_FOLD_RING_H
 
@@ -34,15 +34,15 @@ __device__ __forceinline__ void take_fold(struct ring_fold *f, uint32_t v)
     if (lane == 0) {
         uint32_t unit = RT_GPU_RING_UNIT(fold);
         f->fold = fold;
-        f->nunits = len >> ((unit >> 1) - (unit >> 3)); /* 1, 2, 4, 8 */
+        f->nunits = len >> (unit == 16 ? 4 : (unit >> 1) - (unit >> 3)); /* else 1, 2, 4, 8 */
     }
     __syncwarp();
 }
 
-template <class K, unsigned SOURCES>
-__device__ __forceinline__ uint2 combine_as(uint32_t fold, const uint2 (&from)[SOURCES])
+template <class K, class W, unsigned SOURCES>
+__device__ __forceinline__ W combine_as(uint32_t fold, const W (&from)[SOURCES])
 {
-    typedef group<K, uint2> G;
+    typedef group<K, W> G;
     G first, v[SOURCES - 1][1];
     typename G::A acc[1][G::nparts];
 
@@ -54,7 +54,7 @@ __device__ __forceinline__ uint2 combine_as(uint32_t fold, const uint2 (&from)[S
     for (unsigned i = 0; i < G::nparts; i++)
         acc[0][i] = K::up(first.e[i]);
     K::each(RT_GPU_RING_TYPE(fold), RT_GPU_RING_CODE(fold), [&](auto op) {
-        combine<K, uint2, SOURCES - 1, 1>(acc, v, RT_GPU_RING_NSRC(fold) - 1, op);
+        combine<K, W, SOURCES - 1, 1>(acc, v, RT_GPU_RING_NSRC(fold) - 1, op);
     });
 #pragma unroll
     for (unsigned i = 0; i < G::nparts; i++)
@@ -62,8 +62,8 @@ __device__ __forceinline__ uint2 combine_as(uint32_t fold, const uint2 (&from)[S
     return first.w[0];
 }
 
-template <unsigned SOURCES>
-__device__ __forceinline__ uint2 combine_any(uint32_t fold, const uint2 (&v)[SOURCES])
+template <class W, unsigned SOURCES>
+__device__ __forceinline__ W combine_any(uint32_t fold, const W (&v)[SOURCES])
 {
     switch (RT_GPU_RING_KIND(fold)) {
     case RT_GPU_RING_4:
@@ -82,13 +82,18 @@ __device__ __forceinline__ uint2 combine_any(uint32_t fold, const uint2 (&v)[SOU
 /* Functions and not inlined, with their arguments in registers. */
 __device__ __noinline__ uint2 combine_few(uint32_t fold, uint2 v0, uint2 v1, uint2 v2, uint2 v3)
 {
-    return combine_any<4>(fold, { v0, v1, v2, v3 });
+    return combine_any<uint2, 4>(fold, { v0, v1, v2, v3 });
 }
 
 __device__ __noinline__ uint2 combine_many(uint32_t fold, uint2 v0, uint2 v1, uint2 v2, uint2 v3,
                                            uint2 v4, uint2 v5, uint2 v6, uint2 v7)
 {
-    return combine_any<8>(fold, { v0, v1, v2, v3, v4, v5, v6, v7 });
+    return combine_any<uint2, 8>(fold, { v0, v1, v2, v3, v4, v5, v6, v7 });
+}
+
+__device__ __noinline__ uint4 combine_two(uint32_t fold, uint4 v0, uint4 v1)
+{
+    return combine_any<uint4, 2>(fold, { v0, v1 });
 }
 
 __device__ __forceinline__ uint2 combine_units(uint32_t fold, const uint2 (&v)[4])
@@ -157,6 +162,35 @@ __device__ __forceinline__ void fold_units(const struct ring_fold *f, uint32_t a
     }
 }
 
+/* The same with units of 16 bytes of one or two sources. */
+template <unsigned AHEAD>
+__device__ __forceinline__ void fold_wide(const struct ring_fold *f, uint32_t at, uint32_t end,
+                                          unsigned t, unsigned nt)
+{
+    const uint32_t fold = f->fold, nsrc = RT_GPU_RING_NSRC(fold);
+    const uint4 *first = (const uint4 *)f->src[0], *second = (const uint4 *)f->src[nsrc - 1];
+
+#pragma unroll 1
+    for (at += t; at < end; at += AHEAD * nt) {
+        uint4 x[AHEAD], y[AHEAD];
+#pragma unroll
+        for (unsigned a = 0; a < AHEAD; a++) {
+            x[a] = y[a] = { 0, 0, 0, 0 };
+            if (at + a * nt < end)
+                y[a] = from<true>::load(second + at + a * nt);
+            if (at + a * nt < end && nsrc > 1)
+                x[a] = from<true>::load(first + at + a * nt);
+        }
+#pragma unroll
+        for (unsigned a = 0; a < AHEAD; a++) {
+            uint4 r = nsrc > 1 ? combine_two(fold, x[a], y[a]) : y[a];
+#pragma unroll 1
+            for (unsigned d = 0; at + a * nt < end && d < RT_GPU_RING_NDST(fold); d++)
+                ((uint4 *)f->dst[d])[at + a * nt] = r;
+        }
+    }
+}
+
 /* A place of the descriptor in v, a word a lane. */
 __device__ __forceinline__ uint64_t place_in(uint32_t v, unsigned i)
 {
@@ -188,6 +222,12 @@ __device__ __forceinline__ void fold_lanes(uint32_t v, uint32_t fold, uint32_t l
         if (on && i >= first && i < first + RT_GPU_RING_NDST(fold))
             store_unit(at, nbytes, r);
     }
+}
+
+/* How many bytes one warp does. */
+__device__ __forceinline__ uint32_t fold_lanes_most(uint32_t fold)
+{
+    return RT_GPU_RING_UNIT(fold) < 8 ? RT_GPU_RING_UNIT(fold) * 32 : RT_GPU_RING_SHORT;
 }
 
 /* The shortest: a unit a lane, straight from the descriptor, because a warp that is alone takes

@@ -44,8 +44,10 @@ struct rt_gpu_desc {
     uint32_t seq_far_too;
 };
 /* The reductions that the ring takes: the kinds of fold.cu, in units of 8, 4, 2 or 1 bytes that are
- * whole elements and divide the length and all addresses.  `same`: the destinations are the first
- * sources and not named again. */
+ * whole elements and divide the length and all addresses, or of 16 bytes, of at most two sources
+ * and more than RT_GPU_RING_SHORT bytes.  `same`: the destinations are the first sources and not
+ * named again. */
+#define RT_GPU_RING_SHORT 256u
 enum rt_gpu_ring_kind {
     RT_GPU_RING_BITS = 1,
     RT_GPU_RING_4,
@@ -55,7 +57,7 @@ enum rt_gpu_ring_kind {
 };
 #define RT_GPU_RING_FOLD(kind, type, code, nsrc, ndst, unit, same) \
     ((uint32_t)(kind) | (uint32_t)(type) << 3 | (uint32_t)(code) << 8 | (uint32_t)(nsrc) << 12 | \
-     (uint32_t)(ndst) << 16 | (uint32_t)(unit) << 20 | (uint32_t)(same) << 24 | \
+     (uint32_t)(ndst) << 16 | (uint32_t)(unit) << 20 | (uint32_t)(same) << 25 | \
      ((same) ? (nsrc) : (nsrc) + (ndst)) / (RT_GPU_RING_NEAR + 1u) * RT_GPU_RING_FAR)
 #define RT_GPU_RING_FAR (1u << 28) /* places in the second line: 6 to 11 of them in all */
 #define RT_GPU_RING_KIND(fold) ((fold) & 7)
@@ -63,8 +65,8 @@ enum rt_gpu_ring_kind {
 #define RT_GPU_RING_CODE(fold) ((fold) >> 8 & 15)
 #define RT_GPU_RING_NSRC(fold) ((fold) >> 12 & 15)
 #define RT_GPU_RING_NDST(fold) ((fold) >> 16 & 15)
-#define RT_GPU_RING_UNIT(fold) ((fold) >> 20 & 15)
-#define RT_GPU_RING_SAME(fold) ((fold) >> 24 & 1)
+#define RT_GPU_RING_UNIT(fold) ((fold) >> 20 & 31)
+#define RT_GPU_RING_SAME(fold) ((fold) >> 25 & 1)
 struct rt_gpu_words { /* written by the kernel, polled by the host; pinned host memory */
     uint32_t done;    /* last descriptor finished; they finish in order */
     uint32_t left;    /* number of the launch that has ended */

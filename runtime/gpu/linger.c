@@ -148,7 +148,7 @@ static const struct {
 /* The longest unit of whole elements that divides the length and all addresses; 0: none. */
 static unsigned ring_unit(const struct rt_gpu_fold_args *a, uint64_t nbytes, unsigned least)
 {
-    uint64_t any = nbytes | 8;
+    uint64_t any = nbytes | (a->nsrc <= 2 && nbytes > RT_GPU_RING_SHORT ? 16 : 8);
 
     for (unsigned i = 0; i < a->nsrc; i++)
         any |= a->src[i];
@@ -179,7 +179,7 @@ bool move_linger_post_fold(struct move_state *m, const struct move_fold *f, stru
 
     if (!kind || !unit || n > RT_GPU_RING_PLACES || a->nsrc > RT_GPU_RING_SOURCES ||
         a->code == RT_GPU_FOLD_SWAP ||
-        nbytes * (8 / unit) > WEFT_LINGER_FOLD_MOST)
+        nbytes * (unit < 8 ? 8 / unit : 1) > WEFT_LINGER_FOLD_MOST)
         return false;
     memset(place, 0, sizeof place);
     memcpy(place, a->src, a->nsrc * sizeof *place);

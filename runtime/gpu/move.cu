@@ -289,7 +289,7 @@ __device__ __forceinline__ void look(const struct rt_gpu_linger &p, struct leade
         uint64_t dst = lane_words(v, 2), src = lane_words(v, 4);
         uint32_t len = lane_word(v, 6), seq = l->next++, fold = lane_word(v, 1);
         l->last = now;
-        if (len > (fold ? RT_GPU_RING_UNIT(fold) * 32 : WEFT_LINGER_TINY)) {
+        if (len > (fold ? fold_lanes_most(fold) : WEFT_LINGER_TINY)) {
             uint32_t parts = parts_for(p, l, len, fold != 0);
             if (parts > 1)
                 tell(p, v, parts);
@@ -343,7 +343,9 @@ __device__ __forceinline__ void fold_part(const struct task *k)
         at = k->part * part;
         end = n < at + part ? n : at + part;
     }
-    if (RT_GPU_RING_NSRC(k->fold.fold) <= 4)
+    if (RT_GPU_RING_UNIT(k->fold.fold) == 16)
+        fold_wide<3>(&k->fold, at, end, threadIdx.x, blockDim.x);
+    else if (RT_GPU_RING_NSRC(k->fold.fold) <= 4)
         fold_units<4, 2>(&k->fold, at, end, threadIdx.x, blockDim.x);
     else
         fold_units<RT_GPU_RING_SOURCES, 1>(&k->fold, at, end, threadIdx.x, blockDim.x);

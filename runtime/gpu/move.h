@@ -28,7 +28,7 @@
  * longer ones in parts of at least that, up to FOLD_MOST; a thread has 16 bytes of each source in
  * flight.  To choose the number of blocks a byte counts as much as FOLD_WEIGHT bytes of a copy. */
 #define WEFT_LINGER_FOLD_PART (8u << 10)
-#define WEFT_LINGER_FOLD_MOST (256u << 10)
+#define WEFT_LINGER_FOLD_MOST (2u << 20)
 #define WEFT_LINGER_FOLD_WEIGHT 2u
 
 /* How block 0 of weft_linger hands work to the others, through device memory that is zero before

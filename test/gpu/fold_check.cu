@@ -184,7 +184,8 @@ static void check_ring_round(std::vector<area> &areas, unsigned round)
     uint64_t place[2 * RT_GPU_FOLD_PLACES] = {}, any;
     do {
         c = random_case(areas);
-        any = c.k.count * c.kind.nbytes | 8;
+        uint64_t nbytes = c.k.count * c.kind.nbytes;
+        any = nbytes | (c.k.nsrc <= 2 && nbytes > RT_GPU_RING_SHORT ? 16 : 8);
         for (unsigned i = 0; i < c.k.nsrc; i++)
             any |= place[i] = c.k.src[i];
         for (unsigned i = 0; i < c.k.ndst; i++)
@@ -346,11 +347,11 @@ static void time_ring(scene s, unsigned blocks)
 {
     printf("# %s: us in the ring of %u blocks\n#", scenes[s], blocks);
     ring_start(blocks);
-    for (size_t nbytes = 8; nbytes <= (blocks > 1 ? 256u << 10 : 32u << 10); nbytes *= nbytes < 512 ? 8 : 4) {
+    for (size_t nbytes = 8; nbytes <= (blocks > 1 ? 2u << 20 : 32u << 10); nbytes *= nbytes < 512 ? 8 : 4) {
         rt_gpu_fold_args a = args_of(s, 0, nbytes);
         uint64_t place[RT_GPU_RING_PLACES] = { a.src[0], a.src[1], a.dst[0], a.dst[1] };
-        uint32_t fold = RT_GPU_RING_FOLD(RT_GPU_RING_4, RT_GPU_F32, RT_GPU_FOLD_SUM, 2, a.ndst, 8,
-                                         s >= OWNER);
+        uint32_t fold = RT_GPU_RING_FOLD(RT_GPU_RING_4, RT_GPU_F32, RT_GPU_FOLD_SUM, 2, a.ndst,
+                                         nbytes > RT_GPU_RING_SHORT ? 16 : 8, s >= OWNER);
         std::vector<double> us;
         for (int i = 0; i < 400; i++) {
             auto t = std::chrono::steady_clock::now();

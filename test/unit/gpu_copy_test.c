@@ -847,7 +847,7 @@ static void the_model_of_reductions(void)
             CHECK(rt_gpu_cost_fold_ns(RT_GPU_WAY_BATCH, l, len) < UINT64_MAX);
         CHECK(rt_gpu_cost_fold_ns(RT_GPU_WAY_LINGER, l, 8) <
               rt_gpu_cost_fold_ns(RT_GPU_WAY_BATCH, l, 8));
-        CHECK_EQ(rt_gpu_cost_fold_ns(RT_GPU_WAY_LINGER, l, 1 << 20), UINT64_MAX);
+        CHECK_EQ(rt_gpu_cost_fold_ns(RT_GPU_WAY_LINGER, l, WEFT_LINGER_FOLD_MOST + 1), UINT64_MAX);
     }
 }
 

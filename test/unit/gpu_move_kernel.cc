@@ -357,6 +357,10 @@ static void post_fold(size_t *at)
     bool same = rand() % 3 == 0;
     uint32_t most = rand() % 2 ? 4 : RT_GPU_RING_SOURCES, nsrc = 1 + (uint32_t)rand() % most;
     uint32_t ndst = same ? 1 : 1 + (uint32_t)rand() % (most > 4 ? 3 : 5 - nsrc);
+    if (nsrc <= 2 && len > RT_GPU_RING_SHORT + 15 && rand() % 2) {
+        unit = 16;
+        len &= ~(size_t)15;
+    }
     uint64_t place[RT_GPU_RING_PLACES] = {};
     const uint8_t *from[RT_GPU_RING_SOURCES];
     *at = (*at + 63) & ~(size_t)63;

@@ -393,7 +393,9 @@ int fake_ring_fold(cu_ctx c, const struct rt_gpu_desc *d)
         any |= k.src[i] = place[i];
     for (i = 0; i < k.ndst; i++)
         any |= k.dst[i] = place[same ? i : k.nsrc + i];
-    if (unit < kernels[w].nbytes || unit > 8 || unit & (unit - 1) || any & (unit - 1))
+    if (unit < kernels[w].nbytes || unit > 16 || unit & (unit - 1) || any & (unit - 1))
         return CU_ERROR_MISALIGNED_ADDRESS;
+    if (unit == 16 && (k.nsrc > 2 || d->len <= RT_GPU_RING_SHORT))
+        return CU_ERROR_ILLEGAL_ADDRESS;
     return is_sound(&k, w) ? run(c, &k, w) : CU_ERROR_ILLEGAL_ADDRESS;
 }
