@@ -14,6 +14,7 @@
 
 /* Copies in the ring at a time: the next ones of a crowd gather for a batch. */
 #define RING_COPIES 2u
+#define RING_BESIDE 2u /* the same while a batch runs */
 /* While the ring or a batch is busy a batch starts only with so many copies or bytes: what a launch
  * costs (H200: 10 us, 3.7 of them the processor's) moves 3 MiB, or starts 10 messages. */
 #define GATHER_COPIES 16u
@@ -145,11 +146,23 @@ static bool has_gathered(const struct move_state *m, const struct rt_list *waiti
     return nbytes >= GATHER_NBYTES;
 }
 
+/* A batch runs, and too few wait for the next one: the ring takes some of them meanwhile, which
+ * costs no launch. */
+static bool ring_helps(struct move_state *m)
+{
+    struct rt_gpu_op *op = rt_container(m->small.next, struct rt_gpu_op, link);
+
+    return m->nsmall && m->linger.n < RING_BESIDE && move_is_busy(m, MOVE_BATCH) &&
+           move_linger_takes(m, op->len) && !has_gathered(m, &m->small, m->nsmall, true) &&
+           rt_gpu_choose(move_link(m, op->dst, op->src), op->len, true, true) ==
+               RT_GPU_WAY_LINGER;
+}
+
 static void pump_small(struct move_state *m)
 {
     bool ring = is_for_ring(m);
 
-    while (ring && m->nsmall) {
+    while (m->nsmall && (ring || ring_helps(m))) {
         struct rt_gpu_op *op = rt_container(m->small.next, struct rt_gpu_op, link);
         if (!move_linger_takes(m, op->len))
             break;
