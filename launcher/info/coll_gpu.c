@@ -150,10 +150,28 @@ static void describe(const struct coll_gpu_plan *p, char *text, size_t len)
         snprintf(text, len, "nothing");
 }
 
+/* Whether WEFT_COLL has made all ranks send messages. */
+static bool by_messages(struct question *q, enum coll_kind kind, int64_t bytes, char *shape)
+{
+    struct coll_team t = { .rank = 0, .size = q->nranks };
+    struct coll_args a;
+    const char *why;
+    fill(q, &a, kind, bytes, 0);
+    a.mem = RT_MEM_HOST;
+    if (!coll_forces_messages(&t, &a))
+        return false;
+    snprintf(shape, SHAPE_BYTES, "messages: %s", coll_choose(&t, &a, false, &why)->name);
+    return true;
+}
+
 static void shape_of(struct question *q, enum coll_kind kind, int64_t bytes,
                      struct coll_gpu_plan *plan, char *shape, const char **why)
 {
     char steps[SHAPE_BYTES / 2];
+    if (by_messages(q, kind, bytes, shape)) {
+        *why = "forced by WEFT_COLL";
+        return;
+    }
     int err = make_plan(q, kind, bytes, plan);
     *why = "cost of links and launches";
     if (err == -RT_ENOTSUP) {
