@@ -74,6 +74,11 @@ def mismatch():
             1, "WEFT_CHECK: .*collective call .* on communicator .*rank 1 has data of 68 bytes, rank 0 of 64")
 
 
+def disagree():
+    """The same without WEFT_CHECK: an error of the call, on all ranks, where devices do the work."""
+    job(2, "1", "bcast", LARGE, "count", program=victim).expect(failed, "counts or datatypes do not agree")
+
+
 def broken():
     """The device of one rank fails: an error there, and the end of the job."""
     if "test/fake/gpu" not in os.environ.get("LD_LIBRARY_PATH", ""):
@@ -86,4 +91,4 @@ def broken():
 if __name__ == "__main__":
     if subprocess.run([victim, "probe"]).returncode == 77:      # it has said why
         sys.exit(77)
-    main([small, large, nonblocking, persistent, root, waited_for, slow, leaves, freed, mismatch, broken])
+    main([small, large, nonblocking, persistent, root, waited_for, slow, leaves, freed, mismatch, disagree, broken])
