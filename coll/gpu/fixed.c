@@ -161,6 +161,7 @@ int coll_gpu_restart(struct coll_task *k)
     c->heard = 0;
     c->target = 0;
     c->look_at = 0;
+    c->failed_at = 0;
     c->go = c->number++ ? arrive : look;
     k->alg = &coll_gpu_alg;
     k->state = c;

@@ -244,7 +244,7 @@ int coll_gpu_all_at(struct coll_gpu_call *c, uint32_t phase)
             if (c->phase == COLL_GPU_READY)
                 c->seen |= COLL_GPU_DECLINED;
         } else if (at >= want && (at & COLL_GPU_PHASE) >= phase) {
-            c->seen |= (uint32_t)at & (COLL_GPU_DECLINED | COLL_GPU_FAILED);
+            c->seen |= (uint32_t)at & (COLL_GPU_DECLINED | COLL_GPU_FAILED | COLL_GPU_MISMATCH);
         } else if (coll_gpu_is_gone(c, c->heard)) {
             c->seen |= COLL_GPU_FAILED;
             c->err = -RT_EPEER;
@@ -291,6 +291,7 @@ struct coll_gpu_call *coll_gpu_call_take(struct coll_gpu *g, struct coll_task *k
     c->heard = 0;
     c->look_at = 0;
     c->seen = c->phase = c->flags = c->target = 0;
+    c->failed_at = 0;
     c->err = 0;
     return c;
 }

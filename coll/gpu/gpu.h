@@ -29,6 +29,7 @@ struct coll_gpu_word {
 #define COLL_GPU_PHASE 0xfffffu
 #define COLL_GPU_DECLINED 0x100000u /* not this way after all; it has written nothing */
 #define COLL_GPU_FAILED 0x200000u
+#define COLL_GPU_MISMATCH 0x400000u /* with FAILED: the ranks' arguments do not agree */
 
 struct coll_gpu_head {
     _Alignas(RT_CACHE_LINE) uint32_t devices; /* some rank has said yes, once: ranks may sleep */
@@ -70,6 +71,7 @@ struct coll_gpu_call {
     uint32_t target;       /* the phase that others are waited for in */
     uint32_t phase, flags; /* this rank's own */
     int err;
+    uint64_t failed_at; /* clock, of a mismatch that WEFT_CHECK is to report; 0: not yet */
     /* Of run.c. */
     struct coll_gpu_own own;
     struct coll_dev_mem mem[COLL_GPU_RANGES]; /* reg set: to be released */

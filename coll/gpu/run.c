@@ -13,6 +13,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/base/cfg.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/gpu/kernel.h"
@@ -319,14 +321,29 @@ static uint32_t wanted(const struct coll_gpu_call *c)
 
 /* ---- phases ---- */
 
+/* What WEFT_CHECK has to say is more than this rank knows, and on its way. */
+#define CHECK_TAKES 2000000000u
+
+/* Whose device it was has said what happened. */
+static int fail(struct coll_gpu_call *c)
+{
+    int err = c->seen & COLL_GPU_MISMATCH ? -RT_EMISMATCH : c->err < 0 ? c->err : -RT_EREMOTE;
+    if (err == -RT_EMISMATCH && cfg.check) {
+        c->failed_at = c->failed_at ? c->failed_at : rt_now_ns();
+        if (rt_now_ns() - c->failed_at < CHECK_TAKES)
+            return 0;
+    }
+    return coll_gpu_over(c, err);
+}
+
 static int at_end(struct coll_gpu_call *c)
 {
     if (!coll_gpu_all_at(c, COLL_GPU_END))
         return 0;
     if (!(c->seen & (COLL_GPU_FAILED | COLL_GPU_DECLINED)))
         return coll_gpu_over(c, 0);
-    if (c->seen & COLL_GPU_FAILED) /* whose device it is has said what happened */
-        return coll_gpu_over(c, c->err < 0 ? c->err : -RT_EREMOTE);
+    if (c->seen & COLL_GPU_FAILED)
+        return fail(c);
     c->task->messages = true; /* later calls may have begun */
     return coll_gpu_stage(c);
 }
@@ -366,6 +383,7 @@ int coll_gpu_get_ready(struct coll_gpu_call *c, bool *in_place)
               rt_err_text(err));
     bool declined = err == -RT_ENOTSUP || err == -RT_EUNREACH || err == -RT_ENOMEM;
     c->flags |= declined ? COLL_GPU_DECLINED : COLL_GPU_FAILED;
+    c->flags |= err == -RT_ETRUNC ? COLL_GPU_MISMATCH : 0;
     c->err = declined ? 0 : err;
     return err;
 }
