@@ -343,6 +343,29 @@ static void time_latency(scene s)
     printf("\n");
 }
 
+/* Copies, to compare. */
+static void time_ring_copies()
+{
+    printf("# copies of 8 and 512 bytes in the ring of one block: us\n#");
+    ring_start(1);
+    for (int s = LOCAL; s <= DST_FAR && (s == LOCAL || ndevices > 1); s++)
+        for (uint32_t nbytes : { 8u, 512u }) {
+            rt_gpu_fold_args a = args_of((scene)s, 0, nbytes);
+            uint64_t place[RT_GPU_RING_PLACES] = { a.dst[0], a.src[1] };
+            std::vector<double> us;
+            for (int i = 0; i < 1000; i++) {
+                auto t = std::chrono::steady_clock::now();
+                if (!ring_do(0, place, nbytes))
+                    printf(" (never)");
+                us.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - t).count());
+            }
+            std::sort(us.begin(), us.end());
+            printf("  %s %u: %.2f", scenes[s], nbytes, us[us.size() / 2]);
+        }
+    ring_stop();
+    printf("\n");
+}
+
 static void time_ring(scene s, unsigned blocks)
 {
     printf("# %s: us in the ring of %u blocks\n#", scenes[s], blocks);
@@ -439,6 +462,7 @@ int main(int argc, char **argv)
     time_latency(LOCAL);
     for (int s = SRC_FAR; s < OWNERS && can; s++)
         time_latency((scene)s);
+    time_ring_copies();
     for (unsigned blocks : { 1u, 16u })
         for (int s = LOCAL; s < OWNERS && (s == LOCAL || can); s++)
             time_ring((scene)s, blocks);
