@@ -278,19 +278,6 @@ bool move_ring_is_idle(const struct move_state *m)
     return !m->nsmall && m->linger.n < RING_COPIES && !move_is_busy(m, MOVE_BATCH);
 }
 
-static void post_alone(struct move_state *m, struct rt_gpu_op *op)
-{
-    int in = rt_gpu_enter(m->g);
-
-    if (in < 0) {
-        move_end(m, op, -RT_EGPU);
-        end_everything(m);
-        return;
-    }
-    move_linger_post(m, op);
-    rt_gpu_leave(in);
-}
-
 void rt_gpu_copy(struct rt_gpu *g, void *dst, const void *src, size_t len, struct rt_gpu_op *op)
 {
     struct move_state *m = g->move;
@@ -307,7 +294,7 @@ void rt_gpu_copy(struct rt_gpu *g, void *dst, const void *src, size_t len, struc
     enum rt_gpu_link link = move_link(m, dst, src);
     enum rt_gpu_way way = way_for(m, link, len);
     if (way == RT_GPU_WAY_LINGER && is_alone(m)) {
-        post_alone(m, op);
+        move_linger_post(m, op);
         return;
     }
     if (way != RT_GPU_WAY_ENGINE) {

@@ -75,8 +75,8 @@ struct move_linger {
  * long for. */
 bool move_linger_on(const struct move_state *m);
 bool move_linger_takes(struct move_state *m, size_t len);
-/* The context is current.  Posts op and launches the kernel when it is not there.  When that fails
- * all that was posted waits again in m->small, and the kernel is off. */
+/* Posts op and launches the kernel when it is not there.  When that fails all that was posted waits
+ * again in m->small, or is launched, and the kernel is off. */
 void move_linger_post(struct move_state *m, struct rt_gpu_op *op);
 /* The same with a reduction; false: the ring cannot take one like it. */
 bool move_linger_post_fold(struct move_state *m, const struct move_fold *f, struct rt_gpu_op *op);

@@ -188,12 +188,7 @@ static bool post(struct move_state *m, const struct move_fold *p, size_t len, en
         rt_gpu_cost_fold_ns(RT_GPU_WAY_LINGER, link, len) >=
             rt_gpu_cost_fold_ns(RT_GPU_WAY_BATCH, link, len))
         return false;
-    int in = rt_gpu_enter(m->g);
-    if (in < 0)
-        return false; /* the launch says so */
-    bool posted = move_linger_post_fold(m, p, op);
-    rt_gpu_leave(in);
-    return posted;
+    return move_linger_post_fold(m, p, op);
 }
 
 void rt_gpu_fold(struct rt_gpu *g, const struct rt_gpu_fold *f, struct rt_gpu_op *op)

@@ -115,8 +115,13 @@ static void post(struct move_state *m, struct rt_gpu_desc *d, struct rt_gpu_op *
     rt_list_append(&l->ops, &op->link);
     l->n++;
     look_left(l);
-    if (!l->running)
-        move_linger_start(m);
+    if (l->running) /* the driver is not called: it takes as long as the rest */
+        return;
+    int in = rt_gpu_enter(m->g);
+    if (in < 0)
+        return; /* lost: the next progress ends everything */
+    move_linger_start(m);
+    rt_gpu_leave(in);
 }
 
 static unsigned next_slot(const struct move_linger *l)
