@@ -83,8 +83,8 @@ def broken():
     """The device of one rank fails: an error there, and the end of the job."""
     if "test/fake/gpu" not in os.environ.get("LD_LIBRARY_PATH", ""):
         raise Skip("the fake driver only")
-    for nbytes, what in (SMALL, "kernel:1:700"), (LARGE, "kernel:1:700,copy:60:700"):
-        job(2, "1", "allreduce", nbytes, "broken=" + what, program=victim).expect(
+    for who, nbytes, what in ("0", SMALL, "kernel:1:700"), ("1", LARGE, "kernel:1:700,copy:60:700"):
+        job(2, who, "allreduce", nbytes, "broken=" + what, program=victim).expect(
             failed, "MPI_Allreduce", "700|GPU")
 
 
