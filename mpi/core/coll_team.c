@@ -219,6 +219,7 @@ int wm_coll_team_init(struct wm_comm *c)
 void wm_coll_team_fini(struct wm_comm *c)
 {
     struct coll_team *t = &c->team;
+    wm_team_dev_forget(t);
     if (!t->node)
         return;
     size_t nbytes = t->rank == 0 && !is_world(c) ? coll_node_nbytes(t->size) : 0;

@@ -8,6 +8,8 @@
 
 int wm_team_dev_describe(struct coll_team *t, const void *p, size_t len, struct coll_dev_mem *out);
 void wm_team_dev_release(struct coll_team *t, struct coll_dev_mem *m);
+/* Gives back what is kept of described ranges, before the team goes. */
+void wm_team_dev_forget(struct coll_team *t);
 int wm_team_dev_attach(struct coll_team *t, int rank, const void *key,
                        const struct rt_gpu_ptr *near, struct coll_dev_map *out);
 void wm_team_dev_detach(struct coll_team *t, struct coll_dev_map *m);

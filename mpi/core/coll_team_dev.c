@@ -4,6 +4,8 @@
  * messages do (mpi/p2p/device.c), and so does the knowledge whether an allocation still stands.
  * Under the domain's lock. */
 #include "mpi/core/coll_team.h"
+#include <stdlib.h>
+#include <string.h>
 #include "mpi/core/comm.h"
 #include "mpi/p2p/engine.h"
 #include "runtime/base/err.h"
@@ -44,10 +46,76 @@ static int offer(struct coll_team *t, struct btl_mem *m)
     return err;
 }
 
+/* ---- this rank's ranges ---- */
+
+/* Ranges that have been described stay so for the next call.  An entry is one team's, because its
+ * peers have been given what they need; it is good as long as the address belongs to the same
+ * allocation.  What is kept keeps slots of the transport's table, so the entries are few. */
+#define KEPT 16u
+struct described {
+    struct coll_team *team; /* NULL: free */
+    const void *p;
+    size_t len;
+    struct rt_gpu_ptr at;
+    const struct btl_ops *ops;
+    struct btl_mem *m;
+    char key[COLL_DEV_KEY];
+    int users; /* calls under way */
+    int peer;  /* the next one that is asked whether it needs anything */
+    bool kept; /* in the table */
+};
+static struct described kept[KEPT]; /* under the domain's lock */
+
+static struct described *place_of(const struct coll_team *t, const void *p, size_t len)
+{
+    uintptr_t x = (uintptr_t)p >> 8 ^ (uintptr_t)p >> 17 ^ (uintptr_t)t >> 6 ^ len * 7;
+    return &kept[(x ^ x >> 5) % KEPT];
+}
+
+static void forget(struct described *d)
+{
+    if (d->team)
+        d->ops->mem_dereg(d->m);
+    d->team = NULL;
+}
+
+/* Now and then each peer may get again what it has lost. */
+static int offer_next(struct described *d)
+{
+    struct coll_team *t = d->team;
+    struct btl_peer *p;
+    d->peer = (d->peer + 1) % t->size;
+    if (d->peer == t->rank)
+        d->peer = (d->peer + 1) % t->size;
+    int err = dev_peer(t, d->peer, &p);
+    return err >= 0 && d->ops->mem_offer ? d->ops->mem_offer(p, d->m) : err;
+}
+
+static bool is_same(const struct described *d, const struct coll_team *t, const void *p, size_t len,
+                    const struct rt_gpu_ptr *at)
+{
+    return d->team == t && d->p == p && d->len == len && d->at.id == at->id &&
+           d->at.base == at->base && d->at.len == at->len && d->at.g == at->g;
+}
+
+static int describe(struct described *d, struct btl_peer *self)
+{
+    const struct btl_ops *ops = d->ops = self->btl->ops;
+    int err = ops->mem_reg(self->btl, (void *)(uintptr_t)d->p, d->len, &d->at, &d->m);
+    if (err < 0)
+        return err;
+    err = offer(d->team, d->m);
+    if (err >= 0)
+        err = ops->mem_key(d->m, d->key);
+    if (err < 0)
+        ops->mem_dereg(d->m);
+    return err;
+}
+
 int wm_team_dev_describe(struct coll_team *t, const void *p, size_t len, struct coll_dev_mem *out)
 {
     struct btl_peer *self;
-    struct btl_mem *m;
+    struct described *d = place_of(t, p, len);
     int err = rt_gpu_query(p, len, &out->at);
     if (err == -RT_ENOENT || err == -RT_EINVAL)
         return -RT_ENOTSUP; /* host memory, or several allocations: staging will say what is wrong
@@ -56,26 +124,45 @@ int wm_team_dev_describe(struct coll_team *t, const void *p, size_t len, struct 
         err = dev_peer(t, t->rank, &self);
     if (err < 0)
         return err;
-    const struct btl_ops *ops = self->btl->ops;
-    err = ops->mem_reg(self->btl, (void *)(uintptr_t)p, len, &out->at, &m);
-    if (err < 0)
-        return err;
-    err = offer(t, m);
-    if (err >= 0)
-        err = ops->mem_key(m, out->key);
-    if (err < 0)
-        ops->mem_dereg(m);
-    else
-        out->reg = m;
-    return err;
+    if (!is_same(d, t, p, len, &out->at) || offer_next(d) < 0) {
+        if (!d->users)
+            forget(d);
+        else if (!(d = calloc(1, sizeof *d))) /* two calls at a time in one place */
+            return -RT_ENOMEM;
+        *d = (struct described){ .team = t, .p = p, .len = len, .at = out->at };
+        d->kept = d >= kept && d < kept + KEPT;
+        err = describe(d, self);
+        if (err < 0) {
+            d->team = NULL;
+            if (!d->kept)
+                free(d);
+            return err;
+        }
+    }
+    d->users++;
+    memcpy(out->key, d->key, sizeof out->key);
+    out->reg = d;
+    return 0;
 }
 
 void wm_team_dev_release(struct coll_team *t, struct coll_dev_mem *m)
 {
-    const struct btl_ops *ops;
-    if (dev_ops(t, &ops) >= 0)
-        ops->mem_dereg(m->reg);
+    struct described *d = m->reg;
+    (void)t;
+    if (--d->users || d->kept)
+        return;
+    forget(d);
+    free(d);
 }
+
+void wm_team_dev_forget(struct coll_team *t)
+{
+    for (unsigned i = 0; i < KEPT; i++)
+        if (kept[i].team == t)
+            forget(&kept[i]);
+}
+
+/* ---- the others' ---- */
 
 int wm_team_dev_attach(struct coll_team *t, int rank, const void *key,
                        const struct rt_gpu_ptr *near, struct coll_dev_map *out)
