@@ -78,8 +78,9 @@ bool move_linger_takes(struct move_state *m, size_t len);
 /* Posts op and launches the kernel when it is not there.  When that fails all that was posted waits
  * again in m->small, or is launched, and the kernel is off. */
 void move_linger_post(struct move_state *m, struct rt_gpu_op *op);
-/* The same with a reduction; false: the ring cannot take one like it. */
-bool move_linger_post_fold(struct move_state *m, const struct move_fold *f, struct rt_gpu_op *op);
+/* The same with a reduction; false: the ring cannot take one like it, or a launch is better. */
+bool move_linger_post_fold(struct move_state *m, const struct move_fold *f, enum rt_gpu_link link,
+                           struct rt_gpu_op *op);
 int move_linger_poll(struct move_state *m); /* ends what is done */
 /* The kernel has left something behind: it has to be started again, with the context current. */
 bool move_linger_gone(const struct move_state *m);

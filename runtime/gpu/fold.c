@@ -180,17 +180,6 @@ static struct move_fold plan(struct rt_gpu *g, const struct rt_gpu_fold *f, enum
     return p;
 }
 
-/* The ring is for what comes alone and is not worth a launch. */
-static bool post(struct move_state *m, const struct move_fold *p, size_t len, enum rt_gpu_link link,
-                 struct rt_gpu_op *op)
-{
-    if (!move_ring_is_idle(m) || !move_linger_takes(m, len * WEFT_LINGER_FOLD_WEIGHT) ||
-        rt_gpu_cost_fold_ns(RT_GPU_WAY_LINGER, link, len) >=
-            rt_gpu_cost_fold_ns(RT_GPU_WAY_BATCH, link, len))
-        return false;
-    return move_linger_post_fold(m, p, op);
-}
-
 void rt_gpu_fold(struct rt_gpu *g, const struct rt_gpu_fold *f, struct rt_gpu_op *op)
 {
     size_t len = f->count * rt_gpu_type_nbytes(f->type);
@@ -202,7 +191,10 @@ void rt_gpu_fold(struct rt_gpu *g, const struct rt_gpu_fold *f, struct rt_gpu_op
     enum rt_gpu_link link = link_of(g, f);
     struct move_fold p = plan(g, f, link);
     op->len = 0;
-    if (move_begin(g, op) && !post(g->move, &p, len, link, op))
+    if (!move_begin(g, op))
+        return;
+    if (!move_ring_is_idle(g->move) || !move_linger_takes(g->move, len * WEFT_LINGER_FOLD_WEIGHT) ||
+        !move_linger_post_fold(g->move, &p, link, op))
         move_launch(g->move, p.k, p.grid, WEFT_FOLD_THREADS, &p.args, sizeof p.args, op);
 }
 

@@ -173,7 +173,21 @@ static bool same_places(const struct rt_gpu_fold_args *a)
     return i == a->ndst;
 }
 
-bool move_linger_post_fold(struct move_state *m, const struct move_fold *f, struct rt_gpu_op *op)
+/* Whether it is not worth a launch.  Of more sources or in shorter units less is in flight, as if
+ * it were longer; to a launch the bytes count that come over the link. */
+static bool ring_is_better(const struct rt_gpu_fold_args *a, unsigned unit, uint64_t nbytes,
+                           enum rt_gpu_link link)
+{
+    uint64_t slow = unit == 16 || nbytes <= RT_GPU_RING_SHORT ? 1
+                                                              : (a->nsrc <= 4 ? 3 : 6) * (8 / unit);
+    uint64_t far = a->nsrc > 2 ? a->nsrc - 1 : 1;
+
+    return rt_gpu_cost_fold_ns(RT_GPU_WAY_LINGER, link, nbytes * slow) <
+           rt_gpu_cost_fold_ns(RT_GPU_WAY_BATCH, link, nbytes * far);
+}
+
+bool move_linger_post_fold(struct move_state *m, const struct move_fold *f, enum rt_gpu_link link,
+                           struct rt_gpu_op *op)
 {
     struct move_linger *l = &m->linger;
     const struct rt_gpu_fold_args *a = &f->args;
@@ -184,7 +198,7 @@ bool move_linger_post_fold(struct move_state *m, const struct move_fold *f, stru
 
     if (!kind || !unit || n > RT_GPU_RING_PLACES || a->nsrc > RT_GPU_RING_SOURCES ||
         a->code == RT_GPU_FOLD_SWAP ||
-        nbytes * (unit < 8 ? 8 / unit : 1) > WEFT_LINGER_FOLD_MOST)
+        nbytes > WEFT_LINGER_FOLD_MOST || !ring_is_better(a, unit, nbytes, link))
         return false;
     memset(place, 0, sizeof place);
     memcpy(place, a->src, a->nsrc * sizeof *place);
