@@ -22,6 +22,7 @@ struct question {
     struct rt_layout layout;
     struct rt_op op;
     int nranks;
+    bool in_place; /* of an allreduce */
     int64_t *counts, *displs, *byte_displs;
     const struct rt_layout **layouts;
     /* the view */
@@ -54,7 +55,7 @@ static void fill(struct question *q, struct coll_args *a, enum coll_kind kind, i
              kind == COLL_SCATTERV;
     const int64_t *displs = w ? q->byte_displs : v ? q->displs : NULL;
     *a = (struct coll_args){ .kind = kind,
-                             .sbuf = address(rank, 0),
+                             .sbuf = q->in_place ? COLL_IN_PLACE : address(rank, 0),
                              .rbuf = address(rank, 1),
                              .scount = n,
                              .rcount = n,
@@ -187,13 +188,14 @@ static void shape_of(struct question *q, enum coll_kind kind, int64_t bytes,
     if (kind == COLL_ALLREDUCE) {
         coll_choose_gpu(kind, q->nranks, bytes, why);
         snprintf(shape, SHAPE_BYTES, "%s: %s",
-                 coll_gpu_algs[coll_gpu_allreduce_way(q->nranks, bytes, false) - 1].name, steps);
+                 coll_gpu_algs[coll_gpu_allreduce_way(q->nranks, bytes, q->in_place) - 1].name,
+                 steps);
     } else {
         snprintf(shape, SHAPE_BYTES, "%s", steps);
     }
 }
 
-static void print_range(enum coll_kind kind, int64_t from, int64_t to, const char *shape,
+static void print_range(const char *name, int64_t from, int64_t to, const char *shape,
                         const char *why)
 {
     char low[32], high[32], range[72] = "any size";
@@ -202,26 +204,27 @@ static void print_range(enum coll_kind kind, int64_t from, int64_t to, const cha
     else if (to < BYTES_MAX)
         snprintf(range, sizeof range, "%s to %s", info_bytes((size_t)from, low, sizeof low),
                  info_bytes((size_t)to, high, sizeof high));
-    printf("  %-22s %-22s %-44s %s\n", coll_kind_names[kind], range, shape, why);
+    printf("  %-22s %-22s %-44s %s\n", name, range, shape, why);
 }
 
 static void show_kind(struct question *q, enum coll_kind kind, struct coll_gpu_plan *plan)
 {
     char shape[SHAPE_BYTES], last[SHAPE_BYTES] = "";
     const char *why = "", *last_why = "";
+    const char *name = q->in_place ? "allreduce in place" : coll_kind_names[kind];
     int64_t from = BYTES_MIN, to = BYTES_MIN;
 
     for (int64_t bytes = BYTES_MIN; bytes <= BYTES_MAX; bytes *= 2) {
         shape_of(q, kind, bytes, plan, shape, &why);
         if (*last && (strcmp(shape, last) || strcmp(why, last_why))) {
-            print_range(kind, from, to, last, last_why);
+            print_range(name, from, to, last, last_why);
             from = bytes;
         }
         memcpy(last, shape, sizeof last);
         last_why = why;
         to = bytes;
     }
-    print_range(kind, from, to, last, last_why);
+    print_range(name, from, to, last, last_why);
 }
 
 /* 0, or -1: no memory. */
@@ -279,8 +282,13 @@ int info_coll_gpu(int nranks)
     if (!bad) {
         printf("  %-22s %-22s %-44s %s\n", "collective", "bytes", "plan of the busiest rank",
                "because");
-        for (int kind = COLL_BCAST; kind < COLL_NEIGHBOR_ALLGATHER; kind++)
+        for (int kind = COLL_BCAST; kind < COLL_NEIGHBOR_ALLGATHER; kind++) {
             show_kind(&q, (enum coll_kind)kind, &plan);
+            q.in_place = kind == COLL_ALLREDUCE;
+            if (q.in_place)
+                show_kind(&q, COLL_ALLREDUCE, &plan);
+            q.in_place = false;
+        }
     }
     coll_gpu_free_plan(&plan);
     close_question(&q);
