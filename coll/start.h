@@ -15,7 +15,8 @@ extern const struct coll_alg coll_gpu_algs[];
 /* coll_select() for a team that has, or pretends to lack, shared memory. */
 const struct coll_alg *coll_choose(const struct coll_team *t, const struct coll_args *a,
                                    bool has_node, const char **why);
-/* Whether that is what WEFT_COLL says: then buffers of any memory go this way; alike on all ranks. */
+/* Whether that is what WEFT_COLL says, which is alike on all ranks: then buffers of any memory go
+ * this way. */
 bool coll_is_forced(const struct coll_team *t, const struct coll_args *a, bool has_node);
 /* Whether WEFT_COLL forces an algorithm over messages, which all ranks take then, whatever memory
  * they pass. */

@@ -121,6 +121,7 @@ static int arrive(struct coll_gpu_call *c)
         c->flags |= COLL_GPU_DECLINED;
     c->go = arrived;
     coll_gpu_say(c, COLL_GPU_READY);
+    coll_gpu_wait_a_moment(c, COLL_GPU_READY);
     return arrived(c);
 }
 

@@ -50,6 +50,8 @@
 #define LOOK_EVERY 1000
 /* About what starting the device costs. */
 #define MOMENT_NS 5000
+/* Calls that do not wait after one that has waited in vain. */
+#define HURRY 16
 
 /* ---- life ---- */
 
@@ -255,6 +257,26 @@ int coll_gpu_all_at(struct coll_gpu_call *c, uint32_t phase)
     return 1;
 }
 
+/* Of a call that nobody drives until its owner comes back: once all are there the device carries on
+ * alone, so the others are given the time that ranks are usually apart; not again for a while when
+ * that was not enough. */
+void coll_gpu_wait_a_moment(struct coll_gpu_call *c, uint32_t phase)
+{
+    struct coll_gpu *g = c->gate;
+    uint64_t end = rt_now_ns() + MOMENT_NS;
+    bool there = false;
+    if (!c->task->background || rt_idle_oversubscribed() || (g->hurry && g->hurry--))
+        return;
+    do {
+        there = phase ? coll_gpu_all_at(c, phase) : all_yes(c) != 0;
+        rt_relax();
+    } while (!there && rt_now_ns() < end);
+    if (!phase)
+        c->heard = 0;
+    if (!there)
+        g->hurry = HURRY;
+}
+
 /* ---- calls ---- */
 
 bool coll_gpu_has_nothing(const struct coll_team *t, const struct coll_args *a)
@@ -386,19 +408,6 @@ const struct coll_alg coll_gpu_alg = { .name = "gpu",
                                        .need = COLL_NEED_ONE_NODE | COLL_NEED_PEER_MAP |
                                                COLL_NEED_CUDA_BUFFERS };
 
-/* Of a call that nobody drives until its owner comes back: once all have said yes the device
- * carries on alone, so the others are given the time that ranks are usually apart. */
-static void wait_a_moment(struct coll_gpu_call *c)
-{
-    uint64_t end = rt_now_ns() + MOMENT_NS;
-    int heard = c->heard;
-    if (rt_idle_oversubscribed() || c->gate->first != c)
-        return;
-    while (all_yes(c) == 0 && rt_now_ns() < end)
-        rt_relax();
-    c->heard = heard;
-}
-
 int coll_gpu_start(struct coll_task *k)
 {
     struct coll_gpu *g = k->team->gpu;
@@ -423,7 +432,7 @@ int coll_gpu_start(struct coll_task *k)
     g->last = &c->next;
     if (!alone)
         post(c);
-    if (k->background && c->said_yes)
-        wait_a_moment(c);
+    if (c->said_yes && alone)
+        coll_gpu_wait_a_moment(c, 0);
     return 0;
 }

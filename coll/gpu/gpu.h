@@ -106,6 +106,7 @@ struct coll_gpu { /* this rank's view; private memory */
     uint64_t inits;
     bool in_use[COLL_GPU_FIXED];
     char *fixed;
+    int hurry;         /* calls that wait for nobody when they are started */
     bool no_area, far; /* this rank says no to everything */
 };
 
@@ -176,6 +177,8 @@ void coll_gpu_free(struct coll_gpu_call *c);
 void coll_gpu_say(struct coll_gpu_call *c, uint32_t phase);
 /* 1 when all are there, or have ended; their flags are in c->seen.  0: not yet. */
 int coll_gpu_all_at(struct coll_gpu_call *c, uint32_t phase);
+/* Gives the others some microseconds to come to this phase, or, 0, to say yes. */
+void coll_gpu_wait_a_moment(struct coll_gpu_call *c, uint32_t phase);
 /* The call goes through host memory. */
 int coll_gpu_stage(struct coll_gpu_call *c);
 /* The call is over, with this result. */

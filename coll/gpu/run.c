@@ -417,6 +417,7 @@ int coll_gpu_run(struct coll_gpu_call *c)
         return coll_gpu_carry_out(c);
     c->go = all_ready;
     coll_gpu_say(c, COLL_GPU_READY);
+    coll_gpu_wait_a_moment(c, COLL_GPU_READY);
     return all_ready(c);
 }
 

@@ -16,8 +16,8 @@
 /* Polls of a blocking call's own task before the general wait, which also looks at the transports.
  * Ranks with a core each finish a small call on shared memory within this. */
 #define OWN_POLLS 100
-/* The same of a call on device memory, which takes some microseconds or is a long one; of those, one
- * in so many looks at everything. */
+/* The same of a call on device memory, which takes some microseconds or is a long one; of those,
+ * one in so many looks at everything. */
 #define DEVICE_POLLS 2000
 #define DEVICE_LOOK 16
 /* Where ranks outnumber cores, polling only delays those that this call waits for: the core is

@@ -27,7 +27,8 @@ int fake_destroy(struct fake *f);
 int fake_run(struct fake *f, const struct coll_args *args, int ncalls, int window);
 /* The same by persistent calls, made in order, each started once a round, in an order of the rank's
  * own but for what is further apart than the window. */
-int fake_run_fixed(struct fake *f, const struct coll_args *args, int ncalls, int window, int rounds);
+int fake_run_fixed(struct fake *f, const struct coll_args *args, int ncalls, int window,
+                   int rounds);
 /* From now on errors of tasks do not end a run but are counted, by rank. */
 void fake_tolerate(struct fake *f);
 int fake_errors(const struct fake *f, int rank);
