@@ -5,7 +5,7 @@
  *     E<word>   what is combined at a time, of data loaded by words: mostly T,
  *     A<word>   what it is while it is combined,
  *     up, down  from E to A and back,
- *     ahead     groups of each of two sources that a thread has in flight, as registers allow,
+ *     ahead     groups of 16 bytes of each of two sources that a thread has in flight,
  *     swaps     knows RT_GPU_FOLD_SWAP,
  *     each      what it does for every code: calls f(operation) with the one asked for, so that the
  *               choice stands outside the loops over elements.
@@ -174,9 +174,9 @@ template <class K> __device__ __forceinline__ void fold(const struct rt_gpu_fold
     else if (f.unit == 16)
         fold_as<false, K, uint4, 7, 1>(f, w);
     else if (sizeof(typename K::T) < 4 && f.unit == 4)
-        fold_as<false, K, uint32_t, 1, K::ahead>(f, w);
+        fold_as<false, K, uint32_t, 1, WEFT_FOLD_AHEAD>(f, w);
     else if (f.unit == sizeof(typename K::W))
-        fold_as<false, K, typename K::W, 1, K::ahead>(f, w);
+        fold_as<false, K, typename K::W, 1, WEFT_FOLD_AHEAD>(f, w);
     else
         fold_as<false, K, uint8_t, 1, 1>(f, w);
     tell_end(f.flag, f.value, f.counter);
