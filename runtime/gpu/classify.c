@@ -398,6 +398,10 @@ int rt_gpu_query(const void *buf, size_t len, struct rt_gpu_ptr *out)
     int err = check_range(p, len, &a);
     if (err)
         return err;
+    /* What btl/cuda maps of a device that this process cannot see may lie where memory of the
+     * program was. */
+    if (!a.ctx && a.ordinal < 0)
+        return -RT_ENOENT;
     struct rt_gpu *g;
     if ((err = rt_gpu_of(a.ctx, a.ordinal, &g)))
         return err;
