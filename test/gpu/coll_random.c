@@ -2,9 +2,9 @@
 /* Random sequences of collectives on buffers of all kinds of memory, against results that each rank
  * works out alone (collcall.h): blocking calls, nonblocking ones under way together and finished in
  * any order, persistent ones started in another order on every rank, on several communicators.
- *     coll_random [seed=N] [calls=N] [max=BYTES] [only=NAME] [device] [verbose]
- * device: nothing that keeps a call from going from device to device.
- * The first wrong byte ends the program and says which call it was. */
+ *     coll_random [seed=N] [calls=N] [max=BYTES] [only=NAME] [device] [mask=N] [verbose]
+ * device: nothing that keeps a call from going from device to device; mask=N: each rank sees but
+ * one of N devices. The first wrong byte ends the program and says which call it was. */
 #include <sched.h>
 #include <unistd.h>
 #include "test/gpu/collcall.h"
@@ -379,7 +379,9 @@ static void hung(int sig)
 
 static void options(int argc, char **argv)
 {
-    static char word[40];
+    static char word[40], one[20];
+    const char *rank = getenv("PMIX_RANK");
+    int n;
 
     for (int i = 1; i < argc; i++) {
         sscanf(argv[i], "seed=%u", &seed);
@@ -387,6 +389,10 @@ static void options(int argc, char **argv)
         sscanf(argv[i], "max=%u", &max_bytes);
         if (sscanf(argv[i], "only=%39s", word) == 1)
             only = word;
+        if (sscanf(argv[i], "mask=%d", &n) == 1 && n > 0 && rank) {
+            snprintf(one, sizeof(one), "%d", atoi(rank) % n);
+            setenv("CUDA_VISIBLE_DEVICES", one, 1);
+        }
         all_device = all_device || !strcmp(argv[i], "device");
         verbose = verbose || !strcmp(argv[i], "verbose");
     }
@@ -394,8 +400,8 @@ static void options(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    gt_need(1);
     options(argc, argv);
+    gt_need(1);
     mt_init(argc, argv);
     signal(SIGALRM, hung);
     gt_use(mt_rank % gt_ndevices());
