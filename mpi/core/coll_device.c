@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Device buffers in collective calls that do not go from device to device by coll/gpu: how the call
  * is carried out instead.
- *   A team of one: messages to itself.
- *   Messages on all ranks, and enough data: the same algorithm over the user's buffers, with
- *     temporaries and reductions on the device (coll/sched_gpu.c), where this process's buffers lie
- *     on one device and its kernels know the operation.  Each process decides alone.
- *   Else in host memory (coll_stage.c).  The algorithm is begun at once, so that calls are numbered
- *     in their order, and makes its first step when the input is there.  A failed copy does not
- * keep the others waiting: the algorithm runs, and the error is this process's. Neighbourhood
- * collectives are messages over the user's buffers and need nothing. */
+ *
+ * A team of one sends messages to itself.  Neighbourhood collectives are messages over the user's
+ * buffers anyway.
+ *
+ * Where all ranks go by messages and there is enough data, the same algorithm runs over the user's
+ * buffers, with temporaries and reductions on the device (coll/sched_gpu.c), if this process's
+ * buffers lie on one device and its kernels know the operation.  Each process decides alone.
+ *
+ * All else is done in host memory (coll_stage.c).  The algorithm is begun at once, so that calls
+ * are numbered in their order, and makes its first step when the input is there.  A failed copy
+ * does not keep the others waiting: the algorithm runs, and the error is this process's. */
 #include "mpi/core/coll_device.h"
 #include <stdlib.h>
 #include "mpi/core/coll_stage.h"
@@ -175,7 +178,8 @@ static void staged_cleanup(struct coll_task *k)
         s->cleanup(k);
     k->args = s->stage->user;
     k->up = NULL;
-    wm_stage_destroy(s->stage, s->abandoned);
+    if (!s->abandoned) /* else lost for good, as with schedules (coll/sched.c) */
+        wm_stage_destroy(s->stage);
     free(s);
 }
 
@@ -193,7 +197,7 @@ static int start_staged(struct coll_team *t, struct coll_task *k)
     err = coll_begin_host(k);
     if (err < 0) {
         k->args = s->stage->user;
-        wm_stage_destroy(s->stage, false);
+        wm_stage_destroy(s->stage);
         free(s);
         return err;
     }
@@ -353,7 +357,7 @@ int wm_coll_reduce_local(const struct rt_op *op, const void *in, void *inout, in
         wm_stage_copy(s, WM_RECV, false);
         err = copies_wait(s);
     }
-    wm_stage_destroy(s, false);
+    wm_stage_destroy(s);
     rt_unlock(lock);
     return err;
 }

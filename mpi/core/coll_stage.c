@@ -192,24 +192,21 @@ static int alloc_memory(struct wm_stage *s, struct rt_gpu *g)
     return 0;
 }
 
-void wm_stage_destroy(struct wm_stage *s, bool leak)
+void wm_stage_destroy(struct wm_stage *s)
 {
     for (int i = 0; i < 2; i++) {
         struct wm_stage_side *side = &s->side[i];
-        if (!leak)
-            free_mirror(side);
+        free_mirror(side);
         free(side->pieces);
         free(side->displs);
         free(side->ls);
         free(side->types);
     }
-    if (!leak) {
-        if (s->pinned)
-            rt_gpu_stage_give(s->pinned);
-        if (s->area)
-            rt_gpu_area_give(s->area);
-        free(s->plain);
-    }
+    if (s->pinned)
+        rt_gpu_stage_give(s->pinned);
+    if (s->area)
+        rt_gpu_area_give(s->area);
+    free(s->plain);
     free(s);
 }
 
@@ -230,7 +227,7 @@ int wm_stage_create(const struct coll_args *a, const struct wm_comm *c, struct w
     if (!err)
         err = alloc_memory(s, g);
     if (err) {
-        wm_stage_destroy(s, false);
+        wm_stage_destroy(s);
         return err;
     }
     *out = s;

@@ -38,8 +38,8 @@ bool wm_side_on_device(const struct coll_args *a, const struct wm_comm *c, enum 
 
 /* Finds and checks the buffers and takes memory.  -RT_EADDR, -RT_ENOMEM, -RT_EGPU. */
 int wm_stage_create(const struct coll_args *a, const struct wm_comm *c, struct wm_stage **out);
-/* leak: messages may still be under way into the memory. */
-void wm_stage_destroy(struct wm_stage *s, bool leak);
+/* Not while messages may be under way into the memory: those look at its layouts, too. */
+void wm_stage_destroy(struct wm_stage *s);
 /* Puts the host memory into the arguments of the same call. */
 void wm_stage_replace(const struct wm_stage *s, struct coll_args *a);
 /* Starts the copies of a side, in: of what the call reads, out: of what it has defined.  Failures
