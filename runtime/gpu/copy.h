@@ -66,6 +66,7 @@ struct move_linger {
     uint32_t posted, reaped; /* sequence numbers of the last one posted and seen done */
     uint32_t launch;         /* number of the last launch */
     unsigned blocks;         /* which it has: many only when it was launched for a long copy */
+    bool many;               /* a long copy could not be taken: the next one has many */
     bool running;            /* it has not been seen to have left */
     bool off;                /* it could not be launched: never again */
     struct move_fold folds[RT_GPU_RING_SLOTS]; /* by slot, should the kernel not take them */

@@ -11,6 +11,11 @@
 
 #include <string.h>
 
+/* It leaves after so long without work, or a quarter of its life: a program that waits for the
+ * device in one thread is not kept longer, because nobody posts meanwhile.  Its life may be long,
+ * then: a launch costs 8 us on the way of a message, with 200 us every 22nd short one. */
+#define IDLE_NS 50000u
+
 bool move_linger_on(const struct move_state *m)
 {
     const struct rt_gpu *g = m->g;
@@ -33,7 +38,10 @@ bool move_linger_takes(struct move_state *m, size_t len)
     if (len <= WEFT_LINGER_ONE)
         return true;
     look_left(&m->linger);
-    return !m->linger.running || m->linger.blocks > 1;
+    if (!m->linger.running || m->linger.blocks > 1)
+        return true;
+    m->linger.many = true;
+    return false;
 }
 
 /* The kernel is not there and cannot be launched: its copies go another way, unless the context
@@ -84,10 +92,11 @@ void move_linger_start(struct move_state *m)
                                .work = l->work,
                                .next = rt_load_acquire(&l->words->done) + 1,
                                .launch = l->launch + 1,
-                               .idle_ns = life_ns / 4,
+                               .idle_ns = life_ns / 4 < IDLE_NS ? life_ns / 4 : IDLE_NS,
                                .life_ns = life_ns };
     struct rt_list *i;
-    l->blocks = 1;
+    l->blocks = l->many ? WEFT_LINGER_MANY : 1;
+    l->many = false;
     rt_list_each(i, &l->ops)
         if (rt_container(i, struct rt_gpu_op, link)->len > WEFT_LINGER_ONE)
             l->blocks = WEFT_LINGER_MANY;
