@@ -9,7 +9,7 @@
 #include "runtime/base/err.h"
 #include "runtime/layout/gpu.h"
 
-#define WINDOW_MAX 4
+#define WINDOW_MAX 8
 
 struct fake_req {
     struct rt_req req;

@@ -244,7 +244,7 @@ static void run_program(int size, int kind, int persistent, unsigned seed)
     struct coll_buffers *b[NCALLS];
     struct coll_args *args = calloc((size_t)size * NCALLS, sizeof *args);
     struct fake *f = now = fake_create(size, seed, true, SHM_ROOM);
-    int window = 1 + (int)fake_random(f, 4);
+    int window = 1 + (int)fake_random(f, 2 * COLL_GPU_SLOTS);
     coll_gpu_way = (enum coll_gpu_way)(seed % COLL_GPU_WAYS);
     for (int i = 0; i < NCALLS; i++) {
         cases[i] = random_case(f, size, kind);
@@ -330,7 +330,7 @@ static void failures(void)
             b[i] = coll_case_make(&cases[i], &args[i * size]);
             choose_memory(f, size, &args[i * size]);
         }
-        err = fixed ? fake_run_fixed(f, args, NCALLS, 3, fixed) : fake_run(f, args, NCALLS, 3);
+        err = fixed ? fake_run_fixed(f, args, NCALLS, 7, fixed) : fake_run(f, args, NCALLS, 7);
         CHECK_MSG(!err, "%d ranks, seed %u: error %d", size, seed, err);
         CHECK_MSG(fake_errors(f, 0) > 0, "%d ranks, seed %u: no errors", size, seed);
         for (int r = 1; r < size; r++)
