@@ -52,17 +52,19 @@ struct cc_comm {
     const char *name;
     MPI_Comm h, graph; /* graph: of an intracommunicator's neighbours, or MPI_COMM_NULL */
     bool inter;
-    bool copied;        /* freed as soon as its call has been started */
-    int me, n;          /* in the local group */
-    int nsrc;           /* ranks whose data a call delivers here: the remote group's, or n */
-    int side, sides[2]; /* of an intercommunicator: mine, and how many ranks each has */
-    int src[CC_RANKS];  /* their ranks in MPI_COMM_WORLD */
+    bool copied;          /* freed as soon as its call has been started */
+    struct cc_comm *next; /* of the copies */
+    int me, n;            /* in the local group */
+    int nsrc;             /* ranks whose data a call delivers here: the remote group's, or n */
+    int side, sides[2];   /* of an intercommunicator: mine, and how many ranks each has */
+    int src[CC_RANKS];    /* their ranks in MPI_COMM_WORLD */
 };
 void cc_comm_init(struct cc_comm *c, const char *name, MPI_Comm h, int side);
 void cc_comm_free(struct cc_comm *c);
 /* A duplicate for one call; freed by cc_comm_release(), which leaves others alone. */
 const struct cc_comm *cc_comm_copy(const struct cc_comm *c);
 void cc_comm_release(const struct cc_comm *c);
+void cc_comm_forget(void); /* the copies' structs */
 
 struct cc_type { /* holds `per` units in `ext` units of memory */
     MPI_Datatype h;

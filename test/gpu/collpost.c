@@ -77,6 +77,8 @@ void cc_comm_free(struct cc_comm *c)
         MPI_Comm_free(&c->h);
 }
 
+static struct cc_comm *copies;
+
 /* The struct lives as long as the program: its call is described by it until its end. */
 const struct cc_comm *cc_comm_copy(const struct cc_comm *c)
 {
@@ -88,6 +90,8 @@ const struct cc_comm *cc_comm_copy(const struct cc_comm *c)
     copy->graph = MPI_COMM_NULL;
     copy->name = "a copy";
     copy->copied = true;
+    copy->next = copies;
+    copies = copy;
     MPI_Comm_dup(c->h, &copy->h);
     return copy;
 }
@@ -98,6 +102,16 @@ void cc_comm_release(const struct cc_comm *c)
 
     if (c->copied)
         MPI_Comm_free(&h);
+}
+
+void cc_comm_forget(void)
+{
+    struct cc_comm *c;
+
+    while ((c = copies)) {
+        copies = c->next;
+        free(c);
+    }
 }
 
 /* ---- calls ---- */
