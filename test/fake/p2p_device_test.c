@@ -587,6 +587,32 @@ static void get_fails(void)
     }
 }
 
+/* MPI_Finalize has given a send up, and its device with it; then the receiver answers: by asking for
+ * a put, for pieces, or by having read the data. */
+static void an_answer_after_the_end(void)
+{
+    for (int way = 0; way < 3; way++) {
+        int64_t len = way == 2 ? 1000 : 1500000;
+        struct end s = { way == 1 ? DEV_GAPS : DEV, 1, 0, len, 1, NULL };
+        struct end r = { DEV, 2, 1, len, 2, NULL };
+        world_up(true, 0);
+        struct wm_msg sm = msg(&s, 2, 3), rm = msg(&r, 1, 3);
+        fill(&s, true);
+        fill(&r, false);
+        CHECK_EQ(wm_p2p_isend(&sm, WM_STANDARD, &s.r), 0);
+        wm_dev_rest(dom[1]);
+        CHECK_EQ(wm_p2p_irecv(&rm, &r.r), 0);
+        pump_until(&s, &r);
+        CHECK_EQ(s.r->err, way == 2 ? 0 : -RT_EGPU);
+        CHECK_EQ(r.r->err, way == 2 ? 0 : -RT_EREMOTE);
+        if (way == 2)
+            verify(&r, len, "read after the end");
+        wm_req_release(s.r);
+        wm_req_release(r.r);
+        world_down();
+    }
+}
+
 /* One side loses the other at some time: its request ends, with an error or with all data. */
 static void lost_peer(void)
 {
@@ -756,6 +782,7 @@ int main(void)
     RUN(many);
     CHECK(freopen("/dev/null", "w", stderr) != NULL); /* what follows reports errors */
     RUN(get_fails);
+    RUN(an_answer_after_the_end);
     RUN(lost_peer);
     RUN(bad_buffers);
     RUN(cancelled);
