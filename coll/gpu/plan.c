@@ -13,9 +13,9 @@ struct coll_gpu_limits coll_gpu_limits = {
     .kernel_max = 4 << 20,       /* rows PUT of runtime/gpu/cost.def */
     .one_shot_extra = 256 << 10, /* stores to other devices and their order: about 1 us */
     .owner_min = 2 << 10,        /* a fold of it takes no time: 128 threads at once */
-    .engine_min = 128 << 20,     /* what more starts cost, 20 us, against 340 and 361 GB/s */
+    .engine_min = 128 << 20,     /* what more starts cost, 40 us, against 340 and 385 GB/s */
     .by_kernel = 10,             /* what a link has left beside an engine, and a little more */
-    .engine_chunk = 8 << 20,     /* 21 us: two of them hide start and end */
+    .engine_chunk = 16 << 20,    /* 43 us on its way; its fold, at the end, 15 us */
     .unit = COLL_GPU_SCRATCH_UNIT,
     .chain = 1 << 20,
 };
@@ -117,6 +117,21 @@ void coll_gpu_as_copy(struct rt_gpu_fold *f, int64_t len)
     f->type = types[log];
     f->code = RT_GPU_FOLD_COPY;
     f->count = (size_t)len >> log;
+}
+
+void coll_gpu_own_copy(struct coll_gpu_make *m, void *dst, const void *src, int64_t len)
+{
+    if (!m->v->kernels || len <= coll_gpu_limits.kernel_max || dst == src) {
+        coll_gpu_copy(m, dst, src, len, -1);
+        return;
+    }
+    struct rt_gpu_fold *f = coll_gpu_fold_step(m, -1);
+    if (!f)
+        return;
+    f->nsrc = f->ndst = 1;
+    f->src[0] = src;
+    f->dst[0] = dst;
+    coll_gpu_as_copy(f, len);
 }
 
 void coll_gpu_fan_out(struct coll_gpu_make *m, const void *src, int64_t len, char *const *dst,

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Plans of long reductions in which copy engines carry what goes between devices and folds are
- * local, at the speed of the device's memory.  Measured on two H200, 256 MiB and more: kernels that
- * load or store over the links reach 330 to 340 GB/s; engines that put 385, but 250 to 300 each way
- * when both ways are busy; engines that get 357, and 361 each way.  What is to be folded lands in
- * result buffers, which are free until results are there; so not in place.
+ * local, at the speed of the device's memory.  Measured on two H200 with both ways busy, 256 MiB:
+ * engines put at 385 GB/s each way and get at 368, kernels that load or store over the links reach
+ * 330 to 358.  What is to be folded lands in result buffers, which are free until results are
+ * there; so not in place.
  *
- * allreduce of two ranks, and their reduce_scatter: each gets the other's vector (its part) into
- * its own result, chunk by chunk, and folds it there.  No rank waits for another.  n in and out.
+ * Two ranks (allreduce, reduce, scan, reduce_scatter): whoever has something the other needs puts
+ * it into the other's result and posts; the other folds it there.  n in and out.  It goes in chunks
+ * that become shorter, so that a chunk's fold takes no longer than the next one's way, and only a
+ * short one is left at the end.  One put at a time: engines would share the link among several, and
+ * the first chunk would come late.
+ *
+ * Two ranks, mixed: gets instead of puts, and a part of each chunk is left to a kernel.
  *
  * allreduce of more: rank r gets block r of everybody, the part of rank i into block i of its
  * result, folds the parts into block r, and posts; then each gets the others' blocks.
  * 2 (p-1)/p n in and out.  All but the last chunk is fetched while that one is folded.  Blocks are
- * equally long; what is left over is folded by the last rank the ordinary way.
- *
- * reduce and scan of two ranks, where data goes one way only: whoever has something the other needs
- * puts it into the other's result, chunk by chunk, and posts; the other folds each chunk there.
- *
- * Several copies are under way at a time, so that engines do not wait for hosts. */
+ * equally long; what is left over is folded by the last rank the ordinary way. */
 #include "coll/gpu/plan_int.h"
 #include "runtime/gpu/kernel.h"
 
@@ -86,61 +86,70 @@ static void pair_gets(struct coll_gpu_make *m, struct coll_gpu_part want, int by
     }
 }
 
-/* Data goes from rank `from` to the other one, who folds. */
-static void pair_puts(struct coll_gpu_make *m, int from, int64_t nbytes)
+/* What one of them gives the other: bytes from `off` of its vector to the begin of the result. */
+static struct coll_gpu_part given(const struct coll_args *a, int from)
 {
-    const int64_t chunk = chunk_of(nbytes);
-    const int n = (int)((nbytes + chunk - 1) / chunk); /* posts of either */
-    int put[2] = { -1, -1 };
-    for (int k = 0; k < n; k++) {
-        int64_t at = k * chunk, len = m->rank == from ? min_of(nbytes - at, chunk) : 0;
-        put[k & 1] = coll_gpu_copy(m, coll_gpu_peer(m, COLL_GPU_RECV, 1 - from, at, len),
-                                   coll_gpu_peer(m, COLL_GPU_SEND, from, at, len), len, put[k & 1]);
-        coll_gpu_post(m);
+    int64_t nbytes = coll_gpu_vector(a, 2).len;
+    switch (a->kind) {
+    case COLL_ALLREDUCE:
+        return (struct coll_gpu_part){ 0, nbytes };
+    case COLL_REDUCE:
+        return (struct coll_gpu_part){ 0, from != a->root ? nbytes : 0 };
+    case COLL_SCAN:
+        return (struct coll_gpu_part){ 0, from == 0 ? nbytes : 0 };
+    case COLL_REDUCE_SCATTER:
+    case COLL_REDUCE_SCATTER_BLOCK:
+        return coll_gpu_share(a, 1 - from);
+    default:
+        return (struct coll_gpu_part){ 0, 0 };
     }
-    for (int k = 0; k < n && m->rank != from; k++) {
-        coll_gpu_await(m, k + 1);
-        fold_landed(m, 0, k * chunk, min_of(nbytes - k * chunk, chunk), -1);
-    }
+}
+
+static int64_t longest_given(const struct coll_args *a)
+{
+    int64_t first = given(a, 0).len, second = given(a, 1).len;
+    return first > second ? first : second;
+}
+
+/* The end of the chunk that begins at `at`.  Memory folds more than three times as fast as a link
+ * brings: so much of what is left that the rest of it, on its way, hides that. */
+static int64_t chunk_end(int64_t at, int64_t nbytes)
+{
+    int64_t left = nbytes - at;
+    return left <= coll_gpu_limits.engine_chunk || left < 4 * COLL_GPU_LINE
+               ? nbytes
+               : at + left / (8 * COLL_GPU_LINE) * (5 * COLL_GPU_LINE) + COLL_GPU_LINE;
 }
 
 bool coll_gpu_pair_does(const struct coll_gpu_make *m)
 {
-    const struct coll_args *a = m->v->a;
-    int64_t len = coll_gpu_vector(a, m->size).len, most = 0;
     if (m->size != 2 || m->any_overwritten || m->v->background)
         return false;
-    switch (a->kind) {
-    case COLL_REDUCE:
-    case COLL_SCAN:
-        return len >= coll_gpu_limits.engine_min / 2; /* one way gains more */
-    case COLL_REDUCE_SCATTER:
-    case COLL_REDUCE_SCATTER_BLOCK:
-        for (int i = 0; i < 2; i++)
-            most = coll_gpu_share(a, i).len > most ? coll_gpu_share(a, i).len : most;
-        return most >= coll_gpu_limits.engine_min;
-    default:
-        return false;
-    }
+    int64_t len = longest_given(m->v->a);
+    return len > 0 && len >= coll_gpu_limits.engine_min / 2; /* one way gains more */
 }
 
 void coll_gpu_plan_pair(struct coll_gpu_make *m)
 {
     const struct coll_args *a = m->v->a;
-    const int64_t nbytes = coll_gpu_vector(a, 2).len;
-    switch (a->kind) {
-    case COLL_REDUCE:
-        pair_puts(m, 1 - a->root, nbytes);
-        break;
-    case COLL_SCAN:
-        if (m->rank == 0)
-            coll_gpu_copy(m, coll_gpu_peer(m, COLL_GPU_RECV, 0, 0, nbytes),
-                          coll_gpu_peer(m, COLL_GPU_SEND, 0, 0, nbytes), nbytes, -1);
-        pair_puts(m, 0, nbytes);
-        break;
-    default:
-        pair_gets(m, coll_gpu_share(a, m->rank), 0);
-        break;
+    const int me = m->rank, other = 1 - me;
+    const struct coll_gpu_part give = given(a, me), get = given(a, other);
+    const int64_t nbytes = longest_given(a);
+    int put = -1, posts = 0;
+    for (int64_t at = 0, end; at < nbytes; at = end) {
+        end = chunk_end(at, nbytes);
+        int64_t len = min_of(give.len, end) - at;
+        put = coll_gpu_copy(m, coll_gpu_peer(m, COLL_GPU_RECV, other, at, len),
+                            coll_gpu_peer(m, COLL_GPU_SEND, me, give.off + at, len), len, put);
+        coll_gpu_post(m);
+    }
+    if (a->kind == COLL_SCAN && me == 0)
+        coll_gpu_own_copy(m, coll_gpu_peer(m, COLL_GPU_RECV, me, 0, nbytes),
+                          coll_gpu_peer(m, COLL_GPU_SEND, me, 0, nbytes), nbytes);
+    for (int64_t at = 0, end; at < get.len && !m->err; at = end) {
+        end = chunk_end(at, nbytes);
+        coll_gpu_await(m, ++posts);
+        fold_landed(m, get.off, at, min_of(get.len, end) - at, -1);
     }
 }
 
@@ -216,8 +225,10 @@ static void many_get(struct coll_gpu_make *m, int64_t nbytes)
 
 void coll_gpu_plan_by_engine(struct coll_gpu_make *m, int64_t nbytes, bool mixed)
 {
-    if (m->size == 2)
-        pair_gets(m, (struct coll_gpu_part){ 0, nbytes }, mixed ? coll_gpu_limits.by_kernel : 0);
+    if (m->size == 2 && mixed)
+        pair_gets(m, (struct coll_gpu_part){ 0, nbytes }, coll_gpu_limits.by_kernel);
+    else if (m->size == 2)
+        coll_gpu_plan_pair(m);
     else
         many_get(m, nbytes);
 }

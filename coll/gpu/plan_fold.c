@@ -151,8 +151,7 @@ static enum coll_gpu_way best_shot(int64_t p, int64_t nbytes)
 
 static enum coll_gpu_way best_way(int64_t p, int64_t nbytes, bool any_overwritten)
 {
-    if (!any_overwritten && p <= RT_GPU_FOLD_PLACES &&
-        2 * (p - 1) * (nbytes / p) >= coll_gpu_limits.engine_min)
+    if (!any_overwritten && p == 2 && nbytes >= coll_gpu_limits.engine_min) /* measured so far */
         return COLL_GPU_ENGINE;
     return best_shot(p, nbytes);
 }

@@ -92,6 +92,8 @@ char *coll_gpu_peer(struct coll_gpu_make *m, enum coll_gpu_range r, int rank, in
 int64_t coll_gpu_published(struct coll_gpu_make *m, int rank, int whose);
 /* All return the index of the last step made, or `after` when there was nothing to do. */
 int coll_gpu_copy(struct coll_gpu_make *m, void *dst, const void *src, int64_t len, int after);
+/* Within this device: by a kernel when long, because that leaves the engines to the links. */
+void coll_gpu_own_copy(struct coll_gpu_make *m, void *dst, const void *src, int64_t len);
 void coll_gpu_barrier(struct coll_gpu_make *m);
 void coll_gpu_post(struct coll_gpu_make *m);
 void coll_gpu_await(struct coll_gpu_make *m, int posts);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Plans of collectives without arithmetic.  p ranks, n bytes a rank contributes (of alltoall: a
- * pair's block); in and out: bytes over the busiest rank's links.  Who moves a block: kernels start
- * a little sooner when they store to other devices than when they load from them (rows PUT and PEER
- * of runtime/gpu/cost.def), and need no more than one to serve several ranks.  Engines put at 385
- * GB/s and get at 357, but where both ways are busy they put at 250 to 300, and get at 361.
+ * pair's block); in and out: bytes over the busiest rank's links.  Who has the data brings them,
+ * unless one rank would have to start many short copies: stores to other devices are faster than
+ * loads from them, for engines (385 GB/s each way and 368, two H200, 256 MiB) as for kernels, and
+ * start sooner (rows PUT and PEER of runtime/gpu/cost.def).  Long blocks of a rank to itself are
+ * left to kernels: an engine that copies within the device is missed on the links.
  *
  * bcast: the root brings all to all, (p-1) n out.  Long, and more than two ranks: in chunks; the
  *   root scatters one after the other among the others and posts, and they fetch each other's
  * blocks of a chunk when it has come: n (1 + (p-2)/(p-1)/chunks). gather: everyone stores its block
  * at the root, (p-1) n in there. scatter: long blocks are stored by the root, short ones fetched;
- * (p-1) n out there. allgather, alltoall: everyone stores short blocks at all others and fetches
- * long ones, beginning with the next rank; (p-1) n in and out.  alltoallv and alltoallw fetch all.
- * alltoall in place: two ranks swap their blocks, each one half of the bytes, which it alone
- * touches at both ends.  No barrier, and both halves are under way at the same time; (p-1) n in and
- * out. By a kernel; without, the other's bytes are fetched into scratch, own stored there, scratch
- *   stored here. */
+ * (p-1) n out there. allgather, alltoall: everyone stores to everyone, beginning with the next
+ * rank; (p-1) n in and out. alltoall in place: two ranks swap their blocks, each one half of the
+ * bytes, which it alone touches at both ends.  No barrier, and both halves are under way at the
+ * same time; (p-1) n in and out. By a kernel; without, the other's bytes are fetched into scratch,
+ * own stored there, scratch stored here. */
 #include "coll/gpu/plan_int.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/kernel.h"
@@ -113,6 +113,17 @@ void coll_gpu_plan_bcast(struct coll_gpu_make *m)
 
 /* ---- gather, scatter ---- */
 
+/* Bytes from `from` on of what this rank sends to the place `off` of a rank's result. */
+static void bring(struct coll_gpu_make *m, int to, int64_t off, int64_t from, int64_t len)
+{
+    char *dst = coll_gpu_peer(m, COLL_GPU_RECV, to, off, len),
+         *src = coll_gpu_peer(m, COLL_GPU_SEND, m->rank, from, len);
+    if (to == m->rank)
+        coll_gpu_own_copy(m, dst, src, len);
+    else
+        coll_gpu_copy(m, dst, src, len, -1);
+}
+
 void coll_gpu_plan_gather(struct coll_gpu_make *m)
 {
     const struct coll_args *a = m->v->a;
@@ -127,8 +138,7 @@ void coll_gpu_plan_gather(struct coll_gpu_make *m)
     if (len <= 0)
         return;
     int64_t off = a->kind == COLL_GATHERV ? coll_gpu_published(m, root, m->rank) : m->rank * len;
-    coll_gpu_copy(m, coll_gpu_peer(m, COLL_GPU_RECV, root, off, len),
-                  coll_gpu_peer(m, COLL_GPU_SEND, m->rank, 0, len), len, -1);
+    bring(m, root, off, 0, len);
 }
 
 /* Both ends know a block's length, and so who moves it. */
@@ -147,8 +157,7 @@ static void scatter_from_root(struct coll_gpu_make *m, const struct coll_args *a
         if (to == m->rank ? m->in_place : m->v->len[COLL_GPU_RECV][to] != (size_t)b.len)
             m->err = to == m->rank ? m->err : -RT_ETRUNC;
         else if (to == m->rank || is_long(b.len))
-            coll_gpu_copy(m, coll_gpu_peer(m, COLL_GPU_RECV, to, 0, b.len),
-                          coll_gpu_peer(m, COLL_GPU_SEND, m->rank, b.off - low, b.len), b.len, -1);
+            bring(m, to, 0, b.off - low, b.len);
     }
 }
 
@@ -170,20 +179,6 @@ void coll_gpu_plan_scatter(struct coll_gpu_make *m)
 
 /* ---- allgather, alltoall ---- */
 
-/* Long blocks of others, and this rank's own, which are fetched. */
-static void get_blocks(struct coll_gpu_make *m, bool vector)
-{
-    for (int i = m->in_place; i < m->size; i++) {
-        int from = (m->rank + i) % m->size;
-        int64_t len = coll_gpu_part(m->v->a, COLL_GPU_RECV, from).len;
-        if (len <= 0 || !is_long(len))
-            continue;
-        int64_t off = vector ? coll_gpu_published(m, m->rank, from) : from * len;
-        coll_gpu_copy(m, coll_gpu_peer(m, COLL_GPU_RECV, m->rank, off, len),
-                      coll_gpu_peer(m, COLL_GPU_SEND, from, 0, len), len, -1);
-    }
-}
-
 void coll_gpu_plan_allgather(struct coll_gpu_make *m)
 {
     const struct coll_args *a = m->v->a;
@@ -191,18 +186,20 @@ void coll_gpu_plan_allgather(struct coll_gpu_make *m)
     int64_t len = coll_gpu_part(a, COLL_GPU_RECV, m->rank).len;
     char *dst[COLL_GPU_RANKS_MAX];
     int n = 0;
-    get_blocks(m, vector);
-    if (len <= 0 || is_long(len))
+    if (len <= 0)
         return;
     for (int i = m->in_place; i < m->size; i++) {
         int to = (m->rank + i) % m->size;
         int64_t off = vector ? coll_gpu_published(m, to, m->rank) : m->rank * len;
-        dst[n++] = coll_gpu_peer(m, COLL_GPU_RECV, to, off, len);
+        if (is_long(len))
+            bring(m, to, off, 0, len);
+        else
+            dst[n++] = coll_gpu_peer(m, COLL_GPU_RECV, to, off, len);
     }
     coll_gpu_fan_out(m, coll_gpu_peer(m, COLL_GPU_SEND, m->rank, 0, len), len, dst, n);
 }
 
-/* Where a rank has the block for `whose` in what it sends (in place: in its only range). */
+/* Where a rank's result has the block of rank `whose`. */
 static int64_t alltoall_off(struct coll_gpu_make *m, int rank, int whose, int64_t len)
 {
     return m->v->a->kind == COLL_ALLTOALL ? whose * len : coll_gpu_published(m, rank, whose);
@@ -268,25 +265,15 @@ void coll_gpu_plan_alltoall(struct coll_gpu_make *m)
         alltoall_in_place(m);
         return;
     }
-    bool vector = a->kind != COLL_ALLTOALL; /* who sends does not know where to */
     int64_t low = INT64_MAX;
     for (int i = 0; i < m->size; i++) {
-        struct coll_gpu_part b = coll_gpu_part(a, COLL_GPU_RECV, i);
+        struct coll_gpu_part b = coll_gpu_part(a, COLL_GPU_SEND, i);
         low = b.len > 0 && b.off < low ? b.off : low;
     }
     for (int i = 0; i < m->size; i++) {
-        int peer = (m->rank + i) % m->size;
-        struct coll_gpu_part b = coll_gpu_part(a, COLL_GPU_RECV, peer);
-        int64_t len = b.len, mine = m->rank * len, its = peer * len;
-        if (len <= 0)
-            continue;
-        if (vector || i == 0 || is_long(len))
-            coll_gpu_copy(
-                m, coll_gpu_peer(m, COLL_GPU_RECV, m->rank, b.off - low, len),
-                coll_gpu_peer(m, COLL_GPU_SEND, peer, alltoall_off(m, peer, m->rank, len), len),
-                len, -1);
-        else
-            coll_gpu_copy(m, coll_gpu_peer(m, COLL_GPU_RECV, peer, mine, len),
-                          coll_gpu_peer(m, COLL_GPU_SEND, m->rank, its, len), len, -1);
+        int to = (m->rank + i) % m->size;
+        struct coll_gpu_part b = coll_gpu_part(a, COLL_GPU_SEND, to);
+        if (b.len > 0)
+            bring(m, to, alltoall_off(m, to, m->rank, b.len), b.off - low, b.len);
     }
 }

@@ -412,7 +412,7 @@ int coll_gpu_own(const struct coll_team *t, const struct coll_args *a, struct co
         out->scratch = coll_gpu_chain_at(out->scratch) + coll_gpu_limits.chain;
     out->swaps = out->scratch && alltoalls(a->kind);
     out->publishes = publishes(t, a);
-    int r = scatters(a->kind) || alltoalls(a->kind) ? COLL_GPU_SEND : COLL_GPU_RECV;
+    int r = scatters(a->kind) ? COLL_GPU_SEND : COLL_GPU_RECV;
     for (int i = 0; out->publishes && i < t->size; i++) {
         struct coll_gpu_part p = side_part(a, &side[r], i);
         offsets[i] = p.len > 0 ? (uint64_t)(p.off - low[r]) : 0;
