@@ -100,8 +100,8 @@ struct rt_gpu_pack {
     struct rt_gpu_group inline_groups[RT_GPU_PACK_INLINE];
 };
 
-/* weft_fold_*: dst[j][i] = src[0][i] op src[1][i] op ..., in this order, for every j: bitwise the same
- * whoever computes it.  One source and RT_GPU_FOLD_COPY: a copy to several places.  A destination
+/* weft_fold_*: dst[j][i] = src[0][i] op src[1][i] op ..., in this order, for every j: bitwise the
+ * same whoever computes it.  One source and RT_GPU_FOLD_COPY: a copy to several places.  A destination
  * may be a source, else they do not overlap.  16-bit floats are summed and multiplied in fp32 and
  * rounded once. */
 enum rt_gpu_type {

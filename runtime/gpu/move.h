@@ -13,9 +13,9 @@
 #define WEFT_BATCH_PIECE (16u << 10)
 
 /* weft_linger.  Up to TINY bytes one warp copies, up to SOLO bytes block 0; longer copies are cut
- * into parts of at least PART bytes for as many blocks as there are.  On H200 a block moves 34 to 50
- * GB/s and handing a copy to other blocks costs 0.9 us.  A launch has one block, which does well up
- * to ONE bytes, or, when it is for a longer copy, MANY. */
+ * into parts of at least PART bytes for as many blocks as there are.  On H200 a block moves 34 to
+ * 50 GB/s and handing a copy to other blocks costs 0.9 us.  A launch has one block, which does well
+ * up to ONE bytes, or, when it is for a longer copy, MANY. */
 #define WEFT_LINGER_MANY 16
 #define WEFT_LINGER_BLOCKS_MAX 32
 #define WEFT_LINGER_THREADS 512

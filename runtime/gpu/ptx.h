@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the kernels say in PTX: fences, words that blocks and the host exchange, loads that bypass the
- * first-level cache.  The test that runs the kernels on the CPU has its own of each. */
+/* What the kernels say in PTX: fences, words that blocks and the host exchange, loads that bypass
+ * the first-level cache.  The tests that run the kernels on the CPU have their own of each. */
 #ifndef RT_GPU_PTX_H
 #define RT_GPU_PTX_H
 

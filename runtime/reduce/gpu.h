@@ -16,8 +16,8 @@ struct rt_reduce_gpu {
 int rt_reduce_gpu(struct rt_gpu *g, const struct rt_op *op, enum rt_elem elem,
                   struct rt_reduce_gpu *out);
 
-/* Starts inout = in op inout for n elements of a layout that is contiguous, or of a pair with a hole
- * whose elements follow each other as in C; both buffers as rt_gpu_fold() has them. */
+/* Starts inout = in op inout for n elements of a layout that is contiguous, or of a pair with a
+ * hole whose elements follow each other as in C; both buffers as rt_gpu_fold() has them. */
 struct rt_gpu_op;
 void rt_reduce_gpu_apply(struct rt_gpu *g, struct rt_reduce_gpu r, const void *in, void *inout,
                          int64_t n, const struct rt_layout *l, struct rt_gpu_op *op);
