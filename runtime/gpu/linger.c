@@ -44,12 +44,13 @@ bool move_linger_takes(struct move_state *m, size_t len)
     return false;
 }
 
-/* The kernel is not there and cannot be launched: its copies go another way, unless the context
- * has failed. */
+/* The kernel is not there and cannot be launched: what it has not done goes another way, unless the
+ * context has failed.  What it has done ends: a reduction in place must not be done twice. */
 static void give_up(struct move_state *m, cu_result r)
 {
     struct move_linger *l = &m->linger;
 
+    move_linger_poll(m);
     l->off = true;
     if (move_is_dead(m, r)) {
         move_fail(m, r, "cuLaunchKernel");

@@ -359,6 +359,31 @@ static void reductions_of_a_refused_kernel(void)
     finish(g);
 }
 
+/* A kernel has left, what it has done has not been seen, and the next one cannot be launched: a sum
+ * in place is not added once more. */
+static void a_reduction_done_by_the_last_kernel(void)
+{
+    struct rt_gpu *g = start(true, true);
+    uint32_t want, got;
+    memcpy(&want, here, sizeof want);
+    memcpy(&got, there, sizeof got);
+    want += got;
+    sum(g, &jobs[0], here, here, there, 1, false);
+    CHECK(dev_linger(5));
+    CHECK(dev_linger_leave());
+    dev.refuse_fn = g->fn[RT_GPU_LINGER];
+    dev.refuse = 701;
+    capture_begin();
+    sum(g, &jobs[1], here + 1024, there, host, 5, false);
+    settle();
+    capture_end();
+    memcpy(&got, here, sizeof got);
+    CHECK_EQ(jobs[0].ndone, 1);
+    CHECK_EQ(got, want);
+    is_sum(&jobs[1], here + 1024, there, host, 5);
+    finish(g);
+}
+
 static void a_reduction_in_a_failed_context(void)
 {
     struct rt_gpu *g = start(true, true);
@@ -889,6 +914,7 @@ int main(void)
     RUN(reductions_of_many_places);
     RUN(reductions_of_many_blocks);
     RUN(reductions_of_a_refused_kernel);
+    RUN(a_reduction_done_by_the_last_kernel);
     RUN(a_reduction_in_a_failed_context);
     RUN(a_device_without_memory);
     RUN(a_crowd_goes_in_batches);
