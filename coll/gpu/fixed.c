@@ -137,8 +137,10 @@ static int look(struct coll_gpu_call *c)
         if (!none && rt_load_acquire(&w->inits) < c->init) {
             if (!coll_gpu_is_gone(c, c->heard))
                 return 0;
-            c->seen |= COLL_GPU_FAILED;
-            return coll_gpu_over(c, -RT_EPEER);
+            if (rt_load_acquire(&w->inits) < c->init) { /* as all_yes() in gate.c */
+                c->seen |= COLL_GPU_FAILED;
+                return coll_gpu_over(c, -RT_EPEER);
+            }
         }
         if (none || !w->fixed ||
             rt_load_acquire(&coll_gpu_entry_of(c, c->heard)->number) != c->init) {

@@ -205,8 +205,13 @@ static int all_yes(struct coll_gpu_call *c)
     for (; c->heard < g->team->size; c->heard++) {
         const struct coll_gpu_word *w = &g->word[c->heard];
         /* pairs with the release in post() and coll_gpu_pass() */
-        if (rt_load_acquire(&w->passed) < c->number)
-            return coll_gpu_is_gone(c, c->heard) ? -RT_EPEER : 0;
+        if (rt_load_acquire(&w->passed) < c->number) {
+            if (!coll_gpu_is_gone(c, c->heard))
+                return 0;
+            /* Its last word before it went counts: others have read it and wait for this rank. */
+            if (rt_load_acquire(&w->passed) < c->number)
+                return -RT_EPEER;
+        }
         if (rt_load_relaxed(&w->yes[c->slot]) != c->number)
             return -RT_ENOTSUP;
     }
@@ -234,6 +239,13 @@ static uint64_t at_of(const struct coll_gpu_call *c, int rank)
     return rt_load_relaxed(&e->number) == c->init ? at : UINT64_MAX; /* fixed.c */
 }
 
+/* Whether it is in the phase, or further, or in a later call. */
+static bool is_at(const struct coll_gpu_call *c, uint64_t at, uint32_t phase)
+{
+    uint64_t want = COLL_GPU_AT(c->number, 0u);
+    return at >= want + COLL_GPU_AT(1u, 0u) || (at >= want && (at & COLL_GPU_PHASE) >= phase);
+}
+
 int coll_gpu_all_at(struct coll_gpu_call *c, uint32_t phase)
 {
     if (c->target != phase) {
@@ -241,17 +253,20 @@ int coll_gpu_all_at(struct coll_gpu_call *c, uint32_t phase)
         c->heard = 0;
     }
     for (; c->heard < c->gate->team->size; c->heard++) {
-        uint64_t at = at_of(c, c->heard), want = COLL_GPU_AT(c->number, 0u);
-        if (at >= want + COLL_GPU_AT(1u, 0u)) { /* a persistent call that has been started again */
-            if (c->phase == COLL_GPU_READY)
-                c->seen |= COLL_GPU_DECLINED;
-        } else if (at >= want && (at & COLL_GPU_PHASE) >= phase) {
-            c->seen |= (uint32_t)at & (COLL_GPU_DECLINED | COLL_GPU_FAILED | COLL_GPU_MISMATCH);
-        } else if (coll_gpu_is_gone(c, c->heard)) {
+        uint64_t at = at_of(c, c->heard);
+        if (!is_at(c, at, phase)) {
+            if (!coll_gpu_is_gone(c, c->heard))
+                return 0;
+            at = at_of(c, c->heard); /* it may have come there, and then have left in order */
+        }
+        if (!is_at(c, at, phase)) {
             c->seen |= COLL_GPU_FAILED;
             c->err = -RT_EPEER;
+        } else if (at >= COLL_GPU_AT(c->number + 1, 0u)) { /* a persistent call, started again */
+            if (c->phase == COLL_GPU_READY)
+                c->seen |= COLL_GPU_DECLINED;
         } else {
-            return 0;
+            c->seen |= (uint32_t)at & (COLL_GPU_DECLINED | COLL_GPU_FAILED | COLL_GPU_MISMATCH);
         }
     }
     return 1;
