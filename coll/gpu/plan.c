@@ -13,7 +13,7 @@ struct coll_gpu_limits coll_gpu_limits = {
     .kernel_max = 4 << 20,       /* rows PUT of runtime/gpu/cost.def */
     .one_shot_extra = 256 << 10, /* stores to other devices and their order: about 1 us */
     .owner_min = 2 << 10,        /* a fold of it takes no time: 128 threads at once */
-    .engine_min = 128 << 20,     /* what more starts cost, 40 us, against 340 and 385 GB/s */
+    .engine_min = INT64_MAX,     /* not chosen by itself: plan_engine.c */
     .by_kernel = 10,             /* what a link has left beside an engine, and a little more */
     .engine_chunk = 16 << 20,    /* 43 us on its way; its fold, at the end, 15 us */
     .unit = COLL_GPU_SCRATCH_UNIT,
@@ -119,7 +119,7 @@ void coll_gpu_as_copy(struct rt_gpu_fold *f, int64_t len)
     f->count = (size_t)len >> log;
 }
 
-void coll_gpu_own_copy(struct coll_gpu_make *m, void *dst, const void *src, int64_t len)
+void coll_gpu_kernel_copy(struct coll_gpu_make *m, void *dst, const void *src, int64_t len)
 {
     if (!m->v->kernels || len <= coll_gpu_limits.kernel_max || dst == src) {
         coll_gpu_copy(m, dst, src, len, -1);
@@ -135,9 +135,9 @@ void coll_gpu_own_copy(struct coll_gpu_make *m, void *dst, const void *src, int6
 }
 
 void coll_gpu_fan_out(struct coll_gpu_make *m, const void *src, int64_t len, char *const *dst,
-                      int ndst)
+                      int ndst, int64_t most)
 {
-    bool fold = m->v->kernels && ndst > 1 && ndst * len <= coll_gpu_limits.kernel_max;
+    bool fold = m->v->kernels && ndst > 1 && ndst * len <= most;
     for (int i = 0; !fold && i < ndst; i++)
         coll_gpu_copy(m, dst[i], src, len, -1);
     for (int i = 0; fold && len > 0 && i < ndst; i += RT_GPU_FOLD_PLACES) {

@@ -92,14 +92,14 @@ char *coll_gpu_peer(struct coll_gpu_make *m, enum coll_gpu_range r, int rank, in
 int64_t coll_gpu_published(struct coll_gpu_make *m, int rank, int whose);
 /* All return the index of the last step made, or `after` when there was nothing to do. */
 int coll_gpu_copy(struct coll_gpu_make *m, void *dst, const void *src, int64_t len, int after);
-/* Within this device: by a kernel when long, because that leaves the engines to the links. */
-void coll_gpu_own_copy(struct coll_gpu_make *m, void *dst, const void *src, int64_t len);
+/* The same by a kernel, when long and where there are kernels. */
+void coll_gpu_kernel_copy(struct coll_gpu_make *m, void *dst, const void *src, int64_t len);
 void coll_gpu_barrier(struct coll_gpu_make *m);
 void coll_gpu_post(struct coll_gpu_make *m);
 void coll_gpu_await(struct coll_gpu_make *m, int posts);
-/* One source to several places. */
+/* One source to several places; by a kernel up to `most` bytes in all. */
 void coll_gpu_fan_out(struct coll_gpu_make *m, const void *src, int64_t len, char *const *dst,
-                      int ndst);
+                      int ndst, int64_t most);
 struct rt_gpu_fold *coll_gpu_fold_step(struct coll_gpu_make *m, int after);
 /* Completes a step of one source: a copy, of the widest elements in which all of it can be moved.
  */

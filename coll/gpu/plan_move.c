@@ -2,9 +2,11 @@
 /* Plans of collectives without arithmetic.  p ranks, n bytes a rank contributes (of alltoall: a
  * pair's block); in and out: bytes over the busiest rank's links.  Who has the data brings them,
  * unless one rank would have to start many short copies: stores to other devices are faster than
- * loads from them, for engines (385 GB/s each way and 368, two H200, 256 MiB) as for kernels, and
- * start sooner (rows PUT and PEER of runtime/gpu/cost.def).  Long blocks of a rank to itself are
- * left to kernels: an engine that copies within the device is missed on the links.
+ * loads from them and start sooner (rows PUT and PEER of runtime/gpu/cost.def).  One way, long
+ * blocks go by the engines (383 GB/s, two H200, 256 MiB).  Both ways at once kernels store at 358
+ * GB/s each way and engines, here, at 295 (plan_engine.c), so alltoall and allgather leave them to
+ * kernels.  Engines that copy within the device are missed on the links, so a rank's own long block
+ * goes by what does not carry the others.
  *
  * bcast: the root brings all to all, (p-1) n out.  Long, and more than two ranks: in chunks; the
  *   root scatters one after the other among the others and posts, and they fetch each other's
@@ -88,7 +90,8 @@ static void bcast_flat(struct coll_gpu_make *m, int64_t nbytes, int root)
         return;
     for (int i = 1; i < m->size; i++)
         dst[n++] = coll_gpu_peer(m, COLL_GPU_RECV, (root + i) % m->size, 0, nbytes);
-    coll_gpu_fan_out(m, coll_gpu_peer(m, COLL_GPU_SEND, root, 0, nbytes), nbytes, dst, n);
+    coll_gpu_fan_out(m, coll_gpu_peer(m, COLL_GPU_SEND, root, 0, nbytes), nbytes, dst, n,
+                     coll_gpu_limits.kernel_max);
 }
 
 void coll_gpu_plan_bcast(struct coll_gpu_make *m)
@@ -119,7 +122,7 @@ static void bring(struct coll_gpu_make *m, int to, int64_t off, int64_t from, in
     char *dst = coll_gpu_peer(m, COLL_GPU_RECV, to, off, len),
          *src = coll_gpu_peer(m, COLL_GPU_SEND, m->rank, from, len);
     if (to == m->rank)
-        coll_gpu_own_copy(m, dst, src, len);
+        coll_gpu_kernel_copy(m, dst, src, len);
     else
         coll_gpu_copy(m, dst, src, len, -1);
 }
@@ -191,12 +194,9 @@ void coll_gpu_plan_allgather(struct coll_gpu_make *m)
     for (int i = m->in_place; i < m->size; i++) {
         int to = (m->rank + i) % m->size;
         int64_t off = vector ? coll_gpu_published(m, to, m->rank) : m->rank * len;
-        if (is_long(len))
-            bring(m, to, off, 0, len);
-        else
-            dst[n++] = coll_gpu_peer(m, COLL_GPU_RECV, to, off, len);
+        dst[n++] = coll_gpu_peer(m, COLL_GPU_RECV, to, off, len);
     }
-    coll_gpu_fan_out(m, coll_gpu_peer(m, COLL_GPU_SEND, m->rank, 0, len), len, dst, n);
+    coll_gpu_fan_out(m, coll_gpu_peer(m, COLL_GPU_SEND, m->rank, 0, len), len, dst, n, INT64_MAX);
 }
 
 /* Where a rank's result has the block of rank `whose`. */
@@ -273,7 +273,13 @@ void coll_gpu_plan_alltoall(struct coll_gpu_make *m)
     for (int i = 0; i < m->size; i++) {
         int to = (m->rank + i) % m->size;
         struct coll_gpu_part b = coll_gpu_part(a, COLL_GPU_SEND, to);
-        if (b.len > 0)
-            bring(m, to, alltoall_off(m, to, m->rank, b.len), b.off - low, b.len);
+        if (b.len <= 0)
+            continue;
+        char *dst = coll_gpu_peer(m, COLL_GPU_RECV, to, alltoall_off(m, to, m->rank, b.len), b.len),
+             *src = coll_gpu_peer(m, COLL_GPU_SEND, m->rank, b.off - low, b.len);
+        if (to == m->rank)
+            coll_gpu_copy(m, dst, src, b.len, -1);
+        else
+            coll_gpu_kernel_copy(m, dst, src, b.len);
     }
 }
