@@ -439,7 +439,8 @@ void wm_domain_idle(struct wm_domain *d, struct rt_idle *idle)
     }
     uint32_t armed = rt_bell_arm();
     rt_lock(&d->lock);
-    int n = wm_progress(d); /* after arming: whatever comes later rings */
+    int n = wm_progress(d);  /* after arming: whatever comes later rings */
+    n += rt_gpu_nactive > 0; /* it may have started what does not */
     rt_unlock(&d->lock);
     uint64_t begin = rt_now_ns();
     if (n)
