@@ -81,15 +81,17 @@ static void do_batch(const struct rt_gpu_batch *b)
     nbatches--;
 }
 
-/* Whatever is asked for, the device only adds integers of 4 bytes. */
+/* Whatever is asked for, the device only adds integers of 4 bytes, at any address. */
 static void add(const uint64_t *src, unsigned nsrc, const uint64_t *dst, unsigned ndst, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        uint32_t sum = 0;
-        for (unsigned s = 0; s < nsrc; s++)
-            sum += ((const uint32_t *)(uintptr_t)src[s])[i];
+        uint32_t sum = 0, v;
+        for (unsigned s = 0; s < nsrc; s++) {
+            memcpy(&v, (const char *)(uintptr_t)src[s] + i * sizeof v, sizeof v);
+            sum += v;
+        }
         for (unsigned d = 0; d < ndst; d++)
-            ((uint32_t *)(uintptr_t)dst[d])[i] = sum;
+            memcpy((char *)(uintptr_t)dst[d] + i * sizeof sum, &sum, sizeof sum);
     }
 }
 
