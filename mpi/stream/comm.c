@@ -9,6 +9,7 @@
 #include "mpi/p2p/p2p.h"
 #include "mpi/stream/stream.h"
 #include "runtime/base/clock.h"
+#include "runtime/gpu/kernel.h"
 
 _Static_assert(sizeof(struct wm_xstream_block) <= RT_GPU_STAGE_SMALL,
                "a block is a staging buffer");
@@ -203,6 +204,8 @@ static const char *prepare(struct wm_xstream_comm *s, struct note *mine)
     const char *why = cannot(s);
     if (why)
         return why;
+    /* Kernels of rare types are loaded now: later that would wait for what the stream waits for. */
+    rt_gpu_can_fold(s->g, RT_GPU_I16, RT_GPU_FOLD_SUM);
     if (rt_gpu_stage_take(s->g, false, sizeof(struct wm_xstream_block), &s->block) ||
         rt_gpu_stage_take(s->g, true, sizeof(struct rt_gpu_meet_words), &s->words))
         return "there is no memory for its flags";
