@@ -103,8 +103,8 @@ int coll_begin_host(struct coll_task *k)
     return is_empty(k->team, &k->args) ? 0 : start_with(k, has_node);
 }
 
-/* Kinds whose calls go by order, may go from device to device, or be staged; neighbourhoods exchange
- * messages, which take any memory. */
+/* Kinds whose calls go by order, may go from device to device, or be staged; neighbourhoods
+ * exchange messages, which take any memory. */
 static bool may_pass(const struct coll_args *a) { return a->kind < COLL_NEIGHBOR_ALLGATHER; }
 
 static int begin(struct coll_task *k)

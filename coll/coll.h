@@ -86,7 +86,8 @@ struct coll_team_ops {
     /* Device memory; NULL-able, all or none.  dev_describe: what [p, p + len) is, and a key that
      * every rank of the team can attach: -RT_ENOTSUP when it is host memory, cannot be shared, or a
      * rank cannot be given what it needs; -RT_EADDR as wm_dev_open().  dev_attach: maps a rank's
-     * range for g's device, from a cache: -RT_ENOTSUP, -RT_EUNREACH: not this way; -RT_EPEER, -RT_EGPU. */
+     * range for g's device, from a cache: -RT_ENOTSUP, -RT_EUNREACH: not this way; -RT_EPEER,
+     * -RT_EGPU. */
     int (*dev_describe)(struct coll_team *t, const void *p, size_t len, struct coll_dev_mem *out);
     void (*dev_release)(struct coll_team *t, struct coll_dev_mem *m);
     int (*dev_attach)(struct coll_team *t, int rank, const void *key, const struct rt_gpu_ptr *near,
@@ -220,8 +221,8 @@ void coll_unprepare(struct coll_task *task);
 int coll_begin_host(struct coll_task *k);
 /* For ops->stage() of a call that goes by messages on all ranks (k->messages, or an algorithm that
  * needs no shared memory): the same algorithm over the user's buffers, which are memory of g's
- * device, as are its temporaries; g does copies and reductions.  -RT_ENOMEM, -RT_ENOTSUP: nothing has begun, it
- * must be staged. */
+ * device, as are its temporaries; g does copies and reductions.  -RT_ENOMEM, -RT_ENOTSUP: nothing
+ * has begun, it must be staged. */
 int coll_begin_device(struct coll_task *k, struct rt_gpu *g);
 /* Tags of a team's messages: below this, and of persistent calls between the other two. */
 #define COLL_TAG_CALLS 0x20000000

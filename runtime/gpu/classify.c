@@ -236,9 +236,9 @@ static void note_host(const void *p)
         compare_clocks();
 }
 
-/* Host memory that is used all the time need not be tried each time.  A device address that has been
- * freed would be missed, and touched, only where host memory was used just before in the same 2
- * MiB; the driver keeps the two further apart. */
+/* Host memory that is used all the time need not be tried each time.  A device address that has
+ * been freed would be missed, and touched, only where host memory was used just before in the same
+ * 2 MiB; the driver keeps the two further apart. */
 static bool noted_lately(const void *p)
 {
     uint64_t above, *word = rt_gpu_seen_word(p, &above);

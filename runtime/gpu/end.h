@@ -7,7 +7,8 @@
 
 #include "runtime/gpu/ptx.h"
 
-/* Called by all threads, last.  flag 0: the end of the kernel says it.  The counter, in device memory, is zero between launches. */
+/* Called by all threads, last.  flag 0: the end of the kernel says it.  The counter, in device
+ * memory, is zero between launches. */
 __device__ __forceinline__ void tell_end(uint64_t flag, uint32_t value, uint64_t counter_at)
 {
     if (!flag)

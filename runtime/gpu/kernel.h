@@ -21,9 +21,10 @@ struct rt_gpu_batch {
     struct rt_gpu_move move[RT_GPU_BATCH_MAX];
 };
 
-/* The ring of weft_linger, in pinned host memory.  The host fills slot (seq % SLOTS) and stores `seq`
- * last, in both 32-byte sectors of a line: one coalesced load that shows it in both has seen a whole
- * line.  The second line counts only when `fold` says RT_GPU_RING_FAR, and is written first. */
+/* The ring of weft_linger, in pinned host memory.  The host fills slot (seq % SLOTS) and stores
+ * `seq` last, in both 32-byte sectors of a line: one coalesced load that shows it in both has seen
+ * a whole line.  The second line counts only when `fold` says RT_GPU_RING_FAR, and is written
+ * first. */
 #define RT_GPU_RING_SLOTS 64
 #define RT_GPU_RING_NEAR 5    /* places in the first line: dst, src, more */
 #define RT_GPU_RING_PLACES 11 /* in both */
@@ -34,7 +35,7 @@ struct rt_gpu_desc {
     uint64_t dst, src;
     uint32_t len;     /* bytes, of a reduction of one source */
     uint32_t pad;
-    uint64_t more[3]; /* the places of a reduction are in dst, src, here and in far, sources first */
+    uint64_t more[3]; /* the places of a reduction: dst, src, these and far, sources first */
     uint32_t pad2;
     uint32_t seq_too;
     uint32_t seq_far;
@@ -101,9 +102,9 @@ struct rt_gpu_pack {
 };
 
 /* weft_fold_*: dst[j][i] = src[0][i] op src[1][i] op ..., in this order, for every j: bitwise the
- * same whoever computes it.  One source and RT_GPU_FOLD_COPY: a copy to several places.  A destination
- * may be a source, else they do not overlap.  16-bit floats are summed and multiplied in fp32 and
- * rounded once. */
+ * same whoever computes it.  One source and RT_GPU_FOLD_COPY: a copy to several places.  A
+ * destination may be a source, else they do not overlap.  16-bit floats are summed and multiplied
+ * in fp32 and rounded once. */
 enum rt_gpu_type {
     RT_GPU_I8,
     RT_GPU_U8,

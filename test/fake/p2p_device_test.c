@@ -587,8 +587,8 @@ static void get_fails(void)
     }
 }
 
-/* MPI_Finalize has given a send up, and its device with it; then the receiver answers: by asking for
- * a put, for pieces, or by having read the data. */
+/* MPI_Finalize has given a send up, and its device with it; then the receiver answers: by asking
+ * for a put, for pieces, or by having read the data. */
 static void an_answer_after_the_end(void)
 {
     for (int way = 0; way < 3; way++) {
