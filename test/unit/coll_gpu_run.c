@@ -293,7 +293,8 @@ static int by_place(const void *a, const void *b)
 
 static const char *look_for_races(struct plan_world *w)
 {
-    qsort(w->access, (size_t)w->naccess, sizeof *w->access, by_place);
+    if (w->naccess)
+        qsort(w->access, (size_t)w->naccess, sizeof *w->access, by_place);
     for (int i = 0; i < w->naccess; i++)
         for (int j = i + 1; j < w->naccess && w->access[j].from < w->access[i].to; j++)
             if (race(w, &w->access[i], &w->access[j]))
