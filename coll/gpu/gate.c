@@ -33,7 +33,7 @@
  * belong to the team's block, whose owner asks coll_gpu_quiet(): all have passed as many calls, and
  * none has one that is open.
  *
- * A rank that dies while others wait for it is looked for now and then; the wait ends with an
+ * A rank that dies while others wait for it is looked for at intervals; the wait ends with an
  * error.  A rank that could not start a call (no memory) may repeat it; its word stands, and was
  * no. */
 #include "coll/gpu/gpu.h"

@@ -79,6 +79,10 @@ static int parse_kinds(struct tune_opts *o, char *s)
     return 0;
 }
 
+/* The help was asked for, and is no error. */
+#define HELPED (-1)
+static const struct option long_opts[] = { { "help", no_argument, NULL, 'h' }, { 0 } };
+
 static void help(void)
 {
     printf(
@@ -92,10 +96,11 @@ static void help(void)
         "  -s N           factor from one size to the next (4)\n"
         "  -t SECONDS     for one algorithm at one size (0.02)\n"
         "  -d host|cuda   only host or only device memory (both, where there is a GPU)\n"
-        "  -q             no progress\n");
+        "  -q             no progress\n"
+        "  -h, --help     this text\n");
 }
 
-static int parse_one(struct tune_opts *o, int c)
+static int parse_one(struct tune_opts *o, int c, const char *bad)
 {
     char *end = NULL;
 
@@ -129,11 +134,9 @@ static int parse_one(struct tune_opts *o, int c)
     case 'h':
         if (w.rank == 0)
             help();
-        return 1;
+        return HELPED;
     default:
-        if (w.rank == 0)
-            help();
-        return 2;
+        return wrong("option", bad, "one of those that -h lists, with its value");
     }
 }
 
@@ -154,8 +157,12 @@ static int parse(struct tune_opts *o, int argc, char **argv)
         o->nranks[o->nnumbers++] = n;
     o->nranks[o->nnumbers++] = w.nranks;
     opterr = 0;
-    while (!err && (c = getopt(argc, argv, "o:k:r:m:M:s:t:d:qh")) != -1)
-        err = parse_one(o, c);
+    for (int at = optind; !err; at = optind) {
+        c = getopt_long(argc, argv, "o:k:r:m:M:s:t:d:qh", long_opts, NULL);
+        if (c == -1)
+            break;
+        err = parse_one(o, c, argv[at]);
+    }
     if (!err && optind < argc)
         err = wrong("argument", argv[optind], "options only");
     if (!err && w.nranks < 2)
@@ -458,5 +465,5 @@ int main(int argc, char **argv)
         err = run(&o);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();
-    return err == 1 && w.rank ? 0 : err;
+    return err == HELPED || (err == 1 && w.rank) ? 0 : err;
 }
