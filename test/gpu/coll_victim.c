@@ -5,31 +5,9 @@
  * which the others are in; leaves: it exits; freed: it gives memory that it has freed; count: it
  * has one element more; broken=RULE: its device fails as FAKE_CUDA_FAIL=RULE says. coll_victim
  * probe     77 without a device, like every test */
-#include <sys/time.h>
 #include "test/gpu/gputest.h"
+#include "test/gpu/victim.h"
 #include "test/mpi/mpitest.h"
-
-static void die(int sig)
-{
-    char line[64];
-    struct timespec t;
-    int n;
-
-    (void)sig;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    n = snprintf(line, sizeof(line), "fault at %lld.%09ld\n", (long long)t.tv_sec, t.tv_nsec);
-    if (write(1, line, (size_t)n) < 0)
-        _exit(9);
-    kill(getpid(), SIGKILL);
-}
-
-static void die_soon(void)
-{
-    struct itimerval t = { { 0, 0 }, { 0, 200000 } };
-
-    signal(SIGALRM, die);
-    setitimer(ITIMER_REAL, &t, NULL);
-}
 
 static void call(const char *what, unsigned char *s, unsigned char *r, int n, MPI_Request *q)
 {

@@ -4,30 +4,7 @@
  *     p2p_victim probe                          77 without a device, like every test
  *     p2p_victim WHO BYTES leave                WHO leaves without MPI_Finalize while mapped */
 #include "test/gpu/exchange.h"
-#include <sys/time.h>
-
-static void die(int sig)
-{
-    char line[64];
-    struct timespec t;
-    int n;
-
-    (void)sig;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    n = snprintf(line, sizeof(line), "fault at %lld.%09ld\n", (long long)t.tv_sec, t.tv_nsec);
-    if (write(1, line, (size_t)n) < 0)
-        _exit(9);
-    kill(getpid(), SIGKILL);
-}
-
-/* Some messages have gone through by then, and one is on its way. */
-static void die_soon(void)
-{
-    struct itimerval t = { { 0, 0 }, { 0, 200000 } };
-
-    signal(SIGALRM, die);
-    setitimer(ITIMER_REAL, &t, NULL);
-}
+#include "test/gpu/victim.h"
 
 static enum gt_kind kind_named(const char *name)
 {
