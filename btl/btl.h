@@ -81,14 +81,18 @@ struct btl_up {
 
 struct btl_ops {
     const char *name, *help;
+    /* Leads to other hosts: opened only when the job has some, or when cfg.btl names nothing else
+     * that carries messages between processes. */
+    bool remote;
     /* Makes up to max instances of what is on this machine; returns how many, 0 = nothing here, or
      * an error. */
     int (*open)(const struct btl_up *up, struct btl **out, int max);
     void (*close)(struct btl *b);
     /* Writes the blob that peers' add_peer() needs; returns its length, 0 when none is needed. */
     int (*address)(struct btl *b, void *buf, size_t len);
-    /* Connects; addr NULL when address() said 0.  -RT_EUNREACH: not this way.  Of a process that
-     * spoke first, or was added before, it gives the peer that recv() has named. */
+    /* Connects; addr NULL when address() said 0, and for a process that spoke first.
+     * -RT_EUNREACH: not this way.  Of a process that spoke first, or was added before, it gives the
+     * peer that recv() has named. */
     int (*add_peer)(struct btl *b, const struct rt_proc *proc, const void *addr, size_t len,
                     struct btl_peer **out);
     void (*del_peer)(struct btl_peer *p);
@@ -127,6 +131,11 @@ struct btl_ops {
     /* Optional: the same for messages from one peer only, for a blocking receive from a known
      * source. */
     int (*poll)(struct btl_peer *p);
+    /* Optional, for transports to whose events no process of this host rings: before a sleep it
+     * gives a descriptor that will be readable when progress() has work, and has asked for that to
+     * be told.  The engine calls progress() once more before it sleeps.  -RT_EAGAIN: it has work
+     * now. */
+    int (*sleep_fd)(struct btl *b);
 };
 
 struct btl {

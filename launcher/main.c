@@ -124,7 +124,7 @@ static int run(struct launch_job *job)
         launch_say(job, "signalfd: %s", strerror(errno));
         return LAUNCH_EXIT_FAIL;
     }
-    rt_node_name(job->nspace, segment, sizeof segment);
+    rt_node_name(job->nspace, 0, segment, sizeof segment);
     if (launch_io_init(job) < 0 || launch_io_open_files(job) < 0 ||
         launch_guard_start(job, segment) || launch_server_start(job) < 0)
         return LAUNCH_EXIT_FAIL;

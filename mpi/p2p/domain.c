@@ -62,9 +62,27 @@ static int check_names(void)
     return 0;
 }
 
+/* Of the transport's name and the instance's number among those of that name: other processes may
+ * have opened other transports before it. */
 static void address_key(char *key, size_t len, const struct wm_domain *d, int i)
 {
-    snprintf(key, len, "weft.%s.%d", d->btl[i]->ops->name, i);
+    int n = 0;
+    for (int k = 0; k < i; k++)
+        n += d->btl[k]->ops == d->btl[i]->ops;
+    snprintf(key, len, "weft.%s.%d", d->btl[i]->ops->name, n);
+}
+
+/* Whether transports that lead to other hosts are needed: there are some, or no other that carries
+ * messages between processes is wanted. */
+static bool remote_wanted(const struct btl_ops *const *all)
+{
+    if (rt_boot.nnodes > 1)
+        return true;
+    for (int i = 0; all[i]; i++)
+        if (!all[i]->remote && all[i]->send && strcmp(all[i]->name, "self") &&
+            (all != btl_all || btl_wanted(all[i]->name)))
+            return false;
+    return true;
 }
 
 static int publish(struct wm_domain *d)
@@ -110,12 +128,15 @@ static int open_transports(struct wm_domain *d, const struct btl_ops *const *all
     for (int i = 0; all[i]; i++) {
         if (all == btl_all && !btl_wanted(all[i]->name))
             continue;
+        if (all[i]->remote && !remote_wanted(all))
+            continue;
         int n = all[i]->open(&up, d->btl + d->nbtl, WM_BTL_MAX - d->nbtl);
         if (n < 0)
             return n; /* the transport has logged why */
         for (int k = 0; k < n; k++)
             if (btl_check(d->btl[d->nbtl + k]) < 0)
                 return -RT_EINTERN;
+        d->has_fds = d->has_fds || (n && all[i]->sleep_fd);
         d->nbtl += n;
     }
     if (d->nbtl)
@@ -336,18 +357,18 @@ struct btl_peer *wm_domain_dev(struct wm_domain *d, struct wm_peer *p)
     return p->dev;
 }
 
-int wm_domain_peer(struct wm_domain *d, struct rt_proc proc, struct wm_peer **out)
+static struct wm_peer *find_peer(struct wm_domain *d, struct rt_proc proc)
+{
+    for (struct wm_peer *p = d->peers[proc_hash(proc)]; p; p = p->next)
+        if (p->proc.rank == proc.rank && p->proc.ns == proc.ns)
+            return p;
+    return NULL;
+}
+
+static int make_peer(struct wm_domain *d, struct rt_proc proc, struct btl_peer *bp,
+                     struct wm_peer **out)
 {
     uint32_t h = proc_hash(proc);
-    for (struct wm_peer *p = d->peers[h]; p; p = p->next)
-        if (p->proc.rank == proc.rank && p->proc.ns == proc.ns) {
-            *out = p;
-            return 0;
-        }
-    struct btl_peer *bp;
-    int err = connect_peer(d, proc, &bp);
-    if (err < 0)
-        return err;
     struct wm_peer *p = aligned_alloc(RT_CACHE_LINE, (sizeof *p + RT_CACHE_LINE - 1) &
                                                          ~(size_t)(RT_CACHE_LINE - 1));
     if (!p) {
@@ -369,6 +390,29 @@ int wm_domain_peer(struct wm_domain *d, struct rt_proc proc, struct wm_peer **ou
     bp->up = p;
     *out = p;
     return 0;
+}
+
+int wm_domain_peer(struct wm_domain *d, struct rt_proc proc, struct wm_peer **out)
+{
+    struct btl_peer *bp;
+    *out = find_peer(d, proc);
+    if (*out)
+        return 0;
+    int err = connect_peer(d, proc, &bp);
+    return err < 0 ? err : make_peer(d, proc, bp, out);
+}
+
+int wm_domain_adopt(struct wm_domain *d, struct btl_peer *bp, struct wm_peer **out)
+{
+    *out = find_peer(d, bp->proc);
+    if (*out) {
+        log_error(MPI, "rank %u speaks by %s, while this rank speaks with it by %s; set WEFT_BTL "
+                       "alike on all hosts",
+                  bp->proc.rank, bp->btl->ops->name, (*out)->eager->btl->ops->name);
+        return -RT_EUNREACH;
+    }
+    int err = bp->btl->ops->add_peer(bp->btl, &bp->proc, NULL, 0, &bp);
+    return err < 0 ? err : make_peer(d, bp->proc, bp, out);
 }
 
 int wm_comm_peer(struct wm_comm *c, int rank, struct wm_peer **out)
@@ -425,6 +469,22 @@ void wm_domain_add_task(struct wm_domain *d, struct coll_task *k)
     rt_list_append(&d->tasks, &k->link);
 }
 
+/* What can wake a sleeper beside its bell; each transport is told that there will be one.  -1: one
+ * of them has work already. */
+static int sleep_fds(const struct wm_domain *d, int *fds)
+{
+    int n = 0;
+    for (int i = 0; i < d->nbtl; i++) {
+        if (!d->btl[i]->ops->sleep_fd)
+            continue;
+        int fd = d->btl[i]->ops->sleep_fd(d->btl[i]);
+        if (fd < 0)
+            return -1;
+        fds[n++] = fd;
+    }
+    return n;
+}
+
 /* Gives the lock up while it pauses, yields or sleeps. */
 void wm_domain_idle(struct wm_domain *d, struct rt_idle *idle)
 {
@@ -437,16 +497,21 @@ void wm_domain_idle(struct wm_domain *d, struct rt_idle *idle)
         rt_lock(&d->lock);
         return;
     }
-    uint32_t armed = rt_bell_arm();
+    uint32_t armed = rt_bell_arm(d->has_fds);
+    int fds[WM_BTL_MAX];
     rt_lock(&d->lock);
+    int nfds = sleep_fds(d, fds);
     int n = wm_progress(d);  /* after arming: whatever comes later rings */
     n += rt_gpu_nactive > 0; /* it may have started what does not */
     rt_unlock(&d->lock);
     uint64_t begin = rt_now_ns();
-    if (n)
+    int limit_us = rt_threaded ? SLEEP_THREADED_US : SLEEP_US;
+    if (n || nfds < 0)
         rt_bell_disarm();
+    else if (nfds)
+        rt_bell_poll(armed, fds, nfds, limit_us);
     else
-        rt_bell_sleep(armed, rt_threaded ? SLEEP_THREADED_US : SLEEP_US);
+        rt_bell_sleep(armed, limit_us);
     *idle = (struct rt_idle){ 0 };
     rt_lock(&d->lock);
     if (!n) {

@@ -77,6 +77,7 @@ struct wm_domain {
     struct wm_domain *stats_next; /* domains that tools look at: mpi/tool/stats.c */
     struct btl *btl[WM_BTL_MAX];
     int nbtl;
+    bool has_fds; /* some have sleep_fd */
     struct wm_choice choice;
     struct rt_list tasks;   /* active collective tasks (struct coll_task.link) */
     struct rt_list retry;   /* peers with pending messages */
@@ -130,6 +131,9 @@ void wm_domain_add_task(struct wm_domain *d, struct coll_task *k);
 /* Finds or makes the peer; -RT_EUNREACH when no transport leads there (logged once, with what was
  * tried). */
 int wm_domain_peer(struct wm_domain *d, struct rt_proc proc, struct wm_peer **out);
+/* A process that spoke first, by this connection; it is already known by another one: -RT_EUNREACH,
+ * logged. */
+int wm_domain_adopt(struct wm_domain *d, struct btl_peer *bp, struct wm_peer **out);
 /* The peer's connection for device memory; NULL: there is none. */
 struct btl_peer *wm_domain_dev(struct wm_domain *d, struct wm_peer *p);
 

@@ -177,7 +177,7 @@ static struct wm_peer *peer_of(struct wm_domain *d, struct btl_peer *bp)
     struct wm_peer *p = bp->up;
     if (rt_likely(p))
         return p;
-    if (wm_domain_peer(d, bp->proc, &p) < 0)
+    if (wm_domain_adopt(d, bp, &p) < 0)
         RT_BUG("rank %u sent a message but cannot be addressed", bp->proc.rank);
     return p;
 }

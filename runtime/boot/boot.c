@@ -161,7 +161,7 @@ static int become_singleton(void)
     char self[16];
 
     rt_boot.singleton = true;
-    rt_boot.size = rt_boot.universe_size = 1;
+    rt_boot.size = rt_boot.universe_size = rt_boot.nnodes = 1;
     snprintf(rt_boot.nspace, sizeof rt_boot.nspace, "singleton-%.200s-%ld", rt_boot.host,
              (long)getpid());
     snprintf(self, sizeof self, "%d", rt_boot.rank);
@@ -202,6 +202,26 @@ static int reconnect(void)
     return err;
 }
 
+/* Where this host stands in the job.  A server that does not say how many hosts there are is
+ * believed to have one more than ours when ranks are elsewhere: enough to open transports that lead
+ * there. */
+static void read_node(void)
+{
+    pmix_value_t *val = NULL;
+
+    rt_boot.node = get_int(boot.me.rank, PMIX_NODEID, 0);
+    rt_boot.nnodes = get_int(PMIX_RANK_WILDCARD, PMIX_NUM_NODES, 0);
+    if (rt_boot.local_size == rt_boot.size)
+        rt_boot.nnodes = 1;
+    else if (rt_boot.nnodes < 2)
+        rt_boot.nnodes = 2;
+    if (get_local(boot.me.rank, PMIX_HOSTNAME, &val) < 0)
+        return;
+    if (val->type == PMIX_STRING && val->data.string && *val->data.string)
+        snprintf(rt_boot.host, sizeof rt_boot.host, "%s", val->data.string);
+    PMIX_VALUE_RELEASE(val);
+}
+
 static int read_job(void)
 {
     pmix_value_t *val = NULL;
@@ -234,6 +254,7 @@ static int read_job(void)
         PMIX_VALUE_RELEASE(val);
     if (err < 0)
         return err;
+    read_node();
     rt_boot.ncpus = get_int(PMIX_RANK_WILDCARD, RT_BOOT_KEY_NCPUS, 0);
     if (rt_boot.ncpus < 1)
         rt_boot.ncpus = guess_ncpus();

@@ -16,9 +16,10 @@ struct rt_proc { uint32_t ns, rank; };
 
 struct rt_boot {
     char nspace[256];             /* PMIx namespace; "singleton-<host>-<pid>" without a server */
-    char host[256];
+    char host[256];               /* as the launcher names it, else gethostname(2) */
     int rank, size;               /* in the job */
     int local_rank, local_size;   /* among the job's processes on this host */
+    int node, nnodes;             /* index of this host in the job, and how many it has */
     /* Job ranks on this host in local-rank order, local_size of them. */
     uint32_t *local_procs;
     /* Local rank of each job rank, UINT32_MAX when on another host, size of them. */

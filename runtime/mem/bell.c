@@ -3,15 +3,31 @@
  * that store against its last look for work with membarrier(2), which makes every other registered
  * process execute a fence; so a ringer needs no fence of its own between storing its data and
  * looking at `asleep`.  Any thread may call; several threads of a process may sleep on its bell at
- * once. */
+ * once.
+ *
+ * A process whose transports have descriptors sleeps in poll(2), where a futex cannot be: it has a
+ * datagram socket beside, to which ringers send an empty message.  Of several threads in poll(2)
+ * one may take the message that was meant to wake all; their timeouts bound what that costs. */
 #include "runtime/mem/node_int.h"
 
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <poll.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+
+/* Longest sleep of a process that could not make its bell socket. */
+#define POLL_DEAF_US 1000
 
 static struct rt_bell *my_bell(void) { return &rt_node.bells[rt_node.rank]; }
 
@@ -31,9 +47,58 @@ void rt_bell_init(void)
     rt_store_release(&my_bell()->asleep, awake_state());
 }
 
+void rt_bell_fini(void)
+{
+    if (rt_node_private.bell_fd > 0)
+        close(rt_node_private.bell_fd);
+    rt_node_private.bell_fd = 0;
+}
+
+/* The socket of this process, made at the first use: a name in the abstract namespace, which goes
+ * with the socket.  -1: there is none, logged once. */
+static int bell_socket(void)
+{
+    struct sockaddr_un name = { .sun_family = AF_UNIX };
+    socklen_t len = sizeof name;
+    int fd = rt_load_acquire(&rt_node_private.bell_fd), none = 0;
+
+    if (fd)
+        return fd;
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    /* Bound without a name, the kernel chooses one of five digits. */
+    if (fd < 0 || bind(fd, (struct sockaddr *)&name, sizeof name.sun_family) < 0 ||
+        getsockname(fd, (struct sockaddr *)&name, &len) < 0) {
+        log_warn(MEM, "no socket to be woken by (%m); a sleeping rank may answer milliseconds late");
+        if (fd >= 0)
+            close(fd);
+        fd = -1;
+    }
+    if (!rt_cas(&rt_node_private.bell_fd, &none, fd)) {
+        if (fd >= 0)
+            close(fd);
+        return none;
+    }
+    if (fd >= 0)
+        memcpy(my_bell()->socket, name.sun_path + 1, sizeof my_bell()->socket - 1);
+    return fd;
+}
+
+/* The name has the length of what the kernel chose, without a final zero. */
+static void ring_socket(const struct rt_bell *b)
+{
+    struct sockaddr_un name = { .sun_family = AF_UNIX };
+    size_t len = strnlen(b->socket, sizeof b->socket);
+    int fd = bell_socket();
+
+    memcpy(name.sun_path + 1, b->socket, len);
+    if (fd >= 0 && len)
+        sendto(fd, "", 0, 0, (struct sockaddr *)&name,
+               (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len));
+}
+
 void rt_bell_wake(struct rt_bell *b)
 {
-    uint32_t state = RT_BELL_ASLEEP;
+    uint32_t state = rt_load_relaxed(&b->asleep) == RT_BELL_POLLS ? RT_BELL_POLLS : RT_BELL_ASLEEP;
 
     rt_fence(); /* for owners without membarrier: our data before this second look */
     /* Cleared here so that further ringers do not call the kernel while the owner is still waking
@@ -41,18 +106,23 @@ void rt_bell_wake(struct rt_bell *b)
     if (!rt_cas(&b->asleep, &state, RT_BELL_AWAKE))
         return;
     rt_fetch_add(&b->word, 1u);
-    syscall(SYS_futex, &b->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    if (state == RT_BELL_POLLS)
+        ring_socket(b);
+    else
+        syscall(SYS_futex, &b->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-uint32_t rt_bell_arm(void)
+uint32_t rt_bell_arm(bool polls)
 {
     struct rt_bell *b = my_bell();
     /* Read before arming: every wake-up after the arming then makes the word differ from this
      * value. */
     uint32_t word = rt_load_acquire(&b->word);
 
+    if (polls)
+        bell_socket();
     rt_fetch_add(&rt_node_private.sleepers, 1u);
-    rt_store_relaxed(&b->asleep, RT_BELL_ASLEEP);
+    rt_store_relaxed(&b->asleep, polls ? RT_BELL_POLLS : RT_BELL_ASLEEP);
     if (rt_node_private.membarrier && rt_node.size > 1)
         syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
     rt_fence(); /* `asleep` before the caller's last look for work */
@@ -70,7 +140,7 @@ void rt_bell_disarm(void)
     if (rt_unlikely(rt_load_relaxed(&rt_node_private.sleepers))) {
         /* Another thread armed meanwhile and its flag may be gone: make it look again instead of
          * sleeping. */
-        rt_store_relaxed(&b->asleep, RT_BELL_ASLEEP);
+        rt_store_relaxed(&b->asleep, rt_node_private.bell_fd ? RT_BELL_POLLS : RT_BELL_ASLEEP);
         rt_bell_wake(b);
     }
 }
@@ -80,5 +150,25 @@ void rt_bell_sleep(uint32_t armed, int timeout_us)
     struct timespec t = { timeout_us / 1000000, timeout_us % 1000000 * 1000L };
 
     syscall(SYS_futex, &my_bell()->word, FUTEX_WAIT, armed, timeout_us < 0 ? NULL : &t, NULL, 0);
+    rt_bell_disarm();
+}
+
+void rt_bell_poll(uint32_t armed, const int *fds, int nfds, int timeout_us)
+{
+    struct pollfd p[RT_BELL_FDS + 1];
+    int fd = bell_socket();
+    char none;
+
+    p[0] = (struct pollfd){ .fd = fd, .events = POLLIN };
+    for (int i = 0; i < nfds; i++)
+        p[i + 1] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
+    if (fd < 0 && (timeout_us < 0 || timeout_us > POLL_DEAF_US))
+        timeout_us = POLL_DEAF_US;
+    /* A ring since the arming has changed the word, and its message may have been taken by another
+     * thread; a later one finds this thread in poll(2) or makes it return. */
+    if (rt_load_acquire(&my_bell()->word) == armed)
+        poll(p, (nfds_t)nfds + 1, timeout_us < 0 ? -1 : (timeout_us + 999) / 1000);
+    while (fd >= 0 && recv(fd, &none, sizeof none, MSG_DONTWAIT) >= 0)
+        ;
     rt_bell_disarm();
 }

@@ -21,7 +21,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define NODE_MAGIC 0x3174666577646f6eu /* "nodweft1": changes when the first page changes */
+#define NODE_MAGIC 0x3274666577646f6eu /* "nodweft2": changes when the first page changes */
 /* Only a name that another process is replacing at this moment makes us look again; that takes
  * microseconds. */
 #define REPLACE_TIMEOUT_NS 5000000000u
@@ -52,12 +52,13 @@ static struct node_layout layout_of(size_t size, size_t pair_nbytes)
     return at;
 }
 
-void rt_node_name(const char *nspace, char *buf, size_t len)
+void rt_node_name(const char *nspace, int node, char *buf, size_t len)
 {
     uint64_t h = 0xcbf29ce484222325u; /* FNV-1a, 64 bits */
 
     for (const char *c = nspace; *c; c++)
         h = (h ^ (unsigned char)*c) * 0x100000001b3u;
+    h = (h ^ (unsigned)node) * 0x100000001b3u;
     snprintf(buf, len, "%s/weft-%u-%016llx", cfg.shm_dir, (unsigned)geteuid(),
              (unsigned long long)h);
 }
@@ -354,7 +355,7 @@ int rt_node_open(size_t pair_nbytes)
 
     my->at = layout_of((size_t)size, pair_nbytes);
     my->pidns = own_pidns();
-    rt_node_name(rt_boot.nspace, my->path, sizeof my->path);
+    rt_node_name(rt_boot.nspace, rt_boot.node, my->path, sizeof my->path);
     if (size == 1)
         err = map_fd(-1, my->at.nbytes, &base);
     else
@@ -382,6 +383,7 @@ void rt_node_close(void)
     if (!rt_node.base)
         return;
     rt_store_release(&rt_node.bells[rt_node.rank].alive, 2u);
+    rt_bell_fini();
     munmap(rt_node.base, rt_node.nbytes);
     if (rt_node_private.fd >= 0)
         close(rt_node_private.fd);

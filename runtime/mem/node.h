@@ -17,8 +17,9 @@
 #include "runtime/base/atomic.h"
 
 /* What rt_bell.asleep holds.  FENCE is "awake" of an owner that has no membarrier(2): ringers must
- * fence and look again. */
-enum { RT_BELL_AWAKE = 0, RT_BELL_ASLEEP = 1, RT_BELL_FENCE = 2 };
+ * fence and look again.  POLLS: asleep in poll(2) over its bell socket and descriptors of
+ * transports. */
+enum { RT_BELL_AWAKE = 0, RT_BELL_ASLEEP = 1, RT_BELL_FENCE = 2, RT_BELL_POLLS = 3 };
 
 /* One per local rank.  The owner alone sets `asleep`; others clear it and change `word` when they
  * wake the owner. */
@@ -28,6 +29,7 @@ struct rt_bell {
     uint32_t pid;   /* owner's pid as it sees itself; 0 until it has attached */
     uint32_t alive; /* 0 before attach, 1 attached, 2 detached in order, 3 in MPI_Finalize */
     uint64_t pidns; /* owner's pid namespace: pids compare only within one */
+    char socket[8]; /* abstract name of its bell socket, as the kernel chose it; "": it has none */
 };
 
 struct rt_node {
@@ -39,9 +41,10 @@ struct rt_node {
 };
 extern struct rt_node rt_node; /* base NULL until opened; singletons have size 1 */
 
-/* Path of the segment of the job `nspace`, from cfg.shm_dir and the user's id; mpirun removes what
- * a dead job left. */
-void rt_node_name(const char *nspace, char *buf, size_t len);
+/* Path of the segment of the job `nspace` on its host number `node`, from cfg.shm_dir and the user's
+ * id; mpirun removes what a dead job left.  The number keeps hosts apart that share a file system,
+ * such as two network namespaces of one machine. */
+void rt_node_name(const char *nspace, int node, char *buf, size_t len);
 
 /* Creates or attaches the segment of this job on this host.  -RT_ENOSPC, -RT_ESYS, -RT_EPERM with
  * the cause and what to do logged.  Waits for nobody.  pair_nbytes: length of a pair region, the
@@ -101,10 +104,13 @@ static inline void rt_bell_ring_at(struct rt_bell *b)
 static inline void rt_bell_ring(int to) { rt_bell_ring_at(&rt_node.bells[to]); }
 
 /* Sleeping is in two steps so that nothing is missed: arm, look once more for work, then sleep or
- * disarm. rt_bell_sleep returns disarmed, after a ring or timeout_us microseconds (< 0: no limit).
- */
-uint32_t rt_bell_arm(void);
+ * disarm.  rt_bell_sleep returns disarmed, after a ring or timeout_us microseconds (< 0: no limit).
+ * rt_bell_poll also returns when one of the nfds descriptors (at most RT_BELL_FDS) is readable;
+ * arm with `polls` for it. */
+#define RT_BELL_FDS 8
+uint32_t rt_bell_arm(bool polls);
 void rt_bell_disarm(void);
 void rt_bell_sleep(uint32_t armed, int timeout_us);
+void rt_bell_poll(uint32_t armed, const int *fds, int nfds, int timeout_us);
 
 #endif

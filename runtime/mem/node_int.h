@@ -36,6 +36,7 @@ struct node_private {
     uint64_t pidns;    /* of this process, 0 unknown */
     bool membarrier;   /* registered: rt_bell_arm() may rely on it */
     uint32_t sleepers; /* threads of this process between arm and disarm */
+    int bell_fd;       /* socket of its bell; 0: not needed yet, -1: there is none */
     char path[512];
 };
 extern struct node_private rt_node_private;
@@ -48,5 +49,6 @@ static inline uint64_t *node_bits(void)
 
 /* Registers for membarrier and puts this process's bell in its first state. */
 void rt_bell_init(void);
+void rt_bell_fini(void);
 
 #endif

@@ -48,7 +48,7 @@ static bool run_ranks(const char *nspace, int n, int (*fn)(int rank))
 static bool name_exists(const char *nspace)
 {
     char path[512];
-    rt_node_name(nspace, path, sizeof path);
+    rt_node_name(nspace, 0, path, sizeof path);
     return access(path, F_OK) == 0;
 }
 
@@ -155,7 +155,7 @@ static void same_rank_twice_is_refused(void)
     char path[512];
 
     CHECK(run_ranks("twice", 2, twice));
-    rt_node_name("twice", path, sizeof path);
+    rt_node_name("twice", 0, path, sizeof path);
     CHECK_EQ(unlink(path), 0);
 }
 
@@ -206,9 +206,12 @@ static void blocks_run_out_and_come_back(void)
 }
 
 /* Ping-pong where both sides always sleep: a lost wake-up ends in the 5 s timeout and fails the
- * time check. */
-static int sleepers(int rank)
+ * time check.  polls: asleep in poll(2) beside a descriptor that says nothing. */
+static int sleep_in_turn(int rank, bool polls)
 {
+    int quiet[2];
+    if (pipe(quiet) < 0)
+        return 3;
     if (rt_node_open(PAIR_NBYTES) < 0)
         return 1;
     uint32_t *out = rt_node_pair(rank, 1 - rank), *in = rt_node_pair(1 - rank, rank);
@@ -221,9 +224,11 @@ static int sleepers(int rank)
             rt_bell_ring(1);
         }
         while (rt_load_acquire(in) != i) {
-            uint32_t w = rt_bell_arm();
+            uint32_t w = rt_bell_arm(polls);
             if (rt_load_acquire(in) == i)
                 rt_bell_disarm();
+            else if (polls)
+                rt_bell_poll(w, quiet, 1, 5000000);
             else
                 rt_bell_sleep(w, 5000000);
         }
@@ -235,14 +240,53 @@ static int sleepers(int rank)
     return rt_now_ns() - t < 4000000000u ? 0 : 2;
 }
 
-static void no_wakeup_is_lost(void) { CHECK(run_ranks("sleepers", 2, sleepers)); }
+static int sleepers(int rank) { return sleep_in_turn(rank, false); }
+static int pollers(int rank) { return sleep_in_turn(rank, true); }
+static int both_kinds(int rank) { return sleep_in_turn(rank, rank == 0); }
+
+static void no_wakeup_is_lost(void)
+{
+    CHECK(run_ranks("sleepers", 2, sleepers));
+    CHECK(run_ranks("pollers", 2, pollers));
+    CHECK(run_ranks("both_kinds", 2, both_kinds));
+}
+
+/* A descriptor that becomes readable ends the sleep; so does one that already is. */
+static void descriptors_wake(void)
+{
+    int fds[2];
+    char c;
+    boot_as("alone", 0, 1);
+    CHECK_EQ(rt_node_open(PAIR_NBYTES), 0);
+    CHECK_EQ(pipe(fds), 0);
+    uint64_t t = rt_now_ns();
+    rt_bell_poll(rt_bell_arm(true), fds, 1, 2000);
+    CHECK(rt_now_ns() - t >= 2000000);
+    CHECK_EQ(write(fds[1], "", 1), 1);
+    t = rt_now_ns();
+    rt_bell_poll(rt_bell_arm(true), fds, 1, 10000000);
+    CHECK(rt_now_ns() - t < 5000000000u);
+    CHECK_EQ(read(fds[0], &c, 1), 1);
+    CHECK(rt_node.bells[0].asleep == RT_BELL_AWAKE);
+    close(fds[0]), close(fds[1]);
+    rt_node_close();
+}
+
+/* Two hosts of a job that share a file system have segments of their own. */
+static void hosts_do_not_meet(void)
+{
+    char a[512], b[512];
+    rt_node_name("job", 0, a, sizeof a);
+    rt_node_name("job", 1, b, sizeof b);
+    CHECK(strcmp(a, b) != 0);
+}
 
 static void sleep_times_out(void)
 {
     boot_as("alone", 0, 1);
     CHECK_EQ(rt_node_open(PAIR_NBYTES), 0);
     uint64_t t = rt_now_ns();
-    rt_bell_sleep(rt_bell_arm(), 2000);
+    rt_bell_sleep(rt_bell_arm(false), 2000);
     CHECK(rt_now_ns() - t >= 2000000);
     CHECK(rt_node.bells[0].asleep != RT_BELL_ASLEEP);
     rt_node_close();
@@ -259,7 +303,7 @@ static void bad_directories(void)
     CHECK(rt_node.base == NULL);
 
     char path[512];
-    rt_node_name("bad", path, sizeof path);
+    rt_node_name("bad", 0, path, sizeof path);
     FILE *f = fopen(path, "w");
     fclose(f);
     chmod(path, 0644);
@@ -327,6 +371,8 @@ int main(void)
     RUN(blocks_run_out_and_come_back);
     RUN(no_wakeup_is_lost);
     RUN(sleep_times_out);
+    RUN(descriptors_wake);
+    RUN(hosts_do_not_meet);
     RUN(bad_directories);
     RUN(full_file_system);
     RUN(nothing_left_behind);

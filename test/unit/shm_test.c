@@ -269,7 +269,7 @@ static void full_file_system(void)
 static int send_asleep(const void *buf, size_t len)
 {
     for (;;) {
-        uint32_t armed = rt_bell_arm();
+        uint32_t armed = rt_bell_arm(false);
         int err = send(buf, len);
         if (err != -RT_EAGAIN) {
             rt_bell_disarm();
