@@ -58,9 +58,26 @@ struct launch_app {
     char *path;                   /* the program found in PATH */
 };
 
+/* A host of a job.  Its index in the job is its node number; one host is never there twice. */
+struct launch_host {
+    char *name;                   /* as the user or the allocation names it; owned */
+    int slots;                    /* most ranks by default; 0 = not said: as many as it has cores */
+    bool slots_given;             /* slots is more than a count of mentions: do not oversubscribe */
+    bool self;                    /* mpirun itself runs there: its agent needs no rsh */
+    /* How many objects of each kind the job may use there (launch_count_objects() over there),
+     * all 0 until its agent has told; [LAUNCH_NODE] is 1 then. */
+    int nobj[LAUNCH_UNSET];
+    int nranks;                   /* of this job, set by launch_assign() */
+};
+
 struct launch_opts {
     struct launch_app *apps;
     int napps;
+    /* From --host, --hostfile or the allocation; none = this host alone. */
+    struct launch_host *hosts;
+    int nhosts;
+    bool slurm;                   /* the hosts are those of the Slurm allocation around us */
+    const char *rsh;              /* --rsh: a command that is used as ssh would be; NULL = not said */
     struct launch_envs env;       /* of all applications: -genv and --set */
 
     enum launch_obj map, order, bind;
@@ -96,7 +113,8 @@ struct launch_stream {
 };
 
 struct launch_rank {
-    int rank, app;
+    int rank, app;                /* rank in the job */
+    int node;                     /* index of its host */
     pid_t pid;                    /* also its process group; 0 = not started */
     bool running, connected, finalized, aborted;
     bool reported;                /* its death was looked at */
@@ -119,10 +137,16 @@ struct launch_event {
     char text[240];
 };
 
+/* A job as one process of the launcher sees it.  mpirun over one host, and mpirun as the head of a
+ * job over several, see all ranks: ranks[r].rank is r.  An agent sees those of its own host only,
+ * n of `total`. */
 struct launch_job {
     const struct launch_opts *opts;
     char nspace[200], host[256];
-    int n;
+    struct launch_host *hosts;    /* opts->hosts, or this host alone */
+    int nhosts;
+    int node;                     /* index of this process's own host; -1 in a head */
+    int n, total;
     struct launch_rank *ranks;
     int ncpus;                    /* cores that the ranks may use together */
     char **env;                   /* mpirun's own environment as it was found */
@@ -161,6 +185,12 @@ void launch_list_fini(struct launch_list *l);
  * job->ncpus.  0 or an exit code after a message. */
 int launch_place_count(struct launch_job *job, hwloc_topology_t topo);
 int launch_place(struct launch_job *job, hwloc_topology_t topo);
+/* assign.c: for a job over several hosts, in the head, when each agent has told hosts[].nobj: how
+ * many ranks (job->n = job->total, app->n, app->first), allocates job->ranks with rank, app and
+ * node, and counts hosts[].nranks.  Where on its host a rank goes is launch_place() there. */
+int launch_assign(struct launch_job *job);
+/* Objects of each kind that this process may use; 1 where the machine shows none of a kind. */
+int launch_count_objects(hwloc_topology_t topo, int nobj[LAUNCH_UNSET]);
 /* show.c */
 void launch_show_map(const struct launch_job *job, hwloc_topology_t topo, FILE *f);
 void launch_show_bindings(const struct launch_job *job, hwloc_topology_t topo, FILE *f);

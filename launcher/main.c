@@ -78,6 +78,7 @@ static int make_ranks(struct launch_job *job)
         for (int i = 0; i < job->opts->apps[a].n; i++) {
             struct launch_rank *r = &job->ranks[job->opts->apps[a].first + i];
             r->rank = job->opts->apps[a].first + i;
+            job->hosts[0].nranks++;
             r->app = a;
         }
     if (job->opts->stdin_rank < job->n)
@@ -96,6 +97,7 @@ static int plan(struct launch_job *job)
     if (!topo)
         return LAUNCH_EXIT_FAIL;
     int code = launch_place_count(job, topo);
+    job->total = job->n;
     if (!code)
         code = make_ranks(job);
     if (!code)
@@ -141,8 +143,18 @@ static int run(struct launch_job *job)
     return code;
 }
 
+/* This host alone, or the hosts asked for.  True when there are others. */
+static bool choose_hosts(struct launch_job *job, struct launch_host *here)
+{
+    *here = (struct launch_host){ .name = job->host, .self = true };
+    job->hosts = job->opts->nhosts ? job->opts->hosts : here;
+    job->nhosts = job->opts->nhosts ? job->opts->nhosts : 1;
+    return job->nhosts > 1 || !job->hosts[0].self;
+}
+
 int main(int argc, char **argv)
 {
+    struct launch_host here;
     struct launch_opts opts;
     struct launch_job job = { .opts = &opts, .event_fd = -1 };
     struct launch_list env = { 0 };
@@ -158,6 +170,10 @@ int main(int argc, char **argv)
         launch_opts_fini(&opts);
         launch_list_fini(&env);
         return code;
+    }
+    if (choose_hosts(&job, &here)) {
+        launch_say(&job, "jobs over several hosts are not there yet");
+        return LAUNCH_EXIT_FAIL;
     }
     launch_server_tune();
     code = plan(&job);

@@ -32,6 +32,8 @@ SETTER(set_wdir)       { (void)o; app->wdir = f->arg; return 0; }
 SETTER(set_host)       { (void)app; return launch_parse_host(o, f->name, f->arg); }
 SETTER(set_hostfile)   { (void)app; return launch_parse_hostfile(o, f->name, f->arg); }
 
+SETTER(set_rsh)        { (void)app; o->rsh = f->arg; return 0; }
+
 SETTER(set_ppn)
 {
     (void)app;
@@ -240,9 +242,11 @@ const struct launch_option launch_options[] = {
     { "n np c", "N", 1, "Start N ranks of the program that follows (default: one a core).", set_n },
     { "wdir wd", "DIR", 1, "Start the ranks in DIR.", set_wdir },
     { "host H hosts", "HOST[:N],...", 1,
-      "Hosts to use, N ranks on each; this version starts ranks on this host only.", set_host },
+      "Hosts to use, N ranks on each.", set_host },
     { "hostfile machinefile f", "FILE", 1,
       "The same from a file: lines 'HOST slots=N' or 'HOST:N'.", set_hostfile },
+    { "rsh launch-agent launcher-exec", "COMMAND", 1,
+      "Start the other hosts' agents by COMMAND HOST ..., used as ssh would be.", set_rsh },
     { "ppn npernode N", "N", 1, "Start N ranks on each host.", set_ppn },
 
     { NULL, NULL, 0, "Environment of the ranks", NULL },

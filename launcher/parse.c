@@ -184,6 +184,9 @@ void launch_opts_fini(struct launch_opts *o)
     }
     launch_list_fini(&o->env.set);
     launch_list_fini(&o->env.keep);
+    for (int i = 0; i < o->nhosts; i++)
+        free(o->hosts[i].name);
+    free(o->hosts);
     free(o->apps);
     free(o->output_dir);
     memset(o, 0, sizeof *o);

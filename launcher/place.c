@@ -147,6 +147,24 @@ static int capacity(const struct launch_job *job, int nobjects)
     return o->ppr ? o->ppr * nobjects : job->ncpus / o->pe > 0 ? job->ncpus / o->pe : 1;
 }
 
+int launch_count_objects(hwloc_topology_t topo, int nobj[LAUNCH_UNSET])
+{
+    struct object *objects;
+    struct machine m;
+
+    for (int kind = 0; kind < LAUNCH_UNSET; kind++) {
+        if (machine_init(&m, topo, kind == LAUNCH_HWTHREAD) < 0)
+            return -RT_ENOENT;
+        nobj[kind] = is_unit((enum launch_obj)kind)
+                         ? m.nunits
+                         : find_objects(&m, (enum launch_obj)kind, &objects);
+        if (!is_unit((enum launch_obj)kind))
+            free_objects(objects, nobj[kind]);
+        machine_fini(&m);
+    }
+    return 0;
+}
+
 int launch_place_count(struct launch_job *job, hwloc_topology_t topo)
 {
     const struct launch_opts *o = job->opts;

@@ -161,23 +161,37 @@ static bool is_this_host(const char *name)
             (name[shortlen] == '.' || !name[shortlen]));
 }
 
+/* The host of that name, added when it is new. */
+static struct launch_host *find_host(struct launch_opts *o, const char *name)
+{
+    for (int i = 0; i < o->nhosts; i++)
+        if (!strcasecmp(o->hosts[i].name, name))
+            return &o->hosts[i];
+    struct launch_host *hosts = realloc(o->hosts, (size_t)(o->nhosts + 1) * sizeof *hosts);
+    char *copy = strdup(name);
+    if (hosts)
+        o->hosts = hosts;
+    if (!hosts || !copy) {
+        free(copy);
+        return NULL;
+    }
+    hosts[o->nhosts] = (struct launch_host){ .name = copy, .self = is_this_host(name) };
+    return &hosts[o->nhosts++];
+}
+
 static int add_host(struct launch_opts *o, const char *option, const char *name, const char *slots)
 {
     int n = 1;
-    if (!is_this_host(name)) {
-        char self[256] = "";
-        gethostname(self, sizeof self - 1);
-        return launch_usage(
-            "%s: host '%s' is not this host (%s); this version starts ranks on one host only, "
-            "jobs over "
-            "several hosts come with a later one; under Slurm, srun --mpi=pmix starts them",
-            option, name, self);
-    }
+    struct launch_host *host = find_host(o, name);
+    if (!host)
+        return launch_usage("out of memory");
     if (*slots) {
         int code = parse_count(option, name, slots, &n);
         if (code)
             return code;
+        host->slots_given = true;
     }
+    host->slots += n;
     o->slots += n;
     return 0;
 }
