@@ -189,11 +189,29 @@ static const struct wm_peer *unfinished(const struct wm_domain *d)
     return NULL;
 }
 
-/* A process of this host that posts no more receives.  Of other hosts nothing is known here. */
+/* Local rank of a process of this host, -1: it is elsewhere. */
+static int local_rank(const struct wm_peer *p)
+{
+    return p->proc.ns == 0 && rt_node.bells ? (int)rt_boot.local_of[p->proc.rank] : -1;
+}
+
+/* A process that posts no more receives. */
 static bool is_last(const struct wm_peer *p)
 {
-    uint32_t r = p->proc.ns == 0 && rt_node.bells ? rt_boot.local_of[p->proc.rank] : UINT32_MAX;
-    return r == UINT32_MAX || rt_node_is_last((int)r);
+    int r = local_rank(p);
+    return r < 0 ? p->is_last : rt_node_is_last(r);
+}
+
+/* On this host by the segment, to others by a message to each with whom there was any. */
+static void say_last(struct wm_domain *d, bool last)
+{
+    struct wm_last msg = { last };
+    if (last)
+        rt_node_say_last();
+    for (int i = 0; i < WM_PEER_BUCKETS; i++)
+        for (struct wm_peer *p = d->peers[i]; p; p = p->next)
+            if (!p->err && !p->is_self && local_rank(p) < 0)
+                wm_try_ctl(d, p, wm_hdr(WM_LAST, 0, 0, 0), &msg, sizeof msg);
 }
 
 /* A correct program has completed its requests, so only control messages and freed requests are
@@ -205,7 +223,7 @@ static void drain(struct wm_domain *d)
     struct rt_idle idle = { 0 };
     uint64_t last = rt_now_ns();
     const struct wm_peer *p;
-    rt_node_say_last();
+    say_last(d, true);
     while ((p = unfinished(d))) {
         if (wm_progress(d)) {
             idle = (struct rt_idle){ 0 };
@@ -263,10 +281,13 @@ void wm_domain_rest(struct wm_domain *d)
 
 int wm_domain_resume(struct wm_domain *d)
 {
-    (void)d;
     int err = wm_req_init();
     if (err)
         wm_req_fini();
+    rt_lock(&d->lock);
+    if (!err)
+        say_last(d, false);
+    rt_unlock(&d->lock);
     return err;
 }
 

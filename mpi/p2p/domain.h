@@ -32,6 +32,7 @@ struct wm_peer {
     bool blocked;        /* `pending` is not empty, or the peer is lost: take the slow path */
     bool no_get, get_ok; /* a get from this peer was refused: put only; one has worked */
     bool is_self;        /* this process */
+    bool is_last;        /* of another host: it is in MPI_Finalize */
     bool dev_looked;     /* `dev` has been looked for */
     /* So many more messages are not tried this way, because one has failed: that it writes into
      * this process's device memory; that its device memory is mapped here.  Counts, because it

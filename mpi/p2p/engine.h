@@ -30,7 +30,8 @@ enum wm_kind {
     WM_FIN_PUT,
     WM_PART_INIT,
     WM_DATA,
-    WM_FIN_GETS
+    WM_FIN_GETS,
+    WM_LAST
 };
 #define WM_KIND_SHIFT 28
 #define WM_CTX_MASK ((1u << WM_KIND_SHIFT) - 1)
@@ -65,6 +66,11 @@ struct wm_cts {
 struct wm_fin {
     uint32_t req;
     int32_t err;
+};
+/* To processes of other hosts, which share no memory in which to read it: this process is in
+ * MPI_Finalize and posts no more receives; or it has come back. */
+struct wm_last {
+    uint32_t is_last;
 };
 
 /* FIN_GET without an error for several requests: device messages end in crowds. */

@@ -211,6 +211,12 @@ static __attribute__((noinline)) void arrived(struct wm_domain *d, struct btl_pe
         wm_on_data(from, h, data, len);
         return;
     }
+    if (kind == WM_LAST) {
+        struct wm_last last = { 0 };
+        memcpy(&last, data, len < sizeof last ? len : sizeof last);
+        peer_of(d, from)->is_last = last.is_last != 0;
+        return;
+    }
     if (kind != WM_EAGER && kind != WM_EAGER_SYNC && kind != WM_RTS) {
         on_control(d, kind, data, len);
         return;
