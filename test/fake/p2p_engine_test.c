@@ -139,7 +139,7 @@ static int f_send(struct btl_peer *bp, const struct btl_hdr *h, const void *buf,
 {
     struct endpoint *e = ep_of(bp->btl), *far = ((struct fpeer *)bp)->far;
     CHECK(len <= EAGER);
-    if (e->cut[bp->proc.rank])
+    if (e->cut[bp->proc.rank] || !eps[bp->proc.rank])
         return -RT_EPEER;
     if (chance(knobs.eagain_pct))
         return -RT_EAGAIN;
