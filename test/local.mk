@@ -6,3 +6,4 @@ include test/launch/local.mk
 include test/bench/local.mk
 include test/tool/local.mk
 include test/gpu/local.mk
+include test/rig/local.mk

@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Rigs: whole systems on one machine.
+EXTRA_DIST += test/rig/hosts test/rig/hosts_rig.py test/rig/hosts_link.py test/rig/hosts_wire.py
