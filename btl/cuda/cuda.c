@@ -164,9 +164,9 @@ static int cuda_add_peer(struct btl *btl, const struct rt_proc *proc, const void
     (void)len;
 
     if (proc->ns != 0 || proc->rank >= (uint32_t)rt_boot.size ||
-        rt_boot.local_of[proc->rank] == UINT32_MAX)
+        rt_boot_local(proc->rank) < 0)
         return -RT_EUNREACH;
-    int rank = (int)rt_boot.local_of[proc->rank];
+    int rank = rt_boot_local(proc->rank);
     if (!b->peers[rank]) {
         struct btl_cuda_peer *p = calloc(1, sizeof *p);
         if (!p)

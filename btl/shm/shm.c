@@ -308,9 +308,9 @@ static int shm_add_peer(struct btl *btl, const struct rt_proc *proc, const void 
     (void)len;
 
     if (proc->ns != 0 || proc->rank >= (uint32_t)rt_boot.size ||
-        rt_boot.local_of[proc->rank] == UINT32_MAX || proc->rank == (uint32_t)rt_boot.rank)
+        rt_boot_local(proc->rank) < 0 || proc->rank == (uint32_t)rt_boot.rank)
         return -RT_EUNREACH;
-    int err = peer_get((struct btl_shm *)btl, (int)rt_boot.local_of[proc->rank], &p);
+    int err = peer_get((struct btl_shm *)btl, rt_boot_local(proc->rank), &p);
     if (err == 0)
         *out = &p->base;
     return err;

@@ -73,13 +73,13 @@ static void *team_shm_at(struct coll_team *t, size_t off)
 static void team_shm_wake(struct coll_team *t, int rank)
 {
     const struct wm_comm *c = t->arg;
-    rt_bell_ring((int)rt_boot.local_of[c->group->procs[rank].rank]);
+    rt_bell_ring(rt_boot_local(wm_group_proc(c->group, rank).rank));
 }
 
 static int local_rank(const struct coll_team *t, int rank)
 {
     const struct wm_comm *c = t->arg;
-    return (int)rt_boot.local_of[c->group->procs[rank].rank];
+    return rt_boot_local(wm_group_proc(c->group, rank).rank);
 }
 
 static int team_peer_read(struct coll_team *t, int rank, void *to, uint64_t from, size_t nbytes)
@@ -116,7 +116,7 @@ static const struct coll_team_ops team_ops = {
 static bool on_one_node(const struct wm_group *g)
 {
     for (int i = 0; i < g->size; i++)
-        if (g->procs[i].ns != 0 || rt_boot.local_of[g->procs[i].rank] == UINT32_MAX)
+        if (wm_group_proc(g, i).ns != 0 || rt_boot_local(wm_group_proc(g, i).rank) < 0)
             return false;
     return rt_node.base != NULL;
 }

@@ -116,13 +116,8 @@ void wm_comm_destroy(struct wm_comm *c)
 static int predefined_create(struct wm_comm *c, MPI_Comm handle, const char *name, int n,
                              uint32_t first, uint32_t ctx, struct wm_domain *dom)
 {
-    struct rt_proc *procs = malloc((size_t)n * sizeof *procs);
     struct wm_group *g;
-    if (!procs)
-        return wm_err(MPI_ERR_NO_MEM, "no memory for the %d processes of %s", n, name);
-    for (int i = 0; i < n; i++)
-        procs[i] = (struct rt_proc){ 0, first + (uint32_t)i };
-    int err = wm_group_create(procs, n, &g);
+    int err = wm_group_create_run((struct rt_proc){ 0, first }, n, &g);
     if (err)
         return err;
     memset(c, 0, sizeof *c);

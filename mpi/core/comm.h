@@ -18,9 +18,19 @@ struct wm_session; /* mpi/core/session.h */
 struct wm_group { /* immutable once made; shared by reference */
     struct rt_obj obj;
     int size, rank;        /* rank of this process, MPI_UNDEFINED when not a member */
-    struct rt_proc *procs; /* owned; NULL when the group is empty */
+    /* Members by rank, owned; NULL: the processes from `first` on, in order, as in MPI_COMM_WORLD:
+     * such a group costs the same for any number of members. */
+    struct rt_proc *procs;
+    struct rt_proc first;
     struct wm_session *session; /* from which it was derived, referenced; NULL: the world model */
 };
+
+/* The process of rank i. */
+static inline struct rt_proc wm_group_proc(const struct wm_group *g, int i)
+{
+    return g->procs ? g->procs[i]
+                    : (struct rt_proc){ g->first.ns, g->first.rank + (uint32_t)i };
+}
 
 struct wm_comm {
     struct rt_obj obj;

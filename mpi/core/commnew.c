@@ -132,7 +132,7 @@ static uint64_t group_hash(const struct wm_group *g)
 {
     uint64_t h = mix(0x9e3779b97f4a7c15ull + (uint64_t)g->size); /* an empty one is not 0 */
     for (int i = 0; i < g->size; i++)
-        h = mix(h ^ ((uint64_t)g->procs[i].ns << 32 | g->procs[i].rank));
+        h = mix(h ^ ((uint64_t)wm_group_proc(g, i).ns << 32 | wm_group_proc(g, i).rank));
     return h;
 }
 

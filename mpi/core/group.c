@@ -54,35 +54,68 @@ static bool same_proc(struct rt_proc a, struct rt_proc b)
     return a.ns == b.ns && a.rank == b.rank;
 }
 
-int wm_group_create(struct rt_proc *procs, int n, struct wm_group **out)
+static bool is_run(const struct rt_proc *procs, int n)
 {
-    if (!n) {
-        free(procs);
-        *out = &empty_group;
-        return MPI_SUCCESS;
-    }
+    for (int i = 1; i < n; i++)
+        if (procs[i].ns != procs[0].ns || procs[i].rank != procs[0].rank + (uint32_t)i)
+            return false;
+    return true;
+}
+
+/* Rank of `p`, or MPI_UNDEFINED; of a list by looking through it. */
+static int rank_of(const struct wm_group *g, struct rt_proc p)
+{
+    if (!g->procs)
+        return p.ns == g->first.ns && p.rank - g->first.rank < (uint32_t)g->size
+                   ? (int)(p.rank - g->first.rank)
+                   : MPI_UNDEFINED;
+    for (int i = 0; i < g->size; i++)
+        if (same_proc(g->procs[i], p))
+            return i;
+    return MPI_UNDEFINED;
+}
+
+static int create(struct rt_proc *procs, struct rt_proc first, int n, struct wm_group **out)
+{
     struct wm_group *g = rt_slab_alloc(&wm_group_slab);
     if (!g) {
         free(procs);
         return wm_err(MPI_ERR_NO_MEM, "no memory for another group");
     }
-    struct rt_proc me = { 0, (uint32_t)rt_boot.rank };
     g->size = n;
     g->procs = procs;
-    g->rank = MPI_UNDEFINED;
-    for (int i = 0; i < n; i++) {
-        if (same_proc(procs[i], me)) {
-            g->rank = i;
-            break;
-        }
-    }
+    g->first = first;
+    g->rank = rank_of(g, (struct rt_proc){ 0, (uint32_t)rt_boot.rank });
     *out = g;
     return MPI_SUCCESS;
 }
 
+int wm_group_create_run(struct rt_proc first, int n, struct wm_group **out)
+{
+    return create(NULL, first, n, out);
+}
+
+int wm_group_create(struct rt_proc *procs, int n, struct wm_group **out)
+{
+    if (n && !is_run(procs, n))
+        return create(procs, procs[0], n, out);
+    struct rt_proc first = n ? procs[0] : (struct rt_proc){ 0 };
+    free(procs);
+    if (n)
+        return wm_group_create_run(first, n, out);
+    *out = &empty_group;
+    return MPI_SUCCESS;
+}
+
+void wm_group_list(const struct wm_group *g, struct rt_proc *to)
+{
+    for (int i = 0; i < g->size; i++)
+        to[i] = wm_group_proc(g, i);
+}
+
 /* Open-addressed index from process to rank. */
 struct index {
-    int *slot;
+    int *slot; /* NULL: a run needs none */
     uint32_t mask;
     const struct wm_group *g;
 };
@@ -95,6 +128,9 @@ static uint32_t hash_proc(struct rt_proc p)
 
 static int index_init(struct index *x, const struct wm_group *g)
 {
+    *x = (struct index){ .g = g };
+    if (!g->procs)
+        return MPI_SUCCESS;
     uint32_t n = 4;
     while (n < 2u * (uint32_t)g->size)
         n *= 2;
@@ -103,7 +139,6 @@ static int index_init(struct index *x, const struct wm_group *g)
         return wm_err(MPI_ERR_NO_MEM, "no memory for an index of %d processes", g->size);
     memset(x->slot, 0xff, n * sizeof *x->slot);
     x->mask = n - 1;
-    x->g = g;
     for (int i = 0; i < g->size; i++) {
         uint32_t h = hash_proc(g->procs[i]) & x->mask;
         while (x->slot[h] >= 0)
@@ -115,6 +150,8 @@ static int index_init(struct index *x, const struct wm_group *g)
 
 static int index_find(const struct index *x, struct rt_proc p)
 {
+    if (!x->slot)
+        return rank_of(x->g, p);
     for (uint32_t h = hash_proc(p) & x->mask; x->slot[h] >= 0; h = (h + 1) & x->mask)
         if (same_proc(x->g->procs[x->slot[h]], p))
             return x->slot[h];
@@ -131,10 +168,18 @@ static int no_procs(int64_t n)
     return wm_err(MPI_ERR_NO_MEM, "no memory for a group of %lld processes", (long long)n);
 }
 
+static bool same_members(const struct wm_group *a, const struct wm_group *b)
+{
+    if (a->size != b->size || !a->procs != !b->procs)
+        return false;
+    if (!a->procs)
+        return !a->size || same_proc(a->first, b->first);
+    return !memcmp(a->procs, b->procs, (size_t)a->size * sizeof *a->procs);
+}
+
 int wm_group_compare(const struct wm_group *a, const struct wm_group *b, int *result)
 {
-    if (a == b || (a->size == b->size &&
-                   (!a->size || !memcmp(a->procs, b->procs, (size_t)a->size * sizeof *a->procs)))) {
+    if (a == b || same_members(a, b)) {
         *result = MPI_IDENT;
         return MPI_SUCCESS;
     }
@@ -146,7 +191,7 @@ int wm_group_compare(const struct wm_group *a, const struct wm_group *b, int *re
     if (err)
         return err;
     int i = 0;
-    while (i < a->size && index_find(&x, a->procs[i]) >= 0)
+    while (i < a->size && index_find(&x, wm_group_proc(a, i)) >= 0)
         i++;
     if (i == a->size)
         *result = MPI_SIMILAR;
@@ -166,7 +211,7 @@ int wm_group_translate(const struct wm_group *from, int n, const int ranks[],
             err = wm_err(MPI_ERR_RANK, "ranks1[%d] is %d, the group has ranks 0..%d", i, ranks[i],
                          from->size - 1);
         else
-            out[i] = index_find(&x, from->procs[ranks[i]]);
+            out[i] = index_find(&x, wm_group_proc(from, ranks[i]));
     }
     if (err != MPI_ERR_NO_MEM)
         free(x.slot);
@@ -179,7 +224,7 @@ bool wm_group_contains(const struct wm_group *big, const struct wm_group *small,
     if (index_init(&x, big))
         return false;
     int i = 0;
-    while (i < small->size && index_find(&x, small->procs[i]) >= 0)
+    while (i < small->size && index_find(&x, wm_group_proc(small, i)) >= 0)
         i++;
     free(x.slot);
     *missing = i;
@@ -202,16 +247,16 @@ static int combine(struct wm_group *a, struct wm_group *b, bool take_common, boo
     if (err)
         goto err_procs;
     for (int i = 0; i < a->size; i++)
-        if (index_find(&x, a->procs[i]) >= 0 ? take_common : take_other)
-            p[n++] = a->procs[i];
+        if (index_find(&x, wm_group_proc(a, i)) >= 0 ? take_common : take_other)
+            p[n++] = wm_group_proc(a, i);
     free(x.slot);
     if (rest) {
         err = index_init(&x, a);
         if (err)
             goto err_procs;
         for (int i = 0; i < b->size; i++)
-            if (index_find(&x, b->procs[i]) < 0)
-                p[n++] = b->procs[i];
+            if (index_find(&x, wm_group_proc(b, i)) < 0)
+                p[n++] = wm_group_proc(b, i);
         free(x.slot);
     }
     err = wm_group_create(p, n, out);
@@ -316,11 +361,11 @@ static int select_finish(struct select *s, int err, bool exclude, struct wm_grou
         int n = 0;
         if (!exclude)
             for (; n < s->n; n++)
-                p[n] = s->g->procs[s->order[n]];
+                p[n] = wm_group_proc(s->g, s->order[n]);
         else
             for (int i = 0; i < s->g->size; i++)
                 if (!s->seen[i])
-                    p[n++] = s->g->procs[i];
+                    p[n++] = wm_group_proc(s->g, i);
         err = wm_group_create(p, n, out);
         if (!err)
             wm_group_set_session(*out, s->g->session);

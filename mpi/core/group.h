@@ -8,6 +8,10 @@
 /* A group of `n` processes; takes `procs` (malloc'ed) over, also on failure.  n 0 gives
  * MPI_GROUP_EMPTY. */
 int wm_group_create(struct rt_proc *procs, int n, struct wm_group **out);
+/* A group of n processes, at least one, from `first` on. */
+int wm_group_create_run(struct rt_proc first, int n, struct wm_group **out);
+/* Writes the members in the order of their ranks. */
+void wm_group_list(const struct wm_group *g, struct rt_proc *to);
 /* Says from which session a new group was derived, before anybody else knows the group; the
  * communicators made of it descend from that session too.  MPI_GROUP_EMPTY belongs to none. */
 void wm_group_set_session(struct wm_group *g, struct wm_session *s);

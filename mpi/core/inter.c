@@ -37,7 +37,7 @@ static int overlap(const struct wm_group *a, const struct rt_proc *b, int n)
 {
     for (int i = 0; i < n; i++)
         for (int j = 0; j < a->size; j++)
-            if (a->procs[j].ns == b[i].ns && a->procs[j].rank == b[i].rank)
+            if (wm_group_proc(a, j).ns == b[i].ns && wm_group_proc(a, j).rank == b[i].rank)
                 return wm_err(MPI_ERR_COMM,
                               "rank %d of the remote group is in the local group, too; the groups "
                               "must have no process in common",
@@ -50,18 +50,22 @@ static int overlap(const struct wm_group *a, const struct rt_proc *b, int n)
 static int meet(const struct wm_exch *x, const struct wm_group *group, struct hello *hello,
                 struct rt_proc **procs)
 {
-    struct hello mine = { .n = group->size, .ctx = x->comm->ctx, .first = group->procs[0].rank },
+    struct hello mine = { .n = group->size, .ctx = x->comm->ctx, .first = wm_group_proc(group, 0).rank },
                  his;
     int32_t ok, his_ok;
     int err = wm_exch_swap(x, &mine, sizeof mine, &his, sizeof his);
     if (err)
         return wm_err_rt(err, "meeting the leader of the other group");
+    struct rt_proc *own = malloc((size_t)group->size * sizeof *own);
     *procs = malloc((size_t)his.n * sizeof **procs);
-    ok = *procs != NULL;
+    ok = own && *procs;
     err = wm_exch_swap(x, &ok, sizeof ok, &his_ok, sizeof his_ok);
-    if (!err && ok && his_ok)
-        err = wm_exch_swap(x, group->procs, group->size * (int64_t)sizeof **procs, *procs,
+    if (!err && ok && his_ok) {
+        wm_group_list(group, own);
+        err = wm_exch_swap(x, own, group->size * (int64_t)sizeof **procs, *procs,
                            his.n * (int64_t)sizeof **procs);
+    }
+    free(own);
     if (err)
         return wm_err_rt(err, "exchanging groups with the other leader");
     if (!ok || !his_ok)
@@ -161,7 +165,7 @@ int wm_api_intercomm_create(struct wm_comm *local_comm, int local_leader, struct
 /* Whether the local group is the one with the lower first process: the two groups see it alike. */
 static bool local_is_lower(const struct wm_comm *c)
 {
-    struct rt_proc a = c->group->procs[0], b = c->remote->procs[0];
+    struct rt_proc a = wm_group_proc(c->group, 0), b = wm_group_proc(c->remote, 0);
     return a.ns != b.ns ? a.ns < b.ns : a.rank < b.rank;
 }
 
@@ -193,8 +197,8 @@ static int union_group(const struct wm_group *a, const struct wm_group *b, struc
     struct rt_proc *procs = malloc(((size_t)a->size + (size_t)b->size) * sizeof *procs);
     if (!procs)
         return wm_err(MPI_ERR_NO_MEM, "no memory for a group of %d processes", a->size + b->size);
-    memcpy(procs, a->procs, (size_t)a->size * sizeof *procs);
-    memcpy(procs + a->size, b->procs, (size_t)b->size * sizeof *procs);
+    wm_group_list(a, procs);
+    wm_group_list(b, procs + a->size);
     int err = wm_group_create(procs, a->size + b->size, out);
     if (!err)
         wm_group_set_session(*out, a->session);

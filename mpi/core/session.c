@@ -368,13 +368,18 @@ int wm_api_group_from_session_pset(struct wm_session *session, const char *pset_
     if (err)
         return err;
     int n = pset_size(p);
+    if (p == PSET_WORLD) {
+        err = wm_group_create_run((struct rt_proc){ 0, 0 }, n, newgroup);
+        if (!err)
+            wm_group_set_session(*newgroup, session);
+        return err;
+    }
     struct rt_proc *procs = malloc((size_t)n * sizeof *procs);
     if (!procs)
         return wm_err(MPI_ERR_NO_MEM, "no memory for a group of %d processes", n);
     for (int i = 0; i < n; i++)
-        procs[i] = (struct rt_proc){ 0, p == PSET_WORLD  ? (uint32_t)i
-                                        : p == PSET_SELF ? (uint32_t)rt_boot.rank
-                                                         : rt_boot.local_procs[i] };
+        procs[i] = (struct rt_proc){ 0, p == PSET_SELF ? (uint32_t)rt_boot.rank
+                                                          : rt_boot.local_procs[i] };
     err = wm_group_create(procs, n, newgroup);
     if (!err)
         wm_group_set_session(*newgroup, session);

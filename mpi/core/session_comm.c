@@ -20,13 +20,8 @@ static struct wm_comm *job; /* all processes by their rank; NULL until first nee
 
 static int job_create(struct wm_comm **out)
 {
-    struct rt_proc *procs = malloc((size_t)rt_boot.size * sizeof *procs);
     struct wm_group *g;
-    if (!procs)
-        return wm_err(MPI_ERR_NO_MEM, "no memory for a list of %d processes", rt_boot.size);
-    for (int i = 0; i < rt_boot.size; i++)
-        procs[i] = (struct rt_proc){ 0, (uint32_t)i };
-    int err = wm_group_create(procs, rt_boot.size, &g);
+    int err = wm_group_create_run((struct rt_proc){ 0, 0 }, rt_boot.size, &g);
     if (err)
         return err;
     err = wm_comm_create_local(g, WM_CTX_JOB, wm_main_domain, out);
@@ -58,13 +53,23 @@ void wm_session_rest(void)
     pthread_mutex_unlock(&mutex);
 }
 
+#define HASH_START 0xcbf29ce484222325u
 static uint64_t hash(uint64_t h, const void *data, size_t len)
 {
     for (const unsigned char *p = data; len--; p++)
         h = (h ^ *p) * 0x100000001b3u; /* FNV-1a */
     return h;
 }
-#define HASH_START 0xcbf29ce484222325u
+
+static uint64_t hash_members(const struct wm_group *g)
+{
+    uint64_t h = HASH_START;
+    for (int i = 0; i < g->size; i++) {
+        struct rt_proc p = wm_group_proc(g, i);
+        h = hash(h, &p, sizeof p);
+    }
+    return h;
+}
 
 /* What every participant says of its call, a part of the string at a time. */
 #define PART 192
@@ -132,7 +137,7 @@ static int check_call(const struct wm_group *group, const char *stringtag, const
     if (!err && group->size && group->rank == MPI_UNDEFINED)
         err = wm_err(MPI_ERR_GROUP, "this process is not in the group, whose members alone call");
     for (int i = 0; !err && i < group->size; i++)
-        if (group->procs[i].ns != 0)
+        if (wm_group_proc(group, i).ns != 0)
             err = wm_err(MPI_ERR_GROUP, "rank %d of the group belongs to another job", i);
     return err;
 }
@@ -142,7 +147,7 @@ static int *job_ranks(const struct wm_group *g)
 {
     int *ranks = malloc((size_t)g->size * sizeof *ranks);
     for (int i = 0; ranks && i < g->size; i++)
-        ranks[i] = (int)g->procs[i].rank;
+        ranks[i] = (int)wm_group_proc(g, i).rank;
     return ranks;
 }
 
@@ -154,7 +159,7 @@ static int agree(struct wm_comm *base, const struct wm_group *group, const char 
     int *ranks = job_ranks(group);
     if (!ranks)
         return wm_err(MPI_ERR_NO_MEM, "no memory for the ranks of %d processes", group->size);
-    uint64_t members = hash(HASH_START, group->procs, (size_t)group->size * sizeof *group->procs);
+    uint64_t members = hash_members(group);
     uint64_t h = hash(extra ^ members, stringtag, strlen(stringtag));
     const int ntags = WM_TAG_IDUP - WM_TAG_COMM;
     struct wm_exch x = { .comm = base,
@@ -242,7 +247,7 @@ static int check_remote(const struct wm_group *local, const struct wm_group *rem
                       "argument 4 (remote_leader): %d is not a rank of the remote group, 0..%d",
                       leader, remote->size - 1);
     for (int i = 0; i < remote->size; i++)
-        if (remote->procs[i].ns != 0)
+        if (wm_group_proc(remote, i).ns != 0)
             return wm_err(MPI_ERR_GROUP, "rank %d of the remote group belongs to another job", i);
     return MPI_SUCCESS;
 }
@@ -252,11 +257,10 @@ static int leaders_meet(struct wm_comm *base, const struct wm_group *local,
                         const struct wm_group *remote, int remote_leader, const char *stringtag,
                         int tag)
 {
-    int me = (int)local->procs[local->rank].rank, other = (int)remote->procs[remote_leader].rank;
+    int me = (int)wm_group_proc(local, local->rank).rank, other = (int)wm_group_proc(remote, remote_leader).rank;
     if (me == other)
         return wm_err(MPI_ERR_GROUP, "the leaders of both groups are the same process");
-    uint64_t both = hash(HASH_START, local->procs, (size_t)local->size * sizeof *local->procs) +
-                    hash(HASH_START, remote->procs, (size_t)remote->size * sizeof *remote->procs);
+    uint64_t both = hash_members(local) + hash_members(remote);
     struct wm_exch x = { .comm = base,
                          .ranks = me < other ? (int[]){ me, other } : (int[]){ other, me },
                          .n = 2,
@@ -319,7 +323,7 @@ int wm_api_intercomm_create_from_groups(struct wm_group *local_group, int local_
     err = share_verdict(local, err);
     if (!err)
         err = wm_inter_connect(local, local_leader, base,
-                               leader ? (int)remote_group->procs[remote_leader].rank : 0,
+                               leader ? (int)wm_group_proc(remote_group, remote_leader).rank : 0,
                                (int)(h % INT32_MAX), &c);
     wm_comm_free(local);
     if (!err)

@@ -44,7 +44,7 @@ static int color_group(const struct wm_group *from, struct member *all, int64_t 
         return wm_err(MPI_ERR_NO_MEM, "no memory for a group of %d processes", n);
     qsort(all, (size_t)n, sizeof *all, by_key);
     for (int i = 0; i < n; i++)
-        procs[i] = from->procs[all[i].rank];
+        procs[i] = wm_group_proc(from, all[i].rank);
     int err = wm_group_create(procs, n, out);
     if (!err)
         wm_group_set_session(*out, from->session);

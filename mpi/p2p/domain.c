@@ -192,7 +192,7 @@ static const struct wm_peer *unfinished(const struct wm_domain *d)
 /* Local rank of a process of this host, -1: it is elsewhere. */
 static int local_rank(const struct wm_peer *p)
 {
-    return p->proc.ns == 0 && rt_node.bells ? (int)rt_boot.local_of[p->proc.rank] : -1;
+    return p->proc.ns == 0 && rt_node.bells ? rt_boot_local(p->proc.rank) : -1;
 }
 
 /* A process that posts no more receives. */
@@ -439,7 +439,7 @@ int wm_domain_adopt(struct wm_domain *d, struct btl_peer *bp, struct wm_peer **o
 int wm_comm_peer(struct wm_comm *c, int rank, struct wm_peer **out)
 {
     if (!c->peers[rank]) {
-        int err = wm_domain_peer(c->dom, c->remote->procs[rank], &c->peers[rank]);
+        int err = wm_domain_peer(c->dom, wm_group_proc(c->remote, rank), &c->peers[rank]);
         if (err < 0)
             return err;
     }

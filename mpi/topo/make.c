@@ -85,7 +85,7 @@ static int make_group(const struct wm_comm *parent, int n, const int order[], st
     if (!procs)
         return wm_err(MPI_ERR_NO_MEM, "no memory for a group of %d processes", n);
     for (int i = 0; i < n; i++)
-        procs[i] = parent->group->procs[order ? order[i] : i];
+        procs[i] = wm_group_proc(parent->group, order ? order[i] : i);
     int err = wm_group_create(procs, n, out);
     if (!err)
         wm_group_set_session(*out, parent->session);

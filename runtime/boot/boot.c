@@ -92,18 +92,18 @@ static int parse_ranks(const char *text, uint32_t *out, int max)
     return n;
 }
 
-/* Fills local_procs, local_of, local_rank and local_size.  The order of local ranks is that of
+/* Fills local_procs, local_rank and local_size.  The order of local ranks is that of
  * job ranks: every process derives the same table from the same list, whatever PMIX_LOCAL_RANK a
  * server gives. */
 static int find_local_peers(const char *peers)
 {
-    rt_boot.local_procs = malloc((size_t)rt_boot.size * sizeof *rt_boot.local_procs);
-    rt_boot.local_of = malloc((size_t)rt_boot.size * sizeof *rt_boot.local_of);
-    if (!rt_boot.local_procs || !rt_boot.local_of) {
-        log_error(BOOT, "no memory for the tables of a job of %d ranks", rt_boot.size);
+    int n = parse_ranks(peers, NULL, 0);
+    rt_boot.local_procs = malloc((size_t)(n > 0 ? n : 1) * sizeof *rt_boot.local_procs);
+    if (!rt_boot.local_procs) {
+        log_error(BOOT, "no memory for a list of the %d ranks on this host", n);
         return -RT_ENOMEM;
     }
-    int n = parse_ranks(peers, rt_boot.local_procs, rt_boot.size);
+    parse_ranks(peers, rt_boot.local_procs, n);
     if (n < 1 || n > rt_boot.size) {
         log_error(
             BOOT,
@@ -114,15 +114,7 @@ static int find_local_peers(const char *peers)
     }
     qsort(rt_boot.local_procs, (size_t)n, sizeof *rt_boot.local_procs, compare_ranks);
     rt_boot.local_size = n;
-    rt_boot.local_rank = -1;
-    memset(rt_boot.local_of, 0xff, (size_t)rt_boot.size * sizeof *rt_boot.local_of);
-    for (int i = 0; i < n; i++) {
-        uint32_t r = rt_boot.local_procs[i];
-        if (r < (uint32_t)rt_boot.size)
-            rt_boot.local_of[r] = (uint32_t)i;
-        if (r == (uint32_t)rt_boot.rank)
-            rt_boot.local_rank = i;
-    }
+    rt_boot.local_rank = rt_boot_local((uint32_t)rt_boot.rank);
     if (rt_boot.local_rank < 0) {
         log_error(
             BOOT,
@@ -132,6 +124,17 @@ static int find_local_peers(const char *peers)
         return -RT_EBOOT;
     }
     return 0;
+}
+
+int rt_boot_local(uint32_t rank)
+{
+    const uint32_t *procs = rt_boot.local_procs;
+    uint32_t n = (uint32_t)rt_boot.local_size, i = rank - procs[0];
+
+    if (i < n && procs[i] == rank) /* ranks dealt out host by host */
+        return (int)i;
+    const uint32_t *at = bsearch(&rank, procs, n, sizeof *procs, compare_ranks);
+    return at ? (int)(at - procs) : -1;
 }
 
 static int count_cpus(pid_t pid)
@@ -294,8 +297,7 @@ void rt_boot_fini(void)
 {
     rt_boot_leave();
     free(rt_boot.local_procs);
-    free(rt_boot.local_of);
-    rt_boot.local_procs = rt_boot.local_of = NULL;
+    rt_boot.local_procs = NULL;
 }
 
 int rt_boot_put(const char *key, const void *val, size_t len)

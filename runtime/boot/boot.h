@@ -20,10 +20,8 @@ struct rt_boot {
     int rank, size;               /* in the job */
     int local_rank, local_size;   /* among the job's processes on this host */
     int node, nnodes;             /* index of this host in the job, and how many it has */
-    /* Job ranks on this host in local-rank order, local_size of them. */
+    /* Job ranks on this host in local-rank order, which is that of the ranks; local_size. */
     uint32_t *local_procs;
-    /* Local rank of each job rank, UINT32_MAX when on another host, size of them. */
-    uint32_t *local_of;
     int appnum, universe_size;
     bool singleton;
     /* Cores this host's processes of the job may use together; >= 1. */
@@ -38,6 +36,8 @@ extern struct rt_boot rt_boot;    /* read-only after rt_boot_init() */
 /* Connects to the PMIx server found in the environment, or becomes a singleton.  -RT_EBOOT with
  * the cause logged.  After rt_boot_leave() it connects again; rt_boot is as it was. */
 int  rt_boot_init(void);
+/* Local rank of a job rank, -1 when it is on another host. */
+int  rt_boot_local(uint32_t rank);
 /* Tells the server that this process may end now, in order.  No fence.  The facts in rt_boot stay;
  * what was published does not. */
 void rt_boot_leave(void);

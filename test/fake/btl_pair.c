@@ -22,7 +22,8 @@ void fake_boot_as(const char *nspace, int rank, int size)
     snprintf(rt_boot.host, sizeof rt_boot.host, "localhost");
     rt_boot.rank = rt_boot.local_rank = rank;
     rt_boot.size = rt_boot.local_size = size;
-    rt_boot.local_procs = rt_boot.local_of = identity;
+    rt_boot.local_procs = identity;
+    rt_boot.nnodes = 1;
     rt_boot.ncpus = size;
 }
 

@@ -126,7 +126,7 @@ static int boot_init(void)
     rt_log_identify(rt_boot.host, rt_boot.rank);
     return rt_boot.rank == my_rank() &&
                    rt_boot.local_procs[rt_boot.local_rank] == (uint32_t)rt_boot.rank &&
-                   rt_boot.local_of[rt_boot.rank] == (uint32_t)rt_boot.local_rank &&
+                   rt_boot_local((uint32_t)rt_boot.rank) == rt_boot.local_rank &&
                    rt_boot.ncpus > 0
                ? 0
                : 1;

@@ -23,11 +23,39 @@ static void check_group(struct wm_group *g, const int *ranks)
 {
     int n = 0;
     for (; ranks[n] >= 0; n++)
-        CHECK_MSG(n < g->size && (int)g->procs[n].rank == ranks[n], "rank %d of the group", n);
+        CHECK_MSG(n < g->size && (int)wm_group_proc(g, n).rank == ranks[n], "rank %d of the group", n);
     CHECK_EQ(g->size, n);
     wm_api_group_free(g);
 }
 #define IS(g, ...) check_group(g, (const int[]){ __VA_ARGS__, -1 })
+
+/* Consecutive processes are kept without a list, however the group came about. */
+static void runs(void)
+{
+    struct wm_group *big = NULL, *r = NULL;
+    struct wm_group *a = G(4, 5, 6), *back = G(6, 5, 4), *b = G(4, 5, 7);
+    int ranks[] = { 0, 999999, 5 }, out[3], result, missing;
+    CHECK_EQ(wm_group_create_run((struct rt_proc){ 0, 0 }, 1000000, &big), 0);
+    CHECK(big->procs == NULL && a->procs == NULL && back->procs != NULL);
+    CHECK_EQ(big->rank, 0);
+    CHECK_EQ(a->rank, MPI_UNDEFINED);
+    CHECK_EQ(wm_group_translate(big, 3, ranks, a, out), 0);
+    CHECK(out[0] == MPI_UNDEFINED && out[1] == MPI_UNDEFINED && out[2] == 1);
+    CHECK_EQ(wm_group_compare(a, back, &result), 0);
+    CHECK_EQ(result, MPI_SIMILAR);
+    CHECK_EQ(wm_group_compare(a, b, &result), 0);
+    CHECK_EQ(result, MPI_UNEQUAL);
+    CHECK(wm_group_contains(big, b, &missing));
+    CHECK(!wm_group_contains(a, b, &missing) && missing == 2);
+    CHECK_EQ(wm_api_group_union(a, b, &r), 0);
+    CHECK(r->procs == NULL);
+    IS(r, 4, 5, 6, 7);
+    CHECK_EQ(wm_api_group_incl(big, 3, (const int[]){ 7, 8, 9 }, &r), 0);
+    CHECK_EQ(wm_group_compare(r, a, &result), 0);
+    CHECK_EQ(result, MPI_UNEQUAL);
+    IS(r, 7, 8, 9);
+    wm_api_group_free(a), wm_api_group_free(b), wm_api_group_free(back), wm_api_group_free(big);
+}
 
 static void sets(void)
 {
@@ -97,6 +125,7 @@ static void selections(void)
 
 int main(void)
 {
+    RUN(runs);
     RUN(sets);
     RUN(comparison);
     RUN(selections);
