@@ -42,8 +42,8 @@ struct rt_node {
 extern struct rt_node rt_node; /* base NULL until opened; singletons have size 1 */
 
 /* Path of the segment of the job `nspace` on its host number `node`, from cfg.shm_dir and the
- * user's id; mpirun removes what a dead job left.  The number keeps hosts apart that share a file system,
- * such as two network namespaces of one machine. */
+ * user's id; mpirun removes what a dead job left.  The number keeps hosts apart that
+ * share a file system, such as two network namespaces of one machine. */
 void rt_node_name(const char *nspace, int node, char *buf, size_t len);
 
 /* Creates or attaches the segment of this job on this host.  -RT_ENOSPC, -RT_ESYS, -RT_EPERM with

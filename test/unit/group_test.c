@@ -23,7 +23,7 @@ static void check_group(struct wm_group *g, const int *ranks)
 {
     int n = 0;
     for (; ranks[n] >= 0; n++)
-        CHECK_MSG(n < g->size && (int)wm_group_proc(g, n).rank == ranks[n], "rank %d of the group", n);
+        CHECK_MSG(n < g->size && (int)wm_group_proc(g, n).rank == ranks[n], "rank %d", n);
     CHECK_EQ(g->size, n);
     wm_api_group_free(g);
 }
