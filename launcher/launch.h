@@ -48,8 +48,18 @@ struct launch_envs {
     struct launch_list set;       /* NAME=VALUE */
 };
 
+/* A host that --host chose for one program. */
+struct launch_pick {
+    int host;                     /* index in opts->hosts */
+    int slots;                    /* most ranks of the program there; 0 = as many as the host has */
+    int max_slots, silent;        /* while lists are read: hosts.c */
+};
+
 struct launch_app {
     struct launch_list argv;
+    char *where;                  /* --host as it was written, owned; NULL: all hosts */
+    struct launch_pick *picks;    /* what that chose, for mpirun itself only */
+    int npicks;
     int n;                        /* ranks; 0 = not said */
     const char *wdir;
     struct launch_envs env;
@@ -62,12 +72,14 @@ struct launch_app {
 struct launch_host {
     char *name;                   /* as the user or the allocation names it; owned */
     int slots;                    /* most ranks by default; 0 = not said: as many as it has cores */
-    bool slots_given;             /* slots is more than a count of mentions: do not oversubscribe */
+    bool slots_given;             /* slots are somebody's word: not oversubscribed unasked */
+    int max_slots;                /* most ranks ever; 0 = no limit */
     bool self;                    /* mpirun itself runs there: its agent needs no rsh */
     /* How many objects of each kind the job may use there (launch_count_objects() over there),
      * all 0 until its agent has told; [LAUNCH_NODE] is 1 then. */
     int nobj[LAUNCH_UNSET];
     int nranks;                   /* of this job, set by launch_assign() */
+    bool named;                   /* some --host has named it: hosts.c */
 };
 
 struct launch_opts {
@@ -76,17 +88,19 @@ struct launch_opts {
     /* From --host, --hostfile or the allocation; none = this host alone. */
     struct launch_host *hosts;
     int nhosts;
+    struct launch_list hostfiles;
+    int default_n;                /* ranks that the allocation is for; 0 = not said */
     bool slurm;                   /* the hosts are those of the Slurm allocation around us */
-    const char *rsh;              /* --rsh: a command that is used as ssh would be; NULL = not said */
+    const char *rsh;              /* --rsh: a command that is used as ssh would be; or NULL */
     struct launch_envs env;       /* of all applications: -genv and --set */
 
     enum launch_obj map, order, bind;
     int ppr;                      /* ranks per `map` object; 0 = not said */
     int pe;                       /* cores (or hardware threads) per rank */
     bool hwthreads;               /* count hardware threads, not cores */
-    bool no_oversubscribe, bind_none, bind_if_supported;
+    bool oversubscribe, no_oversubscribe;   /* the user's word */
+    bool bind_none, bind_if_supported;
     bool report_bindings, display_map;
-    int slots;                    /* from --host and --hostfile; 0 = not said */
     const char *topo_xml;
 
     bool tag, prefix_rank, timestamp, merge_stderr, output_nocopy;
@@ -181,14 +195,22 @@ int launch_list_addf(struct launch_list *l, const char *fmt, ...)
 int launch_list_setenv(struct launch_list *l, const char *name, const char *value);
 void launch_list_fini(struct launch_list *l);
 
-/* place.c: how many ranks (job->n, app->n, app->first), then place and cpus of every rank and
- * job->ncpus.  0 or an exit code after a message. */
-int launch_place_count(struct launch_job *job, hwloc_topology_t topo);
-int launch_place(struct launch_job *job, hwloc_topology_t topo);
-/* assign.c: for a job over several hosts, in the head, when each agent has told hosts[].nobj: how
- * many ranks (job->n = job->total, app->n, app->first), allocates job->ranks with rank, app and
- * node, and counts hosts[].nranks.  Where on its host a rank goes is launch_place() there. */
+/* hosts.c, after the command line was read: opts->hosts from the allocation, --hostfile and --host;
+ * none when nothing names any.  0 or an exit code after a message. */
+int launch_choose_hosts(struct launch_opts *o);
+/* Leaves out the others. */
+void launch_hosts_keep(struct launch_opts *o, const bool *keep);
+
+/* assign.c: when job->hosts[].nobj are known (over several hosts, when all agents have told): how
+ * many ranks (job->n = job->total, app->n, app->first); allocates job->ranks with rank, app and
+ * node, and counts hosts[].nranks.  0 or an exit code after a message. */
 int launch_assign(struct launch_job *job);
+/* Leaves out hosts that get no rank, where that is known before any agent runs. */
+int launch_assign_ahead(struct launch_opts *o);
+/* place.c: for a job on this host alone, the same as launch_assign(). */
+int launch_place_count(struct launch_job *job, hwloc_topology_t topo);
+/* Where on this host each rank goes: place and cpus, and job->ncpus. */
+int launch_place(struct launch_job *job, hwloc_topology_t topo);
 /* Objects of each kind that this process may use; 1 where the machine shows none of a kind. */
 int launch_count_objects(hwloc_topology_t topo, int nobj[LAUNCH_UNSET]);
 /* show.c */

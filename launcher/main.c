@@ -67,20 +67,8 @@ static int open_signals(void)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static int make_ranks(struct launch_job *job)
+static int check_stdin(const struct launch_job *job)
 {
-    job->ranks = calloc((size_t)job->n, sizeof *job->ranks);
-    if (!job->ranks) {
-        launch_say(job, "no memory for %d ranks", job->n);
-        return LAUNCH_EXIT_FAIL;
-    }
-    for (int a = 0; a < job->opts->napps; a++)
-        for (int i = 0; i < job->opts->apps[a].n; i++) {
-            struct launch_rank *r = &job->ranks[job->opts->apps[a].first + i];
-            r->rank = job->opts->apps[a].first + i;
-            job->hosts[0].nranks++;
-            r->app = a;
-        }
     if (job->opts->stdin_rank < job->n)
         return 0;
     launch_say(job, "--stdin: rank %d is outside 0..%d", job->opts->stdin_rank, job->n - 1);
@@ -97,9 +85,8 @@ static int plan(struct launch_job *job)
     if (!topo)
         return LAUNCH_EXIT_FAIL;
     int code = launch_place_count(job, topo);
-    job->total = job->n;
     if (!code)
-        code = make_ranks(job);
+        code = check_stdin(job);
     if (!code)
         code = launch_place(job, topo);
     if (!code && o->display_map)

@@ -29,8 +29,26 @@ static int parse_number(const struct launch_found *f, const char *text, int low,
 
 SETTER(set_n)          { (void)o; return parse_number(f, f->arg, 1, 1000000, &app->n); }
 SETTER(set_wdir)       { (void)o; app->wdir = f->arg; return 0; }
-SETTER(set_host)       { (void)app; return launch_parse_host(o, f->name, f->arg); }
-SETTER(set_hostfile)   { (void)app; return launch_parse_hostfile(o, f->name, f->arg); }
+SETTER(set_hostfile)
+{
+    (void)app;
+    return launch_list_add(&o->hostfiles, f->arg) < 0 ? launch_usage("out of memory") : 0;
+}
+
+/* Several --host of one program are one list; hosts.c reads it when all is known. */
+SETTER(set_host)
+{
+    char *both;
+    (void)o;
+    if (!*f->arg)
+        return launch_usage("%s: '' names no host", f->name);
+    int n = asprintf(&both, "%s%s%s", app->where ? app->where : "", app->where ? "," : "", f->arg);
+    if (n < 0)
+        return launch_usage("out of memory");
+    free(app->where);
+    app->where = both;
+    return 0;
+}
 
 SETTER(set_rsh)        { (void)app; o->rsh = f->arg; return 0; }
 
@@ -174,8 +192,20 @@ SETTER(set_bindcore)   { (void)app; return launch_parse_bind(o, f->name, "core")
 SETTER(set_bindsocket) { (void)app; return launch_parse_bind(o, f->name, "package"); }
 SETTER(set_bindnone)   { (void)app; return launch_parse_bind(o, f->name, "none"); }
 SETTER(set_pe)         { (void)app; return parse_number(f, f->arg, 1, 65536, &o->pe); }
-SETTER(set_over)       { UNUSED_ARGS; o->no_oversubscribe = false; return 0; }
-SETTER(set_noover)     { UNUSED_ARGS; o->no_oversubscribe = true; return 0; }
+SETTER(set_over)
+{
+    UNUSED_ARGS;
+    o->oversubscribe = true;
+    o->no_oversubscribe = false;
+    return 0;
+}
+SETTER(set_noover)
+{
+    UNUSED_ARGS;
+    o->oversubscribe = false;
+    o->no_oversubscribe = true;
+    return 0;
+}
 SETTER(set_hwthreads)  { UNUSED_ARGS; o->hwthreads = true; return 0; }
 SETTER(set_report)     { UNUSED_ARGS; o->report_bindings = true; return 0; }
 SETTER(set_display)    { UNUSED_ARGS; o->display_map = true; return 0; }
@@ -242,12 +272,15 @@ const struct launch_option launch_options[] = {
     { "n np c", "N", 1, "Start N ranks of the program that follows (default: one a core).", set_n },
     { "wdir wd", "DIR", 1, "Start the ranks in DIR.", set_wdir },
     { "host H hosts", "HOST[:N],...", 1,
-      "Hosts to use, N ranks on each.", set_host },
+      "Hosts for the program that follows, with N slots, places for a rank, each (default: one a "
+      "core); node[01-16] is a range, +nK host K of the allocation or hostfile, +eK the next K "
+      "hosts that are not named yet.",
+      set_host },
     { "hostfile machinefile f", "FILE", 1,
-      "The same from a file: lines 'HOST slots=N' or 'HOST:N'.", set_hostfile },
+      "Hosts from a file: lines 'HOST slots=N max_slots=N' or 'HOST:N'.", set_hostfile },
     { "rsh launch-agent launcher-exec", "COMMAND", 1,
       "Start the other hosts' agents by COMMAND HOST ..., used as ssh would be.", set_rsh },
-    { "ppn npernode N", "N", 1, "Start N ranks on each host.", set_ppn },
+    { "ppn npernode N", "N", 1, "Start N ranks on each host, as --map-by ppr:N:node.", set_ppn },
 
     { NULL, NULL, 0, "Environment of the ranks", NULL },
     { "x", "NAME[=VALUE]", 1,
@@ -274,10 +307,10 @@ const struct launch_option launch_options[] = {
 
     { NULL, NULL, 0, "Placement", NULL },
     { "map-by", "OBJ[:MOD,...]", 1,
-      "Deal ranks out over OBJ: core, hwthread, slot, l1cache, l2cache, l3cache, numa, package "
-      "(socket), node, or "
-      "ppr:N:OBJ, N ranks for each OBJ.  MOD: PE=N (cores a rank), HWTCPUS, OVERSUBSCRIBE, "
-      "NOOVERSUBSCRIBE.",
+      "Deal the ranks of each host out over OBJ: core, hwthread, slot (default), l1cache, l2cache, "
+      "l3cache, numa, package (socket); hosts are filled one after the other.  node: deal them out "
+      "over the hosts.  ppr:N:OBJ: N ranks for each OBJ.  MOD: PE=N (cores a rank), "
+      "HWTCPUS, OVERSUBSCRIBE, NOOVERSUBSCRIBE.",
       set_map },
     { "rank-by", "OBJ", 1,
       "Number the ranks in turn over OBJ; 'fill' or 'core' numbers them along the cores.",
@@ -292,10 +325,12 @@ const struct launch_option launch_options[] = {
     { "cpus-per-rank cpus-per-proc", "N", 1, "Give each rank N cores, as --map-by core:PE=N.",
       set_pe },
     { "use-hwthread-cpus", NULL, 0, "Count hardware threads instead of cores.", set_hwthreads },
-    { "oversubscribe", NULL, 0, "Allow more ranks than cores (default).", set_over },
-    { "nooversubscribe no-oversubscribe", NULL, 0, "Refuse more ranks than cores.", set_noover },
+    { "oversubscribe", NULL, 0, "Allow more ranks than slots; more than cores are allowed anyway.",
+      set_over },
+    { "nooversubscribe no-oversubscribe", NULL, 0, "Refuse more ranks than slots or cores.",
+      set_noover },
     { "report-bindings", NULL, 0, "Draw what each rank is bound to.", set_report },
-    { "display-map", NULL, 0, "Print which rank is where.", set_display },
+    { "display-map", NULL, 0, "Print which rank is where; one table a host.", set_display },
     { "dry-run do-not-launch", NULL, 0, "Start nothing; for use with the two above.", set_dry },
     { "topo", "FILE", 1, "Dry run on a machine recorded with lstopo FILE.xml.", set_topo },
     { "bynode", NULL, 0, NULL, set_bynode },

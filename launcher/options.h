@@ -35,7 +35,5 @@ bool launch_name_in(const char *names, const char *name);
 int launch_parse_map(struct launch_opts *o, const char *option, const char *text);
 int launch_parse_rank(struct launch_opts *o, const char *option, const char *text);
 int launch_parse_bind(struct launch_opts *o, const char *option, const char *text);
-int launch_parse_host(struct launch_opts *o, const char *option, const char *text);
-int launch_parse_hostfile(struct launch_opts *o, const char *option, const char *path);
 
 #endif

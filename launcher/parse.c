@@ -152,6 +152,18 @@ static int parse_app(struct launch_opts *o, int argc, char **argv, int *at)
     return 0;
 }
 
+/* --topo stands for this host, whatever allocation we are in. */
+static int find_hosts(struct launch_opts *o)
+{
+    bool named = o->hostfiles.n > 0;
+    for (int i = 0; i < o->napps; i++)
+        named |= o->apps[i].where != NULL;
+    if (o->topo_xml && named)
+        return launch_usage("--topo describes this host alone and goes without --host and "
+                            "--hostfile");
+    return o->topo_xml ? 0 : launch_choose_hosts(o);
+}
+
 int launch_parse(int argc, char **argv, struct launch_opts *o)
 {
     int at = 1;
@@ -169,7 +181,7 @@ int launch_parse(int argc, char **argv, struct launch_opts *o)
         if (code || o->exit_now >= 0)
             return code;
         if (at >= argc)
-            return 0;
+            return find_hosts(o);
         at++;                                 /* the ":" */
     }
 }
@@ -181,9 +193,12 @@ void launch_opts_fini(struct launch_opts *o)
         launch_list_fini(&o->apps[i].env.set);
         launch_list_fini(&o->apps[i].env.keep);
         free(o->apps[i].path);
+        free(o->apps[i].where);
+        free(o->apps[i].picks);
     }
     launch_list_fini(&o->env.set);
     launch_list_fini(&o->env.keep);
+    launch_list_fini(&o->hostfiles);
     for (int i = 0; i < o->nhosts; i++)
         free(o->hosts[i].name);
     free(o->hosts);
@@ -234,7 +249,10 @@ static void print_option(FILE *f, const struct launch_option *opt)
 void launch_help(FILE *f)
 {
     fputs("Usage: mpirun [options] program [arguments] [: [options] program [arguments]]...\n"
-          "Starts the ranks of an MPI job on this host.  One and two dashes mean the same.\n", f);
+          "Starts the ranks of an MPI job on this host, on those of --host and --hostfile, or on\n"
+          "the hosts of the Slurm, PBS or LSF allocation it runs in.  One and two dashes mean the\n"
+          "same.\n",
+          f);
     for (int i = 0; i < launch_noptions; i++) {
         if (!launch_options[i].names)
             fprintf(f, "\n%s\n", launch_options[i].help);

@@ -141,60 +141,40 @@ static hwloc_bitmap_t take_units(const struct machine *m, struct object *o, int 
 
 /* ---- how many ranks ---- */
 
-static int capacity(const struct launch_job *job, int nobjects)
+/* Where a kind of objects is not shown, the machine is one of them: as find_objects() has it. */
+static int count_objects(const struct machine *m, enum launch_obj kind)
 {
-    const struct launch_opts *o = job->opts;
-    return o->ppr ? o->ppr * nobjects : job->ncpus / o->pe > 0 ? job->ncpus / o->pe : 1;
+    hwloc_obj_t obj = NULL;
+    int n = 0;
+    if (kind != LAUNCH_NODE)
+        while ((obj = hwloc_get_next_obj_by_type(m->topo, type_of(kind), obj)))
+            n += hwloc_bitmap_intersects(obj->cpuset, m->allowed);
+    return n > 0 ? n : 1;
 }
 
 int launch_count_objects(hwloc_topology_t topo, int nobj[LAUNCH_UNSET])
 {
-    struct object *objects;
-    struct machine m;
-
-    for (int kind = 0; kind < LAUNCH_UNSET; kind++) {
-        if (machine_init(&m, topo, kind == LAUNCH_HWTHREAD) < 0)
-            return -RT_ENOENT;
-        nobj[kind] = is_unit((enum launch_obj)kind)
-                         ? m.nunits
-                         : find_objects(&m, (enum launch_obj)kind, &objects);
-        if (!is_unit((enum launch_obj)kind))
-            free_objects(objects, nobj[kind]);
-        machine_fini(&m);
-    }
-    return 0;
+    struct machine cores, threads;
+    int err = machine_init(&cores, topo, false);
+    if (err < 0)
+        return err;
+    err = machine_init(&threads, topo, true);
+    for (int kind = 0; kind < LAUNCH_UNSET && err == 0; kind++)
+        nobj[kind] = kind == LAUNCH_CORE       ? cores.nunits
+                     : kind == LAUNCH_HWTHREAD ? threads.nunits
+                                               : count_objects(&cores, (enum launch_obj)kind);
+    machine_fini(&threads);
+    machine_fini(&cores);
+    return err;
 }
 
 int launch_place_count(struct launch_job *job, hwloc_topology_t topo)
 {
-    const struct launch_opts *o = job->opts;
-    struct object *objects;
-    struct machine m;
-    int n = 0;
-
-    if (machine_init(&m, topo, o->hwthreads) < 0) {
+    if (launch_count_objects(topo, job->hosts[0].nobj) < 0) {
         launch_say(job, "found no core that this process may use");
         return LAUNCH_EXIT_FAIL;
     }
-    job->ncpus = m.nunits;
-    int nobjects = find_objects(&m, o->map, &objects);
-    for (int i = 0; i < o->napps; i++) {
-        struct launch_app *app = &o->apps[i];
-        if (!app->n)
-            app->n = o->napps > 1 ? 1 : o->slots && !o->ppr ? o->slots : capacity(job, nobjects);
-        app->first = n;
-        n += app->n;
-    }
-    job->n = n;
-    int most = o->ppr ? capacity(job, nobjects) : n;
-    free_objects(objects, nobjects);
-    machine_fini(&m);
-    if (n <= most)
-        return 0;
-    launch_say(job,
-               "%d ranks asked for, but %d for each %s makes %d on this host; nothing was started",
-               n, o->ppr, name_of(o->map), most);
-    return LAUNCH_EXIT_USAGE;
+    return launch_assign(job);
 }
 
 /* ---- mapping, ordering, binding ---- */
@@ -216,6 +196,8 @@ static int deal_places(struct launch_job *job, struct machine *m)
         }
     for (int r = 0; r < job->n && !code; r++) {
         struct object *to = &objects[o->ppr ? r / o->ppr % n : r % n];
+        if (o->ppr && is_unit(o->map))        /* ppr:2:core: two on a core, then the next */
+            to->next = r / o->ppr * o->pe % to->nunits;
         job->ranks[r].place = take_units(m, to, o->pe);
         if (!job->ranks[r].place)
             code = LAUNCH_EXIT_FAIL;

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The arguments of --map-by, --rank-by, --bind-to, --host and --hostfile.  Main thread, before
- * anything is started. */
+/* The arguments of --map-by, --rank-by and --bind-to.  Main thread, before anything is started. */
 #include "launcher/options.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <unistd.h>
 
 #define WORD_BYTES 64
 
@@ -59,9 +55,9 @@ static int parse_modifier(struct launch_opts *o, const char *option, const char 
     if (!strncmp(word, "pe=", 3))
         return parse_count(option, "PE", word + 3, &o->pe);
     if (!strcmp(word, "oversubscribe"))
-        o->no_oversubscribe = false;
+        o->oversubscribe = true, o->no_oversubscribe = false;
     else if (!strcmp(word, "nooversubscribe") || !strcmp(word, "no-oversubscribe"))
-        o->no_oversubscribe = true;
+        o->no_oversubscribe = true, o->oversubscribe = false;
     else if (!strcmp(word, "hwtcpus"))
         o->hwthreads = true;
     else if (!strcmp(word, "corecpus"))
@@ -146,95 +142,4 @@ int launch_parse_bind(struct launch_opts *o, const char *option, const char *tex
     if (*rest >= '0' && *rest <= '9')         /* MPICH: core:2 */
         return parse_count(option, "objects a rank", rest, &o->pe);
     return parse_modifiers(o, option, rest);
-}
-
-/* ---- hosts ---- */
-
-static bool is_this_host(const char *name)
-{
-    char self[256] = "";
-    gethostname(self, sizeof self - 1);
-    size_t shortlen = strcspn(self, ".");
-    return !strcasecmp(name, "localhost") || !strcmp(name, "127.0.0.1") || !strcmp(name, "::1") ||
-           !strcasecmp(name, self) ||
-           (strlen(name) >= shortlen && !strncasecmp(name, self, shortlen) &&
-            (name[shortlen] == '.' || !name[shortlen]));
-}
-
-/* The host of that name, added when it is new. */
-static struct launch_host *find_host(struct launch_opts *o, const char *name)
-{
-    for (int i = 0; i < o->nhosts; i++)
-        if (!strcasecmp(o->hosts[i].name, name))
-            return &o->hosts[i];
-    struct launch_host *hosts = realloc(o->hosts, (size_t)(o->nhosts + 1) * sizeof *hosts);
-    char *copy = strdup(name);
-    if (hosts)
-        o->hosts = hosts;
-    if (!hosts || !copy) {
-        free(copy);
-        return NULL;
-    }
-    hosts[o->nhosts] = (struct launch_host){ .name = copy, .self = is_this_host(name) };
-    return &hosts[o->nhosts++];
-}
-
-static int add_host(struct launch_opts *o, const char *option, const char *name, const char *slots)
-{
-    int n = 1;
-    struct launch_host *host = find_host(o, name);
-    if (!host)
-        return launch_usage("out of memory");
-    if (*slots) {
-        int code = parse_count(option, name, slots, &n);
-        if (code)
-            return code;
-        host->slots_given = true;
-    }
-    host->slots += n;
-    o->slots += n;
-    return 0;
-}
-
-int launch_parse_host(struct launch_opts *o, const char *option, const char *text)
-{
-    char host[256], slots[WORD_BYTES];
-    while (*text) {
-        size_t len = strcspn(text, ","), name = strcspn(text, ",:");
-        snprintf(host, sizeof host, "%.*s", (int)name, text);
-        snprintf(slots, sizeof slots, "%.*s", name < len ? (int)(len - name - 1) : 0,
-                 text + name + (name < len));
-        int code = add_host(o, option, host, slots);
-        if (code)
-            return code;
-        text += len + (text[len] == ',');
-    }
-    return o->slots ? 0 : launch_usage("%s: expected the name of a host", option);
-}
-
-int launch_parse_hostfile(struct launch_opts *o, const char *option, const char *path)
-{
-    char line[1024], host[256], slots[WORD_BYTES];
-    FILE *f = fopen(path, "re");
-    int code = 0;
-
-    if (!f)
-        return launch_usage("%s: could not open '%s': %s", option, path, strerror(errno));
-    while (!code && fgets(line, sizeof line, f)) {
-        line[strcspn(line, "#\n")] = '\0';
-        char *p = line + strspn(line, " \t\r");
-        size_t name = strcspn(p, " \t\r:");
-        const char *eq = strstr(p + name, "slots");
-        if (!name)
-            continue;
-        snprintf(host, sizeof host, "%.*s", (int)name, p);
-        p += name;
-        const char *number = eq ? eq + 5 + strspn(eq + 5, " \t=") : *p == ':' ? p + 1 : "";
-        snprintf(slots, sizeof slots, "%.*s", (int)strspn(number, "0123456789"), number);
-        code = add_host(o, option, host, slots);
-    }
-    fclose(f);
-    if (!code && !o->slots)
-        return launch_usage("%s: '%s' names no host", option, path);
-    return code;
 }

@@ -11,3 +11,4 @@ include test/unit/core.mk
 include test/unit/gpu.mk
 include test/unit/gpu_move.mk
 include test/unit/gpu_pack.mk
+include test/unit/launch.mk
