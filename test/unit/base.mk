@@ -22,3 +22,6 @@ test_unit_idle_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/unit/topo_test
 test_unit_topo_test_SOURCES = test/unit/topo_test.c
 test_unit_topo_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/unit/hmac_test
+test_unit_hmac_test_SOURCES = test/unit/hmac_test.c
+test_unit_hmac_test_LDADD = $(unit_ldadd)
