@@ -59,6 +59,12 @@ static void shm_cma_refused(void)
     CHECK_EQ(btl_conformance(&v), 0);
 }
 
+static void tcp(void)
+{
+    struct btl_variant v = { "tcp", "tcp", 2, BTL_PUT, NULL, NULL };
+    CHECK_EQ(btl_conformance(&v), 0);
+}
+
 /* A container may forbid the calls to this test itself; then there is nothing to compare. */
 static bool cma_works(void)
 {
@@ -74,6 +80,7 @@ int main(void)
     RUN(shm_copy);
     if (cma_works())
         RUN(shm_cma);
+    RUN(tcp);
     RUN(shm_cma_refused);
     return check_end();
 }

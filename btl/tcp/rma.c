@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Registered memory and puts.  A short put is a frame of the main connection: what is sent later
+ * comes later.  A long one is cut into pieces, which leave by the lanes, each of which takes a
+ * piece when it has none; the target reads them straight to their place and acknowledges each on
+ * the main connection; done() comes with the last.  A key names a region by index and generation:
+ * what does not lie in memory that is registered now is never written, and ends the connection.
+ * Called with the instance serialised by the engine. */
+#include "btl/tcp/tcp.h"
+#include "runtime/base/atomic.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+/* Longest put that goes among the messages; its copy in the queue is what others may wait for. */
+#define SHORT_MAX (32u << 10)
+/* Several puts and several lanes share by pieces of this length. */
+#define PIECE (1u << 20)
+/* Read or written in one turn, before other connections get theirs. */
+#define TURN (512u << 10)
+
+struct btl_mem {
+    struct btl_tcp *tcp;
+    uint32_t region, gen; /* index in tcp->regions; odd generation: registered */
+    char *base;
+    size_t len;
+    struct btl_mem *next_free;
+};
+
+struct tcp_rmem {
+    struct btl_rmem base;
+    struct tcp_peer *peer;
+    struct tcp_key key;
+};
+
+/* ---- registered memory ---- */
+
+static int region_make(struct btl_tcp *b, struct btl_mem **out)
+{
+    if ((b->nregions & (b->nregions - 1)) == 0) { /* grows by doubling, at 0, 1, 2, 4, ... */
+        uint32_t room = b->nregions ? 2 * b->nregions : 1;
+        struct btl_mem **more = realloc(b->regions, room * sizeof(struct btl_mem *));
+        if (!more)
+            return -RT_ENOMEM;
+        b->regions = more;
+    }
+    struct btl_mem *m = calloc(1, sizeof *m);
+    if (!m)
+        return -RT_ENOMEM;
+    m->tcp = b;
+    m->region = b->nregions;
+    b->regions[b->nregions++] = m;
+    *out = m;
+    return 0;
+}
+
+int tcp_mem_reg(struct btl *btl, void *base, size_t len, const struct rt_gpu_ptr *at,
+                struct btl_mem **out)
+{
+    struct btl_tcp *b = (struct btl_tcp *)btl;
+    struct btl_mem *m = b->free_regions;
+
+    if (at)
+        return -RT_ENOTSUP;
+    if (m) {
+        b->free_regions = m->next_free;
+    } else {
+        int err = region_make(b, &m);
+        if (err < 0)
+            return err;
+    }
+    m->gen++;
+    m->base = base;
+    m->len = len;
+    *out = m;
+    return 0;
+}
+
+void tcp_mem_dereg(struct btl_mem *m)
+{
+    m->gen++; /* pieces on their way find no region from here on */
+    m->len = 0;
+    m->next_free = m->tcp->free_regions;
+    m->tcp->free_regions = m;
+}
+
+int tcp_mem_key(const struct btl_mem *m, void *key)
+{
+    struct tcp_key k = { .region = m->region, .gen = m->gen, .len = m->len };
+    memcpy(key, &k, sizeof k);
+    return 0;
+}
+
+char *tcp_region_at(const struct btl_tcp *b, uint32_t region, uint32_t gen, uint64_t off,
+                    uint64_t len)
+{
+    const struct btl_mem *m = region < b->nregions ? b->regions[region] : NULL;
+    if (!m || m->gen != gen || !(gen & 1) || off > m->len || len > m->len - off)
+        return NULL;
+    return m->base + off;
+}
+
+void tcp_rma_close(struct btl_tcp *b)
+{
+    for (uint32_t i = 0; i < b->nregions; i++)
+        free(b->regions[i]);
+    free(b->regions);
+}
+
+int tcp_attach(struct btl_peer *peer, const void *key, const struct rt_gpu_ptr *near,
+               struct btl_rmem **out)
+{
+    (void)near;
+    struct tcp_rmem *r = malloc(sizeof *r);
+    if (!r)
+        return -RT_ENOMEM;
+    r->base = (struct btl_rmem){ NULL, false };
+    r->peer = (struct tcp_peer *)peer;
+    memcpy(&r->key, key, sizeof r->key);
+    *out = &r->base;
+    return 0;
+}
+
+void tcp_detach(struct btl_rmem *r) { free(r); }
+
+/* ---- puts, at the origin ---- */
+
+static void xfer_end(struct tcp_xfer *x, int err)
+{
+    struct btl_op *op = x->op;
+    rt_list_del(&x->link);
+    free(x);
+    op->done(op, err); /* may start the next one */
+}
+
+int tcp_finished(struct btl_tcp *b)
+{
+    struct rt_list *last =
+        b->finished.prev; /* what the calls upwards add waits for the next pass */
+    bool more = !rt_list_empty(&b->finished);
+    int n = 0;
+    while (more) {
+        struct tcp_xfer *x = rt_container(b->finished.next, struct tcp_xfer, link);
+        more = &x->link != last;
+        xfer_end(x, x->err);
+        n++;
+    }
+    return n;
+}
+
+void tcp_xfers_fail(struct tcp_peer *p, int err)
+{
+    for (int i = 0; i < p->nlanes; i++)
+        p->lanes[i]->piece_out.xfer = NULL;
+    while (!rt_list_empty(&p->xfers)) {
+        struct tcp_xfer *x = rt_container(p->xfers.next, struct tcp_xfer, link);
+        rt_list_del(&x->link);
+        x->err = err;
+        rt_list_append(&((struct btl_tcp *)p->base.btl)->finished, &x->link);
+    }
+}
+
+void tcp_xfers_drop(struct tcp_peer *p)
+{
+    for (int i = 0; i < p->nlanes; i++)
+        p->lanes[i]->piece_out.xfer = NULL;
+    while (!rt_list_empty(&p->xfers)) {
+        struct tcp_xfer *x = rt_container(p->xfers.next, struct tcp_xfer, link);
+        rt_list_del(&x->link);
+        free(x);
+    }
+}
+
+/* The next piece of the peer's puts, in turns; false: all pieces are on their way. */
+static bool piece_next(struct tcp_peer *p, struct tcp_piece_out *out)
+{
+    struct rt_list *pos;
+    rt_list_each (pos, &p->xfers) {
+        struct tcp_xfer *x = rt_container(pos, struct tcp_xfer, link);
+        uint64_t left = x->len - x->cut, len = left < PIECE ? left : PIECE;
+        if (!left)
+            continue;
+        *out = (struct tcp_piece_out){ .frame = { .magic = TCP_LANE_MAGIC,
+                                                  .put = x->id,
+                                                  .region = x->key.region,
+                                                  .gen = x->key.gen,
+                                                  .off = x->off + x->cut,
+                                                  .len = len },
+                                       .xfer = x };
+        x->cut += len;
+        rt_list_del(&x->link);
+        rt_list_append(&p->xfers, &x->link);
+        return true;
+    }
+    return false;
+}
+
+/* Writes what the kernel takes of the piece.  False: it took nothing, or the piece is done. */
+static bool piece_write(struct tcp_conn *c)
+{
+    struct tcp_piece_out *o = &c->piece_out;
+    const size_t head = sizeof o->frame;
+    uint64_t at = o->pos < head ? 0 : o->pos - head, left = o->frame.len - at;
+    const char *src = o->xfer->src + (o->frame.off - o->xfer->off) + at;
+    struct iovec v[2] = { { (char *)&o->frame + o->pos, head - o->pos },
+                          { (void *)(uintptr_t)src, left < TURN ? left : TURN } };
+    ssize_t n;
+
+    if (o->pos < head) {
+        struct msghdr m = { .msg_iov = v, .msg_iovlen = 2 };
+        n = sendmsg(c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+    } else {
+        n = send(c->fd, src, v[1].iov_len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+    if (n <= 0)
+        return false; /* an error comes up in progress() */
+    o->pos += (uint64_t)n;
+    if (o->pos == head + o->frame.len)
+        o->xfer = NULL;
+    return true;
+}
+
+int tcp_lane_write(struct tcp_conn *c)
+{
+    int n = 0;
+    for (size_t budget = 2; budget; budget--) {
+        if (!c->piece_out.xfer && !piece_next(c->peer, &c->piece_out)) {
+            tcp_conn_watch(c, EPOLLIN);
+            return n;
+        }
+        if (!piece_write(c))
+            break;
+        n++;
+    }
+    tcp_conn_watch(c, EPOLLIN | EPOLLOUT);
+    return n;
+}
+
+int tcp_lanes_feed(struct tcp_peer *p)
+{
+    int n = 0;
+    bool any = false;
+    for (int i = 0; i < p->nlanes; i++) {
+        struct tcp_conn *c = p->lanes[i];
+        any = true;
+        if (c->state == TCP_UP && !c->piece_out.xfer)
+            n += tcp_lane_write(c);
+    }
+    if (!any)
+        tcp_lanes_open(p);
+    return n;
+}
+
+static int put_short(struct tcp_peer *p, struct tcp_xfer *x)
+{
+    struct btl_hdr h = { 0, (int32_t)x->key.region, x->key.gen };
+    int err = tcp_frame_send(p, TCP_PUT, &h, &x->off, sizeof x->off, x->src, x->len, false);
+    if (err == 0)
+        rt_list_append(&((struct btl_tcp *)p->base.btl)->finished, &x->link);
+    return err;
+}
+
+int tcp_put(struct btl_rmem *rmem, size_t off, struct btl_mem *m, const void *src, size_t len,
+            struct btl_op *op)
+{
+    (void)m;
+    struct tcp_rmem *r = (struct tcp_rmem *)rmem;
+    struct tcp_peer *p = r->peer;
+
+    if (p->lost || p->bye_in)
+        return -RT_EPEER;
+    if (off > r->key.len || len > r->key.len - off)
+        return -RT_EINVAL;
+    struct tcp_xfer *x = malloc(sizeof *x);
+    if (!x)
+        return -RT_ENOMEM;
+    *x = (struct tcp_xfer){ .op = op, .key = r->key, .src = src, .off = off, .len = len };
+    rt_list_init(&x->link);
+    if (len <= SHORT_MAX) {
+        int err = put_short(p, x);
+        if (err < 0)
+            free(x);
+        return err;
+    }
+    x->id = ++((struct btl_tcp *)p->base.btl)->next_put;
+    rt_list_append(&p->xfers, &x->link);
+    tcp_lanes_feed(p);
+    return 0;
+}
+
+int tcp_ack_in(struct tcp_peer *p, const struct btl_hdr *h)
+{
+    uint64_t n = (uint32_t)h->tag | (uint64_t)h->src << 32;
+    struct rt_list *pos;
+    rt_list_each (pos, &p->xfers) {
+        struct tcp_xfer *x = rt_container(pos, struct tcp_xfer, link);
+        if (x->id != h->ctx)
+            continue;
+        if (n > x->cut - x->acked)
+            return -RT_EINVAL;
+        x->acked += n;
+        if (x->acked == x->len)
+            xfer_end(x, 0);
+        return 0;
+    }
+    return p->base.up ? -RT_EINVAL : 0; /* the engine has dropped the peer, and its puts */
+}
+
+/* ---- puts, at the target ---- */
+
+int tcp_put_in(struct tcp_peer *p, const struct tcp_frame *f, const char *payload, size_t len)
+{
+    struct btl_tcp *b = (struct btl_tcp *)p->base.btl;
+    uint64_t off;
+    if (b->closing)
+        return 0;
+    if (len < sizeof off)
+        return -RT_EINVAL;
+    memcpy(&off, payload, sizeof off);
+    len -= sizeof off;
+    char *to = tcp_region_at(b, (uint32_t)f->hdr.tag, f->hdr.src, off, len);
+    if (!to)
+        return -RT_EPERM;
+    memcpy(to, payload + sizeof off, len);
+    return 0;
+}
+
+static int piece_end(struct tcp_conn *c)
+{
+    const struct tcp_lane_frame *f = &c->piece_in.frame;
+    struct btl_hdr h = { f->put, (int32_t)(uint32_t)f->len, (uint32_t)(f->len >> 32) };
+    c->piece_in.have = 0;
+    c->piece_in.pos = 0;
+    int err = tcp_frame_send(c->peer, TCP_ACK, &h, NULL, 0, NULL, 0, true);
+    return err == -RT_ENOMEM ? err : 0; /* a peer that is gone wants no acknowledgement */
+}
+
+/* Where the rest of the piece goes; NULL: this is no piece, or its memory is not there any more. */
+static char *piece_place(const struct tcp_conn *c)
+{
+    const struct tcp_piece_in *in = &c->piece_in;
+    const struct tcp_lane_frame *f = &in->frame;
+    if (f->magic != TCP_LANE_MAGIC || f->len > UINT64_MAX - f->off)
+        return NULL;
+    char *to = tcp_region_at(c->tcp, f->region, f->gen, f->off, f->len);
+    return to ? to + in->pos : NULL;
+}
+
+/* One read: the rest of a header, or data and the header that may follow them. */
+static ssize_t piece_read(struct tcp_conn *c)
+{
+    struct tcp_piece_in *in = &c->piece_in;
+    const size_t head = sizeof in->frame;
+    struct tcp_lane_frame next;
+
+    if (in->have < head) {
+        ssize_t n = recv(c->fd, (char *)&in->frame + in->have, head - in->have, MSG_DONTWAIT);
+        in->have += n > 0 ? (uint32_t)n : 0;
+        return n;
+    }
+    uint64_t left = in->frame.len - in->pos, len = left < TURN ? left : TURN;
+    struct iovec v[2] = { { piece_place(c), len }, { &next, len == left ? head : 0 } };
+    ssize_t n = readv(c->fd, v, 2);
+    if (n <= 0)
+        return n;
+    uint64_t data = (uint64_t)n < len ? (uint64_t)n : len;
+    in->pos += data;
+    if (in->pos == in->frame.len) {
+        if (piece_end(c) < 0)
+            return 0;
+        in->have = (uint32_t)((uint64_t)n - data);
+        memcpy(&in->frame, &next, in->have);
+    }
+    return n;
+}
+
+int tcp_lane_read(struct tcp_conn *c)
+{
+    struct tcp_piece_in *in = &c->piece_in;
+    int events = 0;
+    for (int turn = 0; turn < 2; turn++) {
+        if (in->have == sizeof in->frame && c->tcp->closing) {
+            tcp_conn_close(c); /* nobody waits for the data any more */
+            return events + 1;
+        }
+        if (in->have == sizeof in->frame && !piece_place(c)) {
+            log_error(
+                BTL,
+                "tcp: rank %u put %llu bytes at %llu of region %u.%u, which is not registered; "
+                "closing the connection",
+                c->peer->base.proc.rank, (unsigned long long)in->frame.len,
+                (unsigned long long)in->frame.off, in->frame.region, in->frame.gen);
+            tcp_peer_lost(c->peer, "it wrote where it may not");
+            return events + 1;
+        }
+        ssize_t n = piece_read(c);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return events;
+        events++;
+        if (n <= 0) {
+            tcp_conn_broken(c, n < 0 ? errno : 0);
+            return events;
+        }
+    }
+    return events;
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The transport's life: open, addresses, peers, progress, and a close that leaves nothing behind
+ * which a peer still waits for.  Called with the instance serialised by the engine. */
+#include "btl/tcp/tcp.h"
+#include "runtime/base/atomic.h"
+#include "runtime/base/cfg.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+#include <errno.h>
+#include <linux/sockios.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define EVENTS 32 /* taken from epoll in one pass */
+/* A process that leaves tells that it still waits for others to take their last messages. */
+#define CLOSE_SAY_NS 10000000000u
+
+static struct btl_tcp *tcp_of(struct btl *b) { return (struct btl_tcp *)b; }
+
+static void reap(struct btl_tcp *b)
+{
+    while (!rt_list_empty(&b->dead)) {
+        struct tcp_conn *c = rt_container(b->dead.next, struct tcp_conn, link);
+        rt_list_del(&c->link);
+        free(c);
+    }
+}
+
+static int conn_event(struct tcp_conn *c, uint32_t events)
+{
+    int n = 0;
+    if (c->state == TCP_CLOSED)
+        return 0;
+    if (rt_unlikely(c->state != TCP_UP))
+        return tcp_conn_step(c, events);
+    bool in = events & (EPOLLIN | EPOLLERR | EPOLLHUP);
+    if (rt_likely(c->purpose == TCP_FOR_MAIN)) {
+        if (events & EPOLLOUT)
+            n += tcp_out_flush(c->peer);
+        return in ? n + tcp_main_read(c) : n;
+    }
+    if (events & EPOLLOUT)
+        n += tcp_lane_write(c);
+    return in ? n + tcp_lane_read(c) : n;
+}
+
+/* Without upward calls for the puts that are done: those are the callers'. */
+static int pass(struct btl_tcp *b, int wait_ms)
+{
+    struct epoll_event e[EVENTS];
+    int n = 0, nevents = epoll_wait(b->epoll, e, EVENTS, wait_ms);
+
+    for (int i = 0; i < nevents; i++) {
+        if (e[i].data.ptr)
+            n += conn_event(e[i].data.ptr, e[i].events);
+        else
+            tcp_accept(b);
+    }
+    if (rt_unlikely(!rt_list_empty(&b->work) || !rt_list_empty(&b->half) ||
+                    rt_now_ns() >= b->next_check_ns))
+        n += tcp_dates(b);
+    if (rt_unlikely(!rt_list_empty(&b->dead)))
+        reap(b);
+    return n;
+}
+
+static int tcp_progress(struct btl *btl)
+{
+    struct btl_tcp *b = tcp_of(btl);
+    int n = 0;
+    if (rt_unlikely(!rt_list_empty(&b->finished)))
+        n = tcp_finished(b);
+    return n + pass(b, 0);
+}
+
+/* One system call less than progress(): the socket is asked without epoll. */
+static int tcp_poll(struct btl_peer *peer)
+{
+    struct tcp_peer *p = (struct tcp_peer *)peer;
+    struct btl_tcp *b = tcp_of(peer->btl);
+    if (rt_unlikely(!p->up || p->out.buf || !rt_list_empty(&p->xfers) ||
+                    !rt_list_empty(&b->finished)))
+        return tcp_progress(peer->btl);
+    int n = tcp_main_read(p->main);
+    if (rt_unlikely(!rt_list_empty(&b->dead)))
+        reap(b);
+    return n;
+}
+
+static int tcp_sleep_fd(struct btl *btl)
+{
+    struct btl_tcp *b = tcp_of(btl);
+    return rt_list_empty(&b->finished) ? b->epoll : -RT_EAGAIN;
+}
+
+/* ---- peers ---- */
+
+static int tcp_address(struct btl *btl, void *buf, size_t len)
+{
+    const struct btl_tcp *b = tcp_of(btl);
+    struct tcp_address a = { .version = TCP_ADDRESS_VERSION,
+                             .naddrs = (uint8_t)b->nifs,
+                             .port = b->port,
+                             .place = b->place };
+    size_t need = tcp_address_len(b->nifs);
+    if (len < need)
+        return (int)need; /* asked whether there is one */
+    memcpy(a.key, b->key, sizeof a.key);
+    memcpy(a.ifs, b->ifs, (size_t)b->nifs * sizeof a.ifs[0]);
+    memcpy(buf, &a, need);
+    return (int)need;
+}
+
+static int tcp_add_peer(struct btl *btl, const struct rt_proc *proc, const void *addr, size_t len,
+                        struct btl_peer **out)
+{
+    struct btl_tcp *b = tcp_of(btl);
+    if (proc->ns != 0 || proc->rank >= (uint32_t)rt_boot.size ||
+        proc->rank == (uint32_t)rt_boot.rank)
+        return -RT_EUNREACH;
+    struct tcp_peer *p = tcp_peer_find(b, proc->rank);
+    struct tcp_address *a = NULL;
+    if (!p || (!p->addr && !p->up)) {
+        struct tcp_route r[TCP_ADDRS_MAX + 1];
+        if (!addr)
+            return -RT_EUNREACH;
+        int err = tcp_address_read(addr, len, &a);
+        if (err == -RT_EINVAL)
+            log_error(BTL,
+                      "tcp: rank %u has published an address of %zu bytes that is none: "
+                      "another version of Weft?",
+                      proc->rank, len);
+        if (err < 0)
+            return err;
+        if (!p && !tcp_routes(b, a, r)) {
+            free(a);
+            return -RT_EUNREACH;
+        }
+    }
+    p = tcp_peer_get(b, proc->rank);
+    if (!p) {
+        free(a);
+        return -RT_ENOMEM;
+    }
+    if (a) {
+        free(p->addr);
+        p->addr = a;
+    }
+    if (p->lost)
+        return -RT_EPEER;
+    *out = &p->base;
+    return 0;
+}
+
+/* The connection stays: what was sent must arrive, and the peer may be added again. */
+static void tcp_del_peer(struct btl_peer *peer)
+{
+    tcp_xfers_drop((struct tcp_peer *)peer);
+    peer->up = NULL;
+}
+
+/* ---- the end ---- */
+
+/* Everything that was sent has reached the other's kernel, or never will. */
+static bool peer_is_done(struct tcp_peer *p)
+{
+    int left = 0;
+    if (p->lost || p->losing_ns)
+        return true;
+    if (!p->up)
+        return p->out.tail == p->out.head; /* nothing was ever sent */
+    if (!p->bye_out) {
+        struct btl_hdr none = { 0 };
+        p->bye_out = tcp_frame_send(p, TCP_BYE, &none, NULL, 0, NULL, 0, true) != -RT_EAGAIN;
+    }
+    if (p->out.tail > p->out.head)
+        return false;
+    return ioctl(p->main->fd, SIOCOUTQ, &left) < 0 || left == 0;
+}
+
+static struct tcp_peer *peer_not_done(struct btl_tcp *b)
+{
+    struct tcp_peer *found = NULL;
+    for (unsigned i = 0; i < TCP_BUCKETS; i++)
+        for (struct tcp_peer *p = b->peers[i]; p; p = p->next)
+            if (!peer_is_done(p))
+                found = p;
+    return found;
+}
+
+/* A close() while data of the peer lie unread would make the kernel throw away what the peer has
+ * not got yet, so what has been sent is seen off.  How long that takes is the peer's matter, as
+ * with any message that it has to receive; one that dies is noticed. */
+static void see_off(struct btl_tcp *b)
+{
+    uint64_t start = rt_now_ns();
+    const struct tcp_peer *p;
+    bool said = false;
+    int wait_ms = 0;
+    while ((p = peer_not_done(b))) {
+        pass(b, wait_ms);
+        wait_ms = wait_ms < 5 ? wait_ms + 1 : 5; /* acknowledgements wake nobody */
+        if (!said && rt_now_ns() - start > CLOSE_SAY_NS) {
+            log_info(BTL, "tcp: waiting for rank %u to take its last messages", p->base.proc.rank);
+            said = true;
+        }
+    }
+}
+
+static void list_close(struct btl_tcp *b, struct rt_list *l)
+{
+    (void)b;
+    while (!rt_list_empty(l))
+        tcp_conn_close(rt_container(l->next, struct tcp_conn, link));
+}
+
+static void finished_drop(struct btl_tcp *b)
+{
+    while (!rt_list_empty(&b->finished)) {
+        struct tcp_xfer *x = rt_container(b->finished.next, struct tcp_xfer, link);
+        rt_list_del(&x->link);
+        free(x);
+    }
+}
+
+static void tcp_close(struct btl *btl)
+{
+    struct btl_tcp *b = tcp_of(btl);
+    b->closing = true;
+    for (unsigned i = 0; i < TCP_BUCKETS; i++)
+        for (struct tcp_peer *p = b->peers[i]; p; p = p->next)
+            tcp_xfers_drop(p);
+    finished_drop(b);
+    if (b->listener >= 0)
+        see_off(b);
+    list_close(b, &b->half);
+    list_close(b, &b->conns);
+    reap(b);
+    if (b->listener >= 0)
+        close(b->listener);
+    if (b->epoll >= 0)
+        close(b->epoll);
+    for (unsigned i = 0; i < TCP_BUCKETS; i++)
+        for (struct tcp_peer *p = b->peers[i], *next; p; p = next) {
+            next = p->next;
+            free(p->addr);
+            free(p->routes);
+            free(p->out.buf);
+            free(p);
+        }
+    tcp_rma_close(b);
+    free(b->rx);
+    free(b);
+}
+
+/* Two descriptors a peer, three with a second lane: as many as we may. */
+static void raise_limit(void)
+{
+    struct rlimit l;
+    if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < l.rlim_max) {
+        l.rlim_cur = l.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &l) < 0)
+            log_debug(BTL, "tcp: the number of descriptors stays limited: %m");
+    }
+}
+
+static uint64_t job_number(void)
+{
+    struct rt_sha256 s;
+    uint8_t out[RT_SHA256_LEN];
+    uint64_t job;
+    rt_sha256_init(&s);
+    rt_sha256_add(&s, rt_boot.nspace, strlen(rt_boot.nspace));
+    rt_sha256_end(&s, out);
+    memcpy(&job, out, sizeof job);
+    return job;
+}
+
+static int tcp_start(struct btl_tcp *b)
+{
+    b->epoll = epoll_create1(EPOLL_CLOEXEC);
+    b->rx = aligned_alloc(64, TCP_RX);
+    if (!b->rx)
+        return -RT_ENOMEM;
+    if (b->epoll < 0) {
+        log_error(BTL, "tcp: epoll_create1: %m");
+        return -RT_ESYS;
+    }
+    int err = rt_random(b->key, sizeof b->key);
+    if (!err)
+        err = tcp_ifs_find(b);
+    if (!err)
+        err = tcp_listen(b);
+    return err;
+}
+
+static int tcp_open(const struct btl_up *up, struct btl **out, int max)
+{
+    if (max < 1 || rt_boot.size < 2)
+        return 0; /* nobody to talk to */
+    struct btl_tcp *b = calloc(1, sizeof *b);
+    if (!b)
+        return -RT_ENOMEM;
+    b->up = *up;
+    b->epoll = b->listener = -1;
+    rt_list_init(&b->half);
+    rt_list_init(&b->conns);
+    rt_list_init(&b->dead);
+    rt_list_init(&b->work);
+    rt_list_init(&b->finished);
+    b->job = job_number();
+    b->timeout_ns = (uint64_t)cfg.net_timeout_s * 1000000000u;
+    b->base.ops = &btl_tcp_ops;
+    b->base.caps = (struct btl_caps){
+        .flags = BTL_PUT,
+        .send_mem = RT_MEM_HOST_BITS,
+        .rma_mem = RT_MEM_HOST_BITS,
+        .eager_max = TCP_LEN_MAX,
+        .key_len = sizeof(struct tcp_key),
+        .latency_ns = 15000,
+        .mb_per_s = 1200,
+        .put_mb_per_s = 1200,
+    };
+    raise_limit();
+    int err = tcp_start(b);
+    if (err < 0) {
+        tcp_close(&b->base);
+        return err;
+    }
+    out[0] = &b->base;
+    return 1;
+}
+
+const struct btl_ops btl_tcp_ops = {
+    .name = "tcp",
+    .help = "TCP connections between any two processes",
+    .remote = true,
+    .open = tcp_open,
+    .close = tcp_close,
+    .address = tcp_address,
+    .add_peer = tcp_add_peer,
+    .del_peer = tcp_del_peer,
+    .send = tcp_send,
+    .mem_reg = tcp_mem_reg,
+    .mem_dereg = tcp_mem_dereg,
+    .mem_key = tcp_mem_key,
+    .attach = tcp_attach,
+    .detach = tcp_detach,
+    .put = tcp_put,
+    .progress = tcp_progress,
+    .poll = tcp_poll,
+    .sleep_fd = tcp_sleep_fd,
+};

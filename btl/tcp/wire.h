@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What btl/tcp writes on a connection.  All numbers are in the byte order of the machine: the first
+ * word of a connection tells when the two differ.
+ *
+ * A connection begins with four records of fixed length, C the side that connects:
+ *     C: hello      who, to whom, for what, a nonce
+ *     L: challenge  a nonce
+ *     C: proof      HMAC of both with the key that L has published
+ *     L: verdict    accepted or not, and L's own HMAC
+ * After that come frames.  On the main connection a frame is 16 bytes, then `len` bytes, then
+ * zeros up to a multiple of 8; on a lane it is struct tcp_lane_frame and the data of one piece of a
+ * put, which go straight to their place. */
+#ifndef BTL_TCP_WIRE_H
+#define BTL_TCP_WIRE_H
+
+#include "btl/btl.h"
+#include "runtime/base/hmac.h"
+
+#define TCP_MAGIC "wefttcp1" /* the last letter is the version */
+#define TCP_ORDER 0x01020304u
+
+enum tcp_purpose { TCP_FOR_MAIN = 1, TCP_FOR_LANE };
+
+struct tcp_hello {
+    char magic[8];
+    uint32_t order;    /* TCP_ORDER */
+    uint32_t purpose;  /* enum tcp_purpose */
+    uint32_t from, to; /* ranks */
+    uint64_t job;      /* of the name of the job */
+    uint8_t nonce[32];
+};
+
+struct tcp_challenge {
+    char magic[8];
+    uint8_t nonce[32];
+};
+
+struct tcp_proof {
+    uint8_t mac[RT_SHA256_LEN];
+};
+
+enum tcp_answer { TCP_ACCEPTED = 1, TCP_BUSY };
+struct tcp_verdict {
+    uint32_t answer; /* enum tcp_answer */
+    uint32_t zero;
+    uint8_t mac[RT_SHA256_LEN];
+};
+
+_Static_assert(sizeof(struct tcp_hello) + sizeof(struct tcp_proof) <= 128,
+               "what is read before the other side has proved itself");
+
+enum tcp_kind {
+    TCP_MSG = 1, /* the engine's: hdr and payload */
+    TCP_PUT,     /* a short put: hdr is {0, region, generation}, payload the offset and the data */
+    TCP_ACK,     /* hdr is {put, bytes low, bytes high}: these are in their place */
+    TCP_WANT_LANE, /* open one: only the side that made the main connection can */
+    TCP_BYE        /* nothing more will come, in order */
+};
+
+struct tcp_frame {
+    uint32_t word; /* enum tcp_kind in the upper byte, length of the payload below */
+    struct btl_hdr hdr;
+};
+#define TCP_LEN_MAX (64u << 10) /* most payload of a frame */
+#define TCP_ALIGN 8u
+static inline uint32_t tcp_word(enum tcp_kind kind, size_t len)
+{
+    return (uint32_t)kind << 24 | (uint32_t)len;
+}
+static inline uint32_t tcp_word_len(uint32_t word) { return word & 0xffffffu; }
+static inline uint32_t tcp_word_kind(uint32_t word) { return word >> 24; }
+static inline size_t tcp_padded(size_t len)
+{
+    return (len + TCP_ALIGN - 1) & ~(size_t)(TCP_ALIGN - 1);
+}
+
+struct tcp_lane_frame {
+    uint32_t magic; /* TCP_LANE_MAGIC */
+    uint32_t put;   /* names the put in the acknowledgement */
+    uint32_t region, gen;
+    uint64_t off, len;
+};
+#define TCP_LANE_MAGIC 0x70757421u
+
+struct tcp_key { /* what mem_key() writes */
+    uint32_t region, gen;
+    uint64_t len;
+};
+
+#endif
