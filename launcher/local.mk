@@ -40,4 +40,9 @@ weft_info_SOURCES = launcher/info/info.h launcher/info/main.c launcher/info/path
 	launcher/info/nvml.c launcher/info/share.c launcher/info/doctor_gpu.c
 weft_info_LDADD = libweft_core.la libweft_rt.la
 
+# What mpirun --ping starts.  It names the transport of each pair, so it links the archive as well.
+bench_PROGRAMS += weft_ping
+weft_ping_SOURCES = launcher/ping/ping.h launcher/ping/main.c launcher/ping/measure.c launcher/ping/report.c
+weft_ping_LDADD = libweft_core.la libweft_rt.la
+
 dist_man_MANS += launcher/mpirun.1 launcher/mpicc.1 launcher/weft_info.1
