@@ -10,29 +10,43 @@
 #include "runtime/gpu/gpu_int.h"
 #include <string.h>
 
-static const char *const names[RT_GPU_KERNELS] = {
-    [RT_GPU_BATCH] = "weft_batch",
-    [RT_GPU_LINGER] = "weft_linger",
-    [RT_GPU_PACK] = "weft_pack",
-    [RT_GPU_UNPACK] = "weft_unpack",
-    [RT_GPU_MEET] = "weft_meet",
-    [RT_GPU_FOLD_BITS] = "weft_fold_bits",
-    [RT_GPU_FOLD_4] = "weft_fold_4",
-    [RT_GPU_FOLD_8] = "weft_fold_8",
-    [RT_GPU_FOLD_F16] = "weft_fold_f16",
-    [RT_GPU_FOLD_BF16] = "weft_fold_bf16",
-    [RT_GPU_FOLD_1] = "weft_fold_1",
-    [RT_GPU_FOLD_2] = "weft_fold_2",
-    [RT_GPU_FOLD_WIDE8] = "weft_fold_wide8",
-    [RT_GPU_FOLD_WIDE16] = "weft_fold_wide16",
-};
+/* Where each one lies: a driver that is asked for what an image has not got does no harm, but tools
+ * that watch it report an error of the program. */
+static const struct {
+    const char *image, *name;
+} kernels[RT_GPU_KERNELS] = {
+    [RT_GPU_BATCH] = { "move", "weft_batch" },
+    [RT_GPU_LINGER] = { "move", "weft_linger" },
+    [RT_GPU_PACK] = { "pack", "weft_pack" },
+    [RT_GPU_UNPACK] = { "pack", "weft_unpack" },
+    [RT_GPU_MEET] = { "meet", "weft_meet" },
+    [RT_GPU_FOLD_BITS] = { "fold", "weft_fold_bits" },
+    [RT_GPU_FOLD_4] = { "fold", "weft_fold_4" },
+    [RT_GPU_FOLD_8] = { "fold", "weft_fold_8" },
+    [RT_GPU_FOLD_F16] = { "fold", "weft_fold_f16" },
+    [RT_GPU_FOLD_BF16] = { "fold", "weft_fold_bf16" },
 #define LATER_IMAGE "fold_rare"
+    [RT_GPU_FOLD_1] = { LATER_IMAGE, "weft_fold_1" },
+    [RT_GPU_FOLD_2] = { LATER_IMAGE, "weft_fold_2" },
+    [RT_GPU_FOLD_WIDE8] = { LATER_IMAGE, "weft_fold_wide8" },
+    [RT_GPU_FOLD_WIDE16] = { LATER_IMAGE, "weft_fold_wide16" },
+};
 
-static int find(struct rt_gpu *g, enum rt_gpu_kernel k)
+/* Its place among the images, and its module's; -1: there is none. */
+static int image_at(const char *name)
 {
-    cu_result r = CU_ERROR_NOT_FOUND;
-    for (int i = 0; i < RT_GPU_MODULES && g->module[i] && r == CU_ERROR_NOT_FOUND; i++)
-        r = rt_cuda.module_get_function(&g->fn[k], g->module[i], names[k]);
+    for (int i = 0; rt_gpu_images[i].name; i++)
+        if (!strcmp(rt_gpu_images[i].name, name))
+            return i;
+    return -1;
+}
+
+static cu_result find(struct rt_gpu *g, enum rt_gpu_kernel k)
+{
+    int i = image_at(kernels[k].image);
+    cu_result r = i < 0 || !g->module[i] ? CU_ERROR_NOT_FOUND
+                                         : rt_cuda.module_get_function(&g->fn[k], g->module[i],
+                                                                       kernels[k].name);
     if (r == CU_OK && rt_cuda.func_load)
         r = rt_cuda.func_load(g->fn[k]); /* a driver that loads lazily would do it at the launch */
     if (r != CU_OK)
@@ -40,14 +54,11 @@ static int find(struct rt_gpu *g, enum rt_gpu_kernel k)
     return r;
 }
 
-static cu_result load(struct rt_gpu *g, const struct rt_gpu_image *image, const char **what)
+static cu_result load(struct rt_gpu *g, int i, const char **what)
 {
-    int i = 0;
-    while (i < RT_GPU_MODULES && g->module[i])
-        i++;
     rt_assert(i < RT_GPU_MODULES);
-    *what = image->name;
-    cu_result r = rt_cuda.module_load_data(&g->module[i], image->data);
+    *what = rt_gpu_images[i].name;
+    cu_result r = rt_cuda.module_load_data(&g->module[i], rt_gpu_images[i].data);
     if (r != CU_OK)
         g->module[i] = NULL;
     return r;
@@ -57,7 +68,7 @@ static cu_result find_all(struct rt_gpu *g, int from, int to, const char **what)
 {
     cu_result r = CU_OK;
     for (int k = from; k < to && r == CU_OK; k++) {
-        *what = names[k];
+        *what = kernels[k].name;
         r = find(g, (enum rt_gpu_kernel)k);
     }
     return r;
@@ -82,7 +93,7 @@ int rt_gpu_images_load(struct rt_gpu *g)
     }
     for (int i = 0; image[i].name && r == CU_OK; i++)
         if (strcmp(image[i].name, LATER_IMAGE))
-            r = load(g, &image[i], &what);
+            r = load(g, i, &what);
     if (r == CU_OK)
         r = find_all(g, 0, RT_GPU_KERNELS_LATER, &what);
     if (r == CU_OK || rt_gpu_check_lost(g, r))
@@ -94,16 +105,14 @@ int rt_gpu_images_load(struct rt_gpu *g)
 
 static void load_later(struct rt_gpu *g)
 {
-    const struct rt_gpu_image *image = rt_gpu_images;
     const char *what = LATER_IMAGE;
+    int i = image_at(LATER_IMAGE);
 
     g->asked_later = true;
-    while (image->name && strcmp(image->name, LATER_IMAGE))
-        image++;
-    int in = image->name ? rt_gpu_enter(g) : -RT_ENOENT;
+    int in = i >= 0 ? rt_gpu_enter(g) : -RT_ENOENT;
     if (in < 0)
         return;
-    cu_result r = load(g, image, &what);
+    cu_result r = load(g, i, &what);
     if (r == CU_OK)
         r = find_all(g, RT_GPU_KERNELS_LATER, RT_GPU_KERNELS, &what);
     if (r != CU_OK && !rt_gpu_check_lost(g, r))
@@ -113,7 +122,7 @@ static void load_later(struct rt_gpu *g)
 
 bool rt_gpu_images_have(struct rt_gpu *g, enum rt_gpu_kernel k)
 {
-    if (!g->fn[k] && k >= RT_GPU_KERNELS_LATER && g->module[0] && !g->asked_later && !g->lost)
+    if (!g->fn[k] && k >= RT_GPU_KERNELS_LATER && rt_gpu_has_kernels(g) && !g->asked_later && !g->lost)
         load_later(g);
     return g->fn[k] != NULL;
 }
