@@ -434,6 +434,7 @@ static void reset(void)
     for (round = 0; round < 3; round++) {
         CHECK_EQ(cu.mem_alloc(&again, 100000), CU_OK);
         CHECK_EQ(cu.memset_d8(again, round + mt_rank, 100000), CU_OK);
+        CHECK_EQ(cu.ctx_synchronize(), CU_OK); /* else it is still under way when the data come */
         err = mt_first ? MPI_Send((void *)again, 100000, MPI_BYTE, mt_peer, 3, mt_comm)
                        : MPI_Recv((void *)again, 100000, MPI_BYTE, mt_peer, 3, mt_comm,
                                   MPI_STATUS_IGNORE);
