@@ -4,5 +4,6 @@ include runtime/boot/local.mk
 include runtime/topo/local.mk
 include runtime/gpu/local.mk
 include runtime/mem/local.mk
+include runtime/ib/local.mk
 include runtime/layout/local.mk
 include runtime/reduce/local.mk

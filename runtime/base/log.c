@@ -25,6 +25,7 @@ static const char *const comp_names[RT_LOG_COMPS] = {
     [RT_LOG_BASE] = "base", [RT_LOG_BOOT] = "boot", [RT_LOG_TOPO] = "topo",
     [RT_LOG_MEM] = "mem",   [RT_LOG_GPU] = "gpu",   [RT_LOG_BTL] = "btl",
     [RT_LOG_COLL] = "coll", [RT_LOG_MPI] = "mpi",   [RT_LOG_LAUNCH] = "launch",
+    [RT_LOG_IB] = "ib",
 };
 static const char *const level_names[] = { "error", "warn", "info", "debug", "trace" };
 #define LEVELS ((int)(sizeof level_names / sizeof level_names[0]))
@@ -69,7 +70,7 @@ static int configure_one(uint8_t *levels, const char *s, size_t len)
     int comp = find(comp_names, RT_LOG_COMPS, s, (size_t)(colon - s));
     if (comp < 0) {
         log_error(BASE, "WEFT_LOG: unknown component '%.*s'; components are base, boot, topo, "
-                  "mem, gpu, btl, coll, mpi and launch", (int)(colon - s), s);
+                  "mem, gpu, btl, coll, mpi, launch and ib", (int)(colon - s), s);
         return -RT_EINVAL;
     }
     levels[comp] = (uint8_t)level;

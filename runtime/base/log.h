@@ -12,7 +12,7 @@ enum rt_log_level { RT_LOG_ERROR, RT_LOG_WARN, RT_LOG_INFO, RT_LOG_DEBUG, RT_LOG
 /* One bit of verbosity a component; the name is what WEFT_LOG and the line prefix use. */
 enum rt_log_comp {
     RT_LOG_BASE, RT_LOG_BOOT, RT_LOG_TOPO, RT_LOG_MEM, RT_LOG_GPU, RT_LOG_BTL, RT_LOG_COLL,
-    RT_LOG_MPI, RT_LOG_LAUNCH, RT_LOG_COMPS
+    RT_LOG_MPI, RT_LOG_LAUNCH, RT_LOG_IB, RT_LOG_COMPS
 };
 
 extern uint8_t rt_log_levels[RT_LOG_COMPS];   /* highest level printed; RT_LOG_WARN at start */

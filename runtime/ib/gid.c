@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which GID of a port is used.  A RoCE port has one for each address and VLAN of its interface, in
+ * two versions; packets of version 2 are routable, and only those whose address an interface of
+ * this network namespace has now will be answered. */
+#include "runtime/base/cfg.h"
+#include "runtime/ib/dev.h"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool rt_ib_gid_is_v4(const union ibv_gid *gid)
+{
+    static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+    return !memcmp(gid->raw, mapped, sizeof mapped);
+}
+
+bool rt_ib_gid_is_zero(const union ibv_gid *gid)
+{
+    static const union ibv_gid zero;
+    return !memcmp(gid, &zero, sizeof zero);
+}
+
+int rt_ib_gid_score(const union ibv_gid *gid, bool v2, enum rt_ib_if state)
+{
+    if (rt_ib_gid_is_zero(gid) || state == RT_IB_IF_DOWN)
+        return -1;
+    int score = state == RT_IB_IF_UP ? 1000 : state == RT_IB_IF_UNKNOWN ? 500 : 0;
+    score += v2 ? 100 : 0;
+    if (rt_ib_gid_is_v4(gid))
+        return score + 40;
+    if (gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80)
+        return score + 10; /* link-local */
+    return score + ((gid->raw[0] & 0xfe) == 0xfc ? 20 : 30);
+}
+
+static int mask_bits(const uint8_t *mask, size_t len)
+{
+    int n = 0;
+    for (size_t i = 0; i < len; i++)
+        n += __builtin_popcount(mask[i]);
+    return n;
+}
+
+/* Whether `a` is the GID's address; *prefix_len: its subnet, in bits of the GID. */
+static bool is_address(const struct ifaddrs *a, const union ibv_gid *gid, uint8_t *prefix_len)
+{
+    if (a->ifa_addr->sa_family == AF_INET && rt_ib_gid_is_v4(gid)) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)a->ifa_addr;
+        const struct sockaddr_in *mask = (const struct sockaddr_in *)(const void *)a->ifa_netmask;
+        if (memcmp(&in->sin_addr, gid->raw + 12, 4))
+            return false;
+        *prefix_len = (uint8_t)(mask ? 96 + mask_bits((const uint8_t *)&mask->sin_addr, 4) : 0);
+        return true;
+    }
+    if (a->ifa_addr->sa_family == AF_INET6) {
+        const struct sockaddr_in6 *in = (const struct sockaddr_in6 *)(const void *)a->ifa_addr;
+        const struct sockaddr_in6 *mask = (const struct sockaddr_in6 *)(const void *)a->ifa_netmask;
+        if (memcmp(&in->sin6_addr, gid->raw, 16))
+            return false;
+        *prefix_len = (uint8_t)(mask ? mask_bits((const uint8_t *)&mask->sin6_addr, 16) : 0);
+        return true;
+    }
+    return false;
+}
+
+/* What is known of the GID's interface; fills in prefix_len. */
+static enum rt_ib_if look_at_interface(struct rt_ib_gid *g, const struct ifaddrs *all)
+{
+    enum rt_ib_if state = g->ifname[0] ? RT_IB_IF_DOWN : RT_IB_IF_UNKNOWN;
+    for (const struct ifaddrs *a = all; a; a = a->ifa_next) {
+        bool same = !strcmp(a->ifa_name, g->ifname);
+        bool up = (a->ifa_flags & IFF_UP) && (a->ifa_flags & IFF_RUNNING);
+        if (g->ifname[0] && (!same || !up))
+            continue;
+        if (same && state == RT_IB_IF_DOWN)
+            state = RT_IB_IF_NO_ADDRESS;
+        uint8_t prefix_len = 0;
+        if (a->ifa_addr && up && is_address(a, &g->gid, &prefix_len)) {
+            if (!g->ifname[0])
+                snprintf(g->ifname, sizeof g->ifname, "%s", a->ifa_name);
+            g->prefix_len = prefix_len;
+            return RT_IB_IF_UP;
+        }
+    }
+    return state;
+}
+
+/* The library's table, or, before rdma-core 33, entry by entry with what the kernel's files say. */
+static int list_gids(struct ibv_context *c, const char *dev, uint8_t port, int table_len,
+                     struct ibv_gid_entry **out)
+{
+    int n = 0, max = table_len > 0 && table_len < 4096 ? table_len : 256;
+    struct ibv_gid_entry *e;
+    if (rt_ib->query_gid_table) {
+        max = 4096; /* of all ports together */
+        e = calloc((size_t)max, sizeof *e);
+        ssize_t all = e ? rt_ib->query_gid_table(c, e, (size_t)max, 0, sizeof *e) : 0;
+        for (ssize_t i = 0; i < all; i++)
+            if (e[i].port_num == port)
+                e[n++] = e[i];
+        *out = e;
+        if (all > 0)
+            return n;
+        free(e);
+    }
+    e = calloc((size_t)max, sizeof *e);
+    for (int i = 0; e && i < max; i++) {
+        char file[64], text[64];
+        union ibv_gid gid;
+        if (rt_ib->query_gid(c, port, i, &gid) || rt_ib_gid_is_zero(&gid))
+            continue;
+        snprintf(file, sizeof file, "ports/%u/gid_attrs/types/%d", port, i);
+        bool v2 = rt_ib_sysfs(dev, file, text, sizeof text) && !strcmp(text, "RoCE v2");
+        snprintf(file, sizeof file, "ports/%u/gid_attrs/ndevs/%d", port, i);
+        uint32_t ifindex = rt_ib_sysfs(dev, file, text, sizeof text) ? if_nametoindex(text) : 0;
+        e[n++] = (struct ibv_gid_entry){ .gid = gid, .gid_index = (uint32_t)i, .port_num = port,
+                                         .gid_type = v2 ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB,
+                                         .ndev_ifindex = ifindex };
+    }
+    *out = e;
+    return n;
+}
+
+void rt_ib_choose_gid(struct ibv_context *c, const char *dev, uint8_t port, bool roce,
+                      int table_len, struct rt_ib_gid *out)
+{
+    struct ibv_gid_entry *e = NULL;
+    struct ifaddrs *all = NULL;
+    int best = -1, n = list_gids(c, dev, port, table_len, &e);
+    if (roce && getifaddrs(&all) < 0)
+        all = NULL;
+    *out = (struct rt_ib_gid){ .index = -1 };
+    for (int i = 0; i < n; i++) {
+        struct rt_ib_gid g = { .index = (int)e[i].gid_index, .gid = e[i].gid,
+                               .v2 = e[i].gid_type == IBV_GID_TYPE_ROCE_V2 };
+        char name[IF_NAMESIZE];
+        if (e[i].ndev_ifindex && if_indextoname(e[i].ndev_ifindex, name))
+            snprintf(g.ifname, sizeof g.ifname, "%s", name);
+        int score = roce ? rt_ib_gid_score(&g.gid, g.v2, look_at_interface(&g, all)) : 1;
+        if (cfg.ib_gid_index >= 0)
+            score = g.index == cfg.ib_gid_index ? 1 : -1;
+        if (score > best) { /* of equal ones the first */
+            best = score;
+            *out = g;
+        }
+    }
+    if (all)
+        freeifaddrs(all);
+    free(e);
+}
