@@ -108,6 +108,7 @@ struct launch_opts {
     int stdin_rank;               /* a rank or LAUNCH_STDIN_... */
     int timeout_s;                /* 0 = none */
     bool quiet, verbose, dry_run;
+    bool ping;                    /* measure the hosts instead of starting a program */
     bool said_mca;                /* the one warning about --mca was given */
     /* -1: go on; otherwise --help or --version printed, leave with this code. */
     int exit_now;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What starts jobs.  It needs the runtime only.
 bin_PROGRAMS += mpirun
-mpirun_SOURCES = launcher/launch.h launcher/options.h launcher/hosts.h launcher/main.c launcher/options.c launcher/parse.c launcher/policy.c \
+mpirun_SOURCES = launcher/launch.h launcher/options.h launcher/hosts.h launcher/main.c launcher/options.c launcher/parse.c launcher/pingjob.c launcher/policy.c \
 	launcher/list.c launcher/place.c launcher/assign.c launcher/hostlist.c launcher/hostfile.c launcher/hosts.c launcher/alloc.c \
 	launcher/show.c launcher/server.c launcher/spawn.c launcher/io.c launcher/end.c launcher/loop.c launcher/guard.c
 mpirun_LDADD = libweft_rt.la

@@ -218,6 +218,7 @@ SETTER(set_tag)        { UNUSED_ARGS; o->tag = true; return 0; }
 SETTER(set_prefix)     { UNUSED_ARGS; o->prefix_rank = true; return 0; }
 SETTER(set_stamp)      { UNUSED_ARGS; o->timestamp = true; return 0; }
 SETTER(set_merge)      { UNUSED_ARGS; o->merge_stderr = true; return 0; }
+SETTER(set_ping)       { UNUSED_ARGS; o->ping = true; return 0; }
 SETTER(set_quiet)      { UNUSED_ARGS; o->quiet = true; return 0; }
 SETTER(set_verbose)    { UNUSED_ARGS; o->verbose = true; return 0; }
 SETTER(set_nothing)    { UNUSED_ARGS; return 0; }
@@ -351,6 +352,10 @@ const struct launch_option launch_options[] = {
       set_stdin },
 
     { NULL, NULL, 0, "Other", NULL },
+    { "ping", NULL, 0,
+      "Start no program: measure latency and bandwidth between all pairs of hosts and name the "
+      "slow ones.  Exit code 1 when two do not reach each other.",
+      set_ping },
     { "timeout", "SECONDS", 1, "End the job after this time, exit code 124.", set_timeout },
     { "allow-run-as-root", NULL, 0, "Accepted; not needed.", set_nothing },
     { "q quiet", NULL, 0, "No messages of mpirun itself, not even about ranks that died.",

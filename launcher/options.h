@@ -36,4 +36,8 @@ int launch_parse_map(struct launch_opts *o, const char *option, const char *text
 int launch_parse_rank(struct launch_opts *o, const char *option, const char *text);
 int launch_parse_bind(struct launch_opts *o, const char *option, const char *text);
 
+/* pingjob.c, for --ping: the program, when the command line has been read; then the hosts. */
+int launch_ping_app(struct launch_opts *o, struct launch_app *app);
+int launch_ping_check(const struct launch_opts *o);
+
 #endif

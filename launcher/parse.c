@@ -146,6 +146,8 @@ static int parse_app(struct launch_opts *o, int argc, char **argv, int *at)
     for (; *at < argc && strcmp(argv[*at], ":"); ++*at)
         if (launch_list_add(&app->argv, argv[*at]) < 0)
             return launch_usage("out of memory");
+    if (o->ping)
+        return launch_ping_app(o, app);
     if (app->argv.n == 0)
         return launch_usage("no program to start%s; example: mpirun -n 2 ./a.out",
                             o->napps > 1 ? " after \":\"" : "");
@@ -180,8 +182,10 @@ int launch_parse(int argc, char **argv, struct launch_opts *o)
         int code = parse_app(o, argc, argv, &at);
         if (code || o->exit_now >= 0)
             return code;
-        if (at >= argc)
-            return find_hosts(o);
+        if (at >= argc) {
+            code = find_hosts(o);
+            return !code && o->ping ? launch_ping_check(o) : code;
+        }
         at++;                                 /* the ":" */
     }
 }
