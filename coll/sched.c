@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "coll/start.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
@@ -20,6 +21,7 @@ static void sched_free(struct coll_sched *s)
         free(t);
     }
     coll_sched_gpu_free(s);
+    free(s->calls);
     free(s->reqs);
     free(s->steps);
     free(s);
@@ -45,11 +47,9 @@ struct coll_sched *coll_sched_new(struct coll_task *k)
 
 void coll_sched_team(struct coll_sched *s, struct coll_team *t) { s->team = t; }
 
-void *coll_sched_tmp(struct coll_sched *s, int64_t nbytes)
+void *coll_sched_keep(struct coll_sched *s, int64_t nbytes)
 {
     void *p = NULL;
-    if (s->gpu)
-        return coll_sched_gpu_tmp(s, nbytes);
     if (posix_memalign(&p, TMP_HEAD, TMP_HEAD + (size_t)nbytes)) {
         s->err = -RT_ENOMEM;
         return NULL;
@@ -58,6 +58,11 @@ void *coll_sched_tmp(struct coll_sched *s, int64_t nbytes)
     t->next = s->tmps;
     s->tmps = t;
     return (char *)p + TMP_HEAD;
+}
+
+void *coll_sched_tmp(struct coll_sched *s, int64_t nbytes)
+{
+    return s->gpu ? coll_sched_gpu_tmp(s, nbytes) : coll_sched_keep(s, nbytes);
 }
 
 int64_t coll_span(int64_t n, const struct rt_layout *l, int64_t *low)
@@ -156,6 +161,33 @@ void coll_sched_reduce(struct coll_sched *s, const void *in, void *inout, int64_
     st->src_l = st->dst_l = l;
 }
 
+bool coll_sched_call(struct coll_sched *s, struct coll_team *t, const struct coll_args *a)
+{
+    const char *why;
+    const struct coll_alg *alg = coll_choose(t, a, true, &why);
+    if (!(alg->need & COLL_NEED_ONE_NODE))
+        return false;
+    if (s->ncalls == s->calls_room) {
+        int room = s->calls_room ? 2 * s->calls_room : 2;
+        struct coll_task *calls = realloc(s->calls, (size_t)room * sizeof *calls);
+        if (!calls) {
+            s->err = -RT_ENOMEM;
+            return true;
+        }
+        s->calls = calls;
+        s->calls_room = room;
+    }
+    struct coll_task *k = &s->calls[s->ncalls];
+    memset(k, 0, sizeof *k);
+    k->team = t;
+    k->args = *a;
+    k->alg = alg;
+    struct step *st = step_add(s);
+    st->kind = STEP_CALL;
+    st->peer = s->ncalls++;
+    return true;
+}
+
 void coll_sched_round(struct coll_sched *s)
 {
     if (s->nsteps == 0 || s->steps[s->nsteps - 1].kind == STEP_ROUND)
@@ -226,6 +258,30 @@ static int round_poll(struct coll_sched *s)
     return 1;
 }
 
+/* Makes the round's calls in their order: 1 when all are over, 0 not yet, or the error of one. */
+static int round_calls(struct coll_sched *s)
+{
+    for (const struct step *st = &s->steps[s->at]; st->kind != STEP_ROUND; st++) {
+        if (st->kind != STEP_CALL || st->peer < s->next_call)
+            continue;
+        struct coll_task *k = &s->calls[st->peer];
+        if (!coll_task_advance(k))
+            return 0;
+        s->next_call++;
+        if (k->req.err < 0)
+            return k->req.err;
+    }
+    return 1;
+}
+
+/* The messages and the calls of the round; the same. */
+static int round_wait(struct coll_sched *s)
+{
+    int calls = s->next_call < s->ncalls ? round_calls(s) : 1;
+    int rc = calls < 0 ? calls : round_poll(s);
+    return rc > 0 ? calls : rc;
+}
+
 /* Runs the local steps of the round and moves to the next one. */
 static int round_finish(struct coll_sched *s)
 {
@@ -265,7 +321,7 @@ static int sched_step(struct coll_task *k)
     while (s->at < s->nsteps) {
         int rc = s->posted ? 0 : round_post(s);
         if (rc == 0)
-            rc = round_poll(s);
+            rc = round_wait(s);
         if (rc == 0)
             return 0;
         if (rc > 0 && s->gpu) {
@@ -279,6 +335,21 @@ static int sched_step(struct coll_task *k)
             return sched_abandon(k, rc);
     }
     return 1;
+}
+
+/* Numbers the calls, which therefore come in this order on all ranks; algorithms in shared memory
+ * do no more when they start, and cannot fail. */
+static void calls_begin(struct coll_sched *s)
+{
+    for (int i = 0; i < s->ncalls; i++) {
+        struct coll_task *k = &s->calls[i];
+        k->seq = s->task->seq;
+        k->tag = s->task->tag;
+        k->background = s->task->background;
+        int err = k->alg->start(k->team, &k->args, k);
+        rt_assert(err == 0);
+        (void)err;
+    }
 }
 
 int coll_sched_go(struct coll_sched *s)
@@ -296,6 +367,7 @@ int coll_sched_go(struct coll_sched *s)
         sched_free(s);
         return err;
     }
+    calls_begin(s);
     s->task->state = s;
     s->task->step = sched_step;
     s->task->cleanup = sched_cleanup;

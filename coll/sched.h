@@ -26,6 +26,9 @@ int coll_sched_go(struct coll_sched *s);
 void *coll_sched_tmp(struct coll_sched *s, int64_t nbytes);
 void *coll_sched_tmp_elems(struct coll_sched *s, int64_t n, const struct rt_layout *l);
 
+/* The same, always for the CPU: for the schedule's own facts. */
+void *coll_sched_keep(struct coll_sched *s, int64_t nbytes);
+
 /* The team whose ranks the message steps from here on name; the task's own until then.  For teams
  * of intercommunicators: t or t->local. */
 void coll_sched_team(struct coll_sched *s, struct coll_team *t);
@@ -41,6 +44,12 @@ void coll_sched_copy(struct coll_sched *s, const void *src, int64_t src_n,
 /* inout = in op inout with the task's operation; `in` is the operand of the lower ranks. */
 void coll_sched_reduce(struct coll_sched *s, const void *in, void *inout, int64_t n,
                        const struct rt_layout *l);
+/* A collective of a team that shares memory, in which all its ranks have this step; `a` is copied,
+ * what it points to must outlive the task.  It is over when the round is; calls of a round are made
+ * one after the other while its messages are under way.  Ranks of a team write and start schedules
+ * with calls in the same order.  Not on a device.  False: no algorithm in shared memory serves it,
+ * on any rank, and nothing was written. */
+bool coll_sched_call(struct coll_sched *s, struct coll_team *t, const struct coll_args *a);
 /* Ends the round; an empty round costs nothing. */
 void coll_sched_round(struct coll_sched *s);
 

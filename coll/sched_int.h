@@ -6,11 +6,11 @@
 #include "coll/sched.h"
 #include "runtime/reduce/gpu.h"
 
-enum step_kind { STEP_SEND, STEP_RECV, STEP_COPY, STEP_REDUCE, STEP_ROUND };
+enum step_kind { STEP_SEND, STEP_RECV, STEP_COPY, STEP_REDUCE, STEP_CALL, STEP_ROUND };
 
 struct step {
     enum step_kind kind;
-    int peer; /* messages */
+    int peer; /* messages; calls: which of s->calls */
     struct coll_team *team;
     const void *src; /* send, copy, reduce: what is read */
     void *dst;       /* recv, copy, reduce: what is written */
@@ -37,6 +37,8 @@ struct coll_sched {
     int round_msgs, max_msgs; /* messages of the round being built; most in any round */
     struct rt_req **reqs;     /* of the current round */
     int nreqs, next_req;      /* requests before next_req are complete and released */
+    struct coll_task *calls;  /* on sub-teams that share memory; those before next_call are over */
+    int ncalls, calls_room, next_call;
     /* Temporaries are in device memory, and a device does the local steps: */
     struct rt_gpu *gpu; /* NULL: all that follows is not used */
     struct gpu_tmp *gpu_tmps;
