@@ -296,6 +296,7 @@ void rt_boot_leave(void)
 void rt_boot_fini(void)
 {
     rt_boot_leave();
+    rt_boot_nodes_fini();
     free(rt_boot.local_procs);
     rt_boot.local_procs = NULL;
 }

@@ -33,6 +33,13 @@ extern struct rt_boot rt_boot;    /* read-only after rt_boot_init() */
  * sees its own core only. */
 #define RT_BOOT_KEY_NCPUS "weft.ncpus"
 
+/* For each rank of the job a number of its host, the same in all processes: hosts are numbered by
+ * their lowest ranks, which need not be the numbers of rt_boot.node.  Looked up once, when first
+ * asked for (nodes.c), and kept until rt_boot_fini(): 4 bytes a rank.  0; -RT_ENOENT: the server
+ * does not say, to anybody, logged; -RT_ENOMEM. */
+int rt_boot_nodes(const int **out);
+void rt_boot_nodes_fini(void); /* of rt_boot_fini() */
+
 /* Connects to the PMIx server found in the environment, or becomes a singleton.  -RT_EBOOT with
  * the cause logged.  After rt_boot_leave() it connects again; rt_boot is as it was. */
 int  rt_boot_init(void);

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* On which host each rank of the job is, as the PMIx server says: by the hosts' numbers, or where
+ * it gives none by their names, or by the lists of the ranks on each.  Launchers differ in what
+ * they offer, but all processes of a job have the same server, so all find the same.  Asked for
+ * when a communicator over several hosts is first used; what the server sent at the start is
+ * enough with all launchers known, so that nobody is asked over a network.  Called by one thread
+ * at a time. */
+#include "runtime/boot/boot.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <pmix.h>
+
+static int *nodes; /* of rt_boot_nodes(); NULL: not asked for, or unknown */
+static bool unknown;
+
+static bool get_local(int rank, const char *key, pmix_value_t **val)
+{
+    pmix_proc_t proc;
+    pmix_info_t info;
+    bool yes = true;
+
+    PMIX_LOAD_PROCID(&proc, rt_boot.nspace, (pmix_rank_t)rank);
+    PMIX_INFO_LOAD(&info, PMIX_OPTIONAL, &yes, PMIX_BOOL);
+    pmix_status_t rc = PMIx_Get(&proc, key, &info, 1, val);
+    PMIX_INFO_DESTRUCT(&info);
+    return rc == PMIX_SUCCESS && *val;
+}
+
+static bool by_number(int *out)
+{
+    for (int r = 0; r < rt_boot.size; r++) {
+        pmix_value_t *val = NULL;
+        if (!get_local(r, PMIX_NODEID, &val))
+            return false;
+        bool good = val->type == PMIX_UINT32 && val->data.uint32 < INT32_MAX;
+        if (good)
+            out[r] = (int)val->data.uint32;
+        PMIX_VALUE_RELEASE(val);
+        if (!good)
+            return false;
+    }
+    return true;
+}
+
+struct named {
+    char *name;
+    int rank;
+};
+
+static int by_name_then_rank(const void *a, const void *b)
+{
+    const struct named *x = a, *y = b;
+    int c = strcmp(x->name, y->name);
+    return c ? c : x->rank - y->rank;
+}
+
+static bool read_names(struct named *host)
+{
+    for (int r = 0; r < rt_boot.size; r++) {
+        pmix_value_t *val = NULL;
+        if (!get_local(r, PMIX_HOSTNAME, &val))
+            return false;
+        if (val->type == PMIX_STRING && val->data.string && *val->data.string)
+            host[r] = (struct named){ strdup(val->data.string), r };
+        PMIX_VALUE_RELEASE(val);
+        if (!host[r].name)
+            return false;
+    }
+    return true;
+}
+
+static bool by_name(int *out)
+{
+    struct named *host = calloc((size_t)rt_boot.size, sizeof *host);
+    bool good = host && read_names(host);
+    if (good) {
+        qsort(host, (size_t)rt_boot.size, sizeof *host, by_name_then_rank);
+        for (int i = 0, n = 0; i < rt_boot.size; i++) {
+            n += i > 0 && strcmp(host[i].name, host[i - 1].name) != 0;
+            out[host[i].rank] = n;
+        }
+    }
+    for (int i = 0; host && i < rt_boot.size; i++)
+        free(host[i].name);
+    free(host);
+    return good;
+}
+
+/* The ranks on one host; false: the server does not say. */
+static bool list_ranks(const char *host, int number, int *out, int *listed)
+{
+    pmix_proc_t *procs = NULL;
+    size_t n = 0;
+    if (PMIx_Resolve_peers(host, rt_boot.nspace, &procs, &n) != PMIX_SUCCESS)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (procs[i].rank < (pmix_rank_t)rt_boot.size) {
+            *listed += out[procs[i].rank] < 0;
+            out[procs[i].rank] = number;
+        }
+    PMIX_PROC_FREE(procs, n);
+    return true;
+}
+
+static bool by_list(int *out)
+{
+    char *list = NULL, *save = NULL;
+    int listed = 0, number = 0;
+    bool good = PMIx_Resolve_nodes(rt_boot.nspace, &list) == PMIX_SUCCESS && list;
+    memset(out, -1, (size_t)rt_boot.size * sizeof *out);
+    for (char *host = good ? strtok_r(list, ",", &save) : NULL; host && good;
+         host = strtok_r(NULL, ",", &save))
+        good = list_ranks(host, number++, out, &listed);
+    free(list);
+    return good && listed == rt_boot.size;
+}
+
+struct seen {
+    int theirs, ours; /* a host's number as found, and the new one + 1; 0: empty */
+};
+
+/* The hosts get new numbers, in the order of their lowest ranks. */
+static int number_by_rank(int *of)
+{
+    unsigned size = (unsigned)rt_boot.size; /* room for all hosts */
+    struct seen *table = calloc(size, sizeof *table);
+    int n = 0;
+    if (!table)
+        return -RT_ENOMEM;
+    for (int r = 0; r < rt_boot.size; r++) {
+        unsigned at = (unsigned)of[r] % size;
+        while (table[at].ours && table[at].theirs != of[r])
+            at = at + 1 < size ? at + 1 : 0;
+        if (!table[at].ours)
+            table[at] = (struct seen){ of[r], ++n };
+        of[r] = table[at].ours - 1;
+    }
+    free(table);
+    return 0;
+}
+
+int rt_boot_nodes(const int **out)
+{
+    if (nodes)
+        *out = nodes;
+    if (nodes || unknown)
+        return nodes ? 0 : -RT_ENOENT;
+    int *of = calloc((size_t)rt_boot.size, sizeof *of);
+    if (!of)
+        return -RT_ENOMEM;
+    if (rt_boot.nnodes > 1 && !by_number(of) && !by_name(of) && !by_list(of)) {
+        log_warn(BOOT, "the PMIx server does not say on which hosts the %d processes are; "
+                       "collectives between hosts treat all of them alike",
+                 rt_boot.size);
+        unknown = true;
+        free(of);
+        return -RT_ENOENT;
+    }
+    int err = number_by_rank(of);
+    if (err < 0)
+        free(of);
+    else
+        *out = nodes = of;
+    return err;
+}
+
+void rt_boot_nodes_fini(void)
+{
+    free(nodes);
+    nodes = NULL;
+    unknown = false;
+}
