@@ -4,6 +4,7 @@
 
 #include "coll/algo/algo.h"
 #include "coll/gpu/gpu.h"
+#include "coll/hier/hier.h"
 #include "coll/start.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -109,6 +110,12 @@ static bool may_pass(const struct coll_args *a) { return a->kind < COLL_NEIGHBOR
 
 static int begin(struct coll_task *k)
 {
+    struct coll_hier *h = k->team->hier;
+    if (rt_unlikely(h && !h->mapped)) {
+        int err = coll_hier_map(h);
+        if (err < 0)
+            return err;
+    }
     struct coll_gpu *g = may_pass(&k->args) && !k->messages ? k->team->gpu : NULL;
     if (rt_unlikely(g != NULL) && coll_forces_messages(k->team, &k->args))
         g = NULL;

@@ -49,6 +49,7 @@ struct coll_team;
 struct coll_task;
 struct coll_node; /* shared-memory state of coll/node */
 struct coll_gpu;  /* that of coll/gpu */
+struct coll_hier; /* how the ranks lie on hosts: coll/hier */
 
 /* One contiguous range of this rank's device memory that the team's other ranks may map for the
  * length of a call. */
@@ -99,6 +100,10 @@ struct coll_team_ops {
     int (*stage)(struct coll_team *t, struct coll_task *k);
     /* Whether a rank's process is no more (a system call); NULL-able. */
     bool (*gone)(struct coll_team *t, int rank);
+    /* Stores for each rank a number of the host that it is on, the same on all ranks, below the
+     * number of processes in the job.  0; -RT_ENOENT: not known, on any rank; -RT_ENOMEM.
+     * NULL-able. */
+    int (*nodes)(struct coll_team *t, int *out);
 };
 
 struct coll_team {
@@ -109,6 +114,7 @@ struct coll_team {
     uint32_t seq;  /* collective calls so far, the same on all ranks: makes tags and epochs */
     struct coll_node *node; /* owned by coll/node; NULL when not set up */
     struct coll_gpu *gpu;   /* owned by coll/gpu; NULL: device buffers are always staged */
+    struct coll_hier *hier; /* owned by coll/hier; NULL: not a group on several hosts */
     /* An intercommunicator's team: rank and size are those of the local group, messages go to ranks
      * of the remote one, and `local` is a team of the local group, for messages among it.  The
      * algorithms are those of algo/inter.c. */
@@ -182,6 +188,8 @@ struct coll_task {
 #define COLL_NEED_CONTIG 64u     /* contiguous layouts */
 #define COLL_NEED_CELL 128u      /* what one rank contributes fits a cell of coll/node */
 #define COLL_NEED_BLOCK 256u     /* shared memory holds pieces of it that are worth their step */
+#define COLL_NEED_NODES 512u     /* several hosts, and on one of them more than one rank */
+#define COLL_NEED_NODE_ORDER 1024u /* op commutes, or the ranks of each host follow each other */
 
 struct coll_alg { /* one row an algorithm; const array at the end of its file; select.c lists the
                      arrays */
@@ -198,6 +206,14 @@ struct coll_alg { /* one row an algorithm; const array at the end of its file; s
 size_t coll_node_nbytes(int size);
 int coll_team_attach(struct coll_team *t, size_t off);
 void coll_team_fini(struct coll_team *t);
+/* A team over several hosts: `ranks`, n of them, ascending, are those that share this host's node
+ * segment with this one.  0 or -RT_ENOMEM. */
+int coll_team_split(struct coll_team *t, const int *ranks, int n);
+/* The team of those ranks, to be attached to memory that they share; the team itself when all are
+ * on one host. */
+struct coll_team *coll_team_local(struct coll_team *t);
+/* The rank in the whole team of one of a split team's local ranks. */
+int coll_team_whole_rank(const struct coll_team *t, int local_rank);
 /* After the struct has been copied elsewhere. */
 void coll_team_moved(struct coll_team *t);
 /* Whether no rank will touch the team's shared memory for the calls so far; ask before freeing it.

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "coll/algo/algo.h"
+#include "coll/hier/hier.h"
 #include "coll/node/node.h"
 #include "coll/start.h"
 #include "runtime/base/err.h"
@@ -44,7 +45,8 @@ static const struct coll_alg *const tables[] = {
     coll_barrier_algs,        coll_bcast_algs,    coll_reduce_algs,    coll_allreduce_algs,
     coll_gather_algs,         coll_scatter_algs,  coll_allgather_algs, coll_alltoall_algs,
     coll_reduce_scatter_algs, coll_scan_algs,     coll_node_flat_algs, coll_node_block_algs,
-    coll_node_move_algs,      coll_neighbor_algs, coll_gpu_algs,
+    coll_node_move_algs,      coll_neighbor_algs, coll_gpu_algs,       coll_hier_rooted_algs,
+    coll_hier_allreduce_algs,
 };
 #define NTABLES ((int)(sizeof tables / sizeof tables[0]))
 
@@ -126,6 +128,10 @@ static uint32_t unmet(const struct coll_alg *alg, const struct coll_team *t,
         no |= COLL_NEED_BUILTIN_OP;
     if ((a->stype && !a->stype->contig) || (a->rtype && !a->rtype->contig))
         no |= COLL_NEED_CONTIG;
+    if (!coll_hier_nodes(t))
+        no |= COLL_NEED_NODES;
+    else if (a->op && !a->op->commutes && t->hier->order)
+        no |= COLL_NEED_NODE_ORDER;
     no |= COLL_NEED_PEER_MAP | COLL_NEED_CUDA_BUFFERS;
     return alg->need & no;
 }

@@ -37,9 +37,28 @@ static inline const void *coll_input(const struct coll_args *a)
     return a->sbuf == COLL_IN_PLACE ? a->rbuf : a->sbuf;
 }
 
-/* Binomial broadcast of n elements at buf from root. */
+/* Rounds of empty messages after which everybody has heard of everybody; and a tree up which all
+ * tell rank 0 that they are here, whose last round is left open. */
+void coll_build_dissemination(struct coll_sched *s, const struct coll_team *t);
+void coll_build_arrive(struct coll_sched *s, const struct coll_team *t);
+/* Binomial broadcast of n elements at buf from root; and the same with its last round, in which a
+ * rank sends, left open. */
 void coll_build_bcast(struct coll_sched *s, const struct coll_team *t, void *buf, int64_t n,
                       const struct rt_layout *l, int root);
+void coll_build_bcast_open(struct coll_sched *s, const struct coll_team *t, void *buf, int64_t n,
+                           const struct rt_layout *l, int root);
+/* Packed form of a broadcast's buffer: itself when contiguous, else a temporary that the root
+ * fills; and at last, elsewhere than at the root, back from it. */
+char *coll_build_packed(struct coll_sched *s, const struct coll_team *t, const struct coll_args *a,
+                        int64_t nbytes);
+void coll_build_unpacked(struct coll_sched *s, const struct coll_team *t, const struct coll_args *a,
+                         const char *p, int64_t nbytes);
+/* Reduction of n elements at buf to all ranks, in place: recursive doubling; or recursive halving
+ * and doubling, for operations that commute. */
+void coll_build_doubling(struct coll_sched *s, const struct coll_team *t, void *buf, int64_t n,
+                         const struct rt_layout *l);
+void coll_build_rabenseifner(struct coll_sched *s, const struct coll_team *t, void *buf, int64_t n,
+                             const struct rt_layout *l);
 /* Binomial reduction from `in` (read only, but may be `out`) to `out` on root, in rank order where
  * the operation needs it; `out` is not used elsewhere. */
 void coll_build_reduce(struct coll_sched *s, const struct coll_team *t, const struct coll_args *a,

@@ -41,19 +41,13 @@ static int start_tree(struct coll_team *t, const struct coll_args *a, struct col
     return coll_sched_go(s);
 }
 
-static int start_recursive_doubling(struct coll_team *t, const struct coll_args *a,
-                                    struct coll_task *k)
+void coll_build_doubling(struct coll_sched *s, const struct coll_team *t, void *buf, int64_t n,
+                         const struct rt_layout *l)
 {
-    struct coll_sched *s = coll_sched_new(k);
-    if (!s)
-        return -RT_ENOMEM;
-    int64_t n = a->rcount;
-    const struct rt_layout *l = a->rtype;
     struct coll_halving h = { .pow2 = coll_pow2_below(t->size) };
     h.rest = t->size - h.pow2;
     h.vr = t->rank < 2 * h.rest ? (t->rank % 2 ? t->rank / 2 : -1) : t->rank - h.rest;
-    void *have = a->rbuf, *other = coll_sched_tmp_elems(s, n, l);
-    build_own(s, a);
+    void *have = buf, *other = t->size > 1 ? coll_sched_tmp_elems(s, n, l) : NULL;
     if (t->rank < 2 * h.rest && h.vr < 0) {
         coll_sched_send(s, have, n, l, t->rank + 1);
     } else if (t->rank < 2 * h.rest) {
@@ -76,12 +70,42 @@ static int start_recursive_doubling(struct coll_team *t, const struct coll_args 
         coll_sched_round(s);
     }
     if (h.vr < 0)
-        coll_sched_recv(s, a->rbuf, n, l, t->rank + 1);
+        coll_sched_recv(s, buf, n, l, t->rank + 1);
     else if (t->rank < 2 * h.rest)
         coll_sched_send(s, have, n, l, t->rank - 1);
-    if (h.vr >= 0 && have != a->rbuf)
-        coll_sched_copy(s, have, n, l, a->rbuf, n, l);
+    if (h.vr >= 0 && have != buf)
+        coll_sched_copy(s, have, n, l, buf, n, l);
+    coll_sched_round(s);
+}
+
+static int start_recursive_doubling(struct coll_team *t, const struct coll_args *a,
+                                    struct coll_task *k)
+{
+    struct coll_sched *s = coll_sched_new(k);
+    if (!s)
+        return -RT_ENOMEM;
+    build_own(s, a);
+    coll_build_doubling(s, t, a->rbuf, a->rcount, a->rtype);
     return coll_sched_go(s);
+}
+
+void coll_build_rabenseifner(struct coll_sched *s, const struct coll_team *t, void *buf, int64_t n,
+                             const struct rt_layout *l)
+{
+    struct coll_halving h = coll_build_halving(s, t, buf, coll_sched_tmp_elems(s, n, l), n, l);
+    for (int mask = 1; h.vr >= 0 && mask < h.pow2; mask *= 2) {
+        int mine = h.vr & ~(mask - 1), theirs = mine ^ mask,
+            peer = coll_halving_rank(&h, h.vr ^ mask);
+        int64_t g = coll_cut(n, h.pow2, mine), r = coll_cut(n, h.pow2, theirs);
+        coll_sched_recv(s, coll_at(buf, r, l), coll_cut(n, h.pow2, theirs + mask) - r, l, peer);
+        coll_sched_send(s, coll_at(buf, g, l), coll_cut(n, h.pow2, mine + mask) - g, l, peer);
+        coll_sched_round(s);
+    }
+    if (h.vr < 0)
+        coll_sched_recv(s, buf, n, l, t->rank + 1);
+    else if (t->rank < 2 * h.rest)
+        coll_sched_send(s, buf, n, l, t->rank - 1);
+    coll_sched_round(s);
 }
 
 static int start_rabenseifner(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
@@ -89,22 +113,8 @@ static int start_rabenseifner(struct coll_team *t, const struct coll_args *a, st
     struct coll_sched *s = coll_sched_new(k);
     if (!s)
         return -RT_ENOMEM;
-    int64_t n = a->rcount;
-    const struct rt_layout *l = a->rtype;
     build_own(s, a);
-    struct coll_halving h = coll_build_halving(s, t, a->rbuf, coll_sched_tmp_elems(s, n, l), n, l);
-    for (int mask = 1; h.vr >= 0 && mask < h.pow2; mask *= 2) {
-        int mine = h.vr & ~(mask - 1), theirs = mine ^ mask,
-            peer = coll_halving_rank(&h, h.vr ^ mask);
-        int64_t g = coll_cut(n, h.pow2, mine), r = coll_cut(n, h.pow2, theirs);
-        coll_sched_recv(s, coll_at(a->rbuf, r, l), coll_cut(n, h.pow2, theirs + mask) - r, l, peer);
-        coll_sched_send(s, coll_at(a->rbuf, g, l), coll_cut(n, h.pow2, mine + mask) - g, l, peer);
-        coll_sched_round(s);
-    }
-    if (h.vr < 0)
-        coll_sched_recv(s, a->rbuf, n, l, t->rank + 1);
-    else if (t->rank < 2 * h.rest)
-        coll_sched_send(s, a->rbuf, n, l, t->rank - 1);
+    coll_build_rabenseifner(s, t, a->rbuf, a->rcount, a->rtype);
     return coll_sched_go(s);
 }
 

@@ -12,17 +12,33 @@
 #include "coll/algo/algo.h"
 #include "runtime/base/err.h"
 
+void coll_build_dissemination(struct coll_sched *s, const struct coll_team *t)
+{
+    for (int dist = 1; dist < t->size; dist *= 2) {
+        coll_sched_recv(s, NULL, 0, &coll_bytes, (t->rank - dist + t->size) % t->size);
+        coll_sched_send(s, NULL, 0, &coll_bytes, (t->rank + dist) % t->size);
+        coll_sched_round(s);
+    }
+}
+
+void coll_build_arrive(struct coll_sched *s, const struct coll_team *t)
+{
+    int mask;
+    for (mask = 1; mask < t->size && !(t->rank & mask); mask *= 2)
+        if (t->rank + mask < t->size)
+            coll_sched_recv(s, NULL, 0, &coll_bytes, t->rank + mask);
+    coll_sched_round(s);
+    if (t->rank)
+        coll_sched_send(s, NULL, 0, &coll_bytes, t->rank - mask);
+}
+
 static int start_dissemination(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
 {
     (void)a;
     struct coll_sched *s = coll_sched_new(k);
     if (!s)
         return -RT_ENOMEM;
-    for (int dist = 1; dist < t->size; dist *= 2) {
-        coll_sched_recv(s, NULL, 0, &coll_bytes, (t->rank - dist + t->size) % t->size);
-        coll_sched_send(s, NULL, 0, &coll_bytes, (t->rank + dist) % t->size);
-        coll_sched_round(s);
-    }
+    coll_build_dissemination(s, t);
     return coll_sched_go(s);
 }
 
@@ -32,13 +48,7 @@ static int start_tree(struct coll_team *t, const struct coll_args *a, struct col
     struct coll_sched *s = coll_sched_new(k);
     if (!s)
         return -RT_ENOMEM;
-    int mask;
-    for (mask = 1; mask < t->size && !(t->rank & mask); mask *= 2)
-        if (t->rank + mask < t->size)
-            coll_sched_recv(s, NULL, 0, &coll_bytes, t->rank + mask);
-    coll_sched_round(s);
-    if (t->rank)
-        coll_sched_send(s, NULL, 0, &coll_bytes, t->rank - mask);
+    coll_build_arrive(s, t);
     coll_sched_round(s);
     coll_build_bcast(s, t, NULL, 0, &coll_bytes, 0);
     return coll_sched_go(s);

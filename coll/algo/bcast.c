@@ -22,8 +22,8 @@
  * fills quickly. */
 #define CHAIN_PIECE (128 * 1024)
 
-void coll_build_bcast(struct coll_sched *s, const struct coll_team *t, void *buf, int64_t n,
-                      const struct rt_layout *l, int root)
+void coll_build_bcast_open(struct coll_sched *s, const struct coll_team *t, void *buf, int64_t n,
+                           const struct rt_layout *l, int root)
 {
     int p = t->size, vr = (t->rank - root + p) % p, mask = 1;
     while (mask < p && !(vr & mask))
@@ -35,6 +35,12 @@ void coll_build_bcast(struct coll_sched *s, const struct coll_team *t, void *buf
     for (mask /= 2; mask > 0; mask /= 2)
         if (vr + mask < p)
             coll_sched_send(s, buf, n, l, (vr + mask + root) % p);
+}
+
+void coll_build_bcast(struct coll_sched *s, const struct coll_team *t, void *buf, int64_t n,
+                      const struct rt_layout *l, int root)
+{
+    coll_build_bcast_open(s, t, buf, n, l, root);
     coll_sched_round(s);
 }
 
@@ -47,9 +53,8 @@ static int start_binomial(struct coll_team *t, const struct coll_args *a, struct
     return coll_sched_go(s);
 }
 
-/* Packed form of the buffer: itself when contiguous, else a temporary that the root fills. */
-static char *packed_begin(struct coll_sched *s, const struct coll_team *t,
-                          const struct coll_args *a, int64_t nbytes)
+char *coll_build_packed(struct coll_sched *s, const struct coll_team *t, const struct coll_args *a,
+                        int64_t nbytes)
 {
     if (a->rtype->contig)
         return a->rbuf;
@@ -61,8 +66,8 @@ static char *packed_begin(struct coll_sched *s, const struct coll_team *t,
     return p;
 }
 
-static void packed_end(struct coll_sched *s, const struct coll_team *t, const struct coll_args *a,
-                       char *p, int64_t nbytes)
+void coll_build_unpacked(struct coll_sched *s, const struct coll_team *t, const struct coll_args *a,
+                         const char *p, int64_t nbytes)
 {
     if (!a->rtype->contig && t->rank != a->root)
         coll_sched_copy(s, p, nbytes, &coll_bytes, a->rbuf, a->rcount, a->rtype);
@@ -76,7 +81,7 @@ static int start_chain(struct coll_team *t, const struct coll_args *a, struct co
     int p = t->size, vr = (t->rank - a->root + p) % p;
     int prev = (t->rank - 1 + p) % p, next = (t->rank + 1) % p;
     int64_t nbytes = a->rcount * a->rtype->size, pieces = (nbytes + CHAIN_PIECE - 1) / CHAIN_PIECE;
-    char *buf = packed_begin(s, t, a, nbytes);
+    char *buf = coll_build_packed(s, t, a, nbytes);
     for (int64_t i = 0; i <= pieces; i++) { /* round i receives piece i and passes piece i - 1 on */
         int64_t at = i * CHAIN_PIECE, len = nbytes - at < CHAIN_PIECE ? nbytes - at : CHAIN_PIECE;
         int64_t last = nbytes - (at - CHAIN_PIECE) < CHAIN_PIECE ? nbytes - (at - CHAIN_PIECE)
@@ -87,7 +92,7 @@ static int start_chain(struct coll_team *t, const struct coll_args *a, struct co
             coll_sched_send(s, buf + at - CHAIN_PIECE, last, &coll_bytes, next);
         coll_sched_round(s);
     }
-    packed_end(s, t, a, buf, nbytes);
+    coll_build_unpacked(s, t, a, buf, nbytes);
     return coll_sched_go(s);
 }
 
@@ -124,7 +129,7 @@ static int start_scatter_ring(struct coll_team *t, const struct coll_args *a, st
         return -RT_ENOMEM;
     int p = t->size, vr = (t->rank - a->root + p) % p;
     int64_t nbytes = a->rcount * a->rtype->size;
-    char *buf = packed_begin(s, t, a, nbytes);
+    char *buf = coll_build_packed(s, t, a, nbytes);
     build_scatter(s, t, buf, nbytes, a->root);
     for (int i = 0; i < p - 1; i++) {
         int give = (vr - i + p) % p, take = (vr - i - 1 + p) % p;
@@ -135,7 +140,7 @@ static int start_scatter_ring(struct coll_team *t, const struct coll_args *a, st
                         (t->rank + 1) % p);
         coll_sched_round(s);
     }
-    packed_end(s, t, a, buf, nbytes);
+    coll_build_unpacked(s, t, a, buf, nbytes);
     return coll_sched_go(s);
 }
 

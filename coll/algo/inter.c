@@ -23,15 +23,9 @@ static int start_barrier(struct coll_team *t, const struct coll_args *a, struct 
     if (!s)
         return -RT_ENOMEM;
     struct coll_team *l = t->local;
-    int mask;
     coll_sched_team(s, l);
-    for (mask = 1; mask < l->size && !(l->rank & mask); mask *= 2)
-        if (l->rank + mask < l->size)
-            coll_sched_recv(s, NULL, 0, &coll_bytes, l->rank + mask);
-    coll_sched_round(s);
-    if (l->rank) {
-        coll_sched_send(s, NULL, 0, &coll_bytes, l->rank - mask);
-    } else {
+    coll_build_arrive(s, l);
+    if (l->rank == 0) {
         coll_sched_team(s, t);
         coll_sched_send(s, NULL, 0, &coll_bytes, 0);
         coll_sched_recv(s, NULL, 0, &coll_bytes, 0);

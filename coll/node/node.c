@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "coll/gpu/gpu.h"
+#include "coll/hier/hier.h"
 #include "coll/start.h"
 #include "runtime/base/err.h"
 #include "runtime/base/idle.h"
@@ -65,6 +66,7 @@ int coll_team_attach(struct coll_team *t, size_t off)
 void coll_team_fini(struct coll_team *t)
 {
     struct coll_node *n = t->node;
+    coll_hier_fini(t);
     if (!n)
         return;
     coll_gpu_fini(t);
@@ -84,10 +86,13 @@ void coll_team_moved(struct coll_team *t)
         t->node->team = t;
     if (t->gpu)
         t->gpu->team = t;
+    if (t->hier)
+        t->hier->up = t;
 }
 
 bool coll_team_quiet(struct coll_team *t)
 {
+    t = coll_team_local(t);
     struct coll_node *n = t->node;
     if (!n)
         return true;

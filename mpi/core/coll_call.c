@@ -148,11 +148,16 @@ static bool run_alone(struct wm_domain *d, struct coll_task *k)
 
 int wm_coll_run(struct wm_comm *c, const struct coll_args *a)
 {
+    return wm_coll_run_in(c, &c->team, a);
+}
+
+int wm_coll_run_in(struct wm_comm *c, struct coll_team *t, const struct coll_args *a)
+{
     struct coll_task k;
     k.req = (struct rt_req){ 0 };
     k.up = NULL;
     k.background = false;
-    int err = coll_start(&c->team, a, &k);
+    int err = coll_start(t, a, &k);
     if (err < 0)
         return err;
     wm_tool_coll(c->dom, &k);

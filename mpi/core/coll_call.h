@@ -58,6 +58,8 @@ static inline void wm_call_recv(struct wm_call *call, void *buf, int64_t count,
 int wm_call_run(struct wm_call *call);
 /* Runs one blocking collective on the communicator's team; under the domain's lock.  0 or -RT_E. */
 int wm_coll_run(struct wm_comm *c, const struct coll_args *a);
+/* The same on a team of some of its ranks. */
+int wm_coll_run_in(struct wm_comm *c, struct coll_team *t, const struct coll_args *a);
 /* The vectors of a v form as 64-bit arrays: scounts, sdispls, rcounts, rdispls; a NULL `v` is left
  * out. */
 int wm_call_vectors(struct wm_call *call, struct wm_counts sc, struct wm_displs sd,

@@ -105,7 +105,10 @@ static bool by_messages(const struct coll_team *t, const struct coll_task *k)
     struct coll_args host = k->args;
     const char *why;
     host.mem = RT_MEM_HOST;
-    return k->messages || !t->node || !(coll_select(t, &host, &why)->need & COLL_NEED_ONE_NODE);
+    if (k->messages || (!t->node && !t->hier))
+        return true;
+    /* Those for several hosts have parts in shared memory. */
+    return !(coll_select(t, &host, &why)->need & (COLL_NEED_ONE_NODE | COLL_NEED_NODES));
 }
 
 /* The device that carries the call out; NULL: none. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What collective algorithms see of a communicator: messages on its collective context, and shared
- * memory of the node segment when all its processes are on this host.  Called under the domain's
- * lock, except wm_coll_team_init(), which takes it. */
+ * memory of the node segment, of all its processes or of those on each host.  Called under the
+ * domain's lock, except wm_coll_team_init(), which takes it. */
 #include <stdlib.h>
 #include "mpi/core/coll_call.h"
 #include "mpi/core/coll_device.h"
@@ -93,6 +93,19 @@ static int team_peer_write(struct coll_team *t, int rank, uint64_t to, const voi
     return rt_peer_write(local_rank(t, rank), to, from, nbytes);
 }
 
+static int team_nodes(struct coll_team *t, int *out)
+{
+    const struct wm_comm *c = t->arg;
+    for (int i = 0; i < t->size; i++) {
+        struct rt_proc p = wm_group_proc(c->group, i);
+        int node = p.ns == 0 ? rt_boot_node_of(p.rank) : -RT_ENOENT;
+        if (node < 0)
+            return node;
+        out[i] = node;
+    }
+    return 0;
+}
+
 static bool team_gone(struct coll_team *t, int rank) { return rt_node_gone(local_rank(t, rank)); }
 
 static const struct coll_team_ops team_ops = {
@@ -110,15 +123,22 @@ static const struct coll_team_ops team_ops = {
     .dev_attach = wm_team_dev_attach,
     .dev_detach = wm_team_dev_detach,
     .gone = team_gone,
+    .nodes = team_nodes,
     .stage = wm_coll_stage,
 };
+
+/* Whether a process shares this one's node segment. */
+static bool is_here(struct rt_proc p)
+{
+    return p.ns == 0 && rt_node.base && rt_boot_local(p.rank) >= 0;
+}
 
 static bool on_one_node(const struct wm_group *g)
 {
     for (int i = 0; i < g->size; i++)
-        if (wm_group_proc(g, i).ns != 0 || rt_boot_local(wm_group_proc(g, i).rank) < 0)
+        if (!is_here(wm_group_proc(g, i)))
             return false;
-    return rt_node.base != NULL;
+    return true;
 }
 
 static bool is_world(const struct wm_comm *c)
@@ -150,7 +170,7 @@ static void sweep(void)
 
 uint64_t wm_coll_team_block(struct wm_comm *c)
 {
-    const struct coll_team *t = &c->team;
+    const struct coll_team *t = coll_team_local(&c->team);
     sweep();
     if (!t->one_node || coll_node_nbytes(t->size) == 0 || t->rank != 0)
         return 0;
@@ -159,7 +179,7 @@ uint64_t wm_coll_team_block(struct wm_comm *c)
 
 int wm_coll_team_attach(struct wm_comm *c, uint64_t block)
 {
-    int err = block ? coll_team_attach(&c->team, block - 1) : 0;
+    int err = block ? coll_team_attach(coll_team_local(&c->team), block - 1) : 0;
     if (!err)
         c->team_off = block - 1;
     return err;
@@ -168,10 +188,10 @@ int wm_coll_team_attach(struct wm_comm *c, uint64_t block)
 void wm_coll_team_unblock(struct wm_comm *c, uint64_t block)
 {
     if (block)
-        rt_node_free(block - 1, coll_node_nbytes(c->size));
+        rt_node_free(block - 1, coll_node_nbytes(coll_team_local(&c->team)->size));
 }
 
-/* Rank 0 takes the team's block, tells the others where it is, and all attach. */
+/* Rank 0, of all or of each host's, takes the block, tells the others where it is; all attach. */
 static int share_block(struct wm_comm *c)
 {
     const struct rt_layout *bytes = &wm_type_get(MPI_BYTE)->layout;
@@ -180,7 +200,7 @@ static int share_block(struct wm_comm *c)
     struct coll_args a = {
         .kind = COLL_BCAST, .rbuf = &block, .rcount = sizeof block, .rtype = bytes, .stype = bytes
     };
-    int err = wm_coll_run(c, &a);
+    int err = wm_coll_run_in(c, coll_team_local(&c->team), &a);
     if (!err)
         err = wm_coll_team_attach(c, block);
     rt_unlock(&c->dom->lock);
@@ -198,15 +218,41 @@ void wm_coll_team_plain(struct wm_comm *c)
     }
 }
 
+/* The ranks on this host, ascending; returns how many.  Of consecutive processes all local ones are
+ * members, or outside, so that a large group need not be searched. */
+static int ranks_here(const struct wm_group *g, int *ranks)
+{
+    int n = 0;
+    for (int i = 0; !g->procs && rt_node.base && i < rt_boot.local_size; i++) {
+        uint32_t r = rt_boot.local_procs[i] - g->first.rank;
+        if (g->first.ns == 0 && rt_boot.local_procs[i] >= g->first.rank && r < (uint32_t)g->size)
+            ranks[n++] = (int)r;
+    }
+    for (int i = 0; g->procs && i < g->size && n < rt_boot.local_size; i++)
+        if (is_here(g->procs[i]))
+            ranks[n++] = i;
+    if (n == 0)
+        ranks[n++] = g->rank; /* without a segment nobody else is near */
+    return n;
+}
+
+int wm_coll_team_split(struct wm_comm *c)
+{
+    if (c->inter || c->team.one_node)
+        return MPI_SUCCESS;
+    int *ranks = malloc((size_t)rt_boot.local_size * sizeof *ranks);
+    int err = ranks ? coll_team_split(&c->team, ranks, ranks_here(c->group, ranks)) : -RT_ENOMEM;
+    free(ranks);
+    return err ? wm_err_rt(err, "preparing the collectives of a communicator") : MPI_SUCCESS;
+}
+
 int wm_coll_team_init(struct wm_comm *c)
 {
-    struct coll_team *t = &c->team;
     wm_coll_team_plain(c);
-    if (c->inter)
-        return MPI_SUCCESS;
-    if (!t->one_node || coll_node_nbytes(t->size) == 0)
-        return MPI_SUCCESS;
-    int err = 0;
+    int err = wm_coll_team_split(c);
+    struct coll_team *t = coll_team_local(&c->team);
+    if (err || !t->one_node || coll_node_nbytes(t->size) == 0)
+        return err;
     if (is_world(c)) {
         rt_assert(coll_node_nbytes(t->size) <= (size_t)rt_node.size * RT_NODE_WORLD_PER_RANK);
         err = wm_coll_team_attach(c, rt_node_world_block() + 1);
@@ -218,13 +264,12 @@ int wm_coll_team_init(struct wm_comm *c)
 
 void wm_coll_team_fini(struct wm_comm *c)
 {
-    struct coll_team *t = &c->team;
+    struct coll_team *t = &c->team, *local = coll_team_local(t);
     wm_team_dev_forget(t);
-    if (!t->node)
-        return;
-    size_t nbytes = t->rank == 0 && !is_world(c) ? coll_node_nbytes(t->size) : 0;
+    bool owner = local->node && local->rank == 0;
+    size_t nbytes = owner && !is_world(c) ? coll_node_nbytes(local->size) : 0;
     struct leaving *l = NULL;
-    if (t->rank == 0 && !coll_team_quiet(t))
+    if (owner && !coll_team_quiet(t))
         l = malloc(sizeof *l);
     if (l) {
         *l = (struct leaving){ .team = *t, .off = c->team_off, .nbytes = nbytes, .next = leaving };
@@ -233,6 +278,7 @@ void wm_coll_team_fini(struct wm_comm *c)
         leaving = l;
         t->node = NULL;
         t->gpu = NULL;
+        t->hier = NULL;
     } else {
         leave(t, c->team_off, nbytes);
     }

@@ -148,6 +148,10 @@ int wm_coll_team_init(struct wm_comm *c);
  * when there is none; attached on all ranks (0 or -RT_E), or given back by rank 0.  Under the
  * domain's lock. */
 void wm_coll_team_plain(struct wm_comm *c);
+/* Behind it for a team whose memory follows: what the ranks on each host have together, if they are
+ * on several; the block is then that of coll_team_local().  MPI_SUCCESS or what wm_err() returned.
+ */
+int wm_coll_team_split(struct wm_comm *c);
 uint64_t wm_coll_team_block(struct wm_comm *c);
 int wm_coll_team_attach(struct wm_comm *c, uint64_t block);
 void wm_coll_team_unblock(struct wm_comm *c, uint64_t block);

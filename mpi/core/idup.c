@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* MPI_Comm_idup: the agreement on context ids as a task that the progress loop advances.  The new
  * communicator exists from the start, with its attributes, and gets its context at the end, and its
- * shared memory with it, whose place goes round in the agreement.  Everything but the bodies runs
+ * shared memory with it, whose place goes round in the agreement; on several hosts it is handed out
+ * on each of them afterwards.  Everything but the bodies runs
  * under the domain's lock. */
 #include "mpi/api/bodies.h"
 #include "mpi/core/attr.h"
@@ -24,6 +25,9 @@ struct idup_state {
     struct rt_req *out, *rx; /* of the running step, or NULL */
     bool replace;            /* what arrives is the result, not a contribution */
     int tag;
+    bool sharing;   /* agreed: now each host's ranks hear of their block */
+    uint64_t block; /* which the lowest of them has taken, offset + 1 */
+    uint32_t ctx[2];
 };
 
 struct idup {
@@ -100,6 +104,16 @@ static bool plan(const struct wm_comm *c, int i, struct step *s)
     return plan_bcast(c->size, c->rank, i - (c->rank == 0), s);
 }
 
+/* Handing out the block on this host, down a tree of its ranks. */
+static bool plan_share(const struct wm_comm *fresh, int i, struct step *s)
+{
+    const struct coll_team *l = &fresh->team, *here = coll_team_local((struct coll_team *)l);
+    if (here == l || !plan_bcast(here->size, here->rank, i, s))
+        return false;
+    s->peer = coll_team_whole_rank(l, s->peer);
+    return true;
+}
+
 static int start_step(struct idup *q, struct idup_state *st, const struct step *s)
 {
     struct wm_msg m = { .count = sizeof st->in,
@@ -141,19 +155,27 @@ static int finish_step(struct idup_state *st)
     return err ? err : 1;
 }
 
-/* The agreement has an answer. */
-static int complete(struct idup *q, struct idup_state *st, const uint32_t *ctx)
+/* The agreement has an answer, and the block's place is known. */
+static int complete(struct idup *q, struct idup_state *st)
 {
-    q->fresh->ctx = ctx[0];
+    q->fresh->ctx = st->ctx[0];
     if (q->fresh->inter) {
-        q->fresh->local->ctx = ctx[1];
+        q->fresh->local->ctx = st->ctx[1];
         return 1;
     }
     int err = wm_coll_team_attach(q->fresh, st->search.offer.block);
     if (err < 0)
         return err;
-    st->search.block = 0; /* the team's from here */
+    st->search.block = st->block = 0; /* the team's from here */
     return 1;
+}
+
+static void share(struct idup *q, struct idup_state *st)
+{
+    st->sharing = true;
+    st->next = 0;
+    if (q->fresh->team.hier)
+        st->search.offer.block = st->block;
 }
 
 static int idup_step(struct coll_task *k)
@@ -161,18 +183,21 @@ static int idup_step(struct coll_task *k)
     struct idup *q = (struct idup *)k;
     struct idup_state *st = k->state;
     struct step s;
-    uint32_t ctx[2] = { 0 };
     for (;;) {
         int rc = finish_step(st);
         if (rc <= 0)
             return rc;
-        if (plan(q->parent, st->next, &s)) {
+        if (st->sharing ? plan_share(q->fresh, st->next, &s) : plan(q->parent, st->next, &s)) {
             st->next++;
             rc = start_step(q, st, &s);
+        } else if (st->sharing) {
+            return complete(q, st);
         } else {
-            rc = wm_ctx_settle(&st->search, ctx);
-            if (!rc && ctx[0])
-                return complete(q, st, ctx);
+            rc = wm_ctx_settle(&st->search, st->ctx);
+            if (!rc && st->ctx[0]) {
+                share(q, st);
+                continue;
+            }
             st->next = 0;
             wm_ctx_round(&st->search);
             if (q->parent->size == 1 && !q->parent->inter)
@@ -188,7 +213,7 @@ static void idup_cleanup(struct coll_task *k)
     struct idup_state *st = k->state;
     wm_ctx_idups--;
     wm_ctx_leave(&st->search);
-    wm_coll_team_unblock(((struct idup *)k)->fresh, st->search.block);
+    wm_coll_team_unblock(((struct idup *)k)->fresh, st->search.block + st->block); /* one is 0 */
     free(st);
 }
 
@@ -232,7 +257,7 @@ static int idup_start(struct wm_comm *parent, struct wm_comm *fresh, MPI_Request
     /* Above the orders of MPI_Comm_create_group, which end at 0x80000000. */
     st->search.order = (uint64_t)parent->ctx << 32 | (0x80000001u + (uint32_t)nth);
     st->search.want = parent->inter ? 2 : 1;
-    st->search.block = wm_coll_team_block(fresh);
+    *(fresh->team.hier ? &st->block : &st->search.block) = wm_coll_team_block(fresh);
     wm_ctx_idups++;
     wm_ctx_round(&st->search);
     q->parent = parent;
@@ -286,8 +311,10 @@ static int create(struct wm_comm *comm, struct wm_comm **out)
     wm_coll_team_plain(comm->inter ? local : *out);
     if (comm->inter)
         err = wm_comm_create_inter(comm->group, comm->remote, 0, local, comm->dom, out);
+    else
+        err = wm_coll_team_split(*out);
     if (err)
-        wm_comm_free(local);
+        wm_comm_free(comm->inter ? local : *out);
     return err;
 }
 

@@ -33,11 +33,11 @@ extern struct rt_boot rt_boot;    /* read-only after rt_boot_init() */
  * sees its own core only. */
 #define RT_BOOT_KEY_NCPUS "weft.ncpus"
 
-/* For each rank of the job a number of its host, the same in all processes: hosts are numbered by
- * their lowest ranks, which need not be the numbers of rt_boot.node.  Looked up once, when first
- * asked for (nodes.c), and kept until rt_boot_fini(): 4 bytes a rank.  0; -RT_ENOENT: the server
- * does not say, to anybody, logged; -RT_ENOMEM. */
-int rt_boot_nodes(const int **out);
+/* The number of a job rank's host, the same in all processes: hosts are numbered by their lowest
+ * ranks, which need not be the numbers of rt_boot.node.  Looked up for all ranks when first asked
+ * for (nodes.c), kept until rt_boot_fini(), 8 bytes for each run of ranks on one host.  -RT_ENOENT:
+ * the server does not say, to anybody, logged once; -RT_ENOMEM. */
+int rt_boot_node_of(uint32_t rank);
 void rt_boot_nodes_fini(void); /* of rt_boot_fini() */
 
 /* Connects to the PMIx server found in the environment, or becomes a singleton.  -RT_EBOOT with

@@ -6,6 +6,7 @@
  * enough with all launchers known, so that nobody is asked over a network.  Called by one thread
  * at a time. */
 #include "runtime/boot/boot.h"
+#include "runtime/base/atomic.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
@@ -13,8 +14,17 @@
 #include <string.h>
 #include <pmix.h>
 
-static int *nodes; /* of rt_boot_nodes(); NULL: not asked for, or unknown */
-static bool unknown;
+/* Consecutive ranks on one host. */
+struct run {
+    uint32_t first;
+    int node;
+};
+
+static struct {
+    struct run *runs; /* NULL: not asked for, or unknown */
+    int n;
+    bool unknown;
+} map;
 
 static bool get_local(int rank, const char *key, pmix_value_t **val)
 {
@@ -142,34 +152,61 @@ static int number_by_rank(int *of)
     return 0;
 }
 
-int rt_boot_nodes(const int **out)
+static int keep_runs(const int *of)
 {
-    if (nodes)
-        *out = nodes;
-    if (nodes || unknown)
-        return nodes ? 0 : -RT_ENOENT;
-    int *of = calloc((size_t)rt_boot.size, sizeof *of);
+    int n = 1;
+    for (int r = 1; r < rt_boot.size; r++)
+        n += of[r] != of[r - 1];
+    struct run *runs = malloc((size_t)n * sizeof *runs);
+    if (!runs)
+        return -RT_ENOMEM;
+    n = 0;
+    for (int r = 0; r < rt_boot.size; r++)
+        if (r == 0 || of[r] != of[r - 1])
+            runs[n++] = (struct run){ (uint32_t)r, of[r] };
+    map.runs = runs;
+    map.n = n;
+    return 0;
+}
+
+static int find_nodes(void)
+{
+    int err = 0, *of = calloc((size_t)rt_boot.size, sizeof *of);
     if (!of)
         return -RT_ENOMEM;
     if (rt_boot.nnodes > 1 && !by_number(of) && !by_name(of) && !by_list(of)) {
         log_warn(BOOT, "the PMIx server does not say on which hosts the %d processes are; "
                        "collectives between hosts treat all of them alike",
                  rt_boot.size);
-        unknown = true;
-        free(of);
-        return -RT_ENOENT;
+        map.unknown = true;
+        err = -RT_ENOENT;
     }
-    int err = number_by_rank(of);
-    if (err < 0)
-        free(of);
-    else
-        *out = nodes = of;
+    if (!err)
+        err = number_by_rank(of);
+    if (!err)
+        err = keep_runs(of);
+    free(of);
     return err;
+}
+
+int rt_boot_node_of(uint32_t rank)
+{
+    if (rt_unlikely(!map.runs)) {
+        int err = map.unknown ? -RT_ENOENT : find_nodes();
+        if (err < 0)
+            return err;
+    }
+    int lo = 0, hi = map.n;
+    while (hi - lo > 1) {
+        int mid = (lo + hi) / 2;
+        *(map.runs[mid].first <= rank ? &lo : &hi) = mid;
+    }
+    return map.runs[lo].node;
 }
 
 void rt_boot_nodes_fini(void)
 {
-    free(nodes);
-    nodes = NULL;
-    unknown = false;
+    free(map.runs);
+    map.runs = NULL;
+    map.unknown = false;
 }

@@ -50,6 +50,7 @@ struct fake {
     struct pair *pairs;
     char *shm;
     size_t shm_used, shm_len;
+    const int *node_of; /* NULL: no hosts */
     struct rt_gpu *gpu; /* NULL: all buffers are the CPU's */
     int err;
     bool tolerant;
@@ -217,8 +218,26 @@ static void *fake_shm_at(struct coll_team *t, size_t off)
 
 void fake_wake(struct fake *f, int rank) { f->ranks[rank].awake = true; }
 
+/* What only ranks of one host may do. */
+static void check_host(const struct coll_team *t, int rank)
+{
+    const struct fake *f = t->arg;
+    if (f->node_of && f->node_of[t->rank] != f->node_of[rank]) {
+        printf("# rank %d reaches into rank %d on another host\n", t->rank, rank);
+        abort();
+    }
+}
+
+static int fake_nodes(struct coll_team *t, int *out)
+{
+    const struct fake *f = t->arg;
+    memcpy(out, f->node_of, (size_t)f->size * sizeof *out);
+    return 0;
+}
+
 static void fake_shm_wake(struct coll_team *t, int rank)
 {
+    check_host(t, rank);
     ((struct fake *)t->arg)->ranks[rank].awake = true;
 }
 
@@ -226,7 +245,7 @@ static void fake_shm_wake(struct coll_team *t, int rank)
 static int fake_peer_read(struct coll_team *t, int rank, void *to, uint64_t from, size_t nbytes)
 {
     const struct fake *f = t->arg;
-    (void)rank;
+    check_host(t, rank);
     if (f->seed % 4 == 3 && t->rank == f->size - 1)
         return -RT_ENOTSUP;
     memcpy(to, (const void *)(uintptr_t)from, nbytes);
@@ -236,8 +255,7 @@ static int fake_peer_read(struct coll_team *t, int rank, void *to, uint64_t from
 static int fake_peer_write(struct coll_team *t, int rank, uint64_t to, const void *from,
                            size_t nbytes)
 {
-    (void)t;
-    (void)rank;
+    check_host(t, rank);
     memcpy((void *)(uintptr_t)to, from, nbytes);
     return 0;
 }
@@ -301,6 +319,44 @@ struct fake *fake_create(int size, unsigned seed, bool node, size_t shm_room)
         if (f->shm && coll_team_attach(&f->ranks[r].team, 0) < 0)
             abort();
     }
+    return f;
+}
+
+/* Each host's ranks get memory of their own, as at the creation of a communicator. */
+static void share_host(struct fake *f, int node)
+{
+    int *ranks = calloc((size_t)f->size, sizeof *ranks), n = 0;
+    size_t off = SIZE_MAX;
+    for (int r = 0; r < f->size; r++)
+        if (f->node_of[r] == node)
+            ranks[n++] = r;
+    if (n > 1 && f->shm)
+        off = fake_shm_alloc(&f->ranks[ranks[0]].team, coll_node_nbytes(n));
+    for (int i = 0; i < n; i++) {
+        struct coll_team *t = &f->ranks[ranks[i]].team;
+        if (coll_team_split(t, ranks, n) < 0 ||
+            (off != SIZE_MAX && coll_team_attach(coll_team_local(t), off) < 0))
+            abort();
+    }
+    free(ranks);
+}
+
+struct fake *fake_create_nodes(int size, unsigned seed, const int *node_of, size_t shm_room)
+{
+    struct fake *f = fake_create(size, seed, false, shm_room);
+    int nodes = 0;
+    f->node_of = node_of;
+    f->ops.nodes = fake_nodes;
+    for (int r = 0; r < size; r++)
+        nodes = node_of[r] >= nodes ? node_of[r] + 1 : nodes;
+    f->shm_len += (size_t)nodes * (coll_node_nbytes(size) + 4096);
+    if (shm_room) {
+        f->shm = mmap(NULL, f->shm_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (f->shm == MAP_FAILED)
+            abort();
+    }
+    for (int i = 0; i < nodes; i++)
+        share_host(f, i);
     return f;
 }
 

@@ -13,6 +13,9 @@ struct fake;
 /* `node`: the ranks share memory, of which at most `shm_room` bytes can be had after the team's own
  * area. */
 struct fake *fake_create(int size, unsigned seed, bool node, size_t shm_room);
+/* Ranks on several hosts: node_of[r], kept, says on which; those of a host share memory, of which
+ * `shm_room` bytes can be had on all together; 0: no host has any for the team. */
+struct fake *fake_create_nodes(int size, unsigned seed, const int *node_of, size_t shm_room);
 /* Two teams with `p` and `q` ranks and an intercommunicator between them; ranks of the fake from p
  * on are the second team's. */
 struct fake *fake_create_inter(int p, int q, unsigned seed);

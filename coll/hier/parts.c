@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the collectives of coll/hier are put together from: parts among the ranks of this host, as
+ * calls in shared memory or as messages, and the team of the hosts' representatives. */
+#include "coll/hier/hier.h"
+
+#include "coll/node/node.h"
+#include "runtime/base/err.h"
+
+bool coll_hier_begin(struct coll_hier_call *x, struct coll_team *t, const struct coll_args *a,
+                     struct coll_task *k)
+{
+    struct coll_sched *s = coll_sched_new(k);
+    if (!s)
+        return false;
+    *x = (struct coll_hier_call){
+        .s = s, .h = t->hier, .a = a, .local = &t->hier->local.team
+    };
+    x->shared = x->local->node && !k->messages && !k->gpu;
+    return true;
+}
+
+struct coll_team *coll_hier_across(struct coll_hier_call *x, int rail, int root)
+{
+    struct coll_sub *b = coll_sched_keep(x->s, sizeof *b);
+    if (!b)
+        return NULL;
+    *b = x->h->local;
+    b->team.node = NULL;
+    b->team.gpu = NULL;
+    b->team.rank = x->h->node;
+    b->team.size = x->h->nnodes;
+    b->team.one_node = false;
+    b->ranks = NULL;
+    b->rail = rail;
+    b->root = root;
+    b->root_node = root < 0 ? -1 : coll_hier_node(x->h, root);
+    coll_sched_team(x->s, &b->team);
+    return &b->team;
+}
+
+/* ---- parts among the ranks of this host ---- */
+
+/* A call in shared memory; false: it has to be messages. */
+static bool call(struct coll_hier_call *x, const struct coll_args *a)
+{
+    return x->shared && coll_sched_call(x->s, x->local, a);
+}
+
+static void by_messages(struct coll_hier_call *x) { coll_sched_team(x->s, x->local); }
+
+int coll_hier_rails(const struct coll_hier *h)
+{
+    struct coll_team largest = { .size = h->most };
+    struct coll_args a = { .kind = COLL_REDUCE_SCATTER };
+    return coll_node_block_fits(&largest, &a) ? h->least : 1;
+}
+
+void coll_hier_bcast(struct coll_hier_call *x, void *buf, int64_t n, const struct rt_layout *l,
+                     int root)
+{
+    struct coll_args a = {
+        .kind = COLL_BCAST, .rbuf = buf, .rcount = n, .rtype = l, .stype = l, .root = root
+    };
+    if (x->local->size == 1 || call(x, &a))
+        return;
+    by_messages(x);
+    coll_build_bcast(x->s, x->local, buf, n, l, root);
+}
+
+void coll_hier_release(struct coll_hier_call *x) { coll_hier_bcast(x, NULL, 0, &coll_bytes, 0); }
+
+void coll_hier_arrive(struct coll_hier_call *x)
+{
+    struct coll_args a = { .kind = COLL_GATHER, .stype = &coll_bytes, .rtype = &coll_bytes };
+    if (x->local->size == 1 || call(x, &a))
+        return;
+    by_messages(x);
+    coll_build_arrive(x->s, x->local);
+    coll_sched_round(x->s);
+}
+
+void coll_hier_reduce(struct coll_hier_call *x, const void *in, void *out, int64_t n, int root)
+{
+    struct coll_args a = *x->a;
+    a.kind = COLL_REDUCE;
+    a.sbuf = in == out ? COLL_IN_PLACE : in;
+    a.rbuf = out;
+    a.rcount = n;
+    a.root = root;
+    if (x->local->size == 1) {
+        if (in != out)
+            coll_sched_copy(x->s, in, n, a.rtype, out, n, a.rtype);
+        coll_sched_round(x->s);
+        return;
+    }
+    if (call(x, &a))
+        return;
+    by_messages(x);
+    coll_build_reduce(x->s, x->local, &a, in, out, root);
+}
+
+/* Elements of run i, when n are cut into `rails` of them; none for those beyond. */
+static int64_t *runs(struct coll_hier_call *x, int64_t n, int nrails)
+{
+    int64_t *v = coll_sched_keep(x->s, 2 * x->local->size * (int64_t)sizeof *v);
+    for (int i = 0; v && i < x->local->size; i++) {
+        int64_t at = i < nrails ? coll_cut(n, nrails, i) : n;
+        v[i] = (i < nrails ? coll_cut(n, nrails, i + 1) : n) - at;
+        v[x->local->size + i] = at;
+    }
+    return v;
+}
+
+void coll_hier_reduce_scatter(struct coll_hier_call *x, const void *in, void *out, int64_t n,
+                              int nrails)
+{
+    struct coll_sched *s = x->s;
+    const struct rt_layout *l = x->a->rtype;
+    int size = x->local->size, self = x->local->rank;
+    int64_t *v = runs(x, n, nrails);
+    struct coll_args a = *x->a;
+    a.kind = COLL_REDUCE_SCATTER;
+    a.sbuf = in;
+    a.rbuf = out;
+    a.rcount = 0;
+    a.rcounts = v;
+    if (!v || call(x, &a))
+        return;
+    by_messages(x);
+    /* Each run straight to its owner, who adds up in the order of the ranks. */
+    int64_t own = v[self];
+    char *got = own ? coll_sched_tmp_elems(s, size * own, l) : NULL;
+    for (int i = 0; i < size; i++) {
+        if (i != self && own)
+            coll_sched_recv(s, coll_at(got, i * own, l), own, l, i);
+        if (i != self && v[i])
+            coll_sched_send(s, coll_at(in, v[size + i], l), v[i], l, i);
+    }
+    coll_sched_round(s);
+    if (own)
+        coll_sched_copy(s, coll_at(in, v[size + self], l), own, l, coll_at(got, self * own, l),
+                        own, l);
+    for (int i = 1; own && i < size; i++)
+        coll_sched_reduce(s, coll_at(got, (i - 1) * own, l), coll_at(got, i * own, l), own, l);
+    if (own)
+        coll_sched_copy(s, coll_at(got, (size - 1) * own, l), own, l, out, own, l);
+    coll_sched_round(s);
+}
+
+void coll_hier_collect(struct coll_hier_call *x, const void *in, void *out, int64_t n, int nrails)
+{
+    struct coll_sched *s = x->s;
+    const struct rt_layout *l = x->a->rtype;
+    int size = x->local->size, self = x->local->rank;
+    int64_t *v = runs(x, n, nrails);
+    struct coll_args a = { .kind = COLL_ALLGATHERV,
+                           .sbuf = in,
+                           .scount = v ? v[self] : 0,
+                           .stype = l,
+                           .rbuf = out,
+                           .rtype = l,
+                           .rcounts = v,
+                           .rdispls = v ? v + size : NULL };
+    if (!v || call(x, &a))
+        return;
+    by_messages(x);
+    for (int i = 0; i < size; i++) {
+        if (i != self && v[i])
+            coll_sched_recv(s, coll_at(out, v[size + i], l), v[i], l, i);
+        if (i != self && v[self])
+            coll_sched_send(s, in, v[self], l, i);
+    }
+    coll_sched_copy(s, in, v[self], l, coll_at(out, v[size + self], l), v[self], l);
+    coll_sched_round(s);
+}
+
+void coll_hier_gather_runs(struct coll_hier_call *x, const void *in, void *out, int64_t n,
+                           int nrails, int root)
+{
+    struct coll_sched *s = x->s;
+    const struct rt_layout *l = x->a->rtype;
+    int size = x->local->size, self = x->local->rank;
+    int64_t *v = runs(x, n, nrails);
+    struct coll_args a = { .kind = COLL_GATHERV,
+                           .root = root,
+                           .sbuf = in,
+                           .scount = v ? v[self] : 0,
+                           .stype = l,
+                           .rbuf = out,
+                           .rtype = l,
+                           .rcounts = v,
+                           .rdispls = v ? v + size : NULL };
+    if (!v || call(x, &a))
+        return;
+    by_messages(x);
+    if (self != root && v[self])
+        coll_sched_send(s, in, v[self], l, root);
+    for (int i = 0; self == root && i < size; i++)
+        if (i != self && v[i])
+            coll_sched_recv(s, coll_at(out, v[size + i], l), v[i], l, i);
+    if (self == root)
+        coll_sched_copy(s, in, v[self], l, coll_at(out, v[size + self], l), v[self], l);
+    coll_sched_round(s);
+}

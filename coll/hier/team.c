@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The node information of a team, and the teams of some of its ranks.  A rank knows from the
+ * beginning who shares its host's segment; where all others are it finds out at the first
+ * collective, because that costs a look-up a rank.  Memory: the ranks of this host, and a number
+ * for each host; only where the ranks of a host do not follow each other, two numbers a rank. */
+#include "coll/hier/hier.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+/* ---- operations of a sub-team ---- */
+
+static int whole_rank(const struct coll_team *t, int rank)
+{
+    const struct coll_sub *b = (const struct coll_sub *)t;
+    if (b->ranks)
+        return b->ranks[rank];
+    return rank == b->root_node ? b->root : coll_hier_rank(b->h, rank, b->rail);
+}
+
+static struct coll_team *whole(const struct coll_team *t)
+{
+    return ((const struct coll_sub *)t)->h->up;
+}
+
+static int sub_isend(struct coll_team *t, const void *buf, int64_t n, const struct rt_layout *l,
+                     int dst, int tag, struct rt_req **out)
+{
+    struct coll_team *up = whole(t);
+    return up->ops->isend(up, buf, n, l, whole_rank(t, dst), tag, out);
+}
+
+static int sub_irecv(struct coll_team *t, void *buf, int64_t n, const struct rt_layout *l, int src,
+                     int tag, struct rt_req **out)
+{
+    struct coll_team *up = whole(t);
+    return up->ops->irecv(up, buf, n, l, whole_rank(t, src), tag, out);
+}
+
+static void sub_release(struct coll_team *t, struct rt_req *r)
+{
+    whole(t)->ops->release(whole(t), r);
+}
+
+static size_t sub_shm_alloc(struct coll_team *t, size_t nbytes)
+{
+    return whole(t)->ops->shm_alloc(whole(t), nbytes);
+}
+
+static void sub_shm_free(struct coll_team *t, size_t off, size_t nbytes)
+{
+    whole(t)->ops->shm_free(whole(t), off, nbytes);
+}
+
+static void *sub_shm_at(struct coll_team *t, size_t off)
+{
+    return whole(t)->ops->shm_at(whole(t), off);
+}
+
+static void sub_shm_wake(struct coll_team *t, int rank)
+{
+    whole(t)->ops->shm_wake(whole(t), whole_rank(t, rank));
+}
+
+static int sub_peer_read(struct coll_team *t, int rank, void *to, uint64_t from, size_t nbytes)
+{
+    return whole(t)->ops->peer_read(whole(t), whole_rank(t, rank), to, from, nbytes);
+}
+
+static int sub_peer_write(struct coll_team *t, int rank, uint64_t to, const void *from,
+                          size_t nbytes)
+{
+    return whole(t)->ops->peer_write(whole(t), whole_rank(t, rank), to, from, nbytes);
+}
+
+/* No device memory: what goes from device to device is decided for whole teams (coll/gpu). */
+static const struct coll_team_ops sub_ops = {
+    .isend = sub_isend,
+    .irecv = sub_irecv,
+    .release = sub_release,
+    .shm_alloc = sub_shm_alloc,
+    .shm_free = sub_shm_free,
+    .shm_at = sub_shm_at,
+    .shm_wake = sub_shm_wake,
+    .peer_read = sub_peer_read,
+    .peer_write = sub_peer_write,
+};
+
+static void sub_set(struct coll_sub *b, const struct coll_hier *h, int rank, int size)
+{
+    *b = (struct coll_sub){ .team = { .ops = &sub_ops, .rank = rank, .size = size },
+                            .h = h,
+                            .root_node = -1 };
+}
+
+/* ---- life ---- */
+
+int coll_team_split(struct coll_team *t, const int *ranks, int n)
+{
+    struct coll_hier *h = calloc(1, sizeof *h);
+    int *list = malloc((size_t)n * sizeof *list), self = 0;
+    if (!h || !list) {
+        free(h);
+        free(list);
+        return -RT_ENOMEM;
+    }
+    memcpy(list, ranks, (size_t)n * sizeof *list);
+    while (list[self] != t->rank)
+        self++;
+    sub_set(&h->local, h, self, n);
+    h->local.team.one_node = true;
+    h->local.ranks = list;
+    h->up = t;
+    t->hier = h;
+    return 0;
+}
+
+struct coll_team *coll_team_local(struct coll_team *t)
+{
+    return t->hier ? &t->hier->local.team : t;
+}
+
+int coll_team_whole_rank(const struct coll_team *t, int local_rank)
+{
+    return t->hier->local.ranks[local_rank];
+}
+
+void coll_hier_fini(struct coll_team *t)
+{
+    struct coll_hier *h = t->hier;
+    if (!h)
+        return;
+    coll_team_fini(&h->local.team);
+    free((int *)h->local.ranks);
+    free(h->start);
+    free(h->order);
+    free(h->node_of);
+    free(h);
+    t->hier = NULL;
+}
+
+/* ---- where all ranks are ---- */
+
+int coll_hier_node(const struct coll_hier *h, int rank)
+{
+    if (h->node_of)
+        return h->node_of[rank];
+    int lo = 0, hi = h->nnodes;
+    while (hi - lo > 1) {
+        int mid = (lo + hi) / 2;
+        *(h->start[mid] <= rank ? &lo : &hi) = mid;
+    }
+    return lo;
+}
+
+/* Numbers hosts by their lowest ranks, in place, and counts them.  -RT_ENOMEM. */
+static int number_nodes(int *node_of, int size)
+{
+    int most = 0, n = 0;
+    for (int r = 0; r < size; r++)
+        most = node_of[r] > most ? node_of[r] : most;
+    int *number = malloc(((size_t)most + 1) * sizeof *number);
+    if (!number)
+        return -RT_ENOMEM;
+    memset(number, -1, ((size_t)most + 1) * sizeof *number);
+    for (int r = 0; r < size; r++) {
+        if (number[node_of[r]] < 0)
+            number[node_of[r]] = n++;
+        node_of[r] = number[node_of[r]];
+    }
+    free(number);
+    return n;
+}
+
+/* Where the hosts' ranks begin, and how many there are; whether they follow each other. */
+static bool count_ranks(struct coll_hier *h, const int *node_of, int size)
+{
+    bool follow = true;
+    for (int r = 0; r < size; r++) {
+        h->start[node_of[r] + 1]++;
+        follow = follow && (r == 0 || node_of[r] >= node_of[r - 1]);
+    }
+    h->least = size;
+    for (int i = 0; i < h->nnodes; i++) {
+        int n = h->start[i + 1];
+        h->most = n > h->most ? n : h->most;
+        h->least = n < h->least ? n : h->least;
+        h->start[i + 1] += h->start[i];
+    }
+    return follow;
+}
+
+static int keep_order(struct coll_hier *h, int *node_of, int size)
+{
+    int *next = malloc((size_t)h->nnodes * sizeof *next);
+    h->order = malloc((size_t)size * sizeof *h->order);
+    if (!next || !h->order) {
+        free(next);
+        return -RT_ENOMEM;
+    }
+    memcpy(next, h->start, (size_t)h->nnodes * sizeof *next);
+    for (int r = 0; r < size; r++)
+        h->order[next[node_of[r]]++] = r;
+    free(next);
+    h->node_of = node_of;
+    return 0;
+}
+
+/* The ranks of this host according to the launcher's map.  Those with whom this rank shares memory
+ * are the same, or it shares none, because the launcher had not said who is here. */
+static int check_local(struct coll_hier *h)
+{
+    struct coll_sub *b = &h->local;
+    int n = coll_hier_count(h, h->node), self = 0, *list = malloc((size_t)n * sizeof *list);
+    if (!list)
+        return -RT_ENOMEM;
+    for (int i = 0; i < n; i++) {
+        list[i] = coll_hier_rank(h, h->node, i);
+        self = list[i] == h->up->rank ? i : self;
+    }
+    if (b->team.node && (n != b->team.size || memcmp(list, b->ranks, (size_t)n * sizeof *list))) {
+        log_error(COLL,
+                  "rank %d shares memory with %d processes of the communicator, but the launcher's "
+                  "map says that %d are on its host; the map is wrong, start with another launcher",
+                  h->up->rank, b->team.size, n);
+        free(list);
+        return -RT_EBOOT;
+    }
+    free((int *)b->ranks);
+    b->ranks = list;
+    b->team.size = n;
+    b->team.rank = self;
+    return 0;
+}
+
+static void forget(struct coll_hier *h)
+{
+    free(h->start);
+    free(h->order);
+    h->start = h->order = h->node_of = NULL;
+}
+
+int coll_hier_map(struct coll_hier *h)
+{
+    struct coll_team *t = h->up;
+    int *node_of, err = 0, n;
+    node_of = malloc((size_t)t->size * sizeof *node_of);
+    if (!node_of)
+        return -RT_ENOMEM;
+    n = t->ops->nodes ? t->ops->nodes(t, node_of) : -RT_ENOENT;
+    n = n < 0 ? n : number_nodes(node_of, t->size);
+    if (n == -RT_ENOENT)
+        n = 0;
+    h->nnodes = n;
+    if (n > 1 && n < t->size) {
+        h->node = node_of[t->rank];
+        h->start = calloc((size_t)n + 1, sizeof *h->start);
+        err = h->start ? 0 : -RT_ENOMEM;
+        if (!err && !count_ranks(h, node_of, t->size))
+            err = keep_order(h, node_of, t->size);
+        if (!err)
+            err = check_local(h);
+        h->several = !err;
+    }
+    h->mapped = err == 0 && n >= 0;
+    if (!h->mapped)
+        forget(h);
+    if (!h->node_of || !h->mapped)
+        free(node_of);
+    return n < 0 ? n : err;
+}
