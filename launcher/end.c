@@ -2,7 +2,7 @@
 /* Why a job ends before all ranks have done their work, and how: one message, SIGTERM, and
  * SIGKILL after a grace.  The first cause decides the exit code; what happens to the other ranks
  * afterwards is our own doing and not reported. */
-#include "launcher/launch.h"
+#include "launcher/head.h"
 #include "runtime/base/clock.h"
 
 #include <signal.h>
@@ -13,8 +13,10 @@
 
 /* SIGTERM to SIGKILL: the job is to be gone within a second of its cause. */
 #define GRACE_NS 400000000
-/* More than a dying process needs from the closing of its sockets to the signal of its death. */
-#define SUSPECT_NS 50000000
+/* More than a dying process needs from the closing of its sockets to the signal of its death; from
+ * another host its end may come later than a peer's here that noticed it. */
+#define SUSPECT_NS     50000000
+#define SUSPECT_FAR_NS 250000000
 
 void launch_say(const struct launch_job *job, const char *fmt, ...)
 {
@@ -37,9 +39,10 @@ void launch_say(const struct launch_job *job, const char *fmt, ...)
 /* To the process groups: a rank that is a shell script takes its children along. */
 void launch_signal_all(const struct launch_job *job, int sig)
 {
-    for (int i = 0; i < job->n; i++)
-        if (job->ranks[i].pid > 0 && !job->ranks[i].gone)
-            kill(-job->ranks[i].pid, sig);
+    if (job->head)
+        head_signal(job->head, sig);
+    else
+        launch_signal_local(job, sig);
 }
 
 void launch_end_kill(struct launch_job *job)
@@ -64,7 +67,8 @@ static const char *who(const struct launch_job *job, const struct launch_rank *r
                        size_t len)
 {
     snprintf(text, len, "rank %d (%s, pid %ld, host %s)", r->rank,
-             job->opts->apps[r->app].argv.v[0], (long)r->pid, job->host);
+             job->opts->apps[r->app].argv.v[0], (long)r->pid,
+             job->head ? job->hosts[r->node].name : job->host);
     return text;
 }
 
@@ -104,7 +108,8 @@ static void report(struct launch_job *job, struct launch_rank *r, int code, cons
 
     if (job->ending)
         return;
-    launch_io_drain(job, r);                  /* its last words come before ours */
+    if (!job->head)                           /* other hosts have sent them before its end */
+        launch_io_drain(job, r);              /* its last words come before ours */
     launch_say(job, "%s %s%s; exit code %d.\n        %s", who(job, r, name, sizeof name), how,
                others(job, r, rest, sizeof rest), code, advice);
     launch_end_begin(job, code);
@@ -120,7 +125,7 @@ static void suspect(struct launch_job *job, struct launch_rank *r, int code, con
     job->suspect = r;
     job->suspect_code = code;
     job->suspect_advice = advice;
-    job->suspect_until_ns = rt_now_ns() + SUSPECT_NS;
+    job->suspect_until_ns = rt_now_ns() + (job->head ? SUSPECT_FAR_NS : SUSPECT_NS);
     snprintf(job->suspect_how, sizeof job->suspect_how, "%s", how);
 }
 
@@ -182,6 +187,8 @@ void launch_end_event(struct launch_job *job, const struct launch_event *e)
         suspect(job, r, abort_exit_code(e->code), how,
                 "Its messages above may say more.");
         break;
+    case LAUNCH_FENCE: case LAUNCH_FETCH: case LAUNCH_PUBLISHED:
+        break;                                /* of agents: relay.c */
     }
 }
 

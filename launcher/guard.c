@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The guard: a small process that outlives an mpirun that is killed with SIGKILL and clears away
- * what that one could not: the ranks' process groups (the kernel kills the ranks themselves, but
- * not what a shell script started) and the name of the node segment.  It reads process numbers
- * from a pipe; the end of the pipe without a farewell is mpirun's death. */
+/* The guard: a small process that outlives an mpirun, or an agent, that is killed with SIGKILL and
+ * clears away what that one could not: the ranks' process groups (the kernel kills the ranks
+ * themselves, but not what a shell script started) and the name of the node segment.  It reads
+ * process numbers from a pipe; the end of the pipe without a farewell is its parent's death.
+ *
+ * An agent that is frozen does not see its head leave.  So the guard watches the agent's channel
+ * too, without reading: when the other side has closed it and the agent does not act, the guard
+ * does. */
 #include "launcher/launch.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,16 +21,35 @@
 
 #define FAREWELL 0                /* a record that is no process: the end is in order */
 
+/* What an agent needs at most to end its ranks when its head has gone. */
+#define FROZEN_MS 5000
+
 static struct { int fd; pid_t pid; } guard = { -1, -1 };
+
+/* Until the parent says something or has gone; false: it ought to have gone. */
+static bool wait_for_parent(int fd, int channel)
+{
+    struct pollfd fds[2] = { { .fd = fd, .events = POLLIN },
+                             { .fd = channel, .events = POLLRDHUP } };
+    int n;
+    do
+        n = poll(fds, 2, -1);
+    while (n < 0 && errno == EINTR);
+    if (n > 0 && !fds[0].revents)
+        do
+            n = poll(fds, 1, FROZEN_MS);
+        while (n < 0 && errno == EINTR);
+    return n > 0;
+}
 
 /* Reads until the pipe ends.  A positive number is a new process group, a negative one a group
  * that has gone. */
-static void watch(int fd, pid_t *groups, const char *segment)
+static void watch(int fd, int channel, pid_t *groups, const char *segment)
 {
-    pid_t p;
+    pid_t p, parent = getppid();
     int n = 0;
 
-    while (read(fd, &p, sizeof p) == sizeof p) {
+    while (wait_for_parent(fd, channel) && read(fd, &p, sizeof p) == sizeof p) {
         if (p == FAREWELL)
             return;
         if (p > 0) {
@@ -38,12 +62,14 @@ static void watch(int fd, pid_t *groups, const char *segment)
     }
     for (int i = 0; i < n; i++)
         kill(-groups[i], SIGKILL);
+    if (channel >= 0 && getppid() == parent)
+        kill(parent, SIGKILL);
     unlink(segment);
 }
 
 /* Keeps nothing of mpirun's: neither its terminal's signals nor its streams, whose readers wait
  * for the last writer. */
-static _Noreturn void run_guard(int fd, pid_t *groups, const char *segment)
+static _Noreturn void run_guard(int fd, int channel, pid_t *groups, const char *segment)
 {
     static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGUSR1, SIGUSR2, SIGPIPE };
     setpgid(0, 0);
@@ -52,11 +78,12 @@ static _Noreturn void run_guard(int fd, pid_t *groups, const char *segment)
         signal(ignored[i], SIG_IGN);
     for (int i = 0; i < 3; i++)
         close(i);
-    watch(fd, groups, segment);
+    watch(fd, channel, groups, segment);
     _exit(0);
 }
 
-int launch_guard_start(const struct launch_job *job, const char *segment)
+int launch_guard_start(const struct launch_job *job, const char *segment, int channel_in,
+                       int channel_out)
 {
     int fds[2];
     pid_t *groups = malloc((size_t)job->n * sizeof *groups);
@@ -69,7 +96,9 @@ int launch_guard_start(const struct launch_job *job, const char *segment)
     guard.pid = fork();
     if (guard.pid == 0) {
         close(fds[1]);
-        run_guard(fds[0], groups, segment);
+        if (channel_out >= 0 && channel_out != channel_in)
+            close(channel_out);               /* its end is ours to cause, not the guard's */
+        run_guard(fds[0], channel_in, groups, segment);
     }
     free(groups);
     close(fds[0]);

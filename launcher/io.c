@@ -3,9 +3,9 @@
  * lines, so lines of several ranks never mix; the exceptions are a line longer than
  * LINE_MAX_BYTES, which goes in pieces, and an unfinished line of the rank that gets stdin, which
  * may be a question to the user.  Nothing here blocks: while the reader of our stdout is slow, at
- * most QUEUE_MAX_BYTES wait in memory, and the ranks' pipes are left to fill up.  Main thread
- * only. */
-#include "launcher/launch.h"
+ * most QUEUE_MAX_BYTES wait in memory, and the ranks' pipes are left to fill up.  Of a job over
+ * several hosts the bytes come from the agents, and our stdin goes to them.  Main thread only. */
+#include "launcher/head.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -205,6 +205,7 @@ static void stream_consume(const struct launch_opts *o, struct launch_stream *s,
 
 static void stream_close(const struct launch_opts *o, struct launch_stream *s)
 {
+    s->far = false;
     if (s->len)
         stream_consume(o, s, s->len);
     if (s->mid_line && !(o->output_dir && o->output_nocopy))
@@ -220,6 +221,18 @@ static void stream_close(const struct launch_opts *o, struct launch_stream *s)
     free(s->buf);
     s->buf = NULL;
     s->cap = 0;
+}
+
+/* Takes n bytes that were put behind the buffer's end. */
+static void stream_take(const struct launch_opts *o, struct launch_stream *s, size_t n)
+{
+    const char *end = memrchr(s->buf + s->len, '\n', n);
+    s->len += n;
+    s->last_ns = rt_now_ns();
+    if (end)
+        stream_consume(o, s, (size_t)(end - s->buf) + 1);
+    if (s->len > LINE_MAX_BYTES)
+        stream_consume(o, s, s->len);
 }
 
 /* Reads once.  False when nothing more is there now. */
@@ -239,14 +252,33 @@ static bool stream_read(const struct launch_opts *o, struct launch_stream *s)
         stream_close(o, s);
         return false;
     }
-    const char *end = memrchr(s->buf + s->len, '\n', (size_t)n);
-    s->len += (size_t)n;
-    s->last_ns = rt_now_ns();
-    if (end)
-        stream_consume(o, s, (size_t)(end - s->buf) + 1);
-    if (s->len > LINE_MAX_BYTES)
-        stream_consume(o, s, s->len);
+    stream_take(o, s, (size_t)n);
     return true;
+}
+
+void launch_io_feed(struct launch_job *job, int rank, bool is_err, const void *data, size_t len)
+{
+    struct launch_stream *s = is_err ? &job->ranks[rank].err : &job->ranks[rank].out;
+    if (!s->far)
+        return;
+    if (len == 0) {
+        stream_close(job->opts, s);
+        return;
+    }
+    if (reserve(&s->buf, &s->cap, s->len + len) < 0) {
+        log_error(LAUNCH, "out of memory; %zu bytes of output are lost", len);
+        return;
+    }
+    memcpy(s->buf + s->len, data, len);
+    stream_take(job->opts, s, len);
+}
+
+void launch_io_far(struct launch_job *job)
+{
+    for (int i = 0; i < job->n; i++) {
+        job->ranks[i].out.far = true;
+        job->ranks[i].err.far = !job->opts->merge_stderr;
+    }
 }
 
 /* An unfinished line that may be a question: of the rank that reads our stdin, and quiet for a
@@ -297,6 +329,8 @@ static void input_close(struct launch_rank *r)
 
 static bool input_pending(const struct launch_job *job)
 {
+    if (job->head)
+        return head_input_busy(job->head);
     for (int i = 0; i < job->n; i++)
         if (job->ranks[i].in_fd >= 0 && job->ranks[i].in_off < io.in_len)
             return true;
@@ -320,6 +354,8 @@ static void source_read(struct launch_job *job)
     if (n <= 0)
         io.in_open = false;
     io.in_len = n > 0 ? (size_t)n : 0;
+    if (job->head)
+        head_input(job->head, io.in, io.in_len);
     for (int i = 0; i < job->n; i++) {
         job->ranks[i].in_off = 0;
         if (n <= 0)
@@ -393,7 +429,7 @@ int launch_io_init(struct launch_job *job)
     io.in_tty = isatty(0);
     /* Otherwise the rank reads our stdin itself. */
     io.in_open = job->opts->stdin_rank == LAUNCH_STDIN_ALL ||
-                 (job->opts->stdin_rank >= 0 && io.in_tty);
+                 (job->opts->stdin_rank >= 0 && (io.in_tty || job->head));
     io.in = malloc(READ_BYTES);
     io.polled = malloc(((size_t)job->n * 3 + 3) * sizeof *io.polled);
     for (int i = 0; i < job->n; i++) {
@@ -453,6 +489,12 @@ void launch_io_step(struct launch_job *job, const struct pollfd *fds, int nfds)
     sink_flush(&io.sink[1]);
 }
 
+bool launch_io_full(void)
+{
+    return sink_waiting(&io.sink[0]) >= QUEUE_MAX_BYTES ||
+           sink_waiting(&io.sink[1]) >= QUEUE_MAX_BYTES;
+}
+
 bool launch_io_busy(void)
 {
     return sink_waiting(&io.sink[0]) || sink_waiting(&io.sink[1]);
@@ -461,7 +503,8 @@ bool launch_io_busy(void)
 bool launch_io_idle(const struct launch_job *job)
 {
     for (int i = 0; i < job->n; i++)
-        if (job->ranks[i].out.fd >= 0 || job->ranks[i].err.fd >= 0)
+        if (job->ranks[i].out.fd >= 0 || job->ranks[i].err.fd >= 0 || job->ranks[i].out.far ||
+            job->ranks[i].err.far)
             return false;
     return !launch_io_busy();
 }

@@ -68,7 +68,7 @@ struct launch_app {
     char *path;                   /* the program found in PATH */
 };
 
-/* A host of a job.  Its index in the job is its node number; one host is never there twice. */
+/* A host of a job; none is there twice. */
 struct launch_host {
     char *name;                   /* as the user or the allocation names it; owned */
     int slots;                    /* most ranks by default; 0 = not said: as many as it has cores */
@@ -80,6 +80,8 @@ struct launch_host {
     int nobj[LAUNCH_UNSET];
     int nranks;                   /* of this job, set by launch_assign() */
     bool named;                   /* some --host has named it: hosts.c */
+    int node;                     /* index among the hosts that have ranks; -1: it has none */
+    int begin;                    /* its ranks' place in by_host[] */
 };
 
 struct launch_opts {
@@ -91,7 +93,7 @@ struct launch_opts {
     struct launch_list hostfiles;
     int default_n;                /* ranks that the allocation is for; 0 = not said */
     bool slurm;                   /* the hosts are those of the Slurm allocation around us */
-    const char *rsh;              /* --rsh: a command that is used as ssh would be; or NULL */
+    const char *rsh;              /* --rsh: a command used as ssh would be; NULL = not said */
     struct launch_envs env;       /* of all applications: -genv and --set */
 
     enum launch_obj map, order, bind;
@@ -118,6 +120,7 @@ struct launch_opts {
  * yet. */
 struct launch_stream {
     int fd;                       /* -1 when closed */
+    bool far;                     /* open on another host: its agent sends the bytes */
     int rank;
     bool is_err;
     char *buf;
@@ -129,7 +132,7 @@ struct launch_stream {
 
 struct launch_rank {
     int rank, app;                /* rank in the job */
-    int node;                     /* index of its host */
+    int node;                     /* index of its host in hosts[] */
     pid_t pid;                    /* also its process group; 0 = not started */
     bool running, connected, finalized, aborted;
     bool reported;                /* its death was looked at */
@@ -142,13 +145,30 @@ struct launch_rank {
     size_t in_off;                /* bytes of the current piece of our stdin that it has */
 };
 
-enum launch_event_kind { LAUNCH_CONNECTED, LAUNCH_FINALIZED, LAUNCH_ABORT };
+enum launch_event_kind {
+    LAUNCH_CONNECTED, LAUNCH_FINALIZED, LAUNCH_ABORT,
+    /* In an agent: its ranks entered a fence; one asks what a rank elsewhere published; what one of
+     * its own published. */
+    LAUNCH_FENCE, LAUNCH_FETCH, LAUNCH_PUBLISHED
+};
+
+/* A call of PMIx that the main thread answers, with launch_server_answer(). */
+struct launch_call {
+    void *data;                   /* fence: what to gather; fetch: the key; or what was published */
+    size_t len;
+    uint32_t *ranks;              /* fence: who takes part; none = all */
+    size_t nranks;
+    void (*answer)(void);         /* PMIx's function and its argument */
+    void *cbdata;
+};
 
 /* Written in one piece (it is shorter than PIPE_BUF) by PMIx's thread, before the rank in
  * question can go on. */
 struct launch_event {
     enum launch_event_kind kind;
     int rank, code;
+    uint32_t number;              /* LAUNCH_PUBLISHED: of the request */
+    struct launch_call *call;     /* owned by the reader */
     char text[240];
 };
 
@@ -160,10 +180,14 @@ struct launch_job {
     char nspace[200], host[256];
     struct launch_host *hosts;    /* opts->hosts, or this host alone */
     int nhosts;
-    int node;                     /* index of this process's own host; -1 in a head */
+    int node;                     /* index of this process's own host in hosts[]; -1 in a head */
     int n, total;
     struct launch_rank *ranks;
+    /* Where several hosts are: all ranks of the job, host by host, in ascending order, and the host
+     * of each; NULL for one host. */
+    uint32_t *by_host, *host_of;
     int ncpus;                    /* cores that the ranks may use together */
+    int universe;                 /* slots of all hosts; 0 = ncpus */
     char **env;                   /* mpirun's own environment as it was found */
     int event_fd;                 /* read end */
     int nrunning, nconnected, nfinalized;
@@ -176,6 +200,11 @@ struct launch_job {
     char suspect_how[320];
     const char *suspect_advice;
     uint64_t suspect_until_ns;
+
+    bool agent;                   /* this process is the agent of a host */
+    struct head *head;            /* this process is the head of a job over several hosts */
+
+    int dead_first, dead_last;    /* in a head: ranks found dead and not yet reported */
 
     bool ending;                  /* the remaining ranks are being ended */
     bool killed;                  /* and SIGKILL was sent */
@@ -208,9 +237,7 @@ void launch_hosts_keep(struct launch_opts *o, const bool *keep);
 int launch_assign(struct launch_job *job);
 /* Leaves out hosts that get no rank, where that is known before any agent runs. */
 int launch_assign_ahead(struct launch_opts *o);
-/* place.c: for a job on this host alone, the same as launch_assign(). */
-int launch_place_count(struct launch_job *job, hwloc_topology_t topo);
-/* Where on this host each rank goes: place and cpus, and job->ncpus. */
+/* place.c: where on this host each rank goes: place and cpus, and job->ncpus. */
 int launch_place(struct launch_job *job, hwloc_topology_t topo);
 /* Objects of each kind that this process may use; 1 where the machine shows none of a kind. */
 int launch_count_objects(hwloc_topology_t topo, int nobj[LAUNCH_UNSET]);
@@ -225,10 +252,20 @@ int  launch_server_start(struct launch_job *job);
 /* Adds what a PMIx client needs to the environment of a rank. */
 int  launch_server_env(struct launch_job *job, int rank, struct launch_list *env);
 void launch_server_stop(struct launch_job *job);
+/* Answers a call: 0 and what was gathered or published, or -RT_ENOENT, -RT_ETIMEOUT, -RT_ENOMEM.
+ * Frees the call. */
+void launch_server_answer(struct launch_call *call, int err, const void *data, size_t len);
+/* Asks for what a rank of this host published; LAUNCH_PUBLISHED with this number comes. */
+int  launch_server_fetch(int rank, uint32_t number);
+void launch_call_free(struct launch_call *call);
+/* The i-th rank on a host, in ascending order. */
+uint32_t launch_rank_on(const struct launch_job *job, int host, int i);
 
 /* spawn.c: starts every rank.  0 or an exit code after a message; ranks may run in either case. */
 int launch_check_programs(struct launch_job *job);
 int launch_spawn(struct launch_job *job);
+/* To the process groups of the ranks of this host. */
+void launch_signal_local(const struct launch_job *job, int sig);
 
 /* io.c: the ranks' output to ours, line by line, and our stdin to theirs.  Never blocks. */
 int  launch_io_init(struct launch_job *job);
@@ -239,6 +276,11 @@ void launch_io_step(struct launch_job *job, const struct pollfd *fds, int nfds);
 int  launch_io_timeout_ms(const struct launch_job *job);          /* -1 = none */
 /* Takes what a rank has written so far out of its pipes. */
 void launch_io_drain(struct launch_job *job, struct launch_rank *r);
+/* The ranks of a head: their streams are open, and these bytes came; none: the end. */
+void launch_io_far(struct launch_job *job);
+void launch_io_feed(struct launch_job *job, int rank, bool is_err, const void *data, size_t len);
+/* The reader of our stdout is slow: no more is to come for now. */
+bool launch_io_full(void);
 /* Nothing more will come and everything is written. */
 bool launch_io_idle(const struct launch_job *job);
 /* Our own output still waits for its reader. */
@@ -260,8 +302,10 @@ void launch_signal_all(const struct launch_job *job, int sig);
 void launch_say(const struct launch_job *job, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* guard.c: the process that cleans up after an mpirun that was killed.  0 or an exit code. */
-int  launch_guard_start(const struct launch_job *job, const char *segment);
+/* guard.c: the process that cleans up after an mpirun or an agent that was killed; an agent's
+ * channel to its head, else -1.  0 or an exit code. */
+int  launch_guard_start(const struct launch_job *job, const char *segment, int channel_in,
+                        int channel_out);
 void launch_guard_add(pid_t group);
 void launch_guard_drop(pid_t group);
 void launch_guard_stop(void);

@@ -1,10 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What starts jobs.  It needs the runtime only.
 bin_PROGRAMS += mpirun
-mpirun_SOURCES = launcher/launch.h launcher/options.h launcher/hosts.h launcher/main.c launcher/options.c launcher/parse.c launcher/pingjob.c launcher/policy.c \
-	launcher/list.c launcher/place.c launcher/assign.c launcher/hostlist.c launcher/hostfile.c launcher/hosts.c launcher/alloc.c \
-	launcher/show.c launcher/server.c launcher/spawn.c launcher/io.c launcher/end.c launcher/loop.c launcher/guard.c
+mpirun_SOURCES = $(both_sources) launcher/options.h launcher/hosts.h launcher/main.c launcher/options.c launcher/parse.c \
+	launcher/pingjob.c launcher/policy.c launcher/assign.c launcher/hostlist.c launcher/hostfile.c launcher/hosts.c \
+	launcher/alloc.c launcher/io.c launcher/end.c launcher/loop.c launcher/head.h launcher/head.c
 mpirun_LDADD = libweft_rt.la
+
+# The agent on each host of a job over several: it lies beside mpirun.
+bin_PROGRAMS += weftd
+weftd_SOURCES = $(both_sources) launcher/agent.c launcher/pump.h launcher/pump.c
+weftd_LDADD = libweft_rt.la
+
+# What mpirun and its agents share.
+both_sources = launcher/launch.h launcher/list.c launcher/place.c launcher/show.c launcher/server.c launcher/spawn.c \
+	launcher/guard.c launcher/wire.h launcher/wire.c launcher/tree.h launcher/tree.c launcher/rsh.c \
+	launcher/describe.h launcher/describe.c launcher/relay.h launcher/relay.c
 
 
 # The compiler wrapper: one script; its names are links to it.

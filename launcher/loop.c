@@ -3,7 +3,7 @@
  * and all its output is written.  The order within a turn matters: events before deaths (a rank
  * that finalised is then known to have done so), and of several deaths seen at once a signal
  * before an exit code, because the latter is often its consequence. */
-#include "launcher/launch.h"
+#include "launcher/head.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 
@@ -16,8 +16,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Children that left the ranks' process groups may hold our pipes open: not longer. */
-#define LINGER_NS 200000000
+/* Children that left the ranks' process groups may hold our pipes open: not longer.  Agents do the
+ * same by themselves, and have time to send what was written. */
+#define LINGER_NS     200000000
+#define LINGER_FAR_NS 20000000000ull
 
 struct loop {
     struct launch_job *job;
@@ -43,16 +45,32 @@ static struct launch_rank *rank_of_pid(struct launch_job *job, pid_t pid)
     return NULL;
 }
 
-/* Collects the dead, then reports them: those killed by a signal first. */
+/* Reports the dead among first..last: those killed by a signal first. */
+static void report_dead(struct launch_job *job, int first, int last)
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = first; i <= last; i++) {
+            struct launch_rank *r = &job->ranks[i];
+            if (r->pid <= 0 || r->running || r->reported || WIFSIGNALED(r->status) == pass)
+                continue;
+            r->reported = true;
+            launch_end_exited(job, r);
+        }
+}
+
+/* Collects the dead, then reports them. */
 static void reap(struct loop *l)
 {
     struct launch_job *job = l->job;
     struct launch_rank *r;
     int status, first = job->n, last = -1;
-    bool fresh[2] = { false, false };
     pid_t pid;
 
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (job->head) {
+            head_exited(job->head, pid, status);
+            continue;
+        }
         r = rank_of_pid(job, pid);
         if (!r || !r->running)
             continue;
@@ -62,19 +80,22 @@ static void reap(struct loop *l)
         if (r->gone)
             launch_guard_drop(pid);
         job->nrunning--;
-        fresh[!WIFSIGNALED(status)] = true;
         first = r->rank < first ? r->rank : first;
         last = r->rank > last ? r->rank : last;
     }
     read_events(l);               /* what a rank said before its death is all here now */
-    for (int pass = 0; pass < 2; pass++)
-        for (int i = first; fresh[pass] && i <= last; i++) {
-            r = &job->ranks[i];
-            if (r->pid <= 0 || r->running || r->reported || WIFSIGNALED(r->status) == pass)
-                continue;
-            r->reported = true;
-            launch_end_exited(job, r);
-        }
+    report_dead(job, first, last);
+}
+
+/* The same for a head, whose agents have done it in this order. */
+static void step_head(struct loop *l, const struct pollfd *fds)
+{
+    struct launch_job *job = l->job;
+    head_step(job->head, fds);
+    if (job->dead_last >= 0)
+        report_dead(job, job->dead_first, job->dead_last);
+    job->dead_first = job->n;
+    job->dead_last = -1;
 }
 
 /* Ctrl-C and its like: first politely, then at once. */
@@ -139,7 +160,9 @@ static void check_time(struct loop *l)
         launch_end_begin(job, launch_io_broken() == EPIPE ? 128 + SIGPIPE : LAUNCH_EXIT_FAIL);
     if (job->nrunning == 0 && !l->linger_until_ns) {
         launch_signal_all(job, SIGKILL);      /* what the ranks' groups still hold */
-        l->linger_until_ns = now + LINGER_NS;
+        if (job->head)
+            head_finish(job->head);
+        l->linger_until_ns = now + (job->head ? LINGER_FAR_NS : LINGER_NS);
     }
 }
 
@@ -159,6 +182,8 @@ static int poll_timeout(const struct loop *l)
         ms = sooner(ms, l->job->kill_at_ns);
     if (l->job->suspect && !l->job->ending)
         ms = sooner(ms, l->job->suspect_until_ns);
+    if (l->job->head && head_timeout_ms(l->job->head) >= 0)
+        ms = sooner(ms, rt_now_ns() + (uint64_t)head_timeout_ms(l->job->head) * 1000000);
     if (l->linger_until_ns)
         ms = sooner(ms, rt_now_ns() + LINGER_NS / 4);
     return ms;
@@ -170,7 +195,8 @@ static bool is_done(const struct loop *l)
 {
     if (l->job->nrunning > 0)
         return false;
-    if (launch_io_idle(l->job) || l->interrupts > 1 || launch_io_broken())
+    bool told = !l->job->head || head_finished(l->job->head);
+    if ((launch_io_idle(l->job) && told) || l->interrupts > 1 || launch_io_broken())
         return true;
     return rt_now_ns() >= l->linger_until_ns && !launch_io_busy();
 }
@@ -179,7 +205,8 @@ int launch_loop(struct launch_job *job, int signal_fd)
 {
     struct loop l = { .job = job, .signal_fd = signal_fd };
 
-    l.fds = malloc(((size_t)job->n * 3 + 5) * sizeof *l.fds);
+    size_t nhead = job->head ? (size_t)head_nfds(job->head) : 0;
+    l.fds = malloc(((size_t)job->n * 3 + 5 + nhead) * sizeof *l.fds);
     if (!l.fds) {
         launch_end_kill(job);
         return LAUNCH_EXIT_FAIL;
@@ -191,7 +218,8 @@ int launch_loop(struct launch_job *job, int signal_fd)
         l.fds[0] = (struct pollfd){ .fd = signal_fd, .events = POLLIN };
         l.fds[1] = (struct pollfd){ .fd = job->event_fd, .events = POLLIN };
         int n = launch_io_fds(job, l.fds + 2);
-        if (poll(l.fds, (nfds_t)n + 2, poll_timeout(&l)) < 0 && errno != EINTR) {
+        int nfar = job->head ? head_fds(job->head, l.fds + 2 + n) : 0;
+        if (poll(l.fds, (nfds_t)(2 + n + nfar), poll_timeout(&l)) < 0 && errno != EINTR) {
             log_error(LAUNCH, "poll: %m");
             launch_end_kill(job);
             break;
@@ -200,6 +228,8 @@ int launch_loop(struct launch_job *job, int signal_fd)
             read_events(&l);
         if (l.fds[0].revents)
             read_signals(&l);
+        if (job->head)
+            step_head(&l, l.fds + 2 + n);
         launch_io_step(job, l.fds + 2, n);
     }
     free(l.fds);

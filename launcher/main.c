@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mpirun: starts the ranks of one job on this host and stays until all have gone.  The PMIx
- * server runs in this process, on its own thread; everything else happens on the main thread. */
-#include "launcher/launch.h"
+/* mpirun: starts the ranks of one job and stays until all have gone.  On this host alone, the PMIx
+ * server runs in this process, on its own thread; on several, in an agent on each (agent.c), and
+ * this process is their head (head.c).  Everything else happens on the main thread. */
+#include "launcher/head.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -84,7 +85,11 @@ static int plan(struct launch_job *job)
     hwloc_topology_t topo = rt_topo_hwloc();
     if (!topo)
         return LAUNCH_EXIT_FAIL;
-    int code = launch_place_count(job, topo);
+    if (launch_count_objects(topo, job->hosts[0].nobj) < 0) {
+        launch_say(job, "found no core that this process may use");
+        return LAUNCH_EXIT_FAIL;
+    }
+    int code = launch_assign(job);
     if (!code)
         code = check_stdin(job);
     if (!code)
@@ -115,7 +120,7 @@ static int run(struct launch_job *job)
     }
     rt_node_name(job->nspace, 0, segment, sizeof segment);
     if (launch_io_init(job) < 0 || launch_io_open_files(job) < 0 ||
-        launch_guard_start(job, segment) || launch_server_start(job) < 0)
+        launch_guard_start(job, segment, -1, -1) || launch_server_start(job) < 0)
         return LAUNCH_EXIT_FAIL;
     int code = launch_spawn(job);
     if (code)
@@ -127,6 +132,24 @@ static int run(struct launch_job *job)
     unlink(segment);              /* still there when the job died before its last rank attached */
     launch_guard_stop();
     launch_io_fini(job);
+    return code;
+}
+
+/* The same over several hosts, which count, place and show by themselves. */
+static int run_far(struct launch_job *job)
+{
+    int signal_fd = open_signals();
+    int code = signal_fd < 0 ? LAUNCH_EXIT_FAIL : head_start(job, signal_fd);
+    if (!code && !job->opts->dry_run) {
+        head_go(job->head);
+        if (job->opts->verbose)
+            launch_say(job, "started %d ranks on %d hosts, job %s", job->n, job->nhosts,
+                       job->nspace);
+        code = launch_loop(job, signal_fd);
+    }
+    head_stop(job);
+    if (job->ranks)
+        launch_io_fini(job);
     return code;
 }
 
@@ -158,16 +181,17 @@ int main(int argc, char **argv)
         launch_list_fini(&env);
         return code;
     }
-    if (choose_hosts(&job, &here)) {
-        launch_say(&job, "jobs over several hosts are not there yet");
-        return LAUNCH_EXIT_FAIL;
+    bool far = choose_hosts(&job, &here);
+    if (far && !opts.topo_xml) {
+        code = run_far(&job);
+    } else {
+        launch_server_tune();
+        code = plan(&job);
+        if (!code && !opts.dry_run)
+            code = launch_check_programs(&job);
+        if (!code && !opts.dry_run)
+            code = run(&job);
     }
-    launch_server_tune();
-    code = plan(&job);
-    if (!code && !opts.dry_run)
-        code = launch_check_programs(&job);
-    if (!code && !opts.dry_run)
-        code = run(&job);
     /* PMIx's thread still runs: see launch_server_stop(). */
     if (job.ending) {
         fflush(NULL);

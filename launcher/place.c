@@ -168,15 +168,6 @@ int launch_count_objects(hwloc_topology_t topo, int nobj[LAUNCH_UNSET])
     return err;
 }
 
-int launch_place_count(struct launch_job *job, hwloc_topology_t topo)
-{
-    if (launch_count_objects(topo, job->hosts[0].nobj) < 0) {
-        launch_say(job, "found no core that this process may use");
-        return LAUNCH_EXIT_FAIL;
-    }
-    return launch_assign(job);
-}
-
 /* ---- mapping, ordering, binding ---- */
 
 static int deal_places(struct launch_job *job, struct machine *m)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The PMIx server inside mpirun.  PMIx calls the functions of `module` on its own progress
- * thread; they hand what matters over to the main loop through a pipe and answer at once, so the
- * main thread alone owns the job's state.  The event is in the pipe before the answer frees the
- * client: the loop learns of a finalize before it can see that process exit. */
+/* The PMIx server inside mpirun, or inside the agent of a host.  PMIx calls the functions of
+ * `module` on its own progress thread; they hand what matters over to the main loop through a pipe
+ * and answer at once, so the main thread alone owns the job's state.  The event is in the pipe
+ * before the answer frees the client: the loop learns of a finalize before it can see that process
+ * exit.  What concerns other hosts, fences and fetches of what their ranks published, is answered
+ * later, by the main thread (relay.c). */
 #include "launcher/launch.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -19,6 +21,7 @@
 static struct {
     int event_fd;                 /* write end */
     bool running;
+    bool relay;                   /* the job has other hosts */
     char nspace[PMIX_MAX_NSLEN + 1];
 } server = { .event_fd = -1 };
 
@@ -44,12 +47,17 @@ void launch_server_tune(void)
 
 /* ---- on PMIx's thread ---- */
 
+static void post_event(const struct launch_event *e)
+{
+    if (write(server.event_fd, e, sizeof *e) != sizeof *e)
+        log_error(LAUNCH, "could not pass on an event of rank %d: %m", e->rank);
+}
+
 static void post(enum launch_event_kind kind, const pmix_proc_t *proc, int code, const char *text)
 {
     struct launch_event e = { .kind = kind, .rank = (int)proc->rank, .code = code };
     snprintf(e.text, sizeof e.text, "%s", text ? text : "");
-    if (write(server.event_fd, &e, sizeof e) != sizeof e)
-        log_error(LAUNCH, "could not pass on an event of rank %d: %m", e.rank);
+    post_event(&e);
 }
 
 static void answer(pmix_op_cbfunc_t cbfunc, void *cbdata)
@@ -86,19 +94,63 @@ static pmix_status_t on_abort(const pmix_proc_t *proc, void *object, int status,
     return PMIX_SUCCESS;
 }
 
-/* Called when every local participant has entered; with one host that is everybody. */
+/* What belongs together of a call that the main thread will answer; NULL: no memory. */
+static struct launch_call *make_call(const void *data, size_t len, pmix_modex_cbfunc_t cbfunc,
+                                     void *cbdata)
+{
+    struct launch_call *call = calloc(1, sizeof *call);
+    char *copy = malloc(len ? len : 1);
+    if (!call || !copy) {
+        free(call), free(copy);
+        return NULL;
+    }
+    if (len)
+        memcpy(copy, data, len);
+    call->data = copy;
+    call->len = len;
+    call->answer = (void (*)(void))cbfunc;
+    call->cbdata = cbdata;
+    return call;
+}
+
+/* The ranks of ours among the participants, none for all of the job. */
+static int list_ranks(struct launch_call *call, const pmix_proc_t procs[], size_t nprocs)
+{
+    call->ranks = calloc(nprocs ? nprocs : 1, sizeof *call->ranks);
+    if (!call->ranks)
+        return -RT_ENOMEM;
+    for (size_t i = 0; i < nprocs; i++) {
+        if (strcmp(procs[i].nspace, server.nspace))
+            return -RT_ENOTSUP;
+        if (procs[i].rank == PMIX_RANK_WILDCARD) {
+            call->nranks = 0;
+            return 0;
+        }
+        call->ranks[call->nranks++] = procs[i].rank;
+    }
+    return 0;
+}
+
+/* Called when every local participant has entered.  `data` is PMIx's own and may go when this
+ * function returns. */
 static pmix_status_t on_fence(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[],
                               size_t ninfo, char *data, size_t ndata, pmix_modex_cbfunc_t cbfunc,
                               void *cbdata)
 {
-    char *copy = ndata ? malloc(ndata) : NULL;
-    (void)procs, (void)nprocs, (void)info, (void)ninfo;
-    if (ndata && !copy)
+    struct launch_call *call = make_call(data, ndata, cbfunc, cbdata);
+    struct launch_event e = { .kind = LAUNCH_FENCE, .call = call };
+    (void)info, (void)ninfo;
+    if (!call)
         return PMIX_ERR_NOMEM;
-    if (ndata)
-        /* `data` is PMIx's own and may go when this function returns. */
-        memcpy(copy, data, ndata);
-    cbfunc(PMIX_SUCCESS, copy, ndata, cbdata, free, copy);
+    int err = list_ranks(call, procs, nprocs);
+    if (err < 0) {
+        launch_call_free(call);
+        return err == -RT_ENOTSUP ? PMIX_ERR_NOT_SUPPORTED : PMIX_ERR_NOMEM;
+    }
+    if (server.relay)
+        post_event(&e);
+    else
+        launch_server_answer(call, 0, call->data, call->len);
     return PMIX_SUCCESS;
 }
 
@@ -106,8 +158,35 @@ static pmix_status_t on_fence(const pmix_proc_t procs[], size_t nprocs, const pm
 static pmix_status_t on_direct_modex(const pmix_proc_t *proc, const pmix_info_t info[],
                                      size_t ninfo, pmix_modex_cbfunc_t cbfunc, void *cbdata)
 {
-    (void)proc, (void)info, (void)ninfo, (void)cbfunc, (void)cbdata;
-    return PMIX_ERR_NOT_FOUND;
+    struct launch_event e = { .kind = LAUNCH_FETCH, .rank = (int)proc->rank };
+    const char *key = "";
+
+    if (!server.relay || strcmp(proc->nspace, server.nspace))
+        return PMIX_ERR_NOT_FOUND;
+    for (size_t i = 0; i < ninfo; i++) {
+        if (!strncmp(info[i].key, PMIX_REQUIRED_KEY, PMIX_MAX_KEYLEN) &&
+            info[i].value.type == PMIX_STRING && info[i].value.data.string)
+            key = info[i].value.data.string;
+        if (!strncmp(info[i].key, PMIX_TIMEOUT, PMIX_MAX_KEYLEN))
+            e.code = info[i].value.type == PMIX_INT || info[i].value.type == PMIX_UINT32
+                         ? info[i].value.data.integer
+                         : 0;
+    }
+    e.call = make_call(key, strlen(key) + 1, cbfunc, cbdata);
+    if (!e.call)
+        return PMIX_ERR_NOMEM;
+    post_event(&e);
+    return PMIX_SUCCESS;
+}
+
+/* What a rank of ours published, for another host; `arg` is the number of the request. */
+static void on_published(pmix_status_t status, char *data, size_t len, void *arg)
+{
+    struct launch_call *call = make_call(data, status == PMIX_SUCCESS ? len : 0, NULL, NULL);
+    struct launch_event e = { .kind = LAUNCH_PUBLISHED, .call = call };
+    e.code = status == PMIX_SUCCESS && call ? 0 : -RT_ENOENT;
+    e.number = (uint32_t)(uintptr_t)arg;
+    post_event(&e);
 }
 
 static pmix_server_module_t module = {
@@ -137,12 +216,42 @@ static int failed(const char *what, pmix_status_t rc)
     return -RT_EBOOT;
 }
 
-static char *rank_list(int n)
+/* The ranks of each host, "0,1;2,3" as PMIx_generate_ppn() reads them; *own is this host's part.
+ * Hosts without ranks are left out. */
+static char *rank_lists(const struct launch_job *job, char **own)
 {
-    size_t len = (size_t)n * 11 + 1, at = 0;
-    char *text = malloc(len);
-    for (int i = 0; text && i < n; i++)
-        at += (size_t)snprintf(text + at, len - at, i ? ",%d" : "%d", i);
+    char *text = NULL;
+    size_t len, begin = 0;
+    FILE *f = open_memstream(&text, &len);
+
+    *own = NULL;
+    for (int h = 0; f && h < job->nhosts; h++) {
+        const char *sep = job->hosts[h].node > 0 ? ";" : "";
+        fflush(f);
+        begin = h == job->node ? len + strlen(sep) : begin;
+        for (int i = 0; i < job->hosts[h].nranks; i++, sep = ",")
+            fprintf(f, "%s%u", sep, launch_rank_on(job, h, i));
+        if (h == job->node) {
+            fflush(f);
+            *own = strdup(text + begin);
+        }
+    }
+    if (f)
+        fclose(f);
+    return text;
+}
+
+/* "n0,n1,n2" */
+static char *host_list(const struct launch_job *job)
+{
+    char *text = NULL;
+    size_t len;
+    FILE *f = open_memstream(&text, &len);
+    for (int h = 0; f && h < job->nhosts; h++)
+        if (job->hosts[h].node >= 0)
+            fprintf(f, "%s%s", job->hosts[h].node ? "," : "", job->hosts[h].name);
+    if (f)
+        fclose(f);
     return text;
 }
 
@@ -152,68 +261,91 @@ static void load_u32(pmix_info_t *info, const char *key, int value)
     PMIX_INFO_LOAD(info, key, &v, PMIX_UINT32);
 }
 
-/* What PMIx tells others about one rank.  `Local rank` is the rank: there is one host. */
-static void load_rank(pmix_info_t *info, const struct launch_job *job, int rank)
+static int app_of(const struct launch_job *job, uint32_t rank)
 {
-    enum { NKEYS = 5 };
-    pmix_data_array_t *array;
-    pmix_rank_t r = (pmix_rank_t)rank;
-    uint16_t local = (uint16_t)rank;
-    int app = job->ranks[rank].app;
+    const struct launch_opts *o = job->opts;
+    int a = 0;
+    while (a + 1 < o->napps && rank >= (uint32_t)o->apps[a + 1].first)
+        a++;
+    return a;
+}
 
-    PMIX_DATA_ARRAY_CREATE(array, NKEYS, PMIX_INFO);
+/* What PMIx tells others about one rank, the i-th of its host.  Of those elsewhere only what
+ * somebody here may ask for; their hosts' names are in the maps. */
+static void load_rank(pmix_info_t *info, const struct launch_job *job, int host, int i)
+{
+    pmix_data_array_t *array;
+    pmix_rank_t r = launch_rank_on(job, host, i);
+    uint16_t local = (uint16_t)i;
+    int app = app_of(job, r), n = 0;
+
+    PMIX_DATA_ARRAY_CREATE(array, host == job->node ? 6 : 3, PMIX_INFO);
     pmix_info_t *v = array->array;
-    PMIX_INFO_LOAD(&v[0], PMIX_RANK, &r, PMIX_PROC_RANK);
-    load_u32(&v[1], PMIX_APPNUM, app);
-    PMIX_INFO_LOAD(&v[2], PMIX_LOCAL_RANK, &local, PMIX_UINT16);
-    PMIX_INFO_LOAD(&v[3], PMIX_NODE_RANK, &local, PMIX_UINT16);
-    r = (pmix_rank_t)(rank - job->opts->apps[app].first);
-    PMIX_INFO_LOAD(&v[4], PMIX_APP_RANK, &r, PMIX_PROC_RANK);
+    PMIX_INFO_LOAD(&v[n++], PMIX_RANK, &r, PMIX_PROC_RANK);
+    load_u32(&v[n++], PMIX_APPNUM, app);
+    load_u32(&v[n++], PMIX_NODEID, job->hosts[host].node);
+    if (host == job->node) {
+        r -= (pmix_rank_t)job->opts->apps[app].first;
+        PMIX_INFO_LOAD(&v[n++], PMIX_LOCAL_RANK, &local, PMIX_UINT16);
+        PMIX_INFO_LOAD(&v[n++], PMIX_NODE_RANK, &local, PMIX_UINT16);
+        PMIX_INFO_LOAD(&v[n++], PMIX_APP_RANK, &r, PMIX_PROC_RANK);
+    }
     PMIX_LOAD_KEY(info->key, PMIX_PROC_DATA);
     info->value.type = PMIX_DATA_ARRAY;
     info->value.data.darray = array;
 }
 
-/* Facts about the whole job; the regular expressions name the one host and all ranks on it. */
+static int count_nodes(const struct launch_job *job)
+{
+    int n = 0;
+    for (int h = 0; h < job->nhosts; h++)
+        n += job->hosts[h].nranks > 0;
+    return n;
+}
+
+/* Facts about the whole job; the regular expressions name the hosts and the ranks on each. */
 static int load_job(pmix_info_t *info, const struct launch_job *job)
 {
-    char *peers = rank_list(job->n), *nodes = NULL, *procs = NULL;
-    int n = 0;
+    char *own, *lists = rank_lists(job, &own), *hosts = host_list(job);
+    char *nodes = NULL, *procs = NULL;
+    int universe = job->universe ? job->universe : job->ncpus, n = 0;
 
-    if (!peers || PMIx_generate_regex(job->host, &nodes) || PMIx_generate_ppn(peers, &procs)) {
-        free(peers), free(nodes);
+    if (!lists || !own || !hosts || PMIx_generate_regex(hosts, &nodes) ||
+        PMIx_generate_ppn(lists, &procs)) {
+        free(lists), free(own), free(hosts), free(nodes);
         return -RT_ENOMEM;
     }
-    load_u32(&info[n++], PMIX_JOB_SIZE, job->n);
+    load_u32(&info[n++], PMIX_JOB_SIZE, job->total);
     load_u32(&info[n++], PMIX_LOCAL_SIZE, job->n);
     load_u32(&info[n++], PMIX_NODE_SIZE, job->n);
-    load_u32(&info[n++], PMIX_MAX_PROCS, job->n);
-    load_u32(&info[n++], PMIX_UNIV_SIZE, job->n > job->ncpus ? job->n : job->ncpus);
+    load_u32(&info[n++], PMIX_MAX_PROCS, job->total);
+    load_u32(&info[n++], PMIX_UNIV_SIZE, job->total > universe ? job->total : universe);
     load_u32(&info[n++], PMIX_JOB_NUM_APPS, job->opts->napps);
-    load_u32(&info[n++], PMIX_NUM_NODES, 1);
+    load_u32(&info[n++], PMIX_NUM_NODES, count_nodes(job));
     load_u32(&info[n++], RT_BOOT_KEY_NCPUS, job->ncpus);
-    PMIX_INFO_LOAD(&info[n++], PMIX_LOCAL_PEERS, peers, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[n++], PMIX_LOCAL_PEERS, own, PMIX_STRING);
     PMIX_INFO_LOAD(&info[n++], PMIX_JOBID, job->nspace, PMIX_STRING);
     PMIX_INFO_LOAD(&info[n++], PMIX_NODE_MAP, nodes, PMIX_REGEX);
     PMIX_INFO_LOAD(&info[n++], PMIX_PROC_MAP, procs, PMIX_REGEX);
-    free(peers), free(nodes), free(procs);
+    free(lists), free(own), free(hosts), free(nodes), free(procs);
     return n;
 }
 
 static int register_job(struct launch_job *job)
 {
     enum { NJOB = 12 };
-    size_t ninfo = NJOB + (size_t)job->n;
+    size_t ninfo = NJOB + (size_t)job->total, n = NJOB;
     pmix_info_t *info;
     struct wait w = { .status = PMIX_SUCCESS };
 
     PMIX_INFO_CREATE(info, ninfo);
     if (!info || load_job(info, job) != NJOB) {
-        log_error(LAUNCH, "no memory to describe a job of %d ranks", job->n);
+        log_error(LAUNCH, "no memory to describe a job of %d ranks", job->total);
         return -RT_ENOMEM;
     }
-    for (int r = 0; r < job->n; r++)
-        load_rank(&info[NJOB + r], job, r);
+    for (int h = 0; h < job->nhosts; h++)
+        for (int i = 0; i < job->hosts[h].nranks; i++)
+            load_rank(&info[n++], job, h, i);
     sem_init(&w.done, 0, 0);
     pmix_status_t rc = PMIx_server_register_nspace(server.nspace, job->n, info, ninfo, waited, &w);
     if (rc == PMIX_SUCCESS)
@@ -236,7 +368,7 @@ static int register_ranks(struct launch_job *job)
 
     sem_init(&w.done, 0, 0);
     for (int r = 0; r < job->n; r++) {
-        PMIX_LOAD_PROCID(&proc, server.nspace, (pmix_rank_t)r);
+        PMIX_LOAD_PROCID(&proc, server.nspace, (pmix_rank_t)job->ranks[r].rank);
         pmix_status_t one = PMIx_server_register_client(&proc, geteuid(), getegid(), NULL, waited,
                                                         &w);
         if (one == PMIX_SUCCESS)
@@ -253,6 +385,7 @@ static int register_ranks(struct launch_job *job)
 
 int launch_server_start(struct launch_job *job)
 {
+    pmix_info_t info;
     int fds[2];
 
     if (pipe2(fds, O_CLOEXEC) < 0) {
@@ -264,7 +397,10 @@ int launch_server_start(struct launch_job *job)
     job->event_fd = fds[0];
     server.event_fd = fds[1];
     snprintf(server.nspace, sizeof server.nspace, "%s", job->nspace);
-    pmix_status_t rc = PMIx_server_init(&module, NULL, 0);
+    server.relay = job->by_host != NULL;
+    PMIX_INFO_LOAD(&info, PMIX_HOSTNAME, job->host, PMIX_STRING);
+    pmix_status_t rc = PMIx_server_init(&module, &info, 1);
+    PMIX_INFO_DESTRUCT(&info);
     if (rc != PMIX_SUCCESS)
         return failed("could not start; it needs a loopback interface (ip link set lo up)", rc);
     server.running = true;
@@ -304,4 +440,38 @@ void launch_server_stop(struct launch_job *job)
     if (server.running && !job->ending)
         PMIx_server_finalize();
     server.running = false;
+}
+
+void launch_call_free(struct launch_call *call)
+{
+    free(call->data);
+    free(call->ranks);
+    free(call);
+}
+
+void launch_server_answer(struct launch_call *call, int err, const void *data, size_t len)
+{
+    pmix_modex_cbfunc_t cbfunc = (pmix_modex_cbfunc_t)call->answer;
+    char *copy = !err && len ? malloc(len) : NULL;
+    pmix_status_t status = err == -RT_ENOENT                 ? PMIX_ERR_NOT_FOUND
+                           : err == -RT_ETIMEOUT             ? PMIX_ERR_TIMEOUT
+                           : err || (len && !copy)           ? PMIX_ERR_NOMEM
+                                                             : PMIX_SUCCESS;
+    if (copy)
+        memcpy(copy, data, len);
+    cbfunc(status, copy, copy ? len : 0, call->cbdata, free, copy);
+    launch_call_free(call);
+}
+
+int launch_server_fetch(int rank, uint32_t number)
+{
+    pmix_proc_t proc;
+    PMIX_LOAD_PROCID(&proc, server.nspace, (pmix_rank_t)rank);
+    pmix_status_t rc = PMIx_server_dmodex_request(&proc, on_published, (void *)(uintptr_t)number);
+    return rc == PMIX_SUCCESS ? 0 : failed("could not read what a rank published", rc);
+}
+
+uint32_t launch_rank_on(const struct launch_job *job, int host, int i)
+{
+    return job->by_host ? job->by_host[job->hosts[host].begin + i] : (uint32_t)i;
 }

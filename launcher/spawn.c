@@ -149,26 +149,29 @@ static int add_all(struct launch_list *env, const struct launch_list *vars)
 
 /* The variables that wrapper scripts read to choose a GPU or a file name; the names are those of
  * Open MPI and MPICH. */
-static int add_rank_vars(const struct launch_job *job, int rank, struct launch_list *env)
+static int add_rank_vars(const struct launch_job *job, const struct launch_rank *r,
+                         struct launch_list *env)
 {
-    static const char *const ranks[] = { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
-                                         "MPI_LOCALRANKID" };
-    static const char *const sizes[] = { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
-                                         "MPI_LOCALNRANKS" };
+    const struct { const char *name; int value; } vars[] = {
+        { "OMPI_COMM_WORLD_RANK", r->rank },
+        { "OMPI_COMM_WORLD_LOCAL_RANK", (int)(r - job->ranks) },
+        { "MPI_LOCALRANKID", (int)(r - job->ranks) },
+        { "OMPI_COMM_WORLD_SIZE", job->total },
+        { "OMPI_COMM_WORLD_LOCAL_SIZE", job->n },
+        { "MPI_LOCALNRANKS", job->n },
+    };
     char text[16];
     int err = 0;
-    snprintf(text, sizeof text, "%d", rank);
-    for (size_t i = 0; i < sizeof ranks / sizeof ranks[0] && !err; i++)
-        err = launch_list_setenv(env, ranks[i], text);
-    snprintf(text, sizeof text, "%d", job->n);
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && !err; i++)
-        err = launch_list_setenv(env, sizes[i], text);
+    for (size_t i = 0; i < sizeof vars / sizeof vars[0] && !err; i++) {
+        snprintf(text, sizeof text, "%d", vars[i].value);
+        err = launch_list_setenv(env, vars[i].name, text);
+    }
     return err;
 }
 
-static int make_env(struct launch_job *job, int rank, struct launch_list *env)
+static int make_env(struct launch_job *job, const struct launch_rank *r, struct launch_list *env)
 {
-    const struct launch_app *app = &job->opts->apps[job->ranks[rank].app];
+    const struct launch_app *app = &job->opts->apps[r->app];
     const struct launch_envs *from = app->env_given ? &app->env : &job->opts->env;
     int err = 0;
     for (char **e = job->env; *e && !err; e++)
@@ -179,9 +182,9 @@ static int make_env(struct launch_job *job, int rank, struct launch_list *env)
     if (!err)
         err = add_all(env, &app->env.set);
     if (!err)
-        err = add_rank_vars(job, rank, env);
+        err = add_rank_vars(job, r, env);
     if (!err)
-        err = launch_server_env(job, rank, env);
+        err = launch_server_env(job, r->rank, env);
     return err;
 }
 
@@ -194,7 +197,7 @@ static _Noreturn void run_child(struct child *c)
 
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != c->parent)               /* mpirun died before the line above */
+    if (getppid() != c->parent)               /* our parent died before the line above */
         _exit(LAUNCH_EXIT_FAIL);
     c->failed = "standard streams";
     if (dup2(c->in, 0) < 0 || dup2(c->out, 1) < 0 || dup2(c->err, 2) < 0)
@@ -262,14 +265,14 @@ static int make_pipe(int *ours, bool write_end)
 }
 
 /* Where a rank's input comes from: our own stdin when nobody else reads it and it is no terminal
- * (a rank is not in the terminal's foreground group and would be stopped), else a pipe; /dev/null
- * for ranks that get none. */
+ * (a rank is not in the terminal's foreground group and would be stopped), else a pipe, as always
+ * on other hosts; /dev/null for ranks that get none. */
 static int open_stdin(const struct launch_job *job, struct launch_rank *r)
 {
     int want = job->opts->stdin_rank;
     if (want != LAUNCH_STDIN_ALL && want != r->rank)
         return open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (want != LAUNCH_STDIN_ALL && !isatty(0))
+    if (want != LAUNCH_STDIN_ALL && !job->agent && !isatty(0))
         return fcntl(0, F_DUPFD_CLOEXEC, 3);
     return make_pipe(&r->in_fd, true);
 }
@@ -323,7 +326,7 @@ static int start_rank(struct launch_job *job, struct launch_rank *r)
     int err = launch_list_add(&sh, "/bin/sh") || launch_list_add(&sh, app->path);
     for (int i = 1; i < app->argv.n && !err; i++)
         err = launch_list_add(&sh, app->argv.v[i]);
-    if (err || make_env(job, r->rank, &env) < 0 || make_cpus(&c, r) < 0) {
+    if (err || make_env(job, r, &env) < 0 || make_cpus(&c, r) < 0) {
         code = start_failed(job, r, "environment", ENOMEM);
         goto out;
     }
@@ -347,6 +350,13 @@ out:
     launch_list_fini(&env);
     launch_list_fini(&sh);
     return code;
+}
+
+void launch_signal_local(const struct launch_job *job, int sig)
+{
+    for (int i = 0; i < job->n; i++)
+        if (job->ranks[i].pid > 0 && !job->ranks[i].gone)
+            kill(-job->ranks[i].pid, sig);
 }
 
 int launch_spawn(struct launch_job *job)

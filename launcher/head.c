@@ -1,0 +1,752 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The head of a job over several hosts: see head.h.  Starting has three rounds, each of all hosts:
+ * the agents tell what their hosts have; they get the job and prepare it; they start the ranks.  So
+ * whatever is wrong on some host is known, for all hosts, before anything was started. */
+#include "launcher/head.h"
+#include "launcher/describe.h"
+#include "launcher/relay.h"
+#include "launcher/tree.h"
+#include "runtime/base/cfg.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* After the first host that failed, others may fail too: so long we wait to tell of all at once. */
+#define GATHER_NS   3000000000ull
+/* Agents that were told to leave have no more to do than a server has to close. */
+#define LEAVE_NS    2000000000ull
+/* After SIGKILL a host whose ranks still run is given up. */
+#define GIVE_UP_NS  5000000000ull
+/* Output on its way from all hosts together, and from one. */
+#define WINDOW_ALL  (64 << 20)
+#define WINDOW_MAX  (1 << 20)
+#define WINDOW_MIN  (64 << 10)
+
+struct host {
+    bool answered, failed, ready, done;
+    int code;                     /* of its preparation */
+    char *map, *bindings;         /* text to show, in the order of the hosts */
+    uint32_t owed;                /* bytes of output taken and not yet granted again */
+};
+
+/* A message of one or more hosts. */
+struct note { char *text; struct launch_list hosts; };
+
+struct head {
+    struct launch_job *job;
+    struct tree_conf conf;
+    struct tree tree;
+    struct relay relay;
+    struct host *hosts;
+    struct note *notes;
+    int nnotes;
+    char **names;
+    int nanswered, nfailed, nready, ndone;
+    uint64_t failed_ns;           /* the first failure */
+    uint32_t window;
+    int input_pending;            /* hosts that have not taken the last piece of stdin */
+    bool running, finishing;
+    int signal_fd;
+    struct pollfd *fds;           /* until the main loop begins, and after it */
+};
+
+/* ---- what hosts have to say ---- */
+
+/* The same text of several hosts is told once. */
+static void add_note(struct head *h, const char *host, const char *text)
+{
+    for (int i = 0; i < h->nnotes; i++)
+        if (!strcmp(h->notes[i].text, text)) {
+            launch_list_add(&h->notes[i].hosts, host);
+            return;
+        }
+    struct note *notes = realloc(h->notes, (size_t)(h->nnotes + 1) * sizeof *notes);
+    char *copy = strdup(text);
+    if (notes)
+        h->notes = notes;
+    if (!notes || !copy) {
+        free(copy);
+        return;
+    }
+    notes[h->nnotes] = (struct note){ .text = copy };
+    launch_list_add(&notes[h->nnotes++].hosts, host);
+}
+
+static void tell_notes(struct head *h)
+{
+    enum { NAMES = 8 };
+    for (int i = 0; i < h->nnotes; i++) {
+        struct note *n = &h->notes[i];
+        char names[512], more[32] = "";
+        size_t at = 0;
+        for (int k = 0; k < n->hosts.n && k < NAMES && at < sizeof names; k++)
+            at += (size_t)snprintf(names + at, sizeof names - at, "%s%.60s", k ? ", " : "",
+                                   n->hosts.v[k]);
+        if (n->hosts.n > NAMES)
+            snprintf(more, sizeof more, " and %d more", n->hosts.n - NAMES);
+        launch_say(h->job, "host%s %s%s: %s", n->hosts.n > 1 ? "s" : "", names, more, n->text);
+        free(n->text);
+        launch_list_fini(&n->hosts);
+    }
+    h->nnotes = 0;
+}
+
+/* ---- frames ---- */
+
+static void on_info(struct head *h, struct wire_frame *f)
+{
+    struct host *host = &h->hosts[f->node];
+    struct launch_host *known = &h->job->hosts[f->node];
+    int err = wire_get_int(&f->in);
+
+    wire_get_text(&f->in);
+    for (int i = 0; i < LAUNCH_UNSET; i++) {
+        known->nobj[i] = wire_get_int(&f->in);
+        if (known->nobj[i] < 0 || known->nobj[i] > 1 << 20)
+            f->in.bad = true;
+    }
+    if (!wire_in_ok(&f->in) || host->answered)
+        f->in.bad = true;
+    if (f->in.bad)
+        return;
+    host->answered = true;
+    h->nanswered++;
+    if (err < 0) {
+        add_note(h, known->name, "found no core that the agent may use");
+        host->failed = true;
+        h->nfailed++;
+    }
+}
+
+static void take_said(struct head *h, struct wire_frame *f)
+{
+    size_t n = wire_get_count(&f->in, 5);
+    for (size_t i = 0; i < n; i++) {
+        const char *text = wire_get_text(&f->in);
+        if (text)
+            add_note(h, h->job->hosts[f->node].name, text);
+    }
+}
+
+static char *take_text(struct wire_frame *f)
+{
+    const char *text = wire_get_str(&f->in);
+    return text ? strdup(text) : NULL;
+}
+
+static void on_ready(struct head *h, struct wire_frame *f)
+{
+    struct host *host = &h->hosts[f->node];
+    if (host->ready || !host->answered) {
+        f->in.bad = true;
+        return;
+    }
+    host->code = wire_get_int(&f->in);
+    take_said(h, f);
+    host->map = take_text(f);
+    host->bindings = take_text(f);
+    host->ready = true;
+    h->nready++;
+    if (host->code && h->nnotes == 0)
+        add_note(h, h->job->hosts[f->node].name, "could not prepare the job; the lines above may "
+                                                 "say why; nothing was started");
+    if (!wire_in_ok(&f->in))
+        f->in.bad = true;
+}
+
+/* The rank that a frame is about; NULL, and a bad frame, when it is not that host's. */
+static struct launch_rank *get_rank(struct head *h, struct wire_frame *f)
+{
+    int rank = wire_get_int(&f->in);
+    if (!h->running || rank < 0 || rank >= h->job->n ||
+        h->job->ranks[rank].node != (int)f->node) {
+        f->in.bad = true;
+        return NULL;
+    }
+    return &h->job->ranks[rank];
+}
+
+static void rank_gone(struct launch_job *job, struct launch_rank *r)
+{
+    if (!r->running)
+        return;
+    r->running = false;
+    job->nrunning--;
+}
+
+static void on_started(struct head *h, struct wire_frame *f)
+{
+    struct launch_job *job = h->job;
+    int code = wire_get_int(&f->in);
+
+    take_said(h, f);
+    size_t n = wire_get_count(&f->in, 8);
+    for (size_t i = 0; i < n; i++) {
+        struct launch_rank *r = get_rank(h, f);
+        int pid = wire_get_int(&f->in);
+        if (!r || f->in.bad)
+            return;
+        r->pid = pid;
+        if (pid <= 0) {                       /* not started */
+            rank_gone(job, r);
+            launch_io_feed(job, r->rank, false, NULL, 0);
+            launch_io_feed(job, r->rank, true, NULL, 0);
+        }
+    }
+    if (!wire_in_ok(&f->in)) {
+        f->in.bad = true;
+        return;
+    }
+    if (!code)
+        return;
+    if (!job->ending)
+        tell_notes(h);
+    launch_end_begin(job, code);
+}
+
+static void on_event(struct head *h, struct wire_frame *f)
+{
+    struct launch_event e = { .kind = (enum launch_event_kind)wire_get_u8(&f->in) };
+    struct launch_rank *r = get_rank(h, f);
+    e.code = wire_get_int(&f->in);
+    const char *text = wire_get_text(&f->in);
+
+    if (!wire_in_ok(&f->in) || !r || e.kind > LAUNCH_ABORT) {
+        f->in.bad = true;
+        return;
+    }
+    e.rank = r->rank;
+    snprintf(e.text, sizeof e.text, "%s", text);
+    launch_end_event(h->job, &e);
+}
+
+static void on_exit_of(struct head *h, struct wire_frame *f)
+{
+    struct launch_job *job = h->job;
+    struct launch_rank *r = get_rank(h, f);
+    int status = wire_get_int(&f->in);
+
+    if (!wire_in_ok(&f->in) || !r) {
+        f->in.bad = true;
+        return;
+    }
+    r->status = status;
+    rank_gone(job, r);
+    job->dead_first = r->rank < job->dead_first ? r->rank : job->dead_first;
+    job->dead_last = r->rank > job->dead_last ? r->rank : job->dead_last;
+}
+
+static void on_out(struct head *h, struct wire_frame *f)
+{
+    struct launch_rank *r = get_rank(h, f);
+    bool is_err = wire_get_u8(&f->in);
+    size_t len;
+    const void *data = wire_get_bytes(&f->in, &len);
+
+    if (!wire_in_ok(&f->in) || !r) {
+        f->in.bad = true;
+        return;
+    }
+    launch_io_feed(h->job, r->rank, is_err, data, len);
+    h->hosts[f->node].owed += (uint32_t)len;
+}
+
+static void on_say(struct head *h, struct wire_frame *f)
+{
+    const char *text = wire_get_text(&f->in);
+    if (wire_in_ok(&f->in))
+        launch_say(h->job, "host %s: %s", h->job->hosts[f->node].name, text);
+    else
+        f->in.bad = true;
+}
+
+static void host_done(struct head *h, int node)
+{
+    h->ndone += !h->hosts[node].done;
+    h->hosts[node].done = true;
+}
+
+static void on_lost(struct head *h, int first, int end, bool was_up, const char *why);
+
+static void on_lost_frame(struct head *h, struct wire_frame *f)
+{
+    int first = wire_get_int(&f->in), end = wire_get_int(&f->in);
+    bool was_up = wire_get_u8(&f->in);
+    const char *why = wire_get_text(&f->in);
+    if (!wire_in_ok(&f->in) || first < 0 || first >= end || end > h->job->nhosts ||
+        first != (int)f->node)
+        f->in.bad = true;
+    else
+        on_lost(h, first, end, was_up, why);
+}
+
+static void on_frame(void *arg, struct wire_frame *f)
+{
+    struct head *h = arg;
+    switch (f->type) {
+    case WIRE_INFO:    on_info(h, f); break;
+    case WIRE_LOST:    on_lost_frame(h, f); break;
+    case WIRE_READY:   on_ready(h, f); break;
+    case WIRE_STARTED: on_started(h, f); break;
+    case WIRE_EVENT:   on_event(h, f); break;
+    case WIRE_EXIT:    on_exit_of(h, f); break;
+    case WIRE_OUT:     on_out(h, f); break;
+    case WIRE_SAY:     on_say(h, f); break;
+    case WIRE_IN_DONE: h->input_pending -= h->input_pending > 0; break;
+    case WIRE_DONE:    host_done(h, (int)f->node); break;
+    case WIRE_FENCE: case WIRE_FETCH: case WIRE_FETCHED:
+        relay_frame(&h->relay, f);
+        break;
+    default:
+        f->in.bad = true;
+        break;
+    }
+}
+
+/* ---- hosts that fail ---- */
+
+static void fail_host(struct head *h, int node, const char *why)
+{
+    if (h->hosts[node].failed)
+        return;
+    h->hosts[node].failed = true;
+    h->nfailed++;
+    if (!h->failed_ns)
+        h->failed_ns = rt_now_ns();
+    add_note(h, h->job->hosts[node].name, why);
+}
+
+/* Its ranks are as good as dead: their agent ends them when it can. */
+static int drop_ranks(struct head *h, int first, int end)
+{
+    struct launch_job *job = h->job;
+    int n = 0;
+    for (int r = 0; r < job->n; r++)
+        if (job->ranks[r].node >= first && job->ranks[r].node < end) {
+            n += job->ranks[r].running;
+            rank_gone(job, &job->ranks[r]);
+            job->ranks[r].reported = true;
+            launch_io_feed(job, r, false, NULL, 0);
+            launch_io_feed(job, r, true, NULL, 0);
+        }
+    return n;
+}
+
+static void on_lost(struct head *h, int first, int end, bool was_up, const char *why)
+{
+    struct launch_job *job = h->job;
+    char more[64] = "", text[256];
+
+    if (!h->running) {
+        fail_host(h, first, *why ? why : was_up ? "its agent ended" : "its agent did not start");
+        snprintf(text, sizeof text, "not started, because host %.200s was to start it",
+                 job->hosts[first].name);
+        for (int i = first + 1; i < end; i++)
+            fail_host(h, i, text);
+        return;
+    }
+    bool done = true;
+    for (int i = first; i < end; i++)
+        done = done && h->hosts[i].done;
+    int n = drop_ranks(h, first, end);
+    for (int i = first; i < end; i++)
+        host_done(h, i);
+    if (done || job->ending)
+        return;
+    if (end - first > 1)
+        snprintf(more, sizeof more, " and the %d that were reached through it", end - first - 1);
+    launch_say(job, "lost host %s%s, with %d rank%s that ran: %s; ending the other %d rank%s; exit "
+                    "code %d",
+               job->hosts[first].name, more, n, n == 1 ? "" : "s", *why ? why : "its agent ended",
+               job->nrunning, job->nrunning == 1 ? "" : "s", LAUNCH_EXIT_FAIL);
+    launch_end_begin(job, LAUNCH_EXIT_FAIL);
+}
+
+static void on_child_lost(void *arg, const struct tree_child *c, const char *why)
+{
+    on_lost(arg, c->first, c->end, c->was_up, why);
+}
+
+/* What agents log, and remote shells warn of. */
+static void on_child_said(void *arg, const char *text, size_t len)
+{
+    char line[4097];
+    (void)arg;
+    snprintf(line, sizeof line, "%.*s", (int)len, text);
+    launch_io_say(line);
+}
+
+/* ---- starting ---- */
+
+static int find_agent(struct head *h)
+{
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 8);
+    path[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(path, '/');
+    if (!slash) {
+        launch_say(h->job, "could not find out where mpirun itself is: %s", strerror(errno));
+        return LAUNCH_EXIT_FAIL;
+    }
+    strcpy(slash, "/weftd");
+    if (access(path, X_OK) < 0) {
+        launch_say(h->job, "the agent %s: %s; it belongs beside mpirun, on every host; nothing was "
+                           "started",
+                   path, strerror(errno));
+        return LAUNCH_EXIT_FAIL;
+    }
+    h->conf.agent = strdup(path);
+    return h->conf.agent ? 0 : LAUNCH_EXIT_FAIL;
+}
+
+static int configure(struct head *h)
+{
+    const struct launch_opts *o = h->job->opts;
+    const char *rsh = o->rsh ? o->rsh : cfg.rsh, *libpath = getenv("LD_LIBRARY_PATH");
+
+    h->conf.via = !*rsh ? (o->slurm ? TREE_SRUN : TREE_SSH)
+                  : !strcmp(rsh, "ssh")  ? TREE_SSH
+                  : !strcmp(rsh, "srun") ? TREE_SRUN
+                                         : TREE_COMMAND;
+    h->conf.radix = cfg.host_radix;
+    h->conf.timeout_s = cfg.host_timeout_s;
+    h->conf.command = h->conf.via == TREE_COMMAND ? strdup(rsh) : NULL;
+    h->conf.libpath = libpath && *libpath ? strdup(libpath) : NULL;
+    return find_agent(h);
+}
+
+/* Handles one turn of everything while nothing runs yet; 0 or the exit code of a signal. */
+static int turn(struct head *h)
+{
+    struct pollfd *fds = h->fds;
+    struct signalfd_siginfo s;
+    int status, code = 0;
+    pid_t pid;
+
+    fds[0] = (struct pollfd){ .fd = h->signal_fd, .events = POLLIN };
+    int n = tree_fds(&h->tree, fds + 1), ms = tree_timeout_ms(&h->tree);
+    if (poll(fds, (nfds_t)n + 1, ms < 0 || ms > 200 ? 200 : ms) < 0)
+        return 0;
+    while (fds[0].revents && read(h->signal_fd, &s, sizeof s) == sizeof s) {
+        if (s.ssi_signo == SIGINT || s.ssi_signo == SIGTERM || s.ssi_signo == SIGHUP)
+            code = 128 + (int)s.ssi_signo;
+        else if (s.ssi_signo == SIGTSTP)
+            kill(getpid(), SIGSTOP);
+    }
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        tree_exited(&h->tree, pid, status);
+    tree_step(&h->tree, fds + 1);
+    return code;
+}
+
+static int interrupted(struct head *h, int code)
+{
+    launch_say(h->job, "%s while the hosts were being prepared; nothing was started",
+               strsignal(code - 128));
+    return code;
+}
+
+/* Waits for all agents to answer, and no longer than needed when some cannot. */
+static int start_agents(struct head *h)
+{
+    struct launch_job *job = h->job;
+    int self = -1, code = 0;
+
+    for (int i = 0; i < job->nhosts; i++)
+        if (job->hosts[i].self)
+            self = i;
+    if (tree_start(&h->tree, 0, job->nhosts, self) < 0)
+        return LAUNCH_EXIT_FAIL;
+    h->fds = malloc((1 + 3 * (size_t)h->tree.n) * sizeof *h->fds);
+    if (!h->fds)
+        return LAUNCH_EXIT_FAIL;
+    while (!code && h->nanswered + h->nfailed < job->nhosts &&
+           (!h->nfailed || rt_now_ns() < h->failed_ns + GATHER_NS))
+        code = turn(h);
+    if (code)
+        return interrupted(h, code);
+    if (!h->nfailed)
+        return 0;
+    int silent = job->nhosts - h->nanswered - h->nfailed;
+    char more[80] = "";
+    if (silent > 0)
+        snprintf(more, sizeof more, "; %d more had not answered yet", silent);
+    tell_notes(h);
+    launch_say(job, "%d of %d hosts cannot be used%s; nothing was started", h->nfailed, job->nhosts,
+               more);
+    return LAUNCH_EXIT_FAIL;
+}
+
+static int assign(struct head *h)
+{
+    struct launch_job *job = h->job;
+    int code = launch_assign(job);
+    uint32_t *where = code ? NULL : malloc((size_t)job->n * sizeof *where);
+
+    for (int r = 0; r < job->n && where; r++)
+        where[r] = (uint32_t)job->ranks[r].node;
+    if (!code && (!where || launch_index_hosts(job, where) < 0))
+        code = LAUNCH_EXIT_FAIL;
+    free(where);
+    for (int i = 0; i < job->nhosts; i++)
+        job->universe += job->hosts[i].slots_given ? job->hosts[i].slots
+                                                   : job->hosts[i].nobj[LAUNCH_CORE];
+    if (!code && job->opts->stdin_rank >= job->n) {
+        launch_say(job, "--stdin: rank %d is outside 0..%d", job->opts->stdin_rank, job->n - 1);
+        code = LAUNCH_EXIT_USAGE;
+    }
+    return code;
+}
+
+static int describe(struct head *h)
+{
+    struct wire_out o = { 0 };
+    char cwd[4096];
+
+    if (!getcwd(cwd, sizeof cwd))
+        strcpy(cwd, "/");
+    wire_begin(&o, WIRE_JOB, WIRE_ALL);
+    launch_describe(&o, h->job, cwd);
+    int err = wire_end(&o);
+    if (err == 0)
+        tree_send(&h->tree, WIRE_ALL, o.buf, o.len);
+    else
+        launch_say(h->job, "the description of the job is too long or memory is short");
+    wire_out_fini(&o);
+    return err ? LAUNCH_EXIT_FAIL : 0;
+}
+
+static int prepare(struct head *h)
+{
+    struct launch_job *job = h->job;
+    int code = describe(h), worst = 0;
+
+    while (!code && h->nready + h->nfailed < job->nhosts &&
+           (!h->nfailed || rt_now_ns() < h->failed_ns + GATHER_NS))
+        code = turn(h);
+    if (code)
+        return code > 128 ? interrupted(h, code) : code;
+    for (int i = 0; i < job->nhosts && !worst; i++)
+        worst = h->hosts[i].failed ? LAUNCH_EXIT_FAIL : h->hosts[i].code;
+    tell_notes(h);
+    for (int i = 0; i < job->nhosts && !worst; i++) {
+        if (h->hosts[i].map)
+            fputs(h->hosts[i].map, stdout);
+        if (h->hosts[i].bindings)
+            fputs(h->hosts[i].bindings, stderr);
+    }
+    fflush(NULL);
+    return worst;
+}
+
+int head_start(struct launch_job *job, int signal_fd)
+{
+    struct head *h = calloc(1, sizeof *h);
+
+    job->head = h;
+    job->node = -1;
+    job->dead_first = INT32_MAX;
+    job->dead_last = -1;
+    if (h) {
+        h->job = job;
+        h->signal_fd = signal_fd;
+        h->hosts = calloc((size_t)job->nhosts, sizeof *h->hosts);
+        h->names = calloc((size_t)job->nhosts, sizeof *h->names);
+    }
+    if (!h || !h->hosts || !h->names) {
+        launch_say(job, "no memory for %d hosts", job->nhosts);
+        return LAUNCH_EXIT_FAIL;
+    }
+    for (int i = 0; i < job->nhosts; i++)
+        h->names[i] = job->hosts[i].name;
+    h->tree = (struct tree){ .conf = &h->conf,
+                             .names = h->names,
+                             .arg = h,
+                             .up = on_frame,
+                             .lost = on_child_lost,
+                             .said = on_child_said };
+    h->relay = (struct relay){ .job = job, .tree = &h->tree, .end = job->nhosts, .self = -1 };
+    int code = configure(h);
+    if (!code)
+        code = start_agents(h);
+    if (!code)
+        code = assign(h);
+    if (!code && (launch_io_init(job) < 0 || launch_io_open_files(job) < 0))
+        code = LAUNCH_EXIT_FAIL;
+    if (!code)
+        code = prepare(h);
+    return code;
+}
+
+void head_go(struct head *h)
+{
+    struct launch_job *job = h->job;
+    struct wire_out o = { 0 };
+
+    h->window = WINDOW_ALL / (uint32_t)job->nhosts;
+    h->window = h->window > WINDOW_MAX ? WINDOW_MAX : h->window;
+    h->window = h->window < WINDOW_MIN ? WINDOW_MIN : h->window;
+    for (int r = 0; r < job->n; r++)
+        job->ranks[r].running = true;
+    job->nrunning = job->n;
+    launch_io_far(job);
+    h->running = true;
+    wire_begin(&o, WIRE_GO, WIRE_ALL);
+    wire_put_u32(&o, h->window);
+    if (wire_end(&o) == 0)
+        tree_send(&h->tree, WIRE_ALL, o.buf, o.len);
+    wire_out_fini(&o);
+}
+
+/* ---- while it runs ---- */
+
+/* A frame with at most one number. */
+static void send_number(struct head *h, enum wire_type type, uint32_t node, const uint32_t *number)
+{
+    uint8_t buf[WIRE_HEADER + 4];
+    struct wire_out o = { .buf = buf, .cap = sizeof buf };
+    wire_begin(&o, type, node);
+    if (number)
+        wire_put_u32(&o, *number);
+    wire_end(&o);
+    tree_send(&h->tree, node, o.buf, o.len);
+}
+
+void head_signal(struct head *h, int sig)
+{
+    uint32_t number = (uint32_t)sig;
+    send_number(h, WIRE_SIGNAL, WIRE_ALL, &number);
+}
+
+void head_finish(struct head *h)
+{
+    if (!h->finishing)
+        send_number(h, WIRE_FINISH, WIRE_ALL, NULL);
+    h->finishing = true;
+}
+
+bool head_finished(const struct head *h)
+{
+    return h->ndone >= h->job->nhosts;
+}
+
+void head_input(struct head *h, const void *data, size_t len)
+{
+    int rank = h->job->opts->stdin_rank;
+    uint32_t node = rank < 0 ? WIRE_ALL : (uint32_t)h->job->ranks[rank].node;
+    struct wire_out o = { 0 };
+
+    wire_begin(&o, WIRE_IN, node);
+    wire_put_bytes(&o, data, len);
+    if (wire_end(&o) == 0) {
+        h->input_pending = node == WIRE_ALL ? h->job->nhosts : 1;
+        tree_send(&h->tree, node, o.buf, o.len);
+    }
+    wire_out_fini(&o);
+}
+
+bool head_input_busy(const struct head *h)
+{
+    return h->input_pending > 0;
+}
+
+/* Grants again what was written, unless the reader of our stdout is slow. */
+static void grant(struct head *h)
+{
+    if (launch_io_full())
+        return;
+    for (int i = 0; i < h->job->nhosts; i++)
+        if (h->hosts[i].owed > h->window / 2) {
+            send_number(h, WIRE_CREDIT, (uint32_t)i, &h->hosts[i].owed);
+            h->hosts[i].owed = 0;
+        }
+}
+
+/* Frozen hosts do not kill their ranks; nobody waits for them for ever. */
+static void give_up(struct head *h)
+{
+    struct launch_job *job = h->job;
+    if (!job->killed || !job->nrunning || rt_now_ns() < job->kill_at_ns + GIVE_UP_NS)
+        return;
+    for (int i = 0; i < job->nhosts; i++) {
+        int n = drop_ranks(h, i, i + 1);
+        if (n == 0)
+            continue;
+        host_done(h, i);
+        launch_say(job, "host %s does not answer; %d rank%s there may go on running until it does",
+                   job->hosts[i].name, n, n == 1 ? "" : "s");
+    }
+}
+
+int head_nfds(const struct head *h)
+{
+    return 3 * h->tree.n;
+}
+
+int head_fds(struct head *h, struct pollfd *fds)
+{
+    return tree_fds(&h->tree, fds);
+}
+
+int head_timeout_ms(const struct head *h)
+{
+    int ms = tree_timeout_ms(&h->tree);
+    return h->job->killed && (ms < 0 || ms > 500) ? 500 : ms;
+}
+
+void head_step(struct head *h, const struct pollfd *fds)
+{
+    tree_step(&h->tree, fds);
+    grant(h);
+    give_up(h);
+}
+
+bool head_exited(struct head *h, pid_t pid, int status)
+{
+    return tree_exited(&h->tree, pid, status);
+}
+
+/* ---- the end ---- */
+
+void head_stop(struct launch_job *job)
+{
+    struct head *h = job->head;
+    uint64_t until = rt_now_ns() + LEAVE_NS;
+
+    if (!h)
+        return;
+    if (h->fds) {
+        send_number(h, WIRE_QUIT, WIRE_ALL, NULL);
+        tree_stop(&h->tree);
+        while (tree_alive(&h->tree) && rt_now_ns() < until)
+            turn(h);
+    }
+    tree_fini(&h->tree);
+    relay_fini(&h->relay);
+    tree_conf_fini(&h->conf);
+    for (int i = 0; i < job->nhosts && h->hosts; i++) {
+        free(h->hosts[i].map);
+        free(h->hosts[i].bindings);
+    }
+    for (int i = 0; i < h->nnotes; i++) {
+        free(h->notes[i].text);
+        launch_list_fini(&h->notes[i].hosts);
+    }
+    free(h->notes);
+    free(h->fds);
+    free(h->hosts);
+    free(h->names);
+    free(job->by_host);
+    free(job->host_of);
+    free(h);
+    job->head = NULL;
+}

@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Fences and fetches between the PMIx servers of a job's hosts: see relay.h.
+ *
+ * A fence is known by its participants.  Each process of the tree waits until all hosts below it
+ * that take part have sent their share, sends one up, and forgets it; so a second fence of the
+ * same ranks, which cannot begin before the first has been handed down, finds nothing old.
+ *
+ * A fetch goes straight to the host of the rank.  PMIx there waits for the first thing that the
+ * rank publishes, which need not be the key in question; without the key in the answer it is asked
+ * again, until the rank has gone or the time is up. */
+#include "launcher/relay.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND_NS   1000000000ull
+#define AGAIN_NS    10000000      /* first wait before a fetch is repeated; it doubles */
+#define AGAIN_MAX_NS 200000000
+
+struct ranks { uint32_t *v; size_t n; };             /* ascending; none = all of the job */
+
+struct relay_fence {
+    struct relay_fence *next;
+    struct ranks who;
+    int nhosts, want;             /* that have sent, that take part below us */
+    struct wire_queue data;
+};
+
+struct relay_call {
+    struct relay_call *next;
+    struct launch_call *call;
+    bool fetch;
+    struct ranks who;             /* of a fence; owned by call */
+    uint32_t number;              /* of a fetch */
+    uint64_t until_ns;            /* 0 = no limit */
+};
+
+struct relay_query {
+    struct relay_query *next;
+    uint32_t number, their_number, from;
+    int rank;
+    char *key;
+    bool asked;                   /* PMIx has not answered yet */
+    uint64_t again_ns, wait_ns, until_ns;
+};
+
+/* ---- ranks ---- */
+
+static int compare(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static bool same_ranks(const struct ranks *a, const struct ranks *b)
+{
+    return a->n == b->n && (a->n == 0 || !memcmp(a->v, b->v, a->n * sizeof *a->v));
+}
+
+/* Hosts below us, ourselves included, that have one of these ranks. */
+static int count_hosts(const struct relay *r, const struct ranks *who)
+{
+    const struct launch_job *job = r->job;
+    int n = 0;
+    bool *seen = who->n ? calloc((size_t)job->nhosts, sizeof *seen) : NULL;
+    for (size_t i = 0; i < who->n && seen; i++)
+        seen[job->host_of[who->v[i]]] = true;
+    for (int h = r->first; h < r->end; h++)
+        n += who->n ? seen && seen[h] : job->hosts[h].nranks > 0;
+    free(seen);
+    return n;
+}
+
+static void put_ranks(struct wire_out *o, const struct ranks *who)
+{
+    wire_put_u32(o, (uint32_t)who->n);
+    for (size_t i = 0; i < who->n; i++)
+        wire_put_u32(o, who->v[i]);
+}
+
+/* Checked: ascending and of the job. */
+static int get_ranks(const struct relay *r, struct wire_in *in, struct ranks *who)
+{
+    who->n = wire_get_count(in, 4);
+    who->v = malloc((who->n + 1) * sizeof *who->v);
+    if (!who->v)
+        in->bad = true;
+    for (size_t i = 0; i < who->n && !in->bad; i++) {
+        who->v[i] = wire_get_u32(in);
+        if (who->v[i] >= (uint32_t)r->job->total || (i && who->v[i] <= who->v[i - 1]))
+            in->bad = true;
+    }
+    if (!in->bad)
+        return 0;
+    free(who->v);
+    *who = (struct ranks){ 0 };
+    return -RT_EINVAL;
+}
+
+static void send_frame(struct relay *r, uint32_t node, struct wire_out *o)
+{
+    if (wire_end(o) < 0) {
+        log_error(LAUNCH, "no memory for a message of %zu bytes; the ranks wait in vain", o->len);
+        return;
+    }
+    if (node == WIRE_ALL || tree_send(r->tree, node, o->buf, o->len) != -RT_ENOENT)
+        return;
+    if (r->up)
+        r->up(r->arg, o);
+}
+
+/* ---- fences ---- */
+
+static void fence_done(struct relay *r, const struct ranks *who, const void *data, size_t len)
+{
+    for (struct relay_call **p = &r->calls; *p; p = &(*p)->next) {
+        struct relay_call *c = *p;
+        if (c->fetch || !same_ranks(&c->who, who))
+            continue;
+        *p = c->next;
+        launch_server_answer(c->call, 0, data, len);
+        free(c);
+        return;
+    }
+}
+
+/* All below us have come. */
+static void fence_complete(struct relay *r, struct relay_fence *f)
+{
+    struct wire_out o = { 0 };
+    wire_begin(&o, r->up ? WIRE_FENCE : WIRE_FENCE_DONE, r->up ? (uint32_t)r->self : WIRE_ALL);
+    put_ranks(&o, &f->who);
+    if (r->up)
+        wire_put_int(&o, f->nhosts);
+    wire_put_bytes(&o, f->data.buf, f->data.len);
+    if (wire_end(&o) < 0)
+        log_error(LAUNCH, "a fence with %zu bytes is too long; its ranks wait in vain",
+                  f->data.len);
+    else if (r->up)
+        r->up(r->arg, &o);
+    else
+        tree_send(r->tree, WIRE_ALL, o.buf, o.len);
+    wire_out_fini(&o);
+}
+
+static void fence_free(struct relay_fence *f)
+{
+    free(f->who.v);
+    free(f->data.buf);
+    free(f);
+}
+
+static struct relay_fence *fence_find(struct relay *r, const struct ranks *who)
+{
+    struct relay_fence *f = r->fences;
+    while (f && !same_ranks(&f->who, who))
+        f = f->next;
+    if (f)
+        return f;
+    f = calloc(1, sizeof *f);
+    if (!f || !(f->who.v = malloc((who->n + 1) * sizeof *who->v))) {
+        free(f);
+        return NULL;
+    }
+    if (who->n)
+        memcpy(f->who.v, who->v, who->n * sizeof *who->v);
+    f->who.n = who->n;
+    f->want = count_hosts(r, who);
+    f->next = r->fences;
+    r->fences = f;
+    return f;
+}
+
+/* The share of `nhosts` hosts. */
+static void fence_add(struct relay *r, const struct ranks *who, int nhosts, const void *data,
+                      size_t len)
+{
+    struct relay_fence *f = fence_find(r, who);
+    uint8_t *p = f ? realloc(f->data.buf, f->data.len + len + 1) : NULL;
+    if (!p) {
+        log_error(LAUNCH, "no memory for %zu bytes of a fence; its ranks wait in vain", len);
+        return;
+    }
+    f->data.buf = p;
+    if (len)
+        memcpy(p + f->data.len, data, len);
+    f->data.len += len;
+    f->nhosts += nhosts;
+    if (f->nhosts < f->want)
+        return;
+    for (struct relay_fence **at = &r->fences; *at; at = &(*at)->next)
+        if (*at == f) {
+            *at = f->next;
+            break;
+        }
+    fence_complete(r, f);
+    fence_free(f);
+}
+
+/* ---- fetches, where they begin ---- */
+
+static uint64_t deadline(int seconds)
+{
+    return seconds > 0 ? rt_now_ns() + (uint64_t)seconds * SECOND_NS : 0;
+}
+
+static void fetch_start(struct relay *r, const struct launch_event *e)
+{
+    struct relay_call *c = calloc(1, sizeof *c);
+    struct wire_out o = { 0 };
+    uint32_t node = e->rank >= 0 && e->rank < r->job->total ? r->job->host_of[e->rank] : WIRE_ALL;
+
+    if (!c || node == WIRE_ALL || node == (uint32_t)r->self) {
+        launch_server_answer(e->call, -RT_ENOENT, NULL, 0);
+        free(c);
+        return;
+    }
+    c->call = e->call;
+    c->fetch = true;
+    c->number = ++r->number;
+    c->until_ns = deadline(e->code);
+    c->next = r->calls;
+    r->calls = c;
+    wire_begin(&o, WIRE_FETCH, node);
+    wire_put_u32(&o, c->number);
+    wire_put_u32(&o, (uint32_t)r->self);
+    wire_put_int(&o, e->rank);
+    wire_put_int(&o, e->code);
+    wire_put_str(&o, e->call->data);
+    send_frame(r, node, &o);
+    wire_out_fini(&o);
+}
+
+static void fetch_done(struct relay *r, struct wire_in *in)
+{
+    size_t len;
+    uint32_t number = wire_get_u32(in);
+    int err = wire_get_int(in);
+    const void *data = wire_get_bytes(in, &len);
+
+    if (!wire_in_ok(in)) {
+        in->bad = true;
+        return;
+    }
+    for (struct relay_call **p = &r->calls; *p; p = &(*p)->next) {
+        struct relay_call *c = *p;
+        if (!c->fetch || c->number != number)
+            continue;
+        *p = c->next;
+        launch_server_answer(c->call, err ? -RT_ENOENT : 0, data, len);
+        free(c);
+        return;
+    }
+}
+
+/* ---- fetches, where the rank is ---- */
+
+static void query_free(struct relay_query *q)
+{
+    free(q->key);
+    free(q);
+}
+
+static void query_answer(struct relay *r, struct relay_query **p, int err, const void *data,
+                         size_t len)
+{
+    struct relay_query *q = *p;
+    struct wire_out o = { 0 };
+
+    *p = q->next;
+    wire_begin(&o, WIRE_FETCHED, q->from);
+    wire_put_u32(&o, q->their_number);
+    wire_put_int(&o, err);
+    wire_put_bytes(&o, data, len);
+    send_frame(r, q->from, &o);
+    wire_out_fini(&o);
+    query_free(q);
+}
+
+static bool is_running(const struct relay *r, int rank)
+{
+    for (int i = 0; i < r->job->n; i++)
+        if (r->job->ranks[i].rank == rank)
+            return r->job->ranks[i].running;
+    return false;
+}
+
+static void query_ask(struct relay *r, struct relay_query **p)
+{
+    struct relay_query *q = *p;
+    q->asked = true;
+    if (launch_server_fetch(q->rank, q->number) < 0)
+        query_answer(r, p, -RT_ENOENT, NULL, 0);
+}
+
+static void query_start(struct relay *r, struct wire_in *in)
+{
+    struct relay_query *q = calloc(1, sizeof *q);
+    uint32_t number = wire_get_u32(in), from = wire_get_u32(in);
+    int rank = wire_get_int(in), seconds = wire_get_int(in);
+    const char *key = wire_get_text(in);
+
+    if (!wire_in_ok(in) || rank < 0 || rank >= r->job->total || from >= (uint32_t)r->job->nhosts ||
+        r->job->host_of[rank] != (uint32_t)r->self || !q || !(q->key = strdup(key))) {
+        in->bad = true;
+        free(q);
+        return;
+    }
+    q->number = ++r->number;
+    q->their_number = number;
+    q->from = from;
+    q->rank = rank;
+    q->wait_ns = AGAIN_NS;
+    q->until_ns = deadline(seconds);
+    q->next = r->queries;
+    r->queries = q;
+    query_ask(r, &r->queries);
+}
+
+/* What a rank published is packed by PMIx, keys as text with their end. */
+static void query_published(struct relay *r, const struct launch_event *e)
+{
+    const struct launch_call *call = e->call;
+    struct relay_query **p = &r->queries;
+
+    while (*p && (*p)->number != e->number)
+        p = &(*p)->next;
+    if (!*p)
+        return;                               /* given up meanwhile */
+    struct relay_query *q = *p;
+    bool there = !e->code && (!*q->key || memmem(call->data, call->len, q->key,
+                                                 strlen(q->key) + 1));
+    q->asked = false;
+    if (there)
+        query_answer(r, p, 0, call->data, call->len);
+    else if (!is_running(r, q->rank))
+        query_answer(r, p, -RT_ENOENT, NULL, 0);
+    else {
+        q->again_ns = rt_now_ns() + q->wait_ns;
+        q->wait_ns = q->wait_ns < AGAIN_MAX_NS ? 2 * q->wait_ns : AGAIN_MAX_NS;
+    }
+}
+
+void relay_rank_ended(struct relay *r, int rank)
+{
+    for (struct relay_query **p = &r->queries; *p; ) {
+        struct relay_query *q = *p;
+        if (q->rank == rank && q->asked)
+            query_answer(r, p, -RT_ENOENT, NULL, 0);
+        else if (q->rank == rank)
+            query_ask(r, p);                  /* once more: its last words */
+        if (*p == q)
+            p = &q->next;
+    }
+}
+
+/* ---- both ---- */
+
+static void fence_frame(struct relay *r, struct wire_frame *f)
+{
+    struct ranks who;
+    size_t len;
+    if (get_ranks(r, &f->in, &who) < 0)
+        return;
+    int nhosts = f->type == WIRE_FENCE ? wire_get_int(&f->in) : 1;
+    const void *data = wire_get_bytes(&f->in, &len);
+    if (!wire_in_ok(&f->in) || nhosts < 1)
+        f->in.bad = true;
+    else if (f->type == WIRE_FENCE)
+        fence_add(r, &who, nhosts, data, len);
+    else
+        fence_done(r, &who, data, len);
+    free(who.v);
+}
+
+void relay_frame(struct relay *r, struct wire_frame *f)
+{
+    bool direct = f->type == WIRE_FETCH || f->type == WIRE_FETCHED;
+    if (f->type == WIRE_FENCE_DONE)
+        tree_send(r->tree, WIRE_ALL, f->raw, f->raw_len);
+    if (direct && f->node != (uint32_t)r->self) {
+        struct wire_out o = { .buf = (uint8_t *)f->raw, .len = f->raw_len };
+        if (tree_send(r->tree, f->node, f->raw, f->raw_len) == -RT_ENOENT && r->up)
+            r->up(r->arg, &o);
+        return;
+    }
+    if (!r->job->host_of)                     /* before the job is known */
+        f->in.bad = true;
+    else if (f->type == WIRE_FETCH)
+        query_start(r, &f->in);
+    else if (f->type == WIRE_FETCHED)
+        fetch_done(r, &f->in);
+    else
+        fence_frame(r, f);
+}
+
+static void fence_start(struct relay *r, const struct launch_event *e)
+{
+    struct launch_call *call = e->call;
+    struct relay_call *c = calloc(1, sizeof *c);
+    if (!c) {
+        launch_server_answer(call, -RT_ENOMEM, NULL, 0);
+        return;
+    }
+    qsort(call->ranks, call->nranks, sizeof *call->ranks, compare);
+    if (call->nranks == (size_t)r->job->total)
+        call->nranks = 0;                     /* all, named one by one */
+    c->call = call;
+    c->who = (struct ranks){ call->ranks, call->nranks };
+    c->next = r->calls;
+    r->calls = c;
+    fence_add(r, &c->who, 1, call->data, call->len);
+}
+
+void relay_event(struct relay *r, const struct launch_event *e)
+{
+    switch (e->kind) {
+    case LAUNCH_FENCE:
+        fence_start(r, e);
+        break;
+    case LAUNCH_FETCH:
+        fetch_start(r, e);
+        break;
+    default:
+        query_published(r, e);
+        if (e->call)
+            launch_call_free(e->call);
+        break;
+    }
+}
+
+void relay_step(struct relay *r)
+{
+    uint64_t now = r->calls || r->queries ? rt_now_ns() : 0;
+
+    for (struct relay_call **p = &r->calls; *p; ) {
+        struct relay_call *c = *p;
+        if (!c->until_ns || now < c->until_ns) {
+            p = &c->next;
+            continue;
+        }
+        *p = c->next;
+        launch_server_answer(c->call, -RT_ETIMEOUT, NULL, 0);
+        free(c);
+    }
+    for (struct relay_query **p = &r->queries; *p; ) {
+        struct relay_query *q = *p;
+        if (q->until_ns && now >= q->until_ns)
+            query_answer(r, p, -RT_ETIMEOUT, NULL, 0);
+        else if (!q->asked && now >= q->again_ns)
+            query_ask(r, p);
+        if (*p == q)
+            p = &q->next;
+    }
+}
+
+int relay_timeout_ms(const struct relay *r)
+{
+    for (const struct relay_query *q = r->queries; q; q = q->next)
+        if (!q->asked)
+            return AGAIN_NS / 1000000;
+    for (const struct relay_call *c = r->calls; c; c = c->next)
+        if (c->until_ns)
+            return 100;
+    return r->queries ? 100 : -1;
+}
+
+void relay_fini(struct relay *r)
+{
+    for (struct relay_fence *f = r->fences, *next; f; f = next) {
+        next = f->next;
+        fence_free(f);
+    }
+    for (struct relay_call *c = r->calls, *next; c; c = next) {
+        next = c->next;
+        launch_call_free(c->call);
+        free(c);
+    }
+    for (struct relay_query *q = r->queries, *next; q; q = next) {
+        next = q->next;
+        query_free(q);
+    }
+    r->fences = NULL;
+    r->calls = NULL;
+    r->queries = NULL;
+}
