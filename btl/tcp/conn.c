@@ -288,6 +288,7 @@ void tcp_connect(struct tcp_peer *p)
 {
     struct btl_tcp *b = tcp_of(p);
     uint64_t now = rt_now_ns();
+    b->stirred = true;
     if (!p->first_try_ns)
         p->first_try_ns = now;
     p->retry_ns = 0;

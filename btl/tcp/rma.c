@@ -289,6 +289,7 @@ int tcp_put(struct btl_rmem *rmem, size_t off, struct btl_mem *m, const void *sr
     }
     x->id = ++((struct btl_tcp *)p->base.btl)->next_put;
     rt_list_append(&p->xfers, &x->link);
+    ((struct btl_tcp *)p->base.btl)->stirred = true;
     tcp_lanes_feed(p);
     return 0;
 }

@@ -71,13 +71,26 @@ static int pass(struct btl_tcp *b, int wait_ms)
     return n;
 }
 
+/* Where nothing has come for long, nothing is lost by asking more rarely: a 32nd of that time is no
+ * latency worth speaking of, and processes that talk by shared memory are not slowed down by system
+ * calls. */
+#define GAP_SHARE 32
+#define GAP_MAX_NS 50000u
+
 static int tcp_progress(struct btl *btl)
 {
     struct btl_tcp *b = tcp_of(btl);
-    int n = 0;
-    if (rt_unlikely(!rt_list_empty(&b->finished)))
-        n = tcp_finished(b);
-    return n + pass(b, 0);
+    uint64_t now = rt_now_ns();
+    if (rt_likely(now < b->next_look_ns && !b->stirred && rt_list_empty(&b->finished)))
+        return 0;
+    int n = tcp_finished(b);
+    n += pass(b, 0);
+    uint64_t gap = (now - b->last_event_ns) / GAP_SHARE;
+    if (n || b->stirred)
+        b->last_event_ns = now;
+    b->stirred = false;
+    b->next_look_ns = n ? 0 : now + (gap < GAP_MAX_NS ? gap : GAP_MAX_NS);
+    return n;
 }
 
 /* One system call less than progress(): the socket is asked without epoll. */
@@ -89,6 +102,7 @@ static int tcp_poll(struct btl_peer *peer)
                     !rt_list_empty(&b->finished)))
         return tcp_progress(peer->btl);
     int n = tcp_main_read(p->main);
+    b->stirred |= n > 0;
     if (rt_unlikely(!rt_list_empty(&b->dead)))
         reap(b);
     return n;
@@ -97,6 +111,7 @@ static int tcp_poll(struct btl_peer *peer)
 static int tcp_sleep_fd(struct btl *btl)
 {
     struct btl_tcp *b = tcp_of(btl);
+    b->next_look_ns = 0; /* the last look before the sleep must be one */
     return rt_list_empty(&b->finished) ? b->epoll : -RT_EAGAIN;
 }
 

@@ -165,6 +165,8 @@ struct btl_tcp {
     struct rt_list finished;          /* puts whose done() is due */
     int nhalf_in;                     /* accepted ones in `half` */
     uint64_t timeout_ns, next_check_ns;
+    uint64_t last_event_ns, next_look_ns; /* progress() asks epoll no earlier, */
+    bool stirred; /* unless something has happened since */
     uint32_t next_put;
     uint32_t nregions;
     struct btl_mem **regions;
