@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* btl/tcp between processes: simultaneous connects, leaving at once, dying, listeners that are not
+ * who they should be.  Processes made with fork(); addresses pass through shared memory. */
+#include "btl/tcp/tcp.h"
+#include "runtime/base/atomic.h"
+#include "runtime/base/cfg.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "test/check.h"
+#include "test/fake/btl_pair.h"
+#include "test/unit/capture.h"
+
+#include <arpa/inet.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define RANKS 4
+#define TIMEOUT_S 60
+
+static struct board {
+    uint32_t len[RANKS]; /* stored last; 0: not there yet */
+    uint32_t count;      /* of a barrier */
+    char blob[RANKS][1024];
+} * board;
+
+static struct {
+    struct btl *b;
+    struct btl_peer *peer[RANKS];
+    uint32_t next[RANKS]; /* number of the next message from each rank */
+    uint32_t received, downs;
+    int down_err;
+} t;
+
+static void on_recv(void *arg, struct btl_peer *from, const struct btl_hdr *h, const void *data,
+                    size_t len)
+{
+    (void)arg;
+    CHECK(from->proc.rank < RANKS && h->src == from->proc.rank);
+    CHECK_EQ(h->tag, t.next[from->proc.rank]);
+    for (size_t i = 0; i < len; i++)
+        if (((const uint8_t *)data)[i] != (uint8_t)(h->tag + (int32_t)i)) {
+            CHECK_MSG(false, "byte %zu of message %d differs", i, h->tag);
+            break;
+        }
+    t.next[from->proc.rank]++;
+    t.received++;
+}
+
+static void on_down(void *arg, struct btl_peer *peer, int err)
+{
+    (void)arg;
+    (void)peer;
+    t.downs++;
+    t.down_err = err;
+}
+
+static void look(void)
+{
+    t.b->ops->sleep_fd(t.b);
+    t.b->ops->progress(t.b);
+}
+
+static void barrier(int n)
+{
+    static uint32_t generation;
+    rt_fetch_add(&board->count, 1u);
+    generation += (uint32_t)n;
+    while (rt_load_acquire(&board->count) < generation) {
+        if (t.b)
+            look();
+        usleep(50);
+    }
+}
+
+/* Opens the transport and waits for the others' addresses. */
+static bool start(int rank, int n)
+{
+    struct btl_up up = { on_recv, on_down, NULL };
+    check_failed_case = 0;
+    memset(&t, 0, sizeof t);
+    CHECK_EQ(btl_tcp_ops.open(&up, &t.b, 1), 1);
+    if (!t.b)
+        return false;
+    int len = t.b->ops->address(t.b, board->blob[rank], sizeof board->blob[0]);
+    rt_store_release(&board->len[rank], (uint32_t)len);
+    for (int r = 0; r < n; r++) {
+        struct rt_proc proc = { 0, (uint32_t)r };
+        while (!rt_load_acquire(&board->len[r]))
+            usleep(50);
+        if (r != rank)
+            CHECK_EQ(t.b->ops->add_peer(t.b, &proc, board->blob[r], board->len[r], &t.peer[r]), 0);
+        if (t.peer[r])
+            t.peer[r]->up = &t; /* the engine's, which makes it one that is told */
+    }
+    return !check_failed_case;
+}
+
+/* Message number `tag` to rank r; -RT_EAGAIN is the caller's. */
+static int send_one(int r, int tag, size_t len)
+{
+    static uint8_t buf[TCP_LEN_MAX];
+    struct btl_hdr h = { 0, tag, (uint32_t)rt_boot.rank };
+    for (size_t i = 0; i < len; i++)
+        buf[i] = (uint8_t)(tag + (int)i);
+    return t.b->ops->send(t.peer[r], &h, buf, len);
+}
+
+static void send_now(int r, int tag, size_t len)
+{
+    int err;
+    while ((err = send_one(r, tag, len)) == -RT_EAGAIN)
+        look();
+    CHECK_EQ(err, 0);
+}
+
+static void receive(uint32_t n, int ms)
+{
+    uint64_t end = rt_now_ns() + (uint64_t)ms * 1000000u;
+    while (t.received < n && rt_now_ns() < end)
+        look();
+    CHECK_EQ(t.received, n);
+}
+
+static int in_ranks(int n, int (*fn)(int rank, void *arg), void *arg)
+{
+    board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (board == MAP_FAILED)
+        return 1;
+    int rc = fake_run_ranks("tcp-pair", n, fn, arg, TIMEOUT_S);
+    munmap(board, sizeof *board);
+    return rc;
+}
+
+/* All speak at once, to all; nothing may be lost, doubled or out of order, and one connection of a
+ * pair stays.  Then all leave at once. */
+static int all_at_once(int rank, void *arg)
+{
+    enum { N = 60 };
+    int rounds = *(int *)arg;
+    for (int round = 0; round < rounds; round++) {
+        rt_store_relaxed(&board->len[rank], 0u);
+        barrier(RANKS);
+        if (!start(rank, RANKS))
+            return 1;
+        barrier(RANKS);
+        for (int i = 0; i < N; i++)
+            for (int r = 0; r < RANKS; r++)
+                if (r != rank)
+                    send_now(r, i, (size_t)(i * 37) % 3000);
+        receive(N * (RANKS - 1), 10000);
+        barrier(RANKS); /* nobody leaves before all have counted */
+        const struct btl_tcp *b = (const struct btl_tcp *)t.b;
+        int nconns = 0;
+        struct rt_list *pos;
+        rt_list_each (pos, &b->conns)
+            nconns++;
+        CHECK_EQ(nconns, RANKS - 1);
+        CHECK_EQ(t.downs, 0);
+        barrier(RANKS);
+        if (check_failed_case)
+            return 2;
+        t.b->ops->close(t.b);
+        t.b = NULL;
+    }
+    return 0;
+}
+
+static void simultaneous_connects(void)
+{
+    int rounds = 25;
+    capture_begin();
+    int rc = in_ranks(RANKS, all_at_once, &rounds);
+    CHECK_STR(capture_end(), "");
+    CHECK_EQ(rc, 0);
+}
+
+/* Rank 0 sends until nothing more is taken and leaves; rank 1 is late. */
+static int leave_at_once(int rank, void *arg)
+{
+    uint32_t *sent = arg;
+    if (!start(rank, 2))
+        return 1;
+    if (rank == 0) {
+        int i = 0;
+        while (send_one(1, i, i % 2 ? 60000 : 11) == 0)
+            i++;
+        for (int k = 0; k < 2000; k++) /* connects, and fills what the kernel has */
+            look();
+        while (send_one(1, i, i % 2 ? 60000 : 11) == 0)
+            i++;
+        rt_store_release(sent, (uint32_t)i);
+        t.b->ops->close(t.b);
+        return check_failed_case;
+    }
+    for (int k = 0; k < 200; k++) { /* lets it connect, no more */
+        const struct tcp_peer *p = (const struct tcp_peer *)t.peer[0];
+        look();
+        if (p->up)
+            break;
+        usleep(1000);
+    }
+    sleep(1);
+    while (!rt_load_acquire(sent))
+        look();
+    receive(*sent, 20000);
+    for (int k = 0; k < 200; k++) {
+        look();
+        usleep(100);
+    }
+    CHECK_EQ(t.downs, 0); /* in order */
+    CHECK_MSG(*sent > 8, "%u messages were taken", *sent);
+    struct btl_hdr h = { 0 };
+    CHECK_EQ(t.b->ops->send(t.peer[0], &h, NULL, 0), -RT_EPEER);
+    look();
+    CHECK_EQ(t.downs, 1); /* now somebody wants it */
+    t.b->ops->close(t.b);
+    return check_failed_case;
+}
+
+static void nothing_is_lost_when_the_sender_leaves(void)
+{
+    uint32_t *sent = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    capture_begin();
+    int rc = in_ranks(2, leave_at_once, sent);
+    CHECK_STR(capture_end(), "");
+    CHECK_EQ(rc, 0);
+    munmap(sent, 4096);
+}
+
+static void ignored(struct btl_op *op, int err)
+{
+    (void)op;
+    t.down_err = err;
+    t.received = 1;
+}
+
+/* Rank 1 is killed in the midst of a large put to it. */
+static int peer_dies(int rank, void *arg)
+{
+    static char data[32 << 20];
+    (void)arg;
+    if (!start(rank, 2))
+        return 1;
+    if (rank == 1) {
+        struct btl_mem *m;
+        CHECK_EQ(t.b->ops->mem_reg(t.b, data, sizeof data, NULL, &m), 0);
+        CHECK_EQ(m != NULL, 1);
+        send_now(0, 0, 8);
+        while (!data[100000])
+            look();
+        raise(SIGKILL);
+    }
+    receive(1, 5000);
+    struct tcp_key key = { .region = 0, .gen = 1, .len = sizeof data };
+    struct btl_rmem *r;
+    struct btl_op op = { ignored };
+    memset(data, 1, sizeof data);
+    CHECK_EQ(t.b->ops->attach(t.peer[1], &key, NULL, &r), 0);
+    t.received = 0;
+    uint64_t begin = rt_now_ns();
+    CHECK_EQ(t.b->ops->put(r, 0, NULL, data, sizeof data, &op), 0);
+    while ((!t.received || !t.downs) && rt_now_ns() - begin < 10000000000u)
+        look();
+    CHECK_EQ(t.downs, 1);
+    CHECK_EQ(t.received, 1);
+    CHECK_EQ(t.down_err, -RT_EPEER);
+    CHECK_EQ(send_one(1, 0, 8), -RT_EPEER);
+    t.b->ops->detach(r);
+    t.b->ops->close(t.b);
+    return check_failed_case;
+}
+
+static void a_peer_that_dies_is_reported(void)
+{
+    capture_begin();
+    int rc = in_ranks(2, peer_dies, NULL);
+    const char *text = capture_end();
+    CHECK_MSG(strstr(text, "rank 1 is lost"), "the log does not say it: %s", text);
+    CHECK_EQ(rc, 128 + SIGKILL); /* rank 1's; rank 0 was content */
+}
+
+/* Nobody listens at the address: the cause is told, in a few seconds. */
+static int nobody_there(int rank, void *arg)
+{
+    (void)arg;
+    fake_boot_as("tcp-pair", rank, 2);
+    if (!start(0, 1))
+        return 1;
+    struct tcp_address a;
+    struct rt_proc proc = { 0, 1 };
+    memcpy(&a, board->blob[0], board->len[0]);
+    int fd = socket(AF_INET, SOCK_STREAM, 0); /* a port that is surely closed */
+    struct sockaddr_in in = { .sin_family = AF_INET };
+    socklen_t len = sizeof in;
+    bind(fd, (struct sockaddr *)&in, len);
+    getsockname(fd, (struct sockaddr *)&in, &len);
+    a.port = ntohs(in.sin_port);
+    CHECK_EQ(t.b->ops->add_peer(t.b, &proc, &a, board->len[0], &t.peer[1]), 0);
+    t.peer[1]->up = &t;
+    send_now(1, 0, 8);
+    uint64_t begin = rt_now_ns();
+    while (!t.downs && rt_now_ns() - begin < 10000000000u)
+        look();
+    CHECK_EQ(t.downs, 1);
+    CHECK_EQ(t.down_err, -RT_EPEER);
+    CHECK(rt_now_ns() - begin < 8000000000u);
+    close(fd);
+    t.b->ops->close(t.b);
+    return check_failed_case;
+}
+
+static void nobody_listens(void)
+{
+    capture_begin();
+    int rc = in_ranks(1, nobody_there, NULL);
+    const char *text = capture_end();
+    CHECK_MSG(strstr(text, "Connection refused"), "the log does not say why: %s", text);
+    CHECK_EQ(rc, 0);
+}
+
+/* Something answers at the address that does not know the key: it gets not one message. */
+static int impostor_there(int rank, void *arg)
+{
+    (void)arg;
+    fake_boot_as("tcp-pair", rank, 2);
+    if (!start(0, 1))
+        return 1;
+    struct tcp_address a;
+    struct rt_proc proc = { 0, 1 };
+    struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t len = sizeof in;
+    int l = socket(AF_INET, SOCK_STREAM, 0), fd = -1;
+    bind(l, (struct sockaddr *)&in, len);
+    listen(l, 8);
+    getsockname(l, (struct sockaddr *)&in, &len);
+    memcpy(&a, board->blob[0], board->len[0]);
+    a.port = ntohs(in.sin_port);
+    CHECK_EQ(t.b->ops->add_peer(t.b, &proc, &a, board->len[0], &t.peer[1]), 0);
+    t.peer[1]->up = &t;
+    send_now(1, 0, 8);
+    size_t heard = 0;
+    uint64_t begin = rt_now_ns();
+    struct tcp_challenge c = { .nonce = { 1 } };
+    memcpy(c.magic, TCP_MAGIC, sizeof c.magic);
+    struct tcp_verdict v = { .answer = TCP_ACCEPTED };
+    bool answered = false, judged = false;
+    while (!t.downs && rt_now_ns() - begin < 5000000000u) {
+        char buf[256];
+        look();
+        if (fd < 0 && (fd = accept4(l, NULL, NULL, SOCK_NONBLOCK)) < 0)
+            continue;
+        ssize_t n = recv(fd, buf, sizeof buf, 0);
+        heard += n > 0 ? (size_t)n : 0;
+        if (heard >= sizeof(struct tcp_hello) && !answered)
+            answered = send(fd, &c, sizeof c, MSG_NOSIGNAL) > 0;
+        if (heard >= sizeof(struct tcp_hello) + sizeof(struct tcp_proof) && !judged)
+            judged = send(fd, &v, sizeof v, MSG_NOSIGNAL) > 0;
+        if (n == 0)
+            break;
+    }
+    CHECK(judged);
+    CHECK_EQ(heard, sizeof(struct tcp_hello) + sizeof(struct tcp_proof));
+    close(fd);
+    close(l);
+    t.b->ops->del_peer(t.peer[1]);
+    _exit(check_failed_case); /* not close(): it would try to deliver the message for 30 s */
+}
+
+static void a_listener_without_the_key(void)
+{
+    capture_begin();
+    int rc = in_ranks(1, impostor_there, NULL);
+    const char *text = capture_end();
+    CHECK_MSG(strstr(text, "is not rank 1"), "the log does not say it: %s", text);
+    CHECK_EQ(rc, 0);
+}
+
+int main(void)
+{
+    rt_cfg_load();
+    RUN(simultaneous_connects);
+    RUN(nothing_is_lost_when_the_sender_leaves);
+    RUN(a_peer_that_dies_is_reported);
+    RUN(nobody_listens);
+    RUN(a_listener_without_the_key);
+    return check_end();
+}

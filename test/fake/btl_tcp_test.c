@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What reaches btl/tcp from outside: strangers, wrong keys, floods, frames that are none, cut at
+ * every byte.  Each must end in a closed connection and a word in the log, never in a message, a
+ * write to memory, or a crash.  One process: the transport under test and a hand-made other side.
+ */
+#include "runtime/base/cfg.h"
+#include "runtime/base/clock.h"
+#include "test/check.h"
+#include "test/fake/tcp_raw_peer.h"
+#include "test/unit/capture.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct btl_tcp *tcp(void) { return (struct btl_tcp *)raw.b; }
+
+static uint32_t rnd(void)
+{
+    static uint32_t seed = 20261121;
+    seed = seed * 1664525 + 1013904223;
+    return seed >> 8;
+}
+
+static void nothing_happened(void)
+{
+    raw_pump();
+    CHECK_EQ(raw.received, 0);
+    CHECK_EQ(raw.downs, 0);
+    CHECK_EQ(tcp()->nhalf_in, 0);
+}
+
+static void garbage_on_the_port(void)
+{
+    char junk[1000];
+    if (!raw_open(0, 4))
+        return;
+    for (size_t i = 0; i < sizeof junk; i++)
+        junk[i] = (char)rnd();
+    capture_begin();
+    int fd = raw_connect();
+    CHECK_EQ(send(fd, junk, sizeof junk, MSG_NOSIGNAL), sizeof junk);
+    CHECK(raw_ended(fd));
+    close(fd);
+    const char *text = capture_end();
+    CHECK_MSG(strstr(text, "127.0.0.1"), "the warning does not name the address: %s", text);
+    CHECK(strstr(text, "does not speak this protocol") != NULL);
+    capture_begin();
+    for (int i = 0; i < 20; i++) { /* told once a host */
+        fd = raw_connect();
+        CHECK(send(fd, "GET / HTTP/1.0\r\n\r\n", 18, MSG_NOSIGNAL) == 18);
+        CHECK(raw_ended(fd));
+        close(fd);
+    }
+    CHECK_STR(capture_end(), "");
+    nothing_happened();
+    raw_close();
+}
+
+static void wrong_key(void)
+{
+    uint8_t key[RT_SHA256_LEN];
+    if (!raw_open(0, 4))
+        return;
+    memcpy(key, raw.addr.key, sizeof key);
+    key[31] ^= 1;
+    capture_begin();
+    int fd = raw_connect();
+    CHECK_EQ(raw_shake(fd, 1, TCP_FOR_MAIN, key), 0);
+    CHECK(raw_ended(fd));
+    close(fd);
+    CHECK(strstr(capture_end(), "does not know the key") != NULL);
+    nothing_happened();
+    CHECK(!tcp_peer_find(tcp(), 1));
+    raw_close();
+}
+
+/* Data behind the proof must not be taken for messages before the proof has been found right. */
+static void wrong_key_with_data(void)
+{
+    struct {
+        struct tcp_hello h;
+        struct tcp_proof p;
+        char frame[24];
+    } all;
+    if (!raw_open(0, 4))
+        return;
+    memset(&all, 0, sizeof all);
+    raw_hello(&all.h, 1, TCP_FOR_MAIN);
+    raw_frame(all.frame, TCP_MSG, (struct btl_hdr){ 0, 0, 0 }, "12345678", 8);
+    capture_begin();
+    int fd = raw_connect();
+    CHECK_EQ(send(fd, &all, sizeof all, MSG_NOSIGNAL), sizeof all);
+    CHECK(raw_ended(fd));
+    close(fd);
+    capture_end();
+    nothing_happened();
+    raw_close();
+}
+
+static void wrong_hellos(void)
+{
+    if (!raw_open(0, 4))
+        return;
+    capture_begin();
+    for (int i = 0; i < 8; i++) {
+        struct tcp_hello h;
+        raw_hello(&h, 1, TCP_FOR_MAIN);
+        if (i == 0)
+            h.from = 4; /* beyond the job */
+        else if (i == 1)
+            h.from = 0; /* the process itself */
+        else if (i == 2)
+            h.to = 2;
+        else if (i == 3)
+            h.job ^= 1;
+        else if (i == 4)
+            h.order = 0x04030201;
+        else if (i == 5)
+            h.purpose = 3;
+        else if (i == 6)
+            h.purpose = 0;
+        else
+            h.magic[7]++;
+        int fd = raw_connect();
+        CHECK_EQ(send(fd, &h, sizeof h, MSG_NOSIGNAL), sizeof h);
+        CHECK(raw_ended(fd));
+        close(fd);
+    }
+    capture_end();
+    nothing_happened();
+    raw_close();
+}
+
+static void cut_at_every_byte_of_the_handshake(void)
+{
+    struct tcp_hello h;
+    struct tcp_proof p = { { 0 } };
+    struct tcp_challenge c;
+    if (!raw_open(0, 4))
+        return;
+    capture_begin();
+    raw_hello(&h, 1, TCP_FOR_MAIN);
+    for (size_t n = 0; n < sizeof h + sizeof p && !check_failed_case; n++) {
+        int fd = raw_connect();
+        size_t first = n < sizeof h ? n : sizeof h;
+        CHECK_EQ(send(fd, &h, first, MSG_NOSIGNAL), first);
+        if (first == sizeof h) {
+            CHECK(raw_read(fd, &c, sizeof c));
+            raw_mac("connector", &h, &c, 0, raw.addr.key, p.mac);
+            CHECK_EQ(send(fd, &p, n - first, MSG_NOSIGNAL), n - first);
+        }
+        if (n % 2)
+            raw_pump();
+        close(fd);
+    }
+    nothing_happened();
+    capture_end();
+    CHECK(!tcp_peer_find(tcp(), 1));
+    raw_close();
+}
+
+static bool no_half(void *arg)
+{
+    (void)arg;
+    return tcp()->nhalf_in == 0;
+}
+
+/* Five seconds are the limit; the test moves the clock instead of waiting. */
+static void silence_ends(void)
+{
+    if (!raw_open(0, 4))
+        return;
+    int fd = raw_connect();
+    raw_pump();
+    CHECK_EQ(tcp()->nhalf_in, 1);
+    struct rt_list *pos;
+    rt_list_each (pos, &tcp()->half)
+        rt_container(pos, struct tcp_conn, link)->since_ns -= 5100000000u;
+    capture_begin();
+    CHECK(raw_ended(fd));
+    CHECK(strstr(capture_end(), "in time") != NULL);
+    close(fd);
+    nothing_happened();
+    raw_close();
+}
+
+/* Hundreds of silent connections: a bounded number is held, and a process of the job gets in. */
+static void half_open_flood(void)
+{
+    int fds[300];
+    if (!raw_open(0, 4))
+        return;
+    capture_begin();
+    for (int i = 0; i < 300; i++)
+        fds[i] = raw_connect();
+    raw_pump();
+    CHECK_MSG(tcp()->nhalf_in <= 64, "%d strangers are held at once", tcp()->nhalf_in);
+    CHECK(tcp()->nhalf_in >= 32);
+    int fd = raw_join(1, TCP_FOR_MAIN);
+    char frame[24];
+    size_t n = raw_frame(frame, TCP_MSG, (struct btl_hdr){ 1, 2, 3 }, "12345678", 8);
+    CHECK_EQ(send(fd, frame, n, MSG_NOSIGNAL), n);
+    raw_pump();
+    CHECK_EQ(raw.received, 1);
+    for (int i = 0; i < 300; i++)
+        close(fds[i]);
+    CHECK(raw_until(no_half, NULL, 5000));
+    capture_end();
+    close(fd);
+    raw_close();
+}
+
+static bool got_message(void *arg) { return raw.received >= *(uint32_t *)arg; }
+
+/* A stream of frames, cut into two writes at every byte, arrives the same. */
+static void frames_cut_at_every_byte(void)
+{
+    static char stream[4096];
+    static const size_t lens[] = { 0, 1, 7, 8, 48, 49, 100, 300, 1000 };
+    size_t total = 0;
+    if (!raw_open(0, 4))
+        return;
+    for (size_t i = 0; i < sizeof lens / sizeof lens[0]; i++) {
+        char payload[1000];
+        memset(payload, (int)(i + 1), sizeof payload);
+        total += raw_frame(stream + total, TCP_MSG,
+                           (struct btl_hdr){ 7, (int)i, (uint32_t)lens[i] }, payload, lens[i]);
+    }
+    int fd = raw_join(1, TCP_FOR_MAIN);
+    uint32_t want = 0;
+    for (size_t cut = 0; cut <= total && !check_failed_case; cut += cut < 700 ? 1 : 13) {
+        CHECK_EQ(send(fd, stream, cut, MSG_NOSIGNAL), cut);
+        tcp()->next_look_ns = 0;
+        raw.b->ops->progress(raw.b);
+        CHECK_EQ(send(fd, stream + cut, total - cut, MSG_NOSIGNAL), total - cut);
+        want += sizeof lens / sizeof lens[0];
+        CHECK(raw_until(got_message, &want, 2000));
+        CHECK_EQ(raw.received, want);
+        CHECK_EQ(raw.len, 1000);
+        CHECK(raw.hdr.ctx == 7 && raw.hdr.tag == 8 && raw.hdr.src == 1000);
+        CHECK(raw.data[0] == 9 && raw.data[999] == 9);
+    }
+    CHECK_EQ(raw.downs, 0);
+    close(fd);
+    raw_close();
+}
+
+static bool is_lost(void *arg)
+{
+    const struct tcp_peer *p = tcp_peer_find(tcp(), *(uint32_t *)arg);
+    return p && p->lost;
+}
+
+/* What is written ends the connection of rank 1, and no message comes of it. */
+static void ends_rank_1(const void *bytes, size_t len, const char *says)
+{
+    uint32_t one = 1;
+    if (!raw_open(0, 4))
+        return;
+    capture_begin();
+    int fd = raw_join(1, TCP_FOR_MAIN);
+    CHECK_EQ(send(fd, bytes, len, MSG_NOSIGNAL), len);
+    CHECK(raw_until(is_lost, &one, 2000));
+    const char *text = capture_end();
+    CHECK_MSG(strstr(text, says), "the log does not say \"%s\": %s", says, text);
+    CHECK_EQ(raw.received, 0);
+    close(fd);
+    raw_close();
+}
+
+static void frames_that_are_none(void)
+{
+    static const uint32_t words[] = { 0,          1,          0xffffffff, 0x06000000, 0x00000010,
+                                      0x01010001, 0x01ffffff, 0x02010009, 0x03000001, 0x05000008 };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        struct tcp_frame f = { words[i], { 0 } };
+        ends_rank_1(&f, sizeof f, "no frame");
+    }
+    struct tcp_frame put = { tcp_word(TCP_PUT, 3), { 0 } };
+    char both[sizeof put + 8] = { 0 };
+    memcpy(both, &put, sizeof put);
+    ends_rank_1(both, sizeof both, "no frame"); /* too short for its offset */
+}
+
+/* ---- puts that may not be ---- */
+
+#define WINDOW 4096
+static char window[WINDOW + 128];
+static struct btl_mem *mem;
+static struct tcp_key key;
+
+static void window_open(void)
+{
+    memset(window, 0x5a, sizeof window);
+    CHECK_EQ(tcp_mem_reg(raw.b, window + 64, WINDOW, NULL, &mem), 0);
+    CHECK_EQ(tcp_mem_key(mem, &key), 0);
+}
+
+static bool window_untouched(void)
+{
+    for (size_t i = 0; i < sizeof window; i++)
+        if (window[i] != 0x5a)
+            return false;
+    return true;
+}
+
+struct bad_put {
+    uint32_t region, gen;
+    uint64_t off, len;
+};
+
+static void bad_puts(struct bad_put *p)
+{
+    p[0] = (struct bad_put){ key.region + 1, key.gen, 0, 8 };
+    p[1] = (struct bad_put){ UINT32_MAX, key.gen, 0, 8 };
+    p[2] = (struct bad_put){ key.region, key.gen + 2, 0, 8 };
+    p[3] = (struct bad_put){ key.region, key.gen - 1, 0, 8 };
+    p[4] = (struct bad_put){ key.region, key.gen, WINDOW - 7, 8 };
+    p[5] = (struct bad_put){ key.region, key.gen, WINDOW + 1, 8 };
+    p[6] = (struct bad_put){ key.region, key.gen, UINT64_MAX - 3, 8 };
+    p[7] = (struct bad_put){ key.region, key.gen, (uint64_t)-8, 8 };
+}
+#define NBAD 8
+
+static void puts_outside_on_the_main_connection(void)
+{
+    for (int i = 0; i < NBAD; i++) {
+        struct bad_put bad[NBAD];
+        char payload[16], frame[64];
+        uint32_t one = 1;
+        if (!raw_open(0, 4))
+            return;
+        window_open();
+        bad_puts(bad);
+        memcpy(payload, &bad[i].off, 8);
+        memset(payload + 8, 1, 8);
+        struct btl_hdr h = { 0, (int32_t)bad[i].region, bad[i].gen };
+        size_t n = raw_frame(frame, TCP_PUT, h, payload, sizeof payload);
+        capture_begin();
+        int fd = raw_join(1, TCP_FOR_MAIN);
+        CHECK_EQ(send(fd, frame, n, MSG_NOSIGNAL), n);
+        CHECK(raw_until(is_lost, &one, 2000));
+        CHECK_MSG(*capture_end(), "put %d outside of the memory is not in the log", i);
+        CHECK(window_untouched());
+        close(fd);
+        tcp_mem_dereg(mem);
+        raw_close();
+    }
+}
+
+static void puts_outside_on_a_lane(void)
+{
+    for (int i = 0; i < NBAD; i++) {
+        struct bad_put bad[NBAD];
+        char data[8] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+        uint32_t one = 1;
+        if (!raw_open(0, 4))
+            return;
+        window_open();
+        bad_puts(bad);
+        struct tcp_lane_frame f = { TCP_LANE_MAGIC, 1,          bad[i].region,
+                                    bad[i].gen,     bad[i].off, bad[i].len };
+        capture_begin();
+        int fd = raw_join(1, TCP_FOR_MAIN), lane = raw_join(1, TCP_FOR_LANE);
+        CHECK_EQ(send(lane, &f, sizeof f, MSG_NOSIGNAL), sizeof f);
+        CHECK_EQ(send(lane, data, sizeof data, MSG_NOSIGNAL), sizeof data);
+        CHECK(raw_until(is_lost, &one, 2000));
+        CHECK_MSG(strstr(capture_end(), "not registered"), "put %d is not in the log", i);
+        CHECK(window_untouched());
+        close(lane);
+        close(fd);
+        tcp_mem_dereg(mem);
+        raw_close();
+    }
+}
+
+/* The memory is given back in the midst of a put: not one byte more is written. */
+static void put_into_memory_that_goes(void)
+{
+    static char data[WINDOW];
+    uint32_t one = 1;
+    if (!raw_open(0, 4))
+        return;
+    window_open();
+    memset(data, 1, sizeof data);
+    struct tcp_lane_frame f = { TCP_LANE_MAGIC, 1, key.region, key.gen, 0, WINDOW };
+    capture_begin();
+    int fd = raw_join(1, TCP_FOR_MAIN), lane = raw_join(1, TCP_FOR_LANE);
+    CHECK_EQ(send(lane, &f, sizeof f, MSG_NOSIGNAL), sizeof f);
+    CHECK_EQ(send(lane, data, 1000, MSG_NOSIGNAL), 1000);
+    raw_pump();
+    CHECK_EQ(window[64], 1);
+    CHECK_EQ(window[64 + 999], 1);
+    CHECK_EQ(window[64 + 1000], 0x5a);
+    tcp_mem_dereg(mem);
+    memset(window, 0x5a, sizeof window);
+    CHECK_EQ(send(lane, data, WINDOW - 1000, MSG_NOSIGNAL), WINDOW - 1000);
+    CHECK(raw_until(is_lost, &one, 2000));
+    capture_end();
+    CHECK(window_untouched());
+    close(lane);
+    close(fd);
+    raw_close();
+}
+
+static void lane_without_a_main_connection(void)
+{
+    if (!raw_open(0, 4))
+        return;
+    int fd = raw_connect();
+    CHECK_EQ(raw_shake(fd, 1, TCP_FOR_LANE, raw.addr.key), TCP_BUSY);
+    CHECK(raw_ended(fd));
+    close(fd);
+    nothing_happened();
+    raw_close();
+}
+
+/* Random bytes, valid frames with some bytes changed, on both kinds of connections. */
+static void fuzz(void)
+{
+    static char buf[8192];
+    for (int round = 0; round < 300 && !check_failed_case; round++) {
+        uint32_t one = 1;
+        if (!raw_open(0, 4))
+            return;
+        window_open();
+        capture_begin();
+        int fd = raw_join(1, TCP_FOR_MAIN), lane = raw_join(1, TCP_FOR_LANE);
+        size_t total = 0;
+        while (total < 4096) {
+            char payload[200];
+            for (size_t i = 0; i < sizeof payload; i++)
+                payload[i] = (char)rnd();
+            struct btl_hdr h = { rnd(), (int32_t)(rnd() % 3), rnd() % 3 };
+            uint64_t off = rnd() % (2 * WINDOW);
+            memcpy(payload, &off, 8);
+            total += raw_frame(buf + total, rnd() % 4 ? TCP_MSG : 1 + rnd() % 5, h, payload,
+                               rnd() % sizeof payload);
+        }
+        for (uint32_t k = rnd() % 8; k > 0; k--)
+            buf[rnd() % total] = (char)rnd();
+        for (size_t at = 0; at < total;) {
+            size_t n = 1 + rnd() % 1500;
+            n = n < total - at ? n : total - at;
+            if (send(fd, buf + at, n, MSG_NOSIGNAL) < 0)
+                break;
+            at += n;
+            raw.b->ops->sleep_fd(raw.b);
+            raw.b->ops->progress(raw.b);
+        }
+        struct tcp_lane_frame f = { TCP_LANE_MAGIC, rnd(),        rnd() % 2,
+                                    rnd() % 4,      rnd() % 8192, rnd() % 8192 };
+        if (send(lane, &f, sizeof f, MSG_NOSIGNAL) > 0 && send(lane, buf, 3000, MSG_NOSIGNAL) > 0)
+            raw_pump();
+        close(fd);
+        close(lane);
+        raw_until(is_lost, &one, 1);
+        capture_end();
+        for (int i = 0; i < 64; i++)
+            CHECK(window[i] == 0x5a && window[64 + WINDOW + i] == 0x5a);
+        tcp_mem_dereg(mem);
+        raw_close();
+    }
+}
+
+static void addresses_that_are_none(void)
+{
+    struct tcp_address good = { .version = TCP_ADDRESS_VERSION, .naddrs = 2, .port = 1 }, *out;
+    char blob[sizeof good];
+    size_t len = tcp_address_len(2);
+    memcpy(blob, &good, sizeof good);
+    CHECK_EQ(tcp_address_read(blob, len, &out), 0);
+    free(out);
+    for (size_t n = 0; n < sizeof good; n++)
+        if (n != len)
+            CHECK(tcp_address_read(blob, n, &out) < 0);
+    for (int i = 0; i < 20000; i++) {
+        for (size_t k = 0; k < sizeof blob; k++)
+            blob[k] = (char)rnd();
+        blob[0] = rnd() % 2 ? TCP_ADDRESS_VERSION : blob[0];
+        size_t n = rnd() % 4 ? tcp_address_len((uint8_t)blob[1] % 20) : rnd() % sizeof blob;
+        n = n < sizeof blob ? n : sizeof blob;
+        if (tcp_address_read(blob, n, &out) == 0) {
+            struct tcp_route r[TCP_ADDRS_MAX + 1];
+            struct btl_tcp b = { .nifs = 1, .ifs[0] = { .family = 4, .prefix = 24 } };
+            CHECK(tcp_routes(&b, out, r) <= TCP_ADDRS_MAX);
+            free(out);
+        }
+    }
+}
+
+int main(void)
+{
+    rt_cfg_load();
+    RUN(garbage_on_the_port);
+    RUN(wrong_key);
+    RUN(wrong_key_with_data);
+    RUN(wrong_hellos);
+    RUN(cut_at_every_byte_of_the_handshake);
+    RUN(silence_ends);
+    RUN(half_open_flood);
+    RUN(frames_cut_at_every_byte);
+    RUN(frames_that_are_none);
+    RUN(puts_outside_on_the_main_connection);
+    RUN(puts_outside_on_a_lane);
+    RUN(put_into_memory_that_goes);
+    RUN(lane_without_a_main_connection);
+    RUN(fuzz);
+    RUN(addresses_that_are_none);
+    return check_end();
+}
