@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
 check_PROGRAMS += test/unit/assign_test
 test_unit_assign_test_SOURCES = test/unit/assign_test.c launcher/hostlist.c launcher/hostfile.c launcher/hosts.c \
-	launcher/alloc.c launcher/assign.c launcher/list.c launcher/options.c launcher/parse.c launcher/policy.c
+	launcher/alloc.c launcher/assign.c launcher/list.c launcher/options.c launcher/parse.c launcher/pingjob.c launcher/policy.c
 test_unit_assign_test_LDADD = $(unit_ldadd)
