@@ -4,6 +4,7 @@
  * what the server sent with it, and is read with PMIX_OPTIONAL so that a key that a server does
  * not offer costs no round trip.  Called by one thread at a time. */
 #include "runtime/boot/boot.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
@@ -14,6 +15,11 @@
 #include <string.h>
 #include <unistd.h>
 #include <pmix.h>
+
+/* Committed with everything else: who has it has committed all that it publishes. */
+#define COMMITTED_KEY "weft.committed"
+/* How long a peer may take to commit when the caller sets no limit: it does so in MPI_Init. */
+#define COMMIT_S 60
 
 struct rt_boot rt_boot;
 
@@ -322,10 +328,14 @@ int rt_boot_put(const char *key, const void *val, size_t len)
 
 int rt_boot_commit(void)
 {
+    pmix_value_t yes = { .type = PMIX_BOOL, .data.flag = true };
+
     if (!boot.dirty)
         return 0;
     boot.dirty = false;
-    pmix_status_t rc = PMIx_Commit();
+    pmix_status_t rc = PMIx_Put(PMIX_GLOBAL, COMMITTED_KEY, &yes);
+    if (rc == PMIX_SUCCESS)
+        rc = PMIx_Commit();
     if (rc != PMIX_SUCCESS) {
         log_error(BOOT, "could not commit what this rank publishes: %s", PMIx_Error_string(rc));
         return -RT_EBOOT;
@@ -352,18 +362,53 @@ static int copy_out(const pmix_value_t *v, const char *key, void **val, size_t *
     return 0;
 }
 
+static pmix_status_t get_once(const pmix_proc_t *proc, const char *key, int timeout_s,
+                              pmix_value_t **v)
+{
+    pmix_info_t info;
+    PMIX_INFO_LOAD(&info, PMIX_TIMEOUT, &timeout_s, PMIX_INT);
+    pmix_status_t rc = PMIx_Get(proc, key, &info, timeout_s > 0 ? 1 : 0, v);
+    PMIX_INFO_DESTRUCT(&info);
+    return rc;
+}
+
+/* A server with a shared store (Slurm's) says of a peer on this host that has not committed yet that
+ * there is no such key, instead of waiting; "not found" is believed when the peer has committed. */
+static pmix_status_t get_patiently(const pmix_proc_t *proc, const char *key, int timeout_s,
+                                   pmix_value_t **v)
+{
+    uint64_t limit = (uint64_t)(timeout_s > 0 ? timeout_s : COMMIT_S) * 1000000000u;
+    uint64_t until = rt_now_ns() + limit;
+    unsigned pause_us = 200;
+
+    for (;;) {
+        pmix_status_t rc = get_once(proc, key, timeout_s, v);
+        if (rc != PMIX_ERR_NOT_FOUND)
+            return rc;
+        pmix_value_t *committed = NULL;
+        rc = get_once(proc, COMMITTED_KEY, timeout_s, &committed);
+        if (rc == PMIX_SUCCESS) {
+            PMIX_VALUE_RELEASE(committed);
+            return get_once(proc, key, timeout_s, v);
+        }
+        if (rc != PMIX_ERR_NOT_FOUND)
+            return rc;
+        if (rt_now_ns() > until)
+            return PMIX_ERR_TIMEOUT;
+        usleep(pause_us);
+        pause_us = pause_us < 20000 ? 2 * pause_us : pause_us;
+    }
+}
+
 int rt_boot_get(struct rt_proc peer, const char *key, void **val, size_t *len, int timeout_s)
 {
     pmix_value_t *v = NULL;
     pmix_proc_t proc;
-    pmix_info_t info;
 
     if (peer.ns != 0 || rt_boot.singleton || peer.rank >= (uint32_t)rt_boot.size)
         return -RT_ENOENT;
     PMIX_LOAD_PROCID(&proc, boot.me.nspace, peer.rank);
-    PMIX_INFO_LOAD(&info, PMIX_TIMEOUT, &timeout_s, PMIX_INT);
-    pmix_status_t rc = PMIx_Get(&proc, key, &info, timeout_s > 0 ? 1 : 0, &v);
-    PMIX_INFO_DESTRUCT(&info);
+    pmix_status_t rc = get_patiently(&proc, key, timeout_s, &v);
     if (rc == PMIX_ERR_TIMEOUT)
         return -RT_ETIMEOUT;
     if (rc == PMIX_ERR_NOT_FOUND)
