@@ -5,3 +5,10 @@ EXTRA_DIST += test/rig/hosts test/rig/hosts_rig.py test/rig/hosts_link.py test/r
 check_PROGRAMS += test/unit/ping_test
 test_unit_ping_test_SOURCES = test/unit/ping_test.c launcher/ping/report.c
 test_unit_ping_test_LDADD = -lm
+
+# Weft MPI under a real Slurm of four virtual nodes; as root on Debian, where it installs what it needs.
+EXTRA_DIST += test/rig/slurm test/rig/slurm_rig.py test/rig/slurm.list
+check-slurm: all
+	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS)
+	@$(run_tests) --list=$(abs_top_srcdir)/test/rig/slurm.list $(RUNTESTS)
+.PHONY: check-slurm
