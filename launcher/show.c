@@ -62,7 +62,7 @@ void launch_show_bindings(const struct launch_job *job, hwloc_topology_t topo, F
 {
     for (int i = 0; i < job->n; i++) {
         const struct launch_rank *r = &job->ranks[i];
-        fprintf(f, "[%s] rank %d ", job->host, i);
+        fprintf(f, "[%s] rank %d ", job->host, r->rank);
         if (r->cpus) {
             fputs("bound to ", f);
             name_cpus(topo, r->cpus, f);
@@ -82,7 +82,7 @@ void launch_show_map(const struct launch_job *job, hwloc_topology_t topo, FILE *
             job->host, job->ncpus, job->ncpus == 1 ? "" : "s");
     for (int i = 0; i < job->n; i++) {
         const struct launch_rank *r = &job->ranks[i];
-        fprintf(f, "  rank %d  program %d (%s)  ", i, r->app, job->opts->apps[r->app].argv.v[0]);
+        fprintf(f, "  rank %d  program %d (%s)  ", r->rank, r->app, job->opts->apps[r->app].argv.v[0]);
         if (r->place && (r->cpus || job->opts->map != LAUNCH_UNSET))
             name_cpus(topo, r->place, f);
         else

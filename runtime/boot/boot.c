@@ -372,8 +372,8 @@ static pmix_status_t get_once(const pmix_proc_t *proc, const char *key, int time
     return rc;
 }
 
-/* A server with a shared store (Slurm's) says of a peer on this host that has not committed yet that
- * there is no such key, instead of waiting; "not found" is believed when the peer has committed. */
+/* A server with a shared store (Slurm's) says of a peer on this host that has not committed yet
+ * that there is no such key, instead of waiting; so that is believed when the peer has committed. */
 static pmix_status_t get_patiently(const pmix_proc_t *proc, const char *key, int timeout_s,
                                    pmix_value_t **v)
 {
