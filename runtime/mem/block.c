@@ -75,6 +75,7 @@ static void block_empty(void *p, size_t nbytes)
     int fd = rt_node_private.fd;
     off_t off = (char *)p - rt_node.base;
 
+    rt_fetch_add(&node_head()->emptied, 1u); /* before the block can be anybody's again */
     if (fd < 0) {
         if (madvise(p, nbytes, MADV_DONTNEED) == 0)
             return;

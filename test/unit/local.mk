@@ -9,6 +9,7 @@ include test/unit/coll.mk
 include test/unit/coll_plan.mk
 include test/unit/core.mk
 include test/unit/gpu.mk
+include test/unit/ib.mk
 include test/unit/gpu_move.mk
 include test/unit/gpu_pack.mk
 include test/unit/launch.mk

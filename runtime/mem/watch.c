@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The watch over memory (watch.h has the idea).
+ *
+ * The thread may do nothing that waits for others: whoever unmaps watched memory waits for it,
+ * perhaps inside free() with the allocator's lock.  So it takes no lock, allocates nothing, and
+ * hands ranges over in a ring with one writer and one reader.  The kernel lets the other go on when
+ * the event is read, a moment before it is in the ring; `now` is odd meanwhile, and the reader
+ * waits.
+ *
+ * Private to the process: the descriptor must not stay open in a child, or closing it here would
+ * not end the watching, and a munmap() of ours would wait for a reader for ever. */
+#include "runtime/mem/watch.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
+
+#define RING 1024u /* events between two looks; more are told as ALL */
+#define FEATURES (UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE)
+#define STACK_NBYTES (256u << 10) /* thread-local variables of other libraries count */
+
+struct rt_watch_seq rt_watch_seq;
+uint32_t rt_watch_seen;
+
+static struct {
+    int fd, stop, maps;      /* userfaultfd; eventfd that ends the thread; /proc/self/maps */
+    bool open;
+    bool dead;               /* this is a child of the process that opened it */
+    bool has_atfork;
+    pthread_t thread;
+    uint32_t head;           /* the thread's */
+    uint32_t lost;           /* set by the thread, cleared by the reader */
+    _Alignas(RT_CACHE_LINE) uint32_t tail; /* the reader's */
+    struct range { uintptr_t start, end; } ring[RING];
+    char why_not[200];
+} watch = { .fd = -1, .stop = -1, .maps = -1 };
+
+/* ---- the thread ---- */
+
+static void push(uint64_t start, uint64_t end)
+{
+    uint32_t head = watch.head;
+    if (head - rt_load_acquire(&watch.tail) == RING) {
+        rt_store_release(&watch.lost, 1);
+        return;
+    }
+    watch.ring[head % RING] = (struct range){ (uintptr_t)start, (uintptr_t)end };
+    rt_store_release(&watch.head, head + 1);
+}
+
+static void note(const struct uffd_msg *m)
+{
+    if (m->event == UFFD_EVENT_UNMAP || m->event == UFFD_EVENT_REMOVE)
+        push(m->arg.remove.start, m->arg.remove.end);
+    if (m->event != UFFD_EVENT_REMAP)
+        return;
+    push(m->arg.remap.from, m->arg.remap.from + m->arg.remap.len);
+    push(m->arg.remap.to, m->arg.remap.to + m->arg.remap.len); /* is watched now, unasked */
+}
+
+static void *run(void *arg)
+{
+    (void)arg;
+    prctl(PR_SET_NAME, "weft-watch");
+    for (;;) {
+        struct pollfd p[2] = { { .fd = watch.fd, .events = POLLIN },
+                               { .fd = watch.stop, .events = POLLIN } };
+        struct uffd_msg m[16];
+        ssize_t n;
+        if (poll(p, 2, -1) < 0 && errno != EINTR)
+            return NULL;
+        rt_fetch_add(&rt_watch_seq.now, 1u);
+        rt_fence(); /* odd before the event is read: pairs with rt_watch_quiet() of who waited */
+        while ((n = read(watch.fd, m, sizeof m)) > 0)
+            for (size_t i = 0; i < (size_t)n / sizeof *m; i++)
+                note(&m[i]);
+        rt_fetch_add(&rt_watch_seq.now, 1u);
+        if (p[1].revents)
+            return NULL;
+    }
+}
+
+/* ---- opening ---- */
+
+static void close_all(void)
+{
+    int *fds[] = { &watch.fd, &watch.stop, &watch.maps };
+    for (int i = 0; i < 3; i++) {
+        if (*fds[i] >= 0)
+            close(*fds[i]);
+        *fds[i] = -1;
+    }
+}
+
+static void in_child(void)
+{
+    if (!watch.open)
+        return;
+    close_all();
+    watch.dead = true;
+    rt_watch_seq.now = 2; /* the thread that could have left it odd is not here */
+    rt_watch_seen = 1;
+}
+
+static int refuse(const char *what, const char *advice)
+{
+    snprintf(watch.why_not, sizeof watch.why_not, "%s: %s%s%s", what, strerror(errno),
+             *advice ? "; " : "", advice);
+    log_debug(MEM, "registrations of host memory are not kept: %s", watch.why_not);
+    close_all();
+    return -RT_ENOTSUP;
+}
+
+static int open_fd(void)
+{
+    int flags = O_CLOEXEC | O_NONBLOCK;
+    watch.fd = (int)syscall(SYS_userfaultfd, flags | UFFD_USER_MODE_ONLY);
+    if (watch.fd < 0 && errno == EINVAL) /* before Linux 5.11 */
+        watch.fd = (int)syscall(SYS_userfaultfd, flags);
+    if (watch.fd < 0)
+        return refuse("userfaultfd", errno == EPERM ? "in a container, allow userfaultfd in its "
+                      "seccomp profile" : "needs Linux 5.7 with CONFIG_USERFAULTFD");
+    struct uffdio_api api = { .api = UFFD_API, .features = FEATURES };
+    if (ioctl(watch.fd, UFFDIO_API, &api) < 0)
+        return refuse("userfaultfd events", "needs Linux 5.7");
+    if (!(api.features & UFFD_FEATURE_PAGEFAULT_FLAG_WP)) {
+        errno = ENOTSUP;
+        return refuse("userfaultfd without faults", "needs Linux 5.7 on x86-64, 6.10 on arm64");
+    }
+    return 0;
+}
+
+static int start_thread(void)
+{
+    pthread_attr_t attr;
+    sigset_t all, old;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_NBYTES);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* the application's signals are not for it */
+    errno = pthread_create(&watch.thread, &attr, run, NULL);
+    int err = errno;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    errno = err;
+    return err ? refuse("a thread", "") : 0;
+}
+
+int rt_watch_open(void)
+{
+    if (watch.open)
+        return watch.dead ? -RT_ENOTSUP : 0;
+    int err = open_fd();
+    if (err)
+        return err;
+    watch.maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    if (watch.maps < 0)
+        return refuse("/proc/self/maps", "");
+    watch.stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (watch.stop < 0)
+        return refuse("eventfd", "");
+    if (!watch.has_atfork && (errno = pthread_atfork(NULL, NULL, in_child)))
+        return refuse("pthread_atfork", "");
+    watch.has_atfork = true;
+    watch.head = watch.tail = watch.lost = 0;
+    if ((err = start_thread()))
+        return err;
+    watch.open = true;
+    watch.why_not[0] = '\0';
+    return 0;
+}
+
+void rt_watch_close(void)
+{
+    uint64_t one = 1;
+    if (!watch.open)
+        return;
+    watch.open = false;
+    if (watch.dead)
+        return;
+    /* Until the descriptor is closed nobody reads events; closing lets those go who wait. */
+    if (write(watch.stop, &one, sizeof one) == (ssize_t)sizeof one)
+        pthread_join(watch.thread, NULL);
+    close_all();
+}
+
+const char *rt_watch_why_not(void) { return watch.why_not; }
+
+bool rt_watch_is_child(void) { return watch.dead; }
+
+/* ---- ranges ---- */
+
+bool rt_watch_add(uintptr_t start, uintptr_t end)
+{
+    if (!watch.open || watch.dead)
+        return false;
+    struct uffdio_register r = { .range = { start, end - start },
+                                 .mode = UFFDIO_REGISTER_MODE_WP };
+    if (ioctl(watch.fd, UFFDIO_REGISTER, &r) < 0)
+        return false;
+    /* Looked at when it is watched already: what changes from now on is told. */
+    if (rt_maps_anonymous(watch.maps, start, end))
+        return true;
+    rt_watch_remove(start, end);
+    return false;
+}
+
+void rt_watch_remove(uintptr_t start, uintptr_t end)
+{
+    struct uffdio_range r = { start, end - start };
+    if (watch.open && !watch.dead)
+        ioctl(watch.fd, UFFDIO_UNREGISTER, &r); /* fails where nothing is mapped any more */
+}
+
+enum rt_watch_told rt_watch_next(uintptr_t *start, uintptr_t *end)
+{
+    uint32_t now;
+    if (watch.dead)
+        return RT_WATCH_ALL;
+    while ((now = rt_load_acquire(&rt_watch_seq.now)) & 1)
+        sched_yield(); /* for the length of a read(2) */
+    if (rt_load_acquire(&watch.lost)) {
+        rt_swap(&watch.lost, 0u);
+        rt_store_release(&watch.tail, rt_load_acquire(&watch.head));
+        return RT_WATCH_ALL;
+    }
+    uint32_t tail = watch.tail;
+    if (tail == rt_load_acquire(&watch.head)) {
+        rt_watch_seen = now;
+        return RT_WATCH_NONE;
+    }
+    struct range r = watch.ring[tail % RING];
+    rt_store_release(&watch.tail, tail + 1);
+    *start = r.start;
+    *end = r.end;
+    return RT_WATCH_RANGE;
+}
