@@ -39,7 +39,7 @@ struct host {
 };
 
 /* A message of one or more hosts. */
-struct note { char *text; struct launch_list hosts; };
+struct note { char *text; bool *of; };
 
 struct head {
     struct launch_job *job;
@@ -62,40 +62,43 @@ struct head {
 /* ---- what hosts have to say ---- */
 
 /* The same text of several hosts is told once. */
-static void add_note(struct head *h, const char *host, const char *text)
+static void add_note(struct head *h, int node, const char *text)
 {
     for (int i = 0; i < h->nnotes; i++)
         if (!strcmp(h->notes[i].text, text)) {
-            launch_list_add(&h->notes[i].hosts, host);
+            h->notes[i].of[node] = true;
             return;
         }
     struct note *notes = realloc(h->notes, (size_t)(h->nnotes + 1) * sizeof *notes);
     char *copy = strdup(text);
+    bool *of = calloc((size_t)h->job->nhosts, sizeof *of);
     if (notes)
         h->notes = notes;
-    if (!notes || !copy) {
-        free(copy);
+    if (!notes || !copy || !of) {
+        free(copy), free(of);
         return;
     }
-    notes[h->nnotes] = (struct note){ .text = copy };
-    launch_list_add(&notes[h->nnotes++].hosts, host);
+    of[node] = true;
+    notes[h->nnotes++] = (struct note){ .text = copy, .of = of };
 }
 
 static void tell_notes(struct head *h)
 {
     enum { NAMES = 8 };
     for (int i = 0; i < h->nnotes; i++) {
-        struct note *n = &h->notes[i];
-        char names[512], more[32] = "";
+        struct note *note = &h->notes[i];
+        char names[NAMES * 64] = "", more[32] = "";
         size_t at = 0;
-        for (int k = 0; k < n->hosts.n && k < NAMES && at < sizeof names; k++)
-            at += (size_t)snprintf(names + at, sizeof names - at, "%s%.60s", k ? ", " : "",
-                                   n->hosts.v[k]);
-        if (n->hosts.n > NAMES)
-            snprintf(more, sizeof more, " and %d more", n->hosts.n - NAMES);
-        launch_say(h->job, "host%s %s%s: %s", n->hosts.n > 1 ? "s" : "", names, more, n->text);
-        free(n->text);
-        launch_list_fini(&n->hosts);
+        int n = 0;
+        for (int k = 0; k < h->job->nhosts; k++)
+            if (note->of[k] && n++ < NAMES)
+                at += (size_t)snprintf(names + at, sizeof names - at, "%s%.60s", n > 1 ? ", " : "",
+                                       h->job->hosts[k].name);
+        if (n > NAMES)
+            snprintf(more, sizeof more, " and %d more", n - NAMES);
+        launch_say(h->job, "host%s %s%s: %s", n > 1 ? "s" : "", names, more, note->text);
+        free(note->text);
+        free(note->of);
     }
     h->nnotes = 0;
 }
@@ -121,7 +124,7 @@ static void on_info(struct head *h, struct wire_frame *f)
     host->answered = true;
     h->nanswered++;
     if (err < 0) {
-        add_note(h, known->name, "found no core that the agent may use");
+        add_note(h, (int)f->node, "found no core that the agent may use");
         host->failed = true;
         h->nfailed++;
     }
@@ -133,7 +136,7 @@ static void take_said(struct head *h, struct wire_frame *f)
     for (size_t i = 0; i < n; i++) {
         const char *text = wire_get_text(&f->in);
         if (text)
-            add_note(h, h->job->hosts[f->node].name, text);
+            add_note(h, (int)f->node, text);
     }
 }
 
@@ -157,8 +160,8 @@ static void on_ready(struct head *h, struct wire_frame *f)
     host->ready = true;
     h->nready++;
     if (host->code && h->nnotes == 0)
-        add_note(h, h->job->hosts[f->node].name, "could not prepare the job; the lines above may "
-                                                 "say why; nothing was started");
+        add_note(h, (int)f->node,
+                 "could not prepare the job; the lines above may say why; nothing was started");
     if (!wire_in_ok(&f->in))
         f->in.bad = true;
 }
@@ -322,7 +325,7 @@ static void fail_host(struct head *h, int node, const char *why)
     h->nfailed++;
     if (!h->failed_ns)
         h->failed_ns = rt_now_ns();
-    add_note(h, h->job->hosts[node].name, why);
+    add_note(h, node, why);
 }
 
 /* Its ranks are as good as dead: their agent ends them when it can. */
@@ -739,7 +742,7 @@ void head_stop(struct launch_job *job)
     }
     for (int i = 0; i < h->nnotes; i++) {
         free(h->notes[i].text);
-        launch_list_fini(&h->notes[i].hosts);
+        free(h->notes[i].of);
     }
     free(h->notes);
     free(h->fds);

@@ -82,7 +82,8 @@ void launch_show_map(const struct launch_job *job, hwloc_topology_t topo, FILE *
             job->host, job->ncpus, job->ncpus == 1 ? "" : "s");
     for (int i = 0; i < job->n; i++) {
         const struct launch_rank *r = &job->ranks[i];
-        fprintf(f, "  rank %d  program %d (%s)  ", r->rank, r->app, job->opts->apps[r->app].argv.v[0]);
+        fprintf(f, "  rank %d  program %d (%s)  ", r->rank, r->app,
+                job->opts->apps[r->app].argv.v[0]);
         if (r->place && (r->cpus || job->opts->map != LAUNCH_UNSET))
             name_cpus(topo, r->place, f);
         else
