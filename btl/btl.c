@@ -6,13 +6,14 @@
 #include "btl/self/self.h"
 #include "btl/shm/shm.h"
 #include "btl/tcp/tcp.h"
+#include "btl/verbs/ops.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
 #include <string.h>
 
-const struct btl_ops *const btl_all[] = { &btl_self_ops, &btl_cuda_ops, &btl_shm_ops, &btl_tcp_ops,
-                                           NULL };
+const struct btl_ops *const btl_all[] = { &btl_self_ops,  &btl_cuda_ops, &btl_shm_ops,
+                                          &btl_verbs_ops, &btl_tcp_ops,  NULL };
 
 const struct btl_ops *btl_find(const char *name)
 {

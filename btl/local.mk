@@ -5,3 +5,4 @@ core_sources += btl/shm/shm.h btl/shm/ring.h btl/shm/ring.c btl/shm/shm.c btl/sh
 core_sources += btl/tcp/tcp.h btl/tcp/wire.h btl/tcp/tcp.c btl/tcp/addr.c btl/tcp/conn.c btl/tcp/shake.c \
 	btl/tcp/stream.c btl/tcp/rma.c
 include btl/cuda/local.mk
+include btl/verbs/local.mk

@@ -4,6 +4,13 @@ btl_conformance = test/fake/btl_conformance.h test/fake/btl_conformance.c \
 check_PROGRAMS += test/fake/btl_test
 test_fake_btl_test_SOURCES = test/fake/btl_test.c $(btl_conformance)
 test_fake_btl_test_LDADD = $(unit_ldadd)
+if WITH_VERBS
+check_PROGRAMS += test/fake/btl_verbs_test
+test_fake_btl_verbs_test_SOURCES = test/fake/btl_verbs_test.c $(btl_conformance)
+test_fake_btl_verbs_test_LDADD = $(unit_ldadd)
+else
+EXTRA_DIST += test/fake/btl_verbs_test.c
+endif
 check_PROGRAMS += test/fake/btl_fake_test
 test_fake_btl_fake_test_SOURCES = test/fake/btl_fake_test.c test/fake/btl_fake.h \
 	test/fake/btl_fake.c $(btl_conformance)

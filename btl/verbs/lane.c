@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queue pairs of btl/verbs: their states, posting, completions.
+ *
+ * Most requests are posted without asking for a completion; one that is completed stands for all
+ * before it, because a queue pair completes in order.  After an error every request is completed, so
+ * each names its number in the lane.  A rail's completion queue can never overflow: what could be
+ * completed is counted when it is posted. */
+#include "btl/verbs/verbs.h"
+#include "runtime/base/cfg.h"
+#include "runtime/base/err.h"
+#include "runtime/base/hmac.h"
+#include "runtime/base/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SIGNAL_EVERY 16 /* requests: a completion costs the device and us as much as a message */
+#define POLL_MAX 16     /* completions taken at once */
+
+static uint32_t qpn_hash(uint32_t qpn) { return (qpn ^ qpn >> 8) % VERBS_BUCKETS; }
+
+struct verbs_lane *verbs_lane_of(struct verbs *v, const struct verbs_rail *r, uint32_t qpn)
+{
+    for (uint32_t i = v->by_qpn[qpn_hash(qpn)]; i; i = v->lanes[i - 1]->next_qpn) {
+        struct verbs_lane *l = v->lanes[i - 1];
+        if (l->qp->qp_num == qpn && l->rail == r)
+            return l;
+    }
+    return NULL;
+}
+
+static int lane_number(struct verbs *v, struct verbs_lane *l)
+{
+    struct verbs_lane **more = realloc(v->lanes, (v->nlanes + 1) * sizeof(struct verbs_lane *));
+    if (!more)
+        return -RT_ENOMEM;
+    uint32_t *first = &v->by_qpn[qpn_hash(l->qp->qp_num)];
+    v->lanes = more;
+    l->id = v->nlanes++;
+    v->lanes[l->id] = l;
+    l->next_qpn = *first;
+    *first = l->id + 1;
+    return 0;
+}
+
+static int to_init(struct verbs_lane *l)
+{
+    struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT,
+                             .port_num = l->rail->ib->port,
+                             .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                                                IBV_ACCESS_LOCAL_WRITE };
+    return rt_ib->modify_qp(l->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+                                           IBV_QP_ACCESS_FLAGS);
+}
+
+static int lane_make(struct verbs_lane *l)
+{
+    struct verbs_rail *r = l->rail;
+    int depth = cfg.verbs_depth < r->ib->attr.max_qp_wr ? cfg.verbs_depth : r->ib->attr.max_qp_wr;
+    struct ibv_qp_init_attr a = { .send_cq = r->cq,
+                                  .recv_cq = r->cq,
+                                  .srq = r->srq,
+                                  .qp_type = IBV_QPT_RC,
+                                  .cap = { .max_send_wr = (uint32_t)depth,
+                                           .max_send_sge = 1,
+                                           .max_inline_data = (uint32_t)cfg.verbs_inline } };
+    l->qp = rt_ib->create_qp(r->ib->pd, &a);
+    if (!l->qp && errno == EINVAL) { /* that much inline data is not offered */
+        a.cap.max_inline_data = 0;
+        l->qp = rt_ib->create_qp(r->ib->pd, &a);
+    }
+    if (!l->qp) {
+        log_error(BTL, "%s gives no queue pair for rank %u: %m", r->ib->dev,
+                  l->peer->base.proc.rank);
+        return -RT_ESYS;
+    }
+    for (l->depth = 1; l->depth * 2 <= (uint32_t)depth; l->depth *= 2)
+        continue; /* a power of two, for the ring of marks */
+    l->max_inline = a.cap.max_inline_data;
+    l->marks = calloc(l->depth, sizeof *l->marks);
+    int err = l->marks ? rt_random(&l->psn, sizeof l->psn) : -RT_ENOMEM;
+    l->psn &= 0xffffff;
+    if (!err && to_init(l)) {
+        log_error(BTL, "queue pair on %s port %d: %m", r->ib->dev, r->ib->port);
+        err = -RT_ESYS;
+    }
+    return err ? err : lane_number(r->v, l);
+}
+
+/* How alike two GIDs are: ports of one subnet share a prefix. */
+static int likeness(const struct verbs_addr_rail *a, const struct verbs_addr_rail *b)
+{
+    int n = 0;
+    if (a->at.roce != b->at.roce || (!a->at.roce && memcmp(a->at.gid, b->at.gid, 8) != 0))
+        return -1; /* another kind of network, or another InfiniBand subnet */
+    while (n < 128 && !((a->at.gid[n / 8] ^ b->at.gid[n / 8]) & (0x80 >> n % 8)))
+        n++;
+    return n;
+}
+
+/* Pairs rails with rails, best first; both sides come to the same result, because `a` is the lower
+ * process on both.  Returns the number of pairs. */
+static int pair_rails(const struct verbs_addr *a, const struct verbs_addr *b, uint8_t *pa,
+                      uint8_t *pb)
+{
+    uint32_t used_a = 0, used_b = 0;
+    int n = 0;
+    for (;; n++) {
+        int best = -1;
+        for (uint8_t i = 0; i < a->nrails; i++)
+            for (uint8_t k = 0; k < b->nrails; k++) {
+                int like = likeness(&a->rails[i], &b->rails[k]);
+                if (used_a >> i & 1 || used_b >> k & 1 || like <= best)
+                    continue;
+                best = like;
+                pa[n] = i;
+                pb[n] = k;
+            }
+        if (best < 0)
+            return n;
+        used_a |= 1u << pa[n];
+        used_b |= 1u << pb[n];
+    }
+}
+
+bool verbs_rails_reach(const struct verbs_addr *a, const struct verbs_addr *b)
+{
+    for (int i = 0; i < a->nrails; i++)
+        for (int k = 0; k < b->nrails; k++)
+            if (likeness(&a->rails[i], &b->rails[k]) >= 0)
+                return true;
+    return false;
+}
+
+int verbs_lanes_make(struct verbs_peer *p)
+{
+    struct verbs *v = (struct verbs *)p->base.btl;
+    uint8_t pair[2][VERBS_RAILS];
+    bool lower = (uint32_t)rt_boot.rank < p->base.proc.rank;
+    int n = lower ? pair_rails(&v->addr, &p->addr, pair[0], pair[1])
+                  : pair_rails(&p->addr, &v->addr, pair[1], pair[0]);
+    int qps = v->addr.qps < p->addr.qps ? v->addr.qps : p->addr.qps;
+    if (!n)
+        return -RT_EUNREACH;
+    int nlanes = n * qps < VERBS_LANES ? n * qps : VERBS_LANES;
+    p->lanes = calloc((size_t)nlanes, sizeof *p->lanes);
+    if (!p->lanes)
+        return -RT_ENOMEM;
+    for (int i = 0; i < nlanes; i++) {
+        struct verbs_lane *l = &p->lanes[i];
+        l->peer = p;
+        l->index = (uint8_t)i;
+        l->rail = &v->rails[pair[0][i % n]];
+        l->remote_rail = pair[1][i % n];
+        p->nlanes = i + 1;
+        int err = lane_make(l);
+        if (err)
+            return err;
+    }
+    p->home = verbs_home_take(p->lanes[0].rail, &p->home_own_rkey);
+    return p->home ? 0 : -RT_ENOMEM;
+}
+
+static int to_rtr(struct verbs_lane *l, const struct verbs_qp_info *theirs)
+{
+    const struct rt_ib_addr *to = &l->peer->addr.rails[l->remote_rail].at;
+    struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTR,
+                             .path_mtu = rt_ib_mtu(l->rail->ib, to),
+                             .dest_qp_num = theirs->qpn,
+                             .rq_psn = theirs->psn,
+                             .max_dest_rd_atomic = l->rail->v->addr.rd_atomic,
+                             .min_rnr_timer = (uint8_t)cfg.verbs_rnr };
+    rt_ib_ah_attr(l->rail->ib, to, (uint8_t)cfg.verbs_sl, (uint8_t)cfg.verbs_tclass, &a.ah_attr);
+    return rt_ib->modify_qp(l->qp, &a,
+                            IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+}
+
+static int to_rts(struct verbs_lane *l)
+{
+    uint8_t mine = l->rail->v->addr.rd_atomic, theirs = l->peer->addr.rd_atomic;
+    struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTS,
+                             .timeout = (uint8_t)cfg.verbs_timeout,
+                             .retry_cnt = (uint8_t)cfg.verbs_retry,
+                             .rnr_retry = 7, /* for ever: the peer computes, it is not lost */
+                             .sq_psn = l->psn,
+                             .max_rd_atomic = mine < theirs ? mine : theirs };
+    return rt_ib->modify_qp(l->qp, &a,
+                            IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+int verbs_lanes_connect(struct verbs_peer *p, const struct verbs_qp_info *theirs)
+{
+    for (int i = 0; i < p->nlanes; i++) {
+        struct verbs_lane *l = &p->lanes[i];
+        int bad = to_rtr(l, &theirs[i]);
+        if (!bad)
+            bad = to_rts(l);
+        if (bad) {
+            verbs_peer_fail(p, -RT_EPEER, "queue pair on %s port %d: %s", l->rail->ib->dev,
+                            l->rail->ib->port, strerror(bad > 0 ? bad : errno));
+            return -RT_EPEER;
+        }
+    }
+    struct verbs_rail *r = p->lanes[0].rail;
+    r->srq_want += cfg.verbs_window;
+    if (r->srq_want > r->srq_max)
+        r->srq_want = r->srq_max;
+    verbs_srq_fill(r);
+    return 0;
+}
+
+void verbs_lanes_stop(struct verbs_peer *p)
+{
+    struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
+    for (int i = 0; i < p->nlanes; i++)
+        if (p->lanes[i].qp)
+            rt_ib->modify_qp(p->lanes[i].qp, &a, IBV_QP_STATE);
+}
+
+void verbs_lanes_free(struct verbs_peer *p)
+{
+    for (int i = 0; i < p->nlanes; i++) {
+        if (p->lanes[i].qp)
+            rt_ib->destroy_qp(p->lanes[i].qp);
+        free(p->lanes[i].marks);
+    }
+    free(p->lanes);
+    p->lanes = NULL;
+    p->nlanes = 0;
+}
+
+bool verbs_lane_has_room(const struct verbs_lane *l, uint32_t n)
+{
+    return l->depth - (l->posted - l->done) >= n && l->rail->cq_room >= (int)n;
+}
+
+int verbs_lane_post(struct verbs_lane *l, struct ibv_send_wr *wr, const struct verbs_mark *mark)
+{
+    struct ibv_send_wr *bad;
+    if (rt_unlikely(!verbs_lane_has_room(l, 1)))
+        return -RT_EAGAIN;
+    uint32_t number = l->posted + 1;
+    bool signal = mark || number - l->signalled >= SIGNAL_EVERY;
+    wr->wr_id = (uint64_t)number << 32 | l->id << 1 | VERBS_ID_LANE;
+    wr->send_flags |= signal ? IBV_SEND_SIGNALED : 0;
+    int err = ibv_post_send(l->qp, wr, &bad);
+    if (rt_unlikely(err)) {
+        if (err == ENOMEM)
+            return -RT_EAGAIN;
+        verbs_peer_fail(l->peer, -RT_EPEER, "%s port %d refuses a request: %s", l->rail->ib->dev,
+                        l->rail->ib->port, strerror(err));
+        return -RT_EPEER;
+    }
+    l->posted = number;
+    l->rail->cq_room--;
+    if (signal) {
+        struct verbs_mark *m = &l->marks[l->mark_head++ & (l->depth - 1)];
+        *m = mark ? *mark : (struct verbs_mark){ 0 };
+        m->posted = number;
+        m->stage = l->peer->tx.head;
+        l->signalled = number;
+    }
+    return 0;
+}
+
+void verbs_lane_flush(struct verbs_lane *l)
+{
+    static const struct verbs_mark mark;
+    struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE,
+                              .wr.rdma = { l->peer->home_addr, l->peer->home_rkey } };
+    verbs_lane_post(l, &wr, &mark);
+}
+
+/* What failed, in words for the one who has to look for it. */
+static void lane_failed(struct verbs_lane *l, const struct ibv_wc *wc)
+{
+    const char *hint = "";
+    if (wc->status == IBV_WC_RETRY_EXC_ERR)
+        hint = "; the peer does not answer: it has ended, or the link is down";
+    else if (wc->status == IBV_WC_RNR_RETRY_EXC_ERR)
+        hint = "; the peer has no receive buffers";
+    else if (wc->status == IBV_WC_REM_ACCESS_ERR)
+        hint = "; the peer's memory is no longer registered";
+    else if (wc->status == IBV_WC_WR_FLUSH_ERR)
+        hint = "; the queue pair is in the error state";
+    verbs_peer_fail(l->peer, -RT_EPEER, "%s port %d, queue pair %u: %s (vendor code 0x%x)%s",
+                    l->rail->ib->dev, l->rail->ib->port, l->qp->qp_num,
+                    rt_ib->wc_status_str(wc->status), wc->vendor_err, hint);
+}
+
+static void lane_completed(struct verbs_lane *l, uint32_t number, const struct ibv_wc *wc)
+{
+    l->rail->cq_room += (int)(number - l->done);
+    l->done = number;
+    while (l->mark_tail != l->mark_head) {
+        struct verbs_mark *m = &l->marks[l->mark_tail & (l->depth - 1)];
+        if ((int32_t)(m->posted - number) > 0)
+            break;
+        bool failed = wc->status != IBV_WC_SUCCESS && m->posted == number;
+        l->mark_tail++;
+        if (l->index == 0)
+            l->peer->tx.left = m->stage;
+        if (m->sbuf)
+            verbs_sbuf_give(l->rail, m->sbuf);
+        if (m->xfer)
+            verbs_xfer_landed(l, m, failed ? -RT_EPEER : 0);
+    }
+    if (rt_unlikely(wc->status != IBV_WC_SUCCESS))
+        lane_failed(l, wc);
+}
+
+int verbs_rail_poll(struct verbs_rail *r)
+{
+    struct ibv_wc wc[POLL_MAX];
+    int n = ibv_poll_cq(r->cq, POLL_MAX, wc);
+    for (int i = 0; i < n; i++) {
+        if (wc[i].wr_id & VERBS_ID_LANE) {
+            uint32_t id = (uint32_t)wc[i].wr_id >> 1;
+            lane_completed(r->v->lanes[id], (uint32_t)(wc[i].wr_id >> 32), &wc[i]);
+            continue;
+        }
+        struct verbs_rbuf *b = (struct verbs_rbuf *)(uintptr_t)wc[i].wr_id;
+        struct verbs_lane *l = verbs_lane_of(r->v, r, wc[i].qp_num);
+        if (rt_likely(l && wc[i].status == IBV_WC_SUCCESS))
+            verbs_arrived(l, b, wc[i].byte_len);
+        else if (l && wc[i].status != IBV_WC_WR_FLUSH_ERR)
+            lane_failed(l, &wc[i]);
+        verbs_rbuf_give(r, b);
+    }
+    if (r->srq_want - r->srq_posted >= POLL_MAX || (n == 0 && r->srq_posted < r->srq_want))
+        verbs_srq_fill(r);
+    return n > 0 ? n : 0;
+}

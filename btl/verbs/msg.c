@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages of btl/verbs.
+ *
+ * By SEND: at most verbs_window messages of a peer are on their way or unread, and the shared queue
+ * has a buffer for each, as long as the peers are not more than it can hold; then the device of the
+ * sender repeats (RNR).  By ring: records of whole 32-byte units in the receiver's memory, written
+ * in one piece.  A record has arrived when its first word and its last byte are there: the receiver
+ * zeroes what it has read, and devices write a request in ascending order.  `verbs_hot` 0 does
+ * without rings where one does not.
+ *
+ * The receiver proposes the ring.  The sender's last message by SEND says that it is taken; until
+ * that has come, the receiver does not look at the ring.  So the order is that of the calls. */
+#include "btl/verbs/verbs.h"
+#include "runtime/base/cfg.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+#include <string.h>
+
+#define UNIT 32u
+#define HOT_AFTER 16u /* messages by SEND before a ring is offered */
+/* Requests that a lane keeps for credits and control beside messages. */
+#define LEAVE 4u
+#define INLINE_MAX 512u /* longest message copied on the stack for an inline send */
+
+static struct verbs *of(struct verbs_peer *p) { return (struct verbs *)p->base.btl; }
+
+/* A count that the peer writes beside its complement; torn ones wait for the next look. */
+static void count_read(const uint32_t *count, uint32_t *out)
+{
+    uint32_t not = rt_load_acquire(&count[1]), value = rt_load_acquire(&count[0]);
+    if (value == ~not)
+        *out = value;
+}
+
+static void head_fill(void *to, uint32_t flags, const struct btl_hdr *h, const void *buf,
+                      size_t len)
+{
+    struct verbs_head head = { verbs_word(flags | (uint32_t)len), *h };
+    memcpy(to, &head, sizeof head);
+    if (len)
+        memcpy((char *)to + sizeof head, buf, len);
+}
+
+/* ---- by SEND ---- */
+
+static bool window_full(struct verbs_peer *p)
+{
+    if (p->sends - p->sends_taken >= (uint32_t)cfg.verbs_window)
+        count_read(&p->home->sends, &p->sends_taken);
+    return p->sends - p->sends_taken >= (uint32_t)cfg.verbs_window;
+}
+
+static int send_plain(struct verbs_peer *p, uint32_t flags, const struct btl_hdr *h,
+                      const void *buf, size_t len)
+{
+    struct verbs_lane *l = &p->lanes[0];
+    bool ctl = flags & VERBS_W_CTL;
+    _Alignas(16) char small[INLINE_MAX];
+    struct verbs_mark mark = { 0 };
+    struct ibv_sge sge = { .length = (uint32_t)(sizeof(struct verbs_head) + len) };
+    struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1 };
+
+    if (!verbs_lane_has_room(l, ctl ? 1 : LEAVE) || (!ctl && window_full(p)))
+        return -RT_EAGAIN;
+    if (sge.length <= l->max_inline && sge.length <= sizeof small) {
+        head_fill(small, flags, h, buf, len);
+        sge.addr = (uintptr_t)small;
+        wr.send_flags = IBV_SEND_INLINE;
+    } else {
+        mark.sbuf = verbs_sbuf_take(l->rail);
+        if (!mark.sbuf)
+            return -RT_EAGAIN;
+        head_fill(mark.sbuf->data, flags, h, buf, len);
+        sge.addr = (uintptr_t)mark.sbuf->data;
+        sge.lkey = mark.sbuf->lkey;
+    }
+    int err = verbs_lane_post(l, &wr, mark.sbuf ? &mark : NULL);
+    if (!err)
+        p->sends++;
+    else if (mark.sbuf)
+        verbs_sbuf_give(l->rail, mark.sbuf);
+    return err;
+}
+
+/* ---- by ring ---- */
+
+static uint32_t record_nbytes(size_t len)
+{
+    return (uint32_t)((sizeof(struct verbs_head) + len + 1 + UNIT - 1) & ~(size_t)(UNIT - 1));
+}
+
+static uint32_t ring_room(const struct verbs_peer *p, uint32_t taken)
+{
+    const struct verbs_tx_ring *t = &p->tx;
+    uint32_t theirs = t->head - taken, ours = t->head - t->left;
+    return t->nbytes - (theirs > ours ? theirs : ours);
+}
+
+static int ring_post(struct verbs_peer *p, uint32_t off, uint32_t nbytes, bool mark_it)
+{
+    struct verbs_tx_ring *t = &p->tx;
+    struct verbs_lane *l = &p->lanes[0];
+    static const struct verbs_mark mark;
+    struct ibv_sge sge = { (uintptr_t)t->mirror + off, nbytes, t->lkey };
+    struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE,
+                              .sg_list = &sge,
+                              .num_sge = 1,
+                              .send_flags = nbytes <= l->max_inline ? IBV_SEND_INLINE : 0,
+                              .wr.rdma = { t->addr + off, t->rkey } };
+    return verbs_lane_post(l, &wr, mark_it ? &mark : NULL);
+}
+
+/* The end of the ring is too short for the record: says so there. */
+static int ring_skip(struct verbs_peer *p, uint32_t off)
+{
+    struct verbs_tx_ring *t = &p->tx;
+    head_fill(t->mirror + off, VERBS_W_SKIP, &(struct btl_hdr){ 0 }, NULL, 0);
+    t->mirror[off + UNIT - 1] = 1;
+    t->head += t->nbytes - off;
+    int err = ring_post(p, off, UNIT, false);
+    if (err)
+        t->head -= t->nbytes - off;
+    return err;
+}
+
+static int send_ring(struct verbs_peer *p, uint32_t flags, const struct btl_hdr *h,
+                     const void *buf, size_t len)
+{
+    struct verbs_tx_ring *t = &p->tx;
+    uint32_t nbytes = record_nbytes(len), off = t->head & (t->nbytes - 1), need = nbytes;
+
+    if (rt_unlikely(t->nbytes - off < nbytes))
+        need += t->nbytes - off;
+    if (rt_unlikely(ring_room(p, t->taken) < need)) {
+        count_read(&p->home->ring, &t->taken);
+        if (ring_room(p, t->taken) < need)
+            return -RT_EAGAIN;
+    }
+    if (!verbs_lane_has_room(&p->lanes[0], LEAVE))
+        return -RT_EAGAIN;
+    if (need != nbytes) {
+        int err = ring_skip(p, off);
+        if (err)
+            return err;
+        off = 0;
+    }
+    head_fill(t->mirror + off, flags, h, buf, len);
+    t->mirror[off + nbytes - 1] = 1;
+    t->head += nbytes;
+    bool mark = t->head - t->marked >= t->nbytes / 8;
+    int err = ring_post(p, off, nbytes, mark);
+    if (rt_unlikely(err))
+        t->head -= nbytes;
+    else if (mark)
+        t->marked = t->head;
+    return err;
+}
+
+static __attribute__((noinline)) int send_later(struct verbs_peer *p)
+{
+    if (p->err)
+        return p->err;
+    if (p->state == VERBS_NEW)
+        verbs_wire_start(p);
+    return p->err ? p->err : -RT_EAGAIN;
+}
+
+int verbs_send(struct btl_peer *peer, const struct btl_hdr *h, const void *buf, size_t len)
+{
+    struct verbs_peer *p = (struct verbs_peer *)peer;
+    if (rt_unlikely(p->state != VERBS_UP))
+        return send_later(p);
+    return rt_likely(p->tx.on) ? send_ring(p, 0, h, buf, len) : send_plain(p, 0, h, buf, len);
+}
+
+int verbs_send_ctl(struct verbs_peer *p, enum verbs_ctl ctl, const void *buf, size_t len)
+{
+    struct btl_hdr h = { .ctx = ctl };
+    return p->tx.on ? send_ring(p, VERBS_W_CTL, &h, buf, len)
+                    : send_plain(p, VERBS_W_CTL, &h, buf, len);
+}
+
+/* ---- setting up a ring ---- */
+
+static void ring_offer(struct verbs_peer *p)
+{
+    struct verbs *v = of(p);
+    struct verbs_area *a;
+    uint32_t nbytes = 4096;
+    while (nbytes < (uint32_t)cfg.verbs_ring || nbytes < 8 * record_nbytes(v->base.caps.eager_max))
+        nbytes *= 2;
+    v->nrings++; /* also when this fails: it is not tried for ever */
+    if (verbs_area_make(p->lanes[0].rail, nbytes, &a) < 0)
+        return;
+    p->rx = (struct verbs_rx_ring){ .mem = a->base, .nbytes = nbytes };
+    p->ring_offer = (struct verbs_ring_key){ (uintptr_t)a->base, a->mr->rkey, nbytes };
+    p->ring_wanted = true;
+    verbs_peer_work(p);
+}
+
+static void ring_offered(struct verbs_peer *p, const void *data, size_t len)
+{
+    struct verbs_ring_key k;
+    struct verbs_area *a;
+    if (len != sizeof k || p->tx.nbytes)
+        return;
+    memcpy(&k, data, sizeof k);
+    if (k.nbytes & (k.nbytes - 1) || k.nbytes > 1u << 24 ||
+        k.nbytes < 8 * record_nbytes(of(p)->base.caps.eager_max) ||
+        verbs_area_make(p->lanes[0].rail, k.nbytes, &a) < 0)
+        return;
+    p->tx = (struct verbs_tx_ring){ .mirror = a->base,
+                                    .lkey = a->mr->lkey,
+                                    .rkey = k.rkey,
+                                    .nbytes = k.nbytes,
+                                    .addr = k.addr };
+    p->ring_on_due = true;
+    verbs_peer_work(p);
+}
+
+void verbs_ring_step(struct verbs_peer *p)
+{
+    if (p->ring_wanted &&
+        verbs_send_ctl(p, VERBS_CTL_RING, &p->ring_offer, sizeof p->ring_offer) == 0)
+        p->ring_wanted = false;
+    if (p->ring_on_due && verbs_send_ctl(p, VERBS_CTL_RING_ON, NULL, 0) == 0) {
+        p->ring_on_due = false;
+        p->tx.on = true;
+    }
+}
+
+/* ---- arrival ---- */
+
+static void control(struct verbs_peer *p, uint32_t ctl, const void *data, size_t len)
+{
+    if (ctl == VERBS_CTL_BYE) {
+        p->bye = true;
+    } else if (ctl == VERBS_CTL_RING) {
+        ring_offered(p, data, len);
+    } else if (ctl == VERBS_CTL_RING_ON && p->rx.mem && !p->rx.on) {
+        p->rx.on = true;
+        rt_list_append(&of(p)->rings, &p->ringing);
+    }
+}
+
+static inline void deliver(struct verbs_peer *p, const char *record, uint32_t word)
+{
+    struct verbs *v = of(p);
+    const struct verbs_head *h = (const struct verbs_head *)(const void *)record;
+    if (rt_unlikely(word & VERBS_W_CTL))
+        control(p, h->hdr.ctx, h + 1, word & VERBS_W_LEN);
+    else if (rt_likely(!v->closing))
+        v->up.recv(v->up.arg, &p->base, &h->hdr, h + 1, word & VERBS_W_LEN);
+}
+
+void verbs_arrived(struct verbs_lane *l, struct verbs_rbuf *b, size_t len)
+{
+    struct verbs_peer *p = l->peer;
+    uint32_t word = ((const struct verbs_head *)(const void *)b->data)->word;
+    if (len < sizeof(struct verbs_head) || !verbs_word_whole(word) ||
+        (word & VERBS_W_LEN) != len - sizeof(struct verbs_head)) {
+        verbs_peer_fail(p, -RT_EPEER, "a message of %zu bytes is none of this version", len);
+        return;
+    }
+    if (rt_unlikely(p->state == VERBS_ASKING))
+        verbs_wire_heard(p);
+    p->recvs++;
+    deliver(p, b->data, word);
+    if (p->recvs == HOT_AFTER && of(p)->nrings < cfg.verbs_hot && !p->rx.mem)
+        ring_offer(p);
+    if (p->recvs - p->recvs_told >= (uint32_t)cfg.verbs_window / 2)
+        verbs_peer_work(p);
+}
+
+int verbs_ring_drain(struct verbs_peer *p, int max)
+{
+    struct verbs_rx_ring *x = &p->rx;
+    int n = 0;
+    while (n < max) {
+        uint32_t off = x->tail & (x->nbytes - 1);
+        char *record = x->mem + off;
+        uint32_t word = rt_load_acquire((uint32_t *)(void *)record);
+        if (!word || rt_unlikely(!verbs_word_whole(word)))
+            break;
+        uint32_t nbytes = record_nbytes(word & VERBS_W_LEN);
+        if (rt_unlikely(nbytes > x->nbytes - off)) {
+            verbs_peer_fail(p, -RT_EPEER, "its ring holds a record of %u bytes", nbytes);
+            break;
+        }
+        if (!rt_load_acquire(record + nbytes - 1))
+            break;
+        if (rt_likely(!(word & VERBS_W_SKIP)))
+            deliver(p, record, word);
+        memset(record, 0, nbytes);
+        x->tail += word & VERBS_W_SKIP ? x->nbytes - off : nbytes;
+        n++;
+    }
+    if (x->tail - p->ring_told >= x->nbytes / 4)
+        verbs_peer_work(p);
+    return n;
+}
+
+bool verbs_credits_due(const struct verbs_peer *p)
+{
+    return p->recvs - p->recvs_told >= (uint32_t)cfg.verbs_window / 2 ||
+           (p->rx.mem && p->rx.tail - p->ring_told >= p->rx.nbytes / 4);
+}
+
+/* Tells the peer what has been taken, when that is worth a request or its ring has no room. */
+void verbs_credits_step(struct verbs_peer *p)
+{
+    struct verbs_lane *l = &p->lanes[0];
+    struct verbs_home news = { .sends = p->recvs,
+                               .sends_not = ~p->recvs,
+                               .ring = p->rx.tail,
+                               .ring_not = ~p->rx.tail };
+    struct verbs_mark mark = { 0 };
+    struct ibv_sge sge = { (uintptr_t)&news, offsetof(struct verbs_home, pad), 0 };
+    struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE,
+                              .sg_list = &sge,
+                              .num_sge = 1,
+                              .send_flags = IBV_SEND_INLINE,
+                              .wr.rdma = { p->home_addr, p->home_rkey } };
+    if (!verbs_credits_due(p))
+        return;
+    if (l->max_inline < sge.length) {
+        mark.sbuf = verbs_sbuf_take(l->rail);
+        if (!mark.sbuf)
+            return;
+        memcpy(mark.sbuf->data, &news, sge.length);
+        sge.addr = (uintptr_t)mark.sbuf->data;
+        sge.lkey = mark.sbuf->lkey;
+        wr.send_flags = 0;
+    }
+    if (verbs_lane_post(l, &wr, mark.sbuf ? &mark : NULL) == 0) {
+        p->recvs_told = p->recvs;
+        p->ring_told = p->rx.tail;
+    } else if (mark.sbuf) {
+        verbs_sbuf_give(l->rail, mark.sbuf);
+    }
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The verbs transport: life, peers, progress.  Called with the instance serialised by the engine. */
+#include "btl/verbs/verbs.h"
+#include "runtime/base/cfg.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DRAIN_MAX 32   /* messages of one ring before the next gets its turn */
+#define WIRE_EVERY 64u /* polls between two looks at the datagrams while nobody is asked */
+/* MPI_Finalize waits so long for what the devices still have to send; they report peers that do not
+ * answer themselves, sooner. */
+#define CLOSE_NS 30000000000u
+
+/* ---- peers ---- */
+
+int verbs_peer_get(struct verbs *v, struct rt_proc proc, bool make, struct verbs_peer **out)
+{
+    struct verbs_peer **head = &v->peers[proc.rank % VERBS_BUCKETS], *p = *head;
+    while (p && (p->base.proc.rank != proc.rank || p->base.proc.ns != proc.ns))
+        p = p->next;
+    if (!p && !make)
+        return -RT_ENOENT;
+    if (!p) {
+        p = calloc(1, sizeof *p);
+        if (!p)
+            return -RT_ENOMEM;
+        p->base.btl = &v->base;
+        p->base.proc = proc;
+        rt_list_init(&p->xfers);
+        rt_list_init(&p->work);
+        rt_list_init(&p->ringing);
+        rt_list_init(&p->asking);
+        p->next = *head;
+        *head = p;
+    }
+    *out = p;
+    return 0;
+}
+
+void verbs_peer_work(struct verbs_peer *p)
+{
+    if (rt_list_empty(&p->work))
+        rt_list_append(&((struct verbs *)p->base.btl)->work, &p->work);
+}
+
+void verbs_peer_fail(struct verbs_peer *p, int err, const char *fmt, ...)
+{
+    va_list ap;
+    if (p->err)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(p->why, sizeof p->why, fmt, ap);
+    va_end(ap);
+    p->err = err;
+    p->state = VERBS_DOWN;
+    rt_list_del(&p->asking);
+    verbs_lanes_stop(p);
+    verbs_peer_work(p);
+}
+
+/* Everything that had arrived before the failure, then the failure, unless it is none: a peer that
+ * has said goodbye takes no credits any more. */
+static void tell(struct verbs *v, struct verbs_peer *p)
+{
+    p->told = true;
+    for (int i = 0; i < p->nlanes; i++)
+        while (verbs_rail_poll(p->lanes[i].rail) > 0)
+            continue;
+    if (p->rx.on)
+        while (verbs_ring_drain(p, DRAIN_MAX) > 0)
+            continue;
+    rt_list_del(&p->ringing);
+    if (p->bye && rt_list_empty(&p->xfers)) {
+        log_debug(BTL, "rank %u has closed", p->base.proc.rank);
+        return;
+    }
+    if (v->closing)
+        return;
+    log_error(BTL, "connection to rank %u: %s", p->base.proc.rank, p->why);
+    v->up.down(v->up.arg, &p->base, p->err);
+}
+
+static int work_step(struct verbs *v, struct verbs_peer *p)
+{
+    int n = 0;
+    if (p->state == VERBS_UP) {
+        if (p->ring_wanted || p->ring_on_due)
+            verbs_ring_step(p);
+        verbs_credits_step(p);
+    }
+    if (!rt_list_empty(&p->xfers))
+        n += verbs_xfers_step(p);
+    if (p->err && !p->told) {
+        tell(v, p);
+        n++;
+    }
+    bool more = p->state == VERBS_UP &&
+                (p->ring_wanted || p->ring_on_due || verbs_credits_due(p));
+    if (!more && rt_list_empty(&p->xfers))
+        rt_list_del(&p->work);
+    return n;
+}
+
+static int work(struct verbs *v)
+{
+    struct rt_list *pos, *tmp;
+    int n = 0;
+    rt_list_each_safe (pos, tmp, &v->work)
+        n += work_step(v, rt_container(pos, struct verbs_peer, work));
+    return n;
+}
+
+static int verbs_progress(struct btl *b)
+{
+    struct verbs *v = (struct verbs *)b;
+    struct rt_list *pos, *tmp;
+    int n = 0;
+    rt_list_each_safe (pos, tmp, &v->rings)
+        n += verbs_ring_drain(rt_container(pos, struct verbs_peer, ringing), DRAIN_MAX);
+    for (int i = 0; i < v->nrails; i++)
+        n += verbs_rail_poll(&v->rails[i]);
+    if (!rt_list_empty(&v->work))
+        n += work(v);
+    if (!rt_list_empty(&v->asking) || v->polls++ % WIRE_EVERY == 0)
+        n += verbs_wire_progress(v);
+    return n;
+}
+
+/* A ring first; without news there, everything, because sends need completions and credits. */
+static int verbs_poll(struct btl_peer *peer)
+{
+    struct verbs_peer *p = (struct verbs_peer *)peer;
+    int n = p->rx.on ? verbs_ring_drain(p, DRAIN_MAX) : 0;
+    return n ? n : verbs_progress(p->base.btl);
+}
+
+/* ---- life ---- */
+
+static bool unsent(const struct verbs_peer *p)
+{
+    for (int i = 0; i < p->nlanes; i++)
+        if (p->lanes[i].posted != p->lanes[i].done)
+            return true;
+    return false;
+}
+
+/* Says goodbye, with a completion that stands for everything before it.  Done: nothing of ours is
+ * on its way any more, or nobody waits for it. */
+static bool left(struct verbs_peer *p)
+{
+    if (p->state != VERBS_UP || p->bye)
+        return true;
+    if (!p->bye_sent && (p->bye_sent = verbs_send_ctl(p, VERBS_CTL_BYE, NULL, 0) == 0))
+        verbs_lane_flush(&p->lanes[0]);
+    return p->bye_sent && !unsent(p);
+}
+
+static void leave(struct verbs *v)
+{
+    uint64_t end = rt_now_ns() + CLOSE_NS;
+    bool all = false;
+    v->closing = true;
+    while (!all && rt_now_ns() < end) {
+        all = true;
+        for (int i = 0; i < VERBS_BUCKETS; i++)
+            for (struct verbs_peer *p = v->peers[i]; p; p = p->next)
+                all = left(p) && all;
+        if (verbs_progress(&v->base) == 0 && !all)
+            sched_yield();
+    }
+    if (!all)
+        log_warn(BTL, "messages have not been taken for %d s, they may be lost",
+                 (int)(CLOSE_NS / 1000000000u));
+}
+
+static void verbs_close(struct btl *b)
+{
+    struct verbs *v = (struct verbs *)b;
+    if (v->wire)
+        leave(v);
+    for (int i = 0; i < VERBS_BUCKETS; i++)
+        for (struct verbs_peer *p = v->peers[i], *next; p; p = next) {
+            next = p->next;
+            verbs_lanes_free(p);
+            verbs_xfers_free(p);
+            free(p);
+        }
+    verbs_mems_free(v);
+    verbs_wire_close(v);
+    verbs_rails_close(v);
+    free(v->lanes);
+    free(v);
+}
+
+static void caps_fill(struct verbs *v)
+{
+    uint32_t rate = 0, rd = 16;
+    for (int i = 0; i < v->nrails; i++) {
+        const struct rt_ib_rail *ib = v->rails[i].ib;
+        uint32_t most = (uint32_t)(ib->attr.max_qp_init_rd_atom < ib->attr.max_qp_rd_atom
+                                       ? ib->attr.max_qp_init_rd_atom
+                                       : ib->attr.max_qp_rd_atom);
+        rate += ib->mb_per_s ? ib->mb_per_s : 1;
+        rd = most && most < rd ? most : rd;
+        rt_ib_addr(ib, &v->addr.rails[i].at);
+    }
+    v->addr.magic = VERBS_MAGIC;
+    v->addr.version = VERBS_VERSION;
+    v->addr.nrails = (uint8_t)v->nrails;
+    v->addr.qps = (uint8_t)cfg.verbs_qps;
+    v->addr.rd_atomic = (uint8_t)rd;
+    v->base.ops = &btl_verbs_ops;
+    v->base.caps = (struct btl_caps){ .flags = BTL_PUT | BTL_GET,
+                                      .send_mem = RT_MEM_HOST_BITS,
+                                      .rma_mem = RT_MEM_HOST_BITS,
+                                      .eager_max = (size_t)cfg.verbs_eager,
+                                      .key_len = BTL_KEY_MAX,
+                                      .latency_ns = 1500,
+                                      .mb_per_s = rate,
+                                      .put_mb_per_s = rate,
+                                      .get_mb_per_s = rate };
+}
+
+static int verbs_open(const struct btl_up *up, struct btl **out, int max)
+{
+    if (max < 1 || rt_boot.size < 2 || !rt_ib_possible())
+        return 0;
+    struct verbs *v = calloc(1, sizeof *v);
+    if (!v)
+        return -RT_ENOMEM;
+    v->up = *up;
+    rt_list_init(&v->work);
+    rt_list_init(&v->rings);
+    rt_list_init(&v->asking);
+    rt_list_init(&v->mems);
+    int n = verbs_rails_open(v);
+    int err = n > 0 ? verbs_wire_open(v) : n;
+    if (n <= 0 || err < 0) {
+        verbs_wire_close(v);
+        verbs_rails_close(v);
+        free(v);
+        return err;
+    }
+    caps_fill(v);
+    *out = &v->base;
+    return 1;
+}
+
+static int verbs_address(struct btl *b, void *buf, size_t len)
+{
+    const struct verbs *v = (const struct verbs *)b;
+    if (len >= sizeof v->addr)
+        memcpy(buf, &v->addr, sizeof v->addr);
+    return (int)sizeof v->addr;
+}
+
+static bool addr_sane(const struct verbs_addr *a, size_t len)
+{
+    return len == sizeof *a && a->magic == VERBS_MAGIC && a->version == VERBS_VERSION &&
+           a->nrails >= 1 && a->nrails <= VERBS_RAILS && a->qps >= 1 && a->rd_atomic >= 1;
+}
+
+static int verbs_add_peer(struct btl *b, const struct rt_proc *proc, const void *addr, size_t len,
+                          struct btl_peer **out)
+{
+    struct verbs *v = (struct verbs *)b;
+    struct verbs_peer *p;
+    struct verbs_addr a;
+    if (proc->ns != 0 || proc->rank >= (uint32_t)rt_boot.size ||
+        proc->rank == (uint32_t)rt_boot.rank)
+        return -RT_EUNREACH;
+    if (addr) {
+        memcpy(&a, addr, len < sizeof a ? len : sizeof a);
+        if (!addr_sane(&a, len)) {
+            log_error(BTL, "rank %u has another version of btl/verbs; use one Weft in all processes",
+                      proc->rank);
+            return -RT_EUNREACH;
+        }
+        if (!verbs_rails_reach(&v->addr, &a))
+            return -RT_EUNREACH;
+    }
+    int err = verbs_peer_get(v, *proc, addr != NULL, &p);
+    if (err < 0)
+        return err == -RT_ENOENT ? -RT_EUNREACH : err;
+    if (addr && !p->has_addr && p->state == VERBS_NEW) {
+        p->addr = a;
+        p->has_addr = true;
+    }
+    *out = &p->base;
+    return 0;
+}
+
+/* The connection stays, should the peer be added again. */
+static void verbs_del_peer(struct btl_peer *peer)
+{
+    verbs_xfers_drop((struct verbs_peer *)peer);
+    peer->up = NULL;
+}
+
+const struct btl_ops btl_verbs_ops = {
+    .name = "verbs",
+    .help = "RDMA by InfiniBand or RoCE",
+    .remote = true,
+    .open = verbs_open,
+    .close = verbs_close,
+    .address = verbs_address,
+    .add_peer = verbs_add_peer,
+    .del_peer = verbs_del_peer,
+    .send = verbs_send,
+    .mem_reg = verbs_mem_reg,
+    .mem_dereg = verbs_mem_dereg,
+    .mem_key = verbs_mem_key,
+    .attach = verbs_attach,
+    .detach = verbs_detach,
+    .put = verbs_put,
+    .get = verbs_get,
+    .progress = verbs_progress,
+    .poll = verbs_poll,
+};

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* RDMA between hosts: what the files of btl/verbs share.
+ *
+ * One instance drives all rails (device and port) of this process.  A connection to a peer is made
+ * when it is first used and has a few *lanes*, reliable queue pairs between a rail here and a rail
+ * there.  Lane 0 carries all messages, every lane carries pieces of puts and gets.  Messages go, at
+ * first, by SEND into receive buffers that all peers share (SRQ); a peer that sends often is given a
+ * *ring* in the receiver's memory, which it fills with RDMA writes and the receiver polls.  Both
+ * ways are bounded by credits, cumulative counts that the receiver writes into the sender's *home*,
+ * a line of registered memory.
+ *
+ * Connections are agreed by datagrams (wire.c).  Called with the instance serialised by the engine.
+ *
+ * Memory of a connected peer: this struct, `depth` entries in each lane's send queue, and as many
+ * receive buffers as its window; with a ring, the ring at the receiver and its mirror at the sender. */
+#ifndef BTL_VERBS_VERBS_H
+#define BTL_VERBS_VERBS_H
+
+#include "btl/verbs/ops.h"
+#include "runtime/base/atomic.h"
+#include "runtime/base/list.h"
+#include "runtime/ib/ib.h"
+
+#define VERBS_RAILS 4 /* as many remote keys fit into a key of 32 bytes */
+#define VERBS_LANES 8
+#define VERBS_KEY 32 /* bytes of the secret in an address */
+
+struct verbs;
+struct verbs_peer;
+struct verbs_lane;
+
+/* What stands before the payload of a message, in a receive buffer and in a ring.  The high half of
+ * the word is the complement of the low half: a word that has arrived in part is recognised. */
+struct verbs_head {
+    uint32_t word; /* length and flags, VERBS_W_... */
+    struct btl_hdr hdr;
+};
+#define VERBS_W_LEN 0x3fffu
+#define VERBS_W_CTL 0x4000u  /* hdr.ctx is an enum verbs_ctl */
+#define VERBS_W_SKIP 0x8000u /* nothing: go on at the start of the ring */
+enum verbs_ctl {
+    VERBS_CTL_RING,    /* payload: struct verbs_ring_key: write here from now on */
+    VERBS_CTL_RING_ON, /* the last message by SEND: what follows is in the ring */
+    VERBS_CTL_BYE      /* the peer closes in order */
+};
+struct verbs_ring_key {
+    uint64_t addr;
+    uint32_t rkey, nbytes;
+};
+static inline uint32_t verbs_word(uint32_t low) { return low | (~low & 0xffffu) << 16; }
+static inline bool verbs_word_whole(uint32_t w) { return (w >> 16) == (~w & 0xffffu); }
+
+/* A line of registered memory that one peer writes: how much of what we sent it has taken.  Each
+ * count goes with its complement, as above. */
+struct verbs_home {
+    uint32_t sends, sends_not; /* messages by SEND */
+    uint32_t ring, ring_not;   /* bytes of the ring */
+    uint32_t asleep, asleep_not; /* it does not poll: send an event after a write into its ring */
+    uint32_t pad[10];
+};
+
+/* Registered memory of the transport's own. */
+struct verbs_area {
+    void *base;
+    size_t nbytes;
+    struct ibv_mr *mr; /* not relaxed: records and counts rely on the order of writes */
+    void *bufs; /* malloc'ed descriptions of the buffers in it, or NULL */
+};
+
+struct verbs_sbuf { /* staging of one message by SEND */
+    struct verbs_sbuf *next;
+    uint32_t lkey;
+    char *data;
+};
+struct verbs_rbuf { /* receive buffer */
+    struct verbs_rbuf *next;
+    uint32_t lkey;
+    char *data;
+};
+
+struct verbs_rail {
+    struct verbs *v;
+    struct rt_ib_rail *ib;
+    int index;
+    struct ibv_comp_channel *chan;
+    struct ibv_cq *cq;
+    int cq_room; /* completions that it could still hold beside those under way */
+    struct ibv_srq *srq;
+    int srq_max, srq_posted, srq_want; /* depth; buffers in it; buffers it should have */
+    struct verbs_rbuf *idle_rbufs;     /* taken out and not yet posted again */
+    int nidle;
+    struct verbs_sbuf *sbufs; /* free */
+    int nsbufs;               /* made */
+    struct verbs_area *areas;
+    int nareas;
+    struct verbs_home *free_homes; /* linked by their first words */
+    unsigned armed_events;
+};
+
+/* A posted work request that will be completed, in order of the lane: what that means. */
+struct verbs_mark {
+    uint32_t posted; /* lane->posted then */
+    uint32_t stage;  /* everything before this position of the ring's mirror has left */
+    struct verbs_sbuf *sbuf;
+    struct verbs_xfer *xfer;
+    uint32_t nbytes; /* of the xfer */
+};
+
+struct verbs_lane {
+    struct verbs_peer *peer;
+    struct verbs_rail *rail;
+    struct ibv_qp *qp;
+    uint8_t index, remote_rail;
+    uint32_t id; /* in verbs.lanes */
+    uint32_t psn;
+    uint32_t depth, max_inline;
+    uint32_t posted, done, signalled; /* work requests; `signalled`: posted at the last mark */
+    uint32_t rma_bytes;               /* of puts and gets under way */
+    struct verbs_mark *marks;         /* ring of `depth` */
+    uint32_t mark_head, mark_tail;
+    uint32_t next_qpn; /* chain in verbs.by_qpn: id + 1 of the next lane */
+};
+
+struct verbs_tx_ring { /* the peer's ring, as its writer sees it; positions are byte counts */
+    char *mirror;      /* NULL: no ring; the same bytes at the same offsets, registered */
+    uint32_t lkey, rkey, nbytes;
+    uint64_t addr;
+    bool on;             /* RING_ON has been sent: everything goes by the ring */
+    uint32_t head, left; /* written; no longer needed in the mirror */
+    uint32_t taken;      /* by the peer, when last looked at */
+    uint32_t marked;     /* head at the last mark asked for */
+};
+struct verbs_rx_ring {
+    char *mem; /* NULL: none offered */
+    uint32_t nbytes, tail;
+    bool on; /* RING_ON has arrived */
+};
+
+struct verbs_addr_rail { /* a rail in addresses and in datagrams */
+    struct rt_ib_addr at;
+    uint32_t ud_qpn;
+};
+struct verbs_addr {
+    uint32_t magic, ud_qkey;
+    uint8_t version, nrails, qps, rd_atomic;
+    uint8_t pad[4];
+    uint8_t key[VERBS_KEY];
+    struct verbs_addr_rail rails[VERBS_RAILS];
+};
+#define VERBS_MAGIC 0x76656674u
+#define VERBS_VERSION 1
+
+enum verbs_state {
+    VERBS_NEW,    /* nothing asked yet */
+    VERBS_ASKING, /* our part has been sent; theirs, or that they have ours, is not known */
+    VERBS_UP,
+    VERBS_DOWN
+};
+
+struct verbs_peer {
+    struct btl_peer base;
+    struct verbs_peer *next; /* hash chain */
+    uint8_t state;           /* enum verbs_state */
+    bool has_addr;           /* `addr` is the peer's; else only its rails are known, from a HELLO */
+    bool has_theirs, has_ours; /* the peer's queue pairs are known here; ours are known there */
+    bool bye, bye_sent;      /* the peer has closed in order; we have said that we do */
+    bool told;               /* the engine knows of `err` */
+    int err;                 /* 0, or why nothing goes any more */
+    char why[160];           /* the same in words, until told */
+    int nlanes;
+    struct verbs_lane *lanes; /* VERBS_LANES at most, made with the connection */
+    struct verbs_addr addr;
+    uint8_t nonce[16], their_nonce[16];
+    uint64_t home_addr; /* theirs, that we write */
+    uint32_t home_rkey;
+    struct verbs_home *home; /* ours, that they write */
+    uint32_t home_own_rkey;
+    uint32_t sends, sends_taken; /* messages by SEND: sent; taken by the peer */
+    uint32_t recvs, recvs_told;  /* received; told */
+    uint32_t ring_told;
+    struct verbs_tx_ring tx;
+    struct verbs_rx_ring rx;
+    bool ring_wanted, ring_on_due; /* an offer, or its acceptance, waits for room */
+    bool asleep_told;
+    struct verbs_ring_key ring_offer;
+    struct rt_list xfers;   /* puts and gets under way */
+    struct rt_list work;    /* in verbs.work while progress() has to look at this peer */
+    struct rt_list ringing; /* in verbs.rings: its ring is polled */
+    struct rt_list asking;  /* in verbs.asking */
+    uint64_t ask_ns, ask_since_ns; /* next datagram; the first */
+    uint32_t ask_wait_ms, asked;
+    bool ask_warned;
+};
+
+struct verbs_xfer {
+    struct rt_list link;
+    struct verbs_peer *peer;
+    struct btl_op *op; /* lent until done() */
+    bool get;
+    int err;
+    char *local;
+    size_t len, pos; /* posted so far */
+    uint32_t flying; /* work requests */
+    uint64_t remote; /* address */
+    uint32_t rkey[VERBS_RAILS];
+    struct rt_ib_mr *mr[VERBS_RAILS];
+};
+
+#define VERBS_BUCKETS 256
+
+struct verbs {
+    struct btl base;
+    struct btl_up up;
+    int nrails;
+    struct verbs_rail rails[VERBS_RAILS];
+    struct rt_ib_rail ib[VERBS_RAILS];
+    struct verbs_addr addr; /* ours */
+    struct verbs_wire *wire;
+    struct verbs_peer *peers[VERBS_BUCKETS];
+    struct verbs_lane **lanes; /* by id, nlanes of them; NULL: of a peer that has gone */
+    uint32_t nlanes;
+    uint32_t by_qpn[VERBS_BUCKETS]; /* id + 1 of the first lane */
+    struct rt_list work, rings, asking;
+    struct rt_list mems; /* all registered memory of the engine */
+    int nrings;
+    uint32_t polls;
+    int sleep_fd;
+    bool closing;
+};
+
+/* wr_id of a receive: the address of its verbs_rbuf.  Of a send: bit 0, a lane's id in bits 1 to 31,
+ * and in the high half how many requests the lane had posted with it. */
+#define VERBS_ID_LANE 1u
+
+/* dev.c: rails */
+int verbs_rails_open(struct verbs *v);
+void verbs_rails_close(struct verbs *v);
+int verbs_area_make(struct verbs_rail *r, size_t nbytes, struct verbs_area **out);
+struct verbs_home *verbs_home_take(struct verbs_rail *r, uint32_t *rkey);
+struct verbs_sbuf *verbs_sbuf_take(struct verbs_rail *r);
+static inline void verbs_sbuf_give(struct verbs_rail *r, struct verbs_sbuf *s)
+{
+    s->next = r->sbufs;
+    r->sbufs = s;
+}
+void verbs_rbuf_give(struct verbs_rail *r, struct verbs_rbuf *b);
+void verbs_srq_fill(struct verbs_rail *r);
+
+/* lane.c: queue pairs */
+/* Whether any rail of one leads to any of the other. */
+bool verbs_rails_reach(const struct verbs_addr *a, const struct verbs_addr *b);
+int verbs_lanes_make(struct verbs_peer *p);
+struct verbs_qp_info {
+    uint32_t qpn, psn;
+};
+int verbs_lanes_connect(struct verbs_peer *p, const struct verbs_qp_info *theirs);
+void verbs_lanes_stop(struct verbs_peer *p); /* to the error state: everything is flushed */
+void verbs_lanes_free(struct verbs_peer *p);
+struct verbs_lane *verbs_lane_of(struct verbs *v, const struct verbs_rail *r, uint32_t qpn);
+/* Posts one work request; `mark` non-NULL asks for its completion.  -RT_EAGAIN when the queue is
+ * full. */
+int verbs_lane_post(struct verbs_lane *l, struct ibv_send_wr *wr, const struct verbs_mark *mark);
+/* Asks for a completion that stands for everything posted. */
+void verbs_lane_flush(struct verbs_lane *l);
+bool verbs_lane_has_room(const struct verbs_lane *l, uint32_t n);
+int verbs_rail_poll(struct verbs_rail *r);
+
+/* msg.c: messages by SEND and by ring */
+int verbs_send(struct btl_peer *peer, const struct btl_hdr *h, const void *buf, size_t len);
+int verbs_send_ctl(struct verbs_peer *p, enum verbs_ctl ctl, const void *buf, size_t len);
+void verbs_arrived(struct verbs_lane *l, struct verbs_rbuf *b, size_t len);
+int verbs_ring_drain(struct verbs_peer *p, int max);
+bool verbs_credits_due(const struct verbs_peer *p);
+void verbs_credits_step(struct verbs_peer *p);
+void verbs_ring_step(struct verbs_peer *p);
+
+/* rma.c */
+int verbs_mem_reg(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr *at,
+                  struct btl_mem **out);
+void verbs_mem_dereg(struct btl_mem *m);
+void verbs_mems_free(struct verbs *v); /* what nobody gave back */
+int verbs_mem_key(const struct btl_mem *m, void *key);
+int verbs_attach(struct btl_peer *p, const void *key, const struct rt_gpu_ptr *near,
+                 struct btl_rmem **out);
+void verbs_detach(struct btl_rmem *r);
+int verbs_put(struct btl_rmem *r, size_t off, struct btl_mem *m, const void *src, size_t len,
+              struct btl_op *op);
+int verbs_get(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst, size_t len,
+              struct btl_op *op);
+void verbs_xfer_landed(struct verbs_lane *l, const struct verbs_mark *m, int err);
+int verbs_xfers_step(struct verbs_peer *p);
+void verbs_xfers_drop(struct verbs_peer *p); /* done() is not called */
+void verbs_xfers_free(struct verbs_peer *p); /* the queue pairs are gone */
+
+/* wire.c: connecting */
+int verbs_wire_open(struct verbs *v);
+void verbs_wire_close(struct verbs *v);
+void verbs_wire_start(struct verbs_peer *p);
+void verbs_wire_heard(struct verbs_peer *p); /* a message came by its queue pair */
+int verbs_wire_progress(struct verbs *v);
+
+/* verbs.c */
+int verbs_peer_get(struct verbs *v, struct rt_proc proc, bool make, struct verbs_peer **out);
+void verbs_peer_work(struct verbs_peer *p);
+/* The connection is of no use from here on.  progress() tells the engine, and the log why, unless
+ * the peer turns out to have said goodbye. */
+void verbs_peer_fail(struct verbs_peer *p, int err, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif
