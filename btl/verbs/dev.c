@@ -8,6 +8,7 @@
 #include "runtime/base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -176,7 +177,7 @@ static int rail_open(struct verbs_rail *r)
                                                                          a->max_srq_wr),
                                               .max_sge = 1 } };
     r->chan = rt_ib->create_comp_channel(r->ib->ctx);
-    if (!r->chan)
+    if (!r->chan || fcntl(r->chan->fd, F_SETFL, O_NONBLOCK) < 0)
         goto err;
     what = "a completion queue";
     r->srq_max = (int)si.attr.max_wr;
@@ -204,11 +205,8 @@ static void rail_close(struct verbs_rail *r)
 {
     if (r->srq)
         rt_ib->destroy_srq(r->srq);
-    if (r->cq) {
-        if (r->armed_events)
-            rt_ib->ack_cq_events(r->cq, r->armed_events);
+    if (r->cq)
         rt_ib->destroy_cq(r->cq);
-    }
     if (r->chan)
         rt_ib->destroy_comp_channel(r->chan);
     for (int i = 0; i < r->nareas; i++) {

@@ -305,11 +305,21 @@ static void lane_completed(struct verbs_lane *l, uint32_t number, const struct i
             l->peer->tx.left = m->stage;
         if (m->sbuf)
             verbs_sbuf_give(l->rail, m->sbuf);
+        if (m->arms && m->arms == l->peer->sleep)
+            l->peer->armed = l->peer->arming;
         if (m->xfer)
             verbs_xfer_landed(l, m, failed ? -RT_EPEER : 0);
     }
     if (rt_unlikely(wc->status != IBV_WC_SUCCESS))
         lane_failed(l, wc);
+}
+
+static void received(struct verbs_lane *l, struct verbs_rbuf *b, const struct ibv_wc *wc)
+{
+    if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
+        verbs_event_in(l);
+    else
+        verbs_arrived(l, b, wc->byte_len);
 }
 
 int verbs_rail_poll(struct verbs_rail *r)
@@ -325,7 +335,7 @@ int verbs_rail_poll(struct verbs_rail *r)
         struct verbs_rbuf *b = (struct verbs_rbuf *)(uintptr_t)wc[i].wr_id;
         struct verbs_lane *l = verbs_lane_of(r->v, r, wc[i].qp_num);
         if (rt_likely(l && wc[i].status == IBV_WC_SUCCESS))
-            verbs_arrived(l, b, wc[i].byte_len);
+            received(l, b, &wc[i]);
         else if (l && wc[i].status != IBV_WC_WR_FLUSH_ERR)
             lane_failed(l, &wc[i]);
         verbs_rbuf_give(r, b);

@@ -124,6 +124,23 @@ static int ring_skip(struct verbs_peer *p, uint32_t off)
     return err;
 }
 
+/* An event for a peer that sleeps: a write of nothing that takes one of its receive buffers. */
+void verbs_wake_step(struct verbs_peer *p)
+{
+    uint32_t number = p->woken;
+    struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+                              .wr.rdma = { p->home_addr, p->home_rkey } };
+    count_read(&p->home->asleep, &number);
+    if (number == p->woken) {
+        p->wake_due = false;
+    } else if (verbs_lane_post(&p->lanes[0], &wr, NULL) == 0) {
+        p->wake_due = false;
+        p->woken = number;
+    } else {
+        verbs_peer_work(p);
+    }
+}
+
 static int send_ring(struct verbs_peer *p, uint32_t flags, const struct btl_hdr *h,
                      const void *buf, size_t len)
 {
@@ -150,11 +167,17 @@ static int send_ring(struct verbs_peer *p, uint32_t flags, const struct btl_hdr 
     t->head += nbytes;
     bool mark = t->head - t->marked >= t->nbytes / 8;
     int err = ring_post(p, off, nbytes, mark);
-    if (rt_unlikely(err))
+    if (rt_unlikely(err)) {
         t->head -= nbytes;
-    else if (mark)
+        return err;
+    }
+    if (mark)
         t->marked = t->head;
-    return err;
+    if (rt_unlikely(rt_load_relaxed(&p->home->asleep) != p->woken)) {
+        p->wake_due = true;
+        verbs_wake_step(p);
+    }
+    return 0;
 }
 
 static __attribute__((noinline)) int send_later(struct verbs_peer *p)
@@ -307,36 +330,66 @@ bool verbs_credits_due(const struct verbs_peer *p)
            (p->rx.mem && p->rx.tail - p->ring_told >= p->rx.nbytes / 4);
 }
 
-/* Tells the peer what has been taken, when that is worth a request or its ring has no room. */
-void verbs_credits_step(struct verbs_peer *p)
+/* Writes our counts into the peer's home, with an event, because it may sleep until it has room. */
+static int home_write(struct verbs_peer *p, const struct verbs_mark *want)
 {
     struct verbs_lane *l = &p->lanes[0];
     struct verbs_home news = { .sends = p->recvs,
                                .sends_not = ~p->recvs,
                                .ring = p->rx.tail,
-                               .ring_not = ~p->rx.tail };
-    struct verbs_mark mark = { 0 };
+                               .ring_not = ~p->rx.tail,
+                               .asleep = p->sleep,
+                               .asleep_not = ~p->sleep };
+    struct verbs_mark mark = want ? *want : (struct verbs_mark){ 0 };
     struct ibv_sge sge = { (uintptr_t)&news, offsetof(struct verbs_home, pad), 0 };
-    struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE,
+    struct ibv_send_wr wr = { .opcode = want ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_WRITE_WITH_IMM,
                               .sg_list = &sge,
                               .num_sge = 1,
                               .send_flags = IBV_SEND_INLINE,
                               .wr.rdma = { p->home_addr, p->home_rkey } };
-    if (!verbs_credits_due(p))
-        return;
     if (l->max_inline < sge.length) {
         mark.sbuf = verbs_sbuf_take(l->rail);
         if (!mark.sbuf)
-            return;
+            return -RT_EAGAIN;
         memcpy(mark.sbuf->data, &news, sge.length);
         sge.addr = (uintptr_t)mark.sbuf->data;
         sge.lkey = mark.sbuf->lkey;
         wr.send_flags = 0;
     }
-    if (verbs_lane_post(l, &wr, mark.sbuf ? &mark : NULL) == 0) {
+    int err = verbs_lane_post(l, &wr, want || mark.sbuf ? &mark : NULL);
+    if (err && mark.sbuf)
+        verbs_sbuf_give(l->rail, mark.sbuf);
+    if (!err) {
         p->recvs_told = p->recvs;
         p->ring_told = p->rx.tail;
-    } else if (mark.sbuf) {
-        verbs_sbuf_give(l->rail, mark.sbuf);
     }
+    return err;
+}
+
+void verbs_credits_step(struct verbs_peer *p)
+{
+    if (verbs_credits_due(p))
+        home_write(p, NULL);
+}
+
+bool verbs_arm(struct verbs_peer *p)
+{
+    struct verbs_mark mark = { .arms = p->sleep + 1 };
+    if (p->armed || p->arming || p->state != VERBS_UP)
+        return p->armed || p->state != VERBS_UP;
+    p->sleep++;
+    p->arming = home_write(p, &mark) == 0;
+    if (!p->arming)
+        p->sleep--;
+    return false;
+}
+
+/* The peer has told that something is in the ring, or that we have room: what it is lies in memory.
+ */
+void verbs_event_in(struct verbs_lane *l)
+{
+    struct verbs_peer *p = l->peer;
+    if (p->state == VERBS_ASKING)
+        verbs_wire_heard(p);
+    p->arming = p->armed = false;
 }

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #define DRAIN_MAX 32   /* messages of one ring before the next gets its turn */
 #define WIRE_EVERY 64u /* polls between two looks at the datagrams while nobody is asked */
@@ -93,6 +95,8 @@ static int work_step(struct verbs *v, struct verbs_peer *p)
     if (p->state == VERBS_UP) {
         if (p->ring_wanted || p->ring_on_due)
             verbs_ring_step(p);
+        if (p->wake_due)
+            verbs_wake_step(p);
         verbs_credits_step(p);
     }
     if (!rt_list_empty(&p->xfers))
@@ -102,7 +106,7 @@ static int work_step(struct verbs *v, struct verbs_peer *p)
         n++;
     }
     bool more = p->state == VERBS_UP &&
-                (p->ring_wanted || p->ring_on_due || verbs_credits_due(p));
+                (p->ring_wanted || p->ring_on_due || p->wake_due || verbs_credits_due(p));
     if (!more && rt_list_empty(&p->xfers))
         rt_list_del(&p->work);
     return n;
@@ -141,6 +145,49 @@ static int verbs_poll(struct btl_peer *peer)
     return n ? n : verbs_progress(p->base.btl);
 }
 
+/* Events of the past are of no interest: progress() looks at everything. */
+static void forget_events(struct verbs_rail *r)
+{
+    struct ibv_cq *cq;
+    void *arg;
+    while (rt_ib->get_cq_event(r->chan, &cq, &arg) == 0)
+        rt_ib->ack_cq_events(cq, 1);
+}
+
+/* Completions make an event by themselves.  What is written into rings does not: each writer is
+ * told first, and only when all know can this process sleep. */
+static int verbs_sleep_fd(struct btl *b)
+{
+    struct verbs *v = (struct verbs *)b;
+    struct rt_list *pos;
+    bool ready = true;
+    rt_list_each (pos, &v->rings)
+        ready = verbs_arm(rt_container(pos, struct verbs_peer, ringing)) && ready;
+    if (!ready)
+        return -RT_EAGAIN;
+    for (int i = 0; i < v->nrails; i++) {
+        forget_events(&v->rails[i]);
+        if (ibv_req_notify_cq(v->rails[i].cq, 0) || verbs_wire_arm(v, i))
+            return -RT_EAGAIN;
+    }
+    return v->sleep_fd;
+}
+
+static int sleep_open(struct verbs *v)
+{
+    v->sleep_fd = epoll_create1(EPOLL_CLOEXEC);
+    for (int i = 0; i < v->nrails && v->sleep_fd >= 0; i++) {
+        struct epoll_event e = { .events = EPOLLIN };
+        if (epoll_ctl(v->sleep_fd, EPOLL_CTL_ADD, v->rails[i].chan->fd, &e) < 0)
+            goto err;
+    }
+    if (v->sleep_fd >= 0)
+        return 0;
+err:
+    log_error(BTL, "epoll descriptor: %m");
+    return -RT_ESYS;
+}
+
 /* ---- life ---- */
 
 static bool unsent(const struct verbs_peer *p)
@@ -162,22 +209,28 @@ static bool left(struct verbs_peer *p)
     return p->bye_sent && !unsent(p);
 }
 
+static bool all_left(struct verbs *v)
+{
+    bool all = true;
+    for (int i = 0; i < VERBS_BUCKETS; i++)
+        for (struct verbs_peer *p = v->peers[i]; p; p = p->next)
+            all = left(p) && all;
+    return all;
+}
+
 static void leave(struct verbs *v)
 {
     uint64_t end = rt_now_ns() + CLOSE_NS;
-    bool all = false;
     v->closing = true;
-    while (!all && rt_now_ns() < end) {
-        all = true;
-        for (int i = 0; i < VERBS_BUCKETS; i++)
-            for (struct verbs_peer *p = v->peers[i]; p; p = p->next)
-                all = left(p) && all;
-        if (verbs_progress(&v->base) == 0 && !all)
+    while (!all_left(v)) {
+        if (verbs_progress(&v->base) == 0)
             sched_yield();
+        if (rt_now_ns() > end) {
+            log_warn(BTL, "messages have not been taken for %d s, they may be lost",
+                     (int)(CLOSE_NS / 1000000000u));
+            return;
+        }
     }
-    if (!all)
-        log_warn(BTL, "messages have not been taken for %d s, they may be lost",
-                 (int)(CLOSE_NS / 1000000000u));
 }
 
 static void verbs_close(struct btl *b)
@@ -194,6 +247,8 @@ static void verbs_close(struct btl *b)
         }
     verbs_mems_free(v);
     verbs_wire_close(v);
+    if (v->sleep_fd >= 0)
+        close(v->sleep_fd);
     verbs_rails_close(v);
     free(v->lanes);
     free(v);
@@ -240,12 +295,13 @@ static int verbs_open(const struct btl_up *up, struct btl **out, int max)
     rt_list_init(&v->rings);
     rt_list_init(&v->asking);
     rt_list_init(&v->mems);
+    v->sleep_fd = -1;
     int n = verbs_rails_open(v);
     int err = n > 0 ? verbs_wire_open(v) : n;
+    if (n > 0 && !err)
+        err = sleep_open(v);
     if (n <= 0 || err < 0) {
-        verbs_wire_close(v);
-        verbs_rails_close(v);
-        free(v);
+        verbs_close(&v->base);
         return err;
     }
     caps_fill(v);
@@ -323,4 +379,5 @@ const struct btl_ops btl_verbs_ops = {
     .get = verbs_get,
     .progress = verbs_progress,
     .poll = verbs_poll,
+    .sleep_fd = verbs_sleep_fd,
 };

@@ -55,7 +55,8 @@ static inline bool verbs_word_whole(uint32_t w) { return (w >> 16) == (~w & 0xff
 struct verbs_home {
     uint32_t sends, sends_not; /* messages by SEND */
     uint32_t ring, ring_not;   /* bytes of the ring */
-    uint32_t asleep, asleep_not; /* it does not poll: send an event after a write into its ring */
+    /* Number of its last sleep: the first write into its ring after that is followed by an event. */
+    uint32_t asleep, asleep_not;
     uint32_t pad[10];
 };
 
@@ -94,7 +95,6 @@ struct verbs_rail {
     struct verbs_area *areas;
     int nareas;
     struct verbs_home *free_homes; /* linked by their first words */
-    unsigned armed_events;
 };
 
 /* A posted work request that will be completed, in order of the lane: what that means. */
@@ -104,6 +104,7 @@ struct verbs_mark {
     struct verbs_sbuf *sbuf;
     struct verbs_xfer *xfer;
     uint32_t nbytes; /* of the xfer */
+    uint32_t arms;   /* nonzero: the peer knows now of our sleep with this number */
 };
 
 struct verbs_lane {
@@ -181,7 +182,10 @@ struct verbs_peer {
     struct verbs_tx_ring tx;
     struct verbs_rx_ring rx;
     bool ring_wanted, ring_on_due; /* an offer, or its acceptance, waits for room */
-    bool asleep_told;
+    /* Sleep: the number told to the peer, and whether it will send an event; the number of the
+     * peer's that it has been woken from. */
+    uint32_t sleep, woken;
+    bool arming, armed, wake_due;
     struct verbs_ring_key ring_offer;
     struct rt_list xfers;   /* puts and gets under way */
     struct rt_list work;    /* in verbs.work while progress() has to look at this peer */
@@ -270,6 +274,10 @@ int verbs_send(struct btl_peer *peer, const struct btl_hdr *h, const void *buf, 
 int verbs_send_ctl(struct verbs_peer *p, enum verbs_ctl ctl, const void *buf, size_t len);
 void verbs_arrived(struct verbs_lane *l, struct verbs_rbuf *b, size_t len);
 int verbs_ring_drain(struct verbs_peer *p, int max);
+void verbs_wake_step(struct verbs_peer *p);
+/* Asks the peer for an event after its next write into our ring; true: it knows. */
+bool verbs_arm(struct verbs_peer *p);
+void verbs_event_in(struct verbs_lane *l);
 bool verbs_credits_due(const struct verbs_peer *p);
 void verbs_credits_step(struct verbs_peer *p);
 void verbs_ring_step(struct verbs_peer *p);
@@ -297,6 +305,7 @@ int verbs_wire_open(struct verbs *v);
 void verbs_wire_close(struct verbs *v);
 void verbs_wire_start(struct verbs_peer *p);
 void verbs_wire_heard(struct verbs_peer *p); /* a message came by its queue pair */
+int verbs_wire_arm(struct verbs *v, int rail); /* its datagrams make events; 0 or an errno */
 int verbs_wire_progress(struct verbs *v);
 
 /* verbs.c */

@@ -346,6 +346,11 @@ static void ask_again(struct verbs_peer *p, uint64_t now)
              p->lanes[0].rail->ib->dev, p->lanes[0].rail->ib->port, cfg.verbs_patience_s);
 }
 
+int verbs_wire_arm(struct verbs *v, int rail)
+{
+    return ibv_req_notify_cq(v->wire->rails[rail].cq, 0);
+}
+
 int verbs_wire_progress(struct verbs *v)
 {
     struct rt_list *pos, *tmp;
