@@ -148,10 +148,9 @@ void verbs_srq_fill(struct verbs_rail *r)
         for (struct verbs_rbuf *b = r->idle_rbufs;
              b && n < POST_CHAIN && r->srq_posted + n < r->srq_want; b = b->next, n++) {
             sge[n] = (struct ibv_sge){ (uintptr_t)b->data, (uint32_t)buf_nbytes(), b->lkey };
-            wr[n] = (struct ibv_recv_wr){ .wr_id = (uintptr_t)b,
-                                          .sg_list = &sge[n],
-                                          .num_sge = 1,
-                                          .next = &wr[n + 1] };
+            wr[n] = (struct ibv_recv_wr){
+                .wr_id = (uintptr_t)b, .sg_list = &sge[n], .num_sge = 1, .next = &wr[n + 1]
+            };
         }
         wr[n - 1].next = NULL;
         int err = ibv_post_srq_recv(r->srq, wr, &bad), taken = 0;
@@ -173,9 +172,9 @@ static int rail_open(struct verbs_rail *r)
     const struct ibv_device_attr *a = &r->ib->attr;
     const char *what = "a completion channel";
     int ncqe = a->max_cqe - 1;
-    struct ibv_srq_init_attr si = { .attr = { .max_wr = (uint32_t)at_most((int)cfg.verbs_srq,
-                                                                         a->max_srq_wr),
-                                              .max_sge = 1 } };
+    struct ibv_srq_init_attr si = {
+        .attr = { .max_wr = (uint32_t)at_most((int)cfg.verbs_srq, a->max_srq_wr), .max_sge = 1 }
+    };
     r->chan = rt_ib->create_comp_channel(r->ib->ctx);
     if (!r->chan || fcntl(r->chan->fd, F_SETFL, O_NONBLOCK) < 0)
         goto err;

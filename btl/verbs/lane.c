@@ -2,9 +2,9 @@
 /* Queue pairs of btl/verbs: their states, posting, completions.
  *
  * Most requests are posted without asking for a completion; one that is completed stands for all
- * before it, because a queue pair completes in order.  After an error every request is completed, so
- * each names its number in the lane.  A rail's completion queue can never overflow: what could be
- * completed is counted when it is posted. */
+ * before it, because a queue pair completes in order.  After an error every request is completed,
+ * so each names its number in the lane.  A rail's completion queue can never overflow: what could
+ * be completed is counted when it is posted. */
 #include "btl/verbs/verbs.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
@@ -50,8 +50,8 @@ static int to_init(struct verbs_lane *l)
                              .port_num = l->rail->ib->port,
                              .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                                                 IBV_ACCESS_LOCAL_WRITE };
-    return rt_ib->modify_qp(l->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-                                           IBV_QP_ACCESS_FLAGS);
+    return rt_ib->modify_qp(l->qp, &a,
+                            IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
 static int lane_make(struct verbs_lane *l)

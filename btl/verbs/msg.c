@@ -29,7 +29,7 @@ static struct verbs *of(struct verbs_peer *p) { return (struct verbs *)p->base.b
 static void count_read(const uint32_t *count, uint32_t *out)
 {
     uint32_t not = rt_load_acquire(&count[1]), value = rt_load_acquire(&count[0]);
-    if (value == ~not)
+    if (value == ~not )
         *out = value;
 }
 
@@ -141,8 +141,8 @@ void verbs_wake_step(struct verbs_peer *p)
     }
 }
 
-static int send_ring(struct verbs_peer *p, uint32_t flags, const struct btl_hdr *h,
-                     const void *buf, size_t len)
+static int send_ring(struct verbs_peer *p, uint32_t flags, const struct btl_hdr *h, const void *buf,
+                     size_t len)
 {
     struct verbs_tx_ring *t = &p->tx;
     uint32_t nbytes = record_nbytes(len), off = t->head & (t->nbytes - 1), need = nbytes;
@@ -233,11 +233,9 @@ static void ring_offered(struct verbs_peer *p, const void *data, size_t len)
         k.nbytes < 8 * record_nbytes(of(p)->base.caps.eager_max) ||
         verbs_area_make(p->lanes[0].rail, k.nbytes, &a) < 0)
         return;
-    p->tx = (struct verbs_tx_ring){ .mirror = a->base,
-                                    .lkey = a->mr->lkey,
-                                    .rkey = k.rkey,
-                                    .nbytes = k.nbytes,
-                                    .addr = k.addr };
+    p->tx = (struct verbs_tx_ring){
+        .mirror = a->base, .lkey = a->mr->lkey, .rkey = k.rkey, .nbytes = k.nbytes, .addr = k.addr
+    };
     p->ring_on_due = true;
     verbs_peer_work(p);
 }

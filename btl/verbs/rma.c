@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Remote memory of btl/verbs: registration, put by RDMA write, get by RDMA read.
  *
- * A transfer is cut into pieces, and each lane takes the next piece when it has room.  So fast rails
- * take more, and a message never waits behind more than LANE_BYTES of a transfer on its lane. */
+ * A transfer is cut into pieces, and each lane takes the next piece when it has room.  So fast
+ * rails take more, and a message never waits behind more than LANE_BYTES of a transfer on its lane.
+ */
 #include "btl/verbs/verbs.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The verbs transport: life, peers, progress.  Called with the instance serialised by the engine. */
+/* The verbs transport: life, peers, progress.  Called with the instance serialised by the engine.
+ */
 #include "btl/verbs/verbs.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
@@ -335,7 +336,8 @@ static int verbs_add_peer(struct btl *b, const struct rt_proc *proc, const void 
     if (addr) {
         memcpy(&a, addr, len < sizeof a ? len : sizeof a);
         if (!addr_sane(&a, len)) {
-            log_error(BTL, "rank %u has another version of btl/verbs; use one Weft in all processes",
+            log_error(BTL,
+                      "rank %u has another version of btl/verbs; use one Weft in all processes",
                       proc->rank);
             return -RT_EUNREACH;
         }

@@ -4,15 +4,16 @@
  * One instance drives all rails (device and port) of this process.  A connection to a peer is made
  * when it is first used and has a few *lanes*, reliable queue pairs between a rail here and a rail
  * there.  Lane 0 carries all messages, every lane carries pieces of puts and gets.  Messages go, at
- * first, by SEND into receive buffers that all peers share (SRQ); a peer that sends often is given a
- * *ring* in the receiver's memory, which it fills with RDMA writes and the receiver polls.  Both
+ * first, by SEND into receive buffers that all peers share (SRQ); a peer that sends often is given
+ * a *ring* in the receiver's memory, which it fills with RDMA writes and the receiver polls.  Both
  * ways are bounded by credits, cumulative counts that the receiver writes into the sender's *home*,
  * a line of registered memory.
  *
  * Connections are agreed by datagrams (wire.c).  Called with the instance serialised by the engine.
  *
  * Memory of a connected peer: this struct, `depth` entries in each lane's send queue, and as many
- * receive buffers as its window; with a ring, the ring at the receiver and its mirror at the sender. */
+ * receive buffers as its window; with a ring, the ring at the receiver and its mirror at the
+ * sender. */
 #ifndef BTL_VERBS_VERBS_H
 #define BTL_VERBS_VERBS_H
 
@@ -55,7 +56,8 @@ static inline bool verbs_word_whole(uint32_t w) { return (w >> 16) == (~w & 0xff
 struct verbs_home {
     uint32_t sends, sends_not; /* messages by SEND */
     uint32_t ring, ring_not;   /* bytes of the ring */
-    /* Number of its last sleep: the first write into its ring after that is followed by an event. */
+    /* Number of its last sleep: the first write into its ring after that is followed by an event.
+     */
     uint32_t asleep, asleep_not;
     uint32_t pad[10];
 };
@@ -65,7 +67,7 @@ struct verbs_area {
     void *base;
     size_t nbytes;
     struct ibv_mr *mr; /* not relaxed: records and counts rely on the order of writes */
-    void *bufs; /* malloc'ed descriptions of the buffers in it, or NULL */
+    void *bufs;        /* malloc'ed descriptions of the buffers in it, or NULL */
 };
 
 struct verbs_sbuf { /* staging of one message by SEND */
@@ -164,10 +166,10 @@ struct verbs_peer {
     uint8_t state;           /* enum verbs_state */
     bool has_addr;           /* `addr` is the peer's; else only its rails are known, from a HELLO */
     bool has_theirs, has_ours; /* the peer's queue pairs are known here; ours are known there */
-    bool bye, bye_sent;      /* the peer has closed in order; we have said that we do */
-    bool told;               /* the engine knows of `err` */
-    int err;                 /* 0, or why nothing goes any more */
-    char why[160];           /* the same in words, until told */
+    bool bye, bye_sent;        /* the peer has closed in order; we have said that we do */
+    bool told;                 /* the engine knows of `err` */
+    int err;                   /* 0, or why nothing goes any more */
+    char why[160];             /* the same in words, until told */
     int nlanes;
     struct verbs_lane *lanes; /* VERBS_LANES at most, made with the connection */
     struct verbs_addr addr;
@@ -187,10 +189,10 @@ struct verbs_peer {
     uint32_t sleep, woken;
     bool arming, armed, wake_due;
     struct verbs_ring_key ring_offer;
-    struct rt_list xfers;   /* puts and gets under way */
-    struct rt_list work;    /* in verbs.work while progress() has to look at this peer */
-    struct rt_list ringing; /* in verbs.rings: its ring is polled */
-    struct rt_list asking;  /* in verbs.asking */
+    struct rt_list xfers;          /* puts and gets under way */
+    struct rt_list work;           /* in verbs.work while progress() has to look at this peer */
+    struct rt_list ringing;        /* in verbs.rings: its ring is polled */
+    struct rt_list asking;         /* in verbs.asking */
     uint64_t ask_ns, ask_since_ns; /* next datagram; the first */
     uint32_t ask_wait_ms, asked;
     bool ask_warned;
@@ -232,8 +234,8 @@ struct verbs {
     bool closing;
 };
 
-/* wr_id of a receive: the address of its verbs_rbuf.  Of a send: bit 0, a lane's id in bits 1 to 31,
- * and in the high half how many requests the lane had posted with it. */
+/* wr_id of a receive: the address of its verbs_rbuf.  Of a send: bit 0, a lane's id in bits 1 to
+ * 31, and in the high half how many requests the lane had posted with it. */
 #define VERBS_ID_LANE 1u
 
 /* dev.c: rails */
@@ -304,7 +306,7 @@ void verbs_xfers_free(struct verbs_peer *p); /* the queue pairs are gone */
 int verbs_wire_open(struct verbs *v);
 void verbs_wire_close(struct verbs *v);
 void verbs_wire_start(struct verbs_peer *p);
-void verbs_wire_heard(struct verbs_peer *p); /* a message came by its queue pair */
+void verbs_wire_heard(struct verbs_peer *p);   /* a message came by its queue pair */
 int verbs_wire_arm(struct verbs *v, int rail); /* its datagrams make events; 0 or an errno */
 int verbs_wire_progress(struct verbs *v);
 

@@ -2,12 +2,12 @@
 /* Connecting, by datagrams between the unreliable queue pairs whose numbers are in the addresses.
  *
  * There is one kind, HELLO: the sender's queue pairs, whether it has the receiver's (`seen`), and
- * whether it knows that the receiver has its own (`known`).  A side repeats its HELLO until it knows
- * that, and answers every HELLO that is not `known`.  So it does not matter who begins, or that both
- * do, and a lost or repeated datagram does no harm.
+ * whether it knows that the receiver has its own (`known`).  A side repeats its HELLO until it
+ * knows that, and answers every HELLO that is not `known`.  So it does not matter who begins, or
+ * that both do, and a lost or repeated datagram does no harm.
  *
  * A HELLO carries an HMAC with the receiver's key, which its address told, or, from a process that
- * was spoken to and never fetched an address, with the sender's own key, which the receiver has.  So
+ * was spoken to and never fetched an address, with the sender's own key, which the receiver has. So
  * both prove that they belong to the job.  `seen` counts only with the receiver's nonce.  A
  * datagram that was recorded and sent again says nothing new. */
 #include "btl/verbs/verbs.h"
@@ -47,7 +47,7 @@ _Static_assert(sizeof(struct hello) + GRH <= SLOT, "a HELLO fits into a slot and
 struct wire_rail {
     struct ibv_cq *cq;
     struct ibv_qp *qp;
-    struct verbs_area area; /* copy: RECVS slots, then SENDS */
+    struct verbs_area area;   /* copy: RECVS slots, then SENDS */
     struct ibv_ah *ah[SENDS]; /* of the datagram that a slot holds; NULL: free */
 };
 
@@ -187,8 +187,7 @@ static void hello_send(struct verbs_peer *p)
         return;
     }
     hello_fill(p, (struct hello *)(void *)slot(w, RECVS + i));
-    struct ibv_sge sge = { (uintptr_t)slot(w, RECVS + i), sizeof(struct hello),
-                           w->area.mr->lkey };
+    struct ibv_sge sge = { (uintptr_t)slot(w, RECVS + i), sizeof(struct hello), w->area.mr->lkey };
     struct ibv_send_wr wr = { .wr_id = (uint64_t)i,
                               .opcode = IBV_WR_SEND,
                               .sg_list = &sge,
@@ -287,8 +286,10 @@ static void on_hello(struct verbs *v, const struct hello *h, uint32_t len)
     if (p->state == VERBS_NEW && prepare(p) < 0)
         return;
     if (h->nlanes != p->nlanes) {
-        verbs_peer_fail(p, -RT_EPEER, "it wants %d queue pairs, this process %d: are the verbs "
-                        "settings alike?", h->nlanes, p->nlanes);
+        verbs_peer_fail(p, -RT_EPEER,
+                        "it wants %d queue pairs, this process %d: are the verbs "
+                        "settings alike?",
+                        h->nlanes, p->nlanes);
         return;
     }
     if (h->seen && memcmp(h->your_nonce, p->nonce, sizeof p->nonce) != 0)
@@ -341,9 +342,11 @@ static void ask_again(struct verbs_peer *p, uint64_t now)
     if (p->ask_warned || now - p->ask_since_ns < (uint64_t)cfg.verbs_patience_s * 1000000000u)
         return;
     p->ask_warned = true;
-    log_warn(BTL, "rank %u has not answered %s port %d for %d s: it computes without calling MPI, or "
-             "the network does not lead there; still trying", p->base.proc.rank,
-             p->lanes[0].rail->ib->dev, p->lanes[0].rail->ib->port, cfg.verbs_patience_s);
+    log_warn(BTL,
+             "rank %u has not answered %s port %d for %d s: it computes without calling MPI, or "
+             "the network does not lead there; still trying",
+             p->base.proc.rank, p->lanes[0].rail->ib->dev, p->lanes[0].rail->ib->port,
+             cfg.verbs_patience_s);
 }
 
 int verbs_wire_arm(struct verbs *v, int rail)
