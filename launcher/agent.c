@@ -208,13 +208,10 @@ static void take_settings(void)
         }
 }
 
-/* Names that mean something on one host only: the ranks get what this host says, or nothing. */
-static void keep_own(void)
+/* The ranks get what this host says of these names, or nothing. */
+static void take_own(const char *const *own, size_t n)
 {
-    static const char *const own[] = { "HOSTNAME", "HOST", "SSH_CONNECTION", "SSH_CLIENT",
-                                       "SSH_TTY", "SSH_AUTH_SOCK", "DISPLAY", "XDG_RUNTIME_DIR",
-                                       "XDG_SESSION_ID", "DBUS_SESSION_BUS_ADDRESS" };
-    for (size_t k = 0; k < sizeof own / sizeof own[0]; k++) {
+    for (size_t k = 0; k < n; k++) {
         const char *mine = getenv(own[k]);
         size_t len = strlen(own[k]);
         for (int i = 0; i < agent.env.n; i++) {
@@ -228,6 +225,22 @@ static void keep_own(void)
         if (mine)
             launch_list_addf(&agent.env, "%s=%s", own[k], mine);
     }
+}
+
+/* Names that mean something on one host only.  Inside a Slurm allocation those are also its devices
+ * of each node, which it tells the agent that srun has started there. */
+static void keep_own(void)
+{
+    static const char *const own[] = { "HOSTNAME", "HOST", "SSH_CONNECTION", "SSH_CLIENT",
+                                       "SSH_TTY", "SSH_AUTH_SOCK", "DISPLAY", "XDG_RUNTIME_DIR",
+                                       "XDG_SESSION_ID", "DBUS_SESSION_BUS_ADDRESS" };
+    static const char *const slurm[] = { "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",
+                                         "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
+                                         "SLURMD_NODENAME", "SLURM_CPUS_ON_NODE",
+                                         "SLURM_JOB_GPUS", "SLURM_STEP_GPUS" };
+    take_own(own, sizeof own / sizeof own[0]);
+    if (getenv("SLURM_JOB_ID"))
+        take_own(slurm, sizeof slurm / sizeof slurm[0]);
 }
 
 /* Where ranks without --wdir run: where mpirun does, or, where that does not exist, at home. */
