@@ -64,14 +64,16 @@ int launch_word_parse(const char *where, const char *text, size_t len, struct la
     if (len >= sizeof out->name)
         return launch_usage("%s: '%.20s...' is too long for the name of a host", where, text);
     snprintf(word, sizeof word, "%.*s", (int)len, text);
-    const char *colon = word[0] == '+' ? NULL : count_colon(word);
+    /* The colon of "+e:2" is part of the word. */
+    bool relative = word[0] == '+', empty = relative && (word[1] == 'e' || word[1] == 'E');
+    const char *colon = empty ? NULL : count_colon(word);
     if (colon && strcmp(colon + 1, "*") &&
         !launch_number(colon + 1, 1, LAUNCH_SLOTS_MOST, &out->slots))
         return launch_usage("%s: %.*s: '%s' is not a number in 1..%d", where, (int)(colon - word),
                             word, colon + 1, LAUNCH_SLOTS_MOST);
     snprintf(out->name, sizeof out->name, "%.*s",
              colon ? (int)(colon - word) : (int)sizeof out->name - 1, word);
-    if (word[0] != '+' && !is_name(out->name))
+    if (!relative && !is_name(out->name))
         return launch_usage("%s: '%s' is not the name of a host", where, out->name);
     strip_brackets(out->name);
     return 0;

@@ -84,6 +84,7 @@ static const struct row rows[] = {
     { "", "n[1-3] slots=2\n", "--hostfile FILE -H n2", 8, "n2:0-1" },
     { "", "n[1-3] slots=2\n", "--hostfile FILE -H n3,n1:1", 8, "n1:2 n3:0-1" },
     { "", "n[1-3] slots=2\n", "--hostfile FILE -H +n2,+n0", 8, "n1:2-3 n3:0-1" },
+    { "", "n[1-3] slots=2\n", "--hostfile FILE -H +n2,+n0:1", 8, "n1:2 n3:0-1" },
     { "", "n[1-4] slots=2\n", "--hostfile FILE -n 2 -H +n1 x : -n 3 -H +e2", 8,
       "n1:2-3 n2:0-1 n3:4" },
     { "", "n[1-3] slots=2\n", "--hostfile FILE -n 1 -H n2 x : -n 3 -H +e", 8, "n1:1-2 n2:0 n3:3" },
