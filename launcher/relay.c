@@ -405,7 +405,8 @@ static void fence_start(struct relay *r, const struct launch_event *e)
         launch_server_answer(call, -RT_ENOMEM, NULL, 0);
         return;
     }
-    qsort(call->ranks, call->nranks, sizeof *call->ranks, compare);
+    if (call->nranks)
+        qsort(call->ranks, call->nranks, sizeof *call->ranks, compare);
     if (call->nranks == (size_t)r->job->total)
         call->nranks = 0;                     /* all, named one by one */
     c->call = call;

@@ -109,7 +109,7 @@ static int make_argv(struct launch_list *argv, const struct tree_conf *conf, con
         return make_srun(argv, conf, host);
     if (conf->via == TREE_SSH)
         return make_ssh(argv, conf, host);
-    int err = add_words(argv, conf->command);
+    int err = add_words(argv, conf->command ? conf->command : "");
     if (!err)
         err = launch_list_add(argv, host);
     return err ? err : add_remote(argv, conf);
