@@ -42,7 +42,8 @@ struct coll_gpu_post {
     uint64_t word; /* struct coll_gpu_own */
     uint32_t has;  /* bit per range */
     uint32_t publishes;
-    uint64_t pad[4];
+    uint32_t pages; /* bit per range: its allocation is whole large pages */
+    uint32_t pad[7];
     uint64_t offsets[]; /* [size] */
 };
 #define COLL_GPU_UNITS (COLL_GPU_SCRATCH_MAX / COLL_GPU_SCRATCH_UNIT)
@@ -79,6 +80,7 @@ struct coll_gpu_call {
     struct rt_gpu_stage *scratch[COLL_GPU_UNITS];
     char *scratch_at[COLL_GPU_UNITS];
     int nscratch;
+    bool large_pages; /* all ranks' results lie in such allocations */
     struct coll_dev_map *map[COLL_GPU_RANGES]; /* [size]; att set: to be detached */
     char **at[COLL_GPU_RANGES];                /* [size], as these */
     size_t *len[COLL_GPU_RANGES];
@@ -190,6 +192,8 @@ extern const struct coll_gpu_engine {
     bool (*can_fold)(struct rt_gpu *g, unsigned type, unsigned code);
     void (*fold)(struct rt_gpu *g, const struct rt_gpu_fold *f, struct rt_gpu_op *op);
     void (*copy)(struct rt_gpu *g, void *dst, const void *src, size_t len, struct rt_gpu_op *op);
+    bool (*copy_behind)(struct rt_gpu *g, void *dst, const void *src, size_t len,
+                        struct rt_gpu_op *op, const struct rt_gpu_op *before); /* NULL-able */
     int (*take)(struct rt_gpu *g, bool host, size_t nbytes, struct rt_gpu_stage **out);
     void (*give)(struct rt_gpu_stage *s);
     int (*query)(const void *p, size_t len, struct rt_gpu_ptr *out);

@@ -13,7 +13,8 @@ struct coll_gpu_limits coll_gpu_limits = {
     .kernel_max = 4 << 20,       /* rows PUT of runtime/gpu/cost.def */
     .one_shot_extra = 256 << 10, /* stores to other devices and their order: about 1 us */
     .owner_min = 2 << 10,        /* a fold of it takes no time: 128 threads at once */
-    .engine_min = INT64_MAX,     /* not chosen by itself: plan_engine.c */
+    .engine_min = 128 << 20,     /* kernels take 416 us for it, engines 394; 804 and 744 for 256 */
+    .engine_move = 32 << 20,     /* kernels 126 us, engines 115; 234 and 201 for 64 */
     .by_kernel = 10,             /* what a link has left beside an engine, and a little more */
     .engine_chunk = 16 << 20,    /* 43 us on its way; its fold, at the end, 15 us */
     .unit = COLL_GPU_SCRATCH_UNIT,
@@ -117,6 +118,11 @@ void coll_gpu_as_copy(struct rt_gpu_fold *f, int64_t len)
     f->type = types[log];
     f->code = RT_GPU_FOLD_COPY;
     f->count = (size_t)len >> log;
+}
+
+bool coll_gpu_engines_move(const struct coll_gpu_make *m, int64_t len)
+{
+    return m->v->large_pages && m->size == 2 && len >= coll_gpu_limits.engine_move;
 }
 
 void coll_gpu_kernel_copy(struct coll_gpu_make *m, void *dst, const void *src, int64_t len)

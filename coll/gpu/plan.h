@@ -50,6 +50,7 @@ struct coll_gpu_view {
     const uint64_t *const *offsets;     /* [rank][rank], of those who publish, else NULL */
     char *const *scratch; /* buffers of COLL_GPU_SCRATCH_UNIT bytes, in all what was asked for */
     bool kernels; /* this device folds, copies and swaps; without, copies do what they can */
+    bool large_pages; /* alike on all ranks: engines put at full speed into all results */
     bool
         background; /* alike on all ranks: hosts are elsewhere, so that posts and chunks are late */
 };
@@ -99,7 +100,9 @@ enum coll_gpu_way {
 extern enum coll_gpu_way coll_gpu_way;
 /* What `coll_gpu_way` says or, if nothing, WEFT_COLL or the table of choices: algs.c. */
 enum coll_gpu_way coll_gpu_asked_way(int size, int64_t nbytes);
-/* What becomes of it; any_overwritten: some rank's input lies where its result goes. */
-enum coll_gpu_way coll_gpu_allreduce_way(int size, int64_t nbytes, bool any_overwritten);
+/* What becomes of it; any_overwritten: some rank's input lies where its result goes; large_pages:
+ * as in struct coll_gpu_view. */
+enum coll_gpu_way coll_gpu_allreduce_way(int size, int64_t nbytes, bool any_overwritten,
+                                         bool large_pages);
 
 #endif

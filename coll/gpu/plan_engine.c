@@ -3,11 +3,8 @@
  * local, at the speed of the device's memory.  Measured on two H200 with both ways busy, 256 MiB:
  * engines put at 385 GB/s each way and get at 368, kernels that load or store over the links reach
  * 330 to 358.  What is to be folded lands in result buffers, which are free until results are
- * there; so not in place.
- *
- * Not chosen by itself: in a program that only copies, these plans' puts reach 385 GB/s each way
- * and an allreduce of 256 MiB 365, but here, for a reason not yet found, the same puts reach 295 as
- * soon as both ranks put, and the two-shot kernel, 335, is faster.
+ * there; so not in place, and both ways at once only where results are mapped in large pages
+ * (run.c).
  *
  * Two ranks (allreduce, reduce, scan, reduce_scatter): whoever has something the other needs puts
  * it into the other's result and posts; the other folds it there.  n in and out.  It goes in chunks
@@ -115,14 +112,14 @@ static int64_t longest_given(const struct coll_args *a)
     return first > second ? first : second;
 }
 
-/* The end of the chunk that begins at `at`.  Memory folds more than three times as fast as a link
- * brings: so much of what is left that the rest of it, on its way, hides that. */
+/* The end of the chunk that begins at `at`: so much of what is left that the rest of it, on its
+ * way, hides the fold. */
 static int64_t chunk_end(int64_t at, int64_t nbytes)
 {
     int64_t left = nbytes - at;
     return left <= coll_gpu_limits.engine_chunk || left < 4 * COLL_GPU_LINE
                ? nbytes
-               : at + left / (8 * COLL_GPU_LINE) * (5 * COLL_GPU_LINE) + COLL_GPU_LINE;
+               : at + left / (2 * COLL_GPU_LINE) * COLL_GPU_LINE + COLL_GPU_LINE;
 }
 
 bool coll_gpu_pair_does(const struct coll_gpu_make *m)
@@ -130,7 +127,8 @@ bool coll_gpu_pair_does(const struct coll_gpu_make *m)
     if (m->size != 2 || m->any_overwritten || m->v->background)
         return false;
     int64_t len = longest_given(m->v->a);
-    return len > 0 && len >= coll_gpu_limits.engine_min / 2; /* one way gains more */
+    bool one_way = !given(m->v->a, 0).len || !given(m->v->a, 1).len;
+    return len > 0 && len >= coll_gpu_limits.engine_min / 2 && (one_way || m->v->large_pages);
 }
 
 void coll_gpu_plan_pair(struct coll_gpu_make *m)

@@ -149,18 +149,19 @@ static enum coll_gpu_way best_shot(int64_t p, int64_t nbytes)
                                                                               : COLL_GPU_TWO_SHOT;
 }
 
-static enum coll_gpu_way best_way(int64_t p, int64_t nbytes, bool any_overwritten)
+static enum coll_gpu_way best_way(int64_t p, int64_t nbytes, bool engines)
 {
-    if (!any_overwritten && p == 2 && nbytes >= coll_gpu_limits.engine_min) /* measured so far */
+    if (engines && p == 2 && nbytes >= coll_gpu_limits.engine_min) /* measured so far */
         return COLL_GPU_ENGINE;
     return best_shot(p, nbytes);
 }
 
-enum coll_gpu_way coll_gpu_allreduce_way(int size, int64_t nbytes, bool any_overwritten)
+enum coll_gpu_way coll_gpu_allreduce_way(int size, int64_t nbytes, bool any_overwritten,
+                                         bool large_pages)
 {
     enum coll_gpu_way way = size > 1 ? coll_gpu_asked_way(size, nbytes) : COLL_GPU_ONE_SHOT;
     if (way == COLL_GPU_AUTO)
-        way = best_way(size, nbytes, any_overwritten);
+        way = best_way(size, nbytes, large_pages && !any_overwritten);
     if ((way == COLL_GPU_ENGINE || way == COLL_GPU_MIXED) &&
         (any_overwritten || size > RT_GPU_FOLD_PLACES || nbytes < (int64_t)size * COLL_GPU_LINE))
         way = COLL_GPU_TWO_SHOT;
@@ -170,7 +171,8 @@ enum coll_gpu_way coll_gpu_allreduce_way(int size, int64_t nbytes, bool any_over
 void coll_gpu_plan_allreduce(struct coll_gpu_make *m)
 {
     int64_t nbytes = coll_gpu_vector(m->v->a, m->size).len;
-    enum coll_gpu_way way = coll_gpu_allreduce_way(m->size, nbytes, m->any_overwritten);
+    enum coll_gpu_way way = coll_gpu_allreduce_way(m->size, nbytes, m->any_overwritten,
+                                                   m->v->large_pages);
     if (m->v->background && way >= COLL_GPU_ENGINE && !coll_gpu_asked_way(m->size, nbytes))
         way = COLL_GPU_TWO_SHOT;
     switch (way) {

@@ -17,7 +17,8 @@ struct coll_gpu_limits {
     int by_kernel;      /* 128ths that a kernel carries beside an engine, when mixed */
     int64_t one_shot_extra; /* bytes more on a link that are cheaper than stores to other devices */
     int64_t owner_min;      /* blocks below this are not cut further */
-    int64_t engine_min;     /* over a link: from here on engines carry what kernels fold */
+    int64_t engine_min;     /* over a link: from here on engines carry what kernels fold, */
+    int64_t engine_move;    /* and both ways at once what kernels copy */
     int64_t engine_chunk;   /* what copy engines bring to the others at once */
     int64_t unit;           /* scratch memory comes in these; nothing in it crosses one */
     int64_t chain; /* intermediate results of folds of more ranks than a step has sources */
@@ -92,6 +93,8 @@ char *coll_gpu_peer(struct coll_gpu_make *m, enum coll_gpu_range r, int rank, in
 int64_t coll_gpu_published(struct coll_gpu_make *m, int rank, int whose);
 /* All return the index of the last step made, or `after` when there was nothing to do. */
 int coll_gpu_copy(struct coll_gpu_make *m, void *dst, const void *src, int64_t len, int after);
+/* Whether engines copy better than kernels when both ranks of two copy to each other. */
+bool coll_gpu_engines_move(const struct coll_gpu_make *m, int64_t len);
 /* The same by a kernel, when long and where there are kernels. */
 void coll_gpu_kernel_copy(struct coll_gpu_make *m, void *dst, const void *src, int64_t len);
 void coll_gpu_barrier(struct coll_gpu_make *m);

@@ -3,10 +3,11 @@
  * pair's block); in and out: bytes over the busiest rank's links.  Who has the data brings them,
  * unless one rank would have to start many short copies: stores to other devices are faster than
  * loads from them and start sooner (rows PUT and PEER of runtime/gpu/cost.def).  One way, long
- * blocks go by the engines (383 GB/s, two H200, 256 MiB).  Both ways at once kernels store at 358
- * GB/s each way and engines, here, at 295 (plan_engine.c), so alltoall and allgather leave them to
- * kernels.  Engines that copy within the device are missed on the links, so a rank's own long block
- * goes by what does not carry the others.
+ * blocks go by the engines (383 GB/s, two H200, 256 MiB).  Both ways at once kernels store at 300
+ * to 358 GB/s each way, engines at 295, or at 373 into results in large pages (run.c); there, two
+ * ranks' alltoall and allgather go by engines.  Engines that copy within the device are missed on
+ * the links, so where kernels carry the others, a rank's own long block goes by an engine, and a
+ * gather's the other way round.
  *
  * bcast: the root brings all to all, (p-1) n out.  Long, and more than two ranks: in chunks; the
  *   root scatters one after the other among the others and posts, and they fetch each other's
@@ -196,7 +197,8 @@ void coll_gpu_plan_allgather(struct coll_gpu_make *m)
         int64_t off = vector ? coll_gpu_published(m, to, m->rank) : m->rank * len;
         dst[n++] = coll_gpu_peer(m, COLL_GPU_RECV, to, off, len);
     }
-    coll_gpu_fan_out(m, coll_gpu_peer(m, COLL_GPU_SEND, m->rank, 0, len), len, dst, n, INT64_MAX);
+    coll_gpu_fan_out(m, coll_gpu_peer(m, COLL_GPU_SEND, m->rank, 0, len), len, dst, n,
+                     coll_gpu_engines_move(m, len) ? 0 : INT64_MAX);
 }
 
 /* Where a rank's result has the block of rank `whose`. */
@@ -277,7 +279,7 @@ void coll_gpu_plan_alltoall(struct coll_gpu_make *m)
             continue;
         char *dst = coll_gpu_peer(m, COLL_GPU_RECV, to, alltoall_off(m, to, m->rank, b.len), b.len),
              *src = coll_gpu_peer(m, COLL_GPU_SEND, m->rank, b.off - low, b.len);
-        if (to == m->rank)
+        if (to == m->rank || coll_gpu_engines_move(m, b.len))
             coll_gpu_copy(m, dst, src, b.len, -1);
         else
             coll_gpu_kernel_copy(m, dst, src, b.len);

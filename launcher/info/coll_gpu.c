@@ -105,7 +105,8 @@ static int plan_of(struct question *q, enum coll_kind kind, int64_t bytes, int r
                                .word = q->word,
                                .offsets = q->offsets,
                                .scratch = q->scratch,
-                               .kernels = true };
+                               .kernels = true,
+                               .large_pages = true };
     fill(q, &a, kind, bytes, rank);
     out->n = 0;
     return coll_gpu_make_plan(&v, out);
@@ -188,7 +189,8 @@ static void shape_of(struct question *q, enum coll_kind kind, int64_t bytes,
     if (kind == COLL_ALLREDUCE) {
         coll_choose_gpu(kind, q->nranks, bytes, why);
         snprintf(shape, SHAPE_BYTES, "%s: %s",
-                 coll_gpu_algs[coll_gpu_allreduce_way(q->nranks, bytes, q->in_place) - 1].name,
+                 coll_gpu_algs[coll_gpu_allreduce_way(q->nranks, bytes, q->in_place, true) - 1]
+                     .name,
                  steps);
     } else {
         snprintf(shape, SHAPE_BYTES, "%s", steps);

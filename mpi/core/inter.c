@@ -50,8 +50,8 @@ static int overlap(const struct wm_group *a, const struct rt_proc *b, int n)
 static int meet(const struct wm_exch *x, const struct wm_group *group, struct hello *hello,
                 struct rt_proc **procs)
 {
-    struct hello mine = { .n = group->size, .ctx = x->comm->ctx, .first = wm_group_proc(group, 0).rank },
-                 his;
+    struct hello mine = { .n = group->size, .ctx = x->comm->ctx }, his;
+    mine.first = wm_group_proc(group, 0).rank;
     int32_t ok, his_ok;
     int err = wm_exch_swap(x, &mine, sizeof mine, &his, sizeof his);
     if (err)

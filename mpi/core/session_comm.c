@@ -257,7 +257,8 @@ static int leaders_meet(struct wm_comm *base, const struct wm_group *local,
                         const struct wm_group *remote, int remote_leader, const char *stringtag,
                         int tag)
 {
-    int me = (int)wm_group_proc(local, local->rank).rank, other = (int)wm_group_proc(remote, remote_leader).rank;
+    int me = (int)wm_group_proc(local, local->rank).rank;
+    int other = (int)wm_group_proc(remote, remote_leader).rank;
     if (me == other)
         return wm_err(MPI_ERR_GROUP, "the leaders of both groups are the same process");
     uint64_t both = hash_members(local) + hash_members(remote);

@@ -373,7 +373,7 @@ static pmix_status_t get_once(const pmix_proc_t *proc, const char *key, int time
 }
 
 /* A server with a shared store (Slurm's) says of a peer on this host that has not committed yet
- * that there is no such key, instead of waiting; so that is believed when the peer has committed. */
+ * that there is no such key, instead of waiting; that is believed when the peer has committed. */
 static pmix_status_t get_patiently(const pmix_proc_t *proc, const char *key, int timeout_s,
                                    pmix_value_t **v)
 {

@@ -310,6 +310,27 @@ void rt_gpu_copy(struct rt_gpu *g, void *dst, const void *src, size_t len, struc
         pump(m);
 }
 
+bool rt_gpu_copy_behind(struct rt_gpu *g, void *dst, const void *src, size_t len,
+                        struct rt_gpu_op *op, const struct rt_gpu_op *before)
+{
+    struct move_state *m = g->move;
+
+    if (!m || m->broken || g->lost || !len || before->g != g ||
+        way_for(m, move_link(m, dst, src), len) != RT_GPU_WAY_ENGINE ||
+        !move_engine_can_follow(m, before))
+        return false;
+    int in = rt_gpu_enter(g);
+    if (in < 0)
+        return false;
+    op->dst = dst;
+    op->src = src;
+    op->len = len;
+    move_begin(g, op);
+    move_engine_behind(m, op, before);
+    rt_gpu_leave(in);
+    return true;
+}
+
 static void launch_waits(struct move_state *m, const struct waiting_launch *what,
                          const void *params)
 {

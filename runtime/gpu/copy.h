@@ -147,6 +147,10 @@ bool move_has_free(const struct move_state *m, enum move_kind kind);
 bool move_is_busy(const struct move_state *m, enum move_kind kind);
 bool move_batch_start(struct move_state *m, struct rt_list *from, unsigned *nwaiting);
 bool move_engine_start(struct move_state *m);
+/* Whether `before` is running in a stream, and a flight is free for one behind it; starts that
+ * one, which has begun. */
+bool move_engine_can_follow(const struct move_state *m, const struct rt_gpu_op *before);
+void move_engine_behind(struct move_state *m, struct rt_gpu_op *op, const struct rt_gpu_op *before);
 bool move_launch_start(struct move_state *m, enum rt_gpu_kernel k, unsigned grid, unsigned block,
                        const void *params, size_t nbytes, struct rt_gpu_op *op);
 int move_flights_poll(struct move_state *m);

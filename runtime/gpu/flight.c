@@ -344,6 +344,38 @@ bool move_engine_start(struct move_state *m)
     return true;
 }
 
+static const struct move_flight *flight_of(const struct move_state *m, const struct rt_gpu_op *op)
+{
+    for (uint32_t left = m->busy & mask_of(MOVE_ENGINE); left; left &= left - 1) {
+        const struct move_flight *f = &m->flights[__builtin_ctz(left)];
+        for (const struct rt_list *l = f->ops.next; l != &f->ops; l = l->next)
+            if (l == &op->link)
+                return f;
+    }
+    return NULL;
+}
+
+bool move_engine_can_follow(const struct move_state *m, const struct rt_gpu_op *before)
+{
+    return free_mask(m, MOVE_ENGINE) && flight_of(m, before);
+}
+
+void move_engine_behind(struct move_state *m, struct rt_gpu_op *op, const struct rt_gpu_op *before)
+{
+    cu_stream s = flight_of(m, before)->stream;
+    struct move_flight *f = take(m, MOVE_ENGINE);
+
+    choose_end(m, f, way_of(m, op));
+    rt_list_append(&f->ops, &op->link);
+    if (!engine_copy(m, op, 0, op->len, s))
+        return;
+    cu_result r = mark(f, s);
+    if (r == CU_OK)
+        set_busy(m, f);
+    else
+        engine_unmarked(m, f, s, r);
+}
+
 /* ---- ends ---- */
 
 /* CU_OK, CU_ERROR_NOT_READY, or what has gone wrong. */

@@ -158,7 +158,13 @@ struct rt_gpu_op {
  * once.  Copies are not ordered among each other.  done() means that every stream, device and the
  * CPU sees the data. */
 void rt_gpu_copy(struct rt_gpu *g, void *dst, const void *src, size_t len, struct rt_gpu_op *op);
-/* The same, finished on return, with any host memory; for calls that block anyway. */
+/* The same of a copy that is to begin when `before`, a copy on the same device that has not ended,
+ * has: without the host, so that the link does not stand still between the two.  False: nothing has
+ * happened, because `before` is not with a copy engine, or this one would not be. */
+bool rt_gpu_copy_behind(struct rt_gpu *g, void *dst, const void *src, size_t len,
+                        struct rt_gpu_op *op, const struct rt_gpu_op *before);
+/* The same as rt_gpu_copy(), finished on return, with any host memory; for calls that block anyway.
+ */
 int rt_gpu_copy_now(struct rt_gpu *g, void *dst, const void *src, size_t len);
 /* Starts a kernel of the embedded images on g's kernel stream; op as for a copy. */
 enum rt_gpu_kernel {

@@ -22,7 +22,7 @@ struct node_head {
     uint32_t stale;                            /* 1: whoever set it replaces the file */
     _Alignas(RT_CACHE_LINE)
         uint32_t lock; /* of the block bitmap: local rank + 1 of the holder, 0 = free */
-    uint32_t emptied;  /* blocks whose pages were given back so far: who has registered some looks */
+    uint32_t emptied;  /* blocks whose pages were given back so far, for who registered some */
 };
 
 struct node_layout { /* offsets from the start, all multiples of the page size */

@@ -64,6 +64,10 @@ static bool look_up(void *lib, const char *name, void *slot)
     return p != NULL;
 }
 
+/* As applications' allocators do, and so that the driver maps all of it in large pages for others:
+ * buffers are a few bytes longer than the messages. */
+#define PAGE ((size_t)2 << 20)
+
 static int load(void)
 {
     void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
@@ -142,7 +146,7 @@ void *device_alloc(char kind, size_t len)
         r = dev.alloc_managed ? dev.alloc_managed(&p, len ? len : 1, 1) /* 1: for all streams */
                               : CU_ERROR_NOT_SUPPORTED;
     else
-        r = device_cu.mem_alloc(&p, len ? len : 1);
+        r = device_cu.mem_alloc(&p, (len + PAGE - 1) / PAGE * PAGE + (len ? 0 : PAGE));
     if (r) {
         why_not(kind == 'M' ? "cuMemAllocManaged" : "cuMemAlloc", r);
         return NULL;

@@ -125,7 +125,7 @@ static int query(const void *p, size_t len, struct rt_gpu_ptr *out)
     return 0;
 }
 
-static const struct coll_gpu_engine engine = { has_kernels, can_fold, start_fold, start_copy,
+static const struct coll_gpu_engine engine = { has_kernels, can_fold, start_fold, start_copy, NULL,
                                                take,        give,     query };
 
 /* One job at random ends. */

@@ -82,7 +82,7 @@ static int plan_links(enum coll_kind kind, int size, int64_t n, bool in_place, s
         for (int k = 0; k < PLAN_UNITS; k++)
             unit[k] = (char *)(PLACE(i) + SCRATCH_AT) + k * coll_gpu_limits.unit;
         struct coll_gpu_view v = { i,    size, &a[i], { at[0], at[1] }, { len[0], len[1] }, word,
-                                   NULL, unit, true, false };
+                                   NULL, unit, true, true, false };
         err = coll_gpu_make_plan(&v, &p);
         for (int j = 0; j < p.n; j++)
             carry_step(l, i, &p.step[j]);

@@ -88,15 +88,15 @@ static void the_user_overrules_the_file(void)
 
 static void the_plan_asks_the_table(void)
 {
-    CHECK_EQ(coll_gpu_allreduce_way(2, 1 << 20, false), COLL_GPU_TWO_SHOT); /* its own rule */
+    CHECK_EQ(coll_gpu_allreduce_way(2, 1 << 20, false, true), COLL_GPU_TWO_SHOT); /* its own rule */
     write_table("TUNE( ALLREDUCE, CUDA, 2, 64M, \"gpu_engine\", \"x\" )\n"
                 "TUNE( ALLREDUCE, CUDA, 2, 1M, \"gpu_engine\", \"x\" )\n");
     CHECK_EQ(coll_tune_load(path), 0);
-    CHECK_EQ(coll_gpu_allreduce_way(2, 64 << 20, false), COLL_GPU_ENGINE);
-    CHECK_EQ(coll_gpu_allreduce_way(2, 1 << 20, false), COLL_GPU_ENGINE);
-    CHECK_EQ(coll_gpu_allreduce_way(2, 1 << 19, false), COLL_GPU_TWO_SHOT);
+    CHECK_EQ(coll_gpu_allreduce_way(2, 64 << 20, false, true), COLL_GPU_ENGINE);
+    CHECK_EQ(coll_gpu_allreduce_way(2, 1 << 20, false, true), COLL_GPU_ENGINE);
+    CHECK_EQ(coll_gpu_allreduce_way(2, 1 << 19, false, true), COLL_GPU_TWO_SHOT);
     CHECK_EQ(coll_configure("allreduce:gpu_two_shot:0-1M"), 0);
-    CHECK_EQ(coll_gpu_allreduce_way(2, 8, false), COLL_GPU_TWO_SHOT);
+    CHECK_EQ(coll_gpu_allreduce_way(2, 8, false, true), COLL_GPU_TWO_SHOT);
     CHECK_EQ(coll_configure(""), 0);
     CHECK_EQ(coll_tune_load(""), 0);
 }

@@ -191,7 +191,7 @@ static void measure_size(struct tune_call *c, struct tune_result *r, int64_t byt
     force(c->kind, NULL);
     r->usual[at] = tune_choice(c, bytes);
     if (c->gpu) /* nothing forces it: the plan's own rule */
-        r->usual[at] = &coll_gpu_algs[coll_gpu_allreduce_way(c->size, bytes, false) - 1];
+        r->usual[at] = &coll_gpu_algs[coll_gpu_allreduce_way(c->size, bytes, false, true) - 1];
     for (int a = 0; a < r->nalgs; a++) {
         force(c->kind, r->alg[a]);
         r->us[a][at] = tune_choice(c, bytes) == r->alg[a] ? tune_time(c, bytes) : 0;
