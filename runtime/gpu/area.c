@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Temporary memory of any length, of the host or of a device, for large collectives.  Making it
  * takes long (pinning host memory 0.3 s a gigabyte; memory of a device must be mapped anew by each
- * peer, 3 to 4 ms), so lengths are powers of two and some areas are kept.  All of it dies with its
- * context: then only the descriptions are freed.  Under the domain's lock. */
+ * peer, 3 to 4 ms), so lengths are powers of two and some areas are kept, and all while giving them
+ * back could wait for ever (rt_gpu_awaits).  All of it dies with its context: then only the
+ * descriptions are freed.  Under the domain's lock. */
 #include "runtime/gpu/area.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -55,10 +56,13 @@ static struct rt_gpu_area *oldest(struct rt_gpu *g, bool host)
     return rt_list_empty(kept) ? NULL : rt_container(kept->next, struct rt_gpu_area, link);
 }
 
-/* Gives back what was kept longest until `room` bytes of what is kept are free. */
+/* Gives back what was kept longest until `room` bytes of what is kept are free, when it may be
+ * done now. */
 static void make_room(struct rt_gpu *g, bool host, size_t room)
 {
     struct rt_gpu_area *a;
+    if (g->areas_nbytes[host] + room <= KEEP || (!g->lost && rt_gpu_must_not_wait()))
+        return;
     while (g->areas_nbytes[host] + room > KEEP && (a = oldest(g, host))) {
         rt_list_del(&a->link);
         g->areas_nbytes[host] -= a->len;
@@ -126,13 +130,14 @@ int rt_gpu_area_take(struct rt_gpu *g, bool host, size_t nbytes, struct rt_gpu_a
 void rt_gpu_area_give(struct rt_gpu_area *a)
 {
     struct rt_gpu *g = a->g;
-    if (g->lost || a->len > KEEP) {
+    struct rt_list *kept = &g->areas[a->host];
+    if (g->lost) {
         destroy(a);
         return;
     }
-    make_room(g, a->host, a->len);
-    rt_list_append(&g->areas[a->host], &a->link);
+    rt_list_append(a->len > KEEP ? kept->next : kept, &a->link); /* too long to be kept: goes first */
     g->areas_nbytes[a->host] += a->len;
+    make_room(g, a->host, 0);
 }
 
 void rt_gpu_area_init(struct rt_gpu *g)

@@ -18,6 +18,7 @@
 /* Of struct rt_gpu, the lost ones, too. */
 static struct rt_list all = { &all, &all };
 uint32_t rt_gpu_era;
+bool (*rt_gpu_awaits)(void);
 static char why_not[320]; /* rt_gpu_why_not()'s answer */
 /* The last attempt to use a context that failed: it takes long, so not each message tries. */
 #define FAILED_MS 500

@@ -189,6 +189,13 @@ bool rt_gpu_has_kernels(struct rt_gpu *g); /* built with nvcc and loaded on this
 void rt_gpu_launch(struct rt_gpu *g, enum rt_gpu_kernel k, unsigned grid, unsigned block,
                    const void *params, size_t nbytes, struct rt_gpu_op *op);
 
+/* Set by who puts work on the application's streams: whether some of it may wait for another
+ * process now.  Then nothing is done that waits for the device to be idle, which might be waiting
+ * for what this process's host does next: freeing memory (but VMM and pools), closing mappings,
+ * loading kernels (H200, driver 580; taking memory and mapping it do not wait).  What is given back
+ * is kept until later. */
+extern bool (*rt_gpu_awaits)(void);
+
 extern int rt_gpu_nactive; /* operations under way: their waiters must not sleep */
 int rt_gpu_progress_slow(void);
 static inline int rt_gpu_progress(void)
@@ -271,7 +278,8 @@ int rt_gpu_export_mem(const struct rt_gpu_ptr *p, struct rt_gpu_export *out, int
 struct rt_gpu_import; /* a mapping of another process's allocation */
 /* Maps it for use by g's device (fd stays the caller's).  -RT_EUNREACH: the devices have no access
  * to each other; -RT_ENOTSUP: the driver refuses this memory; both said once, with what happens
- * instead.  -RT_EGPU: g is lost.  Takes 3 to 4 ms. */
+ * instead.  -RT_EAGAIN: memory of a pool, freed there but mapped here, lies in the same place; later
+ * it may be mapped.  -RT_EGPU: g is lost.  Takes 3 to 4 ms. */
 int rt_gpu_import(struct rt_gpu *g, const struct rt_gpu_export *e, int fd,
                   struct rt_gpu_import **out, void **base);
 void rt_gpu_unimport(struct rt_gpu_import *m);

@@ -68,6 +68,9 @@ struct rt_gpu {
  * retained; made when first asked for.  -RT_EGPU, -RT_ENOMEM, logged. */
 int rt_gpu_of(cu_ctx ctx, int ordinal, struct rt_gpu **out);
 
+/* Whether calls that wait for the device must be put off. */
+static inline bool rt_gpu_must_not_wait(void) { return rt_gpu_awaits && rt_gpu_awaits(); }
+
 /* Makes g's context current when it is not.  Hand the answer to rt_gpu_leave(), on this thread:
  *     int in = rt_gpu_enter(g);
  *     if (in < 0)

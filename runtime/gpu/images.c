@@ -122,7 +122,8 @@ static void load_later(struct rt_gpu *g)
 
 bool rt_gpu_images_have(struct rt_gpu *g, enum rt_gpu_kernel k)
 {
-    if (!g->fn[k] && k >= RT_GPU_KERNELS_LATER && g->module[0] && !g->asked_later && !g->lost)
+    if (!g->fn[k] && k >= RT_GPU_KERNELS_LATER && g->module[0] && !g->asked_later && !g->lost &&
+        !rt_gpu_must_not_wait())
         load_later(g);
     return g->fn[k] != NULL;
 }

@@ -2,8 +2,9 @@
 /* Staging buffers: pinned host memory and device memory of a context, in two lengths.  Buffers are
  * cut from blocks; a block is a small one's 32 buffers, or one large buffer.  Device blocks are
  * single allocations by cuMemAlloc, so that legacy IPC can export them.  Giving a block back to the
- * driver stops the device for a moment, so some idle ones are kept.  All of it dies with its
- * context: then only the descriptions are freed.  Under the domain's lock. */
+ * driver waits for the device, so some idle ones are kept, and all while that could take for ever
+ * (rt_gpu_awaits).  All of it dies with its context: then only the descriptions are freed.  Under
+ * the domain's lock. */
 #include "runtime/gpu/gpu_int.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -114,18 +115,26 @@ static void block_destroy(struct rt_gpu_block *b)
     free(b);
 }
 
-/* Before it is said that there is no memory; whether there was something to give back. */
-static bool drop_idle(struct rt_gpu_pool *pool)
+/* Gives back what is idle, but for so many blocks.  False: nothing, or it may not be done now. */
+static bool trim(struct rt_gpu *g, struct rt_gpu_pool *pool, unsigned class, unsigned keep)
 {
     struct rt_list *l, *next;
-    unsigned n = pool->nidle[SMALL] + pool->nidle[LARGE];
-    for (int class = SMALL; class <= LARGE; class++)
-        rt_list_each_safe(l, next, &pool->blocks[class]) {
-            struct rt_gpu_block *b = rt_container(l, struct rt_gpu_block, link);
-            if (b->nused == 0)
-                block_destroy(b);
-        }
-    return n > 0;
+    unsigned n = pool->nidle[class];
+    if (n <= keep || (!g->lost && rt_gpu_must_not_wait()))
+        return false;
+    rt_list_each_safe(l, next, &pool->blocks[class]) {
+        struct rt_gpu_block *b = rt_container(l, struct rt_gpu_block, link);
+        if (b->nused == 0 && pool->nidle[class] > keep)
+            block_destroy(b);
+    }
+    return true;
+}
+
+/* Before it is said that there is no memory. */
+static bool drop_idle(struct rt_gpu *g, struct rt_gpu_pool *pool)
+{
+    bool small = trim(g, pool, SMALL, 0);
+    return trim(g, pool, LARGE, 0) || small;
 }
 
 static int block_create(struct rt_gpu *g, struct rt_gpu_pool *pool, unsigned class,
@@ -142,7 +151,7 @@ static int block_create(struct rt_gpu *g, struct rt_gpu_pool *pool, unsigned cla
     b->class = class;
     int in = rt_gpu_enter(g);
     cu_result r = in < 0 ? CU_OK : memory_take(b);
-    if (r == CU_ERROR_OUT_OF_MEMORY && drop_idle(pool))
+    if (r == CU_ERROR_OUT_OF_MEMORY && drop_idle(g, pool))
         r = memory_take(b);
     if (in >= 0)
         rt_gpu_leave(in);
@@ -198,8 +207,10 @@ void rt_gpu_stage_give(struct rt_gpu_stage *s)
     b->free = s;
     rt_list_del(&b->link);
     rt_list_append(pool->blocks[b->class].next, &b->link);
-    if (--b->nused == 0 && (pool->nidle[b->class]++ >= classes[b->class].keep || b->owner->lost))
-        block_destroy(b);
+    if (--b->nused)
+        return;
+    pool->nidle[b->class]++;
+    trim(b->owner, pool, b->class, b->owner->lost ? 0 : classes[b->class].keep);
 }
 
 static struct rt_list *pool_list(struct rt_gpu *g, int i)

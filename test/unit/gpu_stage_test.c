@@ -2,6 +2,7 @@
 /* Staging buffers: they never overlap, are used again, few are kept; what happens without memory
  * and without a context. */
 #include "runtime/base/err.h"
+#include "runtime/gpu/area.h"
 #include "test/check.h"
 #include "test/unit/capture.h"
 #include "test/unit/gpu_table.h"
@@ -94,6 +95,45 @@ static void few_are_kept(void)
     CHECK_EQ(table.nhost, 0);
 }
 
+static bool awaiting;
+static bool awaits(void) { return awaiting; }
+
+/* While a stream may wait for another process nothing goes back to the driver, which would wait for
+ * the stream; later it does. */
+static void all_is_kept_while_streams_wait(void)
+{
+    enum { N = 40, KEPT = 256 << 20 };
+    static const size_t longer[] = { KEPT / 2, KEPT / 2, 2 * (size_t)KEPT };
+    struct rt_gpu_stage *s[N];
+    struct rt_gpu_area *a[3];
+    start();
+    rt_gpu_awaits = awaits;
+    for (int i = 0; i < N; i++)
+        CHECK_EQ(rt_gpu_stage_take(g, true, RT_GPU_STAGE_LARGE, &s[i]), 0);
+    int before = table.nalloc;
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(rt_gpu_area_take(g, false, longer[i], &a[i]), 0);
+    awaiting = true;
+    for (int i = 0; i < N; i++)
+        rt_gpu_stage_give(s[i]);
+    for (int i = 0; i < 3; i++)
+        rt_gpu_area_give(a[i]);
+    CHECK_EQ(table.nhost, N);
+    CHECK_EQ(table.nalloc, before + 3);
+    CHECK_EQ(rt_gpu_stage_take(g, true, RT_GPU_STAGE_LARGE, &s[0]), 0);
+    CHECK_EQ(rt_gpu_area_take(g, false, KEPT / 2, &a[0]), 0);
+    CHECK_EQ(table.nhost, N);
+    CHECK_EQ(table.nalloc, before + 3);
+    awaiting = false;
+    rt_gpu_stage_give(s[0]);
+    rt_gpu_area_give(a[0]);
+    CHECK_EQ(table.nhost, 16);
+    CHECK_EQ(table.nalloc, before + 2); /* the one that is too long to be kept has gone first */
+    rt_gpu_awaits = NULL;
+    rt_gpu_fini();
+    CHECK_EQ(table.nhost + table.nalloc, 0);
+}
+
 static void no_memory(void)
 {
     static const char *const fail[] = { "mem_alloc", "mem_host_alloc" };
@@ -170,6 +210,7 @@ int main(void)
     RUN(lengths);
     RUN(never_overlap);
     RUN(few_are_kept);
+    RUN(all_is_kept_while_streams_wait);
     RUN(no_memory);
     RUN(idle_memory_helps);
     RUN(context_goes);

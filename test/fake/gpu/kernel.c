@@ -325,6 +325,7 @@ cu_result cuModuleLoadData(cu_module *m, const void *image)
     if (memcmp(image, "\177ELF", 4) && memcmp(image, "\x50\xed\x55\xba", 4) &&
         memcmp(image, "//", 2) && memcmp(image, ".version", 8))
         return CU_ERROR_INVALID_IMAGE;
+    fake_ctx_wait(c); /* as the real one does */
     *m = calloc(1, sizeof(**m));
     if (!*m)
         return CU_ERROR_OUT_OF_MEMORY;
@@ -354,6 +355,7 @@ cu_result cuModuleUnload(cu_module m)
 
     if (err || !m || m->magic != MODULE_MAGIC)
         return err ? err : CU_ERROR_INVALID_HANDLE;
+    fake_ctx_wait(c);
     m->magic = 0;
     return 0;
 }
