@@ -159,6 +159,8 @@ static int import_map(struct btl_cuda *b, struct btl_cuda_peer *p, const struct 
         close(fd);
     if (err < 0 && rt_node_gone(p->rank))
         return -RT_EPEER;
+    if (err == -RT_EAGAIN) /* not now, so this is not remembered */
+        return -RT_ENOTSUP;
     if (err == -RT_EUNREACH || err == -RT_ENOTSUP) {
         i->err = err;
         return 0;

@@ -6,7 +6,9 @@
  * driver report such calls as errors of the application.
  *
  * An import belongs to the context that it was mapped in and ends with it; imports of one pool
- * share its descriptor.  Under the domain's lock, like all of runtime/gpu. */
+ * share its descriptor, and those of the same place in it one import of the driver's: what is
+ * imported twice is gone when it is freed once, and of two that overlap the driver knows one, so
+ * copies into the other fail (H200, driver 580).  Under the domain's lock, like all of runtime/gpu. */
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/gpu/gpu_int.h"
@@ -24,19 +26,29 @@ struct shared_pool { /* another process's pool, imported once */
     uint64_t id; /* rt_gpu_export.pool */
     cu_pool pool;
     int refs; /* imports of memory in it */
+    struct rt_list places;
+};
+
+struct shared_place { /* memory of such a pool, imported once */
+    struct rt_list link;
+    uint64_t there, len; /* rt_gpu_export.base, len */
+    cu_ptr base;
+    int refs; /* imports */
 };
 
 struct rt_gpu_import {
-    struct rt_list link; /* of all */
+    struct rt_list link; /* of all, or of those that are late */
     struct rt_gpu *g;    /* NULL: its context has gone, and the mapping with it */
     enum rt_gpu_share how;
     cu_ptr base;
     size_t len;
-    struct shared_pool *pool;
+    struct shared_pool *pool; /* of a pool, and */
+    struct shared_place *place;
 };
 
 static struct {
     struct rt_list imports, pools;                  /* next NULL until first used */
+    struct rt_list late;                            /* imports that nobody uses; unmapped later */
     uint64_t owner;                                 /* this process among all, for pool numbers */
     uint8_t uuid[DEVICES_MAX][16];                  /* of the devices that this process sees */
     int ndevices;                                   /* -1: not asked yet; see devices_look() */
@@ -51,6 +63,7 @@ static void lists_init(void)
         return;
     rt_list_init(&my.imports);
     rt_list_init(&my.pools);
+    rt_list_init(&my.late);
 }
 
 static bool vmm_works(void)
@@ -336,28 +349,87 @@ static int pool_get(uint64_t id, int fd, bool fresh, struct shared_pool **out, c
     }
     p->id = id;
     p->refs = 1;
+    rt_list_init(&p->places);
     rt_list_append(my.pools.next, &p->link); /* first: found before an older one */
     *out = p;
     return 0;
+}
+
+static void place_unref(struct shared_place *p, bool call)
+{
+    if (--p->refs > 0)
+        return;
+    if (call)
+        rt_cuda.mem_free(p->base);
+    rt_list_del(&p->link);
+    free(p);
+}
+
+static int place_make(struct shared_pool *pool, const struct rt_gpu_export *e,
+                      struct shared_place **out, cu_result *r)
+{
+    struct shared_place *p = calloc(1, sizeof *p);
+    struct cu_pool_ptr data;
+
+    if (!p)
+        return -RT_ENOMEM;
+    memcpy(data.bytes, e->handle, sizeof data.bytes);
+    *r = rt_cuda.mem_pool_import_pointer(&p->base, pool->pool, &data);
+    if (*r != CU_OK) {
+        free(p);
+        return -RT_ENOTSUP;
+    }
+    p->there = e->base;
+    p->len = e->len;
+    p->refs = 1;
+    rt_list_append(&pool->places, &p->link);
+    *out = p;
+    return 0;
+}
+
+/* The place with a reference for the caller.  -RT_EAGAIN: something that its owner has freed is
+ * still in use in a part of it. */
+static int place_get(struct shared_pool *pool, const struct rt_gpu_export *e,
+                     struct shared_place **out, cu_result *r)
+{
+    struct rt_list *l;
+
+    rt_list_each (l, &pool->places) {
+        struct shared_place *p = rt_container(l, struct shared_place, link);
+        if (p->there == e->base && p->len == e->len) {
+            p->refs++;
+            *out = p;
+            return 0;
+        }
+        if (p->there < e->base + e->len && e->base < p->there + p->len)
+            return -RT_EAGAIN;
+    }
+    return place_make(pool, e, out, r);
 }
 
 static int map_in_pool(struct rt_gpu_import *m, const struct rt_gpu_export *e, int fd, bool fresh,
                        cu_result *r)
 {
     struct cu_access a = access_for(m->g);
-    struct cu_pool_ptr place;
     int err = pool_get(e->pool, fd, fresh, &m->pool, r);
 
     if (err < 0)
         return err;
-    memcpy(place.bytes, e->handle, sizeof place.bytes);
     *r = rt_cuda.mem_pool_set_access(m->pool->pool, &a, 1);
-    if (*r == CU_OK)
-        *r = rt_cuda.mem_pool_import_pointer(&m->base, m->pool->pool, &place);
-    if (*r == CU_OK)
-        return 0;
-    pool_unref(m->pool, true);
-    return -RT_ENOTSUP;
+    err = *r == CU_OK ? place_get(m->pool, e, &m->place, r) : -RT_ENOTSUP;
+    if (err < 0)
+        pool_unref(m->pool, true);
+    else
+        m->base = m->place->base;
+    return err;
+}
+
+static void pool_leave(struct rt_gpu_import *m, bool call)
+{
+    if (!m->pool)
+        return;
+    place_unref(m->place, call);
+    pool_unref(m->pool, call);
 }
 
 static int map_pool(struct rt_gpu_import *m, const struct rt_gpu_export *e, int fd, cu_result *r)
@@ -391,6 +463,48 @@ static int refused(struct rt_gpu *g, const struct rt_gpu_export *e, int err, cu_
     return unseen ? -RT_EUNREACH : err;
 }
 
+/* The driver waits here for work that uses the mapping, so this is no call for every message. */
+static void unmap(struct rt_gpu_import *m)
+{
+    cu_result r = CU_OK;
+    int in = rt_gpu_enter(m->g);
+
+    if (in < 0) {
+        pool_leave(m, true);
+        return;
+    }
+    if (m->how == RT_GPU_SHARE_LEGACY) {
+        r = rt_cuda.ipc_close_mem_handle(m->base);
+    } else if (m->how == RT_GPU_SHARE_VMM) {
+        r = rt_cuda.mem_unmap(m->base, m->len);
+        rt_cuda.mem_address_free(m->base, m->len);
+    } else {
+        pool_leave(m, true);
+    }
+    rt_gpu_leave(in);
+    if (r != CU_OK && !rt_gpu_check_lost(m->g, r))
+        log_info(GPU, "memory of another process could not be unmapped: %s", name_of(r));
+}
+
+bool rt_gpu_import_alive(const struct rt_gpu_import *m) { return m->g && !m->g->lost; }
+
+static void import_free(struct rt_gpu_import *m)
+{
+    if (m->g)
+        unmap(m);
+    rt_list_del(&m->link);
+    free(m);
+}
+
+static void unmap_late(void)
+{
+    struct rt_list *l, *next;
+    if (rt_list_empty(&my.late) || rt_gpu_must_not_wait())
+        return;
+    rt_list_each_safe (l, next, &my.late)
+        import_free(rt_container(l, struct rt_gpu_import, link));
+}
+
 int rt_gpu_import(struct rt_gpu *g, const struct rt_gpu_export *e, int fd,
                   struct rt_gpu_import **out, void **base)
 {
@@ -404,6 +518,7 @@ int rt_gpu_import(struct rt_gpu *g, const struct rt_gpu_export *e, int fd,
         return -RT_ENOMEM;
     *m = (struct rt_gpu_import){ .g = g, .how = e->how, .len = e->len };
     lists_init();
+    unmap_late();
     int in = rt_gpu_enter(g);
     if (in < 0) {
         free(m);
@@ -420,7 +535,7 @@ int rt_gpu_import(struct rt_gpu *g, const struct rt_gpu_export *e, int fd,
     rt_gpu_leave(in);
     if (err < 0) {
         free(m);
-        return refused(g, e, err, r);
+        return err == -RT_EAGAIN ? err : refused(g, e, err, r);
     }
     rt_list_append(&my.imports, &m->link);
     *out = m;
@@ -428,54 +543,37 @@ int rt_gpu_import(struct rt_gpu *g, const struct rt_gpu_export *e, int fd,
     return 0;
 }
 
-/* The driver waits here for work that uses the mapping, so this is no call for every message. */
-static void unmap(struct rt_gpu_import *m)
-{
-    cu_result r = CU_OK;
-    int in = rt_gpu_enter(m->g);
-
-    if (in < 0) {
-        if (m->pool)
-            pool_unref(m->pool, true);
-        return;
-    }
-    if (m->how == RT_GPU_SHARE_LEGACY) {
-        r = rt_cuda.ipc_close_mem_handle(m->base);
-    } else if (m->how == RT_GPU_SHARE_VMM) {
-        r = rt_cuda.mem_unmap(m->base, m->len);
-        rt_cuda.mem_address_free(m->base, m->len);
-    } else {
-        r = rt_cuda.mem_free(m->base);
-        pool_unref(m->pool, true);
-    }
-    rt_gpu_leave(in);
-    if (r != CU_OK && !rt_gpu_check_lost(m->g, r))
-        log_info(GPU, "memory of another process could not be unmapped: %s", name_of(r));
-}
-
+/* A handle that is opened again meanwhile has the same address; the driver counts. */
 void rt_gpu_unimport(struct rt_gpu_import *m)
 {
-    if (m->g)
-        unmap(m);
-    rt_list_del(&m->link);
-    free(m);
+    bool waits = m->how == RT_GPU_SHARE_LEGACY && rt_gpu_import_alive(m);
+    if (waits && rt_gpu_must_not_wait()) {
+        rt_list_del(&m->link);
+        rt_list_append(&my.late, &m->link);
+        return;
+    }
+    import_free(m);
+    unmap_late();
 }
-
-bool rt_gpu_import_alive(const struct rt_gpu_import *m) { return m->g && !m->g->lost; }
 
 void rt_gpu_ipc_fini(struct rt_gpu *g)
 {
-    struct rt_list *l;
+    struct rt_list *l, *next;
 
     lists_init();
+    rt_list_each_safe (l, next, &my.late) {
+        struct rt_gpu_import *m = rt_container(l, struct rt_gpu_import, link);
+        if (m->g == g)
+            import_free(m);
+    }
     rt_list_each (l, &my.imports) {
         struct rt_gpu_import *m = rt_container(l, struct rt_gpu_import, link);
         if (m->g != g)
             continue;
         if (!g->lost)
             unmap(m);
-        else if (m->pool)
-            pool_unref(m->pool, false);
+        else
+            pool_leave(m, false);
         m->g = NULL;
     }
     my.ndevices = -1;

@@ -358,6 +358,66 @@ static int freed(int rank, void *how)
     return verdict();
 }
 
+/* What was freed is still in use here when another allocation, longer, comes in its place: that one
+ * is not mapped beside it, but later. */
+static int overlapping(int rank, void *arg)
+{
+    struct btl_mem *m;
+    struct btl_rmem *first, *r;
+    cu_ptr p = 0, dst = 0, last;
+    (void)arg;
+
+    if (pair_start(rank, 0) < 0)
+        return 1;
+    meet(rank);
+    if (rank == 0) {
+        p = mem_make(POOL, 0, LEN);
+        mem_fill(p, LEN, 50);
+        CHECK_EQ(give_key(p, LEN, 0, &m), 0);
+    }
+    meet(rank);
+    if (rank == 1) {
+        dst = mem_make(LEGACY, 0, 2 * LEN);
+        CHECK_EQ(attach(0, dst, &first), 0);
+        CHECK_EQ(get_now(first, 0, dst, LEN), 0);
+    }
+    meet(rank);
+    if (rank == 0) {
+        tp->ops->mem_dereg(m);
+        mem_free(POOL, p, LEN);
+        last = p;
+        p = mem_make(POOL, 0, 2 * LEN);
+        if (is_fake)
+            CHECK(p == last);
+        mem_fill(p, 2 * LEN, 51);
+        CHECK_EQ(give_key(p, 2 * LEN, 0, &m), 0);
+    }
+    meet(rank);
+    if (rank == 1) {
+        int err = attach(0, dst, &r);
+        CHECK(err == -RT_ENOTSUP || (!is_fake && err == 0)); /* 0: it lies elsewhere */
+        if (err == 0)
+            tp->ops->detach(r);
+        tp->ops->detach(first);
+        if (attach(0, dst, &r) == 0) /* else it asks for the descriptor, which has been used up */
+            tp->ops->detach(r);
+    }
+    meet(rank);
+    if (rank == 0) {
+        tp->ops->mem_dereg(m);
+        CHECK_EQ(give_key(p, 2 * LEN, 0, &m), 0);
+    }
+    meet(rank);
+    if (rank == 1) {
+        CHECK_EQ(attach(0, dst, &r), 0);
+        CHECK_EQ(get_now(r, 0, dst, 2 * LEN), 0);
+        CHECK(mem_is(dst, 2 * LEN, 51));
+        tp->ops->detach(r);
+    }
+    meet(rank);
+    return verdict();
+}
+
 /* The same without another export: messages of other memory are enough. */
 static int freed_in_traffic(int rank, void *arg)
 {
@@ -398,6 +458,7 @@ static void freed_memory_is_noticed(void)
     static const enum mem_how kinds[] = { LEGACY, VMM, POOL };
     for (int i = 0; i < 3; i++)
         CHECK_EQ(pair_run("freed", freed, (void *)(uintptr_t)&kinds[i]), 0);
+    CHECK_EQ(pair_run("overlapping", overlapping, NULL), 0);
     CHECK_EQ(pair_run("freed-in-traffic", freed_in_traffic, NULL), 0);
 }
 

@@ -353,26 +353,26 @@ cu_result cuMemPoolExportPointer(struct cu_pool_ptr *out, cu_ptr p)
     return err;
 }
 
-static struct fake_mem *imported_before(cu_pool pool, uint64_t id)
+/* The real driver takes what overlaps another import, and then knows one of them only: copies into
+ * the other are refused, and freeing one frees both. */
+static bool overlaps_import(cu_pool pool, const struct exported *e)
 {
     struct fake_mem *m;
 
     for (m = fake_mem_next(0); m; m = fake_mem_next(m->base + 1))
-        if (m->kind == FAKE_POOL_IMPORT && m->pool == pool && m->ipc_id == id)
-            break;
-    return m;
+        if (m->kind == FAKE_POOL_IMPORT && m->pool == pool && m->off < e->off + e->len &&
+            e->off < m->off + m->len)
+            return true;
+    return false;
 }
 
 static int import_pointer(cu_pool pool, const struct exported *e, cu_ptr *out)
 {
-    struct fake_mem *m = imported_before(pool, e->id);
+    struct fake_mem *m;
     uint64_t va;
 
-    if (m) {
-        m->nopen++;
-        *out = m->base;
-        return 0;
-    }
+    if (overlaps_import(pool, e))
+        return CU_ERROR_INVALID_VALUE;
     va = fake_va_take(e->len);
     if (!va)
         return CU_ERROR_OUT_OF_MEMORY;
