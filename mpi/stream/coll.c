@@ -252,6 +252,8 @@ static int run_mapped(struct enqueue *e)
     err = rc ? 0 : meet(e, false);
     for (int i = 0; i < plan.n && !rc && err >= 0; i++)
         err = do_step(e, &plan.step[i]);
+    if (err < 0) /* the others wait for the rest on their streams */
+        wm_xstream_broken(e->k.s);
     if (!rc && err >= 0)
         err = meet(e, true);
     coll_gpu_free_plan(&plan);

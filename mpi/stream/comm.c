@@ -107,6 +107,27 @@ static bool is_quiet(struct wm_xstream_comm *s)
     return rt_load_acquire(&w->ended) == s->ticket && rt_load_acquire(&w->begun) == over;
 }
 
+/* Whether a stream waits, or soon will, for another process.  A graph may have been launched and
+ * not have begun, so of a communicator with captured work the stream itself is asked. */
+static bool awaits(void)
+{
+    struct rt_list *l;
+    rt_list_each (l, &all) {
+        struct wm_xstream_comm *s = rt_container(l, struct wm_xstream_comm, link);
+        if (!is_quiet(s))
+            return true;
+        if (!s->mapped || !s->captured || !rt_gpu_alive(s->g))
+            continue;
+        int mode = rt_gpu_capture_relax();
+        bool idle = rt_gpu_stream_capturing(s->g, s->stream->cuda) == 0 &&
+                    rt_gpu_stream_idle(s->g, s->stream->cuda) > 0;
+        rt_gpu_capture_restore(mode);
+        if (!idle)
+            return true;
+    }
+    return false;
+}
+
 static void sweep_left(void)
 {
     struct rt_list *l, *next;
@@ -212,6 +233,7 @@ static const char *prepare(struct wm_xstream_comm *s, struct note *mine)
     memset(s->words->p, 0, sizeof(struct rt_gpu_meet_words));
     if (clear_block(s) < 0)
         return "its flags cannot be written";
+    rt_gpu_awaits = awaits;
     if (t->size > 1 &&
         t->ops->dev_describe(t, s->block->p, sizeof(struct wm_xstream_block), &s->block_mem) < 0)
         return "device memory cannot be shared";
@@ -469,13 +491,17 @@ void wm_xstream_meet_init(struct wm_xstream_call *k, struct rt_gpu_meet *m, uint
             m->tell[m->ntell++] = wm_xstream_at(s, r, poison);
 }
 
+void wm_xstream_broken(struct wm_xstream_comm *s) { rt_store_release(&words_of(s)->failed, 1u); }
+
 int wm_xstream_meet(struct wm_xstream_call *k, struct rt_gpu_meet *m, bool last)
 {
     struct wm_xstream_comm *s = k->s;
     uint32_t next = s->ticket + 1 ? s->ticket + 1 : 1; /* 0 is no ticket */
     m->ticket = last && !k->capturing ? next : 0;
     int err = rt_gpu_meet_on(k->g, k->stream, m);
-    if (!err && m->ticket)
+    if (err)
+        wm_xstream_broken(s);
+    else if (m->ticket)
         s->ticket = next;
     s->captured = s->captured || k->capturing;
     return err;

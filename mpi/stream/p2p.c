@@ -191,10 +191,11 @@ static int send_begin(struct wm_xstream_call *k, const struct sending *a, bool b
     } else {
         err = take_slot(k, a->dest, blocks, slot);
         head.slot = (uint32_t)*slot;
-        if (!err) {
-            head.number = k->s->nsent[a->dest][*slot]++;
-            err = announce(k, h, &head, a->dest, a->tag);
-        }
+        head.number = err ? 0 : k->s->nsent[a->dest][*slot];
+        if (!err && (err = announce(k, h, &head, a->dest, a->tag)))
+            k->s->slots[a->dest] &= ~(1u << *slot); /* nobody has heard of it */
+        else if (!err)
+            k->s->nsent[a->dest][*slot]++;
         if (!err)
             err = launch_send(k, a->dest, *slot, true, blocks);
     }
@@ -220,14 +221,22 @@ static int send_now(struct wm_xstream_call *k, const struct sending *a)
 
 /* ---- receiving ---- */
 
-/* The data into host memory or a buffer with gaps, after the stream has been waited for. */
+/* A copy to memory that is not pinned would wait for the stream inside the driver, with the lock
+ * held; what the stream waits for may need this host. */
+static int copy_contiguous(struct wm_xstream_call *k, void *buf, const void *from, size_t n)
+{
+    int err = k->capturing || rt_gpu_copies_async(buf) ? 0 : wm_xstream_wait_idle(k);
+    return err < 0 ? err : rt_gpu_copy_on(k->g, k->stream, buf, from, n);
+}
+
+/* The data into a buffer with gaps, after the stream has been waited for. */
 static int copy_by_host(struct wm_xstream_call *k, void *buf, MPI_Count count,
                         const struct wm_type *t, const void *from, int64_t nbytes)
 {
     void *packed = malloc((size_t)nbytes);
     if (!packed)
         return wm_err(MPI_ERR_NO_MEM, "no memory for a message of %lld bytes", (long long)nbytes);
-    int err = rt_gpu_copy_on(k->g, k->stream, packed, from, (size_t)nbytes);
+    int err = copy_contiguous(k, packed, from, (size_t)nbytes);
     if (err >= 0)
         err = wm_xstream_wait_idle(k);
     if (err >= 0)
@@ -256,7 +265,7 @@ static int copy_in(struct wm_xstream_call *k, void *buf, MPI_Count count, const 
                       "into a contiguous one");
     if (!t->layout.contig)
         return copy_by_host(k, buf, count, t, data, n);
-    err = rt_gpu_copy_on(k->g, k->stream, buf, data, (size_t)n);
+    err = copy_contiguous(k, buf, data, (size_t)n);
     return err < 0 ? wm_err_rt(err, "enqueuing a receive from rank %d", from) : MPI_SUCCESS;
 }
 

@@ -141,6 +141,9 @@ int wm_xstream_wait_idle(const struct wm_xstream_call *k); /* without the words;
 void wm_xstream_meet_init(struct wm_xstream_call *k, struct rt_gpu_meet *m, uint64_t count,
                           uint32_t step);
 int wm_xstream_meet(struct wm_xstream_call *k, struct rt_gpu_meet *m, bool last);
+/* Something of a call could not be enqueued, so that later ones would take other epochs than those
+ * of the other processes: they are errors. */
+void wm_xstream_broken(struct wm_xstream_comm *s);
 /* Maps rank's buffer, from a cache that the communicator keeps.  0 or -RT_E... */
 int wm_xstream_map(struct wm_xstream_call *k, int rank, const char *key, void **out);
 /* Keeps `h` (malloc'ed) until the work enqueued so far has ended. */

@@ -128,6 +128,15 @@ static bool kernel_copies(struct rt_gpu *g, const void *dst, size_t len)
            rt_gpu_is_device(dst) && rt_gpu_can_fold(g, RT_GPU_U8, RT_GPU_FOLD_COPY);
 }
 
+bool rt_gpu_copies_async(const void *dst)
+{
+    uint32_t type = 0;
+    int attribute = CU_PTR_MEMORY_TYPE;
+    void *value = &type;
+    return rt_cuda.pointer_get_attributes(1, &attribute, &value, (cu_ptr)(uintptr_t)dst) == CU_OK &&
+           type != 0;
+}
+
 int rt_gpu_copy_on(struct rt_gpu *g, void *stream, void *dst, const void *src, size_t len)
 {
     if (len == 0)

@@ -24,6 +24,9 @@ int rt_gpu_stream_idle(struct rt_gpu *g, void *stream);
  * source memory that g's kernels can read. */
 int rt_gpu_meet_on(struct rt_gpu *g, void *stream, const struct rt_gpu_meet *m);
 int rt_gpu_copy_on(struct rt_gpu *g, void *stream, void *dst, const void *src, size_t len);
+/* Whether a copy to this memory only goes onto the stream; else, to memory that is not pinned, the
+ * driver waits for the stream. */
+bool rt_gpu_copies_async(const void *dst);
 /* False when the context has gone, and with it all that was put on its streams and its memory. */
 bool rt_gpu_alive(struct rt_gpu *g);
 

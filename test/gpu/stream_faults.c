@@ -3,7 +3,9 @@
  *     stream_faults abandon    work is left on a stream for MPI_Finalize, for which nobody comes
  *     stream_faults graph      a graph that only one process launches
  *     stream_faults reset      the application resets the device under a communicator
- *     stream_faults threads    two communicators on two streams of two threads at a time */
+ *     stream_faults threads    two communicators on two streams of two threads at a time
+ *     stream_faults frees      memory is given back while a stream waits for a process that needs
+ *                              this one's host first */
 #include <pthread.h>
 #include <string.h>
 #include "test/gpu/gputest.h"
@@ -93,6 +95,65 @@ static void reset(void)
     OK(MPI_Barrier(mt_comm));
 }
 
+/* Rank 0's stream waits for rank 1, which goes on after messages of memory that comes and goes:
+ * rank 0 unmaps it, which the driver does when the device is idle. */
+static void frees(void)
+{
+    enum { ROUNDS = 6, LONG = 300000 };
+    MPI_Comm c = MPI_COMM_WORLD;
+    struct worker *k = &w[0];
+    unsigned char *to = gt_alloc(GT_CUDA, dev, LONG, 0), *from;
+    open_stream(k);
+    gt_fill(k->in, 100, 9);
+    if (mt_rank == 0)
+        OK(MPIX_Send_enqueue(k->in, 100, MPI_BYTE, 1, 1, k->comm));
+    for (int i = 0; i < ROUNDS && mt_rank < 2; i++) {
+        if (mt_rank == 0) {
+            OK(MPI_Recv(to, LONG, MPI_BYTE, 1, 2, c, MPI_STATUS_IGNORE));
+            continue;
+        }
+        from = gt_alloc(GT_CUDA, dev, LONG, 0);
+        gt_fill(from, LONG, (unsigned)i);
+        OK(MPI_Send(from, LONG, MPI_BYTE, 0, 2, c));
+        gt_free(from);
+    }
+    if (mt_rank == 1) {
+        OK(MPIX_Recv_enqueue(k->out, 100, MPI_BYTE, 0, 1, k->comm, MPI_STATUS_IGNORE));
+        CHECK_EQ(cu.stream_synchronize(k->stream), 0);
+        GT_CHECK_DATA(k->out, 100, 9);
+    }
+    CHECK_EQ(cu.stream_synchronize(k->stream), 0);
+    if (mt_rank == 0)
+        GT_CHECK_DATA(to, LONG, ROUNDS - 1);
+    close_stream(k);
+    OK(MPI_Barrier(c));
+}
+
+/* A receive into memory that is not pinned, from a sender whose stream gets there when this host
+ * has received something else: the driver would wait for the stream inside the copy. */
+static void pageable(void)
+{
+    static unsigned char host[100000];
+    struct worker *k = &w[0];
+    int token = 5;
+    MPI_Request r[2];
+    open_stream(k);
+    if (mt_rank == 0) {
+        gt_fill(k->in, 1000, 3);
+        OK(MPIX_Isend_enqueue(k->in, 1000, MPI_BYTE, 1, 2, k->comm, &r[0]));
+        OK(MPIX_Send_enqueue(k->in, 1000, MPI_BYTE, 1, 1, k->comm));
+        OK(MPIX_Wait_enqueue(&r[0], MPI_STATUS_IGNORE));
+    } else if (mt_rank == 1) {
+        OK(MPIX_Recv_enqueue(host, 1000, MPI_BYTE, 0, 1, k->comm, MPI_STATUS_IGNORE));
+        OK(MPIX_Recv_enqueue(host + 1000, 1000, MPI_BYTE, 0, 2, k->comm, MPI_STATUS_IGNORE));
+        CHECK_EQ(cu.stream_synchronize(k->stream), 0);
+        CHECK(gt_differs(host, 1000, 3) == 1000 && gt_differs(host + 1000, 1000, 3) == 1000);
+    }
+    CHECK_EQ(cu.stream_synchronize(k->stream), 0);
+    OK(MPI_Bcast(&token, 1, MPI_INT, 0, MPI_COMM_WORLD));
+    close_stream(k);
+}
+
 static void *work(void *arg)
 {
     struct worker *k = arg;
@@ -151,7 +212,10 @@ int main(int argc, char **argv)
         MT_RUN(reset);
     else if (!strcmp(mode, "threads"))
         MT_RUN(threads);
-    else
-        CHECK_MSG(0, "%s is none of abandon, graph, reset, threads", mode);
+    else if (!strcmp(mode, "frees")) {
+        MT_RUN(frees);
+        MT_RUN(pageable);
+    } else
+        CHECK_MSG(0, "%s is none of abandon, frees, graph, reset, threads", mode);
     return mt_end();
 }
