@@ -46,7 +46,8 @@ static const struct coll_alg *const tables[] = {
     coll_gather_algs,         coll_scatter_algs,  coll_allgather_algs, coll_alltoall_algs,
     coll_reduce_scatter_algs, coll_scan_algs,     coll_node_flat_algs, coll_node_block_algs,
     coll_node_move_algs,      coll_neighbor_algs, coll_gpu_algs,       coll_hier_rooted_algs,
-    coll_hier_allreduce_algs,
+    coll_hier_allreduce_algs, coll_hier_allgather_algs, coll_hier_alltoall_algs,
+    coll_hier_gather_algs,    coll_hier_reduce_scatter_algs,
 };
 #define NTABLES ((int)(sizeof tables / sizeof tables[0]))
 

@@ -81,6 +81,9 @@ bool coll_hier_begin(struct coll_hier_call *x, struct coll_team *t, const struct
  * on.  NULL: no memory, noted in the schedule. */
 struct coll_team *coll_hier_across(struct coll_hier_call *x, int rail, int root);
 
+/* The local rank that speaks for this host in a rooted call: the root, or the lowest. */
+int coll_hier_speaker(const struct coll_hier_call *x);
+
 /* Parts among the ranks of this host; `root` is a rank of the local team, and n the same on all.
  * They join the round that is being written, which they end, unless they are calls in shared
  * memory.  reduce: `in` may be `out`, which only the root uses. */
@@ -99,7 +102,19 @@ void coll_hier_reduce_scatter(struct coll_hier_call *x, const void *in, void *ou
 void coll_hier_collect(struct coll_hier_call *x, const void *in, void *out, int64_t n, int nrails);
 void coll_hier_gather_runs(struct coll_hier_call *x, const void *in, void *out, int64_t n,
                            int nrails, int root);
+/* The same for given runs, `v` lengths and then offsets of all local ranks'; and from the lowest
+ * rank to their owners. */
+void coll_hier_reduce_runs(struct coll_hier_call *x, const void *in, void *out, const int64_t *v);
+void coll_hier_scatter_runs(struct coll_hier_call *x, const void *in, void *out, const int64_t *v);
+/* Blocks of nbytes, packed at the root by local rank, and n elements of `l` at each rank; there
+ * COLL_IN_PLACE at the root. */
+void coll_hier_gather(struct coll_hier_call *x, const void *in, int64_t n,
+                      const struct rt_layout *l, char *out, int64_t nbytes, int root);
+void coll_hier_scatter(struct coll_hier_call *x, const char *in, int64_t nbytes, void *out,
+                       int64_t n, const struct rt_layout *l, int root);
 
-extern const struct coll_alg coll_hier_rooted_algs[], coll_hier_allreduce_algs[];
+extern const struct coll_alg coll_hier_rooted_algs[], coll_hier_allreduce_algs[],
+    coll_hier_allgather_algs[], coll_hier_alltoall_algs[], coll_hier_gather_algs[],
+    coll_hier_reduce_scatter_algs[];
 
 #endif

@@ -38,6 +38,16 @@ struct coll_team *coll_hier_across(struct coll_hier_call *x, int rail, int root)
     return &b->team;
 }
 
+int coll_hier_speaker(const struct coll_hier_call *x)
+{
+    int i = 0, root = x->a->root;
+    if (coll_hier_node(x->h, root) != x->h->node)
+        return 0;
+    while (x->h->local.ranks[i] != root)
+        i++;
+    return i;
+}
+
 /* ---- parts among the ranks of this host ---- */
 
 /* A call in shared memory; false: it has to be messages. */
@@ -114,10 +124,14 @@ static int64_t *runs(struct coll_hier_call *x, int64_t n, int nrails)
 void coll_hier_reduce_scatter(struct coll_hier_call *x, const void *in, void *out, int64_t n,
                               int nrails)
 {
+    coll_hier_reduce_runs(x, in, out, runs(x, n, nrails));
+}
+
+void coll_hier_reduce_runs(struct coll_hier_call *x, const void *in, void *out, const int64_t *v)
+{
     struct coll_sched *s = x->s;
     const struct rt_layout *l = x->a->rtype;
     int size = x->local->size, self = x->local->rank;
-    int64_t *v = runs(x, n, nrails);
     struct coll_args a = *x->a;
     a.kind = COLL_REDUCE_SCATTER;
     a.sbuf = in;
@@ -200,5 +214,83 @@ void coll_hier_gather_runs(struct coll_hier_call *x, const void *in, void *out, 
             coll_sched_recv(s, coll_at(out, v[size + i], l), v[i], l, i);
     if (self == root)
         coll_sched_copy(s, in, v[self], l, coll_at(out, v[size + self], l), v[self], l);
+    coll_sched_round(s);
+}
+
+void coll_hier_gather(struct coll_hier_call *x, const void *in, int64_t n,
+                      const struct rt_layout *l, char *out, int64_t nbytes, int root)
+{
+    struct coll_sched *s = x->s;
+    int self = x->local->rank;
+    struct coll_args a = { .kind = COLL_GATHER,
+                           .root = root,
+                           .sbuf = in,
+                           .scount = n,
+                           .stype = l,
+                           .rbuf = out,
+                           .rcount = nbytes,
+                           .rtype = &coll_bytes };
+    if (x->local->size > 1 && call(x, &a))
+        return;
+    by_messages(x);
+    if (self != root)
+        coll_sched_send(s, in, n, l, root);
+    for (int i = 0; self == root && i < x->local->size; i++)
+        if (i != self)
+            coll_sched_recv(s, out + i * nbytes, nbytes, &coll_bytes, i);
+    if (self == root && in != COLL_IN_PLACE)
+        coll_sched_copy(s, in, n, l, out + self * nbytes, nbytes, &coll_bytes);
+    coll_sched_round(s);
+}
+
+void coll_hier_scatter(struct coll_hier_call *x, const char *in, int64_t nbytes, void *out,
+                       int64_t n, const struct rt_layout *l, int root)
+{
+    struct coll_sched *s = x->s;
+    int self = x->local->rank;
+    struct coll_args a = { .kind = COLL_SCATTER,
+                           .root = root,
+                           .sbuf = in,
+                           .scount = nbytes,
+                           .stype = &coll_bytes,
+                           .rbuf = out,
+                           .rcount = n,
+                           .rtype = l };
+    if (x->local->size > 1 && call(x, &a))
+        return;
+    by_messages(x);
+    if (self != root)
+        coll_sched_recv(s, out, n, l, root);
+    for (int i = 0; self == root && i < x->local->size; i++)
+        if (i != self)
+            coll_sched_send(s, in + i * nbytes, nbytes, &coll_bytes, i);
+    if (self == root && out != COLL_IN_PLACE)
+        coll_sched_copy(s, in + self * nbytes, nbytes, &coll_bytes, out, n, l);
+    coll_sched_round(s);
+}
+
+void coll_hier_scatter_runs(struct coll_hier_call *x, const void *in, void *out, const int64_t *v)
+{
+    struct coll_sched *s = x->s;
+    const struct rt_layout *l = x->a->rtype;
+    int size = x->local->size, self = x->local->rank;
+    struct coll_args a = { .kind = COLL_SCATTERV,
+                           .sbuf = in,
+                           .scounts = v,
+                           .sdispls = v + size,
+                           .stype = l,
+                           .rbuf = out,
+                           .rcount = v[self],
+                           .rtype = l };
+    if (size > 1 && call(x, &a))
+        return;
+    by_messages(x);
+    if (self != 0 && v[self])
+        coll_sched_recv(s, out, v[self], l, 0);
+    for (int i = 1; self == 0 && i < size; i++)
+        if (v[i])
+            coll_sched_send(s, coll_at(in, v[size + i], l), v[i], l, i);
+    if (self == 0)
+        coll_sched_copy(s, in, v[0], l, out, v[0], l);
     coll_sched_round(s);
 }

@@ -36,23 +36,12 @@ static int start_barrier(struct coll_team *t, const struct coll_args *a, struct 
     return coll_sched_go(x.s);
 }
 
-/* The rank of the local team that speaks for this host: the root, or the lowest. */
-static int speaker(const struct coll_hier_call *x)
-{
-    int i = 0, root = x->a->root;
-    if (coll_hier_node(x->h, root) != x->h->node)
-        return 0;
-    while (x->h->local.ranks[i] != root)
-        i++;
-    return i;
-}
-
 static int start_bcast(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
 {
     struct coll_hier_call x;
     if (!coll_hier_begin(&x, t, a, k))
         return -RT_ENOMEM;
-    int first = speaker(&x);
+    int first = coll_hier_speaker(&x);
     if (x.local->rank == first) {
         struct coll_team *across = coll_hier_across(&x, 0, a->root);
         if (across)
@@ -87,7 +76,7 @@ static int start_bcast_chain(struct coll_team *t, const struct coll_args *a, str
         return start_bcast(t, a, k);
     if (!coll_hier_begin(&x, t, a, k))
         return -RT_ENOMEM;
-    int first = speaker(&x);
+    int first = coll_hier_speaker(&x);
     struct coll_team *across = x.local->rank == first ? coll_hier_across(&x, 0, a->root) : NULL;
     char *buf = coll_build_packed(x.s, t, a, nbytes);
     for (int64_t i = 0; i <= pieces; i++) {
@@ -110,7 +99,7 @@ static int start_reduce(struct coll_team *t, const struct coll_args *a, struct c
     struct coll_hier_call x;
     if (!coll_hier_begin(&x, t, a, k))
         return -RT_ENOMEM;
-    int first = speaker(&x);
+    int first = coll_hier_speaker(&x);
     const void *in = coll_input(a);
     void *sum = t->rank == a->root ? a->rbuf : NULL;
     if (x.local->size == 1 && !sum)
@@ -152,7 +141,7 @@ static int start_reduce_split(struct coll_team *t, const struct coll_args *a, st
             coll_build_reduce(x.s, across, &part, share, share, root);
     }
     if (x.h->node == root)
-        coll_hier_gather_runs(&x, share, a->rbuf, a->rcount, nrails, speaker(&x));
+        coll_hier_gather_runs(&x, share, a->rbuf, a->rcount, nrails, coll_hier_speaker(&x));
     return coll_sched_go(x.s);
 }
 

@@ -264,6 +264,10 @@ int coll_hier_map(struct coll_hier *h)
             err = check_local(h);
         h->several = !err;
     }
+    if (h->several)
+        log_debug(COLL, "%d ranks on %d hosts, %d to %d on each%s; %d here%s", t->size, n, h->least,
+                  h->most, h->order ? ", not in order" : "", h->local.team.size,
+                  h->local.team.node ? " share memory" : "");
     h->mapped = err == 0 && n >= 0;
     if (!h->mapped)
         forget(h);

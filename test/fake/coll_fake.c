@@ -10,6 +10,7 @@
 #include "runtime/layout/gpu.h"
 
 #define WINDOW_MAX 8
+#define FREED (64u << 10) /* bytes of a freed block that are spoilt; all would cost a page each */
 
 struct fake_req {
     struct rt_req req;
@@ -208,7 +209,8 @@ static size_t fake_shm_alloc(struct coll_team *t, size_t nbytes)
 
 static void fake_shm_free(struct coll_team *t, size_t off, size_t nbytes)
 {
-    memset(((struct fake *)t->arg)->shm + off, 0xee, nbytes);
+    size_t some = nbytes < FREED ? nbytes : FREED;
+    memset(((struct fake *)t->arg)->shm + off, 0xee, some);
 }
 
 static void *fake_shm_at(struct coll_team *t, size_t off)

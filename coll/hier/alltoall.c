@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Complete exchange over several hosts.  N hosts, L ranks on each, m bytes a pair of ranks; a, b of
+ * a message between hosts.
+ *
+ * hier: the lowest rank of each host gathers all that its ranks send, the hosts exchange one
+ * message each, and what has come is scattered.  (N - 1) (a + L L m b).  Best for small blocks,
+ * where it saves messages: (N - 1) a host in place of (N - 1) L L.
+ *
+ * hier_pairs: blocks for ranks on other hosts go straight to them, a window of messages under way
+ * at a time, those of this host through shared memory meanwhile.  (N - 1) L (a + m b).  Also serves
+ * given counts and types. */
+#include "coll/hier/hier.h"
+
+#include "runtime/base/err.h"
+
+/* Exchanges under way at once: as in algo/alltoall.c. */
+#define WINDOW 8
+
+/* ---- hier ---- */
+
+struct exchange {
+    struct coll_hier_call x;
+    int64_t block;          /* bytes for a pair of ranks */
+    char *out, *in, *whole; /* at the lowest rank: messages by host, and blocks of all by local
+                               rank, those that are sent and then those that have come */
+    struct rt_blocks *piece; /* of a block */
+};
+
+/* Blocks that are `extent` bytes apart. */
+static const struct rt_layout *apart(struct exchange *e, int64_t extent)
+{
+    struct rt_layout *l = coll_sched_keep(e->x.s, sizeof *l);
+    if (l)
+        *l = (struct rt_layout){ .size = e->block,
+                                 .extent = extent,
+                                 .true_extent = e->block,
+                                 .blocks = e->piece };
+    return l;
+}
+
+static void make_piece(struct exchange *e)
+{
+    static const int64_t zero[1];
+    e->piece = coll_sched_keep(e->x.s, sizeof *e->piece);
+    if (e->piece)
+        *e->piece = (struct rt_blocks){
+            .n = 1, .size = e->block, .high = e->block, .piece = e->block, .off = zero
+        };
+}
+
+/* Bytes of the messages to all hosts before one: this host's ranks times theirs. */
+static int64_t message_at(const struct exchange *e, int node)
+{
+    return (int64_t)e->x.h->start[node] * e->x.local->size * e->block;
+}
+
+/* Blocks by local source, then by destination, become messages: by host, destination, source. */
+static void pack(struct exchange *e, int size)
+{
+    const struct coll_hier *h = e->x.h;
+    int here = e->x.local->size;
+    const struct rt_layout *by_source = apart(e, size * e->block);
+    for (int i = 0; by_source && i < h->nnodes; i++)
+        for (int j = 0; j < coll_hier_count(h, i); j++)
+            coll_sched_copy(e->x.s, e->whole + coll_hier_rank(h, i, j) * e->block, here, by_source,
+                            e->out + message_at(e, i) + j * here * e->block, here * e->block,
+                            &coll_bytes);
+    coll_sched_round(e->x.s);
+}
+
+/* Messages, by local destination and then source, become blocks by destination and source. */
+static void unpack(struct exchange *e, int size)
+{
+    const struct coll_hier *h = e->x.h;
+    int here = e->x.local->size;
+    const struct rt_layout *by_target = apart(e, size * e->block);
+    for (int i = 0; by_target && i < h->nnodes; i++) {
+        int there = coll_hier_count(h, i);
+        const char *from = i == h->node ? e->out : e->in;
+        const struct rt_layout *in_message = apart(e, there * e->block);
+        for (int j = 0; in_message && j < there; j++)
+            coll_sched_copy(e->x.s, from + message_at(e, i) + j * e->block, here, in_message,
+                            e->whole + coll_hier_rank(h, i, j) * e->block, here, by_target);
+    }
+    coll_sched_round(e->x.s);
+}
+
+static int start_leaders(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
+{
+    struct exchange e = { 0 };
+    if (!coll_hier_begin(&e.x, t, a, k))
+        return -RT_ENOMEM;
+    bool leads = e.x.local->rank == 0, in_place = a->sbuf == COLL_IN_PLACE;
+    int64_t n = t->size * (in_place ? a->rcount : a->scount);
+    e.block = a->rcount * a->rtype->size;
+    int64_t all = t->size * e.x.local->size * e.block;
+    make_piece(&e);
+    if (leads) {
+        e.whole = coll_sched_tmp(e.x.s, all);
+        e.out = coll_sched_tmp(e.x.s, all);
+        e.in = coll_sched_tmp(e.x.s, all);
+    }
+    coll_hier_gather(&e.x, in_place ? a->rbuf : a->sbuf, n, in_place ? a->rtype : a->stype,
+                     e.whole, t->size * e.block, 0);
+    coll_sched_round(e.x.s);
+    struct coll_team *across = leads ? coll_hier_across(&e.x, 0, -1) : NULL;
+    if (leads)
+        pack(&e, t->size);
+    for (int i = 1; across && i < across->size; i++) {
+        int to = (across->rank + i) % across->size, from = (across->rank - i + across->size) %
+                                                           across->size;
+        coll_sched_recv(e.x.s, e.in + message_at(&e, from),
+                        message_at(&e, from + 1) - message_at(&e, from), &coll_bytes, from);
+        coll_sched_send(e.x.s, e.out + message_at(&e, to),
+                        message_at(&e, to + 1) - message_at(&e, to), &coll_bytes, to);
+    }
+    coll_sched_round(e.x.s);
+    if (leads)
+        unpack(&e, t->size);
+    coll_hier_scatter(&e.x, e.whole, t->size * e.block, a->rbuf, t->size * a->rcount, a->rtype, 0);
+    return coll_sched_go(e.x.s);
+}
+
+/* ---- hier_pairs ---- */
+
+struct block {
+    char *at;
+    int64_t n;
+    const struct rt_layout *l;
+};
+
+static struct block sent(const struct coll_args *a, int i)
+{
+    if (a->kind == COLL_ALLTOALLW)
+        return (struct block){ (char *)a->sbuf + a->sdispls[i], a->scounts[i], a->stypes[i] };
+    int64_t at = a->sdispls ? a->sdispls[i] : i * a->scount;
+    return (struct block){ coll_at(a->sbuf, at, a->stype), a->scounts ? a->scounts[i] : a->scount,
+                           a->stype };
+}
+
+static struct block received(const struct coll_args *a, int i)
+{
+    if (a->kind == COLL_ALLTOALLW)
+        return (struct block){ (char *)a->rbuf + a->rdispls[i], a->rcounts[i], a->rtypes[i] };
+    int64_t at = a->rdispls ? a->rdispls[i] : i * a->rcount;
+    return (struct block){ coll_at(a->rbuf, at, a->rtype), a->rcounts ? a->rcounts[i] : a->rcount,
+                           a->rtype };
+}
+
+/* The blocks of the ranks of this host, as a call among them: in bytes from the buffers'
+ * beginnings, with types, which serves all forms. */
+static bool local_call(struct coll_hier_call *x)
+{
+    const struct coll_args *a = x->a;
+    int n = x->local->size;
+    bool in_place = a->sbuf == COLL_IN_PLACE;
+    int64_t *v = coll_sched_keep(x->s, 4 * n * (int64_t)sizeof *v);
+    const struct rt_layout **types = coll_sched_keep(x->s, 2 * n * (int64_t)sizeof *types);
+    if (!v || !types)
+        return true;
+    for (int i = 0; i < n; i++) {
+        int rank = x->h->local.ranks[i];
+        struct block to = received(a, rank), from = in_place ? to : sent(a, rank);
+        v[i] = from.n;
+        v[n + i] = in_place ? 0 : from.at - (const char *)a->sbuf;
+        v[2 * n + i] = to.n;
+        v[3 * n + i] = to.at - (char *)a->rbuf;
+        types[i] = from.l;
+        types[n + i] = to.l;
+    }
+    struct coll_args c = { .kind = COLL_ALLTOALLW,
+                           .sbuf = a->sbuf,
+                           .rbuf = a->rbuf,
+                           .scounts = v,
+                           .sdispls = v + n,
+                           .rcounts = v + 2 * n,
+                           .rdispls = v + 3 * n,
+                           .stypes = types,
+                           .rtypes = types + n };
+    return x->shared && n > 1 && coll_sched_call(x->s, x->local, &c);
+}
+
+/* In place: what is there goes out in packed form. */
+static char *set_aside(struct coll_hier_call *x, int size, int rank)
+{
+    int64_t total = 0, at = 0;
+    for (int i = 0; i < size; i++)
+        total += received(x->a, i).n * received(x->a, i).l->size;
+    char *old = coll_sched_tmp(x->s, total);
+    for (int i = 1; i < size; i++) { /* in the order in which it is sent */
+        struct block b = received(x->a, (rank + i) % size);
+        int64_t len = b.n * b.l->size;
+        coll_sched_copy(x->s, b.at, b.n, b.l, old + at, len, &coll_bytes);
+        at += len;
+    }
+    coll_sched_round(x->s);
+    return old;
+}
+
+static bool is_here(const struct coll_hier_call *x, int rank)
+{
+    return coll_hier_node(x->h, rank) == x->h->node;
+}
+
+static int start_pairs(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
+{
+    struct coll_hier_call x;
+    if (!coll_hier_begin(&x, t, a, k))
+        return -RT_ENOMEM;
+    int p = t->size, under_way = 0;
+    bool in_place = a->sbuf == COLL_IN_PLACE;
+    char *old = in_place ? set_aside(&x, p, t->rank) : NULL;
+    bool called = local_call(&x);
+    if (!called && !in_place) {
+        struct block from = sent(a, t->rank), to = received(a, t->rank);
+        coll_sched_copy(x.s, from.at, from.n, from.l, to.at, to.n, to.l);
+    }
+    for (int i = 1; i < p; i++) {
+        int dst = (t->rank + i) % p, src = (t->rank - i + p) % p;
+        struct block from = in_place ? received(a, dst) : sent(a, dst), to = received(a, src);
+        bool sends = !called || !is_here(&x, dst), receives = !called || !is_here(&x, src);
+        if (receives)
+            coll_sched_recv(x.s, to.at, to.n, to.l, src);
+        if (in_place) {
+            if (sends)
+                coll_sched_send(x.s, old, from.n * from.l->size, &coll_bytes, dst);
+            old += from.n * from.l->size;
+        } else if (sends) {
+            coll_sched_send(x.s, from.at, from.n, from.l, dst);
+        }
+        under_way += sends || receives;
+        if (under_way == WINDOW) {
+            coll_sched_round(x.s);
+            under_way = 0;
+        }
+    }
+    return coll_sched_go(x.s);
+}
+
+#define PAIRS(kind) \
+    { \
+        "hier_pairs", "in shared memory on each host, messages between", kind, COLL_NEED_NODES, \
+            start_pairs \
+    }
+
+const struct coll_alg coll_hier_alltoall_algs[] = {
+    { "hier", "one message for each pair of hosts", COLL_ALLTOALL, COLL_NEED_NODES, start_leaders },
+    PAIRS(COLL_ALLTOALL),
+    PAIRS(COLL_ALLTOALLV),
+    PAIRS(COLL_ALLTOALLW),
+    { 0 },
+};
