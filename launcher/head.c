@@ -2,10 +2,8 @@
 /* The head of a job over several hosts: see head.h.  Starting has three rounds, each of all hosts:
  * the agents tell what their hosts have; they get the job and prepare it; they start the ranks.  So
  * whatever is wrong on some host is known, for all hosts, before anything was started. */
-#include "launcher/head.h"
+#include "launcher/head_state.h"
 #include "launcher/describe.h"
-#include "launcher/relay.h"
-#include "launcher/tree.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
@@ -30,363 +28,6 @@
 #define WINDOW_ALL  (64 << 20)
 #define WINDOW_MAX  (1 << 20)
 #define WINDOW_MIN  (64 << 10)
-
-struct host {
-    bool answered, failed, ready, done;
-    int code;                     /* of its preparation */
-    char *map, *bindings;         /* text to show, in the order of the hosts */
-    uint32_t owed;                /* bytes of output taken and not yet granted again */
-};
-
-/* A message of one or more hosts. */
-struct note { char *text; bool *of; };
-
-struct head {
-    struct launch_job *job;
-    struct tree_conf conf;
-    struct tree tree;
-    struct relay relay;
-    struct host *hosts;
-    struct note *notes;
-    int nnotes;
-    char **names;
-    int nanswered, nfailed, nready, ndone;
-    uint64_t failed_ns;           /* the first failure */
-    uint32_t window;
-    int input_pending;            /* hosts that have not taken the last piece of stdin */
-    bool running, finishing;
-    int signal_fd;
-    struct pollfd *fds;           /* until the main loop begins, and after it */
-};
-
-/* ---- what hosts have to say ---- */
-
-/* The same text of several hosts is told once. */
-static void add_note(struct head *h, int node, const char *text)
-{
-    for (int i = 0; i < h->nnotes; i++)
-        if (!strcmp(h->notes[i].text, text)) {
-            h->notes[i].of[node] = true;
-            return;
-        }
-    struct note *notes = realloc(h->notes, (size_t)(h->nnotes + 1) * sizeof *notes);
-    char *copy = strdup(text);
-    bool *of = calloc((size_t)h->job->nhosts, sizeof *of);
-    if (notes)
-        h->notes = notes;
-    if (!notes || !copy || !of) {
-        free(copy), free(of);
-        return;
-    }
-    of[node] = true;
-    notes[h->nnotes++] = (struct note){ .text = copy, .of = of };
-}
-
-static void tell_notes(struct head *h)
-{
-    enum { NAMES = 8 };
-    for (int i = 0; i < h->nnotes; i++) {
-        struct note *note = &h->notes[i];
-        char names[NAMES * 64] = "", more[32] = "";
-        size_t at = 0;
-        int n = 0;
-        for (int k = 0; k < h->job->nhosts; k++)
-            if (note->of[k] && n++ < NAMES)
-                at += (size_t)snprintf(names + at, sizeof names - at, "%s%.60s", n > 1 ? ", " : "",
-                                       h->job->hosts[k].name);
-        if (n > NAMES)
-            snprintf(more, sizeof more, " and %d more", n - NAMES);
-        launch_say(h->job, "host%s %s%s: %s", n > 1 ? "s" : "", names, more, note->text);
-        free(note->text);
-        free(note->of);
-    }
-    h->nnotes = 0;
-}
-
-/* ---- frames ---- */
-
-static void on_info(struct head *h, struct wire_frame *f)
-{
-    struct host *host = &h->hosts[f->node];
-    struct launch_host *known = &h->job->hosts[f->node];
-    int err = wire_get_int(&f->in);
-
-    wire_get_text(&f->in);
-    for (int i = 0; i < LAUNCH_UNSET; i++) {
-        known->nobj[i] = wire_get_int(&f->in);
-        if (known->nobj[i] < 0 || known->nobj[i] > 1 << 20)
-            f->in.bad = true;
-    }
-    if (!wire_in_ok(&f->in) || host->answered)
-        f->in.bad = true;
-    if (f->in.bad)
-        return;
-    host->answered = true;
-    h->nanswered++;
-    if (err < 0) {
-        add_note(h, (int)f->node, "found no core that the agent may use");
-        host->failed = true;
-        h->nfailed++;
-    }
-}
-
-static void take_said(struct head *h, struct wire_frame *f)
-{
-    size_t n = wire_get_count(&f->in, 5);
-    for (size_t i = 0; i < n; i++) {
-        const char *text = wire_get_text(&f->in);
-        if (text)
-            add_note(h, (int)f->node, text);
-    }
-}
-
-static char *take_text(struct wire_frame *f)
-{
-    const char *text = wire_get_str(&f->in);
-    return text ? strdup(text) : NULL;
-}
-
-static void on_ready(struct head *h, struct wire_frame *f)
-{
-    struct host *host = &h->hosts[f->node];
-    if (host->ready || !host->answered) {
-        f->in.bad = true;
-        return;
-    }
-    host->code = wire_get_int(&f->in);
-    take_said(h, f);
-    host->map = take_text(f);
-    host->bindings = take_text(f);
-    host->ready = true;
-    h->nready++;
-    if (host->code && h->nnotes == 0)
-        add_note(h, (int)f->node,
-                 "could not prepare the job; the lines above may say why; nothing was started");
-    if (!wire_in_ok(&f->in))
-        f->in.bad = true;
-}
-
-/* The rank that a frame is about; NULL, and a bad frame, when it is not that host's. */
-static struct launch_rank *get_rank(struct head *h, struct wire_frame *f)
-{
-    int rank = wire_get_int(&f->in);
-    if (!h->running || rank < 0 || rank >= h->job->n ||
-        h->job->ranks[rank].node != (int)f->node) {
-        f->in.bad = true;
-        return NULL;
-    }
-    return &h->job->ranks[rank];
-}
-
-static void rank_gone(struct launch_job *job, struct launch_rank *r)
-{
-    if (!r->running)
-        return;
-    r->running = false;
-    job->nrunning--;
-}
-
-static void on_started(struct head *h, struct wire_frame *f)
-{
-    struct launch_job *job = h->job;
-    int code = wire_get_int(&f->in);
-
-    take_said(h, f);
-    size_t n = wire_get_count(&f->in, 8);
-    for (size_t i = 0; i < n; i++) {
-        struct launch_rank *r = get_rank(h, f);
-        int pid = wire_get_int(&f->in);
-        if (!r || f->in.bad)
-            return;
-        r->pid = pid;
-        if (pid <= 0) {                       /* not started */
-            rank_gone(job, r);
-            launch_io_feed(job, r->rank, false, NULL, 0);
-            launch_io_feed(job, r->rank, true, NULL, 0);
-        }
-    }
-    if (!wire_in_ok(&f->in)) {
-        f->in.bad = true;
-        return;
-    }
-    if (!code)
-        return;
-    if (!job->ending)
-        tell_notes(h);
-    launch_end_begin(job, code);
-}
-
-static void on_event(struct head *h, struct wire_frame *f)
-{
-    struct launch_event e = { .kind = (enum launch_event_kind)wire_get_u8(&f->in) };
-    struct launch_rank *r = get_rank(h, f);
-    e.code = wire_get_int(&f->in);
-    const char *text = wire_get_text(&f->in);
-
-    if (!wire_in_ok(&f->in) || !r || e.kind > LAUNCH_ABORT) {
-        f->in.bad = true;
-        return;
-    }
-    e.rank = r->rank;
-    snprintf(e.text, sizeof e.text, "%s", text);
-    launch_end_event(h->job, &e);
-}
-
-static void on_exit_of(struct head *h, struct wire_frame *f)
-{
-    struct launch_job *job = h->job;
-    struct launch_rank *r = get_rank(h, f);
-    int status = wire_get_int(&f->in);
-
-    if (!wire_in_ok(&f->in) || !r) {
-        f->in.bad = true;
-        return;
-    }
-    r->status = status;
-    rank_gone(job, r);
-    job->dead_first = r->rank < job->dead_first ? r->rank : job->dead_first;
-    job->dead_last = r->rank > job->dead_last ? r->rank : job->dead_last;
-}
-
-static void on_out(struct head *h, struct wire_frame *f)
-{
-    struct launch_rank *r = get_rank(h, f);
-    bool is_err = wire_get_u8(&f->in);
-    size_t len;
-    const void *data = wire_get_bytes(&f->in, &len);
-
-    if (!wire_in_ok(&f->in) || !r) {
-        f->in.bad = true;
-        return;
-    }
-    launch_io_feed(h->job, r->rank, is_err, data, len);
-    h->hosts[f->node].owed += (uint32_t)len;
-}
-
-static void on_say(struct head *h, struct wire_frame *f)
-{
-    const char *text = wire_get_text(&f->in);
-    if (wire_in_ok(&f->in))
-        launch_say(h->job, "host %s: %s", h->job->hosts[f->node].name, text);
-    else
-        f->in.bad = true;
-}
-
-static void host_done(struct head *h, int node)
-{
-    h->ndone += !h->hosts[node].done;
-    h->hosts[node].done = true;
-}
-
-static void on_lost(struct head *h, int first, int end, bool was_up, const char *why);
-
-static void on_lost_frame(struct head *h, struct wire_frame *f)
-{
-    int first = wire_get_int(&f->in), end = wire_get_int(&f->in);
-    bool was_up = wire_get_u8(&f->in);
-    const char *why = wire_get_text(&f->in);
-    if (!wire_in_ok(&f->in) || first < 0 || first >= end || end > h->job->nhosts ||
-        first != (int)f->node)
-        f->in.bad = true;
-    else
-        on_lost(h, first, end, was_up, why);
-}
-
-static void on_frame(void *arg, struct wire_frame *f)
-{
-    struct head *h = arg;
-    switch (f->type) {
-    case WIRE_INFO:    on_info(h, f); break;
-    case WIRE_LOST:    on_lost_frame(h, f); break;
-    case WIRE_READY:   on_ready(h, f); break;
-    case WIRE_STARTED: on_started(h, f); break;
-    case WIRE_EVENT:   on_event(h, f); break;
-    case WIRE_EXIT:    on_exit_of(h, f); break;
-    case WIRE_OUT:     on_out(h, f); break;
-    case WIRE_SAY:     on_say(h, f); break;
-    case WIRE_IN_DONE: h->input_pending -= h->input_pending > 0; break;
-    case WIRE_DONE:    host_done(h, (int)f->node); break;
-    case WIRE_FENCE: case WIRE_FETCH: case WIRE_FETCHED:
-        relay_frame(&h->relay, f);
-        break;
-    default:
-        f->in.bad = true;
-        break;
-    }
-}
-
-/* ---- hosts that fail ---- */
-
-static void fail_host(struct head *h, int node, const char *why)
-{
-    if (h->hosts[node].failed)
-        return;
-    h->hosts[node].failed = true;
-    h->nfailed++;
-    if (!h->failed_ns)
-        h->failed_ns = rt_now_ns();
-    add_note(h, node, why);
-}
-
-/* Its ranks are as good as dead: their agent ends them when it can. */
-static int drop_ranks(struct head *h, int first, int end)
-{
-    struct launch_job *job = h->job;
-    int n = 0;
-    for (int r = 0; r < job->n; r++)
-        if (job->ranks[r].node >= first && job->ranks[r].node < end) {
-            n += job->ranks[r].running;
-            rank_gone(job, &job->ranks[r]);
-            job->ranks[r].reported = true;
-            launch_io_feed(job, r, false, NULL, 0);
-            launch_io_feed(job, r, true, NULL, 0);
-        }
-    return n;
-}
-
-static void on_lost(struct head *h, int first, int end, bool was_up, const char *why)
-{
-    struct launch_job *job = h->job;
-    char more[64] = "", text[256];
-
-    if (!h->running) {
-        fail_host(h, first, *why ? why : was_up ? "its agent ended" : "its agent did not start");
-        snprintf(text, sizeof text, "not started, because host %.200s was to start it",
-                 job->hosts[first].name);
-        for (int i = first + 1; i < end; i++)
-            fail_host(h, i, text);
-        return;
-    }
-    bool done = true;
-    for (int i = first; i < end; i++)
-        done = done && h->hosts[i].done;
-    int n = drop_ranks(h, first, end);
-    for (int i = first; i < end; i++)
-        host_done(h, i);
-    if (done || job->ending)
-        return;
-    if (end - first > 1)
-        snprintf(more, sizeof more, " and the %d that were reached through it", end - first - 1);
-    launch_say(job, "lost host %s%s, with %d rank%s that ran: %s; ending the other %d rank%s; exit "
-                    "code %d",
-               job->hosts[first].name, more, n, n == 1 ? "" : "s", *why ? why : "its agent ended",
-               job->nrunning, job->nrunning == 1 ? "" : "s", LAUNCH_EXIT_FAIL);
-    launch_end_begin(job, LAUNCH_EXIT_FAIL);
-}
-
-static void on_child_lost(void *arg, const struct tree_child *c, const char *why)
-{
-    on_lost(arg, c->first, c->end, c->was_up, why);
-}
-
-/* What agents log, and remote shells warn of. */
-static void on_child_said(void *arg, const char *text, size_t len)
-{
-    char line[4097];
-    (void)arg;
-    snprintf(line, sizeof line, "%.*s", (int)len, text);
-    launch_io_say(line);
-}
 
 /* ---- starting ---- */
 
@@ -483,7 +124,7 @@ static int start_agents(struct head *h)
     char more[80] = "";
     if (silent > 0)
         snprintf(more, sizeof more, "; %d more had not answered yet", silent);
-    tell_notes(h);
+    head_tell_notes(h);
     launch_say(job, "%d of %d hosts cannot be used%s; nothing was started", h->nfailed, job->nhosts,
                more);
     return LAUNCH_EXIT_FAIL;
@@ -540,7 +181,7 @@ static int prepare(struct head *h)
         return code > 128 ? interrupted(h, code) : code;
     for (int i = 0; i < job->nhosts && !worst; i++)
         worst = h->hosts[i].failed ? LAUNCH_EXIT_FAIL : h->hosts[i].code;
-    tell_notes(h);
+    head_tell_notes(h);
     for (int i = 0; i < job->nhosts && !worst; i++) {
         if (h->hosts[i].map)
             fputs(h->hosts[i].map, stdout);
@@ -574,9 +215,9 @@ int head_start(struct launch_job *job, int signal_fd)
     h->tree = (struct tree){ .conf = &h->conf,
                              .names = h->names,
                              .arg = h,
-                             .up = on_frame,
-                             .lost = on_child_lost,
-                             .said = on_child_said };
+                             .up = head_take_frame,
+                             .lost = head_child_lost,
+                             .said = head_child_said };
     h->relay = (struct relay){ .job = job, .tree = &h->tree, .end = job->nhosts, .self = -1 };
     int code = configure(h);
     if (!code)
@@ -681,10 +322,10 @@ static void give_up(struct head *h)
     if (!job->killed || !job->nrunning || rt_now_ns() < job->kill_at_ns + GIVE_UP_NS)
         return;
     for (int i = 0; i < job->nhosts; i++) {
-        int n = drop_ranks(h, i, i + 1);
+        int n = head_drop_ranks(h, i, i + 1);
         if (n == 0)
             continue;
-        host_done(h, i);
+        head_host_done(h, i);
         launch_say(job, "host %s does not answer; %d rank%s there may go on running until it does",
                    job->hosts[i].name, n, n == 1 ? "" : "s");
     }

@@ -3,12 +3,13 @@
 bin_PROGRAMS += mpirun
 mpirun_SOURCES = $(both_sources) launcher/options.h launcher/hosts.h launcher/main.c launcher/options.c launcher/parse.c \
 	launcher/pingjob.c launcher/policy.c launcher/assign.c launcher/hostlist.c launcher/hostfile.c launcher/hosts.c \
-	launcher/alloc.c launcher/io.c launcher/end.c launcher/loop.c launcher/head.h launcher/head.c
+	launcher/alloc.c launcher/io.c launcher/end.c launcher/loop.c launcher/head.h launcher/head_state.h launcher/head.c \
+	launcher/head_frames.c
 mpirun_LDADD = libweft_rt.la
 
 # The agent on each host of a job over several: it lies beside mpirun.
 bin_PROGRAMS += weftd
-weftd_SOURCES = $(both_sources) launcher/agent.c launcher/pump.h launcher/pump.c
+weftd_SOURCES = $(both_sources) launcher/agent.h launcher/agent.c launcher/agent_orders.c launcher/pump.h launcher/pump.c
 weftd_LDADD = libweft_rt.la
 
 # What mpirun and its agents share.
