@@ -51,6 +51,8 @@ typedef struct cu_pool_st *cu_pool;
 #define CU_MEMORY_HOST 1u
 #define CU_MEMORY_DEVICE 2u
 
+#define CU_PTR_SYNC_MEMOPS 6 /* cuPointerSetAttribute: of type unsigned */
+
 /* cuDeviceGetAttribute */
 #define CU_DEV_MULTIPROCESSORS 16
 #define CU_DEV_UNIFIED_ADDRESSING 41
@@ -63,6 +65,10 @@ typedef struct cu_pool_st *cu_pool;
 #define CU_DEV_VMM 102
 #define CU_DEV_POSIX_FD 103
 #define CU_DEV_MEMORY_POOLS 115
+#define CU_DEV_RDMA 116
+#define CU_DEV_RDMA_FLUSH 117 /* bits: CU_RDMA_FLUSH_... */
+#define CU_DEV_RDMA_ORDER 118 /* CU_RDMA_ORDER_... */
+#define CU_DEV_DMABUF 124
 
 #define CU_CTX_SCHED_AUTO 0u
 #define CU_STREAM_NON_BLOCKING 1u
@@ -73,6 +79,11 @@ typedef struct cu_pool_st *cu_pool;
 #define CU_HOST_DEVICEMAP 2u
 #define CU_IPC_LAZY_PEER_ACCESS 1u
 #define CU_HANDLE_POSIX_FD 1
+#define CU_RANGE_DMABUF_FD 1  /* cuMemGetHandleForAddressRange */
+#define CU_RDMA_FLUSH_HOST 1  /* cuFlushGPUDirectRDMAWrites works */
+#define CU_RDMA_ORDER_OWNER 100 /* the GPU that has the memory sees writes in order */
+#define CU_RDMA_TO_CTX 0
+#define CU_RDMA_FOR_OWNER 100
 #define CU_LOCATION_DEVICE 1
 #define CU_ACCESS_READWRITE 3
 #define CU_ALLOCATION_PINNED 1
@@ -195,7 +206,12 @@ struct cu_copy2d {
         (cu_ptr *p, cu_pool pool, struct cu_pool_ptr *data)) \
     OPT(mem_pool_set_access, cuMemPoolSetAccess, \
         (cu_pool pool, const struct cu_access *map, size_t n)) \
-    OPT(mem_pool_destroy, cuMemPoolDestroy, (cu_pool pool))
+    OPT(mem_pool_destroy, cuMemPoolDestroy, (cu_pool pool)) \
+    OPT(mem_get_handle_for_address_range, cuMemGetHandleForAddressRange, \
+        (void *handle, cu_ptr p, size_t nbytes, int type, unsigned long long flags)) \
+    OPT(pointer_set_attribute, cuPointerSetAttribute, \
+        (const void *value, int attribute, cu_ptr p)) \
+    OPT(flush_rdma_writes, cuFlushGPUDirectRDMAWrites, (int target, int scope))
 
 #define CU_FIELD(field, symbol, params) cu_result(*field) params;
 struct rt_cuda {

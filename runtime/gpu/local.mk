@@ -27,4 +27,4 @@ SUFFIXES = .cu .fatbin
 	$(NVCC) $(NVCC_TARGET) -std=c++17 -O3 -I$(top_srcdir) $(NVCCFLAGS) --fatbin -o $@ $<
 runtime/gpu/embedded.c: runtime/gpu/embed.py $(gpu_images)
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(PYTHON) $(top_srcdir)/runtime/gpu/embed.py $@ $(gpu_images)
-rt_sources += runtime/gpu/ipc.c runtime/gpu/stream_ops.h runtime/gpu/stream_ops.c
+rt_sources += runtime/gpu/rdma.c runtime/gpu/ipc.c runtime/gpu/stream_ops.h runtime/gpu/stream_ops.c
