@@ -9,9 +9,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "runtime/base/list.h"
 #include "runtime/ib/api.h"
 
 struct rt_gpu_ptr; /* runtime/gpu/gpu.h */
+struct rt_ib_held; /* private to runtime/ib */
 
 /* One port in use.  Constant from rt_ib_open() to rt_ib_close(); two rails of one device share
  * context and protection domain. */
@@ -75,7 +77,7 @@ enum ibv_mtu rt_ib_mtu(const struct rt_ib_rail *r, const struct rt_ib_addr *to);
 struct rt_ib_mr {
     uint32_t lkey, rkey;
     bool writable;
-    bool gpu;
+    bool gpu; /* rt_ib_flush() after what is written to it */
 };
 /* Cached where the system tells of unmapped memory (runtime/mem/regcache.h), else registered anew.
  * at: of device memory, asked just now; the whole allocation is registered.  -RT_ENOTSUP: device
@@ -83,6 +85,31 @@ struct rt_ib_mr {
  * of locked memory, logged with what to do.  -RT_EINVAL: no such memory. */
 int rt_ib_reg(const struct rt_ib_rail *r, void *base, size_t len, const struct rt_gpu_ptr *at,
               struct rt_ib_mr **out);
-void rt_ib_dereg(struct rt_ib_mr *mr); /* gives back one rt_ib_reg() */
+/* Host memory whose bytes are believed without a completion (a ring that is polled in memory):
+ * written in order, whatever cfg.ib_relaxed says.  Not cached. */
+int rt_ib_reg_strict(const struct rt_ib_rail *r, void *base, size_t len, struct rt_ib_mr **out);
+void rt_ib_dereg(struct rt_ib_mr *mr); /* gives back one rt_ib_reg() or rt_ib_reg_strict() */
+
+/* For people: how device memory is registered with this device, or why it cannot be; NULL before
+ * the first try. */
+const char *rt_ib_gpu_how(const struct rt_ib_rail *r);
+const char *rt_ib_cache_why_not(void); /* why host registrations are not kept; NULL: they are */
+
+/* ---- order of what arrives in device memory: flush.c ---- */
+
+/* When the host sees the completion of a write into device memory (of its own get, or a peer's put
+ * that a message announces), the GPU need not see the data yet.  Embedded by the caller, lent until
+ * done(). */
+struct rt_ib_flush {
+    void (*done)(struct rt_ib_flush *f, int err); /* 0, or -RT_EPEER: the device is in error */
+    struct rt_list link;                          /* the rest is runtime/ib's */
+    const struct rt_ib_held *held;
+};
+/* Makes all that has been completed so far in `mr` (mr->gpu) visible to its GPU.  0: it is;
+ * -RT_EAGAIN: under way, done() is called from rt_ib_flush_progress(); another error: it cannot be
+ * done, logged. */
+int rt_ib_flush(const struct rt_ib_rail *r, struct rt_ib_mr *mr, struct rt_ib_flush *f);
+int rt_ib_flush_progress(void); /* number completed */
+extern int rt_ib_nflushes;      /* under way */
 
 #endif

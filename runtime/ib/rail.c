@@ -26,6 +26,8 @@ bool rt_ib_possible(void) { return access("/sys/class/infiniband", F_OK) == 0; }
 
 struct rt_ib_dev *rt_ib_device(int i) { return i < ib.ndevs ? &ib.dev[i] : NULL; }
 
+const struct rt_ib_rail *rt_ib_rail(int i) { return i < ib.nrails ? &ib.rail[i] : NULL; }
+
 static enum ibv_mtu limited_mtu(enum ibv_mtu active)
 {
     int wanted = cfg.ib_mtu; /* 0: auto, then in the order of enum ibv_mtu */
@@ -154,6 +156,7 @@ void rt_ib_close(void)
 {
     if (!ib.users || --ib.users)
         return;
+    rt_ib_flush_close();
     rt_ib_reg_close();
     for (int i = 0; i < ib.ndevs; i++)
         rt_ib_drop(&ib.dev[i]);

@@ -1,26 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Registered memory.  All calls are serialised by the caller. */
-#include "runtime/ib/rail.h"
+/* Registered memory: host memory as pages, device memory by a dma-buf or, where the kernel module
+ * nvidia-peermem is loaded, by its address.  What may be kept is (runtime/mem/regcache.h).  All
+ * calls are serialised by the caller. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/gpu/gpu.h"
+#include "runtime/ib/rail.h"
+#include "runtime/mem/regcache.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #define ACCESS_READ ((unsigned)IBV_ACCESS_REMOTE_READ)
-#define ACCESS_FULL \
-    (ACCESS_READ | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+#define ACCESS_WRITE \
+    (ACCESS_READ | (unsigned)IBV_ACCESS_LOCAL_WRITE | (unsigned)IBV_ACCESS_REMOTE_WRITE)
+#define ACCESS_FULL (ACCESS_WRITE | (unsigned)IBV_ACCESS_REMOTE_ATOMIC)
 
-struct held {
-    struct rt_ib_mr mr; /* first: what the transport sees */
-    struct ibv_mr *verbs;
-};
+static struct {
+    struct rt_regcache *cache; /* made at the first registration */
+    bool told_locked, told_gpu;
+    /* By device: whether a way of registering device memory has been refused for good, and what to
+     * say of it. */
+    struct { bool no_dmabuf, no_peermem; char how[160]; } gpu[RT_IB_DEVICES];
+} reg;
 
 /* Payload may arrive in any order where the device offers that: it is believed only after the
- * completion, or a flag that is sent after it. */
+ * completion, or a message that is sent after it. */
 static unsigned with_ordering(unsigned access)
 {
     return cfg.ib_relaxed && rt_ib->reg_mr_iova2 ? access | IBV_ACCESS_RELAXED_ORDERING : access;
@@ -33,42 +44,227 @@ static struct ibv_mr *reg_as(struct ibv_pd *pd, void *base, size_t len, unsigned
     return rt_ib->reg_mr(pd, base, len, (int)access);
 }
 
-static int reg_host(const struct rt_ib_dev *d, void *base, size_t len, struct held *h)
+/* ---- device memory ---- */
+
+static struct ibv_mr *by_dmabuf(const struct rt_ib_dev *d, uintptr_t start, size_t len,
+                                const struct rt_gpu_ptr *at)
 {
-    h->verbs = reg_as(d->pd, base, len, with_ordering(ACCESS_FULL));
-    h->mr.writable = h->verbs != NULL;
-    if (!h->verbs && (errno == EFAULT || errno == EACCES || errno == EPERM))
-        h->verbs = reg_as(d->pd, base, len, with_ordering(ACCESS_READ)); /* constants */
-    return h->verbs ? 0 : -errno;
+    int fd;
+    size_t off;
+    if (!rt_ib->reg_dmabuf_mr) {
+        errno = EOPNOTSUPP;
+        return NULL;
+    }
+    if (rt_gpu_dmabuf(at, start, len, &fd, &off)) {
+        errno = ENXIO; /* the GPU's driver, not the adapter's */
+        return NULL;
+    }
+    struct ibv_mr *mr = rt_ib->reg_dmabuf_mr(d->pd, off, len, start, fd,
+                                             (int)with_ordering(ACCESS_WRITE));
+    int err = errno;
+    close(fd); /* the registration keeps the memory */
+    errno = err;
+    return mr;
 }
+
+static struct ibv_mr *by_address(const struct rt_ib_dev *d, uintptr_t start, size_t len,
+                                 const struct rt_gpu_ptr *at)
+{
+    rt_gpu_sync_copies(at);
+    return reg_as(d->pd, (void *)start, len, with_ordering(ACCESS_WRITE));
+}
+
+/* A way that this device or this kernel does not have is not tried again; memory that one way
+ * refuses may still be good for the other. */
+static bool for_good(int err)
+{
+    return err == EOPNOTSUPP || err == ENOSYS || err == EPROTONOSUPPORT;
+}
+
+static int reg_gpu(struct rt_ib_dev *d, int device, uintptr_t start, size_t len,
+                   const struct rt_gpu_ptr *at, struct ibv_mr **out)
+{
+    int dmabuf_err = EOPNOTSUPP, address_err = EOPNOTSUPP;
+    struct ibv_mr *mr = NULL;
+    if (at->kind == RT_MEM_MANAGED || !at->single)
+        return -RT_ENOTSUP; /* moves between host and device; several allocations side by side */
+    if (!reg.gpu[device].no_dmabuf && !(mr = by_dmabuf(d, start, len, at))) {
+        dmabuf_err = errno;
+        reg.gpu[device].no_dmabuf = for_good(dmabuf_err);
+    }
+    if (mr)
+        snprintf(reg.gpu[device].how, sizeof reg.gpu[device].how, "dma-buf");
+    else if (!reg.gpu[device].no_peermem && !(mr = by_address(d, start, len, at)))
+        address_err = errno;
+    else if (mr)
+        snprintf(reg.gpu[device].how, sizeof reg.gpu[device].how, "nvidia-peermem");
+    if (mr) {
+        *out = mr;
+        return 0;
+    }
+    /* Without the module the address is no memory to the kernel, whichever it is. */
+    if (access("/sys/module/nvidia_peermem", F_OK) && access("/sys/module/nv_peer_mem", F_OK))
+        reg.gpu[device].no_peermem = true;
+    snprintf(reg.gpu[device].how, sizeof reg.gpu[device].how,
+             "no: by dma-buf %s, by nvidia-peermem %s; staged through host memory",
+             dmabuf_err == ENXIO ? "the CUDA driver refuses" : strerror(dmabuf_err),
+             reg.gpu[device].no_peermem ? "the module is not loaded" : strerror(address_err));
+    if (!reg.told_gpu)
+        log_info(IB, "%s cannot register device memory: %s", d->name, reg.gpu[device].how);
+    reg.told_gpu = true;
+    return -RT_ENOTSUP;
+}
+
+const char *rt_ib_gpu_how(const struct rt_ib_rail *r)
+{
+    const char *how = reg.gpu[r->device].how;
+    return *how ? how : NULL;
+}
+
+/* ---- host memory ---- */
+
+static void say_locked(const struct rt_ib_dev *d, size_t len)
+{
+    struct rlimit limit = { 0, 0 };
+    if (reg.told_locked)
+        return;
+    reg.told_locked = true;
+    getrlimit(RLIMIT_MEMLOCK, &limit);
+    if (limit.rlim_cur == RLIM_INFINITY)
+        log_error(IB, "%s cannot register %zu bytes: no memory for its tables", d->name, len);
+    else
+        log_error(IB, "%s cannot register %zu bytes: this process may lock %zu KiB of memory; "
+                  "raise it (ulimit -l unlimited, /etc/security/limits.conf, LimitMEMLOCK=infinity "
+                  "of the service that starts jobs)", d->name, len, (size_t)limit.rlim_cur >> 10);
+}
+
+/* 0, 1: not to be kept, because it is good for reading only and may be so for a time only. */
+static int reg_host(const struct rt_ib_dev *d, void *base, size_t len, bool strict,
+                    struct ibv_mr **out)
+{
+    struct ibv_mr *mr = reg_as(d->pd, base, len,
+                               strict ? ACCESS_FULL : with_ordering(ACCESS_FULL));
+    int err = errno, answer = 0;
+    if (!mr && (err == EFAULT || err == EACCES || err == EPERM)) {
+        mr = reg_as(d->pd, base, len, with_ordering(ACCESS_READ));
+        err = errno;
+        answer = 1;
+    }
+    if (mr) {
+        *out = mr;
+        return answer;
+    }
+    /* Some drivers say ENOMEM of addresses where nothing is mapped, too. */
+    bool mapped = msync(base, len, MS_ASYNC) == 0 || errno != ENOMEM;
+    if (mapped && (err == ENOMEM || err == EAGAIN))
+        return -RT_ENOMEM;
+    log_info(IB, "%s cannot register %p+%zu: %s", d->name, base, len, strerror(err));
+    return -RT_EINVAL;
+}
+
+/* ---- the cache's registrar ---- */
+
+static int make(int device, uintptr_t start, size_t len, const struct rt_gpu_ptr *at, bool strict,
+                struct rt_ib_held **out)
+{
+    struct rt_ib_dev *d = rt_ib_device(device);
+    struct rt_ib_held *h = calloc(1, sizeof *h);
+    if (!h)
+        return -RT_ENOMEM;
+    int got = at ? reg_gpu(d, device, start, len, at, &h->verbs)
+                 : reg_host(d, (void *)start, len, strict, &h->verbs);
+    if (got < 0) {
+        free(h);
+        return got;
+    }
+    h->mr = (struct rt_ib_mr){ .lkey = h->verbs->lkey, .rkey = h->verbs->rkey,
+                               .writable = got == 0, .gpu = at != NULL };
+    h->ordinal = at ? at->ordinal : -1;
+    h->g = at ? at->g : NULL;
+    h->era = rt_gpu_era;
+    h->device = device;
+    h->start = start;
+    *out = h;
+    return got;
+}
+
+static void unmake(struct rt_ib_held *h)
+{
+    int err = rt_ib->dereg_mr(h->verbs);
+    if (err)
+        log_warn(IB, "ibv_dereg_mr of %#lx: %s", (unsigned long)h->start, strerror(err));
+    free(h);
+}
+
+static int cache_reg(void *arg, int slot, uintptr_t start, size_t len, const struct rt_gpu_ptr *at,
+                     void **out)
+{
+    struct rt_ib_held *h = NULL;
+    (void)arg;
+    int got = make(slot, start, len, at, false, &h);
+    if (got >= 0)
+        *out = h;
+    return got;
+}
+
+static void cache_dereg(void *arg, int slot, void *held)
+{
+    (void)arg, (void)slot;
+    unmake(held);
+}
+
+static const struct rt_regcache_ops cache_ops = { cache_reg, cache_dereg };
+
+/* ---- for the transport ---- */
 
 int rt_ib_reg(const struct rt_ib_rail *r, void *base, size_t len, const struct rt_gpu_ptr *at,
               struct rt_ib_mr **out)
 {
-    const struct rt_ib_dev *d = rt_ib_device(r->device);
-    if (at)
-        return -RT_ENOTSUP;
-    struct held *h = calloc(1, sizeof *h);
-    if (!h)
-        return -RT_ENOMEM;
-    int err = reg_host(d, base, len, h);
-    if (err) {
-        log_info(IB, "%s cannot register %p+%zu: %s", d->name, base, len, strerror(-err));
-        free(h);
-        return err == -ENOMEM ? -RT_ENOMEM : -RT_EINVAL;
-    }
-    h->mr.lkey = h->verbs->lkey;
-    h->mr.rkey = h->verbs->rkey;
+    struct rt_reg *got;
+    int err = 0;
+    if (!reg.cache)
+        err = rt_regcache_create(&cache_ops, NULL, (size_t)cfg.ib_cache, &reg.cache);
+    if (err)
+        return err;
+    err = rt_regcache_get(reg.cache, base, len, at, r->device, &got);
+    if (err == -RT_ENOMEM && !at)
+        say_locked(rt_ib_device(r->device), len);
+    if (err)
+        return err;
+    struct rt_ib_held *h = got->slot[r->device];
+    h->reg = got;
+    *out = &h->mr;
+    return 0;
+}
+
+int rt_ib_reg_strict(const struct rt_ib_rail *r, void *base, size_t len, struct rt_ib_mr **out)
+{
+    struct rt_ib_held *h = NULL;
+    int got = make(r->device, (uintptr_t)base, len, NULL, true, &h);
+    if (got == -RT_ENOMEM)
+        say_locked(rt_ib_device(r->device), len);
+    if (got < 0)
+        return got;
     *out = &h->mr;
     return 0;
 }
 
 void rt_ib_dereg(struct rt_ib_mr *mr)
 {
-    struct held *h = (struct held *)mr;
-    if (rt_ib->dereg_mr(h->verbs))
-        log_warn(IB, "ibv_dereg_mr: %m");
-    free(h);
+    struct rt_ib_held *h = (struct rt_ib_held *)mr;
+    if (h->reg)
+        rt_regcache_put(reg.cache, h->reg);
+    else
+        unmake(h);
 }
 
-void rt_ib_reg_close(void) { }
+const char *rt_ib_cache_why_not(void)
+{
+    return reg.cache ? rt_regcache_why_not(reg.cache) : NULL;
+}
+
+void rt_ib_reg_close(void)
+{
+    rt_regcache_destroy(reg.cache);
+    memset(&reg, 0, sizeof reg);
+}
