@@ -189,3 +189,10 @@ bin_PROGRAMS += weft-tune
 weft_tune_SOURCES = test/bench/tune/tune.h test/bench/tune/main.c test/bench/tune/calls.c test/bench/tune/table.c
 weft_tune_LDADD = libweft_bench.la libweft_core.la libweft_rt.la -lpthread -lm -ldl
 dist_man_MANS += test/bench/weft-tune.1
+# A ping-pong with epoll alone, for test/rig/net: not installed.
+EXTRA_PROGRAMS += test/bench/tcp_raw
+test_bench_tcp_raw_SOURCES = test/bench/tcp_raw.c
+# TCP between two network namespaces, beside iperf3, epoll alone and other MPI libraries.
+bench-net: all test/bench/tcp_raw
+	$(PYTHON) $(srcdir)/test/rig/net --builddir=. $(BENCHFLAGS)
+.PHONY: bench-net
