@@ -108,9 +108,7 @@ class Slurm:
         dead = lambda: next((words for words, p in self.daemons if p.poll() is not None), None)
         if wait_for(lambda: condition() or dead(), 30) and not dead():
             return
-        logs = "".join(f"--- {path}\n" + "".join(open(path, errors="replace").readlines()[-8:])
-                       for path in sorted(glob.glob(f"{DIR}/*.log") + glob.glob(f"{DIR}/*.out")))
-        raise RuntimeError(f"{what} did not start{', ended: ' + ' '.join(dead()) if dead() else ''}\n{logs}")
+        raise RuntimeError(f"{what} did not start{', ended: ' + ' '.join(dead()) if dead() else ''}\n{logs()}")
 
     @staticmethod
     def idle():
@@ -121,6 +119,18 @@ class Slurm:
     def settle(self):
         """Waits until the jobs so far have left their nodes."""
         self.until(lambda: self.idle() == len(self.names), "the end of the last job")
+
+
+def state():
+    """What there is, for a message: jobs, nodes, processes, the ends of the logs."""
+    text = "".join(subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=20).stdout
+                   for words in (["squeue"], ["sinfo"], ["ps", "-Ao", "pid,ppid,stat,args"]))
+    return text + logs()
+
+
+def logs():
+    return "".join(f"--- {path}\n" + "".join(open(path, errors="replace").readlines()[-8:])
+                   for path in sorted(glob.glob(f"{DIR}/*.log") + glob.glob(f"{DIR}/*.out")))
 
 
 def main_words(function):
