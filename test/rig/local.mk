@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Rigs: whole systems on one machine.
-EXTRA_DIST += test/rig/net test/rig/hosts test/rig/hosts_rig.py test/rig/hosts_link.py test/rig/hosts_wire.py
+include test/rig/hosts.mk
 
-check_PROGRAMS += test/unit/ping_test
-test_unit_ping_test_SOURCES = test/unit/ping_test.c launcher/ping/report.c
-test_unit_ping_test_LDADD = -lm
+EXTRA_DIST += test/rig/net
 
 # Weft MPI under a real Slurm of four virtual nodes; as root on Debian, where it installs what it needs.
 EXTRA_DIST += test/rig/slurm test/rig/slurm_rig.py test/rig/slurm.list
