@@ -17,7 +17,7 @@ import time
 
 DIR = "/run/weft-rig"           # in the rig's own /run
 STATE = DIR + "/state.json"
-INSIDE = "WEFT_RIG_INSIDE"      # in the environment of everything inside
+INSIDE = "RIG_INSIDE"      # in the environment of everything inside
 SSH_PORT = 2222
 HERE = os.path.dirname(os.path.abspath(__file__))
 NEEDED = {"/usr/sbin/sshd": "openssh-server", "ssh": "openssh-client", "ip": "iproute2", "tc": "iproute2",
@@ -45,7 +45,7 @@ def install():
     if not shutil.which("apt-get"):
         raise Unavailable(f"{', '.join(missing)} not installed, and there is no apt-get to do it with")
     command = ["apt-get", "install", "-y", "--no-install-recommends", *missing]
-    lock = ["flock", os.environ["WEFT_APT_LOCK"]] if "WEFT_APT_LOCK" in os.environ else []
+    lock = ["flock", os.environ["RIG_APT_LOCK"]] if "RIG_APT_LOCK" in os.environ else []
     env = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
     for first in ([], ["apt-get", "update"]):
         if first:
