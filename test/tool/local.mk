@@ -25,7 +25,7 @@ check-banned:
 # A test that no row of tests.list names would never run; helpers are named by the scripts that start them.
 check-listed:
 	@cd $(srcdir)/test && for t in $(check_PROGRAMS); do name=$${t##*/}; \
-		grep -q "^$${t#test/}\b" tests.list || grep -qw "$$name" launch/* mpi/*.py gpu/*.py || \
+		grep -q "^$${t#test/}\b" tests.list || grep -qw "$$name" launch/* mpi/*.py gpu/*.py rig/* || \
 		{ echo "$$t is not in test/tests.list"; bad=1; }; done; test -z "$$bad"
 lint: check-layers check-exports check-sizes check-banned check-listed
 	@echo "lint: nothing found"
