@@ -136,6 +136,10 @@ struct btl_ops {
      * be told.  The engine calls progress() once more before it sleeps.  -RT_EAGAIN: it has work
      * now. */
     int (*sleep_fd)(struct btl *b);
+    /* Optional, for transports that keep what was sent in this process: the process may be about to
+     * end.  0: all that was sent has left it, and the peers know that its end is no accident; else
+     * -RT_EAGAIN: progress(), then ask again.  The connections may still be used afterwards. */
+    int (*leave)(struct btl *b);
 };
 
 struct btl {

@@ -272,7 +272,7 @@ int tcp_put(struct btl_rmem *rmem, size_t off, struct btl_mem *m, const void *sr
     struct tcp_rmem *r = (struct tcp_rmem *)rmem;
     struct tcp_peer *p = r->peer;
 
-    if (p->lost || p->bye_in)
+    if (p->lost)
         return -RT_EPEER;
     if (off > r->key.len || len > r->key.len - off)
         return -RT_EINVAL;

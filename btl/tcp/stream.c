@@ -107,8 +107,9 @@ int tcp_frame_send(struct tcp_peer *p, enum tcp_kind kind, const struct btl_hdr 
     }
     int nv = more_len ? 4 : 3;
 
-    if (rt_unlikely(p->lost || p->bye_in))
+    if (rt_unlikely(p->lost))
         return -RT_EPEER;
+    p->bye_out = kind == TCP_BYE;
     if (rt_unlikely(p->losing_ns || (queued && queued + total > OUT_MAX && !always)))
         return -RT_EAGAIN;
     if (rt_likely(p->up && !queued)) {
@@ -212,6 +213,7 @@ static void deliver(struct tcp_conn *c, const struct tcp_frame *f)
 
     switch (tcp_word_kind(f->word)) {
     case TCP_MSG:
+        p->bye_in = false; /* it stays after all: MPI is used again */
         if (rt_likely(!b->closing))
             b->up.recv(b->up.arg, &p->base, &f->hdr, payload, len);
         break;

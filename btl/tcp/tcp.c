@@ -229,6 +229,11 @@ static void see_off(struct btl_tcp *b)
     }
 }
 
+static int tcp_leave(struct btl *btl)
+{
+    return peer_not_done(tcp_of(btl)) ? -RT_EAGAIN : 0;
+}
+
 static void list_close(struct btl_tcp *b, struct rt_list *l)
 {
     (void)b;
@@ -372,4 +377,5 @@ const struct btl_ops btl_tcp_ops = {
     .progress = tcp_progress,
     .poll = tcp_poll,
     .sleep_fd = tcp_sleep_fd,
+    .leave = tcp_leave,
 };

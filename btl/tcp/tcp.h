@@ -123,7 +123,7 @@ struct tcp_peer {
     struct tcp_conn *main; /* up, or on its way up */
     bool up;               /* the main connection is up */
     bool connector;        /* this side made it */
-    bool bye_in, bye_out;  /* has said, has been told, that nothing more comes */
+    bool bye_in, bye_out;  /* the last it has said, has been told, is that nothing more comes */
     bool lost, told;       /* no more; the engine knows */
     bool lanes_wanted;     /* they have been asked for */
     uint8_t nlanes;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "mpi/p2p/device.h"
 #include "mpi/tool/event.h"
 #include "runtime/base/cfg.h"
@@ -110,8 +111,11 @@ static void on_down(void *arg, struct btl_peer *bp, int err)
     struct wm_peer *p = bp->up;
     if (!p || p->err)
         return;
-    log_error(MPI, "lost contact with rank %u: %s; operations with it fail from now on",
-              p->proc.rank, rt_err_text(err));
+    /* One that has said good-bye, and with which nothing is under way, may go. */
+    bool ended = p->is_last && rt_list_empty(&p->pending) && rt_list_empty(&p->rndv);
+    log_at(MPI, ended ? RT_LOG_INFO : RT_LOG_ERROR,
+           "lost contact with rank %u: %s; operations with it fail from now on", p->proc.rank,
+           rt_err_text(err));
     p->err = err;
     p->blocked = true;
     if (rt_unlikely(wm_event_wanted(WM_EVENT_PEER_LOST)))
@@ -241,6 +245,29 @@ static void drain(struct wm_domain *d)
     }
 }
 
+static bool may_leave(const struct wm_domain *d)
+{
+    bool may = true;
+    for (int i = 0; i < d->nbtl; i++)
+        if (d->btl[i]->ops->leave && d->btl[i]->ops->leave(d->btl[i]) < 0)
+            may = false;
+    return may;
+}
+
+/* Nothing wakes a process whose last message is acknowledged, so it looks again and again. */
+static void see_off(struct wm_domain *d)
+{
+    long pause_ns = 20000;
+    while (!may_leave(d)) {
+        if (wm_progress(d))
+            continue;
+        rt_unlock(&d->lock);
+        nanosleep(&(struct timespec){ .tv_nsec = pause_ns }, NULL);
+        rt_lock(&d->lock);
+        pause_ns = pause_ns < 5000000 ? pause_ns * 2 : pause_ns;
+    }
+}
+
 static void peer_destroy(struct wm_peer *p)
 {
     if (p->dev)
@@ -273,6 +300,7 @@ void wm_domain_rest(struct wm_domain *d)
 {
     rt_lock(&d->lock);
     drain(d);
+    see_off(d);
     wm_dev_rest(d);
     spare_fini(d);
     wm_req_fini();
