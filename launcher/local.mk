@@ -56,4 +56,4 @@ bench_PROGRAMS += weft_ping
 weft_ping_SOURCES = launcher/ping/ping.h launcher/ping/main.c launcher/ping/measure.c launcher/ping/report.c
 weft_ping_LDADD = libweft_core.la libweft_rt.la
 
-dist_man_MANS += launcher/mpirun.1 launcher/mpicc.1 launcher/weft_info.1
+dist_man_MANS += launcher/weftd.8 launcher/mpirun.1 launcher/mpicc.1 launcher/weft_info.1
