@@ -7,7 +7,8 @@
  * stdout   cat          stdin to stdout   env=NAME cwd cpus argv                         print
  * that   term=MS           on SIGTERM say so and exit MS milliseconds later; MS -1: ignore it
  * child             leave a child in the background that sleeps and holds stdout   exchange
- * put, get of every rank, compare */
+ * put, get of every rank, compare   late=MS           the same in two steps, the second MS
+ * milliseconds after the first       miss              get what the last rank never puts */
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/boot/boot.h"
@@ -119,6 +120,41 @@ static int exchange(void)
     return rt_boot_get(nobody, "test.card", &val, &len, 1) == -RT_ENOENT ? 0 : 1;
 }
 
+/* The second of two values that are committed apart: a peer that asks in between waits for it. */
+static int exchange_late(long ms)
+{
+    void *val = NULL;
+    size_t len;
+    if (rt_boot_put("test.first", "a", 2) < 0 || rt_boot_commit() < 0)
+        return 1;
+    sleep_ms(ms);
+    if (rt_boot_put("test.second", &rt_boot.rank, sizeof rt_boot.rank) < 0 || rt_boot_commit() < 0)
+        return 1;
+    for (int r = 0; r < rt_boot.size; r++) {
+        struct rt_proc peer = { 0, (uint32_t)r };
+        if (r == rt_boot.rank)
+            continue;
+        if (rt_boot_get(peer, "test.second", &val, &len, 10) < 0 || len != sizeof r ||
+            memcmp(val, &r, len))
+            return 1;
+        free(val);
+    }
+    return 0;
+}
+
+static int miss(void)
+{
+    struct rt_proc last = { 0, (uint32_t)rt_boot.size - 1 };
+    void *val;
+    size_t len;
+    int err = rt_boot.rank + 1 < rt_boot.size
+                  ? rt_boot_get(last, "test.nothing", &val, &len, 1)
+                  : -RT_ETIMEOUT;
+    if (err != -RT_ETIMEOUT && err != -RT_ENOENT)
+        fprintf(stderr, "rank %d: a key that is not there: %d\n", rt_boot.rank, err);
+    return err != -RT_ETIMEOUT && err != -RT_ENOENT;
+}
+
 static int boot_init(void)
 {
     if (rt_boot_init() < 0)
@@ -161,6 +197,10 @@ static int act(const char *w, int argc, char **argv)
         return rt_boot_fence() < 0;
     else if (value_of(w, "exchange"))
         return exchange();
+    else if (value_of(w, "miss"))
+        return miss();
+    else if ((v = value_of(w, "late")))
+        return exchange_late(strtol(v, NULL, 10));
     else if ((v = value_of(w, "abort")))
         rt_boot_abort((int)strtol(v, NULL, 10), "as the test wanted");
     else if ((v = value_of(w, "exit")))
