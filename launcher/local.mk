@@ -48,7 +48,7 @@ uninstall-launcher-links:
 bin_PROGRAMS += weft_info
 weft_info_SOURCES = launcher/info/info.h launcher/info/main.c launcher/info/paths.c launcher/info/coll.c launcher/info/coll_gpu.c \
 	launcher/info/doctor.c launcher/info/tool.c launcher/info/gpu.h launcher/info/gpu.c launcher/info/model.c \
-	launcher/info/nvml.c launcher/info/share.c launcher/info/doctor_gpu.c
+	launcher/info/nvml.c launcher/info/share.c launcher/info/doctor_gpu.c launcher/info/net.c
 weft_info_LDADD = libweft_core.la libweft_rt.la
 
 # What mpirun --ping starts.  It names the transport of each pair, so it links the archive as well.

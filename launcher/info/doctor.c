@@ -139,6 +139,7 @@ int info_doctor(void)
     check_pmix();
     check_files();
     info_doctor_gpu();
+    info_doctor_net();
     if (nbad)
         printf("%d thing%s to look at\n", nbad, nbad == 1 ? "" : "s");
     else

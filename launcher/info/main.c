@@ -79,6 +79,7 @@ static int show_paths(const struct request *q)  { return info_paths(q->self); }
 static int show_gpu(const struct request *q)    { (void)q; return info_gpu(); }
 static int show_coll(const struct request *q)   { return info_coll(q->nranks); }
 static int show_tool(const struct request *q)   { return info_tool(q->verbose); }
+static int show_net(const struct request *q)    { return info_net(q->verbose); }
 static int show_doctor(const struct request *q) { (void)q; return info_doctor(); }
 
 static const struct section {
@@ -95,6 +96,9 @@ static const struct section {
       "transport between the ranks on this host, what it offers and predicted cost", show_paths },
     { "gpu", "GPUs", "devices, links, memory that can be shared, paths between device buffers",
       show_gpu },
+    { "net", "Networks",
+      "interfaces, RDMA devices and what would carry messages between hosts; -v lists all GIDs",
+      show_net },
     { "coll", "Collectives", "algorithm chosen for each collective, by size; --coll=N for N ranks",
       show_coll },
     { "api", "Procedures", "procedures of MPI, implemented or not", show_api },

@@ -58,6 +58,9 @@ enum rt_ib_if { RT_IB_IF_UNKNOWN, RT_IB_IF_DOWN, RT_IB_IF_NO_ADDRESS, RT_IB_IF_U
 /* How good a GID is for RoCE; the highest is taken, < 0: not usable.  v2 before v1, an address that
  * an interface has before one that none has, IPv4 before IPv6 before link-local. */
 int rt_ib_gid_score(const union ibv_gid *gid, bool v2, enum rt_ib_if state);
+/* The entries of a port's table that are in use, malloc'ed, without prefix_len. */
+int rt_ib_list_gids(struct ibv_context *c, const char *dev, uint8_t port, int table_len,
+                    struct rt_ib_gid **out);
 /* The GID to use of this port, by cfg.ib_gid_index or the best. */
 void rt_ib_choose_gid(struct ibv_context *c, const char *dev, uint8_t port, bool roce,
                       int table_len, struct rt_ib_gid *out);

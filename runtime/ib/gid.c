@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TABLE_MAX 4096 /* entries of all ports of a device */
+
 bool rt_ib_gid_is_v4(const union ibv_gid *gid)
 {
     static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
@@ -89,26 +91,34 @@ static enum rt_ib_if look_at_interface(struct rt_ib_gid *g, const struct ifaddrs
     return state;
 }
 
-/* The library's table, or, before rdma-core 33, entry by entry with what the kernel's files say. */
-static int list_gids(struct ibv_context *c, const char *dev, uint8_t port, int table_len,
-                     struct ibv_gid_entry **out)
+static void add(struct rt_ib_gid *g, int index, const union ibv_gid *gid, bool v2, uint32_t ifindex)
 {
-    int n = 0, max = table_len > 0 && table_len < 4096 ? table_len : 256;
-    struct ibv_gid_entry *e;
-    if (rt_ib->query_gid_table) {
-        max = 4096; /* of all ports together */
-        e = calloc((size_t)max, sizeof *e);
-        ssize_t all = e ? rt_ib->query_gid_table(c, e, (size_t)max, 0, sizeof *e) : 0;
-        for (ssize_t i = 0; i < all; i++)
-            if (e[i].port_num == port)
-                e[n++] = e[i];
-        *out = e;
-        if (all > 0)
-            return n;
-        free(e);
-    }
-    e = calloc((size_t)max, sizeof *e);
-    for (int i = 0; e && i < max; i++) {
+    char name[IF_NAMESIZE];
+    *g = (struct rt_ib_gid){ .index = index, .gid = *gid, .v2 = v2 };
+    if (ifindex && if_indextoname(ifindex, name))
+        snprintf(g->ifname, sizeof g->ifname, "%s", name);
+}
+
+/* The library's table; -1: it is too old to have one (before rdma-core 33), or refuses. */
+static int list_by_table(struct ibv_context *c, uint8_t port, struct rt_ib_gid *out, int max)
+{
+    int n = 0;
+    struct ibv_gid_entry *e = rt_ib->query_gid_table ? calloc(TABLE_MAX, sizeof *e) : NULL;
+    ssize_t all = e ? rt_ib->query_gid_table(c, e, TABLE_MAX, 0, sizeof *e) : -1;
+    for (ssize_t i = 0; i < all && n < max; i++)
+        if (e[i].port_num == port)
+            add(&out[n++], (int)e[i].gid_index, &e[i].gid,
+                e[i].gid_type == IBV_GID_TYPE_ROCE_V2, e[i].ndev_ifindex);
+    free(e);
+    return all > 0 ? n : -1;
+}
+
+/* Entry by entry, with what the kernel's files say. */
+static int list_by_entry(struct ibv_context *c, const char *dev, uint8_t port,
+                         struct rt_ib_gid *out, int max)
+{
+    int n = 0;
+    for (int i = 0; i < max; i++) {
         char file[64], text[64];
         union ibv_gid gid;
         if (rt_ib->query_gid(c, port, i, &gid) || rt_ib_gid_is_zero(&gid))
@@ -117,38 +127,43 @@ static int list_gids(struct ibv_context *c, const char *dev, uint8_t port, int t
         bool v2 = rt_ib_sysfs(dev, file, text, sizeof text) && !strcmp(text, "RoCE v2");
         snprintf(file, sizeof file, "ports/%u/gid_attrs/ndevs/%d", port, i);
         uint32_t ifindex = rt_ib_sysfs(dev, file, text, sizeof text) ? if_nametoindex(text) : 0;
-        e[n++] = (struct ibv_gid_entry){ .gid = gid, .gid_index = (uint32_t)i, .port_num = port,
-                                         .gid_type = v2 ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB,
-                                         .ndev_ifindex = ifindex };
+        add(&out[n++], i, &gid, v2, ifindex);
     }
-    *out = e;
     return n;
+}
+
+int rt_ib_list_gids(struct ibv_context *c, const char *dev, uint8_t port, int table_len,
+                    struct rt_ib_gid **out)
+{
+    int max = table_len > 0 && table_len < TABLE_MAX ? table_len : 256;
+    struct rt_ib_gid *g = calloc((size_t)max, sizeof *g);
+    *out = g;
+    if (!g)
+        return 0;
+    int n = list_by_table(c, port, g, max);
+    return n >= 0 ? n : list_by_entry(c, dev, port, g, max);
 }
 
 void rt_ib_choose_gid(struct ibv_context *c, const char *dev, uint8_t port, bool roce,
                       int table_len, struct rt_ib_gid *out)
 {
-    struct ibv_gid_entry *e = NULL;
+    struct rt_ib_gid *g;
     struct ifaddrs *all = NULL;
-    int best = -1, n = list_gids(c, dev, port, table_len, &e);
+    int best = -1, n = rt_ib_list_gids(c, dev, port, table_len, &g);
     if (roce && getifaddrs(&all) < 0)
         all = NULL;
     *out = (struct rt_ib_gid){ .index = -1 };
     for (int i = 0; i < n; i++) {
-        struct rt_ib_gid g = { .index = (int)e[i].gid_index, .gid = e[i].gid,
-                               .v2 = e[i].gid_type == IBV_GID_TYPE_ROCE_V2 };
-        char name[IF_NAMESIZE];
-        if (e[i].ndev_ifindex && if_indextoname(e[i].ndev_ifindex, name))
-            snprintf(g.ifname, sizeof g.ifname, "%s", name);
-        int score = roce ? rt_ib_gid_score(&g.gid, g.v2, look_at_interface(&g, all)) : 1;
+        enum rt_ib_if state = look_at_interface(&g[i], all);
+        int score = roce ? rt_ib_gid_score(&g[i].gid, g[i].v2, state) : 1;
         if (cfg.ib_gid_index >= 0)
-            score = g.index == cfg.ib_gid_index ? 1 : -1;
+            score = g[i].index == cfg.ib_gid_index ? 1 : -1;
         if (score > best) { /* of equal ones the first */
             best = score;
-            *out = g;
+            *out = g[i];
         }
     }
     if (all)
         freeifaddrs(all);
-    free(e);
+    free(g);
 }

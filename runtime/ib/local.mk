@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # RDMA devices.  Only headers are needed, at build time: libibverbs is opened when MPI_Init finds a device.
 ib_sources = runtime/ib/api.c runtime/ib/hca.c runtime/ib/place.c runtime/ib/gid.c runtime/ib/dev.c runtime/ib/rail.c \
-	runtime/ib/reg.c runtime/ib/flush.c
+	runtime/ib/reg.c runtime/ib/flush.c runtime/ib/scan.c
 dist_noinst_HEADERS += runtime/ib/api.h runtime/ib/dev.h runtime/ib/rail.h runtime/ib/ib.h
+rt_sources += runtime/ib/scan.h
 if WITH_VERBS
 rt_sources += $(ib_sources)
+EXTRA_DIST += runtime/ib/scan_none.c
 else
+rt_sources += runtime/ib/scan_none.c
 EXTRA_DIST += $(ib_sources)
 endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* RDMA devices for people: what there is, what would be used, why the rest not.  Needs no verbs
+ * headers, and works (finding nothing) where the build had none.  One thread. */
+#ifndef RT_IB_SCAN_H
+#define RT_IB_SCAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rt_gpu_ptr;
+
+#define RT_IB_SEEN_GIDS 16
+
+struct rt_ib_seen_gid {
+    int index;
+    uint8_t gid[16];
+    bool v2;
+    char ifname[16];
+};
+
+struct rt_ib_seen { /* one port */
+    char dev[64];
+    int port;
+    char fw[64];
+    uint32_t vendor, part;
+    int numa;               /* -1: unknown */
+    bool near;              /* to cores that this process may run on */
+    bool roce, active;
+    uint32_t mbit;          /* of data, 0 unknown */
+    unsigned mtu, max_mtu;  /* bytes */
+    uint16_t lid;
+    int gid_index;          /* taken; -1 none */
+    int ngids;              /* in the table; the first RT_IB_SEEN_GIDS are listed */
+    struct rt_ib_seen_gid gid[RT_IB_SEEN_GIDS];
+    char ifname[16];        /* RoCE: interface of the GID that is taken */
+    char why_not[200];      /* empty: would be used */
+};
+/* Ports, those that would be used first, in their order.  0: none; *why says why there is none. */
+int rt_ib_scan(struct rt_ib_seen *out, int max, const char **why);
+/* Whether device memory can be registered with this device: tries it.  "dma-buf", "nvidia-peermem",
+ * or "no: ...".  The text is good until the next call. */
+const char *rt_ib_scan_gpu(const char *dev, const struct rt_gpu_ptr *at, bool *works);
+/* Why registrations of host memory would not be kept; NULL: they would. */
+const char *rt_ib_scan_cache(void);
+
+#endif
