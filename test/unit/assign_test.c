@@ -157,8 +157,13 @@ static char file_name[64];
 static int split(char *text, char **words, int max)
 {
     int n = 0;
-    for (char *w = strtok(text, " "); w && n < max; w = strtok(NULL, " "))
+    for (char *w = text + strspn(text, " "); *w && n < max; w += strspn(w, " ")) {
+        char *end = w + strcspn(w, " ");
+        bool last = !*end;
+        *end = '\0';
         words[n++] = strcmp(w, "FILE") ? w : file_name;
+        w = last ? end : end + 1;
+    }
     return n;
 }
 
