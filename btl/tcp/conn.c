@@ -88,9 +88,10 @@ static void routes_free(struct tcp_peer *p)
 void tcp_conn_watch(struct tcp_conn *c, uint32_t events)
 {
     struct epoll_event e = { .events = events, .data.ptr = c };
+    int epoll = c->state == TCP_UP ? c->tcp->epoll : c->tcp->half_epoll;
     if (c->events == events)
         return;
-    if (epoll_ctl(c->tcp->epoll, c->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, c->fd, &e) < 0)
+    if (epoll_ctl(epoll, c->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, c->fd, &e) < 0)
         RT_BUG("epoll_ctl: %m");
     c->events = events;
 }
@@ -154,7 +155,7 @@ static void listener_watch(struct btl_tcp *b, bool on)
     struct epoll_event e = { .events = EPOLLIN, .data.ptr = NULL };
     if (b->listening == on || b->listener < 0)
         return;
-    if (epoll_ctl(b->epoll, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, b->listener, &e) < 0)
+    if (epoll_ctl(b->half_epoll, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, b->listener, &e) < 0)
         RT_BUG("epoll_ctl: %m");
     b->listening = on;
 }
@@ -380,6 +381,9 @@ static void conn_up(struct tcp_conn *c, struct tcp_peer *p, bool connector)
     c->peer = p;
     if (is_accepted(c) && --c->tcp->nhalf_in < HALF_MAX)
         listener_watch(c->tcp, true);
+    if (epoll_ctl(c->tcp->half_epoll, EPOLL_CTL_DEL, c->fd, &(struct epoll_event){ 0 }) < 0)
+        RT_BUG("epoll_ctl: %m");
+    c->events = 0;
     c->state = TCP_UP;
     free(c->shake);
     c->shake = NULL;
@@ -395,8 +399,10 @@ static void conn_up(struct tcp_conn *c, struct tcp_peer *p, bool connector)
         p->first_try_ns = p->retry_ns = 0;
         routes_free(p);
         log_debug(BTL, "tcp: connected with rank %u at %s", p->base.proc.rank, tcp_fd_text(c->fd));
-        if (p->out.tail > p->out.head)
+        if (p->out.tail > p->out.head) {
             tcp_conn_watch(c, EPOLLIN | EPOLLOUT);
+            tcp_out_flush(p);
+        }
         return;
     }
     if (!connector)
@@ -594,13 +600,44 @@ int tcp_conn_step(struct tcp_conn *c, uint32_t events)
     return 1;
 }
 
+int tcp_half_pass(struct btl_tcp *b, int wait_ms)
+{
+    struct epoll_event e[16];
+    int n = epoll_wait(b->half_epoll, e, 16, wait_ms);
+    for (int i = 0; i < n; i++) {
+        struct tcp_conn *c = e[i].data.ptr;
+        if (!c)
+            tcp_accept(b);
+        else if (c->state != TCP_CLOSED && c->state != TCP_UP)
+            tcp_conn_step(c, e[i].events);
+    }
+    return n > 0 ? n : 0;
+}
+
+/* Two round trips when the peer is in MPI.  When it is not, waiting is in vain, and the next peers
+ * are given less. */
+#define PATIENCE_NS (2u * MS)
+
+void tcp_connect_wait(struct tcp_peer *p)
+{
+    struct btl_tcp *b = tcp_of(p);
+    uint64_t now = rt_now_ns(), end = now + b->patience_ns;
+    while (p->main && !p->up && now < end) {
+        tcp_half_pass(b, (int)((end - now) / MS));
+        now = rt_now_ns();
+    }
+    b->patience_ns = p->up ? PATIENCE_NS : b->patience_ns / 2;
+}
+
 /* ---- dates ---- */
 
 static void half_date(struct tcp_conn *c, uint64_t now)
 {
     const struct tcp_peer *p = c->peer;
     if (is_accepted(c)) {
-        if (now - c->since_ns > HALF_NS)
+        if (now - c->since_ns > HALF_NS && c->state == TCP_WAIT_PROOF)
+            tcp_conn_close(c); /* a process that computes in between, and will try again */
+        else if (now - c->since_ns > HALF_NS)
             stranger(c, "did not say who it is in time");
     } else if (c->state == TCP_CONNECTING && now - c->since_ns > ATTEMPT_NS &&
                (p->main != c || p->nroutes > 1)) {

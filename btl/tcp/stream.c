@@ -84,10 +84,12 @@ static size_t write_now(int fd, const struct iovec *v, int nv, size_t total)
 
 static void watch_for_room(struct tcp_peer *p)
 {
-    if (p->up)
+    if (p->up) {
         tcp_conn_watch(p->main, EPOLLIN | EPOLLOUT);
-    else if (!p->main && !p->retry_ns)
+    } else if (!p->main && !p->retry_ns) {
         tcp_connect(p);
+        tcp_connect_wait(p);
+    }
 }
 
 int tcp_frame_send(struct tcp_peer *p, enum tcp_kind kind, const struct btl_hdr *h,

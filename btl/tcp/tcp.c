@@ -38,8 +38,6 @@ static int conn_event(struct tcp_conn *c, uint32_t events)
     int n = 0;
     if (c->state == TCP_CLOSED)
         return 0;
-    if (rt_unlikely(c->state != TCP_UP))
-        return tcp_conn_step(c, events);
     bool in = events & (EPOLLIN | EPOLLERR | EPOLLHUP);
     if (rt_likely(c->purpose == TCP_FOR_MAIN)) {
         if (events & EPOLLOUT)
@@ -61,7 +59,7 @@ static int pass(struct btl_tcp *b, int wait_ms)
         if (e[i].data.ptr)
             n += conn_event(e[i].data.ptr, e[i].events);
         else
-            tcp_accept(b);
+            n += tcp_half_pass(b, 0);
     }
     if (rt_unlikely(!rt_list_empty(&b->work) || !rt_list_empty(&b->half) ||
                     rt_now_ns() >= b->next_check_ns))
@@ -267,6 +265,8 @@ static void tcp_close(struct btl *btl)
         close(b->listener);
     if (b->epoll >= 0)
         close(b->epoll);
+    if (b->half_epoll >= 0)
+        close(b->half_epoll);
     for (unsigned i = 0; i < TCP_BUCKETS; i++)
         for (struct tcp_peer *p = b->peers[i], *next; p; p = next) {
             next = p->next;
@@ -305,11 +305,15 @@ static uint64_t job_number(void)
 
 static int tcp_start(struct btl_tcp *b)
 {
+    struct epoll_event e = { .events = EPOLLIN, .data.ptr = NULL };
     b->epoll = epoll_create1(EPOLL_CLOEXEC);
+    b->half_epoll = epoll_create1(EPOLL_CLOEXEC);
+    b->patience_ns = 2000000;
     b->rx = aligned_alloc(64, TCP_RX);
     if (!b->rx)
         return -RT_ENOMEM;
-    if (b->epoll < 0) {
+    if (b->epoll < 0 || b->half_epoll < 0 ||
+        epoll_ctl(b->epoll, EPOLL_CTL_ADD, b->half_epoll, &e) < 0) {
         log_error(BTL, "tcp: epoll_create1: %m");
         return -RT_ESYS;
     }
@@ -329,7 +333,7 @@ static int tcp_open(const struct btl_up *up, struct btl **out, int max)
     if (!b)
         return -RT_ENOMEM;
     b->up = *up;
-    b->epoll = b->listener = -1;
+    b->epoll = b->half_epoll = b->listener = -1;
     rt_list_init(&b->half);
     rt_list_init(&b->conns);
     rt_list_init(&b->dead);

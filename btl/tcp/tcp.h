@@ -152,6 +152,7 @@ struct btl_tcp {
     struct btl base;
     struct btl_up up;
     int epoll, listener;
+    int half_epoll; /* of the listener and of connections that are not up; watched by `epoll` */
     bool listening; /* the listener is watched */
     bool closing;   /* no more upward calls */
     uint8_t key[RT_SHA256_LEN];
@@ -163,10 +164,11 @@ struct btl_tcp {
     struct rt_list half, conns, dead; /* connections: not up, up, closed */
     struct rt_list work;              /* peers with dates */
     struct rt_list finished;          /* puts whose done() is due */
+    uint64_t patience_ns;             /* how long a first message waits for its connection */
     int nhalf_in;                     /* accepted ones in `half` */
     uint64_t timeout_ns, next_check_ns;
     uint64_t last_event_ns, next_look_ns; /* progress() asks epoll no earlier, */
-    bool stirred; /* unless something has happened since */
+    bool stirred;                         /* unless something has happened since */
     uint32_t next_put;
     uint32_t nregions;
     struct btl_mem **regions;
@@ -196,6 +198,11 @@ void tcp_accept(struct btl_tcp *b);
 /* Begins to connect to p, or tries the next way. */
 void tcp_connect(struct tcp_peer *p);
 void tcp_lanes_open(struct tcp_peer *p);
+/* What has happened on connections that are not up, and on the listener; makes no upward calls. */
+int tcp_half_pass(struct btl_tcp *b, int wait_ms);
+/* Gives the connection to p a moment to come up, so that a process that sends and then computes has
+ * sent. */
+void tcp_connect_wait(struct tcp_peer *p);
 void tcp_conn_watch(struct tcp_conn *c, uint32_t events);
 void tcp_conn_close(struct tcp_conn *c);
 /* Something has happened on a connection that is not up. */

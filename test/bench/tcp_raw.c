@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A ping-pong over one TCP connection with epoll and nothing else: what the machine's TCP can do, to
+/* A ping-pong over one TCP connection with epoll and nothing else: what the machine can do, to
  * compare btl/tcp with.
  *     tcp_raw listen PORT
  *     tcp_raw connect ADDRESS PORT spin|block SECONDS SIZE...
@@ -20,7 +20,7 @@
 
 #define SIZE_MAX_BYTES (4u << 20)
 
-struct order { /* what the connector tells the listener before a size */
+struct order {     /* what the connector tells the listener before a size */
     uint32_t size; /* 0: the end */
     uint32_t rounds;
     uint32_t spin;
