@@ -305,7 +305,7 @@ static void print_gpus(void)
             if (k && !strcmp(net.port[k].dev, net.port[k - 1].dev))
                 continue;
             rt_gpu_rdma_facts(gpus->dev[i].ordinal, &facts);
-            printf("  GPU %d, %s: %s; after a write %s; registered by ", gpus->dev[i].ordinal,
+            printf("  GPU %d, %s: %s; after a write %s; registration: ", gpus->dev[i].ordinal,
                    net.port[k].dev, distance(hw, pci, pci_of(hw, net.port[k].dev)),
                    facts.order == RT_GPU_ORDERED ? "nothing is needed"
                    : facts.order == RT_GPU_FLUSH ? "the driver flushes" : "a byte is read back");

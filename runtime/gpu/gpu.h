@@ -53,6 +53,10 @@ int rt_gpu_dmabuf(const struct rt_gpu_ptr *p, uintptr_t start, size_t len, int *
 /* The last part alone, for memory that an adapter gets in another way. */
 void rt_gpu_sync_copies(const struct rt_gpu_ptr *p);
 
+/* Whether p is host memory that the driver has pinned, and then its allocation: kind, base, len,
+ * id; nothing else of *out.  Costs a call of the driver, where there is one in this process. */
+bool rt_gpu_pinned(const void *p, struct rt_gpu_ptr *out);
+
 /* What has to be done after an adapter has written to a GPU's memory, before that GPU is told. */
 enum rt_gpu_order {
     RT_GPU_ORDERED,    /* nothing */
@@ -325,6 +329,10 @@ int rt_gpu_reach(struct rt_gpu *g, const struct rt_gpu_ptr *p);
 int rt_gpu_dmabuf(const struct rt_gpu_ptr *p, uintptr_t start, size_t len, int *fd, size_t *off);
 /* The last part alone, for memory that an adapter gets in another way. */
 void rt_gpu_sync_copies(const struct rt_gpu_ptr *p);
+
+/* Whether p is host memory that the driver has pinned, and then its allocation: kind, base, len,
+ * id; nothing else of *out.  Costs a call of the driver, where there is one in this process. */
+bool rt_gpu_pinned(const void *p, struct rt_gpu_ptr *out);
 
 /* What has to be done after an adapter has written to a GPU's memory, before that GPU is told. */
 enum rt_gpu_order {

@@ -34,6 +34,24 @@ bool rt_gpu_rdma_facts(int ordinal, struct rt_gpu_rdma *out)
     return true;
 }
 
+bool rt_gpu_pinned(const void *p, struct rt_gpu_ptr *out)
+{
+    uint32_t type = 0, managed = 0;
+    uint64_t id = 0, len = 0;
+    cu_ptr base = 0;
+    int what[] = { CU_PTR_MEMORY_TYPE, CU_PTR_IS_MANAGED, CU_PTR_BUFFER_ID, CU_PTR_RANGE_START,
+                   CU_PTR_RANGE_SIZE };
+    void *to[] = { &type, &managed, &id, &base, &len };
+    if (!rt_gpu_watch || rt_cuda_open(false) ||
+        rt_cuda.pointer_get_attributes(5, what, to, (cu_ptr)(uintptr_t)p) != CU_OK)
+        return false;
+    if (type != CU_MEMORY_HOST || managed || !id || (cu_ptr)(uintptr_t)p - base >= len)
+        return false;
+    *out = (struct rt_gpu_ptr){ .kind = RT_MEM_PINNED, .base = (uintptr_t)base, .len = (size_t)len,
+                                .id = id, .single = true };
+    return true;
+}
+
 void rt_gpu_sync_copies(const struct rt_gpu_ptr *p)
 {
     unsigned yes = 1;

@@ -206,6 +206,14 @@ static void make_room(struct rt_regcache *c, size_t more)
     }
 }
 
+/* Whether p, in a range that the driver has a number for, is of that allocation still. */
+static bool same_allocation(const struct rt_reg *r, const void *p)
+{
+    struct rt_gpu_ptr now;
+    bool is = r->pinned ? rt_gpu_pinned(p, &now) : rt_gpu_query(p, 1, &now) == 0;
+    return is && now.id == r->id;
+}
+
 /* The oldest idle registrations of device memory: is the allocation still the same? */
 static void look_at_devices(struct rt_regcache *c)
 {
@@ -215,10 +223,9 @@ static void look_at_devices(struct rt_regcache *c)
         return;
     rt_list_each_safe(pos, next, &c->idle) {
         struct rt_reg *r = rt_container(pos, struct rt_reg, link);
-        struct rt_gpu_ptr now;
         if (!r->id)
             continue;
-        if (rt_gpu_query((void *)r->start, 1, &now) || now.id != r->id) {
+        if (!same_allocation(r, (void *)r->start)) {
             c->count.dropped++;
             forget(c, place_of(c, r));
         }
@@ -266,8 +273,25 @@ static bool may_keep(struct rt_regcache *c, struct rt_reg *r, const struct rt_gp
     return c->watching && rt_watch_add(r->start, r->end);
 }
 
-static int make(struct rt_regcache *c, uintptr_t start, uintptr_t end, const struct rt_gpu_ptr *at,
-                int slot, struct rt_reg **out)
+/* Memory that the CUDA driver has pinned cannot be watched, but has a number: then the whole
+ * allocation is registered. */
+static bool may_keep_pinned(struct rt_regcache *c, struct rt_reg *r, const void *p)
+{
+    struct rt_gpu_ptr at;
+    if (!c->max_nbytes || c->n >= MAX_ENTRIES || !rt_gpu_pinned(p, &at))
+        return false;
+    uintptr_t start = at.base & ~(c->page - 1);
+    uintptr_t end = (at.base + at.len + c->page - 1) & ~(c->page - 1);
+    if (start > r->start || end < r->end || end - start > c->max_nbytes)
+        return false;
+    r->start = start;
+    r->end = end;
+    r->id = at.id;
+    return r->pinned = true;
+}
+
+static int make(struct rt_regcache *c, uintptr_t start, uintptr_t end, const void *p,
+                const struct rt_gpu_ptr *at, int slot, struct rt_reg **out)
 {
     struct rt_reg *r = calloc(1, sizeof *r);
     if (!r)
@@ -276,30 +300,31 @@ static int make(struct rt_regcache *c, uintptr_t start, uintptr_t end, const str
     rt_list_init(&r->link);
     if (end - start <= c->max_nbytes)
         make_room(c, end - start);
-    bool keep = may_keep(c, r, at);
+    bool keep = may_keep(c, r, at) || (!at && may_keep_pinned(c, r, p));
     int err = fill_slot(c, r, slot, at);
     if (keep && err == 0)
         insert(c, r); /* a change during the registration is heard next, before any lookup */
-    else if (keep && !at && !r->own)
+    else if (keep && !r->id && !r->own)
         unwatch(c, start, end);
     if (err < 0) {
         free(r);
         return err;
     }
-    c->count.nbytes += end - start;
+    c->count.nbytes += r->end - r->start;
     *out = r;
     return 0;
 }
 
 /* An entry that covers the range and is of the same memory. */
-static struct rt_reg *lookup(struct rt_regcache *c, uintptr_t start, uintptr_t end, uint64_t id)
+static struct rt_reg *lookup(struct rt_regcache *c, uintptr_t start, uintptr_t end, const void *p,
+                             uint64_t id)
 {
     struct rt_reg *r = find(c, start, end);
     if (rt_likely(r && r->id == id))
         return r;
-    if (!r)
-        return NULL;
-    drop(c, start, end, id); /* device memory has come or gone here */
+    if (!r || (!id && r->pinned && same_allocation(r, p)))
+        return r;
+    drop(c, start, end, id); /* memory of the driver's has come or gone here */
     r = find(c, start, end);
     return r && r->id == id ? r : NULL;
 }
@@ -322,11 +347,11 @@ int rt_regcache_get(struct rt_regcache *c, const void *p, size_t len, const stru
     if (end <= start)
         return -RT_EINVAL;
     hear(c);
-    struct rt_reg *r = lookup(c, start, end, at ? at->id : 0);
+    struct rt_reg *r = lookup(c, start, end, p, at ? at->id : 0);
     if (!r) {
         c->count.misses++;
         look_at_devices(c);
-        return make(c, start, end, at, slot, out);
+        return make(c, start, end, p, at, slot, out);
     }
     c->count.hits++;
     use(r);

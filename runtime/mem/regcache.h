@@ -5,7 +5,8 @@
  * A registration of host memory is kept only where runtime/mem/watch.h tells when it stops being
  * true, and forgotten before the next lookup; else it lives from get to put.  Blocks of the node
  * segment are ours: it is known when one is given back.  A registration of device memory is known
- * by the driver's number of its allocation, which is never used again.  What is in use is
+ * by the driver's number of its allocation, which is never used again, and so is one of host memory
+ * that the driver has pinned, which cannot be watched.  What is in use is
  * never given back; what is not goes, the least recently used first, beyond the bounds.
  *
  * Host ranges are whole pages; ranges may overlap.  All calls are serialised by the caller. */
@@ -23,10 +24,11 @@ struct rt_gpu_ptr; /* runtime/gpu/gpu.h */
 
 struct rt_reg {
     uintptr_t start, end;
-    uint64_t id;              /* of a device allocation; 0: host memory */
+    uint64_t id;              /* the driver's, of a device or pinned allocation; 0: host memory */
     unsigned users;
     bool kept;                /* can be found; false: goes with its last user */
     bool own;                 /* memory of the node segment: not watched */
+    bool pinned;              /* host memory of the CUDA driver's */
     struct rt_list link;      /* of those without users, oldest first */
     void *slot[RT_REG_SLOTS]; /* NULL: not registered with this device yet */
 };
