@@ -2,8 +2,9 @@
 /* Gather to all ranks over several hosts, equal blocks or given counts.  The blocks of a host's
  * ranks are one block of the host; m bytes of it, N hosts; a, b of a message between hosts.
  *
- * hier: first the ranks of a host tell each other, then the lowest ones exchange hosts' blocks as
- * in Bruck's algorithm, and hand all of it out.  log2(N) a + (N - 1) m b.  Best for small blocks.
+ * hier: first the ranks of a host tell each other, then the lowest ones exchange hosts' blocks, all
+ * to all or of many hosts as in Bruck's algorithm, and hand all of it out.  a, or log2(N) a, and
+ * (N - 1) m b.  Best for small blocks.
  *
  * hier_ring: hosts' blocks travel round the ring of hosts, and each is handed out on a host while
  * the next one comes in.  Where all hosts have as many ranks, each rank passes its share of the
@@ -142,6 +143,18 @@ static int64_t bytes_from(const struct gather *g, int from, int n)
     return g->node[nodes] - g->node[from] + g->node[to - nodes];
 }
 
+static void tell_all(struct gather *g, const struct coll_team *across)
+{
+    int p = across->size, self = across->rank;
+    for (int i = 1; i < p; i++) {
+        int from = (self + i) % p;
+        coll_sched_recv(g->x.s, g->all + g->node[from], bytes_from(g, from, 1), &coll_bytes, from);
+        coll_sched_send(g->x.s, g->all + g->node[self], bytes_from(g, self, 1), &coll_bytes,
+                        (self - i + p) % p);
+    }
+    coll_sched_round(g->x.s);
+}
+
 /* tmp: the blocks of this host, of the next one, ... */
 static void exchange(struct gather *g, const struct coll_team *across)
 {
@@ -176,7 +189,9 @@ static int start_leaders(struct coll_team *t, const struct coll_args *a, struct 
         return coll_sched_go(g.x.s);
     collect_own(&g);
     struct coll_team *across = g.x.local->rank == 0 ? coll_hier_across(&g.x, 0, -1) : NULL;
-    if (across)
+    if (across && coll_hier_few(g.x.h))
+        tell_all(&g, across);
+    else if (across)
         exchange(&g, across);
     /* This host's block, which all have, goes along: one call is better than two. */
     coll_hier_bcast(&g.x, g.all, g.node[g.x.h->nnodes], &coll_bytes, 0);

@@ -81,6 +81,10 @@ bool coll_hier_begin(struct coll_hier_call *x, struct coll_team *t, const struct
  * on.  NULL: no memory, noted in the schedule. */
 struct coll_team *coll_hier_across(struct coll_hier_call *x, int rail, int root);
 
+/* Whether the hosts are so few that for small data each tells all others at once: one message after
+ * the other costs more than a few at a time. */
+bool coll_hier_few(const struct coll_hier *h);
+
 /* The local rank that speaks for this host in a rooted call: the root, or the lowest. */
 int coll_hier_speaker(const struct coll_hier_call *x);
 

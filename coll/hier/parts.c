@@ -38,6 +38,11 @@ struct coll_team *coll_hier_across(struct coll_hier_call *x, int rail, int root)
     return &b->team;
 }
 
+/* Model: a message's start costs a rank a tenth of what it takes to arrive, or less. */
+#define FEW_NODES 8
+
+bool coll_hier_few(const struct coll_hier *h) { return h->nnodes <= FEW_NODES; }
+
 int coll_hier_speaker(const struct coll_hier_call *x)
 {
     int i = 0, root = x->a->root;

@@ -3,10 +3,10 @@
  * m bytes of the whole vector.
  *
  * hier: where all hosts have as many ranks, rank j of a host first gets the host's sum of the
- * blocks of all ranks j, and those exchange them; else the lowest rank of each host gets the host's whole
- * sum, the hosts exchange theirs, and blocks are handed out.  Between hosts (N - 1) a + m b / L of
- * each of the L ranks of a host, or (N - 1) a + m b of one.  For operations that commute: sums are
- * made host by host. */
+ * blocks of all ranks j, and those exchange them; else the lowest rank of each host gets the host's
+ * whole sum, the hosts exchange theirs, and blocks are handed out.  Between hosts (N - 1) a +
+ * m b / L of each of the L ranks of a host, or (N - 1) a + m b of one.  For operations that
+ * commute: sums are made host by host. */
 #include "coll/hier/hier.h"
 
 #include "runtime/base/err.h"

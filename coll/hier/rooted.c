@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Barrier, broadcast and reduction over several hosts.  N hosts; a, b of a message between them.
  *
- * hier, barrier: the ranks of a host tell the lowest one, those make the rounds of dissemination,
- * and let the others go.  ceil(log2 N) a.
+ * hier, barrier: the ranks of a host tell the lowest one, those tell each other, of many hosts in
+ * the rounds of dissemination, and let the others go.  ceil(log2 N) a, of few a.
  *
  * hier, broadcast and reduction: a binomial tree over the hosts, whose representatives are the root
  * and elsewhere the lowest ranks; on each host in shared memory.  log2(N) (a + m b).
@@ -20,6 +20,22 @@
 /* Piece of the chain: as in algo/bcast.c. */
 #define CHAIN_PIECE (128 * 1024)
 
+static void meet(struct coll_hier_call *x)
+{
+    struct coll_team *across = coll_hier_across(x, 0, -1);
+    if (across && !coll_hier_few(x->h)) {
+        coll_build_dissemination(x->s, across);
+        return;
+    }
+    for (int i = 0; across && i < across->size; i++) {
+        if (i == across->rank)
+            continue;
+        coll_sched_recv(x->s, NULL, 0, &coll_bytes, i);
+        coll_sched_send(x->s, NULL, 0, &coll_bytes, i);
+    }
+    coll_sched_round(x->s);
+}
+
 static int start_barrier(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
 {
     struct coll_hier_call x;
@@ -27,11 +43,8 @@ static int start_barrier(struct coll_team *t, const struct coll_args *a, struct 
         return -RT_ENOMEM;
     coll_hier_arrive(&x);
     coll_sched_round(x.s);
-    if (x.local->rank == 0) {
-        struct coll_team *across = coll_hier_across(&x, 0, -1);
-        if (across)
-            coll_build_dissemination(x.s, across);
-    }
+    if (x.local->rank == 0)
+        meet(&x);
     coll_hier_release(&x);
     return coll_sched_go(x.s);
 }

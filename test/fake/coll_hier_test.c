@@ -12,7 +12,7 @@
 #include "test/fake/coll_fake.h"
 
 #define SHM_ROOM (24u << 20)
-#define SIZE_MAX_TEST 9
+#define SIZE_MAX_TEST 12
 #define NCALLS 40
 
 static bool all;
@@ -35,14 +35,14 @@ static struct map parse(const char *text)
 
 static const char *const some_maps[] = {
     "001",  "0011",   "0101",    "011",       "0001",      "010",   "110",   "00112",
-    "00011", "012012", "0001112", "000111222", "021021021", "01234", "33311", NULL
+    "00011", "012012", "0001112", "000111222", "021021021", "01234", "33311", "0123456789:0", NULL
 };
 
 static struct map random_map(unsigned *state, char *text)
 {
     struct map m = { .text = text };
     *state = *state * 1103515245u + 12345u;
-    m.size = 2 + (int)(*state >> 16) % (SIZE_MAX_TEST - 1);
+    m.size = 2 + (int)(*state >> 16) % 8;
     *state = *state * 1103515245u + 12345u;
     int nodes = 1 + (int)(*state >> 16) % (m.size < 5 ? m.size : 5);
     for (int r = 0; r < m.size; r++) {
