@@ -303,6 +303,7 @@ void tcp_connect(struct tcp_peer *p)
         int err = attempt_start(p, &p->routes[p->route], TCP_FOR_MAIN, false, &c);
         if (err == 0) {
             p->main = c;
+            tcp_need_work(p); /* the kernel may try for minutes: our own limit is looked at */
             return;
         }
         p->last_errno = -err;

@@ -6,6 +6,7 @@
 #include "btl/btl.h"
 #include "mpi/core/comm.h"
 #include "mpi/p2p/domain.h"
+#include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/boot/boot.h"
 
@@ -15,7 +16,7 @@
 
 #define ALL_S   20.0            /* what the measurements of one host should take in all, */
 #define TURN_S  0.1             /* and one of a pair at most */
-#define REACH_S 40.0            /* beyond every transport's own limit for making a connection */
+#define REACH_S 5.0             /* how much longer than a transport tries to make a connection */
 
 static void name_transport(int rank, struct ping_cell *c)
 {
@@ -31,7 +32,7 @@ static int measure(int n, int me, struct ping_cell *row)
     double turn = ALL_S / 3 / (rounds ? rounds : 1);
 
     if (!err)
-        err = ping_reach(n, me, REACH_S, reached);
+        err = ping_reach(n, me, cfg.net_timeout_s + REACH_S, reached);
     for (int r = 0; r < rounds && !err; r++) {
         int other = ping_partner(n, r, me);
         if (other < 0)

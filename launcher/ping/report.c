@@ -146,20 +146,26 @@ static void name_slow(const struct ping_table *t, enum figure f, const struct sp
                         shown(f, s->usual), unit);
 }
 
+/* None of its pairs is reached.  Of two hosts neither is to blame. */
+static bool alone(const struct ping_table *t, int i)
+{
+    for (int j = 0; j < t->n; j++)
+        if (j != i && reached(t, i, j))
+            return false;
+    return t->n > 2;
+}
+
 static long name_unreachable(const struct ping_table *t, FILE *o)
 {
     long n = 0;
     for (int i = 0; i < t->n; i++) {
-        int lost = 0;
-        for (int j = 0; j < t->n; j++)
-            lost += j != i && !reached(t, i, j) && !unknown(t, i, j);
-        if (lost == t->n - 1 && t->n > 2)
+        if (alone(t, i))
             fprintf(o, "unreachable host: %s: no other host exchanges messages with it\n",
                     t->name[i]);
         for (int j = i + 1; j < t->n; j++) {
             bool bad = !reached(t, i, j);
             n += bad;
-            if (bad && (lost < t->n - 1 || t->n == 2))
+            if (bad && !alone(t, i) && !alone(t, j))
                 fprintf(o, "unreachable pair: %s and %s%s\n", t->name[i], t->name[j],
                         unknown(t, i, j) ? ": neither of them reported" : "");
         }

@@ -138,7 +138,12 @@ static void unreachable_host_is_named(void)
     for (int i = 1; i < 4; i++)
         set(0, i, 0, 0, false);
     CHECK_EQ(report(), 3);
-    CHECK(says("unreachable host: h0"));
+    CHECK(count("unreachable") == 1 && says("unreachable host: h0"));
+    network(4);
+    for (int i = 0; i < 3; i++)
+        set(i, 3, 0, 0, false);
+    CHECK_EQ(report(), 3);
+    CHECK(count("unreachable") == 1 && says("unreachable host: h3"));
 }
 
 static void missing_report_is_taken_from_the_others(void)
