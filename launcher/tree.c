@@ -38,6 +38,14 @@ static void note(void *arg, const void *text, size_t len)
     c->nsaid += len;
 }
 
+/* The same, with a number in the text. */
+static __attribute__((format(printf, 2, 0))) void fail_after(struct tree_child *c, const char *fmt,
+                                                             int seconds)
+{
+    snprintf(c->text, sizeof c->text, fmt, seconds);
+    fail(c, c->text);
+}
+
 static void start_child(struct tree *t, int first, int end, int self)
 {
     struct tree_child *c = &t->children[t->n++];
@@ -243,12 +251,13 @@ static void check_time(struct tree *t, struct tree_child *c, uint64_t now)
     uint8_t ping[WIRE_HEADER];
 
     if (c->state == TREE_STARTING && now >= c->since_ns + patience)
-        fail(c, "no answer within the time that host_timeout_s allows");
+        fail_after(c, "no answer within %d s (setting host_timeout_s)", t->conf->timeout_s);
     if (c->state != TREE_UP)
         return;
     if (now >= c->heard_ns + patience) {
-        fail(c, "its agent gave no sign of life for the time that host_timeout_s allows: the host "
-                "is frozen or cut off");
+        fail_after(c, "its agent gave no sign of life for %d s (setting host_timeout_s): the host is "
+                      "frozen or cut off",
+                   t->conf->timeout_s);
         c->since_ns = now - LAST_WORDS_NS;
         return;
     }

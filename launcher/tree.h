@@ -43,6 +43,7 @@ struct tree_child {
     char said[2048];              /* what came there, or before the greeting */
     size_t nsaid;
     const char *why;              /* of the failure, where we know better than what was said */
+    char text[160];               /* `why`, where it has a number in it */
     bool was_up;
     uint64_t since_ns;            /* start, or beginning of the failure */
     uint64_t heard_ns, spoke_ns;
