@@ -99,6 +99,18 @@ static int interrupted(struct head *h, int code)
     return code;
 }
 
+/* Some hosts failed, and `silent` more had not answered when we stopped waiting. */
+static int unusable(struct head *h, int silent)
+{
+    char more[80] = "";
+    if (silent > 0)
+        snprintf(more, sizeof more, "; %d more had not answered yet", silent);
+    head_tell_notes(h);
+    launch_say(h->job, "%d of %d hosts cannot be used%s; nothing was started", h->nfailed,
+               h->job->nhosts, more);
+    return LAUNCH_EXIT_FAIL;
+}
+
 /* Waits for all agents to answer, and no longer than needed when some cannot. */
 static int start_agents(struct head *h)
 {
@@ -120,14 +132,7 @@ static int start_agents(struct head *h)
         return interrupted(h, code);
     if (!h->nfailed)
         return 0;
-    int silent = job->nhosts - h->nanswered - h->nfailed;
-    char more[80] = "";
-    if (silent > 0)
-        snprintf(more, sizeof more, "; %d more had not answered yet", silent);
-    head_tell_notes(h);
-    launch_say(job, "%d of %d hosts cannot be used%s; nothing was started", h->nfailed, job->nhosts,
-               more);
-    return LAUNCH_EXIT_FAIL;
+    return unusable(h, job->nhosts - h->nanswered - h->nfailed);
 }
 
 static int assign(struct head *h)
@@ -179,8 +184,10 @@ static int prepare(struct head *h)
         code = turn(h);
     if (code)
         return code > 128 ? interrupted(h, code) : code;
+    if (h->nfailed)
+        return unusable(h, 0);
     for (int i = 0; i < job->nhosts && !worst; i++)
-        worst = h->hosts[i].failed ? LAUNCH_EXIT_FAIL : h->hosts[i].code;
+        worst = h->hosts[i].code;
     head_tell_notes(h);
     for (int i = 0; i < job->nhosts && !worst; i++) {
         if (h->hosts[i].map)

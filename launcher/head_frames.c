@@ -315,10 +315,12 @@ static void on_lost(struct head *h, int first, int end, bool was_up, const char 
         return;
     if (end - first > 1)
         snprintf(more, sizeof more, " and the %d that were reached through it", end - first - 1);
-    launch_say(job, "lost host %s%s, with %d rank%s that ran: %s; ending the other %d rank%s; exit "
-                    "code %d",
+    if (job->nrunning)
+        snprintf(text, sizeof text, "; ending the other %d rank%s", job->nrunning,
+                 job->nrunning == 1 ? "" : "s");
+    launch_say(job, "lost host %s%s, with %d rank%s that ran: %s%s; exit code %d",
                job->hosts[first].name, more, n, n == 1 ? "" : "s", *why ? why : "its agent ended",
-               job->nrunning, job->nrunning == 1 ? "" : "s", LAUNCH_EXIT_FAIL);
+               job->nrunning ? text : "", LAUNCH_EXIT_FAIL);
     launch_end_begin(job, LAUNCH_EXIT_FAIL);
 }
 
