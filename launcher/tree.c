@@ -255,8 +255,9 @@ static void check_time(struct tree *t, struct tree_child *c, uint64_t now)
     if (c->state != TREE_UP)
         return;
     if (now >= c->heard_ns + patience) {
-        fail_after(c, "its agent gave no sign of life for %d s (setting host_timeout_s): the host is "
-                      "frozen or cut off",
+        fail_after(c,
+                   "its agent gave no sign of life for %d s (setting host_timeout_s): the host is "
+                   "frozen or cut off",
                    t->conf->timeout_s);
         c->since_ns = now - LAST_WORDS_NS;
         return;
