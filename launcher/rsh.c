@@ -86,7 +86,8 @@ static int make_ssh(struct launch_list *argv, const struct tree_conf *conf, cons
 /* The step shares the allocation with those of others (--overlap) and takes no part in MPI. */
 static int make_srun(struct launch_list *argv, const struct tree_conf *conf, const char *host)
 {
-    static const char *const fixed[] = { "srun", "--quiet", "--nodes=1", "--ntasks=1", "--overlap",
+    static const char *const fixed[] = { "srun", "--quiet", "--nodes=1", "--ntasks=1",
+                                         "--ntasks-per-node=1", "--mem=0", "--overlap",
                                          "--mpi=none", "--cpu-bind=none", "--kill-on-bad-exit=0",
                                          "--unbuffered", "-w" };
     int err = 0;
