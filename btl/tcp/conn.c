@@ -63,6 +63,7 @@ struct tcp_peer *tcp_peer_get(struct btl_tcp *b, uint32_t rank)
     p->base.proc.rank = rank;
     rt_list_init(&p->xfers);
     rt_list_init(&p->work);
+    rt_list_init(&p->cork);
     p->next = b->peers[rank % TCP_BUCKETS];
     b->peers[rank % TCP_BUCKETS] = p;
     return p;

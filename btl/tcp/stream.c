@@ -19,6 +19,10 @@
 #define OUT_MAX (256u << 10) /* four longest messages, beside what the kernel holds */
 #define GATHER 512u          /* shorter frames are copied together: cheaper than an iovec each */
 
+#define CORK_MAX (16u << 10) /* held back in a pass: what one write carries well */
+#define KEEP 1024u           /* a queue's memory that stays with a connected peer */
+#define LONG_READ 4096       /* more than a packet or two */
+
 /* ---- writing ---- */
 
 static int out_reserve(struct tcp_out *o, size_t more)
@@ -30,7 +34,7 @@ static int out_reserve(struct tcp_out *o, size_t more)
         o->tail -= o->head;
         o->head = 0;
     }
-    size_t room = o->room ? o->room : 1024;
+    size_t room = o->room ? o->room : KEEP;
     while (room - o->tail < more)
         room *= 2;
     if (room == o->room)
@@ -43,8 +47,11 @@ static int out_reserve(struct tcp_out *o, size_t more)
     return 0;
 }
 
-static void out_free(struct tcp_out *o)
+static void out_empty(struct tcp_out *o)
 {
+    o->head = o->tail = 0;
+    if (o->room <= KEEP)
+        return;
     free(o->buf);
     *o = (struct tcp_out){ 0 };
 }
@@ -96,6 +103,7 @@ int tcp_frame_send(struct tcp_peer *p, enum tcp_kind kind, const struct btl_hdr 
                    const void *more, size_t more_len, const void *buf, size_t len, bool always)
 {
     static const char zeros[TCP_ALIGN];
+    struct btl_tcp *b = (struct btl_tcp *)p->base.btl;
     struct tcp_frame f = { tcp_word(kind, more_len + len), *h };
     size_t pad = tcp_padded(more_len + len) - more_len - len;
     size_t total = sizeof f + more_len + len + pad, queued = p->out.tail - p->out.head, n = 0;
@@ -114,7 +122,12 @@ int tcp_frame_send(struct tcp_peer *p, enum tcp_kind kind, const struct btl_hdr 
     p->bye_out = kind == TCP_BYE;
     if (rt_unlikely(p->losing_ns || (queued && queued + total > OUT_MAX && !always)))
         return -RT_EAGAIN;
-    if (rt_likely(p->up && !queued)) {
+    bool cork = b->corking && p->up && total <= GATHER && queued < CORK_MAX;
+    if (queued && !cork && !rt_list_empty(&p->cork)) { /* what was held back goes before */
+        tcp_out_flush(p);
+        queued = p->out.tail - p->out.head;
+    }
+    if (rt_likely(p->up && !queued && !cork)) {
         n = write_now(p->main->fd, v, nv, total);
         if (rt_likely(n == total))
             return 0;
@@ -125,7 +138,10 @@ int tcp_frame_send(struct tcp_peer *p, enum tcp_kind kind, const struct btl_hdr 
     if (err < 0)
         return err;
     out_append(&p->out, v, nv, n);
-    watch_for_room(p);
+    if (!cork)
+        watch_for_room(p);
+    else if (rt_list_empty(&p->cork))
+        rt_list_append(&b->corked, &p->cork);
     return 0;
 }
 
@@ -146,14 +162,29 @@ int tcp_out_flush(struct tcp_peer *p)
     while (o->head < o->tail) {
         ssize_t n = send(p->main->fd, o->buf + o->head, o->tail - o->head,
                          MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (n <= 0)
+        if (n <= 0) {
+            tcp_conn_watch(p->main, EPOLLIN | EPOLLOUT);
             return events;
+        }
         o->head += (size_t)n;
         events++;
     }
-    out_free(o);
+    out_empty(o);
     tcp_conn_watch(p->main, EPOLLIN);
     return events;
+}
+
+/* Answers to what one pass has brought leave together: a window of long messages is answered by one
+ * packet instead of sixty-four. */
+void tcp_uncork(struct btl_tcp *b)
+{
+    b->corking = false;
+    while (!rt_list_empty(&b->corked)) {
+        struct tcp_peer *p = rt_container(b->corked.next, struct tcp_peer, cork);
+        rt_list_del(&p->cork);
+        if (p->up)
+            tcp_out_flush(p);
+    }
 }
 
 /* ---- reading ---- */
@@ -320,6 +351,7 @@ int tcp_main_read(struct tcp_conn *c)
     }
     const char *at = c->tcp->rx;
     size_t left = (size_t)n;
+    c->long_read = left >= LONG_READ;
     if (in->need) {
         size_t got = v[0].iov_len < left ? v[0].iov_len : left;
         left -= got;

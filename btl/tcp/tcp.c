@@ -55,12 +55,14 @@ static int pass(struct btl_tcp *b, int wait_ms)
     struct epoll_event e[EVENTS];
     int n = 0, nevents = epoll_wait(b->epoll, e, EVENTS, wait_ms);
 
+    b->corking = true;
     for (int i = 0; i < nevents; i++) {
         if (e[i].data.ptr)
             n += conn_event(e[i].data.ptr, e[i].events);
         else
             n += tcp_half_pass(b, 0);
     }
+    tcp_uncork(b);
     if (rt_unlikely(!rt_list_empty(&b->work) || !rt_list_empty(&b->half) ||
                     rt_now_ns() >= b->next_check_ns))
         n += tcp_dates(b);
@@ -81,6 +83,7 @@ static int tcp_progress(struct btl *btl)
     uint64_t now = rt_now_ns();
     if (rt_likely(now < b->next_look_ns && !b->stirred && rt_list_empty(&b->finished)))
         return 0;
+    b->corking = true; /* until the end of the pass */
     int n = tcp_finished(b);
     n += pass(b, 0);
     uint64_t gap = (now - b->last_event_ns) / GAP_SHARE;
@@ -91,15 +94,24 @@ static int tcp_progress(struct btl *btl)
     return n;
 }
 
-/* One system call less than progress(): the socket is asked without epoll. */
+/* The socket is asked without epoll: one system call less, 0.7 us of 6.7 for half a round trip. But
+ * each such question locks the socket, and stops the arrival of what comes in several packets (8
+ * KiB took 9.1 us instead of 7.9), so after long messages it is epoll, which locks nothing. */
 static int tcp_poll(struct btl_peer *peer)
 {
     struct tcp_peer *p = (struct tcp_peer *)peer;
     struct btl_tcp *b = tcp_of(peer->btl);
-    if (rt_unlikely(!p->up || p->out.buf || !rt_list_empty(&p->xfers) ||
+    if (rt_unlikely(!p->up || p->out.tail > p->out.head || !rt_list_empty(&p->xfers) ||
                     !rt_list_empty(&b->finished)))
         return tcp_progress(peer->btl);
-    int n = tcp_main_read(p->main);
+    int n;
+    if (p->main->long_read) {
+        n = pass(b, 0);
+    } else {
+        b->corking = true;
+        n = tcp_main_read(p->main);
+        tcp_uncork(b);
+    }
     b->stirred |= n > 0;
     if (rt_unlikely(!rt_list_empty(&b->dead)))
         reap(b);
@@ -227,10 +239,7 @@ static void see_off(struct btl_tcp *b)
     }
 }
 
-static int tcp_leave(struct btl *btl)
-{
-    return peer_not_done(tcp_of(btl)) ? -RT_EAGAIN : 0;
-}
+static int tcp_leave(struct btl *btl) { return peer_not_done(tcp_of(btl)) ? -RT_EAGAIN : 0; }
 
 static void list_close(struct btl_tcp *b, struct rt_list *l)
 {
@@ -339,6 +348,7 @@ static int tcp_open(const struct btl_up *up, struct btl **out, int max)
     rt_list_init(&b->dead);
     rt_list_init(&b->work);
     rt_list_init(&b->finished);
+    rt_list_init(&b->corked);
     b->job = job_number();
     b->timeout_ns = (uint64_t)cfg.net_timeout_s * 1000000000u;
     b->base.ops = &btl_tcp_ops;

@@ -115,6 +115,7 @@ struct tcp_conn {
     };
     struct tcp_piece_out piece_out; /* lane */
     bool heard;                     /* any byte has come */
+    bool long_read;                 /* the last read brought much: poll() asks epoll */
 };
 
 struct tcp_peer {
@@ -134,6 +135,7 @@ struct tcp_peer {
     uint64_t first_try_ns, retry_ns, losing_ns; /* 0: does not apply */
     int last_errno;                             /* of the last attempt */
     struct tcp_out out;
+    struct rt_list cork;  /* in tcp->corked */
     struct rt_list xfers; /* puts whose data are not acknowledged */
     struct rt_list work;  /* in tcp->work: has a date (retry, loss) that must be looked at */
 };
@@ -164,6 +166,8 @@ struct btl_tcp {
     struct rt_list half, conns, dead; /* connections: not up, up, closed */
     struct rt_list work;              /* peers with dates */
     struct rt_list finished;          /* puts whose done() is due */
+    struct rt_list corked;            /* peers with frames that leave at the end of the pass */
+    bool corking;                     /* in a pass */
     uint64_t patience_ns;             /* how long a first message waits for its connection */
     int nhalf_in;                     /* accepted ones in `half` */
     uint64_t timeout_ns, next_check_ns;
@@ -238,6 +242,8 @@ int tcp_send(struct btl_peer *peer, const struct btl_hdr *h, const void *buf, si
 int tcp_frame_send(struct tcp_peer *p, enum tcp_kind kind, const struct btl_hdr *h,
                    const void *more, size_t more_len, const void *buf, size_t len, bool always);
 int tcp_out_flush(struct tcp_peer *p);
+/* Lets out what was held back in this pass. */
+void tcp_uncork(struct btl_tcp *b);
 int tcp_main_read(struct tcp_conn *c);
 void tcp_in_drop(struct tcp_conn *c);
 
