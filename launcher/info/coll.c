@@ -2,6 +2,7 @@
 /* weft_info --coll: asks the selection of coll/ what it would take, for one collective after the
  * other and sizes from 8 B to 16 MiB, and prints ranges of equal choice. */
 #include "coll/coll.h"
+#include "coll/hier/hier.h"
 #include "coll/start.h"
 #include "launcher/info/info.h"
 #include "runtime/base/cfg.h"
@@ -14,11 +15,36 @@
 
 struct question {
     struct coll_team team;
+    int nhosts;
     struct coll_args args;
     struct rt_layout layout;
     struct rt_op op;
     int64_t *counts;              /* of the v variants */
 };
+
+/* Equally many ranks on each host, one host after the other, as far as that goes. */
+static int nodes(struct coll_team *t, int *out)
+{
+    const struct question *q = t->arg;
+    for (int host = 0; host < q->nhosts; host++)
+        for (int64_t r = coll_cut(t->size, q->nhosts, host);
+             r < coll_cut(t->size, q->nhosts, host + 1); r++)
+            out[r] = host;
+    return 0;
+}
+
+static int place(struct question *q)
+{
+    static const struct coll_team_ops ops = { .nodes = nodes };
+    static const int self[] = { 0 };
+    if (q->nhosts == 1)
+        return 0;
+    q->team.ops = &ops;
+    q->team.arg = q;
+    q->team.one_node = false;
+    int err = coll_team_split(&q->team, self, 1);
+    return err < 0 ? err : coll_hier_map(q->team.hier);
+}
 
 /* Makes the arguments of a call that moves `bytes`, of doubles, summed where it reduces. */
 static void fill(struct question *q, enum coll_kind kind, int64_t bytes)
@@ -62,7 +88,7 @@ static void show_kind(struct question *q, enum coll_kind kind)
 
     for (int64_t bytes = BYTES_MIN; bytes <= BYTES_MAX; bytes *= 2) {
         fill(q, kind, bytes);
-        const struct coll_alg *alg = coll_choose(&q->team, &q->args, true, &why);
+        const struct coll_alg *alg = coll_choose(&q->team, &q->args, q->nhosts == 1, &why);
         if (last && alg != last) {
             print_range(kind, from, to, true, last->name, last_why);
             from = bytes;
@@ -74,26 +100,34 @@ static void show_kind(struct question *q, enum coll_kind kind)
     print_range(kind, from, to, from > BYTES_MIN, last->name, last_why);
 }
 
-int info_coll(int nranks)
+int info_coll(int nranks, int nhosts)
 {
     struct question q = { .team = { .size = nranks, .one_node = true },
+                          .nhosts = nhosts,
                           .op = { .code = RT_OP_SUM, .commutes = true } };
 
-    if (coll_configure(cfg.coll) < 0 || coll_tune_load(cfg.tune_file) < 0)
+    if (coll_configure(cfg.coll) < 0 || coll_tune_load(cfg.tune_file) < 0 || place(&q) < 0)
         return 1;
     q.counts = calloc((size_t)nranks, sizeof *q.counts);
     if (!q.counts || rt_layout_basic(&q.layout, sizeof(double), sizeof(double), RT_ELEM_F64) < 0)
         return 1;
-    printf("%d rank%s on one host; WEFT_COLL forces another choice\n", nranks,
-           nranks == 1 ? "" : "s");
+    printf("%d rank%s on ", nranks, nranks == 1 ? "" : "s");
+    if (nhosts == 1)
+        printf("one host");
+    else if (nranks % nhosts == 0)
+        printf("%d hosts, %d on each", nhosts, nranks / nhosts);
+    else
+        printf("%d hosts, %d or %d on each", nhosts, nranks / nhosts, nranks / nhosts + 1);
+    printf("; WEFT_COLL forces another choice\n");
     printf("  %-22s %-22s %-20s %s\n", "collective", "bytes", "algorithm", "because");
     for (int kind = 0; kind < COLL_KINDS; kind++)
         show_kind(&q, (enum coll_kind)kind);
-    int err = info_coll_gpu(nranks);
+    int err = nhosts == 1 ? info_coll_gpu(nranks) : 0;
     printf("\nAll algorithms:\n");
     const struct coll_alg *a;
     for (int i = 0; (a = coll_alg_at(i)); i++)
         printf("  %-22s %-20s %s\n", coll_kind_names[a->kind], a->name, a->help ? a->help : "");
+    coll_team_fini(&q.team);
     rt_layout_fini(&q.layout);
     free(q.counts);
     return err;

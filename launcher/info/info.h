@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 int info_paths(const char *self);             /* paths.c: transport between each pair of ranks */
-int info_coll(int nranks);                    /* coll.c: algorithm by collective and size */
+int info_coll(int nranks, int nhosts);        /* coll.c: algorithm by collective and size */
 int info_coll_gpu(int nranks);                /* coll_gpu.c: the same for device memory */
 int info_tool(bool verbose);                  /* tool.c: variables and events for tools */
 int info_gpu(void);                           /* gpu.c: devices and what lies between them */

@@ -15,7 +15,7 @@
 
 #define DEFAULT_TEAM 8            /* ranks assumed by --coll without a number */
 
-struct request { bool verbose; int nranks; const char *self; };
+struct request { bool verbose; int nranks, nhosts; const char *self; };
 
 static int show_version(const struct request *q)
 {
@@ -77,7 +77,7 @@ static int show_api(const struct request *q)
 
 static int show_paths(const struct request *q)  { return info_paths(q->self); }
 static int show_gpu(const struct request *q)    { (void)q; return info_gpu(); }
-static int show_coll(const struct request *q)   { return info_coll(q->nranks); }
+static int show_coll(const struct request *q)   { return info_coll(q->nranks, q->nhosts); }
 static int show_tool(const struct request *q)   { return info_tool(q->verbose); }
 static int show_net(const struct request *q)    { return info_net(q->verbose); }
 static int show_doctor(const struct request *q) { (void)q; return info_doctor(); }
@@ -99,7 +99,8 @@ static const struct section {
     { "net", "Networks",
       "interfaces, RDMA devices and what would carry messages between hosts; -v lists all GIDs",
       show_net },
-    { "coll", "Collectives", "algorithm chosen for each collective, by size; --coll=N for N ranks",
+    { "coll", "Collectives",
+      "algorithm chosen for each collective, by size; --coll=N for N ranks, --coll=NxH on H hosts",
       show_coll },
     { "api", "Procedures", "procedures of MPI, implemented or not", show_api },
     { "tool", "Tool interface", "variables, events and categories of MPI_T; -v explains each",
@@ -164,10 +165,11 @@ static int parse_word(const char *word, struct request *q)
         return (1 << NSECTIONS) - 1;
     if (!strncmp(plain, "coll=", 5)) {
         char *end;
-        long n = strtol(plain + 5, &end, 10);
-        if (end == plain + 5 || *end || n < 1 || n > 1000000)
+        long n = strtol(plain + 5, &end, 10), hosts = *end == 'x' ? strtol(end + 1, &end, 10) : 1;
+        if (end == plain + 5 || *end || n < 1 || n > 1000000 || hosts < 1 || hosts > n)
             return -1;
         q->nranks = (int)n;
+        q->nhosts = (int)hosts;
         plain = "coll";
     }
     for (int i = 0; i < NSECTIONS; i++)
@@ -178,7 +180,7 @@ static int parse_word(const char *word, struct request *q)
 
 int main(int argc, char **argv)
 {
-    struct request q = { .nranks = DEFAULT_TEAM, .self = argv[0] };
+    struct request q = { .nranks = DEFAULT_TEAM, .nhosts = 1, .self = argv[0] };
     int wanted = 0, code = 0;
 
     if (argc == 5 && !strcmp(argv[1], "--share")) /* started by launcher/info/share.c */
