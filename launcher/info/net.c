@@ -274,44 +274,64 @@ static const char *distance(hwloc_topology_t hw, hwloc_obj_t a, hwloc_obj_t b)
                                                                 : "same NUMA node";
 }
 
-static void try_registration(int ordinal, const char *dev)
-{
-    struct rt_gpu *g;
+/* What is tried with a small piece of the GPU's memory. */
+struct trial {
     struct rt_gpu_stage *s;
     struct rt_gpu_ptr at;
-    bool works;
-    if (rt_gpu_primary(ordinal, &g) || rt_gpu_stage_take(g, false, RT_GPU_STAGE_SMALL, &s)) {
-        printf("no memory of this GPU to try it with\n");
-        return;
+};
+
+static bool trial_begin(int ordinal, struct trial *t)
+{
+    struct rt_gpu *g;
+    t->s = NULL;
+    if (rt_gpu_primary(ordinal, &g) || rt_gpu_stage_take(g, false, RT_GPU_STAGE_SMALL, &t->s))
+        return false;
+    return rt_gpu_query(t->s->p, t->s->len, &t->at) == 0;
+}
+
+static void trial_end(struct trial *t)
+{
+    if (t->s)
+        rt_gpu_stage_give(t->s);
+}
+
+static void print_gpu(const struct rt_gpu_info *gpu, hwloc_topology_t hw)
+{
+    static const char *const after[] = {
+        [RT_GPU_ORDERED] = "nothing is needed",
+        [RT_GPU_FLUSH] = "the CUDA driver flushes",
+        [RT_GPU_READ_BACK] = "the device reads a byte back",
+    };
+    struct rt_gpu_rdma facts = { 0 };
+    struct trial t;
+    int fd = -1;
+    size_t off;
+    bool works, ready = trial_begin(gpu->ordinal, &t);
+    rt_gpu_rdma_facts(gpu->ordinal, &facts);
+    if (ready && rt_gpu_dmabuf(&t.at, t.at.base, t.at.len, &fd, &off) == 0)
+        close(fd);
+    printf("  GPU %d: %s; after a device has written to its memory %s\n", gpu->ordinal,
+           fd >= 0 ? "gives dma-bufs" : "gives no dma-buf", after[facts.order]);
+    for (int k = 0; k < net.nused; k++) {
+        const char *dev = net.port[k].dev;
+        hwloc_obj_t pci = hwloc_get_pcidev_by_busidstring(hw, gpu->pci);
+        if (k && !strcmp(dev, net.port[k - 1].dev))
+            continue;
+        printf("    %s: %s; registration: %s\n", dev, distance(hw, pci, pci_of(hw, dev)),
+               ready ? rt_ib_scan_gpu(dev, &t.at, &works) : "no memory of the GPU to try it with");
     }
-    if (rt_gpu_query(s->p, s->len, &at))
-        printf("not known: the CUDA driver does not describe its memory\n");
-    else
-        printf("%s\n", rt_ib_scan_gpu(dev, &at, &works));
-    rt_gpu_stage_give(s);
+    trial_end(&t);
 }
 
 static void print_gpus(void)
 {
     const struct info_gpus *gpus = info_gpus();
     hwloc_topology_t hw = rt_topo_hwloc();
-    if (!gpus->n || !net.nused || !hw)
+    if (!gpus->n || !hw)
         return;
     printf("\nGPUs and RDMA devices:\n");
     for (int i = 0; i < gpus->n; i++)
-        for (int k = 0; k < net.nused; k++) {
-            struct rt_gpu_rdma facts = { 0 };
-            hwloc_obj_t pci = hwloc_get_pcidev_by_busidstring(hw, gpus->dev[i].pci);
-            if (k && !strcmp(net.port[k].dev, net.port[k - 1].dev))
-                continue;
-            rt_gpu_rdma_facts(gpus->dev[i].ordinal, &facts);
-            printf("  GPU %d, %s: %s; after a write %s; registration: ", gpus->dev[i].ordinal,
-                   net.port[k].dev, distance(hw, pci, pci_of(hw, net.port[k].dev)),
-                   facts.order == RT_GPU_ORDERED ? "nothing is needed"
-                   : facts.order == RT_GPU_FLUSH ? "the driver flushes" : "a byte is read back");
-            fflush(stdout);
-            try_registration(gpus->dev[i].ordinal, net.port[k].dev);
-        }
+        print_gpu(&gpus->dev[i], hw);
 }
 
 /* ---- what is missing ---- */

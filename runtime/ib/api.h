@@ -22,7 +22,6 @@
          (struct ibv_context *c, uint8_t port, struct _compat_ibv_port_attr *a)) \
     MUST(query_gid, 1.1, int, \
          (struct ibv_context *c, uint8_t port, int index, union ibv_gid *gid)) \
-    MUST(query_pkey, 1.1, int, (struct ibv_context *c, uint8_t port, int index, __be16 *pkey)) \
     MUST(alloc_pd, 1.1, struct ibv_pd *, (struct ibv_context *c)) \
     MUST(dealloc_pd, 1.1, int, (struct ibv_pd *pd)) \
     MUST(reg_mr, 1.1, struct ibv_mr *, \
@@ -42,11 +41,8 @@
     MUST(ack_cq_events, 1.1, void, (struct ibv_cq *cq, unsigned n)) \
     MUST(create_qp, 1.1, struct ibv_qp *, (struct ibv_pd *pd, struct ibv_qp_init_attr *a)) \
     MUST(modify_qp, 1.1, int, (struct ibv_qp *qp, struct ibv_qp_attr *a, int mask)) \
-    MUST(query_qp, 1.1, int, \
-         (struct ibv_qp *qp, struct ibv_qp_attr *a, int mask, struct ibv_qp_init_attr *init)) \
     MUST(destroy_qp, 1.1, int, (struct ibv_qp *qp)) \
     MUST(create_srq, 1.1, struct ibv_srq *, (struct ibv_pd *pd, struct ibv_srq_init_attr *a)) \
-    MUST(modify_srq, 1.1, int, (struct ibv_srq *srq, struct ibv_srq_attr *a, int mask)) \
     MUST(destroy_srq, 1.1, int, (struct ibv_srq *srq)) \
     MUST(create_ah, 1.1, struct ibv_ah *, (struct ibv_pd *pd, struct ibv_ah_attr *a)) \
     MUST(destroy_ah, 1.1, int, (struct ibv_ah *ah)) \
