@@ -37,16 +37,24 @@ static bool slurm_counts(const char *name, int *out, int n)
     return false;
 }
 
+/* Inside a step (srun --pty, an interactive salloc) counts of tasks are those of the step, which is
+ * mpirun's own. */
+static bool in_step(void) { return variable("SLURM_STEP_NODELIST") != NULL; }
+
 /* As many slots as tasks asked for, or as processors given. */
-static void slurm_slots(struct launch_hosts *h)
+static void slurm_slots(struct launch_alloc *a)
 {
+    struct launch_hosts *h = &a->hosts;
     int *counts = calloc((size_t)h->n, sizeof *counts), per_task = 1;
     const char *cpus_per_task = variable("SLURM_CPUS_PER_TASK");
 
-    bool tasks = counts && slurm_counts("SLURM_TASKS_PER_NODE", counts, h->n);
+    bool tasks = counts && !in_step() && slurm_counts("SLURM_TASKS_PER_NODE", counts, h->n);
     bool given = tasks || (counts && slurm_counts("SLURM_JOB_CPUS_PER_NODE", counts, h->n));
-    if (!tasks && cpus_per_task)
+    if (cpus_per_task)
         launch_number(cpus_per_task, 1, LAUNCH_SLOTS_MOST, &per_task);
+    if (!in_step())
+        a->cpus_per_task = per_task;
+    per_task = tasks ? 1 : per_task;
     for (int i = 0; given && i < h->n; i++) {
         int slots = counts[i] / per_task;
         h->v[i].slots = slots > 0 ? slots : 1;
@@ -68,8 +76,8 @@ static int find_slurm(struct launch_alloc *a)
     /* Slurm's names need not be those of the machines; it says itself where we are. */
     for (int i = 0; self && i < a->hosts.n; i++)
         a->hosts.v[i].self = launch_same_host(a->hosts.v[i].name, self);
-    slurm_slots(&a->hosts);
-    if (ntasks)
+    slurm_slots(a);
+    if (ntasks && !in_step())
         launch_number(ntasks, 1, LAUNCH_HOSTS_MOST, &a->n);
     a->slurm = true;
     snprintf(a->name, sizeof a->name, "the Slurm allocation (job %.40s)", job);

@@ -239,11 +239,28 @@ static int assign_app(struct launch_job *job, struct deal *d)
     return code;
 }
 
+/* What Slurm was asked for a task, as cores of the smallest host; only where the host shows them.
+ */
+static void settle_cores(struct launch_opts *o, const struct launch_host *hosts, int nhosts)
+{
+    for (int h = 0; h < nhosts && o->cpus_per_rank > 1; h++) {
+        int cores = hosts[h].nobj[LAUNCH_CORE], threads = hosts[h].nobj[LAUNCH_HWTHREAD];
+        if (cores < 1 || threads < 1)
+            continue;
+        int n = o->hwthreads ? o->cpus_per_rank : (int)((long)o->cpus_per_rank * cores / threads);
+        int most = o->hwthreads ? threads : cores;
+        n = n < 1 ? 1 : n > most ? most : n;
+        o->pe = h == 0 || n < o->pe ? n : o->pe;
+    }
+}
+
 int launch_assign(struct launch_job *job)
 {
     struct deal d = { .o = job->opts, .hosts = job->hosts };
     int code = 0;
 
+    /* The options are those of mpirun itself, which nobody else has seen yet. */
+    settle_cores((struct launch_opts *)job->opts, job->hosts, job->nhosts);
     job->n = job->total = 0;
     for (int h = 0; h < job->nhosts; h++)
         job->hosts[h].nranks = 0;

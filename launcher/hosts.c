@@ -455,6 +455,7 @@ int launch_choose_hosts(struct launch_opts *o)
     o->slurm = alloc.slurm;
     for (int a = 0; a < o->napps; a++)
         selected |= o->apps[a].where != NULL;
+    o->cpus_per_rank = alloc.cpus_per_task;
     o->default_n = selected ? 0 : alloc.n;
     return code || !o->nhosts ? code : drop_unused(o);
 }

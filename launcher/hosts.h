@@ -63,7 +63,8 @@ struct launch_alloc {
     struct launch_hosts hosts; /* none: we are in no allocation */
     char name[128];            /* "the Slurm allocation (job 17)" */
     bool slurm;
-    int n; /* ranks that the user asked the manager for; 0 = not said */
+    int cpus_per_task; /* Slurm's processors: hardware threads; 0 = not said */
+    int n;             /* ranks that the user asked the manager for; 0 = not said */
 };
 /* Reads the environment.  0 or an exit code after a message. */
 int launch_alloc_find(struct launch_alloc *a);

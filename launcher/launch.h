@@ -91,6 +91,7 @@ struct launch_opts {
     struct launch_host *hosts;
     int nhosts;
     struct launch_list hostfiles;
+    int cpus_per_rank;            /* hardware threads, by the allocation; 0 = not said, see pe */
     int default_n;                /* ranks that the allocation is for; 0 = not said */
     bool slurm;                   /* the hosts are those of the Slurm allocation around us */
     const char *rsh;              /* --rsh: a command used as ssh would be; NULL = not said */

@@ -157,13 +157,19 @@ static int parse_app(struct launch_opts *o, int argc, char **argv, int *at)
 /* --topo stands for this host, whatever allocation we are in. */
 static int find_hosts(struct launch_opts *o)
 {
-    bool named = o->hostfiles.n > 0;
+    bool named = o->hostfiles.n > 0, pe_given = o->pe > 0;
+    int code = 0;
+
+    o->pe = pe_given ? o->pe : 1;
     for (int i = 0; i < o->napps; i++)
         named |= o->apps[i].where != NULL;
     if (o->topo_xml && named)
         return launch_usage("--topo describes this host alone and goes without --host and "
                             "--hostfile");
-    return o->topo_xml ? 0 : launch_choose_hosts(o);
+    if (!o->topo_xml)
+        code = launch_choose_hosts(o);
+    o->cpus_per_rank = pe_given ? 0 : o->cpus_per_rank;
+    return code;
 }
 
 int launch_parse(int argc, char **argv, struct launch_opts *o)
@@ -171,7 +177,6 @@ int launch_parse(int argc, char **argv, struct launch_opts *o)
     int at = 1;
     memset(o, 0, sizeof *o);
     o->map = o->order = o->bind = LAUNCH_UNSET;
-    o->pe = 1;
     o->exit_now = -1;
     if (argc == 1) {
         launch_usage(

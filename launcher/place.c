@@ -276,6 +276,14 @@ static int check_binding(const struct launch_job *job, const struct machine *m,
     return LAUNCH_EXIT_USAGE;
 }
 
+/* Slurm gave us a part of this host and does not confine us to it: others may be on its cores. */
+static bool is_shared(const struct machine *m)
+{
+    const char *cpus = getenv("SLURM_JOB_ID") ? getenv("SLURM_CPUS_ON_NODE") : NULL;
+    long n = cpus ? strtol(cpus, NULL, 10) : 0;
+    return n > 0 && n < m->nunits && hwloc_topology_is_thissystem(m->topo);
+}
+
 static int bind_places(struct launch_job *job, struct machine *m)
 {
     const struct launch_opts *o = job->opts;
@@ -286,7 +294,7 @@ static int bind_places(struct launch_job *job, struct machine *m)
 
     if (o->hwthreads && bind == LAUNCH_HWTHREAD && o->pe > 1)
         bind = LAUNCH_UNSET;                  /* the place as it is */
-    if (o->bind_none || (o->bind == LAUNCH_UNSET && !fits))
+    if (o->bind_none || (o->bind == LAUNCH_UNSET && (!fits || is_shared(m))))
         return 0;
     int code = check_binding(job, m, bind);
     for (int r = 0; r < job->n && !code; r++) {

@@ -144,6 +144,11 @@ static const struct row rows[] = {
     { SLURM4 "SLURM_TASKS_PER_NODE=2(x4)", "", "-n 9", 8, "there are 8 slots on 4 hosts" },
     { SLURM4 "SLURM_TASKS_PER_NODE=2(x4) SLURMD_NODENAME=n02", "", "-H localhost", 8, "n02:0-1" },
     { SLURM4, "", "-n 3", 2, "n01:0-1 n02:2" },
+    { SLURM4 "SLURM_JOB_CPUS_PER_NODE=3(x4) SLURM_TASKS_PER_NODE=1 SLURM_NTASKS=1 "
+             "SLURM_STEP_NODELIST=n01",
+      "", "-n 7", 8, "n01:0-2 n02:3-5 n03:6" },
+    { SLURM4 "SLURM_CPUS_PER_TASK=4", "", "", 8, "n01:0-3 n02:4-7 n03:8-11 n04:12-15" },
+    { SLURM4 "SLURM_CPUS_PER_TASK=4", "", "--map-by :PE=4 -n 3", 8, "n01:0-1 n02:2" },
     { "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-", "", "", 8, "SLURM_JOB_NODELIST: 'n[1-'" },
     /* PBS and LSF */
     { "PBS_JOBID=3 PBS_NODEFILE=FILE", "a\na\nb\n", "", 8, "a:0-1 b:2" },
