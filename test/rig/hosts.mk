@@ -3,7 +3,7 @@
 #     make check-hosts TESTS=hosts_fail
 #     TEST_BUILDDIR=$PWD test/rig/hosts_fail test_agent_killed
 EXTRA_DIST += test/rig/hosts test/rig/hosts_rig.py test/rig/hosts_link.py test/rig/hosts_wire.py test/rig/hosts_test.py \
-	test/rig/hosts_start test/rig/hosts_mpi test/rig/hosts_net test/rig/hosts_fail test/rig/hosts_ping test/rig/hosts.list
+	test/rig/hosts_start test/rig/hosts_mpi test/rig/hosts_net test/rig/hosts_fail test/rig/hosts_ping test/rig/hosts_startup test/rig/hosts.list
 check_PROGRAMS += test/rig/hostrank test/unit/ping_test
 test_rig_hostrank_SOURCES = test/rig/hostrank.c
 test_rig_hostrank_LDADD = libmpi_abi.la

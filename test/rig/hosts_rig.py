@@ -208,10 +208,10 @@ class Rig:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
                     pass
-        for i in range(self.nets):
-            subprocess.run(["ip", "link", "del", f"br{i}"], stderr=subprocess.DEVNULL)
-        wait_for(lambda: not any(self.processes(h) for h in self.hosts), 5)
-        wait_for(lambda: "p0n0" not in run("ip", "-o", "link"), 5)
+        for k in range(self.nets):      # the kernel removes links of dead namespaces only after a while
+            for dev in [f"br{k}"] + [h.port(k) for h in self.hosts]:
+                subprocess.run(["ip", "link", "del", dev], stderr=subprocess.DEVNULL)
+        wait_for(lambda: not any(os.path.exists(f"/proc/{h.pid}/ns/net") for h in self.hosts), 5)
         shutil.rmtree(DIR)
         os.makedirs(DIR, 0o755)
 
