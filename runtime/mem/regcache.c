@@ -180,8 +180,10 @@ static void hear(struct rt_regcache *c)
         if (told == RT_WATCH_ALL) {
             drop_all(c);
             c->watching = rt_watch_open() == 0;
-            if (!c->watching)
+            if (!c->watching) {
+                rt_watch_close();
                 return;
+            }
             continue;
         }
         drop(c, start, end, 0);

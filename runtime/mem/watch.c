@@ -47,6 +47,7 @@ static struct {
     pthread_t thread;
     uint32_t head;           /* the thread's */
     uint32_t lost;           /* set by the thread, cleared by the reader */
+    uint32_t broken;         /* set by the thread: the program has closed our descriptors */
     _Alignas(RT_CACHE_LINE) uint32_t tail; /* the reader's */
     struct range { uintptr_t start, end; } ring[RING];
     char why_not[200];
@@ -84,15 +85,18 @@ static void *run(void *arg)
                                { .fd = watch.stop, .events = POLLIN } };
         struct uffd_msg m[16];
         ssize_t n;
-        if (poll(p, 2, -1) < 0 && errno != EINTR)
-            return NULL;
+        bool ended = poll(p, 2, -1) < 0 && errno != EINTR;
         rt_fetch_add(&rt_watch_seq.now, 1u);
         rt_fence(); /* odd before the event is read: pairs with rt_watch_quiet() of who waited */
         while ((n = read(watch.fd, m, sizeof m)) > 0)
             for (size_t i = 0; i < (size_t)n / sizeof *m; i++)
                 note(&m[i]);
+        if (ended || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+            ended = true;
+            rt_store_release(&watch.broken, 1);
+        }
         rt_fetch_add(&rt_watch_seq.now, 1u);
-        if (p[1].revents)
+        if (ended || p[1].revents)
             return NULL;
     }
 }
@@ -165,8 +169,8 @@ static int start_thread(void)
 
 int rt_watch_open(void)
 {
-    if (watch.open)
-        return watch.dead ? -RT_ENOTSUP : 0;
+    if (watch.open || watch.dead)
+        return watch.dead || rt_load_acquire(&watch.broken) ? -RT_ENOTSUP : 0;
     int err = open_fd();
     if (err)
         return err;
@@ -179,7 +183,7 @@ int rt_watch_open(void)
     if (!watch.has_atfork && (errno = pthread_atfork(NULL, NULL, in_child)))
         return refuse("pthread_atfork", "");
     watch.has_atfork = true;
-    watch.head = watch.tail = watch.lost = 0;
+    watch.head = watch.tail = watch.lost = watch.broken = 0;
     if ((err = start_thread()))
         return err;
     watch.open = true;
@@ -195,6 +199,11 @@ void rt_watch_close(void)
     watch.open = false;
     if (watch.dead)
         return;
+    if (watch.broken) { /* the numbers may be another's by now */
+        pthread_join(watch.thread, NULL);
+        watch.fd = watch.stop = watch.maps = -1;
+        return;
+    }
     /* Until the descriptor is closed nobody reads events; closing lets those go who wait. */
     if (write(watch.stop, &one, sizeof one) == (ssize_t)sizeof one)
         pthread_join(watch.thread, NULL);
@@ -209,7 +218,7 @@ bool rt_watch_is_child(void) { return watch.dead; }
 
 bool rt_watch_add(uintptr_t start, uintptr_t end)
 {
-    if (!watch.open || watch.dead)
+    if (!watch.open || watch.dead || rt_load_acquire(&watch.broken))
         return false;
     struct uffdio_register r = { .range = { start, end - start },
                                  .mode = UFFDIO_REGISTER_MODE_WP };
@@ -236,6 +245,10 @@ enum rt_watch_told rt_watch_next(uintptr_t *start, uintptr_t *end)
         return RT_WATCH_ALL;
     while ((now = rt_load_acquire(&rt_watch_seq.now)) & 1)
         sched_yield(); /* for the length of a read(2) */
+    if (rt_load_acquire(&watch.broken)) {
+        snprintf(watch.why_not, sizeof watch.why_not, "the program has closed Weft's descriptors");
+        return RT_WATCH_ALL;
+    }
     if (rt_load_acquire(&watch.lost)) {
         rt_swap(&watch.lost, 0u);
         rt_store_release(&watch.tail, rt_load_acquire(&watch.head));

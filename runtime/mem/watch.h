@@ -13,6 +13,8 @@
  * is detached (shmdt), or a mapped file is cut or punched.  So only private anonymous memory is
  * watched: heap, large malloc, stacks, zeroed program data.  Not told of, either, but nothing that
  * a program does to a message buffer: guard pages laid into the middle of it (MADV_GUARD_INSTALL).
+ * A program that closes our descriptor ends the watch; that is noticed at the next such call, a
+ * moment after it.
  *
  * One process-wide watch, one consumer; all calls are serialised by the caller.  After fork() the
  * child's is dead: it tells RT_WATCH_ALL for ever. */

@@ -675,6 +675,32 @@ static void forked(void)
     waitpid(pid, NULL, 0);
 }
 
+/* A program that closes descriptors that are not its own: noticed when memory is unmapped next, a
+ * moment late. */
+static void closed_by_the_program(void)
+{
+    char path[64], what[64];
+    setup(1u << 30);
+    char *p = cached(NULL, LEN);
+    for (int fd = 3; fd < 1000; fd++) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        ssize_t n = readlink(path, what, sizeof what - 1);
+        if (n > 0 && memmem(what, (size_t)n, "userfaultfd", 11))
+            close(fd);
+    }
+    munmap(p, LEN);
+    map_at(p, LEN, true);
+    for (int i = 0; i < 2000 && !rt_regcache_why_not(cache); i++, poll(NULL, 0, 5)) {
+        struct rt_reg *r;
+        CHECK(rt_regcache_get(cache, p, LEN, NULL, 0, &r) == 0);
+        rt_regcache_put(cache, r);
+    }
+    CHECK(fresh(p, LEN) && fresh(p, LEN)); /* nothing is kept any more */
+    CHECK(rt_regcache_why_not(cache) && strstr(rt_regcache_why_not(cache), "descriptors"));
+    munmap(p, LEN);
+    teardown();
+}
+
 static void opened_again(void)
 {
     for (int i = 0; i < 5; i++) {
@@ -823,6 +849,7 @@ int main(int argc, char **argv)
     RUN(freed_while_registering);
     RUN(threads);
     RUN(forked);
+    RUN(closed_by_the_program);
     RUN(opened_again);
     return check_end();
 }
