@@ -188,6 +188,7 @@ int tcp_ifs_find(struct btl_tcp *b)
         if (!if_from(a, &i) || !is_wanted(a->ifa_name, &i))
             continue;
         i.mb_per_s = rate_of(a->ifa_name);
+        i.index = (uint16_t)if_nametoindex(a->ifa_name);
         b->ifs[b->nifs++] = i;
     }
     freeifaddrs(all);
@@ -279,7 +280,7 @@ int tcp_routes(const struct btl_tcp *b, const struct tcp_address *to, struct tcp
     int n = add_loopback(b, to, out), first = n;
     for (int t = 0; t < to->naddrs && n < TCP_ADDRS_MAX; t++) {
         const struct tcp_if *theirs = &to->ifs[t];
-        struct tcp_route r = { .score = 0 };
+        struct tcp_route r = { .index = theirs->index };
         if (theirs->family != 4 && theirs->family != 6)
             continue;
         for (int m = 0; m < b->nifs; m++) {

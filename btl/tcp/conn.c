@@ -147,6 +147,7 @@ static void lane_forget(struct tcp_peer *p, const struct tcp_conn *c)
     for (int i = 0; i < p->nlanes; i++)
         if (p->lanes[i] == c) {
             p->lanes[i] = p->lanes[--p->nlanes];
+            p->lanes_wanted = false; /* has to be asked for again */
             return;
         }
 }
@@ -328,6 +329,32 @@ static void lane_start(struct tcp_peer *p, const struct tcp_route *r, bool bound
         losing(p, -err);
 }
 
+/* Whether one of the first n routes goes to the same interface. */
+static bool is_taken(const struct tcp_route *r, int n, uint16_t index)
+{
+    for (int i = 0; i < n; i++)
+        if (r[i].index == index)
+            return true;
+    return false;
+}
+
+/* Which of the peer's interfaces the main connection goes to. */
+static uint16_t main_index(const struct tcp_route *r, int n, const union tcp_sockaddr *to)
+{
+    for (int i = 0; i < n; i++)
+        if (!memcmp(&r[i].to, to, sizeof *to))
+            return r[i].index;
+    return 0;
+}
+
+/* Only the side that made the main connection can: the other asks it. */
+static void lanes_ask(struct tcp_peer *p)
+{
+    struct btl_hdr none = { 0 };
+    if (!p->lanes_wanted && tcp_frame_send(p, TCP_WANT_LANE, &none, NULL, 0, NULL, 0, true) == 0)
+        p->lanes_wanted = true;
+}
+
 /* By the way that the main connection has taken, and by each other network that both are on. */
 void tcp_lanes_open(struct tcp_peer *p)
 {
@@ -335,22 +362,23 @@ void tcp_lanes_open(struct tcp_peer *p)
     if (p->nlanes || !p->up)
         return;
     if (!p->connector) {
-        struct btl_hdr none = { 0 };
-        if (!p->lanes_wanted &&
-            tcp_frame_send(p, TCP_WANT_LANE, &none, NULL, 0, NULL, 0, true) == 0)
-            p->lanes_wanted = true;
+        lanes_ask(p);
         return;
     }
-    struct tcp_route r[TCP_ADDRS_MAX + 1], best = { 0 };
-    socklen_t len = sizeof best.to;
-    int n = tcp_routes(b, p->addr, r);
-    if (getpeername(p->main->fd, &best.to.sa, &len) < 0)
+    struct tcp_route r[TCP_ADDRS_MAX + 1], used[TCP_LANES_MAX] = { { .score = 0 } };
+    socklen_t len = sizeof used[0].to;
+    int n = tcp_routes(b, p->addr, r), nused = 1;
+    if (getpeername(p->main->fd, &used[0].to.sa, &len) < 0)
         return; /* it has just broken; progress() will find out */
-    lane_start(p, &best, false);
-    bool local = n && b->place == p->addr->place;
-    for (int i = 0; i < n && !local && p->nlanes < TCP_LANES_MAX; i++)
-        if (r[i].same_net && memcmp(&r[i].to, &best.to, sizeof r[i].to) != 0)
-            lane_start(p, &r[i], true);
+    used[0].index = main_index(r, n, &used[0].to);
+    lane_start(p, &used[0], false);
+    bool local = b->place && b->place == p->addr->place;
+    for (int i = 0; i < n && !local && nused < TCP_LANES_MAX; i++) {
+        if (!r[i].same_net || is_taken(used, nused, r[i].index))
+            continue;
+        used[nused++] = r[i];
+        lane_start(p, &r[i], true);
+    }
 }
 
 /* An attempt has come to nothing: the next way, or the first one again after a while. */

@@ -78,7 +78,8 @@ static size_t write_now(int fd, const struct iovec *v, int nv, size_t total)
     if (total <= sizeof small) {
         size_t at = 0;
         for (int i = 0; i < nv; i++) {
-            memcpy(small + at, v[i].iov_base, v[i].iov_len);
+            if (v[i].iov_len)
+                memcpy(small + at, v[i].iov_base, v[i].iov_len);
             at += v[i].iov_len;
         }
         n = send(fd, small, at, MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -28,10 +28,10 @@ union tcp_sockaddr {
     struct sockaddr_in6 in6;
 };
 
-struct tcp_if {     /* one usable address of this host, as published */
-    uint8_t family; /* 4 or 6 */
-    uint8_t prefix; /* length of the network's part */
-    uint16_t pad;
+struct tcp_if {        /* one usable address of this host, as published */
+    uint8_t family;    /* 4 or 6 */
+    uint8_t prefix;    /* length of the network's part */
+    uint16_t index;    /* of the interface: several addresses may be of one */
     uint32_t mb_per_s; /* of the interface; 0: not known */
     uint8_t addr[16];
 };
@@ -49,7 +49,8 @@ struct tcp_address { /* the blob; only naddrs of the addresses are published */
 
 struct tcp_route { /* one way to a peer */
     union tcp_sockaddr to, from;
-    bool same_net; /* the two are neighbours: `from` is worth binding to */
+    bool same_net;  /* the two are neighbours: `from` is worth binding to */
+    uint16_t index; /* of the peer's interface */
     uint32_t score;
 };
 
