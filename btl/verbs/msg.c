@@ -269,9 +269,12 @@ static inline void deliver(struct verbs_peer *p, const char *record, uint32_t wo
 {
     struct verbs *v = of(p);
     const struct verbs_head *h = (const struct verbs_head *)(const void *)record;
-    if (rt_unlikely(word & VERBS_W_CTL))
+    if (rt_unlikely(word & VERBS_W_CTL)) {
         control(p, h->hdr.ctx, h + 1, word & VERBS_W_LEN);
-    else if (rt_likely(!v->closing))
+        return;
+    }
+    p->bye = false; /* it has come back */
+    if (rt_likely(!v->closing))
         v->up.recv(v->up.arg, &p->base, &h->hdr, h + 1, word & VERBS_W_LEN);
 }
 

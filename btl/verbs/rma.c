@@ -160,6 +160,8 @@ static int post_piece(struct verbs_xfer *x, struct verbs_lane *l)
         int err = rt_ib_reg(l->rail->ib, x->local, x->len, NULL, mr);
         if (err < 0)
             return err;
+        if (x->get && !(*mr)->writable)
+            return -RT_EINVAL;
     }
     struct verbs_mark mark = { .xfer = x, .nbytes = (uint32_t)n };
     struct ibv_sge sge = { (uintptr_t)x->local + x->pos, (uint32_t)n, (*mr)->lkey };

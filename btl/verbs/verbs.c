@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 #define DRAIN_MAX 32   /* messages of one ring before the next gets its turn */
+#define ALIVE_EVERY 16u /* idle polls between two looks at the clock */
 #define WIRE_EVERY 64u /* polls between two looks at the datagrams while nobody is asked */
-/* MPI_Finalize waits so long for what the devices still have to send; they report peers that do not
- * answer themselves, sooner. */
-#define CLOSE_NS 30000000000u
+
+#define PATIENCE_NS 50000000u /* with what is sent to peers that may have gone themselves */
 
 /* ---- peers ---- */
 
@@ -68,8 +68,8 @@ void verbs_peer_fail(struct verbs_peer *p, int err, const char *fmt, ...)
     verbs_peer_work(p);
 }
 
-/* Everything that had arrived before the failure, then the failure, unless it is none: a peer that
- * has said goodbye takes no credits any more. */
+/* Everything that had arrived before the failure, then the failure.  That one who has said goodbye
+ * takes no more is no surprise; the engine knows whether something was still wanted of it. */
 static void tell(struct verbs *v, struct verbs_peer *p)
 {
     p->told = true;
@@ -80,13 +80,10 @@ static void tell(struct verbs *v, struct verbs_peer *p)
         while (verbs_ring_drain(p, DRAIN_MAX) > 0)
             continue;
     rt_list_del(&p->ringing);
-    if (p->bye && rt_list_empty(&p->xfers)) {
-        log_debug(BTL, "rank %u has closed", p->base.proc.rank);
-        return;
-    }
     if (v->closing)
         return;
-    log_error(BTL, "connection to rank %u: %s", p->base.proc.rank, p->why);
+    log_at(BTL, p->bye ? RT_LOG_INFO : RT_LOG_ERROR, "connection to rank %u: %s",
+           p->base.proc.rank, p->why);
     v->up.down(v->up.arg, &p->base, p->err);
 }
 
@@ -122,6 +119,21 @@ static int work(struct verbs *v)
     return n;
 }
 
+/* A device finds out that the other side has gone when it sends.  A process that only waits sends
+ * nothing, so now and then it writes nothing to each peer. */
+static void keep_alive(struct verbs *v)
+{
+    uint64_t now = rt_now_ns();
+    if (now < v->alive_ns)
+        return;
+    v->alive_ns = now + (uint64_t)cfg.net_timeout_s * 1000000000u / 3;
+    for (int i = 0; i < VERBS_BUCKETS; i++)
+        for (struct verbs_peer *p = v->peers[i]; p; p = p->next)
+            if (p->state == VERBS_UP && !p->bye &&
+                p->lanes[0].mark_head == p->lanes[0].mark_tail)
+                verbs_lane_flush(&p->lanes[0]);
+}
+
 static int verbs_progress(struct btl *b)
 {
     struct verbs *v = (struct verbs *)b;
@@ -129,12 +141,15 @@ static int verbs_progress(struct btl *b)
     int n = 0;
     rt_list_each_safe (pos, tmp, &v->rings)
         n += verbs_ring_drain(rt_container(pos, struct verbs_peer, ringing), DRAIN_MAX);
-    for (int i = 0; i < v->nrails; i++)
+    for (int i = 0; v->nlanes && i < v->nrails; i++)
         n += verbs_rail_poll(&v->rails[i]);
     if (!rt_list_empty(&v->work))
         n += work(v);
-    if (!rt_list_empty(&v->asking) || v->polls++ % WIRE_EVERY == 0)
+    v->polls++;
+    if (!rt_list_empty(&v->asking) || v->polls % WIRE_EVERY == 0)
         n += verbs_wire_progress(v);
+    if (n == 0 && v->nlanes && v->polls % ALIVE_EVERY == 0)
+        keep_alive(v);
     return n;
 }
 
@@ -199,46 +214,47 @@ static bool unsent(const struct verbs_peer *p)
     return false;
 }
 
-/* Says goodbye, with a completion that stands for everything before it.  Done: nothing of ours is
- * on its way any more, or nobody waits for it. */
-static bool left(struct verbs_peer *p)
+/* Says goodbye, with a completion that stands for everything before it.  True: nothing of ours is on
+ * its way any more, or nobody waits for it.  A peer that has said goodbye hears ours too, so that it
+ * does not wait for an acknowledgement that goes down with the queue pair; it may have gone. */
+static bool peer_leave(struct verbs_peer *p, bool patient)
 {
-    if (p->state != VERBS_UP || p->bye)
+    struct verbs_lane *l = &p->lanes[0];
+    if (p->state != VERBS_UP)
         return true;
-    if (!p->bye_sent && (p->bye_sent = verbs_send_ctl(p, VERBS_CTL_BYE, NULL, 0) == 0))
-        verbs_lane_flush(&p->lanes[0]);
-    return p->bye_sent && !unsent(p);
+    if (l->posted != p->bye_at && verbs_send_ctl(p, VERBS_CTL_BYE, NULL, 0) == 0) {
+        verbs_lane_flush(l);
+        p->bye_at = l->posted;
+    }
+    return (l->posted == p->bye_at && !unsent(p)) || (p->bye && !patient);
 }
 
-static bool all_left(struct verbs *v)
+static int verbs_leave(struct btl *b)
 {
+    struct verbs *v = (struct verbs *)b;
+    uint64_t now = rt_now_ns();
     bool all = true;
+    if (!v->leave_ns)
+        v->leave_ns = now;
     for (int i = 0; i < VERBS_BUCKETS; i++)
         for (struct verbs_peer *p = v->peers[i]; p; p = p->next)
-            all = left(p) && all;
-    return all;
-}
-
-static void leave(struct verbs *v)
-{
-    uint64_t end = rt_now_ns() + CLOSE_NS;
-    v->closing = true;
-    while (!all_left(v)) {
-        if (verbs_progress(&v->base) == 0)
-            sched_yield();
-        if (rt_now_ns() > end) {
-            log_warn(BTL, "messages have not been taken for %d s, they may be lost",
-                     (int)(CLOSE_NS / 1000000000u));
-            return;
-        }
-    }
+            all = peer_leave(p, now - v->leave_ns < PATIENCE_NS) && all;
+    bool late = now - v->leave_ns > (uint64_t)cfg.net_timeout_s * 1000000000u;
+    if (!all && !late)
+        return -RT_EAGAIN;
+    if (!all)
+        log_warn(BTL, "messages have not been taken for %d s, they may be lost", cfg.net_timeout_s);
+    v->leave_ns = 0;
+    return 0;
 }
 
 static void verbs_close(struct btl *b)
 {
     struct verbs *v = (struct verbs *)b;
-    if (v->wire)
-        leave(v);
+    v->closing = true;
+    while (v->nlanes && verbs_leave(b) < 0)
+        if (verbs_progress(b) == 0)
+            sched_yield();
     for (int i = 0; i < VERBS_BUCKETS; i++)
         for (struct verbs_peer *p = v->peers[i], *next; p; p = next) {
             next = p->next;
@@ -382,4 +398,5 @@ const struct btl_ops btl_verbs_ops = {
     .progress = verbs_progress,
     .poll = verbs_poll,
     .sleep_fd = verbs_sleep_fd,
+    .leave = verbs_leave,
 };

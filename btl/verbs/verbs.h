@@ -42,7 +42,7 @@ struct verbs_head {
 enum verbs_ctl {
     VERBS_CTL_RING,    /* payload: struct verbs_ring_key: write here from now on */
     VERBS_CTL_RING_ON, /* the last message by SEND: what follows is in the ring */
-    VERBS_CTL_BYE      /* the peer closes in order */
+    VERBS_CTL_BYE      /* the sender may end now */
 };
 struct verbs_ring_key {
     uint64_t addr;
@@ -230,6 +230,8 @@ struct verbs {
     struct rt_list mems; /* all registered memory of the engine */
     int nrings;
     uint32_t polls;
+    uint64_t alive_ns; /* when peers are next asked whether they are there */
+    uint64_t leave_ns; /* since when this process wants to leave; 0 = it does not */
     int sleep_fd;
     bool closing;
 };

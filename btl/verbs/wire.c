@@ -339,14 +339,14 @@ static void ask_again(struct verbs_peer *p, uint64_t now)
     p->ask_wait_ms = p->ask_wait_ms * 2 < ASK_MAX_MS ? p->ask_wait_ms * 2 : ASK_MAX_MS;
     p->ask_ns = now + p->ask_wait_ms * 1000000ull;
     hello_send(p);
-    if (p->ask_warned || now - p->ask_since_ns < (uint64_t)cfg.verbs_patience_s * 1000000000u)
+    if (p->ask_warned || now - p->ask_since_ns < (uint64_t)cfg.net_timeout_s * 1000000000u)
         return;
     p->ask_warned = true;
     log_warn(BTL,
              "rank %u has not answered %s port %d for %d s: it computes without calling MPI, or "
              "the network does not lead there; still trying",
              p->base.proc.rank, p->lanes[0].rail->ib->dev, p->lanes[0].rail->ib->port,
-             cfg.verbs_patience_s);
+             cfg.net_timeout_s);
 }
 
 int verbs_wire_arm(struct verbs *v, int rail)

@@ -5,11 +5,14 @@ check_PROGRAMS += test/fake/btl_test
 test_fake_btl_test_SOURCES = test/fake/btl_test.c $(btl_conformance)
 test_fake_btl_test_LDADD = $(unit_ldadd)
 if WITH_VERBS
-check_PROGRAMS += test/fake/btl_verbs_test
+check_PROGRAMS += test/fake/btl_verbs_test test/fake/btl_verbs_fail_test
+test_fake_btl_verbs_fail_test_SOURCES = test/fake/btl_verbs_fail_test.c test/fake/btl_pair.h \
+	test/fake/btl_pair.c
+test_fake_btl_verbs_fail_test_LDADD = $(unit_ldadd)
 test_fake_btl_verbs_test_SOURCES = test/fake/btl_verbs_test.c $(btl_conformance)
 test_fake_btl_verbs_test_LDADD = $(unit_ldadd)
 else
-EXTRA_DIST += test/fake/btl_verbs_test.c
+EXTRA_DIST += test/fake/btl_verbs_test.c test/fake/btl_verbs_fail_test.c
 endif
 check_PROGRAMS += test/fake/btl_fake_test
 test_fake_btl_fake_test_SOURCES = test/fake/btl_fake_test.c test/fake/btl_fake.h \
