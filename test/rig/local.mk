@@ -10,3 +10,10 @@ check-slurm: all
 	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS)
 	@$(run_tests) --list=$(abs_top_srcdir)/test/rig/slurm.list $(RUNTESTS)
 .PHONY: check-slurm
+
+# Weft MPI over soft-RoCE in QEMU guests; as root on Debian, where it installs what it needs.
+EXTRA_DIST += test/rig/rdma test/rig/rdma_vm test/rig/rdma.list
+check-rdma: all
+	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS)
+	@$(abs_top_srcdir)/test/rig/rdma $(RUNTESTS)
+.PHONY: check-rdma
