@@ -372,7 +372,10 @@ static pmix_status_t get_once(const pmix_proc_t *proc, const char *key, int time
     return rc;
 }
 
-/* A server with a shared store (Slurm's) says of a peer on this host that has not committed yet
+/* Servers answer after a while (PMIx's after some seconds) that the peer is late; one that has not
+ * come to MPI_Init yet is waited for as long as the job lives.
+ *
+ * A server with a shared store (Slurm's) says of a peer on this host that has not committed yet
  * that there is no such key, instead of waiting; that is believed when the peer has committed. */
 static pmix_status_t get_patiently(const pmix_proc_t *proc, const char *key, int timeout_s,
                                    pmix_value_t **v)
@@ -383,6 +386,8 @@ static pmix_status_t get_patiently(const pmix_proc_t *proc, const char *key, int
 
     for (;;) {
         pmix_status_t rc = get_once(proc, key, timeout_s, v);
+        if (rc == PMIX_ERR_TIMEOUT && timeout_s <= 0)
+            continue;
         if (rc != PMIX_ERR_NOT_FOUND)
             return rc;
         pmix_value_t *committed = NULL;
