@@ -32,6 +32,7 @@ struct btl_hdr {
 #define BTL_PTR 4u      /* attach() gives a plain pointer */
 #define BTL_NEED_REG 8u /* put/get need a btl_mem of the local buffer */
 #define BTL_CHOOSE 16u  /* put alone and put beside get differ: the engine measures which wins */
+#define BTL_WHOLE 32u   /* put and get share one wire: a message goes by that of the higher rate */
 
 struct btl_caps { /* constant after open(); btl_check() compares them with the pointers */
     uint32_t flags;

@@ -24,6 +24,13 @@ static bool can_get(const struct wm_peer *p)
     return (c->flags & BTL_GET) && c->get_mb_per_s && !p->no_get;
 }
 
+/* Whether a message that goes by one of put and get goes by put. */
+static bool put_wins(const struct wm_preq *q)
+{
+    const struct btl_caps *c = &btl_of(q)->caps;
+    return (c->flags & BTL_WHOLE) && c->put_mb_per_s > c->get_mb_per_s;
+}
+
 /* Before the memory is given back. */
 static void drop_registration(struct wm_preq *q)
 {
@@ -122,8 +129,8 @@ int wm_rndv_send(struct wm_preq *q)
         return -RT_ENOTSUP;
     }
     const struct wm_choice *choice = &q->dom->choice; /* the peer will have chosen alike */
-    bool put_only = (btl_of(q)->caps.flags & BTL_CHOOSE) && choice->decided &&
-                    choice->way == WM_WAY_PUT;
+    bool put_only = put_wins(q) || ((btl_of(q)->caps.flags & BTL_CHOOSE) && choice->decided &&
+                                    choice->way == WM_WAY_PUT);
     bool stream = wm_stream_possible(q->peer);
     bool packs = !q->layout->contig && stream && !whole_at_once(q, q->nbytes);
     rts.flags = (stream ? WM_RTS_CAN_STREAM : 0) | (packs ? WM_RTS_PACKS : 0);
@@ -291,7 +298,10 @@ static int64_t get_share(struct wm_preq *q, bool has_key)
         if (wm_choice_begin(q->dom, q->moved_len) == WM_WAY_PUT)
             return 0;
     }
-    if (!c->put_mb_per_s || !q->peer->get_ok || q->moved_len < 2 * SPLIT_ALIGN)
+    if (put_wins(q))
+        return 0;
+    if (!c->put_mb_per_s || (c->flags & BTL_WHOLE) || !q->peer->get_ok ||
+        q->moved_len < 2 * SPLIT_ALIGN)
         return q->moved_len;
     double share = (double)c->get_mb_per_s / ((double)c->get_mb_per_s + c->put_mb_per_s);
     return (int64_t)((double)q->moved_len * share) & ~(int64_t)(SPLIT_ALIGN - 1);
