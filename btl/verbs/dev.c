@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -215,6 +216,20 @@ static void rail_close(struct verbs_rail *r)
     }
     free(r->areas);
     memset(r, 0, sizeof *r);
+}
+
+/* What the device tells beside completions: only what happened to the port or to all of it is news
+ * for people; the rest shows in completions. */
+void verbs_rail_events(struct verbs_rail *r)
+{
+    struct ibv_async_event e;
+    struct pollfd fd = { .fd = r->ib->ctx->async_fd, .events = POLLIN };
+    while (poll(&fd, 1, 0) == 1 && rt_ib->get_async_event(r->ib->ctx, &e) == 0) {
+        bool news = e.event_type == IBV_EVENT_PORT_ERR || e.event_type == IBV_EVENT_DEVICE_FATAL;
+        log_at(BTL, news ? RT_LOG_WARN : RT_LOG_DEBUG, "%s: %s", r->ib->dev,
+               rt_ib->event_type_str(e.event_type));
+        rt_ib->ack_async_event(&e);
+    }
 }
 
 int verbs_rails_open(struct verbs *v)

@@ -15,11 +15,13 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define DRAIN_MAX 32   /* messages of one ring before the next gets its turn */
+#define DRAIN_MAX 32    /* messages of one ring before the next gets its turn */
 #define ALIVE_EVERY 16u /* idle polls between two looks at the clock */
-#define WIRE_EVERY 64u /* polls between two looks at the datagrams while nobody is asked */
+#define WIRE_EVERY 64u  /* polls between two looks at the datagrams while nobody is asked */
 
 #define PATIENCE_NS 50000000u /* with what is sent to peers that may have gone themselves */
+
+enum { VERBS_LARGE_GET, VERBS_LARGE_PUT }; /* cfg.verbs_large */
 
 /* ---- peers ---- */
 
@@ -82,8 +84,10 @@ static void tell(struct verbs *v, struct verbs_peer *p)
     rt_list_del(&p->ringing);
     if (v->closing)
         return;
-    log_at(BTL, p->bye ? RT_LOG_INFO : RT_LOG_ERROR, "connection to rank %u: %s",
-           p->base.proc.rank, p->why);
+    for (int i = 0; i < v->nrails; i++)
+        verbs_rail_events(&v->rails[i]);
+    log_at(BTL, p->bye ? RT_LOG_INFO : RT_LOG_ERROR, "connection to rank %u: %s", p->base.proc.rank,
+           p->why);
     v->up.down(v->up.arg, &p->base, p->err);
 }
 
@@ -129,8 +133,7 @@ static void keep_alive(struct verbs *v)
     v->alive_ns = now + (uint64_t)cfg.net_timeout_s * 1000000000u / 3;
     for (int i = 0; i < VERBS_BUCKETS; i++)
         for (struct verbs_peer *p = v->peers[i]; p; p = p->next)
-            if (p->state == VERBS_UP && !p->bye &&
-                p->lanes[0].mark_head == p->lanes[0].mark_tail)
+            if (p->state == VERBS_UP && !p->bye && p->lanes[0].mark_head == p->lanes[0].mark_tail)
                 verbs_lane_flush(&p->lanes[0]);
 }
 
@@ -214,9 +217,10 @@ static bool unsent(const struct verbs_peer *p)
     return false;
 }
 
-/* Says goodbye, with a completion that stands for everything before it.  True: nothing of ours is on
- * its way any more, or nobody waits for it.  A peer that has said goodbye hears ours too, so that it
- * does not wait for an acknowledgement that goes down with the queue pair; it may have gone. */
+/* Says goodbye, with a completion that stands for everything before it.  True: nothing of ours is
+ * on its way any more, or nobody waits for it.  A peer that has said goodbye hears ours too, so
+ * that it does not wait for an acknowledgement that goes down with the queue pair; it may have
+ * gone. */
 static bool peer_leave(struct verbs_peer *p, bool patient)
 {
     struct verbs_lane *l = &p->lanes[0];
@@ -289,7 +293,7 @@ static void caps_fill(struct verbs *v)
     v->addr.qps = (uint8_t)cfg.verbs_qps;
     v->addr.rd_atomic = (uint8_t)rd;
     v->base.ops = &btl_verbs_ops;
-    v->base.caps = (struct btl_caps){ .flags = BTL_PUT | BTL_GET,
+    v->base.caps = (struct btl_caps){ .flags = BTL_PUT | BTL_GET | BTL_WHOLE,
                                       .send_mem = RT_MEM_HOST_BITS,
                                       .rma_mem = RT_MEM_HOST_BITS,
                                       .eager_max = (size_t)cfg.verbs_eager,
@@ -298,6 +302,8 @@ static void caps_fill(struct verbs *v)
                                       .mb_per_s = rate,
                                       .put_mb_per_s = rate,
                                       .get_mb_per_s = rate };
+    if (cfg.verbs_large == VERBS_LARGE_PUT)
+        v->base.caps.put_mb_per_s++; /* which one takes a message is all that they decide */
 }
 
 static int verbs_open(const struct btl_up *up, struct btl **out, int max)

@@ -166,7 +166,8 @@ struct verbs_peer {
     uint8_t state;           /* enum verbs_state */
     bool has_addr;           /* `addr` is the peer's; else only its rails are known, from a HELLO */
     bool has_theirs, has_ours; /* the peer's queue pairs are known here; ours are known there */
-    bool bye, bye_sent;        /* the peer has closed in order; we have said that we do */
+    bool bye;                  /* the peer has said that it may end now */
+    uint32_t bye_at;           /* `posted` of lane 0 when we have said so; 0 = not yet */
     bool told;                 /* the engine knows of `err` */
     int err;                   /* 0, or why nothing goes any more */
     char why[160];             /* the same in words, until told */
@@ -243,6 +244,7 @@ struct verbs {
 /* dev.c: rails */
 int verbs_rails_open(struct verbs *v);
 void verbs_rails_close(struct verbs *v);
+void verbs_rail_events(struct verbs_rail *r); /* into the log */
 int verbs_area_make(struct verbs_rail *r, size_t nbytes, struct verbs_area **out);
 struct verbs_home *verbs_home_take(struct verbs_rail *r, uint32_t *rkey);
 struct verbs_sbuf *verbs_sbuf_take(struct verbs_rail *r);

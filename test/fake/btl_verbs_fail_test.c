@@ -126,7 +126,7 @@ static int leaves_at_once(int rank, void *arg)
     uint32_t n = 0;
     start(rank);
     if (rank == 0) {
-        send_all(40, 8);  /* connects, and becomes hot */
+        send_all(40, 8); /* connects, and becomes hot */
         progress_for(1);
         for (n = 40; send_one((int)n, n % 3 ? 100 : 8000) == 0; n++)
             continue;
@@ -227,6 +227,34 @@ static int connect_at_once(int rank, void *arg)
     return check_failed_case;
 }
 
+/* Who does not know the key of an address gets no connection, and no answer. */
+static int wrong_key(int rank, void *arg)
+{
+    struct verbs *v;
+    struct verbs_peer *p = NULL;
+    (void)arg;
+    start(rank);
+    v = (struct verbs *)t.b;
+    if (rank == 0) {
+        p = (struct verbs_peer *)t.peer;
+        p->addr.key[5] ^= 1;
+        CHECK_EQ(send_one(0, 8), -RT_EAGAIN);
+    } else {
+        p = (struct verbs_peer *)t.peer;
+    }
+    progress_for(2);
+    CHECK_EQ(p->state, rank == 0 ? VERBS_ASKING : VERBS_NEW);
+    CHECK(!p->has_theirs && !p->has_ours && v->nlanes == (rank == 0));
+    barrier();
+    if (rank == 0)
+        p->addr.key[5] ^= 1;
+    send_all(3, 8);
+    until(&t.received, 3);
+    barrier();
+    t.b->ops->close(t.b);
+    return check_failed_case;
+}
+
 static void pair(const char *name, int (*fn)(int, void *), void *arg, int expected)
 {
     memset(board, 0, sizeof *board);
@@ -234,6 +262,7 @@ static void pair(const char *name, int (*fn)(int, void *), void *arg, int expect
 }
 
 static void leaving_at_once(void) { pair("verbs-leave", leaves_at_once, NULL, 0); }
+static void strangers(void) { pair("verbs-key", wrong_key, NULL, 0); }
 static void peer_dies(void) { pair("verbs-dies", dies, NULL, 128 + SIGKILL); }
 static void idle_peer_dies(void) { pair("verbs-idle", dies, board, 128 + SIGKILL); }
 static void broken_queue_pair(void) { pair("verbs-qp", queue_pair_error, NULL, 0); }
@@ -252,6 +281,7 @@ int main(void)
     board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     RUN(leaving_at_once);
     RUN(connecting_at_once);
+    RUN(strangers);
     RUN(peer_dies);
     RUN(idle_peer_dies);
     RUN(broken_queue_pair);
