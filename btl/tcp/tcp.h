@@ -20,6 +20,7 @@
 
 #define TCP_ADDRS_MAX 16 /* addresses that a process publishes */
 #define TCP_LANES_MAX 4  /* lanes to a peer, on as many networks */
+#define TCP_HALF_MAX 64  /* strangers that are heard at a time */
 #define TCP_BUCKETS 256u /* of the table of peers */
 
 union tcp_sockaddr {
@@ -198,8 +199,29 @@ const char *tcp_fd_text(int fd);
 bool tcp_is_published(const struct btl_tcp *b, int fd);
 
 /* conn.c: sockets, from nothing to up, and down again. */
+static inline struct btl_tcp *tcp_instance(const struct tcp_peer *p)
+{
+    return (struct btl_tcp *)p->base.btl;
+}
+/* One that has come from elsewhere, and has not proved itself. */
+static inline bool tcp_is_accepted(const struct tcp_conn *c)
+{
+    return c->state == TCP_WAIT_HELLO || c->state == TCP_WAIT_PROOF;
+}
+void tcp_set_option(int fd, int level, int name, int value);
+struct tcp_conn *tcp_conn_new(struct btl_tcp *b, int fd, enum tcp_state state);
+void tcp_conn_up(struct tcp_conn *c, struct tcp_peer *p, bool connector);
+/* An attempt has come to nothing: the next way, or the first one again after a while. */
+void tcp_attempt_failed(struct tcp_conn *c, int err);
+void tcp_listener_watch(struct btl_tcp *b, bool on);
+/* The peer has said that nothing more comes, and its connection has ended. */
+void tcp_peer_left(struct tcp_peer *p);
+void tcp_peer_tell(struct tcp_peer *p);
+/* accept.c: until a connection is up. */
 int tcp_listen(struct btl_tcp *b);
 void tcp_accept(struct btl_tcp *b);
+/* Closes what is none of ours, and says so. */
+void tcp_stranger(struct tcp_conn *c, const char *what);
 /* Begins to connect to p, or tries the next way. */
 void tcp_connect(struct tcp_peer *p);
 void tcp_lanes_open(struct tcp_peer *p);
@@ -216,7 +238,7 @@ int tcp_conn_step(struct tcp_conn *c, uint32_t events);
 void tcp_conn_broken(struct tcp_conn *c, int err);
 /* The peer is of no use any more; why is for the log. */
 void tcp_peer_lost(struct tcp_peer *p, const char *why);
-/* Dates: attempts that take too long, silent connections, dead peers.  Returns events. */
+/* dates.c: attempts that take too long, silent connections, dead peers.  Returns events. */
 int tcp_dates(struct btl_tcp *b);
 struct tcp_peer *tcp_peer_find(struct btl_tcp *b, uint32_t rank);
 struct tcp_peer *tcp_peer_get(struct btl_tcp *b, uint32_t rank);

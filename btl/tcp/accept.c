@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Listening, strangers, and what happens on a connection until it is up, on either side.
+ *
+ * Simultaneous connects: a process that has sent its hello refuses the higher rank's connection
+ * (busy), which then waits for the one that is on its way; a process whose own attempt has not come
+ * that far gives it up and takes the other's.  A refused connector tries again later, should the
+ * other's attempt fail.  Makes no upward calls. */
+#include "btl/tcp/tcp.h"
+#include "runtime/base/cfg.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define MS 1000000u
+/* When all places for strangers are taken, the oldest leaves after this, which is long for a
+ * process that answers. */
+#define HALF_SHORT_NS (250u * MS)
+
+/* ---- listening ---- */
+
+static int bind_range(int fd, union tcp_sockaddr *a, socklen_t len)
+{
+    unsigned lo = 0, hi = 0;
+    in_port_t *port = a->sa.sa_family == AF_INET ? &a->in.sin_port : &a->in6.sin6_port;
+    if (!*cfg.tcp_ports)
+        return bind(fd, &a->sa, len);
+    int n = sscanf(cfg.tcp_ports, "%u-%u", &lo, &hi);
+    if (n < 1 || lo < 1 || (n == 2 && (hi < lo || hi > 65535)) || lo > 65535) {
+        log_error(BTL, "WEFT_TCP_PORTS is \"%s\"; it has the form FIRST-LAST, 1 to 65535",
+                  cfg.tcp_ports);
+        errno = 0;
+        return -1;
+    }
+    if (n == 1)
+        hi = lo;
+    unsigned count = hi - lo + 1, start = (unsigned)rt_boot.local_rank % count;
+    for (unsigned i = 0; i < count; i++) {
+        *port = htons((in_port_t)(lo + (start + i) % count));
+        if (bind(fd, &a->sa, len) == 0)
+            return 0;
+        if (errno != EADDRINUSE)
+            return -1;
+    }
+    return -1;
+}
+
+static int listen_on(int family)
+{
+    union tcp_sockaddr a = { 0 };
+    socklen_t len = family == AF_INET ? sizeof a.in : sizeof a.in6;
+    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    a.sa.sa_family = (sa_family_t)family; /* the address is zero: all */
+    if (family == AF_INET6)
+        tcp_set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+    if (*cfg.tcp_ports)
+        tcp_set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    if (bind_range(fd, &a, len) < 0 || listen(fd, 4096) < 0) {
+        int err = errno;
+        close(fd);
+        errno = err;
+        return -1;
+    }
+    return fd;
+}
+
+int tcp_listen(struct btl_tcp *b)
+{
+    union tcp_sockaddr a = { 0 };
+    socklen_t len = sizeof a;
+    b->listener = listen_on(AF_INET6);
+    if (b->listener < 0 && errno == EAFNOSUPPORT)
+        b->listener = listen_on(AF_INET);
+    if (b->listener < 0) {
+        log_error(BTL, "tcp: no port to listen on%s%s: %m", *cfg.tcp_ports ? " in " : "",
+                  cfg.tcp_ports);
+        return -RT_ESYS;
+    }
+    getsockname(b->listener, &a.sa, &len);
+    b->port = ntohs(a.sa.sa_family == AF_INET ? a.in.sin_port : a.in6.sin6_port);
+    tcp_listener_watch(b, true);
+    return 0;
+}
+
+/* ---- strangers ---- */
+
+static bool same_host(const union tcp_sockaddr *a, const union tcp_sockaddr *b)
+{
+    if (a->sa.sa_family != b->sa.sa_family)
+        return false;
+    return a->sa.sa_family == AF_INET
+               ? a->in.sin_addr.s_addr == b->in.sin_addr.s_addr
+               : !memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, sizeof a->in6.sin6_addr);
+}
+
+/* One warning a host, for the first few hosts: a flood must not fill the disk with the log. */
+void tcp_stranger(struct tcp_conn *c, const char *what)
+{
+    struct btl_tcp *b = c->tcp;
+    const int max = sizeof b->warned / sizeof b->warned[0];
+    union tcp_sockaddr a = { 0 };
+    socklen_t len = sizeof a;
+
+    if (getpeername(c->fd, &a.sa, &len) == 0) {
+        bool known = b->nwarned >= max;
+        for (int i = 0; i < b->nwarned && !known; i++)
+            known = same_host(&b->warned[i], &a);
+        if (!known) {
+            b->warned[b->nwarned++] = a;
+            log_warn(BTL,
+                     "tcp: a connection from %s %s; it was closed, and nothing else happened "
+                     "(told once a host)",
+                     tcp_addr_text(&a), what);
+        }
+    }
+    tcp_conn_close(c);
+}
+
+/* The one that has been here longest makes room, when it has had time enough. */
+static bool make_room(struct btl_tcp *b)
+{
+    uint64_t now = rt_now_ns();
+    struct rt_list *pos;
+    rt_list_each (pos, &b->half) {
+        struct tcp_conn *c = rt_container(pos, struct tcp_conn, link);
+        if (!tcp_is_accepted(c))
+            continue;
+        if (now - c->since_ns < HALF_SHORT_NS)
+            return false;
+        tcp_stranger(c, "did not say who it is, and others wait");
+        return true;
+    }
+    return false;
+}
+
+void tcp_accept(struct btl_tcp *b)
+{
+    for (int i = 0; i < 32; i++) {
+        if (b->nhalf_in >= TCP_HALF_MAX && !make_room(b)) {
+            tcp_listener_watch(b, false);
+            return;
+        }
+        int fd = accept4(b->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0) {
+            if (errno == EMFILE || errno == ENFILE) {
+                log_error(BTL,
+                          "tcp: no descriptor is left for a connection: %m; raise the limit "
+                          "(ulimit -n) of %s",
+                          rt_boot.host);
+                tcp_listener_watch(b, false);
+            }
+            return;
+        }
+        struct tcp_conn *c = tcp_conn_new(b, fd, TCP_WAIT_HELLO);
+        if (!c)
+            close(fd);
+        else if (!tcp_is_published(b, fd))
+            tcp_stranger(c, "came by an address that WEFT_TCP_IF excludes");
+        else
+            tcp_conn_watch(c, EPOLLIN);
+    }
+}
+
+/* The other side has proved itself.  Whether its connection is the one that stays. */
+static bool main_welcome(struct tcp_peer *p)
+{
+    if (p->lost || p->up || p->losing_ns)
+        return false;
+    if (p->main && p->main->state != TCP_CONNECTING && (uint32_t)rt_boot.rank < p->base.proc.rank)
+        return false; /* ours is on its way */
+    return true;
+}
+
+static bool lane_welcome(const struct tcp_peer *p)
+{
+    return p->up && !p->lost && p->nlanes < TCP_LANES_MAX;
+}
+
+static void proved(struct tcp_conn *c)
+{
+    const struct tcp_hello *h = &c->shake->hello;
+    struct tcp_peer *p = tcp_peer_get(c->tcp, h->from);
+    bool is_main = h->purpose == TCP_FOR_MAIN;
+    c->purpose = h->purpose;
+    bool welcome = p && (is_main ? main_welcome(p) : lane_welcome(p));
+    if (tcp_shake_send_verdict(c, welcome ? TCP_ACCEPTED : TCP_BUSY) < 0 || !welcome) {
+        tcp_conn_close(c);
+        return;
+    }
+    if (is_main && p->main)
+        tcp_conn_close(p->main); /* our own attempt; what was to be sent is in the queue */
+    tcp_conn_up(c, p, false);
+}
+
+static void verdict(struct tcp_conn *c)
+{
+    struct tcp_peer *p = c->peer;
+    if (!tcp_shake_verdict_ok(c, p->addr->key)) {
+        log_warn(BTL, "tcp: what listens at %s is not rank %u", tcp_fd_text(c->fd),
+                 p->base.proc.rank);
+        tcp_attempt_failed(c, EPROTO);
+    } else if (c->shake->verdict.answer == TCP_BUSY) {
+        tcp_attempt_failed(c, EBUSY); /* the other's connection is on its way */
+    } else {
+        tcp_conn_up(c, p, true);
+    }
+}
+
+/* A complete record has come. */
+static void record(struct tcp_conn *c)
+{
+    switch (c->state) {
+    case TCP_WAIT_HELLO:
+        if (!tcp_shake_hello_ok(c->tcp, &c->shake->hello))
+            tcp_stranger(c, "is not meant for this process (another job, or another byte order)");
+        else if (tcp_shake_send_challenge(c) < 0)
+            tcp_conn_close(c);
+        else
+            c->state = TCP_WAIT_PROOF;
+        return;
+    case TCP_WAIT_PROOF:
+        if (!tcp_shake_proof_ok(c))
+            tcp_stranger(c, "does not know the key of this job");
+        else
+            proved(c);
+        return;
+    case TCP_WAIT_CHALLENGE:
+        if (tcp_shake_send_proof(c, c->peer->addr->key) < 0)
+            tcp_attempt_failed(c, errno);
+        else
+            c->state = TCP_WAIT_VERDICT;
+        return;
+    default:
+        verdict(c);
+    }
+}
+
+static void connected(struct tcp_conn *c)
+{
+    int err = 0;
+    socklen_t len = sizeof err;
+    getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &err, &len);
+    if (err) {
+        tcp_attempt_failed(c, err);
+        return;
+    }
+    c->state = TCP_WAIT_CHALLENGE;
+    tcp_conn_watch(c, EPOLLIN);
+    if (tcp_shake_send_hello(c, c->peer->base.proc.rank) < 0)
+        tcp_attempt_failed(c, errno);
+}
+
+int tcp_conn_step(struct tcp_conn *c, uint32_t events)
+{
+    if (c->state == TCP_CONNECTING) {
+        if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
+            connected(c);
+        return 1;
+    }
+    enum tcp_shook s = tcp_shake_read(c);
+    if (s == TCP_SHAKE_NEXT)
+        record(c);
+    else if (s != TCP_SHAKE_MORE && !tcp_is_accepted(c))
+        tcp_attempt_failed(c, s == TCP_SHAKE_BAD ? EPROTO : errno ? errno : ECONNRESET);
+    else if (s == TCP_SHAKE_BAD)
+        tcp_stranger(c, "does not speak this protocol");
+    else if (s == TCP_SHAKE_END && c->heard && c->state == TCP_WAIT_HELLO)
+        tcp_stranger(c, "ended in the midst of its first words");
+    else if (s == TCP_SHAKE_END) /* a look at the port, or a process that tries another way */
+        tcp_conn_close(c);
+    return 1;
+}
+
+int tcp_half_pass(struct btl_tcp *b, int wait_ms)
+{
+    struct epoll_event e[16];
+    int n = epoll_wait(b->half_epoll, e, 16, wait_ms);
+    for (int i = 0; i < n; i++) {
+        struct tcp_conn *c = e[i].data.ptr;
+        if (!c)
+            tcp_accept(b);
+        else if (c->state != TCP_CLOSED && c->state != TCP_UP)
+            tcp_conn_step(c, e[i].events);
+    }
+    return n > 0 ? n : 0;
+}
+
+/* Two round trips when the peer is in MPI.  When it is not, waiting is in vain, and the next peers
+ * are given less. */
+#define PATIENCE_NS (2u * MS)
+
+void tcp_connect_wait(struct tcp_peer *p)
+{
+    struct btl_tcp *b = tcp_instance(p);
+    uint64_t now = rt_now_ns(), end = now + b->patience_ns;
+    while (p->main && !p->up && now < end) {
+        tcp_half_pass(b, (int)((end - now) / MS));
+        now = rt_now_ns();
+    }
+    b->patience_ns = p->up ? PATIENCE_NS : b->patience_ns / 2;
+}

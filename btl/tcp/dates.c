@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What is due by the clock: attempts that take too long, strangers that say nothing, peers that are
+ * gone, connections on which nothing is acknowledged.  Below progress(). */
+#include "btl/tcp/tcp.h"
+#include "runtime/base/cfg.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define MS 1000000u
+/* A stranger has this long to prove itself; a process that computes in between connects again. */
+#define HALF_NS (5000u * MS)
+/* One way is given up for the next when its SYN is not answered for so long. */
+#define ATTEMPT_NS (2000u * MS)
+/* Nobody listens there any more: a process publishes its address only while it does.  Not at once,
+ * because its end may be the launcher's to tell. */
+#define REFUSED_NS (2000u * MS)
+/* A connection that ends without a word usually means that the peer has died, and that the launcher
+ * will end this process too; it gets so long to say why. */
+#define GRACE_NS (300u * MS)
+
+static void half_date(struct tcp_conn *c, uint64_t now)
+{
+    const struct tcp_peer *p = c->peer;
+    if (tcp_is_accepted(c)) {
+        if (now - c->since_ns > HALF_NS && c->state == TCP_WAIT_PROOF)
+            tcp_conn_close(c); /* a process that computes in between, and will try again */
+        else if (now - c->since_ns > HALF_NS)
+            tcp_stranger(c, "did not say who it is in time");
+    } else if (c->state == TCP_CONNECTING && now - c->since_ns > ATTEMPT_NS &&
+               (p->main != c || p->nroutes > 1)) {
+        tcp_attempt_failed(c, ETIMEDOUT);
+    } else if (c->state == TCP_WAIT_CHALLENGE && p->main == c && p->nroutes > 1 &&
+               now - c->since_ns > tcp_instance(p)->timeout_ns / 2) {
+        tcp_attempt_failed(c, ETIMEDOUT); /* something else may listen at that address */
+    }
+}
+
+static void connect_date(struct tcp_peer *p, uint64_t now)
+{
+    uint64_t spent = now - p->first_try_ns;
+    char why[160];
+    bool trying = p->first_try_ns && !p->up && (!p->main || p->main->state == TCP_CONNECTING);
+    if (trying && (spent > tcp_instance(p)->timeout_ns ||
+                   (p->last_errno == ECONNREFUSED && !p->main && spent > REFUSED_NS))) {
+        snprintf(why, sizeof why, "no connection to it within %.1f s: %s%s", (double)spent / 1e9,
+                 p->nroutes ? strerror(p->last_errno ? p->last_errno : ETIMEDOUT)
+                            : "no address of it can be reached from here",
+                 p->last_errno == ECONNREFUSED ? ", so its process has ended"
+                                               : "; look at routes and firewalls");
+        tcp_peer_lost(p, why);
+    } else if (p->retry_ns && now >= p->retry_ns && !p->main && !p->up) {
+        tcp_connect(p);
+    }
+}
+
+static void work_date(struct tcp_peer *p, uint64_t now)
+{
+    if (p->bye_in && !p->lost && p->losing_ns)
+        tcp_peer_left(p);
+    if (p->lost) {
+        tcp_peer_tell(p);
+    } else if (p->losing_ns) {
+        if (now - p->losing_ns > GRACE_NS)
+            tcp_peer_lost(p, p->last_errno ? strerror(p->last_errno)
+                                           : "its connection has ended, so its process has");
+    } else {
+        connect_date(p, now);
+    }
+    if (p->lost || (!p->losing_ns && (p->up || (!p->retry_ns && !p->main))))
+        rt_list_del(&p->work);
+}
+
+/* How long has the other side not acknowledged what it should?  While its window is closed the
+ * kernel asks ever more rarely, and only a question without answer counts. */
+static bool conn_is_dead(struct tcp_conn *c, uint64_t now)
+{
+    struct tcp_info i = { 0 };
+    socklen_t len = sizeof i;
+    if (getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &i, &len) < 0)
+        return false;
+    uint64_t heard = now - (uint64_t)i.tcpi_last_ack_recv * MS;
+    if (!i.tcpi_unacked && !i.tcpi_probes)
+        c->stalled_ns = 0;
+    else if (!c->stalled_ns || heard > c->stalled_ns)
+        c->stalled_ns = now;
+    return c->stalled_ns && now - c->stalled_ns > c->tcp->timeout_ns;
+}
+
+static void look_at_conns(struct btl_tcp *b, struct rt_list *list, uint64_t now)
+{
+    struct rt_list *pos, *next;
+    rt_list_each_safe (pos, next, list) {
+        struct tcp_conn *c = rt_container(pos, struct tcp_conn, link);
+        char why[160];
+        if (!c->peer || c->state == TCP_CONNECTING || !conn_is_dead(c, now))
+            continue;
+        snprintf(why, sizeof why, "%s has acknowledged nothing for %d s (WEFT_NET_TIMEOUT_S)",
+                 tcp_fd_text(c->fd), (int)(b->timeout_ns / 1000000000u));
+        tcp_peer_lost(c->peer, why);
+        return; /* other connections of the list may have gone with it; the rest next time */
+    }
+}
+
+int tcp_dates(struct btl_tcp *b)
+{
+    uint64_t now = rt_now_ns();
+    struct rt_list *pos, *next;
+    int n = 0;
+
+    rt_list_each_safe (pos, next, &b->half)
+        half_date(rt_container(pos, struct tcp_conn, link), now);
+    rt_list_each_safe (pos, next, &b->work)
+        work_date(rt_container(pos, struct tcp_peer, work), now);
+    if (now >= b->next_check_ns) {
+        uint64_t every = b->timeout_ns / 8;
+        b->next_check_ns = now + (every > 1000u * MS ? 1000u * MS : every);
+        look_at_conns(b, &b->conns, now);
+        look_at_conns(b, &b->half, now);
+        if (!b->listening && b->nhalf_in < TCP_HALF_MAX)
+            tcp_listener_watch(b, true); /* descriptors may have come free */
+    }
+    return n;
+}
