@@ -2,8 +2,8 @@
 /* Reduction to all ranks over several hosts.  N hosts, K shares; a, b of a message between hosts.
  *
  * hier: on each host to its lowest rank, recursive doubling among those, or with few hosts all to
- * all, and out again.  log2(N) (a + m b), or a + (N - 1) m b.  Best for small data; any operation where the ranks of each host follow each
- * other.
+ * all, and out again.  log2(N) (a + m b), or a + (N - 1) m b.  Best for small data; any operation
+ * where the ranks of each host follow each other.
  *
  * hier_split: the ranks of a host each add up their share, exchange it with those that have the
  * same share on the other hosts, and collect all shares.  As rabenseifner: 2 log2(N) a + 2 m b / K
@@ -19,8 +19,10 @@
 
 #include "runtime/base/err.h"
 
-/* Bytes of a share of a chunk: a message of the ring is one N-th of it. */
+/* Bytes of a share of a chunk: a message of the ring is one N-th of it.  Of more hosts than this
+ * those would be short, and the rounds too many. */
 #define RING_SHARE (256 * 1024)
+#define RING_NODES 32
 /* Shorter vectors between hosts go by recursive doubling: as the row of rabenseifner. */
 #define HALVING_MIN 16384
 
@@ -189,6 +191,8 @@ static bool ring_begin(struct ring *r, struct coll_team *t, const struct coll_ar
 static int start_ring(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
 {
     struct ring r;
+    if (t->hier->nnodes > RING_NODES)
+        return start_split(t, a, k);
     if (!ring_begin(&r, t, a, k))
         return -RT_ENOMEM;
     for (int64_t turn = 0; turn < r.nchunks + r.rounds + 1; turn++) {

@@ -15,6 +15,8 @@
 
 /* Exchanges under way at once: as in algo/alltoall.c. */
 #define WINDOW 8
+/* A lowest rank has three times as much memory; beyond, every rank sends its own. */
+#define GATHERED_MAX (4 << 20)
 
 /* ---- hier ---- */
 
@@ -83,42 +85,6 @@ static void unpack(struct exchange *e, int size)
                             e->whole + coll_hier_rank(h, i, j) * e->block, here, by_target);
     }
     coll_sched_round(e->x.s);
-}
-
-static int start_leaders(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
-{
-    struct exchange e = { 0 };
-    if (!coll_hier_begin(&e.x, t, a, k))
-        return -RT_ENOMEM;
-    bool leads = e.x.local->rank == 0, in_place = a->sbuf == COLL_IN_PLACE;
-    int64_t n = t->size * (in_place ? a->rcount : a->scount);
-    e.block = a->rcount * a->rtype->size;
-    int64_t all = t->size * e.x.local->size * e.block;
-    make_piece(&e);
-    if (leads) {
-        e.whole = coll_sched_tmp(e.x.s, all);
-        e.out = coll_sched_tmp(e.x.s, all);
-        e.in = coll_sched_tmp(e.x.s, all);
-    }
-    coll_hier_gather(&e.x, in_place ? a->rbuf : a->sbuf, n, in_place ? a->rtype : a->stype,
-                     e.whole, t->size * e.block, 0);
-    coll_sched_round(e.x.s);
-    struct coll_team *across = leads ? coll_hier_across(&e.x, 0, -1) : NULL;
-    if (leads)
-        pack(&e, t->size);
-    for (int i = 1; across && i < across->size; i++) {
-        int to = (across->rank + i) % across->size, from = (across->rank - i + across->size) %
-                                                           across->size;
-        coll_sched_recv(e.x.s, e.in + message_at(&e, from),
-                        message_at(&e, from + 1) - message_at(&e, from), &coll_bytes, from);
-        coll_sched_send(e.x.s, e.out + message_at(&e, to),
-                        message_at(&e, to + 1) - message_at(&e, to), &coll_bytes, to);
-    }
-    coll_sched_round(e.x.s);
-    if (leads)
-        unpack(&e, t->size);
-    coll_hier_scatter(&e.x, e.whole, t->size * e.block, a->rbuf, t->size * a->rcount, a->rtype, 0);
-    return coll_sched_go(e.x.s);
 }
 
 /* ---- hier_pairs ---- */
@@ -235,6 +201,46 @@ static int start_pairs(struct coll_team *t, const struct coll_args *a, struct co
         }
     }
     return coll_sched_go(x.s);
+}
+
+/* ---- the start of hier, which may have too much to gather ---- */
+
+static int start_leaders(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
+{
+    struct exchange e = { 0 };
+    if (a->rcount * a->rtype->size * t->size * t->hier->most > GATHERED_MAX)
+        return start_pairs(t, a, k);
+    if (!coll_hier_begin(&e.x, t, a, k))
+        return -RT_ENOMEM;
+    bool leads = e.x.local->rank == 0, in_place = a->sbuf == COLL_IN_PLACE;
+    int64_t n = t->size * (in_place ? a->rcount : a->scount);
+    e.block = a->rcount * a->rtype->size;
+    int64_t all = t->size * e.x.local->size * e.block;
+    make_piece(&e);
+    if (leads) {
+        e.whole = coll_sched_tmp(e.x.s, all);
+        e.out = coll_sched_tmp(e.x.s, all);
+        e.in = coll_sched_tmp(e.x.s, all);
+    }
+    coll_hier_gather(&e.x, in_place ? a->rbuf : a->sbuf, n, in_place ? a->rtype : a->stype,
+                     e.whole, t->size * e.block, 0);
+    coll_sched_round(e.x.s);
+    struct coll_team *across = leads ? coll_hier_across(&e.x, 0, -1) : NULL;
+    if (leads)
+        pack(&e, t->size);
+    for (int i = 1; across && i < across->size; i++) {
+        int to = (across->rank + i) % across->size, from = (across->rank - i + across->size) %
+                                                           across->size;
+        coll_sched_recv(e.x.s, e.in + message_at(&e, from),
+                        message_at(&e, from + 1) - message_at(&e, from), &coll_bytes, from);
+        coll_sched_send(e.x.s, e.out + message_at(&e, to),
+                        message_at(&e, to + 1) - message_at(&e, to), &coll_bytes, to);
+    }
+    coll_sched_round(e.x.s);
+    if (leads)
+        unpack(&e, t->size);
+    coll_hier_scatter(&e.x, e.whole, t->size * e.block, a->rbuf, t->size * a->rcount, a->rtype, 0);
+    return coll_sched_go(e.x.s);
 }
 
 #define PAIRS(kind) \

@@ -5,7 +5,8 @@
  * the rounds of dissemination, and let the others go.  ceil(log2 N) a, of few a.
  *
  * hier, broadcast and reduction: a binomial tree over the hosts, whose representatives are the root
- * and elsewhere the lowest ranks; on each host in shared memory.  log2(N) (a + m b).
+ * and elsewhere the lowest ranks; on each host in shared memory.  log2(N) (a + m b); little data
+ * goes from the root to few hosts itself, a + (N - 1) m b.
  *
  * hier_chain, broadcast: the hosts form a chain from the root's on, the data flows through it in
  * pieces of d bytes, each of which is handed out on a host while the next one comes in.
@@ -19,6 +20,8 @@
 
 /* Piece of the chain: as in algo/bcast.c. */
 #define CHAIN_PIECE (128 * 1024)
+/* Up to so many bytes the root sends to few hosts itself. */
+#define DIRECT_MAX 4096
 
 static void meet(struct coll_hier_call *x)
 {
@@ -49,18 +52,34 @@ static int start_barrier(struct coll_team *t, const struct coll_args *a, struct 
     return coll_sched_go(x.s);
 }
 
+/* To the hosts' representatives; the last round, in which one sends, is left open. */
+static void tell_hosts(struct coll_hier_call *x)
+{
+    const struct coll_args *a = x->a;
+    struct coll_team *across = coll_hier_across(x, 0, a->root);
+    int root = coll_hier_node(x->h, a->root), p = x->h->nnodes;
+    if (!across)
+        return;
+    if (!coll_hier_few(x->h) || a->rcount * a->rtype->size > DIRECT_MAX) {
+        coll_build_bcast_open(x->s, across, a->rbuf, a->rcount, a->rtype, root);
+        return;
+    }
+    if (across->rank != root) {
+        coll_sched_recv(x->s, a->rbuf, a->rcount, a->rtype, root);
+        coll_sched_round(x->s);
+    }
+    for (int i = 1; across->rank == root && i < p; i++)
+        coll_sched_send(x->s, a->rbuf, a->rcount, a->rtype, (root + i) % p);
+}
+
 static int start_bcast(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
 {
     struct coll_hier_call x;
     if (!coll_hier_begin(&x, t, a, k))
         return -RT_ENOMEM;
     int first = coll_hier_speaker(&x);
-    if (x.local->rank == first) {
-        struct coll_team *across = coll_hier_across(&x, 0, a->root);
-        if (across)
-            coll_build_bcast_open(x.s, across, a->rbuf, a->rcount, a->rtype,
-                                  coll_hier_node(x.h, a->root));
-    }
+    if (x.local->rank == first)
+        tell_hosts(&x);
     /* While the messages to other hosts are under way: */
     coll_hier_bcast(&x, a->rbuf, a->rcount, a->rtype, first);
     return coll_sched_go(x.s);
