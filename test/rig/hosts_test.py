@@ -148,14 +148,14 @@ def hide(i, path):
     os.makedirs(work, exist_ok=True)
     h.run("sh", "-ec", 'mount -t tmpfs tmpfs "$0" && mkdir "$0/up" "$0/work" && mount -t overlay overlay -o '
           'lowerdir="$1",upperdir="$0/up",workdir="$0/work" "$1" && rm "$2"', work, folder, path)
-    return lambda: h.run("umount", folder, work)
+    return lambda: h.run("umount", "-l", folder, work)
 
 
 def replace(i, path, by):
     """On host i another file stands at this path."""
     h = host(i)
     h.run("mount", "--bind", by, path)
-    return lambda: h.run("umount", path)
+    return lambda: h.run("umount", "-l", path)
 
 
 def main(module, **more):
