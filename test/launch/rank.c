@@ -8,10 +8,13 @@
  * that   term=MS           on SIGTERM say so and exit MS milliseconds later; MS -1: ignore it
  * child             leave a child in the background that sleeps and holds stdout   exchange
  * put, get of every rank, compare   late=MS           the same in two steps, the second MS
- * milliseconds after the first       miss              get what the last rank never puts */
+ * milliseconds after the first       miss              get what the last rank never puts
+ * segment           make the file of the node segment, as MPI_Init does */
+#include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/boot/boot.h"
+#include "runtime/mem/node.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -142,6 +145,16 @@ static int exchange_late(long ms)
     return 0;
 }
 
+static int make_segment(void)
+{
+    char path[4096];
+    if (rt_cfg_load() < 0)
+        return 1;
+    rt_node_name(rt_boot.nspace, rt_boot.node, path, sizeof path);
+    FILE *f = fopen(path, "a");
+    return !f || fclose(f);
+}
+
 static int miss(void)
 {
     struct rt_proc last = { 0, (uint32_t)rt_boot.size - 1 };
@@ -197,6 +210,8 @@ static int act(const char *w, int argc, char **argv)
         return rt_boot_fence() < 0;
     else if (value_of(w, "exchange"))
         return exchange();
+    else if (value_of(w, "segment"))
+        return make_segment();
     else if (value_of(w, "miss"))
         return miss();
     else if ((v = value_of(w, "late")))
