@@ -208,7 +208,7 @@ int tcp_address_read(const void *blob, size_t len, struct tcp_address **out)
     if (head.version != TCP_ADDRESS_VERSION || head.naddrs > TCP_ADDRS_MAX ||
         len != tcp_address_len(head.naddrs) || !head.port)
         return -RT_EINVAL;
-    *out = calloc(1, sizeof **out < len ? len : sizeof **out);
+    *out = malloc(len); /* no longer than it is */
     if (!*out)
         return -RT_ENOMEM;
     memcpy(*out, blob, len);

@@ -7,9 +7,10 @@
  * whoever speaks first, the lanes by the side that made the main one (the other may not be able to,
  * behind a firewall).  When both connect at once, the connection that the lower rank made stays.
  *
- * Memory: a peer that was never talked to costs nothing; a connected one costs its struct and those
- * of its connections, about 700 bytes, and what the kernel keeps for a socket.  Data in the midst
- * of arriving share one buffer, except for the part of a frame that is not there yet. */
+ * Memory: a peer that was never talked to costs nothing; a connected one costs its struct, those of
+ * its connections and its address, about 700 bytes, up to 1 KiB of queue once something has waited
+ * there, and what the kernel keeps for a socket.  Data in the midst of arriving share one buffer,
+ * except for the part of a frame that is not there yet. */
 #ifndef BTL_TCP_TCP_H
 #define BTL_TCP_TCP_H
 
