@@ -135,7 +135,8 @@ void rt_gpu_area_give(struct rt_gpu_area *a)
         destroy(a);
         return;
     }
-    rt_list_append(a->len > KEEP ? kept->next : kept, &a->link); /* too long to be kept: goes first */
+    /* One that is too long to be kept is the first to go. */
+    rt_list_append(a->len > KEEP ? kept->next : kept, &a->link);
     g->areas_nbytes[a->host] += a->len;
     make_room(g, a->host, 0);
 }

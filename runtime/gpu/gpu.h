@@ -308,8 +308,8 @@ int rt_gpu_export_mem(const struct rt_gpu_ptr *p, struct rt_gpu_export *out, int
 struct rt_gpu_import; /* a mapping of another process's allocation */
 /* Maps it for use by g's device (fd stays the caller's).  -RT_EUNREACH: the devices have no access
  * to each other; -RT_ENOTSUP: the driver refuses this memory; both said once, with what happens
- * instead.  -RT_EAGAIN: memory of a pool, freed there but mapped here, lies in the same place; later
- * it may be mapped.  -RT_EGPU: g is lost.  Takes 3 to 4 ms. */
+ * instead.  -RT_EAGAIN: memory of a pool, freed there but mapped here, lies in the same place; it
+ * may be mapped later.  -RT_EGPU: g is lost.  Takes 3 to 4 ms. */
 int rt_gpu_import(struct rt_gpu *g, const struct rt_gpu_export *e, int fd,
                   struct rt_gpu_import **out, void **base);
 void rt_gpu_unimport(struct rt_gpu_import *m);

@@ -8,7 +8,8 @@
  * An import belongs to the context that it was mapped in and ends with it; imports of one pool
  * share its descriptor, and those of the same place in it one import of the driver's: what is
  * imported twice is gone when it is freed once, and of two that overlap the driver knows one, so
- * copies into the other fail (H200, driver 580).  Under the domain's lock, like all of runtime/gpu. */
+ * copies into the other fail (H200, driver 580).  Under the domain's lock, like all of runtime/gpu.
+ */
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/gpu/gpu_int.h"
