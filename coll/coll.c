@@ -108,24 +108,27 @@ int coll_begin_host(struct coll_task *k)
  * exchange messages, which take any memory. */
 static bool may_pass(const struct coll_args *a) { return a->kind < COLL_NEIGHBOR_ALLGATHER; }
 
+/* Whether coll/gpu counts the call: ranks must agree about what memory they pass. */
+static bool is_counted(const struct coll_team *t, const struct coll_args *a)
+{
+    return t->node && may_pass(a) && !coll_forces_messages(t, a);
+}
+
 static int begin(struct coll_task *k)
 {
-    struct coll_hier *h = k->team->hier;
-    if (rt_unlikely(h && !h->mapped)) {
-        int err = coll_hier_map(h);
-        if (err < 0)
-            return err;
+    struct coll_team *t = k->team;
+    bool counted = !k->messages && is_counted(t, &k->args);
+    if (counted && rt_unlikely(t->gpu != NULL)) {
+        if (!coll_gpu_pass(t->gpu, &k->args))
+            return coll_gpu_start(k);
+    } else {
+        t->gate_calls += counted;
     }
-    struct coll_gpu *g = may_pass(&k->args) && !k->messages ? k->team->gpu : NULL;
-    if (rt_unlikely(g != NULL) && coll_forces_messages(k->team, &k->args))
-        g = NULL;
-    if (rt_unlikely(g != NULL) && !coll_gpu_pass(g, &k->args))
-        return coll_gpu_start(k);
-    if (rt_unlikely(k->args.mem != RT_MEM_HOST) && may_pass(&k->args))
-        return k->team->ops->stage(k->team, k);
-    int err = coll_begin_host(k);
-    if (rt_unlikely(err < 0) && g)
-        coll_gpu_unpass(g);
+    int err = rt_unlikely(k->args.mem != RT_MEM_HOST) && may_pass(&k->args)
+                  ? t->ops->stage(t, k)
+                  : coll_begin_host(k);
+    if (rt_unlikely(err < 0)) /* it could not start, and may be repeated */
+        t->gate_calls -= counted;
     return err;
 }
 
@@ -150,7 +153,10 @@ void coll_prepare(struct coll_team *t, const struct coll_args *a, struct coll_ta
     k->tag = (int)(k->seq & TAG_NUMBERS) | COLL_TAG_PERSISTENT;
     k->messages = true;
     k->fixed = NULL;
-    if (rt_unlikely(t->gpu != NULL) && may_pass(a) && !coll_forces_messages(t, a))
+    if (!is_counted(t, a))
+        return;
+    t->gate_inits++;
+    if (rt_unlikely(t->gpu != NULL))
         coll_gpu_prepare(k);
 }
 

@@ -112,6 +112,9 @@ struct coll_team {
     int rank, size;
     bool one_node; /* all ranks share a node segment */
     uint32_t seq;  /* collective calls so far, the same on all ranks: makes tags and epochs */
+    /* Of the kinds that coll/gpu agrees about, on a team with a node: calls so far, and persistent
+     * calls that have been made; the same on all ranks, also on those without devices. */
+    uint64_t gate_calls, gate_inits;
     struct coll_node *node; /* owned by coll/node; NULL when not set up */
     struct coll_gpu *gpu;   /* owned by coll/gpu; NULL: device buffers are always staged */
     struct coll_hier *hier; /* owned by coll/hier; NULL: not a group on several hosts */

@@ -72,12 +72,20 @@ static bool enter(struct coll_gpu_call *c)
     return true;
 }
 
+/* As with ordinary calls, a rank without data says yes where device memory has been seen. */
+static bool may_be_device(const struct coll_gpu *g, const struct coll_args *a)
+{
+    return a->mem != RT_MEM_HOST ||
+           (rt_load_relaxed(&g->head->devices) && coll_gpu_has_nothing(g->team, a));
+}
+
+/* The call has been counted. */
 void coll_gpu_prepare(struct coll_task *k)
 {
     struct coll_gpu *g = k->team->gpu;
-    uint64_t number = ++g->inits;
+    uint64_t number = g->team->gate_inits;
     int slot = (int)(number % COLL_GPU_FIXED);
-    if (k->args.mem != RT_MEM_HOST && !g->far && !g->in_use[slot] &&
+    if (may_be_device(g, &k->args) && !g->far && !g->in_use[slot] &&
         !coll_is_forced(k->team, &k->args, false) && has_entries(g)) {
         struct coll_gpu_call *c = coll_gpu_call_take(g, k);
         if (c) {
@@ -91,8 +99,7 @@ void coll_gpu_prepare(struct coll_task *k)
         }
     }
     rt_store_release(&g->own->inits, number);
-    if (rt_load_relaxed(&g->head->devices))
-        coll_gpu_wake(g);
+    coll_gpu_has_said(g);
 }
 
 void coll_gpu_unprepare(struct coll_task *k)

@@ -34,8 +34,8 @@
  * none has one that is open.
  *
  * A rank that dies while others wait for it is looked for at intervals; the wait ends with an
- * error.  A rank that could not start a call (no memory) may repeat it; its word stands, and was
- * no. */
+ * error.  A rank that could not start a call (no memory) may repeat it when it has made no other
+ * since; its word stands, and the call was decided no. */
 #include "coll/gpu/gpu.h"
 
 #include <stdlib.h>
@@ -113,11 +113,10 @@ void coll_gpu_fini(struct coll_team *t)
 bool coll_gpu_quiet(const struct coll_team *t, void *shared)
 {
     const struct coll_gpu_word *word = words_at(shared);
-    const struct coll_gpu_word *own = &word[t->rank];
     for (int i = 0; i < t->size; i++) {
-        uint64_t passed = rt_load_acquire(&word[i].passed);
-        if (passed < own->passed || /* when this rank has not counted: of those that do, never */
-            (passed != UINT64_MAX && rt_load_acquire(&word[i].inits) < own->inits) ||
+        uint64_t passed = rt_load_acquire(&word[i].passed); /* UINT64_MAX: it says no to all */
+        if (passed < t->gate_calls ||
+            (passed != UINT64_MAX && rt_load_acquire(&word[i].inits) < t->gate_inits) ||
             rt_load_relaxed(&word[i].open))
             return false;
     }
@@ -162,6 +161,8 @@ static bool has_area(struct coll_gpu *g)
     return true;
 }
 
+static bool is_far(struct coll_gpu *g) { return g->far && g->far--; }
+
 /* Says yes or no.  False: not yet. */
 static bool post(struct coll_gpu_call *c)
 {
@@ -173,7 +174,7 @@ static bool post(struct coll_gpu_call *c)
     if (c->number != g->own->passed + 1 || (c->device && g->in[c->slot]))
         return false;
     c->posted = true;
-    c->said_yes = c->device && !g->far && !coll_is_forced(g->team, &c->task->args, true) &&
+    c->said_yes = c->device && !is_far(g) && !coll_is_forced(g->team, &c->task->args, true) &&
                   has_area(g) && coll_gpu_describe(c, coll_gpu_post_of(c, g->team->rank)) >= 0;
     if (c->said_yes) {
         g->in[c->slot] = c;
@@ -182,8 +183,7 @@ static bool post(struct coll_gpu_call *c)
         rt_store_release(&g->own->yes[c->slot], c->number);
     }
     rt_store_release(&g->own->passed, c->number); /* after all that belongs to a yes */
-    if (rt_load_relaxed(&g->head->devices))
-        coll_gpu_wake(g);
+    coll_gpu_has_said(g);
     return true;
 }
 
@@ -378,11 +378,28 @@ static int begin_here(struct coll_task *k)
     return k->args.mem != RT_MEM_HOST ? k->team->ops->stage(k->team, k) : coll_begin_host(k);
 }
 
+/* A decided call could not start here for lack of memory.  When it is this rank's last one its
+ * numbers are given back, so that it may be repeated; its word stands. */
+static void unspend(struct coll_gpu *g, const struct coll_task *k, uint64_t number)
+{
+    struct coll_team *t = g->team;
+    if (t->gate_calls != number || t->seq != k->seq + 1)
+        return;
+    t->gate_calls--;
+    t->seq--;
+    g->redo = k->messages ? number : 0;
+}
+
 int coll_gpu_stage(struct coll_gpu_call *c)
 {
+    struct coll_gpu *g = c->gate;
     struct coll_task *k = c->task;
+    uint64_t number = c->number;
+    bool fixed = c->init != 0;
     call_give(c);
     int err = begin_here(k);
+    if (err < 0 && !fixed)
+        unspend(g, k, number);
     return err < 0 ? err : k->step(k);
 }
 
@@ -429,7 +446,9 @@ int coll_gpu_start(struct coll_task *k)
     struct coll_gpu_call *c = coll_gpu_call_take(g, k);
     if (!c)
         return -RT_ENOMEM;
-    c->number = ++g->calls;
+    c->number = ++g->team->gate_calls;
+    if (rt_unlikely(c->number == g->redo))
+        k->messages = true; /* as the others' */
     c->slot = (int)(c->number % COLL_GPU_SLOTS);
     c->go = wait_turn;
     k->alg = c->device ? &coll_gpu_alg : NULL;
@@ -440,7 +459,8 @@ int coll_gpu_start(struct coll_task *k)
     if (alone && post(c) && !c->said_yes) { /* as if it had been passed by: errors are the call's */
         call_give(c);
         int err = begin_here(k);
-        g->calls -= err < 0;
+        g->team->gate_calls -= err < 0;
+        g->redo = err < 0 ? g->redo : 0;
         return err;
     }
     *g->last = c;

@@ -8,6 +8,7 @@
 #include "coll/coll.h"
 #include "coll/gpu/plan.h"
 #include "runtime/base/atomic.h"
+#include "runtime/mem/node.h"
 
 #define COLL_GPU_FIXED 64 /* persistent calls on device memory that a team has at a time */
 #define COLL_GPU_SLOTS 4  /* device calls of a team that a rank has under way at a time */
@@ -99,17 +100,19 @@ struct coll_gpu { /* this rank's view; private memory */
     struct coll_team *team;
     struct coll_gpu_head *head;
     struct coll_gpu_word *word, *own;    /* [size]; this rank's */
-    uint64_t calls;                      /* numbers given */
     struct coll_gpu_call *first, **last; /* undecided calls, in order */
     struct coll_gpu_call *spare;
     struct coll_gpu_call *in[COLL_GPU_SLOTS];
     char *area;
-    /* Persistent calls: numbers given, those that have said yes, this rank's entries. */
-    uint64_t inits;
+    /* Persistent calls: those that have said yes, this rank's entries. */
     bool in_use[COLL_GPU_FIXED];
     char *fixed;
     int hurry;         /* calls that wait for nobody when they are started */
-    bool no_area, far; /* this rank says no to everything */
+    bool no_area;      /* this rank says no to everything */
+    /* After a rank's memory could not be reached: device calls to which this rank says no, and how
+     * many it was the last time.  The next one may be of other memory. */
+    unsigned far, far_last;
+    uint64_t redo; /* a call that could not start when the others had begun by messages; or 0 */
 };
 
 /* ---- for coll.c ---- */
@@ -123,6 +126,15 @@ bool coll_gpu_quiet(const struct coll_team *t, void *shared);
 int coll_gpu_start(struct coll_task *k);
 
 void coll_gpu_wake(struct coll_gpu *g);
+/* After this rank's word has been stored: whoever sleeps and waits for it is woken. */
+static inline void coll_gpu_has_said(struct coll_gpu *g)
+{
+    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the other half is a sleeper's membarrier */
+    if (rt_unlikely(rt_node.fence_needed))   /* which is missing here */
+        rt_fence();
+    if (rt_unlikely(rt_load_relaxed(&g->head->devices)))
+        coll_gpu_wake(g);
+}
 /* A rank without data, in a call whose ranks may have different counts, cannot say what memory it
  * would have been in: it says yes where device memory has been seen. */
 bool coll_gpu_has_nothing(const struct coll_team *t, const struct coll_args *a);
@@ -132,17 +144,13 @@ static inline bool coll_gpu_pass(struct coll_gpu *g, const struct coll_args *a)
 {
     if (rt_unlikely(a->mem != RT_MEM_HOST || g->first))
         return false;
-    if (rt_unlikely(rt_load_relaxed(&g->head->devices)) && coll_gpu_has_nothing(g->team, a))
+    if (rt_unlikely(rt_load_relaxed(&g->head->devices)) &&
+        (g->redo || coll_gpu_has_nothing(g->team, a)))
         return false;
-    rt_store_release(&g->own->passed, ++g->calls);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the other half is a sleeper's membarrier */
-    if (rt_unlikely(rt_load_relaxed(&g->head->devices)))
-        coll_gpu_wake(g);
+    rt_store_release(&g->own->passed, ++g->team->gate_calls);
+    coll_gpu_has_said(g);
     return true;
 }
-
-/* The call that was let through could not start, and may be repeated. */
-static inline void coll_gpu_unpass(struct coll_gpu *g) { g->calls--; }
 
 /* A persistent call is made; says yes or no, waits for nobody.  Yes: k->fixed is set. */
 void coll_gpu_prepare(struct coll_task *k);

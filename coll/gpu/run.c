@@ -185,6 +185,18 @@ static int attach_range(struct coll_gpu_call *c, int w, int rank, const struct c
     return 0;
 }
 
+/* Trying costs a call that is begun twice, so it is done ever more seldom. */
+static void note_reach(struct coll_gpu *g, int err)
+{
+    enum { FAR_FIRST = 8, FAR_MOST = 4096 };
+    if (err == -RT_EUNREACH)
+        g->far = g->far_last = !g->far_last               ? FAR_FIRST
+                               : g->far_last < FAR_MOST / 2 ? 2 * g->far_last
+                                                            : FAR_MOST;
+    else if (err >= 0)
+        g->far_last = 0;
+}
+
 static int attach_all(struct coll_gpu_call *c, bool *in_place)
 {
     int err = make_room(c);
@@ -199,8 +211,7 @@ static int attach_all(struct coll_gpu_call *c, bool *in_place)
         for (int w = 0; w < COLL_GPU_RANGES && err >= 0; w++)
             err = attach_range(c, w, r, post);
     }
-    if (err == -RT_EUNREACH)
-        c->gate->far = true; /* nor will it be next time */
+    note_reach(c->gate, err);
     return err;
 }
 

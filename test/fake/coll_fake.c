@@ -55,7 +55,10 @@ struct fake {
     struct rt_gpu *gpu; /* NULL: all buffers are the CPU's */
     int err;
     bool tolerant;
+    bool repeats;  /* after -RT_ENOMEM */
 };
+
+void fake_repeat(struct fake *f) { f->repeats = true; }
 
 void fake_tolerate(struct fake *f) { f->tolerant = true; }
 
@@ -430,6 +433,8 @@ static bool rank_turn(struct fake *f, struct rank *k, const struct coll_args *ar
     bool moved = false;
     while (k->next < ncalls && k->next < k->first + window) {
         int err = start(f, k, args, k->next);
+        if (err == -RT_ENOMEM && f->repeats)
+            return true;
         if (err < 0) {
             f->err = err;
             return true;
@@ -444,6 +449,10 @@ static bool rank_turn(struct fake *f, struct rank *k, const struct coll_args *ar
         if (t->req.done)
             continue;
         moved |= coll_task_advance(t);
+        if (t->req.done && t->req.err == -RT_ENOMEM && f->repeats) {
+            k->next = i;
+            return true;
+        }
         k->errors += t->req.done && t->req.err < 0;
         if (t->req.done && t->req.err < 0 && !f->tolerant)
             f->err = t->req.err;

@@ -35,6 +35,8 @@ int fake_run_fixed(struct fake *f, const struct coll_args *args, int ncalls, int
 /* From now on errors of tasks do not end a run but are counted, by rank. */
 void fake_tolerate(struct fake *f);
 int fake_errors(const struct fake *f, int rank);
+/* A call that fails for lack of memory is made again; with a window of 1. */
+void fake_repeat(struct fake *f);
 const struct coll_team *fake_team(const struct fake *f, int rank);
 unsigned fake_random(struct fake *f, unsigned below);
 

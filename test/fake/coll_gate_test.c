@@ -22,8 +22,9 @@ static const int64_t counts[] = { 0, 1, 6, 7, 90, 512, 3000, 40000 };
 
 /* How often things go the other way, in 64ths. */
 static struct odds {
-    unsigned host, no_describe, no_attach, freed, fail;
+    unsigned host, no_describe, no_attach, freed, fail, no_memory;
 } odds;
+static int unreachable; /* so many mappings are refused for good */
 static int ndevice, nstaged; /* calls of ranks */
 static int nregs, nmaps;     /* that are there */
 
@@ -180,6 +181,8 @@ static int attach(struct coll_team *t, int rank, const void *key, const struct r
     (void)rank;
     (void)t;
     (void)near;
+    if (unreachable > 0 && unreachable--)
+        return -RT_EUNREACH;
     if (fake_random(now, 64) < odds.no_attach)
         return -RT_ENOTSUP;
     memcpy(&out->ptr, key, sizeof out->ptr);
@@ -198,6 +201,8 @@ static void detach(struct coll_team *t, struct coll_dev_map *m)
 static int stage(struct coll_team *t, struct coll_task *k)
 {
     (void)t;
+    if (fake_random(now, 64) < odds.no_memory)
+        return -RT_ENOMEM;
     nstaged++;
     k->args.mem = RT_MEM_HOST;
     return coll_begin_host(k);
@@ -246,6 +251,10 @@ static void run_program(int size, int kind, int persistent, unsigned seed)
     struct fake *f = now = fake_create(size, seed, true, SHM_ROOM);
     int window = 1 + (int)fake_random(f, 2 * COLL_GPU_SLOTS);
     coll_gpu_way = (enum coll_gpu_way)(seed % COLL_GPU_WAYS);
+    if (odds.no_memory) {
+        fake_repeat(f);
+        window = 1;
+    }
     for (int i = 0; i < NCALLS; i++) {
         cases[i] = random_case(f, size, kind);
         cases[i].in_place &= persistent < 2; /* which changes its input */
@@ -306,6 +315,81 @@ static void what_cannot_be_mapped(void)
     programs(-1, (struct odds){ .host = 8, .no_describe = 4, .no_attach = 4, .freed = 2 });
 }
 
+/* What one call cannot reach, another may. */
+static void what_cannot_be_reached(void)
+{
+    ndevice = nstaged = 0;
+    odds = (struct odds){ 0 };
+    for (unsigned seed = 1; seed <= 5; seed++) {
+        unreachable = 2;
+        run_program(3, COLL_ALLREDUCE, 0, seed);
+        CHECK_EQ(unreachable, 0);
+    }
+    CHECK_MSG(nstaged < ndevice / 2, "%d of %d calls went through host memory", nstaged, ndevice);
+}
+
+/* Ranks that could not start a call, after they have said yes, too, make it again. */
+static void repeated(void)
+{
+    odds = (struct odds){ .host = 8, .no_describe = 4, .no_attach = 8, .no_memory = 20 };
+    for (unsigned seed = 1; seed <= 24 && !check_failed_case; seed++)
+        run_program(2 + (int)(seed % 5), -1, 0, seed);
+}
+
+/* An owner of the words that has no devices knows all the same when the others have said theirs. */
+static void owner_without_devices(void)
+{
+    struct coll_team t[2] = { { .rank = 0, .size = 2 }, { .rank = 1, .size = 2 } };
+    struct coll_args a = { .kind = COLL_ALLREDUCE, .mem = RT_MEM_HOST };
+    void *shared = aligned_alloc(RT_CACHE_LINE, coll_gpu_nbytes(2));
+    memset(shared, 0, coll_gpu_nbytes(2));
+    for (int r = 0; r < 2; r++) {
+        t[r].ops = &more.ops;
+        rt_gpu_watch = r == 1;
+        CHECK_EQ(coll_gpu_attach(&t[r], shared), 0);
+    }
+    CHECK(coll_gpu_quiet(&t[0], shared));
+    t[0].gate_calls++; /* as coll_start() does it */
+    CHECK(!coll_gpu_quiet(&t[0], shared));
+    CHECK(coll_gpu_pass(t[1].gpu, &a));
+    CHECK(coll_gpu_quiet(&t[0], shared));
+    t[1].rank = 2; /* it gives nothing back */
+    coll_gpu_fini(&t[1]);
+    free(shared);
+}
+
+/* Persistent calls in which a rank has no data go from device to device. */
+static void nothing_persistent(void)
+{
+    enum { SIZE = 3, LEN = 5 };
+    static const struct rt_layout u32 = { .size = 4, .extent = 4, .true_extent = 4,
+                                          .elem = RT_ELEM_U32, .contig = true };
+    static uint32_t in[SIZE][LEN], out[SIZE * LEN];
+    int64_t counts_of[SIZE] = { LEN, 0, LEN }, displs[SIZE] = { 0, LEN, LEN };
+    struct coll_args args[SIZE];
+    odds = (struct odds){ 0 };
+    struct fake *f = now = fake_create(SIZE, 1, true, SHM_ROOM);
+    for (int r = 0; r < SIZE; r++) {
+        args[r] = (struct coll_args){ .kind = COLL_GATHERV, .sbuf = in[r], .rbuf = out };
+        args[r].scount = counts_of[r];
+        args[r].rcounts = counts_of;
+        args[r].rdispls = displs;
+        args[r].stype = args[r].rtype = &u32;
+        args[r].mem = counts_of[r] ? RT_MEM_CUDA : RT_MEM_HOST;
+        for (int i = 0; i < LEN; i++)
+            in[r][i] = (uint32_t)(100 * r + i);
+    }
+    CHECK_EQ(fake_run(f, args, 1, 1), 0); /* shows that there are devices */
+    memset(out, 0, sizeof out);
+    nstaged = 0;
+    CHECK_EQ(fake_run_fixed(f, args, 1, 1, 2), 0);
+    CHECK_EQ(nstaged, 0);
+    for (int i = 0; i < 2 * LEN; i++)
+        CHECK_EQ(out[i], (uint32_t)(200 * (i / LEN) + i % LEN));
+    CHECK_EQ(fake_destroy(f), 0);
+    CHECK_EQ(nregs + nmaps + njobs, 0);
+}
+
 /* Only the rooted calls that let ranks run ahead. */
 static void rooted(void)
 {
@@ -354,6 +438,10 @@ int main(void)
     RUN(all_on_devices);
     RUN(hosts_and_devices);
     RUN(what_cannot_be_mapped);
+    RUN(what_cannot_be_reached);
+    RUN(repeated);
+    RUN(owner_without_devices);
+    RUN(nothing_persistent);
     RUN(rooted);
     RUN(failures);
     return check_end();
