@@ -245,6 +245,15 @@ static int nothing(struct coll_task *k)
     return 1;
 }
 
+/* A receive for which nothing comes, else a later message would find it. */
+static void take_back(struct coll_team *t, struct rt_req *r)
+{
+    if (!r)
+        return;
+    r->ops->cancel(r);
+    t->ops->release(t, r);
+}
+
 /* What would be sent to itself is a message, which knows buffers of all kinds. */
 static int start_alone(struct coll_team *t, struct coll_task *k)
 {
@@ -270,7 +279,8 @@ static int start_alone(struct coll_team *t, struct coll_task *k)
     err = t->ops->irecv(t, (void *)to.at, to.n, to.l, 0, k->tag, &s->msg[0]);
     if (err >= 0)
         err = t->ops->isend(t, (const void *)from.at, from.n, from.l, 0, k->tag, &s->msg[1]);
-    if (err < 0) { /* of memory: a receive that is posted stays so */
+    if (err < 0) {
+        take_back(t, s->msg[0]);
         alone_cleanup(k);
         return err;
     }
