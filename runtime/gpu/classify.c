@@ -194,26 +194,35 @@ static bool covers(const struct recent *r, cu_ptr p)
     return kind_of(&r->a) != RT_MEM_CUDA_VMM && p - r->a.start < r->a.len;
 }
 
+static bool is_fresh(const struct recent *r, uint64_t now)
+{
+    uint64_t good_for = rt_load_relaxed(&rt_gpu_seen_for);
+    return now - r->when < (kind_of(&r->a) == RT_MEM_CUDA ? good_for : good_for / LAST_PART);
+}
+
 static struct recent *find_recent(cu_ptr p)
 {
-    uint64_t good_for = rt_load_relaxed(&rt_gpu_seen_for), now = 0;
+    uint64_t now = 0;
     for (int i = 0; i < RECENT; i++) {
         struct recent *r = &recent.of[i];
         if (!r->when || !covers(r, p))
             continue;
         now = now ? now : rt_gpu_clock();
-        if (now - r->when < (kind_of(&r->a) == RT_MEM_CUDA ? good_for : good_for / LAST_PART))
+        if (is_fresh(r, now))
             return r;
     }
     return NULL;
 }
 
-/* For a query: the clock has been read by the look. */
+/* For a query: mostly the look was just before, but a call may look at a buffer that it never
+ * queries, and another one, much later, query it first. */
 static struct recent *take_recent(cu_ptr p)
 {
-    struct recent *r = recent.looked_at == p && p ? recent.looked : find_recent(p);
+    struct recent *r = recent.looked_at == p && p ? recent.looked : NULL;
     recent.looked_at = 0;
-    return r;
+    if (!r)
+        return find_recent(p);
+    return is_fresh(r, rt_gpu_clock()) ? r : NULL;
 }
 
 void rt_gpu_classify_init(void)
