@@ -317,6 +317,39 @@ cu_result cuMemGetAddressRange_v2(cu_ptr *base, size_t *len, cu_ptr p)
     return err;
 }
 
+/* No adapter reads or writes the fake's memory: there are no dma-bufs, and nothing to flush. */
+cu_result cuMemGetHandleForAddressRange(void *handle, cu_ptr p, size_t nbytes, int type,
+                                        unsigned long long flags)
+{
+    cu_ctx c;
+    int err = fake_enter_ctx("cuMemGetHandleForAddressRange", &c);
+
+    (void)handle, (void)p, (void)nbytes, (void)type, (void)flags;
+    return err ? err : CU_ERROR_NOT_SUPPORTED;
+}
+
+cu_result cuFlushGPUDirectRDMAWrites(int target, int scope)
+{
+    cu_ctx c;
+
+    (void)target, (void)scope;
+    return fake_enter_ctx("cuFlushGPUDirectRDMAWrites", &c);
+}
+
+cu_result cuPointerSetAttribute(const void *value, int attribute, cu_ptr p)
+{
+    cu_ctx c;
+    int err = fake_enter_ctx("cuPointerSetAttribute", &c);
+
+    if (err)
+        return err;
+    pthread_mutex_lock(&fake.lock);
+    if (!value || attribute != CU_PTR_SYNC_MEMOPS || !fake_mem_find(p))
+        err = CU_ERROR_INVALID_VALUE;
+    pthread_mutex_unlock(&fake.lock);
+    return err;
+}
+
 static bool on_host(const struct fake_mem *m)
 {
     return m->kind == FAKE_HOST || m->kind == FAKE_REGISTERED;
