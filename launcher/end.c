@@ -17,6 +17,10 @@
  * another host its end may come later than a peer's here that noticed it. */
 #define SUSPECT_NS     50000000
 #define SUSPECT_FAR_NS 250000000
+/* A rank gives up waiting for the answer to its goodbye after two seconds (PMIx 4), so where the
+ * server has many ranks to serve a rank's end is seen before the goodbye is heard. */
+#define LATE_RANK_NS   10000000
+#define LATE_MAX_NS    5000000000u
 
 void launch_say(const struct launch_job *job, const char *fmt, ...)
 {
@@ -133,8 +137,42 @@ void launch_end_check(struct launch_job *job)
 {
     if (!job->suspect || job->ending)
         return;
-    if (job->nrunning == 0 || rt_now_ns() >= job->suspect_until_ns)
+    if ((job->nrunning == 0 && !job->suspect_waits) || rt_now_ns() >= job->suspect_until_ns)
         report(job, job->suspect, job->suspect_code, job->suspect_how, job->suspect_advice);
+}
+
+/* A rank that ended well, but for a goodbye that may yet be heard. */
+static void suspect_silent(struct launch_job *job, struct launch_rank *r)
+{
+    int nhosts = job->nhosts > 0 ? job->nhosts : 1;
+    uint64_t late = (uint64_t)(job->n / nhosts + 1) * LATE_RANK_NS;
+
+    if (job->ending || job->suspect)
+        return;
+    suspect(job, r, LAUNCH_EXIT_FAIL,
+            "ended with code 0 but without calling MPI_Finalize or MPI_Session_finalize",
+            "A rank must call MPI_Finalize before it ends, and finalize its sessions, or call "
+            "MPI_Abort to end the job.");
+    job->suspect_waits = true;
+    job->suspect_until_ns += late < LATE_MAX_NS ? late : LATE_MAX_NS;
+}
+
+static bool is_silent(const struct launch_rank *r)
+{
+    return r->pid > 0 && !r->running && r->reported && !r->aborted && WIFEXITED(r->status) &&
+           WEXITSTATUS(r->status) == 0 && r->connected && !r->finalized;
+}
+
+/* It has been heard; the next one of whom it was not is suspected instead. */
+static void clear_silent(struct launch_job *job, const struct launch_rank *heard)
+{
+    if (job->suspect != heard || !job->suspect_waits)
+        return;
+    job->suspect = NULL;
+    job->suspect_waits = false;
+    for (int i = 0; i < job->n && !job->suspect; i++)
+        if (is_silent(&job->ranks[i]))
+            suspect_silent(job, &job->ranks[i]);
 }
 
 /* A rank that never calls MPI_Init, in a job whose other ranks do, leaves them waiting for it. */
@@ -179,6 +217,7 @@ void launch_end_event(struct launch_job *job, const struct launch_event *e)
     case LAUNCH_FINALIZED:
         job->nfinalized += !r->finalized;
         r->finalized = true;
+        clear_silent(job, r);
         break;
     case LAUNCH_ABORT:
         r->aborted = true;
@@ -210,10 +249,7 @@ void launch_end_exited(struct launch_job *job, struct launch_rank *r)
                      : "");
         suspect(job, r, code, how, "The program chose this code; its messages above may say why.");
     } else if (r->connected && !r->finalized) {
-        suspect(job, r, LAUNCH_EXIT_FAIL,
-                "ended with code 0 but without calling MPI_Finalize or MPI_Session_finalize",
-                "A rank must call MPI_Finalize before it ends, and finalize its sessions, or call "
-                "MPI_Abort to end the job.");
+        suspect_silent(job, r);
     } else if (!r->connected) {
         job->nskipped++;
     }

@@ -201,6 +201,7 @@ struct launch_job {
     char suspect_how[320];
     const char *suspect_advice;
     uint64_t suspect_until_ns;
+    bool suspect_waits;           /* it may yet be heard to have left in order */
 
     bool agent;                   /* this process is the agent of a host */
     struct head *head;            /* this process is the head of a job over several hosts */

@@ -158,7 +158,8 @@ static void check_time(struct loop *l)
     /* As a program in a pipeline ends: silently, by SIGPIPE. */
     if (launch_io_broken() && !job->ending)
         launch_end_begin(job, launch_io_broken() == EPIPE ? 128 + SIGPIPE : LAUNCH_EXIT_FAIL);
-    if (job->nrunning == 0 && !l->linger_until_ns) {
+    bool awaited = job->suspect && !job->ending; /* a word that is on its way may clear it */
+    if (job->nrunning == 0 && !awaited && !l->linger_until_ns) {
         launch_signal_all(job, SIGKILL);      /* what the ranks' groups still hold */
         if (job->head)
             head_finish(job->head);
@@ -193,7 +194,7 @@ static int poll_timeout(const struct loop *l)
  * wait for the writing. */
 static bool is_done(const struct loop *l)
 {
-    if (l->job->nrunning > 0)
+    if (l->job->nrunning > 0 || (l->job->suspect && !l->job->ending))
         return false;
     bool told = !l->job->head || head_finished(l->job->head);
     if ((launch_io_idle(l->job) && told) || l->interrupts > 1 || launch_io_broken())

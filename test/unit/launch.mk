@@ -7,3 +7,6 @@ check_PROGRAMS += test/unit/wire_test
 test_unit_wire_test_SOURCES = test/unit/wire_test.c launcher/wire.c launcher/describe.c launcher/tree.c launcher/rsh.c \
 	launcher/relay.c launcher/list.c
 test_unit_wire_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/unit/end_test
+test_unit_end_test_SOURCES = test/unit/end_test.c launcher/end.c
+test_unit_end_test_LDADD = $(unit_ldadd)

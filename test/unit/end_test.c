@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Why a job ends (launcher/end.c): what is said of ranks whose last words come late, after their
+ * end was seen. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "launcher/head.h"
+#include "launcher/launch.h"
+#include "test/check.h"
+
+enum { N = 3 };
+static struct launch_rank ranks[N];
+static struct launch_app app;
+static struct launch_opts opts;
+static struct launch_job job;
+static char said[2048];
+
+void launch_io_say(const char *text) { snprintf(said, sizeof said, "%s", text); }
+void launch_io_drain(struct launch_job *j, struct launch_rank *r) { (void)j, (void)r; }
+void launch_signal_local(const struct launch_job *j, int sig) { (void)j, (void)sig; }
+void head_signal(struct head *h, int sig) { (void)h, (void)sig; }
+
+static void begin(void)
+{
+    static char *argv[] = { "program", NULL };
+
+    memset(ranks, 0, sizeof ranks);
+    app = (struct launch_app){ .argv = { argv, 1 } };
+    opts = (struct launch_opts){ .apps = &app, .napps = 1 };
+    job = (struct launch_job){ .opts = &opts, .n = N, .total = N, .ranks = ranks, .nrunning = N };
+    for (int i = 0; i < N; i++) {
+        ranks[i] = (struct launch_rank){ .rank = i, .pid = 1000 + i, .running = true };
+        launch_end_event(&job, &(struct launch_event){ .kind = LAUNCH_CONNECTED, .rank = i });
+    }
+    *said = '\0';
+}
+
+static void leaves(int rank) /* with code 0 */
+{
+    ranks[rank].running = false;
+    ranks[rank].reported = true;
+    job.nrunning--;
+    launch_end_exited(&job, &ranks[rank]);
+}
+
+static void goodbye(int rank)
+{
+    launch_end_event(&job, &(struct launch_event){ .kind = LAUNCH_FINALIZED, .rank = rank });
+}
+
+static void wait_long(void)
+{
+    for (int i = 0; i < 100 && job.suspect && !job.ending; i++) {
+        nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+        launch_end_check(&job);
+    }
+}
+
+static void late_goodbyes_are_heard(void)
+{
+    begin();
+    for (int i = 0; i < N; i++)
+        leaves(i);
+    launch_end_check(&job); /* all have gone: no reason not to wait */
+    CHECK(!job.ending);
+    for (int i = 0; i < N; i++)
+        goodbye(i);
+    wait_long();
+    CHECK(!job.ending && !job.suspect && !*said);
+}
+
+static void the_one_without_is_named(void)
+{
+    for (int silent = 0; silent < N; silent++) {
+        char name[16];
+        begin();
+        for (int i = 0; i < N; i++)
+            leaves(i);
+        for (int i = 0; i < N; i++)
+            if (i != silent)
+                goodbye(i);
+        wait_long();
+        snprintf(name, sizeof name, "rank %d ", silent);
+        CHECK(job.ending);
+        CHECK_EQ(job.exit_code, LAUNCH_EXIT_FAIL);
+        CHECK_MSG(strstr(said, name) && strstr(said, "without calling MPI_Finalize"), "%s", said);
+    }
+}
+
+/* A suspicion of another kind is not withdrawn by a goodbye. */
+static void a_failure_stays(void)
+{
+    begin();
+    ranks[1].status = 7 << 8;
+    leaves(1);
+    goodbye(1);
+    wait_long();
+    CHECK_EQ(job.exit_code, 7);
+}
+
+int main(void)
+{
+    RUN(late_goodbyes_are_heard);
+    RUN(the_one_without_is_named);
+    RUN(a_failure_stays);
+    return check_end();
+}
