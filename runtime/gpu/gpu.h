@@ -42,36 +42,6 @@ static inline uint64_t rt_gpu_clock(void)
     return __builtin_ia32_rdtsc() >> 8;
 #else
     return rt_now_ns() >> 8;
-/* ---- memory that other devices read and write: rdma.c ---- */
-
-/* A descriptor of the device memory of whole pages around [start, start + len), for an adapter's
- * driver to map; the caller's to close.  *off: where start lies in it.  From now on the driver's
- * copies of that allocation end before the calls that start them return, so that an adapter never
- * reads what a copy has yet to write.  -RT_ENOTSUP: not with this driver or this memory, not
- * logged. */
-int rt_gpu_dmabuf(const struct rt_gpu_ptr *p, uintptr_t start, size_t len, int *fd, size_t *off);
-/* The last part alone, for memory that an adapter gets in another way. */
-void rt_gpu_sync_copies(const struct rt_gpu_ptr *p);
-
-/* Whether p is host memory that the driver has pinned, and then its allocation: kind, base, len,
- * id; nothing else of *out.  Costs a call of the driver, where there is one in this process. */
-bool rt_gpu_pinned(const void *p, struct rt_gpu_ptr *out);
-
-/* What has to be done after an adapter has written to a GPU's memory, before that GPU is told. */
-enum rt_gpu_order {
-    RT_GPU_ORDERED,    /* nothing */
-    RT_GPU_FLUSH,      /* rt_gpu_flush_writes() */
-    RT_GPU_READ_BACK   /* the adapter must read something of that GPU's memory */
-};
-struct rt_gpu_rdma {
-    bool rdma;   /* adapters may write to its memory at all */
-    bool dmabuf; /* rt_gpu_dmabuf() */
-    enum rt_gpu_order order;
-};
-/* False: there is no such device. */
-bool rt_gpu_rdma_facts(int ordinal, struct rt_gpu_rdma *out);
-int rt_gpu_flush_writes(struct rt_gpu *g); /* 0 or -RT_EGPU, logged */
-
 #endif
 }
 
