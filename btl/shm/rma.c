@@ -44,14 +44,6 @@ enum { LARGE_AUTO, LARGE_CMA, LARGE_COPY }; /* cfg.shm_large */
 #define PROBE_MAGIC 0x77656674636d6131u
 static uint64_t probe_word = PROBE_MAGIC; /* what peers read to learn whether CMA reaches us */
 
-struct btl_mem {
-    struct btl_shm *shm;
-    uint32_t region, gen; /* index in shm->regions; odd generation: registered */
-    char *base;
-    size_t len;
-    struct btl_mem *next_free;
-};
-
 struct shm_key {
     uint32_t region, gen;
     uint64_t base, len;
@@ -124,62 +116,18 @@ void btl_shm_rma_open(struct btl_shm *b, struct btl_caps *caps)
 
 void btl_shm_rma_close(struct btl_shm *b)
 {
-    for (uint32_t i = 0; i < b->nregions; i++)
-        free(b->regions[i]);
-    free(b->regions);
+    btl_regions_fini(&b->regions);
 }
 
 /* ---- registered memory ---- */
 
-static int region_make(struct btl_shm *b, struct btl_mem **out)
-{
-    if ((b->nregions & (b->nregions - 1)) == 0) { /* grows by doubling, at 0, 1, 2, 4, ... */
-        uint32_t room = b->nregions ? 2 * b->nregions : 1;
-        struct btl_mem **more = realloc(b->regions, room * sizeof(struct btl_mem *));
-        if (!more)
-            return -RT_ENOMEM;
-        b->regions = more;
-    }
-    struct btl_mem *m = calloc(1, sizeof *m);
-    if (!m)
-        return -RT_ENOMEM;
-    m->shm = b;
-    m->region = b->nregions;
-    b->regions[b->nregions++] = m;
-    *out = m;
-    return 0;
-}
-
 int btl_shm_mem_reg(struct btl *btl, void *base, size_t len, const struct rt_gpu_ptr *at,
                     struct btl_mem **out)
 {
-    struct btl_shm *b = (struct btl_shm *)btl;
-    struct btl_mem *m = b->free_regions;
-    int err;
-
-    if (at)
-        return -RT_ENOTSUP;
-    if (m) {
-        b->free_regions = m->next_free;
-    } else {
-        err = region_make(b, &m);
-        if (err < 0)
-            return err;
-    }
-    m->gen++;
-    m->base = base;
-    m->len = len;
-    *out = m;
-    return 0;
+    return at ? -RT_ENOTSUP : btl_region_add(&((struct btl_shm *)btl)->regions, base, len, out);
 }
 
-void btl_shm_mem_dereg(struct btl_mem *m)
-{
-    m->gen++; /* chunks on their way are dropped from here on */
-    m->len = 0;
-    m->next_free = m->shm->free_regions;
-    m->shm->free_regions = m;
-}
+void btl_shm_mem_dereg(struct btl_mem *m) { btl_region_drop(m); }
 
 int btl_shm_mem_key(const struct btl_mem *m, void *key)
 {
@@ -196,9 +144,9 @@ void btl_shm_chunk_in(struct btl_shm *b, const struct ring_slot *s, const void *
     struct shm_chunk c;
 
     memcpy(&c, s->data, sizeof c);
-    const struct btl_mem *m = c.region < b->nregions ? b->regions[c.region] : NULL;
-    if (rt_likely(m && m->gen == c.gen && (c.gen & 1) && c.off <= m->len && len <= m->len - c.off))
-        memcpy(m->base + c.off, data, len);
+    char *to = btl_region_at(&b->regions, c.region, c.gen, c.off, len);
+    if (rt_likely(to))
+        memcpy(to, data, len);
     else
         log_debug(BTL, "dropped %zu bytes for memory that is no longer registered", len);
 }

@@ -4,6 +4,7 @@
 #define BTL_SHM_SHM_H
 
 #include "btl/btl.h"
+#include "btl/region.h"
 #include "btl/shm/ring.h"
 #include "runtime/base/list.h"
 #include "runtime/mem/node.h"
@@ -43,9 +44,7 @@ struct btl_shm {
     struct btl_shm_peer **peers; /* by local rank; NULL until needed */
     bool cma; /* large data by process_vm_readv/writev where the peer allows it */
     bool choose; /* a put streams, unless the peer gets the rest meanwhile */
-    uint32_t nregions;
-    struct btl_mem **regions; /* registered memory by index, nregions of them, some free */
-    struct btl_mem *free_regions;
+    struct btl_regions regions;
     struct rt_list work; /* peers that progress() must serve beyond looking at their ring */
 };
 

@@ -24,14 +24,6 @@
 /* Read or written in one turn, before other connections get theirs. */
 #define TURN (512u << 10)
 
-struct btl_mem {
-    struct btl_tcp *tcp;
-    uint32_t region, gen; /* index in tcp->regions; odd generation: registered */
-    char *base;
-    size_t len;
-    struct btl_mem *next_free;
-};
-
 struct tcp_rmem {
     struct btl_rmem base;
     struct tcp_peer *peer;
@@ -40,54 +32,13 @@ struct tcp_rmem {
 
 /* ---- registered memory ---- */
 
-static int region_make(struct btl_tcp *b, struct btl_mem **out)
-{
-    if ((b->nregions & (b->nregions - 1)) == 0) { /* grows by doubling, at 0, 1, 2, 4, ... */
-        uint32_t room = b->nregions ? 2 * b->nregions : 1;
-        struct btl_mem **more = realloc(b->regions, room * sizeof(struct btl_mem *));
-        if (!more)
-            return -RT_ENOMEM;
-        b->regions = more;
-    }
-    struct btl_mem *m = calloc(1, sizeof *m);
-    if (!m)
-        return -RT_ENOMEM;
-    m->tcp = b;
-    m->region = b->nregions;
-    b->regions[b->nregions++] = m;
-    *out = m;
-    return 0;
-}
-
 int tcp_mem_reg(struct btl *btl, void *base, size_t len, const struct rt_gpu_ptr *at,
                 struct btl_mem **out)
 {
-    struct btl_tcp *b = (struct btl_tcp *)btl;
-    struct btl_mem *m = b->free_regions;
-
-    if (at)
-        return -RT_ENOTSUP;
-    if (m) {
-        b->free_regions = m->next_free;
-    } else {
-        int err = region_make(b, &m);
-        if (err < 0)
-            return err;
-    }
-    m->gen++;
-    m->base = base;
-    m->len = len;
-    *out = m;
-    return 0;
+    return at ? -RT_ENOTSUP : btl_region_add(&((struct btl_tcp *)btl)->regions, base, len, out);
 }
 
-void tcp_mem_dereg(struct btl_mem *m)
-{
-    m->gen++; /* pieces on their way find no region from here on */
-    m->len = 0;
-    m->next_free = m->tcp->free_regions;
-    m->tcp->free_regions = m;
-}
+void tcp_mem_dereg(struct btl_mem *m) { btl_region_drop(m); }
 
 int tcp_mem_key(const struct btl_mem *m, void *key)
 {
@@ -96,20 +47,9 @@ int tcp_mem_key(const struct btl_mem *m, void *key)
     return 0;
 }
 
-char *tcp_region_at(const struct btl_tcp *b, uint32_t region, uint32_t gen, uint64_t off,
-                    uint64_t len)
-{
-    const struct btl_mem *m = region < b->nregions ? b->regions[region] : NULL;
-    if (!m || m->gen != gen || !(gen & 1) || off > m->len || len > m->len - off)
-        return NULL;
-    return m->base + off;
-}
-
 void tcp_rma_close(struct btl_tcp *b)
 {
-    for (uint32_t i = 0; i < b->nregions; i++)
-        free(b->regions[i]);
-    free(b->regions);
+    btl_regions_fini(&b->regions);
 }
 
 int tcp_attach(struct btl_peer *peer, const void *key, const struct rt_gpu_ptr *near,
@@ -324,7 +264,7 @@ int tcp_put_in(struct tcp_peer *p, const struct tcp_frame *f, const char *payloa
         return -RT_EINVAL;
     memcpy(&off, payload, sizeof off);
     len -= sizeof off;
-    char *to = tcp_region_at(b, (uint32_t)f->hdr.tag, f->hdr.src, off, len);
+    char *to = btl_region_at(&b->regions, (uint32_t)f->hdr.tag, f->hdr.src, off, len);
     if (!to)
         return -RT_EPERM;
     memcpy(to, payload + sizeof off, len);
@@ -348,7 +288,7 @@ static char *piece_place(const struct tcp_conn *c)
     const struct tcp_lane_frame *f = &in->frame;
     if (f->magic != TCP_LANE_MAGIC || f->len > UINT64_MAX - f->off)
         return NULL;
-    char *to = tcp_region_at(c->tcp, f->region, f->gen, f->off, f->len);
+    char *to = btl_region_at(&c->tcp->regions, f->region, f->gen, f->off, f->len);
     return to ? to + in->pos : NULL;
 }
 

@@ -16,6 +16,7 @@
 
 #include <netinet/in.h>
 #include "btl/btl.h"
+#include "btl/region.h"
 #include "btl/tcp/wire.h"
 #include "runtime/base/list.h"
 
@@ -177,9 +178,7 @@ struct btl_tcp {
     uint64_t last_event_ns, next_look_ns; /* progress() asks epoll no earlier, */
     bool stirred;                         /* unless something has happened since */
     uint32_t next_put;
-    uint32_t nregions;
-    struct btl_mem **regions;
-    struct btl_mem *free_regions;
+    struct btl_regions regions;
     char *rx; /* TCP_RX bytes, for all main connections */
     int nwarned;
     union tcp_sockaddr warned[8]; /* who has been complained about */
@@ -282,9 +281,6 @@ int tcp_attach(struct btl_peer *p, const void *key, const struct rt_gpu_ptr *nea
 void tcp_detach(struct btl_rmem *r);
 int tcp_put(struct btl_rmem *r, size_t off, struct btl_mem *m, const void *src, size_t len,
             struct btl_op *op);
-/* Where a piece of a put goes; NULL: not our memory. */
-char *tcp_region_at(const struct btl_tcp *b, uint32_t region, uint32_t gen, uint64_t off,
-                    uint64_t len);
 int tcp_put_in(struct tcp_peer *p, const struct tcp_frame *f, const char *payload, size_t len);
 int tcp_ack_in(struct tcp_peer *p, const struct btl_hdr *h);
 int tcp_lane_read(struct tcp_conn *c);

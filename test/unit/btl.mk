@@ -12,3 +12,6 @@ test_bench_raw_shm_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/unit/shm_test
 test_unit_shm_test_SOURCES = test/unit/shm_test.c test/fake/btl_pair.c
 test_unit_shm_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/unit/region_test
+test_unit_region_test_SOURCES = test/unit/region_test.c
+test_unit_region_test_LDADD = $(unit_ldadd)

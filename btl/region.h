@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Registered memory of a transport whose target copies arriving data to its place itself: a table
+ * in which a key's index and generation find it, and find nothing after it has gone.  Under the
+ * engine's serialisation, as the transport. */
+#ifndef BTL_REGION_H
+#define BTL_REGION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct btl_regions { /* zeroed before first use */
+    uint32_t n;
+    struct btl_mem **at; /* by index, some free */
+    struct btl_mem *spare;
+};
+
+struct btl_mem {
+    struct btl_regions *table;
+    uint32_t region, gen; /* index in the table; odd generation: registered */
+    char *base;
+    size_t len; /* bytes */
+    struct btl_mem *next_spare;
+};
+
+/* Registers [base, base + len).  0 or -RT_ENOMEM. */
+int btl_region_add(struct btl_regions *t, void *base, size_t len, struct btl_mem **out);
+/* What arrives for it from here on finds no region. */
+void btl_region_drop(struct btl_mem *m);
+void btl_regions_fini(struct btl_regions *t);
+
+/* Where [off, off + len) of a region lies; NULL: not in memory that is registered now. */
+static inline char *btl_region_at(const struct btl_regions *t, uint32_t region, uint32_t gen,
+                                  uint64_t off, uint64_t len)
+{
+    const struct btl_mem *m = region < t->n ? t->at[region] : NULL;
+    if (!m || m->gen != gen || !(gen & 1) || off > m->len || len > m->len - off)
+        return NULL;
+    return m->base + off;
+}
+
+#endif
