@@ -281,7 +281,7 @@ void launch_io_drain(struct launch_job *job, struct launch_rank *r);
 /* The ranks of a head: their streams are open, and these bytes came; none: the end. */
 void launch_io_far(struct launch_job *job);
 void launch_io_feed(struct launch_job *job, int rank, bool is_err, const void *data, size_t len);
-/* The reader of our stdout is slow: no more is to come for now. */
+/* The reader of our stdout is so slow that agents hold output back. */
 bool launch_io_full(void);
 /* Nothing more will come and everything is written. */
 bool launch_io_idle(const struct launch_job *job);
