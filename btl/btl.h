@@ -30,7 +30,7 @@ struct btl_hdr {
 #define BTL_PUT 1u      /* put() works */
 #define BTL_GET 2u      /* get() works */
 #define BTL_PTR 4u      /* attach() gives a plain pointer */
-#define BTL_NEED_REG 8u /* put/get need a btl_mem of the local buffer */
+#define BTL_AMO 8u      /* amo() works, on memory of peers that have it too */
 #define BTL_CHOOSE 16u  /* put alone and put beside get differ: the engine measures which wins */
 #define BTL_WHOLE 32u   /* put and get share one wire: a message goes by that of the higher rate */
 
@@ -56,6 +56,14 @@ struct btl_op {
 struct btl_rmem {
     void *ptr;
     bool shared;
+};
+
+/* One atomic operation on 8 bytes of a peer's memory. */
+enum btl_amo_code { BTL_AMO_ADD, BTL_AMO_CAS };
+struct btl_amo {
+    enum btl_amo_code code;
+    uint64_t operand, compare; /* added; stored if `compare` stands there */
+    uint64_t *before;          /* what stood there; lent until done() */
 };
 
 struct btl_mem;    /* registered local memory, private to the transport */
@@ -118,13 +126,18 @@ struct btl_ops {
     int (*attach)(struct btl_peer *p, const void *key, const struct rt_gpu_ptr *near,
                   struct btl_rmem **out);
     void (*detach)(struct btl_rmem *r);
-    /* One-sided copy to / from attached memory at byte offset off; m only with BTL_NEED_REG. done()
+    /* One-sided copy to / from attached memory at byte offset off.  m: this side's registration of
+     * src or dst, where there is one; device memory of a transport with messages needs it.  done()
      * means that the data is visible at its destination before any later send() to that peer
      * arrives. */
     int (*put)(struct btl_rmem *r, size_t off, struct btl_mem *m, const void *src, size_t len,
                struct btl_op *op);
     int (*get)(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst, size_t len,
                struct btl_op *op);
+    /* Optional, BTL_AMO: an atomic operation at an offset that is a multiple of 8, of host memory
+     * that is so, too.  Atomic among all amo() of this transport on that memory, not with loads and
+     * stores of the CPU, which must keep off meanwhile.  -RT_ENOTSUP: not this memory. */
+    int (*amo)(struct btl_rmem *r, size_t off, const struct btl_amo *a, struct btl_op *op);
     /* Moves everything that can move; returns the number of events handled; never blocks.  Where
      * the copies are runtime/gpu's (btl/cuda), they and their done() belong to rt_gpu_progress(),
      * which the engine calls beside this. */

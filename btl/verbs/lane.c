@@ -50,8 +50,20 @@ static int to_init(struct verbs_lane *l)
                              .port_num = l->rail->ib->port,
                              .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                                                 IBV_ACCESS_LOCAL_WRITE };
-    return rt_ib->modify_qp(l->qp, &a,
-                            IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    if (verbs_has_atomics(l->rail))
+        a.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
+    int mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS;
+    if (!l->rail->ib->iwarp)
+        mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+    return rt_ib->modify_qp(l->qp, &a, mask);
+}
+
+int verbs_lane_reset(struct verbs_lane *l)
+{
+    struct ibv_qp_attr a = { .qp_state = IBV_QPS_RESET };
+    if (l->rail->ib->iwarp) /* is where it was */
+        return 0;
+    return rt_ib->modify_qp(l->qp, &a, IBV_QP_STATE) || to_init(l) ? -RT_ESYS : 0;
 }
 
 static int lane_make(struct verbs_lane *l)
@@ -92,8 +104,10 @@ static int lane_make(struct verbs_lane *l)
 static int likeness(const struct verbs_addr_rail *a, const struct verbs_addr_rail *b)
 {
     int n = 0;
-    if (a->at.roce != b->at.roce || (!a->at.roce && memcmp(a->at.gid, b->at.gid, 8) != 0))
-        return -1; /* another kind of network, or another InfiniBand subnet */
+    if (a->at.roce != b->at.roce || !a->cm_port != !b->cm_port)
+        return -1; /* another kind of network, or of connecting */
+    if (!a->at.roce && memcmp(a->at.gid, b->at.gid, 8) != 0)
+        return -1; /* another InfiniBand subnet */
     while (n < 128 && !((a->at.gid[n / 8] ^ b->at.gid[n / 8]) & (0x80 >> n % 8)))
         n++;
     return n;
@@ -195,6 +209,8 @@ int verbs_lanes_connect(struct verbs_peer *p, const struct verbs_qp_info *theirs
 {
     for (int i = 0; i < p->nlanes; i++) {
         struct verbs_lane *l = &p->lanes[i];
+        if (l->rail->cm)
+            continue;
         int bad = to_rtr(l, &theirs[i]);
         if (!bad)
             bad = to_rts(l);
@@ -203,6 +219,8 @@ int verbs_lanes_connect(struct verbs_peer *p, const struct verbs_qp_info *theirs
                             l->rail->ib->port, strerror(bad > 0 ? bad : errno));
             return -RT_EPEER;
         }
+        l->up = true;
+        p->lanes_up++;
     }
     struct verbs_rail *r = p->lanes[0].rail;
     r->srq_want += cfg.verbs_window;
@@ -223,6 +241,7 @@ void verbs_lanes_stop(struct verbs_peer *p)
 void verbs_lanes_free(struct verbs_peer *p)
 {
     for (int i = 0; i < p->nlanes; i++) {
+        verbs_cm_lane_close(&p->lanes[i]);
         if (p->lanes[i].qp)
             rt_ib->destroy_qp(p->lanes[i].qp);
         free(p->lanes[i].marks);
@@ -246,6 +265,8 @@ int verbs_lane_post(struct verbs_lane *l, struct ibv_send_wr *wr, const struct v
     bool signal = mark || number - l->signalled >= SIGNAL_EVERY;
     wr->wr_id = (uint64_t)number << 32 | l->id << 1 | VERBS_ID_LANE;
     wr->send_flags |= signal ? IBV_SEND_SIGNALED : 0;
+    if (rt_unlikely(l->rail->ib->iwarp) && wr->opcode != IBV_WR_RDMA_READ)
+        wr->send_flags |= IBV_SEND_FENCE; /* else completed before reads that it stands for */
     int err = ibv_post_send(l->qp, wr, &bad);
     if (rt_unlikely(err)) {
         if (err == ENOMEM)
@@ -260,7 +281,7 @@ int verbs_lane_post(struct verbs_lane *l, struct ibv_send_wr *wr, const struct v
         struct verbs_mark *m = &l->marks[l->mark_head++ & (l->depth - 1)];
         *m = mark ? *mark : (struct verbs_mark){ 0 };
         m->posted = number;
-        m->stage = l->peer->tx.head;
+        m->stage = l->peer->tx.posted;
         l->signalled = number;
     }
     return 0;
@@ -326,6 +347,7 @@ int verbs_rail_poll(struct verbs_rail *r)
 {
     struct ibv_wc wc[POLL_MAX];
     int n = ibv_poll_cq(r->cq, POLL_MAX, wc);
+    verbs_hold(r->v);
     for (int i = 0; i < n; i++) {
         if (wc[i].wr_id & VERBS_ID_LANE) {
             uint32_t id = (uint32_t)wc[i].wr_id >> 1;
@@ -340,6 +362,7 @@ int verbs_rail_poll(struct verbs_rail *r)
             lane_failed(l, &wc[i]);
         verbs_rbuf_give(r, b);
     }
+    verbs_release(r->v);
     if (r->srq_want - r->srq_posted >= POLL_MAX || (n == 0 && r->srq_posted < r->srq_want))
         verbs_srq_fill(r);
     return n > 0 ? n : 0;

@@ -97,30 +97,40 @@ static uint32_t ring_room(const struct verbs_peer *p, uint32_t taken)
     return t->nbytes - (theirs > ours ? theirs : ours);
 }
 
-static int ring_post(struct verbs_peer *p, uint32_t off, uint32_t nbytes, bool mark_it)
+/* Writes the records of the mirror up to `end` that have not been posted, in one request.  They lie
+ * in one piece: before it begins at the start of the ring again, send_ring() posts what waits. */
+static int ring_post(struct verbs_peer *p, uint32_t end)
 {
     struct verbs_tx_ring *t = &p->tx;
     struct verbs_lane *l = &p->lanes[0];
     static const struct verbs_mark mark;
+    bool mark_it = end - t->marked >= t->nbytes / 8;
+    uint32_t off = t->posted & (t->nbytes - 1), nbytes = end - t->posted;
     struct ibv_sge sge = { (uintptr_t)t->mirror + off, nbytes, t->lkey };
     struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE,
                               .sg_list = &sge,
                               .num_sge = 1,
                               .send_flags = nbytes <= l->max_inline ? IBV_SEND_INLINE : 0,
                               .wr.rdma = { t->addr + off, t->rkey } };
-    return verbs_lane_post(l, &wr, mark_it ? &mark : NULL);
+    uint32_t before = t->posted;
+    t->posted = end; /* the mark says so */
+    int err = verbs_lane_post(l, &wr, mark_it ? &mark : NULL);
+    if (rt_unlikely(err))
+        t->posted = before;
+    else if (mark_it)
+        t->marked = end;
+    return err;
 }
 
-/* The end of the ring is too short for the record: says so there. */
+/* The end of the ring is too short for the record: says so there, and goes on at its start. */
 static int ring_skip(struct verbs_peer *p, uint32_t off)
 {
     struct verbs_tx_ring *t = &p->tx;
     head_fill(t->mirror + off, VERBS_W_SKIP, &(struct btl_hdr){ 0 }, NULL, 0);
     t->mirror[off + UNIT - 1] = 1;
-    t->head += t->nbytes - off;
-    int err = ring_post(p, off, UNIT, false);
-    if (err)
-        t->head -= t->nbytes - off;
+    int err = ring_post(p, t->head + UNIT);
+    if (!err)
+        t->posted = t->head += t->nbytes - off;
     return err;
 }
 
@@ -141,6 +151,14 @@ void verbs_wake_step(struct verbs_peer *p)
     }
 }
 
+static void ring_wake(struct verbs_peer *p)
+{
+    if (rt_likely(rt_load_relaxed(&p->home->asleep) == p->woken))
+        return;
+    p->wake_due = true;
+    verbs_wake_step(p);
+}
+
 static int send_ring(struct verbs_peer *p, uint32_t flags, const struct btl_hdr *h, const void *buf,
                      size_t len)
 {
@@ -156,28 +174,44 @@ static int send_ring(struct verbs_peer *p, uint32_t flags, const struct btl_hdr 
     }
     if (!verbs_lane_has_room(&p->lanes[0], LEAVE))
         return -RT_EAGAIN;
+    int err = 0;
     if (need != nbytes) {
-        int err = ring_skip(p, off);
-        if (err)
-            return err;
+        err = ring_skip(p, off);
         off = 0;
+    } else if (off == 0 && t->posted != t->head) {
+        err = ring_post(p, t->head);
     }
+    if (err)
+        return err;
     head_fill(t->mirror + off, flags, h, buf, len);
     t->mirror[off + nbytes - 1] = 1;
-    t->head += nbytes;
-    bool mark = t->head - t->marked >= t->nbytes / 8;
-    int err = ring_post(p, off, nbytes, mark);
-    if (rt_unlikely(err)) {
-        t->head -= nbytes;
+    if (of(p)->holding) {
+        t->head += nbytes;
+        if (rt_list_empty(&p->held))
+            rt_list_append(&of(p)->held, &p->held);
+        return 0;
+    }
+    err = ring_post(p, t->head + nbytes);
+    if (rt_unlikely(err))
         return err;
-    }
-    if (mark)
-        t->marked = t->head;
-    if (rt_unlikely(rt_load_relaxed(&p->home->asleep) != p->woken)) {
-        p->wake_due = true;
-        verbs_wake_step(p);
-    }
+    t->head += nbytes;
+    ring_wake(p);
     return 0;
+}
+
+/* What cannot be posted now is posted the next time. */
+void verbs_release(struct verbs *v)
+{
+    struct rt_list *pos, *tmp;
+    v->holding = false;
+    rt_list_each_safe (pos, tmp, &v->held) {
+        struct verbs_peer *p = rt_container(pos, struct verbs_peer, held);
+        int err = p->state == VERBS_UP ? 0 : -RT_EPEER;
+        if (!err && p->tx.posted != p->tx.head && !(err = ring_post(p, p->tx.head)))
+            ring_wake(p);
+        if (err != -RT_EAGAIN)
+            rt_list_del(&p->held);
+    }
 }
 
 static __attribute__((noinline)) int send_later(struct verbs_peer *p)
@@ -257,6 +291,7 @@ static void control(struct verbs_peer *p, uint32_t ctl, const void *data, size_t
 {
     if (ctl == VERBS_CTL_BYE) {
         p->bye = true;
+        verbs_peer_work(p);
     } else if (ctl == VERBS_CTL_RING) {
         ring_offered(p, data, len);
     } else if (ctl == VERBS_CTL_RING_ON && p->rx.mem && !p->rx.on) {
@@ -291,7 +326,8 @@ void verbs_arrived(struct verbs_lane *l, struct verbs_rbuf *b, size_t len)
         verbs_wire_heard(p);
     p->recvs++;
     deliver(p, b->data, word);
-    if (p->recvs == HOT_AFTER && of(p)->nrings < cfg.verbs_hot && !p->rx.mem)
+    bool can_ring = !l->rail->ib->iwarp; /* which neither orders writes nor makes events of them */
+    if (p->recvs == HOT_AFTER && of(p)->nrings < cfg.verbs_hot && !p->rx.mem && can_ring)
         ring_offer(p);
     if (p->recvs - p->recvs_told >= (uint32_t)cfg.verbs_window / 2)
         verbs_peer_work(p);
@@ -301,6 +337,7 @@ int verbs_ring_drain(struct verbs_peer *p, int max)
 {
     struct verbs_rx_ring *x = &p->rx;
     int n = 0;
+    verbs_hold(of(p));
     while (n < max) {
         uint32_t off = x->tail & (x->nbytes - 1);
         char *record = x->mem + off;
@@ -320,13 +357,22 @@ int verbs_ring_drain(struct verbs_peer *p, int max)
         x->tail += word & VERBS_W_SKIP ? x->nbytes - off : nbytes;
         n++;
     }
+    verbs_release(of(p));
     if (x->tail - p->ring_told >= x->nbytes / 4)
         verbs_peer_work(p);
     return n;
 }
 
+bool verbs_all_taken(struct verbs_peer *p)
+{
+    count_read(&p->home->sends, &p->sends_taken);
+    return p->sends_taken == p->sends;
+}
+
 bool verbs_credits_due(const struct verbs_peer *p)
 {
+    if (p->bye && p->recvs != p->recvs_told && p->lanes[0].rail->ib->iwarp)
+        return true; /* it waits for that */
     return p->recvs - p->recvs_told >= (uint32_t)cfg.verbs_window / 2 ||
            (p->rx.mem && p->rx.tail - p->ring_told >= p->rx.nbytes / 4);
 }
@@ -343,7 +389,8 @@ static int home_write(struct verbs_peer *p, const struct verbs_mark *want)
                                .asleep_not = ~p->sleep };
     struct verbs_mark mark = want ? *want : (struct verbs_mark){ 0 };
     struct ibv_sge sge = { (uintptr_t)&news, offsetof(struct verbs_home, pad), 0 };
-    struct ibv_send_wr wr = { .opcode = want ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_WRITE_WITH_IMM,
+    bool imm = !want && !l->rail->ib->iwarp;
+    struct ibv_send_wr wr = { .opcode = imm ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
                               .sg_list = &sge,
                               .num_sge = 1,
                               .send_flags = IBV_SEND_INLINE,
@@ -360,6 +407,8 @@ static int home_write(struct verbs_peer *p, const struct verbs_mark *want)
     int err = verbs_lane_post(l, &wr, want || mark.sbuf ? &mark : NULL);
     if (err && mark.sbuf)
         verbs_sbuf_give(l->rail, mark.sbuf);
+    if (!err && !want && !imm) /* without room: the peer looks by itself, later */
+        verbs_send_ctl(p, VERBS_CTL_EVENT, NULL, 0);
     if (!err) {
         p->recvs_told = p->recvs;
         p->ring_told = p->rx.tail;

@@ -3,6 +3,10 @@
  *
  * A transfer is cut into pieces, and each lane takes the next piece when it has room.  So fast
  * rails take more, and a message never waits behind more than LANE_BYTES of a transfer on its lane.
+ *
+ * Device memory is registered by the engine.  What arrives there may be seen by its GPU later than
+ * the completion by the host, so a get ends with rt_ib_flush(), and a put with a read of a byte of
+ * the peer's memory, by each rail that data went by: an adapter's reads do not overtake its writes.
  */
 #include "btl/verbs/verbs.h"
 #include "runtime/base/cfg.h"
@@ -21,11 +25,15 @@
 
 struct btl_mem {
     struct rt_list link; /* verbs.mems */
+    const struct btl *btl;
     void *base;
     size_t len;
     struct rt_ib_mr *mr[VERBS_RAILS];
 };
 
+#define KEY_ORDER (1ull << 63)  /* in `len`: what is written there is read back */
+#define KEY_ATOMIC (1ull << 62) /* ... rail 0 does atomic operations there */
+#define KEY_LEN (KEY_ATOMIC - 1)
 struct verbs_key {
     uint64_t base, len;
     uint32_t rkey[VERBS_RAILS];
@@ -46,6 +54,7 @@ int verbs_mem_reg(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr
     if (!m)
         return -RT_ENOMEM;
     rt_list_append(&v->mems, &m->link);
+    m->btl = b;
     m->base = base;
     m->len = len;
     for (int i = 0; i < v->nrails && len; i++) {
@@ -79,6 +88,10 @@ int verbs_mem_key(const struct btl_mem *m, void *key)
     struct verbs_key k = { .base = (uintptr_t)m->base, .len = m->len };
     for (int i = 0; i < VERBS_RAILS; i++)
         k.rkey[i] = m->mr[i] ? m->mr[i]->rkey : 0;
+    if (m->mr[0] && rt_ib_flush_needed(m->mr[0]))
+        k.len |= KEY_ORDER;
+    if (m->mr[0] && m->mr[0]->writable && !m->mr[0]->gpu && (m->btl->caps.flags & BTL_AMO))
+        k.len |= KEY_ATOMIC;
     memcpy(key, &k, sizeof k);
     return 0;
 }
@@ -98,15 +111,20 @@ int verbs_attach(struct btl_peer *p, const void *key, const struct rt_gpu_ptr *n
 
 void verbs_detach(struct btl_rmem *r) { free((struct verbs_rmem *)r); }
 
+static void xfer_free(struct verbs_xfer *x)
+{
+    for (int i = 0; i < VERBS_RAILS; i++)
+        if (x->mr[i])
+            rt_ib_dereg(x->mr[i]);
+    free(x);
+}
+
 static void finish(struct verbs_xfer *x)
 {
     struct btl_op *op = x->op;
     int err = x->err;
     rt_list_del(&x->link);
-    for (int i = 0; i < VERBS_RAILS; i++)
-        if (x->mr[i])
-            rt_ib_dereg(x->mr[i]);
-    free(x);
+    xfer_free(x);
     if (op)
         op->done(op, err);
 }
@@ -116,27 +134,99 @@ static bool landed(const struct verbs_xfer *x)
     return x->flying == 0 && (x->err || x->pos == x->len);
 }
 
+static struct rt_ib_mr *mr_of(const struct verbs_xfer *x, int rail)
+{
+    return x->mem ? x->mem->mr[rail] : x->mr[rail];
+}
+
+static bool settle(struct verbs_xfer *x);
+
+static void flushed(struct rt_ib_flush *f, int err)
+{
+    struct verbs_xfer *x = rt_container(f, struct verbs_xfer, flush);
+    x->flushing = false;
+    x->err = err;
+    settle(x);
+}
+
+static int flush(struct verbs_xfer *x, int rail)
+{
+    const struct verbs *v = (const struct verbs *)x->peer->base.btl;
+    x->flush.done = flushed;
+    int err = rt_ib_flush(v->rails[rail].ib, mr_of(x, rail), &x->flush);
+    x->flushing = err == -RT_EAGAIN;
+    return x->flushing ? 0 : err;
+}
+
+/* -RT_EAGAIN: no room now. */
+static int read_back(struct verbs_xfer *x, int remote_rail)
+{
+    struct verbs_lane *l = x->peer->lanes;
+    while (l->remote_rail != remote_rail)
+        l++;
+    struct verbs_sbuf *s = verbs_lane_has_room(l, 1) ? verbs_sbuf_take(l->rail) : NULL;
+    if (!s)
+        return -RT_EAGAIN;
+    struct verbs_mark mark = { .xfer = x, .sbuf = s };
+    struct ibv_sge sge = { (uintptr_t)s->data, 1, s->lkey };
+    struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_READ,
+                              .sg_list = &sge,
+                              .num_sge = 1,
+                              .wr.rdma = { x->remote, x->rkey[remote_rail] } };
+    int err = verbs_lane_post(l, &wr, &mark);
+    if (err)
+        verbs_sbuf_give(l->rail, s);
+    else
+        x->flying++;
+    return err;
+}
+
+/* Everything has landed: orders what is in device memory, then ends the transfer.  True: it has
+ * ended. */
+static bool settle(struct verbs_xfer *x)
+{
+    while (x->rails && x->op && !x->err && !x->flushing && !(x->get && x->flying)) {
+        int rail = __builtin_ctz(x->rails);
+        int err = x->get ? flush(x, rail) : read_back(x, rail);
+        if (err == -RT_EAGAIN)
+            break;
+        x->rails &= (uint8_t)(x->rails - 1);
+        x->err = err;
+    }
+    if (x->flushing || x->flying)
+        return false;
+    if (x->rails && x->op && !x->err) {
+        verbs_peer_work(x->peer);
+        return false;
+    }
+    finish(x);
+    return true;
+}
+
 void verbs_xfer_landed(struct verbs_lane *l, const struct verbs_mark *m, int err)
 {
     struct verbs_xfer *x = m->xfer;
     l->rma_bytes -= m->nbytes;
     x->flying--;
+    if (x->before && !err) /* the buffer has just been given back, and nobody has taken it */
+        memcpy(x->before, x->local, sizeof *x->before);
     if (err && !x->err)
         x->err = err;
     if (landed(x))
-        finish(x);
+        settle(x);
     else
         verbs_peer_work(l->peer);
 }
 
-/* The lane with the least under way; NULL when none takes more. */
-static struct verbs_lane *lane_for(struct verbs_peer *p)
+/* The lane with the least under way that x may take; NULL when none takes more. */
+static struct verbs_lane *lane_for(const struct verbs_xfer *x)
 {
+    struct verbs_peer *p = x->peer;
     struct verbs_lane *best = NULL;
     for (int i = 0; i < p->nlanes; i++) {
         struct verbs_lane *l = &p->lanes[i];
         if (l->rma_bytes < LANE_BYTES && verbs_lane_has_room(l, LEAVE) &&
-            (!best || l->rma_bytes < best->rma_bytes))
+            !(x->no_rails >> l->rail->index & 1) && (!best || l->rma_bytes < best->rma_bytes))
             best = l;
     }
     return best;
@@ -152,19 +242,27 @@ static size_t piece_of(const struct verbs_xfer *x)
     return left < piece ? left : piece;
 }
 
+/* Registers the local memory with a rail, if the engine has not. */
+static int need_mr(struct verbs_xfer *x, const struct verbs_rail *r)
+{
+    if (!mr_of(x, r->index)) {
+        int err = rt_ib_reg(r->ib, x->local, x->len, NULL, &x->mr[r->index]);
+        if (err < 0)
+            return err;
+    }
+    return x->get && !mr_of(x, r->index)->writable ? -RT_EINVAL : 0;
+}
+
 static int post_piece(struct verbs_xfer *x, struct verbs_lane *l)
 {
     size_t n = piece_of(x);
-    struct rt_ib_mr **mr = &x->mr[l->rail->index];
-    if (!*mr) {
-        int err = rt_ib_reg(l->rail->ib, x->local, x->len, NULL, mr);
-        if (err < 0)
-            return err;
-        if (x->get && !(*mr)->writable)
-            return -RT_EINVAL;
+    if (need_mr(x, l->rail) < 0) { /* the first rail has it, or there were no transfer */
+        x->no_rails |= (uint8_t)(1u << l->rail->index);
+        return 0;
     }
+    struct rt_ib_mr *mr = mr_of(x, l->rail->index);
     struct verbs_mark mark = { .xfer = x, .nbytes = (uint32_t)n };
-    struct ibv_sge sge = { (uintptr_t)x->local + x->pos, (uint32_t)n, (*mr)->lkey };
+    struct ibv_sge sge = { (uintptr_t)x->local + x->pos, (uint32_t)n, mr->lkey };
     struct ibv_send_wr wr = { .opcode = x->get ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
                               .sg_list = &sge,
                               .num_sge = 1,
@@ -175,6 +273,8 @@ static int post_piece(struct verbs_xfer *x, struct verbs_lane *l)
     l->rma_bytes += (uint32_t)n;
     x->flying++;
     x->pos += n;
+    if (x->order)
+        x->rails |= (uint8_t)(1u << (x->get ? l->rail->index : l->remote_rail));
     return 0;
 }
 
@@ -185,7 +285,7 @@ static void post_pieces(struct verbs_peer *p)
     rt_list_each (pos, &p->xfers) {
         struct verbs_xfer *x = rt_container(pos, struct verbs_xfer, link);
         while (!x->err && x->pos < x->len) {
-            struct verbs_lane *l = lane_for(p);
+            struct verbs_lane *l = lane_for(x);
             if (!l)
                 return;
             int err = post_piece(x, l);
@@ -206,10 +306,8 @@ int verbs_xfers_step(struct verbs_peer *p)
         struct verbs_xfer *x = rt_container(pos, struct verbs_xfer, link);
         if (p->err && !x->err)
             x->err = p->err;
-        if (landed(x)) {
-            finish(x); /* may append, never removes others */
-            n++;
-        }
+        if (landed(x))
+            n += settle(x); /* may append, never removes others */
     }
     return n;
 }
@@ -220,7 +318,11 @@ void verbs_xfers_drop(struct verbs_peer *p)
     rt_list_each (pos, &p->xfers) {
         struct verbs_xfer *x = rt_container(pos, struct verbs_xfer, link);
         x->op = NULL;
+        x->before = NULL;
         x->len = x->pos; /* what is posted still uses it */
+        if (x->flushing)
+            rt_ib_flush_cancel(&x->flush);
+        x->flushing = false;
     }
 }
 
@@ -231,19 +333,35 @@ void verbs_xfers_free(struct verbs_peer *p)
         finish(rt_container(p->xfers.next, struct verbs_xfer, link));
 }
 
-static int start(struct btl_rmem *rmem, size_t off, void *local, size_t len, struct btl_op *op,
-                 bool get)
+static bool covers(const struct btl_mem *m, const char *p, size_t len)
 {
-    struct verbs_rmem *r = (struct verbs_rmem *)rmem;
-    struct verbs_peer *p = r->peer;
-    if (off > r->key.len || len > r->key.len - off)
-        return -RT_EINVAL;
+    return m && p >= (char *)m->base && len <= m->len &&
+           (size_t)(p - (char *)m->base) <= m->len - len;
+}
+
+/* 0: connected; -RT_EAGAIN: not yet. */
+static int usable(struct verbs_peer *p)
+{
     if (p->err)
         return p->err;
     if (p->state == VERBS_NEW)
         verbs_wire_start(p);
     if (p->state != VERBS_UP)
         return p->err ? p->err : -RT_EAGAIN;
+    return 0;
+}
+
+static int start(struct btl_rmem *rmem, size_t off, struct btl_mem *m, void *local, size_t len,
+                 struct btl_op *op, bool get)
+{
+    struct verbs_rmem *r = (struct verbs_rmem *)rmem;
+    struct verbs_peer *p = r->peer;
+    uint64_t there = r->key.len & KEY_LEN;
+    if (off > there || len > there - off)
+        return -RT_EINVAL;
+    int err = usable(p);
+    if (err < 0)
+        return err;
     struct verbs_xfer *x = calloc(1, sizeof *x);
     if (!x)
         return -RT_ENOMEM;
@@ -253,7 +371,15 @@ static int start(struct btl_rmem *rmem, size_t off, void *local, size_t len, str
     x->local = local;
     x->len = len;
     x->remote = r->key.base + off;
+    x->mem = covers(m, local, len) ? m : NULL;
+    x->order = get ? x->mem && x->mem->mr[0] && x->mem->mr[0]->gpu : (r->key.len & KEY_ORDER) != 0;
     memcpy(x->rkey, r->key.rkey, sizeof x->rkey);
+    struct verbs_lane *l = lane_for(x);
+    err = len ? need_mr(x, l ? l->rail : p->lanes[0].rail) : 0;
+    if (err < 0) {
+        xfer_free(x);
+        return err;
+    }
     rt_list_append(&p->xfers, &x->link);
     post_pieces(p);
     if (x->pos < x->len || x->err || !x->len)
@@ -264,13 +390,61 @@ static int start(struct btl_rmem *rmem, size_t off, void *local, size_t len, str
 int verbs_put(struct btl_rmem *r, size_t off, struct btl_mem *m, const void *src, size_t len,
               struct btl_op *op)
 {
-    (void)m;
-    return start(r, off, (void *)(uintptr_t)src, len, op, false);
+    return start(r, off, m, (void *)(uintptr_t)src, len, op, false);
 }
 
 int verbs_get(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst, size_t len,
               struct btl_op *op)
 {
-    (void)m;
-    return start(r, off, dst, len, op, true);
+    return start(r, off, m, dst, len, op, true);
+}
+
+/* All go to rail 0 of the peer: two of its adapters would not be atomic to each other. */
+static struct verbs_lane *amo_lane(struct verbs_peer *p)
+{
+    for (int i = 0; i < p->nlanes; i++)
+        if (p->lanes[i].remote_rail == 0 && verbs_has_atomics(p->lanes[i].rail))
+            return &p->lanes[i];
+    return NULL;
+}
+
+int verbs_amo(struct btl_rmem *rmem, size_t off, const struct btl_amo *a, struct btl_op *op)
+{
+    struct verbs_rmem *r = (struct verbs_rmem *)rmem;
+    uint64_t len = r->key.len & KEY_LEN, at = r->key.base + off;
+    if (len < sizeof(uint64_t) || off > len - sizeof(uint64_t) || at % sizeof(uint64_t))
+        return -RT_EINVAL;
+    int err = usable(r->peer);
+    if (err < 0)
+        return err;
+    struct verbs_lane *l = r->key.len & KEY_ATOMIC ? amo_lane(r->peer) : NULL;
+    if (!l)
+        return -RT_ENOTSUP;
+    struct verbs_sbuf *s = verbs_lane_has_room(l, LEAVE) ? verbs_sbuf_take(l->rail) : NULL;
+    struct verbs_xfer *x = s ? calloc(1, sizeof *x) : NULL;
+    if (!x) {
+        if (s)
+            verbs_sbuf_give(l->rail, s);
+        return s ? -RT_ENOMEM : -RT_EAGAIN;
+    }
+    *x = (struct verbs_xfer){ .peer = r->peer, .op = op, .before = a->before, .local = s->data };
+    struct verbs_mark mark = { .xfer = x, .sbuf = s };
+    struct ibv_sge sge = { (uintptr_t)s->data, sizeof(uint64_t), s->lkey };
+    struct ibv_send_wr wr = { .opcode = a->code == BTL_AMO_ADD ? IBV_WR_ATOMIC_FETCH_AND_ADD
+                                                               : IBV_WR_ATOMIC_CMP_AND_SWP,
+                              .sg_list = &sge,
+                              .num_sge = 1 };
+    wr.wr.atomic.remote_addr = at;
+    wr.wr.atomic.rkey = r->key.rkey[0];
+    wr.wr.atomic.compare_add = a->code == BTL_AMO_ADD ? a->operand : a->compare;
+    wr.wr.atomic.swap = a->operand;
+    err = verbs_lane_post(l, &wr, &mark);
+    if (err) {
+        verbs_sbuf_give(l->rail, s);
+        free(x);
+        return err;
+    }
+    x->flying = 1;
+    rt_list_append(&r->peer->xfers, &x->link);
+    return 0;
 }

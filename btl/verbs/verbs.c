@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The verbs transport: life, peers, progress.  Called with the instance serialised by the engine.
  */
-#include "btl/verbs/verbs.h"
+#include "btl/verbs/dgram.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
@@ -42,6 +42,7 @@ int verbs_peer_get(struct verbs *v, struct rt_proc proc, bool make, struct verbs
         rt_list_init(&p->work);
         rt_list_init(&p->ringing);
         rt_list_init(&p->asking);
+        rt_list_init(&p->held);
         p->next = *head;
         *head = p;
     }
@@ -67,6 +68,8 @@ void verbs_peer_fail(struct verbs_peer *p, int err, const char *fmt, ...)
     p->state = VERBS_DOWN;
     rt_list_del(&p->asking);
     verbs_lanes_stop(p);
+    for (int i = 0; i < p->nlanes; i++)
+        verbs_cm_lane_close(&p->lanes[i]);
     verbs_peer_work(p);
 }
 
@@ -148,6 +151,8 @@ static int verbs_progress(struct btl *b)
         n += verbs_rail_poll(&v->rails[i]);
     if (!rt_list_empty(&v->work))
         n += work(v);
+    if (rt_unlikely(rt_ib_nflushes))
+        n += rt_ib_flush_progress();
     v->polls++;
     if (!rt_list_empty(&v->asking) || v->polls % WIRE_EVERY == 0)
         n += verbs_wire_progress(v);
@@ -179,7 +184,7 @@ static int verbs_sleep_fd(struct btl *b)
 {
     struct verbs *v = (struct verbs *)b;
     struct rt_list *pos;
-    bool ready = true;
+    bool ready = rt_ib_nflushes == 0; /* these make no events */
     rt_list_each (pos, &v->rings)
         ready = verbs_arm(rt_container(pos, struct verbs_peer, ringing)) && ready;
     if (!ready)
@@ -192,17 +197,22 @@ static int verbs_sleep_fd(struct btl *b)
     return v->sleep_fd;
 }
 
+static bool wakes(struct verbs *v, int fd)
+{
+    struct epoll_event e = { .events = EPOLLIN };
+    return epoll_ctl(v->sleep_fd, EPOLL_CTL_ADD, fd, &e) == 0;
+}
+
 static int sleep_open(struct verbs *v)
 {
     v->sleep_fd = epoll_create1(EPOLL_CLOEXEC);
-    for (int i = 0; i < v->nrails && v->sleep_fd >= 0; i++) {
-        struct epoll_event e = { .events = EPOLLIN };
-        if (epoll_ctl(v->sleep_fd, EPOLL_CTL_ADD, v->rails[i].chan->fd, &e) < 0)
-            goto err;
+    bool good = v->sleep_fd >= 0 && (!v->cm || wakes(v, verbs_cm_fd(v)));
+    for (int i = 0; i < v->nrails && good; i++) {
+        const struct verbs_rail *r = &v->rails[i];
+        good = wakes(v, r->chan->fd) && (!r->cm || wakes(v, verbs_dgram_fd(r->dgram)));
     }
-    if (v->sleep_fd >= 0)
+    if (good)
         return 0;
-err:
     log_error(BTL, "epoll descriptor: %m");
     return -RT_ESYS;
 }
@@ -230,7 +240,9 @@ static bool peer_leave(struct verbs_peer *p, bool patient)
         verbs_lane_flush(l);
         p->bye_at = l->posted;
     }
-    return (l->posted == p->bye_at && !unsent(p)) || (p->bye && !patient);
+    /* iWARP completes what the other side need not have yet, and loses that when it closes. */
+    bool there = !l->rail->ib->iwarp || verbs_all_taken(p);
+    return (l->posted == p->bye_at && !unsent(p) && there) || (p->bye && !patient);
 }
 
 static int verbs_leave(struct btl *b)
@@ -295,13 +307,14 @@ static void caps_fill(struct verbs *v)
     v->base.ops = &btl_verbs_ops;
     v->base.caps = (struct btl_caps){ .flags = BTL_PUT | BTL_GET | BTL_WHOLE,
                                       .send_mem = RT_MEM_HOST_BITS,
-                                      .rma_mem = RT_MEM_HOST_BITS,
+                                      .rma_mem = RT_MEM_HOST_BITS | rt_ib_gpu_mem(),
                                       .eager_max = (size_t)cfg.verbs_eager,
                                       .key_len = BTL_KEY_MAX,
                                       .latency_ns = 1500,
                                       .mb_per_s = rate,
                                       .put_mb_per_s = rate,
                                       .get_mb_per_s = rate };
+    v->base.caps.flags |= verbs_has_atomics(&v->rails[0]) ? BTL_AMO : 0;
     if (cfg.verbs_large == VERBS_LARGE_PUT)
         v->base.caps.put_mb_per_s++; /* which one takes a message is all that they decide */
 }
@@ -317,6 +330,7 @@ static int verbs_open(const struct btl_up *up, struct btl **out, int max)
     rt_list_init(&v->work);
     rt_list_init(&v->rings);
     rt_list_init(&v->asking);
+    rt_list_init(&v->held);
     rt_list_init(&v->mems);
     v->sleep_fd = -1;
     int n = verbs_rails_open(v);
@@ -363,8 +377,12 @@ static int verbs_add_peer(struct btl *b, const struct rt_proc *proc, const void 
                       proc->rank);
             return -RT_EUNREACH;
         }
-        if (!verbs_rails_reach(&v->addr, &a))
+        if (!verbs_rails_reach(&v->addr, &a)) {
+            if (!a.rails[0].cm_port != !v->addr.rails[0].cm_port)
+                log_warn(BTL, "rank %u connects %s: WEFT_VERBS_CONNECT differs; no RDMA to it",
+                         proc->rank, a.rails[0].cm_port ? "by rdma_cm" : "without rdma_cm");
             return -RT_EUNREACH;
+        }
     }
     int err = verbs_peer_get(v, *proc, addr != NULL, &p);
     if (err < 0)
@@ -401,6 +419,7 @@ const struct btl_ops btl_verbs_ops = {
     .detach = verbs_detach,
     .put = verbs_put,
     .get = verbs_get,
+    .amo = verbs_amo,
     .progress = verbs_progress,
     .poll = verbs_poll,
     .sleep_fd = verbs_sleep_fd,

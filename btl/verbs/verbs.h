@@ -42,7 +42,8 @@ struct verbs_head {
 enum verbs_ctl {
     VERBS_CTL_RING,    /* payload: struct verbs_ring_key: write here from now on */
     VERBS_CTL_RING_ON, /* the last message by SEND: what follows is in the ring */
-    VERBS_CTL_BYE      /* the sender may end now */
+    VERBS_CTL_BYE,     /* the sender may end now */
+    VERBS_CTL_EVENT    /* look at your home: from iWARP, whose writes make no events */
 };
 struct verbs_ring_key {
     uint64_t addr;
@@ -97,6 +98,8 @@ struct verbs_rail {
     struct verbs_area *areas;
     int nareas;
     struct verbs_home *free_homes; /* linked by their first words */
+    struct verbs_dgram *dgram;     /* the engine's, of wire.c */
+    bool cm;                       /* queue pairs connect by rdma_cm, datagrams go by UDP */
 };
 
 /* A posted work request that will be completed, in order of the lane: what that means. */
@@ -122,6 +125,8 @@ struct verbs_lane {
     struct verbs_mark *marks;         /* ring of `depth` */
     uint32_t mark_head, mark_tail;
     uint32_t next_qpn; /* chain in verbs.by_qpn: id + 1 of the next lane */
+    struct rdma_cm_id *cm;
+    bool up; /* the queue pair is connected */
 };
 
 struct verbs_tx_ring { /* the peer's ring, as its writer sees it; positions are byte counts */
@@ -129,7 +134,8 @@ struct verbs_tx_ring { /* the peer's ring, as its writer sees it; positions are 
     uint32_t lkey, rkey, nbytes;
     uint64_t addr;
     bool on;             /* RING_ON has been sent: everything goes by the ring */
-    uint32_t head, left; /* written; no longer needed in the mirror */
+    uint32_t head, posted; /* in the mirror; given to the device */
+    uint32_t left;         /* no longer needed in the mirror */
     uint32_t taken;      /* by the peer, when last looked at */
     uint32_t marked;     /* head at the last mark asked for */
 };
@@ -141,7 +147,8 @@ struct verbs_rx_ring {
 
 struct verbs_addr_rail { /* a rail in addresses and in datagrams */
     struct rt_ib_addr at;
-    uint32_t ud_qpn;
+    uint32_t ud_qpn, alive_port; /* of the engine; of the thread that answers for it */
+    uint32_t cm_port;            /* of rdma_cm; 0: not used.  The two others are UDP ports, else */
 };
 struct verbs_addr {
     uint32_t magic, ud_qkey;
@@ -151,7 +158,7 @@ struct verbs_addr {
     struct verbs_addr_rail rails[VERBS_RAILS];
 };
 #define VERBS_MAGIC 0x76656674u
-#define VERBS_VERSION 1
+#define VERBS_VERSION 2
 
 enum verbs_state {
     VERBS_NEW,    /* nothing asked yet */
@@ -171,8 +178,11 @@ struct verbs_peer {
     bool told;                 /* the engine knows of `err` */
     int err;                   /* 0, or why nothing goes any more */
     char why[160];             /* the same in words, until told */
-    int nlanes;
-    struct verbs_lane *lanes; /* VERBS_LANES at most, made with the connection */
+    int nlanes, lanes_up;
+    uint32_t cm_failures;      /* tries that have failed */
+    uint32_t heard, heard_old; /* HELLOs that have come; had when we asked last */
+    uint32_t answers_ms;       /* time in which each time we asked a HELLO came */
+    struct verbs_lane *lanes;  /* VERBS_LANES at most, made with the connection */
     struct verbs_addr addr;
     uint8_t nonce[16], their_nonce[16];
     uint64_t home_addr; /* theirs, that we write */
@@ -193,10 +203,14 @@ struct verbs_peer {
     struct rt_list xfers;          /* puts and gets under way */
     struct rt_list work;           /* in verbs.work while progress() has to look at this peer */
     struct rt_list ringing;        /* in verbs.rings: its ring is polled */
+    struct rt_list held;           /* in verbs.held: of its ring not all is posted */
     struct rt_list asking;         /* in verbs.asking */
-    uint64_t ask_ns, ask_since_ns; /* next datagram; the first */
-    uint32_t ask_wait_ms, asked;
-    bool ask_warned;
+    uint64_t ask_ns;               /* when the next datagram is due */
+    uint32_t ask_wait_ms;
+    uint32_t silent_ms;    /* asked, without a sign that the process is there */
+    uint32_t pings, pongs; /* last question whether it is there; last one answered */
+    uint8_t alive_key[VERBS_KEY];
+    bool ask_noted;
 };
 
 struct verbs_xfer {
@@ -204,13 +218,20 @@ struct verbs_xfer {
     struct verbs_peer *peer;
     struct btl_op *op; /* lent until done() */
     bool get;
+    bool order;    /* what arrives, here or there, is device memory that has to be told so */
+    bool flushing; /* `flush` is lent */
+    uint8_t no_rails; /* bits: ours with which `local` cannot be registered */
+    uint8_t rails; /* bits: that data came by (get), or went to (put), and were not ordered since */
     int err;
     char *local;
     size_t len, pos; /* posted so far */
     uint32_t flying; /* work requests */
+    uint64_t *before; /* of an atomic operation: where its result goes, out of `local` */
     uint64_t remote; /* address */
     uint32_t rkey[VERBS_RAILS];
-    struct rt_ib_mr *mr[VERBS_RAILS];
+    struct btl_mem *mem;              /* the engine's registration of `local`, or NULL: then */
+    struct rt_ib_mr *mr[VERBS_RAILS]; /* own ones */
+    struct rt_ib_flush flush;
 };
 
 #define VERBS_BUCKETS 256
@@ -222,12 +243,14 @@ struct verbs {
     struct verbs_rail rails[VERBS_RAILS];
     struct rt_ib_rail ib[VERBS_RAILS];
     struct verbs_addr addr; /* ours */
-    struct verbs_wire *wire;
+    struct verbs_alive *alive;
+    struct verbs_cm *cm; /* NULL: no rail connects by rdma_cm */
     struct verbs_peer *peers[VERBS_BUCKETS];
     struct verbs_lane **lanes; /* by id, nlanes of them; NULL: of a peer that has gone */
     uint32_t nlanes;
     uint32_t by_qpn[VERBS_BUCKETS]; /* id + 1 of the first lane */
-    struct rt_list work, rings, asking;
+    struct rt_list work, rings, asking, held;
+    bool holding; /* between verbs_hold() and verbs_release() */
     struct rt_list mems; /* all registered memory of the engine */
     int nrings;
     uint32_t polls;
@@ -264,6 +287,7 @@ struct verbs_qp_info {
     uint32_t qpn, psn;
 };
 int verbs_lanes_connect(struct verbs_peer *p, const struct verbs_qp_info *theirs);
+int verbs_lane_reset(struct verbs_lane *l);  /* as it was made; not connected */
 void verbs_lanes_stop(struct verbs_peer *p); /* to the error state: everything is flushed */
 void verbs_lanes_free(struct verbs_peer *p);
 struct verbs_lane *verbs_lane_of(struct verbs *v, const struct verbs_rail *r, uint32_t qpn);
@@ -280,10 +304,14 @@ int verbs_send(struct btl_peer *peer, const struct btl_hdr *h, const void *buf, 
 int verbs_send_ctl(struct verbs_peer *p, enum verbs_ctl ctl, const void *buf, size_t len);
 void verbs_arrived(struct verbs_lane *l, struct verbs_rbuf *b, size_t len);
 int verbs_ring_drain(struct verbs_peer *p, int max);
+/* Between these, what goes into a peer's ring is gathered, and then written at once. */
+static inline void verbs_hold(struct verbs *v) { v->holding = true; }
+void verbs_release(struct verbs *v);
 void verbs_wake_step(struct verbs_peer *p);
 /* Asks the peer for an event after its next write into our ring; true: it knows. */
 bool verbs_arm(struct verbs_peer *p);
 void verbs_event_in(struct verbs_lane *l);
+bool verbs_all_taken(struct verbs_peer *p); /* all messages by SEND, as far as is known */
 bool verbs_credits_due(const struct verbs_peer *p);
 void verbs_credits_step(struct verbs_peer *p);
 void verbs_ring_step(struct verbs_peer *p);
@@ -301,6 +329,11 @@ int verbs_put(struct btl_rmem *r, size_t off, struct btl_mem *m, const void *src
               struct btl_op *op);
 int verbs_get(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst, size_t len,
               struct btl_op *op);
+int verbs_amo(struct btl_rmem *r, size_t off, const struct btl_amo *a, struct btl_op *op);
+static inline bool verbs_has_atomics(const struct verbs_rail *r)
+{
+    return r->ib->attr.atomic_cap != IBV_ATOMIC_NONE;
+}
 void verbs_xfer_landed(struct verbs_lane *l, const struct verbs_mark *m, int err);
 int verbs_xfers_step(struct verbs_peer *p);
 void verbs_xfers_drop(struct verbs_peer *p); /* done() is not called */
@@ -312,7 +345,26 @@ void verbs_wire_close(struct verbs *v);
 void verbs_wire_start(struct verbs_peer *p);
 void verbs_wire_heard(struct verbs_peer *p);   /* a message came by its queue pair */
 int verbs_wire_arm(struct verbs *v, int rail); /* its datagrams make events; 0 or an errno */
+void verbs_wire_lane_up(struct verbs_peer *p); /* one more lane is connected */
 int verbs_wire_progress(struct verbs *v);
+
+/* alive.c: the thread that tells others that this process is there, and asking for that */
+int verbs_alive_open(struct verbs *v);
+void verbs_alive_close(struct verbs *v);
+/* The key of these questions and answers, from the key in the address of who is asked. */
+void verbs_alive_key(const uint8_t key[VERBS_KEY], uint8_t out[VERBS_KEY]);
+void verbs_alive_ask(struct verbs_peer *p);
+/* A datagram; false: it is not an answer. */
+bool verbs_alive_answer(struct verbs *v, const void *data, size_t len);
+
+/* cm.c: lanes of rails that connect by rdma_cm */
+bool verbs_cm_wanted(const struct rt_ib_rail *ib);
+int verbs_cm_open(struct verbs *v);
+void verbs_cm_close(struct verbs *v);
+int verbs_cm_fd(const struct verbs *v);    /* readable when there are events; -1: there are none */
+void verbs_cm_start(struct verbs_peer *p); /* asks for each lane that is not asked for */
+void verbs_cm_lane_close(struct verbs_lane *l);
+int verbs_cm_progress(struct verbs *v);
 
 /* verbs.c */
 int verbs_peer_get(struct verbs *v, struct rt_proc proc, bool make, struct verbs_peer **out);

@@ -9,8 +9,12 @@
  * A HELLO carries an HMAC with the receiver's key, which its address told, or, from a process that
  * was spoken to and never fetched an address, with the sender's own key, which the receiver has. So
  * both prove that they belong to the job.  `seen` counts only with the receiver's nonce.  A
- * datagram that was recorded and sent again says nothing new. */
-#include "btl/verbs/verbs.h"
+ * datagram that was recorded and sent again says nothing new.
+ *
+ * A HELLO is answered inside MPI only.  Who waits asks beside it whether the process is there
+ * (alive.c), and gives up after net_timeout_s without a sign of that.  A process that cannot
+ * connect says so (`refused`) to all who ask. */
+#include "btl/verbs/dgram.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
@@ -18,16 +22,11 @@
 #include "runtime/base/log.h"
 
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define GRH 40 /* bytes that every received datagram begins with */
-#define RECVS 32
-#define SENDS 16
-#define SLOT 512
-#define ID_RECV 0x100
 #define ASK_FIRST_MS 20
 #define ASK_MAX_MS 1000
+#define PING_AFTER_MS 100 /* without an answer: most connections never ask */
 
 struct hello {
     uint32_t magic;
@@ -36,100 +35,41 @@ struct hello {
     uint32_t ud_qkey, home_rkey;
     uint64_t home_addr;
     uint8_t nrails, qps, rd_atomic, nlanes;
-    uint32_t pad;
+    uint8_t refused, rail, pad[2]; /* rail: of the sender, where answers go */
     uint8_t nonce[16], your_nonce[16];
+    uint8_t alive_key[VERBS_KEY]; /* hidden; 0 with own_key */
     struct verbs_addr_rail rails[VERBS_RAILS];
     struct verbs_qp_info lanes[VERBS_LANES];
     uint8_t mac[RT_SHA256_LEN];
 };
-_Static_assert(sizeof(struct hello) + GRH <= SLOT, "a HELLO fits into a slot and any MTU from 512");
-
-struct wire_rail {
-    struct ibv_cq *cq;
-    struct ibv_qp *qp;
-    struct verbs_area area;   /* copy: RECVS slots, then SENDS */
-    struct ibv_ah *ah[SENDS]; /* of the datagram that a slot holds; NULL: free */
-};
-
-struct verbs_wire {
-    struct wire_rail rails[VERBS_RAILS];
-    uint32_t polls;
-};
-
-static char *slot(struct wire_rail *w, int i) { return (char *)w->area.base + (size_t)i * SLOT; }
-
-static void post_recv(struct wire_rail *w, int i)
-{
-    struct ibv_sge sge = { (uintptr_t)slot(w, i), SLOT, w->area.mr->lkey };
-    struct ibv_recv_wr wr = { .wr_id = ID_RECV + (uint64_t)i, .sg_list = &sge, .num_sge = 1 }, *bad;
-    if (ibv_post_recv(w->qp, &wr, &bad))
-        log_debug(BTL, "a datagram buffer was refused"); /* there are others */
-}
-
-static int rail_open(struct verbs_rail *r, struct wire_rail *w, uint32_t qkey)
-{
-    struct verbs_area *a;
-    struct ibv_qp_init_attr init = {
-        .qp_type = IBV_QPT_UD,
-        .cap = { .max_send_wr = SENDS, .max_recv_wr = RECVS, .max_send_sge = 1, .max_recv_sge = 1 }
-    };
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = r->ib->port, .qkey = qkey };
-    if (verbs_area_make(r, (RECVS + SENDS) * SLOT, &a) < 0)
-        return -RT_ENOMEM;
-    w->area = *a;
-    w->cq = rt_ib->create_cq(r->ib->ctx, RECVS + SENDS, NULL, r->chan, 0);
-    if (!w->cq)
-        goto err;
-    init.send_cq = init.recv_cq = w->cq;
-    w->qp = rt_ib->create_qp(r->ib->pd, &init);
-    if (!w->qp || rt_ib->modify_qp(w->qp, &attr,
-                                   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY))
-        goto err;
-    for (int i = 0; i < RECVS; i++)
-        post_recv(w, i);
-    attr.qp_state = IBV_QPS_RTR;
-    if (rt_ib->modify_qp(w->qp, &attr, IBV_QP_STATE))
-        goto err;
-    attr.qp_state = IBV_QPS_RTS;
-    if (rt_ib->modify_qp(w->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN))
-        goto err;
-    return 0;
-err:
-    log_error(BTL, "%s port %d gives no queue pair for datagrams: %m", r->ib->dev, r->ib->port);
-    return -RT_ESYS;
-}
+_Static_assert(sizeof(struct hello) <= VERBS_DGRAM_MAX, "a HELLO fits into a datagram");
 
 int verbs_wire_open(struct verbs *v)
 {
-    v->wire = calloc(1, sizeof *v->wire);
-    if (!v->wire)
-        return -RT_ENOMEM;
     int err = rt_random(v->addr.key, sizeof v->addr.key);
     if (!err)
         err = rt_random(&v->addr.ud_qkey, sizeof v->addr.ud_qkey);
     v->addr.ud_qkey &= 0x7fffffff; /* the rest is privileged */
     for (int i = 0; i < v->nrails && !err; i++) {
-        err = rail_open(&v->rails[i], &v->wire->rails[i], v->addr.ud_qkey);
+        struct verbs_rail *r = &v->rails[i];
+        r->cm = verbs_cm_wanted(r->ib);
+        err = verbs_dgram_open(r, r->chan, v->addr.ud_qkey, &r->dgram);
         if (!err)
-            v->addr.rails[i].ud_qpn = v->wire->rails[i].qp->qp_num;
+            v->addr.rails[i].ud_qpn = verbs_dgram_port(r->dgram);
     }
-    return err;
+    if (!err)
+        err = verbs_cm_open(v);
+    return err ? err : verbs_alive_open(v);
 }
 
 void verbs_wire_close(struct verbs *v)
 {
-    for (int i = 0; v->wire && i < v->nrails; i++) {
-        struct wire_rail *w = &v->wire->rails[i];
-        if (w->qp)
-            rt_ib->destroy_qp(w->qp);
-        if (w->cq)
-            rt_ib->destroy_cq(w->cq);
-        for (int k = 0; k < SENDS; k++)
-            if (w->ah[k])
-                rt_ib->destroy_ah(w->ah[k]);
+    verbs_alive_close(v);
+    verbs_cm_close(v);
+    for (int i = 0; i < v->nrails; i++) {
+        verbs_dgram_close(v->rails[i].dgram);
+        v->rails[i].dgram = NULL;
     }
-    free(v->wire);
-    v->wire = NULL;
 }
 
 /* ---- sending ---- */
@@ -139,17 +79,29 @@ static void hello_mac(const struct hello *h, const uint8_t *key, uint8_t out[RT_
     rt_hmac(key, VERBS_KEY, h, offsetof(struct hello, mac), out);
 }
 
+/* Hides `in` from all who do not have `key`; a second time brings it back.  One `in` a nonce. */
+static void hide(const uint8_t key[VERBS_KEY], const uint8_t nonce[16], const uint8_t in[VERBS_KEY],
+                 uint8_t out[VERBS_KEY])
+{
+    uint8_t what[4 + 16] = "hide", pad[RT_SHA256_LEN];
+    memcpy(what + 4, nonce, 16);
+    rt_hmac(key, VERBS_KEY, what, sizeof what, pad);
+    for (int i = 0; i < VERBS_KEY; i++)
+        out[i] = in[i] ^ pad[i];
+}
+
 static void hello_fill(struct verbs_peer *p, struct hello *h)
 {
     struct verbs *v = (struct verbs *)p->base.btl;
     memset(h, 0, sizeof *h);
     h->magic = VERBS_MAGIC;
     h->version = VERBS_VERSION;
-    h->seen = p->has_theirs;
-    h->known = p->has_ours;
-    h->own_key = !p->has_addr;
     h->from = (uint32_t)rt_boot.rank;
     h->to = p->base.proc.rank;
+    h->seen = p->has_theirs;
+    /* Not before lanes are up that this side connects: so the other answers, and is heard. */
+    h->known = p->has_ours && (p->lanes_up == p->nlanes || h->from > h->to);
+    h->own_key = !p->has_addr;
     h->ud_qkey = v->addr.ud_qkey;
     h->home_rkey = p->home_own_rkey;
     h->home_addr = (uintptr_t)p->home;
@@ -162,59 +114,62 @@ static void hello_fill(struct verbs_peer *p, struct hello *h)
     memcpy(h->rails, v->addr.rails, sizeof h->rails);
     for (int i = 0; i < p->nlanes; i++)
         h->lanes[i] = (struct verbs_qp_info){ p->lanes[i].qp->qp_num, p->lanes[i].psn };
+    if (p->has_addr) {
+        uint8_t mine[VERBS_KEY];
+        verbs_alive_key(v->addr.key, mine);
+        hide(p->addr.key, h->nonce, mine, h->alive_key);
+    }
+}
+
+static void hello_sign(const struct verbs_peer *p, struct hello *h)
+{
+    const struct verbs *v = (const struct verbs *)p->base.btl;
     hello_mac(h, p->has_addr ? p->addr.key : v->addr.key, h->mac);
 }
 
 /* A datagram that cannot be sent now is as good as lost: the next follows. */
 static void hello_send(struct verbs_peer *p)
 {
-    struct verbs_lane *l = &p->lanes[0];
-    struct verbs_rail *r = l->rail;
-    struct wire_rail *w = &r->v->wire->rails[r->index];
+    const struct verbs_lane *l = &p->lanes[0];
     const struct verbs_addr_rail *to = &p->addr.rails[l->remote_rail];
-    struct ibv_ah_attr attr;
-    int i = 0;
-    while (i < SENDS && w->ah[i])
-        i++;
-    if (i == SENDS)
-        return;
-    memset(&attr, 0, sizeof attr);
-    rt_ib_ah_attr(r->ib, &to->at, (uint8_t)cfg.verbs_sl, (uint8_t)cfg.verbs_tclass, &attr);
-    w->ah[i] = rt_ib->create_ah(r->ib->pd, &attr);
-    if (!w->ah[i]) {
-        log_debug(BTL, "no way from %s port %d to rank %u: %m", r->ib->dev, r->ib->port,
+    struct hello h;
+    hello_fill(p, &h);
+    h.rail = (uint8_t)l->rail->index;
+    hello_sign(p, &h);
+    if (verbs_dgram_send(l->rail->dgram, &to->at, to->ud_qpn, p->addr.ud_qkey, &h, sizeof h) ==
+        -RT_EUNREACH)
+        log_debug(BTL, "no way from %s port %d to rank %u: %m", l->rail->ib->dev, l->rail->ib->port,
                   p->base.proc.rank);
-        return;
-    }
-    hello_fill(p, (struct hello *)(void *)slot(w, RECVS + i));
-    struct ibv_sge sge = { (uintptr_t)slot(w, RECVS + i), sizeof(struct hello), w->area.mr->lkey };
-    struct ibv_send_wr wr = { .wr_id = (uint64_t)i,
-                              .opcode = IBV_WR_SEND,
-                              .sg_list = &sge,
-                              .num_sge = 1,
-                              .send_flags = IBV_SEND_SIGNALED,
-                              .wr.ud = { w->ah[i], to->ud_qpn, p->addr.ud_qkey } },
-                       *bad;
-    if (ibv_post_send(w->qp, &wr, &bad)) {
-        rt_ib->destroy_ah(w->ah[i]);
-        w->ah[i] = NULL;
-    }
+}
+
+/* To one whose HELLO has come by rail `r`: there will be no connection. */
+static void refuse(struct verbs_peer *p, struct verbs_rail *r, const struct hello *theirs)
+{
+    const struct verbs_addr_rail *to = &theirs->rails[theirs->rail];
+    struct hello h;
+    hello_fill(p, &h);
+    h.refused = 1;
+    h.rail = (uint8_t)r->index;
+    memcpy(h.your_nonce, theirs->nonce, sizeof h.your_nonce);
+    hello_sign(p, &h);
+    verbs_dgram_send(r->dgram, &to->at, to->ud_qpn, theirs->ud_qkey, &h, sizeof h);
 }
 
 /* Queue pairs of ours, and the number that proves that answers are answers. */
 static int prepare(struct verbs_peer *p)
 {
-    int err = verbs_lanes_make(p);
+    int err = rt_random(p->nonce, sizeof p->nonce);
     if (!err)
-        err = rt_random(p->nonce, sizeof p->nonce);
+        err = verbs_lanes_make(p);
     if (err) {
         verbs_peer_fail(p, -RT_EPEER, "no queue pair could be made for it: %s", rt_err_text(err));
         return err;
     }
+    if (p->has_addr)
+        verbs_alive_key(p->addr.key, p->alive_key);
     p->state = VERBS_ASKING;
-    p->ask_since_ns = rt_now_ns();
     p->ask_wait_ms = ASK_FIRST_MS;
-    p->ask_ns = p->ask_since_ns + ASK_FIRST_MS * 1000000u;
+    p->ask_ns = rt_now_ns() + ASK_FIRST_MS * 1000000u;
     rt_list_append(&((struct verbs *)p->base.btl)->asking, &p->asking);
     return 0;
 }
@@ -233,21 +188,32 @@ static void established(struct verbs_peer *p)
               p->nlanes, p->lanes[0].rail->ib->dev, p->lanes[0].rail->ib->port);
 }
 
+/* Connected, when nothing is missing; else what is missing is asked for. */
+void verbs_wire_lane_up(struct verbs_peer *p)
+{
+    if (p->state != VERBS_ASKING || !p->has_theirs || !p->has_ours)
+        return;
+    if (p->lanes_up == p->nlanes)
+        established(p);
+    else
+        verbs_cm_start(p);
+}
+
 void verbs_wire_heard(struct verbs_peer *p)
 {
     p->has_ours = true;
-    if (p->state == VERBS_ASKING && p->has_theirs)
-        established(p);
+    verbs_wire_lane_up(p);
 }
 
 /* ---- receiving ---- */
 
-static bool hello_sane(const struct hello *h, uint32_t len)
+static bool hello_sane(const struct hello *h, size_t len)
 {
     return len == sizeof *h && h->magic == VERBS_MAGIC && h->version == VERBS_VERSION &&
            h->to == (uint32_t)rt_boot.rank && h->from != h->to &&
            h->from < (uint32_t)rt_boot.size && h->nrails >= 1 && h->nrails <= VERBS_RAILS &&
-           h->qps >= 1 && h->nlanes >= 1 && h->nlanes <= VERBS_LANES && h->rd_atomic >= 1;
+           h->rail < h->nrails && h->qps >= 1 && h->nlanes <= VERBS_LANES &&
+           (h->nlanes >= 1 || h->refused) && h->rd_atomic >= 1;
 }
 
 /* The peer, when the HELLO proves to come from this job; NULL: dropped. */
@@ -268,8 +234,10 @@ static struct verbs_peer *hello_check(struct verbs *v, const struct hello *h)
 
 static void hello_adopt(struct verbs_peer *p, const struct hello *h)
 {
+    const struct verbs *v = (const struct verbs *)p->base.btl;
     if (p->has_addr)
         return;
+    hide(v->addr.key, h->nonce, h->alive_key, p->alive_key);
     p->addr.ud_qkey = h->ud_qkey;
     p->addr.nrails = h->nrails;
     p->addr.qps = h->qps;
@@ -277,14 +245,32 @@ static void hello_adopt(struct verbs_peer *p, const struct hello *h)
     memcpy(p->addr.rails, h->rails, sizeof h->rails);
 }
 
-static void on_hello(struct verbs *v, const struct hello *h, uint32_t len)
+/* What there is to say before anything is agreed; true: no more. */
+static bool hello_ends(struct verbs_peer *p, struct verbs_rail *r, const struct hello *h)
 {
+    if (h->refused) {
+        if (p->state == VERBS_ASKING && !memcmp(h->your_nonce, p->nonce, sizeof p->nonce))
+            verbs_peer_fail(p, -RT_EPEER, "it cannot connect, and says why itself");
+        return true;
+    }
+    if (p->err)
+        refuse(p, r, h);
+    return p->err != 0;
+}
+
+static void on_hello(struct verbs_rail *r, const struct hello *h, size_t len)
+{
+    struct verbs *v = r->v;
     struct verbs_peer *p = hello_sane(h, len) ? hello_check(v, h) : NULL;
-    if (!p || p->err || v->closing)
+    if (!p || v->closing || hello_ends(p, r, h))
         return;
     hello_adopt(p, h);
-    if (p->state == VERBS_NEW && prepare(p) < 0)
+    if (p->state == VERBS_NEW && prepare(p) < 0) {
+        refuse(p, r, h);
         return;
+    }
+    p->silent_ms = 0;
+    p->heard++;
     if (h->nlanes != p->nlanes) {
         verbs_peer_fail(p, -RT_EPEER,
                         "it wants %d queue pairs, this process %d: are the verbs "
@@ -310,56 +296,64 @@ static void on_hello(struct verbs *v, const struct hello *h, uint32_t len)
         hello_send(p);
 }
 
-static int rail_progress(struct verbs *v, struct wire_rail *w)
+static void on_dgram(void *arg, const void *data, size_t len)
 {
-    struct ibv_wc wc[8];
-    int n = ibv_poll_cq(w->cq, 8, wc);
-    for (int i = 0; i < n; i++) {
-        if (wc[i].wr_id < ID_RECV) {
-            rt_ib->destroy_ah(w->ah[wc[i].wr_id]);
-            w->ah[wc[i].wr_id] = NULL;
-            continue;
-        }
-        int k = (int)(wc[i].wr_id - ID_RECV);
-        struct hello h;
-        if (wc[i].status == IBV_WC_SUCCESS && wc[i].byte_len >= GRH) {
-            memcpy(&h, slot(w, k) + GRH, sizeof h);
-            on_hello(v, &h, wc[i].byte_len - GRH);
-        }
-        post_recv(w, k);
-    }
-    return n > 0 ? n : 0;
+    struct verbs_rail *r = arg;
+    if (!verbs_alive_answer(r->v, data, len))
+        on_hello(r, data, len);
 }
 
-/* Asks again, and says when that takes long. */
+static void lost(struct verbs_peer *p)
+{
+    const struct rt_ib_rail *ib = p->lanes[0].rail->ib;
+    verbs_peer_fail(p, -RT_EPEER,
+                    "no sign of life for %d s, asked from %s port %d: it has ended, or the network "
+                    "does not lead there (WEFT_IB_HCA, WEFT_IB_GID_INDEX)",
+                    cfg.net_timeout_s, ib->dev, ib->port);
+}
+
+/* Asks again.  Time without an answer is counted in questions, because who computes itself hears
+ * nothing. */
 static void ask_again(struct verbs_peer *p, uint64_t now)
 {
+    uint32_t most = (uint32_t)cfg.net_timeout_s * 1000;
     if (now < p->ask_ns)
         return;
-    p->ask_wait_ms = p->ask_wait_ms * 2 < ASK_MAX_MS ? p->ask_wait_ms * 2 : ASK_MAX_MS;
+    p->silent_ms += p->ask_wait_ms;
+    if (p->silent_ms >= most) {
+        lost(p);
+        return;
+    }
+    if (p->heard != p->heard_old)
+        p->answers_ms += p->ask_wait_ms;
+    p->heard_old = p->heard;
+    p->ask_wait_ms *= 2;
+    if (p->ask_wait_ms > most / 8)
+        p->ask_wait_ms = most / 8;
+    if (p->ask_wait_ms > ASK_MAX_MS)
+        p->ask_wait_ms = ASK_MAX_MS;
     p->ask_ns = now + p->ask_wait_ms * 1000000ull;
     hello_send(p);
-    if (p->ask_warned || now - p->ask_since_ns < (uint64_t)cfg.net_timeout_s * 1000000000u)
-        return;
-    p->ask_warned = true;
-    log_warn(BTL,
-             "rank %u has not answered %s port %d for %d s: it computes without calling MPI, or "
-             "the network does not lead there; still trying",
-             p->base.proc.rank, p->lanes[0].rail->ib->dev, p->lanes[0].rail->ib->port,
-             cfg.net_timeout_s);
+    verbs_wire_lane_up(p); /* rdma_cm is asked again */
+    if (p->pings || p->silent_ms >= PING_AFTER_MS)
+        verbs_alive_ask(p);
+    if (!p->ask_noted && p->pongs >= 10) {
+        p->ask_noted = true;
+        log_info(BTL, "rank %u is there and computes; it connects when it next calls MPI",
+                 p->base.proc.rank);
+    }
 }
 
-int verbs_wire_arm(struct verbs *v, int rail)
-{
-    return ibv_req_notify_cq(v->wire->rails[rail].cq, 0);
-}
+int verbs_wire_arm(struct verbs *v, int rail) { return verbs_dgram_arm(v->rails[rail].dgram); }
 
 int verbs_wire_progress(struct verbs *v)
 {
     struct rt_list *pos, *tmp;
     int n = 0;
     for (int i = 0; i < v->nrails; i++)
-        n += rail_progress(v, &v->wire->rails[i]);
+        n += verbs_dgram_take(v->rails[i].dgram, on_dgram, &v->rails[i]);
+    if (v->cm)
+        n += verbs_cm_progress(v);
     if (rt_list_empty(&v->asking))
         return n;
     uint64_t now = rt_now_ns();

@@ -4,6 +4,7 @@
 #include "runtime/ib/dev.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/log.h"
+#include "runtime/ib/cm.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -57,9 +58,13 @@ static void judge(struct rt_ib_port *p)
     bool roce = p->attr.link_layer == IBV_LINK_LAYER_ETHERNET;
     char *why = p->why_not;
     size_t len = sizeof p->why_not;
-    if (p->dev->iwarp)
-        snprintf(why, len, "iWARP connects by rdma_cm only, which Weft does not use");
-    else if (!p->dev->rc)
+    if (p->dev->iwarp && cfg.verbs_connect != RT_CM_ALWAYS) /* proven with siw, and in part only */
+        snprintf(why, len, "iWARP is used when WEFT_VERBS_CONNECT=cm asks for it");
+    else if (p->dev->iwarp && rt_cm_load())
+        snprintf(why, len, "iWARP connects by rdma_cm only: %s", rt_cm_why_not());
+    else if (p->dev->iwarp && p->gid.index < 0)
+        snprintf(why, len, "no IP address leads to it, which iWARP needs");
+    else if (!p->dev->rc && !p->dev->iwarp)
         snprintf(why, len, "this kind of device has no reliable connections");
     else if (p->attr.state != IBV_PORT_ACTIVE && p->attr.state != IBV_PORT_ACTIVE_DEFER)
         snprintf(why, len, "%s", state_text(p->attr.state));
@@ -69,6 +74,17 @@ static void judge(struct rt_ib_port *p)
         snprintf(why, len, "its network interface is down or has no address");
     else if ((p->rank = rt_ib_listed(cfg.ib_hca, p->dev->name, p->num)) < 0)
         snprintf(why, len, "left out by WEFT_IB_HCA");
+}
+
+static void choose_address(struct rt_ib_port *p)
+{
+    struct rt_ib_dev *d = p->dev;
+    p->gid = (struct rt_ib_gid){ .index = -1 };
+    if (!d->iwarp)
+        rt_ib_choose_gid(d->ctx, d->name, p->num, p->attr.link_layer == IBV_LINK_LAYER_ETHERNET,
+                         p->attr.gid_tbl_len, &p->gid);
+    else if (rt_cm_load() == 0 && rt_cm_address(d->name, p->num, &p->gid.gid, p->gid.ifname) == 0)
+        p->gid.index = 0;
 }
 
 static int look_at_ports(struct rt_ib_dev *d, struct rt_ib_port *ports, int max)
@@ -83,8 +99,7 @@ static int look_at_ports(struct rt_ib_dev *d, struct rt_ib_port *ports, int max)
             continue;
         }
         p->mbit = rt_ib_mbit(p->attr.active_width, p->attr.active_speed);
-        rt_ib_choose_gid(d->ctx, d->name, num, p->attr.link_layer == IBV_LINK_LAYER_ETHERNET,
-                         p->attr.gid_tbl_len, &p->gid);
+        choose_address(p);
         judge(p);
         n++;
     }

@@ -211,6 +211,17 @@ int rt_ib_flush(const struct rt_ib_rail *r, struct rt_ib_mr *mr, struct rt_ib_fl
     return -RT_EAGAIN;
 }
 
+bool rt_ib_flush_needed(const struct rt_ib_mr *mr)
+{
+    return mr->gpu && order_of(((const struct rt_ib_held *)mr)->ordinal) != RT_GPU_ORDERED;
+}
+
+void rt_ib_flush_cancel(struct rt_ib_flush *f)
+{
+    rt_list_del(&f->link);
+    rt_ib_nflushes--;
+}
+
 void rt_ib_flush_close(void)
 {
     for (int i = 0; i < RT_IB_DEVICES; i++) {

@@ -26,6 +26,7 @@ struct rt_ib_rail {
     struct ibv_pd *pd;
     struct ibv_device_attr attr;
     bool roce;               /* Ethernet: addressed by GID; else InfiniBand, by LID */
+    bool iwarp;              /* `roce` too; connects by rdma_cm only, the GID is an IP address */
     bool need_grh;           /* always, or (InfiniBand) where the fabric demands it */
     uint16_t lid;
     uint8_t gid_index;
@@ -55,7 +56,7 @@ void rt_ib_close(void);
 struct rt_ib_addr {
     uint8_t gid[16];
     uint16_t lid; /* little endian */
-    uint8_t roce, mtu, prefix_len, rate; /* rate: in units of 2.5 Gbit/s, at most 255 */
+    uint8_t roce, mtu, prefix_len, rate; /* roce 2: iWARP; rate: in 2.5 Gbit/s, at most 255 */
     uint8_t grh, unused;                 /* grh: packets to it need the global header */
 };
 void rt_ib_addr(const struct rt_ib_rail *r, struct rt_ib_addr *out);
@@ -90,6 +91,9 @@ int rt_ib_reg(const struct rt_ib_rail *r, void *base, size_t len, const struct r
 int rt_ib_reg_strict(const struct rt_ib_rail *r, void *base, size_t len, struct rt_ib_mr **out);
 void rt_ib_dereg(struct rt_ib_mr *mr); /* gives back one rt_ib_reg() or rt_ib_reg_strict() */
 
+/* RT_MEM_BIT set of device memory that may be good for rt_ib_reg(); which is known at the first
+ * try. */
+uint32_t rt_ib_gpu_mem(void);
 /* For people: how device memory is registered with this device, or why it cannot be; NULL before
  * the first try. */
 const char *rt_ib_gpu_how(const struct rt_ib_rail *r);
@@ -109,6 +113,10 @@ struct rt_ib_flush {
  * -RT_EAGAIN: under way, done() is called from rt_ib_flush_progress(); another error: it cannot be
  * done, logged. */
 int rt_ib_flush(const struct rt_ib_rail *r, struct rt_ib_mr *mr, struct rt_ib_flush *f);
+/* Whether that is ever more than a look: not of host memory, nor where the platform keeps order.
+ */
+bool rt_ib_flush_needed(const struct rt_ib_mr *mr);
+void rt_ib_flush_cancel(struct rt_ib_flush *f); /* under way; done() is not called */
 int rt_ib_flush_progress(void); /* number completed */
 extern int rt_ib_nflushes;      /* under way */
 

@@ -39,7 +39,8 @@ static void make_rail(const struct rt_ib_port *p, struct rt_ib_rail *r)
     const struct rt_ib_dev *d = p->dev;
     *r = (struct rt_ib_rail){
         .dev = d->name, .port = p->num, .ctx = d->ctx, .pd = d->pd, .attr = d->attr,
-        .roce = p->attr.link_layer == IBV_LINK_LAYER_ETHERNET, .lid = p->attr.lid,
+        .roce = p->attr.link_layer == IBV_LINK_LAYER_ETHERNET || d->iwarp, .iwarp = d->iwarp,
+        .lid = p->attr.lid,
         .gid_index = (uint8_t)(p->gid.index < 0 ? 0 : p->gid.index), .gid = p->gid.gid,
         .prefix_len = p->gid.prefix_len, .mtu = limited_mtu(p->attr.active_mtu),
         .max_msg = p->attr.max_msg_sz ? p->attr.max_msg_sz : 1u << 30,
@@ -96,8 +97,8 @@ static void take_ports(struct rt_ib_port *ports, int nports)
         r->index = ib.nrails++;
         r->device = device;
         log_debug(IB, "%s:%u is rail %d: %s, %u MB/s, MTU %u, GID %u %s", r->dev, r->port, r->index,
-                  r->roce ? "RoCE" : "InfiniBand", r->mb_per_s, 128u << r->mtu, r->gid_index,
-                  r->ifname);
+                  r->iwarp ? "iWARP" : r->roce ? "RoCE" : "InfiniBand", r->mb_per_s,
+                  128u << r->mtu, r->gid_index, r->ifname);
     }
 }
 
@@ -169,7 +170,7 @@ void rt_ib_addr(const struct rt_ib_rail *r, struct rt_ib_addr *out)
 {
     uint32_t rate = r->mb_per_s * 8 / 2500;
     *out = (struct rt_ib_addr){
-        .lid = htole16(r->lid), .roce = r->roce, .mtu = (uint8_t)r->mtu,
+        .lid = htole16(r->lid), .roce = r->iwarp ? 2 : r->roce, .mtu = (uint8_t)r->mtu,
         .prefix_len = r->prefix_len, .rate = (uint8_t)(rate < 255 ? rate : 255),
         .grh = r->need_grh,
     };

@@ -51,7 +51,8 @@ static struct ibv_mr *by_dmabuf(const struct rt_ib_dev *d, uintptr_t start, size
 {
     int fd;
     size_t off;
-    if (!rt_ib->reg_dmabuf_mr) {
+    struct rt_gpu_rdma facts;
+    if (!rt_ib->reg_dmabuf_mr || !rt_gpu_rdma_facts(at->ordinal, &facts) || !facts.dmabuf) {
         errno = EOPNOTSUPP;
         return NULL;
     }
@@ -81,6 +82,17 @@ static bool for_good(int err)
     return err == EOPNOTSUPP || err == ENOSYS || err == EPROTONOSUPPORT;
 }
 
+static bool has_peermem(void)
+{
+    return !access("/sys/module/nvidia_peermem", F_OK) || !access("/sys/module/nv_peer_mem", F_OK);
+}
+
+uint32_t rt_ib_gpu_mem(void)
+{
+    return rt_gpu_watch && (rt_ib->reg_dmabuf_mr || has_peermem())
+               ? RT_MEM_DEVICE_BITS & ~RT_MEM_BIT(RT_MEM_MANAGED) : 0;
+}
+
 static int reg_gpu(struct rt_ib_dev *d, int device, uintptr_t start, size_t len,
                    const struct rt_gpu_ptr *at, struct ibv_mr **out)
 {
@@ -88,6 +100,8 @@ static int reg_gpu(struct rt_ib_dev *d, int device, uintptr_t start, size_t len,
     struct ibv_mr *mr = NULL;
     if (at->kind == RT_MEM_MANAGED || !at->single)
         return -RT_ENOTSUP; /* moves between host and device; several allocations side by side */
+    if (reg.gpu[device].no_dmabuf && reg.gpu[device].no_peermem)
+        return -RT_ENOTSUP;
     if (!reg.gpu[device].no_dmabuf && !(mr = by_dmabuf(d, start, len, at))) {
         dmabuf_err = errno;
         reg.gpu[device].no_dmabuf = for_good(dmabuf_err);
@@ -103,7 +117,7 @@ static int reg_gpu(struct rt_ib_dev *d, int device, uintptr_t start, size_t len,
         return 0;
     }
     /* Without the module the address is no memory to the kernel, whichever it is. */
-    if (access("/sys/module/nvidia_peermem", F_OK) && access("/sys/module/nv_peer_mem", F_OK))
+    if (!has_peermem())
         reg.gpu[device].no_peermem = true;
     snprintf(reg.gpu[device].how, sizeof reg.gpu[device].how,
              "no: by dma-buf %s, by nvidia-peermem %s; staged through host memory",
@@ -123,19 +137,23 @@ const char *rt_ib_gpu_how(const struct rt_ib_rail *r)
 
 /* ---- host memory ---- */
 
-static void say_locked(const struct rt_ib_dev *d, size_t len)
+/* Users' buffers can do without (mpi/p2p/rndv.c), at the price of two copies. */
+static void say_locked(const struct rt_ib_dev *d, size_t len, bool strict)
 {
+    const char *then = strict ? "" : "; such messages are copied through small buffers";
     struct rlimit limit = { 0, 0 };
     if (reg.told_locked)
         return;
     reg.told_locked = true;
     getrlimit(RLIMIT_MEMLOCK, &limit);
     if (limit.rlim_cur == RLIM_INFINITY)
-        log_error(IB, "%s cannot register %zu bytes: no memory for its tables", d->name, len);
+        log_warn(IB, "%s cannot register %zu bytes: no memory for its tables%s", d->name, len,
+                 then);
     else
-        log_error(IB, "%s cannot register %zu bytes: this process may lock %zu KiB of memory; "
-                  "raise it (ulimit -l unlimited, /etc/security/limits.conf, LimitMEMLOCK=infinity "
-                  "of the service that starts jobs)", d->name, len, (size_t)limit.rlim_cur >> 10);
+        log_warn(IB, "%s cannot register %zu bytes: this process may lock %zu KiB of memory%s; "
+                 "raise it (ulimit -l unlimited, /etc/security/limits.conf, LimitMEMLOCK=infinity "
+                 "of the service that starts jobs)", d->name, len, (size_t)limit.rlim_cur >> 10,
+                 then);
 }
 
 /* 0, 1: not to be kept, because it is good for reading only and may be so for a time only. */
@@ -228,7 +246,7 @@ int rt_ib_reg(const struct rt_ib_rail *r, void *base, size_t len, const struct r
         return err;
     err = rt_regcache_get(reg.cache, base, len, at, r->device, &got);
     if (err == -RT_ENOMEM && !at)
-        say_locked(rt_ib_device(r->device), len);
+        say_locked(rt_ib_device(r->device), len, false);
     if (err)
         return err;
     struct rt_ib_held *h = got->slot[r->device];
@@ -242,7 +260,7 @@ int rt_ib_reg_strict(const struct rt_ib_rail *r, void *base, size_t len, struct 
     struct rt_ib_held *h = NULL;
     int got = make(r->device, (uintptr_t)base, len, NULL, true, &h);
     if (got == -RT_ENOMEM)
-        say_locked(rt_ib_device(r->device), len);
+        say_locked(rt_ib_device(r->device), len, true);
     if (got < 0)
         return got;
     *out = &h->mr;

@@ -22,6 +22,7 @@
 static struct board {
     uint32_t len[RANKS]; /* stored last; 0: not there yet */
     uint32_t count;      /* of a barrier */
+    uint32_t stage;      /* of a_put_that_is_forgotten */
     char blob[RANKS][1024];
 } * board;
 
@@ -205,7 +206,7 @@ static int leave_at_once(int rank, void *arg)
     while (!rt_load_acquire(sent))
         look();
     receive(*sent, 20000);
-    for (int k = 0; k < 200; k++) {
+    for (int k = 0; k < 50000 && !((struct tcp_peer *)t.peer[0])->lost; k++) {
         look();
         usleep(100);
     }
@@ -281,25 +282,135 @@ static void a_peer_that_dies_is_reported(void)
     CHECK_EQ(rc, 128 + SIGKILL); /* rank 1's; rank 0 was content */
 }
 
-/* Nobody listens at the address: the cause is told, in a few seconds. */
-static int nobody_there(int rank, void *arg)
+/* Rank 0 forgets rank 1, and its put, when a piece of it is half sent, and remembers it: what it
+ * puts then is not taken for the rest.  `arg` is the rank that connects. */
+#define ALL (32 << 20)
+#define PART (8 << 20)
+static struct btl_mem *memory(char *data)
 {
-    (void)arg;
-    fake_boot_as("tcp-pair", rank, 2);
-    if (!start(0, 1))
+    struct btl_mem *m;
+    CHECK_EQ(t.b->ops->mem_reg(t.b, data, ALL, NULL, &m), 0);
+    return m;
+}
+
+/* With a short queue in the kernel, which takes parts of pieces. */
+static bool half_sent(void)
+{
+    const struct tcp_peer *p = (const struct tcp_peer *)t.peer[1];
+    bool half = false;
+    for (int i = 0; i < p->nlanes; i++) {
+        tcp_set_option(p->lanes[i]->fd, SOL_SOCKET, SO_SNDBUF, 40000);
+        half |= p->lanes[i]->piece_out.xfer && p->lanes[i]->piece_out.pos;
+    }
+    return half;
+}
+
+static void put_forgotten_and_put(char *data)
+{
+    struct rt_proc proc = { 0, 1 };
+    struct tcp_key key = { .region = 0, .gen = 1, .len = ALL };
+    struct btl_rmem *r;
+    struct btl_op op = { ignored };
+    memset(data, 1, ALL);
+    CHECK_EQ(t.b->ops->attach(t.peer[1], &key, NULL, &r), 0);
+    for (int i = 0; i < 3; i++) /* together more than the kernel takes */
+        CHECK_EQ(t.b->ops->put(r, 0, NULL, data, ALL, &op), 0);
+    for (uint64_t end = rt_now_ns() + 10000000000u; !half_sent() && rt_now_ns() < end;)
+        look();
+    CHECK(half_sent());
+    t.b->ops->detach(r);
+    t.b->ops->del_peer(t.peer[1]);
+    CHECK_EQ(t.b->ops->add_peer(t.b, &proc, board->blob[1], board->len[1], &t.peer[1]), 0);
+    t.peer[1]->up = &t;
+    memset(data, 2, ALL);
+    t.received = 0;
+    CHECK_EQ(t.b->ops->attach(t.peer[1], &key, NULL, &r), 0);
+    CHECK_EQ(t.b->ops->put(r, 0, NULL, data, PART, &op), 0);
+    rt_store_release(&board->stage, 1u);
+    receive(1, 20000); /* by ignored() */
+    CHECK_EQ(t.down_err, 0);
+    t.b->ops->detach(r);
+}
+
+static int forget_in_a_piece(int rank, void *arg)
+{
+    static char data[ALL];
+    int connector = *(int *)arg, other = 1 - rank;
+    if (!start(rank, 2))
         return 1;
+    struct btl_mem *m = rank ? memory(data) : NULL;
+    if (rank == connector)
+        send_now(other, 0, 8);
+    else
+        receive(1, 5000);
+    barrier(2);
+    if (rank == 0) {
+        put_forgotten_and_put(data);
+    } else {
+        while (!rt_load_acquire(&board->stage)) {
+            look();
+            usleep(1000);
+        }
+    }
+    barrier(2);
+    size_t wrong = 0;
+    for (int i = 0; rank && i < PART; i++)
+        wrong += data[i] != 2;
+    CHECK_EQ(wrong, 0);
+    CHECK_EQ(t.downs, 0);
+    barrier(2);
+    if (m)
+        t.b->ops->mem_dereg(m);
+    t.b->ops->close(t.b);
+    return check_failed_case;
+}
+
+static void a_put_that_is_forgotten(void)
+{
+    for (int connector = 0; connector < 2; connector++) {
+        capture_begin();
+        int rc = in_ranks(2, forget_in_a_piece, &connector);
+        CHECK_STR(capture_end(), "");
+        CHECK_EQ(rc, 0);
+    }
+}
+
+/* Rank 0 alone, with a message for a rank 1 that has this process's address but for the port. */
+static bool start_with_peer_at(uint16_t port)
+{
     struct tcp_address a;
     struct rt_proc proc = { 0, 1 };
+    fake_boot_as("tcp-pair", 0, 2);
+    if (!start(0, 1))
+        return false;
     memcpy(&a, board->blob[0], board->len[0]);
-    int fd = socket(AF_INET, SOCK_STREAM, 0); /* a port that is surely closed */
-    struct sockaddr_in in = { .sin_family = AF_INET };
-    socklen_t len = sizeof in;
-    bind(fd, (struct sockaddr *)&in, len);
-    getsockname(fd, (struct sockaddr *)&in, &len);
-    a.port = ntohs(in.sin_port);
+    a.port = port;
     CHECK_EQ(t.b->ops->add_peer(t.b, &proc, &a, board->len[0], &t.peer[1]), 0);
     t.peer[1]->up = &t;
     send_now(1, 0, 8);
+    return true;
+}
+
+/* A socket of its own port on the loopback address. */
+static int bound_socket(uint16_t *port)
+{
+    struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t len = sizeof in;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(bind(fd, (struct sockaddr *)&in, len) == 0);
+    CHECK(getsockname(fd, (struct sockaddr *)&in, &len) == 0);
+    *port = ntohs(in.sin_port);
+    return fd;
+}
+
+/* Nobody listens at the address: the cause is told, in a few seconds. */
+static int nobody_there(int rank, void *arg)
+{
+    (void)rank, (void)arg;
+    uint16_t port;
+    int fd = bound_socket(&port); /* a port that is surely closed */
+    if (!start_with_peer_at(port))
+        return 1;
     uint64_t begin = rt_now_ns();
     while (!t.downs && rt_now_ns() - begin < 10000000000u)
         look();
@@ -323,23 +434,12 @@ static void nobody_listens(void)
 /* Something answers at the address that does not know the key: it gets not one message. */
 static int impostor_there(int rank, void *arg)
 {
-    (void)arg;
-    fake_boot_as("tcp-pair", rank, 2);
-    if (!start(0, 1))
-        return 1;
-    struct tcp_address a;
-    struct rt_proc proc = { 0, 1 };
-    struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t len = sizeof in;
-    int l = socket(AF_INET, SOCK_STREAM, 0), fd = -1;
-    bind(l, (struct sockaddr *)&in, len);
+    (void)rank, (void)arg;
+    uint16_t port;
+    int l = bound_socket(&port), fd = -1;
     listen(l, 8);
-    getsockname(l, (struct sockaddr *)&in, &len);
-    memcpy(&a, board->blob[0], board->len[0]);
-    a.port = ntohs(in.sin_port);
-    CHECK_EQ(t.b->ops->add_peer(t.b, &proc, &a, board->len[0], &t.peer[1]), 0);
-    t.peer[1]->up = &t;
-    send_now(1, 0, 8);
+    if (!start_with_peer_at(port))
+        return 1;
     size_t heard = 0;
     uint64_t begin = rt_now_ns();
     struct tcp_challenge c = { .nonce = { 1 } };
@@ -383,6 +483,7 @@ int main(void)
     RUN(simultaneous_connects);
     RUN(nothing_is_lost_when_the_sender_leaves);
     RUN(a_peer_that_dies_is_reported);
+    RUN(a_put_that_is_forgotten);
     RUN(nobody_listens);
     RUN(a_listener_without_the_key);
     return check_end();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* btl/verbs when things end or break: leaving with messages queued, dying, queue pairs in the error
- * state, datagrams from outside.  Processes made with fork(); addresses pass through shared memory.
- * Runs where there is an RDMA device: `make check-rdma` makes one. */
+/* btl/verbs when things end or break: leaving with messages queued, dying, queue pairs in the
+ * error state, datagrams from outside; and what messages cost. Processes made with fork();
+ * addresses pass through shared memory. Runs where there is an RDMA device: `make check-rdma`
+ * makes one. */
 #include "btl/verbs/verbs.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
@@ -28,8 +29,10 @@ static struct {
     struct btl_peer *peer;
     uint32_t received, downs;
     int down_err, done_err;
-    bool done;
+    bool done, answers;
 } t;
+
+static int send_one(int tag, size_t len);
 
 static void on_recv(void *arg, struct btl_peer *from, const struct btl_hdr *h, const void *data,
                     size_t len)
@@ -43,6 +46,8 @@ static void on_recv(void *arg, struct btl_peer *from, const struct btl_hdr *h, c
             break;
         }
     t.received++;
+    if (t.answers)
+        CHECK_EQ(send_one(h->tag, len), 0);
 }
 
 static void on_down(void *arg, struct btl_peer *peer, int err)
@@ -214,6 +219,41 @@ static int queue_pair_error(int rank, void *arg)
     return check_failed_case;
 }
 
+/* Answers to messages that are found together leave together: in one work request. */
+static int answers_together(int rank, void *arg)
+{
+    (void)arg;
+    start(rank);
+    struct verbs_lane *l;
+    send_all(40, 8);
+    until(&t.received, 40);
+    progress_for(0.5);
+    l = ((struct verbs_peer *)t.peer)->lanes;
+    CHECK(((struct verbs_peer *)t.peer)->tx.on);
+    barrier();
+    if (rank == 0) {
+        for (int i = 40; i < 60; i++)
+            CHECK_EQ(send_one(i, 8), 0);
+        verbs_lane_flush(l);
+        while (l->done != l->posted)
+            t.b->ops->progress(t.b);
+        rt_store_release(&board->len[0], 1u);
+        until(&t.received, 60);
+    } else {
+        while (rt_load_acquire(&board->len[0]) != 1)
+            usleep(100);
+        uint32_t before = l->posted;
+        t.answers = true;
+        t.b->ops->progress(t.b);
+        t.answers = false;
+        CHECK_EQ(t.received, 60);
+        CHECK_MSG(l->posted - before <= 2, "20 answers took %u requests", l->posted - before);
+    }
+    barrier();
+    t.b->ops->close(t.b);
+    return check_failed_case;
+}
+
 /* Both begin at the same time, again and again. */
 static int connect_at_once(int rank, void *arg)
 {
@@ -244,12 +284,104 @@ static int wrong_key(int rank, void *arg)
     }
     progress_for(2);
     CHECK_EQ(p->state, rank == 0 ? VERBS_ASKING : VERBS_NEW);
-    CHECK(!p->has_theirs && !p->has_ours && v->nlanes == (rank == 0));
+    CHECK(!p->has_theirs && !p->has_ours && v->nlanes == (rank == 0 ? (uint32_t)p->nlanes : 0));
     barrier();
     if (rank == 0)
         p->addr.key[5] ^= 1;
     send_all(3, 8);
     until(&t.received, 3);
+    barrier();
+    t.b->ops->close(t.b);
+    return check_failed_case;
+}
+
+/* Who computes for longer than net_timeout_s, on the asking or on the asked side, is no lost peer,
+ * and hears no warning. */
+static int computes(int rank, void *arg)
+{
+    bool both = arg != NULL;
+    start(rank);
+    struct verbs_peer *p = (struct verbs_peer *)t.peer;
+    rt_cfg_set("net_timeout_s", "2", RT_CFG_CMD);
+    barrier();
+    if (rank == 1) {
+        sleep(7);
+        send_all(5, 8);
+    } else {
+        capture_begin();
+        CHECK_EQ(send_one(0, 8), -RT_EAGAIN);
+        if (both)
+            progress_for(1.5); /* asks, and then does not look for the answer */
+        if (both)
+            sleep(4);
+        send_all(5, 8);
+        CHECK(p->pongs >= (both ? 1 : 4));
+        CHECK_STR(capture_end(), "");
+    }
+    until(&t.received, 5);
+    CHECK_EQ(t.downs, 0);
+    barrier();
+    t.b->ops->close(t.b);
+    return check_failed_case;
+}
+
+/* An address that the system sends nothing to, queue pairs that nobody has (what is sent is lost),
+ * and a process that has ended before it was spoken to. */
+enum nowhere { NO_WAY, NO_PORT, HAS_ENDED };
+static int nowhere(int rank, void *arg)
+{
+    enum nowhere how = *(enum nowhere *)arg;
+    rt_cfg_set("net_timeout_s", "2", RT_CFG_CMD);
+    start(rank);
+    struct verbs_peer *p = (struct verbs_peer *)t.peer;
+    barrier();
+    if (rank == 1) {
+        if (how != HAS_ENDED)
+            progress_for(5);
+        CHECK_EQ(p->state, VERBS_NEW);
+        t.b->ops->close(t.b);
+        return check_failed_case;
+    }
+    if (how == HAS_ENDED)
+        sleep(1);
+    for (int i = 0; i < p->addr.nrails; i++) {
+        if (how == NO_WAY)
+            memset(p->addr.rails[i].at.gid, 0, sizeof p->addr.rails[i].at.gid);
+        if (how == NO_PORT)
+            p->addr.rails[i].ud_qpn = p->addr.rails[i].alive_port = 0xfffff0;
+    }
+    capture_begin();
+    uint64_t begin = rt_now_ns();
+    CHECK_EQ(send_one(0, 8), -RT_EAGAIN);
+    until(&t.downs, 1);
+    double s = (double)(rt_now_ns() - begin) * 1e-9;
+    const char *log = capture_end();
+    CHECK_MSG(s > 1.5 && s < 20, "told after %.1f s", s);
+    CHECK_EQ(t.down_err, -RT_EPEER);
+    CHECK_MSG(strstr(log, "connection to rank 1: no sign of life for 2 s"), "log: %s", log);
+    CHECK_EQ(send_one(0, 8), -RT_EPEER);
+    t.b->ops->close(t.b);
+    return check_failed_case;
+}
+
+/* What one side cannot do is an error on both, long before net_timeout_s. */
+static int refuses(int rank, void *arg)
+{
+    (void)arg;
+    rt_cfg_set("net_timeout_s", "60", RT_CFG_CMD);
+    start(rank);
+    struct verbs_peer *p = (struct verbs_peer *)t.peer;
+    if (rank == 0)
+        p->addr.qps = 2; /* wants two queue pairs, which its own address denies */
+    ((struct verbs *)t.b)->addr.qps = rank == 0 ? 2 : 1;
+    barrier();
+    capture_begin();
+    if (rank == 0)
+        CHECK_EQ(send_one(0, 8), -RT_EAGAIN);
+    until(&t.downs, 1);
+    const char *log = capture_end();
+    CHECK_EQ(t.down_err, -RT_EPEER);
+    CHECK_MSG(strstr(log, rank == 0 ? "it cannot connect" : "queue pairs"), "log: %s", log);
     barrier();
     t.b->ops->close(t.b);
     return check_failed_case;
@@ -262,10 +394,17 @@ static void pair(const char *name, int (*fn)(int, void *), void *arg, int expect
 }
 
 static void leaving_at_once(void) { pair("verbs-leave", leaves_at_once, NULL, 0); }
+static void answering_together(void) { pair("verbs-answers", answers_together, NULL, 0); }
 static void strangers(void) { pair("verbs-key", wrong_key, NULL, 0); }
 static void peer_dies(void) { pair("verbs-dies", dies, NULL, 128 + SIGKILL); }
 static void idle_peer_dies(void) { pair("verbs-idle", dies, board, 128 + SIGKILL); }
 static void broken_queue_pair(void) { pair("verbs-qp", queue_pair_error, NULL, 0); }
+static void computing_peer(void) { pair("verbs-computes", computes, NULL, 0); }
+static void both_compute(void) { pair("verbs-both", computes, board, 0); }
+static void no_way(void) { pair("verbs-way", nowhere, &(enum nowhere){ NO_WAY }, 0); }
+static void wrong_port(void) { pair("verbs-port", nowhere, &(enum nowhere){ NO_PORT }, 0); }
+static void ended_peer(void) { pair("verbs-ended", nowhere, &(enum nowhere){ HAS_ENDED }, 0); }
+static void refusing_peer(void) { pair("verbs-refuses", refuses, NULL, 0); }
 static void connecting_at_once(void)
 {
     for (int i = 0; i < 5 && !check_failed_case; i++)
@@ -281,7 +420,14 @@ int main(void)
     board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     RUN(leaving_at_once);
     RUN(connecting_at_once);
+    RUN(answering_together);
     RUN(strangers);
+    RUN(computing_peer);
+    RUN(both_compute);
+    RUN(no_way);
+    RUN(wrong_port);
+    RUN(ended_peer);
+    RUN(refusing_peer);
     RUN(peer_dies);
     RUN(idle_peer_dies);
     RUN(broken_queue_pair);
