@@ -230,6 +230,8 @@ void tcp_conn_broken(struct tcp_conn *c, int err)
         tcp_peer_left(p);
     else if (is_main || !rt_list_empty(&p->xfers))
         losing(p, err); /* a lane without a put in it is opened again when one comes */
+    else if (p->lanes_missed)
+        tcp_lanes_open(p);
 }
 
 /* ---- connecting ---- */
@@ -333,6 +335,7 @@ void tcp_lanes_open(struct tcp_peer *p)
     struct btl_tcp *b = tcp_instance(p);
     if (p->nlanes || !p->up)
         return;
+    p->lanes_missed = false;
     if (!p->connector) {
         lanes_ask(p);
         return;
@@ -411,6 +414,7 @@ void tcp_conn_up(struct tcp_conn *c, struct tcp_peer *p, bool connector)
         }
         return;
     }
+    p->lanes_missed = false;
     if (!connector)
         p->lanes[p->nlanes++] = c;
     if (!rt_list_empty(&p->xfers))

@@ -105,10 +105,17 @@ void tcp_xfers_fail(struct tcp_peer *p, int err)
     }
 }
 
+/* A lane that is in the midst of a piece is closed: nothing else may follow its first part. */
 void tcp_xfers_drop(struct tcp_peer *p)
 {
-    for (int i = 0; i < p->nlanes; i++)
-        p->lanes[i]->piece_out.xfer = NULL;
+    for (int i = p->nlanes; i-- > 0;) {
+        struct tcp_piece_out *o = &p->lanes[i]->piece_out;
+        bool half = o->xfer && o->pos;
+        o->xfer = NULL;
+        if (half)
+            tcp_conn_close(p->lanes[i]);
+    }
+    p->dropped = tcp_instance(p)->next_put;
     while (!rt_list_empty(&p->xfers)) {
         struct tcp_xfer *x = rt_container(p->xfers.next, struct tcp_xfer, link);
         rt_list_del(&x->link);
@@ -249,7 +256,7 @@ int tcp_ack_in(struct tcp_peer *p, const struct btl_hdr *h)
             xfer_end(x, 0);
         return 0;
     }
-    return p->base.up ? -RT_EINVAL : 0; /* the engine has dropped the peer, and its puts */
+    return (int32_t)(h->ctx - p->dropped) > 0 ? -RT_EINVAL : 0;
 }
 
 /* ---- puts, at the target ---- */

@@ -257,7 +257,8 @@ static void deliver(struct tcp_conn *c, const struct tcp_frame *f)
     case TCP_ACK:
         err = tcp_ack_in(p, &f->hdr);
         break;
-    case TCP_WANT_LANE:
+    case TCP_WANT_LANE: /* there is one: on its way up, or its end has not been seen yet */
+        p->lanes_missed = p->nlanes > 0;
         tcp_lanes_open(p);
         break;
     default:

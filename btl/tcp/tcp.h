@@ -131,6 +131,7 @@ struct tcp_peer {
     bool bye_in, bye_out;  /* the last it has said, has been told, is that nothing more comes */
     bool lost, told;       /* no more; the engine knows */
     bool lanes_wanted;     /* they have been asked for */
+    bool lanes_missed;     /* the other side has asked, while this one had not seen theirs end */
     uint8_t nlanes;
     struct tcp_conn *lanes[TCP_LANES_MAX];
     struct tcp_address *addr; /* NULL: the peer spoke first */
@@ -139,6 +140,7 @@ struct tcp_peer {
     uint64_t first_try_ns, retry_ns, losing_ns; /* 0: does not apply */
     int last_errno;                             /* of the last attempt */
     struct tcp_out out;
+    uint32_t dropped;     /* puts up to this number may be acknowledged, but are forgotten */
     struct rt_list cork;  /* in tcp->corked */
     struct rt_list xfers; /* puts whose data are not acknowledged */
     struct rt_list work;  /* in tcp->work: has a date (retry, loss) that must be looked at */
