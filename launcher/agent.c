@@ -19,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* From the start until our parent has told what to do; it does so at once. */
@@ -171,11 +170,11 @@ static void read_events(void)
 }
 
 /* Its last words, then its end. */
-static void report_exit(struct launch_rank *r)
+static void report_exit(struct launch_job *job, struct launch_rank *r)
 {
     struct wire_out o;
+    (void)job;
     pump_drain(&agent.pump, r);
-    r->reported = true;
     agent_begin(&o, WIRE_EXIT);
     wire_put_int(&o, r->rank);
     wire_put_int(&o, r->status);
@@ -183,38 +182,17 @@ static void report_exit(struct launch_rank *r)
     relay_rank_ended(&agent.relay, r->rank);
 }
 
-static void rank_died(pid_t pid, int status)
+static bool is_shell(void *arg, pid_t pid, int status)
 {
-    for (int i = 0; i < agent.job.n; i++) {
-        struct launch_rank *r = &agent.job.ranks[i];
-        if (r->pid != pid || !r->running)
-            continue;
-        r->running = false;
-        r->status = status;
-        r->gone = kill(-pid, 0) < 0;          /* the number may then become somebody else's */
-        if (r->gone)
-            launch_guard_drop(pid);
-        agent.job.nrunning--;
-        return;
-    }
+    (void)arg;
+    return tree_exited(&agent.tree, pid, status);
 }
 
-/* Collects the dead, then tells of them: those killed by a signal first, after what they said. */
 static void reap(void)
 {
-    int status;
-    pid_t pid;
-
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-        if (!tree_exited(&agent.tree, pid, status))
-            rank_died(pid, status);
+    launch_reap(&agent.job, is_shell, NULL);
     read_events();
-    for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; i < agent.job.n; i++) {
-            struct launch_rank *r = &agent.job.ranks[i];
-            if (r->pid > 0 && !r->running && !r->reported && WIFSIGNALED(r->status) != pass)
-                report_exit(r);
-        }
+    launch_tell_dead(&agent.job, report_exit);
 }
 
 /* By an administrator, or because the allocation ends: the head hears it before the ranks die. */
@@ -381,7 +359,7 @@ static void leave(void)
     wire_flush(&agent.up);
     launch_server_stop(&agent.job);
     if (*agent.segment)
-        unlink(agent.segment);
+        launch_remove_files(agent.segment);
     launch_guard_stop();
     tree_fini(&agent.tree);
     fflush(NULL);

@@ -156,7 +156,7 @@ static int prepare(const char *cwd, char **map, char **bindings)
     rt_node_name(job->nspace, job->hosts[job->node].node, agent.segment, sizeof agent.segment);
     launch_server_tune();
     if (launch_guard_start(job, agent.segment, agent.up.in, agent.up.out) ||
-        launch_server_start(job) < 0)
+        launch_server_start(job, agent.segment) < 0)
         return LAUNCH_EXIT_FAIL;
     return 0;
 }

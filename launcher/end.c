@@ -231,6 +231,12 @@ void launch_end_event(struct launch_job *job, const struct launch_event *e)
     }
 }
 
+void launch_end_missed(struct launch_job *job, struct launch_rank *r)
+{
+    report(job, r, LAUNCH_EXIT_FAIL, "ended while other ranks wait for it in a PMIx fence",
+           "Every rank that a fence names must enter it before it ends.");
+}
+
 void launch_end_exited(struct launch_job *job, struct launch_rank *r)
 {
     char how[160];

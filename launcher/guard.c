@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The guard: a small process that outlives an mpirun, or an agent, that is killed with SIGKILL and
  * clears away what that one could not: the ranks' process groups (the kernel kills the ranks
- * themselves, but not what a shell script started) and the name of the node segment.  It reads
+ * themselves, but not what a shell script started) and the files of the job.  It reads
  * process numbers from a pipe; the end of the pipe without a farewell is its parent's death.
  *
  * An agent that is frozen does not see its head leave.  So the guard watches the agent's channel
@@ -11,8 +11,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -25,6 +27,26 @@
 #define FROZEN_MS 5000
 
 static struct { int fd; pid_t pid; } guard = { -1, -1 };
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)st, (void)type, (void)at;
+    remove(path);
+    return 0;
+}
+
+void launch_store_name(const char *segment, char *path, size_t len)
+{
+    snprintf(path, len, "%s.pmix", segment);
+}
+
+void launch_remove_files(const char *segment)
+{
+    char store[4096 + 8];
+    unlink(segment);
+    launch_store_name(segment, store, sizeof store);
+    nftw(store, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
 
 /* Until the parent says something or has gone; false: it ought to have gone. */
 static bool wait_for_parent(int fd, int channel)
@@ -64,7 +86,7 @@ static void watch(int fd, int channel, pid_t *groups, const char *segment)
         kill(-groups[i], SIGKILL);
     if (channel >= 0 && getppid() == parent)
         kill(parent, SIGKILL);
-    unlink(segment);
+    launch_remove_files(segment);
 }
 
 /* Keeps nothing of mpirun's: neither its terminal's signals nor its streams, whose readers wait

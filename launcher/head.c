@@ -205,8 +205,6 @@ int head_start(struct launch_job *job, int signal_fd)
 
     job->head = h;
     job->node = -1;
-    job->dead_first = INT32_MAX;
-    job->dead_last = -1;
     if (h) {
         h->job = job;
         h->signal_fd = signal_fd;
@@ -361,9 +359,19 @@ void head_step(struct head *h, const struct pollfd *fds)
     give_up(h);
 }
 
-bool head_exited(struct head *h, pid_t pid, int status)
+void head_check_fences(struct head *h)
 {
-    return tree_exited(&h->tree, pid, status);
+    struct launch_job *job = h->job;
+    struct launch_rank *missed = job->nrunning < job->n && !job->ending && !job->suspect
+                                     ? relay_missing(&h->relay)
+                                     : NULL;
+    if (missed)
+        launch_end_missed(job, missed);
+}
+
+void head_exited(struct head *h, pid_t pid, int status)
+{
+    tree_exited(&h->tree, pid, status);
 }
 
 /* ---- the end ---- */

@@ -182,7 +182,6 @@ static void on_event(struct head *h, struct wire_frame *f)
 
 static void on_exit_of(struct head *h, struct wire_frame *f)
 {
-    struct launch_job *job = h->job;
     struct launch_rank *r = get_rank(h, f);
     int status = wire_get_int(&f->in);
 
@@ -190,10 +189,7 @@ static void on_exit_of(struct head *h, struct wire_frame *f)
         f->in.bad = true;
         return;
     }
-    r->status = status;
-    rank_gone(job, r);
-    job->dead_first = r->rank < job->dead_first ? r->rank : job->dead_first;
-    job->dead_last = r->rank > job->dead_last ? r->rank : job->dead_last;
+    launch_rank_ended(h->job, r, status);
 }
 
 static void on_out(struct head *h, struct wire_frame *f)
@@ -254,7 +250,7 @@ void head_take_frame(void *arg, struct wire_frame *f)
     case WIRE_SAY:     on_say(h, f); break;
     case WIRE_IN_DONE: h->input_pending -= h->input_pending > 0; break;
     case WIRE_DONE:    head_host_done(h, (int)f->node); break;
-    case WIRE_FENCE: case WIRE_FETCH: case WIRE_FETCHED:
+    case WIRE_FENCE: case WIRE_FENCE_WAITS: case WIRE_FETCH: case WIRE_FETCHED:
         relay_frame(&h->relay, f);
         break;
     default:

@@ -206,7 +206,7 @@ struct launch_job {
     bool agent;                   /* this process is the agent of a host */
     struct head *head;            /* this process is the head of a job over several hosts */
 
-    int dead_first, dead_last;    /* in a head: ranks found dead and not yet reported */
+    int dead_first, dead_end;     /* ranks[] in which the dead are that were not told of yet */
 
     bool ending;                  /* the remaining ranks are being ended */
     bool killed;                  /* and SIGKILL was sent */
@@ -250,7 +250,7 @@ void launch_show_bindings(const struct launch_job *job, hwloc_topology_t topo, F
 /* server.c: the PMIx server in this process.  -RT_E... with the cause logged. */
 /* Before the first use of PMIx or hwloc. */
 void launch_server_tune(void);
-int  launch_server_start(struct launch_job *job);
+int  launch_server_start(struct launch_job *job, const char *segment);
 /* Adds what a PMIx client needs to the environment of a rank. */
 int  launch_server_env(struct launch_job *job, int rank, struct launch_list *env);
 void launch_server_stop(struct launch_job *job);
@@ -266,6 +266,15 @@ uint32_t launch_rank_on(const struct launch_job *job, int host, int i);
 /* spawn.c: starts every rank.  0 or an exit code after a message; ranks may run in either case. */
 int launch_check_programs(struct launch_job *job);
 int launch_spawn(struct launch_job *job);
+/* A rank has ended. */
+void launch_rank_ended(struct launch_job *job, struct launch_rank *r, int status);
+/* Collects children of this process that have ended; those that are no rank are other()'s. */
+void launch_reap(struct launch_job *job, bool (*other)(void *arg, pid_t pid, int status),
+                 void *arg);
+/* Tells once of each rank that has ended, those killed by a signal first: an exit code is often the
+ * consequence of one. */
+void launch_tell_dead(struct launch_job *job,
+                      void (*tell)(struct launch_job *job, struct launch_rank *r));
 /* To the process groups of the ranks of this host. */
 void launch_signal_local(const struct launch_job *job, int sig);
 
@@ -296,6 +305,8 @@ void launch_io_fini(struct launch_job *job);
 /* end.c: why and how a job ends. */
 void launch_end_exited(struct launch_job *job, struct launch_rank *r);
 void launch_end_event(struct launch_job *job, const struct launch_event *e);
+/* Others wait for ever for a rank that has ended. */
+void launch_end_missed(struct launch_job *job, struct launch_rank *r);
 void launch_end_begin(struct launch_job *job, int exit_code);
 /* Ends the job for the suspect when its time is up. */
 void launch_end_check(struct launch_job *job);
@@ -311,6 +322,9 @@ int  launch_guard_start(const struct launch_job *job, const char *segment, int c
 void launch_guard_add(pid_t group);
 void launch_guard_drop(pid_t group);
 void launch_guard_stop(void);
+/* The files of a job on this host: its node segment and, beside it, the folder of PMIx's store. */
+void launch_remove_files(const char *segment);
+void launch_store_name(const char *segment, char *path, size_t len);
 
 /* loop.c: runs until every rank has gone; the exit code. */
 int launch_loop(struct launch_job *job, int signal_fd);

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* Children that left the ranks' process groups may hold our pipes open: not longer.  Agents do the
@@ -37,65 +36,19 @@ static void read_events(struct loop *l)
         launch_end_event(l->job, &e);
 }
 
-static struct launch_rank *rank_of_pid(struct launch_job *job, pid_t pid)
+static bool is_shell(void *arg, pid_t pid, int status)
 {
-    for (int i = 0; i < job->n; i++)
-        if (job->ranks[i].pid == pid)
-            return &job->ranks[i];
-    return NULL;
+    struct launch_job *job = arg;
+    if (job->head)                            /* the ranks' pids are those of other hosts */
+        head_exited(job->head, pid, status);
+    return job->head;
 }
 
-/* Reports the dead among first..last: those killed by a signal first. */
-static void report_dead(struct launch_job *job, int first, int last)
-{
-    for (int pass = 0; pass < 2; pass++)
-        for (int i = first; i <= last; i++) {
-            struct launch_rank *r = &job->ranks[i];
-            if (r->pid <= 0 || r->running || r->reported || WIFSIGNALED(r->status) == pass)
-                continue;
-            r->reported = true;
-            launch_end_exited(job, r);
-        }
-}
-
-/* Collects the dead, then reports them. */
 static void reap(struct loop *l)
 {
-    struct launch_job *job = l->job;
-    struct launch_rank *r;
-    int status, first = job->n, last = -1;
-    pid_t pid;
-
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        if (job->head) {
-            head_exited(job->head, pid, status);
-            continue;
-        }
-        r = rank_of_pid(job, pid);
-        if (!r || !r->running)
-            continue;
-        r->running = false;
-        r->status = status;
-        r->gone = kill(-pid, 0) < 0;          /* the number may then become somebody else's */
-        if (r->gone)
-            launch_guard_drop(pid);
-        job->nrunning--;
-        first = r->rank < first ? r->rank : first;
-        last = r->rank > last ? r->rank : last;
-    }
+    launch_reap(l->job, is_shell, l->job);
     read_events(l);               /* what a rank said before its death is all here now */
-    report_dead(job, first, last);
-}
-
-/* The same for a head, whose agents have done it in this order. */
-static void step_head(struct loop *l, const struct pollfd *fds)
-{
-    struct launch_job *job = l->job;
-    head_step(job->head, fds);
-    if (job->dead_last >= 0)
-        report_dead(job, job->dead_first, job->dead_last);
-    job->dead_first = job->n;
-    job->dead_last = -1;
+    launch_tell_dead(l->job, launch_end_exited);
 }
 
 /* Ctrl-C and its like: first politely, then at once. */
@@ -229,8 +182,11 @@ int launch_loop(struct launch_job *job, int signal_fd)
             read_events(&l);
         if (l.fds[0].revents)
             read_signals(&l);
-        if (job->head)
-            step_head(&l, l.fds + 2 + n);
+        if (job->head) {
+            head_step(job->head, l.fds + 2 + n);
+            launch_tell_dead(job, launch_end_exited);
+            head_check_fences(job->head);
+        }
         launch_io_step(job, l.fds + 2, n);
     }
     free(l.fds);

@@ -120,7 +120,7 @@ static int run(struct launch_job *job)
     }
     rt_node_name(job->nspace, 0, segment, sizeof segment);
     if (launch_io_init(job) < 0 || launch_io_open_files(job) < 0 ||
-        launch_guard_start(job, segment, -1, -1) || launch_server_start(job) < 0)
+        launch_guard_start(job, segment, -1, -1) || launch_server_start(job, segment) < 0)
         return LAUNCH_EXIT_FAIL;
     int code = launch_spawn(job);
     if (code)
@@ -129,7 +129,7 @@ static int run(struct launch_job *job)
         launch_say(job, "started %d ranks, job %s", job->n, job->nspace);
     code = launch_loop(job, signal_fd);
     launch_server_stop(job);
-    unlink(segment);              /* still there when the job died before its last rank attached */
+    launch_remove_files(segment); /* there when the job died before its last rank attached */
     launch_guard_stop();
     launch_io_fini(job);
     return code;

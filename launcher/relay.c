@@ -3,7 +3,10 @@
  *
  * A fence is known by its participants.  Each process of the tree waits until all hosts below it
  * that take part have sent their share, sends one up, and forgets it; so a second fence of the
- * same ranks, which cannot begin before the first has been handed down, finds nothing old.
+ * same ranks, which cannot begin before the first has been handed down, finds nothing old.  A fence
+ * that waits for longer than a moment is made known to the head, which knows who has ended.  Frames
+ * of a host arrive in order: a fence that is pending there, and one of whose ranks has ended, can
+ * never be complete.
  *
  * A fetch goes straight to the host of the rank.  PMIx there waits for the first thing that the
  * rank publishes, which need not be the key in question; without the key in the answer it is asked
@@ -17,6 +20,7 @@
 #include <string.h>
 
 #define SECOND_NS   1000000000ull
+#define TELL_NS     1000000000    /* longer than a fence of ranks that are on their way */
 #define AGAIN_NS    10000000      /* first wait before a fetch is repeated; it doubles */
 #define AGAIN_MAX_NS 200000000
 
@@ -26,6 +30,7 @@ struct relay_fence {
     struct relay_fence *next;
     struct ranks who;
     int nhosts, want;             /* that have sent, that take part below us */
+    uint64_t told_ns;             /* when the head is to know of it; 0 = it does */
     struct wire_queue data;
 };
 
@@ -169,6 +174,7 @@ static struct relay_fence *fence_find(struct relay *r, const struct ranks *who)
         memcpy(f->who.v, who->v, who->n * sizeof *who->v);
     f->who.n = who->n;
     f->want = count_hosts(r, who);
+    f->told_ns = r->up ? rt_now_ns() + TELL_NS : 0;
     f->next = r->fences;
     r->fences = f;
     return f;
@@ -198,6 +204,30 @@ static void fence_add(struct relay *r, const struct ranks *who, int nhosts, cons
         }
     fence_complete(r, f);
     fence_free(f);
+}
+
+/* Up to the head, which has a record of its own of each fence that has begun. */
+static void fence_tell(struct relay *r, struct relay_fence *f)
+{
+    struct wire_out o = { 0 };
+    f->told_ns = 0;
+    wire_begin(&o, WIRE_FENCE_WAITS, (uint32_t)r->self);
+    put_ranks(&o, &f->who);
+    if (wire_end(&o) == 0)
+        r->up(r->arg, &o);
+    wire_out_fini(&o);
+}
+
+struct launch_rank *relay_missing(const struct relay *r)
+{
+    struct launch_job *job = r->job;
+    for (const struct relay_fence *f = r->fences; f; f = f->next)
+        for (size_t i = 0; i < (f->who.n ? f->who.n : (size_t)job->n); i++) {
+            struct launch_rank *rank = &job->ranks[f->who.n ? f->who.v[i] : i];
+            if (!rank->running)
+                return rank;
+        }
+    return NULL;
 }
 
 /* ---- fetches, where they begin ---- */
@@ -362,15 +392,17 @@ void relay_rank_ended(struct relay *r, int rank)
 static void fence_frame(struct relay *r, struct wire_frame *f)
 {
     struct ranks who;
-    size_t len;
+    size_t len = 0;
     if (get_ranks(r, &f->in, &who) < 0)
         return;
     int nhosts = f->type == WIRE_FENCE ? wire_get_int(&f->in) : 1;
-    const void *data = wire_get_bytes(&f->in, &len);
+    const void *data = f->type == WIRE_FENCE_WAITS ? NULL : wire_get_bytes(&f->in, &len);
     if (!wire_in_ok(&f->in) || nhosts < 1)
         f->in.bad = true;
     else if (f->type == WIRE_FENCE)
         fence_add(r, &who, nhosts, data, len);
+    else if (f->type == WIRE_FENCE_WAITS)
+        fence_find(r, &who);
     else
         fence_done(r, &who, data, len);
     free(who.v);
@@ -435,8 +467,11 @@ void relay_event(struct relay *r, const struct launch_event *e)
 
 void relay_step(struct relay *r)
 {
-    uint64_t now = r->calls || r->queries ? rt_now_ns() : 0;
+    uint64_t now = r->fences || r->calls || r->queries ? rt_now_ns() : 0;
 
+    for (struct relay_fence *f = r->fences; f; f = f->next)
+        if (f->told_ns && now >= f->told_ns)
+            fence_tell(r, f);
     for (struct relay_call **p = &r->calls; *p; ) {
         struct relay_call *c = *p;
         if (!c->until_ns || now < c->until_ns) {
@@ -465,6 +500,9 @@ int relay_timeout_ms(const struct relay *r)
             return AGAIN_NS / 1000000;
     for (const struct relay_call *c = r->calls; c; c = c->next)
         if (c->until_ns)
+            return 100;
+    for (const struct relay_fence *f = r->fences; f; f = f->next)
+        if (f->told_ns)
             return 100;
     return r->queries ? 100 : -1;
 }

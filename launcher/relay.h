@@ -11,6 +11,7 @@
 struct relay_fence;               /* of which parts have come from below */
 struct relay_call;                /* of a local server, to be answered */
 struct relay_query;               /* of another host, about a rank of this one */
+struct launch_rank;
 
 struct relay {
     struct launch_job *job;
@@ -28,13 +29,15 @@ struct relay {
 
 /* LAUNCH_FENCE, LAUNCH_FETCH and LAUNCH_PUBLISHED of the local server; takes e->call. */
 void relay_event(struct relay *r, const struct launch_event *e);
-/* WIRE_FENCE, _FENCE_DONE, _FETCH and _FETCHED, from either side. */
+/* WIRE_FENCE..., _FETCH and _FETCHED, from either side. */
 void relay_frame(struct relay *r, struct wire_frame *f);
 /* A local rank has gone: who asked for what it did not publish gets an answer. */
 void relay_rank_ended(struct relay *r, int rank);
 /* Asks again for what was not there, and gives up what took too long. */
 void relay_step(struct relay *r);
 int  relay_timeout_ms(const struct relay *r);        /* -1: nothing to do */
+/* In the head: a rank that has ended while others wait for it in a fence, NULL: none. */
+struct launch_rank *relay_missing(const struct relay *r);
 void relay_fini(struct relay *r);
 
 #endif

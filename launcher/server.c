@@ -14,6 +14,7 @@
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <pmix_server.h>
 #include <pmix.h>
@@ -22,11 +23,12 @@ static struct {
     int event_fd;                 /* write end */
     bool running;
     bool relay;                   /* the job has other hosts */
+    bool tuned_gds;               /* the user has not chosen PMIx's way of keeping job data */
     char nspace[PMIX_MAX_NSLEN + 1];
 } server = { .event_fd = -1 };
 
-/* Settings of PMIx for us and for the ranks: one host needs neither a shared store of job data
- * with its session directory (gds), nor compression (64 KiB of zlib state a rank), nor
+/* Settings of PMIx for us and for the ranks: few ranks need no shared store of job data (gds, see
+ * keep_in_store()), nor compression (64 KiB of zlib state a rank), nor
  * credentials beyond the owner of a local socket. */
 static const char *const tuning[][2] = {
     { "PMIX_MCA_gds", "hash" },
@@ -34,10 +36,16 @@ static const char *const tuning[][2] = {
     { "PMIX_MCA_pcompress", "^zlib" },
     { "PMIX_MCA_pcompress_base_silence_warning", "1" },
 };
+/* Of a job that is worth a store, which makes three files of 8 MiB, mostly holes. */
+#define STORE_RANKS 64
+#define STORE       "ds21,hash"
 #define NTUNING (sizeof tuning / sizeof tuning[0])
 
 void launch_server_tune(void)
 {
+    const char *gds = getenv("PMIX_MCA_gds");
+    if (!gds || !strcmp(gds, STORE))          /* of the mpirun around us */
+        server.tuned_gds = true;
     for (size_t i = 0; i < NTUNING; i++)
         setenv(tuning[i][0], tuning[i][1], 0);
     /* hwloc's plugins look for X11 displays, OpenCL and CUDA: up to a second, for nothing that a
@@ -383,9 +391,26 @@ static int register_ranks(struct launch_job *job)
     return rc == PMIX_SUCCESS ? 0 : failed("could not register the ranks", rc);
 }
 
-int launch_server_start(struct launch_job *job)
+/* With its table of job data (hash) each process keeps 2 KB for each rank of the job, of which only
+ * a sixth depends on how much we say of a rank.  PMIx 4's store is a file that the processes of a
+ * host share: 11 bytes a rank and process, measured between 4 and 68 ranks.  Version 5 has not this
+ * one and is left with the table. */
+static void keep_in_store(const struct launch_job *job, char *path)
 {
-    pmix_info_t info;
+    bool wanted = job->total >= STORE_RANKS && strstr(PMIx_Get_version(), "PMIx 4.");
+
+    if (server.tuned_gds)
+        setenv("PMIX_MCA_gds", "hash", 1);
+    if (!server.tuned_gds || !wanted || mkdir(path, 0700) < 0)
+        *path = '\0';
+    else
+        setenv("PMIX_MCA_gds", STORE, 1);
+}
+
+int launch_server_start(struct launch_job *job, const char *segment)
+{
+    pmix_info_t info[2];
+    char store[4096 + 8];
     int fds[2];
 
     if (pipe2(fds, O_CLOEXEC) < 0) {
@@ -398,9 +423,13 @@ int launch_server_start(struct launch_job *job)
     server.event_fd = fds[1];
     snprintf(server.nspace, sizeof server.nspace, "%s", job->nspace);
     server.relay = job->by_host != NULL;
-    PMIX_INFO_LOAD(&info, PMIX_HOSTNAME, job->host, PMIX_STRING);
-    pmix_status_t rc = PMIx_server_init(&module, &info, 1);
-    PMIX_INFO_DESTRUCT(&info);
+    launch_store_name(segment, store, sizeof store);
+    keep_in_store(job, store);
+    PMIX_INFO_LOAD(&info[0], PMIX_HOSTNAME, job->host, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[1], PMIX_SERVER_TMPDIR, store, PMIX_STRING);
+    pmix_status_t rc = PMIx_server_init(&module, info, *store ? 2 : 1);
+    PMIX_INFO_DESTRUCT(&info[0]);
+    PMIX_INFO_DESTRUCT(&info[1]);
     if (rc != PMIX_SUCCESS)
         return failed("could not start; it needs a loopback interface (ip link set lo up)", rc);
     server.running = true;
@@ -436,7 +465,7 @@ int launch_server_env(struct launch_job *job, int rank, struct launch_list *env)
 void launch_server_stop(struct launch_job *job)
 {
     /* After a violent end the library may still hold collectives of dead ranks, and version 4.2
-     * crashes while it frees them.  It keeps nothing outside this process: leaving is enough. */
+     * crashes while it frees them.  Leaving is enough: launch_remove_files() has the rest. */
     if (server.running && !job->ending)
         PMIx_server_finalize();
     server.running = false;

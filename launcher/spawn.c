@@ -352,6 +352,57 @@ out:
     return code;
 }
 
+static struct launch_rank *rank_of_pid(struct launch_job *job, pid_t pid)
+{
+    for (int i = 0; i < job->n; i++)
+        if (job->ranks[i].pid == pid)
+            return &job->ranks[i];
+    return NULL;
+}
+
+void launch_rank_ended(struct launch_job *job, struct launch_rank *r, int status)
+{
+    int i = (int)(r - job->ranks);
+
+    job->nrunning -= r->running;
+    r->running = false;
+    r->status = status;
+    if (job->dead_end == 0 || i < job->dead_first)
+        job->dead_first = i;
+    if (i >= job->dead_end)
+        job->dead_end = i + 1;
+}
+
+void launch_reap(struct launch_job *job, bool (*other)(void *arg, pid_t pid, int status), void *arg)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        struct launch_rank *r = other(arg, pid, status) ? NULL : rank_of_pid(job, pid);
+        if (!r || !r->running)
+            continue;
+        launch_rank_ended(job, r, status);
+        r->gone = kill(-pid, 0) < 0;          /* the number may then become somebody else's */
+        if (r->gone)
+            launch_guard_drop(pid);
+    }
+}
+
+void launch_tell_dead(struct launch_job *job,
+                      void (*tell)(struct launch_job *job, struct launch_rank *r))
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = job->dead_first; i < job->dead_end; i++) {
+            struct launch_rank *r = &job->ranks[i];
+            if (r->pid <= 0 || r->running || r->reported || WIFSIGNALED(r->status) == pass)
+                continue;
+            r->reported = true;
+            tell(job, r);
+        }
+    job->dead_first = job->dead_end = 0;
+}
+
 void launch_signal_local(const struct launch_job *job, int sig)
 {
     for (int i = 0; i < job->n; i++)

@@ -19,7 +19,7 @@
 
 enum {
     WIRE_HEADER = 12,
-    WIRE_VERSION = 1,             /* of the frames; changes with any of them */
+    WIRE_VERSION = 2,             /* of the frames; changes with any of them */
     WIRE_GREETING = 64,
     WIRE_MAX = 256 << 20,         /* payload; far more than the fence data of 100,000 ranks */
     WIRE_NOISE_MAX = 65536        /* text before the greeting; more is no login script */
@@ -53,6 +53,7 @@ enum wire_type {
     /* Between agents. */
     WIRE_FENCE,                   /* up: part of a fence */
     WIRE_FENCE_DONE,              /* down: all of it */
+    WIRE_FENCE_WAITS,             /* up, to the head: this fence has begun and waits for others */
     WIRE_FETCH,                   /* to the node of a rank: what did it publish? */
     WIRE_FETCHED,                 /* the answer, to the node that asked */
     WIRE_NTYPES

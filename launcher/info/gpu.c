@@ -328,8 +328,11 @@ void info_gpu_paths(void)
         if (pairs[0])
             printf("  %-17s %s%s\n", pairs, rows[r].reach.access ? "" : "through pinned memory: ",
                    info_switch_points(rows[r].link, points, sizeof points));
-        if (pairs[0] && rows[r].reach.access)
-            printf("  %-17s done by %s\n", "", info_sides(points, sizeof points));
+        if (pairs[0] && rows[r].reach.access) {
+            printf("  %-17s done by %s\n", "", info_sides(false, points, sizeof points));
+            printf("  %-17s into allocations of whole 2 MiB done by %s\n", "",
+                   info_sides(true, points, sizeof points));
+        }
     }
     printf("  %-17s %s\n", "host and device",
            info_switch_points(RT_GPU_LINK_HOST, points, sizeof points));

@@ -48,8 +48,8 @@ extern const char *const info_path_names[];
 double info_predict_us(enum info_path path, enum rt_gpu_link link, size_t len);
 /* "up to 128 KiB lingering kernel, up to 512 KiB batch kernel, then copy engine" */
 const char *info_switch_points(enum rt_gpu_link link, char *text, size_t len);
-/* Which process copies between devices, by length. */
-const char *info_sides(char *text, size_t len);
+/* Which process copies between devices, by length; into buffers in large pages, or others. */
+const char *info_sides(bool large_pages, char *text, size_t len);
 /* The way that a copy of this length takes here. */
 enum rt_gpu_way info_way(enum rt_gpu_link link, size_t len);
 

@@ -51,7 +51,7 @@ static size_t piece_of(enum info_path path, size_t len)
 double info_predict_us(enum info_path path, enum rt_gpu_link link, size_t len)
 {
     if (path == INFO_DIRECT) {
-        bool put = link == RT_GPU_LINK_PEER && rt_gpu_side(len) == RT_GPU_LINK_PUT;
+        bool put = link == RT_GPU_LINK_PEER && rt_gpu_side(len, true) == RT_GPU_LINK_PUT;
         double copy = put ? HOP_NS + copy_ns(RT_GPU_LINK_PUT, len) : copy_ns(link, len);
         return (HOP_NS + copy) / 1e3;
     }
@@ -116,22 +116,23 @@ const char *info_switch_points(enum rt_gpu_link link, char *text, size_t len)
     return text;
 }
 
-const char *info_sides(char *text, size_t len)
+const char *info_sides(bool large_pages, char *text, size_t len)
 {
     size_t at = 0, n = 1;
     char size[32];
     for (; n < LEN_MAX; n *= 2) {
-        enum rt_gpu_link side = rt_gpu_side(n);
+        enum rt_gpu_link side = rt_gpu_side(n, large_pages);
         size_t low = n, high = 2 * n;
-        if (side == rt_gpu_side(high))
+        if (side == rt_gpu_side(high, large_pages))
             continue;
         while (high - low > 1) {
             size_t mid = low + (high - low) / 2;
-            *(rt_gpu_side(mid) == side ? &low : &high) = mid;
+            *(rt_gpu_side(mid, large_pages) == side ? &low : &high) = mid;
         }
         at += (size_t)snprintf(text + at, len - at, "up to %s %s, ", about(low, size, sizeof size),
                                side_name(side));
     }
-    snprintf(text + at, len - at, "%s%s", at ? "then " : "", side_name(rt_gpu_side(n)));
+    snprintf(text + at, len - at, "%s%s", at ? "then " : "",
+             side_name(rt_gpu_side(n, large_pages)));
     return text;
 }
