@@ -117,6 +117,9 @@ static bool is_counted(const struct coll_team *t, const struct coll_args *a)
 static int begin(struct coll_task *k)
 {
     struct coll_team *t = k->team;
+    int err = rt_unlikely(t->hier && !t->hier->mapped) ? coll_hier_map(t->hier) : 0;
+    if (rt_unlikely(err < 0))
+        return err;
     bool counted = !k->messages && is_counted(t, &k->args);
     if (counted && rt_unlikely(t->gpu != NULL)) {
         if (!coll_gpu_pass(t->gpu, &k->args))
@@ -124,9 +127,8 @@ static int begin(struct coll_task *k)
     } else {
         t->gate_calls += counted;
     }
-    int err = rt_unlikely(k->args.mem != RT_MEM_HOST) && may_pass(&k->args)
-                  ? t->ops->stage(t, k)
-                  : coll_begin_host(k);
+    err = rt_unlikely(k->args.mem != RT_MEM_HOST) && may_pass(&k->args) ? t->ops->stage(t, k)
+                                                                        : coll_begin_host(k);
     if (rt_unlikely(err < 0)) /* it could not start, and may be repeated */
         t->gate_calls -= counted;
     return err;

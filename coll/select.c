@@ -47,7 +47,7 @@ static const struct coll_alg *const tables[] = {
     coll_reduce_scatter_algs, coll_scan_algs,     coll_node_flat_algs, coll_node_block_algs,
     coll_node_move_algs,      coll_neighbor_algs, coll_gpu_algs,       coll_hier_rooted_algs,
     coll_hier_allreduce_algs, coll_hier_allgather_algs, coll_hier_alltoall_algs,
-    coll_hier_gather_algs,    coll_hier_reduce_scatter_algs,
+    coll_hier_gather_algs,    coll_hier_reduce_scatter_algs, coll_hier_scan_algs,
 };
 #define NTABLES ((int)(sizeof tables / sizeof tables[0]))
 
@@ -109,6 +109,19 @@ int64_t coll_args_bytes(const struct coll_team *t, const struct coll_args *a)
     }
 }
 
+/* Whether a rank's result depends on which ranks are before it, whatever the operation. */
+static bool by_rank(const struct coll_args *a)
+{
+    return a->kind == COLL_SCAN || a->kind == COLL_EXSCAN;
+}
+
+/* Without data: half of a barrier among the ranks of a host (coll/hier/parts.c), for which those
+ * who move blocks would not wait. */
+static bool is_signal(const struct coll_args *a, int64_t bytes)
+{
+    return bytes == 0 && (a->kind == COLL_BCAST || a->kind == COLL_GATHER);
+}
+
 /* Needs of the algorithm that are not met here. */
 static uint32_t unmet(const struct coll_alg *alg, const struct coll_team *t,
                       const struct coll_args *a, int64_t bytes, bool has_node)
@@ -122,7 +135,8 @@ static uint32_t unmet(const struct coll_alg *alg, const struct coll_team *t,
         no |= COLL_NEED_ONE_NODE | COLL_NEED_CELL | COLL_NEED_BLOCK;
     if (alg->need & COLL_NEED_CELL && !(no & COLL_NEED_CELL) && !coll_node_cell_fits(t, a, bytes))
         no |= COLL_NEED_CELL;
-    if (alg->need & COLL_NEED_BLOCK && has_node && !coll_node_block_fits(t, a))
+    if (alg->need & COLL_NEED_BLOCK && has_node &&
+        (!coll_node_block_fits(t, a) || is_signal(a, bytes)))
         no |= COLL_NEED_BLOCK;
     if (alg->need & COLL_NEED_BUILTIN_OP && a->op &&
         (!rt_elem_packs(a->rtype->elem) || !rt_reduce_find(a->op->code, a->rtype->elem)))
@@ -131,7 +145,7 @@ static uint32_t unmet(const struct coll_alg *alg, const struct coll_team *t,
         no |= COLL_NEED_CONTIG;
     if (!coll_hier_nodes(t))
         no |= COLL_NEED_NODES;
-    else if (a->op && !a->op->commutes && t->hier->order)
+    else if (t->hier->order && a->op && (!a->op->commutes || by_rank(a)))
         no |= COLL_NEED_NODE_ORDER;
     no |= COLL_NEED_PEER_MAP | COLL_NEED_CUDA_BUFFERS;
     return alg->need & no;

@@ -63,6 +63,8 @@ void coll_build_rabenseifner(struct coll_sched *s, const struct coll_team *t, vo
  * the operation needs it; `out` is not used elsewhere. */
 void coll_build_reduce(struct coll_sched *s, const struct coll_team *t, const struct coll_args *a,
                        const void *in, void *out, int root);
+/* The scan or exscan `a` by recursive doubling. */
+void coll_build_scan(struct coll_sched *s, const struct coll_team *t, const struct coll_args *a);
 /* The part of recursive halving that is common to reduce and allreduce: folds the ranks beyond a
  * power of two, then halves. Works on `acc` in place with `tmp` of the same shape. */
 struct coll_halving {

@@ -13,12 +13,8 @@
 #include "coll/algo/algo.h"
 #include "runtime/base/err.h"
 
-static int start_recursive_doubling(struct coll_team *t, const struct coll_args *a,
-                                    struct coll_task *k)
+void coll_build_scan(struct coll_sched *s, const struct coll_team *t, const struct coll_args *a)
 {
-    struct coll_sched *s = coll_sched_new(k);
-    if (!s)
-        return -RT_ENOMEM;
     int first = a->kind == COLL_EXSCAN; /* lowest rank that takes part in the scan proper */
     int64_t n = a->rcount;
     const struct rt_layout *l = a->rtype;
@@ -40,7 +36,7 @@ static int start_recursive_doubling(struct coll_team *t, const struct coll_args 
     }
     coll_sched_round(s);
     if (t->rank < first)
-        return coll_sched_go(s);
+        return;
     void *tmp = coll_sched_tmp_elems(s, n, l);
     for (int dist = 1; dist < t->size; dist *= 2) {
         if (t->rank + dist < t->size)
@@ -51,6 +47,15 @@ static int start_recursive_doubling(struct coll_team *t, const struct coll_args 
         }
         coll_sched_round(s);
     }
+}
+
+static int start_recursive_doubling(struct coll_team *t, const struct coll_args *a,
+                                    struct coll_task *k)
+{
+    struct coll_sched *s = coll_sched_new(k);
+    if (!s)
+        return -RT_ENOMEM;
+    coll_build_scan(s, t, a);
     return coll_sched_go(s);
 }
 

@@ -82,29 +82,9 @@ static bool begin(struct gather *g, struct coll_team *t, const struct coll_args 
 static void collect(struct gather *g, int node, const void *own, int64_t n,
                     const struct rt_layout *l)
 {
-    struct coll_sched *s = g->x.s;
-    int size = g->x.local->size, self = g->x.local->rank;
-    const int64_t *len = g->len + g->x.h->start[node], *at = g->at + g->x.h->start[node];
-    char *block = g->all + g->node[node];
-    struct coll_args a = { .kind = COLL_ALLGATHERV,
-                           .sbuf = own == block + at[self] ? COLL_IN_PLACE : own,
-                           .scount = n,
-                           .stype = l,
-                           .rbuf = block,
-                           .rtype = &coll_bytes,
-                           .rcounts = len,
-                           .rdispls = at };
-    if (g->x.shared && size > 1 && coll_sched_call(s, g->x.local, &a))
-        return;
-    coll_sched_team(s, g->x.local);
-    for (int i = 0; i < size; i++) {
-        if (i != self && len[i])
-            coll_sched_recv(s, block + at[i], len[i], &coll_bytes, i);
-        if (i != self && len[self])
-            coll_sched_send(s, own, n, l, i);
-    }
-    coll_sched_copy(s, own, n, l, block + at[self], len[self], &coll_bytes);
-    coll_sched_round(s);
+    int first = g->x.h->start[node];
+    coll_hier_collect_blocks(&g->x, own, n, l, g->all + g->node[node], g->len + first,
+                             g->at + first);
 }
 
 static void collect_own(struct gather *g)

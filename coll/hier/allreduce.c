@@ -26,28 +26,6 @@
 /* Shorter vectors between hosts go by recursive doubling: as the row of rabenseifner. */
 #define HALVING_MIN 16384
 
-/* Up to so many bytes a host's sum goes to all other hosts at once. */
-#define DIRECT_MAX 4096
-
-/* Every representative adds up all sums, in the order of hosts, so that all get the same bits. */
-static void tell_all(struct coll_hier_call *x, const struct coll_team *across, void *buf,
-                     int64_t n)
-{
-    struct coll_sched *s = x->s;
-    const struct rt_layout *l = x->a->rtype;
-    int p = across->size, self = across->rank;
-    char *got = coll_sched_tmp_elems(s, p * n, l);
-    for (int i = 1; i < p; i++) {
-        coll_sched_recv(s, coll_at(got, (self + i) % p * n, l), n, l, (self + i) % p);
-        coll_sched_send(s, buf, n, l, (self - i + p) % p);
-    }
-    coll_sched_copy(s, buf, n, l, coll_at(got, self * n, l), n, l);
-    for (int i = 1; i < p; i++)
-        coll_sched_reduce(s, coll_at(got, (i - 1) * n, l), coll_at(got, i * n, l), n, l);
-    coll_sched_copy(s, coll_at(got, (p - 1) * n, l), n, l, buf, n, l);
-    coll_sched_round(s);
-}
-
 /* All hosts' representatives combine n elements at buf. */
 static void combine(struct coll_hier_call *x, int rail, void *buf, int64_t n)
 {
@@ -55,8 +33,8 @@ static void combine(struct coll_hier_call *x, int rail, void *buf, int64_t n)
     struct coll_team *across = coll_hier_across(x, rail, -1);
     if (!across)
         return;
-    if (across->size > 2 && coll_hier_few(x->h) && n * a->rtype->size <= DIRECT_MAX)
-        tell_all(x, across, buf, n);
+    if (across->size > 2 && coll_hier_direct(x->h, n * a->rtype->size))
+        coll_hier_sum(x, across, buf, buf, n, -1);
     else if (a->op->commutes && across->size > 2 && n * a->rtype->size >= HALVING_MIN)
         coll_build_rabenseifner(x->s, across, buf, n, a->rtype);
     else

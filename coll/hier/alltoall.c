@@ -13,8 +13,12 @@
 
 #include "runtime/base/err.h"
 
-/* Exchanges under way at once: as in algo/alltoall.c. */
+/* Exchanges under way at once: of large blocks as in algo/alltoall.c, of small ones more, up to so
+ * many bytes or exchanges.  Each rank may choose for itself: all take their partners in the same
+ * order, so that the rank that is furthest behind waits for nobody. */
 #define WINDOW 8
+#define WINDOW_BYTES (64 << 10)
+#define WINDOW_MOST 64
 /* A lowest rank has three times as much memory; beyond, every rank sends its own. */
 #define GATHERED_MAX (4 << 20)
 
@@ -174,6 +178,7 @@ static int start_pairs(struct coll_team *t, const struct coll_args *a, struct co
     if (!coll_hier_begin(&x, t, a, k))
         return -RT_ENOMEM;
     int p = t->size, under_way = 0;
+    int64_t nbytes = 0;
     bool in_place = a->sbuf == COLL_IN_PLACE;
     char *old = in_place ? set_aside(&x, p, t->rank) : NULL;
     bool called = local_call(&x);
@@ -195,9 +200,10 @@ static int start_pairs(struct coll_team *t, const struct coll_args *a, struct co
             coll_sched_send(x.s, from.at, from.n, from.l, dst);
         }
         under_way += sends || receives;
-        if (under_way == WINDOW) {
+        nbytes += (sends ? from.n * from.l->size : 0) + (receives ? to.n * to.l->size : 0);
+        if (under_way >= WINDOW && (nbytes > WINDOW_BYTES || under_way == WINDOW_MOST)) {
             coll_sched_round(x.s);
-            under_way = 0;
+            nbytes = under_way = 0;
         }
     }
     return coll_sched_go(x.s);

@@ -27,9 +27,11 @@ struct coll_sub {
     struct coll_team team; /* first member */
     const struct coll_hier *h;
     const int *ranks;    /* of the whole team, by rank of this one; NULL: one on each host, */
-    int rail;            /* the one with this number on its host, */
+    int rail;            /* the one with this number on its host, or COLL_HIER_LAST, */
     int root_node, root; /* but on that host (-1: none) this rank of the whole team */
 };
+
+#define COLL_HIER_LAST (-1)
 
 struct coll_hier {
     struct coll_team *up;  /* the whole team */
@@ -82,8 +84,14 @@ bool coll_hier_begin(struct coll_hier_call *x, struct coll_team *t, const struct
 struct coll_team *coll_hier_across(struct coll_hier_call *x, int rail, int root);
 
 /* Whether the hosts are so few that for small data each tells all others at once: one message after
- * the other costs more than a few at a time. */
+ * the other costs more than a few at a time; and so for vectors of this length. */
 bool coll_hier_few(const struct coll_hier *h);
+bool coll_hier_direct(const struct coll_hier *h, int64_t nbytes);
+
+/* The sum of n elements of each of those representatives, told directly and added up in the order
+ * of hosts, to one of them or to all (-1), who get the same bits.  `in` may be `out`. */
+void coll_hier_sum(struct coll_hier_call *x, const struct coll_team *across, const void *in,
+                   void *out, int64_t n, int root);
 
 /* The local rank that speaks for this host in a rooted call: the root, or the lowest. */
 int coll_hier_speaker(const struct coll_hier_call *x);
@@ -94,6 +102,8 @@ int coll_hier_speaker(const struct coll_hier_call *x);
 void coll_hier_bcast(struct coll_hier_call *x, void *buf, int64_t n, const struct rt_layout *l,
                      int root);
 void coll_hier_reduce(struct coll_hier_call *x, const void *in, void *out, int64_t n, int root);
+/* The whole call, a scan or exscan, among them. */
+void coll_hier_scan(struct coll_hier_call *x);
 void coll_hier_arrive(struct coll_hier_call *x);
 void coll_hier_release(struct coll_hier_call *x);
 /* Shares into which the vectors of all hosts are cut so that on each there is a rank for every one:
@@ -110,6 +120,11 @@ void coll_hier_gather_runs(struct coll_hier_call *x, const void *in, void *out, 
  * rank to their owners. */
 void coll_hier_reduce_runs(struct coll_hier_call *x, const void *in, void *out, const int64_t *v);
 void coll_hier_scatter_runs(struct coll_hier_call *x, const void *in, void *out, const int64_t *v);
+/* Given blocks of bytes, `len` and places of all local ranks': this rank's, n elements of `l` at
+ * `in`, perhaps in place, to all of them at `out`. */
+void coll_hier_collect_blocks(struct coll_hier_call *x, const void *in, int64_t n,
+                              const struct rt_layout *l, char *out, const int64_t *len,
+                              const int64_t *at);
 /* Blocks of nbytes, packed at the root by local rank, and n elements of `l` at each rank; there
  * COLL_IN_PLACE at the root. */
 void coll_hier_gather(struct coll_hier_call *x, const void *in, int64_t n,
@@ -119,6 +134,6 @@ void coll_hier_scatter(struct coll_hier_call *x, const char *in, int64_t nbytes,
 
 extern const struct coll_alg coll_hier_rooted_algs[], coll_hier_allreduce_algs[],
     coll_hier_allgather_algs[], coll_hier_alltoall_algs[], coll_hier_gather_algs[],
-    coll_hier_reduce_scatter_algs[];
+    coll_hier_reduce_scatter_algs[], coll_hier_scan_algs[];
 
 #endif

@@ -41,7 +41,15 @@ struct coll_team *coll_hier_across(struct coll_hier_call *x, int rail, int root)
 /* Model: a message's start costs a rank a tenth of what it takes to arrive, or less. */
 #define FEW_NODES 8
 
+/* The time of so many bytes is that of a message's start, or less. */
+#define DIRECT_MAX 4096
+
 bool coll_hier_few(const struct coll_hier *h) { return h->nnodes <= FEW_NODES; }
+
+bool coll_hier_direct(const struct coll_hier *h, int64_t nbytes)
+{
+    return coll_hier_few(h) && nbytes <= DIRECT_MAX;
+}
 
 int coll_hier_speaker(const struct coll_hier_call *x)
 {
@@ -114,6 +122,38 @@ void coll_hier_reduce(struct coll_hier_call *x, const void *in, void *out, int64
     coll_build_reduce(x->s, x->local, &a, in, out, root);
 }
 
+void coll_hier_sum(struct coll_hier_call *x, const struct coll_team *across, const void *in,
+                   void *out, int64_t n, int root)
+{
+    struct coll_sched *s = x->s;
+    const struct rt_layout *l = x->a->rtype;
+    int p = across->size, self = across->rank;
+    bool takes = root < 0 || root == self;
+    char *got = takes ? coll_sched_tmp_elems(s, p * n, l) : NULL;
+    for (int i = 1; i < p; i++) {
+        int from = (self + i) % p, to = (self - i + p) % p;
+        if (takes)
+            coll_sched_recv(s, coll_at(got, from * n, l), n, l, from);
+        if (root < 0 || root == to)
+            coll_sched_send(s, in, n, l, to);
+    }
+    if (takes) {
+        coll_sched_copy(s, in, n, l, coll_at(got, self * n, l), n, l);
+        for (int i = 1; i < p; i++)
+            coll_sched_reduce(s, coll_at(got, (i - 1) * n, l), coll_at(got, i * n, l), n, l);
+        coll_sched_copy(s, coll_at(got, (p - 1) * n, l), n, l, out, n, l);
+    }
+    coll_sched_round(s);
+}
+
+void coll_hier_scan(struct coll_hier_call *x)
+{
+    if (x->local->size > 1 && call(x, x->a))
+        return;
+    by_messages(x);
+    coll_build_scan(x->s, x->local, x->a);
+}
+
 /* Elements of run i, when n are cut into `rails` of them; none for those beyond. */
 static int64_t *runs(struct coll_hier_call *x, int64_t n, int nrails)
 {
@@ -166,60 +206,67 @@ void coll_hier_reduce_runs(struct coll_hier_call *x, const void *in, void *out, 
     coll_sched_round(s);
 }
 
-void coll_hier_collect(struct coll_hier_call *x, const void *in, void *out, int64_t n, int nrails)
+/* Runs of all local ranks, of which this one has its own, at their places on the root or, of an
+ * allgatherv, on all. */
+static void join(struct coll_hier_call *x, const struct coll_args *a)
 {
     struct coll_sched *s = x->s;
-    const struct rt_layout *l = x->a->rtype;
+    const struct rt_layout *l = a->rtype;
+    const int64_t *len = a->rcounts, *at = a->rdispls;
     int size = x->local->size, self = x->local->rank;
-    int64_t *v = runs(x, n, nrails);
-    struct coll_args a = { .kind = COLL_ALLGATHERV,
-                           .sbuf = in,
-                           .scount = v ? v[self] : 0,
-                           .stype = l,
-                           .rbuf = out,
-                           .rtype = l,
-                           .rcounts = v,
-                           .rdispls = v ? v + size : NULL };
-    if (!v || call(x, &a))
+    bool all = a->kind == COLL_ALLGATHERV, takes = all || self == a->root;
+    if (size > 1 && call(x, a))
         return;
     by_messages(x);
     for (int i = 0; i < size; i++) {
-        if (i != self && v[i])
-            coll_sched_recv(s, coll_at(out, v[size + i], l), v[i], l, i);
-        if (i != self && v[self])
-            coll_sched_send(s, in, v[self], l, i);
+        if (i != self && takes && len[i])
+            coll_sched_recv(s, coll_at(a->rbuf, at[i], l), len[i], l, i);
+        if (i != self && (all || i == a->root) && len[self])
+            coll_sched_send(s, a->sbuf, a->scount, a->stype, i);
     }
-    coll_sched_copy(s, in, v[self], l, coll_at(out, v[size + self], l), v[self], l);
+    if (takes)
+        coll_sched_copy(s, a->sbuf, a->scount, a->stype, coll_at(a->rbuf, at[self], l), len[self],
+                        l);
     coll_sched_round(s);
+}
+
+static void join_runs(struct coll_hier_call *x, struct coll_args a, int64_t n, int nrails)
+{
+    int64_t *v = runs(x, n, nrails);
+    if (!v)
+        return;
+    a.scount = v[x->local->rank];
+    a.stype = a.rtype = x->a->rtype;
+    a.rcounts = v;
+    a.rdispls = v + x->local->size;
+    join(x, &a);
+}
+
+void coll_hier_collect(struct coll_hier_call *x, const void *in, void *out, int64_t n, int nrails)
+{
+    join_runs(x, (struct coll_args){ .kind = COLL_ALLGATHERV, .sbuf = in, .rbuf = out }, n, nrails);
 }
 
 void coll_hier_gather_runs(struct coll_hier_call *x, const void *in, void *out, int64_t n,
                            int nrails, int root)
 {
-    struct coll_sched *s = x->s;
-    const struct rt_layout *l = x->a->rtype;
-    int size = x->local->size, self = x->local->rank;
-    int64_t *v = runs(x, n, nrails);
-    struct coll_args a = { .kind = COLL_GATHERV,
-                           .root = root,
-                           .sbuf = in,
-                           .scount = v ? v[self] : 0,
-                           .stype = l,
-                           .rbuf = out,
-                           .rtype = l,
-                           .rcounts = v,
-                           .rdispls = v ? v + size : NULL };
-    if (!v || call(x, &a))
-        return;
-    by_messages(x);
-    if (self != root && v[self])
-        coll_sched_send(s, in, v[self], l, root);
-    for (int i = 0; self == root && i < size; i++)
-        if (i != self && v[i])
-            coll_sched_recv(s, coll_at(out, v[size + i], l), v[i], l, i);
-    if (self == root)
-        coll_sched_copy(s, in, v[self], l, coll_at(out, v[size + self], l), v[self], l);
-    coll_sched_round(s);
+    join_runs(x,
+              (struct coll_args){ .kind = COLL_GATHERV, .root = root, .sbuf = in, .rbuf = out }, n,
+              nrails);
+}
+
+void coll_hier_collect_blocks(struct coll_hier_call *x, const void *in, int64_t n,
+                              const struct rt_layout *l, char *out, const int64_t *len,
+                              const int64_t *at)
+{
+    join(x, &(struct coll_args){ .kind = COLL_ALLGATHERV,
+                                 .sbuf = in,
+                                 .scount = n,
+                                 .stype = l,
+                                 .rbuf = out,
+                                 .rtype = &coll_bytes,
+                                 .rcounts = len,
+                                 .rdispls = at });
 }
 
 void coll_hier_gather(struct coll_hier_call *x, const void *in, int64_t n,

@@ -6,7 +6,7 @@
  *
  * hier, broadcast and reduction: a binomial tree over the hosts, whose representatives are the root
  * and elsewhere the lowest ranks; on each host in shared memory.  log2(N) (a + m b); little data
- * goes from the root to few hosts itself, a + (N - 1) m b.
+ * goes between the root and few hosts directly, a + (N - 1) m b.
  *
  * hier_chain, broadcast: the hosts form a chain from the root's on, the data flows through it in
  * pieces of d bytes, each of which is handed out on a host while the next one comes in.
@@ -20,8 +20,6 @@
 
 /* Piece of the chain: as in algo/bcast.c. */
 #define CHAIN_PIECE (128 * 1024)
-/* Up to so many bytes the root sends to few hosts itself. */
-#define DIRECT_MAX 4096
 
 static void meet(struct coll_hier_call *x)
 {
@@ -60,7 +58,7 @@ static void tell_hosts(struct coll_hier_call *x)
     int root = coll_hier_node(x->h, a->root), p = x->h->nnodes;
     if (!across)
         return;
-    if (!coll_hier_few(x->h) || a->rcount * a->rtype->size > DIRECT_MAX) {
+    if (!coll_hier_direct(x->h, a->rcount * a->rtype->size)) {
         coll_build_bcast_open(x->s, across, a->rbuf, a->rcount, a->rtype, root);
         return;
     }
@@ -142,8 +140,11 @@ static int start_reduce(struct coll_team *t, const struct coll_args *a, struct c
     coll_sched_round(x.s);
     if (x.local->rank == first) {
         struct coll_team *across = coll_hier_across(&x, 0, a->root);
-        if (across)
-            coll_build_reduce(x.s, across, a, sum, a->rbuf, coll_hier_node(x.h, a->root));
+        int root = coll_hier_node(x.h, a->root);
+        if (across && coll_hier_direct(x.h, a->rcount * a->rtype->size))
+            coll_hier_sum(&x, across, sum, a->rbuf, a->rcount, root);
+        else if (across)
+            coll_build_reduce(x.s, across, a, sum, a->rbuf, root);
     }
     return coll_sched_go(x.s);
 }

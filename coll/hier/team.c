@@ -17,7 +17,10 @@ static int whole_rank(const struct coll_team *t, int rank)
     const struct coll_sub *b = (const struct coll_sub *)t;
     if (b->ranks)
         return b->ranks[rank];
-    return rank == b->root_node ? b->root : coll_hier_rank(b->h, rank, b->rail);
+    if (rank == b->root_node)
+        return b->root;
+    int i = b->rail == COLL_HIER_LAST ? coll_hier_count(b->h, rank) - 1 : b->rail;
+    return coll_hier_rank(b->h, rank, i);
 }
 
 static struct coll_team *whole(const struct coll_team *t)

@@ -16,6 +16,7 @@ struct fake_req {
     struct rt_req req;
     struct rt_list link; /* queue of the pair */
     int tag, owner;
+    int64_t there; /* when it is with the receiver */
     char *packed; /* eager send: the data; else NULL and read from buf on delivery */
     const void *sbuf;
     void *rbuf;
@@ -52,15 +53,28 @@ struct fake {
     char *shm;
     size_t shm_used, shm_len;
     const int *node_of; /* NULL: no hosts */
+    int64_t now;
+    struct wire {
+        int64_t out, in; /* busy until then */
+    } *wires; /* of the hosts */
+    int nodes;
+    int64_t start, way;
+    double byte;
+    struct fake_cost cost;
     struct rt_gpu *gpu; /* NULL: all buffers are the CPU's */
     int err;
     bool tolerant;
     bool repeats;  /* after -RT_ENOMEM */
+    bool blocking; /* no call is in the background */
 };
+
+void fake_blocking(struct fake *f) { f->blocking = true; }
 
 void fake_repeat(struct fake *f) { f->repeats = true; }
 
 void fake_tolerate(struct fake *f) { f->tolerant = true; }
+
+struct fake_cost fake_cost(const struct fake *f) { return f->cost; }
 
 int fake_errors(const struct fake *f, int rank) { return f->ranks[rank].errors; }
 
@@ -116,6 +130,29 @@ static void unpacked(struct fake *f, int64_t n, const struct rt_layout *l, void 
         f->err |= rt_layout_gpu_unpack_now(f->gpu, l, n, buf, 0, from, len);
 }
 
+void fake_wire(struct fake *f, int64_t start, double byte, int64_t way)
+{
+    f->start = start;
+    f->byte = byte;
+    f->way = way;
+}
+
+/* When a message between hosts arrives. */
+static void leave_host(struct fake *f, struct fake_req *q, int dst)
+{
+    q->there = f->now;
+    if (!f->node_of || f->node_of[q->owner] == f->node_of[dst])
+        return;
+    int64_t len = q->n * q->l->size, takes = (int64_t)((double)len * f->byte);
+    struct wire *from = &f->wires[f->node_of[q->owner]], *to = &f->wires[f->node_of[dst]];
+    from->out = (from->out > f->now ? from->out : f->now) + f->start + takes;
+    to->in += takes;
+    q->there = from->out + f->way > to->in ? from->out + f->way : to->in;
+    to->in = q->there;
+    f->cost.messages++;
+    f->cost.bytes += len;
+}
+
 static int fake_isend(struct coll_team *t, const void *buf, int64_t n, const struct rt_layout *l,
                       int dst, int tag, struct rt_req **out)
 {
@@ -127,6 +164,7 @@ static int fake_isend(struct coll_team *t, const void *buf, int64_t n, const str
         packed(f, n, l, buf, q->packed);
         q->req.done = 1;
     }
+    leave_host(f, q, peer_of(t, dst));
     rt_list_append(&f->pairs[self_of(t) * f->size + peer_of(t, dst)].sends, &q->link);
     *out = &q->req;
     return 0;
@@ -179,6 +217,9 @@ static bool deliver(struct fake *f, struct pair *p)
             struct fake_req *sq = rt_container(s, struct fake_req, link);
             if (sq->tag != rq->tag)
                 continue;
+            if (sq->there > f->now)
+                break;
+            f->cost.time = f->now;
             int64_t len = sq->n * sq->l->size;
             if (len != rq->n * rq->l->size) {
                 printf("# %lld bytes meet a receive of %lld\n", (long long)len,
@@ -350,10 +391,13 @@ struct fake *fake_create_nodes(int size, unsigned seed, const int *node_of, size
 {
     struct fake *f = fake_create(size, seed, false, shm_room);
     int nodes = 0;
+    f->way = 1;
     f->node_of = node_of;
     f->ops.nodes = fake_nodes;
     for (int r = 0; r < size; r++)
         nodes = node_of[r] >= nodes ? node_of[r] + 1 : nodes;
+    f->nodes = nodes;
+    f->wires = calloc((size_t)nodes, sizeof *f->wires);
     f->shm_len += (size_t)nodes * (coll_node_nbytes(size) + 4096);
     if (shm_room) {
         f->shm = mmap(NULL, f->shm_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -400,6 +444,7 @@ int fake_destroy(struct fake *f)
         coll_team_fini(&f->ranks[r].team);
     if (f->shm)
         munmap(f->shm, f->shm_len);
+    free(f->wires);
     free(f->pairs);
     free(f->ranks);
     free(f);
@@ -421,7 +466,7 @@ static int start(struct fake *f, struct rank *k, const struct coll_args *args, i
         return coll_restart(t);
     }
     memset(t, 0, sizeof *t);
-    t->background = fake_random(f, 4) == 0;
+    t->background = !f->blocking && fake_random(f, 4) == 0;
     return coll_start(&k->team, &args[i * f->size + (int)(k - f->ranks)], t);
 }
 
@@ -462,8 +507,27 @@ static bool rank_turn(struct fake *f, struct rank *k, const struct coll_args *ar
     return moved || rt_gpu_nactive; /* nobody wakes a rank whose device has finished */
 }
 
+/* Nothing can happen before messages between hosts have come; whether any are under way. */
+static bool time_passes(struct fake *f)
+{
+    int64_t next = INT64_MAX;
+    for (int i = 0; i < f->size * f->size; i++) {
+        struct rt_list *l;
+        rt_list_each (l, &f->pairs[i].sends) {
+            int64_t there = rt_container(l, struct fake_req, link)->there;
+            next = there > f->now && there < next ? there : next;
+        }
+    }
+    f->now = next < INT64_MAX ? next : f->now;
+    return next < INT64_MAX;
+}
+
 int fake_run(struct fake *f, const struct coll_args *args, int ncalls, int window)
 {
+    f->now = 0;
+    f->cost = (struct fake_cost){ 0 };
+    if (f->wires)
+        memset(f->wires, 0, (size_t)f->nodes * sizeof *f->wires);
     window = window > WINDOW_MAX ? WINDOW_MAX : window;
     for (int r = 0; r < f->size; r++) {
         f->ranks[r].first = f->ranks[r].next = 0;
@@ -494,7 +558,7 @@ int fake_run(struct fake *f, const struct coll_args *args, int ncalls, int windo
             if (runnable == 0 || fake_random(f, 3) == 0)
                 delivered = deliver(f, &f->pairs[(at + i) % n]);
         delivered |= f->turn && f->turn(f);
-        if (!moved && !delivered && runnable == 0)
+        if (!moved && !delivered && runnable == 0 && !time_passes(f))
             return -1;
     }
 }

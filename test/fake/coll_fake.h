@@ -37,6 +37,20 @@ void fake_tolerate(struct fake *f);
 int fake_errors(const struct fake *f, int rank);
 /* A call that fails for lack of memory is made again; with a window of 1. */
 void fake_repeat(struct fake *f);
+/* No call is made as if its owner were elsewhere. */
+void fake_blocking(struct fake *f);
+/* What the last run over several hosts took, if messages between hosts take time and everything
+ * else none; ranks run whenever they can.  A host's messages go out, and come in, one after the
+ * other. */
+struct fake_cost {
+    int64_t time;
+    int64_t messages, bytes; /* between hosts */
+};
+struct fake_cost fake_cost(const struct fake *f);
+/* Time of a message: until it goes out and the next may, by bytes the same, and then on its way.
+ * Before this is called 0, 0 and 1: the time is the longest chain of messages of which each was
+ * sent after the one before had come. */
+void fake_wire(struct fake *f, int64_t start, double byte, int64_t way);
 const struct coll_team *fake_team(const struct fake *f, int rank);
 unsigned fake_random(struct fake *f, unsigned below);
 
