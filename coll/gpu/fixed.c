@@ -62,8 +62,9 @@ static bool enter(struct coll_gpu_call *c)
     struct coll_gpu_entry *e = coll_gpu_entry_of(c, g->team->rank);
     rt_store_relaxed(&e->number, 0);
     rt_fence(); /* see above */
-    if (coll_gpu_describe(c, coll_gpu_post_of(c, g->team->rank)) < 0)
+    if (coll_gpu_describe(c) < 0)
         return false;
+    coll_gpu_put_post(c, 0);
     rt_store_relaxed(&e->at, 0);
     rt_store_relaxed(&g->head->devices, 1);
     rt_store_relaxed(&g->own->open, g->own->open + 1);

@@ -9,7 +9,8 @@
  * Words.  Calls are numbered alike on all ranks: those that pass the gate are told by their kind,
  * which is the same everywhere.  Each rank alone writes its struct coll_gpu_word.  `passed` grows
  * with each call, in order; that store is all that a call with host buffers costs.  For a yes of
- * call e, the keys go to the rank's area, slot s = e % SLOTS, then e to yes[s], then e to `passed`.
+ * call e, the keys go to the rank's area, slot s = e % SLOTS, unless they are there already, and
+ * their version to version[s], then e to yes[s], then e to `passed`.
  * Who looks for call e waits until `passed` is e or more; yes[s] == e means yes, anything else no.
  *
  * Order.  A rank says its word for e after those for all calls before, and once its slot is free,
@@ -25,7 +26,7 @@
  * and whoever still looks finds this no, whatever it reads of q.  If it has ended on q then all
  * ranks have said so, which they do after they have decided.
  *
- * Why nothing is read too late.  Keys, offsets and at[] are read only when all have said yes.  Then
+ * Why nothing is read too late.  Posts and at[] are read only when all have said yes.  Then
  * no rank uses its slot again before the call has ended on it, hence after all have said END; they
  * say that when they need no key any more.  at[s] is first written in call e + SLOTS when all have
  * said yes to that, and thus all have left call e; until then it says how e went.  The area is the
@@ -52,6 +53,8 @@
 #define MOMENT_NS 5000
 /* Calls that do not wait after one that has waited in vain. */
 #define HURRY 16
+/* Different calls that a program repeats in turn, and that are known again. */
+#define SPARE 4
 
 /* ---- life ---- */
 
@@ -175,8 +178,10 @@ static bool post(struct coll_gpu_call *c)
         return false;
     c->posted = true;
     c->said_yes = c->device && !is_far(g) && !coll_is_forced(g->team, &c->task->args, true) &&
-                  has_area(g) && coll_gpu_describe(c, coll_gpu_post_of(c, g->team->rank)) >= 0;
+                  has_area(g) && coll_gpu_describe(c) >= 0;
     if (c->said_yes) {
+        g->in_area[c->slot] = coll_gpu_put_post(c, g->in_area[c->slot]);
+        rt_store_relaxed(&g->own->version[c->slot], g->in_area[c->slot]);
         g->in[c->slot] = c;
         rt_store_relaxed(&g->head->devices, 1);
         rt_store_relaxed(&g->own->open, g->own->open + 1);
@@ -312,12 +317,23 @@ bool coll_gpu_has_nothing(const struct coll_team *t, const struct coll_args *a)
     }
 }
 
+/* The one that knows the call best: that made it before, or has not been used for longest. */
+static struct coll_gpu_call *find_spare(struct coll_gpu *g, const struct coll_task *k)
+{
+    struct coll_gpu_call **at = &g->spare, *c;
+    while (*at && !coll_gpu_knows(*at, k) && ((*at)->next || g->ncalls < SPARE))
+        at = &(*at)->next;
+    if ((c = *at))
+        *at = c->next;
+    return c;
+}
+
 struct coll_gpu_call *coll_gpu_call_take(struct coll_gpu *g, struct coll_task *k)
 {
-    struct coll_gpu_call *c = g->spare;
-    if (c)
-        g->spare = c->next;
-    else if (!(c = calloc(1, sizeof *c)))
+    struct coll_gpu_call *c = find_spare(g, k);
+    if (!c && (c = calloc(1, sizeof *c)))
+        g->ncalls++;
+    if (!c)
         return NULL;
     c->gate = g;
     c->task = k;
@@ -336,6 +352,8 @@ struct coll_gpu_call *coll_gpu_call_take(struct coll_gpu *g, struct coll_task *k
 void coll_gpu_call_spare(struct coll_gpu_call *c)
 {
     coll_gpu_release(c);
+    if (c->seen | c->flags)
+        coll_gpu_unlearn(c);
     c->next = c->gate->spare;
     c->gate->spare = c;
 }

@@ -17,13 +17,15 @@
  * buffers.  Numbers of calls begin with 1. */
 struct coll_gpu_word {
     _Alignas(RT_CACHE_LINE) uint64_t passed; /* last call for which this rank has said yes or no */
-    uint64_t area; /* offset + 1 of its struct coll_gpu_post[SLOTS]; written before `yes` */
     uint64_t open; /* its device calls that have not ended */
     uint64_t yes[COLL_GPU_SLOTS]; /* the slot's last call with device buffers */
+    uint32_t version[COLL_GPU_SLOTS]; /* of the slot's post; written before `yes` */
     _Alignas(RT_CACHE_LINE) uint64_t at[COLL_GPU_SLOTS]; /* how far that call is: COLL_GPU_AT */
     uint64_t inits; /* last persistent call for which this rank has said yes or no */
     uint64_t fixed; /* offset + 1 of its struct coll_gpu_entry[FIXED]; written before `number` */
+    uint64_t area;  /* offset + 1 of its struct coll_gpu_post[SLOTS]; written before `yes` */
 };
+_Static_assert(sizeof(struct coll_gpu_word) == 2 * RT_CACHE_LINE, "two lines");
 #define COLL_GPU_AT(number, phase) ((number) << 24 | (phase))
 #define COLL_GPU_READY 1u     /* all that it needs is mapped; one more with each post */
 #define COLL_GPU_END 0xfffffu /* neither it nor its device uses the others' memory any more */
@@ -56,6 +58,23 @@ struct coll_gpu_entry {
     uint64_t at;                             /* how far its start is: COLL_GPU_AT */
 };
 
+/* What a call's struct was used for last: ranges.c. */
+struct coll_gpu_shape {
+    int64_t size; /* -1: no layout */
+    uint8_t elem;
+    bool contig;
+};
+struct coll_gpu_asked {
+    bool known, background;
+    enum coll_kind kind;
+    int root, op;
+    enum coll_gpu_way way;
+    const void *sbuf, *rbuf;
+    int64_t scount, rcount;
+    struct coll_gpu_shape stype, rtype;
+    const struct rt_gpu *g; /* whose device did the work */
+};
+
 /* A call that waits for its turn, for the others, or is being carried out; kept for the next one.
  */
 struct coll_gpu_call {
@@ -74,19 +93,25 @@ struct coll_gpu_call {
     uint32_t phase, flags; /* this rank's own */
     int err;
     uint64_t failed_at; /* clock, of a mismatch that WEFT_CHECK is to report; 0: not yet */
-    /* Of run.c. */
+    /* Of ranges.c. */
+    struct coll_gpu_asked asked;
     struct coll_gpu_own own;
     struct coll_dev_mem mem[COLL_GPU_RANGES]; /* reg set: to be released */
     const struct rt_gpu_ptr *near; /* whose device does the work; NULL: nothing to do here */
     struct rt_gpu_stage *scratch[COLL_GPU_UNITS];
     char *scratch_at[COLL_GPU_UNITS];
     int nscratch;
+    bool in_place;    /* some rank's input is overwritten */
     bool large_pages; /* all ranks' results lie in such allocations */
+    char *posts;       /* [size] of coll_gpu_post_nbytes(): copies of all ranks' */
+    uint32_t *version; /* [size]: theirs; 0: not to be used again */
     struct coll_dev_map *map[COLL_GPU_RANGES]; /* [size]; att set: to be detached */
     char **at[COLL_GPU_RANGES];                /* [size], as these */
     size_t *len[COLL_GPU_RANGES];
     uint64_t *word;
     const uint64_t **offsets;
+    /* Of run.c. */
+    bool planned; /* the plan is what would be made again */
     struct coll_gpu_plan plan;
     struct coll_gpu_op *op; /* [nops], one a step of the plan */
     int nops;
@@ -101,9 +126,12 @@ struct coll_gpu { /* this rank's view; private memory */
     struct coll_gpu_head *head;
     struct coll_gpu_word *word, *own;    /* [size]; this rank's */
     struct coll_gpu_call *first, **last; /* undecided calls, in order */
-    struct coll_gpu_call *spare;
+    struct coll_gpu_call *spare;         /* the one used last first */
+    int ncalls;                          /* structs that there are */
     struct coll_gpu_call *in[COLL_GPU_SLOTS];
     char *area;
+    uint32_t in_area[COLL_GPU_SLOTS]; /* versions of the posts in it */
+    uint32_t version;                 /* the last one of this rank */
     /* Persistent calls: those that have said yes, this rank's entries. */
     bool in_use[COLL_GPU_FIXED];
     char *fixed;
@@ -157,7 +185,7 @@ void coll_gpu_prepare(struct coll_task *k);
 void coll_gpu_unprepare(struct coll_task *k);
 int coll_gpu_restart(struct coll_task *k); /* with k->fixed set */
 
-/* ---- between gate.c, fixed.c and run.c ---- */
+/* ---- between gate.c, fixed.c, ranges.c and run.c ---- */
 
 struct coll_gpu_call *coll_gpu_call_take(struct coll_gpu *g, struct coll_task *k);
 void coll_gpu_call_spare(struct coll_gpu_call *c);
@@ -168,8 +196,17 @@ extern const struct coll_alg coll_gpu_alg;
 /* Whether a rank that this one waits for is no more; asked now and then. */
 bool coll_gpu_is_gone(struct coll_gpu_call *c, int rank);
 struct coll_gpu_post *coll_gpu_post_of(const struct coll_gpu_call *c, int rank);
-/* Describes this rank's buffers in its post: 0, or -RT_E...: say no. */
-int coll_gpu_describe(struct coll_gpu_call *c, struct coll_gpu_post *post);
+/* Whether the struct was last used for a call with these arguments. */
+bool coll_gpu_knows(const struct coll_gpu_call *c, const struct coll_task *k);
+void coll_gpu_unlearn(struct coll_gpu_call *c);
+/* Describes this rank's buffers: 0, or -RT_E...: say no. */
+int coll_gpu_describe(struct coll_gpu_call *c);
+/* Puts this rank's post where the others read it unless it is there; the post's version. */
+uint32_t coll_gpu_put_post(const struct coll_gpu_call *c, uint32_t there);
+/* Maps all ranks' ranges by their posts. */
+int coll_gpu_map(struct coll_gpu_call *c);
+/* Whether its device does more than copies. */
+bool coll_gpu_has_kernels(const struct coll_gpu_call *c);
 /* All have said yes: the steps from here to the end. */
 int coll_gpu_run(struct coll_gpu_call *c);
 /* The two halves of that: maps all ranges and makes the plan; carries it out, when all are READY.

@@ -19,11 +19,6 @@
 #include "runtime/base/log.h"
 #include "runtime/gpu/kernel.h"
 
-/* The driver maps an allocation for other processes in pages of 2 MiB when its length is a multiple
- * of that, else in small ones, into which two ranks' engines at once put 295 instead of 385 GB/s
- * each (H200, driver 580; one rank alone, engines' reads and kernels do not notice). */
-#define LARGE_PAGE (2u << 20)
-
 struct coll_gpu_op {
     struct rt_gpu_op op;
     struct coll_gpu_call *call;
@@ -36,190 +31,24 @@ static const struct coll_gpu_engine device = { rt_gpu_has_kernels, rt_gpu_can_fo
                                                rt_gpu_stage_give,  rt_gpu_query };
 const struct coll_gpu_engine *coll_gpu_engine = &device;
 
-/* ---- this rank's buffers ---- */
-
-static void release_own(struct coll_gpu_call *c)
-{
-    struct coll_team *t = c->gate->team;
-    for (int w = 0; w < COLL_GPU_RANGES; w++)
-        if (c->mem[w].reg) {
-            t->ops->dev_release(t, &c->mem[w]);
-            c->mem[w].reg = NULL;
-        }
-    while (c->nscratch)
-        coll_gpu_engine->give(c->scratch[--c->nscratch]);
-    c->near = NULL;
-}
-
-/* Whether its device does more than copies. */
-static bool has_kernels(const struct coll_gpu_call *c)
-{
-    struct rt_gpu *g = c->near ? c->near->g : NULL;
-    return g && coll_gpu_engine->kernels(g) &&
-           coll_gpu_engine->can_fold(g, RT_GPU_U8, RT_GPU_FOLD_COPY) &&
-           coll_gpu_engine->can_fold(g, RT_GPU_U8, RT_GPU_FOLD_SWAP);
-}
-
-static int take_scratch(struct coll_gpu_call *c)
-{
-    size_t left = c->own.swaps && has_kernels(c) ? 0 : c->own.scratch;
-    for (size_t n; left; left -= n) {
-        n = left < COLL_GPU_SCRATCH_UNIT ? left : COLL_GPU_SCRATCH_UNIT;
-        if (c->nscratch == COLL_GPU_UNITS)
-            return -RT_ENOTSUP;
-        int err = coll_gpu_engine->take(c->near->g, false, n, &c->scratch[c->nscratch]);
-        if (err < 0)
-            return err;
-        c->scratch_at[c->nscratch] = c->scratch[c->nscratch]->p;
-        c->nscratch++;
-    }
-    return 0;
-}
-
-/* The device of the receive buffer does the work, where a rank has one. */
-static int describe(struct coll_gpu_call *c, struct coll_gpu_post *post)
-{
-    struct coll_team *t = c->gate->team;
-    int err = coll_gpu_own(t, &c->task->args, &c->own, post->offsets);
-    post->has = post->pages = 0;
-    post->publishes = c->own.publishes;
-    post->word = c->own.word;
-    for (int w = 0; w < COLL_GPU_RANGES && err >= 0; w++) {
-        if (!c->own.at[w])
-            continue;
-        err = t->ops->dev_describe(t, c->own.at[w], c->own.len[w], &c->mem[w]);
-        if (err < 0)
-            break;
-        memcpy(post->key[w], c->mem[w].key, COLL_DEV_KEY);
-        post->len[w] = c->own.len[w];
-        post->has |= 1u << w;
-        post->pages |= (uint32_t)(c->mem[w].at.len % LARGE_PAGE == 0) << w;
-        c->near = &c->mem[w].at;
-    }
-    if (err >= 0 && c->own.folds && c->near &&
-        !coll_gpu_engine->can_fold(c->near->g, c->own.type, c->own.code))
-        err = -RT_ENOTSUP;
-    return err >= 0 && c->near ? take_scratch(c) : err;
-}
-
-int coll_gpu_describe(struct coll_gpu_call *c, struct coll_gpu_post *post)
-{
-    int err = describe(c, post);
-    if (err < 0) {
-        log_debug(COLL, "%s: device buffers of this rank go through host memory: %s",
-                  coll_kind_names[c->task->args.kind], rt_err_text(err));
-        release_own(c);
-    }
-    return err;
-}
-
-/* ---- the others' ---- */
-
-static int make_room(struct coll_gpu_call *c)
-{
-    size_t n = (size_t)c->gate->team->size;
-    if (c->offsets)
-        return 0;
-    for (int w = 0; w < COLL_GPU_RANGES; w++) {
-        if (!c->map[w])
-            c->map[w] = calloc(n, sizeof *c->map[w]);
-        if (!c->at[w])
-            c->at[w] = calloc(n, sizeof *c->at[w]);
-        if (!c->len[w])
-            c->len[w] = calloc(n, sizeof *c->len[w]);
-        if (!c->map[w] || !c->at[w] || !c->len[w])
-            return -RT_ENOMEM;
-    }
-    if (!c->word && !(c->word = calloc(n, sizeof *c->word)))
-        return -RT_ENOMEM;
-    c->offsets = calloc(n, sizeof *c->offsets);
-    return c->offsets ? 0 : -RT_ENOMEM;
-}
-
-bool coll_gpu_stands(const struct coll_gpu_call *c)
-{
-    struct rt_gpu_ptr now;
-    for (int w = 0; w < COLL_GPU_RANGES; w++) {
-        const struct rt_gpu_ptr *at = &c->mem[w].at;
-        if (c->mem[w].reg && (coll_gpu_engine->query(c->own.at[w], c->own.len[w], &now) < 0 ||
-                              now.id != at->id || now.base != at->base || now.g != at->g))
-            return false;
-    }
-    return true;
-}
-
-static void detach_all(struct coll_gpu_call *c)
-{
-    struct coll_team *t = c->gate->team;
-    for (int w = 0; w < COLL_GPU_RANGES && c->map[w]; w++)
-        for (int r = 0; r < t->size; r++)
-            if (c->map[w][r].att) {
-                t->ops->dev_detach(t, &c->map[w][r]);
-                c->map[w][r].att = NULL;
-            }
-}
-
-/* A rank without buffers of its own has no device, and no work: what it would address does not
- * matter, only whether it is there. */
-#define SOMEWHERE ((char *)COLL_GPU_RANGES)
-
-static int attach_range(struct coll_gpu_call *c, int w, int rank, const struct coll_gpu_post *post)
-{
-    struct coll_team *t = c->gate->team;
-    c->at[w][rank] = NULL;
-    c->len[w][rank] = 0;
-    if (!(post->has & 1u << w))
-        return 0;
-    c->len[w][rank] = post->len[w];
-    if (rank == t->rank && c->mem[w].at.g == c->near->g) {
-        c->at[w][rank] = (char *)(uintptr_t)c->own.at[w];
-        return 0;
-    }
-    c->at[w][rank] = SOMEWHERE;
-    if (!c->near)
-        return 0;
-    int err = t->ops->dev_attach(t, rank, post->key[w], c->near, &c->map[w][rank]);
-    if (err < 0)
-        return err;
-    c->at[w][rank] = c->map[w][rank].ptr;
-    return 0;
-}
-
-/* Trying costs a call that is begun twice, so it is done ever more seldom. */
-static void note_reach(struct coll_gpu *g, int err)
-{
-    enum { FAR_FIRST = 8, FAR_MOST = 4096 };
-    if (err == -RT_EUNREACH)
-        g->far = g->far_last = !g->far_last               ? FAR_FIRST
-                               : g->far_last < FAR_MOST / 2 ? 2 * g->far_last
-                                                            : FAR_MOST;
-    else if (err >= 0)
-        g->far_last = 0;
-}
-
-static int attach_all(struct coll_gpu_call *c, bool *in_place)
-{
-    int err = make_room(c);
-    *in_place = false;
-    c->large_pages = true;
-    for (int r = 0; r < c->gate->team->size && err >= 0; r++) {
-        const struct coll_gpu_post *post = coll_gpu_post_of(c, r);
-        c->word[r] = post->word;
-        *in_place |= post->word & COLL_GPU_IN_PLACE;
-        c->offsets[r] = post->publishes ? post->offsets : NULL;
-        c->large_pages &= !(post->has & ~post->pages & 1u << COLL_GPU_RECV);
-        for (int w = 0; w < COLL_GPU_RANGES && err >= 0; w++)
-            err = attach_range(c, w, r, post);
-    }
-    note_reach(c->gate, err);
-    return err;
-}
-
 /* ---- the plan ---- */
 
+static int make_ops(struct coll_gpu_call *c)
+{
+    free(c->op);
+    c->op = calloc((size_t)c->plan.n, sizeof *c->op);
+    c->nops = c->op ? c->plan.n : 0;
+    for (int i = 0; i < c->nops; i++)
+        c->op[i].call = c;
+    return c->op ? 0 : -RT_ENOMEM;
+}
+
+/* That of the last call stands when nothing has changed. */
 static int make_plan(struct coll_gpu_call *c)
 {
     const struct coll_team *t = c->gate->team;
+    if (c->planned)
+        return 0;
     struct coll_gpu_view v = { .rank = t->rank,
                                .size = t->size,
                                .a = &c->task->args,
@@ -228,18 +57,14 @@ static int make_plan(struct coll_gpu_call *c)
                                .word = c->word,
                                .offsets = c->offsets,
                                .scratch = c->scratch_at,
-                               .kernels = has_kernels(c),
+                               .kernels = coll_gpu_has_kernels(c),
                                .large_pages = c->large_pages,
                                .background = c->task->background };
     int err = coll_gpu_make_plan(&v, &c->plan);
-    if (err < 0 || c->plan.n <= c->nops)
-        return err;
-    free(c->op);
-    c->op = calloc((size_t)c->plan.n, sizeof *c->op);
-    c->nops = c->op ? c->plan.n : 0;
-    for (int i = 0; i < c->nops; i++)
-        c->op[i].call = c;
-    return c->op ? 0 : -RT_ENOMEM;
+    if (err >= 0 && c->plan.n > c->nops)
+        err = make_ops(c);
+    c->planned = err >= 0 && !c->nscratch; /* which comes and goes */
+    return err;
 }
 
 static bool is_work(const struct coll_gpu_step *s)
@@ -413,7 +238,8 @@ static int in_plan(struct coll_gpu_call *c)
 
 int coll_gpu_get_ready(struct coll_gpu_call *c, bool *in_place)
 {
-    int err = attach_all(c, in_place);
+    int err = coll_gpu_map(c);
+    *in_place = c->in_place;
     if (err >= 0)
         err = make_plan(c);
     if (err >= 0)
@@ -458,24 +284,4 @@ int coll_gpu_run(struct coll_gpu_call *c)
     coll_gpu_say(c, COLL_GPU_READY);
     coll_gpu_wait_a_moment(c, COLL_GPU_READY);
     return all_ready(c);
-}
-
-void coll_gpu_release(struct coll_gpu_call *c)
-{
-    detach_all(c);
-    release_own(c);
-}
-
-void coll_gpu_free(struct coll_gpu_call *c)
-{
-    for (int w = 0; w < COLL_GPU_RANGES; w++) {
-        free(c->map[w]);
-        free(c->at[w]);
-        free(c->len[w]);
-    }
-    free(c->word);
-    free(c->offsets);
-    free(c->op);
-    coll_gpu_free_plan(&c->plan);
-    free(c);
 }

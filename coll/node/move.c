@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* node_block, where blocks move or one rank reduces what it needs: larger collectives in pieces
  * through the halves of shared memory.  Every kind is the same loop; kinds differ in who has a
- * block for whom (out_data, in_data) and in whether what comes in is stored or added up.
+ * block for whom (move_data.c) and in whether what comes in is stored or added up.
  *
  * Step s of a rank: copy piece s of its blocks in, then take piece s - 1 of the others' blocks
  * out.  Pieces alternate between the two halves.
@@ -40,7 +40,7 @@
  * are personal, else one.  Reductions have further rows in which a reader builds results that
  * cannot be built in the user's buffer; only that reader touches them, and only in a step in which
  * the blocks that it adds up lie in the same half. */
-#include "coll/node/node.h"
+#include "coll/node/move.h"
 #include "coll/node/pair.h"
 
 #include <stdlib.h>
@@ -48,429 +48,19 @@
 #include "coll/algo/algo.h"
 #include "runtime/base/err.h"
 
-/* Pieces of ranks with a core each.  Measured at 2 ranks, see coll/tune.def. */
-#define PIECE (16u << 10)
-/* Those of a reduction that may come from another process's memory, a system call each. */
-#define PIECE_REDUCE (128u << 10)
-/* Shorter pieces are not worth their steps. */
-#define PIECE_MIN 1024
-/* Shorter blocks are always copied through shared memory.  Many to many, shared memory has the
- * advantage that what one copies in is still in the cache when many copy it out. */
-#define DIRECT_MIN (16u << 10)
-#define DIRECT_MIN_MANY (64u << 10)
-/* Two ranks share the work of shorter reductions with no gain: of 128 KiB there are two chunks, and
- * the root alone takes 13.7 us against 14.2 to 15.4 (Zen 4). */
-#define PAIR_MIN (256u << 10)
-
-struct data { /* a block in a user's buffer; none: no layout */
-    char *at;
-    int64_t n;
-    const struct rt_layout *l;
-};
-
-static int64_t nbytes(struct data d) { return d.l ? d.n * d.l->size : 0; }
-
-static bool sums(enum coll_kind k)
-{
-    return k == COLL_REDUCE || k == COLL_REDUCE_SCATTER || k == COLL_REDUCE_SCATTER_BLOCK ||
-           k == COLL_SCAN || k == COLL_EXSCAN;
-}
-
-static struct data whole(const void *buf, int64_t n, const struct rt_layout *l)
-{
-    return (struct data){ (char *)buf, n, l };
-}
-
-/* Block i of the send or receive side of a call, in any of the forms. */
-static struct data send_block(const struct coll_args *a, int i)
-{
-    if (a->kind == COLL_ALLTOALLW)
-        return whole((const char *)a->sbuf + a->sdispls[i], a->scounts[i], a->stypes[i]);
-    int64_t at = a->sdispls ? a->sdispls[i] : i * a->scount;
-    return whole(coll_at(a->sbuf, at, a->stype), a->scounts ? a->scounts[i] : a->scount, a->stype);
-}
-
-static struct data recv_block(const struct coll_args *a, int i)
-{
-    if (a->kind == COLL_ALLTOALLW)
-        return whole((char *)a->rbuf + a->rdispls[i], a->rcounts[i], a->rtypes[i]);
-    int64_t at = a->rdispls ? a->rdispls[i] : i * a->rcount;
-    return whole(coll_at(a->rbuf, at, a->rtype), a->rcounts ? a->rcounts[i] : a->rcount, a->rtype);
-}
-
-/* Block i of a vector whose sum is scattered. */
-static struct data summand(const struct coll_args *a, int i)
-{
-    int64_t at = a->rcounts ? 0 : i * a->rcount;
-    for (int j = 0; a->rcounts && j < i; j++)
-        at += a->rcounts[j];
-    return whole(coll_at(coll_input(a), at, a->rtype), a->rcounts ? a->rcounts[i] : a->rcount,
-                 a->rtype);
-}
-
-/* What this rank has for rank `to`; for itself: what it copies, or adds, without a detour. */
-static struct data sent_data(const struct coll_team *t, const struct coll_args *a, int to)
-{
-    const struct data none = { 0 };
-    bool in_place = a->sbuf == COLL_IN_PLACE, root = t->rank == a->root;
-    switch (a->kind) {
-    case COLL_BCAST:
-        return root && to != t->rank ? whole(a->rbuf, a->rcount, a->rtype) : none;
-    case COLL_SCATTER:
-    case COLL_SCATTERV:
-        return root && (to != t->rank || a->rbuf != COLL_IN_PLACE) ? send_block(a, to) : none;
-    case COLL_GATHER:
-    case COLL_GATHERV:
-        return to == a->root && !in_place ? whole(a->sbuf, a->scount, a->stype) : none;
-    case COLL_ALLGATHER:
-    case COLL_ALLGATHERV:
-        if (!in_place)
-            return whole(a->sbuf, a->scount, a->stype);
-        return to == t->rank ? none : recv_block(a, t->rank);
-    case COLL_ALLTOALL:
-    case COLL_ALLTOALLV:
-    case COLL_ALLTOALLW:
-        if (!in_place)
-            return send_block(a, to);
-        return to == t->rank ? none : recv_block(a, to);
-    case COLL_REDUCE:
-        return to == a->root ? whole(coll_input(a), a->rcount, a->rtype) : none;
-    case COLL_REDUCE_SCATTER:
-    case COLL_REDUCE_SCATTER_BLOCK:
-        return summand(a, to);
-    case COLL_SCAN:
-    case COLL_EXSCAN:
-        return to >= t->rank + (a->kind == COLL_EXSCAN)
-                   ? whole(coll_input(a), a->rcount, a->rtype)
-                   : none;
-    default:
-        return none;
-    }
-}
-
-/* Where this rank puts what rank `from` has for it, or adds it to. */
-static struct data received_data(const struct coll_team *t, const struct coll_args *a, int from)
-{
-    const struct data none = { 0 };
-    bool root = t->rank == a->root;
-    switch (a->kind) {
-    case COLL_BCAST:
-        return !root && from == a->root ? whole(a->rbuf, a->rcount, a->rtype) : none;
-    case COLL_SCATTER:
-    case COLL_SCATTERV:
-        return from == a->root ? whole(a->rbuf, a->rcount, a->rtype) : none;
-    case COLL_GATHER:
-    case COLL_GATHERV:
-        return root ? recv_block(a, from) : none;
-    case COLL_REDUCE:
-        return root ? whole(a->rbuf, a->rcount, a->rtype) : none;
-    case COLL_REDUCE_SCATTER:
-    case COLL_REDUCE_SCATTER_BLOCK:
-        return whole(a->rbuf, a->rcounts ? a->rcounts[t->rank] : a->rcount, a->rtype);
-    case COLL_SCAN:
-    case COLL_EXSCAN:
-        return from + (a->kind == COLL_EXSCAN) <= t->rank ? whole(a->rbuf, a->rcount, a->rtype)
-                                                           : none;
-    default:
-        return recv_block(a, from);
-    }
-}
-
-/* ---- small blocks of the calls whose ranks have blocks of different lengths ---- */
-
-/* Into how many parts a line or a cell is divided, one for each reader; 0: not in such a call. */
-static int small_cols(enum coll_kind k, int size)
-{
-    switch (k) {
-    case COLL_GATHERV:
-    case COLL_ALLGATHERV:
-        return 1;
-    case COLL_SCATTERV:
-    case COLL_ALLTOALLV:
-    case COLL_ALLTOALLW:
-        return size - 1;
-    default:
-        return 0;
-    }
-}
-
-static int64_t cell_part(int cols) { return (COLL_NODE_CELL / cols) & ~(RT_CACHE_LINE - 1); }
-
-/* Whether a block of that length goes through lines and cells; writer and reader know alike. */
-static bool is_small(const struct coll_team *t, enum coll_kind k, int64_t len)
-{
-    int cols = small_cols(k, t->size);
-    return cols > 0 && len <= cell_part(cols);
-}
-
-/* The same as sent_data() and received_data(), without what goes through lines and cells. */
-static struct data out_data(const struct coll_team *t, const struct coll_args *a, int to)
-{
-    struct data d = sent_data(t, a, to);
-    return to != t->rank && is_small(t, a->kind, nbytes(d)) ? (struct data){ 0 } : d;
-}
-
-static struct data in_data(const struct coll_team *t, const struct coll_args *a, int from)
-{
-    struct data d = received_data(t, a, from);
-    return from != t->rank && is_small(t, a->kind, nbytes(d)) ? (struct data){ 0 } : d;
-}
-
-static struct coll_node_line *line_of(const struct coll_node *n, uint64_t e, int rank)
-{
-    return &n->lines[e % COLL_NODE_SLOTS * (unsigned)n->team->size + (unsigned)rank];
-}
-
-/* Where call e has the small block of `from` for `to`. */
-static char *small_place(const struct coll_node *n, enum coll_kind k, uint64_t e, int from, int to,
-                         int64_t len)
-{
-    int cols = small_cols(k, n->team->size), col = cols == 1 ? 0 : to - (to > from);
-    if (len <= COLL_NODE_LINE / cols)
-        return line_of(n, e, from)->data + col * (COLL_NODE_LINE / cols);
-    return n->cells + ((size_t)from * COLL_NODE_SLOTS + e % COLL_NODE_SLOTS) * COLL_NODE_CELL +
-           col * cell_part(cols);
-}
-
-static bool may_write(const struct coll_args *a, int rank)
-{
-    return a->kind == COLL_GATHERV ? rank != a->root : a->kind != COLL_SCATTERV || rank == a->root;
-}
-
-/* Writes this rank's small blocks; false: not yet.  The epoch is stored even where there are none,
- * so that a reader which wrongly expects one does not wait for ever. */
-static bool tell_small(struct coll_node *n, const struct coll_args *a, uint64_t e)
-{
-    const struct coll_team *t = n->team;
-    uint64_t *wrote = &n->wrote[e % COLL_NODE_SLOTS];
-    if (!may_write(a, t->rank))
-        return true;
-    if (!coll_node_finished(n, *wrote))
-        return false;
-    *wrote = e;
-    for (int i = 0; i < t->size; i++) {
-        int to = a->kind == COLL_GATHERV ? a->root : i;
-        struct data d = to == t->rank ? (struct data){ 0 } : sent_data(t, a, to);
-        int64_t len = nbytes(d);
-        if (len > 0 && is_small(t, a->kind, len))
-            coll_piece_in(d.at, d.n, d.l, (struct coll_piece){ 0, len },
-                          small_place(n, a->kind, e, t->rank, to, len));
-        n->plan.large = n->plan.large || (len > 0 && !is_small(t, a->kind, len));
-        if (to != t->rank && (a->kind == COLL_GATHERV || a->kind == COLL_ALLGATHERV))
-            break; /* one block, whoever reads it */
-    }
-    rt_store_release(&line_of(n, e, t->rank)->epoch, e); /* blocks before epoch */
-    coll_node_wake(n);
-    return true;
-}
-
-/* Takes the others' small blocks out; false: not all are there yet. */
-static bool read_small(struct coll_node *n, const struct coll_args *a, uint64_t e)
-{
-    const struct coll_team *t = n->team;
-    for (; n->next < t->size; n->next++) {
-        int from = n->next;
-        struct data d = { 0 };
-        if (from != t->rank && may_write(a, from))
-            d = received_data(t, a, from);
-        int64_t len = nbytes(d);
-        if (len <= 0)
-            continue;
-        if (!is_small(t, a->kind, len)) {
-            n->plan.large = true;
-            continue;
-        }
-        if (rt_load_acquire(&line_of(n, e, from)->epoch) < e) /* pairs with tell_small() */
-            return false;
-        n->plan.heard++;
-        coll_piece_out(d.at, d.n, d.l, (struct coll_piece){ 0, len },
-                       small_place(n, a->kind, e, from, t->rank, len));
-    }
-    return true;
-}
-
-/* ---- the plan ---- */
-
-struct shape {
-    int rows, cols, spare; /* spare: rows for results */
-};
-
-static struct shape shape_of(enum coll_kind k, int size)
-{
-    switch (k) {
-    case COLL_BCAST:
-        return (struct shape){ 1, 1, 0 };
-    case COLL_SCATTER:
-    case COLL_SCATTERV:
-        return (struct shape){ 1, size, 0 };
-    case COLL_ALLTOALL:
-    case COLL_ALLTOALLV:
-    case COLL_ALLTOALLW:
-        return (struct shape){ size, size, 0 };
-    case COLL_REDUCE:
-        return (struct shape){ size, 1, 1 };
-    case COLL_REDUCE_SCATTER:
-    case COLL_REDUCE_SCATTER_BLOCK:
-        return (struct shape){ size, size, 1 };
-    case COLL_SCAN:
-    case COLL_EXSCAN:
-        return (struct shape){ size, 1, size };
-    default:
-        return (struct shape){ size, 1, 0 };
-    }
-}
-
-static int64_t longest_piece(enum coll_kind k, int size)
-{
-    struct shape sh = shape_of(k, size);
-    int64_t len = (int64_t)coll_node_half_len(size) / ((sh.rows + sh.spare) * (int64_t)sh.cols);
-    return len & ~(int64_t)(RT_CACHE_LINE - 1);
-}
-
-bool coll_node_block_fits(const struct coll_team *t, const struct coll_args *a)
-{
-    return longest_piece(a->kind, t->size) >= PIECE_MIN;
-}
-
-/* Pieces of the whole call, from what all ranks know; -1 where that is not enough. */
-static int64_t pieces_of(const struct coll_team *t, const struct coll_args *a, int64_t piece)
-{
-    switch (a->kind) {
-    case COLL_GATHERV:
-    case COLL_SCATTERV:
-    case COLL_ALLGATHERV:
-    case COLL_ALLTOALLV:
-    case COLL_ALLTOALLW:
-    case COLL_REDUCE_SCATTER:
-        return -1;
-    case COLL_REDUCE_SCATTER_BLOCK:
-        return coll_pieces(a->rcount * a->rtype->size, piece);
-    default:
-        return coll_pieces(coll_args_bytes(t, a), piece);
-    }
-}
-
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-
-/* Whether this rank gives its readers addresses. */
-static bool gives_addresses(struct coll_node *n, const struct coll_args *a)
-{
-    const struct coll_team *t = n->team;
-    bool large = false;
-    struct shape sh = shape_of(a->kind, t->size);
-    int64_t least = sh.rows > 2 && a->kind != COLL_GATHER ? DIRECT_MIN_MANY : DIRECT_MIN;
-    /* Among more ranks a reduction gains more from the cores that copy in than it loses. */
-    if (sums(a->kind) && (t->size > 2 || a->kind == COLL_SCAN || a->kind == COLL_EXSCAN))
-        return false;
-    /* 16 ranks on 2 cores, 1 MiB: 28 ms directly, 18 where what all read is in the cache. */
-    if (n->crowded && t->size > 2 && (a->kind == COLL_ALLGATHER || a->kind == COLL_ALLGATHERV))
-        return false;
-    if (sh.rows > 1 && sh.cols > 1 && a->sbuf == COLL_IN_PLACE)
-        return false; /* what is to be read would be overwritten by what comes in */
-    for (int i = 0; i < t->size; i++) {
-        struct data d = out_data(t, a, i);
-        if (i == t->rank || nbytes(d) == 0)
-            continue;
-        if (!d.l->contig)
-            return false;
-        large = large || nbytes(d) >= least;
-    }
-    return large;
-}
-
-/* What the reader copies of data that moves directly: 2 all, 1 half, 0 nothing.  Between two ranks
- * with a core each both work; many writers with one reader each do their own. */
-static int reader_share(const struct coll_node *n, enum coll_kind k)
-{
-    bool rooted = k == COLL_BCAST || k == COLL_SCATTER || k == COLL_SCATTERV || k == COLL_GATHER ||
-                  k == COLL_GATHERV;
-    if (rooted && n->team->size == 2 && !n->crowded)
-        return 1;
-    return k == COLL_GATHER ? 0 : 2;
-}
-
-static void plan_direct(struct coll_node *n, const struct coll_args *a)
-{
-    struct coll_node_plan *p = &n->plan;
-    const struct coll_team *t = n->team;
-    p->share = reader_share(n, a->kind);
-    if (most(p->out_pieces, p->in_pieces) * p->piece >= DIRECT_MIN && coll_node_all_read(n))
-        p->direct = p->out_pieces > 0 && gives_addresses(n, a);
-    p->lands = p->share < 2 && p->in_pieces > 0 &&
-               nbytes(in_data(t, a, t->rank == a->root ? !a->root : a->root)) >= DIRECT_MIN;
-    p->pair = a->kind == COLL_REDUCE && t->size == 2 && a->rtype->contig && !n->crowded &&
-              coll_args_bytes(t, a) >= PAIR_MIN;
-    p->lands = p->lands || (p->pair && t->rank == a->root);
-    if (!p->direct)
-        return;
-    p->out_pieces = 1;
-    p->share = p->pair ? 1 : p->share;
-    p->steps = most(p->share < 2 ? 2 : 1, p->in_pieces ? p->in_pieces + 1 : 0);
-}
-
-static void make_plan(struct coll_node *n, const struct coll_args *a)
-{
-    const struct coll_team *t = n->team;
-    struct shape sh = shape_of(a->kind, t->size);
-    struct coll_node_plan *p = &n->plan;
-    int64_t piece = longest_piece(a->kind, t->size), own = 0;
-    int heard = 0;
-    *p = (struct coll_node_plan){ .cols = sh.cols, .one_writer = sh.rows == 1 };
-    int64_t wanted = t->size == 2 && sums(a->kind) && coll_args_bytes(t, a) >= 2 * DIRECT_MIN
-                         ? PIECE_REDUCE
-                         : PIECE;
-    p->piece = n->crowded || piece < wanted ? piece : wanted;
-    for (int i = 0; i < t->size; i++) {
-        int64_t out = coll_pieces(nbytes(out_data(t, a, i)), p->piece),
-                in = coll_pieces(nbytes(in_data(t, a, i)), p->piece);
-        if (i == t->rank) {
-            own = sums(a->kind) ? in : 0;
-            continue;
-        }
-        if (out)
-            p->reader = i;
-        p->out_pieces = most(p->out_pieces, out);
-        p->in_pieces = most(p->in_pieces, in);
-        heard += in > 0;
-    }
-    p->hears_all = heard == t->size - 1;
-    p->in_pieces = most(p->in_pieces, own);
-    p->steps = most(p->out_pieces, p->in_pieces ? p->in_pieces + 1 : 0);
-    p->pieces = pieces_of(t, a, p->piece);
-    /* In place, results may go where input of this rank still stands. */
-    p->own_staged = own && nbytes(out_data(t, a, t->rank)) &&
-                    (!a->rtype->contig || (a->sbuf == COLL_IN_PLACE && t->rank > 0));
-    plan_direct(n, a);
-}
-
-/* Piece i of what `from` has for `to`. */
-static char *stage(const struct coll_node *n, int from, int to, int64_t i)
-{
-    const struct coll_node_plan *p = &n->plan;
-    int64_t row = p->one_writer ? 0 : from, col = p->cols > 1 ? to : 0;
-    return coll_node_half(n, i) + (row * p->cols + col) * p->piece;
-}
-
-/* Where this rank builds piece i of a sum outside the user's buffer: in the spare rows. */
-static char *spare(const struct coll_node *n, enum coll_kind k, int64_t i)
-{
-    int rank = n->team->rank, size = n->team->size;
-    bool own_row = k == COLL_SCAN || k == COLL_EXSCAN;
-    return stage(n, own_row ? size + rank : size, rank, i);
-}
-
 /* ---- the two halves of a step ---- */
 
-static void stage_in(const struct coll_node *n, struct data d, int to, int64_t i)
+static void stage_in(const struct coll_node *n, struct coll_move_data d, int to, int64_t i)
 {
-    struct coll_piece pc = coll_piece_of(nbytes(d), n->plan.piece, i);
+    struct coll_piece pc = coll_piece_of(coll_move_nbytes(d), n->plan.piece, i);
     if (pc.len > 0)
-        coll_piece_in(d.at, d.n, d.l, pc, stage(n, n->team->rank, to, i));
+        coll_piece_in(d.at, d.n, d.l, pc, coll_move_stage(n, n->team->rank, to, i));
 }
 
 static bool has_own(const struct coll_task *k)
 {
-    return !sums(k->args.kind) && nbytes(out_data(k->team, &k->args, k->team->rank)) > 0;
+    return !coll_move_sums(k->args.kind) &&
+           coll_move_nbytes(coll_move_out(k->team, &k->args, k->team->rank)) > 0;
 }
 
 /* What a rank has for itself: a piece a step while its input is in the cache, the rest at last. */
@@ -478,9 +68,10 @@ static void copy_own(struct coll_node *n, const struct coll_args *a, bool rest)
 {
     struct coll_node_plan *p = &n->plan;
     int rank = n->team->rank;
-    struct data from = out_data(n->team, a, rank), to = in_data(n->team, a, rank);
-    int64_t left = nbytes(from) - p->own_copied;
-    if (sums(a->kind) || !from.l || !to.l || left <= 0)
+    struct coll_move_data from = coll_move_out(n->team, a, rank),
+                          to = coll_move_in(n->team, a, rank);
+    int64_t left = coll_move_nbytes(from) - p->own_copied;
+    if (coll_move_sums(a->kind) || !from.l || !to.l || left <= 0)
         return;
     if (!from.l->contig || !to.l->contig) {
         p->own_copied += left;
@@ -496,13 +87,13 @@ static void copy_own(struct coll_node *n, const struct coll_args *a, bool rest)
 static void give_address(const struct coll_node *n, int row, int to, const void *p)
 {
     uint64_t at = (uint64_t)(uintptr_t)p;
-    memcpy(stage(n, row, to, 0), &at, sizeof at);
+    memcpy(coll_move_stage(n, row, to, 0), &at, sizeof at);
 }
 
 /* Of a shared reduction: behind the address that the other rank than the root has given. */
 static uint64_t *pair_counter(const struct coll_node *n, int leaf)
 {
-    return (uint64_t *)(void *)(stage(n, leaf, 0, 0) + RT_CACHE_LINE);
+    return (uint64_t *)(void *)(coll_move_stage(n, leaf, 0, 0) + RT_CACHE_LINE);
 }
 
 /* Gives the readers addresses in place of data; or says that data it is, and where what this rank
@@ -514,9 +105,9 @@ static void write_mode(struct coll_node *n, const struct coll_args *a, uint64_t 
     struct coll_node_prog *own = &n->prog[t->rank];
     own->direct[n->half] = p->direct;
     if (p->lands) {
-        struct data d = in_data(t, a, t->rank == a->root ? !a->root : a->root);
+        struct coll_move_data d = coll_move_in(t, a, t->rank == a->root ? !a->root : a->root);
         if (a->kind == COLL_GATHER)
-            d = recv_block(a, 0);
+            d = coll_move_recv_block(a, 0);
         own->land[n->half] = d.l->contig ? (uint64_t)(uintptr_t)d.at : 0;
         if (p->pair)
             give_address(n, t->size, 0, coll_input(a));
@@ -528,7 +119,7 @@ static void write_mode(struct coll_node *n, const struct coll_args *a, uint64_t 
     if (p->pair)
         *pair_counter(n, t->rank) = 0;
     for (int to = 0; to < t->size; to++) {
-        const char *at = out_data(t, a, to).at;
+        const char *at = coll_move_out(t, a, to).at;
         if (to != t->rank && at)
             give_address(n, t->rank, to, at);
     }
@@ -548,19 +139,19 @@ static bool write_piece(struct coll_node *n, const struct coll_args *a, uint64_t
     if (s == 0)
         write_mode(n, a, e);
     for (; s >= 2 && n->next < t->size; n->next++)
-        if (n->next != t->rank && nbytes(out_data(t, a, n->next)) &&
+        if (n->next != t->rank && coll_move_nbytes(coll_move_out(t, a, n->next)) &&
             !coll_node_at(n, n->next, e, s))
             return false;
     gives = gives && !p->direct;
     if (p->cols == 1) {
         int to = own ? t->rank : p->reader;
         if (own || gives)
-            stage_in(n, out_data(t, a, to), to, s);
+            stage_in(n, coll_move_out(t, a, to), to, s);
         return true;
     }
     for (int i = own ? 0 : 1; i < (gives ? t->size : 1); i++) {
         int to = (t->rank + i) % t->size;
-        stage_in(n, out_data(t, a, to), to, s);
+        stage_in(n, coll_move_out(t, a, to), to, s);
     }
     return true;
 }
@@ -576,7 +167,7 @@ static int64_t pulled_bytes(const struct coll_node_plan *p, int64_t len)
 static uint64_t address_of(const struct coll_node *n, int from)
 {
     uint64_t at;
-    memcpy(&at, stage(n, from, n->team->rank, 0), sizeof at);
+    memcpy(&at, coll_move_stage(n, from, n->team->rank, 0), sizeof at);
     return at;
 }
 
@@ -649,8 +240,8 @@ static bool push(struct coll_node *n, const struct coll_args *a, uint64_t e)
         return true;
     }
     for (; n->next < t->size; n->next++) {
-        struct data d = out_data(t, a, n->next);
-        int64_t len = nbytes(d), skip = pulled_bytes(p, len);
+        struct coll_move_data d = coll_move_out(t, a, n->next);
+        int64_t len = coll_move_nbytes(d), skip = pulled_bytes(p, len);
         if (n->next == t->rank || len == 0)
             continue;
         if (!coll_node_at(n, n->next, e, 1))
@@ -672,11 +263,11 @@ static bool push(struct coll_node *n, const struct coll_args *a, uint64_t e)
 /* Whether all whom this rank gave addresses have read; they may not be overwritten before. */
 static bool all_have_read(struct coll_node *n, const struct coll_args *a, uint64_t e)
 {
-    bool adds = sums(a->kind);
+    bool adds = coll_move_sums(a->kind);
     if (n->plan.share == 0 && n->plan.pushed)
         return true;
     for (; n->next < n->team->size; n->next++) {
-        int64_t len = nbytes(out_data(n->team, a, n->next));
+        int64_t len = coll_move_nbytes(coll_move_out(n->team, a, n->next));
         int64_t steps = adds && !n->plan.pair ? coll_pieces(len, n->plan.piece) + 1 : 2;
         if (n->next != n->team->rank && len > 0 && !coll_node_at(n, n->next, e, steps))
             return false;
@@ -685,10 +276,10 @@ static bool all_have_read(struct coll_node *n, const struct coll_args *a, uint64
 }
 
 /* The whole block of a rank that has given its address; false: it has not copied its share yet. */
-static bool read_direct(struct coll_node *n, int from, struct data d, uint64_t e)
+static bool read_direct(struct coll_node *n, int from, struct coll_move_data d, uint64_t e)
 {
     struct coll_node_plan *p = &n->plan;
-    int64_t len = nbytes(d);
+    int64_t len = coll_move_nbytes(d);
     uint64_t at = address_of(n, from);
     if (!d.l->contig) {
         char *tmp = scratch(n);
@@ -709,14 +300,14 @@ static bool read_direct(struct coll_node *n, int from, struct data d, uint64_t e
 }
 
 /* Adds one rank's piece i, in the order of the ranks. */
-static void add_piece(struct coll_node *n, const struct coll_args *a, int from, struct data d,
-                      struct coll_piece pc, int64_t i)
+static void add_piece(struct coll_node *n, const struct coll_args *a, int from,
+                      struct coll_move_data d, struct coll_piece pc, int64_t i)
 {
     struct coll_node_plan *p = &n->plan;
-    const char *in = stage(n, from, n->team->rank, i);
-    char *out = d.l->contig ? d.at + pc.at : spare(n, a->kind, i);
+    const char *in = coll_move_stage(n, from, n->team->rank, i);
+    char *out = d.l->contig ? d.at + pc.at : coll_move_spare(n, a->kind, i);
     if (from == n->team->rank && !p->own_staged) {
-        in = out_data(n->team, a, from).at + pc.at;
+        in = coll_move_out(n->team, a, from).at + pc.at;
     } else if (n->direct[from]) {
         char *to = p->acc == out ? scratch(n) : out;
         if (!to)
@@ -737,7 +328,7 @@ static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t 
 {
     struct coll_node_plan *p = &n->plan;
     int rank = n->team->rank, size = n->team->size;
-    bool adds = sums(a->kind);
+    bool adds = coll_move_sums(a->kind);
     if (p->pair && i == 0) {
         if (!coll_node_at(n, !rank, e, 1))
             return false;
@@ -748,8 +339,8 @@ static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t 
         int from = adds ? n->next : (rank + 1 + n->next) % size;
         if (from == rank && !adds)
             continue;
-        struct data d = in_data(n->team, a, from);
-        struct coll_piece pc = coll_piece_of(nbytes(d), p->piece, i);
+        struct coll_move_data d = coll_move_in(n->team, a, from);
+        struct coll_piece pc = coll_piece_of(coll_move_nbytes(d), p->piece, i);
         if (pc.len <= 0)
             continue;
         bool direct = n->direct[from] && i > 0;
@@ -766,15 +357,15 @@ static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t 
         else if (direct && i == 0 && !read_direct(n, from, d, e))
             return false;
         else if (!direct)
-            coll_piece_out(d.at, d.n, d.l, pc, stage(n, from, rank, i));
+            coll_piece_out(d.at, d.n, d.l, pc, coll_move_stage(n, from, rank, i));
     }
     if (!adds && !p->any_staged) { /* all has come at once */
         p->in_pieces = 1;
-        p->steps = most(p->out_pieces, 2);
+        p->steps = coll_move_most(p->out_pieces, 2);
     }
     if (p->acc) {
-        struct data d = whole(a->rbuf, in_data(n->team, a, 0).n, a->rtype);
-        struct coll_piece pc = coll_piece_of(nbytes(d), p->piece, i);
+        struct coll_move_data d = coll_move_whole(a->rbuf, coll_move_in(n->team, a, 0).n, a->rtype);
+        struct coll_piece pc = coll_piece_of(coll_move_nbytes(d), p->piece, i);
         if (p->acc != d.at + pc.at || !d.l->contig)
             coll_piece_out(d.at, d.n, d.l, pc, p->acc);
         p->acc = NULL;
@@ -793,8 +384,7 @@ static int move_end(struct coll_node *n, enum coll_kind k)
 {
     /* Where everybody reads from everybody, the last step shows that all are through with the half
      * that does not hold the last piece. */
-    bool only_last =
-        k == COLL_ALLGATHER || k == COLL_ALLTOALL || k == COLL_REDUCE_SCATTER_BLOCK;
+    bool only_last = k == COLL_ALLGATHER || k == COLL_ALLTOALL || k == COLL_REDUCE_SCATTER_BLOCK;
     only_last = only_last && !n->plan.direct && !n->plan.any_direct;
     int err = n->plan.err;
     coll_node_leave_blocks(n, n->plan.pieces, only_last);
@@ -803,37 +393,13 @@ static int move_end(struct coll_node *n, enum coll_kind k)
     return err < 0 ? err : 1;
 }
 
-/* Lines and cells: < 0 the call is left to messages, 0 not yet, 1 large blocks remain, 2 none. */
-static int small_step(struct coll_node *n, const struct coll_args *a, uint64_t e)
-{
-    struct coll_node_plan *p = &n->plan;
-    if (!p->told) {
-        int rc = coll_node_cells(n);
-        if (rc <= 0)
-            return rc;
-        p->large = false;
-        p->heard = 0;
-        if (!tell_small(n, a, e))
-            return 0;
-        p->told = true;
-        n->next = 0;
-    }
-    if (!read_small(n, a, e))
-        return 0;
-    n->next = 0;
-    if (p->heard == n->team->size - 1 && n->seen < e - 1)
-        n->seen = e - 1; /* all have started e, so all have finished e - 1 */
-    p->told = false;
-    return p->large ? 1 : 2;
-}
-
 /* Until there is a plan: < 0 an error or left to messages, 0 not yet, 1 planned, 2 nothing to plan:
  * all has gone through lines and cells. */
 static int prepare(struct coll_node *n, const struct coll_args *a, uint64_t e)
 {
     int rc = coll_node_blocks(n);
-    if (rc > 0 && small_cols(a->kind, n->team->size) > 0)
-        rc = small_step(n, a, e);
+    if (rc > 0 && coll_move_small_cols(a->kind, n->team->size) > 0)
+        rc = coll_move_small_step(n, a, e);
     if (rc == 2) {
         n->plan.own_copied = 0;
         n->plan.err = 0;
@@ -841,7 +407,7 @@ static int prepare(struct coll_node *n, const struct coll_args *a, uint64_t e)
         copy_own(n, a, true);
     }
     if (rc == 1)
-        make_plan(n, a);
+        coll_move_plan(n, a);
     return rc;
 }
 
@@ -900,8 +466,8 @@ static int start_move(struct coll_team *t, const struct coll_args *a, struct col
 
 #define MOVES(kind) \
     { \
-        "node_block", "pieces through shared memory", kind, \
-            COLL_NEED_ONE_NODE | COLL_NEED_BLOCK, start_move \
+        "node_block", "pieces through shared memory", kind, COLL_NEED_ONE_NODE | COLL_NEED_BLOCK, \
+            start_move \
     }
 #define ADDS(kind, name) \
     { \

@@ -21,7 +21,7 @@ static int dev_peer(struct coll_team *t, int rank, struct btl_peer **out)
     if (err < 0)
         return err;
     *out = wm_domain_dev(c->dom, p);
-    return *out ? 0 : -RT_ENOTSUP;
+    return *out && !wm_dev_by_net(p) ? 0 : -RT_ENOTSUP; /* to be mapped */
 }
 
 static int dev_ops(struct coll_team *t, const struct btl_ops **out)

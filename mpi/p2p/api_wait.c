@@ -6,6 +6,7 @@
  * pending, complete.  Any thread; a request belongs to the one call that completes it, so the lock
  * may be given up between two requests, as the callbacks of generalised requests need it. */
 #include "mpi/api/bodies.h"
+#include <sched.h>
 #include <stdio.h>
 #include "mpi/core/status.h"
 #include "mpi/p2p/engine.h"
@@ -179,6 +180,15 @@ int wm_api_wait(MPI_Request *request, MPI_Status *status)
     return err;
 }
 
+/* After a call that does not wait: where there are threads, one that calls in a loop has the lock
+ * back before another one is awake that it was given up for, and keeps the core that the answer
+ * needs. */
+static void polled(bool found)
+{
+    if (!found && rt_threaded)
+        sched_yield();
+}
+
 int wm_api_test(MPI_Request *request, int *flag, MPI_Status *status)
 {
     struct rt_req *r;
@@ -198,6 +208,7 @@ int wm_api_test(MPI_Request *request, int *flag, MPI_Status *status)
     else if (st == COMPLETE)
         err = take(d, request, r, status);
     rt_unlock(&d->lock);
+    polled(*flag);
     return err;
 }
 
@@ -289,6 +300,7 @@ int wm_api_testall(int count, MPI_Request requests[], int *flag, MPI_Status stat
     if (*flag)
         err = take_all(d, count, requests, statuses);
     rt_unlock(&d->lock);
+    polled(*flag);
     return err;
 }
 
@@ -354,6 +366,7 @@ int wm_api_testany(int count, MPI_Request requests[], int *index, int *flag, MPI
         wm_status_set_empty(status);
     }
     rt_unlock(&d->lock);
+    polled(*flag);
     return err;
 }
 
@@ -414,6 +427,7 @@ int wm_api_testsome(int incount, MPI_Request requests[], int *outcount, int indi
     else
         *outcount = MPI_UNDEFINED;
     rt_unlock(&d->lock);
+    polled(*outcount != 0);
     return err;
 }
 

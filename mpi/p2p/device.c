@@ -4,11 +4,15 @@
  * A device send is always a rendezvous, however short: the sender announces it with the key of its
  * buffer and the receiver decides.  Both ends contiguous device memory that can be mapped: the
  * receiver copies it straight out of the sender's buffer, or asks the sender to write into its own,
- * depending on the length (rt_gpu_side), by the transport for device memory (wm_peer.dev); from
- * itself by runtime/gpu.  A sender that cannot says so, and the receiver copies.  In all other
+ * depending on length and pages (rt_gpu_side), by the transport for device memory (wm_peer.dev);
+ * from itself by runtime/gpu.  A sender that cannot says so, and the receiver copies.  In all other
  * cases it asks for pieces (pieces.c): in device memory when only packing or exporting is missing,
  * in host memory when one end is there or the devices do not reach each other.  A host message that
  * comes with its data goes through pinned memory into the buffer.
+ *
+ * Where device memory moves by the transport of the messages (wm_dev_by_net: RDMA between hosts),
+ * either end may be device or host memory, and the transport's rates say who moves it.  What it
+ * cannot register goes in pieces in host memory.
  *
  * The buffer is asked about once, when the request is made.  Called under the domain's lock. */
 #include "mpi/p2p/device.h"
@@ -155,17 +159,23 @@ static void count_message(struct wm_preq *q, int64_t nbytes)
 
 /* ---- sending ---- */
 
+static int make_mem(struct wm_preq *q, int64_t nbytes, struct btl_mem **out)
+{
+    struct btl_peer *bp = wm_domain_dev(q->dom, q->peer);
+    return bp ? bp->btl->ops->mem_reg(bp->btl, (void *)(uintptr_t)q->buf, (size_t)nbytes,
+                                      &q->dev->at, out)
+              : -RT_ENOTSUP;
+}
+
 /* The key of q's buffer for its peer, if there is a way to it. */
 static int make_key(struct wm_preq *q, int64_t nbytes, char *key)
 {
-    struct btl_peer *bp = wm_domain_dev(q->dom, q->peer);
-    if (!bp)
-        return -RT_ENOTSUP;
-    const struct btl_ops *ops = bp->btl->ops;
     struct btl_mem *m;
-    int err = ops->mem_reg(bp->btl, (void *)(uintptr_t)q->buf, (size_t)nbytes, &q->dev->at, &m);
+    int err = make_mem(q, nbytes, &m);
     if (err < 0)
         return err;
+    struct btl_peer *bp = wm_domain_dev(q->dom, q->peer);
+    const struct btl_ops *ops = bp->btl->ops;
     if (ops->mem_offer)
         err = ops->mem_offer(bp, m);
     if (err >= 0)
@@ -180,12 +190,13 @@ static int make_key(struct wm_preq *q, int64_t nbytes, char *key)
 int wm_dev_send(struct wm_preq *q)
 {
     struct wm_rts rts = { .len = q->nbytes, .sender = q->r.obj.handle, .flags = WM_RTS_DEVICE };
-    if (!q->dev->scattered && (q->peer->is_self || wm_domain_dev(q->dom, q->peer)))
+    bool dev = wm_domain_dev(q->dom, q->peer), net = wm_dev_by_net(q->peer);
+    if (!q->dev->scattered && (q->peer->is_self || (dev && !net)))
         rts.flags |= WM_RTS_STAGES;
     if (q->peer->is_self)
         memcpy(rts.key, &q->buf, sizeof q->buf);
     if (q->layout->contig && (q->peer->is_self || make_key(q, q->nbytes, rts.key) >= 0)) {
-        rts.flags |= WM_RTS_KEY;
+        rts.flags |= WM_RTS_KEY | (net ? WM_RTS_NET : 0);
         q->dev->exported = true;
     }
     int err = wm_rndv_announce(q, &rts);
@@ -232,6 +243,11 @@ static void pulled(struct rt_gpu_op *op, int err)
 /* Straight from the sender's buffer. */
 static int pull(struct wm_preq *q, const void *key)
 {
+    if (wm_dev_by_net(q->peer) && !q->mem) {
+        int bad = make_mem(q, q->moved_len, &q->mem);
+        if (bad < 0)
+            return bad;
+    }
     if (!q->peer->is_self)
         return wm_rndv_pull(q, key);
     const void *from;
@@ -244,7 +260,10 @@ static int pull(struct wm_preq *q, const void *key)
         return err;
     q->op_busy = true;
     q->dev->op.done = pulled;
-    rt_gpu_copy(q->dev->at.g, (void *)(uintptr_t)q->buf, from, (size_t)q->moved_len, &q->dev->op);
+    struct rt_gpu *g = q->dev->at.g;
+    bool near = at.kind != RT_MEM_MANAGED && rt_gpu_lies_on(g, &q->dev->at);
+    (near ? rt_gpu_copy_near : rt_gpu_copy)(g, (void *)(uintptr_t)q->buf, from,
+                                            (size_t)q->moved_len, &q->dev->op);
     return 0;
 }
 
@@ -267,11 +286,11 @@ static int ask_put(struct wm_preq *q)
     return 0;
 }
 
-/* Both ends are contiguous device memory: by get, and where that cannot be, through the host. */
+/* Both ends are contiguous: by get, and where that cannot be, through the host. */
 static void get_or_pieces(struct wm_preq *q, const char *key)
 {
     q->get_len = q->moved_len;
-    int err = pull(q, key);
+    int err = q->dev->has_key ? pull(q, key) : -RT_ENOTSUP;
     if (err >= 0)
         return;
     if (err == -RT_EUNREACH && !q->peer->dev_far) {
@@ -289,18 +308,42 @@ void wm_dev_put_refused(struct wm_preq *q)
     get_or_pieces(q, q->dev->key);
 }
 
+/* Whether the transport that moves this side's device memory leads to the sender's buffer: its key
+ * is of that one; or it has made none because it is to write. */
+static bool is_direct(struct wm_preq *q, const struct wm_rts *rts)
+{
+    bool device = rts->flags & WM_RTS_DEVICE, net = !device || (rts->flags & WM_RTS_NET);
+    if (!q->dev || !q->layout->contig)
+        return false;
+    if (q->peer->is_self)
+        return device && (rts->flags & WM_RTS_KEY);
+    if (!wm_domain_dev(q->dom, q->peer) || wm_dev_by_net(q->peer) != net)
+        return false;
+    return (rts->flags & WM_RTS_KEY) ||
+           (!device && !(rts->flags & WM_RTS_PACKS) && wm_rndv_put_wins(q));
+}
+
+/* Whether this side reads, rather than asks the sender to write. */
+static bool reads(const struct wm_preq *q)
+{
+    if (wm_dev_by_net(q->peer))
+        return !wm_rndv_put_wins(q);
+    return rt_gpu_side((size_t)q->moved_len, rt_gpu_in_large_pages(&q->dev->at)) ==
+           RT_GPU_LINK_PEER;
+}
+
 void wm_dev_recv(struct wm_preq *q, const struct wm_rts *rts)
 {
-    bool direct = q->dev && (rts->flags & WM_RTS_KEY) && (rts->flags & WM_RTS_DEVICE);
     if (q->dev && !wm_is_piece(q))
         count_message(q, q->moved_len);
-    if (!direct || !q->layout->contig) {
+    if (!is_direct(q, rts)) {
         wm_pieces_ask(q, pieces_on_device(q, rts));
         return;
     }
     q->parts = 1;
+    q->dev->has_key = rts->flags & WM_RTS_KEY;
     memcpy(q->dev->key, rts->key, sizeof q->dev->key);
-    if (rt_gpu_side((size_t)q->moved_len) == RT_GPU_LINK_PEER || ask_put(q) < 0)
+    if (reads(q) || ask_put(q) < 0)
         get_or_pieces(q, rts->key);
 }
 
@@ -374,10 +417,7 @@ void wm_dev_rest(struct wm_domain *d)
                 forget_devices(p);
                 continue;
             }
-            if (p->dev)
-                p->dev->btl->ops->del_peer(p->dev);
-            p->dev = NULL;
-            p->dev_looked = false;
+            wm_domain_drop_dev(p);
             p->dev_far = p->no_dev_put = 0;
         }
 }

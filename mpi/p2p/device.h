@@ -15,6 +15,7 @@ struct wm_dev {
     struct wm_preq *q;
     bool scattered;  /* data in several allocations: only pieces of packed host memory will do */
     bool exported;   /* send: the key in the RTS names the buffer */
+    bool has_key;    /* receive: `key` is there */
     bool awaits_put; /* receive: the sender has been asked to write */
     char key[BTL_KEY_MAX]; /* receive: of the sender's buffer, for when it cannot */
     int fail;              /* an eager message was too long */

@@ -270,8 +270,7 @@ static void see_off(struct wm_domain *d)
 
 static void peer_destroy(struct wm_peer *p)
 {
-    if (p->dev)
-        p->dev->btl->ops->del_peer(p->dev);
+    wm_domain_drop_dev(p);
     struct rt_list *l, *tmp;
     rt_list_each_safe (l, tmp, &p->pending)
         free(rt_container(l, struct wm_pend, link));
@@ -403,7 +402,17 @@ struct btl_peer *wm_domain_dev(struct wm_domain *d, struct wm_peer *p)
             p->dev = NULL;
     if (p->dev)
         p->dev->up = p;
+    else if (!p->is_self && p->eager->btl->caps.rma_mem & RT_MEM_DEVICE_BITS)
+        p->dev = p->eager;
     return p->dev;
+}
+
+void wm_domain_drop_dev(struct wm_peer *p)
+{
+    if (p->dev && !wm_dev_by_net(p))
+        p->dev->btl->ops->del_peer(p->dev);
+    p->dev = NULL;
+    p->dev_looked = false;
 }
 
 static struct wm_peer *find_peer(struct wm_domain *d, struct rt_proc proc)

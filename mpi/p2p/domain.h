@@ -135,7 +135,11 @@ int wm_domain_peer(struct wm_domain *d, struct rt_proc proc, struct wm_peer **ou
 /* A process that spoke first, by this connection; it is already known by another one: -RT_EUNREACH,
  * logged. */
 int wm_domain_adopt(struct wm_domain *d, struct btl_peer *bp, struct wm_peer **out);
-/* The peer's connection for device memory; NULL: there is none. */
+/* The peer's connection for device memory; NULL: there is none.  One that moves nothing else, else
+ * the one that carries the messages, if it takes device memory. */
 struct btl_peer *wm_domain_dev(struct wm_domain *d, struct wm_peer *p);
+/* Device memory moves as host memory does; after wm_domain_dev(). */
+static inline bool wm_dev_by_net(const struct wm_peer *p) { return p->dev && p->dev == p->eager; }
+void wm_domain_drop_dev(struct wm_peer *p); /* it is looked for again when next needed */
 
 #endif

@@ -41,6 +41,8 @@ enum wm_kind {
 #define WM_RTS_PACKS 4u      /* its buffer is not contiguous: nothing but a stream will do */
 #define WM_RTS_DEVICE 8u     /* its buffer is device memory, and so is what `key` names */
 #define WM_RTS_STAGES 16u    /* it can send pieces of its device memory */
+#define WM_RTS_NET 32u       /* `key` is of the transport that carries messages, which a buffer that
+                                is no device memory always means */
 struct wm_rts {
     int64_t len;
     uint32_t sender;
@@ -249,6 +251,8 @@ void wm_choice_end(struct wm_domain *d, int64_t len, bool failed);
 int wm_rndv_send(struct wm_preq *q);
 int wm_rndv_announce(struct wm_preq *q, const struct wm_rts *rts); /* sends the RTS */
 int wm_rndv_pull(struct wm_preq *q, const void *key); /* gets the message, all of it or get_len */
+/* Whether a message that goes by one of put and get goes by put. */
+bool wm_rndv_put_wins(const struct wm_preq *q);
 void wm_rndv_got(struct wm_preq *q, int err);
 void wm_rndv_send_fin(struct wm_preq *q, enum wm_kind kind, int err);
 int wm_rndv_start(struct wm_preq *q); /* its put or get: 0, -RT_EAGAIN, or an error */

@@ -24,8 +24,10 @@ static bool can_get(const struct wm_peer *p)
     return (c->flags & BTL_GET) && c->get_mb_per_s && !p->no_get;
 }
 
-/* Whether a message that goes by one of put and get goes by put. */
-static bool put_wins(const struct wm_preq *q)
+/* Moves by the transport that carries the messages, whichever memory it is. */
+static bool by_net(const struct wm_preq *q) { return !q->dev || wm_dev_by_net(q->peer); }
+
+bool wm_rndv_put_wins(const struct wm_preq *q)
 {
     const struct btl_caps *c = &btl_of(q)->caps;
     return (c->flags & BTL_WHOLE) && c->put_mb_per_s > c->get_mb_per_s;
@@ -129,8 +131,8 @@ int wm_rndv_send(struct wm_preq *q)
         return -RT_ENOTSUP;
     }
     const struct wm_choice *choice = &q->dom->choice; /* the peer will have chosen alike */
-    bool put_only = put_wins(q) || ((btl_of(q)->caps.flags & BTL_CHOOSE) && choice->decided &&
-                                    choice->way == WM_WAY_PUT);
+    bool chosen = (btl_of(q)->caps.flags & BTL_CHOOSE) && choice->decided;
+    bool put_only = wm_rndv_put_wins(q) || (chosen && choice->way == WM_WAY_PUT);
     bool stream = wm_stream_possible(q->peer);
     bool packs = !q->layout->contig && stream && !whole_at_once(q, q->nbytes);
     rts.flags = (stream ? WM_RTS_CAN_STREAM : 0) | (packs ? WM_RTS_PACKS : 0);
@@ -139,11 +141,12 @@ int wm_rndv_send(struct wm_preq *q)
         return err;
     if (can_get(q->peer) && !put_only && !(rts.flags & WM_RTS_PACKS)) {
         err = make_key(q, wm_rndv_buf(q), q->nbytes, rts.key);
-        if (err < 0) {
+        bool without = err == -RT_ENOMEM && stream; /* what cannot be registered goes as messages */
+        if (err < 0)
             wm_packed_drop(q);
+        if (err < 0 && !without)
             return err;
-        }
-        rts.flags |= WM_RTS_KEY;
+        rts.flags |= without ? WM_RTS_PACKS : WM_RTS_KEY;
     }
     return wm_rndv_announce(q, &rts);
 }
@@ -246,10 +249,22 @@ static void get_done(struct btl_op *op, int err)
     wm_rndv_got(rt_container(op, struct wm_preq, op), err);
 }
 
+/* Nothing that counts has been written: the receiver finds another way for its memory. */
+static void refuse_put(struct wm_preq *q, int why)
+{
+    drop_remote(q);
+    q->parts = 1;
+    wm_rndv_send_fin(q, WM_FIN_PUT, why);
+}
+
 static void put_done(struct btl_op *op, int err)
 {
     struct wm_preq *q = rt_container(op, struct wm_preq, op);
     q->op_busy = false;
+    if (err == -RT_ENOMEM && q->rmem && !q->rmem->shared && !q->peer->err) {
+        refuse_put(q, err); /* our buffer cannot be registered */
+        return;
+    }
     wm_rndv_send_fin(q, WM_FIN_PUT, err);
     wm_rndv_part_done(q, err);
 }
@@ -262,7 +277,8 @@ int wm_rndv_start(struct wm_preq *q)
     q->op_busy = true;
     int err = put ? ops->put(q->rmem, 0, q->mem, wm_rndv_buf(q) + q->put_off, (size_t)q->put_len,
                              &q->op)
-                  : ops->get(q->rmem, 0, NULL, wm_rndv_buf(q), (size_t)q->get_len, &q->op);
+                  : ops->get(q->rmem, 0, q->dev ? q->mem : NULL, wm_rndv_buf(q),
+                             (size_t)q->get_len, &q->op);
     if (err < 0)
         q->op_busy = false;
     return err < 0 ? err : 0;
@@ -275,15 +291,16 @@ int wm_rndv_pull(struct wm_preq *q, const void *key)
         return -RT_EUNREACH;
     const struct btl_ops *ops = from->btl->ops;
     int err = ops->attach(from, key, q->dev ? &q->dev->at : NULL, &q->rmem);
-    if (err < 0)
-        return err;
-    err = wm_rndv_start(q);
-    if (err == -RT_EAGAIN && !q->dev) {
+    if (err >= 0)
+        err = wm_rndv_start(q);
+    if (err == -RT_EAGAIN && q->rmem && by_net(q)) {
         wm_pend_rma(q);
         return 0;
     }
     if (err < 0)
         drop_remote(q);
+    if (err < 0 && q->dev)
+        drop_registration(q);
     return err;
 }
 
@@ -298,7 +315,7 @@ static int64_t get_share(struct wm_preq *q, bool has_key)
         if (wm_choice_begin(q->dom, q->moved_len) == WM_WAY_PUT)
             return 0;
     }
-    if (put_wins(q))
+    if (wm_rndv_put_wins(q))
         return 0;
     if (!c->put_mb_per_s || (c->flags & BTL_WHOLE) || !q->peer->get_ok ||
         q->moved_len < 2 * SPLIT_ALIGN)
@@ -325,6 +342,29 @@ static void ask_stream(struct wm_preq *q)
     wm_send_ctl(q->dom, q->peer, wm_hdr(WM_CTS, 0, 0, 0), &cts, sizeof cts);
 }
 
+/* One of the ends cannot be registered, which means a limit of the system, not a broken transport:
+ * the data come as messages, through memory that the transport has had from the start.  False: that
+ * is not what went wrong, or it cannot be done. */
+static bool do_without(struct wm_preq *q, bool from_device, int err)
+{
+    if (err != -RT_ENOMEM || (q->get_len && q->put_len) || !wm_stream_possible(q->peer))
+        return false;
+    wm_packed_drop(q);
+    q->get_len = q->put_len = 0;
+    if (from_device)
+        wm_pieces_ask(q, false);
+    else
+        ask_stream(q);
+    return true;
+}
+
+/* Whether a receive into host memory takes this as a message of device memory; else the transport
+ * moves it like any other. */
+static bool by_device(const struct wm_preq *q, const struct wm_rts *rts)
+{
+    return (rts->flags & WM_RTS_DEVICE) && !((rts->flags & WM_RTS_NET) && q->layout->contig);
+}
+
 void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *in)
 {
     struct wm_rts rts;
@@ -341,7 +381,7 @@ void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *in)
                   (!q->layout->contig && (rts.flags & WM_RTS_CAN_STREAM) &&
                    !((rts.flags & WM_RTS_KEY) && whole_at_once(q, q->moved_len)));
     int err = q->peer->err;
-    if (rt_unlikely(!err && q->moved_len && (q->dev || (rts.flags & WM_RTS_DEVICE)))) {
+    if (rt_unlikely(!err && q->moved_len && (q->dev || by_device(q, &rts)))) {
         wm_dev_recv(q, &rts);
         return;
     }
@@ -360,22 +400,17 @@ void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *in)
     q->get_len = get_share(q, rts.flags & WM_RTS_KEY);
     q->put_len = q->moved_len - q->get_len;
     q->parts = (q->get_len > 0) + (q->put_len > 0);
+    bool from_device = rts.flags & WM_RTS_DEVICE;
     if (q->put_len && (err = ask_put(q, q->get_len, q->put_len, q->get_len > 0)) < 0) {
+        if (do_without(q, from_device, err))
+            return;
         wm_rndv_send_fin(q, WM_FIN_GET, err);
         q->parts = 1;
         wm_rndv_part_done(q, err);
         return;
     }
-    if (q->get_len && (err = wm_rndv_pull(q, rts.key)) < 0)
+    if (q->get_len && (err = wm_rndv_pull(q, rts.key)) < 0 && !do_without(q, from_device, err))
         wm_rndv_got(q, err == -RT_ENOTSUP ? -RT_EPERM : err);
-}
-
-/* Nothing has been written: the receiver finds another way for its memory. */
-static void refuse_put(struct wm_preq *q)
-{
-    drop_remote(q);
-    q->parts = 1;
-    wm_rndv_send_fin(q, WM_FIN_PUT, -RT_EUNREACH);
 }
 
 void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts)
@@ -410,12 +445,19 @@ void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts)
         q->rmem->shared = cts->will_get != 0;
     if (err >= 0)
         err = q->peer->err ? q->peer->err : wm_rndv_start(q);
-    if (err < 0 && q->dev && !q->peer->err)
-        refuse_put(q);
-    else if (err == -RT_EAGAIN)
+    if (err == -RT_EAGAIN && q->rmem && by_net(q))
         wm_pend_rma(q);
+    else if (err < 0 && q->dev && !q->peer->err)
+        refuse_put(q, -RT_EUNREACH);
     else if (err < 0)
         put_done(&q->op, err);
+}
+
+/* The sender of host memory was asked to write, and cannot register it. */
+static bool refused_put(struct wm_preq *q, int err)
+{
+    drop_registration(q);
+    return !q->peer->err && do_without(q, false, err);
 }
 
 void wm_on_fin(struct wm_domain *d, enum wm_kind kind, const struct wm_fin *f)
@@ -433,12 +475,13 @@ void wm_on_fin(struct wm_domain *d, enum wm_kind kind, const struct wm_fin *f)
         log_debug(MPI, "rank %u could not take the message: %s", q->peer->proc.rank,
                   rt_err_text(f->err));
     }
+    bool refused = q->kind == WM_PREQ_RECV && (err == -RT_EUNREACH || err == -RT_ENOMEM);
     if (q->in_pieces) {
         wm_pieces_stop(q, err);
-    } else if (q->dev && q->dev->awaits_put && !wm_dev_gone(q) && err == -RT_EUNREACH) {
+    } else if (refused && q->dev && q->dev->awaits_put && !wm_dev_gone(q)) {
         drop_registration(q);
         wm_dev_put_refused(q);
-    } else {
+    } else if (!refused || q->dev || q->streams || !refused_put(q, err)) {
         wm_rndv_part_done(q, err);
     }
 }

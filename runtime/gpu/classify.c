@@ -423,3 +423,8 @@ int rt_gpu_query(const void *buf, size_t len, struct rt_gpu_ptr *out)
     }
     return 0;
 }
+
+bool rt_gpu_lies_on(const struct rt_gpu *g, const struct rt_gpu_ptr *p)
+{
+    return p->kind != RT_MEM_MANAGED && p->ordinal == rt_gpu_info(g)->ordinal;
+}

@@ -278,7 +278,7 @@ bool move_ring_is_idle(const struct move_state *m)
     return !m->nsmall && m->linger.n < RING_COPIES && !move_is_busy(m, MOVE_BATCH);
 }
 
-void rt_gpu_copy(struct rt_gpu *g, void *dst, const void *src, size_t len, struct rt_gpu_op *op)
+static void copy(struct rt_gpu *g, void *dst, const void *src, size_t len, struct rt_gpu_op *op)
 {
     struct move_state *m = g->move;
 
@@ -310,6 +310,19 @@ void rt_gpu_copy(struct rt_gpu *g, void *dst, const void *src, size_t len, struc
         pump(m);
 }
 
+void rt_gpu_copy(struct rt_gpu *g, void *dst, const void *src, size_t len, struct rt_gpu_op *op)
+{
+    op->near = false;
+    copy(g, dst, src, len, op);
+}
+
+void rt_gpu_copy_near(struct rt_gpu *g, void *dst, const void *src, size_t len,
+                      struct rt_gpu_op *op)
+{
+    op->near = true;
+    copy(g, dst, src, len, op);
+}
+
 bool rt_gpu_copy_behind(struct rt_gpu *g, void *dst, const void *src, size_t len,
                         struct rt_gpu_op *op, const struct rt_gpu_op *before)
 {
@@ -325,6 +338,7 @@ bool rt_gpu_copy_behind(struct rt_gpu *g, void *dst, const void *src, size_t len
     op->dst = dst;
     op->src = src;
     op->len = len;
+    op->near = false;
     move_begin(g, op);
     move_engine_behind(m, op, before);
     rt_gpu_leave(in);

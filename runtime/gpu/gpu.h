@@ -100,10 +100,21 @@ struct rt_gpu_ptr {
     bool single;      /* false: several VMM mappings side by side; cannot be exported as one */
     struct rt_gpu *g; /* where copies of it run; made when first needed */
 };
+/* The driver maps an allocation for other processes in pages of 2 MiB when its length is a multiple
+ * of that, else in small ones, into which two ranks' engines at once put 295 instead of 385 GB/s
+ * each (H200, driver 580; one rank alone, engines' reads and kernels do not notice). */
+static inline bool rt_gpu_in_large_pages(const struct rt_gpu_ptr *p)
+{
+    return p->len % (2u << 20) == 0;
+}
 /* Asks the driver about [p, p + len).  -RT_EINVAL, logged with the bounds at level info, when the
  * range ends outside its allocation; -RT_ENOENT, not logged, when p is no device memory: after
  * rt_gpu_is_device() has said that it is, it has been freed or was never valid; -RT_EGPU. */
 int rt_gpu_query(const void *p, size_t len, struct rt_gpu_ptr *out);
+
+/* Whether memory is this device's own: neither managed, which may be the host's, nor another
+ * device's that is mapped in its context. */
+bool rt_gpu_lies_on(const struct rt_gpu *g, const struct rt_gpu_ptr *p);
 
 /* ---- life and devices: dev.c ---- */
 
@@ -151,6 +162,7 @@ struct rt_gpu_op {
     const void *src;
     size_t len;
     int err;
+    bool near; /* a copy of rt_gpu_copy_near() */
 };
 
 /* Starts a copy between any two of: memory of g's device, memory of another device mapped in g's
@@ -158,6 +170,10 @@ struct rt_gpu_op {
  * once.  Copies are not ordered among each other.  done() means that every stream, device and the
  * CPU sees the data. */
 void rt_gpu_copy(struct rt_gpu *g, void *dst, const void *src, size_t len, struct rt_gpu_op *op);
+/* The same of a copy from memory of any device into memory that lies on g's (rt_gpu_lies_on): short
+ * ones end sooner. */
+void rt_gpu_copy_near(struct rt_gpu *g, void *dst, const void *src, size_t len,
+                      struct rt_gpu_op *op);
 /* The same of a copy that is to begin when `before`, a copy on the same device that has not ended,
  * has: without the host, so that the link does not stand still between the two.  False: nothing has
  * happened, because `before` is not with a copy engine, or this one would not be. */
@@ -217,8 +233,8 @@ enum rt_gpu_link {
 extern const char *const rt_gpu_way_names[RT_GPU_WAYS];
 uint64_t rt_gpu_cost_ns(enum rt_gpu_way way, enum rt_gpu_link link, size_t len);
 /* Which process copies a message of this length between two devices: RT_GPU_LINK_PEER, the receiver
- * reads; RT_GPU_LINK_PUT, it asks the sender to write. */
-enum rt_gpu_link rt_gpu_side(size_t len);
+ * reads; RT_GPU_LINK_PUT, it asks the sender to write.  large_pages: into such memory. */
+enum rt_gpu_link rt_gpu_side(size_t len, bool large_pages);
 enum rt_gpu_way rt_gpu_choose(enum rt_gpu_link link, size_t len, bool linger, bool kernels);
 
 /* ---- reductions: fold.c ---- */

@@ -36,7 +36,7 @@ struct rt_gpu_desc {
     uint32_t len;     /* bytes, of a reduction of one source */
     uint32_t pad;
     uint64_t more[3]; /* the places of a reduction: dst, src, these and far, sources first */
-    uint32_t pad2;
+    uint32_t near;    /* of a copy: it goes from memory of a device into this device's own */
     uint32_t seq_too;
     uint32_t seq_far;
     uint32_t pad3;

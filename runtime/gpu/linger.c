@@ -147,6 +147,7 @@ void move_linger_post(struct move_state *m, struct rt_gpu_op *op)
     d->dst = (uintptr_t)op->dst;
     d->src = (uintptr_t)op->src;
     d->len = (uint32_t)op->len;
+    d->near = op->near;
     post(m, d, op);
 }
 
@@ -219,6 +220,7 @@ bool move_linger_post_fold(struct move_state *m, const struct move_fold *f, enum
     d->src = place[1];
     memcpy(d->more, place + 2, sizeof d->more);
     d->len = (uint32_t)nbytes;
+    d->near = 0;
     if (n > RT_GPU_RING_NEAR) {
         memcpy(d->far, place + RT_GPU_RING_NEAR, sizeof d->far);
         rt_store_release(&d->seq_far_too, l->posted + 1);

@@ -17,7 +17,7 @@ struct cost {
 };
 #define COST(link, way, upto, fixed, each, rate, where) \
     { RT_GPU_LINK_##link, RT_GPU_WAY_##way, (upto), (fixed), (each), 1000.0 / (rate) },
-#define SIDE(link, upto, where)
+#define SIDE(link, upto, pages, where)
 #define FOLD(link, way, upto, fixed, rate, where)
 static const struct cost costs[] = {
 #include "runtime/gpu/cost.def"
@@ -33,10 +33,12 @@ static const struct cost folds[] = {
 #undef SIDE
 #undef FOLD
 #define FOLD(link, way, upto, fixed, rate, where)
-#define SIDE(link, upto, where) { RT_GPU_LINK_##link, (upto) },
+#define SIDE(link, upto, pages, where) { RT_GPU_LINK_##link, (upto), PAGES_##pages },
+enum pages { PAGES_ANY, PAGES_LARGE };
 static const struct side {
     uint8_t link;
     uint64_t upto;
+    enum pages pages;
 } sides[] = {
 #include "runtime/gpu/cost.def"
 };
@@ -115,11 +117,11 @@ uint64_t rt_gpu_cost_fold_ns(enum rt_gpu_way way, enum rt_gpu_link link, size_t 
     return UINT64_MAX;
 }
 
-enum rt_gpu_link rt_gpu_side(size_t len)
+enum rt_gpu_link rt_gpu_side(size_t len, bool large_pages)
 {
     const struct side *s = sides;
 
-    while (s->upto < len)
+    while (s->upto < len || (s->pages == PAGES_LARGE && !large_pages))
         s++;
     return s->link;
 }

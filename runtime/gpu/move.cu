@@ -132,7 +132,7 @@ struct task { /* in shared memory: what all threads of a block do next */
     uint64_t dst, src;
     uint32_t len, seq;
     uint32_t part, parts; /* which part of the work is this block's */
-    bool leave, is_fold;
+    bool leave, is_fold, near;
     struct ring_fold fold;
 };
 
@@ -156,6 +156,7 @@ __device__ __forceinline__ void take_task(struct task *k, uint32_t v, uint32_t p
 {
     uint64_t dst = lane_words(v, 2), src = lane_words(v, 4);
     uint32_t fold = lane_word(v, 1), len = lane_word(v, 6), seq = lane_word(v, 0);
+    uint32_t near = lane_word(v, WEFT_TASK_NEAR);
 
     if (fold)
         take_fold(&k->fold, v);
@@ -167,6 +168,7 @@ __device__ __forceinline__ void take_task(struct task *k, uint32_t v, uint32_t p
     k->len = len;
     k->seq = seq;
     k->is_fold = fold != 0;
+    k->near = near != 0;
     k->part = part;
     k->parts = parts;
 }
@@ -174,9 +176,10 @@ __device__ __forceinline__ void take_task(struct task *k, uint32_t v, uint32_t p
 /* Whether the descriptor in v is whole, and which number it has. */
 __device__ __forceinline__ bool is_whole(uint32_t v, uint32_t seq)
 {
-    return lane_word(v, 0) == seq && lane_word(v, 15) == seq &&
-           (!(lane_word(v, 1) & RT_GPU_RING_FAR) ||
-            (lane_word(v, 16) == seq && lane_word(v, 31) == seq));
+    unsigned same = __ballot_sync(EVERY_LANE, v == seq);
+    unsigned all = lane_word(v, 1) & RT_GPU_RING_FAR ? 0x80018001u : 0x8001u;
+
+    return (same & all) == all;
 }
 
 /* ---- the blocks beside block 0 ---- */
@@ -265,10 +268,40 @@ __device__ __forceinline__ uint32_t parts_for(const struct rt_gpu_linger &p, str
     return parts < l->known + 1 ? parts : l->known + 1;
 }
 
+/* A fence that is enough for copies into memory that is `near` or not. */
+__device__ __forceinline__ void fence_for(bool near)
+{
+    if (near)
+        fence_device();
+    else
+        fence_system();
+}
+
+/* All is in flight at once; each lane stores what it has loaded. */
+__device__ __forceinline__ void copy_near(uint4 *pocket, uint4 *dst, const uint4 *src, uint32_t len,
+                                          unsigned lane)
+{
+    for (unsigned i = lane; i < len / 16; i += 32)
+        start_load(pocket + i, src + i);
+    wait_loads();
+    for (unsigned i = lane; i < len / 16; i += 32)
+        dst[i] = pocket[i];
+}
+
+/* How many bytes warp 0 copies or reduces alone. */
+__device__ __forceinline__ uint32_t alone_most(uint64_t dst, uint64_t src, uint32_t len,
+                                               uint32_t fold, uint32_t near)
+{
+    if (fold)
+        return fold_lanes_most(fold);
+    return near && !(((uint32_t)dst | (uint32_t)src | len) & 15) ? WEFT_LINGER_NEAR
+                                                                 : WEFT_LINGER_TINY;
+}
+
 /* Polls, does the shortest copies itself, and returns with a task for the block.  The time is read
  * while the load is on its way. */
 __device__ __forceinline__ void look(const struct rt_gpu_linger &p, struct leader *l,
-                                     struct task *k)
+                                     struct task *k, uint4 *pocket)
 {
     unsigned lane = threadIdx.x;
 
@@ -278,6 +311,8 @@ __device__ __forceinline__ void look(const struct rt_gpu_linger &p, struct leade
         u64 now = now_ns();
         uint32_t late = lane_word(now - l->start > p.life_ns, 0); /* lanes may see two times */
         uint32_t idle = lane_word(now - l->last > p.idle_ns, 0);
+        uint64_t dst = lane_words(v, 2), src = lane_words(v, 4);
+        uint32_t len = lane_word(v, 6), fold = lane_word(v, 1), near = lane_word(v, WEFT_TASK_NEAR);
         bool whole = is_whole(v, l->next);
         if (late | (idle & !whole)) {
             if (lane == 0)
@@ -286,10 +321,9 @@ __device__ __forceinline__ void look(const struct rt_gpu_linger &p, struct leade
         }
         if (!whole)
             continue;
-        uint64_t dst = lane_words(v, 2), src = lane_words(v, 4);
-        uint32_t len = lane_word(v, 6), seq = l->next++, fold = lane_word(v, 1);
+        uint32_t seq = l->next++;
         l->last = now;
-        if (len > (fold ? fold_lanes_most(fold) : WEFT_LINGER_TINY)) {
+        if (len > alone_most(dst, src, len, fold, near)) {
             uint32_t parts = parts_for(p, l, len, fold != 0);
             if (parts > 1)
                 tell(p, v, parts);
@@ -301,12 +335,14 @@ __device__ __forceinline__ void look(const struct rt_gpu_linger &p, struct leade
         } else if (len <= 256 && !(((uint32_t)dst | (uint32_t)src | len) & 7)) {
             if (lane * 8 < len) /* a few words: no loop */
                 ((uint2 *)dst)[lane] = from<true>::load((const uint2 *)src + lane);
+        } else if (len > WEFT_LINGER_TINY) {
+            copy_near(pocket, (uint4 *)dst, (const uint4 *)src, len, lane);
         } else {
             copy<true, 4>(dst, src, len, lane, 32);
         }
         __syncwarp();
         if (lane == 0) {
-            fence_system();
+            fence_for(near);
             host_store(p.words, seq);
         }
     }
@@ -359,7 +395,7 @@ __device__ __forceinline__ void finish(const struct rt_gpu_linger &p, const stru
 
     __syncwarp();
     if (lane == 0)
-        fence_system();
+        fence_for(k->near);
     if (part != 0) {
         if (lane == 0)
             store_word(&work_of(p)->finished[part - 1], seq);
@@ -377,6 +413,7 @@ extern "C" __global__ void __launch_bounds__(WEFT_LINGER_THREADS, 2)
     weft_linger(const __grid_constant__ struct rt_gpu_linger p)
 {
     __shared__ struct task k;
+    __shared__ uint4 pocket[WEFT_LINGER_NEAR / sizeof(uint4)];
     bool leads = blockIdx.x == 0, warp0 = threadIdx.x < 32;
     uint32_t rank = 0, seen = p.next - 1;
     struct leader l;
@@ -394,7 +431,7 @@ extern "C" __global__ void __launch_bounds__(WEFT_LINGER_THREADS, 2)
         tell(p, p.next - 1, 1);
     for (;;) {
         if (warp0 && leads)
-            look(p, &l, &k);
+            look(p, &l, &k, pocket);
         else if (warp0)
             wait_task(p, &k, rank, &seen);
         __syncthreads();

@@ -12,14 +12,17 @@
 #define WEFT_BATCH_THREADS 256
 #define WEFT_BATCH_PIECE (16u << 10)
 
-/* weft_linger.  Up to TINY bytes one warp copies, up to SOLO bytes block 0; longer copies are cut
- * into parts of at least PART bytes for as many blocks as there are.  On H200 a block moves 34 to
- * 50 GB/s and handing a copy to other blocks costs 0.9 us.  A launch has one block, which does well
- * up to ONE bytes, or, when it is for a longer copy, MANY. */
+/* weft_linger.  Up to TINY bytes one warp copies, and up to NEAR by way of shared memory what is
+ * `near` and whole units of 16 bytes (H200: 4 KiB 0.3 us sooner than by the block, 8 KiB later);
+ * up to SOLO bytes block 0.  Longer copies are cut into parts of at least PART bytes for as many
+ * blocks as there are.  On H200 a block moves 34 to 50 GB/s and handing a copy to other blocks
+ * costs 0.9 us.  A launch has one block, which does well up to ONE bytes, or, when it is for a
+ * longer copy, MANY. */
 #define WEFT_LINGER_MANY 16
 #define WEFT_LINGER_BLOCKS_MAX 32
 #define WEFT_LINGER_THREADS 512
 #define WEFT_LINGER_TINY 2048u
+#define WEFT_LINGER_NEAR (6u << 10)
 #define WEFT_LINGER_SOLO (32u << 10)
 #define WEFT_LINGER_PART (8u << 10)
 #define WEFT_LINGER_ONE WEFT_LINGER_SOLO
@@ -35,6 +38,7 @@
  * the first launch.  The task is one store and one load of a warp, with the work's number in every
  * sector, so that neither side needs a fence: the descriptor itself, and in its pad the launch, so
  * that nothing need be cleared between launches. */
+#define WEFT_TASK_NEAR 14
 #define WEFT_TASK_LAUNCH_PARTS 7 /* launch << 8 | parts; 1: block 0 is there, 0: leave */
 struct rt_gpu_task {
     uint32_t word[sizeof(struct rt_gpu_desc) / sizeof(uint32_t)];

@@ -17,7 +17,7 @@
 #include "test/fake/btl_fake.h"
 #include <sched.h>
 
-enum { N = 3, ROOM = 20 << 20 };
+enum { N = 3, ROOM = 52 << 20 }; /* the device's in large pages */
 
 static uint64_t seed;
 static unsigned rnd(unsigned n)
@@ -499,6 +499,28 @@ static void direct(void)
     world_down();
 }
 
+/* The longest ones are written by the sender, too, when the receiver's memory is in large pages. */
+static void who_copies_the_longest(void)
+{
+    struct end s = { DEV, 1, 0, (48 << 20) + 1, 1, NULL }, r = { DEV, 2, 1, s.len, 2, NULL };
+    cu_ptr p;
+    world_up(true, 0);
+    begin(&s, &r);
+    finish(&s, &r);
+    CHECK_EQ(maps.puts, 1);
+    CHECK_EQ(maps.gets, 0);
+    char *whole = device[1];
+    CHECK_EQ(rt_cuda.mem_alloc(&p, ROOM + 4096), CU_OK);
+    device[1] = (char *)(uintptr_t)p;
+    begin(&s, &r);
+    finish(&s, &r);
+    CHECK_EQ(maps.puts, 1);
+    CHECK_EQ(maps.gets, 1);
+    device[1] = whole;
+    CHECK_EQ(rt_cuda.mem_free(p), CU_OK);
+    world_down();
+}
+
 /* What has failed once may work later, for other devices or with fewer mappings. */
 static void a_refused_put_is_tried_again(void)
 {
@@ -778,6 +800,7 @@ int main(void)
     if (only_seed)
         return check_end();
     RUN(long_ones);
+    RUN(who_copies_the_longest);
     RUN(a_refused_put_is_tried_again);
     RUN(many);
     CHECK(freopen("/dev/null", "w", stderr) != NULL); /* what follows reports errors */

@@ -43,7 +43,8 @@ bool gt_is_fake(void);
 void gt_use(int dev);
 cu_ctx gt_ctx(int dev);
 
-/* A buffer of n bytes (0 too) at an address that is `odd` more than a multiple of 512. */
+/* A buffer of n bytes (0 too) at an address that is `odd` more than a multiple of 512.  GT_POOLS=0
+ * in the environment: of no pool, by cuMemAlloc instead. */
 unsigned char *gt_alloc(enum gt_kind kind, int dev, size_t n, unsigned odd);
 void gt_free(unsigned char *p);
 bool gt_guards_intact(const unsigned char *p);

@@ -175,6 +175,7 @@ bool dev_linger(int n)
         struct rt_gpu_desc *d = &ring[linger_next % RT_GPU_RING_SLOTS];
         if (d->seq != linger_next || d->seq_too != linger_next)
             return true;
+        dev.nnear += d->near != 0;
         if (d->fold)
             add_in_ring(d);
         else

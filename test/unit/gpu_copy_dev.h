@@ -13,6 +13,7 @@ struct dev {
     size_t batch_n;              /* copies of the last batch */
     unsigned batch_grid, linger_grid;
     int nfolds; /* reductions in the ring */
+    int nnear;  /* descriptors there that say `near` */
     struct rt_gpu_linger linger; /* parameters of the last launch of weft_linger */
     struct cu_function_st *refuse_fn; /* launches of this answer `refuse` */
     cu_result refuse;

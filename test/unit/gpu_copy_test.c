@@ -272,6 +272,25 @@ static void is_sum(const struct job *j, const char *dst, const char *a, const ch
               ((const uint32_t *)(const void *)a)[i] + ((const uint32_t *)(const void *)b)[i]);
 }
 
+static void what_is_near_is_told(void)
+{
+    struct rt_gpu *g = start(true, true);
+    for (int i = 0; i < 300; i++) { /* around the ring: a slot is for all three in turn */
+        jobs[0] = (struct job){ .op.done = is_done };
+        if (i % 3 == 0)
+            rt_gpu_copy_near(g, here, there + 8 * i, 8, &jobs[0].op);
+        else if (i % 3 == 1)
+            copy(g, &jobs[0], here, there + 8 * i, 8);
+        else
+            sum(g, &jobs[0], here, there, host, 2, true);
+        settle();
+        CHECK_EQ(jobs[0].ndone, 1);
+        CHECK_EQ(dev.nnear, i / 3 + 1);
+    }
+    CHECK_EQ(dev.nfolds, 100);
+    finish(g);
+}
+
 static void short_reductions_use_the_ring(void)
 {
     struct rt_gpu *g = start(true, true);
@@ -895,9 +914,11 @@ static void the_model(void)
     }
     for (int w = 0; w < RT_GPU_WAYS; w++)
         CHECK(rt_gpu_way_names[w] != NULL);
-    CHECK_EQ(rt_gpu_side(1), RT_GPU_LINK_PEER);
-    CHECK_EQ(rt_gpu_side(1 << 20), RT_GPU_LINK_PUT);
-    CHECK_EQ(rt_gpu_side(SIZE_MAX), RT_GPU_LINK_PEER);
+    for (int large = 0; large < 2; large++) {
+        CHECK_EQ(rt_gpu_side(1, large), RT_GPU_LINK_PEER);
+        CHECK_EQ(rt_gpu_side(1 << 20, large), RT_GPU_LINK_PUT);
+        CHECK_EQ(rt_gpu_side(SIZE_MAX, large), large ? RT_GPU_LINK_PUT : RT_GPU_LINK_PEER);
+    }
 }
 
 int main(void)
@@ -911,6 +932,7 @@ int main(void)
     RUN(no_ring_when_it_may_not_be);
     RUN(a_refused_lingering_kernel);
     RUN(short_reductions_use_the_ring);
+    RUN(what_is_near_is_told);
     RUN(reductions_of_many_places);
     RUN(reductions_of_many_blocks);
     RUN(reductions_of_a_refused_kernel);

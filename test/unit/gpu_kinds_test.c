@@ -70,6 +70,7 @@ static struct rt_gpu_ptr bounds(void *p, size_t len, enum rt_memkind kind)
     CHECK_EQ(tail.id, q.id);
     CHECK_EQ(tail.len, q.len);
     CHECK(q.id != 0 && q.single && q.g && tail.g == q.g);
+    CHECK_EQ(rt_gpu_lies_on(q.g, &q), kind != RT_MEM_MANAGED);
     capture_begin();
     CHECK_EQ(rt_gpu_query(p, q.len + 1, &bad), -RT_EINVAL);
     CHECK(strstr(capture_end(), "ends 1 bytes behind its allocation"));

@@ -148,6 +148,22 @@ typedef unsigned long long u64;
 static std::atomic<u64> now{ 1000 };
 static u64 now_ns() { return now += 20; }
 static void fence_system() { may_yield(); }
+static void fence_device() { may_yield(); }
+/* Nothing is there before the wait. */
+static thread_local std::vector<std::pair<uint4 *, const uint4 *>> loads[1024];
+static void start_load(uint4 *to, const uint4 *from)
+{
+    if (((uintptr_t)to | (uintptr_t)from) % 16)
+        fail("an asynchronous load", "out of alignment");
+    loads[me.now->tid].push_back({ to, from });
+    may_yield();
+}
+static void wait_loads()
+{
+    for (auto &l : loads[me.now->tid])
+        *l.first = *l.second;
+    loads[me.now->tid].clear();
+}
 static u64 atomicCAS(u64 *p, u64 old, u64 v)
 {
     may_yield();
@@ -289,7 +305,7 @@ alignas(64) static struct rt_gpu_words words;
 alignas(128) static struct rt_gpu_work work_area;
 static std::vector<uint8_t> src(ROOM), dst(ROOM), want(ROOM);
 static uint32_t posted, reaped, launches;
-static int ncopies, nfolds, nfar, nlaunches;
+static int nnear, ncopies, nfolds, nfar, nlaunches;
 
 static void bad(const char *what)
 {
@@ -311,6 +327,12 @@ static void post(size_t *at)
 {
     size_t len = 1 + (size_t)rand() % (rand() % 3 ? 3000 : rand() % 3 ? 9000 : 80000);
     size_t shift = rand() % 2 ? 0 : (size_t)rand() % 16;
+    bool whole = rand() % 2; /* units of 16 bytes */
+    if (whole) {
+        len = (len + 15) & ~(size_t)15;
+        shift = 0;
+        *at += -(uintptr_t)&dst[*at] & 15;
+    }
     if (*at + len + 16 > ROOM)
         return;
     uint32_t s = ++posted;
@@ -319,6 +341,8 @@ static void post(size_t *at)
     d->src = (uint64_t)&src[*at + shift];
     d->len = (uint32_t)len;
     d->fold = 0;
+    d->near = rand() % 2;
+    nnear += whole && d->near && len > WEFT_LINGER_TINY && len <= WEFT_LINGER_NEAR;
     memcpy(&want[*at], &src[*at + shift], len);
     __atomic_store_n(&d->seq_too, s, __ATOMIC_RELEASE);
     __atomic_store_n(&d->seq, s, __ATOMIC_RELEASE);
@@ -482,7 +506,7 @@ int main(int argc, char **argv)
         batch_round();
         batch_round();
     }
-    printf("# %d copies, %d reductions (%d of many places), %d launches\nok 1 - kernels that copy, on the CPU\n1..1\n",
-           ncopies, nfolds, nfar, nlaunches);
+    printf("# %d copies (%d near), %d reductions (%d of many places), %d launches\nok 1 - kernels that copy, on the CPU\n1..1\n",
+           ncopies, nnear, nfolds, nfar, nlaunches);
     return 0;
 }

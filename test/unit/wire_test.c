@@ -495,9 +495,9 @@ static void relayed_frames(void)
     relay_event(&r, &fence);                  /* hosts 0 and 2 take part: not complete */
     CHECK_EQ(nup, 0);
     for (int round = 0; round < 40000; round++) {
-        static const enum wire_type types[] = { WIRE_FENCE, WIRE_FENCE_DONE, WIRE_FETCH,
-                                                WIRE_FETCHED };
-        enum wire_type type = types[rnd() % 4];
+        static const enum wire_type types[] = { WIRE_FENCE, WIRE_FENCE_DONE, WIRE_FENCE_WAITS,
+                                                WIRE_FETCH, WIRE_FETCHED };
+        enum wire_type type = types[rnd() % 5];
         wire_begin(&o, type, rnd() % 2 ? 0 : rnd() % 5);
         for (uint32_t k = rnd() % 6; k > 0; k--)
             wire_put_u32(&o, rnd() % 3 ? rnd() % 9 : rnd());
@@ -532,6 +532,19 @@ static void relayed_frames(void)
                              .in = payload(&o, o.len - WIRE_HEADER) };
     relay_frame(&r, &f);
     CHECK(nanswers == 1 && !f.in.bad);
+    for (int i = 0; i < job.n; i++)
+        job.ranks[i].running = i != 4;
+    CHECK(relay_missing(&r) == NULL);         /* nobody waits */
+    for (uint32_t last = 3; last <= 4; last++) {
+        wire_begin(&o, WIRE_FENCE_WAITS, 2);
+        wire_put_u32(&o, 2);
+        wire_put_u32(&o, 1);
+        wire_put_u32(&o, last);
+        wire_end(&o);
+        f = (struct wire_frame){ .type = WIRE_FENCE_WAITS, .in = payload(&o, o.len - WIRE_HEADER) };
+        relay_frame(&r, &f);
+        CHECK(!f.in.bad && relay_missing(&r) == (last == 4 ? &job.ranks[4] : NULL));
+    }
     relay_fini(&r);
     wire_out_fini(&o);
     free(job.by_host), free(job.host_of);

@@ -8,9 +8,9 @@
  * taken under it, not the other way round.  Nobody waits for a stream with `fake.lock` held.
  * Contexts, streams and events are never given back to malloc, so that stale handles are found out.
  *
- * Environment: FAKE_CUDA_DEVICES, FAKE_CUDA_PEER, FAKE_CUDA_MEM, FAKE_CUDA_SPREAD,
- * FAKE_CUDA_DELAY_US, FAKE_CUDA_FAIL, FAKE_CUDA_VERSION, FAKE_CUDA_MISSING, CUDA_VISIBLE_DEVICES:
- * init.c. */
+ * Environment: FAKE_CUDA_DEVICES, FAKE_CUDA_DMABUF, FAKE_CUDA_PEER, FAKE_CUDA_MEM,
+ * FAKE_CUDA_SPREAD, FAKE_CUDA_DELAY_US, FAKE_CUDA_FAIL, FAKE_CUDA_VERSION, FAKE_CUDA_MISSING,
+ * CUDA_VISIBLE_DEVICES: init.c. */
 #ifndef TEST_FAKE_GPU_FAKE_H
 #define TEST_FAKE_GPU_FAKE_H
 
@@ -140,7 +140,7 @@ struct fake {
     pthread_mutex_t lock;
     int pid; /* that called cuInit; 0 = nobody */
     int ndevices, nvisible, visible[FAKE_DEVICES];
-    bool peer, spread;
+    bool peer, spread, dmabuf;
     size_t mem_nbytes, used[FAKE_DEVICES];
     int version;
     unsigned delay_us;

@@ -3,6 +3,7 @@
  *
  *   FAKE_CUDA_DEVICES=2       devices of the machine
  *   FAKE_CUDA_PEER=1          0: no device can access another
+ *   FAKE_CUDA_DMABUF=0        1: adapters may write to its memory, and must read it back
  *   FAKE_CUDA_MEM=8589934592  bytes of memory of each device, counted per process
  *   FAKE_CUDA_SPREAD=0        1: device addresses lie terabytes apart, as with the real driver
  *   FAKE_CUDA_DELAY_US=0      before each operation of a stream, at most, at random
@@ -171,6 +172,7 @@ void fake_read_env(void)
         read_visible(v);
     fake.peer = env_number("FAKE_CUDA_PEER", 1) != 0;
     fake.spread = env_number("FAKE_CUDA_SPREAD", 0) != 0;
+    fake.dmabuf = env_number("FAKE_CUDA_DMABUF", 0) != 0;
     fake.mem_nbytes = env_bytes("FAKE_CUDA_MEM", (size_t)8 << 30);
     fake.version = (int)env_number("FAKE_CUDA_VERSION", 13000);
     fake.delay_us = (unsigned)env_number("FAKE_CUDA_DELAY_US", 0);
@@ -393,6 +395,10 @@ cu_result cuDeviceGetAttribute(int *value, int attribute, cu_device d)
     case CU_DEV_POSIX_FD:
     case CU_DEV_MEMORY_POOLS:
         *value = 1;
+        return 0;
+    case CU_DEV_RDMA:
+    case CU_DEV_DMABUF:
+        *value = fake.dmabuf;
         return 0;
     default:
         *value = 0;

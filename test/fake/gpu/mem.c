@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Fake CUDA driver: allocating, freeing, and what is known of an address.  Small allocations share
  * blocks of 2 MiB, as with the real driver.  Freeing waits for the context's work. */
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 #include "test/fake/gpu/fake.h"
 
 #define SMALL (1u << 20)
@@ -317,15 +320,40 @@ cu_result cuMemGetAddressRange_v2(cu_ptr *base, size_t *len, cu_ptr p)
     return err;
 }
 
-/* No adapter reads or writes the fake's memory: there are no dma-bufs, and nothing to flush. */
+/* A descriptor of the memory behind a range, whose position is where the range begins in it: an
+ * adapter's driver that knows this (test/fake/ib_dmabuf.c) can take it for a dma-buf. */
+static int range_fd(cu_ptr p, size_t nbytes)
+{
+    struct fake_mem *m = fake_mem_find(p);
+    char path[64];
+    int fd;
+
+    if (!m)
+        m = fake_mem_next(p); /* whole pages begin before a small allocation */
+    if (!m || !m->phys || m->base >= p + nbytes)
+        return -1;
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", m->phys->fd);
+    fd = open(path, O_RDWR | O_CLOEXEC); /* not dup(): a position of its own */
+    if (fd >= 0)
+        lseek(fd, (off_t)(m->off + p - m->base), SEEK_SET);
+    return fd;
+}
+
 cu_result cuMemGetHandleForAddressRange(void *handle, cu_ptr p, size_t nbytes, int type,
                                         unsigned long long flags)
 {
     cu_ctx c;
-    int err = fake_enter_ctx("cuMemGetHandleForAddressRange", &c);
+    int fd, err = fake_enter_ctx("cuMemGetHandleForAddressRange", &c);
 
-    (void)handle, (void)p, (void)nbytes, (void)type, (void)flags;
-    return err ? err : CU_ERROR_NOT_SUPPORTED;
+    if (err || type != CU_RANGE_DMABUF_FD || flags || !fake.dmabuf)
+        return err ? err : CU_ERROR_NOT_SUPPORTED;
+    pthread_mutex_lock(&fake.lock);
+    fd = range_fd(p, nbytes);
+    pthread_mutex_unlock(&fake.lock);
+    if (fd < 0)
+        return CU_ERROR_INVALID_VALUE;
+    *(int *)handle = fd;
+    return 0;
 }
 
 cu_result cuFlushGPUDirectRDMAWrites(int target, int scope)

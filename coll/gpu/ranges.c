@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ranges of device memory in a call: what a rank says of its own, in its post, and the others'
+ * posts, by which it maps theirs.
+ *
+ * Programs repeat calls, so what is found out is kept with the call's struct while its arguments
+ * are the same: this rank's description, copies of the others' posts, and where their ranges were
+ * mapped.  A post has a version, another one whenever the memory or the arguments are others, by
+ * which readers see that they need not look at it again.  Nothing is held by this: each call asks
+ * what memory its buffers are, and takes its mappings anew.  When all is as it was the plan is
+ * (coll_gpu_call.planned).  Under the domain's lock. */
+#include "coll/gpu/gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+#include "runtime/gpu/kernel.h"
+
+static struct coll_gpu_post *copy_of(const struct coll_gpu_call *c, int rank)
+{
+    return (struct coll_gpu_post *)(c->posts + (size_t)rank * coll_gpu_post_nbytes(c->gate));
+}
+
+static int make_room(struct coll_gpu_call *c)
+{
+    size_t n = (size_t)c->gate->team->size;
+    if (c->offsets)
+        return 0;
+    for (int w = 0; w < COLL_GPU_RANGES; w++) {
+        if (!c->map[w])
+            c->map[w] = calloc(n, sizeof *c->map[w]);
+        if (!c->at[w])
+            c->at[w] = calloc(n, sizeof *c->at[w]);
+        if (!c->len[w])
+            c->len[w] = calloc(n, sizeof *c->len[w]);
+        if (!c->map[w] || !c->at[w] || !c->len[w])
+            return -RT_ENOMEM;
+    }
+    if (!c->word && !(c->word = calloc(n, sizeof *c->word)))
+        return -RT_ENOMEM;
+    if (!c->version && !(c->version = calloc(n, sizeof *c->version)))
+        return -RT_ENOMEM;
+    if (!c->posts && !(c->posts = calloc(n, coll_gpu_post_nbytes(c->gate))))
+        return -RT_ENOMEM;
+    c->offsets = calloc(n, sizeof *c->offsets);
+    return c->offsets ? 0 : -RT_ENOMEM;
+}
+
+/* ---- whether a call is the one that it was ---- */
+
+static struct coll_gpu_shape shape_of(const struct rt_layout *l)
+{
+    return l ? (struct coll_gpu_shape){ l->size, l->elem, l->contig }
+             : (struct coll_gpu_shape){ .size = -1 };
+}
+
+static bool same_shape(const struct coll_gpu_shape *s, const struct rt_layout *l)
+{
+    return l ? s->size == l->size && s->elem == l->elem && s->contig == l->contig : s->size < 0;
+}
+
+static enum coll_gpu_way way_of(const struct coll_team *t, const struct coll_args *a)
+{
+    return a->kind == COLL_ALLREDUCE ? coll_gpu_asked_way(t->size, a->rcount * a->rtype->size)
+                                     : COLL_GPU_AUTO;
+}
+
+bool coll_gpu_knows(const struct coll_gpu_call *c, const struct coll_task *k)
+{
+    const struct coll_gpu_asked *q = &c->asked;
+    const struct coll_args *a = &k->args;
+    return q->known && q->kind == a->kind && q->sbuf == a->sbuf && q->rbuf == a->rbuf &&
+           q->scount == a->scount && q->rcount == a->rcount && q->root == a->root &&
+           !a->scounts && !a->rcounts && q->op == (a->op ? (int)a->op->code : -1) &&
+           same_shape(&q->stype, a->stype) && same_shape(&q->rtype, a->rtype) &&
+           q->background == k->background && q->way == way_of(c->gate->team, a);
+}
+
+/* Types and operations may be freed, so it is what they say that is kept.  Vectors of counts are
+ * the user's, and may be others at the same place. */
+static void note_asked(struct coll_gpu_call *c)
+{
+    const struct coll_task *k = c->task;
+    const struct coll_args *a = &k->args;
+    c->asked = (struct coll_gpu_asked){ .known = !a->scounts && !a->rcounts,
+                                        .background = k->background,
+                                        .kind = a->kind,
+                                        .root = a->root,
+                                        .op = a->op ? (int)a->op->code : -1,
+                                        .way = way_of(c->gate->team, a),
+                                        .sbuf = a->sbuf,
+                                        .rbuf = a->rbuf,
+                                        .scount = a->scount,
+                                        .rcount = a->rcount,
+                                        .stype = shape_of(a->stype),
+                                        .rtype = shape_of(a->rtype) };
+}
+
+void coll_gpu_unlearn(struct coll_gpu_call *c)
+{
+    c->asked.known = c->planned = false;
+    for (int r = 0; c->version && r < c->gate->team->size; r++)
+        c->version[r] = 0;
+}
+
+/* ---- this rank's buffers ---- */
+
+static void release_own(struct coll_gpu_call *c)
+{
+    struct coll_team *t = c->gate->team;
+    for (int w = 0; w < COLL_GPU_RANGES; w++)
+        if (c->mem[w].reg) {
+            t->ops->dev_release(t, &c->mem[w]);
+            c->mem[w].reg = NULL;
+        }
+    while (c->nscratch)
+        coll_gpu_engine->give(c->scratch[--c->nscratch]);
+    c->near = NULL;
+}
+
+bool coll_gpu_has_kernels(const struct coll_gpu_call *c)
+{
+    struct rt_gpu *g = c->near ? c->near->g : NULL;
+    return g && coll_gpu_engine->kernels(g) &&
+           coll_gpu_engine->can_fold(g, RT_GPU_U8, RT_GPU_FOLD_COPY) &&
+           coll_gpu_engine->can_fold(g, RT_GPU_U8, RT_GPU_FOLD_SWAP);
+}
+
+static int take_scratch(struct coll_gpu_call *c)
+{
+    size_t left = c->own.swaps && coll_gpu_has_kernels(c) ? 0 : c->own.scratch;
+    for (size_t n; left; left -= n) {
+        n = left < COLL_GPU_SCRATCH_UNIT ? left : COLL_GPU_SCRATCH_UNIT;
+        if (c->nscratch == COLL_GPU_UNITS)
+            return -RT_ENOTSUP;
+        int err = coll_gpu_engine->take(c->near->g, false, n, &c->scratch[c->nscratch]);
+        if (err < 0)
+            return err;
+        c->scratch_at[c->nscratch] = c->scratch[c->nscratch]->p;
+        c->nscratch++;
+    }
+    return 0;
+}
+
+/* What the call's arguments say. */
+static int describe_call(struct coll_gpu_call *c, struct coll_gpu_post *post)
+{
+    int err = coll_gpu_own(c->gate->team, &c->task->args, &c->own, post->offsets);
+    post->has = post->pages = 0;
+    post->publishes = c->own.publishes;
+    post->word = c->own.word;
+    for (int w = 0; w < COLL_GPU_RANGES; w++) {
+        post->len[w] = c->own.len[w];
+        post->has |= (uint32_t)(c->own.at[w] != NULL) << w;
+    }
+    return err;
+}
+
+/* What memory the ranges are; *other: not what the post says.  The device of the receive buffer
+ * does the work, where a rank has one. */
+static int describe_memory(struct coll_gpu_call *c, struct coll_gpu_post *post, bool *other)
+{
+    struct coll_team *t = c->gate->team;
+    uint32_t pages = 0;
+    for (int w = 0; w < COLL_GPU_RANGES; w++) {
+        if (!c->own.at[w])
+            continue;
+        int err = t->ops->dev_describe(t, c->own.at[w], c->own.len[w], &c->mem[w]);
+        if (err < 0)
+            return err;
+        *other |= memcmp(post->key[w], c->mem[w].key, COLL_DEV_KEY) != 0;
+        memcpy(post->key[w], c->mem[w].key, COLL_DEV_KEY);
+        pages |= (uint32_t)rt_gpu_in_large_pages(&c->mem[w].at) << w;
+        c->near = &c->mem[w].at;
+    }
+    *other |= pages != post->pages || (c->near ? c->near->g : NULL) != c->asked.g;
+    post->pages = pages;
+    return 0;
+}
+
+static int describe(struct coll_gpu_call *c, struct coll_gpu_post *post)
+{
+    bool other = !coll_gpu_knows(c, c->task);
+    int err = other ? describe_call(c, post) : 0;
+    if (err >= 0)
+        err = describe_memory(c, post, &other);
+    if (err >= 0 && c->own.folds && c->near &&
+        !coll_gpu_engine->can_fold(c->near->g, c->own.type, c->own.code))
+        err = -RT_ENOTSUP;
+    if (err >= 0 && c->near)
+        err = take_scratch(c);
+    if (err < 0 || !other)
+        return err;
+    c->gate->version += c->gate->version == UINT32_MAX ? 2 : 1; /* 0: none */
+    c->version[c->gate->team->rank] = c->gate->version;
+    c->planned = false;
+    note_asked(c);
+    c->asked.g = c->near ? c->near->g : NULL;
+    return 0;
+}
+
+int coll_gpu_describe(struct coll_gpu_call *c)
+{
+    int err = make_room(c);
+    if (err >= 0)
+        err = describe(c, copy_of(c, c->gate->team->rank));
+    if (err < 0) {
+        log_debug(COLL, "%s: device buffers of this rank go through host memory: %s",
+                  coll_kind_names[c->task->args.kind], rt_err_text(err));
+        release_own(c);
+        coll_gpu_unlearn(c);
+    }
+    return err;
+}
+
+uint32_t coll_gpu_put_post(const struct coll_gpu_call *c, uint32_t there)
+{
+    int rank = c->gate->team->rank;
+    if (c->version[rank] != there)
+        memcpy(coll_gpu_post_of(c, rank), copy_of(c, rank), coll_gpu_post_nbytes(c->gate));
+    return c->version[rank];
+}
+
+bool coll_gpu_stands(const struct coll_gpu_call *c)
+{
+    struct rt_gpu_ptr now;
+    for (int w = 0; w < COLL_GPU_RANGES; w++) {
+        const struct rt_gpu_ptr *at = &c->mem[w].at;
+        if (c->mem[w].reg && (coll_gpu_engine->query(c->own.at[w], c->own.len[w], &now) < 0 ||
+                              now.id != at->id || now.base != at->base || now.g != at->g))
+            return false;
+    }
+    return true;
+}
+
+/* ---- the others' ---- */
+
+static void detach_all(struct coll_gpu_call *c)
+{
+    struct coll_team *t = c->gate->team;
+    for (int w = 0; w < COLL_GPU_RANGES && c->map[w]; w++)
+        for (int r = 0; r < t->size; r++)
+            if (c->map[w][r].att) {
+                t->ops->dev_detach(t, &c->map[w][r]);
+                c->map[w][r].att = NULL;
+            }
+}
+
+/* Copies what a rank says unless the copy is of the same version; posts of persistent calls have
+ * none. */
+static void read_post(struct coll_gpu_call *c, int rank)
+{
+    struct coll_gpu *g = c->gate;
+    uint32_t version = c->init ? 0 : rt_load_relaxed(&g->word[rank].version[c->slot]);
+    if (rank == g->team->rank || (version && version == c->version[rank]))
+        return;
+    memcpy(copy_of(c, rank), coll_gpu_post_of(c, rank), coll_gpu_post_nbytes(g));
+    c->version[rank] = version;
+    c->planned = false;
+}
+
+static void use_posts(struct coll_gpu_call *c)
+{
+    c->in_place = false;
+    c->large_pages = true;
+    for (int r = 0; r < c->gate->team->size; r++) {
+        const struct coll_gpu_post *post = copy_of(c, r);
+        c->word[r] = post->word;
+        c->in_place |= post->word & COLL_GPU_IN_PLACE;
+        c->offsets[r] = post->publishes ? post->offsets : NULL;
+        c->large_pages &= !(post->has & ~post->pages & 1u << COLL_GPU_RECV);
+    }
+}
+
+/* A rank without buffers of its own has no device, and no work: what it would address does not
+ * matter, only whether it is there. */
+#define SOMEWHERE ((char *)COLL_GPU_RANGES)
+
+/* *at: how this rank addresses it; NULL where there is none. */
+static int attach_range(struct coll_gpu_call *c, int w, int rank, char **at)
+{
+    struct coll_team *t = c->gate->team;
+    const struct coll_gpu_post *post = copy_of(c, rank);
+    *at = NULL;
+    if (!(post->has & 1u << w))
+        return 0;
+    *at = SOMEWHERE;
+    if (!c->near)
+        return 0;
+    *at = (char *)(uintptr_t)c->own.at[w];
+    if (rank == t->rank && c->mem[w].at.g == c->near->g)
+        return 0;
+    int err = t->ops->dev_attach(t, rank, post->key[w], c->near, &c->map[w][rank]);
+    *at = err < 0 ? NULL : c->map[w][rank].ptr;
+    return err;
+}
+
+/* Trying costs a call that is begun twice, so it is done ever more seldom. */
+static void note_reach(struct coll_gpu *g, int err)
+{
+    enum { FAR_FIRST = 8, FAR_MOST = 4096 };
+    if (err == -RT_EUNREACH)
+        g->far = g->far_last = !g->far_last               ? FAR_FIRST
+                               : g->far_last < FAR_MOST / 2 ? 2 * g->far_last
+                                                            : FAR_MOST;
+    else if (err >= 0)
+        g->far_last = 0;
+}
+
+int coll_gpu_map(struct coll_gpu_call *c)
+{
+    int size = c->gate->team->size, err = 0;
+    for (int r = 0; r < size; r++)
+        read_post(c, r);
+    if (!c->planned)
+        use_posts(c);
+    for (int r = 0; r < size; r++)
+        for (int w = 0; w < COLL_GPU_RANGES && err >= 0; w++) {
+            char *was = c->at[w][r];
+            err = attach_range(c, w, r, &c->at[w][r]);
+            c->len[w][r] = copy_of(c, r)->len[w];
+            c->planned = c->planned && err >= 0 && was == c->at[w][r];
+        }
+    note_reach(c->gate, err);
+    return err;
+}
+
+void coll_gpu_release(struct coll_gpu_call *c)
+{
+    detach_all(c);
+    release_own(c);
+}
+
+void coll_gpu_free(struct coll_gpu_call *c)
+{
+    for (int w = 0; w < COLL_GPU_RANGES; w++) {
+        free(c->map[w]);
+        free(c->at[w]);
+        free(c->len[w]);
+    }
+    free(c->word);
+    free(c->version);
+    free(c->posts);
+    free(c->offsets);
+    free(c->op);
+    coll_gpu_free_plan(&c->plan);
+    free(c);
+}

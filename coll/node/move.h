@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Between move.c, which carries calls out, and its parts: the blocks (move_data.c), those that are
+ * small (move_small.c), the plan (move_plan.c). */
+#ifndef COLL_NODE_MOVE_H
+#define COLL_NODE_MOVE_H
+
+#include "coll/node/node.h"
+
+struct coll_move_data { /* a block in a user's buffer; none: no layout */
+    char *at;
+    int64_t n;
+    const struct rt_layout *l;
+};
+
+static inline int64_t coll_move_nbytes(struct coll_move_data d)
+{
+    return d.l ? d.n * d.l->size : 0;
+}
+
+static inline bool coll_move_sums(enum coll_kind k)
+{
+    return k == COLL_REDUCE || k == COLL_REDUCE_SCATTER || k == COLL_REDUCE_SCATTER_BLOCK ||
+           k == COLL_SCAN || k == COLL_EXSCAN;
+}
+
+static inline struct coll_move_data coll_move_whole(const void *buf, int64_t n,
+                                                    const struct rt_layout *l)
+{
+    return (struct coll_move_data){ (char *)buf, n, l };
+}
+
+static inline int64_t coll_move_most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Block i of the receive side of a call, in any of the forms. */
+struct coll_move_data coll_move_recv_block(const struct coll_args *a, int i);
+/* What this rank has for rank `to`; for itself: what it copies, or adds, without a detour. */
+struct coll_move_data coll_move_sent(const struct coll_team *t, const struct coll_args *a, int to);
+/* Where this rank puts what rank `from` has for it, or adds it to. */
+struct coll_move_data coll_move_received(const struct coll_team *t, const struct coll_args *a,
+                                         int from);
+/* The same without what goes through lines and cells. */
+struct coll_move_data coll_move_out(const struct coll_team *t, const struct coll_args *a, int to);
+struct coll_move_data coll_move_in(const struct coll_team *t, const struct coll_args *a, int from);
+
+/* Into how many parts a line or a cell is divided, one for each reader; 0: not in such a call. */
+int coll_move_small_cols(enum coll_kind k, int size);
+/* Whether a block of that length goes through lines and cells; writer and reader know alike. */
+bool coll_move_is_small(const struct coll_team *t, enum coll_kind k, int64_t len);
+/* < 0 the call is left to messages, 0 not yet, 1 large blocks remain, 2 none. */
+int coll_move_small_step(struct coll_node *n, const struct coll_args *a, uint64_t e);
+
+/* Fills n->plan. */
+void coll_move_plan(struct coll_node *n, const struct coll_args *a);
+/* Piece i of what `from` has for `to`. */
+char *coll_move_stage(const struct coll_node *n, int from, int to, int64_t i);
+/* Where this rank builds piece i of a sum outside the user's buffer: in the spare rows. */
+char *coll_move_spare(const struct coll_node *n, enum coll_kind k, int64_t i);
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Small blocks of the calls whose ranks have blocks of different lengths, through lines and cells:
+ * move.c says why. */
+#include "coll/node/move.h"
+
+int coll_move_small_cols(enum coll_kind k, int size)
+{
+    switch (k) {
+    case COLL_GATHERV:
+    case COLL_ALLGATHERV:
+        return 1;
+    case COLL_SCATTERV:
+    case COLL_ALLTOALLV:
+    case COLL_ALLTOALLW:
+        return size - 1;
+    default:
+        return 0;
+    }
+}
+
+static int64_t cell_part(int cols) { return (COLL_NODE_CELL / cols) & ~(RT_CACHE_LINE - 1); }
+
+bool coll_move_is_small(const struct coll_team *t, enum coll_kind k, int64_t len)
+{
+    int cols = coll_move_small_cols(k, t->size);
+    return cols > 0 && len <= cell_part(cols);
+}
+
+static struct coll_node_line *line_of(const struct coll_node *n, uint64_t e, int rank)
+{
+    return &n->lines[e % COLL_NODE_SLOTS * (unsigned)n->team->size + (unsigned)rank];
+}
+
+/* Where call e has the small block of `from` for `to`. */
+static char *small_place(const struct coll_node *n, enum coll_kind k, uint64_t e, int from, int to,
+                         int64_t len)
+{
+    int cols = coll_move_small_cols(k, n->team->size), col = cols == 1 ? 0 : to - (to > from);
+    if (len <= COLL_NODE_LINE / cols)
+        return line_of(n, e, from)->data + col * (COLL_NODE_LINE / cols);
+    return n->cells + ((size_t)from * COLL_NODE_SLOTS + e % COLL_NODE_SLOTS) * COLL_NODE_CELL +
+           col * cell_part(cols);
+}
+
+static bool may_write(const struct coll_args *a, int rank)
+{
+    return a->kind == COLL_GATHERV ? rank != a->root : a->kind != COLL_SCATTERV || rank == a->root;
+}
+
+/* Writes this rank's small blocks; false: not yet.  The epoch is stored even where there are none,
+ * so that a reader which wrongly expects one does not wait for ever. */
+static bool tell_small(struct coll_node *n, const struct coll_args *a, uint64_t e)
+{
+    const struct coll_team *t = n->team;
+    uint64_t *wrote = &n->wrote[e % COLL_NODE_SLOTS];
+    if (!may_write(a, t->rank))
+        return true;
+    if (!coll_node_finished(n, *wrote))
+        return false;
+    *wrote = e;
+    for (int i = 0; i < t->size; i++) {
+        int to = a->kind == COLL_GATHERV ? a->root : i;
+        struct coll_move_data d = to == t->rank ? (struct coll_move_data){ 0 }
+                                                : coll_move_sent(t, a, to);
+        int64_t len = coll_move_nbytes(d);
+        if (len > 0 && coll_move_is_small(t, a->kind, len))
+            coll_piece_in(d.at, d.n, d.l, (struct coll_piece){ 0, len },
+                          small_place(n, a->kind, e, t->rank, to, len));
+        n->plan.large = n->plan.large || (len > 0 && !coll_move_is_small(t, a->kind, len));
+        if (to != t->rank && (a->kind == COLL_GATHERV || a->kind == COLL_ALLGATHERV))
+            break; /* one block, whoever reads it */
+    }
+    rt_store_release(&line_of(n, e, t->rank)->epoch, e); /* blocks before epoch */
+    coll_node_wake(n);
+    return true;
+}
+
+/* Takes the others' small blocks out; false: not all are there yet. */
+static bool read_small(struct coll_node *n, const struct coll_args *a, uint64_t e)
+{
+    const struct coll_team *t = n->team;
+    for (; n->next < t->size; n->next++) {
+        int from = n->next;
+        struct coll_move_data d = { 0 };
+        if (from != t->rank && may_write(a, from))
+            d = coll_move_received(t, a, from);
+        int64_t len = coll_move_nbytes(d);
+        if (len <= 0)
+            continue;
+        if (!coll_move_is_small(t, a->kind, len)) {
+            n->plan.large = true;
+            continue;
+        }
+        if (rt_load_acquire(&line_of(n, e, from)->epoch) < e) /* pairs with tell_small() */
+            return false;
+        n->plan.heard++;
+        coll_piece_out(d.at, d.n, d.l, (struct coll_piece){ 0, len },
+                       small_place(n, a->kind, e, from, t->rank, len));
+    }
+    return true;
+}
+
+int coll_move_small_step(struct coll_node *n, const struct coll_args *a, uint64_t e)
+{
+    struct coll_node_plan *p = &n->plan;
+    if (!p->told) {
+        int rc = coll_node_cells(n);
+        if (rc <= 0)
+            return rc;
+        p->large = false;
+        p->heard = 0;
+        if (!tell_small(n, a, e))
+            return 0;
+        p->told = true;
+        n->next = 0;
+    }
+    if (!read_small(n, a, e))
+        return 0;
+    n->next = 0;
+    if (p->heard == n->team->size - 1 && n->seen < e - 1)
+        n->seen = e - 1; /* all have started e, so all have finished e - 1 */
+    p->told = false;
+    return p->large ? 1 : 2;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Devices for coll/gpu over the team of coll_fake.h: device memory is plain memory, steps of plans
+ * end at any time and in any order, and things go wrong as often as a test wants.  One fake at a
+ * time. */
+#ifndef TEST_FAKE_COLL_DEVICES_H
+#define TEST_FAKE_COLL_DEVICES_H
+
+#include "test/fake/coll_fake.h"
+
+/* How often things go the other way, in 64ths. */
+struct fake_odds {
+    unsigned host, no_describe, no_attach, freed, fail, no_memory;
+};
+
+extern struct fake_devices {
+    struct fake *now; /* set by the test */
+    struct fake_odds odds;
+    int unreachable;         /* so many mappings are refused for good */
+    int nstaged;             /* calls of ranks that went through host memory */
+    int nregs, nmaps, njobs; /* that are there */
+    int nplans;              /* asked for kernels, as is done for each plan */
+} dev;
+
+/* From now on fakes have them. */
+void fake_devices_use(void);
+
+/* Memory that others see at another address than its owner, and at yet another one after it has
+ * moved; where they saw it before, nothing is any more. */
+enum { FAKE_PLACES = 3, FAKE_PLACE_LEN = 8192 };
+extern struct fake_place {
+    char *own, *seen;
+    int fd, number; /* number: of the allocation */
+} fake_places[FAKE_PLACES];
+void fake_places_open(void);
+void fake_places_close(void);
+/* anew: it was freed and allocated again where it was; else only mapped again. */
+void fake_place_move(struct fake_place *p, bool anew);
+
+#endif
