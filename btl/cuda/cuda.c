@@ -29,6 +29,7 @@ struct cuda_rmem {
     struct btl_rmem base;
     struct btl_cuda *b;
     struct rt_gpu *g; /* whose copies use it */
+    bool near;        /* the local buffer lies on that device */
     size_t len;
     struct cuda_import *import; /* NULL: memory of this process */
     struct cuda_rmem *next;
@@ -225,7 +226,9 @@ static int cuda_attach(struct btl_peer *peer, const void *key, const struct rt_g
         b->free_rmems = r;
         return err;
     }
-    *r = (struct cuda_rmem){ .b = b, .g = g, .len = k.len, .import = import };
+    *r = (struct cuda_rmem){
+        .b = b, .g = g, .near = rt_gpu_lies_on(g, near), .len = k.len, .import = import
+    };
     r->base.ptr = import ? import->base + k.off : (char *)(uintptr_t)k.addr;
     *out = &r->base;
     return 0;
@@ -254,8 +257,8 @@ static void copied(struct rt_gpu_op *op, int err)
     up->done(up, err); /* may start the next one */
 }
 
-static int copy_start(struct cuda_rmem *r, size_t off, void *dst, const void *src, size_t len,
-                      struct btl_op *up)
+static int op_take(struct cuda_rmem *r, size_t off, size_t len, struct btl_op *up,
+                   struct rt_gpu_op **out)
 {
     struct btl_cuda *b = r->b;
 
@@ -269,22 +272,38 @@ static int copy_start(struct cuda_rmem *r, size_t off, void *dst, const void *sr
     o->up = up;
     o->b = b;
     b->nops++;
-    rt_gpu_copy(r->g, dst, src, len, &o->op);
+    *out = &o->op;
     return 0;
 }
 
 static int cuda_put(struct btl_rmem *rmem, size_t off, struct btl_mem *m, const void *src,
                     size_t len, struct btl_op *op)
 {
+    struct cuda_rmem *r = (struct cuda_rmem *)rmem;
+    struct rt_gpu_op *o;
+    int err = op_take(r, off, len, op, &o);
     (void)m;
-    return copy_start((struct cuda_rmem *)rmem, off, (char *)rmem->ptr + off, src, len, op);
+
+    if (err == 0)
+        rt_gpu_copy(r->g, (char *)rmem->ptr + off, src, len, o);
+    return err;
 }
 
 static int cuda_get(struct btl_rmem *rmem, size_t off, struct btl_mem *m, void *dst, size_t len,
                     struct btl_op *op)
 {
+    struct cuda_rmem *r = (struct cuda_rmem *)rmem;
+    struct rt_gpu_op *o;
+    int err = op_take(r, off, len, op, &o);
     (void)m;
-    return copy_start((struct cuda_rmem *)rmem, off, dst, (char *)rmem->ptr + off, len, op);
+
+    if (err < 0)
+        return err;
+    if (r->near)
+        rt_gpu_copy_near(r->g, dst, (char *)rmem->ptr + off, len, o);
+    else
+        rt_gpu_copy(r->g, dst, (char *)rmem->ptr + off, len, o);
+    return 0;
 }
 
 static int cuda_progress(struct btl *btl)

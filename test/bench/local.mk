@@ -193,6 +193,9 @@ dist_man_MANS += test/bench/weft-tune.1
 EXTRA_PROGRAMS += test/bench/tcp_raw
 test_bench_tcp_raw_SOURCES = test/bench/tcp_raw.c
 # TCP between two network namespaces, beside iperf3, epoll alone and other MPI libraries.
-bench-net: all test/bench/tcp_raw
+EXTRA_PROGRAMS += test/bench/job_cost
+test_bench_job_cost_SOURCES = test/bench/job_cost.c
+test_bench_job_cost_LDADD = libmpi_abi.la
+bench-net: all test/bench/tcp_raw test/bench/job_cost
 	$(PYTHON) $(srcdir)/test/rig/net --builddir=. $(BENCHFLAGS)
 .PHONY: bench-net

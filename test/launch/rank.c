@@ -8,7 +8,9 @@
  * that   term=MS           on SIGTERM say so and exit MS milliseconds later; MS -1: ignore it
  * child             leave a child in the background that sleeps and holds stdout   exchange
  * put, get of every rank, compare   late=MS           the same in two steps, the second MS
- * milliseconds after the first       miss              get what the last rank never puts
+ * milliseconds after the first       crowd=MS          many threads at once get a key each of all
+ * ranks, which are put MS milliseconds later             miss  get what the last rank never puts
+ * heap              bytes that are allocated
  * segment           make the file of the node segment, as MPI_Init does */
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
@@ -16,6 +18,8 @@
 #include "runtime/boot/boot.h"
 #include "runtime/mem/node.h"
 
+#include <malloc.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -145,6 +149,62 @@ static int exchange_late(long ms)
     return 0;
 }
 
+enum { NTHREADS = 8 };
+
+/* What a thread asks of all ranks, in an order of its own; NULL when all answers were right. */
+static void *ask_all(void *arg)
+{
+    int i = (int)(intptr_t)arg - 1;
+    char key[32];
+    snprintf(key, sizeof key, "test.k%d", i);
+    for (int k = 0; k < rt_boot.size; k++) {
+        struct rt_proc peer = { 0, (uint32_t)((k + i) % rt_boot.size) };
+        void *val;
+        size_t len;
+        if ((int)peer.rank == rt_boot.rank)
+            continue;
+        int err = rt_boot_get(peer, key, &val, &len, 20);
+        int got = !err && len == sizeof got ? *(int *)val : -1;
+        if (got != i * 1000 + (int)peer.rank) {
+            fprintf(stderr, "rank %d: %s of rank %u: error %d, value %d\n", rt_boot.rank, key,
+                    peer.rank, err, got);
+            return arg;
+        }
+        free(val);
+    }
+    return NULL;
+}
+
+static int publish_keys(void)
+{
+    for (int i = 0; i < NTHREADS; i++) {
+        char key[32];
+        int val = i * 1000 + rt_boot.rank;
+        snprintf(key, sizeof key, "test.k%d", i);
+        if (rt_boot_put(key, &val, sizeof val) < 0)
+            return 1;
+    }
+    return rt_boot_commit() < 0;
+}
+
+/* All threads ask before anything is there. */
+static int exchange_crowd(long ms)
+{
+    pthread_t threads[NTHREADS];
+    int bad;
+    for (int i = 0; i < NTHREADS; i++)
+        if (pthread_create(&threads[i], NULL, ask_all, (void *)(intptr_t)(i + 1)))
+            return 1;
+    sleep_ms(ms);
+    bad = publish_keys();
+    for (int i = 0; i < NTHREADS; i++) {
+        void *wrong;
+        pthread_join(threads[i], &wrong);
+        bad |= wrong != NULL;
+    }
+    return bad;
+}
+
 static int make_segment(void)
 {
     char path[4096];
@@ -216,6 +276,8 @@ static int act(const char *w, int argc, char **argv)
         return miss();
     else if ((v = value_of(w, "late")))
         return exchange_late(strtol(v, NULL, 10));
+    else if ((v = value_of(w, "crowd")))
+        return exchange_crowd(strtol(v, NULL, 10));
     else if ((v = value_of(w, "abort")))
         rt_boot_abort((int)strtol(v, NULL, 10), "as the test wanted");
     else if ((v = value_of(w, "exit")))
@@ -230,6 +292,8 @@ static int act(const char *w, int argc, char **argv)
         say(stderr, v);
     else if ((v = value_of(w, "lines")))
         print_lines(strtol(v, NULL, 10));
+    else if (value_of(w, "heap"))
+        printf("%zu\n", mallinfo2().uordblks);
     else if (value_of(w, "cat"))
         copy_stdin();
     else if ((v = value_of(w, "env")))

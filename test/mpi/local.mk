@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # MPI programs, linked as a user would link them: against libmpi_abi alone.
 check_PROGRAMS += test/mpi/init test/mpi/p2p_modes test/mpi/p2p_persist test/mpi/p2p_sendrecv \
-	test/mpi/p2p_probe test/mpi/p2p_wait test/mpi/p2p_order test/mpi/p2p_traffic \
+	test/mpi/p2p_probe test/mpi/p2p_wait test/mpi/p2p_order test/mpi/p2p_traffic test/mpi/p2p_locked \
 	test/mpi/p2p_huge test/mpi/p2p_late test/mpi/comm_make test/mpi/comm_group test/mpi/comm_attr \
-	test/mpi/coll_move test/mpi/coll_reduce test/mpi/coll_nb test/mpi/coll_persist \
+	test/mpi/coll_move test/mpi/coll_reduce test/mpi/coll_nb test/mpi/coll_persist test/mpi/coll_hosts \
 	test/mpi/thread_multi \
 	test/mpi/oversub test/mpi/fault_victim test/mpi/fault_nocma
-EXTRA_DIST += test/mpi/mpitest.h test/mpi/faultlib.py test/mpi/fault_ranks.py \
+EXTRA_DIST += test/mpi/mpitest.h test/mpi/hosts.h test/mpi/faultlib.py test/mpi/fault_ranks.py \
 	test/mpi/fault_memory.py test/mpi/fault_input.py test/mpi/fault_finalize.py
 
 test_mpi_init_LDADD = libmpi_abi.la
@@ -14,6 +14,8 @@ test_mpi_p2p_modes_LDADD = libmpi_abi.la
 test_mpi_p2p_persist_LDADD = libmpi_abi.la
 test_mpi_p2p_sendrecv_LDADD = libmpi_abi.la
 test_mpi_p2p_probe_LDADD = libmpi_abi.la
+test_mpi_p2p_locked_SOURCES = test/mpi/p2p_locked.c test/mpi/mpitest.h
+test_mpi_p2p_locked_LDADD = libmpi_abi.la
 test_mpi_p2p_wait_LDADD = libmpi_abi.la
 test_mpi_p2p_order_LDADD = libmpi_abi.la
 test_mpi_p2p_traffic_LDADD = libmpi_abi.la
@@ -26,9 +28,16 @@ test_mpi_coll_move_LDADD = libmpi_abi.la
 test_mpi_coll_reduce_LDADD = libmpi_abi.la
 test_mpi_coll_nb_LDADD = libmpi_abi.la
 test_mpi_coll_persist_LDADD = libmpi_abi.la
+test_mpi_coll_hosts_LDADD = libmpi_abi.la
 test_mpi_thread_multi_LDADD = libmpi_abi.la -lpthread
 test_mpi_oversub_LDADD = libmpi_abi.la
 test_mpi_fault_victim_LDADD = libmpi_abi.la
+# Every program over several hosts, which this one plays; its cores are shared, so ranks do not poll.
+check-played: all
+	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS)
+	@set -f; $(run_tests) --launch='--rsh @srcdir@/test/launch/rsh_here -H n0:8,n1:8,n2:8 --map-by node --set spin_us=0' \
+		$(RUNTESTS) $(or $(TESTS),mpi/*)
+.PHONY: check-played
 include test/mpi/topo.mk
 include test/mpi/inter.mk
 include test/mpi/session.mk

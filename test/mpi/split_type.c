@@ -2,6 +2,7 @@
 /* MPI_Comm_split_type by hardware and by process set (MPI-5.0 section 7.4.2), against what
  * /sys says of the cores that each rank may run on.  Bound ranks come with --bind-to. */
 #include <sched.h>
+#include "test/mpi/hosts.h"
 #include "test/mpi/mpitest.h"
 
 static int sys_number(int cpu, const char *what)
@@ -17,6 +18,8 @@ static int sys_number(int cpu, const char *what)
         fclose(f);
     return n;
 }
+
+static int my_host; /* the lowest rank on this rank's host */
 
 /* One number for the package, or the core, within which this rank is bound; -1: in several. */
 static int bound_to(bool core)
@@ -35,7 +38,7 @@ static int bound_to(bool core)
         if (all == -1)
             return -1;
     }
-    return all;
+    return all < 0 ? all : my_host * 1000000 + all;
 }
 
 static MPI_Info info_of(const char *key, const char *value)
@@ -79,8 +82,8 @@ static void guided(void)
 {
     for (int i = 0; i < 2; i++) {
         int type = i ? MPI_COMM_TYPE_RESOURCE_GUIDED : MPI_COMM_TYPE_HW_GUIDED;
-        guided_by("mpi_shared_memory", type, 0);
-        guided_by("hwloc://Machine", type, 0);
+        guided_by("mpi_shared_memory", type, my_host);
+        guided_by("hwloc://Machine", type, my_host);
         guided_by("hwloc://Package", type, bound_to(false));
         guided_by("hwloc://Core", type, bound_to(true));
         guided_by("hwloc://core", type, bound_to(true));
@@ -104,12 +107,12 @@ static void guided_by_little(void)
     OK(MPI_Info_free(&info));
     info = info_of("mpi_hw_resource_type", mt_rank % 2 ? "hwloc://Machine" : "mpi_shared_memory");
     OK(MPI_Comm_split_type(mt_comm, MPI_COMM_TYPE_HW_GUIDED, 0, info, &c));
-    check_members(c, mt_rank % 2);
+    check_members(c, 2 * my_host + mt_rank % 2);
     OK(MPI_Info_free(&info));
     info = info_of("mpi_hw_resource_type", "hwloc://Machine");
     OK(MPI_Comm_split_type(mt_comm, mt_rank ? MPI_COMM_TYPE_HW_GUIDED : MPI_UNDEFINED, 0, info,
                            &c));
-    check_members(c, mt_rank ? 0 : -1);
+    check_members(c, mt_rank ? my_host : -1);
     OK(MPI_Info_free(&info));
 }
 
@@ -178,7 +181,11 @@ static void unguided(void)
 
 int main(int argc, char **argv)
 {
+    int host[HOST_RANKS_MAX];
+
     mt_init(argc, argv);
+    host_of_all(MPI_COMM_WORLD, host);
+    my_host = host[mt_rank];
     MT_RUN(guided);
     MT_RUN(guided_by_little);
     MT_RUN(process_sets);

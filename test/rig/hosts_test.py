@@ -14,7 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "launch"))
 import hosts_link
 import hosts_rig
-from harness import BUILD, MPIRUN, RANK, SCALE, Result, check, wait_for
+from harness import BUILD, MPIRUN, RANK, SCALE, Result, Skip, check, wait_for
 from hosts_rig import DIR
 
 PROGRAM = os.path.join(BUILD, "test", "rig", "hostrank")
@@ -191,10 +191,6 @@ def remake(**more):
     global _rig
     _rig.stop()
     _rig = make(**more)
-
-
-class Skip(Exception):
-    """Raised by a test that cannot run here; says why."""
 
 
 def run_one(i, name, function):

@@ -2,7 +2,7 @@
 # Rigs: whole systems on one machine.
 include test/rig/hosts.mk
 
-EXTRA_DIST += test/rig/net
+EXTRA_DIST += test/rig/net test/rig/net_scale.py
 
 # Weft MPI under a real Slurm of four virtual nodes; as root on Debian, where it installs what it needs.
 EXTRA_DIST += test/rig/slurm test/rig/slurm_rig.py test/rig/slurm.list
@@ -12,8 +12,15 @@ check-slurm: all
 .PHONY: check-slurm
 
 # Weft MPI over soft-RoCE in QEMU guests; as root on Debian, where it installs what it needs.
-EXTRA_DIST += test/rig/rdma test/rig/rdma_vm test/rig/rdma.list
+EXTRA_DIST += test/rig/rdma test/rig/rdma_vm test/rig/rdma_cases test/rig/rdma.list
 check-rdma: all
-	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS)
+	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS) $(check_DATA)
 	@$(abs_top_srcdir)/test/rig/rdma $(RUNTESTS)
 .PHONY: check-rdma
+
+# Under and with PMIx 5, which it fetches.
+EXTRA_DIST += test/rig/pmix5 test/rig/pmix5.list test/rig/hosts_pmix5
+check-pmix5: all
+	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS)
+	@$(abs_top_srcdir)/test/rig/pmix5 $(RUNTESTS)
+.PHONY: check-pmix5
