@@ -183,8 +183,11 @@ static int does_not_fit(const struct deal *d, int n, int left, bool may_exceed)
     return launch_usage(
         "%d rank%s%s asked for, but %s%d slot%s on %d host%s (%s)%s; %s; nothing was "
         "started",
-        n, n == 1 ? "" : "s", program, *per ? per : "there are ", n - left,
-        n - left == 1 ? "" : "s", d->nc, d->nc == 1 ? "" : "s", text,
+        n, n == 1 ? "" : "s", program,
+        *per            ? per
+        : n - left == 1 ? "there is "
+                        : "there are ",
+        n - left, n - left == 1 ? "" : "s", d->nc, d->nc == 1 ? "" : "s", text,
         d->napp ? " after the programs before" : "", advice);
 }
 

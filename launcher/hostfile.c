@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define SPACE " \t\r\n\v\f"
+#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* which some editors put before UTF-8 */
 
 /* "#" and "//" begin comments. */
 static void cut_comment(char *line)
@@ -25,7 +26,8 @@ static int parse_key(const char *where, const char *key, const char *value, stru
               : launch_name_in(most, key) ? &w->max_slots
                                           : NULL;
     if (!to)
-        return launch_usage("%s: unknown word '%s'; expected HOST slots=N max_slots=N, or HOST:N",
+        return launch_usage("%s: unknown word '%s'; expected one host a line, as HOST slots=N "
+                            "max_slots=N or as HOST:N",
                             where, key);
     if (!value)
         return launch_usage("%s: expected a number after '%s'", where, key);
@@ -47,6 +49,8 @@ static int parse_line(const char *where, char *line, launch_word_fn *fn, void *a
     char *host = strtok_r(line, SPACE, &state);
     if (!host)
         return 0;
+    if (host[launch_word_len(host)])
+        return launch_usage("%s: '%s' has a comma; expected one host a line", where, host);
     int code = launch_word_parse(where, host, strlen(host), &w);
     while (!code && (key = strtok_r(NULL, SPACE, &state)))
         code = parse_key(where, key, strtok_r(NULL, SPACE, &state), &w);
@@ -67,8 +71,9 @@ int launch_hostfile_read(const char *path, launch_word_fn *fn, void *arg)
         return launch_usage("--hostfile: could not open '%s': %s", path, strerror(errno));
     errno = 0;
     for (int n = 1; !code && getline(&line, &cap, f) >= 0; n++) {
+        size_t mark = n == 1 && !strncmp(line, BYTE_ORDER_MARK, 3) ? 3 : 0;
         snprintf(where, sizeof where, "%s line %d", path, n);
-        code = parse_line(where, line, fn, arg);
+        code = parse_line(where, line + mark, fn, arg);
     }
     if (!code && ferror(f))
         code = launch_usage("--hostfile: could not read '%s': %s", path, strerror(errno));

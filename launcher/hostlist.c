@@ -4,6 +4,7 @@
 #include "launcher/hosts.h"
 #include "launcher/options.h"
 
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,6 +57,15 @@ static void strip_brackets(char *name)
     }
 }
 
+/* A colon that is no count's belongs to an address: "a:2:4" is none.  One with ranges is the
+ * remote shell's to judge. */
+static bool is_colon_right(const char *name)
+{
+    const char *at = strrchr(name, '@');
+    struct in6_addr addr;
+    return !strchr(name, ':') || strchr(name, '[') || launch_is_address(at ? at + 1 : name, &addr);
+}
+
 int launch_word_parse(const char *where, const char *text, size_t len, struct launch_word *out)
 {
     char word[sizeof out->name + 16];
@@ -76,6 +86,8 @@ int launch_word_parse(const char *where, const char *text, size_t len, struct la
     if (!relative && !is_name(out->name))
         return launch_usage("%s: '%s' is not the name of a host", where, out->name);
     strip_brackets(out->name);
+    if (!relative && !is_colon_right(out->name))
+        return launch_usage("%s: '%s' is neither HOST:N nor an address", where, out->name);
     return 0;
 }
 

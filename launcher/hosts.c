@@ -22,8 +22,7 @@ static const char *bare(const char *name)
     return at ? at + 1 : name;
 }
 
-/* Into addr, IPv4 as IPv6 writes it. */
-static bool is_address(const char *name, struct in6_addr *addr)
+bool launch_is_address(const char *name, struct in6_addr *addr)
 {
     char text[INET6_ADDRSTRLEN + 8];
     struct in_addr v4;
@@ -66,8 +65,8 @@ bool launch_same_host(const char *a, const char *b)
     if (!strcasecmp(a, b))
         return true;
     size_t la = strcspn(a, "."), lb = strcspn(b, ".");
-    return la == lb && (!a[la] || !b[lb]) && !strncasecmp(a, b, la) && !is_address(a, &addr) &&
-           !is_address(b, &addr);
+    return la == lb && (!a[la] || !b[lb]) && !strncasecmp(a, b, la) &&
+           !launch_is_address(a, &addr) && !launch_is_address(b, &addr);
 }
 
 bool launch_is_self(const char *name)
@@ -78,7 +77,7 @@ bool launch_is_self(const char *name)
     name = bare(name);
     if (!strcasecmp(name, "localhost") || !strncasecmp(name, "localhost.", 10))
         return true;
-    if (is_address(name, &addr))
+    if (launch_is_address(name, &addr))
         return is_own_address(&addr);
     gethostname(self, sizeof self - 1);
     return launch_same_host(name, self);
@@ -92,7 +91,7 @@ static unsigned key_of(const char *name)
     struct in6_addr addr;
     unsigned key = 2166136261u;
     name = bare(name);
-    size_t len = is_address(name, &addr) ? strlen(name) : strcspn(name, ".");
+    size_t len = launch_is_address(name, &addr) ? strlen(name) : strcspn(name, ".");
     for (size_t i = 0; i < len; i++)
         key = (key ^ (unsigned)(name[i] | 0x20)) * 16777619u;
     return key;

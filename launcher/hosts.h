@@ -46,6 +46,9 @@ int launch_counts(const char *text, int *out, int n);
 /* ---- hosts.c ---- */
 /* One host by two names: equal, or one is the short name of the other. */
 bool launch_same_host(const char *a, const char *b);
+/* Whether a name is an address, which goes into addr, IPv4 as IPv6 writes it. */
+struct in6_addr;
+bool launch_is_address(const char *name, struct in6_addr *addr);
 /* A name or address of the host that we run on. */
 bool launch_is_self(const char *name);
 /* The host of that name; -1: there is none. */
