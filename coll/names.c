@@ -8,26 +8,7 @@
 #include <string.h>
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
-
-/* Edit distance of two short names, for "did you mean". */
-static int distance(const char *a, const char *b)
-{
-    int row[64], la = (int)strlen(a), lb = (int)strlen(b);
-    if (lb > 62)
-        lb = 62;
-    for (int j = 0; j <= lb; j++)
-        row[j] = j;
-    for (int i = 1; i <= la; i++) {
-        int diag = row[0];
-        row[0] = i;
-        for (int j = 1; j <= lb; j++) {
-            int change = diag + (a[i - 1] != b[j - 1]), drop = row[j] + 1, add = row[j - 1] + 1;
-            diag = row[j];
-            row[j] = change < drop ? (change < add ? change : add) : (drop < add ? drop : add);
-        }
-    }
-    return row[lb];
-}
+#include "runtime/base/near.h"
 
 int coll_kind_find(const char *where, const char *name)
 {
@@ -35,7 +16,7 @@ int coll_kind_find(const char *where, const char *name)
     for (int k = 0; k < COLL_KINDS; k++) {
         if (!strcmp(coll_kind_names[k], name))
             return k;
-        if (distance(name, coll_kind_names[k]) < distance(name, coll_kind_names[best]))
+        if (rt_near(name, coll_kind_names[k]) < rt_near(name, coll_kind_names[best]))
             best = k;
     }
     log_error(COLL, "%s names the collective \"%s\", which does not exist; the nearest is \"%s\"",
@@ -51,7 +32,7 @@ const struct coll_alg *coll_alg_wanted(const char *where, enum coll_kind kind, c
             continue;
         if (!strcmp(a->name, name))
             return a;
-        if (!best || distance(name, a->name) < distance(name, best->name))
+        if (!best || rt_near(name, a->name) < rt_near(name, best->name))
             best = a;
     }
     log_error(COLL,

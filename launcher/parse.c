@@ -3,6 +3,7 @@
  * Messages go to stderr at once: nothing has been started yet. */
 #include "launcher/options.h"
 #include "runtime/base/err.h"
+#include "runtime/base/near.h"
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -41,25 +42,6 @@ bool launch_name_in(const char *names, const char *name)
     return false;
 }
 
-/* Fewest single-letter edits that turn one into the other. */
-static int distance(const char *a, const char *b)
-{
-    int row[NAME_BYTES + 1], nb = (int)strnlen(b, NAME_BYTES);
-    for (int j = 0; j <= nb; j++)
-        row[j] = j;
-    for (int i = 1; a[i - 1]; i++) {
-        int diagonal = row[0];
-        row[0] = i;
-        for (int j = 1; j <= nb; j++) {
-            int best = diagonal + !same_letter(a[i - 1], b[j - 1]);
-            diagonal = row[j];
-            best = row[j] + 1 < best ? row[j] + 1 : best;
-            row[j] = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-        }
-    }
-    return row[nb];
-}
-
 static const struct launch_option *find_option(const char *name)
 {
     for (int i = 0; i < launch_noptions; i++)
@@ -71,13 +53,12 @@ static const struct launch_option *find_option(const char *name)
 static int unknown_option(const char *typed, const char *name)
 {
     char word[NAME_BYTES], nearest[NAME_BYTES] = "";
-    /* More edits than this make another word, not a slip. */
-    int best = 4;
+    int best = rt_near_limit(name);
     for (int i = 0; i < launch_noptions; i++) {
         const char *p = launch_options[i].names;
         for (; p && *p; p += strcspn(p, " "), p += *p == ' ') {
             snprintf(word, sizeof word, "%.*s", (int)strcspn(p, " "), p);
-            int d = distance(name, word);
+            int d = rt_near(name, word);
             if (d < best && d < (int)strlen(word)) {
                 best = d;
                 memcpy(nearest, word, sizeof nearest);

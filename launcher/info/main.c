@@ -6,6 +6,7 @@
 #include "mpi/api/api_table.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/log.h"
+#include "runtime/base/near.h"
 #include "runtime/topo/topo.h"
 
 #include <hwloc.h>
@@ -137,11 +138,21 @@ static void help(FILE *f)
 
 static int usage(const char *word)
 {
-    const char *plain = word + strspn(word, "-");
-    const char *near = NULL;
-    for (int i = 0; i < NSECTIONS && *plain; i++)
-        if (plain[0] == sections[i].name[0])
+    const char *plain = word + strspn(word, "-"), *near = NULL;
+    int best = rt_near_limit(plain);
+    if (!strncmp(plain, "coll=", 5)) {
+        fprintf(stderr, "weft_info: %s: expected --coll=N for N ranks, or --coll=NxH for N ranks "
+                        "on H hosts, H no more than N\n", word);
+        return 2;
+    }
+    for (int i = 0; i < NSECTIONS && *plain; i++) {
+        size_t len = strlen(sections[i].name);
+        int d = strncmp(plain, sections[i].name, len) ? rt_near(plain, sections[i].name) : 0;
+        if (d < best) {
+            best = d;
             near = sections[i].name;
+        }
+    }
     if (near)
         fprintf(stderr,
                 "weft_info: unknown option %s; did you mean --%s?  weft_info --help lists all\n",

@@ -5,6 +5,7 @@
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/base/near.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -16,7 +17,6 @@
 
 #define NAME_BYTES 64             /* longest name we compare; longer ones are unknown anyway */
 #define LINE_BYTES 1024           /* of the configuration file */
-#define NEAR       3              /* most edits between a misspelt name and its suggestion */
 
 struct rt_cfg cfg;
 
@@ -268,36 +268,14 @@ static int row_of(const char *name)
     return -1;
 }
 
-/* Levenshtein distance, one row of the table at a time. */
-static int distance(const char *a, const char *b)
-{
-    int row[NAME_BYTES + 1], nb = (int)strlen(b);
-    for (int j = 0; j <= nb; j++)
-        row[j] = j;
-    for (int i = 1; a[i - 1]; i++) {
-        int diagonal = row[0];
-        row[0] = i;
-        for (int j = 1; j <= nb; j++) {
-            int best = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            row[j] = best;
-        }
-    }
-    return row[nb];
-}
-
 const char *rt_cfg_nearest(const char *name)
 {
     char plain[NAME_BYTES];
     const char *found = NULL;
-    int best = NEAR + 1;
     plain_name(name, plain);
+    int best = rt_near_limit(plain);
     for (int i = 0; i < NROWS; i++) {
-        int d = distance(plain, rows[i].name);
+        int d = rt_near(plain, rows[i].name);
         if (d < best) {
             best = d;
             found = rows[i].name;
