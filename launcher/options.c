@@ -52,11 +52,33 @@ SETTER(set_host)
 
 SETTER(set_rsh)        { (void)app; o->rsh = f->arg; return 0; }
 
-SETTER(set_ppn)
+/* MPICH names the way; its -launcher-exec, our --rsh, the program, and counts before or after. */
+SETTER(set_launcher)
 {
     (void)app;
-    o->map = LAUNCH_NODE;
+    bool slurm = launch_name_in("slurm srun", f->arg);
+    if (!slurm && !launch_name_in("ssh rsh", f->arg))
+        return launch_usage("%s: '%s' is not ssh, rsh or slurm; --rsh COMMAND names any other",
+                            f->name, f->arg);
+    if (!o->rsh)
+        o->rsh = slurm ? "srun" : f->arg;
+    return 0;
+}
+
+static int set_ppr(struct launch_opts *o, const struct launch_found *f, enum launch_obj map)
+{
+    o->map = map;
     return parse_number(f, f->arg, 1, 1000000, &o->ppr);
+}
+
+SETTER(set_ppn)        { (void)app; return set_ppr(o, f, LAUNCH_NODE); }
+SETTER(set_perpackage) { (void)app; return set_ppr(o, f, LAUNCH_PACKAGE); }
+SETTER(set_pernode)
+{
+    UNUSED_ARGS;
+    o->map = LAUNCH_NODE;
+    o->ppr = 1;
+    return 0;
 }
 
 /* ---- environment ---- */
@@ -165,6 +187,7 @@ static int set_named(struct launch_opts *o, struct launch_app *app, const struct
 
 SETTER(set_errhandler) { return set_named(o, app, f, "initial_errhandler"); }
 SETTER(set_kinds)      { return set_named(o, app, f, "memory_alloc_kinds"); }
+SETTER(set_iface)      { return set_named(o, app, f, "tcp_if"); }
 
 SETTER(set_mca)
 {
@@ -236,6 +259,55 @@ SETTER(set_output)
     return o->output_dir ? 0 : launch_usage("out of memory");
 }
 
+/* Lists of words that stand for options, as Open MPI 5 has them. */
+struct word { const char *names; launch_option_set *set; };
+
+static int set_words(struct launch_opts *o, struct launch_app *app, const struct launch_found *f,
+                     const struct word *words, const char *expected)
+{
+    const char *p = f->arg;
+    do {
+        char text[4096];
+        struct launch_found as = { .name = f->name, .arg = text };
+        const struct word *w = words;
+        size_t len = strcspn(p, ",");
+        snprintf(text, sizeof text, "%.*s", (int)len, p);
+        p += len + (p[len] == ',');
+        char *eq = strchr(text, '=');
+        if (eq) {
+            *eq = '\0';
+            as.arg = eq + 1;
+        }
+        while (w->names && !launch_name_in(w->names, text))
+            w++;
+        if (!w->names || (eq != NULL) != (w->set == set_output))
+            return launch_usage("%s: unknown word '%.100s'; expected %s", f->name, text, expected);
+        int code = w->set(o, app, &as);
+        if (code)
+            return code;
+    } while (*p);
+    return 0;
+}
+
+SETTER(set_outputs)
+{
+    static const struct word words[] = { { "tag", set_tag },
+                                         { "rank", set_prefix },
+                                         { "timestamp", set_stamp },
+                                         { "merge-stderr-to-stdout merge", set_merge },
+                                         { "dir directory", set_output },
+                                         { NULL, NULL } };
+    return set_words(o, app, f, words, "tag, rank, timestamp, merge or dir=DIR");
+}
+
+SETTER(set_displays)
+{
+    static const struct word words[] = { { "map", set_display },
+                                         { "bind bindings", set_report },
+                                         { NULL, NULL } };
+    return set_words(o, app, f, words, "map or bind");
+}
+
 SETTER(set_stdin)
 {
     char *end;
@@ -282,6 +354,10 @@ const struct launch_option launch_options[] = {
     { "rsh launch-agent launcher-exec", "COMMAND", 1,
       "Start the other hosts' agents by COMMAND HOST ..., used as ssh would be.", set_rsh },
     { "ppn npernode N", "N", 1, "Start N ranks on each host, as --map-by ppr:N:node.", set_ppn },
+    { "pernode", NULL, 0, NULL, set_pernode },
+    { "npersocket", "N", 1, NULL, set_perpackage },
+    { "default-hostfile", "FILE", 1, NULL, set_hostfile },
+    { "launcher bootstrap", "ssh", 1, NULL, set_launcher },
 
     { NULL, NULL, 0, "Environment of the ranks", NULL },
     { "x", "NAME[=VALUE]", 1,
@@ -302,9 +378,11 @@ const struct launch_option launch_options[] = {
       "or mpi_errors_return.",
       set_errhandler },
     { "memory-alloc-kinds", "LIST", 1,
-      "Memory allocation kinds that the program asks for: mpi, system.", set_kinds },
+      "Memory allocation kinds that the program asks for: mpi, system, cuda.", set_kinds },
     { "mca gmca", "NAME VALUE", 2, "Accepted for Open MPI's users and ignored with a warning.",
       set_mca },
+    { "prtemca pmixmca omca gpmixmca", "NAME VALUE", 2, NULL, set_mca },
+    { "iface", "NAME", 1, NULL, set_iface },
 
     { NULL, NULL, 0, "Placement", NULL },
     { "map-by", "OBJ[:MOD,...]", 1,
@@ -332,6 +410,8 @@ const struct launch_option launch_options[] = {
       set_noover },
     { "report-bindings", NULL, 0, "Draw what each rank is bound to.", set_report },
     { "display-map", NULL, 0, "Print which rank is where; one table a host.", set_display },
+    { "display", "map,bind", 1, "As --display-map and --report-bindings.", set_displays },
+    { "print-rank-map", NULL, 0, NULL, set_display },
     { "dry-run do-not-launch", NULL, 0, "Start nothing; for use with the two above.", set_dry },
     { "topo", "FILE", 1, "Dry run on a machine recorded with lstopo FILE.xml.", set_topo },
     { "bynode", NULL, 0, NULL, set_bynode },
@@ -348,6 +428,8 @@ const struct launch_option launch_options[] = {
     { "output-filename", "DIR[:nocopy]", 1,
       "Also write to DIR/1/rank.N/stdout and stderr; nocopy: only there.", set_output },
     { "merge-stderr-to-stdout", NULL, 0, "Send the ranks' stderr to stdout.", set_merge },
+    { "output", "WORD,...", 1,
+      "The five above as a list: tag, rank, timestamp, merge, dir=DIR[:nocopy].", set_outputs },
     { "stdin", "RANK|all|none", 1, "Who reads the standard input of mpirun (default: rank 0).",
       set_stdin },
 

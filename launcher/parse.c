@@ -50,8 +50,31 @@ static const struct launch_option *find_option(const char *name)
     return NULL;
 }
 
+/* Options of other mpiruns that have no equal here, and what to do instead. */
+static const char *advice_for(const char *name)
+{
+    static const char *const rows[][2] = {
+        { "prefix", "Weft lies at the same path on all hosts, that of this mpirun; leave it out" },
+        { "rankfile rf", "--map-by, --rank-by and the order of --host say where ranks go" },
+        { "nolocal", "leave this host out of --host or the host file" },
+        { "display-allocation", "--display-map --dry-run shows hosts and ranks" },
+        { "cpu-set cpu-list", "start mpirun by taskset: ranks use the cores that it may use" },
+        { "app configfile", "put the programs on the command line, separated by ':'" },
+        { "path", "-x PATH=... is where programs are looked for" },
+        { "tune am", "settings are those of weft_info --config, in ~/.config/weft.conf" },
+        { "outfile-pattern errfile-pattern outfile errfile", "--output-filename DIR does it" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (launch_name_in(rows[i][0], name))
+            return rows[i][1];
+    return NULL;
+}
+
 static int unknown_option(const char *typed, const char *name)
 {
+    const char *advice = advice_for(name);
+    if (advice)
+        return launch_usage("%s is not an option of this mpirun: %s", typed, advice);
     char word[NAME_BYTES], nearest[NAME_BYTES] = "";
     int best = rt_near_limit(name);
     for (int i = 0; i < launch_noptions; i++) {
@@ -71,6 +94,19 @@ static int unknown_option(const char *typed, const char *name)
     return launch_usage("unknown option %s; mpirun --help lists all", typed);
 }
 
+/* "-n4": a number behind the name of an option that takes one; *eq as if a "=" stood between. */
+static const struct launch_option *find_joined(const char *name, const char *plain, const char **eq)
+{
+    char word[NAME_BYTES];
+    size_t len = strcspn(name, "0123456789");
+    snprintf(word, sizeof word, "%.*s", (int)len, name);
+    const struct launch_option *opt = find_option(word);
+    if (len < 1 || !plain[len] || !opt || opt->nargs != 1 || strcmp(opt->arg, "N"))
+        return NULL;
+    *eq = plain + len - 1;
+    return opt;
+}
+
 /* Takes one option and its arguments at argv[*at]; moves *at behind them. */
 static int parse_option(struct launch_opts *o, struct launch_app *app, int argc, char **argv,
                         int *at)
@@ -83,6 +119,8 @@ static int parse_option(struct launch_opts *o, struct launch_app *app, int argc,
 
     snprintf(name, sizeof name, "%.*s", eq ? (int)(eq - plain) : (int)strlen(plain), plain);
     const struct launch_option *opt = find_option(name);
+    if (!opt && !eq)
+        opt = find_joined(name, plain, &eq);
     if (!opt)
         return unknown_option(typed, name);
     if (eq && opt->nargs != 1)
@@ -202,15 +240,15 @@ void launch_opts_fini(struct launch_opts *o)
 /* Words of `text` from HELP_COLUMN to HELP_WIDTH; `column` is where the cursor is. */
 static void print_wrapped(FILE *f, const char *text, int column)
 {
-    fprintf(f, "%*s", column < HELP_COLUMN ? HELP_COLUMN - column : 1, "");
-    int at = column < HELP_COLUMN ? HELP_COLUMN : column + 1;
+    fprintf(f, "%*s", column < HELP_COLUMN - 1 ? HELP_COLUMN - 1 - column : 0, "");
+    int at = column < HELP_COLUMN ? HELP_COLUMN - 1 : column;
     while (*text) {
         int len = (int)strcspn(text, " ");
-        if (at + len > HELP_WIDTH) {
-            fprintf(f, "\n%*s", HELP_COLUMN, "");
-            at = HELP_COLUMN;
+        if (at + 1 + len > HELP_WIDTH) {
+            fprintf(f, "\n%*s", HELP_COLUMN - 1, "");
+            at = HELP_COLUMN - 1;
         }
-        fprintf(f, "%.*s ", len, text);
+        fprintf(f, " %.*s", len, text);
         at += len + 1;
         text += len;
         text += strspn(text, " ");

@@ -64,8 +64,15 @@ static int parse_modifier(struct launch_opts *o, const char *option, const char 
         o->hwthreads = false;
     else if (!strcmp(word, "if-supported"))
         o->bind_if_supported = true;
-    else if (strcmp(word, "span") && strcmp(word, "overload-allowed") && strcmp(word, "nolocal") &&
-             strcmp(word, "inherit") && strcmp(word, "noinherit"))
+    else if (!strcmp(word, "nolocal"))
+        return launch_usage("%s: NOLOCAL: leave this host out of --host or the host file instead",
+                            option);
+    else if (!strcmp(word, "span"))
+        return launch_usage("%s: SPAN: hosts are filled one after the other; 'node' deals the "
+                            "ranks out over them, 'ppr:N:OBJ' puts as many on each",
+                            option);
+    else if (strcmp(word, "overload-allowed") && strcmp(word, "inherit") &&
+             strcmp(word, "noinherit"))
         return launch_usage(
             "%s: unknown modifier '%s'; expected PE=N, HWTCPUS, CORECPUS, OVERSUBSCRIBE, "
             "NOOVERSUBSCRIBE, "
