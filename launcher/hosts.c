@@ -37,14 +37,25 @@ bool launch_is_address(const char *name, struct in6_addr *addr)
     return strchr(name, ':') && inet_pton(AF_INET6, text, addr) == 1;
 }
 
-static bool is_own_address(const struct in6_addr *addr)
+/* A name that every host has for itself: "localhost", 127.0.0.1 and the like. */
+static bool is_loopback(const char *name)
 {
     static const unsigned char v4_loopback[13] = { [10] = 0xff, [11] = 0xff, [12] = 127 };
-    struct ifaddrs *all, *i;
-    bool found = IN6_IS_ADDR_LOOPBACK(addr) || !memcmp(addr, v4_loopback, sizeof v4_loopback);
+    struct in6_addr addr;
 
-    if (found || getifaddrs(&all) < 0)
-        return found;
+    name = bare(name);
+    if (launch_is_address(name, &addr))
+        return IN6_IS_ADDR_LOOPBACK(&addr) || !memcmp(&addr, v4_loopback, sizeof v4_loopback);
+    return !strcasecmp(name, "localhost") || !strncasecmp(name, "localhost.", 10);
+}
+
+static bool is_own_address(const struct in6_addr *addr)
+{
+    struct ifaddrs *all, *i;
+    bool found = false;
+
+    if (getifaddrs(&all) < 0)
+        return false;
     for (i = all; i && !found; i = i->ifa_next) {
         int family = i->ifa_addr ? i->ifa_addr->sa_family : AF_UNSPEC;
         if (family == AF_INET6)
@@ -74,9 +85,9 @@ bool launch_is_self(const char *name)
     char self[256] = "";
     struct in6_addr addr;
 
-    name = bare(name);
-    if (!strcasecmp(name, "localhost") || !strncasecmp(name, "localhost.", 10))
+    if (is_loopback(name))
         return true;
+    name = bare(name);
     if (launch_is_address(name, &addr))
         return is_own_address(&addr);
     gethostname(self, sizeof self - 1);
@@ -145,6 +156,10 @@ int launch_hosts_add(struct launch_hosts *h, const char *name)
         return i;
     if (h->n == h->cap && !grow(h))
         return -1;
+    char self[256] = "";
+    /* The ranks get the name, and ranks elsewhere too. */
+    if (is_loopback(name) && gethostname(self, sizeof self - 1) == 0)
+        name = self;
     char *copy = strdup(name);
     if (!copy)
         return -1;

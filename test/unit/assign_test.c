@@ -325,6 +325,7 @@ static void this_host(void)
     CHECK_EQ(launch_parse(4, argv, &o), 0);
     CHECK_EQ(o.nhosts, 1);
     CHECK(o.nhosts == 1 && o.hosts[0].self);
+    CHECK_STR(o.nhosts == 1 ? o.hosts[0].name : "", self); /* not a name that others have, too */
     CHECK_EQ(o.nhosts == 1 ? o.hosts[0].slots : 0, 4);
     launch_opts_fini(&o);
     CHECK(!launch_is_self("10.255.254.253") && !launch_is_self("no-such-host.example"));
