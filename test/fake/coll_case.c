@@ -133,9 +133,16 @@ static int64_t block_at(const struct coll_case *c, int r, int other)
 
 static int64_t all_n(const struct coll_case *c, int r) { return block_at(c, r, c->size); }
 
-static void put(const struct coll_case *c, char *buf, int64_t at, struct word2 v)
+/* Elements [first, first + n) that src contributes for dst, to buf from element `at` on.  This and
+ * the comparison are most of what the tests do. */
+static void put(const struct coll_case *c, char *buf, int64_t at, int src, int dst, int64_t first,
+                int64_t n)
 {
-    memcpy(buf + at * layout_of(c)->extent, &v, 8);
+    int64_t extent = layout_of(c)->extent;
+    for (int64_t e = 0; e < n; e++) {
+        struct word2 v = value(c, src, dst, first + e);
+        memcpy(buf + (at + e) * extent, &v, 8);
+    }
 }
 
 /* Puts what rank r contributes into a buffer shaped like the send (or, in place, the receive)
@@ -146,8 +153,7 @@ static void fill_input(const struct coll_case *c, int r, char *buf, bool in_recv
                   ((c->kind == COLL_SCATTER || c->kind == COLL_SCATTERV) && r == c->root);
     if (blocks) {
         for (int j = 0; j < c->size; j++)
-            for (int64_t e = 0; e < block_n(c, r, j); e++)
-                put(c, buf, block_at(c, r, j) + e, value(c, r, j, e));
+            put(c, buf, block_at(c, r, j), r, j, 0, block_n(c, r, j));
         return;
     }
     bool gathers = c->kind == COLL_GATHER || c->kind == COLL_GATHERV || c->kind == COLL_ALLGATHER ||
@@ -159,8 +165,7 @@ static void fill_input(const struct coll_case *c, int r, char *buf, bool in_recv
     } else if (c->kind == COLL_REDUCE_SCATTER || c->kind == COLL_REDUCE_SCATTER_BLOCK) {
         n = all_n(c, r);
     }
-    for (int64_t e = 0; e < n; e++)
-        put(c, buf, at + e, value(c, r, 0, e));
+    put(c, buf, at, r, 0, 0, n);
 }
 
 /* Whether this rank passes MPI_IN_PLACE, and for which buffer. */
@@ -279,33 +284,60 @@ void coll_case_free(const struct coll_case *c, struct coll_buffers *b)
     free(b);
 }
 
-static struct word2 fold(const struct coll_case *c, int nranks, int64_t e)
+/* ---- what is expected ---- */
+
+/* What the ranks before have contributed to a reduction, of all elements of all blocks. */
+struct folded {
+    struct word2 *v;
+    int64_t n;
+};
+
+static void fold(const struct coll_case *c, struct folded *f, int r)
 {
-    struct word2 v = value(c, 0, 0, e);
-    for (int i = 1; i < nranks; i++)
-        v = combine(c, v, value(c, i, 0, e));
-    return v;
+    for (int64_t e = 0; e < f->n; e++)
+        f->v[e] = r ? combine(c, f->v[e], value(c, r, 0, e)) : value(c, 0, 0, e);
+}
+
+/* What has to be known before anything is expected of rank r; ranks come in order, each once. */
+static void fold_before(const struct coll_case *c, struct folded *f, int r)
+{
+    bool scatters = c->kind == COLL_REDUCE_SCATTER || c->kind == COLL_REDUCE_SCATTER_BLOCK;
+    if (!is_reduction(c->kind))
+        return;
+    if (!f->v) {
+        f->n = scatters ? all_n(c, r) : c->count;
+        f->v = calloc((size_t)f->n + 1, sizeof *f->v);
+    }
+    if (c->kind == COLL_SCAN)
+        fold(c, f, r);
+    else if (c->kind == COLL_EXSCAN && r > 0)
+        fold(c, f, r - 1);
+    for (int i = 0; c->kind != COLL_SCAN && c->kind != COLL_EXSCAN && r == 0 && i < c->size; i++)
+        fold(c, f, i);
+}
+
+static void put_folded(const struct coll_case *c, const struct folded *f, char *buf, int64_t first,
+                       int64_t n)
+{
+    int64_t extent = layout_of(c)->extent;
+    for (int64_t e = 0; e < n; e++)
+        memcpy(buf + e * extent, &f->v[first + e], 8);
 }
 
 /* Writes what rank r must receive over a copy of its receive buffer's first contents. */
-static void expect(const struct coll_case *c, int r, char *buf)
+static void expect(const struct coll_case *c, const struct folded *f, int r, char *buf)
 {
     bool root = r == c->root;
-    int64_t skip = c->kind == COLL_REDUCE_SCATTER || c->kind == COLL_REDUCE_SCATTER_BLOCK
-                       ? block_at(c, r, r)
-                       : 0;
-    int nranks = c->kind == COLL_SCAN ? r + 1 : c->kind == COLL_EXSCAN ? r : c->size;
     switch (c->kind) {
     case COLL_BARRIER:
         return;
     case COLL_BCAST:
-        for (int64_t e = 0; e < c->count; e++)
-            put(c, buf, e, value(c, c->root, 0, e));
+        put(c, buf, 0, c->root, 0, 0, c->count);
         return;
     case COLL_SCATTER:
     case COLL_SCATTERV:
-        for (int64_t e = 0; !in_place_recv(c, r) && e < block_n(c, c->root, r); e++)
-            put(c, buf, e, value(c, c->root, r, e));
+        if (!in_place_recv(c, r))
+            put(c, buf, 0, c->root, r, 0, block_n(c, c->root, r));
         return;
     case COLL_GATHER:
     case COLL_GATHERV:
@@ -317,17 +349,30 @@ static void expect(const struct coll_case *c, int r, char *buf)
         if ((c->kind == COLL_GATHER || c->kind == COLL_GATHERV) && !root)
             return;
         for (int i = 0; i < c->size; i++)
-            for (int64_t e = 0; e < block_n(c, r, i); e++)
-                put(c, buf, block_at(c, r, i) + e, value(c, i, is_alltoall(c->kind) ? r : 0, e));
+            put(c, buf, block_at(c, r, i), i, is_alltoall(c->kind) ? r : 0, 0, block_n(c, r, i));
+        return;
+    case COLL_REDUCE_SCATTER:
+    case COLL_REDUCE_SCATTER_BLOCK:
+        put_folded(c, f, buf, block_at(c, r, r), block_n(c, r, r));
         return;
     default:
-        if ((c->kind == COLL_REDUCE && !root) || nranks == 0)
-            return;
-        for (int64_t e = 0;
-             e < (skip || c->kind == COLL_REDUCE_SCATTER ? block_n(c, r, r) : c->count); e++)
-            put(c, buf, e, fold(c, nranks, skip + e));
+        if ((c->kind != COLL_REDUCE || root) && (c->kind != COLL_EXSCAN || r > 0))
+            put_folded(c, f, buf, 0, c->count);
         return;
     }
+}
+
+/* Whether the bytes are those; tells the first that is not. */
+bool coll_case_same(int r, const char *got, const char *want, int64_t len)
+{
+    if (!memcmp(got, want, (size_t)len))
+        return true;
+    int64_t i = 0;
+    while (got[i] == want[i])
+        i++;
+    printf("# rank %d: byte %lld of the receive buffer is %02x, expected %02x\n", r,
+           (long long)(i - GUARD), (unsigned char)got[i], (unsigned char)want[i]);
+    return false;
 }
 
 int coll_case_check(const struct coll_case *c, const struct coll_args *args,
@@ -336,20 +381,16 @@ int coll_case_check(const struct coll_case *c, const struct coll_args *args,
     if (b->neighbor)
         return neighbor_case_check(c, b->neighbor);
     int bad = 0;
+    struct folded folded = { 0 };
     char *want = malloc((size_t)b->recv_len);
     (void)args;
     for (int r = 0; r < c->size && !bad; r++) {
         memset(want, FILL, (size_t)b->recv_len);
         if (c->kind == COLL_BCAST ? r == c->root : c->kind != COLL_BARRIER && in_place_send(c, r))
             fill_input(c, r, want + GUARD, true);
-        expect(c, r, want + GUARD);
-        for (int64_t i = 0; i < b->recv_len && !bad; i++)
-            if (want[i] != b->recv[r][i]) {
-                printf("# rank %d: byte %lld of the receive buffer is %02x, expected %02x\n", r,
-                       (long long)(i - GUARD), (unsigned char)b->recv[r][i],
-                       (unsigned char)want[i]);
-                bad = 1;
-            }
+        fold_before(c, &folded, r);
+        expect(c, &folded, r, want + GUARD);
+        bad = !coll_case_same(r, b->recv[r], want, b->recv_len);
         memset(want, FILL, (size_t)b->send_len);
         if (c->kind != COLL_BARRIER && c->kind != COLL_BCAST && !in_place_send(c, r))
             fill_input(c, r, want + GUARD, false);
@@ -358,6 +399,7 @@ int coll_case_check(const struct coll_case *c, const struct coll_args *args,
             bad = 1;
         }
     }
+    free(folded.v);
     free(want);
     return bad;
 }

@@ -22,6 +22,8 @@ struct coll_buffers *coll_case_make(const struct coll_case *c, struct coll_args 
  */
 int coll_case_check(const struct coll_case *c, const struct coll_args *args,
                     const struct coll_buffers *b);
+/* Whether rank r's receive buffer, guards included, has these bytes; tells what differs. */
+bool coll_case_same(int r, const char *got, const char *want, int64_t len);
 /* Calls fn for every buffer, guards included; with args, the arguments get what fn returns for it.
  * Not for neighbourhood collectives. */
 typedef char *coll_case_fn(char *buf, int64_t len);

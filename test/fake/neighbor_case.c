@@ -120,11 +120,13 @@ static int64_t sent_n(const struct coll_case *c, int from, int slot)
     return is_v(c->kind) ? (from + slot) % 4 * c->count / 2 : c->count;
 }
 
-static void put(const struct coll_case *c, char *buf, int64_t at, int from, int slot, int64_t e)
+/* The n elements of a block, to buf from element `at` on. */
+static void put(const struct coll_case *c, char *buf, int64_t at, int from, int slot, int64_t n)
 {
-    const struct rt_layout *l = c->gaps ? &gappy : &tight;
-    uint64_t v = (uint64_t)hash((uint32_t)from, (uint32_t)slot, c->salt) << 32 | (uint32_t)e;
-    memcpy(buf + at * l->extent, &v, 8);
+    int64_t extent = (c->gaps ? &gappy : &tight)->extent;
+    uint64_t v = (uint64_t)hash((uint32_t)from, (uint32_t)slot, c->salt) << 32;
+    for (int64_t e = 0; e < n; e++, v++)
+        memcpy(buf + (at + e) * extent, &v, 8);
 }
 
 /* Counts and displacements of one side; one element between the blocks. */
@@ -172,15 +174,13 @@ static void make_rank(const struct coll_case *c, struct neighbor_buffers *b, int
     d->send = filled(d->send_len);
     d->recv = filled(d->recv_len);
     d->want = filled(d->recv_len);
-    for (int64_t e = 0; e < own; e++)
-        put(c, d->send + GUARD, e, r, 0, e);
+    put(c, d->send + GUARD, 0, r, 0, own);
     for (int i = 0; !is_allgather(c->kind) && i < out; i++)
-        for (int64_t e = 0; e < d->scounts[i]; e++)
-            put(c, d->send + GUARD, d->sdispls[i] + e, r, i, e);
+        put(c, d->send + GUARD, d->sdispls[i], r, i, d->scounts[i]);
     for (int i = 0; i < in; i++)
-        for (int64_t e = 0; d->sources[i] >= 0 && e < d->rcounts[i]; e++)
-            put(c, d->want + GUARD, d->rdispls[i] + e, d->sources[i],
-                is_allgather(c->kind) ? 0 : sent_as(c, b, r, i), e);
+        if (d->sources[i] >= 0)
+            put(c, d->want + GUARD, d->rdispls[i], d->sources[i],
+                is_allgather(c->kind) ? 0 : sent_as(c, b, r, i), d->rcounts[i]);
     d->sent = memcpy(malloc((size_t)d->send_len), d->send, (size_t)d->send_len);
     to_bytes(c, out, d->sdispls, l);
     to_bytes(c, in, d->rdispls, l);
@@ -217,13 +217,8 @@ int neighbor_case_check(const struct coll_case *c, const struct neighbor_buffers
 {
     for (int r = 0; r < c->size; r++) {
         const struct rank_data *d = &b->ranks[r];
-        for (int64_t i = 0; i < d->recv_len; i++)
-            if (d->recv[i] != d->want[i]) {
-                printf("# rank %d: byte %lld of the receive buffer is %02x, expected %02x\n", r,
-                       (long long)(i - GUARD), (unsigned char)d->recv[i],
-                       (unsigned char)d->want[i]);
-                return 1;
-            }
+        if (!coll_case_same(r, d->recv, d->want, d->recv_len))
+            return 1;
         if (memcmp(d->send, d->sent, (size_t)d->send_len)) {
             printf("# rank %d: the send buffer has been written to\n", r);
             return 1;
