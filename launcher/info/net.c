@@ -72,7 +72,9 @@ static void print_verbs(void)
 static int print_transports(void)
 {
     bool verbs = net.nused && info_listed("verbs"), tcp = net.tcp && net.tcp->nifs;
-    printf("Between hosts, in this order:\n");
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    printf("Between %s and other hosts, in this order:\n", host);
     print_verbs();
     if (!info_listed("tcp"))
         printf("  tcp    not used: WEFT_BTL leaves it out\n");
