@@ -84,6 +84,20 @@ static char *find_program(const char *name, const char *wdir, const char *search
     return NULL;
 }
 
+/* A path that still leads there when the rank has changed to `wdir`; takes over `path`. */
+static char *seen_from(const char *wdir, char *path)
+{
+    char *here, *whole = NULL;
+    if (!path || path[0] == '/' || !wdir)
+        return path;
+    here = getcwd(NULL, 0);
+    if (here && asprintf(&whole, "%s/%s", here, path) < 0)
+        whole = NULL;
+    free(here);
+    free(path);
+    return whole;
+}
+
 /* Value of PATH that the application will see. */
 static const char *search_path(const struct launch_job *job, const struct launch_app *app)
 {
@@ -107,7 +121,8 @@ int launch_check_programs(struct launch_job *job)
                        why ? strerror(why) : "not a directory");
             return LAUNCH_EXIT_FAIL;
         }
-        app->path = find_program(name, app->wdir, search_path(job, app), &why);
+        app->path = seen_from(app->wdir,
+                              find_program(name, app->wdir, search_path(job, app), &why));
         if (app->path)
             continue;
         if (why == ENOENT) {
