@@ -8,7 +8,7 @@
 #include "runtime/base/log.h"
 
 #include <errno.h>
-#include <netinet/tcp.h>
+#include <linux/tcp.h> /* libc's tcp_info is a shorter one */
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -24,6 +24,8 @@
 /* A connection that ends without a word usually means that the peer has died, and that the launcher
  * will end this process too; it gets so long to say why. */
 #define GRACE_NS (300u * MS)
+/* A mute peer: its kernel asks after ours every half of net_timeout_s, or every second. */
+#define MUTE_MORE_NS (1000u * MS)
 
 static void half_date(struct tcp_conn *c, uint64_t now)
 {
@@ -77,35 +79,55 @@ static void work_date(struct tcp_peer *p, uint64_t now)
         rt_list_del(&p->work);
 }
 
-/* How long has the other side not acknowledged what it should?  While its window is closed the
- * kernel asks ever more rarely, and only a question without answer counts. */
-static bool conn_is_dead(struct tcp_conn *c, uint64_t now)
+/* How long has the other side not acknowledged what it should?  While its window is closed only a
+ * question without answer counts. */
+static bool is_unanswered(struct tcp_conn *c, const struct tcp_info *i, uint64_t now)
 {
-    struct tcp_info i = { 0 };
-    socklen_t len = sizeof i;
-    if (getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &i, &len) < 0)
-        return false;
-    uint64_t heard = now - (uint64_t)i.tcpi_last_ack_recv * MS;
-    if (!i.tcpi_unacked && !i.tcpi_probes)
+    uint64_t heard = now - (uint64_t)i->tcpi_last_ack_recv * MS;
+    if (!i->tcpi_unacked && !i->tcpi_probes)
         c->stalled_ns = 0;
     else if (!c->stalled_ns || heard > c->stalled_ns)
         c->stalled_ns = now;
     return c->stalled_ns && now - c->stalled_ns > c->tcp->timeout_ns;
 }
 
-static void look_at_conns(struct btl_tcp *b, struct rt_list *list, uint64_t now)
+/* Of a closed window the kernel asks ever more rarely, in the end every two minutes, and meanwhile
+ * nothing is on its way that could stay unanswered.  The other side has nothing to send, since all
+ * that comes is read here, so its keepalive asks, however long its process computes. */
+static bool is_mute(struct tcp_conn *c, const struct tcp_info *i, uint64_t now)
 {
-    struct rt_list *pos, *next;
-    rt_list_each_safe (pos, next, list) {
+    if (!i->tcpi_notsent_bytes || i->tcpi_segs_in != c->segs_in)
+        c->mute_ns = now;
+    c->segs_in = i->tcpi_segs_in;
+    return now - c->mute_ns > c->tcp->timeout_ns + MUTE_MORE_NS;
+}
+
+static const char *conn_is_dead(struct tcp_conn *c, uint64_t now)
+{
+    struct tcp_info i = { 0 };
+    socklen_t len = sizeof i;
+    if (getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &i, &len) < 0)
+        return NULL;
+    bool unanswered = is_unanswered(c, &i, now), mute = is_mute(c, &i, now);
+    return unanswered ? "has acknowledged nothing" : mute ? "has given no sign" : NULL;
+}
+
+/* True: a peer is lost.  Others may have gone with it, so the list has to be begun again. */
+static bool look_at_conns(struct btl_tcp *b, struct rt_list *list, uint64_t now)
+{
+    struct rt_list *pos;
+    rt_list_each (pos, list) {
         struct tcp_conn *c = rt_container(pos, struct tcp_conn, link);
+        const char *what = c->peer && c->state != TCP_CONNECTING ? conn_is_dead(c, now) : NULL;
         char why[160];
-        if (!c->peer || c->state == TCP_CONNECTING || !conn_is_dead(c, now))
+        if (!what)
             continue;
-        snprintf(why, sizeof why, "%s has acknowledged nothing for %d s (WEFT_NET_TIMEOUT_S)",
-                 tcp_fd_text(c->fd), (int)(b->timeout_ns / 1000000000u));
+        snprintf(why, sizeof why, "%s %s for %d s (WEFT_NET_TIMEOUT_S)", tcp_fd_text(c->fd), what,
+                 (int)(b->timeout_ns / 1000000000u));
         tcp_peer_lost(c->peer, why);
-        return; /* other connections of the list may have gone with it; the rest next time */
+        return true;
     }
+    return false;
 }
 
 int tcp_dates(struct btl_tcp *b)
@@ -121,8 +143,8 @@ int tcp_dates(struct btl_tcp *b)
     if (now >= b->next_check_ns) {
         uint64_t every = b->timeout_ns / 8;
         b->next_check_ns = now + (every > 1000u * MS ? 1000u * MS : every);
-        look_at_conns(b, &b->conns, now);
-        look_at_conns(b, &b->half, now);
+        while (look_at_conns(b, &b->conns, now) || look_at_conns(b, &b->half, now))
+            ;
         if (!b->listening && b->nhalf_in < TCP_HALF_MAX)
             tcp_listener_watch(b, true); /* descriptors may have come free */
     }

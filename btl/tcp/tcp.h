@@ -112,12 +112,14 @@ struct tcp_conn {
     struct rt_list link;     /* in tcp->half, ->conns or ->dead */
     uint64_t since_ns;       /* when it came into `half` */
     uint64_t stalled_ns;     /* since when nothing has been acknowledged; 0: all is well */
+    uint64_t mute_ns;        /* since when no packet has come of those that should */
     struct tcp_shake *shake; /* until it is up */
     union {
         struct tcp_in in;             /* main */
         struct tcp_piece_in piece_in; /* lane */
     };
     struct tcp_piece_out piece_out; /* lane */
+    uint32_t segs_in;               /* packets that had come when dates.c last looked */
     bool heard;                     /* any byte has come */
     bool long_read;                 /* the last read brought much: poll() asks epoll */
 };

@@ -10,6 +10,7 @@
 #include "test/unit/capture.h"
 
 #include <arpa/inet.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -283,6 +284,54 @@ static void frames_that_are_none(void)
     ends_rank_1(both, sizeof both, "no frame"); /* too short for its offset */
 }
 
+/* ---- peers that read nothing ---- */
+
+/* Sends to rank `to` until nothing more is taken. */
+static void close_window(uint32_t to)
+{
+    static const char data[TCP_LEN_MAX];
+    struct rt_proc proc = { 0, to };
+    struct btl_peer *peer = NULL;
+    struct btl_hdr h = { 0 };
+    CHECK_EQ(raw.b->ops->add_peer(raw.b, &proc, NULL, 0, &peer), 0);
+    if (!peer)
+        return;
+    peer->up = &raw;
+    for (int again = 0; again < 3; again++, raw_pump())
+        while (raw.b->ops->send(peer, &h, data, sizeof data) == 0) { }
+}
+
+/* Neither reads, so the windows are closed, and the kernel asks after both ever more rarely.  Rank
+ * 1's kernel is silent otherwise, as that of a host that has been cut off: the rank is lost, though
+ * no question was without an answer.  Rank 2 computes, and keepalive tells that its host lives. */
+static void silence_behind_a_closed_window(void)
+{
+    uint32_t silent = 1, computes = 2;
+    int timeout_s = cfg.net_timeout_s;
+    cfg.net_timeout_s = 1;
+    if (!raw_open(0, 4))
+        return;
+    int fd[2] = { raw_join(silent, TCP_FOR_MAIN), raw_join(computes, TCP_FOR_MAIN) };
+    tcp_set_option(fd[1], SOL_SOCKET, SO_KEEPALIVE, 1);
+    tcp_set_option(fd[1], IPPROTO_TCP, TCP_KEEPIDLE, 1);
+    tcp_set_option(fd[1], IPPROTO_TCP, TCP_KEEPINTVL, 1);
+    close_window(silent);
+    close_window(computes);
+    capture_begin();
+    for (int i = 0; i < 3000 && !is_lost(&silent); i++) {
+        raw_pump();
+        usleep(10000);
+    }
+    CHECK(strstr(capture_end(), "rank 1 is lost") != NULL);
+    CHECK(is_lost(&silent));
+    CHECK(!is_lost(&computes));
+    CHECK_EQ(raw.downs, 1);
+    close(fd[0]);
+    close(fd[1]);
+    raw_close();
+    cfg.net_timeout_s = timeout_s;
+}
+
 /* ---- puts that may not be ---- */
 
 #define WINDOW 4096
@@ -502,6 +551,7 @@ int main(void)
     RUN(half_open_flood);
     RUN(frames_cut_at_every_byte);
     RUN(frames_that_are_none);
+    RUN(silence_behind_a_closed_window);
     RUN(puts_outside_on_the_main_connection);
     RUN(puts_outside_on_a_lane);
     RUN(put_into_memory_that_goes);
