@@ -35,7 +35,7 @@ static int bind_range(int fd, union tcp_sockaddr *a, socklen_t len)
     if (n < 1 || lo < 1 || (n == 2 && (hi < lo || hi > 65535)) || lo > 65535) {
         log_error(BTL, "WEFT_TCP_PORTS is \"%s\"; it has the form FIRST-LAST, 1 to 65535",
                   cfg.tcp_ports);
-        errno = 0;
+        errno = 0;                            /* all is said */
         return -1;
     }
     if (n == 1)
@@ -80,8 +80,9 @@ int tcp_listen(struct btl_tcp *b)
     if (b->listener < 0 && errno == EAFNOSUPPORT)
         b->listener = listen_on(AF_INET);
     if (b->listener < 0) {
-        log_error(BTL, "tcp: no port to listen on%s%s: %m", *cfg.tcp_ports ? " in " : "",
-                  cfg.tcp_ports);
+        if (errno)
+            log_error(BTL, "tcp: no port to listen on%s%s: %m%s", *cfg.tcp_ports ? " in " : "",
+                      cfg.tcp_ports, *cfg.tcp_ports ? "; each process of a host takes one" : "");
         return -RT_ESYS;
     }
     getsockname(b->listener, &a.sa, &len);
