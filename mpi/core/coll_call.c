@@ -4,7 +4,6 @@
 #include "mpi/core/coll_call.h"
 #include "mpi/core/check.h"
 #include "mpi/core/coll_device.h"
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include "mpi/p2p/device.h"
@@ -139,9 +138,11 @@ static bool run_alone(struct wm_domain *d, struct coll_task *k)
         if (coll_task_advance(k))
             return true;
         rt_unlock(&d->lock);
-        sched_yield();
+        bool again = rt_idle_yield();
         rt_lock(&d->lock);
         wm_progress(d);
+        if (!again)
+            break;
     }
     return false;
 }

@@ -21,6 +21,8 @@ void rt_idle_configure(int nranks, int ncpus);
 /* One step: pauses or yields by itself, and answers RT_IDLE_SLEEP when it is time to sleep on
  * the doorbell. */
 enum rt_idle_advice rt_idle_step(struct rt_idle *i);
+/* Gives the core away for a moment.  False: others compute on it, and it is better to sleep. */
+bool rt_idle_yield(void);
 bool rt_idle_oversubscribed(void);
 
 #endif
