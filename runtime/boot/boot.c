@@ -165,10 +165,38 @@ static int guess_ncpus(void)
     return all > mine ? all : mine;
 }
 
+static long number_of(const char *variable)
+{
+    const char *text = getenv(variable);
+    return text && *text ? strtol(text, NULL, 10) : -1;
+}
+
+/* Launchers that offered us no PMIx have started several of us, and each would be rank 0 of 1
+ * without a word.  The first one says so. */
+static void warn_if_one_of_several(void)
+{
+    static const struct { const char *size, *rank, *launcher, *advice; } rows[] = {
+        { "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun", "srun --mpi=pmix, or mpirun" },
+        { "PMI_SIZE", "PMI_RANK", "a launcher without PMIx", "Weft's mpirun" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        long n = number_of(rows[i].size);
+        if (n < 2)
+            continue;
+        if (number_of(rows[i].rank) == 0)
+            log_warn(BOOT,
+                     "%s has started %ld processes, but no PMIx server for them: each is alone, "
+                     "rank 0 of 1; %s starts them as one job",
+                     rows[i].launcher, n, rows[i].advice);
+        return;
+    }
+}
+
 static int become_singleton(void)
 {
     char self[16];
 
+    warn_if_one_of_several();
     rt_boot.singleton = true;
     rt_boot.size = rt_boot.universe_size = rt_boot.nnodes = 1;
     snprintf(rt_boot.nspace, sizeof rt_boot.nspace, "singleton-%.200s-%ld", rt_boot.host,
