@@ -18,6 +18,7 @@ LIMIT = 3.0                     # seconds that a failed job may take from start 
 AFTER = 1.0                     # and from the moment of the fault, where the program says it
 HANG = 20.0                     # when to stop waiting for a job that does not end
 TAG = "FAULT_TEST_TAG"
+SEGMENTS = os.environ.get("WEFT_SHM_DIR", "/dev/shm") + "/weft*"
 SCALE = float(os.environ.get("TEST_TIMEOUT_SCALE") or 1)
 
 builddir = os.environ.get("TEST_BUILDDIR", os.getcwd())
@@ -38,7 +39,7 @@ class Job:
         tmp = tempfile.mkdtemp(prefix="weft-fault-")
         tag = f"{os.getpid()}-{time.monotonic_ns()}"
         full = dict(os.environ, TMPDIR=tmp, **{TAG: tag}, **(env or {}))
-        before, start = set(glob.glob("/dev/shm/weft*")), time.monotonic()
+        before, start = set(glob.glob(SEGMENTS)), time.monotonic()
         with tempfile.TemporaryFile() as out:
             p = subprocess.Popen(command, env=full, stdin=stdin or subprocess.DEVNULL,
                                  stdout=out, stderr=out, start_new_session=True)
@@ -91,7 +92,7 @@ class Job:
                 os.kill(pid, signal.SIGKILL)
             except OSError:
                 pass
-        new = set(glob.glob("/dev/shm/weft*")) - before
+        new = set(glob.glob(SEGMENTS)) - before
         if new:
             time.sleep(0.2)                 # another job may just be starting
             wrong += [p for p in new if os.path.exists(p) and not self._mapped(p)]

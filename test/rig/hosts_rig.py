@@ -293,7 +293,7 @@ class Rig:
 
     def environ(self, **more):
         """Of what runs on a host."""
-        env = {k: v for k, v in os.environ.items() if k not in ("TMPDIR", "SSH_AUTH_SOCK")}
+        env = {k: v for k, v in os.environ.items() if k not in ("TMPDIR", "WEFT_SHM_DIR", "SSH_AUTH_SOCK")}
         env.update(RIG=f"{HERE}/hosts", RIG_RSH=f"ssh -F {DIR}/ssh_config", RIG_HOSTFILE=f"{DIR}/hostfile",
                    RIG_HOSTS=",".join(h.name for h in self.hosts), **more)
         return env

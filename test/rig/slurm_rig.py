@@ -59,7 +59,7 @@ def has_pmix():
 
 def clean(name):
     """Not for the jobs: variables of an allocation around us, and our own."""
-    return name.startswith(("SLURM", "PMIX_", "PBS_", "LSB_")) or name in ("TMPDIR", hosts_rig.INSIDE)
+    return name.startswith(("SLURM", "PMIX_", "PBS_", "LSB_")) or name in ("TMPDIR", "WEFT_SHM_DIR", hosts_rig.INSIDE)
 
 
 class Slurm:

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Targets that test, check and measure.  PYTHONDONTWRITEBYTECODE: the source tree may be read-only.
-EXTRA_DIST += test/tool/runtests test/tool/lsan.supp test/tool/tsan.supp test/tool/lint.allow test/tool/check-layers \
+EXTRA_DIST += test/tool/runtests test/tool/runtests_test test/tool/lsan.supp test/tool/tsan.supp test/tool/lint.allow test/tool/check-layers \
 	test/tool/check-exports test/tool/check-sizes test/tool/check-banned
 run_python = PYTHONDONTWRITEBYTECODE=1 $(PYTHON)
 run_tests = TEST_TIMEOUT_SCALE=$${TEST_TIMEOUT_SCALE:-$(TEST_TIMEOUT_SCALE)} $(run_python) \
 	$(abs_top_srcdir)/test/tool/runtests --srcdir=$(abs_top_srcdir) --builddir=$(abs_top_builddir)
 
+# Rows without ranks, many of which sleep: one more at a time than there are cores.
+run_beside = --jobs=$$(n=`getconf _NPROCESSORS_ONLN`; test $$n -lt 8 || n=8; echo $$((n + 1)))
+
 # make check TESTS='unit/* pt2pt' runs a part; RUNTESTS holds options of runtests.  set -f: patterns are for runtests,
 # not for the shell, which would make file names of them.
 check-local:
-	@set -f; $(run_tests) $(RUNTESTS) $(TESTS)
+	@set -f; $(run_tests) $(run_beside) $(RUNTESTS) $(TESTS)
 check-all: all
 	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS)
-	@set -f; $(run_tests) --all $(RUNTESTS) $(TESTS)
+	@set -f; $(run_tests) $(run_beside) --all $(RUNTESTS) $(TESTS)
 
 check-layers:
 	@cd $(srcdir) && $(run_python) test/tool/check-layers
