@@ -54,7 +54,7 @@
 /* Calls that do not wait after one that has waited in vain. */
 #define HURRY 16
 /* Different calls that a program repeats in turn, and that are known again. */
-#define SPARE 4
+#define KNOWN 4
 
 /* ---- life ---- */
 
@@ -321,19 +321,19 @@ bool coll_gpu_has_nothing(const struct coll_team *t, const struct coll_args *a)
 static struct coll_gpu_call *find_spare(struct coll_gpu *g, const struct coll_task *k)
 {
     struct coll_gpu_call **at = &g->spare, *c;
-    while (*at && !coll_gpu_knows(*at, k) && ((*at)->next || g->ncalls < SPARE))
+    while (*at && !coll_gpu_knows(*at, k) && ((*at)->next || g->nspare < KNOWN))
         at = &(*at)->next;
-    if ((c = *at))
+    if ((c = *at)) {
         *at = c->next;
+        g->nspare--;
+    }
     return c;
 }
 
 struct coll_gpu_call *coll_gpu_call_take(struct coll_gpu *g, struct coll_task *k)
 {
     struct coll_gpu_call *c = find_spare(g, k);
-    if (!c && (c = calloc(1, sizeof *c)))
-        g->ncalls++;
-    if (!c)
+    if (!c && !(c = calloc(1, sizeof *c)))
         return NULL;
     c->gate = g;
     c->task = k;
@@ -351,11 +351,17 @@ struct coll_gpu_call *coll_gpu_call_take(struct coll_gpu *g, struct coll_task *k
 
 void coll_gpu_call_spare(struct coll_gpu_call *c)
 {
+    struct coll_gpu *g = c->gate;
     coll_gpu_release(c);
+    if (g->nspare == COLL_GPU_SPARE) {
+        coll_gpu_free(c);
+        return;
+    }
     if (c->seen | c->flags)
         coll_gpu_unlearn(c);
-    c->next = c->gate->spare;
-    c->gate->spare = c;
+    c->next = g->spare;
+    g->spare = c;
+    g->nspare++;
 }
 
 /* Ends what the gate has to do with a call; its slot may be used again.  A persistent one stays as

@@ -12,6 +12,9 @@
 
 #define COLL_GPU_FIXED 64 /* persistent calls on device memory that a team has at a time */
 #define COLL_GPU_SLOTS 4  /* device calls of a team that a rank has under way at a time */
+/* Calls that have ended of which a rank keeps the structs: a window of nonblocking ones, which is
+ * known again; each new call looks through them, and each has some memory for every rank. */
+#define COLL_GPU_SPARE 32
 
 /* What a rank says to the others: two lines, of which only the first is written by calls with host
  * buffers.  Numbers of calls begin with 1. */
@@ -58,12 +61,15 @@ struct coll_gpu_entry {
     uint64_t at;                             /* how far its start is: COLL_GPU_AT */
 };
 
-/* What a call's struct was used for last: ranges.c. */
+/* What a plan depends on of a layout: of those with gaps only elements with a hole at their end are
+ * planned. */
 struct coll_gpu_shape {
     int64_t size; /* -1: no layout */
+    int64_t lb, true_lb, extent;
     uint8_t elem;
     bool contig;
 };
+/* What a call's struct was used for last: ranges.c. */
 struct coll_gpu_asked {
     bool known, background;
     enum coll_kind kind;
@@ -127,7 +133,7 @@ struct coll_gpu { /* this rank's view; private memory */
     struct coll_gpu_word *word, *own;    /* [size]; this rank's */
     struct coll_gpu_call *first, **last; /* undecided calls, in order */
     struct coll_gpu_call *spare;         /* the one used last first */
-    int ncalls;                          /* structs that there are */
+    int nspare;
     struct coll_gpu_call *in[COLL_GPU_SLOTS];
     char *area;
     uint32_t in_area[COLL_GPU_SLOTS]; /* versions of the posts in it */

@@ -12,6 +12,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "coll/gpu/plan_int.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/gpu/kernel.h"
@@ -50,19 +51,23 @@ static int make_room(struct coll_gpu_call *c)
 
 static struct coll_gpu_shape shape_of(const struct rt_layout *l)
 {
-    return l ? (struct coll_gpu_shape){ l->size, l->elem, l->contig }
+    return l ? (struct coll_gpu_shape){ l->size, l->lb, l->true_lb, l->extent, l->elem, l->contig }
              : (struct coll_gpu_shape){ .size = -1 };
 }
 
 static bool same_shape(const struct coll_gpu_shape *s, const struct rt_layout *l)
 {
-    return l ? s->size == l->size && s->elem == l->elem && s->contig == l->contig : s->size < 0;
+    if (!l)
+        return s->size < 0;
+    return s->size == l->size && s->lb == l->lb && s->true_lb == l->true_lb &&
+           s->extent == l->extent && s->elem == l->elem && s->contig == l->contig;
 }
 
 static enum coll_gpu_way way_of(const struct coll_team *t, const struct coll_args *a)
 {
-    return a->kind == COLL_ALLREDUCE ? coll_gpu_asked_way(t->size, a->rcount * a->rtype->size)
-                                     : COLL_GPU_AUTO;
+    return a->kind == COLL_ALLREDUCE
+               ? coll_gpu_asked_way(t->size, coll_gpu_vector(a, t->size).len)
+               : COLL_GPU_AUTO;
 }
 
 bool coll_gpu_knows(const struct coll_gpu_call *c, const struct coll_task *k)
