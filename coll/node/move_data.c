@@ -5,7 +5,7 @@
 
 #include "coll/algo/algo.h"
 
-/* Block i of the send or receive side of a call, in any of the forms. */
+/* Block i of the send side of a call, in any of the forms. */
 static struct coll_move_data send_block(const struct coll_args *a, int i)
 {
     if (a->kind == COLL_ALLTOALLW)
