@@ -36,6 +36,8 @@ struct pinned {
 _Static_assert(NCOUNTERS <= NCOUNTERS_ROOM, "device memory of copies");
 _Static_assert(sizeof(struct rt_gpu_desc) == 128 && offsetof(struct pinned, ring) % 128 == 0,
                "a descriptor is what a warp loads at once");
+_Static_assert(offsetof(struct rt_gpu_desc, near) == WEFT_TASK_NEAR * sizeof(uint32_t),
+               "where kernels look for it");
 
 struct waiting_launch { /* copy.c's own, until a flight is free */
     struct rt_list link;
