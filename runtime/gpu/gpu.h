@@ -52,13 +52,27 @@ static inline uint64_t *rt_gpu_seen_word(const void *p, uint64_t *above)
     return &rt_gpu_seen[(granule ^ granule >> 8) % RT_GPU_SEEN];
 }
 
-static inline bool rt_gpu_seen_host(const void *p)
+/* The time of the last look at p's granule; more than a time when another one's stands there. */
+static inline uint64_t rt_gpu_seen_when(const void *p)
 {
-    uint64_t above, when = rt_load_relaxed(rt_gpu_seen_word(p, &above)) ^ above;
-    if (when >> RT_GPU_SEEN_TIME_BITS) /* device memory is spared the clock */
+    uint64_t above;
+    return rt_load_relaxed(rt_gpu_seen_word(p, &above)) ^ above;
+}
+
+/* By the times of two looks, which may be one and the same. */
+static inline bool rt_gpu_seen_lately(uint64_t when, uint64_t other)
+{
+    if ((when | other) >> RT_GPU_SEEN_TIME_BITS) /* device memory is spared the clock */
         return false;
     uint64_t now = rt_gpu_clock() & ((1ull << RT_GPU_SEEN_TIME_BITS) - 1);
-    return now - when < rt_load_relaxed(&rt_gpu_seen_for);
+    uint64_t good_for = rt_load_relaxed(&rt_gpu_seen_for);
+    return now - when < good_for && now - other < good_for;
+}
+
+static inline bool rt_gpu_seen_host(const void *p)
+{
+    uint64_t when = rt_gpu_seen_when(p);
+    return rt_gpu_seen_lately(when, when);
 }
 
 /* Parts of the address space that no driver maps anything into: the program's variables, its heap
@@ -85,6 +99,16 @@ static inline bool rt_gpu_is_own(const void *p)
 static inline bool rt_gpu_is_device(const void *p)
 {
     return rt_unlikely(rt_gpu_watch) && !rt_gpu_is_own(p) && !rt_gpu_seen_host(p) && rt_gpu_look(p);
+}
+
+/* Whether both are known to be host memory, without asking anybody, and with one look at the clock;
+ * for where there is a GPU.  In the first page lies nothing: NULL, MPI_BOTTOM, MPI_IN_PLACE. */
+static inline bool rt_gpu_both_host(const void *p, const void *q)
+{
+    bool p_own = (uintptr_t)p < 4096 || rt_gpu_is_own(p);
+    bool q_own = (uintptr_t)q < 4096 || rt_gpu_is_own(q);
+    return (p_own && q_own) || rt_gpu_seen_lately(rt_gpu_seen_when(p_own ? q : p),
+                                                  rt_gpu_seen_when(q_own ? p : q));
 }
 
 struct rt_gpu; /* one CUDA context that this process uses: streams, kernels, staging; dev.c */

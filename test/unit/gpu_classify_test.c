@@ -142,6 +142,30 @@ static void times_of_the_future_and_the_past_miss(void)
     CHECK(!rt_gpu_seen_host(mapped));
 }
 
+/* Of two addresses both must be known; the driver is not asked. */
+static void two_addresses_at_once(void)
+{
+    char *other = mapped + 32 * MIB;
+    uint64_t above, *word = rt_gpu_seen_word(other, &above);
+    table_reset();
+    table_believe(true);
+    table_add(space, MIB, &table.own[0], 0);
+    CHECK(!rt_gpu_is_device(mapped) && rt_gpu_is_device(space));
+    int n = table.nask;
+    CHECK(rt_gpu_both_host(mapped, mapped));
+    CHECK(rt_gpu_both_host(variable, mapped) && rt_gpu_both_host(mapped, variable));
+    CHECK(rt_gpu_both_host(NULL, mapped) && rt_gpu_both_host(variable, (void *)1));
+    CHECK(!rt_gpu_both_host(mapped, other) && !rt_gpu_both_host(other, NULL));
+    CHECK(!rt_gpu_both_host(space, mapped) && !rt_gpu_both_host(mapped, space));
+    CHECK(!rt_gpu_both_host(space, variable) && !rt_gpu_both_host(NULL, space));
+    CHECK_EQ(table.nask, n);
+    CHECK(!rt_gpu_is_device(other));
+    CHECK(rt_gpu_both_host(mapped, other) && rt_gpu_both_host(other, mapped));
+    *word = above | ((rt_gpu_clock() - rt_gpu_seen_for - 1) &
+                     ((1ull << RT_GPU_SEEN_TIME_BITS) - 1));
+    CHECK(!rt_gpu_both_host(mapped, other) && !rt_gpu_both_host(other, mapped));
+}
+
 /* The limit is never longer than 20 us: in 20 ms pass at least 1000 of them. */
 static void clock_is_compared(void)
 {
@@ -483,6 +507,7 @@ int main(void)
     RUN(device_and_back);
     RUN(granules_are_told_apart);
     RUN(times_of_the_future_and_the_past_miss);
+    RUN(two_addresses_at_once);
     RUN(no_driver_is_believed_for_all);
     RUN(not_initialised_is_believed_for_all);
     RUN(a_driver_with_a_failed_kernel);
