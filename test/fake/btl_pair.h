@@ -11,9 +11,10 @@
 void fake_boot_as(const char *nspace, int rank, int size);
 
 /* fork()s n processes that call fn(rank, arg) and exit with its result; kills them all after
- * timeout_s (times TEST_TIMEOUT_SCALE).  Returns 0, or the status of the first that did not return
- * 0 (128 + signal, 124 after the timeout), with one line on stdout.  SIGKILL counts least, because
- * tests kill their own: another failure is returned in its place. */
+ * timeout_s (times TEST_TIMEOUT_SCALE), and the others soon after one has failed.  Returns 0, or
+ * the status of the first that did not return 0 (128 + signal, 124 after the timeout), with one
+ * line on stdout.  SIGKILL counts least, because tests kill their own: another failure is returned
+ * in its place. */
 int fake_run_ranks(const char *nspace, int n, int (*fn)(int rank, void *arg), void *arg,
                    int timeout_s);
 
