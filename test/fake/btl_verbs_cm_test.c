@@ -6,110 +6,19 @@
 #include "btl/verbs/dgram.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
-#include "runtime/base/err.h"
 #include "runtime/ib/cm.h"
-#include "test/check.h"
-#include "test/fake/btl_pair.h"
+#include "test/fake/btl_verbs_pair.h"
 #include "test/unit/capture.h"
 
 #include <netinet/in.h>
 #include <rdma/rdma_cma.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#define TIMEOUT_S 60
-
-static struct board {
-    uint32_t len[2]; /* stored last; 0: not there yet */
-    uint32_t count;  /* of a barrier */
-    char blob[2][1024];
-} * board;
-
-static struct {
-    struct btl *b;
-    struct btl_peer *peer;
-    uint32_t received, downs;
-    int down_err;
-} t;
-
-static void on_recv(void *arg, struct btl_peer *from, const struct btl_hdr *h, const void *data,
-                    size_t len)
-{
-    (void)arg;
-    (void)from;
-    (void)data;
-    (void)len;
-    CHECK_EQ(h->tag, t.received);
-    t.received++;
-}
-
-static void on_down(void *arg, struct btl_peer *peer, int err)
-{
-    (void)arg;
-    CHECK(peer == t.peer);
-    t.downs++;
-    t.down_err = err;
-}
-
-static struct verbs *v(void) { return (struct verbs *)t.b; }
-static struct verbs_peer *p(void) { return (struct verbs_peer *)t.peer; }
-
-static void barrier(void)
-{
-    static uint32_t generation;
-    rt_fetch_add(&board->count, 1u);
-    generation += 2;
-    while (rt_load_acquire(&board->count) < generation)
-        if (t.b->ops->progress(t.b) == 0)
-            usleep(100);
-}
-
-static int start(int rank)
-{
-    struct btl_up up = { on_recv, on_down, NULL };
-    rt_cfg_set("net_timeout_s", "3", RT_CFG_CMD);
-    int n = btl_verbs_ops.open(&up, &t.b, 1);
-    if (n != 1) {
-        printf("# open says %d\n", n);
-        _exit(3);
-    }
-    int len = t.b->ops->address(t.b, board->blob[rank], sizeof board->blob[rank]);
-    rt_store_release(&board->len[rank], (uint32_t)len);
-    while (!rt_load_acquire(&board->len[!rank]))
-        usleep(100);
-    struct rt_proc other = { 0, (uint32_t)!rank };
-    return t.b->ops->add_peer(t.b, &other, board->blob[!rank], board->len[!rank], &t.peer);
-}
-
-static int send_one(int tag)
-{
-    struct btl_hdr h = { 0, tag, 0 };
-    return t.b->ops->send(t.peer, &h, &tag, sizeof tag);
-}
-
-static void until(const uint32_t *counter, uint32_t value)
-{
-    while (*counter < value && !check_failed_case)
-        if (t.b->ops->progress(t.b) == 0)
-            usleep(50);
-}
 
 static void talk(void)
 {
-    for (int i = 0, err; i < 5; i++) {
-        while ((err = send_one(i)) == -RT_EAGAIN)
-            t.b->ops->progress(t.b);
-        CHECK_EQ(err, 0);
-    }
+    send_all(5, 8);
     until(&t.received, 5);
     CHECK_EQ(t.downs, 0);
     barrier();
-}
-
-static int end(void)
-{
-    t.b->ops->close(t.b);
-    return check_failed_case;
 }
 
 /* ---- strangers ---- */
@@ -201,7 +110,7 @@ static void lost(const char *expected)
     CHECK_MSG(strstr(log, expected), "log: %s", log);
     CHECK_MSG(s < 30, "told after %.1f s", s);
     CHECK_EQ(t.down_err, -RT_EPEER);
-    CHECK_EQ(send_one(0), -RT_EPEER);
+    CHECK_EQ(send_one(0, 8), -RT_EPEER);
 }
 
 /* Both are told when nobody listens at the port. */
@@ -212,7 +121,7 @@ static int nobody(int rank, void *arg)
     barrier();
     if (rank == 0) {
         p()->addr.rails[0].cm_port ^= 1;
-        CHECK_EQ(send_one(0), -RT_EAGAIN);
+        CHECK_EQ(send_one(0, 8), -RT_EAGAIN);
     }
     lost(rank == 0 ? "refuses the connection: nobody listens there" : "it cannot connect");
     barrier();
@@ -229,7 +138,7 @@ static int unanswered(int rank, void *arg)
         v()->cm = NULL;
     barrier();
     if (rank == 0)
-        CHECK_EQ(send_one(0), -RT_EAGAIN);
+        CHECK_EQ(send_one(0, 8), -RT_EAGAIN);
     lost(rank == 0 ? "though datagrams arrive" : "it cannot connect");
     v()->cm = cm;
     barrier();
@@ -243,7 +152,7 @@ static int computes(int rank, void *arg)
     CHECK_EQ(start(rank), 0);
     barrier();
     if (rank == (arg != NULL))
-        CHECK_EQ(send_one(0), -RT_EAGAIN);
+        CHECK_EQ(send_one(0, 8), -RT_EAGAIN);
     if (rank == 1) {
         while (!p()->has_theirs)
             t.b->ops->progress(t.b);
@@ -252,8 +161,7 @@ static int computes(int rank, void *arg)
         capture_begin();
     }
     while (p()->state != VERBS_UP && !p()->err)
-        if (t.b->ops->progress(t.b) == 0)
-            usleep(50);
+        progress();
     if (rank == 0)
         CHECK_STR(capture_end(), "");
     talk();
@@ -269,22 +177,15 @@ static int differ(int rank, void *arg)
     capture_begin();
     CHECK_EQ(start(rank), -RT_EUNREACH);
     CHECK(strstr(capture_end(), "WEFT_VERBS_CONNECT differs"));
-    t.b->ops->close(t.b);
-    return check_failed_case;
+    return end();
 }
 
-static void pair(const char *name, int (*fn)(int, void *), void *arg)
-{
-    memset(board, 0, sizeof *board);
-    CHECK_EQ(fake_run_ranks(name, 2, fn, arg, TIMEOUT_S), 0);
-}
-
-static void garbage(void) { pair("cm-strangers", strangers, NULL); }
-static void nobody_listens(void) { pair("cm-nobody", nobody, NULL); }
-static void unanswered_request(void) { pair("cm-unanswered", unanswered, NULL); }
-static void computing_peer(void) { pair("cm-computes", computes, NULL); }
-static void computing_beginner(void) { pair("cm-begins", computes, board); }
-static void settings_differ(void) { pair("cm-differ", differ, NULL); }
+static void garbage(void) { pair("cm-strangers", strangers, NULL, 0); }
+static void nobody_listens(void) { pair("cm-nobody", nobody, NULL, 0); }
+static void unanswered_request(void) { pair("cm-unanswered", unanswered, NULL, 0); }
+static void computing_peer(void) { pair("cm-computes", computes, NULL, 0); }
+static void computing_beginner(void) { pair("cm-begins", computes, board, 0); }
+static void settings_differ(void) { pair("cm-differ", differ, NULL, 0); }
 
 int main(void)
 {
@@ -294,7 +195,8 @@ int main(void)
     if (rt_cm_load())
         check_skip("librdmacm is not here, or not in this build");
     rt_cfg_set("verbs_connect", "cm", RT_CFG_CMD);
-    board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    rt_cfg_set("net_timeout_s", "3", RT_CFG_CMD);
+    board_make();
     RUN(garbage);
     RUN(nobody_listens);
     RUN(unanswered_request);
