@@ -180,10 +180,13 @@ void verbs_wire_start(struct verbs_peer *p)
         hello_send(p);
 }
 
+/* By rdma_cm, messages may come before the news that the connection is there.  What they ask for,
+ * credits or a ring, is due now: their sender may wait for it. */
 static void established(struct verbs_peer *p)
 {
     p->state = VERBS_UP;
     rt_list_del(&p->asking);
+    verbs_peer_work(p);
     log_debug(BTL, "connected to rank %u by %d queue pairs, first %s port %d", p->base.proc.rank,
               p->nlanes, p->lanes[0].rail->ib->dev, p->lanes[0].rail->ib->port);
 }

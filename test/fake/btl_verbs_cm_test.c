@@ -169,6 +169,32 @@ static int computes(int rank, void *arg)
     return end();
 }
 
+/* Who hears messages before it hears that it is connected takes them as others do: their sender,
+ * whose window they fill, can go on. */
+static int early(int rank, void *arg)
+{
+    (void)arg;
+    rt_cfg_set("verbs_window", "4", RT_CFG_CMD);
+    CHECK_EQ(start(rank), 0);
+    if (rank == 0) {
+        send_some(0, 4, 8);
+        struct verbs_lane *l = p()->lanes;
+        verbs_lane_flush(l);
+        while (l->done != l->posted && !check_failed_case)
+            progress();
+        rt_store_release(&board->word, 1u);
+        send_some(4, 40, 8);
+    } else {
+        while (!(p()->nlanes && p()->lanes[0].cm))
+            t.b->ops->progress(t.b);
+        while (!rt_load_acquire(&board->word)) /* its progress would hear both, in any order */
+            usleep(100);
+        until(&t.received, 40);
+    }
+    barrier();
+    return end();
+}
+
 /* One by rdma_cm, one without: not by RDMA, and said. */
 static int differ(int rank, void *arg)
 {
@@ -186,6 +212,7 @@ static void nobody_listens(void) { pair("cm-nobody", nobody, NULL, 0); }
 static void unanswered_request(void) { pair("cm-unanswered", unanswered, NULL, 0); }
 static void computing_peer(void) { pair("cm-computes", computes, NULL, 0); }
 static void computing_beginner(void) { pair("cm-begins", computes, board, 0); }
+static void early_messages(void) { pair("cm-early", early, NULL, 0); }
 static void settings_differ(void) { pair("cm-differ", differ, NULL, 0); }
 
 int main(void)
@@ -203,6 +230,7 @@ int main(void)
     RUN(unanswered_request);
     RUN(computing_peer);
     RUN(computing_beginner);
+    RUN(early_messages);
     RUN(settings_differ);
     return check_end();
 }
