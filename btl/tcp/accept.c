@@ -192,7 +192,8 @@ static void proved(struct tcp_conn *c)
     bool is_main = h->purpose == TCP_FOR_MAIN;
     c->purpose = h->purpose;
     bool welcome = p && (is_main ? main_welcome(p) : lane_welcome(p));
-    if (tcp_shake_send_verdict(c, welcome ? TCP_ACCEPTED : TCP_BUSY) < 0 || !welcome) {
+    enum tcp_answer answer = welcome ? TCP_ACCEPTED : p && p->lost ? TCP_GIVEN_UP : TCP_BUSY;
+    if (tcp_shake_send_verdict(c, answer) < 0 || !welcome) {
         tcp_conn_close(c);
         return;
     }
@@ -208,6 +209,8 @@ static void verdict(struct tcp_conn *c)
         log_warn(BTL, "tcp: what listens at %s is not rank %u", tcp_fd_text(c->fd),
                  p->base.proc.rank);
         tcp_attempt_failed(c, EPROTO);
+    } else if (c->shake->verdict.answer == TCP_GIVEN_UP) {
+        tcp_given_up(c);
     } else if (c->shake->verdict.answer == TCP_BUSY) {
         tcp_attempt_failed(c, EBUSY); /* the other's connection is on its way */
     } else {

@@ -234,6 +234,17 @@ void tcp_conn_broken(struct tcp_conn *c, int err)
         tcp_lanes_open(p);
 }
 
+/* The other side lost this process some time ago, and would refuse each new attempt, which its
+ * refusals would keep going for ever. */
+void tcp_given_up(struct tcp_conn *c)
+{
+    struct tcp_peer *p = c->peer;
+    log_error(BTL, "tcp: rank %u lost this process earlier, and takes no connection from it",
+              p->base.proc.rank);
+    tcp_conn_close(c);
+    losing(p, ECONNRESET);
+}
+
 /* ---- connecting ---- */
 
 static int attempt_start(struct tcp_peer *p, const struct tcp_route *r, enum tcp_purpose purpose,

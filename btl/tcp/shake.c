@@ -138,5 +138,5 @@ bool tcp_shake_verdict_ok(const struct tcp_conn *c, const uint8_t *key)
     const struct tcp_verdict *v = &c->shake->verdict;
     uint8_t mac[RT_SHA256_LEN];
     sign(c->shake, "listener", v->answer, key, mac);
-    return rt_hmac_equal(mac, v->mac) && (v->answer == TCP_ACCEPTED || v->answer == TCP_BUSY);
+    return rt_hmac_equal(mac, v->mac) && v->answer >= TCP_ACCEPTED && v->answer <= TCP_GIVEN_UP;
 }

@@ -217,6 +217,7 @@ struct tcp_conn *tcp_conn_new(struct btl_tcp *b, int fd, enum tcp_state state);
 void tcp_conn_up(struct tcp_conn *c, struct tcp_peer *p, bool connector);
 /* An attempt has come to nothing: the next way, or the first one again after a while. */
 void tcp_attempt_failed(struct tcp_conn *c, int err);
+void tcp_given_up(struct tcp_conn *c);
 void tcp_listener_watch(struct btl_tcp *b, bool on);
 /* The peer has said that nothing more comes, and its connection has ended. */
 void tcp_peer_left(struct tcp_peer *p);

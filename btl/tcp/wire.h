@@ -39,7 +39,11 @@ struct tcp_proof {
     uint8_t mac[RT_SHA256_LEN];
 };
 
-enum tcp_answer { TCP_ACCEPTED = 1, TCP_BUSY };
+enum tcp_answer {
+    TCP_ACCEPTED = 1,
+    TCP_BUSY,    /* now; the connection that stays may be another one */
+    TCP_GIVEN_UP /* for good: it has lost the connector before */
+};
 struct tcp_verdict {
     uint32_t answer; /* enum tcp_answer */
     uint32_t zero;

@@ -375,6 +375,36 @@ static void a_put_that_is_forgotten(void)
     }
 }
 
+/* Rank 1 has lost rank 0 before that one connects: it hears so, instead of trying for ever. */
+static int given_up(int rank, void *arg)
+{
+    (void)arg;
+    if (!start(rank, 2))
+        return 1;
+    if (rank == 1)
+        tcp_peer_lost((struct tcp_peer *)t.peer[0], "the test says so");
+    barrier(2);
+    if (rank == 0) {
+        send_now(1, 0, 8);
+        for (uint64_t end = rt_now_ns() + 20000000000u; !t.downs && rt_now_ns() < end;)
+            look();
+        CHECK_EQ(t.downs, 1);
+        CHECK_EQ(send_one(1, 1, 8), -RT_EPEER);
+    }
+    barrier(2);
+    t.b->ops->close(t.b);
+    return check_failed_case;
+}
+
+static void a_peer_that_has_given_up(void)
+{
+    capture_begin();
+    int rc = in_ranks(2, given_up, NULL);
+    const char *text = capture_end();
+    CHECK_MSG(strstr(text, "rank 1 lost this process"), "the log does not say it: %s", text);
+    CHECK_EQ(rc, 0);
+}
+
 /* Rank 0 alone, with a message for a rank 1 that has this process's address but for the port. */
 static bool start_with_peer_at(uint16_t port)
 {
@@ -484,6 +514,7 @@ int main(void)
     RUN(nothing_is_lost_when_the_sender_leaves);
     RUN(a_peer_that_dies_is_reported);
     RUN(a_put_that_is_forgotten);
+    RUN(a_peer_that_has_given_up);
     RUN(nobody_listens);
     RUN(a_listener_without_the_key);
     return check_end();
