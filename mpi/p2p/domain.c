@@ -559,7 +559,11 @@ void wm_domain_idle(struct wm_domain *d, struct rt_idle *idle)
     int fds[WM_BTL_MAX];
     rt_lock(&d->lock);
     int nfds = sleep_fds(d, fds);
-    int n = wm_progress(d);  /* after arming: whatever comes later rings */
+    int n = wm_progress(d); /* after arming: whatever comes later rings */
+    /* A task that went on without an event, by shared memory, may have started what a transport
+     * has to do here and nobody rings for; the transports had their turn before it. */
+    if (!n && !rt_list_empty(&d->tasks))
+        n = wm_progress(d);
     n += rt_gpu_nactive > 0; /* it may have started what does not */
     rt_unlock(&d->lock);
     uint64_t begin = rt_now_ns();

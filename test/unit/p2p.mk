@@ -2,6 +2,9 @@
 check_PROGRAMS += test/unit/match_test
 test_unit_match_test_SOURCES = test/unit/match_test.c test/check.h
 test_unit_match_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/unit/wait_test
+test_unit_wait_test_SOURCES = test/unit/wait_test.c test/check.h
+test_unit_wait_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/fake/p2p_engine_test
 test_fake_p2p_engine_test_SOURCES = test/fake/p2p_engine_test.c test/check.h
 test_fake_p2p_engine_test_LDADD = $(unit_ldadd)

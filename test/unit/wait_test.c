@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A waiting process does not sleep on what it can do itself.  A domain with messages to itself, a
+ * bell of its own, and a task that starts one just when the process is about to sleep. */
+#include "btl/self/self.h"
+#include "mpi/core/comm.h"
+#include "mpi/p2p/engine.h"
+#include "runtime/base/cfg.h"
+#include "runtime/mem/node.h"
+#include "test/check.h"
+
+static const struct btl_ops *const only_self[] = { &btl_self_ops, NULL };
+static struct rt_bell bell;
+static struct rt_proc self;
+static struct wm_group group = { .size = 1, .procs = &self };
+static struct wm_comm comm = {
+    .obj = { .refs = 100 }, .size = 1, .ctx = 2, .group = &group, .remote = &group
+};
+static struct rt_layout bytes;
+
+struct late {
+    struct coll_task task;
+    bool begun;
+    char out, in;
+    struct rt_req *sent, *got;
+};
+
+/* Its condition comes true without a message, as that of a collective in shared memory does, in the
+ * last look before the sleep; what it starts then is for the transport to go on with. */
+static int late_step(struct coll_task *k)
+{
+    struct late *t = rt_container(k, struct late, task);
+    if (!t->begun && rt_load_relaxed(&bell.asleep) == RT_BELL_ASLEEP) {
+        t->begun = true;
+        struct wm_msg m = { .buf = &t->in, .count = 1, .layout = &bytes, .comm = &comm, .tag = 1 };
+        CHECK_EQ(wm_p2p_irecv(&m, &t->got), 0);
+        m.buf = &t->out;
+        CHECK_EQ(wm_p2p_isend(&m, WM_STANDARD, &t->sent), 0);
+    }
+    return t->begun && rt_req_done(t->got) && rt_req_done(t->sent);
+}
+
+static void task_that_goes_on_before_the_sleep(void)
+{
+    struct late t = { .task = { .step = late_step }, .out = 7 };
+    rt_lock(&comm.dom->lock);
+    wm_domain_add_task(comm.dom, &t.task);
+    wm_domain_wait(comm.dom, &t.task.req.done);
+    rt_unlock(&comm.dom->lock);
+    CHECK(t.begun);
+    CHECK_EQ(t.in, 7);
+    CHECK_EQ(comm.dom->stats.sleeps, 0);
+    wm_req_release(t.sent);
+    wm_req_release(t.got);
+}
+
+int main(void)
+{
+    rt_cfg_load();
+    CHECK_EQ(rt_cfg_set("spin_us", "0", RT_CFG_CMD), 0);
+    CHECK_EQ(rt_cfg_set("sleep_us", "0", RT_CFG_CMD), 0);
+    rt_idle_configure(1, 1);
+    rt_node.bells = &bell;
+    rt_node.size = 1;
+    rt_layout_basic(&bytes, 1, 1, RT_ELEM_BYTE);
+    CHECK_EQ(wm_domain_create_over(only_self, &comm.dom), 0);
+    comm.peers = calloc(1, sizeof *comm.peers);
+    RUN(task_that_goes_on_before_the_sleep);
+    wm_domain_destroy(comm.dom);
+    free(comm.peers);
+    rt_node.bells = NULL;
+    return check_end();
+}
