@@ -20,6 +20,9 @@ STATE = DIR + "/state.json"
 INSIDE = "RIG_INSIDE"      # in the environment of everything inside
 SSH_PORT = 2222
 HERE = os.path.dirname(os.path.abspath(__file__))
+# What shells read that sshd starts.  On a host of the rig they are empty: what the user of this machine has there takes its time,
+# and may leave a lock behind when a host is cut off in the midst of it, for which every later session waits a minute.
+STARTUP = [os.path.expanduser(f"~/.{name}") for name in ("bashrc", "zshenv", "cshrc", "tcshrc")] + ["/etc/bash.bashrc"]
 NEEDED = {"/usr/sbin/sshd": "openssh-server", "ssh": "openssh-client", "ip": "iproute2", "tc": "iproute2",
           "unshare": "util-linux"}
 
@@ -232,6 +235,7 @@ class Rig:
                 f"mount --rbind {DIR}/keep/cgroup.$$ /sys/fs/cgroup || true"]
         if private_tmp:
             text += mount_privately("/tmp", self.keep)
+        text += [f"[ ! -e {name} ] || mount --bind /dev/null {name}" for name in STARTUP]
         text += [f"touch {h.dir}/ready", "exec sleep infinity"]
         with open(f"{h.dir}/log", "w") as log:
             p = subprocess.Popen(["unshare", "--mount", "--net", "--uts", "--ipc", "sh", "-c", "\n".join(text)], stderr=log,
