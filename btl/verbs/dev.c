@@ -182,7 +182,7 @@ static int rail_open(struct verbs_rail *r)
     what = "a completion queue";
     r->srq_max = (int)si.attr.max_wr;
     ncqe = at_most(ncqe, r->srq_max + CQ_SENDS);
-    r->cq = rt_ib->create_cq(r->ib->ctx, ncqe, r, r->chan, 0);
+    r->cq = rt_ib->create_cq(r->ib->ctx, ncqe, &r->events, r->chan, 0);
     if (!r->cq)
         goto err;
     r->cq_room = ncqe - r->srq_max;
@@ -205,8 +205,10 @@ static void rail_close(struct verbs_rail *r)
 {
     if (r->srq)
         rt_ib->destroy_srq(r->srq);
-    if (r->cq)
+    if (r->cq) {
+        rt_ib->ack_cq_events(r->cq, r->events);
         rt_ib->destroy_cq(r->cq);
+    }
     if (r->chan)
         rt_ib->destroy_comp_channel(r->chan);
     for (int i = 0; i < r->nareas; i++) {
@@ -216,6 +218,14 @@ static void rail_close(struct verbs_rail *r)
     }
     free(r->areas);
     memset(r, 0, sizeof *r);
+}
+
+void verbs_events_take(struct ibv_comp_channel *chan)
+{
+    struct ibv_cq *cq;
+    void *count;
+    while (rt_ib->get_cq_event(chan, &cq, &count) == 0)
+        ++*(uint32_t *)count;
 }
 
 /* What the device tells beside completions: only what happened to the port or to all of it is news

@@ -27,6 +27,7 @@ struct verbs_dgram {
     uint32_t port;
     struct ibv_comp_channel *chan, *own_chan;
     struct ibv_cq *cq;
+    uint32_t events; /* of it, taken and not acknowledged */
     struct ibv_qp *qp;
     struct verbs_area area;   /* copy: RECVS slots, then SENDS */
     struct ibv_ah *ah[SENDS]; /* of the datagram that a slot holds; NULL: free */
@@ -135,7 +136,7 @@ static int ud_open(struct verbs_dgram *d, struct verbs_rail *r, uint32_t qkey)
     if (verbs_area_make(r, (RECVS + SENDS) * SLOT, &area) < 0)
         return -1;
     d->area = *area;
-    d->cq = rt_ib->create_cq(r->ib->ctx, RECVS + SENDS, NULL, d->chan, 0);
+    d->cq = rt_ib->create_cq(r->ib->ctx, RECVS + SENDS, &d->events, d->chan, 0);
     if (!d->cq || make_qp(d, qkey) < 0)
         return -1;
     d->port = d->qp->qp_num;
@@ -171,8 +172,10 @@ void verbs_dgram_close(struct verbs_dgram *d)
         close(d->sock);
     if (d->qp)
         rt_ib->destroy_qp(d->qp);
-    if (d->cq)
+    if (d->cq) {
+        rt_ib->ack_cq_events(d->cq, d->events);
         rt_ib->destroy_cq(d->cq);
+    }
     if (d->own_chan)
         rt_ib->destroy_comp_channel(d->own_chan);
     for (int i = 0; i < SENDS; i++)
@@ -242,12 +245,10 @@ int verbs_dgram_take(struct verbs_dgram *d, verbs_dgram_fn *on, void *arg)
 
 int verbs_dgram_arm(struct verbs_dgram *d)
 {
-    struct ibv_cq *cq;
-    void *arg;
     if (d->sock >= 0)
         return 0;
-    while (d->own_chan && rt_ib->get_cq_event(d->own_chan, &cq, &arg) == 0)
-        rt_ib->ack_cq_events(cq, 1);
+    if (d->own_chan)
+        verbs_events_take(d->own_chan);
     return ibv_req_notify_cq(d->cq, 0);
 }
 

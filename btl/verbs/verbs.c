@@ -169,15 +169,6 @@ static int verbs_poll(struct btl_peer *peer)
     return n ? n : verbs_progress(p->base.btl);
 }
 
-/* Events of the past are of no interest: progress() looks at everything. */
-static void forget_events(struct verbs_rail *r)
-{
-    struct ibv_cq *cq;
-    void *arg;
-    while (rt_ib->get_cq_event(r->chan, &cq, &arg) == 0)
-        rt_ib->ack_cq_events(cq, 1);
-}
-
 /* Completions make an event by themselves.  What is written into rings does not: each writer is
  * told first, and only when all know can this process sleep. */
 static int verbs_sleep_fd(struct btl *b)
@@ -190,7 +181,7 @@ static int verbs_sleep_fd(struct btl *b)
     if (!ready)
         return -RT_EAGAIN;
     for (int i = 0; i < v->nrails; i++) {
-        forget_events(&v->rails[i]);
+        verbs_events_take(v->rails[i].chan); /* of the past: progress() looks at everything */
         if (ibv_req_notify_cq(v->rails[i].cq, 0) || verbs_wire_arm(v, i))
             return -RT_EAGAIN;
     }

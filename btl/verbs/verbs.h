@@ -88,6 +88,7 @@ struct verbs_rail {
     int index;
     struct ibv_comp_channel *chan;
     struct ibv_cq *cq;
+    uint32_t events; /* of it, taken and not acknowledged */
     int cq_room; /* completions that it could still hold beside those under way */
     struct ibv_srq *srq;
     int srq_max, srq_posted, srq_want; /* depth; buffers in it; buffers it should have */
@@ -268,6 +269,9 @@ struct verbs {
 int verbs_rails_open(struct verbs *v);
 void verbs_rails_close(struct verbs *v);
 void verbs_rail_events(struct verbs_rail *r); /* into the log */
+/* Takes the events that wait in a channel, and counts each where the context of its queue points.
+ * Who closes the queue acknowledges them: each call of that takes a lock. */
+void verbs_events_take(struct ibv_comp_channel *chan);
 int verbs_area_make(struct verbs_rail *r, size_t nbytes, struct verbs_area **out);
 struct verbs_home *verbs_home_take(struct verbs_rail *r, uint32_t *rkey);
 struct verbs_sbuf *verbs_sbuf_take(struct verbs_rail *r);
