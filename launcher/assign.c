@@ -106,17 +106,40 @@ static int take(struct candidate *c, int n)
     return n;
 }
 
+/* Hosts that --host only names share the ranks evenly; where somebody has counted slots, or the
+ * hosts are those of a file or an allocation, one is filled after the other. */
+static bool shares_evenly(const struct deal *d)
+{
+    for (int i = 0; i < d->nc; i++)
+        if (!d->c[i].host->named || d->c[i].host->slots_given || d->c[i].most)
+            return false;
+    return !d->o->ppr;
+}
+
+/* The ranks on the emptiest host that has room. */
+static int lowest(const struct deal *d, bool over)
+{
+    int least = INT_MAX;
+    for (int i = 0; i < d->nc; i++)
+        if (room(d, &d->c[i], over) && d->c[i].host->nranks < least)
+            least = d->c[i].host->nranks;
+    return least;
+}
+
 /* One round over the hosts; with `each` 0 as many on each as go, else at most `each`.  What exceeds
  * the slots is dealt in proportion to them while it goes evenly, then one by one. */
 static int deal_round(struct deal *d, int left, int each, bool over)
 {
-    int dealt = 0;
+    bool even = shares_evenly(d);
+    int dealt = 0, level = even ? lowest(d, over) : INT_MAX;
     long all = 0;
     for (int i = 0; i < d->nc; i++)
         all += slots_of(d->o, d->c[i].host);
     for (int i = 0; i < d->nc && dealt < left; i++) {
         int slots = slots_of(d->o, d->c[i].host), here = room(d, &d->c[i], over);
-        int most = each ? each : !over ? INT_MAX : left >= all ? slots : 1;
+        int most = even || each ? 1 : !over ? INT_MAX : left >= all ? slots : 1;
+        if (d->c[i].host->nranks > level)
+            continue;
         here = here < most ? here : most;
         dealt += take(&d->c[i], here < left - dealt ? here : left - dealt);
     }

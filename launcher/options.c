@@ -387,9 +387,9 @@ const struct launch_option launch_options[] = {
     { NULL, NULL, 0, "Placement", NULL },
     { "map-by", "OBJ[:MOD,...]", 1,
       "Deal the ranks of each host out over OBJ: core, hwthread, slot (default), l1cache, l2cache, "
-      "l3cache, numa, package (socket); hosts are filled one after the other.  node: deal them out "
-      "over the hosts.  ppr:N:OBJ: N ranks for each OBJ.  MOD: PE=N (cores a rank), "
-      "HWTCPUS, OVERSUBSCRIBE, NOOVERSUBSCRIBE.",
+      "l3cache, numa, package (socket).  node: deal them out over the hosts.  "
+      "ppr:N:OBJ: N ranks for each OBJ.  MOD: PE=N (cores a rank), HWTCPUS, "
+      "OVERSUBSCRIBE, NOOVERSUBSCRIBE.",
       set_map },
     { "rank-by", "OBJ", 1,
       "Number the ranks in turn over OBJ; 'fill' or 'core' numbers them along the cores.",
