@@ -107,24 +107,28 @@ static bool is_quiet(struct wm_xstream_comm *s)
     return rt_load_acquire(&w->ended) == s->ticket && rt_load_acquire(&w->begun) == over;
 }
 
-/* Whether a stream waits, or soon will, for another process.  A graph may have been launched and
- * not have begun, so of a communicator with captured work the stream itself is asked. */
+/* The same with those launches: of captured work the stream itself is asked.  Not once the
+ * application has given back both communicator and stream: it may have destroyed what is behind. */
+static bool is_idle(struct wm_xstream_comm *s)
+{
+    if (!is_quiet(s))
+        return false;
+    if (!s->mapped || !s->captured || (s->left && s->stream->freed) || !rt_gpu_alive(s->g))
+        return true;
+    int mode = rt_gpu_capture_relax();
+    bool idle = rt_gpu_stream_capturing(s->g, s->stream->cuda) == 0 &&
+                rt_gpu_stream_idle(s->g, s->stream->cuda) > 0;
+    rt_gpu_capture_restore(mode);
+    return idle;
+}
+
+/* Whether a stream waits, or soon will, for another process. */
 static bool awaits(void)
 {
     struct rt_list *l;
-    rt_list_each (l, &all) {
-        struct wm_xstream_comm *s = rt_container(l, struct wm_xstream_comm, link);
-        if (!is_quiet(s))
+    rt_list_each (l, &all)
+        if (!is_idle(rt_container(l, struct wm_xstream_comm, link)))
             return true;
-        if (!s->mapped || !s->captured || !rt_gpu_alive(s->g))
-            continue;
-        int mode = rt_gpu_capture_relax();
-        bool idle = rt_gpu_stream_capturing(s->g, s->stream->cuda) == 0 &&
-                    rt_gpu_stream_idle(s->g, s->stream->cuda) > 0;
-        rt_gpu_capture_restore(mode);
-        if (!idle)
-            return true;
-    }
     return false;
 }
 
@@ -148,10 +152,10 @@ void wm_xstream_comm_left(struct wm_comm *c)
     rt_unlock(&c->dom->lock);
 }
 
-static bool wait_quiet(struct wm_domain *d, struct wm_xstream_comm *s, uint64_t ns)
+static bool wait_idle(struct wm_domain *d, struct wm_xstream_comm *s, uint64_t ns)
 {
     uint64_t end = rt_now_ns() + ns;
-    while (!is_quiet(s)) {
+    while (!is_idle(s)) {
         if (rt_now_ns() > end)
             return false;
         wm_progress(d);
@@ -171,7 +175,7 @@ static void give_up(struct wm_domain *d, struct wm_xstream_comm *s)
         s->comm->name[0] ? s->comm->name : "a stream communicator",
         (unsigned long long)(REST_NS / 1000000000u));
     rt_store_release(&words_of(s)->abort, 1u);
-    if (!wait_quiet(d, s, LEAVE_NS))
+    if (!wait_idle(d, s, LEAVE_NS))
         log_error(MPI, "it is still on the device, behind something else on its stream");
 }
 
@@ -182,7 +186,7 @@ void wm_xstream_rest(void)
     rt_lock(&d->lock);
     rt_list_each (l, &all) {
         struct wm_xstream_comm *s = rt_container(l, struct wm_xstream_comm, link);
-        if (!wait_quiet(d, s, REST_NS))
+        if (!wait_idle(d, s, REST_NS))
             give_up(d, s);
     }
     rt_list_each_safe (l, next, &all)

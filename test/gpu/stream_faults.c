@@ -129,6 +129,29 @@ static void frees(void)
     OK(MPI_Barrier(c));
 }
 
+/* The application is through with a communicator whose work was captured, and with its stream:
+ * nobody asks the driver about that any more. */
+static void destroyed(void)
+{
+    enum { ROUNDS = 6, LONG = 300000 };
+    cu_graph graph;
+    struct worker *k = &w[0];
+    open_stream(k);
+    CHECK_EQ(cu.stream_begin_capture(k->stream, CU_CAPTURE_GLOBAL), 0);
+    OK(MPIX_Allreduce_enqueue(k->in, k->out, N, MPI_FLOAT, MPI_SUM, k->comm));
+    CHECK_EQ(cu.stream_end_capture(k->stream, &graph), 0);
+    CHECK_EQ(cu.graph_destroy(graph), 0);
+    close_stream(k);
+    CHECK_EQ(cu.stream_destroy(k->stream), 0);
+    for (int i = 0; i < ROUNDS; i++) { /* mappings come and go */
+        unsigned char *p = gt_alloc(GT_CUDA, dev, LONG, 0);
+        gt_fill(p, LONG, (unsigned)mt_rank);
+        OK(MPI_Bcast(p, LONG, MPI_BYTE, 0, MPI_COMM_WORLD));
+        GT_CHECK_DATA(p, LONG, 0);
+        gt_free(p);
+    }
+}
+
 /* A receive into memory that is not pinned, from a sender whose stream gets there when this host
  * has received something else: the driver would wait for the stream inside the copy. */
 static void pageable(void)
@@ -215,6 +238,7 @@ int main(int argc, char **argv)
     else if (!strcmp(mode, "frees")) {
         MT_RUN(frees);
         MT_RUN(pageable);
+        MT_RUN(destroyed);
     } else
         CHECK_MSG(0, "%s is none of abandon, frees, graph, reset, threads", mode);
     return mt_end();
