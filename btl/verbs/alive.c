@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether a process that does not answer HELLOs is there.  The engine answers only inside MPI; a
- * thread of its own, with ports of its own, answers the question "is process X there?" at any time.
- * So a peer that computes is told from one that has ended and from a path that leads nowhere.
+/* Whether a process that does not answer HELLOs, or to which requests do not end, is there.  The
+ * engine answers only inside MPI; a thread of its own, with ports of its own, answers the question
+ * "is process X there?" at any time.  So a peer that computes is told from one that has ended and
+ * from a path that leads nowhere.
  *
  * The thread sleeps until it is asked.  It touches nothing of the transport but what is constant
  * while it runs, has all signals blocked, and logs nothing.
@@ -211,13 +212,14 @@ bool verbs_alive_answer(struct verbs *v, const void *data, size_t len)
         return false;
     memcpy(&m, data, sizeof m);
     struct rt_proc proc = { 0, m.from };
-    if (verbs_peer_get(v, proc, false, &p) < 0 || p->state != VERBS_ASKING)
+    if (verbs_peer_get(v, proc, false, &p) < 0 || p->state == VERBS_NEW || p->state == VERBS_DOWN)
         return true;
     bool fresh = m.number - p->pongs - 1 < p->pings - p->pongs; /* asked, not yet answered */
     if (fresh && m.to == (uint32_t)rt_boot.rank && !memcmp(m.nonce, p->nonce, sizeof m.nonce) &&
         ping_good(&m, len, PONG, p->alive_key)) {
         p->pongs = m.number;
         p->silent_ms = 0;
+        p->stuck = 0;
     }
     return true;
 }

@@ -17,6 +17,7 @@
 
 #define DRAIN_MAX 32    /* messages of one ring before the next gets its turn */
 #define ALIVE_EVERY 16u /* idle polls between two looks at the clock */
+#define LOOKS 3u        /* at each peer, in net_timeout_s */
 #define WIRE_EVERY 64u  /* polls between two looks at the datagrams while nobody is asked */
 
 #define PATIENCE_NS 50000000u /* with what is sent to peers that may have gone themselves */
@@ -126,18 +127,47 @@ static int work(struct verbs *v)
     return n;
 }
 
+/* What has been posted has neither ended nor failed since the last look. */
+static bool has_stood_still(struct verbs_lane *l)
+{
+    bool still = l->mark_head != l->mark_tail && l->done == l->done_seen;
+    l->done_seen = l->done;
+    return still;
+}
+
 /* A device finds out that the other side has gone when it sends.  A process that only waits sends
- * nothing, so now and then it writes nothing to each peer. */
+ * nothing, so now and then it writes nothing to the peer.  And what is sent need not end: a device
+ * repeats for ever while the peer has no buffers (it computes), or with verbs_retry 7; so then the
+ * process is asked, as before it was connected. */
+static void look_after(struct verbs_peer *p)
+{
+    bool still = false;
+    for (int i = 0; i < p->nlanes; i++)
+        still = has_stood_still(&p->lanes[i]) || still;
+    if (!still)
+        p->stuck = 0;
+    else if (p->stuck++ < LOOKS)
+        verbs_alive_ask(p);
+    else
+        verbs_peer_fail(p, -RT_EPEER,
+                        "what was sent from %s port %d does not end, and the process has not "
+                        "answered for %d s: its host is frozen, or the link is down",
+                        p->lanes[0].rail->ib->dev, p->lanes[0].rail->ib->port, cfg.net_timeout_s);
+    if (p->state == VERBS_UP && p->lanes[0].mark_head == p->lanes[0].mark_tail)
+        verbs_lane_flush(&p->lanes[0]);
+}
+
 static void keep_alive(struct verbs *v)
 {
     uint64_t now = rt_now_ns();
     if (now < v->alive_ns)
         return;
-    v->alive_ns = now + (uint64_t)cfg.net_timeout_s * 1000000000u / 3;
+    v->alive_ns = now + (uint64_t)cfg.net_timeout_s * 1000000000u / LOOKS;
+    verbs_wire_progress(v); /* the answers that have come since the last look */
     for (int i = 0; i < VERBS_BUCKETS; i++)
         for (struct verbs_peer *p = v->peers[i]; p; p = p->next)
-            if (p->state == VERBS_UP && !p->bye && p->lanes[0].mark_head == p->lanes[0].mark_tail)
-                verbs_lane_flush(&p->lanes[0]);
+            if (p->state == VERBS_UP && !p->bye)
+                look_after(p);
 }
 
 static int verbs_progress(struct btl *b)

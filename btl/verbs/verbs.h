@@ -122,6 +122,7 @@ struct verbs_lane {
     uint32_t psn;
     uint32_t depth, max_inline;
     uint32_t posted, done, signalled; /* work requests; `signalled`: posted at the last mark */
+    uint32_t done_seen;               /* `done` when keep_alive() last looked */
     uint32_t rma_bytes;               /* of puts and gets under way */
     struct verbs_mark *marks;         /* ring of `depth` */
     uint32_t mark_head, mark_tail;
@@ -210,6 +211,7 @@ struct verbs_peer {
     uint32_t ask_wait_ms;
     uint32_t silent_ms;    /* asked, without a sign that the process is there */
     uint32_t pings, pongs; /* last question whether it is there; last one answered */
+    uint32_t stuck;        /* looks in a row at requests that do not end, without an answer */
     uint8_t alive_key[VERBS_KEY];
     bool ask_noted;
 };

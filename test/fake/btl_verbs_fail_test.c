@@ -173,6 +173,50 @@ static int connect_at_once(int rank, void *arg)
     return end();
 }
 
+/* Requests that the device neither completes nor fails: those of reliable queue pairs. */
+static int (*real_post)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
+static int post_nowhere(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    return qp->qp_type == IBV_QPT_RC ? 0 : real_post(qp, wr, bad);
+}
+
+/* As long as the peer's process answers they may take their time; a frozen one is lost. */
+static int stands_still(int rank, void *arg)
+{
+    (void)arg;
+    CHECK_EQ(start(rank), 0);
+    send_all(30, 8);
+    until(&t.received, 30);
+    barrier();
+    if (rank == 1) { /* computes, and then is frozen */
+        memcpy(board->blob[0], &(pid_t){ getpid() }, sizeof(pid_t));
+        barrier();
+        while (!rt_load_acquire(&board->word))
+            usleep(1000);
+        raise(SIGSTOP);
+    }
+    barrier();
+    pid_t other;
+    memcpy(&other, board->blob[0], sizeof other);
+    rt_cfg_set("net_timeout_s", "2", RT_CFG_CMD);
+    struct ibv_context_ops *ops = &p()->lanes[0].qp->context->ops;
+    real_post = ops->post_send;
+    ops->post_send = post_nowhere;
+    capture_begin();
+    progress_for(7); /* the next look is 2 s away, at most */
+    CHECK_EQ(t.downs, 0);
+    CHECK(p()->pongs >= 2);
+    rt_store_release(&board->word, 1);
+    until(&t.downs, 1);
+    const char *log = capture_end();
+    CHECK_EQ(t.down_err, -RT_EPEER);
+    CHECK_MSG(strstr(log, "has not answered for 2 s"), "log: %s", log);
+    CHECK_EQ(send_one(0, 8), -RT_EPEER);
+    ops->post_send = real_post;
+    kill(other, SIGKILL);
+    return end();
+}
+
 /* Who does not know the key of an address gets no connection, and no answer. */
 static int wrong_key(int rank, void *arg)
 {
@@ -286,6 +330,7 @@ static void strangers(void) { pair("verbs-key", wrong_key, NULL, 0); }
 static void peer_dies(void) { pair("verbs-dies", dies, NULL, 128 + SIGKILL); }
 static void idle_peer_dies(void) { pair("verbs-idle", dies, board, 128 + SIGKILL); }
 static void broken_queue_pair(void) { pair("verbs-qp", queue_pair_error, NULL, 0); }
+static void standing_still(void) { pair("verbs-still", stands_still, NULL, 128 + SIGKILL); }
 static void computing_peer(void) { pair("verbs-computes", computes, NULL, 0); }
 static void both_compute(void) { pair("verbs-both", computes, board, 0); }
 static void no_way(void) { pair("verbs-way", nowhere, &(enum nowhere){ NO_WAY }, 0); }
@@ -315,6 +360,7 @@ int main(void)
     RUN(wrong_port);
     RUN(ended_peer);
     RUN(refusing_peer);
+    RUN(standing_still);
     RUN(peer_dies);
     RUN(idle_peer_dies);
     RUN(broken_queue_pair);
