@@ -13,12 +13,14 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 #include "test/check.h"
 
-#define MT_CASE_SECONDS \
-    60 /* a case takes under a second; 60 allow for sanitizers and a loaded machine */
+/* A case takes under a second; this allows for sanitizers and a loaded machine.  Under emulation
+ * TEST_TIMEOUT_SCALE multiplies it, as it does the limit of the whole program. */
+#define MT_CASE_SECONDS 60
 #define MT_TAG_RESULT 32000
 
 static int mt_rank, mt_size;
@@ -57,11 +59,17 @@ static inline void mt_report(const char *file, int line, const char *what, int r
                   #call, mt_class, #errclass, (errclass)); \
     } while (0)
 
+static inline unsigned mt_limit(void)
+{
+    const char *scale = getenv("TEST_TIMEOUT_SCALE");
+    return (unsigned)(MT_CASE_SECONDS * (scale && atof(scale) > 1 ? atof(scale) : 1));
+}
+
 static inline void mt_alarm(int sig)
 {
     char line[160];
-    int n = snprintf(line, sizeof(line), "# rank %d: case %s ran into its time limit of %d s\n",
-                     mt_rank, mt_case, MT_CASE_SECONDS);
+    int n = snprintf(line, sizeof(line), "# rank %d: case %s ran into its time limit of %u s\n",
+                     mt_rank, mt_case, mt_limit());
 
     (void)sig;
     if (write(1, line, (size_t)n) < 0)
@@ -79,7 +87,7 @@ static inline void mt_setup(void)
     MPI_Comm_set_errhandler(MPI_COMM_SELF,
                             MPI_ERRORS_RETURN); /* for errors that belong to no communicator */
     signal(SIGALRM, mt_alarm);
-    alarm(MT_CASE_SECONDS);
+    alarm(mt_limit());
 }
 
 static inline void mt_init(int argc, char **argv)
@@ -117,7 +125,7 @@ static inline void mt_run(void (*fn)(void), const char *name)
     mt_case = name;
     mt_skipped = NULL;
     check_failed_case = 0;
-    alarm(MT_CASE_SECONDS);
+    alarm(mt_limit());
     if (MPI_Comm_dup(MPI_COMM_WORLD, &mt_comm) != MPI_SUCCESS) {
         printf("# rank %d: could not duplicate MPI_COMM_WORLD for case %s\n", mt_rank, name);
         exit(1);
@@ -136,7 +144,7 @@ static inline void mt_run(void (*fn)(void), const char *name)
         printf("# rank %d of %d: case %s failed, seed %u\n", mt_rank, mt_size, name, mt_seed);
     fflush(stdout);
     MPI_Comm_free(&mt_comm);
-    alarm(MT_CASE_SECONDS);
+    alarm(mt_limit());
 }
 #define MT_RUN(fn) mt_run(fn, #fn)
 

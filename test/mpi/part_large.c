@@ -270,7 +270,7 @@ static void huge_messages(void)
     }
     p = reserve((size_t)HUGE);
     for (way = 0; p && way < 3; way++) {
-        alarm(5 * MT_CASE_SECONDS);
+        alarm(5 * mt_limit());
         if (mt_first) {
             mark(p, 10 * way + 1);
             if (way == 0)
