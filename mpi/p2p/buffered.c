@@ -185,11 +185,28 @@ static void flush(struct wm_domain *d, struct wm_bbuf *const *slot)
     }
 }
 
+/* Segments and what is sent are written by the CPU. */
+static bool is_beyond_the_cpu(const void *buffer)
+{
+    struct rt_gpu_ptr at;
+    if (buffer == MPI_BUFFER_AUTOMATIC || !rt_gpu_is_device(buffer))
+        return false;
+    rt_lock(&wm_main_domain->lock);
+    bool managed = rt_gpu_query(buffer, 1, &at) >= 0 && at.kind == RT_MEM_MANAGED;
+    rt_unlock(&wm_main_domain->lock);
+    return !managed;
+}
+
 static int attach(struct wm_bbuf **slot, void *buffer, int64_t nbytes, const char *detach)
 {
     if (!buffer && nbytes)
         return wm_err(MPI_ERR_BUFFER, "argument buffer: a null pointer for %lld bytes",
                       (long long)nbytes);
+    if (is_beyond_the_cpu(buffer))
+        return wm_err(MPI_ERR_BUFFER,
+                      "argument buffer: %p is device memory; attach host memory, which holds "
+                      "messages from device buffers as well",
+                      buffer);
     struct wm_bbuf *b = calloc(1, sizeof *b);
     if (!b)
         return wm_err(MPI_ERR_NO_MEM, "no memory to attach a buffer");

@@ -5,7 +5,7 @@ EXTRA_DIST += test/gpu/probe.cu test/gpu/pack_check.cu test/gpu/pack_case.h test
 	test/gpu/coll_dead.py test/gpu/sanitize
 gputest = test/gpu/exchange.h test/gpu/gputest.h test/gpu/gputest.c test/gpu/cuda_more.h
 gputest_ldadd = libmpi_abi.la -ldl
-gpu_programs = test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2p_random test/gpu/p2p_fault test/gpu/p2p_devices \
+gpu_programs = test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2p_calls test/gpu/p2p_random test/gpu/p2p_fault test/gpu/p2p_devices \
 	test/gpu/p2p_rdma test/gpu/p2p_victim test/gpu/p2p_huge test/gpu/p2p_threads test/gpu/p2p_leaks test/gpu/pack_kinds \
 	test/gpu/coll_device test/gpu/coll_random test/gpu/coll_bits \
 	test/gpu/coll_faults test/gpu/coll_late test/gpu/coll_victim \
@@ -17,6 +17,9 @@ test_gpu_p2p_kinds_LDFLAGS = $(mpi_ldflags)
 test_gpu_p2p_types_SOURCES = test/gpu/p2p_types.c $(gputest)
 test_gpu_p2p_types_LDADD = $(gputest_ldadd)
 test_gpu_p2p_types_LDFLAGS = $(mpi_ldflags)
+test_gpu_p2p_calls_SOURCES = test/gpu/p2p_calls.c $(gputest)
+test_gpu_p2p_calls_LDADD = $(gputest_ldadd)
+test_gpu_p2p_calls_LDFLAGS = $(mpi_ldflags)
 test_gpu_p2p_rdma_SOURCES = test/gpu/p2p_rdma.c $(gputest)
 test_gpu_p2p_rdma_LDADD = $(gputest_ldadd)
 test_gpu_p2p_rdma_LDFLAGS = $(mpi_ldflags)
