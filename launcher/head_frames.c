@@ -4,16 +4,47 @@
 #include "launcher/head_state.h"
 #include "runtime/base/clock.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- what hosts have to say ---- */
 
+/* The name of a host as other programs write it in their messages. */
+static const char *name_of(const struct head *h, int node)
+{
+    const char *name = h->job->hosts[node].name, *at = strrchr(name, '@');
+    return at ? at + 1 : name;
+}
+
+/* The length of a name that `p`, in `text`, begins with as a word of its own; else 0. */
+static size_t named_at(const char *text, const char *p, const char *name)
+{
+    size_t len = strlen(name);
+    bool begins = p == text || !isalnum((unsigned char)p[-1]);
+    return begins && !strncmp(p, name, len) && !isalnum((unsigned char)p[len]) ? len : 0;
+}
+
+/* Whether two texts are the same but for the names of the hosts that they are about. */
+static bool same_but_names(const char *a, const char *name_a, const char *b, const char *name_b)
+{
+    const char *p = a, *q = b;
+    while (*p || *q) {
+        size_t m = named_at(a, p, name_a), n = named_at(b, q, name_b);
+        if (!(m && n) && *p != *q)
+            return false;
+        p += m && n ? m : 1;
+        q += m && n ? n : 1;
+    }
+    return true;
+}
+
 /* The same text of several hosts is told once. */
 static void add_note(struct head *h, int node, const char *text)
 {
     for (int i = 0; i < h->nnotes; i++)
-        if (!strcmp(h->notes[i].text, text)) {
+        if (same_but_names(h->notes[i].text, name_of(h, h->notes[i].first), text,
+                           name_of(h, node))) {
             h->notes[i].of[node] = true;
             return;
         }
@@ -27,7 +58,21 @@ static void add_note(struct head *h, int node, const char *text)
         return;
     }
     of[node] = true;
-    notes[h->nnotes++] = (struct head_note){ .text = copy, .of = of };
+    notes[h->nnotes++] = (struct head_note){ .text = copy, .of = of, .first = node };
+}
+
+/* The text of one host as that of several. */
+static char *without_name(const char *text, const char *name)
+{
+    char *out = malloc(4 * strlen(text) + 1), *to = out;
+    for (const char *p = text; out && *p; ) {
+        size_t len = named_at(text, p, name);
+        to = len ? stpcpy(to, "HOST") : stpncpy(to, p, 1);
+        p += len ? len : 1;
+    }
+    if (out)
+        *to = '\0';
+    return out;
 }
 
 void head_tell_notes(struct head *h)
@@ -44,7 +89,10 @@ void head_tell_notes(struct head *h)
                                        h->job->hosts[k].name);
         if (n > NAMES)
             snprintf(more, sizeof more, " and %d more", n - NAMES);
-        launch_say(h->job, "host%s %s%s: %s", n > 1 ? "s" : "", names, more, note->text);
+        char *text = n > 1 ? without_name(note->text, name_of(h, note->first)) : NULL;
+        launch_say(h->job, "host%s %s%s: %s", n > 1 ? "s" : "", names, more,
+                   text ? text : note->text);
+        free(text);
         free(note->text);
         free(note->of);
     }

@@ -15,8 +15,8 @@ struct head_host {
     uint32_t owed;                /* bytes of output taken and not yet granted again */
 };
 
-/* A message of one or more hosts. */
-struct head_note { char *text; bool *of; };
+/* A message of one or more hosts, with the name of the first where it has one. */
+struct head_note { char *text; bool *of; int first; };
 
 struct head {
     struct launch_job *job;
