@@ -151,6 +151,8 @@ static int prepare(const char *cwd, char **map, char **bindings)
         launch_show_bindings(job, topo, f), fclose(f);
     if (!code && job->n && !agent.opts.dry_run)
         code = launch_check_programs(job);
+    if (!code && job->n && !agent.opts.dry_run)
+        code = launch_raise_limits(job);
     if (code || agent.opts.dry_run || job->n == 0)
         return code;
     rt_node_name(job->nspace, job->hosts[job->node].node, agent.segment, sizeof agent.segment);

@@ -265,6 +265,8 @@ uint32_t launch_rank_on(const struct launch_job *job, int host, int i);
 
 /* spawn.c: starts every rank.  0 or an exit code after a message; ranks may run in either case. */
 int launch_check_programs(struct launch_job *job);
+/* Of open files, for the ranks of this host; before anything else opens many. */
+int launch_raise_limits(const struct launch_job *job);
 int launch_spawn(struct launch_job *job);
 /* A rank has ended. */
 void launch_rank_ended(struct launch_job *job, struct launch_rank *r, int status);

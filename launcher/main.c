@@ -118,11 +118,14 @@ static int run(struct launch_job *job)
         launch_say(job, "signalfd: %s", strerror(errno));
         return LAUNCH_EXIT_FAIL;
     }
+    int code = launch_raise_limits(job);
+    if (code)
+        return code;
     rt_node_name(job->nspace, 0, segment, sizeof segment);
     if (launch_io_init(job) < 0 || launch_io_open_files(job) < 0 ||
         launch_guard_start(job, segment, -1, -1) || launch_server_start(job, segment) < 0)
         return LAUNCH_EXIT_FAIL;
-    int code = launch_spawn(job);
+    code = launch_spawn(job);
     if (code)
         launch_end_begin(job, code);
     else if (job->opts->verbose)

@@ -11,6 +11,8 @@
 #include "runtime/boot/boot.h"
 
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
@@ -410,6 +412,19 @@ static void keep_in_store(const struct launch_job *job, char *path)
         setenv("PMIX_MCA_gds", STORE, 1);
 }
 
+/* Whether there is what ranks connect to a server of their host by. */
+static bool has_loopback(void)
+{
+    const unsigned up = IFF_LOOPBACK | IFF_UP;
+    struct ifaddrs *all, *i;
+    if (getifaddrs(&all) < 0)
+        return true;                          /* not known */
+    for (i = all; i && (i->ifa_flags & up) != up; )
+        i = i->ifa_next;
+    freeifaddrs(all);
+    return i != NULL;
+}
+
 int launch_server_start(struct launch_job *job, const char *segment)
 {
     pmix_info_t info[2];
@@ -434,7 +449,10 @@ int launch_server_start(struct launch_job *job, const char *segment)
     PMIX_INFO_DESTRUCT(&info[0]);
     PMIX_INFO_DESTRUCT(&info[1]);
     if (rc != PMIX_SUCCESS)
-        return failed("could not start; it needs a loopback interface (ip link set lo up)", rc);
+        return failed(has_loopback()
+                          ? "could not start; the lines above may say why"
+                          : "could not start; it needs a loopback interface (ip link set lo up)",
+                      rc);
     server.running = true;
     int err = register_job(job, store);
     return err < 0 ? err : register_ranks(job);

@@ -425,14 +425,30 @@ void launch_signal_local(const struct launch_job *job, int sig)
             kill(-job->ranks[i].pid, sig);
 }
 
-int launch_spawn(struct launch_job *job)
+int launch_raise_limits(const struct launch_job *job)
 {
+    /* A rank's output, its connection to the PMIx server, and its input if we pass it on; PMIx has
+     * a dozen beside these. */
+    rlim_t each = job->opts->stdin_rank == LAUNCH_STDIN_ALL ? 4 : 3, own = 24;
+    rlim_t need = own + each * (rlim_t)job->n;
     struct rlimit all;
 
     getrlimit(RLIMIT_NOFILE, &files_found);
     all = files_found;
-    all.rlim_cur = all.rlim_max;              /* up to three descriptors a rank */
+    all.rlim_cur = all.rlim_max;
     setrlimit(RLIMIT_NOFILE, &all);
+    if (all.rlim_max >= need)
+        return 0;
+    launch_say(job,
+               "%d rank%s on a host need%s %llu open files, but the limit is %llu (ulimit -n); "
+               "nothing was started",
+               job->n, job->n == 1 ? "" : "s", job->n == 1 ? "s" : "", (unsigned long long)need,
+               (unsigned long long)all.rlim_max);
+    return LAUNCH_EXIT_FAIL;
+}
+
+int launch_spawn(struct launch_job *job)
+{
     for (int i = 0; i < job->n; i++) {
         int code = start_rank(job, &job->ranks[i]);
         if (code)
