@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 #include <pmix_server.h>
 #include <pmix.h>
@@ -43,6 +44,7 @@ static const char *const tuning[][2] = {
  * is named is the one that must not be made beside it. */
 #define STORE_RANKS 64
 #define STORE       "^ds12"
+#define STORE_ROOM  (32u << 20)   /* 65 ranks need 12 MiB */
 #define NTUNING (sizeof tuning / sizeof tuning[0])
 
 void launch_server_tune(void)
@@ -396,6 +398,16 @@ static int register_ranks(struct launch_job *job)
     return rc == PMIX_SUCCESS ? 0 : failed("could not register the ranks", rc);
 }
 
+/* A store that does not fit would end the job. */
+static bool has_room(const char *path)
+{
+    struct statvfs fs;
+    if (statvfs(path, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize >= STORE_ROOM)
+        return true;
+    rmdir(path);
+    return false;
+}
+
 /* With its table of job data (hash) each process keeps 2 KB for each rank of the job, of which only
  * a sixth depends on how much we say of a rank.  A store is files that the processes of a host
  * share: 13 bytes a rank and process with PMIx 4.2 and 4 with 5.0, measured between 65 and 129
@@ -406,7 +418,7 @@ static void keep_in_store(const struct launch_job *job, char *path)
 
     if (server.tuned_gds)
         setenv("PMIX_MCA_gds", "hash", 1);
-    if (!server.tuned_gds || !wanted || mkdir(path, 0700) < 0)
+    if (!server.tuned_gds || !wanted || mkdir(path, 0700) < 0 || !has_room(path))
         *path = '\0';
     else
         setenv("PMIX_MCA_gds", STORE, 1);
