@@ -205,6 +205,18 @@ static int make_env(struct launch_job *job, const struct launch_rank *r, struct 
 
 /* ---- the child ---- */
 
+/* A program, though none of this machine; errno is ENOEXEC again. */
+static bool is_binary(const char *path)
+{
+    char magic[4] = "";
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, magic, sizeof magic);
+    if (fd >= 0)
+        close(fd);
+    errno = ENOEXEC;
+    return n == sizeof magic && !memcmp(magic, "\177ELF", sizeof magic);
+}
+
 /* Runs in the child of vfork(), on the parent's memory: system calls only, and no return. */
 static _Noreturn void run_child(struct child *c)
 {
@@ -233,7 +245,7 @@ static _Noreturn void run_child(struct child *c)
     sigprocmask(SIG_SETMASK, &none, NULL);
     c->failed = "program";
     execve(c->path, c->argv, c->envp);
-    if (errno == ENOEXEC)                     /* a script without #! line: what shells do */
+    if (errno == ENOEXEC && !is_binary(c->path)) /* a script without #! line: what shells do */
         execve("/bin/sh", c->sh_argv, c->envp);
 fail:
     c->error = errno;
@@ -302,19 +314,32 @@ static void close_child_ends(struct child *c)
         close(c->in);
 }
 
+static const char *advice_for_start(int error)
+{
+    switch (error) {
+    case EMFILE: case ENFILE:
+        return "; raise the limit with ulimit -n";
+    case EAGAIN:
+        return "; raise the limit with ulimit -u";
+    case ENOEXEC:
+        return "; it was built for another kind of machine";
+    case ENOENT: /* the program was there */
+        return "; it is there, but not the interpreter that its first line, or 'file', names";
+    default:
+        return "";
+    }
+}
+
 /* Says why a rank could not be started. */
 static int start_failed(const struct launch_job *job, const struct launch_rank *r, const char *step,
                         int error)
 {
     const struct launch_app *app = &job->opts->apps[r->app];
     launch_say(job, "could not start rank %d (%s) on host %s: %s: %s%s", r->rank, app->path,
-               job->host, step, strerror(error),
-               error == EMFILE || error == ENFILE ? "; raise the limit with ulimit -n"
-               : error == EAGAIN                  ? "; raise the limit with ulimit -u"
-                                                  : "");
-    return error == ENOENT   ? LAUNCH_EXIT_NOPROG
-           : error == EACCES ? LAUNCH_EXIT_NOEXEC
-                             : LAUNCH_EXIT_FAIL;
+               job->host, step, strerror(error), advice_for_start(error));
+    return error == ENOENT                        ? LAUNCH_EXIT_NOPROG
+           : error == EACCES || error == ENOEXEC ? LAUNCH_EXIT_NOEXEC
+                                                  : LAUNCH_EXIT_FAIL;
 }
 
 static int start_rank(struct launch_job *job, struct launch_rank *r)
