@@ -78,8 +78,7 @@ static size_t write_now(int fd, const struct iovec *v, int nv, size_t total)
     if (total <= sizeof small) {
         size_t at = 0;
         for (int i = 0; i < nv; i++) {
-            if (v[i].iov_len)
-                memcpy(small + at, v[i].iov_base, v[i].iov_len);
+            memcpy(small + at, v[i].iov_base, v[i].iov_len);
             at += v[i].iov_len;
         }
         n = send(fd, small, at, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -100,24 +99,27 @@ static void watch_for_room(struct tcp_peer *p)
     }
 }
 
+static void add(struct iovec *v, int *nv, const void *buf, size_t len)
+{
+    if (len)
+        v[(*nv)++] = (struct iovec){ (void *)(uintptr_t)buf, len };
+}
+
 int tcp_frame_send(struct tcp_peer *p, enum tcp_kind kind, const struct btl_hdr *h,
                    const void *more, size_t more_len, const void *buf, size_t len, bool always)
 {
-    static const char zeros[TCP_ALIGN];
+    static const char zeros[TCP_HEAD_LONG];
     struct btl_tcp *b = (struct btl_tcp *)p->base.btl;
     struct tcp_frame f = { tcp_word(kind, more_len + len), *h };
-    size_t pad = tcp_padded(more_len + len) - more_len - len;
-    size_t total = sizeof f + more_len + len + pad, queued = p->out.tail - p->out.head, n = 0;
-    struct iovec v[4] = { { &f, sizeof f },
-                          { (void *)(uintptr_t)more, more_len },
-                          { (void *)(uintptr_t)buf, len },
-                          { (void *)(uintptr_t)zeros, pad } };
-    if (!more_len) {
-        v[1] = v[2];
-        v[2] = v[3];
-    }
-    int nv = more_len ? 4 : 3;
+    size_t head = tcp_head(more_len + len), total = tcp_frame_len(more_len + len);
+    size_t queued = p->out.tail - p->out.head, n = 0;
+    struct iovec v[5] = { { &f, sizeof f } };
+    int nv = 1;
 
+    add(v, &nv, zeros, head - sizeof f);
+    add(v, &nv, more, more_len);
+    add(v, &nv, buf, len);
+    add(v, &nv, zeros, total - head - more_len - len);
     if (rt_unlikely(p->lost))
         return -RT_EPEER;
     p->bye_out = kind == TCP_BYE;
@@ -227,7 +229,7 @@ static uint32_t frame_len(const struct tcp_frame *f)
     uint32_t max = kind == TCP_MSG ? TCP_LEN_MAX : kind == TCP_PUT ? TCP_LEN_MAX + 8 : 0;
     if (kind < TCP_MSG || kind > TCP_BYE || len > max)
         return 0;
-    return (uint32_t)(sizeof *f + tcp_padded(len));
+    return (uint32_t)tcp_frame_len(len);
 }
 
 static void bad_frame(struct tcp_conn *c, const struct tcp_frame *f)
@@ -241,8 +243,8 @@ static void deliver(struct tcp_conn *c, const struct tcp_frame *f)
 {
     struct tcp_peer *p = c->peer;
     struct btl_tcp *b = c->tcp;
-    const char *payload = (const char *)(f + 1);
     uint32_t len = tcp_word_len(f->word);
+    const char *payload = (const char *)f + tcp_head(len);
     int err = 0;
 
     switch (tcp_word_kind(f->word)) {

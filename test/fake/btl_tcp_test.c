@@ -217,13 +217,13 @@ static bool got_message(void *arg) { return raw.received >= *(uint32_t *)arg; }
 /* A stream of frames, cut into two writes at every byte, arrives the same. */
 static void frames_cut_at_every_byte(void)
 {
-    static char stream[4096];
-    static const size_t lens[] = { 0, 1, 7, 8, 48, 49, 100, 300, 1000 };
+    static char stream[12288];
+    static const size_t lens[] = { 0, 1, 7, 8, 48, 49, 100, 300, 1023, 1024, 5000 };
     size_t total = 0;
     if (!raw_open(0, 4))
         return;
     for (size_t i = 0; i < sizeof lens / sizeof lens[0]; i++) {
-        char payload[1000];
+        char payload[5000];
         memset(payload, (int)(i + 1), sizeof payload);
         total += raw_frame(stream + total, TCP_MSG,
                            (struct btl_hdr){ 7, (int)i, (uint32_t)lens[i] }, payload, lens[i]);
@@ -238,11 +238,42 @@ static void frames_cut_at_every_byte(void)
         want += sizeof lens / sizeof lens[0];
         CHECK(raw_until(got_message, &want, 2000));
         CHECK_EQ(raw.received, want);
-        CHECK_EQ(raw.len, 1000);
-        CHECK(raw.hdr.ctx == 7 && raw.hdr.tag == 8 && raw.hdr.src == 1000);
-        CHECK(raw.data[0] == 9 && raw.data[999] == 9);
+        CHECK_EQ(raw.len, 5000);
+        CHECK(raw.hdr.ctx == 7 && raw.hdr.tag == 10 && raw.hdr.src == 5000);
+        CHECK(raw.data[0] == 11 && raw.data[4999] == 11);
     }
     CHECK_EQ(raw.downs, 0);
+    close(fd);
+    raw_close();
+}
+
+/* From 1 KiB on the payload begins at byte 64 of its frame, which ends at a multiple of 64. */
+static void long_frames_are_aligned(void)
+{
+    static const size_t lens[] = { 1023, 1024, 5001, TCP_LEN_MAX };
+    static char data[TCP_LEN_MAX], got[TCP_LEN_MAX + 128];
+    struct rt_proc one = { 0, 1 };
+    struct btl_peer *peer = NULL;
+    if (!raw_open(0, 4))
+        return;
+    int fd = raw_join(1, TCP_FOR_MAIN);
+    raw_pump();
+    CHECK_EQ(raw.b->ops->add_peer(raw.b, &one, NULL, 0, &peer), 0);
+    peer->up = &raw;
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (char)(1 + i % 251);
+    for (size_t i = 0; i < sizeof lens / sizeof lens[0]; i++) {
+        struct btl_hdr h = { 1, 2, 3 };
+        size_t head = lens[i] < 1024 ? 16 : 64,
+               end = lens[i] < 1024 ? 1040 : head + (lens[i] + 63) / 64 * 64;
+        CHECK_EQ(raw.b->ops->send(peer, &h, data, lens[i]), 0);
+        memset(got, 0x5a, sizeof got);
+        CHECK(raw_read(fd, got, end));
+        CHECK(memcmp(got + head, data, lens[i]) == 0);
+        for (size_t k = 16; k < end; k++)
+            if (k < head || k >= head + lens[i])
+                CHECK_EQ(got[k], 0);
+    }
     close(fd);
     raw_close();
 }
@@ -298,7 +329,8 @@ static void close_window(uint32_t to)
         return;
     peer->up = &raw;
     for (int again = 0; again < 3; again++, raw_pump())
-        while (raw.b->ops->send(peer, &h, data, sizeof data) == 0) { }
+        while (raw.b->ops->send(peer, &h, data, sizeof data) == 0) {
+        }
 }
 
 /* Neither reads, so the windows are closed, and the kernel asks after both ever more rarely.  Rank
@@ -408,8 +440,8 @@ static void puts_outside_on_a_lane(void)
             return;
         window_open();
         bad_puts(bad);
-        struct tcp_lane_frame f = { TCP_LANE_MAGIC, 1,          bad[i].region,
-                                    bad[i].gen,     bad[i].off, bad[i].len };
+        struct tcp_lane_frame f = { TCP_LANE_MAGIC, 1,          bad[i].region, bad[i].gen,
+                                    bad[i].off,     bad[i].len, { 0 } };
         capture_begin();
         int fd = raw_join(1, TCP_FOR_MAIN), lane = raw_join(1, TCP_FOR_LANE);
         CHECK_EQ(send(lane, &f, sizeof f, MSG_NOSIGNAL), sizeof f);
@@ -433,7 +465,7 @@ static void put_into_memory_that_goes(void)
         return;
     window_open();
     memset(data, 1, sizeof data);
-    struct tcp_lane_frame f = { TCP_LANE_MAGIC, 1, key.region, key.gen, 0, WINDOW };
+    struct tcp_lane_frame f = { TCP_LANE_MAGIC, 1, key.region, key.gen, 0, WINDOW, { 0 } };
     capture_begin();
     int fd = raw_join(1, TCP_FOR_MAIN), lane = raw_join(1, TCP_FOR_LANE);
     CHECK_EQ(send(lane, &f, sizeof f, MSG_NOSIGNAL), sizeof f);
@@ -498,8 +530,8 @@ static void fuzz(void)
             raw.b->ops->sleep_fd(raw.b);
             raw.b->ops->progress(raw.b);
         }
-        struct tcp_lane_frame f = { TCP_LANE_MAGIC, rnd(),        rnd() % 2,
-                                    rnd() % 4,      rnd() % 8192, rnd() % 8192 };
+        struct tcp_lane_frame f = { TCP_LANE_MAGIC, rnd(),        rnd() % 2, rnd() % 4,
+                                    rnd() % 8192,   rnd() % 8192, { 0 } };
         if (send(lane, &f, sizeof f, MSG_NOSIGNAL) > 0 && send(lane, buf, 3000, MSG_NOSIGNAL) > 0)
             raw_pump();
         close(fd);
@@ -550,6 +582,7 @@ int main(void)
     RUN(silence_ends);
     RUN(half_open_flood);
     RUN(frames_cut_at_every_byte);
+    RUN(long_frames_are_aligned);
     RUN(frames_that_are_none);
     RUN(silence_behind_a_closed_window);
     RUN(puts_outside_on_the_main_connection);

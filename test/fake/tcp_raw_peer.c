@@ -170,9 +170,9 @@ int raw_join(uint32_t from, enum tcp_purpose purpose)
 size_t raw_frame(char *buf, enum tcp_kind kind, struct btl_hdr h, const void *payload, size_t len)
 {
     struct tcp_frame f = { tcp_word(kind, len), h };
+    memset(buf, 0, tcp_frame_len(len));
     memcpy(buf, &f, sizeof f);
-    memset(buf + sizeof f, 0, tcp_padded(len));
     if (len)
-        memcpy(buf + sizeof f, payload, len);
-    return sizeof f + tcp_padded(len);
+        memcpy(buf + tcp_head(len), payload, len);
+    return tcp_frame_len(len);
 }
