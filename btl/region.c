@@ -35,6 +35,7 @@ int btl_region_add(struct btl_regions *t, void *base, size_t len, struct btl_mem
         if (err < 0)
             return err;
     }
+    t->live++;
     m->gen++;
     m->base = base;
     m->len = len;
@@ -44,6 +45,7 @@ int btl_region_add(struct btl_regions *t, void *base, size_t len, struct btl_mem
 
 void btl_region_drop(struct btl_mem *m)
 {
+    m->table->live--;
     m->gen++;
     m->len = 0;
     m->next_spare = m->table->spare;

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct btl_regions { /* zeroed before first use */
-    uint32_t n;
+struct btl_regions {     /* zeroed before first use */
+    uint32_t n, live;    /* live: registered now */
     struct btl_mem **at; /* by index, some free */
     struct btl_mem *spare;
 };

@@ -485,6 +485,30 @@ static void put_into_memory_that_goes(void)
     raw_close();
 }
 
+/* Who waits for a message asks that peer only; what comes by its lanes must come in as well. */
+static void poll_reads_lanes(void)
+{
+    char data[8] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+    if (!raw_open(0, 4))
+        return;
+    window_open();
+    struct tcp_lane_frame f = { TCP_LANE_MAGIC, 1, key.region, key.gen, 0, sizeof data, { 0 } };
+    int fd = raw_join(1, TCP_FOR_MAIN), lane = raw_join(1, TCP_FOR_LANE);
+    raw_pump();
+    struct tcp_peer *p = tcp_peer_find(tcp(), 1);
+    CHECK(p && p->up && p->nlanes == 1);
+    CHECK_EQ(send(lane, &f, sizeof f, MSG_NOSIGNAL), sizeof f);
+    CHECK_EQ(send(lane, data, sizeof data, MSG_NOSIGNAL), sizeof data);
+    for (int i = 0; p && i < 2000 && window[64] != 1; i++, usleep(1000))
+        raw.b->ops->poll(&p->base);
+    CHECK_EQ(window[64], 1);
+    CHECK_EQ(window[64 + sizeof data], 0x5a);
+    close(lane);
+    close(fd);
+    tcp_mem_dereg(mem);
+    raw_close();
+}
+
 static void lane_without_a_main_connection(void)
 {
     if (!raw_open(0, 4))
@@ -588,6 +612,7 @@ int main(void)
     RUN(puts_outside_on_the_main_connection);
     RUN(puts_outside_on_a_lane);
     RUN(put_into_memory_that_goes);
+    RUN(poll_reads_lanes);
     RUN(lane_without_a_main_connection);
     RUN(fuzz);
     RUN(addresses_that_are_none);
