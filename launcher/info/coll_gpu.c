@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* weft_info --coll, device memory: makes the ranks' plans for buffers at made-up addresses, which
- * needs no device, and says what is in the longest: how many sources a fold has and where its
- * result goes, copies, and how often the ranks meet.  Sizes whose plans look alike are one line. */
+ * needs no device, and says what is in them: how many sources a fold has at most and into how many
+ * places its result goes, copies, and whether the ranks meet.  Sizes whose plans look alike are one
+ * line. */
 #include "coll/gpu/plan.h"
 #include "coll/start.h"
 #include "launcher/info/info.h"
@@ -112,41 +113,49 @@ static int plan_of(struct question *q, enum coll_kind kind, int64_t bytes, int r
     return coll_gpu_make_plan(&v, out);
 }
 
-/* The longest plan of a rank. */
-static int make_plan(struct question *q, enum coll_kind kind, int64_t bytes,
-                     struct coll_gpu_plan *out)
-{
-    int most = -1, busiest = 0, err = gather_parts(q, kind, bytes);
-    for (int r = 0; r < q->nranks && !err; r++) {
-        err = plan_of(q, kind, bytes, r, out);
-        if (out->n > most) {
-            most = out->n;
-            busiest = r;
-        }
-    }
-    return err ? err : plan_of(q, kind, bytes, busiest, out);
-}
+/* What there is in plans. */
+struct shape {
+    int sources, places; /* most of a fold */
+    bool copies, meets;
+};
 
-/* "fold of 8 to 1, copies, ranks meet in between" */
-static void describe(const struct coll_gpu_plan *p, char *text, size_t len)
+static void add_plan(struct shape *h, const struct coll_gpu_plan *p)
 {
-    int sources = 0, places = 0, copies = 0, meets = 0, at = 0;
     for (int i = 0; i < p->n; i++) {
         const struct coll_gpu_step *s = &p->step[i];
-        bool fold = s->verb == COLL_GPU_FOLD && s->fold.nsrc > 1;
-        if (fold && s->fold.nsrc > sources)
-            sources = s->fold.nsrc;
-        if (fold && s->fold.ndst > places)
-            places = s->fold.ndst;
-        copies += s->verb == COLL_GPU_COPY || (s->verb == COLL_GPU_FOLD && s->fold.nsrc == 1);
-        meets += s->verb == COLL_GPU_BARRIER || s->verb == COLL_GPU_AWAIT;
+        bool copy = s->verb == COLL_GPU_COPY || (s->verb == COLL_GPU_FOLD && s->fold.nsrc == 1);
+        bool fold = s->verb == COLL_GPU_FOLD && !copy;
+        if (fold && s->fold.nsrc > h->sources)
+            h->sources = s->fold.nsrc;
+        if (fold && s->fold.ndst > h->places)
+            h->places = s->fold.ndst;
+        h->copies |= copy;
+        h->meets |= !copy && !fold;
     }
+}
+
+static int add_all(struct question *q, enum coll_kind kind, int64_t bytes,
+                   struct coll_gpu_plan *plan, struct shape *h)
+{
+    int err = gather_parts(q, kind, bytes);
+    for (int r = 0; r < q->nranks && !err; r++) {
+        err = plan_of(q, kind, bytes, r, plan);
+        if (!err)
+            add_plan(h, plan);
+    }
+    return err;
+}
+
+/* "fold 8 into 1, copies, ranks meet within" */
+static void describe(const struct shape *h, char *text, size_t len)
+{
+    int at = 0;
     text[0] = '\0';
-    if (sources)
-        at = snprintf(text, len, "fold %d into %d", sources, places);
-    if (copies)
+    if (h->sources)
+        at = snprintf(text, len, "fold %d into %d", h->sources, h->places);
+    if (h->copies)
         at += snprintf(text + at, len - (size_t)at, "%scopies", at ? ", " : "");
-    if (meets)
+    if (h->meets)
         at += snprintf(text + at, len - (size_t)at, "%sranks meet within", at ? ", " : "");
     if (!at)
         snprintf(text, len, "nothing");
@@ -174,7 +183,8 @@ static void shape_of(struct question *q, enum coll_kind kind, int64_t bytes,
         *why = "forced by WEFT_COLL";
         return;
     }
-    int err = make_plan(q, kind, bytes, plan);
+    struct shape all = { 0 };
+    int err = add_all(q, kind, bytes, plan, &all);
     *why = "cost of links and launches";
     if (err == -RT_ENOTSUP) {
         snprintf(shape, SHAPE_BYTES, "through host memory");
@@ -185,13 +195,13 @@ static void shape_of(struct question *q, enum coll_kind kind, int64_t bytes,
         snprintf(shape, SHAPE_BYTES, "no plan: %s", rt_err_text(err));
         return;
     }
-    describe(plan, steps, sizeof steps);
+    describe(&all, steps, sizeof steps);
     if (kind == COLL_ALLREDUCE) {
         coll_choose_gpu(kind, q->nranks, bytes, why);
-        snprintf(shape, SHAPE_BYTES, "%s: %s",
-                 coll_gpu_algs[coll_gpu_allreduce_way(q->nranks, bytes, q->in_place, true) - 1]
-                     .name,
-                 steps);
+        snprintf(
+            shape, SHAPE_BYTES, "%s: %s",
+            coll_gpu_algs[coll_gpu_allreduce_way(q->nranks, bytes, q->in_place, true) - 1].name,
+            steps);
     } else {
         snprintf(shape, SHAPE_BYTES, "%s", steps);
     }
@@ -282,8 +292,7 @@ int info_coll_gpu(int nranks)
     }
     bad = open_question(&q);
     if (!bad) {
-        printf("  %-22s %-22s %-44s %s\n", "collective", "bytes", "plan of the busiest rank",
-               "because");
+        printf("  %-22s %-22s %-44s %s\n", "collective", "bytes", "what devices do", "because");
         for (int kind = COLL_BCAST; kind < COLL_NEIGHBOR_ALLGATHER; kind++) {
             show_kind(&q, (enum coll_kind)kind, &plan);
             q.in_place = kind == COLL_ALLREDUCE;
@@ -291,6 +300,8 @@ int info_coll_gpu(int nranks)
                 show_kind(&q, COLL_ALLREDUCE, &plan);
             q.in_place = false;
         }
+        printf("  %-22s %-22s %-44s %s\n", "neighbor_...", "any size",
+               "messages from device to device", "few know each other");
     }
     coll_gpu_free_plan(&plan);
     close_question(&q);
