@@ -9,12 +9,21 @@
 #include "mpi/p2p/anymem.h"
 #include "mpi/p2p/device.h"
 #include "runtime/base/err.h"
+#include "runtime/gpu/area.h"
+
+/* What MPI_Sendrecv_replace sends: the user's data, packed, in memory of the device that they lie
+ * on, or of the host. */
+struct copy {
+    char *p;                    /* NULL: none */
+    struct rt_gpu_stage *stage; /* owned: one of the two, or from malloc */
+    struct rt_gpu_area *area;
+};
 
 struct pair {                 /* request of MPI_Isendrecv */
     struct rt_req r;          /* first member */
     struct wm_comm *comm;     /* referenced */
     struct wm_type *types[2]; /* referenced, or NULL */
-    char *copy;               /* replace: what is being sent, owned */
+    struct copy copy;         /* replace: what is being sent, owned */
     int left;                 /* halves still running */
 };
 _Static_assert(sizeof(struct pair) <= WM_REQ_MAX, "request fits a slab slot");
@@ -23,6 +32,18 @@ static const struct rt_layout byte_layout = {
     .size = 1, .extent = 1, .true_extent = 1, .contig = true
 };
 
+/* Under the domain's lock when it is memory of a device. */
+static void copy_give(struct copy *c)
+{
+    if (c->stage)
+        rt_gpu_stage_give(c->stage);
+    else if (c->area)
+        rt_gpu_area_give(c->area);
+    else
+        free(c->p);
+    *c = (struct copy){ .p = NULL };
+}
+
 static void pair_release(struct rt_req *r)
 {
     struct pair *p = (struct pair *)r;
@@ -30,7 +51,7 @@ static void pair_release(struct rt_req *r)
         if (p->types[i])
             wm_type_unref(p->types[i]);
     wm_comm_unref(p->comm);
-    free(p->copy);
+    copy_give(&p->copy);
     rt_slab_free(&wm_request_slab, p);
 }
 
@@ -102,7 +123,7 @@ static int give_up(struct rt_req *rr, struct wm_type *rtype, int err)
 }
 
 static int pair_start(const struct wm_msg *out, struct wm_type *stype, const struct wm_msg *in,
-                      struct wm_type *rtype, char *copy, struct pair **pair_p)
+                      struct wm_type *rtype, const struct copy *copy, struct pair **pair_p)
 {
     struct pair *p = wm_req_alloc(&pair_ops);
     struct rt_req *rr, *sr;
@@ -122,7 +143,8 @@ static int pair_start(const struct wm_msg *out, struct wm_type *stype, const str
     wm_comm_ref(p->comm);
     p->types[0] = hold(stype);
     p->types[1] = hold(rtype);
-    p->copy = copy;
+    if (copy)
+        p->copy = *copy;
     p->left = 2;
     watch(rr, recv_done, p);
     watch(sr, send_done, p);
@@ -132,14 +154,16 @@ static int pair_start(const struct wm_msg *out, struct wm_type *stype, const str
 
 /* status or request is wanted: blocking or not. */
 static int exchange(const struct wm_msg *out, struct wm_type *stype, const struct wm_msg *in,
-                    struct wm_type *rtype, char *copy, MPI_Status *status, MPI_Request *request)
+                    struct wm_type *rtype, struct copy *copy, MPI_Status *status,
+                    MPI_Request *request)
 {
     struct wm_domain *d = in->comm->dom;
     struct pair *p;
     rt_lock(&d->lock);
     int err = pair_start(out, stype, in, rtype, copy, &p);
     if (err < 0) {
-        free(copy);
+        if (copy)
+            copy_give(copy);
         err = err == -RT_EADDR
                   ? wm_dev_fault()
                   : wm_err_rt(err, "could not exchange with ranks %d and %d", out->peer, in->peer);
@@ -167,29 +191,71 @@ static int sendrecv(const struct wm_msg *out, struct wm_type *stype, const struc
     return err ? err : exchange(out, stype, in, rtype, NULL, status, request);
 }
 
+/* -RT_ENOTSUP: the data lie on no one device, or it has no memory left. */
+static int copy_on_device(const struct wm_msg *m, int64_t nbytes, struct copy *out)
+{
+    struct copy c = { .p = NULL };
+    struct rt_gpu_ptr at;
+    bool scattered;
+    int err = wm_dev_query(m->buf, m->count, m->layout, &at, &scattered);
+    if (err < 0 || scattered)
+        return err < 0 ? err : -RT_ENOTSUP;
+    err = nbytes <= RT_GPU_STAGE_LARGE ? rt_gpu_stage_take(at.g, false, (size_t)nbytes, &c.stage)
+                                       : rt_gpu_area_take(at.g, false, (size_t)nbytes, &c.area);
+    if (err < 0)
+        return -RT_ENOTSUP;
+    c.p = c.stage ? c.stage->p : c.area->p;
+    err = wm_dev_move_now(at.g,
+                          &(struct wm_packing){ m->layout, m->count, (char *)(uintptr_t)m->buf, 0,
+                                                c.p, nbytes, true });
+    if (err < 0)
+        copy_give(&c);
+    else
+        *out = c;
+    return err;
+}
+
+static int copy_take(const struct wm_msg *m, int64_t nbytes, struct copy *out)
+{
+    int err = -RT_ENOTSUP;
+    *out = (struct copy){ .p = NULL };
+    if (wm_on_device(m->buf, m->count, m->layout, nbytes)) {
+        rt_lock(&m->comm->dom->lock);
+        err = copy_on_device(m, nbytes, out);
+        rt_unlock(&m->comm->dom->lock);
+    }
+    if (err != -RT_ENOTSUP)
+        return err;
+    out->p = malloc((size_t)nbytes + 1);
+    if (!out->p)
+        return -RT_ENOMEM;
+    err = wm_pack_any(m->layout, m->count, m->buf, 0, out->p, nbytes);
+    if (err < 0)
+        copy_give(out);
+    return err;
+}
+
 static int replace(const struct wm_msg *in, struct wm_type *type, int dest, int sendtag,
                    MPI_Status *status, MPI_Request *request)
 {
+    struct copy copy;
     int err = check_counts(in->count, type, in->count, type);
     if (err)
         return err;
     int64_t nbytes = wm_nbytes(in->count, in->layout);
-    char *copy = malloc((size_t)nbytes + 1);
-    if (!copy)
+    err = copy_take(in, nbytes, &copy);
+    if (err == -RT_ENOMEM)
         return wm_err(MPI_ERR_NO_MEM, "no memory for a copy of the %lld bytes sent",
                       (long long)nbytes);
-    err = wm_pack_any(in->layout, in->count, in->buf, 0, copy, nbytes);
-    if (err < 0) {
-        free(copy);
+    if (err < 0)
         return wm_any_error(err);
-    }
-    struct wm_msg out = { .buf = copy,
+    struct wm_msg out = { .buf = copy.p,
                           .count = nbytes,
                           .layout = &byte_layout,
                           .comm = in->comm,
                           .peer = dest,
                           .tag = sendtag };
-    return exchange(&out, type, in, type, copy, status, request);
+    return exchange(&out, type, in, type, &copy, status, request);
 }
 
 int wm_api_sendrecv(const void *sendbuf, MPI_Count sendcount, struct wm_type *sendtype, int dest,

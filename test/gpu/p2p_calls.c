@@ -183,6 +183,47 @@ static void exchanging(void)
     every(by_replace, "sendrecv_replace");
 }
 
+static unsigned long long staged(void)
+{
+    static MPI_T_pvar_session session;
+    static MPI_T_pvar_handle h;
+    unsigned long long v = 0;
+    int provided, index, n;
+    if (!session) {
+        OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
+        OK(MPI_T_pvar_session_create(&session));
+        OK(MPI_T_pvar_get_index("p2p_device_staged_bytes", MPI_T_PVAR_CLASS_AGGREGATE, &index));
+        OK(MPI_T_pvar_handle_alloc(session, index, NULL, &h, &n));
+        OK(MPI_T_pvar_start(session, h));
+    }
+    OK(MPI_T_pvar_read(session, h, &v));
+    return v;
+}
+
+/* What is sent waits in memory of the device, not of the host. */
+static void replacing_on_the_device(void)
+{
+    static const size_t lens[] = { 100, (1u << 20) + 3, (9u << 20) + 1 };
+    unsigned long long before = staged();
+    int can = 1;
+    if (gt_ndevices() > 1)
+        CHECK_EQ(cu.device_can_access_peer(&can, 0, 1), 0);
+    if (!can) {
+        mt_skip("devices do not reach each other");
+        return;
+    }
+    for (int i = 0; i < 3; i++) {
+        unsigned char *p = gt_alloc(i ? GT_CUDA : GT_VMM, dev, lens[i], 3);
+        gt_fill(p, lens[i], (uint64_t)mt_rank);
+        OK(MPI_Sendrecv_replace(p, (int)lens[i], MPI_BYTE, right(), TAG, left(), TAG, mt_comm,
+                                MPI_STATUS_IGNORE));
+        GT_CHECK_DATA(p, lens[i], (uint64_t)left());
+        CHECK(gt_guards_intact(p));
+        gt_free(p);
+    }
+    CHECK_EQ(staged() - before, 0);
+}
+
 /* ---- buffered ---- */
 
 static void by_bsend(void *out, void *in, int n)
@@ -349,6 +390,7 @@ int main(int argc, char **argv)
     one_of_three = gaps(1, 3);
     MT_RUN(partitioned);
     MT_RUN(exchanging);
+    MT_RUN(replacing_on_the_device);
     MT_RUN(buffered);
     MT_RUN(persistent);
     MT_RUN(probed);

@@ -275,6 +275,12 @@ static void pairs_of_kinds(bool managed)
             x_do(&x);
             x.n = 3000001;
             x_do(&x);
+            if (s != r)
+                continue;
+            x.send = X_REPLACE; /* wants memory for what it sends */
+            x.sdev = x.rdev = mt_rank % gt_ndevices();
+            x_do(&x);
+            x.send = X_SEND;
         }
 }
 
