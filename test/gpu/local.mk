@@ -7,7 +7,8 @@ gputest = test/gpu/exchange.h test/gpu/gputest.h test/gpu/gputest.c test/gpu/cud
 gputest_ldadd = libmpi_abi.la -ldl
 gpu_programs = test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2p_calls test/gpu/p2p_random test/gpu/p2p_fault test/gpu/p2p_devices \
 	test/gpu/p2p_rdma test/gpu/p2p_victim test/gpu/p2p_huge test/gpu/p2p_threads test/gpu/p2p_leaks test/gpu/pack_kinds \
-	test/gpu/coll_device test/gpu/coll_random test/gpu/coll_bits \
+	test/gpu/coll_device test/gpu/coll_random test/gpu/coll_bits test/gpu/coll_huge \
+	test/gpu/coll_types \
 	test/gpu/coll_faults test/gpu/coll_late test/gpu/coll_victim \
 	test/gpu/stream_order test/gpu/stream_faults
 check_PROGRAMS += $(gpu_programs)
@@ -57,6 +58,12 @@ test_gpu_coll_random_LDFLAGS = $(mpi_ldflags)
 test_gpu_coll_bits_SOURCES = test/gpu/coll_bits.c test/gpu/collref.h test/gpu/collref.c $(gputest)
 test_gpu_coll_bits_LDADD = $(gputest_ldadd) -lm
 test_gpu_coll_bits_LDFLAGS = $(mpi_ldflags)
+test_gpu_coll_types_SOURCES = test/gpu/coll_types.c test/gpu/collref.h test/gpu/collref.c $(gputest)
+test_gpu_coll_types_LDADD = $(gputest_ldadd) -lm
+test_gpu_coll_types_LDFLAGS = $(mpi_ldflags)
+test_gpu_coll_huge_SOURCES = test/gpu/coll_huge.c $(gputest)
+test_gpu_coll_huge_LDADD = $(gputest_ldadd)
+test_gpu_coll_huge_LDFLAGS = $(mpi_ldflags)
 test_gpu_coll_faults_SOURCES = test/gpu/coll_faults.c test/gpu/collsum.h $(gputest)
 test_gpu_coll_faults_LDADD = $(gputest_ldadd) -lpthread
 test_gpu_coll_faults_LDFLAGS = $(mpi_ldflags)
