@@ -18,7 +18,7 @@ test/bench/limits_image.c: runtime/gpu/embed.py $(bench_images)
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(PYTHON) $(top_srcdir)/runtime/gpu/embed.py $@ $(bench_images)
 CLEANFILES += $(bench_images) test/bench/limits_image.c
 EXTRA_DIST += test/bench/limits.cu
-bench_ldadd = libweft_bench.la libmpi_abi.la -lpthread -lm -ldl
+bench_ldadd = libweft_bench.la libmpi_abi.la -lpthread -lm -ldl $(WEFT_RPATH)
 
 bench_PROGRAMS += test/bench/osu_latency
 test_bench_osu_latency_SOURCES = test/bench/osu_latency.c
