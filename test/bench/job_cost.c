@@ -5,13 +5,13 @@
  * it does later.  Memory is what malloc has given out, of all libraries (PMIx keeps each address
  * that it has fetched), and private resident memory; the kernel's part of a socket is not in it.
  *     job_cost [HOSTS]    one line of JSON on rank 0; ranks fill so many hosts in turn */
-#include <dirent.h>
 #include <malloc.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "test/descriptors.h"
 
 enum { TAG = 5, LARGE = 1 << 20 };
 struct cost {
@@ -42,17 +42,6 @@ static double private_rss(void)
     if (f)
         fclose(f);
     return (double)kib * 1024;
-}
-
-static int descriptors(void)
-{
-    DIR *d = opendir("/proc/self/fd");
-    int n = 0;
-    while (d && readdir(d))
-        n++;
-    if (d)
-        closedir(d);
-    return n;
 }
 
 static int same_host(int a, int b, const int *node) { return node[a] == node[b]; }

@@ -2,8 +2,8 @@
 /* What the library takes from the driver, it gives back: after MPI_Finalize, and after the last of
  * several sessions, as much is alive as before.  Descriptors are counted with any driver, the
  * driver's objects with the fake one. */
-#include <dirent.h>
 #include <dlfcn.h>
+#include "test/descriptors.h"
 #include "test/gpu/exchange.h"
 
 static const char *const names[FAKE_THINGS + 1] = { "allocations and mappings",
@@ -15,18 +15,6 @@ static const char *const names[FAKE_THINGS + 1] = { "allocations and mappings",
                                                     "descriptors" };
 static int before[FAKE_THINGS + 1];
 static fake_cuda_alive_fn *alive;
-
-static int descriptors(void)
-{
-    DIR *d = opendir("/proc/self/fd");
-    int n = 0;
-
-    while (d && readdir(d))
-        n++;
-    if (d)
-        closedir(d);
-    return n;
-}
 
 static void count(int *out)
 {
