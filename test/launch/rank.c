@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A rank that does what its arguments say, in order, for the tests of the launcher.  It uses
- * runtime/boot, not MPI, so that a failure here is the launcher's.  A word "R:word" is for rank R
- * only.   init fini fence   the calls of boot.h          abort=N      rt_boot_abort   exit=N
- * kill=SIG   end so                       sleep=MS     wait   say=TEXT          TEXT on stdout,
- * %r is the rank, without a newline; err=TEXT on stderr   lines=N           N numbered lines on
- * stdout   cat          stdin to stdout   env=NAME cwd cpus argv                         print
- * that   term=MS           on SIGTERM say so and exit MS milliseconds later; MS -1: ignore it
- * child             leave a child in the background that sleeps and holds stdout   exchange
- * put, get of every rank, compare   late=MS           the same in two steps, the second MS
- * milliseconds after the first       crowd=MS          many threads at once get a key each of all
- * ranks, which are put MS milliseconds later             miss  get what the last rank never puts
- * heap              bytes that are allocated
- * segment           make the file of the node segment, as MPI_Init does */
+ * runtime/boot, not MPI, so that a failure here is the launcher's.  "R:word": for rank R only.
+ *
+ *   init fini fence abort=N   the calls of boot.h
+ *   exit=N kill=SIG           end so
+ *   sleep=MS
+ *   say=TEXT err=TEXT         on stdout, on stderr; %r is the rank; without a newline
+ *   lines=N                   so many numbered lines on stdout
+ *   cat                       stdin to stdout
+ *   env=NAME cwd cpus size    print that
+ *   argv                      prints all words; those that follow mean nothing
+ *   heap                      prints the bytes that are allocated
+ *   term=MS                   on SIGTERM say so and exit MS milliseconds later; -1: ignore it
+ *   child                     leave a child in the background that sleeps and holds stdout
+ *   exchange                  put, get of every rank, compare
+ *   late=MS                   the same in two steps, the second MS milliseconds after the first
+ *   crowd=MS                  many threads at once get a key each of all ranks, which are put MS
+ *                             milliseconds later
+ *   miss                      get what the last rank never puts
+ *   segment                   make the file of the node segment, as MPI_Init does */
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -251,6 +258,13 @@ static const char *value_of(const char *word, const char *name)
                                     : "";
 }
 
+static void print_words(int argc, char **argv)
+{
+    for (int i = 0; i < argc; i++)
+        printf("<%s>%s", argv[i], i + 1 < argc ? " " : "\n");
+    exit(0);
+}
+
 /* By the signal's default action: sanitizers catch some. */
 static void die_by(int sig)
 {
@@ -306,13 +320,14 @@ static int act(const char *w, int argc, char **argv)
         printf("%d of %d, local %d of %d, app %d, universe %d\n", rt_boot.rank, rt_boot.size,
                rt_boot.local_rank, rt_boot.local_size, rt_boot.appnum, rt_boot.universe_size);
     else if (value_of(w, "argv"))
-        for (int i = 0; i < argc; i++)
-            printf("<%s>%s", argv[i], i + 1 < argc ? " " : "\n");
+        print_words(argc, argv);
     else if (value_of(w, "child"))
         leave_child();
     else if ((v = value_of(w, "term"))) {
         term_ms = (int)strtol(v, NULL, 10);
         signal(SIGTERM, term_ms < 0 ? SIG_IGN : on_term);
+    } else {
+        return 1;
     }
     return 0;
 }
