@@ -370,6 +370,65 @@ static void graphs_in(int mode)
     CHECK_EQ(cu.graph_exec_destroy(exec), 0);
 }
 
+/* The other collectives: each block of M numbers, what several ranks give in `out`. */
+enum { M = 300, GATHERED = M, EXCHANGED = M + 16 * M };
+
+static float *block_of_out(int at) { return (float *)(void *)out + at; }
+
+static void other_step(void)
+{
+    int root = mt_size - 1;
+    OK(MPIX_Reduce_enqueue(in, out, M, MPI_FLOAT, MPI_SUM, root, comm));
+    OK(MPIX_Allgather_enqueue(in, M, MPI_FLOAT, block_of_out(GATHERED), M, MPI_FLOAT, comm));
+    OK(MPIX_Barrier_enqueue(comm));
+    OK(MPIX_Alltoall_enqueue(in, M, MPI_FLOAT, block_of_out(EXCHANGED), M, MPI_FLOAT, comm));
+    OK(MPIX_Bcast_enqueue(other, M, MPI_FLOAT, root, comm));
+}
+
+/* M numbers that count from `from` on. */
+static void check_count(const void *p, int from, const char *what)
+{
+    gt_read(host, p, M * sizeof host[0]);
+    for (int i = 0; i < M; i++)
+        if (host[i] != (float)((from + i) % 100)) {
+            CHECK_MSG(0, "rank %d: %s: number %d is %g, not %d", mt_rank, what, i, (double)host[i],
+                      (from + i) % 100);
+            return;
+        }
+}
+
+static void check_other_step(int round)
+{
+    for (int r = 0; r < mt_size; r++) {
+        check_count(block_of_out(GATHERED + r * M), r + round, "allgather");
+        check_count(block_of_out(EXCHANGED + r * M), r + round + mt_rank * M, "alltoall");
+    }
+    check_count(other, mt_size - 1 + round, "bcast");
+    if (mt_rank != mt_size - 1)
+        return;
+    gt_read(host, out, M * sizeof host[0]);
+    for (int i = 0; i < M; i++) {
+        float sum = 0;
+        for (int r = 0; r < mt_size; r++)
+            sum += (float)((r + round + i) % 100);
+        CHECK_EQ(host[i], sum);
+    }
+}
+
+static void graphs_of_others(void)
+{
+    cu_graph_exec exec = captured(CU_CAPTURE_GLOBAL, other_step);
+    for (int i = 0; i < ROUNDS; i++) {
+        put_floats(in, mt_rank + i, M * mt_size);
+        put_floats(other, mt_rank + i, M);
+        write_on(out, 0xff, (EXCHANGED + 16 * M) * sizeof(float));
+        CHECK_EQ(cu.graph_launch(exec, stream), 0);
+        settle();
+        check_other_step(i);
+    }
+    CHECK_EQ(cu.graph_exec_destroy(exec), 0);
+}
+
 /* The same answer on all ranks. */
 static bool can_capture(void)
 {
@@ -393,6 +452,8 @@ static void graphs(void)
     graphs_in(CU_CAPTURE_GLOBAL);
     graphs_in(CU_CAPTURE_THREAD_LOCAL);
     graphs_in(CU_CAPTURE_RELAXED);
+    if (M * mt_size <= N)
+        graphs_of_others();
 }
 
 static void what_cannot(void)
