@@ -176,13 +176,12 @@ static int deal_places(struct launch_job *job, struct machine *m)
     struct object *objects;
     int n = find_objects(m, o->map, &objects), code = 0;
 
-    for (int i = 0; i < n && n > 0 && !code; i++)
+    for (int i = 0; i < n && !code; i++)
         if (objects[i].nunits < o->pe) {
-            launch_say(
-                job,
-                "each rank is to get %d %ss, but a %s of this host has %d; nothing was started",
-                o->pe, o->hwthreads ? "hardware thread" : "core", n > 1 ? name_of(o->map) : "node",
-                objects[i].nunits);
+            launch_say(job, "each rank is to get %d %ss, but %s%s%s has %d; nothing was started",
+                       o->pe, o->hwthreads ? "hardware thread" : "core", n > 1 ? "a " : "this host",
+                       n > 1 ? name_of(o->map) : "", n > 1 ? " of this host" : "",
+                       objects[i].nunits);
             code = LAUNCH_EXIT_USAGE;
         }
     for (int r = 0; r < job->n && !code; r++) {
