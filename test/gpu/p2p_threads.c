@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Device buffers with MPI_THREAD_MULTIPLE: threads without a current context, each with a
  * communicator of its own, and one thread that only waits; then requests that are tested, cancelled
- * or given away instead of waited for. */
+ * or given away instead of waited for; then a thread of the application that waits for the device
+ * all the time. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include "test/gpu/exchange.h"
 
 #define THREADS 3
@@ -161,6 +163,85 @@ static void in_order(void)
     }
 }
 
+/* ---- the application's own work beside messages ---- */
+
+struct app {
+    atomic_bool stop;
+    atomic_int rounds; /* negative: the driver has refused something */
+    double longest;
+};
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* cudaDeviceSynchronize and cudaFree wait for everything on the device. */
+static void *app_main(void *arg)
+{
+    struct app *a = arg;
+    cu_ptr p;
+    double t;
+
+    cu.ctx_set_current(gt_ctx(mt_rank % gt_ndevices()));
+    while (!atomic_load(&a->stop)) {
+        t = now_s();
+        if (cu.mem_alloc(&p, 100000) || cu.memset_d8(p, 7, 100000) || cu.ctx_synchronize() ||
+            cu.mem_free(p)) {
+            atomic_store(&a->rounds, -1);
+            break;
+        }
+        t = now_s() - t;
+        a->longest = t > a->longest ? t : a->longest;
+        atomic_fetch_add(&a->rounds, 1);
+    }
+    return NULL;
+}
+
+/* Small messages keep kernels of the library on the device, each for gpu_linger_us at most; a real
+ * device answers the application meanwhile. */
+static void beside_the_application(void)
+{
+    struct app a = { .rounds = 0 };
+    unsigned char *p = gt_alloc(GT_CUDA, mt_rank % gt_ndevices(), 1000, 0);
+    pthread_t t;
+    double end = now_s() + 0.5;
+    int more = 1, rounds;
+
+    if (mt_peer == MPI_PROC_NULL) {
+        gt_free(p);
+        return;
+    }
+    pthread_create(&t, NULL, app_main, &a);
+    while (more) {
+        rounds = atomic_load(&a.rounds);
+        if (mt_first)
+            more = now_s() < end || (rounds >= 0 && rounds < 3);
+        for (int i = 0; i < 20; i++)
+            if (mt_first) {
+                OK(MPI_Send(p, 8, MPI_BYTE, mt_peer, 1, mt_comm));
+                OK(MPI_Recv(p, 8, MPI_BYTE, mt_peer, 1, mt_comm, MPI_STATUS_IGNORE));
+            } else {
+                OK(MPI_Recv(p, 8, MPI_BYTE, mt_peer, 1, mt_comm, MPI_STATUS_IGNORE));
+                OK(MPI_Send(p, 8, MPI_BYTE, mt_peer, 1, mt_comm));
+            }
+        OK(mt_first ? MPI_Send(&more, 1, MPI_INT, mt_peer, 2, mt_comm)
+                    : MPI_Recv(&more, 1, MPI_INT, mt_peer, 2, mt_comm, MPI_STATUS_IGNORE));
+    }
+    atomic_store(&a.stop, true);
+    pthread_join(t, NULL);
+    rounds = atomic_load(&a.rounds);
+    printf("# rank %d: %d times on the device, the longest took %.1f ms\n", mt_rank, rounds,
+           a.longest * 1e3);
+    CHECK(rounds >= 0 && (rounds > 0 || !mt_first));
+    CHECK_MSG(gt_is_fake() || a.longest < 0.1, "rank %d: the application waited %g s", mt_rank,
+              a.longest);
+    gt_free(p);
+}
+
 int main(int argc, char **argv)
 {
     int got;
@@ -173,5 +254,6 @@ int main(int argc, char **argv)
     MT_RUN(cancelled);
     MT_RUN(given_away);
     MT_RUN(in_order);
+    MT_RUN(beside_the_application);
     return mt_end();
 }
