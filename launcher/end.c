@@ -82,9 +82,10 @@ static const char *others(const struct launch_job *job, const struct launch_rank
 {
     int n = job->nrunning - r->running;
     *text = '\0';
-    if (n > 0)
-        snprintf(text, len, "; ending the other %d rank%s that still run%s", n, n > 1 ? "s" : "",
-                 n > 1 ? "" : "s");
+    if (n > 1)
+        snprintf(text, len, "; ending the other %d ranks that still run", n);
+    else if (n == 1)
+        snprintf(text, len, "; ending the other one, which still runs");
     return text;
 }
 
