@@ -51,9 +51,11 @@ int coll_bytes_parse(const char *where, const char *text, int64_t *out)
                 : *end == 'G' || *end == 'g' ? 30
                                              : 0;
     if (end == text || errno || v < 0 || v > INT64_MAX >> shift || end[shift > 0]) {
-        log_error(COLL,
-                  "%s has the size \"%s\"; expected bytes with an optional K, M or G, such as 64K",
-                  where, text);
+        if (where)
+            log_error(
+                COLL,
+                "%s has the size \"%s\"; expected bytes with an optional K, M or G, such as 64K",
+                where, text);
         return -RT_EINVAL;
     }
     *out = (int64_t)v << shift;

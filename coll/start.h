@@ -34,6 +34,6 @@ const struct coll_row *coll_tune_rows(enum coll_kind kind);
  * -RT_EINVAL or NULL: logged. */
 int coll_kind_find(const char *where, const char *name);
 const struct coll_alg *coll_alg_wanted(const char *where, enum coll_kind kind, const char *name);
-int coll_bytes_parse(const char *where, const char *text, int64_t *out);
+int coll_bytes_parse(const char *where, const char *text, int64_t *out); /* NULL: not logged */
 
 #endif

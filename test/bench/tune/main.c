@@ -29,7 +29,7 @@ static struct {
 static int64_t to_bytes(const char *s)
 {
     int64_t n;
-    return coll_bytes_parse("the size of weft-tune", s, &n) < 0 ? -1 : n;
+    return coll_bytes_parse(NULL, s, &n) < 0 ? -1 : n;
 }
 
 static int wrong(const char *opt, const char *found, const char *expected)
@@ -114,10 +114,10 @@ static int parse_one(struct tune_opts *o, int c, const char *bad)
         return parse_ranks(o, optarg);
     case 'm':
         o->max = to_bytes(optarg);
-        return o->max >= FIRST_BYTES ? 0 : wrong("-m", optarg, "a size from 8 on");
+        return o->max >= FIRST_BYTES ? 0 : wrong("-m", optarg, "a size from 8 on, such as 64K");
     case 'M':
         o->gpu_max = to_bytes(optarg);
-        return o->gpu_max >= FIRST_BYTES ? 0 : wrong("-M", optarg, "a size from 8 on");
+        return o->gpu_max >= FIRST_BYTES ? 0 : wrong("-M", optarg, "a size from 8 on, such as 64K");
     case 's':
         o->step = (int)strtol(optarg, &end, 10);
         return o->step >= 2 && o->step <= 1024 && !*end ? 0 : wrong("-s", optarg, "2 to 1024");
