@@ -55,7 +55,8 @@ static struct ibv_mr *reg_dmabuf(struct ibv_pd *pd, uint64_t off, size_t len, ui
 static int counted_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
     for (const struct ibv_send_wr *w = wr; w; w = w->next)
-        fake_ib_nread_back += w->opcode == IBV_WR_RDMA_READ && w->sg_list->length == 1;
+        if (w->opcode == IBV_WR_RDMA_READ && w->sg_list->length == 1)
+            fake_ib_nread_back++; /* only the engine reads; its thread of btl/verbs sends as well */
     return post_send(qp, wr, bad);
 }
 
