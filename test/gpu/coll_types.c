@@ -39,6 +39,14 @@ static int form_of(MPI_Datatype t, const char *name, int nbytes)
     return nbytes == 1 ? CR_1 : nbytes == 2 ? CR_2 : nbytes == 4 ? CR_4 : nbytes == 8 ? CR_8 : -1;
 }
 
+/* Bytes of one of the numbers that an element consists of; C's indices are written apart. */
+static int part_of(MPI_Datatype t, int size)
+{
+    if (takes(t, MPI_MAXLOC))
+        return size == 6 ? 2 : size == 12 ? 8 : size == 20 ? 16 : size / 2;
+    return takes(t, MPI_SUM) && !takes(t, MPI_MAX) ? size / 2 : size; /* complex, or one */
+}
+
 /* Small numbers, whose sums and products are exact in every type; every part of an element. */
 static void fill(MPI_Datatype t, const char *name, uint64_t key)
 {
@@ -46,10 +54,9 @@ static void fill(MPI_Datatype t, const char *name, uint64_t key)
     int size, part, form;
     MPI_Type_size(t, &size);
     MPI_Type_get_extent(t, &lb, &extent);
-    part = takes(t, MPI_SUM) && !takes(t, MPI_MAX) ? size / 2 : size; /* complex */
-    if (takes(t, MPI_MAXLOC))
-        part = size == 12 || size == 8 ? 8 - 4 * (size == 8) : size == 20 ? 16 : size / 2;
+    part = part_of(t, size);
     form = form_of(t, name, part);
+    bool takes_loc = takes(t, MPI_MAXLOC);
     memset(host_s, 0, ROOM);
     for (int i = 0; i < N + 2; i++) {
         unsigned char *p = host_s + i * extent;
@@ -61,6 +68,10 @@ static void fill(MPI_Datatype t, const char *name, uint64_t key)
                 cr_store((enum cr_rep)form, v, p + at);
             else
                 memset(p + at, v, 1); /* no such numbers in C */
+        }
+        if (takes_loc && strstr(name, "INT")) { /* an index of C */
+            int index = (int)(cr_mix(key, (uint64_t)i) % 7);
+            memcpy(p + (size == 6 ? 4 : size - 4), &index, sizeof index);
         }
     }
 }
