@@ -8,3 +8,4 @@ rt_sources += runtime/base/slab.c runtime/base/slab.h
 rt_sources += runtime/base/lock.c runtime/base/lock.h
 rt_sources += runtime/base/idle.c runtime/base/idle.h
 rt_sources += runtime/base/hmac.c runtime/base/hmac.h
+rt_sources += runtime/base/hwloc.c runtime/base/hwloc.h

@@ -6,6 +6,7 @@
 #include "runtime/boot/boot.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
+#include "runtime/base/hwloc.h"
 #include "runtime/base/log.h"
 
 #include <errno.h>
@@ -209,8 +210,10 @@ static int become_singleton(void)
 
 static int connect_server(void)
 {
+    bool hidden = rt_hwloc_hide_plugins(); /* PMIx 5 looks at the machine here */
     pmix_status_t rc = PMIx_Init(&boot.me, NULL, 0);
 
+    rt_hwloc_show_plugins(hidden);
     if (rc != PMIX_SUCCESS) {
         log_error(
             BOOT,

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hwloc's plugins, for whoever first uses hwloc in this process: libpmix or runtime/topo. */
+#include "runtime/base/hwloc.h"
+
+#include <stdlib.h>
+
+static const char var[] = "HWLOC_PLUGINS_PATH";
+
+bool rt_hwloc_hide_plugins(void)
+{
+    bool ours = !getenv(var); /* hwloc's variable, not a setting: what the user says stays */
+
+    if (ours)
+        setenv(var, "/nonexistent", 1);
+    return ours;
+}
+
+void rt_hwloc_show_plugins(bool hidden)
+{
+    if (hidden)
+        unsetenv(var);
+}
