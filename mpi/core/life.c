@@ -88,6 +88,7 @@ static int build(void)
     err = coll_tune_load(cfg.tune_file);
     if (err)
         return wm_err_rt(err, "the setting WEFT_TUNE_FILE is \"%s\"", cfg.tune_file);
+    rt_node_register();
     err = rt_boot_init();
     if (err)
         return wm_err_rt(err, "reaching the process manager");

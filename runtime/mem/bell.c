@@ -36,13 +36,18 @@ static uint32_t awake_state(void)
     return rt_node_private.membarrier ? RT_BELL_AWAKE : RT_BELL_FENCE;
 }
 
+static bool registered(void)
+{
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+}
+
+void rt_node_register(void) { (void)registered(); }
+
 void rt_bell_init(void)
 {
     rt_node_private.sleepers = 0;
     /* Alone in the segment nobody rings; no need to register. */
-    rt_node_private.membarrier = rt_node.size == 1 ||
-                                 syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED,
-                                         0, 0) == 0;
+    rt_node_private.membarrier = rt_node.size == 1 || registered();
     rt_node.fence_needed = !rt_node_private.membarrier;
     rt_store_release(&my_bell()->asleep, awake_state());
 }

@@ -46,6 +46,10 @@ extern struct rt_node rt_node; /* base NULL until opened; singletons have size 1
  * share a file system, such as two network namespaces of one machine. */
 void rt_node_name(const char *nspace, int node, char *buf, size_t len);
 
+/* First of all, while this process has one thread: with several, such as PMIx's, the kernel takes
+ * 20 to 35 ms for the same in rt_node_open(). */
+void rt_node_register(void);
+
 /* Creates or attaches the segment of this job on this host.  -RT_ENOSPC, -RT_ESYS, -RT_EPERM with
  * the cause and what to do logged.  Waits for nobody.  pair_nbytes: length of a pair region, the
  * same in every process. */
