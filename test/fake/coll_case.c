@@ -133,6 +133,32 @@ static int64_t block_at(const struct coll_case *c, int r, int other)
 
 static int64_t all_n(const struct coll_case *c, int r) { return block_at(c, r, c->size); }
 
+/* Whether send and receive buffers are as long as the blocks of all ranks; else as one rank's. */
+static bool sends_all(enum coll_kind k)
+{
+    return is_alltoall(k) || k == COLL_SCATTER || k == COLL_SCATTERV || k == COLL_REDUCE_SCATTER ||
+           k == COLL_REDUCE_SCATTER_BLOCK;
+}
+
+static bool receives_all(const struct coll_case *c)
+{
+    enum coll_kind k = c->kind;
+    bool reduces = k == COLL_REDUCE_SCATTER || k == COLL_REDUCE_SCATTER_BLOCK;
+    return is_alltoall(k) || k == COLL_GATHER || k == COLL_GATHERV || k == COLL_ALLGATHER ||
+           k == COLL_ALLGATHERV || (c->in_place && reduces);
+}
+
+/* Not much longer than what a rank needs: most of a sanitizer's time would go into fresh pages. */
+static int64_t buffer_len(const struct coll_case *c, bool all)
+{
+    int64_t most = c->kind == COLL_BARRIER ? 0 : c->count;
+    for (int r = 0; c->kind != COLL_BARRIER && r < c->size; r++) {
+        int64_t n = all ? all_n(c, r) : block_n(c, r, r);
+        most = n > most ? n : most;
+    }
+    return 2 * GUARD + most * layout_of(c)->extent;
+}
+
 /* Elements [first, first + n) that src contributes for dst, to buf from element `at` on.  This and
  * the comparison are most of what the tests do. */
 static void put(const struct coll_case *c, char *buf, int64_t at, int src, int dst, int64_t first,
@@ -222,17 +248,14 @@ static void set_args(const struct coll_case *c, struct coll_buffers *b, int r, s
 
 struct coll_buffers *coll_case_make(const struct coll_case *c, struct coll_args *args)
 {
-    const struct rt_layout *l = layout_of(c);
     size_t p = (size_t)c->size;
     struct coll_buffers *b = calloc(1, sizeof *b);
     if (neighbor_case_is(c->kind)) {
         b->neighbor = neighbor_case_make(c, args);
         return b;
     }
-    int64_t most = c->count * (c->size + 1);
-    for (int r = 0; r < c->size; r++)
-        most = all_n(c, r) > most ? all_n(c, r) : most;
-    b->send_len = b->recv_len = 2 * GUARD + (most + 1) * l->extent;
+    b->send_len = buffer_len(c, sends_all(c->kind));
+    b->recv_len = buffer_len(c, receives_all(c));
     b->send = calloc(p, sizeof *b->send);
     b->recv = calloc(p, sizeof *b->recv);
     b->counts = calloc(p * p, sizeof *b->counts);
@@ -382,7 +405,7 @@ int coll_case_check(const struct coll_case *c, const struct coll_args *args,
         return neighbor_case_check(c, b->neighbor);
     int bad = 0;
     struct folded folded = { 0 };
-    char *want = malloc((size_t)b->recv_len);
+    char *want = malloc((size_t)(b->recv_len > b->send_len ? b->recv_len : b->send_len));
     (void)args;
     for (int r = 0; r < c->size && !bad; r++) {
         memset(want, FILL, (size_t)b->recv_len);
