@@ -29,8 +29,8 @@ struct child {
     size_t cpus_len;
     pid_t parent;
     struct rlimit files;          /* the limit that mpirun itself found */
-    /* Set by the child, which never returns: without volatile the compiler takes its writes for none
-     * that the parent could see. */
+    /* Set by the child, which never returns: without volatile the compiler takes its writes for
+     * none that the parent could see. */
     const char *volatile failed;  /* which step */
     volatile int error;           /* and its errno */
 };
