@@ -9,6 +9,7 @@
 #define RT_IB_API_H
 
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 
 /* MUST(field, version of the symbol, result, parameters), and MAY: NULL in older libraries. */
 #define IB_FUNCTIONS(MUST, MAY) \
@@ -60,6 +61,23 @@ struct rt_ib_api {
                                uint32_t flags, size_t entry_nbytes);
 };
 #undef IB_FIELD
+
+/* A library that is opened at run time, and the table that its functions go to. */
+struct rt_ib_symbol {
+    const char *name, *version;   /* the oldest of libibverbs belong to an interface of 2006 */
+    size_t off;                   /* of its pointer in the table */
+    bool must;                    /* else NULL where the library lacks it */
+};
+struct rt_ib_lib {
+    const char *so;
+    const struct rt_ib_symbol *symbols;
+    size_t n;
+    void *table;
+    char why_not[256];            /* for people; empty until opening it has failed */
+};
+/* -RT_ENOENT with `why_not`: it is not there, or lacks a function; it is not tried again.  It stays
+ * open for the rest of the process. */
+int rt_ib_lib_open(struct rt_ib_lib *lib);
 
 /* NULL until rt_ib_load() has answered 0; then it stays for the rest of the process. */
 extern const struct rt_ib_api *rt_ib;

@@ -5,7 +5,6 @@
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -16,42 +15,25 @@
 
 const struct rt_cm_api *rt_cm;
 
-static struct {
-    struct rt_cm_api table;
-    char why_not[256];
-} lib;
+static struct rt_cm_api table;
 
 #define NAME(field, version, result, params) \
-    { "rdma_" #field, "RDMACM_" #version, offsetof(struct rt_cm_api, field) },
-static const struct {
-    const char *symbol, *version;
-    size_t off;
-} names[] = { CM_FUNCTIONS(NAME) };
+    { "rdma_" #field, "RDMACM_" #version, offsetof(struct rt_cm_api, field), true },
+static const struct rt_ib_symbol symbols[] = { CM_FUNCTIONS(NAME) };
+
+static struct rt_ib_lib lib = {
+    .so = "librdmacm.so.1",
+    .symbols = symbols,
+    .n = sizeof symbols / sizeof *symbols,
+    .table = &table,
+};
 
 int rt_cm_load(void)
 {
-    if (rt_cm)
-        return 0;
-    if (lib.why_not[0])
-        return -RT_ENOENT;
-    void *so = dlopen("librdmacm.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!so) {
-        const char *text = dlerror();
-        snprintf(lib.why_not, sizeof lib.why_not, "%s", text ? text : "no librdmacm.so.1");
-        return -RT_ENOENT;
-    }
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        void *f = dlvsym(so, names[i].symbol, names[i].version);
-        memcpy((char *)&lib.table + names[i].off, &f, sizeof f);
-        if (!f) {
-            snprintf(lib.why_not, sizeof lib.why_not, "librdmacm.so.1 is too old: it has no %s",
-                     names[i].symbol);
-            dlclose(so);
-            return -RT_ENOENT;
-        }
-    }
-    rt_cm = &lib.table;
-    return 0;
+    int err = rt_cm ? 0 : rt_ib_lib_open(&lib);
+    if (!err)
+        rt_cm = &table;
+    return err;
 }
 
 const char *rt_cm_why_not(void) { return lib.why_not; }

@@ -37,6 +37,27 @@ static void wrong_lists(void)
           rt_ib_list_bad("a:1111", &len) && rt_ib_list_bad("a:1:2", &len));
 }
 
+static void libraries_opened_at_run_time(void)
+{
+    struct { ssize_t (*here)(void *, size_t, unsigned); void (*missing)(void); } t;
+    char byte;
+    struct rt_ib_symbol symbols[] = {
+        { "getrandom", "GLIBC_2.25", 0, true },
+        { "getrandom", "GLIBC_1.0", sizeof t.here, false },
+    };
+    struct rt_ib_lib lib = { .so = "libc.so.6", .symbols = symbols, .n = 2, .table = &t };
+    struct rt_ib_lib none = { .so = "libnone.so.1" };
+    CHECK_EQ(rt_ib_lib_open(&lib), 0);
+    CHECK(t.here(&byte, 1, 0) == 1 && !t.missing && !*lib.why_not);
+    symbols[1].must = true;
+    for (int again = 0; again < 2; again++) {
+        CHECK_EQ(rt_ib_lib_open(&lib), -RT_ENOENT);
+        CHECK_STR(lib.why_not, "libc.so.6 is too old: it has no getrandom");
+        CHECK_EQ(rt_ib_lib_open(&none), -RT_ENOENT);
+        CHECK(strstr(none.why_not, "libnone.so.1"));
+    }
+}
+
 static union ibv_gid gid(const char *text)
 {
     union ibv_gid g;
@@ -193,6 +214,7 @@ int main(void)
         return 1;
     RUN(lists_of_ports);
     RUN(wrong_lists);
+    RUN(libraries_opened_at_run_time);
     RUN(gids_in_order);
     RUN(rates);
     RUN(who_reaches_whom);
