@@ -1,43 +1,66 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Collectives and algorithms by the names that people type, in WEFT_COLL and in tables of choices;
- * what is wrong is said once, with the nearest name that would be right.  Reads only. */
+ * what is wrong is said once, with the name that may have been meant.  Reads only. */
 #include "coll/start.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/base/near.h"
 
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HINT_BYTES 64             /* the longest name is "neighbor_allgatherv" */
+
+/* What to say of a name that does not exist, when `near` may have been meant, or NULL. */
+static const char *hint(const char *near, char *buf, size_t len)
+{
+    if (near)
+        snprintf(buf, len, "the nearest is \"%s\"", near);
+    else
+        snprintf(buf, len, "'weft_info --coll' lists all");
+    return buf;
+}
+
 int coll_kind_find(const char *where, const char *name)
 {
-    int best = 0;
+    char buf[HINT_BYTES];
+    const char *near = NULL;
+    int best = rt_near_limit(name);
     for (int k = 0; k < COLL_KINDS; k++) {
         if (!strcmp(coll_kind_names[k], name))
             return k;
-        if (rt_near(name, coll_kind_names[k]) < rt_near(name, coll_kind_names[best]))
-            best = k;
+        int d = rt_near(name, coll_kind_names[k]);
+        if (d < best) {
+            best = d;
+            near = coll_kind_names[k];
+        }
     }
-    log_error(COLL, "%s names the collective \"%s\", which does not exist; the nearest is \"%s\"",
-              where, name, coll_kind_names[best]);
+    log_error(COLL, "%s names the collective \"%s\", which does not exist; %s", where, name,
+              hint(near, buf, sizeof buf));
     return -RT_EINVAL;
 }
 
 const struct coll_alg *coll_alg_wanted(const char *where, enum coll_kind kind, const char *name)
 {
-    const struct coll_alg *best = NULL, *a;
+    char buf[HINT_BYTES];
+    const char *near = NULL;
+    const struct coll_alg *a;
+    int best = rt_near_limit(name);
     for (int i = 0; (a = coll_alg_at(i)); i++) {
         if (a->kind != kind)
             continue;
         if (!strcmp(a->name, name))
             return a;
-        if (!best || rt_near(name, a->name) < rt_near(name, best->name))
-            best = a;
+        int d = rt_near(name, a->name);
+        if (d < best) {
+            best = d;
+            near = a->name;
+        }
     }
-    log_error(COLL,
-              "%s asks for the algorithm \"%s\" of %s, which does not exist; the nearest is \"%s\"",
-              where, name, coll_kind_names[kind], best->name);
+    log_error(COLL, "%s asks for the algorithm \"%s\" of %s, which does not exist; %s", where, name,
+              coll_kind_names[kind], hint(near, buf, sizeof buf));
     return NULL;
 }
 

@@ -284,7 +284,7 @@ const char *rt_cfg_nearest(const char *name)
     return found;
 }
 
-/* " (did you mean WEFT_X?)" or nothing. */
+/* What to say of an unknown name. */
 static const char *hint(const char *name, char *buf, size_t len)
 {
     const char *near = rt_cfg_nearest(name);

@@ -42,7 +42,7 @@ int rt_cfg_set(const char *name, const char *text, enum rt_cfg_source source);
 int rt_cfg_try(int i, const char *text, enum rt_cfg_source source);
 /* Current value of a setting that is no text: SIZE, INT, BOOL, ENUM (position of the word). */
 int64_t rt_cfg_number(int i);
-/* Nearest known name within an edit distance of 3, or NULL. */
+/* The known name that was probably meant, or NULL when none is near. */
 const char *rt_cfg_nearest(const char *name);
 /* Prints the table as valid shell: WEFT_SHM_EAGER=8K  # default; with help lines when verbose. */
 void rt_cfg_print(FILE *f, bool verbose);

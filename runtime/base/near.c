@@ -29,4 +29,8 @@ int rt_near(const char *a, const char *b)
     return row[nb];
 }
 
-int rt_near_limit(const char *typed) { return strlen(typed) < 7 ? 2 : 4; }
+int rt_near_limit(const char *typed)
+{
+    size_t len = strlen(typed);
+    return len < 7 ? 2 : len < 11 ? 3 : 4;
+}

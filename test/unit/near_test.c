@@ -31,6 +31,7 @@ static void short_names_have_fewer_slips(void)
     CHECK(rt_near("lgo", "log") >= rt_near_limit("lgo"));
     CHECK(rt_near("logg", "log") < rt_near_limit("logg"));
     CHECK(rt_near("sleep_us_", "spin_us") >= rt_near_limit("sleep_us_"));
+    CHECK(rt_near("verbs_dev", "verbs_srq") >= rt_near_limit("verbs_dev"));
     CHECK(rt_near("frist-name", "first-name") < rt_near_limit("frist-name"));
 }
 

@@ -115,6 +115,8 @@ static void bad_lines_are_named(void)
         { "TUNE( ALLREDUCE, ANY, 0, -1, \"ring\", \"x\" )", "has the size \"-1\"" },
         { "TUNE( ALREDUCE, ANY, 0, 0, \"ring\", \"x\" )", "nearest is \"allreduce\"" },
         { "TUNE( ALLREDUCE, ANY, 0, 0, \"rink\", \"x\" )", "nearest is \"ring\"" },
+        { "TUNE( SUM, ANY, 0, 0, \"ring\", \"x\" )", "'weft_info --coll' lists all" },
+        { "TUNE( ALLREDUCE, ANY, 0, 0, \"fastest\", \"x\" )", "'weft_info --coll' lists all" },
         { "TUNE( ALLREDUCE, HOST, 0, 0, \"gpu_engine\", \"x\" )", "is for CUDA memory" },
         { "TUNE( ALLREDUCE, CUDA, 0, 0, \"ring\", \"x\" )", "is for HOST memory" },
         { "nonsense", "expected TUNE( COLLECTIVE" },
