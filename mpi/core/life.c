@@ -21,6 +21,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#define HOLD_MS 1000 /* ranks that start together are here within this time, mostly */
+
 struct wm_state wm_state;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -57,6 +59,13 @@ int wm_thread_level_of(const char *name)
     return -1;
 }
 
+/* Wrong settings are those of all ranks, mostly: rank 0 tells of them at once, and mpirun ends the
+ * job before the others do. */
+static void hold_errors(bool hold)
+{
+    rt_log_hold(hold && !rt_cfg_speaks() ? HOLD_MS : 0);
+}
+
 static int settings(void) /* under the mutex */
 {
     if (life.configured)
@@ -74,7 +83,9 @@ static int settings(void) /* under the mutex */
 int wm_life_settings(void)
 {
     pthread_mutex_lock(&mutex);
+    hold_errors(!life.configured);
     int err = settings();
+    hold_errors(false);
     pthread_mutex_unlock(&mutex);
     return err;
 }
@@ -154,12 +165,14 @@ static int grant(int required)
 int wm_life_enter(int required, int *provided)
 {
     pthread_mutex_lock(&mutex);
+    hold_errors(!life.built);
     int err = settings();
     if (!err && wm_state.users == 0) {
         if (required == MPI_THREAD_MULTIPLE)
             rt_lock_enable(); /* before what is built takes a lock */
         err = life.built ? resume() : build();
     }
+    hold_errors(false);
     if (!err) {
         *provided = grant(required);
         rt_store_relaxed(&wm_state.users, wm_state.users + 1);

@@ -404,6 +404,12 @@ static bool unknown_name(const char *name)
            (i < 0 || strcmp(name, state.env[i]));
 }
 
+bool rt_cfg_speaks(void)
+{
+    const char *rank = getenv("PMIX_RANK");
+    return !rank || !strcmp(rank, "0");
+}
+
 /* One warning a job for each unknown variable: mpirun warns and leaves the name in
  * WEFT_LAUNCH_WARNED for the processes that inherit its environment; of ranks started by
  * something else only rank 0 warns. */
@@ -411,8 +417,8 @@ static void check_env(void)
 {
     extern char **environ;
     char name[NAME_BYTES], list[LINE_BYTES], buf[NAME_BYTES * 2];
-    const char *warned = getenv("WEFT_LAUNCH_WARNED"), *rank = getenv("PMIX_RANK");
-    if (rank && strcmp(rank, "0"))
+    const char *warned = getenv("WEFT_LAUNCH_WARNED");
+    if (!rt_cfg_speaks())
         return;
     int n = snprintf(list, sizeof list, "%s", warned ? warned : "");
     for (char **e = environ; *e && n < LINE_BYTES - NAME_BYTES; e++) {
@@ -423,7 +429,7 @@ static void check_env(void)
                  hint(name, buf, sizeof buf));
         n += snprintf(list + n, sizeof list - (size_t)n, "%s%s", n ? "," : "", name);
     }
-    if (n && !rank)
+    if (n && !getenv("PMIX_RANK"))
         setenv("WEFT_LAUNCH_WARNED", list, 1);
 }
 

@@ -31,6 +31,8 @@ struct rt_cfg_row { const char *name, *env, *type, *def, *valid, *help; };
  * names the variable, the value, the valid range and where it came from.  An unknown WEFT_*
  * variable gives one warning with the nearest name. */
 int rt_cfg_load(void);
+/* Whether this process is the one that speaks of settings: rank 0, or none of a job. */
+bool rt_cfg_speaks(void);
 int rt_cfg_count(void);
 const struct rt_cfg_row *rt_cfg_row(int i);
 /* Current value as text (what a user would type) and its source. */

@@ -8,6 +8,7 @@
  * "[host:pid rank 3 btl debug] text", so that a reader (and test/tool/runtests) can tell trouble
  * from chatter. */
 #include "runtime/base/log.h"
+#include "runtime/base/atomic.h"
 #include "runtime/base/err.h"
 
 #include <errno.h>
@@ -35,6 +36,7 @@ uint8_t rt_log_levels[RT_LOG_COMPS] = {
 };
 
 static struct { char host[64]; int rank; } who = { .rank = -1 };
+static int hold_ms;               /* atomic: threads of transports log, too */
 
 void rt_log_identify(const char *host, int rank)
 {
@@ -128,9 +130,15 @@ static void put_line(const char *comp, enum rt_log_level level, const char *fmt,
     errno = err;
 }
 
+void rt_log_hold(int ms) { rt_store_relaxed(&hold_ms, ms); }
+
 void rt_log_line(enum rt_log_comp comp, enum rt_log_level level, const char *fmt, ...)
 {
     va_list ap;
+    int err = errno, ms = level == RT_LOG_ERROR ? rt_swap(&hold_ms, 0) : 0;
+    if (ms)
+        usleep((useconds_t)ms * 1000);
+    errno = err;
     va_start(ap, fmt);
     put_line(comp_names[comp], level, fmt, ap);
     va_end(ap);

@@ -21,6 +21,9 @@ extern uint8_t rt_log_levels[RT_LOG_COMPS];   /* highest level printed; RT_LOG_W
 void rt_log_identify(const char *host, int rank);
 /* Parses a WEFT_LOG value; -RT_EINVAL and one line on stderr for an unknown component or level. */
 int rt_log_configure(const char *spec);
+/* The next line of level error waits so long first, 0: it does not.  For what all ranks of a job
+ * would say alike: the one that does not wait says it, and the job ends. */
+void rt_log_hold(int ms);
 void rt_log_line(enum rt_log_comp comp, enum rt_log_level level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* Impossible state: prints the line and a backtrace and aborts the process. */

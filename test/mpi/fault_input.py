@@ -60,8 +60,21 @@ def bad_choice():
 
 
 def bad_algorithm():
-    """A forced algorithm that does not exist."""
-    job(2, env={"WEFT_COLL": "allreduce:rong"}).expect(failed, "rong", "ring")
+    """A forced algorithm that does not exist; said once."""
+    j = job(4, env={"WEFT_COLL": "allreduce:rong"}).expect(failed, "rong", "ring")
+    assert j.count("does not exist") == 1, j.text
+
+
+def bad_transport():
+    """A transport that does not exist; said once."""
+    j = job(4, env={"WEFT_BTL": "self,shmm"}).expect(failed, "shmm", "known are self, cuda, shm")
+    assert j.count("does not exist") == 1, j.text
+
+
+def bad_in_one():
+    """A rank whose settings alone are wrong tells of them."""
+    Job([mpirun, "-n", "1", victim, "work", ":", "-n", "1", "-x", "WEFT_BTL=self,shmm", victim,
+         "work"]).expect(failed, "shmm", "does not exist")
 
 
 def bad_table():
@@ -89,5 +102,5 @@ def bad_set_option():
 
 
 main([program_missing, program_not_executable, no_program, unknown_option, bad_count,
-      malformed_size, outside_range, bad_choice, bad_algorithm, bad_table, bad_singleton,
-      unknown_variable, bad_set_option])
+      malformed_size, outside_range, bad_choice, bad_algorithm, bad_transport, bad_in_one, bad_table,
+      bad_singleton, unknown_variable, bad_set_option])

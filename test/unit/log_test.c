@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Log lines: prefix, levels, WEFT_LOG syntax, one write a line, errno kept, the end of rt_bug(). */
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "test/check.h"
@@ -55,6 +56,23 @@ static void quiet_levels_print_nothing(void)
     CHECK(strstr(text, " btl debug] shown\n") != NULL);
     CHECK_EQ(lines(text), 1);
     CHECK_EQ(rt_log_configure("warn"), 0);
+}
+
+static void one_error_is_held(void)
+{
+    uint64_t start = rt_now_ns();
+    capture_begin();
+    rt_log_hold(50);
+    errno = ENOENT;
+    log_error(BTL, "later: %m");
+    CHECK(rt_now_ns() - start >= 50000000);
+    CHECK(strstr(capture_end(), "later: No such file or directory\n") != NULL);
+    rt_log_hold(60000);           /* longer than the test may take */
+    capture_begin();
+    log_warn(BTL, "at once");
+    rt_log_hold(0);
+    log_error(BTL, "at once");
+    CHECK_EQ(lines(capture_end()), 2);
 }
 
 static void spec_lists(void)
@@ -113,6 +131,7 @@ int main(void)
     RUN(prefix_and_text);
     RUN(errno_reaches_the_text_and_survives);
     RUN(quiet_levels_print_nothing);
+    RUN(one_error_is_held);
     RUN(spec_lists);
     RUN(bad_spec_is_one_line_and_changes_nothing);
     RUN(long_line_is_cut_and_ends);
