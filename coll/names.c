@@ -11,56 +11,62 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HINT_BYTES 64             /* the longest name is "neighbor_allgatherv" */
+/* Compares what was typed with names, one by one. */
+struct search {
+    const char *typed, *near;     /* near: the best so far, NULL when none is */
+    int best;                     /* its distance */
+    int n;                        /* names so far */
+    char text[512];               /* "known are ", all of them */
+};
 
-/* What to say of a name that does not exist, when `near` may have been meant, or NULL. */
-static const char *hint(const char *near, char *buf, size_t len)
+static struct search search_for(const char *typed)
 {
-    if (near)
-        snprintf(buf, len, "the nearest is \"%s\"", near);
-    else
-        snprintf(buf, len, "'weft_info --coll' lists all");
-    return buf;
+    return (struct search){ .typed = typed, .best = rt_near_limit(typed), .text = "known are" };
+}
+
+/* True when this is the name. */
+static bool is(struct search *s, const char *name)
+{
+    size_t n = strlen(s->text);
+    int d = rt_near(s->typed, name);
+    if (!strcmp(s->typed, name))
+        return true;
+    snprintf(s->text + n, sizeof s->text - n, "%s %s", s->n++ ? "," : "", name);
+    if (d < s->best) {
+        s->best = d;
+        s->near = name;
+    }
+    return false;
+}
+
+/* What may be typed instead. */
+static const char *hint(struct search *s)
+{
+    if (s->near)
+        snprintf(s->text, sizeof s->text, "the nearest is \"%s\"", s->near);
+    return s->text;
 }
 
 int coll_kind_find(const char *where, const char *name)
 {
-    char buf[HINT_BYTES];
-    const char *near = NULL;
-    int best = rt_near_limit(name);
-    for (int k = 0; k < COLL_KINDS; k++) {
-        if (!strcmp(coll_kind_names[k], name))
+    struct search s = search_for(name);
+    for (int k = 0; k < COLL_KINDS; k++)
+        if (is(&s, coll_kind_names[k]))
             return k;
-        int d = rt_near(name, coll_kind_names[k]);
-        if (d < best) {
-            best = d;
-            near = coll_kind_names[k];
-        }
-    }
     log_error(COLL, "%s names the collective \"%s\", which does not exist; %s", where, name,
-              hint(near, buf, sizeof buf));
+              hint(&s));
     return -RT_EINVAL;
 }
 
 const struct coll_alg *coll_alg_wanted(const char *where, enum coll_kind kind, const char *name)
 {
-    char buf[HINT_BYTES];
-    const char *near = NULL;
+    struct search s = search_for(name);
     const struct coll_alg *a;
-    int best = rt_near_limit(name);
-    for (int i = 0; (a = coll_alg_at(i)); i++) {
-        if (a->kind != kind)
-            continue;
-        if (!strcmp(a->name, name))
+    for (int i = 0; (a = coll_alg_at(i)); i++)
+        if (a->kind == kind && is(&s, a->name))
             return a;
-        int d = rt_near(name, a->name);
-        if (d < best) {
-            best = d;
-            near = a->name;
-        }
-    }
     log_error(COLL, "%s asks for the algorithm \"%s\" of %s, which does not exist; %s", where, name,
-              coll_kind_names[kind], hint(near, buf, sizeof buf));
+              coll_kind_names[kind], hint(&s));
     return NULL;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Levenshtein's distance of two names, one row of the table at a time.  No state. */
+/* Levenshtein's distance of two names, with neighbours that changed places as one edit; one row of
+ * the table at a time.  No state. */
 #include "runtime/base/near.h"
 
 #include <stdbool.h>
@@ -12,21 +13,24 @@ static bool same_letter(char a, char b)
 
 int rt_near(const char *a, const char *b)
 {
-    int row[RT_NEAR_BYTES + 1];
+    int rows[3][RT_NEAR_BYTES + 1];
     int na = (int)strnlen(a, RT_NEAR_BYTES), nb = (int)strnlen(b, RT_NEAR_BYTES);
     for (int j = 0; j <= nb; j++)
-        row[j] = j;
+        rows[0][j] = j;
     for (int i = 1; i <= na; i++) {
-        int diagonal = row[0];
+        int *row = rows[i % 3], *last = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
         row[0] = i;
         for (int j = 1; j <= nb; j++) {
-            int best = diagonal + !same_letter(a[i - 1], b[j - 1]);
-            diagonal = row[j];
-            best = row[j] + 1 < best ? row[j] + 1 : best;
-            row[j] = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+            int best = last[j - 1] + !same_letter(a[i - 1], b[j - 1]);
+            best = last[j] + 1 < best ? last[j] + 1 : best;
+            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+            if (i > 1 && j > 1 && same_letter(a[i - 1], b[j - 2]) &&
+                same_letter(a[i - 2], b[j - 1]) && before[j - 2] + 1 < best)
+                best = before[j - 2] + 1;
+            row[j] = best;
         }
     }
-    return row[nb];
+    return rows[na % 3][nb];
 }
 
 int rt_near_limit(const char *typed)

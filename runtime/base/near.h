@@ -3,8 +3,8 @@
 #ifndef RUNTIME_BASE_NEAR_H
 #define RUNTIME_BASE_NEAR_H
 
-/* Fewest single-letter edits that turn one into the other, "-" and "_" being one letter.  Of long
- * names the first RT_NEAR_BYTES bytes count. */
+/* Fewest edits that turn one into the other: a letter more, less or another, or two neighbours that
+ * change places; "-" and "_" are one letter.  Of long names the first RT_NEAR_BYTES bytes count. */
 enum { RT_NEAR_BYTES = 63 };
 int rt_near(const char *a, const char *b);
 /* As many edits of what was typed are no slip any more: it is another word. */
