@@ -9,6 +9,7 @@
 #include "runtime/base/near.h"
 #include "runtime/topo/topo.h"
 
+#include <ctype.h>
 #include <hwloc.h>
 #include <pmix.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ static int show_version(const struct request *q)
     unsigned hw = hwloc_get_api_version();
     (void)q;
     printf("Weft MPI %s\nstandard  MPI 5.0, standard ABI 1.0\n", PACKAGE_VERSION);
-    printf("compiler  %s\n", __VERSION__);
+    printf("compiler  %s%s\n", isdigit((unsigned char)*__VERSION__) ? "gcc " : "", __VERSION__);
     printf("PMIx      %s\n", PMIx_Get_version());
     printf("hwloc     interface %u.%u\n", hw >> 16, hw >> 8 & 255);
     return 0;
