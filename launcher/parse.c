@@ -288,11 +288,10 @@ void launch_help(FILE *f)
             print_option(f, &launch_options[i]);
     }
     fputs(
-        "\nExit code: 0 when all ranks ended with 0; else that of the first rank that failed, 128 "
-        "+ signal when it was killed;\n"
-        "1 mpirun failed or a rank left without MPI_Finalize, 2 wrong option, 124 timeout, 126 "
-        "program not executable,\n"
-        "127 program not found.  Signals: Ctrl-C and SIGTERM end the job, twice kills it; SIGUSR1 "
-        "and SIGUSR2 go to the ranks.\n",
+        "\nExit code: 0 when all ranks ended with 0; else that of the first rank that failed,\n"
+        "128 + signal when it was killed; 1 mpirun failed or a rank left without MPI_Finalize,\n"
+        "2 wrong option, 124 timeout, 126 program not executable, 127 program not found.\n"
+        "Signals: Ctrl-C and SIGTERM end the job, twice kills it; SIGUSR1 and SIGUSR2 go to\n"
+        "the ranks.\n",
         f);
 }

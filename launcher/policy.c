@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define WORD_BYTES 64
+#define MAP_WORDS  "node or ppr:N:OBJ"
 
 /* Row i is enum launch_obj i; the first name is the one for messages. */
 static const char *const objects[] = {
@@ -25,7 +26,9 @@ static const char *take_word(const char *text, const char *stops, char word[WORD
     return text + len;
 }
 
-static int parse_object(const char *option, const char *word, enum launch_obj *out)
+/* or_what: the last words that the option takes, for the message. */
+static int parse_object(const char *option, const char *word, const char *or_what,
+                        enum launch_obj *out)
 {
     for (int i = 0; i < LAUNCH_UNSET; i++)
         if (launch_name_in(objects[i], word)) {
@@ -34,9 +37,8 @@ static int parse_object(const char *option, const char *word, enum launch_obj *o
         }
     return launch_usage(
         "%s: unknown object '%s'; expected core, hwthread, slot, l1cache, l2cache, l3cache, numa, "
-        "package, "
-        "socket or node",
-        option, word);
+        "package, socket, %s",
+        option, word, or_what);
 }
 
 static int parse_count(const char *option, const char *what, const char *text, int *out)
@@ -75,8 +77,7 @@ static int parse_modifier(struct launch_opts *o, const char *option, const char 
              strcmp(word, "noinherit"))
         return launch_usage(
             "%s: unknown modifier '%s'; expected PE=N, HWTCPUS, CORECPUS, OVERSUBSCRIBE, "
-            "NOOVERSUBSCRIBE, "
-            "overload-allowed or if-supported",
+            "NOOVERSUBSCRIBE, overload-allowed or if-supported",
             option, word);
     return 0;
 }
@@ -101,7 +102,7 @@ int launch_parse_map(struct launch_opts *o, const char *option, const char *text
     int code;
 
     if (!*text)
-        return parse_object(option, text, &o->map);
+        return parse_object(option, text, MAP_WORDS, &o->map);
     if (!strcmp(word, "ppr")) {               /* ppr:N:object */
         rest = take_word(*rest ? rest + 1 : rest, ":", word);
         code = parse_count(option, "ppr", word, &o->ppr);
@@ -110,7 +111,7 @@ int launch_parse_map(struct launch_opts *o, const char *option, const char *text
         rest = take_word(*rest ? rest + 1 : rest, ":", word);
     }
     if (*word || o->ppr) {                    /* ":PE=2" alone is allowed */
-        code = parse_object(option, word, &o->map);
+        code = parse_object(option, word, MAP_WORDS, &o->map);
         if (code)
             return code;
         o->hwthreads |= o->map == LAUNCH_HWTHREAD;
@@ -127,7 +128,7 @@ int launch_parse_rank(struct launch_opts *o, const char *option, const char *tex
     else if (!strcmp(word, "span"))
         o->order = LAUNCH_UNSET;
     else {
-        int code = parse_object(option, word, &o->order);
+        int code = parse_object(option, word, "node or fill", &o->order);
         if (code)
             return code;
     }
@@ -140,7 +141,7 @@ int launch_parse_bind(struct launch_opts *o, const char *option, const char *tex
     const char *rest = take_word(text, ":", word);
     o->bind_none = !strcmp(word, "none");
     if (!o->bind_none && (*word || !*text)) {
-        int code = parse_object(option, word, &o->bind);
+        int code = parse_object(option, word, "board or none", &o->bind);
         if (code)
             return code;
         o->hwthreads |= o->bind == LAUNCH_HWTHREAD && o->map == LAUNCH_UNSET;
