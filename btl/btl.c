@@ -51,6 +51,8 @@ static const char *disagreement(const struct btl *b)
         return "put or get is offered without registration or attachment";
     if (rma && (!c->key_len || c->key_len > BTL_KEY_MAX || !c->rma_mem))
         return "put or get is offered without a key length of 1 to 32 bytes or a kind of memory";
+    if ((c->flags & BTL_EXPECT) && (!o->expect || !(c->flags & BTL_PUT)))
+        return "puts can be expected without a function, or are not offered";
     if (!(c->flags & BTL_AMO) != !o->amo || ((c->flags & BTL_AMO) && !rma))
         return "atomics are offered without a function, or without remote memory";
     if ((o->send && !c->send_mem) || !c->latency_ns || !c->mb_per_s)

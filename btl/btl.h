@@ -32,6 +32,7 @@ struct btl_hdr {
 #define BTL_PTR 4u      /* attach() gives a plain pointer */
 #define BTL_AMO 8u      /* amo() works, on memory of peers that have it too */
 #define BTL_CHOOSE 16u  /* put alone and put beside get differ: the engine measures which wins */
+#define BTL_EXPECT 64u  /* expect() works */
 #define BTL_WHOLE 32u   /* put and get share one wire: a message goes by that of the higher rate */
 
 struct btl_caps { /* constant after open(); btl_check() compares them with the pointers */
@@ -52,10 +53,10 @@ struct btl_op {
 
 /* Attached peer memory; ptr set when plain loads and stores or a kernel may use it.  `shared` is
  * the engine's word to a transport with BTL_CHOOSE: the peer gets the rest of the message
- * meanwhile. */
+ * meanwhile.  `awaited` is its word to one with expect(): the peer has called that. */
 struct btl_rmem {
     void *ptr;
-    bool shared;
+    bool shared, awaited;
 };
 
 /* One atomic operation on 8 bytes of a peer's memory. */
@@ -115,6 +116,10 @@ struct btl_ops {
     void (*mem_dereg)(struct btl_mem *m);
     /* Writes caps.key_len bytes that let the peer attach. */
     int (*mem_key)(const struct btl_mem *m, void *key);
+    /* Optional, BTL_EXPECT: op->done(op, 0) when this peer's puts have filled all of m, each byte
+     * once.  Saves the trip that tells so: puts to such memory (`awaited`) are done when src is
+     * free.  It never comes when the peer is lost or m is deregistered before. */
+    void (*expect)(struct btl_mem *m, struct btl_peer *from, struct btl_op *op);
     /* Optional: gives this peer what it needs beside the key (a descriptor), once; called before
      * the key is sent to it, each time.  An error: this peer cannot attach, the key is of no use.
      */
@@ -129,7 +134,7 @@ struct btl_ops {
     /* One-sided copy to / from attached memory at byte offset off.  m: this side's registration of
      * src or dst, where there is one; device memory of a transport with messages needs it.  done()
      * means that the data is visible at its destination before any later send() to that peer
-     * arrives. */
+     * arrives, unless the memory is `awaited`. */
     int (*put)(struct btl_rmem *r, size_t off, struct btl_mem *m, const void *src, size_t len,
                struct btl_op *op);
     int (*get)(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst, size_t len,

@@ -8,6 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct btl_op;
+struct btl_peer;
+
 struct btl_regions {     /* zeroed before first use */
     uint32_t n, live;    /* live: registered now */
     struct btl_mem **at; /* by index, some free */
@@ -20,6 +23,9 @@ struct btl_mem {
     char *base;
     size_t len; /* bytes */
     struct btl_mem *next_spare;
+    struct btl_op *filled; /* called when the last of `missing` bytes has come, or NULL */
+    struct btl_peer *from; /* whose puts these are */
+    uint64_t missing;
 };
 
 /* Registers [base, base + len).  0 or -RT_ENOMEM. */

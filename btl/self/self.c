@@ -201,7 +201,7 @@ static int self_attach(struct btl_peer *p, const void *key, const struct rt_gpu_
     if (!r)
         return -RT_ENOMEM;
     memcpy(&k, key, sizeof k);
-    r->base = (struct btl_rmem){ k.base, false };
+    r->base = (struct btl_rmem){ .ptr = k.base };
     r->self = (struct btl_self *)p->btl;
     *out = &r->base;
     return 0;

@@ -186,7 +186,7 @@ int btl_shm_attach(struct btl_peer *peer, const void *key, const struct rt_gpu_p
         p->cma_probed = true;
         p->cma = cma_probe(p);
     }
-    r->base = (struct btl_rmem){ NULL, false };
+    r->base = (struct btl_rmem){ .ptr = NULL };
     r->peer = p;
     memcpy(&r->key, key, sizeof r->key);
     *out = &r->base;

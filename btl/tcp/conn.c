@@ -201,12 +201,14 @@ void tcp_peer_lost(struct tcp_peer *p, const char *why)
  * somebody still wants something of it. */
 void tcp_peer_left(struct tcp_peer *p)
 {
-    bool wanted = !rt_list_empty(&p->xfers) || p->out.tail > p->out.head;
+    tcp_lanes_drain(p);
+    if (p->lost)
+        return;
+    bool wanted = !rt_list_empty(&p->xfers) || p->out.tail > p->out.head || p->awaited;
     p->lost = true;
     close_all(p);
     if (wanted) {
-        log_info(BTL, "tcp: rank %u has ended and will not receive what is sent to it",
-                 p->base.proc.rank);
+        log_info(BTL, "tcp: rank %u has ended in the midst of messages", p->base.proc.rank);
         tcp_peer_tell(p);
     }
 }
@@ -228,7 +230,7 @@ void tcp_conn_broken(struct tcp_conn *c, int err)
         return;
     if (is_main && p->bye_in)
         tcp_peer_left(p);
-    else if (is_main || !rt_list_empty(&p->xfers))
+    else if (is_main || !rt_list_empty(&p->xfers) || p->awaited)
         losing(p, err); /* a lane without a put in it is opened again when one comes */
     else if (p->lanes_missed)
         tcp_lanes_open(p);

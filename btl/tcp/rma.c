@@ -2,9 +2,11 @@
 /* Registered memory and puts.  A short put is a frame of the main connection: what is sent later
  * comes later.  A long one is cut into pieces, which leave by the lanes, each of which takes a
  * piece when it has none; the target reads them straight to their place and acknowledges each on
- * the main connection; done() comes with the last.  A key names a region by index and generation:
- * what does not lie in memory that is registered now is never written, and ends the connection.
- * Called with the instance serialised by the engine. */
+ * the main connection; done() comes with the last.  Of awaited puts nothing is acknowledged: the
+ * target tells its user, done() comes when the kernel has the data, and a lane that ends while they
+ * may be in it ends the peer.  A key names a region by index and generation: what does not lie in
+ * memory that is registered now is never written, and ends the connection.  Called with the
+ * instance serialised by the engine. */
 #include "btl/tcp/tcp.h"
 #include "runtime/base/atomic.h"
 #include "runtime/base/err.h"
@@ -38,7 +40,26 @@ int tcp_mem_reg(struct btl *btl, void *base, size_t len, const struct rt_gpu_ptr
     return at ? -RT_ENOTSUP : btl_region_add(&((struct btl_tcp *)btl)->regions, base, len, out);
 }
 
-void tcp_mem_dereg(struct btl_mem *m) { btl_region_drop(m); }
+void tcp_expect(struct btl_mem *m, struct btl_peer *from, struct btl_op *op)
+{
+    m->filled = op;
+    m->from = from;
+    m->missing = m->len;
+    ((struct tcp_peer *)from)->awaited++;
+}
+
+static void expect_no_more(struct btl_mem *m)
+{
+    if (m->filled)
+        ((struct tcp_peer *)m->from)->awaited--;
+    m->filled = NULL;
+}
+
+void tcp_mem_dereg(struct btl_mem *m)
+{
+    expect_no_more(m);
+    btl_region_drop(m);
+}
 
 int tcp_mem_key(const struct btl_mem *m, void *key)
 {
@@ -59,7 +80,7 @@ int tcp_attach(struct btl_peer *peer, const void *key, const struct rt_gpu_ptr *
     struct tcp_rmem *r = malloc(sizeof *r);
     if (!r)
         return -RT_ENOMEM;
-    r->base = (struct btl_rmem){ NULL, false };
+    r->base = (struct btl_rmem){ .ptr = NULL };
     r->peer = (struct tcp_peer *)peer;
     memcpy(&r->key, key, sizeof r->key);
     *out = &r->base;
@@ -69,6 +90,14 @@ int tcp_attach(struct btl_peer *peer, const void *key, const struct rt_gpu_ptr *
 void tcp_detach(struct btl_rmem *r) { free(r); }
 
 /* ---- puts, at the origin ---- */
+
+/* done() is due in the next pass. */
+static void xfer_finish(struct btl_tcp *b, struct tcp_xfer *x, int err)
+{
+    rt_list_del(&x->link);
+    x->err = err;
+    rt_list_append(&b->finished, &x->link);
+}
 
 static void xfer_end(struct tcp_xfer *x, int err)
 {
@@ -97,12 +126,8 @@ void tcp_xfers_fail(struct tcp_peer *p, int err)
 {
     for (int i = 0; i < p->nlanes; i++)
         p->lanes[i]->piece_out.xfer = NULL;
-    while (!rt_list_empty(&p->xfers)) {
-        struct tcp_xfer *x = rt_container(p->xfers.next, struct tcp_xfer, link);
-        rt_list_del(&x->link);
-        x->err = err;
-        rt_list_append(&((struct btl_tcp *)p->base.btl)->finished, &x->link);
-    }
+    while (!rt_list_empty(&p->xfers))
+        xfer_finish(tcp_instance(p), rt_container(p->xfers.next, struct tcp_xfer, link), err);
 }
 
 /* A lane that is in the midst of a piece is closed: nothing else may follow its first part. */
@@ -147,6 +172,18 @@ static bool piece_next(struct tcp_peer *p, struct tcp_piece_out *out)
     return false;
 }
 
+/* The kernel has the whole piece. */
+static void piece_left(struct tcp_conn *c)
+{
+    struct tcp_xfer *x = c->piece_out.xfer;
+    c->piece_out.xfer = NULL;
+    if (!x->awaited)
+        return;
+    x->acked += c->piece_out.frame.len;
+    if (x->acked == x->len)
+        xfer_finish(c->tcp, x, 0);
+}
+
 /* Writes what the kernel takes of the piece.  False: it took nothing, or the piece is done. */
 static bool piece_write(struct tcp_conn *c)
 {
@@ -168,7 +205,7 @@ static bool piece_write(struct tcp_conn *c)
         return false; /* an error comes up in progress() */
     o->pos += (uint64_t)n;
     if (o->pos == head + o->frame.len)
-        o->xfer = NULL;
+        piece_left(c);
     return true;
 }
 
@@ -208,7 +245,7 @@ static int put_short(struct tcp_peer *p, struct tcp_xfer *x)
     struct btl_hdr h = { 0, (int32_t)x->key.region, x->key.gen };
     int err = tcp_frame_send(p, TCP_PUT, &h, &x->off, sizeof x->off, x->src, x->len, false);
     if (err == 0)
-        rt_list_append(&((struct btl_tcp *)p->base.btl)->finished, &x->link);
+        xfer_finish(tcp_instance(p), x, 0);
     return err;
 }
 
@@ -226,7 +263,9 @@ int tcp_put(struct btl_rmem *rmem, size_t off, struct btl_mem *m, const void *sr
     struct tcp_xfer *x = malloc(sizeof *x);
     if (!x)
         return -RT_ENOMEM;
-    *x = (struct tcp_xfer){ .op = op, .key = r->key, .src = src, .off = off, .len = len };
+    *x = (struct tcp_xfer){
+        .op = op, .key = r->key, .src = src, .off = off, .len = len, .awaited = rmem->awaited
+    };
     rt_list_init(&x->link);
     if (len <= SHORT_MAX) {
         int err = put_short(p, x);
@@ -249,7 +288,7 @@ int tcp_ack_in(struct tcp_peer *p, const struct btl_hdr *h)
         struct tcp_xfer *x = rt_container(pos, struct tcp_xfer, link);
         if (x->id != h->ctx)
             continue;
-        if (n > x->cut - x->acked)
+        if (x->awaited || n > x->cut - x->acked)
             return -RT_EINVAL;
         x->acked += n;
         if (x->acked == x->len)
@@ -260,6 +299,20 @@ int tcp_ack_in(struct tcp_peer *p, const struct btl_hdr *h)
 }
 
 /* ---- puts, at the target ---- */
+
+/* len more bytes of expected ones are in their place. */
+static int filled(struct tcp_peer *p, struct btl_mem *m, uint64_t len)
+{
+    struct btl_op *op = m->filled;
+    if (m->from != &p->base || len > m->missing)
+        return -RT_EINVAL;
+    m->missing -= len;
+    if (!m->missing) {
+        expect_no_more(m);
+        op->done(op, 0);
+    }
+    return 0;
+}
 
 int tcp_put_in(struct tcp_peer *p, const struct tcp_frame *f, const char *payload, size_t len)
 {
@@ -275,17 +328,24 @@ int tcp_put_in(struct tcp_peer *p, const struct tcp_frame *f, const char *payloa
     if (!to)
         return -RT_EPERM;
     memcpy(to, payload + sizeof off, len);
-    return 0;
+    struct btl_mem *m = b->regions.at[f->hdr.tag];
+    return m->filled ? filled(p, m, len) : 0;
 }
 
-static int piece_end(struct tcp_conn *c)
+static int acknowledge(struct tcp_peer *p, const struct tcp_lane_frame *f)
 {
-    const struct tcp_lane_frame *f = &c->piece_in.frame;
     struct btl_hdr h = { f->put, (int32_t)(uint32_t)f->len, (uint32_t)(f->len >> 32) };
-    c->piece_in.have = 0;
-    c->piece_in.pos = 0;
-    int err = tcp_frame_send(c->peer, TCP_ACK, &h, NULL, 0, NULL, 0, true);
+    int err = tcp_frame_send(p, TCP_ACK, &h, NULL, 0, NULL, 0, true);
     return err == -RT_ENOMEM ? err : 0; /* a peer that is gone wants no acknowledgement */
+}
+
+static void piece_end(struct tcp_conn *c, const struct tcp_lane_frame *f)
+{
+    struct btl_mem *m = c->tcp->regions.at[f->region];
+    int err = m->filled ? filled(c->peer, m, f->len) : acknowledge(c->peer, f);
+    if (err < 0)
+        tcp_peer_lost(c->peer, err == -RT_ENOMEM ? "out of memory to acknowledge what it put"
+                                                 : "it put what was not expected of it");
 }
 
 /* Where the rest of the piece goes; NULL: this is no piece, or its memory is not there any more. */
@@ -318,12 +378,13 @@ static ssize_t piece_read(struct tcp_conn *c)
         return n;
     uint64_t data = (uint64_t)n < len ? (uint64_t)n : len;
     in->pos += data;
-    if (in->pos == in->frame.len) {
-        if (piece_end(c) < 0)
-            return 0;
-        in->have = (uint32_t)((uint64_t)n - data);
-        memcpy(&in->frame, &next, in->have);
-    }
+    if (in->pos < in->frame.len)
+        return n;
+    struct tcp_lane_frame f = in->frame;
+    in->pos = 0;
+    in->have = (uint32_t)((uint64_t)n - data);
+    memcpy(&in->frame, &next, in->have);
+    piece_end(c, &f);
     return n;
 }
 
@@ -354,6 +415,17 @@ int tcp_lane_read(struct tcp_conn *c)
             tcp_conn_broken(c, n < 0 ? errno : 0);
             return events;
         }
+        if (c->state == TCP_CLOSED)
+            return events;
     }
     return events;
+}
+
+void tcp_lanes_drain(struct tcp_peer *p)
+{
+    for (int i = p->nlanes; i-- > 0 && p->awaited && !p->lost;) {
+        struct tcp_conn *c = p->lanes[i];
+        while (c->state == TCP_UP && p->awaited && tcp_lane_read(c) > 0) {
+        }
+    }
 }

@@ -194,10 +194,15 @@ static void tcp_del_peer(struct btl_peer *peer)
 
 /* ---- the end ---- */
 
+static bool all_taken(const struct tcp_conn *c)
+{
+    int left = 0;
+    return ioctl(c->fd, SIOCOUTQ, &left) < 0 || left == 0;
+}
+
 /* Everything that was sent has reached the other's kernel, or never will. */
 static bool peer_is_done(struct tcp_peer *p)
 {
-    int left = 0;
     if (p->lost || p->losing_ns)
         return true;
     if (!p->up)
@@ -206,9 +211,12 @@ static bool peer_is_done(struct tcp_peer *p)
         struct btl_hdr none = { 0 };
         p->bye_out = tcp_frame_send(p, TCP_BYE, &none, NULL, 0, NULL, 0, true) != -RT_EAGAIN;
     }
-    if (p->out.tail > p->out.head)
+    if (p->out.tail > p->out.head || !all_taken(p->main))
         return false;
-    return ioctl(p->main->fd, SIOCOUTQ, &left) < 0 || left == 0;
+    for (int i = 0; i < p->nlanes; i++) /* of awaited puts nothing else tells */
+        if (p->lanes[i]->state == TCP_UP && !all_taken(p->lanes[i]))
+            return false;
+    return true;
 }
 
 static struct tcp_peer *peer_not_done(struct btl_tcp *b)
@@ -354,7 +362,7 @@ static int tcp_open(const struct btl_up *up, struct btl **out, int max)
     b->timeout_ns = (uint64_t)cfg.net_timeout_s * 1000000000u;
     b->base.ops = &btl_tcp_ops;
     b->base.caps = (struct btl_caps){
-        .flags = BTL_PUT,
+        .flags = BTL_PUT | BTL_EXPECT,
         .send_mem = RT_MEM_HOST_BITS,
         .rma_mem = RT_MEM_HOST_BITS,
         .eager_max = TCP_LEN_MAX,
@@ -386,6 +394,7 @@ const struct btl_ops btl_tcp_ops = {
     .mem_reg = tcp_mem_reg,
     .mem_dereg = tcp_mem_dereg,
     .mem_key = tcp_mem_key,
+    .expect = tcp_expect,
     .attach = tcp_attach,
     .detach = tcp_detach,
     .put = tcp_put,

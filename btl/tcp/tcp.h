@@ -135,6 +135,7 @@ struct tcp_peer {
     bool lanes_wanted;     /* they have been asked for */
     bool lanes_missed;     /* the other side has asked, while this one had not seen theirs end */
     uint8_t nlanes;
+    uint32_t awaited; /* regions that this peer is to fill: data that no lane may lose */
     struct tcp_conn *lanes[TCP_LANES_MAX];
     struct tcp_address *addr; /* NULL: the peer spoke first */
     struct tcp_route *routes; /* best first; while connecting */
@@ -144,7 +145,7 @@ struct tcp_peer {
     struct tcp_out out;
     uint32_t dropped;     /* puts up to this number may be acknowledged, but are forgotten */
     struct rt_list cork;  /* in tcp->corked */
-    struct rt_list xfers; /* puts whose data are not acknowledged */
+    struct rt_list xfers; /* puts that are not done */
     struct rt_list work;  /* in tcp->work: has a date (retry, loss) that must be looked at */
 };
 
@@ -155,6 +156,7 @@ struct tcp_xfer {
     const char *src;
     uint64_t off, len, cut, acked; /* cut: bytes that lanes have taken */
     uint32_t id;
+    bool awaited; /* the target tells its user: `acked` is what the kernel has taken */
     int err;
 };
 
@@ -281,6 +283,7 @@ int tcp_mem_reg(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr *
                 struct btl_mem **out);
 void tcp_mem_dereg(struct btl_mem *m);
 int tcp_mem_key(const struct btl_mem *m, void *key);
+void tcp_expect(struct btl_mem *m, struct btl_peer *from, struct btl_op *op);
 int tcp_attach(struct btl_peer *p, const void *key, const struct rt_gpu_ptr *near,
                struct btl_rmem **out);
 void tcp_detach(struct btl_rmem *r);
@@ -289,6 +292,8 @@ int tcp_put(struct btl_rmem *r, size_t off, struct btl_mem *m, const void *src, 
 int tcp_put_in(struct tcp_peer *p, const struct tcp_frame *f, const char *payload, size_t len);
 int tcp_ack_in(struct tcp_peer *p, const struct btl_hdr *h);
 int tcp_lane_read(struct tcp_conn *c);
+/* The peer has ended in order: what it had put is in this kernel, and has not been read yet. */
+void tcp_lanes_drain(struct tcp_peer *p);
 int tcp_lane_write(struct tcp_conn *c);
 /* Gives waiting puts to lanes that have nothing to do. */
 int tcp_lanes_feed(struct tcp_peer *p);

@@ -6,7 +6,8 @@
  *     R: on match, splits the length: get for one part, put for the other
  *        get: R reads, then FIN_GET {S's request}
  *        put: R: CTS {S's request, R's request, range, key of R's buffer};  S writes, then FIN_PUT
- * {R's request} Either part may be empty, not both.  Several FIN_GET may go as one FIN_GETS.
+ * {R's request}, which is left out where R's transport tells that all has come (WM_CTS_KNOWS).
+ * Either part may be empty, not both.  Several FIN_GET may go as one FIN_GETS.
  *     When a buffer at either end is not contiguous (stream.c), R: CTS {..., stream}; S sends the
  * data as DATA messages named after R's request, in order, or in pieces, which are messages of the
  * collective context with a tag from R's request; the last one ends it at both sides.  Requests are
@@ -55,10 +56,12 @@ enum wm_stream {
     WM_STREAM_PIECES,       /* messages of `step` bytes between host memory, the last shorter */
     WM_STREAM_PIECES_DEVICE /* ... between device memory */
 };
+#define WM_CTS_GETS 1u  /* the receiver reads the rest itself */
+#define WM_CTS_KNOWS 2u /* and knows when what it asks for has come: only a failure is told */
 struct wm_cts {
     int64_t off, len;
     uint32_t sender, receiver;
-    uint32_t will_get;
+    uint32_t flags;  /* WM_CTS_... */
     uint32_t stream; /* enum wm_stream */
     union {
         int64_t step; /* of pieces */

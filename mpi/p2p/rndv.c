@@ -196,17 +196,27 @@ static void gather_fin(struct wm_preq *q)
     d->fins[d->nfins++] = q->remote;
 }
 
+static void filled(struct btl_op *op, int err)
+{
+    wm_rndv_part_done(rt_container(op, struct wm_preq, op), err);
+}
+
 /* Asks the sender to write [off, off + len) of the message. */
 static int ask_put(struct wm_preq *q, int64_t off, int64_t len, bool will_get)
 {
+    bool knows = (btl_of(q)->caps.flags & BTL_EXPECT) && !will_get; /* `op` would be the get's */
     struct wm_cts cts = { .off = off,
                           .len = len,
                           .sender = q->remote,
                           .receiver = q->r.obj.handle,
-                          .will_get = will_get };
+                          .flags = (will_get ? WM_CTS_GETS : 0) | (knows ? WM_CTS_KNOWS : 0) };
     int err = make_key(q, wm_rndv_buf(q) + off, len, cts.key);
     if (err < 0)
         return err;
+    if (knows) {
+        q->op.done = filled;
+        btl_of(q)->ops->expect(q->mem, q->peer->eager, &q->op);
+    }
     wm_send_ctl(q->dom, q->peer, wm_hdr(WM_CTS, 0, 0, 0), &cts, sizeof cts);
     return 0;
 }
@@ -265,7 +275,8 @@ static void put_done(struct btl_op *op, int err)
         refuse_put(q, err); /* our buffer cannot be registered */
         return;
     }
-    wm_rndv_send_fin(q, WM_FIN_PUT, err);
+    if (err || !q->rmem->awaited)
+        wm_rndv_send_fin(q, WM_FIN_PUT, err);
     wm_rndv_part_done(q, err);
 }
 
@@ -421,7 +432,7 @@ void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts)
     q->remote = cts->receiver;
     q->put_off = cts->off;
     q->put_len = cts->len;
-    q->parts = 1 + (cts->will_get != 0);
+    q->parts = 1 + ((cts->flags & WM_CTS_GETS) != 0);
     if (rt_unlikely(wm_dev_gone(q))) {
         wm_rndv_send_fin(q, WM_FIN_PUT, -RT_EGPU);
         wm_rndv_part_done(q, -RT_EGPU);
@@ -441,8 +452,10 @@ void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts)
     struct btl_peer *to = q->dev ? wm_domain_dev(d, q->peer) : q->peer->eager;
     int err = to ? to->btl->ops->attach(to, cts->key, q->dev ? &q->dev->at : NULL, &q->rmem)
                  : -RT_EUNREACH;
-    if (err >= 0)
-        q->rmem->shared = cts->will_get != 0;
+    if (err >= 0) {
+        q->rmem->shared = cts->flags & WM_CTS_GETS;
+        q->rmem->awaited = cts->flags & WM_CTS_KNOWS;
+    }
     if (err >= 0)
         err = q->peer->err ? q->peer->err : wm_rndv_start(q);
     if (err == -RT_EAGAIN && q->rmem && by_net(q))

@@ -277,13 +277,16 @@ static const size_t lengths[] = { 0,
 static struct btl_mem *window_mem;
 static struct btl_rmem *remote;
 
-static void window_open(void)
+/* filled_op: for expect(), or NULL. */
+static void window_open(size_t len, struct btl_op *filled_op)
 {
     char key[BTL_KEY_MAX] = { 0 };
 
-    t.window = malloc(WINDOW + 128);
-    memset(t.window, GUARD, WINDOW + 128);
-    CHECK_EQ(t.b->ops->mem_reg(t.b, t.window + 64, WINDOW, NULL, &window_mem), 0);
+    t.window = malloc(len + 128);
+    memset(t.window, GUARD, len + 128);
+    CHECK_EQ(t.b->ops->mem_reg(t.b, t.window + 64, len, NULL, &window_mem), 0);
+    if (filled_op)
+        t.b->ops->expect(window_mem, t.peer, filled_op);
     CHECK_EQ(t.b->ops->mem_key(window_mem, key), 0);
     send_now(CTX_KEY, 0, key, t.b->caps.key_len);
     progress_until(&t.keys_seen, ++t.keys_used);
@@ -311,7 +314,7 @@ static void put_is_there_before_the_next_message(void)
     if (!(t.b->caps.flags & BTL_PUT))
         return;
     t.puts_seen = 0;
-    window_open();
+    window_open(WINDOW, NULL);
     char *src = malloc(WINDOW);
     for (uint32_t i = 0; i < NLENGTHS && !check_failed_case; i++) {
         struct put_note n = { 1 + 7 * i, lengths[i], 1000 + i };
@@ -333,11 +336,43 @@ static void put_is_there_before_the_next_message(void)
     window_close();
 }
 
+/* Both sides write at the same time, and nothing follows the data. */
+static void awaited_puts_are_told(void)
+{
+    if (!(t.b->caps.flags & BTL_EXPECT))
+        return;
+    for (uint32_t i = 0; i < NLENGTHS && !check_failed_case; i++) {
+        size_t len = lengths[i], part = len / 3;
+        struct counted_op all = { { counted_done }, 0, 0 }, out[2] = { all, all };
+        char *src = malloc(len + 1);
+        if (len < 2) {
+            free(src);
+            continue;
+        }
+        window_open(len, &all.op);
+        remote->awaited = true;
+        fill(src, i, len);
+        for (int k = 0; k < 2; k++) { /* the second part first */
+            size_t at = k ? 0 : part, n = k ? part : len - part;
+            while (t.b->ops->put(remote, at, NULL, src + at, n, &out[k].op) == -RT_EAGAIN)
+                t.b->ops->progress(t.b);
+        }
+        wait_op(&out[0]);
+        wait_op(&out[1]);
+        memset(src, 0, len);
+        wait_op(&all);
+        CHECK(filled(t.window + 64, i, len));
+        CHECK(t.window[63] == GUARD && t.window[64 + len] == GUARD);
+        free(src);
+        window_close();
+    }
+}
+
 static void get_reads_any_piece(void)
 {
     if (!(t.b->caps.flags & BTL_GET))
         return;
-    window_open();
+    window_open(WINDOW, NULL);
     char *dst = malloc(WINDOW + 128);
     fill(t.window + 64, 42, WINDOW);
     meet();
@@ -370,7 +405,7 @@ static void puts_and_messages_mix(void)
 
     if (!(t.b->caps.flags & BTL_PUT))
         return;
-    window_open();
+    window_open(WINDOW, NULL);
     for (int round = 0; round < 5 && !check_failed_case; round++) {
         for (uint32_t i = 0; i < N; i++) {
             src[i] = malloc(part);
@@ -419,7 +454,7 @@ static void atomics(void)
 
     if (!(t.b->caps.flags & BTL_AMO))
         return;
-    window_open();
+    window_open(WINDOW, NULL);
     memcpy(t.window + 64, words, sizeof words);
     meet();
     for (uint64_t i = 0; i < N; i++) {
@@ -454,7 +489,7 @@ static void wrong_ranges_are_refused(void)
 
     if (!(t.b->caps.flags & BTL_PUT) || t.b->ops == btl_find("self"))
         return; /* to oneself there is nothing to defend */
-    window_open();
+    window_open(WINDOW, NULL);
     CHECK_EQ(t.b->ops->put(remote, WINDOW - 1, NULL, t.window, 2, &c.op), -RT_EINVAL);
     CHECK_EQ(t.b->ops->put(remote, WINDOW + 1, NULL, t.window, 0, &c.op), -RT_EINVAL);
     CHECK_EQ(c.calls, 0);
@@ -481,7 +516,7 @@ static void close_with_data_queued(void)
     for (int i = 0; i < 50; i++)
         send_seq((size_t)i * 10);
     if (t.b->caps.flags & BTL_PUT) {
-        window_open();
+        window_open(WINDOW, NULL);
         t.b->ops->put(remote, 0, NULL, src, sizeof src, &c.op);
     }
     t.b->ops->del_peer(t.peer);
@@ -532,6 +567,7 @@ static void (*const cases[])(void) = {
     answers_from_upcalls,
     poll_is_enough,
     put_is_there_before_the_next_message,
+    awaited_puts_are_told,
     get_reads_any_piece,
     puts_and_messages_mix,
     atomics,

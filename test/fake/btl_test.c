@@ -61,7 +61,7 @@ static void shm_cma_refused(void)
 
 static void tcp(void)
 {
-    struct btl_variant v = { "tcp", "tcp", 2, BTL_PUT, NULL, NULL };
+    struct btl_variant v = { "tcp", "tcp", 2, BTL_PUT | BTL_EXPECT, NULL, NULL };
     CHECK_EQ(btl_conformance(&v), 0);
 }
 

@@ -43,9 +43,11 @@ test_fake_btl_cuda_test_LDADD = $(unit_ldadd) -ldl
 test_fake_btl_cuda_device_test_SOURCES = test/fake/btl_cuda_device_test.c $(cuda_pair)
 test_fake_btl_cuda_device_test_LDADD = $(unit_ldadd) -ldl
 check-gpu: test/fake/btl_cuda_test test/fake/btl_cuda_device_test
-check_PROGRAMS += test/fake/btl_tcp_test test/fake/btl_tcp_pair_test
-test_fake_btl_tcp_test_SOURCES = test/fake/btl_tcp_test.c test/fake/tcp_raw_peer.h \
-	test/fake/tcp_raw_peer.c test/fake/btl_pair.h test/fake/btl_pair.c
+check_PROGRAMS += test/fake/btl_tcp_test test/fake/btl_tcp_await_test test/fake/btl_tcp_pair_test
+tcp_raw_peer = test/fake/tcp_raw_peer.h test/fake/tcp_raw_peer.c test/fake/btl_pair.h test/fake/btl_pair.c
+test_fake_btl_tcp_test_SOURCES = test/fake/btl_tcp_test.c $(tcp_raw_peer)
+test_fake_btl_tcp_await_test_SOURCES = test/fake/btl_tcp_await_test.c $(tcp_raw_peer)
+test_fake_btl_tcp_await_test_LDADD = $(unit_ldadd)
 test_fake_btl_tcp_test_LDADD = $(unit_ldadd)
 test_fake_btl_tcp_pair_test_SOURCES = test/fake/btl_tcp_pair_test.c test/fake/btl_pair.h test/fake/btl_pair.c
 test_fake_btl_tcp_pair_test_LDADD = $(unit_ldadd)

@@ -262,6 +262,14 @@ static void get_refused(void)
         .put = true, .get = true, .get_refused = true, .eagain_pct = 20, .late_pct = 20 });
 }
 
+/* The transport tells the receiver; what is sent after a put arrives before its data. */
+static void awaited_puts(void)
+{
+    all_seeds((struct knobs){ .put = true, .expect = true });
+    all_seeds((struct knobs){ .put = true, .expect = true, .eagain_pct = 40, .late_pct = 50 });
+    all_seeds((struct knobs){ .put = true, .get = true, .expect = true, .late_pct = 30 });
+}
+
 /* ---- single cases ---- */
 
 static void pump_until(const struct rt_req *r)
@@ -271,9 +279,9 @@ static void pump_until(const struct rt_req *r)
     CHECK(rt_req_done(r));
 }
 
-static void truncated(int len, int room)
+static void truncated(struct knobs k, int len, int room)
 {
-    world_up((struct knobs){ .put = true, .get = true });
+    world_up(k);
     char out[MAX_LEN], in[MAX_LEN + 8];
     struct rt_req *s, *r;
     memset(out, 7, sizeof out);
@@ -300,10 +308,12 @@ static void truncated(int len, int room)
 
 static void truncation(void)
 {
-    truncated(100, 10);
-    truncated(100, 0);
-    truncated(4000, 3999);
-    truncated(4000, 0);
+    struct knobs both = { .put = true, .get = true }, told = { .put = true, .expect = true };
+    truncated(both, 100, 10);
+    truncated(both, 100, 0);
+    truncated(both, 4000, 3999);
+    truncated(told, 4000, 3999);
+    truncated(both, 4000, 0);
 }
 
 /* ---- non-contiguous messages in chunks and in pieces ---- */
@@ -413,30 +423,43 @@ static void pieces(void)
 }
 
 /* The peer goes in the middle: both ends hear of it, nothing hangs and nothing is left. */
+static void lost_in_the_middle(struct knobs k, bool from, bool to)
+{
+    struct big b;
+    world_up(k);
+    big_start(&b, from, to, BIG, BIG);
+    for (unsigned n = rnd(40); n; n--)
+        pump();
+    eps[0]->cut[1] = eps[1]->cut[0] = true;
+    eps[0]->up.down(eps[0]->up.arg, &eps[0]->peers[1].base, -RT_EPEER);
+    eps[1]->up.down(eps[1]->up.arg, &eps[1]->peers[0].base, -RT_EPEER);
+    big_pump(&b);
+    CHECK_MSG(!b.s->err || b.s->err == -RT_EPEER, "send: %d", b.s->err);
+    CHECK_MSG(!b.r->err || b.r->err == -RT_EPEER, "receive: %d", b.r->err);
+    CHECK(rt_list_empty(&dom[0]->streams) && rt_list_empty(&dom[1]->streams));
+    big_end(&b);
+    for (int n = 0; n < N; n++)
+        CHECK_EQ(comm[n].obj.refs, 1 << 20); /* pieces gave theirs back, too */
+    world_drop();
+}
+
 static void lost_in_stream(void)
 {
     rt_log_levels[RT_LOG_MPI] = 0;
     for (int i = 0; i < 60; i++) {
-        struct big b;
+        struct knobs k = { .put = true, .get = i & 1, .choose = i & 1, .late_pct = 40 };
         seed = (unsigned long)i;
-        world_up((struct knobs){ .put = true, .get = i & 1, .choose = i & 1, .late_pct = 40 });
-        big_start(&b, i & 2, !(i & 2) || (i & 4), BIG, BIG);
-        for (unsigned n = rnd(40); n; n--)
-            pump();
-        eps[0]->cut[1] = eps[1]->cut[0] = true;
-        eps[0]->up.down(eps[0]->up.arg, &eps[0]->peers[1].base, -RT_EPEER);
-        eps[1]->up.down(eps[1]->up.arg, &eps[1]->peers[0].base, -RT_EPEER);
-        big_pump(&b);
-        CHECK_MSG(!b.s->err || b.s->err == -RT_EPEER, "send: %d", b.s->err);
-        CHECK_MSG(!b.r->err || b.r->err == -RT_EPEER, "receive: %d", b.r->err);
-        CHECK(rt_list_empty(&dom[0]->streams) && rt_list_empty(&dom[1]->streams));
-        big_end(&b);
-        for (int n = 0; n < N; n++)
-            CHECK_EQ(comm[n].obj.refs, 1 << 20); /* pieces gave theirs back, too */
-        for (int n = 0; n < N; n++)
-            wm_domain_destroy(dom[n]);
-        for (int n = 0; n < N; n++)
-            free(comm[n].peers);
+        lost_in_the_middle(k, i & 2, !(i & 2) || (i & 4));
+    }
+}
+
+static void lost_while_awaited(void)
+{
+    rt_log_levels[RT_LOG_MPI] = 0;
+    for (int i = 0; i < 60; i++) {
+        seed = (unsigned long)i;
+        lost_in_the_middle((struct knobs){ .put = true, .expect = true, .late_pct = 80 }, false,
+                           false);
     }
 }
 
@@ -731,6 +754,7 @@ int main(void)
     RUN(put_only);
     RUN(get_only);
     RUN(both_halves);
+    RUN(awaited_puts);
     RUN(refusals);
     RUN(get_refused);
     RUN(choice_of_ways);
@@ -746,5 +770,6 @@ int main(void)
     RUN(lost_peer_in_probe);
     RUN(lost_peer_of_partitions);
     RUN(lost_in_stream);
+    RUN(lost_while_awaited);
     return check_end();
 }

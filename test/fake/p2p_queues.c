@@ -30,10 +30,14 @@ struct item {
 struct fmem {
     char *base;
     size_t len;
+    struct btl_op *filled;
+    struct fmem *self; /* NULL: deregistered; what still comes for it is dropped */
+    int under_way;
 };
 struct frmem {
     struct btl_rmem base;
-    struct endpoint *self;
+    struct endpoint *self, *far;
+    struct fmem *mem;
     char *at;
 };
 
@@ -46,11 +50,12 @@ static int f_open(const struct btl_up *up, struct btl **out, int max)
     e->base.ops = &queues_ops;
     e->base.caps = (struct btl_caps){ .flags = (knobs.put ? BTL_PUT : 0u) |
                                                (knobs.get ? BTL_GET : 0u) |
-                                               (knobs.choose ? BTL_CHOOSE : 0u),
+                                               (knobs.choose ? BTL_CHOOSE : 0u) |
+                                               (knobs.expect ? BTL_EXPECT : 0u),
                                       .send_mem = RT_MEM_HOST_BITS,
                                       .rma_mem = RT_MEM_HOST_BITS,
                                       .eager_max = EAGER,
-                                      .key_len = 16,
+                                      .key_len = sizeof(void *),
                                       .latency_ns = 100,
                                       .mb_per_s = 1000,
                                       .put_mb_per_s = knobs.put ? 100 : 0,
@@ -64,6 +69,22 @@ static int f_open(const struct btl_up *up, struct btl **out, int max)
     return 1;
 }
 
+static void mem_free(struct fmem *m)
+{
+    if (!m->self && !m->under_way)
+        free(m);
+}
+
+static void op_free(struct pending_op *p)
+{
+    if (p->mem) {
+        p->mem->under_way--;
+        mem_free(p->mem);
+    }
+    free(p->copy);
+    free(p);
+}
+
 static void f_close(struct btl *b)
 {
     struct endpoint *e = ep_of(b);
@@ -72,6 +93,10 @@ static void f_close(struct btl *b)
             next = m->next;
             free(m);
         }
+    for (struct pending_op *p = e->ops, *next; p; p = next) {
+        next = p->next;
+        op_free(p);
+    }
     eps[e->rank] = NULL;
     free(e);
 }
@@ -122,27 +147,41 @@ static int f_reg(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr 
     (void)b;
     (void)at;
     struct fmem *m = malloc(sizeof *m);
-    *m = (struct fmem){ base, len };
+    *m = (struct fmem){ .base = base, .len = len };
+    m->self = m;
     *out = (struct btl_mem *)m;
     return 0;
 }
 
-static void f_dereg(struct btl_mem *m) { free(m); }
+static void f_dereg(struct btl_mem *mem)
+{
+    struct fmem *m = (struct fmem *)mem;
+    m->self = NULL;
+    mem_free(m);
+}
 
 static int f_key(const struct btl_mem *m, void *key)
 {
-    memcpy(key, m, sizeof(struct fmem));
+    memcpy(key, &((const struct fmem *)m)->self, sizeof(void *));
     return 0;
+}
+
+static void f_expect(struct btl_mem *m, struct btl_peer *from, struct btl_op *op)
+{
+    (void)from;
+    ((struct fmem *)m)->filled = op;
 }
 
 static int f_attach(struct btl_peer *p, const void *key, const struct rt_gpu_ptr *near,
                     struct btl_rmem **out)
 {
     (void)near;
-    struct fmem m;
+    struct fmem *m;
     memcpy(&m, key, sizeof m);
     struct frmem *r = malloc(sizeof *r);
-    *r = (struct frmem){ .self = ep_of(p->btl), .at = m.base };
+    *r = (struct frmem){
+        .self = ep_of(p->btl), .far = ((struct fpeer *)p)->far, .mem = m, .at = m->base
+    };
     *out = &r->base;
     return 0;
 }
@@ -155,8 +194,24 @@ static int start_op(struct endpoint *e, struct btl_op *op, char *dst, const char
     if (chance(knobs.eagain_pct))
         return -RT_EAGAIN;
     struct pending_op *p = malloc(sizeof *p);
-    *p = (struct pending_op){ e->ops, op, dst, src, len, err };
+    *p = (struct pending_op){
+        .next = e->ops, .op = op, .dst = dst, .src = src, .len = len, .err = err
+    };
     e->ops = p;
+    return 0;
+}
+
+/* The origin is done at once, the data come later than what is sent then. */
+static int start_awaited(struct frmem *f, const char *src, size_t len, struct btl_op *op)
+{
+    int err = start_op(f->self, op, NULL, NULL, 0, 0);
+    if (err < 0)
+        return err;
+    struct pending_op *p = malloc(sizeof *p);
+    *p = (struct pending_op){ .next = f->far->ops, .mem = f->mem, .copy = malloc(len), .len = len };
+    memcpy(p->copy, src, len);
+    f->mem->under_way++;
+    f->far->ops = p;
     return 0;
 }
 
@@ -165,6 +220,10 @@ static int f_put(struct btl_rmem *r, size_t off, struct btl_mem *m, const void *
 {
     (void)m;
     struct frmem *f = (struct frmem *)r;
+    if (r->awaited) {
+        CHECK(off == 0 && len == f->mem->len);
+        return start_awaited(f, src, len, op);
+    }
     return start_op(f->self, op, f->at + off, src, len, 0);
 }
 
@@ -174,6 +233,20 @@ static int f_get(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst, s
     (void)m;
     struct frmem *f = (struct frmem *)r;
     return start_op(f->self, op, dst, f->at + off, len, knobs.get_refused ? -RT_EPERM : 0);
+}
+
+static void end_op(struct pending_op *p)
+{
+    struct fmem *m = p->mem;
+    if (m && m->self) {
+        memcpy(m->base, p->copy, p->len);
+        m->filled->done(m->filled, 0);
+    } else if (!m) {
+        if (!p->err && p->len)
+            memcpy(p->dst, p->src, p->len);
+        p->op->done(p->op, p->err);
+    }
+    op_free(p);
 }
 
 static int f_progress(struct btl *b)
@@ -199,10 +272,7 @@ static int f_progress(struct btl *b)
     struct pending_op *p = e->ops;
     if (p && !chance(knobs.late_pct)) {
         e->ops = p->next;
-        if (!p->err)
-            memcpy(p->dst, p->src, p->len);
-        p->op->done(p->op, p->err);
-        free(p);
+        end_op(p);
         n++;
     }
     return n;
@@ -220,6 +290,7 @@ static const struct btl_ops queues_ops = {
     .mem_reg = f_reg,
     .mem_dereg = f_dereg,
     .mem_key = f_key,
+    .expect = f_expect,
     .attach = f_attach,
     .detach = f_detach,
     .put = f_put,

@@ -10,7 +10,7 @@ enum { N = 3, EAGER = 300 }; /* ranks; longest message */
 
 struct knobs {
     int eagain_pct, late_pct;
-    bool get, put, get_refused, choose;
+    bool get, put, expect, get_refused, choose;
     int down_after; /* passes of rank 0's progress until it loses rank 1; 0: never */
 };
 extern struct knobs knobs;
@@ -24,11 +24,14 @@ struct fpeer {
     struct endpoint *far;
 };
 struct item; /* a message on its way */
+struct fmem;
 struct pending_op {
     struct pending_op *next;
     struct btl_op *op;
     char *dst;
     const char *src;
+    char *copy; /* of an awaited put, on its way to mem */
+    struct fmem *mem;
     size_t len;
     int err;
 };
