@@ -12,5 +12,5 @@ test_unit_ping_test_SOURCES = test/unit/ping_test.c launcher/ping/report.c
 test_unit_ping_test_LDADD = -lm
 check-hosts: all
 	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS)
-	@set -f; $(run_tests) --list=$(abs_top_srcdir)/test/rig/hosts.list $(RUNTESTS) $(TESTS)
+	@set -f; $(run_tests) $(run_beside) --list=$(abs_top_srcdir)/test/rig/hosts.list $(RUNTESTS) $(TESTS)
 .PHONY: check-hosts

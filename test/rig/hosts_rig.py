@@ -48,7 +48,7 @@ def install():
     if not shutil.which("apt-get"):
         raise Unavailable(f"{', '.join(missing)} not installed, and there is no apt-get to do it with")
     command = ["apt-get", "install", "-y", "--no-install-recommends", *missing]
-    lock = ["flock", os.environ["RIG_APT_LOCK"]] if "RIG_APT_LOCK" in os.environ else []
+    lock = ["flock", os.environ.get("RIG_APT_LOCK", HERE)]      # rigs are made at the same time
     env = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
     for first in ([], ["apt-get", "update"]):
         if first:

@@ -22,5 +22,5 @@ check-rdma: all
 EXTRA_DIST += test/rig/pmix5 test/rig/pmix5.list test/rig/hosts_pmix5
 check-pmix5: all
 	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS)
-	@$(abs_top_srcdir)/test/rig/pmix5 $(RUNTESTS)
+	@$(abs_top_srcdir)/test/rig/pmix5 $(run_beside) $(RUNTESTS)
 .PHONY: check-pmix5
