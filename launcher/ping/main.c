@@ -124,7 +124,7 @@ int main(int argc, char **argv)
         code = run(n, me);
     else if (me == 0)
         fprintf(stderr,
-                "weft_ping: %d hosts, but it takes 2 to %d; name others with -H or --hostfile\n",
+                "weft_ping: hosts: %d, but it takes 2 to %d; name others with -H or --hostfile\n",
                 n, PING_HOSTS_MAX);
     MPI_Finalize();
     return code;
