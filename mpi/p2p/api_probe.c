@@ -4,7 +4,6 @@
 #include "mpi/core/status.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/device.h"
-#include <sched.h>
 
 static struct rt_slab message_slab = RT_SLAB(WM_MESSAGE, "message", struct wm_message);
 
@@ -104,8 +103,8 @@ static int probe(int source, int tag, struct wm_comm *comm, int *flag, MPI_Messa
     if (flag)
         *flag = s && !err;
     rt_unlock(&comm->dom->lock);
-    if (flag && !s && rt_threaded)
-        sched_yield(); /* as in MPI_Test */
+    if (flag)
+        wm_domain_polled(s);
     return err;
 }
 

@@ -6,7 +6,6 @@
  * pending, complete.  Any thread; a request belongs to the one call that completes it, so the lock
  * may be given up between two requests, as the callbacks of generalised requests need it. */
 #include "mpi/api/bodies.h"
-#include <sched.h>
 #include <stdio.h>
 #include "mpi/core/status.h"
 #include "mpi/p2p/engine.h"
@@ -180,15 +179,6 @@ int wm_api_wait(MPI_Request *request, MPI_Status *status)
     return err;
 }
 
-/* After a call that does not wait: where there are threads, one that calls in a loop has the lock
- * back before another one is awake that it was given up for, and keeps the core that the answer
- * needs. */
-static void polled(bool found)
-{
-    if (!found && rt_threaded)
-        sched_yield();
-}
-
 int wm_api_test(MPI_Request *request, int *flag, MPI_Status *status)
 {
     struct rt_req *r;
@@ -208,7 +198,7 @@ int wm_api_test(MPI_Request *request, int *flag, MPI_Status *status)
     else if (st == COMPLETE)
         err = take(d, request, r, status);
     rt_unlock(&d->lock);
-    polled(*flag);
+    wm_domain_polled(*flag);
     return err;
 }
 
@@ -300,7 +290,7 @@ int wm_api_testall(int count, MPI_Request requests[], int *flag, MPI_Status stat
     if (*flag)
         err = take_all(d, count, requests, statuses);
     rt_unlock(&d->lock);
-    polled(*flag);
+    wm_domain_polled(*flag);
     return err;
 }
 
@@ -366,7 +356,7 @@ int wm_api_testany(int count, MPI_Request requests[], int *index, int *flag, MPI
         wm_status_set_empty(status);
     }
     rt_unlock(&d->lock);
-    polled(*flag);
+    wm_domain_polled(*flag);
     return err;
 }
 
@@ -427,7 +417,7 @@ int wm_api_testsome(int incount, MPI_Request requests[], int *outcount, int indi
     else
         *outcount = MPI_UNDEFINED;
     rt_unlock(&d->lock);
-    polled(*outcount != 0);
+    wm_domain_polled(*outcount != 0);
     return err;
 }
 
@@ -452,6 +442,7 @@ int wm_api_request_get_status(MPI_Request request, int *flag, MPI_Status *status
     else if (st == WRONG)
         err = wrong(0, request);
     rt_unlock(&d->lock);
+    wm_domain_polled(*flag);
     return err;
 }
 
@@ -476,6 +467,7 @@ int wm_api_request_get_status_all(int count, const MPI_Request requests[], int *
         note(statuses, i, err, &failed);
     }
     rt_unlock(&d->lock);
+    wm_domain_polled(*flag);
     return in_status(failed);
 }
 
@@ -499,6 +491,7 @@ int wm_api_request_get_status_any(int count, const MPI_Request requests[], int *
     else if (!active)
         wm_status_set_empty(status);
     rt_unlock(&d->lock);
+    wm_domain_polled(*flag);
     return err;
 }
 
@@ -521,6 +514,7 @@ int wm_api_request_get_status_some(int incount, const MPI_Request requests[], in
         }
     *outcount = active ? n : MPI_UNDEFINED;
     rt_unlock(&d->lock);
+    wm_domain_polled(*outcount != 0);
     return in_status(failed);
 }
 

@@ -592,3 +592,12 @@ void wm_domain_wait(struct wm_domain *d, const uint32_t *done)
             wm_domain_idle(d, &idle);
     }
 }
+
+/* Of threads, one that polls has the lock back before another one is awake that it was given up
+ * for.  Of more ranks than cores, one that polls keeps the answer from being sent until its turn
+ * ends, milliseconds later. */
+void wm_domain_polled(bool found)
+{
+    if (!found && (rt_threaded || rt_idle_oversubscribed()))
+        sched_yield();
+}

@@ -127,6 +127,9 @@ void wm_domain_wait(struct wm_domain *d, const uint32_t *done);
 /* One idle step between polls, for waits with conditions of their own (waitany, probe).  Lock as
  * above. */
 void wm_domain_idle(struct wm_domain *d, struct rt_idle *idle);
+/* The last step of a call that looks and does not wait, without the lock: who found nothing gives
+ * the core away where others need it, because such calls come in loops. */
+void wm_domain_polled(bool found);
 /* Adds a started collective task; progress advances it until it is done. */
 void wm_domain_add_task(struct wm_domain *d, struct coll_task *k);
 /* Finds or makes the peer; -RT_EUNREACH when no transport leads there (logged once, with what was

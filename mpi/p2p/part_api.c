@@ -186,5 +186,6 @@ int wm_api_parrived(MPI_Request request, int partition, int *flag)
         *flag = wm_part_arrived(p, partition) || rt_req_done(&p->r);
     }
     rt_unlock(&d->lock);
+    wm_domain_polled(*flag);
     return err;
 }

@@ -1,11 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* More ranks than cores: mixed traffic ends within seconds, and a rank that only waits uses no
- * processor.  Run with 16 ranks on two cores.  The limits are generous: without sleeping the
- * traffic takes minutes and an idle rank 100 %. */
+/* More ranks than cores: mixed traffic ends within seconds, a rank that only waits uses no
+ * processor, and one that polls by calls that do not wait gives it away.  Run with 16 ranks on two
+ * cores.  The limits are generous: without sleeping the traffic takes minutes and an idle rank
+ * 100 %. */
 #include "test/mpi/mpitest.h"
+#include <sched.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum { BIG = 200000, SECONDS = 20, IDLE_MS = 2000, IDLE_PERCENT = 2 };
+
+static int yields;
+
+/* The library's calls, too, come here: an exported symbol of the program is found first. */
+__attribute__((visibility("default"))) int sched_yield(void)
+{
+    yields++;
+    return (int)syscall(SYS_sched_yield);
+}
 
 static double cpu_seconds(void)
 {
@@ -126,12 +139,81 @@ static void idle_in_barrier(void)
               "rank %d used %.1f ms of processor in %.2f s", mt_rank, cpu * 1e3, wall);
 }
 
+enum poll { TEST, TESTALL, TESTANY, TESTSOME, STATUS, STATUS_ALL, STATUS_ANY, STATUS_SOME, IPROBE,
+            IMPROBE, NPOLLS };
+
+/* Nothing is found before the message is sent, and nobody sends before all have polled. */
+static int poll_once(enum poll how, MPI_Request *r)
+{
+    int flag = 0, i;
+    MPI_Message m;
+
+    switch (how) {
+    case TEST: OK(MPI_Test(r, &flag, MPI_STATUS_IGNORE)); break;
+    case TESTALL: OK(MPI_Testall(1, r, &flag, MPI_STATUSES_IGNORE)); break;
+    case TESTANY: OK(MPI_Testany(1, r, &i, &flag, MPI_STATUS_IGNORE)); break;
+    case TESTSOME: OK(MPI_Testsome(1, r, &flag, &i, MPI_STATUSES_IGNORE)); break;
+    case STATUS: OK(MPI_Request_get_status(*r, &flag, MPI_STATUS_IGNORE)); break;
+    case STATUS_ALL: OK(MPI_Request_get_status_all(1, r, &flag, MPI_STATUSES_IGNORE)); break;
+    case STATUS_ANY: OK(MPI_Request_get_status_any(1, r, &i, &flag, MPI_STATUS_IGNORE)); break;
+    case STATUS_SOME: OK(MPI_Request_get_status_some(1, r, &flag, &i, MPI_STATUSES_IGNORE)); break;
+    case IPROBE: OK(MPI_Iprobe(MPI_ANY_SOURCE, 4, mt_comm, &flag, MPI_STATUS_IGNORE)); break;
+    default: OK(MPI_Improbe(MPI_ANY_SOURCE, 4, mt_comm, &flag, &m, MPI_STATUS_IGNORE)); break;
+    }
+    return flag;
+}
+
+static void polling_gives_way(void)
+{
+    int how, x = 0, before, from = (mt_rank + mt_size - 1) % mt_size;
+    MPI_Request r;
+
+    if (mt_size <= sysconf(_SC_NPROCESSORS_ONLN))
+        return;
+    for (how = 0; how < NPOLLS; how++) {
+        OK(MPI_Irecv(&x, 1, MPI_INT, from, 3, mt_comm, &r));
+        before = yields;
+        CHECK_EQ(poll_once((enum poll)how, &r), 0);
+        CHECK_MSG(yields != before, "no yield in way %d of polling", how);
+        mt_sync();
+        OK(MPI_Send(&how, 1, MPI_INT, (mt_rank + 1) % mt_size, 3, mt_comm));
+        OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
+        CHECK_EQ(x, how);
+    }
+}
+
+static void parrived_gives_way(void)
+{
+    int x = 0, flag = 1, before;
+    MPI_Request r[2];
+
+    if (mt_size <= sysconf(_SC_NPROCESSORS_ONLN))
+        return;
+    OK(MPI_Precv_init(&x, 1, 1, MPI_INT, (mt_rank + mt_size - 1) % mt_size, 5, mt_comm,
+                      MPI_INFO_NULL, &r[0]));
+    OK(MPI_Psend_init(&mt_rank, 1, 1, MPI_INT, (mt_rank + 1) % mt_size, 5, mt_comm,
+                      MPI_INFO_NULL, &r[1]));
+    OK(MPI_Startall(2, r));
+    before = yields;
+    OK(MPI_Parrived(r[0], 0, &flag));
+    CHECK_EQ(flag, 0);
+    CHECK_MSG(yields != before, "no yield in MPI_Parrived");
+    mt_sync();
+    OK(MPI_Pready(0, r[1]));
+    OK(MPI_Waitall(2, r, MPI_STATUSES_IGNORE));
+    CHECK_EQ(x, (mt_rank + mt_size - 1) % mt_size);
+    OK(MPI_Request_free(&r[0]));
+    OK(MPI_Request_free(&r[1]));
+}
+
 int main(int argc, char **argv)
 {
     mt_init(argc, argv);
     MT_RUN(mixed_traffic);
     MT_RUN(small_ring);
     MT_RUN(collectives);
+    MT_RUN(polling_gives_way);
+    MT_RUN(parrived_gives_way);
     MT_RUN(idle_in_recv);
     MT_RUN(idle_in_wait);
     MT_RUN(idle_in_probe);
