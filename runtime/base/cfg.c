@@ -43,6 +43,7 @@ static struct {
     char *owned[NROWS];                       /* copy behind a text that is not the default */
     struct rt_cfg_row row[NROWS];             /* rows with `env` filled in */
     char env[NROWS][NAME_BYTES];
+    char warned[LINE_BYTES];                  /* unknown names that were told of, with commas */
 } state;
 
 /* ---- values as text ---- */
@@ -297,6 +298,25 @@ static const char *hint(const char *name, char *buf, size_t len)
 
 /* ---- sources ---- */
 
+bool rt_cfg_speaks(void)
+{
+    const char *rank = getenv("PMIX_RANK");
+    return !rank || !strcmp(rank, "0");
+}
+
+/* One warning a job for each unknown name: mpirun warns and leaves the name in WEFT_LAUNCH_WARNED
+ * for the processes that inherit its environment; of ranks started by something else only rank 0
+ * warns. */
+static bool to_warn_of(const char *name)
+{
+    size_t n = strlen(state.warned);
+    if (!rt_cfg_speaks() || word_index(state.warned, name) >= 0)
+        return false;
+    snprintf(state.warned + n, sizeof state.warned - n, "%s%.*s", n ? "," : "", NAME_BYTES - 1,
+             name);
+    return true;
+}
+
 /* One line of the file, "name = value", '#' begins a comment line.  Unknown names are only a
  * warning, so that one file can serve several versions. */
 static int load_line(char *line, const char *path, int number)
@@ -319,8 +339,9 @@ static int load_line(char *line, const char *path, int number)
     *eq = '\0';
     int i = row_of(name);
     if (i < 0) {
-        log_warn(BASE, "%s line %d: unknown setting '%s' ignored%s", path, number, name,
-                 hint(name, buf, sizeof buf));
+        if (to_warn_of(name))
+            log_warn(BASE, "%s line %d: unknown setting '%s' ignored%s", path, number, name,
+                     hint(name, buf, sizeof buf));
         return 0;
     }
     if (state.source[i] > RT_CFG_FILE)
@@ -404,33 +425,18 @@ static bool unknown_name(const char *name)
            (i < 0 || strcmp(name, state.env[i]));
 }
 
-bool rt_cfg_speaks(void)
-{
-    const char *rank = getenv("PMIX_RANK");
-    return !rank || !strcmp(rank, "0");
-}
-
-/* One warning a job for each unknown variable: mpirun warns and leaves the name in
- * WEFT_LAUNCH_WARNED for the processes that inherit its environment; of ranks started by
- * something else only rank 0 warns. */
 static void check_env(void)
 {
     extern char **environ;
-    char name[NAME_BYTES], list[LINE_BYTES], buf[NAME_BYTES * 2];
-    const char *warned = getenv("WEFT_LAUNCH_WARNED");
-    if (!rt_cfg_speaks())
-        return;
-    int n = snprintf(list, sizeof list, "%s", warned ? warned : "");
-    for (char **e = environ; *e && n < LINE_BYTES - NAME_BYTES; e++) {
+    char name[NAME_BYTES], buf[NAME_BYTES * 2];
+    for (char **e = environ; *e; e++) {
         snprintf(name, sizeof name, "%.*s", (int)strcspn(*e, "="), *e);
-        if (!unknown_name(name) || word_index(list, name) >= 0)
-            continue;
-        log_warn(BASE, "unknown variable %s in the environment ignored%s", name,
-                 hint(name, buf, sizeof buf));
-        n += snprintf(list + n, sizeof list - (size_t)n, "%s%s", n ? "," : "", name);
+        if (unknown_name(name) && to_warn_of(name))
+            log_warn(BASE, "unknown variable %s in the environment ignored%s", name,
+                     hint(name, buf, sizeof buf));
     }
-    if (n && !getenv("PMIX_RANK"))
-        setenv("WEFT_LAUNCH_WARNED", list, 1);
+    if (*state.warned && !getenv("PMIX_RANK"))
+        setenv("WEFT_LAUNCH_WARNED", state.warned, 1);
 }
 
 int rt_cfg_load(void)
@@ -439,6 +445,8 @@ int rt_cfg_load(void)
         return state.load_err;
     state.loaded = true;
     set_defaults();
+    const char *warned = getenv("WEFT_LAUNCH_WARNED");
+    snprintf(state.warned, sizeof state.warned, "%s", warned ? warned : "");
     int err = load_file();
     if (!err)
         err = load_env();

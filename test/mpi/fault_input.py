@@ -94,6 +94,15 @@ def unknown_variable():
     assert j.count("WEFT_SHM_EGER") == 1, f"not one warning:\n{j.text}"
 
 
+def unknown_in_file():
+    """The same for a name in the file."""
+    with tempfile.NamedTemporaryFile("w", prefix="weft-conf-") as f:
+        f.write("shm_eger = 4K\n")
+        f.flush()
+        j = job(4, env={"WEFT_CONFIG_FILE": f.name}, limit=10).expect(0, "shm_eger", "WEFT_SHM_EAGER")
+        assert j.count("shm_eger") == 1, f"not one warning:\n{j.text}"
+
+
 def bad_set_option():
     """mpirun --set checks names and values before anything is started."""
     Job([mpirun, "--set", "shm_eger=4K", "-n", "2", victim]).expect(failed, "shm_eger", "shm_eager")
@@ -103,4 +112,4 @@ def bad_set_option():
 
 main([program_missing, program_not_executable, no_program, unknown_option, bad_count,
       malformed_size, outside_range, bad_choice, bad_algorithm, bad_transport, bad_in_one, bad_table,
-      bad_singleton, unknown_variable, bad_set_option])
+      bad_singleton, unknown_variable, unknown_in_file, bad_set_option])
