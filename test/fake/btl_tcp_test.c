@@ -11,6 +11,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -274,6 +275,42 @@ static void long_frames_are_aligned(void)
             if (k < head || k >= head + lens[i])
                 CHECK_EQ(got[k], 0);
     }
+    close(fd);
+    raw_close();
+}
+
+/* Four long frames are a little more than one read takes: the beginning of the last one lies far
+ * into the shared buffer, and its rest is read behind it. */
+static void a_long_frame_across_two_reads(void)
+{
+    enum { FRAMES = 4 };
+    static char stream[FRAMES * (TCP_LEN_MAX + 128)], data[TCP_LEN_MAX];
+    size_t total = 0, sent = 0;
+    int there = 0;
+    if (!raw_open(0, 4))
+        return;
+    int fd = raw_join(1, TCP_FOR_MAIN);
+    raw_pump();
+    int in = tcp_peer_find(tcp(), 1)->main->fd;
+    tcp_set_option(in, SOL_SOCKET, SO_RCVBUF, 1 << 20);
+    for (int i = 0; i < FRAMES; i++) {
+        for (size_t k = 0; k < sizeof data; k++)
+            data[k] = (char)(k % 251 + k / 8192 + (size_t)i);
+        total += raw_frame(stream + total, TCP_MSG, (struct btl_hdr){ 7, i, 0 }, data, sizeof data);
+    }
+    CHECK(total > TCP_RX && total - TCP_RX < TCP_LEN_MAX / 2);
+    for (int ms = 0; ms < 5000 && (size_t)there < total; ms++, usleep(1000)) {
+        ssize_t n = send(fd, stream + sent, total - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        sent += n > 0 ? (size_t)n : 0;
+        CHECK(ioctl(in, FIONREAD, &there) == 0);
+    }
+    CHECK_EQ(there, total);
+    tcp()->next_look_ns = 0;
+    raw.b->ops->progress(raw.b); /* one pass */
+    CHECK_EQ(raw.received, FRAMES);
+    CHECK_EQ(raw.hdr.tag, FRAMES - 1);
+    CHECK_EQ(raw.len, sizeof data);
+    CHECK(memcmp(raw.data, data, sizeof data) == 0);
     close(fd);
     raw_close();
 }
@@ -607,6 +644,7 @@ int main(void)
     RUN(half_open_flood);
     RUN(frames_cut_at_every_byte);
     RUN(long_frames_are_aligned);
+    RUN(a_long_frame_across_two_reads);
     RUN(frames_that_are_none);
     RUN(silence_behind_a_closed_window);
     RUN(puts_outside_on_the_main_connection);
