@@ -44,7 +44,9 @@ struct wm_peer {
         pending; /* what met -RT_EAGAIN (struct wm_pend), in order; nothing may overtake it */
     struct rt_list retry; /* link in the domain's list while `pending` is not empty */
     struct rt_list rndv;  /* rendezvous transfers with this peer (struct wm_preq.link) */
-    struct wm_peer *next; /* hash chain of the domain */
+    struct wm_preq *early; /* receive whose first bytes come next; NULL: they are dropped */
+    uint8_t no_early;      /* so many more messages go without, because one's were dropped */
+    struct wm_peer *next;  /* hash chain of the domain */
     struct btl_peer *dev; /* transport for device memory, looked for when first needed: device.c */
     int nstaged;          /* receives from it in pieces through staging memory */
 };

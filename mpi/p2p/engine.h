@@ -8,6 +8,8 @@
  *        put: R: CTS {S's request, R's request, range, key of R's buffer};  S writes, then FIN_PUT
  * {R's request}, which is left out where R's transport tells that all has come (WM_CTS_KNOWS).
  * Either part may be empty, not both.  Several FIN_GET may go as one FIN_GETS.
+ *     Where R's transport tells and nothing else is under way, S sends the first bytes behind the
+ * RTS, without waiting (EARLY); an R that cannot use them asks for the whole.
  *     When a buffer at either end is not contiguous (stream.c), R: CTS {..., stream}; S sends the
  * data as DATA messages named after R's request, in order, or in pieces, which are messages of the
  * collective context with a tag from R's request; the last one ends it at both sides.  Requests are
@@ -32,7 +34,8 @@ enum wm_kind {
     WM_PART_INIT,
     WM_DATA,
     WM_FIN_GETS,
-    WM_LAST
+    WM_LAST,
+    WM_EARLY /* the first bytes of the message whose RTS came last */
 };
 #define WM_KIND_SHIFT 28
 #define WM_CTX_MASK ((1u << WM_KIND_SHIFT) - 1)
@@ -44,11 +47,15 @@ enum wm_kind {
 #define WM_RTS_STAGES 16u    /* it can send pieces of its device memory */
 #define WM_RTS_NET 32u       /* `key` is of the transport that carries messages, which a buffer that
                                 is no device memory always means */
+#define WM_RTS_EARLY 64u     /* a WM_EARLY of `early` bytes follows */
 struct wm_rts {
     int64_t len;
     uint32_t sender;
     uint32_t flags; /* WM_RTS_... */
-    char key[BTL_KEY_MAX];
+    union {
+        char key[BTL_KEY_MAX];
+        int64_t early;
+    };
 };
 enum wm_stream {
     WM_STREAM_NONE,
@@ -142,6 +149,7 @@ struct wm_preq {
     bool streams;             /* sends or receives a stream; put_off is how far it has come */
     bool in_pieces;           /* ... of contiguous messages */
     bool wants_device;        /* ... which will be in device memory, once it is their turn */
+    bool sent_early;          /* the first bytes went with the RTS */
     bool chunk_ready;         /* the next chunk is in `packed` */
     int64_t moved_len;        /* receive: bytes that will arrive: min(message, room) */
     int64_t put_off, put_len, get_len;
@@ -281,6 +289,7 @@ void wm_pieces_stop(struct wm_preq *q, int err); /* the sender has failed */
 void wm_pieces_drop(struct wm_preq *q);
 void wm_pieces_resume(struct wm_domain *d);
 void wm_pieces_fini(struct wm_domain *d);
+void wm_on_early(const struct btl_peer *from, const void *data, size_t len);
 void wm_on_data(const struct btl_peer *from, const struct btl_hdr *h, const void *data, size_t len);
 /* Message size from the payload of an unexpected message, for probes. */
 int64_t wm_stored_len(const struct wm_stored *s);

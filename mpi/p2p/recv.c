@@ -57,6 +57,8 @@ static void store(struct wm_domain *d, struct wm_peer *from, uint32_t kind, cons
         rt_copy_small(s->data, data, len);
     else
         memcpy(s->data, data, len);
+    if (kind == WM_RTS)
+        ((struct wm_rts *)(void *)s->data)->flags &= ~WM_RTS_EARLY; /* it will have been dropped */
     wm_match_store(&d->match, &s->unex);
     wm_stat_add(&d->stats.unexpected, 1);
     if (d->match.nunex > rt_load_relaxed(&d->stats.unexpected_peak))
@@ -217,6 +219,10 @@ static __attribute__((noinline)) void arrived(struct wm_domain *d, struct btl_pe
         peer_of(d, from)->is_last = last.is_last != 0;
         return;
     }
+    if (kind == WM_EARLY) {
+        wm_on_early(from, data, len);
+        return;
+    }
     if (kind != WM_EAGER && kind != WM_EAGER_SYNC && kind != WM_RTS) {
         on_control(d, kind, data, len);
         return;
@@ -227,6 +233,7 @@ static __attribute__((noinline)) void arrived(struct wm_domain *d, struct btl_pe
         return;
     }
     struct wm_peer *p = peer_of(d, from);
+    p->early = NULL;
     if (q)
         wm_deliver(q, p, kind, &k, data, len);
     else

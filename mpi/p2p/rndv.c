@@ -51,9 +51,11 @@ static void drop_remote(struct wm_preq *q)
 static void release_transfer(struct wm_preq *q)
 {
     rt_list_del(&q->link);
+    if (q->peer->early == q)
+        q->peer->early = NULL;
     if (q->streams)
         rt_list_del(&q->posted.link);
-    q->streams = false;
+    q->streams = q->sent_early = false;
     drop_remote(q);
     drop_registration(q);
 }
@@ -121,6 +123,44 @@ static bool whole_at_once(const struct wm_preq *q, int64_t nbytes)
     return nbytes <= WM_PIECE_MAX && by_buffers(q);
 }
 
+/* ---- the first bytes, sent without being asked for ---- */
+
+/* Messages that go without after one whose first bytes were dropped: a receiver that is late once
+ * mostly is again. */
+#define NO_EARLY 31
+
+/* One message at a time: where several are under way nobody waits for the answer, and the copy out
+ * of the transport's buffer costs. */
+static bool sends_early(struct wm_preq *q)
+{
+    struct wm_peer *p = q->peer;
+    if (!(btl_of(q)->caps.flags & BTL_EXPECT) || !q->layout->contig || p->blocked ||
+        !rt_list_empty(&p->rndv) || q->nbytes <= p->eager_max)
+        return false;
+    p->no_early -= p->no_early > 0;
+    return p->no_early == 0;
+}
+
+/* Bytes that come by themselves and will be used. */
+static int64_t early_len(const struct wm_preq *q, const struct wm_rts *rts)
+{
+    bool whole = q->moved_len == rts->len && q->layout->contig && rts->early < rts->len;
+    return (rts->flags & WM_RTS_EARLY) && whole ? rts->early : 0;
+}
+
+void wm_on_early(const struct btl_peer *from, const void *data, size_t len)
+{
+    struct wm_peer *p = from->up;
+    struct wm_preq *q = p ? p->early : NULL;
+    if (!q)
+        return;
+    if ((int64_t)len != q->moved_len - q->put_len)
+        RT_BUG("rank %u sent %zu bytes, and had said otherwise", from->proc.rank, len);
+    p->early = NULL;
+    memcpy((void *)(uintptr_t)q->buf, data, len);
+    wm_rndv_part_done(q, 0);
+}
+
 int wm_rndv_send(struct wm_preq *q)
 {
     struct wm_rts rts = { .len = q->nbytes, .sender = q->r.obj.handle };
@@ -148,7 +188,15 @@ int wm_rndv_send(struct wm_preq *q)
             return err;
         rts.flags |= without ? WM_RTS_PACKS : WM_RTS_KEY;
     }
-    return wm_rndv_announce(q, &rts);
+    q->sent_early = !(rts.flags & (WM_RTS_KEY | WM_RTS_PACKS)) && sends_early(q);
+    if (q->sent_early) {
+        rts.flags |= WM_RTS_EARLY;
+        rts.early = q->peer->eager_max;
+    }
+    err = wm_rndv_announce(q, &rts);
+    if (!err && q->sent_early)
+        wm_send_ctl(q->dom, q->peer, wm_hdr(WM_EARLY, 0, 0, 0), q->buf, (uint32_t)rts.early);
+    return err;
 }
 
 int wm_rndv_announce(struct wm_preq *q, const struct wm_rts *rts)
@@ -408,17 +456,22 @@ void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *in)
         wm_rndv_part_done(q, err);
         return;
     }
+    int64_t early = early_len(q, &rts);
     q->get_len = get_share(q, rts.flags & WM_RTS_KEY);
-    q->put_len = q->moved_len - q->get_len;
+    q->put_len = q->moved_len - q->get_len - early;
     q->parts = (q->get_len > 0) + (q->put_len > 0);
     bool from_device = rts.flags & WM_RTS_DEVICE;
-    if (q->put_len && (err = ask_put(q, q->get_len, q->put_len, q->get_len > 0)) < 0) {
+    if (q->put_len && (err = ask_put(q, q->get_len + early, q->put_len, q->get_len > 0)) < 0) {
         if (do_without(q, from_device, err))
             return;
         wm_rndv_send_fin(q, WM_FIN_GET, err);
         q->parts = 1;
         wm_rndv_part_done(q, err);
         return;
+    }
+    if (early) {
+        q->parts++;
+        q->peer->early = q;
     }
     if (q->get_len && (err = wm_rndv_pull(q, rts.key)) < 0 && !do_without(q, from_device, err))
         wm_rndv_got(q, err == -RT_ENOTSUP ? -RT_EPERM : err);
@@ -430,6 +483,8 @@ void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts)
     if (!q || !q->peer)
         return;
     q->remote = cts->receiver;
+    if (q->sent_early && !cts->off)
+        q->peer->no_early = NO_EARLY;
     q->put_off = cts->off;
     q->put_len = cts->len;
     q->parts = 1 + ((cts->flags & WM_CTS_GETS) != 0);

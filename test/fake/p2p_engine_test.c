@@ -313,7 +313,51 @@ static void truncation(void)
     truncated(both, 100, 0);
     truncated(both, 4000, 3999);
     truncated(told, 4000, 3999);
+    truncated(told, EAGER + 1, EAGER);
+    truncated(told, EAGER + 1, 0);
     truncated(both, 4000, 0);
+}
+
+/* One message from 0 to 1; the bytes of it that were asked for. */
+static size_t one_awaited(bool late, bool scattered)
+{
+    struct xfer s = { .src = 0, .dst = 1, .tag = 3, .len = 3000 }, r = s;
+    size_t before = awaited_bytes;
+    r.scattered = scattered;
+    if (!late)
+        post_recv(&r, 0, 3);
+    post_send(&s);
+    for (int i = 0; late && i < 20; i++)
+        pump();
+    if (late)
+        post_recv(&r, 0, 3);
+    pump_until(s.req);
+    pump_until(r.req);
+    check_recv(&r, &s);
+    wm_req_release(s.req);
+    wm_req_release(r.req);
+    free(s.buf);
+    free(r.buf);
+    return awaited_bytes - before;
+}
+
+/* The first bytes come without being asked for, unless the last ones that did were of no use. */
+static void early_bytes(void)
+{
+    struct wm_peer *p;
+    seed = 9;
+    world_up((struct knobs){ .put = true, .expect = true });
+    CHECK_EQ(wm_comm_peer(&comm[0], 1, &p), 0);
+    CHECK_EQ(one_awaited(false, false), 3000 - EAGER);
+    CHECK_EQ(one_awaited(true, false), 3000);
+    CHECK_EQ(p->no_early, 31);
+    for (int i = 30; i > 0; i--)
+        CHECK_EQ(one_awaited(false, false), 3000);
+    CHECK_EQ(p->no_early, 1);
+    CHECK_EQ(one_awaited(false, false), 3000 - EAGER);
+    CHECK_EQ(one_awaited(false, true), 0); /* a stream */
+    CHECK_EQ(p->no_early, 31);
+    world_down();
 }
 
 /* ---- non-contiguous messages in chunks and in pieces ---- */
@@ -760,6 +804,7 @@ int main(void)
     RUN(choice_of_ways);
     RUN(choice_is_made);
     RUN(truncation);
+    RUN(early_bytes);
     RUN(chunks);
     RUN(pieces);
     RUN(cancelled_receive);

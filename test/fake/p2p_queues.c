@@ -10,6 +10,7 @@
 struct knobs knobs;
 unsigned long seed;
 struct endpoint *eps[N];
+size_t awaited_bytes;
 int opening;
 static const struct btl_ops queues_ops;
 
@@ -211,6 +212,7 @@ static int start_awaited(struct frmem *f, const char *src, size_t len, struct bt
     *p = (struct pending_op){ .next = f->far->ops, .mem = f->mem, .copy = malloc(len), .len = len };
     memcpy(p->copy, src, len);
     f->mem->under_way++;
+    awaited_bytes += len;
     f->far->ops = p;
     return 0;
 }

@@ -45,6 +45,7 @@ struct endpoint {
     struct pending_op *ops;
 };
 extern struct endpoint *eps[N];
+extern size_t awaited_bytes; /* that have been put */
 extern int opening; /* rank that the next open() makes an instance of */
 extern const struct btl_ops *const queues_table[];
 
