@@ -415,8 +415,8 @@ int tcp_lane_read(struct tcp_conn *c)
             tcp_conn_broken(c, n < 0 ? errno : 0);
             return events;
         }
-        if (c->state == TCP_CLOSED)
-            return events;
+        if (c->state == TCP_CLOSED || n > (ssize_t)sizeof in->frame)
+            return events; /* after data nothing much is there, and asking locks the socket */
     }
     return events;
 }
