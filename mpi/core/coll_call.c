@@ -202,7 +202,8 @@ static int start_request(struct wm_call *call)
 }
 
 /* One side of a call as far as it is known at once: `n` elements from element `at` of a contiguous
- * layout; of given counts only this process's own block. */
+ * layout; of given counts only this process's own block.  With types for each block (MPI_Alltoallw)
+ * displacements are bytes. */
 struct side {
     const void *buf;
     const struct rt_layout *l;
@@ -218,6 +219,8 @@ static struct side send_side(const struct coll_args *a, int self, int n)
         s.n = a->rcounts[self]; /* at least */
     else if (a->scounts)
         s.n = a->scounts[self];
+    if (a->stypes)
+        s = (struct side){ (const char *)a->sbuf + s.at, a->stypes[self], 0, s.n };
     return s;
 }
 
@@ -228,6 +231,8 @@ static struct side recv_side(const struct coll_args *a, int self, int n)
         s.n *= n;
     else if (a->rcounts)
         s.n = a->rcounts[self];
+    if (a->rtypes)
+        s = (struct side){ (const char *)a->rbuf + s.at, a->rtypes[self], 0, s.n };
     return s;
 }
 

@@ -8,12 +8,15 @@ static int buf[4 * MAX * MAX], other[4 * MAX * MAX];
 
 static void whole_buffers(void)
 {
-    int n = mt_size, ones[MAX], at[MAX], i;
+    int n = mt_size, ones[MAX], at[MAX], bytes[MAX], i;
+    MPI_Datatype ints[MAX];
     MPI_Request r;
 
     for (i = 0; i < n; i++) {
         ones[i] = 1;
         at[i] = i;
+        bytes[i] = 4 * i;
+        ints[i] = MPI_INT;
     }
     FAILS(MPI_Allreduce(buf, buf, 1, MPI_INT, MPI_SUM, mt_comm), MPI_ERR_BUFFER);
     FAILS(MPI_Allreduce(buf, buf + 1, 2, MPI_INT, MPI_SUM, mt_comm), MPI_ERR_BUFFER);
@@ -28,6 +31,7 @@ static void whole_buffers(void)
           MPI_ERR_BUFFER);
     FAILS(MPI_Alltoall(buf, 1, MPI_INT, buf + n - 1, 1, MPI_INT, mt_comm), MPI_ERR_BUFFER);
     FAILS(MPI_Alltoallv(buf, ones, at, MPI_INT, buf, ones, at, MPI_INT, mt_comm), MPI_ERR_BUFFER);
+    FAILS(MPI_Alltoallw(buf, ones, bytes, ints, buf, ones, bytes, ints, mt_comm), MPI_ERR_BUFFER);
     FAILS(MPI_Iallreduce(buf, buf, 1, MPI_INT, MPI_SUM, mt_comm, &r), MPI_ERR_BUFFER);
     FAILS(MPI_Ialltoallv(buf, ones, at, MPI_INT, buf, ones, at, MPI_INT, mt_comm, &r),
           MPI_ERR_BUFFER);
@@ -61,11 +65,20 @@ static void rooted(void)
 /* Neighbouring ranges, no data at all, one datatype in the gaps of another. */
 static void close_by(void)
 {
-    int n = mt_size, i, wrong = 0;
-    MPI_Datatype odd;
+    int n = mt_size, i, wrong = 0, ones[MAX], from[MAX], to[MAX];
+    MPI_Datatype odd, ints[MAX];
 
     for (i = 0; i < 4 * n; i++)
         buf[i] = mt_rank;
+    for (i = 0; i < n; i++) {
+        ones[i] = 1;
+        from[i] = 4 * i;
+        to[i] = 4 * (n + i);
+        ints[i] = MPI_INT;
+    }
+    OK(MPI_Alltoallw(buf, ones, from, ints, buf, ones, to, ints, mt_comm));
+    for (i = 0; i < n; i++)
+        wrong += buf[n + i] != i;
     OK(MPI_Allreduce(buf, buf + 1, 1, MPI_INT, MPI_SUM, mt_comm));
     CHECK_EQ(buf[1], n * (n - 1) / 2);
     OK(MPI_Allreduce(buf, buf, 0, MPI_INT, MPI_SUM, mt_comm));
