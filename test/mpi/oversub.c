@@ -139,8 +139,19 @@ static void idle_in_barrier(void)
               "rank %d used %.1f ms of processor in %.2f s", mt_rank, cpu * 1e3, wall);
 }
 
-enum poll { TEST, TESTALL, TESTANY, TESTSOME, STATUS, STATUS_ALL, STATUS_ANY, STATUS_SOME, IPROBE,
-            IMPROBE, NPOLLS };
+enum poll {
+    TEST,
+    TESTALL,
+    TESTANY,
+    TESTSOME,
+    STATUS,
+    STATUS_ALL,
+    STATUS_ANY,
+    STATUS_SOME,
+    IPROBE,
+    IMPROBE,
+    NPOLLS
+};
 
 /* Nothing is found before the message is sent, and nobody sends before all have polled. */
 static int poll_once(enum poll how, MPI_Request *r)
@@ -149,16 +160,36 @@ static int poll_once(enum poll how, MPI_Request *r)
     MPI_Message m;
 
     switch (how) {
-    case TEST: OK(MPI_Test(r, &flag, MPI_STATUS_IGNORE)); break;
-    case TESTALL: OK(MPI_Testall(1, r, &flag, MPI_STATUSES_IGNORE)); break;
-    case TESTANY: OK(MPI_Testany(1, r, &i, &flag, MPI_STATUS_IGNORE)); break;
-    case TESTSOME: OK(MPI_Testsome(1, r, &flag, &i, MPI_STATUSES_IGNORE)); break;
-    case STATUS: OK(MPI_Request_get_status(*r, &flag, MPI_STATUS_IGNORE)); break;
-    case STATUS_ALL: OK(MPI_Request_get_status_all(1, r, &flag, MPI_STATUSES_IGNORE)); break;
-    case STATUS_ANY: OK(MPI_Request_get_status_any(1, r, &i, &flag, MPI_STATUS_IGNORE)); break;
-    case STATUS_SOME: OK(MPI_Request_get_status_some(1, r, &flag, &i, MPI_STATUSES_IGNORE)); break;
-    case IPROBE: OK(MPI_Iprobe(MPI_ANY_SOURCE, 4, mt_comm, &flag, MPI_STATUS_IGNORE)); break;
-    default: OK(MPI_Improbe(MPI_ANY_SOURCE, 4, mt_comm, &flag, &m, MPI_STATUS_IGNORE)); break;
+    case TEST:
+        OK(MPI_Test(r, &flag, MPI_STATUS_IGNORE));
+        break;
+    case TESTALL:
+        OK(MPI_Testall(1, r, &flag, MPI_STATUSES_IGNORE));
+        break;
+    case TESTANY:
+        OK(MPI_Testany(1, r, &i, &flag, MPI_STATUS_IGNORE));
+        break;
+    case TESTSOME:
+        OK(MPI_Testsome(1, r, &flag, &i, MPI_STATUSES_IGNORE));
+        break;
+    case STATUS:
+        OK(MPI_Request_get_status(*r, &flag, MPI_STATUS_IGNORE));
+        break;
+    case STATUS_ALL:
+        OK(MPI_Request_get_status_all(1, r, &flag, MPI_STATUSES_IGNORE));
+        break;
+    case STATUS_ANY:
+        OK(MPI_Request_get_status_any(1, r, &i, &flag, MPI_STATUS_IGNORE));
+        break;
+    case STATUS_SOME:
+        OK(MPI_Request_get_status_some(1, r, &flag, &i, MPI_STATUSES_IGNORE));
+        break;
+    case IPROBE:
+        OK(MPI_Iprobe(MPI_ANY_SOURCE, 4, mt_comm, &flag, MPI_STATUS_IGNORE));
+        break;
+    default:
+        OK(MPI_Improbe(MPI_ANY_SOURCE, 4, mt_comm, &flag, &m, MPI_STATUS_IGNORE));
+        break;
     }
     return flag;
 }
@@ -191,8 +222,8 @@ static void parrived_gives_way(void)
         return;
     OK(MPI_Precv_init(&x, 1, 1, MPI_INT, (mt_rank + mt_size - 1) % mt_size, 5, mt_comm,
                       MPI_INFO_NULL, &r[0]));
-    OK(MPI_Psend_init(&mt_rank, 1, 1, MPI_INT, (mt_rank + 1) % mt_size, 5, mt_comm,
-                      MPI_INFO_NULL, &r[1]));
+    OK(MPI_Psend_init(&mt_rank, 1, 1, MPI_INT, (mt_rank + 1) % mt_size, 5, mt_comm, MPI_INFO_NULL,
+                      &r[1]));
     OK(MPI_Startall(2, r));
     before = yields;
     OK(MPI_Parrived(r[0], 0, &flag));
