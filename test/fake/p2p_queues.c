@@ -32,9 +32,10 @@ struct fmem {
     char *base;
     size_t len;
     struct btl_op *filled;
-    struct fmem *self; /* NULL: deregistered; what still comes for it is dropped */
-    int under_way;
+    bool live; /* else deregistered: what still comes for it is dropped */
+    struct fmem *next;
 };
+static struct fmem *mems; /* all of them: keys name them until the last transport is closed */
 struct frmem {
     struct btl_rmem base;
     struct endpoint *self, *far;
@@ -70,20 +71,19 @@ static int f_open(const struct btl_up *up, struct btl **out, int max)
     return 1;
 }
 
-static void mem_free(struct fmem *m)
-{
-    if (!m->self && !m->under_way)
-        free(m);
-}
-
 static void op_free(struct pending_op *p)
 {
-    if (p->mem) {
-        p->mem->under_way--;
-        mem_free(p->mem);
-    }
     free(p->copy);
     free(p);
+}
+
+static void mems_free(void)
+{
+    for (struct fmem *m = mems, *next; m; m = next) {
+        next = m->next;
+        free(m);
+    }
+    mems = NULL;
 }
 
 static void f_close(struct btl *b)
@@ -100,6 +100,10 @@ static void f_close(struct btl *b)
     }
     eps[e->rank] = NULL;
     free(e);
+    for (int i = 0; i < N; i++)
+        if (eps[i])
+            return;
+    mems_free();
 }
 
 static int f_address(struct btl *b, void *buf, size_t len)
@@ -148,22 +152,17 @@ static int f_reg(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr 
     (void)b;
     (void)at;
     struct fmem *m = malloc(sizeof *m);
-    *m = (struct fmem){ .base = base, .len = len };
-    m->self = m;
+    *m = (struct fmem){ .base = base, .len = len, .live = true, .next = mems };
+    mems = m;
     *out = (struct btl_mem *)m;
     return 0;
 }
 
-static void f_dereg(struct btl_mem *mem)
-{
-    struct fmem *m = (struct fmem *)mem;
-    m->self = NULL;
-    mem_free(m);
-}
+static void f_dereg(struct btl_mem *m) { ((struct fmem *)m)->live = false; }
 
 static int f_key(const struct btl_mem *m, void *key)
 {
-    memcpy(key, &((const struct fmem *)m)->self, sizeof(void *));
+    memcpy(key, &m, sizeof m);
     return 0;
 }
 
@@ -211,7 +210,6 @@ static int start_awaited(struct frmem *f, const char *src, size_t len, struct bt
     struct pending_op *p = malloc(sizeof *p);
     *p = (struct pending_op){ .next = f->far->ops, .mem = f->mem, .copy = malloc(len), .len = len };
     memcpy(p->copy, src, len);
-    f->mem->under_way++;
     awaited_bytes += len;
     f->far->ops = p;
     return 0;
@@ -240,7 +238,7 @@ static int f_get(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst, s
 static void end_op(struct pending_op *p)
 {
     struct fmem *m = p->mem;
-    if (m && m->self) {
+    if (m && m->live) {
         memcpy(m->base, p->copy, p->len);
         m->filled->done(m->filled, 0);
     } else if (!m) {
