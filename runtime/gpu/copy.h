@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What copy.c, flight.c, linger.c and model.c share: the copies and launches of one context.
- * Private to them and their tests; under the domain's lock.
+/* What copy.c, launch.c, flight.c, linger.c and model.c share: the copies and launches of one
+ * context.  Private to them and their tests; under the domain's lock.
  *
  * An operation waits in a list, is part of a flight or lies in the ring of the lingering kernel,
  * and is then in the list of ended ones until rt_gpu_progress() calls its done(). */
@@ -20,6 +20,22 @@ enum rt_gpu_way rt_gpu_choose_group(enum rt_gpu_link link, size_t len, unsigned 
 
 /* A reduction by the lingering kernel or by a launch (RT_GPU_WAY_BATCH); len: bytes of a source. */
 uint64_t rt_gpu_cost_fold_ns(enum rt_gpu_way way, enum rt_gpu_link link, size_t len);
+
+/* ---- launch.c ---- */
+
+/* A graph of one kernel, of which everybody who launches has an instance of his own, because two
+ * launches of one run one after another.  graph NULL: there are none. */
+struct move_graphs {
+    cu_graph graph;
+    cu_graph_node node;
+    uint32_t refused; /* a bit per kernel: this one is launched without */
+};
+struct move_state;
+void move_graphs_init(struct move_state *m); /* what goes wrong makes launches slower */
+void move_graphs_fini(struct move_state *m);
+/* All launches in streams of runtime/gpu.  exec: of who launches, or NULL. */
+cu_result move_kernel(struct move_state *m, cu_graph_exec exec, enum rt_gpu_kernel k, unsigned grid,
+                      unsigned block, cu_stream s, void *params);
 
 /* ---- flights: what was handed to the driver at once and ends at once; flight.c ---- */
 
@@ -43,7 +59,8 @@ struct move_flight {
     struct move_line *line;
     uint32_t value;
     cu_stream stream;
-    cu_event event; /* made when first needed */
+    cu_event event;     /* made when first needed */
+    cu_graph_exec exec; /* of batches and launches */
 };
 
 /* ---- the lingering kernel's ring; linger.c ---- */
@@ -63,6 +80,7 @@ struct move_linger {
     struct rt_gpu_words *words;
     cu_ptr work;
     cu_stream stream;
+    cu_graph_exec exec;
     uint32_t posted, reaped; /* sequence numbers of the last one posted and seen done */
     uint32_t launch;         /* number of the last launch */
     unsigned blocks;         /* which it has: many only when it was launched for a long copy */
@@ -108,6 +126,7 @@ struct move_state {
     unsigned nevents;     /* running flights that end with events */
     cu_stream asked;      /* stream of the last event that was asked for */
     struct move_linger linger;
+    struct move_graphs graphs;
     void *pinned;     /* lines, ring, words */
     cu_ptr device;    /* counters, work */
     uint64_t looked;  /* when the streams were last asked for errors, rt_gpu_clock() */

@@ -19,6 +19,9 @@ typedef struct cu_event_st *cu_event;
 typedef struct cu_module_st *cu_module;
 typedef struct cu_function_st *cu_function;
 typedef struct cu_pool_st *cu_pool;
+typedef struct cu_graph_st *cu_graph;
+typedef struct cu_graph_node_st *cu_graph_node;
+typedef struct cu_graph_exec_st *cu_graph_exec;
 
 #define CU_OK 0
 #define CU_ERROR_INVALID_VALUE 1
@@ -115,6 +118,11 @@ struct cu_copy2d {
     size_t width, height;
 };
 #define CU_MEMORY_UNIFIED 4u
+struct cu_kernel_node { /* a launch as a node of a graph */
+    cu_function f;
+    unsigned gx, gy, gz, bx, by, bz, shared_nbytes;
+    void **params, **extra;
+};
 
 /* CU(field, exported name, parameters): must exist, and OPT: may be missing (NULL) in old drivers.
  * The versioned name is the one whose parameters are given here. */
@@ -176,6 +184,18 @@ struct cu_copy2d {
     CU(launch_kernel, cuLaunchKernel, \
        (cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
         unsigned bz, unsigned shared_nbytes, cu_stream s, void **params, void **extra)) \
+    OPT(graph_create, cuGraphCreate, (cu_graph *graph, unsigned flags)) \
+    OPT(graph_add_kernel, cuGraphAddKernelNode, \
+        (cu_graph_node *node, cu_graph graph, const cu_graph_node *after, size_t nafter, \
+         const struct cu_kernel_node *k)) \
+    OPT(graph_instantiate, cuGraphInstantiateWithFlags, \
+        (cu_graph_exec *exec, cu_graph graph, unsigned long long flags)) \
+    OPT(graph_upload, cuGraphUpload, (cu_graph_exec exec, cu_stream s)) \
+    OPT(graph_set_kernel, cuGraphExecKernelNodeSetParams, \
+        (cu_graph_exec exec, cu_graph_node node, const struct cu_kernel_node *k)) \
+    OPT(graph_launch, cuGraphLaunch, (cu_graph_exec exec, cu_stream s)) \
+    OPT(graph_exec_destroy, cuGraphExecDestroy, (cu_graph_exec exec)) \
+    OPT(graph_destroy, cuGraphDestroy, (cu_graph graph)) \
     CU(ipc_get_mem_handle, cuIpcGetMemHandle, (struct cu_ipc *h, cu_ptr p)) \
     CU(ipc_open_mem_handle, cuIpcOpenMemHandle_v2, (cu_ptr *p, struct cu_ipc h, unsigned flags)) \
     CU(ipc_close_mem_handle, cuIpcCloseMemHandle, (cu_ptr p)) \

@@ -189,8 +189,7 @@ static void launch(struct move_state *m, struct move_flight *f, enum rt_gpu_kern
 
     f->stream = i < MOVE_BATCHES ? m->batch[i] : m->g->kernels;
     memcpy(params, &head, offsetof(struct launch_head, value) + sizeof head.value);
-    cu_result r = rt_cuda.launch_kernel(m->g->fn[k], grid, 1, 1, block, 1, 1, 0, f->stream,
-                                        (void *[]){ params }, NULL);
+    cu_result r = move_kernel(m, f->exec, k, grid, block, f->stream, params);
     if (r == CU_OK)
         set_busy(m, f);
     else
@@ -464,11 +463,15 @@ int move_flights_init(struct move_state *m)
         rt_gpu_images_unload(m->g);
         return 0;
     }
-    return r == CU_OK ? 0 : rt_cuda_error(r, "making streams for copies");
+    if (r != CU_OK)
+        return rt_cuda_error(r, "making streams for copies");
+    move_graphs_init(m);
+    return 0;
 }
 
 void move_flights_fini(struct move_state *m)
 {
+    move_graphs_fini(m);
     for (int i = 0; i < MOVE_BATCHES; i++)
         if (m->batch[i])
             rt_cuda.stream_destroy(m->batch[i]);

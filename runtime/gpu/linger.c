@@ -101,9 +101,8 @@ void move_linger_start(struct move_state *m)
     rt_list_each(i, &l->ops)
         if (rt_container(i, struct rt_gpu_op, link)->len > WEFT_LINGER_ONE)
             l->blocks = WEFT_LINGER_MANY;
-    cu_result r = rt_cuda.launch_kernel(m->g->fn[RT_GPU_LINGER], l->blocks, 1, 1,
-                                        WEFT_LINGER_THREADS, 1, 1, 0, l->stream,
-                                        (void *[]){ &p }, NULL);
+    cu_result r = move_kernel(m, l->exec, RT_GPU_LINGER, l->blocks, WEFT_LINGER_THREADS, l->stream,
+                              &p);
     if (r != CU_OK) {
         give_up(m, r);
         return;

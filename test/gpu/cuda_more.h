@@ -24,9 +24,6 @@
 #define CU_CAPTURE_THREAD_LOCAL 1
 #define CU_MEM_ATTACH_GLOBAL 1u
 
-typedef struct cu_graph_st *cu_graph;
-typedef struct cu_graph_exec_st *cu_graph_exec;
-
 struct cu_pool_props {
     int type, handle_types;
     struct cu_location location;
@@ -52,11 +49,6 @@ struct cu_pool_props {
     CU(stream_wait_event, cuStreamWaitEvent, (cu_stream s, cu_event e, unsigned flags)) \
     CU(stream_begin_capture, cuStreamBeginCapture_v2, (cu_stream s, int mode)) \
     CU(stream_end_capture, cuStreamEndCapture, (cu_stream s, cu_graph * graph)) \
-    CU(graph_instantiate, cuGraphInstantiateWithFlags, \
-       (cu_graph_exec * exec, cu_graph graph, unsigned long long flags)) \
-    CU(graph_launch, cuGraphLaunch, (cu_graph_exec exec, cu_stream s)) \
-    CU(graph_exec_destroy, cuGraphExecDestroy, (cu_graph_exec exec)) \
-    CU(graph_destroy, cuGraphDestroy, (cu_graph graph)) \
     CU(event_synchronize, cuEventSynchronize, (cu_event e)) \
     CU(device_get_default_pool, cuDeviceGetDefaultMemPool, (cu_pool * pool, cu_device d)) \
     CU(device_get_pool, cuDeviceGetMemPool, (cu_pool * pool, cu_device d)) \

@@ -4,6 +4,7 @@
  * and launched many times, and what goes by the host because the buffers do not allow the other.
  * What goes wrong is in stream_faults.c. */
 #include <string.h>
+#include <unistd.h>
 #include "test/gpu/gputest.h"
 #include "test/mpi/mpitest.h"
 
@@ -470,6 +471,37 @@ static void not_captured(void)
     sums(100, 1, false);
 }
 
+/* Messages that are no part of what their thread captures, each launching a kernel of its own. */
+static void ordinary_messages(void)
+{
+    int to = (mt_rank + 1) % mt_size, from = (mt_rank + mt_size - 1) % mt_size;
+    for (int len = 8; len <= 32768; len *= 8) {
+        usleep(1000); /* the lingering kernel has left */
+        OK(MPI_Sendrecv(in, len, MPI_BYTE, to, 6, out + len, len, MPI_BYTE, from, 6, mt_comm,
+                        MPI_STATUS_IGNORE));
+    }
+}
+
+static void messages_beside_a_capture(void)
+{
+    int from = (mt_rank + mt_size - 1) % mt_size;
+    for (int i = 0; i < 2; i++) {
+        cu_graph_exec exec = NULL;
+        write_on(in, 1 + mt_rank + 10 * i, BIG);
+        write_on(out, 0xee, BIG);
+        settle();
+        OK(MPI_Barrier(mt_comm)); /* all buffers are written */
+        if (i == 0) /* memory is taken and mapped */
+            ordinary_messages();
+        else
+            exec = captured(CU_CAPTURE_GLOBAL, ordinary_messages);
+        for (int len = 8; len <= 32768; len *= 8)
+            CHECK_EQ(gt_unlike(out + len, (size_t)len, 1 + from + 10 * i), (size_t)len);
+        if (exec)
+            CHECK_EQ(cu.graph_exec_destroy(exec), 0);
+    }
+}
+
 /* Freed while its work goes on. */
 static void freed_early(void)
 {
@@ -521,6 +553,7 @@ int main(int argc, char **argv)
     MT_RUN(by_host);
     MT_RUN(graphs);
     MT_RUN(not_captured);
+    MT_RUN(messages_beside_a_capture);
     MT_RUN(freed_early);
     MT_RUN(other_streams);
     teardown();

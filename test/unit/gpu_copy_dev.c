@@ -8,8 +8,15 @@
 enum what { COPY, WRITE, RECORD, BATCH, LINGER, PACK, FOLD, SET };
 struct cu_function_st { enum rt_gpu_kernel k; };
 struct cu_event_st { bool recorded; };
+struct cu_graph_st { bool there; };
+struct cu_graph_exec_st {
+    struct cu_kernel_node k;
+    struct item *runs; /* in its stream */
+    _Alignas(16) char params[sizeof(struct rt_gpu_batch)];
+};
 struct item {
     struct item *next;
+    struct cu_graph_exec_st *exec;
     enum what what;
     char *dst;
     const char *src;
@@ -27,6 +34,7 @@ struct cu_stream_st {
 };
 
 struct dev dev;
+enum dev_graphs dev_graphs;
 static struct cu_function_st fns[RT_GPU_KERNELS];
 static struct cu_stream_st *streams[32];
 static int nstreams, nbatches;
@@ -62,6 +70,8 @@ static void pop(struct cu_stream_st *s)
     s->first = i->next;
     if (!s->first)
         s->last = &s->first;
+    if (i->exec)
+        i->exec->runs = NULL;
     free(i);
 }
 
@@ -298,6 +308,7 @@ static cu_result launch_kernel(cu_function f, unsigned gx, unsigned gy, unsigned
         return dev.refuse;
     CHECK(gx > 0 && gy == 1 && gz == 1 && bx > 0 && by == 1 && bz == 1 && !shared && !extra);
     dev.nlaunch[f->k]++;
+    dev.nplain++;
     if (f->k == RT_GPU_BATCH) {
         const struct rt_gpu_batch *b = params[0];
         struct item *i = push(s, BATCH);
@@ -334,6 +345,95 @@ static cu_result disown(void *p)
     CHECK(i < nowned);
     owned[i] = owned[--nowned];
     free(p);
+    return CU_OK;
+}
+
+/* ---- graphs: of one kernel, and each instance in one stream at a time ---- */
+
+static struct cu_graph_st graph;
+static cu_result graph_create(cu_graph *out, unsigned flags)
+{
+    CHECK(!flags && !graph.there);
+    graph.there = true;
+    *out = &graph;
+    return CU_OK;
+}
+
+static cu_result graph_add(cu_graph_node *node, cu_graph g, const cu_graph_node *after,
+                           size_t nafter, const struct cu_kernel_node *k)
+{
+    CHECK(g == &graph && !after && !nafter && k->f && k->params[0]);
+    *node = (cu_graph_node)(void *)g;
+    return CU_OK;
+}
+
+static cu_result graph_instantiate(cu_graph_exec *exec, cu_graph g, unsigned long long flags)
+{
+    CHECK(g == &graph && !flags);
+    if (dev_graphs == DEV_FEW_GRAPHS && dev.ngraphs == 3)
+        return CU_ERROR_OUT_OF_MEMORY;
+    dev.ngraphs++;
+    *exec = own(calloc(1, sizeof **exec));
+    return CU_OK;
+}
+
+static cu_result graph_upload(cu_graph_exec exec, cu_stream s)
+{
+    CHECK(exec && s);
+    return CU_OK;
+}
+
+static cu_result graph_set(cu_graph_exec exec, cu_graph_node node, const struct cu_kernel_node *k)
+{
+    static const size_t nbytes[RT_GPU_KERNELS] = {
+        [RT_GPU_BATCH] = offsetof(struct rt_gpu_batch, move),
+        [RT_GPU_LINGER] = sizeof(struct rt_gpu_linger),
+        [RT_GPU_PACK] = sizeof(struct rt_gpu_pack),
+        [RT_GPU_FOLD_4] = sizeof(struct rt_gpu_fold_args),
+    };
+    ANSWER;
+    CHECK(node == (cu_graph_node)(void *)&graph);
+    if (dev.no_set == (int)k->f->k + 1)
+        return CU_ERROR_NOT_SUPPORTED;
+    exec->k = *k;
+    size_t n = nbytes[k->f->k];
+    if (k->f->k == RT_GPU_BATCH)
+        n += ((struct rt_gpu_batch *)k->params[0])->n * sizeof(struct rt_gpu_move);
+    CHECK(n > 0);
+    memcpy(exec->params, k->params[0], n);
+    return CU_OK;
+}
+
+static cu_result graph_launch(cu_graph_exec exec, cu_stream s)
+{
+    ANSWER;
+    if (dev.no_set == -1)
+        return CU_ERROR_NOT_SUPPORTED;
+    CHECK(!exec->runs);
+    void *params[] = { exec->params };
+    const struct cu_kernel_node *k = &exec->k;
+    cu_result r = launch_kernel(k->f, k->gx, k->gy, k->gz, k->bx, k->by, k->bz, k->shared_nbytes, s,
+                                params, NULL);
+    if (r != CU_OK)
+        return r;
+    dev.nplain--;
+    for (exec->runs = s->first; exec->runs->next;)
+        exec->runs = exec->runs->next;
+    exec->runs->exec = exec;
+    return CU_OK;
+}
+
+static cu_result exec_destroy(cu_graph_exec exec)
+{
+    CHECK(exec && !exec->runs);
+    dev.ngraphs--;
+    return disown(exec);
+}
+
+static cu_result graph_destroy(cu_graph g)
+{
+    CHECK(g == &graph && graph.there);
+    graph.there = false;
     return CU_OK;
 }
 
@@ -440,8 +540,14 @@ struct rt_gpu *dev_open(bool kernels, bool writes)
         .event_destroy = event_destroy, .pointer_get_attributes = pointer_attributes,
         .mem_host_alloc = host_alloc, .mem_free_host = host_free, .mem_alloc = mem_alloc,
         .mem_free = mem_free, .module_unload = module_unload,
-        .get_error_name = error_name, .get_error_string = error_name
+        .get_error_name = error_name, .get_error_string = error_name,
+        .graph_create = graph_create, .graph_add_kernel = graph_add,
+        .graph_instantiate = graph_instantiate, .graph_upload = graph_upload,
+        .graph_set_kernel = graph_set, .graph_exec_destroy = exec_destroy,
+        .graph_launch = dev_graphs == DEV_NO_GRAPHS ? NULL : graph_launch,
+        .graph_destroy = graph_destroy
     };
+    graph.there = false;
     gpu.ctx = (cu_ctx)(void *)&dummy;
     gpu.stream_writes = writes;
     for (int i = 0; i < RT_GPU_ENGINES; i++) /* numbers 0 to 3 */

@@ -10,6 +10,9 @@ struct dev {
     int nlaunch[RT_GPU_KERNELS]; /* kernels launched, */
     int ncopies, nwrites, nrecords, nqueries, nasked, nenters; /* other calls since dev_open() */
     int longest; /* most batches in streams at a time */
+    int nplain;                  /* launches by cuLaunchKernel, */
+    int ngraphs;                 /* instances of graphs that are there */
+    int no_set; /* a kernel's number + 1: no graph may be set to it; -1: none can be launched */
     size_t batch_n;              /* copies of the last batch */
     unsigned batch_grid, linger_grid;
     int nfolds; /* reductions in the ring */
@@ -24,6 +27,8 @@ struct dev {
     char where[64];    /* streams of the copies of the engines, a digit each */
 };
 extern struct dev dev;
+/* Functions for graphs: all; the driver has memory for three instances; one is missing. */
+extern enum dev_graphs { DEV_GRAPHS, DEV_FEW_GRAPHS, DEV_NO_GRAPHS } dev_graphs;
 
 /* A context with kernels and stream writes; its copies are initialised. */
 struct rt_gpu *dev_open(bool kernels, bool writes);

@@ -212,6 +212,7 @@ void fake_bytes_copy(char *dst, const char *src, size_t len);
 
 /* kernel.c */
 void fake_nap_us(unsigned us);
+int fake_kernel_op(cu_ctx c, const struct cu_kernel_node *k, struct fake_op **out);
 
 /* meet.c: the kernel of streams of several processes */
 int fake_run_meet(struct fake_op *op);

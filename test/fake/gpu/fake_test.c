@@ -380,6 +380,63 @@ static void graphs(void)
     GOOD(cu.stream_destroy(s));
 }
 
+/* A graph of one kernel, whose instances are set and launched. */
+static void kernel_nodes(void)
+{
+    struct rt_gpu_batch b = { .value = 1, .n = 1 };
+    void *params[] = { &b };
+    struct cu_kernel_node k = { kernel("weft_batch"), 1, 1, 1, 32, 1, 1, 0, params, NULL };
+    cu_graph graph, empty;
+    cu_graph_node node;
+    cu_graph_exec exec[2];
+    cu_stream s, t;
+    cu_ptr a, c;
+    void *h;
+
+    use(0);
+    GOOD(cu.mem_alloc(&a, N));
+    GOOD(cu.mem_alloc(&c, N));
+    GOOD(cu.mem_host_alloc(&h, 64, 0));
+    memset(h, 0, 64);
+    GOOD(cu.stream_create(&s, CU_STREAM_NON_BLOCKING));
+    GOOD(cu.stream_create(&t, CU_STREAM_NON_BLOCKING));
+    put(a, N, 3);
+    b.flag = host(h);
+    b.move[0] = (struct rt_gpu_move){ c, a, 8 };
+    GOOD(cu.graph_create(&graph, 0));
+    GOOD(cu.graph_add_kernel(&node, graph, NULL, 0, &k));
+    for (int i = 0; i < 2; i++) {
+        GOOD(cu.graph_instantiate(&exec[i], graph, 0));
+        GOOD(cu.graph_upload(exec[i], s));
+    }
+    GOOD(cu.stream_begin_capture(s, CU_CAPTURE_GLOBAL));
+    CHECK_EQ(cu.graph_launch(exec[0], t), CU_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    GOOD(cu.stream_end_capture(s, &empty));
+    GOOD(cu.graph_destroy(empty));
+    for (uint32_t i = 0; i < 20; i++) { /* of one instance in two streams: one after another */
+        GOOD(cu.memset_d8(c, 0, N));
+        for (uint32_t j = 1; j <= 4; j++) {
+            b.value = 4 * i + j;
+            b.move[0] = (struct rt_gpu_move){ c, a, 1000 * j };
+            GOOD(cu.graph_set_kernel(exec[i % 2], node, &k));
+            GOOD(cu.graph_launch(exec[i % 2], j % 2 ? s : t));
+        }
+        GOOD(cu.stream_synchronize(t));
+        CHECK_EQ(*(uint32_t *)h, 4 * i + 4);
+        CHECK(holds(c, 4000, 3));
+    }
+    k.f = NULL;
+    CHECK(cu.graph_set_kernel(exec[0], node, &k) != CU_OK);
+    GOOD(cu.graph_exec_destroy(exec[0]));
+    GOOD(cu.graph_exec_destroy(exec[1]));
+    GOOD(cu.graph_destroy(graph));
+    GOOD(cu.stream_destroy(s));
+    GOOD(cu.stream_destroy(t));
+    GOOD(cu.mem_free_host(h));
+    GOOD(cu.mem_free(a));
+    GOOD(cu.mem_free(c));
+}
+
 /* Two streams that wait for each other, and one that is told to leave. */
 static void meetings(void)
 {
@@ -846,6 +903,7 @@ int main(int argc, char **argv)
     RUN(streams);
     RUN(batch);
     RUN(graphs);
+    RUN(kernel_nodes);
     RUN(meetings);
     RUN(lingering);
     RUN(packing);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Fake CUDA driver: streams that are captured, and graphs, of one stream each: a graph is the list
- * of what was put on the stream.  Waiting for a stream that is captured, or asking whether it is
+ * of what was put on the stream, or of the kernels that were added to it; a node is one of these,
+ * and only the first one of an instance can be set.  Launches of one instance run one after
+ * another.  Waiting for a stream that is captured, or asking whether it is
  * idle, is an error that spoils the capture, as with the real driver; so is, unless the thread has
- * relaxed its mode, allocating memory (init.c asks fake_capture_forbids()). */
+ * relaxed its mode, allocating memory (fake_capture_forbids()), which a launch may do. */
 #include <stdlib.h>
 #include <string.h>
 #include "test/fake/gpu/fake.h"
@@ -15,6 +17,7 @@ struct cu_graph_st {
 };
 struct cu_graph_exec_st {
     struct cu_graph_st graph;
+    struct fake_dep last; /* stream NULL: it has not been launched */
 };
 
 static _Thread_local int thread_mode; /* CU_CAPTURE_GLOBAL */
@@ -156,6 +159,8 @@ cu_result cuGraphInstantiateWithFlags(cu_graph_exec *exec, cu_graph graph, unsig
     cu_ctx c;
     int err = fake_enter_ctx("cuGraphInstantiateWithFlags", &c);
 
+    if (!err && fake_capture_forbids())
+        err = CU_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (err || flags || !graph || graph->magic != GRAPH_MAGIC)
         return err ? err : CU_ERROR_INVALID_VALUE;
     *exec = calloc(1, sizeof(**exec));
@@ -166,15 +171,98 @@ cu_result cuGraphInstantiateWithFlags(cu_graph_exec *exec, cu_graph graph, unsig
     return copy_ops(graph->ops, &(*exec)->graph.ops);
 }
 
+cu_result cuGraphCreate(cu_graph *graph, unsigned flags)
+{
+    cu_ctx c;
+    int err = fake_enter_ctx("cuGraphCreate", &c);
+
+    if (err || flags)
+        return err ? err : CU_ERROR_INVALID_VALUE;
+    *graph = calloc(1, sizeof(**graph));
+    if (!*graph)
+        return CU_ERROR_OUT_OF_MEMORY;
+    (*graph)->magic = GRAPH_MAGIC;
+    (*graph)->ctx = c;
+    return 0;
+}
+
+cu_result cuGraphAddKernelNode(cu_graph_node *node, cu_graph graph, const cu_graph_node *after,
+                               size_t nafter, const struct cu_kernel_node *k)
+{
+    struct fake_op **last;
+    cu_ctx c;
+    int err = fake_enter_ctx("cuGraphAddKernelNode", &c);
+
+    (void)after;
+    if (err || !graph || graph->magic != GRAPH_MAGIC || nafter)
+        return err ? err : CU_ERROR_INVALID_VALUE;
+    for (last = &graph->ops; *last; last = &(*last)->next)
+        ;
+    err = fake_kernel_op(c, k, last);
+    if (!err)
+        *node = (cu_graph_node)(void *)*last;
+    return err;
+}
+
+static int enter_exec(const char *symbol, cu_graph_exec exec, cu_stream *s)
+{
+    int err = enter_stream(symbol, s);
+
+    if (!err && (!exec || exec->graph.magic != GRAPH_MAGIC || exec->graph.ctx != (*s)->ctx))
+        err = CU_ERROR_INVALID_VALUE;
+    if (!err && fake_capture_forbids())
+        err = CU_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    return err;
+}
+
+cu_result cuGraphUpload(cu_graph_exec exec, cu_stream s)
+{
+    return enter_exec("cuGraphUpload", exec, &s);
+}
+
+cu_result cuGraphExecKernelNodeSetParams(cu_graph_exec exec, cu_graph_node node,
+                                         const struct cu_kernel_node *k)
+{
+    struct fake_op *op, *old;
+    cu_ctx c;
+    int err = fake_enter_ctx("cuGraphExecKernelNodeSetParams", &c);
+
+    if (err || !exec || exec->graph.magic != GRAPH_MAGIC || !exec->graph.ops || !node)
+        return err ? err : CU_ERROR_INVALID_VALUE;
+    err = fake_kernel_op(exec->graph.ctx, k, &op);
+    if (err)
+        return err;
+    old = exec->graph.ops;
+    op->next = old->next;
+    exec->graph.ops = op;
+    free(old);
+    return 0;
+}
+
+/* The first operation waits for the last launch. */
+static int launch_first(cu_graph_exec exec, cu_stream s, struct fake_op *op)
+{
+    if (op && exec->last.stream && (op->deps = malloc(sizeof(*op->deps)))) {
+        op->deps[0] = exec->last;
+        op->ndeps = 1;
+    }
+    return fake_submit(s, op);
+}
+
 cu_result cuGraphLaunch(cu_graph_exec exec, cu_stream s)
 {
     struct fake_op *op;
-    int err = enter_stream("cuGraphLaunch", &s);
+    int err = enter_exec("cuGraphLaunch", exec, &s);
 
-    if (err || !exec || exec->graph.magic != GRAPH_MAGIC || exec->graph.ctx != s->ctx)
-        return err ? err : CU_ERROR_INVALID_VALUE;
-    for (op = exec->graph.ops; op && !err; op = op->next)
-        err = fake_submit(s, copy_op(op));
+    for (op = err ? NULL : exec->graph.ops; op && !err; op = op->next)
+        err = op == exec->graph.ops ? launch_first(exec, s, copy_op(op))
+                                    : fake_submit(s, copy_op(op));
+    if (!err) {
+        pthread_mutex_lock(&s->lock);
+        exec->last.stream = s;
+        exec->last.ticket = s->submitted;
+        pthread_mutex_unlock(&s->lock);
+    }
     return err;
 }
 

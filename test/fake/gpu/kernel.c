@@ -388,33 +388,43 @@ cu_result cuFuncLoad(cu_function f)
     return err ? err : f && f->module ? 0 : CU_ERROR_INVALID_HANDLE;
 }
 
-cu_result cuLaunchKernel(cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                         unsigned by, unsigned bz, unsigned shared_nbytes, cu_stream s,
-                         void **params, void **extra)
+/* The operation that is the launch of a kernel in c. */
+int fake_kernel_op(cu_ctx c, const struct cu_kernel_node *k, struct fake_op **out)
 {
-    const void *from = params ? params[0] : NULL;
-    struct fake_op *op;
-    cu_ctx c;
-    int err = fake_enter_ctx("cuLaunchKernel", &c);
+    const void *from = k->params ? k->params[0] : NULL;
+    void **extra = k->extra;
+    cu_function f = k->f;
 
-    (void)shared_nbytes;
-    if (!err)
-        err = fake_stream_of(c, s, &s);
-    if (err)
-        return err;
-    if (!f || !f->module || f->module->magic != MODULE_MAGIC || f->module->ctx != s->ctx)
+    if (!f || !f->module || f->module->magic != MODULE_MAGIC || f->module->ctx != c)
         return CU_ERROR_INVALID_HANDLE;
-    if (!gx || !gy || !gz || !bx || !by || !bz || (size_t)bx * by * bz > 1024)
+    if (!k->gx || !k->gy || !k->gz || !k->bx || !k->by || !k->bz ||
+        (size_t)k->bx * k->by * k->bz > 1024)
         return CU_ERROR_INVALID_VALUE;
-    for (; !params && extra && extra[0]; extra += 2) /* 1: the parameters, 2: their length */
+    for (; !k->params && extra && extra[0]; extra += 2) /* 1: the parameters, 2: their length */
         if (extra[0] == (void *)1)
             from = extra[1];
     if (!from)
         return CU_ERROR_INVALID_VALUE;
-    op = fake_op_make(run_kernel, kernels[f->which].nbytes);
-    if (op) {
-        memcpy(op->params, from, kernels[f->which].nbytes);
-        op->value = (uint32_t)f->which;
-    }
-    return fake_submit(s, op);
+    *out = fake_op_make(run_kernel, kernels[f->which].nbytes);
+    if (!*out)
+        return CU_ERROR_OUT_OF_MEMORY;
+    memcpy((*out)->params, from, kernels[f->which].nbytes);
+    (*out)->value = (uint32_t)f->which;
+    return 0;
+}
+
+cu_result cuLaunchKernel(cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                         unsigned by, unsigned bz, unsigned shared_nbytes, cu_stream s,
+                         void **params, void **extra)
+{
+    struct cu_kernel_node k = { f, gx, gy, gz, bx, by, bz, shared_nbytes, params, extra };
+    struct fake_op *op;
+    cu_ctx c;
+    int err = fake_enter_ctx("cuLaunchKernel", &c);
+
+    if (!err)
+        err = fake_stream_of(c, s, &s);
+    if (!err)
+        err = fake_kernel_op(s->ctx, &k, &op);
+    return err ? err : fake_submit(s, op);
 }

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How kernels are launched: runtime/gpu/launch.c over the device of gpu_copy_dev.h, with graphs,
+ * without, and with some that the driver refuses. */
+#include "test/unit/gpu_copy_dev.h"
+#include "test/check.h"
+#include "runtime/base/cfg.h"
+
+static char *here, *there, *host; /* device memory, another device's, pinned */
+#define ROOM (8u << 20)
+static struct rt_gpu_op ops[40];
+static int ndone;
+
+static void is_done(struct rt_gpu_op *op, int err)
+{
+    (void)op;
+    CHECK_EQ(err, 0);
+    ndone++;
+}
+
+static struct rt_gpu *start(void)
+{
+    struct rt_gpu *g = dev_open(true, true);
+    here = dev_mem(0, ROOM);
+    there = dev_mem(1, ROOM);
+    host = dev_mem(-1, ROOM);
+    memset(here, 0, ROOM);
+    for (unsigned i = 0; i < ROOM / sizeof i; i++) {
+        memcpy(there + i * sizeof i, &i, sizeof i);
+        memcpy(host + i * sizeof i, &i, sizeof i);
+    }
+    return g;
+}
+
+static void finish(struct rt_gpu *g)
+{
+    dev_close(g);
+    free(host);
+    CHECK_EQ(rt_gpu_nactive, 0);
+}
+
+static void settle(void)
+{
+    for (int i = 0; i < 10000 && rt_gpu_nactive; i++) {
+        dev_run();
+        dev_linger(100);
+        rt_gpu_progress();
+    }
+    CHECK_EQ(rt_gpu_nactive, 0);
+}
+
+static void copy(struct rt_gpu *g, int i, bool near, void *dst)
+{
+    ops[i].done = is_done;
+    (near ? rt_gpu_copy_near : rt_gpu_copy)(g, dst, there + 64, 8, &ops[i]);
+}
+
+/* From `here` on, the words of both others. */
+static void sum(struct rt_gpu *g, int i, size_t n)
+{
+    struct rt_gpu_fold f = { .type = RT_GPU_I32, .code = RT_GPU_FOLD_SUM, .nsrc = 2, .ndst = 1,
+                             .count = n, .src = { there, host }, .dst = { here } };
+    ops[i].done = is_done;
+    rt_gpu_fold(g, &f, &ops[i]);
+}
+
+static unsigned word(const char *p)
+{
+    unsigned v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+/* A launch of each kind: the lingering kernel, a batch, a reduction, a pack. */
+static void launch_each(struct rt_gpu *g)
+{
+    char *to = here + ROOM / 2 + 4096, *packed = here + ROOM / 2;
+    struct rt_gpu_pack p = { .packed = (uintptr_t)packed, .user = (uintptr_t)there, .len = 8 };
+    memset(here, 0, ROOM);
+    ndone = 0;
+    for (int i = 0; i < 30; i++)
+        copy(g, i, false, to + 64 * i);
+    sum(g, 30, 1 << 20);
+    ops[31].done = is_done;
+    rt_gpu_launch(g, RT_GPU_PACK, 1, 32, &p, sizeof p, &ops[31]);
+    settle();
+    CHECK_EQ(ndone, 32);
+    for (int i = 0; i < 30; i++)
+        CHECK(!memcmp(to + 64 * i, there + 64, 8));
+    for (unsigned i = 0; i < 1 << 20; i += 1000)
+        CHECK_EQ(word(here + 4 * i), 2 * i);
+    CHECK(!memcmp(packed, there, 8));
+}
+
+static int count_launches(void)
+{
+    int n = 0;
+    for (int k = 0; k < RT_GPU_KERNELS; k++)
+        n += dev.nlaunch[k];
+    return n;
+}
+
+static void kernels_go_by_graphs(void)
+{
+    struct rt_gpu *g = start();
+    CHECK_EQ(dev.ngraphs, MOVE_BATCHES + MOVE_LAUNCHES + 1);
+    for (int i = 0; i < 10; i++) {
+        launch_each(g);
+        dev_linger_leave();
+    }
+    CHECK_EQ(dev.nplain, 0);
+    CHECK(dev.nlaunch[RT_GPU_LINGER] >= 10 && dev.nlaunch[RT_GPU_BATCH] >= 10);
+    CHECK_EQ(dev.nlaunch[RT_GPU_FOLD_4], 10);
+    CHECK_EQ(dev.nlaunch[RT_GPU_PACK], 10);
+    finish(g);
+    CHECK_EQ(dev.ngraphs, 0);
+}
+
+static void kernels_without_graphs(void)
+{
+    for (dev_graphs = DEV_FEW_GRAPHS; dev_graphs <= DEV_NO_GRAPHS; dev_graphs++) {
+        struct rt_gpu *g = start();
+        CHECK_EQ(dev.ngraphs, 0);
+        launch_each(g);
+        CHECK(dev.nplain > 3);
+        CHECK_EQ(dev.nplain, count_launches());
+        finish(g);
+    }
+    dev_graphs = DEV_GRAPHS;
+}
+
+/* An old driver cannot change a node's function: that kernel is launched without, others with. */
+static void graphs_that_are_refused(void)
+{
+    static const int which[] = { RT_GPU_LINGER, RT_GPU_BATCH, RT_GPU_FOLD_4, RT_GPU_PACK };
+    for (int i = 0; i < 4; i++) {
+        struct rt_gpu *g = start();
+        dev.no_set = which[i] + 1;
+        launch_each(g);
+        CHECK(dev.nlaunch[which[i]] > 0);
+        CHECK_EQ(dev.nplain, dev.nlaunch[which[i]]);
+        dev.no_set = 0;
+        dev_linger_leave();
+        launch_each(g); /* not asked again */
+        CHECK_EQ(dev.nplain, dev.nlaunch[which[i]]);
+        finish(g);
+    }
+    struct rt_gpu *g = start();
+    dev.no_set = -1;
+    launch_each(g);
+    CHECK_EQ(dev.nplain, count_launches());
+    finish(g);
+}
+
+int main(void)
+{
+    RUN(kernels_go_by_graphs);
+    RUN(kernels_without_graphs);
+    RUN(graphs_that_are_refused);
+    return check_end();
+}
