@@ -248,6 +248,9 @@ extern const struct coll_gpu_engine {
     int (*take)(struct rt_gpu *g, bool host, size_t nbytes, struct rt_gpu_stage **out);
     void (*give)(struct rt_gpu_stage *s);
     int (*query)(const void *p, size_t len, struct rt_gpu_ptr *out);
+    void (*copy_near)(struct rt_gpu *g, void *dst, const void *src, size_t len,
+                      struct rt_gpu_op *op);
+    bool (*lies_on)(const struct rt_gpu *g, const struct rt_gpu_ptr *p);
 } * coll_gpu_engine;
 
 #endif

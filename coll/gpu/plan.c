@@ -75,6 +75,7 @@ int coll_gpu_copy(struct coll_gpu_make *m, void *dst, const void *src, int64_t l
     s->copy.dst = dst;
     s->copy.src = src;
     s->copy.len = (size_t)len;
+    s->copy.near = false;
     return m->out->n - 1;
 }
 
@@ -105,7 +106,10 @@ void coll_gpu_await(struct coll_gpu_make *m, int posts)
 struct rt_gpu_fold *coll_gpu_fold_step(struct coll_gpu_make *m, int after)
 {
     struct coll_gpu_step *s = add(m, COLL_GPU_FOLD, after);
-    return s ? &s->fold : NULL;
+    if (!s)
+        return NULL;
+    s->fold.near = false;
+    return &s->fold;
 }
 
 void coll_gpu_as_copy(struct rt_gpu_fold *f, int64_t len)

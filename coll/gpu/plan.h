@@ -76,6 +76,7 @@ struct coll_gpu_step {
             void *dst;
             const void *src;
             size_t len;
+            bool near; /* set by run.c, as that of the fold; false in a plan */
         } copy;
     };
 };

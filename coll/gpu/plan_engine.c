@@ -34,6 +34,7 @@ static void fold_of(struct coll_gpu_make *m, struct rt_gpu_fold *f, int64_t len)
 {
     f->type = m->type;
     f->code = m->code;
+    f->near = false;
     f->count = (size_t)(len / m->elem);
     f->nsrc = f->ndst = 0;
 }

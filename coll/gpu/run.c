@@ -28,7 +28,8 @@ struct coll_gpu_op {
 static const struct coll_gpu_engine device = { rt_gpu_has_kernels, rt_gpu_can_fold,
                                                rt_gpu_fold,        rt_gpu_copy,
                                                rt_gpu_copy_behind, rt_gpu_stage_take,
-                                               rt_gpu_stage_give,  rt_gpu_query };
+                                               rt_gpu_stage_give,  rt_gpu_query,
+                                               rt_gpu_copy_near,   rt_gpu_lies_on };
 const struct coll_gpu_engine *coll_gpu_engine = &device;
 
 /* ---- the plan ---- */
@@ -41,6 +42,46 @@ static int make_ops(struct coll_gpu_call *c)
     for (int i = 0; i < c->nops; i++)
         c->op[i].call = c;
     return c->op ? 0 : -RT_ENOMEM;
+}
+
+/* The memory of this rank that p points into; NULL: it is another rank's, or scratch. */
+static const struct rt_gpu_ptr *own_memory(const struct coll_gpu_call *c, const char *p)
+{
+    for (int w = 0; w < COLL_GPU_RANGES; w++)
+        if (c->own.at[w] && p >= c->own.at[w] && p < c->own.at[w] + c->own.len[w])
+            return &c->mem[w].at;
+    return NULL;
+}
+
+static bool in_scratch(const struct coll_gpu_call *c, const char *p)
+{
+    for (int i = 0; i < c->nscratch; i++)
+        if (p >= c->scratch_at[i] && p < c->scratch_at[i] + COLL_GPU_SCRATCH_UNIT)
+            return true;
+    return false;
+}
+
+static bool lies_here(const struct coll_gpu_call *c, const char *p)
+{
+    const struct rt_gpu_ptr *m = own_memory(c, p);
+    return m ? coll_gpu_engine->lies_on(c->near->g, m) : in_scratch(c, p);
+}
+
+/* Finds the steps that store into their own device's memory only: kernels end such ones sooner.  A
+ * copy must not read managed memory then, which no other rank lends. */
+static void mark_near(struct coll_gpu_call *c)
+{
+    for (int i = 0; i < c->plan.n; i++) {
+        struct coll_gpu_step *s = &c->plan.step[i];
+        if (s->verb == COLL_GPU_COPY) {
+            const struct rt_gpu_ptr *from = own_memory(c, s->copy.src);
+            s->copy.near = lies_here(c, s->copy.dst) && (!from || from->kind != RT_MEM_MANAGED);
+        } else if (s->verb == COLL_GPU_FOLD) {
+            s->fold.near = true;
+            for (unsigned d = 0; d < s->fold.ndst; d++)
+                s->fold.near &= lies_here(c, s->fold.dst[d]);
+        }
+    }
 }
 
 /* That of the last call stands when nothing has changed. */
@@ -63,6 +104,8 @@ static int make_plan(struct coll_gpu_call *c)
     int err = coll_gpu_make_plan(&v, &c->plan);
     if (err >= 0 && c->plan.n > c->nops)
         err = make_ops(c);
+    if (err >= 0 && c->near)
+        mark_near(c);
     c->planned = err >= 0 && !c->nscratch; /* which comes and goes */
     return err;
 }
@@ -116,7 +159,8 @@ static void start_step(struct coll_gpu_call *c, int i)
     if (s->verb == COLL_GPU_FOLD)
         coll_gpu_engine->fold(c->near->g, &s->fold, &o->op);
     else
-        coll_gpu_engine->copy(c->near->g, s->copy.dst, s->copy.src, s->copy.len, &o->op);
+        (s->copy.near ? coll_gpu_engine->copy_near : coll_gpu_engine->copy)(
+            c->near->g, s->copy.dst, s->copy.src, s->copy.len, &o->op);
 }
 
 /* Starts what may run: all before the next wait that has not been passed, but for what comes after

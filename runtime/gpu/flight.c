@@ -223,12 +223,14 @@ bool move_batch_start(struct move_state *m, struct rt_list *from, unsigned *nwai
     if (!f)
         return false;
     b.n = 0;
+    b.near = true;
     while (!rt_list_empty(from) && b.n < RT_GPU_BATCH_MAX) {
         struct rt_gpu_op *op = rt_container(from->next, struct rt_gpu_op, link);
         if (b.n && nbytes + op->len > BATCH_NBYTES)
             break;
         unsigned blocks = batch_blocks[move_link(m, op->dst, op->src)];
         b.move[b.n++] = (struct rt_gpu_move){ (uintptr_t)op->dst, (uintptr_t)op->src, op->len };
+        b.near &= op->near;
         npieces += (op->len + WEFT_BATCH_PIECE - 1) / WEFT_BATCH_PIECE;
         nbytes += op->len;
         most = blocks > most ? blocks : most;

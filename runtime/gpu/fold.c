@@ -96,7 +96,7 @@ bool rt_gpu_can_fold(struct rt_gpu *g, unsigned type, unsigned code)
 /* ---- how it is cut ---- */
 
 /* The longest unit that all addresses allow: kernel.h. */
-static uint32_t unit_of(const struct rt_gpu_fold_args *a)
+static uint16_t unit_of(const struct rt_gpu_fold_args *a)
 {
     const struct type_facts *t = &types[a->type];
     uint64_t first = a->dst[0], differ = 0, any = 0;
@@ -164,6 +164,7 @@ static struct move_fold plan(struct rt_gpu *g, const struct rt_gpu_fold *f, enum
                                      .code = f->code,
                                      .nsrc = f->nsrc,
                                      .ndst = f->ndst,
+                                     .near = f->near,
                                      .count = f->count } };
 
     rt_assert(f->type < RT_GPU_TYPES && codes_of[types[f->type].family] & 1u << f->code);

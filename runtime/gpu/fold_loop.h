@@ -179,7 +179,7 @@ template <class K> __device__ __forceinline__ void fold(const struct rt_gpu_fold
         fold_as<false, K, typename K::W, 1, WEFT_FOLD_AHEAD>(f, w);
     else
         fold_as<false, K, uint8_t, 1, 1>(f, w);
-    tell_end(f.flag, f.value, f.counter);
+    tell_end(f.flag, f.value, f.counter, f.near);
 }
 
 #define FOLD_KERNEL(name, K) \

@@ -194,8 +194,8 @@ struct rt_gpu_op {
  * once.  Copies are not ordered among each other.  done() means that every stream, device and the
  * CPU sees the data. */
 void rt_gpu_copy(struct rt_gpu *g, void *dst, const void *src, size_t len, struct rt_gpu_op *op);
-/* The same of a copy from memory of any device into memory that lies on g's (rt_gpu_lies_on): short
- * ones end sooner. */
+/* The same of a copy from memory of any device into memory that lies on g's (rt_gpu_lies_on): those
+ * by kernels end sooner. */
 void rt_gpu_copy_near(struct rt_gpu *g, void *dst, const void *src, size_t len,
                       struct rt_gpu_op *op);
 /* The same of a copy that is to begin when `before`, a copy on the same device that has not ended,
@@ -268,6 +268,7 @@ enum rt_gpu_way rt_gpu_choose(enum rt_gpu_link link, size_t len, bool linger, bo
 struct rt_gpu_fold {
     uint8_t type, code; /* enum rt_gpu_type, enum rt_gpu_fold_code */
     uint8_t nsrc, ndst; /* 1 to RT_GPU_FOLD_PLACES */
+    bool near;          /* all destinations lie on g (rt_gpu_lies_on): it ends sooner */
     size_t count;       /* elements */
     const void *src[16];
     void *dst[16];

@@ -13,11 +13,12 @@ struct rt_gpu_move { /* one copy */
 
 /* weft_batch(struct rt_gpu_batch): n copies by the whole grid; the last block to finish orders all
  * data before it stores `value` to *flag (host memory), with counter (device memory, zero between
- * launches) as the meeting point. */
+ * launches) as the meeting point.  `near`: all that it stores lies in this device's own memory. */
 #define RT_GPU_BATCH_MAX 64
 struct rt_gpu_batch {
     uint64_t flag, counter;
-    uint32_t value, n;
+    uint32_t value;
+    uint16_t n, near;
     struct rt_gpu_move move[RT_GPU_BATCH_MAX];
 };
 
@@ -36,7 +37,8 @@ struct rt_gpu_desc {
     uint32_t len;     /* bytes, of a reduction of one source */
     uint32_t pad;
     uint64_t more[3]; /* the places of a reduction: dst, src, these and far, sources first */
-    uint32_t near;    /* of a copy: it goes from memory of a device into this device's own */
+    uint32_t near;    /* what it stores lies in this device's own memory, and what a copy loads in
+                       * some device's */
     uint32_t seq_too;
     uint32_t seq_far;
     uint32_t pad3;
@@ -158,7 +160,8 @@ struct rt_gpu_fold_args {
     uint32_t value;
     uint8_t type, code, nsrc, ndst;
     uint64_t count; /* elements */
-    uint32_t piece, unit;
+    uint32_t piece;
+    uint16_t unit, near; /* near: as of a batch */
     uint64_t src[RT_GPU_FOLD_PLACES], dst[RT_GPU_FOLD_PLACES];
 };
 

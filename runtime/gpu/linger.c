@@ -219,7 +219,7 @@ bool move_linger_post_fold(struct move_state *m, const struct move_fold *f, enum
     d->src = place[1];
     memcpy(d->more, place + 2, sizeof d->more);
     d->len = (uint32_t)nbytes;
-    d->near = 0;
+    d->near = a->near;
     if (n > RT_GPU_RING_NEAR) {
         memcpy(d->far, place + RT_GPU_RING_NEAR, sizeof d->far);
         rt_store_release(&d->seq_far_too, l->posted + 1);

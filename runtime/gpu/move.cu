@@ -120,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(WEFT_BATCH_THREADS, 4)
                        len < WEFT_BATCH_PIECE ? (uint32_t)len : WEFT_BATCH_PIECE, threadIdx.x,
                        blockDim.x);
     }
-    tell_end(b.flag, b.value, b.counter);
+    tell_end(b.flag, b.value, b.counter, b.near);
 }
 
 /* ---- the lingering kernel ---- */
@@ -266,15 +266,6 @@ __device__ __forceinline__ uint32_t parts_for(const struct rt_gpu_linger &p, str
     }
     uint32_t parts = (len + least - 1) / least;
     return parts < l->known + 1 ? parts : l->known + 1;
-}
-
-/* A fence that is enough for copies into memory that is `near` or not. */
-__device__ __forceinline__ void fence_for(bool near)
-{
-    if (near)
-        fence_device();
-    else
-        fence_system();
 }
 
 /* All is in flight at once; each lane stores what it has loaded. */

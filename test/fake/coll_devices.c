@@ -12,10 +12,39 @@
 #include "test/check.h"
 
 #define NJOBS 4096
-#define DEVICE ((struct rt_gpu *)1) /* only compared */
+#define DEVICE(rank) ((struct rt_gpu *)(uintptr_t)(1 + (rank))) /* only compared */
 
 struct fake_devices dev;
 struct fake_place fake_places[FAKE_PLACES];
+
+/* ---- whose memory is where ---- */
+
+#define NHELD 4096
+static struct held { /* described and not released */
+    const char *p;
+    size_t len;
+    struct rt_gpu *g;
+} held[NHELD];
+static int nheld;
+
+static const struct held *holder(const char *p)
+{
+    for (int i = 0; i < nheld; i++)
+        if (p >= held[i].p && p < held[i].p + held[i].len)
+            return &held[i];
+    return NULL;
+}
+
+/* What is said to lie on g is not another rank's. */
+static void check_near(const struct rt_gpu *g, const char *dst)
+{
+    const struct held *h = holder(dst);
+    CHECK(!h || h->g == g);
+    for (int i = 0; i < FAKE_PLACES; i++)
+        CHECK(!fake_places[i].seen || dst < fake_places[i].seen ||
+              dst >= fake_places[i].seen + FAKE_PLACE_LEN);
+    dev.nnear++;
+}
 
 /* ---- devices ---- */
 
@@ -69,7 +98,8 @@ static struct job *job_new(struct rt_gpu_op *op)
 static void start_fold(struct rt_gpu *g, const struct rt_gpu_fold *f, struct rt_gpu_op *op)
 {
     struct job *j = job_new(op);
-    (void)g;
+    for (int d = 0; f->near && d < f->ndst; d++)
+        check_near(g, f->dst[d]);
     j->is_fold = true;
     j->fold = *f;
 }
@@ -83,6 +113,18 @@ static void start_copy(struct rt_gpu *g, void *dst, const void *src, size_t len,
     op->dst = dst;
     op->src = src;
     op->len = len;
+}
+
+static void start_copy_near(struct rt_gpu *g, void *dst, const void *src, size_t len,
+                            struct rt_gpu_op *op)
+{
+    check_near(g, dst);
+    start_copy(g, dst, src, len, op);
+}
+
+static bool lies_on(const struct rt_gpu *g, const struct rt_gpu_ptr *p)
+{
+    return p->kind != RT_MEM_MANAGED && p->g == g;
 }
 
 static int take(struct rt_gpu *g, bool host, size_t nbytes, struct rt_gpu_stage **out)
@@ -106,16 +148,17 @@ static void give(struct rt_gpu_stage *s)
 /* Once in a while the memory is another than it was. */
 static int query(const void *p, size_t len, struct rt_gpu_ptr *out)
 {
-    (void)p;
+    const struct held *h = holder(p);
     (void)len;
     memset(out, 0, sizeof *out);
-    out->g = DEVICE;
+    out->g = h ? h->g : NULL;
     out->id = fake_random(dev.now, 64) < dev.odds.freed;
     return 0;
 }
 
 static const struct coll_gpu_engine engine = { has_kernels, can_fold, start_fold, start_copy, NULL,
-                                               take,        give,     query };
+                                               take,        give,     query,
+                                               start_copy_near, lies_on };
 
 /* One job at random ends. */
 static bool device_turn(struct fake *f)
@@ -160,25 +203,29 @@ static int describe(struct coll_team *t, const void *p, size_t len, struct coll_
 {
     const struct fake_place *place = place_of(p);
     struct key key;
-    (void)t;
-    (void)len;
     memset(&key, 0, sizeof key); /* keys are compared, with what is between the members */
     key.p = (char *)(uintptr_t)p;
     key.number = place ? place->number : 0;
     if (fake_random(dev.now, 64) < dev.odds.no_describe)
         return -RT_ENOTSUP;
     memset(out, 0, sizeof *out);
-    out->at.g = DEVICE;
+    out->at.g = DEVICE(t->rank);
     out->reg = (void *)(uintptr_t)p;
     memcpy(out->key, &key, sizeof key);
     dev.nregs++;
+    CHECK(nheld < NHELD);
+    held[nheld++] = (struct held){ p, len, out->at.g };
     return 0;
 }
 
 static void release(struct coll_team *t, struct coll_dev_mem *m)
 {
+    int i = 0;
     (void)t;
-    (void)m;
+    while (i < nheld && (held[i].p != m->reg || held[i].g != m->at.g))
+        i++;
+    CHECK(i < nheld);
+    held[i] = held[--nheld];
     dev.nregs--;
 }
 

@@ -19,6 +19,7 @@ extern struct fake_devices {
     int nstaged;             /* calls of ranks that went through host memory */
     int nregs, nmaps, njobs; /* that are there */
     int nplans;              /* asked for kernels, as is done for each plan */
+    int nnear;               /* steps that say that they store on their own device */
 } dev;
 
 /* From now on fakes have them. */

@@ -100,8 +100,9 @@ static void programs(int kind, struct fake_odds o)
 
 static void all_on_devices(void)
 {
-    ndevice = dev.nstaged = 0;
+    ndevice = dev.nstaged = dev.nnear = 0;
     programs(COLL_ALLREDUCE, (struct fake_odds){ 0 });
+    CHECK(dev.nnear > 0);
     CHECK_MSG(dev.nstaged < ndevice / 3, "%d of %d calls went through host memory", dev.nstaged,
               ndevice);
     programs(-1, (struct fake_odds){ 0 });

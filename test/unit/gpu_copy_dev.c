@@ -314,6 +314,7 @@ static cu_result launch_kernel(cu_function f, unsigned gx, unsigned gy, unsigned
         struct item *i = push(s, BATCH);
         memcpy(&i->batch, b, offsetof(struct rt_gpu_batch, move) + b->n * sizeof b->move[0]);
         dev.batch_n = b->n;
+        dev.batch_near = b->near;
         dev.batch_grid = gx;
         if (++nbatches > dev.longest)
             dev.longest = nbatches;
@@ -322,6 +323,7 @@ static cu_result launch_kernel(cu_function f, unsigned gx, unsigned gy, unsigned
         dev.linger_grid = gx;
         dev.linger = push(s, LINGER)->linger = *(struct rt_gpu_linger *)params[0];
     } else if (f->k >= RT_GPU_FOLD_BITS) {
+        dev.fold_near = ((struct rt_gpu_fold_args *)params[0])->near;
         push(s, FOLD)->fold = *(struct rt_gpu_fold_args *)params[0];
     } else {
         push(s, PACK)->pack = *(struct rt_gpu_pack *)params[0];

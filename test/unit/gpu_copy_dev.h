@@ -14,6 +14,7 @@ struct dev {
     int ngraphs;                 /* instances of graphs that are there */
     int no_set; /* a kernel's number + 1: no graph may be set to it; -1: none can be launched */
     size_t batch_n;              /* copies of the last batch */
+    bool batch_near, fold_near;  /* that it said; that the last launch of a reduction did */
     unsigned batch_grid, linger_grid;
     int nfolds; /* reductions in the ring */
     int nnear;  /* descriptors there that say `near` */

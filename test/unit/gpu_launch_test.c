@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How kernels are launched: runtime/gpu/launch.c over the device of gpu_copy_dev.h, with graphs,
- * without, and with some that the driver refuses. */
+ * without, and with some that the driver refuses; and which launches say that they are near. */
 #include "test/unit/gpu_copy_dev.h"
 #include "test/check.h"
 #include "runtime/base/cfg.h"
@@ -55,10 +55,10 @@ static void copy(struct rt_gpu *g, int i, bool near, void *dst)
 }
 
 /* From `here` on, the words of both others. */
-static void sum(struct rt_gpu *g, int i, size_t n)
+static void sum(struct rt_gpu *g, int i, bool near, size_t n)
 {
     struct rt_gpu_fold f = { .type = RT_GPU_I32, .code = RT_GPU_FOLD_SUM, .nsrc = 2, .ndst = 1,
-                             .count = n, .src = { there, host }, .dst = { here } };
+                             .near = near, .count = n, .src = { there, host }, .dst = { here } };
     ops[i].done = is_done;
     rt_gpu_fold(g, &f, &ops[i]);
 }
@@ -79,7 +79,7 @@ static void launch_each(struct rt_gpu *g)
     ndone = 0;
     for (int i = 0; i < 30; i++)
         copy(g, i, false, to + 64 * i);
-    sum(g, 30, 1 << 20);
+    sum(g, 30, false, 1 << 20);
     ops[31].done = is_done;
     rt_gpu_launch(g, RT_GPU_PACK, 1, 32, &p, sizeof p, &ops[31]);
     settle();
@@ -151,10 +151,47 @@ static void graphs_that_are_refused(void)
     finish(g);
 }
 
+/* A batch is near when all its copies are. */
+static void near_batches(void)
+{
+    struct rt_gpu *g = start();
+    cfg.gpu_linger_us = 0;
+    for (int far = -1; far < 4; far++) {
+        ndone = 0;
+        copy(g, 10, false, here + 8192); /* a batch runs, and the others gather */
+        for (int i = 0; i < 4; i++)
+            copy(g, i, i != far, here + 64 * i);
+        settle();
+        CHECK_EQ(dev.batch_n, 4);
+        CHECK_EQ(dev.batch_near, far < 0);
+        CHECK_EQ(ndone, 5);
+    }
+    finish(g);
+}
+
+/* Launched, and in the ring. */
+static void near_reductions(void)
+{
+    struct rt_gpu *g = start();
+    for (int near = 0; near < 2; near++) {
+        sum(g, 0, near, 1 << 20);
+        settle();
+        CHECK_EQ(dev.fold_near, near);
+        dev.nnear = 0;
+        sum(g, 0, near, 2);
+        settle();
+        CHECK_EQ(dev.nnear, near);
+        CHECK_EQ(dev.nfolds, near + 1);
+    }
+    finish(g);
+}
+
 int main(void)
 {
     RUN(kernels_go_by_graphs);
     RUN(kernels_without_graphs);
     RUN(graphs_that_are_refused);
+    RUN(near_batches);
+    RUN(near_reductions);
     return check_end();
 }

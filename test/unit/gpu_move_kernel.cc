@@ -147,8 +147,9 @@ typedef unsigned long long u64;
 #define EVERY_LANE 0xffffffffu
 static std::atomic<u64> now{ 1000 };
 static u64 now_ns() { return now += 20; }
-static void fence_system() { may_yield(); }
-static void fence_device() { may_yield(); }
+static int nfences, nfences_device; /* about */
+static void fence_system() { nfences++, may_yield(); }
+static void fence_device() { nfences_device++, may_yield(); }
 /* Nothing is there before the wait. */
 static thread_local std::vector<std::pair<uint4 *, const uint4 *>> loads[1024];
 static void start_load(uint4 *to, const uint4 *from)
@@ -473,6 +474,8 @@ static void batch_round()
     b.flag = (uint64_t)&flag;
     b.counter = (uint64_t)&counter;
     b.value = 7;
+    b.near = rand() % 2;
+    int wide = nfences, narrow = nfences_device;
     b.n = 1 + (uint32_t)rand() % 64;
     for (uint32_t i = 0; i < b.n; i++) {
         size_t len = rand() % 10 ? (size_t)rand() % (rand() % 8 ? 4000 : 60000) : 0;
@@ -490,6 +493,8 @@ static void batch_round()
         bad("a flag before its data, or wrong data, of a batch");
     while (running)
         usleep(100);
+    if (b.near ? nfences != wide : nfences_device != narrow)
+        bad("a fence of the wrong width");
     if (counter)
         bad("the counter of batches is not zero");
 }

@@ -348,10 +348,12 @@ static int run(cu_ctx c, const struct rt_gpu_fold_args *k, enum fake_fold which)
 {
     struct buffers *b = malloc(sizeof *b);
     uint64_t at;
-    int err = 0;
+    int err = 0, i;
 
     if (!b)
         return CU_ERROR_OUT_OF_MEMORY;
+    for (i = 0; i < k->ndst && !err; i++)
+        err = fake_check_near(c, k->near, k->dst[i]);
     for (at = 0; at < k->count && !err; at += BLOCK)
         err = block(c, k, which, b, at, k->count - at < BLOCK ? (size_t)(k->count - at) : BLOCK);
     free(b);
@@ -381,7 +383,8 @@ int fake_ring_fold(cu_ctx c, const struct rt_gpu_desc *d)
                                   .ndst = RT_GPU_RING_NDST(d->fold),
                                   .count = d->len / kernels[w].nbytes,
                                   .piece = 1,
-                                  .unit = 1 };
+                                  .unit = 1,
+                                  .near = d->near != 0 };
 
     memcpy(place + 2, d->more, sizeof d->more);
     if (d->fold & RT_GPU_RING_FAR)

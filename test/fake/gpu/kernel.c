@@ -117,6 +117,21 @@ static int store32(cu_ctx c, uint64_t addr, uint32_t value)
     return 0;
 }
 
+int fake_check_near(cu_ctx c, uint32_t near, uint64_t dst)
+{
+    const struct fake_mem *m;
+    bool good;
+
+    if (!near)
+        return 0;
+    pthread_mutex_lock(&fake.lock);
+    m = fake_mem_find(dst);
+    good = m && m->dev == c->dev && m->kind != FAKE_HOST && m->kind != FAKE_REGISTERED &&
+           m->kind != FAKE_MANAGED;
+    pthread_mutex_unlock(&fake.lock);
+    return good ? 0 : CU_ERROR_ILLEGAL_ADDRESS;
+}
+
 /* The word where blocks meet must be there and zero; it is left so. */
 static int meeting_point(cu_ctx c, uint64_t counter)
 {
@@ -141,8 +156,11 @@ static int run_batch(struct fake_op *op)
     int err = b->n > RT_GPU_BATCH_MAX ? CU_ERROR_ILLEGAL_ADDRESS : meeting_point(c, b->counter);
     uint32_t i;
 
-    for (i = 0; i < b->n && !err; i++)
-        err = move(c, b->move[i].dst, b->move[i].src, b->move[i].len);
+    for (i = 0; i < b->n && !err; i++) {
+        err = fake_check_near(c, b->near, b->move[i].dst);
+        if (!err)
+            err = move(c, b->move[i].dst, b->move[i].src, b->move[i].len);
+    }
     return err ? err : store32(c, b->flag, b->value);
 }
 
