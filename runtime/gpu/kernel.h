@@ -83,6 +83,8 @@ struct rt_gpu_linger {
     uint32_t next;   /* first descriptor to look for */
     uint32_t launch; /* number of this launch */
     uint64_t idle_ns, life_ns;
+    uint64_t pad[2];
+    struct rt_gpu_desc first; /* that one as it is in the ring: a look there takes 1.3 us (H200) */
 };
 
 /* weft_pack and weft_unpack: bytes [pos, pos + len) of the packed form of `count` elements at

@@ -96,6 +96,7 @@ void move_linger_start(struct move_state *m)
                                .idle_ns = life_ns / 4 < IDLE_NS ? life_ns / 4 : IDLE_NS,
                                .life_ns = life_ns };
     struct rt_list *i;
+    p.first = l->ring[p.next % RT_GPU_RING_SLOTS]; /* there, too, until it is done */
     l->blocks = l->many ? WEFT_LINGER_MANY : 1;
     l->many = false;
     rt_list_each(i, &l->ops)

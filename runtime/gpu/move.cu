@@ -239,6 +239,7 @@ __device__ __forceinline__ void wait_task(const struct rt_gpu_linger &p, struct 
 struct leader { /* the same in all lanes */
     u64 start, last;      /* of the launch, of the last work */
     uint32_t next, known; /* the descriptor to come, other blocks that are there */
+    bool fresh;           /* has not looked yet: the first one may lie in the parameters */
 };
 
 /* Stores the task: the words of a descriptor, one a lane, or in all lanes a number only. */
@@ -298,7 +299,8 @@ __device__ __forceinline__ void look(const struct rt_gpu_linger &p, struct leade
 
     for (;;) {
         const uint32_t *slot = (const uint32_t *)p.ring + l->next % RT_GPU_RING_SLOTS * 32;
-        uint32_t v = warp_load_host(slot + lane);
+        uint32_t v = l->fresh ? ((const uint32_t *)&p.first)[lane] : warp_load_host(slot + lane);
+        l->fresh = false;
         u64 now = now_ns();
         uint32_t late = lane_word(now - l->start > p.life_ns, 0); /* lanes may see two times */
         uint32_t idle = lane_word(now - l->last > p.idle_ns, 0);
@@ -412,6 +414,7 @@ extern "C" __global__ void __launch_bounds__(WEFT_LINGER_THREADS, 2)
     l.start = l.last = now_ns();
     l.next = p.next;
     l.known = 0;
+    l.fresh = true;
     if (threadIdx.x == 0) {
         k.leave = false;
         k.part = 0;

@@ -157,6 +157,8 @@ bool dev_step(int n)
     linger_item = s->first;
     lingering = &linger_item->linger;
     linger_next = lingering->next;
+    CHECK_EQ(lingering->first.seq, linger_next);
+    CHECK_EQ(lingering->first.seq_too, linger_next);
     return true;
 }
 
@@ -182,7 +184,9 @@ bool dev_linger(int n)
     struct rt_gpu_desc *ring = (struct rt_gpu_desc *)(uintptr_t)lingering->ring;
     struct rt_gpu_words *words = (struct rt_gpu_words *)(uintptr_t)lingering->words;
     for (; n > 0; n--, linger_next++) {
-        struct rt_gpu_desc *d = &ring[linger_next % RT_GPU_RING_SLOTS];
+        const struct rt_gpu_desc *d = linger_next == lingering->next
+                                          ? &lingering->first
+                                          : &ring[linger_next % RT_GPU_RING_SLOTS];
         if (d->seq != linger_next || d->seq_too != linger_next)
             return true;
         dev.nnear += d->near != 0;

@@ -451,7 +451,9 @@ static void linger_round(unsigned blocks)
             up = false;
         if (!up && reaped != posted) {
             p = { (uint64_t)ring, (uint64_t)&words, (uint64_t)&work_area, reaped + 1, ++launches,
-                  idle, life };
+                  idle, life, {}, {} };
+            if (rand() % 4) /* as a host does that has the first one already */
+                p.first = ring[p.next % RT_GPU_RING_SLOTS];
             up = true;
             nlaunches++;
             launch(blocks, 64, rand() % 2, &body);

@@ -178,17 +178,29 @@ static bool ring_read(const struct rt_gpu_desc *ring, uint32_t seq, struct rt_gp
             __atomic_load_n(&slot->seq_far_too, __ATOMIC_ACQUIRE) == seq);
 }
 
+static int ring_do(cu_ctx c, const struct rt_gpu_desc *d)
+{
+    int err;
+
+    if (d->fold)
+        return fake_ring_fold(c, d);
+    err = fake_check_near(c, d->near, d->dst);
+    return err ? err : move(c, d->dst, d->src, d->len);
+}
+
 static int linger(cu_ctx c, const struct rt_gpu_linger *k, const struct rt_gpu_desc *ring,
                   struct rt_gpu_words *words)
 {
     uint64_t start = now_ns(), idle = start, now = start;
-    struct rt_gpu_desc d;
+    struct rt_gpu_desc d = k->first;
     uint32_t next = k->next;
+    bool there = d.seq == next && d.seq_too == next;
     int err;
 
     while (now - idle < k->idle_ns && now - start < k->life_ns) {
-        if (ring_read(ring, next, &d)) {
-            err = d.fold ? fake_ring_fold(c, &d) : move(c, d.dst, d.src, d.len);
+        if (there || ring_read(ring, next, &d)) {
+            there = false;
+            err = ring_do(c, &d);
             if (err)
                 return err;
             __atomic_store_n(&words->done, next++, __ATOMIC_RELEASE);
