@@ -64,6 +64,7 @@ static void open_dev(int i)
     DO(cudaDeviceSynchronize());
 }
 
+static bool by_graph;
 static void start(int i, kernel *k, rt_gpu_fold_args &a, unsigned grid)
 {
     dev &d = devs[i];
@@ -71,7 +72,25 @@ static void start(int i, kernel *k, rt_gpu_fold_args &a, unsigned grid)
     a.counter = (uint64_t)d.counter;
     a.value = ++d.value;
     void *args[] = { &a };
-    DO(cudaLaunchKernel((const void *)k, dim3(grid), dim3(WEFT_FOLD_THREADS), args, 0, d.stream));
+    if (!by_graph) {
+        DO(cudaLaunchKernel((const void *)k, dim3(grid), dim3(WEFT_FOLD_THREADS), args, 0, d.stream));
+        return;
+    }
+    static cudaGraph_t graph; /* as runtime/gpu/launch.c does */
+    static cudaGraphNode_t node;
+    static cudaGraphExec_t exec;
+    cudaKernelNodeParams n = {};
+    n.func = (void *)k;
+    n.gridDim = dim3(grid);
+    n.blockDim = dim3(WEFT_FOLD_THREADS);
+    n.kernelParams = args;
+    if (!exec) {
+        DO(cudaGraphCreate(&graph, 0));
+        DO(cudaGraphAddKernelNode(&node, graph, NULL, 0, &n));
+        DO(cudaGraphInstantiateWithFlags(&exec, graph, 0));
+    }
+    DO(cudaGraphExecKernelNodeSetParams(exec, node, &n));
+    DO(cudaGraphLaunch(exec, d.stream));
 }
 
 /* ---- checks ---- */
@@ -145,7 +164,7 @@ static bool ring_wait(volatile uint32_t *word, uint32_t want)
     return true;
 }
 
-static bool ring_do(uint32_t fold, const uint64_t *place, uint32_t len)
+static bool ring_do(uint32_t fold, const uint64_t *place, uint32_t len, bool near = false)
 {
     rt_gpu_desc *d = &r.slots[r.next % RT_GPU_RING_SLOTS];
     d->fold = fold;
@@ -153,6 +172,7 @@ static bool ring_do(uint32_t fold, const uint64_t *place, uint32_t len)
     d->src = place[1];
     memcpy(d->more, place + 2, sizeof d->more);
     d->len = len;
+    d->near = near;
     memcpy(d->far, place + RT_GPU_RING_NEAR, sizeof d->far);
     __atomic_store_n(&d->seq_far_too, r.next, __ATOMIC_RELEASE);
     __atomic_store_n(&d->seq_far, r.next, __ATOMIC_RELEASE);
@@ -260,6 +280,7 @@ static rt_gpu_fold_args args_of(scene s, int i, size_t nbytes)
     a.ndst = s >= BOTH ? 2 : 1;
     a.count = nbytes / 4;
     a.unit = 16;
+    a.near = s <= SRC_FAR;
     a.src[0] = (uint64_t)me.buf[0] + off;
     a.src[1] = (uint64_t)(s == SRC_FAR || s >= BOTH ? peer.buf[0] : me.buf[1]) + off;
     a.dst[0] = s >= OWNER ? a.src[0] : (uint64_t)(s == DST_FAR ? peer.buf[2] : me.buf[2]) + off;
@@ -324,6 +345,7 @@ static void time_scene(scene s)
 static void time_latency(scene s)
 {
     printf("# %s: us until the host knows\n#", scenes[s]);
+    by_graph = true;
     for (size_t nbytes : { 8u, 1u << 10, 16u << 10, 64u << 10, 256u << 10, 1u << 20 }) {
         std::vector<double> us;
         for (int i = 0; i < 60; i++) {
@@ -340,6 +362,7 @@ static void time_latency(scene s)
         std::sort(us.begin(), us.end());
         printf("  %zu: %.2f", nbytes, us[us.size() / 2]);
     }
+    by_graph = false;
     printf("\n");
 }
 
@@ -378,7 +401,7 @@ static void time_ring(scene s, unsigned blocks)
         std::vector<double> us;
         for (int i = 0; i < 400; i++) {
             auto t = std::chrono::steady_clock::now();
-            if (!ring_do(fold, place, (uint32_t)nbytes))
+            if (!ring_do(fold, place, (uint32_t)nbytes, a.near))
                 printf(" (never)");
             us.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - t).count());
         }

@@ -147,13 +147,47 @@ static bool same(const char *p, size_t n)
 
 static unsigned pieces(size_t len) { return (unsigned)((len + WEFT_BATCH_PIECE - 1) / WEFT_BATCH_PIECE); }
 
+/* As runtime/gpu/launch.c does. */
+static void launch(CUfunction f, unsigned grid, unsigned block, void *params)
+{
+    static CUgraph graph;
+    static CUgraphNode node;
+    static CUgraphExec exec[2];
+    void *list[] = { params };
+    CUDA_KERNEL_NODE_PARAMS k = {};
+    CUgraphExec *e = &exec[f == f_linger];
+    k.func = f;
+    k.gridDimX = grid;
+    k.blockDimX = block;
+    k.gridDimY = k.gridDimZ = k.blockDimY = k.blockDimZ = 1;
+    k.kernelParams = list;
+    if (!graph) {
+        CU(cuGraphCreate(&graph, 0));
+        CU(cuGraphAddKernelNode(&node, graph, NULL, 0, &k));
+    }
+    if (!*e)
+        CU(cuGraphInstantiateWithFlags(e, graph, 0));
+    CU(cuGraphExecKernelNodeSetParams(*e, node, &k));
+    CU(cuGraphLaunch(*e, kst));
+}
+
+static bool is_near(const void *dst)
+{
+    for (char *l : local)
+        if ((char *)dst >= l && (char *)dst < l + 2 * BIG)
+            return true;
+    return false;
+}
+
 static void batch_start(struct rt_gpu_batch *b, unsigned grid)
 {
+    b->near = 1;
+    for (unsigned i = 0; i < b->n; i++)
+        b->near &= is_near((void *)b->move[i].dst);
     b->flag = (uint64_t)&flags[0];
     b->counter = (uint64_t)counter;
     b->value = ++value;
-    void *params[] = { b };
-    CU(cuLaunchKernel(f_batch, grid, 1, 1, WEFT_BATCH_THREADS, 1, 1, 0, kst, params, NULL));
+    launch(f_batch, grid, WEFT_BATCH_THREADS, b);
 }
 static void batch_one(char *dst, const char *src, size_t len, unsigned cap)
 {
@@ -189,8 +223,8 @@ static void linger_start(unsigned blocks, uint64_t idle_ns, uint64_t life_ns, ui
     p.launch = ++launches;
     p.idle_ns = idle_ns;
     p.life_ns = life_ns;
-    void *params[] = { &p };
-    CU(cuLaunchKernel(f_linger, blocks, 1, 1, WEFT_LINGER_THREADS, 1, 1, 0, kst, params, NULL));
+    memcpy(&p.first, (const void *)&ring[p.next % RT_GPU_RING_SLOTS], sizeof p.first);
+    launch(f_linger, blocks, WEFT_LINGER_THREADS, &p);
 }
 static void linger_post(char *dst, const char *src, size_t len)
 {

@@ -644,7 +644,7 @@ static void without_stream_writes(void)
 {
     struct rt_gpu *g = start(true, false);
     for (int i = 0; i < 20; i++)
-        copy(g, &jobs[i], here + (i << 20), there + (i << 20), i % 2 ? 1u << 20 : 77);
+        copy(g, &jobs[i], here + (i << 20), there + (i << 20), i % 2 ? 5u << 20 : 77);
     settle();
     expect_good(jobs, 20);
     CHECK_EQ(dev.nwrites, 0);
@@ -840,7 +840,7 @@ static void fini_waits(void)
 {
     struct rt_gpu *g = start(true, true);
     copy(g, &jobs[0], here, there, 8);
-    copy(g, &jobs[1], here + (1 << 20), there, 4u << 20);
+    copy(g, &jobs[1], here + (1 << 20), there, 5u << 20);
     dev_close(g);
     CHECK_EQ(jobs[0].ndone + jobs[1].ndone, 2);
     CHECK_EQ(jobs[0].err + jobs[1].err, 0);
