@@ -47,6 +47,9 @@ void coll_build_bcast(struct coll_sched *s, const struct coll_team *t, void *buf
                       const struct rt_layout *l, int root);
 void coll_build_bcast_open(struct coll_sched *s, const struct coll_team *t, void *buf, int64_t n,
                            const struct rt_layout *l, int root);
+/* Length of a piece in which nbytes go along a chain of p ranks or hosts; 0: a tree is better. */
+int64_t coll_chain_piece(int64_t nbytes, int p);
+extern int64_t coll_chain_trip; /* for tests */
 /* Packed form of a broadcast's buffer: itself when contiguous, else a temporary that the root
  * fills; and at last, elsewhere than at the root, back from it. */
 char *coll_build_packed(struct coll_sched *s, const struct coll_team *t, const struct coll_args *a,

@@ -10,16 +10,14 @@
  *
  * hier_chain, broadcast: the hosts form a chain from the root's on, the data flows through it in
  * pieces of d bytes, each of which is handed out on a host while the next one comes in.
- * (N - 2 + m/d) (a + d b).  Best for large data while the hosts are not many more than the pieces.
+ * (N - 2 + m/d) (a + d b).  Best for large data and more than two hosts; else the tree, as in
+ * algo/bcast.c.
  *
  * hier_split, reduction: the ranks of a host each add up their share, each share goes up a tree of
  * its own, and the root collects.  log2(N) (a + m b / K) with K shares under way at a time. */
 #include "coll/hier/hier.h"
 
 #include "runtime/base/err.h"
-
-/* Piece of the chain: as in algo/bcast.c. */
-#define CHAIN_PIECE (128 * 1024)
 
 static void meet(struct coll_hier_call *x)
 {
@@ -85,39 +83,39 @@ static int start_bcast(struct coll_team *t, const struct coll_args *a, struct co
 
 /* Messages of turn i: piece i comes in and piece i - 1 goes on. */
 static void chain_turn(struct coll_hier_call *x, const struct coll_team *across, char *buf,
-                       int64_t nbytes, int64_t i)
+                       int64_t nbytes, int64_t piece, int64_t i)
 {
     int n = across->size, root = coll_hier_node(x->h, x->a->root);
     int vr = (across->rank - root + n) % n;
-    int64_t at = i * CHAIN_PIECE, left = nbytes - at, before = left + CHAIN_PIECE;
+    int64_t at = i * piece, left = nbytes - at, before = left + piece;
     if (vr > 0 && left > 0)
-        coll_sched_recv(x->s, buf + at, left < CHAIN_PIECE ? left : CHAIN_PIECE, &coll_bytes,
+        coll_sched_recv(x->s, buf + at, left < piece ? left : piece, &coll_bytes,
                         (across->rank - 1 + n) % n);
     if (vr < n - 1 && i > 0)
-        coll_sched_send(x->s, buf + at - CHAIN_PIECE, before < CHAIN_PIECE ? before : CHAIN_PIECE,
-                        &coll_bytes, (across->rank + 1) % n);
+        coll_sched_send(x->s, buf + at - piece, before < piece ? before : piece, &coll_bytes,
+                        (across->rank + 1) % n);
 }
 
 static int start_bcast_chain(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
 {
     struct coll_hier_call x;
-    int64_t nbytes = a->rcount * a->rtype->size, pieces = (nbytes + CHAIN_PIECE - 1) / CHAIN_PIECE;
-    if (pieces < t->hier->nnodes - 2)
+    int64_t nbytes = a->rcount * a->rtype->size;
+    int64_t piece = coll_chain_piece(nbytes, t->hier->nnodes);
+    if (!piece)
         return start_bcast(t, a, k);
     if (!coll_hier_begin(&x, t, a, k))
         return -RT_ENOMEM;
     int first = coll_hier_speaker(&x);
     struct coll_team *across = x.local->rank == first ? coll_hier_across(&x, 0, a->root) : NULL;
     char *buf = coll_build_packed(x.s, t, a, nbytes);
-    for (int64_t i = 0; i <= pieces; i++) {
-        int64_t at = (i - 1) * CHAIN_PIECE, left = nbytes - at;
+    for (int64_t i = 0; (i - 1) * piece < nbytes; i++) {
+        int64_t at = (i - 1) * piece, left = nbytes - at;
         if (across) {
             coll_sched_team(x.s, across);
-            chain_turn(&x, across, buf, nbytes, i);
+            chain_turn(&x, across, buf, nbytes, piece, i);
         }
         if (i > 0)
-            coll_hier_bcast(&x, buf + at, left < CHAIN_PIECE ? left : CHAIN_PIECE, &coll_bytes,
-                            first);
+            coll_hier_bcast(&x, buf + at, left < piece ? left : piece, &coll_bytes, first);
         coll_sched_round(x.s);
     }
     coll_build_unpacked(x.s, t, a, buf, nbytes);

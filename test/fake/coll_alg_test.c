@@ -4,6 +4,7 @@
  * variant at the large ones too. */
 #include <stdio.h>
 #include <stdlib.h>
+#include "coll/algo/algo.h"
 #include "coll/sched.h"
 #include "runtime/base/idle.h"
 #include "runtime/base/log.h"
@@ -92,14 +93,30 @@ static void small_counts(void)
 }
 
 /* Enough for several pieces of every pipeline. */
+/* 0: a tree is no slower. */
+static void lengths_of_pieces(void)
+{
+    int64_t most = (int64_t)1 << 50;
+    CHECK_EQ(coll_chain_piece(0, 5), 0);
+    CHECK_EQ(coll_chain_piece(8 << 20, 1), 0);
+    CHECK_EQ(coll_chain_piece(8 << 20, 2), 0);
+    CHECK_EQ(coll_chain_piece(256 << 10, 16), 0);
+    CHECK_EQ(coll_chain_piece(8 << 20, 4), 2 << 20);
+    CHECK_EQ(coll_chain_piece(64 << 20, 16), 2 << 20);
+    CHECK(coll_chain_piece(most, 3) < most && coll_chain_piece(most, 3) > 1 << 30);
+}
+
 static void large_counts(void)
 {
+    int64_t trip = coll_chain_trip;
+    coll_chain_trip = 4096; /* many pieces */
     const struct coll_alg *alg;
     for (int i = 0; (alg = coll_alg_at(i)); i++) {
         force(alg);
         run_variants(alg, 2, 70001);
         run_variants(alg, 5, 30000);
     }
+    coll_chain_trip = trip;
 }
 
 static void refused_memory_falls_back(void)
@@ -124,6 +141,7 @@ int main(int argc, char **argv)
 {
     all = argc > 1 && !strcmp(argv[1], "all");
     RUN(small_counts);
+    RUN(lengths_of_pieces);
     RUN(large_counts);
     RUN(refused_memory_falls_back);
     return check_end();

@@ -5,6 +5,7 @@
  * takes more maps; a number is the seed of the random maps. */
 #include <stdio.h>
 #include <stdlib.h>
+#include "coll/algo/algo.h"
 #include "coll/hier/hier.h"
 #include "runtime/base/log.h"
 #include "test/check.h"
@@ -136,6 +137,8 @@ static void each_algorithm(void)
 /* Enough for several pieces of every pipeline. */
 static void large_counts(void)
 {
+    int64_t trip = coll_chain_trip;
+    coll_chain_trip = 4096; /* many pieces */
     static const char *const maps[] = { "0011", "010", "00112", NULL };
     const struct coll_alg *alg;
     for (int i = 0; (alg = coll_alg_at(i)); i++) {
@@ -148,6 +151,7 @@ static void large_counts(void)
             run_variants(alg, &m, piped ? 150001 : 20000);
         }
     }
+    coll_chain_trip = trip;
 }
 
 /* ---- many calls ---- */
@@ -255,7 +259,8 @@ static struct fake_cost cost_of(enum coll_kind kind, const char *alg, const char
     return cost;
 }
 
-/* Four hosts tell each other everything at once, ten by doubling; large blocks go round. */
+/* Four hosts tell each other everything at once, ten by doubling; large blocks go round, or along a
+ * chain in few pieces. */
 static const struct {
     enum coll_kind kind;
     const char *map;
@@ -264,6 +269,8 @@ static const struct {
 } expected[] = {
     { COLL_BARRIER, "00112233", 0, { 1, 12, 0 } },
     { COLL_BCAST, "00112233", 1, { 1, 3, 24 } },
+    { COLL_BCAST, "0011", 1 << 20, { 1, 1, 8 << 20 } }, /* no pieces: nobody to pass them on */
+    { COLL_BCAST, "00112233", 1 << 20, { 6, 12, 24 << 20 } },
     { COLL_REDUCE, "00112233", 1, { 1, 3, 24 } },
     { COLL_REDUCE, "001123456789", 1, { 3, 9, 72 } },
     { COLL_ALLREDUCE, "00112233", 1, { 1, 12, 96 } },
