@@ -108,10 +108,12 @@ int coll_begin_host(struct coll_task *k)
  * exchange messages, which take any memory. */
 static bool may_pass(const struct coll_args *a) { return a->kind < COLL_NEIGHBOR_ALLGATHER; }
 
-/* Whether coll/gpu counts the call: ranks must agree about what memory they pass. */
+/* Whether coll/gpu counts the call: ranks that share memory, all or those of this host, must agree
+ * about what memory they pass. */
 static bool is_counted(const struct coll_team *t, const struct coll_args *a)
 {
-    return t->node && may_pass(a) && !coll_forces_messages(t, a);
+    return (t->node || (t->hier && t->hier->local.team.node)) && may_pass(a) &&
+           !coll_forces_messages(t, a);
 }
 
 static int begin(struct coll_task *k)
@@ -122,7 +124,7 @@ static int begin(struct coll_task *k)
         return err;
     bool counted = !k->messages && is_counted(t, &k->args);
     if (counted && rt_unlikely(t->gpu != NULL)) {
-        if (!coll_gpu_pass(t->gpu, &k->args))
+        if (!coll_gpu_pass(t, &k->args))
             return coll_gpu_start(k);
     } else {
         t->gate_calls += counted;
@@ -155,7 +157,7 @@ void coll_prepare(struct coll_team *t, const struct coll_args *a, struct coll_ta
     k->tag = (int)(k->seq & TAG_NUMBERS) | COLL_TAG_PERSISTENT;
     k->messages = true;
     k->fixed = NULL;
-    if (!is_counted(t, a))
+    if (t->hier || !is_counted(t, a))
         return;
     t->gate_inits++;
     if (rt_unlikely(t->gpu != NULL))

@@ -47,6 +47,7 @@ extern const char *const coll_kind_names[COLL_KINDS];
 
 struct coll_team;
 struct coll_task;
+struct coll_args;
 struct coll_node; /* shared-memory state of coll/node */
 struct coll_gpu;  /* that of coll/gpu */
 struct coll_hier; /* how the ranks lie on hosts: coll/hier */
@@ -98,6 +99,9 @@ struct coll_team_ops {
      * task by coll_begin_device(), or puts host memory in the buffers' place in k->args, starts it
      * by coll_begin_host() and makes it copy back at its end. */
     int (*stage)(struct coll_team *t, struct coll_task *k);
+    /* The device in whose memory, without gaps, all is that this rank passes in the call, if its
+     * kernels do the operation; else NULL.  Of a team on several hosts; NULL-able. */
+    struct rt_gpu *(*device)(struct coll_team *t, const struct coll_args *a);
     /* Whether a rank's process is no more (a system call); NULL-able. */
     bool (*gone)(struct coll_team *t, int rank);
     /* Stores for each rank a number of the host that it is on, the same on all ranks, below the
@@ -116,7 +120,9 @@ struct coll_team {
      * calls that have been made; the same on all ranks, also on those without devices. */
     uint64_t gate_calls, gate_inits;
     struct coll_node *node; /* owned by coll/node; NULL when not set up */
-    struct coll_gpu *gpu;   /* owned by coll/gpu; NULL: device buffers are always staged */
+    /* Owned by coll/gpu; NULL: device buffers are always staged.  Of a team on several hosts: where
+     * this host's ranks vote. */
+    struct coll_gpu *gpu;
     struct coll_hier *hier; /* owned by coll/hier; NULL: not a group on several hosts */
     /* An intercommunicator's team: rank and size are those of the local group, messages go to ranks
      * of the remote one, and `local` is a team of the local group, for messages among it.  The
@@ -202,8 +208,9 @@ struct coll_alg { /* one row an algorithm; const array at the end of its file; s
     int (*start)(struct coll_team *t, const struct coll_args *a, struct coll_task *task);
 };
 
-/* Shared memory for a team on one node: the caller gets coll_node_nbytes() zeroed bytes from
- * shm_alloc on one rank, tells the others the offset, and every rank attaches; no message is sent.
+/* Shared memory for a team on one node, or for the local one of a split team, whose size counts:
+ * the caller gets coll_node_nbytes() zeroed bytes from shm_alloc on one rank, tells the others the
+ * offset, and every rank attaches the whole team; no message is sent.
  * 0 when a team of this size has no use for it.  The block stays the caller's; what the team
  * allocates later is freed by rank 0's coll_team_fini(). */
 size_t coll_node_nbytes(int size);
@@ -215,8 +222,8 @@ int coll_team_split(struct coll_team *t, const int *ranks, int n);
 /* The team of those ranks, to be attached to memory that they share; the team itself when all are
  * on one host. */
 struct coll_team *coll_team_local(struct coll_team *t);
-/* The rank in the whole team of one of a split team's local ranks. */
-int coll_team_whole_rank(const struct coll_team *t, int local_rank);
+/* The rank in the whole team of a rank of a local one; any other team's is the same. */
+int coll_team_whole_rank(const struct coll_team *t, int rank);
 /* After the struct has been copied elsewhere. */
 void coll_team_moved(struct coll_team *t);
 /* Whether no rank will touch the team's shared memory for the calls so far; ask before freeing it.

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "coll/gpu/gpu.h"
 #include "coll/start.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -164,8 +165,8 @@ void coll_sched_reduce(struct coll_sched *s, const void *in, void *inout, int64_
 bool coll_sched_call(struct coll_sched *s, struct coll_team *t, const struct coll_args *a)
 {
     const char *why;
-    const struct coll_alg *alg = coll_choose(t, a, true, &why);
-    if (!(alg->need & COLL_NEED_ONE_NODE))
+    const struct coll_alg *alg = s->gpu ? NULL : coll_choose(t, a, true, &why);
+    if (alg ? !(alg->need & COLL_NEED_ONE_NODE) : a->kind == COLL_BARRIER)
         return false;
     if (s->ncalls == s->calls_room) {
         int room = s->calls_room ? 2 * s->calls_room : 2;
@@ -182,6 +183,9 @@ bool coll_sched_call(struct coll_sched *s, struct coll_team *t, const struct col
     k->team = t;
     k->args = *a;
     k->alg = alg;
+    k->gpu = s->gpu;
+    if (s->gpu)
+        k->args.mem = RT_MEM_CUDA;
     struct step *st = step_add(s);
     st->kind = STEP_CALL;
     st->peer = s->ncalls++;
@@ -315,9 +319,31 @@ static int sched_abandon(struct coll_task *k, int err)
     return err;
 }
 
+/* Numbers the calls, which therefore come in this order on all ranks; algorithms in shared memory
+ * do no more when they start, and cannot fail. */
+static void calls_begin(struct coll_sched *s)
+{
+    s->begun = true;
+    for (int i = 0; i < s->ncalls; i++) {
+        struct coll_task *k = &s->calls[i];
+        k->seq = s->task->seq;
+        k->tag = s->task->tag;
+        k->background = s->task->background;
+        int err = 0;
+        if (s->gpu)
+            coll_gpu_book(k);
+        else
+            err = k->alg->start(k->team, &k->args, k);
+        rt_assert(err == 0);
+        (void)err;
+    }
+}
+
 static int sched_step(struct coll_task *k)
 {
     struct coll_sched *s = k->state;
+    if (rt_unlikely(!s->begun))
+        calls_begin(s);
     while (s->at < s->nsteps) {
         int rc = s->posted ? 0 : round_post(s);
         if (rc == 0)
@@ -337,21 +363,6 @@ static int sched_step(struct coll_task *k)
     return 1;
 }
 
-/* Numbers the calls, which therefore come in this order on all ranks; algorithms in shared memory
- * do no more when they start, and cannot fail. */
-static void calls_begin(struct coll_sched *s)
-{
-    for (int i = 0; i < s->ncalls; i++) {
-        struct coll_task *k = &s->calls[i];
-        k->seq = s->task->seq;
-        k->tag = s->task->tag;
-        k->background = s->task->background;
-        int err = k->alg->start(k->team, &k->args, k);
-        rt_assert(err == 0);
-        (void)err;
-    }
-}
-
 int coll_sched_go(struct coll_sched *s)
 {
     coll_sched_round(s);
@@ -367,7 +378,8 @@ int coll_sched_go(struct coll_sched *s)
         sched_free(s);
         return err;
     }
-    calls_begin(s);
+    if (!s->gpu) /* else when it runs, as is voted (coll/gpu/vote.c) */
+        calls_begin(s);
     s->task->state = s;
     s->task->step = sched_step;
     s->task->cleanup = sched_cleanup;

@@ -47,8 +47,8 @@ void coll_sched_reduce(struct coll_sched *s, const void *in, void *inout, int64_
 /* A collective of a team that shares memory, in which all its ranks have this step; `a` is copied,
  * what it points to must outlive the task.  It is over when the round is; calls of a round are made
  * one after the other while its messages are under way.  Ranks of a team write and start schedules
- * with calls in the same order.  Not on a device.  False: no algorithm in shared memory serves it,
- * on any rank, and nothing was written. */
+ * with calls in the same order.  Of a schedule on a device it goes from device to device.  False:
+ * no algorithm in shared memory serves it, on any rank, and nothing was written. */
 bool coll_sched_call(struct coll_sched *s, struct coll_team *t, const struct coll_args *a);
 /* Ends the round; an empty round costs nothing. */
 void coll_sched_round(struct coll_sched *s);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Schedules whose data are device memory: the same algorithms and messages as for host memory, but
  * temporaries are in the device's memory, and copies and reductions are carried out by it, while
- * the schedule waits for nothing.  Whether a rank does it this way is its own affair: messages
- * match whatever memory the two ends have.
+ * the schedule waits for nothing.  Whether a rank does it this way is its own affair, or with calls
+ * that of the ranks which make them together: messages match whatever memory the two ends have.
  *
  * Local steps of a round have an order, because some read what others before them have written.
  * Those that touch nothing of what is under way start at once, so the blocks of a gather are copied

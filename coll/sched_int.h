@@ -39,6 +39,7 @@ struct coll_sched {
     int nreqs, next_req;      /* requests before next_req are complete and released */
     struct coll_task *calls;  /* on sub-teams that share memory; those before next_call are over */
     int ncalls, calls_room, next_call;
+    bool begun; /* the calls have their numbers */
     /* Temporaries are in device memory, and a device does the local steps: */
     struct rt_gpu *gpu; /* NULL: all that follows is not used */
     struct gpu_tmp *gpu_tmps;

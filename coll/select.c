@@ -202,7 +202,7 @@ bool coll_forces_messages(const struct coll_team *t, const struct coll_args *a)
     if (rt_likely(!nforced))
         return false;
     const struct coll_alg *alg = forced_alg(t, a, coll_args_bytes(t, a), t->node != NULL);
-    return alg && !(alg->need & COLL_NEED_ONE_NODE);
+    return alg && !(alg->need & (COLL_NEED_ONE_NODE | COLL_NEED_NODES));
 }
 
 bool coll_is_forced(const struct coll_team *t, const struct coll_args *a, bool has_node)

@@ -34,6 +34,10 @@
  * belong to the team's block, whose owner asks coll_gpu_quiet(): all have passed as many calls, and
  * none has one that is open.
  *
+ * Calls of a schedule on the device (coll/sched.c) are numbered when it begins to run, and each
+ * says its word when its turn in the schedule comes; they may be decided in any order, because none
+ * begins anything in shared memory.
+ *
  * A rank that dies while others wait for it is looked for at intervals; the wait ends with an
  * error.  A rank that could not start a call (no memory) may repeat it when it has made no other
  * since; its word stands, and the call was decided no. */
@@ -68,20 +72,21 @@ static struct coll_gpu_word *words_at(void *shared)
     return (struct coll_gpu_word *)((struct coll_gpu_head *)shared + 1);
 }
 
-int coll_gpu_attach(struct coll_team *t, void *shared)
+int coll_gpu_attach(struct coll_team *t, struct coll_team *words, void *shared)
 {
     struct coll_gpu_word *word = words_at(shared);
     if (!rt_gpu_watch || !t->ops->dev_describe) {
-        rt_store_release(&word[t->rank].passed, UINT64_MAX);
+        rt_store_release(&word[words->rank].passed, UINT64_MAX);
         return 0;
     }
     struct coll_gpu *g = calloc(1, sizeof *g);
     if (!g)
         return -RT_ENOMEM;
-    g->team = t;
+    g->team = words;
+    g->votes = words != t;
     g->head = shared;
     g->word = word;
-    g->own = &word[t->rank];
+    g->own = &word[words->rank];
     g->last = &g->first;
     t->gpu = g;
     return 0;
@@ -102,6 +107,8 @@ void coll_gpu_fini(struct coll_team *t)
         next = c->next;
         coll_gpu_free(c);
     }
+    t->gpu = NULL;
+    t = g->team;
     for (int r = 0; t->rank == 0 && r < t->size; r++) { /* nobody looks at anything any more */
         const struct coll_gpu_word *w = &g->word[r];
         if (w->area)
@@ -110,13 +117,12 @@ void coll_gpu_fini(struct coll_team *t)
             t->ops->shm_free(t, w->fixed - 1, coll_gpu_fixed_nbytes(g));
     }
     free(g);
-    t->gpu = NULL;
 }
 
-bool coll_gpu_quiet(const struct coll_team *t, void *shared)
+bool coll_gpu_quiet(const struct coll_team *t, const struct coll_team *words, void *shared)
 {
     const struct coll_gpu_word *word = words_at(shared);
-    for (int i = 0; i < t->size; i++) {
+    for (int i = 0; i < words->size; i++) {
         uint64_t passed = rt_load_acquire(&word[i].passed); /* UINT64_MAX: it says no to all */
         if (passed < t->gate_calls ||
             (passed != UINT64_MAX && rt_load_acquire(&word[i].inits) < t->gate_inits) ||
@@ -166,6 +172,29 @@ static bool has_area(struct coll_gpu *g)
 
 static bool is_far(struct coll_gpu *g) { return g->far && g->far--; }
 
+static bool may_say_yes(struct coll_gpu_call *c)
+{
+    struct coll_gpu *g = c->gate;
+    if (!c->device || g->votes)
+        return c->device && coll_gpu_vote(c);
+    return !is_far(g) && (c->booked || !coll_is_forced(g->team, &c->task->args, true)) &&
+           has_area(g) && coll_gpu_describe(c) >= 0;
+}
+
+/* Whether the call that this rank last said yes to in the slot has left it. */
+static bool slot_is_free(const struct coll_gpu_call *c)
+{
+    struct coll_gpu *g = c->gate;
+    return !g->in[c->slot] && (!g->votes || coll_gpu_vote_is_known(g, c->slot));
+}
+
+static void put_post(struct coll_gpu_call *c)
+{
+    struct coll_gpu *g = c->gate;
+    g->in_area[c->slot] = coll_gpu_put_post(c, g->in_area[c->slot]);
+    rt_store_relaxed(&g->own->version[c->slot], g->in_area[c->slot]);
+}
+
 /* Says yes or no.  False: not yet. */
 static bool post(struct coll_gpu_call *c)
 {
@@ -174,14 +203,13 @@ static bool post(struct coll_gpu_call *c)
         c->posted = true;
         return true;
     }
-    if (c->number != g->own->passed + 1 || (c->device && g->in[c->slot]))
+    if (c->number != g->own->passed + 1 || (c->device && !slot_is_free(c)))
         return false;
     c->posted = true;
-    c->said_yes = c->device && !is_far(g) && !coll_is_forced(g->team, &c->task->args, true) &&
-                  has_area(g) && coll_gpu_describe(c) >= 0;
+    c->said_yes = may_say_yes(c);
     if (c->said_yes) {
-        g->in_area[c->slot] = coll_gpu_put_post(c, g->in_area[c->slot]);
-        rt_store_relaxed(&g->own->version[c->slot], g->in_area[c->slot]);
+        if (!g->votes)
+            put_post(c);
         g->in[c->slot] = c;
         rt_store_relaxed(&g->head->devices, 1);
         rt_store_relaxed(&g->own->open, g->own->open + 1);
@@ -339,8 +367,8 @@ struct coll_gpu_call *coll_gpu_call_take(struct coll_gpu *g, struct coll_task *k
     c->task = k;
     c->next = NULL;
     c->init = 0;
-    c->device = k->args.mem != RT_MEM_HOST || coll_gpu_has_nothing(g->team, &k->args);
-    c->posted = c->said_yes = false;
+    c->device = k->args.mem != RT_MEM_HOST || coll_gpu_has_nothing(k->team, &k->args);
+    c->posted = c->said_yes = c->booked = false;
     c->heard = 0;
     c->look_at = 0;
     c->seen = c->phase = c->flags = c->target = 0;
@@ -386,6 +414,8 @@ static void call_give(struct coll_gpu_call *c)
 static void leave_queue(struct coll_gpu_call *c)
 {
     struct coll_gpu *g = c->gate;
+    if (c->booked)
+        return;
     g->first = c->next;
     if (!g->first)
         g->last = &g->first;
@@ -406,7 +436,7 @@ static int begin_here(struct coll_task *k)
  * numbers are given back, so that it may be repeated; its word stands. */
 static void unspend(struct coll_gpu *g, const struct coll_task *k, uint64_t number)
 {
-    struct coll_team *t = g->team;
+    struct coll_team *t = k->team;
     if (t->gate_calls != number || t->seq != k->seq + 1)
         return;
     t->gate_calls--;
@@ -419,12 +449,26 @@ int coll_gpu_stage(struct coll_gpu_call *c)
     struct coll_gpu *g = c->gate;
     struct coll_task *k = c->task;
     uint64_t number = c->number;
-    bool fixed = c->init != 0;
+    bool once = c->init == 0 && !c->booked;
+    if (g->votes && c->said_yes)
+        coll_gpu_vote_lost(c);
     call_give(c);
     int err = begin_here(k);
-    if (err < 0 && !fixed)
+    if (err < 0 && once)
         unspend(g, k, number);
     return err < 0 ? err : k->step(k);
+}
+
+/* This rank's word for it is the last that the gate has to do with the call. */
+static int vote_won(struct coll_gpu_call *c)
+{
+    struct coll_task *k = c->task;
+    coll_gpu_vote_won(c);
+    call_give(c);
+    k->step = c->step;
+    k->cleanup = c->cleanup;
+    k->state = c->state;
+    return k->step(k);
 }
 
 /* Until the call is decided. */
@@ -433,7 +477,7 @@ static int wait_turn(struct coll_gpu_call *c)
     struct coll_gpu *g = c->gate;
     if (!c->posted && !post(c))
         return 0;
-    if (g->first != c)
+    if (g->first != c && !c->booked)
         return 0;
     int rc = c->said_yes ? all_yes(c) : -RT_ENOTSUP;
     if (rc == 0)
@@ -442,10 +486,14 @@ static int wait_turn(struct coll_gpu_call *c)
     if (rc == -RT_ENOTSUP)
         return coll_gpu_stage(c);
     if (rc < 0) {
-        log_error(COLL, "rank %d of the communicator has gone; %s on device memory fails", c->heard,
-                  coll_kind_names[c->task->args.kind]);
+        log_error(COLL, "rank %d of the communicator has gone; %s on device memory fails",
+                  coll_team_whole_rank(g->team, c->heard), coll_kind_names[c->task->args.kind]);
+        if (g->votes)
+            coll_gpu_vote_lost(c);
         return coll_gpu_over(c, rc);
     }
+    if (g->votes)
+        return vote_won(c);
     log_debug(COLL, "call %u: %s from device to device", c->task->seq,
               coll_kind_names[c->task->args.kind]);
     c->go = coll_gpu_run;
@@ -464,26 +512,33 @@ const struct coll_alg coll_gpu_alg = { .name = "gpu",
                                        .need = COLL_NEED_ONE_NODE | COLL_NEED_PEER_MAP |
                                                COLL_NEED_CUDA_BUFFERS };
 
+static void begin_call(struct coll_gpu_call *c, uint64_t number)
+{
+    struct coll_task *k = c->task;
+    c->number = number;
+    c->slot = (int)(number % COLL_GPU_SLOTS);
+    c->go = wait_turn;
+    k->state = c;
+    k->cleanup = NULL;
+    k->step = gate_step;
+}
+
 int coll_gpu_start(struct coll_task *k)
 {
     struct coll_gpu *g = k->team->gpu;
     struct coll_gpu_call *c = coll_gpu_call_take(g, k);
     if (!c)
         return -RT_ENOMEM;
-    c->number = ++g->team->gate_calls;
+    c->number = ++k->team->gate_calls;
     if (rt_unlikely(c->number == g->redo))
         k->messages = true; /* as the others' */
-    c->slot = (int)(c->number % COLL_GPU_SLOTS);
-    c->go = wait_turn;
+    begin_call(c, c->number);
     k->alg = c->device ? &coll_gpu_alg : NULL;
-    k->state = c;
-    k->cleanup = NULL;
-    k->step = gate_step;
     bool alone = !g->first;
     if (alone && post(c) && !c->said_yes) { /* as if it had been passed by: errors are the call's */
         call_give(c);
         int err = begin_here(k);
-        g->team->gate_calls -= err < 0;
+        k->team->gate_calls -= err < 0;
         g->redo = err < 0 ? g->redo : 0;
         return err;
     }
@@ -494,4 +549,24 @@ int coll_gpu_start(struct coll_task *k)
     if (c->said_yes && alone)
         coll_gpu_wait_a_moment(c, 0);
     return 0;
+}
+
+/* Meets the others in its first step. */
+static int booked_step(struct coll_task *k)
+{
+    uint64_t number = (uint64_t)(uintptr_t)k->state;
+    struct coll_gpu_call *c = coll_gpu_call_take(k->team->gpu, k);
+    if (!c)
+        return -RT_ENOMEM;
+    c->booked = true;
+    begin_call(c, number);
+    k->alg = &coll_gpu_alg;
+    return wait_turn(c);
+}
+
+void coll_gpu_book(struct coll_task *k)
+{
+    k->state = (void *)(uintptr_t)++k->team->gate_calls;
+    k->cleanup = NULL;
+    k->step = booked_step;
 }

@@ -92,6 +92,7 @@ struct coll_gpu_call {
     int (*go)(struct coll_gpu_call *c); /* what its step does; as coll_task.step */
     int slot;
     bool device, posted, said_yes;
+    bool booked; /* of a schedule: not among the undecided, and may be decided out of order */
     int heard;             /* ranks that have said yes, or that have come to the phase waited for */
     uint64_t look_at;      /* clock, when to look whether those waited for are alive */
     uint32_t seen;         /* flags of all ranks: DECLINED, FAILED */
@@ -99,6 +100,10 @@ struct coll_gpu_call {
     uint32_t phase, flags; /* this rank's own */
     int err;
     uint64_t failed_at; /* clock, of a mismatch that WEFT_CHECK is to report; 0: not yet */
+    /* Of a vote: what the task gets when it is won. */
+    int (*step)(struct coll_task *k);
+    void (*cleanup)(struct coll_task *k);
+    void *state;
     /* Of ranges.c. */
     struct coll_gpu_asked asked;
     struct coll_gpu_own own;
@@ -128,7 +133,9 @@ struct coll_gpu_call {
 };
 
 struct coll_gpu { /* this rank's view; private memory */
-    struct coll_team *team;
+    struct coll_team *team; /* whose ranks have the words: all, or those of this host */
+    bool votes;             /* ranks say whether a schedule of coll/hier runs on their devices */
+    uint64_t agreed[COLL_GPU_SLOTS]; /* votes: the slot's last one for which all have said yes */
     struct coll_gpu_head *head;
     struct coll_gpu_word *word, *own;    /* [size]; this rank's */
     struct coll_gpu_call *first, **last; /* undecided calls, in order */
@@ -152,12 +159,15 @@ struct coll_gpu { /* this rank's view; private memory */
 /* ---- for coll.c ---- */
 
 size_t coll_gpu_nbytes(int size); /* of the team's shared memory */
-/* Sets t->gpu where there may be device memory, else says no to all calls. */
-int coll_gpu_attach(struct coll_team *t, void *shared);
+/* Sets t->gpu where there may be device memory, else says no to all calls.  `words`: t, or the
+ * ranks of this host, who vote about t's calls. */
+int coll_gpu_attach(struct coll_team *t, struct coll_team *words, void *shared);
 void coll_gpu_fini(struct coll_team *t);
-bool coll_gpu_quiet(const struct coll_team *t, void *shared);
+bool coll_gpu_quiet(const struct coll_team *t, const struct coll_team *words, void *shared);
 /* Starts a call that coll_gpu_pass() has not let through. */
 int coll_gpu_start(struct coll_task *k);
+/* Gives a call of a schedule on the device its number; its first step meets the others. */
+void coll_gpu_book(struct coll_task *k);
 
 void coll_gpu_wake(struct coll_gpu *g);
 /* After this rank's word has been stored: whoever sleeps and waits for it is woken. */
@@ -174,14 +184,15 @@ static inline void coll_gpu_has_said(struct coll_gpu *g)
 bool coll_gpu_has_nothing(const struct coll_team *t, const struct coll_args *a);
 /* A call with host buffers says so and needs no gate, when no call before it is undecided.  False:
  * coll_gpu_start(). */
-static inline bool coll_gpu_pass(struct coll_gpu *g, const struct coll_args *a)
+static inline bool coll_gpu_pass(struct coll_team *t, const struct coll_args *a)
 {
+    struct coll_gpu *g = t->gpu;
     if (rt_unlikely(a->mem != RT_MEM_HOST || g->first))
         return false;
     if (rt_unlikely(rt_load_relaxed(&g->head->devices)) &&
-        (g->redo || coll_gpu_has_nothing(g->team, a)))
+        (g->redo || coll_gpu_has_nothing(t, a)))
         return false;
-    rt_store_release(&g->own->passed, ++g->team->gate_calls);
+    rt_store_release(&g->own->passed, ++t->gate_calls);
     coll_gpu_has_said(g);
     return true;
 }
@@ -236,6 +247,15 @@ void coll_gpu_wait_a_moment(struct coll_gpu_call *c, uint32_t phase);
 int coll_gpu_stage(struct coll_gpu_call *c);
 /* The call is over, with this result. */
 int coll_gpu_over(struct coll_gpu_call *c, int err);
+
+/* Votes (vote.c).  Writes the schedule and keeps it with the call; false: this rank says no. */
+bool coll_gpu_vote(struct coll_gpu_call *c);
+/* Whether all know that the slot's last vote was won. */
+bool coll_gpu_vote_is_known(const struct coll_gpu *g, int slot);
+/* All have said yes: says that this rank knows. */
+void coll_gpu_vote_won(struct coll_gpu_call *c);
+/* Frees the schedule. */
+void coll_gpu_vote_lost(struct coll_gpu_call *c);
 
 /* What carries a plan out; a test has its own. */
 extern const struct coll_gpu_engine {

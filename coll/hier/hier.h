@@ -5,9 +5,14 @@
  * Each algorithm is a schedule (coll/sched.h) that is written for the whole team.  Its parts are
  * collectives of the local team, which are calls of coll/node where there is shared memory, and
  * messages between representatives: one rank a host, or several at a time, each with its own share.
- * Where calls may not be used (persistent calls, which ranks start in different orders; devices;
- * no shared memory) the local parts are messages, too.  Whether they are is decided alike by all
- * ranks of a host, and no other host needs to know.
+ * Where calls may not be used (persistent calls, which ranks start in different orders; no shared
+ * memory) the local parts are messages, too.  Whether they are is decided alike by all ranks of a
+ * host, and no other host needs to know.
+ *
+ * Devices.  Where the ranks of a host pass device memory they vote (coll/gpu/vote.c): each writes
+ * the schedule with temporaries on its device, which may fail, and says yes or no.  All yes: the
+ * calls go from device to device, messages between hosts have device memory at this end, and the
+ * local steps are the device's.  One no: all throw theirs away and copy through host memory.
  *
  * Order.  Local calls are numbered when a collective is started, all of them at once, so they come
  * in the same order on all ranks of a host, and a collective's last local call is over before the
@@ -48,6 +53,10 @@ struct coll_hier {
 
 /* Finds out where all ranks are; the same on all.  0, or -RT_ENOMEM: to be repeated. */
 int coll_hier_map(struct coll_hier *h);
+/* Before this rank says what memory it passes: whether it would go by its device, and the schedule
+ * for that has been written into the task. */
+bool coll_hier_on_device(struct coll_task *k);
+extern int64_t coll_hier_device_min; /* bytes from which it does; a test has its own */
 void coll_hier_fini(struct coll_team *t);
 static inline bool coll_hier_nodes(const struct coll_team *t)
 {

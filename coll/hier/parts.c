@@ -15,7 +15,7 @@ bool coll_hier_begin(struct coll_hier_call *x, struct coll_team *t, const struct
     *x = (struct coll_hier_call){
         .s = s, .h = t->hier, .a = a, .local = &t->hier->local.team
     };
-    x->shared = x->local->node && !k->messages && !k->gpu;
+    x->shared = x->local->node && !k->messages && (!k->gpu || x->local->gpu);
     return true;
 }
 
@@ -106,7 +106,7 @@ void coll_hier_reduce(struct coll_hier_call *x, const void *in, void *out, int64
 {
     struct coll_args a = *x->a;
     a.kind = COLL_REDUCE;
-    a.sbuf = in == out ? COLL_IN_PLACE : in;
+    a.sbuf = in == out && x->local->rank == root ? COLL_IN_PLACE : in;
     a.rbuf = out;
     a.rcount = n;
     a.root = root;

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "coll/gpu/gpu.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
@@ -78,7 +79,44 @@ static int sub_peer_write(struct coll_team *t, int rank, uint64_t to, const void
     return whole(t)->ops->peer_write(whole(t), whole_rank(t, rank), to, from, nbytes);
 }
 
-/* No device memory: what goes from device to device is decided for whole teams (coll/gpu). */
+/* Device memory, of the ranks that the sub-team names. */
+static int sub_dev_describe(struct coll_team *t, const void *p, size_t len,
+                            struct coll_dev_mem *out)
+{
+    return whole(t)->ops->dev_describe(t, p, len, out);
+}
+
+static void sub_dev_release(struct coll_team *t, struct coll_dev_mem *m)
+{
+    whole(t)->ops->dev_release(t, m);
+}
+
+static int sub_dev_attach(struct coll_team *t, int rank, const void *key,
+                          const struct rt_gpu_ptr *near, struct coll_dev_map *out)
+{
+    return whole(t)->ops->dev_attach(t, rank, key, near, out);
+}
+
+static void sub_dev_detach(struct coll_team *t, struct coll_dev_map *m)
+{
+    whole(t)->ops->dev_detach(t, m);
+}
+
+static bool sub_gone(struct coll_team *t, int rank)
+{
+    struct coll_team *up = whole(t);
+    return up->ops->gone && up->ops->gone(up, whole_rank(t, rank));
+}
+
+/* A part of a schedule on the device that does not go from device to device: by messages, because
+ * calls in shared memory would be begun in another order on each rank. */
+static int sub_stage(struct coll_team *t, struct coll_task *k)
+{
+    (void)t;
+    k->messages = true;
+    return coll_begin_device(k, k->gpu);
+}
+
 static const struct coll_team_ops sub_ops = {
     .isend = sub_isend,
     .irecv = sub_irecv,
@@ -89,13 +127,20 @@ static const struct coll_team_ops sub_ops = {
     .shm_wake = sub_shm_wake,
     .peer_read = sub_peer_read,
     .peer_write = sub_peer_write,
+    .dev_describe = sub_dev_describe,
+    .dev_release = sub_dev_release,
+    .dev_attach = sub_dev_attach,
+    .dev_detach = sub_dev_detach,
+    .gone = sub_gone,
+    .stage = sub_stage,
 };
 
 static void sub_set(struct coll_sub *b, const struct coll_hier *h, int rank, int size)
 {
-    *b = (struct coll_sub){ .team = { .ops = &sub_ops, .rank = rank, .size = size },
-                            .h = h,
-                            .root_node = -1 };
+    *b = (struct coll_sub){ .h = h, .root_node = -1 };
+    b->team = (struct coll_team){
+        .ops = &sub_ops, .arg = h->up->arg, .rank = rank, .size = size
+    };
 }
 
 /* ---- life ---- */
@@ -112,10 +157,10 @@ int coll_team_split(struct coll_team *t, const int *ranks, int n)
     memcpy(list, ranks, (size_t)n * sizeof *list);
     while (list[self] != t->rank)
         self++;
+    h->up = t;
     sub_set(&h->local, h, self, n);
     h->local.team.one_node = true;
     h->local.ranks = list;
-    h->up = t;
     t->hier = h;
     return 0;
 }
@@ -125,9 +170,9 @@ struct coll_team *coll_team_local(struct coll_team *t)
     return t->hier ? &t->hier->local.team : t;
 }
 
-int coll_team_whole_rank(const struct coll_team *t, int local_rank)
+int coll_team_whole_rank(const struct coll_team *t, int rank)
 {
-    return t->hier->local.ranks[local_rank];
+    return t->ops == &sub_ops ? whole_rank(t, rank) : rank;
 }
 
 void coll_hier_fini(struct coll_team *t)
@@ -135,6 +180,7 @@ void coll_hier_fini(struct coll_team *t)
     struct coll_hier *h = t->hier;
     if (!h)
         return;
+    coll_gpu_fini(t); /* its words are the local team's */
     coll_team_fini(&h->local.team);
     free((int *)h->local.ranks);
     free(h->start);

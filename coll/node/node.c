@@ -29,7 +29,7 @@ static size_t cells_nbytes(int size) { return (size_t)size * COLL_NODE_SLOTS * C
 
 static size_t blocks_nbytes(int size) { return 2 * coll_node_half_len(size); }
 
-/* The node's part of the block; behind it is that of coll/gpu. */
+/* The node's part of the block; behind it are the words of coll/gpu, and those for votes. */
 static size_t own_nbytes(int size)
 {
     return sizeof(struct coll_node_head) + (size_t)size * sizeof(struct coll_node_prog) +
@@ -38,17 +38,27 @@ static size_t own_nbytes(int size)
 
 size_t coll_node_nbytes(int size)
 {
-    return size < 2 ? 0 : own_nbytes(size) + coll_gpu_nbytes(size);
+    return size < 2 ? 0 : own_nbytes(size) + 2 * coll_gpu_nbytes(size);
 }
 
-int coll_team_attach(struct coll_team *t, size_t off)
+/* Of the whole team; no votes where all its ranks are here. */
+static int attach_devices(struct coll_team *whole, struct coll_team *t, char *shared)
 {
+    int err = coll_gpu_attach(t, t, shared);
+    if (!err && whole != t)
+        err = coll_gpu_attach(whole, t, shared + coll_gpu_nbytes(t->size));
+    return err;
+}
+
+int coll_team_attach(struct coll_team *whole, size_t off)
+{
+    struct coll_team *t = coll_team_local(whole);
     struct coll_node *n = calloc(1, sizeof *n);
     if (!n)
         return -RT_ENOMEM;
     char *p = t->ops->shm_at(t, off);
     n->direct = calloc((size_t)t->size, sizeof *n->direct);
-    if (!n->direct || coll_gpu_attach(t, p + own_nbytes(t->size)) < 0) {
+    if (!n->direct || attach_devices(whole, t, p + own_nbytes(t->size)) < 0) {
         free(n->direct);
         free(n);
         return -RT_ENOMEM;
@@ -84,23 +94,27 @@ void coll_team_moved(struct coll_team *t)
 {
     if (t->node)
         t->node->team = t;
-    if (t->gpu)
+    if (t->gpu && !t->hier)
         t->gpu->team = t;
-    if (t->hier)
+    if (t->hier) {
         t->hier->up = t;
+        t->hier->local.team.arg = t->arg;
+    }
 }
 
-bool coll_team_quiet(struct coll_team *t)
+bool coll_team_quiet(struct coll_team *whole)
 {
-    t = coll_team_local(t);
+    struct coll_team *t = coll_team_local(whole);
     struct coll_node *n = t->node;
     if (!n)
         return true;
+    char *shared = (char *)n->head + own_nbytes(t->size);
     for (int i = 0; i < t->size; i++)
         if (rt_load_acquire(&n->prog[i].probe) == 0) /* it has yet to attach, which writes */
             return false;
     return coll_node_finished(n, n->started) &&
-           coll_gpu_quiet(t, (char *)n->head + own_nbytes(t->size));
+           coll_gpu_quiet(t, t, shared) &&
+           (whole == t || coll_gpu_quiet(whole, t, shared + coll_gpu_nbytes(t->size)));
 }
 
 uint64_t coll_node_begin(struct coll_node *n, struct coll_task *k)

@@ -7,7 +7,9 @@
  *
  * Where all ranks go by messages and there is enough data, the same algorithm runs over the user's
  * buffers, with temporaries and reductions on the device (coll/sched_gpu.c), if this process's
- * buffers lie on one device and its kernels know the operation.  Each process decides alone.
+ * buffers lie on one device and its kernels know the operation.  Each process decides alone, also
+ * one that is alone on its host.  Where the ranks of a host work together they have agreed before
+ * (coll/gpu/vote.c), and what comes here is what they do not do on their devices.
  *
  * All else is done in host memory (coll_stage.c).  The algorithm is begun at once, so that calls
  * are numbered in their order, and makes its first step when the input is there.  A failed copy
@@ -108,7 +110,7 @@ static bool lies_on(const struct coll_args *a, const struct wm_comm *c, enum wm_
     return true;
 }
 
-/* Whether the algorithm of all ranks is one over messages; all come to the same answer. */
+/* Whether this rank's part of the algorithm is messages only; all of a host find the same. */
 static bool by_messages(const struct coll_team *t, const struct coll_task *k)
 {
     struct coll_args host = k->args;
@@ -116,20 +118,34 @@ static bool by_messages(const struct coll_team *t, const struct coll_task *k)
     host.mem = RT_MEM_HOST;
     if (k->messages || (!t->node && !t->hier))
         return true;
-    /* Those for several hosts have parts in shared memory. */
+    /* Those for several hosts have parts in shared memory, where ranks have some together. */
+    if (t->hier && !coll_team_local((struct coll_team *)t)->node)
+        return true;
     return !(coll_select(t, &host, &why)->need & (COLL_NEED_ONE_NODE | COLL_NEED_NODES));
+}
+
+/* The device that has all of this rank's buffers; NULL: none.  Adds their bytes. */
+static struct rt_gpu *sole_device(const struct coll_team *t, const struct coll_args *a,
+                                  int64_t *nbytes)
+{
+    struct rt_gpu *g = NULL;
+    bool ok = lies_on(a, t->arg, WM_SEND, &g, nbytes) && lies_on(a, t->arg, WM_RECV, &g, nbytes);
+    return ok && g && can_reduce(a, g) ? g : NULL;
+}
+
+struct rt_gpu *wm_coll_device(struct coll_team *t, const struct coll_args *a)
+{
+    int64_t nbytes = 0;
+    bool gaps = !a->op && ((a->stype && !a->stype->contig) || (a->rtype && !a->rtype->contig));
+    return gaps ? NULL : sole_device(t, a, &nbytes);
 }
 
 /* The device that carries the call out; NULL: none. */
 static struct rt_gpu *device_of(const struct coll_team *t, const struct coll_task *k)
 {
-    const struct coll_args *a = &k->args;
-    struct rt_gpu *g = NULL;
     int64_t nbytes = 0;
-    if (!by_messages(t, k) || !lies_on(a, t->arg, WM_SEND, &g, &nbytes) ||
-        !lies_on(a, t->arg, WM_RECV, &g, &nbytes))
-        return NULL;
-    return g && nbytes >= DEVICE_MIN && can_reduce(a, g) ? g : NULL;
+    struct rt_gpu *g = by_messages(t, k) ? sole_device(t, &k->args, &nbytes) : NULL;
+    return nbytes >= DEVICE_MIN ? g : NULL;
 }
 
 /* ---- in host memory ---- */

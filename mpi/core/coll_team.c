@@ -122,6 +122,7 @@ static const struct coll_team_ops team_ops = {
     .dev_release = wm_team_dev_release,
     .dev_attach = wm_team_dev_attach,
     .dev_detach = wm_team_dev_detach,
+    .device = wm_coll_device,
     .gone = team_gone,
     .nodes = team_nodes,
     .stage = wm_coll_stage,
@@ -179,7 +180,7 @@ uint64_t wm_coll_team_block(struct wm_comm *c)
 
 int wm_coll_team_attach(struct wm_comm *c, uint64_t block)
 {
-    int err = block ? coll_team_attach(coll_team_local(&c->team), block - 1) : 0;
+    int err = block ? coll_team_attach(&c->team, block - 1) : 0;
     if (!err)
         c->team_off = block - 1;
     return err;
@@ -265,7 +266,7 @@ int wm_coll_team_init(struct wm_comm *c)
 void wm_coll_team_fini(struct wm_comm *c)
 {
     struct coll_team *t = &c->team, *local = coll_team_local(t);
-    wm_team_dev_forget(t);
+    wm_team_dev_forget(local);
     bool owner = local->node && local->rank == 0;
     size_t nbytes = owner && !is_world(c) ? coll_node_nbytes(local->size) : 0;
     struct leaving *l = NULL;

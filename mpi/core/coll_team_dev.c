@@ -12,12 +12,12 @@
 
 _Static_assert(BTL_KEY_MAX <= COLL_DEV_KEY, "a key of the transport is one of a team");
 
-/* The connection to a rank for device memory. */
+/* The connection to a rank of the communicator's team, or of the local one, for device memory. */
 static int dev_peer(struct coll_team *t, int rank, struct btl_peer **out)
 {
     struct wm_comm *c = t->arg;
     struct wm_peer *p;
-    int err = wm_comm_peer(c, rank, &p);
+    int err = wm_comm_peer(c, coll_team_whole_rank(t, rank), &p);
     if (err < 0)
         return err;
     *out = wm_domain_dev(c->dom, p);

@@ -110,7 +110,7 @@ static bool plan_share(const struct wm_comm *fresh, int i, struct step *s)
     const struct coll_team *l = &fresh->team, *here = coll_team_local((struct coll_team *)l);
     if (here == l || !plan_bcast(here->size, here->rank, i, s))
         return false;
-    s->peer = coll_team_whole_rank(l, s->peer);
+    s->peer = coll_team_whole_rank(here, s->peer);
     return true;
 }
 

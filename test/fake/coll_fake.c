@@ -331,6 +331,7 @@ static void add_more(struct fake *f, const struct fake_more *more)
     f->ops.dev_attach = more->ops.dev_attach;
     f->ops.dev_detach = more->ops.dev_detach;
     f->ops.stage = more->ops.stage;
+    f->ops.device = more->ops.device;
     f->ops.gone = more->ops.gone;
     f->turn = more->turn;
 }
@@ -381,7 +382,7 @@ static void share_host(struct fake *f, int node)
     for (int i = 0; i < n; i++) {
         struct coll_team *t = &f->ranks[ranks[i]].team;
         if (coll_team_split(t, ranks, n) < 0 ||
-            (off != SIZE_MAX && coll_team_attach(coll_team_local(t), off) < 0))
+            (off != SIZE_MAX && coll_team_attach(t, off) < 0))
             abort();
     }
     free(ranks);
@@ -475,7 +476,7 @@ static int start(struct fake *f, struct rank *k, const struct coll_args *args, i
 static bool rank_turn(struct fake *f, struct rank *k, const struct coll_args *args, int ncalls,
                       int window)
 {
-    bool moved = false;
+    bool moved = rt_gpu_nactive > 0; /* one of its tasks may end what another waits for */
     while (k->next < ncalls && k->next < k->first + window) {
         int err = start(f, k, args, k->next);
         if (err == -RT_ENOMEM && f->repeats)

@@ -153,13 +153,13 @@ static void owner_without_devices(void)
     for (int r = 0; r < 2; r++) {
         t[r].ops = &fake_more->ops;
         rt_gpu_watch = r == 1;
-        CHECK_EQ(coll_gpu_attach(&t[r], shared), 0);
+        CHECK_EQ(coll_gpu_attach(&t[r], &t[r], shared), 0);
     }
-    CHECK(coll_gpu_quiet(&t[0], shared));
+    CHECK(coll_gpu_quiet(&t[0], &t[0], shared));
     t[0].gate_calls++; /* as coll_start() does it */
-    CHECK(!coll_gpu_quiet(&t[0], shared));
-    CHECK(coll_gpu_pass(t[1].gpu, &a));
-    CHECK(coll_gpu_quiet(&t[0], shared));
+    CHECK(!coll_gpu_quiet(&t[0], &t[0], shared));
+    CHECK(coll_gpu_pass(&t[1], &a));
+    CHECK(coll_gpu_quiet(&t[0], &t[0], shared));
     t[1].rank = 2; /* it gives nothing back */
     coll_gpu_fini(&t[1]);
     free(shared);

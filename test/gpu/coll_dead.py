@@ -12,11 +12,13 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from faultlib import Skip, builddir, failed, job, main    # noqa: E402
 
 victim = os.path.join(builddir, "test/gpu/coll_victim")
+here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../launch/rsh_here")
 SMALL, LARGE = "64", str(4 << 20)
 
 
-def killed(n, who, call, nbytes, mode="dies", **env):
-    job(n, str(who), call, nbytes, mode, env=env, program=victim).expect(137, f"rank {who}", "signal 9|killed")
+def killed(n, who, call, nbytes, mode="dies", launch=(), **env):
+    job(n, str(who), call, nbytes, mode, launch=launch, env=env, program=victim).expect(
+        137, f"rank {who}", "signal 9|killed")
 
 
 def small():
@@ -49,6 +51,13 @@ def waited_for():
     """The others are in a call that it never makes."""
     killed(3, 2, "allreduce", SMALL, "waits")
     killed(2, 0, "alltoall", LARGE, "waits")
+
+
+def hosts():
+    """On one of several hosts, whose ranks do their parts of the calls from device to device."""
+    for ranks, who, call, mode in ("n0:2,n1:2", 1, "allreduce", "dies"), ("n0:3,n1:1", 0, "in_place", "dies"), \
+            ("n0:2,n1:2", 3, "iallreduce", "waits"), ("n0:1,n1:2,n2:1", 2, "bcast", "dies"):
+        killed(4, who, call, LARGE, mode, launch=("--rsh", here, "-H", ranks))
 
 
 def slow():
@@ -91,4 +100,4 @@ def broken():
 if __name__ == "__main__":
     if subprocess.run([victim, "probe"]).returncode == 77:      # it has said why
         sys.exit(77)
-    main([small, large, nonblocking, persistent, root, waited_for, slow, leaves, freed, mismatch, disagree, broken])
+    main([small, large, nonblocking, persistent, root, waited_for, hosts, slow, leaves, freed, mismatch, disagree, broken])

@@ -27,6 +27,10 @@ check_PROGRAMS += test/fake/coll_gpu_test
 test_fake_coll_gpu_test_SOURCES = test/fake/coll_gpu_test.c test/fake/coll_case.c test/fake/coll_case.h \
 	test/fake/neighbor_case.c test/fake/neighbor_case.h test/fake/coll_fake.c test/fake/coll_fake.h
 test_fake_coll_gpu_test_LDADD = $(unit_ldadd) -ldl
+check_PROGRAMS += test/fake/coll_hier_gpu_test
+test_fake_coll_hier_gpu_test_SOURCES = test/fake/coll_hier_gpu_test.c test/fake/coll_case.c test/fake/coll_case.h \
+	test/fake/neighbor_case.c test/fake/neighbor_case.h test/fake/coll_fake.c test/fake/coll_fake.h
+test_fake_coll_hier_gpu_test_LDADD = $(unit_ldadd) -ldl
 check_PROGRAMS += test/fake/coll_hier_test
 test_fake_coll_hier_test_SOURCES = test/fake/coll_hier_test.c test/fake/coll_case.c test/fake/coll_case.h \
 	test/fake/neighbor_case.c test/fake/neighbor_case.h test/fake/coll_fake.c test/fake/coll_fake.h

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Whether a rank would carry out its part of a collective of several hosts on its device.
+ *
+ * From what length it pays: measured on two H200, hosts played by processes of one machine, tcp
+ * between them; us, through host memory -> on devices.  With two ranks a host on two hosts, each
+ * GPU shared by two ranks:
+ *     bytes         128 KiB         1 MiB           8 MiB
+ *     allreduce      745 -> 1270    1950 -> 2150    26200 -> 30200    64 MiB: 343000 -> 230000
+ *     reduce         477 -> 730      610 -> 1160     6500 -> 2500
+ *     allgather     1590 -> 1600    2100 -> 2000    13300 -> 8500     bytes of one rank
+ * With one rank a host they are level up to 1 MiB; at 8 MiB allreduce 7900 -> 7000, allgather
+ * 8000 -> 6800, reduce and bcast 5100 -> 4300.  Meetings of ranks that share a GPU cost more than
+ * copies of short data; a GPU for each of several ranks on a host was not measured. */
+#include "coll/hier/hier.h"
+
+#include "coll/start.h"
+#include "runtime/base/memkind.h"
+
+int64_t coll_hier_device_min = 4 << 20;
+
+/* Bytes of a rank's longer buffer, as far as all ranks know them; 0: they do not. */
+static int64_t known_bytes(const struct coll_team *t, const struct coll_args *a)
+{
+    int64_t n = coll_args_bytes(t, a);
+    bool blocks = a->kind == COLL_ALLGATHER || a->kind == COLL_ALLGATHERV ||
+                  a->kind == COLL_ALLTOALL;
+    return blocks ? n * t->size : n;
+}
+
+bool coll_hier_on_device(struct coll_task *k)
+{
+    struct coll_team *t = k->team;
+    struct coll_args host = k->args;
+    const char *why;
+    host.mem = RT_MEM_HOST;
+    if (!t->ops->device || known_bytes(t, &host) < coll_hier_device_min ||
+        !(coll_choose(t, &host, false, &why)->need & COLL_NEED_NODES))
+        return false;
+    struct rt_gpu *g = t->ops->device(t, &k->args);
+    return g && coll_begin_device(k, g) >= 0;
+}
