@@ -24,7 +24,7 @@
 /* Several puts and several lanes share by pieces of this length. */
 #define PIECE (1u << 20)
 /* Read or written in one turn, before other connections get theirs. */
-#define TURN (512u << 10)
+#define TURN (1u << 20)
 
 struct tcp_rmem {
     struct btl_rmem base;
