@@ -32,8 +32,8 @@ struct btl_hdr {
 #define BTL_PTR 4u      /* attach() gives a plain pointer */
 #define BTL_AMO 8u      /* amo() works, on memory of peers that have it too */
 #define BTL_CHOOSE 16u  /* put alone and put beside get differ: the engine measures which wins */
-#define BTL_EXPECT 64u  /* expect() works */
 #define BTL_WHOLE 32u   /* put and get share one wire: a message goes by that of the higher rate */
+#define BTL_EXPECT 64u  /* expect() works */
 
 struct btl_caps { /* constant after open(); btl_check() compares them with the pointers */
     uint32_t flags;
