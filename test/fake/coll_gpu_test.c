@@ -4,53 +4,27 @@
  * naive reference.  All ranks are in this process and on one device. */
 #include <stdio.h>
 #include <stdlib.h>
-#include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/gpu_int.h"
 #include "test/check.h"
-#include "test/fake/coll_case.h"
 #include "test/fake/coll_fake.h"
+#include "test/fake/coll_room.h"
 
 #define ROOM ((size_t)128 << 20)
-static struct rt_gpu *g;
-static cu_ptr room;
-static size_t used;
-
-static char *next_place(int64_t len)
-{
-    char *p = (char *)(uintptr_t)room + used;
-    used += ((size_t)len + 255) & ~(size_t)255;
-    CHECK(used <= ROOM);
-    return p;
-}
-
-static char *to_device(char *buf, int64_t len)
-{
-    char *p = next_place(len);
-    CHECK_EQ(rt_gpu_copy_now(g, p, buf, (size_t)len), 0);
-    return p;
-}
-
-static char *from_device(char *buf, int64_t len)
-{
-    char *p = next_place(len);
-    CHECK_EQ(rt_gpu_copy_now(g, buf, p, (size_t)len), 0);
-    return p;
-}
 
 static void run_case(const struct coll_case *c, const char *alg, unsigned seed)
 {
     struct coll_args *args = calloc((size_t)c->size, sizeof *args);
     struct coll_buffers *b = coll_case_make(c, args);
     struct fake *f = fake_create(c->size, seed, false, 0);
-    used = 0;
-    coll_case_each(c, b, to_device, args);
+    coll_room_rewind();
+    coll_case_each(c, b, coll_room_in, args);
     for (int r = 0; r < c->size; r++)
         args[r].mem = RT_MEM_CUDA;
-    fake_use_device(f, g);
+    fake_use_device(f, coll_room_gpu);
     int err = fake_run(f, args, 1, 1), left = fake_destroy(f);
-    used = 0;
-    coll_case_each(c, b, from_device, NULL);
+    coll_room_rewind();
+    coll_case_each(c, b, coll_room_out, NULL);
     int bad = coll_case_check(c, args, b);
     CHECK_MSG(!err && !bad && !left && !rt_gpu_nactive,
               "%s:%s ranks %d root %d count %lld%s%s seed %u: error %d, %d messages left",
@@ -129,38 +103,29 @@ static void no_memory(void)
     struct coll_buffers *b = coll_case_make(&c, args);
     cu_result (*alloc)(cu_ptr *, size_t) = rt_cuda.mem_alloc;
     CHECK_EQ(coll_configure("allreduce:recursive_doubling"), 0);
-    used = 0;
-    coll_case_each(&c, b, to_device, args);
+    coll_room_rewind();
+    coll_case_each(&c, b, coll_room_in, args);
     args[0].mem = args[1].mem = RT_MEM_CUDA;
     for (int again = 0; again < 2; again++) {
         struct fake *f = fake_create(2, 1, false, 0);
-        fake_use_device(f, g);
+        fake_use_device(f, coll_room_gpu);
         rt_cuda.mem_alloc = again ? alloc : none_left;
         CHECK_EQ(fake_run(f, args, 1, 1), again ? 0 : -RT_ENOMEM);
         CHECK_EQ(fake_destroy(f), 0);
     }
-    used = 0;
-    coll_case_each(&c, b, from_device, NULL);
+    coll_room_rewind();
+    coll_case_each(&c, b, coll_room_out, NULL);
     CHECK_EQ(coll_case_check(&c, args, b), 0);
     coll_case_free(&c, b);
 }
 
 int main(void)
 {
-    rt_cfg_set("gpu", "on", RT_CFG_CMD);
-    rt_gpu_init();
-    if (rt_gpu_count() == 0)
-        check_skip(rt_gpu_why_not());
-    if (rt_gpu_primary(0, &g) || !rt_gpu_has_kernels(g))
-        check_skip("no kernels: built without nvcc");
-    int in = rt_gpu_enter(g);
-    if (in < 0 || rt_cuda.mem_alloc(&room, ROOM) != CU_OK)
+    if (coll_room_open(ROOM))
         return 1;
     RUN(small_counts);
     RUN(large_counts);
     RUN(no_memory);
-    rt_cuda.mem_free(room);
-    rt_gpu_leave(in);
-    rt_gpu_fini();
+    coll_room_close();
     return check_end();
 }

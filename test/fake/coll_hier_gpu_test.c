@@ -7,21 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include "coll/hier/hier.h"
-#include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/gpu_int.h"
 #include "test/check.h"
-#include "test/fake/coll_case.h"
 #include "test/fake/coll_fake.h"
+#include "test/fake/coll_room.h"
 
 #define ROOM ((size_t)256 << 20)
 #define SHM_ROOM (24u << 20)
 #define NCALLS 24
 #define RANKS_MAX 9
 
-static struct rt_gpu *g;
-static cu_ptr room;
-static size_t used;
 static struct fake *now;
 /* How often ranks say no, and memory cannot be described or mapped, in 64ths. */
 static struct {
@@ -83,7 +79,7 @@ static struct rt_gpu *device(struct coll_team *t, const struct coll_args *a)
     if (fake_random(now, 64) < odds.no)
         return NULL;
     ayes++;
-    return g;
+    return coll_room_gpu;
 }
 
 /* All ranks of a host come here, or none. */
@@ -93,7 +89,7 @@ static int stage(struct coll_team *t, struct coll_task *k)
     nstaged++;
     rt_cuda.mem_alloc = mem_alloc;
     k->messages = true;
-    return coll_begin_device(k, g);
+    return coll_begin_device(k, coll_room_gpu);
 }
 
 static bool turn(struct fake *f)
@@ -126,28 +122,6 @@ static int parse(const char *text, int *node_of)
     return n;
 }
 
-static char *next_place(int64_t len)
-{
-    char *p = (char *)(uintptr_t)room + used;
-    used += ((size_t)len + 255) & ~(size_t)255;
-    CHECK(used <= ROOM);
-    return p;
-}
-
-static char *to_device(char *buf, int64_t len)
-{
-    char *p = next_place(len);
-    CHECK_EQ(rt_gpu_copy_now(g, p, buf, (size_t)len), 0);
-    return p;
-}
-
-static char *from_device(char *buf, int64_t len)
-{
-    char *p = next_place(len);
-    CHECK_EQ(rt_gpu_copy_now(g, buf, p, (size_t)len), 0);
-    return p;
-}
-
 /* Runs the calls; what has gone between hosts is left in *cost. */
 static int run(const struct coll_case *cases, int n, const char *map, unsigned seed, int window,
                bool on_device, struct fake_cost *cost)
@@ -157,22 +131,22 @@ static int run(const struct coll_case *cases, int n, const char *map, unsigned s
     struct coll_buffers *b[NCALLS];
     fake_more = on_device ? &more : NULL;
     struct fake *f = now = fake_create_nodes(size, seed, node_of, SHM_ROOM);
-    used = 0;
+    coll_room_rewind();
     for (int i = 0; i < n; i++) {
         b[i] = coll_case_make(&cases[i], &args[i * size]);
         if (on_device)
-            coll_case_each(&cases[i], b[i], to_device, &args[i * size]);
+            coll_case_each(&cases[i], b[i], coll_room_in, &args[i * size]);
         for (int r = 0; on_device && r < size; r++)
             args[i * size + r].mem = RT_MEM_CUDA;
     }
     if (on_device)
-        fake_use_device(f, g);
+        fake_use_device(f, coll_room_gpu);
     int err = fake_run(f, args, n, window);
     *cost = fake_cost(f);
-    used = 0;
+    coll_room_rewind();
     for (int i = 0; i < n; i++) {
         if (on_device)
-            coll_case_each(&cases[i], b[i], from_device, NULL);
+            coll_case_each(&cases[i], b[i], coll_room_out, NULL);
         bad += !err && coll_case_check(&cases[i], &args[i * size], b[i]);
         coll_case_free(&cases[i], b[i]);
     }
@@ -326,14 +300,7 @@ static void no_memory(void)
 
 int main(void)
 {
-    rt_cfg_set("gpu", "on", RT_CFG_CMD);
-    rt_gpu_init();
-    if (rt_gpu_count() == 0)
-        check_skip(rt_gpu_why_not());
-    if (rt_gpu_primary(0, &g) || !rt_gpu_has_kernels(g))
-        check_skip("no kernels: built without nvcc");
-    int in = rt_gpu_enter(g);
-    if (in < 0 || rt_cuda.mem_alloc(&room, ROOM) != CU_OK)
+    if (coll_room_open(ROOM))
         return 1;
     mem_alloc = rt_cuda.mem_alloc;
     coll_hier_device_min = 1;
@@ -343,8 +310,6 @@ int main(void)
     RUN(what_cannot_be_mapped);
     RUN(short_ones_are_staged);
     RUN(no_memory);
-    rt_cuda.mem_free(room);
-    rt_gpu_leave(in);
-    rt_gpu_fini();
+    coll_room_close();
     return check_end();
 }

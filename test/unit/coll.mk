@@ -23,13 +23,12 @@ check_PROGRAMS += test/fake/coll_again_test
 test_fake_coll_again_test_SOURCES = test/fake/coll_again_test.c test/fake/coll_fake.c test/fake/coll_fake.h \
 	test/fake/coll_devices.c test/fake/coll_devices.h
 test_fake_coll_again_test_LDADD = $(unit_ldadd)
-check_PROGRAMS += test/fake/coll_gpu_test
-test_fake_coll_gpu_test_SOURCES = test/fake/coll_gpu_test.c test/fake/coll_case.c test/fake/coll_case.h \
+check_PROGRAMS += test/fake/coll_gpu_test test/fake/coll_hier_gpu_test
+coll_room = test/fake/coll_room.c test/fake/coll_room.h test/fake/coll_case.c test/fake/coll_case.h \
 	test/fake/neighbor_case.c test/fake/neighbor_case.h test/fake/coll_fake.c test/fake/coll_fake.h
+test_fake_coll_gpu_test_SOURCES = test/fake/coll_gpu_test.c $(coll_room)
 test_fake_coll_gpu_test_LDADD = $(unit_ldadd) -ldl
-check_PROGRAMS += test/fake/coll_hier_gpu_test
-test_fake_coll_hier_gpu_test_SOURCES = test/fake/coll_hier_gpu_test.c test/fake/coll_case.c test/fake/coll_case.h \
-	test/fake/neighbor_case.c test/fake/neighbor_case.h test/fake/coll_fake.c test/fake/coll_fake.h
+test_fake_coll_hier_gpu_test_SOURCES = test/fake/coll_hier_gpu_test.c $(coll_room)
 test_fake_coll_hier_gpu_test_LDADD = $(unit_ldadd) -ldl
 check_PROGRAMS += test/fake/coll_hier_test
 test_fake_coll_hier_test_SOURCES = test/fake/coll_hier_test.c test/fake/coll_case.c test/fake/coll_case.h \

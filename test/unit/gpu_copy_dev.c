@@ -212,6 +212,16 @@ bool dev_linger_leave(void)
     return true;
 }
 
+void dev_settle(void)
+{
+    for (int i = 0; i < 10000 && rt_gpu_nactive; i++) {
+        dev_run();
+        dev_linger(100);
+        rt_gpu_progress();
+    }
+    CHECK_EQ(rt_gpu_nactive, 0);
+}
+
 /* ---- the driver ---- */
 
 static cu_result get_current(cu_ctx *c)

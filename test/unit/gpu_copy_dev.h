@@ -44,5 +44,6 @@ int dev_nstreams(void);
 /* The lingering kernel takes up to n descriptors; false: it is not there. */
 bool dev_linger(int n);
 bool dev_linger_leave(void);
+void dev_settle(void); /* device and progress, until nothing is under way */
 
 #endif

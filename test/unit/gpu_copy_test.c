@@ -63,17 +63,6 @@ static void finish(struct rt_gpu *g)
     CHECK_EQ(rt_gpu_nactive, 0);
 }
 
-/* Runs device and progress until nothing is under way. */
-static void settle(void)
-{
-    for (int i = 0; i < 10000 && rt_gpu_nactive; i++) {
-        dev_run();
-        dev_linger(100);
-        rt_gpu_progress();
-    }
-    CHECK_EQ(rt_gpu_nactive, 0);
-}
-
 static void expect_good(const struct job *j, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -161,7 +150,7 @@ static void no_copy_is_done_twice(void)
     dev_linger_leave();
     copy(g, &jobs[3], here + (1 << 20), there, 5u << 20); /* finds out, and launches none */
     CHECK_EQ(dev.nlaunch[RT_GPU_LINGER], 2);
-    settle();
+    dev_settle();
     expect_good(jobs + 1, 3);
     finish(g);
 }
@@ -193,16 +182,16 @@ static void long_copies_in_the_ring(void)
     rt_gpu_progress();
     copy(g, &jobs[1], here + 100, there, len);
     CHECK_EQ(dev.nlaunch[RT_GPU_LINGER] + dev.nlaunch[RT_GPU_BATCH] + dev.ncopies, 2);
-    settle();
+    dev_settle();
     CHECK_EQ(dev.nlaunch[RT_GPU_LINGER], 1);
     dev_linger_leave();
     copy(g, &jobs[2], here + (1 << 20), there, len);
     CHECK_EQ(dev.nlaunch[RT_GPU_LINGER], 2);
     CHECK_EQ(dev.linger_grid, WEFT_LINGER_MANY);
-    settle();
+    dev_settle();
     copy(g, &jobs[3], here + (2 << 20), there, len);
     copy(g, &jobs[4], here + (3 << 20), there, 8);
-    settle();
+    dev_settle();
     CHECK_EQ(dev.nlaunch[RT_GPU_LINGER], 2);
     expect_good(jobs, 5);
     finish(g);
@@ -213,13 +202,13 @@ static void no_ring_when_it_may_not_be(void)
     struct rt_gpu *g = start(true, true);
     g->shared = true;
     copy(g, &jobs[0], here, there, 8);
-    settle();
+    dev_settle();
     CHECK_EQ(dev.nlaunch[RT_GPU_BATCH], 0); /* kernels of two processes take turns */
     CHECK_EQ(dev.ncopies, 1);
     g->shared = false;
     cfg.gpu_linger_us = 0;
     copy(g, &jobs[1], here + 8, there + 8, 8);
-    settle();
+    dev_settle();
     expect_good(jobs, 2);
     CHECK_EQ(dev.nlaunch[RT_GPU_LINGER], 0);
     finish(g);
@@ -233,7 +222,7 @@ static void a_refused_lingering_kernel(void)
     capture_begin();
     for (int i = 0; i < 3; i++) {
         copy(g, &jobs[i], here + 8 * i, there + 8 * i, 8);
-        settle();
+        dev_settle();
     }
     const char *text = capture_end();
     expect_good(jobs, 3);
@@ -283,7 +272,7 @@ static void what_is_near_is_told(void)
             copy(g, &jobs[0], here, there + 8 * i, 8);
         else
             sum(g, &jobs[0], here, there, host, 2, true);
-        settle();
+        dev_settle();
         CHECK_EQ(jobs[0].ndone, 1);
         CHECK_EQ(dev.nnear, i / 3 + 1);
     }
@@ -297,7 +286,7 @@ static void short_reductions_use_the_ring(void)
     for (unsigned i = 0; i < 70; i++) { /* around the ring, copies between */
         sum(g, &jobs[0], here, there, host, 1 + i, i % 2);
         copy(g, &jobs[1], here + 8192, there, 64);
-        settle();
+        dev_settle();
         is_sum(&jobs[0], here, there, host, 1 + i);
         is_sum(&jobs[0], i % 2 ? here + 4 * (1 + i) : here, there, host, 1 + i);
         expect_good(&jobs[1], 1);
@@ -307,13 +296,13 @@ static void short_reductions_use_the_ring(void)
     CHECK_EQ(dev.linger_grid, 1);
     sum(g, &jobs[0], here, there, host, 1 << 20, false); /* long */
     sum(g, &jobs[1], here + (8 << 20) + 1, there + 1, host, 2, false); /* odd */
-    settle();
+    dev_settle();
     is_sum(&jobs[0], here, there, host, 1 << 20);
     CHECK_EQ(dev.nfolds, 70);
     CHECK_EQ(dev.nlaunch[RT_GPU_FOLD_4], 2);
     for (int i = 0; i < 8; i++) /* a crowd: a launch each */
         sum(g, &jobs[i], here + 1024 * i, there, host, 9, false);
-    settle();
+    dev_settle();
     for (int i = 0; i < 8; i++)
         is_sum(&jobs[i], here + 1024 * i, there, host, 9);
     CHECK(dev.nfolds <= 74 && dev.nlaunch[RT_GPU_FOLD_4] >= 6);
@@ -338,7 +327,7 @@ static void reductions_of_many_places(void)
             f.ndst = (uint8_t)ndst;
             jobs[0] = (struct job){ .op.done = fold_done };
             rt_gpu_fold(g, &f, &jobs[0].op);
-            settle();
+            dev_settle();
             CHECK_EQ(jobs[0].ndone, 1);
             CHECK_EQ(jobs[0].err, 0);
             for (unsigned i = 0; i < ndst && n > 1; i++)
@@ -354,7 +343,7 @@ static void reductions_of_many_blocks(void)
     struct rt_gpu *g = start(true, true);
     sum(g, &jobs[0], here, there, there + (4 << 20), 16 << 10, false);
     CHECK_EQ(dev.linger_grid, WEFT_LINGER_MANY);
-    settle();
+    dev_settle();
     is_sum(&jobs[0], here, there, there + (4 << 20), 16 << 10);
     CHECK_EQ(dev.nfolds, 1);
     finish(g);
@@ -369,7 +358,7 @@ static void reductions_of_a_refused_kernel(void)
     capture_begin();
     for (unsigned i = 0; i < 3; i++) {
         sum(g, &jobs[i], here + 1024 * i, there, host, 5 + i, false);
-        settle();
+        dev_settle();
         is_sum(&jobs[i], here + 1024 * i, there, host, 5 + i);
     }
     capture_end();
@@ -394,7 +383,7 @@ static void a_reduction_done_by_the_last_kernel(void)
     dev.refuse = 701;
     capture_begin();
     sum(g, &jobs[1], here + 1024, there, host, 5, false);
-    settle();
+    dev_settle();
     capture_end();
     memcpy(&got, here, sizeof got);
     CHECK_EQ(jobs[0].ndone, 1);
@@ -435,7 +424,7 @@ static void a_device_without_memory(void)
     fill(there, ROOM);
     for (int i = 0; i < 30; i++)
         copy(g, &jobs[i], here + 100 * i, there + i, 99);
-    settle();
+    dev_settle();
     expect_good(jobs, 30);
     finish(g);
 }
@@ -454,7 +443,7 @@ static void a_crowd_goes_in_batches(void)
     CHECK_EQ(dev.batch_n, RT_GPU_BATCH_MAX);
     rt_gpu_progress();
     CHECK_EQ(dev.nlaunch[RT_GPU_BATCH], 2); /* no more than two at a time */
-    settle();
+    dev_settle();
     expect_good(jobs, 300);
     CHECK_EQ(dev.nlaunch[RT_GPU_BATCH], 5); /* 299 copies */
     CHECK_EQ(dev.longest, 2);
@@ -468,11 +457,11 @@ static void a_batch_has_a_grid_for_its_bytes(void)
     cfg.gpu_linger_us = 0;
     copy(g, &jobs[0], here, there, 8);
     CHECK_EQ(dev.batch_grid, 1);
-    settle();
+    dev_settle();
     copy(g, &jobs[0], here, there, 8);
     copy(g, &jobs[1], here + 16, there, 17);
     copy(g, &jobs[2], here + 1024, there, WEFT_BATCH_PIECE + 1);
-    settle();
+    dev_settle();
     CHECK_EQ(dev.batch_grid, 3);
     expect_good(jobs, 3);
     finish(g);
@@ -496,7 +485,7 @@ static void few_copies_gather(void)
     dev_linger(2);
     rt_gpu_progress();
     CHECK_EQ(dev.nlaunch[RT_GPU_BATCH], 1); /* the batch is not done */
-    settle();
+    dev_settle();
     expect_good(jobs, 19);
     CHECK_EQ(dev.nlaunch[RT_GPU_BATCH], 1);
     finish(g);
@@ -520,7 +509,7 @@ static void done_may_start_the_next(void)
     chain_left = 50;
     chain_job.op.done = chain;
     rt_gpu_copy(chain_gpu, here, there, 50000, &chain_job.op);
-    settle();
+    dev_settle();
     CHECK_EQ(chain_left, 0);
     finish(chain_gpu);
 }
@@ -545,7 +534,7 @@ static void large_copies_take_the_engines_in_turn(void)
     rt_gpu_progress();
     CHECK_EQ(jobs[1].ndone, 1);
     CHECK_EQ(jobs[0].ndone, 0);
-    settle();
+    dev_settle();
     expect_good(jobs, 4);
     finish(g);
 }
@@ -578,7 +567,7 @@ static void many_large_copies_share_flights(void)
     for (int i = 0; i < 64; i++)
         copy(g, &jobs[i], there + (i << 16), here + (i << 16), 60000);
     CHECK_EQ(dev.ncopies, MOVE_ENGINES);
-    settle();
+    dev_settle();
     expect_good(jobs, 64);
     CHECK_EQ(dev.ncopies, 64);
     CHECK(dev.nwrites <= MOVE_ENGINES + (64 - MOVE_ENGINES) / 3);
@@ -610,7 +599,7 @@ static void a_crowd_of_middling_copies(void)
         for (unsigned i = 0; i < n; i++)
             copy(g, &jobs[i], here + i * len, src + i * len, len);
         CHECK_EQ(dev.ncopies, 1); /* the others wait for each other */
-        settle();
+        dev_settle();
         expect_good(jobs, (int)n);
         CHECK_EQ(dev.ncopies, 1);
         CHECK(dev.nlaunch[RT_GPU_BATCH] > 0);
@@ -625,7 +614,7 @@ static void directions_have_their_own_streams(void)
         copy(g, &jobs[2 * i], host + (i << 20), there + (i << 20), 1u << 20);
         copy(g, &jobs[2 * i + 1], here + (i << 20), there + (8 << 20), 1u << 20);
     }
-    settle();
+    dev_settle();
     memset(dev.where, 0, sizeof dev.where);
     dev.ncopies = 0;
     for (int i = 0; i < 2; i++) {
@@ -635,7 +624,7 @@ static void directions_have_their_own_streams(void)
     CHECK_EQ(dev.ncopies, 4);
     for (int i = 0; i < 4; i++)
         CHECK(i % 2 ? dev.where[i] >= '2' : dev.where[i] < '2');
-    settle();
+    dev_settle();
     expect_good(jobs, 12);
     finish(g);
 }
@@ -645,7 +634,7 @@ static void without_stream_writes(void)
     struct rt_gpu *g = start(true, false);
     for (int i = 0; i < 20; i++)
         copy(g, &jobs[i], here + (i << 20), there + (i << 20), i % 2 ? 5u << 20 : 77);
-    settle();
+    dev_settle();
     expect_good(jobs, 20);
     CHECK_EQ(dev.nwrites, 0);
     CHECK(dev.nrecords > 0);
@@ -658,7 +647,7 @@ static void without_kernels(void)
     for (int i = 0; i < 40; i++)
         copy(g, &jobs[i], here + (i << 12), there + (i << 12), (size_t)i * 100);
     CHECK_EQ(jobs[0].ndone, 0); /* of no bytes, but not from inside the call */
-    settle();
+    dev_settle();
     expect_good(jobs, 40);
     CHECK_EQ(dev.nlaunch[RT_GPU_BATCH] + dev.nlaunch[RT_GPU_LINGER], 0);
     finish(g);
@@ -677,7 +666,7 @@ static void launches_wait_for_a_flight(void)
         jobs[i].op.dst = here + 1000 * i, jobs[i].op.src = there + 1000 * i, jobs[i].op.len = 1000;
     }
     CHECK_EQ(dev.nlaunch[RT_GPU_PACK], MOVE_LAUNCHES);
-    settle();
+    dev_settle();
     expect_good(jobs, 20);
     CHECK_EQ(dev.nlaunch[RT_GPU_PACK], 20);
     finish(g);
@@ -692,7 +681,7 @@ static void a_refused_copy_fails_alone(void)
     capture_begin();
     for (int i = 0; i < 24; i++)
         copy(g, &jobs[i], here + (i << 16), there + (i << 16), 1u << 16);
-    settle();
+    dev_settle();
     const char *text = capture_end();
     CHECK(strstr(text, "cuMemcpyAsync"));
     CHECK_EQ(jobs[11].ndone, 1);
@@ -713,7 +702,7 @@ static void an_end_that_cannot_be_marked(void)
             copy(g, &jobs[i], here + (i << 20), there + (i << 20), 1u << 20);
             dev.no_marks = i < 3;
         }
-        settle();
+        dev_settle();
         CHECK(strstr(capture_end(), "cannot be marked"));
         expect_good(jobs, 6);
         finish(g);
@@ -874,7 +863,7 @@ static void random_copies(void)
             if (rand() % 3 == 0)
                 rt_gpu_progress();
         }
-        settle();
+        dev_settle();
         expect_good(jobs, n);
         CHECK(dev.longest <= 2);
         finish(g);

@@ -38,16 +38,6 @@ static void finish(struct rt_gpu *g)
     CHECK_EQ(rt_gpu_nactive, 0);
 }
 
-static void settle(void)
-{
-    for (int i = 0; i < 10000 && rt_gpu_nactive; i++) {
-        dev_run();
-        dev_linger(100);
-        rt_gpu_progress();
-    }
-    CHECK_EQ(rt_gpu_nactive, 0);
-}
-
 static void copy(struct rt_gpu *g, int i, bool near, void *dst)
 {
     ops[i].done = is_done;
@@ -82,7 +72,7 @@ static void launch_each(struct rt_gpu *g)
     sum(g, 30, false, 1 << 20);
     ops[31].done = is_done;
     rt_gpu_launch(g, RT_GPU_PACK, 1, 32, &p, sizeof p, &ops[31]);
-    settle();
+    dev_settle();
     CHECK_EQ(ndone, 32);
     for (int i = 0; i < 30; i++)
         CHECK(!memcmp(to + 64 * i, there + 64, 8));
@@ -161,7 +151,7 @@ static void near_batches(void)
         copy(g, 10, false, here + 8192); /* a batch runs, and the others gather */
         for (int i = 0; i < 4; i++)
             copy(g, i, i != far, here + 64 * i);
-        settle();
+        dev_settle();
         CHECK_EQ(dev.batch_n, 4);
         CHECK_EQ(dev.batch_near, far < 0);
         CHECK_EQ(ndone, 5);
@@ -175,11 +165,11 @@ static void near_reductions(void)
     struct rt_gpu *g = start();
     for (int near = 0; near < 2; near++) {
         sum(g, 0, near, 1 << 20);
-        settle();
+        dev_settle();
         CHECK_EQ(dev.fold_near, near);
         dev.nnear = 0;
         sum(g, 0, near, 2);
-        settle();
+        dev_settle();
         CHECK_EQ(dev.nnear, near);
         CHECK_EQ(dev.nfolds, near + 1);
     }
