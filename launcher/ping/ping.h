@@ -16,7 +16,7 @@
  * being of one kind. */
 struct ping_cell {
     double us;                  /* half a round trip of 8 bytes, median */
-    double out, in;             /* MB/s of a long message, from and to this process, median */
+    double out, in;             /* MB/s of long messages, from and to this process, median */
     bool ok;                    /* messages arrive both ways */
     char by[11];                /* transport; "" when none leads there */
 };
