@@ -26,6 +26,7 @@
 #define WEFT_LINGER_SOLO (32u << 10)
 #define WEFT_LINGER_PART (8u << 10)
 #define WEFT_LINGER_ONE WEFT_LINGER_SOLO
+#define WEFT_LINGER_JOIN_NS 5000u /* blocks that start later than this are not waited for */
 
 /* Reductions, by the bytes of one source: a unit a lane by one warp, up to FOLD_PART block 0 alone,
  * longer ones in parts of at least that, up to FOLD_MOST; a thread has 16 bytes of each source in

@@ -146,7 +146,8 @@ static void __syncthreads()
 typedef unsigned long long u64;
 #define EVERY_LANE 0xffffffffu
 static std::atomic<u64> now{ 1000 };
-static u64 now_ns() { return now += 20; }
+static std::atomic<u64> tick{ 20 }, load_takes{ 0 };
+static u64 now_ns() { return now += tick; }
 static int nfences, nfences_device; /* about */
 static void fence_system() { nfences++, may_yield(); }
 static void fence_device() { nfences_device++, may_yield(); }
@@ -216,6 +217,7 @@ template <bool stays> struct from {
     {
         if ((uintptr_t)p % sizeof(T))
             fail("a load", "out of alignment");
+        now += load_takes;
         if (rnd() % 64 == 0)
             yield();
         return *p;
@@ -466,6 +468,58 @@ static void linger_round(unsigned blocks)
         bad("wrong data of the lingering kernel");
 }
 
+static void post_long(size_t at, size_t len)
+{
+    uint32_t s = ++posted;
+    struct rt_gpu_desc *d = &ring[s % RT_GPU_RING_SLOTS];
+    *d = {};
+    d->dst = (uint64_t)&dst[at];
+    d->src = (uint64_t)&src[at];
+    d->len = (uint32_t)len;
+    memcpy(&want[at], &src[at], len);
+    __atomic_store_n(&d->seq_too, s, __ATOMIC_RELEASE);
+    __atomic_store_n(&d->seq, s, __ATOMIC_RELEASE);
+}
+
+static void wait_until(const char *what, const std::function<bool()> &there)
+{
+    for (int i = 0; !there(); i++, usleep(100))
+        if (i == 100000)
+            bad(what);
+}
+
+/* A launch with long work in its parameters shares it with blocks that start later; work that takes
+ * longer than the idle time does not end the kernel. */
+static void long_first_round(unsigned blocks)
+{
+    static struct rt_gpu_linger p;
+    static const std::function<void()> body = [] { weft_linger(p); };
+    const size_t len = 2 * WEFT_LINGER_SOLO;
+    refill();
+    tick = 0; /* time goes by with loads only */
+    load_takes = 100;
+    post_long(0, len);
+    p = { (uint64_t)ring, (uint64_t)&words, (uint64_t)&work_area, reaped + 1, ++launches, 5000,
+          400000000, {}, ring[posted % RT_GPU_RING_SLOTS] };
+    launch(blocks, 64, true, &body);
+    wait_until("long work does not end", [] { return words.done == posted; });
+    for (unsigned i = 0; i + 1 < blocks; i++)
+        if (work_area.finished[i] != posted)
+            bad("block 0 has not waited for the others");
+    load_takes = 0;
+    usleep(2000);
+    post_long(len, len);
+    wait_until("the kernel has left after long work", [] { return words.done == posted; });
+    if (words.left == launches)
+        bad("the kernel has left with work to do");
+    tick = 20000;
+    wait_until("the kernel does not leave", [] { return words.left == launches && !running; });
+    tick = 20;
+    reaped = posted;
+    if (dst != want)
+        bad("wrong data of long work");
+}
+
 static void batch_round()
 {
     static struct rt_gpu_batch b;
@@ -513,6 +567,8 @@ int main(int argc, char **argv)
         batch_round();
         batch_round();
     }
+    long_first_round(2);
+    long_first_round(4);
     printf("# %d copies (%d near), %d reductions (%d of many places), %d launches\nok 1 - kernels that copy, on the CPU\n1..1\n",
            ncopies, nnear, nfolds, nfar, nlaunches);
     return 0;
