@@ -12,7 +12,9 @@
 #include <cstdlib>
 #include <ctime>
 #include <functional>
+#include <thread>
 #include <vector>
+#include <atomic>
 
 #define RT(x) \
     do { \
@@ -36,31 +38,35 @@ static double now_us()
     return t.tv_sec * 1e6 + t.tv_nsec * 1e-3;
 }
 
-static void sync_all()
-{
-    for (int d = 0; d < n; d++) {
-        RT(cudaSetDevice(d));
-        RT(cudaDeviceSynchronize());
-    }
-}
-
-/* go(device) starts what one device does; nbytes: what the busiest link carries one way. */
+/* A thread a device, which begin at the same time: one alone would start the last device late.
+ * go(device) starts what that one does; nbytes: what the busiest link carries one way. */
 static void measure(const char *what, double nbytes, const std::function<void(int)> &go)
 {
-    std::vector<double> us;
-    for (int rep = 0; rep < 9; rep++) {
-        sync_all();
-        double t = now_us();
-        for (int d = 0; d < n; d++) {
+    const int reps = 12;
+    std::vector<double> us(reps);
+    std::vector<std::thread> threads;
+    std::atomic<int> here{ 0 }, gone{ 0 };
+    for (int d = 0; d < n; d++)
+        threads.emplace_back([&, d] {
             RT(cudaSetDevice(d));
-            go(d);
-        }
-        sync_all();
-        us.push_back(now_us() - t);
-    }
-    std::sort(us.begin() + 1, us.end()); /* without the first */
-    printf("%-64s %6.0f MiB %7.1f %7.1f GB/s %8.0f us\n", what, nbytes / MIB, nbytes / us[1] / 1e3,
-           nbytes / us[5] / 1e3, us[5]);
+            for (int rep = 0; rep < reps; rep++) {
+                RT(cudaDeviceSynchronize());
+                for (here++; here < (rep + 1) * n;)
+                    ;
+                double t = now_us();
+                go(d);
+                RT(cudaDeviceSynchronize());
+                for (gone++; gone < (rep + 1) * n;)
+                    ;
+                if (d == 0)
+                    us[rep] = now_us() - t;
+            }
+        });
+    for (auto &t : threads)
+        t.join();
+    std::sort(us.begin() + 2, us.end()); /* without the first ones */
+    printf("%-60s %6.0f MiB %7.1f %7.1f GB/s %8.0f us\n", what, nbytes / MIB,
+           nbytes / us[2] / 1e3, nbytes / us[7] / 1e3, us[7]);
     fflush(stdout);
 }
 
@@ -82,7 +88,7 @@ struct fold {
 };
 
 /* P sources to Q destinations, AHEAD units of each source in flight. */
-template <int P, int Q, int AHEAD> __global__ void fold_kernel(fold f)
+template <int P, int Q, int AHEAD> __global__ void __launch_bounds__(512) fold_kernel(fold f)
 {
     size_t step = (size_t)gridDim.x * blockDim.x;
     for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < f.n; i += AHEAD * step) {
@@ -108,7 +114,7 @@ template <int P, int Q, int AHEAD> __global__ void fold_kernel(fold f)
 }
 
 /* Tiles: a block does a run of consecutive units. */
-template <int P, int Q, int AHEAD> __global__ void fold_tiles(fold f)
+template <int P, int Q, int AHEAD> __global__ void __launch_bounds__(512) fold_tiles(fold f)
 {
     const size_t tile = (size_t)AHEAD * blockDim.x;
     for (size_t b = blockIdx.x * tile; b < f.n; b += gridDim.x * tile) {
@@ -152,8 +158,7 @@ static void launch(int d, int s, size_t nbytes, int blocks, int threads)
 
 template <int P, int Q, int AHEAD, bool TILES> static void shapes(const char *name, double nbytes)
 {
-    const int shape[][2] = { { 66, 512 }, { 132, 256 }, { 132, 512 }, { 264, 256 }, { 264, 512 },
-                             { 132, 1024 } };
+    const int shape[][2] = { { 66, 512 }, { 132, 256 }, { 132, 512 }, { 264, 512 } };
     for (auto &s : shape) {
         char what[100];
         snprintf(what, sizeof what, "%s, %d in flight%s, %d x %d", name, AHEAD,
@@ -164,80 +169,137 @@ template <int P, int Q, int AHEAD, bool TILES> static void shapes(const char *na
     }
 }
 
+/* Blocks for all others, cut in pieces, one after another or in several streams. */
+static void exchange(const char *name, size_t b, size_t piece, int streams, bool gets)
+{
+    char what[100];
+    snprintf(what, sizeof what, "%s, pieces of %zu MiB, %d streams", name, piece / MIB, streams);
+    measure(what, b * (n - 1), [&](int d) {
+        int turn = 0;
+        for (size_t o = 0; o < b; o += piece)
+            for (int i = 1; i < n; i++)
+                (gets ? get : put)(d, turn++ % streams, (d + i) % n, d * b + o,
+                                   std::min(b - o, piece));
+    });
+}
+
+/* The same as one call of the driver. */
+static void batch(int d, size_t len, size_t piece)
+{
+    std::vector<void *> to;
+    std::vector<const void *> from;
+    std::vector<size_t> size;
+    for (size_t o = 0; o < len; o += piece) {
+        to.push_back(in[(d + 1) % n] + o);
+        from.push_back(out[d] + o);
+        size.push_back(std::min(piece, len - o));
+    }
+    cudaMemcpyAttributes a = {};
+    a.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+    size_t first = 0;
+    RT(cudaMemcpyBatchAsync(to.data(), from.data(), size.data(), to.size(), &a, &first, 1,
+                            st[d][0]));
+}
+
+/* An allreduce without waiting for others: a kernel folds a chunk of the own block over the links,
+ * engines bring the chunk before to all others meanwhile. */
+template <int P> static void fold_and_put(double nbytes, int chunks, int blocks)
+{
+    char what[100];
+    snprintf(what, sizeof what, "fold over the links and put, %d chunks, %d blocks", chunks, blocks);
+    static cudaEvent_t ev[8][64];
+    for (int d = 0; d < n; d++)
+        for (int k = 0; k < chunks; k++) {
+            RT(cudaSetDevice(d));
+            if (!ev[d][k])
+                RT(cudaEventCreateWithFlags(&ev[d][k], cudaEventDisableTiming));
+        }
+    measure(what, nbytes / n * (n - 1) * 2, [&](int d) {
+        size_t block = (size_t)nbytes / n, piece = block / chunks;
+        for (int k = 0; k < chunks; k++) {
+            size_t off = d * block + k * piece;
+            fold f;
+            for (int i = 0; i < P; i++)
+                f.src[i] = (const float4 *)(out[(d + i) % n] + off);
+            f.dst[0] = (float4 *)(in[d] + off);
+            f.n = piece / 16;
+            fold_tiles<P, 1, 2><<<blocks, 512, 0, st[d][0]>>>(f);
+            RT(cudaEventRecord(ev[d][k], st[d][0]));
+        }
+        for (int k = 0; k < chunks; k++) {
+            size_t off = d * block + k * piece;
+            RT(cudaStreamWaitEvent(st[d][1], ev[d][k], 0));
+            for (int i = 1; i < n; i++)
+                RT(cudaMemcpyAsync(in[(d ^ i) % n] + off, in[d] + off, piece, cudaMemcpyDefault,
+                                   st[d][1]));
+        }
+    });
+}
+
+static void all_fold_and_put(double nbytes)
+{
+    for (int blocks : { 32, 66, 132 })
+        for (int chunks : { 1, 2, 4, 8 })
+            if (n == 4)
+                fold_and_put<4>(nbytes, chunks, blocks);
+            else if (n == 2)
+                fold_and_put<2>(nbytes, chunks, blocks);
+}
+
 static void engines(size_t len)
 {
+    for (size_t piece : { 16 * MIB, 8 * MIB, 4 * MIB }) {
+        char what[100];
+        snprintf(what, sizeof what, "each puts to the next, a batch of %zu MiB each", piece / MIB);
+        measure(what, len, [&](int d) { batch(d, len, piece); });
+    }
+
     measure("each puts to the next", len, [&](int d) { put(d, 0, (d + 1) % n, 0, len); });
     measure("each gets from the next", len, [&](int d) { get(d, 0, (d + 1) % n, 0, len); });
-    measure("each puts to the next, 8 MiB pieces", len, [&](int d) {
-        for (size_t o = 0; o < len; o += 8 * MIB)
-            put(d, 0, (d + 1) % n, o, 8 * MIB);
-    });
-    measure("each puts to the next, 8 MiB pieces in two streams", len, [&](int d) {
-        for (size_t o = 0; o < len; o += 8 * MIB)
-            put(d, o / 8 / MIB % 2, (d + 1) % n, o, 8 * MIB);
-    });
+    for (size_t piece : { 16 * MIB, 8 * MIB, 4 * MIB })
+        for (int streams : { 1, 2 }) {
+            char what[100];
+            snprintf(what, sizeof what, "each puts to the next, pieces of %zu MiB, %d streams",
+                     piece / MIB, streams);
+            measure(what, len, [&](int d) {
+                for (size_t o = 0, k = 0; o < len; o += piece, k++)
+                    put(d, k % streams, (d + 1) % n, o, std::min(piece, len - o));
+            });
+        }
     if (n == 2)
         return;
     size_t b = len / (n - 1) / MIB * MIB;
-    measure("all puts to all, a stream each", b * (n - 1), [&](int d) {
-        for (int i = 1; i < n; i++)
-            put(d, i, (d + i) % n, d * b, b);
-    });
-    measure("all puts to all, one after another", b * (n - 1), [&](int d) {
-        for (int i = 1; i < n; i++)
-            put(d, 0, (d + i) % n, d * b, b);
-    });
-    measure("all puts to all, 4 MiB pieces in turn, a stream", b * (n - 1), [&](int d) {
-        for (size_t o = 0; o < b; o += 4 * MIB)
-            for (int i = 1; i < n; i++)
-                put(d, 0, (d + i) % n, d * b + o, std::min(b - o, 4 * MIB));
-    });
-    measure("all puts to all, 4 MiB pieces in turn, a stream each", b * (n - 1), [&](int d) {
-        for (size_t o = 0; o < b; o += 4 * MIB)
-            for (int i = 1; i < n; i++)
-                put(d, i, (d + i) % n, d * b + o, std::min(b - o, 4 * MIB));
-    });
-    measure("all gets from all, a stream each", b * (n - 1), [&](int d) {
-        for (int i = 1; i < n; i++)
-            get(d, i, (d + i) % n, d * b, b);
-    });
-    measure("all gets from all, one after another", b * (n - 1), [&](int d) {
-        for (int i = 1; i < n; i++)
-            get(d, 0, (d + i) % n, d * b, b);
-    });
-    measure("device 0 puts to all others, a stream each", b * (n - 1), [&](int d) {
+    exchange("all put to all", b, b, 1, false);
+    exchange("all put to all", b, b, n - 1, false);
+    for (size_t piece : { 32 * MIB, 16 * MIB, 8 * MIB, 4 * MIB, 2 * MIB })
+        for (int streams : { 1, 2, 3, 6 })
+            if (piece < b)
+                exchange("all put to all", b, piece, streams, false);
+    exchange("all get from all", b, b, 1, true);
+    exchange("all get from all", b, 8 * MIB, 1, true);
+    exchange("all get from all", b, 8 * MIB, 3, true);
+    measure("0 puts to all others, a stream each", b * (n - 1), [&](int d) {
         for (int i = 1; i < n && d == 0; i++)
             put(d, i, i, 0, b);
     });
-    measure("device 0 puts to all others, one after another", b * (n - 1), [&](int d) {
-        for (int i = 1; i < n && d == 0; i++)
-            put(d, 0, i, 0, b);
+    measure("a chain: all but the last put to the next, 8 MiB", b * (n - 1), [&](int d) {
+        for (size_t o = 0; o < b * (n - 1) && d < n - 1; o += 8 * MIB)
+            put(d, 0, d + 1, o, std::min(8 * MIB, b * (n - 1) - o));
     });
-    measure("0 puts parts to all, they put them to the others", b * (n - 1), [&](int d) {
+    measure("all put to all, a fold in own memory beside", b * (n - 1), [&](int d) {
         for (int i = 1; i < n; i++)
-            if ((d + i) % n)
-                put(d, i, (d + i) % n, d * b, b);
-    });
-    measure("the same, they get them", b * (n - 1), [&](int d) {
-        for (int i = 1; i < n; i++)
-            if (d == 0)
-                put(d, i, i, 0, b);
-            else if ((d + i) % n)
-                get(d, i, (d + i) % n, d * b, b);
-    });
-    measure("a chain: all but the last put to the next", b * (n - 1), [&](int d) {
-        if (d < n - 1)
-            put(d, 0, d + 1, 0, b * (n - 1));
-    });
-    measure("all put 2/3 to the others, fold 4 in their own memory beside", b * (n - 1), [&](int d) {
-        for (int i = 1; i < n; i++)
-            put(d, i, (d + i) % n, d * b, b);
+            put(d, 1, (d + i) % n, d * b, b);
         fold f;
         for (int i = 0; i < 4; i++)
             f.src[i] = (const float4 *)(out[d] + i * b);
         f.dst[0] = (float4 *)(in[d] + (n - 1) * b);
         f.n = b / 16;
         fold_kernel<4, 1, 2><<<132, 512, 0, st[d][0]>>>(f);
+    });
+    measure("half by all to all puts, half by folds of 4 to the own", b * (n - 1), [&](int d) {
+        for (int i = 1; i < n; i++)
+            put(d, 1, (d + i) % n, d * b, b / 2);
+        launch<4, 1, 2, true>(d, 0, b / 2 * n, 132, 512);
     });
 }
 
@@ -257,16 +319,14 @@ int main()
             RT(cudaStreamCreateWithFlags(&st[d][s], cudaStreamNonBlocking));
     }
     printf("%d devices; pattern, bytes a device sends, GB/s best and median, time\n", n);
-    engines(48 * MIB);
-    engines(384 * MIB);
-    for (double nbytes : { 16. * MIB, 64. * MIB, 256. * MIB }) {
+    engines(192 * MIB);
+    for (double nbytes : { 16. * MIB, 64. * MIB, 256. * MIB })
+        all_fold_and_put(nbytes);
+    for (double nbytes : { 16. * MIB, 256. * MIB }) {
         if (n == 4) {
             shapes<4, 4, 1, false>("fold of 4 to 4", nbytes);
-            shapes<4, 4, 2, false>("fold of 4 to 4", nbytes);
             shapes<4, 4, 2, true>("fold of 4 to 4", nbytes);
-            shapes<4, 4, 4, true>("fold of 4 to 4", nbytes);
             shapes<4, 1, 2, true>("fold of 4 to the own", nbytes);
-            shapes<4, 1, 4, true>("fold of 4 to the own", nbytes);
             shapes<1, 4, 4, true>("own to 4", nbytes);
         } else if (n == 2) {
             shapes<2, 2, 2, true>("fold of 2 to 2", nbytes);
