@@ -128,7 +128,7 @@ struct coll_gpu_call {
     int nops;
     int started, lead; /* all steps before these have been started; have ended and been said */
     int wait;          /* the next step that waits for others */
-    int barrier;       /* the last POST or BARRIER that has been said */
+    int said;          /* the last POST or BARRIER that has been said */
     int running;
 };
 

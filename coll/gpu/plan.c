@@ -14,9 +14,11 @@ struct coll_gpu_limits coll_gpu_limits = {
     .one_shot_extra = 256 << 10, /* stores to other devices and their order: about 1 us */
     .owner_min = 2 << 10,        /* a fold of it takes no time: 128 threads at once */
     .engine_min = 128 << 20,     /* kernels take 416 us for it, engines 394; 804 and 744 for 256 */
-    .engine_move = 32 << 20,     /* kernels 126 us, engines 115; 234 and 201 for 64 */
-    .by_kernel = 10,             /* what a link has left beside an engine, and a little more */
-    .engine_chunk = 16 << 20,    /* 43 us on its way; its fold, at the end, 15 us */
+    .many_min = 128 << 20,    /* four ranks, by the rates of test/gpu/links.cu; see plan_engine.c */
+    .put_min = 32 << 20,      /* likewise: kernels load 317 GB/s, load and store 300, engines 380 */
+    .engine_move = 32 << 20,  /* kernels 126 us, engines 115; 234 and 201 for 64 */
+    .by_kernel = 10,          /* what a link has left beside an engine, and a little more */
+    .engine_chunk = 16 << 20, /* 43 us on its way; its fold, at the end, 15 us */
     .unit = COLL_GPU_SCRATCH_UNIT,
     .chain = 1 << 20,
 };
@@ -79,22 +81,24 @@ int coll_gpu_copy(struct coll_gpu_make *m, void *dst, const void *src, int64_t l
     return m->out->n - 1;
 }
 
-static struct coll_gpu_step *add_post(struct coll_gpu_make *m, enum coll_gpu_verb verb)
+static struct coll_gpu_step *add_post(struct coll_gpu_make *m, enum coll_gpu_verb verb, int after)
 {
     if (++m->posts > COLL_GPU_POSTS_MAX && !m->err)
         m->err = -RT_ENOTSUP;
-    return add(m, verb, -1);
+    return add(m, verb, after);
 }
 
 void coll_gpu_barrier(struct coll_gpu_make *m)
 {
-    struct coll_gpu_step *s = add_post(m, COLL_GPU_BARRIER);
+    struct coll_gpu_step *s = add_post(m, COLL_GPU_BARRIER, -1);
     if (s)
         s->posts = m->posts;
     m->chain_busy = -1;
 }
 
-void coll_gpu_post(struct coll_gpu_make *m) { add_post(m, COLL_GPU_POST); }
+void coll_gpu_post(struct coll_gpu_make *m) { add_post(m, COLL_GPU_POST, -1); }
+
+void coll_gpu_post_after(struct coll_gpu_make *m, int after) { add_post(m, COLL_GPU_POST, after); }
 
 void coll_gpu_await(struct coll_gpu_make *m, int posts)
 {
@@ -122,6 +126,11 @@ void coll_gpu_as_copy(struct rt_gpu_fold *f, int64_t len)
     f->type = types[log];
     f->code = RT_GPU_FOLD_COPY;
     f->count = (size_t)len >> log;
+}
+
+int coll_gpu_other(const struct coll_gpu_make *m, int i)
+{
+    return m->size & (m->size - 1) ? (m->rank + i) % m->size : m->rank ^ i;
 }
 
 bool coll_gpu_engines_move(const struct coll_gpu_make *m, int64_t len)

@@ -49,15 +49,16 @@ struct coll_gpu_view {
     const uint64_t *word;               /* [rank] */
     const uint64_t *const *offsets;     /* [rank][rank], of those who publish, else NULL */
     char *const *scratch; /* buffers of COLL_GPU_SCRATCH_UNIT bytes, in all what was asked for */
-    bool kernels; /* this device folds, copies and swaps; without, copies do what they can */
+    bool kernels;     /* this device folds, copies and swaps; without, copies do what they can */
     bool large_pages; /* alike on all ranks: engines put at full speed into all results */
     bool
         background; /* alike on all ranks: hosts are elsewhere, so that posts and chunks are late */
 };
 
-/* POST holds up nothing: it is made when all folds and copies before it in the list have ended.
- * AWAIT: what follows in the list begins when every rank has made so many posts.  BARRIER: a post,
- * and the await of as many as that makes.  All ranks of a call make the same number of posts. */
+/* POST holds up nothing: it is made when all folds and copies before it in the list have ended, or,
+ * with `after`, that one and those that it waits for; always behind the posts before it.  AWAIT:
+ * what follows in the list begins when every rank has made so many posts.  BARRIER: a post, and the
+ * await of as many as that makes.  All ranks of a call make the same number of posts. */
 enum coll_gpu_verb {
     COLL_GPU_FOLD,
     COLL_GPU_COPY,
@@ -68,7 +69,7 @@ enum coll_gpu_verb {
 #define COLL_GPU_POSTS_MAX 4000 /* of a plan; calls that need more are not planned */
 struct coll_gpu_step {
     enum coll_gpu_verb verb;
-    int after; /* index of an earlier fold or copy that must have ended; -1: none */
+    int after; /* index of an earlier fold or copy that must have ended; -1: none, of a POST all */
     union {
         int posts; /* AWAIT: of every rank; BARRIER: likewise, the number of its own */
         struct rt_gpu_fold fold;
@@ -94,7 +95,8 @@ enum coll_gpu_way {
     COLL_GPU_AUTO,
     COLL_GPU_ONE_SHOT, /* everybody folds everything */
     COLL_GPU_TWO_SHOT, /* the owner of a block folds it and stores it to all */
-    COLL_GPU_ENGINE,   /* copy engines fetch into results, folds are local; not in place */
+    COLL_GPU_PUT,      /* the same, but copy engines bring it to the others */
+    COLL_GPU_ENGINE,   /* copy engines carry all, folds are local; not in place */
     COLL_GPU_MIXED, /* the same, but for a part of each chunk, which kernels fold over the link */
     COLL_GPU_WAYS
 };

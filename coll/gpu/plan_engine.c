@@ -14,10 +14,12 @@
  *
  * Two ranks, mixed: gets instead of puts, and a part of each chunk is left to a kernel.
  *
- * allreduce of more: rank r gets block r of everybody, the part of rank i into block i of its
- * result, folds the parts into block r, and posts; then each gets the others' blocks.
- * 2 (p-1)/p n in and out.  All but the last chunk is fetched while that one is folded.  Blocks are
- * equally long; what is left over is folded by the last rank the ordinary way. */
+ * allreduce of more: everybody puts its part of block r to rank r, whose result has that of rank i
+ * in block i; rank r folds the parts into block r and puts it to all, where its own part has lain,
+ * when all have folded theirs.  2 (p-1)/p n in and out.  Blocks are equally long; what is left over
+ * is folded by the last rank the ordinary way.  Engines of several ranks that put to one share its
+ * link badly (four H200: 286 GB/s instead of 380), and those that get, worse (129 to 196): each
+ * puts to one after another. */
 #include "coll/gpu/plan_int.h"
 #include "runtime/gpu/kernel.h"
 
@@ -158,72 +160,76 @@ void coll_gpu_plan_pair(struct coll_gpu_make *m)
 
 /* ---- allreduce of more ---- */
 
-#define LANES 4 /* chunks whose parts are fetched, one after the other, at the same time */
+/* With two, engines are never idle: the first half is folded while the second one is on its way,
+ * and that while the results of the first are.  Each copy more costs 3 us of a link. */
+#define HALVES 2
 
-struct blocks {
-    int64_t len, chunk; /* of every block; of what is fetched at once */
-    int n;              /* chunks */
+struct halves {
+    int64_t block, at[HALVES + 1]; /* bytes of a block; where its halves begin, and its end */
 };
 
-static struct blocks blocks_of(const struct coll_gpu_make *m, int64_t nbytes)
+static struct halves halves_of(const struct coll_gpu_make *m, int64_t nbytes)
 {
-    struct blocks b = { .len = nbytes / COLL_GPU_LINE / m->size * COLL_GPU_LINE };
-    b.chunk = (chunk_of(nbytes) / COLL_GPU_LINE + 1) / 2 * COLL_GPU_LINE;
-    b.n = (int)((b.len + b.chunk - 1) / b.chunk);
-    return b;
+    int64_t block = nbytes / COLL_GPU_LINE / m->size * COLL_GPU_LINE;
+    struct halves h = { .block = block };
+    for (int k = 0; k <= HALVES; k++)
+        h.at[k] = coll_gpu_cut(block, HALVES, k);
+    return h;
 }
 
-/* Fetches and folds chunk k of the own block. */
-static int fold_chunk(struct coll_gpu_make *m, const struct blocks *b, int k, int after)
+/* Half k of each other rank's block to that rank, where its result has this rank's block; the last
+ * copy. */
+static int put_parts(struct coll_gpu_make *m, const struct halves *h, int k, int after)
 {
-    int64_t at = k * b->chunk, len = min_of(b->len - at, b->chunk), mine = m->rank * b->len + at;
-    struct rt_gpu_fold f;
-    fold_of(m, &f, len);
-    f.nsrc = (uint8_t)m->size;
-    f.src[m->rank] = coll_gpu_peer(m, COLL_GPU_SEND, m->rank, mine, len);
-    f.dst[f.ndst++] = coll_gpu_peer(m, COLL_GPU_RECV, m->rank, mine, len);
+    int64_t len = h->at[k + 1] - h->at[k];
     for (int i = 1; i < m->size; i++) {
-        int turn = (i + k) % (m->size - 1) + 1; /* lanes begin with different ranks */
-        int from = (m->rank + turn) % m->size;
-        char *to = coll_gpu_peer(m, COLL_GPU_RECV, m->rank, from * b->len + at, len);
-        f.src[from] = to;
-        after = coll_gpu_copy(m, to, coll_gpu_peer(m, COLL_GPU_SEND, from, mine, len), len, after);
+        int to = coll_gpu_other(m, i);
+        after = coll_gpu_copy(
+            m, coll_gpu_peer(m, COLL_GPU_RECV, to, m->rank * h->block + h->at[k], len),
+            coll_gpu_peer(m, COLL_GPU_SEND, m->rank, to * h->block + h->at[k], len), len, after);
     }
-    struct rt_gpu_fold *step = coll_gpu_fold_step(m, after);
-    if (!step)
-        return -1;
-    *step = f;
+    return after;
+}
+
+/* Folds half k of the own block; the step, or `none`. */
+static int fold_half(struct coll_gpu_make *m, const struct halves *h, int k, int none)
+{
+    int64_t len = h->at[k + 1] - h->at[k], mine = m->rank * h->block + h->at[k];
+    struct rt_gpu_fold *f = len > 0 ? coll_gpu_fold_step(m, -1) : NULL;
+    if (!f)
+        return none;
+    fold_of(m, f, len);
+    for (int i = 0; i < m->size; i++)
+        f->src[f->nsrc++] = i == m->rank ? coll_gpu_peer(m, COLL_GPU_SEND, i, mine, len)
+                                         : coll_gpu_peer(m, COLL_GPU_RECV, m->rank,
+                                                         i * h->block + h->at[k], len);
+    f->dst[f->ndst++] = coll_gpu_peer(m, COLL_GPU_RECV, m->rank, mine, len);
     return m->out->n - 1;
 }
 
-/* Chunks [from, to) of the others' results. */
-static void get_results(struct coll_gpu_make *m, const struct blocks *b, int from, int to)
+int coll_gpu_put_result(struct coll_gpu_make *m, int64_t off, int64_t len, int after)
 {
-    int64_t first = from * b->chunk, len = min_of(b->len, to * b->chunk) - first;
-    for (int i = 1; i < m->size; i++) {
-        int owner = (m->rank + i) % m->size;
-        int64_t at = owner * b->len + first;
-        coll_gpu_copy(m, coll_gpu_peer(m, COLL_GPU_RECV, m->rank, at, len),
-                      coll_gpu_peer(m, COLL_GPU_RECV, owner, at, len), len, -1);
-    }
+    for (int i = 1; i < m->size; i++)
+        after = coll_gpu_copy(m, coll_gpu_peer(m, COLL_GPU_RECV, coll_gpu_other(m, i), off, len),
+                              coll_gpu_peer(m, COLL_GPU_RECV, m->rank, off, len), len, after);
+    return after;
 }
 
-static void many_get(struct coll_gpu_make *m, int64_t nbytes)
+static void many_put(struct coll_gpu_make *m, int64_t nbytes)
 {
-    const struct blocks b = blocks_of(m, nbytes);
-    int lane[LANES] = { -1, -1, -1, -1 };
+    const struct halves h = halves_of(m, nbytes);
+    int put[HALVES], last = -1, posts = 0;
     if (m->rank == m->size - 1)
-        coll_gpu_fold_to_all(m, b.len * m->size, nbytes - b.len * m->size);
-    for (int k = 0; k < b.n; k++) {
-        if (k == b.n - 1)
-            coll_gpu_post(m); /* all but the last chunk folded */
-        lane[k % LANES] = fold_chunk(m, &b, k, lane[k % LANES]);
+        coll_gpu_fold_to_all(m, h.block * m->size, nbytes - h.block * m->size);
+    for (int k = 0; k < HALVES; k++)
+        put[k] = last = put_parts(m, &h, k, last);
+    for (int k = 0; k < HALVES; k++) {
+        coll_gpu_post_after(m, put[k]);
+        coll_gpu_await(m, ++posts);
+        coll_gpu_post_after(m, fold_half(m, &h, k, put[k]));
+        coll_gpu_await(m, ++posts);
+        last = coll_gpu_put_result(m, m->rank * h.block + h.at[k], h.at[k + 1] - h.at[k], last);
     }
-    coll_gpu_post(m);
-    coll_gpu_await(m, 1);
-    get_results(m, &b, 0, b.n - 1);
-    coll_gpu_await(m, 2);
-    get_results(m, &b, b.n - 1, b.n);
 }
 
 void coll_gpu_plan_by_engine(struct coll_gpu_make *m, int64_t nbytes, bool mixed)
@@ -233,5 +239,5 @@ void coll_gpu_plan_by_engine(struct coll_gpu_make *m, int64_t nbytes, bool mixed
     else if (m->size == 2)
         coll_gpu_plan_pair(m);
     else
-        many_get(m, nbytes);
+        many_put(m, nbytes);
 }

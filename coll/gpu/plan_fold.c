@@ -5,9 +5,10 @@
  * allreduce, one shot: every rank folds all vectors into its own result, (p-1) n in and out.  Not
  *   in place.
  * allreduce, two shots in one: the owner of a block folds it and stores the result to all;
- *   2 (p-1)/p n.  Nobody but its owner touches a block of any rank, so in place is as good.
- * reduce: short, the root folds all, (p-1) n in; else all but the root own a block each and store
- * it at the root: n in and out for every rank, because the root's link has results to carry only.
+ *   2 (p-1)/p n.  Nobody but its owner touches a block of any rank, so in place is as good.  Put:
+ * the owner keeps the result, and its copy engine stores it to the others afterwards. reduce:
+ * short, the root folds all, (p-1) n in; else all but the root own a block each and store it at the
+ * root: n in and out for every rank, because the root's link has results to carry only.
  * reduce_scatter: rank r folds its block, n - n/p.  In place the result covers what others still
  *   read: it waits in scratch memory for a barrier.
  * scan: rank r folds ranks 0 to r, (p-1) n in at the last one and out at the first; in place,
@@ -139,6 +140,13 @@ static void two_shot(struct coll_gpu_make *m, int64_t nbytes)
     coll_gpu_fold_to_all(m, b.off, b.len);
 }
 
+static void fold_and_put(struct coll_gpu_make *m, int64_t nbytes)
+{
+    struct coll_gpu_part b = block_of(nbytes, m->size, m->rank);
+    char *dst = coll_gpu_peer(m, COLL_GPU_RECV, m->rank, b.off, b.len);
+    coll_gpu_put_result(m, b.off, b.len, fold(m, all_ranks(m, b.off, b.len), &dst, 1));
+}
+
 /* Two ranks: both shots move the same bytes, and two measured faster on two H200, by 2 to 12 %, but
  * for 32 to 128 KiB.  Very short, that is one rank's step instead of two. */
 static enum coll_gpu_way best_shot(int64_t p, int64_t nbytes)
@@ -149,10 +157,17 @@ static enum coll_gpu_way best_shot(int64_t p, int64_t nbytes)
                                                                               : COLL_GPU_TWO_SHOT;
 }
 
-static enum coll_gpu_way best_way(int64_t p, int64_t nbytes, bool engines)
+/* With results in large pages.  Engines of ranks whose number is no power of two have no order in
+ * which they keep out of each other's way: coll_gpu_other(). */
+static enum coll_gpu_way best_way(int64_t p, int64_t nbytes, bool any_overwritten)
 {
-    if (engines && p == 2 && nbytes >= coll_gpu_limits.engine_min) /* measured so far */
+    bool two = p == 2;
+    if (p & (p - 1))
+        return best_shot(p, nbytes);
+    if (nbytes >= (two ? coll_gpu_limits.engine_min : coll_gpu_limits.many_min) && !any_overwritten)
         return COLL_GPU_ENGINE;
+    if (nbytes >= (two ? coll_gpu_limits.engine_min : coll_gpu_limits.put_min))
+        return COLL_GPU_PUT;
     return best_shot(p, nbytes);
 }
 
@@ -161,9 +176,11 @@ enum coll_gpu_way coll_gpu_allreduce_way(int size, int64_t nbytes, bool any_over
 {
     enum coll_gpu_way way = size > 1 ? coll_gpu_asked_way(size, nbytes) : COLL_GPU_ONE_SHOT;
     if (way == COLL_GPU_AUTO)
-        way = best_way(size, nbytes, large_pages && !any_overwritten);
+        way = large_pages ? best_way(size, nbytes, any_overwritten) : best_shot(size, nbytes);
     if ((way == COLL_GPU_ENGINE || way == COLL_GPU_MIXED) &&
-        (any_overwritten || size > RT_GPU_FOLD_PLACES || nbytes < (int64_t)size * COLL_GPU_LINE))
+        (any_overwritten || nbytes < (int64_t)size * COLL_GPU_LINE))
+        way = COLL_GPU_PUT;
+    if (way >= COLL_GPU_PUT && size > RT_GPU_FOLD_PLACES)
         way = COLL_GPU_TWO_SHOT;
     return way == COLL_GPU_ONE_SHOT && any_overwritten ? COLL_GPU_TWO_SHOT : way;
 }
@@ -173,11 +190,14 @@ void coll_gpu_plan_allreduce(struct coll_gpu_make *m)
     int64_t nbytes = coll_gpu_vector(m->v->a, m->size).len;
     enum coll_gpu_way way = coll_gpu_allreduce_way(m->size, nbytes, m->any_overwritten,
                                                    m->v->large_pages);
-    if (m->v->background && way >= COLL_GPU_ENGINE && !coll_gpu_asked_way(m->size, nbytes))
+    if (m->v->background && way >= COLL_GPU_PUT && !coll_gpu_asked_way(m->size, nbytes))
         way = COLL_GPU_TWO_SHOT;
     switch (way) {
     case COLL_GPU_ONE_SHOT:
         one_shot(m, nbytes);
+        break;
+    case COLL_GPU_PUT:
+        fold_and_put(m, nbytes);
         break;
     case COLL_GPU_MIXED:
         coll_gpu_plan_by_engine(m, nbytes, true);

@@ -17,11 +17,13 @@ struct coll_gpu_limits {
     int by_kernel;      /* 128ths that a kernel carries beside an engine, when mixed */
     int64_t one_shot_extra; /* bytes more on a link that are cheaper than stores to other devices */
     int64_t owner_min;      /* blocks below this are not cut further */
-    int64_t engine_min;     /* over a link: from here on engines carry what kernels fold, */
-    int64_t engine_move;    /* and both ways at once what kernels copy */
-    int64_t engine_chunk;   /* what copy engines bring to the others at once */
-    int64_t unit;           /* scratch memory comes in these; nothing in it crosses one */
-    int64_t chain; /* intermediate results of folds of more ranks than a step has sources */
+    int64_t engine_min;  /* over a link: from here on engines carry what two ranks' kernels fold, */
+    int64_t many_min;    /* and what is folded by more ranks */
+    int64_t put_min;     /* from here on they bring what more than two ranks fold to the others */
+    int64_t engine_move; /* and both ways at once what kernels copy */
+    int64_t engine_chunk; /* what copy engines bring to the others at once */
+    int64_t unit;         /* scratch memory comes in these; nothing in it crosses one */
+    int64_t chain;        /* intermediate results of folds of more ranks than a step has sources */
 };
 extern struct coll_gpu_limits coll_gpu_limits;
 #define COLL_GPU_PLACES 4 /* of scratch for all but chains */
@@ -99,7 +101,11 @@ bool coll_gpu_engines_move(const struct coll_gpu_make *m, int64_t len);
 void coll_gpu_kernel_copy(struct coll_gpu_make *m, void *dst, const void *src, int64_t len);
 void coll_gpu_barrier(struct coll_gpu_make *m);
 void coll_gpu_post(struct coll_gpu_make *m);
+void coll_gpu_post_after(struct coll_gpu_make *m, int after);
 void coll_gpu_await(struct coll_gpu_make *m, int posts);
+/* The other ranks, i from 1 to size - 1, in an order in which all ranks may go on their own: what
+ * is late makes two meet at one rank, but not at the next one as well. */
+int coll_gpu_other(const struct coll_gpu_make *m, int i);
 /* One source to several places; by a kernel up to `most` bytes in all. */
 void coll_gpu_fan_out(struct coll_gpu_make *m, const void *src, int64_t len, char *const *dst,
                       int ndst, int64_t most);
@@ -110,6 +116,10 @@ void coll_gpu_as_copy(struct rt_gpu_fold *f, int64_t len);
 /* Where part i of `parts` begins; i == parts: the end. */
 int64_t coll_gpu_cut(int64_t len, int parts, int i);
 
+/* Brings this part of the own result to the others, one after another; the last copy:
+ * plan_engine.c.
+ */
+int coll_gpu_put_result(struct coll_gpu_make *m, int64_t off, int64_t len, int after);
 /* Bytes [off, off + len) of all vectors, folded, to every rank's result: plan_fold.c. */
 void coll_gpu_fold_to_all(struct coll_gpu_make *m, int64_t off, int64_t len);
 

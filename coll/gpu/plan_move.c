@@ -10,14 +10,15 @@
  * gather's the other way round.
  *
  * bcast: the root brings all to all, (p-1) n out.  Long, and more than two ranks: in chunks; the
- *   root scatters one after the other among the others and posts, and they fetch each other's
- * blocks of a chunk when it has come: n (1 + (p-2)/(p-1)/chunks). gather: everyone stores its block
- * at the root, (p-1) n in there. scatter: long blocks are stored by the root, short ones fetched;
- * (p-1) n out there. allgather, alltoall: everyone stores to everyone, beginning with the next
- * rank; (p-1) n in and out. alltoall in place: two ranks swap their blocks, each one half of the
- * bytes, which it alone touches at both ends.  No barrier, and both halves are under way at the
- * same time; (p-1) n in and out. By a kernel; without, the other's bytes are fetched into scratch,
- * own stored there, scratch stored here. */
+ *   root scatters one after the other among the others and posts, and their kernels store what they
+ * have got of a chunk to each other: n (1 + (p-2)/(p-1)/chunks).  Engines, which the root uses,
+ * share a link badly with other engines (four H200, 256 MiB: 211 GB/s when the others got it by
+ * them). gather: everyone stores its block at the root, (p-1) n in there. scatter: long blocks are
+ * stored by the root, short ones fetched; (p-1) n out there. allgather, alltoall: everyone stores
+ * to everyone, beginning with the next rank; (p-1) n in and out. alltoall in place: two ranks swap
+ * their blocks, each one half of the bytes, which it alone touches at both ends.  No barrier, and
+ * both halves are under way at the same time; (p-1) n in and out. By a kernel; without, the other's
+ * bytes are fetched into scratch, own stored there, scratch stored here. */
 #include "coll/gpu/plan_int.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/kernel.h"
@@ -73,14 +74,14 @@ static void bcast_scatter(struct coll_gpu_make *m, const struct cut *c)
 
 static void bcast_exchange(struct coll_gpu_make *m, const struct cut *c, int chunk)
 {
-    int me = leaf_of(m->rank, c->root);
-    for (int i = 1; i < c->leaves; i++) {
-        int leaf = (me + i) % c->leaves;
-        struct coll_gpu_part b = leaf_part(c, chunk, leaf);
-        coll_gpu_copy(m, coll_gpu_peer(m, COLL_GPU_RECV, m->rank, b.off, b.len),
-                      coll_gpu_peer(m, COLL_GPU_RECV, rank_of(leaf, c->root), b.off, b.len), b.len,
-                      -1);
-    }
+    int me = leaf_of(m->rank, c->root), n = 0;
+    struct coll_gpu_part b = leaf_part(c, chunk, me);
+    char *dst[COLL_GPU_RANKS_MAX];
+    for (int i = 1; i < c->leaves; i++)
+        dst[n++] = coll_gpu_peer(m, COLL_GPU_RECV, rank_of((me + i) % c->leaves, c->root), b.off,
+                                 b.len);
+    coll_gpu_fan_out(m, coll_gpu_peer(m, COLL_GPU_RECV, m->rank, b.off, b.len), b.len, dst, n,
+                     INT64_MAX);
 }
 
 static void bcast_flat(struct coll_gpu_make *m, int64_t nbytes, int root)

@@ -25,11 +25,10 @@ struct coll_gpu_op {
     bool started, ended;
 };
 
-static const struct coll_gpu_engine device = { rt_gpu_has_kernels, rt_gpu_can_fold,
-                                               rt_gpu_fold,        rt_gpu_copy,
-                                               rt_gpu_copy_behind, rt_gpu_stage_take,
-                                               rt_gpu_stage_give,  rt_gpu_query,
-                                               rt_gpu_copy_near,   rt_gpu_lies_on };
+static const struct coll_gpu_engine device = {
+    rt_gpu_has_kernels, rt_gpu_can_fold,   rt_gpu_fold,  rt_gpu_copy,      rt_gpu_copy_behind,
+    rt_gpu_stage_take,  rt_gpu_stage_give, rt_gpu_query, rt_gpu_copy_near, rt_gpu_lies_on
+};
 const struct coll_gpu_engine *coll_gpu_engine = &device;
 
 /* ---- the plan ---- */
@@ -181,21 +180,34 @@ static void start_steps(struct coll_gpu_call *c)
     }
 }
 
-/* Goes over what has ended, in order, and says so where the plan wants it said; up to a barrier
- * that has not been passed. */
+/* The next POST or BARRIER that has not been said. */
+static int next_post(const struct coll_gpu_call *c)
+{
+    int i = c->said + 1;
+    while (i < c->plan.n && c->plan.step[i].verb != COLL_GPU_POST &&
+           c->plan.step[i].verb != COLL_GPU_BARRIER)
+        i++;
+    return i;
+}
+
+static bool may_say(const struct coll_gpu_call *c, int i)
+{
+    int after = c->plan.step[i].after;
+    return after >= 0 ? c->op[after].ended : c->lead >= i;
+}
+
+/* Goes over what has ended, in order, up to a barrier that has not been passed, and says what the
+ * plan wants said. */
 static void fire_posts(struct coll_gpu_call *c)
 {
     for (; c->lead < c->plan.n; c->lead++) {
-        enum coll_gpu_verb verb = c->plan.step[c->lead].verb;
-        if (is_work(&c->plan.step[c->lead])) {
-            if (!c->op[c->lead].ended)
-                return;
-        } else if (verb == COLL_GPU_POST || (verb == COLL_GPU_BARRIER && c->barrier < c->lead)) {
-            c->barrier = c->lead;
-            coll_gpu_say(c, c->phase + 1);
-        }
-        if (verb == COLL_GPU_BARRIER && c->lead >= c->wait)
-            return;
+        const struct coll_gpu_step *s = &c->plan.step[c->lead];
+        if (is_work(s) ? !c->op[c->lead].ended : s->verb == COLL_GPU_BARRIER && c->lead >= c->wait)
+            break;
+    }
+    for (int i; (i = next_post(c)) < c->plan.n && may_say(c, i);) {
+        c->said = i;
+        coll_gpu_say(c, c->phase + 1);
     }
 }
 
@@ -301,7 +313,7 @@ int coll_gpu_carry_out(struct coll_gpu_call *c)
 {
     c->phase = COLL_GPU_READY;
     c->started = c->lead = c->running = 0;
-    c->barrier = -1;
+    c->said = -1;
     for (int i = 0; i < c->plan.n; i++)
         c->op[i].started = c->op[i].ended = false;
     c->wait = next_wait(c, 0);

@@ -352,6 +352,8 @@ static void draw_limits(void)
         .one_shot_extra = rarely(3) ? 0 : 1 << below(16),
         .owner_min = 1 << below(10),
         .engine_min = 1 << below(20),
+        .many_min = 1 << below(20),
+        .put_min = 1 << below(20),
         .engine_move = 1 << below(20),
         .by_kernel = below(64),
         .engine_chunk = 128 * (1 + below(8)),

@@ -184,10 +184,9 @@ static const char *make_plan(struct plan_world *w, int rank)
         if (n)
             memset(r->unit[i], below(w, 256), n);
     }
-    struct coll_gpu_view v = {
-        rank,    w->size, &r->a,   { at[0], at[1] }, { len[0], len[1] }, word,
-        offsets, r->unit, kernels, w->large_pages,   w->background
-    };
+    struct coll_gpu_view v = { rank,         w->size, &r->a,   { at[0], at[1] }, { len[0], len[1] },
+                               word,         offsets, r->unit, kernels,          w->large_pages,
+                               w->background };
     int err = coll_gpu_make_plan(&v, &r->plan);
     if (err)
         return WRONG("rank %d has no plan: %s", rank, rt_err_text(err));
@@ -361,9 +360,13 @@ static int read_posts(struct plan_rank *r)
         }
         r->sync[i] = (struct plan_sync){ .awaited = awaited };
     }
-    for (int i = r->plan.n - 1, next = 0, left = posted; i >= 0; i--) {
-        next = posts(&r->plan.step[i]) ? left-- : next;
-        r->sync[i].next_post = next;
+    int number = 0;
+    for (int i = 0; i < r->plan.n; i++) {
+        const struct coll_gpu_step *s = &r->plan.step[i];
+        number += posts(s);
+        for (int j = 0; j < i && posts(s); j++) /* the first post that tells of its end */
+            if (!r->sync[j].next_post && (s->after < 0 || waits_for(&r->plan, s->after, j)))
+                r->sync[j].next_post = number;
     }
     return posted;
 }
@@ -372,10 +375,12 @@ static const char *touch_step(struct plan_world *w, int rank, int step)
 {
     const struct plan_rank *r = &w->rank[rank];
     const struct coll_gpu_step *s = &r->plan.step[step];
-    if (!works(s))
+    if (!works(s) && s->verb != COLL_GPU_POST)
         return NULL;
     if (s->after != -1 && (s->after < 0 || s->after >= step || !works(&r->plan.step[s->after])))
         return WRONG("rank %d, step %d waits for step %d", rank, step, s->after);
+    if (!works(s))
+        return NULL;
     if (s->verb == COLL_GPU_FOLD)
         return touch_fold(w, rank, step);
     const char *what = touch(w, rank, step, s->copy.src, s->copy.len, false);
@@ -400,14 +405,31 @@ static const char *touch_all(struct plan_world *w)
     return what ? what : look_for_races(w);
 }
 
+static int next_post(const struct plan_rank *r)
+{
+    int i = r->said;
+    while (i < r->plan.n && !posts(&r->plan.step[i]))
+        i++;
+    return i;
+}
+
+static bool may_post(const struct plan_rank *r, int i)
+{
+    int after = r->plan.step[i].after;
+    return after >= 0 ? r->sync[after].ended : r->told > i;
+}
+
 /* Posts that have become due, and how far the list may be carried out. */
 static bool advance(struct plan_world *w, struct plan_rank *r)
 {
     bool any = false;
     while (r->told < r->plan.n && (r->sync[r->told].ended || !works(&r->plan.step[r->told]))) {
-        r->posted += posts(&r->plan.step[r->told]);
         r->told++;
         any = true;
+    }
+    for (int i; (i = next_post(r)) < r->plan.n && may_post(r, i); any = true) {
+        r->said = i + 1;
+        r->posted++;
     }
     int all = r->posted;
     for (int i = 0; i < w->size; i++)
@@ -443,7 +465,7 @@ static const char *run_plans(struct plan_world *w)
     int idle = 0, at = 0;
     bool favour = below(w, 4) == 0;
     for (int i = 0; i < w->size; i++)
-        w->rank[i].told = w->rank[i].open = w->rank[i].posted = 0;
+        w->rank[i].told = w->rank[i].open = w->rank[i].posted = w->rank[i].said = 0;
     while (idle <= w->size) {
         struct plan_rank *r = &w->rank[favour || idle ? at : below(w, w->size)];
         bool any = advance(w, r), did = advance_step(w, r);

@@ -25,7 +25,8 @@ struct plan_rank {
     } * sync;
     int room; /* of `sync` */
     int nposts;
-    int told, open, posted; /* steps whose end has been told; that may begin; posts made */
+    int told, open, posted; /* steps of which all have ended; that may begin; posts made, */
+    int said;               /* and steps among which they are */
 };
 
 struct plan_world {
