@@ -32,6 +32,14 @@ template <class K, class W> struct group {
         E e[nparts];
     };
     __device__ __forceinline__ group() {}
+    /* Before a load that is not made always: else the registers keep what they had the last time,
+     * through all the loops around. */
+    __device__ __forceinline__ void clear()
+    {
+#pragma unroll
+        for (unsigned i = 0; i < nwords; i++)
+            w[i] = W();
+    }
 };
 
 template <bool stays, class K, class W>
@@ -80,18 +88,22 @@ __device__ __forceinline__ void fold_groups(const struct rt_gpu_fold_args &f, ui
     group<K, W> first[AHEAD], v[SOURCES][AHEAD];
 
 #pragma unroll
-    for (unsigned a = 0; a < AHEAD; a++)
+    for (unsigned a = 0; a < AHEAD; a++) {
+        first[a].clear();
         if (on[a])
             load_group<stays>(first[a], f.src[0] + off + a * step);
+    }
 #pragma unroll 1
     for (unsigned done = 1; done < f.nsrc || done == 1; done += SOURCES) {
         unsigned n = f.nsrc - done;
 #pragma unroll
         for (unsigned s = 0; s < SOURCES; s++)
 #pragma unroll
-            for (unsigned a = 0; a < AHEAD; a++)
+            for (unsigned a = 0; a < AHEAD; a++) {
+                v[s][a].clear();
                 if (s < n && on[a])
                     load_group<stays>(v[s][a], f.src[done + s] + off + a * step);
+            }
         if (K::swaps && f.code == RT_GPU_FOLD_SWAP) {
             store_groups(v[0], f.dst[0] + off, step, on);
             store_groups(first, f.dst[1] + off, step, on);

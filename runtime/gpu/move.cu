@@ -10,7 +10,8 @@
 #include "runtime/gpu/ptx.h"
 #include <stddef.h>
 
-/* n units by threads t of nt, four loads in flight each, or one. */
+/* n units by threads t of nt, four loads in flight each, or one.  What is loaded on a condition
+ * begins as zero, or its registers are kept from one round of the kernel to the next. */
 template <bool stays, unsigned ahead, class T>
 __device__ __forceinline__ void copy_units(T *d, const T *s, uint32_t n, unsigned t, unsigned nt)
 {
@@ -27,9 +28,11 @@ __device__ __forceinline__ void copy_units(T *d, const T *s, uint32_t n, unsigne
             d[i + j * nt] = v[j];
     }
 #pragma unroll
-    for (unsigned j = 0; j + 1 < ahead; j++)
+    for (unsigned j = 0; j + 1 < ahead; j++) {
+        v[j] = T();
         if (i + j * nt < n)
             v[j] = from<stays>::load(s + i + j * nt);
+    }
 #pragma unroll
     for (unsigned j = 0; j + 1 < ahead; j++)
         if (i + j * nt < n)
