@@ -119,7 +119,9 @@ struct rt_gpu_fold *coll_gpu_fold_step(struct coll_gpu_make *m, int after)
 void coll_gpu_as_copy(struct rt_gpu_fold *f, int64_t len)
 {
     static const uint8_t types[] = { RT_GPU_U8, RT_GPU_U16, RT_GPU_U32, RT_GPU_U64 };
-    uintptr_t bits = (uintptr_t)len | (uintptr_t)f->src[0];
+    uintptr_t bits = (uintptr_t)len;
+    for (int i = 0; i < f->nsrc; i++)
+        bits |= (uintptr_t)f->src[i];
     for (int i = 0; i < f->ndst; i++)
         bits |= (uintptr_t)f->dst[i];
     int log = bits & 7 ? __builtin_ctzl(bits & 7) : 3;

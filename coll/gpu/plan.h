@@ -26,7 +26,7 @@ struct coll_gpu_own {
      * overwrites input of this rank. */
     uint64_t word;
     size_t scratch; /* bytes of this device's memory that the plan wants beside */
-    bool swaps; /* wants no scratch where rt_gpu_can_fold() says RT_GPU_FOLD_SWAP of RT_GPU_U8 */
+    bool swaps; /* wants no scratch where rt_gpu_can_fold() says RT_GPU_FOLD_EACH of RT_GPU_U8 */
     bool publishes; /* offsets[r], by rank: where, in this rank's range, what concerns r begins */
     bool folds;     /* needs a kernel for these: ask rt_gpu_can_fold() */
     uint8_t type, code;

@@ -110,8 +110,8 @@ int coll_gpu_other(const struct coll_gpu_make *m, int i);
 void coll_gpu_fan_out(struct coll_gpu_make *m, const void *src, int64_t len, char *const *dst,
                       int ndst, int64_t most);
 struct rt_gpu_fold *coll_gpu_fold_step(struct coll_gpu_make *m, int after);
-/* Completes a step of one source: a copy, of the widest elements in which all of it can be moved.
- */
+/* Completes a step of one source, or of several (which then is made RT_GPU_FOLD_EACH): a copy, of
+ * the widest elements in which all of it can be moved. */
 void coll_gpu_as_copy(struct rt_gpu_fold *f, int64_t len);
 /* Where part i of `parts` begins; i == parts: the end. */
 int64_t coll_gpu_cut(int64_t len, int parts, int i);

@@ -7,7 +7,7 @@
  * to 358 GB/s each way, engines at 295, or at 373 into results in large pages (run.c); there, two
  * ranks' alltoall and allgather go by engines.  Engines that copy within the device are missed on
  * the links, so where kernels carry the others, a rank's own long block goes by an engine, and a
- * gather's the other way round.
+ * gather's the other way round.  An alltoall's short blocks, of one length, are one step together.
  *
  * bcast: the root brings all to all, (p-1) n out.  Long, and more than two ranks: in chunks; the
  *   root scatters one after the other among the others and posts, and their kernels store what they
@@ -220,10 +220,10 @@ static void swap_step(struct coll_gpu_make *m, char *mine, char *other, int64_t 
     if (!f)
         return;
     f->nsrc = f->ndst = 2;
-    f->src[0] = f->dst[0] = mine;
-    f->src[1] = f->dst[1] = other;
+    f->src[0] = f->dst[1] = mine;
+    f->src[1] = f->dst[0] = other;
     coll_gpu_as_copy(f, len);
-    f->code = RT_GPU_FOLD_SWAP;
+    f->code = RT_GPU_FOLD_EACH;
 }
 
 static void swap_with(struct coll_gpu_make *m, int peer, struct places *p)
@@ -258,9 +258,60 @@ static void alltoall_in_place(struct coll_gpu_make *m)
         swap_with(m, (m->rank + i) % m->size, &p);
 }
 
-void coll_gpu_plan_alltoall(struct coll_gpu_make *m)
+/* What a rank stores to itself and to the others, beginning with the next. */
+struct blocks {
+    char *dst[COLL_GPU_RANKS_MAX], *src[COLL_GPU_RANKS_MAX];
+    int64_t len[COLL_GPU_RANKS_MAX];
+    int to[COLL_GPU_RANKS_MAX], n;
+    bool alike; /* all of one length */
+};
+
+static void find_blocks(struct coll_gpu_make *m, struct blocks *b)
 {
     const struct coll_args *a = m->v->a;
+    struct coll_gpu_part part[COLL_GPU_RANKS_MAX];
+    int64_t low = INT64_MAX;
+    for (int i = 0; i < m->size; i++) {
+        part[i] = coll_gpu_part(a, COLL_GPU_SEND, i);
+        low = part[i].len > 0 && part[i].off < low ? part[i].off : low;
+    }
+    b->n = 0;
+    b->alike = true;
+    for (int i = 0; i < m->size; i++) {
+        int to = (m->rank + i) % m->size;
+        int64_t len = part[to].len;
+        if (len <= 0)
+            continue;
+        b->dst[b->n] = coll_gpu_peer(m, COLL_GPU_RECV, to, alltoall_off(m, to, m->rank, len), len);
+        b->src[b->n] = coll_gpu_peer(m, COLL_GPU_SEND, m->rank, part[to].off - low, len);
+        b->len[b->n] = len;
+        b->to[b->n] = to;
+        b->alike = b->alike && len == b->len[0];
+        b->n++;
+    }
+}
+
+/* All at once by a kernel, so that the blocks to all ranks are under way at the same time. */
+static void bring_together(struct coll_gpu_make *m, const struct blocks *b)
+{
+    for (int from = 0; from < b->n; from += RT_GPU_FOLD_PLACES) {
+        int n = b->n - from;
+        struct rt_gpu_fold *f = coll_gpu_fold_step(m, -1);
+        if (!f)
+            return;
+        f->nsrc = f->ndst = (uint8_t)(n < RT_GPU_FOLD_PLACES ? n : RT_GPU_FOLD_PLACES);
+        for (int i = 0; i < f->nsrc; i++) {
+            f->src[i] = b->src[from + i];
+            f->dst[i] = b->dst[from + i];
+        }
+        coll_gpu_as_copy(f, b->len[0]);
+        if (f->nsrc > 1)
+            f->code = RT_GPU_FOLD_EACH;
+    }
+}
+
+void coll_gpu_plan_alltoall(struct coll_gpu_make *m)
+{
     for (int i = 0; i < m->size; i++)
         if (coll_gpu_overwritten(m, i) != m->any_overwritten)
             m->err = -RT_ETRUNC; /* some would swap with those who only receive */
@@ -268,21 +319,15 @@ void coll_gpu_plan_alltoall(struct coll_gpu_make *m)
         alltoall_in_place(m);
         return;
     }
-    int64_t low = INT64_MAX;
-    for (int i = 0; i < m->size; i++) {
-        struct coll_gpu_part b = coll_gpu_part(a, COLL_GPU_SEND, i);
-        low = b.len > 0 && b.off < low ? b.off : low;
+    struct blocks b;
+    find_blocks(m, &b);
+    if (m->v->kernels && b.n > 1 && b.alike && b.len[0] <= coll_gpu_limits.kernel_max) {
+        bring_together(m, &b);
+        return;
     }
-    for (int i = 0; i < m->size; i++) {
-        int to = (m->rank + i) % m->size;
-        struct coll_gpu_part b = coll_gpu_part(a, COLL_GPU_SEND, to);
-        if (b.len <= 0)
-            continue;
-        char *dst = coll_gpu_peer(m, COLL_GPU_RECV, to, alltoall_off(m, to, m->rank, b.len), b.len),
-             *src = coll_gpu_peer(m, COLL_GPU_SEND, m->rank, b.off - low, b.len);
-        if (to == m->rank || coll_gpu_engines_move(m, b.len))
-            coll_gpu_copy(m, dst, src, b.len, -1);
+    for (int i = 0; i < b.n; i++)
+        if (b.to[i] == m->rank || coll_gpu_engines_move(m, b.len[i]))
+            coll_gpu_copy(m, b.dst[i], b.src[i], b.len[i], -1);
         else
-            coll_gpu_kernel_copy(m, dst, src, b.len);
-    }
+            coll_gpu_kernel_copy(m, b.dst[i], b.src[i], b.len[i]);
 }

@@ -128,7 +128,7 @@ bool coll_gpu_has_kernels(const struct coll_gpu_call *c)
     struct rt_gpu *g = c->near ? c->near->g : NULL;
     return g && coll_gpu_engine->kernels(g) &&
            coll_gpu_engine->can_fold(g, RT_GPU_U8, RT_GPU_FOLD_COPY) &&
-           coll_gpu_engine->can_fold(g, RT_GPU_U8, RT_GPU_FOLD_SWAP);
+           coll_gpu_engine->can_fold(g, RT_GPU_U8, RT_GPU_FOLD_EACH);
 }
 
 static int take_scratch(struct coll_gpu_call *c)

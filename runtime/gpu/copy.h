@@ -71,6 +71,7 @@ struct move_fold {
     struct rt_gpu_fold_args args;
     enum rt_gpu_kernel k;
     unsigned grid;
+    size_t weight; /* bytes of a copy that takes as long */
 };
 
 struct move_linger {

@@ -47,7 +47,7 @@ static const struct type_facts types[RT_GPU_TYPES] = {
 };
 
 #define BIT(code) (1u << RT_GPU_FOLD_##code)
-#define MOVES (BIT(COPY) | BIT(SWAP))
+#define MOVES (BIT(COPY) | BIT(EACH))
 #define ARITHMETIC (MOVES | BIT(SUM) | BIT(PROD))
 static const uint32_t codes_of[] = {
     [INTEGER] = ARITHMETIC | BIT(MAX) | BIT(MIN) | BIT(LAND) | BIT(LOR) | BIT(LXOR) | BIT(BAND) |
@@ -61,7 +61,7 @@ size_t rt_gpu_type_nbytes(unsigned type) { return type < RT_GPU_TYPES ? types[ty
 
 static bool is_bits(unsigned code)
 {
-    return code == RT_GPU_FOLD_COPY || code == RT_GPU_FOLD_SWAP || code == RT_GPU_FOLD_BAND ||
+    return code == RT_GPU_FOLD_COPY || code == RT_GPU_FOLD_EACH || code == RT_GPU_FOLD_BAND ||
            code == RT_GPU_FOLD_BOR || code == RT_GPU_FOLD_BXOR;
 }
 
@@ -131,16 +131,23 @@ static unsigned cut(struct rt_gpu_fold_args *a, unsigned most)
     return npieces < most ? (unsigned)npieces : most;
 }
 
+/* Of its i-th source, or of a destination behind them. */
+static enum rt_gpu_link place_link(struct rt_gpu *g, const struct rt_gpu_fold *f, unsigned i)
+{
+    if (i < f->nsrc)
+        return move_link(g->move, f->dst[f->code == RT_GPU_FOLD_EACH ? i : 0], f->src[i]);
+    enum rt_gpu_link l = move_link(g->move, f->dst[i - f->nsrc], f->dst[0]);
+    return l == RT_GPU_LINK_PEER ? RT_GPU_LINK_PUT : l; /* dst[0] itself is far */
+}
+
 /* The slowest link that it uses: a source that is far counts before a destination. */
 static enum rt_gpu_link link_of(struct rt_gpu *g, const struct rt_gpu_fold *f)
 {
     enum rt_gpu_link worst = RT_GPU_LINK_LOCAL;
+    unsigned n = f->nsrc + (f->code == RT_GPU_FOLD_EACH ? 0u : f->ndst);
 
-    for (unsigned i = 0; i < f->nsrc + f->ndst; i++) {
-        enum rt_gpu_link l = i < f->nsrc ? move_link(g->move, f->dst[0], f->src[i])
-                                         : move_link(g->move, f->dst[i - f->nsrc], f->dst[0]);
-        if (i >= f->nsrc && l == RT_GPU_LINK_PEER) /* dst[0] itself is far */
-            l = RT_GPU_LINK_PUT;
+    for (unsigned i = 0; i < n; i++) {
+        enum rt_gpu_link l = place_link(g, f, i);
         if (l == RT_GPU_LINK_HOST || worst == RT_GPU_LINK_HOST)
             worst = RT_GPU_LINK_HOST;
         else if (l == RT_GPU_LINK_PEER || worst == RT_GPU_LINK_LOCAL)
@@ -170,7 +177,10 @@ static struct move_fold plan(struct rt_gpu *g, const struct rt_gpu_fold *f, enum
     rt_assert(f->type < RT_GPU_TYPES && codes_of[types[f->type].family] & 1u << f->code);
     rt_assert(f->nsrc >= 1 && f->nsrc <= RT_GPU_FOLD_PLACES && f->ndst >= 1 &&
               f->ndst <= RT_GPU_FOLD_PLACES);
+    rt_assert(f->code != RT_GPU_FOLD_EACH || f->nsrc == f->ndst);
     p.k = simplify(&p.args);
+    p.weight = p.args.count * types[p.args.type].nbytes *
+               (p.args.code == RT_GPU_FOLD_EACH ? f->nsrc : WEFT_LINGER_FOLD_WEIGHT);
     for (unsigned i = 0; i < f->nsrc; i++)
         p.args.src[i] = (uintptr_t)f->src[i];
     for (unsigned i = 0; i < f->ndst; i++)
@@ -194,7 +204,7 @@ void rt_gpu_fold(struct rt_gpu *g, const struct rt_gpu_fold *f, struct rt_gpu_op
     op->len = 0;
     if (!move_begin(g, op))
         return;
-    if (!move_ring_is_idle(g->move) || !move_linger_takes(g->move, len * WEFT_LINGER_FOLD_WEIGHT) ||
+    if (!move_ring_is_idle(g->move) || !move_linger_takes(g->move, p.weight) ||
         !move_linger_post_fold(g->move, &p, link, op))
         move_launch(g->move, p.k, p.grid, WEFT_FOLD_THREADS, &p.args, sizeof p.args, op);
 }

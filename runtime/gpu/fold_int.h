@@ -26,7 +26,7 @@ template <class TO, class FROM> __device__ __forceinline__ TO as(FROM v)
 
 /* Elements that are combined as they are, whatever they are loaded by. */
 template <class V> struct plain {
-    static constexpr bool swaps = false;
+    static constexpr bool moves = false;
     static constexpr unsigned ahead = WEFT_FOLD_AHEAD;
     typedef V T;
     typedef typename pick_type<sizeof(V) == 8, uint2, V>::type W;
@@ -95,7 +95,7 @@ template <class U, class OP> __device__ __forceinline__ U in_parts(U x, U y, OP 
 }
 
 template <class U> struct packed {
-    static constexpr bool swaps = false;
+    static constexpr bool moves = false;
     static constexpr unsigned ahead = WEFT_FOLD_AHEAD;
     typedef U T, W;
     template <class word> using E = typename larger<word, uint32_t, U>::type;

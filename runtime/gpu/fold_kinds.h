@@ -7,7 +7,7 @@
 #include "runtime/gpu/fold_int.h"
 
 struct bits : packed<uint8_t> {
-    static constexpr bool swaps = true;
+    static constexpr bool moves = true;
     template <class F>
     static __device__ __forceinline__ void each(unsigned type, unsigned code, F go)
     {
@@ -67,7 +67,7 @@ struct bf16 {
 };
 
 template <class H> struct halves : H {
-    static constexpr bool swaps = false;
+    static constexpr bool moves = false;
     static constexpr unsigned ahead = 2;
     typedef uint16_t T, W;
     template <class word> using E = uint16_t;

@@ -6,7 +6,7 @@
  *     A<word>   what it is while it is combined,
  *     up, down  from E to A and back,
  *     ahead     groups of 16 bytes of each of two sources that a thread has in flight,
- *     swaps     knows RT_GPU_FOLD_SWAP,
+ *     moves     knows RT_GPU_FOLD_EACH,
  *     each      what it does for every code: calls f(operation) with the one asked for, so that the
  *               choice stands outside the loops over elements.
  * A thread loads all that it takes of all sources (of SOURCES beside the first at a time, where
@@ -95,7 +95,7 @@ __device__ __forceinline__ void fold_groups(const struct rt_gpu_fold_args &f, ui
     }
 #pragma unroll 1
     for (unsigned done = 1; done < f.nsrc || done == 1; done += SOURCES) {
-        unsigned n = f.nsrc - done;
+        const unsigned n = f.nsrc - done;
 #pragma unroll
         for (unsigned s = 0; s < SOURCES; s++)
 #pragma unroll
@@ -104,10 +104,14 @@ __device__ __forceinline__ void fold_groups(const struct rt_gpu_fold_args &f, ui
                 if (s < n && on[a])
                     load_group<stays>(v[s][a], f.src[done + s] + off + a * step);
             }
-        if (K::swaps && f.code == RT_GPU_FOLD_SWAP) {
-            store_groups(v[0], f.dst[0] + off, step, on);
-            store_groups(first, f.dst[1] + off, step, on);
-            return;
+        if (K::moves && f.code == RT_GPU_FOLD_EACH) {
+            if (done == 1)
+                store_groups(first, f.dst[0] + off, step, on);
+#pragma unroll
+            for (unsigned s = 0; s < SOURCES; s++)
+                if (s < n)
+                    store_groups(v[s], f.dst[done + s] + off, step, on);
+            continue;
         }
         if (done == 1)
 #pragma unroll
@@ -117,6 +121,8 @@ __device__ __forceinline__ void fold_groups(const struct rt_gpu_fold_args &f, ui
                     acc[a][i] = K::up(first[a].e[i]);
         K::each(f.type, f.code, [&](auto op) { combine<K, W, SOURCES, AHEAD>(acc, v, n, op); });
     }
+    if (K::moves && f.code == RT_GPU_FOLD_EACH)
+        return;
 #pragma unroll
     for (unsigned a = 0; a < AHEAD; a++)
 #pragma unroll

@@ -191,6 +191,50 @@ __device__ __forceinline__ void fold_wide(const struct ring_fold *f, uint32_t at
     }
 }
 
+/* The same of RT_GPU_FOLD_EACH: units of up to PAIRS sources are in flight, AHEAD of each. */
+template <class W, unsigned PAIRS, unsigned AHEAD>
+__device__ __forceinline__ void copy_pairs(const struct ring_fold *f, uint32_t at, uint32_t end,
+                                           unsigned t, unsigned nt)
+{
+    const uint32_t n = RT_GPU_RING_NSRC(f->fold);
+
+#pragma unroll 1
+    for (at += t; at < end; at += AHEAD * nt) {
+        W v[PAIRS][AHEAD] = {};
+#pragma unroll
+        for (unsigned i = 0; i < PAIRS; i++)
+#pragma unroll
+            for (unsigned a = 0; a < AHEAD; a++)
+                if (i < n && at + a * nt < end)
+                    v[i][a] = from<true>::load((const W *)f->src[i] + at + a * nt);
+#pragma unroll
+        for (unsigned i = 0; i < PAIRS; i++)
+#pragma unroll
+            for (unsigned a = 0; a < AHEAD; a++)
+                if (i < n && at + a * nt < end)
+                    ((W *)f->dst[i])[at + a * nt] = v[i][a];
+    }
+}
+
+__device__ __forceinline__ void fold_pairs(const struct ring_fold *f, uint32_t at, uint32_t end,
+                                           unsigned t, unsigned nt)
+{
+    const uint32_t unit = RT_GPU_RING_UNIT(f->fold);
+
+    if (unit == 16 && RT_GPU_RING_NSRC(f->fold) == 2)
+        copy_pairs<uint4, 2, 2>(f, at, end, t, nt);
+    else if (unit == 16)
+        copy_pairs<uint4, RT_GPU_RING_PLACES / 2, 1>(f, at, end, t, nt);
+    else if (unit == 8)
+        copy_pairs<uint2, RT_GPU_RING_PLACES / 2, 1>(f, at, end, t, nt);
+    else if (unit == 4)
+        copy_pairs<uint32_t, RT_GPU_RING_PLACES / 2, 1>(f, at, end, t, nt);
+    else if (unit == 2)
+        copy_pairs<uint16_t, RT_GPU_RING_PLACES / 2, 1>(f, at, end, t, nt);
+    else
+        copy_pairs<uint8_t, RT_GPU_RING_PLACES / 2, 1>(f, at, end, t, nt);
+}
+
 /* A place of the descriptor in v, a word a lane. */
 __device__ __forceinline__ uint64_t place_in(uint32_t v, unsigned i)
 {
@@ -280,17 +324,78 @@ __device__ __forceinline__ void fold_plain(uint32_t v, uint32_t fold, uint32_t l
     }
 }
 
+/* Copies by one warp: its lanes are shared out among the destinations, and each takes up to so many
+ * units, which are all in flight at once. */
+#define WARP_COPY_UNITS 4
+
+__device__ __forceinline__ bool is_copies(uint32_t fold)
+{
+    return RT_GPU_RING_CODE(fold) == RT_GPU_FOLD_COPY || RT_GPU_RING_CODE(fold) == RT_GPU_FOLD_EACH;
+}
+
+/* log2 of the lanes of a destination. */
+__device__ __forceinline__ unsigned copy_lanes_log(uint32_t fold)
+{
+    uint32_t n = RT_GPU_RING_NDST(fold);
+
+    return n <= 2 ? 6 - n : n <= 4 ? 3 : n <= 8 ? 2 : 1;
+}
+
+/* Nobody stores before all have loaded: two ranges may change places. */
+template <class W>
+__device__ __forceinline__ void copy_lanes(uint64_t dst, uint64_t src, uint32_t nunits,
+                                           unsigned at, unsigned step)
+{
+    W v[WARP_COPY_UNITS] = {};
+
+#pragma unroll
+    for (unsigned i = 0; i < WARP_COPY_UNITS; i++)
+        if (at + i * step < nunits)
+            v[i] = from<true>::load((const W *)src + at + i * step);
+    __syncwarp();
+#pragma unroll
+    for (unsigned i = 0; i < WARP_COPY_UNITS; i++)
+        if (at + i * step < nunits)
+            ((W *)dst)[at + i * step] = v[i];
+}
+
+__device__ __forceinline__ void copies_by_warp(uint32_t v, uint32_t fold, uint32_t len)
+{
+    const unsigned log = copy_lanes_log(fold), step = 1u << log, at = threadIdx.x & (step - 1);
+    const unsigned i = threadIdx.x >> log, unit = RT_GPU_RING_UNIT(fold);
+    const uint32_t nsrc = RT_GPU_RING_NSRC(fold), first = RT_GPU_RING_SAME(fold) ? 0 : nsrc;
+    uint64_t src = place_in(v, nsrc == 1 ? 0 : i), dst = place_in(v, first + i);
+    uint32_t n = i < RT_GPU_RING_NDST(fold) ? len : 0;
+
+    if (unit == 16)
+        copy_lanes<uint4>(dst, src, n / 16, at, step);
+    else if (unit == 8)
+        copy_lanes<uint2>(dst, src, n / 8, at, step);
+    else if (unit == 4)
+        copy_lanes<uint32_t>(dst, src, n / 4, at, step);
+    else if (unit == 2)
+        copy_lanes<uint16_t>(dst, src, n / 2, at, step);
+    else
+        copy_lanes<uint8_t>(dst, src, n, at, step);
+}
+
 /* How many bytes one warp does. */
 __device__ __forceinline__ uint32_t fold_lanes_most(uint32_t fold)
 {
-    return RT_GPU_RING_UNIT(fold) < 8 ? RT_GPU_RING_UNIT(fold) * 32 : RT_GPU_RING_SHORT;
+    uint32_t unit = RT_GPU_RING_UNIT(fold);
+
+    if (is_copies(fold))
+        return unit * WARP_COPY_UNITS << copy_lanes_log(fold);
+    return unit < 8 ? unit * 32 : RT_GPU_RING_SHORT;
 }
 
 /* The shortest: a unit a lane, straight from the descriptor, because a warp that is alone takes
  * about 3 ns for an instruction. */
 __device__ __forceinline__ void fold_by_warp(uint32_t v, uint32_t fold, uint32_t len)
 {
-    if (is_plain(fold))
+    if (is_copies(fold))
+        copies_by_warp(v, fold, len);
+    else if (is_plain(fold))
         fold_plain(v, fold, len);
     else if (!(fold & RT_GPU_RING_FAR) && RT_GPU_RING_NSRC(fold) <= 4)
         fold_lanes<4, RT_GPU_RING_NEAR>(v, fold, len);

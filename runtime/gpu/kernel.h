@@ -47,9 +47,9 @@ struct rt_gpu_desc {
     uint32_t seq_far_too;
 };
 /* The reductions that the ring takes: the kinds of fold.cu, in units of 8, 4, 2 or 1 bytes that are
- * whole elements and divide the length and all addresses, or of 16 bytes, of at most two sources
- * and more than RT_GPU_RING_SHORT bytes.  `same`: the destinations are the first sources and not
- * named again. */
+ * whole elements and divide the length and all addresses, or of 16 bytes: more than
+ * RT_GPU_RING_SHORT of them, and of at most two sources or RT_GPU_FOLD_EACH.  `same`: the
+ * destinations are the first sources and not named again. */
 #define RT_GPU_RING_SHORT 256u
 enum rt_gpu_ring_kind {
     RT_GPU_RING_BITS = 1,
@@ -106,9 +106,10 @@ struct rt_gpu_pack {
 };
 
 /* weft_fold_*: dst[j][i] = src[0][i] op src[1][i] op ..., in this order, for every j: bitwise the
- * same whoever computes it.  One source and RT_GPU_FOLD_COPY: a copy to several places.  A
- * destination may be a source, else they do not overlap.  16-bit floats are summed and multiplied
- * in fp32 and rounded once. */
+ * same whoever computes it.  One source and RT_GPU_FOLD_COPY: a copy to several places.  As many
+ * sources as destinations and RT_GPU_FOLD_EACH: dst[j][i] = src[j][i].  A destination may be a
+ * source (of EACH only when there are two: so two ranges change places), else they do not overlap.
+ * 16-bit floats are summed and multiplied in fp32 and rounded once. */
 enum rt_gpu_type {
     RT_GPU_I8,
     RT_GPU_U8,
@@ -147,7 +148,7 @@ enum rt_gpu_fold_code {
     RT_GPU_FOLD_BXOR,
     RT_GPU_FOLD_MINLOC,
     RT_GPU_FOLD_MAXLOC,
-    RT_GPU_FOLD_SWAP, /* two sources that are the two destinations: each gets the other */
+    RT_GPU_FOLD_EACH, /* copies: source i to destination i */
     RT_GPU_FOLD_CODES
 };
 #define RT_GPU_FOLD_PLACES 16 /* most sources, and most destinations */

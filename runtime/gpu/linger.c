@@ -164,7 +164,8 @@ static const struct {
 /* The longest unit of whole elements that divides the length and all addresses; 0: none. */
 static unsigned ring_unit(const struct rt_gpu_fold_args *a, uint64_t nbytes, unsigned least)
 {
-    uint64_t any = nbytes | (a->nsrc <= 2 && nbytes > RT_GPU_RING_SHORT ? 16 : 8);
+    bool wide = (a->nsrc <= 2 || a->code == RT_GPU_FOLD_EACH) && nbytes > RT_GPU_RING_SHORT;
+    uint64_t any = nbytes | (wide ? 16 : 8);
 
     for (unsigned i = 0; i < a->nsrc; i++)
         any |= a->src[i];
@@ -185,14 +186,18 @@ static bool same_places(const struct rt_gpu_fold_args *a)
 }
 
 /* Whether it is not worth a launch.  Of more sources or in shorter units less is in flight, as if
- * it were longer; to a launch the bytes count that come over the link. */
+ * it were longer; to a launch, and to copies, the bytes count that come over the link. */
 static bool ring_is_better(const struct rt_gpu_fold_args *a, unsigned unit, uint64_t nbytes,
                            enum rt_gpu_link link)
 {
-    uint64_t slow = unit == 16 || nbytes <= RT_GPU_RING_SHORT ? 1
-                                                              : (a->nsrc <= 4 ? 3 : 6) * (8 / unit);
-    uint64_t far = a->nsrc > 2 ? a->nsrc - 1 : 1;
+    uint64_t far = a->nsrc > 2 ? a->nsrc - 1 : 1, slow;
 
+    if (nbytes <= RT_GPU_RING_SHORT)
+        slow = 1;
+    else if (a->code == RT_GPU_FOLD_EACH)
+        slow = far * (16 / unit);
+    else
+        slow = unit == 16 ? 1 : (a->nsrc <= 4 ? 3 : 6) * (8 / unit);
     return rt_gpu_cost_fold_ns(RT_GPU_WAY_LINGER, link, nbytes * slow) <
            rt_gpu_cost_fold_ns(RT_GPU_WAY_BATCH, link, nbytes * far);
 }
@@ -208,7 +213,6 @@ bool move_linger_post_fold(struct move_state *m, const struct move_fold *f, enum
     unsigned n = a->nsrc + (same ? 0 : a->ndst);
 
     if (!kind || !unit || n > RT_GPU_RING_PLACES || a->nsrc > RT_GPU_RING_SOURCES ||
-        a->code == RT_GPU_FOLD_SWAP ||
         nbytes > WEFT_LINGER_FOLD_MOST || !ring_is_better(a, unit, nbytes, link))
         return false;
     memset(place, 0, sizeof place);
@@ -229,7 +233,7 @@ bool move_linger_post_fold(struct move_state *m, const struct move_fold *f, enum
     l->folds[next_slot(l)] = *f;
     op->dst = NULL;
     op->src = &l->folds[next_slot(l)];
-    op->len = nbytes * WEFT_LINGER_FOLD_WEIGHT;
+    op->len = f->weight;
     post(m, d, op);
     return true;
 }

@@ -380,7 +380,9 @@ __device__ __forceinline__ void fold_part(const struct task *k)
         at = k->part * part;
         end = n < at + part ? n : at + part;
     }
-    if (RT_GPU_RING_UNIT(k->fold.fold) == 16)
+    if (RT_GPU_RING_CODE(k->fold.fold) == RT_GPU_FOLD_EACH)
+        fold_pairs(&k->fold, at, end, threadIdx.x, blockDim.x);
+    else if (RT_GPU_RING_UNIT(k->fold.fold) == 16)
         fold_wide<3>(&k->fold, at, end, threadIdx.x, blockDim.x);
     else if (RT_GPU_RING_NSRC(k->fold.fold) <= 4)
         fold_units<4, 2>(&k->fold, at, end, threadIdx.x, blockDim.x);

@@ -49,7 +49,7 @@ struct fold_kind { /* what a kernel is asked for, as runtime/gpu/fold.c puts it 
     KIND(kernel, type, MINLOC, nbytes, word), KIND(kernel, type, MAXLOC, nbytes, word)
 static const fold_kind kinds[] = {
     KIND(BITS, U8, COPY, 1, 1),
-    KIND(BITS, U8, SWAP, 1, 1),
+    KIND(BITS, U8, EACH, 1, 1),
     KIND(BITS, U8, BAND, 1, 1),
     KIND(BITS, U8, BOR, 1, 1),
     KIND(BITS, U8, BXOR, 1, 1),
@@ -301,12 +301,14 @@ static void reference_element(const fold_case &c, size_t i)
     const unsigned nbytes = c.kind.nbytes;
     char acc[16];
     uint16_t h;
-    memcpy(acc, c.src[0] + i * nbytes, nbytes);
-    if (c.kind.code == RT_GPU_FOLD_SWAP) {
-        memcpy(c.dst[0] + i * nbytes, c.src[1] + i * nbytes, nbytes);
-        memcpy(c.dst[1] + i * nbytes, acc, nbytes);
+    if (c.kind.code == RT_GPU_FOLD_EACH) { /* bytes; two may change places */
+        for (unsigned s = 0; s < c.k.nsrc; s++)
+            acc[s] = c.src[s][i];
+        for (unsigned s = 0; s < c.k.nsrc; s++)
+            c.dst[s][i] = acc[s];
         return;
     }
+    memcpy(acc, c.src[0] + i * nbytes, nbytes);
     if (c.kind.type == RT_GPU_F16 || c.kind.type == RT_GPU_BF16) {
         float f = 0;
         for (unsigned s = 0; s < c.k.nsrc; s++) {
@@ -348,14 +350,15 @@ static uint32_t unit_of(const fold_case &c)
 static fold_case random_case(std::vector<area> &areas)
 {
     fold_case c = {};
-    c.kind = kinds[rnd(NKINDS)];
+    c.kind = kinds[rnd(rnd(8) ? NKINDS : 2)];
     c.k.type = c.kind.type;
     c.k.code = c.kind.code;
-    bool copy = c.kind.code == RT_GPU_FOLD_COPY, swap = c.kind.code == RT_GPU_FOLD_SWAP;
-    c.k.nsrc = copy ? 1 : swap ? 2 : (uint8_t)(2 + rnd(rnd(8) ? 3 : 15));
+    bool copy = c.kind.code == RT_GPU_FOLD_COPY, each = c.kind.code == RT_GPU_FOLD_EACH;
+    c.k.nsrc = copy ? 1 : (uint8_t)(2 + rnd(rnd(8) ? 3 : 15));
     if (c.kind.code == RT_GPU_FOLD_PROD && c.k.nsrc > 4)
         c.k.nsrc = 4; /* no infinities, of which NaNs would come */
-    c.k.ndst = swap ? 2 : (uint8_t)(1 + rnd(rnd(8) ? 3 : 16));
+    c.k.ndst = each ? c.k.nsrc : (uint8_t)(1 + rnd(rnd(8) ? 3 : 16));
+    bool swap = each && c.k.nsrc == 2 && rnd(2);
     size_t most = AREA / 2 / (c.k.nsrc + c.k.ndst) / c.kind.nbytes;
     size_t longest = rnd(3) ? 40 : rnd(3) ? 2000 : most;
     c.k.count = 1 + rnd((uint32_t)(longest < most ? longest : most));
@@ -363,7 +366,7 @@ static fold_case random_case(std::vector<area> &areas)
     unsigned way = rnd(5); /* equal modulo 16 or 4, by element, by word, odd */
     unsigned align = way < 2 ? 0 : way == 2 ? c.kind.nbytes : way == 3 ? c.kind.word : 1;
     unsigned shift = rnd(16 / c.kind.nbytes) * c.kind.nbytes;
-    c.in_place = swap || rnd(2);
+    c.in_place = swap || (!each && rnd(2));
     for (area &a : areas)
         a.used = 0;
     auto take = [&](uint64_t *k, char **image) {
@@ -380,7 +383,7 @@ static fold_case random_case(std::vector<area> &areas)
             make_element(c.kind, c.src[s] + i * c.kind.nbytes);
     }
     for (unsigned d = 0; d < c.k.ndst; d++) {
-        unsigned same = swap ? d : rnd(c.k.nsrc);
+        unsigned same = swap ? 1 - d : rnd(c.k.nsrc);
         if (c.in_place && (swap || d == 0))
             c.k.dst[d] = c.k.src[same], c.dst[d] = c.src[same];
         else

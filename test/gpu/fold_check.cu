@@ -205,14 +205,14 @@ static void check_ring_round(std::vector<area> &areas, unsigned round)
     do {
         c = random_case(areas);
         uint64_t nbytes = c.k.count * c.kind.nbytes;
-        any = nbytes | (c.k.nsrc <= 2 && nbytes > RT_GPU_RING_SHORT ? 16 : 8);
+        bool wide = c.k.nsrc <= 2 || c.k.code == RT_GPU_FOLD_EACH;
+        any = nbytes | (wide && nbytes > RT_GPU_RING_SHORT ? 16 : 8);
         for (unsigned i = 0; i < c.k.nsrc; i++)
             any |= place[i] = c.k.src[i];
         for (unsigned i = 0; i < c.k.ndst; i++)
             any |= place[c.k.nsrc + i] = c.k.dst[i];
     } while (!ring_kinds[c.kind.kernel] || c.k.nsrc + c.k.ndst > RT_GPU_RING_PLACES ||
-             c.k.nsrc > RT_GPU_RING_SOURCES ||
-             c.kind.code == RT_GPU_FOLD_SWAP || (any & -any) < c.kind.nbytes);
+             c.k.nsrc > RT_GPU_RING_SOURCES || (any & -any) < c.kind.nbytes);
     for (area &a : areas) /* the cases that were not taken have left their sources there */
         DO(cudaMemcpy(a.at, a.image.data(), AREA, cudaMemcpyDefault));
     DO(cudaDeviceSynchronize());
@@ -412,6 +412,52 @@ static void time_ring(scene s, unsigned blocks)
     printf("\n");
 }
 
+/* As many copies as an alltoall of four ranks makes, one of them local; all go to one peer here. */
+static void time_pairs()
+{
+    printf("# four copies as one operation, of bytes each: us in the ring of 16 blocks, by a launch\n#");
+    for (uint32_t nbytes : { 8u, 1u << 10, 16u << 10, 128u << 10, 1u << 20 }) {
+        rt_gpu_fold_args a = {};
+        a.type = RT_GPU_U8;
+        a.code = RT_GPU_FOLD_EACH;
+        a.nsrc = a.ndst = 4;
+        a.count = nbytes;
+        a.unit = nbytes < 16 ? 4 : 16;
+        unsigned grid = (unsigned)std::min<size_t>(132, nbytes / 16 / WEFT_FOLD_THREADS + 1);
+        a.piece = piece_of(nbytes, 132);
+        for (int i = 0; i < 4; i++) {
+            a.src[i] = (uint64_t)devs[0].buf[0] + i * nbytes;
+            a.dst[i] = (uint64_t)devs[i ? ndevices - 1 : 0].buf[1] + i * nbytes;
+        }
+        uint64_t place[RT_GPU_RING_PLACES] = {};
+        memcpy(place, a.src, 4 * sizeof *place);
+        memcpy(place + 4, a.dst, 4 * sizeof *place);
+        std::vector<double> us[2];
+        ring_start(16);
+        for (int i = 0; i < 400; i++) {
+            auto t = std::chrono::steady_clock::now();
+            if (!ring_do(RT_GPU_RING_FOLD(RT_GPU_RING_BITS, RT_GPU_U8, RT_GPU_FOLD_EACH, 4, 4,
+                                          nbytes > RT_GPU_RING_SHORT ? 16 : 8, 0), place, nbytes))
+                printf(" (never)");
+            us[0].push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - t).count());
+        }
+        ring_stop();
+        by_graph = true;
+        for (int i = 0; i < 60; i++) {
+            auto t = std::chrono::steady_clock::now();
+            start(0, weft_fold_bits, a, grid);
+            while (*(volatile uint32_t *)devs[0].flag != devs[0].value)
+                ;
+            us[1].push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - t).count());
+        }
+        by_graph = false;
+        for (auto &u : us)
+            std::sort(u.begin(), u.end());
+        printf("  %u: %.2f %.2f", nbytes, us[0][us[0].size() / 2], us[1][us[1].size() / 2]);
+    }
+    printf("\n");
+}
+
 /* Every kind of element, local, 64 MiB a source. */
 static void time_kinds()
 {
@@ -430,16 +476,16 @@ static void time_kinds()
             float ms;
             a.type = k.type;
             a.code = k.code;
-            a.nsrc = k.code == RT_GPU_FOLD_COPY ? 1 : way == 3 && k.code != RT_GPU_FOLD_SWAP ? 4 : 2;
-            a.ndst = k.code == RT_GPU_FOLD_SWAP ? 2 : 1;
+            bool each = k.code == RT_GPU_FOLD_EACH;
+            a.nsrc = k.code == RT_GPU_FOLD_COPY ? 1 : way == 3 ? 4 : 2;
+            a.ndst = each ? a.nsrc : 1;
             a.count = nbytes / k.nbytes;
             a.piece = WEFT_FOLD_THREADS * WEFT_FOLD_AHEAD;
             a.unit = way == 0 || way == 3 ? 16 : way == 1 ? k.word : 1;
             for (int s = 0; s < 4; s++)
                 a.src[s] = (uint64_t)devs[0].buf[s & 1] + (s >> 1) * 2 * nbytes;
-            a.dst[0] = k.code == RT_GPU_FOLD_SWAP ? a.src[0] : (uint64_t)devs[0].buf[2];
-            a.dst[1] = a.src[1];
-            a.dst[0] += k.code == RT_GPU_FOLD_SWAP ? 0 : shift;
+            for (int d = 0; d < 4; d++)
+                a.dst[d] = (uint64_t)devs[0].buf[2] + d * (nbytes + 16) + shift;
             for (int phase = 0; phase < 2; phase++) {
                 DO(cudaEventRecord(devs[0].begun, devs[0].stream));
                 for (int r = 0; r < 4; r++)
@@ -486,6 +532,7 @@ int main(int argc, char **argv)
     for (int s = SRC_FAR; s < OWNERS && can; s++)
         time_latency((scene)s);
     time_ring_copies();
+    time_pairs();
     for (unsigned blocks : { 1u, 16u })
         for (int s = LOCAL; s < OWNERS && (s == LOCAL || can); s++)
             time_ring((scene)s, blocks);

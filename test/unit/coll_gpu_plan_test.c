@@ -4,6 +4,7 @@
  * every byte of every rank must be what the call defines, or as it was. */
 #include <inttypes.h>
 #include "runtime/base/err.h"
+#include "runtime/gpu/kernel.h"
 #include "runtime/reduce/gpu.h"
 #include "test/check.h"
 #include "test/unit/coll_gpu_run.h"
@@ -386,6 +387,53 @@ static void random_calls(void)
     coll_gpu_way = COLL_GPU_AUTO;
 }
 
+/* ---- an alltoall of short blocks ---- */
+
+static struct coll_gpu_plan alltoall_of(int size, int64_t len, bool kernels, int rank)
+{
+    static const struct rt_layout byte = BASIC(1, RT_ELEM_BYTE);
+    struct coll_args a = { .kind = COLL_ALLTOALL, .scount = len, .rcount = len, .stype = &byte,
+                           .rtype = &byte };
+    char *at[COLL_GPU_RANGES][PLAN_RANKS];
+    size_t lens[COLL_GPU_RANGES][PLAN_RANKS];
+    uint64_t word[PLAN_RANKS] = { 0 };
+    struct coll_gpu_plan p = { 0 };
+    for (int i = 0; i < size; i++)
+        for (int k = 0; k < COLL_GPU_RANGES; k++) { /* addresses that nobody uses */
+            at[k][i] = (char *)((uintptr_t)(2 * i + k + 1) << 32);
+            lens[k][i] = (size_t)(size * len);
+        }
+    struct coll_gpu_view v = { .rank = rank, .size = size, .a = &a, .at = { at[0], at[1] },
+                               .len = { lens[0], lens[1] }, .word = word, .kernels = kernels };
+    CHECK_EQ(coll_gpu_make_plan(&v, &p), 0);
+    return p;
+}
+
+static void short_blocks_go_together(void)
+{
+    for (int size = 2; size <= 17; size += size < 5 ? 1 : 12) {
+        struct coll_gpu_plan p = alltoall_of(size, 8, true, 1);
+        CHECK_EQ(p.n, (size + RT_GPU_FOLD_PLACES - 1) / RT_GPU_FOLD_PLACES);
+        const struct rt_gpu_fold *f = &p.step[0].fold;
+        int n = size < RT_GPU_FOLD_PLACES ? size : RT_GPU_FOLD_PLACES;
+        CHECK(p.step[0].verb == COLL_GPU_FOLD && f->code == RT_GPU_FOLD_EACH);
+        CHECK_EQ(f->nsrc, n);
+        CHECK_EQ(f->ndst, n);
+        CHECK_EQ(f->count * rt_gpu_type_nbytes(f->type), 8);
+        for (int i = 0; i < n; i++) { /* from rank 1 on */
+            int to = (1 + i) % size;
+            CHECK(f->src[i] == (char *)((uintptr_t)3 << 32) + 8 * to);
+            CHECK(f->dst[i] == (char *)((uintptr_t)(2 * to + 2) << 32) + 8);
+        }
+        coll_gpu_free_plan(&p);
+    }
+    for (int way = 0; way < 2; way++) { /* too long; without kernels */
+        struct coll_gpu_plan p = alltoall_of(4, way ? 8 : coll_gpu_limits.kernel_max + 8, !way, 0);
+        CHECK_EQ(p.n, 4);
+        coll_gpu_free_plan(&p);
+    }
+}
+
 /* ---- what is refused ---- */
 
 /* The error of every rank's plan when rank 1 passes other arguments than it should. */
@@ -504,6 +552,7 @@ int main(int argc, char **argv)
         ncases = argc > 2 ? atoi(argv[2]) : 1;
     }
     RUN(random_calls);
+    RUN(short_blocks_go_together);
     RUN(calls_that_do_not_agree_fail_on_all);
     RUN(what_has_no_plan);
     plan_world_end(&world);

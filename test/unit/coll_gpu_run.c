@@ -231,9 +231,14 @@ static size_t fold_nbytes(const struct rt_gpu_fold *f)
     return f->count * rt_gpu_type_nbytes(f->type);
 }
 
-static bool swaps(const struct rt_gpu_fold *f)
+/* Several to as many; two may change places, else no destination is a source. */
+static bool is_each(const struct rt_gpu_fold *f)
 {
-    return f->nsrc == 2 && f->ndst == 2 && f->src[0] == f->dst[0] && f->src[1] == f->dst[1];
+    bool swap = f->nsrc == 2 && f->src[0] == f->dst[1] && f->src[1] == f->dst[0];
+    for (int i = 0; i < f->nsrc * f->ndst && !swap; i++)
+        if (f->dst[i / f->nsrc] == f->src[i % f->nsrc])
+            return false;
+    return f->nsrc > 1 && f->ndst == f->nsrc;
 }
 
 static const char *touch_fold(struct plan_world *w, int rank, int step)
@@ -245,7 +250,7 @@ static const char *touch_fold(struct plan_world *w, int rank, int step)
     if (w->reduces && rt_reduce_gpu(NULL, &op, w->elem, &g) < 0)
         return WRONG("no such operation");
     if (!f->nsrc || f->nsrc > RT_GPU_FOLD_PLACES || !f->ndst || f->ndst > RT_GPU_FOLD_PLACES ||
-        (f->code == RT_GPU_FOLD_SWAP   ? !swaps(f)
+        (f->code == RT_GPU_FOLD_EACH   ? !is_each(f)
          : f->code == RT_GPU_FOLD_COPY ? f->nsrc != 1
                                        : f->nsrc < 2 || f->code != g.code || f->type != g.type))
         return WRONG("rank %d, step %d: a fold that is none", rank, step);
@@ -319,19 +324,21 @@ static void do_fold(struct plan_world *w, const struct rt_gpu_fold *f)
     free(acc);
 }
 
-static void do_swap(const struct rt_gpu_fold *f)
+static void do_each(const struct rt_gpu_fold *f)
 {
-    for (size_t i = 0, n = fold_nbytes(f); i < n; i++) {
-        char c = ((char *)f->dst[0])[i];
-        ((char *)f->dst[0])[i] = ((char *)f->dst[1])[i];
-        ((char *)f->dst[1])[i] = c;
-    }
+    size_t nbytes = fold_nbytes(f);
+    char *first = grown(NULL, nbytes);
+    memcpy(first, f->src[0], nbytes);
+    for (int i = 1; i < f->nsrc; i++)
+        memmove(f->dst[i], f->src[i], nbytes);
+    memcpy(f->dst[0], first, nbytes);
+    free(first);
 }
 
 static void do_step(struct plan_world *w, const struct coll_gpu_step *s)
 {
-    if (s->verb == COLL_GPU_FOLD && s->fold.code == RT_GPU_FOLD_SWAP)
-        do_swap(&s->fold);
+    if (s->verb == COLL_GPU_FOLD && s->fold.code == RT_GPU_FOLD_EACH)
+        do_each(&s->fold);
     else if (s->verb == COLL_GPU_FOLD)
         do_fold(w, &s->fold);
     else

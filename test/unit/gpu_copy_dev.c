@@ -405,6 +405,7 @@ static cu_result graph_set(cu_graph_exec exec, cu_graph_node node, const struct 
         [RT_GPU_BATCH] = offsetof(struct rt_gpu_batch, move),
         [RT_GPU_LINGER] = sizeof(struct rt_gpu_linger),
         [RT_GPU_PACK] = sizeof(struct rt_gpu_pack),
+        [RT_GPU_FOLD_BITS] = sizeof(struct rt_gpu_fold_args),
         [RT_GPU_FOLD_4] = sizeof(struct rt_gpu_fold_args),
     };
     ANSWER;

@@ -329,6 +329,35 @@ static void none_and_several(void)
     CHECK_EQ(rt_gpu_nactive, 0);
 }
 
+/* Several ranges to as many places, all of one alignment or of any. */
+static void each_to_its_own(void)
+{
+    static const size_t lens[] = { 1, 8, 16, 40, 256, 272, 1000, 4096, 20016 };
+    const size_t room = 20480;
+    char *p = pinned, *want = image;
+
+    for (unsigned i = 0; i < 90; i++) {
+        size_t len = lens[i % 9];
+        unsigned n = 2 + rnd(i % 2 ? 4 : RT_GPU_FOLD_PLACES - 1), align = 1u << rnd(5);
+        struct job j = { .op.done = is_done };
+        struct rt_gpu_fold f = { .type = RT_GPU_U8, .code = RT_GPU_FOLD_EACH, .nsrc = (uint8_t)n,
+                                 .ndst = (uint8_t)n, .count = len };
+        for (size_t k = 0; k < 2 * RT_GPU_FOLD_PLACES * room; k++)
+            p[k] = want[k] = (char)rnd(256);
+        for (unsigned s = 0; s < n; s++) {
+            size_t from = s * room + rnd(16 / align) * align,
+                   to = (RT_GPU_FOLD_PLACES + s) * room + rnd(16 / align) * align;
+            f.src[s] = p + from;
+            f.dst[s] = p + to;
+            memcpy(want + to, p + from, len);
+        }
+        rt_gpu_fold(g, &f, &j.op);
+        CHECK_EQ(wait_for(&j), 0);
+        CHECK_MSG(!memcmp(p, want, 2 * RT_GPU_FOLD_PLACES * room), "%u ranges of %zu bytes", n,
+                  len);
+    }
+}
+
 /* Two ranges that change places, and a copy to several. */
 static void moves(void)
 {
@@ -342,10 +371,10 @@ static void moves(void)
         for (size_t k = 0; k < 400000; k++)
             p[k] = want[k] = (char)rnd(256);
         if (i % 2) {
-            f.code = RT_GPU_FOLD_SWAP;
+            f.code = RT_GPU_FOLD_EACH;
             f.nsrc = f.ndst = 2;
-            f.dst[0] = p + a;
-            f.dst[1] = p + b;
+            f.dst[0] = p + b;
+            f.dst[1] = p + a;
             memcpy(want + a, p + b, len);
             memcpy(want + b, p + a, len);
         } else {
@@ -441,6 +470,7 @@ int main(int argc, char **argv)
     RUN(refused);
     RUN(none_and_several);
     RUN(moves);
+    RUN(each_to_its_own);
     RUN(on_a_stream);
     RUN(many_sources);
     RUN(long_ones);

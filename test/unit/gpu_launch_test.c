@@ -4,6 +4,7 @@
 #include "test/unit/gpu_copy_dev.h"
 #include "test/check.h"
 #include "runtime/base/cfg.h"
+#include "runtime/gpu/move.h"
 
 static char *here, *there, *host; /* device memory, another device's, pinned */
 #define ROOM (8u << 20)
@@ -176,6 +177,42 @@ static void near_reductions(void)
     finish(g);
 }
 
+/* Copies that are one operation: up to five in the ring, of as many blocks as all of them together
+ * are worth.  The device of this test adds, whatever it is asked for. */
+static void copies_together(void)
+{
+    struct rt_gpu *g = start();
+    for (unsigned n = 2; n <= 7; n++) {
+        struct rt_gpu_fold f = { .type = RT_GPU_U64, .code = RT_GPU_FOLD_EACH, .nsrc = (uint8_t)n,
+                                 .ndst = (uint8_t)n, .count = 1 };
+        for (unsigned i = 0; i < n; i++) {
+            f.src[i] = host + 64 * i;
+            f.dst[i] = (i ? there : here) + 64 * i;
+        }
+        ops[0].done = is_done;
+        dev.nfolds = dev.nlaunch[RT_GPU_FOLD_BITS] = ndone = 0;
+        rt_gpu_fold(g, &f, &ops[0]);
+        dev_settle();
+        CHECK_EQ(ndone, 1);
+        CHECK_EQ(dev.nfolds, n <= RT_GPU_RING_PLACES / 2);
+        CHECK_EQ(dev.nlaunch[RT_GPU_FOLD_BITS], n > RT_GPU_RING_PLACES / 2);
+    }
+    dev_linger_leave();
+    for (int way = 0; way < 2; way++) { /* one block does two of 8 KiB well, but not five */
+        struct rt_gpu_fold f = { .type = RT_GPU_U64, .code = RT_GPU_FOLD_EACH,
+                                 .nsrc = way ? 5 : 2, .ndst = way ? 5 : 2, .count = 1024 };
+        for (unsigned i = 0; i < f.nsrc; i++) {
+            f.src[i] = here + 65536 * i;
+            f.dst[i] = there + 65536 * i;
+        }
+        rt_gpu_fold(g, &f, &ops[0]);
+        dev_settle();
+        CHECK_EQ(dev.linger_grid, way ? WEFT_LINGER_MANY : 1);
+        dev_linger_leave();
+    }
+    finish(g);
+}
+
 int main(void)
 {
     RUN(kernels_go_by_graphs);
@@ -183,5 +220,6 @@ int main(void)
     RUN(graphs_that_are_refused);
     RUN(near_batches);
     RUN(near_reductions);
+    RUN(copies_together);
     return check_end();
 }

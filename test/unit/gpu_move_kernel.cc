@@ -308,7 +308,7 @@ alignas(64) static struct rt_gpu_words words;
 alignas(128) static struct rt_gpu_work work_area;
 static std::vector<uint8_t> src(ROOM), dst(ROOM), want(ROOM);
 static uint32_t posted, reaped, launches;
-static int nnear, ncopies, nfolds, nfar, nlaunches;
+static int nnear, ncopies, nfolds, ncopied, nfar, nlaunches;
 
 static void bad(const char *what)
 {
@@ -369,6 +369,65 @@ template <class T> static void reduce(uint8_t *out, const uint8_t *const *from, 
     }
 }
 
+static void post_desc(uint32_t fold, const uint64_t *place, size_t len)
+{
+    uint32_t s = ++posted;
+    struct rt_gpu_desc *d = &ring[s % RT_GPU_RING_SLOTS];
+    d->fold = fold;
+    d->dst = place[0];
+    d->src = place[1];
+    memcpy(d->more, place + 2, sizeof d->more);
+    d->len = (uint32_t)len;
+    if (fold & RT_GPU_RING_FAR) {
+        memcpy(d->far, place + RT_GPU_RING_NEAR, sizeof d->far);
+        __atomic_store_n(&d->seq_far_too, s, __ATOMIC_RELEASE);
+        __atomic_store_n(&d->seq_far, s, __ATOMIC_RELEASE);
+        nfar++;
+    }
+    __atomic_store_n(&d->seq_too, s, __ATOMIC_RELEASE);
+    __atomic_store_n(&d->seq, s, __ATOMIC_RELEASE);
+    nfolds++;
+}
+
+/* One range to several, several to as many, or two that change places. */
+static void post_copies(size_t *at)
+{
+    bool each = rand() % 2, swap = each && rand() % 4 == 0;
+    uint32_t most = each ? RT_GPU_RING_PLACES / 2 : RT_GPU_RING_PLACES - 1;
+    uint32_t ndst = swap ? 2 : 1 + (uint32_t)rand() % most, unit = 1u << rand() % 5;
+    uint32_t nsrc = each ? ndst : 1;
+    size_t len = (1 + (size_t)rand() % (rand() % 2 ? 20 : rand() % 3 ? 200 : 3000)) * unit;
+    size_t room = (len + 127) & ~(size_t)63;
+    uint64_t place[RT_GPU_RING_PLACES] = {};
+    if (unit == 16 && len <= RT_GPU_RING_SHORT)
+        unit = 8;
+    *at = (*at + 63) & ~(size_t)63;
+    if (*at + room * ndst > ROOM)
+        return;
+    for (unsigned i = 0; i < ndst; i++, *at += room) {
+        uint8_t *from = &src[(size_t)rand() % ((ROOM - len) / 64) * 64 + unit];
+        size_t other = *at - i * room + (1 - i) * room;
+        if (each || i == 0)
+            place[i] = (uint64_t)from;
+        else
+            from = (uint8_t *)place[0];
+        place[nsrc + i] = (uint64_t)&dst[*at];
+        memcpy(&want[*at], from, len);
+        if (swap)
+            place[i] = (uint64_t)&dst[other];
+    }
+    if (swap) { /* each holds now what the other one is to hold */
+        size_t first = *at - 2 * room, second = *at - room;
+        memcpy(&dst[first], &want[second], len);
+        memcpy(&dst[second], &want[first], len);
+    }
+    post_desc(RT_GPU_RING_FOLD(RT_GPU_RING_BITS, RT_GPU_U8,
+                               each && nsrc > 1 ? RT_GPU_FOLD_EACH : RT_GPU_FOLD_COPY, nsrc, ndst,
+                               unit, 0),
+              place, len);
+    ncopied++;
+}
+
 static void post_fold(size_t *at)
 {
     static const struct {
@@ -412,22 +471,7 @@ static void post_fold(size_t *at)
         else
             reduce<int64_t>(&want[*at], from, nsrc, len, k.code);
     }
-    uint32_t s = ++posted;
-    struct rt_gpu_desc *d = &ring[s % RT_GPU_RING_SLOTS];
-    d->fold = RT_GPU_RING_FOLD(k.kind, k.type, k.code, nsrc, ndst, unit, same);
-    d->dst = place[0];
-    d->src = place[1];
-    memcpy(d->more, place + 2, sizeof d->more);
-    d->len = (uint32_t)len;
-    if (d->fold & RT_GPU_RING_FAR) {
-        memcpy(d->far, place + RT_GPU_RING_NEAR, sizeof d->far);
-        __atomic_store_n(&d->seq_far_too, s, __ATOMIC_RELEASE);
-        __atomic_store_n(&d->seq_far, s, __ATOMIC_RELEASE);
-        nfar++;
-    }
-    __atomic_store_n(&d->seq_too, s, __ATOMIC_RELEASE);
-    __atomic_store_n(&d->seq, s, __ATOMIC_RELEASE);
-    nfolds++;
+    post_desc(RT_GPU_RING_FOLD(k.kind, k.type, k.code, nsrc, ndst, unit, same), place, len);
 }
 
 static void linger_round(unsigned blocks)
@@ -442,8 +486,10 @@ static void linger_round(unsigned blocks)
         for (; left > 0 && posted - reaped < 20 && rand() % 6; left--)
             if (rand() % 2)
                 post(&at);
-            else
+            else if (rand() % 3)
                 post_fold(&at);
+            else
+                post_copies(&at);
         uint32_t is_left = __atomic_load_n(&words.left, __ATOMIC_ACQUIRE);
         uint32_t done = __atomic_load_n(&words.done, __ATOMIC_ACQUIRE);
         if (done - reaped > posted - reaped)
@@ -569,7 +615,7 @@ int main(int argc, char **argv)
     }
     long_first_round(2);
     long_first_round(4);
-    printf("# %d copies (%d near), %d reductions (%d of many places), %d launches\nok 1 - kernels that copy, on the CPU\n1..1\n",
-           ncopies, nnear, nfolds, nfar, nlaunches);
+    printf("# %d copies (%d near), %d reductions (%d are copies, %d of many places), %d launches\nok 1 - kernels that copy, on the CPU\n1..1\n",
+           ncopies, nnear, nfolds, ncopied, nfar, nlaunches);
     return 0;
 }

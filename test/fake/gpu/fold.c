@@ -290,6 +290,27 @@ static void narrow(unsigned type, char *p, size_t n)
     }
 }
 
+/* Two ranges may change places, so two are read before the first is written. */
+static int block_of_each(cu_ctx c, const struct rt_gpu_fold_args *k, struct buffers *b,
+                         uint64_t off, size_t len)
+{
+    int err = 0;
+    unsigned i;
+
+    for (i = 0; i < k->nsrc && !err; i += 2) {
+        bool two = i + 1 < k->nsrc;
+
+        err = carry(c, k->src[i] + off, b->acc, len, false);
+        if (!err && two)
+            err = carry(c, k->src[i + 1] + off, b->v, len, false);
+        if (!err)
+            err = carry(c, k->dst[i] + off, b->acc, len, true);
+        if (!err && two)
+            err = carry(c, k->dst[i + 1] + off, b->v, len, true);
+    }
+    return err;
+}
+
 static int block(cu_ctx c, const struct rt_gpu_fold_args *k, enum fake_fold which,
                  struct buffers *b, uint64_t first, size_t n)
 {
@@ -297,15 +318,11 @@ static int block(cu_ctx c, const struct rt_gpu_fold_args *k, enum fake_fold whic
     uint64_t off = first * nbytes;
     bool half = k->type == RT_GPU_F16 || k->type == RT_GPU_BF16;
     unsigned i;
-    int err = carry(c, k->src[0] + off, b->acc, len, false);
+    int err;
 
-    if (k->code == RT_GPU_FOLD_SWAP) {
-        if (!err)
-            err = carry(c, k->src[1] + off, b->v, len, false);
-        if (!err)
-            err = carry(c, k->dst[0] + off, b->v, len, true);
-        return err ? err : carry(c, k->dst[1] + off, b->acc, len, true);
-    }
+    if (k->code == RT_GPU_FOLD_EACH)
+        return block_of_each(c, k, b, off, len);
+    err = carry(c, k->src[0] + off, b->acc, len, false);
     if (!err && half)
         widen(k->type, b->acc, n);
     for (i = 1; i < k->nsrc && !err; i++) {
@@ -322,6 +339,21 @@ static int block(cu_ctx c, const struct rt_gpu_fold_args *k, enum fake_fold whic
     return err;
 }
 
+static bool overlap(uint64_t a, uint64_t b, uint64_t len) { return a < b + len && b < a + len; }
+
+/* Of more than two no destination touches another range. */
+static bool each_is_sound(const struct rt_gpu_fold_args *k)
+{
+    unsigned i, j;
+
+    for (i = 0; i < k->ndst; i++)
+        for (j = 0; j < k->ndst; j++)
+            if ((j != i && overlap(k->dst[i], k->dst[j], k->count)) ||
+                (k->nsrc > 2 && overlap(k->dst[i], k->src[j], k->count)))
+                return false;
+    return k->nsrc == k->ndst;
+}
+
 /* What the host must have made so. */
 static bool is_sound(const struct rt_gpu_fold_args *k, enum fake_fold which)
 {
@@ -331,7 +363,7 @@ static bool is_sound(const struct rt_gpu_fold_args *k, enum fake_fold which)
     if (!(kernels[which].types & 1u << k->type) || !k->nsrc || k->nsrc > RT_GPU_FOLD_PLACES ||
         !k->ndst || k->ndst > RT_GPU_FOLD_PLACES || !k->piece || (k->nsrc == 1 && k->code))
         return false;
-    if (k->code == RT_GPU_FOLD_SWAP && (k->nsrc != 2 || k->ndst != 2))
+    if (k->code == RT_GPU_FOLD_EACH && !each_is_sound(k))
         return false;
     for (i = 0; i < k->nsrc + k->ndst; i++) {
         uint64_t p = i < k->nsrc ? k->src[i] : k->dst[i - k->nsrc];
@@ -390,7 +422,7 @@ int fake_ring_fold(cu_ctx c, const struct rt_gpu_desc *d)
     if (d->fold & RT_GPU_RING_FAR)
         memcpy(place + RT_GPU_RING_NEAR, d->far, sizeof d->far);
     if ((same ? k.ndst > k.nsrc : k.nsrc + k.ndst > RT_GPU_RING_PLACES) ||
-        k.nsrc > RT_GPU_RING_SOURCES || k.code == RT_GPU_FOLD_SWAP)
+        k.nsrc > RT_GPU_RING_SOURCES)
         return CU_ERROR_ILLEGAL_ADDRESS;
     for (i = 0; i < k.nsrc; i++)
         any |= k.src[i] = place[i];
@@ -398,7 +430,8 @@ int fake_ring_fold(cu_ctx c, const struct rt_gpu_desc *d)
         any |= k.dst[i] = place[same ? i : k.nsrc + i];
     if (unit < kernels[w].nbytes || unit > 16 || unit & (unit - 1) || any & (unit - 1))
         return CU_ERROR_MISALIGNED_ADDRESS;
-    if (unit == 16 && (k.nsrc > 2 || d->len <= RT_GPU_RING_SHORT))
+    if (unit == 16 &&
+        ((k.nsrc > 2 && k.code != RT_GPU_FOLD_EACH) || d->len <= RT_GPU_RING_SHORT))
         return CU_ERROR_ILLEGAL_ADDRESS;
     return is_sound(&k, w) ? run(c, &k, w) : CU_ERROR_ILLEGAL_ADDRESS;
 }
