@@ -191,6 +191,20 @@ static int sendrecv(const struct wm_msg *out, struct wm_type *stype, const struc
     return err ? err : exchange(out, stype, in, rtype, NULL, status, request);
 }
 
+/* Packs what is sent to `p` on its device.  Not by the driver's own copy, which takes 10 us of 8
+ * bytes where the library's take 3.5. */
+static int fill_copy(const struct wm_msg *m, const struct rt_gpu_ptr *at, int64_t nbytes, char *p)
+{
+    struct rt_gpu_wait wait;
+    if (!m->layout->contig || at->kind == RT_MEM_MANAGED)
+        return wm_dev_move_now(at->g, &(struct wm_packing){ m->layout, m->count,
+                                                            (char *)(uintptr_t)m->buf, 0, p,
+                                                            nbytes, true });
+    rt_gpu_wait_begin(&wait);
+    rt_gpu_copy_near(at->g, p, m->buf, (size_t)nbytes, &wait.op);
+    return rt_gpu_wait(&wait);
+}
+
 /* -RT_ENOTSUP: the data lie on no one device, or it has no memory left. */
 static int copy_on_device(const struct wm_msg *m, int64_t nbytes, struct copy *out)
 {
@@ -205,9 +219,7 @@ static int copy_on_device(const struct wm_msg *m, int64_t nbytes, struct copy *o
     if (err < 0)
         return -RT_ENOTSUP;
     c.p = c.stage ? c.stage->p : c.area->p;
-    err = wm_dev_move_now(at.g,
-                          &(struct wm_packing){ m->layout, m->count, (char *)(uintptr_t)m->buf, 0,
-                                                c.p, nbytes, true });
+    err = fill_copy(m, &at, nbytes, c.p);
     if (err < 0)
         copy_give(&c);
     else

@@ -454,6 +454,27 @@ int rt_gpu_progress_slow(void)
     return n;
 }
 
+static void wait_done(struct rt_gpu_op *op, int err)
+{
+    struct rt_gpu_wait *w = (struct rt_gpu_wait *)op;
+    w->err = err;
+    w->done = true;
+}
+
+void rt_gpu_wait_begin(struct rt_gpu_wait *w)
+{
+    *w = (struct rt_gpu_wait){ .op.done = wait_done };
+}
+
+int rt_gpu_wait(struct rt_gpu_wait *w)
+{
+    while (!w->done) {
+        rt_gpu_progress();
+        rt_relax();
+    }
+    return w->err;
+}
+
 /* ---- life ---- */
 
 static cu_result memory_take(struct move_state *m)

@@ -206,6 +206,16 @@ bool rt_gpu_copy_behind(struct rt_gpu *g, void *dst, const void *src, size_t len
 /* The same as rt_gpu_copy(), finished on return, with any host memory; for calls that block anyway.
  */
 int rt_gpu_copy_now(struct rt_gpu *g, void *dst, const void *src, size_t len);
+/* For who waits for an operation: `op` is to be started with what rt_gpu_wait_begin() has set, and
+ * rt_gpu_wait() returns what done() was given.  It calls rt_gpu_progress(): not from inside a
+ * callback. */
+struct rt_gpu_wait {
+    struct rt_gpu_op op; /* first */
+    bool done;
+    int err;
+};
+void rt_gpu_wait_begin(struct rt_gpu_wait *w);
+int rt_gpu_wait(struct rt_gpu_wait *w);
 /* Starts a kernel of the embedded images on g's kernel stream; op as for a copy. */
 enum rt_gpu_kernel {
     RT_GPU_BATCH,   /* move.cu: up to RT_GPU_BATCH_MAX copies at once */

@@ -344,29 +344,13 @@ void rt_layout_gpu_unpack(struct rt_gpu *g, const struct rt_layout *l, int64_t c
 
 /* ---- finished on return ---- */
 
-struct wait {
-    struct rt_gpu_op op; /* first */
-    bool done;
-    int err;
-};
-
-static void wait_done(struct rt_gpu_op *op, int err)
-{
-    struct wait *wait = (struct wait *)op;
-    wait->err = err;
-    wait->done = true;
-}
-
 static int move_now(const struct way *w, const struct rt_layout *l, uint64_t user, int64_t pos,
                     char *packed, int64_t len)
 {
-    struct wait wait = { .op.done = wait_done };
+    struct rt_gpu_wait wait;
+    rt_gpu_wait_begin(&wait);
     start(w, l, user, pos, packed, len, &wait.op);
-    while (!wait.done) {
-        rt_gpu_progress();
-        rt_relax();
-    }
-    return wait.err;
+    return rt_gpu_wait(&wait);
 }
 
 /* Through pinned memory where `packed` is any host memory. */

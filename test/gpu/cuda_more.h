@@ -70,6 +70,8 @@ enum fake_thing {
     FAKE_THINGS
 };
 typedef int fake_cuda_alive_fn(enum fake_thing what);
+/* How often this process has called cuStreamSynchronize. */
+typedef int fake_cuda_nwaits_fn(void);
 
 /* A field of a table of these functions. */
 #define CU_FIELD_OF_TEST(field, symbol, params) cu_result(*field) params;

@@ -3,6 +3,7 @@
  * exchanging, buffered, persistent, probed for, too long, too short, between two groups.  Each is
  * made with host buffers and with buffers of some kinds of memory; every byte must come out alike.
  * Each rank sends to its right neighbour. */
+#include <dlfcn.h>
 #include "test/gpu/exchange.h"
 
 enum { TAG = 5, SMALL = 30, LARGE = 30 * 300 };
@@ -200,7 +201,15 @@ static unsigned long long staged(void)
     return v;
 }
 
-/* What is sent waits in memory of the device, not of the host. */
+/* How often the process has waited for a stream of the fake driver; 0 with a real one. */
+static int nwaits(void)
+{
+    fake_cuda_nwaits_fn *fn =
+        (fake_cuda_nwaits_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_nwaits");
+    return fn ? fn() : 0;
+}
+
+/* What is sent waits in memory of the device, not of the host; no stream is waited for. */
 static void replacing_on_the_device(void)
 {
     static const size_t lens[] = { 100, (1u << 20) + 3, (9u << 20) + 1 };
@@ -215,8 +224,10 @@ static void replacing_on_the_device(void)
     for (int i = 0; i < 3; i++) {
         unsigned char *p = gt_alloc(i ? GT_CUDA : GT_VMM, dev, lens[i], 3);
         gt_fill(p, lens[i], (uint64_t)mt_rank);
+        int waits = nwaits();
         OK(MPI_Sendrecv_replace(p, (int)lens[i], MPI_BYTE, right(), TAG, left(), TAG, mt_comm,
                                 MPI_STATUS_IGNORE));
+        CHECK_EQ(nwaits() - waits, 0);
         GT_CHECK_DATA(p, lens[i], (uint64_t)left());
         CHECK(gt_guards_intact(p));
         gt_free(p);
