@@ -137,7 +137,7 @@ int coll_gpu_other(const struct coll_gpu_make *m, int i)
 
 bool coll_gpu_engines_move(const struct coll_gpu_make *m, int64_t len)
 {
-    return m->v->large_pages && m->size == 2 && len >= coll_gpu_limits.engine_move;
+    return m->v->large_pages && !(m->size & (m->size - 1)) && len >= coll_gpu_limits.engine_move;
 }
 
 void coll_gpu_kernel_copy(struct coll_gpu_make *m, void *dst, const void *src, int64_t len)

@@ -95,7 +95,7 @@ char *coll_gpu_peer(struct coll_gpu_make *m, enum coll_gpu_range r, int rank, in
 int64_t coll_gpu_published(struct coll_gpu_make *m, int rank, int whose);
 /* All return the index of the last step made, or `after` when there was nothing to do. */
 int coll_gpu_copy(struct coll_gpu_make *m, void *dst, const void *src, int64_t len, int after);
-/* Whether engines copy better than kernels when both ranks of two copy to each other. */
+/* Whether engines copy better than kernels when all ranks copy to all others. */
 bool coll_gpu_engines_move(const struct coll_gpu_make *m, int64_t len);
 /* The same by a kernel, when long and where there are kernels. */
 void coll_gpu_kernel_copy(struct coll_gpu_make *m, void *dst, const void *src, int64_t len);
@@ -103,8 +103,8 @@ void coll_gpu_barrier(struct coll_gpu_make *m);
 void coll_gpu_post(struct coll_gpu_make *m);
 void coll_gpu_post_after(struct coll_gpu_make *m, int after);
 void coll_gpu_await(struct coll_gpu_make *m, int posts);
-/* The other ranks, i from 1 to size - 1, in an order in which all ranks may go on their own: what
- * is late makes two meet at one rank, but not at the next one as well. */
+/* All ranks, i from 0 to size - 1: this one, then the others in an order in which every rank goes
+ * on its own.  Of a power of two, two that meet at a third because one is late part there again. */
 int coll_gpu_other(const struct coll_gpu_make *m, int i);
 /* One source to several places; by a kernel up to `most` bytes in all. */
 void coll_gpu_fan_out(struct coll_gpu_make *m, const void *src, int64_t len, char *const *dst,

@@ -4,21 +4,29 @@
  * unless one rank would have to start many short copies: stores to other devices are faster than
  * loads from them and start sooner (rows PUT and PEER of runtime/gpu/cost.def).  One way, long
  * blocks go by the engines (383 GB/s, two H200, 256 MiB).  Both ways at once kernels store at 300
- * to 358 GB/s each way, engines at 295, or at 373 into results in large pages (run.c); there, two
- * ranks' alltoall and allgather go by engines.  Engines that copy within the device are missed on
- * the links, so where kernels carry the others, a rank's own long block goes by an engine, and a
- * gather's the other way round.  An alltoall's short blocks, of one length, are one step together.
+ * to 358 GB/s each way, engines at 295, or at 373 into results in large pages (run.c); there,
+ * alltoall and allgather of two ranks go by engines, and of more, one after another (four H200:
+ * 380, 286 when a rank's engines put to all at the same time).  Engines that copy within the device
+ * are missed on the links, so where kernels carry the others, a rank's own long block goes by an
+ * engine, and a gather's the other way round.  An alltoall's short blocks, of one length, are one
+ * step together.
  *
  * bcast: the root brings all to all, (p-1) n out.  Long, and more than two ranks: in chunks; the
- *   root scatters one after the other among the others and posts, and their kernels store what they
+ * root scatters one after the other among the others and posts, and their kernels store what they
  * have got of a chunk to each other: n (1 + (p-2)/(p-1)/chunks).  Engines, which the root uses,
  * share a link badly with other engines (four H200, 256 MiB: 211 GB/s when the others got it by
- * them). gather: everyone stores its block at the root, (p-1) n in there. scatter: long blocks are
- * stored by the root, short ones fetched; (p-1) n out there. allgather, alltoall: everyone stores
- * to everyone, beginning with the next rank; (p-1) n in and out. alltoall in place: two ranks swap
- * their blocks, each one half of the bytes, which it alone touches at both ends.  No barrier, and
- * both halves are under way at the same time; (p-1) n in and out. By a kernel; without, the other's
- * bytes are fetched into scratch, own stored there, scratch stored here. */
+ * them).
+ *
+ * gather: everyone stores its block at the root, (p-1) n in there.
+ *
+ * scatter: long blocks are stored by the root, short ones fetched; (p-1) n out there.
+ *
+ * allgather, alltoall: everyone stores to everyone; (p-1) n in and out.
+ *
+ * alltoall in place: two ranks swap their blocks, each one half of the bytes, which it alone
+ * touches at both ends.  No barrier, and both halves are under way at the same time; (p-1) n in and
+ * out.  By a kernel; without, the other's bytes are fetched into scratch, own stored there, scratch
+ * stored here. */
 #include "coll/gpu/plan_int.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/kernel.h"
@@ -184,22 +192,36 @@ void coll_gpu_plan_scatter(struct coll_gpu_make *m)
 
 /* ---- allgather, alltoall ---- */
 
+/* An own block that goes to itself, while engines, one block after another, bring the others. */
+static void bring_own(struct coll_gpu_make *m, char *dst, const char *src, int64_t len)
+{
+    if (m->size > 2 && coll_gpu_engines_move(m, len))
+        coll_gpu_kernel_copy(m, dst, src, len);
+    else
+        coll_gpu_copy(m, dst, src, len, -1);
+}
+
 void coll_gpu_plan_allgather(struct coll_gpu_make *m)
 {
     const struct coll_args *a = m->v->a;
     const bool vector = a->kind == COLL_ALLGATHERV;
     int64_t len = coll_gpu_part(a, COLL_GPU_RECV, m->rank).len;
-    char *dst[COLL_GPU_RANKS_MAX];
-    int n = 0;
+    char *dst[COLL_GPU_RANKS_MAX], *src = coll_gpu_peer(m, COLL_GPU_SEND, m->rank, 0, len);
     if (len <= 0)
         return;
-    for (int i = m->in_place; i < m->size; i++) {
-        int to = (m->rank + i) % m->size;
+    for (int i = 0; i < m->size; i++) {
+        int to = coll_gpu_other(m, i);
         int64_t off = vector ? coll_gpu_published(m, to, m->rank) : m->rank * len;
-        dst[n++] = coll_gpu_peer(m, COLL_GPU_RECV, to, off, len);
+        dst[i] = coll_gpu_peer(m, COLL_GPU_RECV, to, off, len);
     }
-    coll_gpu_fan_out(m, coll_gpu_peer(m, COLL_GPU_SEND, m->rank, 0, len), len, dst, n,
-                     coll_gpu_engines_move(m, len) ? 0 : INT64_MAX);
+    if (!coll_gpu_engines_move(m, len)) {
+        coll_gpu_fan_out(m, src, len, dst + m->in_place, m->size - m->in_place, INT64_MAX);
+        return;
+    }
+    for (int i = 1, after = -1; i < m->size; i++)
+        after = coll_gpu_copy(m, dst[i], src, len, after);
+    if (!m->in_place)
+        bring_own(m, dst[0], src, len);
 }
 
 /* Where a rank's result has the block of rank `whose`. */
@@ -258,7 +280,7 @@ static void alltoall_in_place(struct coll_gpu_make *m)
         swap_with(m, (m->rank + i) % m->size, &p);
 }
 
-/* What a rank stores to itself and to the others, beginning with the next. */
+/* What a rank stores to itself and to the others. */
 struct blocks {
     char *dst[COLL_GPU_RANKS_MAX], *src[COLL_GPU_RANKS_MAX];
     int64_t len[COLL_GPU_RANKS_MAX];
@@ -278,7 +300,7 @@ static void find_blocks(struct coll_gpu_make *m, struct blocks *b)
     b->n = 0;
     b->alike = true;
     for (int i = 0; i < m->size; i++) {
-        int to = (m->rank + i) % m->size;
+        int to = coll_gpu_other(m, i);
         int64_t len = part[to].len;
         if (len <= 0)
             continue;
@@ -325,9 +347,11 @@ void coll_gpu_plan_alltoall(struct coll_gpu_make *m)
         bring_together(m, &b);
         return;
     }
-    for (int i = 0; i < b.n; i++)
-        if (b.to[i] == m->rank || coll_gpu_engines_move(m, b.len[i]))
-            coll_gpu_copy(m, b.dst[i], b.src[i], b.len[i], -1);
+    for (int i = 0, after = -1; i < b.n; i++)
+        if (b.to[i] == m->rank)
+            bring_own(m, b.dst[i], b.src[i], b.len[i]);
+        else if (coll_gpu_engines_move(m, b.len[i]))
+            after = coll_gpu_copy(m, b.dst[i], b.src[i], b.len[i], after);
         else
             coll_gpu_kernel_copy(m, b.dst[i], b.src[i], b.len[i]);
 }

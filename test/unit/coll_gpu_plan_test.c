@@ -387,13 +387,14 @@ static void random_calls(void)
     coll_gpu_way = COLL_GPU_AUTO;
 }
 
-/* ---- an alltoall of short blocks ---- */
+/* ---- an alltoall of short blocks, and of long ones ---- */
 
 static struct coll_gpu_plan alltoall_of(int size, int64_t len, bool kernels, int rank)
 {
     static const struct rt_layout byte = BASIC(1, RT_ELEM_BYTE);
-    struct coll_args a = { .kind = COLL_ALLTOALL, .scount = len, .rcount = len, .stype = &byte,
-                           .rtype = &byte };
+    struct coll_args a = {
+        .kind = COLL_ALLTOALL, .scount = len, .rcount = len, .stype = &byte, .rtype = &byte
+    };
     char *at[COLL_GPU_RANGES][PLAN_RANKS];
     size_t lens[COLL_GPU_RANGES][PLAN_RANKS];
     uint64_t word[PLAN_RANKS] = { 0 };
@@ -403,8 +404,14 @@ static struct coll_gpu_plan alltoall_of(int size, int64_t len, bool kernels, int
             at[k][i] = (char *)((uintptr_t)(2 * i + k + 1) << 32);
             lens[k][i] = (size_t)(size * len);
         }
-    struct coll_gpu_view v = { .rank = rank, .size = size, .a = &a, .at = { at[0], at[1] },
-                               .len = { lens[0], lens[1] }, .word = word, .kernels = kernels };
+    struct coll_gpu_view v = { .rank = rank,
+                               .size = size,
+                               .a = &a,
+                               .at = { at[0], at[1] },
+                               .len = { lens[0], lens[1] },
+                               .word = word,
+                               .kernels = kernels,
+                               .large_pages = true };
     CHECK_EQ(coll_gpu_make_plan(&v, &p), 0);
     return p;
 }
@@ -421,7 +428,7 @@ static void short_blocks_go_together(void)
         CHECK_EQ(f->ndst, n);
         CHECK_EQ(f->count * rt_gpu_type_nbytes(f->type), 8);
         for (int i = 0; i < n; i++) { /* from rank 1 on */
-            int to = (1 + i) % size;
+            int to = size & (size - 1) ? (1 + i) % size : 1 ^ i;
             CHECK(f->src[i] == (char *)((uintptr_t)3 << 32) + 8 * to);
             CHECK(f->dst[i] == (char *)((uintptr_t)(2 * to + 2) << 32) + 8);
         }
@@ -432,6 +439,35 @@ static void short_blocks_go_together(void)
         CHECK_EQ(p.n, 4);
         coll_gpu_free_plan(&p);
     }
+}
+
+/* Engines bring them, each behind the one before and to another rank than all other ranks' at that
+ * time; the own block goes by a kernel. */
+static void long_blocks_go_one_after_another(void)
+{
+    const int64_t len = coll_gpu_limits.engine_move;
+    unsigned met[4] = { 0 };
+    for (int rank = 0; rank < 4; rank++) {
+        struct coll_gpu_plan p = alltoall_of(4, len, true, rank);
+        int ncopies = 0, before = -1;
+        CHECK_EQ(p.n, 4);
+        for (int i = 0; i < p.n; i++) {
+            const struct coll_gpu_step *s = &p.step[i];
+            if (s->verb != COLL_GPU_COPY) {
+                CHECK(s->verb == COLL_GPU_FOLD && s->after == -1);
+                continue;
+            }
+            int to = (int)((uintptr_t)s->copy.dst >> 32) / 2 - 1;
+            CHECK(to >= 0 && to < 4 && to != rank);
+            CHECK_EQ(s->after, before);
+            met[ncopies++] |= 1u << to;
+            before = i;
+        }
+        CHECK_EQ(ncopies, 3);
+        coll_gpu_free_plan(&p);
+    }
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(met[i], 0xf);
 }
 
 /* ---- what is refused ---- */
@@ -553,6 +589,7 @@ int main(int argc, char **argv)
     }
     RUN(random_calls);
     RUN(short_blocks_go_together);
+    RUN(long_blocks_go_one_after_another);
     RUN(calls_that_do_not_agree_fail_on_all);
     RUN(what_has_no_plan);
     plan_world_end(&world);
