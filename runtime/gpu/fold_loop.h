@@ -138,35 +138,42 @@ struct share {
     unsigned t, nt, block, nblocks;
 };
 
-/* The elements before and behind the whole groups, at most 30: a lane each of the last warp of the
+/* How many elements stand before the first whole unit. */
+template <class K> __device__ __forceinline__ uint64_t head_of(const struct rt_gpu_fold_args &f)
+{
+    constexpr unsigned nbytes = sizeof(typename K::T);
+    unsigned head = f.unit > nbytes ? (-(uint32_t)f.dst[0] & (f.unit - 1u)) / nbytes : 0;
+
+    return head < f.count ? head : f.count;
+}
+
+/* The elements before and behind the whole units, at most 30: a lane each of the last warp of the
  * last block, the one with the least to do. */
 template <bool stays, class K>
 __device__ __forceinline__ void fold_edge(const struct rt_gpu_fold_args &f, struct share w,
-                                          unsigned head, uint64_t tail_first)
+                                          uint64_t head)
 {
+    constexpr unsigned nbytes = sizeof(typename K::T);
     unsigned lane = w.t - (w.nt - 32);
-    uint64_t at = lane < head ? lane : tail_first + (lane - head);
+    unsigned behind = (unsigned)(f.count - head) * nbytes & (f.unit - 1u);
+    unsigned ntail = f.unit > nbytes ? behind / nbytes : 0;
+    uint64_t at = lane < head ? lane : f.count - ntail + (lane - head);
     const bool on[1] = { true };
 
-    if (at < f.count)
-        fold_groups<stays, K, typename K::W, 1, 1>(f, at * sizeof(typename K::T), 0, on);
+    if (w.block == w.nblocks - 1 && w.t >= w.nt - 32 && lane < head + ntail)
+        fold_groups<stays, K, typename K::W, WEFT_FOLD_SOURCES, 1>(f, at * sizeof(typename K::T),
+                                                                   0, on);
 }
 
+/* The whole units from element `head` on. */
 template <bool stays, class K, class W, unsigned SOURCES, unsigned AHEAD>
-__device__ __forceinline__ void fold_as(const struct rt_gpu_fold_args &f, struct share w)
+__device__ __forceinline__ void fold_as(const struct rt_gpu_fold_args &f, struct share w,
+                                        uint64_t head)
 {
     typedef group<K, W> G;
     constexpr unsigned nbytes = sizeof(typename K::T);
-    uint64_t head = 0, ngroups = f.count;
+    const uint64_t ngroups = (f.count - head) / G::nelems;
 
-    if (G::nelems > 1) {
-        head = (-(uint32_t)f.dst[0] & (sizeof(W) - 1)) / nbytes;
-        head = head < f.count ? head : f.count;
-        ngroups = (f.count - head) / G::nelems;
-        uint64_t tail = head + ngroups * G::nelems;
-        if ((head | (f.count - tail)) && w.block == w.nblocks - 1 && w.t >= w.nt - 32)
-            fold_edge<stays, K>(f, w, (unsigned)head, tail);
-    }
     for (uint64_t p = (uint64_t)w.block * f.piece; p < ngroups;
          p += (uint64_t)w.nblocks * f.piece) {
         uint32_t n = ngroups - p < f.piece ? (uint32_t)(ngroups - p) : f.piece;
@@ -182,21 +189,33 @@ __device__ __forceinline__ void fold_as(const struct rt_gpu_fold_args &f, struct
     }
 }
 
+/* A trip over a link takes longer than all else, so what is there of sources is loaded at once. */
+template <class K, class W, unsigned AHEAD>
+__device__ __forceinline__ void fold_by(const struct rt_gpu_fold_args &f, struct share w,
+                                        uint64_t head)
+{
+    if (f.nsrc <= 2)
+        fold_as<false, K, W, 1, AHEAD>(f, w, head);
+    else
+        fold_as<false, K, W, WEFT_FOLD_SOURCES, 1>(f, w, head);
+}
+
 /* The whole kernel. */
 template <class K> __device__ __forceinline__ void fold(const struct rt_gpu_fold_args &f)
 {
     struct share w = { threadIdx.x, blockDim.x, blockIdx.x, gridDim.x };
+    uint64_t head = head_of<K>(f);
 
-    if (f.unit == 16 && f.nsrc <= 2)
-        fold_as<false, K, uint4, 1, K::ahead>(f, w);
-    else if (f.unit == 16)
-        fold_as<false, K, uint4, 7, 1>(f, w);
+    if (sizeof(typename K::T) < 16) /* of longer elements all are whole units */
+        fold_edge<false, K>(f, w, head);
+    if (f.unit == 16)
+        fold_by<K, uint4, K::ahead>(f, w, head);
     else if (sizeof(typename K::T) < 4 && f.unit == 4)
-        fold_as<false, K, uint32_t, 1, WEFT_FOLD_AHEAD>(f, w);
+        fold_by<K, uint32_t, WEFT_FOLD_AHEAD>(f, w, head);
     else if (f.unit == sizeof(typename K::W))
-        fold_as<false, K, typename K::W, 1, WEFT_FOLD_AHEAD>(f, w);
+        fold_by<K, typename K::W, WEFT_FOLD_AHEAD>(f, w, head);
     else
-        fold_as<false, K, uint8_t, 1, 1>(f, w);
+        fold_as<false, K, uint8_t, 1, 1>(f, w, 0);
     tell_end(f.flag, f.value, f.counter, f.near);
 }
 

@@ -269,20 +269,22 @@ static const char *const scenes[SCENES] = {
     "the same by both devices at once",
 };
 
-static rt_gpu_fold_args args_of(scene s, int i, size_t nbytes)
+static rt_gpu_fold_args args_of(scene s, int i, size_t nbytes, unsigned nsrc = 2)
 {
     dev &me = devs[i], &peer = devs[ndevices - 1 - i];
     rt_gpu_fold_args a = {};
     size_t off = i ? LONGEST : 0; /* owners work on different halves */
     a.type = RT_GPU_F32;
     a.code = RT_GPU_FOLD_SUM;
-    a.nsrc = 2;
+    a.nsrc = (uint8_t)nsrc;
     a.ndst = s >= BOTH ? 2 : 1;
     a.count = nbytes / 4;
     a.unit = 16;
     a.near = s <= SRC_FAR;
     a.src[0] = (uint64_t)me.buf[0] + off;
     a.src[1] = (uint64_t)(s == SRC_FAR || s >= BOTH ? peer.buf[0] : me.buf[1]) + off;
+    for (unsigned j = 2; j < nsrc; j++)
+        a.src[j] = a.src[1] + (j - 1) * nbytes;
     a.dst[0] = s >= OWNER ? a.src[0] : (uint64_t)(s == DST_FAR ? peer.buf[2] : me.buf[2]) + off;
     a.dst[1] = s >= OWNER ? a.src[1] : (uint64_t)peer.buf[2] + off;
     return a;
@@ -342,14 +344,14 @@ static void time_scene(scene s)
 }
 
 /* From the call of the driver until the host sees the flag. */
-static void time_latency(scene s)
+static void time_latency(scene s, unsigned nsrc = 2)
 {
-    printf("# %s: us until the host knows\n#", scenes[s]);
+    printf("# %u sources, %s: us until the host knows\n#", nsrc, scenes[s]);
     by_graph = true;
     for (size_t nbytes : { 8u, 1u << 10, 16u << 10, 64u << 10, 256u << 10, 1u << 20 }) {
         std::vector<double> us;
         for (int i = 0; i < 60; i++) {
-            rt_gpu_fold_args a = args_of(s, 0, nbytes);
+            rt_gpu_fold_args a = args_of(s, 0, nbytes, nsrc);
             unsigned most = 132;
             a.piece = nbytes <= 16384 ? WEFT_FOLD_THREADS * WEFT_FOLD_AHEAD : piece_of(nbytes, most);
             size_t npieces = (a.count / 4 + a.piece - 1) / a.piece;
@@ -389,15 +391,18 @@ static void time_ring_copies()
     printf("\n");
 }
 
-static void time_ring(scene s, unsigned blocks)
+static void time_ring(scene s, unsigned blocks, unsigned nsrc = 2)
 {
-    printf("# %s: us in the ring of %u blocks\n#", scenes[s], blocks);
+    printf("# %u sources, %s: us in the ring of %u blocks\n#", nsrc, scenes[s], blocks);
     ring_start(blocks);
     for (size_t nbytes = 8; nbytes <= (blocks > 1 ? 2u << 20 : 32u << 10); nbytes *= nbytes < 512 ? 8 : 4) {
-        rt_gpu_fold_args a = args_of(s, 0, nbytes);
-        uint64_t place[RT_GPU_RING_PLACES] = { a.src[0], a.src[1], a.dst[0], a.dst[1] };
-        uint32_t fold = RT_GPU_RING_FOLD(RT_GPU_RING_4, RT_GPU_F32, RT_GPU_FOLD_SUM, 2, a.ndst,
-                                         nbytes > RT_GPU_RING_SHORT ? 16 : 8, s >= OWNER);
+        rt_gpu_fold_args a = args_of(s, 0, nbytes, nsrc);
+        uint64_t place[RT_GPU_RING_PLACES] = {};
+        memcpy(place, a.src, nsrc * sizeof *place);
+        memcpy(place + nsrc, a.dst, a.ndst * sizeof *place);
+        bool wide = nbytes > RT_GPU_RING_SHORT && nsrc <= 2;
+        uint32_t fold = RT_GPU_RING_FOLD(RT_GPU_RING_4, RT_GPU_F32, RT_GPU_FOLD_SUM, nsrc, a.ndst,
+                                         wide ? 16 : 8, s >= OWNER);
         std::vector<double> us;
         for (int i = 0; i < 400; i++) {
             auto t = std::chrono::steady_clock::now();
@@ -531,11 +536,14 @@ int main(int argc, char **argv)
     time_latency(LOCAL);
     for (int s = SRC_FAR; s < OWNERS && can; s++)
         time_latency((scene)s);
+    time_latency(can ? SRC_FAR : LOCAL, 4);
     time_ring_copies();
     time_pairs();
     for (unsigned blocks : { 1u, 16u })
         for (int s = LOCAL; s < OWNERS && (s == LOCAL || can); s++)
             time_ring((scene)s, blocks);
+    for (unsigned blocks : { 1u, 16u })
+        time_ring(can ? SRC_FAR : LOCAL, blocks, 4);
     for (int s = LOCAL; s < SCENES && (s == LOCAL || can); s++)
         time_scene((scene)s);
     time_kinds();
