@@ -146,6 +146,8 @@ void tcp_conn_close(struct tcp_conn *c)
         tcp_listener_watch(b, true);
     if (c->state == TCP_UP && c->purpose == TCP_FOR_MAIN)
         tcp_in_drop(c);
+    if (b->burst == c)
+        tcp_burst_end(b);
     close(c->fd); /* leaves epoll by itself */
     c->fd = -1;
     c->state = TCP_CLOSED;

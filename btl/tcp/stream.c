@@ -6,10 +6,12 @@
  * serialised by the engine. */
 #include "btl/tcp/tcp.h"
 #include "runtime/base/atomic.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -22,6 +24,8 @@
 #define CORK_MAX (16u << 10) /* held back in a pass: what one write carries well */
 #define KEEP 1024u           /* a queue's memory that stays with a connected peer */
 #define LONG_READ 4096       /* more than a packet or two */
+#define LONG_FRAME (63u << 10) /* the kernel carries whole packets in one piece, 64 KiB at most */
+#define BURST_GAP_NS 100000u   /* long frames that are further apart do not wait for each other */
 
 /* ---- writing ---- */
 
@@ -89,6 +93,32 @@ static size_t write_now(int fd, const struct iovec *v, int nv, size_t total)
     return n < 0 ? 0 : (size_t)n;
 }
 
+/* A frame of 64 KiB is a little longer than what the kernel carries in one piece, and its end would
+ * go through both kernels as a packet of its own.  From the second frame of a burst on Nagle's rule
+ * holds it, so that it goes with the next frame.  It waits no longer than until the end before it
+ * has been acknowledged, this process looks for events, or something short follows. */
+static void burst_go_on(struct tcp_conn *c)
+{
+    struct btl_tcp *b = c->tcp;
+    uint64_t now = rt_now_ns();
+    if (b->burst != c || now - b->long_ns > BURST_GAP_NS) {
+        tcp_burst_end(b);
+        b->burst = c;
+    } else if (!b->burst_holds) {
+        tcp_set_option(c->fd, IPPROTO_TCP, TCP_NODELAY, 0);
+        b->burst_holds = true;
+    }
+    b->long_ns = now;
+}
+
+void tcp_burst_end(struct btl_tcp *b)
+{
+    if (rt_unlikely(b->burst_holds))
+        tcp_set_option(b->burst->fd, IPPROTO_TCP, TCP_NODELAY, 1); /* sends what is held */
+    b->burst_holds = false;
+    b->burst = NULL;
+}
+
 static void watch_for_room(struct tcp_peer *p)
 {
     if (p->up) {
@@ -131,7 +161,11 @@ int tcp_frame_send(struct tcp_peer *p, enum tcp_kind kind, const struct btl_hdr 
         queued = p->out.tail - p->out.head;
     }
     if (rt_likely(p->up && !queued && !cork)) {
+        if (total >= LONG_FRAME)
+            burst_go_on(p->main);
         n = write_now(p->main->fd, v, nv, total);
+        if (rt_unlikely(b->burst == p->main && total < LONG_FRAME))
+            tcp_burst_end(b);
         if (rt_likely(n == total))
             return 0;
     }

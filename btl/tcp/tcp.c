@@ -81,6 +81,7 @@ static int tcp_progress(struct btl *btl)
 {
     struct btl_tcp *b = tcp_of(btl);
     uint64_t now = rt_now_ns();
+    tcp_burst_end(b);
     if (rt_likely(now < b->next_look_ns && !b->stirred && rt_list_empty(&b->finished)))
         return 0;
     b->corking = true; /* until the end of the pass */
@@ -102,6 +103,7 @@ static int tcp_poll(struct btl_peer *peer)
 {
     struct tcp_peer *p = (struct tcp_peer *)peer;
     struct btl_tcp *b = tcp_of(peer->btl);
+    tcp_burst_end(b);
     if (rt_unlikely(!p->up || p->out.tail > p->out.head || !rt_list_empty(&p->xfers) ||
                     !rt_list_empty(&b->finished)))
         return tcp_progress(peer->btl);

@@ -178,6 +178,9 @@ struct btl_tcp {
     struct rt_list finished;          /* puts whose done() is due */
     struct rt_list corked;            /* peers with frames that leave at the end of the pass */
     bool corking;                     /* in a pass */
+    struct tcp_conn *burst; /* where the last frame was long, and progress() not called since */
+    bool burst_holds;       /* ends of its frames wait for the next one: stream.c */
+    uint64_t long_ns;       /* when that frame was written */
     uint64_t patience_ns;             /* how long a first message waits for its connection */
     int nhalf_in;                     /* accepted ones in `half` */
     uint64_t timeout_ns, next_check_ns;
@@ -272,6 +275,8 @@ int tcp_send(struct btl_peer *peer, const struct btl_hdr *h, const void *buf, si
 int tcp_frame_send(struct tcp_peer *p, enum tcp_kind kind, const struct btl_hdr *h,
                    const void *more, size_t more_len, const void *buf, size_t len, bool always);
 int tcp_out_flush(struct tcp_peer *p);
+/* Nothing more follows for now: what is held of the last frame leaves. */
+void tcp_burst_end(struct btl_tcp *b);
 /* Lets out what was held back in this pass. */
 void tcp_uncork(struct btl_tcp *b);
 int tcp_main_read(struct tcp_conn *c);

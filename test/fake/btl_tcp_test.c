@@ -315,6 +315,92 @@ static void a_long_frame_across_two_reads(void)
     raw_close();
 }
 
+/* ---- bursts ---- */
+
+/* What the kernel does, which must be what the transport thinks. */
+static bool holds(void)
+{
+    int nodelay = -1;
+    socklen_t len = sizeof nodelay;
+    int fd = tcp_peer_find(tcp(), 1)->main->fd;
+    CHECK_EQ(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &nodelay, &len), 0);
+    CHECK_EQ(nodelay == 0, tcp()->burst_holds);
+    return nodelay == 0;
+}
+
+/* Reads while the transport does nothing; false: some bytes do not come. */
+static bool read_alone(int fd, size_t len)
+{
+    static char sink[TCP_LEN_MAX];
+    struct timeval limit = { .tv_sec = 10 };
+    CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit), 0);
+    while (len) {
+        ssize_t n = recv(fd, sink, len < sizeof sink ? len : sizeof sink, 0);
+        if (n <= 0)
+            return false;
+        len -= (size_t)n;
+    }
+    return true;
+}
+
+/* So many long frames, quickly; the bytes that they are. */
+static size_t burst(struct btl_peer *peer, int n)
+{
+    static const char data[TCP_LEN_MAX];
+    struct btl_hdr h = { 0 };
+    for (int i = 0; i < n; i++) {
+        CHECK_EQ(raw.b->ops->send(peer, &h, data, sizeof data), 0);
+        CHECK_EQ(holds(), i > 0);
+        tcp()->long_ns = rt_now_ns(); /* this process may have lost its core meanwhile */
+    }
+    return (size_t)n * tcp_frame_len(sizeof data);
+}
+
+/* The end of a long frame may wait for the next frame of its burst, but not beyond a look or a
+ * short frame, and it comes when there is none of these. */
+static void ends_of_frames_wait_in_bursts_only(void)
+{
+    struct btl_hdr h = { 0 };
+    struct rt_proc one = { 0, 1 };
+    struct btl_peer *peer = NULL;
+    if (!raw_open(0, 4))
+        return;
+    int fd = raw_join(1, TCP_FOR_MAIN);
+    raw_pump();
+    CHECK_EQ(raw.b->ops->add_peer(raw.b, &one, NULL, 0, &peer), 0);
+    peer->up = &raw;
+    tcp_set_option(tcp_peer_find(tcp(), 1)->main->fd, SOL_SOCKET, SO_SNDBUF, 1 << 20);
+    tcp_set_option(fd, SOL_SOCKET, SO_RCVBUF, 1 << 20);
+
+    size_t len = burst(peer, 3); /* nothing follows */
+    CHECK(read_alone(fd, len));
+    CHECK(holds());
+
+    raw.b->ops->progress(raw.b); /* a look, of either kind */
+    CHECK(!holds());
+    len = burst(peer, 2);
+    raw.b->ops->poll(peer);
+    CHECK(!holds());
+    CHECK(read_alone(fd, len));
+
+    len = burst(peer, 2);
+    CHECK_EQ(raw.b->ops->send(peer, &h, "12345678", 8), 0); /* a short frame */
+    CHECK(!holds());
+    CHECK(read_alone(fd, len + tcp_frame_len(8)));
+
+    len = burst(peer, 2);
+    tcp()->long_ns -= 1000000; /* a pause: the next frame begins another burst */
+    len += burst(peer, 2);
+    CHECK(read_alone(fd, len));
+
+    raw.b->ops->progress(raw.b);
+    burst(peer, 2); /* the connection ends in the midst of one */
+    tcp_conn_close(tcp_peer_find(tcp(), 1)->main);
+    CHECK(!tcp()->burst && !tcp()->burst_holds);
+    close(fd);
+    raw_close();
+}
+
 static bool is_lost(void *arg)
 {
     const struct tcp_peer *p = tcp_peer_find(tcp(), *(uint32_t *)arg);
@@ -645,6 +731,7 @@ int main(void)
     RUN(frames_cut_at_every_byte);
     RUN(long_frames_are_aligned);
     RUN(a_long_frame_across_two_reads);
+    RUN(ends_of_frames_wait_in_bursts_only);
     RUN(frames_that_are_none);
     RUN(silence_behind_a_closed_window);
     RUN(puts_outside_on_the_main_connection);
