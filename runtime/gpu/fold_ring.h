@@ -268,59 +268,96 @@ __device__ __forceinline__ void fold_lanes(uint32_t v, uint32_t fold, uint32_t l
     }
 }
 
-/* A sum of one or two elements a lane, by the type. */
-__device__ __forceinline__ uint2 sum_of(uint32_t type, uint2 x, uint2 y)
+#define PLAIN 4 /* most sources of what is plain */
+
+/* The sum of what n lie in x, in their order; E: elements of which one or two are a unit. */
+template <class E> __device__ __forceinline__ uint2 sum_as(const uint2 (&x)[PLAIN], uint32_t n)
+{
+    constexpr unsigned each = sizeof(uint2) / sizeof(E);
+    struct alignas(8) unit {
+        E e[each];
+    } acc = as<unit>(x[0]);
+
+#pragma unroll
+    for (unsigned s = 1; s < PLAIN; s++) {
+        unit v = as<unit>(x[s]);
+#pragma unroll
+        for (unsigned i = 0; i < each; i++)
+            if (s < 2 || s < n)
+                acc.e[i] = acc.e[i] + v.e[i];
+    }
+    return as<uint2>(acc);
+}
+
+__device__ __forceinline__ uint2 sum_of(uint32_t type, const uint2 (&x)[PLAIN], uint32_t n)
 {
     if (type == RT_GPU_F32)
-        return { as<uint32_t>(as<float>(x.x) + as<float>(y.x)),
-                 as<uint32_t>(as<float>(x.y) + as<float>(y.y)) };
+        return sum_as<float>(x, n);
     if (type == RT_GPU_F64)
-        return as<uint2>(as<double>(x) + as<double>(y));
+        return sum_as<double>(x, n);
     if (type == RT_GPU_I32 || type == RT_GPU_U32)
-        return { x.x + y.x, x.y + y.y };
-    return as<uint2>(as<uint64_t>(x) + as<uint64_t>(y));
+        return sum_as<uint32_t>(x, n);
+    return sum_as<uint64_t>(x, n);
 }
 
-/* What most short reductions are: two sources, units of 4 or 8 bytes of numbers.  Straight code,
- * and in it sums without a call: what is general takes 1 us longer (H200). */
+/* What most short reductions are: two to four sources and, of two, up to two destinations, of more,
+ * one, in units of 4 or 8 bytes.  Straight code, and in it sums of numbers without a call: what is
+ * general takes 1 us longer (H200). */
 __device__ __forceinline__ bool is_plain(uint32_t fold)
 {
-    uint32_t kind = RT_GPU_RING_KIND(fold);
+    uint32_t nsrc = RT_GPU_RING_NSRC(fold);
 
-    return RT_GPU_RING_NSRC(fold) == 2 && RT_GPU_RING_NDST(fold) <= 2 &&
-           RT_GPU_RING_UNIT(fold) >= 4 && (kind == RT_GPU_RING_4 || kind == RT_GPU_RING_8);
+    return nsrc >= 2 && nsrc <= PLAIN && RT_GPU_RING_NDST(fold) <= (nsrc == 2 ? 2 : 1) &&
+           RT_GPU_RING_UNIT(fold) >= 4;
 }
 
+__device__ __forceinline__ bool is_number(uint32_t fold)
+{
+    return RT_GPU_RING_KIND(fold) == RT_GPU_RING_4 || RT_GPU_RING_KIND(fold) == RT_GPU_RING_8;
+}
+
+__device__ __forceinline__ uint2 unit_from(uint2 w) { return w; }
+__device__ __forceinline__ uint2 unit_from(uint32_t w) { return { w, 0 }; }
+__device__ __forceinline__ void unit_to(uint2 *to, uint2 v) { *to = v; }
+__device__ __forceinline__ void unit_to(uint32_t *to, uint2 v) { *to = v.x; }
+
+template <class W> __device__ __forceinline__ uint2 load_plain(uint64_t at, bool on)
+{
+    W w = W();
+
+    if (on)
+        w = from<true>::load((const W *)at);
+    return unit_from(w);
+}
+
+/* A unit W a lane.  Places 2 and 3 are sources or destinations. */
+template <class W>
 __device__ __forceinline__ void fold_plain(uint32_t v, uint32_t fold, uint32_t len)
 {
-    const bool wide = RT_GPU_RING_UNIT(fold) != 4, same = RT_GPU_RING_SAME(fold);
-    const uint32_t off = threadIdx.x * (wide ? 8 : 4);
-    const bool on = off < len;
-    uint64_t a = place_in(v, 0) + off, b = place_in(v, 1) + off;
-    uint2 x = { 0, 0 }, y = { 0, 0 };
+    const uint32_t off = threadIdx.x * (uint32_t)sizeof(W), nsrc = RT_GPU_RING_NSRC(fold);
+    const bool on = off < len, same = RT_GPU_RING_SAME(fold);
+    uint64_t at[PLAIN];
+    uint2 x[PLAIN] = {};
 
-    if (wide && on) {
-        y = from<true>::load((const uint2 *)b);
-        x = from<true>::load((const uint2 *)a);
-    } else if (on) {
-        y.x = from<true>::load((const uint32_t *)b);
-        x.x = from<true>::load((const uint32_t *)a);
+    at[0] = place_in(v, 0) + off;
+    at[1] = place_in(v, 1) + off;
+    x[1] = load_plain<W>(at[1], on);
+    x[0] = load_plain<W>(at[0], on);
+    at[2] = place_in(v, 2) + off;
+    at[3] = place_in(v, 3) + off;
+    uint64_t to = at[2];
+    if (nsrc > 2) {
+        x[2] = load_plain<W>(at[2], on);
+        x[3] = load_plain<W>(at[3], on && nsrc > 3);
+        to = nsrc > 3 ? place_in(v, 4) + off : at[3];
     }
-    uint64_t c = place_in(v, 2) + off, d = place_in(v, 3) + off;
-    c = same ? a : c;
-    d = same ? b : d;
-    if (RT_GPU_RING_CODE(fold) == RT_GPU_FOLD_SUM)
-        x = sum_of(RT_GPU_RING_TYPE(fold), x, y);
-    else
-        x = combine_few(fold, x, y, { 0, 0 }, { 0, 0 });
-    if (wide && on) {
-        *(uint2 *)c = x;
+    uint2 r = RT_GPU_RING_CODE(fold) == RT_GPU_FOLD_SUM && is_number(fold)
+                  ? sum_of(RT_GPU_RING_TYPE(fold), x, nsrc)
+                  : combine_few(fold, x[0], x[1], x[2], x[3]);
+    if (on) {
+        unit_to((W *)(same ? at[0] : to), r);
         if (RT_GPU_RING_NDST(fold) == 2)
-            *(uint2 *)d = x;
-    } else if (on) {
-        *(uint32_t *)c = x.x;
-        if (RT_GPU_RING_NDST(fold) == 2)
-            *(uint32_t *)d = x.x;
+            unit_to((W *)(same ? at[1] : at[3]), r);
     }
 }
 
@@ -395,8 +432,10 @@ __device__ __forceinline__ void fold_by_warp(uint32_t v, uint32_t fold, uint32_t
 {
     if (is_copies(fold))
         copies_by_warp(v, fold, len);
+    else if (is_plain(fold) && RT_GPU_RING_UNIT(fold) == 4)
+        fold_plain<uint32_t>(v, fold, len);
     else if (is_plain(fold))
-        fold_plain(v, fold, len);
+        fold_plain<uint2>(v, fold, len);
     else if (!(fold & RT_GPU_RING_FAR) && RT_GPU_RING_NSRC(fold) <= 4)
         fold_lanes<4, RT_GPU_RING_NEAR>(v, fold, len);
     else

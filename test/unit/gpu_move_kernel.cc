@@ -318,10 +318,14 @@ static void bad(const char *what)
     _exit(1);
 }
 
+/* No float of it is infinite or no number. */
 static void refill()
 {
-    for (uint8_t &c : src)
-        c = (uint8_t)(rand() >> 6);
+    for (size_t i = 0; i < ROOM; i++) {
+        src[i] = (uint8_t)(rand() >> 6);
+        if (i % 4 == 3 && (src[i] & 0x7f) == 0x7f)
+            src[i] = 0x40;
+    }
     dst.assign(ROOM, 0x5a);
     want = dst;
 }
@@ -362,8 +366,10 @@ template <class T> static void reduce(uint8_t *out, const uint8_t *const *from, 
         memcpy(&acc, from[0] + i, sizeof acc);
         for (unsigned s = 1; s < n; s++) {
             memcpy(&v, from[s] + i, sizeof v);
-            acc = code == RT_GPU_FOLD_SUM ? (T)(acc + v) : code == RT_GPU_FOLD_BXOR ? (T)(acc ^ v)
-                                                                                    : acc > v ? acc : v;
+            if (code == RT_GPU_FOLD_BXOR)
+                acc = (T)((uint64_t)acc ^ (uint64_t)v);
+            else
+                acc = code == RT_GPU_FOLD_SUM ? (T)(acc + v) : acc > v ? acc : v;
         }
         memcpy(out + i, &acc, sizeof acc);
     }
@@ -434,9 +440,12 @@ static void post_fold(size_t *at)
         uint32_t kind, type, code, nbytes;
     } kinds[] = { { RT_GPU_RING_BITS, RT_GPU_U8, RT_GPU_FOLD_BXOR, 1 },
                   { RT_GPU_RING_4, RT_GPU_U32, RT_GPU_FOLD_SUM, 4 },
+                  { RT_GPU_RING_4, RT_GPU_F32, RT_GPU_FOLD_SUM, 4 },
+                  { RT_GPU_RING_8, RT_GPU_U64, RT_GPU_FOLD_SUM, 8 },
+                  { RT_GPU_RING_8, RT_GPU_F64, RT_GPU_FOLD_SUM, 8 },
                   { RT_GPU_RING_8, RT_GPU_I64, RT_GPU_FOLD_MAX, 8 },
                   { RT_GPU_RING_F16, RT_GPU_F16, RT_GPU_FOLD_MAX, 2 } };
-    auto k = kinds[rand() % 4];
+    auto k = kinds[rand() % 7];
     uint32_t unit = k.nbytes << rand() % 4;
     unit = unit > 8 ? 8 : unit;
     size_t len = (1 + (size_t)rand() % (rand() % 3 ? 80 : rand() % 3 ? 1000 : 4000)) * unit;
@@ -462,7 +471,11 @@ static void post_fold(size_t *at)
     for (unsigned d = 0; d < ndst; d++, *at += (len + 127) & ~(size_t)63) {
         if (!same)
             place[nsrc + d] = (uint64_t)&dst[*at];
-        if (k.nbytes == 1)
+        if (k.type == RT_GPU_F32)
+            reduce<float>(&want[*at], from, nsrc, len, k.code);
+        else if (k.type == RT_GPU_F64)
+            reduce<double>(&want[*at], from, nsrc, len, k.code);
+        else if (k.nbytes == 1)
             reduce<uint8_t>(&want[*at], from, nsrc, len, k.code);
         else if (k.nbytes == 2)
             reduce<uint16_t>(&want[*at], from, nsrc, len, k.code);
