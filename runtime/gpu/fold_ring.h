@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reductions by the lingering kernel, for move.cu.  Registers are scarce there, so a thread moves
- * units of at most 8 bytes, or of 16 of two sources, and what combines them is one function for all
+ * units of at most 8 bytes, or of 16 of few sources, and what combines them is one function for all
  * types: shorter units are combined as if there were zeros behind them. */
 #ifndef RT_GPU_FOLD_RING_H
 #define RT_GPU_FOLD_RING_H
@@ -96,6 +96,11 @@ __device__ __noinline__ uint4 combine_two(uint32_t fold, uint4 v0, uint4 v1)
     return combine_any<uint4, 2>(fold, { v0, v1 });
 }
 
+__device__ __noinline__ uint4 combine_four(uint32_t fold, uint4 v0, uint4 v1, uint4 v2, uint4 v3)
+{
+    return combine_any<uint4, 4>(fold, { v0, v1, v2, v3 });
+}
+
 __device__ __forceinline__ uint2 combine_units(uint32_t fold, const uint2 (&v)[4])
 {
     return combine_few(fold, v[0], v[1], v[2], v[3]);
@@ -184,6 +189,32 @@ __device__ __forceinline__ void fold_wide(const struct ring_fold *f, uint32_t at
 #pragma unroll
         for (unsigned a = 0; a < AHEAD; a++) {
             uint4 r = nsrc > 1 ? combine_two(fold, x[a], y[a]) : y[a];
+#pragma unroll 1
+            for (unsigned d = 0; at + a * nt < end && d < RT_GPU_RING_NDST(fold); d++)
+                ((uint4 *)f->dst[d])[at + a * nt] = r;
+        }
+    }
+}
+
+/* And of three or four. */
+template <unsigned AHEAD>
+__device__ __forceinline__ void fold_four(const struct ring_fold *f, uint32_t at, uint32_t end,
+                                          unsigned t, unsigned nt)
+{
+    const uint32_t fold = f->fold, nsrc = RT_GPU_RING_NSRC(fold);
+
+#pragma unroll 1
+    for (at += t; at < end; at += AHEAD * nt) {
+        uint4 v[AHEAD][RT_GPU_RING_WIDE] = {};
+#pragma unroll
+        for (unsigned a = 0; a < AHEAD; a++)
+#pragma unroll
+            for (unsigned s = 0; s < RT_GPU_RING_WIDE; s++)
+                if (s < nsrc && at + a * nt < end)
+                    v[a][s] = from<true>::load((const uint4 *)f->src[s] + at + a * nt);
+#pragma unroll
+        for (unsigned a = 0; a < AHEAD; a++) {
+            uint4 r = combine_four(fold, v[a][0], v[a][1], v[a][2], v[a][3]);
 #pragma unroll 1
             for (unsigned d = 0; at + a * nt < end && d < RT_GPU_RING_NDST(fold); d++)
                 ((uint4 *)f->dst[d])[at + a * nt] = r;

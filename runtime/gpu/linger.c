@@ -164,8 +164,8 @@ static const struct {
 /* The longest unit of whole elements that divides the length and all addresses; 0: none. */
 static unsigned ring_unit(const struct rt_gpu_fold_args *a, uint64_t nbytes, unsigned least)
 {
-    bool wide = (a->nsrc <= 2 || a->code == RT_GPU_FOLD_EACH) && nbytes > RT_GPU_RING_SHORT;
-    uint64_t any = nbytes | (wide ? 16 : 8);
+    bool few = a->nsrc <= RT_GPU_RING_WIDE || a->code == RT_GPU_FOLD_EACH;
+    uint64_t any = nbytes | (few && nbytes > RT_GPU_RING_SHORT ? 16 : 8);
 
     for (unsigned i = 0; i < a->nsrc; i++)
         any |= a->src[i];
@@ -197,7 +197,7 @@ static bool ring_is_better(const struct rt_gpu_fold_args *a, unsigned unit, uint
     else if (a->code == RT_GPU_FOLD_EACH)
         slow = far * (16 / unit);
     else
-        slow = unit == 16 ? 1 : (a->nsrc <= 4 ? 3 : 6) * (8 / unit);
+        slow = unit == 16 ? (a->nsrc <= 2 ? 1 : 2) : (a->nsrc <= 4 ? 3 : 6) * (8 / unit);
     return rt_gpu_cost_fold_ns(RT_GPU_WAY_LINGER, link, nbytes * slow) <
            rt_gpu_cost_fold_ns(RT_GPU_WAY_BATCH, link, nbytes * far);
 }

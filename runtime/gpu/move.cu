@@ -382,6 +382,8 @@ __device__ __forceinline__ void fold_part(const struct task *k)
     }
     if (RT_GPU_RING_CODE(k->fold.fold) == RT_GPU_FOLD_EACH)
         fold_pairs(&k->fold, at, end, threadIdx.x, blockDim.x);
+    else if (RT_GPU_RING_UNIT(k->fold.fold) == 16 && RT_GPU_RING_NSRC(k->fold.fold) > 2)
+        fold_four<2>(&k->fold, at, end, threadIdx.x, blockDim.x);
     else if (RT_GPU_RING_UNIT(k->fold.fold) == 16)
         fold_wide<3>(&k->fold, at, end, threadIdx.x, blockDim.x);
     else if (RT_GPU_RING_NSRC(k->fold.fold) <= 4)

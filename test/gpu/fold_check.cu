@@ -205,7 +205,7 @@ static void check_ring_round(std::vector<area> &areas, unsigned round)
     do {
         c = random_case(areas);
         uint64_t nbytes = c.k.count * c.kind.nbytes;
-        bool wide = c.k.nsrc <= 2 || c.k.code == RT_GPU_FOLD_EACH;
+        bool wide = c.k.nsrc <= RT_GPU_RING_WIDE || c.k.code == RT_GPU_FOLD_EACH;
         any = nbytes | (wide && nbytes > RT_GPU_RING_SHORT ? 16 : 8);
         for (unsigned i = 0; i < c.k.nsrc; i++)
             any |= place[i] = c.k.src[i];
@@ -400,7 +400,7 @@ static void time_ring(scene s, unsigned blocks, unsigned nsrc = 2)
         uint64_t place[RT_GPU_RING_PLACES] = {};
         memcpy(place, a.src, nsrc * sizeof *place);
         memcpy(place + nsrc, a.dst, a.ndst * sizeof *place);
-        bool wide = nbytes > RT_GPU_RING_SHORT && nsrc <= 2;
+        bool wide = nbytes > RT_GPU_RING_SHORT;
         uint32_t fold = RT_GPU_RING_FOLD(RT_GPU_RING_4, RT_GPU_F32, RT_GPU_FOLD_SUM, nsrc, a.ndst,
                                          wide ? 16 : 8, s >= OWNER);
         std::vector<double> us;

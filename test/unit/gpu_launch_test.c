@@ -213,6 +213,30 @@ static void copies_together(void)
     finish(g);
 }
 
+/* Up to RT_GPU_RING_WIDE sources go in units of 16 bytes, when they are long enough. */
+static void units_in_the_ring(void)
+{
+    static const size_t lens[] = { 256, 272, 4096 };
+    struct rt_gpu *g = start();
+    const struct move_linger *l = &g->move->linger;
+    for (unsigned i = 0; i < 15; i++) {
+        size_t len = lens[i % 3], shift = i % 2 ? 4 : 0;
+        struct rt_gpu_fold f = { .type = RT_GPU_I32, .code = RT_GPU_FOLD_SUM,
+                                 .nsrc = (uint8_t)(2 + i / 3), .ndst = 1, .count = len / 4 };
+        for (unsigned s = 0; s < f.nsrc; s++)
+            f.src[s] = there + 65536 * s + shift;
+        f.dst[0] = here;
+        ops[0].done = is_done;
+        dev.nfolds = 0;
+        rt_gpu_fold(g, &f, &ops[0]);
+        dev_settle();
+        CHECK_EQ(dev.nfolds, 1);
+        unsigned want = shift ? 4 : len <= RT_GPU_RING_SHORT || f.nsrc > RT_GPU_RING_WIDE ? 8 : 16;
+        CHECK_EQ(RT_GPU_RING_UNIT(l->ring[l->posted % RT_GPU_RING_SLOTS].fold), want);
+    }
+    finish(g);
+}
+
 int main(void)
 {
     RUN(kernels_go_by_graphs);
@@ -221,5 +245,6 @@ int main(void)
     RUN(near_batches);
     RUN(near_reductions);
     RUN(copies_together);
+    RUN(units_in_the_ring);
     return check_end();
 }

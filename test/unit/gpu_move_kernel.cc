@@ -452,7 +452,7 @@ static void post_fold(size_t *at)
     bool same = rand() % 3 == 0;
     uint32_t most = rand() % 2 ? 4 : RT_GPU_RING_SOURCES, nsrc = 1 + (uint32_t)rand() % most;
     uint32_t ndst = same ? 1 : 1 + (uint32_t)rand() % (most > 4 ? 3 : 5 - nsrc);
-    if (nsrc <= 2 && len > RT_GPU_RING_SHORT + 15 && rand() % 2) {
+    if (nsrc <= RT_GPU_RING_WIDE && len > RT_GPU_RING_SHORT + 15 && rand() % 2) {
         unit = 16;
         len &= ~(size_t)15;
     }

@@ -431,7 +431,7 @@ int fake_ring_fold(cu_ctx c, const struct rt_gpu_desc *d)
     if (unit < kernels[w].nbytes || unit > 16 || unit & (unit - 1) || any & (unit - 1))
         return CU_ERROR_MISALIGNED_ADDRESS;
     if (unit == 16 &&
-        ((k.nsrc > 2 && k.code != RT_GPU_FOLD_EACH) || d->len <= RT_GPU_RING_SHORT))
+        ((k.nsrc > RT_GPU_RING_WIDE && k.code != RT_GPU_FOLD_EACH) || d->len <= RT_GPU_RING_SHORT))
         return CU_ERROR_ILLEGAL_ADDRESS;
     return is_sound(&k, w) ? run(c, &k, w) : CU_ERROR_ILLEGAL_ADDRESS;
 }
