@@ -28,9 +28,10 @@
 #define WEFT_LINGER_ONE WEFT_LINGER_SOLO
 #define WEFT_LINGER_JOIN_NS 5000u /* blocks that start later than this are not waited for */
 
-/* Reductions, by the bytes of one source: a unit a lane by one warp, up to FOLD_PART block 0 alone,
- * longer ones in parts of at least that, up to FOLD_MOST; a thread has 16 bytes of each source in
- * flight.  To choose the number of blocks a byte counts as much as FOLD_WEIGHT bytes of a copy. */
+/* Reductions, by the bytes of one source: a unit a lane by one warp (of copies from or to several
+ * places, four a lane, so up to 2 KiB in all), up to FOLD_PART block 0 alone, longer ones in parts
+ * of at least that, up to FOLD_MOST.  To choose the number of blocks a byte counts as much as
+ * FOLD_WEIGHT bytes of a copy, and of RT_GPU_FOLD_EACH as what it is, a copy of all of them. */
 #define WEFT_LINGER_FOLD_PART (8u << 10)
 #define WEFT_LINGER_FOLD_MOST (2u << 20)
 #define WEFT_LINGER_FOLD_WEIGHT 2u
