@@ -23,7 +23,7 @@
 #include "btl/btl.h"
 #include "runtime/base/hmac.h"
 
-#define TCP_MAGIC "wefttcp2" /* the last letter is the version */
+#define TCP_MAGIC "wefttcp3" /* the last letter is the version */
 #define TCP_ORDER 0x01020304u
 
 enum tcp_purpose { TCP_FOR_MAIN = 1, TCP_FOR_LANE };

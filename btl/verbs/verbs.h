@@ -160,7 +160,7 @@ struct verbs_addr {
     struct verbs_addr_rail rails[VERBS_RAILS];
 };
 #define VERBS_MAGIC 0x76656674u
-#define VERBS_VERSION 2
+#define VERBS_VERSION 3
 
 enum verbs_state {
     VERBS_NEW,    /* nothing asked yet */

@@ -534,7 +534,7 @@ int wm_api_cancel(MPI_Request *request)
     struct wm_domain *d = domain();
     int err = 0;
     rt_lock(&d->lock);
-    if (!rt_req_done(r))
+    if (!rt_req_done(r) || r->err == -RT_EPEER)
         err = r->ops->cancel(r);
     rt_unlock(&d->lock);
     return err < 0 ? wm_err_rt(err, "could not cancel") : MPI_SUCCESS;

@@ -106,11 +106,25 @@ static int publish(struct wm_domain *d)
     return any ? rt_boot_commit() : 0;
 }
 
+/* Local rank of a process of this host, -1: it is elsewhere. */
+static int local_rank(const struct wm_peer *p)
+{
+    return p->proc.ns == 0 && rt_node.bells ? rt_boot_local(p->proc.rank) : -1;
+}
+
+bool wm_peer_is_last(const struct wm_peer *p)
+{
+    int r = local_rank(p);
+    return r < 0 ? p->is_last : rt_node_is_last(r);
+}
+
 static void on_down(void *arg, struct btl_peer *bp, int err)
 {
     struct wm_peer *p = bp->up;
     if (!p || p->err)
         return;
+    if (wm_peer_is_last(p))
+        wm_cancel_left(p);
     /* One that has said good-bye, and with which nothing is under way, may go. */
     bool ended = p->is_last && rt_list_empty(&p->pending) && rt_list_empty(&p->rndv);
     log_at(MPI, ended ? RT_LOG_INFO : RT_LOG_ERROR,
@@ -193,19 +207,6 @@ static const struct wm_peer *unfinished(const struct wm_domain *d)
     return NULL;
 }
 
-/* Local rank of a process of this host, -1: it is elsewhere. */
-static int local_rank(const struct wm_peer *p)
-{
-    return p->proc.ns == 0 && rt_node.bells ? rt_boot_local(p->proc.rank) : -1;
-}
-
-/* A process that posts no more receives. */
-static bool is_last(const struct wm_peer *p)
-{
-    int r = local_rank(p);
-    return r < 0 ? p->is_last : rt_node_is_last(r);
-}
-
 /* On this host by the segment, to others by a message to each with whom there was any. */
 static void say_last(struct wm_domain *d, bool last)
 {
@@ -232,7 +233,7 @@ static void drain(struct wm_domain *d)
         if (wm_progress(d)) {
             idle = (struct rt_idle){ 0 };
             last = rt_now_ns();
-        } else if (rt_now_ns() - last > DRAIN_NS && is_last(p)) {
+        } else if (rt_now_ns() - last > DRAIN_NS && wm_peer_is_last(p)) {
             log_warn(
                 MPI,
                 "MPI_Finalize leaves a message to or from rank %u unfinished: a send without a "
@@ -519,6 +520,8 @@ int wm_progress(struct wm_domain *d)
         wm_pieces_resume(d);
     if (!rt_list_empty(&d->tasks))
         n += advance_tasks(d);
+    if (rt_unlikely(d->cancels) && !n)
+        wm_cancel_look(d);
     return n;
 }
 

@@ -104,6 +104,8 @@ struct wm_domain {
     bool staged_room;      /* one of these may go on */
     struct wm_bbuf *bbuf;  /* buffer of MPI_Buffer_attach: buffered.c; NULL = none */
     struct rt_list part_sends; /* all partitioned sends of this process */
+    bool cancels;       /* there may be sends whose targets have been asked for them (cancel.c) */
+    uint64_t cancel_ns; /* since then one of these targets posts no more receives; 0: none */
 };
 
 /* Opens the transports of cfg.btl.  -RT_EUNREACH when none opens. */
@@ -145,6 +147,7 @@ int wm_domain_adopt(struct wm_domain *d, struct btl_peer *bp, struct wm_peer **o
 struct btl_peer *wm_domain_dev(struct wm_domain *d, struct wm_peer *p);
 /* Device memory moves as host memory does; after wm_domain_dev(). */
 static inline bool wm_dev_by_net(const struct wm_peer *p) { return p->dev && p->dev == p->eager; }
+bool wm_peer_is_last(const struct wm_peer *p); /* it posts no more receives */
 void wm_domain_drop_dev(struct wm_peer *p); /* it is looked for again when next needed */
 
 #endif

@@ -10,6 +10,8 @@
  * Either part may be empty, not both.  Several FIN_GET may go as one FIN_GETS.
  *     Where R's transport tells and nothing else is under way, S sends the first bytes behind the
  * RTS, without waiting (EARLY); an R that cannot use them asks for the whole.
+ *     S wants it back (cancel.c): CANCEL {S's request};  R, if it is unmatched: CANCELLED {the
+ * same}
  *     When a buffer at either end is not contiguous (stream.c), R: CTS {..., stream}; S sends the
  * data as DATA messages named after R's request, in order, or in pieces, which are messages of the
  * collective context with a tag from R's request; the last one ends it at both sides.  Requests are
@@ -35,7 +37,9 @@ enum wm_kind {
     WM_DATA,
     WM_FIN_GETS,
     WM_LAST,
-    WM_EARLY /* the first bytes of the message whose RTS came last */
+    WM_EARLY, /* the first bytes of the message whose RTS came last */
+    WM_CANCEL,
+    WM_CANCELLED
 };
 #define WM_KIND_SHIFT 28
 #define WM_CTX_MASK ((1u << WM_KIND_SHIFT) - 1)
@@ -151,6 +155,7 @@ struct wm_preq {
     bool wants_device;        /* ... which will be in device memory, once it is their turn */
     bool sent_early;          /* the first bytes went with the RTS */
     bool chunk_ready;         /* the next chunk is in `packed` */
+    bool cancelling;          /* send: the target has been asked for it, and not asked for data */
     int64_t moved_len;        /* receive: bytes that will arrive: min(message, room) */
     int64_t put_off, put_len, get_len;
     struct wm_pend *pend; /* queued behind a full ring */
@@ -257,6 +262,16 @@ void wm_part_fini(struct wm_domain *d);
 /* choose.c: which way a message of this length goes, and that it has arrived. */
 enum wm_way wm_choice_begin(struct wm_domain *d, int64_t len);
 void wm_choice_end(struct wm_domain *d, int64_t len, bool failed);
+
+/* cancel.c: of a send that is complete, too, if its target is gone.  0, or an error of the request
+ * to the target. */
+int wm_cancel_send(struct wm_preq *q);
+void wm_on_cancel(struct wm_domain *d, struct wm_peer *from, const struct wm_key *k,
+                  const void *data, size_t len);
+void wm_on_cancelled(const struct wm_fin *f);
+/* Nothing else happens: targets may have gone that have not answered; one has. */
+void wm_cancel_look(struct wm_domain *d);
+void wm_cancel_left(struct wm_peer *p);
 
 /* rndv.c */
 int wm_rndv_send(struct wm_preq *q);

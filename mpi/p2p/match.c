@@ -126,6 +126,19 @@ struct wm_unex *wm_match_find(struct wm_match *m, const struct wm_key *want)
     return NULL;
 }
 
+struct wm_unex *wm_match_find_that(struct wm_match *m, const struct wm_key *exact,
+                                   bool (*is)(const struct wm_unex *u, const void *arg),
+                                   const void *arg)
+{
+    struct rt_list *head = &m->unex[WM_FORM_EXACT][wm_key_hash(exact) & (m->nbuckets - 1)], *p;
+    rt_list_each (p, head) {
+        struct wm_unex *u = unex_of(p, WM_FORM_EXACT);
+        if (wm_key_equal(&u->key, exact) && is(u, arg))
+            return u;
+    }
+    return NULL;
+}
+
 void wm_match_remove(struct wm_match *m, struct wm_unex *u)
 {
     m->nunex--;

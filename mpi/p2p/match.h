@@ -53,6 +53,10 @@ void wm_match_grow(struct wm_match *m);
 void wm_match_store(struct wm_match *m, struct wm_unex *u);
 /* Oldest stored message that a receive with this key (wildcards allowed) matches; stays stored. */
 struct wm_unex *wm_match_find(struct wm_match *m, const struct wm_key *want);
+/* Oldest stored message with this exact key of which is(u, arg) holds; stays stored. */
+struct wm_unex *wm_match_find_that(struct wm_match *m, const struct wm_key *exact,
+                                   bool (*is)(const struct wm_unex *u, const void *arg),
+                                   const void *arg);
 void wm_match_remove(struct wm_match *m, struct wm_unex *u);
 
 /* The rest is inline, against the habit of the house: it is on the path of every message, and calls

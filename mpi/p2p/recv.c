@@ -192,6 +192,8 @@ static void on_control(struct wm_domain *d, uint32_t kind, const void *data, siz
         wm_on_cts(d, (const struct wm_cts *)(const void *)copy);
     else if (kind == WM_SYNC_ACK)
         wm_on_sync_ack(d, (const struct wm_fin *)(const void *)copy);
+    else if (kind == WM_CANCELLED)
+        wm_on_cancelled((const struct wm_fin *)(const void *)copy);
     else if (kind == WM_FIN_GETS)
         wm_on_fins(d, (const struct wm_fins *)(const void *)copy);
     else if (kind == WM_FIN_GET || kind == WM_FIN_PUT)
@@ -224,7 +226,10 @@ static __attribute__((noinline)) void arrived(struct wm_domain *d, struct btl_pe
         return;
     }
     if (kind != WM_EAGER && kind != WM_EAGER_SYNC && kind != WM_RTS) {
-        on_control(d, kind, data, len);
+        if (kind == WM_CANCEL)
+            wm_on_cancel(d, peer_of(d, from), &k, data, len);
+        else
+            on_control(d, kind, data, len);
         return;
     }
     struct wm_preq *q = match_arriving(d, &k);

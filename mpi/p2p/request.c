@@ -27,8 +27,10 @@ void *wm_req_alloc(const struct rt_req_ops *ops)
 static int preq_cancel(struct rt_req *r)
 {
     struct wm_preq *q = (struct wm_preq *)r;
-    if (q->kind != WM_PREQ_RECV || !q->is_posted)
-        return 0; /* matched, or a send: it completes normally (MPI-5.0 section 3.8.4) */
+    if (q->kind == WM_PREQ_SEND)
+        return wm_cancel_send(q);
+    if (!q->is_posted)
+        return 0; /* matched: it completes normally (MPI-5.0 section 3.8.4) */
     wm_match_unpost(&q->dom->match, &q->posted);
     q->is_posted = false;
     r->status = (struct rt_status){ .src = MPI_ANY_SOURCE, .tag = MPI_ANY_TAG, .cancelled = true };
@@ -51,6 +53,7 @@ void wm_preq_release(struct rt_req *r)
     if (rt_unlikely(q->peer)) { /* it took part in a rendezvous, or waited for room */
         q->peer = NULL;
         q->parts = q->fail = 0;
+        q->cancelling = false;
     }
     wm_comm_unref(q->comm);
     uint32_t h = r->obj.handle, gen = 0x7fu << RT_SLAB_GEN_SHIFT;

@@ -483,6 +483,7 @@ void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts)
     if (!q || !q->peer)
         return;
     q->remote = cts->receiver;
+    q->cancelling = false; /* too late */
     if (q->sent_early && !cts->off)
         q->peer->no_early = NO_EARLY;
     q->put_off = cts->off;

@@ -235,6 +235,33 @@ static void replacing_on_the_device(void)
     CHECK_EQ(staged() - before, 0);
 }
 
+/* ---- cancelled ---- */
+
+/* Nobody receives the first one. */
+static void cancelled(void)
+{
+    for (int i = 0; i < NENDS; i++) {
+        size_t n = i % 2 ? 100 : 3000001;
+        unsigned char *out = gt_alloc(ends[i][0], dev, n, 3), *in = gt_alloc(ends[i][1], dev, n, 1);
+        MPI_Request r, s;
+        MPI_Status st;
+        int flag = 0;
+        gt_fill(out, n, (uint64_t)mt_rank);
+        OK(MPI_Issend(in, (int)n, MPI_BYTE, right(), TAG, mt_comm, &r));
+        OK(MPI_Isend(out, (int)n, MPI_BYTE, right(), TAG, mt_comm, &s));
+        OK(MPI_Cancel(&r));
+        OK(MPI_Wait(&r, &st));
+        OK(MPI_Test_cancelled(&st, &flag));
+        CHECK_EQ(flag, 1);
+        mt_sync();
+        OK(MPI_Recv(in, (int)n, MPI_BYTE, left(), TAG, mt_comm, MPI_STATUS_IGNORE));
+        OK(MPI_Wait(&s, MPI_STATUS_IGNORE));
+        GT_CHECK_DATA(in, n, (uint64_t)left());
+        gt_free(out);
+        gt_free(in);
+    }
+}
+
 /* ---- buffered ---- */
 
 static void by_bsend(void *out, void *in, int n)
@@ -402,6 +429,7 @@ int main(int argc, char **argv)
     MT_RUN(partitioned);
     MT_RUN(exchanging);
     MT_RUN(replacing_on_the_device);
+    MT_RUN(cancelled);
     MT_RUN(buffered);
     MT_RUN(persistent);
     MT_RUN(probed);

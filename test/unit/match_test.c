@@ -161,10 +161,41 @@ static void cancelled_receive_is_gone(void)
     wm_match_fini(&m);
 }
 
+static bool has_id(const struct wm_unex *u, const void *id)
+{
+    return rt_container(u, struct msg, u)->id == *(const int *)id;
+}
+
+/* One of several with the same key is found and removed; the others keep their order. */
+static void a_certain_message(void)
+{
+    struct msg s[8] = { 0 };
+    struct wm_key k = { .ctx = 2, .src = 1, .tag = 5 }, any = k;
+    any.tag = WM_MATCH_ANY;
+    CHECK_EQ(wm_match_init(&m), 0);
+    for (int i = 0; i < 8; i++) {
+        s[i].u.key = (struct wm_key){ .ctx = 2, .src = 1, .tag = i % 4 == 3 ? 6 : 5 };
+        s[i].id = i;
+        wm_match_store(&m, &s[i].u);
+    }
+    for (int i = 0; i < 8; i++)
+        CHECK(wm_match_find_that(&m, &k, has_id, &i) == (i % 4 == 3 ? NULL : &s[i].u));
+    wm_match_remove(&m, &s[1].u);
+    CHECK(!wm_match_find_that(&m, &k, has_id, &(int){ 1 }));
+    for (int i = 0; i < 8; i++) {
+        if (i == 1)
+            continue;
+        CHECK(wm_match_find(&m, &any) == &s[i].u);
+        wm_match_remove(&m, &s[i].u);
+    }
+    wm_match_fini(&m);
+}
+
 int main(void)
 {
     RUN(same_as_naive);
     RUN(many_messages);
     RUN(cancelled_receive_is_gone);
+    RUN(a_certain_message);
     return check_end();
 }

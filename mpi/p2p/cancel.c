@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* MPI_Cancel of a send (MPI-5.0 section 3.8.4).  A message that has not left is taken back.  One
+ * that has, and of which only its match is awaited (a rendezvous, a synchronous message), is asked
+ * back: the target removes it when it still lies there unexpected, and says so; when not, the send
+ * ends like any other, and nothing is answered.  The messages of both sides come in order, so the
+ * target has had the message before it is asked for it, and a match that was first is known here
+ * before the send could end otherwise.
+ *
+ * A target in MPI_Finalize posts no more receives, but may not answer either: after a while the
+ * send is cancelled without it.  Called under the domain's lock. */
+#include <stdlib.h>
+#include "mpi/p2p/device.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+
+/* For how long a target that posts no more receives is heard out: what it still has to say of
+ * matches waits for room in the transport at most. */
+#define LAST_NS 1000000000u
+
+/* It is on the list of its peer's transfers, or on none. */
+static void end_cancelled(struct wm_preq *q)
+{
+    q->r.status.cancelled = true;
+    if (q->parts) {
+        wm_rndv_part_done(q, 0);
+        return;
+    }
+    rt_list_del(&q->link);
+    wm_preq_finish(q, 0);
+}
+
+/* An eager message that waits for room; a CTS there stands for a put, which has its match. */
+static bool take_back(struct wm_preq *q)
+{
+    struct wm_pend *w = q->pend;
+    if (!w || w->hdr.ctx >> WM_KIND_SHIFT == WM_CTS)
+        return false;
+    rt_list_del(&w->link);
+    free(w);
+    q->pend = NULL;
+    end_cancelled(q);
+    return true;
+}
+
+/* It has failed because its target is gone, which had said that it receives no more. */
+static void forgive(struct wm_preq *q)
+{
+    if (q->r.err != -RT_EPEER || !q->peer || !wm_peer_is_last(q->peer))
+        return;
+    q->r.err = 0;
+    q->r.status.cancelled = true;
+}
+
+/* A target that has left may have said so before its connection ended: that is looked at first. */
+int wm_cancel_send(struct wm_preq *q)
+{
+    struct wm_domain *d = q->dom;
+    struct wm_fin f = { .req = q->r.obj.handle };
+    if (rt_req_done(&q->r)) {
+        forgive(q);
+        return 0;
+    }
+    if (take_back(q) || q->cancelling)
+        return 0;
+    q->cancelling = d->cancels = true;
+    wm_progress(d);
+    if (rt_slab_get(&wm_request_slab, f.req) != q || rt_req_done(&q->r) || !q->cancelling)
+        return 0;
+    int err = wm_try_ctl(d, q->peer,
+                         wm_hdr(WM_CANCEL, wm_ctx(q->comm, q->coll), q->tag, q->comm->rank), &f,
+                         sizeof f);
+    if (err == 0 || err == -RT_EPEER) /* of a lost peer it ends with that error */
+        return 0;
+    q->cancelling = false;
+    return err;
+}
+
+struct sent {
+    const struct wm_peer *from;
+    uint32_t req;
+};
+
+static bool is_sent(const struct wm_unex *u, const void *arg)
+{
+    const struct wm_stored *s = rt_container(u, struct wm_stored, unex);
+    const struct sent *is = arg;
+    uint64_t id;
+    if (s->from != is->from || s->kind == WM_EAGER)
+        return false;
+    if (s->kind == WM_RTS)
+        return ((const struct wm_rts *)(const void *)s->data)->sender == is->req;
+    memcpy(&id, s->data, sizeof id);
+    return (uint32_t)id == is->req;
+}
+
+void wm_on_cancel(struct wm_domain *d, struct wm_peer *from, const struct wm_key *k,
+                  const void *data, size_t len)
+{
+    struct wm_fin f = { 0 };
+    memcpy(&f, data, len < sizeof f ? len : sizeof f);
+    struct wm_unex *u = wm_match_find_that(&d->match, k, is_sent, &(struct sent){ from, f.req });
+    if (!u)
+        return;
+    wm_match_remove(&d->match, u);
+    wm_stored_free(d, rt_container(u, struct wm_stored, unex));
+    wm_send_ctl(d, from, wm_hdr(WM_CANCELLED, 0, 0, 0), &f, sizeof f);
+}
+
+void wm_on_cancelled(const struct wm_fin *f)
+{
+    struct wm_preq *q = rt_slab_get(&wm_request_slab, f->req);
+    if (q && q->peer && q->cancelling) /* else the peer was declared lost in between */
+        end_cancelled(q);
+}
+
+/* Whether any was found. */
+static bool end_those_of(struct wm_peer *p, bool now)
+{
+    struct rt_list *l, *tmp;
+    bool found = false;
+    rt_list_each_safe (l, tmp, &p->rndv) {
+        struct wm_preq *q = rt_container(l, struct wm_preq, link);
+        if (!q->cancelling)
+            continue;
+        found = true;
+        if (now)
+            end_cancelled(q);
+    }
+    return found;
+}
+
+void wm_cancel_look(struct wm_domain *d)
+{
+    uint64_t now = rt_now_ns();
+    bool over = d->cancel_ns && now - d->cancel_ns > LAST_NS, any = false, last = false;
+    for (int i = 0; i < WM_PEER_BUCKETS; i++)
+        for (struct wm_peer *p = d->peers[i]; p; p = p->next) {
+            if (!end_those_of(p, false))
+                continue;
+            any = true;
+            if (!wm_peer_is_last(p))
+                continue;
+            last = true;
+            if (over)
+                end_those_of(p, true);
+        }
+    d->cancels = any;
+    if (!last || over)
+        d->cancel_ns = 0;
+    else if (!d->cancel_ns)
+        d->cancel_ns = now;
+}
+
+void wm_cancel_left(struct wm_peer *p) { end_those_of(p, true); }
