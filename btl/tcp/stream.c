@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Frames on main connections.  A frame is written at once; what the kernel does not take is kept in
- * the peer's queue, up to OUT_MAX, beyond which senders hear -RT_EAGAIN.  Reading goes into one
- * buffer that all connections share, and payload is handed up from there; only the part of a frame
- * that is not complete is copied, and its rest is read to its place.  Called with the instance
- * serialised by the engine. */
+/* Frames on main connections.  A frame is written at once, but in bursts of long ones the kernel
+ * may keep the end of one for the next; what the kernel does not take is kept in the peer's queue,
+ * up to OUT_MAX, beyond which senders hear -RT_EAGAIN.  Reading goes into one buffer that all
+ * connections share, and payload is handed up from there; only the part of a frame that is not
+ * complete is copied, and its rest is read to its place.  Called with the instance serialised by
+ * the engine. */
 #include "btl/tcp/tcp.h"
 #include "runtime/base/atomic.h"
 #include "runtime/base/clock.h"
