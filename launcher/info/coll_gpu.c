@@ -7,6 +7,7 @@
 #include "coll/start.h"
 #include "launcher/info/info.h"
 #include "runtime/base/err.h"
+#include "runtime/gpu/kernel.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -123,7 +124,9 @@ static void add_plan(struct shape *h, const struct coll_gpu_plan *p)
 {
     for (int i = 0; i < p->n; i++) {
         const struct coll_gpu_step *s = &p->step[i];
-        bool copy = s->verb == COLL_GPU_COPY || (s->verb == COLL_GPU_FOLD && s->fold.nsrc == 1);
+        bool copy = s->verb == COLL_GPU_COPY ||
+                    (s->verb == COLL_GPU_FOLD &&
+                     (s->fold.code == RT_GPU_FOLD_COPY || s->fold.code == RT_GPU_FOLD_EACH));
         bool fold = s->verb == COLL_GPU_FOLD && !copy;
         if (fold && s->fold.nsrc > h->sources)
             h->sources = s->fold.nsrc;
