@@ -488,6 +488,16 @@ static unsigned rnd(unsigned n)
     return (seed >> 8) % n;
 }
 
+/* The cache's thread is there when it has heard of this page.  A thread that starts maps memory of
+ * its own, with sanitizers, and would be given what a test has just unmapped to map it again. */
+static void setup_and_wait(void)
+{
+    setup(1u << 30);
+    char *p = map_at(NULL, PAGE, false);
+    CHECK(fresh(p, PAGE));
+    munmap(p, PAGE);
+}
+
 /* Overlapping ranges, changes in between: a range that was not touched since it was registered is
  * found; that none is found which was, true_now() says each time. */
 static void random_ranges(void)
@@ -495,7 +505,7 @@ static void random_ranges(void)
     enum { N = 48 };
     unsigned long clock = 0, changed[N], reg_at[64];
     unsigned reg_first[64], reg_n[64], nreg = 0;
-    setup(1u << 30);
+    setup_and_wait();
     char *p = map_at(NULL, N * PAGE, false);
     memset(changed, 0, sizeof changed);
     for (int step = 0; step < 4000; step++) {
@@ -530,7 +540,7 @@ static void random_ranges(void)
         if (nreg == 64) { /* the model forgets, the cache does not: start again */
             nreg = 0;
             teardown();
-            setup(1u << 30);
+            setup_and_wait();
         }
     }
     munmap(p, N * PAGE);
