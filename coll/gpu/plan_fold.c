@@ -3,14 +3,18 @@
  * rank's links.  Operands are always taken in rank order.
  *
  * allreduce, one shot: every rank folds all vectors into its own result, (p-1) n in and out.  Not
- *   in place.
+ * in place.
+ *
  * allreduce, two shots in one: the owner of a block folds it and stores the result to all;
- *   2 (p-1)/p n.  Nobody but its owner touches a block of any rank, so in place is as good.  Put:
- * the owner keeps the result, and its copy engine stores it to the others afterwards. reduce:
- * short, the root folds all, (p-1) n in; else all but the root own a block each and store it at the
- * root: n in and out for every rank, because the root's link has results to carry only.
+ * 2 (p-1)/p n.  Nobody but its owner touches a block of any rank, so in place is as good.  Put: the
+ * owner keeps the result, and its copy engine stores it to the others afterwards.
+ *
+ * reduce: short, the root folds all, (p-1) n in; else all but the root own a block each and store
+ * it at the root: n in and out for every rank, because the root's link has results to carry only.
+ *
  * reduce_scatter: rank r folds its block, n - n/p.  In place the result covers what others still
- *   read: it waits in scratch memory for a barrier.
+ * read: it waits in scratch memory for a barrier.
+ *
  * scan: rank r folds ranks 0 to r, (p-1) n in at the last one and out at the first; in place,
  * again, by way of scratch.  Long: the owner of a block goes from rank to rank, adds that rank's
  * block to what it has and stores it there, 2 (p-1)/p n; no barrier, in place or not.
