@@ -87,34 +87,9 @@ struct fold {
     size_t n; /* of 16 bytes */
 };
 
-/* P sources to Q destinations, AHEAD units of each source in flight. */
+/* P sources to Q destinations; a block does a run of consecutive units, of which a thread has AHEAD of
+ * each source in flight.  (Units that lie a grid apart are no faster.) */
 template <int P, int Q, int AHEAD> __global__ void __launch_bounds__(512) fold_kernel(fold f)
-{
-    size_t step = (size_t)gridDim.x * blockDim.x;
-    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < f.n; i += AHEAD * step) {
-        float4 v[AHEAD][P];
-#pragma unroll
-        for (int a = 0; a < AHEAD; a++)
-#pragma unroll
-            for (int p = 0; p < P; p++)
-                if (i + a * step < f.n)
-                    v[a][p] = __ldcs(f.src[p] + i + a * step);
-#pragma unroll
-        for (int a = 0; a < AHEAD; a++) {
-#pragma unroll
-            for (int p = 1; p < P; p++)
-                v[a][0].x += v[a][p].x, v[a][0].y += v[a][p].y, v[a][0].z += v[a][p].z,
-                    v[a][0].w += v[a][p].w;
-#pragma unroll
-            for (int q = 0; q < Q; q++)
-                if (i + a * step < f.n)
-                    f.dst[q][i + a * step] = v[a][0];
-        }
-    }
-}
-
-/* Tiles: a block does a run of consecutive units. */
-template <int P, int Q, int AHEAD> __global__ void __launch_bounds__(512) fold_tiles(fold f)
 {
     const size_t tile = (size_t)AHEAD * blockDim.x;
     for (size_t b = blockIdx.x * tile; b < f.n; b += gridDim.x * tile) {
@@ -139,7 +114,7 @@ template <int P, int Q, int AHEAD> __global__ void __launch_bounds__(512) fold_t
     }
 }
 
-template <int P, int Q, int AHEAD, bool TILES>
+template <int P, int Q, int AHEAD>
 static void launch(int d, int s, size_t nbytes, int blocks, int threads)
 {
     fold f;
@@ -149,23 +124,20 @@ static void launch(int d, int s, size_t nbytes, int blocks, int threads)
         f.src[i] = (const float4 *)(out[(d + i) % n] + off);
     for (int i = 0; i < Q; i++)
         f.dst[i] = (float4 *)(in[(d + i) % n] + off);
-    if (TILES)
-        fold_tiles<P, Q, AHEAD><<<blocks, threads, 0, st[d][s]>>>(f);
-    else
-        fold_kernel<P, Q, AHEAD><<<blocks, threads, 0, st[d][s]>>>(f);
+    fold_kernel<P, Q, AHEAD><<<blocks, threads, 0, st[d][s]>>>(f);
     RT(cudaGetLastError());
 }
 
-template <int P, int Q, int AHEAD, bool TILES> static void shapes(const char *name, double nbytes)
+template <int P, int Q, int AHEAD> static void shapes(const char *name, double nbytes)
 {
     const int shape[][2] = { { 66, 512 }, { 132, 256 }, { 132, 512 }, { 264, 512 } };
     for (auto &s : shape) {
         char what[100];
-        snprintf(what, sizeof what, "%s, %d in flight%s, %d x %d", name, AHEAD,
-                 TILES ? ", tiles" : "", s[0], s[1]);
+        snprintf(what, sizeof what, "%s, %d in flight, %d x %d", name, AHEAD, s[0],
+                 s[1]);
         double busy = nbytes / n * (n - 1) * ((P > 1) + (Q > 1));
         measure(what, busy,
-                [&](int d) { launch<P, Q, AHEAD, TILES>(d, 0, (size_t)nbytes, s[0], s[1]); });
+                [&](int d) { launch<P, Q, AHEAD>(d, 0, (size_t)nbytes, s[0], s[1]); });
     }
 }
 
@@ -223,7 +195,7 @@ template <int P> static void fold_and_put(double nbytes, int chunks, int blocks)
                 f.src[i] = (const float4 *)(out[(d + i) % n] + off);
             f.dst[0] = (float4 *)(in[d] + off);
             f.n = piece / 16;
-            fold_tiles<P, 1, 2><<<blocks, 512, 0, st[d][0]>>>(f);
+            fold_kernel<P, 1, 2><<<blocks, 512, 0, st[d][0]>>>(f);
             RT(cudaEventRecord(ev[d][k], st[d][0]));
         }
         for (int k = 0; k < chunks; k++) {
@@ -299,7 +271,7 @@ static void engines(size_t len)
     measure("half by all to all puts, half by folds of 4 to the own", b * (n - 1), [&](int d) {
         for (int i = 1; i < n; i++)
             put(d, 1, (d + i) % n, d * b, b / 2);
-        launch<4, 1, 2, true>(d, 0, b / 2 * n, 132, 512);
+        launch<4, 1, 2>(d, 0, b / 2 * n, 132, 512);
     });
 }
 
@@ -324,13 +296,13 @@ int main()
         all_fold_and_put(nbytes);
     for (double nbytes : { 16. * MIB, 256. * MIB }) {
         if (n == 4) {
-            shapes<4, 4, 1, false>("fold of 4 to 4", nbytes);
-            shapes<4, 4, 2, true>("fold of 4 to 4", nbytes);
-            shapes<4, 1, 2, true>("fold of 4 to the own", nbytes);
-            shapes<1, 4, 4, true>("own to 4", nbytes);
+            shapes<4, 4, 1>("fold of 4 to 4", nbytes);
+            shapes<4, 4, 2>("fold of 4 to 4", nbytes);
+            shapes<4, 1, 2>("fold of 4 to the own", nbytes);
+            shapes<1, 4, 4>("own to 4", nbytes);
         } else if (n == 2) {
-            shapes<2, 2, 2, true>("fold of 2 to 2", nbytes);
-            shapes<2, 2, 4, true>("fold of 2 to 2", nbytes);
+            shapes<2, 2, 2>("fold of 2 to 2", nbytes);
+            shapes<2, 2, 4>("fold of 2 to 2", nbytes);
         }
     }
     return 0;
