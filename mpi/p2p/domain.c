@@ -112,6 +112,12 @@ static int local_rank(const struct wm_peer *p)
     return p->proc.ns == 0 && rt_node.bells ? rt_boot_local(p->proc.rank) : -1;
 }
 
+static bool said_last(const struct wm_peer *p)
+{
+    int r = local_rank(p);
+    return r < 0 ? p->is_last : rt_node_said_last(r);
+}
+
 bool wm_peer_is_last(const struct wm_peer *p)
 {
     int r = local_rank(p);
@@ -126,7 +132,7 @@ static void on_down(void *arg, struct btl_peer *bp, int err)
     if (wm_peer_is_last(p))
         wm_cancel_left(p);
     /* One that has said good-bye, and with which nothing is under way, may go. */
-    bool ended = p->is_last && rt_list_empty(&p->pending) && rt_list_empty(&p->rndv);
+    bool ended = said_last(p) && rt_list_empty(&p->pending) && rt_list_empty(&p->rndv);
     log_at(MPI, ended ? RT_LOG_INFO : RT_LOG_ERROR,
            "lost contact with rank %u: %s; operations with it fail from now on", p->proc.rank,
            rt_err_text(err));
@@ -465,8 +471,9 @@ int wm_domain_adopt(struct wm_domain *d, struct btl_peer *bp, struct wm_peer **o
 {
     *out = find_peer(d, bp->proc);
     if (*out) {
-        log_error(MPI, "rank %u speaks by %s, while this rank speaks with it by %s; set WEFT_BTL "
-                       "alike on all hosts",
+        log_error(MPI,
+                  "rank %u speaks by %s, while this rank speaks with it by %s; set WEFT_BTL "
+                  "alike on all hosts",
                   bp->proc.rank, bp->btl->ops->name, (*out)->eager->btl->ops->name);
         return -RT_EUNREACH;
     }

@@ -239,10 +239,9 @@ void rt_node_say_last(void)
         rt_store_release(&rt_node.bells[rt_node.rank].alive, 3u);
 }
 
-bool rt_node_is_last(int r)
-{
-    return rt_load_acquire(&rt_node.bells[r].alive) == 3 || rt_node_gone(r);
-}
+bool rt_node_said_last(int r) { return rt_load_acquire(&rt_node.bells[r].alive) >= 2; }
+
+bool rt_node_is_last(int r) { return rt_node_said_last(r) || rt_node_gone(r); }
 
 /* Is this the file of an earlier job of the same name?  Yes when a process has had our rank there,
  * or when processes died in it and none is left.  Ranks that have left in order prove nothing:

@@ -89,9 +89,10 @@ size_t rt_node_world_block(void);
 /* True when local rank `r` has attached and is no more: it detached, or its process does not exist
  * (one system call). */
 bool rt_node_gone(int r);
-/* Tells the others that this process posts no more receives; and whether rank `r` has said so, or
- * is gone. */
+/* Tells the others that this process posts no more receives; whether rank `r` has said so, or has
+ * detached in order; and whether it has, or is gone. */
 void rt_node_say_last(void);
+bool rt_node_said_last(int r);
 bool rt_node_is_last(int r);
 
 /* Wakes local rank `to` if it sleeps.  Called after the data that it waits for has been stored. */

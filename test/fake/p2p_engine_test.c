@@ -8,8 +8,11 @@
 #include "mpi/p2p/part.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
+#include "runtime/boot/boot.h"
+#include "runtime/mem/node.h"
 #include "test/check.h"
 #include "test/fake/p2p_world.h"
+#include "test/unit/capture.h"
 
 enum { MSGS = 400, MAX_LEN = 5000 };
 
@@ -493,6 +496,55 @@ static void cancelled_receive(void)
     world_down();
 }
 
+/* Rank 0 loses rank 1; whether that was told as an error. */
+static bool loss_is_told(void)
+{
+    capture_begin();
+    eps[0]->up.down(eps[0]->up.arg, &eps[0]->peers[1].base, -RT_EPEER);
+    return strstr(capture_end(), "lost contact with rank 1") != NULL;
+}
+
+/* A connection may go when the peer is in MPI_Finalize or beyond, on this host or another, and
+ * nothing is under way with it. */
+static void lost_peer_in_finalize(void)
+{
+    static struct rt_bell bells[N];
+    static uint32_t procs[N] = { 0, 1, 2 };
+    static char buf[3 * EAGER];
+    static const struct {
+        uint32_t alive; /* of the peer, as rt_bell has it */
+        bool local, busy, told;
+    } cases[] = {
+        { 1, true, false, true },   { 3, true, false, false }, { 2, true, false, false },
+        { 3, true, true, true },    { 2, true, true, true },   { 1, false, false, true },
+        { 3, false, false, false }, { 3, false, true, true },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct wm_msg m = { .buf = buf,
+                            .count = cases[i].busy ? sizeof buf : 8,
+                            .layout = &bytes_layout,
+                            .comm = &comm[0],
+                            .peer = 1,
+                            .tag = 3 };
+        struct rt_req *r;
+        world_up((struct knobs){ .put = true });
+        CHECK_EQ(wm_p2p_isend(&m, WM_STANDARD, &r), 0);
+        CHECK_EQ(rt_req_done(r), !cases[i].busy);
+        if (cases[i].local) {
+            rt_node.bells = bells;
+            rt_boot.local_procs = procs;
+            rt_boot.local_size = N;
+        }
+        bells[1].alive = cases[i].alive;
+        comm[0].peers[1]->is_last = !cases[i].local && cases[i].alive == 3;
+        CHECK_MSG(loss_is_told() == cases[i].told, "case %zu", i);
+        CHECK(rt_req_done(r));
+        rt_node.bells = NULL;
+        wm_req_release(r);
+        world_drop();
+    }
+}
+
 /* The peer goes with a rendezvous half done and messages queued: all of it ends with -RT_EPEER,
  * nothing hangs. */
 static void lost_peer(void)
@@ -745,6 +797,7 @@ int main(void)
     RUN(sendrecv_without_send);
     RUN(partitions);
     RUN(lost_peer);
+    RUN(lost_peer_in_finalize);
     RUN(lost_peer_in_probe);
     RUN(lost_peer_of_partitions);
     RUN(lost_in_stream);
