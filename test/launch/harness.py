@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the tests of the launcher share: start mpirun, look at how it ended, TAP output.  A test file is a list of functions
-test_*; each fails by an assert.  Every run is bounded in time."""
+test_*; each fails by an assert.  Every run is bounded in time; what a test says of time is said of a machine that has
+processors for it (test/tool/patience.py)."""
 
 import os
 import signal
@@ -8,6 +9,9 @@ import subprocess
 import sys
 import time
 import traceback
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tool"))
+from patience import PATIENCE, Stopwatch
 
 BUILD = os.environ.get("TEST_BUILDDIR", os.getcwd())
 MPIRUN = os.environ.get("TEST_MPIRUN", os.path.join(BUILD, "mpirun"))
@@ -21,28 +25,41 @@ class Skip(Exception):
 
 
 class Result:
-    def __init__(self, code, out, err, seconds):
-        self.code, self.out, self.err, self.seconds = code, out, err, seconds
+    """seconds: without those in which processors were short, for limits; wall: all."""
+
+    def __init__(self, code, out, err, watch):
+        self.code, self.out, self.err = code, out, err
+        self.seconds, self.wall = watch.own(), watch.wall()
 
     def __repr__(self):
-        return (f"exit code {self.code} after {self.seconds:.2f} s\n--- stdout\n{self.out[-3000:]}"
+        return (f"exit code {self.code} after {self.seconds:.2f} of {self.wall:.2f} s\n--- stdout\n{self.out[-3000:]}"
                 f"--- stderr\n{self.err[-3000:]}---")
+
+
+def communicate(p, limit, text=None):
+    """Popen.communicate() with a limit that guards against hanging.  A second call would forget what is left of the text."""
+    watch = Stopwatch()
+    while True:
+        try:
+            return p.communicate(text, PATIENCE * limit if text else 1)
+        except subprocess.TimeoutExpired:
+            if text or watch.over(limit):
+                raise
 
 
 def mpirun(*args, stdin=subprocess.DEVNULL, env=None, cwd=None, timeout=20, text=None):
     """Runs mpirun; a run that does not end in time is killed and fails the test."""
-    start = time.monotonic()
+    watch = Stopwatch()
     full = dict(os.environ, **(env or {}))
     p = subprocess.Popen([MPIRUN, *map(str, args)], stdin=subprocess.PIPE if text is not None else stdin,
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=full, cwd=cwd)
     try:
-        out, err = p.communicate(text.encode() if text is not None else None, timeout * SCALE)
+        out, err = communicate(p, timeout * SCALE, text.encode() if text is not None else None)
     except subprocess.TimeoutExpired:
         p.kill()
         out, err = p.communicate()
         raise AssertionError(f"mpirun {args} did not end within {timeout} s\n{out[-2000:]!r}\n{err[-2000:]!r}")
-    return Result(p.returncode, out.decode(errors="replace"), err.decode(errors="replace"),
-                  time.monotonic() - start)
+    return Result(p.returncode, out.decode(errors="replace"), err.decode(errors="replace"), watch)
 
 
 def start(*args, **more):
@@ -68,12 +85,10 @@ def alive(marker):
 
 
 def wait_for(condition, seconds=5):
-    end = time.monotonic() + seconds * SCALE
-    while time.monotonic() < end:
-        if condition():
-            return True
+    watch = Stopwatch()
+    while not (done := condition()) and not watch.over(seconds * SCALE):
         time.sleep(0.01)
-    return False
+    return bool(done)
 
 
 def check(condition, *what):
@@ -96,7 +111,7 @@ def main(module):
             print(f"ok {i} - {name}", flush=True)
         except Skip as e:
             print(f"ok {i} - {name} # SKIP {e}", flush=True)
-        except AssertionError:
+        except (AssertionError, OSError, subprocess.SubprocessError):
             failed += 1
             print("".join("# " + line for line in traceback.format_exc().splitlines(True)))
             print(f"not ok {i} - {name}", flush=True)

@@ -15,6 +15,9 @@ import subprocess
 import sys
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tool"))
+from patience import Stopwatch
+
 DIR = "/run/weft-rig"           # in the rig's own /run
 STATE = DIR + "/state.json"
 INSIDE = "RIG_INSIDE"      # in the environment of everything inside
@@ -162,9 +165,9 @@ def make_key(path):
 
 
 def wait_for(condition, seconds):
-    end = time.monotonic() + seconds
+    watch = Stopwatch()
     while not condition():
-        if time.monotonic() > end:
+        if watch.over(seconds):
             return False
         time.sleep(0.01)
     return True

@@ -14,7 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "launch"))
 import hosts_link
 import hosts_rig
-from harness import BUILD, MPIRUN, RANK, SCALE, Result, Skip, check, wait_for
+from harness import BUILD, MPIRUN, RANK, SCALE, Result, Skip, Stopwatch, check, communicate, wait_for
 from hosts_rig import DIR
 
 PROGRAM = os.path.join(BUILD, "test", "rig", "hostrank")
@@ -53,19 +53,19 @@ def start(*args, on=0, env=None, **more):
 
 def finish(p, timeout=20, text=None, began=None):
     """Waits for a started mpirun; one that does not end in time is killed and fails the test."""
-    began = began or time.monotonic()
+    began = began or Stopwatch()
     try:
-        out, err = p.communicate(text, timeout * SCALE)
+        out, err = communicate(p, timeout * SCALE, text)
     except subprocess.TimeoutExpired:
         os.killpg(p.pid, signal.SIGKILL)
         out, err = p.communicate()
         raise AssertionError(f"{p.args[12:]} did not end within {timeout * SCALE:g} s\n--- stdout\n{out[-2000:]}\n"
                              f"--- stderr\n{err[-3000:]}")
-    return Result(p.returncode, out, err, time.monotonic() - began)
+    return Result(p.returncode, out, err, began)
 
 
 def mpirun(*args, timeout=20, text=None, **more):
-    began = time.monotonic()
+    began = Stopwatch()
     if text is not None:
         more["stdin"] = subprocess.PIPE
     return finish(start(*args, **more), timeout, text, began)
@@ -91,7 +91,7 @@ def started(word, *args):
             read_until(p, word)
             return p
         except AssertionError as e:
-            p.wait(10 * SCALE)
+            p.wait(60 * SCALE)
             if attempt == 3 or "no answer within" not in str(e):
                 raise
 

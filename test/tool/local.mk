@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Targets that test, check and measure.  PYTHONDONTWRITEBYTECODE: the source tree may be read-only.
-EXTRA_DIST += test/tool/runtests test/tool/runtests_test test/tool/lsan.supp test/tool/tsan.supp test/tool/lint.allow test/tool/check-layers \
+EXTRA_DIST += test/tool/runtests test/tool/runtests_test test/tool/patience.py test/tool/lsan.supp \
+	test/tool/tsan.supp test/tool/lint.allow test/tool/check-layers \
 	test/tool/check-exports test/tool/check-sizes test/tool/check-banned
 run_python = PYTHONDONTWRITEBYTECODE=1 $(PYTHON)
 run_tests = TEST_TIMEOUT_SCALE=$${TEST_TIMEOUT_SCALE:-$(TEST_TIMEOUT_SCALE)} $(run_python) \
