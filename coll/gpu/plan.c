@@ -112,7 +112,7 @@ struct rt_gpu_fold *coll_gpu_fold_step(struct coll_gpu_make *m, int after)
     struct coll_gpu_step *s = add(m, COLL_GPU_FOLD, after);
     if (!s)
         return NULL;
-    s->fold.near = false;
+    s->fold.near = s->fold.prefixes = false;
     return &s->fold;
 }
 

@@ -172,12 +172,13 @@ static struct move_fold plan(struct rt_gpu *g, const struct rt_gpu_fold *f, enum
                                      .nsrc = f->nsrc,
                                      .ndst = f->ndst,
                                      .near = f->near,
+                                     .prefixes = f->prefixes,
                                      .count = f->count } };
 
     rt_assert(f->type < RT_GPU_TYPES && codes_of[types[f->type].family] & 1u << f->code);
     rt_assert(f->nsrc >= 1 && f->nsrc <= RT_GPU_FOLD_PLACES && f->ndst >= 1 &&
               f->ndst <= RT_GPU_FOLD_PLACES);
-    rt_assert(f->code != RT_GPU_FOLD_EACH || f->nsrc == f->ndst);
+    rt_assert((f->code != RT_GPU_FOLD_EACH && !f->prefixes) || f->nsrc == f->ndst);
     p.k = simplify(&p.args);
     p.weight = p.args.count * types[p.args.type].nbytes *
                (p.args.code == RT_GPU_FOLD_EACH ? f->nsrc : WEFT_LINGER_FOLD_WEIGHT);
@@ -204,7 +205,7 @@ void rt_gpu_fold(struct rt_gpu *g, const struct rt_gpu_fold *f, struct rt_gpu_op
     op->len = 0;
     if (!move_begin(g, op))
         return;
-    if (!move_ring_is_idle(g->move) || !move_linger_takes(g->move, p.weight) ||
+    if (f->prefixes || !move_ring_is_idle(g->move) || !move_linger_takes(g->move, p.weight) ||
         !move_linger_post_fold(g->move, &p, link, op))
         move_launch(g->move, p.k, p.grid, WEFT_FOLD_THREADS, &p.args, sizeof p.args, op);
 }

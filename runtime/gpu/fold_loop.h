@@ -79,7 +79,19 @@ __device__ __forceinline__ void combine(typename group<K, W>::A (&acc)[AHEAD][gr
     }
 }
 
-/* Groups at bytes off + a * step of every source, for those `on`. */
+template <class K, class W, unsigned AHEAD>
+__device__ __forceinline__ void round_down(group<K, W> (&v)[AHEAD],
+                                           const typename group<K, W>::A (&acc)[AHEAD]
+                                                                             [group<K, W>::nparts])
+{
+#pragma unroll
+    for (unsigned a = 0; a < AHEAD; a++)
+#pragma unroll
+        for (unsigned i = 0; i < group<K, W>::nparts; i++)
+            v[a].e[i] = K::down(acc[a][i]);
+}
+
+/* Groups at bytes off + a * step of every source, for those `on`.  Of prefixes SOURCES is 1. */
 template <bool stays, class K, class W, unsigned SOURCES, unsigned AHEAD>
 __device__ __forceinline__ void fold_groups(const struct rt_gpu_fold_args &f, uint64_t off,
                                             uint64_t step, const bool (&on)[AHEAD])
@@ -119,17 +131,18 @@ __device__ __forceinline__ void fold_groups(const struct rt_gpu_fold_args &f, ui
 #pragma unroll
                 for (unsigned i = 0; i < group<K, W>::nparts; i++)
                     acc[a][i] = K::up(first[a].e[i]);
+        if (SOURCES == 1 && f.prefixes) { /* what was loaded may lie where this goes */
+            loads_end();
+            round_down<K, W>(first, acc);
+            store_groups(first, f.dst[done - 1] + off, step, on);
+        }
         K::each(f.type, f.code, [&](auto op) { combine<K, W, SOURCES, AHEAD>(acc, v, n, op); });
     }
     if (K::moves && f.code == RT_GPU_FOLD_EACH)
         return;
-#pragma unroll
-    for (unsigned a = 0; a < AHEAD; a++)
-#pragma unroll
-        for (unsigned i = 0; i < group<K, W>::nparts; i++)
-            first[a].e[i] = K::down(acc[a][i]);
+    round_down<K, W>(first, acc);
 #pragma unroll 1
-    for (unsigned d = 0; d < f.ndst; d++)
+    for (unsigned d = SOURCES == 1 && f.prefixes ? f.ndst - 1u : 0; d < f.ndst; d++)
         store_groups(first, f.dst[d] + off, step, on);
 }
 
@@ -160,9 +173,13 @@ __device__ __forceinline__ void fold_edge(const struct rt_gpu_fold_args &f, stru
     uint64_t at = lane < head ? lane : f.count - ntail + (lane - head);
     const bool on[1] = { true };
 
-    if (w.block == w.nblocks - 1 && w.t >= w.nt - 32 && lane < head + ntail)
-        fold_groups<stays, K, typename K::W, WEFT_FOLD_SOURCES, 1>(f, at * sizeof(typename K::T),
-                                                                   0, on);
+    if (w.block != w.nblocks - 1 || w.t < w.nt - 32 || lane >= head + ntail)
+        return;
+    at *= nbytes;
+    if (f.prefixes)
+        fold_groups<stays, K, typename K::W, 1, 1>(f, at, 0, on);
+    else
+        fold_groups<stays, K, typename K::W, WEFT_FOLD_SOURCES, 1>(f, at, 0, on);
 }
 
 /* The whole units from element `head` on. */
@@ -189,12 +206,13 @@ __device__ __forceinline__ void fold_as(const struct rt_gpu_fold_args &f, struct
     }
 }
 
-/* A trip over a link takes longer than all else, so what is there of sources is loaded at once. */
+/* A trip over a link takes longer than all else, so what is there of sources is loaded at once; of
+ * prefixes, which are long, groups of one source after another's. */
 template <class K, class W, unsigned AHEAD>
 __device__ __forceinline__ void fold_by(const struct rt_gpu_fold_args &f, struct share w,
                                         uint64_t head)
 {
-    if (f.nsrc <= 2)
+    if (f.nsrc <= 2 || f.prefixes)
         fold_as<false, K, W, 1, AHEAD>(f, w, head);
     else
         fold_as<false, K, W, WEFT_FOLD_SOURCES, 1>(f, w, head);

@@ -279,6 +279,7 @@ struct rt_gpu_fold {
     uint8_t type, code; /* enum rt_gpu_type, enum rt_gpu_fold_code */
     uint8_t nsrc, ndst; /* 1 to RT_GPU_FOLD_PLACES */
     bool near;          /* all destinations lie on g (rt_gpu_lies_on): it ends sooner */
+    bool prefixes;      /* dst[j] gets the fold of src[0] to src[j] */
     size_t count;       /* elements */
     const void *src[16];
     void *dst[16];

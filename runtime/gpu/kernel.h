@@ -110,7 +110,10 @@ struct rt_gpu_pack {
  * same whoever computes it.  One source and RT_GPU_FOLD_COPY: a copy to several places.  As many
  * sources as destinations and RT_GPU_FOLD_EACH: dst[j][i] = src[j][i].  A destination may be a
  * source (of EACH only when there are two: so two ranges change places), else they do not overlap.
- * 16-bit floats are summed and multiplied in fp32 and rounded once. */
+ * 16-bit floats are summed and multiplied in fp32 and rounded once.
+ *
+ * `prefixes`, with as many destinations as sources: dst[j] gets the fold of src[0] to src[j] alone.
+ * dst[j] may be src[j] or src[j + 1]. */
 enum rt_gpu_type {
     RT_GPU_I8,
     RT_GPU_U8,
@@ -165,7 +168,8 @@ struct rt_gpu_fold_args {
     uint8_t type, code, nsrc, ndst;
     uint64_t count; /* elements */
     uint32_t piece;
-    uint16_t unit, near; /* near: as of a batch */
+    uint16_t unit;
+    uint8_t near, prefixes; /* near: as of a batch */
     uint64_t src[RT_GPU_FOLD_PLACES], dst[RT_GPU_FOLD_PLACES];
 };
 

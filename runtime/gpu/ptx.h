@@ -21,6 +21,9 @@ __device__ __forceinline__ void host_store(uint64_t addr, uint32_t v)
     asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(addr), "r"(v) : "memory");
 }
 
+/* The compiler moves no store of data before a load of data that stands before this. */
+__device__ __forceinline__ void loads_end() { asm volatile("" ::: "memory"); }
+
 /* Words that blocks of one launch exchange; they bypass the first-level cache. */
 __device__ __forceinline__ uint32_t load_word(const uint32_t *p)
 {

@@ -60,9 +60,11 @@ static void fold_u32(const struct rt_gpu_fold *f)
         uint32_t sum = 0, x;
         for (int s = 0; s < f->nsrc; s++) {
             memcpy(&x, (const char *)f->src[s] + 4 * i, 4);
+            if (s && f->prefixes)
+                memcpy((char *)f->dst[s - 1] + 4 * i, &sum, 4);
             sum += x;
         }
-        for (int d = 0; d < f->ndst; d++)
+        for (int d = f->prefixes ? f->ndst - 1 : 0; d < f->ndst; d++)
             memcpy((char *)f->dst[d] + 4 * i, &sum, 4);
     }
 }

@@ -295,23 +295,15 @@ struct fold_case {
     char *src[RT_GPU_FOLD_PLACES], *dst[RT_GPU_FOLD_PLACES]; /* in the images */
 };
 
-/* Element i of the images' destinations. */
-static void reference_element(const fold_case &c, size_t i)
+/* The fold of element i of the first n sources. */
+static void fold_element(const fold_case &c, size_t i, unsigned n, char *acc)
 {
     const unsigned nbytes = c.kind.nbytes;
-    char acc[16];
     uint16_t h;
-    if (c.kind.code == RT_GPU_FOLD_EACH) { /* bytes; two may change places */
-        for (unsigned s = 0; s < c.k.nsrc; s++)
-            acc[s] = c.src[s][i];
-        for (unsigned s = 0; s < c.k.nsrc; s++)
-            c.dst[s][i] = acc[s];
-        return;
-    }
     memcpy(acc, c.src[0] + i * nbytes, nbytes);
     if (c.kind.type == RT_GPU_F16 || c.kind.type == RT_GPU_BF16) {
         float f = 0;
-        for (unsigned s = 0; s < c.k.nsrc; s++) {
+        for (unsigned s = 0; s < n; s++) {
             memcpy(&h, c.src[s] + i * 2, 2);
             float v = up(c.kind.type, h);
             f = s ? number<float>(c.kind.code, f, v) : v;
@@ -319,9 +311,31 @@ static void reference_element(const fold_case &c, size_t i)
         h = down(c.kind.type, f);
         memcpy(acc, &h, 2);
     } else {
-        for (unsigned s = 1; s < c.k.nsrc; s++)
+        for (unsigned s = 1; s < n; s++)
             combine(c.kind, acc, c.src[s] + i * nbytes);
     }
+}
+
+/* Element i of the images' destinations. */
+static void reference_element(const fold_case &c, size_t i)
+{
+    const unsigned nbytes = c.kind.nbytes;
+    char acc[16];
+    if (c.kind.code == RT_GPU_FOLD_EACH) { /* bytes; two may change places */
+        for (unsigned s = 0; s < c.k.nsrc; s++)
+            acc[s] = c.src[s][i];
+        for (unsigned s = 0; s < c.k.nsrc; s++)
+            c.dst[s][i] = acc[s];
+        return;
+    }
+    if (c.k.prefixes) { /* from the last on: a destination may be its own source or the next */
+        for (unsigned d = c.k.ndst; d-- > 0;) {
+            fold_element(c, i, d + 1, acc);
+            memcpy(c.dst[d] + i * nbytes, acc, nbytes);
+        }
+        return;
+    }
+    fold_element(c, i, c.k.nsrc, acc);
     for (unsigned d = 0; d < c.k.ndst; d++)
         memcpy(c.dst[d] + i * nbytes, acc, nbytes);
 }
@@ -357,7 +371,8 @@ static fold_case random_case(std::vector<area> &areas)
     c.k.nsrc = copy ? 1 : (uint8_t)(2 + rnd(rnd(8) ? 3 : 15));
     if (c.kind.code == RT_GPU_FOLD_PROD && c.k.nsrc > 4)
         c.k.nsrc = 4; /* no infinities, of which NaNs would come */
-    c.k.ndst = each ? c.k.nsrc : (uint8_t)(1 + rnd(rnd(8) ? 3 : 16));
+    c.k.prefixes = !copy && !each && rnd(4) == 0;
+    c.k.ndst = each || c.k.prefixes ? c.k.nsrc : (uint8_t)(1 + rnd(rnd(8) ? 3 : 16));
     bool swap = each && c.k.nsrc == 2 && rnd(2);
     size_t most = AREA / 2 / (c.k.nsrc + c.k.ndst) / c.kind.nbytes;
     size_t longest = rnd(3) ? 40 : rnd(3) ? 2000 : most;
@@ -382,9 +397,10 @@ static fold_case random_case(std::vector<area> &areas)
         for (size_t i = 0; i < c.k.count; i++)
             make_element(c.kind, c.src[s] + i * c.kind.nbytes);
     }
+    const unsigned next = rnd(2); /* of prefixes: in place as of a scan, or as of an exscan */
     for (unsigned d = 0; d < c.k.ndst; d++) {
-        unsigned same = swap ? 1 - d : rnd(c.k.nsrc);
-        if (c.in_place && (swap || d == 0))
+        unsigned same = swap ? 1 - d : c.k.prefixes ? d + next : rnd(c.k.nsrc);
+        if (c.in_place && (c.k.prefixes ? same < c.k.nsrc && rnd(3) : swap || d == 0))
             c.k.dst[d] = c.k.src[same], c.dst[d] = c.src[same];
         else
             take(&c.k.dst[d], &c.dst[d]);
@@ -399,9 +415,9 @@ static fold_case random_case(std::vector<area> &areas)
 
 static void describe(const fold_case &c)
 {
-    printf("# %s: %u sources, %u destinations, %llu elements, unit %u, piece %u, %u blocks%s\n",
+    printf("# %s: %u sources, %u destinations, %llu elements, unit %u, piece %u, %u blocks%s%s\n",
            c.kind.name, c.k.nsrc, c.k.ndst, (unsigned long long)c.k.count, c.k.unit, c.k.piece,
-           c.grid, c.in_place ? ", in place" : "");
+           c.grid, c.in_place ? ", in place" : "", c.k.prefixes ? ", prefixes" : "");
 }
 
 #endif

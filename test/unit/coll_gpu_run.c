@@ -241,6 +241,16 @@ static bool is_each(const struct rt_gpu_fold *f)
     return f->nsrc > 1 && f->ndst == f->nsrc;
 }
 
+/* A destination is no source that is read after it is written. */
+static bool is_prefixes(const struct rt_gpu_fold *f)
+{
+    for (int i = 0; i < f->ndst; i++)
+        for (int j = 0; j < f->nsrc; j++)
+            if (f->dst[i] == f->src[j] && j != i && j != i + 1)
+                return false;
+    return f->nsrc > 1 && f->ndst == f->nsrc;
+}
+
 static const char *touch_fold(struct plan_world *w, int rank, int step)
 {
     const struct rt_gpu_fold *f = &w->rank[rank].plan.step[step].fold;
@@ -252,7 +262,8 @@ static const char *touch_fold(struct plan_world *w, int rank, int step)
     if (!f->nsrc || f->nsrc > RT_GPU_FOLD_PLACES || !f->ndst || f->ndst > RT_GPU_FOLD_PLACES ||
         (f->code == RT_GPU_FOLD_EACH   ? !is_each(f)
          : f->code == RT_GPU_FOLD_COPY ? f->nsrc != 1
-                                       : f->nsrc < 2 || f->code != g.code || f->type != g.type))
+                                       : f->nsrc < 2 || f->code != g.code || f->type != g.type ||
+                                       (f->prefixes && !is_prefixes(f))))
         return WRONG("rank %d, step %d: a fold that is none", rank, step);
     for (int i = 0; i < f->nsrc && !what; i++)
         what = touch(w, rank, step, f->src[i], fold_nbytes(f), false);
@@ -316,12 +327,18 @@ static void do_fold(struct plan_world *w, const struct rt_gpu_fold *f)
 {
     size_t nbytes = fold_nbytes(f);
     char *acc = grown(NULL, nbytes);
+    char *next = grown(NULL, nbytes);
     memcpy(acc, f->src[0], nbytes);
-    for (int i = 1; i < f->nsrc; i++)
-        rt_reduce_find(w->opcode, w->elem)(acc, f->src[i], acc, (int64_t)f->count);
-    for (int i = 0; i < f->ndst; i++)
+    for (int i = 1; i < f->nsrc; i++) {
+        memcpy(next, f->src[i], nbytes);
+        if (f->prefixes)
+            memcpy(f->dst[i - 1], acc, nbytes);
+        rt_reduce_find(w->opcode, w->elem)(acc, next, acc, (int64_t)f->count);
+    }
+    for (int i = f->prefixes ? f->ndst - 1 : 0; i < f->ndst; i++)
         memcpy(f->dst[i], acc, nbytes);
     free(acc);
+    free(next);
 }
 
 static void do_each(const struct rt_gpu_fold *f)

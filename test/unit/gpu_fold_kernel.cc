@@ -30,6 +30,7 @@ using std::isnan;
 static bool misaligned;
 static void fence_system() {}
 static void fence_device() {}
+static void loads_end() {}
 static void host_store(uint64_t at, uint32_t v) { *(uint32_t *)at = v; }
 static float float_of_f16(uint16_t h) { return up(RT_GPU_F16, h); }
 static uint16_t f16_of_float(float f) { return down(RT_GPU_F16, f); }

@@ -171,6 +171,8 @@ static char *place(struct layout *l, char **image_p)
     return where ? (char *)pinned + at : (char *)(uintptr_t)device + at;
 }
 
+static bool prefixes; /* each destination gets the sources up to its own */
+
 static void one(enum rt_elem e, enum rt_opcode op, unsigned nsrc, unsigned ndst, size_t n,
                 unsigned align)
 {
@@ -196,17 +198,22 @@ static void one(enum rt_elem e, enum rt_opcode op, unsigned nsrc, unsigned ndst,
         for (size_t i = 0; i < n; i++)
             make_element(e, src[s] + i * nbytes);
     }
+    f.prefixes = prefixes;
     bool in_place = rnd(2);
+    unsigned next = rnd(2);
     for (unsigned d = 0; d < ndst; d++) {
-        unsigned same = rnd(nsrc);
-        if (d == 0 && in_place)
+        unsigned same = prefixes ? d + next : rnd(nsrc);
+        if (in_place && (prefixes ? same < nsrc : d == 0))
             f.dst[d] = (void *)f.src[same], dst[d] = src[same];
         else
             f.dst[d] = place(&l, &dst[d]);
     }
     CHECK_EQ(rt_gpu_copy_now(g, (void *)(uintptr_t)device, image, used), 0);
     memcpy(pinned, pinned_image, used);
-    expect(e, op, src, nsrc, dst, ndst, n);
+    for (unsigned d = ndst; prefixes && d-- > 0;) /* may be the next one's source */
+        expect(e, op, src, d + 1, dst + d, 1, n);
+    if (!prefixes)
+        expect(e, op, src, nsrc, dst, ndst, n);
     rt_gpu_fold(g, &f, &j.op);
     CHECK_EQ(wait_for(&j), 0);
     CHECK_EQ(rt_gpu_copy_now(g, back, (void *)(uintptr_t)device, used), 0);
@@ -259,6 +266,21 @@ static void long_ones(void)
     one(RT_ELEM_F32, RT_OP_SUM, 2, 1, 150001, 32);
     one(RT_ELEM_F16, RT_OP_SUM, 2, 1, 250001, 2);
     one(RT_ELEM_I8, RT_OP_MAX, 3, 1, 400001, 1);
+}
+
+static void all_prefixes(void)
+{
+    prefixes = true;
+    for (unsigned i = 0; i < 8; i++) {
+        unsigned n = 2 + rnd(i % 2 ? 4 : RT_GPU_FOLD_PLACES - 1);
+        one(RT_ELEM_F32, RT_OP_SUM, n, n, 1 + rnd(3000), i < 4 ? 32 : 4);
+        one(RT_ELEM_BF16, RT_OP_SUM, n, n, 1 + rnd(3000), i < 4 ? 32 : 2);
+        one(RT_ELEM_F64_I32, RT_OP_MAXLOC, n, n, 1 + rnd(300), 8);
+        one(RT_ELEM_I16, RT_OP_MIN, n, n, 1 + rnd(3000), i < 4 ? 32 : 1);
+        one(RT_ELEM_BYTE, RT_OP_BXOR, n, n, 1 + rnd(3000), i < 4 ? 32 : 1);
+    }
+    one(RT_ELEM_C64, RT_OP_SUM, 4, 4, 10001, 32);
+    prefixes = false;
 }
 
 /* A complex product that is (NaN, NaN) by the rule of school is infinite when a factor is. */
@@ -474,6 +496,7 @@ int main(int argc, char **argv)
     RUN(on_a_stream);
     RUN(many_sources);
     RUN(long_ones);
+    RUN(all_prefixes);
     RUN(infinite_products);
     RUN(every_type_and_operation);
     CHECK(g->move->linger.posted > 0); /* both ways were taken */

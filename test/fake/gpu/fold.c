@@ -277,7 +277,7 @@ static void widen(unsigned type, char *p, size_t n)
     }
 }
 
-static void narrow(unsigned type, char *p, size_t n)
+static void narrow(unsigned type, const char *p, char *to, size_t n)
 {
     uint16_t h;
     float f;
@@ -286,7 +286,7 @@ static void narrow(unsigned type, char *p, size_t n)
     for (i = 0; i < n; i++) {
         memcpy(&f, p + i * sizeof f, sizeof f);
         h = type == RT_GPU_F16 ? down_f16(f) : down_bf16(f);
-        memcpy(p + i * sizeof h, &h, sizeof h);
+        memcpy(to + i * sizeof h, &h, sizeof h);
     }
 }
 
@@ -311,6 +311,17 @@ static int block_of_each(cu_ctx c, const struct rt_gpu_fold_args *k, struct buff
     return err;
 }
 
+static int store(cu_ctx c, const struct rt_gpu_fold_args *k, struct buffers *b, uint64_t to,
+                 size_t n, size_t nbytes)
+{
+    char halves[BLOCK * 2];
+    bool half = k->type == RT_GPU_F16 || k->type == RT_GPU_BF16;
+
+    if (half)
+        narrow(k->type, b->acc, halves, n);
+    return carry(c, to, half ? halves : b->acc, n * nbytes, true);
+}
+
 static int block(cu_ctx c, const struct rt_gpu_fold_args *k, enum fake_fold which,
                  struct buffers *b, uint64_t first, size_t n)
 {
@@ -329,13 +340,13 @@ static int block(cu_ctx c, const struct rt_gpu_fold_args *k, enum fake_fold whic
         err = carry(c, k->src[i] + off, b->v, len, false);
         if (!err && half)
             widen(k->type, b->v, n);
+        if (!err && k->prefixes)
+            err = store(c, k, b, k->dst[i - 1] + off, n, nbytes);
         if (!err)
             err = kernels[which].fn(k->type, k->code, b->acc, b->v, n);
     }
-    if (!err && half)
-        narrow(k->type, b->acc, n);
-    for (i = 0; i < k->ndst && !err; i++)
-        err = carry(c, k->dst[i] + off, b->acc, len, true);
+    for (i = k->prefixes ? k->ndst - 1 : 0; i < k->ndst && !err; i++)
+        err = store(c, k, b, k->dst[i] + off, n, nbytes);
     return err;
 }
 
@@ -354,6 +365,20 @@ static bool each_is_sound(const struct rt_gpu_fold_args *k)
     return k->nsrc == k->ndst;
 }
 
+/* A destination touches no source but its own and the next, and these as a whole. */
+static bool prefixes_are_sound(const struct rt_gpu_fold_args *k, uint64_t len)
+{
+    unsigned i, j;
+
+    for (i = 0; i < k->ndst; i++)
+        for (j = 0; j < k->nsrc; j++)
+            if ((j != i && overlap(k->dst[i], k->dst[j], len)) ||
+                (overlap(k->dst[i], k->src[j], len) &&
+                 ((j != i && j != i + 1) || k->dst[i] != k->src[j])))
+                return false;
+    return k->nsrc == k->ndst && k->nsrc > 1;
+}
+
 /* What the host must have made so. */
 static bool is_sound(const struct rt_gpu_fold_args *k, enum fake_fold which)
 {
@@ -363,7 +388,8 @@ static bool is_sound(const struct rt_gpu_fold_args *k, enum fake_fold which)
     if (!(kernels[which].types & 1u << k->type) || !k->nsrc || k->nsrc > RT_GPU_FOLD_PLACES ||
         !k->ndst || k->ndst > RT_GPU_FOLD_PLACES || !k->piece || (k->nsrc == 1 && k->code))
         return false;
-    if (k->code == RT_GPU_FOLD_EACH && !each_is_sound(k))
+    if ((k->code == RT_GPU_FOLD_EACH && !each_is_sound(k)) ||
+        (k->prefixes && !prefixes_are_sound(k, k->count * nbytes)))
         return false;
     for (i = 0; i < k->nsrc + k->ndst; i++) {
         uint64_t p = i < k->nsrc ? k->src[i] : k->dst[i - k->nsrc];
