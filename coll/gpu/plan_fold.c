@@ -15,9 +15,10 @@
  * reduce_scatter: rank r folds its block, n - n/p.  In place the result covers what others still
  * read: it waits in scratch memory for a barrier.
  *
- * scan: rank r folds ranks 0 to r, (p-1) n in at the last one and out at the first; in place,
- * again, by way of scratch.  Long: the owner of a block goes from rank to rank, adds that rank's
- * block to what it has and stores it there, 2 (p-1)/p n; no barrier, in place or not.
+ * scan: short, rank r folds ranks 0 to r, (p-1) n in at the last one and out at the first.  Long or
+ * in place, the owner of a block folds it and stores every rank's result there on the way,
+ * 2 (p-1)/p n; no barrier.  Of more ranks than a fold has places for, only the former; in place,
+ * again, by way of scratch.
  *
  * More ranks than a fold has sources for: pieces are folded in several steps. */
 #include "coll/gpu/plan_int.h"
@@ -313,51 +314,29 @@ void coll_gpu_plan_reduce_scatter(struct coll_gpu_make *m)
 
 /* ---- scans ---- */
 
-/* The owner of bytes [off, off + len): rank after rank.  place[]: room for the bytes each. */
-static int scan_piece(struct coll_gpu_make *m, int64_t off, int64_t len, char *const place[2],
-                      int after)
+/* The owner of a block has all vectors and all results of it.  Of two ranks the second one needs
+ * nothing but the vectors. */
+static bool owners_scan(const struct coll_gpu_make *m, int64_t nbytes)
 {
-    const bool exclusive = m->v->a->kind == COLL_EXSCAN;
-    char *sum = place[0]; /* the fold of the ranks before */
-    after = coll_gpu_copy(m, sum, coll_gpu_peer(m, COLL_GPU_SEND, 0, off, len), len, after);
-    for (int k = 1; k < m->size && !m->err; k++) {
-        char *dst = coll_gpu_peer(m, COLL_GPU_RECV, k, off, len), *next = place[k & 1];
-        if (!exclusive || k < m->size - 1) {
-            struct rt_gpu_fold *f = coll_gpu_fold_step(m, after);
-            if (!f)
-                return after;
-            after = m->out->n - 1;
-            f->type = m->type;
-            f->code = m->code;
-            f->count = (size_t)(len / m->elem);
-            f->nsrc = 2;
-            f->src[0] = sum;
-            f->src[1] = coll_gpu_peer(m, COLL_GPU_SEND, k, off, len);
-            f->ndst = 1;
-            f->dst[0] = exclusive ? next : dst;
-            if (!exclusive && k < m->size - 1)
-                f->dst[f->ndst++] = next;
-        }
-        if (exclusive)
-            after = coll_gpu_copy(m, dst, sum, len, after);
-        sum = next;
-    }
-    return after;
+    return m->size > 2 && m->size <= RT_GPU_FOLD_PLACES &&
+           (m->any_overwritten || best_shot(m->size, nbytes) == COLL_GPU_TWO_SHOT);
 }
 
-/* Two pieces at a time, so that one's start is hidden by the other's work. */
-static void scan_by_owner(struct coll_gpu_make *m, int64_t nbytes)
+static void scan_own_block(struct coll_gpu_make *m, int64_t nbytes)
 {
-    int64_t off = coll_gpu_cut(nbytes, m->size, m->rank),
-            end = coll_gpu_cut(nbytes, m->size, m->rank + 1), len;
-    int last[2] = { -1, -1 };
-    if (m->v->a->kind == COLL_SCAN && m->rank == 0 && !m->in_place)
-        coll_gpu_copy(m, coll_gpu_peer(m, COLL_GPU_RECV, 0, 0, nbytes),
-                      coll_gpu_peer(m, COLL_GPU_SEND, 0, 0, nbytes), nbytes, -1);
-    for (int turn = 0; off < end; off += len, turn ^= 1) {
-        len = min_of(end - off, coll_gpu_limits.unit);
-        char *const place[2] = { m->v->scratch[2 * turn], m->v->scratch[2 * turn + 1] };
-        last[turn] = scan_piece(m, off, len, place, last[turn]);
+    const int first = m->v->a->kind == COLL_EXSCAN; /* rank with a result */
+    struct coll_gpu_part b = block_of(nbytes, m->size, m->rank);
+    struct rt_gpu_fold *f = b.len > 0 ? coll_gpu_fold_step(m, -1) : NULL;
+    if (!f)
+        return;
+    f->type = m->type;
+    f->code = m->code;
+    f->prefixes = true;
+    f->count = (size_t)(b.len / m->elem);
+    f->nsrc = f->ndst = (uint8_t)(m->size - first);
+    for (int i = 0; i < f->nsrc; i++) {
+        f->src[i] = coll_gpu_peer(m, COLL_GPU_SEND, i, b.off, b.len);
+        f->dst[i] = coll_gpu_peer(m, COLL_GPU_RECV, i + first, b.off, b.len);
     }
 }
 
@@ -369,8 +348,8 @@ void coll_gpu_plan_scan(struct coll_gpu_make *m)
         coll_gpu_plan_pair(m);
         return;
     }
-    if (coll_gpu_scan_by_owner(a, m->size)) {
-        scan_by_owner(m, nbytes);
+    if (owners_scan(m, nbytes)) {
+        scan_own_block(m, nbytes);
         return;
     }
     struct span s = { 0, m->rank + (a->kind == COLL_SCAN), 0, nbytes };

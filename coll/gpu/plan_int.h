@@ -50,8 +50,6 @@ static inline int64_t coll_gpu_chain_at(int64_t scratch)
 }
 /* Whether this rank's own part is already in its place. */
 bool coll_gpu_is_in_place(const struct coll_args *a, int rank);
-/* Scans go block by block (coll_gpu_plan_scan); the same on every rank. */
-bool coll_gpu_scan_by_owner(const struct coll_args *a, int size);
 
 /* A part of what a pair of ranks exchanges in an alltoall in place: [from, to) is mine to move. */
 struct coll_gpu_swap {

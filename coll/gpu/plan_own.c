@@ -300,16 +300,6 @@ static uint64_t word_of(const struct coll_team *t, const struct coll_args *a, bo
 
 /* ---- scratch ---- */
 
-bool coll_gpu_scan_by_owner(const struct coll_args *a, int size)
-{
-    int64_t nbytes = coll_gpu_vector(a, size).len;
-    bool rounds = a->rtype->elem == RT_ELEM_F16 || a->rtype->elem == RT_ELEM_BF16;
-    /* (p-1) n against 2 (p-1)/p n and a step for every rank.  Sums of 16-bit numbers are rounded
-     * once only when they are not handed on. */
-    return !rounds && size > 2 &&
-           (size - 1) * (nbytes - 2 * nbytes / size) > (int64_t)size * coll_gpu_limits.step;
-}
-
 static int64_t up_to_line(int64_t n)
 {
     return (n + COLL_GPU_LINE - 1) / COLL_GPU_LINE * COLL_GPU_LINE;
@@ -358,9 +348,7 @@ size_t coll_gpu_scratch(const struct coll_args *a, int rank, int size)
         break;
     case COLL_SCAN:
     case COLL_EXSCAN:
-        n = coll_gpu_scan_by_owner(a, size) ? (COLL_GPU_PLACES * coll_gpu_limits.unit)
-            : in_place                      ? coll_gpu_vector(a, size).len
-                                            : 0;
+        n = in_place && size > RT_GPU_FOLD_PLACES ? coll_gpu_vector(a, size).len : 0;
         break;
     case COLL_ALLTOALL:
     case COLL_ALLTOALLV:

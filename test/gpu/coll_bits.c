@@ -10,14 +10,17 @@
 #include "test/mpi/mpitest.h"
 
 enum { RUNS = 3, MOST = 20011 };
-enum how { ALLREDUCE, IN_PLACE, NONBLOCKING, PERSISTENT, BLOCK, ROOTED, SCAN, HOWS };
+enum how { ALLREDUCE, IN_PLACE, NONBLOCKING, PERSISTENT, BLOCK, ROOTED, SCAN, SCAN_IN_PLACE, HOWS };
 static const char *const names[HOWS] = { "allreduce",
                                          "allreduce in place",
                                          "iallreduce",
                                          "allreduce_init",
                                          "reduce_scatter_block",
                                          "reduce",
-                                         "scan" };
+                                         "scan",
+                                         "scan in place" };
+static bool scans(enum how how) { return how == SCAN || how == SCAN_IN_PLACE; }
+
 static bool in_order;
 static int dev;
 static unsigned state;
@@ -63,6 +66,8 @@ static void run(enum how how, const struct cr_type *t, enum cr_code op, int n, u
         OK(MPI_Reduce(s, r, n, t->h, o, n % mt_size, mt_comm));
     else if (how == SCAN)
         OK(MPI_Scan(s, r, n, t->h, o, mt_comm));
+    else if (how == SCAN_IN_PLACE)
+        OK(MPI_Scan(MPI_IN_PLACE, r, n, t->h, o, mt_comm));
     else {
         if (how == NONBLOCKING)
             OK(MPI_Iallreduce(s, r, n, t->h, o, mt_comm, &q));
@@ -81,7 +86,7 @@ static void part(enum how how, int all, int *first, int *n, int *nranks)
 {
     *first = how == BLOCK ? all / mt_size * mt_rank : 0;
     *n = how == BLOCK ? all / mt_size : how == ROOTED && mt_rank != all % mt_size ? 0 : all;
-    *nranks = how == SCAN ? mt_rank + 1 : mt_size;
+    *nranks = scans(how) ? mt_rank + 1 : mt_size;
 }
 
 static void near_exact(enum how how, const struct cr_type *t, enum cr_code op, int all)
@@ -139,7 +144,7 @@ static void one(enum how how, const struct cr_type *t, enum cr_code op, int n)
                       *r = gt_alloc(kinds[rnd(4)], dev, len, (unsigned)t->extent * rnd(3));
 
         gt_write(s, input, len);
-        if (how == IN_PLACE)
+        if (how == IN_PLACE || how == SCAN_IN_PLACE)
             gt_write(r, input, len);
         if (k && !rnd((unsigned)mt_size))
             mt_sleep_ms(1);
@@ -154,7 +159,7 @@ static void one(enum how how, const struct cr_type *t, enum cr_code op, int n)
         gt_free(s);
         gt_free(r);
     }
-    if (how == BLOCK || how == ROOTED || how == SCAN)
+    if (how == BLOCK || how == ROOTED || scans(how))
         return;
     memcpy(root_got, got, len);
     OK(MPI_Bcast(root_got, (int)len, MPI_BYTE, 0, mt_comm));

@@ -129,6 +129,8 @@ static void links_carry_no_more_than_said(void)
         { COLL_SCAN, 2, 256 * MIB, false, 1 },
         { COLL_SCAN, 4, 256 * MIB, false, 1.5 },
         { COLL_SCAN, 4, 256 * MIB, true, 1.5 },
+        { COLL_SCAN, 4, MIB, false, 1.5 },
+        { COLL_SCAN, 4, 4096, false, 3 },
         { COLL_EXSCAN, 8, 256 * MIB, true, 1.75 },
         { COLL_BCAST, 2, 256 * MIB, false, 1 },
         { COLL_BCAST, 4, 256 * MIB, false, 1 },
@@ -150,6 +152,8 @@ static void links_carry_no_more_than_said(void)
                   "row %d, %s: error %d, %" PRId64 " in, %" PRId64 " out, %" PRId64 " said", (int)i,
                   name, err, in, out, said);
         CHECK_MSG(l.nsteps < 1000, "row %d, %s: %d steps", (int)i, name, l.nsteps);
+        if (rows[i].size > 2 && (rows[i].kind == COLL_SCAN || rows[i].kind == COLL_EXSCAN))
+            CHECK_EQ(l.nsteps, 1);
     }
 }
 
