@@ -57,7 +57,7 @@ static void on_tree(struct wire_frame *f)
                                   .self = agent.first,
                                   .up = agent_send };
     agent.pump.up = agent_send;
-    rt_log_identify(agent.names[0], -1);
+    rt_log_identify(launch_bare_name(agent.names[0]), -1);
     if (tree_start(&agent.tree, agent.first + 1, agent.end, -1) < 0)
         agent.phase = AGENT_LEAVING;
     else

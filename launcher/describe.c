@@ -241,7 +241,7 @@ void launch_describe(struct wire_out *o, const struct launch_job *job, const cha
     put_list(o, job->env, nenv);
     wire_put_u32(o, (uint32_t)job->nhosts);
     for (int h = 0; h < job->nhosts; h++)
-        wire_put_str(o, job->hosts[h].name);
+        wire_put_str(o, launch_bare_name(job->hosts[h].name));
     wire_put_u32(o, (uint32_t)job->total);
     for (int r = 0; r < job->total; r++)
         wire_put_u32(o, (uint32_t)job->ranks[r].node);

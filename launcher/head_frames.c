@@ -13,8 +13,7 @@
 /* The name of a host as other programs write it in their messages. */
 static const char *name_of(const struct head *h, int node)
 {
-    const char *name = h->job->hosts[node].name, *at = strrchr(name, '@');
-    return at ? at + 1 : name;
+    return launch_bare_name(h->job->hosts[node].name);
 }
 
 /* The length of a name that `p`, in `text`, begins with as a word of its own; else 0. */

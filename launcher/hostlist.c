@@ -44,26 +44,27 @@ static bool is_name(const char *name)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" DIGITS
                                   "-_.:@%[],";
-    return *name && *name != '-' && !name[strspn(name, letters)] && !strstr(name, "@-");
+    return *launch_bare_name(name) && *name != '-' && *name != '@' &&
+           !name[strspn(name, letters)] && !strstr(name, "@-");
 }
 
-/* "[fe80::1]" is fe80::1: brackets around an address, not a range. */
+/* "[fe80::1]" is fe80::1, with a user before or behind the bracket: no range. */
 static void strip_brackets(char *name)
 {
-    size_t len = strlen(name);
-    if (name[0] == '[' && name[len - 1] == ']' && strchr(name, ':')) {
-        memmove(name, name + 1, len - 2);
-        name[len - 2] = '\0';
-    }
+    char *open = strchr(name, '['), *close = name + strlen(name) - 1;
+    if (!open || (open > name && open[-1] != '@') || *close != ']' || !strchr(open, ':'))
+        return;
+    *close = '\0';
+    memmove(open, open + 1, (size_t)(close - open));
 }
 
 /* A colon that is no count's belongs to an address: "a:2:4" is none.  One with ranges is the
  * remote shell's to judge. */
 static bool is_colon_right(const char *name)
 {
-    const char *at = strrchr(name, '@');
     struct in6_addr addr;
-    return !strchr(name, ':') || strchr(name, '[') || launch_is_address(at ? at + 1 : name, &addr);
+    return !strchr(name, ':') || strchr(name, '[') ||
+           launch_is_address(launch_bare_name(name), &addr);
 }
 
 int launch_word_parse(const char *where, const char *text, size_t len, struct launch_word *out)

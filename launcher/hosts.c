@@ -15,13 +15,6 @@
 
 /* ---- names ---- */
 
-/* ssh's "user@" is no part of a host's name. */
-static const char *bare(const char *name)
-{
-    const char *at = strrchr(name, '@');
-    return at ? at + 1 : name;
-}
-
 bool launch_is_address(const char *name, struct in6_addr *addr)
 {
     char text[INET6_ADDRSTRLEN + 8];
@@ -43,7 +36,7 @@ static bool is_loopback(const char *name)
     static const unsigned char v4_loopback[13] = { [10] = 0xff, [11] = 0xff, [12] = 127 };
     struct in6_addr addr;
 
-    name = bare(name);
+    name = launch_bare_name(name);
     if (launch_is_address(name, &addr))
         return IN6_IS_ADDR_LOOPBACK(&addr) || !memcmp(&addr, v4_loopback, sizeof v4_loopback);
     return !strcasecmp(name, "localhost") || !strncasecmp(name, "localhost.", 10);
@@ -72,7 +65,7 @@ static bool is_own_address(const struct in6_addr *addr)
 bool launch_same_host(const char *a, const char *b)
 {
     struct in6_addr addr;
-    a = bare(a), b = bare(b);
+    a = launch_bare_name(a), b = launch_bare_name(b);
     if (!strcasecmp(a, b))
         return true;
     size_t la = strcspn(a, "."), lb = strcspn(b, ".");
@@ -87,7 +80,7 @@ bool launch_is_self(const char *name)
 
     if (is_loopback(name))
         return true;
-    name = bare(name);
+    name = launch_bare_name(name);
     if (launch_is_address(name, &addr))
         return is_own_address(&addr);
     gethostname(self, sizeof self - 1);
@@ -101,7 +94,7 @@ static unsigned key_of(const char *name)
 {
     struct in6_addr addr;
     unsigned key = 2166136261u;
-    name = bare(name);
+    name = launch_bare_name(name);
     size_t len = launch_is_address(name, &addr) ? strlen(name) : strcspn(name, ".");
     for (size_t i = 0; i < len; i++)
         key = (key ^ (unsigned)(name[i] | 0x20)) * 16777619u;
@@ -225,12 +218,31 @@ static int pick(struct choice *c, int host)
     return 0;
 }
 
+/* A host is reached as one user, who may be named once, at any place. */
+static int settle_user(struct choice *c, int host, const char *name)
+{
+    char **now = &c->hosts->v[host].name, *both;
+    size_t len = (size_t)(launch_bare_name(name) - name);
+    if (!len || !strncmp(name, *now, len))
+        return 0;
+    if (launch_bare_name(*now) != *now)
+        return launch_usage("%s: '%s' and '%s' are one host, which can be reached as one user only",
+                            c->where, *now, name);
+    if (asprintf(&both, "%.*s%s", (int)len, name, *now) < 0)
+        return launch_usage("out of memory");
+    free(*now);
+    *now = both;
+    return 0;
+}
+
 static int pick_name(void *arg, const char *name)
 {
     struct choice *c = arg;
     int host = c->base ? launch_hosts_find(c->hosts, name) : launch_hosts_add(c->hosts, name);
-    if (host >= 0)
-        return pick(c, host);
+    if (host >= 0) {
+        int code = settle_user(c, host, name);
+        return code ? code : pick(c, host);
+    }
     if (!c->base)
         return launch_usage("out of memory");
     return launch_usage("%s: host '%s' is not in %s, which has %d host%s, %s%s%s; nothing was "

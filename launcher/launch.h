@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/types.h>
 #include <hwloc.h>
 
@@ -70,7 +71,7 @@ struct launch_app {
 
 /* A host of a job; none is there twice. */
 struct launch_host {
-    char *name;                   /* as the user or the allocation names it; owned */
+    char *name;                   /* as the user or the allocation names it, "user@" too; owned */
     int slots;                    /* most ranks by default; 0 = not said: as many as it has cores */
     bool slots_given;             /* slots are somebody's word: not oversubscribed unasked */
     int max_slots;                /* most ranks ever; 0 = no limit */
@@ -83,6 +84,13 @@ struct launch_host {
     int node;                     /* index among the hosts that have ranks; -1: it has none */
     int begin;                    /* its ranks' place in by_host[] */
 };
+
+/* The name of a host without ssh's "user@", as programs know it. */
+static inline const char *launch_bare_name(const char *name)
+{
+    const char *at = strrchr(name, '@');
+    return at ? at + 1 : name;
+}
 
 struct launch_opts {
     struct launch_app *apps;

@@ -14,14 +14,17 @@
 #define HELP_COLUMN 30
 #define HELP_WIDTH  98
 
+/* What is quoted may be anything, a wrong file's bytes too: nothing of it steers a terminal. */
 int launch_usage(const char *fmt, ...)
 {
+    char text[8192];
     va_list args;
     va_start(args, fmt);
-    fputs("mpirun: ", stderr);
-    vfprintf(stderr, fmt, args);
-    fputc('\n', stderr);
+    vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    for (char *p = text; *p; p++)
+        *p = (char)(iscntrl((unsigned char)*p) ? '?' : *p);
+    fprintf(stderr, "mpirun: %s\n", text);
     return LAUNCH_EXIT_USAGE;
 }
 

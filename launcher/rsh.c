@@ -94,7 +94,7 @@ static int make_srun(struct launch_list *argv, const struct tree_conf *conf, con
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0] && !err; i++)
         err = launch_list_add(argv, fixed[i]);
     if (!err)
-        err = launch_list_add(argv, host);
+        err = launch_list_add(argv, launch_bare_name(host));
     if (!err && conf->libpath)
         err = launch_list_add(argv, "env") || launch_list_addf(argv, "LD_LIBRARY_PATH=%s",
                                                                conf->libpath);

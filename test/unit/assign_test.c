@@ -120,6 +120,13 @@ static const struct row rows[] = {
     { "", "", "-H a,b --map-by node -n 2 x : -n 2", 8, "a:0,2 b:1,3" },
     { "", "", "-H a,b -n 1 x : -n 1", 8, "a:0 b:1" },
     { "", "", "-H a,b -n 2 x : -H b,c -n 2", 8, "a:0 b:1-2 c:3" },
+    /* users */
+    { "", "", "-H me@[fd00::7]:2,[you@fd00::8]:1", 8, "me@fd00::7:0-1 you@fd00::8:2" },
+    { "", "", "-H a:1,me@a:1", 8, "me@a:0-1" },
+    { "", "", "-H me@a:1,a:1,me@a.example:1", 8, "me@a:0-2" },
+    { "", "", "-H me@a:1,you@a:1", 8, "'me@a' and 'you@a' are one host, which can be reached as" },
+    { "", "a slots=1\nb\n", "--hostfile FILE -H me@a:1", 8, "me@a:0" },
+    { "", "you@a slots=1\n", "--hostfile FILE -H me@a:1", 8, "'you@a' and 'me@a' are one host" },
     /* words that are wrong */
     { "", "", "-H a:0", 8, "a: '0' is not a number in 1..65536" },
     { "", "", "-H a:x", 8, "a: 'x' is not a number" },
@@ -130,6 +137,9 @@ static const struct row rows[] = {
     { "", "", "-H a:1:2", 8, "'a:1:2' is neither HOST:N nor an address" },
     { "", "", "-H me@fe80::1%eth0,10.0.0.1:2,fd00::[1-2]", 1,
       "me@fe80::1%eth0:0 10.0.0.1:1-2 fd00::1:3 fd00::2:4" },
+    { "", "", "-H me@:1", 8, "'me@' is not the name of a host" },
+    { "", "", "-H @a", 8, "'@a' is not the name of a host" },
+    { "", "\33[2Ja;\n", "--hostfile FILE", 8, "line 1: '?[2Ja;' is not the name of a host" },
     { "", "", "-H n[3-1]", 8, "is not a list of hosts" },
     { "", "", "-H n[1-2", 8, "is not a list of hosts" },
     { "", "", "-H n[]", 8, "is not a list of hosts" },
