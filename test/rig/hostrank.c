@@ -5,6 +5,9 @@
  *                      checked; "going" after the first.  return: errors are returned, and each of
  *                      the two says "rank R: CLASS after S s" and ends in order
  *   traffic SECONDS    messages of 8 bytes to 1 MiB in a ring, and sums, all checked
+ *   pair SECONDS       rank 0 sends 1 MiB to the last rank and says "going"; all stay for so long
+ *   pass               rank 0 sends 16 MiB and then short messages, which rank 1 answers; said is
+ *                      whether these came first
  *   barrier RANK       all meet, then RANK kills itself while the others are in MPI_Barrier
  *   late SECONDS       the last rank receives so much later than rank 0 has called MPI_Finalize
  *   sleepy             rank 0 waits for a local and for a remote rank, and says what that cost */
@@ -157,6 +160,62 @@ static void traffic(double seconds)
     free(in);
 }
 
+static void stay(double seconds)
+{
+    struct timespec t = { (time_t)seconds, 0 };
+    nanosleep(&t, NULL);
+}
+
+static void pair(double seconds)
+{
+    size_t len = 1u << 20;
+    unsigned char *buf = must(malloc(len));
+    fill(buf, len, 3);
+    if (rank == 0)
+        MPI_Send(buf, (int)len, MPI_BYTE, size - 1, 6, MPI_COMM_WORLD);
+    else if (rank == size - 1)
+        MPI_Recv(buf, (int)len, MPI_BYTE, 0, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    verify(buf, len, 3, "the message of a pair");
+    if (rank == 0)
+        printf("going\n"), fflush(stdout);
+    stay(seconds);
+    free(buf);
+}
+
+static void pass(void)
+{
+    size_t len = 16u << 20;
+    unsigned char *buf = must(malloc(len)), small[8];
+    MPI_Request req;
+    int done = 1;
+
+    fill(buf, len, 5);
+    if (rank == 1) {
+        memset(buf, 0, len);
+        MPI_Irecv(buf, (int)len, MPI_BYTE, 0, 1, MPI_COMM_WORLD, &req);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0)
+        MPI_Isend(buf, (int)len, MPI_BYTE, 1, 1, MPI_COMM_WORLD, &req);
+    for (unsigned n = 0; n < 4 && rank < 2; n++) {
+        fill(small, sizeof small, n);
+        if (rank == 0)
+            MPI_Send(small, sizeof small, MPI_BYTE, 1, 2, MPI_COMM_WORLD);
+        MPI_Recv(small, sizeof small, MPI_BYTE, !rank, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        verify(small, sizeof small, n, "a short message");
+        if (rank == 1)
+            MPI_Send(small, sizeof small, MPI_BYTE, 0, 2, MPI_COMM_WORLD);
+    }
+    if (rank == 1)
+        MPI_Test(&req, &done, MPI_STATUS_IGNORE);
+    if (rank < 2)
+        MPI_Wait(&req, MPI_STATUS_IGNORE);
+    verify(buf, len, 5, "the long message");
+    if (rank == 1)
+        printf("the short ones came %s\n", done ? "behind the long one" : "first");
+    free(buf);
+}
+
 static void barrier(int victim)
 {
     MPI_Barrier(MPI_COMM_WORLD);
@@ -184,8 +243,7 @@ static void late(double seconds)
         MPI_Waitall(20, req, MPI_STATUSES_IGNORE);
         MPI_Request_free(&req[20]);
     } else if (rank == size - 1) {
-        struct timespec t = { (time_t)seconds, 0 };
-        nanosleep(&t, NULL);
+        stay(seconds);
         MPI_Recv(large, sizeof large, MPI_BYTE, 0, 20, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         verify(large, sizeof large, 77, "the long message");
         for (int i = 0; i < 20; i++) {
@@ -241,6 +299,10 @@ int main(int argc, char **argv)
         big(!strcmp(arg, "return"));
     else if (!strcmp(what, "traffic"))
         traffic(strtod(arg, NULL));
+    else if (!strcmp(what, "pair"))
+        pair(strtod(arg, NULL));
+    else if (!strcmp(what, "pass"))
+        pass();
     else if (!strcmp(what, "barrier"))
         barrier((int)strtol(arg, NULL, 10));
     else if (!strcmp(what, "late"))
