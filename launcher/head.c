@@ -68,12 +68,19 @@ static int configure(struct head *h)
     return find_agent(h);
 }
 
-/* Handles one turn of everything while nothing runs yet; 0 or the exit code of a signal. */
+static bool out_of_time(const struct launch_job *job)
+{
+    uint64_t allowed = (uint64_t)job->opts->timeout_s * 1000000000u;
+    return allowed && rt_now_ns() >= job->began_ns + allowed;
+}
+
+/* Handles one turn of everything while nothing runs yet; 0 or the exit code of a signal or of
+ * --timeout. */
 static int turn(struct head *h)
 {
     struct pollfd *fds = h->fds;
     struct signalfd_siginfo s;
-    int status, code = 0;
+    int status, code = out_of_time(h->job) ? LAUNCH_EXIT_TIMEOUT : 0;
     pid_t pid;
 
     fds[0] = (struct pollfd){ .fd = h->signal_fd, .events = POLLIN };
@@ -92,8 +99,18 @@ static int turn(struct head *h)
     return code;
 }
 
+/* A signal, or the user's patience is over: then the hosts are named that have kept us waiting. */
 static int interrupted(struct head *h, int code)
 {
+    if (code == LAUNCH_EXIT_TIMEOUT) {
+        for (int i = 0; i < h->job->nhosts; i++)
+            if (!(h->nanswered < h->job->nhosts ? h->hosts[i].answered : h->hosts[i].ready))
+                head_fail_host(h, i, "no answer yet");
+        head_tell_notes(h);
+        launch_say(h->job, "the job was not ready within %d s (--timeout); nothing was started",
+                   h->job->opts->timeout_s);
+        return code;
+    }
     launch_say(h->job, "%s while the hosts were being prepared; nothing was started",
                strsignal(code - 128));
     return code;
@@ -183,7 +200,7 @@ static int prepare(struct head *h)
            (!h->nfailed || rt_now_ns() < h->failed_ns + GATHER_NS))
         code = turn(h);
     if (code)
-        return code > 128 ? interrupted(h, code) : code;
+        return code == LAUNCH_EXIT_FAIL ? code : interrupted(h, code);
     if (h->nfailed)
         return unusable(h, 0);
     for (int i = 0; i < job->nhosts && !worst; i++)

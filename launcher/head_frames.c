@@ -116,13 +116,12 @@ static void on_info(struct head *h, struct wire_frame *f)
         f->in.bad = true;
     if (f->in.bad)
         return;
+    if (err < 0) {
+        head_fail_host(h, (int)f->node, "found no core that the agent may use");
+        return;
+    }
     host->answered = true;
     h->nanswered++;
-    if (err < 0) {
-        add_note(h, (int)f->node, "found no core that the agent may use");
-        host->failed = true;
-        h->nfailed++;
-    }
 }
 
 static void take_said(struct head *h, struct wire_frame *f)
@@ -308,7 +307,7 @@ void head_take_frame(void *arg, struct wire_frame *f)
 
 /* ---- hosts that fail ---- */
 
-static void fail_host(struct head *h, int node, const char *why)
+void head_fail_host(struct head *h, int node, const char *why)
 {
     if (h->hosts[node].failed)
         return;
@@ -341,11 +340,13 @@ static void on_lost(struct head *h, int first, int end, bool was_up, const char 
     char more[64] = "", text[256];
 
     if (!h->running) {
-        fail_host(h, first, *why ? why : was_up ? "its agent ended" : "its agent did not start");
+        if (!*why)
+            why = was_up ? "its agent ended" : "its agent did not start";
+        head_fail_host(h, first, why);
         snprintf(text, sizeof text, "not started, because host %.200s was to start it",
                  job->hosts[first].name);
         for (int i = first + 1; i < end; i++)
-            fail_host(h, i, text);
+            head_fail_host(h, i, text);
         return;
     }
     bool done = true;

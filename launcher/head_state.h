@@ -45,5 +45,7 @@ void head_tell_notes(struct head *h);
 /* Takes the ranks of these hosts for dead: their agents end them when they can.  How many ran. */
 int  head_drop_ranks(struct head *h, int first, int end);
 void head_host_done(struct head *h, int node);
+/* It cannot be used, for the reason that is told of it; the first reason counts. */
+void head_fail_host(struct head *h, int node, const char *why);
 
 #endif

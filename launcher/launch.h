@@ -186,6 +186,7 @@ struct launch_event {
  * n of `total`. */
 struct launch_job {
     const struct launch_opts *opts;
+    uint64_t began_ns;            /* --timeout counts from here */
     char nspace[200], host[256];
     struct launch_host *hosts;    /* opts->hosts, or this host alone */
     int nhosts;

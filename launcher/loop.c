@@ -166,7 +166,7 @@ int launch_loop(struct launch_job *job, int signal_fd)
         return LAUNCH_EXIT_FAIL;
     }
     if (job->opts->timeout_s > 0)
-        l.timeout_at_ns = rt_now_ns() + (uint64_t)job->opts->timeout_s * 1000000000u;
+        l.timeout_at_ns = job->began_ns + (uint64_t)job->opts->timeout_s * 1000000000u;
     reap(&l);                                 /* deaths before the signals were looked at */
     for (check_time(&l); !is_done(&l); check_time(&l)) {
         l.fds[0] = (struct pollfd){ .fd = signal_fd, .events = POLLIN };

@@ -169,7 +169,7 @@ int main(int argc, char **argv)
 {
     struct launch_host here;
     struct launch_opts opts;
-    struct launch_job job = { .opts = &opts, .event_fd = -1 };
+    struct launch_job job = { .opts = &opts, .event_fd = -1, .began_ns = rt_now_ns() };
     struct launch_list env = { 0 };
 
     open_standard_fds();
