@@ -31,8 +31,9 @@ static int bind_range(int fd, union tcp_sockaddr *a, socklen_t len)
     in_port_t *port = a->sa.sa_family == AF_INET ? &a->in.sin_port : &a->in6.sin6_port;
     if (!*cfg.tcp_ports)
         return bind(fd, &a->sa, len);
-    int n = sscanf(cfg.tcp_ports, "%u-%u", &lo, &hi);
-    if (n < 1 || lo < 1 || (n == 2 && (hi < lo || hi > 65535)) || lo > 65535) {
+    int end = 0, n = sscanf(cfg.tcp_ports, "%u %n-%u %n", &lo, &end, &hi, &end);
+    bool right = n >= 1 && !cfg.tcp_ports[end] && lo >= 1 && lo <= 65535;
+    if (!right || (n == 2 && (hi < lo || hi > 65535))) {
         log_error(BTL, "WEFT_TCP_PORTS is \"%s\"; it has the form FIRST-LAST, 1 to 65535",
                   cfg.tcp_ports);
         errno = 0;                            /* all is said */

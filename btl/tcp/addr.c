@@ -70,7 +70,10 @@ static bool in_subnet(const struct tcp_if *i, const char *spec)
     char *slash = strchr(text, '/');
     if (slash)
         *slash++ = 0;
-    unsigned long bits = slash ? strtoul(slash, NULL, 10) : max;
+    char *end = NULL;
+    unsigned long bits = slash ? strtoul(slash, &end, 10) : max;
+    if (slash && (end == slash || *end))
+        return false;
     if (inet_pton(i->family == 4 ? AF_INET : AF_INET6, text, net) != 1 || bits > max)
         return false;
     return prefix_equal(i->addr, net, (unsigned)bits);
