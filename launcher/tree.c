@@ -349,6 +349,11 @@ bool tree_alive(const struct tree *t)
 void tree_stop(struct tree *t)
 {
     t->stopping = true;
+    for (int i = 0; i < t->n; i++)
+        if (t->children[i].state == TREE_STARTING) {
+            fail(&t->children[i], NULL);
+            t->children[i].since_ns -= LAST_WORDS_NS;
+        }
 }
 
 void tree_fini(struct tree *t)

@@ -84,8 +84,8 @@ void tree_step(struct tree *t, const struct pollfd *fds);
 bool tree_exited(struct tree *t, pid_t pid, int status);
 /* Some child is not yet gone. */
 bool tree_alive(const struct tree *t);
-/* Writes what is queued and closes the channels, which ends the agents; from then on children that
- * leave are no loss. */
+/* From now on children that leave are no loss; remote shells that have brought no agent yet are
+ * ended. */
 void tree_stop(struct tree *t);
 /* Kills the shells that have not ended, and frees. */
 void tree_fini(struct tree *t);

@@ -19,6 +19,9 @@ RANK = os.path.join(BUILD, "test", "launch", "rank")
 SCALE = float(os.environ.get("TEST_TIMEOUT_SCALE", "1"))   # sanitizer builds are slower
 SECOND = 1.0 * SCALE
 
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:      # as a background job of a shell: mpirun would ignore it, too
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 
 class Skip(Exception):
     """Raised by a test that cannot run here; says why."""
