@@ -263,7 +263,8 @@ static char *host_list(const struct launch_job *job)
     FILE *f = open_memstream(&text, &len);
     for (int h = 0; f && h < job->nhosts; h++)
         if (job->hosts[h].node >= 0)
-            fprintf(f, "%s%s", job->hosts[h].node ? "," : "", job->hosts[h].name);
+            fprintf(f, "%s%s", job->hosts[h].node ? "," : "",
+                    launch_bare_name(job->hosts[h].name));
     if (f)
         fclose(f);
     return text;
