@@ -2,7 +2,7 @@
 /* The main loop: signals, events of the PMIx server, output and input, until every rank has gone
  * and all its output is written.  The order within a turn matters: events before deaths (a rank
  * that finalised is then known to have done so), and of several deaths seen at once a signal
- * before an exit code, because the latter is often its consequence. */
+ * before code 0 before another code, because the last is often a consequence. */
 #include "launcher/head.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"

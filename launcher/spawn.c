@@ -431,13 +431,19 @@ void launch_reap(struct launch_job *job, bool (*other)(void *arg, pid_t pid, int
     }
 }
 
+/* What a rank ends with when another one has gone is mostly an error, seldom a signal or 0. */
+static int order_of_death(int status)
+{
+    return WIFSIGNALED(status) ? 0 : WEXITSTATUS(status) == 0 ? 1 : 2;
+}
+
 void launch_tell_dead(struct launch_job *job,
                       void (*tell)(struct launch_job *job, struct launch_rank *r))
 {
-    for (int pass = 0; pass < 2; pass++)
+    for (int pass = 0; pass < 3; pass++)
         for (int i = job->dead_first; i < job->dead_end; i++) {
             struct launch_rank *r = &job->ranks[i];
-            if (r->pid <= 0 || r->running || r->reported || WIFSIGNALED(r->status) == pass)
+            if (r->pid <= 0 || r->running || r->reported || order_of_death(r->status) != pass)
                 continue;
             r->reported = true;
             tell(job, r);
