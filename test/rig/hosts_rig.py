@@ -50,15 +50,19 @@ def install():
         return
     if not shutil.which("apt-get"):
         raise Unavailable(f"{', '.join(missing)} not installed, and there is no apt-get to do it with")
-    command = ["apt-get", "install", "-y", "--no-install-recommends", *missing]
+    apt = ["apt-get", "-o", "Acquire::Retries=3"]         # a mirror may fail once
+    command = [*apt, "install", "-y", "--no-install-recommends", *missing]
     lock = ["flock", os.environ.get("RIG_APT_LOCK", HERE)]      # rigs are made at the same time
     env = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
-    for first in ([], ["apt-get", "update"]):
-        if first:
-            subprocess.run(lock + first, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env, timeout=300)
-        r = subprocess.run(lock + command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, timeout=300)
-        if r.returncode == 0:
-            return
+    try:
+        for first in ([], [*apt, "update"]):
+            if first:
+                subprocess.run(lock + first, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env, timeout=300)
+            r = subprocess.run(lock + command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, timeout=300)
+            if r.returncode == 0:
+                return
+    except subprocess.TimeoutExpired as e:
+        raise Unavailable(f"{shlex.join(e.cmd)} took more than {e.timeout} s")
     raise Unavailable(f"{shlex.join(command)} failed: {r.stdout.strip().splitlines()[-1:]}")
 
 
