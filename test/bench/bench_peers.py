@@ -8,7 +8,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tool"))
+from patience import Stopwatch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
@@ -71,22 +73,27 @@ def end(proc):
 
 
 def run(argv, env, timeout):
-    """Returns (exit status, stdout, stderr, wall seconds); raises Failure when the time is up."""
-    start = time.monotonic()
+    """Returns (exit status, stdout, stderr, wall seconds); raises Failure when the time is up, on a machine that is not
+    busy with something else."""
+    watch = Stopwatch()
     try:
         proc = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True, start_new_session=True)
     except OSError as err:
         raise Failure(f"{argv[0]}: could not start: {err.strerror}") from err
     try:
-        out, err = proc.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        end(proc)
-        raise Failure(f"no end after {timeout:g} s, killed: {' '.join(argv)}") from None
+        while True:
+            try:
+                out, err = proc.communicate(timeout=min(1, timeout))
+                break
+            except subprocess.TimeoutExpired:
+                if watch.over(timeout):
+                    end(proc)
+                    raise Failure(f"no end after {timeout:g} s, killed: {' '.join(argv)}") from None
     except BaseException:
         end(proc)
         raise
-    return proc.returncode, out, err, time.monotonic() - start
+    return proc.returncode, out, err, watch.wall()
 
 
 def real_program(path):

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Processes of a job made with fork() and a hand-written rt_boot. */
 #include "test/fake/btl_pair.h"
-#include "runtime/base/clock.h"
 #include "runtime/boot/boot.h"
+#include "test/patience.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -36,8 +36,10 @@ int fake_run_ranks(const char *nspace, int n, int (*fn)(int rank, void *arg), vo
     pid_t pids[RANKS_MAX];
     const char *scale = getenv("TEST_TIMEOUT_SCALE");
     int times = scale && atof(scale) > 1 ? (int)atof(scale) : 1;
-    uint64_t end = rt_now_ns() + (uint64_t)(timeout_s * times) * 1000000000u;
+    uint64_t limit_ns = (uint64_t)(timeout_s * times) * 1000000000u;
+    struct watch watch = watch_begin();
     int bad = 0, left = n;
+    bool killed = false, failed = false;
 
     fflush(stdout);
     for (int r = 0; r < n; r++) {
@@ -60,18 +62,21 @@ int fake_run_ranks(const char *nspace, int n, int (*fn)(int rank, void *arg), vo
                 bad = status_of(st);
                 printf("# %s: rank %d ended with %d\n", nspace, r, bad);
                 fflush(stdout);
-                uint64_t soon = rt_now_ns() + (uint64_t)(GRACE_S * times) * 1000000000u;
-                end = bad != 128 + SIGKILL && soon < end ? soon : end;
+                if (bad != 128 + SIGKILL && !failed) {
+                    failed = true;
+                    watch = watch_begin();
+                    limit_ns = (uint64_t)(GRACE_S * times) * 1000000000u;
+                }
             }
         }
-        if (left && rt_now_ns() > end) {
+        if (left && !killed && watch_over(watch, limit_ns)) {
             printf("# %s: %d of %d ranks have no end\n", nspace, left, n);
             fflush(stdout);
             bad = bad && bad != 128 + SIGKILL ? bad : 124;
             for (int r = 0; r < n; r++)
                 if (pids[r] > 0)
                     kill(pids[r], SIGKILL);
-            end = UINT64_MAX;
+            killed = true;
         }
         usleep(500);
     }

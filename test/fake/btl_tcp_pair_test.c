@@ -4,10 +4,10 @@
 #include "btl/tcp/tcp.h"
 #include "runtime/base/atomic.h"
 #include "runtime/base/cfg.h"
-#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "test/check.h"
 #include "test/fake/btl_pair.h"
+#include "test/patience.h"
 #include "test/unit/capture.h"
 
 #include <arpa/inet.h>
@@ -118,8 +118,8 @@ static void send_now(int r, int tag, size_t len)
 
 static void receive(uint32_t n, int ms)
 {
-    uint64_t end = rt_now_ns() + (uint64_t)ms * 1000000u;
-    while (t.received < n && rt_now_ns() < end)
+    struct watch watch = watch_begin();
+    while (t.received < n && !watch_over(watch, (uint64_t)ms * 1000000u))
         look();
     CHECK_EQ(t.received, n);
 }
@@ -260,9 +260,9 @@ static int peer_dies(int rank, void *arg)
     memset(data, 1, sizeof data);
     CHECK_EQ(t.b->ops->attach(t.peer[1], &key, NULL, &r), 0);
     t.received = 0;
-    uint64_t begin = rt_now_ns();
+    struct watch watch = watch_begin();
     CHECK_EQ(t.b->ops->put(r, 0, NULL, data, sizeof data, &op), 0);
-    while ((!t.received || !t.downs) && rt_now_ns() - begin < 10000000000u)
+    while ((!t.received || !t.downs) && !watch_over(watch, 10000000000u))
         look();
     CHECK_EQ(t.downs, 1);
     CHECK_EQ(t.received, 1);
@@ -315,7 +315,7 @@ static void put_forgotten_and_put(char *data)
     CHECK_EQ(t.b->ops->attach(t.peer[1], &key, NULL, &r), 0);
     for (int i = 0; i < 3; i++) /* together more than the kernel takes */
         CHECK_EQ(t.b->ops->put(r, 0, NULL, data, ALL, &op), 0);
-    for (uint64_t end = rt_now_ns() + 10000000000u; !half_sent() && rt_now_ns() < end;)
+    for (struct watch w = watch_begin(); !half_sent() && !watch_over(w, 10000000000u);)
         look();
     CHECK(half_sent());
     t.b->ops->detach(r);
@@ -386,7 +386,7 @@ static int given_up(int rank, void *arg)
     barrier(2);
     if (rank == 0) {
         send_now(1, 0, 8);
-        for (uint64_t end = rt_now_ns() + 20000000000u; !t.downs && rt_now_ns() < end;)
+        for (struct watch w = watch_begin(); !t.downs && !watch_over(w, 20000000000u);)
             look();
         CHECK_EQ(t.downs, 1);
         CHECK_EQ(send_one(1, 1, 8), -RT_EPEER);
@@ -441,12 +441,12 @@ static int nobody_there(int rank, void *arg)
     int fd = bound_socket(&port); /* a port that is surely closed */
     if (!start_with_peer_at(port))
         return 1;
-    uint64_t begin = rt_now_ns();
-    while (!t.downs && rt_now_ns() - begin < 10000000000u)
+    struct watch watch = watch_begin();
+    while (!t.downs && !watch_over(watch, 10000000000u))
         look();
     CHECK_EQ(t.downs, 1);
     CHECK_EQ(t.down_err, -RT_EPEER);
-    CHECK(rt_now_ns() - begin < 8000000000u);
+    CHECK(watch_own(watch) < 8000000000u);
     close(fd);
     t.b->ops->close(t.b);
     return check_failed_case;
@@ -471,12 +471,12 @@ static int impostor_there(int rank, void *arg)
     if (!start_with_peer_at(port))
         return 1;
     size_t heard = 0;
-    uint64_t begin = rt_now_ns();
+    struct watch watch = watch_begin();
     struct tcp_challenge c = { .nonce = { 1 } };
     memcpy(c.magic, TCP_MAGIC, sizeof c.magic);
     struct tcp_verdict v = { .answer = TCP_ACCEPTED };
     bool answered = false, judged = false;
-    while (!t.downs && rt_now_ns() - begin < 5000000000u) {
+    while (!t.downs && !watch_over(watch, 5000000000u)) {
         char buf[256];
         look();
         if (fd < 0 && (fd = accept4(l, NULL, NULL, SOCK_NONBLOCK)) < 0)

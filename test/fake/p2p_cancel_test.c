@@ -8,10 +8,10 @@
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/type.h"
 #include "runtime/base/cfg.h"
-#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "test/check.h"
 #include "test/fake/p2p_world.h"
+#include "test/patience.h"
 
 enum { MSGS = 120, MAX_LEN = 3000, TAGS = 2 };
 
@@ -347,7 +347,7 @@ static void target_leaves(void)
 {
     for (int gone = 0; gone < 2; gone++) {
         struct xfer x[2];
-        uint64_t start = rt_now_ns();
+        struct watch watch = watch_begin();
         world_up((struct knobs){ .put = true, .down_after = gone ? 5 : 0 });
         for (int i = 0; i < 2; i++) {
             send_one(&x[i], WM_SYNCHRONOUS, 3, i ? 2000 : 100, 1, false);
@@ -360,7 +360,7 @@ static void target_leaves(void)
             for (int k = 0; k < 20; k++)
                 wm_progress(dom[0]);
         for (int i = 0; i < 2; i++) {
-            while (!rt_req_done(x[i].req) && rt_now_ns() - start < 10000000000u)
+            while (!rt_req_done(x[i].req) && !watch_over(watch, 10000000000u))
                 wm_progress(dom[0]);
             CHECK(was_cancelled(&x[i]));
             CHECK_EQ(x[i].req->err, 0);

@@ -9,12 +9,12 @@
 #include "mpi/p2p/anymem.h"
 #include "mpi/p2p/device.h"
 #include "runtime/base/cfg.h"
-#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/gpu/driver.h"
 #include "test/check.h"
 #include "test/fake/btl_fake.h"
+#include "test/patience.h"
 #include <sched.h>
 
 enum { N = 3, ROOM = 52 << 20 }; /* the device's in large pages */
@@ -347,8 +347,8 @@ static bool both_done(const struct end *s, const struct end *r)
 
 static void pump_until(const struct end *s, const struct end *r)
 {
-    uint64_t end = rt_now_ns() + 40000000000u; /* of a busy machine */
-    for (int i = 0; !both_done(s, r) && (i % 1000 || rt_now_ns() < end); i++) {
+    struct watch watch = watch_begin();
+    for (int i = 0; !both_done(s, r) && (i % 1000 || !watch_over(watch, 40000000000u)); i++) {
         pump();
         if (rt_gpu_nactive)
             sched_yield(); /* to the fake driver's threads */

@@ -2,9 +2,9 @@
 /* A hand-made other side for the tests of btl/tcp: see tcp_raw_peer.h.  It does the handshake with
  * its own code, so that a mistake in the transport's is not made twice. */
 #include "test/fake/tcp_raw_peer.h"
-#include "runtime/base/clock.h"
 #include "test/check.h"
 #include "test/fake/btl_pair.h"
+#include "test/patience.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -50,9 +50,9 @@ void raw_close(void) { btl_tcp_ops.close(raw.b); }
 
 bool raw_until(bool (*cond)(void *arg), void *arg, int ms)
 {
-    uint64_t end = rt_now_ns() + (uint64_t)ms * 1000000u;
+    struct watch watch = watch_begin();
     while (!cond(arg)) {
-        if (rt_now_ns() > end)
+        if (watch_over(watch, (uint64_t)ms * 1000000u))
             return false;
         raw.b->ops->sleep_fd(raw.b); /* look now */
         raw.b->ops->progress(raw.b);

@@ -53,16 +53,33 @@ static void *app_main(void *arg)
     return NULL;
 }
 
-static void was_free(const struct app *a)
+static bool was_free(const struct app *a)
 {
-    CHECK_MSG(a->rounds > 2 && a->longest < late_ms * 0.5e-3,
-              "rank %d: the application's work on the device was done %d times, the longest took "
-              "%.3f s",
-              mt_rank, a->rounds, a->longest);
+    printf("# rank %d: the application's work on the device was done %d times in %d ms, the "
+           "longest took %.3f s\n",
+           mt_rank, a->rounds, late_ms, a->longest);
+    return a->rounds > 2 && a->longest < late_ms * 0.5e-3;
+}
+
+/* Whether the device was free for all while a rank was late.  Where the machine is busy it looks as
+ * if not; so the rank is later then, until it is by far. */
+static void until_free(bool (*try)(void))
+{
+    int ms = late_ms;
+
+    for (int good = 0, all = 0; !all; late_ms *= 2) {
+        good = try();
+        OK(MPI_Allreduce(&good, &all, 1, MPI_INT, MPI_LAND, mt_comm));
+        if (late_ms >= 8 * ms) {
+            CHECK_MSG(all, "rank %d: the device was not free", mt_rank);
+            break;
+        }
+    }
+    late_ms = ms;
 }
 
 /* Five calls wait for a rank that is late for all. */
-static void late_for_many(void)
+static bool try_for_many(void)
 {
     enum { CALLS = 5, N = 100000 };
     unsigned char *s = gt_alloc(GT_CUDA, dev, N * 4, 0), *mine = gt_alloc(GT_CUDA, dev, 5000, 0);
@@ -90,8 +107,7 @@ static void late_for_many(void)
         mt_sleep_ms(2);
     }
     OK(MPI_Waitall(CALLS, q, MPI_STATUSES_IGNORE));
-    if (!late && mt_size > 1)
-        was_free(&a);
+    bool good = late || mt_size == 1 || was_free(&a);
     is_sum(r[0], 2, 1);
     is_sum(r[1], N, 1);
     is_all(all, 1000, 1);
@@ -103,10 +119,13 @@ static void late_for_many(void)
     gt_free(all);
     gt_free(s);
     gt_free(mine);
+    return good;
 }
 
+static void late_for_many(void) { until_free(try_for_many); }
+
 /* A thread of the application works while its rank waits in a blocking call. */
-static void late_while_blocked(void)
+static bool try_while_blocked(void)
 {
     unsigned char *p = gt_alloc(GT_CUDA, dev, 40000, 0), *r = gt_alloc(GT_CUDA, dev, 40000, 0);
     struct app a = { .stop = false };
@@ -120,15 +139,19 @@ static void late_while_blocked(void)
     else
         pthread_create(&a.thread, NULL, app_main, &a);
     OK(MPI_Allreduce(p, r, 10000, MPI_INT, MPI_SUM, mt_comm));
+    bool good = true;
     if (!late) {
         a.stop = true;
         pthread_join(a.thread, NULL);
-        was_free(&a);
+        good = was_free(&a);
     }
     is_sum(r, 10000, 4);
     gt_free(p);
     gt_free(r);
+    return good;
 }
+
+static void late_while_blocked(void) { until_free(try_while_blocked); }
 
 /* ---- kernels of the application on the same device ---- */
 
@@ -179,7 +202,6 @@ static void beside_a_kernel(void)
 {
     enum { N = 200000 };
     unsigned char *s = gt_alloc(GT_CUDA, dev, N * 4, 0), *r = gt_alloc(GT_CUDA, dev, N * 4, 0);
-    double t;
 
     if (!spin_load()) {
         mt_skip("no kernels in this build");
@@ -189,15 +211,12 @@ static void beside_a_kernel(void)
     sum(s, r, N, 1);
     for (int k = 0; k < 2; k++) {
         give(s, N, k);
-        spin_start(k ? NULL : spin.stream, spin.words, 1, 1, 4000);
+        spin_start(k ? NULL : spin.stream, spin.words, 1, 1, 30000);
         mt_sync();
-        t = now_s();
         OK(MPI_Allreduce(s, r, 2, MPI_INT, MPI_SUM, mt_comm));
         OK(MPI_Allreduce(s, r, N, MPI_INT, MPI_SUM, mt_comm));
-        t = now_s() - t;
-        CHECK_MSG(spin.words[16] == 0 && t < 2,
-                  "rank %d: calls beside a kernel in %s stream took %.3f s", mt_rank,
-                  k ? "the default" : "another", t);
+        CHECK_MSG(spin.words[16] == 0, "rank %d: calls waited for a kernel in %s stream", mt_rank,
+                  k ? "the default" : "another");
         spin_end(k ? NULL : spin.stream);
         is_sum(r, N, k);
     }

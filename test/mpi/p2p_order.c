@@ -2,12 +2,16 @@
 /* Message order and volume (MPI-5.0 section 3.5): floods of unexpected messages, many posted
  * receives, order between eager and rendezvous messages of one pair.  The first argument is the
  * flood's size (default 100000). A flood of small messages is buffered by the library, so the
- * program needs an eager limit of 8 bytes or more. The time limits are not about speed: they fail
- * when matching is quadratic. */
+ * program needs an eager limit of 8 bytes or more.  The limits of processor time are not about
+ * speed: they fail when matching is quadratic. */
 #include "test/mpi/mpitest.h"
+#include <time.h>
 
 enum { TAG_DATA = 1, TAG_DONE = 100001, QUICK_SECONDS = 15 };
 static int flood = 100000;
+
+/* Seconds that this rank has had a processor, whatever else the machine does. */
+static double used(clock_t start) { return (double)(clock() - start) / CLOCKS_PER_SEC; }
 
 /* Sends `flood` messages of 8 bytes, message i with tag tag_of(i), then a last one that tells the
  * receiver to start. */
@@ -48,7 +52,7 @@ static long receive_flood(enum order how)
 
 static void run_flood(enum order how)
 {
-    double start = MPI_Wtime();
+    clock_t start = clock();
 
     if (mt_peer == MPI_PROC_NULL)
         return;
@@ -58,8 +62,8 @@ static void run_flood(enum order how)
     }
     OK(MPI_Recv(NULL, 0, MPI_BYTE, mt_peer, TAG_DONE, mt_comm, MPI_STATUS_IGNORE));
     CHECK_EQ(receive_flood(how), 0);
-    CHECK_MSG(MPI_Wtime() - start < QUICK_SECONDS, "%d messages took %.1f s", flood,
-              MPI_Wtime() - start);
+    CHECK_MSG(used(start) < QUICK_SECONDS, "%d messages took %.1f s of a processor", flood,
+              used(start));
 }
 
 static void flood_in_order(void) { run_flood(IN_ORDER); }
@@ -98,7 +102,7 @@ static void many_posted(void)
     int n = flood / 10, i, wrong = 0;
     int *v = calloc((size_t)n, sizeof(int));
     MPI_Request *r = malloc((size_t)n * sizeof(*r));
-    double start = MPI_Wtime();
+    clock_t start = clock();
 
     if (mt_first) {
         OK(MPI_Recv(NULL, 0, MPI_BYTE, mt_peer, TAG_DONE, mt_comm, MPI_STATUS_IGNORE));
@@ -112,8 +116,8 @@ static void many_posted(void)
         for (i = 0; i < n; i++)
             wrong += v[i] != i;
         CHECK_EQ(wrong, 0);
-        CHECK_MSG(MPI_Wtime() - start < QUICK_SECONDS, "%d receives took %.1f s", n,
-                  MPI_Wtime() - start);
+        CHECK_MSG(used(start) < QUICK_SECONDS, "%d receives took %.1f s of a processor", n,
+                  used(start));
     }
     free(v);
     free(r);

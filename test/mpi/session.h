@@ -43,7 +43,7 @@ static inline void st_begin(void)
     const char *rank = getenv("PMIX_RANK");
     st_rank = rank ? atoi(rank) : 0;
     signal(SIGALRM, st_alarm);
-    alarm(60);
+    alarm(240);
 }
 
 static inline void st_run(void (*fn)(void), const char *name)

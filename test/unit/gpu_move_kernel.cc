@@ -620,7 +620,7 @@ int main(int argc, char **argv)
     int rounds = argc > 2 ? atoi(argv[2]) : 6;
     printf("# seed %u\n", seed);
     srand(seed);
-    alarm(120);
+    alarm(480);
     for (int i = 0; i < rounds; i++) {
         linger_round(1 + (unsigned)i % 4);
         batch_round();

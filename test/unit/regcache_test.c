@@ -677,7 +677,7 @@ static void forked(void)
     if (other == 0)
         _exit(0);
     wait_for(other);
-    alarm(10); /* else for ever */
+    alarm(100); /* else for ever */
     munmap(p, LEN);
     munmap(q, LEN);
     alarm(0);
