@@ -188,29 +188,43 @@ static void full(void)
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of gputest, check.h and `host` */
 static MPI_Comm comms[2];
 
+enum call { ALLREDUCE, IALLREDUCE, ALLGATHER, MIXED, CALLS }; /* MIXED: with host memory on some */
+
+static void thread_calls(enum call what, void *s, void *r, int n, MPI_Comm c)
+{
+    MPI_Request q;
+
+    if (what == ALLGATHER)
+        MPI_Allgather(s, n, MPI_INT, r, n, MPI_INT, c);
+    else if (what == IALLREDUCE) {
+        MPI_Iallreduce(s, r, n, MPI_INT, MPI_SUM, c, &q);
+        MPI_Wait(&q, MPI_STATUS_IGNORE);
+    } else
+        MPI_Allreduce(s, r, n, MPI_INT, MPI_SUM, c);
+}
+
 static void *thread_main(void *arg)
 {
     static const int lens[] = { 2, 1000, 300000, 20000 };
     int me = *(int *)arg, n;
     unsigned char *s, *r;
-    MPI_Request q;
 
     for (int round = 0; round < 25; round++) {
-        n = lens[(round + me) % 4];
+        enum call what = (enum call)((round + me + round / 4) % CALLS);
+        bool on_host = what == MIXED && mt_rank % 2;
+        n = lens[(round + me) % 4] / (what == ALLGATHER ? mt_size : 1);
         pthread_mutex_lock(&lock);
-        s = gt_alloc(shared[round % 3], dev, (size_t)n * 4, 0);
-        r = gt_alloc(shared[(round + 1) % 3], dev, (size_t)n * 4, 0);
+        s = gt_alloc(on_host ? GT_PINNED : shared[round % 3], dev, (size_t)n * 4, 0);
+        r = gt_alloc(shared[(round + 1) % 3], dev, (size_t)n * 4 * (size_t)mt_size, 0);
         give(s, n, round + me);
         cu.ctx_set_current(NULL); /* a thread need not have one */
         pthread_mutex_unlock(&lock);
-        if ((round + me) % 3)
-            MPI_Allreduce(s, r, n, MPI_INT, MPI_SUM, comms[me]);
-        else {
-            MPI_Iallreduce(s, r, n, MPI_INT, MPI_SUM, comms[me], &q);
-            MPI_Wait(&q, MPI_STATUS_IGNORE);
-        }
+        thread_calls(what, s, r, n, comms[me]);
         pthread_mutex_lock(&lock);
-        is_sum(r, n, round + me);
+        if (what == ALLGATHER)
+            is_all(r, n, round + me);
+        else
+            is_sum(r, n, round + me);
         CHECK(gt_guards_intact(r));
         gt_free(s);
         gt_free(r);

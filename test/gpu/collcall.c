@@ -7,7 +7,7 @@
 
 #define ROOM 64 /* bytes on both sides of a buffer that nobody may write */
 #define NUNITS 5
-#define NFORMS 5
+#define NFORMS 7
 #define KEPT 40
 
 uint64_t cc_alike_state, cc_own_state;
@@ -24,14 +24,25 @@ uint32_t cc_draw(uint64_t *state, uint32_t n)
 
 /* ---- datatypes ---- */
 
-/* Basic; two together; with a gap behind; two in reverse, dense; two in reverse with a gap. */
+/* Units of an element before its address. */
+static int below(const struct cc_type *t)
+{
+    int low = t->at[0] < t->at[t->per - 1] ? t->at[0] : t->at[t->per - 1];
+
+    return low < 0 ? -low : 0;
+}
+
+/* Basic; two together; with a gap behind; two in reverse, dense; two in reverse with a gap; the
+ * last two begin before the address that is passed, dense and with a gap. */
 static void make_types(MPI_Datatype basic, int unit, struct cc_type *t)
 {
     static const struct cc_type forms[NFORMS] = { { .per = 1, .ext = 1 },
                                                   { .per = 2, .ext = 2, .at = { 0, 1 } },
                                                   { .per = 1, .ext = 2 },
                                                   { .per = 2, .ext = 2, .at = { 1, 0 } },
-                                                  { .per = 2, .ext = 3, .at = { 2, 0 } } };
+                                                  { .per = 2, .ext = 3, .at = { 2, 0 } },
+                                                  { .per = 1, .ext = 1, .at = { -1 } },
+                                                  { .per = 2, .ext = 3, .at = { 0, -2 } } };
     int one[2] = { 1, 1 };
     MPI_Datatype plain;
 
@@ -42,7 +53,7 @@ static void make_types(MPI_Datatype basic, int unit, struct cc_type *t)
         if (!i)
             continue;
         MPI_Type_indexed(t[i].per, one, t[i].at, basic, &plain);
-        MPI_Type_create_resized(plain, 0, t[i].ext * unit, &t[i].h);
+        MPI_Type_create_resized(plain, -below(&t[i]) * unit, t[i].ext * unit, &t[i].h);
         MPI_Type_free(&plain);
         MPI_Type_commit(&t[i].h);
     }
@@ -81,14 +92,14 @@ static void put(unsigned char *p, const struct cc_type *t, int n, uint64_t key)
 {
     size_t u = (size_t)t->unit;
 
-    if (t == types[0] || (t->per == 1 && t->ext == 1) || (t->per == 2 && t->at[1] && t->ext == 2)) {
+    if (t == types[0] || (t->per == t->ext && !t->at[0])) {
         gt_fill(p, (size_t)n * u, key);
         return;
     }
     for (int i = 0; i < n; i++) {
-        size_t at = ((size_t)(i / t->per) * (size_t)t->ext + (size_t)t->at[i % t->per]) * u;
+        unsigned char *to = p + (i / t->per * t->ext + t->at[i % t->per]) * t->unit;
         for (size_t b = 0; b < u; b++)
-            p[at + b] = gt_byte((size_t)i * u + b, key);
+            to[b] = gt_byte((size_t)i * u + b, key);
     }
 }
 
@@ -207,6 +218,7 @@ static void lay_out(const struct cc_call *c, const struct layout *l, const struc
         int n = l->vector ? count(c, from, to) : c->n;
 
         step = (size_t)t->unit * (size_t)(l->w ? 1 : t->ext);
+        at += l->w ? (size_t)(below(t) * t->unit) : 0; /* of one type, blocks keep their distance */
         at = (at + step - 1) / step * step;
         s->block[s->nblocks++] = (struct cc_block){ at, n, t, from, to };
         l->counts[i] = n / t->per;

@@ -66,7 +66,7 @@ const struct cc_comm *cc_comm_copy(const struct cc_comm *c);
 void cc_comm_release(const struct cc_comm *c);
 void cc_comm_forget(void); /* the copies' structs */
 
-struct cc_type { /* holds `per` units in `ext` units of memory */
+struct cc_type { /* holds `per` units, at `at`, in `ext` units of memory */
     MPI_Datatype h;
     int per, ext, at[2];
     int unit; /* bytes */
