@@ -112,7 +112,7 @@ static void hello_fill(struct verbs_peer *p, struct hello *h)
     memcpy(h->nonce, p->nonce, sizeof h->nonce);
     memcpy(h->your_nonce, p->their_nonce, sizeof h->your_nonce);
     memcpy(h->rails, v->addr.rails, sizeof h->rails);
-    for (int i = 0; i < p->nlanes; i++)
+    for (int i = 0; i < p->nlanes && !p->err; i++) /* else some may not have been made */
         h->lanes[i] = (struct verbs_qp_info){ p->lanes[i].qp->qp_num, p->lanes[i].psn };
     if (p->has_addr) {
         uint8_t mine[VERBS_KEY];
