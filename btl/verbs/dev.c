@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 
 #define HOMES 512      /* made at a time: 32 KiB */
-#define RBUFS 64       /* receive buffers made at a time */
+#define RBUFS 32       /* receive buffers made at a time */
 #define SBUFS 32       /* staging buffers made at a time */
 #define SBUFS_MAX 1024 /* of a rail; beyond, senders wait */
 #define POST_CHAIN 16  /* receive buffers posted by one call */
@@ -42,8 +42,11 @@ int verbs_area_make(struct verbs_rail *r, size_t nbytes, struct verbs_area **out
     a->mr = rt_ib->reg_mr(r->ib->pd, a->base, a->nbytes,
                           IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     if (!a->mr) {
-        log_error(BTL, "%s does not register %zu bytes of buffers: %m; see ulimit -l", r->ib->dev,
-                  a->nbytes);
+        if (!r->told_full)
+            log_warn(BTL,
+                     "%s does not register %zu bytes of buffers: %m; see ulimit -l", r->ib->dev,
+                     a->nbytes);
+        r->told_full = true;
         munmap(a->base, a->nbytes);
         return -RT_ENOMEM;
     }
@@ -87,23 +90,28 @@ static size_t buf_nbytes(void)
     return (sizeof(struct verbs_head) + (size_t)cfg.verbs_eager + 63) & ~(size_t)63;
 }
 
+static int sbufs_make(struct verbs_rail *r)
+{
+    struct verbs_area *a;
+    struct verbs_sbuf *s = calloc(SBUFS, sizeof *s);
+    if (!s || verbs_area_make(r, SBUFS * buf_nbytes(), &a) < 0) {
+        free(s);
+        return -RT_ENOMEM;
+    }
+    a->bufs = s;
+    for (int i = 0; i < SBUFS; i++) {
+        s[i].data = (char *)a->base + (size_t)i * buf_nbytes();
+        s[i].lkey = a->mr->lkey;
+        verbs_sbuf_give(r, &s[i]);
+    }
+    r->nsbufs += SBUFS;
+    return 0;
+}
+
 struct verbs_sbuf *verbs_sbuf_take(struct verbs_rail *r)
 {
-    if (!r->sbufs && r->nsbufs < SBUFS_MAX) {
-        struct verbs_area *a;
-        struct verbs_sbuf *s = calloc(SBUFS, sizeof *s);
-        if (!s || verbs_area_make(r, SBUFS * buf_nbytes(), &a) < 0) {
-            free(s);
-            return NULL;
-        }
-        a->bufs = s;
-        for (int i = 0; i < SBUFS; i++) {
-            s[i].data = (char *)a->base + (size_t)i * buf_nbytes();
-            s[i].lkey = a->mr->lkey;
-            verbs_sbuf_give(r, &s[i]);
-        }
-        r->nsbufs += SBUFS;
-    }
+    if (!r->sbufs && r->nsbufs < r->sbufs_max && sbufs_make(r) < 0)
+        r->sbufs_max = r->nsbufs; /* those under way come back: rail_open() has made the first */
     struct verbs_sbuf *s = r->sbufs;
     if (s)
         r->sbufs = s->next;
@@ -144,8 +152,10 @@ void verbs_srq_fill(struct verbs_rail *r)
         struct ibv_recv_wr wr[POST_CHAIN], *bad;
         struct ibv_sge sge[POST_CHAIN];
         int n = 0;
-        if (!r->nidle && rbufs_make(r) < 0)
+        if (!r->nidle && rbufs_make(r) < 0) {
+            r->srq_want = r->srq_posted; /* all that there are, until another process connects */
             return;
+        }
         for (struct verbs_rbuf *b = r->idle_rbufs;
              b && n < POST_CHAIN && r->srq_posted + n < r->srq_want; b = b->next, n++) {
             sge[n] = (struct ibv_sge){ (uintptr_t)b->data, (uint32_t)buf_nbytes(), b->lkey };
@@ -172,9 +182,9 @@ static int rail_open(struct verbs_rail *r)
 {
     const struct ibv_device_attr *a = &r->ib->attr;
     const char *what = "a completion channel";
-    int ncqe = a->max_cqe - 1;
+    int ncqe = a->max_cqe - 1, nrecvs = at_most((int)cfg.verbs_srq, a->max_srq_wr);
     struct ibv_srq_init_attr si = {
-        .attr = { .max_wr = (uint32_t)at_most((int)cfg.verbs_srq, a->max_srq_wr), .max_sge = 1 }
+        .attr = { .max_wr = (uint32_t)at_most(nrecvs, ncqe / 2), .max_sge = 1 }
     };
     r->chan = rt_ib->create_comp_channel(r->ib->ctx);
     if (!r->chan || fcntl(r->chan->fd, F_SETFL, O_NONBLOCK) < 0)
@@ -192,9 +202,10 @@ static int rail_open(struct verbs_rail *r)
         goto err;
     r->srq_want = at_most(RBUFS_FIRST, r->srq_max);
     verbs_srq_fill(r);
-    if (r->srq_posted)
+    r->sbufs_max = SBUFS_MAX;
+    if (r->srq_posted && sbufs_make(r) == 0)
         return 0;
-    what = "receive buffers";
+    what = "buffers";
     errno = ENOMEM;
 err:
     log_warn(BTL, "%s port %d does not give %s: %m; it is not used", r->ib->dev, r->ib->port, what);

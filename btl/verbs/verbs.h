@@ -95,7 +95,8 @@ struct verbs_rail {
     struct verbs_rbuf *idle_rbufs;     /* taken out and not yet posted again */
     int nidle;
     struct verbs_sbuf *sbufs; /* free */
-    int nsbufs;               /* made */
+    int nsbufs, sbufs_max;    /* made; at most */
+    bool told_full;           /* the log knows that no more memory can be registered */
     struct verbs_area *areas;
     int nareas;
     struct verbs_home *free_homes; /* linked by their first words */
