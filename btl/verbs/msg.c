@@ -329,7 +329,7 @@ void verbs_arrived(struct verbs_lane *l, struct verbs_rbuf *b, size_t len)
     bool can_ring = !l->rail->ib->iwarp; /* which neither orders writes nor makes events of them */
     if (p->recvs == HOT_AFTER && of(p)->nrings < cfg.verbs_hot && !p->rx.mem && can_ring)
         ring_offer(p);
-    if (p->recvs - p->recvs_told >= (uint32_t)cfg.verbs_window / 2)
+    if (p->recvs - p->recvs_told >= p->tell_every)
         verbs_peer_work(p);
 }
 
@@ -373,7 +373,7 @@ bool verbs_credits_due(const struct verbs_peer *p)
 {
     if (p->bye && p->recvs != p->recvs_told && p->lanes[0].rail->ib->iwarp)
         return true; /* it waits for that */
-    return p->recvs - p->recvs_told >= (uint32_t)cfg.verbs_window / 2 ||
+    return p->recvs - p->recvs_told >= p->tell_every ||
            (p->rx.mem && p->rx.tail - p->ring_told >= p->rx.nbytes / 4);
 }
 

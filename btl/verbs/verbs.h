@@ -161,7 +161,7 @@ struct verbs_addr {
     struct verbs_addr_rail rails[VERBS_RAILS];
 };
 #define VERBS_MAGIC 0x76656674u
-#define VERBS_VERSION 3
+#define VERBS_VERSION 4
 
 enum verbs_state {
     VERBS_NEW,    /* nothing asked yet */
@@ -193,7 +193,9 @@ struct verbs_peer {
     struct verbs_home *home; /* ours, that they write */
     uint32_t home_own_rkey;
     uint32_t sends, sends_taken; /* messages by SEND: sent; taken by the peer */
-    uint32_t recvs, recvs_told;  /* received; told */
+    uint32_t recvs, recvs_told;  /* received; told, */
+    uint32_t tell_every;         /* so many: half of what the peer has under way, or this process
+                                    has room for */
     uint32_t ring_told;
     struct verbs_tx_ring tx;
     struct verbs_rx_ring rx;

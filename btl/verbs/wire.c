@@ -35,7 +35,9 @@ struct hello {
     uint32_t ud_qkey, home_rkey;
     uint64_t home_addr;
     uint8_t nrails, qps, rd_atomic, nlanes;
-    uint8_t refused, rail, pad[2]; /* rail: of the sender, where answers go */
+    uint8_t refused, rail; /* rail: of the sender, where answers go */
+    uint16_t window;       /* the sender's verbs_window, */
+    uint32_t eager;        /* and verbs_eager */
     uint8_t nonce[16], your_nonce[16];
     uint8_t alive_key[VERBS_KEY]; /* hidden; 0 with own_key */
     struct verbs_addr_rail rails[VERBS_RAILS];
@@ -109,6 +111,8 @@ static void hello_fill(struct verbs_peer *p, struct hello *h)
     h->qps = v->addr.qps;
     h->rd_atomic = v->addr.rd_atomic;
     h->nlanes = (uint8_t)p->nlanes;
+    h->window = (uint16_t)cfg.verbs_window;
+    h->eager = (uint32_t)cfg.verbs_eager;
     memcpy(h->nonce, p->nonce, sizeof h->nonce);
     memcpy(h->your_nonce, p->their_nonce, sizeof h->your_nonce);
     memcpy(h->rails, v->addr.rails, sizeof h->rails);
@@ -216,7 +220,7 @@ static bool hello_sane(const struct hello *h, size_t len)
            h->to == (uint32_t)rt_boot.rank && h->from != h->to &&
            h->from < (uint32_t)rt_boot.size && h->nrails >= 1 && h->nrails <= VERBS_RAILS &&
            h->rail < h->nrails && h->qps >= 1 && h->nlanes <= VERBS_LANES &&
-           (h->nlanes >= 1 || h->refused) && h->rd_atomic >= 1;
+           (h->nlanes >= 1 || h->refused) && h->rd_atomic >= 1 && h->window >= 2;
 }
 
 /* The peer, when the HELLO proves to come from this job; NULL: dropped. */
@@ -261,6 +265,20 @@ static bool hello_ends(struct verbs_peer *p, struct verbs_rail *r, const struct 
     return p->err != 0;
 }
 
+/* Whether the settings of both sides go together. */
+static bool hello_fits(struct verbs_peer *p, const struct hello *h)
+{
+    if (h->nlanes != p->nlanes)
+        verbs_peer_fail(p, -RT_EPEER,
+                        "it wants %d queue pairs, this process %d: are the verbs settings alike?",
+                        h->nlanes, p->nlanes);
+    else if (h->eager > (uint32_t)cfg.verbs_eager)
+        verbs_peer_fail(p, -RT_EPEER,
+                        "its WEFT_VERBS_EAGER is %u, that of this process %lld; they must be alike",
+                        h->eager, (long long)cfg.verbs_eager);
+    return !p->err;
+}
+
 static void on_hello(struct verbs_rail *r, const struct hello *h, size_t len)
 {
     struct verbs *v = r->v;
@@ -274,11 +292,8 @@ static void on_hello(struct verbs_rail *r, const struct hello *h, size_t len)
     }
     p->silent_ms = 0;
     p->heard++;
-    if (h->nlanes != p->nlanes) {
-        verbs_peer_fail(p, -RT_EPEER,
-                        "it wants %d queue pairs, this process %d: are the verbs "
-                        "settings alike?",
-                        h->nlanes, p->nlanes);
+    if (!hello_fits(p, h)) {
+        refuse(p, r, h);
         return;
     }
     if (h->seen && memcmp(h->your_nonce, p->nonce, sizeof p->nonce) != 0)
@@ -289,6 +304,7 @@ static void on_hello(struct verbs_rail *r, const struct hello *h, size_t len)
         memcpy(p->their_nonce, h->nonce, sizeof h->nonce);
         p->home_addr = h->home_addr;
         p->home_rkey = h->home_rkey;
+        p->tell_every = (h->window < cfg.verbs_window ? h->window : (uint32_t)cfg.verbs_window) / 2;
         if (verbs_lanes_connect(p, h->lanes) < 0)
             return;
         p->has_theirs = true;
