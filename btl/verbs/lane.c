@@ -314,13 +314,17 @@ static void lane_failed(struct verbs_lane *l, const struct ibv_wc *wc)
 
 static void lane_completed(struct verbs_lane *l, uint32_t number, const struct ibv_wc *wc)
 {
+    bool bad = wc->status != IBV_WC_SUCCESS;
     l->rail->cq_room += (int)(number - l->done);
+    l->done = number - bad;
+    if (rt_unlikely(bad)) /* which asks what has been done */
+        lane_failed(l, wc);
     l->done = number;
     while (l->mark_tail != l->mark_head) {
         struct verbs_mark *m = &l->marks[l->mark_tail & (l->depth - 1)];
         if ((int32_t)(m->posted - number) > 0)
             break;
-        bool failed = wc->status != IBV_WC_SUCCESS && m->posted == number;
+        bool failed = bad && m->posted == number;
         l->mark_tail++;
         if (l->index == 0)
             l->peer->tx.left = m->stage;
@@ -331,8 +335,6 @@ static void lane_completed(struct verbs_lane *l, uint32_t number, const struct i
         if (m->xfer)
             verbs_xfer_landed(l, m, failed ? -RT_EPEER : 0);
     }
-    if (rt_unlikely(wc->status != IBV_WC_SUCCESS))
-        lane_failed(l, wc);
 }
 
 static void received(struct verbs_lane *l, struct verbs_rbuf *b, const struct ibv_wc *wc)

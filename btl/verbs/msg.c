@@ -12,6 +12,7 @@
  * that has come, the receiver does not look at the ring.  So the order is that of the calls. */
 #include "btl/verbs/verbs.h"
 #include "runtime/base/cfg.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
@@ -290,6 +291,7 @@ void verbs_ring_step(struct verbs_peer *p)
 static void control(struct verbs_peer *p, uint32_t ctl, const void *data, size_t len)
 {
     if (ctl == VERBS_CTL_BYE) {
+        p->bye_ns = p->bye ? p->bye_ns : rt_now_ns();
         p->bye = true;
         verbs_peer_work(p);
     } else if (ctl == VERBS_CTL_RING) {

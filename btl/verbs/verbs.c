@@ -20,7 +20,8 @@
 #define LOOKS 3u        /* at each peer, in net_timeout_s */
 #define WIRE_EVERY 64u  /* polls between two looks at the datagrams while nobody is asked */
 
-#define PATIENCE_NS 50000000u /* with what is sent to peers that may have gone themselves */
+#define PATIENCE_NS 50000000u /* with what is sent to a peer that may have gone itself */
+#define BYE_ROOM 4u /* requests: three of a goodbye by ring, and one that stands for it */
 
 enum { VERBS_LARGE_GET, VERBS_LARGE_PUT }; /* cfg.verbs_large */
 
@@ -57,11 +58,19 @@ void verbs_peer_work(struct verbs_peer *p)
         rt_list_append(&((struct verbs *)p->base.btl)->work, &p->work);
 }
 
+/* This process leaves, and the peer has all that was sent before the goodbye. */
+static bool has_parted(const struct verbs_peer *p)
+{
+    const struct verbs *v = (const struct verbs *)p->base.btl;
+    return v->leave_ns && p->leave_ns == v->leave_ns && (int32_t)(p->lanes->done - p->wanted) >= 0;
+}
+
 void verbs_peer_fail(struct verbs_peer *p, int err, const char *fmt, ...)
 {
     va_list ap;
     if (p->err)
         return;
+    p->parted = has_parted(p);
     va_start(ap, fmt);
     vsnprintf(p->why, sizeof p->why, fmt, ap);
     va_end(ap);
@@ -75,7 +84,8 @@ void verbs_peer_fail(struct verbs_peer *p, int err, const char *fmt, ...)
 }
 
 /* Everything that had arrived before the failure, then the failure.  That one who has said goodbye
- * takes no more is no surprise; the engine knows whether something was still wanted of it. */
+ * takes no more is no surprise, nor that one to whom we have said it does not hear it: it has gone
+ * as well.  The engine knows whether something was still wanted of it. */
 static void tell(struct verbs *v, struct verbs_peer *p)
 {
     p->told = true;
@@ -86,13 +96,12 @@ static void tell(struct verbs *v, struct verbs_peer *p)
         while (verbs_ring_drain(p, DRAIN_MAX) > 0)
             continue;
     rt_list_del(&p->ringing);
-    if (v->closing)
-        return;
     for (int i = 0; i < v->nrails; i++)
         verbs_rail_events(&v->rails[i]);
-    log_at(BTL, p->bye ? RT_LOG_INFO : RT_LOG_ERROR, "connection to rank %u: %s", p->base.proc.rank,
-           p->why);
-    v->up.down(v->up.arg, &p->base, p->err);
+    log_at(BTL, p->bye || p->parted ? RT_LOG_INFO : RT_LOG_ERROR, "connection to rank %u: %s",
+           p->base.proc.rank, p->why);
+    if (!v->closing)
+        v->up.down(v->up.arg, &p->base, p->err);
 }
 
 static int work_step(struct verbs *v, struct verbs_peer *p)
@@ -251,19 +260,29 @@ static bool unsent(const struct verbs_peer *p)
 /* Says goodbye, with a completion that stands for everything before it.  True: nothing of ours is
  * on its way any more, or nobody waits for it.  A peer that has said goodbye hears ours too, so
  * that it does not wait for an acknowledgement that goes down with the queue pair; it may have
- * gone. */
-static bool peer_leave(struct verbs_peer *p, bool patient)
+ * gone.  One that has not may compute, and take what is sent whenever it is done; keep_alive()
+ * finds out if it has ended instead. */
+static bool peer_leave(struct verbs_peer *p, uint64_t now)
 {
+    const struct verbs *v = (const struct verbs *)p->base.btl;
     struct verbs_lane *l = &p->lanes[0];
     if (p->state != VERBS_UP)
         return true;
-    if (l->posted != p->bye_at && verbs_send_ctl(p, VERBS_CTL_BYE, NULL, 0) == 0) {
+    if (p->leave_ns != v->leave_ns) {
+        p->leave_ns = v->leave_ns;
+        p->wanted = l->posted;
+    }
+    if (l->posted != p->bye_at && verbs_lane_has_room(l, BYE_ROOM) &&
+        verbs_send_ctl(p, VERBS_CTL_BYE, NULL, 0) == 0) {
         verbs_lane_flush(l);
         p->bye_at = l->posted;
     }
     /* iWARP completes what the other side need not have yet, and loses that when it closes. */
     bool there = !l->rail->ib->iwarp || verbs_all_taken(p);
-    return (l->posted == p->bye_at && !unsent(p) && there) || (p->bye && !patient);
+    if (l->posted == p->bye_at && !unsent(p) && there)
+        return true;
+    uint64_t both = p->bye_ns > v->leave_ns ? p->bye_ns : v->leave_ns;
+    return p->bye && now - both > PATIENCE_NS;
 }
 
 static int verbs_leave(struct btl *b)
@@ -275,12 +294,9 @@ static int verbs_leave(struct btl *b)
         v->leave_ns = now;
     for (int i = 0; i < VERBS_BUCKETS; i++)
         for (struct verbs_peer *p = v->peers[i]; p; p = p->next)
-            all = peer_leave(p, now - v->leave_ns < PATIENCE_NS) && all;
-    bool late = now - v->leave_ns > (uint64_t)cfg.net_timeout_s * 1000000000u;
-    if (!all && !late)
-        return -RT_EAGAIN;
+            all = peer_leave(p, now) && all;
     if (!all)
-        log_warn(BTL, "messages have not been taken for %d s, they may be lost", cfg.net_timeout_s);
+        return -RT_EAGAIN;
     v->leave_ns = 0;
     return 0;
 }

@@ -176,9 +176,13 @@ struct verbs_peer {
     uint8_t state;           /* enum verbs_state */
     bool has_addr;           /* `addr` is the peer's; else only its rails are known, from a HELLO */
     bool has_theirs, has_ours; /* the peer's queue pairs are known here; ours are known there */
-    bool bye;                  /* the peer has said that it may end now */
+    bool bye;                  /* the peer has said that it may end now, */
+    uint64_t bye_ns;           /* then */
     uint32_t bye_at;           /* `posted` of lane 0 when we have said so; 0 = not yet */
+    uint32_t wanted;           /* the same before we said so: what is after it nobody misses */
+    uint64_t leave_ns;         /* verbs.leave_ns when `wanted` was stored */
     bool told;                 /* the engine knows of `err` */
+    bool parted;               /* only what came after our goodbye has failed */
     int err;                   /* 0, or why nothing goes any more */
     char why[160];             /* the same in words, until told */
     int nlanes, lanes_up;
