@@ -16,7 +16,7 @@
 
 #define GRH 40 /* bytes that every received datagram begins with */
 #define RECVS 32
-#define SENDS 16
+#define SENDS 32
 #define SLOT 512
 #define ID_RECV 0x100
 _Static_assert(VERBS_DGRAM_MAX + GRH <= SLOT, "a datagram fits into a slot");
@@ -186,6 +186,13 @@ void verbs_dgram_close(struct verbs_dgram *d)
 
 uint32_t verbs_dgram_port(const struct verbs_dgram *d) { return d->port; }
 
+bool verbs_dgram_has_room(const struct verbs_dgram *d, int n)
+{
+    for (int i = 0; i < SENDS && d->sock < 0; i++)
+        n -= !d->ah[i];
+    return n <= 0 || d->sock >= 0;
+}
+
 int verbs_dgram_send(struct verbs_dgram *d, const struct rt_ib_addr *to, uint32_t port,
                      uint32_t qkey, const void *data, size_t len)
 {
@@ -220,10 +227,10 @@ int verbs_dgram_send(struct verbs_dgram *d, const struct rt_ib_addr *to, uint32_
 
 int verbs_dgram_take(struct verbs_dgram *d, verbs_dgram_fn *on, void *arg)
 {
-    struct ibv_wc wc[8];
+    struct ibv_wc wc[RECVS + SENDS]; /* all: who seldom looks finds no more than that */
     if (d->sock >= 0)
         return udp_take(d, on, arg);
-    int n = ibv_poll_cq(d->cq, 8, wc);
+    int n = ibv_poll_cq(d->cq, RECVS + SENDS, wc);
     for (int i = 0; i < n; i++) {
         if (wc[i].wr_id < ID_RECV) {
             rt_ib->destroy_ah(d->ah[wc[i].wr_id]);

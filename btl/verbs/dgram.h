@@ -18,6 +18,8 @@ int verbs_dgram_open(struct verbs_rail *r, struct ibv_comp_channel *chan, uint32
                      struct verbs_dgram **out);
 void verbs_dgram_close(struct verbs_dgram *d);
 uint32_t verbs_dgram_port(const struct verbs_dgram *d);
+/* Whether so many can be sent now. */
+bool verbs_dgram_has_room(const struct verbs_dgram *d, int n);
 /* 0, also when it is lost later; else it is as good as lost: -RT_EAGAIN, no room; -RT_EUNREACH, the
  * system knows no way (errno). */
 int verbs_dgram_send(struct verbs_dgram *d, const struct rt_ib_addr *to, uint32_t port,

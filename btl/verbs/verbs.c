@@ -166,17 +166,31 @@ static void look_after(struct verbs_peer *p)
         verbs_lane_flush(&p->lanes[0]);
 }
 
+/* False: many have been asked, and this one cannot be yet. */
+static bool may_ask(const struct verbs_peer *p)
+{
+    for (int i = 0; i < p->nlanes; i++)
+        if (!verbs_dgram_has_room(p->lanes[i].rail->dgram, 1))
+            return false;
+    return true;
+}
+
 static void keep_alive(struct verbs *v)
 {
-    uint64_t now = rt_now_ns();
+    uint64_t now = rt_now_ns(), pause = (uint64_t)cfg.net_timeout_s * 1000000000u / LOOKS;
     if (now < v->alive_ns)
         return;
-    v->alive_ns = now + (uint64_t)cfg.net_timeout_s * 1000000000u / LOOKS;
     verbs_wire_progress(v); /* the answers that have come since the last look */
     for (int i = 0; i < VERBS_BUCKETS; i++)
-        for (struct verbs_peer *p = v->peers[i]; p; p = p->next)
-            if (p->state == VERBS_UP && !p->bye)
-                look_after(p);
+        for (struct verbs_peer *p = v->peers[i]; p; p = p->next) {
+            if (p->state != VERBS_UP || p->bye || now < p->look_ns)
+                continue;
+            if (!may_ask(p))
+                return; /* the others the next time */
+            p->look_ns = now + pause;
+            look_after(p);
+        }
+    v->alive_ns = now + pause;
 }
 
 static int verbs_progress(struct btl *b)

@@ -219,6 +219,7 @@ struct verbs_peer {
     uint32_t silent_ms;    /* asked, without a sign that the process is there */
     uint32_t pings, pongs; /* last question whether it is there; last one answered */
     uint32_t stuck;        /* looks in a row at requests that do not end, without an answer */
+    uint64_t look_ns;      /* when the next look is due */
     uint8_t alive_key[VERBS_KEY];
     bool ask_noted;
 };

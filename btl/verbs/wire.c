@@ -331,12 +331,30 @@ static void lost(struct verbs_peer *p)
                     cfg.net_timeout_s, ib->dev, ib->port);
 }
 
+/* Whether there is room for a question.  Where many are due at once those that were asked go behind
+ * those that were not. */
+static bool ask_turn(struct verbs_peer *p, uint64_t now)
+{
+    struct verbs *v = (struct verbs *)p->base.btl;
+    uint64_t wait = p->ask_wait_ms * 1000000ull;
+    if (verbs_dgram_has_room(p->lanes[0].rail->dgram, 2)) {
+        rt_list_del(&p->asking);
+        rt_list_append(&v->asking, &p->asking);
+        return true;
+    }
+    if (now - p->ask_ns >= wait) { /* the port may never send anything: counted, but not asked */
+        p->ask_ns = now;
+        p->silent_ms += p->ask_wait_ms;
+    }
+    return false;
+}
+
 /* Asks again.  Time without an answer is counted in questions, because who computes itself hears
  * nothing. */
 static void ask_again(struct verbs_peer *p, uint64_t now)
 {
     uint32_t most = (uint32_t)cfg.net_timeout_s * 1000;
-    if (now < p->ask_ns)
+    if (now < p->ask_ns || (!ask_turn(p, now) && p->silent_ms < most))
         return;
     p->silent_ms += p->ask_wait_ms;
     if (p->silent_ms >= most) {
