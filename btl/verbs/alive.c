@@ -184,10 +184,10 @@ void verbs_alive_close(struct verbs *v)
 
 /* ---- the asking side: the engine's ---- */
 
-void verbs_alive_ask(struct verbs_peer *p)
+void verbs_alive_ask(const struct verbs_lane *l)
 {
+    struct verbs_peer *p = l->peer;
     const struct verbs *v = (const struct verbs *)p->base.btl;
-    const struct verbs_lane *l = &p->lanes[0];
     const struct verbs_addr_rail *to = &p->addr.rails[l->remote_rail];
     const struct verbs_addr_rail *mine = &v->addr.rails[l->rail->index];
     struct ping m = { .magic = VERBS_MAGIC,

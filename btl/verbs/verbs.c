@@ -147,21 +147,21 @@ static bool has_stood_still(struct verbs_lane *l)
 /* A device finds out that the other side has gone when it sends.  A process that only waits sends
  * nothing, so now and then it writes nothing to the peer.  And what is sent need not end: a device
  * repeats for ever while the peer has no buffers (it computes), or with verbs_retry 7; so then the
- * process is asked, as before it was connected. */
+ * process is asked, as before it was connected, by a rail that stands still. */
 static void look_after(struct verbs_peer *p)
 {
-    bool still = false;
+    const struct verbs_lane *still = NULL;
     for (int i = 0; i < p->nlanes; i++)
-        still = has_stood_still(&p->lanes[i]) || still;
+        still = has_stood_still(&p->lanes[i]) ? &p->lanes[i] : still;
     if (!still)
         p->stuck = 0;
     else if (p->stuck++ < LOOKS)
-        verbs_alive_ask(p);
+        verbs_alive_ask(still);
     else
         verbs_peer_fail(p, -RT_EPEER,
                         "what was sent from %s port %d does not end, and the process has not "
                         "answered for %d s: its host is frozen, or the link is down",
-                        p->lanes[0].rail->ib->dev, p->lanes[0].rail->ib->port, cfg.net_timeout_s);
+                        still->rail->ib->dev, still->rail->ib->port, cfg.net_timeout_s);
     if (p->state == VERBS_UP && p->lanes[0].mark_head == p->lanes[0].mark_tail)
         verbs_lane_flush(&p->lanes[0]);
 }

@@ -367,7 +367,7 @@ int verbs_alive_open(struct verbs *v);
 void verbs_alive_close(struct verbs *v);
 /* The key of these questions and answers, from the key in the address of who is asked. */
 void verbs_alive_key(const uint8_t key[VERBS_KEY], uint8_t out[VERBS_KEY]);
-void verbs_alive_ask(struct verbs_peer *p);
+void verbs_alive_ask(const struct verbs_lane *l); /* by its rail, the peer of it */
 /* A datagram; false: it is not an answer. */
 bool verbs_alive_answer(struct verbs *v, const void *data, size_t len);
 

@@ -373,7 +373,7 @@ static void ask_again(struct verbs_peer *p, uint64_t now)
     hello_send(p);
     verbs_wire_lane_up(p); /* rdma_cm is asked again */
     if (p->pings || p->silent_ms >= PING_AFTER_MS)
-        verbs_alive_ask(p);
+        verbs_alive_ask(&p->lanes[0]);
     if (!p->ask_noted && p->pongs >= 10) {
         p->ask_noted = true;
         log_info(BTL, "rank %u is there and computes; it connects when it next calls MPI",
