@@ -6,10 +6,12 @@ check_PROGRAMS += test/fake/btl_test
 test_fake_btl_test_SOURCES = test/fake/btl_test.c $(btl_conformance)
 test_fake_btl_test_LDADD = $(unit_ldadd)
 if WITH_VERBS
-check_PROGRAMS += test/fake/btl_verbs_test test/fake/btl_verbs_fail_test
+check_PROGRAMS += test/fake/btl_verbs_test test/fake/btl_verbs_fail_test test/fake/btl_verbs_limit_test
 verbs_pair = test/fake/btl_verbs_pair.h test/fake/btl_pair.h test/fake/btl_pair.c
 test_fake_btl_verbs_fail_test_SOURCES = test/fake/btl_verbs_fail_test.c $(verbs_pair)
 test_fake_btl_verbs_fail_test_LDADD = $(unit_ldadd)
+test_fake_btl_verbs_limit_test_SOURCES = test/fake/btl_verbs_limit_test.c $(verbs_pair)
+test_fake_btl_verbs_limit_test_LDADD = $(unit_ldadd)
 test_fake_btl_verbs_test_SOURCES = test/fake/btl_verbs_test.c $(btl_conformance)
 test_fake_btl_verbs_test_LDADD = $(unit_ldadd)
 # Preloaded, it registers the fake CUDA driver's memory with soft-RoCE.
@@ -20,7 +22,7 @@ $(fake_ib_dmabuf): test/fake/ib_dmabuf.c
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(CC) $(filter-out -fsanitize% -fno-sanitize%,$(WEFT_CFLAGS) $(CFLAGS)) -fPIC -shared \
 	  -Wl,-z,defs -o $@.tmp $(srcdir)/test/fake/ib_dmabuf.c -ldl && mv $@.tmp $@
 else
-EXTRA_DIST += test/fake/btl_verbs_test.c test/fake/btl_verbs_fail_test.c test/fake/btl_verbs_pair.h
+EXTRA_DIST += test/fake/btl_verbs_test.c test/fake/btl_verbs_fail_test.c test/fake/btl_verbs_limit_test.c test/fake/btl_verbs_pair.h
 endif
 EXTRA_DIST += test/fake/ib_dmabuf.c
 check_PROGRAMS += test/fake/btl_verbs_cm_test
