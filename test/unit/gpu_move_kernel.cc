@@ -151,6 +151,7 @@ static u64 now_ns() { return now += tick; }
 static int nfences, nfences_device; /* about */
 static void fence_system() { nfences++, may_yield(); }
 static void fence_device() { nfences_device++, may_yield(); }
+static void loads_end() {}
 /* Nothing is there before the wait. */
 static thread_local std::vector<std::pair<uint4 *, const uint4 *>> loads[1024];
 static void start_load(uint4 *to, const uint4 *from)
