@@ -44,6 +44,16 @@ static void half_date(struct tcp_conn *c, uint64_t now)
     }
 }
 
+/* What there is to look at when connecting has failed so. */
+static const char *advice(int err)
+{
+    if (err == ECONNREFUSED)
+        return ", so its process has ended";
+    if (err == EMFILE || err == ENFILE)
+        return " here; raise the limit (ulimit -n)";
+    return "; look at routes and firewalls";
+}
+
 static void connect_date(struct tcp_peer *p, uint64_t now)
 {
     uint64_t spent = now - p->first_try_ns;
@@ -54,8 +64,7 @@ static void connect_date(struct tcp_peer *p, uint64_t now)
         snprintf(why, sizeof why, "no connection to it within %.1f s: %s%s", (double)spent / 1e9,
                  p->nroutes ? strerror(p->last_errno ? p->last_errno : ETIMEDOUT)
                             : "no address of it can be reached from here",
-                 p->last_errno == ECONNREFUSED ? ", so its process has ended"
-                                               : "; look at routes and firewalls");
+                 advice(p->last_errno));
         tcp_peer_lost(p, why);
     } else if (p->retry_ns && now >= p->retry_ns && !p->main && !p->up) {
         tcp_connect(p);

@@ -13,6 +13,7 @@
 #include <arpa/inet.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -461,6 +462,37 @@ static void nobody_listens(void)
     CHECK_EQ(rc, 0);
 }
 
+/* No descriptor is left for a second try: the network is not to blame. */
+static int no_descriptor(int rank, void *arg)
+{
+    (void)rank, (void)arg;
+    uint16_t port;
+    struct rlimit limit;
+    cfg.net_timeout_s = 1;
+    int fd = bound_socket(&port);
+    if (!start_with_peer_at(port))
+        return 1;
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = (rlim_t)dup(fd);
+    close((int)limit.rlim_cur);
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    struct watch watch = watch_begin();
+    while (!t.downs && !watch_over(watch, 10000000000u))
+        look();
+    CHECK_EQ(t.down_err, -RT_EPEER);
+    t.b->ops->close(t.b);
+    return check_failed_case;
+}
+
+static void no_descriptor_is_left(void)
+{
+    capture_begin();
+    int rc = in_ranks(1, no_descriptor, NULL);
+    const char *text = capture_end();
+    CHECK_MSG(strstr(text, "Too many open files here; raise the limit"), "the log says %s", text);
+    CHECK_EQ(rc, 0);
+}
+
 /* Something answers at the address that does not know the key: it gets not one message. */
 static int impostor_there(int rank, void *arg)
 {
@@ -516,6 +548,7 @@ int main(void)
     RUN(a_put_that_is_forgotten);
     RUN(a_peer_that_has_given_up);
     RUN(nobody_listens);
+    RUN(no_descriptor_is_left);
     RUN(a_listener_without_the_key);
     return check_end();
 }
