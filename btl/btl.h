@@ -106,6 +106,9 @@ struct btl_ops {
     int (*add_peer)(struct btl *b, const struct rt_proc *proc, const void *addr, size_t len,
                     struct btl_peer **out);
     void (*del_peer)(struct btl_peer *p);
+    /* Optional: false when a message to this peer would have to connect first, because none has
+     * passed yet and none is on its way.  NULL: it never has to. */
+    bool (*connected)(const struct btl_peer *p);
     /* Eager message with copy semantics: buf is free on return.  len <= caps.eager_max.  Messages
      * to one peer arrive in the order of the calls.  NULL: remote memory only (btl_has_messages).
      */

@@ -187,6 +187,12 @@ static int tcp_add_peer(struct btl *btl, const struct rt_proc *proc, const void 
     return 0;
 }
 
+static bool tcp_connected(const struct btl_peer *peer)
+{
+    const struct tcp_peer *p = (const struct tcp_peer *)peer;
+    return p->up || p->main || p->retry_ns;
+}
+
 /* The connection stays: what was sent must arrive, and the peer may be added again. */
 static void tcp_del_peer(struct btl_peer *peer)
 {
@@ -392,6 +398,7 @@ const struct btl_ops btl_tcp_ops = {
     .address = tcp_address,
     .add_peer = tcp_add_peer,
     .del_peer = tcp_del_peer,
+    .connected = tcp_connected,
     .send = tcp_send,
     .mem_reg = tcp_mem_reg,
     .mem_dereg = tcp_mem_dereg,

@@ -21,7 +21,7 @@
 #define WIRE_EVERY 64u  /* polls between two looks at the datagrams while nobody is asked */
 
 #define PATIENCE_NS 50000000u /* with what is sent to a peer that may have gone itself */
-#define BYE_ROOM 4u /* requests: three of a goodbye by ring, and one that stands for it */
+#define BYE_ROOM 4u           /* requests: three of a goodbye by ring, and one that stands for it */
 
 enum { VERBS_LARGE_GET, VERBS_LARGE_PUT }; /* cfg.verbs_large */
 
@@ -453,6 +453,11 @@ static void verbs_del_peer(struct btl_peer *peer)
     peer->up = NULL;
 }
 
+static bool verbs_connected(const struct btl_peer *peer)
+{
+    return ((const struct verbs_peer *)peer)->state != VERBS_NEW;
+}
+
 const struct btl_ops btl_verbs_ops = {
     .name = "verbs",
     .help = "RDMA by InfiniBand or RoCE",
@@ -462,6 +467,7 @@ const struct btl_ops btl_verbs_ops = {
     .address = verbs_address,
     .add_peer = verbs_add_peer,
     .del_peer = verbs_del_peer,
+    .connected = verbs_connected,
     .send = verbs_send,
     .mem_reg = verbs_mem_reg,
     .mem_dereg = verbs_mem_dereg,

@@ -213,6 +213,13 @@ static const struct wm_peer *unfinished(const struct wm_domain *d)
     return NULL;
 }
 
+/* A receive or a probe alone makes no connection.  Who was never spoken to may have ended. */
+static bool has_spoken(const struct wm_peer *p)
+{
+    bool (*connected)(const struct btl_peer *) = p->eager->btl->ops->connected;
+    return !connected || connected(p->eager) || !rt_list_empty(&p->pending);
+}
+
 /* On this host by the segment, to others by a message to each with whom there was any. */
 static void say_last(struct wm_domain *d, bool last)
 {
@@ -221,7 +228,7 @@ static void say_last(struct wm_domain *d, bool last)
         rt_node_say_last();
     for (int i = 0; i < WM_PEER_BUCKETS; i++)
         for (struct wm_peer *p = d->peers[i]; p; p = p->next)
-            if (!p->err && !p->is_self && local_rank(p) < 0)
+            if (!p->err && !p->is_self && local_rank(p) < 0 && has_spoken(p))
                 wm_try_ctl(d, p, wm_hdr(WM_LAST, 0, 0, 0), &msg, sizeof msg);
 }
 

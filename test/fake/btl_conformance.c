@@ -146,6 +146,7 @@ static void meet(void)
     static uint32_t meetings;
     send_now(CTX_END, 0, &t.sent, sizeof t.sent);
     progress_until(&t.ends, ++meetings);
+    CHECK(!t.b->ops->connected || t.b->ops->connected(t.peer));
 }
 
 static void all_lengths(void)

@@ -3,11 +3,13 @@
  *   p2p_late         a correct program: the answers to many synchronous sends, more than a ring
  *                    holds, wait for a sender that computes meanwhile
  *   p2p_late freed   a correct one: long messages, whose requests are freed, end in MPI_Finalize
+ *   p2p_late asked   a correct one: a rank that was only asked for messages, and never sent any,
+ *                    has ended: on other hosts there is no connection to it, and none is wanted
  *   p2p_late never   an erroneous one: messages that nobody receives, their requests freed */
 #include "test/mpi/mpitest.h"
 
 /* Longer than MPI_Finalize waits for the messages of an erroneous program. */
-enum { MESSAGES = 300, TAG = 21, AWAY_MS = 7000, BIG = 1 << 20 };
+enum { MESSAGES = 300, TAG = 21, AWAY_MS = 7000, END_MS = 2000, BIG = 1 << 20 };
 
 static void late_sender(void)
 {
@@ -32,6 +34,21 @@ static void early_receiver(void)
         OK(MPI_Recv(&v, 8, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
         CHECK_EQ(v, (uint64_t)i * 3 + 1);
     }
+}
+
+static void asked_in_vain(void)
+{
+    MPI_Request r;
+    int v, flag;
+
+    if (mt_rank != 0)
+        return;
+    OK(MPI_Irecv(&v, 1, MPI_INT, 1, TAG, MPI_COMM_WORLD, &r));
+    OK(MPI_Cancel(&r));
+    OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
+    OK(MPI_Iprobe(1, TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
+    CHECK(!flag);
+    mt_sleep_ms(END_MS);
 }
 
 static void never_received(void)
@@ -85,6 +102,8 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && !strcmp(argv[1], "never"))
         never_received();
+    else if (argc > 1 && !strcmp(argv[1], "asked"))
+        asked_in_vain();
     else if (freed)
         freed_requests();
     else if (mt_rank == 0)
