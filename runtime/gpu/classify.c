@@ -98,6 +98,8 @@ static void note_own(const void *p)
  * found too small and host memory believed for less time, never for more. */
 static void compare_clocks(void)
 {
+    if (rt_likely(rt_load_relaxed(&look.compared)))
+        return;
     uint64_t ticks = rt_gpu_clock() - look.tick, ns = rt_now_ns() - look.ns;
     if (look.ns == 0 || ns < CALIBRATE_NS)
         return;
@@ -241,8 +243,7 @@ static void note_host(const void *p)
 {
     uint64_t above, *word = rt_gpu_seen_word(p, &above);
     rt_store_relaxed(word, above | (rt_gpu_clock() & ((1ull << RT_GPU_SEEN_TIME_BITS) - 1)));
-    if (!rt_load_relaxed(&look.compared))
-        compare_clocks();
+    compare_clocks();
 }
 
 /* Host memory that is used all the time need not be tried each time.  A device address that has
@@ -267,6 +268,7 @@ static void note_device(const void *p, const struct answer *a)
     r->a = *a;
     r->all.g = NULL;
     recent.looked = r;
+    compare_clocks(); /* a program may have no host memory to look at but its own */
 }
 
 /* For addresses that the driver does not know, or cannot speak about because a kernel of the
