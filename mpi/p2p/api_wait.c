@@ -8,7 +8,7 @@
 #include "mpi/api/bodies.h"
 #include <stdio.h>
 #include "mpi/core/status.h"
-#include "mpi/p2p/engine.h"
+#include "mpi/p2p/device.h"
 
 int wm_req_error(const struct rt_req *r)
 {
@@ -39,10 +39,18 @@ static void fill_status(MPI_Status *s, const struct rt_req *r)
     wm_status_set(s, r->status.src, r->status.tag, r->status.len, r->status.cancelled);
 }
 
+static void wait_for(struct wm_domain *d, struct rt_req *r)
+{
+    if (rt_unlikely(r->flags & RT_REQ_DEVICE))
+        wm_dev_wait((struct wm_preq *)r);
+    else
+        wm_domain_wait(d, &r->done);
+}
+
 int wm_req_wait(struct wm_domain *d, struct rt_req *r, MPI_Status *status)
 {
     if (!rt_req_done(r))
-        wm_domain_wait(d, &r->done);
+        wait_for(d, r);
     fill_status(status, r);
     int err = wm_req_error(r);
     wm_req_release(r);
@@ -173,7 +181,7 @@ int wm_api_wait(MPI_Request *request, MPI_Status *status)
     struct wm_domain *d = domain();
     rt_lock(&d->lock);
     if (st == PENDING)
-        wm_domain_wait(d, &r->done);
+        wait_for(d, r);
     int err = take(d, request, r, status);
     rt_unlock(&d->lock);
     return err;

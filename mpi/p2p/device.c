@@ -394,6 +394,44 @@ void wm_dev_deliver(struct wm_preq *q, const struct wm_key *k, const void *data,
         wm_preq_finish(q, q->dev->fail);
 }
 
+/* ---- waiting ---- */
+
+/* Looks at what mostly ends a message, or goes on with it, so many times between two looks at
+ * everything, which take twice as long. */
+#define LOOKS 4
+
+/* Copies of this process, if there are any, else what the peer says. */
+static bool ends(const struct wm_preq *q, const struct wm_peer *peer, struct rt_idle *idle)
+{
+    for (int i = 0; i < LOOKS; i++) {
+        int n = 0;
+        if (rt_gpu_nactive)
+            n = wm_progress_copies(q->dom);
+        else if (peer && peer->poll)
+            n = peer->poll(peer->eager);
+        else
+            return false;
+        if (rt_req_done(&q->r))
+            return true;
+        if (n)
+            *idle = (struct rt_idle){ 0 };
+        rt_relax();
+    }
+    return false;
+}
+
+void wm_dev_wait(struct wm_preq *q)
+{
+    const struct wm_peer *peer = q->peer_rank >= 0 ? q->comm->peers[q->peer_rank] : NULL;
+    struct rt_idle idle = { 0 };
+    while (!rt_req_done(&q->r) && !ends(q, peer, &idle)) {
+        if (wm_progress(q->dom) > 0)
+            idle = (struct rt_idle){ 0 };
+        else if (!rt_req_done(&q->r))
+            wm_domain_idle(q->dom, &idle);
+    }
+}
+
 /* ---- the end ---- */
 
 /* MPI_Finalize has left messages unfinished: what comes for them later finds no device. */

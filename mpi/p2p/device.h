@@ -63,6 +63,8 @@ int wm_dev_send(struct wm_preq *q);
 void wm_dev_recv(struct wm_preq *q, const struct wm_rts *rts);
 /* The sender cannot write into the receiver's buffer: another way. */
 void wm_dev_put_refused(struct wm_preq *q);
+/* Waits for the end of a message with a device buffer, as wm_domain_wait() does. */
+void wm_dev_wait(struct wm_preq *q);
 /* Copies a message that came with its data; completes the request when it is there. */
 void wm_dev_deliver(struct wm_preq *q, const struct wm_key *k, const void *data, size_t len);
 /* A sub-message of pieces, not one of a user. */

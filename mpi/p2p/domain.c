@@ -514,16 +514,19 @@ static int advance_tasks(struct wm_domain *d)
     return n;
 }
 
+int wm_progress_copies(struct wm_domain *d)
+{
+    d->gathers_fins = true;
+    int n = rt_gpu_progress();
+    d->gathers_fins = false;
+    if (d->nfins)
+        wm_fins_flush(d);
+    return n;
+}
+
 int wm_progress(struct wm_domain *d)
 {
-    int n = 0;
-    if (rt_unlikely(rt_gpu_nactive)) {
-        d->gathers_fins = true;
-        n = rt_gpu_progress();
-        d->gathers_fins = false;
-        if (d->nfins)
-            wm_fins_flush(d);
-    }
+    int n = rt_unlikely(rt_gpu_nactive) ? wm_progress_copies(d) : 0;
     for (int i = 0; i < d->nbtl; i++)
         n += d->btl[i]->ops->progress(d->btl[i]);
     if (rt_unlikely(!rt_list_empty(&d->retry)))

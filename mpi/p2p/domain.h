@@ -125,6 +125,8 @@ void wm_fins_flush(struct wm_domain *d);
 /* One pass over transports, retries and tasks; returns the number of events.  Called under the
  * lock. */
 int wm_progress(struct wm_domain *d);
+/* Its part for copies of device memory alone, where some are under way. */
+int wm_progress_copies(struct wm_domain *d);
 /* Progress until *done is nonzero; gives the core and, when idle, sleeps.  Called under the lock,
  * returns under it. */
 void wm_domain_wait(struct wm_domain *d, const uint32_t *done);
