@@ -420,11 +420,20 @@ static bool ends(const struct wm_preq *q, const struct wm_peer *peer, struct rt_
     return false;
 }
 
+/* The device, or for a send the receiver's, takes microseconds: time to ask the driver what the
+ * next message from or to this buffer would have to ask. */
 void wm_dev_wait(struct wm_preq *q)
 {
     const struct wm_peer *peer = q->peer_rank >= 0 ? q->comm->peers[q->peer_rank] : NULL;
     struct rt_idle idle = { 0 };
-    while (!rt_req_done(&q->r) && !ends(q, peer, &idle)) {
+    bool ahead = false;
+    while (!rt_req_done(&q->r)) {
+        if (!ahead && (q->kind == WM_PREQ_SEND || q->op_busy)) {
+            rt_gpu_look_ahead(q->buf);
+            ahead = true;
+        }
+        if (ends(q, peer, &idle))
+            return;
         if (wm_progress(q->dom) > 0)
             idle = (struct rt_idle){ 0 };
         else if (!rt_req_done(&q->r))

@@ -227,6 +227,22 @@ static struct recent *take_recent(cu_ptr p)
     return is_fresh(r, rt_gpu_clock()) ? r : NULL;
 }
 
+/* Nobody frees p now, so the answer is as good as a look's.  One about a pool's memory is good only
+ * for the look it was given for. */
+void rt_gpu_look_ahead(const void *p)
+{
+    uint64_t now = rt_gpu_clock(), old = rt_load_relaxed(&rt_gpu_seen_for) / 2;
+    for (int i = 0; i < RECENT; i++) {
+        struct recent *r = &recent.of[i];
+        struct answer a;
+        if (!r->when || kind_of(&r->a) != RT_MEM_CUDA || !covers(r, (cu_ptr)(uintptr_t)p))
+            continue;
+        if (now - r->when >= old)
+            r->when = ask(r->p, &a) == CU_OK && !memcmp(&a, &r->a, sizeof a) ? now : 0;
+        return;
+    }
+}
+
 void rt_gpu_classify_init(void)
 {
     rt_gpu_own.stack_end = getauxval(AT_EXECFN); /* a text above all frames */
@@ -256,13 +272,22 @@ static bool noted_lately(const void *p)
     return now - (rt_load_relaxed(word) ^ above) < rt_load_relaxed(&rt_gpu_seen_for) * LATELY;
 }
 
+/* That of an older answer about p, which says nothing any more, else that of the oldest. */
+static struct recent *take_place(cu_ptr p)
+{
+    for (int i = 0; i < RECENT; i++)
+        if (recent.of[i].when && covers(&recent.of[i], p))
+            return &recent.of[i];
+    return &recent.of[recent.next++ % RECENT];
+}
+
 /* Device memory now; when it is freed, nothing shall say that host memory was here before. */
 static void note_device(const void *p, const struct answer *a)
 {
     uint64_t above, *word = rt_gpu_seen_word(p, &above);
     if ((rt_load_relaxed(word) ^ above) >> RT_GPU_SEEN_TIME_BITS == 0)
         rt_store_relaxed(word, 0);
-    struct recent *r = &recent.of[recent.next++ % RECENT];
+    struct recent *r = take_place((cu_ptr)(uintptr_t)p);
     r->p = recent.looked_at = (cu_ptr)(uintptr_t)p;
     r->when = rt_gpu_clock();
     r->a = *a;

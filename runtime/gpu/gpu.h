@@ -111,6 +111,10 @@ static inline bool rt_gpu_both_host(const void *p, const void *q)
                                                   rt_gpu_seen_when(q_own ? p : q));
 }
 
+/* While a message is on its way with p, which this thread has looked at: asks the driver again when
+ * its answer will not be believed much longer, so that the next look need not. */
+void rt_gpu_look_ahead(const void *p);
+
 struct rt_gpu; /* one CUDA context that this process uses: streams, kernels, staging; dev.c */
 
 /* What the driver says of a device address. */

@@ -382,6 +382,55 @@ static void one_answer_for_all(void)
     CHECK_EQ(table.nask, n + 2);
 }
 
+/* So many times, what a look has to ask after `ahead` was asked about when the answer to an earlier
+ * look was about to expire. */
+static int asks_after(const void *p, const void *ahead)
+{
+    struct timespec t = { 0, 100000000 };
+    CHECK(rt_gpu_is_device(p));
+    uint64_t since = rt_gpu_clock();
+    nanosleep(&t, NULL);
+    rt_gpu_seen_for = 1ull << 40;
+    int n = table.nask;
+    rt_gpu_look_ahead(ahead); /* too early */
+    CHECK_EQ(table.nask, n);
+    rt_gpu_seen_for = rt_gpu_clock() - since;
+    rt_gpu_look_ahead(ahead);
+    n = table.nask;
+    CHECK(rt_gpu_is_device(p)); /* within 100 ms */
+    return table.nask - n;
+}
+
+static void asked_ahead(void)
+{
+    struct rt_gpu_ptr q, again;
+    table_reset();
+    table_believe(true);
+    struct region *r = table_add(space, MIB, &table.own[0], 0);
+    table_add(space + 4 * MIB, MIB, &table.own[0], 0);
+    CHECK_EQ(rt_gpu_query(space, 1, &q), 0);
+    rt_gpu_look_ahead(space + 8 * MIB); /* never seen */
+    CHECK_EQ(asks_after(space + 8, space + 8), 0);
+    CHECK_EQ(rt_gpu_query(space + 8, 1, &again), 0);
+    CHECK(again.id == q.id && again.base == q.base);
+    CHECK_EQ(asks_after(space + 8, space + 4 * MIB), 1);
+    table_believe(true);
+    CHECK(rt_gpu_is_device(space));
+    r->id++; /* freed, and allocated again */
+    rt_gpu_seen_for = 0;
+    rt_gpu_look_ahead(space);
+    rt_gpu_seen_for = 1ull << 26;
+    CHECK_EQ(rt_gpu_query(space, 1, &again), 0);
+    CHECK(again.id == q.id + 1);
+    r->legacy = 0;
+    r->pool = (cu_pool)&table;
+    rt_gpu_seen_for = 0;
+    CHECK(rt_gpu_is_device(space));
+    int n = table.nask;
+    rt_gpu_look_ahead(space);
+    CHECK_EQ(table.nask, n);
+}
+
 static void ends_behind_its_allocation(void)
 {
     struct rt_gpu_ptr q = { .len = 77 };
@@ -532,6 +581,7 @@ int main(void)
     RUN(freed_memory_is_refused);
     RUN(kinds);
     RUN(one_answer_for_all);
+    RUN(asked_ahead);
     RUN(ends_behind_its_allocation);
     RUN(attributes_of_all_ages);
     RUN(vmm_runs);
