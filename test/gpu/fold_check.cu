@@ -212,7 +212,7 @@ static void check_ring_round(std::vector<area> &areas, unsigned round)
         for (unsigned i = 0; i < c.k.ndst; i++)
             any |= place[c.k.nsrc + i] = c.k.dst[i];
     } while (!ring_kinds[c.kind.kernel] || c.k.nsrc + c.k.ndst > RT_GPU_RING_PLACES ||
-             c.k.nsrc > RT_GPU_RING_SOURCES || (any & -any) < c.kind.nbytes);
+             c.k.nsrc > RT_GPU_RING_SOURCES || c.k.prefixes || (any & -any) < c.kind.nbytes);
     for (area &a : areas) /* the cases that were not taken have left their sources there */
         DO(cudaMemcpy(a.at, a.image.data(), AREA, cudaMemcpyDefault));
     DO(cudaDeviceSynchronize());
