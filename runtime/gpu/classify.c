@@ -422,6 +422,10 @@ int rt_gpu_query(const void *buf, size_t len, struct rt_gpu_ptr *out)
         return rt_cuda_error(got, "cuPointerGetAttributes");
     if (a.type != CU_MEMORY_DEVICE && !a.managed)
         return -RT_ENOENT;
+    if (!r) { /* the next call may be for the same buffer, and need not have looked at it first */
+        note_device(buf, &a);
+        r = take_recent(p);
+    }
     enum rt_memkind kind = kind_of(&a);
     if (kind == RT_MEM_CUDA_VMM) {
         if (!vmm_mapping(p, &a)) {
