@@ -98,9 +98,12 @@ bool move_linger_takes(struct move_state *m, size_t len);
 /* Posts op and launches the kernel when it is not there.  When that fails all that was posted waits
  * again in m->small, or is launched, and the kernel is off. */
 void move_linger_post(struct move_state *m, struct rt_gpu_op *op);
-/* The same with a reduction; false: the ring cannot take one like it, or a launch is better. */
-bool move_linger_post_fold(struct move_state *m, const struct move_fold *f, enum rt_gpu_link link,
-                           struct rt_gpu_op *op);
+/* The descriptor of a reduction, but for its number; false: the ring cannot take one like it, or a
+ * launch is better. */
+bool move_linger_describe(const struct move_fold *f, enum rt_gpu_link link,
+                          struct rt_gpu_desc *out);
+void move_linger_post_fold(struct move_state *m, const struct move_fold *f,
+                           const struct rt_gpu_desc *desc, struct rt_gpu_op *op);
 int move_linger_poll(struct move_state *m); /* ends what is done */
 /* The kernel has left something behind: it has to be started again, with the context current. */
 bool move_linger_gone(const struct move_state *m);
@@ -108,6 +111,16 @@ void move_linger_start(struct move_state *m);
 void move_linger_look(struct move_state *m); /* as move_flights_look() */
 
 /* ---- one context: copy.c ---- */
+
+/* A reduction as it was asked for, and what has been found out for it: programs repeat them.
+ * fold.c. */
+#define MOVE_KNOWN 8u
+struct move_known {
+    struct rt_gpu_fold asked; /* nsrc 0: none */
+    struct move_fold fold;
+    bool ring; /* it is for the ring, as `desc` */
+    struct rt_gpu_desc desc;
+};
 
 #define MOVE_SEEN 64u
 struct move_state {
@@ -142,6 +155,7 @@ struct move_state {
         unsigned key;
         enum rt_gpu_way way;
     } chosen;
+    struct move_known known[MOVE_KNOWN]; /* by places and length */
 };
 
 /* What each operation begins with.  False: it has ended already. */

@@ -9,6 +9,8 @@
 #include "runtime/gpu/fold.h"
 #include "runtime/gpu/move.h"
 
+#include <string.h>
+
 _Static_assert(sizeof((struct rt_gpu_fold){ 0 }.src) == RT_GPU_FOLD_PLACES * sizeof(void *),
                "struct rt_gpu_fold has room for them");
 
@@ -192,6 +194,29 @@ static struct move_fold plan(struct rt_gpu *g, const struct rt_gpu_fold *f, enum
     return p;
 }
 
+static bool is_same(const struct rt_gpu_fold *a, const struct rt_gpu_fold *b)
+{
+    return a->count == b->count && a->type == b->type && a->code == b->code && a->nsrc == b->nsrc &&
+           a->ndst == b->ndst && a->near == b->near && a->prefixes == b->prefixes &&
+           !memcmp(a->src, b->src, a->nsrc * sizeof *a->src) &&
+           !memcmp(a->dst, b->dst, a->ndst * sizeof *a->dst);
+}
+
+/* What the links are is of importance for speed only, so it may be old. */
+static struct move_known *look_up(struct rt_gpu *g, const struct rt_gpu_fold *f)
+{
+    uintptr_t x = (uintptr_t)f->dst[0] ^ (uintptr_t)f->src[0] ^ f->count;
+    struct move_known *k = &g->move->known[(x >> 3 ^ x >> 9 ^ x >> 20) % MOVE_KNOWN];
+
+    if (rt_likely(is_same(&k->asked, f)))
+        return k;
+    enum rt_gpu_link link = link_of(g, f);
+    k->fold = plan(g, f, link);
+    k->ring = !f->prefixes && move_linger_describe(&k->fold, link, &k->desc);
+    k->asked = *f;
+    return k;
+}
+
 void rt_gpu_fold(struct rt_gpu *g, const struct rt_gpu_fold *f, struct rt_gpu_op *op)
 {
     size_t len = f->count * rt_gpu_type_nbytes(f->type);
@@ -200,14 +225,15 @@ void rt_gpu_fold(struct rt_gpu *g, const struct rt_gpu_fold *f, struct rt_gpu_op
         rt_gpu_copy(g, NULL, NULL, 0, op);
         return;
     }
-    enum rt_gpu_link link = link_of(g, f);
-    struct move_fold p = plan(g, f, link);
+    struct move_known *k = look_up(g, f);
     op->len = 0;
     if (!move_begin(g, op))
         return;
-    if (f->prefixes || !move_ring_is_idle(g->move) || !move_linger_takes(g->move, p.weight) ||
-        !move_linger_post_fold(g->move, &p, link, op))
-        move_launch(g->move, p.k, p.grid, WEFT_FOLD_THREADS, &p.args, sizeof p.args, op);
+    if (k->ring && move_ring_is_idle(g->move) && move_linger_takes(g->move, k->fold.weight))
+        move_linger_post_fold(g->move, &k->fold, &k->desc, op);
+    else
+        move_launch(g->move, k->fold.k, k->fold.grid, WEFT_FOLD_THREADS, &k->fold.args,
+                    sizeof k->fold.args, op);
 }
 
 int rt_gpu_fold_on(struct rt_gpu *g, void *stream, const struct rt_gpu_fold *f)

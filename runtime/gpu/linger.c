@@ -202,10 +202,8 @@ static bool ring_is_better(const struct rt_gpu_fold_args *a, unsigned unit, uint
            rt_gpu_cost_fold_ns(RT_GPU_WAY_BATCH, link, nbytes * far);
 }
 
-bool move_linger_post_fold(struct move_state *m, const struct move_fold *f, enum rt_gpu_link link,
-                           struct rt_gpu_op *op)
+bool move_linger_describe(const struct move_fold *f, enum rt_gpu_link link, struct rt_gpu_desc *out)
 {
-    struct move_linger *l = &m->linger;
     const struct rt_gpu_fold_args *a = &f->args;
     uint64_t nbytes = a->count * ring_kinds[f->k].nbytes, place[2 * RT_GPU_FOLD_PLACES];
     unsigned kind = ring_kinds[f->k].kind, unit = ring_unit(a, nbytes, ring_kinds[f->k].nbytes);
@@ -218,15 +216,32 @@ bool move_linger_post_fold(struct move_state *m, const struct move_fold *f, enum
     memset(place, 0, sizeof place);
     memcpy(place, a->src, a->nsrc * sizeof *place);
     memcpy(place + a->nsrc, a->dst, a->ndst * sizeof *place);
+    *out = (struct rt_gpu_desc){
+        .fold = RT_GPU_RING_FOLD(kind, a->type, a->code, a->nsrc, a->ndst, unit, same),
+        .dst = place[0],
+        .src = place[1],
+        .len = (uint32_t)nbytes,
+        .near = a->near,
+    };
+    memcpy(out->more, place + 2, sizeof out->more);
+    memcpy(out->far, place + RT_GPU_RING_NEAR, sizeof out->far);
+    return true;
+}
+
+void move_linger_post_fold(struct move_state *m, const struct move_fold *f,
+                           const struct rt_gpu_desc *desc, struct rt_gpu_op *op)
+{
+    struct move_linger *l = &m->linger;
     struct rt_gpu_desc *d = &l->ring[next_slot(l)];
-    d->fold = RT_GPU_RING_FOLD(kind, a->type, a->code, a->nsrc, a->ndst, unit, same);
-    d->dst = place[0];
-    d->src = place[1];
-    memcpy(d->more, place + 2, sizeof d->more);
-    d->len = (uint32_t)nbytes;
-    d->near = a->near;
-    if (n > RT_GPU_RING_NEAR) {
-        memcpy(d->far, place + RT_GPU_RING_NEAR, sizeof d->far);
+
+    d->fold = desc->fold;
+    d->dst = desc->dst;
+    d->src = desc->src;
+    d->len = desc->len;
+    d->near = desc->near;
+    memcpy(d->more, desc->more, sizeof d->more);
+    if (desc->fold & RT_GPU_RING_FAR) {
+        memcpy(d->far, desc->far, sizeof d->far);
         rt_store_release(&d->seq_far_too, l->posted + 1);
         rt_store_release(&d->seq_far, l->posted + 1);
     }
@@ -235,7 +250,6 @@ bool move_linger_post_fold(struct move_state *m, const struct move_fold *f, enum
     op->src = &l->folds[next_slot(l)];
     op->len = f->weight;
     post(m, d, op);
-    return true;
 }
 
 int move_linger_poll(struct move_state *m)
