@@ -60,12 +60,25 @@ static bool is_plainly_host(const struct coll_args *a)
     return plain && rt_gpu_both_host(a->sbuf, a->rbuf);
 }
 
+/* And with buffers on the device: the receive buffer of calls in which every rank has one that
+ * begins where it says. */
+static bool is_plainly_device(const struct coll_args *a)
+{
+    bool plain = a->kind != COLL_REDUCE && a->kind != COLL_GATHER && !a->neighbors && !a->rcounts &&
+                 a->rtype && a->rtype->contig;
+    return plain && a->rcount * a->rtype->size > 0 && rt_gpu_is_device(a->rbuf);
+}
+
 int wm_coll_look(struct wm_call *call)
 {
     struct coll_args *a = &call->args;
     const struct wm_comm *c = call->comm;
     if (rt_likely(is_plainly_host(a)) || a->kind == COLL_BARRIER)
         return 0;
+    if (is_plainly_device(a)) {
+        a->mem = RT_MEM_CUDA;
+        return 0;
+    }
     if (a->neighbors) {
         int err = check_side(a, c, WM_SEND);
         return err < 0 ? err : check_side(a, c, WM_RECV);
