@@ -134,6 +134,11 @@ struct btl_ops {
     int (*attach)(struct btl_peer *p, const void *key, const struct rt_gpu_ptr *near,
                   struct btl_rmem **out);
     void (*detach)(struct btl_rmem *r);
+    /* Optional, both or none, for who uses the same memory again and again.  park: the memory may
+     * be unmapped meanwhile.  retake: r is attached as it was; false: attach() has to look anew.
+     * Both are cheap; detach() ends what is parked, too. */
+    void (*park)(struct btl_rmem *r);
+    bool (*retake)(struct btl_rmem *r);
     /* One-sided copy to / from attached memory at byte offset off.  m: this side's registration of
      * src or dst, where there is one; device memory of a transport with messages needs it.  done()
      * means that the data is visible at its destination before any later send() to that peer

@@ -95,6 +95,11 @@ struct coll_team_ops {
     int (*dev_attach)(struct coll_team *t, int rank, const void *key, const struct rt_gpu_ptr *near,
                       struct coll_dev_map *out);
     void (*dev_detach)(struct coll_team *t, struct coll_dev_map *m);
+    /* Between calls that use the same ranges.  dev_park: of n maps those that are attached (`att`)
+     * may be unmapped from now on, and wait to be retaken or detached.  dev_retake: all of them are
+     * as they were; false: all have to be detached. */
+    void (*dev_park)(struct coll_team *t, struct coll_dev_map *m, int n);
+    bool (*dev_retake)(struct coll_team *t, struct coll_dev_map *m, int n);
     /* A call with device buffers that the team does not carry out from device to device: starts the
      * task by coll_begin_device(), or puts host memory in the buffers' place in k->args, starts it
      * by coll_begin_host() and makes it copy back at its end. */
@@ -216,6 +221,9 @@ struct coll_alg { /* one row an algorithm; const array at the end of its file; s
 size_t coll_node_nbytes(int size);
 int coll_team_attach(struct coll_team *t, size_t off);
 void coll_team_fini(struct coll_team *t);
+/* The communicator goes, and so will coll_team_fini() when the team is quiet: what is kept of
+ * device memory is given back, as long as ops->dev_... can be called. */
+void coll_team_forget(struct coll_team *t);
 /* A team over several hosts: `ranks`, n of them, ascending, are those that share this host's node
  * segment with this one.  0 or -RT_ENOMEM. */
 int coll_team_split(struct coll_team *t, const int *ranks, int n);

@@ -19,7 +19,8 @@ struct cuda_imports {
     struct rt_list lru; /* all, the one used last at the end */
     struct rt_list bucket[BUCKETS];
     int n;
-    bool told; /* that all were in use */
+    uint64_t nended; /* imports that were dropped, or found stale while in use */
+    bool told;       /* that all were in use */
 };
 
 static struct rt_list *bucket_of(struct cuda_imports *c, int rank, uint32_t slot)
@@ -47,6 +48,7 @@ static void import_drop(struct cuda_imports *c, struct cuda_import *i)
     rt_list_del(&i->lru);
     rt_list_del(&i->hash);
     c->n--;
+    c->nended++;
     free(i);
 }
 
@@ -84,7 +86,10 @@ static void drop_stale(struct cuda_imports *c)
 
     rt_list_each_safe (l, next, &c->lru) {
         struct cuda_import *i = rt_container(l, struct cuda_import, lru);
-        if (!i->refs && stale(i))
+        if (!stale(i))
+            continue;
+        c->nended++;
+        if (!i->refs)
             import_drop(c, i);
     }
 }
@@ -212,6 +217,12 @@ static struct cuda_import *find(struct cuda_imports *c, int rank, const struct c
     return NULL;
 }
 
+static void note_use(struct cuda_imports *c, struct cuda_import *i)
+{
+    rt_list_del(&i->lru);
+    rt_list_append(&c->lru, &i->lru);
+}
+
 int btl_cuda_import_get(struct btl_cuda *b, struct btl_cuda_peer *p, const struct cuda_key *k,
                         struct rt_gpu *g, struct cuda_import **out)
 {
@@ -221,7 +232,7 @@ int btl_cuda_import_get(struct btl_cuda *b, struct btl_cuda_peer *p, const struc
         return -RT_ENOTSUP; /* not exported */
     if (!b->imports && (err = imports_open(b)) < 0)
         return err;
-    uint32_t ended = rt_load_relaxed(&cuda_table_of(p->rank)->ended);
+    uint32_t ended = rt_load_relaxed(&p->table->ended);
     if (rt_unlikely(ended != p->ended_seen)) {
         p->ended_seen = ended;
         drop_stale(b->imports);
@@ -229,8 +240,7 @@ int btl_cuda_import_get(struct btl_cuda *b, struct btl_cuda_peer *p, const struc
     struct cuda_import *i = find(b->imports, p->rank, k, g);
     if (!i && (err = import_make(b, p, k, g, &i)) < 0)
         return err;
-    rt_list_del(&i->lru);
-    rt_list_append(&b->imports->lru, &i->lru);
+    note_use(b->imports, i);
     if (i->err)
         return i->err;
     if (k->off > i->len || k->len > i->len - k->off)
@@ -238,6 +248,19 @@ int btl_cuda_import_get(struct btl_cuda *b, struct btl_cuda_peer *p, const struc
     i->refs++;
     *out = i;
     return 0;
+}
+
+uint64_t btl_cuda_imports_ended(const struct btl_cuda *b) { return b->imports->nended; }
+
+bool btl_cuda_import_again(struct btl_cuda *b, struct cuda_import *i, uint64_t ended)
+{
+    const struct btl_cuda_peer *p = b->peers[i->rank];
+
+    if (b->imports->nended != ended || rt_load_relaxed(&p->table->ended) != p->ended_seen)
+        return false;
+    note_use(b->imports, i);
+    i->refs++;
+    return true;
 }
 
 void btl_cuda_import_put(struct cuda_import *i) { i->refs--; }

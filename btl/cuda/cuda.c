@@ -32,6 +32,8 @@ struct cuda_rmem {
     bool near;        /* the local buffer lies on that device */
     size_t len;
     struct cuda_import *import; /* NULL: memory of this process */
+    uint64_t ended;             /* btl_cuda_imports_ended() when it was parked */
+    bool parked;                /* it has no reference of the import */
     struct cuda_rmem *next;
 };
 
@@ -175,6 +177,7 @@ static int cuda_add_peer(struct btl *btl, const struct rt_proc *proc, const void
         *p = (struct btl_cuda_peer){ .base = { .btl = btl, .proc = *proc },
                                      .rank = rank,
                                      .self = rank == rt_node.rank,
+                                     .table = cuda_table_of(rank),
                                      .sock = -1 };
         b->peers[rank] = p;
     }
@@ -238,10 +241,32 @@ static void cuda_detach(struct btl_rmem *rmem)
 {
     struct cuda_rmem *r = (struct cuda_rmem *)rmem;
 
-    if (r->import)
+    if (r->import && !r->parked)
         btl_cuda_import_put(r->import);
     r->next = r->b->free_rmems;
     r->b->free_rmems = r;
+}
+
+static void cuda_park(struct btl_rmem *rmem)
+{
+    struct cuda_rmem *r = (struct cuda_rmem *)rmem;
+
+    r->parked = true;
+    if (!r->import)
+        return;
+    r->ended = btl_cuda_imports_ended(r->b);
+    btl_cuda_import_put(r->import);
+}
+
+/* Memory of this process for another of its devices is looked at each time. */
+static bool cuda_retake(struct btl_rmem *rmem)
+{
+    struct cuda_rmem *r = (struct cuda_rmem *)rmem;
+
+    if (!r->import || !btl_cuda_import_again(r->b, r->import, r->ended))
+        return false;
+    r->parked = false;
+    return true;
 }
 
 /* ---- copies ---- */
@@ -341,6 +366,8 @@ const struct btl_ops btl_cuda_ops = {
     .mem_offer = btl_cuda_mem_offer,
     .attach = cuda_attach,
     .detach = cuda_detach,
+    .park = cuda_park,
+    .retake = cuda_retake,
     .put = cuda_put,
     .get = cuda_get,
     .progress = cuda_progress,

@@ -55,7 +55,8 @@ struct btl_cuda_peer {
     struct btl_peer base;
     int rank; /* local rank */
     bool self;
-    uint32_t ended_seen; /* of its table */
+    const struct cuda_table *table; /* its */
+    uint32_t ended_seen;            /* of that */
     int sock;            /* connected to its socket, or -1 */
 };
 
@@ -106,6 +107,11 @@ struct cuda_import {    /* another process's allocation, mapped for one device; 
     int err;
     int refs; /* attachments; not unmapped before 0 */
 };
+/* Changes when an import ends: one that had a reference at the same number is still there. */
+uint64_t btl_cuda_imports_ended(const struct btl_cuda *b);
+/* Takes a reference again of one that had one at that number, in a context that is not lost. False:
+ * it is to be got anew. */
+bool btl_cuda_import_again(struct btl_cuda *b, struct cuda_import *i, uint64_t ended);
 void btl_cuda_imports_close(struct btl_cuda *b);
 /* Finds or makes the mapping and takes a reference.  -RT_ENOTSUP, -RT_EUNREACH: go another way;
  * -RT_EPEER; -RT_EGPU. */

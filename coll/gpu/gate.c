@@ -98,15 +98,23 @@ size_t coll_gpu_post_nbytes(const struct coll_gpu *g)
     return (n + RT_CACHE_LINE - 1) & ~(size_t)(RT_CACHE_LINE - 1);
 }
 
+void coll_gpu_forget(struct coll_team *t)
+{
+    struct coll_gpu *g = t->gpu;
+    for (struct coll_gpu_call *c; g && (c = g->spare);) {
+        g->spare = c->next;
+        coll_gpu_free(c);
+    }
+    if (g)
+        g->nspare = 0;
+}
+
 void coll_gpu_fini(struct coll_team *t)
 {
     struct coll_gpu *g = t->gpu;
     if (!g)
         return;
-    for (struct coll_gpu_call *c = g->spare, *next; c; c = next) {
-        next = c->next;
-        coll_gpu_free(c);
-    }
+    coll_gpu_forget(t);
     t->gpu = NULL;
     t = g->team;
     for (int r = 0; t->rank == 0 && r < t->size; r++) { /* nobody looks at anything any more */
@@ -349,9 +357,11 @@ bool coll_gpu_has_nothing(const struct coll_team *t, const struct coll_args *a)
 static struct coll_gpu_call *find_spare(struct coll_gpu *g, const struct coll_task *k)
 {
     struct coll_gpu_call **at = &g->spare, *c;
-    while (*at && !coll_gpu_knows(*at, k) && ((*at)->next || g->nspare < KNOWN))
+    bool known = false;
+    while (*at && !(known = coll_gpu_knows(*at, k)) && ((*at)->next || g->nspare < KNOWN))
         at = &(*at)->next;
     if ((c = *at)) {
+        c->known = known;
         *at = c->next;
         g->nspare--;
     }

@@ -93,6 +93,7 @@ struct coll_gpu_call {
     int slot;
     bool device, posted, said_yes;
     bool booked; /* of a schedule: not among the undecided, and may be decided out of order */
+    bool known;  /* it is the call that the struct was last used for */
     int heard;             /* ranks that have said yes, or that have come to the phase waited for */
     uint64_t look_at;      /* clock, when to look whether those waited for are alive */
     uint32_t seen;         /* flags of all ranks: DECLINED, FAILED */
@@ -114,9 +115,10 @@ struct coll_gpu_call {
     int nscratch;
     bool in_place;    /* some rank's input is overwritten */
     bool large_pages; /* all ranks' results lie in such allocations */
+    bool parked;      /* the mappings wait for the same call */
     char *posts;       /* [size] of coll_gpu_post_nbytes(): copies of all ranks' */
     uint32_t *version; /* [size]: theirs; 0: not to be used again */
-    struct coll_dev_map *map[COLL_GPU_RANGES]; /* [size]; att set: to be detached */
+    struct coll_dev_map *map[COLL_GPU_RANGES]; /* [size]; att set: attached, or parked */
     char **at[COLL_GPU_RANGES];                /* [size], as these */
     size_t *len[COLL_GPU_RANGES];
     uint64_t *word;
@@ -162,6 +164,8 @@ size_t coll_gpu_nbytes(int size); /* of the team's shared memory */
 /* Sets t->gpu where there may be device memory, else says no to all calls.  `words`: t, or the
  * ranks of this host, who vote about t's calls. */
 int coll_gpu_attach(struct coll_team *t, struct coll_team *words, void *shared);
+/* Gives back what is kept of calls that have ended, while the team's ops can do so. */
+void coll_gpu_forget(struct coll_team *t);
 void coll_gpu_fini(struct coll_team *t);
 bool coll_gpu_quiet(const struct coll_team *t, const struct coll_team *words, void *shared);
 /* Starts a call that coll_gpu_pass() has not let through. */

@@ -6,8 +6,9 @@
  * are the same: this rank's description, copies of the others' posts, and where their ranges were
  * mapped.  A post has a version, another one whenever the memory or the arguments are others, by
  * which readers see that they need not look at it again.  Nothing is held by this: each call asks
- * what memory its buffers are, and takes its mappings anew.  When all is as it was the plan is
- * (coll_gpu_call.planned).  Under the domain's lock. */
+ * what memory its buffers are, and takes its mappings again; between calls they are parked, so
+ * that they may be unmapped.  When all is as it was the plan is (coll_gpu_call.planned).  Under the
+ * domain's lock. */
 #include "coll/gpu/gpu.h"
 
 #include <stdlib.h>
@@ -45,6 +46,39 @@ static int make_room(struct coll_gpu_call *c)
         return -RT_ENOMEM;
     c->offsets = calloc(n, sizeof *c->offsets);
     return c->offsets ? 0 : -RT_ENOMEM;
+}
+
+/* ---- mappings ---- */
+
+static void detach_all(struct coll_gpu_call *c)
+{
+    struct coll_team *t = c->gate->team;
+    c->parked = false;
+    for (int w = 0; w < COLL_GPU_RANGES && c->map[w]; w++)
+        for (int r = 0; r < t->size; r++)
+            if (c->map[w][r].att) {
+                t->ops->dev_detach(t, &c->map[w][r]);
+                c->map[w][r].att = NULL;
+            }
+}
+
+/* For the same call, if the next one is. */
+static void park_all(struct coll_gpu_call *c)
+{
+    struct coll_team *t = c->gate->team;
+    c->parked = true;
+    for (int w = 0; w < COLL_GPU_RANGES; w++)
+        t->ops->dev_park(t, c->map[w], t->size);
+}
+
+static bool retake_all(struct coll_gpu_call *c)
+{
+    struct coll_team *t = c->gate->team;
+    bool all = true;
+    c->parked = false;
+    for (int w = 0; w < COLL_GPU_RANGES && all; w++)
+        all = t->ops->dev_retake(t, c->map[w], t->size);
+    return all;
 }
 
 /* ---- whether a call is the one that it was ---- */
@@ -104,6 +138,7 @@ static void note_asked(struct coll_gpu_call *c)
 void coll_gpu_unlearn(struct coll_gpu_call *c)
 {
     c->asked.known = c->planned = false;
+    detach_all(c);
     for (int r = 0; c->version && r < c->gate->team->size; r++)
         c->version[r] = 0;
 }
@@ -185,7 +220,7 @@ static int describe_memory(struct coll_gpu_call *c, struct coll_gpu_post *post, 
 
 static int describe(struct coll_gpu_call *c, struct coll_gpu_post *post)
 {
-    bool other = !coll_gpu_knows(c, c->task);
+    bool other = !c->known;
     int err = other ? describe_call(c, post) : 0;
     if (err >= 0)
         err = describe_memory(c, post, &other);
@@ -239,17 +274,6 @@ bool coll_gpu_stands(const struct coll_gpu_call *c)
 }
 
 /* ---- the others' ---- */
-
-static void detach_all(struct coll_gpu_call *c)
-{
-    struct coll_team *t = c->gate->team;
-    for (int w = 0; w < COLL_GPU_RANGES && c->map[w]; w++)
-        for (int r = 0; r < t->size; r++)
-            if (c->map[w][r].att) {
-                t->ops->dev_detach(t, &c->map[w][r]);
-                c->map[w][r].att = NULL;
-            }
-}
 
 /* Copies what a rank says unless the copy is of the same version; posts of persistent calls have
  * none. */
@@ -317,6 +341,11 @@ int coll_gpu_map(struct coll_gpu_call *c)
     int size = c->gate->team->size, err = 0;
     for (int r = 0; r < size; r++)
         read_post(c, r);
+    if (c->planned && c->parked && retake_all(c)) {
+        note_reach(c->gate, 0);
+        return 0; /* all that is below is as it was */
+    }
+    detach_all(c);
     if (!c->planned)
         use_posts(c);
     for (int r = 0; r < size; r++)
@@ -332,12 +361,16 @@ int coll_gpu_map(struct coll_gpu_call *c)
 
 void coll_gpu_release(struct coll_gpu_call *c)
 {
-    detach_all(c);
+    if (c->planned && !c->init && !c->parked)
+        park_all(c);
+    else if (!c->parked)
+        detach_all(c);
     release_own(c);
 }
 
 void coll_gpu_free(struct coll_gpu_call *c)
 {
+    detach_all(c);
     for (int w = 0; w < COLL_GPU_RANGES; w++) {
         free(c->map[w]);
         free(c->at[w]);

@@ -102,6 +102,16 @@ static void sub_dev_detach(struct coll_team *t, struct coll_dev_map *m)
     whole(t)->ops->dev_detach(t, m);
 }
 
+static void sub_dev_park(struct coll_team *t, struct coll_dev_map *m, int n)
+{
+    whole(t)->ops->dev_park(t, m, n);
+}
+
+static bool sub_dev_retake(struct coll_team *t, struct coll_dev_map *m, int n)
+{
+    return whole(t)->ops->dev_retake(t, m, n);
+}
+
 static bool sub_gone(struct coll_team *t, int rank)
 {
     struct coll_team *up = whole(t);
@@ -131,6 +141,8 @@ static const struct coll_team_ops sub_ops = {
     .dev_release = sub_dev_release,
     .dev_attach = sub_dev_attach,
     .dev_detach = sub_dev_detach,
+    .dev_park = sub_dev_park,
+    .dev_retake = sub_dev_retake,
     .gone = sub_gone,
     .stage = sub_stage,
 };

@@ -73,6 +73,13 @@ int coll_team_attach(struct coll_team *whole, size_t off)
     return 0;
 }
 
+void coll_team_forget(struct coll_team *t)
+{
+    coll_gpu_forget(coll_team_local(t));
+    if (t->hier)
+        coll_gpu_forget(t);
+}
+
 void coll_team_fini(struct coll_team *t)
 {
     struct coll_node *n = t->node;

@@ -122,6 +122,8 @@ static const struct coll_team_ops team_ops = {
     .dev_release = wm_team_dev_release,
     .dev_attach = wm_team_dev_attach,
     .dev_detach = wm_team_dev_detach,
+    .dev_park = wm_team_dev_park,
+    .dev_retake = wm_team_dev_retake,
     .device = wm_coll_device,
     .gone = team_gone,
     .nodes = team_nodes,
@@ -266,6 +268,7 @@ int wm_coll_team_init(struct wm_comm *c)
 void wm_coll_team_fini(struct wm_comm *c)
 {
     struct coll_team *t = &c->team, *local = coll_team_local(t);
+    coll_team_forget(t);
     wm_team_dev_forget(local);
     bool owner = local->node && local->rank == 0;
     size_t nbytes = owner && !is_world(c) ? coll_node_nbytes(local->size) : 0;

@@ -60,9 +60,10 @@ struct described {
     const struct btl_ops *ops;
     struct btl_mem *m;
     char key[COLL_DEV_KEY];
-    int users; /* calls under way */
-    int peer;  /* the next one that is asked whether it needs anything */
-    bool kept; /* in the table */
+    int users;     /* calls under way */
+    unsigned used; /* by calls so far */
+    int peer;      /* the next one that is asked whether it needs anything */
+    bool kept;     /* in the table */
 };
 static struct described kept[KEPT]; /* under the domain's lock */
 
@@ -79,11 +80,15 @@ static void forget(struct described *d)
     d->team = NULL;
 }
 
-/* Now and then each peer may get again what it has lost. */
+/* Now and then each peer may get again what it has lost.  One that has lost something makes the
+ * call go another way until then. */
+#define OFFER_EVERY 8u
 static int offer_next(struct described *d)
 {
     struct coll_team *t = d->team;
     struct btl_peer *p;
+    if (++d->used % OFFER_EVERY)
+        return 0;
     d->peer = (d->peer + 1) % t->size;
     if (d->peer == t->rank)
         d->peer = (d->peer + 1) % t->size;
@@ -120,11 +125,12 @@ int wm_team_dev_describe(struct coll_team *t, const void *p, size_t len, struct 
     if (err == -RT_ENOENT || err == -RT_EINVAL)
         return -RT_ENOTSUP; /* host memory, or several allocations: staging will say what is wrong
                              */
-    if (err >= 0)
-        err = dev_peer(t, t->rank, &self);
     if (err < 0)
         return err;
     if (!is_same(d, t, p, len, &out->at) || offer_next(d) < 0) {
+        err = dev_peer(t, t->rank, &self);
+        if (err < 0)
+            return err;
         if (!d->users)
             forget(d);
         else if (!(d = calloc(1, sizeof *d))) /* two calls at a time in one place */
@@ -183,4 +189,28 @@ void wm_team_dev_detach(struct coll_team *t, struct coll_dev_map *m)
     const struct btl_ops *ops;
     if (dev_ops(t, &ops) >= 0)
         ops->detach(m->att);
+    m->att = NULL;
+}
+
+void wm_team_dev_park(struct coll_team *t, struct coll_dev_map *m, int n)
+{
+    const struct btl_ops *ops;
+    if (dev_ops(t, &ops) < 0)
+        return;
+    for (int i = 0; i < n; i++)
+        if (m[i].att && ops->park)
+            ops->park(m[i].att);
+        else if (m[i].att)
+            wm_team_dev_detach(t, &m[i]);
+}
+
+bool wm_team_dev_retake(struct coll_team *t, struct coll_dev_map *m, int n)
+{
+    const struct btl_ops *ops;
+    int i = 0;
+    if (dev_ops(t, &ops) < 0 || !ops->retake)
+        return false;
+    while (i < n && (!m[i].att || ops->retake(m[i].att)))
+        i++;
+    return i == n;
 }

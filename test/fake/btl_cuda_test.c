@@ -358,6 +358,78 @@ static int freed(int rank, void *how)
     return verdict();
 }
 
+/* What is parked comes again as it was, holds no mapping that others need or whose memory has been
+ * freed, and is then refused; detached it counts for nothing. */
+static int parked(int rank, void *arg)
+{
+    struct btl_rmem *r[4], *other, *last;
+    (void)arg;
+
+    rt_cfg_set("gpu_mappings", "4", RT_CFG_CMD);
+    if (pair_start(rank, 0) < 0)
+        return 1;
+    meet(rank);
+    cu_ptr dst = mem_make(LEGACY, 0, 4096);
+    if (rank == 0)
+        many_make(LEGACY, 6);
+    meet(rank);
+    for (int i = 0; rank == 1 && i < 4; i++) {
+        CHECK_EQ(attach(i, dst, &r[i]), 0);
+        void *at = r[i]->ptr;
+        for (int again = 0; again < 3; again++) {
+            tp->ops->park(r[i]);
+            CHECK(tp->ops->retake(r[i]));
+        }
+        CHECK_EQ(r[i]->ptr, at);
+        CHECK_EQ(get_now(r[i], 0, dst, 4096), 0);
+        CHECK(mem_is(dst, 4096, 100u + (unsigned)i));
+    }
+    if (rank == 1) {
+        CHECK_EQ(ncalls_open, 4);
+        CHECK_EQ(attach(4, dst, &other), -RT_ENOTSUP); /* what was retaken is in use */
+        tp->ops->park(r[0]);
+        tp->ops->park(r[1]);
+        CHECK_EQ(attach(4, dst, &other), 0); /* what is parked is not */
+        CHECK_EQ(ncalls_close, 1);
+        CHECK(!tp->ops->retake(r[0]));
+        tp->ops->detach(r[0]);
+        tp->ops->detach(r[1]);
+        tp->ops->detach(other);
+        CHECK_EQ(attach(0, dst, &r[0]), 0); /* in the place of 1 or 4: nobody holds those */
+        tp->ops->park(r[0]);
+        tp->ops->park(r[2]);
+    }
+    meet(rank);
+    if (rank == 0) { /* one is freed, and found to be so */
+        tp->ops->mem_dereg(many_mem[2]);
+        mem_free(LEGACY, many[2], 4096);
+        CHECK_EQ(give_key(mem_make(LEGACY, 0, 4096), 4096, 2, &many_mem[2]), 0);
+    }
+    meet(rank);
+    if (rank == 1) {
+        CHECK(!tp->ops->retake(r[0])); /* something has ended: one look at all */
+        tp->ops->detach(r[0]);
+        CHECK_EQ(attach(3, dst, &last), 0);
+        CHECK(!tp->ops->retake(r[2]));
+        tp->ops->detach(r[2]);
+        tp->ops->detach(r[3]);
+        tp->ops->park(last);
+        CHECK(tp->ops->retake(last));
+        tp->ops->detach(last);
+        for (int i = 3; i < 6; i++)
+            read_many(i, dst);
+    }
+    meet(rank);
+    if (rank == 0)
+        many_drop(6);
+    return verdict();
+}
+
+static void what_is_parked_comes_again_or_is_refused(void)
+{
+    CHECK_EQ(pair_run("parked", parked, NULL), 0);
+}
+
 /* What was freed is still in use here when another allocation, longer, comes in its place: that one
  * is not mapped beside it, but later. */
 static int overlapping(int rank, void *arg)
@@ -751,6 +823,7 @@ int main(void)
     RUN(what_cannot_be_exported_is_refused_silently);
     RUN(own_memory_needs_no_export);
     RUN(mappings_are_bounded_and_those_in_use_stay);
+    RUN(what_is_parked_comes_again_or_is_refused);
     RUN(a_lost_descriptor_comes_again);
     RUN(memory_that_outlives_a_rest);
     RUN(freed_memory_is_noticed);

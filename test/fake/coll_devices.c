@@ -231,6 +231,13 @@ static void release(struct coll_team *t, struct coll_dev_mem *m)
     dev.nregs--;
 }
 
+struct mapping {
+    bool parked;
+    const struct fake_place *place;
+    const char *seen; /* the place's, when it was made */
+    int number;
+};
+
 static int attach(struct coll_team *t, int rank, const void *key, const struct rt_gpu_ptr *near,
                   struct coll_dev_map *out)
 {
@@ -245,17 +252,54 @@ static int attach(struct coll_team *t, int rank, const void *key, const struct r
     memcpy(&k, key, sizeof k);
     const struct fake_place *place = place_of(k.p);
     CHECK_MSG(!place || place->number == k.number, "the key is of memory that is no more");
+    struct mapping *m = malloc(sizeof *m);
+    *m = (struct mapping){ .place = place, .number = k.number };
+    m->seen = place ? place->seen : NULL;
     out->ptr = place ? place->seen + (k.p - place->own) : k.p;
-    out->att = out->ptr;
+    out->att = m;
     dev.nmaps++;
     return 0;
 }
 
-static void detach(struct coll_team *t, struct coll_dev_map *m)
+static void detach(struct coll_team *t, struct coll_dev_map *map)
+{
+    struct mapping *m = map->att;
+    (void)t;
+    dev.nmaps -= !m->parked;
+    free(m);
+    map->att = NULL;
+}
+
+/* Those that are parked do not count. */
+static void park(struct coll_team *t, struct coll_dev_map *map, int n)
 {
     (void)t;
-    (void)m;
-    dev.nmaps--;
+    for (int i = 0; i < n; i++) {
+        struct mapping *m = map[i].att;
+        if (!m)
+            continue;
+        CHECK(!m->parked);
+        m->parked = true;
+        dev.nmaps--;
+    }
+}
+
+/* Now and then something has been unmapped. */
+static bool retake(struct coll_team *t, struct coll_dev_map *map, int n)
+{
+    (void)t;
+    for (int i = 0; i < n; i++) {
+        struct mapping *m = map[i].att;
+        if (!m)
+            continue;
+        CHECK(m->parked);
+        const struct fake_place *p = m->place;
+        if ((p && (p->number != m->number || p->seen != m->seen)) || !fake_random(dev.now, 8))
+            return false;
+        m->parked = false;
+        dev.nmaps++;
+    }
+    return true;
 }
 
 static int stage(struct coll_team *t, struct coll_task *k)
@@ -272,6 +316,8 @@ static const struct fake_more more = { .ops = { .dev_describe = describe,
                                                 .dev_release = release,
                                                 .dev_attach = attach,
                                                 .dev_detach = detach,
+                                                .dev_park = park,
+                                                .dev_retake = retake,
                                                 .stage = stage },
                                        .turn = device_turn };
 

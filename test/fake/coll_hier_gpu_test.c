@@ -72,6 +72,23 @@ static void detach(struct coll_team *t, struct coll_dev_map *m)
     nmaps--;
 }
 
+static void park(struct coll_team *t, struct coll_dev_map *m, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (m[i].att)
+            detach(t, &m[i]);
+        m[i].att = NULL;
+    }
+}
+
+static bool retake(struct coll_team *t, struct coll_dev_map *m, int n)
+{
+    (void)t;
+    (void)m;
+    (void)n;
+    return false;
+}
+
 static struct rt_gpu *device(struct coll_team *t, const struct coll_args *a)
 {
     (void)t;
@@ -106,6 +123,8 @@ static const struct fake_more more = { .ops = { .dev_describe = describe,
                                                 .dev_release = release,
                                                 .dev_attach = attach,
                                                 .dev_detach = detach,
+                                                .dev_park = park,
+                                                .dev_retake = retake,
                                                 .device = device,
                                                 .stage = stage },
                                        .turn = turn };
