@@ -143,6 +143,7 @@ int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task 
     k->seq = t->seq++;
     k->tag = (int)(k->seq & TAG_NUMBERS);
     k->messages = false;
+    k->lost = 0;
     int err = begin(k);
     if (err < 0)
         t->seq--; /* it has not happened here: repeated, it meets those who wait for it */
@@ -166,6 +167,7 @@ void coll_prepare(struct coll_team *t, const struct coll_args *a, struct coll_ta
 
 int coll_restart(struct coll_task *k)
 {
+    k->lost = 0;
     return rt_unlikely(k->fixed != NULL) ? coll_gpu_restart(k) : begin(k);
 }
 
@@ -185,6 +187,6 @@ int coll_task_advance(struct coll_task *k)
     if (k->cleanup)
         k->cleanup(k);
     k->cleanup = NULL;
-    rt_req_finish(&k->req, rc < 0 ? rc : 0);
+    rt_req_finish(&k->req, rc < 0 ? rc : k->lost);
     return 1;
 }

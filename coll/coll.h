@@ -74,6 +74,9 @@ struct coll_team_ops {
     int (*irecv)(struct coll_team *t, void *buf, int64_t n, const struct rt_layout *l, int src,
                  int tag, struct rt_req **out);
     void (*release)(struct coll_team *t, struct rt_req *r);
+    /* In place of isend() where the data are void: the receive ends with -RT_EREMOTE.  Nothing is
+     * left to wait for. */
+    int (*tell_void)(struct coll_team *t, int dst, int tag);
     /* Shared memory for all ranks of a team on one node: offset + pointer, agreed by the caller
      * over messages; NULL-able. */
     size_t (*shm_alloc)(struct coll_team *t, size_t nbytes);
@@ -180,6 +183,10 @@ struct coll_task {
     int tag;      /* of its messages */
     bool background; /* nobody drives it until its owner waits for it; set before the start */
     bool messages; /* ranks may start it in different orders: messages only */
+    /* -RT_E...: what this rank puts in, or has received, is void, as a device has failed; 0: not so
+     * far.  The algorithm goes on, so that nobody waits in vain, tells those to whom it gives
+     * anything, and the call ends with this.  Set by coll_task_lose(). */
+    int lost;
     /* Advances without blocking: 0 = not finished, 1 = finished, -RT_E... = failed. */
     int (*step)(struct coll_task *k);
     void (*cleanup)(
@@ -262,6 +269,12 @@ int coll_begin_device(struct coll_task *k, struct rt_gpu *g);
 #define COLL_TAG_CALLS 0x20000000
 #define COLL_TAG_PERSISTENT 0x40000000
 #define COLL_TAG_END 0x60000000
+/* What this rank contributes from here on is void.  The first reason counts. */
+static inline void coll_task_lose(struct coll_task *k, int err)
+{
+    if (!k->lost)
+        k->lost = err;
+}
 /* Calls step(); finishes task->req when done.  Returns 1 when it finished now, else 0. */
 int coll_task_advance(struct coll_task *task);
 /* The algorithm that coll_start() would take, and why (rule text), for weft_info --coll. */

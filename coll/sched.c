@@ -221,25 +221,47 @@ void coll_copy(const void *src, int64_t src_n, const struct rt_layout *src_l, vo
         rt_layout_copy(src_l, src_n, src, dst_l, dst_n, dst);
 }
 
+/* Whether only data are lost: a device or its memory has failed, here or elsewhere, and whoever
+ * takes part still does.  Notes it. */
+static bool lose(struct coll_sched *s, int err)
+{
+    if (err != -RT_EREMOTE && err != -RT_EGPU && err != -RT_EADDR && err != -RT_ENOMEM)
+        return false;
+    coll_task_lose(s->task, err);
+    return true;
+}
+
+/* Starts the message of a step; *out stays NULL where there is nothing to wait for.  When the data
+ * here are void, that is told in place of what would be sent, and what comes is thrown away: the
+ * buffers may be memory that cannot be used any more. */
+static int post(const struct coll_sched *s, const struct step *st, struct rt_req **out)
+{
+    struct coll_team *t = st->team;
+    int tag = s->task->tag;
+    bool lost = s->task->lost;
+    if (st->kind == STEP_RECV)
+        return t->ops->irecv(t, lost ? NULL : st->dst, lost ? 0 : st->dst_n,
+                             lost ? &coll_bytes : st->dst_l, st->peer, tag, out);
+    if (rt_unlikely(lost))
+        return t->ops->tell_void(t, st->peer, tag);
+    return t->ops->isend(t, st->src, st->src_n, st->src_l, st->peer, tag, out);
+}
+
 /* Posts the messages of the current round. */
 static int round_post(struct coll_sched *s)
 {
-    int tag = s->task->tag;
     s->nreqs = s->next_req = 0;
     for (const struct step *st = &s->steps[s->at]; st->kind != STEP_ROUND; st++) {
-        struct coll_team *t = st->team;
-        int err = 0;
-        if (st->kind == STEP_SEND)
-            err = t->ops->isend(t, st->src, st->src_n, st->src_l, st->peer, tag,
-                                &s->reqs[s->nreqs]);
-        else if (st->kind == STEP_RECV)
-            err = t->ops->irecv(t, st->dst, st->dst_n, st->dst_l, st->peer, tag,
-                                &s->reqs[s->nreqs]);
-        else
+        if (st->kind != STEP_SEND && st->kind != STEP_RECV)
             continue;
+        struct rt_req **r = &s->reqs[s->nreqs];
+        *r = NULL;
+        int err = post(s, st, r);
+        if (rt_unlikely(err < 0) && !s->task->lost && lose(s, err))
+            err = post(s, st, r);
         if (err < 0)
             return err;
-        s->nreqs++;
+        s->nreqs += *r != NULL;
     }
     s->posted = true;
     return 0;
@@ -256,7 +278,8 @@ static int round_poll(struct coll_sched *s)
         int err = r->err;
         t->ops->release(t, r);
         s->next_req++;
-        if (err < 0)
+        bool thrown_away = err == -RT_ETRUNC && s->task->lost;
+        if (rt_unlikely(err < 0) && !thrown_away && !lose(s, err))
             return err;
     }
     return 1;
@@ -269,10 +292,15 @@ static int round_calls(struct coll_sched *s)
         if (st->kind != STEP_CALL || st->peer < s->next_call)
             continue;
         struct coll_task *k = &s->calls[st->peer];
+        coll_task_lose(k, s->task->lost);
         if (!coll_task_advance(k))
             return 0;
         s->next_call++;
-        if (k->req.err < 0)
+        if (rt_likely(k->req.err >= 0))
+            continue;
+        if (k->req.err == k->lost)
+            coll_task_lose(s->task, k->lost);
+        else if (!lose(s, k->req.err))
             return k->req.err;
     }
     return 1;
@@ -286,12 +314,15 @@ static int round_wait(struct coll_sched *s)
     return rc > 0 ? calls : rc;
 }
 
-/* Runs the local steps of the round and moves to the next one. */
+/* Runs the local steps of the round and moves to the next one.  Void data are not shown to users'
+ * functions. */
 static int round_finish(struct coll_sched *s)
 {
     const struct step *st = &s->steps[s->at];
     for (; st->kind != STEP_ROUND; st++) {
         int err = 0;
+        if (rt_unlikely(s->task->lost))
+            continue;
         if (st->kind == STEP_COPY)
             coll_copy(st->src, st->src_n, st->src_l, st->dst, st->dst_n, st->dst_l);
         else if (st->kind == STEP_REDUCE)

@@ -48,6 +48,11 @@ static void sub_release(struct coll_team *t, struct rt_req *r)
     whole(t)->ops->release(whole(t), r);
 }
 
+static int sub_tell_void(struct coll_team *t, int dst, int tag)
+{
+    return whole(t)->ops->tell_void(whole(t), whole_rank(t, dst), tag);
+}
+
 static size_t sub_shm_alloc(struct coll_team *t, size_t nbytes)
 {
     return whole(t)->ops->shm_alloc(whole(t), nbytes);
@@ -119,18 +124,24 @@ static bool sub_gone(struct coll_team *t, int rank)
 }
 
 /* A part of a schedule on the device that does not go from device to device: by messages, because
- * calls in shared memory would be begun in another order on each rank. */
+ * calls in shared memory would be begun in another order on each rank.  The others count on this
+ * one's, so without memory on the device, which is not used then, they are void. */
 static int sub_stage(struct coll_team *t, struct coll_task *k)
 {
     (void)t;
     k->messages = true;
-    return coll_begin_device(k, k->gpu);
+    int err = k->lost ? k->lost : coll_begin_device(k, k->gpu);
+    if (rt_likely(err >= 0))
+        return err;
+    coll_task_lose(k, err);
+    return coll_begin_device(k, NULL);
 }
 
 static const struct coll_team_ops sub_ops = {
     .isend = sub_isend,
     .irecv = sub_irecv,
     .release = sub_release,
+    .tell_void = sub_tell_void,
     .shm_alloc = sub_shm_alloc,
     .shm_free = sub_shm_free,
     .shm_at = sub_shm_at,

@@ -101,6 +101,14 @@ static void reduce_slice(const struct coll_node *n, const struct coll_args *a,
     }
 }
 
+/* When all have done the first step. */
+static void hear_void(const struct coll_node *n, struct coll_task *k, uint64_t e)
+{
+    for (int r = 0; r < n->team->size; r++)
+        if (rt_unlikely(coll_node_is_void(n, r, e)))
+            coll_task_lose(k, -RT_EREMOTE);
+}
+
 static int reduce_step(struct coll_task *k)
 {
     struct coll_node *n = k->team->node;
@@ -124,6 +132,10 @@ static int reduce_step(struct coll_task *k)
             n->seen = e - 1; /* all have started e, so all have finished e - 1 */
         if (s < 2 && s < npieces && !coll_node_half_free(n, s))
             return 0;
+        if (rt_unlikely(k->lost) && s == 0 && npieces > 0)
+            coll_node_say_void(n, e);
+        if (s == 1)
+            hear_void(n, k, e);
         if (s > 0 && s <= npieces)
             reduce_slice(n, a, coll_piece_of(bytes, len, s - 1), s - 1);
         if (s < npieces)

@@ -232,7 +232,8 @@ static int tell(struct coll_node *n, const struct coll_task *k, uint64_t e, cons
         return 0;
     *wrote = e;
     write_own(n->team, &k->args, data_of(n, e, n->team->rank, payload));
-    rt_store_release(&line_of(n, e, n->team->rank)->epoch, e); /* payload before epoch */
+    uint64_t epoch = rt_unlikely(k->lost) ? e | COLL_NODE_VOID : e;
+    rt_store_release(&line_of(n, e, n->team->rank)->epoch, epoch); /* payload before epoch */
     coll_node_wake(n);
     return 1;
 }
@@ -254,10 +255,12 @@ static int flat_step(struct coll_task *k)
         n->step = 1;
         n->next = p.from;
     }
-    for (; n->next < p.to; n->next++)
-        if (rt_load_acquire(&line_of(n, e, n->next)->epoch) <
-            e) /* pairs with the release in tell() */
+    for (; n->next < p.to; n->next++) {
+        /* pairs with the release in tell() */
+        uint64_t epoch = rt_load_acquire(&line_of(n, e, n->next)->epoch);
+        if (epoch != e && !coll_node_has_told(epoch, e, &k->lost))
             return 0;
+    }
     if (p.from == 0 && p.to == k->team->size && n->seen < e - 1)
         n->seen = e - 1; /* all have started e, so all have finished e - 1 */
     read_result(n, e, &k->args, bytes);

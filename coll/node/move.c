@@ -104,6 +104,8 @@ static void write_mode(struct coll_node *n, const struct coll_args *a, uint64_t 
     const struct coll_team *t = n->team;
     struct coll_node_prog *own = &n->prog[t->rank];
     own->direct[n->half] = p->direct;
+    if (rt_unlikely(n->gives_void))
+        coll_node_say_void(n, e);
     if (p->lands) {
         struct coll_move_data d = coll_move_in(t, a, t->rank == a->root ? !a->root : a->root);
         if (a->kind == COLL_GATHER)
@@ -323,6 +325,13 @@ static void add_piece(struct coll_node *n, const struct coll_args *a, int from,
     p->acc = out;
 }
 
+/* With a rank's first piece. */
+static void note_void(struct coll_node *n, int from, uint64_t e)
+{
+    if (rt_unlikely(coll_node_is_void(n, from, e)))
+        n->lost = -RT_EREMOTE;
+}
+
 /* Takes piece i of all others' blocks out; false: not all are there yet. */
 static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t e, int64_t i)
 {
@@ -332,8 +341,10 @@ static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t 
     if (p->pair && i == 0) {
         if (!coll_node_at(n, !rank, e, 1))
             return false;
-        if (n->prog[!rank].direct[n->half])
+        if (n->prog[!rank].direct[n->half]) {
+            note_void(n, !rank, e);
             return read_pair(n, a, e);
+        }
     }
     for (; n->next < size; n->next++) {
         int from = adds ? n->next : (rank + 1 + n->next) % size;
@@ -348,8 +359,10 @@ static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t 
             return false;
         /* To be looked at with the first piece only: it may be in a later call when the last of
          * its pieces is taken out here. */
-        if (i == 0)
+        if (i == 0) {
             n->direct[from] = direct = from != rank && n->prog[from].direct[n->half];
+            note_void(n, from, e);
+        }
         p->any_direct = p->any_direct || direct;
         p->any_staged = p->any_staged || !direct;
         if (adds)
@@ -380,15 +393,20 @@ static bool worth_telling(const struct coll_node_plan *p, int64_t s)
            s == 1 || s == p->in_pieces;
 }
 
-static int move_end(struct coll_node *n, enum coll_kind k)
+static int move_end(struct coll_node *n, struct coll_task *k)
 {
+    enum coll_kind kind = k->args.kind;
     /* Where everybody reads from everybody, the last step shows that all are through with the half
      * that does not hold the last piece. */
-    bool only_last = k == COLL_ALLGATHER || k == COLL_ALLTOALL || k == COLL_REDUCE_SCATTER_BLOCK;
+    bool only_last = kind == COLL_ALLGATHER || kind == COLL_ALLTOALL ||
+                     kind == COLL_REDUCE_SCATTER_BLOCK;
     only_last = only_last && !n->plan.direct && !n->plan.any_direct;
     int err = n->plan.err;
     coll_node_leave_blocks(n, n->plan.pieces, only_last);
     n->plan.piece = 0;
+    if (rt_unlikely(n->lost))
+        coll_task_lose(k, n->lost);
+    n->lost = 0;
     coll_node_end(n);
     return err < 0 ? err : 1;
 }
@@ -418,13 +436,14 @@ static int move_step(struct coll_task *k)
     if (!coll_node_my_turn(n, k))
         return 0;
     uint64_t e = n->turn + 1;
+    n->gives_void = k->lost;
     if (!p->piece) {
         int rc = prepare(n, &k->args, e);
         if (rc <= 0)
             return rc < 0 ? coll_node_give_up(n, k) : 0;
         if (rc == 2) {
             n->plan.direct = n->plan.any_direct = false;
-            return move_end(n, k->args.kind);
+            return move_end(n, k);
         }
     }
     while (n->step < p->steps) {
@@ -453,7 +472,7 @@ static int move_step(struct coll_task *k)
     copy_own(n, &k->args, true);
     if (p->direct && !all_have_read(n, &k->args, e))
         return 0;
-    return move_end(n, k->args.kind);
+    return move_end(n, k);
 }
 
 static int start_move(struct coll_team *t, const struct coll_args *a, struct coll_task *k)

@@ -70,7 +70,8 @@ static bool tell_small(struct coll_node *n, const struct coll_args *a, uint64_t 
         if (to != t->rank && (a->kind == COLL_GATHERV || a->kind == COLL_ALLGATHERV))
             break; /* one block, whoever reads it */
     }
-    rt_store_release(&line_of(n, e, t->rank)->epoch, e); /* blocks before epoch */
+    uint64_t epoch = rt_unlikely(n->gives_void) ? e | COLL_NODE_VOID : e;
+    rt_store_release(&line_of(n, e, t->rank)->epoch, epoch); /* blocks before epoch */
     coll_node_wake(n);
     return true;
 }
@@ -91,7 +92,8 @@ static bool read_small(struct coll_node *n, const struct coll_args *a, uint64_t 
             n->plan.large = true;
             continue;
         }
-        if (rt_load_acquire(&line_of(n, e, from)->epoch) < e) /* pairs with tell_small() */
+        uint64_t epoch = rt_load_acquire(&line_of(n, e, from)->epoch); /* pairs with tell_small() */
+        if (epoch != e && !coll_node_has_told(epoch, e, &n->lost))
             return false;
         n->plan.heard++;
         coll_piece_out(d.at, d.n, d.l, (struct coll_piece){ 0, len },

@@ -149,6 +149,14 @@ bool coll_node_finished(struct coll_node *n, uint64_t epoch)
     return n->seen >= epoch;
 }
 
+bool coll_node_has_told(uint64_t epoch, uint64_t e, int *lost)
+{
+    uint64_t number = epoch & ~COLL_NODE_VOID;
+    if (number == e && epoch != e)
+        *lost = *lost ? *lost : -RT_EREMOTE;
+    return number >= e;
+}
+
 void coll_node_wake(struct coll_node *n)
 {
     struct coll_team *t = n->team;

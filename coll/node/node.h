@@ -33,6 +33,12 @@
  * `half` is the same on all ranks, because only facts known to all change it; `busy` is each
  * rank's own knowledge.
  *
+ * Void data (coll_task.lost).  Who has lost its input carries on as if it had not, so that nothing
+ * in shared memory depends on it, and says so where the others look anyway: beside the epoch of its
+ * line, or, of a call in pieces, in the line of its progress word, before the word for the first
+ * step; `lost` is written by the rules for `direct`.  So calls in which nothing is lost cost no
+ * line and no store more.  Every rank reads directly from those that it depends on, hence knows.
+ *
  * Waking.  A rank that stores something which others may sleep on rings them all; that is a
  * relaxed load each. */
 #ifndef COLL_NODE_NODE_H
@@ -45,6 +51,7 @@
 #define COLL_NODE_LINE 56   /* payload of a line */
 #define COLL_NODE_CELL 4096 /* payload of a cell: a page, so unused ones are never touched */
 #define COLL_NODE_STEP_BITS 24
+#define COLL_NODE_VOID ((uint64_t)1 << 63) /* in a line's epoch: what the rank tells is void */
 
 struct coll_node_line {
     _Alignas(RT_CACHE_LINE) char data[COLL_NODE_LINE];
@@ -56,7 +63,9 @@ struct coll_node_prog {
     uint64_t land[2];   /* for the call that uses half h: where a reader wants its data put; or 0 */
     uint8_t direct[2];  /* for that call: its blocks hold addresses instead of data */
     uint8_t reads_peers; /* COLL_NODE_READS_...: whether it can read all ranks' memory */
+    uint64_t lost[2];    /* the last call that used half h with this rank's blocks void */
 };
+_Static_assert(sizeof(struct coll_node_prog) == RT_CACHE_LINE, "one line");
 enum { COLL_NODE_READS_UNKNOWN, COLL_NODE_READS_NONE, COLL_NODE_READS_ALL };
 extern const uint64_t coll_node_magic;
 
@@ -109,6 +118,8 @@ struct coll_node { /* this rank's view; private memory */
     char *scratch;   /* see move.c; NULL until needed */
     bool *direct;    /* [size]: in this call the rank gives addresses, as seen at its first piece */
     struct coll_node_plan plan; /* of the call at `turn` + 1 */
+    bool gives_void;            /* of that call in pieces: this rank's blocks are void, */
+    int lost;                   /* or what it has read: -RT_EREMOTE */
     int64_t step;        /* of the call at `turn` + 1: where its step function stands */
     int next;            /* first rank not yet heard from in this step */
 };
@@ -139,6 +150,19 @@ static inline bool coll_node_at(const struct coll_node *n, int rank, uint64_t e,
     uint64_t want = (e - 1) << COLL_NODE_STEP_BITS | (uint64_t)steps;
     /* pairs with the release in coll_node_publish() */
     return rt_load_acquire(&n->prog[rank].word) >= want;
+}
+/* Whether a line's epoch is that of call e, or of a later one; *lost: what it tells is void. */
+bool coll_node_has_told(uint64_t epoch, uint64_t e, int *lost);
+/* That this rank's blocks of call e are void: before its first word for it, when it may write into
+ * the half. */
+static inline void coll_node_say_void(struct coll_node *n, uint64_t e)
+{
+    n->prog[n->team->rank].lost[n->half] = e;
+}
+/* With the first step of a rank: the same of its blocks. */
+static inline bool coll_node_is_void(const struct coll_node *n, int rank, uint64_t e)
+{
+    return n->prog[rank].lost[n->half] == e;
 }
 /* Start of the half that holds piece i of the call at `turn` + 1. */
 static inline char *coll_node_half(const struct coll_node *n, int64_t i)

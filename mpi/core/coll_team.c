@@ -52,6 +52,12 @@ static void team_release(struct coll_team *t, struct rt_req *r)
     wm_req_release(r);
 }
 
+static int team_tell_void(struct coll_team *t, int dst, int tag)
+{
+    struct wm_msg m = message(t, NULL, 0, NULL, dst, tag);
+    return wm_p2p_tell_void(&m);
+}
+
 static size_t team_shm_alloc(struct coll_team *t, size_t nbytes)
 {
     (void)t;
@@ -112,6 +118,7 @@ static const struct coll_team_ops team_ops = {
     .isend = team_isend,
     .irecv = team_irecv,
     .release = team_release,
+    .tell_void = team_tell_void,
     .shm_alloc = team_shm_alloc,
     .shm_free = team_shm_free,
     .shm_at = team_shm_at,

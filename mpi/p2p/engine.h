@@ -39,7 +39,8 @@ enum wm_kind {
     WM_LAST,
     WM_EARLY, /* the first bytes of the message whose RTS came last */
     WM_CANCEL,
-    WM_CANCELLED
+    WM_CANCELLED,
+    WM_VOID /* in place of a collective's message: the data are void, and not sent */
 };
 #define WM_KIND_SHIFT 28
 #define WM_CTX_MASK ((1u << WM_KIND_SHIFT) - 1)

@@ -138,6 +138,11 @@ void wm_deliver(struct wm_preq *q, struct wm_peer *from, uint32_t kind, const st
         wm_rndv_recv(q, data);
         return;
     }
+    if (rt_unlikely(kind == WM_VOID)) {
+        q->r.status = (struct rt_status){ .src = k->src, .tag = k->tag };
+        wm_preq_finish(q, -RT_EREMOTE);
+        return;
+    }
     if (kind == WM_EAGER_SYNC) {
         uint64_t id;
         memcpy(&id, data, sizeof id);
@@ -225,7 +230,7 @@ static __attribute__((noinline)) void arrived(struct wm_domain *d, struct btl_pe
         wm_on_early(from, data, len);
         return;
     }
-    if (kind != WM_EAGER && kind != WM_EAGER_SYNC && kind != WM_RTS) {
+    if (kind != WM_EAGER && kind != WM_EAGER_SYNC && kind != WM_RTS && kind != WM_VOID) {
         if (kind == WM_CANCEL)
             wm_on_cancel(d, peer_of(d, from), &k, data, len);
         else

@@ -287,6 +287,17 @@ int wm_p2p_isend(const struct wm_msg *m, enum wm_mode mode, struct rt_req **out)
     return 0;
 }
 
+int wm_p2p_tell_void(const struct wm_msg *m)
+{
+    struct wm_comm *c = m->comm;
+    struct wm_peer *p;
+    int err = wm_comm_peer(c, m->peer, &p);
+    if (err < 0)
+        return err;
+    struct btl_hdr hdr = wm_hdr(WM_VOID, wm_ctx(c, m->coll), m->tag, c->rank);
+    return wm_try_ctl(c->dom, p, hdr, "", 0);
+}
+
 void wm_on_sync_ack(struct wm_domain *d, const struct wm_fin *f)
 {
     (void)d;

@@ -413,6 +413,8 @@ int coll_case_check(const struct coll_case *c, const struct coll_args *args,
             fill_input(c, r, want + GUARD, true);
         fold_before(c, &folded, r);
         expect(c, &folded, r, want + GUARD);
+        if (c->excused && c->excused[r])
+            continue;
         bad = !coll_case_same(r, b->recv[r], want, b->recv_len);
         memset(want, FILL, (size_t)b->send_len);
         if (c->kind != COLL_BARRIER && c->kind != COLL_BCAST && !in_place_send(c, r))

@@ -12,6 +12,7 @@ struct coll_case {
     int64_t count;                /* elements of 8 bytes a rank or pair */
     bool in_place, gaps, user_op; /* layout with gaps; a user's operation that does not commute */
     unsigned salt;                /* other data in every call */
+    const bool *excused;          /* [size]: ranks whose buffers may have anything; NULL: none */
 };
 
 struct coll_buffers; /* of one case, all ranks */

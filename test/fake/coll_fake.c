@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include "coll/sched.h"
 #include "runtime/base/err.h"
 #include "runtime/layout/gpu.h"
 
@@ -22,7 +23,7 @@ struct fake_req {
     void *rbuf;
     int64_t n;
     const struct rt_layout *l;
-    bool released;
+    bool released, is_void;
 };
 
 struct pair {
@@ -64,6 +65,7 @@ struct fake {
     struct rt_gpu *gpu; /* NULL: all buffers are the CPU's */
     int err;
     bool tolerant;
+    int loser;     /* whose input is void; -1: nobody's */
     bool repeats;  /* after -RT_ENOMEM */
     bool blocking; /* no call is in the background */
 };
@@ -73,6 +75,8 @@ void fake_blocking(struct fake *f) { f->blocking = true; }
 void fake_repeat(struct fake *f) { f->repeats = true; }
 
 void fake_tolerate(struct fake *f) { f->tolerant = true; }
+
+void fake_lose(struct fake *f, int rank) { f->loser = rank; }
 
 struct fake_cost fake_cost(const struct fake *f) { return f->cost; }
 
@@ -170,6 +174,17 @@ static int fake_isend(struct coll_team *t, const void *buf, int64_t n, const str
     return 0;
 }
 
+static int fake_tell_void(struct coll_team *t, int dst, int tag)
+{
+    static char nothing;
+    struct rt_req *r;
+    fake_isend(t, &nothing, 0, &coll_bytes, dst, tag, &r);
+    struct fake_req *q = (struct fake_req *)r;
+    q->is_void = true;
+    q->released = true;
+    return 0;
+}
+
 static int fake_irecv(struct coll_team *t, void *buf, int64_t n, const struct rt_layout *l, int src,
                       int tag, struct rt_req **out)
 {
@@ -221,7 +236,11 @@ static bool deliver(struct fake *f, struct pair *p)
                 break;
             f->cost.time = f->now;
             int64_t len = sq->n * sq->l->size;
-            if (len != rq->n * rq->l->size) {
+            if (sq->is_void) {
+                rq->req.err = -RT_EREMOTE;
+            } else if (!rq->rbuf && len > 0) {
+                rq->req.err = -RT_ETRUNC; /* who has lost its own data throws it away */
+            } else if (len != rq->n * rq->l->size) {
                 printf("# %lld bytes meet a receive of %lld\n", (long long)len,
                        (long long)(rq->n * rq->l->size));
                 f->err = -RT_ETRUNC;
@@ -315,6 +334,7 @@ static const struct coll_team_ops fake_ops = {
     .isend = fake_isend,
     .irecv = fake_irecv,
     .release = fake_release,
+    .tell_void = fake_tell_void,
     .shm_alloc = fake_shm_alloc,
     .shm_free = fake_shm_free,
     .shm_at = fake_shm_at,
@@ -346,6 +366,7 @@ struct fake *fake_create(int size, unsigned seed, bool node, size_t shm_room)
         add_more(f, fake_more);
     f->size = size;
     f->seed = seed;
+    f->loser = -1;
     f->random = seed * 2654435761ull + 1;
     f->ranks = calloc((size_t)size, sizeof *f->ranks);
     f->pairs = calloc((size_t)(size * size), sizeof *f->pairs);
@@ -464,13 +485,18 @@ static struct coll_task *task_of(struct rank *k, int i)
 static int start(struct fake *f, struct rank *k, const struct coll_args *args, int i)
 {
     struct coll_task *t = task_of(k, i);
+    int rank = (int)(k - f->ranks), err;
     if (k->fixed) {
         t->req.done = 0;
-        return coll_restart(t);
+        err = coll_restart(t);
+    } else {
+        memset(t, 0, sizeof *t);
+        t->background = !f->blocking && fake_random(f, 4) == 0;
+        err = coll_start(&k->team, &args[i * f->size + rank], t);
     }
-    memset(t, 0, sizeof *t);
-    t->background = !f->blocking && fake_random(f, 4) == 0;
-    return coll_start(&k->team, &args[i * f->size + (int)(k - f->ranks)], t);
+    if (rank == f->loser) /* as a copy that has failed */
+        coll_task_lose(t, -RT_EGPU);
+    return err;
 }
 
 /* One turn of a rank: starts what it may, advances what is under way.  Whether anything happened.

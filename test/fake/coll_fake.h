@@ -35,6 +35,8 @@ int fake_run_fixed(struct fake *f, const struct coll_args *args, int ncalls, int
 /* From now on errors of tasks do not end a run but are counted, by rank. */
 void fake_tolerate(struct fake *f);
 int fake_errors(const struct fake *f, int rank);
+/* The input of that rank is void in calls that it starts from now on; -1: nobody's. */
+void fake_lose(struct fake *f, int rank);
 /* A call that fails for lack of memory is made again; with a window of 1. */
 void fake_repeat(struct fake *f);
 /* No call is made as if its owner were elsewhere. */
