@@ -6,7 +6,11 @@
  *
  * Local steps of a round have an order, because some read what others before them have written.
  * Those that touch nothing of what is under way start at once, so the blocks of a gather are copied
- * together; the others wait.  Under the domain's lock. */
+ * together; the others wait.
+ *
+ * After a failure of the device what this rank makes is void (coll_task.lost), and the rest of the
+ * schedule does without the device: no local step is made, and messages neither read nor write its
+ * memory.  Under the domain's lock. */
 #include "coll/sched_int.h"
 
 #include <stdlib.h>
@@ -137,6 +141,17 @@ static bool is_local(const struct step *st)
     return st->kind == STEP_REDUCE;
 }
 
+/* Goes on without the rest of the round: what its steps make is void. */
+static int leave_round(struct coll_sched *s)
+{
+    if (s->nops)
+        return 0;
+    while (s->steps[s->next].kind != STEP_ROUND)
+        s->next++;
+    coll_sched_next_round(s, &s->steps[s->next]);
+    return 1;
+}
+
 int coll_sched_gpu_locals(struct coll_sched *s)
 {
     if (s->next < s->at)
@@ -145,8 +160,10 @@ int coll_sched_gpu_locals(struct coll_sched *s)
         rt_gpu_progress();
     for (;;) {
         const struct step *st = &s->steps[s->next];
-        if (s->gpu_err < 0)
-            return s->nops ? 0 : s->gpu_err;
+        if (rt_unlikely(s->gpu_err < 0))
+            coll_task_lose(s->task, s->gpu_err);
+        if (rt_unlikely(s->task->lost))
+            return leave_round(s);
         if (s->nops == 0)
             s->first = s->next;
         if (st->kind == STEP_ROUND) {

@@ -332,6 +332,11 @@ static int all_ready(struct coll_gpu_call *c)
 int coll_gpu_run(struct coll_gpu_call *c)
 {
     bool in_place;
+    if (rt_unlikely(c->task->lost)) { /* in a schedule of which an earlier part has failed */
+        c->flags |= COLL_GPU_FAILED;
+        c->err = c->task->lost;
+        return coll_gpu_end(c);
+    }
     if (coll_gpu_get_ready(c, &in_place) < 0)
         return coll_gpu_end(c);
     if (!in_place)

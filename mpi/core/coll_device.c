@@ -12,8 +12,17 @@
  * (coll/gpu/vote.c), and what comes here is what they do not do on their devices.
  *
  * All else is done in host memory (coll_stage.c).  The algorithm is begun at once, so that calls
- * are numbered in their order, and makes its first step when the input is there.  A failed copy
- * does not keep the others waiting: the algorithm runs, and the error is this process's. */
+ * are numbered in their order, and makes its first step when the input is there.
+ *
+ * Failed copies.  One out is this process's error alone.  When one in has failed, the algorithm
+ * runs nevertheless, so that nobody waits for ever, and its input is void (coll_task.lost): whoever
+ * is given any of it, or of what was made of it, is told, and the call is an error there, too.
+ * Messages say so by their kind (WM_VOID) and carry no data, lines and words in shared memory by a
+ * mark of their own (coll/node/node.h), the ranks of a gate by FAILED (coll/gpu/run.c).  The same
+ * holds where a device fails in the middle of a schedule (coll/sched_gpu.c), and of a message whose
+ * data could not be moved.  A rank may hear of it without need: what it sends is void from then on,
+ * whatever it is made of.  Ranks to which nothing goes, as in a gather those that are not on the
+ * way, do not hear. */
 #include "mpi/core/coll_device.h"
 #include <stdlib.h>
 #include "mpi/core/coll_stage.h"
@@ -197,13 +206,15 @@ static int staged_step(struct coll_task *k)
     if (s->phase == COPY_IN) {
         if (!wm_stage_copied(s->stage))
             return 0;
+        if (s->stage->err < 0)
+            coll_task_lose(k, s->stage->err);
         s->phase = RUN;
     }
     if (s->phase == RUN) {
         int rc = inner_step(k);
         if (rc <= 0)
             return rc;
-        if (s->stage->err == 0)
+        if (!k->lost)
             wm_stage_copy(s->stage, WM_RECV, false);
         s->phase = COPY_OUT;
     }

@@ -72,6 +72,8 @@ enum fake_thing {
 typedef int fake_cuda_alive_fn(enum fake_thing what);
 /* How often this process has called cuStreamSynchronize. */
 typedef int fake_cuda_nwaits_fn(void);
+/* More rules as in FAKE_CUDA_FAIL; while nothing is under way. */
+typedef void fake_cuda_fail_fn(const char *rules);
 
 /* A field of a table of these functions. */
 #define CU_FIELD_OF_TEST(field, symbol, params) cu_result(*field) params;

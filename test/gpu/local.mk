@@ -9,7 +9,7 @@ gpu_programs = test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2p_calls test/gpu
 	test/gpu/p2p_rdma test/gpu/p2p_victim test/gpu/p2p_huge test/gpu/p2p_threads test/gpu/p2p_leaks test/gpu/pack_kinds \
 	test/gpu/coll_device test/gpu/coll_random test/gpu/coll_bits test/gpu/coll_huge \
 	test/gpu/coll_types \
-	test/gpu/coll_faults test/gpu/coll_late test/gpu/coll_victim \
+	test/gpu/coll_faults test/gpu/coll_void test/gpu/coll_late test/gpu/coll_victim \
 	test/gpu/stream_order test/gpu/stream_faults
 check_PROGRAMS += $(gpu_programs)
 test_gpu_p2p_kinds_SOURCES = test/gpu/p2p_kinds.c $(gputest)
@@ -67,6 +67,9 @@ test_gpu_coll_huge_LDFLAGS = $(mpi_ldflags)
 test_gpu_coll_faults_SOURCES = test/gpu/coll_faults.c test/gpu/collsum.h $(gputest)
 test_gpu_coll_faults_LDADD = $(gputest_ldadd) -lpthread
 test_gpu_coll_faults_LDFLAGS = $(mpi_ldflags)
+test_gpu_coll_void_SOURCES = test/gpu/coll_void.c test/gpu/collsum.h $(gputest)
+test_gpu_coll_void_LDADD = $(gputest_ldadd) -ldl
+test_gpu_coll_void_LDFLAGS = $(mpi_ldflags)
 test_gpu_coll_late_SOURCES = test/gpu/coll_late.c test/gpu/collsum.h test/bench/limits.h $(gputest)
 nodist_test_gpu_coll_late_SOURCES = test/bench/limits_image.c
 test_gpu_coll_late_CFLAGS = $(AM_CFLAGS) # objects of its own, apart from libtool's

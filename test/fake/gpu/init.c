@@ -11,7 +11,8 @@
  *   FAKE_CUDA_MISSING=a,b     functions that do not exist
  *   FAKE_CUDA_FAIL=cuMemAlloc_v2:3,cuInit:1+:100
  *                             the third call fails (with 999), all from the first fail with 100;
- *                             "copy" and "kernel" are the n-th executed by streams
+ *                             "copy" and "kernel" are the n-th executed by streams; a program
+ *                             adds rules by fake_cuda_fail(), while nothing is under way
  *   CUDA_VISIBLE_DEVICES      numbers or GPU-... identifiers, as with the real driver */
 #include "test/fake/gpu/fake.h"
 #include <dlfcn.h>
@@ -71,6 +72,8 @@ static void read_rules(const char *text)
         nrules++;
     }
 }
+
+void fake_cuda_fail(const char *text) { read_rules(text); }
 
 /* "cuMemAlloc" names cuMemAlloc_v2 too. */
 static bool same_function(const char *rule, const char *symbol)
