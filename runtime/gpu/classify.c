@@ -422,7 +422,9 @@ int rt_gpu_query(const void *buf, size_t len, struct rt_gpu_ptr *out)
         return rt_cuda_error(got, "cuPointerGetAttributes");
     if (a.type != CU_MEMORY_DEVICE && !a.managed)
         return -RT_ENOENT;
-    if (!r) { /* the next call may be for the same buffer, and need not have looked at it first */
+    /* The next call may be for the same buffer, and need not have looked at it first.  Of no bytes
+     * it is no buffer in use, and may be freed at any time (btl/cuda/table.c). */
+    if (!r && len) {
         note_device(buf, &a);
         r = take_recent(p);
     }

@@ -340,8 +340,10 @@ static void one_answer_for_all(void)
     table_believe(true);
     table_add(space, MIB, &table.own[0], 0);
     table_add(space + 4 * MIB, MIB, &table.own[0], 0);
-    CHECK_EQ(rt_gpu_query(space, 1, &q), 0); /* makes the context's state */
-    int n = table.nask - 1;
+    CHECK_EQ(rt_gpu_query(space, 0, &q), 0); /* makes the context's state */
+    int n = table.nask;
+    CHECK_EQ(rt_gpu_query(space, 1, &q), 0);
+    CHECK_EQ(table.nask, n + 1); /* who asks of no bytes has no buffer there */
     CHECK(rt_gpu_is_device(space + 8));
     CHECK_EQ(rt_gpu_query(space + 8, 100, &q), 0);
     CHECK(q.base == (uintptr_t)space && q.len == MIB);
