@@ -87,7 +87,8 @@ LOADS(true, "ld.relaxed.sys.global");
 LOADS(false, "ld.global.L1::no_allocate");
 #undef LOADS
 
-/* 16-bit floats, to nearest, ties to even. */
+/* 16-bit floats, to nearest, ties to even.  The bits leave in a register of 32: where only the
+ * lower 8 of one of 16 are stored ptxas 13.0 makes of the conversion one to an integer of 8. */
 __device__ __forceinline__ float float_of_f16(uint16_t h)
 {
     float f;
@@ -97,16 +98,16 @@ __device__ __forceinline__ float float_of_f16(uint16_t h)
 
 __device__ __forceinline__ uint16_t f16_of_float(float f)
 {
-    uint16_t h;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
-    return h;
+    uint32_t h;
+    asm("{ .reg .b16 h; cvt.rn.f16.f32 h, %1; cvt.u32.u16 %0, h; }" : "=r"(h) : "f"(f));
+    return (uint16_t)h;
 }
 
 __device__ __forceinline__ uint16_t bf16_of_float(float f)
 {
-    uint16_t h;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f));
-    return h;
+    uint32_t h;
+    asm("{ .reg .b16 h; cvt.rn.bf16.f32 h, %1; cvt.u32.u16 %0, h; }" : "=r"(h) : "f"(f));
+    return (uint16_t)h;
 }
 
 /* Loads into shared memory that need no registers and bypass the first-level cache; for the thread

@@ -95,6 +95,16 @@ static void start(int i, kernel *k, rt_gpu_fold_args &a, unsigned grid)
 
 /* ---- checks ---- */
 
+static void differ(const area &a, const bytes &got)
+{
+    for (size_t i = 0, n = 0; i < AREA && n < 8; i++)
+        if (got[i] != a.image[i]) {
+            printf("# %p, byte %zu: is %02x, expected %02x\n", (void *)a.at, i, (uint8_t)got[i],
+                   (uint8_t)a.image[i]);
+            n++;
+        }
+}
+
 static void check_round(std::vector<area> &areas, unsigned round)
 {
     fold_case c = random_case(areas);
@@ -112,10 +122,11 @@ static void check_round(std::vector<area> &areas, unsigned round)
     for (area &a : areas) {
         DO(cudaMemcpy(got.data(), a.at, AREA, cudaMemcpyDefault));
         ok &= got == a.image;
+        differ(a, got);
     }
     if (ok)
         return;
-    printf("not ok - round %u\n", round);
+    printf("not ok - round %u, %u blocks have not ended\n", round, left);
     describe(c);
     failed++;
 }

@@ -275,6 +275,8 @@ static void all_prefixes(void)
         unsigned n = 2 + rnd(i % 2 ? 4 : RT_GPU_FOLD_PLACES - 1);
         one(RT_ELEM_F32, RT_OP_SUM, n, n, 1 + rnd(3000), i < 4 ? 32 : 4);
         one(RT_ELEM_BF16, RT_OP_SUM, n, n, 1 + rnd(3000), i < 4 ? 32 : 2);
+        one(RT_ELEM_BF16, RT_OP_MAX, n, n, 1 + rnd(3000), i < 4 ? 32 : 1);
+        one(RT_ELEM_F16, RT_OP_MIN, n, n, 1 + rnd(3000), i < 4 ? 2 : 1);
         one(RT_ELEM_F64_I32, RT_OP_MAXLOC, n, n, 1 + rnd(300), 8);
         one(RT_ELEM_I16, RT_OP_MIN, n, n, 1 + rnd(3000), i < 4 ? 32 : 1);
         one(RT_ELEM_BYTE, RT_OP_BXOR, n, n, 1 + rnd(3000), i < 4 ? 32 : 1);
