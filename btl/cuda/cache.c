@@ -254,9 +254,10 @@ uint64_t btl_cuda_imports_ended(const struct btl_cuda *b) { return b->imports->n
 
 bool btl_cuda_import_again(struct btl_cuda *b, struct cuda_import *i, uint64_t ended)
 {
+    if (b->imports->nended != ended)
+        return false; /* i may be no more */
     const struct btl_cuda_peer *p = b->peers[i->rank];
-
-    if (b->imports->nended != ended || rt_load_relaxed(&p->table->ended) != p->ended_seen)
+    if (rt_load_relaxed(&p->table->ended) != p->ended_seen)
         return false;
     note_use(b->imports, i);
     i->refs++;
