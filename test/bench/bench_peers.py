@@ -3,11 +3,13 @@
 a program with the library's own launcher and binding options, and end it when its time is up.  Only
 processes that were started here are ever killed, by number."""
 import glob
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tool"))
 from patience import Stopwatch
@@ -18,6 +20,7 @@ COMMON = ("driver opts data device table limits limits_gpu report plot pair coll
           "types compute").split()
 # MPICH's MPI_STATUSES_IGNORE is the address 1, which gcc takes for a real array.
 CFLAGS = ["-O3", "-g", "-std=gnu11", "-Wno-stringop-overflow", "-I" + TOP]
+VERSION_PROGRAM = "osu_barrier"
 GRACE_S = 3  # for a launcher to clean up after SIGTERM
 
 
@@ -138,6 +141,8 @@ class Library:
             self.env["OMPI_ALLOW_RUN_AS_ROOT"] = self.env["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
         elif "HYDRA" in out + err:
             self.kind = "mpich"
+        elif "Intel(R) MPI" in out + err:
+            self.kind = "impi"
         return None
 
     def build(self, programs):
@@ -176,6 +181,8 @@ class Library:
         """`core`: each rank its own core; `none`: more ranks than cores."""
         if self.kind == "mpich":
             return ["-bind-to", "core" if bind == "core" else "none"]
+        if self.kind == "impi":
+            return ["-genv", "I_MPI_PIN", "1" if bind == "core" else "0"]
         if bind == "core":
             return ["--bind-to", "core"]
         return ["--bind-to", "none", "--oversubscribe"]
@@ -188,6 +195,15 @@ class Library:
             tail = "\n".join((out + err).strip().splitlines()[-8:])
             raise Failure(f"exit status {status}: {' '.join(argv)}\n{tail}")
         return out, wall
+
+
+    def version(self, timeout):
+        """MPI_Get_library_version of the library that programs really run with."""
+        with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
+            path = os.path.join(folder, "out.json")
+            self.start(VERSION_PROGRAM, ["-i", "1", "-x", "0", "--json", path], 2, "none", timeout)
+            with open(path) as f:
+                return " ".join(json.load(f)["mpi_library"].partition(",")[0].split())
 
 
 def weft_library(builddir, prefix):
