@@ -10,6 +10,7 @@
 #include "mpi/core/win.h"
 #include "mpi/p2p/domain.h"
 #include "runtime/base/cfg.h"
+#include "runtime/base/stdio.h"
 #include <execinfo.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -118,6 +119,7 @@ static void fatal_alone(int errcode, const char *call, const char *where)
     print_fatal(errcode, call, where,
                 "The error handler is MPI_ERRORS_ABORT: this process is aborted");
     wm_err_backtrace();
+    rt_stdio_flush();
     _exit(errcode & 255 ? errcode & 255 : EXIT_FAILURE);
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/hwloc.h"
 #include "runtime/base/log.h"
+#include "runtime/base/stdio.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -473,6 +474,7 @@ int rt_boot_fence(void)
 
 _Noreturn void rt_boot_abort(int code, const char *msg)
 {
+    rt_stdio_flush();
     if (boot.connected)
         PMIx_Abort(code, msg ? msg : "", NULL, 0);
     _exit(code);

@@ -60,7 +60,8 @@ int rt_boot_commit(void);
 int rt_boot_get(struct rt_proc peer, const char *key, void **val, size_t *len, int timeout_s);
 /* Barrier over the whole job through the server; slow, not for the data path. */
 int rt_boot_fence(void);
-/* Ends the job: the server kills every process of it, mpirun returns `code`.  Does not return. */
+/* Ends the job: the server kills every process of it, mpirun returns `code`.  What stdio has
+ * buffered is written, handlers of atexit() do not run.  Does not return. */
 _Noreturn void rt_boot_abort(int code, const char *msg);
 
 #endif

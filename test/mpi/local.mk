@@ -5,9 +5,9 @@ check_PROGRAMS += test/mpi/init test/mpi/p2p_modes test/mpi/p2p_persist test/mpi
 	test/mpi/p2p_huge test/mpi/p2p_late test/mpi/comm_make test/mpi/comm_group test/mpi/comm_attr \
 	test/mpi/coll_move test/mpi/coll_reduce test/mpi/coll_nb test/mpi/coll_persist test/mpi/coll_hosts \
 	test/mpi/thread_multi \
-	test/mpi/oversub test/mpi/fault_victim test/mpi/fault_nocma
+	test/mpi/oversub test/mpi/fault_victim test/mpi/fault_nocma test/mpi/fault_stdio
 EXTRA_DIST += test/mpi/mpitest.h test/mpi/hosts.h test/mpi/faultlib.py test/mpi/fault_ranks.py \
-	test/mpi/fault_memory.py test/mpi/fault_input.py test/mpi/fault_finalize.py
+	test/mpi/fault_memory.py test/mpi/fault_input.py test/mpi/fault_finalize.py test/mpi/fault_stdio.py
 
 test_mpi_init_LDADD = libmpi_abi.la
 test_mpi_p2p_modes_LDADD = libmpi_abi.la
@@ -33,6 +33,7 @@ test_mpi_coll_hosts_LDADD = libmpi_abi.la
 test_mpi_thread_multi_LDADD = libmpi_abi.la -lpthread
 test_mpi_oversub_LDADD = libmpi_abi.la
 test_mpi_fault_victim_LDADD = libmpi_abi.la
+test_mpi_fault_stdio_LDADD = libmpi_abi.la -lpthread
 # Every program over several hosts, which this one plays; its cores are shared, so ranks do not poll.
 check-played: all
 	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS)
