@@ -6,13 +6,15 @@
  * The extension types are in the part of the handles' range that the ABI reserves (bits 7 and 6 are
  * 10), with the ABI's bits for the size below. */
 #include "mpi/datatype/type.h"
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <wchar.h>
 
 /* Operations that MPI allows on the reduction classes of types (MPI-5.0 section 6.9.2), as bits of
- * enum rt_opcode. */
+ * enum rt_opcode.  Two things more, because Open MPI and MPICH have them and programs use them:
+ * MPI_CHAR is a C integer, and logical operations take MPI_AINT, MPI_COUNT and MPI_OFFSET. */
 #define BIT(code) (1u << RT_OP_##code)
 #define ARITH (BIT(MAX) | BIT(MIN) | BIT(SUM) | BIT(PROD))
 #define LOG (BIT(LAND) | BIT(LOR) | BIT(LXOR))
@@ -35,21 +37,22 @@ struct row {
     { \
         h, #h, (int)(nbytes), RT_ELEM_##e, ops \
     }
+/* Of two synonyms the name is the one that the standard's tables list first. */
 static const struct row rows[] = {
-    BASIC(MPI_AINT, sizeof(MPI_Aint), I64, FINT),
-    BASIC(MPI_COUNT, sizeof(MPI_Count), I64, FINT),
-    BASIC(MPI_OFFSET, sizeof(MPI_Offset), I64, FINT),
+    BASIC(MPI_AINT, sizeof(MPI_Aint), I64, CINT),
+    BASIC(MPI_COUNT, sizeof(MPI_Count), I64, CINT),
+    BASIC(MPI_OFFSET, sizeof(MPI_Offset), I64, CINT),
     BASIC(MPI_PACKED, 1, NONE, NO_OPS),
     BASIC(MPI_SHORT, sizeof(short), I16, CINT),
     BASIC(MPI_INT, sizeof(int), I32, CINT),
     BASIC(MPI_LONG, sizeof(long), I64, CINT),
-    BASIC(MPI_LONG_LONG, sizeof(long long), I64, CINT),
+    BASIC(MPI_LONG_LONG_INT, sizeof(long long), I64, CINT),
     BASIC(MPI_UNSIGNED_SHORT, sizeof(unsigned short), U16, CINT),
     BASIC(MPI_UNSIGNED, sizeof(unsigned int), U32, CINT),
     BASIC(MPI_UNSIGNED_LONG, sizeof(unsigned long), U64, CINT),
     BASIC(MPI_UNSIGNED_LONG_LONG, sizeof(unsigned long long), U64, CINT),
     BASIC(MPI_FLOAT, sizeof(float), F32, FP),
-    BASIC(MPI_C_FLOAT_COMPLEX, sizeof(float _Complex), C32, CPLX),
+    BASIC(MPI_C_COMPLEX, sizeof(float _Complex), C32, CPLX),
     BASIC(MPI_CXX_FLOAT_COMPLEX, sizeof(float _Complex), C32, CPLX),
     BASIC(MPI_DOUBLE, sizeof(double), F64, FP),
     BASIC(MPI_C_DOUBLE_COMPLEX, sizeof(double _Complex), C64, CPLX),
@@ -69,7 +72,7 @@ static const struct row rows[] = {
     BASIC(MPI_WCHAR, sizeof(wchar_t), NONE, NO_OPS),
     BASIC(MPI_INT8_T, 1, I8, CINT),
     BASIC(MPI_UINT8_T, 1, U8, CINT),
-    BASIC(MPI_CHAR, 1, NONE, NO_OPS),
+    { MPI_CHAR, "MPI_CHAR", 1, CHAR_MIN < 0 ? RT_ELEM_I8 : RT_ELEM_U8, CINT },
     BASIC(MPI_SIGNED_CHAR, 1, I8, CINT),
     BASIC(MPI_UNSIGNED_CHAR, 1, U8, CINT),
     BASIC(MPI_BYTE, 1, BYTE, BYTE_OPS),

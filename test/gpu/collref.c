@@ -325,7 +325,6 @@ static struct element combine(const struct cr_type *t, enum cr_code op, struct e
 bool cr_allowed(const struct cr_type *t, enum cr_code op)
 {
     bool bits = op >= CR_BAND && op <= CR_BXOR, logic = op >= CR_LAND && op <= CR_LXOR;
-    bool special = t->h == MPI_AINT || t->h == MPI_COUNT || t->h == MPI_OFFSET;
     int size = 0;
 
     if (t->h == MPI_REAL2 && (MPI_Type_size(t->h, &size) != MPI_SUCCESS || size != 2))
@@ -333,7 +332,7 @@ bool cr_allowed(const struct cr_type *t, enum cr_code op)
     switch (t->class) {
     case CR_INT:
     case CR_UINT:
-        return op <= CR_BXOR || (logic && !special) || (op == CR_ADD && t->h == MPI_INT);
+        return op <= CR_BXOR || logic || (op == CR_ADD && t->h == MPI_INT);
     case CR_BYTE:
         return bits;
     case CR_BOOL:

@@ -8,9 +8,7 @@ static const int counts[] = { 0, 1, 2, 3, 8, 17, 100, 1000, 1024, 4099, 50000 };
 #define NCOUNTS ((int)(sizeof(counts) / sizeof(counts[0])))
 enum { MAX_COUNT = 50000 };
 
-/* MULTI: the multi-language types MPI_AINT, MPI_COUNT, MPI_OFFSET, which the logical operations do
- * not take. */
-enum kind { SIGNED, UNSIGNED, MULTI, REAL };
+enum kind { SIGNED, UNSIGNED, REAL };
 struct type {
     MPI_Datatype t;
     enum kind kind;
@@ -173,8 +171,10 @@ static void types_and_ops(void)
         TYPE(MPI_FLOAT, REAL, float),
         TYPE(MPI_DOUBLE, REAL, double),
         TYPE(MPI_LONG_DOUBLE, REAL, long double),
-        TYPE(MPI_AINT, MULTI, MPI_Aint),
-        TYPE(MPI_COUNT, MULTI, MPI_Count),
+        TYPE(MPI_AINT, SIGNED, MPI_Aint),
+        TYPE(MPI_COUNT, SIGNED, MPI_Count),
+        TYPE(MPI_OFFSET, SIGNED, MPI_Offset),
+        TYPE(MPI_CHAR, SIGNED, char),
     };
     const MPI_Op ops[NOPS] = { MPI_SUM, MPI_PROD, MPI_MAX,  MPI_MIN, MPI_BAND,
                                MPI_BOR, MPI_BXOR, MPI_LAND, MPI_LOR, MPI_LXOR };
@@ -183,7 +183,7 @@ static void types_and_ops(void)
 
     for (k = 0; k < sizeof(types) / sizeof(types[0]); k++)
         for (op = 0; op < NOPS; op++)
-            if (op <= (types[k].kind == REAL ? MIN : types[k].kind == MULTI ? BXOR : LXOR)) {
+            if (op <= (types[k].kind == REAL ? MIN : LXOR)) {
                 reduce_case(&types[k], ops[op], op, 100, -1, false);
                 reduce_case(&types[k], ops[op], op, 13, (int)k % mt_size, false);
             }

@@ -121,6 +121,41 @@ static void error_texts_go_first(void)
     OK(MPI_Remove_error_class(cls));
 }
 
+static void check_type_name(MPI_Datatype t, const char *want)
+{
+    char name[MPI_MAX_OBJECT_NAME];
+    int len = -1;
+
+    OK(MPI_Type_get_name(t, name, &len));
+    CHECK_STR(name, want);
+}
+
+/* One handle with two names: the first one of the standard's tables. */
+static void synonyms_have_the_usual_name(void)
+{
+    check_type_name(MPI_C_FLOAT_COMPLEX, "MPI_C_COMPLEX");
+    check_type_name(MPI_C_DOUBLE_COMPLEX, "MPI_C_DOUBLE_COMPLEX");
+    check_type_name(MPI_LONG_LONG, "MPI_LONG_LONG_INT");
+}
+
+/* Not in MPI-5.0 section 6.9.2, but other libraries do it: MPI_CHAR is the machine's char. */
+static void characters_are_numbers(void)
+{
+    char in[3] = { (char)-2, 1, 3 }, sum[3], max[3];
+    int i;
+
+    OK(MPI_Allreduce(in, sum, 3, MPI_CHAR, MPI_SUM, mt_comm));
+    for (i = 0; i < 3; i++)
+        CHECK_EQ(sum[i], (char)(in[i] * mt_size));
+    if (mt_rank % 2)
+        in[0] = 1;
+    OK(MPI_Allreduce(in, max, 3, MPI_CHAR, MPI_MAX, mt_comm));
+    CHECK_EQ(max[0], mt_size > 1 && (char)-2 < 1 ? 1 : (char)-2);
+    CHECK(max[1] == 1 && max[2] == 3);
+    FAILS(MPI_Allreduce(in, max, 3, MPI_BYTE, MPI_SUM, mt_comm), MPI_ERR_OP);
+    FAILS(MPI_Allreduce(in, max, 3, MPI_CHARACTER, MPI_SUM, mt_comm), MPI_ERR_OP);
+}
+
 int main(int argc, char **argv)
 {
     mt_init(argc, argv);
@@ -129,5 +164,7 @@ int main(int argc, char **argv)
     MT_RUN(neighbours_at_addresses);
     MT_RUN(fortran_handles);
     MT_RUN(error_texts_go_first);
+    MT_RUN(synonyms_have_the_usual_name);
+    MT_RUN(characters_are_numbers);
     return mt_end();
 }
