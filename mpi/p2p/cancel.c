@@ -51,6 +51,19 @@ static void forgive(struct wm_preq *q)
     q->r.status.cancelled = true;
 }
 
+static bool is_open(const struct wm_preq *q, uint32_t handle)
+{
+    return rt_slab_get(&wm_request_slab, handle) == q && !rt_req_done(&q->r) && q->cancelling;
+}
+
+/* Question and answer of a message to this process itself are both delivered here, so that the
+ * next MPI_Test of a program that calls it once already has the result. */
+static void settle_self(struct wm_preq *q, uint32_t handle)
+{
+    while (is_open(q, handle) && wm_progress(q->dom) > 0)
+        ;
+}
+
 /* A target that has left may have said so before its connection ended: that is looked at first. */
 int wm_cancel_send(struct wm_preq *q)
 {
@@ -64,11 +77,13 @@ int wm_cancel_send(struct wm_preq *q)
         return 0;
     q->cancelling = d->cancels = true;
     wm_progress(d);
-    if (rt_slab_get(&wm_request_slab, f.req) != q || rt_req_done(&q->r) || !q->cancelling)
+    if (!is_open(q, f.req))
         return 0;
     int err = wm_try_ctl(d, q->peer,
                          wm_hdr(WM_CANCEL, wm_ctx(q->comm, q->coll), q->tag, q->comm->rank), &f,
                          sizeof f);
+    if (err == 0 && q->peer->is_self)
+        settle_self(q, f.req);
     if (err == 0 || err == -RT_EPEER) /* of a lost peer it ends with that error */
         return 0;
     q->cancelling = false;

@@ -153,6 +153,27 @@ static void either_or(void)
     CHECK_EQ(ngot, want);
 }
 
+/* A message to this process: the first look after MPI_Cancel has the result. */
+static void to_itself(void)
+{
+    static const int lens[] = { 0, 8, 5000, LONG };
+    MPI_Request r;
+    MPI_Status st;
+    int i, flag;
+    for (i = 0; i < 8; i++) {
+        OK(MPI_Issend(out, lens[i % 4], MPI_CHAR, mt_rank, TAG, mt_comm, &r));
+        if (i < 4)
+            OK(MPI_Probe(mt_rank, TAG, mt_comm, &st));
+        OK(MPI_Cancel(&r));
+        OK(MPI_Request_get_status(r, &flag, &st));
+        CHECK_MSG(flag && cancelled(&st), "%d bytes: flag %d", lens[i % 4], flag);
+        OK(MPI_Iprobe(mt_rank, TAG, mt_comm, &flag, &st));
+        CHECK(!flag);
+        OK(MPI_Wait(&r, &st));
+        CHECK(cancelled(&st));
+    }
+}
+
 /* The last rank has their messages and goes into MPI_Finalize. */
 static void target_in_finalize(void)
 {
@@ -181,6 +202,7 @@ int main(int argc, char **argv)
     MT_RUN(persistent);
     MT_RUN(too_late);
     MT_RUN(either_or);
+    MT_RUN(to_itself);
     target_in_finalize();
     return mt_end();
 }
