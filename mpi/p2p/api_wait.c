@@ -212,17 +212,13 @@ int wm_api_test(MPI_Request *request, int *flag, MPI_Status *status)
 
 /* ---- all ---- */
 
-/* Notes the result of the k-th status.  MPI_ERROR is written if and only if the call returns
- * MPI_ERR_IN_STATUS (MPI-5.0 section 3.2.5): from the first failure on, and then also before it. */
+/* Notes the result of the k-th status.  Also of a call that succeeds: MPI-5.0 section 3.2.5 has
+ * MPI_ERROR unchanged then, but other libraries write MPI_SUCCESS and programs read it. */
 static void note(MPI_Status *statuses, int k, int err, bool *failed)
 {
-    bool before = *failed;
-    *failed = before || err;
-    if (!*failed || statuses == MPI_STATUSES_IGNORE)
-        return;
-    for (int i = before ? k : 0; i < k; i++)
-        statuses[i].MPI_ERROR = MPI_SUCCESS;
-    statuses[k].MPI_ERROR = err;
+    *failed = *failed || err;
+    if (statuses != MPI_STATUSES_IGNORE)
+        statuses[k].MPI_ERROR = err;
 }
 
 static int in_status(bool failed)
@@ -250,8 +246,7 @@ static int take_all(struct wm_domain *d, int n, MPI_Request *h, MPI_Status *stat
             err = wrong(i, h[i]);
         else
             err = take(d, &h[i], r, s);
-        if (rt_unlikely(err || failed))
-            note(statuses, i, err, &failed);
+        note(statuses, i, err, &failed);
     }
     return in_status(failed);
 }

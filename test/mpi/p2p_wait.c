@@ -355,6 +355,50 @@ static void error_in_status(void)
     CHECK(a == 6 && c == 6);
 }
 
+/* Two receives that are complete, a null request, and statuses with an error of the past. */
+static void two_and_null(MPI_Request r[3], MPI_Status st[3], int got[2])
+{
+    int i, x[2] = { mt_rank, mt_rank + 1 };
+
+    for (i = 0; i < 2; i++)
+        OK(MPI_Irecv(&got[i], 1, MPI_INT, mt_rank, i, mt_comm, &r[i]));
+    for (i = 0; i < 2; i++)
+        OK(MPI_Send(&x[i], 1, MPI_INT, mt_rank, i, mt_comm));
+    r[2] = MPI_REQUEST_NULL;
+    for (i = 0; i < 3; i++)
+        st[i].MPI_ERROR = MPI_ERR_OTHER;
+}
+
+/* Calls on arrays write MPI_SUCCESS into the statuses that they fill; calls on one request leave
+ * MPI_ERROR alone. */
+static void success_in_status(void)
+{
+    enum { WAITALL, TESTALL, WAITSOME, TESTSOME, CALLS };
+    MPI_Request r[3];
+    MPI_Status st[3];
+    int call, got[2], n, i, flag, where[3];
+
+    for (call = 0; call < CALLS; call++) {
+        two_and_null(r, st, got);
+        for (n = flag = 0; !n;) {
+            if (call == WAITALL || call == TESTALL) {
+                OK(call == WAITALL ? MPI_Waitall(3, r, st) : MPI_Testall(3, r, &flag, st));
+                n = call == WAITALL || flag ? 3 : 0;
+            } else
+                OK(call == WAITSOME ? MPI_Waitsome(3, r, &n, where, st)
+                                    : MPI_Testsome(3, r, &n, where, st));
+        }
+        for (i = 0; i < n; i++)
+            CHECK_MSG(st[i].MPI_ERROR == MPI_SUCCESS, "call %d: status %d has %d", call, i,
+                      st[i].MPI_ERROR);
+        OK(MPI_Waitall(3, r, MPI_STATUSES_IGNORE));
+    }
+    two_and_null(r, st, got);
+    OK(MPI_Wait(&r[0], &st[0]));
+    OK(MPI_Waitany(2, r, &i, &st[1]));
+    CHECK(st[0].MPI_ERROR == MPI_ERR_OTHER && st[1].MPI_ERROR == MPI_ERR_OTHER);
+}
+
 int main(int argc, char **argv)
 {
     mt_init(argc, argv);
@@ -372,5 +416,6 @@ int main(int argc, char **argv)
     MT_RUN(cancel_receive);
     MT_RUN(cancel_too_late);
     MT_RUN(error_in_status);
+    MT_RUN(success_in_status);
     return mt_end();
 }
