@@ -193,16 +193,22 @@ static int raise_initial(int errcode, const char *call)
     return errcode;
 }
 
+/* The program has set the handler of MPI_COMM_SELF, which is that of errors without an object
+ * (MPI-5.0 section 9.3).  Programs written before MPI-4.0 set the one of MPI_COMM_WORLD only, and
+ * other libraries call it then. */
+static bool self_chosen; /* atomic */
+
 int wm_raise_comm(struct wm_comm *comm, int errcode, const char *call)
 {
     struct wm_comm *held = attached, *c = comm ? comm : held;
+    bool no_object = !c || c == wm_comm_self;
     attached = NULL;
     if (!c)
-        c = wm_comm_self;
+        c = rt_load_relaxed(&self_chosen) ? wm_comm_self : wm_comm_world;
     if (!c)
         return raise_initial(errcode, call);
     char where[MPI_MAX_OBJECT_NAME + 16] = "";
-    if (c != wm_comm_self)
+    if (!no_object)
         snprintf(where, sizeof where, "communicator %s", c->name[0] ? c->name : "(unnamed)");
     struct wm_errh *h = wm_comm_errh_ref(c);
     errh_call(h, wm_comm_handle(c), errcode, call, where);
@@ -359,6 +365,8 @@ int wm_api_comm_set_errhandler(struct wm_comm *comm, struct wm_errh *errhandler)
             MPI_ERR_ARG,
             "the error handler was made for another class of object, not for communicators");
     wm_errh_ref(errhandler);
+    if (comm == wm_comm_self)
+        rt_store_relaxed(&self_chosen, true);
     rt_lock(&comm->dom->lock);
     struct wm_errh *old = comm->errh;
     comm->errh = errhandler;

@@ -71,7 +71,8 @@ void wm_err_attach(struct wm_comm *comm);
 const char *wm_err_detail(void);
 
 /* Calls the error handler that applies and returns what the binding must return.  `comm` NULL: the
- * call has no communicator, MPI_COMM_SELF's handler is used (MPI-5.0 section 9.3). */
+ * call has no communicator, MPI_COMM_SELF's handler is used (MPI-5.0 section 9.3) when the program
+ * has set it, else MPI_COMM_WORLD's. */
 int wm_raise_comm(struct wm_comm *comm, int errcode, const char *call) __attribute__((cold));
 int wm_raise_win(struct wm_win *win, int errcode, const char *call) __attribute__((cold));
 int wm_raise_file(struct wm_file *file, int errcode, const char *call) __attribute__((cold));
