@@ -292,6 +292,9 @@ int launch_assign(struct launch_job *job)
         job->hosts[h].nranks = 0;
     for (; d.napp < job->opts->napps && !code; d.napp++)
         code = assign_app(job, &d);
+    job->universe = job->opts->spare_slots;
+    for (int h = 0; h < job->nhosts; h++)
+        job->universe = clip((long)job->universe + slots_of(job->opts, &job->hosts[h]));
     return code;
 }
 
@@ -306,8 +309,10 @@ int launch_assign_ahead(struct launch_opts *o)
             goto out; /* only the agents know */
     if (!code)
         code = launch_assign(&job);
-    for (int h = 0; h < o->nhosts && !code; h++)
+    for (int h = 0; h < o->nhosts && !code; h++) {
         keep[h] = o->hosts[h].nranks > 0;
+        o->spare_slots = clip((long)o->spare_slots + (keep[h] ? 0 : slots_of(o, &o->hosts[h])));
+    }
     if (!code)
         launch_hosts_keep(o, keep);
     free(job.ranks);

@@ -163,9 +163,6 @@ static int assign(struct head *h)
     if (!code && (!where || launch_index_hosts(job, where) < 0))
         code = LAUNCH_EXIT_FAIL;
     free(where);
-    for (int i = 0; i < job->nhosts; i++)
-        job->universe += job->hosts[i].slots_given ? job->hosts[i].slots
-                                                   : job->hosts[i].nobj[LAUNCH_CORE];
     if (!code && job->opts->stdin_rank >= job->n) {
         launch_say(job, "--stdin: rank %d is outside 0..%d", job->opts->stdin_rank, job->n - 1);
         code = LAUNCH_EXIT_USAGE;

@@ -101,6 +101,7 @@ struct launch_opts {
     struct launch_list hostfiles;
     int cpus_per_rank;            /* hardware threads, by the allocation; 0 = not said, see pe */
     int default_n;                /* ranks that the allocation is for; 0 = not said */
+    int spare_slots;              /* of hosts that were left out because they get no ranks */
     bool slurm;                   /* the hosts are those of the Slurm allocation around us */
     const char *rsh;              /* --rsh: a command used as ssh would be; NULL = not said */
     struct launch_envs env;       /* of all applications: -genv and --set */
@@ -197,7 +198,7 @@ struct launch_job {
      * of each; NULL for one host. */
     uint32_t *by_host, *host_of;
     int ncpus;                    /* cores that the ranks may use together */
-    int universe;                 /* slots of all hosts; 0 = ncpus */
+    int universe;                 /* slots of all hosts, those without ranks too */
     char **env;                   /* mpirun's own environment as it was found */
     int event_fd;                 /* read end */
     int nrunning, nconnected, nfinalized;

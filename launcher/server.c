@@ -323,7 +323,7 @@ static int load_job(pmix_info_t *info, const struct launch_job *job, const char 
 {
     char *own, *lists = rank_lists(job, &own), *hosts = host_list(job);
     char *nodes = NULL, *procs = NULL;
-    int universe = job->universe ? job->universe : job->ncpus, n = 0;
+    int n = 0;
 
     if (!lists || !own || !hosts || PMIx_generate_regex(hosts, &nodes) ||
         PMIx_generate_ppn(lists, &procs)) {
@@ -334,7 +334,7 @@ static int load_job(pmix_info_t *info, const struct launch_job *job, const char 
     load_u32(&info[n++], PMIX_LOCAL_SIZE, job->n);
     load_u32(&info[n++], PMIX_NODE_SIZE, job->n);
     load_u32(&info[n++], PMIX_MAX_PROCS, job->total);
-    load_u32(&info[n++], PMIX_UNIV_SIZE, job->total > universe ? job->total : universe);
+    load_u32(&info[n++], PMIX_UNIV_SIZE, job->total > job->universe ? job->total : job->universe);
     load_u32(&info[n++], PMIX_JOB_NUM_APPS, job->opts->napps);
     load_u32(&info[n++], PMIX_NUM_NODES, count_nodes(job));
     load_u32(&info[n++], RT_BOOT_KEY_NCPUS, job->ncpus);

@@ -165,7 +165,7 @@ static int add_all(struct launch_list *env, const struct launch_list *vars)
 }
 
 /* The variables that wrapper scripts read to choose a GPU or a file name; the names are those of
- * Open MPI and MPICH. */
+ * Open MPI and MPICH.  And what MPI_INFO_ENV must have before MPI_Init. */
 static int add_rank_vars(const struct launch_job *job, const struct launch_rank *r,
                          struct launch_list *env)
 {
@@ -176,6 +176,7 @@ static int add_rank_vars(const struct launch_job *job, const struct launch_rank 
         { "OMPI_COMM_WORLD_SIZE", job->total },
         { "OMPI_COMM_WORLD_LOCAL_SIZE", job->n },
         { "MPI_LOCALNRANKS", job->n },
+        { "WEFT_LAUNCH_MAXPROCS", job->opts->apps[r->app].n },
     };
     char text[16];
     int err = 0;
