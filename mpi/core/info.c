@@ -243,22 +243,37 @@ static int put_number(struct wm_info *i, const char *key, int n)
     return wm_info_put(i, key, text);
 }
 
-/* What only a process that has used MPI knows. */
-static int put_job(struct wm_info *i)
+/* How many processes of this program were started, 0 when that is not known: another launcher's
+ * number is, after MPI_Init.  A process without a launcher is alone. */
+static int maxprocs(void)
 {
-    int err = MPI_SUCCESS;
-    if (rt_boot.size <= 0)
-        return err;
-    err = put_number(i, "maxprocs", rt_boot.size);
-    if (!err)
-        err = put_number(i, "soft", rt_boot.size);
-    if (!err)
-        err = wm_info_put(i, "mpi_memory_alloc_kinds", wm_session_kinds(NULL));
+    const char *started = getenv("WEFT_LAUNCH_MAXPROCS");
+    if (!getenv("PMIX_NAMESPACE"))
+        return 1;
+    return started ? (int)strtol(started, NULL, 10) : rt_boot.size;
+}
+
+static int put_maxprocs(struct wm_info *i)
+{
+    int n = maxprocs(), err = MPI_SUCCESS;
+    if (n > 0)
+        err = put_number(i, "maxprocs", n);
+    if (!err && n > 0)
+        err = put_number(i, "soft", n);
     return err;
 }
 
-/* Fills `i` from a command line and what this process knows of itself (MPI-5.0 section 11.2.1);
- * `file` is never known: mpirun has no such option. */
+/* The launcher's name of this host, before and after MPI_Init. */
+static const char *host_name(const struct utsname *u)
+{
+    const char *given = getenv("PMIX_HOSTNAME");
+    return rt_boot.host[0] ? rt_boot.host : given ? given : u->nodename;
+}
+
+/* Fills `i` from a command line and what this process knows of itself (MPI-5.0 section 11.2.1),
+ * with the same result before, between and after MPI_Init and MPI_Finalize.  `file` and
+ * `thread_level`, a level requested before the program started, are never known: mpirun has no such
+ * options. */
 static int put_env(struct wm_info *i, int argc, char *const argv[])
 {
     static const char *const handlers[] = { "mpi_errors_are_fatal", "mpi_errors_abort",
@@ -275,17 +290,18 @@ static int put_env(struct wm_info *i, int argc, char *const argv[])
     if (!err && argc > 1)
         err = wm_info_put(i, "argv", args);
     if (!err && named)
-        err = wm_info_put(i, "host", rt_boot.host[0] ? rt_boot.host : u.nodename);
+        err = wm_info_put(i, "host", host_name(&u));
     if (!err && named)
         err = wm_info_put(i, "arch", u.machine);
     if (!err && getcwd(text, sizeof text))
         err = wm_info_put(i, "wdir", text);
     if (!err)
-        err = put_job(i);
-    if (!err && wm_life_settings() == MPI_SUCCESS)
+        err = put_maxprocs(i);
+    if (!err && wm_life_settings() == MPI_SUCCESS) {
         err = wm_info_put(i, "mpi_initial_errhandler", handlers[cfg.initial_errhandler]);
-    if (!err && wm_state.phase == WM_INITIALIZED)
-        err = wm_info_put(i, "thread_level", wm_thread_level_name(wm_state.thread_level));
+        if (!err)
+            err = wm_info_put(i, "mpi_memory_alloc_kinds", wm_session_kinds(NULL));
+    }
     return err;
 }
 
@@ -332,15 +348,13 @@ struct wm_info *wm_info_env(void)
     return &env_info;
 }
 
-int wm_info_env_update(int thread_level)
+int wm_info_env_update(void)
 {
     struct wm_info *i = wm_info_env();
     pthread_mutex_lock(&env_mutex);
-    int err = put_job(i);
+    int err = put_maxprocs(i);
     if (!err)
         err = wm_info_put(i, "host", rt_boot.host);
-    if (!err)
-        err = wm_info_put(i, "thread_level", wm_thread_level_name(thread_level));
     pthread_mutex_unlock(&env_mutex);
     return err;
 }

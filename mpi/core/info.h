@@ -34,7 +34,7 @@ void wm_info_destroy(struct wm_info *i); /* NULL and MPI_INFO_ENV are left alone
 int wm_info_put(struct wm_info *i, const char *key, const char *value);
 /* NULL when the key is not there (or `i` is NULL). */
 const char *wm_info_find(const struct wm_info *i, const char *key);
-/* What MPI_Init adds to MPI_INFO_ENV. */
-int wm_info_env_update(int thread_level);
+/* Adds to MPI_INFO_ENV what only MPI_Init learns under other launchers than mpirun. */
+int wm_info_env_update(void);
 
 #endif

@@ -25,7 +25,7 @@ static int start_world(int provided)
     int err = wm_comm_init(wm_main_domain);
     if (err)
         return err;
-    err = wm_info_env_update(provided);
+    err = wm_info_env_update();
     if (err) {
         wm_comm_fini();
         return err;

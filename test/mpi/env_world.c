@@ -16,6 +16,32 @@ static int value_of(MPI_Info info, const char *key, char *text, int len)
     return flag;
 }
 
+/* MPI_Info_create_env gives the same answer in each phase of the program. */
+static void same_environment(void)
+{
+    static const char *const keys[] = { "command", "argv", "maxprocs", "soft", "host", "arch",
+                                        "wdir", "file", "thread_level", "mpi_initial_errhandler",
+                                        "mpi_memory_alloc_kinds" };
+    enum { KEYS = sizeof keys / sizeof *keys };
+    static char first[KEYS][1024];
+    static int known[KEYS], ncalls;
+    char text[1024], program[] = "program", arg[] = "arg", *argv[] = { program, arg, NULL };
+    MPI_Info i;
+    OK(MPI_Info_create_env(2, argv, &i));
+    for (int k = 0; k < KEYS; k++) {
+        int found = value_of(i, keys[k], text, sizeof text);
+        if (ncalls == 0) {
+            known[k] = found;
+            strcpy(first[k], text);
+        }
+        CHECK_MSG(found == known[k], "%s: known %d, at first %d", keys[k], found, known[k]);
+        CHECK_STR(text, first[k]);
+    }
+    CHECK(known[0] && known[1] && known[2] && known[3] && known[4] && known[5] && known[6]);
+    OK(MPI_Info_free(&i));
+    ncalls++;
+}
+
 static void before(void)
 {
     char text[256];
@@ -45,8 +71,7 @@ static void environment(void)
     char text[1024], name[MPI_MAX_PROCESSOR_NAME];
     int len;
     MPI_Info i;
-    CHECK(value_of(MPI_INFO_ENV, "thread_level", text, sizeof text));
-    CHECK_STR(text, "MPI_THREAD_SERIALIZED");
+    CHECK(!value_of(MPI_INFO_ENV, "thread_level", text, sizeof text)); /* mpirun was told none */
     CHECK(value_of(MPI_INFO_ENV, "maxprocs", text, sizeof text));
     CHECK_EQ(atoi(text), size);
     CHECK(value_of(MPI_INFO_ENV, "soft", text, sizeof text));
@@ -431,12 +456,14 @@ int main(int argc, char **argv)
     argc_seen = argc;
     st_begin();
     ST_RUN(before);
+    ST_RUN(same_environment);
     if (MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS)
         return 1;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     ST_RUN(levels);
     ST_RUN(environment);
+    ST_RUN(same_environment);
     ST_RUN(assertions);
     ST_RUN(info_lengths);
     ST_RUN(files);
@@ -451,5 +478,6 @@ int main(int argc, char **argv)
     ST_RUN(attach_to_self);
     MPI_Finalize();
     ST_RUN(after);
+    ST_RUN(same_environment);
     return st_end();
 }

@@ -55,7 +55,7 @@ static void environment(void)
     CHECK(strstr(wm_info_find(env, "command"), "info_test") != NULL);
     CHECK(wm_info_find(env, "wdir") && wm_info_find(env, "arch") && wm_info_find(env, "host"));
     CHECK_STR(wm_info_find(env, "mpi_initial_errhandler"), "mpi_errors_are_fatal");
-    CHECK(!wm_info_find(env, "thread_level")); /* MPI is not initialized */
+    CHECK_STR(wm_info_find(env, "maxprocs"), "1");
     CHECK_EQ(wm_api_info_create_env(3, argv, &i), 0);
     CHECK_STR(wm_info_find(i, "command"), "program");
     CHECK_STR(wm_info_find(i, "argv"), "-x 1");
