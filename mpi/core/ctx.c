@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Context ids.  Each process keeps a bit for every id; a new communicator takes the lowest id that
- * is free in all its members, found by combining a window of bits over them.  All state is used
- * under the domain's lock.
+/* Context ids.  Each process keeps a bit for every id; a new communicator takes an id that is free
+ * in all its members, found by combining windows of bits over them.  The search begins where the
+ * last one succeeded, or at an id that was given back since: without that, a program whose many
+ * communicators have different members would search all windows for each new one.  It begins a
+ * second time, with the first window, before it fails.  All state is used under the domain's lock.
  *
  * Several threads may make communicators at once, and their members overlap in any way.  A process
  * lends its bits to one agreement at a time; the others take part with nothing to offer and try
@@ -21,6 +23,7 @@
 #define NWINDOW (NWORDS / WORDS)
 
 static uint64_t used[NWORDS]; /* bit set: taken.  Zero pages, touched as ids are used */
+static uint32_t first_window; /* where the next search begins */
 
 static struct wm_ctx_search *waiters; /* agreements going on in this process */
 static bool lent;                     /* one of them has the bits */
@@ -87,6 +90,9 @@ static uint32_t take_lowest(struct wm_ctx_offer *o)
 void wm_ctx_round(struct wm_ctx_search *s)
 {
     struct wm_ctx_offer *o = &s->offer;
+    if (!s->begun)
+        s->window = first_window;
+    s->begun = true;
     *o = (struct wm_ctx_offer){
         .window = s->window, .err = s->err, .check = s->check, .block = s->block
     };
@@ -107,14 +113,20 @@ int wm_ctx_settle(struct wm_ctx_search *s, uint32_t *ctx)
     if (s->owner)
         lent = false;
     s->owner = false;
-    if (s->offer.window >= NWINDOW)
-        return -RT_ENOSPC;
     *ctx = 0;
     int want = s->want ? s->want : 1;
-    if (count_free(&s->offer) >= want) /* nothing is free unless every process lent its bits */
+    if (s->offer.window >= NWINDOW) {
+        if (s->again)
+            return -RT_ENOSPC;
+        s->again = true;
+        s->window = 0;
+    } else if (count_free(&s->offer) >= want) { /* only if every process lent its bits */
         for (int i = 0; i < want; i++)
             ctx[i] = take_lowest(&s->offer);
-    s->window = s->offer.busy ? s->offer.window : s->offer.window + 1;
+        first_window = s->offer.window;
+    } else {
+        s->window = s->offer.busy ? s->offer.window : s->offer.window + 1;
+    }
     if (!s->met && !*ctx)
         wm_ctx_join(s);
     return 0;
@@ -198,11 +210,18 @@ int wm_comm_agree_ctx(struct wm_comm *c, uint32_t *ctx)
     return wm_comm_find_ctx(c, &s, ctx);
 }
 
-void wm_comm_release_ctx(uint32_t ctx) { used[ctx / 2 / 64] &= ~(1ull << (ctx / 2 % 64)); }
+void wm_comm_release_ctx(uint32_t ctx)
+{
+    uint32_t word = ctx / 2 / 64;
+    used[word] &= ~(1ull << (ctx / 2 % 64));
+    if (word / WORDS < first_window)
+        first_window = word / WORDS;
+}
 
 void wm_ctx_init(void)
 {
     memset(used, 0, sizeof used[0] * WORDS);
+    first_window = 0;
     used[0] = 1u | 1u << WM_CTX_WORLD / 2 | 1u << WM_CTX_SELF / 2 | 1u << WM_CTX_JOB / 2;
     /* id 0 is never used */
 }

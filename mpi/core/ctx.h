@@ -52,7 +52,8 @@ struct wm_ctx_search {
     uint64_t block; /* offset + 1 of shared memory from the one that has it, else 0 */
     /* The search's own. */
     uint32_t window;
-    bool met, owner; /* all members are here; this one has lent its bits */
+    bool begun, again; /* `window` is set; the search has begun a second time */
+    bool met, owner;   /* all members are here; this one has lent its bits */
     struct wm_ctx_search *next;
     struct wm_ctx_offer offer;
 };

@@ -20,3 +20,6 @@ test_unit_errcode_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/unit/win_test
 test_unit_win_test_SOURCES = test/unit/win_test.c
 test_unit_win_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/unit/ctx_test
+test_unit_ctx_test_SOURCES = test/unit/ctx_test.c
+test_unit_ctx_test_LDADD = $(unit_ldadd)
