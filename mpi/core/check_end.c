@@ -126,27 +126,12 @@ static void report_messages(const struct wm_match *m)
                  (long long)wm_stored_len(first), first->unex.key.ctx);
 }
 
-struct hidden {
-    const struct wm_comm *comm;
-    bool yes;
-};
-
-static void is_local_of(void *obj, void *arg)
-{
-    struct hidden *h = arg;
-    const struct wm_comm *c = obj;
-    h->yes = h->yes || c->local == h->comm || (c->stream && c->stream->ctl == h->comm);
-}
-
 static void report_comm(void *obj, void *arg)
 {
     char where[MPI_MAX_OBJECT_NAME + 64];
     const struct wm_comm *c = obj;
-    struct hidden h = { .comm = c };
-    const struct wm_check *k = c->inter && c->local ? c->local->check : c->check;
     (void)arg;
-    rt_slab_each(&wm_comm_slab, is_local_of, &h);
-    if (!h.yes && !c->session && c->ctx != WM_CTX_JOB && !(k && k->freed))
+    if (!c->session && !c->no_handle)
         log_warn(MPI, "WEFT_CHECK: %s is not freed in MPI_Finalize",
                  check_comm_name(c, where, sizeof where));
 }

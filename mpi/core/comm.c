@@ -98,6 +98,7 @@ int wm_comm_create_inter(struct wm_group *group, struct wm_group *remote, uint32
         return err;
     (*out)->inter = true;
     (*out)->local = local;
+    local->no_handle = true;
     wm_coll_team_plain(*out);
     return MPI_SUCCESS;
 }
@@ -333,6 +334,7 @@ int wm_comm_free(struct wm_comm *comm)
     rt_lock(&dom->lock);
     if (rt_unlikely(cfg.check))
         wm_check_freed(comm);
+    comm->no_handle = true;
     wm_comm_unref(comm);
     rt_unlock(&dom->lock);
     return MPI_SUCCESS;

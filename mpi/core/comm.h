@@ -37,6 +37,7 @@ struct wm_comm {
     int rank, size; /* of the local group */
     uint32_t ctx;   /* even, agreed by all members; ctx is point-to-point, ctx + 1 collectives */
     bool inter;
+    bool no_handle; /* the user has none: freed, or the library's own */
     struct wm_group *group;  /* local group */
     struct wm_group *remote; /* of an intercommunicator; else == group, without a reference */
     struct wm_domain *dom;

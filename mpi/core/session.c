@@ -208,7 +208,7 @@ static void count_comm(void *obj, void *arg)
 {
     const struct wm_comm *c = obj;
     struct count *k = arg;
-    if (c->session != k->s)
+    if (c->session != k->s || c->no_handle)
         return;
     k->n++;
     log_debug(MPI, "left: a communicator of %d processes, context %u, %d references", c->size,

@@ -26,9 +26,11 @@ static int job_create(struct wm_comm **out)
         return err;
     err = wm_comm_create_local(g, WM_CTX_JOB, wm_main_domain, out);
     wm_group_unref(g); /* the communicator has its own reference */
-    if (!err)
-        wm_coll_team_plain(*out);
-    return err;
+    if (err)
+        return err;
+    (*out)->no_handle = true;
+    wm_coll_team_plain(*out);
+    return MPI_SUCCESS;
 }
 
 static int job_get(struct wm_comm **out)

@@ -128,6 +128,7 @@ void wm_type_fini(void)
         struct known *k = f90.first;
         f90.first = k->next;
         k->type->predefined = false;
+        k->type->handles = 0;
         wm_type_unref(k->type);
         free(k);
     }

@@ -34,6 +34,7 @@ struct wm_op {
     /* User operations must be given the layout inside a struct wm_type, not a copy. */
     struct rt_op op;
     bool predefined;
+    bool freed; /* by the user; collectives may still use it */
     union {
         MPI_User_function *plain;
         MPI_User_function_c *large;

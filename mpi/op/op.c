@@ -130,6 +130,7 @@ int wm_api_op_free(struct wm_op *op)
 {
     if (op->predefined)
         return wm_err(MPI_ERR_OP, "a predefined operation cannot be freed");
+    op->freed = true;
     wm_op_unref(op);
     return MPI_SUCCESS;
 }

@@ -305,6 +305,7 @@ static int state_make(struct wm_comm *c, struct wm_comm *ctl, struct wm_xstream 
     sweep_left();
     s->comm = c;
     s->ctl = ctl;
+    ctl->no_handle = true;
     s->stream = stream;
     c->stream = s;
     if (stream)

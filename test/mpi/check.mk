@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-check_PROGRAMS += test/mpi/check_wrong
-EXTRA_DIST += test/mpi/check.py
+check_PROGRAMS += test/mpi/check_wrong test/mpi/leaks
+EXTRA_DIST += test/mpi/check.py test/mpi/leaks.py
 test_mpi_check_wrong_LDADD = libmpi_abi.la
+test_mpi_leaks_LDADD = libmpi_abi.la
