@@ -255,12 +255,15 @@ static char *rank_lists(const struct launch_job *job, char **own)
     return text;
 }
 
-/* "n0,n1,n2" */
+/* "raw:n0,n1,n2", a form of PMIX_REGEX that needs no PMIx_generate_regex(): versions 4 and 5 have
+ * 50 bytes there for the letters before the first digit of a name, and keep numbers as int. */
 static char *host_list(const struct launch_job *job)
 {
     char *text = NULL;
     size_t len;
     FILE *f = open_memstream(&text, &len);
+    if (f)
+        fputs("raw:", f);
     for (int h = 0; f && h < job->nhosts; h++)
         if (job->hosts[h].node >= 0)
             fprintf(f, "%s%s", job->hosts[h].node ? "," : "",
@@ -318,16 +321,15 @@ static int count_nodes(const struct launch_job *job)
     return n;
 }
 
-/* Facts about the whole job; the regular expressions name the hosts and the ranks on each. */
+/* Facts about the whole job; the maps name the hosts and the ranks on each. */
 static int load_job(pmix_info_t *info, const struct launch_job *job, const char *store)
 {
     char *own, *lists = rank_lists(job, &own), *hosts = host_list(job);
-    char *nodes = NULL, *procs = NULL;
+    char *procs = NULL;
     int n = 0;
 
-    if (!lists || !own || !hosts || PMIx_generate_regex(hosts, &nodes) ||
-        PMIx_generate_ppn(lists, &procs)) {
-        free(lists), free(own), free(hosts), free(nodes);
+    if (!lists || !own || !hosts || PMIx_generate_ppn(lists, &procs)) {
+        free(lists), free(own), free(hosts);
         return -RT_ENOMEM;
     }
     load_u32(&info[n++], PMIX_JOB_SIZE, job->total);
@@ -340,11 +342,11 @@ static int load_job(pmix_info_t *info, const struct launch_job *job, const char 
     load_u32(&info[n++], RT_BOOT_KEY_NCPUS, job->ncpus);
     PMIX_INFO_LOAD(&info[n++], PMIX_LOCAL_PEERS, own, PMIX_STRING);
     PMIX_INFO_LOAD(&info[n++], PMIX_JOBID, job->nspace, PMIX_STRING);
-    PMIX_INFO_LOAD(&info[n++], PMIX_NODE_MAP, nodes, PMIX_REGEX);
+    PMIX_INFO_LOAD(&info[n++], PMIX_NODE_MAP, hosts, PMIX_REGEX);
     PMIX_INFO_LOAD(&info[n++], PMIX_PROC_MAP, procs, PMIX_REGEX);
     if (*store)                               /* else version 5 makes its files in /tmp */
         PMIX_INFO_LOAD(&info[n++], PMIX_NSDIR, store, PMIX_STRING);
-    free(lists), free(own), free(hosts), free(nodes), free(procs);
+    free(lists), free(own), free(hosts), free(procs);
     return n;
 }
 
