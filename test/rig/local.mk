@@ -11,6 +11,13 @@ check-slurm: all
 	@$(run_tests) --list=$(abs_top_srcdir)/test/rig/slurm.list $(RUNTESTS)
 .PHONY: check-slurm
 
+# Another user of this host attacks jobs; as root.
+EXTRA_DIST += test/rig/attack test/rig/attack.list
+check-attack: all
+	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS)
+	@$(run_tests) --list=$(abs_top_srcdir)/test/rig/attack.list $(RUNTESTS)
+.PHONY: check-attack
+
 # Weft MPI over soft-RoCE in QEMU guests; as root on Debian, where it installs what it needs.
 EXTRA_DIST += test/rig/rdma test/rig/rdma_vm test/rig/rdma_cases test/rig/rdma.list
 check-rdma: all
