@@ -377,6 +377,7 @@ static int open_signals(void)
     sigaddset(&set, SIGTERM);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     signal(SIGHUP, SIG_IGN);                  /* the end of the channel says it better */
     signal(SIGINT, SIG_IGN);
     signal(SIGCHLD, SIG_DFL);

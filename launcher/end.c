@@ -22,22 +22,35 @@
 #define LATE_RANK_NS   10000000
 #define LATE_MAX_NS    5000000000u
 
-void launch_say(const struct launch_job *job, const char *fmt, ...)
+static void say(const char *fmt, va_list args)
 {
     char text[2048];
-    va_list args;
     int n = snprintf(text, sizeof text, "mpirun: ");
 
-    if (job->opts->quiet)
-        return;
-    va_start(args, fmt);
     n += vsnprintf(text + n, sizeof text - (size_t)n - 1, fmt, args);
-    va_end(args);
     if (n > (int)sizeof text - 2)
         n = sizeof text - 2;
     text[n] = '\n';
     text[n + 1] = '\0';
     launch_io_say(text);
+}
+
+void launch_say(const struct launch_job *job, const char *fmt, ...)
+{
+    va_list args;
+    (void)job;
+    va_start(args, fmt);
+    say(fmt, args);
+    va_end(args);
+}
+
+void launch_report(const struct launch_job *job, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    if (!job->opts->quiet)
+        say(fmt, args);
+    va_end(args);
 }
 
 /* To the process groups: a rank that is a shell script takes its children along. */
@@ -115,8 +128,8 @@ static void report(struct launch_job *job, struct launch_rank *r, int code, cons
         return;
     if (!job->head)                           /* other hosts have sent them before its end */
         launch_io_drain(job, r);              /* its last words come before ours */
-    launch_say(job, "%s %s%s; exit code %d.\n        %s", who(job, r, name, sizeof name), how,
-               others(job, r, rest, sizeof rest), code, advice);
+    launch_report(job, "%s %s%s; exit code %d.\n        %s", who(job, r, name, sizeof name), how,
+                  others(job, r, rest, sizeof rest), code, advice);
     launch_end_begin(job, code);
 }
 

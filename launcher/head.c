@@ -38,7 +38,8 @@ static int find_agent(struct head *h)
     path[n > 0 ? n : 0] = '\0';
     char *slash = strrchr(path, '/');
     if (!slash) {
-        launch_say(h->job, "could not find out where mpirun itself is: %s", strerror(errno));
+        launch_say(h->job, "could not find out where mpirun itself is: /proc/self/exe: %s",
+                   strerror(errno));
         return LAUNCH_EXIT_FAIL;
     }
     strcpy(slash, "/weftd");
@@ -202,7 +203,8 @@ static int prepare(struct head *h)
         return unusable(h, 0);
     for (int i = 0; i < job->nhosts && !worst; i++)
         worst = h->hosts[i].code;
-    head_tell_notes(h);
+    if (worst || !job->opts->quiet)
+        head_tell_notes(h);
     for (int i = 0; i < job->nhosts && !worst; i++) {
         if (h->hosts[i].map)
             fputs(h->hosts[i].map, stdout);
@@ -345,8 +347,9 @@ static void give_up(struct head *h)
         if (n == 0)
             continue;
         head_host_done(h, i);
-        launch_say(job, "host %s does not answer; %d rank%s there may go on running until it does",
-                   job->hosts[i].name, n, n == 1 ? "" : "s");
+        launch_report(job,
+                      "host %s does not answer; %d rank%s there may go on running until it does",
+                      job->hosts[i].name, n, n == 1 ? "" : "s");
     }
 }
 

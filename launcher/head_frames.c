@@ -362,9 +362,9 @@ static void on_lost(struct head *h, int first, int end, bool was_up, const char 
     if (job->nrunning)
         snprintf(text, sizeof text, "; ending the other %d rank%s", job->nrunning,
                  job->nrunning == 1 ? "" : "s");
-    launch_say(job, "lost host %s%s, with %d rank%s that ran: %s%s; exit code %d",
-               job->hosts[first].name, more, n, n == 1 ? "" : "s", *why ? why : "its agent ended",
-               job->nrunning ? text : "", LAUNCH_EXIT_FAIL);
+    launch_report(job, "lost host %s%s, with %d rank%s that ran: %s%s; exit code %d",
+                  job->hosts[first].name, more, n, n == 1 ? "" : "s",
+                  *why ? why : "its agent ended", job->nrunning ? text : "", LAUNCH_EXIT_FAIL);
     launch_end_begin(job, LAUNCH_EXIT_FAIL);
 }
 

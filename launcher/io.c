@@ -47,6 +47,7 @@ static struct {
     size_t in_len;
     bool in_open;
     bool in_tty;
+    bool lost;                    /* the file of a rank could not be written */
 } io = { .sink = { { .fd = 1 }, { .fd = 2 } } };
 
 /* ---- our side ---- */
@@ -142,6 +143,11 @@ void launch_io_say(const char *text)
     sink_flush(s);
 }
 
+bool launch_io_lost(void)
+{
+    return io.lost;
+}
+
 int launch_io_broken(void)
 {
     return io.sink[0].broken;
@@ -170,14 +176,24 @@ static int make_prefix(const struct launch_opts *o, const struct launch_stream *
     return (int)n;
 }
 
+static void say_lost(const struct launch_opts *o, const struct launch_stream *s)
+{
+    log_error(LAUNCH, "could not write %s of rank %d to its file under '%s': %m; output is lost",
+              s->is_err ? "stderr" : "stdout", s->rank, o->output_dir);
+    io.lost = true;
+}
+
 /* Passes on the first `len` bytes of the buffer: whole lines, or a piece of one. */
 static void stream_emit(const struct launch_opts *o, struct launch_stream *s, size_t len)
 {
     struct sink *sink = &io.sink[s->is_err];
     char prefix[96];
 
-    if (s->file)
-        fwrite(s->buf, 1, len, s->file);
+    if (s->file && fwrite(s->buf, 1, len, s->file) < len) {
+        say_lost(o, s);
+        fclose(s->file);
+        s->file = NULL;
+    }
     if (o->output_dir && o->output_nocopy)
         return;
     int n = make_prefix(o, s, prefix, sizeof prefix);
@@ -215,8 +231,8 @@ static void stream_close(const struct launch_opts *o, struct launch_stream *s)
     if (s->fd >= 0)
         close(s->fd);
     s->fd = -1;
-    if (s->file)
-        fclose(s->file);
+    if (s->file && fclose(s->file))
+        say_lost(o, s);
     s->file = NULL;
     free(s->buf);
     s->buf = NULL;

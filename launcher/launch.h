@@ -275,7 +275,7 @@ uint32_t launch_rank_on(const struct launch_job *job, int host, int i);
 
 /* spawn.c: starts every rank.  0 or an exit code after a message; ranks may run in either case. */
 int launch_check_programs(struct launch_job *job);
-/* Of open files, for the ranks of this host; before anything else opens many. */
+/* Of open files and of the stack, for the ranks of this host; before anything else opens many. */
 int launch_raise_limits(const struct launch_job *job);
 int launch_spawn(struct launch_job *job);
 /* A rank has ended. */
@@ -310,6 +310,8 @@ bool launch_io_idle(const struct launch_job *job);
 bool launch_io_busy(void);
 /* Nothing can be written to our stdout any more: errno, EPIPE when nobody reads it; else 0. */
 int launch_io_broken(void);
+/* Some output of a rank is not in its file. */
+bool launch_io_lost(void);
 /* A line of our own on stderr, in order. */
 void launch_io_say(const char *text);
 void launch_io_fini(struct launch_job *job);
@@ -324,7 +326,11 @@ void launch_end_begin(struct launch_job *job, int exit_code);
 void launch_end_check(struct launch_job *job);
 void launch_end_kill(struct launch_job *job);
 void launch_signal_all(const struct launch_job *job, int sig);
+/* Why nothing was started, and warnings before the start. */
 void launch_say(const struct launch_job *job, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* What --quiet hides: all that happens to a job that was started. */
+void launch_report(const struct launch_job *job, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* guard.c: the process that cleans up after an mpirun or an agent that was killed; an agent's

@@ -60,8 +60,8 @@ static void interrupt(struct loop *l, int sig)
         return;
     }
     if (l->interrupts++ == 0 && !l->job->ending) {
-        launch_say(l->job, "%s: ending %d rank%s; once more kills at once", strsignal(sig),
-                   l->job->nrunning, l->job->nrunning == 1 ? "" : "s");
+        launch_report(l->job, "%s: ending %d rank%s; once more kills at once", strsignal(sig),
+                      l->job->nrunning, l->job->nrunning == 1 ? "" : "s");
         launch_end_begin(l->job, 128 + sig);
     } else if (l->interrupts > 1) {
         launch_end_kill(l->job);
@@ -99,7 +99,7 @@ static void check_time(struct loop *l)
     uint64_t now = rt_now_ns();
 
     if (l->timeout_at_ns && now >= l->timeout_at_ns && !job->ending) {
-        launch_say(
+        launch_report(
             job, "the job did not end within %d s (--timeout); ending its %d rank%s; exit code %d",
             job->opts->timeout_s, job->nrunning, job->nrunning == 1 ? "" : "s",
             LAUNCH_EXIT_TIMEOUT);
@@ -190,5 +190,5 @@ int launch_loop(struct launch_job *job, int signal_fd)
         launch_io_step(job, l.fds + 2, n);
     }
     free(l.fds);
-    return job->exit_code;
+    return job->exit_code || !launch_io_lost() ? job->exit_code : LAUNCH_EXIT_FAIL;
 }

@@ -63,6 +63,7 @@ static int open_signals(void)
             sigaddset(&set, wanted[i]);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f fails, and is reported */
     /* Whoever started us may ignore it, and we would miss every death. */
     signal(SIGCHLD, SIG_DFL);
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -129,7 +130,7 @@ static int run(struct launch_job *job)
     if (code)
         launch_end_begin(job, code);
     else if (job->opts->verbose)
-        launch_say(job, "started %d ranks, job %s", job->n, job->nspace);
+        launch_report(job, "started %d ranks, job %s", job->n, job->nspace);
     code = launch_loop(job, signal_fd);
     launch_server_stop(job);
     launch_remove_files(segment); /* there when the job died before its last rank attached */
@@ -146,8 +147,8 @@ static int run_far(struct launch_job *job)
     if (!code && !job->opts->dry_run) {
         head_go(job->head);
         if (job->opts->verbose)
-            launch_say(job, "started %d ranks on %d hosts, job %s", job->n, job->nhosts,
-                       job->nspace);
+            launch_report(job, "started %d ranks on %d hosts, job %s", job->n, job->nhosts,
+                          job->nspace);
         code = launch_loop(job, signal_fd);
     }
     head_stop(job);

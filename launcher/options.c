@@ -440,7 +440,9 @@ const struct launch_option launch_options[] = {
       set_ping },
     { "timeout", "SECONDS", 1, "End the job after this time, exit code 124.", set_timeout },
     { "allow-run-as-root", NULL, 0, "Accepted; not needed.", set_nothing },
-    { "q quiet", NULL, 0, "No messages of mpirun itself, not even about ranks that died.",
+    { "q quiet", NULL, 0,
+      "No messages of mpirun itself about a job that was started, not even about ranks that "
+      "died.",
       set_quiet },
     { "v verbose", NULL, 0, "Say what is started.", set_verbose },
     { "V version", NULL, 0, "Print the version.", set_version },

@@ -28,14 +28,14 @@ struct child {
     cpu_set_t *cpus;
     size_t cpus_len;
     pid_t parent;
-    struct rlimit files;          /* the limit that mpirun itself found */
+    struct rlimit files, stack;   /* the limits that mpirun itself found */
     /* Set by the child, which never returns: without volatile the compiler takes its writes for
      * none that the parent could see. */
     const char *volatile failed;  /* which step */
     volatile int error;           /* and its errno */
 };
 
-static struct rlimit files_found;
+static struct rlimit files_found, stack_found;
 
 /* ---- programs ---- */
 
@@ -100,31 +100,33 @@ static char *seen_from(const char *wdir, char *path)
     return whole;
 }
 
-/* Value of PATH that the application will see. */
-static const char *search_path(const struct launch_job *job, const struct launch_app *app)
+/* Value of a variable that the application will see; NULL: none. */
+static const char *value_of(const struct launch_job *job, const struct launch_app *app,
+                            const char *name)
 {
+    size_t len = strlen(name);
     for (int i = 0; i < app->env.set.n; i++)
-        if (!strncmp(app->env.set.v[i], "PATH=", 5))
-            return app->env.set.v[i] + 5;
+        if (!strncmp(app->env.set.v[i], name, len) && app->env.set.v[i][len] == '=')
+            return app->env.set.v[i] + len + 1;
     for (char **e = job->env; *e; e++)
-        if (!strncmp(*e, "PATH=", 5))
-            return *e + 5;
-    return "/usr/bin:/bin";
+        if (!strncmp(*e, name, len) && (*e)[len] == '=')
+            return *e + len + 1;
+    return NULL;
 }
 
 int launch_check_programs(struct launch_job *job)
 {
     for (int i = 0; i < job->opts->napps; i++) {
         struct launch_app *app = &job->opts->apps[i];
-        const char *name = app->argv.v[0];
+        const char *name = app->argv.v[0], *search = value_of(job, app, "PATH");
         int why = app->wdir ? check_file(app->wdir) : EISDIR;
         if (why != EISDIR) {
             launch_say(job, "working directory '%s': %s; nothing was started", app->wdir,
                        why ? strerror(why) : "not a directory");
             return LAUNCH_EXIT_FAIL;
         }
-        app->path = seen_from(app->wdir,
-                              find_program(name, app->wdir, search_path(job, app), &why));
+        search = search ? search : "/usr/bin:/bin";
+        app->path = seen_from(app->wdir, find_program(name, app->wdir, search, &why));
         if (app->path)
             continue;
         if (why == ENOENT) {
@@ -237,6 +239,7 @@ static _Noreturn void run_child(struct child *c)
     syscall(SYS_close_range, 3u, ~0u, 0u);
 #endif
     setrlimit(RLIMIT_NOFILE, &c->files);
+    setrlimit(RLIMIT_STACK, &c->stack);
     c->failed = "working directory";
     if (c->wdir && chdir(c->wdir) < 0)
         goto fail;
@@ -244,6 +247,7 @@ static _Noreturn void run_child(struct child *c)
     if (c->cpus && sched_setaffinity(0, c->cpus_len, c->cpus) < 0)
         goto fail;
     signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     c->failed = "program";
@@ -356,7 +360,8 @@ static int start_rank(struct launch_job *job, struct launch_rank *r)
                        .out = -1,
                        .err = -1,
                        .parent = getpid(),
-                       .files = files_found };
+                       .files = files_found,
+                       .stack = stack_found };
     int code = 0;
 
     c.in = open_stdin(job, r);
@@ -459,6 +464,27 @@ void launch_signal_local(const struct launch_job *job, int sig)
             kill(-job->ranks[i].pid, sig);
 }
 
+/* PMIx_server_setup_fork() has 200 KB of variables. */
+#define STACK_NEED (256u << 10)
+#define STACK_GOOD (1u << 20)
+
+static int raise_stack(const struct launch_job *job)
+{
+    getrlimit(RLIMIT_STACK, &stack_found);
+    struct rlimit all = stack_found;
+    if (all.rlim_cur >= STACK_GOOD)
+        return 0;
+    all.rlim_cur = all.rlim_max < STACK_GOOD ? all.rlim_max : STACK_GOOD;
+    setrlimit(RLIMIT_STACK, &all);
+    if (all.rlim_cur >= STACK_NEED)
+        return 0;
+    launch_say(job,
+               "the PMIx server needs a stack of %u KiB, but the limit is %llu KiB (ulimit -s); "
+               "nothing was started",
+               STACK_NEED >> 10, (unsigned long long)all.rlim_max >> 10);
+    return LAUNCH_EXIT_FAIL;
+}
+
 int launch_raise_limits(const struct launch_job *job)
 {
     /* A rank's output, its connection to the PMIx server, and its input if we pass it on; PMIx has
@@ -472,7 +498,7 @@ int launch_raise_limits(const struct launch_job *job)
     all.rlim_cur = all.rlim_max;
     setrlimit(RLIMIT_NOFILE, &all);
     if (all.rlim_max >= need)
-        return 0;
+        return raise_stack(job);
     launch_say(job,
                "%d rank%s on a host need%s %llu open files, but the limit is %llu (ulimit -n); "
                "nothing was started",
