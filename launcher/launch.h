@@ -278,6 +278,10 @@ int launch_check_programs(struct launch_job *job);
 /* Of open files and of the stack, for the ranks of this host; before anything else opens many. */
 int launch_raise_limits(const struct launch_job *job);
 int launch_spawn(struct launch_job *job);
+/* foreign.c: where a program will load the MPI library of another implementation; library_path is
+ * its LD_LIBRARY_PATH or NULL. */
+void launch_warn_foreign(const struct launch_job *job, const struct launch_app *app,
+                         const char *library_path);
 /* A rank has ended. */
 void launch_rank_ended(struct launch_job *job, struct launch_rank *r, int status);
 /* Collects children of this process that have ended; those that are no rank are other()'s. */

@@ -14,7 +14,7 @@ weftd_LDADD = libweft_rt.la
 
 # What mpirun and its agents share.
 both_sources = launcher/launch.h launcher/list.c launcher/place.c launcher/show.c launcher/accept.c launcher/server.c \
-	launcher/spawn.c launcher/guard.c launcher/wire.h launcher/wire.c launcher/tree.h launcher/tree.c launcher/rsh.c \
+	launcher/foreign.c launcher/spawn.c launcher/guard.c launcher/wire.h launcher/wire.c launcher/tree.h launcher/tree.c launcher/rsh.c \
 	launcher/describe.h launcher/describe.c launcher/relay.h launcher/relay.c
 
 

@@ -127,8 +127,10 @@ int launch_check_programs(struct launch_job *job)
         }
         search = search ? search : "/usr/bin:/bin";
         app->path = seen_from(app->wdir, find_program(name, app->wdir, search, &why));
-        if (app->path)
+        if (app->path) {
+            launch_warn_foreign(job, app, value_of(job, app, "LD_LIBRARY_PATH"));
             continue;
+        }
         if (why == ENOENT) {
             launch_say(job, "program '%s' does not exist%s; nothing was started", name,
                        strchr(name, '/') ? "" : " in PATH or the working directory");
