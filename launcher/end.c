@@ -17,10 +17,10 @@
  * another host its end may come later than a peer's here that noticed it. */
 #define SUSPECT_NS     50000000
 #define SUSPECT_FAR_NS 250000000
-/* A rank gives up waiting for the answer to its goodbye after two seconds (PMIx 4), so where the
- * server has many ranks to serve a rank's end is seen before the goodbye is heard. */
-#define LATE_RANK_NS   10000000
-#define LATE_MAX_NS    5000000000u
+/* A rank waits two seconds for the answer to its PMIx_Finalize(), so where PMIx's thread is late
+ * the rank's end is seen before the call.  A rank is accused when PMIx has read its connection to
+ * the end (LAUNCH_LOST), or after this time, should PMIx never come to that. */
+#define LATE_MAX_NS    60000000000u
 
 static void say(const char *fmt, va_list args)
 {
@@ -158,17 +158,24 @@ void launch_end_check(struct launch_job *job)
 /* A rank that ended well, but for a goodbye that may yet be heard. */
 static void suspect_silent(struct launch_job *job, struct launch_rank *r)
 {
-    int nhosts = job->nhosts > 0 ? job->nhosts : 1;
-    uint64_t late = (uint64_t)(job->n / nhosts + 1) * LATE_RANK_NS;
-
     if (job->ending || job->suspect)
         return;
     suspect(job, r, LAUNCH_EXIT_FAIL,
             "ended with code 0 but without calling MPI_Finalize or MPI_Session_finalize",
             "A rank must call MPI_Finalize before it ends, and finalize its sessions, or call "
             "MPI_Abort to end the job.");
-    job->suspect_waits = true;
-    job->suspect_until_ns += late < LATE_MAX_NS ? late : LATE_MAX_NS;
+    job->suspect_waits = !r->lost;
+    job->suspect_until_ns += r->lost ? 0 : LATE_MAX_NS;
+}
+
+/* Nothing will be heard of it any more. */
+static void end_wait(struct launch_job *job, struct launch_rank *r)
+{
+    r->lost = true;
+    if (job->suspect != r || !job->suspect_waits)
+        return;
+    job->suspect = NULL;
+    suspect_silent(job, r);
 }
 
 static bool is_silent(const struct launch_rank *r)
@@ -224,6 +231,7 @@ void launch_end_event(struct launch_job *job, const struct launch_event *e)
     case LAUNCH_CONNECTED:
         job->nconnected += !r->connected;
         r->connected = true;
+        r->lost = false;
         job->nfinalized -= r->finalized;      /* it had finished with MPI, and began again */
         r->finalized = false;
         check_skipped(job);
@@ -239,6 +247,9 @@ void launch_end_event(struct launch_job *job, const struct launch_event *e)
                  e->text);
         suspect(job, r, abort_exit_code(e->code), how,
                 "Its messages above may say more.");
+        break;
+    case LAUNCH_LOST:
+        end_wait(job, r);
         break;
     case LAUNCH_FENCE: case LAUNCH_FETCH: case LAUNCH_PUBLISHED:
         break;                                /* of agents: relay.c */

@@ -217,7 +217,7 @@ static void on_event(struct head *h, struct wire_frame *f)
     e.code = wire_get_int(&f->in);
     const char *text = wire_get_text(&f->in);
 
-    if (!wire_in_ok(&f->in) || !r || e.kind > LAUNCH_ABORT) {
+    if (!wire_in_ok(&f->in) || !r || e.kind > LAUNCH_LOST) {
         f->in.bad = true;
         return;
     }

@@ -145,6 +145,7 @@ struct launch_rank {
     int node;                     /* index of its host in hosts[] */
     pid_t pid;                    /* also its process group; 0 = not started */
     bool running, connected, finalized, aborted;
+    bool lost;                    /* it will not be heard to finalize any more */
     bool reported;                /* its death was looked at */
     bool gone;                    /* nothing of its process group was left when it was reaped */
     int status;                   /* of waitpid */
@@ -157,6 +158,7 @@ struct launch_rank {
 
 enum launch_event_kind {
     LAUNCH_CONNECTED, LAUNCH_FINALIZED, LAUNCH_ABORT,
+    LAUNCH_LOST,                  /* its connection ended before it had finalized */
     /* In an agent: its ranks entered a fence; one asks what a rank elsewhere published; what one of
      * its own published. */
     LAUNCH_FENCE, LAUNCH_FETCH, LAUNCH_PUBLISHED

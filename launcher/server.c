@@ -54,6 +54,8 @@ void launch_server_tune(void)
         server.tuned_gds = true;
     for (size_t i = 0; i < NTUNING; i++)
         setenv(tuning[i][0], tuning[i][1], 0);
+    /* Events, such as the loss of a rank, at once: PMIx gathers them for a second. */
+    setenv("PMIX_MCA_pmix_event_caching_window", "0", 0);
     /* hwloc's plugins look for X11 displays, OpenCL and CUDA: up to a second, for nothing that a
      * launcher needs. */
     setenv("HWLOC_PLUGINS_PATH", "/nonexistent", 1);
@@ -106,6 +108,18 @@ static pmix_status_t on_abort(const pmix_proc_t *proc, void *object, int status,
     post(LAUNCH_ABORT, proc, status, text);
     answer(cbfunc, cbdata);
     return PMIX_SUCCESS;
+}
+
+/* PMIx has read all that the rank wrote, and no farewell was there. */
+static void on_lost(size_t id, pmix_status_t status, const pmix_proc_t *source,
+                    pmix_info_t info[], size_t ninfo, pmix_info_t results[], size_t nresults,
+                    pmix_event_notification_cbfunc_fn_t cbfunc, void *cbdata)
+{
+    (void)id, (void)status, (void)info, (void)ninfo, (void)results, (void)nresults;
+    if (!strcmp(source->nspace, server.nspace))
+        post(LAUNCH_LOST, source, 0, NULL);
+    if (cbfunc)
+        cbfunc(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
 }
 
 /* What belongs together of a call that the main thread will answer; NULL: no memory. */
@@ -442,6 +456,7 @@ static bool has_loopback(void)
 
 int launch_server_start(struct launch_job *job, const char *segment)
 {
+    pmix_status_t lost = PMIX_ERR_LOST_CONNECTION;
     pmix_info_t info[2];
     char store[4096 + 8];
     int fds[2];
@@ -469,6 +484,7 @@ int launch_server_start(struct launch_job *job, const char *segment)
                           : "could not start; it needs a loopback interface (ip link set lo up)",
                       rc);
     server.running = true;
+    PMIx_Register_event_handler(&lost, 1, NULL, 0, on_lost, NULL, NULL);
     int err = register_job(job, store);
     return err < 0 ? err : register_ranks(job);
 }
