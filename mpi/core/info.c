@@ -243,31 +243,14 @@ static int put_number(struct wm_info *i, const char *key, int n)
     return wm_info_put(i, key, text);
 }
 
-/* How many processes of this program were started, 0 when that is not known: another launcher's
- * number is, after MPI_Init.  A process without a launcher is alone. */
-static int maxprocs(void)
-{
-    const char *started = getenv("WEFT_LAUNCH_MAXPROCS");
-    if (!getenv("PMIX_NAMESPACE"))
-        return 1;
-    return started ? (int)strtol(started, NULL, 10) : rt_boot.size;
-}
-
 static int put_maxprocs(struct wm_info *i)
 {
-    int n = maxprocs(), err = MPI_SUCCESS;
+    int n = rt_boot_maxprocs(), err = MPI_SUCCESS;
     if (n > 0)
         err = put_number(i, "maxprocs", n);
     if (!err && n > 0)
         err = put_number(i, "soft", n);
     return err;
-}
-
-/* The launcher's name of this host, before and after MPI_Init. */
-static const char *host_name(const struct utsname *u)
-{
-    const char *given = getenv("PMIX_HOSTNAME");
-    return rt_boot.host[0] ? rt_boot.host : given ? given : u->nodename;
 }
 
 /* Fills `i` from a command line and what this process knows of itself (MPI-5.0 section 11.2.1),
@@ -281,6 +264,7 @@ static int put_env(struct wm_info *i, int argc, char *const argv[])
     char text[MPI_MAX_INFO_VAL], args[MPI_MAX_INFO_VAL] = "";
     struct utsname u;
     int err = MPI_SUCCESS;
+    const char *host = rt_boot_host_name();
     bool named = !uname(&u);
     if (argc > 0 && argv[0])
         err = wm_info_put(i, "command", argv[0]);
@@ -290,7 +274,7 @@ static int put_env(struct wm_info *i, int argc, char *const argv[])
     if (!err && argc > 1)
         err = wm_info_put(i, "argv", args);
     if (!err && named)
-        err = wm_info_put(i, "host", host_name(&u));
+        err = wm_info_put(i, "host", host ? host : u.nodename);
     if (!err && named)
         err = wm_info_put(i, "arch", u.machine);
     if (!err && getcwd(text, sizeof text))

@@ -302,6 +302,20 @@ static int read_job(void)
     return 0;
 }
 
+/* A process without a launcher is alone; other launchers than mpirun tell the size of the job. */
+int rt_boot_maxprocs(void)
+{
+    long told = number_of("WEFT_LAUNCH_MAXPROCS");
+    if (!getenv("PMIX_NAMESPACE"))
+        return 1;
+    return told > 0 ? (int)told : rt_boot.size;
+}
+
+const char *rt_boot_host_name(void)
+{
+    return rt_boot.host[0] ? rt_boot.host : getenv("PMIX_HOSTNAME");
+}
+
 int rt_boot_init(void)
 {
     int err;

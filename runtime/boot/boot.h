@@ -40,6 +40,10 @@ extern struct rt_boot rt_boot;    /* read-only after rt_boot_init() */
 int rt_boot_node_of(uint32_t rank);
 void rt_boot_nodes_fini(void); /* of rt_boot_fini() */
 
+/* Before rt_boot_init() too: how many processes of this program the launcher was told to start, 0
+ * when that is not known; the launcher's name of this host, NULL when that is not known. */
+int rt_boot_maxprocs(void);
+const char *rt_boot_host_name(void);
 /* Connects to the PMIx server found in the environment, or becomes a singleton.  -RT_EBOOT with
  * the cause logged.  After rt_boot_leave() it connects again; rt_boot is as it was. */
 int  rt_boot_init(void);
