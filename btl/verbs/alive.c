@@ -104,7 +104,8 @@ static void *run(void *arg)
     struct verbs_alive *a = arg;
     struct pollfd fd[VERBS_RAILS + 1] = { { .fd = a->stop, .events = POLLIN } };
     prctl(PR_SET_NAME, "weft-alive");
-    for (int i = 0; i < a->nrails; i++)
+    /* The second bound is for gcc 14, which warns (-Wstringop-overflow) without it. */
+    for (int i = 0; i < a->nrails && i < VERBS_RAILS; i++)
         fd[i + 1] = (struct pollfd){ .fd = verbs_dgram_fd(a->rails[i].port), .events = POLLIN };
     for (;;) {
         for (int i = 0; i < a->nrails; i++)
