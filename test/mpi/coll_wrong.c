@@ -8,8 +8,8 @@ static int buf[4 * MAX * MAX], other[4 * MAX * MAX];
 
 static void whole_buffers(void)
 {
-    int n = mt_size, ones[MAX], at[MAX], bytes[MAX], i;
-    MPI_Datatype ints[MAX];
+    int n = mt_size, ones[MAX] = { 0 }, at[MAX] = { 0 }, bytes[MAX] = { 0 }, i;
+    MPI_Datatype ints[MAX] = { 0 };
     MPI_Request r;
 
     for (i = 0; i < n; i++) {
@@ -65,8 +65,8 @@ static void rooted(void)
 /* Neighbouring ranges, no data at all, one datatype in the gaps of another. */
 static void close_by(void)
 {
-    int n = mt_size, i, wrong = 0, ones[MAX], from[MAX], to[MAX];
-    MPI_Datatype odd, ints[MAX];
+    int n = mt_size, i, wrong = 0, ones[MAX] = { 0 }, from[MAX] = { 0 }, to[MAX] = { 0 };
+    MPI_Datatype odd, ints[MAX] = { 0 };
 
     for (i = 0; i < 4 * n; i++)
         buf[i] = mt_rank;

@@ -285,7 +285,7 @@ static void on_grids(void)
 {
     for (int ndims = 0; ndims <= 3; ndims++)
         for (int periodic = 0; periodic < 1 << ndims; periodic++) {
-            int dims[3] = { 0 }, per[3];
+            int dims[3] = { 0 }, per[3] = { 0 };
             MPI_Comm c;
             for (int d = 0; d < ndims; d++)
                 per[d] = periodic >> d & 1;
