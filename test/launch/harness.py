@@ -71,6 +71,16 @@ def start(*args, **more):
                             stderr=subprocess.PIPE, text=True, **more)
 
 
+def exists(pid):
+    """Whether a process is there that has not ended.  One that has, and has lost its parent, stays visible where process 1 does
+    not wait for it, as in many containers."""
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except (OSError, IndexError):
+        return False
+
+
 def alive(marker):
     """Pids of processes with this text in their command line, mpirun and the caller left out."""
     found = []
@@ -78,11 +88,9 @@ def alive(marker):
         try:
             with open(f"/proc/{pid}/cmdline", "rb") as f:
                 words = f.read().decode(errors="replace").split("\0")
-            with open(f"/proc/{pid}/stat") as f:
-                state = f.read().rsplit(")", 1)[1].split()[0]
-        except (OSError, IndexError):
+        except OSError:
             continue
-        if int(pid) != os.getpid() and marker in words and words[0] != MPIRUN and state != "Z":
+        if int(pid) != os.getpid() and marker in words and words[0] != MPIRUN and exists(pid):
             found.append(int(pid))
     return found
 
