@@ -124,6 +124,9 @@ class Table:
                     if "this MPI library has no such type" in str(err):
                         self.skipped.append((r.key, f"{lib.name} has no such type"))
                         continue
+                    if "the device cannot compute: these benchmarks were built without nvcc" in str(err):
+                        self.skipped.append((r.key, "built without nvcc"))
+                        continue
                     self.failures.append(f"{r.key}: {lib.name}: {err}")
                     warn(f"{r.key}: {lib.name}: {err}")
                     continue
