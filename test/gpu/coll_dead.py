@@ -89,12 +89,14 @@ def disagree():
 
 
 def broken():
-    """The device of one rank fails: an error there, and the end of the job."""
+    """The device of one rank fails, in a kernel or, in a library without kernels, in a copy: an error there, and the end of
+    the job."""
     if "test/fake/gpu" not in os.environ.get("LD_LIBRARY_PATH", ""):
         raise Skip("the fake driver only")
-    for who, nbytes, what in ("0", SMALL, "kernel:1:700"), ("1", LARGE, "kernel:1:700,copy:60:700"):
-        job(2, who, "allreduce", nbytes, "broken=" + what, program=victim).expect(
-            failed, "MPI_Allreduce", "700|GPU")
+    for who, nbytes in ("0", SMALL), ("1", LARGE):
+        for kernels in "kernel:1:700", "cuModuleLoadData:1+:209":       # the second: none can be loaded
+            job(2, who, "allreduce", nbytes, f"broken={kernels},copy:60:700", program=victim).expect(
+                failed, "MPI_Allreduce", "700|GPU")
 
 
 if __name__ == "__main__":
