@@ -2,6 +2,7 @@
 /* The words of the bindings' argument checks: what was found, what was expected, what to do.
  * Reached only when a check has failed, except wm_check_counts().  Any thread; no state. */
 #include "mpi/api/bind.h"
+#include "mpi/core/life.h"
 #include <stdio.h>
 
 #define HANDLE_TEXT 96
@@ -216,6 +217,8 @@ int wm_check_counts(const char *arg, struct wm_counts v, int n)
 
 int wm_bad_phase(const char *call)
 {
+    if (wm_state.phase == WM_FORKED)
+        wm_life_forked(call);
     int err = wm_state.phase == WM_FINALIZED
                   ? wm_err(MPI_ERR_OTHER, "called after MPI_Finalize, and no session is open; MPI "
                                           "calls belong before it, or into a session")
@@ -226,6 +229,8 @@ int wm_bad_phase(const char *call)
 
 int wm_bad_world(const char *call)
 {
+    if (wm_state.phase == WM_FORKED)
+        wm_life_forked(call);
     int err = wm_err(MPI_ERR_OTHER,
                      "called %s MPI_Init%s; the call is about the world model, not about sessions",
                      wm_state.phase == WM_FINALIZED ? "after" : "before",

@@ -43,6 +43,8 @@ int wm_api_init_thread(int *argc, char ***argv, int required, int *provided)
         required != MPI_THREAD_SERIALIZED && required != MPI_THREAD_MULTIPLE)
         return wm_err(MPI_ERR_ARG, "required is %d, which is none of the MPI_THREAD_ constants",
                       required);
+    if (wm_state.phase == WM_FORKED)
+        wm_life_forked("MPI_Init");
     if (wm_state.phase == WM_INITIALIZED)
         return wm_err(MPI_ERR_OTHER, "MPI is initialized already; test with MPI_Initialized");
     if (wm_state.phase == WM_FINALIZED)
@@ -103,7 +105,7 @@ int wm_api_initialized(int *flag)
 
 int wm_api_finalized(int *flag)
 {
-    *flag = wm_state.phase == WM_FINALIZED;
+    *flag = wm_state.phase == WM_FINALIZED || wm_state.phase == WM_FORKED;
     return MPI_SUCCESS;
 }
 

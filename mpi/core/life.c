@@ -19,7 +19,10 @@
 #include "runtime/layout/gpu.h"
 #include "runtime/mem/node.h"
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define HOLD_MS 1000 /* ranks that start together are here within this time, mostly */
 
@@ -90,9 +93,31 @@ int wm_life_settings(void)
     return err;
 }
 
+/* In a child of fork(), whose other threads are gone and may have held any lock. */
+static void forked(void)
+{
+    wm_state.phase = WM_FORKED;
+    wm_state.users = 0;
+}
+
+_Noreturn void wm_life_forked(const char *call)
+{
+    char text[640];
+    int n = snprintf(text, sizeof text,
+                     "\n*** MPI error: %s in process %d, a child that rank %d on %s has made by "
+                     "fork()\n***   The child shares the connections of the rank, so only the rank "
+                     "itself may call MPI;\n***   let the child call exec or _exit, or fork it "
+                     "before MPI_Init\n***   This child ends with status %d; the rank goes on\n",
+                     call, (int)getpid(), rt_boot.rank, rt_boot.host, EXIT_FAILURE);
+    if (write(STDERR_FILENO, text, (size_t)n) < 0)
+        n = 0; /* nowhere left to report to */
+    _exit(EXIT_FAILURE); /* neither the parent's buffers nor its exit handlers are the child's */
+}
+
 /* Everything, for the first time. */
 static int build(void)
 {
+    pthread_atfork(NULL, NULL, forked);
     int err = coll_configure(cfg.coll); /* not before: MPI_T may change settings until now */
     if (err)
         return wm_err_rt(err, "the setting WEFT_COLL is \"%s\"", cfg.coll);
@@ -164,6 +189,8 @@ static int grant(int required)
 
 int wm_life_enter(int required, int *provided)
 {
+    if (wm_state.phase == WM_FORKED)
+        wm_life_forked("MPI_Session_init");
     pthread_mutex_lock(&mutex);
     hold_errors(!life.built);
     int err = settings();

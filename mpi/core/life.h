@@ -16,6 +16,10 @@ int wm_life_enter(int required, int *provided);
  * be in another of their lives, and because MPI may be used again.  `call` is for messages. */
 void wm_life_leave(const char *call);
 
+/* Ends this process, a child of fork() that has called MPI (WM_FORKED), with a message; the process
+ * manager and the other ranks hear nothing. */
+_Noreturn void wm_life_forked(const char *call);
+
 /* "MPI_THREAD_MULTIPLE"; NULL when the level is none. */
 const char *wm_thread_level_name(int level);
 /* The level of this name, -1 when there is none. */

@@ -49,10 +49,12 @@ struct wm_file;
 struct wm_session;
 struct wm_message;
 
-enum wm_phase { WM_BEFORE_INIT, WM_INITIALIZED, WM_FINALIZED };
+/* FORKED: this process is a child that a process with MPI has made by fork().  It shares the
+ * connections and the memory of its parent, so it may not use the library. */
+enum wm_phase { WM_BEFORE_INIT, WM_INITIALIZED, WM_FINALIZED, WM_FORKED };
 struct wm_state {
     int phase;        /* enum wm_phase of the world model */
-    int users;        /* world model + open sessions; the library is up while > 0 */
+    int users;        /* world model + open sessions; the library is up while > 0.  0 when FORKED */
     int thread_level; /* MPI_THREAD_... */
 };
 extern struct wm_state wm_state;
