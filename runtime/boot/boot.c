@@ -11,7 +11,10 @@
 #include "runtime/base/stdio.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +25,8 @@
 #define COMMITTED_KEY "weft.committed"
 /* How long a peer may take to commit when the caller sets no limit: it does so in MPI_Init. */
 #define COMMIT_S 60
+/* How long the server may take to answer that it ends the job; it takes milliseconds. */
+#define ABORT_S 5
 
 struct rt_boot rt_boot;
 
@@ -486,8 +491,29 @@ int rt_boot_fence(void)
     return 0;
 }
 
+static void *end_after_limit(void *code)
+{
+    sleep(ABORT_S);
+    _exit((int)(intptr_t)code);
+}
+
+/* PMIx_Abort() waits for the server's answer, which never comes when the program has closed the
+ * descriptors of the connection, or when the server hangs.  The launcher sees this process end. */
+static void limit_abort(int code)
+{
+    pthread_t t;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's handlers run elsewhere */
+    int err = pthread_create(&t, NULL, end_after_limit, (void *)(intptr_t)code);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (err)
+        _exit(code);
+}
+
 _Noreturn void rt_boot_abort(int code, const char *msg)
 {
+    limit_abort(code);
     rt_stdio_flush();
     if (boot.connected)
         PMIx_Abort(code, msg ? msg : "", NULL, 0);

@@ -4,6 +4,7 @@
  *
  *   init fini fence abort=N   the calls of boot.h
  *   exit=N kill=SIG           end so
+ *   cut                       close all descriptors but the standard ones
  *   sleep=MS
  *   say=TEXT err=TEXT         on stdout, on stderr; %r is the rank; without a newline
  *   lines=N                   so many numbered lines on stdout
@@ -294,6 +295,8 @@ static int act(const char *w, int argc, char **argv)
         return exchange_crowd(strtol(v, NULL, 10));
     else if ((v = value_of(w, "abort")))
         rt_boot_abort((int)strtol(v, NULL, 10), "as the test wanted");
+    else if (value_of(w, "cut"))
+        close_range(3, ~0U, 0); /* as programs do that make themselves daemons */
     else if ((v = value_of(w, "exit")))
         _exit((int)strtol(v, NULL, 10));
     else if ((v = value_of(w, "kill")))
