@@ -147,14 +147,20 @@ static int log_open_failure(const char *path, int e)
                                                    : -RT_ESYS;
 }
 
-/* A file that has no name yet, or one only this process uses where the file system lacks O_TMPFILE;
- * then in `own`. */
+/* By it a file without a name gets one; missing where /proc is not mounted. */
+#define PROC_FDS "/proc/self/fd"
+
+/* A file that has no name yet, or one only this process uses where the file system lacks O_TMPFILE
+ * or the file could get no name later; then in `own`. */
 static int open_nameless(const char *path, char *own, size_t len)
 {
+    int fd;
     own[0] = '\0';
-    int fd = open(cfg.shm_dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))
-        return fd;
+    if (access(PROC_FDS, X_OK) == 0) {
+        fd = open(cfg.shm_dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+        if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))
+            return fd;
+    }
     snprintf(own, len, "%s.%d", path, (int)getpid());
     fd = open(own, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
@@ -168,7 +174,7 @@ static int give_name(int fd, const char *own, const char *path)
 
     if (own[0])
         return link(own, path);
-    snprintf(proc, sizeof proc, "/proc/self/fd/%d", fd);
+    snprintf(proc, sizeof proc, PROC_FDS "/%d", fd);
     return linkat(AT_FDCWD, proc, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
 }
 

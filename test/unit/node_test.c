@@ -356,6 +356,26 @@ static void full_file_system(void)
         CHECK_EQ(WEXITSTATUS(st), 0);
 }
 
+/* The segment needs no /proc. */
+static void without_proc(void)
+{
+    int st;
+
+    fflush(stdout);
+    if (fork() == 0) {
+        if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+            mount("weft-test", "/proc", "tmpfs", 0, "size=4k") < 0)
+            _exit(77);
+        _exit(run_ranks("no_proc", 2, exchange) && !name_exists("no_proc") ? 0 : 1);
+    }
+    wait(&st);
+    CHECK(WIFEXITED(st));
+    if (WEXITSTATUS(st) == 77)
+        printf("# without_proc: skipped, no permission to mount\n");
+    else
+        CHECK_EQ(WEXITSTATUS(st), 0);
+}
+
 static void nothing_left_behind(void) { CHECK_EQ(rmdir(dir), 0); }
 
 int main(void)
@@ -376,6 +396,7 @@ int main(void)
     RUN(hosts_do_not_meet);
     RUN(bad_directories);
     RUN(full_file_system);
+    RUN(without_proc);
     RUN(nothing_left_behind);
     return check_end();
 }
