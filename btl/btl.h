@@ -160,9 +160,10 @@ struct btl_ops {
     int (*poll)(struct btl_peer *p);
     /* Optional, for transports to whose events no process of this host rings: before a sleep it
      * gives a descriptor that will be readable when progress() has work, and has asked for that to
-     * be told.  The engine calls progress() once more before it sleeps.  -RT_EAGAIN: it has work
-     * now. */
-    int (*sleep_fd)(struct btl *b);
+     * be told.  The engine calls progress() once more before it sleeps.  It lowers *limit_us to the
+     * time until progress() has to look at its timers; when it sets an earlier one, it rings this
+     * process's bell.  -RT_EAGAIN: it has work now. */
+    int (*sleep_fd)(struct btl *b, int *limit_us);
     /* Optional, for transports that keep what was sent in this process: the process may be about to
      * end.  0: all that was sent has left it, and the peers know that its end is no accident; else
      * -RT_EAGAIN: progress(), then ask again.  The connections may still be used afterwards. */

@@ -10,6 +10,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/mem/node.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -52,8 +53,10 @@ struct tcp_peer *tcp_peer_get(struct btl_tcp *b, uint32_t rank)
 
 void tcp_need_work(struct tcp_peer *p)
 {
-    if (rt_list_empty(&p->work))
-        rt_list_append(&tcp_instance(p)->work, &p->work);
+    if (!rt_list_empty(&p->work))
+        return;
+    rt_list_append(&tcp_instance(p)->work, &p->work);
+    rt_bell_ring_self(); /* a thread that sleeps does not know the new timer */
 }
 
 static void routes_free(struct tcp_peer *p)
@@ -112,6 +115,7 @@ struct tcp_conn *tcp_conn_new(struct btl_tcp *b, int fd, enum tcp_state state)
     rt_list_init(&c->link);
     rt_list_append(&b->half, &c->link);
     b->nhalf_in += state == TCP_WAIT_HELLO;
+    rt_bell_ring_self(); /* as above */
     set_options(fd);
     return c;
 }

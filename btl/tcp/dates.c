@@ -8,6 +8,7 @@
 #include "runtime/base/log.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/tcp.h> /* libc's tcp_info is a shorter one */
 #include <stdio.h>
 #include <string.h>
@@ -158,4 +159,16 @@ int tcp_dates(struct btl_tcp *b)
             tcp_listener_watch(b, true); /* descriptors may have come free */
     }
     return n;
+}
+
+#define TIMERS_US 50000 /* while a peer or a connection has timers: the shortest of them */
+
+int tcp_timers_us(const struct btl_tcp *b)
+{
+    uint64_t now = rt_now_ns();
+    if (!rt_list_empty(&b->work) || !rt_list_empty(&b->half))
+        return TIMERS_US;
+    if (rt_list_empty(&b->conns) && b->listening)
+        return INT_MAX;
+    return b->next_check_ns > now ? (int)((b->next_check_ns - now) / 1000u) + 1 : 0;
 }

@@ -121,9 +121,11 @@ static int tcp_poll(struct btl_peer *peer)
     return n;
 }
 
-static int tcp_sleep_fd(struct btl *btl)
+static int tcp_sleep_fd(struct btl *btl, int *limit_us)
 {
     struct btl_tcp *b = tcp_of(btl);
+    int us = tcp_timers_us(b);
+    *limit_us = *limit_us < us ? *limit_us : us;
     b->next_look_ns = 0; /* the last look before the sleep must be one */
     return rt_list_empty(&b->finished) ? b->epoll : -RT_EAGAIN;
 }

@@ -250,6 +250,8 @@ void tcp_conn_broken(struct tcp_conn *c, int err);
 void tcp_peer_lost(struct tcp_peer *p, const char *why);
 /* dates.c: attempts that take too long, silent connections, dead peers.  Returns events. */
 int tcp_dates(struct btl_tcp *b);
+/* Microseconds until it has to be called again, about. */
+int tcp_timers_us(const struct btl_tcp *b);
 struct tcp_peer *tcp_peer_find(struct btl_tcp *b, uint32_t rank);
 struct tcp_peer *tcp_peer_get(struct btl_tcp *b, uint32_t rank);
 void tcp_need_work(struct tcp_peer *p);

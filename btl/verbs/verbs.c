@@ -15,10 +15,11 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define DRAIN_MAX 32    /* messages of one ring before the next gets its turn */
-#define ALIVE_EVERY 16u /* idle polls between two looks at the clock */
-#define LOOKS 3u        /* at each peer, in net_timeout_s */
-#define WIRE_EVERY 64u  /* polls between two looks at the datagrams while nobody is asked */
+#define DRAIN_MAX 32     /* messages of one ring before the next gets its turn */
+#define ALIVE_EVERY 16u  /* idle polls between two looks at the clock */
+#define LOOKS 3u         /* at each peer, in net_timeout_s */
+#define TIMERS_US 200000 /* longest sleep: repeated datagrams, signs of life */
+#define WIRE_EVERY 64u   /* polls between two looks at the datagrams while nobody is asked */
 
 #define PATIENCE_NS 50000000u /* with what is sent to a peer that may have gone itself */
 #define BYE_ROOM 4u           /* requests: three of a goodbye by ring, and one that stands for it */
@@ -224,7 +225,7 @@ static int verbs_poll(struct btl_peer *peer)
 
 /* Completions make an event by themselves.  What is written into rings does not: each writer is
  * told first, and only when all know can this process sleep. */
-static int verbs_sleep_fd(struct btl *b)
+static int verbs_sleep_fd(struct btl *b, int *limit_us)
 {
     struct verbs *v = (struct verbs *)b;
     struct rt_list *pos;
@@ -233,6 +234,7 @@ static int verbs_sleep_fd(struct btl *b)
         ready = verbs_arm(rt_container(pos, struct verbs_peer, ringing)) && ready;
     if (!ready)
         return -RT_EAGAIN;
+    *limit_us = *limit_us < TIMERS_US ? *limit_us : TIMERS_US;
     for (int i = 0; i < v->nrails; i++) {
         verbs_events_take(v->rails[i].chan); /* of the past: progress() looks at everything */
         if (ibv_req_notify_cq(v->rails[i].cq, 0) || verbs_wire_arm(v, i))

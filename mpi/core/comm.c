@@ -355,14 +355,15 @@ static void count_quiet(void *obj, void *arg)
     k->n += (idle || rt_req_done(r)) && r->ops && r->ops->owner && r->ops->owner(r) == k->comm;
 }
 
-/* Whether operations are pending: they hold references, as the handle does, and the requests that
+/* Whether no operation is pending: they hold references, as the handle does, and the requests that
  * are complete or inactive, which the user may give back later. */
-static bool has_pending(const struct wm_comm *c)
+static bool no_pending(void *comm)
 {
+    const struct wm_comm *c = comm;
     struct quiet_requests k = { .comm = c };
     if (c->obj.refs > 1)
         rt_slab_each(&wm_request_slab, count_quiet, &k);
-    return c->obj.refs > 1 + k.n;
+    return c->obj.refs <= 1 + k.n;
 }
 
 int wm_api_comm_disconnect(struct wm_comm *comm)
@@ -370,13 +371,8 @@ int wm_api_comm_disconnect(struct wm_comm *comm)
     if (comm_predefined(comm))
         return wm_err(MPI_ERR_COMM, "%s cannot be disconnected", comm->name);
     struct wm_domain *dom = comm->dom;
-    struct rt_idle idle = { 0 };
     rt_lock(&dom->lock);
-    while (has_pending(comm))
-        if (!wm_progress(dom))
-            wm_domain_idle(dom, &idle);
-        else
-            idle = (struct rt_idle){ 0 };
+    wm_domain_until(dom, no_pending, comm);
     rt_unlock(&dom->lock);
     return wm_comm_free(comm);
 }

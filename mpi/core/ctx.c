@@ -165,9 +165,15 @@ static int refused(const struct wm_ctx_search *s)
                                  "name it, in the same order");
 }
 
+/* This agreement gets the bits of this process in its next round. */
+static bool is_next(void *search)
+{
+    const struct wm_ctx_search *s = search;
+    return !s->met || (!lent && lowest_waiter(s->order));
+}
+
 int wm_ctx_find(const struct wm_exch *x, struct wm_ctx_search *s, uint32_t *ctx)
 {
-    struct rt_idle idle = { 0 };
     int err = 0;
     if (!rt_threaded && !wm_ctx_idups)
         wm_ctx_join(s); /* no other agreement can be held up by lending at once */
@@ -181,8 +187,8 @@ int wm_ctx_find(const struct wm_exch *x, struct wm_ctx_search *s, uint32_t *ctx)
         }
         if (!err)
             err = wm_ctx_settle(s, ctx);
-        if (!err && !*ctx && x->n == 1 && !x->two && !wm_progress(x->comm->dom))
-            wm_domain_idle(x->comm->dom, &idle); /* another agreement here has to go on first */
+        if (!err && !*ctx && x->n == 1 && !x->two) /* another agreement here has to go on first */
+            wm_domain_until(x->comm->dom, is_next, s);
     }
     wm_ctx_leave(s);
     return err ? wm_err_rt(err, "agreeing on a context id for a new communicator") : MPI_SUCCESS;

@@ -289,15 +289,16 @@ static void idup_drop(MPI_Request request)
     ndropped++;
 }
 
+static bool none_dropped(void *arg)
+{
+    (void)arg;
+    return !ndropped;
+}
+
 void wm_comm_finish_dropped(struct wm_domain *dom)
 {
-    struct rt_idle idle = { 0 };
     rt_lock(&dom->lock);
-    while (ndropped)
-        if (!wm_progress(dom))
-            wm_domain_idle(dom, &idle);
-        else
-            idle = (struct rt_idle){ 0 };
+    wm_domain_until(dom, none_dropped, NULL);
     rt_unlock(&dom->lock);
 }
 

@@ -48,18 +48,23 @@ static struct wm_stored *look(struct wm_comm *c, int source, int tag)
     return find(c, source, tag);
 }
 
+struct awaited {
+    struct wm_comm *comm;
+    int source, tag;
+};
+
+/* It is there, or its source is lost. */
+static bool is_there(void *arg)
+{
+    const struct awaited *a = arg;
+    return find(a->comm, a->source, a->tag) || (a->source >= 0 && a->comm->peers[a->source]->err);
+}
+
 /* NULL when the source is lost. */
 static struct wm_stored *wait_for(struct wm_comm *c, int source, int tag)
 {
-    struct rt_idle idle = { 0 };
-    struct wm_stored *s;
-    while (!(s = find(c, source, tag)) && (source < 0 || !c->peers[source]->err)) {
-        if (wm_progress(c->dom))
-            idle = (struct rt_idle){ 0 };
-        else
-            wm_domain_idle(c->dom, &idle);
-    }
-    return s;
+    wm_domain_until(c->dom, is_there, &(struct awaited){ c, source, tag });
+    return find(c, source, tag);
 }
 
 /* Takes the stored message out of matching and gives it a handle. */

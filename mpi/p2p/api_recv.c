@@ -44,26 +44,32 @@ static int recv_general(const struct wm_msg *m, struct wm_type *t, MPI_Status *s
     return err;
 }
 
+static inline bool hot_poll(const struct wm_preq *q, struct wm_peer *p, int polls)
+{
+    if (rt_likely(p && p->poll))
+        for (int i = 0; i < polls; i++) {
+            p->poll(p->eager);
+            if (rt_likely(q->r.done))
+                return true;
+            rt_relax();
+        }
+    return false;
+}
+
 static void hot_wait(struct wm_domain *d, const struct wm_preq *q, struct wm_peer *p)
 {
-    struct rt_idle idle = { 0 };
+    struct wm_wait wait = WM_WAIT_DONE(&q->r.done);
     int polls = rt_idle_oversubscribed() ? POLLS_CROWDED : POLLS;
-    for (;;) {
-        if (rt_likely(p && p->poll))
-            for (int i = 0; i < polls; i++) {
-                p->poll(p->eager);
-                if (rt_likely(q->r.done))
-                    return;
-                rt_relax();
-            }
+    while (!hot_poll(q, p, polls)) {
         int n = wm_progress(d);
         if (q->r.done)
-            return;
+            break;
         if (n)
-            idle = (struct rt_idle){ 0 };
+            wait.idle = (struct rt_idle){ 0 };
         else
-            wm_domain_idle(d, &idle);
+            wm_domain_idle(d, &wait);
     }
+    wm_domain_left(d, &wait);
 }
 
 /* The request on the stack has no operations: the binding knows the communicator already. */

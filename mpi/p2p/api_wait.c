@@ -313,20 +313,28 @@ static int find_done(int n, const MPI_Request *h, int *active)
     return -1;
 }
 
+struct some {
+    int n;
+    const MPI_Request *h;
+};
+
+/* One is complete, or none is left that could be. */
+static bool some_done(void *arg)
+{
+    const struct some *s = arg;
+    int active;
+    return find_done(s->n, s->h, &active) >= 0 || !active;
+}
+
 int wm_api_waitany(int count, MPI_Request requests[], int *index, MPI_Status *status)
 {
     int err = check_array(count, requests), active, i;
     if (err)
         return err;
     struct wm_domain *d = domain();
-    struct rt_idle idle = { 0 };
     rt_lock(&d->lock);
-    while ((i = find_done(count, requests, &active)) < 0 && active) {
-        if (wm_progress(d))
-            idle = (struct rt_idle){ 0 };
-        else
-            wm_domain_idle(d, &idle);
-    }
+    wm_domain_until(d, some_done, &(struct some){ count, requests });
+    i = find_done(count, requests, &active);
     if (i < 0) {
         *index = MPI_UNDEFINED;
         wm_status_set_empty(status);
@@ -388,14 +396,9 @@ int wm_api_waitsome(int incount, MPI_Request requests[], int *outcount, int indi
     if (err)
         return err;
     struct wm_domain *d = domain();
-    struct rt_idle idle = { 0 };
     rt_lock(&d->lock);
-    while (find_done(incount, requests, &active) < 0 && active) {
-        if (wm_progress(d))
-            idle = (struct rt_idle){ 0 };
-        else
-            wm_domain_idle(d, &idle);
-    }
+    wm_domain_until(d, some_done, &(struct some){ incount, requests });
+    find_done(incount, requests, &active);
     if (active)
         err = take_some(d, incount, requests, outcount, indices, statuses);
     else

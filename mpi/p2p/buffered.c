@@ -174,15 +174,15 @@ int wm_p2p_bsend(const struct wm_msg *m, struct wm_type *type)
 }
 
 /* Another thread may detach the buffer meanwhile. */
-static void flush(struct wm_domain *d, struct wm_bbuf *const *slot)
+static bool is_flushed(void *arg)
 {
-    struct rt_idle idle = { 0 };
-    while (*slot && !rt_list_empty(&(*slot)->segs)) {
-        if (wm_progress(d))
-            idle = (struct rt_idle){ 0 };
-        else
-            wm_domain_idle(d, &idle);
-    }
+    struct wm_bbuf *const *slot = arg;
+    return !*slot || rt_list_empty(&(*slot)->segs);
+}
+
+static void flush(struct wm_domain *d, struct wm_bbuf **slot)
+{
+    wm_domain_until(d, is_flushed, slot);
 }
 
 /* Segments and what is sent are written by the CPU. */

@@ -425,20 +425,21 @@ static bool ends(const struct wm_preq *q, const struct wm_peer *peer, struct rt_
 void wm_dev_wait(struct wm_preq *q)
 {
     const struct wm_peer *peer = q->peer_rank >= 0 ? q->comm->peers[q->peer_rank] : NULL;
-    struct rt_idle idle = { 0 };
+    struct wm_wait wait = WM_WAIT_DONE(&q->r.done);
     bool ahead = false;
     while (!rt_req_done(&q->r)) {
         if (!ahead && (q->kind == WM_PREQ_SEND || q->op_busy)) {
             rt_gpu_look_ahead(q->buf);
             ahead = true;
         }
-        if (ends(q, peer, &idle))
-            return;
+        if (ends(q, peer, &wait.idle))
+            break;
         if (wm_progress(q->dom) > 0)
-            idle = (struct rt_idle){ 0 };
+            wait.idle = (struct rt_idle){ 0 };
         else if (!rt_req_done(&q->r))
-            wm_domain_idle(q->dom, &idle);
+            wm_domain_idle(q->dom, &wait);
     }
+    wm_domain_left(q->dom, &wait);
 }
 
 /* ---- the end ---- */

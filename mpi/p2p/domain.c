@@ -3,7 +3,6 @@
  * domain's lock, except create and destroy, which run while no other thread is inside the library.
  */
 #include "mpi/p2p/domain.h"
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +16,6 @@
 #include "runtime/mem/node.h"
 
 #define ADDRESS_MAX 1024 /* bytes a transport may publish */
-
-/* Longest sleep between two looks at everything.  A ring of the doorbell ends it at once; the limit
- * only bounds how long a lost wake-up or, with several waiting threads, a completion seen by
- * another thread can stay unnoticed. */
-#define SLEEP_US 200000
-#define SLEEP_THREADED_US 1000
 
 /* Patience of MPI_Finalize with messages that nobody takes: far longer than a rank that is merely
  * late in its last calls. */
@@ -183,6 +176,7 @@ int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **o
     rt_list_init(&d->part_recvs);
     rt_list_init(&d->part_inits);
     rt_list_init(&d->part_sends);
+    rt_list_init(&d->sleepers);
     int err = wm_req_init();
     if (!err)
         err = check_names();
@@ -238,13 +232,13 @@ static void say_last(struct wm_domain *d, bool last)
  * without an event. */
 static void drain(struct wm_domain *d)
 {
-    struct rt_idle idle = { 0 };
+    struct wm_wait wait = { 0 };
     uint64_t last = rt_now_ns();
     const struct wm_peer *p;
     say_last(d, true);
     while ((p = unfinished(d))) {
         if (wm_progress(d)) {
-            idle = (struct rt_idle){ 0 };
+            wait.idle = (struct rt_idle){ 0 };
             last = rt_now_ns();
         } else if (rt_now_ns() - last > DRAIN_NS && wm_peer_is_last(p)) {
             log_warn(
@@ -252,11 +246,12 @@ static void drain(struct wm_domain *d)
                 "MPI_Finalize leaves a message to or from rank %u unfinished: a send without a "
                 "matching receive, or a request that was never completed",
                 p->proc.rank);
-            return;
+            break;
         } else {
-            wm_domain_idle(d, &idle);
+            wm_domain_idle(d, &wait);
         }
     }
+    wm_domain_left(d, &wait);
 }
 
 static bool may_leave(const struct wm_domain *d)
@@ -545,79 +540,4 @@ int wm_progress(struct wm_domain *d)
 void wm_domain_add_task(struct wm_domain *d, struct coll_task *k)
 {
     rt_list_append(&d->tasks, &k->link);
-}
-
-/* What can wake a sleeper beside its bell; each transport is told that there will be one.  -1: one
- * of them has work already. */
-static int sleep_fds(const struct wm_domain *d, int *fds)
-{
-    int n = 0;
-    for (int i = 0; i < d->nbtl; i++) {
-        if (!d->btl[i]->ops->sleep_fd)
-            continue;
-        int fd = d->btl[i]->ops->sleep_fd(d->btl[i]);
-        if (fd < 0)
-            return -1;
-        fds[n++] = fd;
-    }
-    return n;
-}
-
-/* Gives the lock up while it pauses, yields or sleeps. */
-void wm_domain_idle(struct wm_domain *d, struct rt_idle *idle)
-{
-    bool awake = rt_gpu_nactive; /* nobody rings when a GPU has finished */
-    rt_unlock(&d->lock);
-    enum rt_idle_advice advice = rt_idle_step(idle);
-    if (rt_likely(advice == RT_IDLE_POLL) || awake) {
-        if (advice != RT_IDLE_POLL)
-            sched_yield();
-        rt_lock(&d->lock);
-        return;
-    }
-    uint32_t armed = rt_bell_arm(d->has_fds);
-    int fds[WM_BTL_MAX];
-    rt_lock(&d->lock);
-    int nfds = sleep_fds(d, fds);
-    int n = wm_progress(d); /* after arming: whatever comes later rings */
-    /* A task that went on without an event, by shared memory, may have started what a transport
-     * has to do here and nobody rings for; the transports had their turn before it. */
-    if (!n && !rt_list_empty(&d->tasks))
-        n = wm_progress(d);
-    n += rt_gpu_nactive > 0; /* it may have started what does not */
-    rt_unlock(&d->lock);
-    uint64_t begin = rt_now_ns();
-    int limit_us = rt_threaded ? SLEEP_THREADED_US : SLEEP_US;
-    if (n || nfds < 0)
-        rt_bell_disarm();
-    else if (nfds)
-        rt_bell_poll(armed, fds, nfds, limit_us);
-    else
-        rt_bell_sleep(armed, limit_us);
-    *idle = (struct rt_idle){ 0 };
-    rt_lock(&d->lock);
-    if (!n) {
-        wm_stat_add(&d->stats.sleeps, 1);
-        wm_stat_add(&d->stats.sleep_ns, rt_now_ns() - begin);
-    }
-}
-
-void wm_domain_wait(struct wm_domain *d, const uint32_t *done)
-{
-    struct rt_idle idle = { 0 };
-    while (!rt_load_acquire(done)) {
-        if (wm_progress(d) > 0)
-            idle = (struct rt_idle){ 0 };
-        else if (!rt_load_acquire(done))
-            wm_domain_idle(d, &idle);
-    }
-}
-
-/* Of threads, one that polls has the lock back before another one is awake that it was given up
- * for.  Of more ranks than cores, one that polls keeps the answer from being sent until its turn
- * ends, milliseconds later. */
-void wm_domain_polled(bool found)
-{
-    if (!found && (rt_threaded || rt_idle_oversubscribed()))
-        sched_yield();
 }

@@ -20,6 +20,17 @@
 #define WM_BTL_MAX 8
 
 struct wm_preq;
+struct wm_sleeper;
+
+/* A thread's wait: lives on its stack. */
+struct wm_wait {
+    bool (*ready)(void *arg); /* the wait has ended; called by any thread.  NULL: its thread asks */
+    void *arg;
+    struct rt_idle idle;
+    bool counted; /* in domain->nawake */
+};
+bool wm_wait_done(void *done); /* `ready` of a done word */
+#define WM_WAIT_DONE(done) { .ready = wm_wait_done, .arg = (void *)(uintptr_t)(done) }
 
 /* A process as the engine sees it: one per (domain, process), made when first addressed or heard
  * from.  The first line is what a small send reads. */
@@ -81,6 +92,9 @@ struct wm_domain {
     struct btl *btl[WM_BTL_MAX];
     int nbtl;
     bool has_fds; /* some have sleep_fd */
+    struct rt_list sleepers;    /* threads that are asleep in a wait: wait.c */
+    struct wm_sleeper *watcher; /* of threads in waits: the one that has the bell; NULL: none */
+    int nawake;                 /* threads in waits that are not asleep */
     struct wm_choice choice;
     struct rt_list tasks;   /* active collective tasks (struct coll_task.link) */
     struct rt_list retry;   /* peers with pending messages */
@@ -128,11 +142,14 @@ int wm_progress(struct wm_domain *d);
 /* Its part for copies of device memory alone, where some are under way. */
 int wm_progress_copies(struct wm_domain *d);
 /* Progress until *done is nonzero; gives the core and, when idle, sleeps.  Called under the lock,
- * returns under it. */
+ * returns under it.  wait.c, as are the next four. */
 void wm_domain_wait(struct wm_domain *d, const uint32_t *done);
-/* One idle step between polls, for waits with conditions of their own (waitany, probe).  Lock as
+/* The same until ready(arg), which any thread may call, under the lock. */
+void wm_domain_until(struct wm_domain *d, bool (*ready)(void *arg), void *arg);
+/* One idle step between polls, for loops of their own, which end with wm_domain_left().  Lock as
  * above. */
-void wm_domain_idle(struct wm_domain *d, struct rt_idle *idle);
+void wm_domain_idle(struct wm_domain *d, struct wm_wait *w);
+void wm_domain_left(struct wm_domain *d, struct wm_wait *w);
 /* The last step of a call that looks and does not wait, without the lock: who found nothing gives
  * the core away where others need it, because such calls come in loops. */
 void wm_domain_polled(bool found);

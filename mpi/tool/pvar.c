@@ -102,7 +102,10 @@ static const struct pvar table[] = {
     { "comm_size", "Processes in the local group of a communicator.", CLASS(SIZE), BASIC,
       MPI_T_BIND_MPI_COMM, PVAR_ULL, PVAR_FREE, TOOL_ENUM_NONE, 1, CAT_OBJECTS, 0, comm_size },
     COUNT("wait_sleeps", COUNTER, TUNER, CAT_WAIT, sleeps,
-          "Times that a wait has put the process to sleep."),
+          "Times that a wait has put its thread to sleep."),
+    COUNT("wait_rescues", COUNTER, TUNER, CAT_WAIT, rescues,
+          "Sleeps that ended by their time limit and then found work: each is a lost notification, "
+          "a defect of the library."),
     { "wait_sleep_time", "Time asleep in waits, seconds.", CLASS(TIMER), TUNER, ALONE,
       PVAR_SECONDS, PVAR_OPEN, TOOL_ENUM_NONE, 1, CAT_WAIT, STAT(sleep_ns), NULL },
     LOOK("objects_communicators", LEVEL, BASIC, CAT_OBJECTS, comms,

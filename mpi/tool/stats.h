@@ -21,6 +21,7 @@ struct wm_stats {
     uint64_t staged_bytes;         /* of these: went through staging memory on this side */
     uint64_t peers;
     uint64_t sleeps, sleep_ns;
+    uint64_t rescues; /* sleeps that ended by their limit, and should have before: p2p/wait.c */
     uint64_t coll[COLL_KINDS];
     const struct coll_alg *alg; /* of the last collective; NULL: it needed none */
 };

@@ -11,10 +11,19 @@
 extern bool rt_threaded;          /* set once by rt_lock_enable() */
 void rt_lock_enable(void);
 
-struct rt_lock { pthread_mutex_t m; };
-#define RT_LOCK_INIT { PTHREAD_MUTEX_INITIALIZER }
+struct rt_lock {
+    pthread_mutex_t m;
+    /* Called by each holder just before it gives the lock up; NULL: nothing.  Changed by holders.
+     */
+    void (*on_release)(struct rt_lock *l);
+};
+#define RT_LOCK_INIT { .m = PTHREAD_MUTEX_INITIALIZER }
 
-static inline void rt_lock_init(struct rt_lock *l) { pthread_mutex_init(&l->m, NULL); }
+static inline void rt_lock_init(struct rt_lock *l)
+{
+    pthread_mutex_init(&l->m, NULL);
+    l->on_release = NULL;
+}
 static inline void rt_lock_fini(struct rt_lock *l) { pthread_mutex_destroy(&l->m); }
 
 static inline void rt_lock(struct rt_lock *l)
@@ -23,10 +32,18 @@ static inline void rt_lock(struct rt_lock *l)
         pthread_mutex_lock(&l->m);
 }
 
-static inline void rt_unlock(struct rt_lock *l)
+/* Without on_release(). */
+static inline void rt_unlock_plain(struct rt_lock *l)
 {
     if (__builtin_expect(rt_threaded, 0))
         pthread_mutex_unlock(&l->m);
+}
+
+static inline void rt_unlock(struct rt_lock *l)
+{
+    if (__builtin_expect(rt_threaded, 0) && __builtin_expect(l->on_release != NULL, 0))
+        l->on_release(l);
+    rt_unlock_plain(l);
 }
 
 #endif

@@ -2,19 +2,16 @@
 /* Doorbells: how a waiting process sleeps and is woken.  The sleeper stores `asleep`, then orders
  * that store against its last look for work with membarrier(2), which makes every other registered
  * process execute a fence; so a ringer needs no fence of its own between storing its data and
- * looking at `asleep`.  Any thread may call; several threads of a process may sleep on its bell at
- * once.
+ * looking at `asleep`.  Any thread may ring; one thread of a process at a time sleeps on its bell.
  *
  * A process whose transports have descriptors sleeps in poll(2), where a futex cannot be: it has a
- * datagram socket beside, to which ringers send an empty message.  Of several threads in poll(2)
- * one may take the message that was meant to wake all; their timeouts bound what that costs. */
+ * datagram socket beside, to which ringers send an empty message. */
 #include "runtime/mem/node_int.h"
 
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <poll.h>
@@ -45,7 +42,6 @@ void rt_node_register(void) { (void)registered(); }
 
 void rt_bell_init(void)
 {
-    rt_node_private.sleepers = 0;
     /* Alone in the segment nobody rings; no need to register. */
     rt_node_private.membarrier = rt_node.size == 1 || registered();
     rt_node.fence_needed = !rt_node_private.membarrier;
@@ -107,14 +103,15 @@ void rt_bell_wake(struct rt_bell *b)
 
     rt_fence(); /* for owners without membarrier: our data before this second look */
     /* Cleared here so that further ringers do not call the kernel while the owner is still waking
-     * up; and before the word changes, so that a thread that arms in between finds it changed. */
+     * up; and before the word changes, so that an owner that arms again in between finds it
+     * changed. */
     if (!rt_cas(&b->asleep, &state, RT_BELL_AWAKE))
         return;
     rt_fetch_add(&b->word, 1u);
     if (state == RT_BELL_POLLS)
         ring_socket(b);
     else
-        syscall(SYS_futex, &b->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+        syscall(SYS_futex, &b->word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
 uint32_t rt_bell_arm(bool polls)
@@ -126,7 +123,6 @@ uint32_t rt_bell_arm(bool polls)
 
     if (polls)
         bell_socket();
-    rt_fetch_add(&rt_node_private.sleepers, 1u);
     rt_store_relaxed(&b->asleep, polls ? RT_BELL_POLLS : RT_BELL_ASLEEP);
     if (rt_node_private.membarrier && rt_node.size > 1)
         syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
@@ -134,34 +130,22 @@ uint32_t rt_bell_arm(bool polls)
     return word;
 }
 
-void rt_bell_disarm(void)
-{
-    struct rt_bell *b = my_bell();
+bool rt_bell_rung(uint32_t armed) { return rt_load_acquire(&my_bell()->word) != armed; }
 
-    if (rt_fetch_add(&rt_node_private.sleepers, -1u) != 1)
-        return;
-    rt_store_relaxed(&b->asleep, awake_state());
-    rt_fence(); /* the store before the look at `sleepers`, mirror image of rt_bell_arm() */
-    if (rt_unlikely(rt_load_relaxed(&rt_node_private.sleepers))) {
-        /* Another thread armed meanwhile and its flag may be gone: make it look again instead of
-         * sleeping. */
-        rt_store_relaxed(&b->asleep, rt_node_private.bell_fd ? RT_BELL_POLLS : RT_BELL_ASLEEP);
-        rt_bell_wake(b);
-    }
-}
+void rt_bell_disarm(void) { rt_store_relaxed(&my_bell()->asleep, awake_state()); }
 
-void rt_bell_sleep(uint32_t armed, int timeout_us)
+bool rt_bell_sleep(uint32_t armed, int timeout_us)
 {
     struct timespec t = { timeout_us / 1000000, timeout_us % 1000000 * 1000L };
 
     syscall(SYS_futex, &my_bell()->word, FUTEX_WAIT, armed, timeout_us < 0 ? NULL : &t, NULL, 0);
-    rt_bell_disarm();
+    return rt_bell_rung(armed);
 }
 
-void rt_bell_poll(uint32_t armed, const int *fds, int nfds, int timeout_us)
+bool rt_bell_poll(uint32_t armed, const int *fds, int nfds, int timeout_us)
 {
     struct pollfd p[RT_BELL_FDS + 1];
-    int fd = bell_socket();
+    int fd = bell_socket(), n = 0;
     char none;
 
     p[0] = (struct pollfd){ .fd = fd, .events = POLLIN };
@@ -169,11 +153,9 @@ void rt_bell_poll(uint32_t armed, const int *fds, int nfds, int timeout_us)
         p[i + 1] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
     if (fd < 0 && (timeout_us < 0 || timeout_us > POLL_DEAF_US))
         timeout_us = POLL_DEAF_US;
-    /* A ring since the arming has changed the word, and its message may have been taken by another
-     * thread; a later one finds this thread in poll(2) or makes it return. */
-    if (rt_load_acquire(&my_bell()->word) == armed)
-        poll(p, (nfds_t)nfds + 1, timeout_us < 0 ? -1 : (timeout_us + 999) / 1000);
+    if (!rt_bell_rung(armed))
+        n = poll(p, (nfds_t)nfds + 1, timeout_us < 0 ? -1 : (timeout_us + 999) / 1000);
     while (fd >= 0 && recv(fd, &none, sizeof none, MSG_DONTWAIT) >= 0)
         ;
-    rt_bell_disarm();
+    return n > 0 || rt_bell_rung(armed);
 }

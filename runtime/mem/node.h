@@ -108,14 +108,23 @@ static inline void rt_bell_ring_at(struct rt_bell *b)
 }
 static inline void rt_bell_ring(int to) { rt_bell_ring_at(&rt_node.bells[to]); }
 
-/* Sleeping is in two steps so that nothing is missed: arm, look once more for work, then sleep or
- * disarm.  rt_bell_sleep returns disarmed, after a ring or timeout_us microseconds (< 0: no limit).
- * rt_bell_poll also returns when one of the nfds descriptors (at most RT_BELL_FDS) is readable;
- * arm with `polls` for it. */
+/* This process's own bell: for work that one of its threads leaves to the thread that sleeps. */
+static inline void rt_bell_ring_self(void)
+{
+    if (rt_likely(rt_node.bells != NULL))
+        rt_bell_ring(rt_node.rank);
+}
+
+/* Sleeping is in steps so that nothing is missed: arm, look once more for work, sleep unless there
+ * is some, disarm.  Of the threads of a process one at a time does so.  rt_bell_sleep returns true
+ * after a ring since the arming, false after timeout_us microseconds (< 0: no limit).  rt_bell_poll
+ * also returns true when one of the nfds descriptors (at most RT_BELL_FDS) is readable; arm with
+ * `polls` for it. */
 #define RT_BELL_FDS 8
 uint32_t rt_bell_arm(bool polls);
+bool rt_bell_rung(uint32_t armed); /* since the arming */
 void rt_bell_disarm(void);
-void rt_bell_sleep(uint32_t armed, int timeout_us);
-void rt_bell_poll(uint32_t armed, const int *fds, int nfds, int timeout_us);
+bool rt_bell_sleep(uint32_t armed, int timeout_us);
+bool rt_bell_poll(uint32_t armed, const int *fds, int nfds, int timeout_us);
 
 #endif

@@ -33,11 +33,10 @@ struct node_layout { /* offsets from the start, all multiples of the page size *
 
 struct node_private {
     struct node_layout at;
-    int fd;            /* of the segment, for fallocate; -1 for a singleton's private memory */
-    uint64_t pidns;    /* of this process, 0 unknown */
-    bool membarrier;   /* registered: rt_bell_arm() may rely on it */
-    uint32_t sleepers; /* threads of this process between arm and disarm */
-    int bell_fd;       /* socket of its bell; 0: not needed yet, -1: there is none */
+    int fd;          /* of the segment, for fallocate; -1 for a singleton's private memory */
+    uint64_t pidns;  /* of this process, 0 unknown */
+    bool membarrier; /* registered: rt_bell_arm() may rely on it */
+    int bell_fd;     /* socket of its bell; 0: not needed yet, -1: there is none */
     char path[512];
 };
 extern struct node_private rt_node_private;

@@ -60,7 +60,7 @@ static void on_down(void *arg, struct btl_peer *peer, int err)
 
 static void look(void)
 {
-    t.b->ops->sleep_fd(t.b);
+    t.b->ops->sleep_fd(t.b, &(int){ 0 });
     t.b->ops->progress(t.b);
 }
 

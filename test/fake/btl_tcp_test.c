@@ -674,7 +674,7 @@ static void fuzz(void)
             if (send(fd, buf + at, n, MSG_NOSIGNAL) < 0)
                 break;
             at += n;
-            raw.b->ops->sleep_fd(raw.b);
+            raw.b->ops->sleep_fd(raw.b, &(int){ 0 });
             raw.b->ops->progress(raw.b);
         }
         struct tcp_lane_frame f = { TCP_LANE_MAGIC, rnd(),        rnd() % 2, rnd() % 4,

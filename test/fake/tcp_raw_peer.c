@@ -54,7 +54,7 @@ bool raw_until(bool (*cond)(void *arg), void *arg, int ms)
     while (!cond(arg)) {
         if (watch_over(watch, (uint64_t)ms * 1000000u))
             return false;
-        raw.b->ops->sleep_fd(raw.b); /* look now */
+        raw.b->ops->sleep_fd(raw.b, &(int){ 0 }); /* look now */
         raw.b->ops->progress(raw.b);
         usleep(20);
     }

@@ -226,12 +226,10 @@ static int sleep_in_turn(int rank, bool polls)
         }
         while (rt_load_acquire(in) != i) {
             uint32_t w = rt_bell_arm(polls);
-            if (rt_load_acquire(in) == i)
-                rt_bell_disarm();
-            else if (polls)
-                rt_bell_poll(w, quiet, 1, LONG_US);
-            else
-                rt_bell_sleep(w, LONG_US);
+            if (rt_load_acquire(in) != i &&
+                !(polls ? rt_bell_poll(w, quiet, 1, LONG_US) : rt_bell_sleep(w, LONG_US)))
+                return 4;
+            rt_bell_disarm();
         }
         if (rank == 1) {
             rt_store_release(out, i);
@@ -261,11 +259,13 @@ static void descriptors_wake(void)
     CHECK_EQ(rt_node_open(PAIR_NBYTES), 0);
     CHECK_EQ(pipe(fds), 0);
     uint64_t t = rt_now_ns();
-    rt_bell_poll(rt_bell_arm(true), fds, 1, 2000);
+    CHECK(!rt_bell_poll(rt_bell_arm(true), fds, 1, 2000));
+    rt_bell_disarm();
     CHECK(rt_now_ns() - t >= 2000000);
     CHECK_EQ(write(fds[1], "", 1), 1);
     t = rt_now_ns();
-    rt_bell_poll(rt_bell_arm(true), fds, 1, LONG_US);
+    CHECK(rt_bell_poll(rt_bell_arm(true), fds, 1, LONG_US));
+    rt_bell_disarm();
     CHECK(rt_now_ns() - t < LONG_US * UINT64_C(1000));
     CHECK_EQ(read(fds[0], &c, 1), 1);
     CHECK(rt_node.bells[0].asleep == RT_BELL_AWAKE);
@@ -287,8 +287,12 @@ static void sleep_times_out(void)
     boot_as("alone", 0, 1);
     CHECK_EQ(rt_node_open(PAIR_NBYTES), 0);
     uint64_t t = rt_now_ns();
-    rt_bell_sleep(rt_bell_arm(false), 2000);
+    uint32_t armed = rt_bell_arm(false);
+    CHECK(!rt_bell_sleep(armed, 2000));
     CHECK(rt_now_ns() - t >= 2000000);
+    rt_bell_ring_self();
+    CHECK(rt_bell_rung(armed));
+    rt_bell_disarm();
     CHECK(rt_node.bells[0].asleep != RT_BELL_ASLEEP);
     rt_node_close();
 }

@@ -271,11 +271,11 @@ static int send_asleep(const void *buf, size_t len)
     for (;;) {
         uint32_t armed = rt_bell_arm(false);
         int err = send(buf, len);
-        if (err != -RT_EAGAIN) {
-            rt_bell_disarm();
+        if (err == -RT_EAGAIN)
+            rt_bell_sleep(armed, 10 * (int)PATIENCE * TIMEOUT_S * 1000000);
+        rt_bell_disarm();
+        if (err != -RT_EAGAIN)
             return err;
-        }
-        rt_bell_sleep(armed, 10 * (int)PATIENCE * TIMEOUT_S * 1000000);
     }
 }
 

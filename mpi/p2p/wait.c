@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Waiting, and how threads that wait share the doorbell of their process.
+ *
+ * A thread that waits is awake (it calls wm_progress() again and again) or asleep.  Of the threads
+ * that are asleep at most one, the watcher, sleeps on the process's bell and on the descriptors of
+ * the transports; each other one sleeps on a condition variable of its own.  Two rules hold
+ * whenever the lock is free, so no notification is lost and no sleep needs a time limit:
+ *
+ * 1. The wait of no sleeping thread has ended.  Each thread that releases the lock checks the
+ *    conditions of all sleepers and wakes those whose wait has ended (on_release).
+ * 2. If no thread that waits is awake, there is a watcher, and since its bell was armed progress
+ * has been made until nothing was left to do.  So a thread that releases the lock, and does not
+ *    itself wait, makes progress on behalf of the sleepers; it wakes one of them when more is left,
+ *    or when no thread watches (the last watcher or the last awake thread has left).
+ *
+ * Whatever arrives from outside rings the armed bell or makes a descriptor readable, and a
+ * transport that sets itself a new timer rings, too.  Called under the domain's lock. */
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+#include "mpi/p2p/domain.h"
+#include "runtime/base/clock.h"
+#include "runtime/mem/node.h"
+
+/* Safety net: the longest sleep.  Nothing but a defect ever needs it, and then `rescues` counts. */
+#define NET_US 1000000
+
+struct wm_sleeper {          /* on the stack of a thread that is asleep, or about to be */
+    struct rt_list link;     /* in domain->sleepers */
+    const struct wm_wait *w; /* what it waits for */
+    bool asleep;
+    pthread_cond_t wake; /* not used by the watcher */
+};
+
+bool wm_wait_done(void *done) { return rt_load_acquire((const uint32_t *)done); }
+
+static bool ended(const struct wm_wait *w) { return w->ready && w->ready(w->arg); }
+
+/* 0: nothing is left to do until something rings. */
+static int exhaust(struct wm_domain *d)
+{
+    int n = wm_progress(d);
+    /* A task that went on without an event, by shared memory, may have started what a transport
+     * has to do here and nobody rings for; the transports had their turn before it. */
+    if (!n && !rt_list_empty(&d->tasks))
+        n = wm_progress(d);
+    return n + (rt_gpu_nactive > 0); /* nobody rings when a GPU has finished */
+}
+
+static void set_awake(struct wm_domain *d, struct wm_sleeper *s)
+{
+    s->asleep = false;
+    d->nawake++;
+    rt_list_del(&s->link);
+    if (rt_list_empty(&d->sleepers))
+        d->lock.on_release = NULL;
+}
+
+static void wake(struct wm_domain *d, struct wm_sleeper *s)
+{
+    set_awake(d, s);
+    if (s == d->watcher)
+        rt_bell_ring_self();
+    else
+        pthread_cond_signal(&s->wake);
+}
+
+static void wake_ended(struct wm_domain *d)
+{
+    struct rt_list *pos, *next;
+    rt_list_each_safe (pos, next, &d->sleepers) {
+        struct wm_sleeper *s = rt_container(pos, struct wm_sleeper, link);
+        if (ended(s->w))
+            wake(d, s);
+    }
+}
+
+static void on_release(struct rt_lock *l)
+{
+    struct wm_domain *d = rt_container(l, struct wm_domain, lock);
+    bool more = !d->nawake && exhaust(d);
+    wake_ended(d);
+    if (!d->nawake && (more || !d->watcher))
+        wake(d, d->watcher ? d->watcher : rt_container(d->sleepers.next, struct wm_sleeper, link));
+}
+
+static void fall_asleep(struct wm_domain *d, struct wm_sleeper *s)
+{
+    s->asleep = true;
+    d->nawake--;
+    rt_list_append(&d->sleepers, &s->link);
+    d->lock.on_release = on_release;
+    wake_ended(d); /* the last look may have ended waits, this one, too */
+}
+
+/* What can wake a sleeper beside its bell; each transport is told that there will be one, and may
+ * shorten the sleep.  -1: one of them has work already. */
+static int sleep_fds(const struct wm_domain *d, int *fds, int *limit_us)
+{
+    int n = 0;
+    for (int i = 0; i < d->nbtl; i++) {
+        if (!d->btl[i]->ops->sleep_fd)
+            continue;
+        int fd = d->btl[i]->ops->sleep_fd(d->btl[i], limit_us);
+        if (fd < 0)
+            return -1;
+        fds[n++] = fd;
+    }
+    return n;
+}
+
+/* The sleep of a watcher has ended by its limit, and the bell is still armed.  True: there was
+ * something to do, or its wait had ended, and nothing has reported that. */
+static bool was_forgotten(struct wm_domain *d, const struct wm_sleeper *s, uint32_t armed,
+                          const int *fds, int nfds)
+{
+    if (nfds && rt_bell_poll(armed, fds, nfds, 0))
+        return false;
+    bool found = ended(s->w) || wm_progress(d);
+    return found && s->asleep && !rt_bell_rung(armed);
+}
+
+/* Sleeps on the bell, armed before the last look; any later event rings. */
+static void watch(struct wm_domain *d, struct wm_wait *w)
+{
+    struct wm_sleeper s = { .w = w };
+    int fds[WM_BTL_MAX], limit_us = NET_US;
+    d->watcher = &s;
+    rt_unlock_plain(&d->lock);
+    uint32_t armed = rt_bell_arm(d->has_fds);
+    rt_lock(&d->lock);
+    int nfds = sleep_fds(d, fds, &limit_us);
+    bool rung = true;
+    if (nfds >= 0 && !exhaust(d)) {
+        uint64_t begin = rt_now_ns();
+        fall_asleep(d, &s);
+        rt_unlock_plain(&d->lock);
+        rung = nfds ? rt_bell_poll(armed, fds, nfds, limit_us) : rt_bell_sleep(armed, limit_us);
+        rt_lock(&d->lock);
+        wm_stat_add(&d->stats.sleeps, 1);
+        wm_stat_add(&d->stats.sleep_ns, rt_now_ns() - begin);
+        if (!rung && was_forgotten(d, &s, armed, fds, nfds)) {
+            wm_stat_add(&d->stats.rescues, 1);
+            rung = true;
+        }
+        if (s.asleep)
+            set_awake(d, &s);
+    }
+    rt_bell_disarm();
+    d->watcher = NULL;
+    if (rung) /* else it sleeps again at once */
+        w->idle = (struct rt_idle){ 0 };
+}
+
+/* On the monotonic clock.  A function of its own, because a condition variable takes its clock from
+ * an attribute. */
+static void cond_init(pthread_cond_t *c)
+{
+    pthread_condattr_t a;
+    pthread_condattr_init(&a);
+    pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+    pthread_cond_init(c, &a);
+    pthread_condattr_destroy(&a);
+}
+
+/* Sleeps while another thread watches. */
+static void follow(struct wm_domain *d, struct wm_wait *w)
+{
+    struct wm_sleeper s = { .w = w };
+    struct timespec limit;
+    int err = 0;
+    if (!exhaust(d)) {
+        uint64_t begin = rt_now_ns();
+        cond_init(&s.wake);
+        fall_asleep(d, &s);
+        clock_gettime(CLOCK_MONOTONIC, &limit);
+        limit.tv_sec += NET_US / 1000000;
+        while (s.asleep && !err)
+            err = pthread_cond_timedwait(&s.wake, &d->lock.m, &limit);
+        pthread_cond_destroy(&s.wake);
+        wm_stat_add(&d->stats.sleeps, 1);
+        wm_stat_add(&d->stats.sleep_ns, rt_now_ns() - begin);
+    }
+    if (!s.asleep) {
+        w->idle = (struct rt_idle){ 0 };
+        return;
+    }
+    if (ended(w) || (!d->nawake && !d->watcher))
+        wm_stat_add(&d->stats.rescues, 1);
+    set_awake(d, &s);
+}
+
+void wm_domain_idle(struct wm_domain *d, struct wm_wait *w)
+{
+    bool awake = rt_gpu_nactive;
+    if (!w->counted) {
+        w->counted = true;
+        d->nawake++;
+    }
+    rt_unlock(&d->lock);
+    enum rt_idle_advice advice = rt_idle_step(&w->idle);
+    if (rt_unlikely(advice != RT_IDLE_POLL && awake))
+        sched_yield();
+    rt_lock(&d->lock);
+    if (rt_likely(advice == RT_IDLE_POLL) || awake)
+        return;
+    if (d->watcher)
+        follow(d, w);
+    else
+        watch(d, w);
+}
+
+void wm_domain_left(struct wm_domain *d, struct wm_wait *w)
+{
+    d->nawake -= w->counted;
+    w->counted = false;
+}
+
+void wm_domain_until(struct wm_domain *d, bool (*ready)(void *arg), void *arg)
+{
+    struct wm_wait w = { .ready = ready, .arg = arg };
+    while (!ready(arg)) {
+        if (wm_progress(d) > 0)
+            w.idle = (struct rt_idle){ 0 };
+        else if (!ready(arg))
+            wm_domain_idle(d, &w);
+    }
+    wm_domain_left(d, &w);
+}
+
+void wm_domain_wait(struct wm_domain *d, const uint32_t *done)
+{
+    struct wm_wait w = WM_WAIT_DONE(done);
+    while (!rt_load_acquire(done)) {
+        if (wm_progress(d) > 0)
+            w.idle = (struct rt_idle){ 0 };
+        else if (!rt_load_acquire(done))
+            wm_domain_idle(d, &w);
+    }
+    wm_domain_left(d, &w);
+}
+
+/* Of threads, one that polls has the lock back before another one is awake that it was given up
+ * for.  Of more ranks than cores, one that polls keeps the answer from being sent until its turn
+ * ends, milliseconds later. */
+void wm_domain_polled(bool found)
+{
+    if (!found && (rt_threaded || rt_idle_oversubscribed()))
+        sched_yield();
+}
