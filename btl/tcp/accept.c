@@ -19,9 +19,12 @@
 #include <unistd.h>
 
 #define MS 1000000u
-/* When all places for strangers are taken, the oldest leaves after this, which is long for a
- * process that answers. */
+/* When all places are taken by connections of this job that have not proved themselves yet, the
+ * oldest leaves after this, which is long for a process that answers. */
 #define HALF_SHORT_NS (250u * MS)
+/* Accepted in one pass, so that a flood of connections takes little of the time of messages: 10 us
+ * each. */
+#define ACCEPT_MAX 16
 
 /* ---- listening ---- */
 
@@ -126,26 +129,40 @@ void tcp_stranger(struct tcp_conn *c, const char *what)
     tcp_conn_close(c);
 }
 
-/* The one that has been here longest makes room, when it has had time enough. */
-static bool make_room(struct btl_tcp *b)
+static struct tcp_conn *oldest(const struct btl_tcp *b, enum tcp_state state)
 {
-    uint64_t now = rt_now_ns();
     struct rt_list *pos;
     rt_list_each (pos, &b->half) {
         struct tcp_conn *c = rt_container(pos, struct tcp_conn, link);
-        if (!tcp_is_accepted(c))
-            continue;
-        if (now - c->since_ns < HALF_SHORT_NS)
-            return false;
-        tcp_stranger(c, "did not say who it is, and others wait");
-        return true;
+        if (c->state == state)
+            return c;
     }
-    return false;
+    return NULL;
+}
+
+/* Whoever has not sent a right hello, which only processes of this job can, makes room at once, so
+ * that nobody else can keep one of them waiting; it connects again, should it be one itself.  Else
+ * the one that has been here longest, when it has had time enough. */
+static bool make_room(struct btl_tcp *b)
+{
+    struct tcp_conn *c;
+    while ((c = oldest(b, TCP_WAIT_HELLO))) {
+        tcp_conn_step(c, EPOLLIN); /* its hello may lie here unread */
+        if (c->state == TCP_WAIT_HELLO)
+            tcp_stranger(c, "did not say who it is, and others wait");
+        if (c->state == TCP_CLOSED)
+            return true;
+    }
+    c = oldest(b, TCP_WAIT_PROOF);
+    if (!c || rt_now_ns() - c->since_ns < HALF_SHORT_NS)
+        return false;
+    tcp_stranger(c, "did not prove who it is, and others wait");
+    return true;
 }
 
 void tcp_accept(struct btl_tcp *b)
 {
-    for (int i = 0; i < 32; i++) {
+    for (int i = 0; i < ACCEPT_MAX; i++) {
         if (b->nhalf_in >= TCP_HALF_MAX && !make_room(b)) {
             tcp_listener_watch(b, false);
             return;

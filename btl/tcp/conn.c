@@ -116,7 +116,8 @@ struct tcp_conn *tcp_conn_new(struct btl_tcp *b, int fd, enum tcp_state state)
     rt_list_append(&b->half, &c->link);
     b->nhalf_in += state == TCP_WAIT_HELLO;
     rt_bell_ring_self(); /* as above */
-    set_options(fd);
+    if (state == TCP_CONNECTING)
+        set_options(fd);
     return c;
 }
 
@@ -407,8 +408,11 @@ void tcp_attempt_failed(struct tcp_conn *c, int err)
 void tcp_conn_up(struct tcp_conn *c, struct tcp_peer *p, bool connector)
 {
     c->peer = p;
-    if (tcp_is_accepted(c) && --c->tcp->nhalf_in < TCP_HALF_MAX)
-        tcp_listener_watch(c->tcp, true);
+    if (tcp_is_accepted(c)) {
+        set_options(c->fd); /* not before: a flood of connections is cheaper */
+        if (--c->tcp->nhalf_in < TCP_HALF_MAX)
+            tcp_listener_watch(c->tcp, true);
+    }
     if (epoll_ctl(c->tcp->half_epoll, EPOLL_CTL_DEL, c->fd, &(struct epoll_event){ 0 }) < 0)
         RT_BUG("epoll_ctl: %m");
     c->events = 0;

@@ -319,18 +319,6 @@ static void raise_limit(void)
     }
 }
 
-static uint64_t job_number(void)
-{
-    struct rt_sha256 s;
-    uint8_t out[RT_SHA256_LEN];
-    uint64_t job;
-    rt_sha256_init(&s);
-    rt_sha256_add(&s, rt_boot.nspace, strlen(rt_boot.nspace));
-    rt_sha256_end(&s, out);
-    memcpy(&job, out, sizeof job);
-    return job;
-}
-
 static int tcp_start(struct btl_tcp *b)
 {
     struct epoll_event e = { .events = EPOLLIN, .data.ptr = NULL };
@@ -346,6 +334,7 @@ static int tcp_start(struct btl_tcp *b)
         return -RT_ESYS;
     }
     int err = rt_random(b->key, sizeof b->key);
+    b->token = tcp_shake_token(b->key);
     if (!err)
         err = tcp_ifs_find(b);
     if (!err)
@@ -368,7 +357,6 @@ static int tcp_open(const struct btl_up *up, struct btl **out, int max)
     rt_list_init(&b->work);
     rt_list_init(&b->finished);
     rt_list_init(&b->corked);
-    b->job = job_number();
     b->timeout_ns = (uint64_t)cfg.net_timeout_s * 1000000000u;
     b->base.ops = &btl_tcp_ops;
     b->base.caps = (struct btl_caps){

@@ -22,7 +22,7 @@
 
 #define TCP_ADDRS_MAX 16 /* addresses that a process publishes */
 #define TCP_LANES_MAX 4  /* lanes to a peer, on as many networks */
-#define TCP_HALF_MAX 64  /* strangers that are heard at a time */
+#define TCP_HALF_MAX 64  /* unauthenticated connections that are held at a time */
 #define TCP_BUCKETS 256u /* of the table of peers */
 
 union tcp_sockaddr {
@@ -168,7 +168,8 @@ struct btl_tcp {
     bool listening; /* the listener is watched */
     bool closing;   /* no more upward calls */
     uint8_t key[RT_SHA256_LEN];
-    uint64_t job, place;
+    uint64_t token; /* of hellos to this process */
+    uint64_t place;
     uint16_t port;
     int nifs;
     struct tcp_if ifs[TCP_ADDRS_MAX];
@@ -262,6 +263,9 @@ enum tcp_shook { TCP_SHAKE_MORE, TCP_SHAKE_NEXT, TCP_SHAKE_BAD, TCP_SHAKE_END };
  * or the connection broke (errno, or 0). */
 enum tcp_shook tcp_shake_read(struct tcp_conn *c);
 int tcp_shake_send_hello(struct tcp_conn *c, uint32_t to);
+/* What a hello to the process with this key shows, so that only processes of its job can send one.
+ */
+uint64_t tcp_shake_token(const uint8_t *key);
 bool tcp_shake_hello_ok(const struct btl_tcp *b, const struct tcp_hello *h);
 int tcp_shake_send_challenge(struct tcp_conn *c);
 bool tcp_shake_challenge_ok(const struct tcp_conn *c);

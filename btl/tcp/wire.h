@@ -23,7 +23,7 @@
 #include "btl/btl.h"
 #include "runtime/base/hmac.h"
 
-#define TCP_MAGIC "wefttcp3" /* the last letter is the version */
+#define TCP_MAGIC "wefttcp4" /* the last letter is the version */
 #define TCP_ORDER 0x01020304u
 
 enum tcp_purpose { TCP_FOR_MAIN = 1, TCP_FOR_LANE };
@@ -33,7 +33,7 @@ struct tcp_hello {
     uint32_t order;    /* TCP_ORDER */
     uint32_t purpose;  /* enum tcp_purpose */
     uint32_t from, to; /* ranks */
-    uint64_t job;      /* of the name of the job */
+    uint64_t token;    /* of L's key and the name of the job: nobody else gets so far */
     uint8_t nonce[32];
 };
 

@@ -115,7 +115,7 @@ static void wrong_hellos(void)
         else if (i == 2)
             h.to = 2;
         else if (i == 3)
-            h.job ^= 1;
+            h.token ^= 1;
         else if (i == 4)
             h.order = 0x04030201;
         else if (i == 5)
@@ -210,6 +210,37 @@ static void half_open_flood(void)
     CHECK(raw_until(no_half, NULL, 5000));
     capture_end();
     close(fd);
+    raw_close();
+}
+
+/* A process of the job behind them in the queue of the kernel waits for nothing but their turns,
+ * whether they are silent or know how a hello begins. */
+static void nobody_waits_for_strangers(void)
+{
+    int fds[300];
+    struct tcp_hello h;
+    struct tcp_challenge c;
+    if (!raw_open(0, 4))
+        return;
+    capture_begin();
+    for (int i = 0; i < 300; i++) {
+        fds[i] = raw_connect();
+        CHECK(i % 2 || send(fds[i], TCP_MAGIC, 8, MSG_NOSIGNAL) == 8);
+    }
+    int fd = raw_connect();
+    raw_hello(&h, 1, TCP_FOR_MAIN);
+    CHECK_EQ(send(fd, &h, sizeof h, MSG_NOSIGNAL), sizeof h);
+    for (int i = 0; i < 40; i++) {
+        raw.b->ops->sleep_fd(raw.b, &(int){ 0 });
+        raw.b->ops->progress(raw.b);
+        CHECK(tcp()->nhalf_in <= 64);
+    }
+    CHECK_EQ(recv(fd, &c, sizeof c, MSG_DONTWAIT), sizeof c);
+    for (int i = 0; i < 300; i++)
+        close(fds[i]);
+    close(fd);
+    CHECK(raw_until(no_half, NULL, 5000));
+    capture_end();
     raw_close();
 }
 
@@ -728,6 +759,7 @@ int main(void)
     RUN(cut_at_every_byte_of_the_handshake);
     RUN(silence_ends);
     RUN(half_open_flood);
+    RUN(nobody_waits_for_strangers);
     RUN(frames_cut_at_every_byte);
     RUN(long_frames_are_aligned);
     RUN(a_long_frame_across_two_reads);

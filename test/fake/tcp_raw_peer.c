@@ -121,7 +121,7 @@ void raw_hello(struct tcp_hello *h, uint32_t from, enum tcp_purpose purpose)
                              .purpose = purpose,
                              .from = from,
                              .to = (uint32_t)rt_boot.rank,
-                             .job = ((struct btl_tcp *)raw.b)->job };
+                             .token = ((struct btl_tcp *)raw.b)->token };
     memcpy(h->magic, TCP_MAGIC, 8);
     for (size_t i = 0; i < sizeof h->nonce; i++)
         h->nonce[i] = (uint8_t)(i * 7 + from);
