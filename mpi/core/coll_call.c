@@ -25,6 +25,8 @@
  * given away after every look.  So many rounds of all ranks are far more than a call takes whose
  * ranks have all entered it. */
 #define OWN_YIELDS 50
+/* Of host calls without messages, one yield in so many is followed by a look at the transports. */
+#define YIELDS_LOOK 8
 
 /* A nonblocking or persistent collective as a request. */
 struct coll_req {
@@ -125,6 +127,35 @@ static void look_ahead(const struct coll_args *a)
     rt_gpu_look_ahead(a->rbuf);
 }
 
+/* Messages come by progress only; a call with nothing to do, or of which is not yet known how it
+ * will go, has no algorithm. */
+static bool has_messages(const struct coll_task *k)
+{
+    return k->alg && !(k->alg->need & COLL_NEED_ONE_NODE);
+}
+
+/* run_alone() where ranks outnumber cores. */
+static bool run_yielding(struct wm_domain *d, struct coll_task *k)
+{
+    int polls = rt_idle_yield_polls();
+    bool look = has_messages(k) || k->args.mem != RT_MEM_HOST;
+    for (int i = 1; i <= OWN_YIELDS; i++) {
+        if (coll_task_advance(k))
+            return true;
+        for (int poll = 0; poll < polls; poll++) {
+            rt_relax();
+            if (coll_task_advance(k))
+                return true;
+        }
+        rt_unlock(&d->lock);
+        rt_idle_yield();
+        rt_lock(&d->lock);
+        if (look || i % YIELDS_LOOK == 0)
+            wm_progress(d);
+    }
+    return false;
+}
+
 /* A call's first moments, before it joins the domain's tasks; whether it finished. */
 static bool run_alone(struct wm_domain *d, struct coll_task *k)
 {
@@ -138,26 +169,13 @@ static bool run_alone(struct wm_domain *d, struct coll_task *k)
                 look_ahead(&k->args);
                 ahead = true;
             }
-            /* Messages come by progress only; a call with nothing to do, or of which is not yet
-             * known how it will go, has no algorithm. */
-            if ((k->alg && !(k->alg->need & COLL_NEED_ONE_NODE)) ||
-                (device && i % DEVICE_LOOK == 0))
+            if (has_messages(k) || (device && i % DEVICE_LOOK == 0))
                 wm_progress(d);
             rt_relax();
         }
         return false;
     }
-    for (int i = 0; i < OWN_YIELDS; i++) {
-        if (coll_task_advance(k))
-            return true;
-        rt_unlock(&d->lock);
-        bool again = rt_idle_yield();
-        rt_lock(&d->lock);
-        wm_progress(d);
-        if (!again)
-            break;
-    }
-    return false;
+    return run_yielding(d, k);
 }
 
 int wm_coll_run(struct wm_comm *c, const struct coll_args *a)

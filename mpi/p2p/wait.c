@@ -16,7 +16,6 @@
  * Whatever arrives from outside rings the armed bell or makes a descriptor readable, and a
  * transport that sets itself a new timer rings, too.  Called under the domain's lock. */
 #include <pthread.h>
-#include <sched.h>
 #include <time.h>
 #include "mpi/p2p/domain.h"
 #include "runtime/base/clock.h"
@@ -200,7 +199,7 @@ void wm_domain_idle(struct wm_domain *d, struct wm_wait *w)
     rt_unlock(&d->lock);
     enum rt_idle_advice advice = rt_idle_step(&w->idle);
     if (rt_unlikely(advice != RT_IDLE_POLL && awake))
-        sched_yield();
+        rt_idle_yield();
     rt_lock(&d->lock);
     if (rt_likely(advice == RT_IDLE_POLL) || awake)
         return;
@@ -246,5 +245,5 @@ void wm_domain_wait(struct wm_domain *d, const uint32_t *done)
 void wm_domain_polled(bool found)
 {
     if (!found && (rt_threaded || rt_idle_oversubscribed()))
-        sched_yield();
+        rt_idle_yield();
 }

@@ -7,6 +7,8 @@
 #include "runtime/base/clock.h"
 
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* Defaults.  A wake-up through a futex costs 5 to 50 us, so with a core of its own a rank polls
  * well beyond that; a peer that computes for longer than 2 ms makes the cost of sleeping
@@ -17,14 +19,13 @@
 #define SHARED_POLLS   20u
 #define SHARED_NS      1500000u
 
-/* Ranks that wait give a core back within microseconds.  A yield that took so long went to somebody
- * who computes, and each further one would give him a whole turn again, even if he is nice: the
- * scheduler puts who yields behind all others, whereas who wakes up is soon on.  One such yield may
- * be a daemon's; after the second there are none for so many times its length, nor long spins. */
-#define LONG_YIELD_NS  500000u
-#define LONG_YIELDS    2u
-#define CROWDED_TIMES  16u
-#define CROWDED_NS     1000000000u  /* but at most for so long */
+/* With two ranks a core the missing rank of a collective often runs on another core at this
+ * moment: so many polls (a few hundred ns) are cheaper than two switches of the core (2 us each).
+ * With more ranks a core most polls would delay the missing ranks. */
+#define PAIR_POLLS     10
+
+/* The time slice that a waiting thread requests: the shortest that Linux grants. */
+#define SLICE_NS       100000u
 
 #define CLOCK_EVERY    64u          /* polls between two looks at the clock (20 ns each) */
 #define YIELDING       0x80000000u  /* in rt_idle.polls: the spin phase is over */
@@ -32,24 +33,27 @@
 static struct {
     uint64_t spin_ns, yield_ns;
     uint32_t spin_polls;            /* spin for so many polls; 0 = spin_ns counts */
+    int yield_polls;                /* of a collective before each yield */
     bool oversubscribed;
-    bool adapts_spin, adapts_yield; /* not set by the user */
-} policy = { SPIN_NS, YIELD_NS, 0, false, true, true };
+} policy = { SPIN_NS, YIELD_NS, 0, 0, false };
 
-/* What the process has seen of its cores; any thread, and no harm if two write at once. */
-static struct {
-    uint64_t until_ns;              /* others compute on them, until then; 0: not known to */
-    uint32_t long_yields;           /* in succession */
-} crowd;
+/* Version 0 of the kernel's struct sched_attr; <linux/sched/types.h> collides with <sched.h>. */
+struct slice_attr {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t slice_ns, deadline_ns, period_ns; /* the slice is called sched_runtime there */
+};
+_Static_assert(sizeof(struct slice_attr) == 48, "SCHED_ATTR_SIZE_VER0");
 
 void rt_idle_configure(int nranks, int ncpus)
 {
     policy.oversubscribed = nranks > ncpus;
-    policy.adapts_spin = cfg.spin_us < 0;
-    policy.adapts_yield = cfg.sleep_us < 0;
     policy.spin_ns = SPIN_NS;
     policy.yield_ns = YIELD_NS;
     policy.spin_polls = 0;
+    policy.yield_polls = nranks <= 2 * ncpus ? PAIR_POLLS : 0;
     if (policy.oversubscribed) {
         policy.spin_polls = SHARED_POLLS;
         policy.yield_ns = SHARED_NS;
@@ -67,34 +71,36 @@ bool rt_idle_oversubscribed(void)
     return policy.oversubscribed;
 }
 
-static bool is_crowded(uint64_t now) { return now < rt_load_relaxed(&crowd.until_ns); }
+int rt_idle_yield_polls(void) { return policy.yield_polls; }
 
-bool rt_idle_yield(void)
+/* Linux charges a yield with the rest of the time slice: beside a thread that computes, each yield
+ * with the default slice (1.4 to 2.8 ms) costs the waiter that much processor time.  A thread with
+ * a short slice loses little by a yield, and runs at once when a peer wakes it.  Its share of the
+ * processor stays the same.  Since Linux 6.12 each thread may shorten its slice; older kernels
+ * ignore the request. */
+static void request_short_slice(void)
 {
-    uint64_t before = rt_now_ns();
-    if (policy.adapts_yield && is_crowded(before))
-        return false;
-    sched_yield();
-    uint64_t after = rt_now_ns(), took = after - before;
-    if (rt_likely(took < LONG_YIELD_NS)) {
-        rt_store_relaxed(&crowd.long_yields, 0);
-        return true;
+    struct slice_attr a = { .size = sizeof a };
+    if (syscall(SYS_sched_getattr, 0, &a, sizeof a, 0) < 0 || a.policy != SCHED_OTHER ||
+        a.slice_ns <= SLICE_NS)
+        return;
+    a.slice_ns = SLICE_NS;
+    syscall(SYS_sched_setattr, 0, &a, 0);
+}
+
+void rt_idle_yield(void)
+{
+    static _Thread_local bool requested;
+    if (rt_unlikely(!requested)) {
+        requested = true;
+        request_short_slice();
     }
-    uint32_t n = rt_load_relaxed(&crowd.long_yields) + 1;
-    rt_store_relaxed(&crowd.long_yields, n);
-    if (n < LONG_YIELDS)
-        return true;
-    uint64_t pause = took < CROWDED_NS / CROWDED_TIMES ? took * CROWDED_TIMES : CROWDED_NS;
-    rt_store_relaxed(&crowd.until_ns, after + pause);
-    return !policy.adapts_yield;
+    sched_yield();
 }
 
 /* True when the spin phase ends with this poll. */
 static bool spin_over(struct rt_idle *i)
 {
-    if (i->polls == SHARED_POLLS && policy.adapts_spin && rt_load_relaxed(&crowd.until_ns) &&
-        is_crowded(rt_now_ns()))
-        return true;
     if (policy.spin_polls)
         return i->polls >= policy.spin_polls;
     if (i->polls % CLOCK_EVERY)
@@ -110,7 +116,8 @@ static enum rt_idle_advice yield_step(struct rt_idle *i)
 {
     if (rt_now_ns() - i->since_ns >= policy.yield_ns)
         return RT_IDLE_SLEEP;
-    return rt_idle_yield() ? RT_IDLE_POLL : RT_IDLE_SLEEP;
+    rt_idle_yield();
+    return RT_IDLE_POLL;
 }
 
 enum rt_idle_advice rt_idle_step(struct rt_idle *i)

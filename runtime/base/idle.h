@@ -21,8 +21,10 @@ void rt_idle_configure(int nranks, int ncpus);
 /* One step: pauses or yields by itself, and answers RT_IDLE_SLEEP when it is time to sleep on
  * the doorbell. */
 enum rt_idle_advice rt_idle_step(struct rt_idle *i);
-/* Gives the core away for a moment.  False: others compute on it, and it is better to sleep. */
-bool rt_idle_yield(void);
+/* sched_yield() of a waiting thread; the first one requests short time slices. */
+void rt_idle_yield(void);
+/* Polls that a collective makes before each yield where ranks outnumber cores. */
+int rt_idle_yield_polls(void);
 bool rt_idle_oversubscribed(void);
 
 #endif

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The waiting policy: how many steps and how much time pass before a waiter is told to sleep.  Time
  * passes here by looking at the clock and by yielding, so a busy machine changes nothing. */
+#include <errno.h>
+#include <pthread.h>
 #include <sched.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/idle.h"
@@ -27,6 +33,41 @@ int sched_yield(void)
 {
     now_ns += yield_ns;
     yields++;
+    return 0;
+}
+
+/* The kernel's struct sched_attr, the thread's as it would be there, and the calls about it. */
+struct attr {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t slice_ns, deadline_ns, period_ns;
+};
+static struct attr thread_attr;
+static unsigned gets, sets;
+static long refused;
+
+long syscall(long number, ...)
+{
+    va_list v;
+    va_start(v, number);
+    long thread = va_arg(v, int);
+    struct attr *a = va_arg(v, struct attr *);
+    va_end(v);
+    CHECK(number == SYS_sched_getattr || number == SYS_sched_setattr);
+    CHECK_EQ(thread, 0);
+    CHECK_EQ(a->size, sizeof *a);
+    unsigned *count = number == SYS_sched_getattr ? &gets : &sets;
+    ++*count;
+    if (number == refused) {
+        errno = EPERM;
+        return -1;
+    }
+    if (number == SYS_sched_getattr)
+        *a = thread_attr;
+    else
+        thread_attr = *a;
     return 0;
 }
 
@@ -73,68 +114,106 @@ static void sleeper_that_finds_nothing_sleeps_again(void)
     CHECK(steps(&i) > 20);
 }
 
-/* After all that has been seen of crowded cores is over. */
-static void rest(void)
+/* Beside a thread that computes a yield takes a whole time slice: the wait ends in sleep after the
+ * usual time, and the next wait yields again, because a long yield leaves no state behind. */
+static void long_yields_leave_no_state(void)
 {
-    now_ns += 2000000000u;
-    yield_ns = QUICK_NS;
-    steps(&(struct rt_idle){ 0 });
+    for (int ranks = 2; ranks <= 64; ranks *= 2) {
+        rt_idle_configure(ranks, 2);
+        for (int wait = 0; wait < 10; wait++) {
+            struct rt_idle i = { 0 };
+            yield_ns = LONG_NS;
+            steps(&i);
+            CHECK_EQ(yields, 1);
+        }
+        struct rt_idle i = { 0 };
+        yield_ns = QUICK_NS;
+        steps(&i);
+        CHECK_MSG(yields > 500, "%u yields of %d ranks", yields, ranks);
+        CHECK_MSG(wait_ns >= 1500000 && wait_ns < 10000000, "slept after %llu ns",
+                  (unsigned long long)wait_ns);
+    }
 }
 
-static void one_long_yield_is_no_crowd(void)
+/* A waiter beside a rank that computes takes a few microseconds of its core before it sleeps. */
+static void computing_rank_keeps_its_core(void)
 {
     struct rt_idle i = { 0 };
-    rt_idle_configure(2, 2);
+    rt_idle_configure(8, 2);
     yield_ns = LONG_NS;
-    CHECK(rt_idle_yield());
+    steps(&i);
+    CHECK_MSG(wait_ns - yields * LONG_NS < 10000, "%llu ns of processor",
+              (unsigned long long)(wait_ns - yields * LONG_NS));
     yield_ns = QUICK_NS;
-    CHECK(steps(&i) > 1000);
-    CHECK(yields > 100);
-    yield_ns = LONG_NS;
-    CHECK(rt_idle_yield()); /* the first again: not one after the other */
-    rest();
 }
 
-/* Somebody computes on the core: each yield would cost a turn of his. */
-static void crowded_sleeps_instead_of_yielding(void)
+/* Only where the missing rank is likely on another core at this moment. */
+static void collectives_poll_with_two_ranks_a_core(void)
 {
-    for (int ranks = 2; ranks <= 16; ranks += 14) {
-        struct rt_idle i = { 0 };
+    rt_idle_configure(4, 2);
+    CHECK_EQ(rt_idle_yield_polls(), 10);
+    for (int ranks = 5; ranks <= 64; ranks++) {
         rt_idle_configure(ranks, 2);
-        yield_ns = LONG_NS;
-        for (int n = 0; n < 2; n++) {
-            i = (struct rt_idle){ 0 };
-            steps(&i);
-        }
-        CHECK(yields < 2);
-        for (int wait = 0; wait < 10; wait++) {
-            i = (struct rt_idle){ 0 };
-            CHECK(steps(&i) <= 20);
-            CHECK_EQ(yields, 0);
-            CHECK_MSG(wait_ns < 100000, "slept after %llu ns", (unsigned long long)wait_ns);
-        }
-        CHECK(!rt_idle_yield());
-        rest();
-        CHECK(rt_idle_yield());
-        i = (struct rt_idle){ 0 };
-        CHECK(steps(&i) > 20);
+        CHECK_EQ(rt_idle_yield_polls(), 0);
     }
 }
 
-/* What yields cost stays a small part of the time. */
-static void crowd_is_looked_for_rarely(void)
+/* A thread asks once, so each case has a thread of its own. */
+static void *yields_twice(void *arg)
 {
-    rt_idle_configure(16, 2);
-    yield_ns = LONG_NS;
-    uint64_t start = now_ns, yielded = 0;
-    while (now_ns - start < 2000000000u) {
-        struct rt_idle i = { 0 };
-        steps(&i);
-        yielded += yields * yield_ns;
-        now_ns += 100000; /* the sleep */
-    }
-    CHECK(yielded > 0 && yielded < (now_ns - start) / 10);
-    rest();
+    (void)arg;
+    rt_idle_yield();
+    rt_idle_yield();
+    return NULL;
+}
+
+static void in_new_thread(void)
+{
+    pthread_t t;
+    gets = sets = yields = 0;
+    CHECK_EQ(pthread_create(&t, NULL, yields_twice, NULL), 0);
+    CHECK_EQ(pthread_join(t, NULL), 0);
+    CHECK_EQ(yields, 2);
+    CHECK_EQ(gets, 1);
+}
+
+static void first_yield_requests_short_slices(void)
+{
+    thread_attr = (struct attr){ 48, SCHED_OTHER, 0, 5, 0, 2800000, 0, 0 };
+    in_new_thread();
+    CHECK_EQ(sets, 1);
+    CHECK_EQ(thread_attr.slice_ns, 100000);
+    CHECK_EQ(thread_attr.nice, 5);
+    CHECK_EQ(thread_attr.policy, SCHED_OTHER);
+}
+
+static void foreign_slices_stay(void)
+{
+    thread_attr = (struct attr){ 48, SCHED_OTHER, 0, 0, 0, 100000, 0, 0 };
+    in_new_thread();
+    CHECK_EQ(sets, 0);
+    thread_attr = (struct attr){ 48, SCHED_OTHER, 0, 0, 0, 0, 0, 0 }; /* a kernel before 6.12 */
+    in_new_thread();
+    CHECK_EQ(sets, 0);
+    thread_attr = (struct attr){ 48, SCHED_DEADLINE, 0, 0, 0, 2000000, 9000000, 9000000 };
+    in_new_thread();
+    CHECK_EQ(sets, 0);
+    thread_attr = (struct attr){ 48, SCHED_FIFO, 0, 0, 50, 0, 0, 0 };
+    in_new_thread();
+    CHECK_EQ(sets, 0);
+}
+
+static void refused_requests_do_no_harm(void)
+{
+    refused = SYS_sched_getattr;
+    in_new_thread();
+    CHECK_EQ(sets, 0);
+    thread_attr = (struct attr){ 48, SCHED_OTHER, 0, 0, 0, 2800000, 0, 0 };
+    refused = SYS_sched_setattr;
+    in_new_thread();
+    CHECK_EQ(sets, 1);
+    CHECK_EQ(thread_attr.slice_ns, 2800000);
+    refused = 0;
 }
 
 static void settings_override(void)
@@ -149,7 +228,7 @@ static void settings_override(void)
     i = (struct rt_idle){ 0 };
     CHECK(steps(&i) > 64);
     CHECK_MSG(wait_ns >= 5000000, "slept after %llu ns", (unsigned long long)wait_ns);
-    /* In a crowd, too. */
+    /* Beside threads that compute, too. */
     CHECK_EQ(rt_cfg_set("sleep_us", "50000", RT_CFG_CMD), 0);
     rt_idle_configure(2, 2);
     yield_ns = LONG_NS;
@@ -158,8 +237,7 @@ static void settings_override(void)
         steps(&i);
         CHECK_MSG(wait_ns >= 55000000, "slept after %llu ns", (unsigned long long)wait_ns);
     }
-    CHECK(rt_idle_yield());
-    rest();
+    yield_ns = QUICK_NS;
     CHECK_EQ(rt_cfg_set("spin_us", "-1", RT_CFG_CMD), 0);
     CHECK_EQ(rt_cfg_set("sleep_us", "-1", RT_CFG_CMD), 0);
 }
@@ -170,9 +248,12 @@ int main(void)
     RUN(core_each_spins_long_then_sleeps);
     RUN(oversubscribed_polls_little);
     RUN(sleeper_that_finds_nothing_sleeps_again);
-    RUN(one_long_yield_is_no_crowd);
-    RUN(crowded_sleeps_instead_of_yielding);
-    RUN(crowd_is_looked_for_rarely);
+    RUN(long_yields_leave_no_state);
+    RUN(computing_rank_keeps_its_core);
+    RUN(collectives_poll_with_two_ranks_a_core);
+    RUN(first_yield_requests_short_slices);
+    RUN(foreign_slices_stay);
+    RUN(refused_requests_do_no_harm);
     RUN(settings_override);
     return check_end();
 }
