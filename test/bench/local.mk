@@ -175,7 +175,7 @@ bench_PROGRAMS += test/bench/osu_nccl_reduce_scatter
 test_bench_osu_nccl_reduce_scatter_SOURCES = test/bench/osu_nccl_reduce_scatter.c
 test_bench_osu_nccl_reduce_scatter_LDADD = $(bench_ldadd)
 
-EXTRA_DIST += test/bench/compare test/bench/gpu test/bench/selftest test/bench/bench_peers.py test/bench/bench_pypi.py test/bench/bench_gpu_table.py \
+EXTRA_DIST += test/bench/compare test/bench/gpu test/bench/selftest test/bench/bench_peers.py test/bench/bench_pypi.py test/bench/bench_oversub.py test/bench/bench_gpu_table.py \
 	test/bench/bench_gpu_p2p.py test/bench/bench_gpu_coll.py docs/BENCHMARKS.md
 dist_man_MANS += test/bench/weft-bench.7
 

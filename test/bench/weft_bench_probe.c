@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a rank costs while it does nothing.  `memory`: resident and proportional memory of each rank
  * after init and a barrier, averaged.  `idle SECONDS`: the processor time of rank 0 while it waits
- * in MPI_Recv for a rank 1 that sleeps. Prints `key value` lines for test/bench/compare. */
+ * in MPI_Recv for a rank 1 that sleeps.  `compute`: the time that rank 0 computes while the others
+ * wait in MPI_Barrier, in percent of its time while they are asleep outside MPI.  Prints `key
+ * value` lines for test/bench/compare. */
 #define _GNU_SOURCE 1
 #include "test/bench/bench.h"
 #include <stdio.h>
@@ -71,6 +73,47 @@ static int idle(int rank, int n, double seconds)
     return 0;
 }
 
+static double work(long units)
+{
+    double start = bench_now();
+
+    for (volatile long i = 0; i < units; i++)
+        ;
+    return bench_now() - start;
+}
+
+/* Seconds of the work of rank 0; the others wait in MPI or sleep outside until it has ended. */
+static double compute_beside(int rank, long units, int asleep)
+{
+    double took = 0;
+
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        usleep(20000); /* until the others wait */
+        took = work(units);
+    } else if (asleep) {
+        usleep(1000000);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    return took;
+}
+
+static int compute(int rank)
+{
+    double alone = 0, beside = 0;
+    long units = 1000000;
+
+    if (rank == 0)
+        units = (long)((double)units * 0.4 / work(units));
+    for (int round = 0; round < 3; round++) {
+        alone += compute_beside(rank, units, 1);
+        beside += compute_beside(rank, units, 0);
+    }
+    if (rank == 0)
+        printf("compute_percent %.2f\n", beside / alone * 100);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     double seconds = argc > 2 ? strtod(argv[2], NULL) : 2;
@@ -83,8 +126,10 @@ int main(int argc, char **argv)
         err = memory(rank, n);
     else if (argc >= 2 && argc <= 3 && !strcmp(argv[1], "idle") && seconds > 0 && seconds <= 60)
         err = idle(rank, n, seconds);
+    else if (argc == 2 && !strcmp(argv[1], "compute"))
+        err = compute(rank);
     else if (rank == 0)
-        fprintf(stderr, "usage: weft_bench_probe memory | idle [SECONDS, at most 60]\n");
+        fprintf(stderr, "usage: weft_bench_probe memory | compute | idle [SECONDS, at most 60]\n");
     MPI_Barrier(MPI_COMM_WORLD); /* rank 0 has said what is wrong before anybody fails */
     MPI_Finalize();
     return err;
