@@ -275,6 +275,12 @@ static int start_flat(struct coll_team *t, const struct coll_args *a, struct col
     return 0;
 }
 
+int coll_node_flat_instead(struct coll_task *k)
+{
+    k->step = flat_step;
+    return flat_step(k);
+}
+
 #define FLAT(kind, more) \
     { \
         "node_flat", "one pass over cache lines in shared memory", kind, \

@@ -404,6 +404,9 @@ static int move_end(struct coll_node *n, struct coll_task *k)
     int err = n->plan.err;
     coll_node_leave_blocks(n, n->plan.pieces, only_last);
     n->plan.piece = 0;
+    n->one_half = false;
+    if (n->paced)
+        coll_node_pace_end(n);
     if (rt_unlikely(n->lost))
         coll_task_lose(k, n->lost);
     n->lost = 0;
@@ -483,32 +486,38 @@ static int start_move(struct coll_team *t, const struct coll_args *a, struct col
     return 0;
 }
 
-#define MOVES(kind) \
+int coll_node_move_instead(struct coll_task *k)
+{
+    k->step = move_step;
+    return move_step(k);
+}
+
+#define MOVES(kind, start) \
     { \
         "node_block", "pieces through shared memory", kind, COLL_NEED_ONE_NODE | COLL_NEED_BLOCK, \
-            start_move \
+            start \
     }
-#define ADDS(kind, name) \
+#define ADDS(kind, name, start) \
     { \
         name, "pieces through shared memory, added up by those who need the sum", kind, \
-            COLL_NEED_ONE_NODE | COLL_NEED_BLOCK | COLL_NEED_BUILTIN_OP, start_move \
+            COLL_NEED_ONE_NODE | COLL_NEED_BLOCK | COLL_NEED_BUILTIN_OP, start \
     }
 
 const struct coll_alg coll_node_move_algs[] = {
-    MOVES(COLL_BCAST),
-    MOVES(COLL_GATHER),
-    MOVES(COLL_GATHERV),
-    MOVES(COLL_SCATTER),
-    MOVES(COLL_SCATTERV),
-    MOVES(COLL_ALLGATHER),
-    MOVES(COLL_ALLGATHERV),
-    MOVES(COLL_ALLTOALL),
-    MOVES(COLL_ALLTOALLV),
-    MOVES(COLL_ALLTOALLW),
-    ADDS(COLL_REDUCE, "node_root"),
-    ADDS(COLL_REDUCE_SCATTER, "node_block"),
-    ADDS(COLL_REDUCE_SCATTER_BLOCK, "node_block"),
-    ADDS(COLL_SCAN, "node_block"),
-    ADDS(COLL_EXSCAN, "node_block"),
+    MOVES(COLL_BCAST, coll_node_stream_start),
+    MOVES(COLL_GATHER, start_move),
+    MOVES(COLL_GATHERV, start_move),
+    MOVES(COLL_SCATTER, start_move),
+    MOVES(COLL_SCATTERV, start_move),
+    MOVES(COLL_ALLGATHER, start_move),
+    MOVES(COLL_ALLGATHERV, start_move),
+    MOVES(COLL_ALLTOALL, start_move),
+    MOVES(COLL_ALLTOALLV, start_move),
+    MOVES(COLL_ALLTOALLW, start_move),
+    ADDS(COLL_REDUCE, "node_root", coll_node_stream_start),
+    ADDS(COLL_REDUCE_SCATTER, "node_block", start_move),
+    ADDS(COLL_REDUCE_SCATTER_BLOCK, "node_block", start_move),
+    ADDS(COLL_SCAN, "node_block", start_move),
+    ADDS(COLL_EXSCAN, "node_block", start_move),
     { 0 },
 };

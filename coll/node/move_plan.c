@@ -14,9 +14,6 @@
  * advantage that what one copies in is still in the cache when many copy it out. */
 #define DIRECT_MIN (16u << 10)
 #define DIRECT_MIN_MANY (64u << 10)
-/* Two ranks share the work of shorter reductions with no gain: of 128 KiB there are two chunks, and
- * the root alone takes 13.7 us against 14.2 to 15.4 (Zen 4). */
-#define PAIR_MIN (256u << 10)
 
 struct shape {
     int rows, cols, spare; /* spare: rows for results */
@@ -126,7 +123,7 @@ static void plan_direct(struct coll_node *n, const struct coll_args *a)
                coll_move_nbytes(coll_move_in(t, a, t->rank == a->root ? !a->root : a->root)) >=
                    DIRECT_MIN;
     p->pair = a->kind == COLL_REDUCE && t->size == 2 && a->rtype->contig && !n->crowded &&
-              coll_args_bytes(t, a) >= PAIR_MIN;
+              coll_args_bytes(t, a) >= COLL_NODE_PAIR_MIN;
     p->lands = p->lands || (p->pair && t->rank == a->root);
     if (!p->direct)
         return;
@@ -164,7 +161,7 @@ void coll_move_plan(struct coll_node *n, const struct coll_args *a)
     p->hears_all = heard == t->size - 1;
     p->in_pieces = coll_move_most(p->in_pieces, own);
     p->steps = coll_move_most(p->out_pieces, p->in_pieces ? p->in_pieces + 1 : 0);
-    p->pieces = pieces_of(t, a, p->piece);
+    p->pieces = n->one_half ? 1 : pieces_of(t, a, p->piece);
     /* In place, results may go where input of this rank still stands. */
     p->own_staged = own && coll_move_nbytes(coll_move_out(t, a, t->rank)) &&
                     (!a->rtype->contig || (a->sbuf == COLL_IN_PLACE && t->rank > 0));

@@ -75,6 +75,18 @@ struct coll_node_head {
     uint64_t crowded; /* ranks outnumber cores, as rank 0 sees it; written before `blocks` */
 };
 
+/* The two ways of a rooted call, see stream.c, and their paces as a writer has found them: ns for
+ * as many bytes as the shortest such call has. */
+enum { COLL_NODE_RING, COLL_NODE_DIRECT };
+struct coll_node_pace {
+    uint32_t ns[2];
+    uint32_t calls; /* since the other way was tried */
+};
+#define COLL_NODE_PACES 8 /* doublings of the length that are told apart */
+/* Two ranks share the work of shorter reductions with no gain: of 128 KiB there are two chunks, and
+ * the root alone takes 13.7 us against 14.2 to 15.4 (Zen 4). */
+#define COLL_NODE_PAIR_MIN (256 << 10)
+
 /* How a call in pieces has divided the blocks, and how far this rank is; see move.c. */
 struct coll_node_plan {
     int64_t piece;   /* bytes of a piece of one block */
@@ -99,6 +111,7 @@ struct coll_node_plan {
     int heard;       /* ranks whose lines have been read */
     int err;         /* of a copy between processes */
     const char *acc; /* of a reduction: what the ranks before n->next add up to */
+    int64_t known;   /* stream.c: steps that those waited for have done, as last seen */
 };
 
 struct coll_node { /* this rank's view; private memory */
@@ -120,6 +133,13 @@ struct coll_node { /* this rank's view; private memory */
     struct coll_node_plan plan; /* of the call at `turn` + 1 */
     bool gives_void;            /* of that call in pieces: this rank's blocks are void, */
     int lost;                   /* or what it has read: -RT_EREMOTE */
+    struct coll_node_pace paces[2][COLL_NODE_PACES]; /* of broadcast and of reduce */
+    struct coll_node_pace *paced; /* what this call's time counts for; NULL */
+    uint64_t paced_since;
+    int64_t paced_bytes;
+    int way;           /* of this call */
+    bool one_half;     /* this call uses the half it begins with only */
+    uint64_t ring_pos; /* bytes that have passed through the rings, the same on all ranks */
     int64_t step;        /* of the call at `turn` + 1: where its step function stands */
     int next;            /* first rank not yet heard from in this step */
 };
@@ -196,6 +216,12 @@ void coll_piece_in(const void *buf, int64_t n, const struct rt_layout *l, struct
                    void *to);
 void coll_piece_out(void *buf, int64_t n, const struct rt_layout *l, struct coll_piece p,
                     const void *from);
+/* stream.c: start of a rooted call through rings; flat.c, move.c: the same call another way. */
+int coll_node_stream_start(struct coll_team *t, const struct coll_args *a, struct coll_task *k);
+int coll_node_flat_instead(struct coll_task *k);
+int coll_node_move_instead(struct coll_task *k);
+void coll_node_pace_end(struct coll_node *n); /* at a writer, when such a call ends */
+extern int coll_node_way; /* for tests: the way of all large calls; -1: the better */
 /* Leaves the call to a message algorithm, on all ranks alike. */
 int coll_node_give_up(struct coll_node *n, struct coll_task *k);
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "coll/algo/algo.h"
+#include "coll/node/node.h"
 #include "coll/sched.h"
 #include "runtime/base/idle.h"
 #include "runtime/base/log.h"
@@ -43,7 +44,7 @@ static void run_case(const struct coll_case *c, const char *alg, unsigned seed)
     struct coll_args *args = calloc((size_t)c->size, sizeof *args);
     struct coll_buffers *b = coll_case_make(c, args);
     struct fake *f = fake_create(c->size, seed, !strncmp(alg, "node", 4), SHM_ROOM);
-    if (c->count >= LARGE_COUNT)
+    if (c->count >= LARGE_COUNT || coll_node_way >= 0)
         warm_up(f, c->size);
     int err = fake_run(f, args, 1, 1), bad = coll_case_check(c, args, b), left = fake_destroy(f);
     CHECK_MSG(!err && !bad && !left,
@@ -119,6 +120,28 @@ static void large_counts(void)
     coll_chain_trip = trip;
 }
 
+/* Rooted calls through rings, directly, and where ranks outnumber cores: lengths about those at
+ * which pieces, ways and rings change (coll/node/stream.c). */
+static void ways_of_rooted_calls(void)
+{
+    static const int64_t counts[] = { 513,  1023, 1024, 1025,  2049,  4095,  4096,
+                                      4097, 8191, 8193, 32769, 65537, 140000 };
+    static const int sizes[] = { 2, 3, 5, 8 };
+    for (int way = 0; way < 3; way++) {
+        coll_node_way = way < 2 ? way : -1;
+        rt_idle_configure(way, 1);
+        for (int s = 0; s < 4; s++)
+            for (int n = 0; n < (s ? 10 : 13); n++) {
+                force(coll_alg_find(COLL_BCAST, "node_block"));
+                run_variants(coll_alg_find(COLL_BCAST, "node_block"), sizes[s], counts[n]);
+                force(coll_alg_find(COLL_REDUCE, "node_root"));
+                run_variants(coll_alg_find(COLL_REDUCE, "node_root"), sizes[s], counts[n]);
+            }
+    }
+    rt_idle_configure(1, 1);
+    coll_node_way = -1;
+}
+
 static void refused_memory_falls_back(void)
 {
     static const enum coll_kind kinds[] = { COLL_BCAST, COLL_ALLREDUCE, COLL_ALLGATHER };
@@ -143,6 +166,7 @@ int main(int argc, char **argv)
     RUN(small_counts);
     RUN(lengths_of_pieces);
     RUN(large_counts);
+    RUN(ways_of_rooted_calls);
     RUN(refused_memory_falls_back);
     return check_end();
 }

@@ -3,6 +3,7 @@
  * be overwritten when. */
 #include <stdio.h>
 #include <stdlib.h>
+#include "coll/node/node.h"
 #include "test/check.h"
 #include "test/fake/coll_case.h"
 #include "test/fake/coll_fake.h"
@@ -95,6 +96,17 @@ static void rooted_on_a_node(void)
         }
 }
 
+/* The same with every large call directly, between calls that go through rings. */
+static void direct_on_a_node(void)
+{
+    static const int kinds[] = { COLL_BCAST, COLL_REDUCE, -1 };
+    coll_node_way = COLL_NODE_DIRECT;
+    for (int k = 0; k < 3; k++)
+        for (unsigned seed = 1; seed <= 12 && !check_failed_case; seed++)
+            run_program(2 + (int)(seed % 3), true, kinds[k], 8, seed + 200);
+    coll_node_way = -1;
+}
+
 int main(void)
 {
     CHECK_EQ(coll_configure(""), 0);
@@ -102,5 +114,6 @@ int main(void)
     RUN(mixed_on_a_node);
     RUN(rooted_on_a_node);
     RUN(one_root_on_a_node);
+    RUN(direct_on_a_node);
     return check_end();
 }

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* node_block of broadcast and node_root of reduce, for ranks with a core each: pieces through rings
+ * in shared memory.
+ *
+ * A writer (the root of a broadcast, the other ranks of a reduction) has a ring in the half that
+ * the call uses.  Step s of a rank: piece s is in the ring, or has been taken from it.
+ *   - Before taking piece s: the writers have done s + 1 steps.
+ *   - Before writing piece s, from s = slots on: the readers have done s + 1 - slots steps.
+ *   - Before the first piece: all have finished whatever call used the half last (node.h).
+ * A writer leaves as soon as its last piece is in the ring.  A look at another rank's progress word
+ * is a cache miss, so a rank goes as far as the last look has allowed.  A call begins in the ring
+ * where the last one ended: lines that the readers still have in their private caches cost the
+ * writer an invalidation each, and a ring of 32 KiB is half as fast as one of 1 MiB.
+ *
+ * m b + (latency of a piece), where b is the slower of the two copies.
+ *
+ * Two ways.  Cores that share a cache pass 25 to 30 GB/s through a ring; cores that share none 4
+ * GB/s, and there one copy between processes is faster (move.c, "Directly").  The processors of a
+ * virtual machine change between the two within seconds, so no topology can decide: a writer keeps
+ * the pace of both ways in large calls, takes the better and at times tries the other.  Each writer
+ * decides alone; a reader learns it with the first step.
+ *
+ * Where ranks outnumber cores, flat.c or move.c does the call. */
+#include "coll/node/node.h"
+
+#include "coll/algo/algo.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+
+/* Measured at 2 ranks (Zen 3).  Longer calls gain more from fewer steps than from copying at the
+ * same time. */
+#define PIECE (8 << 10)
+#define PIECE_LARGE (16 << 10)
+#define LARGE (64 << 10)
+/* Of each half: the two together stay in a shared cache, and the next round of them finds the
+ * reader's private cache filled with other data. */
+#define RING (512 << 10)
+/* Shorter calls are over before a copy between processes has begun. */
+#define DIRECT_MIN (64 << 10)
+/* Trying the other way costs this part of the time, or less. */
+#define TRY_EVERY 16
+#define PACE_MAX 1000000u /* ns; whatever takes longer is not the copy */
+
+int coll_node_way = -1;
+
+/* ---- which way ---- */
+
+/* Paces are kept for each doubling of the length. */
+static struct coll_node_pace *pace_of(struct coll_node *n, bool reduce, int64_t bytes)
+{
+    int i = 0;
+    while (i < COLL_NODE_PACES - 1 && bytes >= (int64_t)2 * DIRECT_MIN << i)
+        i++;
+    struct coll_node_pace *p = &n->paces[reduce][i];
+    if (!p->ns[COLL_NODE_RING]) { /* what cores with a shared cache do */
+        p->ns[COLL_NODE_RING] = DIRECT_MIN / 32;
+        p->ns[COLL_NODE_DIRECT] = DIRECT_MIN / 16;
+    }
+    return p;
+}
+
+static int choose_way(struct coll_node_pace *p)
+{
+    int best = p->ns[COLL_NODE_DIRECT] < p->ns[COLL_NODE_RING];
+    if (++p->calls <= (uint64_t)TRY_EVERY * p->ns[!best] / p->ns[best])
+        return best;
+    p->calls = 0;
+    return !best;
+}
+
+/* A call that was slow because a rank came late must not count for much: a pace falls at once and
+ * is doubled at most. */
+void coll_node_pace_end(struct coll_node *n)
+{
+    uint32_t *pace = &n->paced->ns[n->way];
+    uint64_t ns = (rt_now_ns() - n->paced_since) * DIRECT_MIN / (uint64_t)n->paced_bytes + 1;
+    uint64_t most = *pace < PACE_MAX / 2 ? 2 * *pace : PACE_MAX;
+    *pace = (uint32_t)(ns < most ? ns : most);
+    n->paced = NULL;
+}
+
+/* At a writer, before its first piece: whether the call goes directly. */
+static bool goes_directly(struct coll_node *n, const struct coll_args *a, int64_t bytes)
+{
+    bool reduce = a->kind == COLL_REDUCE;
+    n->way = COLL_NODE_RING;
+    if (bytes < (reduce ? COLL_NODE_PAIR_MIN : DIRECT_MIN) || (reduce && n->team->size > 2) ||
+        !a->rtype->contig || !coll_node_all_read(n))
+        return false;
+    n->paced = pace_of(n, reduce, bytes);
+    n->paced_bytes = bytes;
+    n->paced_since = rt_now_ns();
+    n->way = coll_node_way < 0 ? choose_way(n->paced) : coll_node_way;
+    return n->way == COLL_NODE_DIRECT;
+}
+
+/* ---- pieces ---- */
+
+struct flow {
+    bool writes;
+    int from, to; /* whom this rank waits for: its writers, or its readers */
+    int64_t bytes, piece, npieces, slots;
+};
+
+static struct flow flow_of(const struct coll_node *n, const struct coll_args *a)
+{
+    bool bcast = a->kind == COLL_BCAST, root = n->team->rank == a->root;
+    int64_t rows = bcast ? 1 : n->team->size, ring = (int64_t)n->half_len / rows;
+    struct flow f = { .writes = root == bcast, .bytes = a->rcount * a->rtype->size };
+    f.from = root ? 0 : a->root;
+    f.to = root ? n->team->size : a->root + 1;
+    f.piece = f.bytes < LARGE ? PIECE : PIECE_LARGE;
+    f.npieces = coll_pieces(f.bytes, f.piece);
+    f.slots = (ring < RING ? ring : RING) / PIECE_LARGE * (PIECE_LARGE / f.piece);
+    return f;
+}
+
+static char *ring_at(const struct coll_node *n, const struct coll_args *a, const struct flow *f,
+                     int writer, int64_t i)
+{
+    int64_t row = a->kind == COLL_BCAST ? 0 : writer, len = f->slots * f->piece;
+    return coll_node_half(n, 0) + row * len + (n->ring_pos + i * f->piece) % len;
+}
+
+/* Whether all whom this rank waits for have done `steps` steps of call e. */
+static bool have_done(struct coll_node *n, const struct flow *f, uint64_t e, int64_t steps)
+{
+    uint64_t least = UINT64_MAX, before = (e - 1) << COLL_NODE_STEP_BITS;
+    if (n->plan.known >= steps)
+        return true;
+    for (int r = f->from; r < f->to; r++) {
+        /* pairs with the release in coll_node_publish() */
+        uint64_t w = r == n->team->rank ? least : rt_load_acquire(&n->prog[r].word);
+        least = w < least ? w : least;
+    }
+    n->plan.known = least < before ? 0 : (int64_t)(least - before);
+    return n->plan.known >= steps;
+}
+
+/* Copies piece i of this rank's data into its ring; false: no room yet. */
+static bool write_piece(struct coll_node *n, const struct coll_args *a, const struct flow *f,
+                        uint64_t e, int64_t i)
+{
+    const void *from = a->kind == COLL_BCAST ? a->rbuf : coll_input(a);
+    if (i == 0 ? !coll_node_half_free(n, 0)
+               : i >= f->slots && !have_done(n, f, e, i + 1 - f->slots))
+        return false;
+    if (i == 0) {
+        n->prog[n->team->rank].direct[n->half] = 0;
+        if (rt_unlikely(n->gives_void))
+            coll_node_say_void(n, e);
+    }
+    coll_piece_in(from, a->rcount, a->rtype, coll_piece_of(f->bytes, f->piece, i),
+                  ring_at(n, a, f, n->team->rank, i));
+    return true;
+}
+
+/* Combines piece i of all ranks, in rank order, at the root of a reduction. */
+static void combine(const struct coll_node *n, const struct coll_args *a, const struct flow *f,
+                    int64_t i)
+{
+    _Alignas(RT_CACHE_LINE) char packed[PIECE_LARGE], tmp[PIECE_LARGE];
+    struct coll_piece p = coll_piece_of(f->bytes, f->piece, i);
+    int rank = n->team->rank;
+    bool contig = a->rtype->contig;
+    const char *own = contig ? (const char *)coll_input(a) + p.at : packed;
+    char *out = contig ? (char *)a->rbuf + p.at : tmp;
+    rt_reduce_fn *fn = rt_reduce_find(a->op->code, a->rtype->elem);
+    int64_t elems = p.len / rt_elem_nbytes(a->rtype->elem);
+    const char *acc = rank == 0 ? own : ring_at(n, a, f, 0, i);
+
+    if (!contig)
+        coll_piece_in(coll_input(a), a->rcount, a->rtype, p, packed);
+    for (int r = 1; r < n->team->size; r++) {
+        char *to = own == out && r < rank ? tmp : out; /* in place `own` is still to be read */
+        fn(acc, r == rank ? own : ring_at(n, a, f, r, i), to, elems);
+        acc = to;
+    }
+    if (!contig)
+        coll_piece_out(a->rbuf, a->rcount, a->rtype, p, tmp);
+}
+
+/* Takes piece i of the writers' data, which is there. */
+static void take_piece(struct coll_node *n, const struct coll_args *a, const struct flow *f,
+                       uint64_t e, int64_t i)
+{
+    for (int r = f->from; i == 0 && r < f->to; r++)
+        if (r != n->team->rank && rt_unlikely(coll_node_is_void(n, r, e)))
+            n->lost = -RT_EREMOTE;
+    if (a->kind == COLL_BCAST)
+        coll_piece_out(a->rbuf, a->rcount, a->rtype, coll_piece_of(f->bytes, f->piece, i),
+                       ring_at(n, a, f, a->root, i));
+    else
+        combine(n, a, f, i);
+}
+
+/* ---- steps ---- */
+
+/* Before the first piece: < 0 no memory, 0 not yet, 1 through rings, 2 directly or crowded. */
+static int begin(struct coll_node *n, const struct coll_task *k, const struct flow *f, uint64_t e)
+{
+    int rc = coll_node_blocks(n);
+    if (rc <= 0 || n->crowded)
+        return rc <= 0 ? rc : 2;
+    if (f->bytes >= DIRECT_MIN)
+        coll_node_all_read(n); /* the writer has to know of its readers */
+    n->one_half = true;
+    n->gives_void = k->lost;
+    if (f->npieces == 0)
+        return 1;
+    if (f->writes)
+        return n->paced || !goes_directly(n, &k->args, f->bytes) ? 1 : 2;
+    n->plan.known = 0;
+    if (!have_done(n, f, e, 1))
+        return 0;
+    for (int r = f->from; r < f->to; r++)
+        if (r != n->team->rank)
+            return n->prog[r].direct[n->half] ? 2 : 1; /* if directly, there is one writer */
+    return 1;
+}
+
+static int stream_step(struct coll_task *k)
+{
+    struct coll_node *n = k->team->node;
+    const struct coll_args *a = &k->args;
+    if (!coll_node_my_turn(n, k))
+        return 0;
+    uint64_t e = n->turn + 1;
+    struct flow f = flow_of(n, a);
+    if (n->step == 0) {
+        int rc = begin(n, k, &f, e);
+        if (rc == 1 && f.writes)
+            n->plan.known = 0;
+        if (rc == 2)
+            return n->crowded && coll_node_cell_fits(k->team, a, f.bytes)
+                       ? coll_node_flat_instead(k)
+                       : coll_node_move_instead(k);
+        if (rc != 1)
+            return rc < 0 ? coll_node_give_up(n, k) : 0;
+    }
+    for (int64_t i; (i = n->step) < f.npieces;) {
+        if (f.writes ? !write_piece(n, a, &f, e, i) : !have_done(n, &f, e, i + 1))
+            return 0;
+        if (!f.writes)
+            take_piece(n, a, &f, e, i);
+        n->step = i + 1; /* the last one is published by the end of the call */
+        if (n->step < f.npieces && (f.writes || (f.npieces > f.slots && i % 2)))
+            coll_node_publish(n, e, n->step);
+    }
+    if (n->paced)
+        coll_node_pace_end(n);
+    if (rt_unlikely(n->lost))
+        coll_task_lose(k, n->lost);
+    n->lost = 0;
+    n->ring_pos += (f.bytes + PIECE_LARGE - 1) / PIECE_LARGE * PIECE_LARGE;
+    n->one_half = false;
+    coll_node_leave_blocks(n, f.npieces > 0, false);
+    return coll_node_end(n);
+}
+
+int coll_node_stream_start(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
+{
+    (void)a;
+    coll_node_begin(t->node, k);
+    k->step = stream_step;
+    return 0;
+}
