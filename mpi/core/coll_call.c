@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "mpi/p2p/device.h"
+#include "mpi/p2p/flow.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/tool/event.h"
 #include "runtime/base/err.h"
@@ -99,6 +100,7 @@ static void run_task(struct wm_domain *d, struct coll_task *k)
 static int req_start(struct rt_req *r)
 {
     struct coll_req *q = (struct coll_req *)r;
+    wm_flow_before_coll(q->comm->dom);
     r->done = 0;
     r->err = 0;
     int err = coll_restart(&q->task);
@@ -328,6 +330,7 @@ int wm_call_run(struct wm_call *call)
     if (rt_unlikely(cfg.check))
         wm_check_call(call);
     rt_lock(&c->dom->lock);
+    wm_flow_before_coll(c->dom);
     if (rt_unlikely(rt_gpu_watch))
         err = wm_coll_look(call);
     if (call->form != WM_BLOCKING && err >= 0) {

@@ -4,6 +4,7 @@
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/device.h"
+#include "mpi/p2p/flow.h"
 
 static int send_failed(int err, const struct wm_msg *m)
 {
@@ -80,7 +81,7 @@ static inline bool send_now(const void *buf, MPI_Count count, const struct wm_ty
     if (rt_unlikely(dest < 0 || rt_threaded))
         return false;
     struct wm_peer *p = c->peers[dest];
-    if (rt_unlikely(!p || p->blocked || !t->layout.contig ||
+    if (rt_unlikely(!p || p->budget <= 0 || !t->layout.contig ||
                     (((uint64_t)count | (uint64_t)t->layout.size) >> 31) != 0))
         return false;
     size_t len = (size_t)count * (size_t)t->layout.size;
@@ -90,6 +91,7 @@ static inline bool send_now(const void *buf, MPI_Count count, const struct wm_ty
     if (rt_unlikely(p->send(p->eager, &hdr, buf, len) != 0))
         return false;
     wm_count_eager(c->dom, (int64_t)len);
+    wm_flow_sent(p, (int64_t)len);
     return true;
 }
 

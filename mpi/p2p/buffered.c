@@ -11,6 +11,7 @@
 #include "mpi/core/session.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/device.h"
+#include "mpi/p2p/flow.h"
 #include "runtime/base/err.h"
 
 struct wm_bbuf {
@@ -125,10 +126,13 @@ int wm_p2p_bsend(const struct wm_msg *m, struct wm_type *type)
     int err = wm_comm_peer(m->comm, m->peer, &p);
     if (err < 0)
         return err;
+    wm_flow_before_send(m->comm->dom, p, m->coll);
     bool device = wm_on_device(m->buf, m->count, m->layout, nbytes);
-    if (m->layout->contig && !device && !p->blocked && nbytes <= p->eager_max) {
+    if (m->layout->contig && !device && !p->blocked && !p->stopped && nbytes <= p->eager_max) {
         struct btl_hdr hdr = wm_hdr(WM_EAGER, wm_ctx(m->comm, m->coll), m->tag, m->comm->rank);
         err = p->send(p->eager, &hdr, m->buf, (size_t)nbytes);
+        if (err == 0)
+            wm_flow_sent(p, nbytes);
         if (err != -RT_EAGAIN)
             return err;
     }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 #include "mpi/p2p/device.h"
+#include "mpi/p2p/flow.h"
 #include "mpi/tool/event.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
@@ -131,6 +132,7 @@ static void on_down(void *arg, struct btl_peer *bp, int err)
            rt_err_text(err));
     p->err = err;
     p->blocked = true;
+    wm_flow_hold(p);
     if (rt_unlikely(wm_event_wanted(WM_EVENT_PEER_LOST)))
         wm_event_raise(WM_EVENT_PEER_LOST,
                        &(struct wm_event_data){ { (int)p->proc.rank, (int)p->proc.ns, 0 }, 0 });
@@ -446,6 +448,7 @@ static int make_peer(struct wm_domain *d, struct rt_proc proc, struct btl_peer *
                            .send = bp->btl->ops->send,
                            .poll = bp->btl->ops->poll,
                            .eager_max = (uint32_t)bp->btl->caps.eager_max,
+                           .budget = wm_flow_budget(),
                            .is_self = proc.ns == 0 && proc.rank == (uint32_t)rt_boot.rank,
                            .proc = proc,
                            .next = d->peers[h] };

@@ -40,7 +40,13 @@ struct wm_peer {
                 size_t len);         /* eager->btl->ops->send */
     int (*poll)(struct btl_peer *p); /* one-source progress; NULL when the transport has none */
     uint32_t eager_max;              /* bytes */
-    bool blocked;        /* `pending` is not empty, or the peer is lost: take the slow path */
+    int32_t budget;      /* flow.h: bytes to send eagerly before this process polls the peer;
+                            not positive: take the slow path, always so while `blocked` or
+                            `stopped` */
+    bool blocked;        /* `pending` is not empty, or the peer is lost */
+    uint8_t stopped;     /* why no eager messages go to the peer, WM_STOPPED_...; 0: they do */
+    uint8_t marks;       /* flow.h: sent to the peer and not acknowledged */
+    bool sent_stop;      /* this process has told the peer to stop */
     bool no_get, get_ok; /* a get from this peer was refused: put only; one has worked */
     bool is_self;        /* this process */
     bool is_last;        /* of another host: it is in MPI_Finalize */
@@ -60,6 +66,8 @@ struct wm_peer {
     struct wm_peer *next;  /* hash chain of the domain */
     struct btl_peer *dev; /* transport for device memory, looked for when first needed: device.c */
     int nstaged;          /* receives from it in pieces through staging memory */
+    int64_t unex_nbytes;  /* memory of its unexpected messages: flow.h */
+    int32_t held_budget;  /* what is left of `budget` while that is zero to take the slow path */
 };
 
 #define WM_PEER_BUCKETS 256
@@ -120,6 +128,7 @@ struct wm_domain {
     struct rt_list part_sends; /* all partitioned sends of this process */
     bool cancels;       /* there may be sends whose targets have been asked for them (cancel.c) */
     uint64_t cancel_ns; /* since then one of these targets posts no more receives; 0: none */
+    bool flow_due;      /* collectives have used up a peer's budget: poll before the next one */
 };
 
 /* Opens the transports of cfg.btl.  -RT_EUNREACH when none opens. */

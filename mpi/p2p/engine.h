@@ -40,8 +40,11 @@ enum wm_kind {
     WM_EARLY, /* the first bytes of the message whose RTS came last */
     WM_CANCEL,
     WM_CANCELLED,
-    WM_VOID /* in place of a collective's message: the data are void, and not sent */
+    WM_VOID,   /* in place of a collective's message: the data are void, and not sent */
+    WM_CONTROL /* the header's tag says which: enum wm_control.  The last value that has room in the
+                  header, so each further kind of control message is one of these. */
 };
+enum wm_control { WM_FLOW_STOP, WM_FLOW_GO, WM_FLOW_MARK, WM_FLOW_MARKED }; /* flow.h; no payload */
 #define WM_KIND_SHIFT 28
 #define WM_CTX_MASK ((1u << WM_KIND_SHIFT) - 1)
 
@@ -121,6 +124,7 @@ struct wm_preq {
     bool on_stack;           /* blocking receive that lives in its caller's frame: no handle */
     bool coll;
     bool is_recv; /* persistent: what start() starts */
+    bool prompt;  /* send: wm_msg.prompt */
     int tag;      /* as the user gave it */
     const void *buf;
     int64_t nbytes; /* send: message; receive: room, in packed bytes */

@@ -21,10 +21,13 @@ struct wm_msg {
     int64_t count;
     const struct rt_layout *layout;
     struct wm_comm *comm;
-    int peer;  /* rank, MPI_ANY_SOURCE for receives; MPI_PROC_NULL is handled by the engine */
-    int tag;   /* MPI_ANY_TAG for receives */
-    bool coll; /* collective context */
+    int peer;       /* rank, MPI_ANY_SOURCE for receives; MPI_PROC_NULL is handled by the engine */
+    int tag;        /* MPI_ANY_TAG for receives */
+    bool coll;      /* collective context */
     bool on_device; /* buf has just been found to be device memory; false: not looked at */
+    bool prompt;    /* internal and few: short ones leave eagerly even to a peer that has asked to
+                       stop (flow.h), because this process may not poll again before the receiver
+                       needs the data */
 };
 
 /* Start; *out is a request to wait for and release, with a handle in wm_request_slab. */

@@ -279,7 +279,8 @@ static void move(struct wm_pieces *s, struct slot *t)
                         .comm = q->comm,
                         .peer = send ? q->peer_rank : q->r.status.src,
                         .tag = (int)~(send ? q->remote : q->r.obj.handle),
-                        .coll = true };
+                        .coll = true,
+                        .prompt = true };
     int err = send ? wm_p2p_isend(&m, WM_STANDARD, &t->sub) : wm_p2p_irecv(&m, &t->sub);
     if (err < 0 && err != -RT_ENOMEM && !send) { /* the sender waits for someone to take it */
         fail(s, err);

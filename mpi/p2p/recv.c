@@ -3,6 +3,7 @@
  * the domain's lock. */
 #include <stdlib.h>
 #include "mpi/p2p/device.h"
+#include "mpi/p2p/flow.h"
 #include "mpi/tool/event.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -25,6 +26,7 @@ static struct wm_stored *stored_new(struct wm_domain *d, size_t len)
 
 void wm_stored_free(struct wm_domain *d, struct wm_stored *s)
 {
+    wm_flow_freed(d, s->from, s->len);
     if (s->room > STORED_SMALL) {
         free(s);
         return;
@@ -60,6 +62,7 @@ static void store(struct wm_domain *d, struct wm_peer *from, uint32_t kind, cons
     if (kind == WM_RTS)
         ((struct wm_rts *)(void *)s->data)->flags &= ~WM_RTS_EARLY; /* it will have been dropped */
     wm_match_store(&d->match, &s->unex);
+    wm_flow_stored(d, from, len);
     wm_stat_add(&d->stats.unexpected, 1);
     if (d->match.nunex > rt_load_relaxed(&d->stats.unexpected_peak))
         rt_store_relaxed(&d->stats.unexpected_peak, (uint64_t)d->match.nunex);
@@ -189,6 +192,7 @@ static struct wm_peer *peer_of(struct wm_domain *d, struct btl_peer *bp)
     return p;
 }
 
+/* A control message that concerns no peer but by the request that it names. */
 static void on_control(struct wm_domain *d, uint32_t kind, const void *data, size_t len)
 {
     char copy[sizeof(struct wm_cts)] = { 0 }; /* aligned for the structs, and of known length */
@@ -228,6 +232,10 @@ static __attribute__((noinline)) void arrived(struct wm_domain *d, struct btl_pe
     }
     if (kind == WM_EARLY) {
         wm_on_early(from, data, len);
+        return;
+    }
+    if (kind == WM_CONTROL) {
+        wm_flow_on(d, peer_of(d, from), k.tag);
         return;
     }
     if (kind != WM_EAGER && kind != WM_EAGER_SYNC && kind != WM_RTS && kind != WM_VOID) {

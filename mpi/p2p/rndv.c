@@ -164,7 +164,9 @@ void wm_on_early(const struct btl_peer *from, const void *data, size_t len)
 int wm_rndv_send(struct wm_preq *q)
 {
     struct wm_rts rts = { .len = q->nbytes, .sender = q->r.obj.handle };
-    if (!(btl_of(q)->caps.flags & (BTL_PUT | BTL_GET))) {
+    bool stream = wm_stream_possible(q->peer);
+    bool brief = q->nbytes <= q->peer->eager_max && stream; /* flow.h: one chunk carries it */
+    if (!brief && !(btl_of(q)->caps.flags & (BTL_PUT | BTL_GET))) {
         log_error(MPI, "transport %s carries messages of at most %zu bytes to rank %u, not %lld",
                   btl_of(q)->ops->name, btl_of(q)->caps.eager_max, q->peer->proc.rank,
                   (long long)q->nbytes);
@@ -173,13 +175,12 @@ int wm_rndv_send(struct wm_preq *q)
     const struct wm_choice *choice = &q->dom->choice; /* the peer will have chosen alike */
     bool chosen = (btl_of(q)->caps.flags & BTL_CHOOSE) && choice->decided;
     bool put_only = wm_rndv_put_wins(q) || (chosen && choice->way == WM_WAY_PUT);
-    bool stream = wm_stream_possible(q->peer);
-    bool packs = !q->layout->contig && stream && !whole_at_once(q, q->nbytes);
+    bool packs = brief || (!q->layout->contig && stream && !whole_at_once(q, q->nbytes));
     rts.flags = (stream ? WM_RTS_CAN_STREAM : 0) | (packs ? WM_RTS_PACKS : 0);
     int err = packs ? 0 : make_packed(q, q->nbytes);
     if (err < 0)
         return err;
-    if (can_get(q->peer) && !put_only && !(rts.flags & WM_RTS_PACKS)) {
+    if (q->nbytes && can_get(q->peer) && !put_only && !packs) {
         err = make_key(q, wm_rndv_buf(q), q->nbytes, rts.key);
         bool without = err == -RT_ENOMEM && stream; /* what cannot be registered goes as messages */
         if (err < 0)
@@ -390,7 +391,7 @@ static void ask_stream(struct wm_preq *q)
                           .sender = q->remote,
                           .receiver = q->r.obj.handle,
                           .stream = WM_STREAM_CHUNKS };
-    if (by_buffers(q)) {
+    if (q->moved_len > q->peer->eager_max && by_buffers(q)) {
         wm_pieces_ask(q, false);
         return;
     }

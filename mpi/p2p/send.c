@@ -6,6 +6,7 @@
  * (peer->blocked), all that follows is queued behind it. */
 #include <stdlib.h>
 #include "mpi/p2p/device.h"
+#include "mpi/p2p/flow.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
@@ -21,6 +22,7 @@ static void enqueue(struct wm_domain *d, struct wm_peer *p, struct wm_pend *w)
 {
     rt_list_append(&p->pending, &w->link);
     p->blocked = true;
+    wm_flow_hold(p);
     wm_stat_add(&d->stats.retries, 1);
     if (rt_list_empty(&p->retry))
         rt_list_append(&d->retry, &p->retry);
@@ -121,9 +123,42 @@ static bool is_rma(const struct wm_pend *w)
     return w->hdr.ctx >> WM_KIND_SHIFT == WM_CTS && w->req;
 }
 
-static int retry_one(struct wm_peer *p, struct wm_pend *w)
+/* An eager message that waited for room, and may not be sent as one any more. */
+static bool is_stopped(const struct wm_peer *p, const struct wm_pend *w)
+{
+    return rt_unlikely(p->stopped) && w->req && !is_rma(w) && !w->req->prompt;
+}
+
+/* Announces such a message instead, the first in the queue.  The request for rendezvous is sent
+ * past the queue; one that finds no room goes back to the front. */
+static void announce(struct wm_domain *d, struct wm_peer *p, struct wm_pend *w)
 {
     struct wm_preq *q = w->req;
+    rt_list_del(&w->link);
+    free(w);
+    q->pend = NULL;
+    wm_stat_add(&d->stats.eager, -(uint64_t)1); /* becomes a rendezvous in the counts, too */
+    wm_stat_add(&d->stats.sent_bytes, -(uint64_t)q->nbytes);
+    struct rt_list *last = p->pending.prev, *rts;
+    p->blocked = false;
+    int err = wm_rndv_send(q);
+    p->blocked = true;
+    rts = p->pending.prev;
+    if (rts != last) {
+        rt_list_del(rts);
+        rt_list_append(p->pending.next, rts);
+    }
+    if (err < 0)
+        wm_preq_finish(q, err);
+}
+
+static int retry_one(struct wm_domain *d, struct wm_peer *p, struct wm_pend *w)
+{
+    struct wm_preq *q = w->req;
+    if (is_stopped(p, w)) {
+        announce(d, p, w);
+        return 1;
+    }
     int err = is_rma(w) ? wm_rndv_start(q)
               : q       ? send_eager(q, &w->hdr)
                         : p->send(p->eager, &w->hdr, w->data, w->len);
@@ -177,7 +212,7 @@ int wm_retry(struct wm_domain *d)
     rt_list_each_safe (l, tmp, &d->retry) {
         struct wm_peer *p = rt_container(l, struct wm_peer, retry);
         while (!rt_list_empty(&p->pending)) {
-            if (retry_one(p, rt_container(p->pending.next, struct wm_pend, link)) < 0)
+            if (retry_one(d, p, rt_container(p->pending.next, struct wm_pend, link)) < 0)
                 break;
             n++;
         }
@@ -209,6 +244,7 @@ static struct wm_preq *send_request(const struct wm_msg *m, enum wm_mode mode, s
         return NULL;
     q->mode = (uint8_t)mode;
     q->coll = m->coll;
+    q->prompt = m->prompt;
     q->peer = p;
     q->peer_rank = m->peer;
     q->tag = m->tag;
@@ -252,6 +288,7 @@ int wm_p2p_isend(const struct wm_msg *m, enum wm_mode mode, struct rt_req **out)
     int err = wm_comm_peer(c, m->peer, &p);
     if (err < 0)
         return err;
+    wm_flow_before_send(c->dom, p, m->coll);
     if (p->err)
         return p->err;
     int64_t nbytes = wm_nbytes(m->count, m->layout);
@@ -260,7 +297,8 @@ int wm_p2p_isend(const struct wm_msg *m, enum wm_mode mode, struct rt_req **out)
     if (rt_unlikely(m->on_device || wm_on_device(m->buf, m->count, m->layout, nbytes)))
         return start_device(m, mode, p, nbytes, out);
     bool sync = mode == WM_SYNCHRONOUS;
-    bool eager = nbytes + (sync ? (int64_t)sizeof(uint64_t) : 0) <= p->eager_max;
+    bool eager = nbytes + (sync ? (int64_t)sizeof(uint64_t) : 0) <= p->eager_max &&
+                 (rt_likely(!p->stopped) || m->prompt);
     struct btl_hdr hdr = wm_hdr(sync ? WM_EAGER_SYNC : WM_EAGER, wm_ctx(c, m->coll), m->tag,
                                 c->rank);
     if (eager && !sync && !p->blocked) {
@@ -269,6 +307,7 @@ int wm_p2p_isend(const struct wm_msg *m, enum wm_mode mode, struct rt_req **out)
         if (err == 0) {
             *out = wm_req_complete;
             wm_count_eager(c->dom, nbytes);
+            wm_flow_sent(p, nbytes);
         }
         if (err != -RT_EAGAIN)
             return err;

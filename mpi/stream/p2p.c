@@ -55,7 +55,8 @@ static struct wm_msg header_message(const struct wm_xstream_call *k, void *heade
                             .layout = &wm_type_get(MPI_BYTE)->layout,
                             .comm = k->s->ctl,
                             .peer = peer,
-                            .tag = tag };
+                            .tag = tag,
+                            .prompt = true };
 }
 
 static struct wm_msg data_message(const struct wm_xstream_call *k, const void *buf, MPI_Count count,

@@ -9,11 +9,18 @@
 #include "mpi/p2p/p2p.h"
 #include "runtime/mem/node.h"
 
+#define STAT(field) offsetof(struct wm_stats, field)
+
 static uint64_t used(const struct rt_slab *s) { return rt_load_relaxed(&s->used); }
 static uint64_t comms(const struct wm_comm *c) { return (void)c, used(&wm_comm_slab); }
 static uint64_t requests(const struct wm_comm *c) { return (void)c, used(&wm_request_slab); }
 static uint64_t types(const struct wm_comm *c) { return (void)c, used(&wm_type_slab); }
 static uint64_t unexpected(const struct wm_comm *c) { return (void)c, tool_unexpected_now(); }
+static uint64_t unexpected_bytes(const struct wm_comm *c)
+{
+    (void)c;
+    return tool_stat(STAT(unexpected_bytes), false);
+}
 static uint64_t posted(const struct wm_comm *c) { return (void)c, tool_posted_now(); }
 static uint64_t comm_calls(const struct wm_comm *c) { return rt_load_relaxed(&c->team.seq); }
 static uint64_t comm_size(const struct wm_comm *c) { return (uint64_t)c->size; }
@@ -38,7 +45,6 @@ static uint64_t last_alg(const struct wm_comm *c)
     return (uint64_t)(int64_t)tool_alg_index(tool_last_alg());
 }
 
-#define STAT(field) offsetof(struct wm_stats, field)
 #define BASIC MPI_T_VERBOSITY_USER_BASIC
 #define TUNER MPI_T_VERBOSITY_TUNER_BASIC
 #define DEV MPI_T_VERBOSITY_MPIDEV_BASIC
@@ -70,6 +76,11 @@ static const struct pvar table[] = {
     { "p2p_unexpected_peak", "Most messages that have waited for their receive at once.",
       CLASS(HIGHWATERMARK), TUNER, ALONE, PVAR_ULL, PVAR_OPEN, TOOL_ENUM_NONE, 1, CAT_P2P, 0,
       unexpected },
+    LOOK("p2p_unexpected_bytes", LEVEL, TUNER, CAT_P2P, unexpected_bytes,
+         "Memory of the messages that wait for their receive, bytes."),
+    COUNT("p2p_stops", COUNTER, TUNER, CAT_P2P, stops,
+          "Times that a sender had so many messages waiting here that it was told to announce "
+          "further ones first (unexpected_max)."),
     LOOK("p2p_posted_queue", LEVEL, TUNER, CAT_P2P, posted,
          "Receives that wait for their message."),
     COUNT("p2p_retries", COUNTER, TUNER, CAT_P2P, retries,

@@ -14,9 +14,11 @@ struct wm_stats {
     uint64_t eager, rndv; /* messages sent by protocol, those of collectives too */
     uint64_t sent_bytes;
     uint64_t received, received_bytes;
-    uint64_t unexpected;      /* arrived before their receive was posted */
-    uint64_t unexpected_peak; /* most that waited at once since a tool last looked */
-    uint64_t retries;         /* messages that found no room */
+    uint64_t unexpected;           /* arrived before their receive was posted */
+    uint64_t unexpected_peak;      /* most that waited at once since a tool last looked */
+    uint64_t unexpected_bytes;     /* memory of those that wait now: mpi/p2p/flow.h */
+    uint64_t stops;                /* times that a sender was told to stop eager messages */
+    uint64_t retries;              /* messages that found no room */
     uint64_t device, device_bytes; /* messages sent and received of device buffers, their bytes */
     uint64_t staged_bytes;         /* of these: went through staging memory on this side */
     uint64_t peers;
