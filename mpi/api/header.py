@@ -27,6 +27,8 @@ FORTRAN_BOTTOM = """#define MPI_Status_c2f(c_status, f_status) \\
     (*(MPI_Status *)(void *)(f_status) = *(c_status), MPI_SUCCESS)
 #define MPI_Status_f2c(f_status, c_status) \\
     (*(c_status) = *(const MPI_Status *)(const void *)(f_status), MPI_SUCCESS)
+#define PMPI_Status_c2f(c_status, f_status) MPI_Status_c2f(c_status, f_status)
+#define PMPI_Status_f2c(f_status, c_status) MPI_Status_f2c(f_status, c_status)
 """
 STREAM_PROCS = """
 MPIX_Info_set_hex(MPI_Info info, const char *key, const void *value, int value_size)
@@ -194,8 +196,9 @@ def fortran(table):
         if not p.name.endswith("_toint"):
             continue
         stem = p.name[: -len("_toint")]
-        lines.append("#define %s_c2f(handle) %s_toint(handle)" % (stem, stem))
-        lines.append("#define %s_f2c(handle) %s_fromint(handle)" % (stem, stem))
+        for name in (stem, "P" + stem):
+            lines.append("#define %s_c2f(handle) %s_toint(handle)" % (name, name))
+            lines.append("#define %s_f2c(handle) %s_fromint(handle)" % (name, name))
     return FORTRAN_TOP + "\n".join(lines) + "\n" + FORTRAN_BOTTOM
 
 

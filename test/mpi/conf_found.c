@@ -92,11 +92,12 @@ static void fortran_handles(void)
     CHECK(MPI_Comm_f2c(comm) == mt_comm);
     CHECK(MPI_Type_f2c(type) == MPI_INT);
     CHECK(MPI_Comm_f2c(MPI_Comm_c2f(MPI_COMM_NULL)) == MPI_COMM_NULL);
+    CHECK(PMPI_Comm_c2f(mt_comm) == comm && PMPI_Type_f2c(type) == MPI_INT);
     OK(MPI_Sendrecv("five", 5, MPI_CHAR, mt_rank, 7, got, 32, MPI_CHAR, mt_rank, 7, mt_comm, &out));
     OK(MPI_Status_c2f(&out, f));
     CHECK_EQ(f[MPI_F_SOURCE], mt_rank);
     CHECK_EQ(f[MPI_F_TAG], 7);
-    OK(MPI_Status_f2c(f, &in));
+    OK(PMPI_Status_f2c(f, &in));
     OK(MPI_Get_count(&in, MPI_CHAR, &count));
     CHECK_EQ(count, 5);
 }
