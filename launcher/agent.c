@@ -207,6 +207,13 @@ static void told_to_end(void)
         wire_put_str(&o, "somebody told its agent to end (SIGTERM)");
         agent_end(&o);
         wire_flush(&agent.up);
+    } else if (signal(SIGTERM, SIG_DFL) != SIG_ERR) {
+        /* No order has come, so that nothing has to be ended; the exit status says why. */
+        sigset_t term;
+        sigemptyset(&term);
+        sigaddset(&term, SIGTERM);
+        raise(SIGTERM);
+        sigprocmask(SIG_UNBLOCK, &term, NULL);
     }
     agent.phase = AGENT_LEAVING;
 }
