@@ -31,3 +31,10 @@ check-pmix5: all
 	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS)
 	@$(abs_top_srcdir)/test/rig/pmix5 $(run_beside) $(RUNTESTS)
 .PHONY: check-pmix5
+
+# Ranks, agents and mpirun that are killed at random moments.  KILL='--seconds 600' runs longer, with a new seed.
+EXTRA_DIST += test/rig/kill
+check-kill: all $(fake_cuda)
+	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) test/rig/hostrank test/launch/rank test/gpu/coll_victim
+	@TEST_BUILDDIR=$(abs_top_builddir) $(run_python) $(abs_top_srcdir)/test/rig/kill $(KILL)
+.PHONY: check-kill
