@@ -17,6 +17,7 @@ check-local:
 check-all: all
 	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS)
 	@set -f; $(run_tests) $(run_beside) --all $(RUNTESTS) $(TESTS)
+	@test -n "$(TESTS)" || $(MAKE) $(AM_MAKEFLAGS) check-fresh
 
 check-layers:
 	@cd $(srcdir) && $(run_python) test/tool/check-layers
