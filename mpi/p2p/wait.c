@@ -23,6 +23,8 @@
 
 /* Safety net: the longest sleep.  Nothing but a defect ever needs it, and then `rescues` counts. */
 #define NET_US 1000000
+/* Looks on behalf of sleepers until nothing is left; waking a thread costs as much as many. */
+#define LOOKS 4
 
 struct wm_sleeper {          /* on the stack of a thread that is asleep, or about to be */
     struct rt_list link;     /* in domain->sleepers */
@@ -77,7 +79,9 @@ static void wake_ended(struct wm_domain *d)
 static void on_release(struct rt_lock *l)
 {
     struct wm_domain *d = rt_container(l, struct wm_domain, lock);
-    bool more = !d->nawake && exhaust(d);
+    bool more = !d->nawake;
+    for (int i = 0; more && i < LOOKS; i++)
+        more = exhaust(d) > 0;
     wake_ended(d);
     if (!d->nawake && (more || !d->watcher))
         wake(d, d->watcher ? d->watcher : rt_container(d->sleepers.next, struct wm_sleeper, link));
