@@ -235,12 +235,13 @@ static void current_context(void)
 static void freed_pointer(void)
 {
     static const enum gt_kind kinds[] = { GT_CUDA, GT_VMM, GT_POOL };
+    enum { TIMES = 20 }; /* each time at once after it has been used */
     unsigned char *p;
     unsigned i, k;
 
     for (k = 0; k < 3; k++)
-        for (i = 0; i < 2; i++) {
-            size_t n = i ? 4u << 20 : 100;
+        for (i = 0; i < 2 * TIMES; i++) {
+            size_t n = i == 1 ? 4u << 20 : 100;
 
             p = gt_alloc(kinds[k], dev, n, 0);
             pass(p, n, i);

@@ -206,6 +206,7 @@ static int free_at(const char *symbol, uint64_t p, uint32_t kinds)
 
     if (err || !p)
         return err;
+    fake_nap_us(FAKE_FREE_US);
     pthread_mutex_lock(&fake.lock);
     m = fake_mem_find(p);
     if (m && m->ctx)

@@ -236,6 +236,7 @@ static int run_free(struct fake_op *op)
 {
     struct fake_mem *m;
 
+    fake_nap_us(FAKE_FREE_US);
     pthread_mutex_lock(&fake.lock);
     m = fake_mem_find(op->dst);
     if (m && m->base == op->dst && m->id == op->src)

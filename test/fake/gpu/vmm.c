@@ -225,6 +225,7 @@ cu_result cuMemUnmap(cu_ptr p, size_t nbytes)
 
     if (err)
         return err;
+    fake_nap_us(FAKE_FREE_US);
     pthread_mutex_lock(&fake.lock);
     err = each_mapping(p, nbytes, mapping_drop, 0);
     pthread_mutex_unlock(&fake.lock);
