@@ -118,6 +118,12 @@ struct cu_copy2d {
     size_t width, height;
 };
 #define CU_MEMORY_UNIFIED 4u
+struct cu_copy_attr { /* of the copies of a batch */
+    int order; /* when the source is read */
+    struct cu_location src, dst; /* for managed memory */
+    unsigned flags;
+};
+#define CU_COPY_ORDER_STREAM 1
 struct cu_kernel_node { /* a launch as a node of a graph */
     cu_function f;
     unsigned gx, gy, gz, bx, by, bz, shared_nbytes;
@@ -176,6 +182,9 @@ struct cu_kernel_node { /* a launch as a node of a graph */
     CU(event_destroy, cuEventDestroy_v2, (cu_event e)) \
     CU(memcpy_async, cuMemcpyAsync, (cu_ptr dst, cu_ptr src, size_t nbytes, cu_stream s)) \
     CU(memcpy_2d_async, cuMemcpy2DAsync_v2, (const struct cu_copy2d *c, cu_stream s)) \
+    OPT(memcpy_batch_async, cuMemcpyBatchAsync, \
+        (cu_ptr *dst, cu_ptr *src, size_t *nbytes, size_t n, struct cu_copy_attr *attrs, \
+         size_t *first_of_attr, size_t nattrs, size_t *failed, cu_stream s)) \
     CU(memset_d8_async, cuMemsetD8Async, (cu_ptr p, unsigned char c, size_t n, cu_stream s)) \
     CU(module_load_data, cuModuleLoadData, (cu_module *m, const void *image)) \
     CU(module_unload, cuModuleUnload, (cu_module m)) \

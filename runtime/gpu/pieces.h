@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packing by the copy engine, piece by piece, where there are no kernels. */
+/* Packing by the copy engine where there are no kernels. */
 #ifndef RT_GPU_PIECES_H
 #define RT_GPU_PIECES_H
 

@@ -513,6 +513,119 @@ static void tables_are_bounded(void)
     rt_layout_gpu_fini();
 }
 
+/* ---- without kernels ---- */
+
+static struct {
+    unsigned copies, batches, waits;
+} calls;
+static struct rt_cuda driver;
+
+static cu_result counted_copy(cu_ptr dst, cu_ptr src, size_t n, cu_stream s)
+{
+    calls.copies++;
+    return driver.memcpy_async(dst, src, n, s);
+}
+
+static cu_result counted_batch(cu_ptr *dst, cu_ptr *src, size_t *nbytes, size_t n,
+                               struct cu_copy_attr *attrs, size_t *first, size_t nattrs,
+                               size_t *failed, cu_stream s)
+{
+    calls.batches++;
+    return driver.memcpy_batch_async(dst, src, nbytes, n, attrs, first, nattrs, failed, s);
+}
+
+static cu_result refused_batch(cu_ptr *dst, cu_ptr *src, size_t *nbytes, size_t n,
+                               struct cu_copy_attr *attrs, size_t *first, size_t nattrs,
+                               size_t *failed, cu_stream s)
+{
+    (void)dst, (void)src, (void)nbytes, (void)n, (void)attrs, (void)first, (void)nattrs, (void)s;
+    *failed = 0;
+    return CU_ERROR_INVALID_VALUE;
+}
+
+static cu_result counted_wait(cu_stream s)
+{
+    calls.waits++;
+    return driver.stream_synchronize(s);
+}
+
+static void count_calls(void)
+{
+    memset(&calls, 0, sizeof calls);
+    rt_cuda.memcpy_async = counted_copy;
+    rt_cuda.stream_synchronize = counted_wait;
+}
+
+/* Moves all of one element of n irregular pieces, from or to `where`, counting. */
+static void move_counted(const struct rt_layout *l, bool pack, char *where, void *buf)
+{
+    struct wait w = { .op.done = on_done };
+    count_calls();
+    if (pack)
+        rt_layout_gpu_pack(g, l, 1, buf, 0, where, l->size, &w.op);
+    else
+        rt_layout_gpu_unpack(g, l, 1, buf, 0, where, l->size, &w.op);
+    CHECK_EQ(finish(&w), 0);
+}
+
+static void few_calls_of_the_driver(void)
+{
+    struct rt_layout l;
+    char *device = at(dev_packed);
+    scattered(&l, 2000, 8, 8);
+    move_counted(&l, true, pinned, origin()); /* a span */
+    CHECK(calls.copies == 1 && calls.waits == 1 && !calls.batches);
+    move_counted(&l, true, device, origin()); /* and a copy to the device */
+    CHECK(calls.copies == 2 && calls.waits == 2 && !calls.batches);
+    if (driver.memcpy_batch_async) { /* CUDA 12.8 */
+        rt_cuda.memcpy_batch_async = counted_batch;
+        move_counted(&l, false, pinned, origin());
+        CHECK(calls.copies == 0 && calls.waits == 1 && calls.batches == 8);
+        copy(at(dev_user), user, sizeof user);
+        check_layout(&l, 1, true);
+    }
+    rt_cuda.memcpy_batch_async = refused_batch;
+    check_layout(&l, 1, true);
+    rt_cuda.memcpy_batch_async = NULL; /* an older driver */
+    move_counted(&l, false, device, origin());
+    CHECK(calls.waits == 1);
+    copy(at(dev_user), user, sizeof user);
+    check_layout(&l, 1, true);
+    rt_layout_fini(&l);
+}
+
+/* More than a staging buffer holds between the first and the last byte. */
+static void long_spans(void)
+{
+    struct rt_layout l;
+    scattered(&l, 2000, 8, 2300);
+    size_t n = (size_t)l.true_extent;
+    char *all = malloc(n);
+    cu_ptr p = alloc(n);
+    CHECK(all && n > 2 * RT_GPU_STAGE_LARGE);
+    fill(all, n);
+    copy(at(p), all, n);
+    memset(pinned, 0x5a, sizeof packed);
+    move_counted(&l, true, pinned, at(p));
+    CHECK(calls.waits > 1 && calls.waits <= 8 && calls.copies == calls.waits);
+    memset(packed, 0x5a, sizeof packed);
+    rt_layout_pack(&l, 1, all, 0, packed, l.size);
+    CHECK(!memcmp(packed, pinned, sizeof packed));
+    give(p);
+    free(all);
+    rt_layout_fini(&l);
+}
+
+static void without_kernels(void)
+{
+    if (rt_gpu_has_kernels(g))
+        return;
+    driver = rt_cuda;
+    few_calls_of_the_driver();
+    long_spans();
+    rt_cuda = driver;
+}
+
 int main(int argc, char **argv)
 {
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)time(NULL);
@@ -545,6 +658,7 @@ int main(int argc, char **argv)
     RUN(tables_are_bounded);
     RUN(through_staging);
     RUN(more_than_a_table);
+    RUN(without_kernels);
     rt_gpu_stage_give(stage);
     give(dev_user);
     give(dev_packed);

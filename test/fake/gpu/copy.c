@@ -37,6 +37,11 @@ static void bytes_fill(char *dst, int c, size_t len)
 #endif
 }
 
+struct move { /* one copy of a batch */
+    uint64_t dst, src;
+    size_t len;
+};
+
 /* An end of a copy: known memory, pinned, or ordinary host memory. */
 struct end {
     char *p;
@@ -73,20 +78,22 @@ static int copy_pageable(const struct end *dst, const struct end *src, size_t le
     return 0;
 }
 
-/* With delays, the end of the data comes first and the beginning last. */
-static void copy_known(char *dst, const char *src, size_t len)
-{
-    size_t half = fake.delay_us ? len / 2 : 0;
+/* With delays each copy has two steps: of each run the second half is copied, and after a while the
+ * first half. */
+enum step { WHOLE, SECOND_HALF, FIRST_HALF };
 
-    fake_bytes_copy(dst + half, src + half, len - half);
-    if (!half)
-        return;
-    fake_nap_us(fake.delay_us / 2);
-    fake_bytes_copy(dst, src, half);
+static void copy_known(char *dst, const char *src, size_t len, enum step step)
+{
+    size_t half = step == WHOLE ? 0 : len / 2;
+
+    if (step == FIRST_HALF)
+        fake_bytes_copy(dst, src, half);
+    else
+        fake_bytes_copy(dst + half, src + half, len - half);
 }
 
 /* *bad: the call's own error, for a host address that does not exist. */
-static int copy_part(cu_ctx c, uint64_t dst, uint64_t src, size_t len, int *bad)
+static int copy_part(cu_ctx c, uint64_t dst, uint64_t src, size_t len, enum step step, int *bad)
 {
     struct end d = { 0 }, s = { 0 };
     int err = end_open(&d, c, dst, len);
@@ -96,20 +103,35 @@ static int copy_part(cu_ctx c, uint64_t dst, uint64_t src, size_t len, int *bad)
     if (!err && (d.pageable || s.pageable))
         *bad = copy_pageable(&d, &s, len);
     else if (!err)
-        copy_known(d.p, s.p, len);
+        copy_known(d.p, s.p, len, step);
     fake_unpin(d.pin);
     fake_unpin(s.pin);
     return err;
 }
 
-static int copy_row(cu_ctx c, uint64_t dst, uint64_t src, size_t len, int *bad)
+static int copy_row(cu_ctx c, const struct move *m, enum step step, int *bad)
 {
     size_t at, n;
     int err = 0;
 
-    for (at = 0; at < len && !err && !*bad; at += n) {
-        n = fake_run(dst + at, fake_run(src + at, len - at));
-        err = copy_part(c, dst + at, src + at, n, bad);
+    for (at = 0; at < m->len && !err && !*bad; at += n) {
+        n = fake_run(m->dst + at, fake_run(m->src + at, m->len - at));
+        err = copy_part(c, m->dst + at, m->src + at, n, step, bad);
+    }
+    return err;
+}
+
+/* The rows of one copy, or the copies of a batch. */
+static int copy_all(struct fake_op *op, enum step step, int *bad)
+{
+    const struct move *batch = (const struct move *)(void *)op->params;
+    int err = 0;
+    size_t y;
+
+    for (y = 0; y < op->height && !err && !*bad; y++) {
+        struct move row = { op->dst + y * op->dst_pitch, op->src + y * op->src_pitch, op->len };
+
+        err = copy_row(op->stream->ctx, op->nparams ? &batch[y] : &row, step, bad);
     }
     return err;
 }
@@ -117,11 +139,13 @@ static int copy_row(cu_ctx c, uint64_t dst, uint64_t src, size_t len, int *bad)
 static int run_copy(struct fake_op *op)
 {
     int err = fake_fails("copy"), bad = 0;
-    size_t y;
 
-    for (y = 0; y < op->height && !err && !bad; y++)
-        err = copy_row(op->stream->ctx, op->dst + y * op->dst_pitch, op->src + y * op->src_pitch,
-                       op->len, &bad);
+    if (!err && fake.delay_us) {
+        err = copy_all(op, SECOND_HALF, &bad);
+        fake_nap_us(fake.delay_us / 2);
+    }
+    if (!err && !bad)
+        err = copy_all(op, fake.delay_us ? FIRST_HALF : WHOLE, &bad);
     if (op->result)
         *op->result = bad;
     return err;
@@ -218,6 +242,41 @@ cu_result cuMemcpy2DAsync_v2(const struct cu_copy2d *k, cu_stream s)
                        k->dst_pitch ? k->dst_pitch : k->width,
                        src + k->src_y * k->src_pitch + k->src_x,
                        k->src_pitch ? k->src_pitch : k->width, k->width, k->height, false);
+}
+
+/* Copies that depend on nothing but what the stream did before. */
+cu_result cuMemcpyBatchAsync(cu_ptr *dst, cu_ptr *src, size_t *nbytes, size_t n,
+                             struct cu_copy_attr *attrs, size_t *first_of_attr, size_t nattrs,
+                             size_t *failed, cu_stream s)
+{
+    bool null = !s, wait = false;
+    struct fake_op *op;
+    struct move *moves;
+    cu_ctx c;
+    int err = fake_enter_ctx("cuMemcpyBatchAsync", &c);
+
+    if (!err)
+        err = fake_stream_of(c, s, &s);
+    if (!err && (null || !n || nattrs != 1 || *first_of_attr ||
+                 attrs->order != CU_COPY_ORDER_STREAM || attrs->flags))
+        err = CU_ERROR_INVALID_VALUE;
+    if (err)
+        return err;
+    for (size_t i = 0; i < n && !err; i++) {
+        *failed = i;
+        err = nbytes[i] ? range_check(dst[i], nbytes[i], &wait) : CU_ERROR_INVALID_VALUE;
+        err = err ? err : range_check(src[i], nbytes[i], &wait);
+    }
+    if (err || wait) /* memory that is not pinned: nobody here wants that */
+        return err ? err : CU_ERROR_INVALID_VALUE;
+    op = fake_op_make(run_copy, n * sizeof(*moves));
+    if (op) {
+        moves = (struct move *)(void *)op->params;
+        for (size_t i = 0; i < n; i++)
+            moves[i] = (struct move){ dst[i], src[i], nbytes[i] };
+        op->height = n;
+    }
+    return fake_submit(s, op);
 }
 
 /* ---- fills and stores ---- */

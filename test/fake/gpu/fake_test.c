@@ -210,6 +210,31 @@ static void untouchable(void)
     GOOD(cu.mem_free(p));
 }
 
+/* Several copies by one call; one that is wrong is named. */
+static void batched(cu_ptr a, cu_ptr b)
+{
+    struct cu_copy_attr any = { .order = CU_COPY_ORDER_STREAM };
+    cu_ptr dst[3] = { b + 5, b + 100, b + 50 }, src[3] = { a, a + 33, a + 8 };
+    size_t len[3] = { 5, 40, 1 }, first = 0, bad = 0;
+    cu_stream s;
+
+    GOOD(cu.stream_create(&s, CU_STREAM_NON_BLOCKING));
+    GOOD(cu.memset_d8(b, 0x5a, 140));
+    GOOD(cu.memcpy_batch_async(dst, src, len, 3, &any, &first, 1, &bad, s));
+    GOOD(cu.stream_synchronize(s));
+    fill(in, 80, 7);
+    GOOD(cu.memcpy_now(host(out), b, 140));
+    CHECK(!memcmp(out + 5, in, 5) && !memcmp(out + 100, in + 33, 40) && out[50] == in[8]);
+    CHECK(out[4] == 0x5a && out[10] == 0x5a && out[49] == 0x5a && out[51] == 0x5a);
+    len[1] = 2 * N;
+    CHECK_EQ(cu.memcpy_batch_async(dst, src, len, 3, &any, &first, 1, &bad, s),
+             CU_ERROR_INVALID_VALUE);
+    CHECK_EQ(bad, 1);
+    CHECK_EQ(cu.memcpy_batch_async(dst, src, len, 3, &any, &first, 1, &bad, NULL),
+             CU_ERROR_INVALID_VALUE);
+    GOOD(cu.stream_destroy(s));
+}
+
 static void copies(void)
 {
     struct cu_copy2d k = { .src_type = CU_MEMORY_UNIFIED, .dst_type = CU_MEMORY_UNIFIED };
@@ -240,6 +265,7 @@ static void copies(void)
     GOOD(cu.memcpy_now(host(out), b, 700));
     for (i = 0; i < 100; i++)
         CHECK(!memcmp(out + 7 * i, in + 10 * i, 7));
+    batched(a, b);
     CHECK_EQ(cu.memcpy_now(a, b, N + 1), CU_ERROR_INVALID_VALUE);
     CHECK_EQ(cu.memcpy_now(a, host((void *)0x10), 8), CU_ERROR_INVALID_VALUE);
     GOOD(cu.mem_free(b));
