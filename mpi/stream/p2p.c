@@ -11,9 +11,10 @@
  * one at a time, another for each Isend whose Wait has not been enqueued.
  *
  * A send buffer that others cannot map goes as an ordinary message: the sender's host waits for its
- * stream and sends; the receiver's learns from the header that it has to wait for its own stream
- * and receive.  Such messages travel on the collective context of the hidden communicator, where
- * tags are numbers. */
+ * stream and sends a copy, so that it need not wait for the receiver's host, which may wait for
+ * something else from this one; the receiver's learns from the header that it has to wait for its
+ * own stream and receive.  Such messages travel on the collective context of the hidden
+ * communicator, where tags are numbers. */
 #include <stdlib.h>
 #include <string.h>
 #include "mpi/core/status.h"
@@ -41,7 +42,6 @@ struct stream_req {
     void *buf;
     MPI_Count count;
     struct wm_xstream_held *held; /* send: owned; receive: `req` is that of the header */
-    struct rt_req *message;       /* send by the host: the message, or NULL */
 };
 _Static_assert(sizeof(struct stream_req) <= WM_REQ_MAX, "stream request fits a slab slot");
 
@@ -152,9 +152,45 @@ static void drop_held(struct wm_xstream_call *k, struct wm_xstream_held *h)
     free(h);
 }
 
+static void copy_sent(struct rt_req *r, void *copy)
+{
+    (void)r;
+    free(copy);
+}
+
+/* Sends a copy of the data, which this process keeps until the message has left. */
+static int send_copy(const struct wm_msg *data)
+{
+    int64_t nbytes = data->count * data->layout->size;
+    void *copy = malloc(nbytes ? (size_t)nbytes : 1);
+    struct wm_msg m = *data;
+    struct rt_req *r;
+    if (!copy)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for a message of %lld bytes", (long long)nbytes);
+    m.buf = copy;
+    m.count = nbytes;
+    m.layout = &wm_type_get(MPI_BYTE)->layout;
+    int err = wm_pack_now(data->layout, data->count, data->buf, 0, copy, nbytes);
+    if (err >= 0)
+        err = wm_p2p_isend(&m, WM_STANDARD, &r);
+    if (err < 0) {
+        free(copy);
+        return message_error(err, data->peer);
+    }
+    if (rt_req_done(r)) {
+        err = wm_req_error(r);
+        free(copy);
+        wm_req_release(r);
+        return err;
+    }
+    r->flags |= RT_REQ_DETACHED;
+    r->notify = copy_sent;
+    r->arg = copy;
+    return MPI_SUCCESS;
+}
+
 static int send_by_host(struct wm_xstream_call *k, const struct wm_msg *data,
-                        struct wm_xstream_held *h, struct header *head, int tag,
-                        struct rt_req **message)
+                        struct wm_xstream_held *h, struct header *head, int tag)
 {
     int err = wm_xstream_settle(k, "the send buffer is not contiguous memory of a device that the "
                                    "receiver can reach");
@@ -163,8 +199,7 @@ static int send_by_host(struct wm_xstream_call *k, const struct wm_msg *data,
     head->by_host = 1;
     head->seq = (uint32_t)data->tag;
     err = announce(k, h, head, data->peer, tag);
-    int rc = err ? 0 : wm_p2p_isend(data, WM_STANDARD, message);
-    return rc < 0 ? message_error(rc, data->peer) : err;
+    return err ? err : send_copy(data);
 }
 
 struct sending {
@@ -174,13 +209,13 @@ struct sending {
     int dest, tag;
 };
 
-/* Everything but the wait.  `*message`: goes by the host, and is this. */
+/* Everything but the wait.  `*by_host`: there is none. */
 static int send_begin(struct wm_xstream_call *k, const struct sending *a, bool blocks,
-                      struct wm_xstream_held **held, int *slot, struct rt_req **message)
+                      struct wm_xstream_held **held, int *slot, bool *by_host)
 {
     struct wm_xstream_held *h = calloc(1, sizeof *h);
     struct header head = { .nbytes = 0 };
-    *message = NULL;
+    *by_host = false;
     if (!h)
         return wm_err(MPI_ERR_NO_MEM, "no memory for a message");
     int rc = describe(k, a->buf, a->count, a->t, h, &head), err;
@@ -188,7 +223,8 @@ static int send_begin(struct wm_xstream_call *k, const struct sending *a, bool b
         err = wm_dev_fault();
     } else if (rc < 0) {
         struct wm_msg data = data_message(k, a->buf, a->count, a->t, a->dest, k->s->seq[a->dest]++);
-        err = send_by_host(k, &data, h, &head, a->tag, message);
+        err = send_by_host(k, &data, h, &head, a->tag);
+        *by_host = true;
     } else {
         err = take_slot(k, a->dest, blocks, slot);
         head.slot = (uint32_t)*slot;
@@ -212,12 +248,11 @@ static int send_begin(struct wm_xstream_call *k, const struct sending *a, bool b
 static int send_now(struct wm_xstream_call *k, const struct sending *a)
 {
     struct wm_xstream_held *h;
-    struct rt_req *message;
-    int slot, err = send_begin(k, a, true, &h, &slot, &message);
-    if (err)
-        return err;
-    wm_xstream_hold(k, h);
-    return message ? wm_req_wait(domain_of(k), message, MPI_STATUS_IGNORE) : MPI_SUCCESS;
+    bool by_host;
+    int slot, err = send_begin(k, a, true, &h, &slot, &by_host);
+    if (!err)
+        wm_xstream_hold(k, h);
+    return err;
 }
 
 /* ---- receiving ---- */
@@ -413,8 +448,7 @@ int wm_xstream_send(const void *buf, MPI_Count count, struct wm_type *t, int des
     } else if (!(err = make_req(c, t, &q))) {
         q->is_send = true;
         q->peer = dest;
-        err = send_begin(&k, &a, false, &q->held, &q->slot, &q->message);
-        q->by_host = q->message != NULL;
+        err = send_begin(&k, &a, false, &q->held, &q->slot, &q->by_host);
         if (err)
             req_release(&q->r);
         else
@@ -479,10 +513,8 @@ int wm_xstream_irecv(void *buf, MPI_Count count, struct wm_type *t, int source, 
 
 static int finish_send(struct wm_xstream_call *k, struct stream_req *q)
 {
-    int err;
-    if (q->by_host) {
-        err = wm_req_wait(domain_of(k), q->message, MPI_STATUS_IGNORE);
-    } else {
+    int err = MPI_SUCCESS;
+    if (!q->by_host) {
         err = launch_send(k, q->peer, q->slot, false, true);
         k->s->slots[q->peer] &= ~(1u << q->slot);
     }

@@ -35,10 +35,14 @@ extern const char *const gt_kind_names[GT_ALL_KINDS];
 /* Opens and initialises the driver: NULL, or why there is none or no device. */
 const char *gt_open(void);
 /* The same at the start of main(); ends the program with 77 and the reason on standard output when
- * there are fewer than `devices`, or than GT_DEVICES in the environment says. */
+ * there are fewer than `devices`, or than GT_DEVICES in the environment says, or when
+ * FAKE_CUDA_FAIL wants the failure of a kernel and there is none. */
 void gt_need(int devices);
 int gt_ndevices(void);
 bool gt_is_fake(void);
+/* Whether the library has kernels for its devices; without them it does by the host what kernels
+ * would do. */
+bool gt_kernels(void);
 /* Makes the primary context of a device current. */
 void gt_use(int dev);
 cu_ctx gt_ctx(int dev);
