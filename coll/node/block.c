@@ -85,6 +85,19 @@ static const char *slice_input(const struct coll_node *n, const struct coll_args
     return input_row(n, rank, i) + lo;
 }
 
+struct source { /* of a slice: piece i, from its byte `lo` on */
+    const struct coll_node *n;
+    const struct coll_args *a;
+    struct coll_piece p;
+    int64_t i, lo;
+};
+
+static const void *source_of(const void *arg, int rank)
+{
+    const struct source *s = arg;
+    return slice_input(s->n, s->a, s->p, s->i, rank, s->lo);
+}
+
 static void reduce_slice(const struct coll_node *n, const struct coll_args *a,
                          struct coll_piece p, int64_t i)
 {
@@ -94,6 +107,12 @@ static void reduce_slice(const struct coll_node *n, const struct coll_args *a,
     rt_reduce_fn *fn = rt_reduce_find(a->op->code, a->rtype->elem);
     int64_t elems = own.len / rt_elem_nbytes(a->rtype->elem);
     char *out = result_row(n, i) + own.at;
+    if (rt_reduce_is_wide(a->op->code, (enum rt_elem)a->rtype->elem)) {
+        const struct source s = { n, a, p, i, own.at };
+        rt_reduce_wide(a->op->code, (enum rt_elem)a->rtype->elem, source_of, &s, n->team->size,
+                       out, elems);
+        return;
+    }
     const char *acc = slice_input(n, a, p, i, 0, own.at);
     for (int r = 1; r < n->team->size; r++) {
         fn(acc, slice_input(n, a, p, i, r, own.at), out, elems);

@@ -133,6 +133,18 @@ static void write_own(const struct coll_team *t, const struct coll_args *a, char
     }
 }
 
+struct source { /* of a combination: the payload from byte `at` on */
+    const struct coll_node *n;
+    uint64_t e;
+    int64_t payload, at;
+};
+
+static const void *source_of(const void *arg, int rank)
+{
+    const struct source *s = arg;
+    return data_of(s->n, s->e, rank, s->payload) + s->at;
+}
+
 /* Combines `count` items at byte `at` of the payloads of ranks [0, nranks), in rank order, into
  * buf. */
 static void combine(const struct coll_node *n, uint64_t e, const struct coll_args *a,
@@ -145,6 +157,12 @@ static void combine(const struct coll_node *n, uint64_t e, const struct coll_arg
     const char *first = data_of(n, e, 0, payload) + at;
     if (nranks == 1)
         memcpy(acc, first, (size_t)len);
+    if (nranks > 2 && rt_reduce_is_wide(a->op->code, (enum rt_elem)a->rtype->elem)) {
+        const struct source s = { n, e, payload, at };
+        rt_reduce_wide(a->op->code, (enum rt_elem)a->rtype->elem, source_of, &s, nranks, acc,
+                       elems);
+        nranks = 0;
+    }
     for (int i = 1; i < nranks; i++) {
         fn(first, data_of(n, e, i, payload) + at, acc, elems);
         first = acc;

@@ -301,16 +301,52 @@ static bool read_direct(struct coll_node *n, int from, struct coll_move_data d, 
     return true;
 }
 
+struct source { /* of a sum: piece i, from byte `at` of the block on */
+    const struct coll_node *n;
+    const struct coll_args *a;
+    int64_t i, at;
+};
+
+/* Where a rank's data lie that gives no address. */
+static const void *source_of(const void *arg, int from)
+{
+    const struct source *s = arg;
+    if (from == s->n->team->rank && !s->n->plan.own_staged)
+        return coll_move_out(s->n->team, s->a, from).at + s->at;
+    return coll_move_stage(s->n, from, s->n->team->rank, s->i);
+}
+
+/* Whether all ranks' pieces are added up at once, when the last is there; two give one sum. */
+static bool adds_at_end(const struct coll_node *n, const struct coll_args *a)
+{
+    return n->team->size > 2 && rt_reduce_is_wide(a->op->code, (enum rt_elem)a->rtype->elem);
+}
+
+static void add_all(struct coll_node *n, const struct coll_args *a, struct coll_move_data d,
+                    struct coll_piece pc, int64_t i)
+{
+    struct coll_node_plan *p = &n->plan;
+    const struct source s = { n, a, i, pc.at };
+    enum rt_elem elem = (enum rt_elem)d.l->elem;
+    char *out = d.l->contig ? d.at + pc.at : coll_move_spare(n, a->kind, i);
+    rt_reduce_wide(a->op->code, elem, source_of, &s, p->nsources, out,
+                   pc.len / rt_elem_nbytes(elem));
+    p->acc = out;
+}
+
 /* Adds one rank's piece i, in the order of the ranks. */
 static void add_piece(struct coll_node *n, const struct coll_args *a, int from,
                       struct coll_move_data d, struct coll_piece pc, int64_t i)
 {
     struct coll_node_plan *p = &n->plan;
-    const char *in = coll_move_stage(n, from, n->team->rank, i);
+    const char *in = source_of(&(struct source){ n, a, i, pc.at }, from);
     char *out = d.l->contig ? d.at + pc.at : coll_move_spare(n, a->kind, i);
-    if (from == n->team->rank && !p->own_staged) {
-        in = coll_move_out(n->team, a, from).at + pc.at;
-    } else if (n->direct[from]) {
+    if (adds_at_end(n, a)) {
+        p->nsources++; /* ranks from 0 on */
+        p->acc = in;
+        return;
+    }
+    if (from != n->team->rank && n->direct[from]) {
         char *to = p->acc == out ? scratch(n) : out;
         if (!to)
             return;
@@ -379,6 +415,9 @@ static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t 
     if (p->acc) {
         struct coll_move_data d = coll_move_whole(a->rbuf, coll_move_in(n->team, a, 0).n, a->rtype);
         struct coll_piece pc = coll_piece_of(coll_move_nbytes(d), p->piece, i);
+        if (p->nsources > 1)
+            add_all(n, a, d, pc, i);
+        p->nsources = 0;
         if (p->acc != d.at + pc.at || !d.l->contig)
             coll_piece_out(d.at, d.n, d.l, pc, p->acc);
         p->acc = NULL;

@@ -110,7 +110,8 @@ struct coll_node_plan {
     bool large;      /* not all of this rank's blocks go through lines and cells */
     int heard;       /* ranks whose lines have been read */
     int err;         /* of a copy between processes */
-    const char *acc; /* of a reduction: what the ranks before n->next add up to */
+    const char *acc; /* of a reduction: what the ranks before n->next add up to, */
+    int nsources;    /* or, where they are added up at the end, how many there are */
     int64_t known;   /* stream.c: steps that those waited for have done, as last seen */
 };
 

@@ -258,10 +258,12 @@ static int stream_step(struct coll_task *k)
     return coll_node_end(n);
 }
 
+/* A reduction that needs all ranks' pieces at once is not for rings. */
 int coll_node_stream_start(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
 {
-    (void)a;
+    bool wide = a->op && t->size > 2 &&
+                rt_reduce_is_wide(a->op->code, (enum rt_elem)a->rtype->elem);
     coll_node_begin(t->node, k);
-    k->step = stream_step;
+    k->step = wide ? coll_node_move_instead : stream_step;
     return 0;
 }

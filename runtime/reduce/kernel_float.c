@@ -58,6 +58,65 @@ static inline uint16_t store_f16(float f)
 float rt_half_load(uint16_t h) { return load_f16(h); }
 uint16_t rt_half_store(float f) { return store_f16(f); }
 
+/* ---- several sources ---- */
+
+#define WIDE_CHUNK 512 /* elements combined at a time: 2 KiB of the stack */
+
+#define WIDE(elem, load, store) \
+    static void widen_##elem(const uint16_t *in, float *out, int64_t n) \
+    { \
+        for (int64_t i = 0; i < n; i++) \
+            out[i] = load(in[i]); \
+    } \
+    static void narrow_##elem(const float *in, uint16_t *out, int64_t n) \
+    { \
+        for (int64_t i = 0; i < n; i++) \
+            out[i] = store(in[i]); \
+    } \
+    static void combine_##elem(bool sum, const uint16_t *in, float *acc, int64_t n) \
+    { \
+        for (int64_t i = 0; i < n && sum; i++) \
+            acc[i] += load(in[i]); \
+        for (int64_t i = 0; i < n && !sum; i++) \
+            acc[i] *= load(in[i]); \
+    } \
+    static void wide_##elem(bool sum, rt_reduce_source_fn *source, const void *arg, int nsources, \
+                            uint16_t *out, int64_t n) \
+    { \
+        float acc[WIDE_CHUNK]; \
+        for (int64_t at = 0; at < n; at += WIDE_CHUNK) { \
+            int64_t len = n - at < WIDE_CHUNK ? n - at : WIDE_CHUNK; \
+            widen_##elem((const uint16_t *)source(arg, 0) + at, acc, len); \
+            for (int k = 1; k < nsources; k++) \
+                combine_##elem(sum, (const uint16_t *)source(arg, k) + at, acc, len); \
+            narrow_##elem(acc, out + at, len); \
+        } \
+    }
+WIDE(F16, load_f16, store_f16)
+WIDE(BF16, load_bf16, store_bf16)
+
+void rt_reduce_wide(enum rt_opcode op, enum rt_elem elem, rt_reduce_source_fn *source,
+                    const void *arg, int nsources, void *out, int64_t n)
+{
+    bool sum = op == RT_OP_SUM;
+    if (elem == RT_ELEM_F16)
+        wide_F16(sum, source, arg, nsources, out, n);
+    else
+        wide_BF16(sum, source, arg, nsources, out, n);
+}
+
+void rt_reduce_widen(enum rt_elem elem, const void *in, float *out, int64_t n)
+{
+    (elem == RT_ELEM_F16 ? widen_F16 : widen_BF16)(in, out, n);
+}
+
+void rt_reduce_narrow(enum rt_elem elem, const float *in, void *out, int64_t n)
+{
+    (elem == RT_ELEM_F16 ? narrow_F16 : narrow_BF16)(in, out, n);
+}
+
+/* ---- two ---- */
+
 #define REAL(op, elem, type, expr) RT_REDUCE_KERNEL(op##_##elem, type, type, ID, ID, expr)
 #define HALF(op, expr) \
     RT_REDUCE_KERNEL(op##_F16, uint16_t, float, load_f16, store_f16, expr) \

@@ -49,6 +49,21 @@ bool rt_elem_packs(enum rt_elem elem);
 /* Kernel for this operation and type, or NULL when MPI does not allow the pair (MPI-5.0
  * section 6.9.2). */
 rt_reduce_fn *rt_reduce_find(enum rt_opcode op, enum rt_elem elem);
+/* Whether the data of several ranks are combined by rt_reduce_wide(), and not two by two: sums and
+ * products of 16-bit floats. */
+static inline bool rt_reduce_is_wide(enum rt_opcode op, enum rt_elem elem)
+{
+    return (op == RT_OP_SUM || op == RT_OP_PROD) && (elem == RT_ELEM_F16 || elem == RT_ELEM_BF16);
+}
+/* out = source 0 op source 1 op ..., n basic elements of each, in this order, in float and rounded
+ * once: the bits that a device's kernel gives.  `source` says where source i lies; `out` may be one
+ * of them. */
+typedef const void *rt_reduce_source_fn(const void *arg, int i);
+void rt_reduce_wide(enum rt_opcode op, enum rt_elem elem, rt_reduce_source_fn *source,
+                    const void *arg, int nsources, void *out, int64_t n);
+/* Its beginning and its end alone. */
+void rt_reduce_widen(enum rt_elem elem, const void *in, float *out, int64_t n);
+void rt_reduce_narrow(enum rt_elem elem, const float *in, void *out, int64_t n);
 /* inout = in op inout on n elements of any layout the op allows; derived layouts of one basic type
  * included. */
 int rt_reduce_apply(const struct rt_op *op, const void *in, void *inout, int64_t n,

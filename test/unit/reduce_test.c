@@ -133,6 +133,60 @@ static void check_16bit(enum rt_elem elem, int ebits)
         }
 }
 
+/* ---- several sources ---- */
+
+enum { SOURCES = 5, WIDE_N = 1100 };
+
+static const void *source_of(const void *arg, int i)
+{
+    return (const uint16_t *)arg + i * WIDE_N;
+}
+
+/* A value of 16 bits that is as near to f as any. */
+static double nearest16(float f, int ebits)
+{
+    double unit = ldexp(1, ilogb(f) - (14 - ebits)), low = floor(f / unit) * unit;
+    return f - low < low + unit - f ? low : low + unit;
+}
+
+static void check_wide(enum rt_opcode op, enum rt_elem elem, int ebits)
+{
+    static uint16_t in[SOURCES][WIDE_N], out[WIDE_N];
+    int mbits = 15 - ebits, bias = (1 << (ebits - 1)) - 1, nrounded = 0;
+    CHECK(rt_reduce_is_wide(op, elem));
+    for (int i = 0; i < WIDE_N; i++)
+        for (int k = 0; k < SOURCES; k++) /* from 1 to 4 */
+            in[k][i] = (uint16_t)((bias << mbits) + (i * 37 + k * 101) % (2 << mbits));
+    rt_reduce_wide(op, elem, source_of, in, SOURCES, out, WIDE_N);
+    for (int i = 0; i < WIDE_N; i++) {
+        float f = (float)value16(in[0][i], ebits);
+        uint16_t pairwise = in[0][i];
+        for (int k = 1; k < SOURCES; k++) {
+            float v = (float)value16(in[k][i], ebits);
+            f = op == RT_OP_SUM ? f + v : f * v;
+            rt_reduce_find(op, elem)(&pairwise, &in[k][i], &pairwise, 1);
+        }
+        double got = value16(out[i], ebits);
+        CHECK_MSG(fabs(got - f) <= fabs(nearest16(f, ebits) - f), "element %d is %g, from %g", i,
+                  got, (double)f);
+        nrounded += pairwise != out[i];
+    }
+    CHECK(nrounded > 0); /* two by two gives something else */
+    memcpy(in[1], in[0], sizeof in[1]);
+    rt_reduce_wide(op, elem, source_of, in, 2, in[1], WIDE_N);
+    rt_reduce_find(op, elem)(in[0], in[0], out, WIDE_N);
+    CHECK(memcmp(in[1], out, sizeof out) == 0); /* into a source */
+}
+
+static void several_sources(void)
+{
+    check_wide(RT_OP_SUM, RT_ELEM_F16, 5);
+    check_wide(RT_OP_PROD, RT_ELEM_F16, 5);
+    check_wide(RT_OP_SUM, RT_ELEM_BF16, 8);
+    check_wide(RT_OP_PROD, RT_ELEM_BF16, 8);
+    CHECK(!rt_reduce_is_wide(RT_OP_MAX, RT_ELEM_F16) && !rt_reduce_is_wide(RT_OP_SUM, RT_ELEM_F32));
+}
+
 static void half(void) { check_16bit(RT_ELEM_F16, 5); }
 static void bfloat16(void) { check_16bit(RT_ELEM_BF16, 8); }
 
@@ -263,6 +317,7 @@ int main(void)
     RUN(floating_point);
     RUN(half);
     RUN(bfloat16);
+    RUN(several_sources);
     RUN(pairs);
     RUN(what_mpi_does_not_allow);
     RUN(sizes_of_elements);
