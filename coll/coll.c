@@ -101,7 +101,9 @@ int coll_begin_host(struct coll_task *k)
         self_copy(&k->args);
         return 0;
     }
-    return is_empty(k->team, &k->args) ? 0 : start_with(k, has_node);
+    if (is_empty(k->team, &k->args))
+        return 0;
+    return coll_is_wide(k) ? coll_start_wide(k) : start_with(k, has_node);
 }
 
 /* Kinds whose calls go by order, may go from device to device, or be staged; neighbourhoods

@@ -193,6 +193,7 @@ struct coll_task {
         struct coll_task *k); /* frees `state`; called once after finish or failure; NULL-able */
     void *state;              /* the algorithm's own */
     void *up;                 /* what ops->stage() needs of the call */
+    struct coll_wide *wide;   /* of a call that sends floats for 16-bit ones; wide.c */
     /* While an algorithm over messages starts: the device that shall do its copies and reductions,
      * and have its temporaries; NULL: the CPU. */
     struct rt_gpu *gpu;
@@ -265,6 +266,9 @@ int coll_begin_host(struct coll_task *k);
  * device, as are its temporaries; g does copies and reductions.  -RT_ENOMEM, -RT_ENOTSUP: nothing
  * has begun, it must be staged. */
 int coll_begin_device(struct coll_task *k, struct rt_gpu *g);
+/* Whether the call's messages carry floats in place of 16-bit floats, on every rank: it has to be
+ * staged. */
+bool coll_is_wide(const struct coll_task *k);
 /* Tags of a team's messages: below this, and of persistent calls between the other two. */
 #define COLL_TAG_CALLS 0x20000000
 #define COLL_TAG_PERSISTENT 0x40000000

@@ -8,6 +8,8 @@
 /* Starts the task anew with the best algorithm that needs no shared memory; the same on every rank.
  */
 int coll_start_messages(struct coll_task *k);
+/* The same for calls of which coll_is_wide() says so: wide.c. */
+int coll_start_wide(struct coll_task *k);
 /* The algorithm for a team between two groups. */
 const struct coll_alg *coll_inter_alg(enum coll_kind kind);
 /* The plans of devices that have names (gpu/algs.c). */

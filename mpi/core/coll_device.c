@@ -166,7 +166,8 @@ struct rt_gpu *wm_coll_device(struct coll_team *t, const struct coll_args *a)
 static struct rt_gpu *device_of(const struct coll_team *t, const struct coll_task *k)
 {
     int64_t nbytes = 0;
-    struct rt_gpu *g = by_messages(t, k) ? sole_device(t, &k->args, &nbytes) : NULL;
+    struct rt_gpu *g =
+        by_messages(t, k) && !coll_is_wide(k) ? sole_device(t, &k->args, &nbytes) : NULL;
     return nbytes >= DEVICE_MIN ? g : NULL;
 }
 

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sums and products of 16-bit floats over messages among the ranks of one host: the messages carry
+ * floats, and each rank rounds its result once.  So persistent calls, which use messages, give the
+ * same bits as other calls, which go through shared memory or a device's kernel.  Among several
+ * hosts the messages carry 16 bits, because half as many bytes cross the network.  All ranks decide
+ * alike without asking: the decision follows from the team, the type and the operation.  Called
+ * under the domain's lock. */
+#include <stdlib.h>
+#include "coll/algo/algo.h"
+#include "coll/start.h"
+#include "runtime/base/err.h"
+
+struct coll_wide {
+    struct coll_args user;
+    struct rt_layout floats;          /* of one item of the user's type */
+    int (*step)(struct coll_task *k); /* the algorithm's own */
+    void (*cleanup)(struct coll_task *k);
+    bool begun, abandoned;
+    int64_t nin, nout; /* items of the user's type */
+    char *packed;      /* the longer of both, as 16 bits; all is one block of memory */
+    float *in, *out;
+};
+
+bool coll_is_wide(const struct coll_task *k)
+{
+    const struct coll_team *t = k->team;
+    const struct coll_args *a = &k->args;
+    return k->messages && t->node && !t->local && t->size > 2 && a->op &&
+           rt_reduce_is_wide(a->op->code, (enum rt_elem)a->rtype->elem);
+}
+
+static enum rt_elem elem_of(const struct coll_wide *w) { return (enum rt_elem)w->user.rtype->elem; }
+
+static int64_t halves_of(const struct coll_wide *w, int64_t items)
+{
+    return items * w->user.rtype->size / (int64_t)sizeof(uint16_t);
+}
+
+static void widen(struct coll_wide *w)
+{
+    coll_copy(coll_input(&w->user), w->nin, w->user.rtype, w->packed, w->nin * w->user.rtype->size,
+              &coll_bytes);
+    rt_reduce_widen(elem_of(w), w->packed, w->in, halves_of(w, w->nin));
+}
+
+static void narrow(struct coll_wide *w)
+{
+    rt_reduce_narrow(elem_of(w), w->out, w->packed, halves_of(w, w->nout));
+    coll_copy(w->packed, w->nout * w->user.rtype->size, &coll_bytes, w->user.rbuf, w->nout,
+              w->user.rtype);
+}
+
+/* Whether this rank is given a result. */
+static bool takes(const struct coll_task *k, const struct coll_args *a)
+{
+    return a->kind == COLL_REDUCE   ? k->team->rank == a->root
+           : a->kind == COLL_EXSCAN ? k->team->rank > 0
+                                    : true;
+}
+
+static void wide_cleanup(struct coll_task *k);
+
+static int wide_step(struct coll_task *k)
+{
+    struct coll_wide *w = k->wide;
+    if (!w->begun)
+        widen(w);
+    w->begun = true;
+    k->step = w->step;
+    k->cleanup = w->cleanup;
+    int rc = k->step(k);
+    w->step = k->step;
+    w->cleanup = k->cleanup;
+    k->step = wide_step;
+    k->cleanup = wide_cleanup;
+    w->abandoned = rc < 0;
+    if (rc > 0 && takes(k, &w->user))
+        narrow(w);
+    return rc;
+}
+
+static void wide_cleanup(struct coll_task *k)
+{
+    struct coll_wide *w = k->wide;
+    if (w->cleanup)
+        w->cleanup(k);
+    k->args = w->user;
+    k->wide = NULL;
+    if (!w->abandoned) /* else messages may be under way: lost for good (coll/sched.c) */
+        free(w);
+}
+
+/* The items of the input and of the result. */
+static void count_items(const struct coll_task *k, int64_t *nin, int64_t *nout)
+{
+    const struct coll_args *a = &k->args;
+    *nin = coll_args_bytes(k->team, a) / a->rtype->size;
+    *nout = a->kind == COLL_REDUCE_SCATTER ? a->rcounts[k->team->rank] : a->rcount;
+}
+
+static struct coll_wide *wide_make(const struct coll_task *k)
+{
+    struct coll_wide w = { .user = k->args }, *made;
+    count_items(k, &w.nin, &w.nout);
+    int64_t nbytes = 2 * w.user.rtype->size, most = w.nin > w.nout ? w.nin : w.nout;
+    w.floats = (struct rt_layout){
+        .size = nbytes, .extent = nbytes, .true_extent = nbytes, .contig = true, .elem = RT_ELEM_F32
+    };
+    made = malloc(sizeof w + (size_t)((w.nin + w.nout) * nbytes + most * w.user.rtype->size));
+    if (!made)
+        return NULL;
+    *made = w;
+    made->in = (float *)(void *)(made + 1);
+    made->out = made->in + halves_of(&w, w.nin);
+    made->packed = (char *)(made->out + halves_of(&w, w.nout));
+    return made;
+}
+
+int coll_start_wide(struct coll_task *k)
+{
+    struct coll_wide *w = wide_make(k);
+    if (!w)
+        return -RT_ENOMEM;
+    k->args.sbuf = w->in;
+    k->args.rbuf = w->out;
+    k->args.stype = k->args.rtype = &w->floats;
+    int err = coll_start_messages(k);
+    if (err < 0) {
+        k->args = w->user;
+        free(w);
+        return err;
+    }
+    k->wide = w;
+    w->step = k->step;
+    w->cleanup = k->cleanup;
+    k->step = wide_step;
+    k->cleanup = wide_cleanup;
+    return 0;
+}
