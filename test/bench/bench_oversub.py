@@ -76,7 +76,7 @@ def section(Case):
                 took = self.measure_json(lib, args, timeout).popitem()[1]
                 if n >= MOST or n * took >= SECONDS * 5e5:
                     return took
-                n = min(MOST, max(2 * n, math.ceil(SECONDS * 1e6 / took)))
+                n = min(MOST, 8 * n, max(2 * n, math.ceil(SECONDS * 1e6 / took)))
                 self.iterations[key] = n
 
     probe = "weft_bench_probe"
