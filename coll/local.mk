@@ -3,7 +3,7 @@ core_sources += coll/coll.h coll/start.h coll/coll.c coll/wide.c coll/names.c co
 	coll/algo/algo.h coll/algo/barrier.c coll/algo/bcast.c coll/algo/reduce.c coll/algo/allreduce.c coll/algo/gather.c \
 	coll/algo/allgather.c coll/algo/alltoall.c coll/algo/reduce_scatter.c coll/algo/scan.c coll/algo/inter.c coll/algo/neighbor.c \
 	coll/node/node.h coll/node/node.c coll/node/flat.c coll/node/block.c coll/node/move.h coll/node/move.c coll/node/move_data.c coll/node/move_small.c coll/node/move_plan.c \
-	coll/node/pair.h coll/node/pair.c coll/node/stream.c \
+	coll/node/pair.h coll/node/pair.c coll/node/ring.c \
 	coll/gpu/plan.h coll/gpu/plan_int.h coll/gpu/plan.c coll/gpu/plan_own.c coll/gpu/plan_fold.c coll/gpu/plan_move.c coll/gpu/plan_engine.c
 core_sources += coll/gpu/algs.c
 core_sources += coll/gpu/gpu.h coll/gpu/gate.c coll/gpu/vote.c coll/gpu/fixed.c coll/gpu/ranges.c coll/gpu/run.c

@@ -543,7 +543,7 @@ int coll_node_move_instead(struct coll_task *k)
     }
 
 const struct coll_alg coll_node_move_algs[] = {
-    MOVES(COLL_BCAST, coll_node_stream_start),
+    MOVES(COLL_BCAST, coll_node_ring_start),
     MOVES(COLL_GATHER, start_move),
     MOVES(COLL_GATHERV, start_move),
     MOVES(COLL_SCATTER, start_move),
@@ -553,7 +553,7 @@ const struct coll_alg coll_node_move_algs[] = {
     MOVES(COLL_ALLTOALL, start_move),
     MOVES(COLL_ALLTOALLV, start_move),
     MOVES(COLL_ALLTOALLW, start_move),
-    ADDS(COLL_REDUCE, "node_root", coll_node_stream_start),
+    ADDS(COLL_REDUCE, "node_root", coll_node_ring_start),
     ADDS(COLL_REDUCE_SCATTER, "node_block", start_move),
     ADDS(COLL_REDUCE_SCATTER_BLOCK, "node_block", start_move),
     ADDS(COLL_SCAN, "node_block", start_move),

@@ -75,7 +75,7 @@ struct coll_node_head {
     uint64_t crowded; /* ranks outnumber cores, as rank 0 sees it; written before `blocks` */
 };
 
-/* The two ways of a rooted call, see stream.c, and their paces as a writer has found them: ns for
+/* The two ways of a rooted call, see ring.c, and their paces as a writer has found them: ns for
  * as many bytes as the shortest such call has. */
 enum { COLL_NODE_RING, COLL_NODE_DIRECT };
 struct coll_node_pace {
@@ -112,7 +112,7 @@ struct coll_node_plan {
     int err;         /* of a copy between processes */
     const char *acc; /* of a reduction: what the ranks before n->next add up to, */
     int nsources;    /* or, where they are added up at the end, how many there are */
-    int64_t known;   /* stream.c: steps that those waited for have done, as last seen */
+    int64_t known;   /* ring.c: steps that those waited for have done, as last seen */
 };
 
 struct coll_node { /* this rank's view; private memory */
@@ -217,8 +217,8 @@ void coll_piece_in(const void *buf, int64_t n, const struct rt_layout *l, struct
                    void *to);
 void coll_piece_out(void *buf, int64_t n, const struct rt_layout *l, struct coll_piece p,
                     const void *from);
-/* stream.c: start of a rooted call through rings; flat.c, move.c: the same call another way. */
-int coll_node_stream_start(struct coll_team *t, const struct coll_args *a, struct coll_task *k);
+/* ring.c: start of a rooted call through rings; flat.c, move.c: the same call another way. */
+int coll_node_ring_start(struct coll_team *t, const struct coll_args *a, struct coll_task *k);
 int coll_node_flat_instead(struct coll_task *k);
 int coll_node_move_instead(struct coll_task *k);
 void coll_node_pace_end(struct coll_node *n); /* at a writer, when such a call ends */

@@ -121,7 +121,7 @@ static void large_counts(void)
 }
 
 /* Rooted calls through rings, directly, and where ranks outnumber cores: lengths about those at
- * which pieces, ways and rings change (coll/node/stream.c). */
+ * which pieces, ways and rings change (coll/node/ring.c). */
 static void ways_of_rooted_calls(void)
 {
     static const int64_t counts[] = { 513,  1023, 1024, 1025,  2049,  4095,  4096,

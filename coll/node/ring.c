@@ -219,7 +219,7 @@ static int begin(struct coll_node *n, const struct coll_task *k, const struct fl
     return 1;
 }
 
-static int stream_step(struct coll_task *k)
+static int ring_step(struct coll_task *k)
 {
     struct coll_node *n = k->team->node;
     const struct coll_args *a = &k->args;
@@ -259,11 +259,11 @@ static int stream_step(struct coll_task *k)
 }
 
 /* A reduction that needs all ranks' pieces at once is not for rings. */
-int coll_node_stream_start(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
+int coll_node_ring_start(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
 {
     bool wide = a->op && t->size > 2 &&
                 rt_reduce_is_wide(a->op->code, (enum rt_elem)a->rtype->elem);
     coll_node_begin(t->node, k);
-    k->step = wide ? coll_node_move_instead : stream_step;
+    k->step = wide ? coll_node_move_instead : ring_step;
     return 0;
 }
