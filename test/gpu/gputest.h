@@ -36,7 +36,7 @@ extern const char *const gt_kind_names[GT_ALL_KINDS];
 const char *gt_open(void);
 /* The same at the start of main(); ends the program with 77 and the reason on standard output when
  * there are fewer than `devices`, or than GT_DEVICES in the environment says, or when
- * FAKE_CUDA_FAIL wants the failure of a kernel and there is none. */
+ * FAKE_CUDA_FAIL wants the failure of a kernel alone and there is none. */
 void gt_need(int devices);
 int gt_ndevices(void);
 bool gt_is_fake(void);
