@@ -93,9 +93,15 @@ int wm_life_settings(void)
     return err;
 }
 
-/* In a child of fork(), whose other threads are gone and may have held any lock. */
+static bool is_child;
+
+/* In a child of fork(), whose other threads are gone and may have held any lock.  While the library
+ * rests, calls have another reason to fail; but no session may begin. */
 static void forked(void)
 {
+    is_child = true;
+    if (wm_state.users == 0)
+        return;
     wm_state.phase = WM_FORKED;
     wm_state.users = 0;
 }
@@ -189,7 +195,7 @@ static int grant(int required)
 
 int wm_life_enter(int required, int *provided)
 {
-    if (wm_state.phase == WM_FORKED)
+    if (is_child)
         wm_life_forked("MPI_Session_init");
     pthread_mutex_lock(&mutex);
     hold_errors(!life.built);
