@@ -45,6 +45,11 @@ static void begin(void)
     *said = '\0';
 }
 
+static void loses_connection(int rank)
+{
+    launch_end_event(&job, &(struct launch_event){ .kind = LAUNCH_LOST, .rank = rank });
+}
+
 static void leaves(int rank) /* with code 0 */
 {
     ranks[rank].running = false;
@@ -90,11 +95,44 @@ static void the_one_without_is_named(void)
             if (i != silent)
                 goodbye(i);
         wait_long();
+        CHECK(!job.ending); /* PMIx may not have read its goodbye yet */
+        loses_connection(silent);
+        wait_long();
         snprintf(name, sizeof name, "rank %d ", silent);
         CHECK(job.ending);
         CHECK_EQ(job.exit_code, LAUNCH_EXIT_FAIL);
         CHECK_MSG(strstr(said, name) && strstr(said, "without calling MPI_Finalize"), "%s", said);
     }
+}
+
+/* PMIx has read a rank's connection to its end before the rank itself ends. */
+static void the_lost_one_is_named_at_its_end(void)
+{
+    begin();
+    loses_connection(1);
+    CHECK(!job.suspect);
+    leaves(1);
+    wait_long();
+    CHECK(job.ending);
+    CHECK_EQ(job.exit_code, LAUNCH_EXIT_FAIL);
+    CHECK_MSG(strstr(said, "rank 1 "), "%s", said);
+}
+
+/* PMIx never says that the connection has ended. */
+static void the_one_without_is_named_after_a_minute(void)
+{
+    begin();
+    for (int i = 0; i < N; i++)
+        leaves(i);
+    goodbye(0);
+    goodbye(2);
+    now_ns += 59000000000u;
+    launch_end_check(&job);
+    CHECK(!job.ending);
+    now_ns += 2000000000u;
+    wait_long();
+    CHECK(job.ending);
+    CHECK_MSG(strstr(said, "rank 1 "), "%s", said);
 }
 
 /* A suspicion of another kind is not withdrawn by a goodbye. */
@@ -112,6 +150,8 @@ int main(void)
 {
     RUN(late_goodbyes_are_heard);
     RUN(the_one_without_is_named);
+    RUN(the_lost_one_is_named_at_its_end);
+    RUN(the_one_without_is_named_after_a_minute);
     RUN(a_failure_stays);
     return check_end();
 }
