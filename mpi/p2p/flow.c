@@ -7,11 +7,11 @@
 
 /* All senders together may take so many times what one may before each has to do with a small
  * share. */
-#define SENDERS_IN_FULL 16
-#define CROWDED_SHARE 64
+#define SENDERS_IN_FULL 4
+#define CROWDED_SHARE 256
 /* Budgets in a sender's bound, so that polls and marks cost nothing.  As many marks as make a bound
  * of messages that have not been read. */
-#define BUDGETS 32
+#define BUDGETS 128
 #define MARKS BUDGETS
 #define BUDGET_MAX (1 << 30) /* a budget goes below zero by one message at most */
 
