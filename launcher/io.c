@@ -437,7 +437,7 @@ int launch_io_init(struct launch_job *job)
     struct stat st[2] = { 0 };
 
     for (int i = 0; i < 2; i++) {
-        io.sink[i] = (struct sink){ .fd = i + 1 };
+        io.sink[i].fd = i + 1; /* warnings may wait there already */
         fstat(i + 1, &st[i]);
         io.sink[i].regular = S_ISREG(st[i].st_mode);
     }
