@@ -30,10 +30,11 @@
  *
  * Outside the bound: one rendezvous request for each send that has not completed, which a sender
  * with nonblocking sends can have many of; they are counted, but nothing holds them back, because a
- * receive may be waiting for the last of them.  Messages of a process to itself are counted and
- * never stopped: a blocking send of a short message to oneself stays buffered.  Messages of
- * collectives are stopped like others.  Internal messages marked `prompt` are not; each of their
- * kinds has a bound of its own.
+ * receive may be waiting for the last of them.  Eager messages of nonblocking sends that wait for
+ * room in a socket use up no budget, so those that leave before the stop arrives are outside, too.
+ * Messages of a process to itself are counted and never stopped: a blocking send of a short message
+ * to oneself stays buffered.  Messages of collectives are stopped like others.  Internal messages
+ * marked `prompt` are not; each of their kinds has a bound of its own.
  *
  * Stop and go need no answer.  Both travel in order on the connection of the messages, so the
  * last one that arrives is right, also for a peer that leaves MPI and comes back.  Called under

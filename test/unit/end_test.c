@@ -87,7 +87,7 @@ static void late_goodbyes_are_heard(void)
 static void the_one_without_is_named(void)
 {
     for (int silent = 0; silent < N; silent++) {
-        char name[16];
+        char name[24];
         begin();
         for (int i = 0; i < N; i++)
             leaves(i);
