@@ -11,9 +11,9 @@
 #define CROWDED_SHARE 256
 /* Budgets in a sender's bound, so that polls and marks cost nothing.  As many marks as make a bound
  * of messages that have not been read. */
-#define BUDGETS 128
+#define BUDGETS 32
 #define MARKS BUDGETS
-#define BUDGET_MAX (1 << 30) /* a budget goes below zero by one message at most */
+#define BUDGET_MAX (512 << 10) /* a sender that only sends hears of a stop after so many bytes */
 
 static int64_t limit(const struct wm_domain *d)
 {

@@ -12,15 +12,16 @@
  * the stop; and a receiver that does not call MPI counts nothing, while socket buffers hold very
  * many empty messages.  So each peer has a budget of eager bytes.  When the budget is used up, the
  * sender polls that peer once, sends WM_FLOW_MARK and renews the budget.  The receiver acknowledges
- * a mark when it has read all that was sent before.  While 128 marks are not acknowledged, the
+ * a mark when it has read all that was sent before.  While 32 marks are not acknowledged, the
  * sender announces its messages as after a stop.
  *
- * With M = cfg.unexpected_max, S = M/128 + 1 (the budget) plus one message, and F = what the
- * transport holds in flight (its ring or socket buffers), unexpected eager messages of one sender
- * take at most
+ * With M = cfg.unexpected_max, S = M/32 + 1 (the budget, at most 512 KiB) plus one message, and F =
+ * what the transport holds in flight (its ring or socket buffers), unexpected eager messages of one
+ * sender take at most
  *     B = M + min(F, M + S) + S,
- * and a sender can always have M bytes of them before it must wait.  When all senders together take
- * more than 4 M, the limit of each falls from M to M/256, so n senders take at most
+ * and a sender can have M bytes of them at a receiver that calls MPI before it must wait.  When all
+ * senders together take more than 4 M, the limit of each falls from M to M/256, so n senders take
+ * at most
  *     4 M + n (M/256 + min(F, M + S) + S):
  * 1.2 GB for 1000 senders over shared memory with the default, which a program reaches that leaves
  * all of them waiting.  Payload counts as it is; an empty message counts as WM_FLOW_EACH bytes,

@@ -138,7 +138,7 @@ static int send_until_stopped(int len)
  * its budget is used up. */
 static void bound_for(int len)
 {
-    int64_t one = len + WM_FLOW_EACH, budget = M / 128 + 1 + one;
+    int64_t one = len + WM_FLOW_EACH, budget = M / 32 + 1 + one;
     up(plain, M);
     int n = send_until_stopped(len);
     int64_t rts = (int64_t)sizeof(struct wm_rts) + WM_FLOW_EACH;
@@ -174,7 +174,7 @@ static void unread(void)
         n++;
     CHECK_EQ(held(), 0);
     CHECK_EQ(peer(FROM, TO)->stopped, WM_STOPPED_UNREAD);
-    CHECK_MSG(n * WM_FLOW_EACH <= 129 * (BOUND / 128 + 1 + WM_FLOW_EACH), "%d messages", n);
+    CHECK_MSG(n * WM_FLOW_EACH <= 33 * (BOUND / 32 + 1 + WM_FLOW_EACH), "%d messages", n);
     CHECK(n * WM_FLOW_EACH > BOUND);
     for (int i = 0; i < 20; i++) /* acknowledged in part, and eager again */
         pump();
@@ -517,7 +517,7 @@ static void collectives(void)
         read_all();
     }
     CHECK(n < MSGS);
-    CHECK(held() <= M + M / 128 + 1 + 3 * (20 + WM_FLOW_EACH));
+    CHECK(held() <= M + M / 32 + 1 + 3 * (20 + WM_FLOW_EACH));
     for (int i = 0; i <= n; i++) {
         struct wm_msg m = message(&recvs[i], TO, FROM);
         m.count = EAGER;

@@ -61,7 +61,7 @@ static long peak_mb(void)
 /* What one sender may have here, by the formula in flow.h. */
 static ull most(int len)
 {
-    ull s = BOUND / 128 + 1 + (ull)(len + EACH);
+    ull s = BOUND / 32 + 1 + (ull)(len + EACH);
 
     return 2 * (BOUND + s);
 }
