@@ -294,7 +294,7 @@ static const struct {
 
 static void messages_between_hosts(void)
 {
-    coll_node_way = COLL_NODE_RING; /* else the way goes by the clock, and with it when a root leaves */
+    coll_node_way = COLL_NODE_RING; /* else a clock decides, and with it when a root leaves */
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         const struct fake_cost *want = &expected[i].cost;
         struct fake_cost got = cost_of(expected[i].kind, NULL, expected[i].map, expected[i].count);
