@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 #define MS 1000000u
-/* When all places are taken by connections of this job that have not proved themselves yet, the
- * oldest leaves after this, which is long for a process that answers. */
+/* When all places are taken by connections with a valid hello and without a proof, the oldest is
+ * closed after this time, which is long for a process that answers. */
 #define HALF_SHORT_NS (250u * MS)
 /* Accepted in one pass, so that a flood of connections takes little of the time of messages: 10 us
  * each. */
@@ -140,9 +140,10 @@ static struct tcp_conn *oldest(const struct btl_tcp *b, enum tcp_state state)
     return NULL;
 }
 
-/* Whoever has not sent a right hello, which only processes of this job can, makes room at once, so
- * that nobody else can keep one of them waiting; it connects again, should it be one itself.  Else
- * the one that has been here longest, when it has had time enough. */
+/* Closes an unauthenticated connection for a new one.  A connection without a valid hello, which
+ * only processes of this job can send, is closed at once, so that no other process can delay a
+ * peer; a peer of this job connects again.  Otherwise the oldest connection is closed after
+ * HALF_SHORT_NS. */
 static bool make_room(struct btl_tcp *b)
 {
     struct tcp_conn *c;
