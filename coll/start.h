@@ -8,7 +8,7 @@
 /* Starts the task anew with the best algorithm that needs no shared memory; the same on every rank.
  */
 int coll_start_messages(struct coll_task *k);
-/* The same for calls of which coll_is_wide() says so: wide.c. */
+/* The same where coll_is_wide() is true: wide.c. */
 int coll_start_wide(struct coll_task *k);
 /* The algorithm for a team between two groups. */
 const struct coll_alg *coll_inter_alg(enum coll_kind kind);

@@ -180,7 +180,7 @@ static void combine(const struct coll_node *n, const struct coll_args *a, const 
         coll_piece_out(a->rbuf, a->rcount, a->rtype, p, tmp);
 }
 
-/* Takes piece i of the writers' data, which is there. */
+/* Copies or combines piece i of the writers' data; all writers have published the piece. */
 static void take_piece(struct coll_node *n, const struct coll_args *a, const struct flow *f,
                        uint64_t e, int64_t i)
 {

@@ -129,8 +129,8 @@ static void look_ahead(const struct coll_args *a)
     rt_gpu_look_ahead(a->rbuf);
 }
 
-/* Messages come by progress only; a call with nothing to do, or of which is not yet known how it
- * will go, has no algorithm. */
+/* Only progress delivers messages.  A call has no algorithm while it has nothing to do or while its
+ * path is undecided. */
 static bool has_messages(const struct coll_task *k)
 {
     return k->alg && !(k->alg->need & COLL_NEED_ONE_NODE);

@@ -193,9 +193,9 @@ static int raise_initial(int errcode, const char *call)
     return errcode;
 }
 
-/* The program has set the handler of MPI_COMM_SELF, which is that of errors without an object
- * (MPI-5.0 section 9.3).  Programs written before MPI-4.0 set the one of MPI_COMM_WORLD only, and
- * other libraries call it then. */
+/* The program has set the error handler of MPI_COMM_SELF.  Errors without an object raise this
+ * handler (MPI-5.0 section 9.3).  Programs written before MPI-4.0 set only the handler of
+ * MPI_COMM_WORLD; then this library calls that one, as other libraries do. */
 static bool self_chosen; /* atomic */
 
 int wm_raise_comm(struct wm_comm *comm, int errcode, const char *call)

@@ -67,7 +67,7 @@ struct wm_peer {
     struct btl_peer *dev; /* transport for device memory, looked for when first needed: device.c */
     int nstaged;          /* receives from it in pieces through staging memory */
     int64_t unex_nbytes;  /* memory of its unexpected messages: flow.h */
-    int32_t held_budget;  /* what is left of `budget` while that is zero to take the slow path */
+    int32_t held_budget;  /* saved `budget` while `budget` is 0 and forces the slow path */
 };
 
 #define WM_PEER_BUCKETS 256

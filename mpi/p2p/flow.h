@@ -66,8 +66,9 @@ static inline void wm_flow_hold(struct wm_peer *p)
 }
 int32_t wm_flow_budget(void); /* a whole one */
 
-/* The budget is used up.  A user's send polls the peer, which is allowed only outside of progress;
- * for messages of collectives, which may be sent from inside, the next collective call does. */
+/* Renews a budget that is used up.  A user's send polls the peer, which only code outside of
+ * progress may do.  Messages of collectives may be sent inside progress; for them the next
+ * collective call polls. */
 void wm_flow_renew(struct wm_domain *d, struct wm_peer *p, bool coll);
 static inline void wm_flow_before_send(struct wm_domain *d, struct wm_peer *p, bool coll)
 {

@@ -96,8 +96,8 @@ static void fall_asleep(struct wm_domain *d, struct wm_sleeper *s)
     wake_ended(d); /* the last look may have ended waits, this one, too */
 }
 
-/* What can wake a sleeper beside its bell; each transport is told that there will be one, and may
- * shorten the sleep.  -1: one of them has work already. */
+/* Collects the descriptors that wake a sleeper beside its bell.  Each transport prepares for the
+ * sleep and may shorten it.  -1: one of them has work already. */
 static int sleep_fds(const struct wm_domain *d, int *fds, int *limit_us)
 {
     int n = 0;

@@ -238,7 +238,7 @@ struct job {
 
 static cu_result wait(const struct job *j, cu_result started)
 {
-    cu_result r = rt_cuda.stream_synchronize(j->g->now); /* of what has been started, in any case */
+    cu_result r = rt_cuda.stream_synchronize(j->g->now); /* even after an error */
     return started != CU_OK ? started : r;
 }
 
@@ -269,7 +269,7 @@ static cu_result by_span(const struct job *j, const struct rt_gpu_pack *p, const
                                         j->g->now));
 }
 
-/* Without pinned memory, which has been reported, there are still the pieces. */
+/* Falls back to pieces when there is no pinned memory; that has been reported. */
 static cu_result by_span_or_pieces(const struct job *j, const struct rt_gpu_pack *p,
                                    const struct extent *m)
 {
@@ -306,8 +306,8 @@ static int64_t half_of(const struct rt_gpu_pack *p)
     return half > p->size ? half / p->size * p->size : half;
 }
 
-/* Ranges whose span is too long are cut in two until it is not: what is far apart in the buffer
- * mostly is in the packed form, too. */
+/* Splits a range in two while its span is too long: data that are far apart in the buffer are
+ * mostly far apart in the packed form, too. */
 static cu_result move(const struct job *j, struct rt_gpu_pack p)
 {
     while (j->pack) {

@@ -134,8 +134,8 @@ static int send_until_stopped(int len)
 
 /* ---- the bound ---- */
 
-/* A receiver that reads at once is told nothing late: stop reaches a sender that polls only when
- * its budget is used up. */
+/* The receiver reads each message at once; the stop reaches a sender that polls only when its
+ * budget is used up. */
 static void bound_for(int len)
 {
     int64_t one = len + WM_FLOW_EACH, budget = M / 32 + 1 + one;

@@ -63,7 +63,7 @@ static void abandon(void)
     OK(MPI_Barrier(mt_comm));
 }
 
-/* What is captured goes by kernels, else it is an error; all processes go on. */
+/* A captured collective needs kernels; without them it fails, and all processes go on. */
 static void capture_allreduce(struct worker *k, cu_graph *graph)
 {
     CHECK_EQ(cu.stream_begin_capture(k->stream, CU_CAPTURE_GLOBAL), 0);
