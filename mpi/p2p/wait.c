@@ -200,8 +200,9 @@ void wm_domain_idle(struct wm_domain *d, struct wm_wait *w)
         w->counted = true;
         d->nawake++;
     }
+    int nawake = d->nawake;
     rt_unlock(&d->lock);
-    enum rt_idle_advice advice = rt_idle_step(&w->idle);
+    enum rt_idle_advice advice = rt_idle_step(&w->idle, nawake);
     if (rt_unlikely(advice != RT_IDLE_POLL && awake))
         rt_idle_yield();
     rt_lock(&d->lock);

@@ -6,6 +6,7 @@
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 
+#include <limits.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -33,9 +34,10 @@
 static struct {
     uint64_t spin_ns, yield_ns;
     uint32_t spin_polls;            /* spin for so many polls; 0 = spin_ns counts */
+    int cores;                      /* of one rank: more waiting threads yield early */
     int yield_polls;                /* of a collective before each yield */
     bool oversubscribed;
-} policy = { SPIN_NS, YIELD_NS, 0, 0, false };
+} policy = { SPIN_NS, YIELD_NS, 0, 1, 0, false };
 
 /* Version 0 of the kernel's struct sched_attr; <linux/sched/types.h> collides with <sched.h>. */
 struct slice_attr {
@@ -53,6 +55,7 @@ void rt_idle_configure(int nranks, int ncpus)
     policy.spin_ns = SPIN_NS;
     policy.yield_ns = YIELD_NS;
     policy.spin_polls = 0;
+    policy.cores = nranks < ncpus ? ncpus / nranks : 1;
     policy.yield_polls = nranks <= 2 * ncpus ? PAIR_POLLS : 0;
     if (policy.oversubscribed) {
         policy.spin_polls = SHARED_POLLS;
@@ -61,6 +64,7 @@ void rt_idle_configure(int nranks, int ncpus)
     if (cfg.spin_us >= 0) {
         policy.spin_ns = (uint64_t)cfg.spin_us * 1000u;
         policy.spin_polls = cfg.spin_us ? 0 : 1;
+        policy.cores = INT_MAX;
     }
     if (cfg.sleep_us >= 0)
         policy.yield_ns = (uint64_t)cfg.sleep_us * 1000u;
@@ -99,10 +103,13 @@ void rt_idle_yield(void)
 }
 
 /* True when the spin phase ends with this poll. */
-static bool spin_over(struct rt_idle *i)
+static bool spin_over(struct rt_idle *i, int nthreads)
 {
     if (policy.spin_polls)
         return i->polls >= policy.spin_polls;
+    /* What one thread has received for another, the other can only take when it gets a core. */
+    if (nthreads > policy.cores)
+        return i->polls >= SHARED_POLLS;
     if (i->polls % CLOCK_EVERY)
         return false;
     uint64_t now = rt_now_ns();
@@ -120,12 +127,12 @@ static enum rt_idle_advice yield_step(struct rt_idle *i)
     return RT_IDLE_POLL;
 }
 
-enum rt_idle_advice rt_idle_step(struct rt_idle *i)
+enum rt_idle_advice rt_idle_step(struct rt_idle *i, int nthreads)
 {
     if (i->polls & YIELDING)
         return yield_step(i);
     i->polls++;
-    if (!spin_over(i)) {
+    if (!spin_over(i, nthreads)) {
         rt_relax();
         return RT_IDLE_POLL;
     }

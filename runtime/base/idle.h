@@ -19,8 +19,9 @@ enum rt_idle_advice { RT_IDLE_POLL, RT_IDLE_SLEEP };
 /* Called once by the boot code: ranks of this job on the host and cores they may use. */
 void rt_idle_configure(int nranks, int ncpus);
 /* One step: pauses or yields by itself, and answers RT_IDLE_SLEEP when it is time to sleep on
- * the doorbell. */
-enum rt_idle_advice rt_idle_step(struct rt_idle *i);
+ * the doorbell.  nthreads: threads of this process that wait and are not asleep, this one included;
+ * when they are more than its cores they yield after a microsecond. */
+enum rt_idle_advice rt_idle_step(struct rt_idle *i, int nthreads);
 /* sched_yield() of a waiting thread; the first one requests short time slices. */
 void rt_idle_yield(void);
 /* Polls that a collective makes before each yield where ranks outnumber cores. */

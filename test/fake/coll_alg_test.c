@@ -129,7 +129,7 @@ static void ways_of_rooted_calls(void)
     static const int sizes[] = { 2, 3, 5, 8 };
     for (int way = 0; way < 3; way++) {
         coll_node_way = way < 2 ? way : -1;
-        rt_idle_configure(way, 1);
+        rt_idle_configure(1 + way / 2, 1);
         for (int s = 0; s < 4; s++)
             for (int n = 0; n < (s ? 10 : 13); n++) {
                 force(coll_alg_find(COLL_BCAST, "node_block"));

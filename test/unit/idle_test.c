@@ -72,16 +72,18 @@ long syscall(long number, ...)
 }
 
 /* Steps until the advice is to sleep. */
-static unsigned steps(struct rt_idle *i)
+static unsigned steps_of(struct rt_idle *i, int nthreads)
 {
     unsigned n = 1;
     uint64_t start = rt_now_ns();
     yields = 0;
-    while (rt_idle_step(i) == RT_IDLE_POLL && rt_now_ns() - start < 5000000000u)
+    while (rt_idle_step(i, nthreads) == RT_IDLE_POLL && rt_now_ns() - start < 5000000000u)
         n++;
     wait_ns = rt_now_ns() - start;
     return n;
 }
+
+static unsigned steps(struct rt_idle *i) { return steps_of(i, 1); }
 
 static void core_each_spins_long_then_sleeps(void)
 {
@@ -102,6 +104,26 @@ static void oversubscribed_polls_little(void)
     CHECK_MSG(wait_ns >= 1000000 && wait_ns < 10000000, "slept after %llu ns",
               (unsigned long long)wait_ns);
     CHECK((i.polls & 0x7fffffffu) <= 20);
+}
+
+/* The thread that a message is for gets a core within microseconds, not when the one that has
+ * received the message has polled for 0.2 ms. */
+static void threads_without_a_core_each_poll_little(void)
+{
+    static const struct {
+        int ranks, threads;
+        bool little;
+    } cases[] = { { 1, 4, false }, { 1, 5, true }, { 2, 2, false }, { 2, 3, true }, { 3, 1, false },
+                  { 3, 2, true },  { 4, 1, false }, { 4, 2, true } };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct rt_idle i = { 0 };
+        rt_idle_configure(cases[k].ranks, 4);
+        steps_of(&i, cases[k].threads);
+        CHECK_MSG(((i.polls & 0x7fffffffu) <= 20) == cases[k].little, "%d ranks of %d threads: %u",
+                  cases[k].ranks, cases[k].threads, i.polls & 0x7fffffffu);
+        CHECK_MSG(wait_ns >= 1500000 && wait_ns < 10000000, "slept after %llu ns",
+                  (unsigned long long)wait_ns);
+    }
 }
 
 static void sleeper_that_finds_nothing_sleeps_again(void)
@@ -247,6 +269,7 @@ int main(void)
     CHECK_EQ(rt_cfg_set("spin_us", "-1", RT_CFG_CMD), 0);
     RUN(core_each_spins_long_then_sleeps);
     RUN(oversubscribed_polls_little);
+    RUN(threads_without_a_core_each_poll_little);
     RUN(sleeper_that_finds_nothing_sleeps_again);
     RUN(long_yields_leave_no_state);
     RUN(computing_rank_keeps_its_core);
