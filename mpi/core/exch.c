@@ -42,7 +42,11 @@ static int recv(const struct wm_exch *x, void *buf, int64_t nbytes, int from)
     struct wm_msg m = message(x, buf, nbytes, from);
     struct rt_req *r;
     int err = wm_p2p_irecv(&m, &r);
-    return err ? err : finish(x, r);
+    if (err)
+        return err;
+    int werr = x->await ? x->await(x->arg, r) : 0;
+    err = finish(x, r);
+    return werr ? werr : err;
 }
 
 static int sendrecv(const struct wm_exch *x, const void *out, int64_t out_nbytes, int to, void *in,

@@ -17,6 +17,10 @@ struct wm_exch {
     int leader;
     struct wm_comm *across;
     int far, far_tag;
+    /* Waits for a receive in place of wm_domain_wait(), and may cancel it; 0 or -RT_E... NULL-able.
+     */
+    int (*await)(void *arg, struct rt_req *r);
+    void *arg;
 };
 
 /* All processes of `c`, those of both groups of an intercommunicator. */

@@ -132,15 +132,20 @@ static void release_own(struct enqueue *e)
 
 /* ---- what all have ---- */
 
+static int await_host(void *s, struct rt_req *r) { return wm_xstream_await(s, r); }
+
 /* All notes; whether all can.  MPI_SUCCESS or the first error, one's own before others'. */
 static int exchange(struct enqueue *e, bool *all_can, bool *any_captures)
 {
-    const struct wm_xstream_comm *s = e->k.s;
+    struct wm_xstream_comm *s = e->k.s;
     struct wm_exch x = wm_exch_all(s->ctl, TAG_CALLS);
     int err = 0, n = s->comm->size;
+    x.await = await_host;
+    x.arg = e->k.s;
     int rc = wm_exch_allgather(&x, &e->mine, sizeof e->mine, e->notes);
     if (rc < 0)
-        return wm_err_rt(rc, "an enqueued collective among %d processes", n);
+        return rc == -RT_EREMOTE ? wm_xstream_given_up()
+                                 : wm_err_rt(rc, "an enqueued collective among %d processes", n);
     *all_can = true;
     *any_captures = false;
     for (int r = 0; r < n; r++) {

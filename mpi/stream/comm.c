@@ -20,6 +20,7 @@ _Static_assert(sizeof(struct wm_xstream_block) <= RT_GPU_STAGE_SMALL,
 #define LEAVE_NS 2000000000u
 /* More mappings than this are given back when the stream is idle. */
 #define MAPS_KEPT 64
+#define TAG_FAILURE (WM_TAG_COMM + 2)
 
 static struct rt_list all = { &all, &all }; /* struct wm_xstream_comm, under the domain's lock */
 
@@ -199,6 +200,7 @@ void wm_xstream_rest(void)
 /* What processes tell each other: the first failure counts. */
 struct note {
     char key[COLL_DEV_KEY];
+    uint64_t words;     /* where they are */
     uint32_t can, cuda; /* cuda: has given a stream */
     int32_t err;        /* error class; of a process that cannot go on */
 };
@@ -244,6 +246,7 @@ static const char *prepare(struct wm_xstream_comm *s, struct note *mine)
     s->has_block_mem = t->size > 1;
     if (s->has_block_mem)
         memcpy(mine->key, s->block_mem.key, sizeof mine->key);
+    mine->words = (uintptr_t)s->words->p;
     mine->can = 1;
     return NULL;
 }
@@ -253,6 +256,7 @@ static const char *attach_all(struct wm_xstream_comm *s, const struct note *note
     struct coll_team *t = &s->comm->team;
     const struct wm_comm *c = s->comm;
     for (int r = 0; r < c->size; r++) {
+        s->words_at[r] = notes[r].words;
         if (r == c->rank)
             s->peer[r].ptr = s->block->p;
         else if (t->ops->dev_attach(t, r, notes[r].key, &s->block_mem.at, &s->peer[r]) < 0)
@@ -406,24 +410,118 @@ WM_EXPORT int PMPIX_Comm_get_stream(MPI_Comm comm, int idx, MPIX_Stream *stream)
 }
 WM_WEAK(MPIX_Comm_get_stream);
 
+/* ---- failure ---- */
+
+static bool has_failed(const struct wm_xstream_comm *s)
+{
+    const struct rt_gpu_meet_words *w = words_of(s);
+    return s->broken || rt_load_acquire(&w->failed) || rt_load_acquire(&w->abort);
+}
+
+int wm_xstream_given_up(void)
+{
+    return wm_err(MPI_ERR_OTHER,
+                  "work that was enqueued earlier has been given up, because a process could not "
+                  "enqueue its part, ended, or left it; free the communicator");
+}
+
+static struct wm_msg failure_message(const struct wm_xstream_comm *s, const uint32_t *word,
+                                     int peer)
+{
+    return (struct wm_msg){ .buf = word,
+                            .count = sizeof *word,
+                            .layout = &wm_type_get(MPI_BYTE)->layout,
+                            .comm = s->ctl,
+                            .peer = peer,
+                            .tag = TAG_FAILURE,
+                            .coll = true,
+                            .prompt = true };
+}
+
+/* Rank r's kernels leave, and so does its host. */
+static void notify(struct wm_xstream_comm *s, int r)
+{
+    static const uint32_t one = 1;
+    struct coll_team *t = &s->comm->team;
+    uint64_t abort = s->words_at[r] + offsetof(struct rt_gpu_meet_words, abort);
+    struct wm_msg m = failure_message(s, &one, r);
+    struct rt_req *req;
+    if (t->ops->peer_write(t, r, abort, &one, sizeof one) < 0)
+        rt_gpu_copy_now(s->g, (void *)(uintptr_t)wm_xstream_at(s, r, poison), &one, sizeof one);
+    if (wm_p2p_isend(&m, WM_STANDARD, &req) < 0)
+        return; /* it has ended */
+    if (rt_req_done(req))
+        wm_req_release(req);
+    else
+        req->flags |= RT_REQ_DETACHED;
+}
+
+void wm_xstream_broken(struct wm_xstream_comm *s)
+{
+    if (s->broken)
+        return;
+    s->broken = true;
+    s->captured = true; /* tickets do not count what is left on the stream */
+    rt_store_release(&words_of(s)->failed, 1u);
+    rt_store_release(&words_of(s)->abort, 1u);
+    for (int r = 0; r < s->comm->size; r++)
+        if (r != s->comm->rank)
+            notify(s, r);
+}
+
+struct awaited {
+    const struct wm_xstream_comm *s;
+    struct rt_req *r, *failure;
+};
+
+static bool has_come(void *arg)
+{
+    const struct awaited *a = arg;
+    return rt_req_done(a->r) || rt_req_done(a->failure) || a->s->broken;
+}
+
+int wm_xstream_await(struct wm_xstream_comm *s, struct rt_req *r)
+{
+    struct wm_domain *d = s->comm->dom;
+    struct awaited a = { s, r, NULL };
+    uint32_t word;
+    struct wm_msg m = failure_message(s, &word, MPI_ANY_SOURCE);
+    if (rt_req_done(r) || !s->mapped || wm_p2p_irecv(&m, &a.failure) < 0) {
+        wm_domain_wait(d, &r->done);
+        return 0;
+    }
+    wm_domain_until(d, has_come, &a);
+    bool failed = s->broken || rt_req_done(a.failure), came = rt_req_done(r);
+    if (!rt_req_done(a.failure))
+        a.failure->ops->cancel(a.failure);
+    wm_req_release(a.failure);
+    if (failed)
+        wm_xstream_broken(s);
+    if (!came) {
+        r->ops->cancel(r);
+        wm_domain_wait(d, &r->done); /* at once, but for one that has been matched */
+    }
+    return r->status.cancelled ? -RT_EREMOTE : 0;
+}
+
 /* ---- calls ---- */
 
 static int check_comm(const struct wm_comm *c)
 {
-    const struct wm_xstream_comm *s = c->stream;
+    struct wm_xstream_comm *s = c->stream;
     if (!s)
         return wm_err(MPI_ERR_COMM, "the communicator has no stream; make one that has with "
                                     "MPIX_Stream_comm_create");
     if (!s->g)
         return wm_err(MPI_ERR_COMM, "this process gave the communicator no CUDA stream, but %s",
                       s->stream ? "one without a device" : "MPIX_STREAM_NULL");
-    if (!rt_gpu_alive(s->g))
+    bool lost = !rt_gpu_alive(s->g), failed = s->mapped && has_failed(s);
+    if (s->mapped && (lost || failed))
+        wm_xstream_broken(s);
+    if (lost)
         return wm_err(MPI_ERR_OTHER,
                       "the CUDA context of the communicator's stream has been destroyed");
-    if (s->words && rt_load_acquire(&words_of(s)->failed))
-        return wm_err(MPI_ERR_OTHER, "work that was enqueued earlier has been given up, because "
-                                     "another process ended or left it; free the communicator");
-    return MPI_SUCCESS;
+    return failed ? wm_xstream_given_up() : MPI_SUCCESS;
 }
 
 int wm_xstream_enter(struct wm_comm *c, struct wm_xstream_call *k)
@@ -495,8 +593,6 @@ void wm_xstream_meet_init(struct wm_xstream_call *k, struct rt_gpu_meet *m, uint
         if (r != s->comm->rank)
             m->tell[m->ntell++] = wm_xstream_at(s, r, poison);
 }
-
-void wm_xstream_broken(struct wm_xstream_comm *s) { rt_store_release(&words_of(s)->failed, 1u); }
 
 int wm_xstream_meet(struct wm_xstream_call *k, struct rt_gpu_meet *m, bool last)
 {

@@ -380,6 +380,16 @@ static int recv_data(struct wm_xstream_call *k, void *buf, MPI_Count count, cons
     return err;
 }
 
+/* Gives the request back. */
+static int await_header(struct wm_xstream_call *k, struct rt_req *r, struct rt_status *st)
+{
+    int rc = wm_xstream_await(k->s, r);
+    int err = rc < 0 ? wm_xstream_given_up() : wm_req_error(r);
+    *st = r->status;
+    wm_req_release(r);
+    return err;
+}
+
 static int recv_now(struct wm_xstream_call *k, void *buf, MPI_Count count, const struct wm_type *t,
                     int source, int tag, MPI_Status *status)
 {
@@ -389,10 +399,8 @@ static int recv_now(struct wm_xstream_call *k, void *buf, MPI_Count count, const
     int err = wm_p2p_irecv(&m, &r);
     if (err < 0)
         return message_error(err, source);
-    wm_domain_wait(domain_of(k), &r->done);
-    struct rt_status st = r->status;
-    err = wm_req_error(r);
-    wm_req_release(r);
+    struct rt_status st;
+    err = await_header(k, r, &st);
     return err ? err : recv_data(k, buf, count, t, &st, &h, status);
 }
 
@@ -526,11 +534,9 @@ static int finish_recv(struct wm_xstream_call *k, struct stream_req *q, MPI_Stat
 {
     struct rt_req *r = q->held->req;
     struct header h;
-    wm_domain_wait(domain_of(k), &r->done);
-    struct rt_status st = r->status;
-    int err = wm_req_error(r);
+    struct rt_status st;
+    int err = await_header(k, r, &st);
     memcpy(&h, q->held->header, sizeof h);
-    wm_req_release(r);
     free(q->held);
     return err ? err : recv_data(k, q->buf, q->count, q->type, &st, &h, status);
 }

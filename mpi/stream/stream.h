@@ -24,8 +24,10 @@
  * which the streams would wait for each other, is an error), so both sides' counters of a slot
  * count the same messages.
  *
- * What is left behind by a failure is unusable: `failed` in the kernel's words says so, and every
- * later call is an error.
+ * After a failure in any process a communicator is unusable in all of them: every later call is an
+ * error.  The process that fails makes the others' kernels leave: it stores to `abort` in their
+ * words (a system call, no device needed), or where the system does not permit that, to `poison` in
+ * their blocks, by its device.  A message on `ctl` ends the waits of their hosts.
  *
  * Where devices do not reach each other, or one of the buffers is not contiguous device memory,
  * the host waits for the stream and then makes the ordinary call; this cannot be captured.
@@ -91,10 +93,12 @@ struct wm_xstream_comm {
     bool mapped;                /* on all processes alike: devices meet */
     bool all_cuda;              /* every process has given a CUDA stream */
     bool captured, left;
+    bool broken; /* the other processes have been notified */
     struct rt_gpu_stage *block, *words;
     struct coll_dev_mem block_mem;
     bool has_block_mem;
     struct coll_dev_map peer[WM_XSTREAM_RANKS]; /* their blocks; ptr of our own is our own */
+    uint64_t words_at[WM_XSTREAM_RANKS];        /* their words, as they address them */
     uint32_t ticket;                            /* of the last work that was not captured */
     uint32_t slots[WM_XSTREAM_RANKS];           /* bit per slot in use, by destination */
     /* Messages so far, on this host. */
@@ -142,8 +146,11 @@ void wm_xstream_meet_init(struct wm_xstream_call *k, struct rt_gpu_meet *m, uint
                           uint32_t step);
 int wm_xstream_meet(struct wm_xstream_call *k, struct rt_gpu_meet *m, bool last);
 /* Something of a call could not be enqueued, so that later ones would take other epochs than those
- * of the other processes: they are errors. */
+ * of the other processes: the communicator is unusable, and all processes are notified. */
 void wm_xstream_broken(struct wm_xstream_comm *s);
+int wm_xstream_given_up(void); /* what calls on it return */
+/* Waits for a receive on `ctl`.  0, or -RT_EREMOTE: the communicator has become unusable. */
+int wm_xstream_await(struct wm_xstream_comm *s, struct rt_req *r);
 /* Maps rank's buffer, from a cache that the communicator keeps.  0 or -RT_E... */
 int wm_xstream_map(struct wm_xstream_call *k, int rank, const char *key, void **out);
 /* Keeps `h` (malloc'ed) until the work enqueued so far has ended. */

@@ -2,12 +2,15 @@
 /* Stream-ordered communication when something goes wrong.
  *     stream_faults abandon    work is left on a stream for MPI_Finalize, for which nobody comes
  *     stream_faults graph      a graph that only one process launches
+ *     stream_faults enqueue    one process's driver takes no more kernels
  *     stream_faults reset      the application resets the device under a communicator
  *     stream_faults threads    two communicators on two streams of two threads at a time
  *     stream_faults frees      memory is given back while a stream waits for a process that needs
  *                              this one's host first */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 #include "test/gpu/gputest.h"
 #include "test/mpi/mpitest.h"
 
@@ -92,6 +95,46 @@ static void lonely_graph(void)
         CHECK_EQ(cu.graph_launch(exec, k->stream), 0);
     CHECK_EQ(cu.graph_destroy(graph), 0);
     OK(MPI_Barrier(mt_comm));
+}
+
+static void no_more_kernels(void)
+{
+    fake_cuda_fail_fn *fail_now = (fake_cuda_fail_fn *)(uintptr_t)dlsym(RTLD_DEFAULT,
+                                                                        "fake_cuda_fail");
+    fail_now("cuLaunchKernel:1+");
+}
+
+/* The last rank's driver fails.  The others have enqueued their part of the same collective: their
+ * streams end, and one whose host waits for a message of the failing process gets an error. */
+static void failed_enqueue(void)
+{
+    struct worker *k = &w[0], *other = &w[1];
+    bool fails = mt_rank == mt_size - 1;
+    MPI_Status st;
+    MPI_Request r;
+    open_stream(k);
+    open_stream(other);
+    OK(MPIX_Allreduce_enqueue(k->in, k->out, N, MPI_FLOAT, MPI_SUM, k->comm));
+    CHECK_EQ(cu.stream_synchronize(k->stream), 0);
+    OK(MPI_Barrier(mt_comm));
+    if (fails) {
+        usleep(200000); /* the others are waiting */
+        no_more_kernels();
+        FAILS(MPIX_Isend_enqueue(k->in, 1, MPI_BYTE, mt_rank, 1, other->comm, &r), MPI_ERR_OTHER);
+    } else {
+        FAILS(MPIX_Recv_enqueue(k->out, 1, MPI_BYTE, mt_size - 1, 1, other->comm, &st),
+              MPI_ERR_OTHER);
+    }
+    int err = MPIX_Allreduce_enqueue(k->in, k->out, N, MPI_FLOAT, MPI_SUM, k->comm);
+    CHECK_MSG(fails ? err != MPI_SUCCESS : true, "the enqueue failed, the call did not");
+    CHECK_EQ(cu.stream_synchronize(k->stream), 0);
+    OK(MPI_Barrier(mt_comm));
+    for (int i = 0; i < THREADS; i++) {
+        FAILS(MPIX_Barrier_enqueue(w[i].comm), MPI_ERR_OTHER);
+        FAILS(MPIX_Send_enqueue(k->in, 1, MPI_BYTE, 0, 1, w[i].comm), MPI_ERR_OTHER);
+        CHECK_EQ(cu.stream_synchronize(w[i].stream), 0);
+        close_stream(&w[i]);
+    }
 }
 
 static void reset(void)
@@ -242,6 +285,8 @@ int main(int argc, char **argv)
         MT_RUN(abandon);
     else if (!strcmp(mode, "graph"))
         MT_RUN(lonely_graph);
+    else if (!strcmp(mode, "enqueue"))
+        MT_RUN(failed_enqueue);
     else if (!strcmp(mode, "reset"))
         MT_RUN(reset);
     else if (!strcmp(mode, "threads"))
@@ -251,6 +296,6 @@ int main(int argc, char **argv)
         MT_RUN(pageable);
         MT_RUN(destroyed);
     } else
-        CHECK_MSG(0, "%s is none of abandon, frees, graph, reset, threads", mode);
+        CHECK_MSG(0, "%s is none of abandon, enqueue, frees, graph, reset, threads", mode);
     return mt_end();
 }
