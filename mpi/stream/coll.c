@@ -243,28 +243,35 @@ static int make_plan(struct enqueue *e, struct coll_gpu_plan *out)
     return err;
 }
 
-static int run_mapped(struct enqueue *e)
+static int launch(struct enqueue *e, const struct coll_gpu_plan *plan)
+{
+    int err = meet(e, false);
+    for (int i = 0; i < plan->n && err >= 0; i++)
+        err = do_step(e, &plan->step[i]);
+    if (err < 0) /* the others wait for the rest on their streams */
+        wm_xstream_broken(e->k.s);
+    else
+        err = meet(e, true);
+    return err < 0 ? wm_err_rt(err, "enqueuing a collective among %d processes", e->k.s->comm->size)
+                   : MPI_SUCCESS;
+}
+
+/* None enqueues anything when one cannot, or has failed. */
+static int run_mapped(struct enqueue *e, bool *all_can, bool *any_captures)
 {
     struct coll_gpu_plan plan = { 0 };
-    int n = e->k.s->comm->size;
-    bool ignored;
     int err = map_all(e);
     if (err >= 0)
         err = make_plan(e, &plan);
-    if (err < 0)
-        e->mine.err = wm_err_rt(err, "preparing an enqueued collective among %d processes", n);
-    int rc = exchange(e, &ignored, &ignored); /* none has enqueued anything when one has failed */
-    err = rc ? 0 : meet(e, false);
-    for (int i = 0; i < plan.n && !rc && err >= 0; i++)
-        err = do_step(e, &plan.step[i]);
-    if (err < 0) /* the others wait for the rest on their streams */
-        wm_xstream_broken(e->k.s);
-    if (!rc && err >= 0)
-        err = meet(e, true);
+    e->mine.can = err >= 0;
+    if (err < 0 && !wm_xstream_unmappable(err))
+        e->mine.err = wm_err_rt(err, "preparing an enqueued collective among %d processes",
+                                e->k.s->comm->size);
+    int rc = exchange(e, all_can, any_captures);
+    if (!rc && *all_can)
+        rc = launch(e, &plan);
     coll_gpu_free_plan(&plan);
-    return rc        ? rc
-           : err < 0 ? wm_err_rt(err, "enqueuing a collective among %d processes", n)
-                     : MPI_SUCCESS;
+    return rc;
 }
 
 static void fill_sides(struct wm_call *call, const struct wm_xstream_coll *a)
@@ -309,10 +316,10 @@ static int enqueue(struct enqueue *e, bool *by_host)
     bool all_can, any_captures;
     describe_own(e);
     int err = exchange(e, &all_can, &any_captures);
-    if (err)
+    if (!err && all_can)
+        err = run_mapped(e, &all_can, &any_captures);
+    if (err || all_can)
         return err;
-    if (all_can)
-        return run_mapped(e);
     if (any_captures && !e->k.capturing)
         return wm_err(MPI_ERR_UNSUPPORTED_OPERATION,
                       "another process captures this collective in a graph, which cannot be done "

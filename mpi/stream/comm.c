@@ -18,8 +18,6 @@ _Static_assert(sizeof(struct wm_xstream_block) <= RT_GPU_STAGE_SMALL,
  * the kernels that were told to give up. */
 #define REST_NS 10000000000u
 #define LEAVE_NS 2000000000u
-/* More mappings than this are given back when the stream is idle. */
-#define MAPS_KEPT 64
 #define TAG_FAILURE (WM_TAG_COMM + 2)
 
 static struct rt_list all = { &all, &all }; /* struct wm_xstream_comm, under the domain's lock */
@@ -58,15 +56,25 @@ static void sweep_held(struct wm_xstream_comm *s, bool every)
     }
 }
 
-static void unmap(struct wm_xstream_comm *s, bool every)
+/* The same of mappings. */
+static void sweep_maps(struct wm_xstream_comm *s, bool every)
 {
-    int n = 0;
-    for (int i = 0; i < s->nmaps; i++)
-        if (s->maps[i].captured && !every)
-            s->maps[n++] = s->maps[i];
-        else
-            s->comm->team.ops->dev_detach(&s->comm->team, &s->maps[i].map);
-    s->nmaps = n;
+    uint32_t ended = s->words ? rt_load_acquire(&words_of(s)->ended) : 0;
+    for (struct wm_xstream_map **p = &s->maps, *m; (m = *p);) {
+        if (!every && (m->captured || (int32_t)(ended - m->ticket) < 0)) {
+            p = &m->next;
+            continue;
+        }
+        *p = m->next;
+        s->comm->team.ops->dev_detach(&s->comm->team, &m->map);
+        free(m);
+    }
+}
+
+void wm_xstream_sweep(struct wm_xstream_comm *s)
+{
+    sweep_held(s, false);
+    sweep_maps(s, false);
 }
 
 /* Nothing of the state is used by a device any more. */
@@ -74,7 +82,7 @@ static void state_free(struct wm_xstream_comm *s)
 {
     struct coll_team *t = &s->comm->team;
     sweep_held(s, true);
-    unmap(s, true);
+    sweep_maps(s, true);
     for (int r = 0; r < s->comm->size && r < WM_XSTREAM_RANKS; r++)
         if (s->peer[r].att)
             t->ops->dev_detach(t, &s->peer[r]);
@@ -93,7 +101,6 @@ static void state_free(struct wm_xstream_comm *s)
     s->comm->stream = NULL;
     if (s->left)
         wm_comm_unref(s->comm);
-    free(s->maps);
     free(s);
 }
 
@@ -535,7 +542,7 @@ int wm_xstream_enter(struct wm_comm *c, struct wm_xstream_call *k)
         int rc = rt_gpu_stream_capturing(s->g, k->stream);
         if (rc >= 0) {
             k->capturing = rc;
-            sweep_held(s, false);
+            wm_xstream_sweep(s);
             return MPI_SUCCESS;
         }
         rt_gpu_capture_restore(k->mode);
@@ -547,6 +554,7 @@ int wm_xstream_enter(struct wm_comm *c, struct wm_xstream_call *k)
 
 void wm_xstream_leave(struct wm_xstream_call *k)
 {
+    wm_xstream_keep_maps(k);
     rt_gpu_capture_restore(k->mode);
     rt_unlock(&k->s->comm->dom->lock);
 }
@@ -608,50 +616,47 @@ int wm_xstream_meet(struct wm_xstream_call *k, struct rt_gpu_meet *m, bool last)
     return err;
 }
 
-static struct wm_xstream_map *find_map(struct wm_xstream_comm *s, int rank, const char *key)
+/* What graphs use is mapped once. */
+static struct wm_xstream_map *find_captured(struct wm_xstream_comm *s, int rank, const char *key)
 {
-    for (int i = 0; i < s->nmaps; i++)
-        if (s->maps[i].rank == rank && !memcmp(s->maps[i].key, key, COLL_DEV_KEY))
-            return &s->maps[i];
-    return NULL;
-}
-
-static int make_map(struct wm_xstream_call *k, int rank, const char *key,
-                    struct wm_xstream_map **out)
-{
-    struct wm_xstream_comm *s = k->s;
-    struct coll_team *t = &s->comm->team;
-    if (s->nmaps >= MAPS_KEPT && !k->capturing && rt_gpu_stream_idle(k->g, k->stream) > 0 &&
-        is_quiet(s))
-        unmap(s, false);
-    if (s->nmaps == s->room) {
-        int room = s->room ? 2 * s->room : 16;
-        struct wm_xstream_map *more = realloc(s->maps, (size_t)room * sizeof *more);
-        if (!more)
-            return -RT_ENOMEM;
-        s->maps = more;
-        s->room = room;
-    }
-    struct wm_xstream_map *m = &s->maps[s->nmaps];
-    *m = (struct wm_xstream_map){ .rank = rank };
-    memcpy(m->key, key, sizeof m->key);
-    int err = t->ops->dev_attach(t, rank, key, &s->block_mem.at, &m->map);
-    if (err < 0)
-        return err;
-    s->nmaps++;
-    *out = m;
-    return 0;
+    struct wm_xstream_map *m = s->maps;
+    while (m && !(m->captured && m->rank == rank && !memcmp(m->key, key, COLL_DEV_KEY)))
+        m = m->next;
+    return m;
 }
 
 int wm_xstream_map(struct wm_xstream_call *k, int rank, const char *key, void **out)
 {
-    struct wm_xstream_map *m = find_map(k->s, rank, key);
-    int err = m ? 0 : make_map(k, rank, key, &m);
-    if (err < 0)
-        return err;
-    m->captured = m->captured || k->capturing;
+    struct wm_xstream_comm *s = k->s;
+    struct coll_team *t = &s->comm->team;
+    struct wm_xstream_map *m = k->capturing ? find_captured(s, rank, key) : NULL;
+    if (!m) {
+        m = malloc(sizeof *m);
+        if (!m)
+            return -RT_ENOMEM;
+        *m = (struct wm_xstream_map){ .rank = rank };
+        memcpy(m->key, key, sizeof m->key);
+        int err = t->ops->dev_attach(t, rank, key, &s->block_mem.at, &m->map);
+        if (err < 0) {
+            free(m);
+            return err;
+        }
+        m->next = k->maps;
+        k->maps = m;
+    }
     *out = m->map.ptr;
     return 0;
+}
+
+void wm_xstream_keep_maps(struct wm_xstream_call *k)
+{
+    for (struct wm_xstream_map *m; (m = k->maps);) {
+        k->maps = m->next;
+        m->ticket = k->s->ticket;
+        m->captured = k->capturing || k->s->broken;
+        m->next = k->s->maps;
+        k->s->maps = m;
+    }
 }
 
 void wm_xstream_hold(struct wm_xstream_call *k, struct wm_xstream_held *h)

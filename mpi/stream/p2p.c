@@ -283,6 +283,17 @@ static int copy_by_host(struct wm_xstream_call *k, void *buf, MPI_Count count,
                             : MPI_SUCCESS;
 }
 
+/* What earlier calls have mapped may stand in the way. */
+static int map_sent(struct wm_xstream_call *k, int from, const char *key, void **data)
+{
+    int err = wm_xstream_map(k, from, key, data);
+    if (wm_xstream_unmappable(err) && !k->capturing && wm_xstream_wait_idle(k) >= 0) {
+        wm_xstream_sweep(k->s);
+        err = wm_xstream_map(k, from, key, data);
+    }
+    return err;
+}
+
 static int copy_in(struct wm_xstream_call *k, void *buf, MPI_Count count, const struct wm_type *t,
                    int from, const struct header *h)
 {
@@ -292,7 +303,7 @@ static int copy_in(struct wm_xstream_call *k, void *buf, MPI_Count count, const 
     if (n == 0)
         return MPI_SUCCESS;
     if (from != k->s->comm->rank)
-        err = wm_xstream_map(k, from, h->key, &data);
+        err = map_sent(k, from, h->key, &data);
     if (err < 0)
         return wm_err_rt(err, "mapping the buffer that rank %d sends", from);
     if (!t->layout.contig && k->capturing)

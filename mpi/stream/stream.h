@@ -41,6 +41,7 @@
 #include "coll/coll.h"
 #include "mpi/core/comm.h"
 #include "mpi/datatype/type.h"
+#include "runtime/base/err.h"
 #include "runtime/gpu/stream_ops.h"
 
 struct wm_xstream {
@@ -66,10 +67,12 @@ struct wm_xstream_block {
     uint32_t done[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS];     /* by the receiver: has been read */
 };
 
-/* A buffer of another process, mapped. */
+/* A buffer of another process, mapped until the stream has got beyond a ticket. */
 struct wm_xstream_map {
-    int rank;
+    struct wm_xstream_map *next;
+    uint32_t ticket;
     bool captured; /* in a graph: stays */
+    int rank;
     char key[COLL_DEV_KEY];
     struct coll_dev_map map;
 };
@@ -106,7 +109,6 @@ struct wm_xstream_comm {
         nreceived[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS];
     uint32_t seq[WM_XSTREAM_RANKS]; /* messages the ordinary way, by destination */
     struct wm_xstream_map *maps;
-    int nmaps, room;
     struct wm_xstream_held *held;
     struct rt_gpu_stage *scratch[WM_XSTREAM_SCRATCH]; /* what collectives want beside */
     int nscratch;
@@ -128,6 +130,7 @@ struct wm_xstream_call {
     void *stream;
     bool capturing;
     int mode;
+    struct wm_xstream_map *maps; /* mapped for this call */
 };
 int wm_xstream_enter(struct wm_comm *c, struct wm_xstream_call *out);
 void wm_xstream_leave(struct wm_xstream_call *k);
@@ -151,8 +154,17 @@ void wm_xstream_broken(struct wm_xstream_comm *s);
 int wm_xstream_given_up(void); /* what calls on it return */
 /* Waits for a receive on `ctl`.  0, or -RT_EREMOTE: the communicator has become unusable. */
 int wm_xstream_await(struct wm_xstream_comm *s, struct rt_req *r);
-/* Maps rank's buffer, from a cache that the communicator keeps.  0 or -RT_E... */
+/* Maps rank's buffer for this call.  0 or -RT_E...; wm_xstream_unmappable(): not this way. */
 int wm_xstream_map(struct wm_xstream_call *k, int rank, const char *key, void **out);
+static inline bool wm_xstream_unmappable(int err)
+{
+    return err == -RT_ENOTSUP || err == -RT_EUNREACH || err == -RT_EAGAIN;
+}
+/* What the call has mapped is used by all that it has enqueued; what it has not enqueued anything
+ * for goes with the next call. */
+void wm_xstream_keep_maps(struct wm_xstream_call *k);
+/* Gives back what the stream has got beyond. */
+void wm_xstream_sweep(struct wm_xstream_comm *s);
 /* Keeps `h` (malloc'ed) until the work enqueued so far has ended. */
 void wm_xstream_hold(struct wm_xstream_call *k, struct wm_xstream_held *h);
 /* Called by MPI: a communicator's handle is given up; the last user of MPI leaves. */

@@ -4,6 +4,7 @@
  *     stream_faults graph      a graph that only one process launches
  *     stream_faults enqueue    one process's driver takes no more kernels
  *     stream_faults reset      the application resets the device under a communicator
+ *     stream_faults mappings   memory comes and goes, and cannot be mapped any more
  *     stream_faults threads    two communicators on two streams of two threads at a time
  *     stream_faults frees      memory is given back while a stream waits for a process that needs
  *                              this one's host first */
@@ -97,11 +98,10 @@ static void lonely_graph(void)
     OK(MPI_Barrier(mt_comm));
 }
 
-static void no_more_kernels(void)
+static void fail_now(const char *rules)
 {
-    fake_cuda_fail_fn *fail_now = (fake_cuda_fail_fn *)(uintptr_t)dlsym(RTLD_DEFAULT,
-                                                                        "fake_cuda_fail");
-    fail_now("cuLaunchKernel:1+");
+    fake_cuda_fail_fn *fail = (fake_cuda_fail_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_fail");
+    fail(rules);
 }
 
 /* The last rank's driver fails.  The others have enqueued their part of the same collective: their
@@ -119,7 +119,7 @@ static void failed_enqueue(void)
     OK(MPI_Barrier(mt_comm));
     if (fails) {
         usleep(200000); /* the others are waiting */
-        no_more_kernels();
+        fail_now("cuLaunchKernel:1+");
         FAILS(MPIX_Isend_enqueue(k->in, 1, MPI_BYTE, mt_rank, 1, other->comm, &r), MPI_ERR_OTHER);
     } else {
         FAILS(MPIX_Recv_enqueue(k->out, 1, MPI_BYTE, mt_size - 1, 1, other->comm, &st),
@@ -135,6 +135,74 @@ static void failed_enqueue(void)
         CHECK_EQ(cu.stream_synchronize(w[i].stream), 0);
         close_stream(&w[i]);
     }
+}
+
+static int memory_alive(void)
+{
+    fake_cuda_alive_fn *alive = (fake_cuda_alive_fn *)(uintptr_t)dlsym(RTLD_DEFAULT,
+                                                                       "fake_cuda_alive");
+    return alive(FAKE_MEMORY);
+}
+
+static void sum_of(struct worker *k, unsigned char *in, unsigned char *out, int round)
+{
+    int32_t mine = mt_rank + round, sum = 0, want = 0;
+    for (int r = 0; r < mt_size; r++)
+        want += r + round;
+    gt_write(in, &mine, sizeof mine);
+    OK(MPIX_Allreduce_enqueue(in, out, 1, MPI_INT32_T, MPI_SUM, k->comm));
+    CHECK_EQ(cu.stream_synchronize(k->stream), 0);
+    gt_read(&sum, out, sizeof sum);
+    CHECK_EQ(sum, want);
+}
+
+/* Memory that its owner has freed does not stay mapped. */
+static void freed_buffers(void)
+{
+    enum { ROUNDS = 30 };
+    struct worker *k = &w[0];
+    open_stream(k);
+    sum_of(k, k->in, k->out, 0);
+    int before = memory_alive();
+    for (int i = 0; i < ROUNDS; i++) {
+        unsigned char *in = gt_alloc(GT_CUDA, dev, 64, 0), *out = gt_alloc(GT_CUDA, dev, 64, 0);
+        sum_of(k, in, out, i);
+        OK(MPI_Barrier(mt_comm)); /* all have seen the end */
+        gt_free(in);
+        gt_free(out);
+    }
+    OK(MPI_Barrier(mt_comm));
+    sum_of(k, k->in, k->out, 1);
+    int more = memory_alive() - before;
+    CHECK_MSG(more <= 4 * mt_size, "%d allocations of others are still mapped", more);
+    close_stream(k);
+}
+
+/* More buffers than WEFT_GPU_MAPPINGS, then some that the first rank's driver does not map. */
+static void many_buffers(void)
+{
+    enum { BUFFERS = 40 };
+    static unsigned char *in[BUFFERS], *out[BUFFERS];
+    struct worker *k = &w[0];
+    cu_graph graph;
+    open_stream(k);
+    for (int i = 0; i < BUFFERS; i++) {
+        if (i == BUFFERS / 2 && mt_rank == 0)
+            fail_now("cuIpcOpenMemHandle:1+:801");
+        in[i] = gt_alloc(GT_CUDA, dev, 64, 0);
+        out[i] = gt_alloc(GT_CUDA, dev, 64, 0);
+        sum_of(k, in[i], out[i], i);
+    }
+    CHECK_EQ(cu.stream_begin_capture(k->stream, CU_CAPTURE_GLOBAL), 0);
+    FAILS(MPIX_Allreduce_enqueue(in[BUFFERS - 1], out[BUFFERS - 1], 1, MPI_INT, MPI_SUM, k->comm),
+          MPI_ERR_UNSUPPORTED_OPERATION);
+    CHECK_EQ(cu.stream_end_capture(k->stream, &graph), 0);
+    CHECK_EQ(cu.graph_destroy(graph), 0);
+    for (int i = 0; i < BUFFERS; i++) {
+        gt_free(in[i]);
+        gt_free(out[i]);
+    }
+    close_stream(k);
 }
 
 static void reset(void)
@@ -291,11 +359,15 @@ int main(int argc, char **argv)
         MT_RUN(reset);
     else if (!strcmp(mode, "threads"))
         MT_RUN(threads);
-    else if (!strcmp(mode, "frees")) {
+    else if (!strcmp(mode, "mappings")) {
+        MT_RUN(freed_buffers);
+        MT_RUN(many_buffers);
+    } else if (!strcmp(mode, "frees")) {
         MT_RUN(frees);
         MT_RUN(pageable);
         MT_RUN(destroyed);
     } else
-        CHECK_MSG(0, "%s is none of abandon, enqueue, frees, graph, reset, threads", mode);
+        CHECK_MSG(0, "%s is none of abandon, enqueue, frees, graph, mappings, reset, threads",
+                  mode);
     return mt_end();
 }
