@@ -17,13 +17,11 @@
 #include "coll/start.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
-#include "runtime/gpu/area.h"
 #include "runtime/layout/gpu.h"
 
 struct gpu_tmp {
     struct gpu_tmp *next;
-    struct rt_gpu_stage *stage; /* owned: one of the two */
-    struct rt_gpu_area *area;
+    struct rt_gpu_stage *stage; /* owned */
 };
 
 struct gpu_op {
@@ -34,11 +32,7 @@ struct gpu_op {
 void *coll_sched_gpu_tmp(struct coll_sched *s, int64_t nbytes)
 {
     struct gpu_tmp *t = calloc(1, sizeof *t);
-    int err = -RT_ENOMEM;
-    if (t && nbytes <= RT_GPU_STAGE_LARGE)
-        err = rt_gpu_stage_take(s->gpu, false, (size_t)nbytes, &t->stage);
-    else if (t)
-        err = rt_gpu_area_take(s->gpu, false, (size_t)nbytes, &t->area);
+    int err = t ? rt_gpu_stage_take(s->gpu, false, (size_t)nbytes, &t->stage) : -RT_ENOMEM;
     if (err < 0) {
         s->err = err;
         free(t);
@@ -46,7 +40,7 @@ void *coll_sched_gpu_tmp(struct coll_sched *s, int64_t nbytes)
     }
     t->next = s->gpu_tmps;
     s->gpu_tmps = t;
-    return t->stage ? t->stage->p : t->area->p;
+    return t->stage->p;
 }
 
 void coll_sched_gpu_free(struct coll_sched *s)
@@ -54,10 +48,7 @@ void coll_sched_gpu_free(struct coll_sched *s)
     while (s->gpu_tmps) {
         struct gpu_tmp *t = s->gpu_tmps;
         s->gpu_tmps = t->next;
-        if (t->stage)
-            rt_gpu_stage_give(t->stage);
-        else
-            rt_gpu_area_give(t->area);
+        rt_gpu_stage_give(t->stage);
         free(t);
     }
     free(s->ops);

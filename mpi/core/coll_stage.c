@@ -164,12 +164,8 @@ static void take_pinned(struct wm_stage *s, struct rt_gpu *g, size_t nbytes)
 {
     if (!g || nbytes > PINNED_MAX)
         return;
-    int err = nbytes <= RT_GPU_STAGE_LARGE ? rt_gpu_stage_take(g, true, nbytes, &s->pinned)
-                                           : rt_gpu_area_take(g, true, nbytes, &s->area);
-    if (err < 0) {
+    if (rt_gpu_stage_take(g, true, nbytes, &s->pinned) < 0)
         s->pinned = NULL;
-        s->area = NULL;
-    }
 }
 
 /* One piece of memory for the packed blocks of both sides. */
@@ -182,9 +178,9 @@ static int alloc_memory(struct wm_stage *s, struct rt_gpu *g)
     if (send + recv == 0)
         return 0;
     take_pinned(s, g, second + recv);
-    if (!s->pinned && !s->area && !(s->plain = malloc(second + recv)))
+    if (!s->pinned && !(s->plain = malloc(second + recv)))
         return -RT_ENOMEM;
-    mem = s->pinned ? s->pinned->p : s->area ? s->area->p : s->plain;
+    mem = s->pinned ? s->pinned->p : s->plain;
     if (send)
         s->side[WM_SEND].mem = mem;
     if (recv)
@@ -204,8 +200,6 @@ void wm_stage_destroy(struct wm_stage *s)
     }
     if (s->pinned)
         rt_gpu_stage_give(s->pinned);
-    if (s->area)
-        rt_gpu_area_give(s->area);
     free(s->plain);
     free(s);
 }

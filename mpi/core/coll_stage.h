@@ -5,7 +5,7 @@
 #define WM_CORE_COLL_STAGE_H
 
 #include "mpi/core/coll_blocks.h"
-#include "runtime/gpu/area.h"
+#include "runtime/gpu/gpu.h"
 
 struct wm_stage_piece; /* a block's copy */
 
@@ -25,8 +25,7 @@ struct wm_stage {
     struct coll_args user; /* as the call gave them; vectors and layouts are the call's */
     const struct wm_comm *comm;
     struct wm_stage_side side[2];
-    struct rt_gpu_stage *pinned; /* the memory, owned: one of the three */
-    struct rt_gpu_area *area;
+    struct rt_gpu_stage *pinned; /* the memory, owned: one of the two */
     char *plain;
     int npending; /* copies under way */
     int err;      /* of a copy */

@@ -9,14 +9,12 @@
 #include "mpi/p2p/anymem.h"
 #include "mpi/p2p/device.h"
 #include "runtime/base/err.h"
-#include "runtime/gpu/area.h"
 
 /* What MPI_Sendrecv_replace sends: the user's data, packed, in memory of the device that they lie
  * on, or of the host. */
 struct copy {
     char *p;                    /* NULL: none */
-    struct rt_gpu_stage *stage; /* owned: one of the two, or from malloc */
-    struct rt_gpu_area *area;
+    struct rt_gpu_stage *stage; /* owned; NULL: p is from malloc */
 };
 
 struct pair {                 /* request of MPI_Isendrecv */
@@ -37,8 +35,6 @@ static void copy_give(struct copy *c)
 {
     if (c->stage)
         rt_gpu_stage_give(c->stage);
-    else if (c->area)
-        rt_gpu_area_give(c->area);
     else
         free(c->p);
     *c = (struct copy){ .p = NULL };
@@ -214,11 +210,9 @@ static int copy_on_device(const struct wm_msg *m, int64_t nbytes, struct copy *o
     int err = wm_dev_query(m->buf, m->count, m->layout, &at, &scattered);
     if (err < 0 || scattered)
         return err < 0 ? err : -RT_ENOTSUP;
-    err = nbytes <= RT_GPU_STAGE_LARGE ? rt_gpu_stage_take(at.g, false, (size_t)nbytes, &c.stage)
-                                       : rt_gpu_area_take(at.g, false, (size_t)nbytes, &c.area);
-    if (err < 0)
+    if (rt_gpu_stage_take(at.g, false, (size_t)nbytes, &c.stage) < 0)
         return -RT_ENOTSUP;
-    c.p = c.stage ? c.stage->p : c.area->p;
+    c.p = c.stage->p;
     err = fill_copy(m, &at, nbytes, c.p);
     if (err < 0)
         copy_give(&c);

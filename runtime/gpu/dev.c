@@ -198,7 +198,6 @@ static void empty(struct rt_gpu *g)
     rt_gpu_move_fini(g);
     rt_gpu_ipc_fini(g);
     rt_gpu_images_unload(g);
-    rt_gpu_area_fini(g);
     rt_gpu_stage_fini(g);
     if (!g->lost) {
         for (int i = 0; i < NSTREAMS; i++)
@@ -227,7 +226,6 @@ static int make(cu_ctx ctx, int ordinal, struct rt_gpu **out)
     g->ctx = ctx;
     g->looked = rt_gpu_clock();
     rt_gpu_stage_init(g);
-    rt_gpu_area_init(g);
     int in = rt_gpu_enter(g);
     int err = in < 0 ? in : fill(g, ordinal);
     if (in >= 0)

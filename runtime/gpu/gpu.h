@@ -309,10 +309,10 @@ struct rt_gpu_stage {
     struct rt_gpu *g; /* NULL: pinned host */
     struct rt_gpu_stage *next;
 };
-#define RT_GPU_STAGE_SMALL (32u << 10) /* the pools keep buffers of two lengths, */
-#define RT_GPU_STAGE_LARGE (4u << 20)  /* host and device */
-/* nbytes <= RT_GPU_STAGE_LARGE.  `g`: the context in use; where: host or device memory.
- * -RT_ENOMEM, logged once with what happens instead. */
+#define RT_GPU_STAGE_SMALL (32u << 10) /* buffers have one of these lengths, */
+#define RT_GPU_STAGE_LARGE (4u << 20)  /* or a larger power of two */
+/* `g`: the context in use; where: host or device memory.  -RT_ENOMEM, logged with what happens
+ * instead: of these two lengths once, of larger ones at level info; -RT_EGPU. */
 int rt_gpu_stage_take(struct rt_gpu *g, bool host, size_t nbytes, struct rt_gpu_stage **out);
 void rt_gpu_stage_give(struct rt_gpu_stage *s);
 

@@ -25,11 +25,15 @@
 struct rt_gpu_block; /* stage.c: memory that buffers of one length are cut from */
 struct move_state;   /* copy.c: waiting and running operations, flags, ring */
 
-/* Staging of one place, two lengths: blocks with a free buffer come first. */
+#define RT_GPU_STAGE_CLASSES 32 /* lengths of staging buffers: small, 4 MiB, 8 MiB ... */
+
+/* Staging of one place. */
 struct rt_gpu_pool {
-    struct rt_list blocks[2]; /* small, large */
-    unsigned nidle[2];        /* blocks of which no buffer is in use */
-    bool told;                /* that there was no memory */
+    struct rt_list blocks[RT_GPU_STAGE_CLASSES]; /* those with a free buffer come first */
+    struct rt_list idle; /* blocks of which no buffer is in use, the longest idle first, */
+    size_t nidle;        /* and their bytes */
+    bool host;
+    bool told;           /* that there was no memory */
 };
 
 struct rt_gpu {
@@ -60,8 +64,6 @@ struct rt_gpu {
     bool asked_later;                  /* for those from RT_GPU_KERNELS_LATER on */
 
     struct rt_gpu_pool host, dev;      /* stage.c's; host memory dies with its context, too */
-    struct rt_list areas[2];           /* area.c's: those kept, of the device and of the host, */
-    size_t areas_nbytes[2];            /* and their bytes */
 };
 
 /* The struct rt_gpu of a context, or, with ctx NULL, of the device's primary context, which is
@@ -108,9 +110,6 @@ void rt_gpu_ipc_fini(struct rt_gpu *g);
 /* stage.c. */
 void rt_gpu_stage_init(struct rt_gpu *g);
 void rt_gpu_stage_fini(struct rt_gpu *g);
-/* area.c. */
-void rt_gpu_area_init(struct rt_gpu *g);
-void rt_gpu_area_fini(struct rt_gpu *g);
 
 /* ---- driver.c ---- */
 

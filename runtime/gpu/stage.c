@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Staging buffers: pinned host memory and device memory of a context, in two lengths.  Buffers are
- * cut from blocks; a block is a small one's 32 buffers, or one large buffer.  Device blocks are
- * single allocations by cuMemAlloc, so that legacy IPC can export them.  Giving a block back to the
- * driver waits for the device, so some idle ones are kept, and all while that could take for ever
+/* Staging memory: pinned host memory and device memory of a context.  Buffers are cut from blocks:
+ * a block holds 32 small buffers, or one buffer of 4 MiB or of a larger power of two.  Device
+ * blocks are single allocations by cuMemAlloc, so that legacy IPC can export them.
+ *
+ * Making a block takes long (pinning 0.3 s a gigabyte; each peer maps device memory anew, 3 to 4
+ * ms) and freeing it waits for the device, so idle blocks are kept up to a number of bytes; the one
+ * that has been idle for longest is freed first, and none while freeing could wait for ever
  * (rt_gpu_awaits).  All of it dies with its context: then only the descriptions are freed.  Under
  * the domain's lock. */
 #include "runtime/gpu/gpu_int.h"
@@ -12,14 +15,9 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+/* Classes: 0 is small, 1 the large buffers, k has 2^(k-1) times their length. */
 enum { SMALL, LARGE };
-static const struct {
-    size_t buf, block; /* bytes of a buffer and of a block */
-    unsigned keep;     /* idle blocks that are kept: 4 MiB of small ones, 64 MiB of large ones */
-} classes[] = {
-    [SMALL] = { RT_GPU_STAGE_SMALL, 32 * (size_t)RT_GPU_STAGE_SMALL, 4 },
-    [LARGE] = { RT_GPU_STAGE_LARGE, RT_GPU_STAGE_LARGE, 16 },
-};
+#define SMALL_COUNT 32
 
 struct buffer {
     struct rt_gpu_stage stage; /* first: what the user has; `next` links the free ones of a block */
@@ -27,29 +25,39 @@ struct buffer {
 };
 
 struct rt_gpu_block {
-    struct rt_list link;       /* in its pool, those with free buffers first */
+    struct rt_list link; /* in its class, those with free buffers first */
+    struct rt_list idle; /* while no buffer is in use */
     struct rt_gpu *owner;
     struct rt_gpu_pool *pool;
     char *p;
+    size_t len;
     struct rt_gpu_stage *free;
     unsigned nused, class;
-    bool registered;           /* mapped by us, pinned by the driver */
+    bool registered; /* mapped by us, pinned by the driver */
     struct buffer buffers[];
 };
 
-static bool is_host(const struct rt_gpu_block *b) { return b->pool == &b->owner->host; }
+static bool is_host(const struct rt_gpu_block *b) { return b->pool->host; }
+
+/* Idle bytes that are kept: what is pinned is lost to the rest of the machine. */
+static size_t kept_nbytes(const struct rt_gpu_pool *pool)
+{
+    return pool->host ? 64u << 20 : 256u << 20;
+}
+
+/* ---- the driver's memory ---- */
 
 /* Memory that the driver allocates is a device's mapping, which process_vm_readv of another process
  * is refused; ordinary memory that the driver pins is read like any other. */
-static bool register_host(struct rt_gpu_block *b, size_t nbytes)
+static bool register_host(struct rt_gpu_block *b)
 {
     if (!rt_cuda.mem_host_register || !rt_cuda.mem_host_unregister)
         return false;
-    void *p = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *p = mmap(NULL, b->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
         return false;
-    if (rt_cuda.mem_host_register(p, nbytes, CU_HOST_PORTABLE | CU_HOST_DEVICEMAP) != CU_OK) {
-        munmap(p, nbytes);
+    if (rt_cuda.mem_host_register(p, b->len, CU_HOST_PORTABLE | CU_HOST_DEVICEMAP) != CU_OK) {
+        munmap(p, b->len);
         return false;
     }
     b->p = p;
@@ -59,14 +67,13 @@ static bool register_host(struct rt_gpu_block *b, size_t nbytes)
 
 static cu_result memory_take(struct rt_gpu_block *b)
 {
-    size_t nbytes = classes[b->class].block;
     cu_ptr d = 0;
     void *h = NULL;
-    if (is_host(b) && register_host(b, nbytes))
+    if (is_host(b) && register_host(b))
         return CU_OK;
     cu_result r = is_host(b)
-                      ? rt_cuda.mem_host_alloc(&h, nbytes, CU_HOST_PORTABLE | CU_HOST_DEVICEMAP)
-                      : rt_cuda.mem_alloc(&d, nbytes);
+                      ? rt_cuda.mem_host_alloc(&h, b->len, CU_HOST_PORTABLE | CU_HOST_DEVICEMAP)
+                      : rt_cuda.mem_alloc(&d, b->len);
     b->p = is_host(b) ? h : (char *)(uintptr_t)d;
     return r;
 }
@@ -75,72 +82,73 @@ static cu_result memory_take(struct rt_gpu_block *b)
 static void memory_give(struct rt_gpu_block *b)
 {
     int in = rt_gpu_enter(b->owner);
-    if (in < 0) {
-        if (b->registered)
-            munmap(b->p, classes[b->class].block);
-        return;
-    }
-    if (b->registered) {
+    if (in >= 0 && b->registered)
         rt_cuda.mem_host_unregister(b->p);
-        munmap(b->p, classes[b->class].block);
-    } else if (is_host(b))
+    else if (in >= 0 && is_host(b))
         rt_cuda.mem_free_host(b->p);
-    else
+    else if (in >= 0)
         rt_cuda.mem_free((cu_ptr)(uintptr_t)b->p);
-    rt_gpu_leave(in);
+    if (b->registered)
+        munmap(b->p, b->len);
+    if (in >= 0)
+        rt_gpu_leave(in);
 }
 
 static int report(struct rt_gpu_block *b, cu_result r)
 {
-    bool told = b->pool->told;
+    const char *place = is_host(b) ? "pinned host" : "device";
     if (rt_gpu_check_lost(b->owner, r))
         return rt_gpu_gone(b->owner);
     if (r != CU_ERROR_OUT_OF_MEMORY)
         return rt_cuda_error(r, is_host(b) ? "cuMemHostAlloc" : "cuMemAlloc");
-    b->pool->told = true;
-    if (!told)
+    if (b->class > LARGE)
+        log_info(GPU, "no %s memory for %zu bytes of temporary data of GPU %d: another way is "
+                 "taken", place, b->len, b->owner->info.ordinal);
+    else if (!b->pool->told)
         log_warn(GPU, "no %s memory for a staging buffer of %zu bytes of GPU %d: messages take "
                  "slower ways, and fail where there is no other",
-                 is_host(b) ? "pinned host" : "device", classes[b->class].block,
-                 b->owner->info.ordinal);
+                 place, b->len, b->owner->info.ordinal);
+    b->pool->told = b->pool->told || b->class <= LARGE;
     return -RT_ENOMEM;
+}
+
+/* ---- blocks ---- */
+
+static void set_idle(struct rt_gpu_block *b, bool idle)
+{
+    struct rt_list *all = &b->pool->idle;
+    b->pool->nidle += idle ? b->len : -b->len;
+    if (!idle)
+        rt_list_del(&b->idle);
+    else /* a block that is too long to be kept is the first to go */
+        rt_list_append(b->len > kept_nbytes(b->pool) ? all->next : all, &b->idle);
 }
 
 static void block_destroy(struct rt_gpu_block *b)
 {
     if (b->nused == 0)
-        b->pool->nidle[b->class]--;
+        set_idle(b, false);
     rt_list_del(&b->link);
     memory_give(b);
     free(b);
 }
 
-/* Gives back what is idle, but for so many blocks.  False: nothing, or it may not be done now. */
-static bool trim(struct rt_gpu *g, struct rt_gpu_pool *pool, unsigned class, unsigned keep)
+/* Frees idle blocks until at most `keep` bytes are idle.  False: there were none, or they may not
+ * be freed now. */
+static bool trim(struct rt_gpu *g, struct rt_gpu_pool *pool, size_t keep)
 {
-    struct rt_list *l, *next;
-    unsigned n = pool->nidle[class];
-    if (n <= keep || (!g->lost && rt_gpu_must_not_wait()))
+    if (pool->nidle <= keep || (!g->lost && rt_gpu_must_not_wait()))
         return false;
-    rt_list_each_safe(l, next, &pool->blocks[class]) {
-        struct rt_gpu_block *b = rt_container(l, struct rt_gpu_block, link);
-        if (b->nused == 0 && pool->nidle[class] > keep)
-            block_destroy(b);
-    }
+    while (pool->nidle > keep)
+        block_destroy(rt_container(pool->idle.next, struct rt_gpu_block, idle));
     return true;
-}
-
-/* Before it is said that there is no memory. */
-static bool drop_idle(struct rt_gpu *g, struct rt_gpu_pool *pool)
-{
-    bool small = trim(g, pool, SMALL, 0);
-    return trim(g, pool, LARGE, 0) || small;
 }
 
 static int block_create(struct rt_gpu *g, struct rt_gpu_pool *pool, unsigned class,
                         struct rt_gpu_block **out)
 {
-    size_t n = classes[class].block / classes[class].buf;
+    size_t n = class == SMALL ? SMALL_COUNT : 1;
+    size_t len = class == SMALL ? RT_GPU_STAGE_SMALL : (size_t)RT_GPU_STAGE_LARGE << (class - 1);
     struct rt_gpu_block *b = calloc(1, sizeof *b + n * sizeof b->buffers[0]);
     if (!b) {
         log_error(GPU, "no memory for the description of staging buffers");
@@ -149,9 +157,10 @@ static int block_create(struct rt_gpu *g, struct rt_gpu_pool *pool, unsigned cla
     b->owner = g;
     b->pool = pool;
     b->class = class;
+    b->len = n * len;
     int in = rt_gpu_enter(g);
     cu_result r = in < 0 ? CU_OK : memory_take(b);
-    if (r == CU_ERROR_OUT_OF_MEMORY && drop_idle(g, pool))
+    if (r == CU_ERROR_OUT_OF_MEMORY && trim(g, pool, 0))
         r = memory_take(b);
     if (in >= 0)
         rt_gpu_leave(in);
@@ -161,28 +170,29 @@ static int block_create(struct rt_gpu *g, struct rt_gpu_pool *pool, unsigned cla
         return err;
     }
     for (size_t i = n; i-- > 0; b->free = &b->buffers[i].stage)
-        b->buffers[i] = (struct buffer){ { b->p + i * classes[class].buf, classes[class].buf,
-                                           is_host(b) ? NULL : g, b->free }, b };
+        b->buffers[i] = (struct buffer){ { b->p + i * len, len, is_host(b) ? NULL : g, b->free },
+                                         b };
     rt_list_append(pool->blocks[class].next, &b->link);
-    pool->nidle[class]++;
+    set_idle(b, true);
     *out = b;
     return 0;
 }
+
+/* ---- buffers ---- */
 
 int rt_gpu_stage_take(struct rt_gpu *g, bool host, size_t nbytes, struct rt_gpu_stage **out)
 {
     struct rt_gpu_pool *pool = host ? &g->host : &g->dev;
     unsigned class = nbytes <= RT_GPU_STAGE_SMALL ? SMALL : LARGE;
+    while (class < RT_GPU_STAGE_CLASSES && nbytes > (size_t)RT_GPU_STAGE_LARGE << class >> 1)
+        class++;
+    if (g->lost)
+        return rt_gpu_gone(g);
+    if (class == RT_GPU_STAGE_CLASSES)
+        return -RT_ENOMEM;
     struct rt_list *l = pool->blocks[class].next;
     struct rt_gpu_block *b = l == &pool->blocks[class] ? NULL
                                                        : rt_container(l, struct rt_gpu_block, link);
-    if (nbytes > RT_GPU_STAGE_LARGE) {
-        log_error(GPU, "a staging buffer of %zu bytes was asked for, the largest has %u", nbytes,
-                  RT_GPU_STAGE_LARGE);
-        return -RT_EINVAL;
-    }
-    if (g->lost)
-        return rt_gpu_gone(g);
     if (!b || !b->free) {
         int err = block_create(g, pool, class, &b);
         if (err)
@@ -192,7 +202,7 @@ int rt_gpu_stage_take(struct rt_gpu *g, bool host, size_t nbytes, struct rt_gpu_
     b->free = s->next;
     s->next = NULL;
     if (b->nused++ == 0)
-        pool->nidle[class]--;
+        set_idle(b, false);
     rt_list_del(&b->link);
     rt_list_append(b->free ? pool->blocks[class].next : &pool->blocks[class], &b->link);
     *out = s;
@@ -209,25 +219,28 @@ void rt_gpu_stage_give(struct rt_gpu_stage *s)
     rt_list_append(pool->blocks[b->class].next, &b->link);
     if (--b->nused)
         return;
-    pool->nidle[b->class]++;
-    trim(b->owner, pool, b->class, b->owner->lost ? 0 : classes[b->class].keep);
+    set_idle(b, true);
+    trim(b->owner, pool, b->owner->lost ? 0 : kept_nbytes(pool));
 }
 
 static struct rt_list *pool_list(struct rt_gpu *g, int i)
 {
-    return &(i < 2 ? &g->host : &g->dev)->blocks[i % 2];
+    return &(i % 2 ? &g->host : &g->dev)->blocks[i / 2];
 }
 
 void rt_gpu_stage_init(struct rt_gpu *g)
 {
-    for (int i = 0; i < 4; i++)
+    g->host.host = true;
+    rt_list_init(&g->host.idle);
+    rt_list_init(&g->dev.idle);
+    for (int i = 0; i < 2 * RT_GPU_STAGE_CLASSES; i++)
         rt_list_init(pool_list(g, i));
 }
 
 void rt_gpu_stage_fini(struct rt_gpu *g)
 {
     struct rt_list *l, *next;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 2 * RT_GPU_STAGE_CLASSES; i++)
         rt_list_each_safe(l, next, pool_list(g, i))
             block_destroy(rt_container(l, struct rt_gpu_block, link));
 }

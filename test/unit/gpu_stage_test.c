@@ -2,7 +2,6 @@
 /* Staging buffers: they never overlap, are used again, few are kept; what happens without memory
  * and without a context. */
 #include "runtime/base/err.h"
-#include "runtime/gpu/area.h"
 #include "test/check.h"
 #include "test/unit/capture.h"
 #include "test/unit/gpu_table.h"
@@ -20,25 +19,26 @@ static void start(void)
 static void lengths(void)
 {
     static const size_t ask[] = { 0, 1, RT_GPU_STAGE_SMALL, RT_GPU_STAGE_SMALL + 1,
-                                  RT_GPU_STAGE_LARGE };
+                                  RT_GPU_STAGE_LARGE, RT_GPU_STAGE_LARGE + 1,
+                                  5 * (size_t)RT_GPU_STAGE_LARGE };
+    static const size_t got[] = { RT_GPU_STAGE_SMALL, RT_GPU_STAGE_SMALL, RT_GPU_STAGE_SMALL,
+                                  RT_GPU_STAGE_LARGE, RT_GPU_STAGE_LARGE, 2 * RT_GPU_STAGE_LARGE,
+                                  8 * (size_t)RT_GPU_STAGE_LARGE };
     struct rt_gpu_stage *s;
     start();
     for (int host = 0; host < 2; host++)
         for (size_t i = 0; i < sizeof ask / sizeof *ask; i++) {
             CHECK_EQ(rt_gpu_stage_take(g, host, ask[i], &s), 0);
-            CHECK_EQ(s->len, ask[i] <= RT_GPU_STAGE_SMALL ? RT_GPU_STAGE_SMALL
-                                                          : RT_GPU_STAGE_LARGE);
+            CHECK_EQ(s->len, got[i]);
             CHECK(s->g == (host ? NULL : g));
             memset(s->p, 0x5a, s->len);
             rt_gpu_stage_give(s);
         }
+    CHECK_EQ(table.nhost, 4);
+    CHECK_EQ(table.nalloc, 1 + 4); /* the context's mark */
     s = NULL;
-    capture_begin();
-    CHECK_EQ(rt_gpu_stage_take(g, true, RT_GPU_STAGE_LARGE + 1, &s), -RT_EINVAL);
-    CHECK(capture_end()[0]);
+    CHECK_EQ(rt_gpu_stage_take(g, true, SIZE_MAX, &s), -RT_ENOMEM);
     CHECK(!s);
-    CHECK_EQ(table.nhost, 2);
-    CHECK_EQ(table.nalloc, 1 + 2); /* the context's mark */
     rt_gpu_fini();
     CHECK_EQ(table.nhost + table.nalloc, 0);
 }
@@ -95,6 +95,30 @@ static void few_are_kept(void)
     CHECK_EQ(table.nhost, 0);
 }
 
+/* One limit for all lengths of a place; the block that has been idle for longest goes first. */
+static void lengths_share_the_limit(void)
+{
+    enum { MIB = 1 << 20 };
+    static const size_t len[] = { 100, 32 * MIB, 4 * MIB, 16 * MIB, 16 * MIB };
+    struct rt_gpu_stage *s[5], *again;
+    start();
+    for (int i = 0; i < 5; i++)
+        CHECK_EQ(rt_gpu_stage_take(g, true, len[i], &s[i]), 0);
+    for (int i = 0; i < 4; i++)
+        rt_gpu_stage_give(s[i]);
+    CHECK_EQ(table.nhost, 5);
+    rt_gpu_stage_give(s[4]); /* 69 MiB: the small buffers' block and the longest one go */
+    CHECK_EQ(table.nhost, 3);
+    CHECK_EQ(rt_gpu_stage_take(g, true, 9 * MIB, &again), 0);
+    CHECK_EQ(table.nhost, 3);
+    rt_gpu_stage_give(again);
+    CHECK_EQ(rt_gpu_stage_take(g, true, 128 * MIB, &again), 0);
+    rt_gpu_stage_give(again); /* longer than what is kept: the others stay */
+    CHECK_EQ(table.nhost, 3);
+    rt_gpu_fini();
+    CHECK_EQ(table.nhost + table.nalloc, 0);
+}
+
 static bool awaiting;
 static bool awaits(void) { return awaiting; }
 
@@ -105,28 +129,28 @@ static void all_is_kept_while_streams_wait(void)
     enum { N = 40, KEPT = 256 << 20 };
     static const size_t longer[] = { KEPT / 2, KEPT / 2, 2 * (size_t)KEPT };
     struct rt_gpu_stage *s[N];
-    struct rt_gpu_area *a[3];
+    struct rt_gpu_stage *a[3];
     start();
     rt_gpu_awaits = awaits;
     for (int i = 0; i < N; i++)
         CHECK_EQ(rt_gpu_stage_take(g, true, RT_GPU_STAGE_LARGE, &s[i]), 0);
     int before = table.nalloc;
     for (int i = 0; i < 3; i++)
-        CHECK_EQ(rt_gpu_area_take(g, false, longer[i], &a[i]), 0);
+        CHECK_EQ(rt_gpu_stage_take(g, false, longer[i], &a[i]), 0);
     awaiting = true;
     for (int i = 0; i < N; i++)
         rt_gpu_stage_give(s[i]);
     for (int i = 0; i < 3; i++)
-        rt_gpu_area_give(a[i]);
+        rt_gpu_stage_give(a[i]);
     CHECK_EQ(table.nhost, N);
     CHECK_EQ(table.nalloc, before + 3);
     CHECK_EQ(rt_gpu_stage_take(g, true, RT_GPU_STAGE_LARGE, &s[0]), 0);
-    CHECK_EQ(rt_gpu_area_take(g, false, KEPT / 2, &a[0]), 0);
+    CHECK_EQ(rt_gpu_stage_take(g, false, KEPT / 2, &a[0]), 0);
     CHECK_EQ(table.nhost, N);
     CHECK_EQ(table.nalloc, before + 3);
     awaiting = false;
     rt_gpu_stage_give(s[0]);
-    rt_gpu_area_give(a[0]);
+    rt_gpu_stage_give(a[0]);
     CHECK_EQ(table.nhost, 16);
     CHECK_EQ(table.nalloc, before + 2); /* the one that is too long to be kept has gone first */
     rt_gpu_awaits = NULL;
@@ -210,6 +234,7 @@ int main(void)
     RUN(lengths);
     RUN(never_overlap);
     RUN(few_are_kept);
+    RUN(lengths_share_the_limit);
     RUN(all_is_kept_while_streams_wait);
     RUN(no_memory);
     RUN(idle_memory_helps);
