@@ -72,6 +72,8 @@ enum fake_thing {
 typedef int fake_cuda_alive_fn(enum fake_thing what);
 /* How often this process has called cuStreamSynchronize. */
 typedef int fake_cuda_nwaits_fn(void);
+/* The most bytes of host memory that were pinned at a time since the last call. */
+typedef size_t fake_cuda_pinned_fn(void);
 /* More rules as in FAKE_CUDA_FAIL; while nothing is under way. */
 typedef void fake_cuda_fail_fn(const char *rules);
 

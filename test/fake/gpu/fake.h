@@ -30,6 +30,7 @@ CU_MORE_FUNCTIONS(FAKE_DECLARE)
 
 __attribute__((visibility("default"))) fake_cuda_alive_fn fake_cuda_alive;
 __attribute__((visibility("default"))) fake_cuda_nwaits_fn fake_cuda_nwaits;
+__attribute__((visibility("default"))) fake_cuda_pinned_fn fake_cuda_pinned;
 __attribute__((visibility("default"))) fake_cuda_fail_fn fake_cuda_fail;
 
 struct cu_ctx_st {

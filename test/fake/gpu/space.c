@@ -232,6 +232,27 @@ struct fake_mem *fake_mem_next(uint64_t p)
     return i < ntable ? table[i] : NULL;
 }
 
+static size_t npinned, pinned_most;
+
+static void count_pinned(const struct fake_mem *m, bool more)
+{
+    if (m->kind != FAKE_HOST && m->kind != FAKE_REGISTERED)
+        return;
+    npinned += more ? m->len : -m->len;
+    pinned_most = npinned > pinned_most ? npinned : pinned_most;
+}
+
+size_t fake_cuda_pinned(void)
+{
+    size_t most;
+
+    pthread_mutex_lock(&fake.lock);
+    most = pinned_most;
+    pinned_most = npinned;
+    pthread_mutex_unlock(&fake.lock);
+    return most;
+}
+
 /* Consumes the caller's reference to phys, on failure too. */
 struct fake_mem *fake_mem_add(uint64_t base, size_t len, enum fake_kind kind,
                               struct fake_phys *phys, size_t off)
@@ -261,6 +282,7 @@ struct fake_mem *fake_mem_add(uint64_t base, size_t len, enum fake_kind kind,
                             .phys = phys,
                             .off = off,
                             .dev = phys ? phys->dev : -1 };
+    count_pinned(m, true);
     return m;
 }
 
@@ -268,6 +290,7 @@ void fake_mem_drop(struct fake_mem *m)
 {
     size_t i = position(m->base);
 
+    count_pinned(m, false);
     memmove(&table[i - 1], &table[i], (ntable - i) * sizeof(*table));
     ntable--;
     fake_phys_unref(m->phys);
