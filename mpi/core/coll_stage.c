@@ -11,9 +11,12 @@
  * the user and pairs whose C types have a hole.  For those the host memory is a mirror of the one
  * block that a reduction has, from its first to its last byte.
  *
- * All copies of a side are under way at once, since the memory is pinned unless it is very long. */
+ * All copies of a side are under way at once, since the memory is pinned unless it is very long.
+ * Then it is ordinary memory, and parts of the blocks go through a few pinned buffers: while the
+ * device fills or empties some, the CPU copies another.  Nothing waits for the device. */
 #include "mpi/core/coll_stage.h"
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include "mpi/p2p/device.h"
 #include "runtime/base/err.h"
@@ -23,7 +26,7 @@
  * the machine has. */
 #define RESERVE_FROM (64u << 20)
 /* Longer memory is not pinned: a machine has only so much that cannot be paged. */
-#define PINNED_MAX (64u << 20)
+#define PINNED_MAX (32u << 20)
 /* Data with gaps go to and from a mirror in pieces. */
 #define PIECE (1 << 20)
 /* What user functions may expect of a buffer's alignment holds for host memory, too. */
@@ -34,6 +37,23 @@ struct wm_stage_piece {
     struct wm_stage *s;
     struct rt_gpu *g; /* NULL: host memory, or data in several allocations */
     int64_t off;      /* in the side's host memory */
+    /* Of a copy in parts: */
+    struct wm_stage_piece *next; /* waiting */
+    struct wm_block b;
+    char *here;
+    int64_t begun, nbytes;
+    bool in;
+};
+
+/* A part is what the CPU copies between two looks at the device: about 100 us. */
+enum { SLOTS = 4 };
+#define SLOT_NBYTES (RT_GPU_STAGE_LARGE / SLOTS)
+struct wm_stage_slot {
+    struct rt_gpu_op op;
+    struct wm_stage *s;
+    struct wm_stage_piece *p; /* NULL: idle */
+    char *room;
+    int64_t at, len; /* the part, in the block's data */
 };
 
 bool wm_block_on_device(const struct wm_block *b)
@@ -160,12 +180,17 @@ static int make_side(struct wm_stage *s, enum wm_side which, struct rt_gpu **g)
     return err;
 }
 
-static void take_pinned(struct wm_stage *s, struct rt_gpu *g, size_t nbytes)
+/* For plain memory; without it copies are done at once. */
+static void take_slots(struct wm_stage *s, struct rt_gpu *g)
 {
-    if (!g || nbytes > PINNED_MAX)
+    if (!g || rt_gpu_stage_take(g, true, RT_GPU_STAGE_LARGE, &s->bounce) < 0 ||
+        !(s->slots = calloc(SLOTS, sizeof *s->slots)))
         return;
-    if (rt_gpu_stage_take(g, true, nbytes, &s->pinned) < 0)
-        s->pinned = NULL;
+    s->last = &s->first;
+    for (int i = 0; i < SLOTS; i++) {
+        s->slots[i].s = s;
+        s->slots[i].room = s->bounce->p + i * SLOT_NBYTES;
+    }
 }
 
 /* One piece of memory for the packed blocks of both sides. */
@@ -177,9 +202,12 @@ static int alloc_memory(struct wm_stage *s, struct rt_gpu *g)
     char *mem;
     if (send + recv == 0)
         return 0;
-    take_pinned(s, g, second + recv);
-    if (!s->pinned && !(s->plain = malloc(second + recv)))
-        return -RT_ENOMEM;
+    bool pin = g && second + recv <= PINNED_MAX;
+    if (!pin || rt_gpu_stage_take(g, true, second + recv, &s->pinned) < 0) {
+        if (!(s->plain = malloc(second + recv)))
+            return -RT_ENOMEM;
+        take_slots(s, g);
+    }
     mem = s->pinned ? s->pinned->p : s->plain;
     if (send)
         s->side[WM_SEND].mem = mem;
@@ -200,6 +228,9 @@ void wm_stage_destroy(struct wm_stage *s)
     }
     if (s->pinned)
         rt_gpu_stage_give(s->pinned);
+    if (s->bounce)
+        rt_gpu_stage_give(s->bounce);
+    free(s->slots);
     free(s->plain);
     free(s);
 }
@@ -282,23 +313,82 @@ static int copy_mirrored(const struct wm_stage_side *side, const struct wm_block
     return err;
 }
 
+/* Part of a block, between the user's memory and packed memory that is pinned. */
+static void start_copy(struct rt_gpu *g, const struct wm_block *b, bool in, int64_t at,
+                       char *packed, int64_t len, struct rt_gpu_op *op)
+{
+    char *user = (char *)b->at;
+    if (b->l->contig)
+        rt_gpu_copy(g, in ? packed : user + at, in ? user + at : packed, (size_t)len, op);
+    else if (in)
+        rt_layout_gpu_pack(g, b->l, b->n, user, at, packed, len, op);
+    else
+        rt_layout_gpu_unpack(g, b->l, b->n, user, at, packed, len, op);
+}
+
+static void part_done(struct rt_gpu_op *op, int err);
+
+/* The next part of what waits, if anything does. */
+static void start_part(struct wm_stage_slot *t)
+{
+    struct wm_stage *s = t->s;
+    struct wm_stage_piece *p = t->p = s->first;
+    if (!p)
+        return;
+    t->at = p->begun;
+    t->len = p->nbytes - p->begun < SLOT_NBYTES ? p->nbytes - p->begun : SLOT_NBYTES;
+    p->begun += t->len;
+    if (p->begun == p->nbytes && !(s->first = p->next))
+        s->last = &s->first;
+    if (!p->in)
+        memcpy(t->room, p->here + t->at, (size_t)t->len);
+    s->npending++;
+    t->op.done = part_done;
+    start_copy(p->g, &p->b, p->in, t->at, t->room, t->len, &t->op);
+}
+
+static void part_done(struct rt_gpu_op *op, int err)
+{
+    struct wm_stage_slot *t = rt_container(op, struct wm_stage_slot, op);
+    t->s->npending--;
+    if (err < 0)
+        t->s->err = err;
+    else if (t->p->in)
+        memcpy(t->p->here + t->at, t->room, (size_t)t->len);
+    start_part(t);
+}
+
+static void start_in_parts(struct wm_stage *s, struct wm_stage_piece *p)
+{
+    p->next = NULL;
+    p->begun = 0;
+    *s->last = p;
+    s->last = &p->next;
+    for (int i = 0; i < SLOTS && s->first; i++)
+        if (!s->slots[i].p)
+            start_part(&s->slots[i]);
+}
+
 static int copy_block(struct wm_stage *s, const struct wm_stage_side *side,
                       struct wm_stage_piece *p, const struct wm_block *b, int64_t nbytes, bool in)
 {
     char *user = (char *)b->at, *here = side->mem + p->off;
     if (side->mirror)
         return copy_mirrored(side, b, nbytes, in);
+    p->b = *b;
+    p->here = here;
+    p->nbytes = nbytes;
+    p->in = in;
+    if (p->g && s->slots) {
+        start_in_parts(s, p);
+        return 0;
+    }
     if (!p->g || s->plain)
         return in ? wm_pack_now(b->l, b->n, user, 0, here, nbytes)
                   : wm_unpack_now(b->l, b->n, user, 0, here, nbytes);
     s->npending++;
     p->op.done = copied;
-    if (b->l->contig)
-        rt_gpu_copy(p->g, in ? here : user, in ? user : here, (size_t)nbytes, &p->op);
-    else if (in)
-        rt_layout_gpu_pack(p->g, b->l, b->n, user, 0, here, nbytes, &p->op);
-    else
-        rt_layout_gpu_unpack(p->g, b->l, b->n, user, 0, here, nbytes, &p->op);
+    start_copy(p->g, b, in, 0, here, nbytes, &p->op);
     return 0;
 }
 

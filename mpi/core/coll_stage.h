@@ -8,6 +8,7 @@
 #include "runtime/gpu/gpu.h"
 
 struct wm_stage_piece; /* a block's copy */
+struct wm_stage_slot;  /* a part of one on its way through pinned memory */
 
 struct wm_stage_side {
     int n;                         /* blocks; 0: the side is not staged */
@@ -27,6 +28,9 @@ struct wm_stage {
     struct wm_stage_side side[2];
     struct rt_gpu_stage *pinned; /* the memory, owned: one of the two */
     char *plain;
+    struct rt_gpu_stage *bounce; /* of plain: what its copies go through, owned, or NULL: */
+    struct wm_stage_slot *slots; /* it is cut into these; NULL: they are done at once */
+    struct wm_stage_piece *first, **last; /* copies that have not been begun as a whole */
     int npending; /* copies under way */
     int err;      /* of a copy */
 };
