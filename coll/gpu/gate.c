@@ -38,6 +38,11 @@
  * says its word when its turn in the schedule comes; they may be decided in any order, because none
  * begins anything in shared memory.
  *
+ * A rank whose memory cannot be mapped by others (not exportable, or its device does not reach
+ * theirs) says no to short calls.  To long ones it says yes, with a post that says so: then all go
+ * by messages between devices, which have bounce buffers and pipelines for such memory
+ * (mpi/p2p/pieces.c), and no rank stages whole buffers in host memory.
+ *
  * A rank that dies while others wait for it is looked for at intervals; the wait ends with an
  * error.  A rank that could not start a call (no memory) may repeat it when it has made no other
  * since; its word stands, and the call was decided no. */
@@ -185,8 +190,9 @@ static bool may_say_yes(struct coll_gpu_call *c)
     struct coll_gpu *g = c->gate;
     if (!c->device || g->votes)
         return c->device && coll_gpu_vote(c);
-    return !is_far(g) && (c->booked || !coll_is_forced(g->team, &c->task->args, true)) &&
-           has_area(g) && coll_gpu_describe(c) >= 0;
+    c->far = is_far(g);
+    return (c->booked || !coll_is_forced(g->team, &c->task->args, true)) && has_area(g) &&
+           coll_gpu_describe(c) >= 0;
 }
 
 /* Whether the call that this rank last said yes to in the slot has left it. */
@@ -378,7 +384,7 @@ struct coll_gpu_call *coll_gpu_call_take(struct coll_gpu *g, struct coll_task *k
     c->next = NULL;
     c->init = 0;
     c->device = k->args.mem != RT_MEM_HOST || coll_gpu_has_nothing(k->team, &k->args);
-    c->posted = c->said_yes = c->booked = false;
+    c->posted = c->said_yes = c->booked = c->far = false;
     c->heard = 0;
     c->look_at = 0;
     c->seen = c->phase = c->flags = c->target = 0;

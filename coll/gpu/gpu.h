@@ -49,7 +49,8 @@ struct coll_gpu_post {
     uint32_t has;  /* bit per range */
     uint32_t publishes;
     uint32_t pages; /* bit per range: its allocation is whole large pages */
-    uint32_t pad[7];
+    uint32_t apart; /* some range cannot be mapped: the call goes by messages on all ranks */
+    uint32_t pad[6];
     uint64_t offsets[]; /* [size] */
 };
 #define COLL_GPU_UNITS (COLL_GPU_SCRATCH_MAX / COLL_GPU_SCRATCH_UNIT)
@@ -92,6 +93,7 @@ struct coll_gpu_call {
     int (*go)(struct coll_gpu_call *c); /* what its step does; as coll_task.step */
     int slot;
     bool device, posted, said_yes;
+    bool far; /* this rank does not try to map anything: coll_gpu.far */
     bool booked; /* of a schedule: not among the undecided, and may be decided out of order */
     bool known;  /* it is the call that the struct was last used for */
     int heard;             /* ranks that have said yes, or that have come to the phase waited for */
@@ -152,8 +154,8 @@ struct coll_gpu { /* this rank's view; private memory */
     char *fixed;
     int hurry;         /* calls that wait for nobody when they are started */
     bool no_area;      /* this rank says no to everything */
-    /* After a rank's memory could not be reached: device calls to which this rank says no, and how
-     * many it was the last time.  The next one may be of other memory. */
+    /* After a rank's memory could not be reached: device calls in which this rank does not try
+     * again, and how many it was the last time.  The next one may be of other memory. */
     unsigned far, far_last;
     uint64_t redo; /* a call that could not start when the others had begun by messages; or 0 */
 };

@@ -196,25 +196,56 @@ static int describe_call(struct coll_gpu_call *c, struct coll_gpu_post *post)
     return err;
 }
 
+/* From so many bytes of a rank on a call goes by messages when memory cannot be mapped.  Model:
+ * below, copies in and out at 50 GB/s and reductions by CPUs at 10 GB/s cost less than two messages
+ * in pieces, of about 50 us each. */
+#define MESSAGES_MIN (1u << 20)
+
+/* Persistent calls, and those of a schedule, go by messages anyway. */
+static bool may_go_by_messages(const struct coll_gpu_call *c)
+{
+    return !c->init && !c->booked &&
+           c->own.len[COLL_GPU_SEND] + c->own.len[COLL_GPU_RECV] >= MESSAGES_MIN;
+}
+
+/* 1: it is device memory that others cannot map. */
+static int describe_range(struct coll_gpu_call *c, int w, struct coll_gpu_post *post, bool *other)
+{
+    struct coll_team *t = c->gate->team;
+    struct coll_dev_mem *m = &c->mem[w];
+    m->at.g = NULL;
+    int err = c->far ? coll_gpu_engine->query(c->own.at[w], c->own.len[w], &m->at)
+                     : t->ops->dev_describe(t, c->own.at[w], c->own.len[w], m);
+    if (m->at.g && (c->far || err == -RT_ENOTSUP))
+        return may_go_by_messages(c) ? 1 : -RT_ENOTSUP;
+    if (err < 0)
+        return err;
+    *other |= memcmp(post->key[w], m->key, COLL_DEV_KEY) != 0;
+    memcpy(post->key[w], m->key, COLL_DEV_KEY);
+    return 0;
+}
+
 /* What memory the ranges are; *other: not what the post says.  The device of the receive buffer
  * does the work, where a rank has one. */
 static int describe_memory(struct coll_gpu_call *c, struct coll_gpu_post *post, bool *other)
 {
-    struct coll_team *t = c->gate->team;
-    uint32_t pages = 0;
+    uint32_t pages = 0, apart = 0;
     for (int w = 0; w < COLL_GPU_RANGES; w++) {
-        if (!c->own.at[w])
-            continue;
-        int err = t->ops->dev_describe(t, c->own.at[w], c->own.len[w], &c->mem[w]);
+        int err = c->own.at[w] ? describe_range(c, w, post, other) : 0;
         if (err < 0)
             return err;
-        *other |= memcmp(post->key[w], c->mem[w].key, COLL_DEV_KEY) != 0;
-        memcpy(post->key[w], c->mem[w].key, COLL_DEV_KEY);
+        if (!c->own.at[w])
+            continue;
+        apart |= (uint32_t)err;
         pages |= (uint32_t)rt_gpu_in_large_pages(&c->mem[w].at) << w;
         c->near = &c->mem[w].at;
     }
-    *other |= pages != post->pages || (c->near ? c->near->g : NULL) != c->asked.g;
+    if (c->far && !c->near)
+        return -RT_ENOTSUP;
+    *other |= pages != post->pages || apart != post->apart ||
+              (c->near ? c->near->g : NULL) != c->asked.g;
     post->pages = pages;
+    post->apart = apart;
     return 0;
 }
 
@@ -227,7 +258,7 @@ static int describe(struct coll_gpu_call *c, struct coll_gpu_post *post)
     if (err >= 0 && c->own.folds && c->near &&
         !coll_gpu_engine->can_fold(c->near->g, c->own.type, c->own.code))
         err = -RT_ENOTSUP;
-    if (err >= 0 && c->near)
+    if (err >= 0 && c->near && !post->apart)
         err = take_scratch(c);
     if (err < 0 || !other)
         return err;
@@ -341,6 +372,9 @@ int coll_gpu_map(struct coll_gpu_call *c)
     int size = c->gate->team->size, err = 0;
     for (int r = 0; r < size; r++)
         read_post(c, r);
+    for (int r = 0; r < size; r++)
+        if (copy_of(c, r)->apart)
+            return -RT_ENOTSUP;
     if (c->planned && c->parked && retake_all(c)) {
         note_reach(c->gate, 0);
         return 0; /* all that is below is as it was */

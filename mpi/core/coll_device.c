@@ -5,11 +5,12 @@
  * A team of one sends messages to itself.  Neighbourhood collectives are messages over the user's
  * buffers anyway.
  *
- * Where all ranks go by messages and there is enough data, the same algorithm runs over the user's
- * buffers, with temporaries and reductions on the device (coll/sched_gpu.c), if this process's
- * buffers lie on one device and its kernels know the operation.  Each process decides alone, also
- * one that is alone on its host.  Where the ranks of a host work together they have agreed before
- * (coll/gpu/vote.c), and what comes here is what they do not do on their devices.
+ * Where all ranks go by messages and there is enough data, as in long calls on memory that others
+ * cannot map (coll/gpu/gate.c), the same algorithm runs over the user's buffers, with temporaries
+ * and reductions on the device (coll/sched_gpu.c), if this process's buffers lie on one device and
+ * its kernels know the operation.  Each process decides alone, also one that is alone on its host.
+ * Where the ranks of a host work together they have agreed before (coll/gpu/vote.c), and what comes
+ * here is what they do not do on their devices.
  *
  * All else is done in host memory (coll_stage.c).  The algorithm is begun at once, so that calls
  * are numbered in their order, and makes its first step when the input is there.
