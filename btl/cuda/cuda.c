@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* GPU memory between processes: life, peers, attachments, copies.  Nothing here starts the driver;
  * where the machine has no GPU the transport does not open, and where it has one MPI_Init pays for
- * a socket.  progress() looks at three words; the copies and their completion belong to
+ * a socket.  progress() looks at four words; the copies and their completion belong to
  * rt_gpu_progress().  Called with the instance serialised by the engine; no locks. */
 #include "btl/cuda/cuda.h"
 #include "runtime/base/clock.h"
@@ -15,6 +15,8 @@
 /* Estimates to rank transports, from one H200 to another over NVLink. */
 #define LATENCY_NS 3000
 #define MB_PER_S 380000
+/* Calls of progress() for a look at whether an export has been freed, 0.1 us. */
+#define LOOK_EVERY 64u
 /* close() waits so long for copies that nobody has waited for. */
 #define CLOSE_NS 5000000000u
 
@@ -100,11 +102,12 @@ static void cuda_close(struct btl *btl)
     if (b->table)
         rt_store_release(&b->table->nuuids, 0u);
     btl_cuda_socket_close(b);
-    if (b->imports)
-        btl_cuda_imports_close(b);
-    btl_cuda_exports_close(b);
     for (int r = 0; b->peers && r < rt_node.size; r++)
-        free(b->peers[r]);
+        if (b->peers[r]) {
+            btl_cuda_imports_close(b, b->peers[r]);
+            free(b->peers[r]);
+        }
+    btl_cuda_exports_close(b);
     free(b->peers);
     LIST_FREE(struct cuda_op, b->free_ops);
     LIST_FREE(struct cuda_rmem, b->free_rmems);
@@ -193,7 +196,7 @@ static void cuda_del_peer(struct btl_peer *peer)
         close(p->sock);
     p->sock = -1;
     peer->up = NULL;
-    btl_cuda_imports_drop((struct btl_cuda *)peer->btl, p->rank);
+    btl_cuda_imports_drop((struct btl_cuda *)peer->btl, p);
 }
 
 /* ---- attachments ---- */
@@ -337,8 +340,10 @@ static int cuda_progress(struct btl *btl)
 
     if (!b->table)
         return 0;
-    if (rt_unlikely(b->era != rt_gpu_era))
+    if (rt_unlikely(b->era != rt_gpu_era)) {
         devices_tell(b);
+        btl_cuda_imports_look(b, true);
+    }
     uint32_t n = rt_load_acquire(&b->table->fds_sent);
     if (rt_unlikely(n != b->fds_seen)) {
         b->fds_seen = n;
@@ -349,6 +354,13 @@ static int cuda_progress(struct btl *btl)
         b->devices_seen = n;
         devices_look();
     }
+    n = rt_load_acquire(&b->table->freed);
+    if (rt_unlikely(n != b->freed_seen)) {
+        b->freed_seen = n;
+        btl_cuda_imports_look(b, false);
+    }
+    if (b->exports && ++b->nlooks % LOOK_EVERY == 0)
+        btl_cuda_exports_look(b, 1);
     return 0;
 }
 

@@ -15,7 +15,8 @@
 #include "runtime/gpu/gpu.h"
 #include "runtime/mem/node.h"
 
-#define CUDA_SLOTS 512u /* exports of a process at a time: 64 KiB of table */
+#define CUDA_SLOTS 512u /* of a table's first chunk, 64 KiB; each further one has twice as many */
+#define CUDA_CHUNKS 24u /* as many as 32 bits count slots of */
 #define CUDA_UUIDS 32u  /* devices that a process uses */
 #define CUDA_NO_SLOT UINT32_MAX
 #define CUDA_RANK_WORDS 64u
@@ -32,18 +33,37 @@ struct cuda_table { /* rank r's own pair region, at BTL_NODE_CUDA */
     uint32_t open;  /* the fields up to `name` are valid; stored last */
     uint32_t name_len;
     char name[16]; /* of its socket, abstract */
-    /* Others add one after they have sent a descriptor, and after they have begun to use a device.
-     */
+    /* Others add one after they have sent a descriptor, after they have begun to use a device, and
+     * after they have found memory freed that this rank may have mapped. */
     _Alignas(RT_CACHE_LINE) uint32_t fds_sent;
-    uint32_t devices;
+    uint32_t devices, freed;
     /* Bit r, set by rank r: a descriptor that it should have is not there, send all again. */
     uint64_t again[CUDA_RANK_WORDS];
-    uint32_t ended; /* counts allocations that were found freed: peers may unmap */
+    uint32_t ended; /* counts allocations that were found freed */
     uint32_t nuuids;
     uint8_t uuid[CUDA_UUIDS][16];                     /* devices in use */
-    _Alignas(4096) struct cuda_slot slot[CUDA_SLOTS]; /* reserved with the first export */
+    uint64_t chunk[CUDA_CHUNKS]; /* offsets in the segment, but for the first; 0: not there yet */
+    _Alignas(4096) struct cuda_slot slot[CUDA_SLOTS]; /* the first chunk, reserved with it */
 };
 #define CUDA_HEAD_NBYTES offsetof(struct cuda_table, slot)
+
+/* Chunk of a slot, whose number among the slots of the chunk is left in *slot. */
+static inline uint32_t cuda_chunk_of(uint32_t *slot)
+{
+    uint32_t k = 31u - (uint32_t)__builtin_clz(*slot / CUDA_SLOTS + 1);
+    *slot -= CUDA_SLOTS * ((1u << k) - 1);
+    return k;
+}
+
+/* NULL: the table has no such slot. */
+static inline struct cuda_slot *cuda_slot_at(struct cuda_table *t, uint32_t slot)
+{
+    uint32_t k = cuda_chunk_of(&slot);
+    if (k == 0)
+        return &t->slot[slot];
+    uint64_t off = rt_load_acquire(&t->chunk[k]);
+    return off ? (struct cuda_slot *)rt_node_at(off) + slot : NULL;
+}
 
 struct cuda_key {
     uint32_t slot, gen;
@@ -55,13 +75,15 @@ struct btl_cuda_peer {
     struct btl_peer base;
     int rank; /* local rank */
     bool self;
-    const struct cuda_table *table; /* its */
-    uint32_t ended_seen;            /* of that */
-    int sock;            /* connected to its socket, or -1 */
+    struct cuda_table *table; /* its */
+    uint32_t ended_seen;      /* of that */
+    int sock;                 /* connected to its socket, or -1 */
+    bool table_there;         /* its head is reserved */
+    struct cuda_import **imports; /* lists by slot of its table: cache.c */
+    uint32_t nimports;            /* length of that */
 };
 
 struct cuda_exports;
-struct cuda_imports;
 struct cuda_socket;
 struct cuda_op;
 struct cuda_rmem;
@@ -70,10 +92,11 @@ struct btl_cuda {
     struct btl base;
     struct btl_cuda_peer **peers;    /* by local rank; NULL until needed */
     struct cuda_table *table;        /* ours; NULL: alone on this host */
-    uint32_t fds_seen, devices_seen; /* of table->fds_sent, table->devices */
+    uint32_t fds_seen, devices_seen, freed_seen; /* of table->fds_sent, devices, freed */
     uint32_t era;                    /* rt_gpu_era, as it stands in table->uuid */
+    uint32_t nlooks;                 /* calls of progress() while there are exports */
     struct cuda_exports *exports;    /* table.c */
-    struct cuda_imports *imports;    /* cache.c */
+    uint64_t nended; /* imports that were dropped, or found stale while in use: cache.c */
     struct cuda_socket *socket;      /* fd.c */
     struct cuda_op *free_ops;
     struct cuda_rmem *free_rmems;
@@ -88,6 +111,8 @@ static inline struct cuda_table *cuda_table_of(int rank)
 
 /* table.c */
 void btl_cuda_exports_close(struct btl_cuda *b);
+/* Looks whether the memory of some exports has been freed; all of them in turn. */
+void btl_cuda_exports_look(struct btl_cuda *b, uint32_t n);
 int btl_cuda_mem_reg(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr *at,
                      struct btl_mem **out);
 void btl_cuda_mem_dereg(struct btl_mem *m);
@@ -95,31 +120,37 @@ int btl_cuda_mem_offer(struct btl_peer *p, struct btl_mem *m);
 int btl_cuda_mem_key(const struct btl_mem *m, void *key);
 
 /* cache.c */
-struct cuda_import {    /* another process's allocation, mapped for one device; or why it is not */
-    struct rt_list lru; /* of all, the one used last at the end */
-    struct rt_list hash;
-    int rank;
-    uint32_t slot, gen;
+struct cuda_import { /* another process's allocation, mapped for one device; or why it is not */
+    struct cuda_import *next; /* of the same slot */
+    struct btl_cuda_peer *peer;
+    const struct cuda_slot *slot;
+    uint32_t gen;
+    int refs;   /* attachments; not unmapped before 0 */
+    bool ended; /* found stale while in use */
     struct rt_gpu *g;
     struct rt_gpu_import *m; /* NULL: err */
     char *base;
     uint64_t len;
     int err;
-    int refs; /* attachments; not unmapped before 0 */
+    uint64_t tried; /* nended when there was no memory for it */
 };
 /* Changes when an import ends: one that had a reference at the same number is still there. */
-uint64_t btl_cuda_imports_ended(const struct btl_cuda *b);
+static inline uint64_t btl_cuda_imports_ended(const struct btl_cuda *b) { return b->nended; }
 /* Takes a reference again of one that had one at that number, in a context that is not lost. False:
  * it is to be got anew. */
 bool btl_cuda_import_again(struct btl_cuda *b, struct cuda_import *i, uint64_t ended);
-void btl_cuda_imports_close(struct btl_cuda *b);
 /* Finds or makes the mapping and takes a reference.  -RT_ENOTSUP, -RT_EUNREACH: go another way;
  * -RT_EPEER; -RT_EGPU. */
 int btl_cuda_import_get(struct btl_cuda *b, struct btl_cuda_peer *p, const struct cuda_key *k,
                         struct rt_gpu *g, struct cuda_import **out);
 void btl_cuda_import_put(struct cuda_import *i);
+/* Unmaps what is unused of memory that its exporters have found freed, and after contexts have gone
+ * what was mapped in them. */
+void btl_cuda_imports_look(struct btl_cuda *b, bool contexts);
 /* Unmaps what is unused of a peer that is no more wanted. */
-void btl_cuda_imports_drop(struct btl_cuda *b, int rank);
+void btl_cuda_imports_drop(struct btl_cuda *b, struct btl_cuda_peer *p);
+/* Unmaps all of a peer. */
+void btl_cuda_imports_close(struct btl_cuda *b, struct btl_cuda_peer *p);
 
 /* fd.c */
 int btl_cuda_socket_open(struct btl_cuda *b);
@@ -132,6 +163,8 @@ int btl_cuda_fd_send(struct btl_cuda *b, struct btl_cuda_peer *p, uint32_t slot,
 void btl_cuda_fd_drain(struct btl_cuda *b);
 /* The descriptor of a slot, from now the caller's; -1. */
 int btl_cuda_fd_take(struct btl_cuda *b, int rank, uint32_t slot, uint32_t gen);
+/* One that was taken goes back, for another try. */
+void btl_cuda_fd_keep(struct btl_cuda *b, int rank, uint32_t slot, uint32_t gen, int fd);
 
 extern const struct btl_ops btl_cuda_ops;
 

@@ -234,7 +234,7 @@ static int receive(struct cuda_socket *s, int sock)
     if (len <= 0)
         return len < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
     int fd = the_descriptor(&m);
-    bool good = len == (ssize_t)sizeof n && n.magic == MAGIC && n.slot < CUDA_SLOTS &&
+    bool good = len == (ssize_t)sizeof n && n.magic == MAGIC &&
                 n.rank < (uint32_t)rt_node.size;
     if (good && fd >= 0)
         keep(s, &n, fd);
@@ -266,7 +266,8 @@ static void drop_stale(struct cuda_socket *s)
     rt_list_each_safe (l, next, &s->got) {
         struct got *g = rt_container(l, struct got, link);
         const struct note *n = &g->note;
-        if (rt_load_relaxed(&cuda_table_of((int)n->rank)->slot[n->slot].gen) == n->gen)
+        const struct cuda_slot *slot = cuda_slot_at(cuda_table_of((int)n->rank), n->slot);
+        if (slot && rt_load_relaxed(&slot->gen) == n->gen)
             continue;
         close(g->fd);
         got_drop(s, g);
@@ -290,6 +291,11 @@ void btl_cuda_fd_drain(struct btl_cuda *b)
         if (more < 0)
             conn_close(c);
     }
+}
+
+void btl_cuda_fd_keep(struct btl_cuda *b, int rank, uint32_t slot, uint32_t gen, int fd)
+{
+    keep(b->socket, &(struct note){ MAGIC, (uint32_t)rank, slot, gen }, fd);
 }
 
 int btl_cuda_fd_take(struct btl_cuda *b, int rank, uint32_t slot, uint32_t gen)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What this process exports: each allocation once, in a slot of the table that peers read.  A slot
- * belongs to an allocation by its number (rt_gpu_ptr.id), which is compared at each use of its
- * address; one that has been freed is found out then, or when another export is made, and its slot
- * gets another generation, by which importers see that their mapping is stale.  With all slots
- * taken the one that was unused for longest is used again.  Called with the instance serialised by
- * the engine. */
+/* What this process exports: each allocation once, in a slot of the table that peers read, which
+ * grows with their number.  A slot belongs to an allocation by its number (rt_gpu_ptr.id), which is
+ * compared at each use of its address; one that has been freed is found out then, or when another
+ * one lies in its place, or by looks at all in turn, which progress() makes.  Its slot gets another
+ * generation, by which importers see that their mapping is stale, and they are told to look.
+ * Called with the instance serialised by the engine. */
 #include "btl/cuda/cuda.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -13,26 +13,29 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BUCKETS 1024u
-#define LOOK_EVERY 64u /* offers; a look costs as much as a query, 0.1 to 0.3 us */
+/* Looks at exports before another one is made; a look asks the driver once, 0.1 us, which is little
+ * beside what it takes peers to map it. */
+#define LOOKS_PER_EXPORT 64u
 
-struct cuda_export {     /* what belongs to a slot, private to this process */
-    struct rt_list lru;  /* in idle, the one used last at the end, while refs is 0 */
-    struct rt_list hash; /* by address, while alive */
-    uint32_t gen;
+struct cuda_export {          /* what belongs to a slot, private to this process */
+    struct cuda_export *next; /* of its bucket while alive; of the free ones */
+    struct cuda_slot *shared;
+    uint32_t slot, gen;
     int refs; /* registrations; their keys may be under way */
     bool alive, has_fd;
     struct rt_gpu_ptr at;
-    uint64_t *sent; /* bit r: local rank r has been sent the descriptor; made when needed */
+    uint64_t *told; /* bit r: local rank r has a key, and the descriptor; made when needed */
 };
 
 struct cuda_exports {
-    struct cuda_export x[CUDA_SLOTS];
-    struct rt_list idle; /* of cuda_export.lru: those that may be used for another allocation */
-    struct rt_list bucket[BUCKETS];
-    uint32_t gen;            /* of the last export: never used again */
-    uint32_t nused, noffers; /* slots that have ever been used; keys given away */
-    bool told;               /* that the table was full */
+    struct cuda_export *chunk[CUDA_CHUNKS]; /* as in the table */
+    struct cuda_export *free;
+    struct cuda_export **bucket; /* by address; as many as slots, a power of two */
+    uint32_t nbuckets;
+    uint32_t nslots, nused;      /* of the chunks that are there; those that were ever used */
+    uint32_t gen;                /* of the last export: never used again */
+    uint32_t looked;             /* slot of the last look */
+    bool told;                   /* that there is no room for another chunk */
 };
 
 struct btl_mem {
@@ -44,92 +47,181 @@ struct btl_mem {
     struct btl_mem *next;
 };
 
-static struct rt_list *bucket_of(struct cuda_exports *e, uintptr_t base)
+static struct cuda_export **bucket_of(struct cuda_exports *e, uintptr_t base)
 {
-    return &e->bucket[(base >> 9 ^ base >> 19) % BUCKETS]; /* allocations begin at 512 bytes */
+    /* Allocations begin at 512 bytes. */
+    return &e->bucket[(base >> 9 ^ base >> 19) & (e->nbuckets - 1)];
 }
 
-static struct cuda_slot *slot_of(struct btl_cuda *b, const struct cuda_export *x)
+static struct cuda_export *export_at(struct cuda_exports *e, uint32_t slot)
 {
-    return &b->table->slot[x - b->exports->x];
+    uint32_t k = cuda_chunk_of(&slot);
+    return &e->chunk[k][slot];
 }
 
 static size_t nwords(void) { return ((size_t)rt_node.size + 63) / 64; }
 
-static int exports_open(struct btl_cuda *b)
-{
-    struct cuda_exports *e = calloc(1, sizeof *e);
-
-    if (!e)
-        return -RT_ENOMEM;
-    rt_list_init(&e->idle);
-    for (uint32_t i = 0; i < BUCKETS; i++)
-        rt_list_init(&e->bucket[i]);
-    for (uint32_t i = 0; i < CUDA_SLOTS; i++) {
-        rt_list_init(&e->x[i].hash);
-        rt_list_init(&e->x[i].lru);
-        rt_list_append(&e->idle, &e->x[i].lru);
-    }
-    int err = rt_node_reserve(b->table, sizeof *b->table);
-    if (err < 0) {
-        free(e);
-        return err;
-    }
-    b->exports = e;
-    return 0;
-}
-
 void btl_cuda_exports_close(struct btl_cuda *b)
 {
+    struct cuda_exports *e = b->exports;
+
     for (struct btl_mem *m = b->free_mems, *next; m; m = next) {
         next = m->next;
         free(m);
     }
-    for (uint32_t i = 0; b->exports && i < CUDA_SLOTS; i++)
-        free(b->exports->x[i].sent);
-    free(b->exports);
+    b->free_mems = NULL;
+    for (uint32_t s = 0; e && s < e->nused; s++)
+        free(export_at(e, s)->told);
+    for (uint32_t k = 0; e && k < CUDA_CHUNKS; k++)
+        free(e->chunk[k]);
+    if (e)
+        free(e->bucket);
+    free(e);
     b->exports = NULL;
+}
+
+/* ---- growing ---- */
+
+/* The shared part of a chunk; peers read it when a key names a slot of it. */
+static int chunk_share(struct cuda_table *t, uint32_t k)
+{
+    size_t nbytes = ((size_t)CUDA_SLOTS << k) * sizeof(struct cuda_slot);
+
+    if (k == 0)
+        return rt_node_reserve(t->slot, nbytes);
+    if (t->chunk[k])
+        return 0; /* of the library's last life */
+    size_t off = rt_node_try_alloc(nbytes);
+    if (off == SIZE_MAX)
+        return -RT_ENOSPC;
+    rt_store_release(&t->chunk[k], off);
+    return 0;
+}
+
+/* As many buckets as slots; those alive are put into them. */
+static int rehash(struct cuda_exports *e, uint32_t n)
+{
+    struct cuda_export **all = calloc(n, sizeof(struct cuda_export *));
+
+    if (!all)
+        return -RT_ENOMEM;
+    free(e->bucket);
+    e->bucket = all;
+    e->nbuckets = n;
+    for (uint32_t s = 0; s < e->nused; s++) {
+        struct cuda_export *x = export_at(e, s), **l = bucket_of(e, x->at.base);
+        if (!x->alive)
+            continue;
+        x->next = *l;
+        *l = x;
+    }
+    return 0;
+}
+
+/* All slots are in use: the next chunk. */
+static int exports_grow(struct btl_cuda *b)
+{
+    struct cuda_exports *e = b->exports;
+    uint32_t in_chunk = e->nslots, k = cuda_chunk_of(&in_chunk), n = CUDA_SLOTS << k;
+    int err = k + 1 < CUDA_CHUNKS ? chunk_share(b->table, k) : -RT_ENOSPC;
+
+    if (err < 0 && !e->told)
+        log_info(BTL,
+                 "no shared memory to describe more than %u allocations of GPU memory; others go "
+                 "through staging buffers",
+                 e->nslots);
+    e->told = e->told || err < 0;
+    if (err < 0)
+        return -RT_ENOTSUP;
+    struct cuda_export *x = calloc(n, sizeof *x);
+    if (!x || rehash(e, n) < 0) {
+        free(x);
+        return -RT_ENOMEM;
+    }
+    e->chunk[k] = x;
+    for (uint32_t i = n; i-- > 0;) { /* the lowest is used first */
+        x[i].slot = e->nslots + i;
+        x[i].shared = cuda_slot_at(b->table, x[i].slot);
+        x[i].next = e->free;
+        e->free = &x[i];
+    }
+    e->nslots += n;
+    return 0;
+}
+
+/* ---- memory that has been freed ---- */
+
+/* Ranks that have a key are to look at their mappings. */
+static void tell(const struct cuda_export *x)
+{
+    for (int r = 0; x->told && r < rt_node.size; r++)
+        if (x->told[r / 64] >> (r % 64) & 1) {
+            rt_fetch_add(&cuda_table_of(r)->freed, 1u);
+            rt_bell_ring(r);
+        }
+}
+
+static void slot_free(struct cuda_exports *e, struct cuda_export *x)
+{
+    x->next = e->free;
+    e->free = x;
 }
 
 /* The allocation is no more, or not this one: importers see another generation. */
 static void export_end(struct btl_cuda *b, struct cuda_export *x)
 {
+    struct cuda_export **l = bucket_of(b->exports, x->at.base);
+
     if (!x->alive)
         return;
+    while (*l != x)
+        l = &(*l)->next;
+    *l = x->next;
     x->alive = false;
-    rt_store_release(&slot_of(b, x)->gen, 0u);
+    rt_store_release(&x->shared->gen, 0u);
     rt_store_release(&b->table->ended, b->table->ended + 1);
-    rt_list_del(&x->hash);
-    if (x->refs)
-        return;
-    rt_list_del(&x->lru); /* free slots are used first */
-    rt_list_append(b->exports->idle.next, &x->lru);
+    tell(x);
+    free(x->told);
+    x->told = NULL;
+    if (!x->refs)
+        slot_free(b->exports, x);
 }
 
 /* Ends the export when its allocation has been freed. */
 static void export_look(struct btl_cuda *b, struct cuda_export *x)
 {
-    struct rt_gpu_ptr now;
-
-    if (x->alive && (rt_gpu_query((const void *)x->at.base, 0, &now) < 0 || now.id != x->at.id ||
-                     now.base != x->at.base))
+    if (x->alive && !rt_gpu_is_still(&x->at))
         export_end(b, x);
 }
 
-/* Mappings that peers keep of freed memory hold it, so all are looked at before another one is
- * exported, and one now and then while there are messages. */
-static void exports_look(struct btl_cuda *b)
-{
-    for (uint32_t i = 0; i < b->exports->nused; i++)
-        export_look(b, &b->exports->x[i]);
-}
-
-static void exports_look_at_one(struct btl_cuda *b)
+void btl_cuda_exports_look(struct btl_cuda *b, uint32_t n)
 {
     struct cuda_exports *e = b->exports;
 
-    if (++e->noffers % LOOK_EVERY == 0)
-        export_look(b, &e->x[e->noffers / LOOK_EVERY % e->nused]);
+    for (uint32_t i = 0; i < n && i < e->nused; i++) {
+        e->looked = e->looked + 1 < e->nused ? e->looked + 1 : 0;
+        export_look(b, export_at(e, e->looked));
+    }
+}
+
+/* What another one now lies in has been freed.  Importers must not have both mapped: of two places
+ * in a pool that overlap the driver knows one. */
+static void end_overlapping(struct btl_cuda *b, const struct rt_gpu_ptr *at)
+{
+    for (uint32_t s = 0; s < b->exports->nused; s++) {
+        struct cuda_export *x = export_at(b->exports, s);
+        if (x->alive && x->at.base < at->base + at->len && at->base < x->at.base + x->at.len)
+            export_end(b, x);
+    }
+}
+
+/* ---- exports ---- */
+
+static int exports_open(struct btl_cuda *b)
+{
+    if (!b->exports && !(b->exports = calloc(1, sizeof *b->exports)))
+        return -RT_ENOMEM;
+    return b->exports->nslots ? 0 : exports_grow(b);
 }
 
 /* Puts the allocation into a slot.  *fd: its descriptor, the caller's, or -1. */
@@ -139,34 +231,26 @@ static int export_make(struct btl_cuda *b, const struct rt_gpu_ptr *at, struct c
     struct cuda_exports *e = b->exports;
     struct rt_gpu_export what;
 
-    exports_look(b);
-    if (rt_list_empty(&e->idle)) {
-        if (!e->told)
-            log_info(BTL,
-                     "%u allocations of GPU memory are in use by messages at once; more go through "
-                     "staging buffers",
-                     CUDA_SLOTS);
-        e->told = true;
-        return -RT_ENOTSUP;
-    }
-    int err = rt_gpu_export_mem(at, &what, fd);
+    end_overlapping(b, at);
+    btl_cuda_exports_look(b, LOOKS_PER_EXPORT);
+    int err = e->free ? 0 : exports_grow(b);
+    if (err == 0)
+        err = rt_gpu_export_mem(at, &what, fd);
     if (err < 0)
         return err;
-    struct cuda_export *x = rt_container(e->idle.next, struct cuda_export, lru);
-    struct cuda_slot *s = slot_of(b, x);
-    export_end(b, x); /* when it is the one that was unused for longest */
-    rt_list_del(&x->lru);
-    free(x->sent);
+    struct cuda_export *x = e->free;
+    struct cuda_slot *s = x->shared;
+    e->free = x->next;
+    e->nused = x->slot < e->nused ? e->nused : x->slot + 1;
     if (++e->gen == 0)
         e->gen = 1;
-    x->sent = NULL;
     x->gen = e->gen;
     x->alive = true;
     x->has_fd = *fd >= 0;
     x->at = *at;
-    if (x - e->x >= (ptrdiff_t)e->nused)
-        e->nused = (uint32_t)(x - e->x) + 1;
-    rt_list_append(bucket_of(e, at->base), &x->hash);
+    struct cuda_export **l = bucket_of(e, at->base);
+    x->next = *l;
+    *l = x;
     rt_fence(); /* generation 0 before what it belonged to is overwritten */
     s->e = what;
     rt_store_release(&s->gen, x->gen);
@@ -178,27 +262,19 @@ static int export_make(struct btl_cuda *b, const struct rt_gpu_ptr *at, struct c
 static int export_get(struct btl_cuda *b, const struct rt_gpu_ptr *at, struct cuda_export **out,
                       int *fd)
 {
-    struct rt_list *l;
     int err;
 
     if (!b->table || at->kind == RT_MEM_MANAGED || !at->single)
         return -RT_ENOTSUP;
-    if (!b->exports && (err = exports_open(b)) < 0)
+    if ((!b->exports || !b->exports->nslots) && (err = exports_open(b)) < 0)
         return err;
-    rt_list_each (l, bucket_of(b->exports, at->base)) {
-        struct cuda_export *x = rt_container(l, struct cuda_export, hash);
-        if (x->at.base != at->base)
-            continue;
-        if (x->at.id == at->id && x->at.len == at->len) {
-            rt_list_del(&x->lru);
+    for (struct cuda_export *x = *bucket_of(b->exports, at->base); x; x = x->next)
+        if (x->at.base == at->base && x->at.id == at->id && x->at.len == at->len) {
             x->refs++;
             x->at = *at; /* its context may have been given back and entered again since */
             *out = x;
             return 0;
         }
-        export_end(b, x);
-        break;
-    }
     err = export_make(b, at, out, fd);
     if (err == 0)
         (*out)->refs++;
@@ -207,46 +283,65 @@ static int export_get(struct btl_cuda *b, const struct rt_gpu_ptr *at, struct cu
 
 static void export_put(struct btl_cuda *b, struct cuda_export *x)
 {
-    if (--x->refs)
-        return;
-    rt_list_append(x->alive ? &b->exports->idle : b->exports->idle.next, &x->lru);
+    if (--x->refs == 0 && !x->alive)
+        slot_free(b->exports, x);
 }
 
 /* The peer has lost a descriptor: it gets all of them again. */
-static void sent_forget(struct btl_cuda *b, size_t word, uint64_t bit)
+static void forget_fds(struct btl_cuda *b, size_t word, uint64_t bit)
 {
-    for (uint32_t i = 0; i < CUDA_SLOTS; i++)
-        if (b->exports->x[i].sent)
-            b->exports->x[i].sent[word] &= ~bit;
+    for (uint32_t s = 0; s < b->exports->nused; s++) {
+        struct cuda_export *x = export_at(b->exports, s);
+        if (x->told && x->has_fd)
+            x->told[word] &= ~bit;
+    }
 }
 
-/* Sends the descriptor unless the peer has it; fd may be -1. */
+static int table_reserve(struct btl_cuda_peer *p)
+{
+    int err = p->table_there ? 0 : rt_node_reserve(p->table, CUDA_HEAD_NBYTES);
+
+    p->table_there = err == 0;
+    return err;
+}
+
+/* Sends the descriptor of an export that has one; fd may be -1. */
 static int fd_give(struct btl_cuda *b, struct btl_cuda_peer *p, struct cuda_export *x, int fd)
 {
-    size_t word = (size_t)p->rank / 64;
-    uint64_t bit = (uint64_t)1 << (p->rank % 64);
-    uint64_t *again = &b->table->again[word % CUDA_RANK_WORDS];
     int own = -1, err = 0;
 
-    if (rt_unlikely(rt_load_relaxed(again) & bit)) {
-        rt_fetch_and(again, ~bit);
-        sent_forget(b, word, bit);
-    }
-    if (!x->sent && !(x->sent = calloc(nwords(), sizeof *x->sent)))
-        return -RT_ENOMEM;
-    if (x->sent[word] & bit)
-        return 0;
     if (fd < 0) { /* descriptors are not kept: one that is open keeps the memory */
         struct rt_gpu_export same;
         err = rt_gpu_export_mem(&x->at, &same, &own);
         fd = own;
     }
     if (err == 0)
-        err = btl_cuda_fd_send(b, p, (uint32_t)(x - b->exports->x), x->gen, fd);
+        err = btl_cuda_fd_send(b, p, x->slot, x->gen, fd);
     if (own >= 0)
         close(own);
+    return err;
+}
+
+/* Lets the peer have what it needs to map the export, unless it has it. */
+static int give(struct btl_cuda *b, struct btl_cuda_peer *p, struct cuda_export *x, int fd)
+{
+    size_t word = (size_t)p->rank / 64;
+    uint64_t bit = (uint64_t)1 << (p->rank % 64);
+    uint64_t *again = &b->table->again[word % CUDA_RANK_WORDS];
+
+    if (rt_unlikely(rt_load_relaxed(again) & bit)) {
+        rt_fetch_and(again, ~bit);
+        forget_fds(b, word, bit);
+    }
+    if (rt_likely(x->told && x->told[word] & bit))
+        return 0;
+    if (!x->told && !(x->told = calloc(nwords(), sizeof *x->told)))
+        return -RT_ENOMEM;
+    int err = table_reserve(p);
+    if (err == 0 && x->has_fd)
+        err = fd_give(b, p, x, fd);
     if (err == 0)
-        x->sent[word] |= bit;
+        x->told[word] |= bit;
     return err;
 }
 
@@ -287,9 +382,7 @@ int btl_cuda_mem_offer(struct btl_peer *peer, struct btl_mem *m)
     if (!m->x)
         err = export_get(m->b, &m->at, &m->x, &fd);
     if (err == 0)
-        exports_look_at_one(m->b);
-    if (err == 0 && m->x->has_fd)
-        err = fd_give(m->b, p, m->x, fd);
+        err = give(m->b, p, m->x, fd);
     if (fd >= 0)
         close(fd);
     return err;
@@ -300,7 +393,7 @@ int btl_cuda_mem_key(const struct btl_mem *m, void *key)
     struct cuda_key k = { .slot = CUDA_NO_SLOT, .len = m->len, .addr = m->addr };
 
     if (m->x) {
-        k.slot = (uint32_t)(m->x - m->b->exports->x);
+        k.slot = m->x->slot;
         k.gen = m->x->gen;
         k.off = m->addr - m->x->at.base;
     }

@@ -384,6 +384,16 @@ static uint64_t id_of(const struct answer *a, enum rt_memkind kind)
     return kind == RT_MEM_CUDA_VMM ? a->block_id : a->block_id * 0x9e3779b97f4a7c15u ^ a->id;
 }
 
+bool rt_gpu_is_still(const struct rt_gpu_ptr *p)
+{
+    struct answer a;
+    if (rt_cuda_open(false) || ask(p->base, &a) != CU_OK)
+        return false;
+    /* The start of VMM memory is the block's, and need not be the mapping's. */
+    return id_of(&a, p->kind) == p->id &&
+           (p->kind == RT_MEM_CUDA_VMM || (a.start == p->base && a.len == p->len));
+}
+
 static int check_range(cu_ptr p, size_t len, const struct answer *a)
 {
     size_t room = (size_t)(a->start + a->len - p);

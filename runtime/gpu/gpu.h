@@ -139,6 +139,8 @@ static inline bool rt_gpu_in_large_pages(const struct rt_gpu_ptr *p)
  * range ends outside its allocation; -RT_ENOENT, not logged, when p is no device memory: after
  * rt_gpu_is_device() has said that it is, it has been freed or was never valid; -RT_EGPU. */
 int rt_gpu_query(const void *p, size_t len, struct rt_gpu_ptr *out);
+/* Whether an allocation that a query has found is still there, and not another one in its place. */
+bool rt_gpu_is_still(const struct rt_gpu_ptr *p);
 
 /* Whether memory is this device's own: neither managed, which may be the host's, nor another
  * device's that is mapped in its context. */
@@ -335,7 +337,8 @@ struct rt_gpu_import; /* a mapping of another process's allocation */
 /* Maps it for use by g's device (fd stays the caller's).  -RT_EUNREACH: the devices have no access
  * to each other; -RT_ENOTSUP: the driver refuses this memory; both said once, with what happens
  * instead.  -RT_EAGAIN: memory of a pool, freed there but mapped here, lies in the same place; it
- * may be mapped later.  -RT_EGPU: g is lost.  Takes 3 to 4 ms. */
+ * may be mapped later.  -RT_ENOMEM: the driver has no memory for it.  -RT_EGPU: g is lost.  Takes
+ * 3 to 4 ms. */
 int rt_gpu_import(struct rt_gpu *g, const struct rt_gpu_export *e, int fd,
                   struct rt_gpu_import **out, void **base);
 void rt_gpu_unimport(struct rt_gpu_import *m);

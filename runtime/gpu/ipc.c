@@ -453,6 +453,8 @@ static int refused(struct rt_gpu *g, const struct rt_gpu_export *e, int err, cu_
 
     if (r != CU_OK && rt_gpu_check_lost(g, r))
         return -RT_EGPU;
+    if (r == CU_ERROR_OUT_OF_MEMORY)
+        err = -RT_ENOMEM;
     bool unseen = ordinal_of(e->uuid) < 0;
     if (first_time(unseen ? &my.told_unseen : &my.told_refused, ordinal))
         log_info(GPU,

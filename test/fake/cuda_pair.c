@@ -24,12 +24,15 @@ struct cuda_pair_words *words;
 struct btl *tp;
 struct btl_peer *peer;
 int ncalls_open, ncalls_close, ncalls_fd;
+bool room_for_mappings = true;
 int ndevices;
 bool is_fake;
 static cu_pool pools[16]; /* exportable, by device */
 
 static cu_result count_open(cu_ptr *p, struct cu_ipc h, unsigned flags)
 {
+    if (!room_for_mappings)
+        return CU_ERROR_OUT_OF_MEMORY;
     ncalls_open++;
     return cu.ipc_open_mem_handle(p, h, flags);
 }

@@ -31,6 +31,7 @@ extern struct btl *tp;
 extern struct btl_peer *peer;
 /* Calls of the driver by the library: mappings made and closed, descriptors. */
 extern int ncalls_open, ncalls_close, ncalls_fd;
+extern bool room_for_mappings; /* false: the driver has no memory for another one */
 
 /* Over a real driver a case that needs two devices, or the fake one, has to look here.  Devices are
  * numbered modulo ndevices everywhere. */

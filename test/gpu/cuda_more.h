@@ -76,6 +76,7 @@ typedef int fake_cuda_nwaits_fn(void);
 typedef size_t fake_cuda_pinned_fn(void);
 /* More rules as in FAKE_CUDA_FAIL; while nothing is under way. */
 typedef void fake_cuda_fail_fn(const char *rules);
+typedef long fake_cuda_seen_fn(const char *what); /* calls that the first rule for it has seen */
 
 /* A field of a table of these functions. */
 #define CU_FIELD_OF_TEST(field, symbol, params) cu_result(*field) params;

@@ -93,6 +93,47 @@ static void warm_up(void)
             gt_free(gt_alloc(k, dev, 10, 0));
 }
 
+/* Buffers used in turn are mapped once each, however many; when they have been freed, looks at
+ * host messages are enough for the peer to unmap them. */
+#define MANY 300
+static void many(void)
+{
+    static unsigned char *p[MANY];
+    fake_cuda_fail_fn *fail = (fake_cuda_fail_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_fail");
+    fake_cuda_seen_fn *seen = (fake_cuda_seen_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_seen");
+    int left[FAKE_THINGS + 1], was[FAKE_THINGS + 1];
+
+    if (!fail || !seen || !alive || mt_rank > 1)
+        return;
+    fail("cuIpcOpenMemHandle:0"); /* counts them */
+    count(was);
+    for (int i = 0; i < MANY; i++)
+        p[i] = gt_alloc(GT_CUDA, 0, 4000, 0);
+    for (int round = 0; round < 4; round++)
+        for (int i = 0; i < MANY; i++)
+            if (mt_rank == 0) {
+                gt_fill(p[i], 4000, (uint64_t)(i + round));
+                MPI_Send(p[i], 4000, MPI_BYTE, 1, i, MPI_COMM_WORLD);
+            } else {
+                MPI_Recv(p[0], 4000, MPI_BYTE, 0, i, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+                GT_CHECK_DATA(p[0], 4000, (uint64_t)(i + round));
+            }
+    if (mt_rank == 1)
+        CHECK_MSG(seen("cuIpcOpenMemHandle") == MANY, "%ld handles were opened for %d buffers",
+                  seen("cuIpcOpenMemHandle"), MANY);
+    for (int i = 0; i < MANY; i++)
+        gt_free(p[i]);
+    for (int i = 0, flag; i < 100 * MANY; i++) /* no message, and none of a device */
+        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(&left, 1, MPI_INT, !mt_rank, 1, &left[1], 1, MPI_INT, !mt_rank, 1, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+    for (int i = 0, flag; i < 100; i++)
+        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    count(left);
+    CHECK_MSG(left[0] - was[0] < 10, "rank %d: %d %s more than before", mt_rank, left[0] - was[0],
+              names[0]);
+}
+
 int main(int argc, char **argv)
 {
     gt_need(1);
@@ -107,6 +148,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     mt_setup();
     messages(MPI_COMM_WORLD);
+    many();
     MPI_Finalize();
     compare("after MPI_Finalize", false);
     if (mt_rank == 0)

@@ -32,6 +32,7 @@ __attribute__((visibility("default"))) fake_cuda_alive_fn fake_cuda_alive;
 __attribute__((visibility("default"))) fake_cuda_nwaits_fn fake_cuda_nwaits;
 __attribute__((visibility("default"))) fake_cuda_pinned_fn fake_cuda_pinned;
 __attribute__((visibility("default"))) fake_cuda_fail_fn fake_cuda_fail;
+__attribute__((visibility("default"))) fake_cuda_seen_fn fake_cuda_seen;
 
 struct cu_ctx_st {
     int dev, ordinal; /* the device, as the machine and as this process count */
