@@ -48,8 +48,10 @@ static struct part part_of(const struct coll_team *t, const struct coll_args *a,
     case COLL_SCATTER:
         return root ? (struct part){ bytes * t->size, true, 0, 0 }
                     : (struct part){ bytes, false, a->root, a->root + 1 };
-    case COLL_REDUCE:
     case COLL_GATHER:
+        all.writes = false; /* the root's own block stays with it */
+        return root ? all : (struct part){ bytes, true, 0, 0 };
+    case COLL_REDUCE:
         return root ? all : (struct part){ bytes, true, 0, 0 };
     case COLL_SCAN:
     case COLL_EXSCAN:
@@ -193,6 +195,21 @@ static void read_scan(const struct coll_node *n, uint64_t e, const struct coll_a
         combine(n, e, a, payload, 0, nranks, a->rbuf, a->rcount);
 }
 
+/* What this rank has for itself, from buffer to buffer; in place it is there. */
+static void copy_own(const struct coll_team *t, const struct coll_args *a)
+{
+    bool parts = a->kind == COLL_SCATTER || a->kind == COLL_ALLTOALL;
+    if (a->sbuf == COLL_IN_PLACE || a->rbuf == COLL_IN_PLACE)
+        return;
+    const char *from = coll_at(a->sbuf, parts ? t->rank * a->scount : 0, a->stype);
+    char *to = coll_at(a->rbuf, a->kind == COLL_SCATTER ? 0 : t->rank * a->rcount, a->rtype);
+    int64_t len = a->scount * a->stype->size;
+    if (a->stype->contig && a->rtype->contig && len <= 64)
+        rt_copy_small(to, from, (size_t)len);
+    else
+        coll_copy(from, a->scount, a->stype, to, a->rcount, a->rtype);
+}
+
 /* Takes the result out of the payloads of those waited for. */
 static void read_result(const struct coll_node *n, uint64_t e, const struct coll_args *a,
                         int64_t bytes)
@@ -205,7 +222,9 @@ static void read_result(const struct coll_node *n, uint64_t e, const struct coll
             unpack(data_of(n, e, a->root, payload), a->rbuf, a->rcount, a->rtype);
         break;
     case COLL_SCATTER:
-        if (a->rbuf != COLL_IN_PLACE)
+        if (t->rank == a->root)
+            copy_own(t, a);
+        else
             unpack(data_of(n, e, a->root, payload) + t->rank * bytes, a->rbuf, a->rcount, a->rtype);
         break;
     case COLL_REDUCE:
@@ -220,9 +239,13 @@ static void read_result(const struct coll_node *n, uint64_t e, const struct coll
     case COLL_ALLTOALL:
         if (a->kind == COLL_GATHER && t->rank != a->root)
             break;
-        for (int i = 0; i < t->size; i++)
-            unpack(data_of(n, e, i, payload) + (a->kind == COLL_ALLTOALL ? t->rank * bytes : 0),
-                   coll_at(a->rbuf, i * a->rcount, a->rtype), a->rcount, a->rtype);
+        for (int i = 0; i < t->size; i++) {
+            const char *from = data_of(n, e, i, payload);
+            if (i != t->rank)
+                unpack(from + (a->kind == COLL_ALLTOALL ? t->rank * bytes : 0),
+                       coll_at(a->rbuf, i * a->rcount, a->rtype), a->rcount, a->rtype);
+        }
+        copy_own(t, a);
         break;
     case COLL_REDUCE_SCATTER:
     case COLL_REDUCE_SCATTER_BLOCK:
@@ -274,6 +297,8 @@ static int flat_step(struct coll_task *k)
         n->next = p.from;
     }
     for (; n->next < p.to; n->next++) {
+        if (n->next == k->team->rank)
+            continue;
         /* pairs with the release in tell() */
         uint64_t epoch = rt_load_acquire(&line_of(n, e, n->next)->epoch);
         if (epoch != e && !coll_node_has_told(epoch, e, &k->lost))
