@@ -12,7 +12,9 @@
  *
  * At the end some may still copy the last result out; all are through with the other half, since
  * the last step came after all had done the one before.  As to what earlier calls did with the
- * halves, see node.h. */
+ * halves, see node.h.
+ *
+ * Two ranks with a core each exchange their whole vectors instead (ring.c). */
 #include "coll/node/node.h"
 
 #include <string.h>
@@ -172,9 +174,16 @@ static int reduce_step(struct coll_task *k)
     return coll_node_end(n);
 }
 
+int coll_node_block_instead(struct coll_task *k)
+{
+    k->step = reduce_step;
+    return reduce_step(k);
+}
+
 static int start_reduce(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
 {
-    (void)a;
+    if (t->size == 2 && a->kind == COLL_ALLREDUCE)
+        return coll_node_ring_start(t, a, k);
     coll_node_begin(t->node, k);
     k->step = reduce_step;
     return 0;

@@ -183,11 +183,10 @@ static void pull(struct coll_node *n, int from, void *to, uint64_t at, int64_t l
 /* A piece as long as it may be, for data that comes in where it cannot stay. */
 static char *scratch(struct coll_node *n)
 {
-    if (!n->scratch)
-        n->scratch = malloc(n->half_len);
-    if (!n->scratch)
+    char *p = coll_node_scratch(n);
+    if (!p)
         n->plan.err = -RT_ENOMEM;
-    return n->scratch;
+    return p;
 }
 
 /* This rank's part of a reduction by two. */
@@ -203,7 +202,8 @@ static void work_pair(struct coll_node *n, const struct coll_args *a)
         .out = t->rank == root ? a->rbuf : NULL,
         .lands = t->rank == root && coll_input(a) != a->rbuf,
         .peer_in = address_of(n, t->rank == root ? peer : t->size),
-        .peer_out = n->prog[root].land[n->half],
+        .from_back = t->rank != root,
+        .peer_out = t->rank == root ? 0 : n->prog[root].land[n->half],
         .next = pair_counter(n, !root),
         .fn = rt_reduce_find(a->op->code, a->rtype->elem),
     };

@@ -264,6 +264,13 @@ void coll_node_leave_blocks(struct coll_node *n, int64_t pieces, bool only_last)
         n->busy[n->half ^ 1] = e;
 }
 
+char *coll_node_scratch(struct coll_node *n)
+{
+    if (!n->scratch)
+        n->scratch = malloc(n->half_len);
+    return n->scratch;
+}
+
 void coll_piece_in(const void *buf, int64_t n, const struct rt_layout *l, struct coll_piece p,
                    void *to)
 {

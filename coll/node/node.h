@@ -75,7 +75,7 @@ struct coll_node_head {
     uint64_t crowded; /* ranks outnumber cores, as rank 0 sees it; written before `blocks` */
 };
 
-/* The two ways of a rooted call, see ring.c, and their paces as a writer has found them: ns for
+/* The two ways of a call, see ring.c, and their paces as a writer has found them: ns for
  * as many bytes as the shortest such call has. */
 enum { COLL_NODE_RING, COLL_NODE_DIRECT };
 struct coll_node_pace {
@@ -129,12 +129,12 @@ struct coll_node { /* this rank's view; private memory */
     int half;
     bool crowded;
     bool all_read;   /* all ranks can read all ranks' memory */
-    char *scratch;   /* see move.c; NULL until needed */
+    char *scratch;   /* of coll_node_scratch(); NULL until needed */
     bool *direct;    /* [size]: in this call the rank gives addresses, as seen at its first piece */
     struct coll_node_plan plan; /* of the call at `turn` + 1 */
     bool gives_void;            /* of that call in pieces: this rank's blocks are void, */
     int lost;                   /* or what it has read: -RT_EREMOTE */
-    struct coll_node_pace paces[2][COLL_NODE_PACES]; /* of broadcast and of reduce */
+    struct coll_node_pace paces[3][COLL_NODE_PACES]; /* of broadcast, reduce, allreduce */
     struct coll_node_pace *paced; /* what this call's time counts for; NULL */
     uint64_t paced_since;
     int64_t paced_bytes;
@@ -165,6 +165,8 @@ int coll_node_blocks(struct coll_node *n);
 /* Whether all ranks can read all ranks' memory, as far as this rank knows; true for good. */
 bool coll_node_all_read(struct coll_node *n);
 size_t coll_node_half_len(int size);
+/* Private memory as long as a half; NULL: none. */
+char *coll_node_scratch(struct coll_node *n);
 /* Whether rank has done `steps` steps of call e, or more. */
 static inline bool coll_node_at(const struct coll_node *n, int rank, uint64_t e, int64_t steps)
 {
@@ -217,10 +219,11 @@ void coll_piece_in(const void *buf, int64_t n, const struct rt_layout *l, struct
                    void *to);
 void coll_piece_out(void *buf, int64_t n, const struct rt_layout *l, struct coll_piece p,
                     const void *from);
-/* ring.c: start of a rooted call through rings; flat.c, move.c: the same call another way. */
+/* ring.c: start of a call through rings; flat.c, move.c, block.c: the same call another way. */
 int coll_node_ring_start(struct coll_team *t, const struct coll_args *a, struct coll_task *k);
 int coll_node_flat_instead(struct coll_task *k);
 int coll_node_move_instead(struct coll_task *k);
+int coll_node_block_instead(struct coll_task *k);
 void coll_node_pace_end(struct coll_node *n); /* at a writer, when such a call ends */
 extern int coll_node_way; /* for tests: the way of all large calls; -1: the better */
 /* Leaves the call to a message algorithm, on all ranks alike. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between move.c and pair.c. */
+/* Between move.c, ring.c and pair.c. */
 #ifndef COLL_NODE_PAIR_H
 #define COLL_NODE_PAIR_H
 
@@ -9,11 +9,12 @@ struct coll_node_pair {
     int peer;
     int64_t nbytes, elem_nbytes;
     const char *in;    /* own operand */
-    char *out;         /* root: the result's place; else NULL */
+    char *out;         /* the result's place; NULL: it is for the other only */
+    bool from_back;    /* takes the last chunks first */
     bool lands;        /* the other's operand may be read into `out`, because `in` is elsewhere */
     char *scratch;     /* a chunk, unless it lands */
     uint64_t peer_in;  /* the other's operand, in its memory */
-    uint64_t peer_out; /* not the root: the result's place in the root's memory */
+    uint64_t peer_out; /* the result's place in the other's memory; 0: it is not for the other */
     uint64_t *next;    /* shared: chunks given out */
     rt_reduce_fn *fn;
 };

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* node_block of broadcast and node_root of reduce, for ranks with a core each: pieces through rings
- * in shared memory.
+/* node_block of broadcast, node_root of reduce and node_block of two ranks' allreduce, for ranks
+ * with a core each: pieces through rings in shared memory.
  *
  * A writer (the root of a broadcast, the other ranks of a reduction) has a ring in the half that
  * the call uses.  Step s of a rank: piece s is in the ring, or has been taken from it.
  *   - Before taking piece s: the writers have done s + 1 steps.
  *   - Before writing piece s, from s = slots on: the readers have done s + 1 - slots steps.
  *   - Before the first piece: all have finished whatever call used the half last (node.h).
+ * In an allreduce of two both write and both combine: in step s a rank writes piece s, says so, and
+ * then takes piece s - 1 of the other's.
  * A writer leaves as soon as its last piece is in the ring.  A look at another rank's progress word
  * is a cache miss, so a rank goes as far as the last look has allowed.  A call begins in the ring
  * where the last one ended: lines that the readers still have in their private caches cost the
@@ -18,12 +20,14 @@
  * GB/s, and there one copy between processes is faster (move.c, "Directly").  The processors of a
  * virtual machine change between the two within seconds, so no topology can decide: a writer keeps
  * the pace of both ways in large calls, takes the better and at times tries the other.  Each writer
- * decides alone; a reader learns it with the first step.
+ * decides alone; a reader learns it with the first step.  In an allreduce rank 0 decides; the first
+ * step of both tells what they want, before there are pieces.
  *
- * Where ranks outnumber cores, flat.c or move.c does the call. */
+ * Where ranks outnumber cores, flat.c, move.c or block.c does the call. */
 #include "coll/node/node.h"
 
 #include "coll/algo/algo.h"
+#include "coll/node/pair.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 
@@ -35,6 +39,9 @@
 /* Of each half: the two together stay in a shared cache, and the next round of them finds the
  * reader's private cache filled with other data. */
 #define RING (512 << 10)
+/* For calls of one short piece: pages that soon all have been touched, by both ranks. */
+#define RING_SMALL (2 * PIECE)
+#define PIECE_MIN 1024
 /* Shorter calls are over before a copy between processes has begun. */
 #define DIRECT_MIN (64 << 10)
 /* Trying the other way costs this part of the time, or less. */
@@ -46,12 +53,12 @@ int coll_node_way = -1;
 /* ---- which way ---- */
 
 /* Paces are kept for each doubling of the length. */
-static struct coll_node_pace *pace_of(struct coll_node *n, bool reduce, int64_t bytes)
+static struct coll_node_pace *pace_of(struct coll_node *n, enum coll_kind kind, int64_t bytes)
 {
-    int i = 0;
+    int i = 0, j = kind == COLL_BCAST ? 0 : kind == COLL_REDUCE ? 1 : 2;
     while (i < COLL_NODE_PACES - 1 && bytes >= (int64_t)2 * DIRECT_MIN << i)
         i++;
-    struct coll_node_pace *p = &n->paces[reduce][i];
+    struct coll_node_pace *p = &n->paces[j][i];
     if (!p->ns[COLL_NODE_RING]) { /* what cores with a shared cache do */
         p->ns[COLL_NODE_RING] = DIRECT_MIN / 32;
         p->ns[COLL_NODE_DIRECT] = DIRECT_MIN / 16;
@@ -79,7 +86,7 @@ void coll_node_pace_end(struct coll_node *n)
     n->paced = NULL;
 }
 
-/* At a writer, before its first piece: whether the call goes directly. */
+/* At a writer, before its first piece: whether the call shall go directly. */
 static bool goes_directly(struct coll_node *n, const struct coll_args *a, int64_t bytes)
 {
     bool reduce = a->kind == COLL_REDUCE;
@@ -87,7 +94,7 @@ static bool goes_directly(struct coll_node *n, const struct coll_args *a, int64_
     if (bytes < (reduce ? COLL_NODE_PAIR_MIN : DIRECT_MIN) || (reduce && n->team->size > 2) ||
         !a->rtype->contig || !coll_node_all_read(n))
         return false;
-    n->paced = pace_of(n, reduce, bytes);
+    n->paced = pace_of(n, a->kind, bytes);
     n->paced_bytes = bytes;
     n->paced_since = rt_now_ns();
     n->way = coll_node_way < 0 ? choose_way(n->paced) : coll_node_way;
@@ -97,29 +104,44 @@ static bool goes_directly(struct coll_node *n, const struct coll_args *a, int64_
 /* ---- pieces ---- */
 
 struct flow {
-    bool writes;
+    bool writes, takes;
     int from, to; /* whom this rank waits for: its writers, or its readers */
     int64_t bytes, piece, npieces, slots;
+    int64_t first; /* of a rank's steps: the one with its first piece */
 };
 
 static struct flow flow_of(const struct coll_node *n, const struct coll_args *a)
 {
     bool bcast = a->kind == COLL_BCAST, root = n->team->rank == a->root;
     int64_t rows = bcast ? 1 : n->team->size, ring = (int64_t)n->half_len / rows;
-    struct flow f = { .writes = root == bcast, .bytes = a->rcount * a->rtype->size };
-    f.from = root ? 0 : a->root;
-    f.to = root ? n->team->size : a->root + 1;
+    bool both = a->kind == COLL_ALLREDUCE;
+    struct flow f = { .bytes = a->rcount * a->rtype->size };
+    f.writes = both || root == bcast;
+    f.takes = both || root != bcast;
+    f.from = both || root ? 0 : a->root;
+    f.to = both || root ? n->team->size : a->root + 1;
+    f.first = both && f.bytes >= DIRECT_MIN;
     f.piece = f.bytes < LARGE ? PIECE : PIECE_LARGE;
+    while (f.piece > PIECE_MIN && f.piece >= 2 * f.bytes)
+        f.piece /= 2;
     f.npieces = coll_pieces(f.bytes, f.piece);
-    f.slots = (ring < RING ? ring : RING) / PIECE_LARGE * (PIECE_LARGE / f.piece);
+    int64_t most = f.bytes <= PIECE ? RING_SMALL : RING;
+    f.slots = (ring < most ? ring : most) / f.piece;
     return f;
+}
+
+/* Where a call's first piece is: pieces of powers of two never lie across the ring's end. */
+static uint64_t begins_at(const struct coll_node *n, const struct flow *f)
+{
+    return (n->ring_pos + (uint64_t)f->piece - 1) & ~((uint64_t)f->piece - 1);
 }
 
 static char *ring_at(const struct coll_node *n, const struct coll_args *a, const struct flow *f,
                      int writer, int64_t i)
 {
     int64_t row = a->kind == COLL_BCAST ? 0 : writer, len = f->slots * f->piece;
-    return coll_node_half(n, 0) + row * len + (n->ring_pos + i * f->piece) % len;
+    uint64_t at = begins_at(n, f) + (uint64_t)(i * f->piece);
+    return coll_node_half(n, 0) + row * len + at % (uint64_t)len;
 }
 
 /* Whether all whom this rank waits for have done `steps` steps of call e. */
@@ -143,7 +165,7 @@ static bool write_piece(struct coll_node *n, const struct coll_args *a, const st
 {
     const void *from = a->kind == COLL_BCAST ? a->rbuf : coll_input(a);
     if (i == 0 ? !coll_node_half_free(n, 0)
-               : i >= f->slots && !have_done(n, f, e, i + 1 - f->slots))
+               : i >= f->slots && !have_done(n, f, e, f->first + i + (f->takes ? 3 : 1) - f->slots))
         return false;
     if (i == 0) {
         n->prog[n->team->rank].direct[n->half] = 0;
@@ -187,6 +209,8 @@ static void take_piece(struct coll_node *n, const struct coll_args *a, const str
     for (int r = f->from; i == 0 && r < f->to; r++)
         if (r != n->team->rank && rt_unlikely(coll_node_is_void(n, r, e)))
             n->lost = -RT_EREMOTE;
+    if (i == 0 && (n->team->size == 2 || f->to - f->from > 1) && n->seen < e - 1)
+        n->seen = e - 1; /* all have started e, so all have finished e - 1 */
     if (a->kind == COLL_BCAST)
         coll_piece_out(a->rbuf, a->rcount, a->rtype, coll_piece_of(f->bytes, f->piece, i),
                        ring_at(n, a, f, a->root, i));
@@ -195,6 +219,68 @@ static void take_piece(struct coll_node *n, const struct coll_args *a, const str
 }
 
 /* ---- steps ---- */
+
+/* What each of two ranks tells the other at the beginning of the half. */
+struct here {
+    _Alignas(RT_CACHE_LINE) uint64_t in, out; /* addresses */
+    uint64_t next;                            /* of rank 0: chunks given out */
+};
+
+static struct here *here_of(const struct coll_node *n, int rank)
+{
+    return (struct here *)(void *)coll_node_half(n, 0) + rank;
+}
+
+/* An allreduce of two goes directly if rank 0 wants that and both can: step 1 of each tells.  0 not
+ * yet, 1 through rings, 2 directly. */
+static int agree(struct coll_node *n, const struct coll_args *a, const struct flow *f, uint64_t e)
+{
+    int rank = n->team->rank;
+    struct coll_node_prog *own = &n->prog[rank];
+    if (!n->plan.told) {
+        if (!coll_node_half_free(n, 0))
+            return 0;
+        bool can = a->rtype->contig && coll_node_all_read(n);
+        own->direct[n->half] = rank == 0 ? goes_directly(n, a, f->bytes) : can;
+        if (rt_unlikely(n->gives_void))
+            coll_node_say_void(n, e);
+        *here_of(n, rank) = (struct here){ (uint64_t)(uintptr_t)coll_input(a),
+                                           (uint64_t)(uintptr_t)a->rbuf, 0 };
+        coll_node_publish(n, e, 1);
+        n->plan.told = true;
+    }
+    n->plan.known = 0;
+    if (!have_done(n, f, e, 1))
+        return 0;
+    n->plan.told = false;
+    bool direct = own->direct[n->half] && n->prog[!rank].direct[n->half];
+    if (!direct)
+        n->way = COLL_NODE_RING;
+    return direct ? 2 : 1;
+}
+
+/* This rank's part; see pair.c. */
+static int work_both(struct coll_node *n, const struct coll_args *a)
+{
+    struct coll_team *t = n->team;
+    const struct here *other = here_of(n, !t->rank);
+    struct coll_node_pair j = {
+        .peer = !t->rank,
+        .nbytes = coll_args_bytes(t, a),
+        .elem_nbytes = rt_elem_nbytes(a->rtype->elem),
+        .in = coll_input(a),
+        .out = a->rbuf,
+        .from_back = t->rank == 1,
+        .lands = coll_input(a) != a->rbuf,
+        .peer_in = other->in,
+        .peer_out = other->out,
+        .next = &here_of(n, 0)->next,
+        .fn = rt_reduce_find(a->op->code, a->rtype->elem),
+    };
+    if (!j.lands)
+        j.scratch = coll_node_scratch(n);
+    return j.lands || j.scratch ? coll_node_pair_work(t, &j) : -RT_ENOMEM;
+}
 
 /* Before the first piece: < 0 no memory, 0 not yet, 1 through rings, 2 directly or crowded. */
 static int begin(struct coll_node *n, const struct coll_task *k, const struct flow *f, uint64_t e)
@@ -208,6 +294,8 @@ static int begin(struct coll_node *n, const struct coll_task *k, const struct fl
     n->gives_void = k->lost;
     if (f->npieces == 0)
         return 1;
+    if (f->first)
+        return agree(n, &k->args, f, e);
     if (f->writes)
         return n->paced || !goes_directly(n, &k->args, f->bytes) ? 1 : 2;
     n->plan.known = 0;
@@ -217,6 +305,87 @@ static int begin(struct coll_node *n, const struct coll_task *k, const struct fl
         if (r != n->team->rank)
             return n->prog[r].direct[n->half] ? 2 : 1; /* if directly, there is one writer */
     return 1;
+}
+
+/* The pieces of a rank that only writes, or only takes; false: not all yet. */
+static bool go_on(struct coll_node *n, const struct coll_args *a, const struct flow *f, uint64_t e)
+{
+    for (int64_t i; (i = n->step) < f->npieces;) {
+        if (f->writes ? !write_piece(n, a, f, e, i) : !have_done(n, f, e, i + 1))
+            return false;
+        if (f->takes)
+            take_piece(n, a, f, e, i);
+        n->step = i + 1; /* the last one is published by the end of the call */
+        if (n->step < f->npieces && (f->writes || (f->npieces > f->slots && i % 2)))
+            coll_node_publish(n, e, n->step);
+    }
+    return true;
+}
+
+/* The same of one that does both: it takes piece i - 1 after piece i is in its ring. */
+static bool exchange(struct coll_node *n, const struct coll_args *a, const struct flow *f,
+                     uint64_t e)
+{
+    for (int64_t i; (i = n->step) <= f->npieces; n->step = i + 1) {
+        if (i < f->npieces && !n->plan.reading) {
+            if (!write_piece(n, a, f, e, i))
+                return false;
+            coll_node_publish(n, e, f->first + i + 1);
+        }
+        n->plan.reading = true;
+        if (i > 0 && !have_done(n, f, e, f->first + i))
+            return false;
+        n->plan.reading = false;
+        if (i > 0)
+            take_piece(n, a, f, e, i - 1);
+    }
+    return true;
+}
+
+static int end(struct coll_node *n, struct coll_task *k, int64_t npieces)
+{
+    if (n->paced)
+        coll_node_pace_end(n);
+    if (rt_unlikely(n->lost))
+        coll_task_lose(k, n->lost);
+    n->lost = 0;
+    n->one_half = false;
+    coll_node_leave_blocks(n, npieces > 0, false);
+    return coll_node_end(n);
+}
+
+/* An allreduce of two by copies between processes: both have agreed. */
+static int direct_step(struct coll_task *k)
+{
+    struct coll_node *n = k->team->node;
+    const struct coll_args *a = &k->args;
+    uint64_t e = n->turn + 1;
+    if (n->step == 0) {
+        if (rt_unlikely(coll_node_is_void(n, !n->team->rank, e)))
+            n->lost = -RT_EREMOTE;
+        n->plan.err = work_both(n, a);
+        n->step = 1;
+        coll_node_publish(n, e, 2);
+    }
+    if (!coll_node_at(n, !n->team->rank, e, 2))
+        return 0;
+    int err = n->plan.err;
+    end(n, k, 1);
+    return err < 0 ? err : 1;
+}
+
+/* The call another way. */
+static int instead(struct coll_task *k, int64_t bytes)
+{
+    struct coll_node *n = k->team->node;
+    if (k->args.kind == COLL_ALLREDUCE && n->crowded)
+        return coll_node_block_instead(k);
+    if (k->args.kind == COLL_ALLREDUCE) {
+        k->step = direct_step;
+        return direct_step(k);
+    }
+    return n->crowded && coll_node_cell_fits(k->team, &k->args, bytes) ? coll_node_flat_instead(k)
+                                                                       : coll_node_move_instead(k);
 }
 
 static int ring_step(struct coll_task *k)
@@ -232,30 +401,14 @@ static int ring_step(struct coll_task *k)
         if (rc == 1 && f.writes)
             n->plan.known = 0;
         if (rc == 2)
-            return n->crowded && coll_node_cell_fits(k->team, a, f.bytes)
-                       ? coll_node_flat_instead(k)
-                       : coll_node_move_instead(k);
+            return instead(k, f.bytes);
         if (rc != 1)
             return rc < 0 ? coll_node_give_up(n, k) : 0;
     }
-    for (int64_t i; (i = n->step) < f.npieces;) {
-        if (f.writes ? !write_piece(n, a, &f, e, i) : !have_done(n, &f, e, i + 1))
-            return 0;
-        if (!f.writes)
-            take_piece(n, a, &f, e, i);
-        n->step = i + 1; /* the last one is published by the end of the call */
-        if (n->step < f.npieces && (f.writes || (f.npieces > f.slots && i % 2)))
-            coll_node_publish(n, e, n->step);
-    }
-    if (n->paced)
-        coll_node_pace_end(n);
-    if (rt_unlikely(n->lost))
-        coll_task_lose(k, n->lost);
-    n->lost = 0;
-    n->ring_pos += (f.bytes + PIECE_LARGE - 1) / PIECE_LARGE * PIECE_LARGE;
-    n->one_half = false;
-    coll_node_leave_blocks(n, f.npieces > 0, false);
-    return coll_node_end(n);
+    if (f.writes && f.takes ? !exchange(n, a, &f, e) : !go_on(n, a, &f, e))
+        return 0;
+    n->ring_pos = begins_at(n, &f) + (uint64_t)(f.npieces * f.piece);
+    return end(n, k, f.npieces);
 }
 
 /* A reduction that needs all ranks' pieces at once is not for rings. */

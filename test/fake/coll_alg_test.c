@@ -120,23 +120,25 @@ static void large_counts(void)
     coll_chain_trip = trip;
 }
 
-/* Rooted calls through rings, directly, and where ranks outnumber cores: lengths about those at
+/* Calls through rings, directly, and where ranks outnumber cores: lengths about those at
  * which pieces, ways and rings change (coll/node/ring.c). */
-static void ways_of_rooted_calls(void)
+static void ways_of_calls(void)
 {
     static const int64_t counts[] = { 513,  1023, 1024, 1025,  2049,  4095,  4096,
                                       4097, 8191, 8193, 32769, 65537, 140000 };
     static const int sizes[] = { 2, 3, 5, 8 };
+    const struct coll_alg *algs[] = { coll_alg_find(COLL_BCAST, "node_block"),
+                                      coll_alg_find(COLL_REDUCE, "node_root"),
+                                      coll_alg_find(COLL_ALLREDUCE, "node_block") };
     for (int way = 0; way < 3; way++) {
         coll_node_way = way < 2 ? way : -1;
         rt_idle_configure(1 + way / 2, 1);
         for (int s = 0; s < 4; s++)
-            for (int n = 0; n < (s ? 10 : 13); n++) {
-                force(coll_alg_find(COLL_BCAST, "node_block"));
-                run_variants(coll_alg_find(COLL_BCAST, "node_block"), sizes[s], counts[n]);
-                force(coll_alg_find(COLL_REDUCE, "node_root"));
-                run_variants(coll_alg_find(COLL_REDUCE, "node_root"), sizes[s], counts[n]);
-            }
+            for (int n = 0; n < (s ? 10 : 13); n++)
+                for (int i = 0; i < (s ? 2 : 3); i++) {
+                    force(algs[i]);
+                    run_variants(algs[i], sizes[s], counts[n]);
+                }
     }
     rt_idle_configure(1, 1);
     coll_node_way = -1;
@@ -166,7 +168,7 @@ int main(int argc, char **argv)
     RUN(small_counts);
     RUN(lengths_of_pieces);
     RUN(large_counts);
-    RUN(ways_of_rooted_calls);
+    RUN(ways_of_calls);
     RUN(refused_memory_falls_back);
     return check_end();
 }

@@ -99,9 +99,9 @@ static void rooted_on_a_node(void)
 /* The same with every large call directly, between calls that go through rings. */
 static void direct_on_a_node(void)
 {
-    static const int kinds[] = { COLL_BCAST, COLL_REDUCE, -1 };
+    static const int kinds[] = { COLL_BCAST, COLL_REDUCE, COLL_ALLREDUCE, -1 };
     coll_node_way = COLL_NODE_DIRECT;
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < 4; k++)
         for (unsigned seed = 1; seed <= 12 && !check_failed_case; seed++)
             run_program(2 + (int)(seed % 3), true, kinds[k], 8, seed + 200);
     coll_node_way = -1;
