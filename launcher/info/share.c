@@ -11,7 +11,6 @@
 #include "runtime/base/log.h"
 #include "runtime/gpu/gpu_int.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -113,32 +112,17 @@ static int make_vmm(int device, cu_ptr *p)
     return r ? r : rt_cuda.mem_set_access(*p, len, &access, 1);
 }
 
-/* Two functions that messages do not need and the table of the driver lacks. */
 static int make_pool(int device, cu_ptr *p)
 {
-    struct {
-        int type, handle_types;
-        struct cu_location location;
-        void *win32;
-        size_t max_nbytes;
-        uint16_t usage;
-        uint8_t reserved[54];
-    } props = { .type = CU_ALLOCATION_PINNED,
-                .handle_types = CU_HANDLE_POSIX_FD,
-                .location = { CU_LOCATION_DEVICE, device } };
-    cu_result (*create)(cu_pool *, const void *) = NULL;
-    cu_result (*alloc)(cu_ptr *, size_t, cu_pool, cu_stream) = NULL;
+    struct cu_pool_props props = { .type = CU_ALLOCATION_PINNED,
+                                   .handle_types = CU_HANDLE_POSIX_FD,
+                                   .location = { CU_LOCATION_DEVICE, device } };
     cu_pool pool;
-    void *so = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    if (so) {
-        *(void **)&create = dlsym(so, "cuMemPoolCreate");
-        *(void **)&alloc = dlsym(so, "cuMemAllocFromPoolAsync");
-    }
-    if (!create || !alloc)
+    if (!rt_cuda.pool_create || !rt_cuda.mem_alloc_from_pool_async)
         return CU_ERROR_NOT_SUPPORTED;
-    cu_result r = create(&pool, &props);
+    cu_result r = rt_cuda.pool_create(&pool, &props);
     if (!r)
-        r = alloc(p, BLOCK, pool, NULL);
+        r = rt_cuda.mem_alloc_from_pool_async(p, BLOCK, pool, NULL);
     return r ? r : rt_cuda.ctx_synchronize();
 }
 

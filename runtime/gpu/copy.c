@@ -8,6 +8,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/gpu/move.h"
+#include "runtime/gpu/stream_ops.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -67,8 +68,8 @@ bool move_is_dead(struct move_state *m, cu_result r)
     if (rt_gpu_check_lost(m->g, r))
         return true;
     /* An error of a kernel, of whomever, is answered by every later call. */
-    cu_result q = rt_cuda.stream_query(m->g->now);
-    return q != CU_OK && q != CU_ERROR_NOT_READY;
+    enum rt_cuda_fault now = rt_cuda_fault(rt_cuda.stream_query(m->g->now));
+    return now == RT_CUDA_CALL || now == RT_CUDA_GONE;
 }
 
 static void end_list(struct move_state *m, struct rt_list *l)
@@ -408,8 +409,10 @@ static void look_for_errors(struct move_state *m)
         end_everything(m);
         return;
     }
+    int was = rt_gpu_capture_relax(); /* once for all queries */
     move_flights_look(m);
     move_linger_look(m);
+    rt_gpu_capture_restore(was);
     rt_gpu_leave(in);
 }
 

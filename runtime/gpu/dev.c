@@ -41,8 +41,7 @@ static void lose(struct rt_gpu *g)
 
 bool rt_gpu_check_lost(struct rt_gpu *g, cu_result r)
 {
-    if (r == CU_ERROR_CONTEXT_IS_DESTROYED || r == CU_ERROR_INVALID_CONTEXT ||
-        r == CU_ERROR_DEINITIALIZED)
+    if (rt_cuda_fault(r) == RT_CUDA_GONE)
         lose(g);
     return g->lost;
 }

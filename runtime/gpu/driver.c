@@ -2,16 +2,67 @@
 /* Finds the CUDA driver in this process and fills the table of its functions; says what its errors
  * mean.  Any thread may look for it at the same time: the table is filled under a lock of its own
  * and published by `found`.  The library stays open for the rest of the process, because the
- * application uses it, too. */
+ * application uses it, too.
+ *
+ * The driver's own functions are known to this file alone.  What the rest of the library calls by
+ * the same names are those of class FREE themselves, and for the others functions of this file that
+ * put the thread into the relaxed capture mode for the length of the call (9 ns each way, H200). */
 #include "runtime/gpu/gpu_int.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+#include "runtime/gpu/stream_ops.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
 
 struct rt_cuda rt_cuda;
+static struct rt_cuda own; /* the driver's functions */
+
+/* ---- capture modes ---- */
+
+/* This thread is in the relaxed mode, by rt_gpu_capture_relax(). */
+static _Thread_local bool relaxed;
+
+int rt_gpu_capture_relax(void)
+{
+    int mode = CU_CAPTURE_RELAXED;
+    if (relaxed || !own.thread_exchange_capture_mode ||
+        own.thread_exchange_capture_mode(&mode) != CU_OK)
+        return -1;
+    relaxed = true;
+    return mode;
+}
+
+void rt_gpu_capture_restore(int was)
+{
+    if (was < 0)
+        return;
+    own.thread_exchange_capture_mode(&was);
+    relaxed = false;
+}
+
+#define GUARD_FREE(field, params, args)
+#define GUARD_GUARDED(field, params, args) \
+    static cu_result guarded_##field params \
+    { \
+        int was = rt_gpu_capture_relax(); \
+        cu_result r = own.field args; \
+        rt_gpu_capture_restore(was); \
+        return r; \
+    }
+#define GUARD_WAITS GUARD_GUARDED
+#define GUARD(must, class, field, symbol, params, args) GUARD_##class(field, params, args)
+CU_LIST(GUARD, , )
+
+/* What others see of the driver: a function that it has not got is NULL there, too. */
+#define SHOW_FREE(field) t->field = own.field;
+#define SHOW_GUARDED(field) t->field = own.field ? guarded_##field : NULL;
+#define SHOW_WAITS SHOW_GUARDED
+#define SHOW(must, class, field, symbol, params, args) SHOW_##class(field)
+static void show(struct rt_cuda *t) { CU_LIST(SHOW, , ) }
+
+/* ---- finding the driver ---- */
 
 static struct {
     pthread_mutex_t lock;
@@ -59,15 +110,14 @@ static enum rt_cuda_found find(bool load)
     void *lib = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL | (load ? 0 : RTLD_NOLOAD));
     if (!lib)
         return RT_CUDA_NONE;
-    struct rt_cuda t;
-    const char *missing = fill(lib, &t);
+    const char *missing = fill(lib, &own);
     if (!missing) {
-        rt_cuda = t;
+        show(&rt_cuda);
         return RT_CUDA_READY;
     }
-    say_old(&t, missing);
-    rt_cuda.pointer_get_attributes = t.pointer_get_attributes;
-    rt_cuda.driver_get_version = t.driver_get_version;
+    say_old(&own, missing);
+    rt_cuda.pointer_get_attributes = own.pointer_get_attributes;
+    rt_cuda.driver_get_version = own.driver_get_version;
     return RT_CUDA_OLD;
 }
 
@@ -89,12 +139,27 @@ enum rt_cuda_found rt_cuda_find(bool load)
 void rt_cuda_forget(void)
 {
     memset(&rt_cuda, 0, sizeof rt_cuda);
+    memset(&own, 0, sizeof own);
     rt_store_release(&driver.found, RT_CUDA_NONE);
 }
 
 int rt_cuda_open(bool load)
 {
     return rt_cuda_find(load) == RT_CUDA_READY ? 0 : -RT_ENOENT;
+}
+
+/* ---- errors ---- */
+
+enum rt_cuda_fault rt_cuda_fault(cu_result r)
+{
+    if (r == CU_OK || r == CU_ERROR_NOT_READY)
+        return RT_CUDA_FINE;
+    if (r >= CU_ERROR_CAPTURE_FIRST && r <= CU_ERROR_CAPTURE_LAST)
+        return RT_CUDA_CAPTURE;
+    if (r == CU_ERROR_CONTEXT_IS_DESTROYED || r == CU_ERROR_INVALID_CONTEXT ||
+        r == CU_ERROR_DEINITIALIZED)
+        return RT_CUDA_GONE;
+    return RT_CUDA_CALL;
 }
 
 int rt_cuda_error(cu_result r, const char *what)

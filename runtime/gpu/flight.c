@@ -384,7 +384,13 @@ static cu_result ask(const struct move_flight *f)
 {
     if (f->by_event)
         return rt_cuda.event_query(f->event);
-    return rt_load_acquire(&f->line->word[0]) == f->value ? CU_OK : CU_ERROR_NOT_READY;
+    return rt_load_acquire(&f->line->flag) == f->value ? CU_OK : CU_ERROR_NOT_READY;
+}
+
+/* Not yet, or not while something is captured: asked again later. */
+static bool says_nothing(cu_result r)
+{
+    return r == CU_ERROR_NOT_READY || rt_cuda_fault(r) == RT_CUDA_CAPTURE;
 }
 
 /* The one flight whose events are asked for in this poll: the oldest of another stream than last
@@ -416,7 +422,7 @@ int move_flights_poll(struct move_state *m)
     for (uint32_t left = m->busy; left; left &= left - 1) {
         struct move_flight *f = &m->flights[__builtin_ctz(left)];
         cu_result r = f->by_event && f != asked ? CU_ERROR_NOT_READY : ask(f);
-        if (r == CU_ERROR_NOT_READY)
+        if (says_nothing(r))
             continue;
         if (r != CU_OK) {
             move_fail(m, r, "waiting for a copy");

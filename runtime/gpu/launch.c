@@ -63,9 +63,7 @@ void move_graphs_init(struct move_state *m)
 
     if (!rt_gpu_has_kernels(m->g) || !have_functions())
         return;
-    int was = rt_gpu_capture_relax();
     cu_result r = make(m);
-    rt_gpu_capture_restore(was);
     if (r == CU_OK)
         return;
     rt_cuda.get_error_name(r, &name);
@@ -86,12 +84,10 @@ void move_graphs_fini(struct move_state *m)
     m->graphs.graph = NULL;
 }
 
-/* A thread that captures a stream of the application is forbidden what may take memory, but this is
- * no part of what it captures. */
 static cu_result launch_graph(struct move_state *m, cu_graph_exec exec,
                               const struct cu_kernel_node *k, cu_stream s)
 {
-    int was = rt_gpu_capture_relax();
+    int was = rt_gpu_capture_relax(); /* once for both */
     cu_result r = rt_cuda.graph_set_kernel(exec, m->graphs.node, k);
 
     if (r == CU_OK)

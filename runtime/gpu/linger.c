@@ -277,7 +277,8 @@ void move_linger_look(struct move_state *m)
         return;
     cu_result r = rt_cuda.stream_query(l->stream);
     look_left(l);
-    if (r == CU_ERROR_NOT_READY || (r == CU_OK && !l->running))
+    enum rt_cuda_fault fault = rt_cuda_fault(r);
+    if (r == CU_ERROR_NOT_READY || fault == RT_CUDA_CAPTURE || (r == CU_OK && !l->running))
         return;
     move_fail(m, r, r == CU_OK ? "the lingering kernel has ended without saying so"
                                : "copying device memory by the lingering kernel");

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Work on streams of the application.  Its kernels and copies are the driver's from the call on;
  * this file keeps nothing.  A graph that is captured takes them up like the application's own.
- * While a stream is being captured, CUDA forbids its thread, depending on the capture's mode, calls
- * that have nothing to do with the stream (allocation, queries); those of this library are no part
- * of what is captured, so it takes the thread out of that for the length of a call.  Under the
- * domain's lock. */
+ * Under the domain's lock. */
 #include "runtime/gpu/stream_ops.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -58,20 +55,6 @@ int rt_gpu_stream_of(void *stream, struct rt_gpu **out)
 }
 
 bool rt_gpu_can_meet(const struct rt_gpu *g) { return g->fn[RT_GPU_MEET] != NULL; }
-
-int rt_gpu_capture_relax(void)
-{
-    int mode = CU_CAPTURE_RELAXED;
-    if (rt_cuda.thread_exchange_capture_mode)
-        rt_cuda.thread_exchange_capture_mode(&mode);
-    return mode;
-}
-
-void rt_gpu_capture_restore(int was)
-{
-    if (rt_cuda.thread_exchange_capture_mode)
-        rt_cuda.thread_exchange_capture_mode(&was);
-}
 
 /* The answer to a call on g: 0 or -RT_EGPU, logged. */
 static int answer(struct rt_gpu *g, cu_result r, const char *what)

@@ -13,7 +13,9 @@
 int rt_gpu_stream_of(void *stream, struct rt_gpu **out);
 /* Whether g has the kernel that meets others. */
 bool rt_gpu_can_meet(const struct rt_gpu *g);
-/* Between these two no call of the driver is forbidden to this thread because of a capture. */
+/* Between these two no call of the driver is forbidden to this thread because of a capture; nested
+ * pairs cost nothing.  Each call of class GUARDED or WAITS (driver.h) has a pair of its own, so
+ * this is for who makes several of them.  driver.c; any thread. */
 int rt_gpu_capture_relax(void);
 void rt_gpu_capture_restore(int was);
 /* 1: what is put on the stream goes into a graph; 0; -RT_EGPU, logged. */

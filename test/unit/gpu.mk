@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # runtime/gpu.
 dist_noinst_HEADERS += test/unit/gpu_table.h
-gpu_table_ldflags = $(AM_LDFLAGS) -Wl,--wrap=dlopen,--wrap=dlsym,--wrap=rt_gpu_move_init,--wrap=rt_gpu_move_fini,--wrap=rt_gpu_images_load,--wrap=rt_gpu_images_unload
+gpu_table_ldflags = $(AM_LDFLAGS) -Wl,--wrap=access,--wrap=dlopen,--wrap=dlsym,--wrap=rt_gpu_move_init,--wrap=rt_gpu_move_fini,--wrap=rt_gpu_images_load,--wrap=rt_gpu_images_unload
 check_PROGRAMS += test/unit/gpu_driver_test
 test_unit_gpu_driver_test_SOURCES = test/unit/gpu_driver_test.c test/unit/gpu_table.c
 test_unit_gpu_driver_test_LDADD = libweft_rt.la

@@ -2,6 +2,7 @@
 /* Finding the driver: absent, not loaded, complete, too old; what its errors become. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
+#include "runtime/gpu/stream_ops.h"
 #include "test/check.h"
 #include "test/unit/capture.h"
 #include "test/unit/gpu_table.h"
@@ -119,6 +120,40 @@ static void errors(void)
     CHECK(strstr(capture_end(), "without a table"));
 }
 
+/* What is not allowed during a capture does not reach the driver in the thread's own mode. */
+static void guarded(void)
+{
+    cu_stream s = NULL;
+    int least, greatest;
+    table_reset();
+    CHECK_EQ(rt_cuda_open(false), 0);
+    table.own[0].alive = true;
+    rt_cuda.ctx_push_current(&table.own[0]);
+    int n = table.nexchanges;
+    CHECK_EQ(rt_cuda.ctx_get_stream_priority_range(&least, &greatest), CU_OK); /* FREE */
+    CHECK_EQ(table.nexchanges, n);
+    table.need_mode = CU_CAPTURE_RELAXED;
+    CHECK_EQ(rt_cuda.stream_create_with_priority(&s, CU_STREAM_NON_BLOCKING, greatest), CU_OK);
+    CHECK_EQ(table.nexchanges, n + 2);
+    CHECK_EQ(table.mode, 0);
+    int was = rt_gpu_capture_relax(); /* once for several */
+    CHECK_EQ(rt_cuda.stream_synchronize(s), CU_OK);
+    CHECK_EQ(rt_cuda.stream_destroy(s), CU_OK);
+    rt_gpu_capture_restore(was);
+    CHECK_EQ(table.nexchanges, n + 4);
+    CHECK_EQ(table.mode, 0);
+    CHECK_EQ(rt_cuda_fault(CU_OK), RT_CUDA_FINE);
+    CHECK_EQ(rt_cuda_fault(CU_ERROR_NOT_READY), RT_CUDA_FINE);
+    for (int r = 900; r <= 907; r++)
+        CHECK_EQ(rt_cuda_fault(r), RT_CUDA_CAPTURE);
+    CHECK_EQ(rt_cuda_fault(899), RT_CUDA_CALL);
+    CHECK_EQ(rt_cuda_fault(908), RT_CUDA_CALL);
+    CHECK_EQ(rt_cuda_fault(700), RT_CUDA_CALL);
+    CHECK_EQ(rt_cuda_fault(CU_ERROR_CONTEXT_IS_DESTROYED), RT_CUDA_GONE);
+    cu_ctx c;
+    rt_cuda.ctx_pop_current(&c);
+}
+
 int main(void)
 {
     RUN(absent);
@@ -127,6 +162,7 @@ int main(void)
     RUN(too_old);
     RUN(does_not_start);
     RUN(errors);
+    RUN(guarded);
     table_reset();
     return check_end();
 }

@@ -86,7 +86,7 @@ static cu_result t_device_get_uuid(struct cu_uuid *uuid, cu_device d)
 static cu_result t_device_get_attribute(int *value, int attribute, cu_device d)
 {
     (void)d;
-    *value = attribute == CU_DEV_MAJOR ? 9
+    *value = attribute == CU_DEV_MAJOR ? table.major
              : attribute == CU_DEV_MULTIPROCESSORS ? 132
              : attribute == CU_DEV_CAN_STREAM_MEM_OPS ? table.stream_writes : 0;
     return CU_OK;
@@ -294,8 +294,19 @@ static cu_result t_mem_free_host(void *p)
     return CU_OK;
 }
 
+static cu_result t_thread_exchange_capture_mode(int *mode)
+{
+    int was = table.mode;
+    table.mode = *mode;
+    *mode = was;
+    table.nexchanges++;
+    return CU_OK;
+}
+
 static cu_result t_stream_create_with_priority(cu_stream *s, unsigned flags, int priority)
 {
+    if (table.need_mode && table.mode != table.need_mode)
+        return CU_ERROR_CAPTURE_FIRST;
     NEED_CTX(stream_create_with_priority);
     if (flags != CU_STREAM_NON_BLOCKING || priority != -5)
         return CU_ERROR_INVALID_VALUE;
@@ -306,6 +317,8 @@ static cu_result t_stream_create_with_priority(cu_stream *s, unsigned flags, int
 
 static cu_result t_stream_destroy(cu_stream s)
 {
+    if (table.need_mode && table.mode != table.need_mode)
+        return CU_ERROR_CAPTURE_FIRST;
     NEED_CTX(stream_destroy);
     unmake(s);
     table.nstreams--;
@@ -342,7 +355,8 @@ static const struct {
     HAVE(ctx_pop_current), HAVE(ctx_get_device), HAVE(ctx_get_stream_priority_range),
     HAVE(pointer_get_attributes), HAVE(mem_get_address_range), HAVE(mem_alloc), HAVE(mem_free),
     HAVE(mem_host_alloc), HAVE(mem_free_host), HAVE(stream_create_with_priority),
-    HAVE(stream_destroy), HAVE(stream_synchronize), HAVE(memcpy_async)
+    HAVE(stream_destroy), HAVE(stream_synchronize), HAVE(thread_exchange_capture_mode),
+    HAVE(memcpy_async)
 };
 
 #define SYMBOL(field, symbol, params) { #field, #symbol },
@@ -350,12 +364,22 @@ static const struct {
     const char *field, *symbol;
 } symbols[] = { CU_FUNCTIONS(SYMBOL, SYMBOL) { "device_get_uuid", "cuDeviceGetUuid" } };
 
+int __real_access(const char *name, int mode);
+int __wrap_access(const char *name, int mode);
 void *__wrap_dlopen(const char *name, int flags);
 void *__wrap_dlsym(void *lib, const char *symbol);
 int __wrap_rt_gpu_move_init(struct rt_gpu *g);
 void __wrap_rt_gpu_move_fini(struct rt_gpu *g);
 int __wrap_rt_gpu_images_load(struct rt_gpu *g);
 void __wrap_rt_gpu_images_unload(struct rt_gpu *g);
+
+int __wrap_access(const char *name, int mode)
+{
+    if (!table.files)
+        return __real_access(name, mode);
+    const char *at = strstr(table.files, name);
+    return at && at[strlen(name)] == ' ' ? 0 : -1;
+}
 
 void *__wrap_dlopen(const char *name, int flags)
 {
@@ -458,7 +482,8 @@ void table_reset(void)
         if (made[i])
             unmake(made[i]);
     table = (struct table){ .library = TABLE_LOADED, .version = 13000, .ndevices = 2,
-                            .newest = CU_PTR_MEMORY_BLOCK_ID, .stream_writes = true };
+                            .newest = CU_PTR_MEMORY_BLOCK_ID, .stream_writes = true,
+                            .major = 9 };
     for (int i = 0; i < 4; i++) {
         table.primary[i].device = i;
         table.own[i] = (struct cu_ctx_st){ true, i % 2 };

@@ -29,6 +29,9 @@ struct table {
     enum table_library library;
     const char *missing;      /* a function that the library has not */
     int version, ndevices;
+    int major;                /* of the devices' compute capability */
+    const char *files;        /* names of those that access() finds, each with a space behind; NULL:
+                               * those of this machine */
     cu_result init, ask;      /* answers of cuInit, cuPointerGetAttributes when not CU_OK */
     int newest;               /* newest attribute that is known */
     bool stream_writes;
@@ -37,6 +40,8 @@ struct table {
     cu_result fail_with;
     bool can_access;
 
+    int mode, need_mode;      /* of captures; streams are made and given back in need_mode alone */
+    int nexchanges;
     int ndlopen, nask;        /* calls; any thread */
     int nalloc, nhost, nstreams; /* live */
     int nmoves, nimages;      /* live, of copy.c and images.c */

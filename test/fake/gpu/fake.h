@@ -72,7 +72,10 @@ struct cu_stream_st {
     pthread_cond_t work, done;
     struct fake_op *head, **tail;
     struct fake_op *captured, **captured_tail; /* NULL: not being captured */
-    bool capture_broken, capture_strict;
+    _Atomic bool capture_broken;
+    int capture_mode;
+    pthread_t capturer;               /* the thread that began the capture */
+    struct cu_stream_st *next_capture; /* of all that are under way */
     uint64_t submitted;
     _Atomic uint64_t completed;
     struct cu_stream_st *next; /* of the context, destroyed ones too */
@@ -228,8 +231,8 @@ int fake_run_meet(struct fake_op *op);
 
 /* graph.c: streams whose work is recorded instead of done.  Under the stream's lock. */
 void fake_capture(cu_stream s, struct fake_op *op);
-/* Whether calls that allocate are an error now, for this thread. */
-bool fake_capture_forbids(void);
+/* The error of a call that a capture forbids to this thread now, which spoils the capture, or 0. */
+int fake_capture_check(const char *symbol);
 
 /* bench.c: the kernels of the benchmarks' --limits */
 enum fake_bench {

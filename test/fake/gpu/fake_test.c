@@ -375,7 +375,6 @@ static void graphs(void)
     GOOD(cu.stream_begin_capture(s, CU_CAPTURE_GLOBAL));
     GOOD(cu.stream_is_capturing(s, &status));
     CHECK_EQ(status, 1);
-    CHECK_EQ(cu.mem_alloc(&q, 8), CU_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     GOOD(cu.thread_exchange_capture_mode(&mode));
     CHECK_EQ(mode, CU_CAPTURE_GLOBAL);
     GOOD(cu.mem_alloc(&q, 8));
@@ -403,6 +402,63 @@ static void graphs(void)
     CHECK_EQ(cu.stream_end_capture(s, &graph), CU_ERROR_STREAM_CAPTURE_INVALIDATED);
     GOOD(cu.mem_free(p));
     GOOD(cu.mem_free(q));
+    GOOD(cu.stream_destroy(s));
+}
+
+/* What a capture forbids to whom; each such call spoils it. */
+static struct asking {
+    cu_stream s;
+    int mode, answer;
+} asking;
+
+static void *ask(void *arg)
+{
+    struct asking *a = arg;
+    int mode = a->mode;
+
+    use(0);
+    GOOD(cu.thread_exchange_capture_mode(&mode));
+    a->answer = cu.stream_query(a->s);
+    GOOD(cu.thread_exchange_capture_mode(&mode));
+    return NULL;
+}
+
+static bool forbidden(cu_stream s, int capture, bool same, int mode)
+{
+    cu_stream captured;
+    cu_graph graph;
+    pthread_t t;
+
+    asking = (struct asking){ s, mode, -1 };
+    GOOD(cu.stream_create(&captured, CU_STREAM_NON_BLOCKING));
+    GOOD(cu.stream_begin_capture(captured, capture));
+    if (same)
+        ask(&asking);
+    else if (!pthread_create(&t, NULL, ask, &asking))
+        pthread_join(t, NULL);
+    bool spoilt = cu.stream_end_capture(captured, &graph) == CU_ERROR_STREAM_CAPTURE_INVALIDATED;
+    CHECK_EQ(spoilt, asking.answer == CU_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    if (!spoilt)
+        GOOD(cu.graph_destroy(graph));
+    GOOD(cu.stream_destroy(captured));
+    return spoilt;
+}
+
+static void captures(void)
+{
+    enum { GLOBAL = CU_CAPTURE_GLOBAL, LOCAL = CU_CAPTURE_THREAD_LOCAL,
+           RELAXED = CU_CAPTURE_RELAXED };
+    cu_stream s;
+
+    use(0);
+    GOOD(cu.stream_create(&s, CU_STREAM_NON_BLOCKING));
+    for (int same = 0; same < 2; same++)
+        for (int mode = GLOBAL; mode <= RELAXED; mode++) {
+            CHECK_EQ(forbidden(s, GLOBAL, same, mode), mode != RELAXED && (same || mode == GLOBAL));
+            CHECK_EQ(forbidden(s, LOCAL, same, mode), mode != RELAXED && same);
+            CHECK(!forbidden(s, RELAXED, same, mode));
+        }
+    GOOD(cu.stream_query(s));
     GOOD(cu.stream_destroy(s));
 }
 
@@ -437,8 +493,7 @@ static void kernel_nodes(void)
     }
     GOOD(cu.stream_begin_capture(s, CU_CAPTURE_GLOBAL));
     CHECK_EQ(cu.graph_launch(exec[0], t), CU_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    GOOD(cu.stream_end_capture(s, &empty));
-    GOOD(cu.graph_destroy(empty));
+    CHECK_EQ(cu.stream_end_capture(s, &empty), CU_ERROR_STREAM_CAPTURE_INVALIDATED);
     for (uint32_t i = 0; i < 20; i++) { /* of one instance in two streams: one after another */
         GOOD(cu.memset_d8(c, 0, N));
         for (uint32_t j = 1; j <= 4; j++) {
@@ -929,6 +984,7 @@ int main(int argc, char **argv)
     RUN(streams);
     RUN(batch);
     RUN(graphs);
+    RUN(captures);
     RUN(kernel_nodes);
     RUN(meetings);
     RUN(lingering);

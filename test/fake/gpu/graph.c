@@ -2,9 +2,15 @@
 /* Fake CUDA driver: streams that are captured, and graphs, of one stream each: a graph is the list
  * of what was put on the stream, or of the kernels that were added to it; a node is one of these,
  * and only the first one of an instance can be set.  Launches of one instance run one after
- * another.  Waiting for a stream that is captured, or asking whether it is
- * idle, is an error that spoils the capture, as with the real driver; so is, unless the thread has
- * relaxed its mode, allocating memory (fake_capture_forbids()), which a launch may do. */
+ * another.
+ *
+ * What a capture forbids was measured (H200, driver 580): calls that wait or free, allocation by
+ * cuMemAlloc and cuMemHostAlloc, and every query of a stream or an event, of whichever
+ * stream.  They answer 900, and the capture ends with 901.  A capture in global mode forbids them
+ * to each thread whose own mode is global, one in thread-local mode to the thread that began it,
+ * one in relaxed mode to nobody; a thread in the relaxed mode may do all but
+ * cuCtxSynchronize.  That driver allows more than some older ones may: opening handles and
+ * launching graphs are forbidden here, too. */
 #include <stdlib.h>
 #include <string.h>
 #include "test/fake/gpu/fake.h"
@@ -21,7 +27,19 @@ struct cu_graph_exec_st {
 };
 
 static _Thread_local int thread_mode; /* CU_CAPTURE_GLOBAL */
-static _Atomic int ncaptures;         /* not relaxed ones, of all threads */
+static struct {
+    pthread_mutex_t lock; /* the last one to be taken */
+    cu_stream first;
+    _Atomic int n;
+} captures = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static const char *const forbidden[] = {
+    "cuStreamQuery", "cuStreamSynchronize", "cuEventQuery", "cuEventSynchronize", "cuMemAlloc_v2",
+    "cuMemAllocManaged", "cuMemFree_v2", "cuMemHostAlloc", "cuMemFreeHost", "cuMemHostRegister_v2",
+    "cuMemHostUnregister", "cuModuleUnload", "cuGraphInstantiateWithFlags", "cuGraphExecDestroy",
+    "cuPointerSetAttribute", "cuMemcpy", "cuMemsetD8_v2", "cuIpcOpenMemHandle_v2",
+    "cuIpcCloseMemHandle", "cuGraphUpload", "cuGraphLaunch", "cuCtxSynchronize"
+};
 
 void fake_capture(cu_stream s, struct fake_op *op)
 {
@@ -29,7 +47,62 @@ void fake_capture(cu_stream s, struct fake_op *op)
     s->captured_tail = &op->next;
 }
 
-bool fake_capture_forbids(void) { return ncaptures > 0 && thread_mode == CU_CAPTURE_GLOBAL; }
+static bool is_forbidden(const char *symbol)
+{
+    size_t i;
+
+    for (i = 0; i < sizeof(forbidden) / sizeof(forbidden[0]); i++)
+        if (!strcmp(forbidden[i], symbol))
+            return true;
+    return false;
+}
+
+static bool conflicts(cu_stream s)
+{
+    if (s->capture_mode == CU_CAPTURE_RELAXED || thread_mode == CU_CAPTURE_RELAXED)
+        return false;
+    return pthread_equal(s->capturer, pthread_self()) ||
+           (s->capture_mode == CU_CAPTURE_GLOBAL && thread_mode == CU_CAPTURE_GLOBAL);
+}
+
+int fake_capture_check(const char *symbol)
+{
+    bool always = !strcmp(symbol, "cuCtxSynchronize");
+    cu_stream s;
+    int err = 0;
+
+    if (!captures.n || !is_forbidden(symbol))
+        return 0;
+    pthread_mutex_lock(&captures.lock);
+    for (s = captures.first; s; s = s->next_capture)
+        if (always || conflicts(s)) {
+            s->capture_broken = true;
+            err = CU_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        }
+    pthread_mutex_unlock(&captures.lock);
+    return err;
+}
+
+static void captures_add(cu_stream s)
+{
+    pthread_mutex_lock(&captures.lock);
+    s->next_capture = captures.first;
+    captures.first = s;
+    captures.n++;
+    pthread_mutex_unlock(&captures.lock);
+}
+
+static void captures_remove(cu_stream s)
+{
+    cu_stream *at = &captures.first;
+
+    pthread_mutex_lock(&captures.lock);
+    while (*at != s)
+        at = &(*at)->next_capture;
+    *at = s->next_capture;
+    captures.n--;
+    pthread_mutex_unlock(&captures.lock);
+}
 
 static int enter_stream(const char *symbol, cu_stream *s)
 {
@@ -85,8 +158,9 @@ cu_result cuStreamBeginCapture_v2(cu_stream s, int mode)
         s->captured = NULL;
         s->captured_tail = &s->captured;
         s->capture_broken = false;
-        s->capture_strict = mode != CU_CAPTURE_RELAXED;
-        ncaptures += s->capture_strict;
+        s->capture_mode = mode;
+        s->capturer = pthread_self();
+        captures_add(s);
     }
     pthread_mutex_unlock(&s->lock);
     return err;
@@ -141,7 +215,7 @@ cu_result cuStreamEndCapture(cu_stream s, cu_graph *graph)
     else {
         *g = (struct cu_graph_st){ GRAPH_MAGIC, s->ctx, s->captured };
         s->captured_tail = NULL;
-        ncaptures -= s->capture_strict;
+        captures_remove(s);
         if (s->capture_broken)
             err = CU_ERROR_STREAM_CAPTURE_INVALIDATED;
     }
@@ -159,8 +233,6 @@ cu_result cuGraphInstantiateWithFlags(cu_graph_exec *exec, cu_graph graph, unsig
     cu_ctx c;
     int err = fake_enter_ctx("cuGraphInstantiateWithFlags", &c);
 
-    if (!err && fake_capture_forbids())
-        err = CU_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (err || flags || !graph || graph->magic != GRAPH_MAGIC)
         return err ? err : CU_ERROR_INVALID_VALUE;
     *exec = calloc(1, sizeof(**exec));
@@ -210,8 +282,6 @@ static int enter_exec(const char *symbol, cu_graph_exec exec, cu_stream *s)
 
     if (!err && (!exec || exec->graph.magic != GRAPH_MAGIC || exec->graph.ctx != (*s)->ctx))
         err = CU_ERROR_INVALID_VALUE;
-    if (!err && fake_capture_forbids())
-        err = CU_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     return err;
 }
 

@@ -109,6 +109,8 @@ int fake_enter(const char *symbol)
 {
     int err = fake_fails(symbol);
 
+    if (!err)
+        err = fake_capture_check(symbol);
     if (err)
         return err;
     return fake.pid && fake.pid == getpid() ? 0 : CU_ERROR_NOT_INITIALIZED;
@@ -308,6 +310,10 @@ static const struct {
     { 713, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "memory has not been registered" },
     { 716, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address" },
     { 801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported" },
+    { 900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+      "operation not permitted when stream is capturing" },
+    { 901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+      "operation failed due to a previous error during capture" },
     { 999, "CUDA_ERROR_UNKNOWN", "unknown error" },
 };
 

@@ -116,8 +116,6 @@ cu_result cuIpcOpenMemHandle_v2(cu_ptr *p, struct cu_ipc h, unsigned flags)
 
     if (err)
         return err;
-    if (fake_capture_forbids())
-        return CU_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     memcpy(&n, &h, sizeof(n));
     if (n.magic != IPC_MAGIC || flags & ~CU_IPC_LAZY_PEER_ACCESS)
         return CU_ERROR_INVALID_VALUE;

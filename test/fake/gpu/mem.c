@@ -114,8 +114,6 @@ static int alloc(const char *symbol, enum fake_kind kind, uint64_t *out, size_t 
         return err;
     if (!len || !out)
         return CU_ERROR_INVALID_VALUE;
-    if (fake_capture_forbids())
-        return CU_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (kind == FAKE_DEVICE)
         fake_nap_us(ALLOC_US);
     pthread_mutex_lock(&fake.lock);
