@@ -94,6 +94,41 @@ void rt_gpu_leave(int in)
         rt_cuda.ctx_pop_current(&c);
 }
 
+/* ---- what waits for the device ---- */
+
+void rt_gpu_put_off(struct rt_gpu *g, struct rt_gpu_late *l, void (*fn)(struct rt_gpu_late *l))
+{
+    l->fn = fn;
+    rt_list_append(&g->late, &l->link);
+}
+
+void rt_gpu_take_back(struct rt_gpu_late *l) { rt_list_del(&l->link); }
+
+/* A function may put something off again: that is done, too. */
+static bool do_late(struct rt_gpu *g)
+{
+    bool any = false;
+    for (; !rt_list_empty(&g->late); any = true) {
+        struct rt_gpu_late *l = rt_container(g->late.next, struct rt_gpu_late, link);
+        rt_list_del(&l->link);
+        l->fn(l);
+    }
+    return any;
+}
+
+bool rt_gpu_relieve(struct rt_gpu *g)
+{
+    if (rt_list_empty(&g->late))
+        return false;
+    int in = rt_gpu_enter(g);
+    if (in < 0 && !g->lost)
+        return false;
+    bool any = do_late(g);
+    if (in >= 0)
+        rt_gpu_leave(in);
+    return any;
+}
+
 /* ---- devices ---- */
 
 static int attribute_of(cu_device d, int which)
@@ -195,6 +230,7 @@ static void empty(struct rt_gpu *g)
     int in = still_there(g) ? rt_gpu_enter(g) : -RT_EGPU;
     g->lost = in < 0;
     rt_gpu_move_fini(g);
+    do_late(g);
     rt_gpu_ipc_fini(g);
     rt_gpu_images_unload(g);
     rt_gpu_stage_fini(g);
@@ -224,6 +260,7 @@ static int make(cu_ctx ctx, int ordinal, struct rt_gpu **out)
     }
     g->ctx = ctx;
     g->looked = rt_gpu_clock();
+    rt_list_init(&g->late);
     rt_gpu_stage_init(g);
     int in = rt_gpu_enter(g);
     int err = in < 0 ? in : fill(g, ordinal);

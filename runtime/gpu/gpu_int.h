@@ -64,11 +64,36 @@ struct rt_gpu {
     bool asked_later;                  /* for those from RT_GPU_KERNELS_LATER on */
 
     struct rt_gpu_pool host, dev;      /* stage.c's; host memory dies with its context, too */
+    struct rt_list late;               /* rt_gpu_put_off() */
 };
 
 /* The struct rt_gpu of a context, or, with ctx NULL, of the device's primary context, which is
  * retained; made when first asked for.  -RT_EGPU, -RT_ENOMEM, logged. */
 int rt_gpu_of(cu_ctx ctx, int ordinal, struct rt_gpu **out);
+
+/* Calls of class WAITS (driver.h) wait for the application's kernels, which may wait for what this
+ * process does next; so none is made inside a message.  What would make one is put off: it embeds a
+ * struct rt_gpu_late, and fn(l) is called once, later, when waiting is all right: from
+ * rt_gpu_fini(), or from rt_gpu_relieve(), which is for who has been answered
+ * CU_ERROR_OUT_OF_MEMORY and tries again after it: waiting is better than failing.
+ *
+ * fn is called with g's context current; with g->lost without, and then it makes no call of the
+ * driver.  rt_gpu_take_back(): l is wanted again, and is as if it had never been put off.
+ *
+ * Why not sooner: the driver cannot be asked whether the device is idle.  A query of the default
+ * stream does not see non-blocking streams, and cuCtxRecordEvent, which does, spoils every capture
+ * that is under way in the context, whatever the thread's mode (measured: H200, driver 580).  A
+ * thread of its own does not help: while such a call waits, copies of other threads wait for it.
+ *
+ * What does not wait (measured) needs none of this: unmapping and releasing VMM memory, destroying
+ * streams, events and graphs, opening handles, registering and allocating memory. */
+struct rt_gpu_late {
+    struct rt_list link;
+    void (*fn)(struct rt_gpu_late *l);
+};
+void rt_gpu_put_off(struct rt_gpu *g, struct rt_gpu_late *l, void (*fn)(struct rt_gpu_late *l));
+void rt_gpu_take_back(struct rt_gpu_late *l);
+bool rt_gpu_relieve(struct rt_gpu *g); /* whether anything was done */
 
 /* Whether calls that wait for the device must be put off. */
 static inline bool rt_gpu_must_not_wait(void) { return rt_gpu_awaits && rt_gpu_awaits(); }
