@@ -322,7 +322,7 @@ void rt_gpu_copy(struct rt_gpu *g, void *dst, const void *src, size_t len, struc
 void rt_gpu_copy_near(struct rt_gpu *g, void *dst, const void *src, size_t len,
                       struct rt_gpu_op *op)
 {
-    op->near = true;
+    op->near = g->near_fence;
     copy(g, dst, src, len, op);
 }
 

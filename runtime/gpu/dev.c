@@ -14,6 +14,11 @@
 #define CFG_GPU_ON 1 /* positions of the words in cfg.def */
 #define CFG_GPU_OFF 2
 #define MARK_NBYTES 256
+#define DEVICE_FILE "/dev/nvidiactl"
+/* WSL 2 has no such file: there the driver is Windows', whose library lies in one place; the device
+ * file alone may be for a GPU of another make. */
+#define WSL_DEVICE_FILE "/dev/dxg"
+#define WSL_LIBRARY "/usr/lib/wsl/lib/libcuda.so.1"
 
 /* Of struct rt_gpu, the lost ones, too. */
 static struct rt_list all = { &all, &all };
@@ -203,6 +208,20 @@ static cu_result make_mark(struct rt_gpu *g)
     return r;
 }
 
+/* Whether a fence of the device's scope is enough before the host is told of stores into the
+ * device's own memory (end.h).  PTX does not promise that: in its model such a fence orders nothing
+ * for the host.  It rests on how these devices are built:
+ *   8.x, 9.x (Ampere, Ada, Hopper): all accesses to the device's memory meet in its second-level
+ *   cache: those of its multiprocessors, its engines, other devices (NVLink) and the bus.  What the
+ *   fence has ordered is there before the flag leaves the device, so nobody who has seen the flag
+ *   finds older data.  Tests on devices run on 9.0 (H200: half the time of the other fence).
+ *   10.0 and later: two dies with a cache each.  Whether the same holds is not known, so they take
+ *   the fence of the whole system, and so do those before 8.0. */
+static bool near_fence_is_enough(const struct rt_gpu_info *i)
+{
+    return i->major == 8 || i->major == 9;
+}
+
 /* g's context is current. */
 static int fill(struct rt_gpu *g, int ordinal)
 {
@@ -212,6 +231,7 @@ static int fill(struct rt_gpu *g, int ordinal)
     int err = describe(g->device, ordinal, &g->info);
     if (err)
         return err;
+    g->near_fence = near_fence_is_enough(&g->info);
     g->stream_writes = rt_cuda.stream_write_value32 &&
                        attribute_of(g->device, CU_DEV_CAN_STREAM_MEM_OPS) != 0;
     if ((r = make_streams(g)) != CU_OK)
@@ -365,10 +385,15 @@ int rt_gpu_of(cu_ctx ctx, int ordinal, struct rt_gpu **out)
     return ctx ? of_context(ctx, ordinal, out) : of_device(ordinal, out);
 }
 
+static bool has_device_file(void)
+{
+    return access(DEVICE_FILE, F_OK) == 0 ||
+           (access(WSL_DEVICE_FILE, F_OK) == 0 && access(WSL_LIBRARY, F_OK) == 0);
+}
+
 bool rt_gpu_possible(void)
 {
-    return cfg.gpu == CFG_GPU_ON ||
-           (cfg.gpu != CFG_GPU_OFF && access("/dev/nvidiactl", F_OK) == 0);
+    return cfg.gpu == CFG_GPU_ON || (cfg.gpu != CFG_GPU_OFF && has_device_file());
 }
 
 void rt_gpu_init(void)
@@ -424,7 +449,7 @@ static int start(void)
         snprintf(why_not, sizeof why_not, "the driver, for CUDA %d.%d, is too old: device buffers "
                  "need one for CUDA 11.2 or newer", rt_gpu_driver_version() / 1000,
                  rt_gpu_driver_version() % 1000 / 10);
-    else if (found == RT_CUDA_NONE && access("/dev/nvidiactl", F_OK))
+    else if (found == RT_CUDA_NONE && !has_device_file())
         snprintf(why_not, sizeof why_not, "there is no /dev/nvidiactl: no NVIDIA driver runs here, "
                  "or this container was started without its devices");
     else if (found == RT_CUDA_NONE)

@@ -7,8 +7,9 @@
 
 #include "runtime/gpu/ptx.h"
 
-/* near: all stores go into this device's own memory.  A fence of the device has them in its
- * second-level cache, where everybody finds them.  Where the data come from does not matter: what
+/* near: all stores go into this device's own memory, and the host has found the device to be one of
+ * those on which (dev.c, near_fence_is_enough()) a fence of the device has them in its second-level
+ * cache, where everybody finds them.  Where the data come from does not matter: what
  * has been stored has been loaded, so the sources may be written again, too. */
 __device__ __forceinline__ void fence_for(bool near)
 {

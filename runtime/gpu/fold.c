@@ -173,7 +173,7 @@ static struct move_fold plan(struct rt_gpu *g, const struct rt_gpu_fold *f, enum
                                      .code = f->code,
                                      .nsrc = f->nsrc,
                                      .ndst = f->ndst,
-                                     .near = f->near,
+                                     .near = f->near && g->near_fence,
                                      .prefixes = f->prefixes,
                                      .count = f->count } };
 

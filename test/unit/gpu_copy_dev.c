@@ -567,6 +567,7 @@ struct rt_gpu *dev_open(bool kernels, bool writes)
     graph.there = false;
     gpu.ctx = (cu_ctx)(void *)&dummy;
     gpu.stream_writes = writes;
+    gpu.near_fence = true;
     for (int i = 0; i < RT_GPU_ENGINES; i++) /* numbers 0 to 3 */
         stream_create(&gpu.engine[i], CU_STREAM_NON_BLOCKING, -5);
     stream_create(&gpu.kernels, CU_STREAM_NON_BLOCKING, -5);

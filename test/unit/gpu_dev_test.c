@@ -323,6 +323,92 @@ static void copy_now(void)
 }
 
 /* Any number of lives. */
+/* Which machines have a device, as far as files tell. */
+static void files(void)
+{
+    static const struct {
+        const char *files;
+        bool has;
+    } cases[] = {
+        { "", false },
+        { "/dev/nvidiactl ", true },
+        { "/dev/dxg ", false }, /* WSL 2 with a GPU of another make, */
+        { "/dev/dxg /usr/lib/wsl/lib/libcuda.so.1 ", true }, /* with one of NVIDIA */
+        { "/usr/lib/wsl/lib/libcuda.so.1 ", false },
+    };
+    table_reset();
+    rt_cfg_set("gpu", "auto", RT_CFG_CMD);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        table.files = cases[i].files;
+        CHECK_EQ(rt_gpu_possible(), cases[i].has);
+    }
+    rt_cfg_set("gpu", "on", RT_CFG_CMD);
+    table.files = "";
+    CHECK(rt_gpu_possible());
+    table.library = TABLE_ABSENT;
+    CHECK(strstr(rt_gpu_why_not(), "/dev/nvidiactl"));
+    table.files = "/dev/dxg /usr/lib/wsl/lib/libcuda.so.1 ";
+    CHECK(strstr(rt_gpu_why_not(), "libcuda.so.1 is not found"));
+}
+
+/* A fence of the device's scope only where it is known to be enough. */
+static void fences(void)
+{
+    static const struct {
+        int major;
+        bool near;
+    } cases[] = { { 7, false }, { 8, true }, { 9, true }, { 10, false }, { 12, false } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        start();
+        table.major = cases[i].major;
+        CHECK_EQ(of(&table.own[0], 0)->near_fence, cases[i].near);
+    }
+}
+
+/* ---- calls that wait for the device ---- */
+
+static struct waiter {
+    struct rt_gpu_late late;
+    cu_ctx ctx;
+    int n;
+} waiters[3];
+static struct rt_gpu *late_gpu;
+
+static void waits(struct rt_gpu_late *l)
+{
+    struct waiter *w = rt_container(l, struct waiter, late);
+    w->ctx = table.current;
+    if (++w->n == 1 && w == &waiters[2])
+        rt_gpu_put_off(late_gpu, l, waits);
+}
+
+static void put_off(void)
+{
+    start();
+    memset(waiters, 0, sizeof waiters);
+    struct rt_gpu *g = late_gpu = of(&table.own[0], 0);
+    CHECK(!rt_gpu_relieve(g));
+    for (int i = 0; i < 3; i++)
+        rt_gpu_put_off(g, &waiters[i].late, waits);
+    rt_gpu_take_back(&waiters[1].late);
+    CHECK_EQ(waiters[0].n, 0);
+    CHECK(rt_gpu_relieve(g)); /* one has put itself off again */
+    CHECK(waiters[0].n == 1 && waiters[1].n == 0 && waiters[2].n == 2);
+    CHECK(waiters[0].ctx == &table.own[0]);
+    CHECK(!rt_gpu_relieve(g));
+    CHECK_EQ(table.depth, 0);
+    rt_gpu_put_off(g, &waiters[0].late, waits);
+    rt_gpu_fini();
+    CHECK(waiters[0].n == 2 && waiters[0].ctx == &table.own[0]);
+    nothing_left();
+    start();
+    g = of(&table.own[0], 0);
+    rt_gpu_put_off(g, &waiters[0].late, waits);
+    table_destroy(&table.own[0]);
+    rt_gpu_fini();
+    CHECK(waiters[0].n == 3 && !waiters[0].ctx);
+}
+
 static void again(void)
 {
     for (int i = 0; i < 3; i++) {
@@ -350,6 +436,9 @@ int main(void)
     RUN(destroyed_for_good);
     RUN(the_end_is_quiet);
     RUN(copy_now);
+    RUN(files);
+    RUN(fences);
+    RUN(put_off);
     RUN(again);
     table_reset();
     return check_end();
