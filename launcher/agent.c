@@ -254,9 +254,15 @@ static int sooner(int a, int b)
     return a < 0 ? b : b < 0 || a < b ? a : b;
 }
 
+/* Without anything to be done. */
+static int longest_wait(void)
+{
+    return agent.phase == AGENT_WAIT_TREE ? 1000 : agent.conf.timeout_s * 1000 / 8;
+}
+
 static int poll_timeout(void)
 {
-    int ms = agent.phase == AGENT_WAIT_TREE ? 1000 : agent.conf.timeout_s * 1000 / 8;
+    int ms = longest_wait();
     if (agent.phase == AGENT_FINISHING)
         ms = sooner(ms, 50);
     ms = sooner(ms, tree_timeout_ms(&agent.tree));
@@ -267,16 +273,17 @@ static int poll_timeout(void)
 static void check_time(void)
 {
     uint64_t now = rt_now_ns(), timeout = (uint64_t)agent.conf.timeout_s * 1000000000u;
+    uint64_t gap = now - agent.stepped_ns, wait = (uint64_t)longest_wait() * 1000000u;
     uint8_t ping[WIRE_HEADER];
 
+    if (gap > wait)                           /* we did not listen: see unheard_ns() of tree.c */
+        agent.heard_ns = agent.heard_ns + gap - wait < now ? agent.heard_ns + gap - wait : now;
+    agent.stepped_ns = now;
     if (agent.phase == AGENT_WAIT_TREE) {
         if (now > agent.heard_ns + WELCOME_NS)
             agent.phase = AGENT_LEAVING;
         return;
     }
-    if (now > agent.stepped_ns + timeout)     /* we were stopped ourselves */
-        agent.heard_ns = now;
-    agent.stepped_ns = now;
     if (now > agent.spoke_ns + timeout / 4) {
         struct wire_out o = { .buf = ping, .cap = sizeof ping };
         wire_begin(&o, WIRE_PING, (uint32_t)agent.first);

@@ -270,17 +270,26 @@ static void check_time(struct tree *t, struct tree_child *c, uint64_t now)
     }
 }
 
+/* Of the time since the last step, what poll() did not wait: then this process was stopped, its
+ * machine stood still, or it had other work.  In that time nobody else was silent. */
+static uint64_t unheard_ns(const struct tree *t, uint64_t now)
+{
+    uint64_t gap = now - t->stepped_ns, wait = t->n ? interval_ns(t) / 2 : gap;
+    return gap > wait ? gap - wait : 0;
+}
+
 void tree_step(struct tree *t, const struct pollfd *fds)
 {
-    uint64_t now = rt_now_ns(), gap = now - t->stepped_ns;
+    uint64_t now = rt_now_ns(), unheard = unheard_ns(t, now);
 
     t->stepped_ns = now;
     for (int i = 0; i < t->n; i++) {
         struct tree_child *c = &t->children[i];
         if (c->state == TREE_GONE)
             continue;
-        if (gap > 2 * interval_ns(t))         /* we were stopped; nobody else was silent */
-            c->heard_ns = now;
+        c->heard_ns += unheard;
+        if (c->state == TREE_STARTING)
+            c->since_ns += unheard;
         wire_flush(&c->chan);
         if (c->err_fd >= 0 && (!fds || c->polled_err < 0 || fds[c->polled_err].revents))
             take_stderr(t, c);

@@ -57,7 +57,7 @@ struct tree {
     int base;                     /* node of names[0] */
     char **names;                 /* of the hosts below; owned by the caller */
     bool stopping;                /* children may leave: it is no loss */
-    uint64_t stepped_ns;          /* time of the last step: a gap means that we were stopped */
+    uint64_t stepped_ns;          /* time of the last step: a gap is no silence of children */
     void *arg;
     /* A frame of a node below. */
     void (*up)(void *arg, struct wire_frame *f);

@@ -10,3 +10,6 @@ test_unit_wire_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/unit/end_test
 test_unit_end_test_SOURCES = test/unit/end_test.c launcher/end.c
 test_unit_end_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/unit/tree_test
+test_unit_tree_test_SOURCES = test/unit/tree_test.c launcher/tree.c launcher/rsh.c launcher/wire.c launcher/list.c
+test_unit_tree_test_LDADD = $(unit_ldadd)
