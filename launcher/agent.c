@@ -5,7 +5,8 @@
  * starts and reaps them and sends what they write.  It decides nothing: why and how a job ends is
  * the head's business.  Only when the head has gone does it end its ranks by itself.
  *
- * Everything happens on the main thread; PMIx's thread writes events into a pipe. */
+ * Everything happens on the main thread; PMIx's thread writes events into a pipe, and a thread says
+ * that we live while an order takes long (alive.c). */
 #include "launcher/agent.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
@@ -23,8 +24,6 @@
 
 /* From the start until our parent has told what to do; it does so at once. */
 #define WELCOME_NS 60000000000ull
-/* A head may be stopped by its user or a debugger for a while; the kernel tells of its end. */
-#define PATIENCE   4              /* times host_timeout_s */
 /* SIGTERM to SIGKILL when the head has gone. */
 #define GRACE_NS   400000000
 
@@ -132,7 +131,10 @@ static void take_frames(void)
     }
     while (agent.phase != AGENT_LEAVING && (more = wire_next(&agent.up, &f)) > 0) {
         agent.heard_ns = rt_now_ns();
+        wire_flush(&agent.up);
+        agent_alive_busy(!wire_waiting(&agent.up));
         agent_obey(&f);
+        agent_alive_busy(false);
         if (f.in.bad)
             break;
     }
@@ -290,9 +292,9 @@ static void check_time(void)
         wire_end(&o);
         agent_send(NULL, &o);
     }
-    if (!agent.head_stopped && now > agent.heard_ns + PATIENCE * timeout) {
+    if (!agent.head_stopped && now > agent.heard_ns + AGENT_PATIENCE * timeout) {
         log_error(LAUNCH, "mpirun gave no sign of life for %d s; ending this host's ranks",
-                  PATIENCE * agent.conf.timeout_s);
+                  AGENT_PATIENCE * agent.conf.timeout_s);
         agent.phase = AGENT_LEAVING;
         agent.exit_code = LAUNCH_EXIT_FAIL;
     }
@@ -365,6 +367,7 @@ static void end_ranks(void)
 
 static void leave(void)
 {
+    agent_alive_stop();
     if (agent.job.n && agent.phase == AGENT_LEAVING && agent.job.nrunning > 0)
         end_ranks();
     else

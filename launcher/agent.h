@@ -11,6 +11,10 @@
 
 struct pollfd;
 
+/* Times host_timeout_s.  A head may be stopped by its user or a debugger for a while; the kernel
+ * tells of its end.  And no order of the head takes longer. */
+#define AGENT_PATIENCE 4
+
 /* How far this host is: agents go through it once. */
 enum agent_phase {
     AGENT_WAIT_TREE, AGENT_WAIT_JOB, AGENT_WAIT_GO, AGENT_RUNNING, AGENT_FINISHING,
@@ -52,6 +56,11 @@ void agent_lost(void *arg, const struct tree_child *c, const char *why);
 void agent_said(void *arg, const char *text, size_t len);
 /* What launch_say() was told while the job was being prepared. */
 void agent_put_said(struct wire_out *o);
+/* alive.c: signs of life while the main thread is busy with an order, and writes nothing itself.
+ * From the configuration of the tree to the start of the ranks. */
+void agent_alive_start(void);
+void agent_alive_busy(bool busy);
+void agent_alive_stop(void);
 /* Does what a frame from above orders, and passes it on to those below. */
 void agent_obey(struct wire_frame *f);
 

@@ -43,6 +43,7 @@ static void on_tree(struct wire_frame *f)
         return;
     }
     agent.phase = AGENT_WAIT_JOB;
+    agent_alive_start();
     agent.job.node = agent.first;
     agent.tree = (struct tree){ .conf = &agent.conf,
                                 .base = agent.first,
@@ -218,6 +219,7 @@ static void on_go(struct wire_frame *f)
         wire_put_int(&o, (int)job->ranks[i].pid);
     }
     agent_end(&o);
+    agent_alive_stop();
     agent.phase = AGENT_RUNNING;
 }
 

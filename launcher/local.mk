@@ -9,7 +9,7 @@ mpirun_LDADD = libweft_rt.la
 
 # The agent on each host of a job over several: it lies beside mpirun.
 bin_PROGRAMS += weftd
-weftd_SOURCES = $(both_sources) launcher/agent.h launcher/agent.c launcher/agent_orders.c launcher/pump.h launcher/pump.c
+weftd_SOURCES = $(both_sources) launcher/agent.h launcher/agent.c launcher/agent_orders.c launcher/alive.c launcher/pump.h launcher/pump.c
 weftd_LDADD = libweft_rt.la
 
 # What mpirun and its agents share.
