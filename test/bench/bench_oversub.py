@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Section `oversub` of compare: collectives of more ranks than cores, on a quiet machine and beside
-other work.  As a program it starts a command beside that work and ends the work with it:
+"""Sections `oversub_...` of compare: collectives of more ranks than cores, on a quiet machine and
+beside other work; a section for each number of ranks and kind of other work, so that each takes a
+few minutes at most.  As a program it starts a command beside that work and ends the work with it:
 `bench_oversub.py busy N CMD...`: N processes that compute; `bench_oversub.py job CMD...`: the same
 job once more.  Both in the command's session, so that they are its equals for the scheduler."""
 import math
@@ -14,7 +15,9 @@ sys.dont_write_bytecode = True
 from bench_peers import Failure, end, warn  # noqa: E402
 
 KEY = "oversub"
-SITUATIONS = {"quiet": [], "1 busy": ["busy", "1"], "2 busy": ["busy", "2"], "job": ["job"]}
+SITUATIONS = {"quiet": ([], "quiet"), "busy1": (["busy", "1"], "beside a computing process"),
+              "busy2": (["busy", "2"], "beside two computing processes"),
+              "job": (["job"], "beside a second job")}
 PROGRAMS = {"allreduce": ["-m", "8:8"], "barrier": []}
 RANKS, QUICK_RANKS = (4, 8, 16, 64), (8, 16)
 RUNS = 10
@@ -25,44 +28,37 @@ ROW_S = 40          # after so long a library is left out of a row
 JOB_START_S = 1.0   # until the other job is at work
 
 
-def want(row):
-    return 0.5 if row.endswith("quiet") else 1.0
-
-
 def section(Case):
     """The cases, made from compare's class."""
 
     class Oversubscribed(Case):
-        def __init__(self):
-            super().__init__(KEY, "osu_allreduce 8 B and osu_barrier, ranks on 2 cores, quiet, "
-                             "beside 1 or 2 computing processes, beside a second job",
-                             "osu_allreduce", 0, "none", "", "", "latency_us", "lower", "us",
-                             want=want)
+        def __init__(self, ranks, situation):
+            self.beside, title = SITUATIONS[situation]
+            super().__init__(f"{KEY}_{ranks}_{situation}", "osu_allreduce 8 B and osu_barrier, "
+                             f"{ranks} ranks on 2 cores, {title}", "osu_allreduce", ranks, "none",
+                             "", "", "latency_us", "lower", "us",
+                             want=lambda size: 1.0 if self.beside else 0.5)
             self.least_runs, self.worst = RUNS, True
             self.programs = ["osu_" + p for p in PROGRAMS]
             self.iterations, self.slow = {}, set()
 
         def measure(self, lib, quick, timeout):
             found = {}
-            for program in PROGRAMS:
-                for ranks in QUICK_RANKS if quick else RANKS:
-                    for name, beside in SITUATIONS.items():
-                        row = f"{program} {ranks} {name}"
-                        if (lib.name, row) not in self.slow:
-                            self.row(lib, row, program, ranks, beside, min(timeout, ROW_S), found)
+            for row in PROGRAMS:
+                if (lib.name, row) not in self.slow:
+                    self.row(lib, row, min(timeout, ROW_S), found)
             if not found:
-                raise Failure(f"{lib.name}: no row of {KEY} could be measured")
+                raise Failure(f"{lib.name}: no row of {self.key} could be measured")
             return found
 
-        def row(self, lib, row, program, ranks, beside, timeout, found):
+        def row(self, lib, row, timeout, found):
             plain, key = lib.launcher, (lib.name, row)
-            if beside:
-                lib.launcher = [sys.executable, os.path.abspath(__file__)] + beside + plain
-            self.ranks = ranks
+            if self.beside:
+                lib.launcher = [sys.executable, os.path.abspath(__file__)] + self.beside + plain
             try:
-                found[row] = self.long_enough(lib, key, program, timeout)
+                found[row] = self.long_enough(lib, key, row, timeout)
             except Failure as err:
-                warn(f"{KEY}: {row}: {lib.name} left out: {err}")
+                warn(f"{self.key}: {row}: {lib.name} left out: {err}")
                 self.slow.add(key)
             finally:
                 lib.launcher = plain
@@ -80,7 +76,7 @@ def section(Case):
                 self.iterations[key] = n
 
     probe = "weft_bench_probe"
-    return [Oversubscribed(),
+    return [Oversubscribed(ranks, name) for name in SITUATIONS for ranks in RANKS] + [
             Case(KEY + "_compute", "time of a rank that computes while 7 others wait, of that while "
                  "they do nothing", probe, 8, "none", "compute", "compute", "compute_percent",
                  "lower", "%", want=None, absolute=103.0, source="stdout"),
@@ -90,9 +86,16 @@ def section(Case):
 
 
 def expand(keys, known):
-    """`oversub` stands for all sections of that name."""
+    """`oversub` stands for all sections of that name, `oversub_8` for those of 8 ranks."""
     return [k for key in keys
-            for k in ([k for k in known if k.startswith(KEY)] if key == KEY else [key])]
+            for k in ([k for k in known if k.startswith(key + "_")] or [key]
+                      if key.startswith(KEY) else [key])]
+
+
+def left_out(key):
+    """By --quick."""
+    ranks = key.removeprefix(KEY + "_").partition("_")[0]
+    return key.startswith(KEY) and ranks.isdigit() and int(ranks) not in QUICK_RANKS
 
 
 def show_worst(case, found, text):
