@@ -24,23 +24,39 @@ struct note {
     uint32_t capturing; /* cannot go the other */
     int32_t err;        /* error class: cannot go on at all */
     uint32_t has[COLL_GPU_RANGES];
-    uint32_t pad;
+    uint32_t publishes;
     uint64_t word, len[COLL_GPU_RANGES]; /* as in struct coll_gpu_view */
     char key[COLL_GPU_RANGES][COLL_DEV_KEY];
+    uint64_t offsets[WM_XSTREAM_RANKS]; /* travel with the kinds that publish some */
 };
 
 struct enqueue {
     struct wm_xstream_call k;
     struct coll_args args;
     struct coll_gpu_own own;
-    struct note mine, *notes;
+    struct note mine;
+    char *notes;   /* of all processes, nbytes each */
+    size_t nbytes; /* of a note as it travels */
     struct coll_dev_mem mem[COLL_GPU_RANGES];
     bool has_mem[COLL_GPU_RANGES];
     int posts; /* of this call so far */
     char *at[COLL_GPU_RANGES][WM_XSTREAM_RANKS];
     size_t len[COLL_GPU_RANGES][WM_XSTREAM_RANKS];
     uint64_t word[WM_XSTREAM_RANKS];
+    const uint64_t *offsets[WM_XSTREAM_RANKS];
 };
+
+static size_t note_nbytes(enum coll_kind kind)
+{
+    bool publishes = kind == COLL_GATHERV || kind == COLL_SCATTERV || kind == COLL_ALLGATHERV ||
+                     kind == COLL_ALLTOALLV;
+    return publishes ? sizeof(struct note) : offsetof(struct note, offsets);
+}
+
+static const struct note *note_of(const struct enqueue *e, int rank)
+{
+    return (const struct note *)(const void *)(e->notes + (size_t)rank * e->nbytes);
+}
 
 static struct coll_team *team_of(const struct enqueue *e) { return &e->k.s->comm->team; }
 
@@ -99,11 +115,11 @@ static int own_part(struct enqueue *e)
     if (e->args.kind == COLL_BARRIER)
         return 0;
     enum coll_gpu_way was = choose_way(e);
-    int err = coll_gpu_own(team_of(e), &e->args, &e->own, NULL);
+    int err = coll_gpu_own(team_of(e), &e->args, &e->own, e->mine.offsets);
     coll_gpu_way = was;
     if (err >= 0 && e->own.folds && !rt_gpu_can_fold(s->g, e->own.type, e->own.code))
         err = -RT_ENOTSUP;
-    return err < 0 ? err : e->own.publishes ? -RT_ENOTSUP : take_scratch(e, e->own.scratch);
+    return err < 0 ? err : take_scratch(e, e->own.scratch);
 }
 
 static void describe_own(struct enqueue *e)
@@ -114,6 +130,7 @@ static void describe_own(struct enqueue *e)
     for (int i = 0; i < COLL_GPU_RANGES; i++)
         e->mine.len[i] = e->own.len[i];
     e->mine.word = e->own.word;
+    e->mine.publishes = e->own.publishes;
     e->mine.can = err >= 0;
     e->mine.capturing = e->k.capturing;
     if (err == -RT_EADDR)
@@ -142,16 +159,17 @@ static int exchange(struct enqueue *e, bool *all_can, bool *any_captures)
     int err = 0, n = s->comm->size;
     x.await = await_host;
     x.arg = e->k.s;
-    int rc = wm_exch_allgather(&x, &e->mine, sizeof e->mine, e->notes);
+    int rc = wm_exch_allgather(&x, &e->mine, (int64_t)e->nbytes, e->notes);
     if (rc < 0)
         return rc == -RT_EREMOTE ? wm_xstream_given_up()
                                  : wm_err_rt(rc, "an enqueued collective among %d processes", n);
     *all_can = true;
     *any_captures = false;
     for (int r = 0; r < n; r++) {
-        *all_can = *all_can && e->notes[r].can;
-        *any_captures = *any_captures || e->notes[r].capturing;
-        err = err ? err : e->notes[r].err;
+        const struct note *note = note_of(e, r);
+        *all_can = *all_can && note->can;
+        *any_captures = *any_captures || note->capturing;
+        err = err ? err : note->err;
     }
     if (e->mine.err || !err)
         return e->mine.err;
@@ -167,12 +185,16 @@ static int map_all(struct enqueue *e)
             void *p = NULL;
             if (r == c->rank)
                 p = (void *)(uintptr_t)e->own.at[i];
-            else if (e->notes[r].has[i])
-                err = wm_xstream_map(&e->k, r, e->notes[r].key[i], &p);
+            else if (note_of(e, r)->has[i])
+                err = wm_xstream_map(&e->k, r, note_of(e, r)->key[i], &p);
             e->at[i][r] = p;
-            e->len[i][r] = e->notes[r].len[i];
-            e->word[r] = e->notes[r].word;
+            e->len[i][r] = note_of(e, r)->len[i];
         }
+    for (int r = 0; r < c->size; r++) {
+        const struct note *note = note_of(e, r);
+        e->word[r] = note->word;
+        e->offsets[r] = note->publishes && e->nbytes == sizeof *note ? note->offsets : NULL;
+    }
     return err;
 }
 
@@ -225,6 +247,7 @@ static int make_plan(struct enqueue *e, struct coll_gpu_plan *out)
         .size = s->comm->size,
         .a = &e->args,
         .word = e->word,
+        .offsets = e->offsets,
         .scratch = scratch,
         .kernels = true,
         .background = true, /* fewest meetings on the stream */
@@ -274,42 +297,6 @@ static int run_mapped(struct enqueue *e, bool *all_can, bool *any_captures)
     return rc;
 }
 
-static void fill_sides(struct wm_call *call, const struct wm_xstream_coll *a)
-{
-    if (a->op) { /* both sides are of one type, also in place */
-        call->args.sbuf = a->sbuf;
-        call->args.rbuf = a->rbuf;
-        call->args.scount = call->args.rcount = a->rcount;
-        call->args.stype = call->args.rtype = &a->rtype->layout;
-        call->rtype = a->rtype;
-        return;
-    }
-    if (a->stype || a->sbuf == MPI_IN_PLACE)
-        wm_call_send(call, a->sbuf, a->scount, a->stype);
-    if (a->rtype)
-        wm_call_recv(call, a->rbuf, a->rcount, a->rtype);
-}
-
-/* The ordinary call, after the stream has been waited for. */
-static int run_by_host(const struct wm_xstream_coll *a, struct wm_comm *c)
-{
-    struct wm_call call = { .comm = c, .form = WM_BLOCKING, .op = a->op };
-    call.args.kind = a->kind;
-    call.args.root = a->root;
-    call.args.op = a->op ? &a->op->op : NULL;
-    fill_sides(&call, a);
-    return wm_call_run(&call);
-}
-
-static void fill_args(struct coll_args *out, const struct wm_xstream_coll *a)
-{
-    struct wm_call call = { .args = { .kind = a->kind } };
-    fill_sides(&call, a);
-    *out = call.args;
-    out->op = a->op ? &a->op->op : NULL;
-    out->root = a->root;
-}
-
 /* Under the lock; *by_host: the caller makes the ordinary call. */
 static int enqueue(struct enqueue *e, bool *by_host)
 {
@@ -331,25 +318,27 @@ static int enqueue(struct enqueue *e, bool *by_host)
     return err;
 }
 
-int wm_xstream_coll(struct wm_comm *c, const struct wm_xstream_coll *a)
+int wm_xstream_coll(struct wm_call *call)
 {
-    struct enqueue e = { .mine = { .can = 0 } };
+    struct wm_comm *c = call->comm;
+    struct enqueue e = { .args = call->args, .nbytes = note_nbytes(call->args.kind) };
     bool by_host = false;
-    e.notes = malloc((size_t)c->size * sizeof *e.notes);
-    if (!e.notes)
-        return wm_err(MPI_ERR_NO_MEM, "no memory for the keys of %d processes", c->size);
-    int err = wm_xstream_enter(c, &e.k);
+    e.notes = malloc((size_t)c->size * e.nbytes);
+    int err = e.notes ? wm_xstream_enter(c, &e.k)
+                      : wm_err(MPI_ERR_NO_MEM, "no memory for the keys of %d processes", c->size);
     if (!err && !e.k.s->all_cuda) {
         wm_xstream_leave(&e.k);
         err = wm_err(MPI_ERR_COMM,
                      "a process of the communicator gave it no CUDA stream, so it takes "
                      "no part in enqueued collectives");
     } else if (!err) {
-        fill_args(&e.args, a);
         err = enqueue(&e, &by_host);
         release_own(&e);
         wm_xstream_leave(&e.k);
     }
     free(e.notes);
-    return by_host ? run_by_host(a, c) : err;
+    if (by_host)
+        return wm_call_run(call);
+    free(call->vectors);
+    return err;
 }

@@ -39,6 +39,7 @@
 #define WM_XSTREAM_STREAM_H
 
 #include "coll/coll.h"
+#include "mpi/core/coll_call.h"
 #include "mpi/core/comm.h"
 #include "mpi/datatype/type.h"
 #include "runtime/base/err.h"
@@ -171,17 +172,14 @@ void wm_xstream_hold(struct wm_xstream_call *k, struct wm_xstream_held *h);
 void wm_xstream_comm_left(struct wm_comm *c);
 void wm_xstream_rest(void);
 
-/* ---- coll.c, p2p.c: what the calls of api.c do, arguments checked ---- */
-struct wm_xstream_coll {
-    enum coll_kind kind;
-    const void *sbuf;
-    void *rbuf;
-    MPI_Count scount, rcount;
-    struct wm_type *stype, *rtype;
-    struct wm_op *op;
-    int root;
-};
-int wm_xstream_coll(struct wm_comm *c, const struct wm_xstream_coll *a);
+/* ---- api.c: what calls begin and end with ---- */
+int wm_xstream_usable(const struct wm_type *t, const char *arg, MPI_Datatype h);
+/* The library is up and the communicator lives; else *err is what the call returns. */
+struct wm_comm *wm_xstream_comm_of(MPI_Comm h, const char *arg, const char *call, int *err);
+int wm_xstream_raise(struct wm_comm *c, int err, const char *call);
+
+/* ---- coll.c, p2p.c: what the calls of api.c and api_coll.c do, arguments checked ---- */
+int wm_xstream_coll(struct wm_call *call); /* as a blocking call is made ready */
 int wm_xstream_send(const void *buf, MPI_Count count, struct wm_type *t, int dest, int tag,
                     struct wm_comm *c, MPI_Request *request); /* NULL: blocks the stream */
 int wm_xstream_recv(void *buf, MPI_Count count, struct wm_type *t, int source, int tag,

@@ -441,6 +441,96 @@ static bool can_capture(void)
     return rc == MPI_SUCCESS;
 }
 
+/* Blocks of different lengths, r + 1 numbers for rank r; what several ranks give in `out` with gaps
+ * between. */
+enum { STEP = 20, GV = 16 * STEP, AV = 2 * GV, SV = 3 * GV, RS = 4 * GV, RB = 5 * GV };
+
+static void v_step(void)
+{
+    int counts[16], displs[16], alike[16], root = mt_size / 2, mine = mt_rank + 1;
+    for (int r = 0; r < mt_size; r++) {
+        counts[r] = r + 1;
+        displs[r] = STEP * r;
+        alike[r] = mine;
+    }
+    OK(MPIX_Allgatherv_enqueue(in, mine, MPI_FLOAT, out, counts, displs, MPI_FLOAT, comm));
+    OK(MPIX_Gatherv_enqueue(in, mine, MPI_FLOAT, block_of_out(GV), counts, displs, MPI_FLOAT, root,
+                            comm));
+    OK(MPIX_Alltoallv_enqueue(in, counts, displs, MPI_FLOAT, block_of_out(AV), alike, displs,
+                              MPI_FLOAT, comm));
+    OK(MPIX_Scatterv_enqueue(in, counts, displs, MPI_FLOAT, block_of_out(SV), mine, MPI_FLOAT, root,
+                             comm));
+    OK(MPIX_Reduce_scatter_enqueue(in, block_of_out(RS), counts, MPI_FLOAT, MPI_SUM, comm));
+    OK(MPIX_Reduce_scatter_block_enqueue(in, block_of_out(RB), 3, MPI_FLOAT, MPI_SUM, comm));
+}
+
+static void check_block(int at, int n, int from, int ranks, const char *what)
+{
+    gt_read(host, block_of_out(at), (size_t)n * sizeof host[0]);
+    for (int i = 0; i < n; i++) {
+        float sum = 0;
+        for (int r = 0; r < ranks; r++)
+            sum += (float)((from + r + i) % 100);
+        CHECK_MSG(host[i] == sum, "rank %d: %s: number %d is %g, not %g", mt_rank, what, i,
+                  (double)host[i], (double)sum);
+    }
+}
+
+static void check_v_step(int round)
+{
+    int root = mt_size / 2, before = mt_rank * (mt_rank + 1) / 2;
+    for (int r = 0; r < mt_size; r++) {
+        check_block(STEP * r, r + 1, r + round, 1, "allgatherv");
+        if (mt_rank == root)
+            check_block(GV + STEP * r, r + 1, r + round, 1, "gatherv");
+        check_block(AV + STEP * r, mt_rank + 1, r + round + STEP * mt_rank, 1, "alltoallv");
+    }
+    check_block(SV, mt_rank + 1, root + round + STEP * mt_rank, 1, "scatterv");
+    check_block(RS, mt_rank + 1, round + before, mt_size, "reduce_scatter");
+    check_block(RB, 3, round + 3 * mt_rank, mt_size, "reduce_scatter_block");
+    gt_read(host, block_of_out(1), sizeof host[0]); /* a gap */
+    CHECK_EQ(memcmp(host, "\xff\xff\xff\xff", 4), 0);
+}
+
+/* Not waited for, also without the devices' help; then in a graph. */
+static void v_forms(void)
+{
+    for (int i = 0; i < 2; i++) {
+        put_floats(in, mt_rank + i, N);
+        write_on(out, 0xff, 6 * GV * sizeof(float));
+        v_step();
+        settle();
+        check_v_step(i);
+    }
+    if (!can_capture())
+        return;
+    cu_graph_exec exec = captured(CU_CAPTURE_GLOBAL, v_step);
+    for (int i = 0; i < ROUNDS; i++) {
+        put_floats(in, mt_rank + i, N);
+        write_on(out, 0xff, 6 * GV * sizeof(float));
+        CHECK_EQ(cu.graph_launch(exec, stream), 0);
+        settle();
+        check_v_step(i);
+    }
+    CHECK_EQ(cu.graph_exec_destroy(exec), 0);
+}
+
+static void wrong_vectors(void)
+{
+    int counts[16] = { 0 }, displs[16] = { 0 };
+    FAILS(MPIX_Reduce_scatter_enqueue(in, out, NULL, MPI_INT, MPI_SUM, comm), MPI_ERR_ARG);
+    FAILS(MPIX_Reduce_scatter_block_enqueue(in, out, -1, MPI_INT, MPI_SUM, comm), MPI_ERR_COUNT);
+    FAILS(MPIX_Allgatherv_enqueue(in, 1, MPI_INT, out, counts, NULL, MPI_INT, comm), MPI_ERR_ARG);
+    FAILS(MPIX_Alltoallv_enqueue(in, counts, displs, MPI_DATATYPE_NULL, out, counts, displs,
+                                 MPI_INT, comm),
+          MPI_ERR_TYPE);
+    FAILS(MPIX_Gatherv_enqueue(in, 1, MPI_INT, out, counts, displs, MPI_INT, mt_size, comm),
+          MPI_ERR_ROOT);
+    counts[0] = -1;
+    FAILS(MPIX_Scatterv_enqueue(in, counts, displs, MPI_INT, out, 1, MPI_INT, mt_rank, comm),
+          MPI_ERR_COUNT);
+}
+
 static void graphs(void)
 {
     if (!can_capture()) {
@@ -491,7 +581,7 @@ static void messages_beside_a_capture(void)
         write_on(out, 0xee, BIG);
         settle();
         OK(MPI_Barrier(mt_comm)); /* all buffers are written */
-        if (i == 0) /* memory is taken and mapped */
+        if (i == 0)               /* memory is taken and mapped */
             ordinary_messages();
         else
             exec = captured(CU_CAPTURE_GLOBAL, ordinary_messages);
@@ -552,6 +642,8 @@ int main(int argc, char **argv)
     MT_RUN(chained);
     MT_RUN(by_host);
     MT_RUN(graphs);
+    MT_RUN(v_forms);
+    MT_RUN(wrong_vectors);
     MT_RUN(not_captured);
     MT_RUN(messages_beside_a_capture);
     MT_RUN(freed_early);
