@@ -3,6 +3,7 @@
  *     stream_faults abandon    work is left on a stream for MPI_Finalize, for which nobody comes
  *     stream_faults graph      a graph that only one process launches
  *     stream_faults enqueue    one process's driver takes no more kernels
+ *     stream_faults queue      the same, collectives only, for streams that share a hardware queue
  *     stream_faults reset      the application resets the device under a communicator
  *     stream_faults mappings   memory comes and goes, and cannot be mapped any more
  *     stream_faults threads    two communicators on two streams of two threads at a time
@@ -316,6 +317,35 @@ static void *work(void *arg)
     return NULL;
 }
 
+/* No process enqueues the calls of its threads in an order of its own. */
+static void *collect(void *arg)
+{
+    struct worker *k = arg;
+    cu.ctx_set_current(gt_ctx(dev));
+    for (int i = 0; i < 5 * CALLS; i++) {
+        k->failed += !!MPIX_Allreduce_enqueue(k->in, k->out, N, MPI_FLOAT, MPI_SUM, k->comm);
+        k->failed += !!MPIX_Barrier_enqueue(k->comm);
+        k->failed += i % 10 == 0 ? !!cu.stream_synchronize(k->stream) : 0;
+    }
+    k->failed += !!cu.stream_synchronize(k->stream);
+    return NULL;
+}
+
+static void queue(void)
+{
+    pthread_t t[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        open_stream(&w[i]);
+    OK(MPI_Barrier(mt_comm));
+    for (int i = 0; i < THREADS; i++)
+        CHECK_EQ(pthread_create(&t[i], NULL, collect, &w[i]), 0);
+    for (int i = 0; i < THREADS; i++) {
+        CHECK_EQ(pthread_join(t[i], NULL), 0);
+        CHECK_EQ(w[i].failed, 0);
+        close_stream(&w[i]);
+    }
+}
+
 static void threads(void)
 {
     float host[N];
@@ -357,6 +387,8 @@ int main(int argc, char **argv)
         MT_RUN(failed_enqueue);
     else if (!strcmp(mode, "reset"))
         MT_RUN(reset);
+    else if (!strcmp(mode, "queue"))
+        MT_RUN(queue);
     else if (!strcmp(mode, "threads"))
         MT_RUN(threads);
     else if (!strcmp(mode, "mappings")) {
@@ -367,7 +399,8 @@ int main(int argc, char **argv)
         MT_RUN(pageable);
         MT_RUN(destroyed);
     } else
-        CHECK_MSG(0, "%s is none of abandon, enqueue, frees, graph, mappings, reset, threads",
+        CHECK_MSG(0,
+                  "%s is none of abandon, enqueue, frees, graph, mappings, queue, reset, threads",
                   mode);
     return mt_end();
 }

@@ -68,6 +68,7 @@ struct cu_stream_st {
     uint32_t magic;
     cu_ctx ctx;
     bool blocking;  /* ordered with the null stream */
+    bool urgent;    /* has a hardware queue of its own */
     bool destroyed; /* the thread ends when the queue is empty */
     bool started;
     pthread_mutex_t lock;
@@ -153,6 +154,7 @@ struct fake {
     size_t mem_nbytes, used[FAKE_DEVICES];
     int version;
     unsigned delay_us;
+    bool one_queue;
     struct cu_ctx_st primary[FAKE_DEVICES], *contexts;
     struct cu_event_st *events;
     cu_pool default_pool[FAKE_DEVICES], current_pool[FAKE_DEVICES];

@@ -7,6 +7,7 @@
  *   FAKE_CUDA_MEM=8589934592  bytes of memory of each device, counted per process
  *   FAKE_CUDA_SPREAD=0        1: device addresses lie terabytes apart, as with the real driver
  *   FAKE_CUDA_DELAY_US=0      before each operation of a stream, at most, at random
+ *   FAKE_CUDA_ONE_QUEUE=0     1: streams of normal priority run in the order of submission
  *   FAKE_CUDA_VERSION=13000
  *   FAKE_CUDA_MISSING=a,b     functions that do not exist
  *   FAKE_CUDA_FAIL=cuMemAlloc_v2:3,cuInit:1+:100
@@ -189,6 +190,7 @@ void fake_read_env(void)
     fake.mem_nbytes = env_bytes("FAKE_CUDA_MEM", (size_t)8 << 30);
     fake.version = (int)env_number("FAKE_CUDA_VERSION", 13000);
     fake.delay_us = (unsigned)env_number("FAKE_CUDA_DELAY_US", 0);
+    fake.one_queue = env_number("FAKE_CUDA_ONE_QUEUE", 0) != 0;
     for (i = 0; i < FAKE_DEVICES; i++) {
         fake.primary[i].dev = i;
         fake.primary[i].ordinal = fake_ordinal(i);

@@ -127,6 +127,16 @@ static void null_stream_deps(cu_stream s, struct fake_op *op)
             add_dep(op, other);
 }
 
+/* Streams that share a hardware queue. */
+static void queue_deps(cu_stream s, struct fake_op *op)
+{
+    cu_stream other;
+
+    for (other = s->ctx->streams; fake.one_queue && !s->urgent && other; other = other->next)
+        if (other != s && !other->urgent)
+            add_dep(op, other);
+}
+
 int fake_submit(cu_stream s, struct fake_op *op)
 {
     int err = 0;
@@ -136,6 +146,7 @@ int fake_submit(cu_stream s, struct fake_op *op)
     op->stream = s;
     pthread_mutex_lock(&fake.lock);
     null_stream_deps(s, op);
+    queue_deps(s, op);
     pthread_mutex_lock(&s->lock);
     if (s->captured_tail) {
         fake_capture(s, op);
@@ -246,8 +257,11 @@ cu_result cuStreamCreate(cu_stream *s, unsigned flags)
 
 cu_result cuStreamCreateWithPriority(cu_stream *s, unsigned flags, int priority)
 {
-    (void)priority; /* out of range is clamped */
-    return stream_create(s, flags, "cuStreamCreateWithPriority");
+    int err = stream_create(s, flags, "cuStreamCreateWithPriority");
+
+    if (!err)
+        (*s)->urgent = priority < 0; /* out of range is clamped */
+    return err;
 }
 
 static int enter_stream(const char *symbol, cu_stream *s)
