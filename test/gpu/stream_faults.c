@@ -179,7 +179,7 @@ static void freed_buffers(void)
     close_stream(k);
 }
 
-/* More buffers than WEFT_GPU_MAPPINGS, then some that the first rank's driver does not map. */
+/* Buffers of which the driver of the first rank maps only the first half. */
 static void many_buffers(void)
 {
     enum { BUFFERS = 40 };
