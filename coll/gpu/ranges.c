@@ -216,7 +216,7 @@ static int describe_range(struct coll_gpu_call *c, int w, struct coll_gpu_post *
     m->at.g = NULL;
     int err = c->far ? coll_gpu_engine->query(c->own.at[w], c->own.len[w], &m->at)
                      : t->ops->dev_describe(t, c->own.at[w], c->own.len[w], m);
-    if (m->at.g && (c->far || err == -RT_ENOTSUP))
+    if (c->far ? err >= 0 : err == -RT_ENOTSUP && m->at.g)
         return may_go_by_messages(c) ? 1 : -RT_ENOTSUP;
     if (err < 0)
         return err;
