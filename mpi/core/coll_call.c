@@ -20,8 +20,6 @@
  * one in so many looks at everything. */
 #define DEVICE_POLLS 2000
 #define DEVICE_LOOK 16
-/* Of a rank whose device has nothing to do, so many until the others' have begun. */
-#define DEVICE_BEGINS 10
 /* Where ranks outnumber cores, polling only delays those that this call waits for: the core is
  * given away after every look.  So many rounds of all ranks are far more than a call takes whose
  * ranks have all entered it. */
@@ -122,13 +120,6 @@ static const struct rt_req_ops persistent_ops = { .name = "persistent collective
                                                   .release = req_release,
                                                   .owner = req_owner };
 
-/* While devices work there is time to ask the driver what the next call would have to ask. */
-static void look_ahead(const struct coll_args *a)
-{
-    rt_gpu_look_ahead(a->sbuf);
-    rt_gpu_look_ahead(a->rbuf);
-}
-
 /* Only progress delivers messages.  A call has no algorithm while it has nothing to do or while its
  * path is undecided. */
 static bool has_messages(const struct coll_task *k)
@@ -162,15 +153,11 @@ static bool run_yielding(struct wm_domain *d, struct coll_task *k)
 static bool run_alone(struct wm_domain *d, struct coll_task *k)
 {
     if (!rt_idle_oversubscribed()) {
-        bool device = k->args.mem != RT_MEM_HOST && !rt_threaded, ahead = !device;
+        bool device = k->args.mem != RT_MEM_HOST && !rt_threaded;
         for (int i = 1; i <= (device ? DEVICE_POLLS : OWN_POLLS); i++) {
             if (coll_task_advance(k))
                 return true;
             rt_gpu_progress();
-            if (!ahead && (rt_gpu_nactive || i >= DEVICE_BEGINS)) {
-                look_ahead(&k->args);
-                ahead = true;
-            }
             if (has_messages(k) || (device && i % DEVICE_LOOK == 0))
                 wm_progress(d);
             rt_relax();

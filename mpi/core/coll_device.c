@@ -67,7 +67,7 @@ static bool is_plainly_host(const struct coll_args *a)
 {
     bool plain = !a->scounts && !a->rcounts && (!a->stype || a->stype->contig) &&
                  (!a->rtype || a->rtype->contig);
-    return plain && rt_gpu_both_host(a->sbuf, a->rbuf);
+    return plain && !rt_gpu_is_device(a->sbuf) && !rt_gpu_is_device(a->rbuf);
 }
 
 /* And with buffers on the device: the receive buffer of calls in which every rank has one that

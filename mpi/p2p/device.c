@@ -78,7 +78,7 @@ static int bad_buffer(uintptr_t lo, uintptr_t hi, int err)
  * not to be logged as one. */
 static int query_gaps(uintptr_t lo, uintptr_t hi, struct rt_gpu_ptr *out)
 {
-    int err = rt_gpu_query((const void *)lo, 0, out);
+    int err = rt_gpu_query_looked((const void *)lo, 0, out);
     if (err < 0)
         return err;
     if (hi <= out->base + out->len)
@@ -91,7 +91,8 @@ int wm_dev_query(const void *buf, int64_t count, const struct rt_layout *l, stru
 {
     uintptr_t lo, hi;
     span(buf, count, l, &lo, &hi);
-    int err = l->contig ? rt_gpu_query((const void *)lo, hi - lo, out) : query_gaps(lo, hi, out);
+    int err = l->contig ? rt_gpu_query_looked((const void *)lo, hi - lo, out)
+                        : query_gaps(lo, hi, out);
     *scattered = false;
     if (err != -RT_EINVAL && err != -RT_ENOENT)
         return err;
@@ -420,18 +421,11 @@ static bool ends(const struct wm_preq *q, const struct wm_peer *peer, struct rt_
     return false;
 }
 
-/* The device, or for a send the receiver's, takes microseconds: time to ask the driver what the
- * next message from or to this buffer would have to ask. */
 void wm_dev_wait(struct wm_preq *q)
 {
     const struct wm_peer *peer = q->peer_rank >= 0 ? q->comm->peers[q->peer_rank] : NULL;
     struct wm_wait wait = WM_WAIT_DONE(&q->r.done);
-    bool ahead = false;
     while (!rt_req_done(&q->r)) {
-        if (!ahead && (q->kind == WM_PREQ_SEND || q->op_busy)) {
-            rt_gpu_look_ahead(q->buf);
-            ahead = true;
-        }
         if (ends(q, peer, &wait.idle))
             break;
         if (wm_progress(q->dom) > 0)

@@ -70,6 +70,7 @@ void wm_dev_deliver(struct wm_preq *q, const struct wm_key *k, const void *data,
 /* A sub-message of pieces, not one of a user. */
 static inline bool wm_is_piece(const struct wm_preq *q) { return q->coll && q->tag < 0; }
 
+/* Of a buffer that the operation has found to be device memory: wm_on_device(). */
 int wm_dev_query(const void *buf, int64_t count, const struct rt_layout *l, struct rt_gpu_ptr *out,
                  bool *scattered); /* errors as of wm_dev_open() */
 /* Packs or unpacks device memory, done on return: of a buffer that has been asked about, and of

@@ -23,19 +23,10 @@
  * Set by rt_gpu_init(), constant from then on. */
 extern bool rt_gpu_watch;
 
-/* Granules of 2 MiB that were found to be host memory a moment ago.  A word holds, above, the part
- * of the granule's number that its index does not tell and, below, the time of the look; it is
- * believed for rt_gpu_seen_for, which is less than freeing host memory and mapping device memory at
- * the same address takes.  An entry of another granule, or of the future, misses.  The highest bit
- * is set in what was looked at; 27 bits and the index are enough for a program's addresses, which
- * have at most 56 bits; the time wraps after more than an hour. */
-#define RT_GPU_SEEN 256u
-#define RT_GPU_SEEN_TIME_BITS 36
-extern uint64_t rt_gpu_seen[RT_GPU_SEEN];
-extern uint64_t rt_gpu_seen_for; /* in units of rt_gpu_clock() */
 bool rt_gpu_look(const void *p); /* asks the driver, when there is one in this process */
 
-/* Units of 256 ticks of the processor's clock, or of 256 ns. */
+/* Units of 256 ticks of the processor's clock, or of 256 ns.  20 us in them, or less: for how often
+ * things are looked at, nothing more. */
 static inline uint64_t rt_gpu_clock(void)
 {
 #if defined(__x86_64__)
@@ -44,41 +35,13 @@ static inline uint64_t rt_gpu_clock(void)
     return rt_now_ns() >> 8;
 #endif
 }
-
-static inline uint64_t *rt_gpu_seen_word(const void *p, uint64_t *above)
-{
-    uint64_t granule = (uintptr_t)p >> 21;
-    *above = granule >> 8 << RT_GPU_SEEN_TIME_BITS | 1ull << 63;
-    return &rt_gpu_seen[(granule ^ granule >> 8) % RT_GPU_SEEN];
-}
-
-/* The time of the last look at p's granule; more than a time when another one's stands there. */
-static inline uint64_t rt_gpu_seen_when(const void *p)
-{
-    uint64_t above;
-    return rt_load_relaxed(rt_gpu_seen_word(p, &above)) ^ above;
-}
-
-/* By the times of two looks, which may be one and the same. */
-static inline bool rt_gpu_seen_lately(uint64_t when, uint64_t other)
-{
-    if ((when | other) >> RT_GPU_SEEN_TIME_BITS) /* device memory is spared the clock */
-        return false;
-    uint64_t now = rt_gpu_clock() & ((1ull << RT_GPU_SEEN_TIME_BITS) - 1);
-    uint64_t good_for = rt_load_relaxed(&rt_gpu_seen_for);
-    return now - when < good_for && now - other < good_for;
-}
-
-static inline bool rt_gpu_seen_host(const void *p)
-{
-    uint64_t when = rt_gpu_seen_when(p);
-    return rt_gpu_seen_lately(when, when);
-}
+extern uint64_t rt_gpu_seen_for;
 
 /* Parts of the address space that no driver maps anything into: the program's variables, its heap
- * (what brk() gives), and the main thread's stack.  They spare most small buffers the clock, which
- * costs about 20 ns.  Lengths change; the heap's place is written once, before its length, and who
- * sees them the other way round takes only the lowest addresses for the heap, which is harmless. */
+ * (what brk() gives), and the main thread's stack.  They spare most small buffers a call of the
+ * driver, 0.15 us for host memory (H200, driver 580).  Lengths change; the heap's place is written
+ * once, before its length, and who sees them the other way round takes only the lowest addresses
+ * for the heap, which is harmless. */
 extern struct rt_gpu_own {
     uintptr_t data, heap, stack_end;
     size_t data_len, heap_len, stack_len;
@@ -94,26 +57,13 @@ static inline bool rt_gpu_is_own(const void *p)
 }
 
 /* Whether p is memory that the CPU must not touch (or, managed memory, should not): one predicted
- * branch without a GPU, a few nanoseconds for host memory with one, about 20 when it was mapped by
- * itself (large malloc).  Pinned host memory is host. */
+ * branch without a GPU, a few nanoseconds for the program's own memory with one.  Of all else the
+ * driver is asked each time, because no belief about it is safe: what has been unmapped may be
+ * device memory at the next call.  Pinned host memory is host. */
 static inline bool rt_gpu_is_device(const void *p)
 {
-    return rt_unlikely(rt_gpu_watch) && !rt_gpu_is_own(p) && !rt_gpu_seen_host(p) && rt_gpu_look(p);
+    return rt_unlikely(rt_gpu_watch) && !rt_gpu_is_own(p) && rt_gpu_look(p);
 }
-
-/* Whether both are known to be host memory, without asking anybody, and with one look at the clock;
- * for where there is a GPU.  In the first page lies nothing: NULL, MPI_BOTTOM, MPI_IN_PLACE. */
-static inline bool rt_gpu_both_host(const void *p, const void *q)
-{
-    bool p_own = (uintptr_t)p < 4096 || rt_gpu_is_own(p);
-    bool q_own = (uintptr_t)q < 4096 || rt_gpu_is_own(q);
-    return (p_own && q_own) || rt_gpu_seen_lately(rt_gpu_seen_when(p_own ? q : p),
-                                                  rt_gpu_seen_when(q_own ? p : q));
-}
-
-/* While a message is on its way with p, which this thread has looked at: asks the driver again when
- * its answer will not be believed much longer, so that the next look need not. */
-void rt_gpu_look_ahead(const void *p);
 
 struct rt_gpu; /* one CUDA context that this process uses: streams, kernels, staging; dev.c */
 
@@ -139,6 +89,9 @@ static inline bool rt_gpu_in_large_pages(const struct rt_gpu_ptr *p)
  * range ends outside its allocation; -RT_ENOENT, not logged, when p is no device memory: after
  * rt_gpu_is_device() has said that it is, it has been freed or was never valid; -RT_EGPU. */
 int rt_gpu_query(const void *p, size_t len, struct rt_gpu_ptr *out);
+/* The same for an operation that has itself looked at p, by this thread, and whose buffer it is
+ * since: the look's answer will do. */
+int rt_gpu_query_looked(const void *p, size_t len, struct rt_gpu_ptr *out);
 /* Whether an allocation that a query has found is still there, and not another one in its place. */
 bool rt_gpu_is_still(const struct rt_gpu_ptr *p);
 

@@ -8,6 +8,7 @@
 #include "test/unit/capture.h"
 #include "test/unit/gpu_table.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -29,25 +30,32 @@ static void off_costs_nothing(void)
     CHECK_EQ(table.nask + table.ndlopen, 0);
 }
 
-static void host_is_asked_once(void)
+/* No answer is kept: what was host memory may be device memory at the next look. */
+static void host_is_asked_each_time(void)
 {
     char *pinned = mapped + 32 * MIB;
-    int n;
     table_reset();
-    table_believe(true);
     CHECK(rt_gpu_watch);
     CHECK(!rt_gpu_is_device(mapped));
-    n = table.nask;
-    for (int i = 0; i < 1000; i++)
-        CHECK(!rt_gpu_is_device(mapped));
-    CHECK_EQ(table.nask, n);
-    table_add(pinned, 64, &table.own[0], 0)->type = CU_MEMORY_HOST;
-    CHECK(!rt_gpu_is_device(pinned));
-    table_believe(false);
-    n = table.nask;
+    int n = table.nask;
     for (int i = 0; i < 1000; i++)
         CHECK(!rt_gpu_is_device(mapped));
     CHECK_EQ(table.nask, n + 1000);
+    table_add(pinned, 64, &table.own[0], 0)->type = CU_MEMORY_HOST;
+    CHECK(!rt_gpu_is_device(pinned));
+    CHECK_EQ(table.nask, n + 1001);
+}
+
+static void host_memory_becomes_device_memory(void)
+{
+    table_reset();
+    table_believe(true); /* no time has passed */
+    for (int round = 0; round < 3; round++) {
+        CHECK(!rt_gpu_is_device(mapped));
+        table_add(mapped, MIB, &table.own[0], 0);
+        CHECK(rt_gpu_is_device(mapped + 5));
+        table_remove(mapped);
+    }
 }
 
 /* The program's own variables, heap and stack are not asked for, however deep and new they are. */
@@ -91,7 +99,6 @@ static void special_addresses_are_host(void)
     CHECK_EQ(table.nask, n);
 }
 
-/* What was said of device memory is believed for a moment only, by which nothing is host. */
 static void device_and_back(void)
 {
     struct region *r;
@@ -104,67 +111,9 @@ static void device_and_back(void)
     r->managed = 1;
     CHECK(rt_gpu_is_device(space));
     r->managed = 0;
-    rt_gpu_seen_for = 0; /* a moment later */
     CHECK(!rt_gpu_is_device(space));
     r->type = CU_MEMORY_DEVICE;
     CHECK(rt_gpu_is_device(space));
-}
-
-/* Every granule of 64 GiB and of a few far ones: a word is never taken for another granule's. */
-static void granules_are_told_apart(void)
-{
-    static const uint64_t far[] = { 0, 1ull << 40, 1ull << 46, 1ull << 48, 1ull << 55 };
-    table_reset();
-    table_believe(true);
-    rt_gpu_seen_for = 1ull << RT_GPU_SEEN_TIME_BITS; /* any time will do */
-    for (size_t f = 0; f < sizeof far / sizeof *far; f++)
-        for (uint64_t g = 1; g < 32768; g++) {
-            void *p = (void *)(uintptr_t)(far[f] + (g << 21));
-            uint64_t above, *word = rt_gpu_seen_word(p, &above);
-            CHECK_MSG(!rt_gpu_seen_host(p), "%p has not been looked at", p);
-            *word = above | (rt_gpu_clock() & ((1ull << RT_GPU_SEEN_TIME_BITS) - 1));
-            CHECK_MSG(rt_gpu_seen_host(p), "%p is not found", p);
-            CHECK(!rt_gpu_seen_host((void *)((uintptr_t)p ^ 1ull << 40)));
-            *word = 0;
-        }
-    CHECK(!rt_gpu_is_device(mapped));
-}
-
-static void times_of_the_future_and_the_past_miss(void)
-{
-    uint64_t above, *word = rt_gpu_seen_word(mapped, &above);
-    const uint64_t mask = (1ull << RT_GPU_SEEN_TIME_BITS) - 1;
-    table_reset();
-    table_believe(true);
-    rt_gpu_seen_for = 1000;
-    *word = above | ((rt_gpu_clock() + 100000000) & mask);
-    CHECK(!rt_gpu_seen_host(mapped));
-    *word = above | ((rt_gpu_clock() - 1001) & mask);
-    CHECK(!rt_gpu_seen_host(mapped));
-}
-
-/* Of two addresses both must be known; the driver is not asked. */
-static void two_addresses_at_once(void)
-{
-    char *other = mapped + 32 * MIB;
-    uint64_t above, *word = rt_gpu_seen_word(other, &above);
-    table_reset();
-    table_believe(true);
-    table_add(space, MIB, &table.own[0], 0);
-    CHECK(!rt_gpu_is_device(mapped) && rt_gpu_is_device(space));
-    int n = table.nask;
-    CHECK(rt_gpu_both_host(mapped, mapped));
-    CHECK(rt_gpu_both_host(variable, mapped) && rt_gpu_both_host(mapped, variable));
-    CHECK(rt_gpu_both_host(NULL, mapped) && rt_gpu_both_host(variable, (void *)1));
-    CHECK(!rt_gpu_both_host(mapped, other) && !rt_gpu_both_host(other, NULL));
-    CHECK(!rt_gpu_both_host(space, mapped) && !rt_gpu_both_host(mapped, space));
-    CHECK(!rt_gpu_both_host(space, variable) && !rt_gpu_both_host(NULL, space));
-    CHECK_EQ(table.nask, n);
-    CHECK(!rt_gpu_is_device(other));
-    CHECK(rt_gpu_both_host(mapped, other) && rt_gpu_both_host(other, mapped));
-    *word = above | ((rt_gpu_clock() - rt_gpu_seen_for - 1) &
-                     ((1ull << RT_GPU_SEEN_TIME_BITS) - 1));
-    CHECK(!rt_gpu_both_host(mapped, other) && !rt_gpu_both_host(other, mapped));
 }
 
 /* Any look will do, because a program may use device memory only.  The limit is never longer than
@@ -196,34 +145,37 @@ static void clock_is_compared(void)
     compare_by_look(false);
 }
 
-static void no_driver_is_believed_for_all(void)
+/* The driver is looked for again when a library has been loaded. */
+static void no_driver_until_something_is_loaded(void)
 {
     table_reset();
-    table_believe(true);
     table.library = TABLE_ABSENT;
     rt_gpu_init();
     rt_cuda_forget();
+    CHECK(!rt_gpu_is_device(space));
     table.ndlopen = 0;
     for (size_t i = 0; i < 64; i++)
         CHECK(!rt_gpu_is_device(space + i * MIB));
+    CHECK_EQ(table.ndlopen, 0);
+    CHECK(dlmopen(LM_ID_BASE, "libanl.so.1", RTLD_NOW)); /* dlopen() is the table's */
+    CHECK(!rt_gpu_is_device(space));
     CHECK_EQ(table.ndlopen, 1);
-    rt_gpu_seen_for = 0; /* later: the application has loaded it */
     table.library = TABLE_LOADED;
     table_add(space, MIB, &table.own[0], 0);
+    CHECK(dlmopen(LM_ID_BASE, "libBrokenLocale.so.1", RTLD_NOW));
     CHECK(rt_gpu_is_device(space));
+    int n = table.ndlopen;
+    CHECK(rt_gpu_is_device(space) && !rt_gpu_is_device(mapped));
+    CHECK_EQ(table.ndlopen, n);
 }
 
-static void not_initialised_is_believed_for_all(void)
+static void not_initialised_is_host(void)
 {
     table_reset();
-    table_believe(true);
     rt_gpu_init();
     table.ask = CU_ERROR_NOT_INITIALIZED;
-    table.nask = 0;
     for (size_t i = 0; i < 64; i++)
         CHECK(!rt_gpu_is_device(space + i * MIB));
-    CHECK_EQ(table.nask, 1);
-    rt_gpu_seen_for = 0;
     table.ask = CU_OK;
     table_add(space, MIB, &table.own[0], 0);
     CHECK(rt_gpu_is_device(space));
@@ -247,23 +199,18 @@ static void a_driver_with_a_failed_kernel(void)
     CHECK(strstr(capture_end(), "700"));
 }
 
-/* Host memory was there, then device memory, known or not, then nothing. */
+/* Host memory was there, then device memory, then nothing. */
 static void freed_memory_where_host_memory_was(void)
 {
     table_reset();
-    for (int known = 0; known < 2; known++) {
-        table_believe(false);
-        mprotect(space, 2 * MIB, PROT_READ);
-        CHECK(!rt_gpu_is_device(space));
-        mprotect(space, 2 * MIB, PROT_NONE);
-        table_add(space, MIB, &table.own[0], 0);
-        if (known) {
-            CHECK(rt_gpu_is_device(space));
-            table_believe(true);
-        }
-        table_remove(space);
-        CHECK(rt_gpu_is_device(space));
-    }
+    table_believe(true);
+    mprotect(space, 2 * MIB, PROT_READ);
+    CHECK(!rt_gpu_is_device(space));
+    mprotect(space, 2 * MIB, PROT_NONE);
+    table_add(space, MIB, &table.own[0], 0);
+    CHECK(rt_gpu_is_device(space));
+    table_remove(space);
+    CHECK(rt_gpu_is_device(space));
 }
 
 static void freed_memory_is_refused(void)
@@ -313,7 +260,8 @@ static void kinds(void)
     r->id--, r->block_id++;
     CHECK_EQ(rt_gpu_query(space, MIB, &q), 0);
     CHECK(q.id != first.id);
-    r->pool = NULL;
+    r->pool = NULL; /* another allocation */
+    r->id++;
     CHECK_EQ(rt_gpu_query(space, MIB, &q), 0);
     CHECK_EQ(q.kind, RT_MEM_CUDA_VMM);
     CHECK_EQ(q.id, r->block_id);
@@ -331,9 +279,10 @@ static struct region *vmm(size_t at, size_t len)
     return r;
 }
 
-/* Looks and queries that follow each other ask once for an allocation, and for each address of VMM
- * memory, whose mappings may be several. */
-static void one_answer_for_all(void)
+/* An allocation that is known costs one call of the driver, by a look or by a query; the query of
+ * what the same operation has looked at, none.  VMM memory, whose mappings may be several, is known
+ * by the address. */
+static void one_call_for_what_is_known(void)
 {
     struct rt_gpu_ptr q;
     table_reset();
@@ -343,94 +292,55 @@ static void one_answer_for_all(void)
     CHECK_EQ(rt_gpu_query(space, 0, &q), 0); /* makes the context's state */
     int n = table.nask;
     CHECK_EQ(rt_gpu_query(space, 1, &q), 0);
-    CHECK_EQ(table.nask, n + 1); /* who asks of no bytes has no buffer there */
-    CHECK(rt_gpu_is_device(space + 8));
-    CHECK_EQ(rt_gpu_query(space + 8, 100, &q), 0);
-    CHECK(q.base == (uintptr_t)space && q.len == MIB);
-    CHECK_EQ(rt_gpu_query(space + 8, 100, &q), 0);
-    CHECK(rt_gpu_is_device(space + MIB - 1));
-    CHECK_EQ(rt_gpu_query(space, MIB, &q), 0);
     CHECK_EQ(table.nask, n + 1);
-    CHECK(rt_gpu_is_device(space + 4 * MIB));
-    CHECK_EQ(rt_gpu_query(space + 4 * MIB, 1, &q), 0);
-    CHECK(q.base == (uintptr_t)(space + 4 * MIB));
-    CHECK_EQ(rt_gpu_query(space, 1, &q), 0); /* two are remembered */
-    CHECK(q.base == (uintptr_t)space);
+    CHECK(rt_gpu_is_device(space + 8));
     CHECK_EQ(table.nask, n + 2);
+    CHECK_EQ(rt_gpu_query_looked(space + 8, 100, &q), 0);
+    CHECK(q.base == (uintptr_t)space && q.len == MIB);
+    CHECK_EQ(table.nask, n + 2);
+    CHECK_EQ(rt_gpu_query_looked(space + 9, 100, &q), 0); /* not looked at */
+    CHECK_EQ(table.nask, n + 3);
+    n = table.nask;
+    CHECK(rt_gpu_is_device(space + 4 * MIB)); /* unknown */
+    CHECK_EQ(rt_gpu_query_looked(space + 4 * MIB, 1, &q), 0);
+    CHECK(q.base == (uintptr_t)(space + 4 * MIB));
+    CHECK_EQ(table.nask, n + 2);
+    CHECK(rt_gpu_is_device(space) && rt_gpu_is_device(space + 5 * MIB - 1));
+    CHECK_EQ(table.nask, n + 4);
     vmm(8 * MIB, 2 * MIB);
+    n = table.nask;
     CHECK(rt_gpu_is_device(space + 8 * MIB));
+    CHECK_EQ(table.nask, n + 2);
     CHECK(rt_gpu_is_device(space + 8 * MIB));
     CHECK_EQ(table.nask, n + 3);
-    CHECK(rt_gpu_is_device(space + 8 * MIB + 8));
-    CHECK_EQ(table.nask, n + 4);
-    capture_begin();
-    CHECK(rt_gpu_is_device(space + 8));
-    CHECK_EQ(rt_gpu_query(space + 8, MIB, &q), -RT_EINVAL);
-    capture_end();
-    table_remove(space); /* and allocated again, longer */
-    table_add(space, 2 * MIB, &table.own[0], 0);
-    CHECK(rt_gpu_is_device(space));
-    CHECK_EQ(rt_gpu_query(space, 2 * MIB, &q), 0);
-    CHECK_EQ(q.len, 2 * MIB);
-    n = table.nask;
-    CHECK(rt_gpu_is_device(space));
-    table_remove(space);
-    CHECK_EQ(rt_gpu_query(space, 1, &q), 0); /* by the same call as the look */
-    CHECK(rt_gpu_is_device(space));
-    CHECK_EQ(table.nask, n);
-    rt_gpu_seen_for = 0; /* the look was long ago */
-    CHECK_EQ(rt_gpu_query(space, 1, &q), -RT_ENOENT);
-    CHECK_EQ(rt_gpu_query(space, 1, &q), -RT_ENOENT);
-    CHECK_EQ(table.nask, n + 2);
 }
 
-/* So many times, what a look has to ask after `ahead` was asked about when the answer to an earlier
- * look was about to expire. */
-static int asks_after(const void *p, const void *ahead)
+static void freed_and_allocated_again(void)
 {
-    struct timespec t = { 0, 100000000 };
-    CHECK(rt_gpu_is_device(p));
-    uint64_t since = rt_gpu_clock();
-    nanosleep(&t, NULL);
-    rt_gpu_seen_for = 1ull << 40;
-    int n = table.nask;
-    rt_gpu_look_ahead(ahead); /* too early */
-    CHECK_EQ(table.nask, n);
-    rt_gpu_seen_for = rt_gpu_clock() - since;
-    rt_gpu_look_ahead(ahead);
-    n = table.nask;
-    CHECK(rt_gpu_is_device(p)); /* within 100 ms */
-    return table.nask - n;
-}
-
-static void asked_ahead(void)
-{
-    struct rt_gpu_ptr q, again;
+    struct rt_gpu_ptr q, first;
     table_reset();
     table_believe(true);
     struct region *r = table_add(space, MIB, &table.own[0], 0);
-    table_add(space + 4 * MIB, MIB, &table.own[0], 0);
+    CHECK_EQ(rt_gpu_query(space, 1, &first), 0);
+    CHECK(rt_gpu_is_still(&first));
+    r->id++;
+    CHECK(!rt_gpu_is_still(&first));
     CHECK_EQ(rt_gpu_query(space, 1, &q), 0);
-    rt_gpu_look_ahead(space + 8 * MIB); /* never seen */
-    CHECK_EQ(asks_after(space + 8, space + 8), 0);
-    CHECK_EQ(rt_gpu_query(space + 8, 1, &again), 0);
-    CHECK(again.id == q.id && again.base == q.base);
-    CHECK_EQ(asks_after(space + 8, space + 4 * MIB), 1);
-    table_believe(true);
+    CHECK(q.id == first.id + 1);
+    table_remove(space); /* longer */
+    table_add(space, 2 * MIB, &table.own[0], 0);
     CHECK(rt_gpu_is_device(space));
-    r->id++; /* freed, and allocated again */
-    rt_gpu_seen_for = 0;
-    rt_gpu_look_ahead(space);
-    rt_gpu_seen_for = 1ull << 26;
-    CHECK_EQ(rt_gpu_query(space, 1, &again), 0);
-    CHECK(again.id == q.id + 1);
-    r->legacy = 0;
-    r->pool = (cu_pool)&table;
-    rt_gpu_seen_for = 0;
-    CHECK(rt_gpu_is_device(space));
-    int n = table.nask;
-    rt_gpu_look_ahead(space);
-    CHECK_EQ(table.nask, n);
+    CHECK_EQ(rt_gpu_query_looked(space, 2 * MIB, &q), 0);
+    CHECK_EQ(q.len, 2 * MIB);
+    CHECK(rt_gpu_is_still(&q));
+    capture_begin();
+    CHECK_EQ(rt_gpu_query_looked(space, 2 * MIB + 1, &q), -RT_EINVAL);
+    capture_end();
+    table_remove(space);
+    CHECK_EQ(rt_gpu_query_looked(space, 1, &q), 0); /* it was there when looked at */
+    CHECK(!rt_gpu_is_still(&q));
+    CHECK_EQ(rt_gpu_query(space, 1, &q), -RT_ENOENT);
+    CHECK_EQ(rt_gpu_query_looked(space, 1, &q), -RT_ENOENT);
 }
 
 static void ends_behind_its_allocation(void)
@@ -462,7 +372,7 @@ static void ends_behind_its_allocation(void)
 static void forget(void)
 {
     struct rt_gpu_ptr q;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         table_add(space + (20 + i) * MIB, 4096, &table.own[0], 0);
         CHECK_EQ(rt_gpu_query(space + (20 + i) * MIB, 1, &q), 0);
     }
@@ -581,21 +491,19 @@ int main(void)
     CHECK(space != MAP_FAILED && mapped != MAP_FAILED);
     RUN(clock_is_compared); /* first: afterwards the tests set the time themselves */
     RUN(off_costs_nothing);
-    RUN(host_is_asked_once);
+    RUN(host_is_asked_each_time);
+    RUN(host_memory_becomes_device_memory);
     RUN(own_memory_is_host);
     RUN(special_addresses_are_host);
     RUN(device_and_back);
-    RUN(granules_are_told_apart);
-    RUN(times_of_the_future_and_the_past_miss);
-    RUN(two_addresses_at_once);
-    RUN(no_driver_is_believed_for_all);
-    RUN(not_initialised_is_believed_for_all);
+    RUN(no_driver_until_something_is_loaded);
+    RUN(not_initialised_is_host);
     RUN(a_driver_with_a_failed_kernel);
     RUN(freed_memory_where_host_memory_was);
     RUN(freed_memory_is_refused);
     RUN(kinds);
-    RUN(one_answer_for_all);
-    RUN(asked_ahead);
+    RUN(one_call_for_what_is_known);
+    RUN(freed_and_allocated_again);
     RUN(ends_behind_its_allocation);
     RUN(attributes_of_all_ages);
     RUN(vmm_runs);

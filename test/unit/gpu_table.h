@@ -63,7 +63,7 @@ struct region *table_add(const void *base, size_t len, cu_ctx ctx, int ordinal);
 void table_remove(const void *base);
 /* Destroys a context with its memory; its address may be used again by setting alive. */
 void table_destroy(cu_ctx ctx);
-/* Makes the answers for host memory be believed for seconds, or never. */
+/* Makes contexts be looked at after seconds again, or each time. */
 void table_believe(bool long_time);
 
 #endif
