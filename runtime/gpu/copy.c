@@ -118,10 +118,17 @@ void move_fail(struct move_state *m, cu_result r, const char *what)
  * H200), which the copy engines need not. */
 static bool kernels_copy(const struct move_state *m)
 {
-    return rt_gpu_has_kernels(m->g) && !m->g->shared && !cfg.gpu_engines && !move_kernels_late(m);
+    return rt_gpu_has_kernels(m->g) && !m->g->shared && !m->no_kernels;
 }
 
-bool move_kernels_late(const struct move_state *m) { return m->linger.recalled || m->nrecalled; }
+void move_kernels_look(struct move_state *m)
+{
+    struct move_linger *l = &m->linger;
+
+    if (l->recalled && rt_load_acquire(&l->words->left) == l->launch)
+        l->running = l->recalled = false;
+    m->no_kernels = cfg.gpu_engines || l->recalled || m->nrecalled;
+}
 
 void move_tell_late(struct move_state *m)
 {
@@ -129,6 +136,7 @@ void move_tell_late(struct move_state *m)
         log_info(GPU, "kernels do not start on GPU %d, which others fill: short copies go "
                  "by the copy engines meanwhile", m->g->info.ordinal);
     m->told_late = true;
+    move_kernels_look(m);
 }
 
 void move_by_engine(struct move_state *m, struct rt_gpu_op *op)
@@ -316,6 +324,8 @@ static void copy(struct rt_gpu *g, void *dst, const void *src, size_t len, struc
         move_end(m, op, 0);
         return;
     }
+    if (rt_unlikely(m->no_kernels))
+        move_kernels_look(m);
     enum rt_gpu_link link = move_link(m, dst, src);
     enum rt_gpu_way way = way_for(m, link, len);
     if (way == RT_GPU_WAY_LINGER && is_alone(m)) {
@@ -540,6 +550,7 @@ int rt_gpu_move_init(struct rt_gpu *g)
     for (int i = 0; i < MOVE_FLIGHTS; i++)
         rt_list_init(&m->flights[i].ops);
     rt_list_append(&contexts, &m->link);
+    m->no_kernels = cfg.gpu_engines;
     cu_result r = memory_take(m);
     if (r != CU_OK)
         return rt_cuda_error(r, "memory for copies");

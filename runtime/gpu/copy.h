@@ -141,6 +141,7 @@ struct move_state {
     unsigned nevents;     /* running flights that end with events */
     unsigned nrecalled;   /* batches that were called back and have not ended */
     bool told_late;       /* that kernels do not start */
+    bool no_kernels;      /* copies go by the engines alone, for now or always */
     cu_stream asked;      /* stream of the last event that was asked for */
     struct move_linger linger;
     struct move_graphs graphs;
@@ -175,9 +176,9 @@ void move_end(struct move_state *m, struct rt_gpu_op *op, int err);
 void move_fail(struct move_state *m, cu_result r, const char *what);
 /* A copy that was handed to a kernel, which will not do it: by the engines. */
 void move_by_engine(struct move_state *m, struct rt_gpu_op *op);
-/* Kernels do not start, because the application's fill the device: copies go by the engines until
- * those that were called back have been there. */
-bool move_kernels_late(const struct move_state *m);
+/* Sets m->no_kernels.  Kernels do not start, because the application's fill the device: copies go
+ * by the engines until those that were called back have been there. */
+void move_kernels_look(struct move_state *m);
 void move_tell_late(struct move_state *m);
 #define MOVE_LATE_LOOKS 2u /* looks are 1 ms apart: 100 times what the start of a kernel takes */
 /* Whether the context itself has failed, and not only one call. */

@@ -20,8 +20,8 @@ bool move_linger_on(const struct move_state *m)
 {
     const struct rt_gpu *g = m->g;
 
-    return cfg.gpu_linger_us > 0 && !cfg.gpu_engines && !g->shared && !m->linger.off &&
-           g->fn[RT_GPU_LINGER] && !move_kernels_late(m);
+    return cfg.gpu_linger_us > 0 && !g->shared && !m->linger.off && !m->no_kernels &&
+           g->fn[RT_GPU_LINGER];
 }
 
 /* The kernel numbered l->launch has ended, and so has all that it took.  `left` is its last store
