@@ -208,7 +208,7 @@ static bool take_last(const struct wm_attrs *a, struct attr *last)
 int wm_attrs_delete_all(struct wm_attrs **attrs, void *handle)
 {
     struct wm_attrs *a = *attrs;
-    struct attr at;
+    struct attr at = { 0 }; /* gcc 13 does not see that take_last() sets it */
     while (a && take_last(a, &at)) {
         int err = call_delete(at.key, handle, at.value);
         rt_lock(&lock);
