@@ -97,7 +97,8 @@ static void host_on_one(void) { calls(mt_rank ? GT_VMM_OWN : GT_HOST, 64); }
 
 static uint32_t in_gaps(size_t i) { return word(i, i % 4 < 3 ? mt_size - 1 : mt_rank); }
 
-/* Types with gaps are packed in host memory. */
+/* Types with gaps are packed in host memory; without kernels the CPU does that, when all is there.
+ */
 static void with_gaps(void)
 {
     unsigned char *buf = gt_alloc(GT_CUDA, dev, n * sizeof *host, 0);
@@ -108,7 +109,7 @@ static void with_gaps(void)
     pinned();
     int before = nwaits();
     OK(MPI_Bcast(buf, 1, type, mt_size - 1, mt_comm));
-    CHECK_EQ(nwaits() - before, 0);
+    CHECK(nwaits() == before || !gt_kernels());
     CHECK(pinned() <= 64 * MIB);
     check(buf, in_gaps);
     OK(MPI_Type_free(&type));
