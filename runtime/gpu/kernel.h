@@ -11,27 +11,9 @@ struct rt_gpu_move { /* one copy */
     uint64_t dst, src, len;
 };
 
-/* A kernel that only copies may be called back before it has started: the application's kernels
- * may fill the device until something happens that waits for the copies.  Each block first stores
- * its launch's number to `started` and then reads `recalled`, in pinned host memory; the host
- * stores the number to `recalled` and then reads `started`.  So when the host does not see it
- * started, no block of it does anything but say that it has ended. */
-struct rt_gpu_recall {
-    uint32_t started;  /* written by the kernel */
-    uint32_t recalled; /* by the host */
-};
-
 /* weft_batch(struct rt_gpu_batch): n copies by the whole grid; the last block to finish orders all
  * data before it stores `value` to *flag (host memory), with counter (device memory, zero between
- * launches) as the meeting point.  `near`: all that it stores lies in this device's own
- * memory.  The flag is the first word of a struct rt_gpu_flag.  A block that was called back has
- * copied nothing and stores `value` to `skipped`: all is to be copied again. */
-struct rt_gpu_flag { /* a cache line of pinned host memory */
-    uint32_t flag;
-    struct rt_gpu_recall recall;
-    uint32_t skipped;
-    uint32_t pad[12];
-};
+ * launches) as the meeting point.  `near`: all that it stores lies in this device's own memory. */
 #define RT_GPU_BATCH_MAX 64
 struct rt_gpu_batch {
     uint64_t flag, counter;
@@ -92,8 +74,7 @@ enum rt_gpu_ring_kind {
 struct rt_gpu_words { /* written by the kernel, polled by the host; pinned host memory */
     uint32_t done;    /* last descriptor finished; they finish in order */
     uint32_t left;    /* number of the launch that has ended */
-    struct rt_gpu_recall recall; /* by the number of the launch, looked at by block 0 */
-    uint32_t pad[12];
+    uint32_t pad[14];
 };
 /* weft_linger: block 0 polls; with more blocks it hands long copies to all through `work` (device
  * memory).  Leaves after idle_ns without work and after life_ns in any case, storing `launch` to

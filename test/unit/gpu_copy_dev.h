@@ -17,7 +17,6 @@ struct dev {
     bool batch_near, fold_near;  /* that it said; that the last launch of a reduction did */
     unsigned batch_grid, linger_grid;
     int nfolds; /* reductions in the ring */
-    int nrecalled; /* kernels that were called back before they started */
     int nnear;  /* descriptors there that say `near` */
     struct rt_gpu_linger linger; /* parameters of the last launch of weft_linger */
     struct cu_function_st *refuse_fn; /* launches of this answer `refuse` */

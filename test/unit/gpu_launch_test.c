@@ -237,92 +237,6 @@ static void units_in_the_ring(void)
     finish(g);
 }
 
-/* ---- kernels that do not start ---- */
-
-static int nkernels(void) { return dev.nlaunch[RT_GPU_LINGER] + dev.nlaunch[RT_GPU_BATCH]; }
-
-/* Copies of 100 bytes, each to a page of its own. */
-static void many(struct rt_gpu *g, int n)
-{
-    ndone = 0;
-    for (int i = 0; i < n; i++) {
-        ops[i].done = is_done;
-        rt_gpu_copy(g, here + 4096 * i, there + 4096 * i, 100, &ops[i]);
-    }
-}
-
-static void are_there(int n)
-{
-    CHECK_EQ(ndone, n);
-    for (int i = 0; i < n; i++)
-        CHECK_EQ(memcmp(here + 4096 * i, there + 4096 * i, 100), 0);
-    memset(here, 0x5a, ROOM);
-}
-
-/* Only the engines' streams go on. */
-static void engines_alone(void)
-{
-    for (int i = 0; i < 200000000 && rt_gpu_nactive; i++) {
-        rt_gpu_progress();
-        for (int s = 0; s < RT_GPU_ENGINES; s++)
-            while (dev_step(s))
-                ;
-    }
-}
-
-static void late_kernels(bool linger)
-{
-    int n = linger ? 2 : 40;
-    struct rt_gpu *g = start();
-    cfg.gpu_linger_us = linger ? 200 : 0;
-    many(g, n);
-    CHECK(nkernels() > 0);
-    engines_alone();
-    CHECK_EQ(dev.ncopies, n);
-    are_there(n);
-    int launched = nkernels();
-    many(g, 2); /* meanwhile no other one is launched */
-    engines_alone();
-    are_there(2);
-    CHECK_EQ(nkernels(), launched);
-    CHECK_EQ(dev.nrecalled, 0);
-    dev_run(); /* what starts late copies nothing */
-    CHECK(dev.nrecalled > 0);
-    for (size_t i = 0; i < ROOM; i++)
-        if (here[i] != 0x5a) {
-            CHECK_MSG(false, "a kernel that was called back has written byte %zu", i);
-            break;
-        }
-    for (int i = 0; i < 1000 && g->move->no_kernels; i++) {
-        many(g, 1);
-        dev_settle();
-    }
-    CHECK(!g->move->no_kernels);
-    int ncopies = dev.ncopies;
-    many(g, 1); /* by a kernel again */
-    dev_settle();
-    are_there(1);
-    CHECK(nkernels() > launched);
-    CHECK_EQ(dev.ncopies, ncopies);
-    finish(g);
-}
-
-static void a_late_lingering_kernel(void) { late_kernels(true); }
-static void late_batches(void) { late_kernels(false); }
-
-static void engines_when_told(void)
-{
-    cfg.gpu_engines = true;
-    struct rt_gpu *g = start();
-    many(g, 40);
-    dev_settle();
-    are_there(40);
-    CHECK_EQ(nkernels(), 0);
-    CHECK_EQ(dev.ncopies, 40);
-    cfg.gpu_engines = false;
-    finish(g);
-}
-
 int main(void)
 {
     RUN(kernels_go_by_graphs);
@@ -332,8 +246,5 @@ int main(void)
     RUN(near_reductions);
     RUN(copies_together);
     RUN(units_in_the_ring);
-    RUN(a_late_lingering_kernel);
-    RUN(late_batches);
-    RUN(engines_when_told);
     return check_end();
 }
