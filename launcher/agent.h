@@ -11,8 +11,9 @@
 
 struct pollfd;
 
-/* Times host_timeout_s.  A head may be stopped by its user or a debugger for a while; the kernel
- * tells of its end.  And no order of the head takes longer. */
+/* In units of host_timeout_s: how long an agent waits for a silent head, which its user or a
+ * debugger may have stopped (when it ends, the kernel closes the channel), and the longest time for
+ * which an agent that obeys an order sends signs of life. */
 #define AGENT_PATIENCE 4
 
 /* How far this host is: agents go through it once. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Other processes' memory, mapped here.  Mapping takes milliseconds and a mapping of memory that is
- * there takes no memory but the driver's tables, so a mapping stays until its exporter has found
- * the memory freed, however many there are; the driver's refusal for want of memory unmaps what is
- * unused.  A mapping belongs to a slot and generation of the exporter's table, found by the slot's
- * number, and to the context whose copies use it.  What could not be mapped is remembered alike, so
- * that it is not tried with each message.  Called with the instance serialised by the engine. */
+/* Mappings of other processes' memory.  Making one takes milliseconds, and keeping one costs only
+ * entries in the driver's tables.  So a mapping stays until its exporter has found the memory
+ * freed; their number is not limited.  When the driver has no memory for another mapping, all
+ * unused ones are unmapped.  A mapping belongs to a slot and generation of the exporter's table,
+ * found by the slot's number, and to the context whose copies use it.  A failure to map is
+ * remembered, too, so that it is not tried with each message.  Called with the instance serialised
+ * by the engine. */
 #include "btl/cuda/cuda.h"
 #include "runtime/base/err.h"
 
@@ -103,7 +104,7 @@ static int descriptor(struct btl_cuda *b, struct btl_cuda_peer *p, const struct 
     return fd;
 }
 
-/* Maps it; when there is no memory, again after unmapping what is unused. */
+/* Maps the memory.  When the driver has no memory, unmaps all unused mappings and tries again. */
 static int try_import(struct btl_cuda *b, struct cuda_import *i, const struct rt_gpu_export *e,
                       int fd)
 {

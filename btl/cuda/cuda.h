@@ -144,8 +144,8 @@ bool btl_cuda_import_again(struct btl_cuda *b, struct cuda_import *i, uint64_t e
 int btl_cuda_import_get(struct btl_cuda *b, struct btl_cuda_peer *p, const struct cuda_key *k,
                         struct rt_gpu *g, struct cuda_import **out);
 void btl_cuda_import_put(struct cuda_import *i);
-/* Unmaps what is unused of memory that its exporters have found freed, and after contexts have gone
- * what was mapped in them. */
+/* Unmaps unused mappings of memory that its exporters have found freed.  `contexts`: contexts have
+ * been destroyed; unmaps what was mapped in them, too. */
 void btl_cuda_imports_look(struct btl_cuda *b, bool contexts);
 /* Unmaps what is unused of a peer that is no more wanted. */
 void btl_cuda_imports_drop(struct btl_cuda *b, struct btl_cuda_peer *p);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What this process exports: each allocation once, in a slot of the table that peers read, which
- * grows with their number.  A slot belongs to an allocation by its number (rt_gpu_ptr.id), which is
- * compared at each use of its address; one that has been freed is found out then, or when another
- * one lies in its place, or by looks at all in turn, which progress() makes.  Its slot gets another
- * generation, by which importers see that their mapping is stale, and they are told to look.
- * Called with the instance serialised by the engine. */
+/* Allocations that this process exports.  Each has one slot of a table that peers read; the table
+ * grows with the number of allocations.  A slot stores the allocation's id (rt_gpu_ptr.id).  A
+ * freed allocation is detected by comparing ids: at each use of its address, when a new export
+ * overlaps it, and in turn by progress().  Its slot then gets another generation, by which
+ * importers see that their mapping is stale, and the importers are notified.  Called with the
+ * instance serialised by the engine. */
 #include "btl/cuda/cuda.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"

@@ -39,8 +39,8 @@
  * begins anything in shared memory.
  *
  * A rank whose memory cannot be mapped by others (not exportable, or its device does not reach
- * theirs) says no to short calls.  To long ones it says yes, with a post that says so: then all go
- * by messages between devices, which have bounce buffers and pipelines for such memory
+ * theirs) says no to short calls.  To long ones it says yes and marks its post `apart`.  Then all
+ * ranks send messages between devices, with the bounce buffers and pipelines of point to point
  * (mpi/p2p/pieces.c), and no rank stages whole buffers in host memory.
  *
  * A rank that dies while others wait for it is looked for at intervals; the wait ends with an

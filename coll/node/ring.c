@@ -7,8 +7,8 @@
  *   - Before taking piece s: the writers have done s + 1 steps.
  *   - Before writing piece s, from s = slots on: the readers have done s + 1 - slots steps.
  *   - Before the first piece: all have finished whatever call used the half last (node.h).
- * In an allreduce of two both write and both combine: in step s a rank writes piece s, says so, and
- * then takes piece s - 1 of the other's.
+ * In an allreduce of two ranks each rank is writer and reader: in step s it writes its piece s,
+ * publishes that, and then combines piece s - 1 of the other rank.
  * A writer leaves as soon as its last piece is in the ring.  A look at another rank's progress word
  * is a cache miss, so a rank goes as far as the last look has allowed.  A call begins in the ring
  * where the last one ended: lines that the readers still have in their private caches cost the

@@ -328,7 +328,7 @@ static void start_copy(struct rt_gpu *g, const struct wm_block *b, bool in, int6
 
 static void part_done(struct rt_gpu_op *op, int err);
 
-/* The next part of what waits, if anything does. */
+/* Starts the next part of the first waiting copy, if there is one. */
 static void start_part(struct wm_stage_slot *t)
 {
     struct wm_stage *s = t->s;

@@ -207,11 +207,11 @@ static int map_all(struct enqueue *e)
  * whatever thread makes them.  Numbers are agreed as in a total-order multicast: with its last note
  * each process proposes a number above all that it has seen, and the largest proposal is the call's
  * turn; of equal ones, the communicator's context decides.  A call waits while another one of this
- * process has, or may get, an earlier turn.  That is no new way to wait for each other: who has
- * proposed has seen a note of all processes, so all of them are in the call and will propose. */
+ * process has, or may get, an earlier turn.  This cannot deadlock: a process that
+ * has proposed has seen a note of all processes, so all are in the call and will propose. */
 struct turn {
     struct rt_list link;
-    uint64_t number; /* the proposal, then what has been agreed */
+    uint64_t number; /* the proposal, later the agreed number */
     uint32_t ctx;
 };
 static struct rt_list turns = { &turns, &turns }; /* under the domain's lock */

@@ -149,7 +149,8 @@ struct cu_kernel_node { /* a launch as a node of a graph */
  *            thread, one in thread-local mode to its own, unless the thread has relaxed its mode;
  *   WAITS    waits until the device is idle, the application's kernels included, and holds locks of
  *            the driver meanwhile, so that another thread of this process cannot copy either.
- *            Never called inside a message: rt_gpu_put_off() (gpu_int.h). */
+ *            Not to be called inside a message: rt_gpu_put_off() (gpu_int.h) is for that.
+ *            ipc.c and stage.c still call it there unless rt_gpu_must_not_wait(). */
 #define CU_LIST(X, CU, OPT) \
     X(CU, FREE, init, cuInit, (unsigned flags), (flags)) \
     X(CU, FREE, driver_get_version, cuDriverGetVersion, (int *version), (version)) \
