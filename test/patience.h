@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Time limits on a machine that may be busy with something else, as test/tool/patience.py has them:
- * time in which somebody waited for a processor counts for no limit, as far as the kernel tells. */
+ * time in which a process waited for a processor or the disk counts for no limit, where the kernel
+ * sums it up. */
 #ifndef TEST_PATIENCE_H
 #define TEST_PATIENCE_H
 
@@ -24,16 +25,21 @@ static inline uint64_t watch_clock(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static inline uint64_t watch_starved(void)
+static inline uint64_t watch_pressure_us(const char *file)
 {
     char line[160];
     uint64_t us = 0;
-    FILE *f = fopen("/proc/pressure/cpu", "re");
+    FILE *f = fopen(file, "re");
     if (f && fgets(line, sizeof line, f) && strstr(line, "total="))
         sscanf(strstr(line, "total="), "total=%" SCNu64, &us);
     if (f)
         fclose(f);
-    return us * 1000u;
+    return us;
+}
+
+static inline uint64_t watch_starved(void)
+{
+    return 1000u * (watch_pressure_us("/proc/pressure/cpu") + watch_pressure_us("/proc/pressure/io"));
 }
 
 static inline struct watch watch_begin(void)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Time limits of tests on a machine that may be busy with something else.  Time in which processors were short counts for
-nobody's slowness: the kernel sums it up (pressure stall information), and so does the host of a virtual machine.  Where
-neither is told, all time counts, as it does on a machine that has nothing else to do."""
+"""Time limits of tests on a machine that may be busy with something else.  Time in which processors or the disk were short is
+not the program's own: the kernel sums it up (pressure stall information), and so does the host of a virtual machine.  Where
+neither figure exists, all time counts, as it does on a machine that has nothing else to do."""
 
 import os
 import re
@@ -11,13 +11,15 @@ PATIENCE = 4                    # a hang is one at last, whatever the machine do
 
 
 def starved():
-    """Seconds so far in which somebody waited for a processor of this machine, or the machine for one of its host's."""
+    """Seconds so far in which a process waited for a processor or the disk of this machine, or the machine for a processor of
+    its host."""
     seconds = 0.0
-    try:
-        with open("/proc/pressure/cpu") as f:
-            seconds = int(re.search(r"^some .*total=(\d+)", f.read(), re.M)[1]) / 1e6
-    except (OSError, TypeError):
-        pass
+    for resource in "cpu", "io":
+        try:
+            with open(f"/proc/pressure/{resource}") as f:
+                seconds += int(re.search(r"^some .*total=(\d+)", f.read(), re.M)[1]) / 1e6
+        except (OSError, TypeError):
+            pass
     try:
         with open("/proc/stat") as f:
             seconds += int(f.readline().split()[8]) / os.sysconf("SC_CLK_TCK") / os.cpu_count()
@@ -35,7 +37,7 @@ class Stopwatch:
         return time.monotonic() - self.began
 
     def own(self):
-        """The same without those in which processors were short: what may be held against a program."""
+        """The same without those in which processors or the disk were short: what may be held against a program."""
         return max(0.0, self.wall() - (starved() - self.before))
 
     def over(self, limit):
