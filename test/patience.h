@@ -39,7 +39,8 @@ static inline uint64_t watch_pressure_us(const char *file)
 
 static inline uint64_t watch_starved(void)
 {
-    return 1000u * (watch_pressure_us("/proc/pressure/cpu") + watch_pressure_us("/proc/pressure/io"));
+    uint64_t us = watch_pressure_us("/proc/pressure/cpu");
+    return (us + watch_pressure_us("/proc/pressure/io")) * 1000u;
 }
 
 static inline struct watch watch_begin(void)
