@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Growing arrays of strings: command lines and environments.  Main thread only; each list owns
  * its strings. */
-#include "launcher/launch.h"
+#include "launcher/job.h"
 #include "runtime/base/err.h"
 
 #include <stdarg.h>

@@ -1,21 +1,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What starts jobs.  It needs the runtime only.
 bin_PROGRAMS += mpirun
-mpirun_SOURCES = $(both_sources) launcher/options.h launcher/hosts.h launcher/main.c launcher/options.c launcher/parse.c \
-	launcher/pingjob.c launcher/policy.c launcher/assign.c launcher/hostlist.c launcher/hostfile.c launcher/hosts.c \
-	launcher/alloc.c launcher/io.c launcher/end.c launcher/loop.c launcher/head.h launcher/head_state.h launcher/head.c \
-	launcher/head_frames.c
+mpirun_SOURCES = $(both_sources) \
+	launcher/options/options.h launcher/options/options.c launcher/options/parse.h launcher/options/parse.c \
+	launcher/options/policy.c launcher/options/pingjob.c launcher/options/hosts.h launcher/options/hosts.c \
+	launcher/options/hostlist.c launcher/options/hostfile.c launcher/options/alloc.c \
+	launcher/options/assign.h launcher/options/assign.c launcher/mpirun/main.c launcher/mpirun/loop.h launcher/mpirun/loop.c \
+	launcher/mpirun/io.h launcher/mpirun/io.c launcher/mpirun/end.h launcher/mpirun/end.c launcher/mpirun/head.h \
+	launcher/mpirun/head_state.h launcher/mpirun/head.c launcher/mpirun/head_frames.c
 mpirun_LDADD = libweft_rt.la
 
-# The agent on each host of a job over several: it lies beside mpirun.
+# The agent on each host of a job over several hosts.  It lies beside mpirun.
 bin_PROGRAMS += weftd
-weftd_SOURCES = $(both_sources) launcher/agent.h launcher/agent.c launcher/agent_orders.c launcher/alive.c launcher/pump.h launcher/pump.c
+weftd_SOURCES = $(both_sources) launcher/agent/agent.h launcher/agent/agent.c launcher/agent/orders.c launcher/agent/alive.c \
+	launcher/agent/pump.h launcher/agent/pump.c
 weftd_LDADD = libweft_rt.la
 
 # What mpirun and its agents share.
-both_sources = launcher/launch.h launcher/list.c launcher/place.c launcher/show.c launcher/accept.c launcher/server.c \
-	launcher/foreign.c launcher/spawn.c launcher/guard.c launcher/wire.h launcher/wire.c launcher/tree.h launcher/tree.c launcher/rsh.c \
-	launcher/describe.h launcher/describe.c launcher/relay.h launcher/relay.c
+both_sources = launcher/job.h launcher/list.h launcher/list.c \
+	launcher/host/place.h launcher/host/place.c launcher/host/show.h launcher/host/show.c launcher/host/server.h \
+	launcher/host/server.c launcher/host/accept.c launcher/host/foreign.h launcher/host/foreign.c launcher/host/spawn.h \
+	launcher/host/spawn.c launcher/host/guard.h launcher/host/guard.c \
+	launcher/tree/frame.h launcher/tree/frame.c launcher/tree/tree.h launcher/tree/tree.c launcher/tree/rsh.c \
+	launcher/tree/describe.h launcher/tree/describe.c launcher/tree/relay.h launcher/tree/relay.c
 
 
 # The compiler wrapper: one script; its names are links to it.

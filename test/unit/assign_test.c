@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Hosts and ranks of a command line, as mpirun's head works them out: a table of command lines,
  * allocations and hosts with what must come of them.  Nothing is started. */
-#include "launcher/hosts.h"
-#include "launcher/options.h"
+#include "launcher/options/assign.h"
+#include "launcher/options/hosts.h"
+#include "launcher/options/options.h"
+#include "launcher/options/parse.h"
 #include "test/check.h"
 #include "test/unit/capture.h"
 

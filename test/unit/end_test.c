@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Why a job ends (launcher/end.c): what is said of ranks whose last words come late, after their
- * end was seen.  Time passes here only where a test lets it. */
+/* Why a job ends (launcher/mpirun/end.c): what is reported of ranks whose last words come late,
+ * after their end was seen.  Time passes here only where a test lets it. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "launcher/head.h"
-#include "launcher/launch.h"
+#include "launcher/host/spawn.h"
+#include "launcher/job.h"
+#include "launcher/mpirun/end.h"
+#include "launcher/mpirun/head.h"
+#include "launcher/mpirun/io.h"
 #include "test/check.h"
 
 enum { N = 3 };

@@ -2,7 +2,7 @@
 /* When a process of the tree takes a child for silent: after host_timeout_s in which it has looked
  * itself.  Time in which the process was not running, because it was stopped or its machine stood
  * still, in one piece or in several, is no silence of the child. */
-#include "launcher/tree.h"
+#include "launcher/tree/tree.h"
 #include "runtime/base/clock.h"
 #include "test/check.h"
 
@@ -26,7 +26,7 @@ static struct tree_child child_in(enum tree_state state)
                             .exited = true };
     int in[2], out[2];
     CHECK(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0);
-    wire_open(&c.chan, in[0], out[1]); /* the other ends stay open, and silent */
+    frame_open(&c.chan, in[0], out[1]); /* the other ends stay open, and silent */
     c.since_ns = c.heard_ns = c.spoke_ns = rt_now_ns();
     return c;
 }
@@ -64,7 +64,7 @@ static void test_stood_still(enum tree_state state, unsigned seconds, int times)
         pass(&t, seconds);
     CHECK_EQ(c.state, state);
     CHECK_STR(why_lost, "");
-    wire_close(&c.chan);
+    frame_close(&c.chan);
 }
 
 /* Steps as often as poll() lets them be. */
@@ -79,7 +79,7 @@ static void test_silent(enum tree_state state)
     }
     CHECK(seconds >= TIMEOUT_S - wait_s && seconds <= TIMEOUT_S + 2 * wait_s);
     CHECK(strstr(why_lost, "host_timeout_s") != NULL);
-    wire_close(&c.chan);
+    frame_close(&c.chan);
 }
 
 static void stood_still_once(void)

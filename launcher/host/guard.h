@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The process that cleans up after an mpirun or an agent that was killed. */
+#ifndef LAUNCHER_HOST_GUARD_H
+#define LAUNCHER_HOST_GUARD_H
+
+#include "launcher/job.h"
+
+/* The process that cleans up after an mpirun or an agent that was killed; an agent's
+ * channel to its head, else -1.  0 or an exit code. */
+int  launch_guard_start(const struct launch_job *job, const char *segment, int channel_in,
+                        int channel_out);
+void launch_guard_add(pid_t group);
+void launch_guard_drop(pid_t group);
+void launch_guard_stop(void);
+/* The files of a job on this host: its node segment and, beside it, the folder of PMIx's store. */
+void launch_remove_files(const char *segment);
+void launch_store_name(const char *segment, char *path, size_t len);
+
+#endif

@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The PMIx server inside mpirun, or inside the agent of a host.  PMIx calls the functions of
+ * `module` on its own progress thread; they hand what matters over to the main loop through a pipe
+ * and answer at once, so the main thread alone owns the job's state.  The event is in the pipe
+ * before the answer frees the client: the loop learns of a finalize before it can see that process
+ * exit.  What concerns other hosts, fences and fetches of what their ranks published, is answered
+ * later, by the main thread (relay.c). */
+#include "launcher/host/guard.h"
+#include "launcher/host/server.h"
+#include "launcher/job.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+#include "runtime/boot/boot.h"
+
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+#include <pmix_server.h>
+#include <pmix.h>
+
+static struct {
+    int event_fd;                 /* write end */
+    bool running;
+    bool relay;                   /* the job has other hosts */
+    bool tuned_gds;               /* the user has not chosen PMIx's way of keeping job data */
+    char nspace[PMIX_MAX_NSLEN + 1];
+} server = { .event_fd = -1 };
+
+/* Settings of PMIx for us and for the ranks: few ranks need no shared store of job data (gds, see
+ * keep_in_store()), nor compression (64 KiB of zlib state a rank), nor
+ * credentials beyond the owner of a local socket. */
+static const char *const tuning[][2] = {
+    { "PMIX_MCA_gds", "hash" },
+    { "PMIX_MCA_psec", "native" },
+    { "PMIX_MCA_pcompress", "^zlib" },
+    { "PMIX_MCA_pcompress_base_silence_warning", "1" },
+};
+/* Of a job that is worth a store, which makes files of some MiB, mostly holes.  PMIx 4 calls its
+ * store ds21, and 5 shmem or shmem2; a name that a version does not know is an error there, so what
+ * is named is the one that must not be made beside it. */
+#define STORE_RANKS 64
+#define STORE       "^ds12"
+#define STORE_ROOM  (32u << 20)   /* 65 ranks need 12 MiB */
+#define NTUNING (sizeof tuning / sizeof tuning[0])
+
+void launch_server_tune(void)
+{
+    const char *gds = getenv("PMIX_MCA_gds");
+    if (!gds || !strcmp(gds, STORE))          /* of the mpirun around us */
+        server.tuned_gds = true;
+    for (size_t i = 0; i < NTUNING; i++)
+        setenv(tuning[i][0], tuning[i][1], 0);
+    /* Events, such as the loss of a rank, at once: PMIx gathers them for a second. */
+    setenv("PMIX_MCA_pmix_event_caching_window", "0", 0);
+    /* hwloc's plugins look for X11 displays, OpenCL and CUDA: up to a second, for nothing that a
+     * launcher needs. */
+    setenv("HWLOC_PLUGINS_PATH", "/nonexistent", 1);
+}
+
+/* ---- on PMIx's thread ---- */
+
+static void post_event(const struct launch_event *e)
+{
+    if (write(server.event_fd, e, sizeof *e) != sizeof *e)
+        log_error(LAUNCH, "could not pass on an event of rank %d: %m", e->rank);
+}
+
+static void post(enum launch_event_kind kind, const pmix_proc_t *proc, int code, const char *text)
+{
+    struct launch_event e = { .kind = kind, .rank = (int)proc->rank, .code = code };
+    snprintf(e.text, sizeof e.text, "%s", text ? text : "");
+    post_event(&e);
+}
+
+static void answer(pmix_op_cbfunc_t cbfunc, void *cbdata)
+{
+    if (cbfunc)
+        cbfunc(PMIX_SUCCESS, cbdata);
+}
+
+static pmix_status_t on_connected(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t cbfunc,
+                                  void *cbdata)
+{
+    (void)object;
+    post(LAUNCH_CONNECTED, proc, 0, NULL);
+    answer(cbfunc, cbdata);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t on_finalized(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t cbfunc,
+                                  void *cbdata)
+{
+    (void)object;
+    post(LAUNCH_FINALIZED, proc, 0, NULL);
+    answer(cbfunc, cbdata);
+    return PMIX_SUCCESS;
+}
+
+static pmix_status_t on_abort(const pmix_proc_t *proc, void *object, int status, const char text[],
+                              pmix_proc_t procs[], size_t nprocs, pmix_op_cbfunc_t cbfunc,
+                              void *cbdata)
+{
+    (void)object, (void)procs, (void)nprocs;
+    post(LAUNCH_ABORT, proc, status, text);
+    answer(cbfunc, cbdata);
+    return PMIX_SUCCESS;
+}
+
+/* PMIx has read all that the rank wrote, and no farewell was there. */
+static void on_lost(size_t id, pmix_status_t status, const pmix_proc_t *source,
+                    pmix_info_t info[], size_t ninfo, pmix_info_t results[], size_t nresults,
+                    pmix_event_notification_cbfunc_fn_t cbfunc, void *cbdata)
+{
+    (void)id, (void)status, (void)info, (void)ninfo, (void)results, (void)nresults;
+    if (!strcmp(source->nspace, server.nspace))
+        post(LAUNCH_LOST, source, 0, NULL);
+    if (cbfunc)
+        cbfunc(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
+}
+
+/* What belongs together of a call that the main thread will answer; NULL: no memory. */
+static struct launch_call *make_call(const void *data, size_t len, pmix_modex_cbfunc_t cbfunc,
+                                     void *cbdata)
+{
+    struct launch_call *call = calloc(1, sizeof *call);
+    char *copy = malloc(len ? len : 1);
+    if (!call || !copy) {
+        free(call), free(copy);
+        return NULL;
+    }
+    if (len)
+        memcpy(copy, data, len);
+    call->data = copy;
+    call->len = len;
+    call->answer = (void (*)(void))cbfunc;
+    call->cbdata = cbdata;
+    return call;
+}
+
+/* The ranks of ours among the participants, none for all of the job. */
+static int list_ranks(struct launch_call *call, const pmix_proc_t procs[], size_t nprocs)
+{
+    call->ranks = calloc(nprocs ? nprocs : 1, sizeof *call->ranks);
+    if (!call->ranks)
+        return -RT_ENOMEM;
+    for (size_t i = 0; i < nprocs; i++) {
+        if (strcmp(procs[i].nspace, server.nspace))
+            return -RT_ENOTSUP;
+        if (procs[i].rank == PMIX_RANK_WILDCARD) {
+            call->nranks = 0;
+            return 0;
+        }
+        call->ranks[call->nranks++] = procs[i].rank;
+    }
+    return 0;
+}
+
+/* Called when every local participant has entered.  `data` is PMIx's own and may go when this
+ * function returns. */
+static pmix_status_t on_fence(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[],
+                              size_t ninfo, char *data, size_t ndata, pmix_modex_cbfunc_t cbfunc,
+                              void *cbdata)
+{
+    struct launch_call *call = make_call(data, ndata, cbfunc, cbdata);
+    struct launch_event e = { .kind = LAUNCH_FENCE, .call = call };
+    (void)info, (void)ninfo;
+    if (!call)
+        return PMIX_ERR_NOMEM;
+    int err = list_ranks(call, procs, nprocs);
+    if (err < 0) {
+        launch_call_free(call);
+        return err == -RT_ENOTSUP ? PMIX_ERR_NOT_SUPPORTED : PMIX_ERR_NOMEM;
+    }
+    if (server.relay)
+        post_event(&e);
+    else
+        launch_server_answer(call, 0, call->data, call->len);
+    return PMIX_SUCCESS;
+}
+
+/* Asked only for processes of other hosts: the library itself answers for its clients. */
+static pmix_status_t on_direct_modex(const pmix_proc_t *proc, const pmix_info_t info[],
+                                     size_t ninfo, pmix_modex_cbfunc_t cbfunc, void *cbdata)
+{
+    struct launch_event e = { .kind = LAUNCH_FETCH, .rank = (int)proc->rank };
+    const char *key = "";
+
+    if (!server.relay || strcmp(proc->nspace, server.nspace))
+        return PMIX_ERR_NOT_FOUND;
+    for (size_t i = 0; i < ninfo; i++) {
+        if (!strncmp(info[i].key, PMIX_REQUIRED_KEY, PMIX_MAX_KEYLEN) &&
+            info[i].value.type == PMIX_STRING && info[i].value.data.string)
+            key = info[i].value.data.string;
+        if (!strncmp(info[i].key, PMIX_TIMEOUT, PMIX_MAX_KEYLEN))
+            e.code = info[i].value.type == PMIX_INT || info[i].value.type == PMIX_UINT32
+                         ? info[i].value.data.integer
+                         : 0;
+    }
+    e.call = make_call(key, strlen(key) + 1, cbfunc, cbdata);
+    if (!e.call)
+        return PMIX_ERR_NOMEM;
+    post_event(&e);
+    return PMIX_SUCCESS;
+}
+
+/* What a rank of ours published, for another host; `arg` is the number of the request. */
+static void on_published(pmix_status_t status, char *data, size_t len, void *arg)
+{
+    struct launch_call *call = make_call(data, status == PMIX_SUCCESS ? len : 0, NULL, NULL);
+    struct launch_event e = { .kind = LAUNCH_PUBLISHED, .call = call };
+    e.code = status == PMIX_SUCCESS && call ? 0 : -RT_ENOENT;
+    e.number = (uint32_t)(uintptr_t)arg;
+    post_event(&e);
+}
+
+static pmix_server_module_t module = {
+    .client_connected = on_connected,
+    .client_finalized = on_finalized,
+    .abort = on_abort,
+    .fence_nb = on_fence,
+    .direct_modex = on_direct_modex,
+};
+
+/* ---- on the main thread ---- */
+
+struct wait { sem_t done; pmix_status_t status; };
+
+static void waited(pmix_status_t status, void *arg)
+{
+    struct wait *w = arg;
+    if (status != PMIX_SUCCESS)
+        w->status = status;
+    sem_post(&w->done);
+}
+
+static int failed(const char *what, pmix_status_t rc)
+{
+    log_error(LAUNCH, "PMIx server: %s: %s (PMIx %s)", what, PMIx_Error_string(rc),
+              PMIx_Get_version());
+    return -RT_EBOOT;
+}
+
+/* The ranks of each host, "0,1;2,3" as PMIx_generate_ppn() reads them; *own is this host's part.
+ * Hosts without ranks are left out. */
+static char *rank_lists(const struct launch_job *job, char **own)
+{
+    char *text = NULL;
+    size_t len, begin = 0;
+    FILE *f = open_memstream(&text, &len);
+
+    *own = NULL;
+    for (int h = 0; f && h < job->nhosts; h++) {
+        const char *sep = job->hosts[h].node > 0 ? ";" : "";
+        fflush(f);
+        begin = h == job->node ? len + strlen(sep) : begin;
+        for (int i = 0; i < job->hosts[h].nranks; i++, sep = ",")
+            fprintf(f, "%s%u", sep, launch_rank_on(job, h, i));
+        if (h == job->node) {
+            fflush(f);
+            *own = strdup(text + begin);
+        }
+    }
+    if (f)
+        fclose(f);
+    return text;
+}
+
+/* "raw:n0,n1,n2", a form of PMIX_REGEX that needs no PMIx_generate_regex(): versions 4 and 5 have
+ * 50 bytes there for the letters before the first digit of a name, and keep numbers as int. */
+static char *host_list(const struct launch_job *job)
+{
+    char *text = NULL;
+    size_t len;
+    FILE *f = open_memstream(&text, &len);
+    if (f)
+        fputs("raw:", f);
+    for (int h = 0; f && h < job->nhosts; h++)
+        if (job->hosts[h].node >= 0)
+            fprintf(f, "%s%s", job->hosts[h].node ? "," : "",
+                    launch_bare_name(job->hosts[h].name));
+    if (f)
+        fclose(f);
+    return text;
+}
+
+static void load_u32(pmix_info_t *info, const char *key, int value)
+{
+    uint32_t v = (uint32_t)value;
+    PMIX_INFO_LOAD(info, key, &v, PMIX_UINT32);
+}
+
+static int app_of(const struct launch_job *job, uint32_t rank)
+{
+    const struct launch_opts *o = job->opts;
+    int a = 0;
+    while (a + 1 < o->napps && rank >= (uint32_t)o->apps[a + 1].first)
+        a++;
+    return a;
+}
+
+/* What PMIx tells others about one rank, the i-th of its host.  Of those elsewhere only what
+ * somebody here may ask for; their hosts' names are in the maps. */
+static void load_rank(pmix_info_t *info, const struct launch_job *job, int host, int i)
+{
+    pmix_data_array_t *array;
+    pmix_rank_t r = launch_rank_on(job, host, i);
+    uint16_t local = (uint16_t)i;
+    int app = app_of(job, r), n = 0;
+
+    PMIX_DATA_ARRAY_CREATE(array, host == job->node ? 6 : 3, PMIX_INFO);
+    pmix_info_t *v = array->array;
+    PMIX_INFO_LOAD(&v[n++], PMIX_RANK, &r, PMIX_PROC_RANK);
+    load_u32(&v[n++], PMIX_APPNUM, app);
+    load_u32(&v[n++], PMIX_NODEID, job->hosts[host].node);
+    if (host == job->node) {
+        r -= (pmix_rank_t)job->opts->apps[app].first;
+        PMIX_INFO_LOAD(&v[n++], PMIX_LOCAL_RANK, &local, PMIX_UINT16);
+        PMIX_INFO_LOAD(&v[n++], PMIX_NODE_RANK, &local, PMIX_UINT16);
+        PMIX_INFO_LOAD(&v[n++], PMIX_APP_RANK, &r, PMIX_PROC_RANK);
+    }
+    PMIX_LOAD_KEY(info->key, PMIX_PROC_DATA);
+    info->value.type = PMIX_DATA_ARRAY;
+    info->value.data.darray = array;
+}
+
+static int count_nodes(const struct launch_job *job)
+{
+    int n = 0;
+    for (int h = 0; h < job->nhosts; h++)
+        n += job->hosts[h].nranks > 0;
+    return n;
+}
+
+/* Facts about the whole job; the maps name the hosts and the ranks on each. */
+static int load_job(pmix_info_t *info, const struct launch_job *job, const char *store)
+{
+    char *own, *lists = rank_lists(job, &own), *hosts = host_list(job);
+    char *procs = NULL;
+    int n = 0;
+
+    if (!lists || !own || !hosts || PMIx_generate_ppn(lists, &procs)) {
+        free(lists), free(own), free(hosts);
+        return -RT_ENOMEM;
+    }
+    load_u32(&info[n++], PMIX_JOB_SIZE, job->total);
+    load_u32(&info[n++], PMIX_LOCAL_SIZE, job->n);
+    load_u32(&info[n++], PMIX_NODE_SIZE, job->n);
+    load_u32(&info[n++], PMIX_MAX_PROCS, job->total);
+    load_u32(&info[n++], PMIX_UNIV_SIZE, job->total > job->universe ? job->total : job->universe);
+    load_u32(&info[n++], PMIX_JOB_NUM_APPS, job->opts->napps);
+    load_u32(&info[n++], PMIX_NUM_NODES, count_nodes(job));
+    load_u32(&info[n++], RT_BOOT_KEY_NCPUS, job->ncpus);
+    PMIX_INFO_LOAD(&info[n++], PMIX_LOCAL_PEERS, own, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[n++], PMIX_JOBID, job->nspace, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[n++], PMIX_NODE_MAP, hosts, PMIX_REGEX);
+    PMIX_INFO_LOAD(&info[n++], PMIX_PROC_MAP, procs, PMIX_REGEX);
+    if (*store)                               /* else version 5 makes its files in /tmp */
+        PMIX_INFO_LOAD(&info[n++], PMIX_NSDIR, store, PMIX_STRING);
+    free(lists), free(own), free(hosts), free(procs);
+    return n;
+}
+
+static int register_job(struct launch_job *job, const char *store)
+{
+    size_t njob = 12 + (*store != '\0'), ninfo = njob + (size_t)job->total, n = njob;
+    pmix_info_t *info;
+    struct wait w = { .status = PMIX_SUCCESS };
+
+    PMIX_INFO_CREATE(info, ninfo);
+    if (!info || load_job(info, job, store) != (int)njob) {
+        log_error(LAUNCH, "no memory to describe a job of %d ranks", job->total);
+        return -RT_ENOMEM;
+    }
+    for (int h = 0; h < job->nhosts; h++)
+        for (int i = 0; i < job->hosts[h].nranks; i++)
+            load_rank(&info[n++], job, h, i);
+    sem_init(&w.done, 0, 0);
+    pmix_status_t rc = PMIx_server_register_nspace(server.nspace, job->n, info, ninfo, waited, &w);
+    if (rc == PMIX_SUCCESS)
+        while (sem_wait(&w.done)) { }
+    PMIX_INFO_FREE(info, ninfo);
+    if (rc == PMIX_OPERATION_SUCCEEDED)
+        rc = PMIX_SUCCESS;
+    if (rc == PMIX_SUCCESS)
+        rc = w.status;
+    return rc == PMIX_SUCCESS ? 0 : failed("could not register the job", rc);
+}
+
+/* All at once, then one wait for all: PMIx's thread works while we go on. */
+static int register_ranks(struct launch_job *job)
+{
+    struct wait w = { .status = PMIX_SUCCESS };
+    pmix_status_t rc = PMIX_SUCCESS;
+    pmix_proc_t proc;
+    int started = 0;
+
+    sem_init(&w.done, 0, 0);
+    for (int r = 0; r < job->n; r++) {
+        PMIX_LOAD_PROCID(&proc, server.nspace, (pmix_rank_t)job->ranks[r].rank);
+        pmix_status_t one = PMIx_server_register_client(&proc, geteuid(), getegid(), NULL, waited,
+                                                        &w);
+        if (one == PMIX_SUCCESS)
+            started++;
+        else if (one != PMIX_OPERATION_SUCCEEDED)
+            rc = one;
+    }
+    while (started--)
+        while (sem_wait(&w.done)) { }
+    if (rc == PMIX_SUCCESS)
+        rc = w.status;
+    return rc == PMIX_SUCCESS ? 0 : failed("could not register the ranks", rc);
+}
+
+/* A store that does not fit would end the job. */
+static bool has_room(const char *path)
+{
+    struct statvfs fs;
+    if (statvfs(path, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize >= STORE_ROOM)
+        return true;
+    rmdir(path);
+    return false;
+}
+
+/* With its table of job data (hash) each process keeps 2 KB for each rank of the job, of which only
+ * a sixth depends on how much we say of a rank.  A store is files that the processes of a host
+ * share: 13 bytes a rank and process with PMIx 4.2 and 4 with 5.0, measured between 65 and 129
+ * ranks. */
+static void keep_in_store(const struct launch_job *job, char *path)
+{
+    bool wanted = job->total >= STORE_RANKS;
+
+    if (server.tuned_gds)
+        setenv("PMIX_MCA_gds", "hash", 1);
+    if (!server.tuned_gds || !wanted || mkdir(path, 0700) < 0 || !has_room(path))
+        *path = '\0';
+    else
+        setenv("PMIX_MCA_gds", STORE, 1);
+}
+
+/* Whether there is what ranks connect to a server of their host by. */
+static bool has_loopback(void)
+{
+    const unsigned up = IFF_LOOPBACK | IFF_UP;
+    struct ifaddrs *all, *i;
+    if (getifaddrs(&all) < 0)
+        return true;                          /* not known */
+    for (i = all; i && (i->ifa_flags & up) != up; )
+        i = i->ifa_next;
+    freeifaddrs(all);
+    return i != NULL;
+}
+
+int launch_server_start(struct launch_job *job, const char *segment)
+{
+    pmix_status_t lost = PMIX_ERR_LOST_CONNECTION;
+    pmix_info_t info[2];
+    char store[4096 + 8];
+    int fds[2];
+
+    if (pipe2(fds, O_CLOEXEC) < 0) {
+        log_error(LAUNCH, "pipe: %m");
+        return -RT_ESYS;
+    }
+    /* The reader polls; the writer may wait for the loop. */
+    fcntl(fds[0], F_SETFL, O_NONBLOCK);
+    job->event_fd = fds[0];
+    server.event_fd = fds[1];
+    snprintf(server.nspace, sizeof server.nspace, "%s", job->nspace);
+    server.relay = job->by_host != NULL;
+    launch_store_name(segment, store, sizeof store);
+    keep_in_store(job, store);
+    PMIX_INFO_LOAD(&info[0], PMIX_HOSTNAME, job->host, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[1], PMIX_SERVER_TMPDIR, store, PMIX_STRING);
+    pmix_status_t rc = PMIx_server_init(&module, info, *store ? 2 : 1);
+    PMIX_INFO_DESTRUCT(&info[0]);
+    PMIX_INFO_DESTRUCT(&info[1]);
+    if (rc != PMIX_SUCCESS)
+        return failed(has_loopback()
+                          ? "could not start; the lines above may say why"
+                          : "could not start; it needs a loopback interface (ip link set lo up)",
+                      rc);
+    server.running = true;
+    PMIx_Register_event_handler(&lost, 1, NULL, 0, on_lost, NULL, NULL);
+    int err = register_job(job, store);
+    return err < 0 ? err : register_ranks(job);
+}
+
+int launch_server_env(struct launch_job *job, int rank, struct launch_list *env)
+{
+    pmix_proc_t proc;
+    char **vars = NULL;
+    int err = 0;
+
+    (void)job;
+    PMIX_LOAD_PROCID(&proc, server.nspace, (pmix_rank_t)rank);
+    pmix_status_t rc = PMIx_server_setup_fork(&proc, &vars);
+    if (rc != PMIX_SUCCESS)
+        return failed("could not make the environment of a rank", rc);
+    for (int i = 0; vars && vars[i]; i++) {
+        char *eq = strchr(vars[i], '=');
+        if (eq && !err) {
+            *eq = '\0';
+            err = launch_list_setenv(env, vars[i], eq + 1);
+        }
+        free(vars[i]);
+    }
+    free(vars);
+    for (size_t i = 0; i < NTUNING && !err; i++)
+        err = launch_list_setenv(env, tuning[i][0], getenv(tuning[i][0]));
+    return err;
+}
+
+void launch_server_stop(struct launch_job *job)
+{
+    /* After a violent end the library may still hold collectives of dead ranks, and version 4.2
+     * crashes while it frees them.  Leaving is enough: launch_remove_files() has the rest. */
+    if (server.running && !job->ending)
+        PMIx_server_finalize();
+    server.running = false;
+}
+
+void launch_call_free(struct launch_call *call)
+{
+    free(call->data);
+    free(call->ranks);
+    free(call);
+}
+
+void launch_server_answer(struct launch_call *call, int err, const void *data, size_t len)
+{
+    pmix_modex_cbfunc_t cbfunc = (pmix_modex_cbfunc_t)call->answer;
+    char *copy = !err && len ? malloc(len) : NULL;
+    pmix_status_t status = err == -RT_ENOENT                 ? PMIX_ERR_NOT_FOUND
+                           : err == -RT_ETIMEOUT             ? PMIX_ERR_TIMEOUT
+                           : err || (len && !copy)           ? PMIX_ERR_NOMEM
+                                                             : PMIX_SUCCESS;
+    if (copy)
+        memcpy(copy, data, len);
+    cbfunc(status, copy, copy ? len : 0, call->cbdata, free, copy);
+    launch_call_free(call);
+}
+
+int launch_server_fetch(int rank, uint32_t number)
+{
+    pmix_proc_t proc;
+    PMIX_LOAD_PROCID(&proc, server.nspace, (pmix_rank_t)rank);
+    pmix_status_t rc = PMIx_server_dmodex_request(&proc, on_published, (void *)(uintptr_t)number);
+    return rc == PMIX_SUCCESS ? 0 : failed("could not read what a rank published", rc);
+}
+
+uint32_t launch_rank_on(const struct launch_job *job, int host, int i)
+{
+    return job->by_host ? job->by_host[job->hosts[host].begin + i] : (uint32_t)i;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A growing array of strings, NULL-terminated. */
+#ifndef LAUNCHER_LIST_H
+#define LAUNCHER_LIST_H
+
+
+struct launch_list { char **v; int n; };
+
+int launch_list_add(struct launch_list *l, const char *text);
+int launch_list_addf(struct launch_list *l, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Adds NAME=VALUE, replacing an entry of the same NAME. */
+int launch_list_setenv(struct launch_list *l, const char *name, const char *value);
+void launch_list_fini(struct launch_list *l);
+
+#endif

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Why a job ends before all ranks have done their work, and how: one message, SIGTERM, and
+ * SIGKILL after a grace.  The first cause decides the exit code; what happens to the other ranks
+ * afterwards is our own doing and not reported. */
+#include "launcher/host/spawn.h"
+#include "launcher/mpirun/end.h"
+#include "launcher/mpirun/head.h"
+#include "launcher/mpirun/io.h"
+#include "runtime/base/clock.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+/* SIGTERM to SIGKILL: the job is to be gone within a second of its cause. */
+#define GRACE_NS 400000000
+/* More than a dying process needs from the closing of its sockets to the signal of its death; from
+ * another host its end may come later than a peer's here that noticed it. */
+#define SUSPECT_NS     50000000
+#define SUSPECT_FAR_NS 250000000
+/* A rank waits two seconds for the answer to its PMIx_Finalize(), so where PMIx's thread is late
+ * the rank's end is seen before the call.  A rank is accused when PMIx has read its connection to
+ * the end (LAUNCH_LOST), or after this time, should PMIx never come to that. */
+#define LATE_MAX_NS    60000000000u
+
+static void say(const char *fmt, va_list args)
+{
+    char text[2048];
+    int n = snprintf(text, sizeof text, "mpirun: ");
+
+    n += vsnprintf(text + n, sizeof text - (size_t)n - 1, fmt, args);
+    if (n > (int)sizeof text - 2)
+        n = sizeof text - 2;
+    text[n] = '\n';
+    text[n + 1] = '\0';
+    launch_io_say(text);
+}
+
+void launch_say(const struct launch_job *job, const char *fmt, ...)
+{
+    va_list args;
+    (void)job;
+    va_start(args, fmt);
+    say(fmt, args);
+    va_end(args);
+}
+
+void launch_report(const struct launch_job *job, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    if (!job->opts->quiet)
+        say(fmt, args);
+    va_end(args);
+}
+
+/* To the process groups: a rank that is a shell script takes its children along. */
+void launch_signal_all(const struct launch_job *job, int sig)
+{
+    if (job->head)
+        head_signal(job->head, sig);
+    else
+        launch_signal_local(job, sig);
+}
+
+void launch_end_kill(struct launch_job *job)
+{
+    job->ending = job->killed = true;
+    launch_signal_all(job, SIGKILL);
+}
+
+void launch_end_begin(struct launch_job *job, int exit_code)
+{
+    if (job->ending)
+        return;
+    job->ending = true;
+    job->exit_code = exit_code;
+    job->kill_at_ns = rt_now_ns() + GRACE_NS;
+    launch_signal_all(job, SIGTERM);
+    launch_signal_all(job, SIGCONT);          /* a stopped process would not notice */
+}
+
+/* "rank 3 (./a.out, pid 123, host h)" */
+static const char *who(const struct launch_job *job, const struct launch_rank *r, char *text,
+                       size_t len)
+{
+    snprintf(text, len, "rank %d (%s, pid %ld, host %s)", r->rank,
+             job->opts->apps[r->app].argv.v[0], (long)r->pid,
+             job->head ? job->hosts[r->node].name : job->host);
+    return text;
+}
+
+/* "; ending the other 3 ranks that still run" */
+static const char *others(const struct launch_job *job, const struct launch_rank *r, char *text,
+                          size_t len)
+{
+    int n = job->nrunning - r->running;
+    *text = '\0';
+    if (n > 1)
+        snprintf(text, len, "; ending the other %d ranks that still run", n);
+    else if (n == 1)
+        snprintf(text, len, "; ending the other one, which still runs");
+    return text;
+}
+
+static const char *advice_for_signal(int sig)
+{
+    switch (sig) {
+    case SIGSEGV: case SIGBUS: case SIGFPE: case SIGILL: case SIGABRT: case SIGTRAP:
+        return "To find the place, allow a core file (ulimit -c unlimited) and open it with gdb.";
+    case SIGKILL:
+        return "Something outside the program did this; the kernel does when memory runs out "
+               "(dmesg says so).";
+    case SIGXCPU:
+        return "It used up its limit of processor time (ulimit -t).";
+    case SIGPIPE:
+        return "It wrote to a pipe or socket that nobody reads.";
+    default:
+        return "The signal came from outside or from the program itself.";
+    }
+}
+
+static void report(struct launch_job *job, struct launch_rank *r, int code, const char *how,
+                   const char *advice)
+{
+    char name[512], rest[80];
+
+    if (job->ending)
+        return;
+    if (!job->head)                           /* other hosts have sent them before its end */
+        launch_io_drain(job, r);              /* its last words come before ours */
+    launch_report(job, "%s %s%s; exit code %d.\n        %s", who(job, r, name, sizeof name), how,
+                  others(job, r, rest, sizeof rest), code, advice);
+    launch_end_begin(job, code);
+}
+
+/* A rank whose peer is killed may notice it, and give up, before the kernel has told us of the
+ * peer.  So a failure that is no signal waits a little for one. */
+static void suspect(struct launch_job *job, struct launch_rank *r, int code, const char *how,
+                    const char *advice)
+{
+    if (job->ending || job->suspect)
+        return;
+    job->suspect = r;
+    job->suspect_code = code;
+    job->suspect_advice = advice;
+    job->suspect_until_ns = rt_now_ns() + (job->head ? SUSPECT_FAR_NS : SUSPECT_NS);
+    snprintf(job->suspect_how, sizeof job->suspect_how, "%s", how);
+}
+
+void launch_end_check(struct launch_job *job)
+{
+    if (!job->suspect || job->ending)
+        return;
+    if ((job->nrunning == 0 && !job->suspect_waits) || rt_now_ns() >= job->suspect_until_ns)
+        report(job, job->suspect, job->suspect_code, job->suspect_how, job->suspect_advice);
+}
+
+/* A rank that ended well, but for a goodbye that may yet be heard. */
+static void suspect_silent(struct launch_job *job, struct launch_rank *r)
+{
+    if (job->ending || job->suspect)
+        return;
+    suspect(job, r, LAUNCH_EXIT_FAIL,
+            "ended with code 0 but without calling MPI_Finalize or MPI_Session_finalize",
+            "A rank must call MPI_Finalize before it ends, and finalize its sessions, or call "
+            "MPI_Abort to end the job.");
+    job->suspect_waits = !r->lost;
+    job->suspect_until_ns += r->lost ? 0 : LATE_MAX_NS;
+}
+
+/* Nothing will be heard of it any more. */
+static void end_wait(struct launch_job *job, struct launch_rank *r)
+{
+    r->lost = true;
+    if (job->suspect != r || !job->suspect_waits)
+        return;
+    job->suspect = NULL;
+    suspect_silent(job, r);
+}
+
+static bool is_silent(const struct launch_rank *r)
+{
+    return r->pid > 0 && !r->running && r->reported && !r->aborted && WIFEXITED(r->status) &&
+           WEXITSTATUS(r->status) == 0 && r->connected && !r->finalized;
+}
+
+/* It has been heard; the next one of whom it was not is suspected instead. */
+static void clear_silent(struct launch_job *job, const struct launch_rank *heard)
+{
+    if (job->suspect != heard || !job->suspect_waits)
+        return;
+    job->suspect = NULL;
+    job->suspect_waits = false;
+    for (int i = 0; i < job->n && !job->suspect; i++)
+        if (is_silent(&job->ranks[i]))
+            suspect_silent(job, &job->ranks[i]);
+}
+
+/* A rank that never calls MPI_Init, in a job whose other ranks do, leaves them waiting for it. */
+static void check_skipped(struct launch_job *job)
+{
+    if (job->nskipped == 0 || job->nconnected <= job->nfinalized)
+        return;
+    for (int i = 0; i < job->n; i++) {
+        struct launch_rank *r = &job->ranks[i];
+        if (r->pid > 0 && !r->running && !r->connected) {
+            suspect(
+                job, r, LAUNCH_EXIT_FAIL,
+                "ended without calling MPI_Init, while other ranks called it and may wait for it",
+                "When one rank of a job calls MPI_Init, all must.");
+            return;
+        }
+    }
+}
+
+/* What a process can exit with; an abort with a code whose low byte is 0 is still no success,
+ * unless that code is 0. */
+static int abort_exit_code(int code)
+{
+    return code & 255 ? code & 255 : code != 0;
+}
+
+void launch_end_event(struct launch_job *job, const struct launch_event *e)
+{
+    char how[320];
+
+    if (e->rank < 0 || e->rank >= job->n)
+        return;
+    struct launch_rank *r = &job->ranks[e->rank];
+    switch (e->kind) {
+    case LAUNCH_CONNECTED:
+        job->nconnected += !r->connected;
+        r->connected = true;
+        r->lost = false;
+        job->nfinalized -= r->finalized;      /* it had finished with MPI, and began again */
+        r->finalized = false;
+        check_skipped(job);
+        break;
+    case LAUNCH_FINALIZED:
+        job->nfinalized += !r->finalized;
+        r->finalized = true;
+        clear_silent(job, r);
+        break;
+    case LAUNCH_ABORT:
+        r->aborted = true;
+        snprintf(how, sizeof how, "aborted the job with code %d%s%s", e->code, *e->text ? ": " : "",
+                 e->text);
+        suspect(job, r, abort_exit_code(e->code), how,
+                "Its messages above may say more.");
+        break;
+    case LAUNCH_LOST:
+        end_wait(job, r);
+        break;
+    case LAUNCH_FENCE: case LAUNCH_FETCH: case LAUNCH_PUBLISHED:
+        break;                                /* of agents: relay.c */
+    }
+}
+
+void launch_end_missed(struct launch_job *job, struct launch_rank *r)
+{
+    report(job, r, LAUNCH_EXIT_FAIL, "ended while other ranks wait for it in a PMIx fence",
+           "Every rank that a fence names must enter it before it ends.");
+}
+
+void launch_end_exited(struct launch_job *job, struct launch_rank *r)
+{
+    char how[160];
+    int sig = WIFSIGNALED(r->status) ? WTERMSIG(r->status) : 0;
+    int code = sig ? 128 + sig : WEXITSTATUS(r->status);
+
+    if (r->aborted)
+        return;                               /* said when it called */
+    if (sig) {
+        snprintf(how, sizeof how, "was killed by signal %d (%s)", sig, strsignal(sig));
+        report(job, r, code, how, advice_for_signal(sig));
+    } else if (code) {
+        snprintf(how, sizeof how, "ended with code %d%s", code,
+                 r->connected && !r->finalized
+                     ? " without calling MPI_Finalize or MPI_Session_finalize"
+                     : "");
+        suspect(job, r, code, how, "The program chose this code; its messages above may say why.");
+    } else if (r->connected && !r->finalized) {
+        suspect_silent(job, r);
+    } else if (!r->connected) {
+        job->nskipped++;
+    }
+    check_skipped(job);
+}

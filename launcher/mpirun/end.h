@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Why and how a job ends. */
+#ifndef LAUNCHER_MPIRUN_END_H
+#define LAUNCHER_MPIRUN_END_H
+
+#include "launcher/job.h"
+
+void launch_end_exited(struct launch_job *job, struct launch_rank *r);
+void launch_end_event(struct launch_job *job, const struct launch_event *e);
+/* Others wait for ever for a rank that has ended. */
+void launch_end_missed(struct launch_job *job, struct launch_rank *r);
+void launch_end_begin(struct launch_job *job, int exit_code);
+/* Ends the job for the suspect when its time is up. */
+void launch_end_check(struct launch_job *job);
+void launch_end_kill(struct launch_job *job);
+void launch_signal_all(const struct launch_job *job, int sig);
+
+#endif

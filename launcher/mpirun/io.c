@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Output of the ranks to ours and our stdin to theirs.  A rank's bytes are passed on in whole
+ * lines, so lines of several ranks never mix; the exceptions are a line longer than
+ * LINE_MAX_BYTES, which goes in pieces, and an unfinished line of the rank that gets stdin, which
+ * may be a question to the user.  Nothing here blocks: while the reader of our stdout is slow, at
+ * most QUEUE_MAX_BYTES wait in memory, and the ranks' pipes are left to fill up.  Of a job over
+ * several hosts the bytes come from the agents, and our stdin goes to them.  Main thread only. */
+#include "launcher/mpirun/head.h"
+#include "launcher/mpirun/io.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#define READ_BYTES      65536     /* what a pipe holds */
+#define LINE_MAX_BYTES  (1 << 20)
+#define QUEUE_MAX_BYTES (4 << 20)
+/* An unfinished line that has waited this long may be a question. */
+#define PROMPT_NS       100000000
+
+/* Our stdout or stderr. */
+struct sink {
+    int fd;
+    char *buf;
+    size_t off, len, cap;         /* bytes off..len wait */
+    bool regular;                 /* a file: writing never blocks */
+    bool mid_line;                /* what was written last has no newline at its end */
+    int broken;                   /* errno of a write that failed: what comes is thrown away */
+};
+
+enum polled_kind { SINK, STREAM, INPUT, SOURCE };
+struct polled { enum polled_kind kind; void *what; };
+
+static struct {
+    struct sink sink[2];          /* stdout, stderr */
+    bool same;                    /* both are one terminal, pipe or file */
+    struct polled *polled;        /* what each pollfd is about, in order */
+    int npolled;
+    char *in;                     /* a piece of our stdin on its way to the ranks */
+    size_t in_len;
+    bool in_open;
+    bool in_tty;
+    bool lost;                    /* the file of a rank could not be written */
+} io = { .sink = { { .fd = 1 }, { .fd = 2 } } };
+
+/* ---- our side ---- */
+
+static int reserve(char **buf, size_t *cap, size_t need)
+{
+    size_t n = *cap ? *cap : READ_BYTES;
+    if (need <= *cap)
+        return 0;
+    while (n < need)
+        n *= 2;
+    char *p = realloc(*buf, n);
+    if (!p)
+        return -RT_ENOMEM;
+    *buf = p;
+    *cap = n;
+    return 0;
+}
+
+static void sink_put(struct sink *s, const char *text, size_t len)
+{
+    if (s->broken || len == 0)
+        return;
+    if (s->off && s->off == s->len)
+        s->off = s->len = 0;
+    if (s->off > QUEUE_MAX_BYTES) {
+        memmove(s->buf, s->buf + s->off, s->len - s->off);
+        s->len -= s->off;
+        s->off = 0;
+    }
+    if (reserve(&s->buf, &s->cap, s->len + len) < 0) {
+        log_error(LAUNCH, "out of memory; %zu bytes of output are lost", len);
+        return;
+    }
+    memcpy(s->buf + s->len, text, len);
+    s->len += len;
+}
+
+static size_t sink_waiting(const struct sink *s)
+{
+    return s->len - s->off;
+}
+
+/* How much may be written at once: a pipe or terminal that polls writable takes PIPE_BUF bytes
+ * without blocking.  The end of a line is preferred, so that the other sink may take its turn
+ * there. */
+static size_t sink_chunk(const struct sink *s)
+{
+    size_t n = sink_waiting(s), most = 4096;              /* PIPE_BUF on Linux */
+    if (s->regular || n <= most)
+        return n;
+    const char *end = memrchr(s->buf + s->off, '\n', most);
+    return end ? (size_t)(end - (s->buf + s->off)) + 1 : most;
+}
+
+static bool sink_writable(const struct sink *s)
+{
+    struct pollfd p = { .fd = s->fd, .events = POLLOUT };
+    return s->regular || (poll(&p, 1, 0) > 0 && (p.revents & (POLLOUT | POLLERR | POLLHUP)));
+}
+
+/* When both go to one place, one does not write into the middle of the other's line. */
+static bool sink_must_wait(const struct sink *s)
+{
+    const struct sink *other = &io.sink[s == &io.sink[0]];
+    return io.same && other->mid_line && sink_waiting(other);
+}
+
+static void sink_flush(struct sink *s)
+{
+    while (sink_waiting(s) && !s->broken && !sink_must_wait(s) && sink_writable(s)) {
+        ssize_t n = write(s->fd, s->buf + s->off, sink_chunk(s));
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (n < 0) {
+            int errno_was = errno;
+            if (errno != EPIPE)
+                log_error(LAUNCH, "could not write to %s: %m; output of ranks is lost",
+                          s->fd == 1 ? "stdout" : "stderr");
+            s->broken = errno_was;
+            s->off = s->len = 0;
+            return;
+        }
+        s->off += (size_t)n;
+        s->mid_line = s->buf[s->off - 1] != '\n';
+    }
+}
+
+void launch_io_say(const char *text)
+{
+    struct sink *s = &io.sink[1];
+    sink_put(s, text, strlen(text));
+    sink_flush(s);
+}
+
+bool launch_io_lost(void)
+{
+    return io.lost;
+}
+
+int launch_io_broken(void)
+{
+    return io.sink[0].broken;
+}
+
+/* ---- the ranks' side ---- */
+
+static int make_prefix(const struct launch_opts *o, const struct launch_stream *s, char *text,
+                       size_t len)
+{
+    struct timeval now;
+    struct tm tm;
+    size_t n = 0;
+
+    if (o->timestamp) {
+        gettimeofday(&now, NULL);
+        localtime_r(&now.tv_sec, &tm);
+        n = strftime(text, len, "%Y-%m-%dT%H:%M:%S", &tm);
+        n += (size_t)snprintf(text + n, len - n, ".%03d ", (int)(now.tv_usec / 1000));
+    }
+    if (o->tag)
+        n += (size_t)snprintf(text + n, len - n, "[1,%d]<%s>:", s->rank,
+                              s->is_err ? "stderr" : "stdout");
+    if (o->prefix_rank)
+        n += (size_t)snprintf(text + n, len - n, "[%d] ", s->rank);
+    return (int)n;
+}
+
+static void say_lost(const struct launch_opts *o, const struct launch_stream *s)
+{
+    log_error(LAUNCH, "could not write %s of rank %d to its file under '%s': %m; output is lost",
+              s->is_err ? "stderr" : "stdout", s->rank, o->output_dir);
+    io.lost = true;
+}
+
+/* Passes on the first `len` bytes of the buffer: whole lines, or a piece of one. */
+static void stream_emit(const struct launch_opts *o, struct launch_stream *s, size_t len)
+{
+    struct sink *sink = &io.sink[s->is_err];
+    char prefix[96];
+
+    if (s->file && fwrite(s->buf, 1, len, s->file) < len) {
+        say_lost(o, s);
+        fclose(s->file);
+        s->file = NULL;
+    }
+    if (o->output_dir && o->output_nocopy)
+        return;
+    int n = make_prefix(o, s, prefix, sizeof prefix);
+    if (n == 0) {
+        sink_put(sink, s->buf, len);
+        return;
+    }
+    for (size_t at = 0; at < len; ) {
+        const char *end = memchr(s->buf + at, '\n', len - at);
+        size_t line = end ? (size_t)(end - (s->buf + at)) + 1 : len - at;
+        if (!s->mid_line)
+            sink_put(sink, prefix, (size_t)n);
+        sink_put(sink, s->buf + at, line);
+        s->mid_line = !end;
+        at += line;
+    }
+}
+
+static void stream_consume(const struct launch_opts *o, struct launch_stream *s, size_t len)
+{
+    stream_emit(o, s, len);
+    s->len -= len;
+    memmove(s->buf, s->buf + len, s->len);
+}
+
+static void stream_close(const struct launch_opts *o, struct launch_stream *s)
+{
+    s->far = false;
+    if (s->len)
+        stream_consume(o, s, s->len);
+    if (s->mid_line && !(o->output_dir && o->output_nocopy))
+        /* What follows begins with a prefix of its own. */
+        sink_put(&io.sink[s->is_err], "\n", 1);
+    s->mid_line = false;
+    if (s->fd >= 0)
+        close(s->fd);
+    s->fd = -1;
+    if (s->file && fclose(s->file))
+        say_lost(o, s);
+    s->file = NULL;
+    free(s->buf);
+    s->buf = NULL;
+    s->cap = 0;
+}
+
+/* Takes n bytes that were put behind the buffer's end. */
+static void stream_take(const struct launch_opts *o, struct launch_stream *s, size_t n)
+{
+    const char *end = memrchr(s->buf + s->len, '\n', n);
+    s->len += n;
+    s->last_ns = rt_now_ns();
+    if (end)
+        stream_consume(o, s, (size_t)(end - s->buf) + 1);
+    if (s->len > LINE_MAX_BYTES)
+        stream_consume(o, s, s->len);
+}
+
+/* Reads once.  False when nothing more is there now. */
+static bool stream_read(const struct launch_opts *o, struct launch_stream *s)
+{
+    if (s->fd < 0)
+        return false;
+    if (reserve(&s->buf, &s->cap, s->len + READ_BYTES) < 0) {
+        /* Better a broken line than a lost one. */
+        stream_consume(o, s, s->len);
+        return true;
+    }
+    ssize_t n = read(s->fd, s->buf + s->len, READ_BYTES);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (n <= 0) {
+        stream_close(o, s);
+        return false;
+    }
+    stream_take(o, s, (size_t)n);
+    return true;
+}
+
+void launch_io_feed(struct launch_job *job, int rank, bool is_err, const void *data, size_t len)
+{
+    struct launch_stream *s = is_err ? &job->ranks[rank].err : &job->ranks[rank].out;
+    if (!s->far)
+        return;
+    if (len == 0) {
+        stream_close(job->opts, s);
+        return;
+    }
+    if (reserve(&s->buf, &s->cap, s->len + len) < 0) {
+        log_error(LAUNCH, "out of memory; %zu bytes of output are lost", len);
+        return;
+    }
+    memcpy(s->buf + s->len, data, len);
+    stream_take(job->opts, s, len);
+}
+
+void launch_io_far(struct launch_job *job)
+{
+    for (int i = 0; i < job->n; i++) {
+        job->ranks[i].out.far = true;
+        job->ranks[i].err.far = !job->opts->merge_stderr;
+    }
+}
+
+/* An unfinished line that may be a question: of the rank that reads our stdin, and quiet for a
+ * while. */
+static bool is_prompt(const struct launch_job *job, const struct launch_stream *s)
+{
+    return s->len && !s->is_err && s->rank == job->opts->stdin_rank;
+}
+
+static void pass_prompts(struct launch_job *job)
+{
+    if (job->opts->stdin_rank < 0 || job->opts->stdin_rank >= job->n)
+        return;
+    struct launch_stream *s = &job->ranks[job->opts->stdin_rank].out;
+    if (is_prompt(job, s) && rt_now_ns() - s->last_ns >= PROMPT_NS)
+        stream_consume(job->opts, s, s->len);
+}
+
+int launch_io_timeout_ms(const struct launch_job *job)
+{
+    if (job->opts->stdin_rank < 0 || job->opts->stdin_rank >= job->n)
+        return -1;
+    return is_prompt(job, &job->ranks[job->opts->stdin_rank].out) ? PROMPT_NS / 1000000 : -1;
+}
+
+void launch_io_drain(struct launch_job *job, struct launch_rank *r)
+{
+    /* A child of the rank may go on writing for ever: no more than a full pipe and a bit is
+     * taken. */
+    for (int i = 0; i < 4 && stream_read(job->opts, &r->out); i++) { }
+    for (int i = 0; i < 4 && stream_read(job->opts, &r->err); i++) { }
+}
+
+/* ---- stdin ---- */
+
+/* A terminal may be read only by its foreground group; others are stopped for trying. */
+static bool may_read_stdin(void)
+{
+    return !io.in_tty || tcgetpgrp(0) == getpgrp();
+}
+
+static void input_close(struct launch_rank *r)
+{
+    if (r->in_fd >= 0)
+        close(r->in_fd);
+    r->in_fd = -1;
+}
+
+static bool input_pending(const struct launch_job *job)
+{
+    if (job->head)
+        return head_input_busy(job->head);
+    for (int i = 0; i < job->n; i++)
+        if (job->ranks[i].in_fd >= 0 && job->ranks[i].in_off < io.in_len)
+            return true;
+    return false;
+}
+
+static void input_write(struct launch_rank *r)
+{
+    ssize_t n = write(r->in_fd, io.in + r->in_off, io.in_len - r->in_off);
+    if (n > 0)
+        r->in_off += (size_t)n;
+    else if (n < 0 && errno != EAGAIN && errno != EINTR)
+        input_close(r);                                    /* the rank does not read any more */
+}
+
+static void source_read(struct launch_job *job)
+{
+    ssize_t n = read(0, io.in, READ_BYTES);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0)
+        io.in_open = false;
+    io.in_len = n > 0 ? (size_t)n : 0;
+    if (job->head)
+        head_input(job->head, io.in, io.in_len);
+    for (int i = 0; i < job->n; i++) {
+        job->ranks[i].in_off = 0;
+        if (n <= 0)
+            input_close(&job->ranks[i]);
+    }
+}
+
+/* ---- the loop's side ---- */
+
+/* As mkdir -p. */
+static int make_folders(const char *path)
+{
+    char part[4096];
+    snprintf(part, sizeof part, "%s", path);
+    for (char *p = part + 1;; p++) {
+        char c = *p;
+        if (c != '/' && c != '\0')
+            continue;
+        *p = '\0';
+        if (mkdir(part, 0777) < 0 && errno != EEXIST)
+            return -RT_ESYS;
+        if (c == '\0')
+            return 0;
+        *p = c;
+    }
+}
+
+static int open_file(const struct launch_opts *o, struct launch_stream *s, int digits)
+{
+    char path[4096];
+
+    snprintf(path, sizeof path, "%s/1/rank.%0*d", o->output_dir, digits, s->rank);
+    if (make_folders(path) < 0)
+        return -RT_ESYS;
+    snprintf(path, sizeof path, "%s/1/rank.%0*d/%s", o->output_dir, digits, s->rank,
+             s->is_err ? "stderr" : "stdout");
+    s->file = fopen(path, "we");
+    return s->file ? 0 : -RT_ESYS;
+}
+
+int launch_io_open_files(struct launch_job *job)
+{
+    int digits = snprintf(NULL, 0, "%d", job->n - 1), err = 0;
+
+    for (int i = 0; i < job->n && job->opts->output_dir && !err; i++) {
+        err = open_file(job->opts, &job->ranks[i].out, digits);
+        if (!err && !job->opts->merge_stderr)
+            err = open_file(job->opts, &job->ranks[i].err, digits);
+    }
+    if (err)
+        launch_say(job, "could not write the output of ranks under '%s': %s; nothing was started",
+                   job->opts->output_dir, strerror(errno));
+    return err;
+}
+
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+int launch_io_init(struct launch_job *job)
+{
+    struct stat st[2] = { 0 };
+
+    for (int i = 0; i < 2; i++) {
+        io.sink[i].fd = i + 1; /* warnings may wait there already */
+        fstat(i + 1, &st[i]);
+        io.sink[i].regular = S_ISREG(st[i].st_mode);
+    }
+    io.same = same_file(&st[0], &st[1]);
+    io.in_tty = isatty(0);
+    /* Otherwise the rank reads our stdin itself. */
+    io.in_open = job->opts->stdin_rank == LAUNCH_STDIN_ALL ||
+                 (job->opts->stdin_rank >= 0 && (io.in_tty || job->head));
+    io.in = malloc(READ_BYTES);
+    io.polled = malloc(((size_t)job->n * 3 + 3) * sizeof *io.polled);
+    for (int i = 0; i < job->n; i++) {
+        struct launch_rank *r = &job->ranks[i];
+        r->out = (struct launch_stream){ .fd = -1, .rank = i };
+        r->err = (struct launch_stream){ .fd = -1, .rank = i, .is_err = true };
+        r->in_fd = -1;
+    }
+    return io.in && io.polled ? 0 : -RT_ENOMEM;
+}
+
+static void add_fd(struct pollfd *fds, int fd, short events, enum polled_kind kind, void *what)
+{
+    fds[io.npolled] = (struct pollfd){ .fd = fd, .events = events };
+    io.polled[io.npolled++] = (struct polled){ kind, what };
+}
+
+static void add_stream(struct pollfd *fds, struct launch_stream *s)
+{
+    if (s->fd >= 0 && sink_waiting(&io.sink[s->is_err]) < QUEUE_MAX_BYTES)
+        add_fd(fds, s->fd, POLLIN, STREAM, s);
+}
+
+int launch_io_fds(struct launch_job *job, struct pollfd *fds)
+{
+    io.npolled = 0;
+    for (int i = 0; i < 2; i++)
+        if (sink_waiting(&io.sink[i]) && !io.sink[i].broken && !sink_must_wait(&io.sink[i]))
+            add_fd(fds, io.sink[i].fd, POLLOUT, SINK, &io.sink[i]);
+    bool pending = input_pending(job);
+    if (io.in_open && !pending && may_read_stdin())
+        add_fd(fds, 0, POLLIN, SOURCE, NULL);
+    for (int i = 0; i < job->n; i++) {
+        struct launch_rank *r = &job->ranks[i];
+        add_stream(fds, &r->out);
+        add_stream(fds, &r->err);
+        if (pending && r->in_fd >= 0 && r->in_off < io.in_len)
+            add_fd(fds, r->in_fd, POLLOUT, INPUT, r);
+    }
+    return io.npolled;
+}
+
+void launch_io_step(struct launch_job *job, const struct pollfd *fds, int nfds)
+{
+    for (int i = 0; i < nfds; i++) {
+        if (!fds[i].revents)
+            continue;
+        switch (io.polled[i].kind) {
+        case STREAM: stream_read(job->opts, io.polled[i].what); break;
+        case INPUT:  input_write(io.polled[i].what); break;
+        case SOURCE: source_read(job); break;
+        case SINK:   break;                                /* flushed below */
+        }
+    }
+    pass_prompts(job);
+    sink_flush(&io.sink[0]);
+    sink_flush(&io.sink[1]);
+}
+
+bool launch_io_full(void)
+{
+    return sink_waiting(&io.sink[0]) >= QUEUE_MAX_BYTES ||
+           sink_waiting(&io.sink[1]) >= QUEUE_MAX_BYTES;
+}
+
+bool launch_io_busy(void)
+{
+    return sink_waiting(&io.sink[0]) || sink_waiting(&io.sink[1]);
+}
+
+bool launch_io_idle(const struct launch_job *job)
+{
+    for (int i = 0; i < job->n; i++)
+        if (job->ranks[i].out.fd >= 0 || job->ranks[i].err.fd >= 0 || job->ranks[i].out.far ||
+            job->ranks[i].err.far)
+            return false;
+    return !launch_io_busy();
+}
+
+void launch_io_fini(struct launch_job *job)
+{
+    for (int i = 0; i < job->n; i++) {
+        stream_close(job->opts, &job->ranks[i].out);
+        stream_close(job->opts, &job->ranks[i].err);
+        input_close(&job->ranks[i]);
+    }
+    sink_flush(&io.sink[0]);
+    sink_flush(&io.sink[1]);
+    free(io.sink[0].buf);
+    free(io.sink[1].buf);
+    free(io.in);
+    free(io.polled);
+    memset(&io, 0, sizeof io);
+}

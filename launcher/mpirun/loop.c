@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The main loop: signals, events of the PMIx server, output and input, until every rank has gone
+ * and all its output is written.  The order within a turn matters: events before deaths (a rank
+ * that finalised is then known to have done so), and of several deaths seen at once a signal
+ * before code 0 before another code, because the last is often a consequence. */
+#include "launcher/host/spawn.h"
+#include "launcher/mpirun/end.h"
+#include "launcher/mpirun/head.h"
+#include "launcher/mpirun/io.h"
+#include "launcher/mpirun/loop.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+/* Children that left the ranks' process groups may hold our pipes open: not longer.  Agents do the
+ * same by themselves, and have time to send what was written. */
+#define LINGER_NS     200000000
+#define LINGER_FAR_NS 20000000000ull
+
+struct loop {
+    struct launch_job *job;
+    int signal_fd;
+    struct pollfd *fds;           /* signals, events, then those of io.c */
+    uint64_t timeout_at_ns;       /* 0 = none */
+    uint64_t linger_until_ns;     /* set when the last rank has gone */
+    int interrupts;               /* SIGINT and the like so far */
+};
+
+static void read_events(struct loop *l)
+{
+    struct launch_event e;
+    while (read(l->job->event_fd, &e, sizeof e) == sizeof e)
+        launch_end_event(l->job, &e);
+}
+
+static bool is_shell(void *arg, pid_t pid, int status)
+{
+    struct launch_job *job = arg;
+    if (job->head)                            /* the ranks' pids are those of other hosts */
+        head_exited(job->head, pid, status);
+    return job->head;
+}
+
+static void reap(struct loop *l)
+{
+    launch_reap(l->job, is_shell, l->job);
+    read_events(l);               /* what a rank said before its death is all here now */
+    launch_tell_dead(l->job, launch_end_exited);
+}
+
+/* Ctrl-C and its like: first politely, then at once. */
+static void interrupt(struct loop *l, int sig)
+{
+    if (l->job->nrunning == 0) {              /* only output is left, and its reader is slow */
+        l->interrupts = 2;
+        l->job->exit_code = 128 + sig;
+        return;
+    }
+    if (l->interrupts++ == 0 && !l->job->ending) {
+        launch_report(l->job, "%s: ending %d rank%s; once more kills at once", strsignal(sig),
+                      l->job->nrunning, l->job->nrunning == 1 ? "" : "s");
+        launch_end_begin(l->job, 128 + sig);
+    } else if (l->interrupts > 1) {
+        launch_end_kill(l->job);
+    }
+}
+
+/* Stops the ranks, then this process; goes on when it is continued. */
+static void suspend(struct loop *l)
+{
+    launch_signal_all(l->job, SIGTSTP);
+    /* SIGTSTP is ignored by groups that no shell controls. */
+    launch_signal_all(l->job, SIGSTOP);
+    kill(getpid(), SIGSTOP);
+    launch_signal_all(l->job, SIGCONT);
+}
+
+static void read_signals(struct loop *l)
+{
+    struct signalfd_siginfo s;
+    while (read(l->signal_fd, &s, sizeof s) == sizeof s) {
+        switch ((int)s.ssi_signo) {
+        case SIGCHLD: reap(l); break;
+        case SIGTSTP: suspend(l); break;
+        case SIGUSR1:
+        case SIGUSR2: launch_signal_all(l->job, (int)s.ssi_signo); break;
+        case SIGCONT: launch_signal_all(l->job, SIGCONT); break;
+        default:      interrupt(l, (int)s.ssi_signo); break;
+        }
+    }
+}
+
+static void check_time(struct loop *l)
+{
+    struct launch_job *job = l->job;
+    uint64_t now = rt_now_ns();
+
+    if (l->timeout_at_ns && now >= l->timeout_at_ns && !job->ending) {
+        launch_report(
+            job, "the job did not end within %d s (--timeout); ending its %d rank%s; exit code %d",
+            job->opts->timeout_s, job->nrunning, job->nrunning == 1 ? "" : "s",
+            LAUNCH_EXIT_TIMEOUT);
+        launch_end_begin(job, LAUNCH_EXIT_TIMEOUT);
+    }
+    launch_end_check(job);
+    if (job->ending && !job->killed && job->nrunning && now >= job->kill_at_ns)
+        launch_end_kill(job);
+    /* As a program in a pipeline ends: silently, by SIGPIPE. */
+    if (launch_io_broken() && !job->ending)
+        launch_end_begin(job, launch_io_broken() == EPIPE ? 128 + SIGPIPE : LAUNCH_EXIT_FAIL);
+    bool awaited = job->suspect && !job->ending; /* a word that is on its way may clear it */
+    if (job->nrunning == 0 && !awaited && !l->linger_until_ns) {
+        launch_signal_all(job, SIGKILL);      /* what the ranks' groups still hold */
+        if (job->head)
+            head_finish(job->head);
+        l->linger_until_ns = now + (job->head ? LINGER_FAR_NS : LINGER_NS);
+    }
+}
+
+static int sooner(int timeout_ms, uint64_t at_ns)
+{
+    uint64_t now = rt_now_ns();
+    int ms = at_ns <= now ? 0 : (int)((at_ns - now) / 1000000 + 1);
+    return timeout_ms < 0 || ms < timeout_ms ? ms : timeout_ms;
+}
+
+static int poll_timeout(const struct loop *l)
+{
+    int ms = launch_io_timeout_ms(l->job);
+    if (l->timeout_at_ns && !l->job->ending)
+        ms = sooner(ms, l->timeout_at_ns);
+    if (l->job->ending && !l->job->killed)
+        ms = sooner(ms, l->job->kill_at_ns);
+    if (l->job->suspect && !l->job->ending)
+        ms = sooner(ms, l->job->suspect_until_ns);
+    if (l->job->head && head_timeout_ms(l->job->head) >= 0)
+        ms = sooner(ms, rt_now_ns() + (uint64_t)head_timeout_ms(l->job->head) * 1000000);
+    if (l->linger_until_ns)
+        ms = sooner(ms, rt_now_ns() + LINGER_NS / 4);
+    return ms;
+}
+
+/* Everything has gone and is written; or somebody holds a pipe open; or the user does not want to
+ * wait for the writing. */
+static bool is_done(const struct loop *l)
+{
+    if (l->job->nrunning > 0 || (l->job->suspect && !l->job->ending))
+        return false;
+    bool told = !l->job->head || head_finished(l->job->head);
+    if ((launch_io_idle(l->job) && told) || l->interrupts > 1 || launch_io_broken())
+        return true;
+    return rt_now_ns() >= l->linger_until_ns && !launch_io_busy();
+}
+
+int launch_loop(struct launch_job *job, int signal_fd)
+{
+    struct loop l = { .job = job, .signal_fd = signal_fd };
+
+    size_t nhead = job->head ? (size_t)head_nfds(job->head) : 0;
+    l.fds = malloc(((size_t)job->n * 3 + 5 + nhead) * sizeof *l.fds);
+    if (!l.fds) {
+        launch_end_kill(job);
+        return LAUNCH_EXIT_FAIL;
+    }
+    if (job->opts->timeout_s > 0)
+        l.timeout_at_ns = job->began_ns + (uint64_t)job->opts->timeout_s * 1000000000u;
+    reap(&l);                                 /* deaths before the signals were looked at */
+    for (check_time(&l); !is_done(&l); check_time(&l)) {
+        l.fds[0] = (struct pollfd){ .fd = signal_fd, .events = POLLIN };
+        l.fds[1] = (struct pollfd){ .fd = job->event_fd, .events = POLLIN };
+        int n = launch_io_fds(job, l.fds + 2);
+        int nfar = job->head ? head_fds(job->head, l.fds + 2 + n) : 0;
+        if (poll(l.fds, (nfds_t)(2 + n + nfar), poll_timeout(&l)) < 0 && errno != EINTR) {
+            log_error(LAUNCH, "poll: %m");
+            launch_end_kill(job);
+            break;
+        }
+        if (l.fds[1].revents)
+            read_events(&l);
+        if (l.fds[0].revents)
+            read_signals(&l);
+        if (job->head) {
+            head_step(job->head, l.fds + 2 + n);
+            launch_tell_dead(job, launch_end_exited);
+            head_check_fences(job->head);
+        }
+        launch_io_step(job, l.fds + 2, n);
+    }
+    free(l.fds);
+    return job->exit_code || !launch_io_lost() ? job->exit_code : LAUNCH_EXIT_FAIL;
+}

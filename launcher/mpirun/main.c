@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mpirun: starts the ranks of one job and stays until all have gone.  On this host alone, the PMIx
+ * server runs in this process, on its own thread; on several, in an agent on each (agent.c), and
+ * this process is their head (head.c).  Everything else happens on the main thread. */
+#include "launcher/host/guard.h"
+#include "launcher/host/place.h"
+#include "launcher/host/server.h"
+#include "launcher/host/show.h"
+#include "launcher/host/spawn.h"
+#include "launcher/list.h"
+#include "launcher/mpirun/end.h"
+#include "launcher/mpirun/head.h"
+#include "launcher/mpirun/io.h"
+#include "launcher/mpirun/loop.h"
+#include "launcher/options/assign.h"
+#include "launcher/options/parse.h"
+#include "runtime/base/cfg.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/mem/node.h"
+#include "runtime/topo/topo.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+extern char **environ;
+static char *no_environment[] = { NULL };
+
+/* A closed stdin, stdout or stderr would be the number of the next pipe. */
+static void open_standard_fds(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    while (fd >= 0 && fd <= 2 && fcntl(fd, F_SETFD, 0) == 0);
+    if (fd > 2)
+        close(fd);
+}
+
+/* Copies the environment for the ranks, without what ties this process to a PMIx server: mpirun
+ * may run inside a rank or an allocation, and its own job is a new one. */
+static int save_environment(struct launch_list *saved)
+{
+    for (char **e = environ; *e; e++)
+        if ((strncmp(*e, "PMIX_", 5) || !strncmp(*e, "PMIX_MCA_", 9)) &&
+            launch_list_add(saved, *e) < 0)
+            return LAUNCH_EXIT_FAIL;
+    for (char **e = environ; *e; ) {
+        char name[256];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(*e, "="), *e);
+        if (strncmp(name, "PMIX_", 5) || !strncmp(name, "PMIX_MCA_", 9) || unsetenv(name) < 0)
+            e++;
+    }
+    return 0;
+}
+
+/* Signals become readable; those that were ignored when mpirun started (nohup, background jobs)
+ * stay ignored.  Before PMIx starts its thread, which inherits the mask. */
+static int open_signals(void)
+{
+    static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT };
+    struct sigaction now;
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
+        if (sigaction(wanted[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+            sigaddset(&set, wanted[i]);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f fails, and is reported */
+    /* Whoever started us may ignore it, and we would miss every death. */
+    signal(SIGCHLD, SIG_DFL);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int check_stdin(const struct launch_job *job)
+{
+    if (job->opts->stdin_rank < job->n)
+        return 0;
+    launch_say(job, "--stdin: rank %d is outside 0..%d", job->opts->stdin_rank, job->n - 1);
+    return LAUNCH_EXIT_USAGE;
+}
+
+/* Counts, places and shows the ranks. */
+static int plan(struct launch_job *job)
+{
+    const struct launch_opts *o = job->opts;
+    if (o->topo_xml && rt_topo_load(o->topo_xml) < 0)
+        return LAUNCH_EXIT_FAIL;
+    hwloc_topology_t topo = rt_topo_hwloc();
+    if (!topo)
+        return LAUNCH_EXIT_FAIL;
+    if (launch_count_objects(topo, job->hosts[0].nobj) < 0) {
+        launch_say(job, "found no core that this process may use");
+        return LAUNCH_EXIT_FAIL;
+    }
+    int code = launch_assign(job);
+    if (!code)
+        code = check_stdin(job);
+    if (!code)
+        code = launch_place(job, topo);
+    if (!code && o->display_map)
+        launch_show_map(job, topo, stdout);
+    if (!code && o->report_bindings)
+        launch_show_bindings(job, topo, stderr);
+    return code;
+}
+
+static void name_job(struct launch_job *job)
+{
+    if (gethostname(job->host, sizeof job->host) < 0)
+        snprintf(job->host, sizeof job->host, "localhost");
+    job->host[sizeof job->host - 1] = '\0';
+    snprintf(job->nspace, sizeof job->nspace, "weft-%.100s-%ld-%llx", job->host, (long)getpid(),
+             (unsigned long long)rt_now_ns());
+}
+
+static int run(struct launch_job *job)
+{
+    char segment[4096];
+    int signal_fd = open_signals();
+    if (signal_fd < 0) {
+        launch_say(job, "signalfd: %s", strerror(errno));
+        return LAUNCH_EXIT_FAIL;
+    }
+    int code = launch_raise_limits(job);
+    if (code)
+        return code;
+    rt_node_name(job->nspace, 0, segment, sizeof segment);
+    if (launch_io_init(job) < 0 || launch_io_open_files(job) < 0 ||
+        launch_guard_start(job, segment, -1, -1) || launch_server_start(job, segment) < 0)
+        return LAUNCH_EXIT_FAIL;
+    code = launch_spawn(job);
+    if (code)
+        launch_end_begin(job, code);
+    else if (job->opts->verbose)
+        launch_report(job, "started %d ranks, job %s", job->n, job->nspace);
+    code = launch_loop(job, signal_fd);
+    launch_server_stop(job);
+    launch_remove_files(segment); /* there when the job died before its last rank attached */
+    launch_guard_stop();
+    launch_io_fini(job);
+    return code;
+}
+
+/* The same over several hosts, which count, place and show by themselves. */
+static int run_far(struct launch_job *job)
+{
+    int signal_fd = open_signals();
+    int code = signal_fd < 0 ? LAUNCH_EXIT_FAIL : head_start(job, signal_fd);
+    if (!code && !job->opts->dry_run) {
+        head_go(job->head);
+        if (job->opts->verbose)
+            launch_report(job, "started %d ranks on %d hosts, job %s", job->n, job->nhosts,
+                          job->nspace);
+        code = launch_loop(job, signal_fd);
+    }
+    head_stop(job);
+    if (job->ranks)
+        launch_io_fini(job);
+    return code;
+}
+
+/* This host alone, or the hosts asked for.  True when there are others. */
+static bool choose_hosts(struct launch_job *job, struct launch_host *here)
+{
+    *here = (struct launch_host){ .name = job->host, .self = true };
+    job->hosts = job->opts->nhosts ? job->opts->hosts : here;
+    job->nhosts = job->opts->nhosts ? job->opts->nhosts : 1;
+    return job->nhosts > 1 || !job->hosts[0].self;
+}
+
+int main(int argc, char **argv)
+{
+    struct launch_host here;
+    struct launch_opts opts;
+    struct launch_job job = { .opts = &opts, .event_fd = -1, .began_ns = rt_now_ns() };
+    struct launch_list env = { 0 };
+
+    open_standard_fds();
+    name_job(&job);
+    rt_log_identify(job.host, -1);
+    if (rt_cfg_load() < 0 || save_environment(&env))
+        return LAUNCH_EXIT_FAIL;
+    job.env = env.v ? env.v : no_environment;
+    int code = launch_parse(argc, argv, &opts);
+    if (code || opts.exit_now >= 0) {
+        launch_opts_fini(&opts);
+        launch_list_fini(&env);
+        return code;
+    }
+    bool far = choose_hosts(&job, &here);
+    if (far && !opts.topo_xml) {
+        code = run_far(&job);
+    } else {
+        launch_server_tune();
+        code = plan(&job);
+        if (!code && !opts.dry_run)
+            code = launch_check_programs(&job);
+        if (!code && !opts.dry_run)
+            code = run(&job);
+    }
+    /* PMIx's thread still runs: see launch_server_stop(). */
+    if (job.ending) {
+        fflush(NULL);
+        _exit(code);
+    }
+    for (int i = 0; i < job.n && job.ranks; i++) {
+        hwloc_bitmap_free(job.ranks[i].place);
+        hwloc_bitmap_free(job.ranks[i].cpus);
+    }
+    rt_topo_fini();
+    free(job.ranks);
+    launch_opts_fini(&opts);
+    launch_list_fini(&env);
+    return code;
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which rank runs on which host.  Each program of the command line in turn: first how many of its
+ * ranks each of its hosts takes, then which they are.  Pure functions of the options and of what
+ * the hosts told of themselves, so that tests run them for hosts that we do not have; where on its
+ * host a rank goes is place.c's, there.  Main thread. */
+#include "launcher/job.h"
+#include "launcher/options/assign.h"
+#include "launcher/options/hosts.h"
+#include "launcher/options/options.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A host that the program at hand may use. */
+struct candidate {
+    struct launch_host *host;
+    int node;
+    int most; /* ranks of this program, by --host; 0 = no limit of its own */
+    int n;    /* ranks of this program so far */
+};
+
+struct deal {
+    const struct launch_opts *o;
+    struct launch_host *hosts;
+    struct candidate *c; /* of the program at hand */
+    int nc;
+    int napp; /* its number */
+};
+
+static bool is_unit(enum launch_obj obj)
+{
+    return obj == LAUNCH_CORE || obj == LAUNCH_HWTHREAD || obj == LAUNCH_UNSET;
+}
+
+static int clip(long n) { return n > INT_MAX / 4 ? INT_MAX / 4 : (int)n; }
+
+/* Objects on that host to map by; 0: its agent has not told yet. */
+static int objects_of(const struct launch_opts *o, const struct launch_host *h)
+{
+    if (is_unit(o->map))
+        return h->nobj[o->hwthreads ? LAUNCH_HWTHREAD : LAUNCH_CORE];
+    return o->map == LAUNCH_NODE ? 1 : h->nobj[o->map];
+}
+
+/* Ranks that fit on a host without oversubscribing it; -1: its agent has not told yet. */
+static int slots_of(const struct launch_opts *o, const struct launch_host *h)
+{
+    int units = h->nobj[o->hwthreads ? LAUNCH_HWTHREAD : LAUNCH_CORE];
+    if (h->slots_given)
+        return h->slots;
+    return units == 0 ? -1 : units >= o->pe ? units / o->pe : 1;
+}
+
+/* Ranks that the mapping puts on a host at first.  ppr is the user's own word, so it may exceed
+ * slots unless that is forbidden. */
+static int capacity(const struct launch_opts *o, const struct launch_host *h)
+{
+    int slots = slots_of(o, h), n = slots;
+    if (o->ppr) {
+        int objects = objects_of(o, h);
+        n = objects ? clip((long)o->ppr * objects) : -1;
+        if (o->no_oversubscribe && n > slots)
+            n = slots;
+    }
+    return h->max_slots && n > h->max_slots ? h->max_slots : n;
+}
+
+/* Room for one more of this program, within capacity or, with `over`, beyond it. */
+static int room(const struct deal *d, const struct candidate *c, bool over)
+{
+    int most = over ? INT_MAX : capacity(d->o, c->host);
+    if (c->host->max_slots && c->host->max_slots < most)
+        most = c->host->max_slots;
+    int left = most - c->host->nranks;
+    if (!over && c->most && !d->o->ppr && c->most - c->n < left)
+        left = c->most - c->n;
+    return left > 0 ? left : 0;
+}
+
+static long room_of_all(const struct deal *d)
+{
+    long sum = 0;
+    for (int i = 0; i < d->nc; i++)
+        sum += room(d, &d->c[i], false);
+    return sum;
+}
+
+static int set_candidates(struct deal *d, const struct launch_app *app, int nhosts)
+{
+    d->nc = app->npicks ? app->npicks : nhosts;
+    d->c = calloc((size_t)d->nc + 1, sizeof *d->c);
+    if (!d->c)
+        return launch_usage("out of memory");
+    for (int i = 0; i < d->nc; i++) {
+        int node = app->npicks ? app->picks[i].host : i;
+        d->c[i] = (struct candidate){ .host = &d->hosts[node],
+                                      .node = node,
+                                      .most = app->npicks ? app->picks[i].slots : 0 };
+    }
+    return 0;
+}
+
+static int take(struct candidate *c, int n)
+{
+    c->n += n;
+    c->host->nranks += n;
+    return n;
+}
+
+/* Hosts that --host only names share the ranks evenly; where somebody has counted slots, or the
+ * hosts are those of a file or an allocation, one is filled after the other. */
+static bool shares_evenly(const struct deal *d)
+{
+    for (int i = 0; i < d->nc; i++)
+        if (!d->c[i].host->named || d->c[i].host->slots_given || d->c[i].most)
+            return false;
+    return !d->o->ppr;
+}
+
+/* The ranks on the emptiest host that has room. */
+static int lowest(const struct deal *d, bool over)
+{
+    int least = INT_MAX;
+    for (int i = 0; i < d->nc; i++)
+        if (room(d, &d->c[i], over) && d->c[i].host->nranks < least)
+            least = d->c[i].host->nranks;
+    return least;
+}
+
+/* One round over the hosts; with `each` 0 as many on each as go, else at most `each`.  What exceeds
+ * the slots is dealt in proportion to them while it goes evenly, then one by one. */
+static int deal_round(struct deal *d, int left, int each, bool over)
+{
+    bool even = shares_evenly(d);
+    int dealt = 0, level = even ? lowest(d, over) : INT_MAX;
+    long all = 0;
+    for (int i = 0; i < d->nc; i++)
+        all += slots_of(d->o, d->c[i].host);
+    for (int i = 0; i < d->nc && dealt < left; i++) {
+        int slots = slots_of(d->o, d->c[i].host), here = room(d, &d->c[i], over);
+        int most = even || each ? 1 : !over ? INT_MAX : left >= all ? slots : 1;
+        if (d->c[i].host->nranks > level)
+            continue;
+        here = here < most ? here : most;
+        dealt += take(&d->c[i], here < left - dealt ? here : left - dealt);
+    }
+    return dealt;
+}
+
+/* Within the slots, then beyond them in rounds; what is left does not fit. */
+static int deal_ranks(struct deal *d, int left, bool may_exceed)
+{
+    int each = d->o->map == LAUNCH_NODE && !d->o->ppr, dealt;
+    for (int over = 0; over <= (may_exceed ? 1 : 0); over++)
+        do {
+            dealt = deal_round(d, left, each, over != 0);
+            left -= dealt;
+        } while (left > 0 && dealt > 0);
+    return left;
+}
+
+/* ---- what does not fit ---- */
+
+static bool slots_were_said(const struct deal *d)
+{
+    for (int i = 0; i < d->nc; i++)
+        if (d->c[i].host->slots_given || d->c[i].most)
+            return true;
+    return false;
+}
+
+/* "a 4, b 2 and 17 more" */
+static void name_slots(const struct deal *d, char *text, size_t len)
+{
+    enum { SHOWN = 8 };
+    size_t at = 0;
+    *text = '\0';
+    for (int i = 0; i < d->nc && i < SHOWN && at < len; i++)
+        at += (size_t)snprintf(text + at, len - at, "%s%.64s %d", i ? ", " : "", d->c[i].host->name,
+                               capacity(d->o, d->c[i].host));
+    if (d->nc > SHOWN && at < len)
+        snprintf(text + at, len - at, " and %d more host%s", d->nc - SHOWN,
+                 d->nc == SHOWN + 1 ? "" : "s");
+}
+
+static const char *object_name(enum launch_obj obj)
+{
+    static const char *const names[] = { "node",     "package", "NUMA node", "L3 cache", "L2 cache",
+                                         "L1 cache", "core",    "core",      "core" };
+    return names[obj];
+}
+
+static int does_not_fit(const struct deal *d, int n, int left, bool may_exceed)
+{
+    char text[1024], program[64] = "", per[80] = "";
+    const char *advice = may_exceed  ? "max_slots is a limit that --oversubscribe does not lift"
+                         : d->o->ppr ? "a smaller -n or more hosts would fit"
+                         : d->o->no_oversubscribe ? "--nooversubscribe was given"
+                                                  : "--oversubscribe allows more ranks than slots";
+    name_slots(d, text, sizeof text);
+    if (d->o->napps > 1)
+        snprintf(program, sizeof program, " of program %d", d->napp);
+    if (d->o->ppr)
+        snprintf(per, sizeof per, "%d for each %s makes ", d->o->ppr,
+                 d->o->hwthreads && is_unit(d->o->map) ? "hardware thread"
+                                                       : object_name(d->o->map));
+    return launch_usage(
+        "%d rank%s%s asked for, but %s%d slot%s on %d host%s (%s)%s; %s; nothing was "
+        "started",
+        n, n == 1 ? "" : "s", program,
+        *per            ? per
+        : n - left == 1 ? "there is "
+                        : "there are ",
+        n - left, n - left == 1 ? "" : "s", d->nc, d->nc == 1 ? "" : "s", text,
+        d->napp ? " after the programs before" : "", advice);
+}
+
+/* ---- which rank is where ---- */
+
+/* In turn over the hosts, or host by host. */
+static int number_ranks(struct launch_job *job, struct deal *d, int first, int n)
+{
+    const struct launch_opts *o = d->o;
+    bool in_turn = o->order == LAUNCH_NODE ||
+                   (o->order == LAUNCH_UNSET && o->map == LAUNCH_NODE && !o->ppr);
+    struct launch_rank *ranks = realloc(job->ranks, (size_t)(first + n) * sizeof *ranks);
+    if (!ranks)
+        return launch_usage("no memory for %d ranks", first + n);
+    job->ranks = ranks;
+    for (int r = first; r < first + n;)
+        for (int i = 0; i < d->nc; i++)
+            for (int k = in_turn && d->c[i].n ? 1 : d->c[i].n; k > 0; k--, d->c[i].n--, r++)
+                ranks[r] = (struct launch_rank){ .rank = r, .app = d->napp, .node = d->c[i].node };
+    return 0;
+}
+
+/* Ranks of a program for which the user gave no number. */
+static int default_n(const struct deal *d)
+{
+    if (d->o->napps > 1)
+        return 1;
+    if (d->o->default_n && !d->o->ppr)
+        return d->o->default_n;
+    long n = room_of_all(d);
+    return n > 0 ? clip(n) : 1;
+}
+
+static int assign_app(struct launch_job *job, struct deal *d)
+{
+    struct launch_app *app = &d->o->apps[d->napp];
+    int code = set_candidates(d, app, job->nhosts);
+    if (code)
+        return code;
+    if (!app->n)
+        app->n = default_n(d);
+    app->first = job->n;
+    bool may_exceed = !d->o->ppr && !d->o->no_oversubscribe &&
+                      (d->o->oversubscribe || !slots_were_said(d));
+    int left = deal_ranks(d, app->n, may_exceed);
+    code = left ? does_not_fit(d, app->n, left, may_exceed)
+                : number_ranks(job, d, app->first, app->n);
+    if (!code)
+        job->n = job->total = app->first + app->n;
+    free(d->c);
+    d->c = NULL;
+    return code;
+}
+
+/* What Slurm was asked for a task, as cores of the smallest host; only where the host shows them.
+ */
+static void settle_cores(struct launch_opts *o, const struct launch_host *hosts, int nhosts)
+{
+    for (int h = 0; h < nhosts && o->cpus_per_rank > 1; h++) {
+        int cores = hosts[h].nobj[LAUNCH_CORE], threads = hosts[h].nobj[LAUNCH_HWTHREAD];
+        if (cores < 1 || threads < 1)
+            continue;
+        int n = o->hwthreads ? o->cpus_per_rank : (int)((long)o->cpus_per_rank * cores / threads);
+        int most = o->hwthreads ? threads : cores;
+        n = n < 1 ? 1 : n > most ? most : n;
+        o->pe = h == 0 || n < o->pe ? n : o->pe;
+    }
+}
+
+int launch_assign(struct launch_job *job)
+{
+    struct deal d = { .o = job->opts, .hosts = job->hosts };
+    int code = 0;
+
+    /* The options are those of mpirun itself, which nobody else has seen yet. */
+    settle_cores((struct launch_opts *)job->opts, job->hosts, job->nhosts);
+    job->n = job->total = 0;
+    for (int h = 0; h < job->nhosts; h++)
+        job->hosts[h].nranks = 0;
+    for (; d.napp < job->opts->napps && !code; d.napp++)
+        code = assign_app(job, &d);
+    job->universe = job->opts->spare_slots;
+    for (int h = 0; h < job->nhosts; h++)
+        job->universe = clip((long)job->universe + slots_of(job->opts, &job->hosts[h]));
+    return code;
+}
+
+int launch_assign_ahead(struct launch_opts *o)
+{
+    struct launch_job job = { .opts = o, .hosts = o->hosts, .nhosts = o->nhosts };
+    bool *keep = calloc((size_t)o->nhosts + 1, sizeof *keep);
+    int code = keep ? 0 : launch_usage("out of memory");
+
+    for (int h = 0; h < o->nhosts && !code; h++)
+        if (capacity(o, &o->hosts[h]) < 0)
+            goto out; /* only the agents know */
+    if (!code)
+        code = launch_assign(&job);
+    for (int h = 0; h < o->nhosts && !code; h++) {
+        keep[h] = o->hosts[h].nranks > 0;
+        o->spare_slots = clip((long)o->spare_slots + (keep[h] ? 0 : slots_of(o, &o->hosts[h])));
+    }
+    if (!code)
+        launch_hosts_keep(o, keep);
+    free(job.ranks);
+out:
+    free(keep);
+    return code;
+}

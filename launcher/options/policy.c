@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The arguments of --map-by, --rank-by and --bind-to.  Main thread, before anything is started. */
+#include "launcher/options/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WORD_BYTES 64
+#define MAP_WORDS  "node or ppr:N:OBJ"
+
+/* Row i is enum launch_obj i; the first name is the one for messages. */
+static const char *const objects[] = {
+    [LAUNCH_NODE] = "node board machine", [LAUNCH_PACKAGE] = "package socket",
+    [LAUNCH_NUMA] = "numa numanode",      [LAUNCH_L3] = "l3cache l3",
+    [LAUNCH_L2] = "l2cache l2",           [LAUNCH_L1] = "l1cache l1",
+    [LAUNCH_CORE] = "core slot cpu",      [LAUNCH_HWTHREAD] = "hwthread thread",
+};
+
+/* Takes the text up to one of `stops` into word, in lower case; returns what follows. */
+static const char *take_word(const char *text, const char *stops, char word[WORD_BYTES])
+{
+    size_t len = strcspn(text, stops);
+    snprintf(word, WORD_BYTES, "%.*s", (int)len, text);
+    for (char *p = word; *p; p++)
+        *p = (char)(*p >= 'A' && *p <= 'Z' ? *p + 32 : *p);
+    return text + len;
+}
+
+/* or_what: the last words that the option takes, for the message. */
+static int parse_object(const char *option, const char *word, const char *or_what,
+                        enum launch_obj *out)
+{
+    for (int i = 0; i < LAUNCH_UNSET; i++)
+        if (launch_name_in(objects[i], word)) {
+            *out = (enum launch_obj)i;
+            return 0;
+        }
+    return launch_usage(
+        "%s: unknown object '%s'; expected core, hwthread, slot, l1cache, l2cache, l3cache, numa, "
+        "package, socket, %s",
+        option, word, or_what);
+}
+
+static int parse_count(const char *option, const char *what, const char *text, int *out)
+{
+    char *end;
+    long n = strtol(text, &end, 10);
+    if (end == text || *end || n < 1 || n > 65536)
+        return launch_usage("%s: %s: '%s' is not a number in 1..65536", option, what, text);
+    *out = (int)n;
+    return 0;
+}
+
+/* "PE=2", "oversubscribe" and so on. */
+static int parse_modifier(struct launch_opts *o, const char *option, const char *word)
+{
+    if (!strncmp(word, "pe=", 3))
+        return parse_count(option, "PE", word + 3, &o->pe);
+    if (!strcmp(word, "oversubscribe"))
+        o->oversubscribe = true, o->no_oversubscribe = false;
+    else if (!strcmp(word, "nooversubscribe") || !strcmp(word, "no-oversubscribe"))
+        o->no_oversubscribe = true, o->oversubscribe = false;
+    else if (!strcmp(word, "hwtcpus"))
+        o->hwthreads = true;
+    else if (!strcmp(word, "corecpus"))
+        o->hwthreads = false;
+    else if (!strcmp(word, "if-supported"))
+        o->bind_if_supported = true;
+    else if (!strcmp(word, "nolocal"))
+        return launch_usage("%s: NOLOCAL: leave this host out of --host or the host file instead",
+                            option);
+    else if (!strcmp(word, "span"))
+        return launch_usage("%s: SPAN: hosts are filled one after the other; 'node' deals the "
+                            "ranks out over them, 'ppr:N:OBJ' puts as many on each",
+                            option);
+    else if (strcmp(word, "overload-allowed") && strcmp(word, "inherit") &&
+             strcmp(word, "noinherit"))
+        return launch_usage(
+            "%s: unknown modifier '%s'; expected PE=N, HWTCPUS, CORECPUS, OVERSUBSCRIBE, "
+            "NOOVERSUBSCRIBE, overload-allowed or if-supported",
+            option, word);
+    return 0;
+}
+
+static int parse_modifiers(struct launch_opts *o, const char *option, const char *text)
+{
+    char word[WORD_BYTES];
+    while (*text) {
+        text = take_word(text, ",:", word);
+        int code = parse_modifier(o, option, word);
+        if (code)
+            return code;
+        text += *text != '\0';
+    }
+    return 0;
+}
+
+int launch_parse_map(struct launch_opts *o, const char *option, const char *text)
+{
+    char word[WORD_BYTES];
+    const char *rest = take_word(text, ":", word);
+    int code;
+
+    if (!*text)
+        return parse_object(option, text, MAP_WORDS, &o->map);
+    if (!strcmp(word, "ppr")) {               /* ppr:N:object */
+        rest = take_word(*rest ? rest + 1 : rest, ":", word);
+        code = parse_count(option, "ppr", word, &o->ppr);
+        if (code)
+            return code;
+        rest = take_word(*rest ? rest + 1 : rest, ":", word);
+    }
+    if (*word || o->ppr) {                    /* ":PE=2" alone is allowed */
+        code = parse_object(option, word, MAP_WORDS, &o->map);
+        if (code)
+            return code;
+        o->hwthreads |= o->map == LAUNCH_HWTHREAD;
+    }
+    return parse_modifiers(o, option, *rest ? rest + 1 : rest);
+}
+
+int launch_parse_rank(struct launch_opts *o, const char *option, const char *text)
+{
+    char word[WORD_BYTES];
+    const char *rest = take_word(text, ":", word);
+    if (!strcmp(word, "fill"))
+        o->order = LAUNCH_CORE;
+    else if (!strcmp(word, "span"))
+        o->order = LAUNCH_UNSET;
+    else {
+        int code = parse_object(option, word, "node or fill", &o->order);
+        if (code)
+            return code;
+    }
+    return parse_modifiers(o, option, *rest ? rest + 1 : rest);
+}
+
+int launch_parse_bind(struct launch_opts *o, const char *option, const char *text)
+{
+    char word[WORD_BYTES];
+    const char *rest = take_word(text, ":", word);
+    o->bind_none = !strcmp(word, "none");
+    if (!o->bind_none && (*word || !*text)) {
+        int code = parse_object(option, word, "board or none", &o->bind);
+        if (code)
+            return code;
+        o->hwthreads |= o->bind == LAUNCH_HWTHREAD && o->map == LAUNCH_UNSET;
+    }
+    rest += *rest == ':';
+    if (*rest >= '0' && *rest <= '9')         /* MPICH: core:2 */
+        return parse_count(option, "objects a rank", rest, &o->pe);
+    return parse_modifiers(o, option, rest);
+}

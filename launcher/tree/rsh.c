@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Starts an agent on another host: by ssh, by srun inside a Slurm allocation, or by a command of
+ * the user that is called as ssh is.  The agent is the weftd beside this program, at the same path
+ * on every host.  Nothing secret is on the command line: who may talk to the agent is the remote
+ * shell's business.  Main thread only. */
+#include "launcher/list.h"
+#include "launcher/tree/tree.h"
+#include "runtime/base/err.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* In single quotes for the shell over there, which may be any. */
+static int add_quoted(struct launch_list *l, const char *before, const char *text)
+{
+    size_t n = strlen(text), at = 0;
+    char *quoted = malloc(4 * n + 3);
+    if (!quoted)
+        return -RT_ENOMEM;
+    quoted[at++] = '\'';
+    for (const char *p = text; *p; p++) {
+        if (*p == '\'') {
+            memcpy(quoted + at, "'\\''", 4);
+            at += 4;
+        } else {
+            quoted[at++] = *p;
+        }
+    }
+    quoted[at++] = '\'';
+    quoted[at] = '\0';
+    int err = launch_list_addf(l, "%s%s", before, quoted);
+    free(quoted);
+    return err;
+}
+
+/* One word: "exec env LD_LIBRARY_PATH='...' '/path/weftd'". */
+static int add_remote(struct launch_list *argv, const struct tree_conf *conf)
+{
+    struct launch_list part = { 0 };
+    int err = 0;
+    if (conf->libpath)
+        err = add_quoted(&part, "env LD_LIBRARY_PATH=", conf->libpath);
+    if (!err)
+        err = add_quoted(&part, "", conf->agent);
+    if (!err)
+        err = launch_list_addf(argv, "exec %s%s%s", part.v[0], part.n > 1 ? " " : "",
+                               part.n > 1 ? part.v[1] : "");
+    launch_list_fini(&part);
+    return err;
+}
+
+static int add_words(struct launch_list *argv, const char *words)
+{
+    int err = 0;
+    for (const char *p = words + strspn(words, " \t"); *p && !err; p += strspn(p, " \t")) {
+        err = launch_list_addf(argv, "%.*s", (int)strcspn(p, " \t"), p);
+        p += strcspn(p, " \t");
+    }
+    return err;
+}
+
+static int make_ssh(struct launch_list *argv, const struct tree_conf *conf, const char *host)
+{
+    static const char *const fixed[] = { "ssh", "-x", "-T", "-o", "BatchMode=yes", "-o" };
+    int err = 0;
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0] && !err; i++)
+        err = launch_list_add(argv, fixed[i]);
+    /* Before our own patience ends, so that ssh can say why. */
+    if (!err)
+        err = launch_list_addf(argv, "ConnectTimeout=%d",
+                               conf->timeout_s > 3 ? conf->timeout_s * 3 / 4 : 1);
+    if (!err)
+        err = launch_list_add(argv, "--");
+    if (!err)
+        err = launch_list_add(argv, host);
+    return err ? err : add_remote(argv, conf);
+}
+
+/* The step shares the allocation with those of others (--overlap) and takes no part in MPI. */
+static int make_srun(struct launch_list *argv, const struct tree_conf *conf, const char *host)
+{
+    static const char *const fixed[] = { "srun", "--quiet", "--nodes=1", "--ntasks=1",
+                                         "--ntasks-per-node=1", "--mem=0", "--overlap",
+                                         "--mpi=none", "--cpu-bind=none", "--kill-on-bad-exit=0",
+                                         "--unbuffered", "-w" };
+    int err = 0;
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0] && !err; i++)
+        err = launch_list_add(argv, fixed[i]);
+    if (!err)
+        err = launch_list_add(argv, launch_bare_name(host));
+    if (!err && conf->libpath)
+        err = launch_list_add(argv, "env") || launch_list_addf(argv, "LD_LIBRARY_PATH=%s",
+                                                               conf->libpath);
+    return err ? err : launch_list_add(argv, conf->agent);
+}
+
+static int make_argv(struct launch_list *argv, const struct tree_conf *conf, const char *host,
+                     bool self)
+{
+    if (self)
+        return launch_list_add(argv, conf->agent);
+    if (conf->via == TREE_SRUN)
+        return make_srun(argv, conf, host);
+    if (conf->via == TREE_SSH)
+        return make_ssh(argv, conf, host);
+    int err = add_words(argv, conf->command ? conf->command : "");
+    if (!err)
+        err = launch_list_add(argv, host);
+    return err ? err : add_remote(argv, conf);
+}
+
+/* A session of its own: the terminal's signals are for mpirun, which decides what becomes of the
+ * job, and nobody asks for a password. */
+static int spawn(pid_t *pid, char **argv, const int theirs[3])
+{
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    sigset_t none, all;
+
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawn_file_actions_init(&files);
+    posix_spawnattr_init(&attr);
+    for (int i = 0; i < 3; i++)
+        posix_spawn_file_actions_adddup2(&files, theirs[i], i);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setsigdefault(&attr, &all);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                        POSIX_SPAWN_SETSID);
+    int error = posix_spawnp(pid, argv[0], &files, &attr, argv, environ);
+    posix_spawn_file_actions_destroy(&files);
+    posix_spawnattr_destroy(&attr);
+    return error;
+}
+
+pid_t tree_rsh(const struct tree_conf *conf, const char *host, bool self, int fds[3], char *why,
+               size_t len)
+{
+    struct launch_list argv = { 0 };
+    int pipes[3][2] = { { -1, -1 }, { -1, -1 }, { -1, -1 } };
+    int error = 0;
+    pid_t pid = -1;
+
+    for (int i = 0; i < 3 && !error; i++)
+        error = pipe2(pipes[i], O_CLOEXEC) < 0 ? errno : 0;
+    if (!error && make_argv(&argv, conf, host, self) < 0)
+        error = ENOMEM;
+    if (!error) {
+        int theirs[3] = { pipes[0][0], pipes[1][1], pipes[2][1] };
+        error = spawn(&pid, argv.v, theirs);
+    }
+    for (int i = 0; i < 3; i++) {
+        fds[i] = pipes[i][i == 0];
+        if (pipes[i][i != 0] >= 0)
+            close(pipes[i][i != 0]);
+        if (error && fds[i] >= 0)
+            close(fds[i]);
+    }
+    if (error)
+        snprintf(why, len, "could not run '%s': %s%s", argv.n ? argv.v[0] : "", strerror(error),
+                 error == ENOENT && !self
+                     ? "; install it, or choose another way with --rsh COMMAND"
+                     : "");
+    launch_list_fini(&argv);
+    return error ? -RT_ESYS : pid;
+}
+
+/* ---- why it failed ---- */
+
+static const char *advice_for(const struct tree_child *c, int code)
+{
+    static const char *const rows[][2] = {
+        { "Host key verification failed",
+          "connect to it once by hand (ssh HOST) and compare the key, or put the key into "
+          "known_hosts" },
+        { "REMOTE HOST IDENTIFICATION HAS CHANGED",
+          "somebody may be in between; if the host was installed anew, remove its old key with "
+          "ssh-keygen -R HOST" },
+        { "Permission denied",
+          "ssh must work without a password: ssh-copy-id HOST, or load the key into ssh-agent" },
+        { "Could not resolve", "check the name of the host" },
+        { "Name or service not known", "check the name of the host" },
+        { "Connection refused", "no ssh server listens there" },
+        { "No route to host", "the host is down, or a firewall or a cable is in between" },
+        { "unreachable", "the host is down, or a firewall or a cable is in between" },
+        { "timed out", "the host is down, or a firewall is in between" },
+        { "loading shared libraries",
+          "install the library there, or set LD_LIBRARY_PATH before mpirun; it is passed on" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (strstr(c->said, rows[i][0]))
+            return rows[i][1];
+    return code == 127   ? "Weft must be installed on every host at the same path"
+           : code == 126 ? "the agent is there but cannot be run"
+                         : NULL;
+}
+
+/* What was said, its lines joined by " / ", without control characters. */
+static void flatten(const struct tree_child *c, char *text, size_t len)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < c->nsaid && n + 4 < len; i++) {
+        unsigned char ch = (unsigned char)c->said[i];
+        if (ch == '\n' && n && i + 1 < c->nsaid)
+            n += (size_t)snprintf(text + n, len - n, " / ");
+        else if (ch >= ' ' && ch != 127)
+            text[n++] = (char)ch;
+    }
+    text[n] = '\0';
+}
+
+void tree_explain(const struct tree_conf *conf, const struct tree_child *c, char *text, size_t len)
+{
+    static const char *const shells[] = { "ssh", "srun", NULL };
+    char said[sizeof c->said + 64], ended[96] = "";
+    const char *shell = conf->via == TREE_COMMAND ? conf->command : shells[conf->via];
+    int code = c->exited && WIFEXITED(c->status) ? WEXITSTATUS(c->status) : -1;
+    const char *advice = advice_for(c, code);
+
+    flatten(c, said, sizeof said);
+    if (c->self)
+        shell = "the agent";
+    if (c->exited && WIFSIGNALED(c->status))
+        snprintf(ended, sizeof ended, "%s was killed by signal %d", shell, WTERMSIG(c->status));
+    else if (code >= 0)
+        snprintf(ended, sizeof ended, "%.60s ended with code %d", shell, code);
+    snprintf(text, len, "%s%s%s%s%s%s%s%s%s%s%s", c->why ? c->why : "", c->why && *said ? ": " : "",
+             said, (c->why || *said) && *ended ? " (" : "", ended,
+             (c->why || *said) && *ended ? ")" : "", code == 126 || code == 127 ? "; agent " : "",
+             code == 126 || code == 127 ? conf->agent : "", advice ? "; " : "",
+             advice ? advice : "", "");
+}
