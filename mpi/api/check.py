@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which check each argument gets, and its C text.  Defaults come from the parameter's kind,
-exceptions from rules.tsv (rows `check=`); see README for the list of checks."""
+exceptions from rules.tsv (rows `check=`); see README.md for the list of checks."""
 
 from table import OBJECTS
 

@@ -14,7 +14,7 @@ api_bindings = \
 core_sources += mpi/api/bind.h mpi/api/check.c mpi/api/api_table.h
 core_built += $(api_bindings) mpi/api/api_table.c
 
-EXTRA_DIST += $(api_inputs) mpi/api/README
+EXTRA_DIST += $(api_inputs) mpi/api/README.md
 nodist_include_HEADERS = mpi/include/mpi.h mpi/include/mpi-ext.h
 BUILT_SOURCES += $(api_headers)
 CLEANFILES += $(api_headers) $(api_bindings) mpi/api/api_table.c mpi/api/gen.stamp

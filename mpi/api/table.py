@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The API table in memory: procedures, parameters, constants and types of the MPI-5.0 ABI, read
 from the .tsv files of this folder, and the parameters of each procedure's body (the conversions are
-in docs/ARCHITECTURE.md, "A procedure is a row, a binding and a body")."""
+in README.md)."""
 
 import csv
 import fnmatch
