@@ -115,7 +115,7 @@ static bool by_rank(const struct coll_args *a)
     return a->kind == COLL_SCAN || a->kind == COLL_EXSCAN;
 }
 
-/* Without data: half of a barrier among the ranks of a host (coll/hier/parts.c), for which those
+/* Without data: half of a barrier among the ranks of a host (coll/hier/local.c), for which those
  * who move blocks would not wait. */
 static bool is_signal(const struct coll_args *a, int64_t bytes)
 {

@@ -85,9 +85,9 @@ void tcp_set_option(int fd, int level, int name, int value)
         log_debug(BTL, "tcp: socket option %d.%d is not set: %m", level, name);
 }
 
-/* Keepalive finds a dead host while nothing is on its way; dates.c's look at acknowledgements finds
- * it while something is.  TCP_USER_TIMEOUT would also kill the connection to a live process that
- * computes and so leaves its window closed. */
+/* Keepalive finds a dead host while no data is in flight; timers.c finds it by missing
+ * acknowledgements while data is.  TCP_USER_TIMEOUT would also end the connection to a live process
+ * that is not calling MPI and so leaves its window closed. */
 static void set_options(int fd)
 {
     int s = cfg.net_timeout_s;

@@ -119,7 +119,7 @@ struct tcp_conn {
         struct tcp_piece_in piece_in; /* lane */
     };
     struct tcp_piece_out piece_out; /* lane */
-    uint32_t segs_in;               /* packets that had come when dates.c last looked */
+    uint32_t segs_in;               /* packets that had come when timers.c last looked */
     bool heard;                     /* any byte has come */
     bool long_read;                 /* the last read brought much: poll() asks epoll */
 };
@@ -180,7 +180,7 @@ struct btl_tcp {
     struct rt_list corked;            /* peers with frames that leave at the end of the pass */
     bool corking;                     /* in a pass */
     struct tcp_conn *burst; /* where the last frame was long, and progress() not called since */
-    bool burst_holds;       /* ends of its frames wait for the next one: stream.c */
+    bool burst_holds;       /* ends of its frames wait for the next one: frames.c */
     uint64_t long_ns;       /* when that frame was written */
     uint64_t patience_ns;             /* how long a first message waits for its connection */
     int nhalf_in;                     /* accepted ones in `half` */
@@ -249,15 +249,15 @@ int tcp_conn_step(struct tcp_conn *c, uint32_t events);
 void tcp_conn_broken(struct tcp_conn *c, int err);
 /* The peer is of no use any more; why is for the log. */
 void tcp_peer_lost(struct tcp_peer *p, const char *why);
-/* dates.c: attempts that take too long, silent connections, dead peers.  Returns events. */
-int tcp_dates(struct btl_tcp *b);
+/* timers.c: attempts that take too long, silent connections, dead peers.  Returns events. */
+int tcp_timers(struct btl_tcp *b);
 /* Microseconds until it has to be called again, about. */
 int tcp_timers_us(const struct btl_tcp *b);
 struct tcp_peer *tcp_peer_find(struct btl_tcp *b, uint32_t rank);
 struct tcp_peer *tcp_peer_get(struct btl_tcp *b, uint32_t rank);
 void tcp_need_work(struct tcp_peer *p);
 
-/* shake.c: the proofs that a connection begins with. */
+/* handshake.c: the proofs that a connection begins with. */
 enum tcp_shook { TCP_SHAKE_MORE, TCP_SHAKE_NEXT, TCP_SHAKE_BAD, TCP_SHAKE_END };
 /* Reads the record that c's state asks for. NEXT: it is complete.  END: the other side has closed,
  * or the connection broke (errno, or 0). */
@@ -274,7 +274,7 @@ bool tcp_shake_proof_ok(const struct tcp_conn *c);
 int tcp_shake_send_verdict(struct tcp_conn *c, enum tcp_answer answer);
 bool tcp_shake_verdict_ok(const struct tcp_conn *c, const uint8_t *key);
 
-/* stream.c: frames on main connections. */
+/* frames.c: frames on main connections. */
 int tcp_send(struct btl_peer *peer, const struct btl_hdr *h, const void *buf, size_t len);
 /* One frame; `more` goes between header and payload.  always: beyond the limit too, for frames that
  * have no one to retry them. */

@@ -74,7 +74,7 @@ static inline int coll_hier_count(const struct coll_hier *h, int node)
     return h->start[node + 1] - h->start[node];
 }
 
-/* ---- a collective that is being written (parts.c) ---- */
+/* ---- a collective that is being written (local.c) ---- */
 
 struct coll_hier_call {
     struct coll_sched *s;

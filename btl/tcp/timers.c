@@ -140,7 +140,7 @@ static bool look_at_conns(struct btl_tcp *b, struct rt_list *list, uint64_t now)
     return false;
 }
 
-int tcp_dates(struct btl_tcp *b)
+int tcp_timers(struct btl_tcp *b)
 {
     uint64_t now = rt_now_ns();
     struct rt_list *pos, *next;
