@@ -2,7 +2,7 @@
 /* MPI_THREAD_MULTIPLE under load (MPI-5.0 section 11.6): threads of every rank do different things
  * at the same time, each pair of them on communicators of its own: messages in all modes, probes,
  * blocking and several nonblocking collectives, making of communicators, datatypes, attributes and
- * info objects, generalised requests, partitions.  For the thread sanitizer, too (test/README.md). */
+ * info objects, generalised requests, partitions.  For the thread sanitizer, too (test/README). */
 #include "test/mpi/mpitest.h"
 #include <pthread.h>
 
