@@ -66,6 +66,6 @@ int btl_check(const struct btl *b)
 
     if (!why)
         return 0;
-    log_error(BTL, "transport %s contradicts itself: %s", b->ops->name, why);
+    log_error(BTL, "transport %s: capabilities and functions disagree: %s", b->ops->name, why);
     return -RT_EINTERN;
 }

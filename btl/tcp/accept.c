@@ -121,8 +121,8 @@ void tcp_stranger(struct tcp_conn *c, const char *what)
         if (!known) {
             b->warned[b->nwarned++] = a;
             log_warn(BTL,
-                     "tcp: a connection from %s %s; it was closed, and nothing else happened "
-                     "(told once a host)",
+                     "tcp: a connection from %s %s; it was closed, without other effect "
+                     "(logged once for each host)",
                      tcp_addr_text(&a), what);
         }
     }
@@ -225,7 +225,7 @@ static void verdict(struct tcp_conn *c)
 {
     struct tcp_peer *p = c->peer;
     if (!tcp_shake_verdict_ok(c, p->addr->key)) {
-        log_warn(BTL, "tcp: what listens at %s is not rank %u", tcp_fd_text(c->fd),
+        log_warn(BTL, "tcp: the process that listens at %s is not rank %u", tcp_fd_text(c->fd),
                  p->base.proc.rank);
         tcp_attempt_failed(c, EPROTO);
     } else if (c->shake->verdict.answer == TCP_GIVEN_UP) {

@@ -215,7 +215,7 @@ void tcp_peer_left(struct tcp_peer *p)
     p->lost = true;
     close_all(p);
     if (wanted) {
-        log_info(BTL, "tcp: rank %u has ended in the midst of messages", p->base.proc.rank);
+        log_info(BTL, "tcp: rank %u ended while messages were incomplete", p->base.proc.rank);
         tcp_peer_tell(p);
     }
 }
@@ -248,7 +248,7 @@ void tcp_conn_broken(struct tcp_conn *c, int err)
 void tcp_given_up(struct tcp_conn *c)
 {
     struct tcp_peer *p = c->peer;
-    log_error(BTL, "tcp: rank %u lost this process earlier, and takes no connection from it",
+    log_error(BTL, "tcp: rank %u lost this process earlier and refuses its connection",
               p->base.proc.rank);
     tcp_conn_close(c);
     losing(p, ECONNRESET);

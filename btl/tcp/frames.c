@@ -269,7 +269,7 @@ static uint32_t frame_len(const struct tcp_frame *f)
 
 static void bad_frame(struct tcp_conn *c, const struct tcp_frame *f)
 {
-    log_error(BTL, "tcp: rank %u sent what is no frame (0x%08x); closing the connection",
+    log_error(BTL, "tcp: rank %u sent an invalid frame (0x%08x); closing the connection",
               c->peer->base.proc.rank, f->word);
     tcp_peer_lost(c->peer, "it does not keep to the protocol");
 }

@@ -315,7 +315,7 @@ static void raise_limit(void)
     if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < l.rlim_max) {
         l.rlim_cur = l.rlim_max;
         if (setrlimit(RLIMIT_NOFILE, &l) < 0)
-            log_debug(BTL, "tcp: the number of descriptors stays limited: %m");
+            log_debug(BTL, "tcp: could not raise the limit of descriptors: %m");
     }
 }
 

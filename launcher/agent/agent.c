@@ -39,7 +39,7 @@ void agent_send(void *arg, const struct frame_out *o)
 {
     (void)arg;
     if (frame_send(&agent.up, o->buf, o->len) == -RT_ENOMEM)
-        log_error(LAUNCH, "no memory for a message of %zu bytes to mpirun", o->len);
+        log_error(LAUNCH, "out of memory for a message of %zu bytes to mpirun", o->len);
     agent.spoke_ns = rt_now_ns();
 }
 
@@ -54,7 +54,7 @@ void agent_end(struct frame_out *o)
     if (frame_end(o) == 0)
         agent_send(NULL, o);
     else
-        log_error(LAUNCH, "no memory for a message to mpirun");
+        log_error(LAUNCH, "out of memory for a message to mpirun");
     frame_out_fini(o);
 }
 
@@ -144,7 +144,7 @@ static void take_frames(void)
     }
     if (more < 0 || f.in.bad) {
         log_error(LAUNCH,
-                  "a message from mpirun makes no sense (type %d); ending this host's ranks",
+                  "invalid message from mpirun (type %d); ending this host's ranks",
                   (int)f.type);
         agent.phase = AGENT_LEAVING;
         agent.exit_code = LAUNCH_EXIT_FAIL;

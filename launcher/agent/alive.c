@@ -60,7 +60,8 @@ void agent_alive_start(void)
     alive.running = alive.stop_fd >= 0 && pthread_create(&alive.thread, NULL, run, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!alive.running)
-        log_warn(LAUNCH, "no thread for signs of life: a slow start counts as a frozen host");
+        log_warn(LAUNCH, "could not start the heartbeat thread: "
+                         "a slow start may count as a frozen host");
 }
 
 void agent_alive_busy(bool busy)

@@ -94,7 +94,7 @@ static void check_cores(const struct rt_topo *topo)
     snprintf(found, sizeof found, "%d core%s, %d hardware thread%s may be used", topo->ncore,
              topo->ncore == 1 ? "" : "s", topo->npu, topo->npu == 1 ? "" : "s");
     info_say(topo->ncore > 1, "cores", found,
-             "with one core ranks wait for each other's turns; give the job more cores");
+             "with one core the ranks take turns; give the job more cores");
 }
 
 static void check_pmix(void)

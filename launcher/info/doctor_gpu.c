@@ -60,7 +60,7 @@ static void say_none(const struct info_gpus *g, int nhardware)
     else if (mask)
         advice = "CUDA_VISIBLE_DEVICES is set: unset it, or name devices that exist";
     else if (!open)
-        advice = "load the kernel module (nvidia-smi does); in containers: docker run --gpus all";
+        advice = "load the kernel module (run nvidia-smi); in containers: docker run --gpus all";
     else
         advice = "see whether nvidia-smi works; the kernel module and libcuda must be of one "
                  "version, and /dev/nvidia-uvm must exist (nvidia-modprobe -u)";
@@ -186,7 +186,7 @@ static void check_settings(const struct info_gpus *g)
     cu_device d;
     int mode = 0;
     if (blocking && *blocking && strcmp(blocking, "0") != 0)
-        info_say(false, "CUDA_LAUNCH_BLOCKING", "is set: each kernel and copy is waited for",
+        info_say(false, "CUDA_LAUNCH_BLOCKING", "is set: the driver waits for each kernel and copy",
                  "unset it; it is for debugging");
     for (int i = 0; i < g->n && mode != EXCLUSIVE; i++)
         if (!rt_cuda.device_get(&d, i))

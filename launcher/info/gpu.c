@@ -15,8 +15,8 @@
 
 enum { GPU_AUTO, GPU_ON, GPU_OFF }; /* cfg.gpu */
 
-const char info_unwatched[] = "the driver has devices, but there is no /dev/nvidiactl, so that "
-                              "every address is taken for host memory; WEFT_GPU=on asks the driver";
+const char info_unwatched[] = "the driver has devices, but there is no /dev/nvidiactl, so every "
+                              "address counts as host memory; WEFT_GPU=on asks the driver";
 
 static void ask_access(struct info_gpus *g)
 {

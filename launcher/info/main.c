@@ -91,7 +91,7 @@ static const struct section {
     { "version", "Version", "versions of Weft, of the standard and of the libraries in use",
       show_version },
     { "config", "Settings",
-      "all settings, their values and where those come from; -v explains each", show_config },
+      "all settings, their values and the sources of these; -v explains each", show_config },
     { "topo", "Machine", "the machine as Weft sees it: packages, caches, cores, devices",
       show_topo },
     { "paths", "Paths",
@@ -129,12 +129,13 @@ const char *info_bytes(size_t n, char *text, size_t len)
 static void help(FILE *f)
 {
     fputs(
-        "Usage: weft_info [--SECTION]... [-v]\nSays what this Weft MPI is and what it does on "
+        "Usage: weft_info [--SECTION]... [-v]\nPrints what this Weft MPI is and what it does on "
         "this machine.\n\n",
         f);
     for (int i = 0; i < NSECTIONS; i++)
         fprintf(f, "  --%-10s %s\n", sections[i].name, sections[i].help);
-    fputs("  --all        all of these\n  -v           more words\n  --help       this\n\n"
+    fputs("  --all        all of these\n  -v           more detail\n"
+          "  --help       print this help\n\n"
           "Without a section: version, settings and doctor.\n", f);
 }
 

@@ -85,7 +85,7 @@ static int print_transports(void)
         printf("  tcp    %d address%s\n", net.tcp->nifs, net.tcp->nifs == 1 ? "" : "es");
     tcp = tcp && info_listed("tcp");
     if (!verbs && !tcp)
-        printf("  nothing leads from here to another host\n");
+        printf("  no transport leads from this host to others\n");
     return verbs || tcp ? 0 : 1;
 }
 

@@ -41,7 +41,7 @@ static int find_agent(struct head *h)
     path[n > 0 ? n : 0] = '\0';
     char *slash = strrchr(path, '/');
     if (!slash) {
-        launch_say(h->job, "could not find out where mpirun itself is: /proc/self/exe: %s",
+        launch_say(h->job, "could not find the path of mpirun: /proc/self/exe: %s",
                    strerror(errno));
         return LAUNCH_EXIT_FAIL;
     }
@@ -187,7 +187,7 @@ static int describe(struct head *h)
     if (err == 0)
         tree_send(&h->tree, FRAME_ALL, o.buf, o.len);
     else
-        launch_say(h->job, "the description of the job is too long or memory is short");
+        launch_say(h->job, "the description of the job is too long, or memory ran out");
     frame_out_fini(&o);
     return err ? LAUNCH_EXIT_FAIL : 0;
 }

@@ -347,14 +347,14 @@ const struct launch_option launch_options[] = {
     { "n np c", "N", 1, "Start N ranks of the program that follows (default: one a core).", set_n },
     { "wdir wd", "DIR", 1, "Start the ranks in DIR.", set_wdir },
     { "host H hosts", "HOST[:N],...", 1,
-      "Hosts for the program that follows, with N slots, places for a rank, each (default: one a "
-      "core); node[01-16] is a range, +nK host K of the allocation or hostfile, +eK the next K "
-      "hosts that are not named yet.",
+      "Hosts for the program that follows, each with N slots (places for one rank; default: one a "
+      "core).  node[01-16] is a range, +nK is host K of the allocation or hostfile, +eK are the "
+      "next K hosts that are not named yet.",
       set_host },
     { "hostfile machinefile f", "FILE", 1,
       "Hosts from a file: lines 'HOST slots=N max_slots=N' or 'HOST:N'.", set_hostfile },
     { "rsh launch-agent launcher-exec", "COMMAND", 1,
-      "Start the other hosts' agents by COMMAND HOST ..., used as ssh would be.", set_rsh },
+      "Start the agents of other hosts by COMMAND HOST ..., called as ssh is.", set_rsh },
     { "ppn npernode N", "N", 1, "Start N ranks on each host, as --map-by ppr:N:node.", set_ppn },
     { "pernode", NULL, 0, NULL, set_pernode },
     { "npersocket", "N", 1, NULL, set_perpackage },
@@ -366,8 +366,8 @@ const struct launch_option launch_options[] = {
       "Set or pass on a variable (ranks get all of mpirun's variables anyway).", set_x },
     { "genv", "NAME VALUE", 2, "Set a variable for all programs.", set_genv },
     { "genvall", NULL, 0, "Pass on all variables of mpirun (default).", set_genvall },
-    { "genvnone", NULL, 0, "Pass on none.", set_genvnone },
-    { "genvlist", "NAME,...", 1, "Pass on only these.", set_genvlist },
+    { "genvnone", NULL, 0, "Pass on no variables.", set_genvnone },
+    { "genvlist", "NAME,...", 1, "Pass on only these variables.", set_genvlist },
     { "env", "NAME VALUE", 2, "As -genv, for this program only; also -envall, -envnone, -envlist.",
       set_env },
     { "envall", NULL, 0, NULL, set_envall },
@@ -388,16 +388,16 @@ const struct launch_option launch_options[] = {
 
     { NULL, NULL, 0, "Placement", NULL },
     { "map-by", "OBJ[:MOD,...]", 1,
-      "Deal the ranks of each host out over OBJ: core, hwthread, slot (default), l1cache, l2cache, "
-      "l3cache, numa, package (socket).  node: deal them out over the hosts.  "
-      "ppr:N:OBJ: N ranks for each OBJ.  MOD: PE=N (cores a rank), HWTCPUS, "
+      "Distribute the ranks of each host over OBJ: core, hwthread, slot (default), l1cache, "
+      "l2cache, l3cache, numa, package (socket).  node: distribute the ranks over the hosts.  "
+      "ppr:N:OBJ: N ranks for each OBJ.  MOD: PE=N (cores for each rank), HWTCPUS, "
       "OVERSUBSCRIBE, NOOVERSUBSCRIBE.",
       set_map },
     { "rank-by", "OBJ", 1,
       "Number the ranks in turn over OBJ; 'fill' or 'core' numbers them along the cores.",
       set_rank },
     { "bind-to", "OBJ[:MOD]", 1,
-      "Bind each rank to the OBJ it is on: core, hwthread, l1cache, l2cache, l3cache, numa, "
+      "Bind each rank to the OBJ it is mapped to: core, hwthread, l1cache, l2cache, l3cache, numa, "
       "package (socket), board, or "
       "none.  MOD: overload-allowed, if-supported, or a number of them.  Default: core, and none "
       "when there are "
@@ -406,15 +406,16 @@ const struct launch_option launch_options[] = {
     { "cpus-per-rank cpus-per-proc", "N", 1, "Give each rank N cores, as --map-by core:PE=N.",
       set_pe },
     { "use-hwthread-cpus", NULL, 0, "Count hardware threads instead of cores.", set_hwthreads },
-    { "oversubscribe", NULL, 0, "Allow more ranks than slots; more than cores are allowed anyway.",
+    { "oversubscribe", NULL, 0,
+      "Allow more ranks than slots; more ranks than cores are always allowed.",
       set_over },
     { "nooversubscribe no-oversubscribe", NULL, 0, "Refuse more ranks than slots or cores.",
       set_noover },
-    { "report-bindings", NULL, 0, "Draw what each rank is bound to.", set_report },
-    { "display-map", NULL, 0, "Print which rank is where; one table a host.", set_display },
+    { "report-bindings", NULL, 0, "Draw to which cores each rank is bound.", set_report },
+    { "display-map", NULL, 0, "Print which rank is where, one table for each host.", set_display },
     { "display", "map,bind", 1, "As --display-map and --report-bindings.", set_displays },
     { "print-rank-map", NULL, 0, NULL, set_display },
-    { "dry-run do-not-launch", NULL, 0, "Start nothing; for use with the two above.", set_dry },
+    { "dry-run do-not-launch", NULL, 0, "Start nothing; use it with the two above.", set_dry },
     { "topo", "FILE", 1, "Dry run on a machine recorded with lstopo FILE.xml.", set_topo },
     { "bynode", NULL, 0, NULL, set_bynode },
     { "bycore byslot", NULL, 0, NULL, set_bycore },
@@ -432,22 +433,22 @@ const struct launch_option launch_options[] = {
     { "merge-stderr-to-stdout", NULL, 0, "Send the ranks' stderr to stdout.", set_merge },
     { "output", "WORD,...", 1,
       "The five above as a list: tag, rank, timestamp, merge, dir=DIR[:nocopy].", set_outputs },
-    { "stdin", "RANK|all|none", 1, "Who reads the standard input of mpirun (default: rank 0).",
+    { "stdin", "RANK|all|none", 1,
+      "Which ranks read the standard input of mpirun (default: rank 0).",
       set_stdin },
 
     { NULL, NULL, 0, "Other", NULL },
     { "ping", NULL, 0,
       "Start no program: measure latency and bandwidth between all pairs of hosts and name the "
-      "slow ones.  Exit code 1 when two do not reach each other.",
+      "slow ones.  Exit code 1 when two hosts do not reach each other.",
       set_ping },
     { "timeout", "SECONDS", 1, "End the job after this time, exit code 124.", set_timeout },
     { "allow-run-as-root", NULL, 0, "Accepted; not needed.", set_nothing },
     { "q quiet", NULL, 0,
-      "No messages of mpirun itself about a job that was started, not even about ranks that "
-      "died.",
+      "No messages of mpirun about a job that was started, not even about failed ranks.",
       set_quiet },
-    { "v verbose", NULL, 0, "Say what is started.", set_verbose },
+    { "v verbose", NULL, 0, "Print what is started.", set_verbose },
     { "V version", NULL, 0, "Print the version.", set_version },
-    { "h help", NULL, 0, "Print this.", set_help },
+    { "h help", NULL, 0, "Print this help.", set_help },
 };
 const int launch_noptions = (int)(sizeof launch_options / sizeof launch_options[0]);

@@ -64,7 +64,7 @@ static const char *advice_for(const char *name)
         { "rankfile rf", "--map-by, --rank-by and the order of --host say where ranks go" },
         { "nolocal", "leave this host out of --host or the host file" },
         { "display-allocation", "--display-map --dry-run shows hosts and ranks" },
-        { "cpu-set cpu-list", "start mpirun by taskset: ranks use the cores that it may use" },
+        { "cpu-set cpu-list", "start mpirun by taskset: ranks use the cores that mpirun may use" },
         { "app configfile", "put the programs on the command line, separated by ':'" },
         { "path", "-x PATH=... is where programs are looked for" },
         { "tune am", "settings are those of weft_info --config, in ~/.config/weft.conf" },

@@ -109,7 +109,8 @@ static int get_ranks(const struct relay *r, struct frame_in *in, struct ranks *w
 static void send_frame(struct relay *r, uint32_t node, struct frame_out *o)
 {
     if (frame_end(o) < 0) {
-        log_error(LAUNCH, "no memory for a message of %zu bytes; the ranks wait in vain", o->len);
+        log_error(LAUNCH, "out of memory while relaying a PMIx message of %zu bytes; "
+                          "ranks will hang", o->len);
         return;
     }
     if (node == FRAME_ALL || tree_send(r->tree, node, o->buf, o->len) != -RT_ENOENT)
@@ -143,7 +144,7 @@ static void fence_complete(struct relay *r, struct relay_fence *f)
         frame_put_int(&o, f->nhosts);
     frame_put_bytes(&o, f->data.buf, f->data.len);
     if (frame_end(&o) < 0)
-        log_error(LAUNCH, "a fence with %zu bytes is too long; its ranks wait in vain",
+        log_error(LAUNCH, "a PMIx fence with %zu bytes is too long; its ranks will hang",
                   f->data.len);
     else if (r->up)
         r->up(r->arg, &o);
@@ -188,7 +189,7 @@ static void fence_add(struct relay *r, const struct ranks *who, int nhosts, cons
     struct relay_fence *f = fence_find(r, who);
     uint8_t *p = f ? realloc(f->data.buf, f->data.len + len + 1) : NULL;
     if (!p) {
-        log_error(LAUNCH, "no memory for %zu bytes of a fence; its ranks wait in vain", len);
+        log_error(LAUNCH, "out of memory for %zu bytes of a PMIx fence; its ranks will hang", len);
         return;
     }
     f->data.buf = p;

@@ -164,7 +164,7 @@ static void welcome(struct tree *t, struct tree_child *c)
     frame_begin(&o, FRAME_TREE, (uint32_t)c->first);
     tree_put(&o, t, c->first, c->end);
     if (frame_end(&o) < 0 || send_to(c, o.buf, o.len) < 0)
-        fail(c, "no memory for its part of the tree");
+        fail(c, "out of memory for its part of the tree");
     frame_out_fini(&o);
 }
 
@@ -186,7 +186,7 @@ static void take_frames(struct tree *t, struct tree_child *c)
             break;
     }
     if (c->state == TREE_UP && (more < 0 || (more > 0 && f.in.bad)))
-        fail(c, "its agent sent what is no message of this version");
+        fail(c, "its agent sent an invalid message");
 }
 
 static void take_input(struct tree *t, struct tree_child *c)
@@ -197,7 +197,7 @@ static void take_input(struct tree *t, struct tree_child *c)
         if (here > 0)
             welcome(t, c);
         else if (here < 0)
-            fail(c, "no agent answers there, but text");
+            fail(c, "the remote shell printed text, but no agent answered");
     }
     take_frames(t, c);
     if (c->chan.eof && (c->state == TREE_STARTING || c->state == TREE_UP))

@@ -102,7 +102,7 @@ static int introduce(const struct wm_exch *x, const struct wm_group *group, stru
     }
     int berr = wm_exch_bcast(x, h, sizeof *h);
     if (berr)
-        return wm_err_rt(berr, "hearing from the leader of the local group");
+        return wm_err_rt(berr, "receiving from the leader of the local group");
     if (h->err)
         return leader ? err
                       : wm_err(h->err, "the leader of the local group failed; its own message "

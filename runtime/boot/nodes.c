@@ -176,7 +176,7 @@ static int find_nodes(void)
         return -RT_ENOMEM;
     if (rt_boot.nnodes > 1 && !by_number(of) && !by_name(of) && !by_list(of)) {
         log_warn(BOOT, "the PMIx server does not say on which hosts the %d processes are; "
-                       "collectives between hosts treat all of them alike",
+                       "collectives ignore which ranks share a host",
                  rt_boot.size);
         map.unknown = true;
         err = -RT_ENOENT;

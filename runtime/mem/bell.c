@@ -69,7 +69,7 @@ static int bell_socket(void)
     /* Bound without a name, the kernel chooses one of five digits. */
     if (fd < 0 || bind(fd, (struct sockaddr *)&name, sizeof name.sun_family) < 0 ||
         getsockname(fd, (struct sockaddr *)&name, &len) < 0) {
-        log_warn(MEM, "no socket to be woken by (%m); a sleeping rank may answer a little late");
+        log_warn(MEM, "no wake-up socket (%m); a sleeping rank may respond late");
         if (fd >= 0)
             close(fd);
         fd = -1;

@@ -111,7 +111,7 @@ size_t rt_node_alloc(size_t nbytes)
         if (!rt_fetch_add(&said, 1u))
             log_error(MEM,
                       "no room for a block of %zu bytes: the node segment's area holds %zu MiB; "
-                      "this is said once",
+                      "logged once",
                       nbytes, rt_node_private.at.ngranules * NODE_GRANULE >> 20);
         return SIZE_MAX;
     }

@@ -345,7 +345,7 @@ static int segment_get(const char *path, const struct node_layout *at, int rank,
             return log_open_failure(path, errno);
         }
         if (rt_now_ns() - since > REPLACE_TIMEOUT_NS) {
-            log_error(MEM, "%s was left by another job and nobody replaces it; remove it", path);
+            log_error(MEM, "%s was left by another job and is not replaced; remove it", path);
             return -RT_ETIMEOUT;
         }
         usleep(REPLACE_RETRY_US);

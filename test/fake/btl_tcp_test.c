@@ -461,12 +461,12 @@ static void frames_that_are_none(void)
                                       0x01010001, 0x01ffffff, 0x02010009, 0x03000001, 0x05000008 };
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         struct tcp_frame f = { words[i], { 0 } };
-        ends_rank_1(&f, sizeof f, "no frame");
+        ends_rank_1(&f, sizeof f, "invalid frame");
     }
     struct tcp_frame put = { tcp_word(TCP_PUT, 3), { 0 } };
     char both[sizeof put + 8] = { 0 };
     memcpy(both, &put, sizeof put);
-    ends_rank_1(both, sizeof both, "no frame"); /* too short for its offset */
+    ends_rank_1(both, sizeof both, "invalid frame"); /* too short for its offset */
 }
 
 /* ---- peers that read nothing ---- */
