@@ -11,6 +11,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "coll/args.h"
 #include "runtime/base/list.h"
 #include "runtime/base/req.h"
 #include "runtime/layout/layout.h"
@@ -18,36 +19,8 @@
 #include "runtime/gpu/gpu.h"
 #include "runtime/reduce/reduce.h"
 
-enum coll_kind {
-    COLL_BARRIER,
-    COLL_BCAST,
-    COLL_REDUCE,
-    COLL_ALLREDUCE,
-    COLL_GATHER,
-    COLL_GATHERV,
-    COLL_SCATTER,
-    COLL_SCATTERV,
-    COLL_ALLGATHER,
-    COLL_ALLGATHERV,
-    COLL_ALLTOALL,
-    COLL_ALLTOALLV,
-    COLL_ALLTOALLW,
-    COLL_REDUCE_SCATTER,
-    COLL_REDUCE_SCATTER_BLOCK,
-    COLL_SCAN,
-    COLL_EXSCAN,
-    COLL_NEIGHBOR_ALLGATHER,
-    COLL_NEIGHBOR_ALLGATHERV,
-    COLL_NEIGHBOR_ALLTOALL,
-    COLL_NEIGHBOR_ALLTOALLV,
-    COLL_NEIGHBOR_ALLTOALLW,
-    COLL_KINDS
-};
-extern const char *const coll_kind_names[COLL_KINDS];
-
 struct coll_team;
 struct coll_task;
-struct coll_args;
 struct coll_node; /* shared-memory state of coll/node */
 struct coll_gpu;  /* that of coll/gpu */
 struct coll_hier; /* how the ranks lie on hosts: coll/hier */
@@ -139,40 +112,6 @@ struct coll_team {
     int remote_size;         /* 0: an intracommunicator */
 };
 
-/* With whom a rank of a neighbourhood collective exchanges data (MPI-5.0 section 8.6): ranks in the
- * order of the blocks in its buffers, negative where there is no neighbour.  A rank may occur
- * several times; then its messages are taken in the order in which it sends them. */
-struct coll_neighbors {
-    int nsources, ndestinations;
-    const int *sources, *destinations;
-    bool grid; /* two each a dimension, the lower first: what is sent down arrives from above */
-};
-
-/* What a call passes.  Broadcast: rbuf, rcount, rtype on every rank.  Reductions and scans: rcount,
- * rtype for both buffers; input is sbuf, or rbuf when sbuf is COLL_IN_PLACE; reduce_scatter_block:
- * rcount is one block's.  Others as in MPI: sbuf COLL_IN_PLACE (on the root only for gather), rbuf
- * COLL_IN_PLACE on a scatter's root; alltoall forms in place use the receive arguments for both. */
-struct coll_args {
-    enum coll_kind kind;
-    const void *sbuf; /* COLL_IN_PLACE where MPI_IN_PLACE was given */
-    void *rbuf;
-    int64_t scount, rcount;
-    const struct rt_layout *stype, *rtype;
-    const struct rt_op *op;
-    int root;
-    /* v and w variants: per rank, NULL otherwise; w: displacements in bytes and one layout per
-     * rank. */
-    const int64_t *scounts, *sdispls, *rcounts, *rdispls;
-    const struct rt_layout *const *stypes, *const *rtypes;
-    enum rt_memkind mem;
-    /* Neighbourhood collectives; their vectors have one entry a neighbour.  Lent until the end. */
-    const struct coll_neighbors *neighbors;
-};
-#define COLL_IN_PLACE ((void *)1) /* same value as MPI_IN_PLACE */
-/* args.root in the root's group of an intercommunicator: at the root, and at the others. */
-#define COLL_ROOT (-4)   /* same value as MPI_ROOT */
-#define COLL_NOBODY (-3) /* same value as MPI_PROC_NULL */
-
 struct coll_alg;
 struct coll_task {
     struct rt_req req; /* completion; first member */
@@ -245,10 +184,6 @@ void coll_team_moved(struct coll_team *t);
 /* Whether no rank will touch the team's shared memory for the calls so far; ask before freeing it.
  */
 bool coll_team_quiet(struct coll_team *t);
-/* Bytes that choose the algorithm, the same on every rank: a rank's contribution, for alltoall and
- * scatter of one pair, for reduce_scatter the whole vector, for allgatherv an average block; 0 for
- * the other v and w forms. */
-int64_t coll_args_bytes(const struct coll_team *t, const struct coll_args *a);
 /* Chooses and starts; the task's req is completed by coll_task_advance().  Task storage is the
  * caller's.  After a failure, of memory, nothing has happened and the call may be repeated. */
 int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task *task);

@@ -16,31 +16,6 @@
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
-const char *const coll_kind_names[COLL_KINDS] = {
-    [COLL_BARRIER] = "barrier",
-    [COLL_BCAST] = "bcast",
-    [COLL_REDUCE] = "reduce",
-    [COLL_ALLREDUCE] = "allreduce",
-    [COLL_GATHER] = "gather",
-    [COLL_GATHERV] = "gatherv",
-    [COLL_SCATTER] = "scatter",
-    [COLL_SCATTERV] = "scatterv",
-    [COLL_ALLGATHER] = "allgather",
-    [COLL_ALLGATHERV] = "allgatherv",
-    [COLL_ALLTOALL] = "alltoall",
-    [COLL_ALLTOALLV] = "alltoallv",
-    [COLL_ALLTOALLW] = "alltoallw",
-    [COLL_REDUCE_SCATTER] = "reduce_scatter",
-    [COLL_REDUCE_SCATTER_BLOCK] = "reduce_scatter_block",
-    [COLL_SCAN] = "scan",
-    [COLL_EXSCAN] = "exscan",
-    [COLL_NEIGHBOR_ALLGATHER] = "neighbor_allgather",
-    [COLL_NEIGHBOR_ALLGATHERV] = "neighbor_allgatherv",
-    [COLL_NEIGHBOR_ALLTOALL] = "neighbor_alltoall",
-    [COLL_NEIGHBOR_ALLTOALLV] = "neighbor_alltoallv",
-    [COLL_NEIGHBOR_ALLTOALLW] = "neighbor_alltoallw",
-};
-
 static const struct coll_alg *const tables[] = {
     coll_barrier_algs,        coll_bcast_algs,    coll_reduce_algs,    coll_allreduce_algs,
     coll_gather_algs,         coll_scatter_algs,  coll_allgather_algs, coll_alltoall_algs,
@@ -78,43 +53,6 @@ const struct coll_alg *coll_alg_find(enum coll_kind kind, const char *name)
     return NULL;
 }
 
-int64_t coll_args_bytes(const struct coll_team *t, const struct coll_args *a)
-{
-    int64_t n = 0;
-    switch (a->kind) {
-    case COLL_BCAST:
-    case COLL_REDUCE:
-    case COLL_ALLREDUCE:
-    case COLL_SCAN:
-    case COLL_EXSCAN:
-        return a->rcount * a->rtype->size;
-    case COLL_REDUCE_SCATTER_BLOCK:
-        return t->size * a->rcount * a->rtype->size;
-    case COLL_REDUCE_SCATTER:
-        for (int i = 0; i < t->size; i++)
-            n += a->rcounts[i];
-        return n * a->rtype->size;
-    case COLL_ALLGATHERV: /* on average */
-        for (int i = 0; i < t->size && !t->remote_size; i++)
-            n += a->rcounts[i];
-        return n * a->rtype->size / t->size;
-    case COLL_SCATTER:
-        return a->rbuf == COLL_IN_PLACE ? a->scount * a->stype->size : a->rcount * a->rtype->size;
-    case COLL_GATHER:
-    case COLL_ALLGATHER:
-    case COLL_ALLTOALL:
-        return a->sbuf == COLL_IN_PLACE ? a->rcount * a->rtype->size : a->scount * a->stype->size;
-    default:
-        return 0;
-    }
-}
-
-/* Whether a rank's result depends on which ranks are before it, whatever the operation. */
-static bool by_rank(const struct coll_args *a)
-{
-    return a->kind == COLL_SCAN || a->kind == COLL_EXSCAN;
-}
-
 /* Without data: half of a barrier among the ranks of a host (coll/hier/local.c), for which those
  * who move blocks would not wait. */
 static bool is_signal(const struct coll_args *a, int64_t bytes)
@@ -145,7 +83,7 @@ static uint32_t unmet(const struct coll_alg *alg, const struct coll_team *t,
         no |= COLL_NEED_CONTIG;
     if (!coll_hier_nodes(t))
         no |= COLL_NEED_NODES;
-    else if (t->hier->order && a->op && (!a->op->commutes || by_rank(a)))
+    else if (t->hier->order && a->op && (!a->op->commutes || coll_is(a->kind, COLL_IS_PREFIX)))
         no |= COLL_NEED_NODE_ORDER;
     no |= COLL_NEED_PEER_MAP | COLL_NEED_CUDA_BUFFERS;
     return alg->need & no;
