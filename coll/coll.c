@@ -16,54 +16,11 @@ static int step_nothing(struct coll_task *k)
 }
 
 /* A team of one rank: what would be sent to itself is copied. */
-static void self_copy(const struct coll_args *a)
+static void self_copy(const struct coll_team *t, const struct coll_args *a)
 {
-    int64_t n = a->rcount;
-    const char *from;
-    char *to;
-    if (a->sbuf == COLL_IN_PLACE || a->rbuf == COLL_IN_PLACE)
-        return;
-    switch (a->kind) {
-    case COLL_BARRIER:
-    case COLL_BCAST:
-    case COLL_EXSCAN:
-        return;
-    case COLL_REDUCE_SCATTER:
-        n = a->rcounts[0];
-        /* fall through */
-    case COLL_REDUCE:
-    case COLL_ALLREDUCE:
-    case COLL_REDUCE_SCATTER_BLOCK:
-    case COLL_SCAN:
-        coll_copy(a->sbuf, n, a->rtype, a->rbuf, n, a->rtype);
-        return;
-    case COLL_ALLTOALLW:
-        coll_copy((const char *)a->sbuf + a->sdispls[0], a->scounts[0], a->stypes[0],
-                  (char *)a->rbuf + a->rdispls[0], a->rcounts[0], a->rtypes[0]);
-        return;
-    default:
-        from = coll_at(a->sbuf, a->sdispls ? a->sdispls[0] : 0, a->stype);
-        to = coll_at(a->rbuf, a->rdispls ? a->rdispls[0] : 0, a->rtype);
-        coll_copy(from, a->scounts ? a->scounts[0] : a->scount, a->stype, to,
-                  a->rcounts ? a->rcounts[0] : n, a->rtype);
-        return;
-    }
-}
-
-/* Calls without data need no message; only kinds whose size all ranks know. */
-static bool is_empty(const struct coll_team *t, const struct coll_args *a)
-{
-    switch (a->kind) {
-    case COLL_BARRIER:
-    case COLL_GATHERV:
-    case COLL_SCATTERV:
-    case COLL_ALLGATHERV:
-    case COLL_ALLTOALLV:
-    case COLL_ALLTOALLW:
-        return false;
-    default:
-        return coll_args_bytes(t, a) == 0;
-    }
+    struct coll_block from = coll_args_sent(t, a, 0), to = coll_args_received(t, a, 0);
+    if (from.l && to.l && !coll_args_in_place(a, 0))
+        coll_copy(from.at, from.n, from.l, to.at, to.n, to.l);
 }
 
 static int start_with(struct coll_task *k, bool has_node)
@@ -79,12 +36,6 @@ static int start_with(struct coll_task *k, bool has_node)
 #define TAG_NUMBERS (COLL_TAG_CALLS - 1u)
 _Static_assert(COLL_TAG_PERSISTENT + TAG_NUMBERS < COLL_TAG_END, "tags stay in their range");
 
-/* Even one rank alone may be its own neighbour, any number of times. */
-static bool among_neighbors(const struct coll_args *a)
-{
-    return a->kind >= COLL_NEIGHBOR_ALLGATHER && a->kind <= COLL_NEIGHBOR_ALLTOALLW;
-}
-
 int coll_begin_host(struct coll_task *k)
 {
     bool has_node = k->team->node && !k->messages;
@@ -94,21 +45,21 @@ int coll_begin_host(struct coll_task *k)
     k->alg = NULL;
     k->gpu = NULL;
     if (k->team->local)
-        return start_with(k, false); /* each side knows its own lengths only */
-    if (among_neighbors(&k->args))
+        return start_with(k, false);             /* each side knows its own lengths only */
+    if (coll_is(k->args.kind, COLL_IS_NEIGHBOR)) /* even one rank alone may be its own */
         return start_with(k, has_node);
     if (k->team->size == 1) {
-        self_copy(&k->args);
+        self_copy(k->team, &k->args);
         return 0;
     }
-    if (is_empty(k->team, &k->args))
+    if (coll_args_are_empty(k->team, &k->args)) /* no message is needed */
         return 0;
     return coll_is_wide(k) ? coll_start_wide(k) : start_with(k, has_node);
 }
 
 /* Kinds whose calls go by order, may go from device to device, or be staged; neighbourhoods
  * exchange messages, which take any memory. */
-static bool may_pass(const struct coll_args *a) { return a->kind < COLL_NEIGHBOR_ALLGATHER; }
+static bool may_pass(const struct coll_args *a) { return !coll_is(a->kind, COLL_IS_NEIGHBOR); }
 
 /* Whether coll/gpu counts the call: ranks that share memory, all or those of this host, must agree
  * about what memory they pass. */

@@ -15,6 +15,7 @@ struct coll_wide {
     struct rt_layout floats;          /* of one item of the user's type */
     int (*step)(struct coll_task *k); /* the algorithm's own */
     void (*cleanup)(struct coll_task *k);
+    bool takes; /* this rank is given a result */
     bool begun, abandoned;
     int64_t nin, nout; /* items of the user's type */
     char *packed;      /* the longer of both, as 16 bits; all is one block of memory */
@@ -50,14 +51,6 @@ static void narrow(struct coll_wide *w)
               w->user.rtype);
 }
 
-/* Whether this rank is given a result. */
-static bool takes(const struct coll_task *k, const struct coll_args *a)
-{
-    return a->kind == COLL_REDUCE   ? k->team->rank == a->root
-           : a->kind == COLL_EXSCAN ? k->team->rank > 0
-                                    : true;
-}
-
 static void wide_cleanup(struct coll_task *k);
 
 static int wide_step(struct coll_task *k)
@@ -74,7 +67,7 @@ static int wide_step(struct coll_task *k)
     k->step = wide_step;
     k->cleanup = wide_cleanup;
     w->abandoned = rc < 0;
-    if (rc > 0 && takes(k, &w->user))
+    if (rc > 0 && w->takes)
         narrow(w);
     return rc;
 }
@@ -90,18 +83,12 @@ static void wide_cleanup(struct coll_task *k)
         free(w);
 }
 
-/* The items of the input and of the result. */
-static void count_items(const struct coll_task *k, int64_t *nin, int64_t *nout)
-{
-    const struct coll_args *a = &k->args;
-    *nin = coll_args_bytes(k->team, a) / a->rtype->size;
-    *nout = a->kind == COLL_REDUCE_SCATTER ? a->rcounts[k->team->rank] : a->rcount;
-}
-
 static struct coll_wide *wide_make(const struct coll_task *k)
 {
     struct coll_wide w = { .user = k->args }, *made;
-    count_items(k, &w.nin, &w.nout);
+    w.nin = coll_args_bytes(k->team, &w.user) / w.user.rtype->size;
+    w.nout = coll_args_block(&w.user, COLL_RECV, k->team->rank).n;
+    w.takes = coll_args_received(k->team, &w.user, 0).l != NULL; /* from the first rank, too */
     int64_t nbytes = 2 * w.user.rtype->size, most = w.nin > w.nout ? w.nin : w.nout;
     w.floats = (struct rt_layout){
         .size = nbytes, .extent = nbytes, .true_extent = nbytes, .contig = true, .elem = RT_ELEM_F32

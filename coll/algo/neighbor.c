@@ -9,39 +9,6 @@
 
 #include "runtime/base/err.h"
 
-struct block {
-    void *at;
-    int64_t n;
-    const struct rt_layout *l;
-};
-
-static struct block send_block(const struct coll_args *a, int i)
-{
-    switch (a->kind) {
-    case COLL_NEIGHBOR_ALLTOALL:
-        return (struct block){ coll_at(a->sbuf, i * a->scount, a->stype), a->scount, a->stype };
-    case COLL_NEIGHBOR_ALLTOALLV:
-        return (struct block){ coll_at(a->sbuf, a->sdispls[i], a->stype), a->scounts[i], a->stype };
-    case COLL_NEIGHBOR_ALLTOALLW:
-        return (struct block){ (char *)a->sbuf + a->sdispls[i], a->scounts[i], a->stypes[i] };
-    default:
-        return (struct block){ (void *)a->sbuf, a->scount, a->stype };
-    }
-}
-
-static struct block recv_block(const struct coll_args *a, int i)
-{
-    switch (a->kind) {
-    case COLL_NEIGHBOR_ALLGATHERV:
-    case COLL_NEIGHBOR_ALLTOALLV:
-        return (struct block){ coll_at(a->rbuf, a->rdispls[i], a->rtype), a->rcounts[i], a->rtype };
-    case COLL_NEIGHBOR_ALLTOALLW:
-        return (struct block){ (char *)a->rbuf + a->rdispls[i], a->rcounts[i], a->rtypes[i] };
-    default:
-        return (struct block){ coll_at(a->rbuf, i * a->rcount, a->rtype), a->rcount, a->rtype };
-    }
-}
-
 static int start_linear(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
 {
     (void)t;
@@ -54,13 +21,13 @@ static int start_linear(struct coll_team *t, const struct coll_args *a, struct c
         int slot = nb->grid ? i ^ 1 : i;
         if (nb->sources[slot] < 0)
             continue;
-        struct block b = recv_block(a, slot);
+        struct coll_block b = coll_args_block(a, COLL_RECV, slot);
         coll_sched_recv(s, b.at, b.n, b.l, nb->sources[slot]);
     }
     for (int i = 0; i < nb->ndestinations; i++) {
         if (nb->destinations[i] < 0)
             continue;
-        struct block b = send_block(a, i);
+        struct coll_block b = coll_args_block(a, COLL_SEND, i);
         coll_sched_send(s, b.at, b.n, b.l, nb->destinations[i]);
     }
     return coll_sched_go(s);
