@@ -343,20 +343,7 @@ void coll_gpu_wait_a_moment(struct coll_gpu_call *c, uint32_t phase)
 
 bool coll_gpu_has_nothing(const struct coll_team *t, const struct coll_args *a)
 {
-    int64_t n = 0;
-    switch (a->kind) {
-    case COLL_GATHERV:
-        return t->rank != a->root && a->scount == 0;
-    case COLL_SCATTERV:
-        return t->rank != a->root && a->rcount == 0;
-    case COLL_ALLTOALLV:
-    case COLL_ALLTOALLW:
-        for (int i = 0; i < t->size; i++)
-            n |= (a->scounts ? a->scounts[i] : 0) | a->rcounts[i];
-        return n == 0;
-    default:
-        return false;
-    }
+    return coll_args_have_nothing(t, a);
 }
 
 /* The one that knows the call best: that made it before, or has not been used for longest. */

@@ -14,40 +14,37 @@
 
 /* ---- blocks ---- */
 
-struct coll_gpu_part coll_gpu_part(const struct coll_args *a, enum coll_gpu_range side, int i)
-{
-    bool recv = side == COLL_GPU_RECV;
-    const int64_t *counts = recv ? a->rcounts : a->scounts,
-                  *displs = recv ? a->rdispls : a->sdispls;
-    const struct rt_layout *const *types = recv ? a->rtypes : a->stypes;
-    const struct rt_layout *l = types ? types[i] : recv ? a->rtype : a->stype;
-    int64_t n = counts ? counts[i] : recv ? a->rcount : a->scount;
-    if (!l || n <= 0)
-        return (struct coll_gpu_part){ 0, 0 };
-    int64_t at = displs ? displs[i] : i * n;
-    return (struct coll_gpu_part){ types ? at : at * l->extent, n * l->size };
-}
+_Static_assert(COLL_GPU_SEND == (int)COLL_SEND && COLL_GPU_RECV == (int)COLL_RECV, "sides");
 
 /* An element of a reduction, as it lies in memory: pairs may have a hole at their end. */
-static int64_t stride_of(const struct rt_layout *l) { return l->contig ? l->size : l->extent; }
+static struct coll_gpu_part operand(const struct coll_args *a, int64_t at, int64_t n)
+{
+    return (struct coll_gpu_part){ at * a->rtype->extent, n * a->rtype->extent };
+}
+
+struct coll_gpu_part coll_gpu_part(const struct coll_args *a, enum coll_gpu_range side, int i)
+{
+    struct coll_block b = coll_args_block(a, (enum coll_side)side, i);
+    const void *buf = side == COLL_GPU_RECV ? a->rbuf : a->sbuf;
+    if (!b.l || b.n <= 0)
+        return (struct coll_gpu_part){ 0, 0 };
+    return (struct coll_gpu_part){ (int64_t)((uintptr_t)b.at - (uintptr_t)buf), b.n * b.l->size };
+}
 
 struct coll_gpu_part coll_gpu_share(const struct coll_args *a, int i)
 {
-    int64_t each = stride_of(a->rtype), off = 0;
-    if (a->kind == COLL_REDUCE_SCATTER_BLOCK)
-        return (struct coll_gpu_part){ i * a->rcount * each, a->rcount * each };
-    for (int j = 0; j < i; j++)
-        off += a->rcounts[j];
-    return (struct coll_gpu_part){ off * each, a->rcounts[i] * each };
+    int64_t at = a->rcounts ? 0 : i * a->rcount;
+    for (int j = 0; a->rcounts && j < i; j++)
+        at += a->rcounts[j];
+    return operand(a, at, a->rcounts ? a->rcounts[i] : a->rcount);
 }
 
 struct coll_gpu_part coll_gpu_vector(const struct coll_args *a, int size)
 {
-    if (a->kind == COLL_REDUCE_SCATTER || a->kind == COLL_REDUCE_SCATTER_BLOCK) {
-        struct coll_gpu_part last = coll_gpu_share(a, size - 1);
-        return (struct coll_gpu_part){ 0, last.off + last.len };
-    }
-    return (struct coll_gpu_part){ 0, a->rcount * stride_of(a->rtype) };
+    if (coll_shape(a->kind, COLL_SEND) != COLL_SIDE_CUT)
+        return operand(a, 0, a->rcount);
+    struct coll_gpu_part last = coll_gpu_share(a, size - 1);
+    return (struct coll_gpu_part){ 0, last.off + last.len };
 }
 
 bool coll_gpu_arith(const struct coll_args *a, uint8_t *type, uint8_t *code, int64_t *elem)
@@ -74,41 +71,11 @@ struct side {
     struct coll_gpu_part one;
 };
 
-bool coll_gpu_is_reduction(enum coll_kind kind)
-{
-    switch (kind) {
-    case COLL_REDUCE:
-    case COLL_ALLREDUCE:
-    case COLL_REDUCE_SCATTER:
-    case COLL_REDUCE_SCATTER_BLOCK:
-    case COLL_SCAN:
-    case COLL_EXSCAN:
-        return true;
-    default:
-        return false;
-    }
-}
+bool coll_gpu_is_reduction(enum coll_kind kind) { return coll_is(kind, COLL_IS_REDUCTION); }
 
-static bool alltoalls(enum coll_kind kind)
-{
-    return kind == COLL_ALLTOALL || kind == COLL_ALLTOALLV || kind == COLL_ALLTOALLW;
-}
-
-static bool scatters(enum coll_kind kind) { return kind == COLL_SCATTER || kind == COLL_SCATTERV; }
-
-static bool gathers(enum coll_kind kind) { return kind == COLL_GATHER || kind == COLL_GATHERV; }
-
-/* Buffers that are the same without MPI_IN_PLACE, which MPI forbids, are taken for in place where
- * that has a meaning. */
 bool coll_gpu_is_in_place(const struct coll_args *a, int rank)
 {
-    if (a->kind == COLL_BCAST)
-        return false;
-    if (scatters(a->kind))
-        return rank == a->root && a->rbuf == COLL_IN_PLACE;
-    if ((a->kind == COLL_REDUCE || gathers(a->kind)) && rank != a->root)
-        return false;
-    return a->sbuf == COLL_IN_PLACE || (coll_gpu_is_reduction(a->kind) && a->sbuf == a->rbuf);
+    return coll_args_in_place(a, rank);
 }
 
 static struct side one(const void *buf, int64_t off, int64_t len)
@@ -121,53 +88,49 @@ static struct side row(const void *buf, enum coll_gpu_range as)
     return (struct side){ .buf = buf, .row = true, .as = as };
 }
 
-static int64_t sent(const struct coll_args *a) { return a->scount * a->stype->size; }
+/* The one block of a side, which is not a row. */
+static struct side block(const struct coll_args *a, enum coll_side which, int rank)
+{
+    struct coll_block b = coll_args_block(a, which, rank);
+    return one(b.at, 0, coll_block_nbytes(&b));
+}
 
+static const struct side nothing;
+
+/* What other ranks may read. */
 static struct side send_side(const struct coll_team *t, const struct coll_args *a, bool in_place)
 {
-    bool root = t->rank == a->root;
-    if (a->kind == COLL_BCAST)
-        return root ? one(a->rbuf, 0, a->rcount * a->rtype->size) : one(NULL, 0, 0);
-    if (coll_gpu_is_reduction(a->kind))
+    enum coll_shape shape = coll_shape(a->kind, COLL_SEND);
+    if (coll_is(a->kind, COLL_IS_FROM_ROOT) && t->rank != a->root)
+        return nothing;
+    if (coll_is(a->kind, COLL_IS_REDUCTION))
         return one(in_place ? a->rbuf : a->sbuf, 0, coll_gpu_vector(a, t->size).len);
-    if (alltoalls(a->kind))
-        return in_place ? row(a->rbuf, COLL_GPU_RECV) : row(a->sbuf, COLL_GPU_SEND);
-    if (scatters(a->kind))
-        return root ? row(a->sbuf, COLL_GPU_SEND) : one(NULL, 0, 0);
-    if (in_place) { /* gather's root, allgather */
+    if (shape == COLL_SIDE_NONE)
+        return block(a, COLL_RECV, t->rank);
+    if (shape == COLL_SIDE_ONE && in_place) { /* gather's root, allgather */
         struct coll_gpu_part own = coll_gpu_part(a, COLL_GPU_RECV, t->rank);
         return one(a->rbuf, own.off, own.len);
     }
-    return one(a->sbuf, 0, sent(a));
+    if (shape == COLL_SIDE_ONE)
+        return block(a, COLL_SEND, t->rank);
+    return coll_is_alltoall(a->kind) && in_place ? row(a->rbuf, COLL_GPU_RECV)
+                                                 : row(a->sbuf, COLL_GPU_SEND);
 }
 
+/* What the call defines. */
 static struct side recv_side(const struct coll_team *t, const struct coll_args *a, bool in_place)
 {
-    bool root = t->rank == a->root;
-    const struct side nothing = one(NULL, 0, 0);
-    switch (a->kind) {
-    case COLL_BCAST:
-        return root ? nothing : one(a->rbuf, 0, a->rcount * a->rtype->size);
-    case COLL_REDUCE:
-        return root ? one(a->rbuf, 0, coll_gpu_vector(a, t->size).len) : nothing;
-    case COLL_EXSCAN:
-        return t->rank ? one(a->rbuf, 0, coll_gpu_vector(a, t->size).len) : nothing;
-    case COLL_ALLREDUCE:
-    case COLL_SCAN:
+    bool root = t->rank == a->root, scatters = coll_shape(a->kind, COLL_SEND) != COLL_SIDE_NONE;
+    if ((coll_is(a->kind, COLL_IS_TO_ROOT) && !root) ||
+        (coll_is(a->kind, COLL_IS_FROM_ROOT) && (scatters ? in_place : root)) ||
+        (coll_is(a->kind, COLL_IS_EXCLUSIVE) && t->rank == 0))
+        return nothing;
+    if (coll_shape(a->kind, COLL_SEND) == COLL_SIDE_CUT && !in_place)
+        return one(a->rbuf, 0, coll_gpu_share(a, t->rank).len);
+    if (coll_is(a->kind, COLL_IS_REDUCTION))
         return one(a->rbuf, 0, coll_gpu_vector(a, t->size).len);
-    case COLL_REDUCE_SCATTER:
-    case COLL_REDUCE_SCATTER_BLOCK:
-        return one(a->rbuf, 0,
-                   in_place ? coll_gpu_vector(a, t->size).len : coll_gpu_share(a, t->rank).len);
-    case COLL_SCATTER:
-    case COLL_SCATTERV:
-        return in_place ? nothing : one(a->rbuf, 0, a->rcount * a->rtype->size);
-    case COLL_GATHER:
-    case COLL_GATHERV:
-        return root ? row(a->rbuf, COLL_GPU_RECV) : nothing;
-    default:
-        return row(a->rbuf, COLL_GPU_RECV);
-    }
+    return coll_shape(a->kind, COLL_RECV) == COLL_SIDE_ONE ? block(a, COLL_RECV, t->rank)
+                                                           : row(a->rbuf, COLL_GPU_RECV);
 }
 
 static struct coll_gpu_part side_part(const struct coll_args *a, const struct side *s, int i)
@@ -216,14 +179,13 @@ static bool row_moves(const struct coll_args *a, enum coll_gpu_range as, int siz
 
 static bool layouts_do(const struct coll_team *t, const struct coll_args *a, bool in_place)
 {
-    bool root = t->rank == a->root;
-    if (a->kind == COLL_BCAST)
+    bool root = t->rank == a->root, sends = !in_place, receives = true;
+    if (coll_shape(a->kind, COLL_SEND) == COLL_SIDE_NONE)
         return moves(a->rtype, a->rcount);
-    bool sends = !in_place || (scatters(a->kind) && root), receives = true;
-    if (scatters(a->kind)) {
+    if (coll_is(a->kind, COLL_IS_FROM_ROOT)) {
         sends = root;
         receives = !in_place;
-    } else if (gathers(a->kind)) {
+    } else if (coll_is(a->kind, COLL_IS_TO_ROOT)) {
         receives = root;
     }
     return (!sends || row_moves(a, COLL_GPU_SEND, t->size)) &&
@@ -232,70 +194,17 @@ static bool layouts_do(const struct coll_team *t, const struct coll_args *a, boo
 
 /* ---- the word ---- */
 
-static uint64_t mix(uint64_t h, int64_t v)
-{
-    h = (h ^ (uint64_t)v) * 0x9e3779b97f4a7c15u; /* the golden ratio: spreads every bit upwards */
-    return h ^ (h >> 29);
-}
-
-static uint64_t mix_row(uint64_t h, const struct coll_args *a, int size)
-{
-    for (int i = 0; i < size; i++)
-        h = mix(h, coll_gpu_part(a, COLL_GPU_RECV, i).len);
-    return h;
-}
-
-/* Of a block that a rank sends and receives; both lengths must be the same. */
-static uint64_t mix_block(uint64_t h, const struct coll_args *a, bool sends, bool receives,
-                          int rank)
-{
-    int64_t r = receives ? coll_gpu_part(a, COLL_GPU_RECV, rank).len : sent(a);
-    h = mix(h, r);
-    return sends && sent(a) != r ? mix(h, rank + 1) : h;
-}
-
 static uint64_t word_of(const struct coll_team *t, const struct coll_args *a, bool in_place,
                         const struct coll_gpu_own *own)
 {
-    bool root = t->rank == a->root;
-    uint64_t h = mix(mix(0, a->kind), t->size);
-    if (coll_gpu_is_reduction(a->kind))
-        h = mix(mix(mix(h, coll_gpu_vector(a, t->size).len), own->type), own->code);
-    switch (a->kind) {
-    case COLL_BCAST:
-        h = mix(mix(h, a->root), a->rcount * a->rtype->size);
-        break;
-    case COLL_REDUCE:
-    case COLL_GATHERV:
-    case COLL_SCATTERV:
-        h = mix(h, a->root);
-        break;
-    case COLL_ALLREDUCE:
-        h = mix(h, coll_gpu_asked_way(t->size, coll_gpu_vector(a, t->size).len));
-        break;
-    case COLL_REDUCE_SCATTER:
-        for (int i = 0; i < t->size; i++)
-            h = mix(h, a->rcounts[i]);
-        break;
-    case COLL_GATHER:
-        h = mix_block(mix(h, a->root), a, !in_place, root, t->rank);
-        break;
-    case COLL_SCATTER:
-        h = mix_block(mix(h, a->root), a, root, !in_place, t->rank);
-        break;
-    case COLL_ALLGATHERV:
-        h = mix_row(h, a, t->size);
-        if (!in_place && sent(a) != coll_gpu_part(a, COLL_GPU_RECV, t->rank).len)
-            h = mix(h, t->rank + 1);
-        break;
-    case COLL_ALLGATHER:
-    case COLL_ALLTOALL:
-        h = mix_block(h, a, !in_place, true, t->rank);
-        break;
-    default:
-        break;
+    uint64_t h = coll_args_signature(t, a);
+    if (own->folds) {
+        int64_t len = coll_gpu_vector(a, t->size).len;
+        h = coll_args_mix(coll_args_mix(coll_args_mix(h, len), own->type), own->code);
+        if (a->kind == COLL_ALLREDUCE)
+            h = coll_args_mix(h, coll_gpu_asked_way(t->size, len));
     }
-    return (h << 1) | (in_place && (coll_gpu_is_reduction(a->kind) || alltoalls(a->kind)));
+    return (h << 1) | (in_place && (own->folds || coll_is_alltoall(a->kind)));
 }
 
 /* ---- scratch ---- */
@@ -341,23 +250,14 @@ size_t coll_gpu_scratch(const struct coll_args *a, int rank, int size)
 {
     bool in_place = coll_gpu_is_in_place(a, rank);
     int64_t n = 0;
-    switch (a->kind) {
-    case COLL_REDUCE_SCATTER:
-    case COLL_REDUCE_SCATTER_BLOCK:
-        n = in_place ? coll_gpu_share(a, rank).len : 0;
-        break;
-    case COLL_SCAN:
-    case COLL_EXSCAN:
-        n = in_place && size > RT_GPU_FOLD_PLACES ? coll_gpu_vector(a, size).len : 0;
-        break;
-    case COLL_ALLTOALL:
-    case COLL_ALLTOALLV:
-    case COLL_ALLTOALLW:
-        n = in_place ? coll_gpu_swap_places(a, rank, size).nbytes : 0;
-        break;
-    default:
-        break;
-    }
+    if (!in_place)
+        return 0;
+    if (coll_shape(a->kind, COLL_SEND) == COLL_SIDE_CUT)
+        n = coll_gpu_share(a, rank).len;
+    else if (coll_is(a->kind, COLL_IS_PREFIX) && size > RT_GPU_FOLD_PLACES)
+        n = coll_gpu_vector(a, size).len;
+    else if (coll_is_alltoall(a->kind))
+        n = coll_gpu_swap_places(a, rank, size).nbytes;
     return (size_t)(n < (COLL_GPU_PLACES * coll_gpu_limits.unit)
                         ? up_to_line(n)
                         : (COLL_GPU_PLACES * coll_gpu_limits.unit));
@@ -365,17 +265,17 @@ size_t coll_gpu_scratch(const struct coll_args *a, int rank, int size)
 
 /* ---- all of it ---- */
 
+/* Where its blocks lie, for those who reach into them. */
 static bool publishes(const struct coll_team *t, const struct coll_args *a)
 {
-    if (a->kind == COLL_GATHERV || a->kind == COLL_SCATTERV)
-        return t->rank == a->root;
-    return a->kind == COLL_ALLGATHERV || a->kind == COLL_ALLTOALLV || a->kind == COLL_ALLTOALLW;
+    return (coll_is_apart(a->kind, COLL_SEND) || coll_is_apart(a->kind, COLL_RECV)) &&
+           (!coll_is(a->kind, COLL_IS_ROOTED) || t->rank == a->root);
 }
 
 static bool is_planned(const struct coll_team *t, const struct coll_args *a)
 {
-    return a->kind > COLL_BARRIER && a->kind < COLL_NEIGHBOR_ALLGATHER && !t->local &&
-           t->size <= COLL_GPU_RANKS_MAX;
+    return coll_shape(a->kind, COLL_RECV) != COLL_SIDE_NONE &&
+           !coll_is(a->kind, COLL_IS_NEIGHBOR) && !t->local && t->size <= COLL_GPU_RANKS_MAX;
 }
 
 int coll_gpu_own(const struct coll_team *t, const struct coll_args *a, struct coll_gpu_own *out,
@@ -398,9 +298,9 @@ int coll_gpu_own(const struct coll_team *t, const struct coll_args *a, struct co
     out->scratch = coll_gpu_scratch(a, t->rank, t->size);
     if (out->folds && t->size > RT_GPU_FOLD_PLACES)
         out->scratch = coll_gpu_chain_at(out->scratch) + coll_gpu_limits.chain;
-    out->swaps = out->scratch && alltoalls(a->kind);
+    out->swaps = out->scratch && coll_is_alltoall(a->kind);
     out->publishes = publishes(t, a);
-    int r = scatters(a->kind) ? COLL_GPU_SEND : COLL_GPU_RECV;
+    int r = coll_is(a->kind, COLL_IS_FROM_ROOT) ? COLL_GPU_SEND : COLL_GPU_RECV;
     for (int i = 0; out->publishes && i < t->size; i++) {
         struct coll_gpu_part p = side_part(a, &side[r], i);
         offsets[i] = p.len > 0 ? (uint64_t)(p.off - low[r]) : 0;
