@@ -100,16 +100,11 @@ static void call_name(const struct wm_call *call, char *out, size_t len)
              call->form == WM_PERSISTENT ? "_init" : "");
 }
 
-static bool rooted(enum coll_kind k)
-{
-    return k == COLL_BCAST || k == COLL_REDUCE || k == COLL_GATHER || k == COLL_GATHERV ||
-           k == COLL_SCATTER || k == COLL_SCATTERV;
-}
+static bool rooted(enum coll_kind k) { return coll_is(k, COLL_IS_ROOTED); }
 
 static bool per_pair(enum coll_kind k)
 {
-    return k == COLL_GATHERV || k == COLL_SCATTERV || k == COLL_ALLGATHERV || k == COLL_ALLTOALLV ||
-           k == COLL_ALLTOALLW;
+    return coll_is_apart(k, COLL_SEND) || coll_is_apart(k, COLL_RECV);
 }
 
 static uint32_t op_of(const struct wm_op *op)

@@ -221,48 +221,26 @@ static int start_request(struct wm_call *call)
     return err;
 }
 
-/* One side of a call as far as it is known at once: `n` elements from element `at` of a contiguous
- * layout; of given counts only this process's own block.  With types for each block (MPI_Alltoallw)
- * displacements are bytes. */
-struct side {
-    const void *buf;
-    const struct rt_layout *l;
-    int64_t at, n;
-};
-
-static struct side send_side(const struct coll_args *a, int self, int n)
+/* One side of a call as far as it is known at once: of given counts only this process's own block,
+ * of a vector that is cut by them at least as much. */
+static struct coll_block seen(const struct coll_args *a, enum coll_side side, int self, int n)
 {
-    struct side s = { a->sbuf, a->stype, a->sdispls ? a->sdispls[self] : 0, a->scount };
-    if (a->kind == COLL_ALLTOALL || a->kind == COLL_SCATTER || a->kind == COLL_REDUCE_SCATTER_BLOCK)
-        s.n *= n;
-    else if (a->kind == COLL_REDUCE_SCATTER)
-        s.n = a->rcounts[self]; /* at least */
-    else if (a->scounts)
-        s.n = a->scounts[self];
-    if (a->stypes)
-        s = (struct side){ (const char *)a->sbuf + s.at, a->stypes[self], 0, s.n };
-    return s;
+    enum coll_shape shape = coll_shape(a->kind, side);
+    bool whole = shape == COLL_SIDE_ROW || shape == COLL_SIDE_CUT;
+    struct coll_block b = coll_args_block(a, side, whole ? 0 : self);
+    if (shape == COLL_SIDE_CUT && a->rcounts)
+        b.n = a->rcounts[self];
+    else if (whole)
+        b.n *= n;
+    return b;
 }
 
-static struct side recv_side(const struct coll_args *a, int self, int n)
-{
-    struct side s = { a->rbuf, a->rtype, a->rdispls ? a->rdispls[self] : 0, a->rcount };
-    if (a->kind == COLL_ALLTOALL || a->kind == COLL_GATHER || a->kind == COLL_ALLGATHER)
-        s.n *= n;
-    else if (a->rcounts)
-        s.n = a->rcounts[self];
-    if (a->rtypes)
-        s = (struct side){ (const char *)a->rbuf + s.at, a->rtypes[self], 0, s.n };
-    return s;
-}
-
-static bool meet(const struct side *a, const struct side *b)
+static bool meet(const struct coll_block *a, const struct coll_block *b)
 {
     if (!a->l || !b->l || !a->l->contig || !b->l->contig)
         return false;
-    uintptr_t pa = (uintptr_t)a->buf + (uintptr_t)(a->at * a->l->extent),
-              pb = (uintptr_t)b->buf + (uintptr_t)(b->at * b->l->extent),
-              la = (uintptr_t)(a->n * a->l->size), lb = (uintptr_t)(b->n * b->l->size);
+    uintptr_t pa = (uintptr_t)a->at, pb = (uintptr_t)b->at, la = (uintptr_t)(a->n * a->l->size),
+              lb = (uintptr_t)(b->n * b->l->size);
     return la && lb && pa < pb + lb && pb < pa + la;
 }
 
@@ -272,7 +250,7 @@ static int check_call(const struct wm_call *call)
 {
     const struct wm_comm *c = call->comm;
     const struct coll_args *a = &call->args;
-    if (c->inter && (a->kind == COLL_SCAN || a->kind == COLL_EXSCAN))
+    if (c->inter && coll_is(a->kind, COLL_IS_PREFIX))
         return wm_err(MPI_ERR_COMM,
                       "the communicator is an intercommunicator, on which %s is not "
                       "defined",
@@ -280,18 +258,18 @@ static int check_call(const struct wm_call *call)
     if (a->neighbors) /* vectors have an entry a neighbour, not a rank */
         return MPI_SUCCESS;
     if (!a->sbuf || !a->rbuf || a->sbuf == COLL_IN_PLACE || a->rbuf == COLL_IN_PLACE ||
-        (a->kind == COLL_REDUCE && !wm_call_root(c, a->root)))
+        (coll_is(a->kind, COLL_IS_TO_ROOT) && !wm_call_root(c, a->root)))
         return MPI_SUCCESS;
     /* Of another group's blocks the first one will do; those of a reduction are the own group's. */
-    int self = c->inter && a->kind != COLL_REDUCE_SCATTER ? 0 : c->rank;
-    int n = a->kind == COLL_REDUCE_SCATTER_BLOCK ? c->size : c->remote->size;
-    struct side s = send_side(a, self, n), r = recv_side(a, self, n);
+    bool cut = coll_shape(a->kind, COLL_SEND) == COLL_SIDE_CUT;
+    int self = c->inter && !cut ? 0 : c->rank, n = cut ? c->size : c->remote->size;
+    struct coll_block s = seen(a, COLL_SEND, self, n), r = seen(a, COLL_RECV, self, n);
     if (rt_likely(!meet(&s, &r)))
         return MPI_SUCCESS;
     return wm_err(MPI_ERR_BUFFER,
                   "the send buffer (%lld bytes at %p) and the receive buffer (%lld bytes at %p) "
                   "overlap; use MPI_IN_PLACE where it is allowed, or separate buffers",
-                  (long long)(s.n * s.l->size), s.buf, (long long)(r.n * r.l->size), r.buf);
+                  (long long)(s.n * s.l->size), s.at, (long long)(r.n * r.l->size), r.at);
 }
 
 /* The shortcut for small reductions: what check_call() would look at is far apart. */
@@ -341,7 +319,7 @@ int wm_call_run(struct wm_call *call)
 static int vector_len(const struct wm_call *call)
 {
     const struct wm_comm *c = call->comm;
-    return call->args.kind == COLL_REDUCE_SCATTER ? c->size : c->remote->size;
+    return coll_shape(call->args.kind, COLL_SEND) == COLL_SIDE_CUT ? c->size : c->remote->size;
 }
 
 static const int64_t *counts_in(int64_t *to, struct wm_counts v, int n)

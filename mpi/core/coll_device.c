@@ -48,15 +48,15 @@ struct run {
 
 /* ---- looking ---- */
 
-static int check_side(const struct coll_args *a, const struct wm_comm *c, enum wm_side which)
+static int check_side(const struct coll_args *a, const struct coll_team *t, enum coll_side which)
 {
     struct rt_gpu_ptr at;
     bool scattered;
     int err = 0;
-    for (int i = 0, n = wm_blocks_of(a, c, which); i < n && err >= 0; i++) {
-        struct wm_block b = wm_block_at(a, c, which, i);
+    for (int i = 0, n = coll_args_uses(t, a, which); i < n && err >= 0; i++) {
+        struct coll_block b = coll_args_use(t, a, which, i).b;
         if (wm_block_on_device(&b))
-            err = wm_dev_query((const void *)b.at, b.n, b.l, &at, &scattered);
+            err = wm_dev_query(b.at, b.n, b.l, &at, &scattered);
     }
     return err;
 }
@@ -74,15 +74,15 @@ static bool is_plainly_host(const struct coll_args *a)
  * begins where it says. */
 static bool is_plainly_device(const struct coll_args *a)
 {
-    bool plain = a->kind != COLL_REDUCE && a->kind != COLL_GATHER && !a->neighbors && !a->rcounts &&
-                 a->rtype && a->rtype->contig;
+    bool plain = !coll_is(a->kind, COLL_IS_TO_ROOT | COLL_IS_NEIGHBOR) && !a->rcounts && a->rtype &&
+                 a->rtype->contig;
     return plain && a->rcount * a->rtype->size > 0 && rt_gpu_is_device(a->rbuf);
 }
 
 int wm_coll_look(struct wm_call *call)
 {
     struct coll_args *a = &call->args;
-    const struct wm_comm *c = call->comm;
+    const struct coll_team *t = &call->comm->team;
     if (rt_likely(is_plainly_host(a)) || a->kind == COLL_BARRIER)
         return 0;
     if (is_plainly_device(a)) {
@@ -90,10 +90,10 @@ int wm_coll_look(struct wm_call *call)
         return 0;
     }
     if (a->neighbors) {
-        int err = check_side(a, c, WM_SEND);
-        return err < 0 ? err : check_side(a, c, WM_RECV);
+        int err = check_side(a, t, COLL_SEND);
+        return err < 0 ? err : check_side(a, t, COLL_RECV);
     }
-    if (wm_side_on_device(a, c, WM_RECV) || wm_side_on_device(a, c, WM_SEND))
+    if (wm_side_on_device(a, t, COLL_RECV) || wm_side_on_device(a, t, COLL_SEND))
         a->mem = RT_MEM_CUDA;
     return 0;
 }
@@ -114,21 +114,20 @@ static bool can_reduce(const struct coll_args *a, struct rt_gpu *g)
 }
 
 /* Adds a side's bytes; false: it is not all memory of one device, the same as before. */
-static bool lies_on(const struct coll_args *a, const struct wm_comm *c, enum wm_side which,
+static bool lies_on(const struct coll_args *a, const struct coll_team *t, enum coll_side which,
                     struct rt_gpu **g, int64_t *nbytes)
 {
-    for (int i = 0, n = wm_blocks_of(a, c, which); i < n; i++) {
-        struct wm_block b = wm_block_at(a, c, which, i);
+    for (int i = 0, n = coll_args_uses(t, a, which); i < n; i++) {
+        struct coll_block b = coll_args_use(t, a, which, i).b;
         struct rt_gpu_ptr at;
         bool scattered;
-        if (!b.l || !wm_block_nbytes(&b))
+        if (!coll_block_nbytes(&b))
             continue;
-        if (!wm_block_on_device(&b) ||
-            wm_dev_query((const void *)b.at, b.n, b.l, &at, &scattered) < 0 || scattered ||
-            (*g && *g != at.g))
+        if (!wm_block_on_device(&b) || wm_dev_query(b.at, b.n, b.l, &at, &scattered) < 0 ||
+            scattered || (*g && *g != at.g))
             return false;
         *g = at.g;
-        *nbytes += wm_block_nbytes(&b);
+        *nbytes += coll_block_nbytes(&b);
     }
     return true;
 }
@@ -152,7 +151,7 @@ static struct rt_gpu *sole_device(const struct coll_team *t, const struct coll_a
                                   int64_t *nbytes)
 {
     struct rt_gpu *g = NULL;
-    bool ok = lies_on(a, t->arg, WM_SEND, &g, nbytes) && lies_on(a, t->arg, WM_RECV, &g, nbytes);
+    bool ok = lies_on(a, t, COLL_SEND, &g, nbytes) && lies_on(a, t, COLL_RECV, &g, nbytes);
     return ok && g && can_reduce(a, g) ? g : NULL;
 }
 
@@ -167,8 +166,8 @@ struct rt_gpu *wm_coll_device(struct coll_team *t, const struct coll_args *a)
 static struct rt_gpu *device_of(const struct coll_team *t, const struct coll_task *k)
 {
     int64_t nbytes = 0;
-    struct rt_gpu *g =
-        by_messages(t, k) && !coll_is_wide(k) ? sole_device(t, &k->args, &nbytes) : NULL;
+    struct rt_gpu *g = by_messages(t, k) && !coll_is_wide(k) ? sole_device(t, &k->args, &nbytes)
+                                                             : NULL;
     return nbytes >= DEVICE_MIN ? g : NULL;
 }
 
@@ -217,7 +216,7 @@ static int staged_step(struct coll_task *k)
         if (rc <= 0)
             return rc;
         if (!k->lost)
-            wm_stage_copy(s->stage, WM_RECV, false);
+            wm_stage_copy(s->stage, COLL_RECV, false);
         s->phase = COPY_OUT;
     }
     if (!wm_stage_copied(s->stage))
@@ -242,7 +241,7 @@ static int start_staged(struct coll_team *t, struct coll_task *k)
     struct run *s = calloc(1, sizeof *s);
     if (!s)
         return -RT_ENOMEM;
-    int err = wm_stage_create(&k->args, t->arg, &s->stage);
+    int err = wm_stage_create(&k->args, t, &s->stage);
     if (err < 0) {
         free(s);
         return err;
@@ -261,8 +260,8 @@ static int start_staged(struct coll_team *t, struct coll_task *k)
     k->step = staged_step;
     k->cleanup = staged_cleanup;
     k->up = s;
-    wm_stage_copy(s->stage, WM_SEND, true);
-    wm_stage_copy(s->stage, WM_RECV, true);
+    wm_stage_copy(s->stage, COLL_SEND, true);
+    wm_stage_copy(s->stage, COLL_RECV, true);
     return 0;
 }
 
@@ -309,27 +308,23 @@ static void take_back(struct coll_team *t, struct rt_req *r)
 static int start_alone(struct coll_team *t, struct coll_task *k)
 {
     const struct coll_args *a = &k->args;
-    struct wm_comm *c = t->arg;
     k->step = nothing;
     k->cleanup = NULL;
     k->state = NULL;
     k->alg = NULL;
-    int err = check_side(a, c, WM_SEND);
+    int err = check_side(a, t, COLL_SEND);
     if (err >= 0)
-        err = check_side(a, c, WM_RECV);
-    if (err < 0 || a->kind == COLL_BCAST || a->kind == COLL_EXSCAN ||
-        !wm_blocks_of(a, c, WM_SEND) || !wm_blocks_of(a, c, WM_RECV))
+        err = check_side(a, t, COLL_RECV);
+    struct coll_block from = coll_args_sent(t, a, 0), to = coll_args_received(t, a, 0);
+    if (err < 0 || !from.l || !to.l || coll_args_in_place(a, 0))
         return err;
-    struct wm_block from = wm_block_at(a, c, WM_SEND, 0), to = wm_block_at(a, c, WM_RECV, 0);
-    if (!from.l || !to.l)
-        return 0;
     struct run *s = calloc(1, sizeof *s);
     if (!s)
         return -RT_ENOMEM;
     k->up = s;
-    err = t->ops->irecv(t, (void *)to.at, to.n, to.l, 0, k->tag, &s->msg[0]);
+    err = t->ops->irecv(t, to.at, to.n, to.l, 0, k->tag, &s->msg[0]);
     if (err >= 0)
-        err = t->ops->isend(t, (const void *)from.at, from.n, from.l, 0, k->tag, &s->msg[1]);
+        err = t->ops->isend(t, from.at, from.n, from.l, 0, k->tag, &s->msg[1]);
     if (err < 0) {
         take_back(t, s->msg[0]);
         alone_cleanup(k);
@@ -376,8 +371,8 @@ static int reduce_on_device(const struct coll_args *a)
     struct rt_gpu *g = NULL;
     struct rt_reduce_gpu r;
     int64_t nbytes = 0;
-    if (!lies_on(a, NULL, WM_SEND, &g, &nbytes) || !lies_on(a, NULL, WM_RECV, &g, &nbytes) || !g ||
-        !can_reduce(a, g) || rt_reduce_gpu(g, a->op, (enum rt_elem)a->rtype->elem, &r) < 0)
+    if (!lies_on(a, NULL, COLL_SEND, &g, &nbytes) || !lies_on(a, NULL, COLL_RECV, &g, &nbytes) ||
+        !g || !can_reduce(a, g) || rt_reduce_gpu(g, a->op, (enum rt_elem)a->rtype->elem, &r) < 0)
         return -RT_ENOTSUP;
     rt_reduce_gpu_apply(g, r, a->sbuf, a->rbuf, a->rcount, a->rtype, &o.op);
     while (!o.done)
@@ -409,16 +404,16 @@ int wm_coll_reduce_local(const struct rt_op *op, const void *in, void *inout, in
         return err;
     }
     wm_stage_replace(s, &here);
-    wm_stage_copy(s, WM_SEND, true);
+    wm_stage_copy(s, COLL_SEND, true);
     s->user.sbuf = COLL_IN_PLACE; /* the result's buffer is input, too */
-    wm_stage_copy(s, WM_RECV, true);
+    wm_stage_copy(s, COLL_RECV, true);
     err = copies_wait(s);
     rt_unlock(lock); /* the operation may be the user's */
     if (err >= 0)
         err = rt_reduce_apply(op, here.sbuf, here.rbuf, count, here.rtype);
     rt_lock(lock);
     if (err >= 0) {
-        wm_stage_copy(s, WM_RECV, false);
+        wm_stage_copy(s, COLL_RECV, false);
         err = copies_wait(s);
     }
     wm_stage_destroy(s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Collectives with device buffers that are carried out in host memory.  Each side of the call,
- * sent or received, is a list of blocks (coll_blocks.c).  A side with device memory is replaced by
+ * sent or received, is a list of blocks (coll/args.h).  A side with device memory is replaced by
  * host memory in which its blocks lie one after the other, packed; the algorithms see that, with
  * contiguous layouts of the same size and basic type, and displacements to match.  So it does not
  * matter how far apart the user's blocks are, and what this process does never depends on the other
@@ -39,7 +39,7 @@ struct wm_stage_piece {
     int64_t off;      /* in the side's host memory */
     /* Of a copy in parts: */
     struct wm_stage_piece *next; /* waiting */
-    struct wm_block b;
+    struct coll_block b;
     char *here;
     int64_t begun, nbytes;
     bool in;
@@ -56,20 +56,20 @@ struct wm_stage_slot {
     int64_t at, len; /* the part, in the block's data */
 };
 
-bool wm_block_on_device(const struct wm_block *b)
+bool wm_block_on_device(const struct coll_block *b)
 {
-    return b->l && wm_on_device((const void *)b->at, b->n, b->l, wm_block_nbytes(b));
+    return b->l && wm_on_device(b->at, b->n, b->l, coll_block_nbytes(b));
 }
 
 /* One block tells for all of a buffer; absolute addresses may lie in several. */
-bool wm_side_on_device(const struct coll_args *a, const struct wm_comm *c, enum wm_side which)
+bool wm_side_on_device(const struct coll_args *a, const struct coll_team *t, enum coll_side which)
 {
-    bool absolute = !(which == WM_RECV ? a->rbuf : a->sbuf);
-    for (int i = 0, n = wm_blocks_of(a, c, which); i < n; i++) {
-        struct wm_block b = wm_block_at(a, c, which, i);
+    bool absolute = !(which == COLL_RECV ? a->rbuf : a->sbuf);
+    for (int i = 0, n = coll_args_uses(t, a, which); i < n; i++) {
+        struct coll_block b = coll_args_use(t, a, which, i).b;
         if (wm_block_on_device(&b))
             return true;
-        if (b.l && wm_block_nbytes(&b) && !absolute)
+        if (coll_block_nbytes(&b) && !absolute)
             return false;
     }
     return false;
@@ -91,7 +91,7 @@ static struct rt_layout packed_layout(const struct rt_layout *l)
     };
 }
 
-static int make_mirror(struct wm_stage_side *side, const struct wm_block *b)
+static int make_mirror(struct wm_stage_side *side, const struct coll_block *b)
 {
     int64_t step = (b->n - 1) * b->l->extent;
     side->mirror = true;
@@ -121,10 +121,11 @@ static void free_mirror(struct wm_stage_side *side)
 }
 
 /* Room for what describes a side: pieces, and what replaces the vectors. */
-static int alloc_side(struct wm_stage *s, enum wm_side which, int n)
+static int alloc_side(struct wm_stage *s, enum coll_side which, int n)
 {
     struct wm_stage_side *side = &s->side[which];
-    bool apart = wm_blocks_apart(s->user.kind, which), each = s->user.kind == COLL_ALLTOALLW;
+    bool apart = coll_is_apart(s->user.kind, which),
+         each = coll_shape(s->user.kind, which) == COLL_SIDE_TYPES;
     side->n = n;
     side->pieces = calloc((size_t)n, sizeof *side->pieces);
     side->displs = apart ? calloc((size_t)n, sizeof *side->displs) : NULL;
@@ -136,15 +137,15 @@ static int alloc_side(struct wm_stage *s, enum wm_side which, int n)
 }
 
 /* Asks about the block and says where it will lie; *g: a context that can copy, if there is one. */
-static int place_block(struct wm_stage_side *side, int i, const struct wm_block *b,
+static int place_block(struct wm_stage_side *side, int i, const struct coll_block *b,
                        struct rt_gpu **g)
 {
     struct wm_stage_piece *p = &side->pieces[i];
-    int64_t nbytes = b->l ? wm_block_nbytes(b) : 0;
+    int64_t nbytes = coll_block_nbytes(b);
     struct rt_gpu_ptr at;
     bool scattered = true;
     if (nbytes && wm_block_on_device(b)) {
-        int err = wm_dev_query((const void *)b->at, b->n, b->l, &at, &scattered);
+        int err = wm_dev_query(b->at, b->n, b->l, &at, &scattered);
         if (err < 0)
             return err;
     }
@@ -163,13 +164,13 @@ static int place_block(struct wm_stage_side *side, int i, const struct wm_block 
     return 0;
 }
 
-static int make_side(struct wm_stage *s, enum wm_side which, struct rt_gpu **g)
+static int make_side(struct wm_stage *s, enum coll_side which, struct rt_gpu **g)
 {
     struct wm_stage_side *side = &s->side[which];
-    int n = wm_blocks_of(&s->user, s->comm, which);
+    int n = coll_args_uses(s->team, &s->user, which);
     int err = n ? alloc_side(s, which, n) : 0;
     for (int i = 0; i < n && !err; i++) {
-        struct wm_block b = wm_block_at(&s->user, s->comm, which, i);
+        struct coll_block b = coll_args_use(s->team, &s->user, which, i).b;
         side->pieces[i].s = s;
         err = place_block(side, i, &b, g);
         if (!err && needs_mirror(&s->user))
@@ -196,8 +197,8 @@ static void take_slots(struct wm_stage *s, struct rt_gpu *g)
 /* One piece of memory for the packed blocks of both sides. */
 static int alloc_memory(struct wm_stage *s, struct rt_gpu *g)
 {
-    size_t send = s->side[WM_SEND].mirror ? 0 : s->side[WM_SEND].len,
-           recv = s->side[WM_RECV].mirror ? 0 : s->side[WM_RECV].len;
+    size_t send = s->side[COLL_SEND].mirror ? 0 : s->side[COLL_SEND].len,
+           recv = s->side[COLL_RECV].mirror ? 0 : s->side[COLL_RECV].len;
     size_t second = (send + RT_CACHE_LINE - 1) & ~(size_t)(RT_CACHE_LINE - 1);
     char *mem;
     if (send + recv == 0)
@@ -210,9 +211,9 @@ static int alloc_memory(struct wm_stage *s, struct rt_gpu *g)
     }
     mem = s->pinned ? s->pinned->p : s->plain;
     if (send)
-        s->side[WM_SEND].mem = mem;
+        s->side[COLL_SEND].mem = mem;
     if (recv)
-        s->side[WM_RECV].mem = mem + second;
+        s->side[COLL_RECV].mem = mem + second;
     return 0;
 }
 
@@ -235,20 +236,20 @@ void wm_stage_destroy(struct wm_stage *s)
     free(s);
 }
 
-int wm_stage_create(const struct coll_args *a, const struct wm_comm *c, struct wm_stage **out)
+int wm_stage_create(const struct coll_args *a, const struct coll_team *t, struct wm_stage **out)
 {
     struct wm_stage *s = calloc(1, sizeof *s);
     struct rt_gpu *g = NULL;
     if (!s)
         return -RT_ENOMEM;
     s->user = *a;
-    s->comm = c;
-    bool send = wm_side_on_device(a, c, WM_SEND), recv = wm_side_on_device(a, c, WM_RECV);
+    s->team = t;
+    bool send = wm_side_on_device(a, t, COLL_SEND), recv = wm_side_on_device(a, t, COLL_RECV);
     if (a->op && !a->rtype->contig) /* one layout for both */
         send = recv = true;
-    int err = send ? make_side(s, WM_SEND, &g) : 0;
+    int err = send ? make_side(s, COLL_SEND, &g) : 0;
     if (recv && !err)
-        err = make_side(s, WM_RECV, &g);
+        err = make_side(s, COLL_RECV, &g);
     if (!err)
         err = alloc_memory(s, g);
     if (err) {
@@ -261,7 +262,7 @@ int wm_stage_create(const struct coll_args *a, const struct wm_comm *c, struct w
 
 void wm_stage_replace(const struct wm_stage *s, struct coll_args *a)
 {
-    const struct wm_stage_side *send = &s->side[WM_SEND], *recv = &s->side[WM_RECV];
+    const struct wm_stage_side *send = &s->side[COLL_SEND], *recv = &s->side[COLL_RECV];
     a->mem = RT_MEM_HOST;
     if (send->n) {
         a->sbuf = send->mirror ? (char *)((uintptr_t)send->mem - (uintptr_t)send->low) : send->mem;
@@ -292,11 +293,11 @@ static void copied(struct rt_gpu_op *op, int err)
 }
 
 /* Between the user's block and a mirror, which is not packed. */
-static int copy_mirrored(const struct wm_stage_side *side, const struct wm_block *b, int64_t nbytes,
-                         bool in)
+static int copy_mirrored(const struct wm_stage_side *side, const struct coll_block *b,
+                         int64_t nbytes, bool in)
 {
     char *packed = malloc(PIECE);
-    void *user = (void *)b->at, *here = (void *)((uintptr_t)side->mem - (uintptr_t)side->low);
+    void *user = b->at, *here = (void *)((uintptr_t)side->mem - (uintptr_t)side->low);
     int err = packed ? 0 : -RT_ENOMEM;
     for (int64_t pos = 0; pos < nbytes && err >= 0; pos += PIECE) {
         int64_t len = nbytes - pos < PIECE ? nbytes - pos : PIECE;
@@ -314,10 +315,10 @@ static int copy_mirrored(const struct wm_stage_side *side, const struct wm_block
 }
 
 /* Part of a block, between the user's memory and packed memory that is pinned. */
-static void start_copy(struct rt_gpu *g, const struct wm_block *b, bool in, int64_t at,
+static void start_copy(struct rt_gpu *g, const struct coll_block *b, bool in, int64_t at,
                        char *packed, int64_t len, struct rt_gpu_op *op)
 {
-    char *user = (char *)b->at;
+    char *user = b->at;
     if (b->l->contig)
         rt_gpu_copy(g, in ? packed : user + at, in ? user + at : packed, (size_t)len, op);
     else if (in)
@@ -370,9 +371,9 @@ static void start_in_parts(struct wm_stage *s, struct wm_stage_piece *p)
 }
 
 static int copy_block(struct wm_stage *s, const struct wm_stage_side *side,
-                      struct wm_stage_piece *p, const struct wm_block *b, int64_t nbytes, bool in)
+                      struct wm_stage_piece *p, const struct coll_block *b, int64_t nbytes, bool in)
 {
-    char *user = (char *)b->at, *here = side->mem + p->off;
+    char *user = b->at, *here = side->mem + p->off;
     if (side->mirror)
         return copy_mirrored(side, b, nbytes, in);
     p->b = *b;
@@ -392,17 +393,17 @@ static int copy_block(struct wm_stage *s, const struct wm_stage_side *side,
     return 0;
 }
 
-void wm_stage_copy(struct wm_stage *s, enum wm_side which, bool in)
+void wm_stage_copy(struct wm_stage *s, enum coll_side which, bool in)
 {
     const struct wm_stage_side *side = &s->side[which];
     for (int i = 0; i < side->n; i++) {
-        struct wm_block b = wm_block_at(&s->user, s->comm, which, i);
-        if (!(in ? b.in : b.out) || !b.l)
+        struct coll_use u = coll_args_use(s->team, &s->user, which, i);
+        if (!(in ? u.in : u.out))
             continue;
         if (!in)
-            b.n = wm_block_defined(&s->user, s->comm, &b);
-        int64_t nbytes = wm_block_nbytes(&b);
-        int err = nbytes ? copy_block(s, side, &side->pieces[i], &b, nbytes, in) : 0;
+            u.b.n = u.defined;
+        int64_t nbytes = coll_block_nbytes(&u.b);
+        int err = nbytes ? copy_block(s, side, &side->pieces[i], &u.b, nbytes, in) : 0;
         if (err < 0)
             s->err = err;
     }

@@ -9,7 +9,7 @@ core_sources += mpi/core/coll_call.h mpi/core/coll_call.c mpi/core/coll_team.c m
 	mpi/core/coll_all.c mpi/core/coll_reduce.c
 core_sources += mpi/core/coll_team.h mpi/core/coll_team_dev.c
 core_sources += mpi/core/gpu.h mpi/core/gpu.c
-core_sources += mpi/core/coll_blocks.h mpi/core/coll_blocks.c mpi/core/coll_device.h mpi/core/coll_device.c \
+core_sources += mpi/core/coll_device.h mpi/core/coll_device.c \
 	mpi/core/coll_stage.h mpi/core/coll_stage.c
 dist_man_MANS += mpi/core/MPIX_Query_cuda_support.3 mpi/core/MPIX_GPU_query_support.3
 core_sources += mpi/core/check.h mpi/core/check_int.h mpi/core/check.c mpi/core/check_note.c \
