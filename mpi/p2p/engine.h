@@ -109,11 +109,11 @@ struct wm_pend {
     char data[];
 };
 
-enum wm_preq_kind { WM_PREQ_SEND, WM_PREQ_RECV, WM_PREQ_PERSISTENT };
+enum wm_preq_kind { WM_PREQ_SEND, WM_PREQ_RECV };
 
 /* What an eager message touches comes first, in three cache lines.  In a spare request r.arg is the
  * next spare one and r.err the handle it will get; ops, kind and dom stay, because sends and
- * receives have lists of their own; `type` and everything from `moved` on is zero, and is zero
+ * receives have lists of their own; `type` and everything from `peer` on is zero, and is zero
  * again when the request is released, so that taking one clears nothing. */
 struct wm_preq {
     struct rt_req r;         /* first member */
@@ -123,8 +123,7 @@ struct wm_preq {
     bool is_posted;          /* a receive that waits for its message: may be cancelled */
     bool on_stack;           /* blocking receive that lives in its caller's frame: no handle */
     bool coll;
-    bool is_recv; /* persistent: what start() starts */
-    bool prompt;  /* send: wm_msg.prompt */
+    bool prompt; /* send: wm_msg.prompt */
     int tag;      /* as the user gave it */
     const void *buf;
     int64_t nbytes; /* send: message; receive: room, in packed bytes */
@@ -134,11 +133,6 @@ struct wm_preq {
     struct wm_type *type; /* referenced, or NULL (predefined, or internal layout) */
     int64_t count;
     int peer_rank; /* as the user gave it */
-
-    union {
-        struct wm_preq *moved; /* blocking receive: what took over when a rendezvous began */
-        struct rt_req *active; /* persistent: the running incarnation */
-    };
 
     /* Rendezvous. */
     struct wm_peer *peer;
@@ -234,7 +228,7 @@ static inline struct wm_preq *wm_preq_new(struct wm_domain *d, enum wm_preq_kind
     return q;
 }
 void wm_preq_release(struct rt_req *r);
-void wm_preq_finish(struct wm_preq *q, int err);
+static inline void wm_preq_finish(struct wm_preq *q, int err) { wm_req_end(&q->r, err); }
 
 /* send.c: control messages.  Both queue one that meets -RT_EAGAIN; wm_send_ctl ends the job when
  * the message cannot be sent at all, wm_try_ctl leaves that to the caller. */

@@ -35,6 +35,8 @@ int wm_p2p_isend(const struct wm_msg *m, enum wm_mode mode, struct rt_req **out)
 int wm_p2p_irecv(const struct wm_msg *m, struct rt_req **out);
 /* In place of a message of a collective, whose data are void: the receive ends with -RT_EREMOTE. */
 int wm_p2p_tell_void(const struct wm_msg *m);
+/* Completes a request; gives one back that the user has freed. */
+void wm_req_end(struct rt_req *r, int err);
 /* Give a completed (or detached) request back. */
 void wm_req_release(struct rt_req *r);
 static inline MPI_Request wm_req_handle(const struct rt_req *r)

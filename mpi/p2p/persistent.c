@@ -5,30 +5,34 @@
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/device.h"
 
-static void take_over(struct wm_preq *q, struct rt_req *inner)
+struct persistent {
+    struct rt_req r; /* first member */
+    struct wm_msg msg;
+    enum wm_mode mode;
+    bool is_recv;
+    struct wm_type *type;  /* referenced, or NULL: predefined */
+    struct rt_req *active; /* the running send or receive */
+};
+_Static_assert(sizeof(struct persistent) <= WM_REQ_MAX, "persistent request fits a slab slot");
+
+static void take_over(struct persistent *q, struct rt_req *inner)
 {
     int err = inner->err;
     q->r.status = inner->status;
     q->active = NULL;
     wm_req_release(inner);
-    wm_preq_finish(q, err);
+    wm_req_end(&q->r, err);
 }
 
 static void inner_done(struct rt_req *inner, void *arg) { take_over(arg, inner); }
 
 static int persistent_start(struct rt_req *r)
 {
-    struct wm_preq *q = (struct wm_preq *)r;
-    struct wm_msg m = { .buf = q->buf,
-                        .count = q->count,
-                        .layout = q->layout,
-                        .comm = q->comm,
-                        .peer = q->peer_rank,
-                        .tag = q->tag };
+    struct persistent *q = (struct persistent *)r;
     struct rt_req *inner = wm_req_complete;
-    int err = q->is_recv               ? wm_p2p_irecv(&m, &inner)
-              : q->mode == WM_BUFFERED ? wm_p2p_bsend(&m, NULL)
-                                       : wm_p2p_isend(&m, q->mode, &inner);
+    int err = q->is_recv               ? wm_p2p_irecv(&q->msg, &inner)
+              : q->mode == WM_BUFFERED ? wm_p2p_bsend(&q->msg, NULL)
+                                       : wm_p2p_isend(&q->msg, q->mode, &inner);
     if (err < 0)
         return err;
     r->done = 0;
@@ -46,20 +50,23 @@ static int persistent_start(struct rt_req *r)
 
 static int persistent_cancel(struct rt_req *r)
 {
-    struct rt_req *inner = ((struct wm_preq *)r)->active;
+    struct rt_req *inner = ((struct persistent *)r)->active;
     return inner && inner->ops->cancel ? inner->ops->cancel(inner) : 0;
 }
 
 static void persistent_release(struct rt_req *r)
 {
-    struct wm_preq *q = (struct wm_preq *)r;
+    struct persistent *q = (struct persistent *)r;
     if (q->type)
         wm_type_unref(q->type);
-    wm_comm_unref(q->comm);
+    wm_comm_unref(q->msg.comm);
     rt_slab_free(&wm_request_slab, q);
 }
 
-static void *persistent_owner(const struct rt_req *r) { return ((const struct wm_preq *)r)->comm; }
+static void *persistent_owner(const struct rt_req *r)
+{
+    return ((const struct persistent *)r)->msg.comm;
+}
 
 static const struct rt_req_ops persistent_ops = {
     .name = "persistent request",
@@ -75,28 +82,21 @@ static int make(const struct wm_msg *m, struct wm_type *t, enum wm_mode mode, bo
     if (wm_nbytes(m->count, m->layout) < 0)
         return wm_err(MPI_ERR_COUNT, "count %lld times the type's size overflows 63 bits",
                       (long long)m->count);
-    struct wm_preq *q = wm_req_alloc(&persistent_ops);
+    struct persistent *q = wm_req_alloc(&persistent_ops);
     if (!q)
         return wm_err(MPI_ERR_NO_MEM, "no memory for a persistent request");
-    q->kind = WM_PREQ_PERSISTENT;
     q->r.flags = RT_REQ_PERSISTENT;
     q->r.done = 1;
-    q->mode = (uint8_t)mode;
+    q->msg = *m;
+    q->mode = mode;
     q->is_recv = is_recv;
-    q->dom = m->comm->dom;
-    q->comm = m->comm;
-    rt_lock(&q->dom->lock);
-    wm_comm_ref(q->comm);
-    rt_unlock(&q->dom->lock);
+    rt_lock(&m->comm->dom->lock);
+    wm_comm_ref(m->comm);
+    rt_unlock(&m->comm->dom->lock);
     if (!t->predefined) {
         q->type = t;
         wm_type_ref(t);
     }
-    q->buf = m->buf;
-    q->count = m->count;
-    q->layout = m->layout;
-    q->peer_rank = m->peer;
-    q->tag = m->tag;
     *request = wm_req_handle(&q->r);
     return MPI_SUCCESS;
 }

@@ -126,7 +126,6 @@ static struct wm_preq *move_to_slab(struct wm_preq *q)
     n->nbytes = q->nbytes;
     n->r.notify = moved_done;
     n->r.arg = q;
-    q->moved = n;
     return n;
 }
 

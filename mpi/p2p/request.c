@@ -117,12 +117,12 @@ struct wm_preq *wm_preq_make(struct wm_domain *d, enum wm_preq_kind kind)
     return q;
 }
 
-void wm_preq_finish(struct wm_preq *q, int err)
+void wm_req_end(struct rt_req *r, int err)
 {
-    bool detached = q->r.flags & RT_REQ_DETACHED;
-    rt_req_finish(&q->r, err);
+    bool detached = r->flags & RT_REQ_DETACHED;
+    rt_req_finish(r, err);
     if (rt_unlikely(detached))
-        wm_req_release(&q->r);
+        wm_req_release(r);
 }
 
 void wm_req_release(struct rt_req *r)
