@@ -147,17 +147,6 @@ unsigned wm_alloc_count(void)
     return n;
 }
 
-/* In a chunk a range may cover several blocks; they are mapped alike. */
-bool wm_alloc_shared(const void *p, size_t nbytes, size_t *off)
-{
-    uintptr_t at = (uintptr_t)p, base = (uintptr_t)rt_node.base;
-    if (rt_node.size < 2 || at < base || nbytes > rt_node.nbytes ||
-        at - base > rt_node.nbytes - nbytes)
-        return false;
-    *off = at - base;
-    return true;
-}
-
 /* The alignment that the info asks for, at least a cache line; 0 when the value is no power of two.
  */
 static size_t wanted_alignment(const struct wm_info *info)

@@ -119,10 +119,7 @@ void wm_comm_detach_buffer(struct wm_comm *comm);
 int wm_comm_set_info(struct wm_comm *comm, const struct wm_info *info);
 /* Waits for the duplications that failed here but that others still need; MPI_Finalize. */
 void wm_comm_finish_dropped(struct wm_domain *dom);
-/* Agrees on a free context id over all members of `c`; collective and blocking.  Called without the
- * domain's lock. */
-int wm_comm_agree_ctx(struct wm_comm *c, uint32_t *ctx);
-/* Gives a context id back that wm_comm_agree_ctx() reserved in this process.  Called under the
+/* Gives a context id back that wm_comm_find_ctx() reserved in this process.  Called under the
  * domain's lock. */
 void wm_comm_release_ctx(uint32_t ctx);
 

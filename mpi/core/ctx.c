@@ -210,12 +210,6 @@ int wm_comm_find_ctx(struct wm_comm *c, struct wm_ctx_search *s, uint32_t *ctx)
     return err;
 }
 
-int wm_comm_agree_ctx(struct wm_comm *c, uint32_t *ctx)
-{
-    struct wm_ctx_search s = { 0 };
-    return wm_comm_find_ctx(c, &s, ctx);
-}
-
 void wm_comm_release_ctx(uint32_t ctx)
 {
     uint32_t word = ctx / 2 / 64;
