@@ -3,7 +3,7 @@
 errors, and its weak name MPI_X."""
 
 import check
-from table import OBJECTS, body_params, has_no_body, wrap
+from table import OBJECTS, body_params, has_no_body, passed_params, wrap
 
 # Files by group of procedures, so that they compile in parallel and a change rebuilds little.
 FILES = {
@@ -39,8 +39,23 @@ class Call:
 
     def __init__(self, table, proc, owner):
         self.before, self.args, self.after = [], [], []
-        for p, b in zip(proc.params, body_params(table, owner)):
+        coll = table.collective(proc)
+        if coll:
+            self.make_call(coll, [p.name for p in proc.params])
+        for p, b in zip(passed_params(table, proc), body_params(table, owner)):
             self.convert(p, b)
+
+    def make_call(self, coll, names):
+        self.before += [
+            "struct wm_call coll = {",
+            "    .comm = comm_obj,",
+            "    .form = %s," % coll.form,
+            "    .args.kind = %s," % coll.kind,
+        ]
+        self.before += ["    .args.root = root,"] if "root" in names else []
+        self.before += ["    .request = request,"] if "request" in names else []
+        self.before.append("};")
+        self.args.append("&coll")
 
     def convert(self, p, b):
         name = p.name

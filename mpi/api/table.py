@@ -144,8 +144,32 @@ class Table:
         ]
         return found[-1] if found else None
 
+    def collective(self, proc):
+        """The blocking, nonblocking or persistent form of a collective; None for others.  One body
+        serves all forms: the binding makes the struct wm_call, with communicator, form, request,
+        kind and root, and the body adds the buffers.  Any procedure whose name says a form and
+        whose checks are those of the blocking one can be added here."""
+        plain = self.by_name[proc.twin_of] if proc.twin_of else proc
+        if plain.group not in ("coll", "neighbor-coll"):
+            return None
+        for base in self.procs:
+            if base.group != plain.group or nonblocking(base) not in self.by_name:
+                continue
+            forms = {
+                base.name: "WM_BLOCKING",
+                nonblocking(base): "WM_NONBLOCKING",
+                base.name + "_init": "WM_PERSISTENT",
+            }
+            if plain.name in forms:
+                return Collective(base, forms[plain.name])
+        return None
+
     def body_of(self, proc):
-        """Whose body serves `proc`: its own, that of its plain twin, or what rules.tsv names."""
+        """Whose body serves `proc`: its own, that of its plain twin, of the blocking form of a
+        collective, or what rules.tsv names."""
+        coll = self.collective(proc)
+        if coll and coll.base is not proc:
+            return self.body_of(coll.base)
         alias = self.rule(proc.name, "-", "body=")
         if alias:
             return self.by_name[alias]
@@ -162,12 +186,25 @@ class Table:
         )
 
 
+class Collective:
+    """How a procedure makes a collective: `base`, the blocking procedure; its form as C names it;
+    its kind."""
+
+    def __init__(self, base, form):
+        self.base, self.form = base, form
+        self.kind = "COLL_" + base.short.upper()
+
+
 class BodyParam:
     """How a parameter appears in the body: C declaration and the conversion that the binding does.
     conv: raw, object, object_out, object_free, scalar, scalar_out, scalar_inout, counts, displs"""
 
     def __init__(self, decl, conv):
         self.decl, self.conv = decl, conv
+
+
+def nonblocking(proc):
+    return "MPI_I" + proc.short
 
 
 FREED = ("free", "disconnect", "finalize", "close")
@@ -200,14 +237,22 @@ def body_param(table, proc, p, twin):
     return BodyParam("%s *%s" % (twin.base, name), "scalar_" + p.direction)
 
 
+def passed_params(table, proc):
+    """The parameters that a body is given; those in a collective's struct wm_call are not."""
+    if not table.collective(proc):
+        return proc.params
+    return [p for p in proc.params if p.name not in ("root", "comm", "info", "request")]
+
+
 def body_params(table, proc):
     """Parameters of the body of `proc`, which must own one (table.body_of(proc) is proc)."""
     twin = table.twins.get(proc.name)
     if twin and not table.shares_body(proc, twin):
         twin = None
+    large = passed_params(table, twin) if twin else []
     return [
-        body_param(table, proc, p, twin.params[i] if twin else None)
-        for i, p in enumerate(proc.params)
+        body_param(table, proc, p, large[i] if twin else None)
+        for i, p in enumerate(passed_params(table, proc))
     ]
 
 
@@ -219,7 +264,8 @@ def has_no_body(proc):
 
 
 def body_prototype(table, proc):
-    params = ", ".join(b.decl for b in body_params(table, proc)) or "void"
+    params = ["struct wm_call *call"] if table.collective(proc) else []
+    params = ", ".join(params + [b.decl for b in body_params(table, proc)]) or "void"
     return "%s wm_api_%s(%s)" % (proc.returns, proc.short, params)
 
 

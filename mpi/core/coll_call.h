@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One helper for the blocking, nonblocking and persistent forms of every collective. */
+/* A collective call in any of its forms: blocking, nonblocking or persistent. */
 #ifndef WM_CORE_COLL_CALL_H
 #define WM_CORE_COLL_CALL_H
 
@@ -8,7 +8,7 @@
 
 enum wm_form { WM_BLOCKING, WM_NONBLOCKING, WM_PERSISTENT };
 
-/* A call that a body has made ready. */
+/* The binding fills in the first members, args.kind and args.root; the body the rest. */
 struct wm_call {
     struct wm_comm *comm;
     enum wm_form form;

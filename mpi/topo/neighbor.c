@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bodies of the neighbourhood collectives: blocking, nonblocking and persistent (MPI-5.0 chapter 8,
- * sections 8.6 to 8.9).  Buffers and vectors mean nothing on a side without neighbours.  Any
+/* Bodies of the neighbourhood collectives in all their forms (MPI-5.0 chapter 8, sections 8.6 to
+ * 8.9).  Buffers and vectors mean nothing on a side without neighbours.  Any
  * thread. */
 #include "mpi/api/bind.h"
 #include "mpi/api/bodies.h"
@@ -27,12 +27,11 @@ static int check_topology(const struct wm_comm *comm)
 }
 
 /* Both buffers and the topology into a call. */
-static int prepare(struct wm_call *call, enum coll_kind kind, const void *sendbuf, void *recvbuf)
+static int prepare(struct wm_call *call, const void *sendbuf, void *recvbuf)
 {
     int err = check_topology(call->comm);
     if (err)
         return err;
-    call->args.kind = kind;
     call->args.neighbors = &call->comm->topo->neighbors;
     call->args.sbuf = sendbuf;
     call->args.rbuf = recvbuf;
@@ -102,122 +101,39 @@ static int copy_vectors(struct wm_call *call, struct wm_counts sc, struct wm_dis
     return MPI_SUCCESS;
 }
 
-static int do_equal(enum coll_kind kind, enum wm_form form, const void *sendbuf,
-                    MPI_Count sendcount, struct wm_type *sendtype, void *recvbuf,
-                    MPI_Count recvcount, struct wm_type *recvtype, struct wm_comm *comm,
-                    MPI_Request *request)
+/* Alltoall, too. */
+int wm_api_neighbor_allgather(struct wm_call *call, const void *sendbuf, MPI_Count sendcount,
+                              struct wm_type *sendtype, void *recvbuf, MPI_Count recvcount,
+                              struct wm_type *recvtype)
 {
-    struct wm_call call = { .comm = comm, .form = form, .request = request };
-    int err = prepare(&call, kind, sendbuf, recvbuf);
+    int err = prepare(call, sendbuf, recvbuf);
     if (!err)
-        err = set_blocks(&call, SEND, sendcount, sendtype);
+        err = set_blocks(call, SEND, sendcount, sendtype);
     if (!err)
-        err = set_blocks(&call, RECV, recvcount, recvtype);
-    return err ? err : wm_call_run(&call);
+        err = set_blocks(call, RECV, recvcount, recvtype);
+    return err ? err : wm_call_run(call);
 }
 
-int wm_api_neighbor_allgather(const void *sendbuf, MPI_Count sendcount, struct wm_type *sendtype,
-                              void *recvbuf, MPI_Count recvcount, struct wm_type *recvtype,
-                              struct wm_comm *comm)
+int wm_api_neighbor_allgatherv(struct wm_call *call, const void *sendbuf, MPI_Count sendcount,
+                               struct wm_type *sendtype, void *recvbuf, struct wm_counts recvcounts,
+                               struct wm_displs displs, struct wm_type *recvtype)
 {
-    return do_equal(COLL_NEIGHBOR_ALLGATHER, WM_BLOCKING, sendbuf, sendcount, sendtype, recvbuf,
-                    recvcount, recvtype, comm, NULL);
-}
-
-int wm_api_ineighbor_allgather(const void *sendbuf, MPI_Count sendcount, struct wm_type *sendtype,
-                               void *recvbuf, MPI_Count recvcount, struct wm_type *recvtype,
-                               struct wm_comm *comm, MPI_Request *request)
-{
-    return do_equal(COLL_NEIGHBOR_ALLGATHER, WM_NONBLOCKING, sendbuf, sendcount, sendtype, recvbuf,
-                    recvcount, recvtype, comm, request);
-}
-
-int wm_api_neighbor_allgather_init(const void *sendbuf, MPI_Count sendcount,
-                                   struct wm_type *sendtype, void *recvbuf, MPI_Count recvcount,
-                                   struct wm_type *recvtype, struct wm_comm *comm,
-                                   struct wm_info *info, MPI_Request *request)
-{
-    (void)info; /* no hints are known */
-    return do_equal(COLL_NEIGHBOR_ALLGATHER, WM_PERSISTENT, sendbuf, sendcount, sendtype, recvbuf,
-                    recvcount, recvtype, comm, request);
-}
-
-int wm_api_neighbor_alltoall(const void *sendbuf, MPI_Count sendcount, struct wm_type *sendtype,
-                             void *recvbuf, MPI_Count recvcount, struct wm_type *recvtype,
-                             struct wm_comm *comm)
-{
-    return do_equal(COLL_NEIGHBOR_ALLTOALL, WM_BLOCKING, sendbuf, sendcount, sendtype, recvbuf,
-                    recvcount, recvtype, comm, NULL);
-}
-
-int wm_api_ineighbor_alltoall(const void *sendbuf, MPI_Count sendcount, struct wm_type *sendtype,
-                              void *recvbuf, MPI_Count recvcount, struct wm_type *recvtype,
-                              struct wm_comm *comm, MPI_Request *request)
-{
-    return do_equal(COLL_NEIGHBOR_ALLTOALL, WM_NONBLOCKING, sendbuf, sendcount, sendtype, recvbuf,
-                    recvcount, recvtype, comm, request);
-}
-
-int wm_api_neighbor_alltoall_init(const void *sendbuf, MPI_Count sendcount,
-                                  struct wm_type *sendtype, void *recvbuf, MPI_Count recvcount,
-                                  struct wm_type *recvtype, struct wm_comm *comm,
-                                  struct wm_info *info, MPI_Request *request)
-{
-    (void)info; /* no hints are known */
-    return do_equal(COLL_NEIGHBOR_ALLTOALL, WM_PERSISTENT, sendbuf, sendcount, sendtype, recvbuf,
-                    recvcount, recvtype, comm, request);
-}
-
-static int do_allgatherv(enum wm_form form, const void *sendbuf, MPI_Count sendcount,
-                         struct wm_type *sendtype, void *recvbuf, struct wm_counts recvcounts,
-                         struct wm_displs displs, struct wm_type *recvtype, struct wm_comm *comm,
-                         MPI_Request *request)
-{
-    struct wm_call call = { .comm = comm, .form = form, .request = request };
-    int err = prepare(&call, COLL_NEIGHBOR_ALLGATHERV, sendbuf, recvbuf);
+    int err = prepare(call, sendbuf, recvbuf);
     if (err)
         return err;
-    int in = call.args.neighbors->nsources;
-    err = set_blocks(&call, SEND, sendcount, sendtype);
+    int in = call->args.neighbors->nsources;
+    err = set_blocks(call, SEND, sendcount, sendtype);
     if (!err)
-        err = set_blocks(&call, RECV, 0, recvtype);
+        err = set_blocks(call, RECV, 0, recvtype);
     if (!err)
         err = check_vectors("argument 5 (recvcounts)", "argument 6 (displs)", recvcounts, displs,
                             in);
     if (!err)
         err = check_buffer("argument 4 (recvbuf)", recvbuf, recvcounts, in, recvtype);
     if (!err)
-        err = copy_vectors(&call, (struct wm_counts){ 0 }, (struct wm_displs){ 0 }, recvcounts,
+        err = copy_vectors(call, (struct wm_counts){ 0 }, (struct wm_displs){ 0 }, recvcounts,
                            displs, 0);
-    return err ? err : wm_call_run(&call);
-}
-
-int wm_api_neighbor_allgatherv(const void *sendbuf, MPI_Count sendcount, struct wm_type *sendtype,
-                               void *recvbuf, struct wm_counts recvcounts, struct wm_displs displs,
-                               struct wm_type *recvtype, struct wm_comm *comm)
-{
-    return do_allgatherv(WM_BLOCKING, sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs,
-                         recvtype, comm, NULL);
-}
-
-int wm_api_ineighbor_allgatherv(const void *sendbuf, MPI_Count sendcount, struct wm_type *sendtype,
-                                void *recvbuf, struct wm_counts recvcounts, struct wm_displs displs,
-                                struct wm_type *recvtype, struct wm_comm *comm,
-                                MPI_Request *request)
-{
-    return do_allgatherv(WM_NONBLOCKING, sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs,
-                         recvtype, comm, request);
-}
-
-int wm_api_neighbor_allgatherv_init(const void *sendbuf, MPI_Count sendcount,
-                                    struct wm_type *sendtype, void *recvbuf,
-                                    struct wm_counts recvcounts, struct wm_displs displs,
-                                    struct wm_type *recvtype, struct wm_comm *comm,
-                                    struct wm_info *info, MPI_Request *request)
-{
-    (void)info; /* no hints are known */
-    return do_allgatherv(WM_PERSISTENT, sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs,
-                         recvtype, comm, request);
+    return err ? err : wm_call_run(call);
 }
 
 /* What the v and the w form check alike. */
@@ -232,58 +148,28 @@ static int check_both_sides(const struct wm_call *call, struct wm_counts sc, str
                                nb->nsources);
 }
 
-static int do_alltoallv(enum wm_form form, const void *sendbuf, struct wm_counts sendcounts,
-                        struct wm_displs sdispls, struct wm_type *sendtype, void *recvbuf,
-                        struct wm_counts recvcounts, struct wm_displs rdispls,
-                        struct wm_type *recvtype, struct wm_comm *comm, MPI_Request *request)
+int wm_api_neighbor_alltoallv(struct wm_call *call, const void *sendbuf,
+                              struct wm_counts sendcounts, struct wm_displs sdispls,
+                              struct wm_type *sendtype, void *recvbuf, struct wm_counts recvcounts,
+                              struct wm_displs rdispls, struct wm_type *recvtype)
 {
-    struct wm_call call = { .comm = comm, .form = form, .request = request };
-    int err = prepare(&call, COLL_NEIGHBOR_ALLTOALLV, sendbuf, recvbuf);
+    int err = prepare(call, sendbuf, recvbuf);
     if (err)
         return err;
-    const struct coll_neighbors *nb = call.args.neighbors;
-    err = check_both_sides(&call, sendcounts, sdispls, recvcounts, rdispls);
+    const struct coll_neighbors *nb = call->args.neighbors;
+    err = check_both_sides(call, sendcounts, sdispls, recvcounts, rdispls);
     if (!err)
         err = check_buffer("argument 1 (sendbuf)", sendbuf, sendcounts, nb->ndestinations,
                            sendtype);
     if (!err)
         err = check_buffer("argument 5 (recvbuf)", recvbuf, recvcounts, nb->nsources, recvtype);
     if (!err)
-        err = set_blocks(&call, SEND, 0, sendtype);
+        err = set_blocks(call, SEND, 0, sendtype);
     if (!err)
-        err = set_blocks(&call, RECV, 0, recvtype);
+        err = set_blocks(call, RECV, 0, recvtype);
     if (!err)
-        err = copy_vectors(&call, sendcounts, sdispls, recvcounts, rdispls, 0);
-    return err ? err : wm_call_run(&call);
-}
-
-int wm_api_neighbor_alltoallv(const void *sendbuf, struct wm_counts sendcounts,
-                              struct wm_displs sdispls, struct wm_type *sendtype, void *recvbuf,
-                              struct wm_counts recvcounts, struct wm_displs rdispls,
-                              struct wm_type *recvtype, struct wm_comm *comm)
-{
-    return do_alltoallv(WM_BLOCKING, sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts,
-                        rdispls, recvtype, comm, NULL);
-}
-
-int wm_api_ineighbor_alltoallv(const void *sendbuf, struct wm_counts sendcounts,
-                               struct wm_displs sdispls, struct wm_type *sendtype, void *recvbuf,
-                               struct wm_counts recvcounts, struct wm_displs rdispls,
-                               struct wm_type *recvtype, struct wm_comm *comm, MPI_Request *request)
-{
-    return do_alltoallv(WM_NONBLOCKING, sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts,
-                        rdispls, recvtype, comm, request);
-}
-
-int wm_api_neighbor_alltoallv_init(const void *sendbuf, struct wm_counts sendcounts,
-                                   struct wm_displs sdispls, struct wm_type *sendtype,
-                                   void *recvbuf, struct wm_counts recvcounts,
-                                   struct wm_displs rdispls, struct wm_type *recvtype,
-                                   struct wm_comm *comm, struct wm_info *info, MPI_Request *request)
-{
-    (void)info; /* no hints are known */
-    return do_alltoallv(WM_PERSISTENT, sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts,
-                        rdispls, recvtype, comm, request);
+        err = copy_vectors(call, sendcounts, sdispls, recvcounts, rdispls, 0);
+    return err ? err : wm_call_run(call);
 }
 
 /* Types and layouts of one side of the w form; types[i] is held until the end.  Nothing is expected
@@ -342,56 +228,26 @@ static int set_types(struct wm_call *call, const MPI_Datatype *st, const MPI_Dat
     return err;
 }
 
-static int do_alltoallw(enum wm_form form, const void *sendbuf, struct wm_counts sendcounts,
-                        const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf,
-                        struct wm_counts recvcounts, const MPI_Aint rdispls[],
-                        const MPI_Datatype recvtypes[], struct wm_comm *comm, MPI_Request *request)
+int wm_api_neighbor_alltoallw(struct wm_call *call, const void *sendbuf,
+                              struct wm_counts sendcounts, const MPI_Aint sdispls[],
+                              const MPI_Datatype sendtypes[], void *recvbuf,
+                              struct wm_counts recvcounts, const MPI_Aint rdispls[],
+                              const MPI_Datatype recvtypes[])
 {
-    struct wm_call call = { .comm = comm, .form = form, .request = request };
     struct wm_displs sd = { sdispls, true }, rd = { rdispls, true };
-    int err = prepare(&call, COLL_NEIGHBOR_ALLTOALLW, sendbuf, recvbuf);
+    int err = prepare(call, sendbuf, recvbuf);
     if (err)
         return err;
-    size_t n = (size_t)call.args.neighbors->nsources + (size_t)call.args.neighbors->ndestinations;
-    err = check_both_sides(&call, sendcounts, sd, recvcounts, rd);
+    size_t n = (size_t)call->args.neighbors->nsources + (size_t)call->args.neighbors->ndestinations;
+    err = check_both_sides(call, sendcounts, sd, recvcounts, rd);
     if (!err)
-        err = copy_vectors(&call, sendcounts, sd, recvcounts, rd, 2 * n * sizeof(void *));
+        err = copy_vectors(call, sendcounts, sd, recvcounts, rd, 2 * n * sizeof(void *));
     if (err)
         return err;
-    err = set_types(&call, sendtypes, recvtypes);
+    err = set_types(call, sendtypes, recvtypes);
     if (err) {
-        free(call.vectors);
+        free(call->vectors);
         return err;
     }
-    return wm_call_run(&call);
-}
-
-int wm_api_neighbor_alltoallw(const void *sendbuf, struct wm_counts sendcounts,
-                              const MPI_Aint sdispls[], const MPI_Datatype sendtypes[],
-                              void *recvbuf, struct wm_counts recvcounts, const MPI_Aint rdispls[],
-                              const MPI_Datatype recvtypes[], struct wm_comm *comm)
-{
-    return do_alltoallw(WM_BLOCKING, sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts,
-                        rdispls, recvtypes, comm, NULL);
-}
-
-int wm_api_ineighbor_alltoallw(const void *sendbuf, struct wm_counts sendcounts,
-                               const MPI_Aint sdispls[], const MPI_Datatype sendtypes[],
-                               void *recvbuf, struct wm_counts recvcounts, const MPI_Aint rdispls[],
-                               const MPI_Datatype recvtypes[], struct wm_comm *comm,
-                               MPI_Request *request)
-{
-    return do_alltoallw(WM_NONBLOCKING, sendbuf, sendcounts, sdispls, sendtypes, recvbuf,
-                        recvcounts, rdispls, recvtypes, comm, request);
-}
-
-int wm_api_neighbor_alltoallw_init(const void *sendbuf, struct wm_counts sendcounts,
-                                   const MPI_Aint sdispls[], const MPI_Datatype sendtypes[],
-                                   void *recvbuf, struct wm_counts recvcounts,
-                                   const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],
-                                   struct wm_comm *comm, struct wm_info *info, MPI_Request *request)
-{
-    (void)info; /* no hints are known */
-    return do_alltoallw(WM_PERSISTENT, sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts,
-                        rdispls, recvtypes, comm, request);
+    return wm_call_run(call);
 }
