@@ -111,11 +111,25 @@ static struct coll_block side_of(const struct coll_args *a, enum coll_side side)
     return (struct coll_block){ (char *)a->sbuf, a->scount, a->stype };
 }
 
+/* A block of a v form. */
+static struct coll_block block_apart(const struct coll_args *a, bool recv, int i)
+{
+    const struct rt_layout *l = recv ? a->rtype : a->stype;
+    const void *buf = recv ? a->rbuf : a->sbuf;
+    if (!l)
+        return (struct coll_block){ 0 };
+    return (struct coll_block){ plus(buf, (recv ? a->rdispls : a->sdispls)[i] * l->extent),
+                                (recv ? a->rcounts : a->scounts)[i], l };
+}
+
 struct coll_block coll_args_block(const struct coll_args *a, enum coll_side side, int i)
 {
-    struct coll_block b = side_of(a, side);
+    enum coll_shape shape = coll_shape(a->kind, side);
     bool recv = side == COLL_RECV;
-    switch (coll_shape(a->kind, side)) {
+    if (shape == COLL_SIDE_VECTORS)
+        return block_apart(a, recv, i);
+    struct coll_block b = side_of(a, side);
+    switch (shape) {
     case COLL_SIDE_NONE:
         return (struct coll_block){ 0 };
     case COLL_SIDE_ONE:
@@ -129,14 +143,12 @@ struct coll_block coll_args_block(const struct coll_args *a, enum coll_side side
     case COLL_SIDE_ROW:
         b.at = b.n ? plus(b.at, i * b.n * b.l->extent) : b.at;
         break;
-    case COLL_SIDE_VECTORS:
-        b.n = b.l ? (recv ? a->rcounts : a->scounts)[i] : 0;
-        b.at = b.l ? plus(b.at, (recv ? a->rdispls : a->sdispls)[i] * b.l->extent) : b.at;
-        break;
     case COLL_SIDE_TYPES:
         b.l = (recv ? a->rtypes : a->stypes)[i];
         b.n = b.l ? (recv ? a->rcounts : a->scounts)[i] : 0;
         b.at = plus(b.at, (recv ? a->rdispls : a->sdispls)[i]);
+        break;
+    default:
         break;
     }
     return b;

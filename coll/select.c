@@ -17,12 +17,14 @@
 #include "runtime/base/log.h"
 
 static const struct coll_alg *const tables[] = {
-    coll_barrier_algs,        coll_bcast_algs,    coll_reduce_algs,    coll_allreduce_algs,
-    coll_gather_algs,         coll_scatter_algs,  coll_allgather_algs, coll_alltoall_algs,
-    coll_reduce_scatter_algs, coll_scan_algs,     coll_node_flat_algs, coll_node_block_algs,
-    coll_node_move_algs,      coll_neighbor_algs, coll_gpu_algs,       coll_hier_rooted_algs,
-    coll_hier_allreduce_algs, coll_hier_allgather_algs, coll_hier_alltoall_algs,
-    coll_hier_gather_algs,    coll_hier_reduce_scatter_algs, coll_hier_scan_algs,
+    coll_barrier_algs,       coll_bcast_algs,          coll_reduce_algs,
+    coll_allreduce_algs,     coll_gather_algs,         coll_scatter_algs,
+    coll_allgather_algs,     coll_alltoall_algs,       coll_reduce_scatter_algs,
+    coll_scan_algs,          coll_node_flat_algs,      coll_node_block_algs,
+    coll_node_move_algs,     coll_neighbor_algs,       coll_gpu_algs,
+    coll_hier_rooted_algs,   coll_hier_allreduce_algs, coll_hier_allgather_algs,
+    coll_hier_alltoall_algs, coll_hier_gather_algs,    coll_hier_reduce_scatter_algs,
+    coll_hier_scan_algs,
 };
 #define NTABLES ((int)(sizeof tables / sizeof tables[0]))
 
@@ -135,12 +137,17 @@ static const struct coll_alg *forced_alg(const struct coll_team *t, const struct
     return NULL;
 }
 
-bool coll_forces_messages(const struct coll_team *t, const struct coll_args *a)
+/* Out of line: without WEFT_COLL every call pays for one test only. */
+static __attribute__((cold, noinline)) bool forces_messages(const struct coll_team *t,
+                                                            const struct coll_args *a)
 {
-    if (rt_likely(!nforced))
-        return false;
     const struct coll_alg *alg = forced_alg(t, a, coll_args_bytes(t, a), t->node != NULL);
     return alg && !(alg->need & (COLL_NEED_ONE_NODE | COLL_NEED_NODES));
+}
+
+bool coll_forces_messages(const struct coll_team *t, const struct coll_args *a)
+{
+    return rt_unlikely(nforced) && forces_messages(t, a);
 }
 
 bool coll_is_forced(const struct coll_team *t, const struct coll_args *a, bool has_node)
