@@ -204,7 +204,7 @@ static struct span passes(const struct call *c, int rank, int to)
 }
 
 /* And where `rank` has what `from` passes to it. */
-static struct span gets(const struct call *c, int rank, int from)
+static struct span receives(const struct call *c, int rank, int from)
 {
     const int64_t n = 2 * c->count;
     struct vectors v;
@@ -284,9 +284,9 @@ static void check_pairs(const struct call *c, struct coll_team *t, const struct 
     for (int i = 0; i < c->size; i++) {
         same("sent to", i, coll_args_sent(t, a, i), passes(c, t->rank, i));
         if (i != t->rank || !is_in_place(c, i))
-            same("received from", i, coll_args_received(t, a, i), gets(c, t->rank, i));
+            same("received from", i, coll_args_received(t, a, i), receives(c, t->rank, i));
         if (!reduces(c->kind))
-            CHECK_EQ(nbytes(gets(c, t->rank, i)), nbytes(passes(c, i, t->rank)));
+            CHECK_EQ(nbytes(receives(c, t->rank, i)), nbytes(passes(c, i, t->rank)));
     }
 }
 
@@ -339,14 +339,14 @@ static void check_uses(const struct call *c, struct coll_team *t, const struct c
 {
     struct map in = { 0 }, out = { 0 }, reads = { 0 }, writes = { 0 };
     for (int i = 0; i < c->size; i++) {
-        struct span s = passes(c, t->rank, i), r = gets(c, t->rank, i);
+        struct span s = passes(c, t->rank, i), r = receives(c, t->rank, i);
         mark(&reads, s.at, s.n, s.l);
         mark(&writes, r.at, r.n, r.l);
     }
     if (alltoall(c->kind) && c->in_place) {
         struct call apart = *c;
         apart.in_place = false;
-        struct span own = gets(&apart, t->rank, t->rank);
+        struct span own = receives(&apart, t->rank, t->rank);
         mark(&reads, own.at, own.n, own.l);
         mark(&writes, own.at, own.n, own.l);
     }
@@ -391,7 +391,7 @@ static void check_lengths(const struct call *c, struct coll_team *t, const struc
          known = !own && !ONE_OF(c->kind, COLL_BARRIER, COLL_ALLGATHERV);
     int64_t mine = 0;
     for (int i = 0; i < c->size; i++)
-        mine += nbytes(passes(c, t->rank, i)) + nbytes(gets(c, t->rank, i));
+        mine += nbytes(passes(c, t->rank, i)) + nbytes(receives(c, t->rank, i));
     if (alltoall(c->kind) && c->in_place)
         mine += between(c, t->rank, t->rank);
     CHECK_EQ(coll_args_bytes(t, a), expected_bytes(c));
