@@ -72,11 +72,11 @@ struct launch_app {
 struct launch_host {
     char *name;                   /* as the user or the allocation names it, "user@" too; owned */
     int slots;                    /* most ranks by default; 0 = not said: as many as it has cores */
-    bool slots_given;             /* slots are somebody's word: not oversubscribed unasked */
+    bool slots_given;             /* slots were given by the user: not oversubscribed unasked */
     int max_slots;                /* most ranks ever; 0 = no limit */
     bool self;                    /* mpirun itself runs there: its agent needs no rsh */
     /* How many objects of each kind the job may use there (launch_count_objects() over there),
-     * all 0 until its agent has told; [LAUNCH_NODE] is 1 then. */
+     * all 0 until its agent has reported; [LAUNCH_NODE] is 1 then. */
     int nobj[LAUNCH_UNSET];
     int nranks;                   /* of this job, set by launch_assign() */
     bool named;                   /* some --host has named it: hosts.c */
@@ -144,7 +144,7 @@ struct launch_rank {
     int node;                     /* index of its host in hosts[] */
     pid_t pid;                    /* also its process group; 0 = not started */
     bool running, connected, finalized, aborted;
-    bool lost;                    /* it will not be heard to finalize any more */
+    bool lost;                    /* no event of its finalize will come any more */
     bool reported;                /* its death was looked at */
     bool gone;                    /* nothing of its process group was left when it was reaped */
     int status;                   /* of waitpid */
@@ -167,7 +167,7 @@ enum launch_event_kind {
 struct launch_call {
     void *data;                   /* fence: what to gather; fetch: the key; or what was published */
     size_t len;
-    uint32_t *ranks;              /* fence: who takes part; none = all */
+    uint32_t *ranks;              /* fence: ranks that take part; none = all */
     size_t nranks;
     void (*answer)(void);         /* PMIx's function and its argument */
     void *cbdata;
@@ -212,12 +212,12 @@ struct launch_job {
     char suspect_how[320];
     const char *suspect_advice;
     uint64_t suspect_until_ns;
-    bool suspect_waits;           /* it may yet be heard to have left in order */
+    bool suspect_waits;           /* an event may yet show that it left in order */
 
     bool agent;                   /* this process is the agent of a host */
     struct head *head;            /* this process is the head of a job over several hosts */
 
-    int dead_first, dead_end;     /* ranks[] in which the dead are that were not told of yet */
+    int dead_first, dead_end;     /* ranks[] with the dead that were not reported yet */
 
     bool ending;                  /* the remaining ranks are being ended */
     bool killed;                  /* and SIGKILL was sent */

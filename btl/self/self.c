@@ -138,7 +138,7 @@ static int self_add_peer(struct btl *b, const struct rt_proc *proc, const void *
 static void self_del_peer(struct btl_peer *p)
 {
     struct btl_self *s = (struct btl_self *)p->btl;
-    list_free(&s->queue); /* messages of a peer that is no more */
+    list_free(&s->queue); /* messages of a peer that has gone */
     rt_list_init(&s->queue);
     s->nqueued = 0;
     s->peer = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Listening, strangers, and what happens on a connection until it is up, on either side.
+/* Listening, unauthenticated connections, and connection setup until a connection is up, on either
+ * side.
  *
  * Simultaneous connects: a process that has sent its hello refuses the higher rank's connection
  * (busy), which then waits for the one that is on its way; a process whose own attempt has not come
@@ -95,7 +96,7 @@ int tcp_listen(struct btl_tcp *b)
     return 0;
 }
 
-/* ---- strangers ---- */
+/* ---- unauthenticated connections ---- */
 
 static bool same_host(const union tcp_sockaddr *a, const union tcp_sockaddr *b)
 {
@@ -296,7 +297,7 @@ int tcp_conn_step(struct tcp_conn *c, uint32_t events)
     else if (s == TCP_SHAKE_BAD)
         tcp_stranger(c, "does not speak this protocol");
     else if (s == TCP_SHAKE_END && c->heard && c->state == TCP_WAIT_HELLO)
-        tcp_stranger(c, "ended in the midst of its first words");
+        tcp_stranger(c, "ended within its first record");
     else if (s == TCP_SHAKE_END) /* a look at the port, or a process that tries another way */
         tcp_conn_close(c);
     return 1;
@@ -316,8 +317,8 @@ int tcp_half_pass(struct btl_tcp *b, int wait_ms)
     return n > 0 ? n : 0;
 }
 
-/* Two round trips when the peer is in MPI.  When it is not, waiting is in vain, and the next peers
- * are given less. */
+/* Two round trips when the peer is in MPI.  When it is not, the wait fails, and further peers get a
+ * shorter one. */
 #define PATIENCE_NS (2u * MS)
 
 void tcp_connect_wait(struct tcp_peer *p)

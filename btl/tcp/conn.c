@@ -204,8 +204,8 @@ void tcp_peer_lost(struct tcp_peer *p, const char *why)
     tcp_peer_tell(p);
 }
 
-/* The peer has said that nothing more comes, and its connection has ended: no error, unless
- * somebody still wants something of it. */
+/* The peer has announced that it sends nothing more, and its connection has ended: no error, unless
+ * an operation still waits for it. */
 void tcp_peer_left(struct tcp_peer *p)
 {
     tcp_lanes_drain(p);
@@ -383,7 +383,7 @@ void tcp_attempt_failed(struct tcp_conn *c, int err)
     bool is_main = p->main == c;
     uint64_t now = rt_now_ns();
     log_debug(BTL, "tcp: no connection to rank %u: %s", p->base.proc.rank, strerror(err));
-    /* While the other side computes nobody answers: that time counts for nothing. */
+    /* While the other side is not calling MPI it does not answer: that time does not count. */
     if (is_main && c->state != TCP_CONNECTING && p->first_try_ns)
         p->first_try_ns = err == EBUSY ? now : p->first_try_ns + (now - c->since_ns);
     tcp_conn_close(c);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Frames on main connections.  A frame is written at once, but in bursts of long ones the kernel
  * may keep the end of one for the next; what the kernel does not take is kept in the peer's queue,
- * up to OUT_MAX, beyond which senders hear -RT_EAGAIN.  Reading goes into one buffer that all
+ * up to OUT_MAX, beyond which senders get -RT_EAGAIN.  Reading goes into one buffer that all
  * connections share, and payload is handed up from there; only the part of a frame that is not
  * complete is copied, and its rest is read to its place.  Called with the instance serialised by
  * the engine. */
@@ -188,7 +188,7 @@ int tcp_send(struct btl_peer *peer, const struct btl_hdr *h, const void *buf, si
     struct tcp_peer *p = (struct tcp_peer *)peer;
     int err = tcp_frame_send(p, TCP_MSG, h, NULL, 0, buf, len, false);
     if (rt_unlikely(err == -RT_EPEER))
-        tcp_need_work(p); /* progress() tells the engine, if it has not */
+        tcp_need_work(p); /* progress() notifies the engine, if it has not yet */
     return err;
 }
 
@@ -378,7 +378,7 @@ static void part_keep(struct tcp_conn *c, const char *at, size_t left, uint32_t 
 }
 
 /* One read into what is free of the shared buffer behind `left` bytes at `at`, which move to its
- * begin first.  Bytes read; 0: none are there, or the connection is no more. */
+ * begin first.  Bytes read; 0: none are there, or the connection has ended. */
 static size_t read_more(struct tcp_conn *c, const char *at, size_t left)
 {
     char *rx = c->tcp->rx;

@@ -61,7 +61,7 @@ enum tcp_shook tcp_shake_read(struct tcp_conn *c)
     }
     c->heard = true;
     c->shake->have += (uint32_t)n;
-    /* Garbage is recognised by its first bytes: nobody waits for the rest. */
+    /* Garbage is recognised by its first bytes, without the rest. */
     if (c->state == TCP_WAIT_HELLO || c->state == TCP_WAIT_CHALLENGE) {
         size_t look = c->shake->have < 8 ? c->shake->have : 8;
         if (memcmp(to, TCP_MAGIC, look))

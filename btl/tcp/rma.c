@@ -3,9 +3,9 @@
  * comes later.  A long one is cut into pieces, which leave by the lanes, each of which takes a
  * piece when it has none; the target reads them straight to their place and acknowledges each on
  * the main connection; done() comes with the last.  Of awaited puts nothing is acknowledged: the
- * target tells its user, done() comes when the kernel has the data, and a lane that ends while they
- * may be in it ends the peer.  A key names a region by index and generation: what does not lie in
- * memory that is registered now is never written, and ends the connection.  Called with the
+ * target notifies its user, done() comes when the kernel has the data, and a lane that ends while
+ * they may be in it ends the peer.  A key names a region by index and generation: what does not lie
+ * in memory that is registered now is never written, and ends the connection.  Called with the
  * instance serialised by the engine. */
 #include "btl/tcp/tcp.h"
 #include "runtime/base/atomic.h"
@@ -130,7 +130,7 @@ void tcp_xfers_fail(struct tcp_peer *p, int err)
         xfer_finish(tcp_instance(p), rt_container(p->xfers.next, struct tcp_xfer, link), err);
 }
 
-/* A lane that is in the midst of a piece is closed: nothing else may follow its first part. */
+/* A lane with an incomplete piece is closed: nothing else may follow its first part. */
 void tcp_xfers_drop(struct tcp_peer *p)
 {
     for (int i = p->nlanes; i-- > 0;) {
@@ -394,7 +394,7 @@ int tcp_lane_read(struct tcp_conn *c)
     int events = 0;
     for (int turn = 0; turn < 2; turn++) {
         if (in->have == sizeof in->frame && c->tcp->closing) {
-            tcp_conn_close(c); /* nobody waits for the data any more */
+            tcp_conn_close(c); /* the peer does not wait for the data any more */
             return events + 1;
         }
         if (in->have == sizeof in->frame && !piece_place(c)) {

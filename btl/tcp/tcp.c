@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define EVENTS 32 /* taken from epoll in one pass */
-/* A process that leaves tells that it still waits for others to take their last messages. */
+/* A closing process logs that it still waits for others to take their last messages. */
 #define CLOSE_SAY_NS 10000000000u
 
 static struct btl_tcp *tcp_of(struct btl *b) { return (struct btl_tcp *)b; }
@@ -223,7 +223,7 @@ static bool peer_is_done(struct tcp_peer *p)
     }
     if (p->out.tail > p->out.head || !all_taken(p->main))
         return false;
-    for (int i = 0; i < p->nlanes; i++) /* of awaited puts nothing else tells */
+    for (int i = 0; i < p->nlanes; i++) /* awaited puts have no other notification */
         if (p->lanes[i]->state == TCP_UP && !all_taken(p->lanes[i]))
             return false;
     return true;
@@ -250,7 +250,7 @@ static void see_off(struct btl_tcp *b)
     int wait_ms = 0;
     while ((p = peer_not_done(b))) {
         pass(b, wait_ms);
-        wait_ms = wait_ms < 5 ? wait_ms + 1 : 5; /* acknowledgements wake nobody */
+        wait_ms = wait_ms < 5 ? wait_ms + 1 : 5; /* acknowledgements wake no process */
         if (!said && rt_now_ns() - start > CLOSE_SAY_NS) {
             log_info(BTL, "tcp: waiting for rank %u to take its last messages", p->base.proc.rank);
             said = true;
@@ -345,7 +345,7 @@ static int tcp_start(struct btl_tcp *b)
 static int tcp_open(const struct btl_up *up, struct btl **out, int max)
 {
     if (max < 1 || rt_boot.size < 2)
-        return 0; /* nobody to talk to */
+        return 0; /* no peers */
     struct btl_tcp *b = calloc(1, sizeof *b);
     if (!b)
         return -RT_ENOMEM;

@@ -3,13 +3,14 @@
  *
  * Every process has one listening socket and one epoll descriptor.  A peer is reached by one main
  * connection, which carries messages in order, and by lanes, which carry the data of puts, so that
- * no message waits behind a large one.  Both are made when first needed: the main connection by
- * whoever speaks first, the lanes by the side that made the main one (the other may not be able to,
- * behind a firewall).  When both connect at once, the connection that the lower rank made stays.
+ * no message waits behind a large one.  Both are made when first needed: the main connection by the
+ * side that sends first, the lanes by the side that made the main one (the other may not be able
+ * to, behind a firewall).  When both connect at once, the connection that the lower rank made
+ * stays.
  *
  * Memory: a peer that was never talked to costs nothing; a connected one costs its struct, those of
  * its connections and its address, about 700 bytes, up to 1 KiB of queue once something has waited
- * there, and what the kernel keeps for a socket.  Data in the midst of arriving share one buffer,
+ * there, and what the kernel keeps for a socket.  Arriving data share one buffer,
  * except for the part of a frame that is not there yet. */
 #ifndef BTL_TCP_TCP_H
 #define BTL_TCP_TCP_H
@@ -130,14 +131,14 @@ struct tcp_peer {
     struct tcp_conn *main; /* up, or on its way up */
     bool up;               /* the main connection is up */
     bool connector;        /* this side made it */
-    bool bye_in, bye_out;  /* the last it has said, has been told, is that nothing more comes */
-    bool lost, told;       /* no more; the engine knows */
+    bool bye_in, bye_out;  /* goodbye received; sent: nothing more comes */
+    bool lost, told;       /* it has gone; the engine has been notified */
     bool lanes_wanted;     /* they have been asked for */
     bool lanes_missed;     /* the other side has asked, while this one had not seen theirs end */
     uint8_t nlanes;
     uint32_t awaited; /* regions that this peer is to fill: data that no lane may lose */
     struct tcp_conn *lanes[TCP_LANES_MAX];
-    struct tcp_address *addr; /* NULL: the peer spoke first */
+    struct tcp_address *addr; /* NULL: the peer connected first */
     struct tcp_route *routes; /* best first; while connecting */
     int nroutes, route;
     uint64_t first_try_ns, retry_ns, losing_ns; /* 0: does not apply */
@@ -146,7 +147,7 @@ struct tcp_peer {
     uint32_t dropped;     /* puts up to this number may be acknowledged, but are forgotten */
     struct rt_list cork;  /* in tcp->corked */
     struct rt_list xfers; /* puts that are not done */
-    struct rt_list work;  /* in tcp->work: has a date (retry, loss) that must be looked at */
+    struct rt_list work;  /* in tcp->work: has a running timer (retry, loss) */
 };
 
 struct tcp_xfer {
@@ -156,7 +157,7 @@ struct tcp_xfer {
     const char *src;
     uint64_t off, len, cut, acked; /* cut: bytes that lanes have taken */
     uint32_t id;
-    bool awaited; /* the target tells its user: `acked` is what the kernel has taken */
+    bool awaited; /* the target notifies its user: `acked` is what the kernel has taken */
     int err;
 };
 
@@ -175,7 +176,7 @@ struct btl_tcp {
     struct tcp_if ifs[TCP_ADDRS_MAX];
     struct tcp_peer *peers[TCP_BUCKETS];
     struct rt_list half, conns, dead; /* connections: not up, up, closed */
-    struct rt_list work;              /* peers with dates */
+    struct rt_list work;              /* peers with running timers */
     struct rt_list finished;          /* puts whose done() is due */
     struct rt_list corked;            /* peers with frames that leave at the end of the pass */
     bool corking;                     /* in a pass */
@@ -191,7 +192,7 @@ struct btl_tcp {
     struct btl_regions regions;
     char *rx; /* TCP_RX bytes, for all main connections */
     int nwarned;
-    union tcp_sockaddr warned[8]; /* who has been complained about */
+    union tcp_sockaddr warned[8]; /* addresses that a warning has named */
 };
 #define TCP_RX (256u << 10)
 
@@ -238,16 +239,16 @@ void tcp_connect(struct tcp_peer *p);
 void tcp_lanes_open(struct tcp_peer *p);
 /* What has happened on connections that are not up, and on the listener; makes no upward calls. */
 int tcp_half_pass(struct btl_tcp *b, int wait_ms);
-/* Gives the connection to p a moment to come up, so that a process that sends and then computes has
- * sent. */
+/* Gives the connection to p a moment to come up, so that the message of a process that leaves MPI
+ * after the call has left. */
 void tcp_connect_wait(struct tcp_peer *p);
 void tcp_conn_watch(struct tcp_conn *c, uint32_t events);
 void tcp_conn_close(struct tcp_conn *c);
 /* Something has happened on a connection that is not up. */
 int tcp_conn_step(struct tcp_conn *c, uint32_t events);
-/* A connection that was up is no more: err is errno, 0 for the end of the stream. */
+/* A connection that was up has ended: err is errno, 0 for the end of the stream. */
 void tcp_conn_broken(struct tcp_conn *c, int err);
-/* The peer is of no use any more; why is for the log. */
+/* Marks the peer lost; why is for the log. */
 void tcp_peer_lost(struct tcp_peer *p, const char *why);
 /* timers.c: attempts that take too long, silent connections, dead peers.  Returns events. */
 int tcp_timers(struct btl_tcp *b);

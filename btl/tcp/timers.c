@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is due by the clock: attempts that take too long, strangers that say nothing, peers that are
- * gone, connections on which nothing is acknowledged.  Below progress(). */
+/* Timers: attempts that take too long, silent unauthenticated connections, peers that are gone,
+ * connections on which nothing is acknowledged.  Below progress(). */
 #include "btl/tcp/tcp.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
@@ -15,15 +15,16 @@
 #include <sys/socket.h>
 
 #define MS 1000000u
-/* A stranger has this long to prove itself; a process that computes in between connects again. */
+/* An unauthenticated connection has this long to prove itself; a process that leaves MPI in between
+ * connects again. */
 #define HALF_NS (5000u * MS)
-/* One way is given up for the next when its SYN is not answered for so long. */
+/* An address is given up for the next one when its SYN is not answered for so long. */
 #define ATTEMPT_NS (2000u * MS)
-/* Nobody listens there any more: a process publishes its address only while it does.  Not at once,
- * because its end may be the launcher's to tell. */
+/* No process listens there any more: a process publishes its address only while it listens.  Not at
+ * once, because the launcher may report its end first. */
 #define REFUSED_NS (2000u * MS)
-/* A connection that ends without a word usually means that the peer has died, and that the launcher
- * will end this process too; it gets so long to say why. */
+/* A connection that ends without a goodbye usually means that the peer has died, and that the
+ * launcher will end this process too; the launcher gets so long to print the reason. */
 #define GRACE_NS (300u * MS)
 /* A mute peer: its kernel asks after ours every half of net_timeout_s, or every second. */
 #define MUTE_MORE_NS (1000u * MS)
@@ -33,7 +34,7 @@ static void half_date(struct tcp_conn *c, uint64_t now)
     const struct tcp_peer *p = c->peer;
     if (tcp_is_accepted(c)) {
         if (now - c->since_ns > HALF_NS && c->state == TCP_WAIT_PROOF)
-            tcp_conn_close(c); /* a process that computes in between, and will try again */
+            tcp_conn_close(c); /* a process that has left MPI in between, and will try again */
         else if (now - c->since_ns > HALF_NS)
             tcp_stranger(c, "did not say who it is in time");
     } else if (c->state == TCP_CONNECTING && now - c->since_ns > ATTEMPT_NS &&
@@ -103,7 +104,7 @@ static bool is_unanswered(struct tcp_conn *c, const struct tcp_info *i, uint64_t
 
 /* Of a closed window the kernel asks ever more rarely, in the end every two minutes, and meanwhile
  * nothing is on its way that could stay unanswered.  The other side has nothing to send, since all
- * that comes is read here, so its keepalive asks, however long its process computes. */
+ * that comes is read here, so its keepalive asks, however long its process stays outside MPI. */
 static bool is_mute(struct tcp_conn *c, const struct tcp_info *i, uint64_t now)
 {
     if (!i->tcpi_notsent_bytes || i->tcpi_segs_in != c->segs_in)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What btl/tcp writes on a connection.  All numbers are in the byte order of the machine: the first
- * word of a connection tells when the two differ.
+ * word of a connection shows when the two differ.
  *
  * A connection begins with four records of fixed length, C the side that connects:
  *     C: hello      who, to whom, for what, a nonce
@@ -33,7 +33,7 @@ struct tcp_hello {
     uint32_t order;    /* TCP_ORDER */
     uint32_t purpose;  /* enum tcp_purpose */
     uint32_t from, to; /* ranks */
-    uint64_t token;    /* of L's key and the name of the job: nobody else gets so far */
+    uint64_t token;    /* of L's key and the name of the job, which only the job knows */
     uint8_t nonce[32];
 };
 

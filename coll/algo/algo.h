@@ -37,8 +37,8 @@ static inline const void *coll_input(const struct coll_args *a)
     return a->sbuf == COLL_IN_PLACE ? a->rbuf : a->sbuf;
 }
 
-/* Rounds of empty messages after which everybody has heard of everybody; and a tree up which all
- * tell rank 0 that they are here, whose last round is left open. */
+/* Rounds of empty messages after which each rank has a message, direct or relayed, of each other
+ * one; and a tree up which all notify rank 0 that they are here, whose last round is left open. */
 void coll_build_dissemination(struct coll_sched *s, const struct coll_team *t);
 void coll_build_arrive(struct coll_sched *s, const struct coll_team *t);
 /* Binomial broadcast of n elements at buf from root; and the same with its last round, in which a

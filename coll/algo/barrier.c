@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Barrier over messages.
  *
- * dissemination: in round k a rank tells rank + 2^k and hears from rank - 2^k; after ceil(log2 p)
- * rounds everybody has heard of everybody.  ceil(log2 p) a.  Best for any p when there is no
- * shared memory.
+ * dissemination: in round k a rank notifies rank + 2^k and waits for rank - 2^k; after ceil(log2 p)
+ * rounds each rank has a notification, direct or relayed, of each other one.  ceil(log2 p) a.  Best
+ * for any p when there is no shared memory.
  *
  * tree: up a binomial tree to rank 0 and down again.  2 log2(p) a, but only 2 (p - 1) messages.
  * On 2 cores 8 ranks take 24 us, 16 with dissemination; for networks where messages are dear.

@@ -2,9 +2,9 @@
 /* Gather to all ranks over several hosts, equal blocks or given counts.  The blocks of a host's
  * ranks are one block of the host; m bytes of it, N hosts; a, b of a message between hosts.
  *
- * hier: first the ranks of a host tell each other, then the lowest ones exchange hosts' blocks, all
- * to all or of many hosts as in Bruck's algorithm, and hand all of it out.  a, or log2(N) a, and
- * (N - 1) m b.  Best for small blocks.
+ * hier: first the ranks of a host exchange their blocks, then the lowest ones exchange hosts'
+ * blocks, all to all or of many hosts as in Bruck's algorithm, and hand all of it out.  a, or
+ * log2(N) a, and (N - 1) m b.  Best for small blocks.
  *
  * hier_ring: hosts' blocks travel round the ring of hosts, and each is handed out on a host while
  * the next one comes in.  Where all hosts have as many ranks, each rank passes its share of the

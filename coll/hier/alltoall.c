@@ -15,7 +15,7 @@
 
 /* Exchanges under way at once: of large blocks as in algo/alltoall.c, of small ones more, up to so
  * many bytes or exchanges.  Each rank may choose for itself: all take their partners in the same
- * order, so that the rank that is furthest behind waits for nobody. */
+ * order, so that the rank that is furthest behind waits for no other. */
 #define WINDOW 8
 #define WINDOW_BYTES (64 << 10)
 #define WINDOW_MOST 64

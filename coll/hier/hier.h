@@ -10,14 +10,14 @@
  * host, and no other host needs to know.
  *
  * Devices.  Where the ranks of a host pass device memory they vote (coll/gpu/vote.c): each writes
- * the schedule with temporaries on its device, which may fail, and says yes or no.  All yes: the
+ * the schedule with temporaries on its device, which may fail, and votes.  All yes: the
  * calls go from device to device, messages between hosts have device memory at this end, and the
- * local steps are the device's.  One no: all throw theirs away and copy through host memory.
+ * local steps are the device's.  One veto: all drop theirs and copy through host memory.
  *
  * Order.  Local calls are numbered when a collective is started, all of them at once, so they come
  * in the same order on all ranks of a host, and a collective's last local call is over before the
  * next one's first begins.  No deadlock: a rank waits for others only in the earliest collective
- * that it has not finished, and the ranks with the earliest one of all wait for nobody else.
+ * that it has not finished, and the ranks with the earliest one of all wait for no others.
  *
  * Messages between two ranks carry the collective's tag and match in order.  Both ranks write them
  * in the same order, because every algorithm is a sequence of phases in which all ranks agree. */
@@ -92,12 +92,12 @@ bool coll_hier_begin(struct coll_hier_call *x, struct coll_team *t, const struct
  * on.  NULL: no memory, noted in the schedule. */
 struct coll_team *coll_hier_across(struct coll_hier_call *x, int rail, int root);
 
-/* Whether the hosts are so few that for small data each tells all others at once: one message after
- * the other costs more than a few at a time; and so for vectors of this length. */
+/* Whether the hosts are so few that for small data each sends to all others at once: one message
+ * after the other costs more than a few at a time; and so for vectors of this length. */
 bool coll_hier_few(const struct coll_hier *h);
 bool coll_hier_direct(const struct coll_hier *h, int64_t nbytes);
 
-/* The sum of n elements of each of those representatives, told directly and added up in the order
+/* The sum of n elements of each of those representatives, sent directly and added up in the order
  * of hosts, to one of them or to all (-1), who get the same bits.  `in` may be `out`. */
 void coll_hier_sum(struct coll_hier_call *x, const struct coll_team *across, const void *in,
                    void *out, int64_t n, int root);

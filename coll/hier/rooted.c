@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Barrier, broadcast and reduction over several hosts.  N hosts; a, b of a message between them.
  *
- * hier, barrier: the ranks of a host tell the lowest one, those tell each other, of many hosts in
- * the rounds of dissemination, and let the others go.  ceil(log2 N) a, of few a.
+ * hier, barrier: the ranks of a host notify the lowest one, the lowest ones notify each other, of
+ * many hosts in the rounds of dissemination, and let the others go.  ceil(log2 N) a, of few a.
  *
  * hier, broadcast and reduction: a binomial tree over the hosts, whose representatives are the root
  * and elsewhere the lowest ranks; on each host in shared memory.  log2(N) (a + m b); little data

@@ -2,9 +2,9 @@
 /* Prefix reductions over several hosts, where the ranks of each host follow each other.  N hosts, m
  * bytes of a vector; a, b of a message between hosts.
  *
- * hier: each host combines among its ranks, its last one, which has the host's sum, tells the hosts
- * behind it, and all its ranks put in front what was before the host.  a + (N - 1) m b, or of many
- * hosts or longer vectors by doubling, (1 + log2 N) (a + m b).  Any operation: everything is
+ * hier: each host combines among its ranks, its last one, which has the host's sum, sends it to the
+ * following hosts, and all its ranks put in front what was before the host.  a + (N - 1) m b, or of
+ * many hosts or longer vectors by doubling, (1 + log2 N) (a + m b).  Any operation: everything is
  * combined in the order of the ranks. */
 #include "coll/hier/hier.h"
 

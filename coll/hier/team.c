@@ -281,7 +281,7 @@ static int keep_order(struct coll_hier *h, int *node_of, int size)
 }
 
 /* The ranks of this host according to the launcher's map.  Those with whom this rank shares memory
- * are the same, or it shares none, because the launcher had not said who is here. */
+ * are the same, or it shares none, because the launcher had not published which ranks are here. */
 static int check_local(struct coll_hier *h)
 {
     struct coll_sub *b = &h->local;

@@ -26,7 +26,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* From the start until our parent has told what to do; it does so at once. */
+/* From the start until the first order of our parent; it sends one at once. */
 #define WELCOME_NS 60000000000ull
 /* SIGTERM to SIGKILL when the head has gone. */
 #define GRACE_NS   400000000
@@ -58,7 +58,8 @@ void agent_end(struct frame_out *o)
     frame_out_fini(o);
 }
 
-/* What the shared files of the launcher tell the user: kept while preparing, for the answer. */
+/* Messages for the user of the files that the launcher shares: kept while preparing, for the
+ * answer. */
 void launch_say(const struct launch_job *job, const char *fmt, ...)
 {
     struct frame_out o;
@@ -201,7 +202,8 @@ static void reap(void)
     launch_tell_dead(&agent.job, report_exit);
 }
 
-/* By an administrator, or because the allocation ends: the head hears it before the ranks die. */
+/* By an administrator, or because the allocation ends: the head is notified before the ranks
+ * die. */
 static void told_to_end(void)
 {
     struct frame_out o;
@@ -210,7 +212,7 @@ static void told_to_end(void)
         frame_put_int(&o, agent.first);
         frame_put_int(&o, agent.end);
         frame_put_u8(&o, true);
-        frame_put_str(&o, "somebody told its agent to end (SIGTERM)");
+        frame_put_str(&o, "its agent received SIGTERM");
         agent_end(&o);
         frame_flush(&agent.up);
     } else if (signal(SIGTERM, SIG_DFL) != SIG_ERR) {

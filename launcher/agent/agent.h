@@ -55,7 +55,7 @@ void agent_send(void *arg, const struct frame_out *o);
 void agent_pass_on(void *arg, struct frame *f);
 void agent_lost(void *arg, const struct tree_child *c, const char *why);
 void agent_said(void *arg, const char *text, size_t len);
-/* What launch_say() was told while the job was being prepared. */
+/* Texts of launch_say() while the job was being prepared. */
 void agent_put_said(struct frame_out *o);
 /* alive.c: signs of life while the main thread is busy with an order, and writes nothing itself.
  * From the configuration of the tree to the start of the ranks. */

@@ -106,7 +106,7 @@ static void take_own(const char *const *own, size_t n)
 }
 
 /* Names that mean something on one host only.  Inside a Slurm allocation those are also its devices
- * of each node, which it tells the agent that srun has started there. */
+ * of each node, which it gives to the agent that srun has started there. */
 static void keep_own(void)
 {
     static const char *const own[] = { "HOSTNAME", "HOST", "SSH_CONNECTION", "SSH_CLIENT",

@@ -93,7 +93,7 @@ static void input_close(struct launch_rank *r)
     r->in_fd = -1;
 }
 
-/* Tells the head when everybody who still reads has the piece. */
+/* Notifies the head when all ranks that still read have the piece. */
 static void input_check(struct pump *p)
 {
     struct frame_out o = { 0 };

@@ -80,7 +80,7 @@ static int64_t find_owner(const struct sockaddr_storage *from, const struct sock
     return owner;
 }
 
-/* A connection whose other end was closed already has no owner any more, and is nobody's of ours.
+/* A connection whose other end was closed already has no owner any more, and is not one of ours.
  * Where the kernel does not even know the socket that listens, nothing can be known. */
 static bool is_foreign(int listener, int fd, const struct sockaddr_storage *peer)
 {

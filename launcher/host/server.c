@@ -304,8 +304,8 @@ static int app_of(const struct launch_job *job, uint32_t rank)
     return a;
 }
 
-/* What PMIx tells others about one rank, the i-th of its host.  Of those elsewhere only what
- * somebody here may ask for; their hosts' names are in the maps. */
+/* What PMIx publishes about one rank, the i-th of its host.  Of ranks elsewhere only what a rank
+ * here may ask for; their hosts' names are in the maps. */
 static void load_rank(pmix_info_t *info, const struct launch_job *job, int host, int i)
 {
     pmix_data_array_t *array;

@@ -304,7 +304,7 @@ static int make_pipe(int *ours, bool write_end)
     return fds[!write_end];
 }
 
-/* Where a rank's input comes from: our own stdin when nobody else reads it and it is no terminal
+/* Where a rank's input comes from: our own stdin when no other rank reads it and it is no terminal
  * (a rank is not in the terminal's foreground group and would be stopped), else a pipe, as always
  * on other hosts; /dev/null for ranks that get none. */
 static int open_stdin(const struct launch_job *job, struct launch_rank *r)
@@ -437,7 +437,7 @@ void launch_reap(struct launch_job *job, bool (*other)(void *arg, pid_t pid, int
         if (!r || !r->running)
             continue;
         launch_rank_ended(job, r, status);
-        r->gone = kill(-pid, 0) < 0;          /* the number may then become somebody else's */
+        r->gone = kill(-pid, 0) < 0;          /* another process may get the number then */
         if (r->gone)
             launch_guard_drop(pid);
     }

@@ -16,7 +16,7 @@ void launch_rank_ended(struct launch_job *job, struct launch_rank *r, int status
 /* Collects children of this process that have ended; those that are no rank are other()'s. */
 void launch_reap(struct launch_job *job, bool (*other)(void *arg, pid_t pid, int status),
                  void *arg);
-/* Tells once of each rank that has ended, those killed by a signal first, then those that left with
+/* Reports once each rank that has ended, those killed by a signal first, then those that left with
  * code 0: an error is often the consequence of either. */
 void launch_tell_dead(struct launch_job *job,
                       void (*tell)(struct launch_job *job, struct launch_rank *r));

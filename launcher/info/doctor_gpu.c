@@ -31,7 +31,8 @@ static unsigned long sys_number(const char *device, const char *file)
     return got ? strtoul(text, NULL, 16) : 0;
 }
 
-/* Displays and 3D controllers of NVIDIA that the kernel sees, whoever may use them. */
+/* Displays and 3D controllers of NVIDIA that the kernel sees, whether or not this user may use
+ * them. */
 static int count_hardware(void)
 {
     int n = 0;

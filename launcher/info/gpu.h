@@ -46,7 +46,7 @@ enum info_path { INFO_DIRECT, INFO_BY_DEVICE, INFO_BY_HOST, INFO_TO_HOST, INFO_F
 extern const char *const info_path_names[];
 /* Between devices over `link`; staged ways are cut as the message engine cuts. */
 double info_predict_us(enum info_path path, enum rt_gpu_link link, size_t len);
-/* "up to 128 KiB lingering kernel, up to 512 KiB batch kernel, then copy engine" */
+/* The ways of copying, in words, with the length up to which each is used. */
 const char *info_switch_points(enum rt_gpu_link link, char *text, size_t len);
 /* Which process copies between devices, by length; into buffers in large pages, or others. */
 const char *info_sides(bool large_pages, char *text, size_t len);

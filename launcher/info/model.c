@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* The word that tells the receiver of the data: a message through shared memory (btl/shm's caps),
+/* The notification of the receiver: a message through shared memory (btl/shm's caps),
  * and what both sides do with it. */
 #define HOP_NS 300.0
 /* Host memory moves by both sides copying at once (btl/shm/rma.c: 14000 MB/s each). */

@@ -116,7 +116,7 @@ static const char *advice_for_signal(int sig)
     case SIGXCPU:
         return "It used up its limit of processor time (ulimit -t).";
     case SIGPIPE:
-        return "It wrote to a pipe or socket that nobody reads.";
+        return "It wrote to a pipe or socket without a reader.";
     default:
         return "The signal came from outside or from the program itself.";
     }
@@ -136,8 +136,8 @@ static void report(struct launch_job *job, struct launch_rank *r, int code, cons
     launch_end_begin(job, code);
 }
 
-/* A rank whose peer is killed may notice it, and give up, before the kernel has told us of the
- * peer.  So a failure that is no signal waits a little for one. */
+/* A rank whose peer is killed may notice it, and give up, before the kernel has reported the peer.
+ * So a failure that is no signal waits a little for one. */
 static void suspect(struct launch_job *job, struct launch_rank *r, int code, const char *how,
                     const char *advice)
 {
@@ -158,7 +158,7 @@ void launch_end_check(struct launch_job *job)
         report(job, job->suspect, job->suspect_code, job->suspect_how, job->suspect_advice);
 }
 
-/* A rank that ended well, but for a goodbye that may yet be heard. */
+/* A rank that ended well, but for a goodbye that may yet arrive. */
 static void suspect_silent(struct launch_job *job, struct launch_rank *r)
 {
     if (job->ending || job->suspect)
@@ -171,7 +171,7 @@ static void suspect_silent(struct launch_job *job, struct launch_rank *r)
     job->suspect_until_ns += r->lost ? 0 : LATE_MAX_NS;
 }
 
-/* Nothing will be heard of it any more. */
+/* No event of it will come any more. */
 static void end_wait(struct launch_job *job, struct launch_rank *r)
 {
     r->lost = true;
@@ -187,7 +187,7 @@ static bool is_silent(const struct launch_rank *r)
            WEXITSTATUS(r->status) == 0 && r->connected && !r->finalized;
 }
 
-/* It has been heard; the next one of whom it was not is suspected instead. */
+/* Its goodbye has arrived; the next rank without one is suspected instead. */
 static void clear_silent(struct launch_job *job, const struct launch_rank *heard)
 {
     if (job->suspect != heard || !job->suspect_waits)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The head of a job over several hosts: see head.h.  Starting has three rounds, each of all hosts:
- * the agents tell what their hosts have; they get the job and prepare it; they start the ranks.  So
- * whatever is wrong on some host is known, for all hosts, before anything was started. */
+ * the agents report what their hosts have; they get the job and prepare it; they start the ranks.
+ * So whatever is wrong on some host is known, for all hosts, before anything was started. */
 #include "launcher/mpirun/end.h"
 #include "launcher/mpirun/head_state.h"
 #include "launcher/mpirun/io.h"
@@ -21,9 +21,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* After the first host that failed, others may fail too: so long we wait to tell of all at once. */
+/* After the first host that failed, others may fail too: so long we wait to report all at once. */
 #define GATHER_NS   3000000000ull
-/* Agents that were told to leave have no more to do than a server has to close. */
+/* Agents that have the order to leave have nothing left but to close a server. */
 #define LEAVE_NS    2000000000ull
 /* After SIGKILL a host whose ranks still run is given up. */
 #define GIVE_UP_NS  5000000000ull
@@ -339,7 +339,7 @@ static void grant(struct head *h)
         }
 }
 
-/* Frozen hosts do not kill their ranks; nobody waits for them for ever. */
+/* Frozen hosts do not kill their ranks; mpirun does not wait for them for ever. */
 static void give_up(struct head *h)
 {
     struct launch_job *job = h->job;

@@ -23,12 +23,12 @@ void head_signal(struct head *h, int sig);                /* to all ranks */
 void head_finish(struct head *h);
 bool head_finished(const struct head *h);
 
-/* The loop's side; it tells of the dead afterwards. */
+/* The loop's side; it reports the dead afterwards. */
 int  head_nfds(const struct head *h);
 int  head_fds(struct head *h, struct pollfd *fds);
 int  head_timeout_ms(const struct head *h);
 void head_step(struct head *h, const struct pollfd *fds);
-/* Ends the job when ranks wait in a fence for one that has ended; one that failed is told of
+/* Ends the job when ranks wait in a fence for one that has ended; one that failed is reported
  * first. */
 void head_check_fences(struct head *h);
 void head_exited(struct head *h, pid_t pid, int status);  /* a remote shell */

@@ -41,7 +41,7 @@ static bool same_but_names(const char *a, const char *name_a, const char *b, con
     return true;
 }
 
-/* The same text of several hosts is told once. */
+/* The same text of several hosts is printed once. */
 static void add_note(struct head *h, int node, const char *text)
 {
     for (int i = 0; i < h->nnotes; i++)

@@ -40,12 +40,12 @@ struct head {
 void head_take_frame(void *arg, struct frame *f);
 void head_child_lost(void *arg, const struct tree_child *c, const char *why);
 void head_child_said(void *arg, const char *text, size_t len);
-/* Tells what hosts had to say; the same text of several once. */
+/* Prints the notes of hosts; the same text of several hosts once. */
 void head_tell_notes(struct head *h);
 /* Takes the ranks of these hosts for dead: their agents end them when they can.  How many ran. */
 int  head_drop_ranks(struct head *h, int first, int end);
 void head_host_done(struct head *h, int node);
-/* It cannot be used, for the reason that is told of it; the first reason counts. */
+/* It cannot be used, for the reason that is reported; the first reason counts. */
 void head_fail_host(struct head *h, int node, const char *why);
 
 #endif

@@ -323,8 +323,7 @@ int launch_io_timeout_ms(const struct launch_job *job)
 
 void launch_io_drain(struct launch_job *job, struct launch_rank *r)
 {
-    /* A child of the rank may go on writing for ever: no more than a full pipe and a bit is
-     * taken. */
+    /* A child of the rank may write for ever: at most a full pipe and a bit is taken. */
     for (int i = 0; i < 4 && stream_read(job->opts, &r->out); i++) { }
     for (int i = 0; i < 4 && stream_read(job->opts, &r->err); i++) { }
 }

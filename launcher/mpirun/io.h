@@ -23,7 +23,7 @@ bool launch_io_full(void);
 bool launch_io_idle(const struct launch_job *job);
 /* Our own output still waits for its reader. */
 bool launch_io_busy(void);
-/* Nothing can be written to our stdout any more: errno, EPIPE when nobody reads it; else 0. */
+/* Nothing can be written to our stdout any more: errno, EPIPE when its reader has gone; else 0. */
 int launch_io_broken(void);
 /* Some output of a rank is not in its file. */
 bool launch_io_lost(void);

@@ -147,7 +147,7 @@ static int poll_timeout(const struct loop *l)
     return ms;
 }
 
-/* Everything has gone and is written; or somebody holds a pipe open; or the user does not want to
+/* Everything has gone and is written; or a process holds a pipe open; or the user does not want to
  * wait for the writing. */
 static bool is_done(const struct loop *l)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which rank runs on which host.  Each program of the command line in turn: first how many of its
  * ranks each of its hosts takes, then which they are.  Pure functions of the options and of what
- * the hosts told of themselves, so that tests run them for hosts that we do not have; where on its
- * host a rank goes is place.c's, there.  Main thread. */
+ * the hosts reported of themselves, so that tests run them for hosts that we do not have; where on
+ * its host a rank goes is place.c's, there.  Main thread. */
 #include "launcher/job.h"
 #include "launcher/options/assign.h"
 #include "launcher/options/hosts.h"
@@ -35,7 +35,7 @@ static bool is_unit(enum launch_obj obj)
 
 static int clip(long n) { return n > INT_MAX / 4 ? INT_MAX / 4 : (int)n; }
 
-/* Objects on that host to map by; 0: its agent has not told yet. */
+/* Objects on that host to map by; 0: its agent has not reported yet. */
 static int objects_of(const struct launch_opts *o, const struct launch_host *h)
 {
     if (is_unit(o->map))
@@ -43,7 +43,7 @@ static int objects_of(const struct launch_opts *o, const struct launch_host *h)
     return o->map == LAUNCH_NODE ? 1 : h->nobj[o->map];
 }
 
-/* Ranks that fit on a host without oversubscribing it; -1: its agent has not told yet. */
+/* Ranks that fit on a host without oversubscribing it; -1: its agent has not reported yet. */
 static int slots_of(const struct launch_opts *o, const struct launch_host *h)
 {
     int units = h->nobj[o->hwthreads ? LAUNCH_HWTHREAD : LAUNCH_CORE];
@@ -108,7 +108,7 @@ static int take(struct candidate *c, int n)
     return n;
 }
 
-/* Hosts that --host only names share the ranks evenly; where somebody has counted slots, or the
+/* Hosts that --host only names share the ranks evenly; where the user has counted slots, or the
  * hosts are those of a file or an allocation, one is filled after the other. */
 static bool shares_evenly(const struct deal *d)
 {
@@ -287,7 +287,7 @@ int launch_assign(struct launch_job *job)
     struct deal d = { .o = job->opts, .hosts = job->hosts };
     int code = 0;
 
-    /* The options are those of mpirun itself, which nobody else has seen yet. */
+    /* The options are those of mpirun itself, which no other thread has seen yet. */
     settle_cores((struct launch_opts *)job->opts, job->hosts, job->nhosts);
     job->n = job->total = 0;
     for (int h = 0; h < job->nhosts; h++)

@@ -147,7 +147,7 @@ SETTER(set_envnone)
 }
 SETTER(set_envlist)    { (void)o; app->env_given = true; return set_list(&app->env, f); }
 
-/* A setting of the library: checked here, and told to the ranks as WEFT_NAME, whose source is
+/* A setting of the library: checked here, and passed to the ranks as WEFT_NAME, whose source is
  * then the command line. */
 SETTER(set_set)
 {

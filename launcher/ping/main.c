@@ -45,7 +45,7 @@ static int measure(int n, int me, struct ping_cell *row)
     return err;
 }
 
-/* Everybody's row, at rank 0.  A process that does not answer in time is marked. */
+/* All processes' rows, at rank 0.  A process that does not answer in time is marked. */
 static int collect(struct ping_table *t, const struct ping_cell *mine)
 {
     size_t nbytes = (size_t)t->n * sizeof *mine;

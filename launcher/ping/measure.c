@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The measurements of weft_ping.  The lower rank of a pair leads: it sends commands of 8 bytes,
- * which the other one carries out until it is told to stop, so that only one
+ * which the other one carries out until the command to stop, so that only one
  * of them decides how long. */
 #include "launcher/ping/ping.h"
 #include "runtime/base/clock.h"
@@ -63,19 +63,19 @@ int ping_reach(int n, int me, double limit_s, bool *reached)
 
     for (int i = 0; !err && i < 2 * n; i++)
         req[i] = MPI_REQUEST_NULL;
-    for (int i = 1; !err && i < n; i++) {       /* not everybody starts with rank 0 */
+    for (int i = 1; !err && i < n; i++) {       /* not all ranks start with rank 0 */
         int to = (me + i) % n;
         err = MPI_Irecv(got[to], 8, MPI_BYTE, to, TAG_HELLO, MPI_COMM_WORLD, &req[2 * to]);
         reached[to] = !err && !MPI_Issend(hello, 8, MPI_BYTE, to, TAG_HELLO, MPI_COMM_WORLD,
                                           &req[2 * to + 1]);
-        err = 0;                                /* that nobody can be sent to is a result */
+        err = 0;                                /* that no rank can be sent to is a result */
     }
     double end = now_s() + limit_s;
     for (int to = 0; !err && to < n; to++)
         for (int k = 0; k < 2 && to != me && reached[to]; k++)
             reached[to] = !wait_until(&req[2 * to + k], end);
     for (int i = 0; !err && i < 2 * n; i += 2)
-        if (req[i] != MPI_REQUEST_NULL) {       /* a send that nobody takes stays as it is */
+        if (req[i] != MPI_REQUEST_NULL) {       /* a send without a receive stays as it is */
             MPI_Cancel(&req[i]);
             MPI_Request_free(&req[i]);
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* weft_ping, the program that `mpirun --ping` starts once on each host: measures every pair of
- * hosts, and tells which are slower than the others. */
+ * hosts, and names those that are slower than the others. */
 #ifndef LAUNCHER_PING_PING_H
 #define LAUNCHER_PING_PING_H
 
@@ -30,8 +30,8 @@ struct ping_table {
     bool *missing;              /* the process did not report */
 };
 
-/* With whom rank me measures in round r of ping_rounds(n); -1 = with nobody.  Each pair meets once
- * and nobody is in two pairs of a round. */
+/* With whom rank me measures in round r of ping_rounds(n); -1 = with no rank.  Each pair meets once
+ * and no rank is in two pairs of a round. */
 int ping_rounds(int n);
 int ping_partner(int n, int r, int me);
 
@@ -39,7 +39,7 @@ int ping_partner(int n, int r, int me);
 long ping_report(const struct ping_table *t, FILE *f);
 
 /* measure.c: these return MPI error codes.  `turn_s` is how long one pair may take, roughly. */
-/* Sends to all others at once and hears from them, for at most limit_s. */
+/* Sends to all others at once and receives from them, for at most limit_s. */
 int ping_reach(int n, int me, double limit_s, bool *reached);
 /* Both processes of the pair call it at their own time. */
 int ping_pair(int me, int other, double turn_s, struct ping_cell *out);

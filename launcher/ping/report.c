@@ -14,7 +14,7 @@ int ping_rounds(int n) { return n < 2 ? 0 : n + n % 2 - 1; }
 int ping_partner(int n, int r, int me)
 {
     int m = ping_rounds(n), other;
-    if (me == m)                              /* the last; with an odd n nobody is there */
+    if (me == m)                              /* the last; with an odd n there is no such rank */
         other = r % 2 ? (r + m) / 2 : r / 2;
     else {
         other = (r + m - me) % m;

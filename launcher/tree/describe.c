@@ -138,7 +138,7 @@ static void get_opts(struct frame_in *i, struct launch_opts *opts)
         get_app(i, &opts->apps[opts->napps++]);
 }
 
-/* ---- who is where ---- */
+/* ---- which rank is where ---- */
 
 int launch_index_hosts(struct launch_job *job, const uint32_t *host_of_rank)
 {

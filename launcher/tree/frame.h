@@ -128,8 +128,8 @@ void frame_fill(struct frame_chan *c);
  * `noise` (may be NULL). */
 int  frame_greeting(struct frame_chan *c, void (*noise)(void *arg, const void *text, size_t len),
                    void *arg);
-/* 1 with the next frame, valid until the next call with this channel; 0 none yet; -RT_EINVAL: what
- * came is no frame of ours, and no more can be read. */
+/* 1 with the next frame, valid until the next call with this channel; 0 none yet; -RT_EINVAL: the
+ * input is no valid frame, and nothing further can be read. */
 int  frame_next(struct frame_chan *c, struct frame *f);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Starts an agent on another host: by ssh, by srun inside a Slurm allocation, or by a command of
  * the user that is called as ssh is.  The agent is the weftd beside this program, at the same path
- * on every host.  Nothing secret is on the command line: who may talk to the agent is the remote
- * shell's business.  Main thread only. */
+ * on every host.  Nothing secret is on the command line: the remote shell decides who may talk to
+ * the agent.  Main thread only. */
 #include "launcher/list.h"
 #include "launcher/tree/tree.h"
 #include "runtime/base/err.h"
@@ -118,7 +118,7 @@ static int make_argv(struct launch_list *argv, const struct tree_conf *conf, con
 }
 
 /* A session of its own: the terminal's signals are for mpirun, which decides what becomes of the
- * job, and nobody asks for a password. */
+ * job, and no password is asked for. */
 static int spawn(pid_t *pid, char **argv, const int theirs[3])
 {
     posix_spawn_file_actions_t files;
@@ -182,8 +182,8 @@ static const char *advice_for(const struct tree_child *c, int code)
           "connect to it once by hand (ssh HOST) and compare the key, or put the key into "
           "known_hosts" },
         { "REMOTE HOST IDENTIFICATION HAS CHANGED",
-          "somebody may be in between; if the host was installed anew, remove its old key with "
-          "ssh-keygen -R HOST" },
+          "the connection may be intercepted; if the host was installed anew, remove its old key "
+          "with ssh-keygen -R HOST" },
         { "Permission denied",
           "ssh must work without a password: ssh-copy-id HOST, or load the key into ssh-agent" },
         { "Could not resolve", "check the name of the host" },

@@ -271,7 +271,7 @@ static void check_time(struct tree *t, struct tree_child *c, uint64_t now)
 }
 
 /* Of the time since the last step, what poll() did not wait: then this process was stopped, its
- * machine stood still, or it had other work.  In that time nobody else was silent. */
+ * machine stood still, or it had other work.  In that time no other host counts as silent. */
 static uint64_t unheard_ns(const struct tree *t, uint64_t now)
 {
     uint64_t gap = now - t->stepped_ns, wait = t->n ? interval_ns(t) / 2 : gap;

@@ -26,7 +26,7 @@ struct tree_conf {
 enum tree_state {
     TREE_STARTING,                /* the remote shell runs, its agent has not greeted */
     TREE_UP,
-    TREE_FAILING,                 /* no more frames: waiting for what the shell has to say */
+    TREE_FAILING,                 /* after the last frame: waiting for messages of the shell */
     TREE_GONE
 };
 
@@ -68,7 +68,7 @@ struct tree {
 };
 
 /* Starts the agents of first..end-1; `self` is the node of this host or -1.  0 or -RT_E... logged;
- * hosts that fail are told by lost(), later. */
+ * hosts that fail are reported by lost(), later. */
 int  tree_start(struct tree *t, int first, int end, int self);
 /* Queues a frame to the subtree of `node`, or to all; -RT_ENOENT: no child leads there. */
 int  tree_send(struct tree *t, uint32_t node, const void *frame, size_t len);
@@ -77,7 +77,7 @@ struct tree_child *tree_find(struct tree *t, uint32_t node);
 /* For poll(): at most 3 descriptors a child; the time until something is to be done, -1: none. */
 int  tree_fds(struct tree *t, struct pollfd *fds);
 int  tree_timeout_ms(const struct tree *t);
-/* Reads, writes, calls up(), lost() and said(), tells children that we live and notices silent
+/* Reads, writes, calls up(), lost() and said(), sends children signs of life and notices silent
  * ones.  `fds` as tree_fds() filled it and poll() answered, or NULL: look everywhere. */
 void tree_step(struct tree *t, const struct pollfd *fds);
 /* True when `pid` was a remote shell. */

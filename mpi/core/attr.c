@@ -136,7 +136,7 @@ static int callback_failed(const char *what, int code)
 }
 
 /* The keys of a list, with references, in the order they were set; NULL when there are none or no
- * memory, which *n tells apart. */
+ * memory; *n distinguishes the two. */
 static struct keyval **keys_of(const struct wm_attrs *a, int *n)
 {
     rt_lock(&lock);

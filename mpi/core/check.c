@@ -4,7 +4,8 @@
  *
  * A note is an ordinary message on the collective context with a tag of its own.  Rank 0 posts no
  * receive for it: a task that never ends looks among the unexpected messages whenever there is
- * progress.  Rank 0 keeps a communicator that it has freed until it has everybody's last note. */
+ * progress.  Rank 0 keeps a communicator that it has freed until it has the last note of all ranks.
+ */
 #include "mpi/core/check.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,7 +94,7 @@ static void compare(const struct wm_check *k, const struct check_open *o,
         const struct check_note *b = o->by_rank[i];
         if (!b || a == b)
             continue;
-        bool above = a->rank > b->rank; /* whoever was heard first, the text is the same */
+        bool above = a->rank > b->rank; /* the text does not depend on whose note came first */
         if (check_differ(above ? a : b, above ? b : a, text, sizeof text))
             disagree(k, strcmp(a->name, b->name) ? "" : a->name, a->number, text);
         if (a->has & CHECK_UNIFORM || !a->has)
@@ -355,7 +356,7 @@ static void merge_nothing(void *inout, const void *in)
     (void)in;
 }
 
-/* After this everybody has sent all its notes; what has arrived is looked at. */
+/* After this all ranks have sent all their notes; those that have arrived are compared. */
 static void meet(struct wm_comm *world)
 {
     struct wm_exch x = { .comm = world, .n = world->size, .me = world->rank, .tag = TAG_END };

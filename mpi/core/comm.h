@@ -141,10 +141,9 @@ void wm_comm_release_ctx(uint32_t ctx);
  * MPI_COMM_WORLD and MPI_COMM_SELF in MPI_Init it must not wait for other processes.  Fini
  * tolerates a team that was never set up.  MPI_SUCCESS or what wm_err() returned. */
 int wm_coll_team_init(struct wm_comm *c);
-/* The same without communication and without shared memory.  With the caller's own way to tell the
- * others of the block that rank 0 takes, the memory may follow: its offset + 1, 0 elsewhere and
- * when there is none; attached on all ranks (0 or -RT_E), or given back by rank 0.  Under the
- * domain's lock. */
+/* The same without communication and without shared memory.  With the caller's own way to announce
+ * the block that rank 0 takes, the memory may follow: its offset + 1, 0 elsewhere and when there is
+ * none; attached on all ranks (0 or -RT_E), or given back by rank 0.  Under the domain's lock. */
 void wm_coll_team_plain(struct wm_comm *c);
 /* Behind it for a team whose memory follows: what the ranks on each host have together, if they are
  * on several; the block is then that of coll_team_local().  MPI_SUCCESS or what wm_err() returned.

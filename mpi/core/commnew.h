@@ -20,8 +20,8 @@ struct wm_split {
     int key;
     uint64_t check; /* as in struct wm_ctx_search */
 };
-/* Collective over `comm`.  *out is NULL for a process that stays out or has nobody on the other
- * side of an intercommunicator.  `err`: this process has failed already and tells the others. */
+/* Collective over `comm`.  *out is NULL for a process that stays out or has no process on the other
+ * side of an intercommunicator.  `err`: this process has failed already and notifies the others. */
 int wm_comm_split(struct wm_comm *comm, const struct wm_split *s, int err, struct wm_comm **out);
 
 #endif

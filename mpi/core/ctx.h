@@ -10,8 +10,8 @@
 #define WM_CTX_SELF 4u
 #define WM_CTX_JOB 6u /* of mpi/core/session_comm.c: agreements without a communicator */
 
-/* Finds an id that is free in all participants and takes it.  `order` tells agreements of this
- * process apart that go on at the same time in several threads: the same in all participants,
+/* Finds an id that is free in all participants and takes it.  `order` distinguishes agreements of
+ * this process that go on at the same time in several threads: the same in all participants,
  * different for different agreements.  Under the domain's lock; waits.  MPI_SUCCESS or what
  * wm_err() returned. */
 int wm_ctx_agree(const struct wm_exch *x, uint64_t order, uint32_t *ctx);
@@ -31,7 +31,7 @@ int wm_comm_find_ctx(struct wm_comm *c, struct wm_ctx_search *s, uint32_t *ctx);
 
 struct wm_ctx_offer {
     uint32_t window; /* the highest that anybody asks for */
-    uint32_t busy;   /* somebody could not lend its bits */
+    uint32_t busy;   /* a process could not lend its bits */
     int32_t err;     /* as in wm_ctx_search; of any participant */
     uint32_t pad;
     uint64_t check, block;       /* sums of those in wm_ctx_search */
@@ -46,8 +46,8 @@ struct wm_ctx_search {
     /* Set by the caller. */
     uint64_t order;
     int want;    /* ids: 1, or 2 for an intercommunicator; 0 is 1 */
-    int32_t err; /* error class: this process has failed and takes part only to tell the others, all
-                    of which fail, too; 0: it has not */
+    int32_t err; /* error class: this process has failed and takes part only to notify the others,
+                    all of which fail, too; 0: it has not */
     uint64_t check; /* the sum over all participants must be 0, else MPI_ERR_GROUP on all */
     uint64_t block; /* offset + 1 of shared memory from the one that has it, else 0 */
     /* The search's own. */

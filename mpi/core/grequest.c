@@ -55,7 +55,7 @@ int wm_api_grequest_start(MPI_Grequest_query_function *query_fn,
     return MPI_SUCCESS;
 }
 
-/* The handle is gone already: nobody will wait. */
+/* The handle is gone already: no thread will wait. */
 static int dispose(struct wm_domain *d, struct greq *g)
 {
     int err = greq_dispose(&g->r);

@@ -25,7 +25,7 @@ struct idup_state {
     struct rt_req *out, *rx; /* of the running step, or NULL */
     bool replace;            /* what arrives is the result, not a contribution */
     int tag;
-    bool sharing;   /* agreed: now each host's ranks hear of their block */
+    bool sharing;   /* agreed: now each host's ranks get the place of their block */
     uint64_t block; /* which the lowest of them has taken, offset + 1 */
     uint32_t ctx[2];
 };

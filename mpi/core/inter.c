@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Making intercommunicators of two groups, and one group of an intercommunicator (MPI-5.0 section
- * 7.6.2).  The leaders meet and look at everything that can be wrong before their groups hear of
- * it, so that a wrong call ends with the same error on all.  Any thread; takes the domain's lock.
+ * 7.6.2).  The leaders meet and look at everything that can be wrong before their groups take part,
+ * so that a wrong call ends with the same error on all.  Any thread; takes the domain's lock.
  */
 #include "mpi/core/inter.h"
 #include "mpi/api/bodies.h"
@@ -17,7 +17,7 @@
 /* Orders of agreements between two groups lie above those of MPI_Comm_idup. */
 #define ORDER_BASE 0xc0000000u
 
-/* What a leader tells the other one, then its own group. */
+/* What a leader sends to the other one, then to its own group. */
 struct hello {
     int32_t err;    /* class; 0: none */
     int32_t n;      /* processes of the group; to the own group: of the other one */

@@ -7,7 +7,7 @@
 
 /* What MPI_Intercomm_create does (MPI-5.0 section 7.6.2): collective over `local`, and `leader` (a
  * rank of it) meets the other group's leader, rank `peer_leader` of `peer`, which only the two
- * leaders have.  `tag` >= 0 is the same at both leaders and tells calls over one `peer` apart.
+ * leaders have.  `tag` >= 0 is the same at both leaders and distinguishes calls over one `peer`.
  * Agrees on the contexts among both groups and makes the intercommunicator with the default error
  * handler.  A failure that only one process sees is reported by all.  Without the domain's lock;
  * waits.  MPI_SUCCESS or what wm_err() returned. */

@@ -62,7 +62,7 @@ int wm_thread_level_of(const char *name)
     return -1;
 }
 
-/* Wrong settings are those of all ranks, mostly: rank 0 tells of them at once, and mpirun ends the
+/* Wrong settings are those of all ranks, mostly: rank 0 reports them at once, and mpirun ends the
  * job before the others do. */
 static void hold_errors(bool hold)
 {
@@ -173,8 +173,8 @@ static int resume(void)
     return MPI_SUCCESS;
 }
 
-/* Locks can be switched on while nobody is inside: when the library is down, or when the one thread
- * that may be inside is this one. */
+/* Locks can be switched on while no thread is inside: when the library is down, or when the one
+ * thread that may be inside is this one. */
 static int grant(int required)
 {
     bool mine = pthread_equal(life.owner, pthread_self()) != 0;

@@ -17,7 +17,7 @@ int wm_life_enter(int required, int *provided);
 void wm_life_leave(const char *call);
 
 /* Ends this process, a child of fork() that has called MPI (WM_FORKED), with a message; the process
- * manager and the other ranks hear nothing. */
+ * manager and the other ranks get no message. */
 _Noreturn void wm_life_forked(const char *call);
 
 /* "MPI_THREAD_MULTIPLE"; NULL when the level is none. */

@@ -83,7 +83,8 @@ struct call {
 };
 _Static_assert(sizeof(struct call) <= WM_EXCH_MAX, "can be combined");
 
-/* Recursive doubling: after every step, all that have heard of each other know the same. */
+/* Recursive doubling: after every step, all that have exchanged values, directly or not, know the
+ * same. */
 static void call_merge(void *inout, const void *in)
 {
     struct call *a = inout;
@@ -282,7 +283,7 @@ static void merge_worst(void *inout, const void *in)
     *a = *a > *b ? *a : *b;
 }
 
-/* All of the local group hear what its leader found. */
+/* All of the local group get what its leader found. */
 static int share_verdict(struct wm_comm *local, int err)
 {
     int worst = err;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Splitting communicators by color, host and hardware (MPI-5.0 section 7.4.2): everybody learns
- * everybody's color and key and builds the group of its own color from them; of both groups when an
+/* Splitting communicators by color, host and hardware (MPI-5.0 section 7.4.2): each process learns
+ * all colors and keys and builds the group of its own color from them; of both groups when an
  * intercommunicator is split.  Any thread; takes the domain's lock. */
 #include "mpi/api/bodies.h"
 #include "mpi/core/commnew.h"
@@ -261,7 +261,7 @@ int wm_api_comm_split_type(struct wm_comm *comm, int split_type, int key, struct
     case MPI_COMM_TYPE_RESOURCE_GUIDED:
         s.color = guided_color(comm, info, split_type == MPI_COMM_TYPE_RESOURCE_GUIDED);
         break;
-    default: /* those that stay out have to hear of it */
+    default: /* those that stay out have to know it */
         err = wm_err(
             MPI_ERR_ARG,
             "split_type is %d, which is none of the MPI_COMM_TYPE_ constants nor MPI_UNDEFINED",

@@ -88,7 +88,7 @@ static MPI_Aint displacement(int type, int i)
 
 /* ---- raising ---- */
 
-/* Types that somebody may want. */
+/* Types for which there are registrations. */
 static void update_mask(void)
 {
     uint32_t on = 0;

@@ -24,7 +24,7 @@ struct wm_event_data {
     int64_t bytes;
 };
 
-extern uint32_t wm_events_on; /* bit per type for which somebody has a registration */
+extern uint32_t wm_events_on; /* bit per type that has a registration */
 
 static inline bool wm_event_wanted(enum wm_event_type t)
 {

@@ -79,7 +79,7 @@ static const struct pvar table[] = {
     LOOK("p2p_unexpected_bytes", LEVEL, TUNER, CAT_P2P, unexpected_bytes,
          "Memory of the messages that wait for their receive, bytes."),
     COUNT("p2p_stops", COUNTER, TUNER, CAT_P2P, stops,
-          "Times that a sender had so many messages waiting here that it was told to announce "
+          "Times that a sender had so many messages waiting here that it was asked to announce "
           "further ones first (unexpected_max)."),
     LOOK("p2p_posted_queue", LEVEL, TUNER, CAT_P2P, posted,
          "Receives that wait for their message."),

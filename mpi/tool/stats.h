@@ -17,7 +17,7 @@ struct wm_stats {
     uint64_t unexpected;           /* arrived before their receive was posted */
     uint64_t unexpected_peak;      /* most that waited at once since a tool last looked */
     uint64_t unexpected_bytes;     /* memory of those that wait now: mpi/p2p/flow.h */
-    uint64_t stops;                /* times that a sender was told to stop eager messages */
+    uint64_t stops;                /* times that a sender was asked to stop eager messages */
     uint64_t retries;              /* messages that found no room */
     uint64_t device, device_bytes; /* messages sent and received of device buffers, their bytes */
     uint64_t staged_bytes;         /* of these: went through staging memory on this side */

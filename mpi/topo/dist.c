@@ -146,7 +146,7 @@ static int64_t stack(int n, const int64_t *counts, int64_t *displs)
     return at;
 }
 
-/* Everybody's records in every process, in the order of the ranks. */
+/* All processes' records in every process, in the order of the ranks. */
 static int gather(struct wm_comm *c, const struct records *mine, struct records *all)
 {
     int p = c->size, n = mine->n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making communicators with topologies.  All members first tell each other whether they can go on,
- * so that a wrong argument in one process is an error in all of them and nobody waits.  Called
+/* Making communicators with topologies.  All members first exchange whether they can continue, so
+ * that a wrong argument in one process is an error in all of them and no process waits.  Called
  * without the domain's lock. */
 #include "mpi/topo/make.h"
 #include "mpi/core/exch.h"

@@ -43,7 +43,7 @@ static struct {
     char *owned[NROWS];                       /* copy behind a text that is not the default */
     struct rt_cfg_row row[NROWS];             /* rows with `env` filled in */
     char env[NROWS][NAME_BYTES];
-    char warned[LINE_BYTES];                  /* unknown names that were told of, with commas */
+    char warned[LINE_BYTES]; /* unknown names that were reported, with commas */
 } state;
 
 /* ---- values as text ---- */

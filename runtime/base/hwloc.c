@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hwloc's plugins, for whoever first uses hwloc in this process: libpmix or runtime/topo. */
+/* hwloc's plugins, for the first user of hwloc in this process: libpmix or runtime/topo. */
 #include "runtime/base/hwloc.h"
 
 #include <stdlib.h>

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /* Defaults.  A wake-up through a futex costs 5 to 50 us, so with a core of its own a rank polls
- * well beyond that; a peer that computes for longer than 2 ms makes the cost of sleeping
+ * well beyond that; a peer that does not call MPI for longer than 2 ms makes the cost of sleeping
  * invisible.  Oversubscribed, the message can only come when another rank gets this core: 20
  * polls (about 1 us) catch a sender that runs right now, all else is the scheduler's. */
 #define SPIN_NS        200000u
@@ -77,7 +77,7 @@ bool rt_idle_oversubscribed(void)
 
 int rt_idle_yield_polls(void) { return policy.yield_polls; }
 
-/* Linux charges a yield with the rest of the time slice: beside a thread that computes, each yield
+/* Linux charges a yield with the rest of the time slice: beside a computing thread, each yield
  * with the default slice (1.4 to 2.8 ms) costs the waiter that much processor time.  A thread with
  * a short slice loses little by a yield, and runs at once when a peer wakes it.  Its share of the
  * processor stays the same.  Since Linux 6.12 each thread may shorten its slice; older kernels

@@ -5,8 +5,8 @@
  * single-threaded in the library.
  *
  * Warnings and errors look like "[host:pid rank 3 btl] text"; the other levels name themselves,
- * "[host:pid rank 3 btl debug] text", so that a reader (and test/tool/runtests) can tell trouble
- * from chatter. */
+ * "[host:pid rank 3 btl debug] text", so that a reader (and test/tool/runtests) can distinguish
+ * problems from information. */
 #include "runtime/base/log.h"
 #include "runtime/base/atomic.h"
 #include "runtime/base/err.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The one request base.  Point-to-point requests, collective tasks, generalised requests and I/O
  * embed it as their first member.  The owner completes it exactly once with rt_req_finish(),
- * under the domain's lock; anybody may read `done`. */
+ * under the domain's lock; any thread may read `done`. */
 #ifndef RT_BASE_REQ_H
 #define RT_BASE_REQ_H
 

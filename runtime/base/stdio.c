@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Flushes stdio before a process ends without exit().  fflush() waits for the lock of a stream,
- * which a thread may never give up, and for room in a pipe, which nobody may read: a thread of its
- * own flushes, and the caller waits for that thread for a limited time.  Any thread. */
+ * which a thread may never give up, and for room in a pipe, which may have no reader: a thread of
+ * its own flushes, and the caller waits for that thread for a limited time.  Any thread. */
 #include "runtime/base/stdio.h"
 
 #include <pthread.h>

@@ -21,7 +21,8 @@
 #include <unistd.h>
 #include <pmix.h>
 
-/* Committed with everything else: who has it has committed all that it publishes. */
+/* Committed with everything else: a process that has this key has committed all that it publishes.
+ */
 #define COMMITTED_KEY "weft.committed"
 /* How long a peer may take to commit when the caller sets no limit: it does so in MPI_Init. */
 #define COMMIT_S 60
@@ -288,7 +289,7 @@ static int read_job(void)
     rt_boot.universe_size = get_int(PMIX_RANK_WILDCARD, PMIX_UNIV_SIZE, rt_boot.size);
     rt_boot.appnum = get_int(boot.me.rank, PMIX_APPNUM, 0);
 
-    /* Without the list nobody else is known to be on this host; the transports then say that a
+    /* Without the list no other rank is known to be on this host; the transports then say that a
      * peer is out of reach. */
     snprintf(self, sizeof self, "%d", rt_boot.rank);
     int err = get_local(PMIX_RANK_WILDCARD, PMIX_LOCAL_PEERS, &val);
@@ -307,7 +308,8 @@ static int read_job(void)
     return 0;
 }
 
-/* A process without a launcher is alone; other launchers than mpirun tell the size of the job. */
+/* A process without a launcher is alone; other launchers than mpirun publish the size of the job.
+ */
 int rt_boot_maxprocs(void)
 {
     long told = number_of("WEFT_LAUNCH_MAXPROCS");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a process learns who it is and reaches its peers' addresses: the PMIx client, or a
- * singleton when no PMIx server started this process.  Nothing here exchanges data with
- * everybody: values are put and committed, and fetched from one peer when they are first needed.
- * Called by one thread at a time. */
+/* How a process learns its rank and job, and reaches its peers' addresses: the PMIx client, or a
+ * singleton when no PMIx server started this process.  Nothing here exchanges data with all ranks:
+ * values are put and committed, and fetched from one peer when they are first needed. Called by one
+ * thread at a time. */
 #ifndef RT_BOOT_BOOT_H
 #define RT_BOOT_BOOT_H
 
@@ -29,7 +29,7 @@ struct rt_boot {
 };
 extern struct rt_boot rt_boot;    /* read-only after rt_boot_init() */
 
-/* Job-level PMIx key with which mpirun tells `ncpus`: it knows the whole machine, a bound rank
+/* Job-level PMIx key with which mpirun publishes `ncpus`: it knows the whole machine, a bound rank
  * sees its own core only. */
 #define RT_BOOT_KEY_NCPUS "weft.ncpus"
 
@@ -40,7 +40,7 @@ extern struct rt_boot rt_boot;    /* read-only after rt_boot_init() */
 int rt_boot_node_of(uint32_t rank);
 void rt_boot_nodes_fini(void); /* of rt_boot_fini() */
 
-/* Before rt_boot_init() too: how many processes of this program the launcher was told to start, 0
+/* Before rt_boot_init() too: how many processes of this program the launcher had to start, 0
  * when that is not known; the launcher's name of this host, NULL when that is not known. */
 int rt_boot_maxprocs(void);
 const char *rt_boot_host_name(void);
@@ -49,8 +49,8 @@ const char *rt_boot_host_name(void);
 int  rt_boot_init(void);
 /* Local rank of a job rank, -1 when it is on another host. */
 int  rt_boot_local(uint32_t rank);
-/* Tells the server that this process may end now, in order.  No fence.  The facts in rt_boot stay;
- * what was published does not. */
+/* Notifies the server that this process may end now, in order.  No fence.  The facts in rt_boot
+ * stay; what was published does not. */
 void rt_boot_leave(void);
 /* The same, and forgets the facts. */
 void rt_boot_fini(void);

@@ -3,7 +3,7 @@
  * it gives none by their names, or by the lists of the ranks on each.  Launchers differ in what
  * they offer, but all processes of a job have the same server, so all find the same.  Asked for
  * when a communicator over several hosts is first used; what the server sent at the start is
- * enough with all launchers known, so that nobody is asked over a network.  Called by one thread
+ * enough with all launchers known, so that no request goes over a network.  Called by one thread
  * at a time. */
 #include "runtime/boot/boot.h"
 #include "runtime/base/atomic.h"

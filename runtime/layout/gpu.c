@@ -46,7 +46,7 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 #define THREADS 256
 #define BLOCK_NBYTES 4096 /* what a block moves at least: 512 bytes a warp, 16 a lane */
 #define BLOCKS_PER_SM 4   /* as many as fit beside each other */
-#define BLOCKS_HOST 32    /* PCIe needs no more, and the application has the rest of the device */
+#define BLOCKS_HOST 32    /* enough for PCIe; the application has the rest of the device */
 
 static unsigned blocks_for(const struct rt_gpu *g, const void *packed, int64_t len)
 {

@@ -42,7 +42,7 @@ int rt_groups_write(const struct rt_blocks *b, struct rt_gpu_group *v, uint32_t 
 int rt_table_get(struct rt_gpu *g, const struct rt_blocks *b, uint32_t from, uint32_t to,
                  struct rt_table **out);
 void rt_table_put(struct rt_table *t);
-/* Forgets all that nobody uses. */
+/* Drops all unused tables. */
 void rt_table_drop_all(void);
 
 #endif

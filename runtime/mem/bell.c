@@ -42,7 +42,7 @@ void rt_node_register(void) { (void)registered(); }
 
 void rt_bell_init(void)
 {
-    /* Alone in the segment nobody rings; no need to register. */
+    /* Alone in the segment no process rings; no need to register. */
     rt_node_private.membarrier = rt_node.size == 1 || registered();
     rt_node.fence_needed = !rt_node_private.membarrier;
     rt_store_release(&my_bell()->asleep, awake_state());

@@ -107,7 +107,7 @@ size_t rt_node_alloc(size_t nbytes)
     size_t off = take(nbytes, 0);
 
     if (off == SIZE_MAX) {
-        static uint32_t said; /* a program that makes thousands of communicators hears it once */
+        static uint32_t said; /* a program that makes thousands of communicators gets one message */
         if (!rt_fetch_add(&said, 1u))
             log_error(MEM,
                       "no room for a block of %zu bytes: the node segment's area holds %zu MiB; "

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Creates, attaches and leaves the node segment.  A new file is filled in before it gets its name
- * (link(2) fails when another process was faster), so whoever finds the name finds a complete
- * segment and nobody waits.  Called by one thread, in MPI_Init and MPI_Finalize; rt_node_reserve()
- * and rt_node_gone() by any. */
+ * (link(2) fails when another process was faster), so a process that finds the name finds a
+ * complete segment, and no process waits.  Called by one thread, in MPI_Init and MPI_Finalize;
+ * rt_node_reserve() and rt_node_gone() by any. */
 #include "runtime/mem/node.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"

@@ -51,30 +51,30 @@ void rt_node_name(const char *nspace, int node, char *buf, size_t len);
 void rt_node_register(void);
 
 /* Creates or attaches the segment of this job on this host.  -RT_ENOSPC, -RT_ESYS, -RT_EPERM with
- * the cause and what to do logged.  Waits for nobody.  pair_nbytes: length of a pair region, the
- * same in every process. */
+ * the cause and what to do logged.  Waits for no other process.  pair_nbytes: length of a pair
+ * region, the same in every process. */
 int rt_node_open(size_t pair_nbytes);
 void rt_node_close(void);
-/* Tells the others that this process has finished with MPI for now, and that it is back.  The
+/* Publishes that this process has finished with MPI for now, and that it is back.  The
  * mapping and all that peers have written stay. */
 void rt_node_leave(void);
 void rt_node_rejoin(void);
 
 /* The pair region written by local rank `from` and read by `to`, page-aligned, zeros at first.  The
  * region of the pair (r, r) is rank r's own, for what a transport publishes.  Neither side touches
- * a page of it before somebody has reserved it: even a read of a hole takes a page. */
+ * a page of it before one of them has reserved it: even a read of a hole takes a page. */
 void *rt_node_pair(int from, int to);
 /* Makes sure that [p, p + nbytes) of the segment has memory behind it; repeating it is harmless.
  * -RT_ENOSPC, logged. */
 int rt_node_reserve(const void *p, size_t nbytes);
-/* The same without a word about a full file system. */
+/* The same, without a log message when the file system is full. */
 int rt_node_try_reserve(const void *p, size_t nbytes);
 
 /* A zeroed, page-aligned block that every local process may use by its offset; SIZE_MAX when the
  * file system is full. */
 size_t rt_node_alloc(size_t nbytes);
-/* The same for users who have a way out: says nothing when there is no room, and leaves a quarter
- * of the area to those who have none. */
+/* The same for callers with a fallback: logs nothing when there is no room, and leaves a quarter of
+ * the area to callers without one. */
 size_t rt_node_try_alloc(size_t nbytes);
 void rt_node_free(size_t off, size_t nbytes);
 /* Bytes of all blocks taken now, by any local process. */
@@ -86,11 +86,11 @@ static inline void *rt_node_at(size_t off) { return rt_node.base + off; }
 #define RT_NODE_WORLD_PER_RANK 1024u
 size_t rt_node_world_block(void);
 
-/* True when local rank `r` has attached and is no more: it detached, or its process does not exist
+/* True when local rank `r` has attached and has gone: it detached, or its process does not exist
  * (one system call). */
 bool rt_node_gone(int r);
-/* Tells the others that this process posts no more receives; whether rank `r` has said so, or has
- * detached in order; and whether it has, or is gone. */
+/* Publishes that this process posts no further receives; whether rank `r` has published that, or
+ * has detached in order; and whether it has, or has gone. */
 void rt_node_say_last(void);
 bool rt_node_said_last(int r);
 bool rt_node_is_last(int r);

@@ -21,7 +21,7 @@
 /* Each may split a mapping in three, and the kernel allows 65,530 of a process. */
 #define MAX_ENTRIES 4096
 /* Device allocations that are looked at for having been freed, each time something is registered:
- * registered memory is not free for others, and nobody tells that it was freed. */
+ * registered memory is not free for others, and nothing reports that it was freed. */
 #define LOOK_AT 4
 
 struct rt_regcache {
@@ -167,7 +167,8 @@ static void hear_of_segment(struct rt_regcache *c)
     drop(c, (uintptr_t)rt_node.base, (uintptr_t)rt_node.base + rt_node.nbytes, 0);
 }
 
-/* Applies what has been told.  After it a lookup is right for all that happened before the call. */
+/* Applies the changes that were reported.  After it a lookup is right for all that happened before
+ * the call. */
 static void hear(struct rt_regcache *c)
 {
     uintptr_t start, end;
@@ -305,7 +306,7 @@ static int make(struct rt_regcache *c, uintptr_t start, uintptr_t end, const voi
     bool keep = may_keep(c, r, at) || (!at && may_keep_pinned(c, r, p));
     int err = fill_slot(c, r, slot, at);
     if (keep && err == 0)
-        insert(c, r); /* a change during the registration is heard next, before any lookup */
+        insert(c, r); /* a change during the registration is reported next, before any lookup */
     else if (keep && !r->id && !r->own)
         unwatch(c, start, end);
     if (err < 0) {

@@ -2,8 +2,8 @@
 /* Registrations of memory, kept after use, because registering costs 16 us and more a piece and
  * applications send the same buffers again and again.
  *
- * A registration of host memory is kept only where runtime/mem/watch.h tells when it stops being
- * true, and forgotten before the next lookup; else it lives from get to put.  Blocks of the node
+ * A registration of host memory is kept only where runtime/mem/watch.h reports when it stops being
+ * valid, and forgotten before the next lookup; else it lives from get to put.  Blocks of the node
  * segment are ours: it is known when one is given back.  A registration of device memory is known
  * by the driver's number of its allocation, which is never used again, and so is one of host memory
  * that the driver has pinned, which cannot be watched.  What is in use is

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The watch over memory (watch.h has the idea).
  *
- * The thread may do nothing that waits for others: whoever unmaps watched memory waits for it,
- * perhaps inside free() with the allocator's lock.  So it takes no lock, allocates nothing, and
+ * The thread may do nothing that waits for others: a thread that unmaps watched memory waits for
+ * it, perhaps inside free() with the allocator's lock.  So it takes no lock, allocates nothing, and
  * hands ranges over in a ring with one writer and one reader.  The kernel lets the other go on when
  * the event is read, a moment before it is in the ring; `now` is odd meanwhile, and the reader
  * waits.
@@ -32,7 +32,7 @@
 #define UFFD_USER_MODE_ONLY 1
 #endif
 
-#define RING 1024u /* events between two looks; more are told as ALL */
+#define RING 1024u /* events between two looks; more are reported as ALL */
 #define FEATURES (UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE)
 #define STACK_NBYTES (256u << 10) /* thread-local variables of other libraries count */
 
@@ -204,7 +204,8 @@ void rt_watch_close(void)
         watch.fd = watch.stop = watch.maps = -1;
         return;
     }
-    /* Until the descriptor is closed nobody reads events; closing lets those go who wait. */
+    /* Until the descriptor is closed no thread reads events; closing releases the threads that
+     * wait. */
     if (write(watch.stop, &one, sizeof one) == (ssize_t)sizeof one)
         pthread_join(watch.thread, NULL);
     close_all();
@@ -224,7 +225,7 @@ bool rt_watch_add(uintptr_t start, uintptr_t end)
                                  .mode = UFFDIO_REGISTER_MODE_WP };
     if (ioctl(watch.fd, UFFDIO_REGISTER, &r) < 0)
         return false;
-    /* Looked at when it is watched already: what changes from now on is told. */
+    /* Looked at when it is watched already: changes from now on are reported. */
     if (rt_maps_anonymous(watch.maps, start, end))
         return true;
     rt_watch_remove(start, end);

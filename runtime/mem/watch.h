@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tells of memory of this process that is unmapped, moved, emptied or mapped over, so that what was
+/* Reports memory of this process that is unmapped, moved, emptied or mapped over, so that what was
  * registered of it is forgotten before the addresses mean something else.
  *
  * How.  Ranges are registered with userfaultfd(2) for its events only (no page is ever protected,
@@ -9,15 +9,15 @@
  * price is 10 us more for such a call on a watched range, measured, and where all cores are busy a
  * turn of that thread.
  *
- * What it cannot tell of is refused by rt_watch_add(): the kernel says nothing when shared memory
+ * What it cannot report is refused by rt_watch_add(): the kernel reports nothing when shared memory
  * is detached (shmdt), or a mapped file is cut or punched.  So only private anonymous memory is
- * watched: heap, large malloc, stacks, zeroed program data.  Not told of, either, but nothing that
+ * watched: heap, large malloc, stacks, zeroed program data.  Not reported, either, but nothing that
  * a program does to a message buffer: guard pages laid into the middle of it (MADV_GUARD_INSTALL).
  * A program that closes our descriptor ends the watch; that is noticed at the next such call, a
  * moment after it.
  *
- * One process-wide watch, one consumer; all calls are serialised by the caller.  After fork() the
- * child's is dead: it tells RT_WATCH_ALL for ever. */
+ * One process-wide watch, one consumer; all calls are serialised by the caller.
+ * After fork() the child's is dead: it reports RT_WATCH_ALL for ever. */
 #ifndef RT_MEM_WATCH_H
 #define RT_MEM_WATCH_H
 
