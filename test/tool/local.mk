@@ -2,7 +2,7 @@
 # Targets that test, check and measure.  PYTHONDONTWRITEBYTECODE: the source tree may be read-only.
 EXTRA_DIST += test/tool/runtests test/tool/runtests_test test/tool/patience.py test/tool/lsan.supp \
 	test/tool/tsan.supp test/tool/lint.allow test/tool/check-layers \
-	test/tool/check-exports test/tool/check-sizes test/tool/check-banned
+	test/tool/check-exports test/tool/check-sizes test/tool/check-banned test/tool/check-words
 run_python = PYTHONDONTWRITEBYTECODE=1 $(PYTHON)
 run_tests = TEST_TIMEOUT_SCALE=$${TEST_TIMEOUT_SCALE:-$(TEST_TIMEOUT_SCALE)} $(run_python) \
 	$(abs_top_srcdir)/test/tool/runtests --srcdir=$(abs_top_srcdir) --builddir=$(abs_top_builddir)
@@ -27,12 +27,14 @@ check-sizes:
 	@cd $(srcdir) && $(run_python) test/tool/check-sizes
 check-banned:
 	@cd $(srcdir) && $(run_python) test/tool/check-banned
+check-words:
+	@cd $(srcdir) && $(run_python) test/tool/check-words
 # A test that no row of tests.list names would never run; helpers are named by the scripts that start them.
 check-listed:
 	@cd $(srcdir)/test && for t in $(check_PROGRAMS); do name=$${t##*/}; \
 		grep -q "^$${t#test/}\b" tests.list || grep -qw "$$name" launch/* mpi/*.py gpu/*.py rig/* || \
 		{ echo "$$t is not in test/tests.list"; bad=1; }; done; test -z "$$bad"
-lint: check-layers check-exports check-sizes check-banned check-listed
+lint: check-layers check-exports check-sizes check-banned check-words check-listed
 	@echo "lint: nothing found"
 
 # Formats the lines that differ from the last commit, never whole files.
@@ -46,4 +48,4 @@ bench: all
 bench-compare: all
 	@$(run_python) $(srcdir)/test/bench/compare --builddir=$(abs_top_builddir) $(BENCH)
 
-.PHONY: check-all check-layers check-exports check-sizes check-banned check-listed lint format bench bench-compare
+.PHONY: check-all check-layers check-exports check-sizes check-banned check-words check-listed lint format bench bench-compare
