@@ -73,7 +73,7 @@ def link(run_key):
 
 
 def resident(d):
-    """A resident kernel told by the host, and a hop to the other device."""
+    """A resident kernel signalled by the host, and a hop to the other device."""
     gpu = d["lat"]["gpu"]
     both = gpu.get("round_us") and gpu.get("hop_us")
     return gpu["round_us"] + gpu["hop_us"] if both else None

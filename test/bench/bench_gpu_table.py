@@ -62,7 +62,7 @@ class Row:
         self.of_limit = more.get("of_limit")    # the goal is so many times the limit
         self.limit_uses = more.get("limit_uses", uses).split()
         self.beside = more.get("beside")        # NCCL's figure of the same run, and the runs
-        self.beside_uses = more.get("beside_uses", "").split()  # that tell it; they may be missing
+        self.beside_uses = more.get("beside_uses", "").split()  # that measure it; they may be missing
         self.ahead = self.beside and goal is None and not self.of_limit  # that is the goal
         self.published = more.get("published", (None, None))
         self.weft = more.get("weft", False)

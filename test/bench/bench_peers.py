@@ -65,7 +65,7 @@ def end(proc):
         ours.update(family(proc.pid))
     now = processes()
     for pid, started in ours.items():
-        if pid in now and now[pid][2] == started:  # else the number is somebody else's by now
+        if pid in now and now[pid][2] == started:  # else another process may have the number by now
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:

@@ -21,9 +21,8 @@ static bool one_host(void)
     return here == all;
 }
 
-/* Nobody may leave a barrier before the last has come.  Only on one host, where all ranks read the
- * same clock.  Under
- * --fault the barrier is left out. */
+/* No rank may leave a barrier before the last has entered.  Only on one host, where all ranks read
+ * the same clock.  Under --fault the barrier is left out. */
 void coll_barrier_check(struct bench *b, const struct coll_kind *kind)
 {
     MPI_Request req;

@@ -244,7 +244,7 @@ static void fill_bcast(struct bench *b, size_t n)
 
 static void check_bcast(struct bench *b, size_t n) { bench_check(b, b->rbuf, n, 0, 0); }
 
-/* The same block to everybody, so a block has no receiver in its pattern. */
+/* The same block to all ranks, so a block has no receiver in its pattern. */
 static void fill_own(struct bench *b, size_t n, bool here)
 {
     bench_poison(b, b->rbuf, n * (size_t)b->nranks);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The computation beside a nonblocking collective: counted work, calibrated once, so that it costs
- * the same however the ranks are scheduled, and more when somebody else takes processor time or
+ * the same however the ranks are scheduled, and more when other work takes processor time or
  * multiprocessors away.  On the device it is a kernel of one block a multiprocessor; the host waits
  * for it in the driver and so does nothing for MPI meanwhile. */
 #ifndef TEST_BENCH_COMPUTE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Buffers, and the patterns by which -c tells right data from wrong.  Every byte depends on its
+/* Buffers, and the patterns by which -c recognises wrong data.  Every byte depends on its
  * place, sender, receiver and pass, so that a block that arrives late, twice or at the wrong place
  * is seen.  Numbers are small integers, whose sums are exact in any type.  With --fault rank 0
  * sends one wrong byte: the self-test proves by it that -c can fail.  Device memory is made and

@@ -12,7 +12,7 @@
 
 extern struct rt_cuda device_cu; /* the driver's functions, after device_open() */
 
-/* The local rank as launchers tell it in the environment, or -1. */
+/* The local rank as launchers give it in the environment, or -1. */
 int device_local_rank(void);
 /* Makes device `local` modulo devices (`same`: device 0) the caller's current one; repeating it is
  * cheap.  0, or -1 with device_why(). */

@@ -12,7 +12,7 @@
 enum {
     CHECK_PASSES =
         4,      /* further passes with other data under -c; the timed pass is checked as well */
-    PROBES = 3, /* --seconds: calls by which the time of one is told */
+    PROBES = 3, /* --seconds: calls by which the time of one is estimated */
     LAPS = 10   /* -f: the timed iterations are cut into so many parts for min and max */
 };
 
@@ -361,7 +361,7 @@ static int run(struct bench *b)
     return err;
 }
 
-/* Some libraries want the device current before MPI_Init.  Possible only where the launcher tells
+/* Some libraries want the device current before MPI_Init.  Possible only where the launcher gives
  * the local rank; what fails here is tried again, and reported, later. */
 static void early_device(const struct bench_spec *spec, int argc, char **argv)
 {

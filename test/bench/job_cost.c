@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a job costs each of its processes, for test/rig/net_scale.py: the time of MPI_Init, memory
- * after it, and what a connection adds.  Nobody talks to anybody until rank 0 does, one after the
- * other, with all ranks of other hosts; so what MPI_Init left is what every process pays, whatever
- * it does later.  Memory is what malloc has given out, of all libraries (PMIx keeps each address
- * that it has fetched), and private resident memory; the kernel's part of a socket is not in it.
+ * after it, and what a connection adds.  No rank sends until rank 0 does, to one after the other,
+ * with all ranks of other hosts; so what MPI_Init left is what every process pays, whatever it does
+ * later.  Memory is what malloc has given out, of all libraries (PMIx keeps each address that it
+ * has fetched), and private resident memory; the kernel's part of a socket is not in it.
  *     job_cost [HOSTS]    one line of JSON on rank 0; ranks fill so many hosts in turn */
 #include <malloc.h>
 #include <mpi.h>
@@ -46,7 +46,7 @@ static double private_rss(void)
 
 static int same_host(int a, int b, const int *node) { return node[a] == node[b]; }
 
-/* Rank 0 sends to each rank of another host and hears from it; the number of them. */
+/* Rank 0 sends to each rank of another host and receives from it; the number of them. */
 static int talk(int rank, int size, const int *node, char *buf, int len)
 {
     int n = 0;
@@ -101,7 +101,7 @@ int main(int argc, char **argv)
     talk(rank, size, node, buf, LARGE);
     double large = heap() - before;
     int large_fds = descriptors() - fds;
-    talk(rank, size, node, buf, 0); /* nobody has left until here */
+    talk(rank, size, node, buf, 0); /* no rank has left until here */
     MPI_Gather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, 0, MPI_COMM_WORLD);
     if (!rank) {
         report(all, size);

@@ -35,7 +35,7 @@ struct shared {
     struct line line[2]; /* [0] written by rank 0; [1] by rank 1 in the two-line form */
     struct line gate;    /* counts arrivals at the barriers of the bandwidth forms */
     _Alignas(128) double seconds[2];
-    uint64_t cookie;            /* tells that both ranks look at the same memory */
+    uint64_t cookie;            /* shows that both ranks look at the same memory */
     _Alignas(4096) char data[]; /* two blocks of block_len: what each rank offers to the other */
 };
 
@@ -221,7 +221,7 @@ static void take(struct limit_map *m)
     fd = where[0] < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC);
     if (fd >= 0 && lseek(fd, 0, SEEK_END) == (off_t)m->len && !map(m, fd) &&
         m->sh->cookie != (uint64_t)where[2]) {
-        munmap(m->sh, m->len); /* another host or another PID namespace: a stranger's file */
+        munmap(m->sh, m->len); /* another host or another PID namespace: not our file */
         m->sh = NULL;
     }
     if (fd >= 0)

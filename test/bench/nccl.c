@@ -153,7 +153,7 @@ static int load(char *why, size_t len)
         memcpy(symbols[i].slot, &p, sizeof p);
     }
     if (fn.get_version(&version)) {
-        snprintf(why, len, "NCCL does not tell its version");
+        snprintf(why, len, "NCCL does not report its version");
         return -1;
     }
     snprintf(note, sizeof note, "# NCCL %d.%d.%d, call and stream synchronisation\n",

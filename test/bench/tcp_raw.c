@@ -20,7 +20,7 @@
 
 #define SIZE_MAX_BYTES (4u << 20)
 
-struct order {     /* what the connector tells the listener before a size */
+struct order {     /* what the connector sends to the listener before a size */
     uint32_t size; /* 0: the end */
     uint32_t rounds;
     uint32_t spin;

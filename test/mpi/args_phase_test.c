@@ -56,7 +56,7 @@ static const struct {
     { "MPI_Comm_create_errhandler", call_errhandler },
 };
 
-/* What a process with sessions alone must not do, and how it is told. */
+/* What a process with sessions alone must not do, and how that is reported. */
 static const struct {
     const char *name, *why;
     void (*call)(void);

@@ -27,7 +27,7 @@ const MPI_Count negative_large[64] = { -1 };
 
 static int calls, procedures;
 static MPI_Request request;
-static char said[MPI_MAX_ERROR_STRING]; /* what the error handler of the last call was told */
+static char said[MPI_MAX_ERROR_STRING]; /* what the error handler of the last call was given */
 
 /* The text of an error lives as long as its handler runs; the code is returned. */
 static void remember(MPI_Comm *c, int *code, ...)

@@ -61,7 +61,7 @@ static void allgatherv(void)
     MPI_Allgatherv(buf, WRONG ? 1 : rank + 1, MPI_INT, out, ints, at, MPI_INT, comm);
 }
 
-/* Rank r sends s + 1 ints to rank s, so each expects rank + 1 from everybody. */
+/* Rank r sends s + 1 ints to rank s, so each expects rank + 1 from all ranks. */
 static void alltoallv(void)
 {
     int in[8];
@@ -120,7 +120,7 @@ static void never(void)
         MPI_Ibarrier(MPI_COMM_WORLD, &r);
 }
 
-/* The same on a communicator that nobody frees. */
+/* The same on a communicator that is never freed. */
 static void never_here(void)
 {
     MPI_Request r;

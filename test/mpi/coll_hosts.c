@@ -61,7 +61,7 @@ static void messages(void)
         return;
     }
     if (nhosts > 8 || mt_size > MAX_RANKS) {
-        mt_skip("more than 8 hosts do not tell each other directly");
+        mt_skip("more than 8 hosts do not send to each other directly");
         return;
     }
     open_counter();

@@ -40,8 +40,8 @@ static int finish(int rc, MPI_Request *r)
     return rc == MPI_SUCCESS && nb ? MPI_Wait(r, MPI_STATUS_IGNORE) : rc;
 }
 
-/* Nobody leaves a barrier before the last has entered: rank 0 enters late and must not have heard
- * from anybody. */
+/* No rank leaves a barrier before the last has entered: rank 0 enters late and must not have a
+ * message from any other. */
 static void barrier(void)
 {
     int i, late, flag, x = 0;

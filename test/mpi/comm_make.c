@@ -284,7 +284,7 @@ static void idup_around_dup(void)
     }
 }
 
-/* Communicators of one process ask nobody, but wait for those under way beside them. */
+/* Communicators of one process need no agreement, but wait for those under way beside them. */
 static void alone_beside_idup(void)
 {
     MPI_Comm c, d, e, f;
@@ -407,7 +407,7 @@ static void bad_handles(void)
     FAILS(MPI_Comm_split(mt_comm, -5, 0, &c), MPI_ERR_ARG);
 }
 
-/* What one rank does wrong is an error on all, and nobody waits. */
+/* What one rank does wrong is an error on all, and no rank waits. */
 static void wrong_on_one(void)
 {
     MPI_Comm c = MPI_COMM_NULL;

@@ -71,7 +71,7 @@ static void environment(void)
     char text[1024], name[MPI_MAX_PROCESSOR_NAME];
     int len;
     MPI_Info i;
-    CHECK(!value_of(MPI_INFO_ENV, "thread_level", text, sizeof text)); /* mpirun was told none */
+    CHECK(!value_of(MPI_INFO_ENV, "thread_level", text, sizeof text)); /* mpirun was given none */
     CHECK(value_of(MPI_INFO_ENV, "maxprocs", text, sizeof text));
     CHECK_EQ(atoi(text), size);
     CHECK(value_of(MPI_INFO_ENV, "soft", text, sizeof text));

@@ -13,7 +13,7 @@ late = os.path.join(builddir, "test/mpi/p2p_late")
 
 
 def never_received():
-    """Large messages that nobody receives, their requests freed: a warning, no hang."""
+    """Large messages without a receive, their requests freed: a warning, no hang."""
     job(2, "never", program=late, limit=10).expect(lambda status: 0 <= status < 128,
                                                    "MPI_Finalize leaves a message")
 

@@ -72,7 +72,7 @@ def bad_transport():
 
 
 def bad_in_one():
-    """A rank whose settings alone are wrong tells of them."""
+    """A rank whose settings alone are wrong reports them."""
     Job([mpirun, "-n", "1", victim, "work", ":", "-n", "1", "-x", "WEFT_BTL=self,shmm", victim,
          "work"]).expect(failed, "shmm", "does not exist")
 

@@ -39,7 +39,7 @@ def locked():
 
 
 def full():
-    """stdout is a pipe that nobody reads."""
+    """stdout is a pipe without a reader."""
     for how in ENDS:
         end(how, "full", 4.0)
 

@@ -109,7 +109,7 @@ static int die_in_transfer(int who)
     else if (rank == 1)
         MPI_Recv(buf, (int)GIB, MPI_BYTE, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Recv(buf, 1, MPI_BYTE, MPI_ANY_SOURCE, 6, MPI_COMM_WORLD,
-             MPI_STATUS_IGNORE); /* nobody sends this */
+             MPI_STATUS_IGNORE); /* no rank sends this */
     return 0;
 }
 
@@ -121,7 +121,7 @@ static void fill(unsigned char *p, int n, int key)
         p[i] = (unsigned char)(i * 13 + (i >> 9) + key);
 }
 
-/* Everybody exchanges with everybody, small and large; the sizes take all paths. */
+/* All ranks exchange with all ranks, small and large; the sizes take all paths. */
 static int work(void)
 {
     static const int sizes[] = { 8, 3000, 100000, 4000000 };

@@ -227,7 +227,7 @@ int main(int argc, char **argv)
     MT_RUN(bad_arguments);
     rc = mt_end();
     if (MPI_Finalized(&flag) != MPI_SUCCESS || !flag) {
-        printf("# rank %d: MPI_Finalized says no after MPI_Finalize\n", mt_rank);
+        printf("# rank %d: MPI_Finalized is false after MPI_Finalize\n", mt_rank);
         rc = 1;
     }
     return rc;

@@ -477,7 +477,8 @@ static void rooted_with_maps(void)
     OK(MPI_Type_free(&map_type));
 }
 
-/* Nobody leaves before the last of the other group has entered, which has heard from nobody. */
+/* No rank leaves before the last of the other group has entered, which has no message of any other.
+ * */
 static void barrier(void)
 {
     int i, x = 0, flag;

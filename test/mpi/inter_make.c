@@ -237,7 +237,7 @@ static void compare_order(void)
     inter_done(&h);
 }
 
-/* Even and odd local ranks; with one process on a side, color 1 has nobody there. */
+/* Even and odd local ranks; with one process on a side, color 1 has no process there. */
 static void split(void)
 {
     int k, color, host[HOST_RANKS_MAX], left, right;

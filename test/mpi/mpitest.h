@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include "test/check.h"
 
-/* A case takes under a second; this guards against hanging where nobody else does: runtests is
+/* A case takes under a second; this guards against hanging where nothing else does: runtests is
  * sooner where the machine is not busy.  TEST_TIMEOUT_SCALE multiplies it, as it does the limit of
  * the whole program. */
 #define MT_CASE_SECONDS 240
@@ -100,8 +100,8 @@ static inline void mt_init(int argc, char **argv)
 /* Called by a case that cannot run here, on all ranks alike. */
 static inline void mt_skip(const char *why) { mt_skipped = why; }
 
-/* Tells rank 0 whether the case passed everywhere; done with plain sends because collectives are
- * under test too.  Cases leave MPI_COMM_WORLD alone, so no wildcard of theirs can take these
+/* Reports to rank 0 whether the case passed everywhere; done with plain sends because collectives
+ * are under test too.  Cases leave MPI_COMM_WORLD alone, so no wildcard of theirs can take these
  * messages. */
 static inline int mt_gather_result(int failed)
 {

@@ -172,7 +172,7 @@ enum poll {
     NPOLLS
 };
 
-/* Nothing is found before the message is sent, and nobody sends before all have polled. */
+/* Nothing is found before the message is sent, and no rank sends before all have polled. */
 static int poll_once(enum poll how, MPI_Request *r)
 {
     int flag = 0, i;

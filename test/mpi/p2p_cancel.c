@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_Cancel of sends (MPI-5.0 section 3.8.4): MPI_Wait returns although nobody receives, of each
+/* MPI_Cancel of sends (MPI-5.0 section 3.8.4): MPI_Wait returns without a receive, of each
  * message that waits for its match; what is received or behind it is as without.  Each rank sends
  * to its right neighbour. */
 #include "test/mpi/mpitest.h"
@@ -18,7 +18,7 @@ static bool cancelled(const MPI_Status *st)
     return flag;
 }
 
-/* Nobody receives it; the one that is sent after it arrives. */
+/* It has no receive; the one that is sent after it arrives. */
 static void unmatched(MPI_Request r, const char *what)
 {
     MPI_Request s;

@@ -96,7 +96,7 @@ static void send_all(int len, enum how how)
 }
 
 /* Looks at another tag until nothing more comes, which is when every sender has been stopped: a
- * message of each is then the last one, and nobody answers for it. */
+ * message of each is then the last one, and has no answer. */
 static void look_on(void)
 {
     ull before = 0, now;
@@ -220,7 +220,8 @@ static void collectives(void)
     CHECK(peak_mb() < MAX_RSS_MB);
 }
 
-/* A process that sends to itself receives later, and nobody else would let a blocking send go. */
+/* A process that sends to itself receives later, and no other process would release a blocking
+ * send. */
 static void to_myself(void)
 {
     int i, x;

@@ -5,7 +5,7 @@
  *   p2p_late freed   a correct one: long messages, whose requests are freed, end in MPI_Finalize
  *   p2p_late asked   a correct one: a rank that was only asked for messages, and never sent any,
  *                    has ended: on other hosts there is no connection to it, and none is wanted
- *   p2p_late never   an erroneous one: messages that nobody receives, their requests freed */
+ *   p2p_late never   an erroneous one: messages without a receive, their requests freed */
 #include "test/mpi/mpitest.h"
 
 /* Longer than MPI_Finalize waits for the messages of an erroneous program. */

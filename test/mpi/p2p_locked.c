@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages longer than the memory that a process may lock, which RDMA would have to register: they
- * arrive all the same.  `p2p_locked [0] [1]`: the ranks with such a limit.  It binds nobody who has
- * CAP_IPC_LOCK, as root has, so that is given up first. */
+ * arrive all the same.  `p2p_locked [0] [1]`: the ranks with such a limit.  It does not bind
+ * processes with CAP_IPC_LOCK, as root has, so that is given up first. */
 #include <linux/capability.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>

@@ -203,7 +203,7 @@ static void synchronous_waits(void)
     free(buf);
 }
 
-/* A buffered send is local: it returns although nobody receives, and detach delivers everything. */
+/* A buffered send is local: it returns without a receive, and detach delivers everything. */
 static void buffered_is_local(void)
 {
     enum { N = 10, LEN = 300000 };

@@ -196,7 +196,7 @@ static void intercommunicators(void)
     FAILS(MPI_Intercomm_create_from_groups(local, nlocal, remote, 0, "inter", MPI_INFO_NULL,
                                            MPI_ERRORS_RETURN, &c),
           MPI_ERR_RANK);
-    /* Only the leaders see what is wrong; all hear of it. */
+    /* Only the leaders see what is wrong; all get the error. */
     FAILS(MPI_Intercomm_create_from_groups(local, 0, remote, size, "inter", MPI_INFO_NULL,
                                            MPI_ERRORS_RETURN, &c),
           MPI_ERR_RANK);

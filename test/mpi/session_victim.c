@@ -28,7 +28,7 @@ static void end(void)
     MPI_Session_finalize(&session);
 }
 
-/* A large message on its way, which nobody takes: finalizing waits for rank 1. */
+/* A large message on its way without a receive: finalizing waits for rank 1. */
 static void leave_message(void)
 {
     static char big[4 << 20];

@@ -130,7 +130,7 @@ static void source(void)
     IS(MPI_T_source_get_timestamp(0, NULL), INVALID);
 }
 
-/* Ranks take turns, and nobody sends a message to the one whose turn it is. */
+/* Ranks take turns, and no rank sends a message to the one whose turn it is. */
 static void one_by_one(void (*fn)(void))
 {
     for (int turn = 0; turn < mt_size; turn++) {
@@ -172,7 +172,7 @@ static void unexpected_alone(void)
     IS(MPI_T_event_get_source(seen.instance, &seen.rcs), INVALID_HANDLE);
     IS(MPI_T_event_get_timestamp(seen.instance, &seen.time), INVALID_HANDLE);
     T(MPI_T_event_register_callback(r, MPI_T_CB_REQUIRE_THREAD_SAFE, MPI_INFO_NULL, NULL, NULL));
-    self_message(6); /* no callback any more, and nobody who wants to know */
+    self_message(6); /* no callback any more, and no registration */
     CHECK_EQ(seen.calls, 1);
     T(MPI_T_event_handle_free(r, buf, on_free));
     CHECK(seen.frees == 1 && seen.user_data == buf);

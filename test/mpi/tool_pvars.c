@@ -122,7 +122,7 @@ static void messages(void)
     T(MPI_T_pvar_handle_free(session, &in));
 }
 
-/* Ranks take turns, and nobody sends a message to the one whose turn it is. */
+/* Ranks take turns, and no rank sends a message to the one whose turn it is. */
 static void one_by_one(void (*fn)(void))
 {
     for (int turn = 0; turn < mt_size; turn++) {
@@ -137,7 +137,7 @@ static void one_by_one(void (*fn)(void))
     }
 }
 
-/* Messages to itself that nobody has asked for, and receives that nobody has served. */
+/* Messages to itself without a receive, and receives without a message. */
 static void queues_alone(void)
 {
     MPI_T_pvar_handle level = open_pvar("p2p_unexpected_queue", MPI_T_PVAR_CLASS_LEVEL, 0, 0);

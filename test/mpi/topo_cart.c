@@ -365,7 +365,7 @@ static void wrong_arguments(void)
     OK(MPI_Comm_free(&c));
 }
 
-/* One process is wrong, or all differ: everybody gets an error and nobody waits. */
+/* One process is wrong, or all differ: all ranks get an error and none waits. */
 static void wrong_in_one_process(void)
 {
     int dims[1] = { mt_rank == mt_size - 1 ? -4 : mt_size }, p[1] = { 0 }, one[1] = { 1 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An MPI program for tests over several hosts: its first argument says what it does.
  *   where              one line a rank: rank, processor name, ranks on this host
- *   big [return]       rank 0 sends 32 MiB messages to the last rank until somebody stops it, all
+ *   big [return]       rank 0 sends 32 MiB messages to the last rank until it is stopped, all
  *                      checked; "going" after the first.  return: errors are returned, and each of
  *                      the two says "rank R: CLASS after S s" and ends in order
  *   traffic SECONDS    messages of 8 bytes to 1 MiB in a ring, and sums, all checked
@@ -85,7 +85,7 @@ static int tell(int err, double start)
     return 0;
 }
 
-/* `start` is moved on with every message that arrives: what is told is the time since the last. */
+/* `start` is moved on with every message that arrives: the time printed is since the last. */
 static int big(int returns)
 {
     size_t len = 32u << 20;

@@ -23,7 +23,7 @@ def quiet(*words):
 
 
 def has_netem():
-    """Asked once a rig, on the loopback device of the switch, which nobody uses."""
+    """Asked once a rig, on the loopback device of the switch, which is not used."""
     path = f"{DIR}/netem"
     if not os.path.exists(path):
         yes = subprocess.run(["nsenter", "-t", "1", "-n", "tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"],
@@ -53,7 +53,7 @@ class Link:
         switch("ip", "link", "set", self.port, "down")
 
     def drop(self):
-        """A device that is no port of a bridge goes on taking frames, and nobody reads them."""
+        """A device that is no port of a bridge goes on taking frames, which are never read."""
         switch("ip", "link", "set", self.bridged(), "nomaster")
 
     def heal(self):

@@ -24,7 +24,7 @@ INSIDE = "RIG_INSIDE"      # in the environment of everything inside
 SSH_PORT = 2222
 HERE = os.path.dirname(os.path.abspath(__file__))
 # What shells read that sshd starts.  On a host of the rig they are empty: what the user of this machine has there takes its time,
-# and may leave a lock behind when a host is cut off in the midst of it, for which every later session waits a minute.
+# and may leave a lock behind when a host is cut off during it, for which every later session waits a minute.
 STARTUP = [os.path.expanduser(f"~/.{name}") for name in ("bashrc", "zshenv", "cshrc", "tcshrc")] + ["/etc/bash.bashrc"]
 NEEDED = {"/usr/sbin/sshd": "openssh-server", "ssh": "openssh-client", "ip": "iproute2", "tc": "iproute2",
           "unshare": "util-linux"}
@@ -86,7 +86,7 @@ def enter():
 def become_first():
     """Process 1 of the namespace only waits, also for orphans, so that no dead process stays visible.  Returns in its child."""
     for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(sig, lambda s, frame: os._exit(128 + s))    # and the kernel ends everybody else
+        signal.signal(sig, lambda s, frame: os._exit(128 + s))    # and the kernel ends all others
     run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
     os.makedirs("/run/sshd", 0o755)
     os.makedirs("/run/lock", 0o755)
@@ -266,7 +266,7 @@ class Rig:
 
     def write_names(self):
         """/etc/hosts of all: rig0 has the addresses on the first net, rig0-net1 those on the second, rig0-ip6 IPv6 only;
-        `nowhere` is an address that nobody has, `away` one to which there is no route."""
+        `nowhere` is an address that no host has, `away` one to which there is no route."""
         lines = ["127.0.0.1 localhost", "::1 localhost", "10.77.0.250 nowhere", "192.0.2.1 away"]
         for h in self.hosts:
             for k in range(self.nets):

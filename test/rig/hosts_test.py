@@ -19,7 +19,7 @@ from hosts_rig import DIR
 
 PROGRAM = os.path.join(BUILD, "test", "rig", "hostrank")
 WEFTD = os.path.join(os.path.dirname(MPIRUN), "weftd")
-# For failures that only time tells: short enough for a test, and what is asserted allows for a busy machine.
+# For failures that only time shows: short enough for a test, and what is asserted allows for a busy machine.
 QUICK_NET = ["--set", f"net_timeout_s={int(4 * SCALE)}"]
 QUICK = [*QUICK_NET, "--set", f"host_timeout_s={int(4 * SCALE)}"]
 QUICK_S = 4 * SCALE
