@@ -2,6 +2,7 @@
 /* Fake CUDA driver: weft_meet, as runtime/gpu/kernel.h describes it.  It waits in its stream's
  * thread, as the real one does in a warp. */
 #include <sched.h>
+#include <time.h>
 #include "test/fake/gpu/fake.h"
 
 /* The words of one launch, at the driver's addresses of them. */
@@ -69,12 +70,17 @@ static bool given_up(const struct meeting *m)
            __atomic_load_n(&m->words->abort, __ATOMIC_ACQUIRE);
 }
 
+/* Sleeps soon, as a device takes no processor time: a thread that only yields may keep others that
+ * yield from the processor for many seconds. */
 static bool wait_for(const struct meeting *m, const uint32_t *flag, uint32_t e)
 {
-    while ((int32_t)(__atomic_load_n(flag, __ATOMIC_ACQUIRE) - e) < 0) {
+    for (int polls = 0; (int32_t)(__atomic_load_n(flag, __ATOMIC_ACQUIRE) - e) < 0; polls++) {
         if (given_up(m))
             return false;
-        sched_yield();
+        if (polls < 100)
+            sched_yield();
+        else
+            nanosleep(&(struct timespec){ .tv_nsec = 50000 }, NULL);
     }
     return true;
 }
