@@ -5,7 +5,6 @@
  * meeting before the first step and after the last: nobody reads before all streams have come so
  * far, and no stream goes on while its buffers are in use.  All steps are on one stream, so their
  * order is that of the plan. */
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include "coll/gpu/plan.h"
@@ -27,7 +26,7 @@ struct note {
     uint32_t has[COLL_GPU_RANGES];
     uint32_t publishes;
     uint64_t word, len[COLL_GPU_RANGES]; /* as in struct coll_gpu_view */
-    uint64_t turn;                       /* the process's proposal: struct turn */
+    uint64_t turn;                       /* the process's proposal: turn.c */
     char key[COLL_GPU_RANGES][COLL_DEV_KEY];
     uint64_t offsets[WM_XSTREAM_RANKS]; /* travel with the kinds that publish some */
 };
@@ -200,56 +199,14 @@ static int map_all(struct enqueue *e)
     return err;
 }
 
-/* ---- turns ---- */
-
-/* Streams of several communicators may share a hardware queue, in which the kernels of one wait
- * behind those of another.  So all processes enqueue the calls of all communicators in one order,
- * whatever thread makes them.  Numbers are agreed as in a total-order multicast: with its last note
- * each process proposes a number above all that it has seen, and the largest proposal is the call's
- * turn; of equal ones, the communicator's context decides.  A call waits while another one of this
- * process has, or may get, an earlier turn.  This cannot deadlock: a process that
- * has proposed has seen a note of all processes, so all are in the call and will propose. */
-struct turn {
-    struct rt_list link;
-    uint64_t number; /* the proposal, later the agreed number */
-    uint32_t ctx;
-};
-static struct rt_list turns = { &turns, &turns }; /* under the domain's lock */
-static uint64_t last_turn;
-
-static void propose(struct enqueue *e, struct turn *t)
+/* The largest proposal of all. */
+static uint64_t largest_turn(const struct enqueue *e)
 {
-    t->number = e->mine.turn = ++last_turn;
-    t->ctx = e->k.s->ctl->ctx;
-    rt_list_append(&turns, &t->link);
-}
-
-static bool is_first(const struct turn *t)
-{
-    struct rt_list *l;
-    rt_list_each (l, &turns) {
-        const struct turn *o = rt_container(l, struct turn, link);
-        if (o->number < t->number || (o->number == t->number && o->ctx < t->ctx))
-            return false;
-    }
-    return true;
-}
-
-static void await_turn(struct enqueue *e, struct turn *t)
-{
-    struct wm_domain *d = e->k.s->comm->dom;
+    uint64_t largest = 0;
     for (int r = 0; r < e->k.s->comm->size; r++)
-        if (note_of(e, r)->turn > t->number)
-            t->number = note_of(e, r)->turn;
-    if (t->number > last_turn)
-        last_turn = t->number;
-    while (!is_first(t)) {
-        if (wm_progress(d))
-            continue;
-        rt_unlock(&d->lock);
-        sched_yield();
-        rt_lock(&d->lock);
-    }
+        if (note_of(e, r)->turn > largest)
+            largest = note_of(e, r)->turn;
+    return largest;
 }
 
 /* ---- the work ---- */
@@ -337,7 +294,7 @@ static int launch(struct enqueue *e, const struct coll_gpu_plan *plan)
 static int run_mapped(struct enqueue *e, bool *all_can, bool *any_captures)
 {
     struct coll_gpu_plan plan = { 0 };
-    struct turn turn;
+    struct wm_xstream_turn turn;
     int err = map_all(e);
     if (err >= 0)
         err = make_plan(e, &plan);
@@ -345,13 +302,13 @@ static int run_mapped(struct enqueue *e, bool *all_can, bool *any_captures)
     if (err < 0 && !wm_xstream_unmappable(err))
         e->mine.err = wm_err_rt(err, "preparing an enqueued collective among %d processes",
                                 e->k.s->comm->size);
-    propose(e, &turn);
+    e->mine.turn = wm_xstream_turn_propose(&turn, e->k.s->ctl->ctx);
     int rc = exchange(e, all_can, any_captures);
     if (!rc && *all_can) {
-        await_turn(e, &turn);
+        wm_xstream_turn_await(e->k.s->comm->dom, &turn, largest_turn(e));
         rc = launch(e, &plan);
     }
-    rt_list_del(&turn.link);
+    wm_xstream_turn_end(&turn);
     coll_gpu_free_plan(&plan);
     return rc;
 }

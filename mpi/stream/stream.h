@@ -172,6 +172,18 @@ void wm_xstream_hold(struct wm_xstream_call *k, struct wm_xstream_held *h);
 void wm_xstream_comm_left(struct wm_comm *c);
 void wm_xstream_rest(void);
 
+/* ---- turn.c: one order of the collectives of all communicators ---- */
+struct wm_xstream_turn { /* lives in a call */
+    struct rt_list link;
+    uint64_t number; /* the proposal, later the agreed number */
+    uint32_t ctx;
+};
+/* The proposal, to be sent with the last note of a call that all processes are known to make. */
+uint64_t wm_xstream_turn_propose(struct wm_xstream_turn *t, uint32_t ctx);
+/* Waits for the turn; `largest`: of all proposals. */
+void wm_xstream_turn_await(struct wm_domain *d, struct wm_xstream_turn *t, uint64_t largest);
+void wm_xstream_turn_end(struct wm_xstream_turn *t);
+
 /* ---- api.c: what calls begin and end with ---- */
 int wm_xstream_usable(const struct wm_type *t, const char *arg, MPI_Datatype h);
 /* The library is up and the communicator lives; else *err is what the call returns. */

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Streams of several communicators may share a hardware queue, in which the kernels of one wait
+ * behind those of another.  So all processes enqueue the calls of all communicators in one order,
+ * whatever thread makes them.  Numbers are agreed as in a total-order multicast: with its last note
+ * each process proposes a number above all that it has seen, and the largest proposal is the call's
+ * turn; of equal ones, the communicator's context decides.  A call waits while another one of this
+ * process has, or may get, an earlier turn.  This cannot deadlock: a process that
+ * has proposed has seen a note of all processes, so all are in the call and will propose.  Under
+ * the domain's lock. */
+#include <sched.h>
+#include "mpi/p2p/domain.h"
+#include "mpi/stream/stream.h"
+
+static struct rt_list turns = { &turns, &turns };
+static uint64_t last;
+
+uint64_t wm_xstream_turn_propose(struct wm_xstream_turn *t, uint32_t ctx)
+{
+    t->number = ++last;
+    t->ctx = ctx;
+    rt_list_append(&turns, &t->link);
+    return t->number;
+}
+
+static bool is_first(const struct wm_xstream_turn *t)
+{
+    struct rt_list *l;
+    rt_list_each (l, &turns) {
+        const struct wm_xstream_turn *o = rt_container(l, struct wm_xstream_turn, link);
+        if (o->number < t->number || (o->number == t->number && o->ctx < t->ctx))
+            return false;
+    }
+    return true;
+}
+
+void wm_xstream_turn_await(struct wm_domain *d, struct wm_xstream_turn *t, uint64_t largest)
+{
+    t->number = largest;
+    if (largest > last)
+        last = largest;
+    while (!is_first(t)) {
+        if (wm_progress(d))
+            continue;
+        rt_unlock(&d->lock);
+        sched_yield();
+        rt_lock(&d->lock);
+    }
+}
+
+void wm_xstream_turn_end(struct wm_xstream_turn *t) { rt_list_del(&t->link); }
