@@ -101,6 +101,7 @@ static void state_free(struct wm_xstream_comm *s)
     s->comm->stream = NULL;
     if (s->left)
         wm_comm_unref(s->comm);
+    free(s->seq);
     free(s);
 }
 
@@ -310,8 +311,12 @@ static int state_make(struct wm_comm *c, struct wm_comm *ctl, struct wm_xstream 
 {
     struct wm_xstream_comm *s = calloc(1, sizeof *s);
     int mine = err;
-    if (!s)
+    if (s)
+        s->seq = calloc((size_t)c->size, sizeof *s->seq);
+    if (!s || !s->seq) {
+        free(s);
         return wm_err(MPI_ERR_NO_MEM, "no memory for a stream communicator");
+    }
     rt_lock(&c->dom->lock);
     sweep_left();
     s->comm = c;

@@ -108,7 +108,7 @@ struct wm_xstream_comm {
     /* Messages so far, on this host. */
     uint32_t nsent[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS],
         nreceived[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS];
-    uint32_t seq[WM_XSTREAM_RANKS]; /* messages the ordinary way, by destination */
+    uint32_t *seq; /* messages the ordinary way, by destination */
     struct wm_xstream_map *maps;
     struct wm_xstream_held *held;
     struct rt_gpu_stage *scratch[WM_XSTREAM_SCRATCH]; /* what collectives want beside */
