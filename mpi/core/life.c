@@ -193,6 +193,19 @@ static int grant(int required)
     return required;
 }
 
+/* Beside what grant() says: at any other level than MULTIPLE, the one user's calls come one after
+ * another, and this is one of them. */
+bool wm_life_threads(void)
+{
+    pthread_mutex_lock(&mutex);
+    bool mine = life.alone && pthread_equal(life.owner, pthread_self());
+    if (!rt_threaded && (mine || wm_state.users == 1))
+        rt_lock_enable();
+    bool on = rt_threaded;
+    pthread_mutex_unlock(&mutex);
+    return on;
+}
+
 int wm_life_enter(int required, int *provided)
 {
     if (is_child)

@@ -16,6 +16,10 @@ int wm_life_enter(int required, int *provided);
  * be in another of their lives, and because MPI may be used again.  `call` is for messages. */
 void wm_life_leave(const char *call);
 
+/* Called inside MPI, without locks: switches them on, for a thread of the library's own that is
+ * about to begin.  False: the application's threads may be inside without them. */
+bool wm_life_threads(void);
+
 /* Ends this process, a child of fork() that has called MPI (WM_FORKED), with a message; the process
  * manager and the other ranks get no message. */
 _Noreturn void wm_life_forked(const char *call);

@@ -347,6 +347,9 @@ int wm_xstream_coll(struct wm_call *call)
         err = wm_err(MPI_ERR_COMM,
                      "a process of the communicator gave it no CUDA stream, so it takes "
                      "no part in enqueued collectives");
+    } else if (!err && e.k.s->proxied) {
+        err = wm_proxy_enqueue(&e.k, call);
+        wm_xstream_leave(&e.k);
     } else if (!err) {
         err = enqueue(&e, &by_host);
         release_own(&e);

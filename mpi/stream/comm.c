@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Stream communicators: making them, what every call on them begins and ends with, and their end
  * (design: stream.h). */
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "mpi/api/bind.h"
 #include "mpi/core/exch.h"
 #include "mpi/p2p/p2p.h"
@@ -20,12 +20,30 @@ _Static_assert(sizeof(struct wm_xstream_block) <= RT_GPU_STAGE_SMALL,
 #define LEAVE_NS 2000000000u
 #define TAG_FAILURE (WM_TAG_COMM + 2)
 
-static struct rt_list all = { &all, &all }; /* struct wm_xstream_comm, under the domain's lock */
+struct rt_list wm_xstream_comms = { &wm_xstream_comms, &wm_xstream_comms };
 
 static struct rt_gpu_meet_words *words_of(const struct wm_xstream_comm *s)
 {
     return (struct rt_gpu_meet_words *)s->words->p;
 }
+
+/* Parts of the time that a wait has lasted, so that what ends it is seen late by little in
+ * proportion. */
+#define NAP_PART 8
+#define NAP_MIN_NS 5000u
+#define NAP_MAX_NS 1000000u
+
+/* No yields: a thread that yields often gets no more of a processor that it shares, for seconds, in
+ * kernels that count each yield as a time slice (Linux 6.18). */
+void wm_xstream_nap(uint64_t since_ns)
+{
+    uint64_t ns = since_ns / NAP_PART;
+    ns = ns < NAP_MIN_NS ? NAP_MIN_NS : ns < NAP_MAX_NS ? ns : NAP_MAX_NS;
+    nanosleep(&(struct timespec){ .tv_nsec = (long)ns }, NULL);
+}
+
+/* Whether calls return before the stream has got there. */
+static bool is_async(const struct wm_xstream_comm *s) { return s->mapped || s->proxied; }
 
 /* ---- the end of a communicator's state ---- */
 
@@ -77,12 +95,22 @@ void wm_xstream_sweep(struct wm_xstream_comm *s)
     sweep_maps(s, false);
 }
 
+static void forget(struct rt_req *r)
+{
+    if (!rt_req_done(r))
+        r->ops->cancel(r);
+    wm_req_release(r);
+}
+
 /* Nothing of the state is used by a device any more. */
 static void state_free(struct wm_xstream_comm *s)
 {
     struct coll_team *t = &s->comm->team;
     sweep_held(s, true);
     sweep_maps(s, true);
+    wm_proxy_leave(s);
+    if (s->failure)
+        forget(s->failure);
     for (int r = 0; r < s->comm->size && r < WM_XSTREAM_RANKS; r++)
         if (s->peer[r].att)
             t->ops->dev_detach(t, &s->peer[r]);
@@ -96,6 +124,8 @@ static void state_free(struct wm_xstream_comm *s)
         rt_gpu_stage_give(s->words);
     if (s->ctl)
         wm_comm_unref(s->ctl);
+    if (s->way)
+        wm_comm_unref(s->way);
     wm_xstream_unref(s->stream);
     rt_list_del(&s->link);
     s->comm->stream = NULL;
@@ -109,7 +139,7 @@ static void state_free(struct wm_xstream_comm *s)
  * does.  Launches of graphs that have not begun are not known. */
 static bool is_quiet(struct wm_xstream_comm *s)
 {
-    if (!s->mapped || !rt_gpu_alive(s->g))
+    if (!is_async(s) || !rt_gpu_alive(s->g))
         return true;
     struct rt_gpu_meet_words *w = words_of(s);
     uint32_t over = rt_load_acquire(&w->over);
@@ -122,7 +152,7 @@ static bool is_idle(struct wm_xstream_comm *s)
 {
     if (!is_quiet(s))
         return false;
-    if (!s->mapped || !s->captured || (s->left && s->stream->freed) || !rt_gpu_alive(s->g))
+    if (!is_async(s) || !s->captured || (s->left && s->stream->freed) || !rt_gpu_alive(s->g))
         return true;
     int mode = rt_gpu_capture_relax();
     bool idle = rt_gpu_stream_capturing(s->g, s->stream->cuda) == 0 &&
@@ -135,7 +165,7 @@ static bool is_idle(struct wm_xstream_comm *s)
 static bool awaits(void)
 {
     struct rt_list *l;
-    rt_list_each (l, &all)
+    rt_list_each (l, &wm_xstream_comms)
         if (!is_idle(rt_container(l, struct wm_xstream_comm, link)))
             return true;
     return false;
@@ -144,9 +174,9 @@ static bool awaits(void)
 static void sweep_left(void)
 {
     struct rt_list *l, *next;
-    rt_list_each_safe (l, next, &all) {
+    rt_list_each_safe (l, next, &wm_xstream_comms) {
         struct wm_xstream_comm *s = rt_container(l, struct wm_xstream_comm, link);
-        if (s->left && !s->captured && is_quiet(s))
+        if (s->left && !s->captured && !s->starts && is_quiet(s))
             state_free(s);
     }
 }
@@ -163,12 +193,15 @@ void wm_xstream_comm_left(struct wm_comm *c)
 
 static bool wait_idle(struct wm_domain *d, struct wm_xstream_comm *s, uint64_t ns)
 {
-    uint64_t end = rt_now_ns() + ns;
+    uint64_t begin = rt_now_ns();
     while (!is_idle(s)) {
-        if (rt_now_ns() > end)
+        uint64_t since = rt_now_ns() - begin;
+        if (since > ns)
             return false;
         wm_progress(d);
-        rt_relax();
+        rt_unlock(&d->lock); /* for the proxy thread */
+        wm_xstream_nap(since);
+        rt_lock(&d->lock);
     }
     return true;
 }
@@ -183,6 +216,8 @@ static void give_up(struct wm_domain *d, struct wm_xstream_comm *s)
         "given up (synchronize the stream before MPI_Finalize)",
         s->comm->name[0] ? s->comm->name : "a stream communicator",
         (unsigned long long)(REST_NS / 1000000000u));
+    if (s->proxied)
+        wm_xstream_broken(s); /* the kernels of mapped ones notify the others themselves */
     rt_store_release(&words_of(s)->abort, 1u);
     if (!wait_idle(d, s, LEAVE_NS))
         log_error(MPI, "it is still on the device, behind something else on its stream");
@@ -193,12 +228,15 @@ void wm_xstream_rest(void)
     struct wm_domain *d = wm_main_domain;
     struct rt_list *l, *next;
     rt_lock(&d->lock);
-    rt_list_each (l, &all) {
+    rt_list_each (l, &wm_xstream_comms) {
         struct wm_xstream_comm *s = rt_container(l, struct wm_xstream_comm, link);
         if (!wait_idle(d, s, REST_NS))
             give_up(d, s);
     }
-    rt_list_each_safe (l, next, &all)
+    rt_unlock(&d->lock);
+    wm_proxy_rest();
+    rt_lock(&d->lock);
+    rt_list_each_safe (l, next, &wm_xstream_comms)
         state_free(rt_container(l, struct wm_xstream_comm, link));
     rt_unlock(&d->lock);
 }
@@ -216,12 +254,11 @@ struct note {
 static const char *cannot(const struct wm_xstream_comm *s)
 {
     const struct coll_team *t = &s->comm->team;
-    return !s->g                        ? "a process has given no CUDA stream"
-           : !t->one_node               ? "its processes are on several hosts"
-           : t->size > WM_XSTREAM_RANKS ? "it has too many processes"
-           : !t->ops->dev_describe      ? "devices are not shared between processes"
-           : !rt_gpu_can_meet(s->g)     ? "this build has no kernels for the device"
-                                        : NULL;
+    return !s->g                    ? "a process has given no CUDA stream"
+           : !rt_gpu_can_meet(s->g) ? "this build has no kernels for the device"
+           : s->way                 ? NULL
+           : !t->ops->dev_describe  ? "devices are not shared between processes"
+                                    : NULL;
 }
 
 static int clear_block(struct wm_xstream_comm *s)
@@ -232,10 +269,23 @@ static int clear_block(struct wm_xstream_comm *s)
     return err;
 }
 
-/* This process's part: flags and words, and the key to the flags.  Why not, or NULL. */
-static const char *prepare(struct wm_xstream_comm *s, struct note *mine)
+/* This process's part of a communicator whose devices meet: the key to its flags. */
+static const char *publish(struct wm_xstream_comm *s, struct note *mine)
 {
     struct coll_team *t = &s->comm->team;
+    if (t->size > 1 &&
+        t->ops->dev_describe(t, s->block->p, sizeof(struct wm_xstream_block), &s->block_mem) < 0)
+        return "device memory cannot be shared";
+    s->has_block_mem = t->size > 1;
+    if (s->has_block_mem)
+        memcpy(mine->key, s->block_mem.key, sizeof mine->key);
+    mine->words = (uintptr_t)s->words->p;
+    return NULL;
+}
+
+/* This process's part: flags and words, and what others need of them.  Why not, or NULL. */
+static const char *prepare(struct wm_xstream_comm *s, struct note *mine)
+{
     const char *why = cannot(s);
     if (why)
         return why;
@@ -248,15 +298,12 @@ static const char *prepare(struct wm_xstream_comm *s, struct note *mine)
     if (clear_block(s) < 0)
         return "its flags cannot be written";
     rt_gpu_awaits = awaits;
-    if (t->size > 1 &&
-        t->ops->dev_describe(t, s->block->p, sizeof(struct wm_xstream_block), &s->block_mem) < 0)
-        return "device memory cannot be shared";
-    s->has_block_mem = t->size > 1;
-    if (s->has_block_mem)
-        memcpy(mine->key, s->block_mem.key, sizeof mine->key);
-    mine->words = (uintptr_t)s->words->p;
-    mine->can = 1;
-    return NULL;
+    if (!s->way)
+        why = publish(s, mine);
+    else if (wm_proxy_join(s) < 0)
+        why = "this process can have no thread that serves it";
+    mine->can = !why;
+    return why;
 }
 
 static const char *attach_all(struct wm_xstream_comm *s, const struct note *notes)
@@ -289,7 +336,7 @@ static int connect(struct wm_xstream_comm *s, int err)
         can = can && notes[r].can;
         err = err ? err : notes[r].err;
     }
-    if (rc >= 0 && can) {
+    if (rc >= 0 && can && !s->way) {
         why = attach_all(s, notes);
         mine.can = !why;
         rc = wm_exch_allgather(&x, &mine, sizeof mine, notes);
@@ -299,7 +346,8 @@ static int connect(struct wm_xstream_comm *s, int err)
     free(notes);
     if (rc < 0)
         return wm_err_rt(rc, "setting up a stream communicator among %d processes", n);
-    s->mapped = can;
+    s->mapped = can && !s->way;
+    s->proxied = can && s->way;
     if (!can && !err && s->g)
         log_info(MPI, "a stream communicator: what is enqueued waits for the stream, because %s",
                  why && *why ? why : "another process cannot do otherwise");
@@ -307,7 +355,9 @@ static int connect(struct wm_xstream_comm *s, int err)
                             : wm_err(err, "another process of the communicator has failed");
 }
 
-static int state_make(struct wm_comm *c, struct wm_comm *ctl, struct wm_xstream *stream, int err)
+/* The hidden communicators are the state's, also when that fails. */
+static int state_make(struct wm_comm *c, struct wm_comm *ctl, struct wm_comm *way,
+                      struct wm_xstream *stream, int err)
 {
     struct wm_xstream_comm *s = calloc(1, sizeof *s);
     int mine = err;
@@ -317,16 +367,21 @@ static int state_make(struct wm_comm *c, struct wm_comm *ctl, struct wm_xstream 
         free(s);
         return wm_err(MPI_ERR_NO_MEM, "no memory for a stream communicator");
     }
+    if (way && stream && stream->is_cuda)
+        wm_proxy_permit();
     rt_lock(&c->dom->lock);
     sweep_left();
     s->comm = c;
     s->ctl = ctl;
+    s->way = way;
     ctl->no_handle = true;
+    if (way)
+        way->no_handle = true;
     s->stream = stream;
     c->stream = s;
     if (stream)
         wm_xstream_ref(stream);
-    rt_list_append(&all, &s->link);
+    rt_list_append(&wm_xstream_comms, &s->link);
     int mode = rt_gpu_capture_relax();
     if (!err && stream && stream->is_cuda) {
         int rc = rt_gpu_stream_of(stream->cuda, &s->g);
@@ -342,16 +397,20 @@ static int state_make(struct wm_comm *c, struct wm_comm *ctl, struct wm_xstream 
 static int comm_create(struct wm_comm *comm, struct wm_xstream *stream, int err,
                        struct wm_comm **out)
 {
-    struct wm_comm *c, *ctl;
+    struct wm_comm *c, *ctl = NULL, *way = NULL;
     int rc = wm_comm_create_from(comm, comm->group, &c);
     if (rc)
         return rc;
     rc = wm_comm_create_from(comm, comm->group, &ctl);
+    if (!rc && wm_proxy_serves(c))
+        rc = wm_comm_create_from(comm, comm->group, &way);
     if (rc) {
+        if (ctl)
+            wm_comm_free(ctl);
         wm_comm_free(c);
         return rc;
     }
-    rc = state_make(c, ctl, stream, err);
+    rc = state_make(c, ctl, way, stream, err);
     if (rc)
         wm_comm_free(c); /* and its state */
     else
@@ -427,7 +486,8 @@ WM_WEAK(MPIX_Comm_get_stream);
 static bool has_failed(const struct wm_xstream_comm *s)
 {
     const struct rt_gpu_meet_words *w = words_of(s);
-    return s->broken || rt_load_acquire(&w->failed) || rt_load_acquire(&w->abort);
+    return s->broken || (s->failure && rt_req_done(s->failure)) || rt_load_acquire(&w->failed) ||
+           rt_load_acquire(&w->abort);
 }
 
 int wm_xstream_given_up(void)
@@ -458,7 +518,7 @@ static void notify(struct wm_xstream_comm *s, int r)
     uint64_t abort = s->words_at[r] + offsetof(struct rt_gpu_meet_words, abort);
     struct wm_msg m = failure_message(s, &one, r);
     struct rt_req *req;
-    if (t->ops->peer_write(t, r, abort, &one, sizeof one) < 0)
+    if (s->mapped && t->ops->peer_write(t, r, abort, &one, sizeof one) < 0)
         rt_gpu_copy_now(s->g, (void *)(uintptr_t)wm_xstream_at(s, r, poison), &one, sizeof one);
     if (wm_p2p_isend(&m, WM_STANDARD, &req) < 0)
         return; /* it has ended */
@@ -476,9 +536,17 @@ void wm_xstream_broken(struct wm_xstream_comm *s)
     s->captured = true; /* tickets do not count what is left on the stream */
     rt_store_release(&words_of(s)->failed, 1u);
     rt_store_release(&words_of(s)->abort, 1u);
+    if (s->failure && rt_req_done(s->failure))
+        return; /* who has told this process tells all */
     for (int r = 0; r < s->comm->size; r++)
         if (r != s->comm->rank)
             notify(s, r);
+}
+
+int wm_xstream_expect_failure(struct wm_xstream_comm *s)
+{
+    struct wm_msg m = failure_message(s, &s->failure_word, MPI_ANY_SOURCE);
+    return wm_p2p_irecv(&m, &s->failure);
 }
 
 struct awaited {
@@ -495,18 +563,17 @@ static bool has_come(void *arg)
 int wm_xstream_await(struct wm_xstream_comm *s, struct rt_req *r)
 {
     struct wm_domain *d = s->comm->dom;
-    struct awaited a = { s, r, NULL };
+    struct awaited a = { s, r, s->failure };
     uint32_t word;
     struct wm_msg m = failure_message(s, &word, MPI_ANY_SOURCE);
-    if (rt_req_done(r) || !s->mapped || wm_p2p_irecv(&m, &a.failure) < 0) {
+    if (rt_req_done(r) || !is_async(s) || (!a.failure && wm_p2p_irecv(&m, &a.failure) < 0)) {
         wm_domain_wait(d, &r->done);
         return 0;
     }
     wm_domain_until(d, has_come, &a);
     bool failed = s->broken || rt_req_done(a.failure), came = rt_req_done(r);
-    if (!rt_req_done(a.failure))
-        a.failure->ops->cancel(a.failure);
-    wm_req_release(a.failure);
+    if (!s->failure)
+        forget(a.failure);
     if (failed)
         wm_xstream_broken(s);
     if (!came) {
@@ -527,8 +594,8 @@ static int check_comm(const struct wm_comm *c)
     if (!s->g)
         return wm_err(MPI_ERR_COMM, "this process gave the communicator no CUDA stream, but %s",
                       s->stream ? "one without a device" : "MPIX_STREAM_NULL");
-    bool lost = !rt_gpu_alive(s->g), failed = s->mapped && has_failed(s);
-    if (s->mapped && (lost || failed))
+    bool lost = !rt_gpu_alive(s->g), failed = is_async(s) && has_failed(s);
+    if (is_async(s) && (lost || failed))
         wm_xstream_broken(s);
     if (lost)
         return wm_err(MPI_ERR_OTHER,
@@ -569,12 +636,13 @@ void wm_xstream_leave(struct wm_xstream_call *k)
 int wm_xstream_wait_idle(const struct wm_xstream_call *k)
 {
     struct wm_domain *d = k->s->comm->dom;
+    uint64_t begin = rt_now_ns();
     int idle;
     while ((idle = rt_gpu_stream_idle(k->g, k->stream)) == 0) {
         if (wm_progress(d))
             continue;
         rt_unlock(&d->lock);
-        sched_yield();
+        wm_xstream_nap(rt_now_ns() - begin);
         rt_lock(&d->lock);
     }
     return idle < 0 ? idle : 0;
@@ -602,7 +670,7 @@ void wm_xstream_meet_init(struct wm_xstream_call *k, struct rt_gpu_meet *m, uint
         .words = (uint64_t)(uintptr_t)s->words->p,
         .step = step,
     };
-    for (int r = 0; r < s->comm->size; r++)
+    for (int r = 0; s->mapped && r < s->comm->size; r++)
         if (r != s->comm->rank)
             m->tell[m->ntell++] = wm_xstream_at(s, r, poison);
 }

@@ -29,6 +29,9 @@
  * words (a system call, no device needed), or where the system does not permit that, to `poison` in
  * their blocks, by its device.  A message on `ctl` ends the waits of their hosts.
  *
+ * Communicators of several hosts, or of more than WM_XSTREAM_RANKS processes, have no flags of
+ * others: a thread of each process runs their collectives (proxy.c).
+ *
  * Where devices do not reach each other, or one of the buffers is not contiguous device memory,
  * the host waits for the stream and then makes the ordinary call; this cannot be captured.
  *
@@ -92,11 +95,14 @@ struct wm_xstream_held {
 struct wm_xstream_comm {
     struct rt_list link;        /* of all */
     struct wm_comm *comm, *ctl; /* ctl owned; comm: referenced once it has been left */
+    struct wm_comm *way;        /* owned; NULL: its collectives need no proxy thread */
     struct wm_xstream *stream;  /* referenced; NULL: MPIX_STREAM_NULL */
     struct rt_gpu *g;           /* NULL: no CUDA stream */
-    bool mapped;                /* on all processes alike: devices meet */
+    bool mapped;                /* on all processes alike: devices meet, */
+    bool proxied;               /* or proxy threads do; neither: hosts wait for streams */
     bool all_cuda;              /* every process has given a CUDA stream */
     bool captured, left;
+    bool starts; /* the proxy thread starts a call, without the lock */
     bool broken; /* the other processes have been notified */
     struct rt_gpu_stage *block, *words;
     struct coll_dev_mem block_mem;
@@ -113,13 +119,22 @@ struct wm_xstream_comm {
     struct wm_xstream_held *held;
     struct rt_gpu_stage *scratch[WM_XSTREAM_SCRATCH]; /* what collectives want beside */
     int nscratch;
+    struct rt_req *failure; /* proxied: receives what tells that the communicator is unusable */
+    uint32_t failure_word;
+    struct wm_proxy_call *calls, *idle_calls; /* on the stream, or captured; to be reused */
+    struct wm_proxy_room *rooms;              /* memory for their words */
+    unsigned room_left;                       /* in the first one */
 };
+extern struct rt_list wm_xstream_comms; /* struct wm_xstream_comm.link, under the domain's lock */
 
 /* ---- stream.c ---- */
 void wm_xstream_ref(struct wm_xstream *s);
 void wm_xstream_unref(struct wm_xstream *s);
 
 /* ---- comm.c ---- */
+
+/* One nap of a wait that polls, and has lasted so long; without the lock. */
+void wm_xstream_nap(uint64_t since_ns);
 
 /* A call on a stream communicator: checks that it is one and that it works, and looks whether the
  * stream is being captured.  0 with the lock taken and the thread freed of the capture's
@@ -155,6 +170,8 @@ void wm_xstream_broken(struct wm_xstream_comm *s);
 int wm_xstream_given_up(void); /* what calls on it return */
 /* Waits for a receive on `ctl`.  0, or -RT_EREMOTE: the communicator has become unusable. */
 int wm_xstream_await(struct wm_xstream_comm *s, struct rt_req *r);
+/* Posts s->failure, once for the life of a communicator.  0 or -RT_E... */
+int wm_xstream_expect_failure(struct wm_xstream_comm *s);
 /* Maps rank's buffer for this call.  0 or -RT_E...; wm_xstream_unmappable(): not this way. */
 int wm_xstream_map(struct wm_xstream_call *k, int rank, const char *key, void **out);
 static inline bool wm_xstream_unmappable(int err)
@@ -183,6 +200,19 @@ uint64_t wm_xstream_turn_propose(struct wm_xstream_turn *t, uint32_t ctx);
 /* Waits for the turn; `largest`: of all proposals. */
 void wm_xstream_turn_await(struct wm_domain *d, struct wm_xstream_turn *t, uint64_t largest);
 void wm_xstream_turn_end(struct wm_xstream_turn *t);
+
+/* ---- proxy.c ---- */
+/* Whether the collectives of this communicator need proxy threads; of all its processes alike. */
+bool wm_proxy_serves(const struct wm_comm *c);
+/* Before the first one is made, without the lock, by a thread inside MPI: switches locks on.
+ * False: threads may be inside already, without locks. */
+bool wm_proxy_permit(void);
+/* The thread serves s, -RT_E... when there can be none, until its state goes. */
+int wm_proxy_join(struct wm_xstream_comm *s);
+void wm_proxy_leave(struct wm_xstream_comm *s);
+void wm_proxy_rest(void); /* without the lock: the thread ends */
+/* Enqueues a collective whose arguments have been checked. */
+int wm_proxy_enqueue(struct wm_xstream_call *k, struct wm_call *call);
 
 /* ---- api.c: what calls begin and end with ---- */
 int wm_xstream_usable(const struct wm_type *t, const char *arg, MPI_Datatype h);

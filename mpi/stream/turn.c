@@ -7,9 +7,9 @@
  * process has, or may get, an earlier turn.  This cannot deadlock: a process that
  * has proposed has seen a note of all processes, so all are in the call and will propose.  Under
  * the domain's lock. */
-#include <sched.h>
 #include "mpi/p2p/domain.h"
 #include "mpi/stream/stream.h"
+#include "runtime/base/clock.h"
 
 static struct rt_list turns = { &turns, &turns };
 static uint64_t last;
@@ -38,11 +38,12 @@ void wm_xstream_turn_await(struct wm_domain *d, struct wm_xstream_turn *t, uint6
     t->number = largest;
     if (largest > last)
         last = largest;
+    uint64_t since = rt_now_ns();
     while (!is_first(t)) {
         if (wm_progress(d))
             continue;
         rt_unlock(&d->lock);
-        sched_yield();
+        wm_xstream_nap(rt_now_ns() - since);
         rt_lock(&d->lock);
     }
 }

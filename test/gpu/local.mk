@@ -2,7 +2,7 @@
 # MPI programs that use GPUs.  check runs them over the fake driver (rows with gpu=fake in test/tests.list), check-gpu
 # over the real one, with as many GPUs as there are.
 EXTRA_DIST += test/gpu/probe.cu test/gpu/links.cu test/gpu/pack_check.cu test/gpu/pack_case.h test/gpu/fold_check.cu test/gpu/pool_again.cu test/gpu/map_again.cu test/gpu/fold_case.h test/gpu/tests.list test/gpu/p2p_dead.py \
-	test/gpu/coll_dead.py test/gpu/sanitize
+	test/gpu/coll_dead.py test/gpu/stream_dead.py test/gpu/sanitize
 gputest = test/gpu/exchange.h test/gpu/gputest.h test/gpu/gputest.c test/gpu/cuda_more.h
 gputest_ldadd = libmpi_abi.la -ldl
 gpu_programs = test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2p_calls test/gpu/p2p_random test/gpu/p2p_fault test/gpu/p2p_devices \
@@ -10,7 +10,7 @@ gpu_programs = test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2p_calls test/gpu
 	test/gpu/coll_device test/gpu/coll_random test/gpu/coll_bits test/gpu/coll_huge \
 	test/gpu/coll_types test/gpu/coll_bounce \
 	test/gpu/coll_faults test/gpu/coll_void test/gpu/coll_late test/gpu/coll_victim \
-	test/gpu/stream_order test/gpu/stream_faults
+	test/gpu/stream_order test/gpu/stream_faults test/gpu/stream_proxy
 check_PROGRAMS += $(gpu_programs)
 test_gpu_p2p_kinds_SOURCES = test/gpu/p2p_kinds.c $(gputest)
 test_gpu_p2p_kinds_LDADD = $(gputest_ldadd)
@@ -87,6 +87,9 @@ test_gpu_coll_victim_LDFLAGS = $(mpi_ldflags)
 test_gpu_stream_order_SOURCES = test/gpu/stream_order.c $(gputest)
 test_gpu_stream_order_LDADD = $(gputest_ldadd)
 test_gpu_stream_order_LDFLAGS = $(mpi_ldflags)
+test_gpu_stream_proxy_SOURCES = test/gpu/stream_proxy.c test/gpu/victim.h $(gputest)
+test_gpu_stream_proxy_LDADD = $(gputest_ldadd) -lpthread
+test_gpu_stream_proxy_LDFLAGS = $(mpi_ldflags)
 test_gpu_stream_faults_SOURCES = test/gpu/stream_faults.c $(gputest)
 test_gpu_stream_faults_LDADD = $(gputest_ldadd) -lpthread
 test_gpu_stream_faults_LDFLAGS = $(mpi_ldflags)

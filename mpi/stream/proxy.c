@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Collectives on the streams of processes whose devices cannot meet: those of several hosts, or
+ * more than WM_XSTREAM_RANKS.  Their communicators are served by a proxy thread, one in each
+ * process.  An enqueued call is one launch of weft_meet: it stores a number to `arrived`, in pinned
+ * memory, when the stream gets there, and waits until the same number is in `done`.  The proxy
+ * thread sees the first, runs the ordinary nonblocking collective on a hidden communicator (`way`),
+ * and stores the second.
+ *
+ * Order.  A stream waits at one call at a time, so the proxy thread starts the calls of a
+ * communicator in the order of its stream, the same in all processes, and never two at once.
+ * Numbers only grow, and a call that is captured has its words for itself, so a graph may be
+ * launched any number of times.
+ *
+ * The hosts meet when the calls are made, as for other stream communicators: who cannot take part
+ * ends the call of all, and all communicators have one order (turn.c).
+ *
+ * Failure.  A collective that fails, as when a process of it has ended, makes the communicator
+ * unusable (wm_xstream_broken()): the streams of all its processes go on.  So each has a receive
+ * posted for that message, which the proxy thread looks at, too.  What others still wait for is
+ * left to the engine; the buffers of that call are not to be freed before MPI_Finalize.
+ *
+ * The thread polls while there is a call that its stream may get to, as long as there is a captured
+ * one, and sleeps otherwise; the longer nothing happens, the longer are its naps.  It is inside the
+ * library like any thread of MPI_THREAD_MULTIPLE, so locks are on from the first such communicator
+ * on.  Under the domain's lock, but for wm_proxy_permit() and wm_proxy_rest(). */
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include "mpi/core/exch.h"
+#include "mpi/core/life.h"
+#include "mpi/p2p/p2p.h"
+#include "mpi/stream/stream.h"
+#include "runtime/base/clock.h"
+
+#define TAG_PROXY (WM_TAG_COMM + 1)
+
+/* The words of a call, pinned; each line has one writer. */
+struct words {
+    uint32_t count, arrived, pad[14]; /* the device; count: its calls so far */
+    uint32_t done, pad2[15];          /* the proxy thread */
+};
+
+struct wm_proxy_room {
+    struct wm_proxy_room *next;
+    struct rt_gpu_stage *stage;
+};
+
+struct wm_proxy_call {
+    struct wm_proxy_call *next;
+    struct wm_call call; /* on `way`; `vectors` and references are this one's */
+    struct words *words;
+    uint32_t served; /* the number that has been stored to done */
+    bool captured, runs;
+    MPI_Request request; /* of the collective while it runs */
+};
+
+static struct {
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    bool exists;     /* under the domain's lock */
+    bool work, stop; /* under the mutex */
+} proxy = { .mutex = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER };
+
+bool wm_proxy_serves(const struct wm_comm *c)
+{
+    return !c->team.one_node || c->size > WM_XSTREAM_RANKS;
+}
+
+bool wm_proxy_permit(void) { return wm_life_threads(); }
+
+/* ---- a call's words and what it holds ---- */
+
+static int add_room(struct wm_xstream_comm *s)
+{
+    struct wm_proxy_room *room = calloc(1, sizeof *room);
+    int err = room ? rt_gpu_stage_take(s->g, true, RT_GPU_STAGE_SMALL, &room->stage) : -RT_ENOMEM;
+    if (err < 0) {
+        free(room);
+        return err;
+    }
+    memset(room->stage->p, 0, RT_GPU_STAGE_SMALL);
+    room->next = s->rooms;
+    s->rooms = room;
+    s->room_left = RT_GPU_STAGE_SMALL / sizeof(struct words);
+    return 0;
+}
+
+/* One that has served its time, with its words, or a new one. */
+static int take_call(struct wm_xstream_comm *s, struct wm_proxy_call **out)
+{
+    struct wm_proxy_call *p = s->idle_calls;
+    if (p) {
+        s->idle_calls = p->next;
+        *out = p;
+        return 0;
+    }
+    int err = s->room_left ? 0 : add_room(s);
+    if (err >= 0 && !(p = calloc(1, sizeof *p)))
+        err = -RT_ENOMEM;
+    if (err < 0)
+        return err;
+    p->words = (struct words *)(void *)s->rooms->stage->p + --s->room_left;
+    *out = p;
+    return 0;
+}
+
+static void hold(struct wm_proxy_call *p, struct wm_xstream_comm *s, struct wm_call *call)
+{
+    p->call = *call;
+    p->call.comm = s->way;
+    p->call.form = WM_NONBLOCKING;
+    call->vectors = NULL;
+    if (p->call.stype)
+        wm_type_ref(p->call.stype);
+    if (p->call.rtype)
+        wm_type_ref(p->call.rtype);
+    if (p->call.op)
+        wm_op_ref(p->call.op);
+}
+
+static void unhold(struct wm_proxy_call *p)
+{
+    if (p->call.stype)
+        wm_type_unref(p->call.stype);
+    if (p->call.rtype)
+        wm_type_unref(p->call.rtype);
+    if (p->call.op)
+        wm_op_unref(p->call.op);
+    free(p->call.vectors);
+}
+
+static void give_call(struct wm_xstream_comm *s, struct wm_proxy_call *p)
+{
+    unhold(p);
+    p->next = s->idle_calls;
+    s->idle_calls = p;
+}
+
+static void drop_call(struct wm_xstream_comm *s, struct wm_proxy_call *p)
+{
+    struct wm_proxy_call **at = &s->calls;
+    while (*at != p)
+        at = &(*at)->next;
+    *at = p->next;
+    give_call(s, p);
+}
+
+/* ---- the proxy thread ---- */
+
+static void fail(struct wm_xstream_comm *s, const struct wm_proxy_call *p)
+{
+    log_error(MPI, "an enqueued %s among %d processes has failed: %s",
+              coll_kind_names[p->call.args.kind], s->comm->size, wm_err_detail());
+    wm_xstream_broken(s);
+}
+
+/* The vectors of one start of a call, which the collective frees. */
+static int copy_vectors(struct wm_call *call)
+{
+    struct coll_args *a = &call->args;
+    const int64_t **v[] = { &a->scounts, &a->sdispls, &a->rcounts, &a->rdispls };
+    int n = call->comm->size;
+    char *was = call->vectors, *copy;
+    if (!was)
+        return MPI_SUCCESS;
+    copy = malloc(4 * (size_t)n * sizeof(int64_t));
+    if (!copy)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for the counts of %d processes", n);
+    memcpy(copy, was, 4 * (size_t)n * sizeof(int64_t));
+    for (int i = 0; i < 4; i++)
+        if (*v[i])
+            *v[i] = (const int64_t *)(const void *)(copy + ((const char *)*v[i] - was));
+    call->vectors = copy;
+    return MPI_SUCCESS;
+}
+
+/* Gives the lock up.  The communicator stays, because its stream waits for this call, or `starts`
+ * where its context has gone. */
+static void start(struct wm_domain *d, struct wm_xstream_comm *s, struct wm_proxy_call *p)
+{
+    struct wm_call call = p->call;
+    call.request = &p->request;
+    p->runs = s->starts = true;
+    rt_unlock(&d->lock);
+    int err = copy_vectors(&call);
+    if (!err)
+        err = wm_call_run(&call);
+    rt_lock(&d->lock);
+    s->starts = false;
+    if (err) {
+        p->runs = false;
+        fail(s, p);
+    }
+}
+
+static void finish(struct wm_xstream_comm *s, struct wm_proxy_call *p, struct rt_req *r)
+{
+    int err = wm_req_error(r);
+    wm_req_release(r);
+    p->runs = false;
+    if (err) {
+        fail(s, p);
+        return;
+    }
+    rt_store_release(&p->words->done, ++p->served); /* the data, before the number */
+    if (!p->captured)
+        drop_call(s, p);
+}
+
+/* Whether something of the communicator could be done; *open: there may be more. */
+static bool serve_comm(struct wm_domain *d, struct wm_xstream_comm *s, bool *open)
+{
+    if (s->broken)
+        return false;
+    if (rt_req_done(s->failure)) {
+        wm_xstream_broken(s);
+        return true;
+    }
+    for (struct wm_proxy_call *p = s->calls; p; p = p->next) {
+        struct rt_req *r = p->runs ? wm_req_get(p->request) : NULL;
+        *open = true;
+        if (r && rt_req_done(r)) {
+            finish(s, p, r);
+            return true;
+        }
+        /* Pairs with the device's store after what its stream did before. */
+        if (!p->runs && rt_load_acquire(&p->words->arrived) != p->served) {
+            start(d, s, p);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool serve(struct wm_domain *d, bool *open)
+{
+    struct rt_list *l;
+    rt_list_each (l, &wm_xstream_comms) {
+        struct wm_xstream_comm *s = rt_container(l, struct wm_xstream_comm, link);
+        if (s->proxied && serve_comm(d, s, open))
+            return true; /* the list may have changed */
+    }
+    return false;
+}
+
+/* Messages that have not left, though the collective they belong to has ended here: others wait for
+ * them, and the application may not call MPI soon. */
+static bool has_unsent(const struct wm_domain *d)
+{
+    return !rt_list_empty(&d->retry) || !rt_list_empty(&d->streams) || d->nfins;
+}
+
+/* False: the thread shall end. */
+static bool await_work(void)
+{
+    pthread_mutex_lock(&proxy.mutex);
+    while (!proxy.work && !proxy.stop)
+        pthread_cond_wait(&proxy.wake, &proxy.mutex);
+    proxy.work = false;
+    bool stop = proxy.stop;
+    pthread_mutex_unlock(&proxy.mutex);
+    return !stop;
+}
+
+static bool must_stop(void)
+{
+    pthread_mutex_lock(&proxy.mutex);
+    bool stop = proxy.stop;
+    pthread_mutex_unlock(&proxy.mutex);
+    return stop;
+}
+
+static void *run(void *arg)
+{
+    struct wm_domain *d = arg;
+    prctl(PR_SET_NAME, "weft-proxy");
+    prctl(PR_SET_TIMERSLACK, 1); /* else naps take 50 µs more */
+    while (await_work()) {
+        uint64_t last = rt_now_ns();
+        for (bool open = true; open && !must_stop();) {
+            open = false;
+            rt_lock(&d->lock);
+            bool found = serve(d, &open);
+            open = open || has_unsent(d);
+            if (open && wm_progress(d) > 0)
+                found = true;
+            rt_unlock(&d->lock);
+            uint64_t now = rt_now_ns();
+            if (found)
+                last = now;
+            open = open || found;
+            wm_xstream_nap(now - last);
+        }
+    }
+    return NULL;
+}
+
+static void tell(bool stop)
+{
+    pthread_mutex_lock(&proxy.mutex);
+    proxy.work = true;
+    proxy.stop = stop;
+    pthread_cond_signal(&proxy.wake);
+    pthread_mutex_unlock(&proxy.mutex);
+}
+
+/* Signals are the application's. */
+static int create_thread(struct wm_domain *d)
+{
+    sigset_t every, old;
+    sigfillset(&every);
+    proxy.work = proxy.stop = false;
+    pthread_sigmask(SIG_SETMASK, &every, &old);
+    int err = pthread_create(&proxy.thread, NULL, run, d);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    proxy.exists = !err;
+    return err ? -RT_ESYS : 0;
+}
+
+int wm_proxy_join(struct wm_xstream_comm *s)
+{
+    if (!rt_threaded)
+        return -RT_ENOTSUP;
+    int err = proxy.exists ? 0 : create_thread(s->comm->dom);
+    return err < 0 ? err : wm_xstream_expect_failure(s);
+}
+
+void wm_proxy_leave(struct wm_xstream_comm *s)
+{
+    for (struct wm_proxy_call *p; (p = s->calls);) {
+        struct rt_req *r = p->runs ? wm_req_get(p->request) : NULL;
+        s->calls = p->next;
+        if (r && rt_req_done(r))
+            wm_req_release(r);
+        else if (r)
+            r->flags |= RT_REQ_DETACHED;
+        give_call(s, p);
+    }
+    for (struct wm_proxy_call *p; (p = s->idle_calls);) {
+        s->idle_calls = p->next;
+        free(p);
+    }
+    for (struct wm_proxy_room *room; (room = s->rooms);) {
+        s->rooms = room->next;
+        rt_gpu_stage_give(room->stage);
+        free(room);
+    }
+}
+
+void wm_proxy_rest(void)
+{
+    if (!proxy.exists)
+        return;
+    tell(true);
+    pthread_join(proxy.thread, NULL);
+    proxy.exists = false;
+}
+
+/* ---- calls ---- */
+
+/* What processes tell each other, combined; the same number of bytes however many they are. */
+struct note {
+    uint64_t turn; /* the largest */
+    int32_t err;   /* error class: a process cannot take part */
+};
+
+static void merge(void *inout, const void *in)
+{
+    struct note *a = inout;
+    const struct note *b = in;
+    a->turn = a->turn > b->turn ? a->turn : b->turn;
+    a->err = a->err ? a->err : b->err;
+}
+
+static int await_host(void *s, struct rt_req *r) { return wm_xstream_await(s, r); }
+
+static int combine(struct wm_xstream_comm *s, struct note *n)
+{
+    struct wm_exch x = wm_exch_all(s->ctl, TAG_PROXY);
+    x.await = await_host;
+    x.arg = s;
+    int rc = wm_exch_combine(&x, n, sizeof *n, merge);
+    if (rc >= 0)
+        return MPI_SUCCESS;
+    if (rc != -RT_EREMOTE) /* others may wait for this process in the next round */
+        wm_xstream_broken(s);
+    return rc == -RT_EREMOTE
+               ? wm_xstream_given_up()
+               : wm_err_rt(rc, "an enqueued collective among %d processes", s->comm->size);
+}
+
+/* All hosts are in the call; `err`: of this process. */
+static int all_can(struct wm_xstream_comm *s, int err)
+{
+    struct note n = { .err = err };
+    int rc = combine(s, &n);
+    if (rc || err)
+        return err ? err : rc;
+    if (!n.err)
+        return MPI_SUCCESS;
+    return wm_err(n.err, "another process of the communicator has failed in this collective");
+}
+
+static int launch(struct wm_xstream_call *k, struct wm_proxy_call *p)
+{
+    struct wm_xstream_comm *s = k->s;
+    struct rt_gpu_meet m;
+    wm_xstream_meet_init(k, &m, (uint64_t)(uintptr_t)&p->words->count, 1);
+    m.signal[m.nsignal++] = (uint64_t)(uintptr_t)&p->words->arrived;
+    m.wait[m.nwait++] = (uint64_t)(uintptr_t)&p->words->done;
+    int err = wm_xstream_meet(k, &m, true);
+    if (err < 0)
+        return wm_err_rt(err, "enqueuing a collective among %d processes", s->comm->size);
+    p->captured = k->capturing;
+    p->next = s->calls;
+    s->calls = p;
+    tell(false);
+    return MPI_SUCCESS;
+}
+
+int wm_proxy_enqueue(struct wm_xstream_call *k, struct wm_call *call)
+{
+    struct wm_xstream_comm *s = k->s;
+    struct wm_xstream_turn turn;
+    struct wm_proxy_call *p = NULL;
+    int err = take_call(s, &p);
+    if (err < 0)
+        err = wm_err_rt(err, "memory for an enqueued collective");
+    err = all_can(s, err);
+    if (p)
+        hold(p, s, call);
+    if (!err) {
+        struct note n = { .turn = wm_xstream_turn_propose(&turn, s->ctl->ctx) };
+        err = combine(s, &n);
+        if (!err) {
+            wm_xstream_turn_await(s->comm->dom, &turn, n.turn);
+            err = launch(k, p);
+        }
+        wm_xstream_turn_end(&turn);
+    }
+    if (err && p)
+        give_call(s, p);
+    return err;
+}
