@@ -275,7 +275,8 @@ static int tell(struct coll_node *n, const struct coll_task *k, uint64_t e, cons
     write_own(n->team, &k->args, data_of(n, e, n->team->rank, payload));
     uint64_t epoch = rt_unlikely(k->lost) ? e | COLL_NODE_VOID : e;
     rt_store_release(&line_of(n, e, n->team->rank)->epoch, epoch); /* payload before epoch */
-    coll_node_wake(n);
+    if (p->from < p->to) /* else the call's end wakes the readers, at once */
+        coll_node_wake(n);
     return 1;
 }
 
@@ -285,7 +286,9 @@ static int flat_step(struct coll_task *k)
     if (!coll_node_my_turn(n, k))
         return 0;
     uint64_t e = n->turn + 1;
-    int64_t bytes = k->args.kind == COLL_BARRIER ? 0 : coll_args_bytes(k->team, &k->args);
+    if (n->step == 0)
+        n->bytes = k->args.kind == COLL_BARRIER ? 0 : coll_args_bytes(k->team, &k->args);
+    int64_t bytes = n->bytes;
     struct part p = part_of(k->team, &k->args, bytes);
     if (n->step == 0) {
         int rc = tell(n, k, e, &p, bytes);

@@ -46,6 +46,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "coll/algo/algo.h"
+#include "runtime/base/copy.h"
 #include "runtime/base/err.h"
 
 /* ---- the two halves of a step ---- */
@@ -68,8 +69,8 @@ static void copy_own(struct coll_node *n, const struct coll_args *a, bool rest)
 {
     struct coll_node_plan *p = &n->plan;
     int rank = n->team->rank;
-    struct coll_move_data from = coll_move_out(n->team, a, rank),
-                          to = coll_move_in(n->team, a, rank);
+    struct coll_move_data from = coll_move_sent(n->team, a, rank),
+                          to = coll_move_received(n->team, a, rank);
     int64_t left = coll_move_nbytes(from) - p->own_copied;
     if (coll_move_sums(a->kind) || !from.l || !to.l || left <= 0)
         return;
@@ -79,7 +80,9 @@ static void copy_own(struct coll_node *n, const struct coll_args *a, bool rest)
         return;
     }
     int64_t len = rest || left < p->piece ? left : p->piece;
-    if (from.at != to.at)
+    if (left <= 64)
+        rt_copy_small(to.at + p->own_copied, from.at + p->own_copied, (size_t)left);
+    else if (from.at != to.at)
         memcpy(to.at + p->own_copied, from.at + p->own_copied, (size_t)len);
     p->own_copied += len;
 }
@@ -458,7 +461,7 @@ static int move_end(struct coll_node *n, struct coll_task *k)
 static int prepare(struct coll_node *n, const struct coll_args *a, uint64_t e)
 {
     int rc = coll_node_blocks(n);
-    if (rc > 0 && coll_move_small_cols(a->kind, n->team->size) > 0)
+    if (rc > 0 && coll_move_has_small(a->kind))
         rc = coll_move_small_step(n, a, e);
     if (rc == 2) {
         n->plan.own_copied = 0;

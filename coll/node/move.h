@@ -42,10 +42,22 @@ struct coll_move_data coll_move_received(const struct coll_team *t, const struct
 struct coll_move_data coll_move_out(const struct coll_team *t, const struct coll_args *a, int to);
 struct coll_move_data coll_move_in(const struct coll_team *t, const struct coll_args *a, int from);
 
-/* Into how many parts a line or a cell is divided, one for each reader; 0: not in such a call. */
-int coll_move_small_cols(enum coll_kind k, int size);
-/* Whether a block of that length goes through lines and cells; writer and reader know alike. */
-bool coll_move_is_small(const struct coll_team *t, enum coll_kind k, int64_t len);
+/* Kinds whose small blocks go through lines and cells: a block for all readers, or one for each. */
+static inline bool coll_move_has_small(enum coll_kind k)
+{
+    return k == COLL_GATHERV || k == COLL_ALLGATHERV || k == COLL_SCATTERV ||
+           k == COLL_ALLTOALLV || k == COLL_ALLTOALLW;
+}
+static inline bool coll_move_one_block(enum coll_kind k)
+{
+    return k == COLL_GATHERV || k == COLL_ALLGATHERV;
+}
+/* Whether a block of that length is a small one; writer and reader know alike. */
+static inline bool coll_move_is_small(const struct coll_node *n, enum coll_kind k, int64_t len)
+{
+    int64_t most = coll_move_one_block(k) ? COLL_NODE_CELL : n->cell_part;
+    return len <= most && most > 0 && coll_move_has_small(k);
+}
 /* < 0 the call is left to messages, 0 not yet, 1 large blocks remain, 2 none. */
 int coll_move_small_step(struct coll_node *n, const struct coll_args *a, uint64_t e);
 

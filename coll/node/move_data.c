@@ -105,7 +105,7 @@ struct coll_move_data coll_move_received(const struct coll_team *t, const struct
 struct coll_move_data coll_move_out(const struct coll_team *t, const struct coll_args *a, int to)
 {
     struct coll_move_data d = coll_move_sent(t, a, to);
-    return to != t->rank && coll_move_is_small(t, a->kind, coll_move_nbytes(d))
+    return to != t->rank && coll_move_is_small(t->node, a->kind, coll_move_nbytes(d))
                ? (struct coll_move_data){ 0 }
                : d;
 }
@@ -113,7 +113,7 @@ struct coll_move_data coll_move_out(const struct coll_team *t, const struct coll
 struct coll_move_data coll_move_in(const struct coll_team *t, const struct coll_args *a, int from)
 {
     struct coll_move_data d = coll_move_received(t, a, from);
-    return from != t->rank && coll_move_is_small(t, a->kind, coll_move_nbytes(d))
+    return from != t->rank && coll_move_is_small(t->node, a->kind, coll_move_nbytes(d))
                ? (struct coll_move_data){ 0 }
                : d;
 }

@@ -3,28 +3,7 @@
  * move.c says why. */
 #include "coll/node/move.h"
 
-int coll_move_small_cols(enum coll_kind k, int size)
-{
-    switch (k) {
-    case COLL_GATHERV:
-    case COLL_ALLGATHERV:
-        return 1;
-    case COLL_SCATTERV:
-    case COLL_ALLTOALLV:
-    case COLL_ALLTOALLW:
-        return size - 1;
-    default:
-        return 0;
-    }
-}
-
-static int64_t cell_part(int cols) { return (COLL_NODE_CELL / cols) & ~(RT_CACHE_LINE - 1); }
-
-bool coll_move_is_small(const struct coll_team *t, enum coll_kind k, int64_t len)
-{
-    int cols = coll_move_small_cols(k, t->size);
-    return cols > 0 && len <= cell_part(cols);
-}
+#include "runtime/base/copy.h"
 
 static struct coll_node_line *line_of(const struct coll_node *n, uint64_t e, int rank)
 {
@@ -35,16 +14,33 @@ static struct coll_node_line *line_of(const struct coll_node *n, uint64_t e, int
 static char *small_place(const struct coll_node *n, enum coll_kind k, uint64_t e, int from, int to,
                          int64_t len)
 {
-    int cols = coll_move_small_cols(k, n->team->size), col = cols == 1 ? 0 : to - (to > from);
-    if (len <= COLL_NODE_LINE / cols)
-        return line_of(n, e, from)->data + col * (COLL_NODE_LINE / cols);
+    bool one = coll_move_one_block(k);
+    int64_t part = one ? COLL_NODE_LINE : n->line_part, col = one ? 0 : to - (to > from);
+    if (len <= part)
+        return line_of(n, e, from)->data + col * part;
     return n->cells + ((size_t)from * COLL_NODE_SLOTS + e % COLL_NODE_SLOTS) * COLL_NODE_CELL +
-           col * cell_part(cols);
+           col * n->cell_part;
 }
 
 static bool may_write(const struct coll_args *a, int rank)
 {
     return a->kind == COLL_GATHERV ? rank != a->root : a->kind != COLL_SCATTERV || rank == a->root;
+}
+
+static void small_in(struct coll_move_data d, int64_t len, char *to)
+{
+    if (d.l->contig && len <= 64)
+        rt_copy_small(to, d.at, (size_t)len);
+    else
+        coll_piece_in(d.at, d.n, d.l, (struct coll_piece){ 0, len }, to);
+}
+
+static void small_out(struct coll_move_data d, int64_t len, const char *from)
+{
+    if (d.l->contig && len <= 64)
+        rt_copy_small(d.at, from, (size_t)len);
+    else
+        coll_piece_out(d.at, d.n, d.l, (struct coll_piece){ 0, len }, from);
 }
 
 /* Writes this rank's small blocks; false: not yet.  The epoch is stored even where there are none,
@@ -63,11 +59,11 @@ static bool tell_small(struct coll_node *n, const struct coll_args *a, uint64_t 
         struct coll_move_data d = to == t->rank ? (struct coll_move_data){ 0 }
                                                 : coll_move_sent(t, a, to);
         int64_t len = coll_move_nbytes(d);
-        if (len > 0 && coll_move_is_small(t, a->kind, len))
-            coll_piece_in(d.at, d.n, d.l, (struct coll_piece){ 0, len },
-                          small_place(n, a->kind, e, t->rank, to, len));
-        n->plan.large = n->plan.large || (len > 0 && !coll_move_is_small(t, a->kind, len));
-        if (to != t->rank && (a->kind == COLL_GATHERV || a->kind == COLL_ALLGATHERV))
+        if (len > 0 && coll_move_is_small(n, a->kind, len))
+            small_in(d, len, small_place(n, a->kind, e, t->rank, to, len));
+        else if (len > 0)
+            n->plan.large = true;
+        if (to != t->rank && coll_move_one_block(a->kind))
             break; /* one block, whoever reads it */
     }
     uint64_t epoch = rt_unlikely(n->gives_void) ? e | COLL_NODE_VOID : e;
@@ -88,7 +84,7 @@ static bool read_small(struct coll_node *n, const struct coll_args *a, uint64_t 
         int64_t len = coll_move_nbytes(d);
         if (len <= 0)
             continue;
-        if (!coll_move_is_small(t, a->kind, len)) {
+        if (!coll_move_is_small(n, a->kind, len)) {
             n->plan.large = true;
             continue;
         }
@@ -96,8 +92,7 @@ static bool read_small(struct coll_node *n, const struct coll_args *a, uint64_t 
         if (epoch != e && !coll_node_has_told(epoch, e, &n->lost))
             return false;
         n->plan.heard++;
-        coll_piece_out(d.at, d.n, d.l, (struct coll_piece){ 0, len },
-                       small_place(n, a->kind, e, from, t->rank, len));
+        small_out(d, len, small_place(n, a->kind, e, from, t->rank, len));
     }
     return true;
 }

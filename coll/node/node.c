@@ -68,6 +68,9 @@ int coll_team_attach(struct coll_team *whole, size_t off)
     n->prog = (struct coll_node_prog *)(p + sizeof *n->head);
     n->lines = (struct coll_node_line *)(n->prog + t->size);
     n->half_len = coll_node_half_len(t->size);
+    int readers = t->size > 1 ? t->size - 1 : 1;
+    n->line_part = COLL_NODE_LINE / readers;
+    n->cell_part = COLL_NODE_CELL / readers & ~(RT_CACHE_LINE - 1);
     t->node = n;
     rt_store_release(&n->prog[t->rank].probe, (uint64_t)(uintptr_t)&coll_node_magic);
     return 0;
@@ -130,11 +133,6 @@ uint64_t coll_node_begin(struct coll_node *n, struct coll_task *k)
     return n->started;
 }
 
-bool coll_node_my_turn(const struct coll_node *n, const struct coll_task *k)
-{
-    return n->turn + 1 == (uint64_t)(uintptr_t)k->state;
-}
-
 bool coll_node_finished(struct coll_node *n, uint64_t epoch)
 {
     if (n->seen >= epoch)
@@ -147,14 +145,6 @@ bool coll_node_finished(struct coll_node *n, uint64_t epoch)
     }
     n->seen = least >> COLL_NODE_STEP_BITS;
     return n->seen >= epoch;
-}
-
-bool coll_node_has_told(uint64_t epoch, uint64_t e, int *lost)
-{
-    uint64_t number = epoch & ~COLL_NODE_VOID;
-    if (number == e && epoch != e)
-        *lost = *lost ? *lost : -RT_EREMOTE;
-    return number >= e;
 }
 
 void coll_node_wake(struct coll_node *n)

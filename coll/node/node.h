@@ -46,6 +46,7 @@
 
 #include "coll/coll.h"
 #include "runtime/base/atomic.h"
+#include "runtime/base/err.h"
 
 #define COLL_NODE_SLOTS 4   /* calls a root may run ahead before it looks at the others' progress */
 #define COLL_NODE_LINE 56   /* payload of a line */
@@ -141,6 +142,9 @@ struct coll_node { /* this rank's view; private memory */
     int way;           /* of this call */
     bool one_half;     /* this call uses the half it begins with only */
     uint64_t ring_pos; /* bytes that have passed through the rings, the same on all ranks */
+    /* Bytes of a line and of a cell for each reader, where the size - 1 readers share them. */
+    int64_t line_part, cell_part;
+    int64_t bytes;       /* of node_flat: what the ranks contribute to the call at `turn` + 1 */
     int64_t step;        /* of the call at `turn` + 1: where its step function stands */
     int next;            /* first rank not yet heard from in this step */
 };
@@ -154,7 +158,10 @@ bool coll_node_block_fits(const struct coll_team *t, const struct coll_args *a);
 
 /* Shared by the files of coll/node. */
 uint64_t coll_node_begin(struct coll_node *n, struct coll_task *k); /* numbers the call */
-bool coll_node_my_turn(const struct coll_node *n, const struct coll_task *k);
+static inline bool coll_node_my_turn(const struct coll_node *n, const struct coll_task *k)
+{
+    return n->turn + 1 == (uint64_t)(uintptr_t)k->state;
+}
 bool coll_node_finished(struct coll_node *n, uint64_t epoch); /* by all ranks; refreshes `seen` */
 void coll_node_wake(struct coll_node *n);
 void coll_node_publish(struct coll_node *n, uint64_t epoch, int64_t steps);
@@ -174,8 +181,14 @@ static inline bool coll_node_at(const struct coll_node *n, int rank, uint64_t e,
     /* pairs with the release in coll_node_publish() */
     return rt_load_acquire(&n->prog[rank].word) >= want;
 }
-/* Whether a line's epoch is that of call e, or of a later one; *lost: what it tells is void. */
-bool coll_node_has_told(uint64_t epoch, uint64_t e, int *lost);
+/* Whether a line's epoch is that of call e, or of a later one; *lost: the line's data are void. */
+static inline bool coll_node_has_told(uint64_t epoch, uint64_t e, int *lost)
+{
+    uint64_t number = epoch & ~COLL_NODE_VOID;
+    if (rt_unlikely(number == e && epoch != e && !*lost))
+        *lost = -RT_EREMOTE;
+    return number >= e;
+}
 /* That this rank's blocks of call e are void: before its first word for it, when it may write into
  * the half. */
 static inline void coll_node_say_void(struct coll_node *n, uint64_t e)
