@@ -8,6 +8,9 @@
 #define PIECE (16u << 10)
 /* Those of a reduction that may come from another process's memory, a system call each. */
 #define PIECE_REDUCE (128u << 10)
+/* Consecutive pieces and calls go through this much of each half in turn: lines that a reader still
+ * has in its private cache cost the writer an invalidation each (ring.c). */
+#define CYCLE (512 << 10)
 /* Shorter pieces are not worth their steps. */
 #define PIECE_MIN 1024
 /* Shorter blocks are always copied through shared memory.  Many to many, shared memory has the
@@ -153,6 +156,8 @@ void coll_move_plan(struct coll_node *n, const struct coll_args *a)
                          ? PIECE_REDUCE
                          : PIECE;
     p->piece = n->crowded || piece < wanted ? piece : wanted;
+    p->rows = sh.rows + sh.spare;
+    p->places = coll_move_most(1, CYCLE / (p->rows * p->cols * p->piece));
     for (int i = 0; i < t->size; i++) {
         int64_t out = coll_pieces(coll_move_nbytes(coll_move_out(t, a, i)), p->piece),
                 in = coll_pieces(coll_move_nbytes(coll_move_in(t, a, i)), p->piece);
@@ -180,7 +185,8 @@ char *coll_move_stage(const struct coll_node *n, int from, int to, int64_t i)
 {
     const struct coll_node_plan *p = &n->plan;
     int64_t row = p->one_writer ? 0 : from, col = p->cols > 1 ? to : 0;
-    return coll_node_half(n, i) + (row * p->cols + col) * p->piece;
+    int64_t place = ((int64_t)n->turn + i / 2) % p->places;
+    return coll_node_half(n, i) + ((place * p->rows + row) * p->cols + col) * p->piece;
 }
 
 char *coll_move_spare(const struct coll_node *n, enum coll_kind k, int64_t i)

@@ -92,6 +92,8 @@ struct coll_node_pace {
 struct coll_node_plan {
     int64_t piece;   /* bytes of a piece of one block */
     int cols;        /* blocks a writer has: one, or one for each rank */
+    int rows;        /* of a piece in a half, those for results included */
+    int64_t places;  /* for a piece of all ranks in a half; used in turn */
     int reader;      /* one of those for whom this rank has a block */
     bool one_writer; /* only the root writes */
     int64_t pieces;  /* of the whole call; -1 where not all ranks know */
