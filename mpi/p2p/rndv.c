@@ -364,6 +364,13 @@ int wm_rndv_pull(struct wm_preq *q, const void *key)
     return err;
 }
 
+/* Whether the oldest transfer with the peer is a send.  Then both processes copy anyway, and a
+ * message in two shares costs one more system call and the handshake of a put. */
+static bool sends_to(const struct wm_peer *p)
+{
+    return rt_container(p->rndv.next, struct wm_preq, link)->kind == WM_PREQ_SEND;
+}
+
 /* How much of the message the receiver reads itself, in the proportion of the transport's rates. */
 static int64_t get_share(struct wm_preq *q, bool has_key)
 {
@@ -378,7 +385,7 @@ static int64_t get_share(struct wm_preq *q, bool has_key)
     if (wm_rndv_put_wins(q))
         return 0;
     if (!c->put_mb_per_s || (c->flags & BTL_WHOLE) || !q->peer->get_ok ||
-        q->moved_len < 2 * SPLIT_ALIGN)
+        q->moved_len < 2 * SPLIT_ALIGN || sends_to(q->peer))
         return q->moved_len;
     double share = (double)c->get_mb_per_s / ((double)c->get_mb_per_s + c->put_mb_per_s);
     return (int64_t)((double)q->moved_len * share) & ~(int64_t)(SPLIT_ALIGN - 1);
