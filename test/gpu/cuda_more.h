@@ -60,6 +60,13 @@ enum fake_thing {
 typedef int fake_cuda_alive_fn(enum fake_thing what);
 /* How often this process has called cuStreamSynchronize. */
 typedef int fake_cuda_nwaits_fn(void);
+/* An application's kernel on the stream, of one that is made with normal priority: it ends at the
+ * next release, or after max_ms. */
+typedef cu_result fake_cuda_hold_fn(cu_stream s, unsigned max_ms);
+typedef void fake_cuda_release_fn(void);
+/* How many calls of this process have waited until the device was idle while work of the
+ * application was under way: on streams of normal priority, which the library has none of. */
+typedef int fake_cuda_nstalls_fn(void);
 /* The most bytes of host memory that were pinned at a time since the last call. */
 typedef size_t fake_cuda_pinned_fn(void);
 /* More rules as in FAKE_CUDA_FAIL; while nothing is under way. */

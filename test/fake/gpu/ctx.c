@@ -44,12 +44,25 @@ int fake_enter_ctx(const char *symbol, cu_ctx *c)
     return err;
 }
 
+static _Atomic int nstalls;
+
+int fake_cuda_nstalls(void) { return nstalls; }
+
+static bool application_is_busy(cu_ctx c)
+{
+    for (cu_stream s = c->streams; s; s = s->next)
+        if (!s->urgent && s->completed < s->submitted)
+            return true;
+    return false;
+}
+
 int fake_ctx_wait(cu_ctx c)
 {
     cu_stream s;
 
     pthread_mutex_lock(&fake.lock);
     s = c->streams;
+    nstalls += application_is_busy(c);
     pthread_mutex_unlock(&fake.lock);
     for (; s; s = s->next) /* only ever grows at its head */
         fake_stream_wait(s, UINT64_MAX);

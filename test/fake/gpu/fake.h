@@ -30,6 +30,9 @@ CU_MORE_FUNCTIONS(FAKE_DECLARE)
 
 __attribute__((visibility("default"))) fake_cuda_alive_fn fake_cuda_alive;
 __attribute__((visibility("default"))) fake_cuda_nwaits_fn fake_cuda_nwaits;
+__attribute__((visibility("default"))) fake_cuda_hold_fn fake_cuda_hold;
+__attribute__((visibility("default"))) fake_cuda_release_fn fake_cuda_release;
+__attribute__((visibility("default"))) fake_cuda_nstalls_fn fake_cuda_nstalls;
 __attribute__((visibility("default"))) fake_cuda_pinned_fn fake_cuda_pinned;
 __attribute__((visibility("default"))) fake_cuda_fail_fn fake_cuda_fail;
 __attribute__((visibility("default"))) fake_cuda_seen_fn fake_cuda_seen;
@@ -169,7 +172,7 @@ int fake_ordinal(int dev); /* of a device of the machine, or -1 */
 
 /* ctx.c */
 int fake_ctx_check(cu_ctx c);
-int fake_ctx_wait(cu_ctx c); /* all streams */
+int fake_ctx_wait(cu_ctx c); /* all streams; a stall while the application's are busy */
 
 /* space.c: addresses, memory, the table.  Under fake.lock, but for fake_pin/unpin. */
 uint64_t fake_va_take(size_t len);

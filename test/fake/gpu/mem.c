@@ -195,12 +195,14 @@ void fake_ctx_free_all(cu_ctx c)
     }
 }
 
-/* The allocation that starts at p, after the work of its context has ended. */
+/* The allocation that starts at p, after the work of its context has ended; memory of pools is
+ * freed without waiting, as the driver's manual says. */
 static int free_at(const char *symbol, uint64_t p, uint32_t kinds)
 {
     struct fake_mem *m;
     cu_ctx c;
     int err = fake_enter_ctx(symbol, &c);
+    bool waits;
 
     if (err || !p)
         return err;
@@ -209,8 +211,10 @@ static int free_at(const char *symbol, uint64_t p, uint32_t kinds)
     m = fake_mem_find(p);
     if (m && m->ctx)
         c = m->ctx;
+    waits = !m || (m->kind != FAKE_POOL && m->kind != FAKE_POOL_IMPORT);
     pthread_mutex_unlock(&fake.lock);
-    fake_ctx_wait(c);
+    if (waits)
+        fake_ctx_wait(c);
     pthread_mutex_lock(&fake.lock);
     m = fake_mem_find(p);
     if (!m || m->base != p || !(kinds & 1u << m->kind))

@@ -334,6 +334,33 @@ static int run_nothing(struct fake_op *op)
     return 0;
 }
 
+/* ---- an application's kernel ---- */
+
+static _Atomic uint32_t nreleases;
+
+static int run_hold(struct fake_op *op)
+{
+    for (unsigned us = 0; us / 1000 < op->len && nreleases == op->value; us += 200)
+        fake_nap_us(200);
+    return 0;
+}
+
+cu_result fake_cuda_hold(cu_stream s, unsigned max_ms)
+{
+    struct fake_op *op = fake_op_make(run_hold, 0);
+    int err = enter_stream("fake_cuda_hold", &s);
+
+    if (err || !op) {
+        free(op);
+        return err ? err : CU_ERROR_OUT_OF_MEMORY;
+    }
+    op->value = nreleases;
+    op->len = max_ms;
+    return fake_submit(s, op);
+}
+
+void fake_cuda_release(void) { nreleases++; }
+
 cu_result cuStreamWaitEvent(cu_stream s, cu_event e, unsigned flags)
 {
     int err = enter_stream("cuStreamWaitEvent", &s);
