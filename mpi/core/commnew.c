@@ -15,6 +15,7 @@
 #include "mpi/core/session.h"
 #include "mpi/p2p/domain.h"
 #include "mpi/topo/topo.h"
+#include "runtime/gpu/gpu.h"
 #include <stdlib.h>
 
 /* Gives the ids of an agreement back that this process has no use for. */
@@ -31,6 +32,9 @@ int wm_comm_make(struct wm_comm *parent, struct wm_group *group, struct wm_group
 {
     struct wm_comm *c, *local = NULL;
     int err = MPI_SUCCESS;
+    rt_lock(&parent->dom->lock);
+    rt_gpu_prepare();
+    rt_unlock(&parent->dom->lock);
     if (remote) {
         err = wm_comm_create_local(group, ctx[1], parent->dom, &local);
         if (!err) {

@@ -137,6 +137,7 @@ static int build(void)
     rt_log_identify(rt_boot.host, rt_boot.rank);
     rt_idle_configure(rt_boot.local_size, rt_boot.ncpus);
     rt_gpu_init();
+    rt_gpu_prepare();
     err = rt_node_open(btl_node_pair_nbytes());
     if (err) {
         err = wm_err_rt(err, "opening the memory shared by the processes of host %s", rt_boot.host);
@@ -170,6 +171,7 @@ static int resume(void)
     }
     rt_node_rejoin();
     rt_gpu_init();
+    rt_gpu_prepare();
     return MPI_SUCCESS;
 }
 

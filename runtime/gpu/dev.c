@@ -101,37 +101,58 @@ void rt_gpu_leave(int in)
 
 /* ---- what waits for the device ---- */
 
-void rt_gpu_put_off(struct rt_gpu *g, struct rt_gpu_late *l, void (*fn)(struct rt_gpu_late *l))
+/* Deferred calls hold at most this part of the device's memory. */
+#define DEFERRED_PART 16
+
+void rt_gpu_undefer(struct rt_gpu *g, struct rt_gpu_deferred *d)
 {
-    l->fn = fn;
-    rt_list_append(&g->late, &l->link);
+    rt_list_del(&d->link);
+    g->deferred_nbytes -= d->nbytes;
 }
 
-void rt_gpu_take_back(struct rt_gpu_late *l) { rt_list_del(&l->link); }
+static uint64_t nrun; /* deferred calls that have been made */
 
-/* A function may put something off again: that is done, too. */
-static bool do_late(struct rt_gpu *g)
+/* A call may defer something again: that is done, too. */
+static void run_deferred(struct rt_gpu *g)
 {
-    bool any = false;
-    for (; !rt_list_empty(&g->late); any = true) {
-        struct rt_gpu_late *l = rt_container(g->late.next, struct rt_gpu_late, link);
-        rt_list_del(&l->link);
-        l->fn(l);
-    }
-    return any;
-}
-
-bool rt_gpu_relieve(struct rt_gpu *g)
-{
-    if (rt_list_empty(&g->late))
-        return false;
+    if (rt_list_empty(&g->deferred))
+        return;
     int in = rt_gpu_enter(g);
     if (in < 0 && !g->lost)
+        return;
+    while (!rt_list_empty(&g->deferred)) {
+        struct rt_gpu_deferred *d = rt_container(g->deferred.next, struct rt_gpu_deferred, link);
+        rt_gpu_undefer(g, d);
+        d->fn(d);
+        nrun++;
+    }
+    rt_gpu_leave(in);
+}
+
+void rt_gpu_defer(struct rt_gpu *g, struct rt_gpu_deferred *d, size_t nbytes,
+                  void (*fn)(struct rt_gpu_deferred *d))
+{
+    d->fn = fn;
+    d->nbytes = nbytes;
+    rt_list_append(&g->deferred, &d->link);
+    g->deferred_nbytes += nbytes;
+    bool full = g->deferred_nbytes > g->info.mem_nbytes / DEFERRED_PART;
+    if (g->lost || (full && !rt_gpu_must_not_wait()))
+        run_deferred(g);
+}
+
+bool rt_gpu_run_deferred(void)
+{
+    uint64_t was = nrun;
+    struct rt_list *l;
+    if (rt_gpu_must_not_wait())
         return false;
-    bool any = do_late(g);
-    if (in >= 0)
-        rt_gpu_leave(in);
-    return any;
+    rt_list_each(l, &all) {
+        struct rt_gpu *g = rt_container(l, struct rt_gpu, link);
+        rt_gpu_stage_release(g);
+        run_deferred(g);
+    }
+    return nrun != was;
 }
 
 /* ---- devices ---- */
@@ -250,7 +271,7 @@ static void empty(struct rt_gpu *g)
     int in = still_there(g) ? rt_gpu_enter(g) : -RT_EGPU;
     g->lost = in < 0;
     rt_gpu_move_fini(g);
-    do_late(g);
+    run_deferred(g);
     rt_gpu_ipc_fini(g);
     rt_gpu_images_unload(g);
     rt_gpu_stage_fini(g);
@@ -280,7 +301,7 @@ static int make(cu_ctx ctx, int ordinal, struct rt_gpu **out)
     }
     g->ctx = ctx;
     g->looked = rt_gpu_clock();
-    rt_list_init(&g->late);
+    rt_list_init(&g->deferred);
     rt_gpu_stage_init(g);
     int in = rt_gpu_enter(g);
     int err = in < 0 ? in : fill(g, ordinal);
@@ -394,6 +415,17 @@ static bool has_device_file(void)
 bool rt_gpu_possible(void)
 {
     return cfg.gpu == CFG_GPU_ON || (cfg.gpu != CFG_GPU_OFF && has_device_file());
+}
+
+void rt_gpu_prepare(void)
+{
+    struct rt_gpu *g;
+    cu_ctx c = NULL;
+    cu_device d;
+    if (!rt_gpu_watch || rt_cuda_find(false) != RT_CUDA_READY)
+        return;
+    if (rt_cuda.ctx_get_current(&c) == CU_OK && c && rt_cuda.ctx_get_device(&d) == CU_OK)
+        (void)rt_gpu_of(c, d, &g); /* a message that wants it tries again and answers the error */
 }
 
 void rt_gpu_init(void)

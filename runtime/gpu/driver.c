@@ -6,7 +6,8 @@
  *
  * The driver's own functions are known to this file alone.  What the rest of the library calls by
  * the same names are those of class FREE themselves, and for the others functions of this file that
- * put the thread into the relaxed capture mode for the length of the call (9 ns each way, H200). */
+ * put the thread into the relaxed capture mode for the length of the call (9 ns each way, H200).
+ * They repeat a call for which there was no memory when deferred calls have freed some. */
 #include "runtime/gpu/gpu_int.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -48,6 +49,8 @@ void rt_gpu_capture_restore(int was)
     { \
         int was = rt_gpu_capture_relax(); \
         cu_result r = own.field args; \
+        if (rt_unlikely(r == CU_ERROR_OUT_OF_MEMORY) && rt_gpu_run_deferred()) \
+            r = own.field args; \
         rt_gpu_capture_restore(was); \
         return r; \
     }

@@ -149,8 +149,9 @@ struct cu_kernel_node { /* a launch as a node of a graph */
  *            thread, one in thread-local mode to its own, unless the thread has relaxed its mode;
  *   WAITS    waits until the device is idle, the application's kernels included, and holds locks of
  *            the driver meanwhile, so that another thread of this process cannot copy either.
- *            Not to be called inside a message: rt_gpu_put_off() (gpu_int.h) is for that.
- *            ipc.c and stage.c still call it there unless rt_gpu_must_not_wait(). */
+ *            Not to be called inside a message: rt_gpu_defer() (gpu_int.h) is for that.
+ * Two calls wait in some cases only: mem_free does not for memory of a pool, and what func_load
+ * would wait for has been loaded with its module, where loading is not lazy. */
 #define CU_LIST(X, CU, OPT) \
     X(CU, FREE, init, cuInit, (unsigned flags), (flags)) \
     X(CU, FREE, driver_get_version, cuDriverGetVersion, (int *version), (version)) \
@@ -228,7 +229,7 @@ struct cu_kernel_node { /* a launch as a node of a graph */
     X(CU, WAITS, module_unload, cuModuleUnload, (cu_module m), (m)) \
     X(CU, GUARDED, module_get_function, cuModuleGetFunction, \
       (cu_function *f, cu_module m, const char *name), (f, m, name)) \
-    X(OPT, GUARDED, func_load, cuFuncLoad, (cu_function f), (f)) \
+    X(OPT, WAITS, func_load, cuFuncLoad, (cu_function f), (f)) \
     X(CU, FREE, launch_kernel, cuLaunchKernel, \
       (cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
        unsigned bz, unsigned shared_nbytes, cu_stream s, void **params, void **extra), \
@@ -286,7 +287,7 @@ struct cu_kernel_node { /* a launch as a node of a graph */
       (cu_pool *pool, const struct cu_pool_props *props), (pool, props)) \
     X(OPT, GUARDED, mem_alloc_from_pool_async, cuMemAllocFromPoolAsync, \
       (cu_ptr *p, size_t nbytes, cu_pool pool, cu_stream s), (p, nbytes, pool, s)) \
-    X(OPT, WAITS, mem_pool_destroy, cuMemPoolDestroy, (cu_pool pool), (pool)) \
+    X(OPT, GUARDED, mem_pool_destroy, cuMemPoolDestroy, (cu_pool pool), (pool)) \
     X(OPT, GUARDED, mem_get_handle_for_address_range, cuMemGetHandleForAddressRange, \
       (void *handle, cu_ptr p, size_t nbytes, int type, unsigned long long flags), \
       (handle, p, nbytes, type, flags)) \

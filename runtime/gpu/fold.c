@@ -92,7 +92,7 @@ bool rt_gpu_can_fold(struct rt_gpu *g, unsigned type, unsigned code)
         !(codes_of[types[type].family] & 1u << code) || g->lost)
         return false;
     struct rt_gpu_fold_args a = { .type = (uint8_t)type, .code = (uint8_t)code, .nsrc = 2 };
-    return rt_gpu_images_have(g, simplify(&a));
+    return g->fn[simplify(&a)] != NULL;
 }
 
 /* ---- how it is cut ---- */
@@ -190,7 +190,6 @@ static struct move_fold plan(struct rt_gpu *g, const struct rt_gpu_fold *f, enum
         p.args.dst[i] = (uintptr_t)f->dst[i];
     p.args.unit = unit_of(&p.args);
     p.grid = cut(&p.args, most_blocks(g, link));
-    rt_gpu_images_have(g, p.k); /* or the launch says that there is none */
     return p;
 }
 

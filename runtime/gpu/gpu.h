@@ -104,6 +104,10 @@ bool rt_gpu_lies_on(const struct rt_gpu *g, const struct rt_gpu_ptr *p);
 /* What the settings and the machine say: rt_gpu_init() would set rt_gpu_watch.  Any thread. */
 bool rt_gpu_possible(void);
 void rt_gpu_init(void); /* decides rt_gpu_watch; costs an access(2) */
+/* When something is set up that messages may use later: gets the context ready that the calling
+ * thread has current, if there is one, because that takes long and waits for the device (streams,
+ * kernels).  A context that no such call has seen is got ready by the first message in it. */
+void rt_gpu_prepare(void);
 /* Waits for what is under way and gives everything back; tolerates that the application has
  * already destroyed its contexts. */
 void rt_gpu_fini(void);
@@ -187,22 +191,20 @@ enum rt_gpu_kernel {
     RT_GPU_FOLD_8,    /* of 8 bytes */
     RT_GPU_FOLD_F16,
     RT_GPU_FOLD_BF16,
-    RT_GPU_FOLD_1, /* fold_rare.cu, loaded when first asked for: integers of 1 byte, */
+    RT_GPU_FOLD_1, /* fold_rare.cu: integers of 1 byte, */
     RT_GPU_FOLD_2, /* of 2 bytes, */
     RT_GPU_FOLD_WIDE8, /* products of complex numbers, and pairs */
     RT_GPU_FOLD_WIDE16,
-    RT_GPU_KERNELS,
-    RT_GPU_KERNELS_LATER = RT_GPU_FOLD_1 /* from here on */
+    RT_GPU_KERNELS
 };
 bool rt_gpu_has_kernels(struct rt_gpu *g); /* built with nvcc and loaded on this device */
 void rt_gpu_launch(struct rt_gpu *g, enum rt_gpu_kernel k, unsigned grid, unsigned block,
                    const void *params, size_t nbytes, struct rt_gpu_op *op);
 
 /* Set by who puts work on the application's streams: whether some of it may wait for another
- * process now.  Then nothing is done that waits for the device to be idle, which might be waiting
- * for what this process's host does next: freeing memory (but VMM and pools), closing mappings,
- * loading kernels (H200, driver 580; taking memory and mapping it do not wait).  What is given back
- * is kept until later. */
+ * process now.  Then nothing at all is done that waits for the device to be idle, which might be
+ * waiting for what this process's host does next; deferred calls (gpu_int.h) stay deferred even
+ * when memory runs out. */
 extern bool (*rt_gpu_awaits)(void);
 
 extern int rt_gpu_nactive; /* operations under way: their waiters must not sleep */

@@ -62,10 +62,10 @@ struct rt_gpu {
     struct move_state *move;           /* copy.c's; NULL before rt_gpu_move_init() */
     cu_module module[RT_GPU_MODULES];  /* images.c's; NULL without kernels */
     cu_function fn[RT_GPU_KERNELS];
-    bool asked_later;                  /* for those from RT_GPU_KERNELS_LATER on */
 
     struct rt_gpu_pool host, dev;      /* stage.c's; host memory dies with its context, too */
-    struct rt_list late;               /* rt_gpu_put_off() */
+    struct rt_list deferred;           /* rt_gpu_defer(), */
+    size_t deferred_nbytes;            /* and what they hold */
 };
 
 /* The struct rt_gpu of a context, or, with ctx NULL, of the device's primary context, which is
@@ -73,30 +73,39 @@ struct rt_gpu {
 int rt_gpu_of(cu_ctx ctx, int ordinal, struct rt_gpu **out);
 
 /* Calls of class WAITS (driver.h) wait for the application's kernels, which may wait for what this
- * process does next; so none is made inside a message.  What would make one is put off: it embeds a
- * struct rt_gpu_late, and fn(l) is called once, later, when waiting is all right: from
- * rt_gpu_fini(), or from rt_gpu_relieve(), which is for who has been answered
- * CU_ERROR_OUT_OF_MEMORY and tries again after it: waiting is better than failing.
+ * process does next; so none is made inside a message.  What would make such a call embeds a struct
+ * rt_gpu_deferred; fn(d) is called once, later:
+ *   - from rt_gpu_fini();
+ *   - when the driver has answered CU_ERROR_OUT_OF_MEMORY: driver.c calls rt_gpu_run_deferred() and
+ *     repeats the call, because waiting is better than failing;
+ *   - when what is deferred holds more than 1/16 of the device's memory: memory that nobody uses is
+ *     missing elsewhere, in the process that has freed it most of all.  Then all deferred calls are
+ *     made, so that there is one wait for many.
+ * The last two not while rt_gpu_must_not_wait().  rt_gpu_undefer(): d is in use again.
  *
- * fn is called with g's context current; with g->lost without, and then it makes no call of the
- * driver.  rt_gpu_take_back(): l is wanted again, and is as if it had never been put off.
+ * fn is called with g's context current; with g->lost without, at once, and then it makes no call
+ * of the driver.
  *
- * Why not sooner: the driver cannot be asked whether the device is idle.  A query of the default
- * stream does not see non-blocking streams, and cuCtxRecordEvent, which does, spoils every capture
- * that is under way in the context, whatever the thread's mode (measured: H200, driver 580).  A
+ * Why not when the device is idle: the driver cannot be asked.  A query of the default stream
+ * does not see non-blocking streams, and cuCtxRecordEvent, which does, spoils every capture that
+ * is under way in the context, whatever the thread's mode (measured: H200, driver 580).  A
  * thread of its own does not help: while such a call waits, copies of other threads wait for it.
  *
- * What does not wait (measured) needs none of this: unmapping and releasing VMM memory, destroying
- * streams, events and graphs, opening handles, registering and allocating memory. */
-struct rt_gpu_late {
+ * What does not wait needs none of this: unmapping and releasing VMM memory, destroying streams,
+ * events and graphs, opening handles, registering and allocating memory (measured), freeing memory
+ * of a pool and destroying an imported pool (the driver's manual). */
+struct rt_gpu_deferred {
     struct rt_list link;
-    void (*fn)(struct rt_gpu_late *l);
+    size_t nbytes; /* of memory, anywhere, that is free after fn() */
+    void (*fn)(struct rt_gpu_deferred *d);
 };
-void rt_gpu_put_off(struct rt_gpu *g, struct rt_gpu_late *l, void (*fn)(struct rt_gpu_late *l));
-void rt_gpu_take_back(struct rt_gpu_late *l);
-bool rt_gpu_relieve(struct rt_gpu *g); /* whether anything was done */
+void rt_gpu_defer(struct rt_gpu *g, struct rt_gpu_deferred *d, size_t nbytes,
+                  void (*fn)(struct rt_gpu_deferred *d));
+void rt_gpu_undefer(struct rt_gpu *g, struct rt_gpu_deferred *d);
+/* Of all contexts, with what staging keeps for later: whether anything was done. */
+bool rt_gpu_run_deferred(void);
 
-/* Whether calls that wait for the device must be put off. */
+/* Whether a wait for the device could be for ever: the application's stream waits for a peer. */
 static inline bool rt_gpu_must_not_wait(void) { return rt_gpu_awaits && rt_gpu_awaits(); }
 
 /* Makes g's context current when it is not.  Hand the answer to rt_gpu_leave(), on this thread:
@@ -122,19 +131,18 @@ bool rt_gpu_check_lost(struct rt_gpu *g, cu_result r);
  * no call of the driver.  Tolerates g->move NULL. */
 int rt_gpu_move_init(struct rt_gpu *g);
 void rt_gpu_move_fini(struct rt_gpu *g);
-/* images.c.  load: g's context is current; loads all modules and finds all functions at once, but
- * for the kernels from RT_GPU_KERNELS_LATER on, which `have` loads when one is first asked for.
- * Without kernels (not built, or no image for this device) it says so once with log_info, leaves
+/* images.c.  load: g's context is current; loads all modules and finds all functions.  Without
+ * kernels (not built, or no image for this device) it says so once with log_info, leaves
  * g->module[0] NULL and answers 0.  unload: makes no call with g->lost. */
 int rt_gpu_images_load(struct rt_gpu *g);
 void rt_gpu_images_unload(struct rt_gpu *g);
-bool rt_gpu_images_have(struct rt_gpu *g, enum rt_gpu_kernel k);
 /* classify.c: forgets all that it has seen. */
 void rt_gpu_classify_init(void);
 /* ipc.c: unmaps what is left of other processes' memory; makes no call with g->lost. */
 void rt_gpu_ipc_fini(struct rt_gpu *g);
-/* stage.c. */
+/* stage.c.  release: defers the free of all that is idle. */
 void rt_gpu_stage_init(struct rt_gpu *g);
+void rt_gpu_stage_release(struct rt_gpu *g);
 void rt_gpu_stage_fini(struct rt_gpu *g);
 
 /* ---- driver.c ---- */

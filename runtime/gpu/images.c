@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The embedded kernels of one context: images are loaded and functions found when the context is
- * first used, because loading one while the lingering kernel runs would wait for it.  Only the
- * reductions that few programs ask for have an image that is loaded when one does.  A device that
- * no image fits is no error: copies then go by the copy engine.  Under the domain's lock, the
- * context current. */
+/* The embedded kernels of one context: all images are loaded and all functions found when the
+ * context is got ready (rt_gpu_prepare()), because loading waits for every kernel of the device,
+ * the application's and the lingering one.  A device that no image fits is no error: copies then
+ * go by the copy engine.  Under the domain's lock, the context current.  */
 #include "runtime/gpu/images.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -25,11 +24,10 @@ static const struct {
     [RT_GPU_FOLD_8] = { "fold", "weft_fold_8" },
     [RT_GPU_FOLD_F16] = { "fold", "weft_fold_f16" },
     [RT_GPU_FOLD_BF16] = { "fold", "weft_fold_bf16" },
-#define LATER_IMAGE "fold_rare"
-    [RT_GPU_FOLD_1] = { LATER_IMAGE, "weft_fold_1" },
-    [RT_GPU_FOLD_2] = { LATER_IMAGE, "weft_fold_2" },
-    [RT_GPU_FOLD_WIDE8] = { LATER_IMAGE, "weft_fold_wide8" },
-    [RT_GPU_FOLD_WIDE16] = { LATER_IMAGE, "weft_fold_wide16" },
+    [RT_GPU_FOLD_1] = { "fold_rare", "weft_fold_1" },
+    [RT_GPU_FOLD_2] = { "fold_rare", "weft_fold_2" },
+    [RT_GPU_FOLD_WIDE8] = { "fold_rare", "weft_fold_wide8" },
+    [RT_GPU_FOLD_WIDE16] = { "fold_rare", "weft_fold_wide16" },
 };
 
 /* Its place among the images, and its module's; -1: there is none. */
@@ -64,68 +62,36 @@ static cu_result load(struct rt_gpu *g, int i, const char **what)
     return r;
 }
 
-static cu_result find_all(struct rt_gpu *g, int from, int to, const char **what)
+static cu_result find_all(struct rt_gpu *g, const char **what)
 {
     cu_result r = CU_OK;
-    for (int k = from; k < to && r == CU_OK; k++) {
+    for (int k = 0; k < RT_GPU_KERNELS && r == CU_OK; k++) {
         *what = kernels[k].name;
         r = find(g, (enum rt_gpu_kernel)k);
     }
     return r;
 }
 
-static void say_no(struct rt_gpu *g, cu_result r, const char *what, const char *instead)
-{
-    const char *name = NULL;
-    rt_cuda.get_error_name(r, &name);
-    log_info(GPU, "no kernel for %s (%s: %s): %s", g->info.name, what,
-             name ? name : "unknown error", instead);
-}
-
 int rt_gpu_images_load(struct rt_gpu *g)
 {
     const struct rt_gpu_image *image = rt_gpu_images;
-    const char *what = "image";
+    const char *what = "image", *name = NULL;
     cu_result r = CU_OK;
     if (!image->name) {
         log_info(GPU, "built without nvcc: copies on %s go by the copy engine", g->info.name);
         return 0;
     }
     for (int i = 0; image[i].name && r == CU_OK; i++)
-        if (strcmp(image[i].name, LATER_IMAGE))
-            r = load(g, i, &what);
+        r = load(g, i, &what);
     if (r == CU_OK)
-        r = find_all(g, 0, RT_GPU_KERNELS_LATER, &what);
+        r = find_all(g, &what);
     if (r == CU_OK || rt_gpu_check_lost(g, r))
         return 0;
-    say_no(g, r, what, "copies go by the copy engine");
+    rt_cuda.get_error_name(r, &name);
+    log_info(GPU, "no kernel for %s (%s: %s): copies go by the copy engine", g->info.name, what,
+             name ? name : "unknown error");
     rt_gpu_images_unload(g);
     return 0;
-}
-
-static void load_later(struct rt_gpu *g)
-{
-    const char *what = LATER_IMAGE;
-    int i = image_at(LATER_IMAGE);
-
-    g->asked_later = true;
-    int in = i >= 0 ? rt_gpu_enter(g) : -RT_ENOENT;
-    if (in < 0)
-        return;
-    cu_result r = load(g, i, &what);
-    if (r == CU_OK)
-        r = find_all(g, RT_GPU_KERNELS_LATER, RT_GPU_KERNELS, &what);
-    if (r != CU_OK && !rt_gpu_check_lost(g, r))
-        say_no(g, r, what, "such reductions are done by the host");
-    rt_gpu_leave(in);
-}
-
-bool rt_gpu_images_have(struct rt_gpu *g, enum rt_gpu_kernel k)
-{
-    if (!g->fn[k] && k >= RT_GPU_KERNELS_LATER && g->module[0] && !g->asked_later && !g->lost &&
-        !rt_gpu_must_not_wait())
-        load_later(g);
-    return g->fn[k] != NULL;
 }
 
 void rt_gpu_images_unload(struct rt_gpu *g)
@@ -135,7 +101,6 @@ void rt_gpu_images_unload(struct rt_gpu *g)
             rt_cuda.module_unload(g->module[i]);
     memset(g->module, 0, sizeof g->module);
     memset(g->fn, 0, sizeof g->fn);
-    g->asked_later = false;
 }
 
 bool rt_gpu_has_kernels(struct rt_gpu *g)

@@ -38,8 +38,9 @@ struct shared_place { /* memory of such a pool, imported once */
 };
 
 struct rt_gpu_import {
-    struct rt_list link; /* of all, or of those that are late */
+    struct rt_list link; /* of all */
     struct rt_gpu *g;    /* NULL: its context has gone, and the mapping with it */
+    struct rt_gpu_deferred deferred;
     enum rt_gpu_share how;
     cu_ptr base;
     size_t len;
@@ -49,7 +50,6 @@ struct rt_gpu_import {
 
 static struct {
     struct rt_list imports, pools;                  /* next NULL until first used */
-    struct rt_list late;                            /* imports that nobody uses; unmapped later */
     uint64_t owner;                                 /* this process among all, for pool numbers */
     uint8_t uuid[DEVICES_MAX][16];                  /* of the devices that this process sees */
     int ndevices;                                   /* -1: not asked yet; see devices_look() */
@@ -64,7 +64,6 @@ static void lists_init(void)
         return;
     rt_list_init(&my.imports);
     rt_list_init(&my.pools);
-    rt_list_init(&my.late);
 }
 
 static bool vmm_works(void)
@@ -466,7 +465,7 @@ static int refused(struct rt_gpu *g, const struct rt_gpu_export *e, int err, cu_
     return unseen ? -RT_EUNREACH : err;
 }
 
-/* The driver waits here for work that uses the mapping, so this is no call for every message. */
+/* Of a legacy handle, waits for the device: rt_gpu_unimport() defers it. */
 static void unmap(struct rt_gpu_import *m)
 {
     cu_result r = CU_OK;
@@ -499,13 +498,9 @@ static void import_free(struct rt_gpu_import *m)
     free(m);
 }
 
-static void unmap_late(void)
+static void run_deferred(struct rt_gpu_deferred *d)
 {
-    struct rt_list *l, *next;
-    if (rt_list_empty(&my.late) || rt_gpu_must_not_wait())
-        return;
-    rt_list_each_safe (l, next, &my.late)
-        import_free(rt_container(l, struct rt_gpu_import, link));
+    import_free(rt_container(d, struct rt_gpu_import, deferred));
 }
 
 int rt_gpu_import(struct rt_gpu *g, const struct rt_gpu_export *e, int fd,
@@ -521,7 +516,6 @@ int rt_gpu_import(struct rt_gpu *g, const struct rt_gpu_export *e, int fd,
         return -RT_ENOMEM;
     *m = (struct rt_gpu_import){ .g = g, .how = e->how, .len = e->len };
     lists_init();
-    unmap_late();
     int in = rt_gpu_enter(g);
     if (in < 0) {
         free(m);
@@ -546,29 +540,25 @@ int rt_gpu_import(struct rt_gpu *g, const struct rt_gpu_export *e, int fd,
     return 0;
 }
 
-/* A handle that is opened again meanwhile has the same address; the driver counts. */
+/* The driver maps whole pages; these are the smallest (H200). */
+#define PAGE_NBYTES ((size_t)2 << 20)
+
+/* A handle that is opened again before the deferred close has the same address; the driver counts.
+ */
 void rt_gpu_unimport(struct rt_gpu_import *m)
 {
-    bool waits = m->how == RT_GPU_SHARE_LEGACY && rt_gpu_import_alive(m);
-    if (waits && rt_gpu_must_not_wait()) {
-        rt_list_del(&m->link);
-        rt_list_append(&my.late, &m->link);
-        return;
-    }
-    import_free(m);
-    unmap_late();
+    size_t held = (m->len + PAGE_NBYTES - 1) & ~(PAGE_NBYTES - 1);
+    if (m->how == RT_GPU_SHARE_LEGACY && m->g)
+        rt_gpu_defer(m->g, &m->deferred, held, run_deferred);
+    else
+        import_free(m);
 }
 
 void rt_gpu_ipc_fini(struct rt_gpu *g)
 {
-    struct rt_list *l, *next;
+    struct rt_list *l;
 
     lists_init();
-    rt_list_each_safe (l, next, &my.late) {
-        struct rt_gpu_import *m = rt_container(l, struct rt_gpu_import, link);
-        if (m->g == g)
-            import_free(m);
-    }
     rt_list_each (l, &my.imports) {
         struct rt_gpu_import *m = rt_container(l, struct rt_gpu_import, link);
         if (m->g != g)

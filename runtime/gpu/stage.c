@@ -4,10 +4,10 @@
  * blocks are single allocations by cuMemAlloc, so that legacy IPC can export them.
  *
  * Making a block takes long (pinning 0.3 s a gigabyte; each peer maps device memory anew, 3 to 4
- * ms) and freeing it waits for the device, so idle blocks are kept up to a number of bytes; the one
- * that has been idle for longest is freed first, and none while freeing could wait for ever
- * (rt_gpu_awaits).  All of it dies with its context: then only the descriptions are freed.  Under
- * the domain's lock. */
+ * ms) and freeing it waits for the device, so idle blocks are kept up to a number of bytes; beyond
+ * that the free of the one that has been idle for longest is deferred, until which the block may be
+ * used again.  All of it dies with its context: then only the descriptions are freed.  Under the
+ * domain's lock. */
 #include "runtime/gpu/gpu_int.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -26,7 +26,9 @@ struct buffer {
 
 struct rt_gpu_block {
     struct rt_list link; /* in its class, those with free buffers first */
-    struct rt_list idle; /* while no buffer is in use */
+    struct rt_list idle; /* while no buffer is in use and its free is not deferred */
+    struct rt_gpu_deferred deferred;
+    bool is_deferred;
     struct rt_gpu *owner;
     struct rt_gpu_pool *pool;
     char *p;
@@ -114,34 +116,47 @@ static int report(struct rt_gpu_block *b, cu_result r)
 
 /* ---- blocks ---- */
 
-static void set_idle(struct rt_gpu_block *b, bool idle)
+/* No buffer of it is in use; a block that is too long to be kept is the first to go. */
+static void set_idle(struct rt_gpu_block *b)
 {
     struct rt_list *all = &b->pool->idle;
-    b->pool->nidle += idle ? b->len : -b->len;
-    if (!idle)
-        rt_list_del(&b->idle);
-    else /* a block that is too long to be kept is the first to go */
-        rt_list_append(b->len > kept_nbytes(b->pool) ? all->next : all, &b->idle);
+    b->pool->nidle += b->len;
+    rt_list_append(b->len > kept_nbytes(b->pool) ? all->next : all, &b->idle);
 }
 
-static void block_destroy(struct rt_gpu_block *b)
+static void unset_idle(struct rt_gpu_block *b)
 {
-    if (b->nused == 0)
-        set_idle(b, false);
+    if (b->is_deferred) {
+        b->is_deferred = false;
+        rt_gpu_undefer(b->owner, &b->deferred);
+        return;
+    }
+    b->pool->nidle -= b->len;
+    rt_list_del(&b->idle);
+}
+
+/* Neither idle nor deferred any more. */
+static void block_free(struct rt_gpu_block *b)
+{
     rt_list_del(&b->link);
     memory_give(b);
     free(b);
 }
 
-/* Frees idle blocks until at most `keep` bytes are idle.  False: there were none, or they may not
- * be freed now. */
-static bool trim(struct rt_gpu *g, struct rt_gpu_pool *pool, size_t keep)
+static void run_deferred(struct rt_gpu_deferred *d)
 {
-    if (pool->nidle <= keep || (!g->lost && rt_gpu_must_not_wait()))
-        return false;
-    while (pool->nidle > keep)
-        block_destroy(rt_container(pool->idle.next, struct rt_gpu_block, idle));
-    return true;
+    block_free(rt_container(d, struct rt_gpu_block, deferred));
+}
+
+/* Defers the free of idle blocks until at most `keep` bytes are idle. */
+static void trim(struct rt_gpu *g, struct rt_gpu_pool *pool, size_t keep)
+{
+    while (pool->nidle > keep) {
+        struct rt_gpu_block *b = rt_container(pool->idle.next, struct rt_gpu_block, idle);
+        unset_idle(b);
+        b->is_deferred = true;
+        rt_gpu_defer(g, &b->deferred, b->len, run_deferred);
+    }
 }
 
 static int block_create(struct rt_gpu *g, struct rt_gpu_pool *pool, unsigned class,
@@ -160,8 +175,6 @@ static int block_create(struct rt_gpu *g, struct rt_gpu_pool *pool, unsigned cla
     b->len = n * len;
     int in = rt_gpu_enter(g);
     cu_result r = in < 0 ? CU_OK : memory_take(b);
-    if (r == CU_ERROR_OUT_OF_MEMORY && trim(g, pool, 0))
-        r = memory_take(b);
     if (in >= 0)
         rt_gpu_leave(in);
     if (in < 0 || r != CU_OK) {
@@ -173,7 +186,7 @@ static int block_create(struct rt_gpu *g, struct rt_gpu_pool *pool, unsigned cla
         b->buffers[i] = (struct buffer){ { b->p + i * len, len, is_host(b) ? NULL : g, b->free },
                                          b };
     rt_list_append(pool->blocks[class].next, &b->link);
-    set_idle(b, true);
+    set_idle(b);
     *out = b;
     return 0;
 }
@@ -202,7 +215,7 @@ int rt_gpu_stage_take(struct rt_gpu *g, bool host, size_t nbytes, struct rt_gpu_
     b->free = s->next;
     s->next = NULL;
     if (b->nused++ == 0)
-        set_idle(b, false);
+        unset_idle(b);
     rt_list_del(&b->link);
     rt_list_append(b->free ? pool->blocks[class].next : &pool->blocks[class], &b->link);
     *out = s;
@@ -219,7 +232,7 @@ void rt_gpu_stage_give(struct rt_gpu_stage *s)
     rt_list_append(pool->blocks[b->class].next, &b->link);
     if (--b->nused)
         return;
-    set_idle(b, true);
+    set_idle(b);
     trim(b->owner, pool, b->owner->lost ? 0 : kept_nbytes(pool));
 }
 
@@ -237,10 +250,20 @@ void rt_gpu_stage_init(struct rt_gpu *g)
         rt_list_init(pool_list(g, i));
 }
 
+void rt_gpu_stage_release(struct rt_gpu *g)
+{
+    trim(g, &g->host, 0);
+    trim(g, &g->dev, 0);
+}
+
 void rt_gpu_stage_fini(struct rt_gpu *g)
 {
     struct rt_list *l, *next;
     for (int i = 0; i < 2 * RT_GPU_STAGE_CLASSES; i++)
-        rt_list_each_safe(l, next, pool_list(g, i))
-            block_destroy(rt_container(l, struct rt_gpu_block, link));
+        rt_list_each_safe(l, next, pool_list(g, i)) {
+            struct rt_gpu_block *b = rt_container(l, struct rt_gpu_block, link);
+            if (b->nused == 0)
+                unset_idle(b);
+            block_free(b);
+        }
 }

@@ -741,7 +741,7 @@ static void outside(void)
  * send. */
 static void no_memory(void)
 {
-    enum { NBYTES = 128 << 20 };
+    enum { NBYTES = 1 << 30 }; /* more than what idle staging memory gives back */
     MPI_Datatype t;
     MPI_Op op;
     unsigned char *p = gt_try_alloc(GT_CUDA, dev, NBYTES, 0);

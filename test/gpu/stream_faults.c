@@ -173,7 +173,7 @@ static void sum_of(struct worker *k, unsigned char *in, unsigned char *out, int 
     CHECK_EQ(sum, want);
 }
 
-/* Memory that its owner has freed does not stay mapped. */
+/* Memory that its owner has freed does not stay mapped; closing that of cuMemAlloc is deferred. */
 static void freed_buffers(void)
 {
     enum { ROUNDS = 30 };
@@ -182,7 +182,7 @@ static void freed_buffers(void)
     sum_of(k, k->in, k->out, 0);
     int before = memory_alive();
     for (int i = 0; i < ROUNDS; i++) {
-        unsigned char *in = gt_alloc(GT_CUDA, dev, 64, 0), *out = gt_alloc(GT_CUDA, dev, 64, 0);
+        unsigned char *in = gt_alloc(GT_VMM, dev, 64, 0), *out = gt_alloc(GT_VMM, dev, 64, 0);
         sum_of(k, in, out, i);
         OK(MPI_Barrier(mt_comm)); /* all have seen the end */
         gt_free(in);

@@ -367,46 +367,115 @@ static void fences(void)
 
 /* ---- calls that wait for the device ---- */
 
+#define MIB ((size_t)1 << 20)
+#define LIMIT (64 * MIB) /* 1/16 of the table's devices */
+
 static struct waiter {
-    struct rt_gpu_late late;
+    struct rt_gpu_deferred deferred;
     cu_ctx ctx;
     int n;
 } waiters[3];
 static struct rt_gpu *late_gpu;
 
-static void waits(struct rt_gpu_late *l)
+static void waits(struct rt_gpu_deferred *d)
 {
-    struct waiter *w = rt_container(l, struct waiter, late);
+    struct waiter *w = rt_container(d, struct waiter, deferred);
     w->ctx = table.current;
     if (++w->n == 1 && w == &waiters[2])
-        rt_gpu_put_off(late_gpu, l, waits);
+        rt_gpu_defer(late_gpu, d, 1, waits);
 }
 
-static void put_off(void)
+static void defer(int i, size_t nbytes)
+{
+    rt_gpu_defer(late_gpu, &waiters[i].deferred, nbytes, waits);
+}
+
+static void deferred(void)
 {
     start();
     memset(waiters, 0, sizeof waiters);
     struct rt_gpu *g = late_gpu = of(&table.own[0], 0);
-    CHECK(!rt_gpu_relieve(g));
+    CHECK(!rt_gpu_run_deferred());
     for (int i = 0; i < 3; i++)
-        rt_gpu_put_off(g, &waiters[i].late, waits);
-    rt_gpu_take_back(&waiters[1].late);
+        defer(i, 1);
+    rt_gpu_undefer(g, &waiters[1].deferred);
     CHECK_EQ(waiters[0].n, 0);
-    CHECK(rt_gpu_relieve(g)); /* one has put itself off again */
+    CHECK(rt_gpu_run_deferred()); /* one has deferred itself again */
     CHECK(waiters[0].n == 1 && waiters[1].n == 0 && waiters[2].n == 2);
     CHECK(waiters[0].ctx == &table.own[0]);
-    CHECK(!rt_gpu_relieve(g));
+    CHECK(!rt_gpu_run_deferred());
     CHECK_EQ(table.depth, 0);
-    rt_gpu_put_off(g, &waiters[0].late, waits);
+    defer(0, 1);
     rt_gpu_fini();
     CHECK(waiters[0].n == 2 && waiters[0].ctx == &table.own[0]);
     nothing_left();
     start();
-    g = of(&table.own[0], 0);
-    rt_gpu_put_off(g, &waiters[0].late, waits);
+    late_gpu = of(&table.own[0], 0);
+    defer(0, 1);
     table_destroy(&table.own[0]);
     rt_gpu_fini();
     CHECK(waiters[0].n == 3 && !waiters[0].ctx);
+}
+
+static bool awaiting;
+static bool awaits(void) { return awaiting; }
+
+/* All are done when they hold too much, but not while a stream may wait for another process. */
+static void deferred_up_to_a_limit(void)
+{
+    start();
+    memset(waiters, 0, sizeof waiters);
+    late_gpu = of(&table.own[0], 0);
+    defer(0, LIMIT);
+    CHECK_EQ(waiters[0].n, 0);
+    defer(1, 1);
+    CHECK(waiters[0].n == 1 && waiters[1].n == 1);
+    defer(0, LIMIT);
+    rt_gpu_undefer(late_gpu, &waiters[0].deferred);
+    defer(1, LIMIT);
+    CHECK(waiters[0].n == 1 && waiters[1].n == 1);
+    rt_gpu_awaits = awaits;
+    awaiting = true;
+    defer(0, LIMIT);
+    CHECK(!rt_gpu_run_deferred());
+    CHECK(waiters[0].n == 1 && waiters[1].n == 1);
+    awaiting = false;
+    CHECK(rt_gpu_run_deferred());
+    CHECK(waiters[0].n == 2 && waiters[1].n == 2);
+    rt_gpu_awaits = NULL;
+}
+
+/* Of every context, and the call that had no memory is made once more. */
+static void deferred_until_memory_is_short(void)
+{
+    start();
+    memset(waiters, 0, sizeof waiters);
+    late_gpu = of(&table.own[1], 1);
+    struct rt_gpu *g = of(&table.own[0], 0);
+    struct rt_gpu_stage *s;
+    int n = table.nalloc;
+    defer(0, 1);
+    table.fail = "mem_alloc", table.fail_at = 1, table.fail_with = CU_ERROR_OUT_OF_MEMORY;
+    CHECK_EQ(rt_gpu_stage_take(g, false, 1, &s), 0);
+    CHECK(waiters[0].n == 1 && waiters[0].ctx == &table.own[1]);
+    CHECK_EQ(table.nalloc, n + 1);
+    CHECK(!table.current && table.depth == 0);
+    rt_gpu_stage_give(s);
+}
+
+/* A context that is current when something is set up is got ready then. */
+static void prepared(void)
+{
+    start();
+    rt_gpu_prepare();
+    CHECK(!rt_gpu_next(NULL)); /* there is none */
+    table.current = &table.own[1];
+    rt_gpu_prepare();
+    struct rt_gpu *g = rt_gpu_next(NULL);
+    CHECK(g && g->ctx == &table.own[1] && rt_gpu_info(g)->ordinal == table.own[1].device);
+    rt_gpu_prepare();
+    CHECK(!rt_gpu_next(g));
+    table.current = NULL;
 }
 
 static void again(void)
@@ -438,7 +507,10 @@ int main(void)
     RUN(copy_now);
     RUN(files);
     RUN(fences);
-    RUN(put_off);
+    RUN(deferred);
+    RUN(deferred_up_to_a_limit);
+    RUN(deferred_until_memory_is_short);
+    RUN(prepared);
     RUN(again);
     table_reset();
     return check_end();

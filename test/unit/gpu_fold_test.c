@@ -447,32 +447,6 @@ static void refused(void)
     CHECK_EQ(rt_gpu_type_nbytes(RT_GPU_TYPES), 0);
 }
 
-static cu_result refuse_image(cu_module *m, const void *what)
-{
-    (void)m;
-    (void)what;
-    return CU_ERROR_INVALID_VALUE;
-}
-
-/* The image of rare types cannot be loaded: only they are refused. */
-static void without_the_rare_ones(void)
-{
-    cu_result (*load)(cu_module *, const void *) = rt_cuda.module_load_data;
-    rt_cuda.module_load_data = refuse_image;
-    CHECK(!rt_gpu_can_fold(g, RT_GPU_I8, RT_GPU_FOLD_SUM));
-    CHECK(!rt_gpu_can_fold(g, RT_GPU_F64_I32, RT_GPU_FOLD_MINLOC));
-    CHECK(!rt_gpu_can_fold(g, RT_GPU_C64, RT_GPU_FOLD_PROD));
-    CHECK(rt_gpu_can_fold(g, RT_GPU_I8, RT_GPU_FOLD_BXOR));
-    CHECK(rt_gpu_can_fold(g, RT_GPU_C64, RT_GPU_FOLD_SUM));
-    one(RT_ELEM_C32, RT_OP_SUM, 3, 2, 1001, 32);
-    one(RT_ELEM_BF16, RT_OP_MAX, 2, 1, 77, 2);
-    one(RT_ELEM_BYTE, RT_OP_BAND, 2, 1, 777, 1);
-    rt_cuda.module_load_data = load;
-    CHECK(!rt_gpu_can_fold(g, RT_GPU_I8, RT_GPU_FOLD_SUM)); /* it is asked for once */
-    g->asked_later = false;
-    CHECK(rt_gpu_can_fold(g, RT_GPU_I8, RT_GPU_FOLD_SUM));
-}
-
 int main(int argc, char **argv)
 {
     seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)time(NULL);
@@ -490,7 +464,6 @@ int main(int argc, char **argv)
     image = calloc(1, ROOM);
     pinned_image = calloc(1, ROOM);
     back = malloc(ROOM);
-    RUN(without_the_rare_ones);
     RUN(refused);
     RUN(none_and_several);
     RUN(moves);
