@@ -49,8 +49,9 @@ struct coll_gpu_post {
     uint32_t has;  /* bit per range */
     uint32_t publishes;
     uint32_t pages; /* bit per range: its allocation is whole large pages */
+    uint32_t direct; /* the device that does the work has links of its own to each other one */
     uint32_t apart; /* some range cannot be mapped: the call goes by messages on all ranks */
-    uint32_t pad[6];
+    uint32_t pad[5];
     uint64_t offsets[]; /* [size] */
 };
 #define COLL_GPU_UNITS (COLL_GPU_SCRATCH_MAX / COLL_GPU_SCRATCH_UNIT)
@@ -117,6 +118,7 @@ struct coll_gpu_call {
     int nscratch;
     bool in_place;    /* some rank's input is overwritten */
     bool large_pages; /* all ranks' results lie in such allocations */
+    bool direct;      /* all ranks that have a device say so of it */
     bool parked;      /* the mappings wait for the same call */
     char *posts;       /* [size] of coll_gpu_post_nbytes(): copies of all ranks' */
     uint32_t *version; /* [size]: theirs; 0: not to be used again */

@@ -51,6 +51,7 @@ struct coll_gpu_view {
     char *const *scratch; /* buffers of COLL_GPU_SCRATCH_UNIT bytes, in all what was asked for */
     bool kernels;     /* this device folds, copies and swaps; without, copies do what they can */
     bool large_pages; /* alike on all ranks: engines put at full speed into all results */
+    bool direct; /* alike on all ranks: each two devices have a link that no other two share */
     bool
         background; /* alike on all ranks: hosts are elsewhere, so that posts and chunks are late */
 };

@@ -19,7 +19,13 @@
  * when all have folded theirs.  2 (p-1)/p n in and out.  Blocks are equally long; what is left over
  * is folded by the last rank the ordinary way.  Engines of several ranks that put to one share its
  * link badly (four H200: 286 GB/s instead of 380), and those that get, worse (129 to 196): each
- * puts to one after another. */
+ * puts to one after another.
+ *
+ * That is how a switch is shared.  Where devices have links to each other (view.direct), one
+ * destination after another would use one link of each device at a time; there the copies to
+ * different destinations are under way together, and only those to one destination follow each
+ * other.  Such a machine has not been measured: by the model each link then carries
+ * 2/p n instead of one 2 (p-1)/p n. */
 #include "coll/gpu/plan_int.h"
 #include "runtime/gpu/kernel.h"
 
@@ -177,18 +183,17 @@ static struct halves halves_of(const struct coll_gpu_make *m, int64_t nbytes)
     return h;
 }
 
-/* Half k of each other rank's block to that rank, where its result has this rank's block; the last
- * copy. */
-static int put_parts(struct coll_gpu_make *m, const struct halves *h, int k, int after)
+/* Half k of each other rank's block to that rank, where its result has this rank's block; behind
+ * last[0], which becomes the last copy, or, with direct links, behind last[] of the rank. */
+static void put_parts(struct coll_gpu_make *m, const struct halves *h, int k, int *last)
 {
     int64_t len = h->at[k + 1] - h->at[k];
     for (int i = 1; i < m->size; i++) {
-        int to = coll_gpu_other(m, i);
-        after = coll_gpu_copy(
+        int to = coll_gpu_other(m, i), *after = m->v->direct ? &last[to] : last;
+        *after = coll_gpu_copy(
             m, coll_gpu_peer(m, COLL_GPU_RECV, to, m->rank * h->block + h->at[k], len),
-            coll_gpu_peer(m, COLL_GPU_SEND, m->rank, to * h->block + h->at[k], len), len, after);
+            coll_gpu_peer(m, COLL_GPU_SEND, m->rank, to * h->block + h->at[k], len), len, *after);
     }
-    return after;
 }
 
 /* Folds half k of the own block; the step, or `none`. */
@@ -209,10 +214,33 @@ static int fold_half(struct coll_gpu_make *m, const struct halves *h, int k, int
 
 int coll_gpu_put_result(struct coll_gpu_make *m, int64_t off, int64_t len, int after)
 {
+    const int first = after;
     for (int i = 1; i < m->size; i++)
         after = coll_gpu_copy(m, coll_gpu_peer(m, COLL_GPU_RECV, coll_gpu_other(m, i), off, len),
-                              coll_gpu_peer(m, COLL_GPU_RECV, m->rank, off, len), len, after);
+                              coll_gpu_peer(m, COLL_GPU_RECV, m->rank, off, len), len,
+                              m->v->direct ? first : after);
     return after;
+}
+
+/* With direct links a post tells of the copies to all, so it comes behind them in the list, and
+ * both halves are put before the first one is awaited. */
+static void many_put_directly(struct coll_gpu_make *m, const struct halves *h)
+{
+    int last[COLL_GPU_RANKS_MAX];
+    for (int i = 0; i < m->size; i++)
+        last[i] = -1;
+    for (int k = 0; k < HALVES; k++) {
+        put_parts(m, h, k, last);
+        coll_gpu_post(m);
+    }
+    for (int k = 0; k < HALVES; k++) {
+        coll_gpu_await(m, k + 1);
+        coll_gpu_post_after(m, fold_half(m, h, k, last[coll_gpu_other(m, 1)]));
+    }
+    for (int k = 0; k < HALVES; k++) {
+        coll_gpu_await(m, HALVES + k + 1);
+        coll_gpu_put_result(m, m->rank * h->block + h->at[k], h->at[k + 1] - h->at[k], -1);
+    }
 }
 
 static void many_put(struct coll_gpu_make *m, int64_t nbytes)
@@ -221,8 +249,14 @@ static void many_put(struct coll_gpu_make *m, int64_t nbytes)
     int put[HALVES], last = -1, posts = 0;
     if (m->rank == m->size - 1)
         coll_gpu_fold_to_all(m, h.block * m->size, nbytes - h.block * m->size);
-    for (int k = 0; k < HALVES; k++)
-        put[k] = last = put_parts(m, &h, k, last);
+    if (m->v->direct) {
+        many_put_directly(m, &h);
+        return;
+    }
+    for (int k = 0; k < HALVES; k++) {
+        put_parts(m, &h, k, &last);
+        put[k] = last;
+    }
     for (int k = 0; k < HALVES; k++) {
         coll_gpu_post_after(m, put[k]);
         coll_gpu_await(m, ++posts);

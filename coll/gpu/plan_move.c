@@ -6,7 +6,8 @@
  * blocks go by the engines (383 GB/s, two H200, 256 MiB).  Both ways at once kernels store at 300
  * to 358 GB/s each way, engines at 295, or at 373 into results in large pages (run.c); there,
  * alltoall and allgather of two ranks go by engines, and of more, one after another (four H200:
- * 380, 286 when a rank's engines put to all at the same time).  Engines that copy within the device
+ * 380, 286 when a rank's engines put to all at the same time; all at that time where devices have
+ * links to each other, see plan_engine.c).  Engines that copy within the device
  * are missed on the links, so where kernels carry the others, a rank's own long block goes by an
  * engine, and a gather's the other way round.  An alltoall's short blocks, of one length, are one
  * step together.
@@ -219,7 +220,7 @@ void coll_gpu_plan_allgather(struct coll_gpu_make *m)
         return;
     }
     for (int i = 1, after = -1; i < m->size; i++)
-        after = coll_gpu_copy(m, dst[i], src, len, after);
+        after = coll_gpu_copy(m, dst[i], src, len, m->v->direct ? -1 : after);
     if (!m->in_place)
         bring_own(m, dst[0], src, len);
 }
@@ -351,7 +352,7 @@ void coll_gpu_plan_alltoall(struct coll_gpu_make *m)
         if (b.to[i] == m->rank)
             bring_own(m, b.dst[i], b.src[i], b.len[i]);
         else if (coll_gpu_engines_move(m, b.len[i]))
-            after = coll_gpu_copy(m, b.dst[i], b.src[i], b.len[i], after);
+            after = coll_gpu_copy(m, b.dst[i], b.src[i], b.len[i], m->v->direct ? -1 : after);
         else
             coll_gpu_kernel_copy(m, b.dst[i], b.src[i], b.len[i]);
 }

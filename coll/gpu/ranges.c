@@ -186,7 +186,7 @@ static int take_scratch(struct coll_gpu_call *c)
 static int describe_call(struct coll_gpu_call *c, struct coll_gpu_post *post)
 {
     int err = coll_gpu_own(c->gate->team, &c->task->args, &c->own, post->offsets);
-    post->has = post->pages = 0;
+    post->has = post->pages = post->direct = 0;
     post->publishes = c->own.publishes;
     post->word = c->own.word;
     for (int w = 0; w < COLL_GPU_RANGES; w++) {
@@ -225,6 +225,14 @@ static int describe_range(struct coll_gpu_call *c, int w, struct coll_gpu_post *
     return 0;
 }
 
+/* Asked where plans differ: long vectors of more than two ranks. */
+static bool has_direct_links(const struct coll_gpu_call *c)
+{
+    return !c->far && c->near && c->gate->team->size > 2 &&
+           c->own.len[COLL_GPU_SEND] + c->own.len[COLL_GPU_RECV] >= MESSAGES_MIN &&
+           rt_gpu_links_direct(c->near->g);
+}
+
 /* What memory the ranges are; *other: not what the post says.  The device of the receive buffer
  * does the work, where a rank has one. */
 static int describe_memory(struct coll_gpu_call *c, struct coll_gpu_post *post, bool *other)
@@ -242,9 +250,11 @@ static int describe_memory(struct coll_gpu_call *c, struct coll_gpu_post *post, 
     }
     if (c->far && !c->near)
         return -RT_ENOTSUP;
-    *other |= pages != post->pages || apart != post->apart ||
+    uint32_t direct = has_direct_links(c);
+    *other |= pages != post->pages || apart != post->apart || direct != post->direct ||
               (c->near ? c->near->g : NULL) != c->asked.g;
     post->pages = pages;
+    post->direct = direct;
     post->apart = apart;
     return 0;
 }
@@ -322,13 +332,14 @@ static void read_post(struct coll_gpu_call *c, int rank)
 static void use_posts(struct coll_gpu_call *c)
 {
     c->in_place = false;
-    c->large_pages = true;
+    c->large_pages = c->direct = true;
     for (int r = 0; r < c->gate->team->size; r++) {
         const struct coll_gpu_post *post = copy_of(c, r);
         c->word[r] = post->word;
         c->in_place |= post->word & COLL_GPU_IN_PLACE;
         c->offsets[r] = post->publishes ? post->offsets : NULL;
         c->large_pages &= !(post->has & ~post->pages & 1u << COLL_GPU_RECV);
+        c->direct &= post->direct || !post->has;
     }
 }
 

@@ -99,6 +99,7 @@ static int make_plan(struct coll_gpu_call *c)
                                .scratch = c->scratch_at,
                                .kernels = coll_gpu_has_kernels(c),
                                .large_pages = c->large_pages,
+                               .direct = c->direct,
                                .background = c->task->background };
     int err = coll_gpu_make_plan(&v, &c->plan);
     if (err >= 0 && c->plan.n > c->nops)

@@ -45,6 +45,8 @@ struct rt_gpu {
     bool lost;          /* the context is gone and with it all that was made in it */
     bool shared;        /* other processes use the device: no lingering kernel */
     bool stream_writes; /* cuStreamWriteValue32 works here */
+    bool links_asked;   /* links.c's */
+    enum rt_gpu_links links;
     bool near_fence;    /* a copy or reduction that is `near` may end with a fence of the device */
 
     /* A small allocation of our own.  The context is the one that it was as long as the driver

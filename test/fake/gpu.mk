@@ -16,6 +16,14 @@ $(fake_cuda): $(fake_cuda_c) $(fake_cuda_h)
 check_PROGRAMS += test/fake/gpu/fake_test
 test_fake_gpu_fake_test_SOURCES = test/fake/gpu/fake_test.c
 test_fake_gpu_fake_test_LDADD = -ldl -lpthread
+# A management library that knows the links of its devices.
+fake_nvml = test/fake/gpu/libnvidia-ml.so.1
+check_DATA += $(fake_nvml)
+CLEANFILES += $(fake_nvml)
+EXTRA_DIST += test/fake/gpu/nvml.c
+$(fake_nvml): test/fake/gpu/nvml.c
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(CC) $(filter-out -fsanitize% -fno-sanitize%,$(WEFT_CFLAGS) $(CFLAGS)) -fPIC -shared \
+	  -Wl,-soname,libnvidia-ml.so.1 -Wl,-z,defs -o $@.tmp $(srcdir)/test/fake/gpu/nvml.c && mv $@.tmp $@
 # An NCCL that does nothing, for the benchmarks beside it.
 fake_nccl = test/fake/nccl/libnccl.so.2
 check_DATA += $(fake_nccl)

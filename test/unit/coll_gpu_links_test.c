@@ -21,7 +21,9 @@ static const struct rt_op sum = { .code = RT_OP_SUM, .commutes = true };
 struct links {
     int64_t in[PLAN_RANKS], out[PLAN_RANKS];
     int nsteps; /* of the rank with most */
+    int nfirst; /* copies of rank 0 to others that nothing comes before */
 };
+static bool direct;
 
 static void carry(struct links *l, int rank, const void *p, size_t len, bool writes)
 {
@@ -82,10 +84,17 @@ static int plan_links(enum coll_kind kind, int size, int64_t n, bool in_place, s
         for (int k = 0; k < PLAN_UNITS; k++)
             unit[k] = (char *)(PLACE(i) + SCRATCH_AT) + k * coll_gpu_limits.unit;
         struct coll_gpu_view v = { i,    size, &a[i], { at[0], at[1] }, { len[0], len[1] }, word,
-                                   NULL, unit, true, true, false };
+                                   NULL, unit, true, true, direct, false };
+        bool awaited = false;
         err = coll_gpu_make_plan(&v, &p);
-        for (int j = 0; j < p.n; j++)
-            carry_step(l, i, &p.step[j]);
+        for (int j = 0; j < p.n; j++) {
+            const struct coll_gpu_step *s = &p.step[j];
+            carry_step(l, i, s);
+            if (i == 0 && s->verb == COLL_GPU_AWAIT)
+                awaited = true;
+            l->nfirst += i == 0 && s->verb == COLL_GPU_COPY && s->after < 0 && !awaited &&
+                         (uintptr_t)s->copy.dst >> 40 != 1;
+        }
         l->nsteps = p.n > l->nsteps ? p.n : l->nsteps;
         coll_gpu_free_plan(&p);
     }
@@ -157,8 +166,28 @@ static void links_carry_no_more_than_said(void)
     }
 }
 
+/* At a switch one copy of a rank is under way at a time, and none waits for another one's link
+ * where each two devices have their own. */
+static void direct_links_all_carry_their_share(void)
+{
+    static const enum coll_kind kinds[] = { COLL_ALLREDUCE, COLL_ALLGATHER, COLL_ALLTOALL };
+    for (int k = 0; k < 3; k++)
+        for (int size = 4; size <= 8; size *= 2) {
+            struct links l;
+            direct = false;
+            CHECK_EQ(plan_links(kinds[k], size, 1024 * MIB, false, &l), 0);
+            CHECK_EQ(l.nfirst, 1);
+            direct = true;
+            CHECK_EQ(plan_links(kinds[k], size, 1024 * MIB, false, &l), 0);
+            CHECK_EQ(l.nfirst, size - 1);
+        }
+    links_carry_no_more_than_said();
+    direct = false;
+}
+
 int main(void)
 {
     RUN(links_carry_no_more_than_said);
+    RUN(direct_links_all_carry_their_share);
     return check_end();
 }
