@@ -279,6 +279,7 @@ extern const struct coll_gpu_engine {
     void (*copy_near)(struct rt_gpu *g, void *dst, const void *src, size_t len,
                       struct rt_gpu_op *op);
     bool (*lies_on)(const struct rt_gpu *g, const struct rt_gpu_ptr *p);
+    bool (*direct)(struct rt_gpu *g); /* linked to every other device without a switch */
 } * coll_gpu_engine;
 
 #endif

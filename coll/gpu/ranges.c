@@ -230,7 +230,7 @@ static bool has_direct_links(const struct coll_gpu_call *c)
 {
     return !c->far && c->near && c->gate->team->size > 2 &&
            c->own.len[COLL_GPU_SEND] + c->own.len[COLL_GPU_RECV] >= MESSAGES_MIN &&
-           rt_gpu_links_direct(c->near->g);
+           coll_gpu_engine->direct(c->near->g);
 }
 
 /* What memory the ranges are; *other: not what the post says.  The device of the receive buffer

@@ -27,7 +27,8 @@ struct coll_gpu_op {
 
 static const struct coll_gpu_engine device = {
     rt_gpu_has_kernels, rt_gpu_can_fold,   rt_gpu_fold,  rt_gpu_copy,      rt_gpu_copy_behind,
-    rt_gpu_stage_take,  rt_gpu_stage_give, rt_gpu_query, rt_gpu_copy_near, rt_gpu_lies_on
+    rt_gpu_stage_take,  rt_gpu_stage_give, rt_gpu_query, rt_gpu_copy_near, rt_gpu_lies_on,
+    rt_gpu_links_direct
 };
 const struct coll_gpu_engine *coll_gpu_engine = &device;
 
@@ -52,11 +53,16 @@ static const struct rt_gpu_ptr *own_memory(const struct coll_gpu_call *c, const 
     return NULL;
 }
 
+/* The last buffer is as long as what is left. */
 static bool in_scratch(const struct coll_gpu_call *c, const char *p)
 {
-    for (int i = 0; i < c->nscratch; i++)
-        if (p >= c->scratch_at[i] && p < c->scratch_at[i] + COLL_GPU_SCRATCH_UNIT)
+    size_t left = c->own.scratch;
+    for (int i = 0; i < c->nscratch; i++) {
+        size_t n = left < COLL_GPU_SCRATCH_UNIT ? left : COLL_GPU_SCRATCH_UNIT;
+        if (p >= c->scratch_at[i] && p < c->scratch_at[i] + n)
             return true;
+        left -= n;
+    }
     return false;
 }
 

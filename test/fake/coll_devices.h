@@ -9,7 +9,7 @@
 
 /* How often things go the other way, in 64ths. */
 struct fake_odds {
-    unsigned host, no_describe, no_attach, freed, fail, no_memory;
+    unsigned host, no_describe, no_attach, freed, fail, no_memory, direct;
 };
 
 extern struct fake_devices {

@@ -108,6 +108,14 @@ static void all_on_devices(void)
     programs(-1, (struct fake_odds){ 0 });
 }
 
+/* All ranks have direct links, or only some. */
+static void direct_links(void)
+{
+    programs(COLL_ALLREDUCE, (struct fake_odds){ .direct = 64 });
+    programs(-1, (struct fake_odds){ .direct = 64 });
+    programs(-1, (struct fake_odds){ .direct = 3 });
+}
+
 static void hosts_and_devices(void)
 {
     programs(COLL_ALLREDUCE, (struct fake_odds){ .host = 12 });
@@ -241,6 +249,7 @@ int main(void)
     CHECK_EQ(coll_configure(""), 0);
     fake_devices_use();
     RUN(all_on_devices);
+    RUN(direct_links);
     RUN(hosts_and_devices);
     RUN(what_cannot_be_mapped);
     RUN(what_cannot_be_reached);
