@@ -6,6 +6,6 @@ core_sources += coll/args.h coll/args.c coll/kinds.def coll/coll.h coll/start.h 
 	coll/node/pair.h coll/node/pair.c coll/node/ring.c \
 	coll/gpu/plan.h coll/gpu/plan_int.h coll/gpu/plan.c coll/gpu/plan_own.c coll/gpu/plan_fold.c coll/gpu/plan_move.c coll/gpu/plan_engine.c
 core_sources += coll/gpu/algs.c
-core_sources += coll/gpu/gpu.h coll/gpu/gate.c coll/gpu/vote.c coll/gpu/fixed.c coll/gpu/ranges.c coll/gpu/run.c
+core_sources += coll/gpu/gpu.h coll/gpu/gate.c coll/gpu/vote.c coll/gpu/persistent.c coll/gpu/mappings.c coll/gpu/run.c
 core_sources += coll/hier/hier.h coll/hier/team.c coll/hier/local.c coll/hier/rooted.c coll/hier/allreduce.c \
 	coll/hier/allgather.c coll/hier/alltoall.c coll/hier/gather.c coll/hier/reduce_scatter.c coll/hier/scan.c coll/hier/device.c

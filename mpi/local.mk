@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 include mpi/api/local.mk
 include mpi/core/local.mk
+include mpi/coll/local.mk
 include mpi/datatype/local.mk
 include mpi/p2p/local.mk
 include mpi/topo/local.mk

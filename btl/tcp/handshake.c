@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The proofs that a connection begins with: see wire.h.  Both sides show that they know the key
+/* The proofs that a connection begins with: see frames.h.  Both sides show that they know the key
  * that the listening process has published to its job, over nonces of both, so that nothing can be
  * replayed.  Nothing is believed, and not one byte more is read than the records are long, before
  * the other side's proof is right.  Only reads and writes here; what follows is conn.c's. */

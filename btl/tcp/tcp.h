@@ -18,7 +18,7 @@
 #include <netinet/in.h>
 #include "btl/btl.h"
 #include "btl/region.h"
-#include "btl/tcp/wire.h"
+#include "btl/tcp/frames.h"
 #include "runtime/base/list.h"
 
 #define TCP_ADDRS_MAX 16 /* addresses that a process publishes */
@@ -58,7 +58,7 @@ struct tcp_route { /* one way to a peer */
     uint32_t score;
 };
 
-/* The life of a connection; the records of wire.h in between. */
+/* The life of a connection; the records of frames.h in between. */
 enum tcp_state {
     TCP_CONNECTING, /* connect() is under way */
     TCP_WAIT_CHALLENGE,

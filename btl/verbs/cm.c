@@ -2,12 +2,12 @@
 /* Queue pairs connected by rdma_cm, on rails where there is no other way (iWARP) or where
  * verbs_connect asks for it.
  *
- * HELLOs (wire.c) agree on everything, by UDP.  When both sides have the other's, the lower rank
- * connects each lane to the port in the other's address; the other accepts inside MPI.  A request
- * says who it is and which lane it means, with an HMAC over both nonces, so a recorded one is worth
- * nothing, and nothing is accepted that was not agreed.  A request that is not answered is made
- * again as long as the process asked is there (alive.c).  A connection that is closed without a
- * goodbye is a lost peer, known at once. */
+ * HELLOs (handshake.c) agree on everything, by UDP.  When both sides have the other's, the lower
+ * rank connects each lane to the port in the other's address; the other accepts inside MPI.  A
+ * request says who it is and which lane it means, with an HMAC over both nonces, so a recorded one
+ * is worth nothing, and nothing is accepted that was not agreed.  A request that is not answered is
+ * made again as long as the process asked is there (alive.c).  A connection that is closed without
+ * a goodbye is a lost peer, known at once. */
 #include "btl/verbs/dgram.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Datagrams of btl/verbs: a port on one rail that sends and receives short ones, which may be lost.
  * By an unreliable queue pair, or, on rails that connect by rdma_cm, by UDP: iWARP has no other.
- * The engine has one a rail (wire.c), the thread that answers for it another (alive.c).  A port has
- * one user at a time and shares nothing with others. */
+ * The engine has one a rail (handshake.c), the thread that answers for it another (alive.c).  A
+ * port has one user at a time and shares nothing with others. */
 #ifndef BTL_VERBS_DGRAM_H
 #define BTL_VERBS_DGRAM_H
 

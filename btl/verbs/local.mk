@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # RDMA.  Only headers are needed, at build time: runtime/ib opens the library.
-verbs_sources = btl/verbs/verbs.c btl/verbs/dev.c btl/verbs/lane.c btl/verbs/wire.c \
+verbs_sources = btl/verbs/verbs.c btl/verbs/dev.c btl/verbs/lane.c btl/verbs/handshake.c \
 	btl/verbs/dgram.c btl/verbs/alive.c btl/verbs/msg.c btl/verbs/rma.c
 core_sources += btl/verbs/ops.h
 dist_noinst_HEADERS += btl/verbs/verbs.h btl/verbs/dgram.h

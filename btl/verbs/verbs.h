@@ -9,7 +9,8 @@
  * ways are bounded by credits, cumulative counts that the receiver writes into the sender's *home*,
  * a line of registered memory.
  *
- * Connections are agreed by datagrams (wire.c).  Called with the instance serialised by the engine.
+ * Connections are agreed by datagrams (handshake.c).  Called with the instance serialised by the
+ * engine.
  *
  * Memory of a connected peer: this struct, `depth` entries in each lane's send queue, and as many
  * receive buffers as its window; with a ring, the ring at the receiver and its mirror at the
@@ -100,7 +101,7 @@ struct verbs_rail {
     struct verbs_area *areas;
     int nareas;
     struct verbs_home *free_homes; /* linked by their first words */
-    struct verbs_dgram *dgram;     /* the engine's, of wire.c */
+    struct verbs_dgram *dgram;     /* the engine's, of handshake.c */
     bool cm;                       /* queue pairs connect by rdma_cm, datagrams go by UDP */
 };
 
@@ -353,7 +354,7 @@ int verbs_xfers_step(struct verbs_peer *p);
 void verbs_xfers_drop(struct verbs_peer *p); /* done() is not called */
 void verbs_xfers_free(struct verbs_peer *p); /* the queue pairs are gone */
 
-/* wire.c: connecting */
+/* handshake.c: connecting */
 int verbs_wire_open(struct verbs *v);
 void verbs_wire_close(struct verbs *v);
 void verbs_wire_start(struct verbs_peer *p);

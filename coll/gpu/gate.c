@@ -283,7 +283,7 @@ static uint64_t at_of(const struct coll_gpu_call *c, int rank)
         return rt_load_acquire(&c->gate->word[rank].at[c->slot]);
     const struct coll_gpu_entry *e = coll_gpu_entry_of(c, rank);
     uint64_t at = rt_load_acquire(&e->at);
-    return rt_load_relaxed(&e->number) == c->init ? at : UINT64_MAX; /* fixed.c */
+    return rt_load_relaxed(&e->number) == c->init ? at : UINT64_MAX; /* persistent.c */
 }
 
 /* Whether it is in the phase, or further, or in a later call. */

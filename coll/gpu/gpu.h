@@ -71,7 +71,7 @@ struct coll_gpu_shape {
     uint8_t elem;
     bool contig;
 };
-/* What a call's struct was used for last: ranges.c. */
+/* What a call's struct was used for last: mappings.c. */
 struct coll_gpu_asked {
     bool known, background;
     enum coll_kind kind;
@@ -108,7 +108,7 @@ struct coll_gpu_call {
     int (*step)(struct coll_task *k);
     void (*cleanup)(struct coll_task *k);
     void *state;
-    /* Of ranges.c. */
+    /* Of mappings.c. */
     struct coll_gpu_asked asked;
     struct coll_gpu_own own;
     struct coll_dev_mem mem[COLL_GPU_RANGES]; /* reg set: to be released */
@@ -210,7 +210,7 @@ void coll_gpu_prepare(struct coll_task *k);
 void coll_gpu_unprepare(struct coll_task *k);
 int coll_gpu_restart(struct coll_task *k); /* with k->fixed set */
 
-/* ---- between gate.c, fixed.c, ranges.c and run.c ---- */
+/* ---- between gate.c, persistent.c, mappings.c and run.c ---- */
 
 struct coll_gpu_call *coll_gpu_call_take(struct coll_gpu *g, struct coll_task *k);
 void coll_gpu_call_spare(struct coll_gpu_call *c);

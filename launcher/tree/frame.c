@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Frames between mpirun and its agents: see wire.h.  Main thread only. */
+/* Frames between mpirun and its agents: see frame.h.  Main thread only. */
 #include "launcher/tree/frame.h"
 #include "runtime/base/err.h"
 

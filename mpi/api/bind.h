@@ -8,8 +8,8 @@
 
 #include <limits.h>
 #include "mpi/api/bodies.h"
-#include "mpi/core/check.h"
-#include "mpi/core/coll_call.h"
+#include "mpi/coll/check.h"
+#include "mpi/coll/call.h"
 #include "mpi/core/comm.h"
 #include "mpi/core/errh.h"
 #include "mpi/core/info.h"

@@ -5,7 +5,7 @@
 #include "mpi/core/comm.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/attr.h"
-#include "mpi/core/check.h"
+#include "mpi/coll/check.h"
 #include "mpi/core/ctx.h"
 #include "mpi/core/errh.h"
 #include "mpi/core/group.h"

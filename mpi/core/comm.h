@@ -48,11 +48,11 @@ struct wm_comm {
     uint32_t idups;       /* nonblocking duplications so far, the same on all ranks */
     struct wm_bbuf *bbuf; /* attached for buffered sends, mpi/p2p/buffered.c; NULL: the process's */
     struct coll_team team;
-    size_t team_off;       /* of its block in the node segment: mpi/core/coll_team.c */
+    size_t team_off;       /* of its block in the node segment: mpi/coll/team.c */
     struct wm_comm *local; /* of an intercommunicator: its local group as an intracommunicator that
                               no user sees; owned */
     struct wm_topo *topo;  /* owned; NULL: none */
-    struct wm_check *check; /* WEFT_CHECK: mpi/core/check.h; owned, NULL: none yet */
+    struct wm_check *check; /* WEFT_CHECK: mpi/coll/check.h; owned, NULL: none yet */
     struct wm_session *session; /* from which it descends, referenced; NULL: the world model */
     struct wm_xstream_comm *stream; /* of a stream communicator: mpi/stream/stream.h; else NULL */
     char name[MPI_MAX_OBJECT_NAME];
@@ -136,7 +136,7 @@ void wm_comm_release_ctx(uint32_t ctx);
 /* Two tags. */
 #define WM_TAG_CHECK 0x3ffffff0
 
-/* The collective side of a communicator (mpi/core/coll_team.c).  Init is called by all members at
+/* The collective side of a communicator (mpi/coll/team.c).  Init is called by all members at
  * the end of the creation of a communicator, without the domain's lock, and may communicate; for
  * MPI_COMM_WORLD and MPI_COMM_SELF in MPI_Init it must not wait for other processes.  Fini
  * tolerates a team that was never set up.  MPI_SUCCESS or what wm_err() returned. */

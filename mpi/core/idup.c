@@ -6,7 +6,7 @@
  * under the domain's lock. */
 #include "mpi/api/bodies.h"
 #include "mpi/core/attr.h"
-#include "mpi/core/check.h"
+#include "mpi/coll/check.h"
 #include "mpi/core/ctx.h"
 #include "mpi/core/errh.h"
 #include "mpi/p2p/p2p.h"

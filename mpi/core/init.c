@@ -4,7 +4,7 @@
  * was done and is reported like any other error.  The library itself is brought up in life.c. */
 #include "mpi/api/bodies.h"
 #include "mpi/core/attr.h"
-#include "mpi/core/check.h"
+#include "mpi/coll/check.h"
 #include "mpi/core/comm.h"
 #include "mpi/core/errh.h"
 #include "mpi/core/info.h"

@@ -5,13 +5,7 @@ core_sources += mpi/core/attr.h mpi/core/ctx.h mpi/core/exch.h mpi/core/group.h 
 core_sources += mpi/core/abi.c mpi/core/attr.c mpi/core/comm.c mpi/core/commnew.c mpi/core/ctx.c mpi/core/errcode.c \
 	mpi/core/errh.c mpi/core/exch.c mpi/core/group.c mpi/core/info.c mpi/core/init.c mpi/core/idup.c mpi/core/grequest.c
 core_sources += mpi/core/commnew.h mpi/core/split.c mpi/core/inter.h mpi/core/inter.c
-core_sources += mpi/core/coll_call.h mpi/core/coll_call.c mpi/core/coll_team.c mpi/core/coll_api.c
-core_sources += mpi/core/coll_team.h mpi/core/coll_team_dev.c
 core_sources += mpi/core/gpu.h mpi/core/gpu.c
-core_sources += mpi/core/coll_device.h mpi/core/coll_device.c \
-	mpi/core/coll_stage.h mpi/core/coll_stage.c
 dist_man_MANS += mpi/core/MPIX_Query_cuda_support.3 mpi/core/MPIX_GPU_query_support.3
-core_sources += mpi/core/check.h mpi/core/check_int.h mpi/core/check.c mpi/core/check_note.c \
-	mpi/core/check_end.c
 core_sources += mpi/core/life.h mpi/core/life.c mpi/core/session.h mpi/core/session.c mpi/core/session_comm.c \
 	mpi/core/win.h mpi/core/win.c mpi/core/alloc.h

@@ -3,7 +3,7 @@
  * without gaps, in the machine's own representation.  Any thread. */
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/type.h"
-#include "mpi/p2p/anymem.h"
+#include "mpi/p2p/pack_any.h"
 
 static int check_type(const struct wm_type *t)
 {

@@ -12,7 +12,7 @@
  * RTS, without waiting (EARLY); an R that cannot use them asks for the whole.
  *     S wants it back (cancel.c): CANCEL {S's request};  R, if it is unmatched: CANCELLED {the
  * same}
- *     When a buffer at either end is not contiguous (stream.c), R: CTS {..., stream}; S sends the
+ *     When a buffer at either end is not contiguous (chunks.c), R: CTS {..., stream}; S sends the
  * data as DATA messages named after R's request, in order, or in pieces, which are messages of the
  * collective context with a tag from R's request; the last one ends it at both sides.  Requests are
  * named by their handles, so a late message for one that has gone is recognised and dropped. */
@@ -287,7 +287,7 @@ void wm_on_fin(struct wm_domain *d, enum wm_kind kind, const struct wm_fin *f);
 void wm_on_fins(struct wm_domain *d, const struct wm_fins *f);
 void wm_rndv_part_done(struct wm_preq *q, int err);
 void wm_rndv_fail_peer(struct wm_peer *p, int err);
-/* stream.c: chunks, and the turns of all streams */
+/* chunks.c: chunks, and the turns of all streams */
 bool wm_stream_possible(const struct wm_peer *p);
 int wm_stream_send(struct wm_preq *q, int64_t len); /* the first `len` bytes; 0 or an error */
 int wm_stream_progress(struct wm_domain *d);

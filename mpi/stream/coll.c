@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "coll/gpu/plan.h"
-#include "mpi/core/coll_call.h"
+#include "mpi/coll/call.h"
 #include "mpi/core/exch.h"
 #include "mpi/p2p/device.h"
 #include "mpi/stream/stream.h"

@@ -42,7 +42,7 @@
 #define WM_XSTREAM_STREAM_H
 
 #include "coll/coll.h"
-#include "mpi/core/coll_call.h"
+#include "mpi/coll/call.h"
 #include "mpi/core/comm.h"
 #include "mpi/datatype/type.h"
 #include "runtime/base/err.h"

@@ -5,7 +5,7 @@
  * the order of (process that gave it, place in its list), so they mean the same edges.  Called
  * without the domain's lock. */
 #include "mpi/api/bodies.h"
-#include "mpi/core/coll_call.h"
+#include "mpi/coll/call.h"
 #include "mpi/p2p/domain.h"
 #include "mpi/topo/make.h"
 #include "mpi/topo/order.h"

@@ -4,7 +4,7 @@
  * thread. */
 #include "mpi/api/bind.h"
 #include "mpi/api/bodies.h"
-#include "mpi/core/coll_call.h"
+#include "mpi/coll/call.h"
 #include "mpi/topo/topo.h"
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
  * TEST_SEED=n runs that one alone. */
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/type.h"
-#include "mpi/p2p/anymem.h"
+#include "mpi/p2p/pack_any.h"
 #include "mpi/p2p/device.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"

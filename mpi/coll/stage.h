@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Host memory that stands for the device buffers of one collective call (design: coll_stage.c).
+/* Host memory that stands for the device buffers of one collective call (design: stage.c).
  * Under the domain's lock. */
-#ifndef WM_CORE_COLL_STAGE_H
-#define WM_CORE_COLL_STAGE_H
+#ifndef WM_COLL_STAGE_H
+#define WM_COLL_STAGE_H
 
 #include "coll/coll.h"
 #include "runtime/gpu/gpu.h"

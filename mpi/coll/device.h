@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Device buffers in collective calls.  Under the domain's lock unless said otherwise. */
-#ifndef WM_CORE_COLL_DEVICE_H
-#define WM_CORE_COLL_DEVICE_H
+#ifndef WM_COLL_DEVICE_H
+#define WM_COLL_DEVICE_H
 
-#include "mpi/core/coll_call.h"
+#include "mpi/coll/call.h"
 
 /* Finds out whether a buffer that this process uses in the call is device memory, for args.mem;
  * only where rt_gpu_watch is set.  -RT_EADDR: a neighbourhood collective, which is not staged, has

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Runs collective calls: a blocking one from a task on the stack, a nonblocking or persistent one
  * from a request.  Takes the domain's lock unless said otherwise. */
-#include "mpi/core/coll_call.h"
-#include "mpi/core/check.h"
-#include "mpi/core/coll_device.h"
+#include "mpi/coll/call.h"
+#include "mpi/coll/check.h"
+#include "mpi/coll/device.h"
 #include <stdlib.h>
 #include <string.h>
 #include "mpi/p2p/device.h"

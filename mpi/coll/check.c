@@ -6,12 +6,12 @@
  * receive for it: a task that never ends looks among the unexpected messages whenever there is
  * progress.  Rank 0 keeps a communicator that it has freed until it has the last note of all ranks.
  */
-#include "mpi/core/check.h"
+#include "mpi/coll/check.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "mpi/core/check_int.h"
-#include "mpi/core/coll_call.h"
+#include "mpi/coll/check_int.h"
+#include "mpi/coll/call.h"
 #include "mpi/core/ctx.h"
 #include "mpi/core/exch.h"
 #include "mpi/p2p/engine.h"

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "mpi/core/check_int.h"
-#include "mpi/core/coll_call.h"
+#include "mpi/coll/check_int.h"
+#include "mpi/coll/call.h"
 #include "mpi/datatype/make.h"
 
 /* ---- signatures ---- */

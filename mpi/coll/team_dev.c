@@ -3,7 +3,7 @@
  * the others' ranges, mapped here.  Both belong to the transport for device memory, as those of
  * messages do (mpi/p2p/device.c), and so does the knowledge whether an allocation still stands.
  * Under the domain's lock. */
-#include "mpi/core/coll_team.h"
+#include "mpi/coll/team.h"
 #include <stdlib.h>
 #include <string.h>
 #include "mpi/core/comm.h"

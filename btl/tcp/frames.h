@@ -17,8 +17,8 @@
  * depended on the store before it, and the copy takes 2.4 times as long (64 KiB: 34 us instead of
  * 14, EPYC with FSRM).  16 bytes before the payload do that to buffers that begin a page, 32 to
  * those that malloc() places 16 bytes into one. */
-#ifndef BTL_TCP_WIRE_H
-#define BTL_TCP_WIRE_H
+#ifndef BTL_TCP_FRAMES_H
+#define BTL_TCP_FRAMES_H
 
 #include "btl/btl.h"
 #include "runtime/base/hmac.h"

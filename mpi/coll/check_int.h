@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Private to WEFT_CHECK: notes and what keeps them. */
-#ifndef WM_CORE_CHECK_INT_H
-#define WM_CORE_CHECK_INT_H
+#ifndef WM_COLL_CHECK_INT_H
+#define WM_COLL_CHECK_INT_H
 
-#include "mpi/core/check.h"
+#include "mpi/coll/check.h"
 #include "mpi/datatype/type.h"
 
 /* The data of a call: bytes, and a hash of the sequence of its basic types; hash 0 (MPI_PACKED) is

@@ -2,8 +2,8 @@
 /* Packing and unpacking where either side may be host or device memory, finished on return
  * (MPI_Pack and its companions).  Any thread; they take the domain's lock when a device is
  * involved. */
-#ifndef WM_P2P_ANYMEM_H
-#define WM_P2P_ANYMEM_H
+#ifndef WM_P2P_PACK_ANY_H
+#define WM_P2P_PACK_ANY_H
 
 #include "runtime/layout/layout.h"
 

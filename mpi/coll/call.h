@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A collective call in any of its forms: blocking, nonblocking or persistent. */
-#ifndef WM_CORE_COLL_CALL_H
-#define WM_CORE_COLL_CALL_H
+#ifndef WM_COLL_CALL_H
+#define WM_COLL_CALL_H
 
 #include "mpi/core/comm.h"
 #include "mpi/datatype/type.h"

@@ -5,8 +5,8 @@
  * thread. */
 #include <stdlib.h>
 #include "mpi/api/bodies.h"
-#include "mpi/core/coll_call.h"
-#include "mpi/core/coll_device.h"
+#include "mpi/coll/call.h"
+#include "mpi/coll/device.h"
 #include "mpi/p2p/device.h"
 #include "runtime/base/err.h"
 

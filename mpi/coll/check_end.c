@@ -3,7 +3,7 @@
  * Called under the domain's lock. */
 #include <stdio.h>
 #include <string.h>
-#include "mpi/core/check_int.h"
+#include "mpi/coll/check_int.h"
 #include "mpi/core/ctx.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/stream/stream.h"

@@ -9,8 +9,8 @@
  * forms); a call that some rank never makes, once it has reached MPI_Finalize; and in MPI_Finalize
  * requests, messages and communicators that are left over.  Notes travel on the collective
  * context. */
-#ifndef WM_CORE_CHECK_H
-#define WM_CORE_CHECK_H
+#ifndef WM_COLL_CHECK_H
+#define WM_COLL_CHECK_H
 
 #include "mpi/core/comm.h"
 #include "runtime/base/cfg.h"

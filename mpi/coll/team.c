@@ -3,9 +3,9 @@
  * memory of the node segment, of all its processes or of those on each host.  Called under the
  * domain's lock, except wm_coll_team_init(), which takes it. */
 #include <stdlib.h>
-#include "mpi/core/coll_call.h"
-#include "mpi/core/coll_device.h"
-#include "mpi/core/coll_team.h"
+#include "mpi/coll/call.h"
+#include "mpi/coll/device.h"
+#include "mpi/coll/team.h"
 #include "mpi/core/comm.h"
 #include "mpi/p2p/p2p.h"
 #include "runtime/base/err.h"

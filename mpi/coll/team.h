@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Device memory of a communicator's team: the operations of struct coll_team_ops, by the transport
  * for device memory. */
-#ifndef WM_CORE_COLL_TEAM_H
-#define WM_CORE_COLL_TEAM_H
+#ifndef WM_COLL_TEAM_H
+#define WM_COLL_TEAM_H
 
 #include "coll/coll.h"
 

@@ -12,7 +12,7 @@
  * Where the ranks of a host work together they have agreed before (coll/gpu/vote.c), and what comes
  * here is what they do not do on their devices.
  *
- * All else is done in host memory (coll_stage.c).  The algorithm is begun at once, so that calls
+ * All else is done in host memory (stage.c).  The algorithm is begun at once, so that calls
  * are numbered in their order, and makes its first step when the input is there.
  *
  * Failed copies.  One out is this process's error alone.  When one in has failed, the algorithm
@@ -24,9 +24,9 @@
  * data could not be moved.  A rank may hear of it without need: what it sends is void from then on,
  * whatever it is made of.  Ranks to which nothing goes, as in a gather those that are not on the
  * way, do not hear. */
-#include "mpi/core/coll_device.h"
+#include "mpi/coll/device.h"
 #include <stdlib.h>
-#include "mpi/core/coll_stage.h"
+#include "mpi/coll/stage.h"
 #include "mpi/p2p/device.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"

@@ -14,7 +14,7 @@
  * All copies of a side are under way at once, since the memory is pinned unless it is very long.
  * Then it is ordinary memory, and parts of the blocks go through a few pinned buffers: while the
  * device fills or empties some, the CPU copies another.  Nothing waits for the device. */
-#include "mpi/core/coll_stage.h"
+#include "mpi/coll/stage.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

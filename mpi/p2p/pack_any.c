@@ -2,7 +2,7 @@
 /* Packing and unpacking between any two kinds of memory, finished on return.  A device buffer and
  * packed host memory, or packed memory of the same device, are one call of runtime/layout; the
  * rest goes through a host buffer. */
-#include "mpi/p2p/anymem.h"
+#include "mpi/p2p/pack_any.h"
 #include <stdlib.h>
 #include "mpi/p2p/device.h"
 #include "runtime/base/err.h"
