@@ -47,9 +47,10 @@ int wm_api_allgatherv(struct wm_call *call, const void *sendbuf, MPI_Count sendc
                       struct wm_type *sendtype, void *recvbuf, struct wm_counts recvcounts,
                       struct wm_displs displs, struct wm_type *recvtype)
 {
+    int64_t few[WM_FEW];
     bool receives = has_side(call, COLL_RECV);
-    int err = receives ? wm_call_vectors(call, (struct wm_counts){ 0 }, (struct wm_displs){ 0 },
-                                         recvcounts, displs)
+    int err = receives ? wm_call_vectors(call, few, (struct wm_counts){ 0 },
+                                         (struct wm_displs){ 0 }, recvcounts, displs)
                        : MPI_SUCCESS;
     if (err)
         return err;
@@ -64,8 +65,9 @@ int wm_api_scatterv(struct wm_call *call, const void *sendbuf, struct wm_counts 
                     struct wm_displs displs, struct wm_type *sendtype, void *recvbuf,
                     MPI_Count recvcount, struct wm_type *recvtype)
 {
+    int64_t few[WM_FEW];
     bool sends = has_side(call, COLL_SEND);
-    int err = sends ? wm_call_vectors(call, sendcounts, displs, (struct wm_counts){ 0 },
+    int err = sends ? wm_call_vectors(call, few, sendcounts, displs, (struct wm_counts){ 0 },
                                       (struct wm_displs){ 0 })
                     : MPI_SUCCESS;
     if (err)
@@ -82,8 +84,9 @@ int wm_api_alltoallv(struct wm_call *call, const void *sendbuf, struct wm_counts
                      struct wm_counts recvcounts, struct wm_displs rdispls,
                      struct wm_type *recvtype)
 {
+    int64_t few[WM_FEW];
     bool in_place = sendbuf == MPI_IN_PLACE;
-    int err = wm_call_vectors(call, in_place ? (struct wm_counts){ 0 } : sendcounts,
+    int err = wm_call_vectors(call, few, in_place ? (struct wm_counts){ 0 } : sendcounts,
                               in_place ? (struct wm_displs){ 0 } : sdispls, recvcounts, rdispls);
     if (err)
         return err;
@@ -131,7 +134,7 @@ int wm_api_alltoallw(struct wm_call *call, const void *sendbuf, struct wm_counts
     bool in_place = sendbuf == MPI_IN_PLACE;
     call->args.sbuf = sendbuf;
     call->args.rbuf = recvbuf;
-    int err = wm_call_vectors(call, in_place ? (struct wm_counts){ 0 } : sendcounts,
+    int err = wm_call_vectors(call, NULL, in_place ? (struct wm_counts){ 0 } : sendcounts,
                               in_place ? (struct wm_displs){ 0 } : sdispls, recvcounts, rdispls);
     if (!err)
         err = set_types(call, in_place ? NULL : sendtypes, recvtypes);
@@ -174,9 +177,10 @@ int wm_api_allreduce(struct wm_call *call, const void *sendbuf, void *recvbuf, M
 int wm_api_reduce_scatter(struct wm_call *call, const void *sendbuf, void *recvbuf,
                           struct wm_counts recvcounts, struct wm_type *datatype, struct wm_op *op)
 {
+    int64_t few[WM_FEW];
     set_reduction(call, sendbuf, recvbuf, 0, datatype, op);
-    int err = wm_call_vectors(call, (struct wm_counts){ 0 }, (struct wm_displs){ 0 }, recvcounts,
-                              (struct wm_displs){ 0 });
+    int err = wm_call_vectors(call, few, (struct wm_counts){ 0 }, (struct wm_displs){ 0 },
+                              recvcounts, (struct wm_displs){ 0 });
     return err ? err : wm_call_run(call);
 }
 

@@ -336,14 +336,16 @@ static const int64_t *displs_in(int64_t *to, struct wm_displs v, int n)
     return v.v ? to : NULL;
 }
 
-int wm_call_vectors(struct wm_call *call, struct wm_counts sc, struct wm_displs sd,
+int wm_call_vectors(struct wm_call *call, int64_t *few, struct wm_counts sc, struct wm_displs sd,
                     struct wm_counts rc, struct wm_displs rd)
 {
     int n = vector_len(call);
-    int64_t *v = malloc(4 * (size_t)n * (sizeof *v + sizeof(void *)));
-    if (!v)
-        return wm_err(MPI_ERR_NO_MEM, "no memory for the counts of %d processes", n);
-    call->vectors = v;
+    int64_t *v = few;
+    if (!few || 4 * n > WM_FEW || call->form != WM_BLOCKING) {
+        v = call->vectors = malloc(4 * (size_t)n * (sizeof *v + sizeof(void *)));
+        if (!v)
+            return wm_err(MPI_ERR_NO_MEM, "no memory for the counts of %d processes", n);
+    }
     call->args.scounts = counts_in(v, sc, n);
     call->args.sdispls = displs_in(v + n, sd, n);
     call->args.rcounts = counts_in(v + 2 * n, rc, n);

@@ -16,7 +16,7 @@ struct wm_call {
     struct coll_args args;
     struct wm_type *stype, *rtype; /* held until the end of a nonblocking call; NULL: none */
     struct wm_op *op;
-    void *vectors;          /* malloc'ed arrays behind args; the helper frees them */
+    void *vectors;          /* malloc'ed arrays behind args; the helper frees them; NULL: none */
     struct wm_type **types; /* w forms: ntypes of them, held, inside `vectors` */
     int ntypes;
 };
@@ -61,8 +61,10 @@ int wm_coll_run(struct wm_comm *c, const struct coll_args *a);
 /* The same on a team of some of its ranks. */
 int wm_coll_run_in(struct wm_comm *c, struct coll_team *t, const struct coll_args *a);
 /* The vectors of a v form as 64-bit arrays: scounts, sdispls, rcounts, rdispls; a NULL `v` is left
- * out. */
-int wm_call_vectors(struct wm_call *call, struct wm_counts sc, struct wm_displs sd,
+ * out.  A blocking call of few processes keeps them in `few`, an array of WM_FEW that the caller
+ * keeps until the call returns; NULL: always from the heap. */
+#define WM_FEW 64
+int wm_call_vectors(struct wm_call *call, int64_t *few, struct wm_counts sc, struct wm_displs sd,
                     struct wm_counts rc, struct wm_displs rd);
 /* Room for 4 pointers a process behind them, for the w forms; call it after wm_call_vectors(). */
 void *wm_call_more(const struct wm_call *call);

@@ -50,7 +50,7 @@ static int vectors(struct wm_call *call, const int *scounts, const int *sdispls,
                    const int *rdispls)
 {
     return wm_call_vectors(
-        call, (struct wm_counts){ scounts, false }, (struct wm_displs){ sdispls, false },
+        call, NULL, (struct wm_counts){ scounts, false }, (struct wm_displs){ sdispls, false },
         (struct wm_counts){ rcounts, false }, (struct wm_displs){ rdispls, false });
 }
 
