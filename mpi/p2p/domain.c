@@ -403,10 +403,8 @@ static int connect_peer(struct wm_domain *d, struct rt_proc proc, struct btl_pee
     return -RT_EUNREACH;
 }
 
-struct btl_peer *wm_domain_dev(struct wm_domain *d, struct wm_peer *p)
+struct btl_peer *wm_domain_find_dev(struct wm_domain *d, struct wm_peer *p)
 {
-    if (p->dev_looked)
-        return p->dev;
     p->dev_looked = true;
     for (int i = 0; i < d->nbtl && !p->dev; i++)
         if (!btl_has_messages(d->btl[i]) && connect_by(d, i, p->proc, &p->dev) < 0)

@@ -172,7 +172,11 @@ int wm_domain_peer(struct wm_domain *d, struct rt_proc proc, struct wm_peer **ou
 int wm_domain_adopt(struct wm_domain *d, struct btl_peer *bp, struct wm_peer **out);
 /* The peer's connection for device memory; NULL: there is none.  One that moves nothing else, else
  * the one that carries the messages, if it takes device memory. */
-struct btl_peer *wm_domain_dev(struct wm_domain *d, struct wm_peer *p);
+struct btl_peer *wm_domain_find_dev(struct wm_domain *d, struct wm_peer *p);
+static inline struct btl_peer *wm_domain_dev(struct wm_domain *d, struct wm_peer *p)
+{
+    return p->dev_looked ? p->dev : wm_domain_find_dev(d, p);
+}
 /* Device memory moves as host memory does; after wm_domain_dev(). */
 static inline bool wm_dev_by_net(const struct wm_peer *p) { return p->dev && p->dev == p->eager; }
 bool wm_peer_is_last(const struct wm_peer *p); /* it posts no more receives */
