@@ -147,7 +147,7 @@ static int start(void *buf, MPI_Count count, struct wm_type *t, struct wm_messag
     if (!q)
         return wm_err(MPI_ERR_NO_MEM, "no memory for a receive request");
     struct wm_stored *s = m->stored;
-    q->coll = q->is_posted = false;
+    q->coll = false;
     q->comm = m->comm; /* the message's reference moves to the request */
     q->peer_rank = s->unex.key.src;
     q->tag = s->unex.key.tag;

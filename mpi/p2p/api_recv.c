@@ -105,8 +105,7 @@ int wm_api_recv(void *buf, MPI_Count count, struct wm_type *datatype, int source
     q.r.done = 0;
     q.r.flags = 0;
     q.r.notify = NULL;
-    q.kind = WM_PREQ_RECV;
-    q.on_stack = true;
+    q.kind = WM_PREQ_ON_STACK;
     q.coll = false;
     q.dom = d;
     q.comm = comm;
@@ -153,7 +152,7 @@ static inline struct wm_preq *irecv_now(void *buf, MPI_Count count, struct wm_ty
     q->posted.key.ctx = c->ctx;
     q->posted.key.src = source;
     q->posted.key.tag = tag == MPI_ANY_TAG ? WM_MATCH_ANY : tag;
-    q->is_posted = true;
+    q->state = WM_POSTED;
     q->coll = false;
     q->peer_rank = source;
     q->tag = tag;

@@ -17,16 +17,11 @@
  * matches waits for room in the transport at most. */
 #define LAST_NS 1000000000u
 
-/* It is on the list of its peer's transfers, or on none. */
-static void end_cancelled(struct wm_preq *q)
+/* Its target has given it back, or does not answer. */
+static void end_recalled(struct wm_preq *q)
 {
     q->r.status.cancelled = true;
-    if (q->parts) {
-        wm_rndv_part_done(q, 0);
-        return;
-    }
-    rt_list_del(&q->link);
-    wm_preq_finish(q, 0);
+    wm_rndv_step(q, WM_STEP_BACK, 0);
 }
 
 /* An eager message that waits for room; a CTS there stands for a put, which has its match. */
@@ -38,7 +33,8 @@ static bool take_back(struct wm_preq *q)
     rt_list_del(&w->link);
     free(w);
     q->pend = NULL;
-    end_cancelled(q);
+    q->r.status.cancelled = true;
+    wm_preq_finish(q, 0);
     return true;
 }
 
@@ -53,7 +49,8 @@ static void forgive(struct wm_preq *q)
 
 static bool is_open(const struct wm_preq *q, uint32_t handle)
 {
-    return rt_slab_get(&wm_request_slab, handle) == q && !rt_req_done(&q->r) && q->cancelling;
+    return rt_slab_get(&wm_request_slab, handle) == q && !rt_req_done(&q->r) &&
+           q->state == WM_RECALLED;
 }
 
 /* Question and answer of a message to this process itself are both delivered here, so that the
@@ -73,9 +70,10 @@ int wm_cancel_send(struct wm_preq *q)
         forgive(q);
         return 0;
     }
-    if (take_back(q) || q->cancelling)
+    if (take_back(q) || q->state != WM_ANNOUNCED)
         return 0;
-    q->cancelling = d->cancels = true;
+    wm_rndv_enter(q, WM_RECALLED);
+    d->cancels = true;
     wm_progress(d);
     if (!is_open(q, f.req))
         return 0;
@@ -86,7 +84,7 @@ int wm_cancel_send(struct wm_preq *q)
         settle_self(q, f.req);
     if (err == 0 || err == -RT_EPEER) /* of a lost peer it ends with that error */
         return 0;
-    q->cancelling = false;
+    wm_rndv_enter(q, WM_ANNOUNCED);
     return err;
 }
 
@@ -124,8 +122,8 @@ void wm_on_cancel(struct wm_domain *d, struct wm_peer *from, const struct wm_key
 void wm_on_cancelled(const struct wm_fin *f)
 {
     struct wm_preq *q = rt_slab_get(&wm_request_slab, f->req);
-    if (q && q->peer && q->cancelling) /* else the peer was declared lost in between */
-        end_cancelled(q);
+    if (q && q->state == WM_RECALLED) /* else the peer was declared lost in between */
+        end_recalled(q);
 }
 
 /* Whether any was found. */
@@ -135,11 +133,11 @@ static bool end_those_of(struct wm_peer *p, bool now)
     bool found = false;
     rt_list_each_safe (l, tmp, &p->rndv) {
         struct wm_preq *q = rt_container(l, struct wm_preq, link);
-        if (!q->cancelling)
+        if (q->state != WM_RECALLED)
             continue;
         found = true;
         if (now)
-            end_cancelled(q);
+            end_recalled(q);
     }
     return found;
 }

@@ -33,9 +33,9 @@ static const void *chunk(struct wm_preq *q, int64_t len)
 {
     if (q->layout->contig)
         return (const char *)q->buf + q->put_off;
-    if (!q->chunk_ready)
+    if (q->ready == q->put_off)
         rt_layout_pack(q->layout, q->count, q->buf, q->put_off, q->packed, len);
-    q->chunk_ready = true;
+    q->ready = q->put_off + len;
     return q->packed;
 }
 
@@ -51,10 +51,9 @@ static int step(struct wm_preq *q)
         int err = p->err ? p->err : p->send(p->eager, &hdr, chunk(q, len), (size_t)len);
         if (err == -RT_EAGAIN)
             return n;
-        q->chunk_ready = false;
         q->put_off += len;
         if (err < 0 || q->put_off == q->put_len) {
-            wm_rndv_part_done(q, err);
+            wm_rndv_step(q, WM_STEP_OP, err);
             return n + 1;
         }
     }
@@ -67,7 +66,7 @@ int wm_stream_progress(struct wm_domain *d)
     struct rt_list *l, *tmp;
     rt_list_each_safe (l, tmp, &d->streams) {
         struct wm_preq *q = rt_container(l, struct wm_preq, posted.link);
-        n += q->in_pieces ? wm_pieces_step(q) : step(q);
+        n += q->state == WM_PIECES ? wm_pieces_step(q) : step(q);
     }
     return n;
 }
@@ -76,12 +75,12 @@ int wm_stream_send(struct wm_preq *q, int64_t len)
 {
     q->put_off = 0;
     q->put_len = len;
-    q->chunk_ready = false;
+    q->ready = 0;
     int err = q->layout->contig ? 0 : wm_packed_take(q, q->peer->eager_max);
     if (err < 0)
         return err;
     rt_list_append(&q->dom->streams, &q->posted.link);
-    q->streams = true;
+    wm_rndv_enter(q, WM_CHUNKS);
     step(q);
     return 0;
 }
@@ -89,7 +88,7 @@ int wm_stream_send(struct wm_preq *q, int64_t len)
 void wm_on_data(const struct btl_peer *from, const struct btl_hdr *h, const void *data, size_t len)
 {
     struct wm_preq *q = rt_slab_get(&wm_request_slab, (uint32_t)h->tag);
-    if (!q || !q->peer || q->peer->eager != from || !q->streams || q->in_pieces)
+    if (!q || q->kind != WM_PREQ_RECV || q->state != WM_CHUNKS || q->peer->eager != from)
         return; /* the receive has failed in between */
     if ((int64_t)len > q->moved_len - q->put_off)
         RT_BUG("rank %u sent more than it was asked for", from->proc.rank);
@@ -97,5 +96,5 @@ void wm_on_data(const struct btl_peer *from, const struct btl_hdr *h, const void
                      (int64_t)len);
     q->put_off += (int64_t)len;
     if (q->put_off == q->moved_len)
-        wm_rndv_part_done(q, 0);
+        wm_rndv_step(q, WM_STEP_OP, 0);
 }

@@ -259,7 +259,6 @@ static int pull(struct wm_preq *q, const void *key)
         err = rt_gpu_reach(q->dev->at.g, &at);
     if (err < 0)
         return err;
-    q->op_busy = true;
     q->dev->op.done = pulled;
     struct rt_gpu *g = q->dev->at.g;
     bool near = at.kind != RT_MEM_MANAGED && rt_gpu_lies_on(g, &q->dev->at);
@@ -282,7 +281,7 @@ static int ask_put(struct wm_preq *q)
     int err = make_key(q, q->moved_len, cts.key);
     if (err < 0)
         return err;
-    q->dev->awaits_put = true;
+    wm_rndv_enter(q, WM_FILL);
     wm_send_ctl(q->dom, q->peer, wm_hdr(WM_CTS, 0, 0, 0), &cts, sizeof cts);
     return 0;
 }
@@ -291,6 +290,7 @@ static int ask_put(struct wm_preq *q)
 static void get_or_pieces(struct wm_preq *q, const char *key)
 {
     q->get_len = q->moved_len;
+    wm_rndv_enter(q, WM_GET);
     int err = q->dev->has_key ? pull(q, key) : -RT_ENOTSUP;
     if (err >= 0)
         return;
@@ -304,7 +304,6 @@ static void get_or_pieces(struct wm_preq *q, const char *key)
 
 void wm_dev_put_refused(struct wm_preq *q)
 {
-    q->dev->awaits_put = false;
     q->peer->no_dev_put = TRY_AGAIN;
     get_or_pieces(q, q->dev->key);
 }
@@ -341,7 +340,6 @@ void wm_dev_recv(struct wm_preq *q, const struct wm_rts *rts)
         wm_pieces_ask(q, pieces_on_device(q, rts));
         return;
     }
-    q->parts = 1;
     q->dev->has_key = rts->flags & WM_RTS_KEY;
     memcpy(q->dev->key, rts->key, sizeof q->dev->key);
     if (reads(q) || ask_put(q) < 0)

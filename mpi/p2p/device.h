@@ -13,10 +13,9 @@ struct wm_dev {
     struct rt_gpu_op op;  /* the copy of an eager message, or between buffers of this process */
     struct rt_gpu_stage *stage; /* holds an eager message until it is copied */
     struct wm_preq *q;
-    bool scattered;  /* data in several allocations: only pieces of packed host memory will do */
-    bool exported;   /* send: the key in the RTS names the buffer */
-    bool has_key;    /* receive: `key` is there */
-    bool awaits_put; /* receive: the sender has been asked to write */
+    bool scattered; /* data in several allocations: only pieces of packed host memory will do */
+    bool exported;  /* send: the key in the RTS names the buffer */
+    bool has_key;   /* receive: `key` is there */
     char key[BTL_KEY_MAX]; /* receive: of the sender's buffer, for when it cannot */
     int fail;              /* an eager message was too long */
     struct wm_dev *next;   /* spare */

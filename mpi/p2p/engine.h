@@ -109,7 +109,44 @@ struct wm_pend {
     char data[];
 };
 
-enum wm_preq_kind { WM_PREQ_SEND, WM_PREQ_RECV };
+enum wm_preq_kind {
+    WM_PREQ_SEND,
+    WM_PREQ_RECV,
+    WM_PREQ_ON_STACK /* blocking receive that lives in its caller's frame: no handle */
+};
+
+/* How far a message has come; rndv.c has the transitions and the events that cause them. */
+enum wm_preq_state {
+    WM_IDLE,   /* in no use, complete, or an eager send that waits for room */
+    WM_POSTED, /* receive: waits for its message, may be cancelled */
+    /* send */
+    WM_ANNOUNCED,  /* the receiver has not answered */
+    WM_RECALLED,   /* ... and has been asked to give the message back */
+    WM_PUT,        /* the transport has the put, or it waits for room (`pend`) */
+    WM_PUT_SHARED, /* ... while the receiver gets the rest */
+    WM_PUT_DONE,   /* the receiver still gets the rest */
+    /* receive */
+    WM_GET,        /* the transport has the get, or it waits for room */
+    WM_GET_SHARED, /* ... while the sender puts the rest */
+    WM_FILL,       /* the sender puts */
+    WM_FILL_EARLY, /* ... and the first bytes are still to come */
+    WM_EARLY_ONLY, /* the first bytes are still to come */
+    WM_QUEUED,     /* waits for staging memory */
+    /* both */
+    WM_CHUNKS, /* chunks.c */
+    WM_PIECES, /* pieces.c */
+    WM_LOST,   /* the peer is lost, but the transport still has the put or get */
+    WM_STATES
+};
+/* What moves a transfer on by itself. */
+enum wm_preq_step {
+    WM_STEP_OP,    /* this side's part has ended: its put, get, chunks or pieces */
+    WM_STEP_PEER,  /* the peer's part has ended */
+    WM_STEP_EARLY, /* the first bytes have come */
+    WM_STEP_BACK,  /* the message has been given back */
+    WM_STEP_LOST,  /* the peer is lost */
+    WM_STEPS
+};
 
 /* What an eager message touches comes first, in three cache lines.  In a spare request r.arg is the
  * next spare one and r.err the handle it will get; ops, kind and dom stay, because sends and
@@ -120,11 +157,11 @@ struct wm_preq {
     struct wm_posted posted; /* receive: while posted; else `link` in wm_domain.streams */
     uint8_t kind;            /* enum wm_preq_kind */
     uint8_t mode;            /* enum wm_mode */
-    bool is_posted;          /* a receive that waits for its message: may be cancelled */
-    bool on_stack;           /* blocking receive that lives in its caller's frame: no handle */
+    uint8_t state;           /* enum wm_preq_state */
+    uint8_t stream;          /* receive: enum wm_stream to ask for once it is its turn */
     bool coll;
     bool prompt; /* send: wm_msg.prompt */
-    int tag;      /* as the user gave it */
+    int tag;     /* as the user gave it */
     const void *buf;
     int64_t nbytes; /* send: message; receive: room, in packed bytes */
     const struct rt_layout *layout;
@@ -142,21 +179,18 @@ struct wm_preq {
     struct btl_rmem *rmem; /* peer's buffer */
     struct btl_op op;
     uint32_t remote;          /* the peer's request */
-    int parts;                /* steps still to come before completion */
     int fail;                 /* first error, reported at completion */
     bool timed;               /* counted in the domain's choice */
-    bool op_busy;             /* `op` is lent to the transport */
     struct wm_pieces *pieces; /* pieces.c */
     struct wm_dev *dev;       /* its buffer is device memory: device.c */
     bool packed_pooled;       /* `packed` is from the domain's pool */
-    bool streams;             /* sends or receives a stream; put_off is how far it has come */
-    bool in_pieces;           /* ... of contiguous messages */
-    bool wants_device;        /* ... which will be in device memory, once it is their turn */
-    bool sent_early;          /* the first bytes went with the RTS */
-    bool chunk_ready;         /* the next chunk is in `packed` */
-    bool cancelling;          /* send: the target has been asked for it, and not asked for data */
     int64_t moved_len;        /* receive: bytes that will arrive: min(message, room) */
-    int64_t put_off, put_len, get_len;
+    int64_t put_off; /* chunks: how far they have come; while announced: the bytes sent early */
+    int64_t put_len;
+    union {
+        int64_t get_len; /* receive */
+        int64_t ready;   /* sender of chunks: so far is packed */
+    };
     struct wm_pend *pend; /* queued behind a full ring */
 };
 
@@ -285,7 +319,12 @@ void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *rts);
 void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts);
 void wm_on_fin(struct wm_domain *d, enum wm_kind kind, const struct wm_fin *f);
 void wm_on_fins(struct wm_domain *d, const struct wm_fins *f);
-void wm_rndv_part_done(struct wm_preq *q, int err);
+/* One step of the state machine; err: this part has failed.  The request may be gone on return. */
+void wm_rndv_step(struct wm_preq *q, enum wm_preq_step step, int err);
+/* The next state is this side's decision. */
+void wm_rndv_enter(struct wm_preq *q, enum wm_preq_state state);
+/* This side gives up, or has nothing to move: the transport and the peer have no part in it. */
+void wm_rndv_end(struct wm_preq *q, int err);
 void wm_rndv_fail_peer(struct wm_peer *p, int err);
 /* chunks.c: chunks, and the turns of all streams */
 bool wm_stream_possible(const struct wm_peer *p);

@@ -320,7 +320,7 @@ static void begin(struct wm_pieces *s)
 /* A piece that the failed sender has not sent. */
 static void give_up(struct wm_pieces *s, struct slot *t)
 {
-    if (t->state != MOVING || rt_req_done(t->sub) || !((struct wm_preq *)t->sub)->is_posted)
+    if (t->state != MOVING || rt_req_done(t->sub) || ((struct wm_preq *)t->sub)->state != WM_POSTED)
         return;
     t->sub->ops->cancel(t->sub);
     wm_req_release(t->sub);
@@ -399,10 +399,9 @@ int wm_pieces_step(struct wm_preq *q)
     if (s->running || (!s->halt && s->started < s->len))
         return n;
     int err = s->err;
-    q->op_busy = q->in_pieces = false;
     if (is_send(s) && s->moved < s->len && !q->peer->err) /* the receiver waits for the others */
         wm_rndv_send_fin(q, WM_FIN_PUT, err);
-    wm_rndv_part_done(q, err);
+    wm_rndv_step(q, WM_STEP_OP, err);
     return n + 1;
 }
 
@@ -425,8 +424,7 @@ static int start(struct wm_preq *q, int64_t len, int64_t step, bool on_device)
         return err;
     }
     q->pieces = s;
-    q->streams = q->in_pieces = true;
-    q->op_busy = true; /* when the peer is lost the pieces end first, with an error */
+    wm_rndv_enter(q, WM_PIECES); /* when the peer is lost they end first, with an error */
     while (s->running < s->nslots && s->started < len && !s->halt)
         begin(s);
     rt_list_append(&q->dom->streams, &q->posted.link);
@@ -471,7 +469,7 @@ static int64_t step_of(const struct wm_preq *q, int64_t len, bool on_device)
 
 static void ask(struct wm_preq *q, bool counted)
 {
-    bool on_device = q->wants_device;
+    bool on_device = q->stream == WM_STREAM_PIECES_DEVICE;
     int64_t step = step_of(q, q->moved_len, on_device);
     int err = start(q, q->moved_len, step, on_device);
     if (err == -RT_ENOMEM && on_device) {
@@ -483,7 +481,7 @@ static void ask(struct wm_preq *q, bool counted)
         log_error(MPI, "out of memory for the pieces of a message of %lld bytes",
                   (long long)q->moved_len);
         wm_rndv_send_fin(q, WM_FIN_GET, err);
-        wm_rndv_part_done(q, err);
+        wm_rndv_end(q, err);
         return;
     }
     q->pieces->counted = counted;
@@ -501,13 +499,13 @@ void wm_pieces_ask(struct wm_preq *q, bool on_device)
 {
     bool counted = !wm_is_piece(q);
     rt_list_init(&q->posted.link);
-    q->streams = true;
-    q->parts = 1;
-    q->wants_device = on_device;
-    if (counted && q->peer->nstaged >= STAGED_MAX)
+    q->stream = on_device ? WM_STREAM_PIECES_DEVICE : WM_STREAM_PIECES;
+    if (counted && q->peer->nstaged >= STAGED_MAX) {
+        wm_rndv_enter(q, WM_QUEUED);
         rt_list_append(&q->dom->staged, &q->posted.link);
-    else
+    } else {
         ask(q, counted);
+    }
 }
 
 void wm_pieces_resume(struct wm_domain *d)

@@ -133,7 +133,7 @@ void wm_deliver(struct wm_preq *q, struct wm_peer *from, uint32_t kind, const st
                 const void *data, size_t len)
 {
     if (kind == WM_RTS) {
-        if (q->on_stack)
+        if (q->kind == WM_PREQ_ON_STACK)
             q = move_to_slab(q);
         q->peer = from;
         q->r.status = (struct rt_status){ .src = k->src, .tag = k->tag };
@@ -170,7 +170,7 @@ static struct wm_preq *match_arriving(struct wm_domain *d, const struct wm_key *
         struct wm_posted *p = wm_match_arrive(&d->match, k);
         if (p) {
             struct wm_preq *q = rt_container(p, struct wm_preq, posted);
-            q->is_posted = false;
+            q->state = WM_IDLE;
             return q;
         }
     }
@@ -261,7 +261,7 @@ static __attribute__((noinline)) void arrived(struct wm_domain *d, struct btl_pe
 static inline void deliver_posted(struct wm_preq *q, const struct wm_key *k, const void *data,
                                   size_t len)
 {
-    q->is_posted = false;
+    q->state = WM_IDLE;
     if (rt_unlikely((int64_t)len > q->nbytes || !q->layout->contig || q->r.notify || q->r.flags)) {
         deliver_eager(q, k, data, len);
         return;
@@ -350,8 +350,8 @@ int wm_p2p_irecv(const struct wm_msg *m, struct rt_req **out)
     }
     *out = &q->r;
     struct wm_unex *u = wm_match_find(&d->match, &q->posted.key);
-    q->is_posted = !u;
     if (!u) {
+        q->state = WM_POSTED;
         wm_match_post(&d->match, &q->posted);
         return 0;
     }
@@ -376,7 +376,7 @@ void wm_recv_fail_peer(struct wm_domain *d, const struct wm_peer *p, int err)
             if (!waits_for(q, p))
                 continue;
             wm_match_unpost(&d->match, &q->posted);
-            q->is_posted = false;
+            q->state = WM_IDLE;
             q->r.status = (struct rt_status){ .src = q->peer_rank, .tag = q->tag };
             wm_preq_finish(q, err);
         }

@@ -29,10 +29,10 @@ static int preq_cancel(struct rt_req *r)
     struct wm_preq *q = (struct wm_preq *)r;
     if (q->kind == WM_PREQ_SEND)
         return wm_cancel_send(q);
-    if (!q->is_posted)
+    if (q->state != WM_POSTED)
         return 0; /* matched: it completes normally (MPI-5.0 section 3.8.4) */
     wm_match_unpost(&q->dom->match, &q->posted);
-    q->is_posted = false;
+    q->state = WM_IDLE;
     r->status = (struct rt_status){ .src = MPI_ANY_SOURCE, .tag = MPI_ANY_TAG, .cancelled = true };
     wm_preq_finish(q, 0);
     return 0;
@@ -52,8 +52,7 @@ void wm_preq_release(struct rt_req *r)
         wm_dev_close(q);
     if (rt_unlikely(q->peer)) { /* it took part in a rendezvous, or waited for room */
         q->peer = NULL;
-        q->parts = q->fail = 0;
-        q->cancelling = false;
+        q->fail = 0;
     }
     wm_comm_unref(q->comm);
     uint32_t h = r->obj.handle, gen = 0x7fu << RT_SLAB_GEN_SHIFT;

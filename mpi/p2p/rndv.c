@@ -1,11 +1,79 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rendezvous: large and synchronous messages move straight between the two buffers by the
  * transport's put and get, both at once when the transport has both (engine.h has the protocol).
- * Called under the domain's lock. */
+ * Called under the domain's lock.
+ *
+ * A transfer has one state (enum wm_preq_state).  Events move it on by the table `after`; what this
+ * side decides is checked against `may_enter`.  [x] is an event, (x) a decision, END completes the
+ * request.
+ *
+ *   send     IDLE -(RTS, or synchronous message sent)-> ANNOUNCED -[FIN_GET, acknowledgement]-> END
+ *            ANNOUNCED -(MPI_Cancel: CANCEL sent)-> RECALLED -[CANCELLED, target leaves]-> END
+ *            ANNOUNCED, RECALLED -(CTS came)-> PUT, PUT_SHARED, CHUNKS or PIECES
+ *            PUT -[put done: FIN_PUT sent]-> END
+ *            PUT -(buffer or peer's memory cannot be used: FIN_PUT with error)-> ANNOUNCED
+ *            PUT_SHARED -[put done]-> PUT_DONE -[FIN_GET]-> END
+ *            PUT_SHARED -[FIN_GET]-> PUT
+ *   receive  POSTED -(matched)-> IDLE -(RTS)-> any of the following
+ *            GET -[get done: FIN_GET sent]-> END
+ *            FILL (CTS sent) -[FIN_PUT, or the transport tells]-> END
+ *            GET_SHARED -[get done]-> FILL;  GET_SHARED -[FIN_PUT]-> GET
+ *            FILL_EARLY -[first bytes]-> FILL;  FILL_EARLY -[FIN_PUT]-> EARLY_ONLY -[same]-> END
+ *            GET -(get refused)-> FILL;  FILL -(put refused, device memory)-> GET
+ *            GET, FILL, FILL_EARLY -(memory cannot be used)-> CHUNKS, PIECES or QUEUED
+ *            QUEUED -(its turn for staging memory)-> PIECES
+ *   both     CHUNKS -[last chunk; FIN_PUT of a failed sender]-> END
+ *            PIECES -[last piece; after an error, the last one under way]-> END
+ *   peer lost  PUT, PUT_SHARED, GET, GET_SHARED, which the transport has -> LOST -[it ends]-> END
+ *            PIECES: stays, its messages fail one by one
+ *            all others, and what waits for room in the transport -> END */
 #include "mpi/p2p/device.h"
 #include "mpi/tool/event.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
+
+/* ---- the states of a transfer ---- */
+
+/* Where each event leads: WM_STATES ends the transfer, 0 cannot be. */
+static const uint8_t after[WM_STATES][WM_STEPS] = {
+    [WM_ANNOUNCED] = { [WM_STEP_PEER] = WM_STATES, [WM_STEP_LOST] = WM_STATES },
+    [WM_RECALLED] = { [WM_STEP_PEER] = WM_STATES,
+                      [WM_STEP_BACK] = WM_STATES,
+                      [WM_STEP_LOST] = WM_STATES },
+    [WM_PUT] = { [WM_STEP_OP] = WM_STATES, [WM_STEP_LOST] = WM_LOST },
+    [WM_PUT_SHARED] = { [WM_STEP_OP] = WM_PUT_DONE,
+                        [WM_STEP_PEER] = WM_PUT,
+                        [WM_STEP_LOST] = WM_LOST },
+    [WM_PUT_DONE] = { [WM_STEP_PEER] = WM_STATES, [WM_STEP_LOST] = WM_STATES },
+    [WM_GET] = { [WM_STEP_OP] = WM_STATES, [WM_STEP_LOST] = WM_LOST },
+    [WM_GET_SHARED] = { [WM_STEP_OP] = WM_FILL, [WM_STEP_PEER] = WM_GET, [WM_STEP_LOST] = WM_LOST },
+    [WM_FILL] = { [WM_STEP_PEER] = WM_STATES, [WM_STEP_LOST] = WM_STATES },
+    [WM_FILL_EARLY] = { [WM_STEP_PEER] = WM_EARLY_ONLY,
+                        [WM_STEP_EARLY] = WM_FILL,
+                        [WM_STEP_LOST] = WM_STATES },
+    [WM_EARLY_ONLY] = { [WM_STEP_EARLY] = WM_STATES, [WM_STEP_LOST] = WM_STATES },
+    [WM_QUEUED] = { [WM_STEP_LOST] = WM_STATES },
+    [WM_CHUNKS] = { [WM_STEP_OP] = WM_STATES,
+                    [WM_STEP_PEER] = WM_STATES,
+                    [WM_STEP_LOST] = WM_STATES },
+    [WM_PIECES] = { [WM_STEP_OP] = WM_STATES, [WM_STEP_LOST] = WM_PIECES },
+    [WM_LOST] = { [WM_STEP_OP] = WM_STATES },
+};
+
+#define BIT(s) (1u << WM_##s)
+#define MESSAGES (BIT(CHUNKS) | BIT(PIECES) | BIT(QUEUED))
+/* What this side may decide. */
+static const uint32_t may_enter[WM_STATES] = {
+    [WM_IDLE] = BIT(ANNOUNCED) | BIT(GET) | BIT(GET_SHARED) | BIT(FILL) | BIT(FILL_EARLY) |
+                MESSAGES,
+    [WM_ANNOUNCED] = BIT(RECALLED) | BIT(PUT) | BIT(PUT_SHARED) | BIT(CHUNKS) | BIT(PIECES),
+    [WM_RECALLED] = BIT(ANNOUNCED) | BIT(PUT) | BIT(PUT_SHARED) | BIT(CHUNKS) | BIT(PIECES),
+    [WM_PUT] = BIT(ANNOUNCED),
+    [WM_GET] = BIT(FILL) | MESSAGES,
+    [WM_FILL] = BIT(GET) | MESSAGES,
+    [WM_FILL_EARLY] = MESSAGES,
+    [WM_QUEUED] = BIT(PIECES),
+};
 
 #define SPLIT_ALIGN \
     4096 /* the two sides meet at a page boundary, so that no page is pinned by both */
@@ -48,14 +116,20 @@ static void drop_remote(struct wm_preq *q)
     q->rmem = NULL;
 }
 
+/* Its `posted.link` is in a list of the domain's, or in none. */
+static bool is_listed(const struct wm_preq *q)
+{
+    return q->state == WM_CHUNKS || q->state == WM_PIECES || q->state == WM_QUEUED;
+}
+
 static void release_transfer(struct wm_preq *q)
 {
     rt_list_del(&q->link);
     if (q->peer->early == q)
         q->peer->early = NULL;
-    if (q->streams)
+    if (is_listed(q))
         rt_list_del(&q->posted.link);
-    q->streams = q->sent_early = false;
+    q->state = WM_IDLE;
     drop_remote(q);
     drop_registration(q);
 }
@@ -79,12 +153,44 @@ static void finish(struct wm_preq *q)
     wm_preq_finish(q, err);
 }
 
-void wm_rndv_part_done(struct wm_preq *q, int err)
+static void note_error(struct wm_preq *q, int err)
 {
     if (err && (!q->fail || q->fail == -RT_ETRUNC)) /* that one promises the data that have room */
         q->fail = err;
-    if (--q->parts == 0)
+}
+
+static void impossible(const struct wm_preq *q, const char *what, int which)
+{
+    log_error(MPI, "internal error: a message to or from rank %u in state %d met %s %d",
+              q->peer ? q->peer->proc.rank : 0, q->state, what, which);
+    rt_assert(!"a transition that the table has not");
+}
+
+void wm_rndv_enter(struct wm_preq *q, enum wm_preq_state state)
+{
+    if (rt_unlikely(!(may_enter[q->state] >> state & 1)))
+        impossible(q, "state", state);
+    q->state = (uint8_t)state;
+}
+
+void wm_rndv_step(struct wm_preq *q, enum wm_preq_step step, int err)
+{
+    enum wm_preq_state next = after[q->state][step];
+    if (rt_unlikely(next == WM_IDLE)) {
+        impossible(q, "event", step);
+        return;
+    }
+    note_error(q, err);
+    if (next == WM_STATES)
         finish(q);
+    else
+        q->state = (uint8_t)next;
+}
+
+void wm_rndv_end(struct wm_preq *q, int err)
+{
+    note_error(q, err);
+    finish(q);
 }
 
 /* A contiguous stand-in for a non-contiguous buffer; filled by the sender before, emptied by the
@@ -158,7 +264,7 @@ void wm_on_early(const struct btl_peer *from, const void *data, size_t len)
         RT_BUG("rank %u sent %zu bytes, and had said otherwise", from->proc.rank, len);
     p->early = NULL;
     memcpy((void *)(uintptr_t)q->buf, data, len);
-    wm_rndv_part_done(q, 0);
+    wm_rndv_step(q, WM_STEP_EARLY, 0);
 }
 
 int wm_rndv_send(struct wm_preq *q)
@@ -189,20 +295,24 @@ int wm_rndv_send(struct wm_preq *q)
             return err;
         rts.flags |= without ? WM_RTS_PACKS : WM_RTS_KEY;
     }
-    q->sent_early = !(rts.flags & (WM_RTS_KEY | WM_RTS_PACKS)) && sends_early(q);
-    if (q->sent_early) {
+    bool early = !(rts.flags & (WM_RTS_KEY | WM_RTS_PACKS)) && sends_early(q);
+    if (early) {
         rts.flags |= WM_RTS_EARLY;
         rts.early = q->peer->eager_max;
     }
     err = wm_rndv_announce(q, &rts);
-    if (!err && q->sent_early)
+    if (!err && early) {
+        q->put_off = rts.early;
         wm_send_ctl(q->dom, q->peer, wm_hdr(WM_EARLY, 0, 0, 0), q->buf, (uint32_t)rts.early);
+    }
     return err;
 }
 
 int wm_rndv_announce(struct wm_preq *q, const struct wm_rts *rts)
 {
-    q->parts = 1; /* the receiver's decision: CTS replaces it, FIN_GET alone ends it */
+    rt_assert(q->state == WM_IDLE);
+    q->state = WM_ANNOUNCED;
+    q->put_off = 0;
     rt_list_append(&q->peer->rndv, &q->link);
     struct btl_hdr hdr = wm_hdr(WM_RTS, wm_ctx(q->comm, q->coll), q->tag, q->comm->rank);
     int err = wm_try_ctl(q->dom, q->peer, hdr, rts, sizeof *rts);
@@ -247,7 +357,7 @@ static void gather_fin(struct wm_preq *q)
 
 static void filled(struct btl_op *op, int err)
 {
-    wm_rndv_part_done(rt_container(op, struct wm_preq, op), err);
+    wm_rndv_step(rt_container(op, struct wm_preq, op), WM_STEP_PEER, err);
 }
 
 /* Asks the sender to write [off, off + len) of the message. */
@@ -278,20 +388,21 @@ static void get_refused(struct wm_preq *q)
     q->put_len = q->get_len;
     q->get_len = 0;
     int err = q->put_len == q->moved_len ? ask_put(q, 0, q->put_len, false) : -RT_EPERM;
-    if (err < 0) {
+    if (err >= 0) {
+        wm_rndv_enter(q, WM_FILL);
+    } else {
         log_error(
             MPI,
             "reading the memory of rank %u was refused in mid-message; set WEFT_SHM_LARGE=copy",
             q->peer->proc.rank);
         wm_rndv_send_fin(q, WM_FIN_GET, err);
-        wm_rndv_part_done(q, err);
+        wm_rndv_step(q, WM_STEP_OP, err);
     }
 }
 
 void wm_rndv_got(struct wm_preq *q, int err)
 {
-    q->op_busy = false;
-    if (err == -RT_EPERM && !q->dev) {
+    if (err == -RT_EPERM && !q->dev && q->state != WM_LOST) {
         get_refused(q);
         return;
     }
@@ -300,7 +411,7 @@ void wm_rndv_got(struct wm_preq *q, int err)
         gather_fin(q);
     else
         wm_rndv_send_fin(q, WM_FIN_GET, err);
-    wm_rndv_part_done(q, err);
+    wm_rndv_step(q, WM_STEP_OP, err);
 }
 
 static void get_done(struct btl_op *op, int err)
@@ -312,21 +423,20 @@ static void get_done(struct btl_op *op, int err)
 static void refuse_put(struct wm_preq *q, int why)
 {
     drop_remote(q);
-    q->parts = 1;
+    wm_rndv_enter(q, WM_ANNOUNCED);
     wm_rndv_send_fin(q, WM_FIN_PUT, why);
 }
 
 static void put_done(struct btl_op *op, int err)
 {
     struct wm_preq *q = rt_container(op, struct wm_preq, op);
-    q->op_busy = false;
     if (err == -RT_ENOMEM && q->rmem && !q->rmem->shared && !q->peer->err) {
         refuse_put(q, err); /* our buffer cannot be registered */
         return;
     }
     if (err || !q->rmem->awaited)
         wm_rndv_send_fin(q, WM_FIN_PUT, err);
-    wm_rndv_part_done(q, err);
+    wm_rndv_step(q, WM_STEP_OP, err);
 }
 
 int wm_rndv_start(struct wm_preq *q)
@@ -334,13 +444,10 @@ int wm_rndv_start(struct wm_preq *q)
     bool put = q->kind == WM_PREQ_SEND;
     const struct btl_ops *ops = mem_ops(q);
     q->op.done = put ? put_done : get_done;
-    q->op_busy = true;
     int err = put ? ops->put(q->rmem, 0, q->mem, wm_rndv_buf(q) + q->put_off, (size_t)q->put_len,
                              &q->op)
-                  : ops->get(q->rmem, 0, q->dev ? q->mem : NULL, wm_rndv_buf(q),
-                             (size_t)q->get_len, &q->op);
-    if (err < 0)
-        q->op_busy = false;
+                  : ops->get(q->rmem, 0, q->dev ? q->mem : NULL, wm_rndv_buf(q), (size_t)q->get_len,
+                             &q->op);
     return err < 0 ? err : 0;
 }
 
@@ -403,9 +510,8 @@ static void ask_stream(struct wm_preq *q)
         return;
     }
     rt_list_init(&q->posted.link);
-    q->streams = true;
+    wm_rndv_enter(q, WM_CHUNKS);
     q->put_off = 0;
-    q->parts = 1;
     wm_send_ctl(q->dom, q->peer, wm_hdr(WM_CTS, 0, 0, 0), &cts, sizeof cts);
 }
 
@@ -459,28 +565,27 @@ void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *in)
     if (!err && q->moved_len)
         err = make_packed(q, q->moved_len);
     if (!q->moved_len || err < 0) { /* nothing to move: let the sender go */
-        q->parts = 1;
         wm_rndv_send_fin(q, WM_FIN_GET, 0);
-        wm_rndv_part_done(q, err);
+        wm_rndv_end(q, err);
         return;
     }
     int64_t early = early_len(q, &rts);
     q->get_len = get_share(q, rts.flags & WM_RTS_KEY);
     q->put_len = q->moved_len - q->get_len - early;
-    q->parts = (q->get_len > 0) + (q->put_len > 0);
+    wm_rndv_enter(q, !q->put_len  ? WM_GET
+                     : q->get_len ? WM_GET_SHARED
+                     : early      ? WM_FILL_EARLY
+                                  : WM_FILL);
     bool from_device = rts.flags & WM_RTS_DEVICE;
     if (q->put_len && (err = ask_put(q, q->get_len + early, q->put_len, q->get_len > 0)) < 0) {
         if (do_without(q, from_device, err))
             return;
         wm_rndv_send_fin(q, WM_FIN_GET, err);
-        q->parts = 1;
-        wm_rndv_part_done(q, err);
+        wm_rndv_end(q, err);
         return;
     }
-    if (early) {
-        q->parts++;
+    if (early)
         q->peer->early = q;
-    }
     if (q->get_len && (err = wm_rndv_pull(q, rts.key)) < 0 && !do_without(q, from_device, err))
         wm_rndv_got(q, err == -RT_ENOTSUP ? -RT_EPERM : err);
 }
@@ -488,18 +593,16 @@ void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *in)
 void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts)
 {
     struct wm_preq *q = rt_slab_get(&wm_request_slab, cts->sender);
-    if (!q || !q->peer)
+    if (!q || (q->state != WM_ANNOUNCED && q->state != WM_RECALLED))
         return;
     q->remote = cts->receiver;
-    q->cancelling = false; /* too late */
-    if (q->sent_early && !cts->off)
+    if (q->put_off && !cts->off)
         q->peer->no_early = NO_EARLY;
     q->put_off = cts->off;
     q->put_len = cts->len;
-    q->parts = 1 + ((cts->flags & WM_CTS_GETS) != 0);
     if (rt_unlikely(wm_dev_gone(q))) {
         wm_rndv_send_fin(q, WM_FIN_PUT, -RT_EGPU);
-        wm_rndv_part_done(q, -RT_EGPU);
+        wm_rndv_end(q, -RT_EGPU);
         return;
     }
     if (cts->stream) {
@@ -509,10 +612,11 @@ void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts)
                                                   : wm_pieces_send(q, cts);
         if (bad < 0) {
             wm_rndv_send_fin(q, WM_FIN_PUT, bad);
-            wm_rndv_part_done(q, bad);
+            wm_rndv_end(q, bad);
         }
         return;
     }
+    wm_rndv_enter(q, cts->flags & WM_CTS_GETS ? WM_PUT_SHARED : WM_PUT);
     struct btl_peer *to = q->dev ? wm_domain_dev(d, q->peer) : q->peer->eager;
     int err = to ? to->btl->ops->attach(to, cts->key, q->dev ? &q->dev->at : NULL, &q->rmem)
                  : -RT_EUNREACH;
@@ -541,7 +645,7 @@ void wm_on_fin(struct wm_domain *d, enum wm_kind kind, const struct wm_fin *f)
 {
     (void)d;
     struct wm_preq *q = rt_slab_get(&wm_request_slab, f->req);
-    if (!q || !q->peer)
+    if (!q || (q->state != WM_PIECES && !after[q->state][WM_STEP_PEER]))
         return;
     int err = kind == WM_FIN_PUT ? f->err : 0;
     if (f->err == -RT_EGPU) {
@@ -553,13 +657,14 @@ void wm_on_fin(struct wm_domain *d, enum wm_kind kind, const struct wm_fin *f)
                   rt_err_text(f->err));
     }
     bool refused = q->kind == WM_PREQ_RECV && (err == -RT_EUNREACH || err == -RT_ENOMEM);
-    if (q->in_pieces) {
+    bool finds_another = refused && q->state == WM_FILL;
+    if (q->state == WM_PIECES) {
         wm_pieces_stop(q, err);
-    } else if (refused && q->dev && q->dev->awaits_put && !wm_dev_gone(q)) {
+    } else if (finds_another && q->dev && !wm_dev_gone(q)) {
         drop_registration(q);
         wm_dev_put_refused(q);
-    } else if (!refused || q->dev || q->streams || !refused_put(q, err)) {
-        wm_rndv_part_done(q, err);
+    } else if (!finds_another || q->dev || !refused_put(q, err)) {
+        wm_rndv_step(q, WM_STEP_PEER, err);
     }
 }
 
@@ -576,9 +681,6 @@ void wm_rndv_fail_peer(struct wm_peer *p, int err)
     rt_list_each_safe (l, tmp, &p->rndv) {
         struct wm_preq *q = rt_container(l, struct wm_preq, link);
         q->fail = err;
-        q->parts = 1;
-        if (!q->op_busy) /* else the transport completes the operation with an error, which ends it
-                          */
-            wm_rndv_part_done(q, err);
+        wm_rndv_step(q, WM_STEP_LOST, err);
     }
 }

@@ -111,10 +111,12 @@ static int send_eager(struct wm_preq *q, const struct btl_hdr *hdr)
  * its match. */
 static void eager_sent(struct wm_preq *q)
 {
-    if (q->mode != WM_SYNCHRONOUS)
+    if (q->mode != WM_SYNCHRONOUS) {
         wm_preq_finish(q, 0);
-    else
-        rt_list_append(&q->peer->rndv, &q->link);
+        return;
+    }
+    wm_rndv_enter(q, WM_ANNOUNCED);
+    rt_list_append(&q->peer->rndv, &q->link);
 }
 
 /* Not a message: a put or get of its request. */
@@ -199,7 +201,9 @@ void wm_pend_drop(struct wm_peer *p, int err)
         free(w);
         if (q)
             q->pend = NULL;
-        if (q && !rma) /* that one is on the rendezvous list and ends there */
+        if (q && rma)
+            wm_rndv_end(q, err);
+        else if (q)
             wm_preq_finish(q, err);
     }
     rt_list_del(&p->retry);
@@ -341,8 +345,6 @@ void wm_on_sync_ack(struct wm_domain *d, const struct wm_fin *f)
 {
     (void)d;
     struct wm_preq *q = rt_slab_get(&wm_request_slab, f->req);
-    if (!q)
-        return; /* the peer was declared lost in between */
-    rt_list_del(&q->link);
-    wm_preq_finish(q, 0);
+    if (q && (q->state == WM_ANNOUNCED || q->state == WM_RECALLED)) /* else the peer was lost */
+        wm_rndv_step(q, WM_STEP_PEER, 0);
 }

@@ -371,6 +371,34 @@ static void target_leaves(void)
     }
 }
 
+/* The target has matched the message and asked for the data, which wait for room: it is too late,
+ * even when the target says that it posts no more receives. */
+static void put_under_way(void)
+{
+    struct xfer x, r;
+    world_up((struct knobs){ .put = true });
+    receive_one(&r, 3);
+    send_one(&x, WM_STANDARD, 3, 2000, 1, false);
+    wm_progress(dom[1]);
+    knobs.eagain_pct = 100;
+    wm_progress(dom[0]);
+    cancel(&x);
+    comm[0].peers[1]->is_last = true;
+    struct watch watch = watch_begin();
+    while (!rt_req_done(x.req) && !watch_over(watch, 1500000000u))
+        wm_progress(dom[0]);
+    CHECK(!rt_req_done(x.req));
+    knobs.eagain_pct = 0;
+    comm[0].peers[1]->is_last = false;
+    pump_until(x.req);
+    pump_until(r.req);
+    CHECK(!was_cancelled(&x));
+    check_data(&r, &x, 1);
+    drop(&x);
+    drop(&r);
+    world_down();
+}
+
 /* What makes no sense is dropped, whatever its length. */
 static void nonsense(void)
 {
@@ -383,7 +411,8 @@ static void nonsense(void)
         for (size_t k = 0; k < sizeof junk; k++)
             junk[k] = (char)rnd(256);
         struct btl_hdr h = { .ctx = (rnd(2) ? (uint32_t)WM_CANCEL : (uint32_t)WM_CANCELLED)
-                                        << WM_KIND_SHIFT | rnd(4),
+                                        << WM_KIND_SHIFT |
+                                    rnd(4),
                              .tag = (int)rnd(4),
                              .src = rnd(N) };
         eps[1]->up.recv(eps[1]->up.arg, &eps[1]->peers[0].base, &h, junk, rnd(sizeof junk));
@@ -418,6 +447,7 @@ int main(void)
     RUN(seen_by_a_probe);
     RUN(lost_target);
     RUN(target_leaves);
+    RUN(put_under_way);
     RUN(nonsense);
     return check_end();
 }
