@@ -482,8 +482,7 @@ int rt_gpu_wait(struct rt_gpu_wait *w)
 
 static cu_result memory_take(struct move_state *m)
 {
-    cu_result r = rt_cuda.mem_host_alloc(&m->pinned, sizeof(struct pinned),
-                                         CU_HOST_PORTABLE | CU_HOST_DEVICEMAP);
+    cu_result r = rt_gpu_pinned_take(&m->pinned, sizeof(struct pinned));
     if (r != CU_OK)
         return r;
     r = rt_cuda.mem_alloc(&m->device, DEVICE_NBYTES);
@@ -521,7 +520,7 @@ int rt_gpu_move_init(struct rt_gpu *g)
     cu_result r = memory_take(m);
     if (r != CU_OK)
         return rt_cuda_error(r, "memory for copies");
-    struct pinned *p = m->pinned;
+    struct pinned *p = m->pinned.p;
     memset(p, 0, sizeof *p);
     for (int i = 0; i < MOVE_FLIGHTS; i++)
         m->flights[i].line = &p->lines[i];
@@ -554,7 +553,7 @@ void rt_gpu_move_fini(struct rt_gpu *g)
         return;
     if (!g->lost) {
         wait_for_streams(m);
-        if (!m->broken && m->pinned) {
+        if (!m->broken && m->pinned.p) {
             move_flights_poll(m);
             move_linger_poll(m);
         }
@@ -564,11 +563,10 @@ void rt_gpu_move_fini(struct rt_gpu *g)
     call_ended();
     if (!g->lost) {
         move_flights_fini(m);
-        if (m->pinned)
-            rt_cuda.mem_free_host(m->pinned);
         if (m->device)
             rt_cuda.mem_free(m->device);
     }
+    rt_gpu_pinned_give(&m->pinned, g->lost);
     rt_list_del(&m->link);
     free(m);
 }

@@ -141,7 +141,7 @@ struct move_state {
     cu_stream asked;      /* stream of the last event that was asked for */
     struct move_linger linger;
     struct move_graphs graphs;
-    void *pinned;     /* lines, ring, words */
+    struct rt_gpu_pinned pinned; /* lines, ring, words */
     cu_ptr device;    /* counters, work */
     uint64_t looked;  /* when the streams were last asked for errors, rt_gpu_clock() */
     unsigned polls;

@@ -142,6 +142,15 @@ void rt_gpu_images_unload(struct rt_gpu *g);
 void rt_gpu_classify_init(void);
 /* ipc.c: unmaps what is left of other processes' memory; makes no call with g->lost. */
 void rt_gpu_ipc_fini(struct rt_gpu *g);
+/* pinned.c.  take: g's context is current; `p` is NULL after an error.  give: with `lost` it makes
+ * no call of the driver; does nothing when `p` is NULL. */
+struct rt_gpu_pinned {
+    void *p;
+    size_t len;  /* bytes */
+    bool mapped; /* by this process, not by the driver */
+};
+cu_result rt_gpu_pinned_take(struct rt_gpu_pinned *m, size_t len);
+void rt_gpu_pinned_give(struct rt_gpu_pinned *m, bool lost);
 /* stage.c.  release: defers the free of all that is idle. */
 void rt_gpu_stage_init(struct rt_gpu *g);
 void rt_gpu_stage_release(struct rt_gpu *g);

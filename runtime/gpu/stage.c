@@ -13,7 +13,6 @@
 #include "runtime/base/log.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
 /* Classes: 0 is small, 1 the large buffers, k has 2^(k-1) times their length. */
 enum { SMALL, LARGE };
@@ -35,7 +34,7 @@ struct rt_gpu_block {
     size_t len;
     struct rt_gpu_stage *free;
     unsigned nused, class;
-    bool registered; /* mapped by us, pinned by the driver */
+    struct rt_gpu_pinned pinned; /* of host memory */
     struct buffer buffers[];
 };
 
@@ -49,34 +48,16 @@ static size_t kept_nbytes(const struct rt_gpu_pool *pool)
 
 /* ---- the driver's memory ---- */
 
-/* Memory that the driver allocates is a device's mapping, which process_vm_readv of another process
- * is refused; ordinary memory that the driver pins is read like any other. */
-static bool register_host(struct rt_gpu_block *b)
-{
-    if (!rt_cuda.mem_host_register || !rt_cuda.mem_host_unregister)
-        return false;
-    void *p = mmap(NULL, b->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
-        return false;
-    if (rt_cuda.mem_host_register(p, b->len, CU_HOST_PORTABLE | CU_HOST_DEVICEMAP) != CU_OK) {
-        munmap(p, b->len);
-        return false;
-    }
-    b->p = p;
-    b->registered = true;
-    return true;
-}
-
 static cu_result memory_take(struct rt_gpu_block *b)
 {
     cu_ptr d = 0;
-    void *h = NULL;
-    if (is_host(b) && register_host(b))
-        return CU_OK;
-    cu_result r = is_host(b)
-                      ? rt_cuda.mem_host_alloc(&h, b->len, CU_HOST_PORTABLE | CU_HOST_DEVICEMAP)
-                      : rt_cuda.mem_alloc(&d, b->len);
-    b->p = is_host(b) ? h : (char *)(uintptr_t)d;
+    if (is_host(b)) {
+        cu_result r = rt_gpu_pinned_take(&b->pinned, b->len);
+        b->p = b->pinned.p;
+        return r;
+    }
+    cu_result r = rt_cuda.mem_alloc(&d, b->len);
+    b->p = (char *)(uintptr_t)d;
     return r;
 }
 
@@ -84,14 +65,10 @@ static cu_result memory_take(struct rt_gpu_block *b)
 static void memory_give(struct rt_gpu_block *b)
 {
     int in = rt_gpu_enter(b->owner);
-    if (in >= 0 && b->registered)
-        rt_cuda.mem_host_unregister(b->p);
-    else if (in >= 0 && is_host(b))
-        rt_cuda.mem_free_host(b->p);
+    if (is_host(b))
+        rt_gpu_pinned_give(&b->pinned, in < 0);
     else if (in >= 0)
         rt_cuda.mem_free((cu_ptr)(uintptr_t)b->p);
-    if (b->registered)
-        munmap(b->p, b->len);
     if (in >= 0)
         rt_gpu_leave(in);
 }
