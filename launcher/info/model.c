@@ -27,7 +27,7 @@ const char *const info_path_names[] = {
 
 enum rt_gpu_way info_way(enum rt_gpu_link link, size_t len)
 {
-    bool kernels = rt_gpu_images[0].name != NULL;
+    bool kernels = rt_gpu_images[0].name != NULL && !cfg.gpu_engines;
     /* On a device that ranks share, contexts take turns: no kernel may stay. */
     bool linger = kernels && cfg.gpu_linger_us > 0 && link != RT_GPU_LINK_LOCAL;
     return rt_gpu_choose(link, len, linger, kernels);

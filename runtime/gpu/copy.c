@@ -5,6 +5,7 @@
  * the cost model.  Progress looks at the words that tell the ends, starts what waits, and calls
  * done().  Under the domain's lock. */
 #include "runtime/gpu/copy.h"
+#include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/gpu/move.h"
@@ -28,7 +29,7 @@
  * of kernels that end with a flag, each in a line of its own, and the lingering kernel's work. */
 #define NCOUNTERS (MOVE_BATCHES + 1)
 struct pinned {
-    struct move_line lines[MOVE_FLIGHTS];
+    struct rt_gpu_flag lines[MOVE_FLIGHTS];
     struct rt_gpu_desc ring[RT_GPU_RING_SLOTS];
     struct rt_gpu_words words;
 };
@@ -117,7 +118,32 @@ void move_fail(struct move_state *m, cu_result r, const char *what)
  * H200), which the copy engines need not. */
 static bool kernels_copy(const struct move_state *m)
 {
-    return rt_gpu_has_kernels(m->g) && !m->g->shared;
+    return rt_gpu_has_kernels(m->g) && !m->g->shared && !m->no_kernels;
+}
+
+void move_kernels_look(struct move_state *m)
+{
+    struct move_linger *l = &m->linger;
+
+    if (l->recalled && rt_load_acquire(&l->words->left) == l->launch)
+        l->running = l->recalled = false;
+    m->no_kernels = cfg.gpu_engines || l->recalled || m->nrecalled;
+}
+
+void move_tell_late(struct move_state *m)
+{
+    if (!m->told_late)
+        log_info(GPU, "kernels do not start on GPU %d, which others fill: short copies go "
+                 "by the copy engines meanwhile", m->g->info.ordinal);
+    m->told_late = true;
+    move_kernels_look(m);
+}
+
+void move_by_engine(struct move_state *m, struct rt_gpu_op *op)
+{
+    rt_list_del(&op->link);
+    rt_list_append(&m->large, &op->link);
+    m->nlarge++;
 }
 
 /* The ring's copies run one after another, so it is for the first few; a crowd is better off in a
@@ -163,6 +189,10 @@ static bool ring_helps(struct move_state *m)
 
 static void pump_small(struct move_state *m)
 {
+    while (m->nsmall && !kernels_copy(m)) { /* they have come before that was known */
+        m->nsmall--;
+        move_by_engine(m, rt_container(m->small.next, struct rt_gpu_op, link));
+    }
     bool ring = is_for_ring(m);
 
     while (m->nsmall && (ring || ring_helps(m))) {
@@ -257,12 +287,13 @@ static bool starts_now(const struct move_state *m, enum rt_gpu_link link, size_t
 }
 
 /* The next copy is often like the last one. */
-static enum rt_gpu_way way_for(struct move_state *m, enum rt_gpu_link link, size_t len)
+static inline enum rt_gpu_way way_for(struct move_state *m, enum rt_gpu_link link, size_t len)
 {
-    bool ring = move_linger_takes(m, len), kernels = kernels_copy(m);
+    bool ring = move_linger_takes(m, len);
+    bool kernels = ring || kernels_copy(m);
     unsigned key = (unsigned)link << 2 | (unsigned)ring << 1 | kernels;
 
-    if (m->chosen.len != len || m->chosen.key != key) {
+    if (rt_unlikely(m->chosen.len != len || m->chosen.key != key)) {
         m->chosen.way = rt_gpu_choose(link, len, ring, kernels);
         m->chosen.len = len;
         m->chosen.key = key;
@@ -517,6 +548,7 @@ int rt_gpu_move_init(struct rt_gpu *g)
     for (int i = 0; i < MOVE_FLIGHTS; i++)
         rt_list_init(&m->flights[i].ops);
     rt_list_append(&contexts, &m->link);
+    m->no_kernels = cfg.gpu_engines;
     cu_result r = memory_take(m);
     if (r != CU_OK)
         return rt_cuda_error(r, "memory for copies");

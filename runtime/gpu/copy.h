@@ -46,17 +46,15 @@ cu_result move_kernel(struct move_state *m, cu_graph_exec exec, enum rt_gpu_kern
 #define MOVE_FLIGHTS (MOVE_BATCHES + MOVE_LAUNCHES + MOVE_ENGINES)
 enum move_kind { MOVE_BATCH, MOVE_LAUNCH, MOVE_ENGINE };
 
-struct move_line { /* a cache line of pinned memory */
-    uint32_t word[RT_CACHE_LINE / sizeof(uint32_t)];
-};
-
-/* It runs in `stream` and has ended when the first word of its line is `value`.  Where streams
- * cannot store, or a copy from a peer would be held up by it, an event stands for the word. */
+/* It runs in `stream` and has ended when the flag of its line is `value`.  Where streams cannot
+ * store, or a copy from a peer would be held up by it, an event stands for the word.  A batch that
+ * has not started for long is recalled: its copies go by the engines, and it copies nothing. */
 struct move_flight {
     struct rt_list ops;
-    bool by_event;
+    bool by_event, recalled;
+    unsigned looks; /* of move_flights_look() since it was handed over */
     uint64_t order; /* of its start: a stream's flights end in this order */
-    struct move_line *line;
+    struct rt_gpu_flag *line; /* of pinned memory */
     uint32_t value;
     cu_stream stream;
     cu_event event;     /* made when first needed */
@@ -88,6 +86,8 @@ struct move_linger {
     bool many;               /* a long copy could not be taken: the next one has many */
     bool running;            /* it has not been seen to have left */
     bool off;                /* it could not be launched: never again */
+    bool recalled;           /* it was recalled and has not left yet */
+    unsigned looks;          /* of move_linger_look() since it was launched */
     struct move_fold folds[RT_GPU_RING_SLOTS]; /* by slot, should the kernel not take them */
 };
 
@@ -138,6 +138,9 @@ struct move_state {
     unsigned next_engine; /* streams take turns */
     uint64_t norders;
     unsigned nevents;     /* running flights that end with events */
+    unsigned nrecalled;   /* batches that were recalled and have not ended */
+    bool told_late;       /* that kernels do not start */
+    bool no_kernels;      /* copies go by the engines alone, for now or always */
     cu_stream asked;      /* stream of the last event that was asked for */
     struct move_linger linger;
     struct move_graphs graphs;
@@ -170,6 +173,13 @@ void move_launch(struct move_state *m, enum rt_gpu_kernel k, unsigned grid, unsi
 void move_end(struct move_state *m, struct rt_gpu_op *op, int err);
 /* A call for m has answered r: logged, and everything of m ends with -RT_EGPU. */
 void move_fail(struct move_state *m, cu_result r, const char *what);
+/* A copy that was handed to a kernel, which will not do it: by the engines. */
+void move_by_engine(struct move_state *m, struct rt_gpu_op *op);
+/* Sets m->no_kernels.  Kernels do not start, because the application's fill the device: copies go
+ * by the engines until the recalled kernels have ended. */
+void move_kernels_look(struct move_state *m);
+void move_tell_late(struct move_state *m);
+#define MOVE_LATE_LOOKS 2u /* looks are 1 ms apart: 100 times what the start of a kernel takes */
 /* Whether the context itself has failed, and not only one call. */
 bool move_is_dead(struct move_state *m, cu_result r);
 

@@ -9,7 +9,8 @@
 #include <string.h>
 
 /* Blocks of a batch: enough to fill the link.  Another GPU: 400 GB/s times 1.5 us are 600 KiB in
- * flight, 40 blocks with 16 KiB each; the rest is left to the application. */
+ * flight, 40 blocks with 16 KiB each; the rest is left to the application.  On a smaller GPU no
+ * more than one for each multiprocessor, where four fit. */
 static const unsigned batch_blocks[RT_GPU_LINKS] = {
     [RT_GPU_LINK_LOCAL] = 132,
     [RT_GPU_LINK_PEER] = 64,
@@ -146,15 +147,13 @@ static void fail_flight(struct move_state *m, struct move_flight *f, cu_result r
     end_all(m, &f->ops, -RT_EGPU);
 }
 
-static cu_ptr word_of(const struct move_flight *f)
-{
-    return (cu_ptr)(uintptr_t)&f->line->word[0];
-}
+static cu_ptr word_of(const struct move_flight *f) { return (cu_ptr)(uintptr_t)&f->line->flag; }
 
 static void set_busy(struct move_state *m, struct move_flight *f)
 {
     m->busy |= 1u << index_of(m, f);
     f->order = ++m->norders;
+    f->looks = 0;
     m->nevents += f->by_event;
 }
 
@@ -162,6 +161,34 @@ static void set_free(struct move_state *m, struct move_flight *f)
 {
     m->busy &= ~(1u << index_of(m, f));
     m->nevents -= f->by_event;
+    m->nrecalled -= f->recalled;
+    f->recalled = false;
+}
+
+/* Some block of a batch has seen the recall, though the host had seen the start. */
+static bool has_skipped(const struct move_flight *f)
+{
+    return !f->by_event && rt_load_acquire(&f->line->skipped) == f->value;
+}
+
+static void all_by_engine(struct move_state *m, struct move_flight *f)
+{
+    while (!rt_list_empty(&f->ops))
+        move_by_engine(m, rt_container(f->ops.next, struct rt_gpu_op, link));
+}
+
+/* f has not started for long.  The fence is the host's of struct rt_gpu_recall.  A kernel that has
+ * started meanwhile keeps its copies; move_flights_poll() copies again what it has skipped. */
+static void recall(struct move_state *m, struct move_flight *f)
+{
+    rt_store_release(&f->line->recall.recalled, f->value);
+    rt_fence();
+    if (rt_load_acquire(&f->line->recall.started) == f->value)
+        return;
+    f->recalled = true;
+    m->nrecalled++;
+    move_tell_late(m);
+    all_by_engine(m, f);
 }
 
 /* f ends with what runs in `s` up to here. */
@@ -218,7 +245,7 @@ bool move_batch_start(struct move_state *m, struct rt_list *from, unsigned *nwai
     struct move_flight *f = take(m, MOVE_BATCH);
     struct rt_gpu_batch b; /* not cleared: 1.6 KiB, and the kernel reads n moves */
     size_t npieces = 0, nbytes = 0;
-    unsigned most = 1;
+    unsigned most = 1, budget = (unsigned)m->g->info.nsm;
 
     if (!f)
         return false;
@@ -229,6 +256,8 @@ bool move_batch_start(struct move_state *m, struct rt_list *from, unsigned *nwai
         if (b.n && nbytes + op->len > BATCH_NBYTES)
             break;
         unsigned blocks = batch_blocks[move_link(m, op->dst, op->src)];
+        if (blocks > budget)
+            blocks = budget;
         b.move[b.n++] = (struct rt_gpu_move){ (uintptr_t)op->dst, (uintptr_t)op->src, op->len };
         b.near &= op->near;
         npieces += (op->len + WEFT_BATCH_PIECE - 1) / WEFT_BATCH_PIECE;
@@ -384,7 +413,7 @@ static cu_result ask(const struct move_flight *f)
 {
     if (f->by_event)
         return rt_cuda.event_query(f->event);
-    return rt_load_acquire(&f->line->word[0]) == f->value ? CU_OK : CU_ERROR_NOT_READY;
+    return rt_load_acquire(&f->line->flag) == f->value ? CU_OK : CU_ERROR_NOT_READY;
 }
 
 /* Not yet, or not while something is captured: asked again later. */
@@ -429,6 +458,8 @@ int move_flights_poll(struct move_state *m)
             return n + 1;
         }
         set_free(m, f);
+        if (has_skipped(f))
+            all_by_engine(m, f);
         end_all(m, &f->ops, 0);
         n++;
     }
@@ -441,9 +472,12 @@ void move_flights_look(struct move_state *m)
     for (uint32_t left = m->busy; left; left &= left - 1) {
         struct move_flight *f = &m->flights[__builtin_ctz(left)];
         cu_result r = rt_cuda.stream_query(f->stream);
+        if (index_of(m, f) < MOVE_BATCHES && !f->recalled && ++f->looks >= MOVE_LATE_LOOKS &&
+            rt_load_acquire(&f->line->recall.started) != f->value)
+            recall(m, f);
         if (r == CU_OK)
             r = ask(f);
-        else if (r == CU_ERROR_NOT_READY)
+        else if (says_nothing(r))
             continue;
         if (r == CU_OK)
             continue;

@@ -11,9 +11,29 @@ struct rt_gpu_move { /* one copy */
     uint64_t dst, src, len;
 };
 
+/* The host may recall a kernel that only copies and has not started, because the application's
+ * kernels fill the device.  A block stores its launch's number to `started` and then reads
+ * `recalled`; the host stores the number to `recalled` and then reads `started`.  Both have a
+ * sequentially consistent fence between, so at least one of them sees the other's store: when the
+ * host does not see the start, every block sees the recall and copies nothing; when the host sees
+ * it, the copies stay the kernel's until it has ended.  Compare-and-swap on one word would not do:
+ * over PCIe a device's atomics on host memory are not atomic to the CPU. */
+struct rt_gpu_recall {
+    uint32_t started;  /* written by the kernel */
+    uint32_t recalled; /* by the host */
+};
+
 /* weft_batch(struct rt_gpu_batch): n copies by the whole grid; the last block to finish orders all
  * data before it stores `value` to *flag (host memory), with counter (device memory, zero between
- * launches) as the meeting point.  `near`: all that it stores lies in this device's own memory. */
+ * launches) as the meeting point.  `near`: all that it stores lies in this device's own memory.
+ * The flag is the first word of a struct rt_gpu_flag.  A block that was recalled has copied nothing
+ * and stores `value` to `skipped`: all is to be copied again. */
+struct rt_gpu_flag { /* a cache line of pinned host memory */
+    uint32_t flag;
+    struct rt_gpu_recall recall;
+    uint32_t skipped;
+    uint32_t pad[12];
+};
 #define RT_GPU_BATCH_MAX 64
 struct rt_gpu_batch {
     uint64_t flag, counter;
@@ -74,7 +94,8 @@ enum rt_gpu_ring_kind {
 struct rt_gpu_words { /* written by the kernel, polled by the host; pinned host memory */
     uint32_t done;    /* last descriptor finished; they finish in order */
     uint32_t left;    /* number of the launch that has ended */
-    uint32_t pad[14];
+    struct rt_gpu_recall recall; /* by the number of the launch, looked at by block 0 */
+    uint32_t pad[12];
 };
 /* weft_linger: block 0 polls; with more blocks it hands long copies to all through `work` (device
  * memory).  Leaves after idle_ns without work and after life_ns in any case, storing `launch` to

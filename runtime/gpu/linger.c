@@ -16,23 +16,36 @@
  * then: a launch costs 8 us on the way of a message, with 200 us every 22nd short one. */
 #define IDLE_NS 50000u
 
+/* What it may hold of the device while it stays: an eighth of the multiprocessors. */
+static unsigned most_blocks(const struct move_state *m)
+{
+    unsigned n = (unsigned)m->g->info.nsm / 8;
+
+    return n < 1 ? 1 : n < WEFT_LINGER_MANY ? n : WEFT_LINGER_MANY;
+}
+
 bool move_linger_on(const struct move_state *m)
 {
     const struct rt_gpu *g = m->g;
 
-    return cfg.gpu_linger_us > 0 && !g->shared && !m->linger.off && g->fn[RT_GPU_LINGER];
+    return cfg.gpu_linger_us > 0 && !g->shared && !m->linger.off && !m->no_kernels &&
+           g->fn[RT_GPU_LINGER];
 }
 
 /* The kernel numbered l->launch has ended, and so has all that it took.  `left` is its last store
  * and is looked at first, so that what is then read of `done` is final. */
 static void look_left(struct move_linger *l)
 {
-    if (l->running && rt_load_acquire(&l->words->left) == l->launch)
+    if (l->running && rt_load_acquire(&l->words->left) == l->launch) {
         l->running = false;
+        l->recalled = false;
+    }
 }
 
 bool move_linger_takes(struct move_state *m, size_t len)
 {
+    if (rt_unlikely(m->no_kernels))
+        move_kernels_look(m);
     if (!move_linger_on(m))
         return false;
     if (len <= WEFT_LINGER_ONE)
@@ -42,6 +55,26 @@ bool move_linger_takes(struct move_state *m, size_t len)
         return true;
     m->linger.many = true;
     return false;
+}
+
+/* What was posted and is not done goes by `copies`, or, reductions, by launches. */
+static void other_ways(struct move_state *m, struct rt_list *copies, unsigned *ncopies)
+{
+    struct move_linger *l = &m->linger;
+
+    while (l->n && !m->broken) {
+        struct rt_gpu_op *op = rt_container(l->ops.next, struct rt_gpu_op, link);
+        const struct move_fold *f = op->src;
+        l->n--;
+        rt_list_del(&op->link);
+        rt_list_init(&op->link);
+        if (op->dst) {
+            rt_list_append(copies, &op->link);
+            ++*ncopies;
+        } else {
+            move_launch(m, f->k, f->grid, WEFT_FOLD_THREADS, &f->args, sizeof f->args, op);
+        }
+    }
 }
 
 /* The kernel is not there and cannot be launched: what it has not done goes another way, unless the
@@ -59,19 +92,7 @@ static void give_up(struct move_state *m, cu_result r)
     rt_cuda_error(r, "cuLaunchKernel");
     log_warn(GPU, "the kernel for small copies on GPU %d cannot be launched: they take a launch "
              "each from now on", m->g->info.ordinal);
-    while (l->n && !m->broken) {
-        struct rt_gpu_op *op = rt_container(l->ops.next, struct rt_gpu_op, link);
-        const struct move_fold *f = op->src;
-        l->n--;
-        rt_list_del(&op->link);
-        rt_list_init(&op->link);
-        if (op->dst) {
-            rt_list_append(&m->small, &op->link);
-            m->nsmall++;
-        } else {
-            move_launch(m, f->k, f->grid, WEFT_FOLD_THREADS, &f->args, sizeof f->args, op);
-        }
-    }
+    other_ways(m, &m->small, &m->nsmall);
 }
 
 /* Copies that it has done and that only wait to be seen need no kernel. */
@@ -97,11 +118,11 @@ void move_linger_start(struct move_state *m)
                                .life_ns = life_ns };
     struct rt_list *i;
     p.first = l->ring[p.next % RT_GPU_RING_SLOTS]; /* there, too, until it is done */
-    l->blocks = l->many ? WEFT_LINGER_MANY : 1;
+    l->blocks = l->many ? most_blocks(m) : 1;
     l->many = false;
     rt_list_each(i, &l->ops)
         if (rt_container(i, struct rt_gpu_op, link)->len > WEFT_LINGER_ONE)
-            l->blocks = WEFT_LINGER_MANY;
+            l->blocks = most_blocks(m);
     cu_result r = move_kernel(m, l->exec, RT_GPU_LINGER, l->blocks, WEFT_LINGER_THREADS, l->stream,
                               &p);
     if (r != CU_OK) {
@@ -110,6 +131,7 @@ void move_linger_start(struct move_state *m)
     }
     l->launch++;
     l->running = true;
+    l->looks = 0;
 }
 
 /* The sequence number is stored last, at both ends of the line: a load that shows it twice has all
@@ -269,10 +291,33 @@ int move_linger_poll(struct move_state *m)
     return n;
 }
 
+/* The kernel has not started for long: as recall() of flight.c.  It will leave when it starts, and
+ * the next launch begins behind what was posted.  A kernel that has started meanwhile may leave,
+ * too, and is launched again for the rest. */
+static void recall(struct move_state *m)
+{
+    struct move_linger *l = &m->linger;
+
+    move_linger_poll(m); /* what the one before has done */
+    rt_store_release(&l->words->recall.recalled, l->launch);
+    rt_fence();
+    if (rt_load_acquire(&l->words->recall.started) == l->launch)
+        return;
+    l->recalled = true;
+    move_tell_late(m);
+    l->reaped = l->posted;
+    rt_store_release(&l->words->done, l->posted);
+    other_ways(m, &m->large, &m->nlarge);
+}
+
 void move_linger_look(struct move_state *m)
 {
     struct move_linger *l = &m->linger;
 
+    look_left(l);
+    if (l->n && l->running && !l->recalled && ++l->looks >= MOVE_LATE_LOOKS &&
+        rt_load_acquire(&l->words->recall.started) != l->launch)
+        recall(m);
     if (!l->n || !l->running)
         return;
     cu_result r = rt_cuda.stream_query(l->stream);

@@ -93,6 +93,16 @@ __device__ __forceinline__ uint32_t npieces(const struct rt_gpu_batch &b, unsign
     return i < b.n ? (uint32_t)((b.move[i].len + WEFT_BATCH_PIECE - 1) / WEFT_BATCH_PIECE) : 0;
 }
 
+/* Whether the launch of this number was recalled: kernel.h.  One thread of each block that copies.
+ * The load of a word of the host takes 1.3 us (H200). */
+__device__ __forceinline__ bool is_recalled(uint64_t recall, uint32_t number)
+{
+    host_store(recall + offsetof(struct rt_gpu_recall, started), number);
+    fence_both();
+    return from<true>::load((const uint32_t *)(recall + offsetof(struct rt_gpu_recall,
+                                                                 recalled))) == number;
+}
+
 /* Lane l knows where the pieces of move l (end0) and of move 32 + l (end1) end in the row of all;
  * every warp works this out for itself, which costs less than a barrier. */
 extern "C" __global__ void __launch_bounds__(WEFT_BATCH_THREADS, 4)
@@ -101,10 +111,21 @@ extern "C" __global__ void __launch_bounds__(WEFT_BATCH_THREADS, 4)
     unsigned lane = threadIdx.x & 31;
     uint32_t end0 = sum_to_lane(npieces(b, lane), lane);
     uint32_t half = __shfl_sync(EVERY_LANE, end0, 31), total = half, end1 = half;
+    __shared__ bool recalled;
 
+    if (threadIdx.x == 0)
+        recalled = is_recalled(b.flag + offsetof(struct rt_gpu_flag, recall), b.value);
     if (b.n > 32) {
         end1 = half + sum_to_lane(npieces(b, lane + 32), lane);
         total = __shfl_sync(EVERY_LANE, end1, 31);
+    }
+    __syncthreads();
+    if (recalled) {
+        total = 0;
+        if (threadIdx.x == 0) {
+            host_store(b.flag + offsetof(struct rt_gpu_flag, skipped), b.value);
+            fence_system(); /* before the flag */
+        }
     }
     for (uint32_t p = blockIdx.x; p < total; p += gridDim.x) {
         unsigned before = __popc(__ballot_sync(EVERY_LANE, end0 <= p));
@@ -435,6 +456,9 @@ extern "C" __global__ void __launch_bounds__(WEFT_LINGER_THREADS, 2)
         rank = join(p);
     else if (warp0 && gridDim.x > 1)
         tell(p, p.next - 1, 1);
+    if (threadIdx.x == 0 && leads &&
+        is_recalled(p.words + offsetof(struct rt_gpu_words, recall), p.launch))
+        l.start -= p.life_ns + 1; /* lane 0's time decides: it leaves at the first look */
     for (;;) {
         if (warp0 && leads)
             look(p, &l, &k, pocket);

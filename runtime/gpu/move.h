@@ -12,12 +12,19 @@
 #define WEFT_BATCH_THREADS 256
 #define WEFT_BATCH_PIECE (16u << 10)
 
-/* weft_linger.  Up to TINY bytes one warp copies, and up to NEAR by way of shared memory what is
- * `near` and whole units of 16 bytes (H200: 4 KiB 0.3 us sooner than by the block, 8 KiB later);
- * up to SOLO bytes block 0.  Longer copies are cut into parts of at least PART bytes for as many
- * blocks as there are.  On H200 a block moves 34 to 50 GB/s and handing a copy to other blocks
- * costs 0.9 us.  A launch has one block, which does well up to ONE bytes, or, when it is for a
- * longer copy, MANY. */
+/* weft_linger.  While it polls it holds one multiprocessor's room for a block of 512 threads, which
+ * is up to half of that one's registers and a quarter of its threads, of 132 multiprocessors on an
+ * H200; 16 blocks only after a copy above ONE bytes.  The threads are for copies of 2 to 32 KiB,
+ * whose loads are to be in flight at once, and a block cannot grow when such a copy comes; the
+ * registers are for the ring's reductions (four sources in units of 16 bytes).  A smaller kernel
+ * would need a launch for each change between the two, 8 us on the way of a message.
+ *
+ * Up to TINY bytes one warp copies, and up to NEAR by way of shared memory what is `near` and
+ * whole units of 16 bytes (H200: 4 KiB 0.3 us sooner than by the block, 8 KiB later); up to SOLO
+ * bytes block 0.  Longer copies are cut into parts of at least PART bytes for as many blocks as
+ * there are. On H200 a block moves 34 to 50 GB/s and handing a copy to other blocks costs 0.9
+ * us.  A launch has one block, which does well up to ONE bytes, or, when it is for a longer copy,
+ * MANY. */
 #define WEFT_LINGER_MANY 16
 #define WEFT_LINGER_BLOCKS_MAX 32
 #define WEFT_LINGER_THREADS 512

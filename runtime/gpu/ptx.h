@@ -11,6 +11,10 @@ typedef unsigned long long u64;
 
 __device__ __forceinline__ void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 
+/* The same, and between a store and a load: where the host does as much, with the two words
+ * exchanged, one of the two loads sees the other's store. */
+__device__ __forceinline__ void fence_both() { asm volatile("fence.sc.sys;" ::: "memory"); }
+
 /* For stores into this device's own memory: then they are in its second-level cache, through which
  * all read that memory, other devices, copy engines and adapters too.  The other fence takes twice
  * as long (H200: 0.6 us). */

@@ -24,6 +24,8 @@ struct item {
     uint32_t value;
     struct cu_event_st *event;
     struct rt_gpu_batch batch;
+    unsigned step, nskipped; /* of a batch: done so far, blocks that were recalled */
+    bool skips;              /* the block that runs was */
     struct rt_gpu_pack pack;
     struct rt_gpu_linger linger;
     struct rt_gpu_fold_args fold;
@@ -81,14 +83,37 @@ static void store(uint64_t addr, uint32_t v)
         *(volatile uint32_t *)(uintptr_t)addr = v;
 }
 
-static void do_batch(const struct rt_gpu_batch *b)
+/* A batch has a block for each copy, and a block three steps: it says that it has started, reads
+ * whether it was recalled, and copies or not.  False: all blocks have ended. */
+static bool batch_step(struct item *item)
 {
-    for (uint32_t i = 0; i < b->n; i++)
-        memcpy((void *)(uintptr_t)b->move[i].dst, (void *)(uintptr_t)b->move[i].src,
-               b->move[i].len);
+    const struct rt_gpu_batch *b = &item->batch;
+    const struct rt_gpu_move *move = &b->move[item->step / 3];
+    struct rt_gpu_flag *f = (struct rt_gpu_flag *)(uintptr_t)b->flag;
+
+    switch (item->step++ % 3) {
+    case 0:
+        f->recall.started = b->value;
+        return true;
+    case 1:
+        item->skips = f->recall.recalled == b->value;
+        return true;
+    default:
+        break;
+    }
+    if (item->skips)
+        f->skipped = b->value;
+    else
+        memcpy((void *)(uintptr_t)move->dst, (void *)(uintptr_t)move->src, move->len);
+    item->nskipped += item->skips;
+    if (item->step / 3 < b->n)
+        return true;
+    dev.nrecalled += item->nskipped > 0;
+    dev.nparted += item->nskipped > 0 && item->nskipped < b->n;
     CHECK_EQ(*(uint32_t *)(uintptr_t)b->counter, 0);
     store(b->flag, b->value);
     nbatches--;
+    return false;
 }
 
 /* Whatever is asked for, the device only adds integers of 4 bytes, at any address. */
@@ -127,7 +152,10 @@ static void do_item(struct item *i)
     case SET: memset(i->dst, (int)i->value, i->len); break;
     case WRITE: store((uintptr_t)i->dst, i->value); break;
     case RECORD: i->event->recorded = true; break;
-    case BATCH: do_batch(&i->batch); break;
+    case BATCH:
+        while (batch_step(i) && !dev.by_steps)
+            ;
+        break;
     case PACK: /* moves len bytes and ends with its flag */
         if (i->pack.len)
             memcpy((void *)(uintptr_t)i->pack.packed, (void *)(uintptr_t)i->pack.user,
@@ -149,7 +177,8 @@ bool dev_step(int n)
         return false;
     if (s->first->what != LINGER) {
         do_item(s->first);
-        pop(s);
+        if (s->first->what != BATCH || s->first->step == 3u * s->first->batch.n)
+            pop(s);
         return true;
     }
     if (lingering)
@@ -159,6 +188,12 @@ bool dev_step(int n)
     linger_next = lingering->next;
     CHECK_EQ(lingering->first.seq, linger_next);
     CHECK_EQ(lingering->first.seq_too, linger_next);
+    struct rt_gpu_words *words = (struct rt_gpu_words *)(uintptr_t)lingering->words;
+    words->recall.started = lingering->launch;
+    if (words->recall.recalled == lingering->launch) {
+        dev.nrecalled++;
+        dev_linger_leave();
+    }
     return true;
 }
 

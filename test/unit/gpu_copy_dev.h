@@ -17,6 +17,8 @@ struct dev {
     bool batch_near, fold_near;  /* that it said; that the last launch of a reduction did */
     unsigned batch_grid, linger_grid;
     int nfolds; /* reductions in the ring */
+    int nrecalled; /* kernels that were recalled, */
+    int nparted;   /* batches of which only some blocks were */
     int nnear;  /* descriptors there that say `near` */
     struct rt_gpu_linger linger; /* parameters of the last launch of weft_linger */
     struct cu_function_st *refuse_fn; /* launches of this answer `refuse` */
@@ -24,6 +26,7 @@ struct dev {
     const void *bad;   /* copies to here are refused with CU_ERROR_INVALID_VALUE */
     cu_result dead;    /* what every call answers once the context has failed */
     bool no_marks;      /* stream writes and event records are refused */
+    bool by_steps;      /* dev_step() is a third of what a block of a batch does */
     bool no_last_store; /* kernels and stream writes do not store their word */
     char where[64];    /* streams of the copies of the engines, a digit each */
 };

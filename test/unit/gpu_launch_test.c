@@ -237,6 +237,220 @@ static void units_in_the_ring(void)
     finish(g);
 }
 
+/* ---- kernels that do not start ---- */
+
+static int nkernels(void) { return dev.nlaunch[RT_GPU_LINGER] + dev.nlaunch[RT_GPU_BATCH]; }
+
+/* Copies of 100 bytes, each to a page of its own. */
+static void many(struct rt_gpu *g, int n)
+{
+    ndone = 0;
+    for (int i = 0; i < n; i++) {
+        ops[i].done = is_done;
+        rt_gpu_copy(g, here + 4096 * i, there + 4096 * i, 100, &ops[i]);
+    }
+}
+
+static void are_there(int n)
+{
+    CHECK_EQ(ndone, n);
+    for (int i = 0; i < n; i++)
+        CHECK_EQ(memcmp(here + 4096 * i, there + 4096 * i, 100), 0);
+    memset(here, 0x5a, ROOM);
+}
+
+/* Only the engines' streams go on. */
+static void engines_alone(void)
+{
+    for (int i = 0; i < 200000000 && rt_gpu_nactive; i++) {
+        rt_gpu_progress();
+        for (int s = 0; s < RT_GPU_ENGINES; s++)
+            while (dev_step(s))
+                ;
+    }
+}
+
+static void late_kernels(bool linger)
+{
+    int n = linger ? 2 : 40;
+    struct rt_gpu *g = start();
+    cfg.gpu_linger_us = linger ? 200 : 0;
+    many(g, n);
+    CHECK(nkernels() > 0);
+    engines_alone();
+    CHECK_EQ(dev.ncopies, n);
+    are_there(n);
+    int launched = nkernels();
+    many(g, 2); /* meanwhile no other one is launched */
+    engines_alone();
+    are_there(2);
+    CHECK_EQ(nkernels(), launched);
+    CHECK_EQ(dev.nrecalled, 0);
+    dev_run(); /* what starts late copies nothing */
+    CHECK(dev.nrecalled > 0);
+    for (size_t i = 0; i < ROOM; i++)
+        if (here[i] != 0x5a) {
+            CHECK_MSG(false, "a kernel that was recalled has written byte %zu", i);
+            break;
+        }
+    for (int i = 0; i < 1000 && g->move->no_kernels; i++) {
+        many(g, 1);
+        dev_settle();
+    }
+    CHECK(!g->move->no_kernels);
+    int ncopies = dev.ncopies;
+    many(g, 1); /* by a kernel again */
+    dev_settle();
+    are_there(1);
+    CHECK(nkernels() > launched);
+    CHECK_EQ(dev.ncopies, ncopies);
+    finish(g);
+}
+
+/* Reductions alone use the ring again, too: no copy comes that asks. */
+static void reductions_after_a_late_kernel(void)
+{
+    struct rt_gpu *g = start();
+    sum(g, 0, false, 2);
+    for (int i = 0; i < 200000000 && !g->move->no_kernels; i++)
+        rt_gpu_progress();
+    CHECK(g->move->no_kernels);
+    dev_settle();
+    CHECK_EQ(dev.nrecalled, 1);
+    CHECK_EQ(dev.nfolds, 0); /* launched for itself */
+    sum(g, 0, false, 2);
+    dev_settle();
+    CHECK_EQ(dev.nfolds, 1);
+    finish(g);
+}
+
+static void a_late_polling_kernel(void) { late_kernels(true); }
+static void late_batches(void) { late_kernels(false); }
+
+/* ---- kernels recalled before they start, at their start, while they run, at their end ---- */
+
+enum { NPAGES = 40, PAGE = 4096, NENGINES = RT_GPU_ENGINES };
+static bool in_use[NPAGES];
+static size_t lens[NPAGES];
+static int nwrong;
+static unsigned seed;
+
+static unsigned random_below(unsigned n)
+{
+    seed = seed * 1103515245u + 12345u;
+    return (seed >> 12) % n;
+}
+
+static bool is_untouched(const char *p)
+{
+    size_t i = 0;
+    while (i < PAGE && p[i] == 0x5a)
+        i++;
+    return i == PAGE;
+}
+
+/* Both pages change their contents now, so that a later read or write of a kernel is seen. */
+static void page_done(struct rt_gpu_op *op, int err)
+{
+    size_t i = (size_t)(op - ops);
+    char *dst = here + PAGE * i, *src = there + PAGE * i;
+    nwrong += err || memcmp(dst, src, lens[i]) != 0;
+    memset(src, 0x33, PAGE);
+    memset(dst, 0x5a, PAGE);
+    in_use[i] = false;
+}
+
+static void page_start(struct rt_gpu *g, unsigned i)
+{
+    char *dst = here + (size_t)PAGE * i, *src = there + (size_t)PAGE * i;
+    nwrong += !is_untouched(dst);
+    memset(src, (int)random_below(250), PAGE);
+    in_use[i] = true;
+    lens[i] = 1 + random_below(PAGE);
+    ops[i].done = page_done;
+    rt_gpu_copy(g, dst, src, lens[i], &ops[i]);
+}
+
+/* The host recalls a kernel, sees that it has started, and continues as before. */
+static void recall_late(struct rt_gpu *g)
+{
+    struct move_flight *f = &g->move->flights[random_below(MOVE_BATCHES)];
+    struct move_linger *l = &g->move->linger;
+    if (random_below(2) && l->running && !l->recalled)
+        l->words->recall.recalled = l->launch;
+    else if (f->line->recall.started == f->value)
+        f->line->recall.recalled = f->value;
+}
+
+/* `full`: no kernel starts or goes on. */
+static void one_thing(struct rt_gpu *g, bool full)
+{
+    unsigned i = random_below(NPAGES);
+    switch (random_below(6)) {
+    case 0:
+        if (!in_use[i])
+            page_start(g, i);
+        break;
+    case 1:
+        for (unsigned n = random_below(150); n > 0; n--)
+            rt_gpu_progress();
+        break;
+    case 2:
+        if (!full && dev_linger(1) && random_below(8) == 0)
+            dev_linger_leave();
+        break;
+    default: /* of one stream: most of a batch, or the begin of one */
+        i = random_below(full ? NENGINES : (unsigned)dev_nstreams());
+        for (unsigned n = random_below(12); n > 0 && dev_step((int)i); n--)
+            ;
+        if (random_below(4) == 0)
+            recall_late(g);
+    }
+}
+
+static void recall_at_random(bool linger)
+{
+    uint32_t seen_for = rt_gpu_seen_for;
+    struct rt_gpu *g = start();
+    bool full = false;
+    cfg.gpu_linger_us = linger ? 200 : 0;
+    rt_gpu_seen_for = 0; /* looks after every 64 polls */
+    dev.by_steps = true;
+    memset(here, 0x5a, ROOM);
+    seed = 1;
+    nwrong = 0;
+    for (int i = 0; i < 200000; i++) {
+        if (random_below(300) == 0)
+            full = !full;
+        one_thing(g, full);
+    }
+    dev_settle();
+    for (unsigned i = 0; i < NPAGES; i++)
+        nwrong += !is_untouched(here + (size_t)PAGE * i);
+    CHECK_EQ(nwrong, 0);
+    CHECK(dev.nrecalled > 100 && dev.ncopies > 100);
+    CHECK(dev.nparted > 10 || linger);
+    CHECK(nkernels() > 1000);
+    rt_gpu_seen_for = seen_for;
+    finish(g);
+}
+
+static void polling_recalled_at_random(void) { recall_at_random(true); }
+static void batches_recalled_at_random(void) { recall_at_random(false); }
+
+static void engines_when_told(void)
+{
+    cfg.gpu_engines = true;
+    struct rt_gpu *g = start();
+    many(g, 40);
+    dev_settle();
+    are_there(40);
+    CHECK_EQ(nkernels(), 0);
+    CHECK_EQ(dev.ncopies, 40);
+    cfg.gpu_engines = false;
+    finish(g);
+}
+
 int main(void)
 {
     RUN(kernels_go_by_graphs);
@@ -246,5 +460,11 @@ int main(void)
     RUN(near_reductions);
     RUN(copies_together);
     RUN(units_in_the_ring);
+    RUN(a_late_polling_kernel);
+    RUN(late_batches);
+    RUN(reductions_after_a_late_kernel);
+    RUN(polling_recalled_at_random);
+    RUN(batches_recalled_at_random);
+    RUN(engines_when_told);
     return check_end();
 }

@@ -150,6 +150,7 @@ static std::atomic<u64> tick{ 20 }, load_takes{ 0 };
 static u64 now_ns() { return now += tick; }
 static int nfences, nfences_device; /* about */
 static void fence_system() { nfences++, may_yield(); }
+static void fence_both() { std::atomic_thread_fence(std::memory_order_seq_cst), may_yield(); }
 static void fence_device() { nfences_device++, may_yield(); }
 static void loads_end() {}
 /* Nothing is there before the wait. */
@@ -584,7 +585,8 @@ static void batch_round()
 {
     static struct rt_gpu_batch b;
     static const std::function<void()> body = [] { weft_batch(b); };
-    uint32_t flag = 0, counter = 0;
+    struct rt_gpu_flag line = {};
+    uint32_t &flag = line.flag, counter = 0;
     size_t at = 0;
     refill();
     b.flag = (uint64_t)&flag;

@@ -20,6 +20,7 @@
 #include "test/gpu/cuda_more.h"
 
 #define FAKE_DEVICES 16
+#define FAKE_MULTIPROCESSORS 4
 #define FAKE_GRANULE (2u << 20) /* device addresses come in these, as with the real driver */
 
 #define FAKE_DECLARE(field, symbol, params) \
@@ -60,6 +61,7 @@ struct fake_op { /* in a stream's queue; freed by the stream */
     uint64_t dst, src;
     size_t len, dst_pitch, src_pitch, height;
     uint32_t value;
+    bool fills;    /* a kernel of the application with a block for each multiprocessor, or more */
     int *result;   /* of a caller that waits */
     size_t nparams;
     char params[]; /* of a kernel */

@@ -398,7 +398,7 @@ cu_result cuDeviceGetAttribute(int *value, int attribute, cu_device d)
         return err;
     switch (attribute) {
     case CU_DEV_MULTIPROCESSORS:
-        *value = 4;
+        *value = FAKE_MULTIPROCESSORS;
         return 0;
     case CU_DEV_ASYNC_ENGINES:
         *value = 3;

@@ -149,6 +149,32 @@ static int meeting_point(cu_ctx c, uint64_t counter)
     return err;
 }
 
+/* Whether the host has called this launch back; else it sees that it has started. */
+static bool is_recalled(struct rt_gpu_recall *r, uint32_t number)
+{
+    __atomic_store_n(&r->started, number, __ATOMIC_SEQ_CST);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    return __atomic_load_n(&r->recalled, __ATOMIC_SEQ_CST) == number;
+}
+
+/* A negative number: it was, and the flag is stored. */
+static int batch_begins(cu_ctx c, const struct rt_gpu_batch *b)
+{
+    struct fake_phys *pin;
+    struct rt_gpu_flag *f = (void *)fake_pin(c, b->flag, sizeof(*f), FAKE_BY_KERNEL, &pin);
+    bool recalled;
+
+    if (!f)
+        return CU_ERROR_ILLEGAL_ADDRESS;
+    recalled = is_recalled(&f->recall, b->value);
+    if (recalled) {
+        __atomic_store_n(&f->skipped, b->value, __ATOMIC_RELEASE);
+        __atomic_store_n(&f->flag, b->value, __ATOMIC_RELEASE);
+    }
+    fake_unpin(pin);
+    return recalled ? -1 : 0;
+}
+
 static int run_batch(struct fake_op *op)
 {
     const struct rt_gpu_batch *b = (const void *)op->params;
@@ -156,6 +182,10 @@ static int run_batch(struct fake_op *op)
     int err = b->n > RT_GPU_BATCH_MAX ? CU_ERROR_ILLEGAL_ADDRESS : meeting_point(c, b->counter);
     uint32_t i;
 
+    if (!err)
+        err = batch_begins(c, b);
+    if (err)
+        return err < 0 ? 0 : err;
     for (i = 0; i < b->n && !err; i++) {
         err = fake_check_near(c, b->near, b->move[i].dst);
         if (!err)
@@ -197,6 +227,8 @@ static int linger(cu_ctx c, const struct rt_gpu_linger *k, const struct rt_gpu_d
     bool there = d.seq == next && d.seq_too == next;
     int err;
 
+    if (is_recalled(&words->recall, k->launch))
+        start -= k->life_ns;
     while (now - idle < k->idle_ns && now - start < k->life_ns) {
         if (there || ring_read(ring, next, &d)) {
             there = false;
@@ -318,12 +350,37 @@ static int run_fold(struct fake_op *op)
     return err || !k->flag ? err : store32(op->stream->ctx, k->flag, k->value);
 }
 
-static int run_kernel(struct fake_op *op)
-{
-    int err = fake_fails("kernel");
+/* A kernel of the application that fills a device lets no other one of this process start there
+ * until it has ended; copies by the engines go on. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t free;
+    bool full[FAKE_DEVICES];
+} rooms = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, { false } };
 
-    if (err)
-        return err;
+static void enter_room(const struct fake_op *op)
+{
+    int dev = op->stream->ctx->dev;
+
+    pthread_mutex_lock(&rooms.lock);
+    while (rooms.full[dev])
+        pthread_cond_wait(&rooms.free, &rooms.lock);
+    rooms.full[dev] = op->fills;
+    pthread_mutex_unlock(&rooms.lock);
+}
+
+static void leave_room(const struct fake_op *op)
+{
+    if (!op->fills)
+        return;
+    pthread_mutex_lock(&rooms.lock);
+    rooms.full[op->stream->ctx->dev] = false;
+    pthread_cond_broadcast(&rooms.free);
+    pthread_mutex_unlock(&rooms.lock);
+}
+
+static int run_any(struct fake_op *op)
+{
     if (op->value >= FOLD && op->value < FOLD + FAKE_FOLDS)
         return run_fold(op);
     switch ((int)op->value) {
@@ -340,6 +397,18 @@ static int run_kernel(struct fake_op *op)
     default:
         return fake_run_bench(op, (enum fake_bench)((int)op->value - BENCH));
     }
+}
+
+static int run_kernel(struct fake_op *op)
+{
+    int err = fake_fails("kernel");
+
+    if (err)
+        return err;
+    enter_room(op);
+    err = run_any(op);
+    leave_room(op);
+    return err;
 }
 
 /* ---- the driver's functions ---- */
@@ -440,6 +509,7 @@ int fake_kernel_op(cu_ctx c, const struct cu_kernel_node *k, struct fake_op **ou
         return CU_ERROR_OUT_OF_MEMORY;
     memcpy((*out)->params, from, kernels[f->which].nbytes);
     (*out)->value = (uint32_t)f->which;
+    (*out)->fills = f->which >= BENCH && (uint64_t)k->gx * k->gy * k->gz >= FAKE_MULTIPROCESSORS;
     return 0;
 }
 
