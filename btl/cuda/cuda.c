@@ -51,7 +51,7 @@ static void share_with(const struct cuda_table *t)
                 rt_gpu_set_shared(g);
 }
 
-/* Other ranks that use one of our devices: its lingering kernel would keep them waiting. */
+/* Other ranks that use one of our devices: its polling kernel would keep them waiting. */
 static void devices_look(void)
 {
     for (int r = 0; r < rt_node.size; r++)

@@ -564,7 +564,7 @@ int wm_xstream_await(struct wm_xstream_comm *s, struct rt_req *r)
 {
     struct wm_domain *d = s->comm->dom;
     struct awaited a = { s, r, s->failure };
-    uint32_t word;
+    uint32_t word = 0;
     struct wm_msg m = failure_message(s, &word, MPI_ANY_SOURCE);
     if (rt_req_done(r) || !is_async(s) || (!a.failure && wm_p2p_irecv(&m, &a.failure) < 0)) {
         wm_domain_wait(d, &r->done);

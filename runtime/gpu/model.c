@@ -4,7 +4,7 @@
 #include "runtime/gpu/copy.h"
 
 const char *const rt_gpu_way_names[RT_GPU_WAYS] = {
-    [RT_GPU_WAY_LINGER] = "lingering kernel",
+    [RT_GPU_WAY_LINGER] = "polling kernel",
     [RT_GPU_WAY_BATCH] = "batch kernel",
     [RT_GPU_WAY_ENGINE] = "copy engine",
 };
