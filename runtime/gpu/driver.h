@@ -59,6 +59,8 @@ typedef struct cu_graph_exec_st *cu_graph_exec;
 #define CU_PTR_SYNC_MEMOPS 6 /* cuPointerSetAttribute: of type unsigned */
 
 /* cuDeviceGetAttribute */
+#define CU_P2P_PERFORMANCE_RANK 1
+#define CU_P2P_NATIVE_ATOMICS 3
 #define CU_DEV_MULTIPROCESSORS 16
 #define CU_DEV_UNIFIED_ADDRESSING 41
 #define CU_DEV_ASYNC_ENGINES 40
@@ -171,6 +173,8 @@ struct cu_kernel_node { /* a launch as a node of a graph */
       (char *id, int len, cu_device d), (id, len, d)) \
     X(CU, FREE, device_can_access_peer, cuDeviceCanAccessPeer, \
       (int *can, cu_device d, cu_device peer), (can, d, peer)) \
+    X(OPT, FREE, device_get_p2p_attribute, cuDeviceGetP2PAttribute, \
+      (int *value, int attribute, cu_device d, cu_device peer), (value, attribute, d, peer)) \
     X(CU, FREE, primary_ctx_get_state, cuDevicePrimaryCtxGetState, \
       (cu_device d, unsigned *flags, int *active), (d, flags, active)) \
     X(CU, FREE, primary_ctx_retain, cuDevicePrimaryCtxRetain, (cu_ctx *c, cu_device d), (c, d)) \

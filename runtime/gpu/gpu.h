@@ -201,16 +201,20 @@ bool rt_gpu_has_kernels(struct rt_gpu *g); /* built with nvcc and loaded on this
 void rt_gpu_launch(struct rt_gpu *g, enum rt_gpu_kernel k, unsigned grid, unsigned block,
                    const void *params, size_t nbytes, struct rt_gpu_op *op);
 
-/* How a device is joined to others by NVLink (links.c). */
+/* How a device is joined to others by NVLink (links.c); rows LINKS of cost.def. */
 enum rt_gpu_links {
-    RT_GPU_LINKS_UNKNOWN, /* no management library; planned for as a switch */
+    RT_GPU_LINKS_UNKNOWN, /* planned for as a switch */
     RT_GPU_LINKS_NONE,
     RT_GPU_LINKS_SWITCH, /* all share what a device has */
     RT_GPU_LINKS_DIRECT, /* each other device has a part to itself */
 };
 extern const char *const rt_gpu_links_names[];
-enum rt_gpu_links rt_gpu_links_at(const char *pci); /* asks each time, some milliseconds */
-bool rt_gpu_links_direct(struct rt_gpu *g);         /* asks once */
+/* Asks each time, some milliseconds; the driver must have been opened. */
+enum rt_gpu_links rt_gpu_links_at(const struct rt_gpu_info *device);
+enum rt_gpu_links rt_gpu_links(struct rt_gpu *g); /* asks once */
+/* Whether copies to several devices are under way at the same time. */
+bool rt_gpu_links_are_direct(enum rt_gpu_links kind);
+bool rt_gpu_links_direct(struct rt_gpu *g); /* those of g */
 
 /* Set by who puts work on the application's streams: whether some of it may wait for another
  * process now.  Then nothing at all is done that waits for the device to be idle, which might be

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether a device's NVLinks lead to other devices or to a switch.  The driver cannot be asked, so
- * NVIDIA's management library is, opened when a collective first wants to know and closed again.
- * Without the library nothing is known.  No machine with direct links has been measured: what
- * rests on them is a model (coll/gpu/plan_engine.c).  Under the domain's lock. */
+/* Whether a device's NVLinks lead to other devices or to a switch: asked of NVIDIA's management
+ * library, which is opened when a collective first wants to know and closed again.  Without the
+ * library the driver is asked how the device gets on with each other one, which settles less.  No
+ * machine with direct links has been measured: what rests on them is a model
+ * (coll/gpu/plan_engine.c).  Under the domain's lock. */
 #include "runtime/base/log.h"
 #include "runtime/gpu/gpu_int.h"
 
@@ -11,13 +12,6 @@
 #define LINKS_MAX 32 /* a device of today has 18 */
 #define REMOTE_GPU 0u /* nvmlIntNvLinkDeviceType_t, NVML 11.4 to 13 */
 #define REMOTE_SWITCH 2u
-
-const char *const rt_gpu_links_names[] = {
-    [RT_GPU_LINKS_UNKNOWN] = "unknown",
-    [RT_GPU_LINKS_NONE] = "none",
-    [RT_GPU_LINKS_SWITCH] = "to a switch",
-    [RT_GPU_LINKS_DIRECT] = "to other devices",
-};
 
 struct nvml {
     int (*init)(void);
@@ -54,7 +48,7 @@ static enum rt_gpu_links look(const struct nvml *l, const char *pci)
     return n == 0 ? RT_GPU_LINKS_NONE : direct == n ? RT_GPU_LINKS_DIRECT : RT_GPU_LINKS_SWITCH;
 }
 
-enum rt_gpu_links rt_gpu_links_at(const char *pci)
+static enum rt_gpu_links by_library(const char *pci)
 {
     enum rt_gpu_links links = RT_GPU_LINKS_UNKNOWN;
     struct nvml l;
@@ -69,12 +63,48 @@ enum rt_gpu_links rt_gpu_links_at(const char *pci)
     return links;
 }
 
-bool rt_gpu_links_direct(struct rt_gpu *g)
+/* Atomics between devices need NVLink.  A switch treats all pairs alike, so devices of which a part
+ * is joined, or some better than others, have links of their own.  Where all are alike it may be
+ * either. */
+static enum rt_gpu_links by_driver(int ordinal)
+{
+    int n = 0, npeers = 0, njoined = 0, first = 0;
+    bool alike = true;
+    cu_device d, peer;
+    if (!rt_cuda.device_get_p2p_attribute || rt_cuda.device_get(&d, ordinal) ||
+        rt_cuda.device_get_count(&n))
+        return RT_GPU_LINKS_UNKNOWN;
+    for (int i = 0; i < n; i++) {
+        int atomics = 0, rank = 0;
+        if (i == ordinal || rt_cuda.device_get(&peer, i) ||
+            rt_cuda.device_get_p2p_attribute(&atomics, CU_P2P_NATIVE_ATOMICS, d, peer) ||
+            rt_cuda.device_get_p2p_attribute(&rank, CU_P2P_PERFORMANCE_RANK, d, peer))
+            continue;
+        first = npeers++ ? first : rank;
+        alike = alike && rank == first;
+        njoined += atomics != 0;
+    }
+    if (npeers == 0)
+        return RT_GPU_LINKS_UNKNOWN;
+    if (njoined == 0)
+        return RT_GPU_LINKS_NONE;
+    return njoined < npeers || !alike ? RT_GPU_LINKS_DIRECT : RT_GPU_LINKS_UNKNOWN;
+}
+
+enum rt_gpu_links rt_gpu_links_at(const struct rt_gpu_info *device)
+{
+    enum rt_gpu_links links = by_library(device->pci);
+    return links == RT_GPU_LINKS_UNKNOWN ? by_driver(device->ordinal) : links;
+}
+
+enum rt_gpu_links rt_gpu_links(struct rt_gpu *g)
 {
     if (!g->links_asked) {
         g->links_asked = true;
-        g->links = rt_gpu_links_at(g->info.pci);
+        g->links = rt_gpu_links_at(&g->info);
         log_info(GPU, "NVLinks of GPU %d: %s", g->info.ordinal, rt_gpu_links_names[g->links]);
     }
-    return g->links == RT_GPU_LINKS_DIRECT;
+    return g->links;
 }
+
+bool rt_gpu_links_direct(struct rt_gpu *g) { return rt_gpu_links_are_direct(rt_gpu_links(g)); }

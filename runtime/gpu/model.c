@@ -19,6 +19,7 @@ struct cost {
     { RT_GPU_LINK_##link, RT_GPU_WAY_##way, (upto), (fixed), (each), 1000.0 / (rate) },
 #define SIDE(link, upto, pages, where)
 #define FOLD(link, way, upto, fixed, rate, where)
+#define LINKS(kind, copies, text, where)
 static const struct cost costs[] = {
 #include "runtime/gpu/cost.def"
 };
@@ -45,6 +46,24 @@ static const struct side {
 #undef COST
 #undef SIDE
 #undef FOLD
+#undef LINKS
+#define LINKS(kind, copies, text, where) [RT_GPU_LINKS_##kind] = (text),
+#define COST(link, way, upto, fixed, each, rate, where)
+#define SIDE(link, upto, pages, where)
+#define FOLD(link, way, upto, fixed, rate, where)
+const char *const rt_gpu_links_names[] = {
+#include "runtime/gpu/cost.def"
+};
+#undef LINKS
+#define LINKS(kind, copies, text, where) [RT_GPU_LINKS_##kind] = LINKS_##copies,
+enum { LINKS_IN_TURN, LINKS_TOGETHER };
+static const uint8_t links[] = {
+#include "runtime/gpu/cost.def"
+};
+#undef COST
+#undef SIDE
+#undef FOLD
+#undef LINKS
 #define NCOSTS (sizeof costs / sizeof *costs)
 
 /* The rows of a link and way stand together; one more than the first one's index, 0 until it is
@@ -125,3 +144,5 @@ enum rt_gpu_link rt_gpu_side(size_t len, bool large_pages)
         s++;
     return s->link;
 }
+
+bool rt_gpu_links_are_direct(enum rt_gpu_links kind) { return links[kind] == LINKS_TOGETHER; }

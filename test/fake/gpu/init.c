@@ -3,6 +3,7 @@
  *
  *   FAKE_CUDA_DEVICES=2       devices of the machine
  *   FAKE_CUDA_PEER=1          0: no device can access another
+ *   FAKE_CUDA_JOINED=all      which devices have links: all, alike; pairs, two and two; none
  *   FAKE_CUDA_DMABUF=0        1: adapters may write to its memory, and must read it back
  *   FAKE_CUDA_MEM=8589934592  bytes of memory of each device, counted per process
  *   FAKE_CUDA_SPREAD=0        1: device addresses lie terabytes apart, as with the real driver
@@ -454,5 +455,23 @@ cu_result cuDeviceCanAccessPeer(int *can, cu_device d, cu_device peer)
     if (err)
         return err;
     *can = fake.peer && d != peer;
+    return 0;
+}
+
+/* Devices without links reach each other over PCIe, one rank behind. */
+cu_result cuDeviceGetP2PAttribute(int *value, int attribute, cu_device d, cu_device peer)
+{
+    int err = enter_device("cuDeviceGetP2PAttribute", d);
+
+    if (!err)
+        err = enter_device("", peer);
+    if (err)
+        return err;
+    if (d == peer || (attribute != CU_P2P_PERFORMANCE_RANK && attribute != CU_P2P_NATIVE_ATOMICS))
+        return CU_ERROR_INVALID_VALUE;
+    const char *joined = getenv("FAKE_CUDA_JOINED");
+    bool here = !joined || !strcmp(joined, "all") ||
+                (!strcmp(joined, "pairs") && fake.visible[d] / 2 == fake.visible[peer] / 2);
+    *value = fake.peer && here == (attribute == CU_P2P_NATIVE_ATOMICS);
     return 0;
 }
