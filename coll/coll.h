@@ -225,8 +225,9 @@ int coll_configure(const char *spec);
  * ranks.  -RT_EINVAL, -RT_ESYS, logged with file and line; then only those of tune.def hold. */
 int coll_tune_load(const char *path);
 /* How device buffers go that need no staging, as WEFT_COLL or a row of the table for CUDA memory
- * says: one of coll_gpu_algs; NULL: neither says anything. */
-const struct coll_alg *coll_choose_gpu(enum coll_kind kind, int nranks, int64_t bytes,
+ * says: one of coll_gpu_algs; NULL: neither says anything.  direct: the devices have links of their
+ * own to each other. */
+const struct coll_alg *coll_choose_gpu(enum coll_kind kind, int nranks, int64_t bytes, bool direct,
                                        const char **why);
 /* All algorithms, for info and tests: returns NULL past the end. */
 const struct coll_alg *coll_alg_at(int i);
@@ -240,7 +241,9 @@ struct coll_tune {
     int64_t min_bytes;
     const char *name, *measured;
 };
-#define COLL_MEM_ANY (-1) /* else one enum rt_memkind */
+#define COLL_MEM_ANY (-1) /* else one enum rt_memkind, or */
+#define COLL_MEM_CUDA_DIRECT (RT_MEM_KINDS + 1) /* of devices with links of their own */
+#define COLL_MEM_CUDA_SWITCH (RT_MEM_KINDS + 2) /* of all other devices */
 const struct coll_tune *coll_tune_at(int i);
 
 #endif

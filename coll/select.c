@@ -99,9 +99,10 @@ static bool is_forced(int i, enum coll_kind kind, int64_t bytes, bool device)
            device == !!(alg->need & COLL_NEED_CUDA_BUFFERS);
 }
 
-const struct coll_alg *coll_choose_gpu(enum coll_kind kind, int nranks, int64_t bytes,
+const struct coll_alg *coll_choose_gpu(enum coll_kind kind, int nranks, int64_t bytes, bool direct,
                                        const char **why)
 {
+    int mem = direct ? COLL_MEM_CUDA_DIRECT : COLL_MEM_CUDA_SWITCH;
     for (int i = 0; i < nforced; i++) {
         if (is_forced(i, kind, bytes, true)) {
             *why = "forced by WEFT_COLL";
@@ -109,7 +110,7 @@ const struct coll_alg *coll_choose_gpu(enum coll_kind kind, int nranks, int64_t 
         }
     }
     for (const struct coll_row *r = coll_tune_rows(kind); r->tune.kind == kind; r++) {
-        if (r->tune.mem == RT_MEM_CUDA && nranks >= r->tune.min_ranks &&
+        if ((r->tune.mem == RT_MEM_CUDA || r->tune.mem == mem) && nranks >= r->tune.min_ranks &&
             bytes >= r->tune.min_bytes) {
             *why = r->tune.measured;
             return r->alg;

@@ -18,6 +18,8 @@
 #define MEM_ANY COLL_MEM_ANY
 #define MEM_HOST RT_MEM_HOST
 #define MEM_CUDA RT_MEM_CUDA
+#define MEM_CUDA_DIRECT COLL_MEM_CUDA_DIRECT
+#define MEM_CUDA_SWITCH COLL_MEM_CUDA_SWITCH
 static const struct coll_tune tune[] = {
 #define TUNE(kind, mem, ranks, bytes, name, measured) \
     { COLL_##kind, MEM_##mem, ranks, bytes, name, measured },
@@ -103,17 +105,38 @@ static char *field(char **at, char end)
 static int bad_line(const char *where)
 {
     log_error(COLL,
-              "%s: expected TUNE( COLLECTIVE, HOST or CUDA or ANY, ranks, bytes, \"algorithm\", "
-              "\"measured on\" )",
+              "%s: expected TUNE( COLLECTIVE, HOST or CUDA or CUDA_DIRECT or CUDA_SWITCH or ANY, "
+              "ranks, bytes, \"algorithm\", \"measured on\" )",
               where);
     return -RT_EINVAL;
+}
+
+static int mem_named(const char *name)
+{
+    static const struct {
+        const char *name;
+        int mem;
+    } all[] = { { "HOST", MEM_HOST },
+                { "CUDA", MEM_CUDA },
+                { "CUDA_DIRECT", MEM_CUDA_DIRECT },
+                { "CUDA_SWITCH", MEM_CUDA_SWITCH },
+                { "ANY", MEM_ANY } };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!strcmp(name, all[i].name))
+            return all[i].mem;
+    return RT_MEM_KINDS;
+}
+
+static bool is_cuda(int mem)
+{
+    return mem == MEM_CUDA || mem == MEM_CUDA_DIRECT || mem == MEM_CUDA_SWITCH;
 }
 
 /* Memory and algorithm have to be of the same kind: a device's plans are not for host memory. */
 static int check_memory(const char *where, const struct coll_row *row)
 {
     bool device = row->alg->need & COLL_NEED_CUDA_BUFFERS;
-    if (device == (row->tune.mem == MEM_CUDA))
+    if (device == is_cuda(row->tune.mem))
         return 0;
     log_error(COLL, "%s: %s of %s is for %s", where, row->alg->name,
               coll_kind_names[row->alg->kind], device ? "CUDA memory" : "HOST memory, or ANY");
@@ -135,10 +158,7 @@ static int parse_row(const char *where, char *s, struct coll_row *out)
     if (kind < 0)
         return kind;
     out->tune.kind = (enum coll_kind)kind;
-    out->tune.mem = !strcmp(f[1], "HOST")   ? MEM_HOST
-                    : !strcmp(f[1], "CUDA") ? MEM_CUDA
-                    : !strcmp(f[1], "ANY")  ? MEM_ANY
-                                            : RT_MEM_KINDS;
+    out->tune.mem = mem_named(f[1]);
     long ranks = strtol(f[2], &end, 10);
     if (out->tune.mem == RT_MEM_KINDS || *end || ranks < 0 || ranks > RANKS_MAX)
         return bad_line(where);

@@ -19,11 +19,11 @@ const struct coll_alg coll_gpu_algs[] = {
     { NULL, NULL, COLL_ALLREDUCE, 0, NULL },
 };
 
-enum coll_gpu_way coll_gpu_asked_way(int size, int64_t nbytes)
+enum coll_gpu_way coll_gpu_asked_way(int size, int64_t nbytes, bool direct)
 {
     const char *why;
     if (coll_gpu_way != COLL_GPU_AUTO)
         return coll_gpu_way;
-    const struct coll_alg *alg = coll_choose_gpu(COLL_ALLREDUCE, size, nbytes, &why);
+    const struct coll_alg *alg = coll_choose_gpu(COLL_ALLREDUCE, size, nbytes, direct, &why);
     return alg ? (enum coll_gpu_way)(alg - coll_gpu_algs + 1) : COLL_GPU_AUTO;
 }

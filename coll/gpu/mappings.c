@@ -97,10 +97,11 @@ static bool same_shape(const struct coll_gpu_shape *s, const struct rt_layout *l
            s->extent == l->extent && s->elem == l->elem && s->contig == l->contig;
 }
 
+/* What WEFT_COLL says is for links of every kind. */
 static enum coll_gpu_way way_of(const struct coll_team *t, const struct coll_args *a)
 {
     return a->kind == COLL_ALLREDUCE
-               ? coll_gpu_asked_way(t->size, coll_gpu_vector(a, t->size).len)
+               ? coll_gpu_asked_way(t->size, coll_gpu_vector(a, t->size).len, false)
                : COLL_GPU_AUTO;
 }
 
@@ -225,11 +226,10 @@ static int describe_range(struct coll_gpu_call *c, int w, struct coll_gpu_post *
     return 0;
 }
 
-/* Asked where plans differ: long vectors of more than two ranks. */
+/* Asked where plans differ: of more than two ranks. */
 static bool has_direct_links(const struct coll_gpu_call *c)
 {
     return !c->far && c->near && c->gate->team->size > 2 &&
-           c->own.len[COLL_GPU_SEND] + c->own.len[COLL_GPU_RECV] >= MESSAGES_MIN &&
            coll_gpu_engine->direct(c->near->g);
 }
 

@@ -103,10 +103,10 @@ enum coll_gpu_way {
 };
 extern enum coll_gpu_way coll_gpu_way;
 /* What `coll_gpu_way` says or, if nothing, WEFT_COLL or the table of choices: algs.c. */
-enum coll_gpu_way coll_gpu_asked_way(int size, int64_t nbytes);
-/* What becomes of it; any_overwritten: some rank's input lies where its result goes; large_pages:
- * as in struct coll_gpu_view. */
+enum coll_gpu_way coll_gpu_asked_way(int size, int64_t nbytes, bool direct);
+/* What becomes of it; any_overwritten: some rank's input lies where its result goes; large_pages,
+ * direct: as in struct coll_gpu_view. */
 enum coll_gpu_way coll_gpu_allreduce_way(int size, int64_t nbytes, bool any_overwritten,
-                                         bool large_pages);
+                                         bool large_pages, bool direct);
 
 #endif

@@ -177,9 +177,9 @@ static enum coll_gpu_way best_way(int64_t p, int64_t nbytes, bool any_overwritte
 }
 
 enum coll_gpu_way coll_gpu_allreduce_way(int size, int64_t nbytes, bool any_overwritten,
-                                         bool large_pages)
+                                         bool large_pages, bool direct)
 {
-    enum coll_gpu_way way = size > 1 ? coll_gpu_asked_way(size, nbytes) : COLL_GPU_ONE_SHOT;
+    enum coll_gpu_way way = size > 1 ? coll_gpu_asked_way(size, nbytes, direct) : COLL_GPU_ONE_SHOT;
     if (way == COLL_GPU_AUTO)
         way = large_pages ? best_way(size, nbytes, any_overwritten) : best_shot(size, nbytes);
     if ((way == COLL_GPU_ENGINE || way == COLL_GPU_MIXED) &&
@@ -193,9 +193,10 @@ enum coll_gpu_way coll_gpu_allreduce_way(int size, int64_t nbytes, bool any_over
 void coll_gpu_plan_allreduce(struct coll_gpu_make *m)
 {
     int64_t nbytes = coll_gpu_vector(m->v->a, m->size).len;
+    bool asked = coll_gpu_asked_way(m->size, nbytes, m->v->direct) != COLL_GPU_AUTO;
     enum coll_gpu_way way = coll_gpu_allreduce_way(m->size, nbytes, m->any_overwritten,
-                                                   m->v->large_pages);
-    if (m->v->background && way >= COLL_GPU_PUT && !coll_gpu_asked_way(m->size, nbytes))
+                                                   m->v->large_pages, m->v->direct);
+    if (m->v->background && way >= COLL_GPU_PUT && !asked)
         way = COLL_GPU_TWO_SHOT;
     switch (way) {
     case COLL_GPU_ONE_SHOT:

@@ -201,8 +201,8 @@ static uint64_t word_of(const struct coll_team *t, const struct coll_args *a, bo
     if (own->folds) {
         int64_t len = coll_gpu_vector(a, t->size).len;
         h = coll_args_mix(coll_args_mix(coll_args_mix(h, len), own->type), own->code);
-        if (a->kind == COLL_ALLREDUCE)
-            h = coll_args_mix(h, coll_gpu_asked_way(t->size, len));
+        for (int direct = 0; direct < 2 && a->kind == COLL_ALLREDUCE; direct++)
+            h = coll_args_mix(h, coll_gpu_asked_way(t->size, len, direct));
     }
     return (h << 1) | (in_place && (own->folds || coll_is_alltoall(a->kind)));
 }

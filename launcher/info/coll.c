@@ -118,7 +118,11 @@ int info_coll(int nranks, int nhosts)
         printf("%d hosts, %d on each", nhosts, nranks / nhosts);
     else
         printf("%d hosts, %d or %d on each", nhosts, nranks / nhosts, nranks / nhosts + 1);
-    printf("; WEFT_COLL forces another choice\n");
+    printf("; WEFT_COLL forces another choice\ntable: ");
+    if (cfg.tune_file && *cfg.tune_file)
+        printf("rows of %s, then those built in\n", cfg.tune_file);
+    else
+        printf("built in (mpirun -n N weft-tune measures one for this machine)\n");
     printf("  %-22s %-22s %-20s %s\n", "collective", "bytes", "algorithm", "because");
     for (int kind = 0; kind < COLL_KINDS; kind++)
         show_kind(&q, (enum coll_kind)kind);

@@ -5,6 +5,7 @@
  * line. */
 #include "coll/gpu/plan.h"
 #include "coll/start.h"
+#include "launcher/info/gpu.h"
 #include "launcher/info/info.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/kernel.h"
@@ -25,6 +26,7 @@ struct question {
     struct rt_op op;
     int nranks;
     bool in_place; /* of an allreduce */
+    bool direct;   /* as in struct coll_gpu_view */
     int64_t *counts, *displs, *byte_displs;
     const struct rt_layout **layouts;
     /* the view */
@@ -108,7 +110,8 @@ static int plan_of(struct question *q, enum coll_kind kind, int64_t bytes, int r
                                .offsets = q->offsets,
                                .scratch = q->scratch,
                                .kernels = true,
-                               .large_pages = true };
+                               .large_pages = true,
+                               .direct = q->direct };
     fill(q, &a, kind, bytes, rank);
     out->n = 0;
     return coll_gpu_make_plan(&v, out);
@@ -200,11 +203,10 @@ static void shape_of(struct question *q, enum coll_kind kind, int64_t bytes,
     }
     describe(&all, steps, sizeof steps);
     if (kind == COLL_ALLREDUCE) {
-        coll_choose_gpu(kind, q->nranks, bytes, why);
-        snprintf(
-            shape, SHAPE_BYTES, "%s: %s",
-            coll_gpu_algs[coll_gpu_allreduce_way(q->nranks, bytes, q->in_place, true) - 1].name,
-            steps);
+        coll_choose_gpu(kind, q->nranks, bytes, q->direct, why);
+        enum coll_gpu_way way = coll_gpu_allreduce_way(q->nranks, bytes, q->in_place, true,
+                                                       q->direct);
+        snprintf(shape, SHAPE_BYTES, "%s: %s", coll_gpu_algs[way - 1].name, steps);
     } else {
         snprintf(shape, SHAPE_BYTES, "%s", steps);
     }
@@ -281,6 +283,26 @@ static void close_question(struct question *q)
     rt_layout_fini(&q->layout);
 }
 
+/* What joins the devices of this host, of which ranks would have one each; mixed kinds are planned
+ * for as a switch. */
+static bool find_links(int nranks)
+{
+    const struct info_gpus *g = info_gpus();
+    enum rt_gpu_links first = RT_GPU_LINKS_UNKNOWN;
+    bool mixed = false;
+    for (int i = 0; i < g->n; i++) {
+        enum rt_gpu_links links = rt_gpu_links_at(&g->dev[i]);
+        mixed = mixed || (i > 0 && links != first);
+        first = i ? first : links;
+    }
+    bool direct = !mixed && nranks > 2 && rt_gpu_links_are_direct(first);
+    printf("  links between devices: %s; copies to several go %s, rows CUDA and %s of the table\n",
+           mixed ? "of several kinds" : rt_gpu_links_names[first],
+           direct ? "at the same time" : "one after another",
+           direct ? "CUDA_DIRECT" : "CUDA_SWITCH");
+    return direct;
+}
+
 int info_coll_gpu(int nranks)
 {
     struct question q = { .nranks = nranks };
@@ -293,6 +315,7 @@ int info_coll_gpu(int nranks)
         printf("  plans are made for 2 to %d ranks\n", COLL_GPU_RANKS_MAX);
         return 0;
     }
+    q.direct = find_links(nranks);
     bad = open_question(&q);
     if (!bad) {
         printf("  %-22s %-22s %-44s %s\n", "collective", "bytes", "what devices do", "because");

@@ -101,7 +101,7 @@ static enum coll_gpu_way choose_way(const struct enqueue *e)
     int size = e->k.s->comm->size;
     if (e->args.kind != COLL_ALLREDUCE)
         return was;
-    way = coll_gpu_asked_way(size, e->args.rcount * e->args.rtype->size);
+    way = coll_gpu_asked_way(size, e->args.rcount * e->args.rtype->size, false);
     if (way == COLL_GPU_ENGINE || way == COLL_GPU_MIXED)
         coll_gpu_way = COLL_GPU_TWO_SHOT;
     return was;

@@ -56,9 +56,9 @@ static void rows_of_the_file_come_first(void)
     CHECK_STR(chosen(COLL_ALLREDUCE, 3, 1024, &why), "tree");
     CHECK_STR(chosen(COLL_ALLREDUCE, 8, 7, &why), "recursive_doubling");
     CHECK_STR(chosen(COLL_BCAST, 8, 1 << 20, &why), "chain");
-    CHECK_STR(coll_choose_gpu(COLL_ALLREDUCE, 2, 65536, &why)->name, "gpu_two_shot");
-    CHECK_STR(coll_choose_gpu(COLL_ALLREDUCE, 2, 65535, &why)->name, "gpu_one_shot");
-    CHECK(!coll_choose_gpu(COLL_BCAST, 2, 65535, &why));
+    CHECK_STR(coll_choose_gpu(COLL_ALLREDUCE, 2, 65536, false, &why)->name, "gpu_two_shot");
+    CHECK_STR(coll_choose_gpu(COLL_ALLREDUCE, 2, 65535, false, &why)->name, "gpu_one_shot");
+    CHECK(!coll_choose_gpu(COLL_BCAST, 2, 65535, false, &why));
     for (int i = 0; (r = coll_tune_at(i)); i++, more++) {
         CHECK((int)r->kind >= kind); /* together */
         kind = (int)r->kind;
@@ -66,7 +66,7 @@ static void rows_of_the_file_come_first(void)
     CHECK_EQ(more, rows + 5);
     CHECK_EQ(coll_tune_load(NULL), 0);
     CHECK_STR(chosen(COLL_BCAST, 8, 1, &why), "binomial");
-    CHECK(!coll_choose_gpu(COLL_ALLREDUCE, 2, 65536, &why));
+    CHECK(!coll_choose_gpu(COLL_ALLREDUCE, 2, 65536, false, &why));
 }
 
 static void the_user_overrules_the_file(void)
@@ -79,25 +79,46 @@ static void the_user_overrules_the_file(void)
     CHECK_EQ(coll_configure("allreduce:gpu_one_shot:0-64,allreduce:tree:0-64"), 0);
     CHECK_STR(chosen(COLL_ALLREDUCE, 4, 64, &why), "tree");
     CHECK_STR(chosen(COLL_ALLREDUCE, 4, 65, &why), "ring");
-    CHECK_STR(coll_choose_gpu(COLL_ALLREDUCE, 4, 64, &why)->name, "gpu_one_shot");
+    CHECK_STR(coll_choose_gpu(COLL_ALLREDUCE, 4, 64, false, &why)->name, "gpu_one_shot");
     CHECK_STR(why, "forced by WEFT_COLL");
-    CHECK_STR(coll_choose_gpu(COLL_ALLREDUCE, 4, 65, &why)->name, "gpu_engine");
+    CHECK_STR(coll_choose_gpu(COLL_ALLREDUCE, 4, 65, false, &why)->name, "gpu_engine");
     CHECK_EQ(coll_configure(""), 0);
     CHECK_EQ(coll_tune_load(""), 0);
 }
 
 static void the_plan_asks_the_table(void)
 {
-    CHECK_EQ(coll_gpu_allreduce_way(2, 1 << 20, false, true), COLL_GPU_TWO_SHOT); /* its own rule */
+    /* its own rule */
+    CHECK_EQ(coll_gpu_allreduce_way(2, 1 << 20, false, true, false), COLL_GPU_TWO_SHOT);
     write_table("TUNE( ALLREDUCE, CUDA, 2, 64M, \"gpu_engine\", \"x\" )\n"
                 "TUNE( ALLREDUCE, CUDA, 2, 1M, \"gpu_engine\", \"x\" )\n");
     CHECK_EQ(coll_tune_load(path), 0);
-    CHECK_EQ(coll_gpu_allreduce_way(2, 64 << 20, false, true), COLL_GPU_ENGINE);
-    CHECK_EQ(coll_gpu_allreduce_way(2, 1 << 20, false, true), COLL_GPU_ENGINE);
-    CHECK_EQ(coll_gpu_allreduce_way(2, 1 << 19, false, true), COLL_GPU_TWO_SHOT);
+    CHECK_EQ(coll_gpu_allreduce_way(2, 64 << 20, false, true, false), COLL_GPU_ENGINE);
+    CHECK_EQ(coll_gpu_allreduce_way(2, 1 << 20, false, true, false), COLL_GPU_ENGINE);
+    CHECK_EQ(coll_gpu_allreduce_way(2, 1 << 19, false, true, false), COLL_GPU_TWO_SHOT);
     CHECK_EQ(coll_configure("allreduce:gpu_two_shot:0-1M"), 0);
-    CHECK_EQ(coll_gpu_allreduce_way(2, 8, false, true), COLL_GPU_TWO_SHOT);
+    CHECK_EQ(coll_gpu_allreduce_way(2, 8, false, true, false), COLL_GPU_TWO_SHOT);
     CHECK_EQ(coll_configure(""), 0);
+    CHECK_EQ(coll_tune_load(""), 0);
+}
+
+/* Rows that were measured at a switch do not count for devices with links of their own. */
+static void rows_are_for_kinds_of_links(void)
+{
+    const char *why = NULL;
+
+    write_table("TUNE( ALLREDUCE, CUDA_DIRECT, 4, 1M, \"gpu_engine\", \"a board\" )\n"
+                "TUNE( ALLREDUCE, CUDA_SWITCH, 4, 1M, \"gpu_put\", \"a switch\" )\n"
+                "TUNE( ALLREDUCE, CUDA, 4, 1K, \"gpu_two_shot\", \"any\" )\n");
+    CHECK_EQ(coll_tune_load(path), 0);
+    CHECK_STR(coll_choose_gpu(COLL_ALLREDUCE, 4, 1 << 20, true, &why)->name, "gpu_engine");
+    CHECK_STR(why, "a board");
+    CHECK_STR(coll_choose_gpu(COLL_ALLREDUCE, 4, 1 << 20, false, &why)->name, "gpu_put");
+    for (int direct = 0; direct < 2; direct++) {
+        CHECK_STR(coll_choose_gpu(COLL_ALLREDUCE, 4, 1 << 19, direct, &why)->name, "gpu_two_shot");
+        CHECK_EQ(coll_gpu_allreduce_way(4, 1 << 20, false, true, direct),
+                 direct ? COLL_GPU_ENGINE : COLL_GPU_PUT);
+    }
     CHECK_EQ(coll_tune_load(""), 0);
 }
 
@@ -119,6 +140,7 @@ static void bad_lines_are_named(void)
         { "TUNE( ALLREDUCE, ANY, 0, 0, \"fastest\", \"x\" )", ", ring, " },
         { "TUNE( ALLREDUCE, HOST, 0, 0, \"gpu_engine\", \"x\" )", "is for CUDA memory" },
         { "TUNE( ALLREDUCE, CUDA, 0, 0, \"ring\", \"x\" )", "is for HOST memory" },
+        { "TUNE( ALLREDUCE, CUDA_DIRECT, 0, 0, \"ring\", \"x\" )", "is for HOST memory" },
         { "nonsense", "expected TUNE( COLLECTIVE" },
     };
     const char *log;
@@ -150,6 +172,7 @@ int main(void)
     RUN(rows_of_the_file_come_first);
     RUN(the_user_overrules_the_file);
     RUN(the_plan_asks_the_table);
+    RUN(rows_are_for_kinds_of_links);
     RUN(bad_lines_are_named);
     unlink(path);
     return check_end();

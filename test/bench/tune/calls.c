@@ -47,7 +47,7 @@ const struct coll_alg *tune_choice(const struct tune_call *c, int64_t bytes)
     const char *why;
 
     if (c->gpu)
-        return coll_choose_gpu(c->kind, c->size, bytes, &why);
+        return coll_choose_gpu(c->kind, c->size, bytes, c->direct, &why);
     for (int i = 0; i < c->size; i++)
         counts[i] = n;
     struct coll_args a = { .kind = c->kind,

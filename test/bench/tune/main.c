@@ -23,7 +23,7 @@ static struct {
     struct tune_result *result;
     int nresults;
     char *buf[2];
-    bool device[2];
+    enum rt_gpu_links links; /* of the devices */
 } w;
 
 static int64_t to_bytes(const char *s)
@@ -190,13 +190,25 @@ static void measure_size(struct tune_call *c, struct tune_result *r, int64_t byt
     r->bytes[at] = bytes;
     force(c->kind, NULL);
     r->usual[at] = tune_choice(c, bytes);
-    if (c->gpu) /* nothing forces it: the plan's own rule */
-        r->usual[at] = &coll_gpu_algs[coll_gpu_allreduce_way(c->size, bytes, false, true) - 1];
+    if (c->gpu) { /* nothing forces it: the plan's own rule */
+        enum coll_gpu_way way = coll_gpu_allreduce_way(c->size, bytes, false, true, c->direct);
+        r->usual[at] = &coll_gpu_algs[way - 1];
+    }
     for (int a = 0; a < r->nalgs; a++) {
         force(c->kind, r->alg[a]);
         r->us[a][at] = tune_choice(c, bytes) == r->alg[a] ? tune_time(c, bytes) : 0;
     }
     force(c->kind, NULL);
+}
+
+/* Rows for devices are for the kind of links that these have; between two, all kinds are alike. */
+static int memory_of(const struct tune_call *c)
+{
+    if (!c->gpu)
+        return RT_MEM_HOST;
+    return c->size == 2 || w.links == RT_GPU_LINKS_UNKNOWN ? RT_MEM_CUDA
+           : c->direct                                     ? COLL_MEM_CUDA_DIRECT
+                                                           : COLL_MEM_CUDA_SWITCH;
 }
 
 static void measure_kind(struct tune_call *c, const struct tune_opts *o)
@@ -205,7 +217,8 @@ static void measure_kind(struct tune_call *c, const struct tune_opts *o)
     const struct coll_alg *alg;
     int64_t max = c->gpu ? o->gpu_max : o->max;
 
-    *r = (struct tune_result){ .kind = c->kind, .gpu = c->gpu, .nranks = c->size };
+    *r = (struct tune_result){ .kind = c->kind, .mem = memory_of(c), .gpu = c->gpu,
+                               .nranks = c->size };
     for (int i = 0; (alg = coll_alg_at(i)) && r->nalgs < TUNE_ALGS; i++) {
         if (alg->kind == c->kind && c->gpu == !!(alg->need & COLL_NEED_CUDA_BUFFERS))
             r->alg[r->nalgs++] = alg;
@@ -238,6 +251,7 @@ static void measure_ranks(struct tune_call *c, const struct tune_opts *o, enum c
 {
     c->kind = kind;
     c->gpu = gpu;
+    c->direct = gpu && c->size > 2 && rt_gpu_links_are_direct(w.links);
     c->sbuf = w.buf[0];
     c->rbuf = w.buf[1];
     c->counts = calloc((size_t)c->size, sizeof(int));
@@ -308,8 +322,23 @@ static bool make_buffers(const struct tune_opts *o, bool gpu)
     return !any;
 }
 
+/* What joins the devices: what all ranks say, or RT_GPU_LINKS_UNKNOWN. */
+static void find_links(void)
+{
+    struct rt_gpu_ptr at;
+    int links[2] = { 0, 0 }, least[2];
+
+    if (rt_gpu_is_device(w.buf[0]) && rt_gpu_query(w.buf[0], 1, &at) >= 0)
+        links[0] = (int)rt_gpu_links(at.g);
+    links[1] = -links[0];
+    MPI_Allreduce(links, least, 2, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    w.links = least[0] == -least[1] ? (enum rt_gpu_links)links[0] : RT_GPU_LINKS_UNKNOWN;
+}
+
 static void measure_memory(const struct tune_opts *o, bool gpu)
 {
+    if (gpu)
+        find_links();
     for (int k = 0; k < COLL_KINDS; k++) {
         if (!o->kind[k])
             continue;
@@ -396,7 +425,8 @@ static int write_file(const struct tune_opts *o)
         fprintf(
             f,
             "/* Written by weft-tune %s: %s, up to %d ranks.\n * In use: WEFT_TUNE_FILE=%s\n"
-            " *    kind                    memory  ranks  bytes      algorithm  measured on */\n",
+            " *    kind                    memory       ranks  bytes      algorithm "
+            " measured on */\n",
             PACKAGE_VERSION, place, w.nranks, o->out);
         tune_write(f, w.result, w.nresults, place);
     }

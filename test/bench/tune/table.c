@@ -46,7 +46,7 @@ void tune_decide(struct tune_result *r)
 
 static bool same_rows(const struct tune_result *a, const struct tune_result *b)
 {
-    if (a->kind != b->kind || a->gpu != b->gpu || a->nsizes != b->nsizes)
+    if (a->kind != b->kind || a->mem != b->mem || a->nsizes != b->nsizes)
         return false;
     for (int i = 0; i < a->nsizes; i++) {
         if (a->best[i] < 0 || b->best[i] < 0 || a->alg[a->best[i]] != b->alg[b->best[i]] ||
@@ -59,19 +59,24 @@ static bool same_rows(const struct tune_result *a, const struct tune_result *b)
 /* The first match wins, so the largest sizes come first. */
 static void write_rows(FILE *f, const struct tune_result *r, const char *where)
 {
-    char kind[40], ranks[16], bytes[24];
+    char kind[40], mem[16], ranks[16], bytes[24];
 
     snprintf(kind, sizeof kind, "%s,", coll_kind_names[r->kind]);
     for (char *c = kind; *c; c++)
         *c = (char)toupper((unsigned char)*c);
+    snprintf(mem, sizeof mem, "%s,",
+             r->mem == COLL_MEM_CUDA_DIRECT   ? "CUDA_DIRECT"
+             : r->mem == COLL_MEM_CUDA_SWITCH ? "CUDA_SWITCH"
+             : r->mem == RT_MEM_CUDA          ? "CUDA"
+                                              : "HOST");
     for (int i = r->nsizes - 1; i >= 0; i--) {
         const char *name = r->best[i] < 0 ? "" : r->alg[r->best[i]]->name;
         if (!*name || (i > 0 && r->best[i - 1] == r->best[i]))
             continue;
         snprintf(ranks, sizeof ranks, "%d,", r->nranks);
         snprintf(bytes, sizeof bytes, "%lld,", i ? (long long)r->bytes[i] : 0LL);
-        fprintf(f, "TUNE( %-22s %-6s %-6s %-10s \"%s\", \"%s\" )\n", kind,
-                r->gpu ? "CUDA," : "HOST,", ranks, bytes, name, where);
+        fprintf(f, "TUNE( %-22s %-12s %-6s %-10s \"%s\", \"%s\" )\n", kind,
+                mem, ranks, bytes, name, where);
     }
 }
 

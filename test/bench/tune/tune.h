@@ -32,7 +32,8 @@ struct tune_call {
     MPI_Comm comm;
     int rank, size; /* in comm */
     bool node;      /* all ranks on one host */
-    bool gpu;       /* buffers on devices */
+    bool gpu;       /* buffers on devices, */
+    bool direct;    /* which have links of their own to each other */
     enum coll_kind kind;
     char *sbuf, *rbuf;
     int *counts, *displs;
@@ -43,6 +44,7 @@ struct tune_call {
 struct tune_result {
     enum coll_kind kind;
     bool gpu;
+    int mem; /* as in struct coll_tune */
     int nranks, nalgs, nsizes;
     const struct coll_alg *alg[TUNE_ALGS];
     int64_t bytes[TUNE_SIZES];
