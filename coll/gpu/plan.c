@@ -140,6 +140,11 @@ bool coll_gpu_engines_move(const struct coll_gpu_make *m, int64_t len)
     return m->v->large_pages && !(m->size & (m->size - 1)) && len >= coll_gpu_limits.engine_move;
 }
 
+int64_t coll_gpu_together_max(const struct coll_gpu_make *m)
+{
+    return m->v->in_order && m->v->direct ? INT64_MAX : coll_gpu_limits.kernel_max;
+}
+
 void coll_gpu_kernel_copy(struct coll_gpu_make *m, void *dst, const void *src, int64_t len)
 {
     if (!m->v->kernels || len <= coll_gpu_limits.kernel_max || dst == src) {
@@ -158,7 +163,7 @@ void coll_gpu_kernel_copy(struct coll_gpu_make *m, void *dst, const void *src, i
 void coll_gpu_fan_out(struct coll_gpu_make *m, const void *src, int64_t len, char *const *dst,
                       int ndst, int64_t most)
 {
-    bool fold = m->v->kernels && ndst > 1 && ndst * len <= most;
+    bool fold = m->v->kernels && ndst > 1 && len <= most / ndst;
     for (int i = 0; !fold && i < ndst; i++)
         coll_gpu_copy(m, dst[i], src, len, -1);
     for (int i = 0; fold && len > 0 && i < ndst; i += RT_GPU_FOLD_PLACES) {

@@ -54,6 +54,7 @@ struct coll_gpu_view {
     bool direct; /* alike on all ranks: each two devices have a link that no other two share */
     bool
         background; /* alike on all ranks: hosts are elsewhere, so that posts and chunks are late */
+    bool in_order; /* alike on all ranks: steps run one after another, only one is under way */
 };
 
 /* POST holds up nothing: it is made when all folds and copies before it in the list have ended, or,

@@ -193,10 +193,13 @@ enum coll_gpu_way coll_gpu_allreduce_way(int size, int64_t nbytes, bool any_over
 void coll_gpu_plan_allreduce(struct coll_gpu_make *m)
 {
     int64_t nbytes = coll_gpu_vector(m->v->a, m->size).len;
-    bool asked = coll_gpu_asked_way(m->size, nbytes, m->v->direct) != COLL_GPU_AUTO;
+    enum coll_gpu_way asked = coll_gpu_asked_way(m->size, nbytes, m->v->direct);
     enum coll_gpu_way way = coll_gpu_allreduce_way(m->size, nbytes, m->any_overwritten,
                                                    m->v->large_pages, m->v->direct);
-    if (m->v->background && way >= COLL_GPU_PUT && !asked)
+    if (m->v->background && way >= COLL_GPU_PUT && asked == COLL_GPU_AUTO)
+        way = COLL_GPU_TWO_SHOT;
+    /* Engines that work beside kernels, or beside each other, gain nothing in order. */
+    if (m->v->in_order && way >= COLL_GPU_PUT && (asked > COLL_GPU_PUT || m->v->direct))
         way = COLL_GPU_TWO_SHOT;
     switch (way) {
     case COLL_GPU_ONE_SHOT:

@@ -95,6 +95,9 @@ int64_t coll_gpu_published(struct coll_gpu_make *m, int rank, int whose);
 int coll_gpu_copy(struct coll_gpu_make *m, void *dst, const void *src, int64_t len, int after);
 /* Whether engines copy better than kernels when all ranks copy to all others. */
 bool coll_gpu_engines_move(const struct coll_gpu_make *m, int64_t len);
+/* The longest block that goes to several ranks by one kernel where otherwise each goes by a step of
+ * its own: any, where steps run one after another and each destination has links of its own. */
+int64_t coll_gpu_together_max(const struct coll_gpu_make *m);
 /* The same by a kernel, when long and where there are kernels. */
 void coll_gpu_kernel_copy(struct coll_gpu_make *m, void *dst, const void *src, int64_t len);
 void coll_gpu_barrier(struct coll_gpu_make *m);

@@ -27,7 +27,10 @@
  * alltoall in place: two ranks swap their blocks, each one half of the bytes, which it alone
  * touches at both ends.  No barrier, and both halves are under way at the same time; (p-1) n in and
  * out.  By a kernel; without, the other's bytes are fetched into scratch, own stored there, scratch
- * stored here. */
+ * stored here.
+ *
+ * Where steps run one after another (on a stream) and devices have links of their own, blocks to
+ * several ranks go by one kernel, whatever their length, so that all links are in use. */
 #include "coll/gpu/plan_int.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/kernel.h"
@@ -102,7 +105,7 @@ static void bcast_flat(struct coll_gpu_make *m, int64_t nbytes, int root)
     for (int i = 1; i < m->size; i++)
         dst[n++] = coll_gpu_peer(m, COLL_GPU_RECV, (root + i) % m->size, 0, nbytes);
     coll_gpu_fan_out(m, coll_gpu_peer(m, COLL_GPU_SEND, root, 0, nbytes), nbytes, dst, n,
-                     coll_gpu_limits.kernel_max);
+                     coll_gpu_together_max(m));
 }
 
 void coll_gpu_plan_bcast(struct coll_gpu_make *m)
@@ -125,13 +128,53 @@ void coll_gpu_plan_bcast(struct coll_gpu_make *m)
     }
 }
 
+/* ---- blocks ---- */
+
+/* What a rank stores to itself and to the others. */
+struct blocks {
+    char *dst[COLL_GPU_RANKS_MAX], *src[COLL_GPU_RANKS_MAX];
+    int64_t len[COLL_GPU_RANKS_MAX];
+    int to[COLL_GPU_RANKS_MAX], n;
+    bool alike; /* all of one length */
+};
+
+static void add_block(struct blocks *b, int to, char *dst, char *src, int64_t len)
+{
+    b->dst[b->n] = dst;
+    b->src[b->n] = src;
+    b->len[b->n] = len;
+    b->to[b->n] = to;
+    b->alike = b->n ? b->alike && len == b->len[0] : true;
+    b->n++;
+}
+
+/* All at once by a kernel, so that the blocks to all ranks are under way at the same time; false:
+ * each better goes by itself. */
+static bool bring_together(struct coll_gpu_make *m, const struct blocks *b)
+{
+    if (!m->v->kernels || b->n < 2 || !b->alike || b->len[0] > coll_gpu_together_max(m))
+        return false;
+    for (int from = 0; from < b->n; from += RT_GPU_FOLD_PLACES) {
+        int n = b->n - from;
+        struct rt_gpu_fold *f = coll_gpu_fold_step(m, -1);
+        if (!f)
+            break;
+        f->nsrc = f->ndst = (uint8_t)(n < RT_GPU_FOLD_PLACES ? n : RT_GPU_FOLD_PLACES);
+        for (int i = 0; i < f->nsrc; i++) {
+            f->src[i] = b->src[from + i];
+            f->dst[i] = b->dst[from + i];
+        }
+        coll_gpu_as_copy(f, b->len[0]);
+        if (f->nsrc > 1)
+            f->code = RT_GPU_FOLD_EACH;
+    }
+    return true;
+}
+
 /* ---- gather, scatter ---- */
 
-/* Bytes from `from` on of what this rank sends to the place `off` of a rank's result. */
-static void bring(struct coll_gpu_make *m, int to, int64_t off, int64_t from, int64_t len)
+static void bring(struct coll_gpu_make *m, int to, char *dst, char *src, int64_t len)
 {
-    char *dst = coll_gpu_peer(m, COLL_GPU_RECV, to, off, len),
-         *src = coll_gpu_peer(m, COLL_GPU_SEND, m->rank, from, len);
     if (to == m->rank)
         coll_gpu_kernel_copy(m, dst, src, len);
     else
@@ -152,7 +195,8 @@ void coll_gpu_plan_gather(struct coll_gpu_make *m)
     if (len <= 0)
         return;
     int64_t off = a->kind == COLL_GATHERV ? coll_gpu_published(m, root, m->rank) : m->rank * len;
-    bring(m, root, off, 0, len);
+    bring(m, root, coll_gpu_peer(m, COLL_GPU_RECV, root, off, len),
+          coll_gpu_peer(m, COLL_GPU_SEND, m->rank, 0, len), len);
 }
 
 /* Both ends know a block's length, and so who moves it. */
@@ -161,6 +205,8 @@ static bool is_long(int64_t len) { return len > coll_gpu_limits.kernel_max; }
 static void scatter_from_root(struct coll_gpu_make *m, const struct coll_args *a)
 {
     int64_t low = INT64_MAX;
+    struct blocks all;
+    all.n = 0;
     for (int i = 0; i < m->size; i++) {
         struct coll_gpu_part b = coll_gpu_part(a, COLL_GPU_SEND, i);
         low = b.len > 0 && b.off < low ? b.off : low;
@@ -170,9 +216,14 @@ static void scatter_from_root(struct coll_gpu_make *m, const struct coll_args *a
         struct coll_gpu_part b = coll_gpu_part(a, COLL_GPU_SEND, to);
         if (to == m->rank ? m->in_place : m->v->len[COLL_GPU_RECV][to] != (size_t)b.len)
             m->err = to == m->rank ? m->err : -RT_ETRUNC;
-        else if (to == m->rank || is_long(b.len))
-            bring(m, to, 0, b.off - low, b.len);
+        else if (b.len > 0 && (to == m->rank || is_long(b.len)))
+            add_block(&all, to, coll_gpu_peer(m, COLL_GPU_RECV, to, 0, b.len),
+                      coll_gpu_peer(m, COLL_GPU_SEND, m->rank, b.off - low, b.len), b.len);
     }
+    if (bring_together(m, &all))
+        return;
+    for (int i = 0; i < all.n; i++)
+        bring(m, all.to[i], all.dst[i], all.src[i], all.len[i]);
 }
 
 void coll_gpu_plan_scatter(struct coll_gpu_make *m)
@@ -281,14 +332,6 @@ static void alltoall_in_place(struct coll_gpu_make *m)
         swap_with(m, (m->rank + i) % m->size, &p);
 }
 
-/* What a rank stores to itself and to the others. */
-struct blocks {
-    char *dst[COLL_GPU_RANKS_MAX], *src[COLL_GPU_RANKS_MAX];
-    int64_t len[COLL_GPU_RANKS_MAX];
-    int to[COLL_GPU_RANKS_MAX], n;
-    bool alike; /* all of one length */
-};
-
 static void find_blocks(struct coll_gpu_make *m, struct blocks *b)
 {
     const struct coll_args *a = m->v->a;
@@ -299,37 +342,14 @@ static void find_blocks(struct coll_gpu_make *m, struct blocks *b)
         low = part[i].len > 0 && part[i].off < low ? part[i].off : low;
     }
     b->n = 0;
-    b->alike = true;
     for (int i = 0; i < m->size; i++) {
         int to = coll_gpu_other(m, i);
         int64_t len = part[to].len;
         if (len <= 0)
             continue;
-        b->dst[b->n] = coll_gpu_peer(m, COLL_GPU_RECV, to, alltoall_off(m, to, m->rank, len), len);
-        b->src[b->n] = coll_gpu_peer(m, COLL_GPU_SEND, m->rank, part[to].off - low, len);
-        b->len[b->n] = len;
-        b->to[b->n] = to;
-        b->alike = b->alike && len == b->len[0];
-        b->n++;
-    }
-}
-
-/* All at once by a kernel, so that the blocks to all ranks are under way at the same time. */
-static void bring_together(struct coll_gpu_make *m, const struct blocks *b)
-{
-    for (int from = 0; from < b->n; from += RT_GPU_FOLD_PLACES) {
-        int n = b->n - from;
-        struct rt_gpu_fold *f = coll_gpu_fold_step(m, -1);
-        if (!f)
-            return;
-        f->nsrc = f->ndst = (uint8_t)(n < RT_GPU_FOLD_PLACES ? n : RT_GPU_FOLD_PLACES);
-        for (int i = 0; i < f->nsrc; i++) {
-            f->src[i] = b->src[from + i];
-            f->dst[i] = b->dst[from + i];
-        }
-        coll_gpu_as_copy(f, b->len[0]);
-        if (f->nsrc > 1)
-            f->code = RT_GPU_FOLD_EACH;
+        add_block(b, to,
+                  coll_gpu_peer(m, COLL_GPU_RECV, to, alltoall_off(m, to, m->rank, len), len),
+                  coll_gpu_peer(m, COLL_GPU_SEND, m->rank, part[to].off - low, len), len);
     }
 }
 
@@ -344,10 +364,8 @@ void coll_gpu_plan_alltoall(struct coll_gpu_make *m)
     }
     struct blocks b;
     find_blocks(m, &b);
-    if (m->v->kernels && b.n > 1 && b.alike && b.len[0] <= coll_gpu_limits.kernel_max) {
-        bring_together(m, &b);
+    if (bring_together(m, &b))
         return;
-    }
     for (int i = 0, after = -1; i < b.n; i++)
         if (b.to[i] == m->rank)
             bring_own(m, b.dst[i], b.src[i], b.len[i]);

@@ -24,7 +24,7 @@ struct note {
     uint32_t capturing; /* cannot go the other */
     int32_t err;        /* error class: cannot go on at all */
     uint32_t has[COLL_GPU_RANGES];
-    uint32_t publishes;
+    uint16_t publishes, direct;
     uint64_t word, len[COLL_GPU_RANGES]; /* as in struct coll_gpu_view */
     uint64_t turn;                       /* the process's proposal: turn.c */
     char key[COLL_GPU_RANGES][COLL_DEV_KEY];
@@ -45,6 +45,7 @@ struct enqueue {
     size_t len[COLL_GPU_RANGES][WM_XSTREAM_RANKS];
     uint64_t word[WM_XSTREAM_RANKS];
     const uint64_t *offsets[WM_XSTREAM_RANKS];
+    bool direct; /* all devices have links of their own to each other */
 };
 
 static size_t note_nbytes(enum coll_kind kind)
@@ -93,20 +94,6 @@ static int take_scratch(struct enqueue *e, size_t nbytes)
     return err;
 }
 
-/* Ways that let copy engines and kernels work at the same time gain nothing on one stream.  Sets
- * the way of plans; returns what it was, to be set again. */
-static enum coll_gpu_way choose_way(const struct enqueue *e)
-{
-    enum coll_gpu_way was = coll_gpu_way, way;
-    int size = e->k.s->comm->size;
-    if (e->args.kind != COLL_ALLREDUCE)
-        return was;
-    way = coll_gpu_asked_way(size, e->args.rcount * e->args.rtype->size, false);
-    if (way == COLL_GPU_ENGINE || way == COLL_GPU_MIXED)
-        coll_gpu_way = COLL_GPU_TWO_SHOT;
-    return was;
-}
-
 /* A barrier has no data: two meetings are all of it. */
 static int own_part(struct enqueue *e)
 {
@@ -115,9 +102,7 @@ static int own_part(struct enqueue *e)
         return -RT_ENOTSUP;
     if (e->args.kind == COLL_BARRIER)
         return 0;
-    enum coll_gpu_way was = choose_way(e);
     int err = coll_gpu_own(team_of(e), &e->args, &e->own, e->mine.offsets);
-    coll_gpu_way = was;
     if (err >= 0 && e->own.folds && !rt_gpu_can_fold(s->g, e->own.type, e->own.code))
         err = -RT_ENOTSUP;
     return err < 0 ? err : take_scratch(e, e->own.scratch);
@@ -125,6 +110,7 @@ static int own_part(struct enqueue *e)
 
 static void describe_own(struct enqueue *e)
 {
+    struct wm_xstream_comm *s = e->k.s;
     int err = own_part(e);
     for (int i = 0; i < COLL_GPU_RANGES && err >= 0; i++)
         err = describe_range(e, i);
@@ -132,6 +118,7 @@ static void describe_own(struct enqueue *e)
         e->mine.len[i] = e->own.len[i];
     e->mine.word = e->own.word;
     e->mine.publishes = e->own.publishes;
+    e->mine.direct = s->comm->size > 2 && s->g && rt_gpu_links_direct(s->g);
     e->mine.can = err >= 0;
     e->mine.capturing = e->k.capturing;
     if (err == -RT_EADDR)
@@ -166,10 +153,12 @@ static int exchange(struct enqueue *e, bool *all_can, bool *any_captures)
                                  : wm_err_rt(rc, "an enqueued collective among %d processes", n);
     *all_can = true;
     *any_captures = false;
+    e->direct = true;
     for (int r = 0; r < n; r++) {
         const struct note *note = note_of(e, r);
         *all_can = *all_can && note->can;
         *any_captures = *any_captures || note->capturing;
+        e->direct = e->direct && note->direct;
         err = err ? err : note->err;
     }
     if (e->mine.err || !err)
@@ -262,6 +251,8 @@ static int make_plan(struct enqueue *e, struct coll_gpu_plan *out)
         .scratch = scratch,
         .kernels = true,
         .background = true, /* fewest meetings on the stream */
+        .in_order = true,
+        .direct = e->direct,
     };
     for (int i = 0; i < s->nscratch; i++)
         scratch[i] = s->scratch[i]->p;
@@ -271,10 +262,7 @@ static int make_plan(struct enqueue *e, struct coll_gpu_plan *out)
     }
     if (e->args.kind == COLL_BARRIER)
         return 0;
-    enum coll_gpu_way was = choose_way(e);
-    int err = coll_gpu_make_plan(&v, out);
-    coll_gpu_way = was;
-    return err;
+    return coll_gpu_make_plan(&v, out);
 }
 
 static int launch(struct enqueue *e, const struct coll_gpu_plan *plan)

@@ -3,6 +3,8 @@
  * collectives in the order of a CUDA stream without waiting for it, graphs that are captured once
  * and launched many times, and what goes by the host because the buffers do not allow the other.
  * What goes wrong is in stream_faults.c. */
+#include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "test/gpu/gputest.h"
@@ -626,6 +628,46 @@ static void other_streams(void)
     OK(MPIX_Stream_free(&s));
 }
 
+/* The fake driver's count of copies by engines; -1: another driver, or it was not told to count. */
+static long ncopies(void)
+{
+    fake_cuda_seen_fn *seen = (fake_cuda_seen_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_seen");
+    const char *rules = getenv("FAKE_CUDA_FAIL");
+    return seen && rules && strstr(rules, "cuMemcpyAsync") ? seen("cuMemcpyAsync") : -1;
+}
+
+/* Blocks that engines would bring to one rank after another: with direct links a kernel brings them
+ * to all. */
+static void long_blocks(void)
+{
+    enum { LEN = 5 << 20 };
+    unsigned char *p = gt_alloc(GT_CUDA, dev, LEN * (size_t)mt_size, 0),
+                  *q = gt_alloc(GT_CUDA, dev, LEN * (size_t)mt_size, 0);
+    long before = ncopies();
+    if (mt_rank == 0)
+        gt_fill(p, LEN, 1);
+    OK(MPIX_Bcast_enqueue(p, LEN, MPI_BYTE, 0, comm));
+    settle();
+    GT_CHECK_DATA(p, LEN, 1);
+    for (int i = 0; i < mt_size; i++)
+        gt_fill(p + (size_t)i * LEN, LEN, (uint64_t)(100 * mt_rank + i));
+    if (before >= 0 && mt_size > 2 && gt_kernels()) {
+        long after = ncopies();
+        OK(MPIX_Alltoall_enqueue(p, LEN, MPI_BYTE, q, LEN, MPI_BYTE, comm));
+        settle();
+        OK(MPIX_Bcast_enqueue(p, LEN, MPI_BYTE, 0, comm));
+        settle();
+        CHECK_MSG(ncopies() == after, "%ld copies by engines", ncopies() - after);
+    } else {
+        OK(MPIX_Alltoall_enqueue(p, LEN, MPI_BYTE, q, LEN, MPI_BYTE, comm));
+        settle();
+    }
+    for (int i = 0; i < mt_size; i++)
+        GT_CHECK_DATA(q + (size_t)i * LEN, LEN, (uint64_t)(100 * i + mt_rank));
+    gt_free(p);
+    gt_free(q);
+}
+
 int main(int argc, char **argv)
 {
     gt_need(1);
@@ -648,6 +690,7 @@ int main(int argc, char **argv)
     MT_RUN(messages_beside_a_capture);
     MT_RUN(freed_early);
     MT_RUN(other_streams);
+    MT_RUN(long_blocks);
     teardown();
     return mt_end();
 }

@@ -21,9 +21,10 @@ static const struct rt_op sum = { .code = RT_OP_SUM, .commutes = true };
 struct links {
     int64_t in[PLAN_RANKS], out[PLAN_RANKS];
     int nsteps; /* of the rank with most */
+    int widest; /* destinations of a step */
     int nfirst; /* copies of rank 0 to others that nothing comes before */
 };
-static bool direct;
+static bool direct, in_order;
 
 static void carry(struct links *l, int rank, const void *p, size_t len, bool writes)
 {
@@ -84,12 +85,14 @@ static int plan_links(enum coll_kind kind, int size, int64_t n, bool in_place, s
         for (int k = 0; k < PLAN_UNITS; k++)
             unit[k] = (char *)(PLACE(i) + SCRATCH_AT) + k * coll_gpu_limits.unit;
         struct coll_gpu_view v = { i,    size, &a[i], { at[0], at[1] }, { len[0], len[1] }, word,
-                                   NULL, unit, true, true, direct, false };
+                                   NULL, unit, true, !in_order, direct, in_order, in_order };
         bool awaited = false;
         err = coll_gpu_make_plan(&v, &p);
         for (int j = 0; j < p.n; j++) {
             const struct coll_gpu_step *s = &p.step[j];
             carry_step(l, i, s);
+            int wide = s->verb == COLL_GPU_FOLD ? s->fold.ndst : s->verb == COLL_GPU_COPY;
+            l->widest = wide > l->widest ? wide : l->widest;
             if (i == 0 && s->verb == COLL_GPU_AWAIT)
                 awaited = true;
             l->nfirst += i == 0 && s->verb == COLL_GPU_COPY && s->after < 0 && !awaited &&
@@ -185,9 +188,45 @@ static void direct_links_all_carry_their_share(void)
     direct = false;
 }
 
+/* The most destinations of a step that moves so many bytes or more to others. */
+static int widest(enum coll_kind kind, int size, int64_t n)
+{
+    struct links l;
+    CHECK_EQ(plan_links(kind, size, n, false, &l), 0);
+    return l.widest;
+}
+
+/* On a stream, one step of a rank is under way at a time. */
+static void a_step_uses_all_direct_links(void)
+{
+    static const enum coll_kind kinds[] = { COLL_BCAST, COLL_SCATTER, COLL_ALLGATHER,
+                                            COLL_ALLTOALL, COLL_ALLREDUCE };
+    in_order = true;
+    for (int k = 0; k < 5; k++)
+        for (int size = 4; size <= 8; size *= 2) {
+            direct = true;
+            CHECK_MSG(widest(kinds[k], size, 64 * MIB) >= size - 1, "%s of %d ranks",
+                      coll_kind_names[kinds[k]], size);
+            direct = false;
+            if (kinds[k] == COLL_BCAST || kinds[k] == COLL_SCATTER || kinds[k] == COLL_ALLTOALL)
+                CHECK_EQ(widest(kinds[k], size, 64 * MIB), 1);
+        }
+    /* What WEFT_COLL asks for is left where it would use one link at a time. */
+    for (int d = 0; d < 2; d++) {
+        direct = d;
+        coll_gpu_way = COLL_GPU_PUT;
+        CHECK_EQ(widest(COLL_ALLREDUCE, 4, 64 * MIB), direct ? 4 : 1);
+        coll_gpu_way = COLL_GPU_ENGINE;
+        CHECK_EQ(widest(COLL_ALLREDUCE, 4, 64 * MIB), 4);
+    }
+    coll_gpu_way = COLL_GPU_AUTO;
+    direct = in_order = false;
+}
+
 int main(void)
 {
     RUN(links_carry_no_more_than_said);
     RUN(direct_links_all_carry_their_share);
+    RUN(a_step_uses_all_direct_links);
     return check_end();
 }

@@ -41,6 +41,7 @@ void plan_world_begin(struct plan_world *w, int size, uint64_t (*draw)(void))
     w->background = below(w, 4) == 0;
     w->large_pages = below(w, 4) > 0;
     w->direct = below(w, 2) > 0;
+    w->in_order = w->background && below(w, 2) > 0;
     w->nmoves = 0;
     for (int i = 0; i < size; i++) {
         struct plan_rank *r = &w->rank[i];
@@ -187,7 +188,7 @@ static const char *make_plan(struct plan_world *w, int rank)
     }
     struct coll_gpu_view v = { rank,         w->size, &r->a,   { at[0], at[1] }, { len[0], len[1] },
                                word,         offsets, r->unit, kernels,          w->large_pages,
-                               w->direct,    w->background };
+                               w->direct,    w->background, w->in_order };
     int err = coll_gpu_make_plan(&v, &r->plan);
     if (err)
         return WRONG("rank %d has no plan: %s", rank, rt_err_text(err));

@@ -34,7 +34,7 @@ struct plan_world {
     uint64_t (*draw)(void);
     struct plan_rank rank[PLAN_RANKS];
     /* A reduction: output[i] is the fold of bytes [off, off + len) of input[first..last). */
-    bool reduces, background, large_pages, direct;
+    bool reduces, background, large_pages, direct, in_order;
     enum rt_opcode opcode;
     enum rt_elem elem;
     int64_t elem_len;
