@@ -80,6 +80,8 @@ struct coll_args {
     const int64_t *scounts, *sdispls, *rcounts, *rdispls;
     const struct rt_layout *const *stypes, *const *rtypes;
     enum rt_memkind mem;
+    /* sbuf and rbuf have been looked at (rt_gpu_query_looked) in the very call that is running. */
+    bool looked;
     /* Neighbourhood collectives; their vectors have one entry a neighbour.  Lent until the end. */
     const struct coll_neighbors *neighbors;
 };

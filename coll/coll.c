@@ -98,6 +98,7 @@ int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task 
     k->messages = false;
     k->lost = 0;
     int err = begin(k);
+    k->args.looked = false;
     if (err < 0)
         t->seq--; /* it has not happened here: repeated, it meets those who wait for it */
     return err;
@@ -111,6 +112,7 @@ void coll_prepare(struct coll_team *t, const struct coll_args *a, struct coll_ta
     k->tag = (int)(k->seq & TAG_NUMBERS) | COLL_TAG_PERSISTENT;
     k->messages = true;
     k->fixed = NULL;
+    k->args.looked = false;
     if (t->hier || !is_counted(t, a))
         return;
     t->gate_inits++;

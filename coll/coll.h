@@ -30,6 +30,7 @@ struct coll_hier; /* how the ranks lie on hosts: coll/hier */
 #define COLL_DEV_KEY 32
 struct coll_dev_mem {
     struct rt_gpu_ptr at;
+    bool looked; /* set by the caller: as in struct coll_args */
     void *reg; /* the team's own */
     char key[COLL_DEV_KEY];
 };

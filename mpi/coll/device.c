@@ -61,31 +61,35 @@ static int check_side(const struct coll_args *a, const struct coll_team *t, enum
     return err;
 }
 
-/* The shortcut for what programs call most often, with buffers in host memory: without looking at
- * which of them this process uses.  Without displacements contiguous data begin at the buffer. */
-static bool is_plainly_host(const struct coll_args *a)
+/* What programs call most often, without looking at which buffers this process uses: without
+ * displacements contiguous data begin at the buffer. */
+static bool is_plain(const struct coll_args *a)
 {
-    bool plain = !a->scounts && !a->rcounts && (!a->stype || a->stype->contig) &&
-                 (!a->rtype || a->rtype->contig);
-    return plain && !rt_gpu_is_device(a->sbuf) && !rt_gpu_is_device(a->rbuf);
+    return !a->scounts && !a->rcounts && (!a->stype || a->stype->contig) &&
+           (!a->rtype || a->rtype->contig);
 }
 
-/* And with buffers on the device: the receive buffer of calls in which every rank has one that
- * begins where it says. */
-static bool is_plainly_device(const struct coll_args *a)
+/* Every rank has a receive buffer, whose data begin where it says. */
+static bool all_receive(const struct coll_args *a)
 {
-    bool plain = !coll_is(a->kind, COLL_IS_TO_ROOT | COLL_IS_NEIGHBOR) && !a->rcounts && a->rtype &&
-                 a->rtype->contig;
-    return plain && a->rcount * a->rtype->size > 0 && rt_gpu_is_device(a->rbuf);
+    return !coll_is(a->kind, COLL_IS_TO_ROOT | COLL_IS_NEIGHBOR) && !a->rcounts && a->rtype &&
+           a->rtype->contig && a->rcount * a->rtype->size > 0;
 }
 
 int wm_coll_look(struct wm_call *call)
 {
     struct coll_args *a = &call->args;
     const struct coll_team *t = &call->comm->team;
-    if (rt_likely(is_plainly_host(a)) || a->kind == COLL_BARRIER)
+    bool plain = is_plain(a), receives = all_receive(a);
+    bool sends = plain && rt_gpu_is_device(a->sbuf), device = false;
+    if (receives || (plain && !sends))
+        device = rt_gpu_is_device(a->rbuf);
+    if ((plain && !sends && !device) || a->kind == COLL_BARRIER)
         return 0;
-    if (is_plainly_device(a)) {
+    a->looked = plain && receives;
+    if (a->looked)
+        rt_gpu_keep_looks(a->sbuf, a->rbuf);
+    if (receives && device) {
         a->mem = RT_MEM_CUDA;
         return 0;
     }
