@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which blocks a collective call reads and writes, from the table of kinds (coll/kinds.def).  Pure
- * functions of the arguments; any thread. */
+/* Computes which blocks a collective call reads and writes, from the table of kinds
+ * (coll/kinds.def).  Pure functions of the arguments; any thread. */
 #include "coll/args.h"
 #include "coll/coll.h"
 
@@ -32,13 +32,13 @@ static int64_t sum(const int64_t *v, int n)
     return s;
 }
 
-/* Elements of the vector that is cut into parts. */
+/* Elements of the vector that the call cuts into parts. */
 static int64_t all_parts(const struct coll_args *a, int size)
 {
     return a->rcounts ? sum(a->rcounts, size) : a->rcount * size;
 }
 
-/* Whether lengths have to be taken from the receive arguments; else from the send arguments. */
+/* Whether the receive arguments give the lengths; otherwise the send arguments do. */
 static bool measured_by_recv(const struct coll_args *a)
 {
     return coll_is(a->kind, COLL_IS_FROM_ROOT) ? a->rbuf != COLL_IN_PLACE
@@ -54,14 +54,14 @@ int64_t coll_args_bytes(const struct coll_team *t, const struct coll_args *a)
         return measured_by_recv(a) ? a->rcount * a->rtype->size : a->scount * a->stype->size;
     case COLL_BYTES_SUM:
         return all_parts(a, t->size) * a->rtype->size;
-    case COLL_BYTES_MEAN: /* another group's counts have other lengths */
+    case COLL_BYTES_MEAN: /* the remote group's counts differ from the local ones */
         return (t->remote_size ? 0 : sum(a->rcounts, t->size)) * a->rtype->size / t->size;
     default:
         return 0;
     }
 }
 
-/* A mean may be rounded to 0. */
+/* A mean of 0 may be the result of rounding. */
 bool coll_args_are_empty(const struct coll_team *t, const struct coll_args *a)
 {
     enum coll_measure bytes = (enum coll_measure)coll_forms[a->kind].bytes;
@@ -94,12 +94,13 @@ bool coll_args_in_place(const struct coll_args *a, int rank)
 
 /* ---- the arguments' blocks ---- */
 
-static char *plus(const void *buf, int64_t nbytes) /* absolute addresses have no buffer */
+/* with absolute addresses `buf` is NULL: no pointer arithmetic */
+static char *plus(const void *buf, int64_t nbytes)
 {
     return (char *)((uintptr_t)buf + (uintptr_t)nbytes);
 }
 
-/* The side as one block of one count. */
+/* The side as one block. */
 static struct coll_block side_of(const struct coll_args *a, enum coll_side side)
 {
     if (coll_is(a->kind, COLL_IS_REDUCTION))
@@ -191,14 +192,15 @@ struct coll_block coll_args_received(const struct coll_team *t, const struct col
 
 /* ---- the user's buffers ---- */
 
-/* Whether blocks are collected by a rank or by all; in place each has its own where it belongs. */
+/* Whether ranks (the root, or all) collect blocks; an in-place call then has each rank's own block
+ * in its final place. */
 static bool collects(enum coll_kind kind)
 {
     return coll_shape(kind, COLL_SEND) == COLL_SIDE_ONE &&
            coll_shape(kind, COLL_RECV) >= COLL_SIDE_ROW;
 }
 
-/* Whether this rank uses the buffer at all. */
+/* Whether this rank uses the buffer. */
 static bool is_used(const struct coll_team *t, const struct coll_args *a, enum coll_side side)
 {
     const struct coll_form *f = &coll_forms[a->kind];
@@ -207,12 +209,12 @@ static bool is_used(const struct coll_team *t, const struct coll_args *a, enum c
         return false;
     if (f->traits & (side == COLL_RECV ? COLL_IS_TO_ROOT : COLL_IS_FROM_ROOT))
         return is_root(t, a);
-    if (f->traits & COLL_IS_TO_ROOT && t->local && a->root < 0) /* the root's group gives nothing */
+    if (f->traits & COLL_IS_TO_ROOT && t->local && a->root < 0) /* the root's group sends nothing */
         return false;
     return side == COLL_RECV ? a->rtype || a->rtypes : a->stype || a->stypes;
 }
 
-/* Of a row in place one block is this rank's own. */
+/* Whether one block of an in-place row is this rank's own. */
 static bool is_cut(const struct coll_args *a, enum coll_side side)
 {
     return coll_shape(a->kind, side) == COLL_SIDE_ROW &&
@@ -233,8 +235,8 @@ int coll_args_uses(const struct coll_team *t, const struct coll_args *a, enum co
     return coll_is_apart(a->kind, side) || is_cut(a, side) ? npeers(t, a, side) : 1;
 }
 
-/* Received data replace the buffer's, so those are input in place and of a broadcast's root only.
- */
+/* Received data replace the contents of the buffer.  So a receive buffer is also input only if the
+ * call is in place, or at the root of a broadcast. */
 static void set_ways(const struct coll_team *t, const struct coll_args *a, enum coll_side side,
                      int i, struct coll_use *u)
 {
@@ -243,7 +245,8 @@ static void set_ways(const struct coll_team *t, const struct coll_args *a, enum 
          in_place = a->sbuf == COLL_IN_PLACE, gathers = collects(a->kind),
          own = in_place && gathers && i == t->rank;
     if (side == COLL_SEND) {
-        u->in = a->rbuf != COLL_IN_PLACE || i != t->rank; /* a scatter's root keeps its part */
+        /* the root of an in-place scatter keeps its part */
+        u->in = a->rbuf != COLL_IN_PLACE || i != t->rank;
         return;
     }
     u->in = bcast_root || (in_place && (!gathers || (own && !(f->traits & COLL_IS_TO_ROOT))));
@@ -276,7 +279,7 @@ struct coll_use coll_args_use(const struct coll_team *t, const struct coll_args 
 
 /* ---- what ranks compare ---- */
 
-/* Of a block that this rank sends and one that it receives; both lengths must be the same. */
+/* For a block sent and a block received whose lengths must be equal. */
 static uint64_t mix_block(uint64_t h, const struct coll_team *t, const struct coll_args *a)
 {
     const struct coll_form *f = &coll_forms[a->kind];

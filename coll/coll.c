@@ -15,7 +15,7 @@ static int step_nothing(struct coll_task *k)
     return 1;
 }
 
-/* A team of one rank: what would be sent to itself is copied. */
+/* In a team of one rank, data to itself is copied. */
 static void self_copy(const struct coll_team *t, const struct coll_args *a)
 {
     struct coll_block from = coll_args_sent(t, a, 0), to = coll_args_received(t, a, 0);
@@ -32,7 +32,8 @@ static int start_with(struct coll_task *k, bool has_node)
     return k->alg->start(k->team, &k->args, k);
 }
 
-/* Tags: calls as far apart as the range of numbers are never both under way. */
+/* Calls whose numbers are TAG_NUMBERS + 1 apart have the same tag; they are never both in
+ * progress. */
 #define TAG_NUMBERS (COLL_TAG_CALLS - 1u)
 _Static_assert(COLL_TAG_PERSISTENT + TAG_NUMBERS < COLL_TAG_END, "tags stay in their range");
 
@@ -45,8 +46,8 @@ int coll_begin_host(struct coll_task *k)
     k->alg = NULL;
     k->gpu = NULL;
     if (k->team->local)
-        return start_with(k, false);             /* each side knows its own lengths only */
-    if (coll_is(k->args.kind, COLL_IS_NEIGHBOR)) /* even one rank alone may be its own */
+        return start_with(k, false);             /* each group knows only its own lengths */
+    if (coll_is(k->args.kind, COLL_IS_NEIGHBOR)) /* a single rank may be its own neighbour */
         return start_with(k, has_node);
     if (k->team->size == 1) {
         self_copy(k->team, &k->args);
@@ -57,12 +58,12 @@ int coll_begin_host(struct coll_task *k)
     return coll_is_wide(k) ? coll_start_wide(k) : start_with(k, has_node);
 }
 
-/* Kinds whose calls go by order, may go from device to device, or be staged; neighbourhoods
- * exchange messages, which take any memory. */
+/* Kinds that need the ranks' agreement on memory: they may go from device to device or be staged.
+ * Neighbourhood collectives do not: they exchange messages, which take any memory. */
 static bool may_pass(const struct coll_args *a) { return !coll_is(a->kind, COLL_IS_NEIGHBOR); }
 
-/* Whether coll/gpu counts the call: ranks that share memory, all or those of this host, must agree
- * about what memory they pass. */
+/* Whether coll/gpu counts the call: ranks that share memory (all ranks, or those of this host) must
+ * agree on the memory that they pass. */
 static bool is_counted(const struct coll_team *t, const struct coll_args *a)
 {
     return (t->node || (t->hier && t->hier->local.team.node)) && may_pass(a) &&
@@ -84,7 +85,7 @@ static int begin(struct coll_task *k)
     }
     err = rt_unlikely(k->args.mem != RT_MEM_HOST) && may_pass(&k->args) ? t->ops->stage(t, k)
                                                                         : coll_begin_host(k);
-    if (rt_unlikely(err < 0)) /* it could not start, and may be repeated */
+    if (rt_unlikely(err < 0)) /* not started; may be repeated */
         t->gate_calls -= counted;
     return err;
 }
@@ -100,7 +101,7 @@ int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task 
     int err = begin(k);
     k->args.looked = false;
     if (err < 0)
-        t->seq--; /* it has not happened here: repeated, it meets those who wait for it */
+        t->seq--; /* not started: when repeated, it has the number for which the other ranks wait */
     return err;
 }
 

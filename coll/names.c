@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives and algorithms by the names that people type, in WEFT_COLL and in tables of choices;
- * what is wrong is said once, with the name that may have been meant.  Reads only. */
+/* Looks up collectives and algorithms by the names in WEFT_COLL and in tuning files.  An unknown
+ * name is logged with the nearest valid name.  Reads only. */
 #include "coll/start.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Compares what was typed with names, one by one. */
+/* A search for a typed name. */
 struct search {
-    const char *typed, *near;     /* near: the best so far, NULL when none is */
-    int best;                     /* its distance */
-    int n;                        /* names so far */
-    char text[512];               /* "known are ", all of them */
+    const char *typed, *near; /* near: nearest name so far, or NULL */
+    int best;                 /* distance of `near` */
+    int n;                    /* names compared */
+    char text[512];           /* "known are " and all names compared */
 };
 
 static struct search search_for(const char *typed)
@@ -24,7 +24,7 @@ static struct search search_for(const char *typed)
     return (struct search){ .typed = typed, .best = rt_near_limit(typed), .text = "known are" };
 }
 
-/* True when this is the name. */
+/* True if the typed name is this name. */
 static bool is(struct search *s, const char *name)
 {
     size_t n = strlen(s->text);
@@ -39,7 +39,7 @@ static bool is(struct search *s, const char *name)
     return false;
 }
 
-/* What may be typed instead. */
+/* Advice for the error message. */
 static const char *hint(struct search *s)
 {
     if (s->near)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Schedule engine: see sched.h.  Runs under the domain's lock; a schedule belongs to its task and
- * is freed by the task's cleanup. */
+/* Schedule engine: see sched.h.  Runs under the domain's lock.  A task owns its schedule; the
+ * task's cleanup frees it. */
 #include "coll/sched_int.h"
 
 #include <stdlib.h>
@@ -76,8 +76,8 @@ int64_t coll_span(int64_t n, const struct rt_layout *l, int64_t *low)
 void *coll_sched_tmp_elems(struct coll_sched *s, int64_t n, const struct rt_layout *l)
 {
     int64_t low, span = coll_span(n, l, &low);
-    /* The kernels of value-and-index pairs touch whole C structs, the padding behind the last one
-     * too. */
+    /* The kernels of value-and-index pairs access whole C structs, including the padding after the
+     * last struct. */
     int64_t pad = l->extent > l->true_extent ? l->extent - l->true_extent : 0;
     char *p = coll_sched_tmp(s, span + pad);
     return p ? p - low : NULL;
@@ -85,7 +85,7 @@ void *coll_sched_tmp_elems(struct coll_sched *s, int64_t n, const struct rt_layo
 
 static struct step *step_add(struct coll_sched *s)
 {
-    static struct step scratch; /* takes what is written once an error is noted; never read */
+    static struct step scratch; /* takes writes after an error; never read */
     if (s->nsteps == s->room) {
         int room = s->room ? 2 * s->room : 16;
         struct step *steps = realloc(s->steps, (size_t)room * sizeof *steps);
@@ -133,7 +133,7 @@ void coll_sched_copy(struct coll_sched *s, const void *src, int64_t src_n,
     int64_t nbytes = src_n * src_l->size;
     if (nbytes == 0)
         return;
-    if (s->gpu && !src_l->contig && !dst_l->contig) { /* by way of the packed form */
+    if (s->gpu && !src_l->contig && !dst_l->contig) { /* through a packed copy */
         void *packed = coll_sched_tmp(s, nbytes);
         coll_sched_copy(s, src, src_n, src_l, packed, nbytes, &coll_bytes);
         coll_sched_copy(s, packed, nbytes, &coll_bytes, dst, dst_n, dst_l);
@@ -202,8 +202,8 @@ void coll_sched_round(struct coll_sched *s)
     s->round_msgs = 0;
 }
 
-/* The first bytes are the same.  The buffers alone do not tell, both may be MPI_BOTTOM under types
- * of absolute addresses. */
+/* Whether the first bytes are the same.  Comparing the buffers is not enough: both may be
+ * MPI_BOTTOM, with types of absolute addresses. */
 bool coll_sched_in_place(const void *src, const struct rt_layout *src_l, const void *dst,
                          const struct rt_layout *dst_l)
 {
@@ -221,8 +221,8 @@ void coll_copy(const void *src, int64_t src_n, const struct rt_layout *src_l, vo
         rt_layout_copy(src_l, src_n, src, dst_l, dst_n, dst);
 }
 
-/* Whether only data are lost: a device or its memory has failed, here or elsewhere, and whoever
- * takes part still does.  Notes it. */
+/* If the error means that only data are lost (a device or its memory has failed, here or at a peer,
+ * and all ranks still take part), notes the poison and returns true. */
 static bool lose(struct coll_sched *s, int err)
 {
     if (err != -RT_EREMOTE && err != -RT_EGPU && err != -RT_EADDR && err != -RT_ENOMEM)
@@ -231,9 +231,9 @@ static bool lose(struct coll_sched *s, int err)
     return true;
 }
 
-/* Starts the message of a step; *out stays NULL where there is nothing to wait for.  When the data
- * here are void, that is told in place of what would be sent, and what comes is thrown away: the
- * buffers may be memory that cannot be used any more. */
+/* Starts the message of a step; *out stays NULL if there is nothing to wait for.  If this rank's
+ * data are poisoned, it sends poison and discards what it receives, because the buffers may be
+ * memory that cannot be accessed any more. */
 static int post(const struct coll_sched *s, const struct step *st, struct rt_req **out)
 {
     struct coll_team *t = st->team;
@@ -267,7 +267,7 @@ static int round_post(struct coll_sched *s)
     return 0;
 }
 
-/* 1 when all messages of the round are complete, 0 when not yet, or the error of one. */
+/* 1: all messages of the round are complete; 0: not yet; or the first error. */
 static int round_poll(struct coll_sched *s)
 {
     struct coll_team *t = s->task->team;
@@ -285,7 +285,7 @@ static int round_poll(struct coll_sched *s)
     return 1;
 }
 
-/* Makes the round's calls in their order: 1 when all are over, 0 not yet, or the error of one. */
+/* Runs the calls of the round in order.  1: all have ended; 0: not yet; or the error of a call. */
 static int round_calls(struct coll_sched *s)
 {
     for (const struct step *st = &s->steps[s->at]; st->kind != STEP_ROUND; st++) {
@@ -306,7 +306,7 @@ static int round_calls(struct coll_sched *s)
     return 1;
 }
 
-/* The messages and the calls of the round; the same. */
+/* Advances the messages and the calls of the round; same result. */
 static int round_wait(struct coll_sched *s)
 {
     int calls = s->next_call < s->ncalls ? round_calls(s) : 1;
@@ -314,8 +314,8 @@ static int round_wait(struct coll_sched *s)
     return rc > 0 ? calls : rc;
 }
 
-/* Runs the local steps of the round and moves to the next one.  Void data are not shown to users'
- * functions. */
+/* Runs the local steps of the round and goes to the next round.  Poisoned data are not passed to
+ * user-defined operations. */
 static int round_finish(struct coll_sched *s)
 {
     const struct step *st = &s->steps[s->at];
@@ -340,9 +340,9 @@ void coll_sched_next_round(struct coll_sched *s, const struct step *end)
     s->posted = false;
 }
 
-/* After an error messages may still be under way into the schedule's buffers, so those stay
- * allocated for good: a leak in a job that has lost a process is better than a write into memory
- * that somebody else owns by then. */
+/* After an error, messages that are still in progress may write to the schedule's buffers.  So the
+ * buffers are never freed: a leak in a job that has lost a process is better than a write into
+ * memory that has been reallocated. */
 static int sched_abandon(struct coll_task *k, int err)
 {
     log_debug(COLL, "call %u abandoned after an error: %s", k->seq, rt_err_text(err));
@@ -350,8 +350,8 @@ static int sched_abandon(struct coll_task *k, int err)
     return err;
 }
 
-/* Numbers the calls, which therefore come in this order on all ranks; algorithms in shared memory
- * do no more when they start, and cannot fail. */
+/* Numbers the calls, so all ranks run them in this order.  Algorithms in shared memory only take a
+ * number when they start, and cannot fail. */
 static void calls_begin(struct coll_sched *s)
 {
     s->begun = true;
@@ -409,7 +409,7 @@ int coll_sched_go(struct coll_sched *s)
         sched_free(s);
         return err;
     }
-    if (!s->gpu) /* else when it runs, as is voted (coll/gpu/vote.c) */
+    if (!s->gpu) /* on a device: when the schedule first runs, as coll/gpu/vote.c assumes */
         calls_begin(s);
     s->task->state = s;
     s->task->step = sched_step;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Schedules whose data are device memory: the same algorithms and messages as for host memory, but
- * temporaries are in the device's memory, and copies and reductions are carried out by it, while
- * the schedule waits for nothing.  Whether a rank does it this way is its own affair, or with calls
- * that of the ranks which make them together: messages match whatever memory the two ends have.
+/* Schedules on device memory.  Algorithms and messages are those for host memory, but temporaries
+ * are in device memory, the device does the copies and reductions, and no host thread blocks.  Each
+ * rank decides on its own whether it uses such a schedule, because messages match whatever the
+ * memory at the two ends is; with calls, the ranks that make these calls decide together.
  *
- * Local steps of a round have an order, because some read what others before them have written.
- * Those that touch nothing of what is under way start at once, so the blocks of a gather are copied
- * together; the others wait.
+ * Local steps of a round are ordered, because some read what earlier steps write.  A step that has
+ * no conflict with the steps in progress starts at once, so the blocks of a gather are copied
+ * concurrently; other steps wait.
  *
- * After a failure of the device what this rank makes is void (coll_task.lost), and the rest of the
- * schedule does without the device: no local step is made, and messages neither read nor write its
- * memory.  Under the domain's lock. */
+ * After a device failure this rank's results are poisoned (coll_task.lost), and the schedule
+ * continues without the device: it runs no local step, and messages do not access device memory.
+ * Under the domain's lock. */
 #include "coll/sched_int.h"
 
 #include <stdlib.h>
@@ -72,7 +72,7 @@ static void op_done(struct rt_gpu_op *op, int err)
         s->gpu_err = err;
 }
 
-/* ---- which steps may be under way together ---- */
+/* ---- which steps may run concurrently ---- */
 
 static bool overlap(const void *a, int64_t an, const struct rt_layout *al, const void *b,
                     int64_t bn, const struct rt_layout *bl)
@@ -82,7 +82,7 @@ static bool overlap(const void *a, int64_t an, const struct rt_layout *al, const
     return pa < pb + (uintptr_t)blen && pb < pa + (uintptr_t)alen;
 }
 
-/* Whether `st` touches what `old` writes, or writes what `old` reads. */
+/* Whether `st` accesses what `old` writes, or writes what `old` reads. */
 static bool conflict(const struct step *old, const struct step *st)
 {
     return overlap(old->dst, old->dst_n, old->dst_l, st->src, st->src_n, st->src_l) ||
@@ -100,7 +100,7 @@ static bool must_wait(const struct coll_sched *s, const struct step *st)
     return false;
 }
 
-/* ---- carrying them out ---- */
+/* ---- running the steps ---- */
 
 static void start_copy(struct coll_sched *s, const struct step *st, struct rt_gpu_op *op)
 {
@@ -132,7 +132,7 @@ static bool is_local(const struct step *st)
     return st->kind == STEP_REDUCE;
 }
 
-/* Goes on without the rest of the round: what its steps make is void. */
+/* Skips the rest of the round: its results are poisoned. */
 static int leave_round(struct coll_sched *s)
 {
     if (s->nops)
@@ -175,7 +175,7 @@ int coll_sched_gpu_locals(struct coll_sched *s)
 int coll_begin_device(struct coll_task *k, struct rt_gpu *g)
 {
     const char *why;
-    struct coll_args host = k->args; /* the choice must not depend on this rank's memory */
+    struct coll_args host = k->args; /* all ranks must choose alike, whatever memory they pass */
     host.mem = RT_MEM_HOST;
     k->alg = coll_choose(k->team, &host, false, &why);
     k->step = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a schedule consists of, for sched.c and sched_gpu.c. */
+/* The parts of a schedule, for sched.c and sched_gpu.c. */
 #ifndef COLL_SCHED_INT_H
 #define COLL_SCHED_INT_H
 
@@ -10,54 +10,57 @@ enum step_kind { STEP_SEND, STEP_RECV, STEP_COPY, STEP_REDUCE, STEP_CALL, STEP_R
 
 struct step {
     enum step_kind kind;
-    int peer; /* messages; calls: which of s->calls */
+    int peer; /* messages: the peer; calls: index into s->calls */
     struct coll_team *team;
-    const void *src; /* send, copy, reduce: what is read */
-    void *dst;       /* recv, copy, reduce: what is written */
+    const void *src; /* source of a send, copy or reduction */
+    void *dst;       /* destination of a receive, copy or reduction */
     int64_t src_n, dst_n;
     const struct rt_layout *src_l, *dst_l;
 };
 
 struct tmp {
     struct tmp *next;
-};                  /* in front of every temporary buffer */
-#define TMP_HEAD 64 /* keeps buffers on cache lines */
-struct gpu_tmp;     /* one in device memory */
-struct gpu_op;      /* a local step that a device carries out */
+};                  /* header of every temporary buffer */
+#define TMP_HEAD 64 /* aligns buffers to cache lines */
+struct gpu_tmp;     /* a temporary buffer in device memory */
+struct gpu_op;      /* a local step on a device */
 
 struct coll_sched {
     struct coll_task *task;
-    struct coll_team *team; /* of the steps being written */
+    struct coll_team *team; /* team of the steps being written */
     struct step *steps;
     int nsteps, room;
-    int err; /* first failure while building */
+    int err; /* first failure while the schedule is written */
     struct tmp *tmps;
     int at;                   /* first step of the current round */
-    bool posted;              /* its messages are under way */
-    int round_msgs, max_msgs; /* messages of the round being built; most in any round */
+    bool posted;              /* the messages of the current round have been posted */
+    int round_msgs, max_msgs; /* messages of the round being written; most in any round */
     struct rt_req **reqs;     /* of the current round */
     int nreqs, next_req;      /* requests before next_req are complete and released */
-    struct coll_task *calls;  /* on sub-teams that share memory; those before next_call are over */
+    struct coll_task *calls; /* on sub-teams that share memory; those before next_call have ended */
     int ncalls, calls_room, next_call;
-    bool begun; /* the calls have their numbers */
-    /* Temporaries are in device memory, and a device does the local steps: */
-    struct rt_gpu *gpu; /* NULL: all that follows is not used */
+    bool begun; /* the calls have been numbered */
+    /* If temporaries are in device memory and a device does the local steps: */
+    struct rt_gpu *gpu; /* NULL: the fields below are not used */
     struct gpu_tmp *gpu_tmps;
     struct gpu_op *ops; /* [nsteps] */
-    int nops;           /* under way */
-    int first, next;    /* steps from `first` on may be under way, those from `next` on are not */
-    int gpu_err;        /* of one that has ended */
+    int nops;           /* in progress */
+    int first, next;    /* steps from `first` on may be in progress, steps from `next` on have not
+                         * started */
+    int gpu_err;        /* of a device step that has ended */
     struct rt_reduce_gpu reduce;
 };
 
-/* The round that ends with `end` is through. */
+/* Goes to the round after the one that ends with `end`. */
 void coll_sched_next_round(struct coll_sched *s, const struct step *end);
 bool coll_sched_in_place(const void *src, const struct rt_layout *src_l, const void *dst,
                          const struct rt_layout *dst_l);
 
 void *coll_sched_gpu_tmp(struct coll_sched *s, int64_t nbytes);
-int coll_sched_gpu_ready(struct coll_sched *s); /* after the last step was written; 0, -RT_E... */
-/* The local steps of the round: 1 all done, and the next round begins; 0 not yet; -RT_E... */
+int coll_sched_gpu_ready(struct coll_sched *s); /* call after the last step is written; 0,
+                                                 * -RT_E... */
+/* Runs the local steps of the round.  1: all done, and the next round begins; 0: not yet;
+ * -RT_E... */
 int coll_sched_gpu_locals(struct coll_sched *s);
 void coll_sched_gpu_free(struct coll_sched *s);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Chooses the algorithm of a call: first what WEFT_COLL forces, then the rows of the table
- * (tune.c). coll_configure() is called once by MPI_Init; everything else only reads, so any thread
- * may call it.  Every rank must come to the same choice, so only facts that all ranks share may
- * take part.
- */
+/* Selects the algorithm of a call: first what WEFT_COLL forces, then the rows of the tuning table
+ * (tune.c).  MPI_Init calls coll_configure() once; all other functions only read, so any thread may
+ * call them.  All ranks must select the same algorithm, so the selection uses only facts that all
+ * ranks share. */
 #include "coll/coll.h"
 
 #include <stdio.h>
@@ -28,8 +27,8 @@ static const struct coll_alg *const tables[] = {
 };
 #define NTABLES ((int)(sizeof tables / sizeof tables[0]))
 
-/* What WEFT_COLL forces; at most one entry for each algorithm makes sense, and there are fewer than
- * this. */
+/* The entries of WEFT_COLL.  More than one per algorithm makes no sense, and there are fewer
+ * algorithms than this. */
 #define FORCED_MAX 64
 static struct {
     const struct coll_alg *alg;
@@ -55,14 +54,14 @@ const struct coll_alg *coll_alg_find(enum coll_kind kind, const char *name)
     return NULL;
 }
 
-/* Without data: half of a barrier among the ranks of a host (coll/hier/local.c), for which those
- * who move blocks would not wait. */
+/* A call without data is half of a barrier among the ranks of a host (coll/hier/local.c).  The
+ * algorithms that move blocks would not wait for the other ranks. */
 static bool is_signal(const struct coll_args *a, int64_t bytes)
 {
     return bytes == 0 && (a->kind == COLL_BCAST || a->kind == COLL_GATHER);
 }
 
-/* Needs of the algorithm that are not met here. */
+/* Needs of the algorithm that the team or the call does not meet. */
 static uint32_t unmet(const struct coll_alg *alg, const struct coll_team *t,
                       const struct coll_args *a, int64_t bytes, bool has_node)
 {
@@ -91,7 +90,7 @@ static uint32_t unmet(const struct coll_alg *alg, const struct coll_team *t,
     return alg->need & no;
 }
 
-/* Entry i of WEFT_COLL is for such a call; `device`: for plans of devices. */
+/* Whether entry i of WEFT_COLL applies; `device`: to device plans. */
 static bool is_forced(int i, enum coll_kind kind, int64_t bytes, bool device)
 {
     const struct coll_alg *alg = forced[i].alg;
@@ -119,8 +118,8 @@ const struct coll_alg *coll_choose_gpu(enum coll_kind kind, int nranks, int64_t 
     return NULL;
 }
 
-/* What WEFT_COLL forces for a call that is not planned for devices; NULL: nothing that serves it.
- */
+/* The algorithm that WEFT_COLL forces for a call without a device plan; NULL: none, or the
+ * algorithm cannot serve the call. */
 static const struct coll_alg *forced_alg(const struct coll_team *t, const struct coll_args *a,
                                          int64_t bytes, bool has_node)
 {
@@ -138,7 +137,7 @@ static const struct coll_alg *forced_alg(const struct coll_team *t, const struct
     return NULL;
 }
 
-/* Out of line: without WEFT_COLL every call pays for one test only. */
+/* Out of line: without WEFT_COLL a call pays for one test only. */
 static __attribute__((cold, noinline)) bool forces_messages(const struct coll_team *t,
                                                             const struct coll_args *a)
 {
@@ -193,7 +192,7 @@ const struct coll_alg *coll_select(const struct coll_team *t, const struct coll_
     return coll_choose(t, a, t->node != NULL, why);
 }
 
-/* One entry kind:algorithm[:min-max]; `text` is modified. */
+/* Parses one entry kind:algorithm[:min-max]; modifies `text`. */
 static int parse_entry(char *text)
 {
     char *name = strchr(text, ':'), *range = name ? strchr(name + 1, ':') : NULL,

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of choices: the rows of tune.def and, before them, those of a file that weft-tune has
- * written and the setting tune_file names.  Such a file has tune.def's lines, so that a good one
- * can become part of it.  The rows of a kind stand together, ended by one of another kind.
- * coll_tune_load() is called by MPI_Init and by tools before it, with nobody reading; the rest only
- * reads. */
+/* The tuning table: the rows of tune.def, preceded by those of the file that the setting tune_file
+ * names and weft-tune has written.  Such a file has the syntax of tune.def, so its rows can be
+ * moved there.  The rows of a kind are consecutive; a row of another kind follows.  MPI_Init and
+ * tools call coll_tune_load() when no thread reads the table; all other functions only read. */
 #include "coll/start.h"
 
 #include <ctype.h>
@@ -29,16 +28,16 @@ static const struct coll_tune tune[] = {
 #define NTUNE ((int)(sizeof tune / sizeof tune[0]))
 
 #define LINE_MAX_BYTES 512
-#define ROWS_MAX 10000 /* of a file: a mistake, not a table */
+#define ROWS_MAX 10000 /* more rows in a file mean that it is not a tuning table */
 #define WHERE_BYTES 300
 #define RANKS_MAX (1 << 24)
 
 static struct coll_row built_in[NTUNE + 1];
 static struct {
-    const struct coll_row *rows; /* built_in or `own`; the last one has no kind */
+    const struct coll_row *rows; /* built_in or `own`; the kind of the last row is COLL_KINDS */
     int n, first[COLL_KINDS];
     struct coll_row *own;
-    char *text[ROWS_MAX]; /* what the rows of the file point to */
+    char *text[ROWS_MAX]; /* strings that the rows of the file point to */
     int ntext;
     bool ready;
 } table;
@@ -51,7 +50,7 @@ static void use(const struct coll_row *rows, int n)
         table.first[rows[i].tune.kind] = i;
 }
 
-/* Looked up once; benign when two threads do it at the same time. */
+/* Done once; harmless if two threads do it at the same time. */
 static void prepare(void)
 {
     if (rt_likely(rt_load_acquire(&table.ready)))
@@ -77,8 +76,7 @@ const struct coll_tune *coll_tune_at(int i)
 
 /* ---- the file ---- */
 
-/* The next field of a row, without blanks and quotes; *at behind the comma.  NULL: there is none.
- */
+/* The next field of a row, without blanks and quotes; *at: after the comma.  NULL: no field. */
 static char *field(char **at, char end)
 {
     char *s = *at + strspn(*at, " \t"), *stop;
@@ -132,7 +130,7 @@ static bool is_cuda(int mem)
     return mem == MEM_CUDA || mem == MEM_CUDA_DIRECT || mem == MEM_CUDA_SWITCH;
 }
 
-/* Memory and algorithm have to be of the same kind: a device's plans are not for host memory. */
+/* The row's memory must match the algorithm: device plans do not take host memory. */
 static int check_memory(const char *where, const struct coll_row *row)
 {
     bool device = row->alg->need & COLL_NEED_CUDA_BUFFERS;
@@ -143,7 +141,7 @@ static int check_memory(const char *where, const struct coll_row *row)
     return -RT_EINVAL;
 }
 
-/* What stands between the parentheses; `s` is modified. */
+/* Parses the text between the parentheses; modifies `s`. */
 static int parse_row(const char *where, char *s, struct coll_row *out)
 {
     char *f[6], *end;
@@ -176,7 +174,7 @@ static int parse_row(const char *where, char *s, struct coll_row *out)
     return check_memory(where, out);
 }
 
-/* 1: a row, 0: nothing in this line, -RT_E... */
+/* 1: a row; 0: an empty line or a comment; -RT_E... */
 static int parse_line(const char *where, char *line, bool *comment, struct coll_row *out)
 {
     char *s = line + strspn(line, " \t\r\n");
@@ -193,7 +191,7 @@ static int parse_line(const char *where, char *line, bool *comment, struct coll_
     return err ? err : 1;
 }
 
-/* The rows of the file, in its order; out has room for ROWS_MAX. */
+/* Reads the rows of the file in order; `out` has room for ROWS_MAX. */
 static int read_rows(const char *path, FILE *f, struct coll_row *out, int *n_p)
 {
     char line[LINE_MAX_BYTES], where[WHERE_BYTES];
@@ -214,7 +212,7 @@ static int read_rows(const char *path, FILE *f, struct coll_row *out, int *n_p)
     return got < 0 ? got : 0;
 }
 
-/* Kind by kind the rows of the file, then those that are built in. */
+/* For each kind: first the rows of the file, then the built-in rows. */
 static int merge(const struct coll_row *rows, int n)
 {
     struct coll_row *all = calloc((size_t)(n + NTUNE + 1), sizeof *all);

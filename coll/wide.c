@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sums and products of 16-bit floats over messages among the ranks of one host: the messages carry
  * floats, and each rank rounds its result once.  So persistent calls, which use messages, give the
- * same bits as other calls, which go through shared memory or a device's kernel.  Among several
- * hosts the messages carry 16 bits, because half as many bytes cross the network.  All ranks decide
- * alike without asking: the decision follows from the team, the type and the operation.  Called
- * under the domain's lock. */
+ * same bits as other calls, which use shared memory or a device's kernel.  Among several hosts the
+ * messages carry 16-bit floats, because then half as many bytes cross the network.  All ranks take
+ * the same decision without communication, because it depends only on the team, the type and the
+ * operation.  Called under the domain's lock. */
 #include <stdlib.h>
 #include "coll/algo/algo.h"
 #include "coll/start.h"
@@ -12,13 +12,14 @@
 
 struct coll_wide {
     struct coll_args user;
-    struct rt_layout floats;          /* of one item of the user's type */
-    int (*step)(struct coll_task *k); /* the algorithm's own */
+    struct rt_layout floats;          /* layout of one item of the user's type, as floats */
+    int (*step)(struct coll_task *k); /* of the algorithm */
     void (*cleanup)(struct coll_task *k);
-    bool takes; /* this rank is given a result */
+    bool takes; /* this rank gets a result */
     bool begun, abandoned;
-    int64_t nin, nout; /* items of the user's type */
-    char *packed;      /* the longer of both, as 16 bits; all is one block of memory */
+    int64_t nin, nout; /* in items of the user's type */
+    char *packed;      /* the longer of both vectors, as 16-bit floats; one allocation with `in` and
+                        * `out` */
     float *in, *out;
 };
 
@@ -79,7 +80,8 @@ static void wide_cleanup(struct coll_task *k)
         w->cleanup(k);
     k->args = w->user;
     k->wide = NULL;
-    if (!w->abandoned) /* else messages may be under way: lost for good (coll/sched.c) */
+    if (!w->abandoned) /* otherwise messages may still be in progress: a deliberate leak
+                        * (coll/sched.c) */
         free(w);
 }
 
@@ -88,7 +90,8 @@ static struct coll_wide *wide_make(const struct coll_task *k)
     struct coll_wide w = { .user = k->args }, *made;
     w.nin = coll_args_bytes(k->team, &w.user) / w.user.rtype->size;
     w.nout = coll_args_block(&w.user, COLL_RECV, k->team->rank).n;
-    w.takes = coll_args_received(k->team, &w.user, 0).l != NULL; /* from the first rank, too */
+    /* at any rank that gets something from rank 0 */
+    w.takes = coll_args_received(k->team, &w.user, 0).l != NULL;
     int64_t nbytes = 2 * w.user.rtype->size, most = w.nin > w.nout ? w.nin : w.nout;
     w.floats = (struct rt_layout){
         .size = nbytes, .extent = nbytes, .true_extent = nbytes, .contig = true, .elem = RT_ELEM_F32
