@@ -3,16 +3,16 @@
  * halves of shared memory in pieces, as a pipeline of steps.
  *
  * Step s copies piece s of the input in, reduces this rank's slice of piece s - 1 over all ranks,
- * and copies the result of piece s - 2 out; before a step all ranks have done the one before.
- * Pieces alternate between the two halves, of which each has a row for every rank's input and one
- * for the result.  Input: piece s overwrites s - 2, which all have reduced by step s - 1.  Result:
- * step s writes piece s - 1 over s - 3, which all have copied out by step s - 1.  m/piece + 2
- * synchronisations, each rank reads and writes m/p for the reduction: best when ranks outnumber
- * cores, where messages cost context switches.
+ * and copies the result of piece s - 2 out.  Before a step, all ranks have done the step before it.
+ * Pieces alternate between the two halves; each half has a row for every rank's input and one for
+ * the result.  Input: piece s overwrites piece s - 2, which all ranks have reduced by step s - 1.
+ * Result: step s writes piece s - 1 over piece s - 3, which all ranks have copied out by step s -
+ * 1.  Cost: m/piece + 2 synchronisations; for the reduction each rank reads and writes m/p.  Best
+ * if ranks outnumber cores, where messages cost context switches.
  *
- * At the end some may still copy the last result out; all are through with the other half, since
- * the last step came after all had done the one before.  As to what earlier calls did with the
- * halves, see node.h.
+ * At the end some ranks may still copy the last result out.  All ranks have finished with the other
+ * half, because the last step began after all ranks had done the step before it.  node.h covers the
+ * use of the halves by earlier calls.
  *
  * Two ranks with a core each exchange their whole vectors instead (ring.c). */
 #include "coll/node/node.h"
@@ -21,8 +21,8 @@
 #include "coll/algo/algo.h"
 #include "runtime/base/err.h"
 
-/* Longest piece of ranks with a core each: two rows of it and a result in each half stay in a
- * private cache or nearly so. */
+/* Longest piece of ranks with a core each: two rows of it and a result in each half stay nearly
+ * within a private cache. */
 #define PIECE (256u << 10)
 
 static int64_t piece_len(const struct coll_node *n)
@@ -50,7 +50,7 @@ static bool all_at(struct coll_node *n, uint64_t e, int64_t steps)
     return true;
 }
 
-/* This rank's slice of a piece; slices are whole cache lines, so that no line has two writers. */
+/* This rank's slice of a piece.  Slices are whole cache lines, so no line has two writers. */
 static struct coll_piece slice_of(const struct coll_node *n, struct coll_piece p)
 {
     int size = n->team->size, rank = n->team->rank;
@@ -61,7 +61,8 @@ static struct coll_piece slice_of(const struct coll_node *n, struct coll_piece p
     return (struct coll_piece){ lo, hi > lo ? hi - lo : 0 };
 }
 
-/* Copies in what other ranks reduce; the own slice only when it cannot be read where it is. */
+/* Copies in the input that other ranks reduce; the rank's own slice only if it cannot be read in
+ * place. */
 static void share_input(const struct coll_node *n, const struct coll_args *a,
                         struct coll_piece p, int64_t i)
 {
@@ -78,7 +79,7 @@ static void share_input(const struct coll_node *n, const struct coll_args *a,
     coll_piece_in(in, a->rcount, a->rtype, rest, half + after);
 }
 
-/* What this rank's slice of a rank's input is read from. */
+/* Where this rank reads its slice of a rank's input. */
 static const char *slice_input(const struct coll_node *n, const struct coll_args *a,
                                struct coll_piece p, int64_t i, int rank, int64_t lo)
 {
@@ -87,7 +88,7 @@ static const char *slice_input(const struct coll_node *n, const struct coll_args
     return input_row(n, rank, i) + lo;
 }
 
-struct source { /* of a slice: piece i, from its byte `lo` on */
+struct source { /* of a slice: piece i, from byte `lo` */
     const struct coll_node *n;
     const struct coll_args *a;
     struct coll_piece p;
@@ -122,7 +123,7 @@ static void reduce_slice(const struct coll_node *n, const struct coll_args *a,
     }
 }
 
-/* When all have done the first step. */
+/* Call it when all ranks have done the first step. */
 static void hear_void(const struct coll_node *n, struct coll_task *k, uint64_t e)
 {
     for (int r = 0; r < n->team->size; r++)
@@ -163,7 +164,7 @@ static int reduce_step(struct coll_task *k)
             share_input(n, a, coll_piece_of(bytes, len, s), s);
         n->step++;
         n->next = 0;
-        /* The copy out below is covered by the next step's word, or by the end of the call. */
+        /* The next step's word, or the end of the call, also shows that this copy is done. */
         if (s >= 2 && takes)
             coll_piece_out(a->rbuf, a->rcount, a->rtype, coll_piece_of(bytes, len, s - 2),
                            result_row(n, s - 2));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* node_flat: small collectives in one pass over shared memory.  Every rank that has something to
- * tell writes it into its own line (or cell) and stores the epoch last; every rank that needs
- * something reads the lines of those that it needs.  One cache-line transfer per pair of ranks and
- * no messages: a + (p - 1) (line transfer).  When ranks outnumber cores each rank has to run only
- * once per call, which is the least possible.  Best up to a page; see node.h for the reuse of
- * memory. */
+/* node_flat: small collectives in one pass over shared memory.  Every rank that has data writes
+ * them into its own line (or cell) and stores the epoch last; every rank that needs data reads the
+ * lines of the ranks that have them.  The cost is one cache-line transfer per pair of ranks and no
+ * messages: a + (p - 1) (line transfer).  If ranks outnumber cores, each rank has to run only once
+ * per call, the least possible.  Best up to a page.  node.h shows why lines and cells can be
+ * reused. */
 #include "coll/node/node.h"
 
 #include <string.h>
@@ -12,11 +12,11 @@
 #include "runtime/base/copy.h"
 #include "runtime/base/err.h"
 
-/* Allreduce and reduce make one rank read everybody's bytes; past this sum, splitting the work
- * (node_block) pays for its second synchronisation. */
+/* In allreduce and reduce one rank reads all ranks' bytes.  Beyond this sum, splitting the work
+ * (node_block) is worth its second synchronisation. */
 #define REDUCE_TOTAL (64 * 1024)
 
-/* What this rank does in a call: how much it writes, and which ranks it waits for. */
+/* This rank's part of a call: the bytes that it writes, and the ranks for which it waits. */
 struct part {
     int64_t put;
     bool writes;
@@ -49,7 +49,7 @@ static struct part part_of(const struct coll_team *t, const struct coll_args *a,
         return root ? (struct part){ bytes * t->size, true, 0, 0 }
                     : (struct part){ bytes, false, a->root, a->root + 1 };
     case COLL_GATHER:
-        all.writes = false; /* the root's own block stays with it */
+        all.writes = false; /* the root's own block is not shared */
         return root ? all : (struct part){ bytes, true, 0, 0 };
     case COLL_REDUCE:
         return root ? all : (struct part){ bytes, true, 0, 0 };
@@ -64,7 +64,7 @@ static struct part part_of(const struct coll_team *t, const struct coll_args *a,
     }
 }
 
-/* The root of a scatter writes more than the others' `put` says. */
+/* Bytes in a rank's line or cell; for scatter and alltoall a block for each rank. */
 static int64_t payload_of(const struct coll_team *t, const struct coll_args *a, int64_t bytes)
 {
     return a->kind == COLL_SCATTER || a->kind == COLL_ALLTOALL ? bytes * t->size : bytes;
@@ -195,7 +195,7 @@ static void read_scan(const struct coll_node *n, uint64_t e, const struct coll_a
         combine(n, e, a, payload, 0, nranks, a->rbuf, a->rcount);
 }
 
-/* What this rank has for itself, from buffer to buffer; in place it is there. */
+/* Copies this rank's data for itself from buffer to buffer; in place it does nothing. */
 static void copy_own(const struct coll_team *t, const struct coll_args *a)
 {
     bool parts = a->kind == COLL_SCATTER || a->kind == COLL_ALLTOALL;
@@ -210,7 +210,7 @@ static void copy_own(const struct coll_team *t, const struct coll_args *a)
         coll_copy(from, a->scount, a->stype, to, a->rcount, a->rtype);
 }
 
-/* Takes the result out of the payloads of those waited for. */
+/* Takes the result from the payloads of the ranks waited for. */
 static void read_result(const struct coll_node *n, uint64_t e, const struct coll_args *a,
                         int64_t bytes)
 {
@@ -260,7 +260,7 @@ static void read_result(const struct coll_node *n, uint64_t e, const struct coll
     }
 }
 
-/* The writing half: 1 done, 0 not yet, < 0 when the memory for it is refused. */
+/* The writing part.  1: done; 0: not yet; < 0: its memory is refused. */
 static int tell(struct coll_node *n, const struct coll_task *k, uint64_t e, const struct part *p,
                 int64_t bytes)
 {
@@ -275,7 +275,8 @@ static int tell(struct coll_node *n, const struct coll_task *k, uint64_t e, cons
     write_own(n->team, &k->args, data_of(n, e, n->team->rank, payload));
     uint64_t epoch = rt_unlikely(k->lost) ? e | COLL_NODE_VOID : e;
     rt_store_release(&line_of(n, e, n->team->rank)->epoch, epoch); /* payload before epoch */
-    if (p->from < p->to) /* else the call's end wakes the readers, at once */
+    /* without ranks to wait for, the end of the call wakes the readers at once */
+    if (p->from < p->to)
         coll_node_wake(n);
     return 1;
 }
@@ -302,7 +303,7 @@ static int flat_step(struct coll_task *k)
     for (; n->next < p.to; n->next++) {
         if (n->next == k->team->rank)
             continue;
-        /* pairs with the release in tell() */
+        /* pairs with the release store of the epoch */
         uint64_t epoch = rt_load_acquire(&line_of(n, e, n->next)->epoch);
         if (epoch != e && !coll_node_has_told(epoch, e, &k->lost))
             return 0;

@@ -1,45 +1,49 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* node_block, where blocks move or one rank reduces what it needs: larger collectives in pieces
- * through the halves of shared memory.  Every kind is the same loop; kinds differ in who has a
- * block for whom (move_data.c) and in whether what comes in is stored or added up.
+/* node_block for kinds in which blocks move, or one rank reduces what it needs: larger collectives
+ * in pieces through the halves of shared memory.  All kinds use the same loop.  Kinds differ in
+ * which rank has a block for which rank (move_data.c), and in whether incoming blocks are stored or
+ * added.
  *
- * Step s of a rank: copy piece s of its blocks in, then take piece s - 1 of the others' blocks
- * out.  Pieces alternate between the two halves.
- *   - Before taking piece s - 1 of a rank's block out: that rank has done s steps.
- *   - Before copying piece s in, from s = 2 on: all who read the blocks have done s steps, and so
- *     have taken piece s - 2 out, which lies where piece s goes.
- *   - Before the first piece in each half: all have finished whatever call used it last (node.h).
- * A rank that has nothing more to copy in or out leaves the call; its progress word then counts as
- * any number of steps.  So ranks need not know each other's sizes, only a reader its writer's.
- * Nobody waits at the end: what was copied in stays until all have finished the call.
+ * Step s of a rank: it copies piece s of its blocks in, then takes piece s - 1 of the other ranks'
+ * blocks out.  Pieces alternate between the two halves.
+ *  - Before it takes piece s - 1 of a rank's block out: that rank has done s steps.
+ *  - Before it copies piece s in, from s = 2 on: all readers of its blocks have done s steps, and
+ *    so have taken out piece s - 2, whose place piece s takes.
+ *  - Before the first piece in each half: all ranks have finished the last call that used the half
+ *    (node.h).
  *
- * m / piece + 1 synchronisations with those that a rank exchanges data with, every byte is copied
- * twice, between cores through a cache.  With a core for each rank pieces are small, so that the
- * two copies run at the same time and in a private cache; where ranks outnumber cores they are as
- * large as fits, because each step costs every rank a turn on its core.
+ * A rank that has no more to copy in or out leaves the call; its progress word then counts as any
+ * number of steps.  So ranks need not know each other's lengths; only a reader must know its
+ * writer's.  No rank waits at the end: pieces that were copied in stay until all ranks have
+ * finished the call.
  *
- * Directly.  Where the system lets processes read each other's memory, a rank whose blocks are
- * large and contiguous gives their addresses in place of the first pieces, and the readers copy
- * once, by process_vm_readv, without the help of a shared cache: two cores that share none pass
- * 2 GB/s through shared memory and 13 GB/s this way, those that do 10 to 20 and 13 (Zen 5).  Each
- * writer decides alone, for each call; a reader learns it with the writer's first step, before that
- * half of the writer's can be used again, and remembers it.  Such a writer stays in the call until
- * its readers have done the step in which they read.  In rooted calls readers say where their
- * data shall land, and the writer copies a part (reader_share()): between two ranks both work, and
- * the ranks of a gather each put their own, so that they need not wait for the root.  The landing
- * place is written anew only in a call that uses the half again, which waits until all have
- * finished this one.
+ * Cost: m / piece + 1 synchronisations with the ranks with which a rank exchanges data; every byte
+ * is copied twice, between cores through a cache.  With a core for each rank pieces are small, so
+ * that the two copies run at the same time and in a private cache.  If ranks outnumber cores,
+ * pieces are as large as fits, because each step costs every rank a turn on its core.
  *
- * Small blocks of the calls in which ranks know only their own lengths go another way: through the
- * writer's line or cell (node.h), divided evenly among its readers.  The length decides, and the
- * two that exchange a block know the same length; so the reader knows where to look, and a call
- * without large blocks costs one line transfer, needs no plan and touches no half.  Every rank
- * writes its line before it waits for anything in the call.
+ * Direct transfer.  Where the system lets processes read each other's memory, a rank whose blocks
+ * are large and contiguous writes their addresses in place of the first pieces, and the readers
+ * copy once, by process_vm_readv, without a shared cache.  Two cores that share no cache pass 2
+ * GB/s through shared memory and 13 GB/s directly; two cores that share one 10 to 20 GB/s and 13
+ * GB/s (Zen 5).  Each writer decides alone, for each call.  A reader reads the decision with the
+ * writer's first step, before that half of the writer's can be used again, and keeps it.  Such a
+ * writer stays in the call until its readers have done the step in which they read.  In rooted
+ * calls readers publish where their data shall be put, and the writer copies a part
+ * (reader_share()): with two ranks both work, and in a gather each rank writes its own block, so no
+ * rank waits for the root to read.  `land` is written again only in a call that uses the half
+ * again, and that call waits until all ranks have finished this one.
  *
- * A half is divided into rows, one for each writer, and columns: one for each reader where blocks
- * are personal, else one.  Reductions have further rows in which a reader builds results that
- * cannot be built in the user's buffer; only that reader touches them, and only in a step in which
- * the blocks that it adds up lie in the same half. */
+ * Small blocks of kinds whose ranks know only their own lengths go through the writer's line or
+ * cell (node.h), which its readers share evenly.  The length alone decides, and both ranks of a
+ * block know its length, so the reader knows where to look.  A call without large blocks costs one
+ * line transfer, needs no plan and uses no half.  Every rank writes its line before it waits for
+ * anything in the call.
+ *
+ * A half is divided into rows, one for each writer, and columns: one for each reader if blocks
+ * differ by reader, else one.  Reductions have further rows, in which a reader builds results that
+ * cannot be built in the user's buffer.  Only that reader accesses such a row, and only in a step
+ * in which the blocks that it adds lie in the same half. */
 #include "coll/node/move.h"
 #include "coll/node/pair.h"
 
@@ -49,7 +53,7 @@
 #include "runtime/base/copy.h"
 #include "runtime/base/err.h"
 
-/* ---- the two halves of a step ---- */
+/* ---- the parts of a step ---- */
 
 static void stage_in(const struct coll_node *n, struct coll_move_data d, int to, int64_t i)
 {
@@ -64,7 +68,8 @@ static bool has_own(const struct coll_task *k)
            coll_move_nbytes(coll_move_out(k->team, &k->args, k->team->rank)) > 0;
 }
 
-/* What a rank has for itself: a piece a step while its input is in the cache, the rest at last. */
+/* Copies this rank's data for itself: in each step a piece while its input is in the cache, and at
+ * the end the rest. */
 static void copy_own(struct coll_node *n, const struct coll_args *a, bool rest)
 {
     struct coll_node_plan *p = &n->plan;
@@ -93,14 +98,15 @@ static void give_address(const struct coll_node *n, int row, int to, const void 
     memcpy(coll_move_stage(n, row, to, 0), &at, sizeof at);
 }
 
-/* Of a shared reduction: behind the address that the other rank than the root has given. */
+/* The counter of a shared reduction: after the address that the rank other than the root
+ * publishes. */
 static uint64_t *pair_counter(const struct coll_node *n, int leaf)
 {
     return (uint64_t *)(void *)(coll_move_stage(n, leaf, 0, 0) + RT_CACHE_LINE);
 }
 
-/* Gives the readers addresses in place of data; or says that data it is, and where what this rank
- * gets may be put. */
+/* Writes how this rank's blocks move: as addresses or as data; and where others may put data for
+ * this rank. */
 static void write_mode(struct coll_node *n, const struct coll_args *a, uint64_t e)
 {
     const struct coll_node_plan *p = &n->plan;
@@ -131,7 +137,7 @@ static void write_mode(struct coll_node *n, const struct coll_args *a, uint64_t 
     coll_node_publish(n, e, 1);
 }
 
-/* Copies piece s in for all readers; false: not yet. */
+/* Copies piece s in for all readers.  False: not yet. */
 static bool write_piece(struct coll_node *n, const struct coll_args *a, uint64_t e, int64_t s)
 {
     const struct coll_node_plan *p = &n->plan;
@@ -183,7 +189,7 @@ static void pull(struct coll_node *n, int from, void *to, uint64_t at, int64_t l
         n->plan.err = err;
 }
 
-/* A piece as long as it may be, for data that comes in where it cannot stay. */
+/* Private memory for data that cannot be read into their final place. */
 static char *scratch(struct coll_node *n)
 {
     char *p = coll_node_scratch(n);
@@ -192,7 +198,7 @@ static char *scratch(struct coll_node *n)
     return p;
 }
 
-/* This rank's part of a reduction by two. */
+/* This rank's part of a reduction shared by two ranks. */
 static void work_pair(struct coll_node *n, const struct coll_args *a)
 {
     struct coll_team *t = n->team;
@@ -217,7 +223,7 @@ static void work_pair(struct coll_node *n, const struct coll_args *a)
         n->plan.err = err;
 }
 
-/* The same, at the root; false: not yet. */
+/* The root's part of the same.  False: not yet. */
 static bool read_pair(struct coll_node *n, const struct coll_args *a, uint64_t e)
 {
     struct coll_node_plan *p = &n->plan;
@@ -233,7 +239,8 @@ static bool read_pair(struct coll_node *n, const struct coll_args *a, uint64_t e
     return true;
 }
 
-/* The writer's share, into the readers' buffers; false: a reader has not said where yet. */
+/* Writes the writer's share into the readers' buffers.  False: a reader has not published its
+ * address yet. */
 static bool push(struct coll_node *n, const struct coll_args *a, uint64_t e)
 {
     struct coll_node_plan *p = &n->plan;
@@ -265,7 +272,8 @@ static bool push(struct coll_node *n, const struct coll_args *a, uint64_t e)
     return true;
 }
 
-/* Whether all whom this rank gave addresses have read; they may not be overwritten before. */
+/* Whether all ranks to which this rank gave addresses have read; until then the user's data must
+ * not change. */
 static bool all_have_read(struct coll_node *n, const struct coll_args *a, uint64_t e)
 {
     bool adds = coll_move_sums(a->kind);
@@ -280,7 +288,8 @@ static bool all_have_read(struct coll_node *n, const struct coll_args *a, uint64
     return true;
 }
 
-/* The whole block of a rank that has given its address; false: it has not copied its share yet. */
+/* Reads the whole block of a rank that has given its address.  False: that rank has not copied its
+ * share yet. */
 static bool read_direct(struct coll_node *n, int from, struct coll_move_data d, uint64_t e)
 {
     struct coll_node_plan *p = &n->plan;
@@ -304,13 +313,13 @@ static bool read_direct(struct coll_node *n, int from, struct coll_move_data d, 
     return true;
 }
 
-struct source { /* of a sum: piece i, from byte `at` of the block on */
+struct source { /* of a sum: piece i, from byte `at` of the block */
     const struct coll_node *n;
     const struct coll_args *a;
     int64_t i, at;
 };
 
-/* Where a rank's data lie that gives no address. */
+/* The data of a rank that gives no address. */
 static const void *source_of(const void *arg, int from)
 {
     const struct source *s = arg;
@@ -319,7 +328,8 @@ static const void *source_of(const void *arg, int from)
     return coll_move_stage(s->n, from, s->n->team->rank, s->i);
 }
 
-/* Whether all ranks' pieces are added up at once, when the last is there; two give one sum. */
+/* Whether the pieces of all ranks are added at once, when the last one is there; with two ranks
+ * there is only one sum. */
 static bool adds_at_end(const struct coll_node *n, const struct coll_args *a)
 {
     return n->team->size > 2 && rt_reduce_is_wide(a->op->code, (enum rt_elem)a->rtype->elem);
@@ -337,7 +347,7 @@ static void add_all(struct coll_node *n, const struct coll_args *a, struct coll_
     p->acc = out;
 }
 
-/* Adds one rank's piece i, in the order of the ranks. */
+/* Adds piece i of one rank, in rank order. */
 static void add_piece(struct coll_node *n, const struct coll_args *a, int from,
                       struct coll_move_data d, struct coll_piece pc, int64_t i)
 {
@@ -364,14 +374,14 @@ static void add_piece(struct coll_node *n, const struct coll_args *a, int from,
     p->acc = out;
 }
 
-/* With a rank's first piece. */
+/* Call it with a rank's first piece. */
 static void note_void(struct coll_node *n, int from, uint64_t e)
 {
     if (rt_unlikely(coll_node_is_void(n, from, e)))
         n->lost = -RT_EREMOTE;
 }
 
-/* Takes piece i of all others' blocks out; false: not all are there yet. */
+/* Takes piece i of all other ranks' blocks out.  False: not all are there yet. */
 static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t e, int64_t i)
 {
     struct coll_node_plan *p = &n->plan;
@@ -396,8 +406,8 @@ static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t 
         bool direct = n->direct[from] && i > 0;
         if (from != rank && !direct && !coll_node_at(n, from, e, i + 1))
             return false;
-        /* To be looked at with the first piece only: it may be in a later call when the last of
-         * its pieces is taken out here. */
+        /* Valid with the first piece only: when its last piece is taken out here, the rank may be
+         * in a later call. */
         if (i == 0) {
             n->direct[from] = direct = from != rank && n->prog[from].direct[n->half];
             note_void(n, from, e);
@@ -411,7 +421,7 @@ static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t 
         else if (!direct)
             coll_piece_out(d.at, d.n, d.l, pc, coll_move_stage(n, from, rank, i));
     }
-    if (!adds && !p->any_staged) { /* all has come at once */
+    if (!adds && !p->any_staged) { /* all blocks have come at once */
         p->in_pieces = 1;
         p->steps = coll_move_most(p->out_pieces, 2);
     }
@@ -428,7 +438,7 @@ static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t 
     return true;
 }
 
-/* Whether somebody may wait for this rank to have done step s. */
+/* Whether another rank may wait for this rank's step s. */
 static bool worth_telling(const struct coll_node_plan *p, int64_t s)
 {
     return (s < p->out_pieces && !(p->direct && s == 0)) || (s >= 1 && s + 1 < p->in_pieces) ||
@@ -438,8 +448,8 @@ static bool worth_telling(const struct coll_node_plan *p, int64_t s)
 static int move_end(struct coll_node *n, struct coll_task *k)
 {
     enum coll_kind kind = k->args.kind;
-    /* Where everybody reads from everybody, the last step shows that all are through with the half
-     * that does not hold the last piece. */
+    /* If every rank reads from every other rank, the last step shows that all ranks have finished
+     * with the half that does not hold the last piece. */
     bool only_last = kind == COLL_ALLGATHER || kind == COLL_ALLTOALL ||
                      kind == COLL_REDUCE_SCATTER_BLOCK;
     only_last = only_last && !n->plan.direct && !n->plan.any_direct;
@@ -456,8 +466,8 @@ static int move_end(struct coll_node *n, struct coll_task *k)
     return err < 0 ? err : 1;
 }
 
-/* Until there is a plan: < 0 an error or left to messages, 0 not yet, 1 planned, 2 nothing to plan:
- * all has gone through lines and cells. */
+/* Until there is a plan.  < 0: an error, or passed to messages; 0: not yet; 1: planned; 2: no plan
+ * needed, all blocks went through lines and cells. */
 static int prepare(struct coll_node *n, const struct coll_args *a, uint64_t e)
 {
     int rc = coll_node_blocks(n);
@@ -497,7 +507,7 @@ static int move_step(struct coll_task *k)
             if (!write_piece(n, &k->args, e, s))
                 return 0;
             if (s == 0 && p->out_pieces > 0 && !p->direct && has_own(k))
-                coll_node_publish(n, e, 1); /* the readers need not wait for what follows */
+                coll_node_publish(n, e, 1); /* the readers can begin before what follows */
             copy_own(n, &k->args, false);
             p->reading = true;
             n->next = 0;

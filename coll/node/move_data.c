@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which blocks of the users' buffers a rank has for the others, and where what comes in goes: all
- * that one kind of call in move.c differs in from another. */
+/* The blocks of the users' buffers that a rank has for the others, and the places for incoming
+ * blocks.  The kinds of calls in move.c differ only in these. */
 #include "coll/node/move.h"
 
 #include "coll/algo/algo.h"
 
-/* Block i of the send side of a call, in any of the forms. */
+/* Block i of the send side of a call of any kind. */
 static struct coll_move_data send_block(const struct coll_args *a, int i)
 {
     if (a->kind == COLL_ALLTOALLW)

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a call of move.c divides its blocks, and which of them move directly. */
+/* How a call of move.c divides its blocks, and which blocks move directly. */
 #include "coll/node/move.h"
 
 #include "coll/algo/algo.h"
 
-/* Pieces of ranks with a core each.  Measured at 2 ranks, see coll/tune.def. */
+/* Length of a piece for ranks with a core each.  Measured at 2 ranks, see coll/tune.def. */
 #define PIECE (16u << 10)
-/* Those of a reduction that may come from another process's memory, a system call each. */
+/* The same for a reduction whose pieces may come from another process's memory, with a system call
+ * each. */
 #define PIECE_REDUCE (128u << 10)
-/* Consecutive pieces and calls go through this much of each half in turn: lines that a reader still
- * has in its private cache cost the writer an invalidation each (ring.c). */
+/* Consecutive pieces and calls use this much of each half in turn: a line that a reader still has
+ * in its private cache costs the writer an invalidation (ring.c). */
 #define CYCLE (512 << 10)
 /* Shorter pieces are not worth their steps. */
 #define PIECE_MIN 1024
-/* Shorter blocks are always copied through shared memory.  Many to many, shared memory has the
- * advantage that what one copies in is still in the cache when many copy it out; between two ranks
- * with a core each 16 KiB take half as long through it, 32 KiB two thirds (Zen 3). */
+/* Shorter blocks always go through shared memory.  If many ranks read from many, shared memory has
+ * the advantage that data copied in once are still in the cache when many ranks copy them out.
+ * Between two ranks with a core each, 16 KiB through shared memory take half as long as directly,
+ * 32 KiB two thirds (Zen 3). */
 #define DIRECT_MIN (16u << 10)
 #define DIRECT_MIN_LONG (64u << 10)
 
@@ -60,7 +62,8 @@ bool coll_node_block_fits(const struct coll_team *t, const struct coll_args *a)
     return longest_piece(a->kind, t->size) >= PIECE_MIN;
 }
 
-/* Pieces of the whole call, from what all ranks know; -1 where that is not enough. */
+/* Number of pieces of the whole call, computed from facts that all ranks know; -1 if these are not
+ * enough. */
 static int64_t pieces_of(const struct coll_team *t, const struct coll_args *a, int64_t piece)
 {
     switch (a->kind) {
@@ -92,14 +95,15 @@ static bool gives_addresses(struct coll_node *n, const struct coll_args *a)
     bool large = false;
     struct shape sh = shape_of(a->kind, t->size);
     int64_t least = direct_min(n, a->kind);
-    /* Among more ranks a reduction gains more from the cores that copy in than it loses. */
+    /* With more than two ranks a reduction would lose the cores that copy in at the same time. */
     if (coll_move_sums(a->kind) && (t->size > 2 || a->kind == COLL_SCAN || a->kind == COLL_EXSCAN))
         return false;
-    /* 16 ranks on 2 cores, 1 MiB: 28 ms directly, 18 where what all read is in the cache. */
+    /* 16 ranks on 2 cores, 1 MiB: 28 ms directly, 18 ms through shared memory, which keeps the data
+     * in the cache. */
     if (n->crowded && t->size > 2 && (a->kind == COLL_ALLGATHER || a->kind == COLL_ALLGATHERV))
         return false;
     if (sh.rows > 1 && sh.cols > 1 && a->sbuf == COLL_IN_PLACE)
-        return false; /* what is to be read would be overwritten by what comes in */
+        return false; /* incoming data would overwrite data not yet read */
     for (int i = 0; i < t->size; i++) {
         struct coll_move_data d = coll_move_out(t, a, i);
         if (i == t->rank || coll_move_nbytes(d) == 0)
@@ -111,8 +115,8 @@ static bool gives_addresses(struct coll_node *n, const struct coll_args *a)
     return large;
 }
 
-/* What the reader copies of data that moves directly: 2 all, 1 half, 0 nothing.  Between two ranks
- * with a core each both work; many writers with one reader each do their own. */
+/* The reader's share of data that moves directly: 2: all, 1: half, 0: nothing.  With two ranks and
+ * a core each, both copy; if many writers have one reader, each writer copies its own data. */
 static int reader_share(const struct coll_node *n, enum coll_kind k)
 {
     bool rooted = k == COLL_BCAST || k == COLL_SCATTER || k == COLL_SCATTERV || k == COLL_GATHER ||
@@ -175,7 +179,7 @@ void coll_move_plan(struct coll_node *n, const struct coll_args *a)
     p->in_pieces = coll_move_most(p->in_pieces, own);
     p->steps = coll_move_most(p->out_pieces, p->in_pieces ? p->in_pieces + 1 : 0);
     p->pieces = n->one_half ? 1 : pieces_of(t, a, p->piece);
-    /* In place, results may go where input of this rank still stands. */
+    /* In place, results may overwrite this rank's input before it is read. */
     p->own_staged = own && coll_move_nbytes(coll_move_out(t, a, t->rank)) &&
                     (!a->rtype->contig || (a->sbuf == COLL_IN_PLACE && t->rank > 0));
     plan_direct(n, a);

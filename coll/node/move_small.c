@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Small blocks of the calls whose ranks have blocks of different lengths, through lines and cells:
- * move.c says why. */
+/* Small blocks of kinds whose ranks have blocks of different lengths, through lines and cells: see
+ * move.c. */
 #include "coll/node/move.h"
 
 #include "runtime/base/copy.h"
@@ -10,7 +10,7 @@ static struct coll_node_line *line_of(const struct coll_node *n, uint64_t e, int
     return &n->lines[e % COLL_NODE_SLOTS * (unsigned)n->team->size + (unsigned)rank];
 }
 
-/* Where call e has the small block of `from` for `to`. */
+/* The place of the small block of `from` for `to` in call e. */
 static char *small_place(const struct coll_node *n, enum coll_kind k, uint64_t e, int from, int to,
                          int64_t len)
 {
@@ -43,8 +43,8 @@ static void small_out(struct coll_move_data d, int64_t len, const char *from)
         coll_piece_out(d.at, d.n, d.l, (struct coll_piece){ 0, len }, from);
 }
 
-/* Writes this rank's small blocks; false: not yet.  The epoch is stored even where there are none,
- * so that a reader which wrongly expects one does not wait for ever. */
+/* Writes this rank's small blocks.  False: not yet.  Stores the epoch even without blocks, so that
+ * a reader that wrongly expects a block does not wait forever. */
 static bool tell_small(struct coll_node *n, const struct coll_args *a, uint64_t e)
 {
     const struct coll_team *t = n->team;
@@ -64,7 +64,7 @@ static bool tell_small(struct coll_node *n, const struct coll_args *a, uint64_t 
         else if (len > 0)
             n->plan.large = true;
         if (to != t->rank && coll_move_one_block(a->kind))
-            break; /* one block, whoever reads it */
+            break; /* one block for all readers */
     }
     uint64_t epoch = rt_unlikely(n->gives_void) ? e | COLL_NODE_VOID : e;
     rt_store_release(&line_of(n, e, t->rank)->epoch, epoch); /* blocks before epoch */
@@ -72,7 +72,7 @@ static bool tell_small(struct coll_node *n, const struct coll_args *a, uint64_t 
     return true;
 }
 
-/* Takes the others' small blocks out; false: not all are there yet. */
+/* Takes the other ranks' small blocks out.  False: not all are there yet. */
 static bool read_small(struct coll_node *n, const struct coll_args *a, uint64_t e)
 {
     const struct coll_team *t = n->team;

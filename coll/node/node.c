@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The shared area of coll/node: layout, epochs, progress words, later allocations.  See node.h for
- * the rules. */
+/* The shared area of coll/node: layout, epochs, progress words, memory allocated later.  See node.h
+ * for the rules. */
 #include "coll/node/node.h"
 
 #include <stdlib.h>
@@ -12,8 +12,9 @@
 #include "runtime/base/idle.h"
 #include "runtime/base/log.h"
 
-/* A half of the blocks: the two together are about what stays in a shared cache; and enough that
- * with many ranks a step is worth its synchronisation. */
+/* Length of a half of the blocks.  The two halves together are about as large as the part of a
+ * shared cache that they can keep.  With many ranks a half is longer, so that a step is worth its
+ * synchronisation. */
 #define HALF_NBYTES (2u << 20)
 #define HALF_PER_RANK (32u << 10)
 #define REFUSED UINT64_MAX
@@ -29,7 +30,7 @@ static size_t cells_nbytes(int size) { return (size_t)size * COLL_NODE_SLOTS * C
 
 static size_t blocks_nbytes(int size) { return 2 * coll_node_half_len(size); }
 
-/* The node's part of the block; behind it are the words of coll/gpu, and those for votes. */
+/* The part of coll/node.  After it come the parts of coll/gpu: for calls, and for votes. */
 static size_t own_nbytes(int size)
 {
     return sizeof(struct coll_node_head) + (size_t)size * sizeof(struct coll_node_prog) +
@@ -41,7 +42,7 @@ size_t coll_node_nbytes(int size)
     return size < 2 ? 0 : own_nbytes(size) + 2 * coll_gpu_nbytes(size);
 }
 
-/* Of the whole team; no votes where all its ranks are here. */
+/* If all ranks are on this host, there is no part for votes. */
 static int attach_devices(struct coll_team *whole, struct coll_team *t, char *shared)
 {
     int err = coll_gpu_attach(t, t, shared);
@@ -120,7 +121,7 @@ bool coll_team_quiet(struct coll_team *whole)
         return true;
     char *shared = (char *)n->head + own_nbytes(t->size);
     for (int i = 0; i < t->size; i++)
-        if (rt_load_acquire(&n->prog[i].probe) == 0) /* it has yet to attach, which writes */
+        if (rt_load_acquire(&n->prog[i].probe) == 0) /* rank i will still write when it attaches */
             return false;
     return coll_node_finished(n, n->started) &&
            coll_gpu_quiet(t, t, shared) &&
@@ -167,14 +168,15 @@ int coll_node_end(struct coll_node *n)
     n->turn++;
     n->step = 0;
     n->next = 0;
-    /* All reads of shared memory come before this store; whoever sees it may overwrite what was
-     * read. */
+    /* All reads of shared memory come before this store; a rank that sees the new word may
+     * overwrite the memory that was read. */
     rt_store_release(&n->prog[n->team->rank].word, n->turn << COLL_NODE_STEP_BITS);
     coll_node_wake(n);
     return 1;
 }
 
-/* Rank 0 allocates when it first comes here; the others find the offset in the head. */
+/* Rank 0 allocates at its first call of this function; the other ranks find the offset in the
+ * head. */
 static int late_memory(struct coll_node *n, uint64_t *word, size_t nbytes, char **p)
 {
     struct coll_team *t = n->team;
@@ -212,7 +214,8 @@ int coll_node_blocks(struct coll_node *n)
     return rc;
 }
 
-/* Finds out whether this rank can read all others, once all have attached, and says so. */
+/* Once all ranks have attached, tests whether this rank can read all their memory, and publishes
+ * the result. */
 static void probe_peers(struct coll_node *n)
 {
     struct coll_team *t = n->team;

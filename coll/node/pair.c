@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A large reduction of two ranks, to one of them or both, where each can read the other's memory.
- * Chunks of the vector are given out by a counter in shared memory; whoever takes one reads the
- * other's operand, combines, and puts the result into the buffers of those who want it.  One takes
- * them from the front and the other from the back, so that a rank meets the same part of a buffer
- * in every call.  A chunk of the root's costs it less, so it gets more of them.  No chunk's
- * operands are touched by the other rank once it is taken, so results may lie where operands do.
+/* A large reduction of two ranks, with the result at one or both, where each rank can read the
+ * other's memory.  The ranks take chunks of the vector by a counter in shared memory.  The rank
+ * that takes a chunk reads the peer's operand, combines, and writes the result into the buffers of
+ * the ranks that get it.  One rank takes chunks from the front and the other from the back, so in
+ * every call a rank works on the same part of a buffer.  The root takes more chunks, because a
+ * chunk costs it less.  Once a chunk is taken, the other rank does not access its operands, so
+ * results may replace operands.
  *
- * m (b + c) (x + 2) / (2 x + 2) or so, where a chunk takes the root x as long as the other; against
- * m (b + c) when the root works alone.  The calls around it, and what may be overwritten when, are
- * in move.c for reduce and in ring.c for allreduce. */
+ * Cost: about m (b + c) (x + 2) / (2 x + 2), where a chunk takes the root x times as long as its
+ * peer; against m (b + c) if the root works alone.  For the surrounding calls, and for when memory
+ * may be overwritten, see move.c (reduce) and ring.c (allreduce). */
 #include "coll/node/pair.h"
 
 #include "runtime/base/atomic.h"
 
-/* Measured at 2 ranks: half of it costs more in system calls, twice as much leaves one rank idle at
- * the end. */
+/* Measured at 2 ranks: half of it costs more in system calls; with twice as much one rank is idle
+ * at the end. */
 #define CHUNK (64 << 10)
 
 int coll_node_pair_work(struct coll_team *t, const struct coll_node_pair *j)

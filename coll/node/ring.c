@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* node_block of broadcast, node_root of reduce and node_block of two ranks' allreduce, for ranks
- * with a core each: pieces through rings in shared memory.
+/* node_block of broadcast and of an allreduce of two ranks, and node_root of reduce, for ranks with
+ * a core each: pieces through rings in shared memory.
  *
  * A writer (the root of a broadcast, the other ranks of a reduction) has a ring in the half that
- * the call uses.  Step s of a rank: piece s is in the ring, or has been taken from it.
- *   - Before taking piece s: the writers have done s + 1 steps.
- *   - Before writing piece s, from s = slots on: the readers have done s + 1 - slots steps.
- *   - Before the first piece: all have finished whatever call used the half last (node.h).
+ * the call uses.  A rank has done step s when piece s is in the ring, or has been taken from it.
+ *  - Before taking piece s: the writers have done s + 1 steps.
+ *  - Before writing piece s, from s = slots on: the readers have done s + 1 - slots steps.
+ *  - Before the first piece: all ranks have finished the last call that used the half (node.h).
+ *
  * In an allreduce of two ranks each rank is writer and reader: in step s it writes its piece s,
- * publishes that, and then combines piece s - 1 of the other rank.
- * A writer leaves as soon as its last piece is in the ring.  A look at another rank's progress word
- * is a cache miss, so a rank goes as far as the last look has allowed.  A call begins in the ring
- * where the last one ended: lines that the readers still have in their private caches cost the
- * writer an invalidation each, and a ring of 32 KiB is half as fast as one of 1 MiB.
+ * publishes that, and then combines piece s - 1 of the other rank.  A writer leaves as soon as its
+ * last piece is in the ring.  Reading another rank's progress word is a cache miss, so a rank goes
+ * as far as the last value read has allowed.  A call begins in the ring where the last call ended:
+ * a line that a reader still has in its private cache costs the writer an invalidation, and a ring
+ * of 32 KiB is half as fast as one of 1 MiB.
  *
- * m b + (latency of a piece), where b is the slower of the two copies.
+ * Cost: m b + (latency of a piece), where b is that of the slower copy.
  *
- * Two ways.  Cores that share a cache pass 25 to 30 GB/s through a ring; cores that share none 4
- * GB/s, and there one copy between processes is faster (move.c, "Directly").  The processors of a
- * virtual machine change between the two within seconds, so no topology can decide: a writer keeps
- * the pace of both ways in large calls, takes the better and at times tries the other.  Each writer
- * decides alone; a reader learns it with the first step.  In an allreduce rank 0 decides; the first
- * step of both tells what they want, before there are pieces.
+ * Two transfer modes.  Cores that share a cache pass 25 to 30 GB/s through a ring.  Cores that
+ * share none pass 4 GB/s, and there one copy between processes is faster (move.c, "Direct
+ * transfer").  The processors of a virtual machine change between the two cases within seconds, so
+ * no topology can decide.  A writer measures the pace of both modes in large calls, uses the faster
+ * one and sometimes tries the other.  Each writer decides alone; a reader reads the decision with
+ * the first step.  In an allreduce rank 0 decides; the first step of both ranks publishes what they
+ * want, before there are pieces.
  *
- * Where ranks outnumber cores, flat.c, move.c or block.c does the call. */
+ * If ranks outnumber cores, flat.c, move.c or block.c runs the call. */
 #include "coll/node/node.h"
 
 #include "coll/algo/algo.h"
@@ -31,35 +33,35 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 
-/* Measured at 2 ranks (Zen 3).  Longer calls gain more from fewer steps than from copying at the
- * same time. */
+/* Measured at 2 ranks (Zen 3).  Longer calls gain more from fewer steps than from concurrent
+ * copies. */
 #define PIECE (8 << 10)
 #define PIECE_LARGE (16 << 10)
 #define LARGE (64 << 10)
-/* Of each half: the two together stay in a shared cache, and the next round of them finds the
- * reader's private cache filled with other data. */
+/* Length of a ring in each half.  Two rings stay in a shared cache, and the reader's private cache
+ * is full of other data when a ring begins again. */
 #define RING (512 << 10)
-/* For calls of one short piece: pages that soon all have been touched, by both ranks. */
+/* For calls of one short piece: few pages, so that both ranks soon have touched them all. */
 #define RING_SMALL (2 * PIECE)
 #define PIECE_MIN 1024
-/* Shorter calls are over before a copy between processes has begun. */
+/* Shorter calls have ended before a copy between processes would begin. */
 #define DIRECT_MIN (64 << 10)
-/* Trying the other way costs this part of the time, or less. */
+/* Trying the other mode costs at most this part of the time. */
 #define TRY_EVERY 16
-#define PACE_MAX 1000000u /* ns; whatever takes longer is not the copy */
+#define PACE_MAX 1000000u /* ns; a longer time has another cause than the copy */
 
 int coll_node_way = -1;
 
-/* ---- which way ---- */
+/* ---- which mode ---- */
 
-/* Paces are kept for each doubling of the length. */
+/* There is a pace for each doubling of the length. */
 static struct coll_node_pace *pace_of(struct coll_node *n, enum coll_kind kind, int64_t bytes)
 {
     int i = 0, j = kind == COLL_BCAST ? 0 : kind == COLL_REDUCE ? 1 : 2;
     while (i < COLL_NODE_PACES - 1 && bytes >= (int64_t)2 * DIRECT_MIN << i)
         i++;
     struct coll_node_pace *p = &n->paces[j][i];
-    if (!p->ns[COLL_NODE_RING]) { /* what cores with a shared cache do */
+    if (!p->ns[COLL_NODE_RING]) { /* first guess: the paces of cores with a shared cache */
         p->ns[COLL_NODE_RING] = DIRECT_MIN / 32;
         p->ns[COLL_NODE_DIRECT] = DIRECT_MIN / 16;
     }
@@ -75,8 +77,8 @@ static int choose_way(struct coll_node_pace *p)
     return !best;
 }
 
-/* A call that was slow because a rank came late must not count for much: a pace falls at once and
- * is doubled at most. */
+/* A call that was slow because a rank came late must not count for much: a pace falls at once, but
+ * at most doubles. */
 void coll_node_pace_end(struct coll_node *n)
 {
     uint32_t *pace = &n->paced->ns[n->way];
@@ -86,7 +88,7 @@ void coll_node_pace_end(struct coll_node *n)
     n->paced = NULL;
 }
 
-/* At a writer, before its first piece: whether the call shall go directly. */
+/* At a writer, before its first piece: whether it uses direct transfer. */
 static bool goes_directly(struct coll_node *n, const struct coll_args *a, int64_t bytes)
 {
     bool reduce = a->kind == COLL_REDUCE;
@@ -105,9 +107,9 @@ static bool goes_directly(struct coll_node *n, const struct coll_args *a, int64_
 
 struct flow {
     bool writes, takes;
-    int from, to; /* whom this rank waits for: its writers, or its readers */
+    int from, to; /* the ranks for which this rank waits: its writers, or its readers */
     int64_t bytes, piece, npieces, slots;
-    int64_t first; /* of a rank's steps: the one with its first piece */
+    int64_t first; /* the step of a rank with its first piece */
 };
 
 static struct flow flow_of(const struct coll_node *n, const struct coll_args *a)
@@ -130,7 +132,8 @@ static struct flow flow_of(const struct coll_node *n, const struct coll_args *a)
     return f;
 }
 
-/* Where a call's first piece is: pieces of powers of two never lie across the ring's end. */
+/* The position of a call's first piece.  The length of a piece is a power of two, so no piece
+ * crosses the ring's end. */
 static uint64_t begins_at(const struct coll_node *n, const struct flow *f)
 {
     return (n->ring_pos + (uint64_t)f->piece - 1) & ~((uint64_t)f->piece - 1);
@@ -144,7 +147,7 @@ static char *ring_at(const struct coll_node *n, const struct coll_args *a, const
     return coll_node_half(n, 0) + row * len + at % (uint64_t)len;
 }
 
-/* Whether all whom this rank waits for have done `steps` steps of call e. */
+/* Whether all ranks for which this rank waits have done `steps` steps of call e. */
 static bool have_done(struct coll_node *n, const struct flow *f, uint64_t e, int64_t steps)
 {
     uint64_t least = UINT64_MAX, before = (e - 1) << COLL_NODE_STEP_BITS;
@@ -159,7 +162,7 @@ static bool have_done(struct coll_node *n, const struct flow *f, uint64_t e, int
     return n->plan.known >= steps;
 }
 
-/* Copies piece i of this rank's data into its ring; false: no room yet. */
+/* Copies piece i of this rank's data into its ring.  False: no room yet. */
 static bool write_piece(struct coll_node *n, const struct coll_args *a, const struct flow *f,
                         uint64_t e, int64_t i)
 {
@@ -177,7 +180,7 @@ static bool write_piece(struct coll_node *n, const struct coll_args *a, const st
     return true;
 }
 
-/* Combines piece i of all ranks, in rank order, at the root of a reduction. */
+/* Combines piece i of all ranks, in rank order. */
 static void combine(const struct coll_node *n, const struct coll_args *a, const struct flow *f,
                     int64_t i)
 {
@@ -194,7 +197,7 @@ static void combine(const struct coll_node *n, const struct coll_args *a, const 
     if (!contig)
         coll_piece_in(coll_input(a), a->rcount, a->rtype, p, packed);
     for (int r = 1; r < n->team->size; r++) {
-        char *to = own == out && r < rank ? tmp : out; /* in place `own` is still to be read */
+        char *to = own == out && r < rank ? tmp : out; /* in place, `own` is still to be read */
         fn(acc, r == rank ? own : ring_at(n, a, f, r, i), to, elems);
         acc = to;
     }
@@ -220,10 +223,10 @@ static void take_piece(struct coll_node *n, const struct coll_args *a, const str
 
 /* ---- steps ---- */
 
-/* What each of two ranks tells the other at the beginning of the half. */
+/* What each of two ranks publishes at the beginning of the half. */
 struct here {
     _Alignas(RT_CACHE_LINE) uint64_t in, out; /* addresses */
-    uint64_t next;                            /* of rank 0: chunks given out */
+    uint64_t next;                            /* of rank 0: chunks taken */
 };
 
 static struct here *here_of(const struct coll_node *n, int rank)
@@ -231,8 +234,8 @@ static struct here *here_of(const struct coll_node *n, int rank)
     return (struct here *)(void *)coll_node_half(n, 0) + rank;
 }
 
-/* An allreduce of two goes directly if rank 0 wants that and both can: step 1 of each tells.  0 not
- * yet, 1 through rings, 2 directly. */
+/* An allreduce of two ranks uses direct transfer if rank 0 wants that and both ranks can.  Step 1
+ * of each rank publishes this.  0: not yet; 1: rings; 2: direct. */
 static int agree(struct coll_node *n, const struct coll_args *a, const struct flow *f, uint64_t e)
 {
     int rank = n->team->rank;
@@ -259,7 +262,7 @@ static int agree(struct coll_node *n, const struct coll_args *a, const struct fl
     return direct ? 2 : 1;
 }
 
-/* This rank's part; see pair.c. */
+/* This rank's part of a direct allreduce; see pair.c. */
 static int work_both(struct coll_node *n, const struct coll_args *a)
 {
     struct coll_team *t = n->team;
@@ -282,14 +285,15 @@ static int work_both(struct coll_node *n, const struct coll_args *a)
     return j.lands || j.scratch ? coll_node_pair_work(t, &j) : -RT_ENOMEM;
 }
 
-/* Before the first piece: < 0 no memory, 0 not yet, 1 through rings, 2 directly or crowded. */
+/* Before the first piece.  < 0: no memory; 0: not yet; 1: rings; 2: direct, or ranks outnumber
+ * cores. */
 static int begin(struct coll_node *n, const struct coll_task *k, const struct flow *f, uint64_t e)
 {
     int rc = coll_node_blocks(n);
     if (rc <= 0 || n->crowded)
         return rc <= 0 ? rc : 2;
     if (f->bytes >= DIRECT_MIN)
-        coll_node_all_read(n); /* the writer has to know of its readers */
+        coll_node_all_read(n); /* publishes whether this rank can read: the writer needs it */
     n->one_half = true;
     n->gives_void = k->lost;
     if (f->npieces == 0)
@@ -303,11 +307,11 @@ static int begin(struct coll_node *n, const struct coll_task *k, const struct fl
         return 0;
     for (int r = f->from; r < f->to; r++)
         if (r != n->team->rank)
-            return n->prog[r].direct[n->half] ? 2 : 1; /* if directly, there is one writer */
+            return n->prog[r].direct[n->half] ? 2 : 1; /* direct only with a single writer */
     return 1;
 }
 
-/* The pieces of a rank that only writes, or only takes; false: not all yet. */
+/* Moves the pieces of a rank that only writes, or only takes.  False: not all yet. */
 static bool go_on(struct coll_node *n, const struct coll_args *a, const struct flow *f, uint64_t e)
 {
     for (int64_t i; (i = n->step) < f->npieces;) {
@@ -315,14 +319,14 @@ static bool go_on(struct coll_node *n, const struct coll_args *a, const struct f
             return false;
         if (f->takes)
             take_piece(n, a, f, e, i);
-        n->step = i + 1; /* the last one is published by the end of the call */
+        n->step = i + 1; /* the end of the call publishes the last step */
         if (n->step < f->npieces && (f->writes || (f->npieces > f->slots && i % 2)))
             coll_node_publish(n, e, n->step);
     }
     return true;
 }
 
-/* The same of one that does both: it takes piece i - 1 after piece i is in its ring. */
+/* The same for a rank that does both: it takes piece i - 1 after piece i is in its ring. */
 static bool exchange(struct coll_node *n, const struct coll_args *a, const struct flow *f,
                      uint64_t e)
 {
@@ -354,7 +358,7 @@ static int end(struct coll_node *n, struct coll_task *k, int64_t npieces)
     return coll_node_end(n);
 }
 
-/* An allreduce of two by copies between processes: both have agreed. */
+/* An allreduce of two ranks by direct transfer, on which both have agreed. */
 static int direct_step(struct coll_task *k)
 {
     struct coll_node *n = k->team->node;
@@ -374,7 +378,7 @@ static int direct_step(struct coll_task *k)
     return err < 0 ? err : 1;
 }
 
-/* The call another way. */
+/* Runs the call by another algorithm. */
 static int instead(struct coll_task *k, int64_t bytes)
 {
     struct coll_node *n = k->team->node;
@@ -411,7 +415,7 @@ static int ring_step(struct coll_task *k)
     return end(n, k, f.npieces);
 }
 
-/* A reduction that needs all ranks' pieces at once is not for rings. */
+/* A reduction that needs all ranks' pieces at once does not use rings. */
 int coll_node_ring_start(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
 {
     bool wide = a->op && t->size > 2 &&
