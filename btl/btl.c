@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of transports, and the check that what an instance publishes agrees with what it
- * implements. */
+/* The table of transports, and the check that the published capabilities of an instance agree with
+ * its functions. */
 #include "btl/btl.h"
 #include "btl/cuda/cuda.h"
 #include "btl/self/self.h"
@@ -28,7 +28,7 @@ _Static_assert(BTL_NODE_CUDA + sizeof(struct cuda_table) <= sizeof(struct ring_m
                "what a rank publishes fits into its own pair region");
 size_t btl_node_pair_nbytes(void) { return sizeof(struct ring_mem); }
 
-/* What is wrong with this instance, or NULL. */
+/* The first disagreement of this instance, or NULL. */
 static const char *disagreement(const struct btl *b)
 {
     const struct btl_ops *o = b->ops;

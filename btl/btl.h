@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The transport contract: all that the message engine asks of shared memory, NVLink, verbs or TCP.
  *
- * Life: open() makes instances; address() yields what peers need, published through runtime/boot;
- * add_peer() connects lazily and answers -RT_EUNREACH when this transport does not lead there;
- * send() and put()/get() move data; progress() and poll() make all upward calls; del_peer(),
- * close().  Calls on one instance are serialised by the engine: transports hold no locks.  "Would
- * block" is one code everywhere: -RT_EAGAIN, and then nothing has happened. */
+ * Life: open() makes instances.  address() returns the data that peers need, which runtime/boot
+ * publishes.  add_peer() prepares a connection, which may be set up later, and returns -RT_EUNREACH
+ * if this transport cannot reach the process.  send(), put() and get() move data.  progress() and
+ * poll() make all upward calls.  At the end: del_peer(), close().  The engine serialises the calls
+ * on an instance, so transports hold no locks.  The only code for "would block" is -RT_EAGAIN; such
+ * a call has had no effect. */
 #ifndef BTL_BTL_H
 #define BTL_BTL_H
 
@@ -18,9 +19,9 @@
 struct btl;
 struct btl_peer;
 
-/* Message header, carried beside up to caps.eager_max bytes.  Only mpi/p2p gives the fields a
- * meaning; 12 bytes, so that with the transport's own word it is 16 and a 64-byte cache line
- * carries 48 bytes of payload. */
+/* Message header, sent with up to caps.eager_max bytes.  Only mpi/p2p gives the fields a meaning.
+ * 12 bytes, so that the header and the transport's own word are 16 bytes and a 64-byte cache line
+ * has room for 48 bytes of payload. */
 struct btl_hdr {
     uint32_t ctx; /* message kind and communicator context */
     int32_t tag;
@@ -30,30 +31,36 @@ struct btl_hdr {
 #define BTL_PUT 1u      /* put() works */
 #define BTL_GET 2u      /* get() works */
 #define BTL_PTR 4u      /* attach() gives a plain pointer */
-#define BTL_AMO 8u      /* amo() works, on memory of peers that have it too */
-#define BTL_CHOOSE 16u  /* put alone and put beside get differ: the engine measures which wins */
-#define BTL_WHOLE 32u   /* put and get share one wire: a message goes by that of the higher rate */
+#define BTL_AMO 8u      /* amo() works, on memory of peers that have BTL_AMO, too */
+/* Put alone and put combined with get differ: the engine measures which is faster. */
+#define BTL_CHOOSE 16u
+/* Put and get share one wire: a message uses the one with the higher rate. */
+#define BTL_WHOLE 32u
 #define BTL_EXPECT 64u  /* expect() works */
 
 struct btl_caps { /* constant after open(); btl_check() compares them with the pointers */
     uint32_t flags;
-    uint32_t send_mem, rma_mem;    /* RT_MEM_BIT set that send() / put(),get() accept directly */
-    size_t eager_max;              /* most payload one send() carries; 0 without send() */
+    uint32_t send_mem, rma_mem;    /* sets of RT_MEM_BIT that send() and put(), get() accept
+                                    * directly */
+    size_t eager_max;              /* largest payload of a send(); 0 without send() */
     size_t key_len;                /* bytes written by mem_key(), at most BTL_KEY_MAX */
-    uint32_t latency_ns, mb_per_s; /* estimates: rank transports, cut pipelines */
-    uint32_t put_mb_per_s, get_mb_per_s; /* put and get at the same time share a message in this
-                                            proportion; 0 = not offered */
+    uint32_t latency_ns, mb_per_s; /* estimates, to rank transports and to choose the length of
+                                    * pieces */
+    uint32_t put_mb_per_s, get_mb_per_s; /* put and get share a message in this proportion if used
+                                          * at the same time; 0: not offered */
 };
 #define BTL_KEY_MAX 32
 
-/* Completion of a put or get.  Embedded by the caller, lent until done(); err 0 or -RT_E... */
+/* Completion of a put or get.  Embedded by the caller and borrowed until done(); err: 0 or
+ * -RT_E... */
 struct btl_op {
     void (*done)(struct btl_op *op, int err);
 };
 
-/* Attached peer memory; ptr set when plain loads and stores or a kernel may use it.  `shared` is
- * the engine's word to a transport with BTL_CHOOSE: the peer gets the rest of the message
- * meanwhile.  `awaited` is its word to one with expect(): the peer has called that. */
+/* Attached memory of a peer.  ptr: not NULL if plain loads and stores or a kernel may use the
+ * memory.  The engine sets the two flags: `shared`, for a transport with BTL_CHOOSE, if the peer
+ * gets the rest of the message at the same time; `awaited`, for a transport with expect(), if the
+ * peer has called expect(). */
 struct btl_rmem {
     void *ptr;
     bool shared, awaited;
@@ -63,8 +70,8 @@ struct btl_rmem {
 enum btl_amo_code { BTL_AMO_ADD, BTL_AMO_CAS };
 struct btl_amo {
     enum btl_amo_code code;
-    uint64_t operand, compare; /* added; stored if `compare` stands there */
-    uint64_t *before;          /* what stood there; lent until done() */
+    uint64_t operand, compare; /* operand: added, or stored if the memory holds `compare` */
+    uint64_t *before;          /* value before the operation; borrowed until done() */
 };
 
 struct btl_mem;    /* registered local memory, private to the transport */
@@ -74,13 +81,14 @@ struct rt_gpu_ptr; /* runtime/gpu/gpu.h */
 struct btl_peer {
     struct btl *btl;
     struct rt_proc proc;
-    void *up; /* the engine's: set by it after add_peer(), NULL for a peer that spoke first */
+    void *up; /* owned by the engine, which sets it after add_peer(); NULL for a peer that connected
+               * first */
 };
 
-/* Calls upwards, made only from inside progress() and poll().  From inside them the engine may call
+/* Upward calls, made only inside progress() and poll().  In an upward call the engine may call
  * send(), put() and get() of any peer, but not progress() or poll(). */
 struct btl_up {
-    /* A message has arrived.  data is valid during the call only: copy or match at once. */
+    /* A message has arrived.  data is valid only during the call: match it or copy it at once. */
     void (*recv)(void *arg, struct btl_peer *from, const struct btl_hdr *h, const void *data,
                  size_t len);
     /* The peer is lost.  Called once; every op of the peer has been or will be completed with an
@@ -91,82 +99,86 @@ struct btl_up {
 
 struct btl_ops {
     const char *name, *help;
-    /* Leads to other hosts: opened only when the job has some, or when cfg.btl names nothing else
-     * that carries messages between processes. */
+    /* Reaches other hosts: opened only if the job has other hosts, or if cfg.btl names no other
+     * transport that carries messages between processes. */
     bool remote;
-    /* Makes up to max instances of what is on this machine; returns how many, 0 = nothing here, or
-     * an error. */
+    /* Makes up to max instances from the hardware of this host.  Returns their number, 0 if there
+     * is no hardware, or an error. */
     int (*open)(const struct btl_up *up, struct btl **out, int max);
     void (*close)(struct btl *b);
-    /* Writes the blob that peers' add_peer() needs; returns its length, 0 when none is needed. */
+    /* Writes the address that add_peer() of peers needs.  Returns its length, 0 if none is
+     * needed. */
     int (*address)(struct btl *b, void *buf, size_t len);
-    /* Connects; addr NULL when address() said 0, and for a process that spoke first.
-     * -RT_EUNREACH: not this way.  Of a process that spoke first, or was added before, it gives the
-     * peer that recv() has named. */
+    /* Connects.  addr is NULL if address() returned 0, and for a process that connected first.
+     * -RT_EUNREACH: this transport cannot reach the process.  For a process that connected first,
+     * or that was added before, *out is the peer that recv() has named. */
     int (*add_peer)(struct btl *b, const struct rt_proc *proc, const void *addr, size_t len,
                     struct btl_peer **out);
     void (*del_peer)(struct btl_peer *p);
-    /* Optional: false when a message to this peer would have to connect first, because none has
-     * passed yet and none is on its way.  NULL: it never has to. */
+    /* Optional: false if a message to this peer would have to set up a connection first: there is
+     * none, and none is being set up.  NULL: never necessary. */
     bool (*connected)(const struct btl_peer *p);
     /* Eager message with copy semantics: buf is free on return.  len <= caps.eager_max.  Messages
-     * to one peer arrive in the order of the calls.  NULL: remote memory only (btl_has_messages).
-     */
+     * to one peer arrive in the order of the calls.  NULL: remote memory access only
+     * (btl_has_messages). */
     int (*send)(struct btl_peer *p, const struct btl_hdr *h, const void *buf, size_t len);
-    /* at: what runtime/gpu says of device memory, asked just now; NULL: host memory. */
+    /* Registers memory.  at: what runtime/gpu has just returned for device memory; NULL: host
+     * memory. */
     int (*mem_reg)(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr *at,
                    struct btl_mem **out);
     void (*mem_dereg)(struct btl_mem *m);
-    /* Writes caps.key_len bytes that let the peer attach. */
+    /* Writes caps.key_len bytes with which a peer can attach the memory. */
     int (*mem_key)(const struct btl_mem *m, void *key);
     /* Optional, BTL_EXPECT: op->done(op, 0) when this peer's puts have filled all of m, each byte
-     * once.  Saves the trip that tells so: puts to such memory (`awaited`) are done when src is
-     * free.  It never comes when the peer is lost or m is deregistered before. */
+     * once.  This saves a message: puts to such memory (`awaited`) are done when src is free.
+     * done() is never called if the peer is lost or m is deregistered before. */
     void (*expect)(struct btl_mem *m, struct btl_peer *from, struct btl_op *op);
-    /* Optional: gives this peer what it needs beside the key (a descriptor), once; called before
-     * the key is sent to it, each time.  An error: this peer cannot attach, the key is of no use.
-     */
+    /* Optional: gives this peer once what it needs besides the key (a descriptor).  Call it each
+     * time before sending the key.  An error: this peer cannot attach the memory, so the key is
+     * useless. */
     int (*mem_offer)(struct btl_peer *p, struct btl_mem *m);
-    /* Opens the peer's memory once, then reuse.  near: the same of the local memory that put()
-     * and get() will use, whose device copies; NULL: host memory.  -RT_EUNREACH: the devices have
-     * no access to each other; -RT_ENOTSUP: not this memory, or not now.  Then the message has to
-     * go another way. */
+    /* Attaches the peer's memory for repeated use.  near: what runtime/gpu returns for the local
+     * memory that put() and get() will use, whose device copies; NULL: host memory.  -RT_EUNREACH:
+     * the devices cannot access each other; -RT_ENOTSUP: not possible for this memory, or not now.
+     * In both cases the message must take another path. */
     int (*attach)(struct btl_peer *p, const void *key, const struct rt_gpu_ptr *near,
                   struct btl_rmem **out);
     void (*detach)(struct btl_rmem *r);
-    /* Optional, both or none, for who uses the same memory again and again.  park: the memory may
-     * be unmapped meanwhile.  retake: r is attached as it was; false: attach() has to look anew.
-     * Both are cheap; detach() ends what is parked, too. */
+    /* Optional, both or none, for memory that is used repeatedly.  The first call unpins an
+     * attachment: the memory may be unmapped until the second call repins it.  True: r is attached
+     * as before; false: the memory must be attached again.  Both are cheap.  detach() also takes
+     * unpinned memory. */
     void (*park)(struct btl_rmem *r);
     bool (*retake)(struct btl_rmem *r);
-    /* One-sided copy to / from attached memory at byte offset off.  m: this side's registration of
-     * src or dst, where there is one; device memory of a transport with messages needs it.  done()
-     * means that the data is visible at its destination before any later send() to that peer
-     * arrives, unless the memory is `awaited`. */
+    /* One-sided copy to or from attached memory at byte offset off.  m: the local registration of
+     * src or dst, or NULL; a transport with messages needs it for device memory.  done() means that
+     * the data are visible at the destination before any later send() to that peer arrives, unless
+     * the memory is `awaited`. */
     int (*put)(struct btl_rmem *r, size_t off, struct btl_mem *m, const void *src, size_t len,
                struct btl_op *op);
     int (*get)(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst, size_t len,
                struct btl_op *op);
-    /* Optional, BTL_AMO: an atomic operation at an offset that is a multiple of 8, of host memory
-     * that is so, too.  Atomic among all amo() of this transport on that memory, not with loads and
-     * stores of the CPU, which must keep off meanwhile.  -RT_ENOTSUP: not this memory. */
+    /* Optional, BTL_AMO: an atomic operation on host memory; offset and address are multiples of 8.
+     * Atomic with regard to all amo() of this transport on that memory, not to loads and stores of
+     * the CPU, which must not access it meanwhile.  -RT_ENOTSUP: not possible for this memory. */
     int (*amo)(struct btl_rmem *r, size_t off, const struct btl_amo *a, struct btl_op *op);
-    /* Moves everything that can move; returns the number of events handled; never blocks.  Where
-     * the copies are runtime/gpu's (btl/cuda), they and their done() belong to rt_gpu_progress(),
-     * which the engine calls beside this. */
+    /* Advances all operations; returns the number of events handled; never blocks.  If runtime/gpu
+     * makes the copies (btl/cuda), rt_gpu_progress() advances them and calls their done(); the
+     * engine calls it besides progress(). */
     int (*progress)(struct btl *b);
     /* Optional: the same for messages from one peer only, for a blocking receive from a known
      * source. */
     int (*poll)(struct btl_peer *p);
-    /* Optional, for transports to whose events no process of this host rings: before a sleep it
-     * gives a descriptor that will be readable when progress() has work, and has asked for that to
-     * be told.  The engine calls progress() once more before it sleeps.  It lowers *limit_us to the
-     * time until progress() has to look at its timers; when it sets an earlier one, it rings this
-     * process's bell.  -RT_EAGAIN: it has work now. */
+    /* Optional, for transports whose events do not ring this process's doorbell.  Before a sleep it
+     * returns a descriptor that becomes readable when progress() has work, and arms the
+     * notification.  The engine calls progress() once more before it sleeps.  *limit_us is lowered
+     * to the time until the transport's next timer; if the transport sets an earlier timer later,
+     * it rings this process's doorbell.  -RT_EAGAIN: there is work now. */
     int (*sleep_fd)(struct btl *b, int *limit_us);
-    /* Optional, for transports that keep what was sent in this process: the process may be about to
-     * end.  0: all that was sent has left it, and the peers know that its end is no accident; else
-     * -RT_EAGAIN: progress(), then ask again.  The connections may still be used afterwards. */
+    /* Optional, for transports that keep sent data in this process: the process may be about to
+     * end.  0: all sent data have left the process, and the peers know that its end is normal;
+     * -RT_EAGAIN: call progress(), then leave() again.  The connections may still be used
+     * afterwards. */
     int (*leave)(struct btl *b);
 };
 
@@ -175,16 +187,17 @@ struct btl {
     struct btl_caps caps;
 }; /* first member of btl_shm, btl_cuda, ... */
 
-/* False: the transport only moves memory, beside another that carries messages. */
+/* False: the transport only moves memory; another transport carries messages. */
 static inline bool btl_has_messages(const struct btl *b) { return b->ops->send != NULL; }
 
 extern const struct btl_ops *const btl_all[]; /* NULL-terminated, best first */
 const struct btl_ops *btl_find(const char *name);
-/* 0 when caps and function pointers agree, else -RT_EINTERN with the disagreement logged. */
+/* 0 if caps and function pointers agree, otherwise -RT_EINTERN, logged with the difference. */
 int btl_check(const struct btl *b);
-/* Length of a pair region that rt_node_open() must be given, before open(). */
+/* Length of a pair region, for rt_node_open(), which is called before open(). */
 size_t btl_node_pair_nbytes(void);
-/* Where in a rank's own pair region, rt_node_pair(r, r), the transports publish what peers read. */
+/* Offsets in a rank's own pair region, rt_node_pair(r, r), at which transports publish data for
+ * peers. */
 #define BTL_NODE_SHM 0u
 #define BTL_NODE_CUDA (64u << 10)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Registered memory of a transport whose target copies arriving data to its place itself: a table
- * in which a key's index and generation find it, and find nothing after it has gone.  Under the
- * engine's serialisation, as the transport. */
+/* Registered memory of a transport whose target copies arriving data to their place itself.  A
+ * table finds the memory by the index and generation of a key, and finds none after the memory is
+ * deregistered.  Serialised by the engine, as the transport is. */
 #ifndef BTL_REGION_H
 #define BTL_REGION_H
 
@@ -13,7 +13,7 @@ struct btl_peer;
 
 struct btl_regions {     /* zeroed before first use */
     uint32_t n, live;    /* live: registered now */
-    struct btl_mem **at; /* by index, some free */
+    struct btl_mem **at; /* by index; may hold free entries */
     struct btl_mem *spare;
 };
 
@@ -23,18 +23,18 @@ struct btl_mem {
     char *base;
     size_t len; /* bytes */
     struct btl_mem *next_spare;
-    struct btl_op *filled; /* called when the last of `missing` bytes has come, or NULL */
-    struct btl_peer *from; /* whose puts these are */
+    struct btl_op *filled; /* called when the last of `missing` bytes has arrived, or NULL */
+    struct btl_peer *from; /* the peer whose puts count */
     uint64_t missing;
 };
 
 /* Registers [base, base + len).  0 or -RT_ENOMEM. */
 int btl_region_add(struct btl_regions *t, void *base, size_t len, struct btl_mem **out);
-/* What arrives for it from here on finds no region. */
+/* Deregisters: data that arrive for m from here on find no region. */
 void btl_region_drop(struct btl_mem *m);
 void btl_regions_fini(struct btl_regions *t);
 
-/* Where [off, off + len) of a region lies; NULL: not in memory that is registered now. */
+/* Address of [off, off + len) of a region; NULL: not within memory that is registered now. */
 static inline char *btl_region_at(const struct btl_regions *t, uint32_t region, uint32_t gen,
                                   uint64_t off, uint64_t len)
 {

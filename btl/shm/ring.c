@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The part of the ring that is not worth being inline. */
+/* The part of the ring that need not be inline. */
 #include "btl/shm/ring.h"
 
 void btl_shm_ring_refill(struct ring_tx *t)

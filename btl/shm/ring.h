@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One-writer, one-reader message ring in memory shared by two processes, zero at first.
+/* Message ring with one writer and one reader, in memory shared by two processes that is zero at
+ * first.
  *
- * A slot is one cache line and always starts with a word and a header; the word's lap number says
- * "filled" and is stored last.  Payload beyond RING_INLINE bytes lies contiguously in the byte ring
- * beside the slots; both sides compute its place by the same rule, so the slot does not carry it.
- * A slot holds the lap before the expected one until it is refilled, so 16 bits of lap are plenty
- * and the sender clears nothing.  The reader returns credits lazily on a line of its own.
+ * A slot is one cache line and starts with a word and a header.  The lap number in the word marks
+ * the slot as filled and is stored last.  Payload of more than RING_INLINE bytes lies contiguously
+ * in the byte ring beside the slots; both sides compute its place by the same rule, so the slot
+ * does not carry it.  Until a slot is refilled it holds the lap before the expected one, so 16 bits
+ * of lap are enough and the sender clears nothing.  The reader returns credits lazily, on a cache
+ * line of its own.
  *
- * Inline, against the habit of the house: send and poll have 10 ns together, and the callers are in
- * three files. No locks; each side is serialised by its engine. */
+ * Inline, unlike the rest of the library: send and poll have 10 ns together, and the callers are in
+ * three files.  No locks; the engine serialises each side. */
 #ifndef BTL_SHM_RING_H
 #define BTL_SHM_RING_H
 
@@ -19,23 +21,24 @@
 #include "runtime/base/copy.h"
 #include "runtime/base/err.h"
 
-/* 128 slots are 8 KiB, a quarter of L1d: a burst of 128 small messages needs no answer, and both
+/* 128 slots are 8 KiB, a quarter of L1d: a burst of 128 small messages needs no credit, and both
  * ends stay in cache. */
 #define RING_SLOTS 128u
 /* 128 KiB hold 16 chunks of a streamed put, enough to keep two copying cores busy (measured: flat
  * from 8 chunks on). */
 #define RING_BYTES (128u << 10)
 #define RING_INLINE 48u
-#define RING_LEN_MAX 0x4000u /* 16 KiB, one message or chunk; the word has 15 bits for it */
-/* Credits are returned after this much: rare enough to cost nothing, early enough that the writer
- * never runs dry. */
+/* 16 KiB, one message or chunk; the word has 15 bits for the length. */
+#define RING_LEN_MAX 0x4000u
+/* Credits are returned after so many slots or bytes: rarely enough to cost nothing, early enough
+ * that the writer never runs out. */
 #define RING_CREDIT_SLOTS (RING_SLOTS / 4)
 #define RING_CREDIT_BYTES (16u << 10)
 
 #define RING_WORD_LEN 0x7fffu
-#define RING_WORD_CHUNK 0x8000u /* a piece of a put, not a message */
-#define RING_LAP_ONE \
-    0x10000u /* laps 1..65535 in the upper half; 0 is the empty slot of new memory */
+#define RING_WORD_CHUNK 0x8000u /* a chunk of a put, not a message */
+/* Laps 1..65535 are in the upper half; 0 is an empty slot of new memory. */
+#define RING_LAP_ONE 0x10000u
 
 struct ring_slot {
     _Alignas(RT_CACHE_LINE) uint32_t word;
@@ -44,27 +47,26 @@ struct ring_slot {
 };
 
 struct ring_mem { /* in the segment */
-    _Alignas(2 * RT_CACHE_LINE)
-        uint64_t credit; /* reader's: slots taken | bytes taken << 32, both modulo 2^32 */
-    _Alignas(2 * RT_CACHE_LINE) struct ring_slot slots[RING_SLOTS]; /* writer's */
-    _Alignas(
-        4096) char bytes[RING_BYTES]; /* writer's; reserved when the first longer payload is sent */
+    /* Written by the reader: slots taken | bytes taken << 32, both modulo 2^32. */
+    _Alignas(2 * RT_CACHE_LINE) uint64_t credit;
+    _Alignas(2 * RT_CACHE_LINE) struct ring_slot slots[RING_SLOTS]; /* written by the writer */
+    /* Written by the writer; reserved when the first longer payload is sent. */
+    _Alignas(4096) char bytes[RING_BYTES];
 };
 
 struct ring_tx { /* writer's private state, one cache line */
     _Alignas(RT_CACHE_LINE) struct ring_mem *mem;
-    struct rt_bell *bell; /* of the reader */
-    uint32_t sent, limit; /* slots filled so far; may become as many as `limit` before credits are
-                             read again */
-    uint32_t bytes, bytes_limit; /* the same for the byte ring, skipped tails included */
+    struct rt_bell *bell; /* the reader's doorbell */
+    uint32_t sent, limit; /* slots filled so far; limit of `sent` until credits are read again */
+    uint32_t bytes, bytes_limit; /* the same for the byte ring, including skipped tails */
     uint32_t lap;                /* of the next slot, in the upper half */
-    bool slots_open, bytes_open; /* memory is reserved; before that both limits are 0 */
+    bool slots_open, bytes_open; /* the memory is reserved; until then the limits are 0 */
 };
 
 struct ring_rx { /* reader's private state, one cache line */
     _Alignas(RT_CACHE_LINE) struct ring_mem *mem;
     uint32_t taken, bytes;
-    uint32_t taken_told, bytes_told; /* what the writer knows */
+    uint32_t taken_told, bytes_told; /* values in the last credit */
     uint32_t lap;
 };
 
@@ -74,8 +76,7 @@ static inline uint32_t ring_next_lap(uint32_t lap)
     return lap ? lap : RING_LAP_ONE;
 }
 
-/* Bytes of the ring that a payload of this length takes at `at`: the unused tail when it would
- * wrap, then whole lines. */
+/* Unused tail of the byte ring before a payload that would cross the end. */
 static inline uint32_t ring_skip(uint32_t at, uint32_t need)
 {
     uint32_t pos = at % RING_BYTES;
@@ -97,10 +98,10 @@ static inline void ring_rx_init(struct ring_rx *r, struct ring_mem *mem)
     *r = (struct ring_rx){ .mem = mem, .lap = RING_LAP_ONE };
 }
 
-/* Reads the credits; what is not open keeps a limit of 0. */
+/* Reads the credits.  A part that is not open keeps a limit of 0. */
 void btl_shm_ring_refill(struct ring_tx *t);
 
-/* True when nslots slots and a payload of len bytes fit, with `leave` bytes to spare. */
+/* Whether nslots slots and a payload of len bytes fit, and leave `leave` bytes. */
 static inline bool ring_fits(const struct ring_tx *t, uint32_t nslots, uint32_t len, uint32_t leave)
 {
     uint32_t need = ring_lines(len);
@@ -108,7 +109,7 @@ static inline bool ring_fits(const struct ring_tx *t, uint32_t nslots, uint32_t 
     return t->limit - t->sent >= nslots && t->bytes_limit - t->bytes >= need;
 }
 
-/* Room for a payload of `len` in the byte ring, or NULL. */
+/* Takes room for a payload of `len` in the byte ring; NULL: no room. */
 static inline char *ring_bytes_take(struct ring_tx *t, size_t len)
 {
     uint32_t need = ring_lines(len), skip = ring_skip(t->bytes, need);
@@ -123,16 +124,16 @@ static inline char *ring_bytes_take(struct ring_tx *t, size_t len)
     return p;
 }
 
-/* The next slot, to be written by the caller before ring_slot_fill(). */
+/* The next slot; the caller writes it before ring_slot_fill(). */
 static inline struct ring_slot *ring_slot_next(struct ring_tx *t)
 {
     return &t->mem->slots[t->sent % RING_SLOTS];
 }
 
-/* Hands the slot to the reader; low: length and kind. */
+/* Passes the slot to the reader.  low: length and kind. */
 static inline void ring_slot_fill(struct ring_tx *t, struct ring_slot *s, uint32_t low)
 {
-    rt_store_release(&s->word, t->lap | low); /* header and payload before the lap */
+    rt_store_release(&s->word, t->lap | low); /* stored after header and payload */
     if (++t->sent % RING_SLOTS == 0)
         t->lap = ring_next_lap(t->lap);
 }
@@ -159,7 +160,7 @@ static inline int ring_push(struct ring_tx *t, const struct btl_hdr *h, const vo
     return 0;
 }
 
-/* The next filled slot and its word, or NULL.  It stays the reader's until ring_take(). */
+/* The next filled slot and its word, or NULL.  The reader owns the slot until ring_take(). */
 static inline struct ring_slot *ring_look(const struct ring_rx *r, uint32_t *word_p)
 {
     struct ring_slot *s = &r->mem->slots[r->taken % RING_SLOTS];
@@ -174,7 +175,7 @@ static inline const char *ring_bytes_at(const struct ring_rx *r, size_t len)
     return r->mem->bytes + (r->bytes + ring_skip(r->bytes, ring_lines(len))) % RING_BYTES;
 }
 
-/* Gives the slot and nbytes (lines) of the byte ring back. */
+/* Returns the slot to the writer, and its payload's room in the byte ring if in_bytes. */
 static inline void ring_take(struct ring_rx *r, size_t len, bool in_bytes)
 {
     if (in_bytes) {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Large data of btl/shm: registered regions, put() and get().
  *
- * put() streams chunks through the ring of the pair, and the target's progress copies each to its
- * place, so both cores copy at once; a later message cannot overtake the chunks.  With CMA
- * (process_vm_readv/writev) one side copies alone, without the other's help: that suits
- * oversubscribed nodes.  Both work from progress(), piece by piece, so that small messages never
- * wait behind a large transfer.  A chunk names its region by index and generation: what arrives for
- * memory that is no longer registered is dropped.  Called with the instance serialised by the
- * engine. */
+ * put() streams chunks through the ring of the pair, and the target's progress copies each chunk to
+ * its place, so both cores copy at the same time.  A later message cannot overtake the chunks.
+ * With CMA (process_vm_readv, process_vm_writev) one side copies alone, which suits oversubscribed
+ * nodes.  Both run in progress(), piece by piece, so that small messages never wait behind a large
+ * transfer.  A chunk names its region by index and generation: data for memory that is no longer
+ * registered are dropped.  The engine serialises calls on the instance. */
 #include "btl/shm/shm.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
@@ -21,28 +20,30 @@
 #include <sys/prctl.h>
 #include <sys/uio.h>
 
-/* Measured with put() alone on two Zen 5 cores of one L3: 44 to 50 GB/s one way, message included.
- * 8 KiB is best up to 64 KiB, 16 KiB 3 to 5 % better beyond.  Smaller is slower at every length: a
- * put of 64 KiB and the message after it take 1.5 us with 8 KiB, 2.0 with 4 KiB, 3.2 with 2 KiB. */
+/* Measured with put() alone on two Zen 5 cores of one L3: 44 to 50 GB/s one way, with the message.
+ * 8 KiB is best up to 64 KiB; beyond, 16 KiB is 3 to 5 % faster.  Smaller chunks are slower at
+ * every length: a put of 64 KiB and the message after it take 1.5 us with 8 KiB, 2.0 with 4 KiB,
+ * 3.2 with 2 KiB. */
 #define CHUNK (8u << 10)
 #define CHUNK_LARGE (16u << 10)
 #define LARGE (64u << 10)
-/* A streamed put leaves this much of the ring to messages, so that they are never refused because
- * of it: a longest message with the tail it may have to skip. */
+/* A streamed put leaves this much of the ring free, so that it never blocks messages: the longest
+ * message and the tail that it may have to skip. */
 #define LEAVE_BYTES (2 * RING_LEN_MAX)
 #define LEAVE_SLOTS (RING_SLOTS / 4)
-/* One system call of CMA moves so much (about 20 us) before other messages get their turn. */
+/* One system call of CMA moves this much (about 20 us) before other messages get a turn. */
 #define CMA_PIECE (256u << 10)
 
-/* Rates published to the engine, MB/s, from the measurement above; one CMA side alone made 13000 to
- * 15000. */
+/* Rates for the engine, in MB/s, from the measurement above.  CMA on one side alone reached 13000
+ * to 15000. */
 #define STREAM_MB_PER_S 50000
 #define CMA_MB_PER_S 14000
 
 enum { LARGE_AUTO, LARGE_CMA, LARGE_COPY }; /* cfg.shm_large */
 
 #define PROBE_MAGIC 0x77656674636d6131u
-static uint64_t probe_word = PROBE_MAGIC; /* what peers read to learn whether CMA reaches us */
+static uint64_t probe_word = PROBE_MAGIC; /* peers read it to test whether CMA works on this
+                                           * process */
 
 struct shm_key {
     uint32_t region, gen;
@@ -61,17 +62,17 @@ struct shm_rmem {
     struct shm_key key;
 };
 
-struct shm_xfer { /* a put or get under way, in btl_shm_peer.xfers */
+struct shm_xfer { /* a put or get in progress, in btl_shm_peer.xfers */
     struct rt_list link;
-    struct btl_op *op; /* lent until done() */
+    struct btl_op *op; /* borrowed until done() */
     struct shm_key key;
     uint64_t off;
     char *local;
-    size_t len, pos; /* pos: bytes moved so far */
+    size_t len, pos; /* bytes moved so far */
     bool get, cma;
 };
 
-/* Does this machine let us read other processes' memory?  The peers themselves are probed at the
+/* Whether this host lets the process read other processes' memory.  Each peer is tested at the
  * first attach. */
 static bool cma_available(void)
 {
@@ -86,7 +87,7 @@ static bool cma_available(void)
         fclose(f);
     }
     if (scope > '1')
-        return false; /* only administrators may, whoever the peer is */
+        return false; /* only administrators may, for any peer */
     if (scope == '1')
         prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
     return process_vm_readv((pid_t)rt_node.bells[rt_node.rank].pid, &to, 1, &from, 1, 0) ==
@@ -98,7 +99,7 @@ void btl_shm_rma_open(struct btl_shm *b, struct btl_caps *caps)
     bool wanted = cfg.shm_large != LARGE_COPY;
 
     b->cma = wanted && cma_available();
-    /* Sharing a core, streaming costs a switch to the other rank for each ring full. */
+    /* If ranks share a core, streaming costs a context switch for each full ring. */
     b->choose = b->cma && cfg.shm_large == LARGE_AUTO && !rt_idle_oversubscribed();
     if (wanted && !b->cma)
         log_at(BTL, cfg.shm_large == LARGE_CMA ? RT_LOG_WARN : RT_LOG_INFO,
@@ -138,7 +139,7 @@ int btl_shm_mem_key(const struct btl_mem *m, void *key)
     return 0;
 }
 
-/* A chunk has come in: copies it to its place, when that is memory we have registered. */
+/* A chunk has arrived: copies it to its place if that memory is still registered. */
 void btl_shm_chunk_in(struct btl_shm *b, const struct ring_slot *s, const void *data, size_t len)
 {
     struct shm_chunk c;
@@ -153,8 +154,8 @@ void btl_shm_chunk_in(struct btl_shm *b, const struct ring_slot *s, const void *
 
 /* ---- attached memory ---- */
 
-/* Reads a known word of the peer's memory, once.  The peer has opened before it could send us a
- * key. */
+/* Tests CMA by reading a known word of the peer's memory, once.  The peer stored the word's address
+ * before it could send a key. */
 static bool cma_probe(struct btl_shm_peer *p)
 {
     const struct rt_bell *bell = &rt_node.bells[p->rank];
@@ -213,7 +214,8 @@ static int push_chunk(struct ring_tx *t, const struct shm_xfer *x, uint32_t len)
     return 0;
 }
 
-/* Feeds the ring until it is full.  0: all is in the ring, so done; -RT_EAGAIN: later. */
+/* Fills the ring.  0: all data are in the ring, so the put is done; -RT_EAGAIN: call again
+ * later. */
 static int stream_step(struct btl_shm_peer *p, struct shm_xfer *x)
 {
     uint32_t chunk = x->len > LARGE ? CHUNK_LARGE : CHUNK;
@@ -229,8 +231,8 @@ static int stream_step(struct btl_shm_peer *p, struct shm_xfer *x)
     return 0;
 }
 
-/* One system call.  When a put is refused, the rest of it is streamed; a refused get is the
- * engine's to replace. */
+/* Makes one system call.  If a put is refused, its rest is streamed; if a get is refused, the
+ * engine must replace it. */
 static int cma_step(struct btl_shm_peer *p, struct shm_xfer *x)
 {
     size_t len = x->len - x->pos < CMA_PIECE ? x->len - x->pos : CMA_PIECE;
@@ -256,7 +258,7 @@ static int cma_step(struct btl_shm_peer *p, struct shm_xfer *x)
         p->cma = false;
         return -RT_EPERM;
     }
-    x->cma = false; /* this transfer only: the engine still counts on get */
+    x->cma = false; /* for this transfer only: the engine still relies on get */
     int err = btl_shm_tx_open(p, true);
     return err < 0 ? err : -RT_EAGAIN;
 }
@@ -267,7 +269,7 @@ static void xfer_finish(struct shm_xfer *x, int err)
 
     rt_list_del(&x->link);
     free(x);
-    op->done(op, err); /* may start the next one */
+    op->done(op, err); /* may start another transfer */
 }
 
 int btl_shm_xfers_step(struct btl_shm_peer *p)
@@ -324,7 +326,7 @@ static int xfer_start(struct shm_rmem *r, size_t off, void *local, size_t len, b
     rt_list_append(&p->xfers, &x->link);
     btl_shm_need_work(p);
     if (first && !x->cma)
-        stream_step(p, x); /* the target may begin while we return; done() waits for progress() */
+        stream_step(p, x); /* the target can begin at once; progress() calls done() */
     return 0;
 }
 

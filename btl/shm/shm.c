@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The shared-memory transport: life, peers, messages.  For every ordered pair of local ranks the
- * node segment holds a ring (btl/shm/ring.h) written by one process and read by the other; it takes
- * memory when the first message is sent.  Called with the instance serialised by the engine; no
+/* The shared-memory transport: opening and closing, peers, messages.  For every ordered pair of
+ * local ranks the node segment holds a ring (btl/shm/ring.h) with one writer and one reader; the
+ * ring takes memory with the first message.  The engine serialises calls on the instance; no
  * locks. */
 #include "btl/shm/shm.h"
 #include "runtime/base/cfg.h"
@@ -11,10 +11,10 @@
 
 #include <stdlib.h>
 
-/* Messages taken from one ring before the next ring, or the engine, gets its turn. */
+/* Messages taken from one ring before the next ring or the engine gets a turn. */
 #define DRAIN_MAX 32
-/* A send into a full ring asks whether the reader lives after this time without a credit; kill(2)
- * costs nothing then. The clock is read at every BLOCKED_EVERY-th refusal only. */
+/* If a full ring returns no credit for this time, a send tests whether the reader lives; then
+ * kill(2) costs little.  Only every BLOCKED_EVERY-th refusal reads the clock. */
 #define BLOCKED_NS 100000000u
 #define BLOCKED_EVERY 32u
 
@@ -25,7 +25,7 @@ static size_t home_nbytes(int nwords)
     return sizeof(struct shm_home) + (size_t)nwords * sizeof(uint64_t);
 }
 
-/* The peer of this local rank, made when first needed. */
+/* The peer of this local rank, made when it is first needed. */
 static int peer_get(struct btl_shm *b, int rank, struct btl_shm_peer **out)
 {
     if (!b->peers[rank]) {
@@ -45,7 +45,7 @@ static int peer_get(struct btl_shm *b, int rank, struct btl_shm_peer **out)
     return 0;
 }
 
-/* Puts ranks that have opened their ring to us, and are not on the poll list yet, there. */
+/* Adds ranks that have opened their ring to this process to the poll list. */
 static void senders_add(struct btl_shm *b, int word, uint64_t bits)
 {
     uint64_t fresh = bits & ~b->seen[word];
@@ -54,7 +54,7 @@ static void senders_add(struct btl_shm *b, int word, uint64_t bits)
         struct btl_shm_peer *p;
         int rank = word * 64 + __builtin_ctzll(fresh);
         if (peer_get(b, rank, &p) < 0)
-            return; /* out of memory: the bit stays unseen and is tried again */
+            return; /* out of memory: the bit stays unseen, so the next call tries again */
         p->rx_on = true;
         b->rx[b->nrx++] = p;
         b->seen[word] |= fresh & -fresh;
@@ -65,8 +65,8 @@ static void senders_add(struct btl_shm *b, int word, uint64_t bits)
 static void senders_look(struct btl_shm *b)
 {
     for (int w = 0; w < b->nwords; w++) {
-        uint64_t bits = rt_load_acquire(
-            &b->home->active[w]); /* pairs with the sender's or in tx_open */
+        /* pairs with the sender's fetch_or in tx_open */
+        uint64_t bits = rt_load_acquire(&b->home->active[w]);
         if (rt_unlikely(bits != b->seen[w]))
             senders_add(b, w, bits);
     }
@@ -82,7 +82,7 @@ int btl_shm_tx_open(struct btl_shm_peer *p, bool bytes)
         err = rt_node_reserve(t->mem, offsetof(struct ring_mem, bytes));
         if (err < 0)
             return err;
-        /* The reader may not have attached yet, so its home is reserved here too. */
+        /* The reader may not have attached yet, so its home is reserved here, too. */
         err = rt_node_reserve(shm_home_of(p->rank), home_nbytes(b->nwords));
         if (err < 0)
             return err;
@@ -130,7 +130,7 @@ int btl_shm_blocked(struct btl_shm_peer *p)
         return -RT_EAGAIN;
     log_info(BTL, "rank %u has ended and will not receive what is sent to it", p->base.proc.rank);
     p->lost = true;
-    btl_shm_need_work(p); /* progress() tells the engine */
+    btl_shm_need_work(p); /* progress() notifies the engine */
     return -RT_EPEER;
 }
 
@@ -160,7 +160,7 @@ static int shm_send(struct btl_peer *peer, const struct btl_hdr *h, const void *
     return 0;
 }
 
-/* Delivers up to max messages of one ring; looks at its line once when it is empty. */
+/* Delivers up to max messages of a ring; an empty ring costs one read. */
 static int drain(struct btl_shm *b, struct btl_shm_peer *p, int max)
 {
     struct ring_slot *s;
@@ -180,11 +180,12 @@ static int drain(struct btl_shm *b, struct btl_shm_peer *p, int max)
         n++;
     }
     if (rt_unlikely(p->rx.taken_told != told))
-        rt_bell_ring_at(p->tx.bell); /* credits went back: the writer may sleep for want of them */
+        /* credits were returned: the writer may sleep until it gets them */
+        rt_bell_ring_at(p->tx.bell);
     return n;
 }
 
-/* Whatever a peer needs beyond a look at its ring. */
+/* Does the work that a peer needs beyond reading its ring. */
 static int work_step(struct btl_shm *b, struct btl_shm_peer *p)
 {
     int n = btl_shm_xfers_step(p);
@@ -223,7 +224,8 @@ static int shm_poll(struct btl_peer *peer)
     }
     if (rt_likely(p->rx_on))
         n = drain(b, p, DRAIN_MAX);
-    /* A wait for this peer must not stop what we have to send, perhaps to it. */
+    /* A wait for this peer must not stop data that this process has to send, perhaps to this
+     * peer. */
     if (rt_unlikely(!rt_list_empty(&b->work)))
         n += work(b);
     return n;
@@ -261,7 +263,7 @@ static void shm_close(struct btl *btl)
 static int shm_open(const struct btl_up *up, struct btl **out, int max)
 {
     if (max < 1 || !rt_node.base || rt_node.size < 2)
-        return 0; /* nobody to talk to */
+        return 0; /* no peer */
     struct btl_shm *b = calloc(1, sizeof *b);
     int err = -RT_ENOMEM;
     if (!b)
@@ -297,7 +299,7 @@ static int shm_address(struct btl *b, void *buf, size_t len)
     (void)b;
     (void)buf;
     (void)len;
-    return 0; /* the node segment is all that peers need */
+    return 0; /* peers need only the node segment */
 }
 
 static int shm_add_peer(struct btl *btl, const struct rt_proc *proc, const void *addr, size_t len,
@@ -316,8 +318,8 @@ static int shm_add_peer(struct btl *btl, const struct rt_proc *proc, const void 
     return err;
 }
 
-/* Forgets what the engine knows of the peer.  The ring's state stays: it continues should the peer
- * be added again. */
+/* Drops the engine's state of the peer.  The ring's state stays and is used if the peer is added
+ * again. */
 static void shm_del_peer(struct btl_peer *peer)
 {
     struct btl_shm_peer *p = (struct btl_shm_peer *)peer;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared memory between the processes of a job on one host: what the files of btl/shm share. */
+/* The shared-memory transport between the processes of a job on one host: declarations for the
+ * files of btl/shm. */
 #ifndef BTL_SHM_SHM_H
 #define BTL_SHM_SHM_H
 
@@ -9,8 +10,8 @@
 #include "runtime/base/list.h"
 #include "runtime/mem/node.h"
 
-struct shm_home {        /* rank r's own pair region (r, r) */
-    uint64_t probe_addr; /* address of shm_probe_word in r's memory, once open */
+struct shm_home {        /* in rank r's own pair region (r, r) */
+    uint64_t probe_addr; /* address of probe_word in r's memory; 0 until r has opened */
     /* Bit s: rank s has opened its ring to r.  Set once by s, before its first slot. */
     _Alignas(RT_CACHE_LINE) uint64_t active[];
 };
@@ -22,12 +23,12 @@ static inline struct shm_home *shm_home_of(int rank)
 struct btl_shm_peer {
     struct btl_peer base;
     int rank;             /* local rank */
-    bool rx_on;           /* its ring to us is open and on the poll list */
-    bool cma, cma_probed; /* process_vm_readv reaches it; has been tried */
-    struct rt_list xfers; /* puts and gets to it under way, in order */
-    bool lost, told;      /* gone while we had to send; the engine knows */
-    struct rt_list work;  /* in btl_shm.work while something is left to do for this peer */
-    uint64_t blocked_ns, blocked_at; /* since when no credit has come; the limits then */
+    bool rx_on;           /* the peer's ring to this process is open and on the poll list */
+    bool cma, cma_probed; /* process_vm_readv works on the peer; has been tested */
+    struct rt_list xfers; /* puts and gets to the peer in progress, in order */
+    bool lost, told;     /* found gone while there was data to send; the engine has been notified */
+    struct rt_list work; /* in btl_shm.work while the peer needs work beyond its ring */
+    uint64_t blocked_ns, blocked_at; /* time since the last credit, or 0; the limits then */
     uint32_t blocked_polls;
     struct ring_tx tx;
     struct ring_rx rx;
@@ -36,27 +37,27 @@ struct btl_shm_peer {
 struct btl_shm {
     struct btl base;
     struct btl_up up;
-    struct shm_home *home; /* ours */
-    int nwords;            /* of home->active */
+    struct shm_home *home; /* this process's */
+    int nwords;            /* length of home->active */
     int nrx;
     struct btl_shm_peer **rx;    /* peers whose rings are polled, nrx of them */
-    uint64_t *seen;              /* copy of home->active, for comparison */
+    uint64_t *seen;              /* last seen home->active */
     struct btl_shm_peer **peers; /* by local rank; NULL until needed */
-    bool cma; /* large data by process_vm_readv/writev where the peer allows it */
-    bool choose; /* a put streams, unless the peer gets the rest meanwhile */
+    bool cma;    /* large data by process_vm_readv and writev if the peer allows this */
+    bool choose; /* a put streams, unless the peer gets the rest at the same time */
     struct btl_regions regions;
-    struct rt_list work; /* peers that progress() must serve beyond looking at their ring */
+    struct rt_list work; /* peers that progress() must serve beyond reading their rings */
 };
 
-/* Opens the ring to p, and its byte ring when `bytes`.  -RT_ENOSPC, logged. */
+/* Opens the ring to p, and its byte ring if `bytes`.  -RT_ENOSPC, logged. */
 int btl_shm_tx_open(struct btl_shm_peer *p, bool bytes);
-/* Called when p's ring has no room: finds out, at most every 100 ms, whether p still lives; then
- * -RT_EPEER. */
+/* Call it when p's ring has no room.  Tests, at most every 100 ms, whether p's process lives.
+ * -RT_EPEER: it has gone; -RT_EAGAIN. */
 int btl_shm_blocked(struct btl_shm_peer *p);
-/* Puts p on the list that progress() serves. */
+/* Adds p to the list that progress() serves. */
 void btl_shm_need_work(struct btl_shm_peer *p);
 
-/* rma.c: the part of the contract that moves large data, and what the rest needs of it. */
+/* rma.c: the calls of the contract that move large data, and its interface to shm.c. */
 void btl_shm_rma_open(struct btl_shm *b, struct btl_caps *caps);
 void btl_shm_rma_close(struct btl_shm *b);
 int btl_shm_mem_reg(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr *at,
@@ -71,9 +72,9 @@ int btl_shm_put(struct btl_rmem *r, size_t off, struct btl_mem *m, const void *s
 int btl_shm_get(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst, size_t len,
                 struct btl_op *op);
 void btl_shm_chunk_in(struct btl_shm *b, const struct ring_slot *s, const void *data, size_t len);
-/* Advances the transfers of a peer; returns events. */
+/* Advances the transfers of a peer; returns the number of events. */
 int btl_shm_xfers_step(struct btl_shm_peer *p);
-/* Forgets them; done() is not called. */
+/* Frees the transfers of a peer without calling done(). */
 void btl_shm_xfers_drop(struct btl_shm_peer *p);
 
 extern const struct btl_ops btl_shm_ops;
