@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Mappings of other processes' memory.  Making one takes milliseconds, and keeping one costs only
+/* Mappings of other processes' memory.  Making a mapping takes milliseconds; keeping it costs only
  * entries in the driver's tables.  So a mapping stays until its exporter has found the memory
- * freed; their number is not limited.  When the driver has no memory for another mapping, all
- * unused ones are unmapped.  A mapping belongs to a slot and generation of the exporter's table,
- * found by the slot's number, and to the context whose copies use it.  A failure to map is
- * remembered, too, so that it is not tried with each message.  Called with the instance serialised
- * by the engine. */
+ * freed, and the number of mappings is not limited.  When the driver has no memory for another
+ * mapping, all unused mappings are unmapped.  A mapping belongs to a slot and generation of the
+ * exporter's table, and to the context whose copies use it; it is found by the slot's number.  A
+ * failure to map is stored, too, so that it is not repeated for each message.  The engine
+ * serialises calls on the instance. */
 #include "btl/cuda/cuda.h"
 #include "runtime/base/err.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Of no more use: the exporter has freed the memory, or our context has gone. */
+/* Whether the mapping is useless: the exporter has freed the memory, or this process's context has
+ * gone. */
 static bool stale(const struct cuda_import *i)
 {
     return rt_load_relaxed(&i->slot->gen) != i->gen || (i->m && !rt_gpu_import_alive(i->m));
@@ -29,7 +30,7 @@ static void import_drop(struct btl_cuda *b, struct cuda_import **link)
     free(i);
 }
 
-/* Those that are unused; `all`: else only those that are stale. */
+/* Unmaps unused mappings: all of them (`all`), or only stale ones. */
 static void drop_unused(struct btl_cuda *b, struct btl_cuda_peer *p, bool all)
 {
     for (uint32_t s = 0; s < p->nimports; s++)
@@ -71,25 +72,25 @@ void btl_cuda_imports_look(struct btl_cuda *b, bool contexts)
 {
     for (int r = 0; r < rt_node.size; r++)
         if (b->peers[r] && b->peers[r]->nimports) {
-            b->peers[r]->ended_seen -= contexts; /* there is something to see */
+            b->peers[r]->ended_seen -= contexts; /* makes drop_freed() examine the imports */
             drop_freed(b, b->peers[r]);
         }
 }
 
-/* What the exporter says of the slot. */
+/* Reads the exporter's description of the slot. */
 static int slot_read(const struct cuda_slot *s, const struct cuda_key *k, struct rt_gpu_export *out)
 {
     if (!s || rt_load_acquire(&s->gen) != k->gen || !k->gen)
         return -RT_ENOTSUP;
     *out = s->e;
-    rt_fence(); /* the copy before the second look */
+    rt_fence(); /* the copy before the second read */
     if (rt_load_relaxed(&s->gen) != k->gen)
         return -RT_ENOTSUP;
     return k->off > out->len || k->len > out->len - k->off ? -RT_EINVAL : 0;
 }
 
-/* The descriptor that belongs to the slot.  When it is not there the exporter is asked to send it
- * again, for the next message. */
+/* The descriptor of the slot.  If it is missing, asks the exporter to send it again, for the next
+ * message. */
 static int descriptor(struct btl_cuda *b, struct btl_cuda_peer *p, const struct cuda_key *k)
 {
     int fd = btl_cuda_fd_take(b, p->rank, k->slot, k->gen);
@@ -142,7 +143,7 @@ static int import_map(struct btl_cuda *b, struct btl_cuda_peer *p, const struct 
         close(fd);
     if (err < 0 && rt_node_gone(p->rank))
         return -RT_EPEER;
-    if (err == -RT_EAGAIN) /* not now, so this is not remembered */
+    if (err == -RT_EAGAIN) /* not possible now; not stored, so the next message tries again */
         return -RT_ENOTSUP;
     if (err != -RT_EUNREACH && err != -RT_ENOTSUP && err != -RT_ENOMEM)
         return err;
@@ -173,7 +174,7 @@ static int make_room(struct btl_cuda_peer *p, uint32_t slot)
 static int import_make(struct btl_cuda *b, struct btl_cuda_peer *p, const struct cuda_key *k,
                        struct rt_gpu *g, struct cuda_import **out)
 {
-    if (rt_node_gone(p->rank)) /* a driver may keep a dead process's memory for a while */
+    if (rt_node_gone(p->rank)) /* a driver may keep the memory of a dead process for a while */
         return -RT_EPEER;
     const struct cuda_slot *slot = cuda_slot_at(p->table, k->slot);
     int err = slot ? make_room(p, k->slot) : -RT_ENOTSUP;
@@ -205,7 +206,7 @@ static struct cuda_import *find(struct btl_cuda *b, const struct btl_cuda_peer *
             continue;
         if (rt_likely(i->err != -RT_ENOMEM) || i->tried == b->nended)
             return i;
-        import_drop(b, l); /* something has been unmapped since */
+        import_drop(b, l); /* a mapping has been unmapped since, so there may be memory */
         return NULL;
     }
     return NULL;
@@ -234,7 +235,7 @@ int btl_cuda_import_get(struct btl_cuda *b, struct btl_cuda_peer *p, const struc
 bool btl_cuda_import_again(struct btl_cuda *b, struct cuda_import *i, uint64_t ended)
 {
     if (b->nended != ended)
-        return false; /* i may be no more */
+        return false; /* i may have been freed */
     if (rt_load_relaxed(&i->peer->table->ended) != i->peer->ended_seen)
         return false;
     i->refs++;
@@ -245,6 +246,7 @@ void btl_cuda_import_put(struct cuda_import *i)
 {
     if (--i->refs || rt_likely(!i->ended))
         return;
-    i->peer->ended_seen--; /* the next look finds it, which progress() makes */
+    /* makes the next progress() find the stale mapping */
+    i->peer->ended_seen--;
     ((struct btl_cuda *)i->peer->base.btl)->freed_seen--;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* GPU memory between processes: life, peers, attachments, copies.  Nothing here starts the driver;
- * where the machine has no GPU the transport does not open, and where it has one MPI_Init pays for
- * a socket.  progress() looks at four words; the copies and their completion belong to
- * rt_gpu_progress().  Called with the instance serialised by the engine; no locks. */
+/* GPU memory between processes: opening and closing, peers, attachments, copies.  No call here
+ * initialises the driver.  On a host without a GPU the transport does not open; with a GPU MPI_Init
+ * pays for a socket.  progress() reads four words; the copies and their completion belong to
+ * rt_gpu_progress().  The engine serialises calls on the instance; no locks. */
 #include "btl/cuda/cuda.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
@@ -12,17 +12,17 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Estimates to rank transports, from one H200 to another over NVLink. */
+/* Estimates to rank transports, measured between two H200 over NVLink. */
 #define LATENCY_NS 3000
 #define MB_PER_S 380000
-/* Calls of progress() for a look at whether an export has been freed, 0.1 us. */
+/* progress() tests one export for freed memory, 0.1 us, once in so many calls. */
 #define LOOK_EVERY 64u
-/* close() waits so long for copies that nobody has waited for. */
+/* close() waits this long for copies for which no process has waited. */
 #define CLOSE_NS 5000000000u
 
-struct cuda_op { /* a copy under way */
+struct cuda_op { /* a copy in progress */
     struct rt_gpu_op op;
-    struct btl_op *up; /* lent until done() */
+    struct btl_op *up; /* borrowed until done() */
     struct btl_cuda *b;
     struct cuda_op *next;
 };
@@ -30,12 +30,12 @@ struct cuda_op { /* a copy under way */
 struct cuda_rmem {
     struct btl_rmem base;
     struct btl_cuda *b;
-    struct rt_gpu *g; /* whose copies use it */
+    struct rt_gpu *g; /* device whose copies use the memory */
     bool near;        /* the local buffer lies on that device */
     size_t len;
     struct cuda_import *import; /* NULL: memory of this process */
-    uint64_t ended;             /* btl_cuda_imports_ended() when it was parked */
-    bool parked;                /* it has no reference of the import */
+    uint64_t ended;             /* btl_cuda_imports_ended() when it was unpinned */
+    bool parked;                /* unpinned: holds no reference to the import */
     struct cuda_rmem *next;
 };
 
@@ -51,7 +51,8 @@ static void share_with(const struct cuda_table *t)
                 rt_gpu_set_shared(g);
 }
 
-/* Other ranks that use one of our devices: its polling kernel would keep them waiting. */
+/* Finds other ranks that use a device of this process: the polling kernel would block their
+ * kernels. */
 static void devices_look(void)
 {
     for (int r = 0; r < rt_node.size; r++)
@@ -59,7 +60,7 @@ static void devices_look(void)
             share_with(cuda_table_of(r));
 }
 
-/* Contexts have come or gone: tells the others which devices this process uses. */
+/* Contexts have been made or destroyed: publishes the devices that this process uses. */
 static void devices_tell(struct btl_cuda *b)
 {
     uint32_t n = 0;
@@ -71,11 +72,12 @@ static void devices_tell(struct btl_cuda *b)
     for (int r = 0; n && r < rt_node.size; r++)
         if (r != rt_node.rank && rt_node_reserve(cuda_table_of(r), CUDA_HEAD_NBYTES) == 0)
             rt_fetch_add(&cuda_table_of(r)->devices, 1u);
-    rt_fence(); /* ours first, then a look: of two that begin at once, one sees the other */
+    rt_fence(); /* publish before reading: of two processes that begin at once, at least one sees
+                 * the other */
     devices_look();
 }
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
 static void wait_for_copies(struct btl_cuda *b)
 {
@@ -118,7 +120,7 @@ static void cuda_close(struct btl *btl)
 static int cuda_open(const struct btl_up *up, struct btl **out, int max)
 {
     int err = -RT_ENOMEM;
-    (void)up; /* nothing arrives here, and a lost peer is another transport's to find */
+    (void)up; /* no messages arrive here, and another transport finds lost peers */
 
     if (max < 1 || !rt_gpu_watch || !rt_node.base)
         return 0;
@@ -159,7 +161,7 @@ static int cuda_address(struct btl *b, void *buf, size_t len)
     (void)b;
     (void)buf;
     (void)len;
-    return 0; /* what peers need is in the node segment */
+    return 0; /* peers need only the node segment */
 }
 
 static int cuda_add_peer(struct btl *btl, const struct rt_proc *proc, const void *addr, size_t len,
@@ -201,7 +203,7 @@ static void cuda_del_peer(struct btl_peer *peer)
 
 /* ---- attachments ---- */
 
-/* Memory of this process for the device of another of its buffers. */
+/* Makes memory of this process accessible to the device of another of its buffers. */
 static int reach_own(struct rt_gpu *g, const struct cuda_key *k)
 {
     struct rt_gpu_ptr at;
@@ -219,7 +221,7 @@ static int cuda_attach(struct btl_peer *peer, const void *key, const struct rt_g
     struct cuda_key k;
 
     if (!near)
-        return -RT_ENOTSUP; /* a host buffer: not this way */
+        return -RT_ENOTSUP; /* not for host buffers */
     struct rt_gpu *g = near->g;
     memcpy(&k, key, sizeof k);
     struct cuda_rmem *r = b->free_rmems ? b->free_rmems : calloc(1, sizeof *r);
@@ -261,7 +263,7 @@ static void cuda_park(struct btl_rmem *rmem)
     btl_cuda_import_put(r->import);
 }
 
-/* Memory of this process for another of its devices is looked at each time. */
+/* Never repins memory of this process: each use tests it again. */
 static bool cuda_retake(struct btl_rmem *rmem)
 {
     struct cuda_rmem *r = (struct cuda_rmem *)rmem;
@@ -282,7 +284,7 @@ static void copied(struct rt_gpu_op *op, int err)
     o->next = o->b->free_ops;
     o->b->free_ops = o;
     o->b->nops--;
-    up->done(up, err); /* may start the next one */
+    up->done(up, err); /* may start another copy */
 }
 
 static int op_take(struct cuda_rmem *r, size_t off, size_t len, struct btl_op *up,

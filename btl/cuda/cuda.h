@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* GPU memory between the processes of a job on one host: what the files of btl/cuda share.
+/* GPU memory between the processes of a job on one host: declarations for the files of btl/cuda.
  *
- * The transport moves memory only: messages go another way.  An exporter describes each allocation
- * once, in a slot of a table that all local processes read (table.c); keys name slot and
- * generation. An importer maps the allocation when a key first names it and keeps the mapping
- * (cache.c).  A descriptor that belongs to an allocation goes to the importer's socket before the
- * key does (fd.c).  Copies are runtime/gpu's, made by the device of the local buffer (cuda.c). */
+ * The transport moves memory only; another transport carries messages.  An exporter describes each
+ * allocation once, in a slot of a table that all local processes read (table.c); a key names slot
+ * and generation.  An importer maps the allocation when a key first names it, and keeps the mapping
+ * (cache.c).  If an allocation has a file descriptor, the importer's socket gets the descriptor
+ * before the importer gets the key (fd.c).  runtime/gpu makes the copies, on the device of the
+ * local buffer (cuda.c). */
 #ifndef BTL_CUDA_CUDA_H
 #define BTL_CUDA_CUDA_H
 
@@ -15,14 +16,15 @@
 #include "runtime/gpu/gpu.h"
 #include "runtime/mem/node.h"
 
-#define CUDA_SLOTS 512u /* of a table's first chunk, 64 KiB; each further one has twice as many */
-#define CUDA_CHUNKS 24u /* as many as 32 bits count slots of */
+/* In a table's first chunk, 64 KiB; each further chunk has twice as many. */
+#define CUDA_SLOTS 512u
+#define CUDA_CHUNKS 24u /* enough for 32-bit slot numbers */
 #define CUDA_UUIDS 32u  /* devices that a process uses */
 #define CUDA_NO_SLOT UINT32_MAX
 #define CUDA_RANK_WORDS 64u
 
 struct cuda_slot { /* written by its rank, read by all */
-    uint32_t gen;  /* 0: nothing, or being written; stored last */
+    uint32_t gen;  /* 0: empty, or being written; stored last */
     uint32_t pad;
     struct rt_gpu_export e;
     uint64_t pad2;
@@ -32,22 +34,24 @@ _Static_assert(sizeof(struct cuda_slot) == 128, "a slot is two cache lines");
 struct cuda_table { /* rank r's own pair region, at BTL_NODE_CUDA */
     uint32_t open;  /* the fields up to `name` are valid; stored last */
     uint32_t name_len;
-    char name[16]; /* of its socket, abstract */
-    /* Others add one after they have sent a descriptor, after they have begun to use a device, and
-     * after they have found memory freed that this rank may have mapped. */
+    char name[16]; /* name of the rank's socket, abstract */
+    /* Counters.  Other ranks add 1 after they have sent a descriptor to this rank, after they have
+     * begun to use a device, and after they have found memory freed that this rank may have
+     * mapped. */
     _Alignas(RT_CACHE_LINE) uint32_t fds_sent;
     uint32_t devices, freed;
-    /* Bit r, set by rank r: a descriptor that it should have is not there, send all again. */
+    /* Bit r, set by rank r: a descriptor is missing at r; send all descriptors again. */
     uint64_t again[CUDA_RANK_WORDS];
-    uint32_t ended; /* counts allocations that were found freed */
+    uint32_t ended; /* count of allocations found freed */
     uint32_t nuuids;
     uint8_t uuid[CUDA_UUIDS][16];                     /* devices in use */
-    uint64_t chunk[CUDA_CHUNKS]; /* offsets in the segment, but for the first; 0: not there yet */
-    _Alignas(4096) struct cuda_slot slot[CUDA_SLOTS]; /* the first chunk, reserved with it */
+    /* offsets in the segment; 0: not there yet; the first is unused */
+    uint64_t chunk[CUDA_CHUNKS];
+    _Alignas(4096) struct cuda_slot slot[CUDA_SLOTS]; /* the first chunk */
 };
 #define CUDA_HEAD_NBYTES offsetof(struct cuda_table, slot)
 
-/* Chunk of a slot, whose number among the slots of the chunk is left in *slot. */
+/* Chunk of a slot; *slot becomes the slot's number within the chunk. */
 static inline uint32_t cuda_chunk_of(uint32_t *slot)
 {
     uint32_t k = 31u - (uint32_t)__builtin_clz(*slot / CUDA_SLOTS + 1);
@@ -68,19 +72,19 @@ static inline struct cuda_slot *cuda_slot_at(struct cuda_table *t, uint32_t slot
 struct cuda_key {
     uint32_t slot, gen;
     uint64_t off, len; /* within the export */
-    uint64_t addr;     /* for oneself */
+    uint64_t addr;     /* for this process itself */
 };
 
 struct btl_cuda_peer {
     struct btl_peer base;
     int rank; /* local rank */
     bool self;
-    struct cuda_table *table; /* its */
-    uint32_t ended_seen;      /* of that */
-    int sock;                 /* connected to its socket, or -1 */
-    bool table_there;         /* its head is reserved */
-    struct cuda_import **imports; /* lists by slot of its table: cache.c */
-    uint32_t nimports;            /* length of that */
+    struct cuda_table *table;     /* the peer's */
+    uint32_t ended_seen;          /* last seen table->ended */
+    int sock;                     /* connected to the peer's socket, or -1 */
+    bool table_there;             /* the head of the table is reserved */
+    struct cuda_import **imports; /* lists by slot of the peer's table: cache.c */
+    uint32_t nimports;            /* length of `imports` */
 };
 
 struct cuda_exports;
@@ -91,17 +95,17 @@ struct cuda_rmem;
 struct btl_cuda {
     struct btl base;
     struct btl_cuda_peer **peers;    /* by local rank; NULL until needed */
-    struct cuda_table *table;        /* ours; NULL: alone on this host */
-    uint32_t fds_seen, devices_seen, freed_seen; /* of table->fds_sent, devices, freed */
-    uint32_t era;                    /* rt_gpu_era, as it stands in table->uuid */
+    struct cuda_table *table;        /* this process's; NULL: no other process on this host */
+    uint32_t fds_seen, devices_seen, freed_seen; /* last seen table->fds_sent, devices, freed */
+    uint32_t era;                                /* rt_gpu_era for which table->uuid was written */
     uint32_t nlooks;                 /* calls of progress() while there are exports */
     struct cuda_exports *exports;    /* table.c */
-    uint64_t nended; /* imports that were dropped, or found stale while in use: cache.c */
+    uint64_t nended;                 /* imports dropped, or found stale while in use: cache.c */
     struct cuda_socket *socket;      /* fd.c */
     struct cuda_op *free_ops;
     struct cuda_rmem *free_rmems;
     struct btl_mem *free_mems;
-    uint32_t nops; /* lent to runtime/gpu */
+    uint32_t nops; /* in use by runtime/gpu */
 };
 
 static inline struct cuda_table *cuda_table_of(int rank)
@@ -111,7 +115,7 @@ static inline struct cuda_table *cuda_table_of(int rank)
 
 /* table.c */
 void btl_cuda_exports_close(struct btl_cuda *b);
-/* Looks whether the memory of some exports has been freed; all of them in turn. */
+/* Tests whether the memory of the next n exports, in turn, has been freed. */
 void btl_cuda_exports_look(struct btl_cuda *b, uint32_t n);
 int btl_cuda_mem_reg(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr *at,
                      struct btl_mem **out);
@@ -120,50 +124,52 @@ int btl_cuda_mem_offer(struct btl_peer *p, struct btl_mem *m);
 int btl_cuda_mem_key(const struct btl_mem *m, void *key);
 
 /* cache.c */
-struct cuda_import { /* another process's allocation, mapped for one device; or why it is not */
+struct cuda_import { /* another process's allocation, mapped for one device; or the error of the
+                      * attempt */
     struct cuda_import *next; /* of the same slot */
     struct btl_cuda_peer *peer;
     const struct cuda_slot *slot;
     uint32_t gen;
-    int refs;   /* attachments; not unmapped before 0 */
+    int refs;   /* attachments; unmapped only at 0 */
     bool ended; /* found stale while in use */
     struct rt_gpu *g;
-    struct rt_gpu_import *m; /* NULL: err */
+    struct rt_gpu_import *m; /* NULL: see err */
     char *base;
     uint64_t len;
     int err;
-    uint64_t tried; /* nended when there was no memory for it */
+    uint64_t tried; /* Changes when an import is dropped or found stale.  An import that had a
+                     * reference at the same number still exists. */
 };
 /* Changes when an import ends: one that had a reference at the same number is still there. */
 static inline uint64_t btl_cuda_imports_ended(const struct btl_cuda *b) { return b->nended; }
-/* Takes a reference again of one that had one at that number, in a context that is not lost. False:
- * it is to be got anew. */
+/* Takes a reference again to an import that had one at the number `ended`, in a context that is not
+ * lost.  False: call btl_cuda_import_get(). */
 bool btl_cuda_import_again(struct btl_cuda *b, struct cuda_import *i, uint64_t ended);
-/* Finds or makes the mapping and takes a reference.  -RT_ENOTSUP, -RT_EUNREACH: go another way;
- * -RT_EPEER; -RT_EGPU. */
+/* Finds or makes the mapping and takes a reference.  -RT_ENOTSUP, -RT_EUNREACH: the data must take
+ * another path; -RT_EPEER; -RT_EGPU. */
 int btl_cuda_import_get(struct btl_cuda *b, struct btl_cuda_peer *p, const struct cuda_key *k,
                         struct rt_gpu *g, struct cuda_import **out);
 void btl_cuda_import_put(struct cuda_import *i);
 /* Unmaps unused mappings of memory that its exporters have found freed.  `contexts`: contexts have
- * been destroyed; unmaps what was mapped in them, too. */
+ * been destroyed; also unmaps their mappings. */
 void btl_cuda_imports_look(struct btl_cuda *b, bool contexts);
-/* Unmaps what is unused of a peer that is no more wanted. */
+/* Unmaps the unused mappings of a peer that is no longer needed. */
 void btl_cuda_imports_drop(struct btl_cuda *b, struct btl_cuda_peer *p);
-/* Unmaps all of a peer. */
+/* Unmaps all mappings of a peer. */
 void btl_cuda_imports_close(struct btl_cuda *b, struct btl_cuda_peer *p);
 
 /* fd.c */
 int btl_cuda_socket_open(struct btl_cuda *b);
 void btl_cuda_socket_close(struct btl_cuda *b);
-/* Sends the descriptor that belongs to a slot; fd stays the caller's.  -RT_ENOTSUP: the peer takes
- * none, at least not now. */
+/* Sends the descriptor of a slot; the caller keeps fd.  -RT_ENOTSUP: the peer accepts no
+ * descriptor, at least not now. */
 int btl_cuda_fd_send(struct btl_cuda *b, struct btl_cuda_peer *p, uint32_t slot, uint32_t gen,
                      int fd);
-/* Receives what has been sent. */
+/* Receives all descriptors that have arrived. */
 void btl_cuda_fd_drain(struct btl_cuda *b);
-/* The descriptor of a slot, from now the caller's; -1. */
+/* Returns the descriptor of a slot, which the caller then owns; -1: none. */
 int btl_cuda_fd_take(struct btl_cuda *b, int rank, uint32_t slot, uint32_t gen);
-/* One that was taken goes back, for another try. */
+/* Returns a descriptor for another attempt. */
 void btl_cuda_fd_keep(struct btl_cuda *b, int rank, uint32_t slot, uint32_t gen, int fd);
 
 extern const struct btl_ops btl_cuda_ops;

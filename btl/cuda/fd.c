@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Descriptors from one process to another.  Each process listens on a Unix socket whose abstract
- * name the kernel has chosen and which stands in its table; who has a descriptor for it connects
- * and sends it with the slot that it belongs to, without waiting.  Both ends look at the user
- * behind the other: abstract names have no permissions.  Called with the instance serialised by the
- * engine. */
+/* Passes file descriptors between processes.  Each process listens on a Unix socket whose abstract
+ * name the kernel has chosen; the process's table holds the name.  A process that has a descriptor
+ * for another one connects and sends it with the number of its slot, without waiting.  Both ends
+ * check the user id of the other, because abstract names have no permissions.  The engine
+ * serialises calls on the instance. */
 #include "btl/cuda/cuda.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -17,10 +17,10 @@
 
 #define MAGIC 0x77637564u
 #define BACKLOG 128
-/* Descriptors that nobody has asked for: of messages that were received in another way. */
+/* Most descriptors kept that no message has used, because their messages took another path. */
 #define KEEP_MAX 128
 
-struct note { /* what comes with a descriptor */
+struct note { /* sent with a descriptor */
     uint32_t magic, rank, slot, gen;
 };
 
@@ -52,7 +52,7 @@ static bool same_user(int sock)
 int btl_cuda_socket_open(struct btl_cuda *b)
 {
     struct sockaddr_un name = { .sun_family = AF_UNIX };
-    socklen_t len = sizeof name.sun_family; /* no name: the kernel chooses one */
+    socklen_t len = sizeof name.sun_family; /* without a name the kernel chooses one */
     struct cuda_socket *s = calloc(1, sizeof *s);
 
     if (!s)
@@ -127,7 +127,7 @@ static int connect_to(struct btl_cuda_peer *p)
 
     if (rt_node_reserve(t, CUDA_HEAD_NBYTES) < 0 || !rt_load_acquire(&t->open) ||
         t->name_len > sizeof t->name)
-        return -RT_ENOTSUP; /* it has not come so far, or takes no descriptors */
+        return -RT_ENOTSUP; /* the peer has not opened yet, or accepts no descriptors */
     int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (sock < 0)
         return -RT_ENOTSUP;
@@ -198,8 +198,8 @@ static void keep(struct cuda_socket *s, const struct note *n, int fd)
     s->ngot++;
 }
 
-/* The one descriptor that has come, or -1: none, or several, which the room for one and its padding
- * would hold; those are closed. */
+/* The descriptor of a message, or -1.  The room for one descriptor and its padding may hold two;
+ * then all are closed. */
 static int the_descriptor(struct msghdr *m)
 {
     struct cmsghdr *c = CMSG_FIRSTHDR(m);
@@ -216,7 +216,7 @@ static int the_descriptor(struct msghdr *m)
     return -1;
 }
 
-/* One message: 1, 0 nothing there, -1 the sender has gone. */
+/* Receives one message.  1: received; 0: none there; -1: the sender has gone. */
 static int receive(struct cuda_socket *s, int sock)
 {
     struct note n;
@@ -258,7 +258,8 @@ static void accept_all(struct cuda_socket *s)
     }
 }
 
-/* Closes those of memory that its owner has freed: a descriptor keeps the memory. */
+/* Closes descriptors of memory that the exporter has freed, because a descriptor keeps the memory
+ * allocated. */
 static void drop_stale(struct cuda_socket *s)
 {
     struct rt_list *l, *next;
@@ -312,7 +313,7 @@ int btl_cuda_fd_take(struct btl_cuda *b, int rank, uint32_t slot, uint32_t gen)
         if (g->note.gen == gen && fd < 0)
             fd = g->fd;
         else
-            close(g->fd); /* of what was in this slot before, or twice the same */
+            close(g->fd); /* of an earlier export in this slot, or a duplicate */
         got_drop(b->socket, g);
     }
     return fd;

@@ -13,18 +13,18 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Looks at exports before another one is made; a look asks the driver once, 0.1 us, which is little
- * beside what it takes peers to map it. */
+/* Exports tested for freed memory before a new export.  A test asks the driver once, 0.1 us, which
+ * is little compared with the time for which peers map the new export. */
 #define LOOKS_PER_EXPORT 64u
 
-struct cuda_export {          /* what belongs to a slot, private to this process */
-    struct cuda_export *next; /* of its bucket while alive; of the free ones */
+struct cuda_export {          /* private state of a slot in this process */
+    struct cuda_export *next; /* in the bucket if alive, otherwise in the free list */
     struct cuda_slot *shared;
     uint32_t slot, gen;
-    int refs; /* registrations; their keys may be under way */
+    int refs; /* registrations; their keys may still be used */
     bool alive, has_fd;
     struct rt_gpu_ptr at;
-    uint64_t *told; /* bit r: local rank r has a key, and the descriptor; made when needed */
+    uint64_t *told; /* bit r: local rank r has a key and the descriptor; allocated when needed */
 };
 
 struct cuda_exports {
@@ -32,10 +32,10 @@ struct cuda_exports {
     struct cuda_export *free;
     struct cuda_export **bucket; /* by address; as many as slots, a power of two */
     uint32_t nbuckets;
-    uint32_t nslots, nused;      /* of the chunks that are there; those that were ever used */
-    uint32_t gen;                /* of the last export: never used again */
-    uint32_t looked;             /* slot of the last look */
-    bool told;                   /* that there is no room for another chunk */
+    uint32_t nslots, nused; /* slots in the allocated chunks; slots that were ever used */
+    uint32_t gen;           /* of the last export; never reused */
+    uint32_t looked;        /* slot tested last */
+    bool told;              /* logged: there is no room for another chunk */
 };
 
 struct btl_mem {
@@ -43,13 +43,13 @@ struct btl_mem {
     struct rt_gpu_ptr at;
     uintptr_t addr;
     size_t len;
-    struct cuda_export *x; /* NULL: not exported, good for oneself only */
+    struct cuda_export *x; /* NULL: not exported, usable in this process only */
     struct btl_mem *next;
 };
 
 static struct cuda_export **bucket_of(struct cuda_exports *e, uintptr_t base)
 {
-    /* Allocations begin at 512 bytes. */
+    /* Allocations are aligned to 512 bytes. */
     return &e->bucket[(base >> 9 ^ base >> 19) & (e->nbuckets - 1)];
 }
 
@@ -82,7 +82,7 @@ void btl_cuda_exports_close(struct btl_cuda *b)
 
 /* ---- growing ---- */
 
-/* The shared part of a chunk; peers read it when a key names a slot of it. */
+/* Makes the shared part of a chunk, which peers read when a key names one of its slots. */
 static int chunk_share(struct cuda_table *t, uint32_t k)
 {
     size_t nbytes = ((size_t)CUDA_SLOTS << k) * sizeof(struct cuda_slot);
@@ -90,7 +90,7 @@ static int chunk_share(struct cuda_table *t, uint32_t k)
     if (k == 0)
         return rt_node_reserve(t->slot, nbytes);
     if (t->chunk[k])
-        return 0; /* of the library's last life */
+        return 0; /* from the library's last initialisation */
     size_t off = rt_node_try_alloc(nbytes);
     if (off == SIZE_MAX)
         return -RT_ENOSPC;
@@ -98,7 +98,7 @@ static int chunk_share(struct cuda_table *t, uint32_t k)
     return 0;
 }
 
-/* As many buckets as slots; those alive are put into them. */
+/* Makes as many buckets as slots and inserts the live exports. */
 static int rehash(struct cuda_exports *e, uint32_t n)
 {
     struct cuda_export **all = calloc(n, sizeof(struct cuda_export *));
@@ -118,7 +118,7 @@ static int rehash(struct cuda_exports *e, uint32_t n)
     return 0;
 }
 
-/* All slots are in use: the next chunk. */
+/* Adds a chunk when all slots are in use. */
 static int exports_grow(struct btl_cuda *b)
 {
     struct cuda_exports *e = b->exports;
@@ -139,7 +139,7 @@ static int exports_grow(struct btl_cuda *b)
         return -RT_ENOMEM;
     }
     e->chunk[k] = x;
-    for (uint32_t i = n; i-- > 0;) { /* the lowest is used first */
+    for (uint32_t i = n; i-- > 0;) { /* the lowest slot is used first */
         x[i].slot = e->nslots + i;
         x[i].shared = cuda_slot_at(b->table, x[i].slot);
         x[i].next = e->free;
@@ -151,7 +151,7 @@ static int exports_grow(struct btl_cuda *b)
 
 /* ---- memory that has been freed ---- */
 
-/* Ranks that have a key are to look at their mappings. */
+/* Notifies the ranks that have a key: they must test their mappings. */
 static void tell(const struct cuda_export *x)
 {
     for (int r = 0; x->told && r < rt_node.size; r++)
@@ -167,7 +167,7 @@ static void slot_free(struct cuda_exports *e, struct cuda_export *x)
     e->free = x;
 }
 
-/* The allocation is no more, or not this one: importers see another generation. */
+/* The allocation has been freed or replaced: stores another generation for the importers. */
 static void export_end(struct btl_cuda *b, struct cuda_export *x)
 {
     struct cuda_export **l = bucket_of(b->exports, x->at.base);
@@ -187,7 +187,7 @@ static void export_end(struct btl_cuda *b, struct cuda_export *x)
         slot_free(b->exports, x);
 }
 
-/* Ends the export when its allocation has been freed. */
+/* Ends the export if its allocation has been freed. */
 static void export_look(struct btl_cuda *b, struct cuda_export *x)
 {
     if (x->alive && !rt_gpu_is_still(&x->at))
@@ -204,8 +204,8 @@ void btl_cuda_exports_look(struct btl_cuda *b, uint32_t n)
     }
 }
 
-/* What another one now lies in has been freed.  Importers must not have both mapped: of two places
- * in a pool that overlap the driver knows one. */
+/* Ends exports that overlap a new one: their memory must have been freed.  Importers must not map
+ * both, because of two overlapping ranges of a pool the driver knows only one. */
 static void end_overlapping(struct btl_cuda *b, const struct rt_gpu_ptr *at)
 {
     for (uint32_t s = 0; s < b->exports->nused; s++) {
@@ -224,7 +224,7 @@ static int exports_open(struct btl_cuda *b)
     return b->exports->nslots ? 0 : exports_grow(b);
 }
 
-/* Puts the allocation into a slot.  *fd: its descriptor, the caller's, or -1. */
+/* Puts the allocation into a slot.  *fd: its descriptor, which the caller owns, or -1. */
 static int export_make(struct btl_cuda *b, const struct rt_gpu_ptr *at, struct cuda_export **out,
                        int *fd)
 {
@@ -251,7 +251,7 @@ static int export_make(struct btl_cuda *b, const struct rt_gpu_ptr *at, struct c
     struct cuda_export **l = bucket_of(e, at->base);
     x->next = *l;
     *l = x;
-    rt_fence(); /* generation 0 before what it belonged to is overwritten */
+    rt_fence(); /* store generation 0 before overwriting the contents of the slot */
     s->e = what;
     rt_store_release(&s->gen, x->gen);
     *out = x;
@@ -271,7 +271,7 @@ static int export_get(struct btl_cuda *b, const struct rt_gpu_ptr *at, struct cu
     for (struct cuda_export *x = *bucket_of(b->exports, at->base); x; x = x->next)
         if (x->at.base == at->base && x->at.id == at->id && x->at.len == at->len) {
             x->refs++;
-            x->at = *at; /* its context may have been given back and entered again since */
+            x->at = *at; /* its context may have been released and retained since */
             *out = x;
             return 0;
         }
@@ -287,7 +287,7 @@ static void export_put(struct btl_cuda *b, struct cuda_export *x)
         slot_free(b->exports, x);
 }
 
-/* The peer has lost a descriptor: it gets all of them again. */
+/* The peer has lost a descriptor: it gets all descriptors again. */
 static void forget_fds(struct btl_cuda *b, size_t word, uint64_t bit)
 {
     for (uint32_t s = 0; s < b->exports->nused; s++) {
@@ -305,12 +305,12 @@ static int table_reserve(struct btl_cuda_peer *p)
     return err;
 }
 
-/* Sends the descriptor of an export that has one; fd may be -1. */
+/* Sends the descriptor of an export; fd may be -1. */
 static int fd_give(struct btl_cuda *b, struct btl_cuda_peer *p, struct cuda_export *x, int fd)
 {
     int own = -1, err = 0;
 
-    if (fd < 0) { /* descriptors are not kept: one that is open keeps the memory */
+    if (fd < 0) { /* descriptors are not kept: an open descriptor keeps the memory allocated */
         struct rt_gpu_export same;
         err = rt_gpu_export_mem(&x->at, &same, &own);
         fd = own;
@@ -322,7 +322,7 @@ static int fd_give(struct btl_cuda *b, struct btl_cuda_peer *p, struct cuda_expo
     return err;
 }
 
-/* Lets the peer have what it needs to map the export, unless it has it. */
+/* Gives the peer what it needs to map the export, unless it has it already. */
 static int give(struct btl_cuda *b, struct btl_cuda_peer *p, struct cuda_export *x, int fd)
 {
     size_t word = (size_t)p->rank / 64;
@@ -345,7 +345,7 @@ static int give(struct btl_cuda *b, struct btl_cuda_peer *p, struct cuda_export 
     return err;
 }
 
-/* ---- the part of the contract ---- */
+/* ---- calls of the contract ---- */
 
 int btl_cuda_mem_reg(struct btl *btl, void *base, size_t len, const struct rt_gpu_ptr *at,
                      struct btl_mem **out)
@@ -371,7 +371,7 @@ void btl_cuda_mem_dereg(struct btl_mem *m)
     m->b->free_mems = m;
 }
 
-/* Exported only here, because memory for oneself need not be. */
+/* Exports the memory here, because memory used only by this process need not be exported. */
 int btl_cuda_mem_offer(struct btl_peer *peer, struct btl_mem *m)
 {
     struct btl_cuda_peer *p = (struct btl_cuda_peer *)peer;
