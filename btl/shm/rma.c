@@ -68,7 +68,7 @@ struct shm_xfer { /* a put or get in progress, in btl_shm_peer.xfers */
     struct shm_key key;
     uint64_t off;
     char *local;
-    size_t len, pos; /* bytes moved so far */
+    size_t len, pos; /* pos: bytes moved so far */
     bool get, cma;
 };
 

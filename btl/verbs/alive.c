@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether a process that does not answer HELLOs, or to which requests do not end, is there.  The
- * engine answers only inside MPI; a thread of its own, with ports of its own, answers the question
- * "is process X there?" at any time.  So a peer that computes is told from one that has ended and
- * from a path that leads nowhere.
+/* Finds out whether a process that does not answer HELLOs, or that does not complete requests, is
+ * alive.  handshake.c answers only while the process is inside MPI.  A separate thread with its own
+ * ports answers a ping at any time.  So a peer that is not calling MPI can be distinguished from a
+ * peer that has ended and from a path that does not reach the peer.
  *
- * The thread sleeps until it is asked.  It touches nothing of the transport but what is constant
- * while it runs, has all signals blocked, and logs nothing.
+ * The thread sleeps until a ping arrives.  It accesses only those data of the transport that are
+ * constant while it runs, blocks all signals, and logs nothing.
  *
- * Question and answer carry an HMAC with a key of the process asked, made from the secret in its
- * address; who was spoken to without having the address gets that key in the HELLO, hidden.  The
- * answer has the number of the question; a number counts once. */
+ * Ping and pong carry an HMAC with a key of the pinged process, made from the key in its address.
+ * A process that has accepted a connection without fetching the address gets this key, encrypted,
+ * in the HELLO.  A pong carries the number of its ping; each number counts once. */
 #include "btl/verbs/dgram.h"
 #include "runtime/base/err.h"
 #include "runtime/base/hmac.h"
@@ -26,7 +26,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define STACK_NBYTES (256u << 10) /* thread-local variables of other libraries count */
+#define STACK_NBYTES (256u << 10) /* includes thread-local variables of other libraries */
 
 enum { PING = 1, PONG };
 struct ping {
@@ -34,9 +34,9 @@ struct ping {
     uint8_t version, kind, pad[2];
     uint32_t from, to; /* ranks in the job */
     uint32_t number;
-    uint32_t qkey, port; /* where the answer goes */
+    uint32_t qkey, port; /* destination of the pong */
     struct rt_ib_addr back;
-    uint8_t nonce[16]; /* of the connection that is wanted */
+    uint8_t nonce[16]; /* of the connection being set up */
     uint8_t mac[RT_SHA256_LEN];
 };
 _Static_assert(sizeof(struct ping) <= VERBS_DGRAM_MAX, "a question fits into a datagram");
@@ -91,7 +91,7 @@ static void on_ping(void *arg, const void *data, size_t len)
     verbs_dgram_send(r->port, &m.back, m.port, m.qkey, &m, sizeof m);
 }
 
-/* Everything that is there, and an event for what comes after it. */
+/* Arms the event for later pings and answers all that have arrived. */
 static void answer(struct answerer *r)
 {
     verbs_dgram_arm(r->port);
@@ -104,7 +104,7 @@ static void *run(void *arg)
     struct verbs_alive *a = arg;
     struct pollfd fd[VERBS_RAILS + 1] = { { .fd = a->stop, .events = POLLIN } };
     prctl(PR_SET_NAME, "weft-alive");
-    /* The second bound is for gcc 14, which warns (-Wstringop-overflow) without it. */
+    /* The second condition avoids a warning of gcc 14 (-Wstringop-overflow). */
     for (int i = 0; i < a->nrails && i < VERBS_RAILS; i++)
         fd[i + 1] = (struct pollfd){ .fd = verbs_dgram_fd(a->rails[i].port), .events = POLLIN };
     for (;;) {
@@ -112,13 +112,14 @@ static void *run(void *arg)
             answer(&a->rails[i]);
         if (poll(fd, (nfds_t)a->nrails + 1, -1) < 0 && errno != EINTR)
             return NULL;
-        for (int i = 0; i <= a->nrails; i++) /* asked to end, or the program closed our files */
+        for (int i = 0; i <= a->nrails; i++) /* asked to end, or the program has closed the
+                                              * descriptors */
             if (fd[i].revents & (i ? POLLERR | POLLHUP | POLLNVAL : ~0))
                 return NULL;
     }
 }
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
 static int refused(const char *what)
 {
@@ -183,7 +184,7 @@ void verbs_alive_close(struct verbs *v)
     v->alive = NULL;
 }
 
-/* ---- the asking side: the engine's ---- */
+/* ---- sending pings, by the engine ---- */
 
 void verbs_alive_ask(const struct verbs_lane *l)
 {
@@ -215,7 +216,7 @@ bool verbs_alive_answer(struct verbs *v, const void *data, size_t len)
     struct rt_proc proc = { 0, m.from };
     if (verbs_peer_get(v, proc, false, &p) < 0 || p->state == VERBS_NEW || p->state == VERBS_DOWN)
         return true;
-    bool fresh = m.number - p->pongs - 1 < p->pings - p->pongs; /* asked, not yet answered */
+    bool fresh = m.number - p->pongs - 1 < p->pings - p->pongs; /* sent, not yet answered */
     if (fresh && m.to == (uint32_t)rt_boot.rank && !memcmp(m.nonce, p->nonce, sizeof m.nonce) &&
         ping_good(&m, len, PONG, p->alive_key)) {
         p->pongs = m.number;

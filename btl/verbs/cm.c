@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queue pairs connected by rdma_cm, on rails where there is no other way (iWARP) or where
- * verbs_connect asks for it.
+/* Queue pairs connected by rdma_cm: on rails that need it (iWARP), or if verbs_connect selects it.
  *
- * HELLOs (handshake.c) agree on everything, by UDP.  When both sides have the other's, the lower
- * rank connects each lane to the port in the other's address; the other accepts inside MPI.  A
- * request says who it is and which lane it means, with an HMAC over both nonces, so a recorded one
- * is worth nothing, and nothing is accepted that was not agreed.  A request that is not answered is
- * made again as long as the process asked is there (alive.c).  A connection that is closed without
- * a goodbye is a lost peer, known at once. */
+ * HELLOs (handshake.c) agree on the connection over UDP.  When each side has the other's HELLO, the
+ * lower rank connects each lane to the port in the peer's address; the peer accepts inside MPI.  A
+ * request names its sender and its lane and carries an HMAC over both nonces, so a recorded request
+ * is useless, and only agreed lanes are accepted.  A request without an answer is repeated as long
+ * as the peer answers pings (alive.c).  If a connection is closed without a goodbye, the peer is
+ * lost. */
 #include "btl/verbs/dgram.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
@@ -25,18 +24,19 @@
 
 #define BACKLOG 1024
 #define RESOLVE_MS 2000
-#define TRIES 10 /* that fail by themselves, not because nobody answers */
-/* Who has answered HELLOs for so long would have taken a request, had it come. */
+#define TRIES 10 /* attempts that end with an error, not by a timeout */
+/* A peer that has answered HELLOs for this time would have received a request. */
 #define ENOUGH_MS 1500u
-#define REJ_NOBODY 8 /* reasons of the InfiniBand specification, table "REJ reason": */
-#define REJ_STALE 10 /* no such service; left of an earlier connection */
+/* Reasons of a rejection in the InfiniBand specification, table "REJ reason". */
+#define REJ_NOBODY 8 /* no listener */
+#define REJ_STALE 10 /* left from an earlier connection */
 
-/* Private data of a request; InfiniBand's have room for 56 bytes. */
+/* Private data of a request; InfiniBand has room for 56 bytes. */
 struct request {
     uint32_t magic;
-    uint8_t version, lane, own_key, pad; /* own_key: the HMAC is with the sender's */
+    uint8_t version, lane, own_key, pad; /* own_key: the HMAC uses the sender's key */
     uint32_t from, to;
-    uint8_t mac[RT_SHA256_LEN]; /* of what is before it, and of both nonces */
+    uint8_t mac[RT_SHA256_LEN]; /* over the fields before it and both nonces */
 };
 _Static_assert(sizeof(struct request) <= 56, "a request fits into private data");
 
@@ -58,7 +58,7 @@ struct verbs_cm {
     struct rdma_cm_id *listen[VERBS_RAILS];
 };
 
-struct news { /* an event, after it has been given back */
+struct news { /* copy of an event, which has been acknowledged */
     struct rdma_cm_id *id, *listen_id;
     enum rdma_cm_event_type event;
     int status;
@@ -66,7 +66,7 @@ struct news { /* an event, after it has been given back */
     char data[256]; /* private */
 };
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
 static int listen_on(struct verbs *v, struct verbs_rail *r)
 {
@@ -171,7 +171,7 @@ static struct rdma_conn_param params_of(const struct verbs_lane *l)
                                      .initiator_depth = mine < theirs ? mine : theirs,
                                      .flow_control = 1,
                                      .retry_count = (uint8_t)cfg.verbs_retry,
-                                     .rnr_retry_count = 7, /* for ever */
+                                     .rnr_retry_count = 7, /* without limit */
                                      .srq = 1,
                                      .qp_num = l->qp->qp_num };
 }
@@ -196,7 +196,7 @@ static int to_state(struct verbs_lane *l, enum ibv_qp_state state)
     return rt_ib->modify_qp(l->qp, &a, mask);
 }
 
-/* iWARP's devices do it themselves. */
+/* iWARP devices change the state themselves. */
 static int make_ready(struct verbs_lane *l)
 {
     if (l->rail->ib->iwarp)
@@ -210,7 +210,7 @@ static void cannot(struct verbs_lane *l, const char *what)
                     l->rail->ib->port, what, strerror(errno));
 }
 
-/* As before the first try. */
+/* Returns the lane to its state before the first attempt. */
 static void take_back(struct verbs_lane *l)
 {
     verbs_cm_lane_close(l);
@@ -227,7 +227,7 @@ static void lane_up(struct verbs_lane *l)
     verbs_wire_lane_up(l->peer);
 }
 
-/* ---- asking ---- */
+/* ---- the active side ---- */
 
 static void no_way(struct verbs_lane *l, const char *what)
 {
@@ -286,7 +286,7 @@ static void answered(struct verbs_lane *l)
         lane_up(l);
 }
 
-/* Another try, when the peer is next asked, unless it cannot help. */
+/* Makes another attempt possible, at the next HELLO, unless further attempts are useless. */
 static void failed(struct verbs_lane *l, const struct news *e, bool silent)
 {
     struct verbs_peer *p = l->peer;
@@ -311,15 +311,15 @@ static void rejected(struct verbs_lane *l, const struct news *e)
     }
     if (told)
         why = why_text[r.why];
-    else if (e->status == REJ_NOBODY || e->status == -ECONNREFUSED) /* the second: iWARP */
+    else if (e->status == REJ_NOBODY || e->status == -ECONNREFUSED) /* -ECONNREFUSED: iWARP */
         why = "nobody listens there";
     verbs_peer_fail(l->peer, -RT_EPEER, "rdma_cm on %s port %d: it refuses the connection: %s",
                     l->rail->ib->dev, l->rail->ib->port, why);
 }
 
-/* ---- being asked ---- */
+/* ---- the passive side ---- */
 
-/* The lane that a request means; NULL: why not. */
+/* The lane that a request names; NULL: the request is refused, see *why. */
 static struct verbs_lane *lane_asked(struct verbs *v, const struct verbs_rail *rail,
                                      const struct news *e, enum why *why)
 {
@@ -357,20 +357,21 @@ static void asked(struct verbs *v, const struct news *e)
         rt_cm->destroy_id(e->id);
         return;
     }
-    if (l->cm) /* the one before was given up there */
+    if (l->cm) /* the peer has given up the earlier request */
         take_back(l);
     struct rdma_conn_param param = params_of(l);
     l->cm = e->id;
     l->cm->context = l;
     if (make_ready(l) < 0 || rt_cm->accept(l->cm, &param)) {
         log_debug(BTL, "rdma_accept for rank %u: %m", l->peer->base.proc.rank);
-        take_back(l); /* given up there while we computed; another comes */
+        take_back(l); /* the peer gave up while this process was not calling MPI; it will ask
+                       * again */
     }
 }
 
 /* ---- events ---- */
 
-/* Everything that came before it; who has said goodbye may close. */
+/* Handles all data that arrived before the close.  A peer that has said goodbye may close. */
 static void closed(struct verbs *v, struct verbs_lane *l)
 {
     struct verbs_peer *p = l->peer;
@@ -425,7 +426,7 @@ static void handle(struct verbs *v, const struct news *e)
         verbs_peer_fail(l->peer, -RT_EPEER, "%s has been removed", l->rail->ib->dev);
         break;
     default:
-        break; /* nothing to do */
+        break; /* no action needed */
     }
 }
 
@@ -440,7 +441,7 @@ int verbs_cm_progress(struct verbs *v)
             if (news.len)
                 memcpy(news.data, e->param.conn.private_data, news.len);
         }
-        rt_cm->ack_cm_event(e); /* an id cannot be closed before */
+        rt_cm->ack_cm_event(e); /* an id cannot be destroyed before */
         handle(v, &news);
     }
     return n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* btl/verbs/cm.c of a library that was built without the headers of rdma_cm: iWARP devices are not
- * used then, and WEFT_VERBS_CONNECT=cm is an error. */
+/* Replaces cm.c in a library built without the headers of rdma_cm: iWARP devices are not used, and
+ * WEFT_VERBS_CONNECT=cm is an error. */
 #include "btl/verbs/verbs.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rails of btl/verbs: a completion queue and a shared receive queue for each port in use, and the
- * transport's own registered memory.  Buffers are made in blocks and never given back before the
- * end. */
+ * transport's registered memory.  Buffers are allocated in blocks and kept until the end. */
 #include "btl/verbs/verbs.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
@@ -14,16 +13,16 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define HOMES 512      /* made at a time: 32 KiB */
-#define RBUFS 32       /* receive buffers made at a time */
-#define SBUFS 32       /* staging buffers made at a time */
-#define SBUFS_MAX 1024 /* of a rail; beyond, senders wait */
-#define POST_CHAIN 16  /* receive buffers posted by one call */
-/* Receive buffers before anybody has connected: the first messages of a peer come before the
- * connection has brought its own. */
+#define HOMES 512      /* allocated at a time: 32 KiB */
+#define RBUFS 32       /* receive buffers allocated at a time */
+#define SBUFS 32       /* staging buffers allocated at a time */
+#define SBUFS_MAX 1024 /* of a rail; senders wait for more */
+#define POST_CHAIN 16  /* receive buffers posted in one call */
+/* Receive buffers before the first connection, for messages that arrive before the connection has
+ * added its own buffers. */
 #define RBUFS_FIRST 32
-/* Sends under way at most, over all peers of a rail: what the completion queue must be able to
- * hold. */
+/* Most requests in progress, over all peers of a rail: the completion queue must have room for
+ * them. */
 #define CQ_SENDS 8192
 
 int verbs_area_make(struct verbs_rail *r, size_t nbytes, struct verbs_area **out)
@@ -33,7 +32,7 @@ int verbs_area_make(struct verbs_rail *r, size_t nbytes, struct verbs_area **out
         return -RT_ENOMEM;
     r->areas = more;
     struct verbs_area *a = &more[r->nareas];
-    /* Fresh pages of their own: a child after fork() must not share them with what it writes. */
+    /* Pages of their own: a child after fork() must not share them with data that it writes. */
     a->nbytes = (nbytes + 4095) & ~(size_t)4095;
     a->base = mmap(NULL, a->nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (a->base == MAP_FAILED)
@@ -58,8 +57,7 @@ int verbs_area_make(struct verbs_rail *r, size_t nbytes, struct verbs_area **out
 
 struct verbs_home *verbs_home_take(struct verbs_rail *r, uint32_t *rkey)
 {
-    /* A home is remembered with the key of its block: the first words hold the link, the next the
-     * key, until it is taken. */
+    /* A free home holds the link and the key of its block in its first words. */
     struct free_home {
         struct verbs_home *next;
         uint32_t rkey;
@@ -111,7 +109,8 @@ static int sbufs_make(struct verbs_rail *r)
 struct verbs_sbuf *verbs_sbuf_take(struct verbs_rail *r)
 {
     if (!r->sbufs && r->nsbufs < r->sbufs_max && sbufs_make(r) < 0)
-        r->sbufs_max = r->nsbufs; /* those under way come back: rail_open() has made the first */
+        /* uses only existing buffers, of which rail_open() has allocated the first */
+        r->sbufs_max = r->nsbufs;
     struct verbs_sbuf *s = r->sbufs;
     if (s)
         r->sbufs = s->next;
@@ -145,7 +144,7 @@ static int rbufs_make(struct verbs_rail *r)
     return 0;
 }
 
-/* Posts idle buffers, in chains: one call costs as much as several buffers. */
+/* Posts idle buffers in chains, because a call costs as much as several buffers. */
 void verbs_srq_fill(struct verbs_rail *r)
 {
     while (r->srq_posted < r->srq_want) {
@@ -153,7 +152,8 @@ void verbs_srq_fill(struct verbs_rail *r)
         struct ibv_sge sge[POST_CHAIN];
         int n = 0;
         if (!r->nidle && rbufs_make(r) < 0) {
-            r->srq_want = r->srq_posted; /* all that there are, until another process connects */
+            /* no more until another process connects */
+            r->srq_want = r->srq_posted;
             return;
         }
         for (struct verbs_rbuf *b = r->idle_rbufs;
@@ -239,8 +239,8 @@ void verbs_events_take(struct ibv_comp_channel *chan)
         ++*(uint32_t *)count;
 }
 
-/* What the device tells beside completions: only what happened to the port or to all of it is news
- * for people; the rest shows in completions. */
+/* Logs asynchronous events of the device.  Only failures of the port or the device are warnings;
+ * other errors show in completions. */
 void verbs_rail_events(struct verbs_rail *r)
 {
     struct ibv_async_event e;

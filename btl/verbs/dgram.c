@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagrams by unreliable queue pairs or by UDP.  dgram.h says who calls. */
+/* Datagrams over unreliable queue pairs or UDP.  dgram.h names the callers. */
 #include "btl/verbs/dgram.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define GRH 40 /* bytes that every received datagram begins with */
+#define GRH 40 /* bytes before every received datagram */
 #define RECVS 32
 #define SENDS 32
 #define SLOT 512
@@ -23,18 +23,18 @@ _Static_assert(VERBS_DGRAM_MAX + GRH <= SLOT, "a datagram fits into a slot");
 
 struct verbs_dgram {
     const struct rt_ib_rail *ib;
-    int sock; /* UDP; -1: by the queue pair */
+    int sock; /* UDP; -1: the queue pair is used */
     uint32_t port;
     struct ibv_comp_channel *chan, *own_chan;
     struct ibv_cq *cq;
-    uint32_t events; /* of it, taken and not acknowledged */
+    uint32_t events; /* of `cq`, taken and not yet acknowledged */
     struct ibv_qp *qp;
-    struct verbs_area area;   /* copy: RECVS slots, then SENDS */
-    struct ibv_ah *ah[SENDS]; /* of the datagram that a slot holds; NULL: free */
+    struct verbs_area area;   /* copy; RECVS slots, then SENDS */
+    struct ibv_ah *ah[SENDS]; /* of the datagram in a send slot; NULL: the slot is free */
     uint8_t sl, tclass;
 };
 
-/* ---- by UDP ---- */
+/* ---- UDP ---- */
 
 unsigned verbs_sockaddr(const struct rt_ib_rail *ib, const struct rt_ib_addr *at, uint32_t port,
                         struct sockaddr_storage *out)
@@ -67,7 +67,7 @@ static int udp_open(struct verbs_dgram *d)
     if (d->sock < 0 || bind(d->sock, (struct sockaddr *)&sa, len) < 0 ||
         getsockname(d->sock, (struct sockaddr *)&sa, &len) < 0)
         return -1;
-    d->port = ntohs(((struct sockaddr_in *)(void *)&sa)->sin_port); /* IPv6: the same place */
+    d->port = ntohs(((struct sockaddr_in *)(void *)&sa)->sin_port); /* the same offset for IPv6 */
     return 0;
 }
 
@@ -78,7 +78,7 @@ static int udp_send(struct verbs_dgram *d, const struct rt_ib_addr *to, uint32_t
     socklen_t n = verbs_sockaddr(d->ib, to, port, &sa);
     if (sendto(d->sock, data, len, MSG_NOSIGNAL, (struct sockaddr *)&sa, n) >= 0)
         return 0;
-    /* ECONNREFUSED is of an earlier one: nobody listens there, perhaps not yet. */
+    /* ECONNREFUSED reports an earlier datagram: no process listens at the port, perhaps not yet. */
     return errno == EAGAIN || errno == ECONNREFUSED ? -RT_EAGAIN : -RT_EUNREACH;
 }
 
@@ -91,7 +91,7 @@ static int udp_take(struct verbs_dgram *d, verbs_dgram_fn *on, void *arg)
     return n;
 }
 
-/* ---- by a queue pair ---- */
+/* ---- queue pairs ---- */
 
 static char *slot(struct verbs_dgram *d, int i) { return (char *)d->area.base + (size_t)i * SLOT; }
 
@@ -227,7 +227,7 @@ int verbs_dgram_send(struct verbs_dgram *d, const struct rt_ib_addr *to, uint32_
 
 int verbs_dgram_take(struct verbs_dgram *d, verbs_dgram_fn *on, void *arg)
 {
-    struct ibv_wc wc[RECVS + SENDS]; /* all: who seldom looks finds no more than that */
+    struct ibv_wc wc[RECVS + SENDS]; /* room for all: a caller that polls rarely never finds more */
     if (d->sock >= 0)
         return udp_take(d, on, arg);
     int n = ibv_poll_cq(d->cq, RECVS + SENDS, wc);

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connecting, by datagrams between the unreliable queue pairs whose numbers are in the addresses.
+/* Connection setup by datagrams between the unreliable queue pairs whose numbers are in the
+ * addresses.
  *
- * There is one kind, HELLO: the sender's queue pairs, whether it has the receiver's (`seen`), and
- * whether it knows that the receiver has its own (`known`).  A side repeats its HELLO until it
- * knows that, and answers every HELLO that is not `known`.  So it does not matter who begins, or
- * that both do, and a lost or repeated datagram does no harm.
+ * There is one kind of datagram, HELLO.  It carries the sender's queue pairs, whether the sender
+ * has the receiver's queue pairs (`seen`), and whether the sender knows that the receiver has the
+ * sender's (`known`).  A side repeats its HELLO until it knows this, and answers every HELLO that
+ * is not `known`.  So either side or both may begin, and a lost or repeated datagram does no harm.
  *
- * A HELLO carries an HMAC with the receiver's key, which its address told, or, from a process that
- * was spoken to and never fetched an address, with the sender's own key, which the receiver has. So
- * both prove that they belong to the job.  `seen` counts only with the receiver's nonce.  A
- * datagram that was recorded and sent again says nothing new.
+ * A HELLO carries an HMAC with the receiver's key, which is in the receiver's address.  A process
+ * that has accepted a connection without fetching the address uses its own key, which the receiver
+ * has.  So both sides prove that they belong to the job.  `seen` counts only with the receiver's
+ * nonce.  Replaying a recorded datagram has no effect.
  *
- * A HELLO is answered inside MPI only.  Who waits asks beside it whether the process is there
- * (alive.c), and gives up after net_timeout_s without a sign of that.  A process that cannot
- * connect says so (`refused`) to all who ask. */
+ * A HELLO is answered only inside MPI.  A waiting process also pings its peer (alive.c), and gives
+ * up after net_timeout_s without a HELLO or pong.  A process that cannot connect reports this
+ * (`refused`) to every process that sends it a HELLO. */
 #include "btl/verbs/dgram.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
@@ -26,20 +27,20 @@
 
 #define ASK_FIRST_MS 20
 #define ASK_MAX_MS 1000
-#define PING_AFTER_MS 100 /* without an answer: most connections never ask */
+#define PING_AFTER_MS 100 /* without an answer: most connections need no ping */
 
 struct hello {
     uint32_t magic;
-    uint8_t version, seen, known, own_key; /* own_key: the HMAC is with the sender's */
+    uint8_t version, seen, known, own_key; /* own_key: the HMAC uses the sender's key */
     uint32_t from, to;                     /* ranks in the job */
     uint32_t ud_qkey, home_rkey;
     uint64_t home_addr;
     uint8_t nrails, qps, rd_atomic, nlanes;
-    uint8_t refused, rail; /* rail: of the sender, where answers go */
-    uint16_t window;       /* the sender's verbs_window, */
-    uint32_t eager;        /* and verbs_eager */
+    uint8_t refused, rail; /* rail: the sender's, to which answers go */
+    uint16_t window;       /* the sender's verbs_window */
+    uint32_t eager;        /* the sender's verbs_eager */
     uint8_t nonce[16], your_nonce[16];
-    uint8_t alive_key[VERBS_KEY]; /* hidden; 0 with own_key */
+    uint8_t alive_key[VERBS_KEY]; /* encrypted; 0 with own_key */
     struct verbs_addr_rail rails[VERBS_RAILS];
     struct verbs_qp_info lanes[VERBS_LANES];
     uint8_t mac[RT_SHA256_LEN];
@@ -51,7 +52,7 @@ int verbs_wire_open(struct verbs *v)
     int err = rt_random(v->addr.key, sizeof v->addr.key);
     if (!err)
         err = rt_random(&v->addr.ud_qkey, sizeof v->addr.ud_qkey);
-    v->addr.ud_qkey &= 0x7fffffff; /* the rest is privileged */
+    v->addr.ud_qkey &= 0x7fffffff; /* the other values are privileged */
     for (int i = 0; i < v->nrails && !err; i++) {
         struct verbs_rail *r = &v->rails[i];
         r->cm = verbs_cm_wanted(r->ib);
@@ -81,7 +82,7 @@ static void hello_mac(const struct hello *h, const uint8_t *key, uint8_t out[RT_
     rt_hmac(key, VERBS_KEY, h, offsetof(struct hello, mac), out);
 }
 
-/* Hides `in` from all who do not have `key`; a second time brings it back.  One `in` a nonce. */
+/* Encrypts `in` with `key`; a second call decrypts.  Use a nonce for one `in` only. */
 static void hide(const uint8_t key[VERBS_KEY], const uint8_t nonce[16], const uint8_t in[VERBS_KEY],
                  uint8_t out[VERBS_KEY])
 {
@@ -101,7 +102,7 @@ static void hello_fill(struct verbs_peer *p, struct hello *h)
     h->from = (uint32_t)rt_boot.rank;
     h->to = p->base.proc.rank;
     h->seen = p->has_theirs;
-    /* Not before lanes are up that this side connects: so the other answers, and is heard. */
+    /* Not before the lanes that this side connects are up, so that the peer keeps answering. */
     h->known = p->has_ours && (p->lanes_up == p->nlanes || h->from > h->to);
     h->own_key = !p->has_addr;
     h->ud_qkey = v->addr.ud_qkey;
@@ -116,7 +117,7 @@ static void hello_fill(struct verbs_peer *p, struct hello *h)
     memcpy(h->nonce, p->nonce, sizeof h->nonce);
     memcpy(h->your_nonce, p->their_nonce, sizeof h->your_nonce);
     memcpy(h->rails, v->addr.rails, sizeof h->rails);
-    for (int i = 0; i < p->nlanes && !p->err; i++) /* else some may not have been made */
+    for (int i = 0; i < p->nlanes && !p->err; i++) /* after an error some may not exist */
         h->lanes[i] = (struct verbs_qp_info){ p->lanes[i].qp->qp_num, p->lanes[i].psn };
     if (p->has_addr) {
         uint8_t mine[VERBS_KEY];
@@ -131,7 +132,7 @@ static void hello_sign(const struct verbs_peer *p, struct hello *h)
     hello_mac(h, p->has_addr ? p->addr.key : v->addr.key, h->mac);
 }
 
-/* A datagram that cannot be sent now is as good as lost: the next follows. */
+/* A datagram that cannot be sent now counts as lost; the next HELLO replaces it. */
 static void hello_send(struct verbs_peer *p)
 {
     const struct verbs_lane *l = &p->lanes[0];
@@ -146,7 +147,7 @@ static void hello_send(struct verbs_peer *p)
                   p->base.proc.rank);
 }
 
-/* To one whose HELLO has come by rail `r`: there will be no connection. */
+/* Answers a HELLO that has arrived on rail `r`: there will be no connection. */
 static void refuse(struct verbs_peer *p, struct verbs_rail *r, const struct hello *theirs)
 {
     const struct verbs_addr_rail *to = &theirs->rails[theirs->rail];
@@ -159,7 +160,7 @@ static void refuse(struct verbs_peer *p, struct verbs_rail *r, const struct hell
     verbs_dgram_send(r->dgram, &to->at, to->ud_qpn, theirs->ud_qkey, &h, sizeof h);
 }
 
-/* Queue pairs of ours, and the number that proves that answers are answers. */
+/* Makes this side's queue pairs and the nonce that answers must carry. */
 static int prepare(struct verbs_peer *p)
 {
     int err = rt_random(p->nonce, sizeof p->nonce);
@@ -184,8 +185,8 @@ void verbs_wire_start(struct verbs_peer *p)
         hello_send(p);
 }
 
-/* By rdma_cm, messages may come before the news that the connection is there.  What they ask for,
- * credits or a ring, is due now: their sender may wait for it. */
+/* With rdma_cm, messages may arrive before the event that the connection is established.  Their
+ * credits and ring are due now, because their sender may wait for them. */
 static void established(struct verbs_peer *p)
 {
     p->state = VERBS_UP;
@@ -195,7 +196,7 @@ static void established(struct verbs_peer *p)
               p->nlanes, p->lanes[0].rail->ib->dev, p->lanes[0].rail->ib->port);
 }
 
-/* Connected, when nothing is missing; else what is missing is asked for. */
+/* Completes the connection if all lanes are up; otherwise starts the missing ones. */
 void verbs_wire_lane_up(struct verbs_peer *p)
 {
     if (p->state != VERBS_ASKING || !p->has_theirs || !p->has_ours)
@@ -223,7 +224,7 @@ static bool hello_sane(const struct hello *h, size_t len)
            (h->nlanes >= 1 || h->refused) && h->rd_atomic >= 1 && h->window >= 2;
 }
 
-/* The peer, when the HELLO proves to come from this job; NULL: dropped. */
+/* The peer, if the HELLO proves to come from this job; NULL: the HELLO is dropped. */
 static struct verbs_peer *hello_check(struct verbs *v, const struct hello *h)
 {
     struct verbs_peer *p;
@@ -252,7 +253,7 @@ static void hello_adopt(struct verbs_peer *p, const struct hello *h)
     memcpy(p->addr.rails, h->rails, sizeof h->rails);
 }
 
-/* What there is to say before anything is agreed; true: no more. */
+/* Handles refusals and failed peers.  True: the HELLO needs no further handling. */
 static bool hello_ends(struct verbs_peer *p, struct verbs_rail *r, const struct hello *h)
 {
     if (h->refused) {
@@ -265,7 +266,7 @@ static bool hello_ends(struct verbs_peer *p, struct verbs_rail *r, const struct 
     return p->err != 0;
 }
 
-/* Whether the settings of both sides go together. */
+/* Whether the settings of both sides are compatible. */
 static bool hello_fits(struct verbs_peer *p, const struct hello *h)
 {
     if (h->nlanes != p->nlanes)
@@ -331,8 +332,8 @@ static void lost(struct verbs_peer *p)
                     cfg.net_timeout_s, ib->dev, ib->port);
 }
 
-/* Whether there is room for a question.  Where many are due at once those that were asked go behind
- * those that were not. */
+/* Whether there is room for datagrams to the peer.  If many are due at once, peers that were asked
+ * move behind those that were not. */
 static bool ask_turn(struct verbs_peer *p, uint64_t now)
 {
     struct verbs *v = (struct verbs *)p->base.btl;
@@ -342,15 +343,15 @@ static bool ask_turn(struct verbs_peer *p, uint64_t now)
         rt_list_append(&v->asking, &p->asking);
         return true;
     }
-    if (now - p->ask_ns >= wait) { /* the port may never send anything: counted, but not asked */
+    if (now - p->ask_ns >= wait) { /* the port may never send: count the time without sending */
         p->ask_ns = now;
         p->silent_ms += p->ask_wait_ms;
     }
     return false;
 }
 
-/* Asks again.  Time without an answer is counted in questions, because who computes itself hears
- * nothing. */
+/* Repeats the HELLO.  Silence is counted in HELLOs sent, because a process that is not calling MPI
+ * receives nothing. */
 static void ask_again(struct verbs_peer *p, uint64_t now)
 {
     uint32_t most = (uint32_t)cfg.net_timeout_s * 1000;
@@ -371,7 +372,7 @@ static void ask_again(struct verbs_peer *p, uint64_t now)
         p->ask_wait_ms = ASK_MAX_MS;
     p->ask_ns = now + p->ask_wait_ms * 1000000ull;
     hello_send(p);
-    verbs_wire_lane_up(p); /* rdma_cm is asked again */
+    verbs_wire_lane_up(p); /* rdma_cm tries again */
     if (p->pings || p->silent_ms >= PING_AFTER_MS)
         verbs_alive_ask(&p->lanes[0]);
     if (!p->ask_noted && p->pongs >= 10) {

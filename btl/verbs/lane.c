@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queue pairs of btl/verbs: their states, posting, completions.
  *
- * Most requests are posted without asking for a completion; one that is completed stands for all
- * before it, because a queue pair completes in order.  After an error every request is completed,
- * so each names its number in the lane.  A rail's completion queue can never overflow: what could
- * be completed is counted when it is posted. */
+ * Most requests are posted without a completion.  A completion shows that all requests before it
+ * are done, because a queue pair completes in order.  After an error every request gets a
+ * completion, so each carries its number in the lane.  A rail's completion queue can never
+ * overflow, because posting counts every possible completion. */
 #include "btl/verbs/verbs.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
@@ -15,8 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SIGNAL_EVERY 16 /* requests: a completion costs the device and us as much as a message */
-#define POLL_MAX 16     /* completions taken at once */
+/* Requests; a completion costs the device and the host as much as a message. */
+#define SIGNAL_EVERY 16
+#define POLL_MAX 16 /* completions taken in one call */
 
 static uint32_t qpn_hash(uint32_t qpn) { return (qpn ^ qpn >> 8) % VERBS_BUCKETS; }
 
@@ -61,7 +62,7 @@ static int to_init(struct verbs_lane *l)
 int verbs_lane_reset(struct verbs_lane *l)
 {
     struct ibv_qp_attr a = { .qp_state = IBV_QPS_RESET };
-    if (l->rail->ib->iwarp) /* is where it was */
+    if (l->rail->ib->iwarp) /* the state has not changed */
         return 0;
     return rt_ib->modify_qp(l->qp, &a, IBV_QP_STATE) || to_init(l) ? -RT_ESYS : 0;
 }
@@ -78,7 +79,7 @@ static int lane_make(struct verbs_lane *l)
                                            .max_send_sge = 1,
                                            .max_inline_data = (uint32_t)cfg.verbs_inline } };
     l->qp = rt_ib->create_qp(r->ib->pd, &a);
-    if (!l->qp && errno == EINVAL) { /* that much inline data is not offered */
+    if (!l->qp && errno == EINVAL) { /* the device does not offer this much inline data */
         a.cap.max_inline_data = 0;
         l->qp = rt_ib->create_qp(r->ib->pd, &a);
     }
@@ -100,12 +101,12 @@ static int lane_make(struct verbs_lane *l)
     return err ? err : lane_number(r->v, l);
 }
 
-/* How alike two GIDs are: ports of one subnet share a prefix. */
+/* How similar two GIDs are: ports of one subnet share a prefix. */
 static int likeness(const struct verbs_addr_rail *a, const struct verbs_addr_rail *b)
 {
     int n = 0;
     if (a->at.roce != b->at.roce || !a->cm_port != !b->cm_port)
-        return -1; /* another kind of network, or of connecting */
+        return -1; /* another kind of network, or of connection setup */
     if (!a->at.roce && memcmp(a->at.gid, b->at.gid, 8) != 0)
         return -1; /* another InfiniBand subnet */
     while (n < 128 && !((a->at.gid[n / 8] ^ b->at.gid[n / 8]) & (0x80 >> n % 8)))
@@ -113,7 +114,7 @@ static int likeness(const struct verbs_addr_rail *a, const struct verbs_addr_rai
     return n;
 }
 
-/* Pairs rails with rails, best first; both sides come to the same result, because `a` is the lower
+/* Pairs rails, most similar first.  Both sides get the same result, because `a` is the lower
  * process on both.  Returns the number of pairs. */
 static int pair_rails(const struct verbs_addr *a, const struct verbs_addr *b, uint8_t *pa,
                       uint8_t *pb)
@@ -197,7 +198,8 @@ static int to_rts(struct verbs_lane *l)
     struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTS,
                              .timeout = (uint8_t)cfg.verbs_timeout,
                              .retry_cnt = (uint8_t)cfg.verbs_retry,
-                             .rnr_retry = 7, /* for ever: the peer computes, it is not lost */
+                             /* without limit: the peer is not calling MPI, but it is not lost */
+                             .rnr_retry = 7,
                              .sq_psn = l->psn,
                              .max_rd_atomic = mine < theirs ? mine : theirs };
     return rt_ib->modify_qp(l->qp, &a,
@@ -266,7 +268,8 @@ int verbs_lane_post(struct verbs_lane *l, struct ibv_send_wr *wr, const struct v
     wr->wr_id = (uint64_t)number << 32 | l->id << 1 | VERBS_ID_LANE;
     wr->send_flags |= signal ? IBV_SEND_SIGNALED : 0;
     if (rt_unlikely(l->rail->ib->iwarp) && wr->opcode != IBV_WR_RDMA_READ)
-        wr->send_flags |= IBV_SEND_FENCE; /* else completed before reads that it stands for */
+        /* otherwise it could complete before earlier reads */
+        wr->send_flags |= IBV_SEND_FENCE;
     int err = ibv_post_send(l->qp, wr, &bad);
     if (rt_unlikely(err)) {
         if (err == ENOMEM)
@@ -295,7 +298,7 @@ void verbs_lane_flush(struct verbs_lane *l)
     verbs_lane_post(l, &wr, &mark);
 }
 
-/* What failed, in words for the one who has to look for it. */
+/* Reports the failure with a likely cause. */
 static void lane_failed(struct verbs_lane *l, const struct ibv_wc *wc)
 {
     const char *hint = "";
@@ -317,7 +320,7 @@ static void lane_completed(struct verbs_lane *l, uint32_t number, const struct i
     bool bad = wc->status != IBV_WC_SUCCESS;
     l->rail->cq_room += (int)(number - l->done);
     l->done = number - bad;
-    if (rt_unlikely(bad)) /* which asks what has been done */
+    if (rt_unlikely(bad)) /* depends on the requests that are done */
         lane_failed(l, wc);
     l->done = number;
     while (l->mark_tail != l->mark_head) {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages of btl/verbs.
  *
- * By SEND: at most verbs_window messages of a peer are on their way or unread, and the shared queue
- * has a buffer for each, as long as the peers are not more than it can hold; then the device of the
- * sender repeats (RNR).  By ring: records of whole 32-byte units in the receiver's memory, written
- * in one piece.  A record has arrived when its first word and its last byte are there: the receiver
- * zeroes what it has read, and devices write a request in ascending order.  `verbs_hot` 0 does
- * without rings where one does not.
+ * By SEND: at most verbs_window messages of a peer are in flight or unread.  The shared queue has a
+ * buffer for each, unless there are more peers than it has room for; then the sender's device
+ * retries (RNR).  By ring: records of whole 32-byte units in the receiver's memory, each written
+ * contiguously.  A record has arrived when its first word and its last byte are nonzero: the
+ * receiver zeroes what it has read, and devices write a request in ascending order.  Set
+ * `verbs_hot` to 0 for a device that does not.
  *
- * The receiver proposes the ring.  The sender's last message by SEND says that it is taken; until
- * that has come, the receiver does not look at the ring.  So the order is that of the calls. */
+ * The receiver offers the ring.  The sender's last message by SEND accepts it; until that message
+ * has arrived, the receiver does not read the ring.  So messages arrive in the order of the
+ * calls. */
 #include "btl/verbs/verbs.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
@@ -20,13 +21,14 @@
 
 #define UNIT 32u
 #define HOT_AFTER 16u /* messages by SEND before a ring is offered */
-/* Requests that a lane keeps for credits and control beside messages. */
+/* Requests of a lane that are reserved for credits and control messages. */
 #define LEAVE 4u
 #define INLINE_MAX 512u /* longest message copied on the stack for an inline send */
 
 static struct verbs *of(struct verbs_peer *p) { return (struct verbs *)p->base.btl; }
 
-/* A count that the peer writes beside its complement; torn ones wait for the next look. */
+/* Reads a count that the peer writes with its complement.  If only a part has arrived, *out is
+ * unchanged. */
 static void count_read(const uint32_t *count, uint32_t *out)
 {
     uint32_t not = rt_load_acquire(&count[1]), value = rt_load_acquire(&count[0]);
@@ -43,7 +45,7 @@ static void head_fill(void *to, uint32_t flags, const struct btl_hdr *h, const v
         memcpy((char *)to + sizeof head, buf, len);
 }
 
-/* ---- by SEND ---- */
+/* ---- SEND ---- */
 
 static bool window_full(struct verbs_peer *p)
 {
@@ -84,7 +86,7 @@ static int send_plain(struct verbs_peer *p, uint32_t flags, const struct btl_hdr
     return err;
 }
 
-/* ---- by ring ---- */
+/* ---- rings ---- */
 
 static uint32_t record_nbytes(size_t len)
 {
@@ -98,8 +100,8 @@ static uint32_t ring_room(const struct verbs_peer *p, uint32_t taken)
     return t->nbytes - (theirs > ours ? theirs : ours);
 }
 
-/* Writes the records of the mirror up to `end` that have not been posted, in one request.  They lie
- * in one piece: before it begins at the start of the ring again, send_ring() posts what waits. */
+/* Writes the unposted records of the mirror up to `end` in one request.  They are contiguous:
+ * before the ring begins again at its start, send_ring() posts the waiting records. */
 static int ring_post(struct verbs_peer *p, uint32_t end)
 {
     struct verbs_tx_ring *t = &p->tx;
@@ -114,7 +116,7 @@ static int ring_post(struct verbs_peer *p, uint32_t end)
                               .send_flags = nbytes <= l->max_inline ? IBV_SEND_INLINE : 0,
                               .wr.rdma = { t->addr + off, t->rkey } };
     uint32_t before = t->posted;
-    t->posted = end; /* the mark says so */
+    t->posted = end; /* the mark reads it */
     int err = verbs_lane_post(l, &wr, mark_it ? &mark : NULL);
     if (rt_unlikely(err))
         t->posted = before;
@@ -123,7 +125,8 @@ static int ring_post(struct verbs_peer *p, uint32_t end)
     return err;
 }
 
-/* The end of the ring is too short for the record: says so there, and goes on at its start. */
+/* Writes a SKIP record at the end of the ring, which is too short for the next record, and
+ * continues at the start. */
 static int ring_skip(struct verbs_peer *p, uint32_t off)
 {
     struct verbs_tx_ring *t = &p->tx;
@@ -135,7 +138,7 @@ static int ring_skip(struct verbs_peer *p, uint32_t off)
     return err;
 }
 
-/* An event for a peer that sleeps: a write of nothing that takes one of its receive buffers. */
+/* Sends an event to a sleeping peer: an empty write that takes one of its receive buffers. */
 void verbs_wake_step(struct verbs_peer *p)
 {
     uint32_t number = p->woken;
@@ -200,7 +203,7 @@ static int send_ring(struct verbs_peer *p, uint32_t flags, const struct btl_hdr 
     return 0;
 }
 
-/* What cannot be posted now is posted the next time. */
+/* A record that cannot be posted now is posted the next time. */
 void verbs_release(struct verbs *v)
 {
     struct rt_list *pos, *tmp;
@@ -248,7 +251,7 @@ static void ring_offer(struct verbs_peer *p)
     uint32_t nbytes = 4096;
     while (nbytes < (uint32_t)cfg.verbs_ring || nbytes < 8 * record_nbytes(v->base.caps.eager_max))
         nbytes *= 2;
-    v->nrings++; /* also when this fails: it is not tried for ever */
+    v->nrings++; /* also if this fails, so that it is not tried again */
     if (verbs_area_make(p->lanes[0].rail, nbytes, &a) < 0)
         return;
     p->rx = (struct verbs_rx_ring){ .mem = a->base, .nbytes = nbytes };
@@ -310,7 +313,7 @@ static inline void deliver(struct verbs_peer *p, const char *record, uint32_t wo
         control(p, h->hdr.ctx, h + 1, word & VERBS_W_LEN);
         return;
     }
-    p->bye = false; /* it has come back */
+    p->bye = false; /* the peer sends again after its goodbye */
     if (rt_likely(!v->closing))
         v->up.recv(v->up.arg, &p->base, &h->hdr, h + 1, word & VERBS_W_LEN);
 }
@@ -328,7 +331,8 @@ void verbs_arrived(struct verbs_lane *l, struct verbs_rbuf *b, size_t len)
         verbs_wire_heard(p);
     p->recvs++;
     deliver(p, b->data, word);
-    bool can_ring = !l->rail->ib->iwarp; /* which neither orders writes nor makes events of them */
+    /* iWARP neither orders writes nor makes events for them */
+    bool can_ring = !l->rail->ib->iwarp;
     if (p->recvs == HOT_AFTER && of(p)->nrings < cfg.verbs_hot && !p->rx.mem && can_ring)
         ring_offer(p);
     if (p->recvs - p->recvs_told >= p->tell_every)
@@ -374,12 +378,13 @@ bool verbs_all_taken(struct verbs_peer *p)
 bool verbs_credits_due(const struct verbs_peer *p)
 {
     if (p->bye && p->recvs != p->recvs_told && p->lanes[0].rail->ib->iwarp)
-        return true; /* it waits for that */
+        return true; /* the peer waits for this */
     return p->recvs - p->recvs_told >= p->tell_every ||
            (p->rx.mem && p->rx.tail - p->ring_told >= p->rx.nbytes / 4);
 }
 
-/* Writes our counts into the peer's home, with an event, because it may sleep until it has room. */
+/* Writes this process's counts into the peer's home, with an event, because the peer may sleep
+ * until it has room. */
 static int home_write(struct verbs_peer *p, const struct verbs_mark *want)
 {
     struct verbs_lane *l = &p->lanes[0];
@@ -409,7 +414,7 @@ static int home_write(struct verbs_peer *p, const struct verbs_mark *want)
     int err = verbs_lane_post(l, &wr, want || mark.sbuf ? &mark : NULL);
     if (err && mark.sbuf)
         verbs_sbuf_give(l->rail, mark.sbuf);
-    if (!err && !want && !imm) /* without room: the peer looks by itself, later */
+    if (!err && !want && !imm) /* without room for it the peer reads its home by itself, later */
         verbs_send_ctl(p, VERBS_CTL_EVENT, NULL, 0);
     if (!err) {
         p->recvs_told = p->recvs;
@@ -436,8 +441,7 @@ bool verbs_arm(struct verbs_peer *p)
     return false;
 }
 
-/* The peer has told that something is in the ring, or that we have room: what it is lies in memory.
- */
+/* The peer has written into the ring, or has returned credits; both are read from memory. */
 void verbs_event_in(struct verbs_lane *l)
 {
     struct verbs_peer *p = l->peer;

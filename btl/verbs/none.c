@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* btl/verbs of a library that was built without the headers of verbs: WEFT_BTL may name it, and it
- * never opens. */
+/* Replaces btl/verbs in a library built without the headers of verbs: WEFT_BTL may name the
+ * transport, but it never opens. */
 #include "btl/verbs/ops.h"
 #include "runtime/base/log.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The verbs transport for the table of transports; also there, and never opens, in a library that
- * was built without the headers of verbs. */
+/* The verbs transport for the table of transports.  A library built without the headers of verbs
+ * has it, too, but there it never opens. */
 #ifndef BTL_VERBS_OPS_H
 #define BTL_VERBS_OPS_H
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Remote memory of btl/verbs: registration, put by RDMA write, get by RDMA read.
  *
- * A transfer is cut into pieces, and each lane takes the next piece when it has room.  So fast
- * rails take more, and a message never waits behind more than LANE_BYTES of a transfer on its lane.
+ * A transfer is cut into pieces; each lane takes the next piece when it has room.  So fast rails
+ * take more pieces, and a message never waits behind more than LANE_BYTES of a transfer on its
+ * lane.
  *
- * Device memory is registered by the engine.  What arrives there may be seen by its GPU later than
- * the completion by the host, so a get ends with rt_ib_flush(), and a put with a read of a byte of
- * the peer's memory, by each rail that data went by: an adapter's reads do not overtake its writes.
- */
+ * The engine registers device memory.  The GPU may see arriving data later than the host sees the
+ * completion.  So a get ends with rt_ib_flush(), and a put with a read of one byte of the peer's
+ * memory, on each rail that carried data: an adapter's reads do not overtake its writes. */
 #include "btl/verbs/verbs.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
@@ -16,12 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Four pieces of a lane are under way: at 400 Gb/s that is 20 us of wire, several round trips. */
+/* Four pieces of a lane are in progress: 20 us at 400 Gb/s, several round trips. */
 #define PIECE (256u << 10)
 #define LANE_BYTES (4 * PIECE)
-/* Transfers from this length on are spread over the lanes. */
+/* Transfers of this length or more are spread over the lanes. */
 #define SPREAD_MIN (32u << 10)
-#define LEAVE 8u /* requests that a lane keeps for messages */
+#define LEAVE 8u /* requests of a lane that are reserved for messages */
 
 struct btl_mem {
     struct rt_list link; /* verbs.mems */
@@ -31,8 +31,8 @@ struct btl_mem {
     struct rt_ib_mr *mr[VERBS_RAILS];
 };
 
-#define KEY_ORDER (1ull << 63)  /* in `len`: what is written there is read back */
-#define KEY_ATOMIC (1ull << 62) /* ... rail 0 does atomic operations there */
+#define KEY_ORDER (1ull << 63)  /* in `len`: a put must end with a read */
+#define KEY_ATOMIC (1ull << 62) /* in `len`: rail 0 can do atomic operations on the memory */
 #define KEY_LEN (KEY_ATOMIC - 1)
 struct verbs_key {
     uint64_t base, len;
@@ -158,7 +158,7 @@ static int flush(struct verbs_xfer *x, int rail)
     return x->flushing ? 0 : err;
 }
 
-/* -RT_EAGAIN: no room now. */
+/* Starts the read that orders a put.  -RT_EAGAIN: no room now. */
 static int read_back(struct verbs_xfer *x, int remote_rail)
 {
     struct verbs_lane *l = x->peer->lanes;
@@ -181,7 +181,7 @@ static int read_back(struct verbs_xfer *x, int remote_rail)
     return err;
 }
 
-/* Everything has landed: orders what is in device memory, then ends the transfer.  True: it has
+/* All data have arrived: orders data in device memory, then ends the transfer.  True: it has
  * ended. */
 static bool settle(struct verbs_xfer *x)
 {
@@ -208,7 +208,7 @@ void verbs_xfer_landed(struct verbs_lane *l, const struct verbs_mark *m, int err
     struct verbs_xfer *x = m->xfer;
     l->rma_bytes -= m->nbytes;
     x->flying--;
-    if (x->before && !err) /* the buffer has just been given back, and nobody has taken it */
+    if (x->before && !err) /* the buffer was released just now and cannot have been taken again */
         memcpy(x->before, x->local, sizeof *x->before);
     if (err && !x->err)
         x->err = err;
@@ -218,7 +218,7 @@ void verbs_xfer_landed(struct verbs_lane *l, const struct verbs_mark *m, int err
         verbs_peer_work(l->peer);
 }
 
-/* The lane with the least under way that x may take; NULL when none takes more. */
+/* The lane with the fewest bytes in progress that x may use; NULL: none has room. */
 static struct verbs_lane *lane_for(const struct verbs_xfer *x)
 {
     struct verbs_peer *p = x->peer;
@@ -235,14 +235,14 @@ static struct verbs_lane *lane_for(const struct verbs_xfer *x)
 static size_t piece_of(const struct verbs_xfer *x)
 {
     size_t piece = PIECE, left = x->len - x->pos;
-    if (x->peer->nlanes > 1 && x->len >= SPREAD_MIN) { /* each lane gets one at once */
+    if (x->peer->nlanes > 1 && x->len >= SPREAD_MIN) { /* each lane gets a piece at once */
         size_t share = (x->len / (size_t)x->peer->nlanes + 4095) & ~(size_t)4095;
         piece = share < piece ? share : piece;
     }
     return left < piece ? left : piece;
 }
 
-/* Registers the local memory with a rail, if the engine has not. */
+/* Registers the local memory on a rail if the engine has not. */
 static int need_mr(struct verbs_xfer *x, const struct verbs_rail *r)
 {
     if (!mr_of(x, r->index)) {
@@ -256,7 +256,8 @@ static int need_mr(struct verbs_xfer *x, const struct verbs_rail *r)
 static int post_piece(struct verbs_xfer *x, struct verbs_lane *l)
 {
     size_t n = piece_of(x);
-    if (need_mr(x, l->rail) < 0) { /* the first rail has it, or there were no transfer */
+    if (need_mr(x, l->rail) < 0) { /* the first rail has registered it, otherwise the transfer would
+                                    * not exist */
         x->no_rails |= (uint8_t)(1u << l->rail->index);
         return 0;
     }
@@ -278,7 +279,7 @@ static int post_piece(struct verbs_xfer *x, struct verbs_lane *l)
     return 0;
 }
 
-/* Posts what has room, first transfer first.  Calls nobody. */
+/* Posts pieces while there is room, in the order of the transfers.  Makes no upward calls. */
 static void post_pieces(struct verbs_peer *p)
 {
     struct rt_list *pos;
@@ -307,7 +308,7 @@ int verbs_xfers_step(struct verbs_peer *p)
         if (p->err && !x->err)
             x->err = p->err;
         if (landed(x))
-            n += settle(x); /* may append, never removes others */
+            n += settle(x); /* may append transfers, never removes others */
     }
     return n;
 }
@@ -319,7 +320,7 @@ void verbs_xfers_drop(struct verbs_peer *p)
         struct verbs_xfer *x = rt_container(pos, struct verbs_xfer, link);
         x->op = NULL;
         x->before = NULL;
-        x->len = x->pos; /* what is posted still uses it */
+        x->len = x->pos; /* posted pieces still use it */
         if (x->flushing)
             rt_ib_flush_cancel(&x->flush);
         x->flushing = false;
@@ -399,7 +400,8 @@ int verbs_get(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst, size
     return start(r, off, m, dst, len, op, true);
 }
 
-/* All go to rail 0 of the peer: two of its adapters would not be atomic to each other. */
+/* All atomic operations use rail 0 of the peer, because two adapters are not atomic with regard to
+ * each other. */
 static struct verbs_lane *amo_lane(struct verbs_peer *p)
 {
     for (int i = 0; i < p->nlanes; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The verbs transport: life, peers, progress.  Called with the instance serialised by the engine.
- */
+/* The verbs transport: opening and closing, peers, progress.  The engine serialises calls on the
+ * instance. */
 #include "btl/verbs/dgram.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
@@ -15,14 +15,16 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define DRAIN_MAX 32     /* messages of one ring before the next gets its turn */
-#define ALIVE_EVERY 16u  /* idle polls between two looks at the clock */
-#define LOOKS 3u         /* at each peer, in net_timeout_s */
-#define TIMERS_US 200000 /* longest sleep: repeated datagrams, signs of life */
-#define WIRE_EVERY 64u   /* polls between two looks at the datagrams while nobody is asked */
+#define DRAIN_MAX 32    /* messages of a ring before the next ring gets a turn */
+#define ALIVE_EVERY 16u /* idle polls between two reads of the clock */
+#define LOOKS 3u        /* looks at each peer during net_timeout_s */
+/* Longest sleep, because of timers: repeated datagrams and keep_alive(). */
+#define TIMERS_US 200000
+/* Polls between two looks for datagrams if no connection is being set up. */
+#define WIRE_EVERY 64u
 
-#define PATIENCE_NS 50000000u /* with what is sent to a peer that may have gone itself */
-#define BYE_ROOM 4u           /* requests: three of a goodbye by ring, and one that stands for it */
+#define PATIENCE_NS 50000000u /* wait for data sent to a peer that may have gone */
+#define BYE_ROOM 4u           /* requests: three for a goodbye by ring, one for its completion */
 
 enum { VERBS_LARGE_GET, VERBS_LARGE_PUT }; /* cfg.verbs_large */
 
@@ -59,7 +61,7 @@ void verbs_peer_work(struct verbs_peer *p)
         rt_list_append(&((struct verbs *)p->base.btl)->work, &p->work);
 }
 
-/* This process leaves, and the peer has all that was sent before the goodbye. */
+/* Whether this process is leaving, and the peer has all messages sent before the goodbye. */
 static bool has_parted(const struct verbs_peer *p)
 {
     const struct verbs *v = (const struct verbs *)p->base.btl;
@@ -84,9 +86,9 @@ void verbs_peer_fail(struct verbs_peer *p, int err, const char *fmt, ...)
     verbs_peer_work(p);
 }
 
-/* Everything that had arrived before the failure, then the failure.  That one who has said goodbye
- * takes no more is no surprise, nor that one to whom we have said it does not hear it: it has gone
- * as well.  The engine knows whether something was still wanted of it. */
+/* Handles all data that arrived before the failure, then reports the failure.  It is not an error
+ * in the log if the peer has said goodbye, or if this process has said goodbye and the peer has all
+ * earlier messages: the peer has gone, too.  The engine knows whether it still needs the peer. */
 static void tell(struct verbs *v, struct verbs_peer *p)
 {
     p->told = true;
@@ -137,7 +139,7 @@ static int work(struct verbs *v)
     return n;
 }
 
-/* What has been posted has neither ended nor failed since the last look. */
+/* Whether posted requests have neither completed nor failed since the last look. */
 static bool has_stood_still(struct verbs_lane *l)
 {
     bool still = l->mark_head != l->mark_tail && l->done == l->done_seen;
@@ -145,10 +147,11 @@ static bool has_stood_still(struct verbs_lane *l)
     return still;
 }
 
-/* A device finds out that the other side has gone when it sends.  A process that only waits sends
- * nothing, so now and then it writes nothing to the peer.  And what is sent need not end: a device
- * repeats for ever while the peer has no buffers (it computes), or with verbs_retry 7; so then the
- * process is asked, as before it was connected, by a rail that stands still. */
+/* A device detects a lost peer only when it sends.  A process that only waits sends nothing, so on
+ * an idle connection it sometimes posts an empty write.  A posted request may also never complete:
+ * a device retries without limit while the peer has no buffers (because it is not calling MPI), or
+ * with verbs_retry 7.  Then the peer is pinged, as during connection setup, on a rail whose
+ * requests do not complete. */
 static void look_after(struct verbs_peer *p)
 {
     const struct verbs_lane *still = NULL;
@@ -167,7 +170,7 @@ static void look_after(struct verbs_peer *p)
         verbs_lane_flush(&p->lanes[0]);
 }
 
-/* False: many have been asked, and this one cannot be yet. */
+/* False: there is no room for a ping now. */
 static bool may_ask(const struct verbs_peer *p)
 {
     for (int i = 0; i < p->nlanes; i++)
@@ -181,13 +184,13 @@ static void keep_alive(struct verbs *v)
     uint64_t now = rt_now_ns(), pause = (uint64_t)cfg.net_timeout_s * 1000000000u / LOOKS;
     if (now < v->alive_ns)
         return;
-    verbs_wire_progress(v); /* the answers that have come since the last look */
+    verbs_wire_progress(v); /* pongs that have arrived since the last look */
     for (int i = 0; i < VERBS_BUCKETS; i++)
         for (struct verbs_peer *p = v->peers[i]; p; p = p->next) {
             if (p->state != VERBS_UP || p->bye || now < p->look_ns)
                 continue;
             if (!may_ask(p))
-                return; /* the others the next time */
+                return; /* the remaining peers the next time */
             p->look_ns = now + pause;
             look_after(p);
         }
@@ -215,7 +218,8 @@ static int verbs_progress(struct btl *b)
     return n;
 }
 
-/* A ring first; without news there, everything, because sends need completions and credits. */
+/* Polls the ring first; if it is empty, everything else, because sends need completions and
+ * credits. */
 static int verbs_poll(struct btl_peer *peer)
 {
     struct verbs_peer *p = (struct verbs_peer *)peer;
@@ -223,20 +227,21 @@ static int verbs_poll(struct btl_peer *peer)
     return n ? n : verbs_progress(p->base.btl);
 }
 
-/* Completions make an event by themselves.  What is written into rings does not: each writer is
- * told first, and only when all know can this process sleep. */
+/* Completions make events.  Writes into rings do not, so each writer must be notified first; this
+ * process can sleep only after that. */
 static int verbs_sleep_fd(struct btl *b, int *limit_us)
 {
     struct verbs *v = (struct verbs *)b;
     struct rt_list *pos;
-    bool ready = rt_ib_nflushes == 0; /* these make no events */
+    bool ready = rt_ib_nflushes == 0; /* flushes make no events */
     rt_list_each (pos, &v->rings)
         ready = verbs_arm(rt_container(pos, struct verbs_peer, ringing)) && ready;
     if (!ready)
         return -RT_EAGAIN;
     *limit_us = *limit_us < TIMERS_US ? *limit_us : TIMERS_US;
     for (int i = 0; i < v->nrails; i++) {
-        verbs_events_take(v->rails[i].chan); /* of the past: progress() looks at everything */
+        verbs_events_take(v->rails[i].chan); /* discards old events: progress() will handle
+                                              * everything */
         if (ibv_req_notify_cq(v->rails[i].cq, 0) || verbs_wire_arm(v, i))
             return -RT_EAGAIN;
     }
@@ -263,7 +268,7 @@ static int sleep_open(struct verbs *v)
     return -RT_ESYS;
 }
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
 static bool unsent(const struct verbs_peer *p)
 {
@@ -273,11 +278,11 @@ static bool unsent(const struct verbs_peer *p)
     return false;
 }
 
-/* Says goodbye, with a completion that stands for everything before it.  True: nothing of ours is
- * on its way any more, or nobody waits for it.  A peer that has said goodbye hears ours too, so
- * that it does not wait for an acknowledgement that goes down with the queue pair; it may have
- * gone.  One that has not may compute, and take what is sent whenever it is done; keep_alive()
- * finds out if it has ended instead. */
+/* Says goodbye, followed by a completion for all earlier requests.  True: no data of this process
+ * are in flight any more, or the peer does not wait for them.  A peer that has said goodbye gets
+ * one, too, so that it does not wait for an acknowledgement that is lost with the queue pair; that
+ * peer may have gone, so the wait is limited.  A peer that has not said goodbye may not be calling
+ * MPI and take the data later; if it has ended instead, keep_alive() detects this. */
 static bool peer_leave(struct verbs_peer *p, uint64_t now)
 {
     const struct verbs *v = (const struct verbs *)p->base.btl;
@@ -293,7 +298,8 @@ static bool peer_leave(struct verbs_peer *p, uint64_t now)
         verbs_lane_flush(l);
         p->bye_at = l->posted;
     }
-    /* iWARP completes what the other side need not have yet, and loses that when it closes. */
+    /* iWARP completes requests whose data the peer may not have yet; closing would lose these
+     * data. */
     bool there = !l->rail->ib->iwarp || verbs_all_taken(p);
     if (l->posted == p->bye_at && !unsent(p) && there)
         return true;
@@ -369,7 +375,7 @@ static void caps_fill(struct verbs *v)
                                       .get_mb_per_s = rate };
     v->base.caps.flags |= verbs_has_atomics(&v->rails[0]) ? BTL_AMO : 0;
     if (cfg.verbs_large == VERBS_LARGE_PUT)
-        v->base.caps.put_mb_per_s++; /* which one takes a message is all that they decide */
+        v->base.caps.put_mb_per_s++; /* the two rates only decide which one moves a message */
 }
 
 static int verbs_open(const struct btl_up *up, struct btl **out, int max)
@@ -448,7 +454,7 @@ static int verbs_add_peer(struct btl *b, const struct rt_proc *proc, const void 
     return 0;
 }
 
-/* The connection stays, should the peer be added again. */
+/* The connection stays and is used if the peer is added again. */
 static void verbs_del_peer(struct btl_peer *peer)
 {
     verbs_xfers_drop((struct verbs_peer *)peer);
