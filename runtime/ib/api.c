@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens libibverbs, and others for runtime/ib, and fills tables of their functions.  One thread at
- * a time.  A library stays open for the rest of the process: providers may have started threads of
- * their own. */
+/* Opens libibverbs and other libraries of runtime/ib, and fills the tables of their functions.  One
+ * thread at a time.  A library stays open until the process ends, because providers may have
+ * started threads. */
 #include "runtime/ib/api.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -61,8 +61,8 @@ int rt_ib_load(void)
     if (err)
         return err;
     /* Before the first registration.  Kernels from 5.12 on copy registered pages for the child at
-     * fork() and this does nothing; with older ones it keeps registered pages out of children,
-     * where the parent would else lose its own. */
+     * fork(), and this call has no effect.  With older kernels it keeps registered pages out of
+     * children; otherwise the parent would lose its own. */
     err = table.fork_init();
     if (err)
         log_debug(IB, "ibv_fork_init: %s", strerror(err));

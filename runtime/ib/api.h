@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libibverbs as far as this library calls it: a table of its functions, filled from libibverbs.so.1
- * at run time, so that nothing is linked against it.  Field names are those of verbs without ibv_.
- * What verbs.h does inline through the context's own operations (ibv_post_send, ibv_post_recv,
- * ibv_post_srq_recv, ibv_poll_cq, ibv_req_notify_cq) needs no symbol and is used as it is; inlines
- * and macros that end in a symbol (ibv_reg_mr, ibv_query_port, ibv_query_gid_table,
- * ibv_create_qp_ex) would not link, and are not used. */
+/* The functions of libibverbs that this library calls: a table, filled from libibverbs.so.1 at run
+ * time, so that the library is not linked against libibverbs.  Field names are those of verbs
+ * without ibv_.  Functions that verbs.h inlines through the context's operations (ibv_post_send,
+ * ibv_post_recv, ibv_post_srq_recv, ibv_poll_cq, ibv_req_notify_cq) need no symbol and are called
+ * directly.  Inlines and macros that call a symbol (ibv_reg_mr, ibv_query_port,
+ * ibv_query_gid_table, ibv_create_qp_ex) would not link and are not used. */
 #ifndef RT_IB_API_H
 #define RT_IB_API_H
 
@@ -62,28 +62,29 @@ struct rt_ib_api {
 };
 #undef IB_FIELD
 
-/* A library that is opened at run time, and the table that its functions go to. */
+/* A library opened at run time, and the table for its functions. */
 struct rt_ib_symbol {
-    const char *name, *version;   /* the oldest of libibverbs belong to an interface of 2006 */
-    size_t off;                   /* of its pointer in the table */
-    bool must;                    /* else NULL where the library lacks it */
+    const char *name, *version;   /* libibverbs keeps symbols of older versions from an interface of
+                                   * 2006 */
+    size_t off;                   /* of the function's pointer in the table */
+    bool must; /* otherwise the pointer is NULL if the library lacks the symbol */
 };
 struct rt_ib_lib {
     const char *so;
     const struct rt_ib_symbol *symbols;
     size_t n;
     void *table;
-    char why_not[256];            /* for people; empty until opening it has failed */
+    char why_not[256];            /* reason for messages; empty unless opening has failed */
 };
-/* -RT_ENOENT with `why_not`: it is not there, or lacks a function; it is not tried again.  It stays
- * open for the rest of the process. */
+/* Opens the library once; it stays open until the process ends.  -RT_ENOENT: the library is missing
+ * or lacks a function, see `why_not`; later calls do not try again. */
 int rt_ib_lib_open(struct rt_ib_lib *lib);
 
-/* NULL until rt_ib_load() has answered 0; then it stays for the rest of the process. */
+/* NULL until rt_ib_load() has returned 0; then constant until the process ends. */
 extern const struct rt_ib_api *rt_ib;
 
-/* Opens libibverbs.  -RT_ENOENT: it is not there, or lacks a function; rt_ib_why_not() has the
- * reason for people.  Repeating it is cheap.  One thread at a time. */
+/* Opens libibverbs.  -RT_ENOENT: the library is missing or lacks a function; rt_ib_why_not()
+ * returns the reason for messages.  Further calls are cheap.  One thread at a time. */
 int rt_ib_load(void);
 const char *rt_ib_why_not(void);
 /* ibv_query_port(), whose inline form calls a symbol.  0 or an errno. */

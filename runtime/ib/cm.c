@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens librdmacm and fills the table of its functions; which address leads to a device.  One
- * thread at a time.  The library stays open for the rest of the process. */
+/* Opens librdmacm and fills the table of its functions; finds the address of a device.  One thread
+ * at a time.  The library stays open until the process ends. */
 #include "runtime/ib/cm.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -38,7 +38,7 @@ int rt_cm_load(void)
 
 const char *rt_cm_why_not(void) { return lib.why_not; }
 
-/* Whether rdma_cm finds this port when it is given the address. */
+/* Whether rdma_cm resolves this address to this port. */
 static bool leads_to(struct rdma_event_channel *ch, struct sockaddr *at, const char *dev,
                      uint8_t port)
 {
@@ -73,7 +73,7 @@ int rt_cm_address(const char *dev, uint8_t port, union ibv_gid *gid, char *ifnam
         rt_cm->destroy_event_channel(ch);
         return -RT_ESYS;
     }
-    /* IPv4 first, as GIDs are chosen. */
+    /* IPv4 first, as in the choice of GIDs. */
     for (int family = AF_INET; err && family; family = family == AF_INET ? AF_INET6 : 0)
         for (const struct ifaddrs *a = all; a && err; a = a->ifa_next) {
             if (!(a->ifa_flags & IFF_UP) || (a->ifa_flags & IFF_LOOPBACK) || !a->ifa_addr ||

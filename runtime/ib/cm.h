@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* librdmacm as far as this library calls it: a table of its functions, filled from librdmacm.so.1
- * at run time, as api.h does for libibverbs.  Field names are those of rdma_cma.h without rdma_.
- * For devices whose queue pairs connect in no other way (iWARP).  In a build without rdma_cma.h,
- * rt_cm_load() says so. */
+/* The functions of librdmacm that this library calls: a table, filled from librdmacm.so.1 at run
+ * time, as in api.h.  Field names are those of rdma_cma.h without rdma_.  For devices whose queue
+ * pairs need rdma_cm (iWARP).  In a build without rdma_cma.h rt_cm_load() fails. */
 #ifndef RT_IB_CM_H
 #define RT_IB_CM_H
 
@@ -46,16 +45,17 @@ struct rt_cm_api {
 };
 #undef CM_FIELD
 
-/* NULL until rt_cm_load() has answered 0; then it stays for the rest of the process. */
+/* NULL until rt_cm_load() has returned 0; then constant until the process ends. */
 extern const struct rt_cm_api *rt_cm;
 
-/* Opens librdmacm.  -RT_ENOENT: it is not there, or lacks a function; rt_cm_why_not() has the
- * reason for people.  Repeating it is cheap.  One thread at a time. */
+/* Opens librdmacm.  -RT_ENOENT: the library is missing or lacks a function; rt_cm_why_not() returns
+ * the reason for messages.  Further calls are cheap.  One thread at a time. */
 int rt_cm_load(void);
 const char *rt_cm_why_not(void);
 
-/* The address, as a GID, that leads to a port of a device which is reached by IP addresses only,
- * and its network interface (16 bytes).  -RT_ENOENT: none that is up has one; -RT_ESYS: errno. */
+/* For a port of a device that is reached only by IP addresses: its address as a GID, and its
+ * network interface (16 bytes).  -RT_ENOENT: no interface that is up has an address; -RT_ESYS:
+ * errno. */
 int rt_cm_address(const char *dev, uint8_t port, union ibv_gid *gid, char *ifname);
 
 #endif

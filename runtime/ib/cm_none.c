@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* runtime/ib/cm.h of a library that was built without the headers of rdma_cm. */
+/* Replaces cm.c in a library built without the headers of rdma_cm. */
 #include "runtime/base/err.h"
 #include "runtime/ib/cm.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds the RDMA devices of this machine and their ports, says which may be used and why others
- * not, and sorts them.  Called by one thread at a time. */
+/* Finds the RDMA devices of this host and their ports, determines which ports may be used and why
+ * others may not, and sorts them.  One thread at a time. */
 #include "runtime/ib/dev.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/log.h"
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ports slower than this part of the fastest are for other traffic (management), unless they are
- * asked for by name: striping a message over unlike links gains little and may lose. */
+/* A port slower than 1 / SLOW_PART of the fastest is for other traffic (management), unless a
+ * setting names it: striping a message over unequal links gains little and may lose. */
 #define SLOW_PART 2
 
 static bool open_dev(struct ibv_device *d, struct rt_ib_dev *out)
@@ -52,13 +52,13 @@ static const char *state_text(enum ibv_port_state s)
     }
 }
 
-/* Why this port cannot be used, apart from its place among others. */
+/* Why this port cannot be used, whatever the other ports are. */
 static void judge(struct rt_ib_port *p)
 {
     bool roce = p->attr.link_layer == IBV_LINK_LAYER_ETHERNET;
     char *why = p->why_not;
     size_t len = sizeof p->why_not;
-    if (p->dev->iwarp && cfg.verbs_connect != RT_CM_ALWAYS) /* proven with siw, and in part only */
+    if (p->dev->iwarp && cfg.verbs_connect != RT_CM_ALWAYS) /* tested with siw only, and in part */
         snprintf(why, len, "iWARP is used when WEFT_VERBS_CONNECT=cm asks for it");
     else if (p->dev->iwarp && rt_cm_load())
         snprintf(why, len, "iWARP connects by rdma_cm only: %s", rt_cm_why_not());

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Order of what arrives in a GPU's memory.  Where neither the platform nor the CUDA driver orders
- * it, the adapter reads a byte of that GPU's memory back: reads of a device come after the writes
- * before them.  The read goes over a queue pair that is connected to itself, one a device, made
- * when first needed.  One read is under way at a time and serves all who asked before it was
- * posted.  All calls are serialised by the caller. */
+/* Orders data that arrive in a GPU's memory.  If neither the platform nor the CUDA driver orders
+ * the data, the adapter reads back a byte of that GPU's memory: a device's reads come after its
+ * earlier writes.  The read uses a queue pair that is connected to itself, one per device, made
+ * when it is first needed.  One read is in progress at a time; it serves all flushes requested
+ * before it was posted.  The caller serialises all calls. */
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/gpu/gpu.h"
@@ -12,9 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEPTH 2          /* of the queues; one read is under way */
-#define GPUS 64          /* whose order is remembered */
-#define TIMEOUT 14       /* 4.096 us << 14 = 67 ms, 7 times: nothing leaves the adapter here */
+#define DEPTH 2          /* of the queues; one read is in progress */
+#define GPUS 64          /* GPUs whose order is stored */
+/* 4.096 us << 14 = 67 ms, 7 times: the packets do not leave the adapter. */
+#define TIMEOUT 14
 #define RETRIES 7
 
 struct loop {
@@ -23,14 +24,14 @@ struct loop {
     struct ibv_mr *mr;   /* of `landing` */
     struct rt_list waiting, flying;
     bool broken;
-    char landing[64];    /* where the byte goes; nobody looks at it */
+    char landing[64];    /* destination of the byte; never read */
 };
 
 int rt_ib_nflushes;
 
 static struct {
     struct loop *loop[RT_IB_DEVICES];
-    uint8_t order[GPUS]; /* enum rt_gpu_order + 1; 0: not asked yet */
+    uint8_t order[GPUS]; /* enum rt_gpu_order + 1; 0: unknown */
 } flush;
 
 /* ---- the queue pair ---- */
@@ -103,7 +104,7 @@ static const struct rt_ib_held *held_of(struct rt_list *l)
     return rt_container(l, struct rt_ib_flush, link)->held;
 }
 
-/* Posts a read for the first that waits and all that wait for the same GPU. */
+/* Posts a read for the first waiting flush and for all that wait for the same GPU. */
 static int post(struct loop *l)
 {
     struct rt_list *pos, *next;
@@ -131,7 +132,7 @@ static int post(struct loop *l)
 static int finish(struct rt_list *list, int err)
 {
     int n = 0;
-    struct rt_list mine; /* done() may ask for another */
+    struct rt_list mine; /* done() may request another flush */
     rt_list_init(&mine);
     while (!rt_list_empty(list)) {
         struct rt_list *first = list->next;
@@ -174,7 +175,7 @@ int rt_ib_flush_progress(void)
     return n;
 }
 
-/* ---- what is needed ---- */
+/* ---- choosing the method ---- */
 
 static enum rt_gpu_order order_of(int ordinal)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which GID of a port is used.  A RoCE port has one for each address and VLAN of its interface, in
- * two versions; packets of version 2 are routable, and only those whose address an interface of
- * this network namespace has now will be answered. */
+/* Chooses the GID of a port.  A RoCE port has a GID for each address and VLAN of its interface, in
+ * two versions.  Packets of version 2 can be routed.  Only a GID whose address belongs to an
+ * interface of this network namespace gets answers. */
 #include "runtime/base/cfg.h"
 #include "runtime/ib/dev.h"
 
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TABLE_MAX 4096 /* entries of all ports of a device */
+#define TABLE_MAX 4096 /* entries, for all ports of a device */
 
 bool rt_ib_gid_is_v4(const union ibv_gid *gid)
 {
@@ -69,7 +69,7 @@ static bool is_address(const struct ifaddrs *a, const union ibv_gid *gid, uint8_
     return false;
 }
 
-/* What is known of the GID's interface; fills in prefix_len. */
+/* State of the GID's interface; fills in prefix_len. */
 static enum rt_ib_if look_at_interface(struct rt_ib_gid *g, const struct ifaddrs *all)
 {
     enum rt_ib_if state = g->ifname[0] ? RT_IB_IF_DOWN : RT_IB_IF_UNKNOWN;
@@ -99,7 +99,7 @@ static void add(struct rt_ib_gid *g, int index, const union ibv_gid *gid, bool v
         snprintf(g->ifname, sizeof g->ifname, "%s", name);
 }
 
-/* The library's table; -1: it is too old to have one (before rdma-core 33), or refuses. */
+/* Reads the table of the library; -1: the library has none (before rdma-core 33), or refuses. */
 static int list_by_table(struct ibv_context *c, uint8_t port, struct rt_ib_gid *out, int max)
 {
     int n = 0;
@@ -113,7 +113,7 @@ static int list_by_table(struct ibv_context *c, uint8_t port, struct rt_ib_gid *
     return all > 0 ? n : -1;
 }
 
-/* Entry by entry, with what the kernel's files say. */
+/* Reads the table entry by entry, with the kernel's files. */
 static int list_by_entry(struct ibv_context *c, const char *dev, uint8_t port,
                          struct rt_ib_gid *out, int max)
 {
@@ -158,7 +158,7 @@ void rt_ib_choose_gid(struct ibv_context *c, const char *dev, uint8_t port, bool
         int score = roce ? rt_ib_gid_score(&g[i].gid, g[i].v2, state) : 1;
         if (cfg.ib_gid_index >= 0)
             score = g[i].index == cfg.ib_gid_index ? 1 : -1;
-        if (score > best) { /* of equal ones the first */
+        if (score > best) { /* the first of equal scores */
             best = score;
             *out = g[i];
         }

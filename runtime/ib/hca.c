@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The list of devices in cfg.ib_hca: "mlx5_0,mlx5_2:1", "mlx5_*", "^mlx5_bond_0".  Pure text. */
+/* Parses the list of devices in cfg.ib_hca: "mlx5_0,mlx5_2:1", "mlx5_*", "^mlx5_bond_0".  Pure
+ * functions. */
 #include "runtime/ib/dev.h"
 
 #include <fnmatch.h>
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether one word, NAME or NAME:PORT, names the port. */
+/* Whether a word, NAME or NAME:PORT, names the port. */
 static bool word_names(const char *word, size_t len, const char *dev, int port)
 {
     char pattern[80];

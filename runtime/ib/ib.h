@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* RDMA devices, as btl/verbs sees them: which ports of which devices this process uses, how a peer
- * is addressed from there, and registered memory.  How queue pairs use them is the transport's.
+/* RDMA devices for btl/verbs: the ports that this process uses, the addresses of peers, and
+ * registered memory.  The transport makes the queue pairs.
  *
- * Thread rule: all calls are serialised by the caller (the domain's lock). */
+ * Thread rule: the caller serialises all calls (the domain's lock). */
 #ifndef RT_IB_IB_H
 #define RT_IB_IB_H
 
@@ -15,8 +15,8 @@
 struct rt_gpu_ptr; /* runtime/gpu/gpu.h */
 struct rt_ib_held; /* private to runtime/ib */
 
-/* One port in use.  Constant from rt_ib_open() to rt_ib_close(); two rails of one device share
- * context and protection domain. */
+/* A port in use.  Constant from rt_ib_open() to rt_ib_close().  Rails of one device share context
+ * and protection domain. */
 struct rt_ib_rail {
     int index;               /* 0 .. n - 1; copies keep it */
     int device;              /* rails of one device have the same number, 0 .. RT_IB_DEVICES - 1 */
@@ -25,9 +25,9 @@ struct rt_ib_rail {
     struct ibv_context *ctx;
     struct ibv_pd *pd;
     struct ibv_device_attr attr;
-    bool roce;               /* Ethernet: addressed by GID; else InfiniBand, by LID */
-    bool iwarp;              /* `roce` too; connects by rdma_cm only, the GID is an IP address */
-    bool need_grh;           /* always, or (InfiniBand) where the fabric demands it */
+    bool roce;               /* Ethernet: addressed by GID; otherwise InfiniBand, by LID */
+    bool iwarp; /* sets `roce`, too; connects by rdma_cm only, the GID is an IP address */
+    bool need_grh;           /* always, or (InfiniBand) if the fabric requires it */
     uint16_t lid;
     uint8_t gid_index;
     union ibv_gid gid;
@@ -42,82 +42,82 @@ struct rt_ib_rail {
 };
 #define RT_IB_DEVICES 8
 
-/* Whether the machine has RDMA devices at all: one access(2). */
+/* Whether the host has RDMA devices: one access(2). */
 bool rt_ib_possible(void);
-/* Opens the devices and fills in the ports to use, best first, by the settings ib_...; 0: none
- * (why, at level debug); -RT_EINVAL: a setting is wrong, logged.  Counted: each success with n > 0
- * needs an rt_ib_close(). */
+/* Opens the devices and fills in the ports to use, best first, according to the settings ib_...
+ * Returns their number; 0: none (the reason is logged at level debug); -RT_EINVAL: a setting is
+ * wrong, logged.  Reference-counted: each call that returns n > 0 needs an rt_ib_close(). */
 int rt_ib_open(struct rt_ib_rail *out, int max);
 void rt_ib_close(void);
 
 /* ---- addressing ---- */
 
-/* Where a rail can be reached: what a peer must know, 24 bytes, to be sent as it is. */
+/* Address of a rail, for peers: 24 bytes, sent as they are. */
 struct rt_ib_addr {
     uint8_t gid[16];
     uint16_t lid; /* little endian */
     uint8_t roce, mtu, prefix_len, rate; /* roce 2: iWARP; rate: in 2.5 Gbit/s, at most 255 */
-    uint8_t grh, unused;                 /* grh: packets to it need the global header */
+    /* grh: packets to the rail need the global header */
+    uint8_t grh, unused;
 };
 void rt_ib_addr(const struct rt_ib_rail *r, struct rt_ib_addr *out);
-/* 0: this rail does not lead there; 1: perhaps, over a router; 2: same subnet.  Tolerates any
- * bytes. */
+/* 0: this rail cannot reach the address; 1: perhaps, through a router; 2: same subnet.  Any bytes
+ * are accepted. */
 int rt_ib_reach(const struct rt_ib_rail *r, const struct rt_ib_addr *to);
-/* Address vector for RC (ibv_modify_qp to RTR) and UD; service level, traffic class and hop limit
- * as given. */
+/* Fills the address vector for RC (ibv_modify_qp to RTR) and UD, with the given service level and
+ * traffic class. */
 void rt_ib_ah_attr(const struct rt_ib_rail *r, const struct rt_ib_addr *to, uint8_t sl,
                    uint8_t traffic_class, struct ibv_ah_attr *out);
-/* The path MTU that both ends take. */
+/* The path MTU for both ends. */
 enum ibv_mtu rt_ib_mtu(const struct rt_ib_rail *r, const struct rt_ib_addr *to);
 
 /* ---- registered memory: reg.c ---- */
 
-/* A registration that covers the memory asked for, with local and remote read, write and (host
- * memory) atomics; remote addresses are the owner's virtual addresses.  `writable` false: memory
- * that the process itself may not write, or the device not: local and remote reads only. */
+/* A registration that covers the requested memory, for local and remote read, write and (host
+ * memory) atomics.  Remote addresses are the owner's virtual addresses.  `writable` false: the
+ * process or the device may not write the memory; local and remote reads only. */
 struct rt_ib_mr {
     uint32_t lkey, rkey;
     bool writable;
-    bool gpu; /* rt_ib_flush() after what is written to it */
+    bool gpu; /* data written to it need rt_ib_flush() */
 };
-/* Cached where the system tells of unmapped memory (runtime/mem/regcache.h), else registered anew.
- * at: of device memory, asked just now; the whole allocation is registered.  -RT_ENOTSUP: device
- * memory cannot be registered here, or not this kind; said once, stage it.  -RT_ENOMEM: the limit
- * of locked memory, logged with what to do.  -RT_EINVAL: no such memory. */
+/* Cached if the system reports unmapped memory (runtime/mem/regcache.h), otherwise registered each
+ * time.  at: what runtime/gpu has just returned for device memory; the whole allocation is
+ * registered.  -RT_ENOTSUP: device memory, or this kind of device memory, cannot be registered on
+ * this host, logged once; stage the data.  -RT_ENOMEM: the limit of locked memory, logged with
+ * advice.  -RT_EINVAL: no such memory. */
 int rt_ib_reg(const struct rt_ib_rail *r, void *base, size_t len, const struct rt_gpu_ptr *at,
               struct rt_ib_mr **out);
-/* Host memory whose bytes are believed without a completion (a ring that is polled in memory):
- * written in order, whatever cfg.ib_relaxed says.  Not cached. */
+/* Registers host memory whose bytes are used without waiting for a completion (a ring polled in
+ * memory): without relaxed ordering, whatever cfg.ib_relaxed is.  Not cached. */
 int rt_ib_reg_strict(const struct rt_ib_rail *r, void *base, size_t len, struct rt_ib_mr **out);
-void rt_ib_dereg(struct rt_ib_mr *mr); /* gives back one rt_ib_reg() or rt_ib_reg_strict() */
+void rt_ib_dereg(struct rt_ib_mr *mr); /* releases one rt_ib_reg() or rt_ib_reg_strict() */
 
-/* RT_MEM_BIT set of device memory that may be good for rt_ib_reg(); which is known at the first
- * try. */
+/* Set of RT_MEM_BIT: kinds of device memory that rt_ib_reg() may be able to register; the first
+ * attempt shows it. */
 uint32_t rt_ib_gpu_mem(void);
-/* For people: how device memory is registered with this device, or why it cannot be; NULL before
- * the first try. */
+/* For messages: how this device registers device memory, or why it cannot; NULL before the first
+ * attempt. */
 const char *rt_ib_gpu_how(const struct rt_ib_rail *r);
-const char *rt_ib_cache_why_not(void); /* why host registrations are not kept; NULL: they are */
+const char *rt_ib_cache_why_not(void); /* why host registrations are not cached; NULL: they are */
 
-/* ---- order of what arrives in device memory: flush.c ---- */
+/* ---- order of data that arrive in device memory: flush.c ---- */
 
-/* When the host sees the completion of a write into device memory (of its own get, or a peer's put
- * that a message announces), the GPU need not see the data yet.  Embedded by the caller, lent until
- * done(). */
+/* When the host sees the completion of a write into device memory (its own get, or a peer's put
+ * announced by a message), the GPU may not see the data yet.  A flush orders them.  Embedded by the
+ * caller, borrowed until done(). */
 struct rt_ib_flush {
     void (*done)(struct rt_ib_flush *f, int err); /* 0, or -RT_EPEER: the device is in error */
-    struct rt_list link;                          /* the rest is runtime/ib's */
+    struct rt_list link; /* the following fields are private to runtime/ib */
     const struct rt_ib_held *held;
 };
-/* Makes all that has been completed so far in `mr` (mr->gpu) visible to its GPU.  0: it is;
- * -RT_EAGAIN: under way, done() is called from rt_ib_flush_progress(); another error: it cannot be
- * done, logged. */
+/* Makes all data completed so far in `mr` (mr->gpu) visible to its GPU.  0: done; -RT_EAGAIN: in
+ * progress, rt_ib_flush_progress() will call done(); another error: impossible, logged. */
 int rt_ib_flush(const struct rt_ib_rail *r, struct rt_ib_mr *mr, struct rt_ib_flush *f);
-/* Whether that is ever more than a look: not of host memory, nor where the platform keeps order.
- */
+/* Whether a flush may be necessary: not for host memory, nor if the platform keeps the order. */
 bool rt_ib_flush_needed(const struct rt_ib_mr *mr);
-void rt_ib_flush_cancel(struct rt_ib_flush *f); /* under way; done() is not called */
+void rt_ib_flush_cancel(struct rt_ib_flush *f); /* in progress; done() is not called */
 int rt_ib_flush_progress(void); /* number completed */
-extern int rt_ib_nflushes;      /* under way */
+extern int rt_ib_nflushes;      /* in progress */
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the kernel says of an RDMA device beside verbs: where it is, which cores are near. */
+/* Facts about an RDMA device that the kernel has and verbs do not: its location and the cores near
+ * it. */
 #include "runtime/ib/dev.h"
 
 #include <sched.h>
@@ -25,7 +26,7 @@ bool rt_ib_may_run_on(const char *cpulist)
 {
     union {
         cpu_set_t set;
-        unsigned char bits[1024]; /* 8192 processors: more than any kernel is built for */
+        unsigned char bits[1024]; /* 8192 processors: more than any kernel supports */
     } mine;
     memset(&mine, 0, sizeof mine);
     if (sched_getaffinity(0, sizeof mine, &mine.set) < 0 || !*cpulist)
@@ -38,7 +39,8 @@ bool rt_ib_may_run_on(const char *cpulist)
         if (*end == '-')
             last = strtoul(end + 1, &end, 10);
         for (unsigned long i = first; i <= last && i / 8 < sizeof mine.bits; i++)
-            if (mine.bits[i / 8] & 1u << i % 8) /* little endian longs, as on all we run on */
+            if (mine.bits[i / 8] & 1u << i % 8) /* longs are little endian on all supported
+                                                 * platforms */
                 return true;
         p = end + (*end == ',');
         if (p == end && *end)
@@ -59,5 +61,6 @@ uint32_t rt_ib_mbit(unsigned width, unsigned speed)
     for (size_t i = 0; i < sizeof lane / sizeof *lane; i++)
         if (lane[i].code == speed)
             return lanes * lane[i].mbit;
-    return speed == 0 && lanes ? lanes * 200000 : 0; /* XDR's code does not fit the old field */
+    /* XDR's code does not fit into the old field */
+    return speed == 0 && lanes ? lanes * 200000 : 0;
 }

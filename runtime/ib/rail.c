@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ports in use: opened for the first user, closed after the last; how peers are addressed from
- * them.  All calls are serialised by the caller. */
+/* The ports in use: opened for the first user, closed after the last; addresses of peers.  The
+ * caller serialises all calls. */
 #include "runtime/ib/rail.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Ports that are looked at; those beyond are not seen. */
+/* Ports examined; further ports are ignored. */
 #define MAX_PORTS 64
 
 static struct {
@@ -30,7 +30,7 @@ const struct rt_ib_rail *rt_ib_rail(int i) { return i < ib.nrails ? &ib.rail[i] 
 
 static enum ibv_mtu limited_mtu(enum ibv_mtu active)
 {
-    int wanted = cfg.ib_mtu; /* 0: auto, then in the order of enum ibv_mtu */
+    int wanted = cfg.ib_mtu; /* 0: auto; other values are those of enum ibv_mtu */
     return wanted && wanted < (int)active ? (enum ibv_mtu)wanted : active;
 }
 
@@ -52,8 +52,8 @@ static void make_rail(const struct rt_ib_port *p, struct rt_ib_rail *r)
     memcpy(r->ifname, p->gid.ifname, sizeof r->ifname);
 }
 
-/* Moves the port's device from those found to those in use, where it is not yet.  Its number, or
- * -1: no room, or no protection domain. */
+/* Moves the port's device from the devices found to the devices in use, unless it is there.
+ * Returns its number, or -1: no room, or no protection domain. */
 static int keep_device(struct rt_ib_port *p)
 {
     for (int i = 0; i < ib.ndevs; i++)
@@ -213,13 +213,13 @@ void rt_ib_ah_attr(const struct rt_ib_rail *r, const struct rt_ib_addr *to, uint
                    uint8_t traffic_class, struct ibv_ah_attr *out)
 {
     *out = (struct ibv_ah_attr){ .dlid = le16toh(to->lid), .sl = sl, .port_num = r->port };
-    /* InfiniBand needs the global header beyond its subnet only. */
+    /* InfiniBand needs the global header only beyond the subnet. */
     if (!r->need_grh && !to->grh && !memcmp(to->gid, r->gid.raw, 8))
         return;
     out->is_global = 1;
     memcpy(out->grh.dgid.raw, to->gid, sizeof to->gid);
     out->grh.sgid_index = r->gid_index;
-    out->grh.hop_limit = 64; /* 255 would do, too; 1 would stay in the subnet */
+    out->grh.hop_limit = 64; /* 255 would work, too; 1 would not leave the subnet */
     out->grh.traffic_class = traffic_class;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What rail.c and reg.c share.  Private to runtime/ib. */
+/* Declarations for rail.c and reg.c.  Private to runtime/ib. */
 #ifndef RT_IB_RAIL_H
 #define RT_IB_RAIL_H
 
@@ -11,19 +11,19 @@ struct rt_reg;
 #define RT_IB_RAILS 16
 
 struct rt_ib_dev *rt_ib_device(int i); /* in use; NULL beyond the last */
-const struct rt_ib_rail *rt_ib_rail(int i); /* likewise */
-void rt_ib_reg_close(void);            /* gives every registration back, before the devices */
+const struct rt_ib_rail *rt_ib_rail(int i); /* the same */
+void rt_ib_reg_close(void); /* releases all registrations; call it before the devices are closed */
 void rt_ib_flush_close(void);
 
-/* One registration with one device. */
+/* A registration on one device. */
 struct rt_ib_held {
-    struct rt_ib_mr mr;   /* first: what the transport sees */
+    struct rt_ib_mr mr;   /* first member: the part for the transport */
     struct ibv_mr *verbs;
-    struct rt_reg *reg;   /* the cache's; NULL: strict, the caller's alone */
+    struct rt_reg *reg;   /* the cache's; NULL: strict, owned by the caller */
     uintptr_t start;
     int device;
     int ordinal;          /* of the GPU; -1: host memory */
-    struct rt_gpu *g;     /* as long as rt_gpu_era is `era` */
+    struct rt_gpu *g;     /* valid while rt_gpu_era is `era` */
     uint32_t era;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Registered memory: host memory as pages, device memory by a dma-buf or, where the kernel module
- * nvidia-peermem is loaded, by its address.  What may be kept is (runtime/mem/regcache.h).  All
- * calls are serialised by the caller. */
+/* Registered memory: host memory as pages; device memory by a dma-buf or, if the kernel module
+ * nvidia-peermem is loaded, by address.  Registrations are cached where possible
+ * (runtime/mem/regcache.h).  The caller serialises all calls. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -25,13 +25,13 @@
 static struct {
     struct rt_regcache *cache; /* made at the first registration */
     bool told_locked, told_gpu;
-    /* By device: whether a way of registering device memory has been refused for good, and what to
-     * say of it. */
+    /* Per device: methods of registering device memory that will never work, and the result for
+     * messages. */
     struct { bool no_dmabuf, no_peermem; char how[160]; } gpu[RT_IB_DEVICES];
 } reg;
 
-/* Payload may arrive in any order where the device offers that: it is believed only after the
- * completion, or a message that is sent after it. */
+/* Payload may arrive in any order if the device supports this: it is used only after the
+ * completion, or after a message that was sent later. */
 static unsigned with_ordering(unsigned access)
 {
     return cfg.ib_relaxed && rt_ib->reg_mr_iova2 ? access | IBV_ACCESS_RELAXED_ORDERING : access;
@@ -57,7 +57,7 @@ static struct ibv_mr *by_dmabuf(const struct rt_ib_dev *d, uintptr_t start, size
         return NULL;
     }
     if (rt_gpu_dmabuf(at, start, len, &fd, &off)) {
-        errno = ENXIO; /* the GPU's driver, not the adapter's */
+        errno = ENXIO; /* refused by the GPU's driver, not by the adapter */
         return NULL;
     }
     struct ibv_mr *mr = rt_ib->reg_dmabuf_mr(d->pd, off, len, start, fd,
@@ -75,8 +75,8 @@ static struct ibv_mr *by_address(const struct rt_ib_dev *d, uintptr_t start, siz
     return reg_as(d->pd, (void *)start, len, with_ordering(ACCESS_WRITE));
 }
 
-/* A way that this device or this kernel does not have is not tried again; memory that one way
- * refuses may still be good for the other. */
+/* A method that the device or kernel does not support is not tried again.  Memory that one method
+ * refuses may still work with the other. */
 static bool for_good(int err)
 {
     return err == EOPNOTSUPP || err == ENOSYS || err == EPROTONOSUPPORT;
@@ -99,7 +99,7 @@ static int reg_gpu(struct rt_ib_dev *d, int device, uintptr_t start, size_t len,
     int dmabuf_err = EOPNOTSUPP, address_err = EOPNOTSUPP;
     struct ibv_mr *mr = NULL;
     if (at->kind == RT_MEM_MANAGED || !at->single)
-        return -RT_ENOTSUP; /* moves between host and device; several allocations side by side */
+        return -RT_ENOTSUP; /* memory that moves between host and device; or several allocations */
     if (reg.gpu[device].no_dmabuf && reg.gpu[device].no_peermem)
         return -RT_ENOTSUP;
     if (!reg.gpu[device].no_dmabuf && !(mr = by_dmabuf(d, start, len, at))) {
@@ -116,7 +116,7 @@ static int reg_gpu(struct rt_ib_dev *d, int device, uintptr_t start, size_t len,
         *out = mr;
         return 0;
     }
-    /* Without the module the address is no memory to the kernel, whichever it is. */
+    /* Without the module the kernel knows no such address. */
     if (!has_peermem())
         reg.gpu[device].no_peermem = true;
     snprintf(reg.gpu[device].how, sizeof reg.gpu[device].how,
@@ -137,7 +137,7 @@ const char *rt_ib_gpu_how(const struct rt_ib_rail *r)
 
 /* ---- host memory ---- */
 
-/* Users' buffers can do without (mpi/p2p/rndv.c), at the price of two copies. */
+/* Users' buffers need no registration (mpi/p2p/rndv.c), at the cost of two copies. */
 static void say_locked(const struct rt_ib_dev *d, size_t len, bool strict)
 {
     const char *then = strict ? "" : "; such messages are copied through small buffers";
@@ -156,7 +156,7 @@ static void say_locked(const struct rt_ib_dev *d, size_t len, bool strict)
                  then);
 }
 
-/* 0, 1: not to be kept, because it is good for reading only and may be so for a time only. */
+/* 0: registered; 1: registered for reading only, which may be temporary: do not cache it. */
 static int reg_host(const struct rt_ib_dev *d, void *base, size_t len, bool strict,
                     struct ibv_mr **out)
 {
@@ -172,7 +172,7 @@ static int reg_host(const struct rt_ib_dev *d, void *base, size_t len, bool stri
         *out = mr;
         return answer;
     }
-    /* Some drivers say ENOMEM of addresses where nothing is mapped, too. */
+    /* Some drivers return ENOMEM for unmapped addresses, too. */
     bool mapped = msync(base, len, MS_ASYNC) == 0 || errno != ENOMEM;
     if (mapped && (err == ENOMEM || err == EAGAIN))
         return -RT_ENOMEM;
@@ -180,7 +180,7 @@ static int reg_host(const struct rt_ib_dev *d, void *base, size_t len, bool stri
     return -RT_EINVAL;
 }
 
-/* ---- the cache's registrar ---- */
+/* ---- callbacks of the cache ---- */
 
 static int make(int device, uintptr_t start, size_t len, const struct rt_gpu_ptr *at, bool strict,
                 struct rt_ib_held **out)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What weft_info says of RDMA devices.  One thread. */
+/* The RDMA part of weft_info.  One thread. */
 #include "runtime/ib/scan.h"
 #include "runtime/base/cfg.h"
 #include "runtime/gpu/gpu.h"
@@ -42,7 +42,7 @@ static void describe(const struct rt_ib_port *p, struct rt_ib_seen *s)
     describe_gids(p, s);
 }
 
-/* Devices that the kernel has, whether or not this process may open them. */
+/* Counts the kernel's devices, whether or not this process may open them. */
 static int count_kernel(char *first, size_t len)
 {
     int n = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* RDMA devices for people: what there is, what would be used, why the rest not.  Needs no verbs
- * headers, and works (finding nothing) where the build had none.  One thread. */
+/* RDMA devices for weft_info: the devices of the host, those that would be used, and the reasons
+ * for the others.  Needs no headers of verbs; in a build without them it finds no device.  One
+ * thread. */
 #ifndef RT_IB_SCAN_H
 #define RT_IB_SCAN_H
 
@@ -25,23 +26,23 @@ struct rt_ib_seen { /* one port */
     char fw[64];
     uint32_t vendor, part;
     int numa;               /* -1: unknown */
-    bool near;              /* to cores that this process may run on */
+    bool near;              /* to cores on which this process may run */
     bool roce, active;
-    uint32_t mbit;          /* of data, 0 unknown */
+    uint32_t mbit;          /* data rate; 0: unknown */
     unsigned mtu, max_mtu;  /* bytes */
     uint16_t lid;
-    int gid_index;          /* taken; -1 none */
+    int gid_index;          /* in use; -1: none */
     int ngids;              /* in the table; the first RT_IB_SEEN_GIDS are listed */
     struct rt_ib_seen_gid gid[RT_IB_SEEN_GIDS];
-    char ifname[16];        /* RoCE: interface of the GID that is taken */
+    char ifname[16];        /* RoCE: interface of the GID in use */
     char why_not[200];      /* empty: would be used */
 };
-/* Ports, those that would be used first, in their order.  0: none; *why says why there is none. */
+/* Lists the ports: first those that would be used, in their order.  0: none; *why: the reason. */
 int rt_ib_scan(struct rt_ib_seen *out, int max, const char **why);
-/* Whether device memory can be registered with this device: tries it.  "dma-buf", "nvidia-peermem",
- * or "no: ...".  The text is good until the next call. */
+/* Tests whether device memory can be registered on this device.  "dma-buf", "nvidia-peermem", or
+ * "no: ...".  The text is valid until the next call. */
 const char *rt_ib_scan_gpu(const char *dev, const struct rt_gpu_ptr *at, bool *works);
-/* Why registrations of host memory would not be kept; NULL: they would. */
+/* Why registrations of host memory would not be cached; NULL: they would. */
 const char *rt_ib_scan_cache(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* runtime/ib/scan.h in a build without the headers of libibverbs. */
+/* Replaces scan.c in a build without the headers of libibverbs. */
 #include "runtime/ib/scan.h"
 
 static const char reason[] = "this Weft was built without the headers of libibverbs (Debian, "
