@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The plans of device collectives that there is a choice of, by name, for WEFT_COLL and the tables
- * of choices.  They stand among the algorithms but are not started as those are: the gate carries
- * plans out, and plan.c asks here which way. */
+/* The device plans between which WEFT_COLL and the tuning table can choose, by name.  They are
+ * listed with the algorithms but are not started like them: gate.c carries plans out, and plan.c
+ * asks here for the choice. */
 #include "coll/gpu/plan.h"
 #include "coll/start.h"
 

@@ -1,51 +1,52 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How the ranks of a team agree whether a call goes from device to device.
+/* The vote of a team's ranks on whether a call goes from device to device.
  *
- * Each rank alone knows what memory it passes, so it tells the others: yes, with the keys of its
- * ranges, or no.  One no is enough, and a rank that says no waits for nobody: the call goes through
- * host memory, by the algorithms for host memory.  A rank that says yes waits for the others' words
- * in its step function.
+ * Each rank alone knows the memory that it passes.  So it votes: yes, with the keys of its ranges,
+ * or no.  One veto is enough, and a rank that vetoes does not wait: the call goes through host
+ * memory, by the algorithms for host memory.  A rank that votes yes waits for the other votes in
+ * its step function.
  *
- * Words.  Calls are numbered alike on all ranks: those that pass the gate are told by their kind,
- * which is the same everywhere.  Each rank alone writes its struct coll_gpu_word.  `passed` grows
- * with each call, in order; that store is all that a call with host buffers costs.  For a yes of
- * call e, the keys go to the rank's area, slot s = e % SLOTS, unless they are there already, and
- * their version to version[s], then e to yes[s], then e to `passed`.
- * Who looks for call e waits until `passed` is e or more; yes[s] == e means yes, anything else no.
+ * Flag lines.  Calls are numbered alike on all ranks: the kind of a call, which is the same on all
+ * ranks, determines whether it is counted.  No other rank writes a rank's struct coll_gpu_word.
+ * `passed` grows with each call, in order; this store is all that a call with host buffers costs.
+ * To vote yes on call e, a rank writes its descriptor with the keys into its area, slot s = e %
+ * SLOTS, unless it is there already, then the descriptor's version into version[s], then e into
+ * yes[s], then e into `passed`.  To read a vote on call e, a rank waits until `passed` is e or
+ * more; then yes[s] == e means yes, any other value no.
  *
- * Order.  A rank says its word for e after those for all calls before, and once its slot is free,
- * that is, call e - SLOTS was decided no or has ended here; calls wait for that in their step, in
- * the order in which they were made (`first`), calls with host buffers, too.  They are decided in
+ * Order.  A rank votes on e after it has voted on all earlier calls, and when its slot is free:
+ * call e - SLOTS was vetoed or has ended on this rank.  Calls wait for that in their step, in the
+ * order in which they were made (`first`), including calls with host buffers.  They are decided in
  * this order, so the algorithms for host memory, which number their calls, begin in the same order
- * on all ranks.  Nothing waits for a later call, so the rank with the earliest unfinished call
- * always gets on.
+ * on all ranks.  No call waits for a later one, so the rank with the earliest unfinished call
+ * always proceeds.
  *
- * Why all decide alike.  Say some rank looks for q's word on call e.  If q said yes, yes[s] is e
- * until q says yes to e + SLOTS or a later call of the slot.  q does so only after e was decided no
- * or has ended on q.  If it was decided no, then some r said no, so yes[s] of r never becomes e,
- * and whoever still looks finds this no, whatever it reads of q.  If it has ended on q then all
- * ranks have said so, which they do after they have decided.
+ * Why all ranks decide alike.  Let some rank read q's vote on call e.  If q voted yes, yes[s] is e
+ * until q votes yes on e + SLOTS or a later call of the slot.  q does so only after e was vetoed or
+ * has ended on q.  If e was vetoed, then some r voted no, so yes[s] of r never becomes e, and each
+ * rank that still reads the votes finds this veto, whatever it reads of q.  If e has ended on q,
+ * then all ranks have published END, which they do after they have decided.
  *
- * Why nothing is read too late.  Posts and at[] are read only when all have said yes.  Then
- * no rank uses its slot again before the call has ended on it, hence after all have said END; they
- * say that when they need no key any more.  at[s] is first written in call e + SLOTS when all have
- * said yes to that, and thus all have left call e; until then it says how e went.  The area is the
- * rank's own and goes with its team: its calls have ended then, or were decided no.  The words
- * belong to the team's block, whose owner asks coll_gpu_quiet(): all have passed as many calls, and
- * none has one that is open.
+ * Why no descriptor is read too late.  Descriptors and at[] are read only when all have voted yes.
+ * Then no rank uses its slot again before the call has ended on it, so after all have published
+ * END; a rank publishes END when it needs no key any more.  at[s] is first written in call e +
+ * SLOTS when all have voted yes on that call, so all have left call e; until then it has the result
+ * of e.  The area belongs to the rank and is freed with its team: then the team's calls have ended
+ * or were vetoed.  The flag lines belong to the team's block, whose owner calls coll_gpu_quiet():
+ * all have voted on the same number of calls, and no rank has an open call.
  *
- * Calls of a schedule on the device (coll/sched.c) are numbered when it begins to run, and each
- * says its word when its turn in the schedule comes; they may be decided in any order, because none
- * begins anything in shared memory.
+ * Calls of a schedule on the device (coll/sched.c) are numbered when the schedule begins to run; a
+ * rank votes on each when its turn in the schedule comes.  They may be decided in any order,
+ * because none of them starts an algorithm in shared memory.
  *
- * A rank whose memory cannot be mapped by others (not exportable, or its device does not reach
- * theirs) says no to short calls.  To long ones it says yes and marks its post `apart`.  Then all
- * ranks send messages between devices, with the bounce buffers and pipelines of point to point
+ * A rank whose memory others cannot map (not exportable, or its device cannot access theirs) vetoes
+ * short calls.  On long calls it votes yes and sets `apart` in its descriptor.  Then all ranks send
+ * messages between devices, with the staging buffers and pipelines of point-to-point messages
  * (mpi/p2p/pieces.c), and no rank stages whole buffers in host memory.
  *
- * A rank that dies while others wait for it is looked for at intervals; the wait ends with an
- * error.  A rank that could not start a call (no memory) may repeat it when it has made no other
- * since; its word stands, and the call was decided no. */
+ * While a rank waits for another, it tests at intervals whether that rank lives; if not, the wait
+ * ends with an error.  A rank that could not start a call (out of memory) may repeat the call if it
+ * has made no other since; its vote stays, and the call was vetoed. */
 #include "coll/gpu/gpu.h"
 
 #include <stdlib.h>
@@ -56,16 +57,16 @@
 #include "runtime/base/idle.h"
 #include "runtime/base/log.h"
 
-/* Times rt_gpu_seen_for, which is 20 us. */
+/* Interval of the tests, in units of rt_gpu_seen_for, which is 20 us. */
 #define LOOK_EVERY 1000
-/* About what starting the device costs. */
+/* About the cost of starting the device. */
 #define MOMENT_NS 5000
-/* Calls that do not wait after one that has waited in vain. */
+/* Calls that do not wait after a call that waited without success. */
 #define HURRY 16
-/* Different calls that a program repeats in turn, and that are known again. */
+/* Different calls that a program repeats in turn and that are recognised. */
 #define KNOWN 4
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
 size_t coll_gpu_nbytes(int size)
 {
@@ -122,7 +123,7 @@ void coll_gpu_fini(struct coll_team *t)
     coll_gpu_forget(t);
     t->gpu = NULL;
     t = g->team;
-    for (int r = 0; t->rank == 0 && r < t->size; r++) { /* nobody looks at anything any more */
+    for (int r = 0; t->rank == 0 && r < t->size; r++) { /* no rank reads them any more */
         const struct coll_gpu_word *w = &g->word[r];
         if (w->area)
             t->ops->shm_free(t, w->area - 1, COLL_GPU_SLOTS * coll_gpu_post_nbytes(g));
@@ -136,7 +137,8 @@ bool coll_gpu_quiet(const struct coll_team *t, const struct coll_team *words, vo
 {
     const struct coll_gpu_word *word = words_at(shared);
     for (int i = 0; i < words->size; i++) {
-        uint64_t passed = rt_load_acquire(&word[i].passed); /* UINT64_MAX: it says no to all */
+        /* UINT64_MAX: the rank vetoes all calls */
+        uint64_t passed = rt_load_acquire(&word[i].passed);
         if (passed < t->gate_calls ||
             (passed != UINT64_MAX && rt_load_acquire(&word[i].inits) < t->gate_inits) ||
             rt_load_relaxed(&word[i].open))
@@ -145,7 +147,7 @@ bool coll_gpu_quiet(const struct coll_team *t, const struct coll_team *words, vo
     return true;
 }
 
-/* ---- words ---- */
+/* ---- flag lines ---- */
 
 void coll_gpu_wake(struct coll_gpu *g)
 {
@@ -195,7 +197,7 @@ static bool may_say_yes(struct coll_gpu_call *c)
            coll_gpu_describe(c) >= 0;
 }
 
-/* Whether the call that this rank last said yes to in the slot has left it. */
+/* Whether the last call of the slot that this rank voted yes on has left the slot. */
 static bool slot_is_free(const struct coll_gpu_call *c)
 {
     struct coll_gpu *g = c->gate;
@@ -209,11 +211,11 @@ static void put_post(struct coll_gpu_call *c)
     rt_store_relaxed(&g->own->version[c->slot], g->in_area[c->slot]);
 }
 
-/* Says yes or no.  False: not yet. */
+/* Votes.  False: not yet. */
 static bool post(struct coll_gpu_call *c)
 {
     struct coll_gpu *g = c->gate;
-    if (c->number <= g->own->passed) { /* it could not start, and is repeated: said no */
+    if (c->number <= g->own->passed) { /* repeated after it could not start: vetoed */
         c->posted = true;
         return true;
     }
@@ -229,7 +231,7 @@ static bool post(struct coll_gpu_call *c)
         rt_store_relaxed(&g->own->open, g->own->open + 1);
         rt_store_release(&g->own->yes[c->slot], c->number);
     }
-    rt_store_release(&g->own->passed, c->number); /* after all that belongs to a yes */
+    rt_store_release(&g->own->passed, c->number); /* after all stores of a yes */
     coll_gpu_has_said(g);
     return true;
 }
@@ -245,7 +247,7 @@ bool coll_gpu_is_gone(struct coll_gpu_call *c, int rank)
     return !first && t->ops->gone(t, rank);
 }
 
-/* 1: all have said yes.  0: not yet.  -RT_ENOTSUP: somebody has said no.  -RT_EPEER. */
+/* 1: all ranks have voted yes.  0: not yet.  -RT_ENOTSUP: vetoed.  -RT_EPEER. */
 static int all_yes(struct coll_gpu_call *c)
 {
     struct coll_gpu *g = c->gate;
@@ -255,7 +257,8 @@ static int all_yes(struct coll_gpu_call *c)
         if (rt_load_acquire(&w->passed) < c->number) {
             if (!coll_gpu_is_gone(c, c->heard))
                 return 0;
-            /* Its last word before it went counts: others have read it and wait for this rank. */
+            /* Its last vote before it went counts: other ranks have read the vote and wait for this
+             * rank. */
             if (rt_load_acquire(&w->passed) < c->number)
                 return -RT_EPEER;
         }
@@ -275,8 +278,8 @@ void coll_gpu_say(struct coll_gpu_call *c, uint32_t phase)
     coll_gpu_wake(g);
 }
 
-/* How far a rank is in this call; UINT64_MAX: further.  Pairs with the release in coll_gpu_say().
- */
+/* A rank's progress in this call; UINT64_MAX: in a later one.  Pairs with the release in
+ * coll_gpu_say(). */
 static uint64_t at_of(const struct coll_gpu_call *c, int rank)
 {
     if (!c->init)
@@ -286,7 +289,7 @@ static uint64_t at_of(const struct coll_gpu_call *c, int rank)
     return rt_load_relaxed(&e->number) == c->init ? at : UINT64_MAX; /* persistent.c */
 }
 
-/* Whether it is in the phase, or further, or in a later call. */
+/* Whether the rank has reached the phase, or is in a later call. */
 static bool is_at(const struct coll_gpu_call *c, uint64_t at, uint32_t phase)
 {
     uint64_t want = COLL_GPU_AT(c->number, 0u);
@@ -304,7 +307,7 @@ int coll_gpu_all_at(struct coll_gpu_call *c, uint32_t phase)
         if (!is_at(c, at, phase)) {
             if (!coll_gpu_is_gone(c, c->heard))
                 return 0;
-            at = at_of(c, c->heard); /* it may have come there, and then have left in order */
+            at = at_of(c, c->heard); /* it may have reached the phase and then have left normally */
         }
         if (!is_at(c, at, phase)) {
             c->seen |= COLL_GPU_FAILED;
@@ -319,9 +322,9 @@ int coll_gpu_all_at(struct coll_gpu_call *c, uint32_t phase)
     return 1;
 }
 
-/* Of a call that nobody drives until its owner comes back: once all are there the device carries on
- * alone, so the others are given the time that ranks are usually apart; not again for a while when
- * that was not enough. */
+/* For a call for which progress is not called until its owner returns: once all ranks have arrived,
+ * the device continues alone.  So this waits for the time by which ranks usually differ, and not
+ * for the next calls if that was not enough. */
 void coll_gpu_wait_a_moment(struct coll_gpu_call *c, uint32_t phase)
 {
     struct coll_gpu *g = c->gate;
@@ -346,7 +349,7 @@ bool coll_gpu_has_nothing(const struct coll_team *t, const struct coll_args *a)
     return coll_args_have_nothing(t, a);
 }
 
-/* The one that knows the call best: that made it before, or has not been used for longest. */
+/* The struct last used for the same call, otherwise the least recently used one. */
 static struct coll_gpu_call *find_spare(struct coll_gpu *g, const struct coll_task *k)
 {
     struct coll_gpu_call **at = &g->spare, *c;
@@ -395,8 +398,8 @@ void coll_gpu_call_spare(struct coll_gpu_call *c)
     g->nspare++;
 }
 
-/* Ends what the gate has to do with a call; its slot may be used again.  A persistent one stays as
- * long as it may go this way again. */
+/* Ends the vote's use of a call; its slot is free again.  A persistent call keeps its slot as long
+ * as it may be carried out on devices again. */
 static void call_give(struct coll_gpu_call *c)
 {
     struct coll_gpu *g = c->gate;
@@ -435,8 +438,8 @@ static int begin_here(struct coll_task *k)
     return k->args.mem != RT_MEM_HOST ? k->team->ops->stage(k->team, k) : coll_begin_host(k);
 }
 
-/* A decided call could not start here for lack of memory.  When it is this rank's last one its
- * numbers are given back, so that it may be repeated; its word stands. */
+/* A decided call could not start because of memory.  If it is this rank's last call, its numbers
+ * are returned, so that it may be repeated; the vote stays. */
 static void unspend(struct coll_gpu *g, const struct coll_task *k, uint64_t number)
 {
     struct coll_team *t = k->team;
@@ -462,7 +465,7 @@ int coll_gpu_stage(struct coll_gpu_call *c)
     return err < 0 ? err : k->step(k);
 }
 
-/* This rank's word for it is the last that the gate has to do with the call. */
+/* Publishing this rank's READY is the last use of the call here. */
 static int vote_won(struct coll_gpu_call *c)
 {
     struct coll_task *k = c->task;
@@ -474,7 +477,7 @@ static int vote_won(struct coll_gpu_call *c)
     return k->step(k);
 }
 
-/* Until the call is decided. */
+/* Waits until the call is decided. */
 static int wait_turn(struct coll_gpu_call *c)
 {
     struct coll_gpu *g = c->gate;
@@ -509,7 +512,7 @@ static int gate_step(struct coll_task *k)
     return c->go(c);
 }
 
-/* For tools: what carries device calls out; never chosen by the table. */
+/* For tools: stands for device plans; the tuning table never selects it. */
 const struct coll_alg coll_gpu_alg = { .name = "gpu",
                                        .help = "from device to device",
                                        .need = COLL_NEED_ONE_NODE | COLL_NEED_PEER_MAP |
@@ -534,11 +537,12 @@ int coll_gpu_start(struct coll_task *k)
         return -RT_ENOMEM;
     c->number = ++k->team->gate_calls;
     if (rt_unlikely(c->number == g->redo))
-        k->messages = true; /* as the others' */
+        k->messages = true; /* the same as on the other ranks */
     begin_call(c, c->number);
     k->alg = c->device ? &coll_gpu_alg : NULL;
     bool alone = !g->first;
-    if (alone && post(c) && !c->said_yes) { /* as if it had been passed by: errors are the call's */
+    /* vetoed without waiting: errors are those of the host call */
+    if (alone && post(c) && !c->said_yes) {
         call_give(c);
         int err = begin_here(k);
         k->team->gate_calls -= err < 0;
@@ -554,7 +558,7 @@ int coll_gpu_start(struct coll_task *k)
     return 0;
 }
 
-/* Meets the others in its first step. */
+/* Takes part in the vote in its first step. */
 static int booked_step(struct coll_task *k)
 {
     uint64_t number = (uint64_t)(uintptr_t)k->state;

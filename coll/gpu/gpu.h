@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives whose buffers are device memory on all ranks of a team on one node: what the files of
- * coll/gpu share, and their interface to coll.c.  gate.c says how the ranks agree that a call goes
- * this way, run.c carries it out.  Under the domain's lock; nothing here blocks. */
+/* Collectives whose buffers are device memory on all ranks of a team on one node: declarations for
+ * the files of coll/gpu, and their interface to coll.c.  gate.c holds the vote on a call, run.c
+ * carries the call out.  Under the domain's lock; no function here blocks. */
 #ifndef COLL_GPU_GPU_H
 #define COLL_GPU_GPU_H
 
@@ -10,68 +10,72 @@
 #include "runtime/base/atomic.h"
 #include "runtime/mem/node.h"
 
-#define COLL_GPU_FIXED 64 /* persistent calls on device memory that a team has at a time */
-#define COLL_GPU_SLOTS 4  /* device calls of a team that a rank has under way at a time */
-/* Calls that have ended of which a rank keeps the structs: a window of nonblocking ones, which is
- * known again; each new call looks through them, and each has some memory for every rank. */
+#define COLL_GPU_FIXED 64 /* most persistent calls on device memory of a team */
+#define COLL_GPU_SLOTS 4  /* most device calls of a team in progress on a rank */
+/* Structs of ended calls that a rank keeps, so that a window of nonblocking calls is recognised
+ * when it is repeated.  Each new call searches them, and each has some memory for every rank. */
 #define COLL_GPU_SPARE 32
 
-/* What a rank says to the others: two lines, of which only the first is written by calls with host
- * buffers.  Numbers of calls begin with 1. */
+/* A rank's flag lines, which it alone writes: two cache lines.  Calls with host buffers write only
+ * the first line.  Calls are numbered from 1. */
 struct coll_gpu_word {
-    _Alignas(RT_CACHE_LINE) uint64_t passed; /* last call for which this rank has said yes or no */
-    uint64_t open; /* its device calls that have not ended */
-    uint64_t yes[COLL_GPU_SLOTS]; /* the slot's last call with device buffers */
-    uint32_t version[COLL_GPU_SLOTS]; /* of the slot's post; written before `yes` */
-    _Alignas(RT_CACHE_LINE) uint64_t at[COLL_GPU_SLOTS]; /* how far that call is: COLL_GPU_AT */
-    uint64_t inits; /* last persistent call for which this rank has said yes or no */
+    _Alignas(RT_CACHE_LINE) uint64_t passed; /* last call on which this rank has voted */
+    uint64_t open;                           /* number of its device calls that have not ended */
+    uint64_t yes[COLL_GPU_SLOTS];            /* last call of the slot that it has voted yes on */
+    uint32_t version[COLL_GPU_SLOTS];        /* of the slot's descriptor; written before `yes` */
+    _Alignas(RT_CACHE_LINE) uint64_t at[COLL_GPU_SLOTS]; /* progress of that call: COLL_GPU_AT */
+    uint64_t inits; /* last persistent call on which this rank has voted */
     uint64_t fixed; /* offset + 1 of its struct coll_gpu_entry[FIXED]; written before `number` */
-    uint64_t area;  /* offset + 1 of its struct coll_gpu_post[SLOTS]; written before `yes` */
+    uint64_t area;  /* offset + 1 of its descriptors, one per slot; written before `yes` */
 };
 _Static_assert(sizeof(struct coll_gpu_word) == 2 * RT_CACHE_LINE, "two lines");
 #define COLL_GPU_AT(number, phase) ((number) << 24 | (phase))
-#define COLL_GPU_READY 1u     /* all that it needs is mapped; one more with each post */
-#define COLL_GPU_END 0xfffffu /* neither it nor its device uses the others' memory any more */
+#define COLL_GPU_READY 1u /* the rank has mapped all that it needs; each POST adds 1 */
+/* Neither the rank nor its device uses the others' memory any more. */
+#define COLL_GPU_END 0xfffffu
 #define COLL_GPU_PHASE 0xfffffu
-#define COLL_GPU_DECLINED 0x100000u /* not this way after all; it has written nothing */
+/* Cannot be done on devices after all; the rank has written nothing. */
+#define COLL_GPU_DECLINED 0x100000u
 #define COLL_GPU_FAILED 0x200000u
 #define COLL_GPU_MISMATCH 0x400000u /* with FAILED: the ranks' arguments do not agree */
 
 struct coll_gpu_head {
-    _Alignas(RT_CACHE_LINE) uint32_t devices; /* some rank has said yes, once: ranks may sleep */
+    _Alignas(RT_CACHE_LINE) uint32_t devices; /* a rank has voted yes at least once, so ranks may
+                                               * sleep */
 };
 
-/* One call's part of a rank's area; complete before the rank says yes. */
+/* Descriptor: what a rank publishes about one call, in its area; complete before the rank votes
+ * yes. */
 struct coll_gpu_post {
     char key[COLL_GPU_RANGES][COLL_DEV_KEY];
     size_t len[COLL_GPU_RANGES];
-    uint64_t word; /* struct coll_gpu_own */
+    uint64_t word; /* signature: struct coll_gpu_own */
     uint32_t has;  /* bit per range */
     uint32_t publishes;
-    uint32_t pages; /* bit per range: its allocation is whole large pages */
-    uint32_t direct; /* the device that does the work has links of its own to each other one */
-    uint32_t apart; /* some range cannot be mapped: the call goes by messages on all ranks */
+    uint32_t pages;  /* bit per range: its allocation consists of whole large pages */
+    uint32_t direct; /* the device that does the work has a separate link to each other device */
+    uint32_t apart;  /* a range cannot be mapped: all ranks use messages for the call */
     uint32_t pad[5];
     uint64_t offsets[]; /* [size] */
 };
 #define COLL_GPU_UNITS (COLL_GPU_SCRATCH_MAX / COLL_GPU_SCRATCH_UNIT)
-#define COLL_GPU_IN_PLACE 1u /* bit of `word`: its input is overwritten */
+#define COLL_GPU_IN_PLACE 1u /* bit of `word`: the rank's input is overwritten */
 
-/* A persistent call's part of a rank's memory; its post lies behind it. */
+/* A persistent call's part of a rank's memory; its descriptor follows. */
 struct coll_gpu_entry {
     _Alignas(RT_CACHE_LINE) uint64_t number; /* of the call; 0: being written */
-    uint64_t at;                             /* how far its start is: COLL_GPU_AT */
+    uint64_t at;                             /* progress of its start: COLL_GPU_AT */
 };
 
-/* What a plan depends on of a layout: of those with gaps only elements with a hole at their end are
- * planned. */
+/* The properties of a layout on which a plan depends: the only layouts with gaps that are planned
+ * are elements with a hole at their end. */
 struct coll_gpu_shape {
     int64_t size; /* -1: no layout */
     int64_t lb, true_lb, extent;
     uint8_t elem;
     bool contig;
 };
-/* What a call's struct was used for last: mappings.c. */
+/* The arguments for which a call's struct was last used: mappings.c. */
 struct coll_gpu_asked {
     bool known, background;
     enum coll_kind kind;
@@ -80,118 +84,124 @@ struct coll_gpu_asked {
     const void *sbuf, *rbuf;
     int64_t scount, rcount;
     struct coll_gpu_shape stype, rtype;
-    const struct rt_gpu *g; /* whose device did the work */
+    const struct rt_gpu *g; /* the device that did the work */
 };
 
-/* A call that waits for its turn, for the others, or is being carried out; kept for the next one.
- */
+/* A call that waits for its turn or for the other ranks, or that is carried out.  Kept for the next
+ * call. */
 struct coll_gpu_call {
     struct coll_gpu *gate;
     struct coll_task *task;
-    struct coll_gpu_call *next;         /* of the undecided, in order; or of the spare ones */
-    uint64_t number;                    /* of the call; of a persistent one's start */
+    struct coll_gpu_call *next;         /* in the queue of undecided calls, or in the list of spare
+                                         * structs */
+    uint64_t number;                    /* of the call; for a persistent call of its start */
     uint64_t init;                      /* a persistent call's number; 0: not persistent */
-    int (*go)(struct coll_gpu_call *c); /* what its step does; as coll_task.step */
+    int (*go)(struct coll_gpu_call *c); /* current step function; as coll_task.step */
     int slot;
     bool device, posted, said_yes;
-    bool far; /* this rank does not try to map anything: coll_gpu.far */
-    bool booked; /* of a schedule: not among the undecided, and may be decided out of order */
-    bool known;  /* it is the call that the struct was last used for */
-    int heard;             /* ranks that have said yes, or that have come to the phase waited for */
-    uint64_t look_at;      /* clock, when to look whether those waited for are alive */
+    bool far;    /* this rank does not try to map memory: coll_gpu.far */
+    bool booked; /* part of a schedule: not in the queue of undecided calls, decided in any order */
+    bool known;  /* the struct was last used for the same call */
+    int heard;   /* ranks counted so far: those that have voted yes, or have reached the
+                  * target phase */
+    uint64_t look_at;      /* clock: when to test whether the awaited ranks are alive */
     uint32_t seen;         /* flags of all ranks: DECLINED, FAILED */
-    uint32_t target;       /* the phase that others are waited for in */
-    uint32_t phase, flags; /* this rank's own */
+    uint32_t target;       /* the phase that the others must reach */
+    uint32_t phase, flags; /* of this rank */
     int err;
-    uint64_t failed_at; /* clock, of a mismatch that WEFT_CHECK is to report; 0: not yet */
-    /* Of a vote: what the task gets when it is won. */
+    uint64_t failed_at; /* clock, of a mismatch that WEFT_CHECK will report; 0: none yet */
+    /* Of a vote on a schedule: the task's fields after all have voted yes. */
     int (*step)(struct coll_task *k);
     void (*cleanup)(struct coll_task *k);
     void *state;
-    /* Of mappings.c. */
+    /* For mappings.c. */
     struct coll_gpu_asked asked;
     struct coll_gpu_own own;
-    struct coll_dev_mem mem[COLL_GPU_RANGES]; /* reg set: to be released */
-    const struct rt_gpu_ptr *near; /* whose device does the work; NULL: nothing to do here */
+    struct coll_dev_mem mem[COLL_GPU_RANGES]; /* reg set: must be released */
+    const struct rt_gpu_ptr *near; /* memory on the device that does the work; NULL: no work on this
+                                    * rank */
     struct rt_gpu_stage *scratch[COLL_GPU_UNITS];
     char *scratch_at[COLL_GPU_UNITS];
     int nscratch;
     bool in_place;    /* some rank's input is overwritten */
-    bool large_pages; /* all ranks' results lie in such allocations */
-    bool direct;      /* all ranks that have a device say so of it */
-    bool parked;      /* the mappings wait for the same call */
-    char *posts;       /* [size] of coll_gpu_post_nbytes(): copies of all ranks' */
-    uint32_t *version; /* [size]: theirs; 0: not to be used again */
-    struct coll_dev_map *map[COLL_GPU_RANGES]; /* [size]; att set: attached, or parked */
-    char **at[COLL_GPU_RANGES];                /* [size], as these */
+    bool large_pages; /* all ranks' results lie in allocations of large pages */
+    bool direct;      /* set in the descriptors of all ranks that have a device */
+    bool parked;      /* the mappings are unpinned */
+    char *posts;      /* [size] of coll_gpu_post_nbytes(): copies of all ranks' descriptors */
+    uint32_t *version; /* [size]: versions of the copies; 0: do not use the copy again */
+    struct coll_dev_map *map[COLL_GPU_RANGES]; /* [size]; att set: attached, pinned or unpinned */
+    char **at[COLL_GPU_RANGES];                /* [size], like `map` */
     size_t *len[COLL_GPU_RANGES];
     uint64_t *word;
     const uint64_t **offsets;
-    /* Of run.c. */
-    bool planned; /* the plan is what would be made again */
+    /* For run.c. */
+    bool planned; /* making the plan again would give the same plan */
     struct coll_gpu_plan plan;
-    struct coll_gpu_op *op; /* [nops], one a step of the plan */
+    struct coll_gpu_op *op; /* [nops], one per step of the plan */
     int nops;
-    int started, lead; /* all steps before these have been started; have ended and been said */
+    int started, lead; /* all steps before these: have been started; have ended and been
+                        * published */
     int wait;          /* the next step that waits for others */
-    int said;          /* the last POST or BARRIER that has been said */
+    int said;          /* the last POST or BARRIER that was published */
     int running;
 };
 
 struct coll_gpu { /* this rank's view; private memory */
-    struct coll_team *team; /* whose ranks have the words: all, or those of this host */
-    bool votes;             /* ranks say whether a schedule of coll/hier runs on their devices */
-    uint64_t agreed[COLL_GPU_SLOTS]; /* votes: the slot's last one for which all have said yes */
+    struct coll_team *team;          /* the ranks with flag lines: all, or those of this host */
+    bool votes;                      /* ranks vote on schedules of coll/hier */
+    uint64_t agreed[COLL_GPU_SLOTS]; /* votes on schedules: the slot's last call on which all ranks
+                                      * voted yes */
     struct coll_gpu_head *head;
     struct coll_gpu_word *word, *own;    /* [size]; this rank's */
     struct coll_gpu_call *first, **last; /* undecided calls, in order */
-    struct coll_gpu_call *spare;         /* the one used last first */
+    struct coll_gpu_call *spare;         /* most recently used first */
     int nspare;
     struct coll_gpu_call *in[COLL_GPU_SLOTS];
     char *area;
-    uint32_t in_area[COLL_GPU_SLOTS]; /* versions of the posts in it */
-    uint32_t version;                 /* the last one of this rank */
-    /* Persistent calls: those that have said yes, this rank's entries. */
+    uint32_t in_area[COLL_GPU_SLOTS]; /* versions of the descriptors in it */
+    uint32_t version;                 /* last version of this rank's descriptors */
+    /* Persistent calls: slots in use, and this rank's entries. */
     bool in_use[COLL_GPU_FIXED];
     char *fixed;
-    int hurry;         /* calls that wait for nobody when they are started */
-    bool no_area;      /* this rank says no to everything */
-    /* After a rank's memory could not be reached: device calls in which this rank does not try
-     * again, and how many it was the last time.  The next one may be of other memory. */
+    int hurry;    /* calls that do not wait at their start */
+    bool no_area; /* out of shared memory: this rank vetoes every call */
+    /* Back-off after a rank's memory could not be mapped: device calls for which this rank will not
+     * try again, and the last such number.  A later call may use other memory. */
     unsigned far, far_last;
-    uint64_t redo; /* a call that could not start when the others had begun by messages; or 0 */
+    uint64_t redo; /* a call that could not start while the others had begun to use messages; or
+                    * 0 */
 };
 
 /* ---- for coll.c ---- */
 
-size_t coll_gpu_nbytes(int size); /* of the team's shared memory */
-/* Sets t->gpu where there may be device memory, else says no to all calls.  `words`: t, or the
- * ranks of this host, who vote about t's calls. */
+size_t coll_gpu_nbytes(int size); /* part of the team's shared memory */
+/* Sets t->gpu if there may be device memory; otherwise vetoes all calls in advance.  `words`: t, or
+ * the team of this host's ranks, which vote on t's calls. */
 int coll_gpu_attach(struct coll_team *t, struct coll_team *words, void *shared);
-/* Gives back what is kept of calls that have ended, while the team's ops can do so. */
+/* Releases what is kept of ended calls, while the team's ops can still be called. */
 void coll_gpu_forget(struct coll_team *t);
 void coll_gpu_fini(struct coll_team *t);
 bool coll_gpu_quiet(const struct coll_team *t, const struct coll_team *words, void *shared);
-/* Starts a call that coll_gpu_pass() has not let through. */
+/* Starts a call for which coll_gpu_pass() has returned false. */
 int coll_gpu_start(struct coll_task *k);
-/* Gives a call of a schedule on the device its number; its first step meets the others. */
+/* Numbers a call of a schedule on the device; its first step takes part in the vote. */
 void coll_gpu_book(struct coll_task *k);
 
 void coll_gpu_wake(struct coll_gpu *g);
-/* After this rank's word has been stored: whoever sleeps and waits for it is woken. */
+/* Call it after a store to this rank's flag lines: wakes ranks that sleep and wait for it. */
 static inline void coll_gpu_has_said(struct coll_gpu *g)
 {
-    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the other half is a sleeper's membarrier */
-    if (rt_unlikely(rt_node.fence_needed))   /* which is missing here */
+    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the other part is the sleeper's membarrier */
+    if (rt_unlikely(rt_node.fence_needed))   /* where membarrier is missing */
         rt_fence();
     if (rt_unlikely(rt_load_relaxed(&g->head->devices)))
         coll_gpu_wake(g);
 }
-/* A rank without data, in a call whose ranks may have different counts, cannot say what memory it
- * would have been in: it says yes where device memory has been seen. */
+/* In a call whose ranks may have different counts, a rank without data cannot know its kind of
+ * memory: it votes yes if device memory has been seen. */
 bool coll_gpu_has_nothing(const struct coll_team *t, const struct coll_args *a);
-/* A call with host buffers says so and needs no gate, when no call before it is undecided.  False:
- * coll_gpu_start(). */
+/* Vetoes a call with host buffers, if no earlier call is undecided; the call then needs nothing
+ * more from coll/gpu.  False: use coll_gpu_start(). */
 static inline bool coll_gpu_pass(struct coll_team *t, const struct coll_args *a)
 {
     struct coll_gpu *g = t->gpu;
@@ -205,12 +215,13 @@ static inline bool coll_gpu_pass(struct coll_team *t, const struct coll_args *a)
     return true;
 }
 
-/* A persistent call is made; says yes or no, waits for nobody.  Yes: k->fixed is set. */
+/* Creates a persistent call and votes on it without waiting.  k->fixed is set if this rank voted
+ * yes. */
 void coll_gpu_prepare(struct coll_task *k);
 void coll_gpu_unprepare(struct coll_task *k);
-int coll_gpu_restart(struct coll_task *k); /* with k->fixed set */
+int coll_gpu_restart(struct coll_task *k); /* only if k->fixed is set */
 
-/* ---- between gate.c, persistent.c, mappings.c and run.c ---- */
+/* ---- interfaces between gate.c, persistent.c, mappings.c and run.c ---- */
 
 struct coll_gpu_call *coll_gpu_call_take(struct coll_gpu *g, struct coll_task *k);
 void coll_gpu_call_spare(struct coll_gpu_call *c);
@@ -218,54 +229,55 @@ size_t coll_gpu_post_nbytes(const struct coll_gpu *g);
 size_t coll_gpu_fixed_nbytes(const struct coll_gpu *g);
 struct coll_gpu_entry *coll_gpu_entry_of(const struct coll_gpu_call *c, int rank);
 extern const struct coll_alg coll_gpu_alg;
-/* Whether a rank that this one waits for is no more; asked now and then. */
+/* Whether a rank that this rank waits for has gone; tested at intervals. */
 bool coll_gpu_is_gone(struct coll_gpu_call *c, int rank);
 struct coll_gpu_post *coll_gpu_post_of(const struct coll_gpu_call *c, int rank);
 /* Whether the struct was last used for a call with these arguments. */
 bool coll_gpu_knows(const struct coll_gpu_call *c, const struct coll_task *k);
 void coll_gpu_unlearn(struct coll_gpu_call *c);
-/* Describes this rank's buffers: 0, or -RT_E...: say no. */
+/* Describes this rank's buffers.  0, or -RT_E...: veto. */
 int coll_gpu_describe(struct coll_gpu_call *c);
-/* Puts this rank's post where the others read it unless it is there; the post's version. */
+/* Copies this rank's descriptor into its area, unless it is there; returns the descriptor's
+ * version. */
 uint32_t coll_gpu_put_post(const struct coll_gpu_call *c, uint32_t there);
-/* Maps all ranks' ranges by their posts. */
+/* Maps the ranges in all ranks' descriptors. */
 int coll_gpu_map(struct coll_gpu_call *c);
-/* Whether its device does more than copies. */
+/* Whether the rank's device has kernels besides copies. */
 bool coll_gpu_has_kernels(const struct coll_gpu_call *c);
-/* All have said yes: the steps from here to the end. */
+/* All ranks have voted yes: runs the call to its end. */
 int coll_gpu_run(struct coll_gpu_call *c);
-/* The two halves of that: maps all ranges and makes the plan; carries it out, when all are READY.
- * A plan that has been made may be carried out again. */
+/* The two parts of coll_gpu_run(): map all ranges and make the plan; carry out the plan when all
+ * ranks are READY.  A plan may be carried out repeatedly. */
 int coll_gpu_get_ready(struct coll_gpu_call *c, bool *in_place);
 int coll_gpu_carry_out(struct coll_gpu_call *c);
-/* This rank goes no further: says so and waits for the others' word. */
+/* Publishes END for this rank and waits for the others. */
 int coll_gpu_end(struct coll_gpu_call *c);
-/* Whether the memory is what it was when it was described. */
+/* Whether the buffers are still the memory that was described. */
 bool coll_gpu_stands(const struct coll_gpu_call *c);
-/* Gives back what describing and running took. */
+/* Releases what describing and running have taken. */
 void coll_gpu_release(struct coll_gpu_call *c);
 void coll_gpu_free(struct coll_gpu_call *c);
-/* Says how far this rank is, with its flags. */
+/* Publishes this rank's phase and flags. */
 void coll_gpu_say(struct coll_gpu_call *c, uint32_t phase);
-/* 1 when all are there, or have ended; their flags are in c->seen.  0: not yet. */
+/* 1: all ranks have reached the phase or ended, c->seen has their flags; 0: not yet. */
 int coll_gpu_all_at(struct coll_gpu_call *c, uint32_t phase);
-/* Gives the others some microseconds to come to this phase, or, 0, to say yes. */
+/* Waits some microseconds until the others reach this phase or (0) vote yes. */
 void coll_gpu_wait_a_moment(struct coll_gpu_call *c, uint32_t phase);
-/* The call goes through host memory. */
+/* Carries the call out in host memory. */
 int coll_gpu_stage(struct coll_gpu_call *c);
-/* The call is over, with this result. */
+/* Ends the call with this result. */
 int coll_gpu_over(struct coll_gpu_call *c, int err);
 
-/* Votes (vote.c).  Writes the schedule and keeps it with the call; false: this rank says no. */
+/* Votes on schedules (vote.c).  Writes the schedule and keeps it with the call; false: veto. */
 bool coll_gpu_vote(struct coll_gpu_call *c);
-/* Whether all know that the slot's last vote was won. */
+/* Whether all ranks know that the slot's last vote was unanimous. */
 bool coll_gpu_vote_is_known(const struct coll_gpu *g, int slot);
-/* All have said yes: says that this rank knows. */
+/* All ranks have voted yes: publishes that this rank knows. */
 void coll_gpu_vote_won(struct coll_gpu_call *c);
 /* Frees the schedule. */
 void coll_gpu_vote_lost(struct coll_gpu_call *c);
 
-/* What carries a plan out; a test has its own. */
+/* Functions that carry out plans; a test has its own. */
 extern const struct coll_gpu_engine {
     bool (*kernels)(struct rt_gpu *g);
     bool (*can_fold)(struct rt_gpu *g, unsigned type, unsigned code);
@@ -279,7 +291,7 @@ extern const struct coll_gpu_engine {
     void (*copy_near)(struct rt_gpu *g, void *dst, const void *src, size_t len,
                       struct rt_gpu_op *op);
     bool (*lies_on)(const struct rt_gpu *g, const struct rt_gpu_ptr *p);
-    bool (*direct)(struct rt_gpu *g); /* linked to every other device without a switch */
+    bool (*direct)(struct rt_gpu *g); /* links to every other device without a switch */
 } * coll_gpu_engine;
 
 #endif

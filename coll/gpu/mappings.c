@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranges of device memory in a call: what a rank says of its own, in its post, and the others'
- * posts, by which it maps theirs.
+/* Ranges of device memory in a call: the descriptor of a rank's own ranges, and the mappings of the
+ * ranges in the others' descriptors.
  *
- * Programs repeat calls, so what is found out is kept with the call's struct while its arguments
- * are the same: this rank's description, copies of the others' posts, and where their ranges were
- * mapped.  A post has a version, another one whenever the memory or the arguments are others, by
- * which readers see that they need not look at it again.  Nothing is held by this: each call asks
- * what memory its buffers are, and takes its mappings again; between calls they are parked, so
- * that they may be unmapped.  When all is as it was the plan is (coll_gpu_call.planned).  Under the
- * domain's lock. */
+ * Programs repeat calls.  So results are kept with the call's struct while its arguments are the
+ * same: this rank's descriptor, copies of the others' descriptors, and the addresses at which their
+ * ranges were mapped.  A descriptor has a version, which changes whenever the memory or the
+ * arguments change; with an unchanged version readers need not read it again.  The kept results
+ * hold no memory: each call queries the memory of its buffers again and repins its mappings;
+ * between calls they are unpinned, so that they may be unmapped.  If nothing has changed, the plan
+ * is unchanged, too (coll_gpu_call.planned).  Under the domain's lock. */
 #include "coll/gpu/gpu.h"
 
 #include <stdlib.h>
@@ -62,7 +62,7 @@ static void detach_all(struct coll_gpu_call *c)
             }
 }
 
-/* For the same call, if the next one is. */
+/* For the next call, which may be the same. */
 static void park_all(struct coll_gpu_call *c)
 {
     struct coll_team *t = c->gate->team;
@@ -81,7 +81,7 @@ static bool retake_all(struct coll_gpu_call *c)
     return all;
 }
 
-/* ---- whether a call is the one that it was ---- */
+/* ---- whether a call is the same ---- */
 
 static struct coll_gpu_shape shape_of(const struct rt_layout *l)
 {
@@ -116,8 +116,8 @@ bool coll_gpu_knows(const struct coll_gpu_call *c, const struct coll_task *k)
            q->background == k->background && q->way == way_of(c->gate->team, a);
 }
 
-/* Types and operations may be freed, so it is what they say that is kept.  Vectors of counts are
- * the user's, and may be others at the same place. */
+/* Types and operations may be freed, so their properties are stored.  Vectors of counts belong to
+ * the user and may change, so such calls are not recognised. */
 static void note_asked(struct coll_gpu_call *c)
 {
     const struct coll_task *k = c->task;
@@ -183,7 +183,7 @@ static int take_scratch(struct coll_gpu_call *c)
     return 0;
 }
 
-/* What the call's arguments say. */
+/* Fills in what follows from the call's arguments. */
 static int describe_call(struct coll_gpu_call *c, struct coll_gpu_post *post)
 {
     int err = coll_gpu_own(c->gate->team, &c->task->args, &c->own, post->offsets);
@@ -197,19 +197,19 @@ static int describe_call(struct coll_gpu_call *c, struct coll_gpu_post *post)
     return err;
 }
 
-/* From so many bytes of a rank on a call goes by messages when memory cannot be mapped.  Model:
- * below, copies in and out at 50 GB/s and reductions by CPUs at 10 GB/s cost less than two messages
- * in pieces, of about 50 us each. */
+/* Least bytes of a rank for which a call uses messages if memory cannot be mapped.  Model: for
+ * shorter calls, copies in and out at 50 GB/s and reductions by CPUs at 10 GB/s cost less than two
+ * messages in pieces, of about 50 us each. */
 #define MESSAGES_MIN (1u << 20)
 
-/* Persistent calls, and those of a schedule, go by messages anyway. */
+/* Persistent calls and calls of a schedule use messages anyway after a veto. */
 static bool may_go_by_messages(const struct coll_gpu_call *c)
 {
     return !c->init && !c->booked &&
            c->own.len[COLL_GPU_SEND] + c->own.len[COLL_GPU_RECV] >= MESSAGES_MIN;
 }
 
-/* 1: it is device memory that others cannot map. */
+/* 1: device memory that others cannot map. */
 static int describe_range(struct coll_gpu_call *c, int w, struct coll_gpu_post *post, bool *other)
 {
     struct coll_team *t = c->gate->team;
@@ -227,15 +227,15 @@ static int describe_range(struct coll_gpu_call *c, int w, struct coll_gpu_post *
     return 0;
 }
 
-/* Asked where plans differ: of more than two ranks. */
+/* Tested only where plans differ: of more than two ranks. */
 static bool has_direct_links(const struct coll_gpu_call *c)
 {
     return !c->far && c->near && c->gate->team->size > 2 &&
            coll_gpu_engine->direct(c->near->g);
 }
 
-/* What memory the ranges are; *other: not what the post says.  The device of the receive buffer
- * does the work, where a rank has one. */
+/* Describes the memory of the ranges; *other: it differs from the descriptor.  If a rank has a
+ * receive buffer, that buffer's device does the work. */
 static int describe_memory(struct coll_gpu_call *c, struct coll_gpu_post *post, bool *other)
 {
     uint32_t pages = 0, apart = 0;
@@ -273,7 +273,7 @@ static int describe(struct coll_gpu_call *c, struct coll_gpu_post *post)
         err = take_scratch(c);
     if (err < 0 || !other)
         return err;
-    c->gate->version += c->gate->version == UINT32_MAX ? 2 : 1; /* 0: none */
+    c->gate->version += c->gate->version == UINT32_MAX ? 2 : 1; /* 0: no version */
     c->version[c->gate->team->rank] = c->gate->version;
     c->planned = false;
     note_asked(c);
@@ -315,10 +315,10 @@ bool coll_gpu_stands(const struct coll_gpu_call *c)
     return true;
 }
 
-/* ---- the others' ---- */
+/* ---- the other ranks' buffers ---- */
 
-/* Copies what a rank says unless the copy is of the same version; posts of persistent calls have
- * none. */
+/* Copies a rank's descriptor unless the copy has the same version.  Descriptors of persistent calls
+ * have no version. */
 static void read_post(struct coll_gpu_call *c, int rank)
 {
     struct coll_gpu *g = c->gate;
@@ -344,11 +344,11 @@ static void use_posts(struct coll_gpu_call *c)
     }
 }
 
-/* A rank without buffers of its own has no device, and no work: what it would address does not
- * matter, only whether it is there. */
+/* The address of ranges on a rank without buffers of its own, which has no device and no work: only
+ * whether a range exists matters. */
 #define SOMEWHERE ((char *)COLL_GPU_RANGES)
 
-/* *at: how this rank addresses it; NULL where there is none. */
+/* *at: the address of the range for this rank; NULL: no range. */
 static int attach_range(struct coll_gpu_call *c, int w, int rank, char **at)
 {
     struct coll_team *t = c->gate->team;
@@ -367,7 +367,7 @@ static int attach_range(struct coll_gpu_call *c, int w, int rank, char **at)
     return err;
 }
 
-/* Trying costs a call that is begun twice, so it is done ever more seldom. */
+/* Back-off: an attempt that fails costs a call begun twice, so attempts become rarer. */
 static void note_reach(struct coll_gpu *g, int err)
 {
     enum { FAR_FIRST = 8, FAR_MOST = 4096 };
@@ -389,7 +389,7 @@ int coll_gpu_map(struct coll_gpu_call *c)
             return -RT_ENOTSUP;
     if (c->planned && c->parked && retake_all(c)) {
         note_reach(c->gate, 0);
-        return 0; /* all that is below is as it was */
+        return 0; /* the mappings below are unchanged */
     }
     detach_all(c);
     if (!c->planned)

@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Persistent calls on device memory.  When one is made each rank says yes, with the keys of its
- * ranges, or no, and waits for nobody; with its first start a rank looks at what the others have
- * said, maps their ranges and makes the plan, once.  A start then only says that this rank has
+/* Persistent calls on device memory.  When such a call is created, each rank votes yes, with the
+ * keys of its ranges, or no, without waiting.  At its first start a rank reads the others' votes,
+ * maps their ranges and makes the plan, once.  Each start then only publishes that this rank has
  * arrived, and carries the plan out.  Starts of different calls may come in any order, so each call
- * has a place of its own.
+ * has an entry of its own.
  *
  * Persistent calls are numbered alike on all ranks (`inits`).  Call P uses entry P % FIXED of each
- * rank's own array; when that still belongs to another one this rank says no.  A yes is
- * entry.number
- * == P, written before `inits` is P or more.  One no: all starts go through host memory.
+ * rank's own array; if that entry still belongs to another call, this rank vetoes.  A yes is
+ * entry.number == P, written before `inits` is P or more.  After a veto all starts go through host
+ * memory.
  *
- * at = AT(n, phase | flags) in the n-th start; READY means arrived and all mapped.  DECLINED (what
- * could not be mapped, memory that has been freed) and FAILED end the call's ways here on all
- * ranks: whoever has seen one starts it through host memory from then on.
+ * at = AT(n, phase | flags) in the n-th start; READY: the rank has arrived and mapped all ranges.
+ * DECLINED (a range that cannot be mapped, memory that has been freed) and FAILED end the call's
+ * use of devices on all ranks: a rank that has seen one of them carries out later starts in host
+ * memory.
  *
- * Why a word is not overwritten too early.  A rank that has gone on to the next start, or has given
- * the entry to another call, has left start n.  If another still waits for it to arrive, it has
- * left without having met that one, so somebody has declined.  If another waits for its END, then
- * it has seen all END words, and had nothing to say itself but END: after DECLINED or FAILED its
- * word stays, and FAILED keeps the entry for good.  An entry that changes hands has number 0 before
- * its other words change, so whoever reads the old number behind `at` has read the old `at`. */
+ * Why no flag is overwritten too early.  A rank that has gone on to the next start, or has given
+ * the entry to another call, has left start n.  If another rank still waits for its arrival, then
+ * the first rank has left without meeting that one, so some rank has declined.  If another rank
+ * waits for its END, then the first rank has seen all END flags, and had itself published nothing
+ * but END: after DECLINED or FAILED its flags stay, and FAILED keeps the entry for good.  An entry
+ * that is given to another call has number 0 before its other fields change, so a rank that reads
+ * the old number after `at` has read the old `at`. */
 #include "coll/gpu/gpu.h"
 
 #include "coll/start.h"
@@ -55,13 +57,13 @@ static bool has_entries(struct coll_gpu *g)
     return true;
 }
 
-/* Fills this rank's entry.  False: no. */
+/* Fills this rank's entry.  False: veto. */
 static bool enter(struct coll_gpu_call *c)
 {
     struct coll_gpu *g = c->gate;
     struct coll_gpu_entry *e = coll_gpu_entry_of(c, g->team->rank);
     rt_store_relaxed(&e->number, 0);
-    rt_fence(); /* see above */
+    rt_fence(); /* see the head of this file */
     if (coll_gpu_describe(c) < 0)
         return false;
     coll_gpu_put_post(c, 0);
@@ -73,14 +75,14 @@ static bool enter(struct coll_gpu_call *c)
     return true;
 }
 
-/* As with ordinary calls, a rank without data says yes where device memory has been seen. */
+/* As for ordinary calls, a rank without data votes yes if device memory has been seen. */
 static bool may_be_device(const struct coll_gpu *g, const struct coll_args *a)
 {
     return a->mem != RT_MEM_HOST ||
            (rt_load_relaxed(&g->head->devices) && coll_gpu_has_nothing(g->team, a));
 }
 
-/* The call has been counted. */
+/* coll_prepare() has counted the call. */
 void coll_gpu_prepare(struct coll_task *k)
 {
     struct coll_gpu *g = k->team->gpu;
@@ -113,7 +115,7 @@ void coll_gpu_unprepare(struct coll_task *k)
     coll_gpu_call_spare(c);
 }
 
-/* All have arrived, or somebody has declined. */
+/* Until all ranks have arrived, or a rank has declined. */
 static int arrived(struct coll_gpu_call *c)
 {
     if (!coll_gpu_all_at(c, COLL_GPU_READY))
@@ -133,7 +135,7 @@ static int arrive(struct coll_gpu_call *c)
     return arrived(c);
 }
 
-/* With the first start: what the others have said when the call was made. */
+/* At the first start: reads the votes of the other ranks. */
 static int look(struct coll_gpu_call *c)
 {
     struct coll_gpu *g = c->gate;
@@ -156,7 +158,7 @@ static int look(struct coll_gpu_call *c)
             return coll_gpu_stage(c);
         }
     }
-    coll_gpu_get_ready(c, &in_place); /* it notes what went wrong */
+    coll_gpu_get_ready(c, &in_place); /* it stores the error */
     return arrive(c);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Makes plans: checks that the ranks agree, and has what the kinds' files build their steps with.
- * After the first error nothing is added any more. */
+/* Makes plans: checks that the ranks agree, and has the functions with which the files of the kinds
+ * add steps.  After the first error nothing is added. */
 #include "coll/gpu/plan_int.h"
 #include <stdlib.h>
 #include "runtime/base/err.h"
@@ -9,16 +9,19 @@
 enum coll_gpu_way coll_gpu_way;
 
 struct coll_gpu_limits coll_gpu_limits = {
-    .step = 5 << 20,             /* 12 to 15 us at 350 GB/s and more */
-    .kernel_max = 4 << 20,       /* rows PUT of runtime/gpu/cost.def */
-    .one_shot_extra = 256 << 10, /* stores to other devices and their order: about 1 us */
-    .owner_min = 2 << 10,        /* a fold of it takes no time: 128 threads at once */
-    .engine_min = 128 << 20,     /* kernels take 416 us for it, engines 394; 804 and 744 for 256 */
-    .many_min = 128 << 20,    /* four ranks, by the rates of test/gpu/links.cu; see plan_engine.c */
-    .put_min = 32 << 20,      /* likewise: kernels load 317 GB/s, load and store 300, engines 380 */
-    .engine_move = 32 << 20,  /* kernels 126 us, engines 115; 234 and 201 for 64 */
-    .by_kernel = 10,          /* what a link has left beside an engine, and a little more */
-    .engine_chunk = 16 << 20, /* 43 us on its way; its fold, at the end, 15 us */
+    .step = 5 << 20,       /* 12 to 15 us at 350 GB/s and more */
+    .kernel_max = 4 << 20, /* rows PUT of runtime/gpu/cost.def */
+    /* stores to other devices and their ordering: about 1 us */
+    .one_shot_extra = 256 << 10,
+    .owner_min = 2 << 10,    /* a fold of it takes almost no time: 128 threads at once */
+    .engine_min = 128 << 20, /* kernels take 416 us for 128 MiB, engines 394; for 256 MiB 804
+                              * and 744 */
+    .many_min = 128 << 20, /* four ranks, from the rates of test/gpu/links.cu; see plan_engine.c */
+    .put_min = 32 << 20,   /* the same source: kernels load 317 GB/s, load and store 300, engines
+                            * 380 */
+    .engine_move = 32 << 20,  /* kernels 126 us, engines 115; for 64 MiB 234 and 201 */
+    .by_kernel = 10,          /* what a link has left besides an engine, and a little more */
+    .engine_chunk = 16 << 20, /* a transfer of 43 us; the last chunk's fold takes 15 us */
     .unit = COLL_GPU_SCRATCH_UNIT,
     .chain = 1 << 20,
 };
@@ -63,7 +66,7 @@ int64_t coll_gpu_published(struct coll_gpu_make *m, int rank, int whose)
     const uint64_t *offsets = m->v->offsets ? m->v->offsets[rank] : NULL;
     if (offsets)
         return (int64_t)offsets[whose];
-    m->err = m->err ? m->err : -RT_ETRUNC; /* it is in another call */
+    m->err = m->err ? m->err : -RT_ETRUNC; /* the rank is in another call */
     return 0;
 }
 

@@ -1,37 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plans of long reductions in which copy engines carry what goes between devices and folds are
- * local, at the speed of the device's memory.  Measured on two H200 with both ways busy, 256 MiB:
- * engines put at 385 GB/s each way and get at 368, kernels that load or store over the links reach
- * 330 to 358.  What is to be folded lands in result buffers, which are free until results are
- * there; so not in place, and both ways at once only where results are mapped in large pages
- * (run.c).
+/* Plans of long reductions in which copy engines move the data between devices and folds are local,
+ * at the speed of the device's memory.  Measured on two H200 with both directions busy, 256 MiB:
+ * engines put at 385 GB/s each way and get at 368; kernels that load or store over the links reach
+ * 330 to 358.  Data to be folded arrive in result buffers, which are free until the results are
+ * written.  So these plans are not for in-place calls, and are used in both directions at once only
+ * if results are mapped in large pages (run.c).
  *
- * Two ranks (allreduce, reduce, scan, reduce_scatter): whoever has something the other needs puts
- * it into the other's result and posts; the other folds it there.  n in and out.  It goes in chunks
- * that become shorter, so that a chunk's fold takes no longer than the next one's way, and only a
- * short one is left at the end.  One put at a time: engines would share the link among several, and
- * the first chunk would come late.
+ * Two ranks (allreduce, reduce, scan, reduce_scatter): a rank with data for the other puts them
+ * into the other's result and posts; the other folds them there.  n in and out.  The data go in
+ * chunks that become shorter, so that the fold of a chunk takes no longer than the transfer of the
+ * next chunk, and only a short fold is left at the end.  One put at a time: several engines would
+ * share the link, and the first chunk would arrive late.
  *
- * Two ranks, mixed: gets instead of puts, and a part of each chunk is left to a kernel.
+ * Two ranks, mixed: gets instead of puts, and a kernel moves a part of each chunk.
  *
- * allreduce of more: everybody puts its part of block r to rank r, whose result has that of rank i
- * in block i; rank r folds the parts into block r and puts it to all, where its own part has lain,
- * when all have folded theirs.  2 (p-1)/p n in and out.  Blocks are equally long; what is left over
- * is folded by the last rank the ordinary way.  Engines of several ranks that put to one share its
- * link badly (four H200: 286 GB/s instead of 380), and those that get, worse (129 to 196): each
- * puts to one after another.
+ * allreduce of more ranks: every rank puts its part of block r to rank r; the result of rank r
+ * holds the part of rank i in block i.  When all parts have arrived, rank r folds them into block
+ * r.  When all ranks have folded, rank r puts block r to all, where r's own part was before.  2
+ * (p-1)/p n in and out.  Blocks have equal lengths; the last rank folds the remainder in the
+ * ordinary way.  Engines of several ranks that put to one device share its link badly (four H200:
+ * 286 GB/s instead of 380), and engines that get share it worse (129 to 196).  So each rank puts to
+ * one destination after another.
  *
- * That is how a switch is shared.  Where devices have links to each other (view.direct), one
- * destination after another would use one link of each device at a time; there the copies to
- * different destinations are under way together, and only those to one destination follow each
- * other.  Such a machine has not been measured: by the model each link then carries
- * 2/p n instead of one 2 (p-1)/p n. */
+ * This suits devices that share a switch.  If devices have links to each other (view.direct), one
+ * destination after another would use one link of each device at a time.  Then copies to different
+ * destinations run at the same time, and only copies to the same destination follow each other.
+ * Such a machine has not been measured: by the model each link then carries 2/p n instead of one
+ * link 2 (p-1)/p n. */
 #include "coll/gpu/plan_int.h"
 #include "runtime/gpu/kernel.h"
 
 static int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Not too many posts. */
+/* Limits the number of posts. */
 static int64_t chunk_of(int64_t nbytes)
 {
     int64_t even = coll_gpu_cut(nbytes, 256, 1) + COLL_GPU_LINE;
@@ -49,7 +50,7 @@ static void fold_of(struct coll_gpu_make *m, struct rt_gpu_fold *f, int64_t len)
 
 /* ---- two ranks ---- */
 
-/* A chunk that has landed in this rank's result, with its own vector's from `off` on. */
+/* Folds a chunk that has arrived in this rank's result with its own vector from `off` on. */
 static int fold_landed(struct coll_gpu_make *m, int64_t off, int64_t at, int64_t len, int after)
 {
     char *landed = coll_gpu_peer(m, COLL_GPU_RECV, m->rank, at, len);
@@ -66,7 +67,7 @@ static int fold_landed(struct coll_gpu_make *m, int64_t off, int64_t at, int64_t
     return m->out->n - 1;
 }
 
-/* A kernel loads the other's itself, beside the engine. */
+/* A kernel loads the other's part itself, besides the engine. */
 static void fold_over_link(struct coll_gpu_make *m, int64_t off, int64_t at, int64_t len, int after)
 {
     struct rt_gpu_fold *f = len > 0 ? coll_gpu_fold_step(m, after) : NULL;
@@ -78,8 +79,8 @@ static void fold_over_link(struct coll_gpu_make *m, int64_t off, int64_t at, int
     f->dst[f->ndst++] = coll_gpu_peer(m, COLL_GPU_RECV, m->rank, at, len);
 }
 
-/* Of each chunk, so many 128ths are left to a kernel, which begins when the engine has brought the
- * chunk before, behind the fold of that. */
+/* A kernel does by_kernel 128ths of each chunk.  It begins when the engine has brought the chunk
+ * before, after the fold of that chunk. */
 static void pair_gets(struct coll_gpu_make *m, struct coll_gpu_part want, int by_kernel)
 {
     const int64_t chunk = chunk_of(want.len);
@@ -96,7 +97,8 @@ static void pair_gets(struct coll_gpu_make *m, struct coll_gpu_part want, int by
     }
 }
 
-/* What one of them gives the other: bytes from `off` of its vector to the begin of the result. */
+/* The data that one rank gives the other: bytes from `off` of its vector, to the beginning of the
+ * result. */
 static struct coll_gpu_part given(const struct coll_args *a, int from)
 {
     int64_t nbytes = coll_gpu_vector(a, 2).len;
@@ -121,8 +123,8 @@ static int64_t longest_given(const struct coll_args *a)
     return first > second ? first : second;
 }
 
-/* The end of the chunk that begins at `at`: so much of what is left that the rest of it, on its
- * way, hides the fold. */
+/* The end of the chunk that begins at `at`: long enough that the transfer of the remainder hides
+ * the fold. */
 static int64_t chunk_end(int64_t at, int64_t nbytes)
 {
     int64_t left = nbytes - at;
@@ -164,14 +166,15 @@ void coll_gpu_plan_pair(struct coll_gpu_make *m)
     }
 }
 
-/* ---- allreduce of more ---- */
+/* ---- allreduce of more than two ranks ---- */
 
-/* With two, engines are never idle: the first half is folded while the second one is on its way,
- * and that while the results of the first are.  Each copy more costs 3 us of a link. */
+/* With two halves the engines are never idle: the first half is folded during the transfer of the
+ * second half, and the second half during the transfer of the first results.  Each further copy
+ * costs 3 us of a link. */
 #define HALVES 2
 
 struct halves {
-    int64_t block, at[HALVES + 1]; /* bytes of a block; where its halves begin, and its end */
+    int64_t block, at[HALVES + 1]; /* bytes of a block; start of each half, and the end */
 };
 
 static struct halves halves_of(const struct coll_gpu_make *m, int64_t nbytes)
@@ -183,8 +186,9 @@ static struct halves halves_of(const struct coll_gpu_make *m, int64_t nbytes)
     return h;
 }
 
-/* Half k of each other rank's block to that rank, where its result has this rank's block; behind
- * last[0], which becomes the last copy, or, with direct links, behind last[] of the rank. */
+/* Puts half k of each other rank's block to that rank, into this rank's block of the result.  Each
+ * copy is ordered after last[0], which becomes the last copy, or, with direct links, after last[]
+ * of the destination. */
 static void put_parts(struct coll_gpu_make *m, const struct halves *h, int k, int *last)
 {
     int64_t len = h->at[k + 1] - h->at[k];
@@ -196,7 +200,7 @@ static void put_parts(struct coll_gpu_make *m, const struct halves *h, int k, in
     }
 }
 
-/* Folds half k of the own block; the step, or `none`. */
+/* Folds half k of the own block.  Returns the step, or `none`. */
 static int fold_half(struct coll_gpu_make *m, const struct halves *h, int k, int none)
 {
     int64_t len = h->at[k + 1] - h->at[k], mine = m->rank * h->block + h->at[k];
@@ -222,8 +226,8 @@ int coll_gpu_put_result(struct coll_gpu_make *m, int64_t off, int64_t len, int a
     return after;
 }
 
-/* With direct links a post tells of the copies to all, so it comes behind them in the list, and
- * both halves are put before the first one is awaited. */
+/* With direct links a post must follow the copies to all ranks, so it comes after them in the list,
+ * and both halves are put before the first one is awaited. */
 static void many_put_directly(struct coll_gpu_make *m, const struct halves *h)
 {
     int last[COLL_GPU_RANKS_MAX];

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plans of reductions and scans.  p ranks, n bytes a vector; in and out: bytes over the busiest
- * rank's links.  Operands are always taken in rank order.
+/* Plans of reductions and scans.  p ranks, n bytes per vector; "in" and "out": bytes over the links
+ * of the busiest rank.  Operands are always combined in rank order.
  *
  * allreduce, one shot: every rank folds all vectors into its own result, (p-1) n in and out.  Not
  * in place.
  *
- * allreduce, two shots in one: the owner of a block folds it and stores the result to all;
- * 2 (p-1)/p n.  Nobody but its owner touches a block of any rank, so in place is as good.  Put: the
- * owner keeps the result, and its copy engine stores it to the others afterwards.
+ * allreduce, two shots in one: the owner of a block folds it and stores the result to all; 2
+ * (p-1)/p n.  Only its owner accesses a block on any rank, so in place needs no other plan.  Put:
+ * the owner keeps the result, and its copy engine stores the result to the others afterwards.
  *
- * reduce: short, the root folds all, (p-1) n in; else all but the root own a block each and store
- * it at the root: n in and out for every rank, because the root's link has results to carry only.
+ * reduce: short, the root folds all vectors, (p-1) n in; otherwise each rank except the root owns a
+ * block and stores it at the root: n in and out for every rank, because the root's link carries
+ * only results.
  *
- * reduce_scatter: rank r folds its block, n - n/p.  In place the result covers what others still
- * read: it waits in scratch memory for a barrier.
+ * reduce_scatter: rank r folds its block, n - n/p.  In place, the result overwrites data that
+ * others still read, so it waits in scratch for a barrier.
  *
- * scan: short, rank r folds ranks 0 to r, (p-1) n in at the last one and out at the first.  Long or
- * in place, the owner of a block folds it and stores every rank's result there on the way,
- * 2 (p-1)/p n; no barrier.  Of more ranks than a fold has places for, only the former; in place,
- * again, by way of scratch.
+ * scan: short, rank r folds ranks 0 to r, (p-1) n in at the last rank and out at the first.  Long
+ * or in place, the owner of a block folds it and stores every rank's result as it is computed, 2
+ * (p-1)/p n; no barrier.  With more ranks than a fold has places, the first plan is used, in place
+ * again through scratch.
  *
- * More ranks than a fold has sources for: pieces are folded in several steps. */
+ * More ranks than a fold has sources: pieces are folded in several steps. */
 #include "coll/gpu/plan_int.h"
 #include "runtime/gpu/kernel.h"
 
@@ -34,8 +35,8 @@ struct span {
     int64_t off, len;
 };
 
-/* One step that adds ranks from *next on to acc, or, when all have been added, copies the result
- * from the first destination. */
+/* Makes one step that adds ranks from *next on to acc, or, when all have been added, copies the
+ * result from the first destination. */
 static struct rt_gpu_fold *fold_some(struct coll_gpu_make *m, const struct span *s, int *next,
                                      const char *acc, int after)
 {
@@ -53,7 +54,7 @@ static struct rt_gpu_fold *fold_some(struct coll_gpu_make *m, const struct span 
     return f;
 }
 
-/* A span of one piece to dst[] + shift; the index of the step that folded. */
+/* Folds a span of one piece to dst[] + shift; returns the index of the step that folded. */
 static int fold_piece(struct coll_gpu_make *m, const struct span *s, char *const *dst, int ndst,
                       int64_t shift, int after)
 {
@@ -79,7 +80,7 @@ static int fold_piece(struct coll_gpu_make *m, const struct span *s, char *const
     return folded;
 }
 
-/* Folds a span into every dst; the index of the last step that folded. */
+/* Folds a span into every dst; returns the index of the last step that folded. */
 static int fold(struct coll_gpu_make *m, struct span s, char *const *dst, int ndst)
 {
     const bool chained = s.n > RT_GPU_FOLD_PLACES;
@@ -99,8 +100,8 @@ static int fold(struct coll_gpu_make *m, struct span s, char *const *dst, int nd
     return last;
 }
 
-/* The place of bytes [off, off + len) in every rank's result, this rank's first; skip: none
- * there. */
+/* The place of bytes [off, off + len) in every rank's result, this rank's first, or, without `own`,
+ * in the others' results only. */
 static int results(struct coll_gpu_make *m, int64_t off, int64_t len, bool own, char **dst)
 {
     int n = 0;
@@ -122,7 +123,7 @@ static void one_shot(struct coll_gpu_make *m, int64_t nbytes)
     fold(m, all_ranks(m, 0, nbytes), &dst, 1);
 }
 
-/* Block of owner i when up to `most` ranks own one. */
+/* Block of owner i if up to `most` ranks own one. */
 static struct coll_gpu_part block_of(int64_t nbytes, int most, int i)
 {
     int64_t owners = min_of(most,
@@ -152,8 +153,9 @@ static void fold_and_put(struct coll_gpu_make *m, int64_t nbytes)
     coll_gpu_put_result(m, b.off, b.len, fold(m, all_ranks(m, b.off, b.len), &dst, 1));
 }
 
-/* Two ranks: both shots move the same bytes.  Short, one is faster, because its results are near
- * (two H200, medians of four turns: 8 B 5.5 us, two shots 5.8, 8 KiB 6.7 and 7.0); longer, two. */
+/* Two ranks: both shots move the same bytes.  For short vectors one shot is faster, because its
+ * results are local (two H200, medians of four turns: 8 B 5.5 us, two shots 5.8; 8 KiB 6.7 and
+ * 7.0); for longer vectors two shots. */
 static enum coll_gpu_way best_shot(int64_t p, int64_t nbytes)
 {
     if (p == 2)
@@ -162,8 +164,8 @@ static enum coll_gpu_way best_shot(int64_t p, int64_t nbytes)
                                                                               : COLL_GPU_TWO_SHOT;
 }
 
-/* With results in large pages.  Engines of ranks whose number is no power of two have no order in
- * which they keep out of each other's way: coll_gpu_other(). */
+/* For results in large pages.  If the number of ranks is not a power of two, there is no order in
+ * which engines avoid each other: coll_gpu_other(). */
 static enum coll_gpu_way best_way(int64_t p, int64_t nbytes, bool any_overwritten)
 {
     bool two = p == 2;
@@ -240,7 +242,7 @@ void coll_gpu_plan_reduce(struct coll_gpu_make *m)
 
 /* ---- through scratch ---- */
 
-/* There are two places that take turns, unless all fits into both together. */
+/* Two places are used in turn, unless the whole fits into both together. */
 #define STAGED_CHUNK ((COLL_GPU_PLACES * coll_gpu_limits.unit) / 2)
 
 static int64_t nchunks_of(int64_t nbytes)
@@ -268,10 +270,10 @@ static void stage_out(struct coll_gpu_make *m, char *dst, int64_t len, int64_t s
                       min_of(len - at, coll_gpu_limits.unit), -1);
 }
 
-/* Folds a span into dst, which other ranks read: chunk by chunk into scratch, and from there after
- * the next barrier, while the next chunk is folded.  `longest`: of all ranks, so that the number of
- * barriers is the same; who reads dst at all reads it no later than this rank does in its own
- * span. */
+/* Folds a span into dst, which other ranks read: chunk by chunk into scratch, and from scratch to
+ * dst after the next barrier, while the next chunk is folded.  `longest`: of all ranks, so that the
+ * number of barriers is the same.  A rank that reads dst at all reads it no later than this rank
+ * reads the same place of its own span. */
 static void fold_staged(struct coll_gpu_make *m, struct span s, char *dst, int64_t longest)
 {
     int64_t n = nchunks_of(longest), chunk = n == 1 ? longest : STAGED_CHUNK;
@@ -287,7 +289,7 @@ static void fold_staged(struct coll_gpu_make *m, struct span s, char *dst, int64
     }
 }
 
-/* The same for a rank whose result nobody reads. */
+/* The same for a rank whose result no other rank reads. */
 static void fold_direct(struct coll_gpu_make *m, struct span s, char *dst, int64_t longest)
 {
     fold(m, s, &dst, 1);
@@ -307,8 +309,9 @@ void coll_gpu_plan_reduce_scatter(struct coll_gpu_make *m)
         int64_t len = coll_gpu_share(m->v->a, i).len;
         longest = len > longest ? len : longest;
     }
-    /* Bytes c of the result lie where somebody's block, which begins no earlier, has them in a
-     * chunk that comes no later: read before the barrier after which they are written. */
+    /* Bytes c of the result may lie in another rank's block.  That block begins no earlier, so the
+     * bytes are in a chunk of it that comes no later: they are read before the barrier after which
+     * they are written. */
     char *dst = coll_gpu_peer(m, COLL_GPU_RECV, m->rank, 0, b.len);
     if (m->in_place)
         fold_staged(m, all_ranks(m, b.off, b.len), dst, longest);
@@ -318,8 +321,8 @@ void coll_gpu_plan_reduce_scatter(struct coll_gpu_make *m)
 
 /* ---- scans ---- */
 
-/* The owner of a block has all vectors and all results of it.  Of two ranks the second one needs
- * nothing but the vectors. */
+/* The owner of a block has all vectors and all results of it.  With two ranks the second rank needs
+ * only the vectors. */
 static bool owners_scan(const struct coll_gpu_make *m, int64_t nbytes)
 {
     return m->size > 2 && m->size <= RT_GPU_FOLD_PLACES &&
@@ -328,7 +331,7 @@ static bool owners_scan(const struct coll_gpu_make *m, int64_t nbytes)
 
 static void scan_own_block(struct coll_gpu_make *m, int64_t nbytes)
 {
-    const int first = m->v->a->kind == COLL_EXSCAN; /* rank with a result */
+    const int first = m->v->a->kind == COLL_EXSCAN; /* first rank with a result */
     struct coll_gpu_part b = block_of(nbytes, m->size, m->rank);
     struct rt_gpu_fold *f = b.len > 0 ? coll_gpu_fold_step(m, -1) : NULL;
     if (!f)
@@ -357,8 +360,8 @@ void coll_gpu_plan_scan(struct coll_gpu_make *m)
         return;
     }
     struct span s = { 0, m->rank + (a->kind == COLL_SCAN), 0, nbytes };
-    /* Nobody reads the last rank's vector but itself, and the first one's result, if it has one, is
-     * its vector: between two ranks nothing has to wait. */
+    /* Only the last rank reads its vector, and the first rank's result, if any, is its vector: with
+     * two ranks no step has to wait. */
     bool staged = m->in_place && m->rank < m->size - 1;
     if (m->size <= 2)
         longest = 0;

@@ -1,36 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plans of collectives without arithmetic.  p ranks, n bytes a rank contributes (of alltoall: a
- * pair's block); in and out: bytes over the busiest rank's links.  Who has the data brings them,
- * unless one rank would have to start many short copies: stores to other devices are faster than
- * loads from them and start sooner (rows PUT and PEER of runtime/gpu/cost.def).  One way, long
- * blocks go by the engines (383 GB/s, two H200, 256 MiB).  Both ways at once kernels store at 300
- * to 358 GB/s each way, engines at 295, or at 373 into results in large pages (run.c); there,
- * alltoall and allgather of two ranks go by engines, and of more, one after another (four H200:
- * 380, 286 when a rank's engines put to all at the same time; all at that time where devices have
- * links to each other, see plan_engine.c).  Engines that copy within the device
- * are missed on the links, so where kernels carry the others, a rank's own long block goes by an
- * engine, and a gather's the other way round.  An alltoall's short blocks, of one length, are one
- * step together.
+/* Plans of collectives without arithmetic.  p ranks, n bytes contributed by each rank (alltoall:
+ * the block of a pair); "in" and "out": bytes over the links of the busiest rank.  The rank with
+ * the data stores them, unless one rank would have to start many short copies: stores to other
+ * devices are faster than loads from them and start sooner (rows PUT and PEER of
+ * runtime/gpu/cost.def).
  *
- * bcast: the root brings all to all, (p-1) n out.  Long, and more than two ranks: in chunks; the
- * root scatters one after the other among the others and posts, and their kernels store what they
- * have got of a chunk to each other: n (1 + (p-2)/(p-1)/chunks).  Engines, which the root uses,
- * share a link badly with other engines (four H200, 256 MiB: 211 GB/s when the others got it by
- * them).
+ * In one direction engines move long blocks (383 GB/s, two H200, 256 MiB).  In both directions at
+ * once kernels store at 300 to 358 GB/s each way, engines at 295, or at 373 into results in large
+ * pages (run.c).  With large pages engines move alltoall and allgather: of two ranks at once, of
+ * more one destination after another (four H200: 380 GB/s, but 286 if a rank's engines put to all
+ * at the same time).  If devices have links to each other, all destinations at the same time; see
+ * plan_engine.c.
  *
- * gather: everyone stores its block at the root, (p-1) n in there.
+ * An engine that copies within the device is not available for the links.  So where kernels move
+ * the other blocks, an engine copies a rank's own long block, and in a gather the other way round.
+ * An alltoall's short blocks of one length are one step.
  *
- * scatter: long blocks are stored by the root, short ones fetched; (p-1) n out there.
+ * bcast: the root stores all to all, (p-1) n out.  Long, and more than two ranks: in chunks; the
+ * root scatters each chunk among the others and posts, and their kernels store their parts of the
+ * chunk to each other: n (1 + (p-2)/(p-1)/chunks).  The root uses engines; engines share a link
+ * badly with other engines (four H200, 256 MiB: 211 GB/s if the others use engines, too).
  *
- * allgather, alltoall: everyone stores to everyone; (p-1) n in and out.
+ * gather: every rank stores its block at the root, (p-1) n in at the root.
  *
- * alltoall in place: two ranks swap their blocks, each one half of the bytes, which it alone
- * touches at both ends.  No barrier, and both halves are under way at the same time; (p-1) n in and
- * out.  By a kernel; without, the other's bytes are fetched into scratch, own stored there, scratch
- * stored here.
+ * scatter: the root stores long blocks, the others fetch short blocks; (p-1) n out at the root.
  *
- * Where steps run one after another (on a stream) and devices have links of their own, blocks to
- * several ranks go by one kernel, whatever their length, so that all links are in use. */
+ * allgather, alltoall: every rank stores to every other rank; (p-1) n in and out.
+ *
+ * alltoall in place: two ranks swap their blocks; each moves one half of the bytes, which it alone
+ * accesses at both ends.  There is no barrier, and both halves are moved at the same time; (p-1) n
+ * in and out.  A kernel swaps; without kernels a rank fetches the other's bytes into scratch,
+ * stores its own bytes there, and copies the scratch to their place.
+ *
+ * Where steps run one after another (on a stream) and devices have direct links, one kernel stores
+ * the blocks to several ranks, whatever their length, so that all links are in use. */
 #include "coll/gpu/plan_int.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/kernel.h"
@@ -39,17 +42,18 @@ static int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- bcast ---- */
 
-/* 0: bringing all to all costs less. */
+/* Number of chunks; 0: storing all to all costs less. */
 static int bcast_chunks(int64_t nbytes, int p)
 {
     int64_t chunks = nbytes / coll_gpu_limits.engine_chunk;
     chunks = chunks < 1 ? 1 : min_of(chunks, 64);
     int64_t tail = nbytes / chunks * (p - 2) /
-                   (p - 1); /* what the last one takes behind the root */
+                   /* transfer of the last chunk after the root's part */
+                   (p - 1);
     return nbytes + tail + 2 * coll_gpu_limits.step < (p - 1) * nbytes ? (int)chunks : 0;
 }
 
-/* Among the ranks but the root. */
+/* Numbers of the ranks without the root. */
 static int leaf_of(int rank, int root) { return rank - (rank > root); }
 static int rank_of(int leaf, int root) { return leaf + (leaf >= root); }
 
@@ -66,7 +70,7 @@ static struct coll_gpu_part leaf_part(const struct cut *c, int chunk, int leaf)
     return (struct coll_gpu_part){ from + at, coll_gpu_cut(len, c->leaves, leaf + 1) - at };
 }
 
-/* The puts of two chunks are under way at a time. */
+/* The puts of two chunks are in progress at a time. */
 static void bcast_scatter(struct coll_gpu_make *m, const struct cut *c)
 {
     int put[2][COLL_GPU_RANKS_MAX];
@@ -120,7 +124,7 @@ void coll_gpu_plan_bcast(struct coll_gpu_make *m)
         bcast_scatter(m, &c);
         return;
     }
-    for (int i = 0; i < c.chunks; i++) /* theirs tell nothing, but all make the same number */
+    for (int i = 0; i < c.chunks; i++) /* without effect, but all ranks make the same number */
         coll_gpu_post(m);
     for (int i = 0; i < c.chunks; i++) {
         coll_gpu_await(m, i + 1);
@@ -130,12 +134,12 @@ void coll_gpu_plan_bcast(struct coll_gpu_make *m)
 
 /* ---- blocks ---- */
 
-/* What a rank stores to itself and to the others. */
+/* The blocks that a rank stores to itself and to the others. */
 struct blocks {
     char *dst[COLL_GPU_RANKS_MAX], *src[COLL_GPU_RANKS_MAX];
     int64_t len[COLL_GPU_RANKS_MAX];
     int to[COLL_GPU_RANKS_MAX], n;
-    bool alike; /* all of one length */
+    bool alike; /* all have the same length */
 };
 
 static void add_block(struct blocks *b, int to, char *dst, char *src, int64_t len)
@@ -148,8 +152,8 @@ static void add_block(struct blocks *b, int to, char *dst, char *src, int64_t le
     b->n++;
 }
 
-/* All at once by a kernel, so that the blocks to all ranks are under way at the same time; false:
- * each better goes by itself. */
+/* Moves all blocks in one kernel, so that the blocks to all ranks are in progress at the same time;
+ * false: each block is better a step of its own. */
 static bool bring_together(struct coll_gpu_make *m, const struct blocks *b)
 {
     if (!m->v->kernels || b->n < 2 || !b->alike || b->len[0] > coll_gpu_together_max(m))
@@ -185,7 +189,7 @@ void coll_gpu_plan_gather(struct coll_gpu_make *m)
 {
     const struct coll_args *a = m->v->a;
     int root = a->root;
-    if (m->rank == root && a->kind == COLL_GATHERV) /* the others cannot know */
+    if (m->rank == root && a->kind == COLL_GATHERV) /* the others cannot check this */
         for (int i = 0; i < m->size; i++)
             if (m->v->len[COLL_GPU_SEND][i] != (size_t)coll_gpu_part(a, COLL_GPU_RECV, i).len)
                 m->err = -RT_ETRUNC;
@@ -199,7 +203,7 @@ void coll_gpu_plan_gather(struct coll_gpu_make *m)
           coll_gpu_peer(m, COLL_GPU_SEND, m->rank, 0, len), len);
 }
 
-/* Both ends know a block's length, and so who moves it. */
+/* Both ends know a block's length, so they agree on the rank that moves it. */
 static bool is_long(int64_t len) { return len > coll_gpu_limits.kernel_max; }
 
 static void scatter_from_root(struct coll_gpu_make *m, const struct coll_args *a)
@@ -244,7 +248,7 @@ void coll_gpu_plan_scatter(struct coll_gpu_make *m)
 
 /* ---- allgather, alltoall ---- */
 
-/* An own block that goes to itself, while engines, one block after another, bring the others. */
+/* Copies a rank's own block while engines move the others, one after another. */
 static void bring_own(struct coll_gpu_make *m, char *dst, const char *src, int64_t len)
 {
     if (m->size > 2 && coll_gpu_engines_move(m, len))
@@ -276,7 +280,7 @@ void coll_gpu_plan_allgather(struct coll_gpu_make *m)
         bring_own(m, dst[0], src, len);
 }
 
-/* Where a rank's result has the block of rank `whose`. */
+/* Offset of the block of rank `whose` in a rank's result. */
 static int64_t alltoall_off(struct coll_gpu_make *m, int rank, int whose, int64_t len)
 {
     return m->v->a->kind == COLL_ALLTOALL ? whose * len : coll_gpu_published(m, rank, whose);
@@ -357,7 +361,7 @@ void coll_gpu_plan_alltoall(struct coll_gpu_make *m)
 {
     for (int i = 0; i < m->size; i++)
         if (coll_gpu_overwritten(m, i) != m->any_overwritten)
-            m->err = -RT_ETRUNC; /* some would swap with those who only receive */
+            m->err = -RT_ETRUNC; /* some ranks would swap with ranks that only receive */
     if (m->any_overwritten) {
         alltoall_in_place(m);
         return;

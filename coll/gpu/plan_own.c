@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The shape of a call: what this rank contributes and defines, and what it can say of that before
- * it meets the others.  Pure functions of the arguments.
+/* The shape of a call: what this rank contributes and what the call writes here, as far as the rank
+ * knows before it meets the others.  Pure functions of the arguments.
  *
- * The word that ranks compare holds what MPI wants alike on all of them (lengths, operation, root),
- * folded together; its lowest bit is this rank's own: in place.  A rank whose arguments contradict
- * each other says a word that fits nobody's. */
+ * The signature (`word`) that ranks compare is a hash of what MPI requires to be the same on all
+ * ranks (lengths, operation, root); its lowest bit belongs to this rank only: in place.  If a
+ * rank's arguments contradict each other, its signature equals no other rank's. */
 #include "coll/gpu/plan_int.h"
 #include <string.h>
 #include "coll/algo/algo.h"
@@ -16,7 +16,7 @@
 
 _Static_assert(COLL_GPU_SEND == (int)COLL_SEND && COLL_GPU_RECV == (int)COLL_RECV, "sides");
 
-/* An element of a reduction, as it lies in memory: pairs may have a hole at their end. */
+/* The bytes of a reduction's elements in memory; pairs may have a hole at their end. */
 static struct coll_gpu_part operand(const struct coll_args *a, int64_t at, int64_t n)
 {
     return (struct coll_gpu_part){ at * a->rtype->extent, n * a->rtype->extent };
@@ -67,7 +67,7 @@ bool coll_gpu_arith(const struct coll_args *a, uint8_t *type, uint8_t *code, int
 struct side {
     const char *buf;
     bool row;
-    enum coll_gpu_range as; /* of the arguments, when it is a row */
+    enum coll_gpu_range as; /* side of the arguments, for a row */
     struct coll_gpu_part one;
 };
 
@@ -88,7 +88,7 @@ static struct side row(const void *buf, enum coll_gpu_range as)
     return (struct side){ .buf = buf, .row = true, .as = as };
 }
 
-/* The one block of a side, which is not a row. */
+/* The block of a side that is not a row. */
 static struct side block(const struct coll_args *a, enum coll_side which, int rank)
 {
     struct coll_block b = coll_args_block(a, which, rank);
@@ -97,7 +97,7 @@ static struct side block(const struct coll_args *a, enum coll_side which, int ra
 
 static const struct side nothing;
 
-/* What other ranks may read. */
+/* The memory that other ranks may read. */
 static struct side send_side(const struct coll_team *t, const struct coll_args *a, bool in_place)
 {
     enum coll_shape shape = coll_shape(a->kind, COLL_SEND);
@@ -107,7 +107,7 @@ static struct side send_side(const struct coll_team *t, const struct coll_args *
         return one(in_place ? a->rbuf : a->sbuf, 0, coll_gpu_vector(a, t->size).len);
     if (shape == COLL_SIDE_NONE)
         return block(a, COLL_RECV, t->rank);
-    if (shape == COLL_SIDE_ONE && in_place) { /* gather's root, allgather */
+    if (shape == COLL_SIDE_ONE && in_place) { /* root of a gather, allgather */
         struct coll_gpu_part own = coll_gpu_part(a, COLL_GPU_RECV, t->rank);
         return one(a->rbuf, own.off, own.len);
     }
@@ -117,7 +117,7 @@ static struct side send_side(const struct coll_team *t, const struct coll_args *
                                                  : row(a->sbuf, COLL_GPU_SEND);
 }
 
-/* What the call defines. */
+/* The memory that the call writes. */
 static struct side recv_side(const struct coll_team *t, const struct coll_args *a, bool in_place)
 {
     bool root = t->rank == a->root, scatters = coll_shape(a->kind, COLL_SEND) != COLL_SIDE_NONE;
@@ -155,7 +155,8 @@ static void describe(const struct coll_args *a, int size, const struct side *s, 
     *low = 0;
     if (to < from)
         return;
-    *at = (const char *)((uintptr_t)s->buf + (uintptr_t)from); /* absolute addresses: no buffer */
+    /* for absolute addresses `buf` is NULL */
+    *at = (const char *)((uintptr_t)s->buf + (uintptr_t)from);
     *len = (size_t)(to - from);
     *low = from;
 }
@@ -192,7 +193,7 @@ static bool layouts_do(const struct coll_team *t, const struct coll_args *a, boo
            (!receives || row_moves(a, COLL_GPU_RECV, t->size));
 }
 
-/* ---- the word ---- */
+/* ---- the signature ---- */
 
 static uint64_t word_of(const struct coll_team *t, const struct coll_args *a, bool in_place,
                         const struct coll_gpu_own *own)
@@ -217,13 +218,13 @@ static int64_t up_to_line(int64_t n)
 struct coll_gpu_swap coll_gpu_swap(int64_t len, int rank, int peer)
 {
     bool lower = rank < peer;
-    if (len <= 2 * COLL_GPU_LINE) /* whole; evenly spread over ranks */
+    if (len <= 2 * COLL_GPU_LINE) /* not divided; spread evenly over the ranks */
         return (struct coll_gpu_swap){ 0, lower == !((rank ^ peer) & 1) ? 0 : len };
     int64_t half = up_to_line(len / 2);
     return lower ? (struct coll_gpu_swap){ 0, half } : (struct coll_gpu_swap){ half, len };
 }
 
-/* A piece of 2 MiB takes about as long as a step costs, which the others' pieces hide. */
+/* A piece of 2 MiB takes about as long as a step costs; other pieces hide this. */
 struct coll_gpu_places coll_gpu_swap_places(const struct coll_args *a, int rank, int size)
 {
     int64_t longest = 0, sum = 0;
@@ -239,7 +240,7 @@ struct coll_gpu_places coll_gpu_swap_places(const struct coll_args *a, int rank,
     p.len = longest < coll_gpu_limits.unit / 2 ? up_to_line(longest) : coll_gpu_limits.unit / 2;
     p.per_unit = (int)(coll_gpu_limits.unit / p.len);
     int64_t most = p.per_unit * (COLL_GPU_PLACES), n = (sum + p.len - 1) / p.len;
-    n = n > size ? n : size; /* blocks of different lengths */
+    n = n > size ? n : size; /* for blocks of different lengths */
     n = n < most ? n : most;
     p.n = (int)(n < COLL_GPU_RANKS_MAX ? n : COLL_GPU_RANKS_MAX);
     p.nbytes = (p.n - 1) / p.per_unit * coll_gpu_limits.unit + ((p.n - 1) % p.per_unit + 1) * p.len;
@@ -263,9 +264,9 @@ size_t coll_gpu_scratch(const struct coll_args *a, int rank, int size)
                         : (COLL_GPU_PLACES * coll_gpu_limits.unit));
 }
 
-/* ---- all of it ---- */
+/* ---- the whole call ---- */
 
-/* Where its blocks lie, for those who reach into them. */
+/* Whether a rank publishes the positions of its blocks, for the ranks that access them. */
 static bool publishes(const struct coll_team *t, const struct coll_args *a)
 {
     return (coll_is_apart(a->kind, COLL_SEND) || coll_is_apart(a->kind, COLL_RECV)) &&

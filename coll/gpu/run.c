@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Carries out a call that all ranks have agreed on at the gate: each maps the others' ranges, makes
- * the plan of what its device does, and does it.  The host only starts steps and passes barriers
+/* Carries out a call on which all ranks have voted yes: each rank maps the others' ranges, makes
+ * the plan of its device, and carries it out.  The host only starts steps and passes the barriers
  * on; no device waits for another.
  *
- * A rank that finds that it cannot (a range that cannot be mapped, no memory) has done nothing yet
- * and says DECLINED; then all go through host memory together.  That needs everybody's input
- * intact.  Where a rank's input is overwritten (in place) all wait for all to be READY before any
- * begins; elsewhere results may be overwritten by the second attempt.  Behind that, a failure of a
- * device is an error of the call on all ranks.  The call is over when all have said END: then no
- * device uses another rank's memory. */
+ * A rank that cannot proceed (a range that cannot be mapped, out of memory) has written nothing yet
+ * and publishes DECLINED; then all ranks go through host memory together.  That needs the input of
+ * all ranks intact.  If some rank's input is overwritten (in place), all wait until all are READY
+ * before any begins; otherwise the second attempt may overwrite results.  After that point a
+ * failure of a device is an error of the call on all ranks.  The call is over when all have
+ * published END: then no device uses another rank's memory. */
 #include "coll/gpu/gpu.h"
 
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static int make_ops(struct coll_gpu_call *c)
     return c->op ? 0 : -RT_ENOMEM;
 }
 
-/* The memory of this rank that p points into; NULL: it is another rank's, or scratch. */
+/* The memory of this rank that p points into; NULL: another rank's memory, or scratch. */
 static const struct rt_gpu_ptr *own_memory(const struct coll_gpu_call *c, const char *p)
 {
     for (int w = 0; w < COLL_GPU_RANGES; w++)
@@ -53,7 +53,7 @@ static const struct rt_gpu_ptr *own_memory(const struct coll_gpu_call *c, const 
     return NULL;
 }
 
-/* The last buffer is as long as what is left. */
+/* The last buffer has the remaining length. */
 static bool in_scratch(const struct coll_gpu_call *c, const char *p)
 {
     size_t left = c->own.scratch;
@@ -72,8 +72,8 @@ static bool lies_here(const struct coll_gpu_call *c, const char *p)
     return m ? coll_gpu_engine->lies_on(c->near->g, m) : in_scratch(c, p);
 }
 
-/* Finds the steps that store into their own device's memory only: kernels end such ones sooner.  A
- * copy must not read managed memory then, which no other rank lends. */
+/* Marks the steps that store only into their own device's memory, because kernels end such steps
+ * sooner.  A marked copy must not read managed memory; other ranks' memory is never managed. */
 static void mark_near(struct coll_gpu_call *c)
 {
     for (int i = 0; i < c->plan.n; i++) {
@@ -89,7 +89,7 @@ static void mark_near(struct coll_gpu_call *c)
     }
 }
 
-/* That of the last call stands when nothing has changed. */
+/* The plan of the last call is used again if nothing has changed. */
 static int make_plan(struct coll_gpu_call *c)
 {
     const struct coll_team *t = c->gate->team;
@@ -112,7 +112,7 @@ static int make_plan(struct coll_gpu_call *c)
         err = make_ops(c);
     if (err >= 0 && c->near)
         mark_near(c);
-    c->planned = err >= 0 && !c->nscratch; /* which comes and goes */
+    c->planned = err >= 0 && !c->nscratch; /* scratch may have another address next time */
     return err;
 }
 
@@ -144,7 +144,7 @@ static void set_started(struct coll_gpu_call *c, int i)
     c->running++;
 }
 
-/* A copy that is to come after another one may be given to its engine at once. */
+/* Gives a copy that must follow another copy to its engine at once. */
 static bool start_behind(struct coll_gpu_call *c, int i, int after)
 {
     const struct coll_gpu_step *s = &c->plan.step[i];
@@ -169,11 +169,10 @@ static void start_step(struct coll_gpu_call *c, int i)
             c->near->g, s->copy.dst, s->copy.src, s->copy.len, &o->op);
 }
 
-/* Starts what may run: all before the next wait that has not been passed, but for what comes after
- * a step that has not ended. */
+/* Starts all steps before the next wait, except those whose `after` has not ended. */
 static void start_steps(struct coll_gpu_call *c)
 {
-    bool all = true; /* so far */
+    bool all = true; /* all steps so far have been started */
     for (int i = c->started; i < c->wait; i++) {
         int after = c->plan.step[i].after;
         if (is_work(&c->plan.step[i]) && !c->op[i].started) {
@@ -187,7 +186,7 @@ static void start_steps(struct coll_gpu_call *c)
     }
 }
 
-/* The next POST or BARRIER that has not been said. */
+/* The next POST or BARRIER to be published. */
 static int next_post(const struct coll_gpu_call *c)
 {
     int i = c->said + 1;
@@ -203,8 +202,8 @@ static bool may_say(const struct coll_gpu_call *c, int i)
     return after >= 0 ? c->op[after].ended : c->lead >= i;
 }
 
-/* Goes over what has ended, in order, up to a barrier that has not been passed, and says what the
- * plan wants said. */
+/* Passes over ended steps in order, up to a barrier that has not been passed, and publishes the
+ * posts that are due. */
 static void fire_posts(struct coll_gpu_call *c)
 {
     for (; c->lead < c->plan.n; c->lead++) {
@@ -226,7 +225,7 @@ static void push(struct coll_gpu_call *c)
     fire_posts(c);
 }
 
-/* The next step that waits for others, from i on. */
+/* The next step from i on that waits for others. */
 static int next_wait(const struct coll_gpu_call *c, int i)
 {
     for (; i < c->plan.n; i++)
@@ -235,7 +234,7 @@ static int next_wait(const struct coll_gpu_call *c, int i)
     return i;
 }
 
-/* The phase in which all others must be before what is behind the step that waits. */
+/* The phase that all ranks must reach before the waiting step is passed. */
 static uint32_t wanted(const struct coll_gpu_call *c)
 {
     int posts = 0;
@@ -248,10 +247,10 @@ static uint32_t wanted(const struct coll_gpu_call *c)
 
 /* ---- phases ---- */
 
-/* What WEFT_CHECK has to say is more than this rank knows, and on its way. */
+/* WEFT_CHECK reports more than this rank knows; time for that report. */
 #define CHECK_TAKES 2000000000u
 
-/* Whose device it was has said what happened. */
+/* The rank whose device failed has logged the reason. */
 static int fail(struct coll_gpu_call *c)
 {
     int err = c->seen & COLL_GPU_MISMATCH ? -RT_EMISMATCH : c->err < 0 ? c->err : -RT_EREMOTE;
@@ -271,7 +270,7 @@ static int at_end(struct coll_gpu_call *c)
         return coll_gpu_over(c, 0);
     if (c->seen & COLL_GPU_FAILED)
         return fail(c);
-    c->task->messages = true; /* later calls may have begun */
+    c->task->messages = true; /* the others may have begun later calls */
     return coll_gpu_stage(c);
 }
 
@@ -288,7 +287,7 @@ static int in_plan(struct coll_gpu_call *c)
     while (c->wait < c->plan.n && !(c->flags & COLL_GPU_FAILED)) {
         bool there = coll_gpu_all_at(c, wanted(c));
         if (c->seen)
-            break; /* of one that has ended: the others may wait for posts that will not come */
+            break; /* after a failure or the end of a rank the others' posts may never come */
         if (!there)
             return 0;
         c->wait = next_wait(c, c->wait + 1);
@@ -339,7 +338,7 @@ static int all_ready(struct coll_gpu_call *c)
 int coll_gpu_run(struct coll_gpu_call *c)
 {
     bool in_place;
-    if (rt_unlikely(c->task->lost)) { /* in a schedule of which an earlier part has failed */
+    if (rt_unlikely(c->task->lost)) { /* an earlier part of the schedule has failed */
         c->flags |= COLL_GPU_FAILED;
         c->err = c->task->lost;
         return coll_gpu_end(c);

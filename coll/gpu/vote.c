@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Votes: how the ranks of one of several hosts agree that they carry out their part of a call on
- * their devices (coll/hier).  The words, their order and what follows from it are those of gate.c,
- * for the whole team's calls but with this host's ranks only; no keys go with them.
+/* Votes of the ranks of one of several hosts on whether they carry out their part of a call on
+ * their devices (coll/hier).  Flag lines, order and proofs are those of gate.c, for the whole
+ * team's calls but with this host's ranks only, and without keys.
  *
- * A rank says yes when its schedule is there, with all its memory; that runs when all have said
- * yes, else it goes.  Votes are decided in order, and a schedule gives its calls their numbers when
- * it begins to run, so those come in the same order on all ranks of the host.
+ * A rank votes yes when its schedule exists, with all its memory.  The schedule runs when all have
+ * voted yes; otherwise it is freed.  Votes are decided in order, and a schedule numbers its calls
+ * when it begins to run, so these numbers are in the same order on all ranks of the host.
  *
- * Why nothing is overwritten too early.  A vote has no end at which all meet.  So a rank that has
- * found out that all have said yes says that, and yes[s] is used again when all have. */
+ * Why no vote is overwritten too early.  A vote has no end at which all ranks meet.  So a rank that
+ * has seen all yes votes publishes READY, and yes[s] is used again when all ranks have. */
 #include "coll/gpu/gpu.h"
 
 #include "coll/hier/hier.h"
