@@ -86,8 +86,7 @@ static void wait_for_copies(struct btl_cuda *b)
     while (b->nops && rt_now_ns() < end)
         rt_gpu_progress();
     if (b->nops)
-        log_warn(BTL, "%u copies between GPUs have not ended; their memory is not given back",
-                 b->nops);
+        log_warn(BTL, "%u copies between GPUs have not ended; their memory is not freed", b->nops);
 }
 
 #define LIST_FREE(type, list) \

@@ -75,7 +75,7 @@ int btl_cuda_socket_open(struct btl_cuda *b)
     b->socket = s;
     return 0;
 err_close:
-    log_info(BTL, "no Unix socket (%m): peers cannot map memory of cuMemCreate and of pools");
+    log_info(BTL, "no Unix socket (%m): peers cannot map memory from cuMemCreate or pools");
     if (s->listener >= 0)
         close(s->listener);
     free(s);
@@ -134,7 +134,7 @@ static int connect_to(struct btl_cuda_peer *p)
     memcpy(name.sun_path, t->name, t->name_len);
     socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + t->name_len);
     if (connect(sock, (struct sockaddr *)&name, len) < 0 || !same_user(sock)) {
-        log_info(BTL, "no connection to rank %u for descriptors (%m): staging instead",
+        log_info(BTL, "no connection to rank %u for file descriptors (%m): staging instead",
                  p->base.proc.rank);
         close(sock);
         return -RT_ENOTSUP;
@@ -169,7 +169,8 @@ int btl_cuda_fd_send(struct btl_cuda *b, struct btl_cuda_peer *p, uint32_t slot,
         return 0;
     }
     if (errno != EAGAIN && errno != ETOOMANYREFS) {
-        log_info(BTL, "rank %u takes no descriptor (%m): staging instead", p->base.proc.rank);
+        log_info(BTL, "cannot send a file descriptor to rank %u (%m): staging instead",
+                 p->base.proc.rank);
         close(p->sock);
         p->sock = -1;
     }

@@ -128,7 +128,7 @@ int btl_shm_blocked(struct btl_shm_peer *p)
     p->blocked_ns = now;
     if (!rt_node_gone(p->rank))
         return -RT_EAGAIN;
-    log_info(BTL, "rank %u has ended and will not receive what is sent to it", p->base.proc.rank);
+    log_info(BTL, "rank %u has ended; messages sent to it are lost", p->base.proc.rank);
     p->lost = true;
     btl_shm_need_work(p); /* progress() notifies the engine */
     return -RT_EPEER;

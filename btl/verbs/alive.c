@@ -123,7 +123,7 @@ static void *run(void *arg)
 
 static int refused(const char *what)
 {
-    log_error(BTL, "%s that answers for this process while it computes: %m", what);
+    log_error(BTL, "could not create %s that answers pings: %m", what);
     return -RT_ESYS;
 }
 

@@ -49,8 +49,8 @@ enum why { WHY_UNKNOWN, WHY_STRANGER, WHY_NOT_AGREED, WHY_FAILED };
 static const char *const why_text[] = {
     [WHY_UNKNOWN] = "without a reason",
     [WHY_STRANGER] = "the request was not of this job",
-    [WHY_NOT_AGREED] = "nothing was agreed",
-    [WHY_FAILED] = "its side had failed before",
+    [WHY_NOT_AGREED] = "no connection was agreed",
+    [WHY_FAILED] = "the connection had failed before",
 };
 
 struct verbs_cm {
@@ -115,7 +115,7 @@ int verbs_cm_open(struct verbs *v)
         return -RT_ENOMEM;
     v->cm->chan = rt_cm->create_event_channel();
     if (!v->cm->chan || fcntl(v->cm->chan->fd, F_SETFL, O_NONBLOCK) < 0) {
-        log_error(BTL, "rdma_cm gives no event channel: %m");
+        log_error(BTL, "rdma_cm cannot create an event channel: %m");
         return -RT_ESYS;
     }
     int err = 0;
@@ -245,7 +245,7 @@ static void start_lane(struct verbs *v, struct verbs_lane *l)
     l->peer->answers_ms = 0;
     if (rt_cm->create_id(v->cm->chan, &l->cm, l, RDMA_PS_TCP) ||
         rt_cm->resolve_addr(l->cm, (struct sockaddr *)&from, (struct sockaddr *)&to, RESOLVE_MS))
-        cannot(l, "no way to it");
+        cannot(l, "its address is not resolved");
 }
 
 void verbs_cm_start(struct verbs_peer *p)
@@ -312,7 +312,7 @@ static void rejected(struct verbs_lane *l, const struct news *e)
     if (told)
         why = why_text[r.why];
     else if (e->status == REJ_NOBODY || e->status == -ECONNREFUSED) /* -ECONNREFUSED: iWARP */
-        why = "nobody listens there";
+        why = "no process listens there";
     verbs_peer_fail(l->peer, -RT_EPEER, "rdma_cm on %s port %d: it refuses the connection: %s",
                     l->rail->ib->dev, l->rail->ib->port, why);
 }
@@ -397,7 +397,7 @@ static void handle(struct verbs *v, const struct news *e)
     switch (e->event) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
         if (rt_cm->resolve_route(e->id, RESOLVE_MS))
-            cannot(l, "no route to it");
+            cannot(l, "its route is not resolved");
         break;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
         ask(v, l);

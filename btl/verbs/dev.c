@@ -208,7 +208,8 @@ static int rail_open(struct verbs_rail *r)
     what = "buffers";
     errno = ENOMEM;
 err:
-    log_warn(BTL, "%s port %d does not give %s: %m; it is not used", r->ib->dev, r->ib->port, what);
+    log_warn(BTL, "%s port %d cannot create %s: %m; the port is not used", r->ib->dev, r->ib->port,
+             what);
     return -RT_ESYS;
 }
 

@@ -158,7 +158,7 @@ int verbs_dgram_open(struct verbs_rail *r, struct ibv_comp_channel *chan, uint32
         *out = d;
         return 0;
     }
-    log_error(BTL, "%s port %d gives no %s for datagrams: %m", r->ib->dev, r->ib->port,
+    log_error(BTL, "%s port %d cannot open a %s for datagrams: %m", r->ib->dev, r->ib->port,
               r->cm ? "UDP port" : "queue pair");
     verbs_dgram_close(d);
     return -RT_ESYS;

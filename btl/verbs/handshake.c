@@ -143,8 +143,8 @@ static void hello_send(struct verbs_peer *p)
     hello_sign(p, &h);
     if (verbs_dgram_send(l->rail->dgram, &to->at, to->ud_qpn, p->addr.ud_qkey, &h, sizeof h) ==
         -RT_EUNREACH)
-        log_debug(BTL, "no way from %s port %d to rank %u: %m", l->rail->ib->dev, l->rail->ib->port,
-                  p->base.proc.rank);
+        log_debug(BTL, "no route from %s port %d to rank %u: %m", l->rail->ib->dev,
+                  l->rail->ib->port, p->base.proc.rank);
 }
 
 /* Answers a HELLO that has arrived on rail `r`: there will be no connection. */
@@ -234,7 +234,7 @@ static struct verbs_peer *hello_check(struct verbs *v, const struct hello *h)
         return NULL;
     hello_mac(h, h->own_key ? p->addr.key : v->addr.key, mac);
     if (!rt_hmac_equal(mac, h->mac)) {
-        log_debug(BTL, "a datagram that says it is from rank %u is not of this job", h->from);
+        log_debug(BTL, "a datagram that claims to be from rank %u is not of this job", h->from);
         return NULL;
     }
     return verbs_peer_get(v, proc, true, &p) < 0 ? NULL : p;
@@ -258,7 +258,7 @@ static bool hello_ends(struct verbs_peer *p, struct verbs_rail *r, const struct 
 {
     if (h->refused) {
         if (p->state == VERBS_ASKING && !memcmp(h->your_nonce, p->nonce, sizeof p->nonce))
-            verbs_peer_fail(p, -RT_EPEER, "it cannot connect, and says why itself");
+            verbs_peer_fail(p, -RT_EPEER, "it cannot connect, and logs the reason");
         return true;
     }
     if (p->err)
@@ -327,8 +327,8 @@ static void lost(struct verbs_peer *p)
 {
     const struct rt_ib_rail *ib = p->lanes[0].rail->ib;
     verbs_peer_fail(p, -RT_EPEER,
-                    "no sign of life for %d s, asked from %s port %d: it has ended, or the network "
-                    "does not lead there (WEFT_IB_HCA, WEFT_IB_GID_INDEX)",
+                    "no sign of life for %d s over %s port %d: it has ended, or the network does "
+                    "not reach it (WEFT_IB_HCA, WEFT_IB_GID_INDEX)",
                     cfg.net_timeout_s, ib->dev, ib->port);
 }
 
@@ -377,7 +377,7 @@ static void ask_again(struct verbs_peer *p, uint64_t now)
         verbs_alive_ask(&p->lanes[0]);
     if (!p->ask_noted && p->pongs >= 10) {
         p->ask_noted = true;
-        log_info(BTL, "rank %u is there and computes; it connects when it next calls MPI",
+        log_info(BTL, "rank %u is not calling MPI; it connects when it next does",
                  p->base.proc.rank);
     }
 }

@@ -84,7 +84,7 @@ static int lane_make(struct verbs_lane *l)
         l->qp = rt_ib->create_qp(r->ib->pd, &a);
     }
     if (!l->qp) {
-        log_error(BTL, "%s gives no queue pair for rank %u: %m", r->ib->dev,
+        log_error(BTL, "%s cannot create a queue pair for rank %u: %m", r->ib->dev,
                   l->peer->base.proc.rank);
         return -RT_ESYS;
     }

@@ -324,7 +324,7 @@ void verbs_arrived(struct verbs_lane *l, struct verbs_rbuf *b, size_t len)
     uint32_t word = ((const struct verbs_head *)(const void *)b->data)->word;
     if (len < sizeof(struct verbs_head) || !verbs_word_whole(word) ||
         (word & VERBS_W_LEN) != len - sizeof(struct verbs_head)) {
-        verbs_peer_fail(p, -RT_EPEER, "a message of %zu bytes is none of this version", len);
+        verbs_peer_fail(p, -RT_EPEER, "a message of %zu bytes is not of this version", len);
         return;
     }
     if (rt_unlikely(p->state == VERBS_ASKING))

@@ -163,7 +163,7 @@ static void look_after(struct verbs_peer *p)
         verbs_alive_ask(still);
     else
         verbs_peer_fail(p, -RT_EPEER,
-                        "what was sent from %s port %d does not end, and the process has not "
+                        "requests on %s port %d do not complete, and the process has not "
                         "answered for %d s: its host is frozen, or the link is down",
                         still->rail->ib->dev, still->rail->ib->port, cfg.net_timeout_s);
     if (p->state == VERBS_UP && p->lanes[0].mark_head == p->lanes[0].mark_tail)

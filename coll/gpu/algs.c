@@ -11,11 +11,12 @@ const struct coll_alg coll_gpu_algs[] = {
     { "gpu_one_shot", "every device folds everything", COLL_ALLREDUCE, PLAN, NULL },
     { "gpu_two_shot", "each device folds its block and stores it to all", COLL_ALLREDUCE, PLAN,
       NULL },
-    { "gpu_put", "each device folds its block, copy engines bring it to all", COLL_ALLREDUCE, PLAN,
+    { "gpu_put", "each device folds its block, copy engines copy it to all", COLL_ALLREDUCE, PLAN,
       NULL },
-    { "gpu_engine", "copy engines carry all, devices fold in their own memory", COLL_ALLREDUCE,
+    { "gpu_engine", "copy engines move all data, devices fold in their own memory", COLL_ALLREDUCE,
       PLAN, NULL },
-    { "gpu_mixed", "gpu_engine, with a part by kernels over the link", COLL_ALLREDUCE, PLAN, NULL },
+    { "gpu_mixed", "gpu_engine, but kernels fold a part over the link", COLL_ALLREDUCE, PLAN,
+      NULL },
     { NULL, NULL, COLL_ALLREDUCE, 0, NULL },
 };
 

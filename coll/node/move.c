@@ -551,7 +551,7 @@ int coll_node_move_instead(struct coll_task *k)
     }
 #define ADDS(kind, name, start) \
     { \
-        name, "pieces through shared memory, added up by those who need the sum", kind, \
+        name, "pieces through shared memory, added by the ranks that need the sum", kind, \
             COLL_NEED_ONE_NODE | COLL_NEED_BLOCK | COLL_NEED_BUILTIN_OP, start \
     }
 

@@ -59,11 +59,11 @@ static void judge(struct rt_ib_port *p)
     char *why = p->why_not;
     size_t len = sizeof p->why_not;
     if (p->dev->iwarp && cfg.verbs_connect != RT_CM_ALWAYS) /* tested with siw only, and in part */
-        snprintf(why, len, "iWARP is used when WEFT_VERBS_CONNECT=cm asks for it");
+        snprintf(why, len, "iWARP is used only with WEFT_VERBS_CONNECT=cm");
     else if (p->dev->iwarp && rt_cm_load())
         snprintf(why, len, "iWARP connects by rdma_cm only: %s", rt_cm_why_not());
     else if (p->dev->iwarp && p->gid.index < 0)
-        snprintf(why, len, "no IP address leads to it, which iWARP needs");
+        snprintf(why, len, "has no IP address, which iWARP needs");
     else if (!p->dev->rc && !p->dev->iwarp)
         snprintf(why, len, "this kind of device has no reliable connections");
     else if (p->attr.state != IBV_PORT_ACTIVE && p->attr.state != IBV_PORT_ACTIVE_DEFER)
@@ -163,7 +163,7 @@ void rt_ib_rank(struct rt_ib_port *ports, int n)
     for (int i = 0; i < n && fastest && !named; i++)
         if (!ports[i].why_not[0] && ports[i].mbit < fastest->mbit / SLOW_PART)
             snprintf(ports[i].why_not, sizeof ports[i].why_not,
-                     "much slower than %s:%u; WEFT_IB_HCA=%s:%u asks for it", fastest->dev->name,
+                     "much slower than %s:%u; to use it set WEFT_IB_HCA=%s:%u", fastest->dev->name,
                      fastest->num, ports[i].dev->name, ports[i].num);
     qsort(ports, (size_t)n, sizeof *ports, compare);
 }

@@ -85,7 +85,7 @@ static void take_ports(struct rt_ib_port *ports, int nports)
         struct rt_ib_port *p = &ports[i];
         if (p->why_not[0] || ib.nrails == RT_IB_RAILS) {
             log_debug(IB, "%s:%u is not used: %s", p->dev->name, p->num,
-                      p->why_not[0] ? p->why_not : "there are enough others");
+                      p->why_not[0] ? p->why_not : "enough other ports are in use");
             continue;
         }
         int device = keep_device(p);

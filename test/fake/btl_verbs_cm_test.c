@@ -123,7 +123,7 @@ static int nobody(int rank, void *arg)
         p()->addr.rails[0].cm_port ^= 1;
         CHECK_EQ(send_one(0, 8), -RT_EAGAIN);
     }
-    lost(rank == 0 ? "refuses the connection: nobody listens there" : "it cannot connect");
+    lost(rank == 0 ? "refuses the connection: no process listens there" : "it cannot connect");
     barrier();
     return end();
 }
