@@ -225,7 +225,8 @@ static void note_look(cu_ptr p, struct recent *r)
 void rt_gpu_keep_looks(const void *p, const void *q)
 {
     for (int i = 0; i < LOOKED; i++)
-        if (recent.looked[i].p != (cu_ptr)(uintptr_t)p && recent.looked[i].p != (cu_ptr)(uintptr_t)q)
+        if (recent.looked[i].p != (cu_ptr)(uintptr_t)p &&
+            recent.looked[i].p != (cu_ptr)(uintptr_t)q)
             recent.looked[i].p = 0;
 }
 
