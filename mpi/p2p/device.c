@@ -160,43 +160,16 @@ static void count_message(struct wm_preq *q, int64_t nbytes)
 
 /* ---- sending ---- */
 
-static int make_mem(struct wm_preq *q, int64_t nbytes, struct btl_mem **out)
-{
-    struct btl_peer *bp = wm_domain_dev(q->dom, q->peer);
-    return bp ? bp->btl->ops->mem_reg(bp->btl, (void *)(uintptr_t)q->buf, (size_t)nbytes,
-                                      &q->dev->at, out)
-              : -RT_ENOTSUP;
-}
-
-/* The key of q's buffer for its peer, if there is a way to it. */
-static int make_key(struct wm_preq *q, int64_t nbytes, char *key)
-{
-    struct btl_mem *m;
-    int err = make_mem(q, nbytes, &m);
-    if (err < 0)
-        return err;
-    struct btl_peer *bp = wm_domain_dev(q->dom, q->peer);
-    const struct btl_ops *ops = bp->btl->ops;
-    if (ops->mem_offer)
-        err = ops->mem_offer(bp, m);
-    if (err >= 0)
-        err = ops->mem_key(m, key);
-    if (err < 0)
-        ops->mem_dereg(m);
-    else
-        q->mem = m;
-    return err;
-}
-
 int wm_dev_send(struct wm_preq *q)
 {
     struct wm_rts rts = { .len = q->nbytes, .sender = q->r.obj.handle, .flags = WM_RTS_DEVICE };
-    bool dev = wm_domain_dev(q->dom, q->peer), net = wm_dev_by_net(q->peer);
-    if (!q->dev->scattered && (q->peer->is_self || (dev && !net)))
+    struct btl_peer *by = wm_domain_dev(q->dom, q->peer);
+    bool is_self = q->peer->is_self, net = wm_dev_by_net(q->peer);
+    if (!q->dev->scattered && (is_self || (by && !net)))
         rts.flags |= WM_RTS_STAGES;
-    if (q->peer->is_self)
+    if (is_self)
         memcpy(rts.key, &q->buf, sizeof q->buf);
-    if (q->layout->contig && (q->peer->is_self || make_key(q, q->nbytes, rts.key) >= 0)) {
+    if (q->layout->contig && (is_self || (by && wm_rndv_dev_key(q, by, rts.key) >= 0))) {
         rts.flags |= WM_RTS_KEY | (net ? WM_RTS_NET : 0);
         q->dev->exported = true;
     }
@@ -244,11 +217,6 @@ static void pulled(struct rt_gpu_op *op, int err)
 /* Straight from the sender's buffer. */
 static int pull(struct wm_preq *q, const void *key)
 {
-    if (wm_dev_by_net(q->peer) && !q->mem) {
-        int bad = make_mem(q, q->moved_len, &q->mem);
-        if (bad < 0)
-            return bad;
-    }
     if (!q->peer->is_self)
         return wm_rndv_pull(q, key);
     const void *from;
@@ -270,7 +238,6 @@ static int pull(struct wm_preq *q, const void *key)
 /* Asks the sender to write into the buffer.  An error: it cannot be asked. */
 static int ask_put(struct wm_preq *q)
 {
-    struct wm_cts cts = { .len = q->moved_len, .sender = q->remote, .receiver = q->r.obj.handle };
     struct btl_peer *bp = wm_domain_dev(q->dom, q->peer);
     if (q->peer->is_self || !bp || !(bp->btl->caps.flags & BTL_PUT))
         return -RT_ENOTSUP;
@@ -278,12 +245,8 @@ static int ask_put(struct wm_preq *q)
         q->peer->no_dev_put--;
         return -RT_ENOTSUP;
     }
-    int err = make_key(q, q->moved_len, cts.key);
-    if (err < 0)
-        return err;
     wm_rndv_enter(q, WM_FILL);
-    wm_send_ctl(q->dom, q->peer, wm_hdr(WM_CTS, 0, 0, 0), &cts, sizeof cts);
-    return 0;
+    return wm_rndv_ask_put(q, 0, q->moved_len, false);
 }
 
 /* Both ends are contiguous: by get, and where that cannot be, through the host. */

@@ -197,7 +197,7 @@ static void on_control(struct wm_domain *d, uint32_t kind, const void *data, siz
     char copy[sizeof(struct wm_cts)] = { 0 }; /* aligned for the structs, and of known length */
     memcpy(copy, data, len < sizeof copy ? len : sizeof copy);
     if (kind == WM_CTS)
-        wm_on_cts(d, (const struct wm_cts *)(const void *)copy);
+        wm_on_cts((const struct wm_cts *)(const void *)copy);
     else if (kind == WM_SYNC_ACK)
         wm_on_sync_ack(d, (const struct wm_fin *)(const void *)copy);
     else if (kind == WM_CANCELLED)

@@ -80,20 +80,11 @@ static const uint32_t may_enter[WM_STATES] = {
 
 static struct btl *btl_of(const struct wm_preq *q) { return q->peer->eager->btl; }
 
-/* The transport that has q's registration and the peer's memory. */
-static const struct btl_ops *mem_ops(const struct wm_preq *q)
-{
-    return q->dev ? q->peer->dev->btl->ops : btl_of(q)->ops;
-}
-
 static bool can_get(const struct wm_peer *p)
 {
     const struct btl_caps *c = &p->eager->btl->caps;
     return (c->flags & BTL_GET) && c->get_mb_per_s && !p->no_get;
 }
-
-/* Moves by the transport that carries the messages, whichever memory it is. */
-static bool by_net(const struct wm_preq *q) { return !q->dev || wm_dev_by_net(q->peer); }
 
 bool wm_rndv_put_wins(const struct wm_preq *q)
 {
@@ -101,20 +92,69 @@ bool wm_rndv_put_wins(const struct wm_preq *q)
     return (c->flags & BTL_WHOLE) && c->put_mb_per_s > c->get_mb_per_s;
 }
 
+/* ---- put and get of one kind of memory ---- */
+
+/* The connection that moves q's kind of memory; q's registrations belong to it.  NULL: none. */
+static struct btl_peer *mover(const struct wm_preq *q)
+{
+    return q->dev ? wm_domain_dev(q->dom, q->peer) : q->peer->eager;
+}
+
+/* Where q's buffer lies; NULL: in host memory. */
+static const struct rt_gpu_ptr *place(const struct wm_preq *q)
+{
+    return q->dev ? &q->dev->at : NULL;
+}
+
+/* Moves by the transport that carries the messages, whichever memory it is. */
+static bool by_net(const struct wm_preq *q) { return !q->dev || wm_dev_by_net(q->peer); }
+
 /* Before the memory is given back. */
-static void drop_registration(struct wm_preq *q)
+static void unregister(struct wm_preq *q)
 {
     if (q->mem)
-        mem_ops(q)->mem_dereg(q->mem);
+        mover(q)->btl->ops->mem_dereg(q->mem);
     q->mem = NULL;
 }
 
-static void drop_remote(struct wm_preq *q)
+/* Registers a part of the message and makes its key.  at: as place() says, a constant for a caller
+ * that knows the kind of memory. */
+static inline int make_key(struct wm_preq *q, struct btl_peer *by, const struct rt_gpu_ptr *at,
+                           int64_t off, int64_t len, char *key)
+{
+    const struct btl_ops *ops = by->btl->ops;
+    int err = ops->mem_reg(by->btl, wm_rndv_buf(q) + off, (size_t)len, at, &q->mem);
+    if (err < 0)
+        return err;
+    if (at && ops->mem_offer)
+        err = ops->mem_offer(by, q->mem);
+    if (err >= 0)
+        err = ops->mem_key(q->mem, key);
+    if (rt_unlikely(err < 0))
+        unregister(q);
+    return err;
+}
+
+int wm_rndv_dev_key(struct wm_preq *q, struct btl_peer *by, char *key)
+{
+    return make_key(q, by, &q->dev->at, 0, q->nbytes, key);
+}
+
+/* The peer's memory. */
+static int attach(struct wm_preq *q, const void *key)
+{
+    struct btl_peer *by = mover(q);
+    return by ? by->btl->ops->attach(by, key, place(q), &q->rmem) : -RT_EUNREACH;
+}
+
+static void detach(struct wm_preq *q)
 {
     if (q->rmem)
-        mem_ops(q)->detach(q->rmem);
+        mover(q)->btl->ops->detach(q->rmem);
     q->rmem = NULL;
 }
+
+/* ---- the life of a transfer ---- */
 
 /* Its `posted.link` is in a list of the domain's, or in none. */
 static bool is_listed(const struct wm_preq *q)
@@ -130,8 +170,8 @@ static void release_transfer(struct wm_preq *q)
     if (is_listed(q))
         rt_list_del(&q->posted.link);
     q->state = WM_IDLE;
-    drop_remote(q);
-    drop_registration(q);
+    detach(q);
+    unregister(q);
 }
 
 static void finish(struct wm_preq *q)
@@ -207,13 +247,6 @@ static int make_packed(struct wm_preq *q, int64_t nbytes)
     return 0;
 }
 
-static int make_key(struct wm_preq *q, void *base, int64_t len, char *key)
-{
-    const struct btl_ops *ops = btl_of(q)->ops;
-    int err = ops->mem_reg(btl_of(q), base, (size_t)len, NULL, &q->mem);
-    return err < 0 ? err : ops->mem_key(q->mem, key);
-}
-
 /* Whether a non-contiguous end moves its data by put and get, through buffers: right unless
  * streaming through memory has won (choose.c). */
 static bool by_buffers(const struct wm_preq *q)
@@ -287,7 +320,7 @@ int wm_rndv_send(struct wm_preq *q)
     if (err < 0)
         return err;
     if (q->nbytes && can_get(q->peer) && !put_only && !packs) {
-        err = make_key(q, wm_rndv_buf(q), q->nbytes, rts.key);
+        err = make_key(q, q->peer->eager, NULL, 0, q->nbytes, rts.key);
         bool without = err == -RT_ENOMEM && stream; /* what cannot be registered goes as messages */
         if (err < 0)
             wm_packed_drop(q);
@@ -361,15 +394,16 @@ static void filled(struct btl_op *op, int err)
 }
 
 /* Asks the sender to write [off, off + len) of the message. */
-static int ask_put(struct wm_preq *q, int64_t off, int64_t len, bool will_get)
+int wm_rndv_ask_put(struct wm_preq *q, int64_t off, int64_t len, bool will_get)
 {
-    bool knows = (btl_of(q)->caps.flags & BTL_EXPECT) && !will_get; /* `op` would be the get's */
+    /* Not while `op` is the get's. */
+    bool knows = !q->dev && !will_get && (btl_of(q)->caps.flags & BTL_EXPECT);
     struct wm_cts cts = { .off = off,
                           .len = len,
                           .sender = q->remote,
                           .receiver = q->r.obj.handle,
                           .flags = (will_get ? WM_CTS_GETS : 0) | (knows ? WM_CTS_KNOWS : 0) };
-    int err = make_key(q, wm_rndv_buf(q) + off, len, cts.key);
+    int err = make_key(q, mover(q), place(q), off, len, cts.key);
     if (err < 0)
         return err;
     if (knows) {
@@ -387,7 +421,7 @@ static void get_refused(struct wm_preq *q)
     q->peer->no_get = true;
     q->put_len = q->get_len;
     q->get_len = 0;
-    int err = q->put_len == q->moved_len ? ask_put(q, 0, q->put_len, false) : -RT_EPERM;
+    int err = q->put_len == q->moved_len ? wm_rndv_ask_put(q, 0, q->put_len, false) : -RT_EPERM;
     if (err >= 0) {
         wm_rndv_enter(q, WM_FILL);
     } else {
@@ -422,7 +456,7 @@ static void get_done(struct btl_op *op, int err)
 /* Nothing that counts has been written: the receiver finds another way for its memory. */
 static void refuse_put(struct wm_preq *q, int why)
 {
-    drop_remote(q);
+    detach(q);
     wm_rndv_enter(q, WM_ANNOUNCED);
     wm_rndv_send_fin(q, WM_FIN_PUT, why);
 }
@@ -442,7 +476,7 @@ static void put_done(struct btl_op *op, int err)
 int wm_rndv_start(struct wm_preq *q)
 {
     bool put = q->kind == WM_PREQ_SEND;
-    const struct btl_ops *ops = mem_ops(q);
+    const struct btl_ops *ops = mover(q)->btl->ops;
     q->op.done = put ? put_done : get_done;
     int err = put ? ops->put(q->rmem, 0, q->mem, wm_rndv_buf(q) + q->put_off, (size_t)q->put_len,
                              &q->op)
@@ -453,11 +487,12 @@ int wm_rndv_start(struct wm_preq *q)
 
 int wm_rndv_pull(struct wm_preq *q, const void *key)
 {
-    struct btl_peer *from = q->dev ? wm_domain_dev(q->dom, q->peer) : q->peer->eager;
-    if (!from)
-        return -RT_EUNREACH;
-    const struct btl_ops *ops = from->btl->ops;
-    int err = ops->attach(from, key, q->dev ? &q->dev->at : NULL, &q->rmem);
+    struct btl_peer *by = mover(q);
+    int err = 0;
+    if (q->dev && by_net(q) && !q->mem)
+        err = by->btl->ops->mem_reg(by->btl, wm_rndv_buf(q), (size_t)q->get_len, place(q), &q->mem);
+    if (err >= 0)
+        err = attach(q, key);
     if (err >= 0)
         err = wm_rndv_start(q);
     if (err == -RT_EAGAIN && q->rmem && by_net(q)) {
@@ -465,9 +500,9 @@ int wm_rndv_pull(struct wm_preq *q, const void *key)
         return 0;
     }
     if (err < 0)
-        drop_remote(q);
+        detach(q);
     if (err < 0 && q->dev)
-        drop_registration(q);
+        unregister(q);
     return err;
 }
 
@@ -577,7 +612,8 @@ void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *in)
                      : early      ? WM_FILL_EARLY
                                   : WM_FILL);
     bool from_device = rts.flags & WM_RTS_DEVICE;
-    if (q->put_len && (err = ask_put(q, q->get_len + early, q->put_len, q->get_len > 0)) < 0) {
+    if (q->put_len &&
+        (err = wm_rndv_ask_put(q, q->get_len + early, q->put_len, q->get_len > 0)) < 0) {
         if (do_without(q, from_device, err))
             return;
         wm_rndv_send_fin(q, WM_FIN_GET, err);
@@ -590,7 +626,7 @@ void wm_rndv_recv(struct wm_preq *q, const struct wm_rts *in)
         wm_rndv_got(q, err == -RT_ENOTSUP ? -RT_EPERM : err);
 }
 
-void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts)
+void wm_on_cts(const struct wm_cts *cts)
 {
     struct wm_preq *q = rt_slab_get(&wm_request_slab, cts->sender);
     if (!q || (q->state != WM_ANNOUNCED && q->state != WM_RECALLED))
@@ -606,7 +642,7 @@ void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts)
         return;
     }
     if (cts->stream) {
-        drop_registration(q); /* what was packed in advance is not wanted */
+        unregister(q); /* what was packed in advance is not wanted */
         wm_packed_drop(q);
         int bad = cts->stream == WM_STREAM_CHUNKS ? wm_stream_send(q, cts->len)
                                                   : wm_pieces_send(q, cts);
@@ -617,9 +653,7 @@ void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts)
         return;
     }
     wm_rndv_enter(q, cts->flags & WM_CTS_GETS ? WM_PUT_SHARED : WM_PUT);
-    struct btl_peer *to = q->dev ? wm_domain_dev(d, q->peer) : q->peer->eager;
-    int err = to ? to->btl->ops->attach(to, cts->key, q->dev ? &q->dev->at : NULL, &q->rmem)
-                 : -RT_EUNREACH;
+    int err = attach(q, cts->key);
     if (err >= 0) {
         q->rmem->shared = cts->flags & WM_CTS_GETS;
         q->rmem->awaited = cts->flags & WM_CTS_KNOWS;
@@ -634,11 +668,19 @@ void wm_on_cts(struct wm_domain *d, const struct wm_cts *cts)
         put_done(&q->op, err);
 }
 
-/* The sender of host memory was asked to write, and cannot register it. */
-static bool refused_put(struct wm_preq *q, int err)
+/* The sender cannot write: its memory or this one's cannot be registered or mapped. */
+static bool another_way(struct wm_preq *q, int err)
 {
-    drop_registration(q);
-    return !q->peer->err && do_without(q, false, err);
+    if (q->kind != WM_PREQ_RECV || q->state != WM_FILL ||
+        (err != -RT_EUNREACH && err != -RT_ENOMEM))
+        return false;
+    unregister(q);
+    if (!q->dev)
+        return !q->peer->err && do_without(q, false, err);
+    if (wm_dev_gone(q))
+        return false;
+    wm_dev_put_refused(q);
+    return true;
 }
 
 void wm_on_fin(struct wm_domain *d, enum wm_kind kind, const struct wm_fin *f)
@@ -656,16 +698,10 @@ void wm_on_fin(struct wm_domain *d, enum wm_kind kind, const struct wm_fin *f)
         log_debug(MPI, "rank %u could not take the message: %s", q->peer->proc.rank,
                   rt_err_text(f->err));
     }
-    bool refused = q->kind == WM_PREQ_RECV && (err == -RT_EUNREACH || err == -RT_ENOMEM);
-    bool finds_another = refused && q->state == WM_FILL;
-    if (q->state == WM_PIECES) {
+    if (q->state == WM_PIECES)
         wm_pieces_stop(q, err);
-    } else if (finds_another && q->dev && !wm_dev_gone(q)) {
-        drop_registration(q);
-        wm_dev_put_refused(q);
-    } else if (!finds_another || q->dev || !refused_put(q, err)) {
+    else if (!another_way(q, err))
         wm_rndv_step(q, WM_STEP_PEER, err);
-    }
 }
 
 void wm_on_fins(struct wm_domain *d, const struct wm_fins *f)
