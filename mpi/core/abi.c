@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Questions about the ABI, and what a Fortran layer says of its compiler (MPI-5.0 chapter 20).
- * Usable at any time, by any thread; one mutex guards what was said. */
+/* Queries about the ABI, and the facts that a Fortran layer reports about its compiler (MPI-5.0
+ * chapter 20).  Usable at any time, by any thread; one mutex guards the reported facts. */
 #include "mpi/api/bodies.h"
 #include "mpi/core/info.h"
 #include "mpi/datatype/type.h"
@@ -13,8 +13,8 @@
 
 static struct {
     pthread_mutex_t lock;
-    struct wm_info *info; /* of MPI_Abi_set_fortran_info, NULL before; kept to the end */
-    int logical_size;     /* of MPI_Abi_set_fortran_booleans, 0 before */
+    struct wm_info *info; /* from MPI_Abi_set_fortran_info, NULL before that call; never freed */
+    int logical_size;     /* from MPI_Abi_set_fortran_booleans, 0 before that call */
     unsigned char is_true[LOGICAL_MAX], is_false[LOGICAL_MAX];
 } fortran = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -50,7 +50,7 @@ int wm_api_abi_get_info(struct wm_info **info)
     return err;
 }
 
-/* The sizes of Fortran's default kinds; the types follow them. */
+/* The sizes of Fortran's default kinds; the sizes of the Fortran datatypes follow from them. */
 static const struct {
     const char *key;
     enum wm_fortran_kind kind;
@@ -78,7 +78,7 @@ static int read_sizes(const struct wm_info *info, int nbytes[])
     return MPI_SUCCESS;
 }
 
-/* The first call decides for the process. */
+/* Only the first call of a process takes effect. */
 int wm_api_abi_set_fortran_info(struct wm_info *info)
 {
     int nbytes[NSIZES];
@@ -139,7 +139,7 @@ int wm_api_abi_set_fortran_booleans(int logical_size, void *logical_true, void *
                                        "once");
 }
 
-/* Values of another size than those that were set are not known. */
+/* *is_set is true only for the size that MPI_Abi_set_fortran_booleans was given. */
 int wm_api_abi_get_fortran_booleans(int logical_size, void *logical_true, void *logical_false,
                                     int *is_set)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_Alloc_mem and MPI_Free_mem (MPI-5.0 section 9.2).  The memory comes from the node segment, so
- * that other processes of the host can address it, and from malloc when the segment is full or this
- * process is alone.  Large blocks take granules of their own; small ones are cut from chunks.
- * Every block is known by its address, so that a wrong one is found out.  Any thread; one lock. */
+/* MPI_Alloc_mem and MPI_Free_mem (MPI-5.0 section 9.2).  Memory comes from the node segment, so
+ * that other processes of the host can address it.  It comes from malloc if the segment is full or
+ * this process is alone on the host.  Large blocks take whole granules of the segment; small blocks
+ * are cut from chunks.  A hash table of all blocks detects a wrong address in MPI_Free_mem.
+ * Any thread; one lock. */
 #include "mpi/core/alloc.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/info.h"
@@ -15,21 +16,21 @@
 #include <string.h>
 
 #define CHUNK_NBYTES ((size_t)256 << 10) /* four granules of the segment */
-#define SMALL_NBYTES ((size_t)32 << 10)  /* up to here from chunks: eight or more in each */
+#define SMALL_NBYTES ((size_t)32 << 10)  /* largest from a chunk, eight or more in each */
 #define BUCKETS 4096
 
 struct chunk {
     struct rt_list link;   /* in heap.chunks */
-    struct rt_list blocks; /* by address */
+    struct rt_list blocks; /* in the order of their addresses */
     size_t off;            /* in the node segment */
 };
 
 struct block {
     struct block *next;  /* of the same bucket */
     struct rt_list link; /* in the chunk's list */
-    struct chunk *chunk; /* NULL: granules of its own, or private memory */
-    char *base;          /* what the user has */
-    size_t off, nbytes;  /* in the node segment, with what alignment costs; 0, 0: private */
+    struct chunk *chunk; /* NULL: the block has granules of its own, or private memory */
+    char *base;          /* the address that the user got */
+    size_t off, nbytes;  /* in the node segment, including padding for alignment; 0, 0: private */
 };
 
 static struct {
@@ -46,7 +47,7 @@ static struct block **bucket_of(const void *base)
 
 static size_t align_up(size_t n, size_t align) { return (n + align - 1) & ~(align - 1); }
 
-/* A gap of the chunk, first fit. */
+/* Finds a gap of the chunk for `b`, first fit. */
 static bool cut(struct chunk *c, struct block *b, size_t nbytes, size_t align)
 {
     size_t at = align_up(c->off, align);
@@ -86,7 +87,7 @@ static bool take_small(struct block *b, size_t nbytes, size_t align)
     return cut(c, b, nbytes, align);
 }
 
-/* Offsets are aligned as addresses are up to a page only. */
+/* An offset in the segment has the alignment of its address only up to a page. */
 static bool take_large(struct block *b, size_t nbytes, size_t align)
 {
     const size_t page = 4096;
@@ -119,7 +120,7 @@ static bool take(struct block *b, size_t nbytes, size_t align)
     return shared || take_private(b, nbytes, align);
 }
 
-/* One empty chunk is kept, for programs that allocate and free in turn. */
+/* One empty chunk is kept, for programs that allocate and free alternately. */
 static void give_back(struct block *b)
 {
     struct chunk *c = b->chunk;
@@ -147,8 +148,8 @@ unsigned wm_alloc_count(void)
     return n;
 }
 
-/* The alignment that the info asks for, at least a cache line; 0 when the value is no power of two.
- */
+/* The alignment that the info requests, at least a cache line; 0 if the value is not a power of
+ * two. */
 static size_t wanted_alignment(const struct wm_info *info)
 {
     const char *text = wm_info_find(info, "mpi_minimum_memory_alignment");
@@ -186,7 +187,7 @@ int wm_api_alloc_mem(MPI_Aint size, struct wm_info *info, void *baseptr)
                       "argument 1 (size): no memory for %lld bytes on multiples of %zu",
                       (long long)size, align);
     }
-    /* `baseptr` points to a pointer of a type that we do not know. */
+    /* `baseptr` points to a pointer whose type is unknown here. */
     memcpy(baseptr, &b->base, sizeof b->base);
     return MPI_SUCCESS;
 }

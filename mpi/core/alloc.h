@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What MPI_Alloc_mem has given out. */
+/* Memory that MPI_Alloc_mem has allocated. */
 #ifndef WM_CORE_ALLOC_H
 #define WM_CORE_ALLOC_H
 
-/* Blocks that MPI_Free_mem has not taken back. */
+/* Blocks that have not been freed with MPI_Free_mem. */
 unsigned wm_alloc_count(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Attribute caching: keys, values, copy and delete functions (MPI-5.0 section 7.7), one
+/* Attribute caching: keys, values, copy and delete functions (MPI-5.0 section 7.7), in one
  * implementation for communicators, datatypes and windows.  Any thread: one lock guards lists and
- * keys and is never held while a user's function runs, because that may call MPI again. */
+ * keys.  It is never held while a user's function runs, because that function may call MPI. */
 #include "mpi/core/attr.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/comm.h"
@@ -15,19 +15,19 @@
 struct keyval {
     struct rt_obj obj; /* refs: the key itself and every attribute stored under it */
     enum wm_attr_kind kind;
-    bool freed; /* MPI_X_free_keyval was called: usable only by attributes that exist */
+    bool freed; /* MPI_X_free_keyval was called: only attributes that exist still use the key */
     union {
         MPI_Comm_copy_attr_function *comm;
         MPI_Type_copy_attr_function *type;
         MPI_Win_copy_attr_function *win;
-        uintptr_t code; /* 0 the NULL_COPY function, 1 the DUP function: values of the ABI, not
+        uintptr_t code; /* 0: NULL_COPY function, 1: DUP function.  These are values of the ABI, not
                            addresses */
     } copy;
     union {
         MPI_Comm_delete_attr_function *comm;
         MPI_Type_delete_attr_function *type;
         MPI_Win_delete_attr_function *win;
-        uintptr_t code; /* 0 the NULL_DELETE function */
+        uintptr_t code; /* 0: NULL_DELETE function */
     } del;
     void *extra;
 };
@@ -95,7 +95,8 @@ static int find(const struct wm_attrs *a, const struct keyval *k) /* under the l
     return -1;
 }
 
-/* Appends or replaces; takes a reference of the key for a new entry.  Under the lock. */
+/* Appends an attribute or replaces its value; takes a reference to the key for a new attribute.
+ * Under the lock. */
 static int store(struct wm_attrs **attrs, struct keyval *k, void *value)
 {
     int i = find(*attrs, k);
@@ -135,8 +136,8 @@ static int callback_failed(const char *what, int code)
     return code;
 }
 
-/* The keys of a list, with references, in the order they were set; NULL when there are none or no
- * memory; *n distinguishes the two. */
+/* The keys of a list, with references, in the order they were set.  NULL: the list is empty (*n 0),
+ * or there is no memory (*n > 0). */
 static struct keyval **keys_of(const struct wm_attrs *a, int *n)
 {
     rt_lock(&lock);
@@ -150,7 +151,7 @@ static struct keyval **keys_of(const struct wm_attrs *a, int *n)
     return keys;
 }
 
-/* One attribute, unless it was deleted meanwhile: the functions of others may do that. */
+/* Copies one attribute, unless a copy function has deleted it meanwhile. */
 static int copy_one(const struct wm_attrs *from, void *from_handle, struct keyval *k,
                     struct wm_attrs **to)
 {
@@ -192,7 +193,7 @@ int wm_attrs_copy(struct wm_attrs *from, void *from_handle, struct wm_attrs **to
     return err;
 }
 
-/* The last attribute of the list, with a reference to its key; false when there is none. */
+/* The last attribute of the list, with a reference to its key; false if the list is empty. */
 static bool take_last(const struct wm_attrs *a, struct attr *last)
 {
     rt_lock(&lock);
@@ -212,7 +213,7 @@ int wm_attrs_delete_all(struct wm_attrs **attrs, void *handle)
     while (a && take_last(a, &at)) {
         int err = call_delete(at.key, handle, at.value);
         rt_lock(&lock);
-        /* The function may have deleted it itself, or set others. */
+        /* The delete function may have deleted the attribute itself, or set others. */
         int i = err ? -1 : find(a, at.key);
         if (i >= 0)
             drop(a, i);
@@ -242,8 +243,8 @@ static int keyval_create(enum wm_attr_kind kind, uintptr_t copy, uintptr_t del, 
     return MPI_SUCCESS;
 }
 
-/* The key of this kind; writes why not.  One that was freed exists until the last attribute under
- * it is gone, for calls that read and delete what is stored (MPI-5.0 section 7.7). */
+/* The key of this kind, or NULL with an error text.  A freed key exists until its last attribute
+ * has gone, for calls that read and delete attributes (MPI-5.0 section 7.7). */
 static struct keyval *keyval_get(enum wm_attr_kind kind, int keyval, bool even_freed)
 {
     struct keyval *k = rt_slab_get(&keyval_slab, (uintptr_t)(unsigned)keyval);
@@ -276,8 +277,8 @@ static int keyval_free(enum wm_attr_kind kind, int *keyval)
     return MPI_SUCCESS;
 }
 
-/* What is stored under a key: its place or -1, the value, and a reference to the key for the time
- * that a function is called; NULL when there is no such key. */
+/* Finds the attribute under a key: its index or -1, and its value.  Returns the key with a
+ * reference, which keeps the key while a function is called; NULL if there is no such key. */
 static struct keyval *look_up(enum wm_attr_kind kind, const struct wm_attrs *a, int keyval,
                               bool even_freed, int *at, void **value)
 {
@@ -348,8 +349,8 @@ static int attr_delete(enum wm_attr_kind kind, struct wm_attrs **attrs, void *ha
     return err;
 }
 
-/* Attributes of every communicator that the library sets (MPI-5.0 section 9.1.2); a pointer to an
- * int that stays. */
+/* Attributes that the library sets on every communicator (MPI-5.0 section 9.1.2): a pointer to an
+ * int that stays valid. */
 static int *predefined_attr(int keyval)
 {
     static int tag_ub = INT_MAX, host = MPI_PROC_NULL, io = MPI_ANY_SOURCE, wtime_is_global, appnum,
@@ -443,8 +444,8 @@ int wm_api_win_set_attr(struct wm_win *win, int keyval, void *value)
     return attr_set(WM_ATTR_WIN, &win->attrs, wm_win_handle(win), keyval, value);
 }
 
-/* Where a predefined attribute of the window lies: MPI_WIN_BASE is the address itself, the others
- * are pointed to (MPI-5.0 section 12.2.7). */
+/* A predefined attribute of a window: MPI_WIN_BASE is the address itself, the others are pointers
+ * to their value (MPI-5.0 section 12.2.7). */
 static void *window_attr(struct wm_win *win, int keyval)
 {
     switch (keyval) {

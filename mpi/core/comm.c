@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Communicators as objects: world, self, making, releasing, and the calls that only look at one
- * (MPI-5.0 section 7.4.1). References and team are changed under the domain's lock; rank, size,
- * group and context never change. */
+/* Communicators as objects: MPI_COMM_WORLD and MPI_COMM_SELF, creation and release, and the calls
+ * that only read a communicator (MPI-5.0 section 7.4.1).  References and team change under the
+ * domain's lock; rank, size, group and context never change. */
 #include "mpi/core/comm.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/attr.h"
@@ -31,7 +31,7 @@ MPI_Comm wm_comm_handle(const struct wm_comm *c)
 
 static bool comm_predefined(const struct wm_comm *c) { return c->obj.handle < WM_PREDEFINED_MAX; }
 
-/* Everything but the handle. */
+/* Sets all fields but the handle. */
 static int comm_fill(struct wm_comm *c, struct wm_group *group, struct wm_group *remote,
                      uint32_t ctx, struct wm_domain *dom)
 {
@@ -53,7 +53,8 @@ static int comm_fill(struct wm_comm *c, struct wm_group *group, struct wm_group 
     return MPI_SUCCESS;
 }
 
-/* Gives back what comm_fill and later calls attached; tolerates a half-built communicator. */
+/* Releases everything that comm_fill and later calls attached; tolerates a half-built
+ * communicator. */
 static void comm_empty(struct wm_comm *c)
 {
     wm_check_drop(c);
@@ -110,7 +111,7 @@ void wm_comm_destroy(struct wm_comm *c)
     uint32_t ctx = c->ctx;
     comm_empty(c);
     if (ctx)
-        wm_comm_release_ctx(ctx); /* a failed MPI_Comm_idup has none */
+        wm_comm_release_ctx(ctx); /* a failed MPI_Comm_idup has no context */
     rt_slab_free(&wm_comm_slab, c);
 }
 
@@ -152,7 +153,8 @@ int wm_comm_init(struct wm_domain *dom)
     return MPI_SUCCESS;
 }
 
-/* Requests that the user has freed may still run, and need theirs: it is emptied after them. */
+/* Freed requests of the user may still be running and need MPI_COMM_WORLD or MPI_COMM_SELF; such a
+ * communicator is emptied after they complete. */
 static bool kept_self, kept_world;
 
 void wm_comm_fini(void)
@@ -240,7 +242,7 @@ int wm_api_comm_compare(struct wm_comm *comm1, struct wm_comm *comm2, int *resul
             *result = remote;
     }
     if (!err && *result == MPI_IDENT)
-        *result = MPI_CONGRUENT; /* same processes, another context */
+        *result = MPI_CONGRUENT; /* same processes, different context */
     return err;
 }
 
@@ -253,7 +255,7 @@ int wm_api_comm_set_name(struct wm_comm *comm, const char *name)
 
 int wm_api_comm_get_name(struct wm_comm *comm, char *name, int *resultlen)
 {
-    /* The null handle has a name too (MPI-5.0 section 7.8). */
+    /* MPI_COMM_NULL has a name too (MPI-5.0 section 7.8). */
     *resultlen = (int)strlen(strcpy(name, comm ? comm->name : "MPI_COMM_NULL"));
     return MPI_SUCCESS;
 }
@@ -271,15 +273,15 @@ int wm_api_comm_get_info(struct wm_comm *comm, struct wm_info **info_used)
     return err;
 }
 
-/* The assertions of MPI-5.0 section 7.4.4 that Weft keeps so that MPI_Comm_get_info returns
+/* The assertions of MPI-5.0 section 7.4.4 that Weft stores so that MPI_Comm_get_info returns
  * them. */
 static const char *const hints[] = { "mpi_assert_no_any_tag", "mpi_assert_no_any_source",
                                      "mpi_assert_exact_length", "mpi_assert_allow_overtaking",
                                      "mpi_assert_strict_persistent_collective_ordering",
                                      "mpi_assert_memory_alloc_kinds" };
 
-/* The value of a hint that is taken; NULL when it is not given, or ignored: an assertion about
- * memory with one kind that is not supported is ignored as a whole (MPI-5.0 section 11.4.3). */
+/* The value of a hint; NULL if it is absent or ignored.  An assertion about memory kinds that names
+ * an unsupported kind is ignored as a whole (MPI-5.0 section 11.4.3). */
 static const char *hint_value(const struct wm_info *info, size_t i)
 {
     const char *v = wm_info_find(info, hints[i]);
@@ -307,7 +309,7 @@ int wm_api_comm_set_info(struct wm_comm *comm, struct wm_info *info)
 
 int wm_api_comm_get_parent(struct wm_comm **parent)
 {
-    *parent = NULL; /* this process was not spawned by MPI_Comm_spawn, which is not implemented */
+    *parent = NULL; /* MPI_Comm_spawn is not implemented, so no process has a parent */
     return MPI_SUCCESS;
 }
 
@@ -319,7 +321,7 @@ void wm_comm_detach_buffer(struct wm_comm *comm)
         wm_api_comm_detach_buffer(comm, &addr, &size);
 }
 
-/* Drops the handle's reference; pending operations keep the communicator until they are done. */
+/* Drops the handle's reference; pending operations keep the communicator until they complete. */
 int wm_comm_free(struct wm_comm *comm)
 {
     if (comm_predefined(comm))
@@ -355,8 +357,8 @@ static void count_quiet(void *obj, void *arg)
     k->n += (idle || rt_req_done(r)) && r->ops && r->ops->owner && r->ops->owner(r) == k->comm;
 }
 
-/* Whether no operation is pending: they hold references, as the handle does, and the requests that
- * are complete or inactive, which the user may give back later. */
+/* Whether no operation is pending.  References are held by the handle, by pending operations, and
+ * by complete or inactive requests that the user may free later. */
 static bool no_pending(void *comm)
 {
     const struct wm_comm *c = comm;

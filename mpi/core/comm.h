@@ -17,15 +17,15 @@ struct wm_session; /* mpi/core/session.h */
 
 struct wm_group { /* immutable once made; shared by reference */
     struct rt_obj obj;
-    int size, rank;        /* rank of this process, MPI_UNDEFINED when not a member */
-    /* Members by rank, owned; NULL: the processes from `first` on, in order, as in MPI_COMM_WORLD:
-     * such a group costs the same for any number of members. */
+    int size, rank; /* rank of this process, MPI_UNDEFINED if it is not a member */
+    /* Members by rank, owned.  NULL: the consecutive processes from `first` on, as in
+     * MPI_COMM_WORLD; such a group costs the same for any number of members. */
     struct rt_proc *procs;
     struct rt_proc first;
-    struct wm_session *session; /* from which it was derived, referenced; NULL: the world model */
+    struct wm_session *session; /* of which it was derived, referenced; NULL: the world model */
 };
 
-/* The process of rank i. */
+/* The process with rank i. */
 static inline struct rt_proc wm_group_proc(const struct wm_group *g, int i)
 {
     return g->procs ? g->procs[i]
@@ -35,9 +35,9 @@ static inline struct rt_proc wm_group_proc(const struct wm_group *g, int i)
 struct wm_comm {
     struct rt_obj obj;
     int rank, size; /* of the local group */
-    uint32_t ctx;   /* even, agreed by all members; ctx is point-to-point, ctx + 1 collectives */
+    uint32_t ctx;   /* even, agreed by all members; ctx: point-to-point, ctx + 1: collectives */
     bool inter;
-    bool no_handle; /* the user has none: freed, or the library's own */
+    bool no_handle;          /* the user has no handle: freed, or the communicator is internal */
     struct wm_group *group;  /* local group */
     struct wm_group *remote; /* of an intercommunicator; else == group, without a reference */
     struct wm_domain *dom;
@@ -45,15 +45,15 @@ struct wm_comm {
     struct wm_errh *errh;   /* referenced */
     struct wm_attrs *attrs;
     struct wm_info *info;
-    uint32_t idups;       /* nonblocking duplications so far, the same on all ranks */
-    struct wm_bbuf *bbuf; /* attached for buffered sends, mpi/p2p/buffered.c; NULL: the process's */
+    uint32_t idups;       /* nonblocking duplications started so far, the same on all ranks */
+    struct wm_bbuf *bbuf; /* for buffered sends, mpi/p2p/buffered.c; NULL: the process's buffer */
     struct coll_team team;
-    size_t team_off;       /* of its block in the node segment: mpi/coll/team.c */
-    struct wm_comm *local; /* of an intercommunicator: its local group as an intracommunicator that
-                              no user sees; owned */
+    size_t team_off;       /* offset of the team's block in the node segment: mpi/coll/team.c */
+    struct wm_comm *local; /* of an intercommunicator: its local group as a hidden
+                              intracommunicator; owned */
     struct wm_topo *topo;  /* owned; NULL: none */
-    struct wm_check *check; /* WEFT_CHECK: mpi/coll/check.h; owned, NULL: none yet */
-    struct wm_session *session; /* from which it descends, referenced; NULL: the world model */
+    struct wm_check *check;         /* WEFT_CHECK: mpi/coll/check.h; owned, NULL: not created yet */
+    struct wm_session *session;     /* of which it descends, referenced; NULL: the world model */
     struct wm_xstream_comm *stream; /* of a stream communicator: mpi/stream/stream.h; else NULL */
     char name[MPI_MAX_OBJECT_NAME];
 };
@@ -78,7 +78,7 @@ static inline struct wm_group *wm_group_get(MPI_Group h)
         return (v & ~7u) == 0x108 ? wm_group_predefined[v & 7] : NULL;
     return rt_slab_get(&wm_group_slab, v);
 }
-/* Handles of objects; predefined objects carry their ABI value in obj.handle.  NULL gives the null
+/* Handles of objects; obj.handle of a predefined object is its ABI value.  NULL gives the null
  * handle. */
 MPI_Comm wm_comm_handle(const struct wm_comm *c);
 MPI_Group wm_group_handle(const struct wm_group *g);
@@ -92,62 +92,65 @@ static inline void wm_comm_unref(struct wm_comm *c)
         wm_comm_destroy(c);
 }
 
-/* Makes world and self; called by MPI_Init once boot, node segment and domain stand. */
+/* Creates MPI_COMM_WORLD and MPI_COMM_SELF; called by MPI_Init after boot, node segment and domain
+ * are up. */
 int wm_comm_init(struct wm_domain *dom);
 void wm_comm_fini(void);
-void wm_comm_rest(void); /* when no message is under way any more */
+void wm_comm_rest(void); /* once no message is in flight */
 /* A new intracommunicator of `group` (reference taken) with context `ctx`; no communication. */
 int wm_comm_create_local(struct wm_group *group, uint32_t ctx, struct wm_domain *dom,
                          struct wm_comm **out);
-/* A new intercommunicator between `group` and `remote` (references taken) with context `ctx`, which
- * both groups have agreed on; complete, its collectives too; no communication.  `local` is an
- * intracommunicator of `group` with a context of its own (wm_comm_create_local() and
- * wm_coll_team_plain()); it is the new one's from here, on failure it stays the caller's. */
+/* A new intercommunicator between `group` and `remote` (references taken) with context `ctx`, on
+ * which both groups have agreed.  It is complete, including its collectives; no communication.
+ * `local` is an intracommunicator of `group` with its own context (wm_comm_create_local() and
+ * wm_coll_team_plain()). On success the new communicator owns `local`, on failure the caller
+ * does. */
 int wm_comm_create_inter(struct wm_group *group, struct wm_group *remote, uint32_t ctx,
                          struct wm_comm *local, struct wm_domain *dom, struct wm_comm **out);
-/* Collective over the intracommunicator `parent`, blocking: a communicator of each of the disjoint
- * groups that its members name, with the parent's error handler; NULL where this process is in
- * none (`group` NULL, or without this process). */
+/* Collective over the intracommunicator `parent`, blocking: creates a communicator for each of the
+ * disjoint groups that its members name, with the parent's error handler.  NULL if this process is
+ * in no group (`group` is NULL, or does not contain this process). */
 int wm_comm_create_from(struct wm_comm *parent, struct wm_group *group, struct wm_comm **out);
-/* Drops the handle of a communicator after its attributes; a body's way out when creation fails
- * half-way, too. */
+/* Deletes a communicator's attributes, then drops its handle.  Bodies also call it when creation
+ * fails half-way. */
 int wm_comm_free(struct wm_comm *comm);
-/* Detaches a buffer for buffered sends, once its messages have left, as freeing and finalizing do.
- */
+/* Detaches a buffer for buffered sends after its messages have left, for freeing and finalizing. */
 void wm_comm_detach_buffer(struct wm_comm *comm);
-/* Takes over the hints that Weft knows from `info` (NULL: none). */
+/* Stores the hints of `info` (NULL: none) that Weft knows. */
 int wm_comm_set_info(struct wm_comm *comm, const struct wm_info *info);
-/* Waits for the duplications that failed here but that others still need; MPI_Finalize. */
+/* Waits for duplications that failed in this process but that other processes still need; called by
+ * MPI_Finalize. */
 void wm_comm_finish_dropped(struct wm_domain *dom);
-/* Gives a context id back that wm_comm_find_ctx() reserved in this process.  Called under the
+/* Releases a context id that wm_comm_find_ctx() reserved in this process.  Called under the
  * domain's lock. */
 void wm_comm_release_ctx(uint32_t ctx);
 
-/* Tags on a collective context.  Collectives use those from 0 and from 0x40000000 to COLL_TAG_END;
- * from there on those of partitioned communication (mpi/p2p/part.c). */
+/* Tags on a collective context.  Collectives use tags 0 and up, and 0x40000000 to COLL_TAG_END.
+ * Partitioned communication (mpi/p2p/part.c) uses the tags from here on. */
 #define WM_TAG_PART 0x60000000
-/* From here up those of the making of communicators. */
+/* Creation of communicators uses the tags from here on. */
 #define WM_TAG_COMM 0x70000000
-/* From here up to WM_TAG_CHECK, where collectives have none: meetings of the leaders of two groups
- * over a third communicator. */
+/* Tags from here up to WM_TAG_CHECK, which collectives do not use: exchanges between the leaders of
+ * two groups over a third communicator. */
 #define WM_TAG_INTER COLL_TAG_CALLS
-/* From here up to those of MPI_Comm_idup, which runs beside blocking calls. */
+/* Tags of MPI_Comm_idup, which may run at the same time as blocking calls, from here on. */
 #define WM_TAG_IDUP 0x78000000
 /* Two tags. */
 #define WM_TAG_CHECK 0x3ffffff0
 
-/* The collective side of a communicator (mpi/coll/team.c).  Init is called by all members at
- * the end of the creation of a communicator, without the domain's lock, and may communicate; for
- * MPI_COMM_WORLD and MPI_COMM_SELF in MPI_Init it must not wait for other processes.  Fini
- * tolerates a team that was never set up.  MPI_SUCCESS or what wm_err() returned. */
+/* The collective side of a communicator (mpi/coll/team.c).  All members call init at the end of the
+ * creation of a communicator, without the domain's lock; it may communicate.  For MPI_COMM_WORLD
+ * and MPI_COMM_SELF in MPI_Init it must not wait for other processes.  Fini tolerates a team that
+ * was never set up.  Returns MPI_SUCCESS or what wm_err() returned. */
 int wm_coll_team_init(struct wm_comm *c);
-/* The same without communication and without shared memory.  With the caller's own way to announce
- * the block that rank 0 takes, the memory may follow: its offset + 1, 0 elsewhere and when there is
- * none; attached on all ranks (0 or -RT_E), or given back by rank 0.  Under the domain's lock. */
+/* The same without communication and without shared memory.  The caller may add shared memory later
+ * if it has its own way to send the offset: rank 0 allocates a block and sends its offset + 1
+ * (other ranks, or no block: 0).  Then all ranks attach the block (0 or -RT_E), or rank 0 frees it.
+ * Under the domain's lock. */
 void wm_coll_team_plain(struct wm_comm *c);
-/* Behind it for a team whose memory follows: what the ranks on each host have together, if they are
- * on several; the block is then that of coll_team_local().  MPI_SUCCESS or what wm_err() returned.
- */
+/* Called after wm_coll_team_plain() for a team that gets shared memory later: sets up the teams of
+ * the ranks on each host, if the ranks are on several hosts; the block then belongs to
+ * coll_team_local().  Returns MPI_SUCCESS or what wm_err() returned. */
 int wm_coll_team_split(struct wm_comm *c);
 uint64_t wm_coll_team_block(struct wm_comm *c);
 int wm_coll_team_attach(struct wm_comm *c, uint64_t block);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls that make communicators from communicators (MPI-5.0 section 7.4.2), all collective over
- * the parent and blocking; the splits are in split.c. A context id is agreed first (two for an
- * intercommunicator), where a process that has failed for a reason of its own says so to the
- * others, then every member builds its own object, then the collective side is set up among the
- * members of the new communicator.  Any thread; takes the domain's lock. */
+/* The calls that create communicators from communicators (MPI-5.0 section 7.4.2), all collective
+ * over the parent and blocking; splits are in split.c.  First the processes agree on a context id
+ * (two for an intercommunicator); a process that has failed notifies the others in the same
+ * messages.  Then every member builds its own object.  Then the members of the new communicator set
+ * up its collective side.  Any thread; takes the domain's lock. */
 #include "mpi/core/comm.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/attr.h"
@@ -18,7 +18,7 @@
 #include "runtime/gpu/gpu.h"
 #include <stdlib.h>
 
-/* Gives the ids of an agreement back that this process has no use for. */
+/* Releases the agreed ids that this process does not use. */
 void wm_comm_release_ids(struct wm_comm *parent, const uint32_t *ctx, int n)
 {
     rt_lock(&parent->dom->lock);
@@ -47,7 +47,7 @@ int wm_comm_make(struct wm_comm *parent, struct wm_group *group, struct wm_group
     if (err) {
         wm_comm_release_ids(parent, ctx, remote && !local ? 2 : 1);
         if (local)
-            wm_comm_free(local); /* with its id */
+            wm_comm_free(local); /* its id goes too */
         return err;
     }
     c->errh = wm_comm_errh_ref(parent); /* inherited (MPI-5.0 section 9.3) */
@@ -59,7 +59,7 @@ int wm_comm_make(struct wm_comm *parent, struct wm_group *group, struct wm_group
     return err;
 }
 
-/* With `s` filled as for wm_comm_find_ctx(). */
+/* `s` is filled in as for wm_comm_find_ctx(). */
 static int create_from(struct wm_comm *parent, struct wm_group *group, struct wm_ctx_search *s,
                        struct wm_comm **out)
 {
@@ -134,15 +134,15 @@ static uint64_t mix(uint64_t h) /* the finaliser of MurmurHash3, which is in the
 
 static uint64_t group_hash(const struct wm_group *g)
 {
-    uint64_t h = mix(0x9e3779b97f4a7c15ull + (uint64_t)g->size); /* an empty one is not 0 */
+    uint64_t h = mix(0x9e3779b97f4a7c15ull + (uint64_t)g->size); /* not 0 if empty */
     for (int i = 0; i < g->size; i++)
         h = mix(h ^ ((uint64_t)wm_group_proc(g, i).ns << 32 | wm_group_proc(g, i).rank));
     return h;
 }
 
-/* Contributions whose sum is 0 exactly when all members of every group that is named name the same
- * one (but for collisions of 64 bits): the first member claims something for each member, and each
- * member takes its part away. */
+/* Contributions whose sum over all processes is 0 exactly if all members of every named group name
+ * the same group (except for collisions of 64-bit hashes).  The first member of a group adds one
+ * term for each member; each member subtracts its own term. */
 static uint64_t group_check(const struct wm_group *g)
 {
     uint64_t h = group_hash(g), sum = 0;
@@ -157,7 +157,8 @@ int wm_api_comm_create(struct wm_comm *comm, struct wm_group *group, struct wm_c
 {
     int err = check_subset(comm, group);
     if (comm->inter) {
-        /* All processes of a side name the same group: rank 0 adds what the others take away. */
+        /* All processes of a side must name the same group: rank 0 adds what the others
+         * subtract. */
         uint64_t h = mix(group_hash(group)), n = (uint64_t)comm->size;
         struct wm_split s = { .color = group->rank == MPI_UNDEFINED ? -1 : 0,
                               .key = group->rank,
@@ -189,7 +190,7 @@ int wm_api_comm_create_group(struct wm_comm *comm, struct wm_group *group, int t
         ranks[group->size + i] = i;
     err = wm_group_translate(group, group->size, ranks + group->size, comm->group, ranks);
     if (!err) {
-        /* The user's tag keeps calls of several threads apart; WM_TAG_COMM itself is that of calls
+        /* The user's tag distinguishes calls of several threads; WM_TAG_COMM itself is for calls
          * over all ranks. */
         const int ntags = WM_TAG_IDUP - WM_TAG_COMM - 1;
         struct wm_exch x = { .comm = comm,

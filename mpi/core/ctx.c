@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Context ids.  Each process keeps a bit for every id; a new communicator takes an id that is free
- * in all its members, found by combining windows of bits over them.  The search begins where the
- * last one succeeded, or at an id that was given back since: without that, a program whose many
- * communicators have different members would search all windows for each new one.  It begins a
- * second time, with the first window, before it fails.  All state is used under the domain's lock.
+/* Context ids.  Each process keeps one bit per id.  A new communicator takes an id that is free in
+ * all its members, found by combining windows of bits over them.
  *
- * Several threads may make communicators at once, and their members overlap in any way.  A process
- * lends its bits to one agreement at a time; the others take part with nothing to offer and try
- * again.  The one with the lowest order has precedence, so the agreement that is lowest of all gets
- * every member's bits in its next round: no deadlock. */
+ * The search starts in the window where the last search succeeded, or at an id that was released
+ * since.  Otherwise a program whose many communicators have different members would search all
+ * windows for each new one.  A search that reaches the end starts once more from the first window
+ * before it fails.  All state is used under the domain's lock.
+ *
+ * Several threads may create communicators at once, with arbitrarily overlapping members.  A
+ * process lends its bits to one agreement at a time; in its other agreements it offers no id, and
+ * they need another round.  The agreement with the lowest order has precedence.  So the lowest of
+ * all agreements gets every member's bits in its next round: no deadlock. */
 #include "mpi/core/ctx.h"
 #include "mpi/p2p/domain.h"
 #include "runtime/base/err.h"
@@ -16,17 +18,17 @@
 #include <string.h>
 
 #define NIDS \
-    (1u << 20) /* ids; contexts are 2 * id and 2 * id + 1.  As many as there are communicator \
+    (1u << 20) /* ids; contexts are 2 * id and 2 * id + 1.  Same as the number of communicator \
                   handles */
 #define WORDS WM_CTX_WORDS
 #define NWORDS (NIDS / 64)
 #define NWINDOW (NWORDS / WORDS)
 
-static uint64_t used[NWORDS]; /* bit set: taken.  Zero pages, touched as ids are used */
-static uint32_t first_window; /* where the next search begins */
+static uint64_t used[NWORDS]; /* bit set: taken.  Costs memory only where ids are used */
+static uint32_t first_window; /* where the next search starts */
 
-static struct wm_ctx_search *waiters; /* agreements going on in this process */
-static bool lent;                     /* one of them has the bits */
+static struct wm_ctx_search *waiters; /* agreements in progress in this process */
+static bool lent;                     /* an agreement has the bits of this process */
 _Static_assert(sizeof(struct wm_ctx_offer) <= WM_EXCH_MAX, "an offer can be combined");
 unsigned wm_ctx_idups;
 
@@ -41,7 +43,7 @@ void wm_ctx_merge(void *inout, const void *in)
         if (a->window < b->window)
             a->window = b->window;
         memset(a->free, 0,
-               sizeof a->free); /* comparing different ids: next round, with the higher window */
+               sizeof a->free); /* different windows offered: next round with the higher one */
         a->busy = 1;
         return;
     }
@@ -120,7 +122,7 @@ int wm_ctx_settle(struct wm_ctx_search *s, uint32_t *ctx)
             return -RT_ENOSPC;
         s->again = true;
         s->window = 0;
-    } else if (count_free(&s->offer) >= want) { /* only if every process lent its bits */
+    } else if (count_free(&s->offer) >= want) { /* true only if every process lent its bits */
         for (int i = 0; i < want; i++)
             ctx[i] = take_lowest(&s->offer);
         first_window = s->offer.window;
@@ -132,8 +134,8 @@ int wm_ctx_settle(struct wm_ctx_search *s, uint32_t *ctx)
     return 0;
 }
 
-/* The list holds callers' frames: each leaves it with wm_ctx_leave() before it returns.  Not
- * inline, because gcc 13 takes that for a dangling pointer. */
+/* The list links stack frames of callers: each caller calls wm_ctx_leave() before it returns.  Not
+ * inline, because gcc 13 then warns of a dangling pointer. */
 __attribute__((noinline)) void wm_ctx_join(struct wm_ctx_search *s)
 {
     s->met = true;
@@ -157,7 +159,7 @@ void wm_ctx_leave(struct wm_ctx_search *s)
 static int refused(const struct wm_ctx_search *s)
 {
     if (s->err)
-        return s->err; /* its text stands already */
+        return s->err; /* its error text is set already */
     if (s->offer.err)
         return wm_err(s->offer.err,
                       "another process failed in this call; its own message says why");
@@ -165,7 +167,7 @@ static int refused(const struct wm_ctx_search *s)
                                  "name it, in the same order");
 }
 
-/* This agreement gets the bits of this process in its next round. */
+/* This agreement will get the bits of this process in its next round. */
 static bool is_next(void *search)
 {
     const struct wm_ctx_search *s = search;
@@ -176,7 +178,7 @@ int wm_ctx_find(const struct wm_exch *x, struct wm_ctx_search *s, uint32_t *ctx)
 {
     int err = 0;
     if (!rt_threaded && !wm_ctx_idups)
-        wm_ctx_join(s); /* no other agreement can be held up by lending at once */
+        wm_ctx_join(s); /* lending at once cannot delay another agreement */
     *ctx = 0;
     while (!err && !*ctx) {
         wm_ctx_round(s);
@@ -187,7 +189,7 @@ int wm_ctx_find(const struct wm_exch *x, struct wm_ctx_search *s, uint32_t *ctx)
         }
         if (!err)
             err = wm_ctx_settle(s, ctx);
-        if (!err && !*ctx && x->n == 1 && !x->two) /* another agreement here has to go on first */
+        if (!err && !*ctx && x->n == 1 && !x->two) /* another agreement must finish first */
             wm_domain_until(x->comm->dom, is_next, s);
     }
     wm_ctx_leave(s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Error classes, codes and strings (MPI-5.0 section 9.4 and 9.5): those of the standard, and those
- * the user adds, which start above MPI_ERR_LASTCODE.  Any thread may call these; user codes are
- * guarded by one lock. */
+ * that the user adds, which start above MPI_ERR_LASTCODE.  Any thread; one lock guards the user's
+ * codes. */
 #include "mpi/core/errh.h"
 #include "mpi/api/bodies.h"
 #include <pthread.h>
@@ -114,16 +114,16 @@ static const struct class_text *standard_class(int code)
     return NULL;
 }
 
-/* Codes of the user: code MPI_ERR_LASTCODE + 1 + i is entry i.  Entries of removed codes are used
- * again. */
+/* The user's codes: code MPI_ERR_LASTCODE + 1 + i is entry i. Entries of removed codes are
+ * reused. */
 struct user_code {
     bool used, is_class;
-    int cls;    /* itself for a class */
-    int ncodes; /* of a class: codes that belong to it */
+    int cls;    /* the entry's own code if it is a class */
+    int ncodes; /* of a class: number of codes that belong to it */
     char *text; /* NULL until MPI_Add_error_string */
 };
 static struct {
-    pthread_mutex_t lock; /* always taken: these calls are usable before MPI knows of threads */
+    pthread_mutex_t lock; /* always taken: these calls are usable before MPI_Init */
     struct user_code *code;
     int n, cap;
     int last_used; /* value of MPI_LASTUSEDCODE; only grows */
@@ -131,7 +131,7 @@ static struct {
 
 #define USER_FIRST (MPI_ERR_LASTCODE + 1)
 
-/* NULL for anything but a user code in use; called under the lock. */
+/* NULL unless the code is a user code in use; called under the lock. */
 static struct user_code *user_find(int code)
 {
     if (code < USER_FIRST || code - USER_FIRST >= user.n || !user.code[code - USER_FIRST].used)
@@ -139,7 +139,7 @@ static struct user_code *user_find(int code)
     return &user.code[code - USER_FIRST];
 }
 
-/* A fresh entry; returns its code, or -1 without memory.  Called under the lock. */
+/* Allocates an entry; returns its code, or -1 if out of memory.  Called under the lock. */
 static int user_add(void)
 {
     int i = 0;
@@ -278,7 +278,7 @@ int wm_api_add_error_string(int errorcode, const char *string)
     return unknown_code("error code", errorcode);
 }
 
-/* What was added last goes first: the text, then the code, then the class. */
+/* Removal is in reverse order of addition: the text, then the code, then the class. */
 static int text_left(const char *what, int errorcode)
 {
     return wm_err(MPI_ERR_OTHER,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What happens after an error: the text that a body leaves, the choice of the error handler, and
- * the handlers as objects. Any thread; the text and the attached communicator belong to the calling
- * thread.  Handlers are called without locks. */
+ * error handlers as objects.  Any thread; the text and the attached communicator are thread-local.
+ * Handlers are called without locks. */
 #include "mpi/core/errh.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/comm.h"
@@ -75,7 +75,7 @@ void wm_err_attach(struct wm_comm *comm)
         wm_comm_unref(old);
 }
 
-/* One write(2), so that blocks of several ranks do not mix. */
+/* One write(2), so that the output of several ranks does not mix. */
 static void print_fatal(int errcode, const char *call, const char *where, const char *handler)
 {
     char text[MPI_MAX_ERROR_STRING], block[3 * MPI_MAX_ERROR_STRING], who[64] = "";
@@ -92,7 +92,7 @@ static void print_fatal(int errcode, const char *call, const char *where, const 
     if (n > (int)sizeof block - 1)
         n = (int)sizeof block - 1;
     if (write(STDERR_FILENO, block, (size_t)n) < 0)
-        return; /* nowhere left to report to */
+        return; /* the report cannot be written anywhere */
 }
 
 void wm_err_backtrace(void)
@@ -102,8 +102,7 @@ void wm_err_backtrace(void)
         backtrace_symbols_fd(frame, backtrace(frame, 64), STDERR_FILENO);
 }
 
-/* MPI_ERRORS_ARE_FATAL before and after the library's life: there is no job to end but this
- * process. */
+/* MPI_ERRORS_ARE_FATAL while the library is not up: there is no job to abort, only this process. */
 static void fatal_outside(int errcode, const char *call)
 {
     print_fatal(errcode, call, "",
@@ -113,7 +112,7 @@ static void fatal_outside(int errcode, const char *call)
 }
 
 /* MPI_ERRORS_ABORT of a session: this process ends, not the job (MPI-5.0 section 9.3).  The
- * launcher may see that otherwise. */
+ * launcher may still end the job. */
 static void fatal_alone(int errcode, const char *call, const char *where)
 {
     print_fatal(errcode, call, where,
@@ -136,8 +135,9 @@ static void fatal_inside(int errcode, const char *call, const char *where, const
     rt_boot_abort(errcode, msg);
 }
 
-/* Ends the process, calls the user's function or does nothing, as the handler says; the caller
- * returns `errcode`. `handle` is the ABI handle of the object whose handler this is. */
+/* Carries out what the handler requires: ends the process, calls the user's function, or does
+ * nothing; the caller returns `errcode`.  `handle` is the ABI handle of the object that has this
+ * handler. */
 static void errh_call(const struct wm_errh *h, void *handle, int errcode, const char *call,
                       const char *where)
 {
@@ -178,10 +178,10 @@ struct wm_errh *wm_errh_initial(void)
 {
     if (wm_life_settings() != MPI_SUCCESS)
         return &are_fatal;
-    return wm_errh_predefined[1 + cfg.initial_errhandler]; /* the values in the order of the ABI */
+    return wm_errh_predefined[1 + cfg.initial_errhandler]; /* values in the ABI's order */
 }
 
-/* There is no object whose handler could be called. */
+/* For errors without an object whose handler could be called. */
 static int raise_initial(int errcode, const char *call)
 {
     char kept[sizeof detail];
@@ -193,9 +193,9 @@ static int raise_initial(int errcode, const char *call)
     return errcode;
 }
 
-/* The program has set the error handler of MPI_COMM_SELF.  Errors without an object raise this
- * handler (MPI-5.0 section 9.3).  Programs written before MPI-4.0 set only the handler of
- * MPI_COMM_WORLD; then this library calls that one, as other libraries do. */
+/* Set when the program sets the error handler of MPI_COMM_SELF.  Errors without an object raise
+ * that handler (MPI-5.0 section 9.3).  Programs written before MPI-4.0 set only the handler of
+ * MPI_COMM_WORLD; then that handler is called, as other libraries do. */
 static bool self_chosen; /* atomic */
 
 int wm_raise_comm(struct wm_comm *comm, int errcode, const char *call)
@@ -223,7 +223,7 @@ int wm_raise_comm(struct wm_comm *comm, int errcode, const char *call)
     return errcode;
 }
 
-/* Calls and drops `h`. */
+/* Calls `h` and drops a reference to it. */
 static int raise_with(struct wm_errh *h, void *handle, int errcode, const char *call,
                       const char *where)
 {
@@ -242,8 +242,8 @@ int wm_raise_win(struct wm_win *win, int errcode, const char *call)
     return raise_with(wm_win_errh_ref(win), wm_win_handle(win), errcode, call, where);
 }
 
-/* The handler of MPI_FILE_NULL is that of files that are yet to be opened, and of errors that
- * belong to no file (MPI-5.0 section 14.7). */
+/* The handler of MPI_FILE_NULL is for files that are not open yet, and for errors that belong to no
+ * file (MPI-5.0 section 14.7). */
 static struct wm_errh *file_default = &errors_return;
 static pthread_mutex_t file_mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -258,7 +258,7 @@ static struct wm_errh *file_errh_ref(void)
 
 int wm_raise_file(struct wm_file *file, int errcode, const char *call)
 {
-    (void)file; /* there are no files yet */
+    (void)file; /* files are not implemented */
     return raise_with(file_errh_ref(), MPI_FILE_NULL, errcode, call, "file MPI_FILE_NULL");
 }
 
@@ -404,7 +404,7 @@ int wm_api_file_get_errhandler(struct wm_file *file, struct wm_errh **errhandler
     return MPI_SUCCESS;
 }
 
-/* The code that a user hands to MPI_X_call_errhandler. */
+/* Checks the code that a user passes to MPI_X_call_errhandler. */
 static int check_code(int errorcode)
 {
     detail[0] = '\0';
@@ -448,7 +448,7 @@ int wm_api_session_call_errhandler(struct wm_session *session, int errorcode)
 
 int wm_api_errhandler_free(struct wm_errh *errhandler)
 {
-    /* Freeing a predefined handler, as MPI_Comm_get_errhandler may have returned it, is allowed and
+    /* Freeing a predefined handler, which MPI_Comm_get_errhandler may have returned, is allowed and
      * does nothing. */
     wm_errh_unref(errhandler);
     return MPI_SUCCESS;

@@ -39,30 +39,31 @@ static inline struct wm_errh *wm_errh_get(MPI_Errhandler h)
 MPI_Errhandler wm_errh_handle(const struct wm_errh *e);
 void wm_errh_ref(struct wm_errh *e);
 void wm_errh_unref(struct wm_errh *e);
-/* The communicator's handler with a reference, which keeps it when another thread, or the handler
- * itself, sets another.  Takes the domain's lock. */
+/* The communicator's handler with a reference, which keeps the handler alive if another thread, or
+ * the handler itself, sets another handler.  Takes the domain's lock. */
 struct wm_errh *wm_comm_errh_ref(struct wm_comm *c);
 
-/* Calls `h` for an error of a call that names the handler itself, because the object is only being
- * made (MPI_Session_init, MPI_Comm_create_from_group); NULL: the call has no handler either. */
+/* Calls `h` for an error of a call that was given its handler, because its object does not exist
+ * yet (MPI_Session_init, MPI_Comm_create_from_group). NULL: the call was given no handler
+ * either. */
 int wm_raise_errh(struct wm_errh *h, int errcode, const char *call) __attribute__((cold));
 /* For calls on groups: the handler of the session from which the group was derived. */
 int wm_raise_group(struct wm_group *g, int errcode, const char *call) __attribute__((cold));
-/* The handler that MPI_COMM_WORLD and MPI_COMM_SELF start with, and that is called while there is
- * neither of them (MPI-5.0 section 9.3): the setting initial_errhandler. */
+/* The initial handler of MPI_COMM_WORLD and MPI_COMM_SELF, also called while neither exists
+ * (MPI-5.0 section 9.3): the setting initial_errhandler. */
 struct wm_errh *wm_errh_initial(void);
 
 /* Writes "MPI_ERR_RANK: invalid rank" for any code of the standard or the user; returns its length,
- * -1 when unknown. */
+ * -1 if the code is unknown. */
 int wm_err_text(int errcode, char *text, int len);
-/* Class of a code, -1 when unknown. */
+/* Class of a code, -1 if unknown. */
 int wm_err_class_of(int errcode);
-/* Where MPI_LASTUSEDCODE lies. */
+/* The address of MPI_LASTUSEDCODE's value. */
 int *wm_err_lastusedcode(void);
-/* Class name such as "MPI_ERR_RANK"; NULL when unknown. */
+/* Class name such as "MPI_ERR_RANK"; NULL if unknown. */
 const char *wm_err_class_name(int errclass);
 
-/* Prints the caller's stack to stderr when the setting abort_backtrace asks for it. */
+/* Prints the caller's stack to stderr if the setting abort_backtrace is on. */
 void wm_err_backtrace(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Combination by recursive doubling and allgather by Bruck's algorithm over point-to-point
- * messages: ceil(log2 n) rounds each.  Called under the domain's lock, which is given up while
+ * messages: ceil(log2 n) rounds each.  Called under the domain's lock, which is released while
  * waiting. */
 #include "mpi/core/exch.h"
 #include "mpi/datatype/type.h"
@@ -75,7 +75,8 @@ struct wm_exch wm_exch_all(struct wm_comm *c, int tag)
                              .far_tag = tag };
 }
 
-/* Ranks beyond the largest power of two hand their part to a partner and get the result from it. */
+/* Ranks beyond the largest power of two send their contribution to a partner and receive the result
+ * from it. */
 static int combine(const struct wm_exch *x, void *inout, int64_t nbytes,
                    void (*merge)(void *inout, const void *in))
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a program may ask about device buffers: extensions with the names of MPICH and Open MPI,
- * declared at the end of mpi.h.  Any thread, at any time, also before MPI_Init and after
- * MPI_Finalize. */
+/* Queries about device buffers: extensions with the names of MPICH and Open MPI, declared at the
+ * end of mpi.h.  Any thread, at any time, also before MPI_Init and after MPI_Finalize. */
 #include "mpi/core/gpu.h"
 #include "mpi/api/bind.h"
 #include "mpi/core/life.h"
@@ -33,7 +32,8 @@ WM_WEAK(MPIX_GPU_query_support);
 WM_EXPORT int PMPIX_Query_cuda_support(void) { return wm_gpu_usable(); }
 WM_WEAK(MPIX_Query_cuda_support);
 
-/* Devices of other makers are not supported; programs that ask for all by name link, too. */
+/* Devices of other vendors are not supported; the functions exist so that programs that call them
+ * link. */
 WM_EXPORT int PMPIX_Query_ze_support(void) { return 0; }
 WM_WEAK(MPIX_Query_ze_support);
 

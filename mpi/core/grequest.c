@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Generalised requests (MPI-5.0 section 13.2): the user's own operations as requests.  The calls
  * that complete, inspect, cancel and free requests run the callbacks (mpi/p2p/api_wait.c), without
- * the domain's lock, since a callback may call MPI.  A request whose handle was freed while it was
- * pending goes in MPI_Grequest_complete, which any thread may call. */
+ * the domain's lock, because a callback may call MPI.  A request whose handle was freed while it
+ * was pending is destroyed in MPI_Grequest_complete, which any thread may call. */
 #include "mpi/api/bodies.h"
 #include "mpi/p2p/p2p.h"
 
@@ -55,7 +55,7 @@ int wm_api_grequest_start(MPI_Grequest_query_function *query_fn,
     return MPI_SUCCESS;
 }
 
-/* The handle is gone already: no thread will wait. */
+/* For a request without a handle, for which no thread can wait. */
 static int dispose(struct wm_domain *d, struct greq *g)
 {
     int err = greq_dispose(&g->r);

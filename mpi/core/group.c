@@ -41,7 +41,7 @@ void wm_group_set_session(struct wm_group *g, struct wm_session *s)
     g->session = s;
 }
 
-/* Two groups in one call must descend from one session; the empty group fits all. */
+/* Two groups in one call must descend from the same session; the empty group fits any session. */
 static int check_sessions(const struct wm_group *a, const struct wm_group *b)
 {
     if (a == &empty_group || b == &empty_group)
@@ -62,7 +62,7 @@ static bool is_run(const struct rt_proc *procs, int n)
     return true;
 }
 
-/* Rank of `p`, or MPI_UNDEFINED; of a list by looking through it. */
+/* Rank of `p`, or MPI_UNDEFINED; a linear search if the group has a list. */
 static int rank_of(const struct wm_group *g, struct rt_proc p)
 {
     if (!g->procs)
@@ -113,9 +113,9 @@ void wm_group_list(const struct wm_group *g, struct rt_proc *to)
         to[i] = wm_group_proc(g, i);
 }
 
-/* Open-addressed index from process to rank. */
+/* Open-addressed hash index from process to rank. */
 struct index {
-    int *slot; /* NULL: a run needs none */
+    int *slot; /* NULL: a group of consecutive processes needs no index */
     uint32_t mask;
     const struct wm_group *g;
 };
@@ -231,8 +231,8 @@ bool wm_group_contains(const struct wm_group *big, const struct wm_group *small,
     return i == small->size;
 }
 
-/* The members of `a` that are (or are not) in `b`, then with `rest` those of `b` that are not in
- * `a`. */
+/* The members of `a` that are (or are not) in `b`; with `rest` followed by the members of `b` that
+ * are not in `a`. */
 static int combine(struct wm_group *a, struct wm_group *b, bool take_common, bool take_other,
                    bool rest, struct wm_group **out)
 {
@@ -285,7 +285,7 @@ int wm_api_group_difference(struct wm_group *group1, struct wm_group *group2,
     return combine(group1, group2, false, true, false, newgroup);
 }
 
-/* Marks the listed ranks in seen[group->size], refusing bad and repeated ones. */
+/* Marks the listed ranks in seen[group->size]; an error for a rank out of range or repeated. */
 static int mark_rank(const struct wm_group *g, unsigned char *seen, int rank, int i)
 {
     if (rank < 0 || rank >= g->size)
@@ -297,7 +297,7 @@ static int mark_rank(const struct wm_group *g, unsigned char *seen, int rank, in
     return MPI_SUCCESS;
 }
 
-/* A selection of ranks in order, by which incl and excl in both forms are made. */
+/* An ordered selection of ranks, used by all forms of incl and excl. */
 struct select {
     const struct wm_group *g;
     unsigned char *seen;
@@ -347,7 +347,7 @@ static int select_ranges(struct select *s, int n, int ranges[][3])
     return err;
 }
 
-/* Makes the group of the selected ranks, or of all others in their order, and releases the
+/* Creates the group of the selected ranks, or of all other ranks in their order, and frees the
  * selection. */
 static int select_finish(struct select *s, int err, bool exclude, struct wm_group **out)
 {
@@ -440,6 +440,6 @@ int wm_api_group_translate_ranks(struct wm_group *group1, int n, const int ranks
 
 int wm_api_group_free(struct wm_group *group)
 {
-    wm_group_unref(group); /* MPI_GROUP_EMPTY included: nothing happens */
+    wm_group_unref(group); /* no effect on MPI_GROUP_EMPTY */
     return MPI_SUCCESS;
 }

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Groups inside mpi/: making, comparing and searching them. */
+/* Groups inside mpi/: creation, comparison and search. */
 #ifndef WM_CORE_GROUP_H
 #define WM_CORE_GROUP_H
 
 #include "mpi/core/comm.h"
 
-/* A group of `n` processes; takes `procs` (malloc'ed) over, also on failure.  n 0 gives
+/* A group of `n` processes; takes ownership of `procs` (malloc'ed), also on failure. n 0 gives
  * MPI_GROUP_EMPTY. */
 int wm_group_create(struct rt_proc *procs, int n, struct wm_group **out);
-/* A group of n processes, at least one, from `first` on. */
+/* A group of n >= 1 consecutive processes from `first` on. */
 int wm_group_create_run(struct rt_proc first, int n, struct wm_group **out);
-/* Writes the members in the order of their ranks. */
+/* Copies the members to `to`, in the order of their ranks. */
 void wm_group_list(const struct wm_group *g, struct rt_proc *to);
-/* Says from which session a new group was derived, before anybody else knows the group; the
- * communicators made of it descend from that session too.  MPI_GROUP_EMPTY belongs to none. */
+/* Sets the session from which a new group was derived, before any other code has the group;
+ * communicators made of the group descend from that session too. MPI_GROUP_EMPTY has no
+ * session. */
 void wm_group_set_session(struct wm_group *g, struct wm_session *s);
 void wm_group_ref(struct wm_group *g);
 void wm_group_unref(struct wm_group *g);
 
 /* MPI_IDENT, MPI_SIMILAR or MPI_UNEQUAL. */
 int wm_group_compare(const struct wm_group *a, const struct wm_group *b, int *result);
-/* Ranks of `from` as ranks of `to`; MPI_UNDEFINED where the process is not in `to`. */
+/* Translates ranks of `from` into ranks of `to`; MPI_UNDEFINED where the process is not in `to`. */
 int wm_group_translate(const struct wm_group *from, int n, const int ranks[],
                        const struct wm_group *to, int out[]);
 /* Whether every process of `small` is in `big`; `*missing` is the first rank of `small` that is

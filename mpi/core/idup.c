@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* MPI_Comm_idup: the agreement on context ids as a task that the progress loop advances.  The new
- * communicator exists from the start, with its attributes, and gets its context at the end, and its
- * shared memory with it, whose place goes round in the agreement; on several hosts it is handed out
- * on each of them afterwards.  Everything but the bodies runs
- * under the domain's lock. */
+ * communicator exists from the start, with its attributes.  It gets its context and its shared
+ * memory at the end; the agreement also carries the place of that memory.  On several hosts each
+ * host's ranks get the place of their block in a broadcast afterwards.  Everything but the bodies
+ * runs under the domain's lock. */
 #include "mpi/api/bodies.h"
 #include "mpi/core/attr.h"
 #include "mpi/coll/check.h"
@@ -21,12 +21,12 @@
 struct idup_state {
     struct wm_ctx_search search;
     struct wm_ctx_offer in;
-    int next;                /* step of the round that comes next */
-    struct rt_req *out, *rx; /* of the running step, or NULL */
-    bool replace;            /* what arrives is the result, not a contribution */
+    int next;                /* next step of the round */
+    struct rt_req *out, *rx; /* of the current step, or NULL */
+    bool replace;            /* the message to receive is the result, not a contribution */
     int tag;
-    bool sharing;   /* agreed: now each host's ranks get the place of their block */
-    uint64_t block; /* which the lowest of them has taken, offset + 1 */
+    bool sharing;   /* ids are agreed: each host's ranks now get the place of their block */
+    uint64_t block; /* offset + 1 of the block; allocated by the lowest rank of the host */
     uint32_t ctx[2];
 };
 
@@ -37,7 +37,7 @@ struct idup {
 };
 _Static_assert(sizeof(struct idup) <= WM_REQ_MAX, "request fits a slab slot");
 
-/* Duplications that failed in this process and go on for the sake of the others. */
+/* Duplications that failed in this process and continue because other processes need them. */
 static unsigned ndropped;
 
 struct step {
@@ -46,9 +46,9 @@ struct step {
     bool across; /* peer is a rank of the remote group */
 };
 
-/* Step `*i` of combining over n ranks as in exch.c: ranks beyond the power of two hand in,
- * doubling, hand out.  False when it lies behind the last one, and *i is then counted from there.
- */
+/* Step `*i` of combining over n ranks as in exch.c: ranks beyond the power of two send in,
+ * recursive doubling, results go out.  False if the step is beyond the last one; *i is then counted
+ * from there. */
 static bool plan_combine(int n, int me, int *i, struct step *s)
 {
     int pow2 = 1, rounds = 0;
@@ -71,7 +71,7 @@ static bool plan_combine(int n, int me, int *i, struct step *s)
     return true;
 }
 
-/* The same for handing out down a binomial tree from rank 0. */
+/* The same for a broadcast down a binomial tree from rank 0. */
 static bool plan_bcast(int n, int me, int i, struct step *s)
 {
     int mask = 1;
@@ -90,7 +90,8 @@ static bool plan_bcast(int n, int me, int i, struct step *s)
     return false;
 }
 
-/* One group combines.  Of two each combines, ranks 0 exchange the results and hand them out. */
+/* An intracommunicator: its group combines.  An intercommunicator: both groups combine, their ranks
+ * 0 exchange the results and broadcast them. */
 static bool plan(const struct wm_comm *c, int i, struct step *s)
 {
     if (plan_combine(c->size, c->rank, &i, s))
@@ -104,7 +105,7 @@ static bool plan(const struct wm_comm *c, int i, struct step *s)
     return plan_bcast(c->size, c->rank, i - (c->rank == 0), s);
 }
 
-/* Handing out the block on this host, down a tree of its ranks. */
+/* Broadcast of the block's place on this host, down a tree of its ranks. */
 static bool plan_share(const struct wm_comm *fresh, int i, struct step *s)
 {
     const struct coll_team *l = &fresh->team, *here = coll_team_local((struct coll_team *)l);
@@ -135,7 +136,7 @@ static int start_step(struct idup *q, struct idup_state *st, const struct step *
     return err;
 }
 
-/* 0: a message is still under way; 1: the step is over. */
+/* Returns 0: a message is still in flight; 1: the step is complete. */
 static int finish_step(struct idup_state *st)
 {
     if ((st->out && !rt_req_done(st->out)) || (st->rx && !rt_req_done(st->rx)))
@@ -155,7 +156,7 @@ static int finish_step(struct idup_state *st)
     return err ? err : 1;
 }
 
-/* The agreement has an answer, and the block's place is known. */
+/* The ids are agreed, and the block's place is known. */
 static int complete(struct idup *q, struct idup_state *st)
 {
     q->fresh->ctx = st->ctx[0];
@@ -166,7 +167,7 @@ static int complete(struct idup *q, struct idup_state *st)
     int err = wm_coll_team_attach(q->fresh, st->search.offer.block);
     if (err < 0)
         return err;
-    st->search.block = st->block = 0; /* the team's from here */
+    st->search.block = st->block = 0; /* the team owns the block from here */
     return 1;
 }
 
@@ -201,7 +202,7 @@ static int idup_step(struct coll_task *k)
             st->next = 0;
             wm_ctx_round(&st->search);
             if (q->parent->size == 1 && !q->parent->inter)
-                return rc; /* no message to wait for: another agreement has to go on first */
+                return rc; /* no message to wait for: another agreement must finish first */
         }
         if (rc < 0)
             return rc;
@@ -275,8 +276,8 @@ static int idup_start(struct wm_comm *parent, struct wm_comm *fresh, MPI_Request
     return MPI_SUCCESS;
 }
 
-/* The call failed after all, but the other members count on this one for the agreement: it goes on
- * without a handle, and the context that it finds is given back. */
+/* The call failed in this process, but the other members need this process in the agreement.  The
+ * agreement continues without a handle, and the context that it finds is released. */
 static void idup_drop(MPI_Request request)
 {
     struct rt_req *r = wm_req_get(request);
@@ -302,7 +303,7 @@ void wm_comm_finish_dropped(struct wm_domain *dom)
     rt_unlock(&dom->lock);
 }
 
-/* A copy of the object, still without context ids. */
+/* A copy of the communicator, without context ids yet. */
 static int create(struct wm_comm *comm, struct wm_comm **out)
 {
     struct wm_comm *local = NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Info objects (MPI-5.0 chapter 10).  Usable before MPI_Init and after MPI_Finalize.  Threads may
- * use different objects at once; one object belongs to one thread at a time, as MPI demands. */
+ * use different objects at the same time; only one thread at a time may use an object, as the
+ * standard demands. */
 #include "mpi/core/info.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/life.h"
@@ -206,7 +207,7 @@ int wm_api_info_get_string(struct wm_info *info, const char *key, int *buflen, c
                       *buflen);
     if (*buflen > 0)
         snprintf(value, (size_t)*buflen, "%s", v);
-    *buflen = (int)strlen(v) + 1; /* what the whole value needs, also when it was cut */
+    *buflen = (int)strlen(v) + 1; /* the length of the whole value, also if it was cut */
     return MPI_SUCCESS;
 }
 
@@ -223,7 +224,7 @@ int wm_api_info_get(struct wm_info *info, const char *key, int valuelen, char *v
     return MPI_SUCCESS;
 }
 
-/* Deprecated since MPI-4.0, as MPI_Info_get. */
+/* Deprecated since MPI-4.0, like MPI_Info_get. */
 int wm_api_info_get_valuelen(struct wm_info *info, const char *key, int *valuelen, int *flag)
 {
     int err = check_key(key);
@@ -253,10 +254,9 @@ static int put_maxprocs(struct wm_info *i)
     return err;
 }
 
-/* Fills `i` from a command line and what this process knows of itself (MPI-5.0 section 11.2.1),
- * with the same result before, between and after MPI_Init and MPI_Finalize.  `file` and
- * `thread_level`, a level requested before the program started, are never known: mpirun has no such
- * options. */
+/* Fills `i` from a command line and the facts that this process has (MPI-5.0 section 11.2.1), with
+ * the same result before, between and after MPI_Init and MPI_Finalize.  `file` and `thread_level`,
+ * a level requested before the program started, are never set: mpirun has no such options. */
 static int put_env(struct wm_info *i, int argc, char *const argv[])
 {
     static const char *const handlers[] = { "mpi_errors_are_fatal", "mpi_errors_abort",
@@ -303,11 +303,10 @@ int wm_api_info_create_env(int argc, char *argv[], struct wm_info **info)
     return err;
 }
 
-/* The program's own command line, which MPI_Init need not be given. */
+/* The program's own command line from the system, because MPI_Init need not be given it. */
 static int fill_env(void)
 {
-    char text[4096]; /* longer command lines are cut: the values of an info object are shorter
-                        anyway */
+    char text[4096]; /* longer command lines are cut: an info value is shorter anyway */
     char *argv[64];
     int argc = 0;
     FILE *f = fopen("/proc/self/cmdline", "re");
@@ -320,7 +319,8 @@ static int fill_env(void)
     return put_env(&env_info, argc, argv);
 }
 
-/* What cannot be found out, or found no memory, is missing: no key of MPI_INFO_ENV is certain. */
+/* A fact that cannot be found out, or for which there is no memory, is missing: the standard
+ * guarantees no key of MPI_INFO_ENV. */
 struct wm_info *wm_info_env(void)
 {
     pthread_mutex_lock(&env_mutex);

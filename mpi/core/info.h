@@ -12,11 +12,11 @@ struct wm_info_item {
 struct wm_info {
     struct rt_obj obj;
     int n, cap;
-    struct wm_info_item *item; /* owned, in the order keys were first set */
+    struct wm_info_item *item; /* owned, in the order in which keys were first set */
 };
 
 extern struct rt_slab wm_info_slab;
-/* MPI_INFO_ENV, filled when it is first asked for. */
+/* MPI_INFO_ENV, filled at its first use. */
 struct wm_info *wm_info_env(void);
 
 static inline struct wm_info *wm_info_get(MPI_Info h)
@@ -30,11 +30,11 @@ MPI_Info wm_info_handle(const struct wm_info *i);
 
 int wm_info_create(struct wm_info **out);
 int wm_info_dup(const struct wm_info *from, struct wm_info **out);
-void wm_info_destroy(struct wm_info *i); /* NULL and MPI_INFO_ENV are left alone */
+void wm_info_destroy(struct wm_info *i); /* no effect on NULL and MPI_INFO_ENV */
 int wm_info_put(struct wm_info *i, const char *key, const char *value);
-/* NULL when the key is not there (or `i` is NULL). */
+/* NULL if the key is not set (or `i` is NULL). */
 const char *wm_info_find(const struct wm_info *i, const char *key);
-/* Adds to MPI_INFO_ENV what only MPI_Init learns under other launchers than mpirun. */
+/* Adds to MPI_INFO_ENV what only MPI_Init finds out under launchers other than mpirun. */
 int wm_info_env_update(void);
 
 #endif

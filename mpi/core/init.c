@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Beginning and end of the world model, and what a process may ask about itself (MPI-5.0 chapter 11
- * and section 9.1).  MPI_Init waits for no other process and touches no GPU; a failure undoes what
- * was done and is reported like any other error.  The library itself is brought up in life.c. */
+/* Start and end of the world model, and queries about this process (MPI-5.0 chapter 11 and section
+ * 9.1).  MPI_Init waits for no other process and touches no GPU; after a failure it undoes its work
+ * and reports the failure like any other error. life.c brings up the library itself. */
 #include "mpi/api/bodies.h"
 #include "mpi/core/attr.h"
 #include "mpi/coll/check.h"
@@ -17,9 +17,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static pthread_t main_thread; /* that called MPI_Init */
+static pthread_t main_thread; /* the thread that called MPI_Init */
 
-/* The predefined communicators, once the library is up. */
+/* Creates the predefined communicators, once the library is up. */
 static int start_world(int provided)
 {
     int err = wm_comm_init(wm_main_domain);
@@ -37,7 +37,7 @@ static int start_world(int provided)
 
 int wm_api_init_thread(int *argc, char ***argv, int required, int *provided)
 {
-    (void)argc; /* nothing of Weft is on the command line */
+    (void)argc; /* Weft takes no command-line arguments */
     (void)argv;
     if (required != MPI_THREAD_SINGLE && required != MPI_THREAD_FUNNELED &&
         required != MPI_THREAD_SERIALIZED && required != MPI_THREAD_MULTIPLE)
@@ -83,7 +83,7 @@ int wm_api_finalize(void)
     if (wm_state.phase != WM_INITIALIZED)
         return wm_err(MPI_ERR_OTHER, wm_state.phase == WM_FINALIZED ? "MPI is finalized already"
                                                                     : "MPI is not initialized");
-    /* First of all, with MPI fully usable (MPI-5.0 section 11.2.4). */
+    /* Before anything else, while MPI is fully usable (MPI-5.0 section 11.2.4). */
     int err = wm_attrs_delete_all(&wm_comm_self->attrs, MPI_COMM_SELF);
     if (err)
         return err;
@@ -161,17 +161,17 @@ double wm_api_wtick(void) { return 1e-9; /* CLOCK_MONOTONIC counts nanoseconds *
 
 int wm_api_pcontrol(int level)
 {
-    (void)level; /* for profiling libraries that put their own MPI_Pcontrol in front */
+    (void)level; /* a hook for profiling libraries, which replace MPI_Pcontrol */
     return MPI_SUCCESS;
 }
 
-/* Which kinds of hardware there are, and whether this process is bound within one of each (MPI-5.0
- * section 9.1.2); the keys name kinds to MPI_Comm_split_type. */
+/* The types of hardware resources, and whether this process is bound within one resource of each
+ * type (MPI-5.0 section 9.1.2); the keys are the types that MPI_Comm_split_type accepts. */
 int wm_api_get_hw_resource_info(struct wm_info **hw_info)
 {
     struct wm_info *i = NULL;
     int err = wm_info_create(&i);
-    rt_lock(&wm_main_domain->lock); /* for rt_topo_ */
+    rt_lock(&wm_main_domain->lock); /* rt_topo_... needs the lock */
     for (int k = 0; k < RT_TOPO_RESOURCES && !err; k++) {
         int object = -1;
         const char *key = rt_topo_resource(k, &object);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making intercommunicators of two groups, and one group of an intercommunicator (MPI-5.0 section
- * 7.6.2).  The leaders meet and look at everything that can be wrong before their groups take part,
- * so that a wrong call ends with the same error on all.  Any thread; takes the domain's lock.
- */
+/* Creating intercommunicators of two groups, and extracting one group of an intercommunicator
+ * (MPI-5.0 section 7.6.2).  The two leaders check everything that can be wrong before their groups
+ * take part, so that a wrong call ends with the same error on all processes.  Any thread; takes the
+ * domain's lock. */
 #include "mpi/core/inter.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/commnew.h"
@@ -17,13 +17,13 @@
 /* Orders of agreements between two groups lie above those of MPI_Comm_idup. */
 #define ORDER_BASE 0xc0000000u
 
-/* What a leader sends to the other one, then to its own group. */
+/* A leader sends it to the other leader, then, with other contents, to its own group. */
 struct hello {
-    int32_t err;    /* class; 0: none */
-    int32_t n;      /* processes of the group; to the own group: of the other one */
+    int32_t err;    /* error class; 0: none */
+    int32_t n;      /* size of its group; to the own group: size of the other group */
     uint32_t ctx;   /* of the local communicator */
-    uint32_t first; /* its first process */
-    uint64_t order; /* of the agreement; to the own group */
+    uint32_t first; /* the first process of its group */
+    uint64_t order; /* of the agreement; only to the own group */
 };
 
 static uint64_t order_of(const struct hello *a, const struct hello *b)
@@ -45,8 +45,8 @@ static int overlap(const struct wm_group *a, const struct rt_proc *b, int n)
     return MPI_SUCCESS;
 }
 
-/* The two leaders' part: *procs (malloc'ed) are the other group's.  The class of what went wrong,
- * or 0.  Without memory a leader still says so to the other one. */
+/* The two leaders' part: *procs (malloc'ed) are the processes of the other group.  Returns an error
+ * class, or 0.  A leader without memory notifies the other leader. */
 static int meet(const struct wm_exch *x, const struct wm_group *group, struct hello *hello,
                 struct rt_proc **procs)
 {
@@ -88,7 +88,7 @@ static int check_peer(const struct wm_comm *peer, int peer_leader)
     return MPI_SUCCESS;
 }
 
-/* Both groups learn of each other and agree on the ids; *procs is malloc'ed. */
+/* Both groups exchange their processes and agree on the ids; *procs is malloc'ed. */
 static int introduce(const struct wm_exch *x, const struct wm_group *group, struct rt_proc **procs,
                      struct hello *h, uint32_t *ctx)
 {
@@ -162,7 +162,8 @@ int wm_api_intercomm_create(struct wm_comm *local_comm, int local_leader, struct
     return wm_inter_connect(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm);
 }
 
-/* Whether the local group is the one with the lower first process: the two groups see it alike. */
+/* Whether the local group is the group with the lower first process; the two groups come to the
+ * same answer. */
 static bool local_is_lower(const struct wm_comm *c)
 {
     struct rt_proc a = wm_group_proc(c->group, 0), b = wm_group_proc(c->remote, 0);
@@ -171,8 +172,8 @@ static bool local_is_lower(const struct wm_comm *c)
 
 static void merge_bits(void *inout, const void *in) { *(uint32_t *)inout |= *(const uint32_t *)in; }
 
-/* Whether the local group comes first; bits 0 and 1 are a low and a high of the lower group, bits 2
- * and 3 of the other one. */
+/* Whether the local group comes first.  Bits 0 and 1: a low and a high of the lower group; bits 2
+ * and 3: of the other group. */
 static int local_first(struct wm_comm *c, int high, bool *first)
 {
     bool lower = local_is_lower(c);

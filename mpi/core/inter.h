@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making intercommunicators. */
+/* Creating intercommunicators. */
 #ifndef WM_CORE_INTER_H
 #define WM_CORE_INTER_H
 
 #include "mpi/core/comm.h"
 
-/* What MPI_Intercomm_create does (MPI-5.0 section 7.6.2): collective over `local`, and `leader` (a
- * rank of it) meets the other group's leader, rank `peer_leader` of `peer`, which only the two
- * leaders have.  `tag` >= 0 is the same at both leaders and distinguishes calls over one `peer`.
- * Agrees on the contexts among both groups and makes the intercommunicator with the default error
- * handler.  A failure that only one process sees is reported by all.  Without the domain's lock;
- * waits.  MPI_SUCCESS or what wm_err() returned. */
+/* What MPI_Intercomm_create does (MPI-5.0 section 7.6.2).  Collective over `local`.  Rank `leader`
+ * of `local` exchanges messages with the other group's leader, rank `peer_leader` of `peer`; only
+ * the two leaders have `peer`.  `tag` >= 0 is the same at both leaders and distinguishes calls over
+ * the same `peer`.  Agrees on the contexts among both groups and creates the intercommunicator with
+ * the default error handler.  All processes report a failure that a single process detects.
+ * Without the domain's lock; waits.  Returns MPI_SUCCESS or what wm_err() returned. */
 int wm_inter_connect(struct wm_comm *local, int leader, struct wm_comm *peer, int peer_leader,
                      int tag, struct wm_comm **out);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Brings the library up for its first user and lets it rest after the last.  MPI_Init and every
- * open session are users.  One mutex, which is always taken, serialises coming and going: sessions
- * may be opened by several threads at once, before anything knows that there are threads. */
+ * open session are users.  One mutex serialises start and end.  It is always taken, because several
+ * threads may open sessions before the library knows the thread level. */
 #include "mpi/core/life.h"
 #include "coll/coll.h"
 #include "mpi/core/alloc.h"
@@ -24,15 +24,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#define HOLD_MS 1000 /* ranks that start together are here within this time, mostly */
+#define HOLD_MS 1000 /* ranks that start together usually get here within this time */
 
 struct wm_state wm_state;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     bool configured, built; /* settings are read; segment and domain exist */
-    pthread_t owner;        /* the only thread that may be inside while `alone` */
-    bool alone;             /* every user so far came on `owner`, at SINGLE or FUNNELED */
+    pthread_t owner;        /* while `alone`, the only thread that may be inside MPI */
+    bool alone;             /* every user so far came from `owner`, at SINGLE or FUNNELED */
 } life;
 
 static const struct {
@@ -62,8 +62,8 @@ int wm_thread_level_of(const char *name)
     return -1;
 }
 
-/* Wrong settings are those of all ranks, mostly: rank 0 reports them at once, and mpirun ends the
- * job before the others do. */
+/* Wrong settings are usually wrong on all ranks: rank 0 reports them at once, and mpirun ends the
+ * job before the other ranks do. */
 static void hold_errors(bool hold)
 {
     rt_log_hold(hold && !rt_cfg_speaks() ? HOLD_MS : 0);
@@ -95,8 +95,8 @@ int wm_life_settings(void)
 
 static bool is_child;
 
-/* In a child of fork(), whose other threads are gone and may have held any lock.  While the library
- * rests, calls have another reason to fail; but no session may begin. */
+/* Runs in a child of fork(), whose other threads have gone and may have held any lock.  While the
+ * library rests, calls fail for another reason; but no session may start. */
 static void forked(void)
 {
     is_child = true;
@@ -116,15 +116,15 @@ _Noreturn void wm_life_forked(const char *call)
                      "before MPI_Init\n***   This child ends with status %d; the rank goes on\n",
                      call, (int)getpid(), rt_boot.rank, rt_boot.host, EXIT_FAILURE);
     if (write(STDERR_FILENO, text, (size_t)n) < 0)
-        n = 0; /* nowhere left to report to */
-    _exit(EXIT_FAILURE); /* neither the parent's buffers nor its exit handlers are the child's */
+        n = 0;           /* the report cannot be written anywhere */
+    _exit(EXIT_FAILURE); /* the parent's buffers and exit handlers must not run in the child */
 }
 
-/* Everything, for the first time. */
+/* The first start of the library. */
 static int build(void)
 {
     pthread_atfork(NULL, NULL, forked);
-    int err = coll_configure(cfg.coll); /* not before: MPI_T may change settings until now */
+    int err = coll_configure(cfg.coll); /* this late, because MPI_T may change settings until now */
     if (err)
         return wm_err_rt(err, "the setting WEFT_COLL is \"%s\"", cfg.coll);
     err = coll_tune_load(cfg.tune_file);
@@ -158,7 +158,7 @@ err_boot:
     return err;
 }
 
-/* Again, after a rest. */
+/* A later start, after a rest. */
 static int resume(void)
 {
     int err = rt_boot_init();
@@ -175,8 +175,8 @@ static int resume(void)
     return MPI_SUCCESS;
 }
 
-/* Locks can be switched on while no thread is inside: when the library is down, or when the one
- * thread that may be inside is this one. */
+/* Locks can be switched on while no thread is inside MPI: when the library is down, or when the
+ * only thread that may be inside is the calling thread. */
 static int grant(int required)
 {
     bool mine = pthread_equal(life.owner, pthread_self()) != 0;
@@ -195,8 +195,8 @@ static int grant(int required)
     return required;
 }
 
-/* Beside what grant() says: at any other level than MULTIPLE, the one user's calls come one after
- * another, and this is one of them. */
+/* In addition to grant(): below MPI_THREAD_MULTIPLE, the calls of a single user come one after
+ * another, and this call is one of them, so no other thread is inside. */
 bool wm_life_threads(void)
 {
     pthread_mutex_lock(&mutex);
@@ -217,7 +217,7 @@ int wm_life_enter(int required, int *provided)
     int err = settings();
     if (!err && wm_state.users == 0) {
         if (required == MPI_THREAD_MULTIPLE)
-            rt_lock_enable(); /* before what is built takes a lock */
+            rt_lock_enable(); /* before anything that takes a lock is built */
         err = life.built ? resume() : build();
     }
     hold_errors(false);
@@ -229,8 +229,8 @@ int wm_life_enter(int required, int *provided)
     return err;
 }
 
-/* Objects that only others keep, such as the communicator of a persistent request, are not what
- * the user forgot. */
+/* Objects that only other objects reference, such as the communicator of a persistent request, were
+ * not forgotten by the user. */
 static bool comm_left(const void *obj) { return !((const struct wm_comm *)obj)->no_handle; }
 static bool type_left(const void *obj) { return ((const struct wm_type *)obj)->handles > 0; }
 static bool op_left(const void *obj) { return !((const struct wm_op *)obj)->freed; }
@@ -256,7 +256,7 @@ static bool group_left(const void *obj)
 }
 
 struct left {
-    bool (*is_users)(const void *obj); /* NULL: all are */
+    bool (*is_users)(const void *obj); /* whether the object is the user's; NULL: all are */
     unsigned n;
 };
 
@@ -275,8 +275,8 @@ static void report_leak(struct rt_slab *s, bool (*is_users)(const void *obj), co
                  call);
 }
 
-/* Called when the library has given up what it owns itself.  Info objects and error handlers may
- * be freed later (MPI-5.0 section 11.4.1). */
+/* Called after the library has released its own objects.  Info objects and error handlers may be
+ * freed later (MPI-5.0 section 11.4.1). */
 static void report_leaks(const char *call)
 {
     wm_type_fini();
@@ -297,7 +297,7 @@ static void rest(const char *call)
 {
     wm_xstream_rest();
     wm_session_rest();
-    wm_domain_rest(wm_main_domain); /* finishes what other processes still wait for */
+    wm_domain_rest(wm_main_domain); /* completes what other processes still wait for */
     wm_comm_rest();
     rt_layout_gpu_fini();
     rt_gpu_fini();

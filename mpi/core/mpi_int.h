@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every file of mpi/ shares: the library's state, object classes, handle decoding, and how a
- * body reports an error.
- *
- * A procedure MPI_Xxx_yyy is three things: a row of the API table; a generated binding
- * MPI_Xxx_yyy/PMPI_Xxx_yyy that checks the arguments by kind, decodes handles and raises errors;
- * and a hand-written body `int wm_api_xxx_yyy(...)` in its chapter's folder.  A body returns
- * MPI_SUCCESS or what wm_err() returned. */
+/* Shared by all files of mpi/: the library's state, object classes, handle decoding, and how a body
+ * reports an error.  A procedure MPI_Xxx_yyy has three parts: a row of the API table; a generated
+ * binding MPI_Xxx_yyy/PMPI_Xxx_yyy that checks the arguments by kind, decodes handles and raises
+ * errors; and a hand-written body `int wm_api_xxx_yyy(...)` in its chapter's folder.  A body
+ * returns MPI_SUCCESS or what wm_err() returned. */
 #ifndef WM_CORE_MPI_INT_H
 #define WM_CORE_MPI_INT_H
 
@@ -32,7 +30,7 @@ enum wm_class {
     WM_SESSION,
     WM_KEYVAL,
     WM_XSTREAM, /* MPIX_Stream */
-    WM_TOOL,   /* whatever the tool information interface hands out */
+    WM_TOOL,    /* handles of the tool information interface */
     WM_CLASSES
 };
 
@@ -49,8 +47,8 @@ struct wm_file;
 struct wm_session;
 struct wm_message;
 
-/* FORKED: this process is a child that a process with MPI has made by fork().  It shares the
- * connections and the memory of its parent, so it may not use the library. */
+/* FORKED: this process is a child made by fork() after MPI was initialized.  The child shares the
+ * connections and the memory of its parent, so it must not use the library. */
 enum wm_phase { WM_BEFORE_INIT, WM_INITIALIZED, WM_FINALIZED, WM_FORKED };
 struct wm_state {
     int phase;        /* enum wm_phase of the world model */
@@ -59,22 +57,22 @@ struct wm_state {
 };
 extern struct wm_state wm_state;
 
-/* Reports an error with its detail: keeps the text for the error handler of this call
- * (thread-local) and returns `errclass`. The text says what was found, what was expected and what
- * to do; rank, call and argument name are added by the caller. */
+/* Reports an error with its detail: stores the text for the error handler of this call
+ * (thread-local) and returns `errclass`.  The text names what was found, what was expected and what
+ * to do; the caller adds rank, call and argument name. */
 int wm_err(int errclass, const char *fmt, ...) __attribute__((format(printf, 2, 3), cold));
 /* The same for a negative code from a lower layer. */
 int wm_err_rt(int rt_err, const char *fmt, ...) __attribute__((format(printf, 2, 3), cold));
-/* Says which communicator's handler applies to the error being returned, for calls that have no
- * communicator argument (MPI_Wait); used and cleared by wm_raise_comm(NULL, ...), until when it
- * keeps the communicator.  Called under the domain's lock; only by calls that fail. */
+/* Sets the communicator whose handler applies to the error being returned, for calls that have no
+ * communicator argument (MPI_Wait). wm_raise_comm(NULL, ...) uses and clears it; until then it
+ * holds a reference.  Called under the domain's lock, only by calls that fail. */
 void wm_err_attach(struct wm_comm *comm);
-/* Text left by wm_err on this thread, "" if none. */
+/* Text that wm_err() left on this thread, "" if none. */
 const char *wm_err_detail(void);
 
-/* Calls the error handler that applies and returns what the binding must return.  `comm` NULL: the
- * call has no communicator, MPI_COMM_SELF's handler is used (MPI-5.0 section 9.3) when the program
- * has set it, else MPI_COMM_WORLD's. */
+/* Calls the error handler that applies and returns the value for the binding to return.  `comm`
+ * NULL: the call has no communicator; then the handler of MPI_COMM_SELF is called if the program
+ * has set it (MPI-5.0 section 9.3), else that of MPI_COMM_WORLD. */
 int wm_raise_comm(struct wm_comm *comm, int errcode, const char *call) __attribute__((cold));
 int wm_raise_win(struct wm_win *win, int errcode, const char *call) __attribute__((cold));
 int wm_raise_file(struct wm_file *file, int errcode, const char *call) __attribute__((cold));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sessions: opening and closing them, what they know, their process sets (MPI-5.0 section 11.3).
- * Any thread.  Communicators from their groups are made in session_comm.c. */
+/* Sessions: opening, closing, queries, process sets (MPI-5.0 section 11.3).  Any thread.
+ * session_comm.c creates communicators from groups of sessions. */
 #include "mpi/core/session.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/comm.h"
@@ -87,7 +87,7 @@ static bool restrictor_known(const struct family *f, const char *word, size_t le
     return false;
 }
 
-/* A kind is a name and any number of its restrictors: "cuda:device:managed". */
+/* A kind is a name followed by any number of restrictions: "cuda:device:managed". */
 static bool kind_supported(const char *kind, size_t len)
 {
     const char *end = kind + len, *p = memchr(kind, ':', len);
@@ -101,7 +101,7 @@ static bool kind_supported(const char *kind, size_t len)
         if (!restrictor_known(f, word, (size_t)(p - word)))
             return false;
     }
-    return !f->device || wm_gpu_usable(); /* last, because it loads the driver */
+    return !f->device || wm_gpu_usable(); /* last, because it loads the driver's library */
 }
 
 static bool kind_listed(const char *list, const char *kind, size_t len)
@@ -112,8 +112,8 @@ static bool kind_listed(const char *list, const char *kind, size_t len)
     return false;
 }
 
-/* Host memory is all the same to Weft, and so are the kinds of device memory, so the restrictors
- * hold whatever they say. */
+/* Weft treats all host memory alike, and all kinds of device memory alike, so any restriction of a
+ * supported kind holds. */
 void wm_memory_kinds(const char *wanted, char *text, size_t len)
 {
     const char *lists[] = { wanted ? wanted : "", "mpi,system" };
@@ -157,7 +157,8 @@ const char *wm_session_kinds(const struct wm_session *s)
 static int wanted_level(const struct wm_info *info, int *level)
 {
     const char *text = wm_info_find(info, "thread_level");
-    /* What the standard advises as the default: a session cannot know who else uses MPI. */
+    /* The default that the standard advises: a session does not know what other users of MPI there
+     * are. */
     *level = text ? wm_thread_level_of(text) : MPI_THREAD_MULTIPLE;
     if (*level >= 0)
         return MPI_SUCCESS;
@@ -215,10 +216,12 @@ static void count_comm(void *obj, void *arg)
               c->ctx, c->obj.refs);
 }
 
-/* Messages on their way may hold a communicator that the user has freed; they get a moment. */
+/* Messages in flight may reference a communicator that the user has freed; wait this long for
+ * them. */
 #define LEFT_NS 50000000u
 
-/* Freeing what is derived from it is up to the user, and impossible from here on. */
+/* Warns of objects derived from the session. The user should have freed them, and no longer
+ * can. */
 static void report_left(const struct wm_session *s)
 {
     struct count k = { .s = s };
@@ -293,7 +296,7 @@ int wm_api_session_get_errhandler(struct wm_session *session, struct wm_errh **e
 enum pset { PSET_WORLD, PSET_SELF, PSET_SHARED, NPSETS };
 static const char *const pset_names[NPSETS] = { "mpi://WORLD", "mpi://SELF", "mpi://SHARED" };
 
-/* Scheme and authority of a URI do not depend on case. */
+/* Scheme and authority of a URI are case-insensitive. */
 static int pset_find(const char *name, enum pset *out)
 {
     for (int i = 0; i < NPSETS; i++) {
@@ -316,7 +319,7 @@ static int pset_size(enum pset p)
 int wm_api_session_get_num_psets(struct wm_session *session, struct wm_info *info, int *npset_names)
 {
     (void)session;
-    (void)info; /* no hints are known */
+    (void)info; /* no hints are defined */
     *npset_names = NPSETS;
     return MPI_SUCCESS;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Communicators from groups alone (MPI-5.0 sections 7.4.2 and 7.6.2).  What has to be agreed on
- * goes over a communicator of all processes of the job that no user sees; it has a context of its
- * own, reserved in every process, so it needs no agreement itself.  The user's string picks the tag
- * of the messages, and is compared, so that calls which do not belong together fail. */
+/* Communicators from groups alone (MPI-5.0 sections 7.4.2 and 7.6.2).  Agreements go over a hidden
+ * communicator of all processes of the job.  Its context id is reserved in every process, so it
+ * needs no agreement.  The user's string picks the tag of the messages.  The processes also compare
+ * their strings, so that calls which do not belong together fail. */
 #include "mpi/api/bodies.h"
 #include "mpi/core/comm.h"
 #include "mpi/core/ctx.h"
@@ -47,7 +47,7 @@ void wm_session_rest(void)
     pthread_mutex_lock(&mutex);
     if (job) {
         rt_lock(&wm_main_domain->lock);
-        job->ctx = 0; /* not given back: it is reserved */
+        job->ctx = 0; /* never released: the id is reserved */
         wm_comm_unref(job);
         rt_unlock(&wm_main_domain->lock);
     }
@@ -73,18 +73,18 @@ static uint64_t hash_members(const struct wm_group *g)
     return h;
 }
 
-/* What every participant says of its call, a part of the string at a time. */
+/* What every participant sends about its call, with one part of the string at a time. */
 #define PART 192
 struct call {
     char part[PART];
-    uint64_t group; /* its members in order */
+    uint64_t group; /* hash of its members in order */
     uint32_t len;   /* of the whole string */
     uint32_t differs;
 };
 _Static_assert(sizeof(struct call) <= WM_EXCH_MAX, "can be combined");
 
-/* Recursive doubling: after every step, all that have exchanged values, directly or not, know the
- * same. */
+/* Recursive doubling: after each step, all participants that have exchanged values, directly or
+ * not, hold the same value. */
 static void call_merge(void *inout, const void *in)
 {
     struct call *a = inout;
@@ -93,7 +93,8 @@ static void call_merge(void *inout, const void *in)
                   memcmp(a->part, b->part, PART);
 }
 
-/* Whether all participants make the same call: they agree on the answer after each part. */
+/* Whether all participants make the same call: they agree on the answer after each part of the
+ * string. */
 static int meet(const struct wm_exch *x, const char *stringtag, uint64_t group)
 {
     size_t len = strlen(stringtag);
@@ -131,7 +132,7 @@ static int check_handler(const struct wm_errh *e)
                   "the error handler was made for another class of object, not for communicators");
 }
 
-/* All arguments that this process can judge alone. */
+/* Checks all arguments that this process can check alone. */
 static int check_call(const struct wm_group *group, const char *stringtag, const struct wm_errh *e)
 {
     int err = check_tag(stringtag);
@@ -145,7 +146,7 @@ static int check_call(const struct wm_group *group, const char *stringtag, const
     return err;
 }
 
-/* The members' ranks in the job's communicator. */
+/* The members' ranks in the communicator of the job. */
 static int *job_ranks(const struct wm_group *g)
 {
     int *ranks = malloc((size_t)g->size * sizeof *ranks);
@@ -154,8 +155,8 @@ static int *job_ranks(const struct wm_group *g)
     return ranks;
 }
 
-/* Finds out whether all members make the same call, and agrees on a context.  `extra` is hashed
- * too: what else the call is about. */
+/* Checks that all members make the same call, and agrees on a context.  `extra` is added to the
+ * hash: further arguments that must be the same. */
 static int agree(struct wm_comm *base, const struct wm_group *group, const char *stringtag,
                  uint64_t extra, uint32_t *ctx)
 {
@@ -179,7 +180,7 @@ static int agree(struct wm_comm *base, const struct wm_group *group, const char 
     return err;
 }
 
-/* A complete communicator of the group; the calling process is in it. */
+/* A complete communicator of the group, of which the calling process is a member. */
 static int create(struct wm_comm *base, struct wm_group *group, const char *stringtag,
                   uint64_t extra, struct wm_comm **out)
 {
@@ -236,7 +237,7 @@ int wm_api_comm_create_from_group(struct wm_group *group, const char *stringtag,
 
 /* ---- intercommunicators ---- */
 
-/* What the local leader alone knows of the other group. */
+/* Checks what only the local leader knows about the other group. */
 static int check_remote(const struct wm_group *local, const struct wm_group *remote, int leader)
 {
     if (!remote)
@@ -255,7 +256,7 @@ static int check_remote(const struct wm_group *local, const struct wm_group *rem
     return MPI_SUCCESS;
 }
 
-/* The two leaders find out whether they make the same call. */
+/* The two leaders check that they make the same call. */
 static int leaders_meet(struct wm_comm *base, const struct wm_group *local,
                         const struct wm_group *remote, int remote_leader, const char *stringtag,
                         int tag)
@@ -283,7 +284,7 @@ static void merge_worst(void *inout, const void *in)
     *a = *a > *b ? *a : *b;
 }
 
-/* All of the local group get what its leader found. */
+/* The leader broadcasts the result of its checks to the local group. */
 static int share_verdict(struct wm_comm *local, int err)
 {
     int worst = err;
@@ -313,7 +314,8 @@ int wm_api_intercomm_create_from_groups(struct wm_group *local_group, int local_
     bool leader = !err && local_group->rank == local_leader;
     if (!err)
         err = job_get(&base);
-    /* Another start of the hash than MPI_Comm_create_from_group's keeps the two calls apart. */
+    /* A different start value of the hash than in MPI_Comm_create_from_group distinguishes the two
+     * calls. */
     if (!err)
         err = create(base, local_group, stringtag, ~HASH_START, &local);
     if (err)

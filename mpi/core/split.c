@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Splitting communicators by color, host and hardware (MPI-5.0 section 7.4.2): each process learns
- * all colors and keys and builds the group of its own color from them; of both groups when an
- * intercommunicator is split.  Any thread; takes the domain's lock. */
+/* Splitting communicators by color, host and hardware (MPI-5.0 section 7.4.2).  Each process
+ * receives all colors and keys and builds the group of its own color; if an intercommunicator is
+ * split, the groups of both sides.  Any thread; takes the domain's lock. */
 #include "mpi/api/bodies.h"
 #include "mpi/core/commnew.h"
 #include "mpi/core/ctx.h"
@@ -24,11 +24,11 @@ static int by_key(const void *pa, const void *pb)
     const struct member *a = pa, *b = pb;
     if (a->key != b->key)
         return a->key < b->key ? -1 : 1;
-    return a->rank < b->rank ? -1 : 1; /* ties in the order of the old ranks */
+    return a->rank < b->rank ? -1 : 1; /* equal keys: in the order of the old ranks */
 }
 
-/* Of the processes of `from`, which `all` describes, those of a color; NULL when there are none.
- * Reorders `all`. */
+/* The processes of `from` (described by `all`) that have a color, as a group; NULL if there are
+ * none.  Reorders `all`. */
 static int color_group(const struct wm_group *from, struct member *all, int64_t color,
                        struct wm_group **out)
 {
@@ -51,7 +51,7 @@ static int color_group(const struct wm_group *from, struct member *all, int64_t 
     return err;
 }
 
-/* What all processes say, the local group first. */
+/* Collects the contributions of all processes, the local group first. */
 static int exchange(struct wm_comm *comm, const struct member *mine, struct member *all)
 {
     struct wm_exch x = wm_exch_all(comm, WM_TAG_COMM);
@@ -67,7 +67,7 @@ static int exchange(struct wm_comm *comm, const struct member *mine, struct memb
     return err ? wm_err_rt(err, "exchanging colors and keys") : MPI_SUCCESS;
 }
 
-/* All that is needed has been agreed on; from here on failures are this process's own. */
+/* All agreements are complete; from here on a failure concerns this process only. */
 static int build(struct wm_comm *comm, struct member *all, int64_t color, const uint32_t *ctx,
                  struct wm_comm **out)
 {
@@ -118,7 +118,7 @@ int wm_api_comm_split(struct wm_comm *comm, int color, int key, struct wm_comm *
     return wm_comm_split(comm, &s, err, newcomm);
 }
 
-/* The same number in all processes of this host, another one on other hosts. */
+/* The same number in all processes of this host, different numbers on different hosts. */
 static int host_color(void)
 {
     uint32_t first = (uint32_t)rt_boot.rank;
@@ -134,7 +134,7 @@ static int host_color(void)
 #define RESOURCE_KEY "mpi_hw_resource_type"
 #define PSET_KEY "mpi_pset_name"
 
-/* Level 0 is the host, the others are those of rt_topo_resource(). */
+/* Level 0 is the host; the other levels are those of rt_topo_resource(). */
 #define LEVELS (1 + RT_TOPO_RESOURCES)
 
 static const char *level_name(int level)
@@ -143,8 +143,8 @@ static const char *level_name(int level)
     return level ? rt_topo_resource(level - 1, &object) : SHARED_MEMORY;
 }
 
-/* The same number for all processes bound within the same object, another one for others; -1 for
- * one that is not bound within one object. */
+/* The same number for all processes bound within the same object, different numbers for different
+ * objects; -1 for a process that is not bound within one object. */
 static int64_t level_color(int level)
 {
     int object = 0;
@@ -161,8 +161,8 @@ static int level_of(const char *resource)
     return i < 0 ? -1 : i + 1;
 }
 
-/* What all processes say first: the split type, and the color at each level (which are alike in all
- * processes).  Those that stay out count as being nowhere. */
+/* The first exchange: minimum and maximum over all processes of the split type and of the color at
+ * each level.  A process that passes MPI_UNDEFINED has color -1. */
 struct spread {
     int64_t min[LEVELS], max[LEVELS];
     int32_t min_type, max_type;
@@ -181,15 +181,15 @@ static void widen(void *inout, const void *in)
     a->max_type = a->max_type > b->max_type ? a->max_type : b->max_type;
 }
 
-/* *color is this process's at the highest level at which not all are together, and *level that
- * one; -1 when there is none. */
+/* *level is the highest level at which the processes differ, *color this process's color there; -1
+ * if there is no such level. */
 static int compare(struct wm_comm *comm, int type, int *level, int64_t *color)
 {
     struct wm_exch x = wm_exch_all(comm, WM_TAG_COMM);
     bool out = type == MPI_UNDEFINED;
     struct spread mine = { .min_type = out ? INT32_MAX : type, .max_type = out ? INT32_MIN : type };
     rt_lock(&comm->dom->lock);
-    for (int i = 0; i < LEVELS; i++) /* the hardware is looked at only when it is asked for */
+    for (int i = 0; i < LEVELS; i++) /* the hardware is inspected only if the call asks for it */
         mine.min[i] = mine.max[i] = type == MPI_COMM_TYPE_HW_UNGUIDED ? level_color(i) : -1;
     struct spread all = mine;
     int err = wm_exch_combine(&x, &all, sizeof all, widen);
@@ -208,7 +208,8 @@ static int compare(struct wm_comm *comm, int type, int *level, int64_t *color)
     return MPI_SUCCESS;
 }
 
-/* Says in the new communicator's info, and in the one that the user gave, by what it was split. */
+/* Stores the resource type of the split in the info of the new communicator, and in the info that
+ * the user passed. */
 static int say_level(struct wm_comm *c, struct wm_info *info, int level)
 {
     int err = c->info ? MPI_SUCCESS : wm_info_create(&c->info);
@@ -219,7 +220,7 @@ static int say_level(struct wm_comm *c, struct wm_info *info, int level)
     return err;
 }
 
-/* Different names give different colors.  No name, two, and one that is not known give
+/* Different names give different colors.  No name, several names, or an unknown name give
  * MPI_COMM_NULL. */
 static int64_t guided_color(struct wm_comm *comm, const struct wm_info *info, bool psets)
 {
@@ -227,7 +228,7 @@ static int64_t guided_color(struct wm_comm *comm, const struct wm_info *info, bo
     const char *pset = psets ? wm_info_find(info, PSET_KEY) : NULL;
     int64_t color = -1;
     if (resource && !pset) {
-        rt_lock(&comm->dom->lock); /* for rt_topo_ */
+        rt_lock(&comm->dom->lock); /* rt_topo_... needs the lock */
         int level = level_of(resource);
         color = level < 0 ? -1 : level_color(level);
         rt_unlock(&comm->dom->lock);
@@ -255,13 +256,13 @@ int wm_api_comm_split_type(struct wm_comm *comm, int split_type, int key, struct
         s.color = host_color();
         break;
     case MPI_COMM_TYPE_HW_UNGUIDED:
-        s.color = color; /* a strict subset of the parent's processes, or none */
+        s.color = color; /* a strict subset of the parent's processes, or no process */
         break;
     case MPI_COMM_TYPE_HW_GUIDED:
     case MPI_COMM_TYPE_RESOURCE_GUIDED:
         s.color = guided_color(comm, info, split_type == MPI_COMM_TYPE_RESOURCE_GUIDED);
         break;
-    default: /* those that stay out have to know it */
+    default: /* processes that pass MPI_UNDEFINED must be notified */
         err = wm_err(
             MPI_ERR_ARG,
             "split_type is %d, which is none of the MPI_COMM_TYPE_ constants nor MPI_UNDEFINED",

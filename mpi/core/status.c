@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The fields of a status by call, for languages and tools that do not see the structure (MPI-5.0
- * section 3.2.5).  The status belongs to the caller; any thread, in any phase of the library. */
+/* Access functions for the fields of a status, for languages and tools that do not see the
+ * structure (MPI-5.0 section 3.2.5).  The status belongs to the caller; any thread, in any phase of
+ * the library. */
 #include "mpi/core/status.h"
 #include "mpi/api/bodies.h"
 

@@ -20,7 +20,8 @@ static inline void wm_status_set(MPI_Status *s, int src, int tag, int64_t len, b
     s->MPI_internal[2] = cancelled;
 }
 
-/* What a wait on MPI_REQUEST_NULL or an inactive request gives (MPI-5.0 section 3.7.3). */
+/* The status that a wait on MPI_REQUEST_NULL or an inactive request returns (MPI-5.0 section
+ * 3.7.3). */
 static inline void wm_status_set_empty(MPI_Status *s)
 {
     if (s != MPI_STATUS_IGNORE)

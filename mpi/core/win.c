@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows as objects: life, names, error handlers (MPI-5.0 sections 7.8 and 9.3); their attributes
- * are in attr.c.  Any thread. */
+/* Windows as objects: creation, names, error handlers (MPI-5.0 sections 7.8 and 9.3); their
+ * attributes are in attr.c.  Any thread. */
 #include "mpi/core/win.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/attr.h"

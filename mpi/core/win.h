@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows as objects: what chapters 7 and 9 ask of them.  One-sided communication adds the rest. */
+/* Windows as objects, as far as chapters 7 and 9 need them; one-sided communication is not
+ * implemented. */
 #ifndef WM_CORE_WIN_H
 #define WM_CORE_WIN_H
 
@@ -30,11 +31,12 @@ static inline MPI_Win wm_win_handle(const struct wm_win *w)
     return w ? (MPI_Win)(uintptr_t)w->obj.handle : MPI_WIN_NULL;
 }
 
-/* A window with the default error handler, without memory; MPI_SUCCESS or what wm_err() said. */
+/* A window with the default error handler, without memory.  Returns MPI_SUCCESS or what wm_err()
+ * returned. */
 int wm_win_create(struct wm_win **out);
-/* Deletes its attributes and gives it back; keeps it when a delete function fails. */
+/* Deletes the window's attributes and frees it; keeps the window if a delete function fails. */
 int wm_win_destroy(struct wm_win *w);
-/* Its handler with a reference. */
+/* The window's handler with a reference. */
 struct wm_errh *wm_win_errh_ref(struct wm_win *w);
 
 #endif
