@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Bodies of the collectives (MPI-5.0 chapter 6).  One body serves the blocking, the nonblocking and
- * the persistent form, and all kinds with the same parameters: the binding has filled in all of the
- * call but the buffers.  Arguments that only some processes use are not looked at elsewhere.  Any
- * thread. */
+ * the persistent form, and all kinds with the same parameters: the binding has filled in everything
+ * of the call but the buffers.  Arguments that are significant only at some processes are not read
+ * at the others.  Any thread. */
 #include <stdlib.h>
 #include "mpi/api/bodies.h"
 #include "mpi/coll/call.h"
@@ -30,7 +30,7 @@ int wm_api_bcast(struct wm_call *call, void *buffer, MPI_Count count, struct wm_
     return wm_call_run(call);
 }
 
-/* Gather, scatter and alltoall, too. */
+/* Also gather, scatter and alltoall. */
 int wm_api_allgather(struct wm_call *call, const void *sendbuf, MPI_Count sendcount,
                      struct wm_type *sendtype, void *recvbuf, MPI_Count recvcount,
                      struct wm_type *recvtype)
@@ -42,7 +42,7 @@ int wm_api_allgather(struct wm_call *call, const void *sendbuf, MPI_Count sendco
     return wm_call_run(call);
 }
 
-/* Gatherv, too. */
+/* Also gatherv. */
 int wm_api_allgatherv(struct wm_call *call, const void *sendbuf, MPI_Count sendcount,
                       struct wm_type *sendtype, void *recvbuf, struct wm_counts recvcounts,
                       struct wm_displs displs, struct wm_type *recvtype)
@@ -95,7 +95,8 @@ int wm_api_alltoallv(struct wm_call *call, const void *sendbuf, struct wm_counts
     return wm_call_run(call);
 }
 
-/* Layouts of one side of alltoallw; types[i] is held until the end. */
+/* Decodes the types of one side of alltoallw and sets their layouts; types[i] is referenced until
+ * the end of the call. */
 static int decode_types(const char *arg, const MPI_Datatype *h, int n, const struct rt_layout **l,
                         struct wm_type **types)
 {
@@ -109,7 +110,7 @@ static int decode_types(const char *arg, const MPI_Datatype *h, int n, const str
     return MPI_SUCCESS;
 }
 
-/* The layouts and types of alltoallw, in the room that the vectors have for them. */
+/* The layouts and types of alltoallw, stored in the space that the vectors reserve for them. */
 static int set_types(struct wm_call *call, const MPI_Datatype *st, const MPI_Datatype *rt)
 {
     int n = call->comm->remote->size;
@@ -160,8 +161,8 @@ static void set_reduction(struct wm_call *call, const void *sendbuf, void *recvb
     call->op = op;
 }
 
-/* Reduce, reduce_scatter_block and the scans, too.  Of two groups, one gives and one process of the
- * other gets. */
+/* Also reduce, reduce_scatter_block and the scans.  On an intercommunicator, the processes of one
+ * group send, and one process of the other group receives. */
 int wm_api_allreduce(struct wm_call *call, const void *sendbuf, void *recvbuf, MPI_Count count,
                      struct wm_type *datatype, struct wm_op *op)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs collective calls: a blocking one from a task on the stack, a nonblocking or persistent one
- * from a request.  Takes the domain's lock unless said otherwise. */
+/* Runs collective calls: a blocking call from a task on the stack, a nonblocking or persistent call
+ * from a request.  Takes the domain's lock unless a function says otherwise. */
 #include "mpi/coll/call.h"
 #include "mpi/coll/check.h"
 #include "mpi/coll/device.h"
@@ -13,18 +13,19 @@
 #include "runtime/base/err.h"
 #include "runtime/gpu/gpu.h"
 
-/* Polls of a blocking call's own task before the general wait, which also looks at the transports.
- * Ranks with a core each finish a small call on shared memory within this. */
+/* Polls of a blocking call's own task before the general wait, which also polls the transports.  If
+ * each rank has a core, a small call in shared memory completes within this number. */
 #define OWN_POLLS 100
-/* The same of a call on device memory, which takes some microseconds or is a long one; of those,
- * one in so many looks at everything. */
+/* The same for a call on device memory, which takes at least some microseconds.  Every
+ * DEVICE_LOOK-th of these polls also polls the transports. */
 #define DEVICE_POLLS 2000
 #define DEVICE_LOOK 16
-/* Where ranks outnumber cores, polling only delays those that this call waits for: the core is
- * given away after every look.  So many rounds of all ranks are far more than a call takes whose
- * ranks have all entered it. */
+/* Where ranks outnumber cores, polling delays the ranks that this call waits for, so each poll is
+ * followed by a yield.  Once all ranks have entered a call, the call needs far fewer rounds than
+ * this. */
 #define OWN_YIELDS 50
-/* Of host calls without messages, one yield in so many is followed by a look at the transports. */
+/* In host calls without messages, one yield in YIELDS_LOOK is followed by a poll of the
+ * transports. */
 #define YIELDS_LOOK 8
 
 /* A nonblocking or persistent collective as a request. */
@@ -81,7 +82,7 @@ static void req_release(struct rt_req *r)
 
 static void *req_owner(const struct rt_req *r) { return ((const struct coll_req *)r)->comm; }
 
-/* After the request has finished: a handle that the user gave up goes with it. */
+/* After the request completes: releases a request whose handle the user has freed. */
 static void req_done(struct rt_req *r, void *arg)
 {
     (void)arg;
@@ -120,14 +121,14 @@ static const struct rt_req_ops persistent_ops = { .name = "persistent collective
                                                   .release = req_release,
                                                   .owner = req_owner };
 
-/* Only progress delivers messages.  A call has no algorithm while it has nothing to do or while its
+/* Only progress delivers messages.  A call has no algorithm if it has nothing to do or while its
  * path is undecided. */
 static bool has_messages(const struct coll_task *k)
 {
     return k->alg && !(k->alg->need & COLL_NEED_ONE_NODE);
 }
 
-/* run_alone() where ranks outnumber cores. */
+/* run_alone() for hosts where ranks outnumber cores. */
 static bool run_yielding(struct wm_domain *d, struct coll_task *k)
 {
     int polls = rt_idle_yield_polls();
@@ -149,7 +150,7 @@ static bool run_yielding(struct wm_domain *d, struct coll_task *k)
     return false;
 }
 
-/* A call's first moments, before it joins the domain's tasks; whether it finished. */
+/* Polls a call before it joins the domain's tasks; returns whether the call completed. */
 static bool run_alone(struct wm_domain *d, struct coll_task *k)
 {
     if (!rt_idle_oversubscribed()) {
@@ -221,8 +222,8 @@ static int start_request(struct wm_call *call)
     return err;
 }
 
-/* One side of a call as far as it is known at once: of given counts only this process's own block,
- * of a vector that is cut by them at least as much. */
+/* The part of one side of a call that is known without reading all counts: with a count per process
+ * only this process's own block; of a vector cut by such counts at least as much. */
 static struct coll_block seen(const struct coll_args *a, enum coll_side side, int self, int n)
 {
     enum coll_shape shape = coll_shape(a->kind, side);
@@ -244,8 +245,9 @@ static bool meet(const struct coll_block *a, const struct coll_block *b)
     return la && lb && pa < pb + lb && pb < pa + la;
 }
 
-/* Send and receive buffer must not overlap (MPI-5.0 section 2.3); what can be seen without looking
- * at every block is refused.  On an intercommunicator rooted calls have but one buffer. */
+/* Send and receive buffer must not overlap (MPI-5.0 section 2.3); an overlap that is visible
+ * without examining every block is an error.  On an intercommunicator a rooted call has only one
+ * buffer. */
 static int check_call(const struct wm_call *call)
 {
     const struct wm_comm *c = call->comm;
@@ -255,12 +257,13 @@ static int check_call(const struct wm_call *call)
                       "the communicator is an intercommunicator, on which %s is not "
                       "defined",
                       coll_kind_names[a->kind]);
-    if (a->neighbors) /* vectors have an entry a neighbour, not a rank */
+    if (a->neighbors) /* vectors have one entry per neighbour, not per rank */
         return MPI_SUCCESS;
     if (!a->sbuf || !a->rbuf || a->sbuf == COLL_IN_PLACE || a->rbuf == COLL_IN_PLACE ||
         (coll_is(a->kind, COLL_IS_TO_ROOT) && !wm_call_root(c, a->root)))
         return MPI_SUCCESS;
-    /* Of another group's blocks the first one will do; those of a reduction are the own group's. */
+    /* Of the blocks of a remote group, checking the first is enough; the blocks of a reduction
+     * belong to the local group. */
     bool cut = coll_shape(a->kind, COLL_SEND) == COLL_SIDE_CUT;
     int self = c->inter && !cut ? 0 : c->rank, n = cut ? c->size : c->remote->size;
     struct coll_block s = seen(a, COLL_SEND, self, n), r = seen(a, COLL_RECV, self, n);
@@ -272,7 +275,7 @@ static int check_call(const struct wm_call *call)
                   (long long)(s.n * s.l->size), s.at, (long long)(r.n * r.l->size), r.at);
 }
 
-/* The shortcut for small reductions: what check_call() would look at is far apart. */
+/* The shortcut for small reductions: the buffers do not overlap, so check_call() is not needed. */
 static inline bool apart(const struct coll_args *a)
 {
     uintptr_t dist = (uintptr_t)a->rbuf - (uintptr_t)a->sbuf;
@@ -314,8 +317,8 @@ int wm_call_run(struct wm_call *call)
                             : wm_err_rt(err, "%s among %d processes", name, c->size);
 }
 
-/* One entry for each process that is sent to or received from; of the local group for the blocks of
- * a reduction. */
+/* One entry for each process that is sent to or received from; for the blocks of a reduction, one
+ * for each process of the local group. */
 static int vector_len(const struct wm_call *call)
 {
     const struct wm_comm *c = call->comm;

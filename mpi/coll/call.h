@@ -8,21 +8,22 @@
 
 enum wm_form { WM_BLOCKING, WM_NONBLOCKING, WM_PERSISTENT };
 
-/* The binding fills in the first members, args.kind and args.root; the body the rest. */
+/* The binding fills in the first members, args.kind and args.root; the body fills in the rest. */
 struct wm_call {
     struct wm_comm *comm;
     enum wm_form form;
     MPI_Request *request; /* NULL when blocking */
     struct coll_args args;
-    struct wm_type *stype, *rtype; /* held until the end of a nonblocking call; NULL: none */
+    struct wm_type *stype, *rtype; /* referenced until the end of a nonblocking call; NULL: none */
     struct wm_op *op;
-    void *vectors;          /* malloc'ed arrays behind args; the helper frees them; NULL: none */
-    struct wm_type **types; /* w forms: ntypes of them, held, inside `vectors` */
+    void *vectors;          /* malloc'ed arrays that args points to; wm_call_run() frees them */
+    struct wm_type **types; /* w forms: ntypes of them, referenced, inside `vectors` */
     int ntypes;
 };
 
-/* Whether this process is the root of a rooted call, and whether it is one of those that give to
- * the root or get from it: on an intercommunicator the root's own group only watches. */
+/* wm_call_root: whether this process is the root of a rooted call.  The other: whether it sends to
+ * the root or receives from it.  On an intercommunicator the other processes of the root's group
+ * take no part. */
 static inline bool wm_call_root(const struct wm_comm *c, int root)
 {
     return root == (c->inter ? MPI_ROOT : c->rank);
@@ -32,7 +33,7 @@ static inline bool wm_call_leaf(const struct wm_comm *c, int root)
     return !c->inter || root >= 0;
 }
 
-/* The send and the receive side of a call; a count of 0 for v forms. */
+/* Set the send and the receive side of a call; count is 0 for v forms. */
 static inline void wm_call_send(struct wm_call *call, const void *buf, int64_t count,
                                 struct wm_type *type)
 {
@@ -54,19 +55,22 @@ static inline void wm_call_recv(struct wm_call *call, void *buf, int64_t count,
     call->rtype = type;
 }
 
-/* Starts, and when blocking finishes, the call.  MPI_SUCCESS or what wm_err() returned. */
+/* Starts the call, and completes it if it is blocking.  Returns MPI_SUCCESS or what wm_err()
+ * returned. */
 int wm_call_run(struct wm_call *call);
-/* Runs one blocking collective on the communicator's team; under the domain's lock.  0 or -RT_E. */
+/* Runs one blocking collective on the communicator's team; under the domain's lock.  Returns 0 or
+ * -RT_E. */
 int wm_coll_run(struct wm_comm *c, const struct coll_args *a);
-/* The same on a team of some of its ranks. */
+/* The same on a team of some of the communicator's ranks. */
 int wm_coll_run_in(struct wm_comm *c, struct coll_team *t, const struct coll_args *a);
-/* The vectors of a v form as 64-bit arrays: scounts, sdispls, rcounts, rdispls; a NULL `v` is left
- * out.  A blocking call of few processes keeps them in `few`, an array of WM_FEW that the caller
- * keeps until the call returns; NULL: always from the heap. */
+/* Converts the vectors of a v form to 64-bit arrays: scounts, sdispls, rcounts, rdispls; a NULL `v`
+ * is skipped.  A blocking call of few processes keeps them in `few`, an array of WM_FEW entries that
+ * the caller keeps until the call returns; NULL: always allocates. */
 #define WM_FEW 64
 int wm_call_vectors(struct wm_call *call, int64_t *few, struct wm_counts sc, struct wm_displs sd,
                     struct wm_counts rc, struct wm_displs rd);
-/* Room for 4 pointers a process behind them, for the w forms; call it after wm_call_vectors(). */
+/* Space for 4 pointers per process after the vectors, for the w forms; call it after
+ * wm_call_vectors(). */
 void *wm_call_more(const struct wm_call *call);
 
 #endif

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* WEFT_CHECK: how notes reach rank 0 of their communicator, and what it does with them.  All state
- * is used under the domain's lock.
- *
- * A note is an ordinary message on the collective context with a tag of its own.  Rank 0 posts no
- * receive for it: a task that never ends looks among the unexpected messages whenever there is
- * progress.  Rank 0 keeps a communicator that it has freed until it has the last note of all ranks.
- */
+/* WEFT_CHECK: how notes reach rank 0 of their communicator, and how rank 0 handles them.  All state
+ * is used under the domain's lock.  A note is an ordinary message on the collective context with
+ * its own tag.  Rank 0 posts no receive for it: a task that never ends searches the unexpected
+ * messages at every progress.  After rank 0 has freed a communicator, it keeps the object until it
+ * has the last note of every rank. */
 #include "mpi/coll/check.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,13 +19,14 @@
 #define TAG_END (WM_TAG_CHECK + 1)
 #define TEXT 512
 
-/* How long a failed call waits for rank 0 to find the reason: many times what a note takes. */
+/* How long a failed call waits for rank 0 to report a disagreement: far longer than a note
+ * takes. */
 #define PATIENCE_NS 2000000000u
 
 static struct {
-    struct rt_list all; /* struct wm_check of communicators whose rank 0 is this process */
+    struct rt_list all; /* struct wm_check of the communicators in which this process is rank 0 */
     struct coll_task task;
-    bool running; /* since the first of them */
+    bool running; /* since the first such communicator */
 } state;
 
 const char *check_comm_name(const struct wm_comm *c, char *buf, size_t len)
@@ -71,7 +70,7 @@ static struct check_open *open_call(struct wm_check *k, uint32_t number)
     if (!o)
         no_memory();
     o->number = number;
-    rt_list_append(l, &o->link); /* before the first that is higher */
+    rt_list_append(l, &o->link); /* before the first call with a higher number */
     return o;
 }
 
@@ -83,7 +82,8 @@ static void open_free(struct wm_check *k, struct check_open *o)
     free(o);
 }
 
-/* The lowest rank that has reported is compared with; where data goes between pairs, all are. */
+/* Compares a note with that of the lowest rank that has reported; with the notes of all ranks if
+ * the data differ from pair to pair. */
 static void compare(const struct wm_check *k, const struct check_open *o,
                     const struct check_note *a)
 {
@@ -94,7 +94,7 @@ static void compare(const struct wm_check *k, const struct check_open *o,
         const struct check_note *b = o->by_rank[i];
         if (!b || a == b)
             continue;
-        bool above = a->rank > b->rank; /* the text does not depend on whose note came first */
+        bool above = a->rank > b->rank; /* the text must not depend on the order of arrival */
         if (check_differ(above ? a : b, above ? b : a, text, sizeof text))
             disagree(k, strcmp(a->name, b->name) ? "" : a->name, a->number, text);
         if (a->has & CHECK_UNIFORM || !a->has)
@@ -102,7 +102,7 @@ static void compare(const struct wm_check *k, const struct check_open *o,
     }
 }
 
-/* Everybody has freed the communicator. */
+/* Called when all ranks have freed the communicator. */
 static void finish(struct wm_check *k)
 {
     if (k->over)
@@ -112,7 +112,7 @@ static void finish(struct wm_check *k)
     wm_comm_unref(k->comm);
 }
 
-/* Takes the note over.  May end the life of `k`. */
+/* Takes ownership of the note.  May free `k`. */
 static void take(struct wm_check *k, struct check_note *a)
 {
     if (k->over || a->rank < 0 || a->rank >= k->comm->size) {
@@ -146,7 +146,7 @@ static void arrived(struct rt_req *r, void *arg)
     free(in);
 }
 
-/* Receives one note that has arrived; false when there is none. */
+/* Receives one note that has arrived; false if there is none. */
 static bool receive(struct wm_check *k)
 {
     struct wm_comm *c = k->comm;
@@ -185,7 +185,7 @@ static void receive_all(void)
     struct rt_list *l, *tmp;
     rt_list_each_safe (l, tmp, &state.all) {
         struct wm_check *k = rt_container(l, struct wm_check, link);
-        wm_comm_ref(k->comm); /* the last note of all would end it */
+        wm_comm_ref(k->comm); /* the last rank's last note drops a reference */
         struct wm_comm *c = k->comm;
         while (!k->over && receive(k))
             ;
@@ -219,7 +219,7 @@ static void send(struct wm_comm *c, struct check_note *a)
                         .coll = true };
     struct rt_req *r;
     if (wm_p2p_isend(&m, WM_STANDARD, &r) < 0) {
-        free(a); /* rank 0 is lost, which others will say */
+        free(a); /* rank 0 has failed, which other errors report */
     } else if (rt_req_done(r)) {
         free(a);
         wm_req_release(r);
@@ -254,7 +254,7 @@ static struct wm_check *check_of(struct wm_comm *c)
     return k;
 }
 
-/* The members of an intercommunicator's local group agree among themselves. */
+/* The communicator that is checked; for an intercommunicator its local group. */
 static struct wm_comm *members(struct wm_comm *c)
 {
     struct wm_comm *m = c->inter ? c->local : c;
@@ -266,7 +266,7 @@ static void submit(struct wm_comm *c, struct check_note *a)
     if (!a)
         no_memory();
     struct wm_check *k = check_of(c);
-    if (k->freed) { /* freeing it failed, and it lives on: nothing more is compared */
+    if (k->freed) { /* MPI_Comm_free has failed: no further call is compared */
         free(a);
         return;
     }
@@ -304,7 +304,7 @@ void wm_check_named(struct wm_comm *comm, const char *name)
         return;
     bool last = !strcmp(name, "MPI_Comm_free") || !strcmp(name, "MPI_Comm_disconnect");
     if (last && (comm == wm_comm_world || comm == wm_comm_self))
-        return; /* an error that the call reports */
+        return; /* the call itself reports this error */
     rt_lock(&c->dom->lock);
     submit_named(c, name, last);
     rt_unlock(&c->dom->lock);
@@ -356,7 +356,8 @@ static void merge_nothing(void *inout, const void *in)
     (void)in;
 }
 
-/* After this all ranks have sent all their notes; those that have arrived are compared. */
+/* When it returns, all ranks have sent all their notes, and the notes that have arrived are
+ * compared. */
 static void meet(struct wm_comm *world)
 {
     struct wm_exch x = { .comm = world, .n = world->size, .me = world->rank, .tag = TAG_END };
@@ -368,7 +369,7 @@ static void meet(struct wm_comm *world)
 
 static bool is_free(const struct check_note *a) { return a->has & CHECK_LAST; }
 
-/* A call that some rank has made and some other not. */
+/* Reports a call that some rank has made and another has not. */
 static void incomplete(const struct wm_check *k, const struct check_open *o)
 {
     char text[TEXT], where[MPI_MAX_OBJECT_NAME + 64];
@@ -411,7 +412,7 @@ void wm_check_finalize(struct wm_comm *world)
     if (state.running)
         rt_list_each_safe (l, tmp, &state.all) {
             struct wm_check *k = rt_container(l, struct wm_check, link);
-            if (!k->comm->session) /* others live on */
+            if (!k->comm->session) /* communicators of sessions live on */
                 end(k);
         }
     check_report_leaks(d);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* WEFT_CHECK: do the processes agree on their collective calls?  Every process numbers its calls on
- * a communicator and sends rank 0 a note about each: name, root, operation, signature of the data.
- * Rank 0 compares in the progress loop, whatever itself is waiting for, and ends the job with a
- * message that says who differs and how.  Nobody waits for a note, so calls keep their timing.
+/* WEFT_CHECK: do the processes agree on their collective calls? Every process numbers its calls on
+ * a communicator and sends rank 0 a note about each call: name, root, operation, signature of the
+ * data.  Rank 0 compares the notes in the progress loop, whatever it is waiting for itself.  At a
+ * difference it ends the job with a message that names the ranks and the difference.  No process
+ * waits for a note, so calls keep their timing.
  *
- * What it finds: another call, form (blocking, nonblocking, persistent), root or operation; data
- * of another size or of other basic types, also where each pair of ranks has its own (v and w
- * forms); a call that some rank never makes, once it has reached MPI_Finalize; and in MPI_Finalize
- * requests, messages and communicators that are left over.  Notes travel on the collective
- * context. */
+ * The check finds: a different call, form (blocking, nonblocking, persistent), root or operation;
+ * data of a different size or of different basic types, also where each pair of ranks has its own
+ * (v and w forms); a call that some rank never makes, once that rank has reached MPI_Finalize; and
+ * in MPI_Finalize requests, messages and communicators that are left over.  Notes use the
+ * collective context. */
 #ifndef WM_COLL_CHECK_H
 #define WM_COLL_CHECK_H
 
@@ -17,18 +18,19 @@
 
 struct wm_call;
 
-/* A collective call begins.  Without the domain's lock.  Call them when cfg.check is set. */
+/* At the start of a collective call.  Without the domain's lock.  Only if cfg.check is set. */
 void wm_check_call(const struct wm_call *call);
-void wm_check_named(struct wm_comm *c, const char *name); /* of which only the name is known */
-/* A collective call has failed: perhaps because of a disagreement, so rank 0 gets a moment to say
- * so.  Without the lock. */
+void wm_check_named(struct wm_comm *c, const char *name); /* a call that is compared by name only */
+/* A collective call has failed, perhaps because of a disagreement: gives rank 0 time to report it.
+ * Without the lock. */
 void wm_check_failed(struct wm_comm *c);
-/* The library itself frees a communicator, whose making failed here, perhaps not elsewhere; nothing
- * when the user has freed it.  Under the lock. */
+/* The library itself frees a communicator, because its creation failed in this process, perhaps not
+ * in others; no effect if the user has freed it.  Under the lock. */
 void wm_check_freed(struct wm_comm *c);
-/* The communicator goes; under the lock. */
+/* The communicator is being destroyed; under the lock. */
 void wm_check_drop(struct wm_comm *c);
-/* MPI_Finalize of the world model, with everything still up.  Collective; waits for all. */
+/* MPI_Finalize of the world model, while everything is still up.  Collective; waits for all
+ * processes. */
 void wm_check_finalize(struct wm_comm *world);
 
 #endif

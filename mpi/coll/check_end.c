@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* WEFT_CHECK in MPI_Finalize: what this process leaves behind.  Only reported: the job goes on.
- * Called under the domain's lock. */
+/* WEFT_CHECK in MPI_Finalize: reports the requests, messages and communicators that this process
+ * leaves over; the job continues.  Called under the domain's lock. */
 #include <stdio.h>
 #include <string.h>
 #include "mpi/coll/check_int.h"
@@ -11,10 +11,10 @@
 
 struct count {
     int pending, unseen, active, persistent;
-    char first[4][160]; /* in words, by the order of the numbers above */
+    char first[4][160]; /* descriptions, in the order of the counters above */
 };
 
-/* As much of a communicator's name as a line has room for. */
+/* As much of a communicator's name as fits in a line. */
 #define WHERE "%.80s"
 
 static bool is_p2p(const struct rt_req *r)
@@ -32,7 +32,7 @@ static void describe_p2p(const struct wm_preq *q, const char *where, char *out, 
     snprintf(out, len, "a %s, %s, %s, on " WHERE, q->r.ops->name, peer, tag, where);
 }
 
-/* A request as its user knows it. */
+/* Describes a request in the user's terms. */
 static void describe(const struct rt_req *r, char *out, size_t len)
 {
     char where[MPI_MAX_OBJECT_NAME + 64] = "";
@@ -45,7 +45,7 @@ static void describe(const struct rt_req *r, char *out, size_t len)
         snprintf(out, len, "a %s%s" WHERE, r->ops->name, c ? " on " : "", where);
 }
 
-/* Messages of collectives are not the user's. */
+/* Messages of collectives are not the user's messages. */
 static bool internal(const struct rt_req *r)
 {
     return (r->flags & (RT_REQ_STATIC | RT_REQ_DETACHED)) ||
@@ -96,7 +96,7 @@ static void look_at(void *obj, void *arg)
         o->session = true;
 }
 
-/* Whether the context is that of a communicator that outlives the world model. */
+/* Whether the context belongs to a communicator of a session, which outlives the world model. */
 static bool of_session(uint32_t ctx)
 {
     struct owner o = { .ctx = ctx };

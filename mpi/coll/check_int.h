@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private to WEFT_CHECK: notes and what keeps them. */
+/* Private to WEFT_CHECK: notes and the state that holds them. */
 #ifndef WM_COLL_CHECK_INT_H
 #define WM_COLL_CHECK_INT_H
 
 #include "mpi/coll/check.h"
 #include "mpi/datatype/type.h"
 
-/* The data of a call: bytes, and a hash of the sequence of its basic types; hash 0 (MPI_PACKED) is
- * like any. */
+/* The data of a call: its bytes, and a hash of the sequence of its basic types; hash 0 (MPI_PACKED)
+ * matches any hash. */
 struct check_sig {
     uint64_t hash;
     int64_t nbytes;
@@ -19,15 +19,15 @@ static inline bool check_sig_same(struct check_sig a, struct check_sig b)
     return a.nbytes == b.nbytes && (a.hash == b.hash || !a.hash || !b.hash || !a.nbytes);
 }
 
-#define CHECK_SEND 1u     /* `send` says what this rank gives */
-#define CHECK_RECV 2u     /* `recv`, what it expects */
-#define CHECK_SENDS 4u    /* the same for each rank, behind the note */
+#define CHECK_SEND 1u  /* `send` describes what this rank sends */
+#define CHECK_RECV 2u  /* `recv` describes what it expects */
+#define CHECK_SENDS 4u /* one `send` per rank follows the note */
 #define CHECK_RECVS 8u
-#define CHECK_UNIFORM 16u /* all `send` and `recv` of all ranks are the same */
+#define CHECK_UNIFORM 16u /* `send` and `recv` must be the same on all ranks */
 #define CHECK_LAST 32u    /* no call follows on this communicator */
 #define CHECK_NO_ROOT INT32_MIN
 
-struct check_note { /* as it travels */
+struct check_note { /* the message format */
     char name[40];
     uint32_t number; /* of the call on its communicator */
     int32_t rank, root;
@@ -37,7 +37,7 @@ struct check_note { /* as it travels */
     struct check_sig send, recv;
     struct check_sig vec[]; /* sends, then recvs */
 };
-#define CHECK_USER_OP 0x80000000u /* | 1 when it commutes */
+#define CHECK_USER_OP 0x80000000u /* | 1 if it is commutative */
 
 static inline const struct check_sig *check_sends(const struct check_note *a)
 {
@@ -53,14 +53,14 @@ static inline size_t check_note_nbytes(const struct check_note *a)
     return sizeof *a + nvec * (size_t)a->n * sizeof a->vec[0];
 }
 
-/* malloc'ed; NULL without memory. */
+/* malloc'ed; NULL if out of memory. */
 struct check_note *check_note_make(const struct wm_call *call);
 struct check_note *check_note_named(const char *name);
-/* What two notes of one call disagree about, in words; false when they agree.  Either may be the
- * same note. */
+/* Writes how two notes of one call differ; false if they agree.  Both may be the same note, to
+ * check it against itself. */
 bool check_differ(const struct check_note *a, const struct check_note *b, char *text, size_t len);
 
-/* A call that not all ranks have reported. */
+/* A call that not all ranks have reported yet. */
 struct check_open {
     struct rt_list link;
     uint32_t number;
@@ -68,16 +68,16 @@ struct check_open {
     struct check_note *by_rank[];
 };
 
-struct wm_check { /* of a communicator */
+struct wm_check { /* state of a communicator */
     struct wm_comm *comm;
-    struct rt_list link; /* rank 0: on the list of all */
+    struct rt_list link; /* rank 0: in the list of all communicators */
     struct rt_list open; /* rank 0: struct check_open, in the order of their numbers */
-    uint32_t calls;      /* made here */
-    bool freed;          /* the user has freed it here */
-    bool over;           /* rank 0: freed everywhere */
+    uint32_t calls;      /* calls made by this process */
+    bool freed;          /* the user has freed it in this process */
+    bool over;           /* rank 0: freed in all processes */
 };
 
-/* What the world model leaves over in this process; under the lock. */
+/* Reports what the world model leaves over in this process; under the lock. */
 void check_report_leaks(struct wm_domain *d);
 const char *check_comm_name(const struct wm_comm *c, char *buf, size_t len);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* WEFT_CHECK: what a note says, and what two notes disagree about.  No state; any thread. */
+/* WEFT_CHECK: the contents of a note, and the differences between two notes.  No state; any
+ * thread. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +10,9 @@
 
 /* ---- signatures ---- */
 
-/* A hash of a sequence that does not depend on how it was put together: a polynomial, where
- * joining two sequences shifts the second by the length of the first. */
+/* A hash of a sequence that does not depend on how the sequence was put together: a polynomial,
+ * where joining two sequences multiplies the hash of the second by a power given by the length of
+ * the first. */
 struct seq {
     uint64_t hash, shift;
 };
@@ -36,7 +38,7 @@ static struct seq one(MPI_Datatype t)
     return (struct seq){ x ^ x >> 29, BASE };
 }
 
-/* A pair is as if it were a struct of its two parts (MPI-5.0 section 6.9.4). */
+/* A pair type counts as a struct of its two parts (MPI-5.0 section 6.9.4). */
 static struct seq predefined(MPI_Datatype h)
 {
     static const struct {
@@ -121,7 +123,7 @@ static void fill(struct check_sig *to, const struct wm_type *t, struct wm_type *
         to[i] = check_sig_of(types ? types[i] : t, counts[i]);
 }
 
-/* Data that goes between pairs; in place, a rank gives what it expects. */
+/* Data that differ from pair to pair; with MPI_IN_PLACE, a rank sends what it expects. */
 static void fill_pairs(struct check_note *a, const struct wm_call *call)
 {
     const struct coll_args *g = &call->args;
@@ -172,7 +174,7 @@ struct check_note *check_note_named(const char *name)
     return a;
 }
 
-/* Of an intercommunicator name, root and operation: the two groups have different data. */
+/* For an intercommunicator only name, root and operation: the two groups have different data. */
 struct check_note *check_note_make(const struct wm_call *call)
 {
     const struct coll_args *g = &call->args;
@@ -184,7 +186,7 @@ struct check_note *check_note_make(const struct wm_call *call)
         return NULL;
     call_name(call, a->name, sizeof a->name);
     a->n = (int32_t)n;
-    if (!rooted(g->kind) || g->root != COLL_NOBODY) /* which ignores its arguments */
+    if (!rooted(g->kind) || g->root != COLL_NOBODY) /* else it has no arguments */
         a->op = op_of(call->op);
     a->root = CHECK_NO_ROOT;
     if (rooted(g->kind) && (!call->comm->inter || g->root >= 0))
@@ -255,7 +257,7 @@ static bool differ_uniform(const struct check_note *a, const struct check_note *
     return false;
 }
 
-/* What `a` gives to `b`. */
+/* Compares what `a` sends to `b` with what `b` expects. */
 static bool differ_pair(const struct check_note *a, const struct check_note *b, char *text,
                         size_t len)
 {

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Device buffers in collective calls that do not go from device to device by coll/gpu: how the call
- * is carried out instead.
+/* Collective calls with device buffers that coll/gpu does not carry out from device to device.
+ * There are four cases.
  *
- * A team of one sends messages to itself.  Neighbourhood collectives are messages over the user's
- * buffers anyway.
+ * A team of one process sends messages to itself.  Neighbourhood collectives are messages over the
+ * user's buffers in any case.
  *
- * Where all ranks go by messages and there is enough data, as in long calls on memory that others
+ * If all ranks use messages and there is enough data, as in long calls on memory that other ranks
  * cannot map (coll/gpu/gate.c), the same algorithm runs over the user's buffers, with temporaries
- * and reductions on the device (coll/sched_gpu.c), if this process's buffers lie on one device and
- * its kernels know the operation.  Each process decides alone, also one that is alone on its host.
- * Where the ranks of a host work together they have agreed before (coll/gpu/vote.c), and what comes
- * here is what they do not do on their devices.
+ * and reductions on the device (coll/sched_gpu.c).  The condition is that this process's buffers
+ * are on one device and its kernels support the operation.  Each process decides alone, also a
+ * process that is alone on its host.  Ranks of a host that work together have voted before
+ * (coll/gpu/vote.c); this file gets the calls that they do not carry out on their devices.
  *
- * All else is done in host memory (stage.c).  The algorithm is begun at once, so that calls
- * are numbered in their order, and makes its first step when the input is there.
+ * All other calls are done in host memory (stage.c).  The algorithm is started at once, so that
+ * calls are numbered in their order; it makes its first step when the input has been copied.
  *
- * Failed copies.  One out is this process's error alone.  When one in has failed, the algorithm
- * runs nevertheless, so that nobody waits for ever, and its input is void (coll_task.lost): whoever
- * is given any of it, or of what was made of it, is told, and the call is an error there, too.
- * Messages say so by their kind (WM_VOID) and carry no data, lines and words in shared memory by a
- * mark of their own (coll/node/node.h), the ranks of a gate by FAILED (coll/gpu/run.c).  The same
- * holds where a device fails in the middle of a schedule (coll/sched_gpu.c), and of a message whose
- * data could not be moved.  A rank may hear of it without need: what it sends is void from then on,
- * whatever it is made of.  Ranks to which nothing goes, as in a gather those that are not on the
- * way, do not hear. */
+ * Failed copies.  A failed copy out is an error of this process alone.  If a copy in fails, the
+ * algorithm runs nevertheless, so that no rank hangs, and its input is poisoned (coll_task.lost).
+ * Each rank that receives poisoned data, or data computed from it, is notified, and its call also
+ * fails.  Messages carry the notification by their kind (WM_VOID) and carry no data; flag lines in
+ * shared memory carry a mark (coll/node/node.h); ranks that have voted use FAILED (coll/gpu/run.c).
+ * The same holds if a device fails during a schedule (coll/sched_gpu.c), and for a message whose
+ * data could not be moved.  A rank may be notified without need: after the failure all data that a
+ * rank sends count as poisoned.  Ranks that receive no data, as most ranks of a gather, are not
+ * notified. */
 #include "mpi/coll/device.h"
 #include <stdlib.h>
 #include "mpi/coll/stage.h"
@@ -32,21 +32,22 @@
 #include "runtime/base/log.h"
 #include "runtime/reduce/gpu.h"
 
-/* From so many bytes of a process's buffers on its device takes part in algorithms over messages.
- * Model: below, the copies in and out cost less than a kernel and two copies each round. */
+/* An algorithm over messages runs on the device if the process's buffers have at least this many
+ * bytes.  Model: for fewer bytes, the copies in and out cost less than one kernel and two copies
+ * per round. */
 #define DEVICE_MIN (64 << 10)
 
-/* A staged call, or one of a team of one. */
+/* A staged call, or a call of a team of one. */
 struct run {
     struct wm_stage *stage;
     enum { COPY_IN, RUN, COPY_OUT } phase;
     bool abandoned;                   /* the algorithm has failed */
-    int (*step)(struct coll_task *k); /* the algorithm's own */
+    int (*step)(struct coll_task *k); /* the algorithm's own step */
     void (*cleanup)(struct coll_task *k);
-    struct rt_req *msg[2]; /* a team of one: what it sends itself */
+    struct rt_req *msg[2]; /* a team of one: its messages to itself */
 };
 
-/* ---- looking ---- */
+/* ---- where the buffers are ---- */
 
 static int check_side(const struct coll_args *a, const struct coll_team *t, enum coll_side which)
 {
@@ -61,15 +62,15 @@ static int check_side(const struct coll_args *a, const struct coll_team *t, enum
     return err;
 }
 
-/* What programs call most often, without looking at which buffers this process uses: without
- * displacements contiguous data begin at the buffer. */
+/* The most frequent calls, for which both buffers can be checked without finding out which of them
+ * this process uses.  Without displacements, contiguous data start at the buffer's address. */
 static bool is_plain(const struct coll_args *a)
 {
     return !a->scounts && !a->rcounts && (!a->stype || a->stype->contig) &&
            (!a->rtype || a->rtype->contig);
 }
 
-/* Every rank has a receive buffer, whose data begin where it says. */
+/* Every rank has a receive buffer, whose data start at its address. */
 static bool all_receive(const struct coll_args *a)
 {
     return !coll_is(a->kind, COLL_IS_TO_ROOT | COLL_IS_NEIGHBOR) && !a->rcounts && a->rtype &&
@@ -104,8 +105,8 @@ int wm_coll_look(struct wm_call *call)
 
 /* ---- on the device ---- */
 
-/* Whether kernels of g do the call's operation on its type: of pairs with a hole each element is
- * one. */
+/* Whether kernels of g support the call's operation on its type; pairs with a hole are supported
+ * element by element. */
 static bool can_reduce(const struct coll_args *a, struct rt_gpu *g)
 {
     struct rt_reduce_gpu r;
@@ -117,7 +118,7 @@ static bool can_reduce(const struct coll_args *a, struct rt_gpu *g)
     return (l->contig || is_pair) && rt_reduce_gpu(g, a->op, (enum rt_elem)l->elem, &r) >= 0;
 }
 
-/* Adds a side's bytes; false: it is not all memory of one device, the same as before. */
+/* Adds a side's bytes; false unless all its memory is on one device, *g if that is set. */
 static bool lies_on(const struct coll_args *a, const struct coll_team *t, enum coll_side which,
                     struct rt_gpu **g, int64_t *nbytes)
 {
@@ -136,7 +137,8 @@ static bool lies_on(const struct coll_args *a, const struct coll_team *t, enum c
     return true;
 }
 
-/* Whether this rank's part of the algorithm is messages only; all of a host find the same. */
+/* Whether this rank's part of the algorithm is messages only; all ranks of a host come to the same
+ * answer. */
 static bool by_messages(const struct coll_team *t, const struct coll_task *k)
 {
     struct coll_args host = k->args;
@@ -144,13 +146,13 @@ static bool by_messages(const struct coll_team *t, const struct coll_task *k)
     host.mem = RT_MEM_HOST;
     if (k->messages || (!t->node && !t->hier))
         return true;
-    /* Those for several hosts have parts in shared memory, where ranks have some together. */
+    /* Algorithms for several hosts have parts in shared memory, if ranks share memory. */
     if (t->hier && !coll_team_local((struct coll_team *)t)->node)
         return true;
     return !(coll_select(t, &host, &why)->need & (COLL_NEED_ONE_NODE | COLL_NEED_NODES));
 }
 
-/* The device that has all of this rank's buffers; NULL: none.  Adds their bytes. */
+/* The device that has all of this rank's buffers; NULL: there is none.  Adds their bytes. */
 static struct rt_gpu *sole_device(const struct coll_team *t, const struct coll_args *a,
                                   int64_t *nbytes)
 {
@@ -166,7 +168,7 @@ struct rt_gpu *wm_coll_device(struct coll_team *t, const struct coll_args *a)
     return gaps ? NULL : sole_device(t, a, &nbytes);
 }
 
-/* The device that carries the call out; NULL: none. */
+/* The device that carries out the call; NULL: there is none. */
 static struct rt_gpu *device_of(const struct coll_team *t, const struct coll_task *k)
 {
     int64_t nbytes = 0;
@@ -189,7 +191,7 @@ static void say_once(enum coll_kind kind)
 static int staged_step(struct coll_task *k);
 static void staged_cleanup(struct coll_task *k);
 
-/* The algorithm's step, which may change what comes next. */
+/* Runs the algorithm's step, which may replace the task's step and cleanup. */
 static int inner_step(struct coll_task *k)
 {
     struct run *s = k->up;
@@ -235,7 +237,7 @@ static void staged_cleanup(struct coll_task *k)
         s->cleanup(k);
     k->args = s->stage->user;
     k->up = NULL;
-    if (!s->abandoned) /* else lost for good, as with schedules (coll/sched.c) */
+    if (!s->abandoned) /* else leaked: messages may still use it (coll/sched.c) */
         wm_stage_destroy(s->stage);
     free(s);
 }
@@ -299,7 +301,7 @@ static int nothing(struct coll_task *k)
     return 1;
 }
 
-/* A receive for which nothing comes, else a later message would find it. */
+/* Cancels a receive for which no message comes, because a later message would match it. */
 static void take_back(struct coll_team *t, struct rt_req *r)
 {
     if (!r)
@@ -308,7 +310,7 @@ static void take_back(struct coll_team *t, struct rt_req *r)
     t->ops->release(t, r);
 }
 
-/* What would be sent to itself is a message, which knows buffers of all kinds. */
+/* The copy from the send to the receive buffer is a message, which takes buffers of all kinds. */
 static int start_alone(struct coll_team *t, struct coll_task *k)
 {
     const struct coll_args *a = &k->args;
@@ -368,7 +370,7 @@ static void local_done(struct rt_gpu_op *op, int err)
     rt_container(op, struct local_op, op)->done = true;
 }
 
-/* -RT_ENOTSUP: not all on one device, or no kernel for it. */
+/* -RT_ENOTSUP: the buffers are not all on one device, or there is no kernel. */
 static int reduce_on_device(const struct coll_args *a)
 {
     struct local_op o = { .op.done = local_done };
@@ -409,10 +411,10 @@ int wm_coll_reduce_local(const struct rt_op *op, const void *in, void *inout, in
     }
     wm_stage_replace(s, &here);
     wm_stage_copy(s, COLL_SEND, true);
-    s->user.sbuf = COLL_IN_PLACE; /* the result's buffer is input, too */
+    s->user.sbuf = COLL_IN_PLACE; /* the result's buffer is also input */
     wm_stage_copy(s, COLL_RECV, true);
     err = copies_wait(s);
-    rt_unlock(lock); /* the operation may be the user's */
+    rt_unlock(lock); /* the operation may be a user function */
     if (err >= 0)
         err = rt_reduce_apply(op, here.sbuf, here.rbuf, count, here.rtype);
     rt_lock(lock);

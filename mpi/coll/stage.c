@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives with device buffers that are carried out in host memory.  Each side of the call,
- * sent or received, is a list of blocks (coll/args.h).  A side with device memory is replaced by
- * host memory in which its blocks lie one after the other, packed; the algorithms see that, with
- * contiguous layouts of the same size and basic type, and displacements to match.  So it does not
- * matter how far apart the user's blocks are, and what this process does never depends on the other
- * processes' memory.  Blocks that are input are copied in first, those that the call defines are
- * copied out at the end; what lies between blocks is never touched.
+/* Collectives with device buffers that are carried out in host memory.  Each side of the call, sent
+ * or received, is a list of blocks (coll/args.h).  A side with device memory is replaced by host
+ * memory that holds its blocks packed, one after the other.  The algorithms work on the packed
+ * blocks, with contiguous layouts of the same size and basic type, and matching displacements.  So
+ * the distance between the user's blocks does not matter, and the actions of this process never
+ * depend on the memory of other processes.  Input blocks are copied in first; blocks that the call
+ * defines are copied out at the end.  The memory between blocks is never touched.
  *
- * The exceptions are operations that must see elements as they are, with their gaps: functions of
- * the user and pairs whose C types have a hole.  For those the host memory is a mirror of the one
- * block that a reduction has, from its first to its last byte.
+ * The exceptions are operations that must get the elements with their gaps: user functions, and
+ * pairs whose C types have a hole.  For them the host memory is a mirror of the only block of a
+ * reduction, from its first to its last byte.
  *
- * All copies of a side are under way at once, since the memory is pinned unless it is very long.
- * Then it is ordinary memory, and parts of the blocks go through a few pinned buffers: while the
- * device fills or empties some, the CPU copies another.  Nothing waits for the device. */
+ * All copies of a side run at the same time, because the memory is pinned unless it is very long.
+ * Very long memory is not pinned; its copies go in parts through a few pinned buffers: while the
+ * device fills or empties some of them, the CPU copies another.  No thread waits for the device. */
 #include "mpi/coll/stage.h"
 #include <stdlib.h>
 #include <string.h>
@@ -22,14 +22,14 @@
 #include "runtime/base/err.h"
 #include "runtime/layout/gpu.h"
 
-/* Mirrors from this length on are only reserved: elements of absolute addresses may span more than
- * the machine has. */
+/* Mirrors of this length or more only reserve address space: elements of absolute addresses may
+ * span more than the memory of the machine. */
 #define RESERVE_FROM (64u << 20)
-/* Longer memory is not pinned: a machine has only so much that cannot be paged. */
+/* Longer memory is not pinned, because the amount of pinned memory is limited. */
 #define PINNED_MAX (32u << 20)
-/* Data with gaps go to and from a mirror in pieces. */
+/* Data with gaps are copied to and from a mirror in pieces of this length. */
 #define PIECE (1 << 20)
-/* What user functions may expect of a buffer's alignment holds for host memory, too. */
+/* The alignment that user functions may expect of a buffer, for host memory too. */
 #define ALIGN 16
 
 struct wm_stage_piece {
@@ -37,15 +37,15 @@ struct wm_stage_piece {
     struct wm_stage *s;
     struct rt_gpu *g; /* NULL: host memory, or data in several allocations */
     int64_t off;      /* in the side's host memory */
-    /* Of a copy in parts: */
-    struct wm_stage_piece *next; /* waiting */
+    /* For a copy in parts: */
+    struct wm_stage_piece *next; /* in the list of waiting copies */
     struct coll_block b;
     char *here;
     int64_t begun, nbytes;
     bool in;
 };
 
-/* A part is what the CPU copies between two looks at the device: about 100 us. */
+/* The length of a part: the CPU copies it within about 100 us, between two polls of the device. */
 enum { SLOTS = 4 };
 #define SLOT_NBYTES (RT_GPU_STAGE_LARGE / SLOTS)
 struct wm_stage_slot {
@@ -53,7 +53,7 @@ struct wm_stage_slot {
     struct wm_stage *s;
     struct wm_stage_piece *p; /* NULL: idle */
     char *room;
-    int64_t at, len; /* the part, in the block's data */
+    int64_t at, len; /* the part's offset and length in the block's data */
 };
 
 bool wm_block_on_device(const struct coll_block *b)
@@ -61,7 +61,8 @@ bool wm_block_on_device(const struct coll_block *b)
     return b->l && wm_on_device(b->at, b->n, b->l, coll_block_nbytes(b));
 }
 
-/* One block tells for all of a buffer; absolute addresses may lie in several. */
+/* One block represents the whole buffer; with absolute addresses, blocks may lie in several
+ * buffers. */
 bool wm_side_on_device(const struct coll_args *a, const struct coll_team *t, enum coll_side which)
 {
     bool absolute = !(which == COLL_RECV ? a->rbuf : a->sbuf);
@@ -97,7 +98,7 @@ static int make_mirror(struct wm_stage_side *side, const struct coll_block *b)
     side->mirror = true;
     side->low = b->l->true_lb + (step < 0 ? step : 0);
     side->low -= ((side->low % ALIGN) + ALIGN) % ALIGN;
-    /* Kernels of pairs touch whole C structs, the padding behind the last one too. */
+    /* Kernels for pairs access whole C structs, including the padding after the last. */
     int64_t high = (step > 0 ? step : 0) + b->l->true_lb + b->l->true_extent;
     side->len = (size_t)(high - side->low + ALIGN);
     if (side->len < RESERVE_FROM) {
@@ -120,7 +121,7 @@ static void free_mirror(struct wm_stage_side *side)
         free(side->mem);
 }
 
-/* Room for what describes a side: pieces, and what replaces the vectors. */
+/* Allocates the description of a side: pieces, and replacements of the vectors. */
 static int alloc_side(struct wm_stage *s, enum coll_side which, int n)
 {
     struct wm_stage_side *side = &s->side[which];
@@ -136,7 +137,8 @@ static int alloc_side(struct wm_stage *s, enum coll_side which, int n)
                : -RT_ENOMEM;
 }
 
-/* Asks about the block and says where it will lie; *g: a context that can copy, if there is one. */
+/* Queries the block and sets its place in host memory; *g: a context that can copy, if there is
+ * one. */
 static int place_block(struct wm_stage_side *side, int i, const struct coll_block *b,
                        struct rt_gpu **g)
 {
@@ -181,7 +183,7 @@ static int make_side(struct wm_stage *s, enum coll_side which, struct rt_gpu **g
     return err;
 }
 
-/* For plain memory; without it copies are done at once. */
+/* For memory that is not pinned; without these slots copies are synchronous. */
 static void take_slots(struct wm_stage *s, struct rt_gpu *g)
 {
     if (!g || rt_gpu_stage_take(g, true, RT_GPU_STAGE_LARGE, &s->bounce) < 0 ||
@@ -194,7 +196,7 @@ static void take_slots(struct wm_stage *s, struct rt_gpu *g)
     }
 }
 
-/* One piece of memory for the packed blocks of both sides. */
+/* One allocation for the packed blocks of both sides. */
 static int alloc_memory(struct wm_stage *s, struct rt_gpu *g)
 {
     size_t send = s->side[COLL_SEND].mirror ? 0 : s->side[COLL_SEND].len,
@@ -245,7 +247,7 @@ int wm_stage_create(const struct coll_args *a, const struct coll_team *t, struct
     s->user = *a;
     s->team = t;
     bool send = wm_side_on_device(a, t, COLL_SEND), recv = wm_side_on_device(a, t, COLL_RECV);
-    if (a->op && !a->rtype->contig) /* one layout for both */
+    if (a->op && !a->rtype->contig) /* both sides must have the same layout */
         send = recv = true;
     int err = send ? make_side(s, COLL_SEND, &g) : 0;
     if (recv && !err)
@@ -292,7 +294,7 @@ static void copied(struct rt_gpu_op *op, int err)
         s->err = err;
 }
 
-/* Between the user's block and a mirror, which is not packed. */
+/* Copies between the user's block and a mirror, which is not packed. */
 static int copy_mirrored(const struct wm_stage_side *side, const struct coll_block *b,
                          int64_t nbytes, bool in)
 {
@@ -314,7 +316,7 @@ static int copy_mirrored(const struct wm_stage_side *side, const struct coll_blo
     return err;
 }
 
-/* Part of a block, between the user's memory and packed memory that is pinned. */
+/* Copies part of a block between the user's memory and pinned packed memory. */
 static void start_copy(struct rt_gpu *g, const struct coll_block *b, bool in, int64_t at,
                        char *packed, int64_t len, struct rt_gpu_op *op)
 {
@@ -329,7 +331,7 @@ static void start_copy(struct rt_gpu *g, const struct coll_block *b, bool in, in
 
 static void part_done(struct rt_gpu_op *op, int err);
 
-/* Starts the next part of the first waiting copy, if there is one. */
+/* Starts the next part of the first waiting copy, if any. */
 static void start_part(struct wm_stage_slot *t)
 {
     struct wm_stage *s = t->s;

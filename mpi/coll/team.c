@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What collective algorithms see of a communicator: messages on its collective context, and shared
- * memory of the node segment, of all its processes or of those on each host.  Called under the
- * domain's lock, except wm_coll_team_init(), which takes it. */
+/* A communicator as collective algorithms see it: messages on its collective context, and shared
+ * memory in the node segment, among all its processes or among those of each host.  Called under
+ * the domain's lock, except wm_coll_team_init(), which takes it. */
 #include <stdlib.h>
 #include "mpi/coll/call.h"
 #include "mpi/coll/device.h"
@@ -15,8 +15,8 @@
 
 _Static_assert(COLL_TAG_END <= WM_TAG_COMM, "tags of collectives and of new communicators differ");
 
-/* Shared memory of a communicator that this process has freed while others may still be reading:
- * given back when they have finished. */
+/* Shared memory of a communicator that this process has freed while other processes may still be
+ * reading: freed when they have finished. */
 struct leaving {
     struct coll_team team;
     size_t off, nbytes;
@@ -137,7 +137,7 @@ static const struct coll_team_ops team_ops = {
     .stage = wm_coll_stage,
 };
 
-/* Whether a process shares this one's node segment. */
+/* Whether a process shares the node segment of this process. */
 static bool is_here(struct rt_proc p)
 {
     return p.ns == 0 && rt_node.base && rt_boot_local(p.rank) >= 0;
@@ -163,7 +163,7 @@ static void leave(struct coll_team *t, size_t off, size_t nbytes)
         rt_node_free(off, nbytes);
 }
 
-/* Frees what nobody reads any more. */
+/* Frees the blocks that no process reads any more. */
 static void sweep(void)
 {
     for (struct leaving **p = &leaving; *p;) {
@@ -184,7 +184,7 @@ uint64_t wm_coll_team_block(struct wm_comm *c)
     sweep();
     if (!t->one_node || coll_node_nbytes(t->size) == 0 || t->rank != 0)
         return 0;
-    return rt_node_alloc(coll_node_nbytes(t->size)) + 1; /* SIZE_MAX: there is none */
+    return rt_node_alloc(coll_node_nbytes(t->size)) + 1; /* SIZE_MAX: no block */
 }
 
 int wm_coll_team_attach(struct wm_comm *c, uint64_t block)
@@ -201,7 +201,8 @@ void wm_coll_team_unblock(struct wm_comm *c, uint64_t block)
         rt_node_free(block - 1, coll_node_nbytes(coll_team_local(&c->team)->size));
 }
 
-/* Rank 0, of all or of each host's, takes the block, tells the others where it is; all attach. */
+/* Rank 0 of the team, or of each host, allocates the block and broadcasts its place; all attach
+ * it. */
 static int share_block(struct wm_comm *c)
 {
     const struct rt_layout *bytes = &wm_type_get(MPI_BYTE)->layout;
@@ -228,8 +229,8 @@ void wm_coll_team_plain(struct wm_comm *c)
     }
 }
 
-/* The ranks on this host, ascending; returns how many.  Of consecutive processes all local ones are
- * members, or outside, so that a large group need not be searched. */
+/* The ranks on this host, ascending; returns how many.  A group of consecutive processes contains a
+ * consecutive run of the local processes, so a large group need not be searched. */
 static int ranks_here(const struct wm_group *g, int *ranks)
 {
     int n = 0;
@@ -242,7 +243,7 @@ static int ranks_here(const struct wm_group *g, int *ranks)
         if (is_here(g->procs[i]))
             ranks[n++] = i;
     if (n == 0)
-        ranks[n++] = g->rank; /* without a segment nobody else is near */
+        ranks[n++] = g->rank; /* without a node segment, this process shares memory with no other */
     return n;
 }
 

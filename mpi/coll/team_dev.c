@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What collectives see of device memory: a rank's range, described for all ranks of the team, and
- * the others' ranges, mapped here.  Both belong to the transport for device memory, as those of
- * messages do (mpi/p2p/device.c), and so does the knowledge whether an allocation still stands.
- * Under the domain's lock. */
+/* Device memory of a communicator's team: a rank's range, described for all ranks of the team, and
+ * the other ranks' ranges, mapped in this process.  Both belong to the transport for device memory,
+ * as for messages (mpi/p2p/device.c); that transport also checks whether an allocation is still
+ * valid.  Under the domain's lock. */
 #include "mpi/coll/team.h"
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 _Static_assert(BTL_KEY_MAX <= COLL_DEV_KEY, "a key of the transport is one of a team");
 
-/* The connection to a rank of the communicator's team, or of the local one, for device memory. */
+/* The connection for device memory to a rank of the communicator's team, or of its local team. */
 static int dev_peer(struct coll_team *t, int rank, struct btl_peer **out)
 {
     struct wm_comm *c = t->arg;
@@ -21,7 +21,7 @@ static int dev_peer(struct coll_team *t, int rank, struct btl_peer **out)
     if (err < 0)
         return err;
     *out = wm_domain_dev(c->dom, p);
-    return *out && !wm_dev_by_net(p) ? 0 : -RT_ENOTSUP; /* to be mapped */
+    return *out && !wm_dev_by_net(p) ? 0 : -RT_ENOTSUP; /* ranges must be mappable */
 }
 
 static int dev_ops(struct coll_team *t, const struct btl_ops **out)
@@ -33,7 +33,7 @@ static int dev_ops(struct coll_team *t, const struct btl_ops **out)
     return err;
 }
 
-/* Each peer is given what it needs beside the key. */
+/* Sends each peer what it needs in addition to the key. */
 static int offer(struct coll_team *t, struct btl_mem *m)
 {
     int err = 0;
@@ -48,9 +48,9 @@ static int offer(struct coll_team *t, struct btl_mem *m)
 
 /* ---- this rank's ranges ---- */
 
-/* Ranges that have been described stay so for the next call.  An entry is one team's, because its
- * peers have been given what they need; it is good as long as the address belongs to the same
- * allocation.  What is kept keeps slots of the transport's table, so the entries are few. */
+/* A cache of described ranges for later calls.  An entry belongs to one team, because only the
+ * peers of that team have been sent what they need.  It is valid as long as the address belongs to
+ * the same allocation.  Entries occupy slots of the transport's table, so there are few. */
 #define KEPT 16u
 struct described {
     struct coll_team *team; /* NULL: free */
@@ -60,10 +60,10 @@ struct described {
     const struct btl_ops *ops;
     struct btl_mem *m;
     char key[COLL_DEV_KEY];
-    int users;     /* calls under way */
-    unsigned used; /* by calls so far */
-    int peer;      /* the next one that is asked whether it needs anything */
-    bool kept;     /* in the table */
+    int users;     /* calls in progress */
+    unsigned used; /* number of calls so far */
+    int peer;      /* the next peer to offer the range to again */
+    bool kept;     /* in the cache */
 };
 static struct described kept[KEPT]; /* under the domain's lock */
 
@@ -80,8 +80,8 @@ static void forget(struct described *d)
     d->team = NULL;
 }
 
-/* Now and then each peer may get again what it has lost.  One that has lost something makes the
- * call go another way until then. */
+/* Every OFFER_EVERY calls, the range is offered to one peer again, in case that peer has dropped
+ * what it was sent.  Until then, calls with such a peer take another path. */
 #define OFFER_EVERY 8u
 static int offer_next(struct described *d)
 {
@@ -123,8 +123,7 @@ int wm_team_dev_describe(struct coll_team *t, const void *p, size_t len, struct 
     struct described *d = place_of(t, p, len);
     int err = out->looked ? rt_gpu_query_looked(p, len, &out->at) : rt_gpu_query(p, len, &out->at);
     if (err == -RT_ENOENT || err == -RT_EINVAL)
-        return -RT_ENOTSUP; /* host memory, or several allocations: staging will say what is wrong
-                             */
+        return -RT_ENOTSUP; /* host memory, or several allocations: staging reports errors */
     if (err < 0)
         return err;
     if (!is_same(d, t, p, len, &out->at) || offer_next(d) < 0) {
@@ -133,7 +132,7 @@ int wm_team_dev_describe(struct coll_team *t, const void *p, size_t len, struct 
             return err;
         if (!d->users)
             forget(d);
-        else if (!(d = calloc(1, sizeof *d))) /* two calls at a time in one place */
+        else if (!(d = calloc(1, sizeof *d))) /* two concurrent calls with the same slot */
             return -RT_ENOMEM;
         *d = (struct described){ .team = t, .p = p, .len = len, .at = out->at };
         d->kept = d >= kept && d < kept + KEPT;
@@ -168,7 +167,7 @@ void wm_team_dev_forget(struct coll_team *t)
             forget(&kept[i]);
 }
 
-/* ---- the others' ---- */
+/* ---- the other ranks' ranges ---- */
 
 int wm_team_dev_attach(struct coll_team *t, int rank, const void *key,
                        const struct rt_gpu_ptr *near, struct coll_dev_map *out)
