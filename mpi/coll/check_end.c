@@ -120,8 +120,8 @@ static void report_messages(const struct wm_match *m)
     }
     if (n)
         log_warn(MPI,
-                 "WEFT_CHECK: %d message%s arrived that nobody has received; the first is from "
-                 "rank %d, tag %d, %lld bytes, context %u",
+                 "WEFT_CHECK: %d message%s not been received; the first is from rank %d, tag %d, "
+                 "%lld bytes, context %u",
                  n, n == 1 ? " has" : "s have", first->unex.key.src, first->unex.key.tag,
                  (long long)wm_stored_len(first), first->unex.key.ctx);
 }
