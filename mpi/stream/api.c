@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Enqueued messages as programs see them: arguments are checked as those of the calls that they are
- * named after.  Names and parameters are MPICH's.  Any thread. */
+/* The enqueued messages of the API: arguments are checked as in the calls after which they are
+ * named.  Names and parameters are MPICH's.  Any thread. */
 #include "mpi/api/bind.h"
 #include "mpi/stream/stream.h"
 

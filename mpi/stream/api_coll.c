@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Enqueued collectives as programs see them: arguments are checked as those of the calls that they
- * are named after.  MPIX_Allreduce_enqueue is MPICH's; the others follow it.  Any thread. */
+/* The enqueued collectives of the API: arguments are checked as in the calls after which they are
+ * named.  MPIX_Allreduce_enqueue is MPICH's; the others follow its form.  Any thread. */
 #include "mpi/api/bind.h"
 #include "mpi/stream/stream.h"
 
@@ -39,13 +39,13 @@ static int check_root(const struct wm_comm *c, int root, const char *arg)
     return (unsigned)root < (unsigned)c->size ? MPI_SUCCESS : wm_bad_root(arg, c, root);
 }
 
-/* The end of a call whose arguments have been checked: `err`. */
+/* Ends a call whose arguments have been checked, with the result `err`. */
 static int finish(struct wm_call *call, int err, const char *name)
 {
     return wm_xstream_raise(call->comm, err ? err : wm_xstream_coll(call), name);
 }
 
-/* The vectors of a v form, as far as a side has any. */
+/* The vectors of a v form, if a side has any. */
 static int vectors(struct wm_call *call, const int *scounts, const int *sdispls, const int *rcounts,
                    const int *rdispls)
 {
@@ -60,13 +60,13 @@ struct reduction {
     enum coll_kind kind;
     const void *sendbuf;
     void *recvbuf;
-    MPI_Count count; /* of one block; with `counts` none */
+    MPI_Count count; /* of one block; not used with `counts` */
     const int *counts;
     MPI_Datatype type;
     MPI_Op op;
 };
 
-/* Both sides are of one type, also in place. */
+/* Both sides have the same type, also in place. */
 static struct wm_call reduce_call(struct wm_comm *c, const struct reduction *a)
 {
     struct wm_type *t = wm_type_get(a->type);
@@ -80,7 +80,7 @@ static struct wm_call reduce_call(struct wm_comm *c, const struct reduction *a)
     return call;
 }
 
-/* All but the root's: (sendbuf, recvbuf, count or counts, datatype, op, comm). */
+/* All reductions but the rooted one: (sendbuf, recvbuf, count or counts, datatype, op, comm). */
 static int reduce_all(const struct reduction *a, MPI_Comm comm, const char *name)
 {
     const char *args[] = { "argument 2 (recvbuf)",

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives on streams (design: stream.h).  The hosts meet when the calls are made: they exchange
- * the keys of their buffers and whether each of them can take part, so that all go the same way.
- * The way of the devices is that of a blocking call on device buffers (coll/gpu/plan.h), with a
- * meeting before the first step and after the last: nobody reads before all streams have come so
- * far, and no stream goes on while its buffers are in use.  All steps are on one stream, so their
- * order is that of the plan. */
+/* Collectives on streams (design: stream.h).  The hosts exchange the keys of their buffers when the
+ * calls are made, and whether each process can take part, so that all processes take the same path.
+ *
+ * The devices carry out the plan of a blocking call on device buffers (coll/gpu/plan.h), with a
+ * barrier of the streams before the first step and after the last.  So no process reads before all
+ * streams have reached the call, and no stream continues while its buffers are in use.  All steps
+ * are on one stream, so they run in the order of the plan. */
 #include <stdlib.h>
 #include <string.h>
 #include "coll/gpu/plan.h"
@@ -18,17 +19,17 @@
 _Static_assert(COLL_GPU_SCRATCH_MAX <= WM_XSTREAM_SCRATCH * (size_t)COLL_GPU_SCRATCH_UNIT,
                "room for what plans want beside");
 
-/* What processes tell each other. */
+/* The message that the processes exchange. */
 struct note {
-    uint32_t can;       /* can go the way of the devices */
-    uint32_t capturing; /* cannot go the other */
-    int32_t err;        /* error class: cannot go on at all */
+    uint32_t can;       /* can take the device path */
+    uint32_t capturing; /* in a capture: cannot take the host path */
+    int32_t err;        /* error class: the process has failed */
     uint32_t has[COLL_GPU_RANGES];
     uint16_t publishes, direct;
     uint64_t word, len[COLL_GPU_RANGES]; /* as in struct coll_gpu_view */
-    uint64_t turn;                       /* the process's proposal: turn.c */
+    uint64_t turn;                       /* the process's proposal for the order: turn.c */
     char key[COLL_GPU_RANGES][COLL_DEV_KEY];
-    uint64_t offsets[WM_XSTREAM_RANKS]; /* travel with the kinds that publish some */
+    uint64_t offsets[WM_XSTREAM_RANKS]; /* sent only by kinds that publish offsets */
 };
 
 struct enqueue {
@@ -37,10 +38,10 @@ struct enqueue {
     struct coll_gpu_own own;
     struct note mine;
     char *notes;   /* of all processes, nbytes each */
-    size_t nbytes; /* of a note as it travels */
+    size_t nbytes; /* of a note as it is sent */
     struct coll_dev_mem mem[COLL_GPU_RANGES];
     bool has_mem[COLL_GPU_RANGES];
-    int posts; /* of this call so far */
+    int posts; /* signals of this call so far */
     char *at[COLL_GPU_RANGES][WM_XSTREAM_RANKS];
     size_t len[COLL_GPU_RANGES][WM_XSTREAM_RANKS];
     uint64_t word[WM_XSTREAM_RANKS];
@@ -62,7 +63,7 @@ static const struct note *note_of(const struct enqueue *e, int rank)
 
 static struct coll_team *team_of(const struct enqueue *e) { return &e->k.s->comm->team; }
 
-/* ---- what this process has ---- */
+/* ---- this process ---- */
 
 static int describe_range(struct enqueue *e, int range)
 {
@@ -83,7 +84,7 @@ static int describe_range(struct enqueue *e, int range)
     return err;
 }
 
-/* Of the stream's device, for all calls: they run one after another. */
+/* Scratch memory on the stream's device, shared by all calls, which run one after another. */
 static int take_scratch(struct enqueue *e, size_t nbytes)
 {
     struct wm_xstream_comm *s = e->k.s;
@@ -95,7 +96,7 @@ static int take_scratch(struct enqueue *e, size_t nbytes)
     return err;
 }
 
-/* A barrier has no data: two meetings are all of it. */
+/* A barrier has no data: it consists of the two barriers of the streams. */
 static int own_part(struct enqueue *e)
 {
     struct wm_xstream_comm *s = e->k.s;
@@ -136,11 +137,12 @@ static void release_own(struct enqueue *e)
             t->ops->dev_release(t, &e->mem[i]);
 }
 
-/* ---- what all have ---- */
+/* ---- all processes ---- */
 
 static int await_host(void *s, struct rt_req *r) { return wm_xstream_await(s, r); }
 
-/* All notes; whether all can.  MPI_SUCCESS or the first error, one's own before others'. */
+/* Exchanges the notes; *all_can: all can take the device path.  Returns MPI_SUCCESS or the first
+ * error; an error of this process comes before those of others. */
 static int exchange(struct enqueue *e, bool *all_can, bool *any_captures)
 {
     struct wm_xstream_comm *s = e->k.s;
@@ -189,7 +191,7 @@ static int map_all(struct enqueue *e)
     return err;
 }
 
-/* The largest proposal of all. */
+/* The largest proposal of all processes. */
 static uint64_t largest_turn(const struct enqueue *e)
 {
     uint64_t largest = 0;
@@ -199,10 +201,10 @@ static uint64_t largest_turn(const struct enqueue *e)
     return largest;
 }
 
-/* ---- the work ---- */
+/* ---- execution ---- */
 
-/* A post to all others, or the wait for theirs until `behind` before this rank's last one, or both
- * as a meeting. */
+/* post: signals all other ranks. await: waits for their signals, up to the one `behind` signals
+ * before this rank's latest.  Both: a barrier. */
 static int meet_halves(struct enqueue *e, bool post, bool await, int behind, bool last)
 {
     struct wm_xstream_comm *s = e->k.s;
@@ -232,7 +234,7 @@ static int do_step(struct enqueue *e, const struct coll_gpu_step *step)
         return rt_gpu_copy_on(k->g, k->stream, step->copy.dst, step->copy.src, step->copy.len);
     case COLL_GPU_POST:
         return meet_halves(e, true, false, 0, false);
-    case COLL_GPU_AWAIT: /* the plan does not count the meeting before its first step */
+    case COLL_GPU_AWAIT: /* the plan does not count the barrier before its first step */
         return meet_halves(e, false, true, e->posts - 1 - step->posts, false);
     default:
         return meet(e, false);
@@ -251,7 +253,7 @@ static int make_plan(struct enqueue *e, struct coll_gpu_plan *out)
         .offsets = e->offsets,
         .scratch = scratch,
         .kernels = true,
-        .background = true, /* fewest meetings on the stream */
+        .background = true, /* a plan with the fewest barriers on the stream */
         .in_order = true,
         .direct = e->direct,
     };
@@ -271,7 +273,7 @@ static int launch(struct enqueue *e, const struct coll_gpu_plan *plan)
     int err = meet(e, false);
     for (int i = 0; i < plan->n && err >= 0; i++)
         err = do_step(e, &plan->step[i]);
-    if (err < 0) /* the others wait for the rest on their streams */
+    if (err < 0) /* the other processes' streams wait for the rest */
         wm_xstream_broken(e->k.s);
     else
         err = meet(e, true);
@@ -279,7 +281,7 @@ static int launch(struct enqueue *e, const struct coll_gpu_plan *plan)
                    : MPI_SUCCESS;
 }
 
-/* None enqueues anything when one cannot, or has failed. */
+/* If a process cannot take part, or has failed, no process enqueues anything. */
 static int run_mapped(struct enqueue *e, bool *all_can, bool *any_captures)
 {
     struct coll_gpu_plan plan = { 0 };
@@ -302,7 +304,7 @@ static int run_mapped(struct enqueue *e, bool *all_can, bool *any_captures)
     return rc;
 }
 
-/* Under the lock; *by_host: the caller makes the ordinary call. */
+/* Under the lock; *by_host: the caller makes the ordinary call instead. */
 static int enqueue(struct enqueue *e, bool *by_host)
 {
     bool all_can, any_captures;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stream communicators: making them, what every call on them begins and ends with, and their end
+/* Stream communicators: creation, the start and end of every call on them, and their destruction
  * (design: stream.h). */
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +14,8 @@
 _Static_assert(sizeof(struct wm_xstream_block) <= RT_GPU_STAGE_SMALL,
                "a block is a staging buffer");
 
-/* MPI_Finalize waits so long for what the application has left on its streams, and then so long for
- * the kernels that were told to give up. */
+/* MPI_Finalize waits REST_NS for the work that the application has left on its streams.  Then it
+ * makes the kernels give up and waits LEAVE_NS for them. */
 #define REST_NS 10000000000u
 #define LEAVE_NS 2000000000u
 #define TAG_FAILURE (WM_TAG_COMM + 2)
@@ -27,14 +27,14 @@ static struct rt_gpu_meet_words *words_of(const struct wm_xstream_comm *s)
     return (struct rt_gpu_meet_words *)s->words->p;
 }
 
-/* Parts of the time that a wait has lasted, so that what ends it is seen late by little in
- * proportion. */
+/* A nap lasts this part of the wait so far, so that the delay in detecting the end is small in
+ * proportion to the wait. */
 #define NAP_PART 8
 #define NAP_MIN_NS 5000u
 #define NAP_MAX_NS 1000000u
 
-/* No yields: a thread that yields often gets no more of a processor that it shares, for seconds, in
- * kernels that count each yield as a time slice (Linux 6.18). */
+/* No yields: on kernels that count each yield as a time slice (Linux 6.18), a thread that yields
+ * often gets no more time on a shared processor for seconds. */
 void wm_xstream_nap(uint64_t since_ns)
 {
     uint64_t ns = since_ns / NAP_PART;
@@ -42,10 +42,10 @@ void wm_xstream_nap(uint64_t since_ns)
     nanosleep(&(struct timespec){ .tv_nsec = (long)ns }, NULL);
 }
 
-/* Whether calls return before the stream has got there. */
+/* Whether calls return before the stream has reached them. */
 static bool is_async(const struct wm_xstream_comm *s) { return s->mapped || s->proxied; }
 
-/* ---- the end of a communicator's state ---- */
+/* ---- destruction of a communicator's state ---- */
 
 static void unhold(struct wm_xstream_comm *s, struct wm_xstream_held *h)
 {
@@ -54,7 +54,7 @@ static void unhold(struct wm_xstream_comm *s, struct wm_xstream_held *h)
     free(h);
 }
 
-/* Gives back what the stream has got beyond; with `every`, all. */
+/* Releases what the stream has passed; with `every`, everything. */
 static void sweep_held(struct wm_xstream_comm *s, bool every)
 {
     uint32_t ended = s->words ? rt_load_acquire(&words_of(s)->ended) : 0;
@@ -68,13 +68,11 @@ static void sweep_held(struct wm_xstream_comm *s, bool every)
         if (h->req && sent)
             wm_req_release(h->req);
         if (sent)
-            unhold(
-                s,
-                h); /* else its message is the engine's: MPI is ending, it goes with the process */
+            unhold(s, h); /* else leaked: at the end of MPI the engine still has the message */
     }
 }
 
-/* The same of mappings. */
+/* The same for mappings. */
 static void sweep_maps(struct wm_xstream_comm *s, bool every)
 {
     uint32_t ended = s->words ? rt_load_acquire(&words_of(s)->ended) : 0;
@@ -102,7 +100,7 @@ static void forget(struct rt_req *r)
     wm_req_release(r);
 }
 
-/* Nothing of the state is used by a device any more. */
+/* Called when no device uses the state any more. */
 static void state_free(struct wm_xstream_comm *s)
 {
     struct coll_team *t = &s->comm->team;
@@ -135,8 +133,8 @@ static void state_free(struct wm_xstream_comm *s)
     free(s);
 }
 
-/* Whether no kernel of this communicator runs or waits for its turn; of a lost context nothing
- * does.  Launches of graphs that have not begun are not known. */
+/* Whether no kernel of this communicator runs or is queued; true if the CUDA context was destroyed.
+ * Graph launches that have not started are not counted. */
 static bool is_quiet(struct wm_xstream_comm *s)
 {
     if (!is_async(s) || !rt_gpu_alive(s->g))
@@ -146,8 +144,8 @@ static bool is_quiet(struct wm_xstream_comm *s)
     return rt_load_acquire(&w->ended) == s->ticket && rt_load_acquire(&w->begun) == over;
 }
 
-/* The same with those launches: of captured work the stream itself is asked.  Not once the
- * application has given back both communicator and stream: it may have destroyed what is behind. */
+/* The same including graph launches: for captured work the stream itself is queried.  Not once the
+ * application has freed both communicator and stream: it may have destroyed the CUDA stream. */
 static bool is_idle(struct wm_xstream_comm *s)
 {
     if (!is_quiet(s))
@@ -161,7 +159,7 @@ static bool is_idle(struct wm_xstream_comm *s)
     return idle;
 }
 
-/* Whether a stream waits, or soon will, for another process. */
+/* Whether a stream waits, or will soon wait, for another process. */
 static bool awaits(void)
 {
     struct rt_list *l;
@@ -186,7 +184,7 @@ void wm_xstream_comm_left(struct wm_comm *c)
     struct wm_xstream_comm *s = c->stream;
     rt_lock(&c->dom->lock);
     s->left = true;
-    wm_comm_ref(c); /* until the state goes */
+    wm_comm_ref(c); /* until the state is freed */
     sweep_left();
     rt_unlock(&c->dom->lock);
 }
@@ -199,15 +197,15 @@ static bool wait_idle(struct wm_domain *d, struct wm_xstream_comm *s, uint64_t n
         if (since > ns)
             return false;
         wm_progress(d);
-        rt_unlock(&d->lock); /* for the proxy thread */
+        rt_unlock(&d->lock); /* so that the proxy thread can run */
         wm_xstream_nap(since);
         rt_lock(&d->lock);
     }
     return true;
 }
 
-/* Kernels that wait for processes which will not come are told to give up; what they use is given
- * back when they have. */
+/* Makes kernels give up that wait for processes which will not come.  What they use is freed when
+ * they have ended. */
 static void give_up(struct wm_domain *d, struct wm_xstream_comm *s)
 {
     log_error(
@@ -217,7 +215,7 @@ static void give_up(struct wm_domain *d, struct wm_xstream_comm *s)
         s->comm->name[0] ? s->comm->name : "a stream communicator",
         (unsigned long long)(REST_NS / 1000000000u));
     if (s->proxied)
-        wm_xstream_broken(s); /* the kernels of mapped ones notify the others themselves */
+        wm_xstream_broken(s); /* on mapped communicators, the kernels notify the other processes */
     rt_store_release(&words_of(s)->abort, 1u);
     if (!wait_idle(d, s, LEAVE_NS))
         log_error(MPI, "it is still on the device, behind something else on its stream");
@@ -241,14 +239,14 @@ void wm_xstream_rest(void)
     rt_unlock(&d->lock);
 }
 
-/* ---- making one ---- */
+/* ---- creation ---- */
 
-/* What processes tell each other: the first failure counts. */
+/* The message that the processes exchange: the first failure counts. */
 struct note {
     char key[COLL_DEV_KEY];
-    uint64_t words;     /* where they are */
-    uint32_t can, cuda; /* cuda: has given a stream */
-    int32_t err;        /* error class; of a process that cannot go on */
+    uint64_t words;     /* address of the process's words */
+    uint32_t can, cuda; /* cuda: the process passed a CUDA stream */
+    int32_t err;        /* error class of a process that has failed */
 };
 
 static const char *cannot(const struct wm_xstream_comm *s)
@@ -269,7 +267,7 @@ static int clear_block(struct wm_xstream_comm *s)
     return err;
 }
 
-/* This process's part of a communicator whose devices meet: the key to its flags. */
+/* This process's part of a communicator whose devices synchronise: the key to its flags. */
 static const char *publish(struct wm_xstream_comm *s, struct note *mine)
 {
     struct coll_team *t = &s->comm->team;
@@ -283,13 +281,15 @@ static const char *publish(struct wm_xstream_comm *s, struct note *mine)
     return NULL;
 }
 
-/* This process's part: flags and words, and what others need of them.  Why not, or NULL. */
+/* Allocates this process's flags and words, and what other processes need to use them.  Returns
+ * NULL, or why not. */
 static const char *prepare(struct wm_xstream_comm *s, struct note *mine)
 {
     const char *why = cannot(s);
     if (why)
         return why;
-    /* Kernels of rare types are loaded now: later that would wait for what the stream waits for. */
+    /* Kernels of rare types are loaded now: loading one later would wait for the stream, and with
+     * it for other processes. */
     rt_gpu_can_fold(s->g, RT_GPU_I16, RT_GPU_FOLD_SUM);
     if (rt_gpu_stage_take(s->g, false, sizeof(struct wm_xstream_block), &s->block) ||
         rt_gpu_stage_take(s->g, true, sizeof(struct rt_gpu_meet_words), &s->words))
@@ -320,7 +320,8 @@ static const char *attach_all(struct wm_xstream_comm *s, const struct note *note
     return NULL;
 }
 
-/* Under the lock.  Collective: two exchanges, of keys and of whether all could map them. */
+/* Under the lock.  Collective: two exchanges, the first of keys, the second of whether all
+ * processes could map them. */
 static int connect(struct wm_xstream_comm *s, int err)
 {
     int n = s->comm->size;
@@ -355,7 +356,7 @@ static int connect(struct wm_xstream_comm *s, int err)
                             : wm_err(err, "another process of the communicator has failed");
 }
 
-/* The hidden communicators are the state's, also when that fails. */
+/* The state owns the hidden communicators, also if this fails. */
 static int state_make(struct wm_comm *c, struct wm_comm *ctl, struct wm_comm *way,
                       struct wm_xstream *stream, int err)
 {
@@ -393,7 +394,7 @@ static int state_make(struct wm_comm *c, struct wm_comm *ctl, struct wm_comm *wa
     return mine ? mine : rc;
 }
 
-/* `err`: this process's arguments are wrong, which all are told. */
+/* `err`: this process's arguments are wrong; all processes are notified. */
 static int comm_create(struct wm_comm *comm, struct wm_xstream *stream, int err,
                        struct wm_comm **out)
 {
@@ -412,7 +413,7 @@ static int comm_create(struct wm_comm *comm, struct wm_xstream *stream, int err,
     }
     rc = state_make(c, ctl, way, stream, err);
     if (rc)
-        wm_comm_free(c); /* and its state */
+        wm_comm_free(c); /* frees its state too */
     else
         *out = c;
     return err ? err : rc;
@@ -510,7 +511,7 @@ static struct wm_msg failure_message(const struct wm_xstream_comm *s, const uint
                             .prompt = true };
 }
 
-/* Rank r's kernels leave, and so does its host. */
+/* Makes rank r's kernels and its host leave their waits. */
 static void notify(struct wm_xstream_comm *s, int r)
 {
     static const uint32_t one = 1;
@@ -521,7 +522,7 @@ static void notify(struct wm_xstream_comm *s, int r)
     if (s->mapped && t->ops->peer_write(t, r, abort, &one, sizeof one) < 0)
         rt_gpu_copy_now(s->g, (void *)(uintptr_t)wm_xstream_at(s, r, poison), &one, sizeof one);
     if (wm_p2p_isend(&m, WM_STANDARD, &req) < 0)
-        return; /* it has ended */
+        return; /* the process has ended */
     if (rt_req_done(req))
         wm_req_release(req);
     else
@@ -533,11 +534,11 @@ void wm_xstream_broken(struct wm_xstream_comm *s)
     if (s->broken)
         return;
     s->broken = true;
-    s->captured = true; /* tickets do not count what is left on the stream */
+    s->captured = true; /* tickets do not count the work left on the stream */
     rt_store_release(&words_of(s)->failed, 1u);
     rt_store_release(&words_of(s)->abort, 1u);
     if (s->failure && rt_req_done(s->failure))
-        return; /* who has told this process tells all */
+        return; /* the process that notified this one notifies all */
     for (int r = 0; r < s->comm->size; r++)
         if (r != s->comm->rank)
             notify(s, r);
@@ -578,7 +579,7 @@ int wm_xstream_await(struct wm_xstream_comm *s, struct rt_req *r)
         wm_xstream_broken(s);
     if (!came) {
         r->ops->cancel(r);
-        wm_domain_wait(d, &r->done); /* at once, but for one that has been matched */
+        wm_domain_wait(d, &r->done); /* returns at once, except for a matched receive */
     }
     return r->status.cancelled ? -RT_EREMOTE : 0;
 }
@@ -631,8 +632,8 @@ void wm_xstream_leave(struct wm_xstream_call *k)
     rt_unlock(&k->s->comm->dom->lock);
 }
 
-/* Others may need this process's part of a message before they enqueue what the stream waits for.
- */
+/* Makes progress while it waits: other processes may need this process's part of a message before
+ * they enqueue what the stream waits for. */
 int wm_xstream_wait_idle(const struct wm_xstream_call *k)
 {
     struct wm_domain *d = k->s->comm->dom;
@@ -678,7 +679,7 @@ void wm_xstream_meet_init(struct wm_xstream_call *k, struct rt_gpu_meet *m, uint
 int wm_xstream_meet(struct wm_xstream_call *k, struct rt_gpu_meet *m, bool last)
 {
     struct wm_xstream_comm *s = k->s;
-    uint32_t next = s->ticket + 1 ? s->ticket + 1 : 1; /* 0 is no ticket */
+    uint32_t next = s->ticket + 1 ? s->ticket + 1 : 1; /* 0 means no ticket */
     m->ticket = last && !k->capturing ? next : 0;
     int err = rt_gpu_meet_on(k->g, k->stream, m);
     if (err)
@@ -689,7 +690,7 @@ int wm_xstream_meet(struct wm_xstream_call *k, struct rt_gpu_meet *m, bool last)
     return err;
 }
 
-/* What graphs use is mapped once. */
+/* A buffer that graphs use is mapped once. */
 static struct wm_xstream_map *find_captured(struct wm_xstream_comm *s, int rank, const char *key)
 {
     struct wm_xstream_map *m = s->maps;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages on streams (design: stream.h).  The sender's host describes the message in a header, an
- * ordinary message on the hidden communicator with the user's tag, so matching is MPI's own; the
- * receiver's host waits for it.  Then, on the streams:
+/* Messages on streams (design: stream.h).  The sender's host describes the message in a header,
+ * which is an ordinary message on the hidden communicator with the user's tag, so matching is MPI's
+ * own.  The receiver's host waits for the header.  Then, on the streams:
  *
- *     sender:   ready[slot]; ... wait for done[slot]     (Isend ... Wait; Send: one launch)
- *     receiver: wait for ready[slot]; copy; done[slot]   (Recv, or the Wait of an Irecv)
+ *   sender:   ready[slot]; ... wait for done[slot]          (Isend ... Wait; Send: one launch)
+ *   receiver: wait for ready[slot]; copy; done[slot]        (Recv, or the Wait of an Irecv)
  *
- * so a receive copies straight out of the sender's buffer, and nobody needs room for messages.  A
- * slot stands for a message under way to that process: 0 for blocking sends, of which a stream has
- * one at a time, another for each Isend whose Wait has not been enqueued.
+ * So a receive copies directly from the sender's buffer, and no process needs buffer space for
+ * messages.  A slot stands for a message in progress to that process: slot 0 for blocking sends, of
+ * which a stream has one at a time; another slot for each Isend whose Wait has not been enqueued.
  *
- * A send buffer that others cannot map goes as an ordinary message: the sender's host waits for its
- * stream and sends a copy, so that it need not wait for the receiver's host, which may wait for
- * something else from this one; the receiver's learns from the header that it has to wait for its
- * own stream and receive.  Such messages travel on the collective context of the hidden
- * communicator, where tags are numbers. */
+ * A send buffer that other processes cannot map goes as an ordinary message.  The sender's host
+ * waits for its stream and sends a copy, so that it need not wait for the receiver's host, which
+ * may be waiting for another message from this host.  The header notifies the receiver's host,
+ * which then waits for its own stream and receives.  Such messages use the collective context of
+ * the hidden communicator, where tags are sequence numbers. */
 #include <stdlib.h>
 #include <string.h>
 #include "mpi/core/status.h"
@@ -24,24 +24,24 @@
 
 struct header {
     int64_t nbytes;
-    uint64_t addr;              /* of the buffer, for a message to oneself */
+    uint64_t addr;              /* address of the buffer, for a message to this process itself */
     uint32_t by_host;           /* an ordinary message follows, with tag `seq` */
-    uint32_t seq, slot, number; /* number: in the slot */
+    uint32_t seq, slot, number; /* number: count of messages in the slot */
     char key[COLL_DEV_KEY];
 };
 _Static_assert(sizeof(struct header) <= sizeof(((struct wm_xstream_held *)0)->header),
                "a header fits where it is held");
 
-/* What MPIX_Isend_enqueue and MPIX_Irecv_enqueue leave for MPIX_Wait_enqueue. */
+/* State between MPIX_Isend_enqueue or MPIX_Irecv_enqueue and MPIX_Wait_enqueue. */
 struct stream_req {
-    struct rt_req r; /* first member; complete, with an error, for the ordinary waits */
+    struct rt_req r; /* first member; complete, with an error, for the ordinary wait calls */
     struct wm_comm *comm;
     struct wm_type *type;
     bool is_send, by_host;
     int peer, slot;
     void *buf;
     MPI_Count count;
-    struct wm_xstream_held *held; /* send: owned; receive: `req` is that of the header */
+    struct wm_xstream_held *held; /* send: owned; receive: `req` is the receive of the header */
 };
 _Static_assert(sizeof(struct stream_req) <= WM_REQ_MAX, "stream request fits a slab slot");
 
@@ -79,7 +79,8 @@ static int message_error(int err, int peer)
 
 /* ---- sending ---- */
 
-/* Whether the receiver's device can read the buffer; then `h` describes it. */
+/* Whether the receiver's device can read the buffer; if so, fills in `out`, and `h` holds the
+ * description. */
 static int describe(struct wm_xstream_call *k, const void *buf, MPI_Count count,
                     const struct wm_type *t, struct wm_xstream_held *h, struct header *out)
 {
@@ -121,7 +122,7 @@ static int take_slot(struct wm_xstream_call *k, int dest, bool blocks, int *slot
     return MPI_SUCCESS;
 }
 
-/* The flags of a message to `dest` in this launch. */
+/* Launches the flag operations of a message to `dest`. */
 static int launch_send(struct wm_xstream_call *k, int dest, int slot, bool begin, bool end)
 {
     struct rt_gpu_meet m;
@@ -135,7 +136,7 @@ static int launch_send(struct wm_xstream_call *k, int dest, int slot, bool begin
     return err < 0 ? wm_err_rt(err, "enqueuing a send to rank %d", dest) : MPI_SUCCESS;
 }
 
-/* The header leaves; `h` holds it until it has gone. */
+/* Sends the header; `h` holds it until it has left. */
 static int announce(struct wm_xstream_call *k, struct wm_xstream_held *h, const struct header *head,
                     int dest, int tag)
 {
@@ -210,7 +211,7 @@ struct sending {
     int dest, tag;
 };
 
-/* Everything but the wait.  `*by_host`: there is none. */
+/* Everything but the wait.  `*by_host`: no wait is needed. */
 static int send_begin(struct wm_xstream_call *k, const struct sending *a, bool blocks,
                       struct wm_xstream_held **held, int *slot, bool *by_host)
 {
@@ -231,7 +232,7 @@ static int send_begin(struct wm_xstream_call *k, const struct sending *a, bool b
         head.slot = (uint32_t)*slot;
         head.number = err ? 0 : k->s->nsent[a->dest][*slot];
         if (!err && (err = announce(k, h, &head, a->dest, a->tag)))
-            k->s->slots[a->dest] &= ~(1u << *slot); /* nobody has heard of it */
+            k->s->slots[a->dest] &= ~(1u << *slot); /* no process knows of it */
         else if (!err)
             k->s->nsent[a->dest][*slot]++;
         if (!err)
@@ -259,14 +260,14 @@ static int send_now(struct wm_xstream_call *k, const struct sending *a)
 /* ---- receiving ---- */
 
 /* A copy to memory that is not pinned would wait for the stream inside the driver, with the lock
- * held; what the stream waits for may need this host. */
+ * held; the other process may need this host before the stream can continue. */
 static int copy_contiguous(struct wm_xstream_call *k, void *buf, const void *from, size_t n)
 {
     int err = k->capturing || rt_gpu_copies_async(buf) ? 0 : wm_xstream_wait_idle(k);
     return err < 0 ? err : rt_gpu_copy_on(k->g, k->stream, buf, from, n);
 }
 
-/* The data into a buffer with gaps, after the stream has been waited for. */
+/* Copies the data into a buffer with gaps, after waiting for the stream. */
 static int copy_by_host(struct wm_xstream_call *k, void *buf, MPI_Count count,
                         const struct wm_type *t, const void *from, int64_t nbytes)
 {
@@ -284,7 +285,7 @@ static int copy_by_host(struct wm_xstream_call *k, void *buf, MPI_Count count,
                             : MPI_SUCCESS;
 }
 
-/* What earlier calls have mapped may stand in the way. */
+/* Retries after releasing mappings of earlier calls, which may conflict with this one. */
 static int map_sent(struct wm_xstream_call *k, int from, const char *key, void **data)
 {
     int err = wm_xstream_map(k, from, key, data);
@@ -317,7 +318,7 @@ static int copy_in(struct wm_xstream_call *k, void *buf, MPI_Count count, const 
     return err < 0 ? wm_err_rt(err, "enqueuing a receive from rank %d", from) : MPI_SUCCESS;
 }
 
-/* The sender is let go in any case; an error of this process is its own. */
+/* Signals the sender even if the copy fails; that error concerns this process only. */
 static int recv_mapped(struct wm_xstream_call *k, void *buf, MPI_Count count,
                        const struct wm_type *t, int from, const struct header *h)
 {
@@ -345,7 +346,7 @@ static int recv_mapped(struct wm_xstream_call *k, void *buf, MPI_Count count,
                     : MPI_SUCCESS;
 }
 
-/* What cannot be received is taken, so that the sender does not wait for ever. */
+/* Receives and drops data that cannot be delivered, so that the sender does not hang. */
 static int drain(struct wm_xstream_call *k, int from, const struct header *h, int err)
 {
     const struct wm_type *bytes = wm_type_get(MPI_BYTE);
@@ -376,7 +377,7 @@ static int recv_by_host(struct wm_xstream_call *k, void *buf, MPI_Count count,
     return wm_req_wait(domain_of(k), r, MPI_STATUS_IGNORE);
 }
 
-/* The header is there. */
+/* The header has arrived. */
 static int recv_data(struct wm_xstream_call *k, void *buf, MPI_Count count, const struct wm_type *t,
                      const struct rt_status *st, const struct header *h, MPI_Status *status)
 {
@@ -392,7 +393,7 @@ static int recv_data(struct wm_xstream_call *k, void *buf, MPI_Count count, cons
     return err;
 }
 
-/* Gives the request back. */
+/* Releases the request. */
 static int await_header(struct wm_xstream_call *k, struct rt_req *r, struct rt_status *st)
 {
     int rc = wm_xstream_await(k->s, r);
@@ -423,7 +424,7 @@ static void req_release(struct rt_req *r)
     struct stream_req *q = (struct stream_req *)r;
     if (q->type)
         wm_type_unref(q->type);
-    /* What an ordinary wait has ended by mistake is left to the process's end. */
+    /* If the program has called an ordinary wait by mistake, the rest of the state is leaked. */
     wm_comm_unref(q->comm);
     rt_slab_free(&wm_request_slab, q);
 }
@@ -493,7 +494,7 @@ int wm_xstream_recv(void *buf, MPI_Count count, struct wm_type *t, int source, i
     return err;
 }
 
-/* Posts the receive of the header, so that receives match in the order of these calls. */
+/* Posts the receive of the header at once, so that receives match in the order of these calls. */
 static int irecv_begin(struct wm_xstream_call *k, struct stream_req *q, int source, int tag)
 {
     q->held = calloc(1, sizeof *q->held);
@@ -553,7 +554,7 @@ static int finish_recv(struct wm_xstream_call *k, struct stream_req *q, MPI_Stat
     return err ? err : recv_data(k, q->buf, q->count, q->type, &st, &h, status);
 }
 
-/* Completes the request, also when it fails, but for a communicator that cannot be used. */
+/* Completes the request, also if it fails, except if the communicator is unusable. */
 static int wait_one(struct stream_req *q, MPI_Request *request, MPI_Status *status)
 {
     struct wm_domain *d = q->comm->dom;

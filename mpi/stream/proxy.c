@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives on the streams of processes whose devices cannot meet: those of several hosts, or
- * more than WM_XSTREAM_RANKS.  Their communicators are served by a proxy thread, one in each
- * process.  An enqueued call is one launch of weft_meet: it stores a number to `arrived`, in pinned
- * memory, when the stream gets there, and waits until the same number is in `done`.  The proxy
+/* Collectives on the streams of processes whose devices cannot synchronise: processes of several
+ * hosts, or more than WM_XSTREAM_RANKS.  A proxy thread in each process serves their communicators.
+ *
+ * An enqueued call is one launch of weft_meet: the kernel stores a number to `arrived`, in pinned
+ * memory, when the stream reaches it, and waits until the same number is in `done`.  The proxy
  * thread sees the first, runs the ordinary nonblocking collective on a hidden communicator (`way`),
  * and stores the second.
  *
  * Order.  A stream waits at one call at a time, so the proxy thread starts the calls of a
- * communicator in the order of its stream, the same in all processes, and never two at once.
- * Numbers only grow, and a call that is captured has its words for itself, so a graph may be
- * launched any number of times.
+ * communicator in the order of its stream, which is the same in all processes, and never two at
+ * once.  Numbers only grow, and a captured call has words of its own, so a graph may be launched
+ * any number of times.  As for other stream communicators, the hosts synchronise when the calls are
+ * made: a process that cannot take part ends the call of all processes, and the calls of all
+ * communicators have one order (turn.c).
  *
- * The hosts meet when the calls are made, as for other stream communicators: who cannot take part
- * ends the call of all, and all communicators have one order (turn.c).
+ * Failure.  A collective that fails, for example because one of its processes has ended, makes the
+ * communicator unusable (wm_xstream_broken()): the streams of all its processes continue.  For this
+ * each process has a receive posted for the failure message, which the proxy thread polls.  The
+ * engine completes what other processes still wait for; the buffers of that call must not be freed
+ * before MPI_Finalize.
  *
- * Failure.  A collective that fails, as when a process of it has ended, makes the communicator
- * unusable (wm_xstream_broken()): the streams of all its processes go on.  So each has a receive
- * posted for that message, which the proxy thread looks at, too.  What others still wait for is
- * left to the engine; the buffers of that call are not to be freed before MPI_Finalize.
+ * The thread polls while there is a call that its stream may reach, which includes every captured
+ * call; otherwise it sleeps.  The longer nothing happens, the longer are its naps.  The thread is
+ * inside the library like any thread of MPI_THREAD_MULTIPLE, so locks are on from the first such
+ * communicator on.
  *
- * The thread polls while there is a call that its stream may get to, as long as there is a captured
- * one, and sleeps otherwise; the longer nothing happens, the longer are its naps.  It is inside the
- * library like any thread of MPI_THREAD_MULTIPLE, so locks are on from the first such communicator
- * on.  Under the domain's lock, but for wm_proxy_permit() and wm_proxy_rest(). */
+ * Under the domain's lock, except wm_proxy_permit() and wm_proxy_rest(). */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -36,10 +39,10 @@
 
 #define TAG_PROXY (WM_TAG_COMM + 1)
 
-/* The words of a call, pinned; each line has one writer. */
+/* The words of a call, pinned; each cache line has one writer. */
 struct words {
-    uint32_t count, arrived, pad[14]; /* the device; count: its calls so far */
-    uint32_t done, pad2[15];          /* the proxy thread */
+    uint32_t count, arrived, pad[14]; /* the device's; count: runs of the call so far */
+    uint32_t done, pad2[15];          /* written by the proxy thread */
 };
 
 struct wm_proxy_room {
@@ -49,9 +52,9 @@ struct wm_proxy_room {
 
 struct wm_proxy_call {
     struct wm_proxy_call *next;
-    struct wm_call call; /* on `way`; `vectors` and references are this one's */
+    struct wm_call call; /* on `way`; this struct owns `vectors` and references */
     struct words *words;
-    uint32_t served; /* the number that has been stored to done */
+    uint32_t served; /* the number last stored to `done` */
     bool captured, runs;
     MPI_Request request; /* of the collective while it runs */
 };
@@ -71,7 +74,7 @@ bool wm_proxy_serves(const struct wm_comm *c)
 
 bool wm_proxy_permit(void) { return wm_life_threads(); }
 
-/* ---- a call's words and what it holds ---- */
+/* ---- a call's words and references ---- */
 
 static int add_room(struct wm_xstream_comm *s)
 {
@@ -88,7 +91,7 @@ static int add_room(struct wm_xstream_comm *s)
     return 0;
 }
 
-/* One that has served its time, with its words, or a new one. */
+/* Reuses a call that has ended, with its words, or allocates one. */
 static int take_call(struct wm_xstream_comm *s, struct wm_proxy_call **out)
 {
     struct wm_proxy_call *p = s->idle_calls;
@@ -157,7 +160,7 @@ static void fail(struct wm_xstream_comm *s, const struct wm_proxy_call *p)
     wm_xstream_broken(s);
 }
 
-/* The vectors of one start of a call, which the collective frees. */
+/* Copies the vectors for one start of a call; the collective frees the copy. */
 static int copy_vectors(struct wm_call *call)
 {
     struct coll_args *a = &call->args;
@@ -177,8 +180,8 @@ static int copy_vectors(struct wm_call *call)
     return MPI_SUCCESS;
 }
 
-/* Gives the lock up.  The communicator stays, because its stream waits for this call, or `starts`
- * where its context has gone. */
+/* Releases the lock.  The communicator stays meanwhile, because its stream waits for this call, or
+ * because of `starts` if the CUDA context was destroyed. */
 static void start(struct wm_domain *d, struct wm_xstream_comm *s, struct wm_proxy_call *p)
 {
     struct wm_call call = p->call;
@@ -205,12 +208,12 @@ static void finish(struct wm_xstream_comm *s, struct wm_proxy_call *p, struct rt
         fail(s, p);
         return;
     }
-    rt_store_release(&p->words->done, ++p->served); /* the data, before the number */
+    rt_store_release(&p->words->done, ++p->served); /* orders the data before the number */
     if (!p->captured)
         drop_call(s, p);
 }
 
-/* Whether something of the communicator could be done; *open: there may be more. */
+/* Whether any work on the communicator was done; *open: there may be more. */
 static bool serve_comm(struct wm_domain *d, struct wm_xstream_comm *s, bool *open)
 {
     if (s->broken)
@@ -226,7 +229,7 @@ static bool serve_comm(struct wm_domain *d, struct wm_xstream_comm *s, bool *ope
             finish(s, p, r);
             return true;
         }
-        /* Pairs with the device's store after what its stream did before. */
+        /* Pairs with the device's store, which follows all earlier work of its stream. */
         if (!p->runs && rt_load_acquire(&p->words->arrived) != p->served) {
             start(d, s, p);
             return true;
@@ -246,14 +249,14 @@ static bool serve(struct wm_domain *d, bool *open)
     return false;
 }
 
-/* Messages that have not left, though the collective they belong to has ended here: others wait for
- * them, and the application may not call MPI soon. */
+/* Messages of a collective that has completed in this process but which have not left: other
+ * processes wait for them, and the application may not call MPI soon. */
 static bool has_unsent(const struct wm_domain *d)
 {
     return !rt_list_empty(&d->retry) || !rt_list_empty(&d->streams) || d->nfins;
 }
 
-/* False: the thread shall end. */
+/* Returns false if the thread must end. */
 static bool await_work(void)
 {
     pthread_mutex_lock(&proxy.mutex);
@@ -277,7 +280,7 @@ static void *run(void *arg)
 {
     struct wm_domain *d = arg;
     prctl(PR_SET_NAME, "weft-proxy");
-    prctl(PR_SET_TIMERSLACK, 1); /* else naps take 50 µs more */
+    prctl(PR_SET_TIMERSLACK, 1); /* otherwise naps take 50 µs more */
     while (await_work()) {
         uint64_t last = rt_now_ns();
         for (bool open = true; open && !must_stop();) {
@@ -307,7 +310,7 @@ static void tell(bool stop)
     pthread_mutex_unlock(&proxy.mutex);
 }
 
-/* Signals are the application's. */
+/* The application's signals are blocked in the thread. */
 static int create_thread(struct wm_domain *d)
 {
     sigset_t every, old;
@@ -361,10 +364,10 @@ void wm_proxy_rest(void)
 
 /* ---- calls ---- */
 
-/* What processes tell each other, combined; the same number of bytes however many they are. */
+/* The message of a combination; its length does not depend on the number of processes. */
 struct note {
-    uint64_t turn; /* the largest */
-    int32_t err;   /* error class: a process cannot take part */
+    uint64_t turn; /* the largest proposal */
+    int32_t err;   /* error class of a process that cannot take part */
 };
 
 static void merge(void *inout, const void *in)
@@ -392,7 +395,7 @@ static int combine(struct wm_xstream_comm *s, struct note *n)
                : wm_err_rt(rc, "an enqueued collective among %d processes", s->comm->size);
 }
 
-/* All hosts are in the call; `err`: of this process. */
+/* Waits until all hosts have made the call; `err`: of this process. */
 static int all_can(struct wm_xstream_comm *s, int err)
 {
     struct note n = { .err = err };

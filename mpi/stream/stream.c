@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPIX_Stream: a name for a CUDA stream of the application, with the names and meanings of MPICH;
- * and MPIX_Info_set_hex, by which the stream gets into an info object.  An object costs nothing and
- * keeps nothing of the stream alive.  Any thread. */
+/* MPIX_Stream: a handle for a CUDA stream of the application, with the names and semantics of
+ * MPICH; and MPIX_Info_set_hex, which stores the stream in an info object.  An object allocates no
+ * resources and does not keep the CUDA stream alive.  Any thread. */
 #include "mpi/stream/stream.h"
 #include "mpi/api/bind.h"
 #include "mpi/p2p/domain.h"
@@ -83,7 +83,8 @@ WM_EXPORT int PMPIX_Info_set_hex(MPI_Info info, const char *key, const void *val
 }
 WM_WEAK(MPIX_Info_set_hex);
 
-/* What `info` says of the stream; nothing: one without a device, as MPICH has them for threads. */
+/* Reads the stream from `info`.  Without keys: a stream without a device, which MPICH has for
+ * threads. */
 static int read_info(MPI_Info info, struct wm_xstream *s)
 {
     const struct wm_info *i = info == MPI_INFO_NULL ? NULL : wm_info_get(info);
@@ -162,7 +163,7 @@ WM_EXPORT int PMPIX_Stream_free(MPIX_Stream *stream)
                                     "or never made",
                                     (unsigned)*stream),
                              call);
-    s->freed = true; /* communicators may go on with it */
+    s->freed = true; /* communicators may still use it */
     wm_xstream_unref(s);
     *stream = MPIX_STREAM_NULL;
     return MPI_SUCCESS;

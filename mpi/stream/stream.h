@@ -1,43 +1,41 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stream-ordered communication: objects, and what their files share.  docs/STREAMS.md is for users.
+/* Stream-ordered communication: objects, and declarations that its files share. docs/STREAMS.md is
+ * for users.
  *
- * A stream communicator belongs to a CUDA stream in each of its processes.  Calls *_enqueue put
- * communication on it.  The hosts of the processes exchange keys of buffers while they make the
- * calls, by ordinary messages on a hidden communicator (`ctl`), and never wait for a device; the
- * devices meet when the streams get there.
+ * A stream communicator belongs to a CUDA stream in each of its processes.  The *_enqueue calls put
+ * communication on that stream.  While the calls are made, the hosts of the processes exchange keys
+ * of buffers by ordinary messages on a hidden communicator (`ctl`), and never wait for a device.
+ * The devices synchronise when the streams reach the calls.  For this each process has a block of
+ * flags in its device's memory, which all other processes map (struct wm_xstream_block).  Only
+ * other processes write the flags, so polling them does not use the links.  The kernel weft_meet
+ * (runtime/gpu/kernel.h), one warp, signals and waits, between the kernels that move data.  Epochs
+ * are counters in device memory that weft_meet increments, so the flags need no reset, and a
+ * captured call may be launched any number of times.
  *
- * Each process has a block of flags in its device's memory, which all the others map (struct
- * wm_xstream_block); only others write the flags, so that polling them does not use the links.
- * weft_meet (runtime/gpu/kernel.h) signals and waits, one warp, beside the kernels that move data.
- * Epochs are counters in device memory that this kernel increments, so the flags need no reset, and
- * a captured call may be launched any number of times.
- *
- * Why no epoch is taken for another.  All of a communicator's work in one process runs in the order
- * of one stream (graphs, too: that is demanded of the user), so its counters advance in that order.
- *
- * In meetings all processes take part, one after another.  Numbers only grow, so it does not matter
- * that another process is ahead.
- *
- * Of messages sender and receiver agree on a slot when they match, on the host.  In one slot the
- * sender begins a message only when its wait for the end of the last one has been enqueued before,
- * and the receiver enqueues them in the same order (it compares numbers, and another order, in
- * which the streams would wait for each other, is an error), so both sides' counters of a slot
- * count the same messages.
+ * Why epochs cannot be confused.  All of a communicator's work in one process runs in the order of
+ * one stream (also for graphs; the user must ensure it), so its counters advance in that order.  In
+ * barriers all processes take part, one barrier after another.  Numbers only grow, so it does not
+ * matter that another process is ahead.  For messages, sender and receiver agree on a slot when
+ * they match, on the host.  In one slot the sender starts a message only after it has enqueued the
+ * wait for the end of the previous message.  The receiver enqueues the messages of a slot in the
+ * same order.  It compares numbers; another order, in which the streams would wait for each other,
+ * is an error.  So both sides' counters of a slot count the same messages.
  *
  * After a failure in any process a communicator is unusable in all of them: every later call is an
  * error.  The process that fails makes the others' kernels leave: it stores to `abort` in their
- * words (a system call, no device needed), or where the system does not permit that, to `poison` in
- * their blocks, by its device.  A message on `ctl` ends the waits of their hosts.
+ * words (a system call, no device needed).  If the system does not permit that, its device stores
+ * to `poison` in their blocks.  A message on `ctl` ends the waits of their hosts.
  *
- * Communicators of several hosts, or of more than WM_XSTREAM_RANKS processes, have no flags of
- * others: a thread of each process runs their collectives (proxy.c).
+ * Communicators of several hosts, or of more than WM_XSTREAM_RANKS processes, share no flags: a
+ * thread of each process runs their collectives (proxy.c).  If devices do not reach each other, or
+ * a buffer is not contiguous device memory, the host waits for the stream and then makes the
+ * ordinary call; such a call cannot be captured.
  *
- * Where devices do not reach each other, or one of the buffers is not contiguous device memory,
- * the host waits for the stream and then makes the ordinary call; this cannot be captured.
+ * Life.  MPI_Comm_free moves the state to a list while its work continues; if some of the work was
+ * captured, the state stays until the end of MPI.  MPI_Finalize waits a while for the work on the
+ * streams, then makes the kernels give up.
  *
- * Life.  MPI_Comm_free leaves the state to a list while its work goes on, and to the end of MPI
- * when some of it was captured.  MPI_Finalize waits a while for what is on the streams, then tells
- * the kernels to give up.  Under the domain's lock, but for the functions of MPI itself. */
+ * Under the domain's lock, except the MPI procedures themselves. */
 #ifndef WM_XSTREAM_STREAM_H
 #define WM_XSTREAM_STREAM_H
 
@@ -51,79 +49,79 @@
 struct wm_xstream {
     struct rt_obj obj;
     void *cuda;          /* cudaStream_t */
-    bool is_cuda, freed; /* freed: only communicators still hold it */
+    bool is_cuda, freed; /* freed: only communicators still reference it */
 };
 extern struct rt_slab wm_xstream_slab;
 
 #define WM_XSTREAM_RANKS RT_GPU_MEET_MAX
 #define WM_XSTREAM_SCRATCH 8
-#define WM_XSTREAM_SLOTS 32 /* of messages to one process; 0: blocking sends */
+#define WM_XSTREAM_SLOTS 32 /* per destination process; 0: blocking sends */
 
-/* In device memory.  Counters belong to this process; words [r] of the others' arrays are written
- * by rank r. */
+/* In device memory.  The counters belong to this process; the other processes write the flags: rank
+ * r writes the words [r] of the arrays. */
 struct wm_xstream_block {
-    uint32_t poison; /* somebody has given up */
+    uint32_t poison; /* a process has given up */
     uint32_t runs, meetings, pad[29];
     uint32_t met[WM_XSTREAM_RANKS], pad2[16];
-    uint32_t sent[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS];     /* counters by destination, */
+    uint32_t sent[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS];     /* message counters by destination */
     uint32_t received[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS]; /* by source */
-    uint32_t ready[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS];    /* by the sender: data may be read */
-    uint32_t done[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS];     /* by the receiver: has been read */
+    uint32_t ready[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS];    /* from the sender: data may be read */
+    uint32_t done[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS];     /* from the receiver: data read */
 };
 
-/* A buffer of another process, mapped until the stream has got beyond a ticket. */
+/* A buffer of another process, mapped until the stream has passed a ticket. */
 struct wm_xstream_map {
     struct wm_xstream_map *next;
     uint32_t ticket;
-    bool captured; /* in a graph: stays */
+    bool captured; /* used by a graph: stays mapped */
     int rank;
     char key[COLL_DEV_KEY];
     struct coll_dev_map map;
 };
 
-/* What must stay until the stream has got beyond a ticket. */
+/* Objects that must stay until the stream has passed a ticket. */
 struct wm_xstream_held {
     struct wm_xstream_held *next;
     uint32_t ticket;
     bool captured;
-    struct rt_req *req; /* the message that announces it, or NULL */
+    struct rt_req *req; /* the header's send request, or NULL */
     bool has_mem;
     struct coll_dev_mem mem;
-    char header[128]; /* the message */
+    char header[128]; /* the header */
 };
 
 struct wm_xstream_comm {
-    struct rt_list link;        /* of all */
-    struct wm_comm *comm, *ctl; /* ctl owned; comm: referenced once it has been left */
-    struct wm_comm *way;        /* owned; NULL: its collectives need no proxy thread */
+    struct rt_list link;        /* in the list of all stream communicators */
+    struct wm_comm *comm, *ctl; /* ctl: owned; comm: referenced after MPI_Comm_free */
+    struct wm_comm *way;        /* owned; NULL: its collectives use no proxy thread */
     struct wm_xstream *stream;  /* referenced; NULL: MPIX_STREAM_NULL */
     struct rt_gpu *g;           /* NULL: no CUDA stream */
-    bool mapped;                /* on all processes alike: devices meet, */
+    bool mapped;                /* the same on all processes: devices synchronise, */
     bool proxied;               /* or proxy threads do; neither: hosts wait for streams */
-    bool all_cuda;              /* every process has given a CUDA stream */
+    bool all_cuda;              /* every process has passed a CUDA stream */
     bool captured, left;
-    bool starts; /* the proxy thread starts a call, without the lock */
+    bool starts; /* the proxy thread is starting a call, without the lock */
     bool broken; /* the other processes have been notified */
     struct rt_gpu_stage *block, *words;
     struct coll_dev_mem block_mem;
     bool has_block_mem;
-    struct coll_dev_map peer[WM_XSTREAM_RANKS]; /* their blocks; ptr of our own is our own */
-    uint64_t words_at[WM_XSTREAM_RANKS];        /* their words, as they address them */
-    uint32_t ticket;                            /* of the last work that was not captured */
-    uint32_t slots[WM_XSTREAM_RANKS];           /* bit per slot in use, by destination */
-    /* Messages so far, on this host. */
+    struct coll_dev_map peer[WM_XSTREAM_RANKS]; /* all blocks, including this rank's own */
+    uint64_t words_at[WM_XSTREAM_RANKS];        /* addresses of the words in their processes */
+    uint32_t ticket;                            /* of the last work outside captures */
+    uint32_t slots[WM_XSTREAM_RANKS];           /* by destination, one bit per slot in use */
+    /* Messages so far, counted on this host. */
     uint32_t nsent[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS],
         nreceived[WM_XSTREAM_RANKS][WM_XSTREAM_SLOTS];
-    uint32_t *seq; /* messages the ordinary way, by destination */
+    uint32_t *seq; /* messages sent by the host, by destination */
     struct wm_xstream_map *maps;
     struct wm_xstream_held *held;
-    struct rt_gpu_stage *scratch[WM_XSTREAM_SCRATCH]; /* what collectives want beside */
+    struct rt_gpu_stage *scratch[WM_XSTREAM_SCRATCH]; /* scratch memory of collectives */
     int nscratch;
-    struct rt_req *failure; /* proxied: receives what tells that the communicator is unusable */
+    struct rt_req *failure; /* proxied: receive of the failure message */
     uint32_t failure_word;
-    struct wm_proxy_call *calls, *idle_calls; /* on the stream, or captured; to be reused */
+    struct wm_proxy_call *calls, *idle_calls; /* on the stream or captured; free for reuse */
     struct wm_proxy_room *rooms;              /* memory for their words */
-    unsigned room_left;                       /* in the first one */
+    unsigned room_left;                       /* left in the first of them */
 };
 extern struct rt_list wm_xstream_comms; /* struct wm_xstream_comm.link, under the domain's lock */
 
@@ -133,12 +131,12 @@ void wm_xstream_unref(struct wm_xstream *s);
 
 /* ---- comm.c ---- */
 
-/* One nap of a wait that polls, and has lasted so long; without the lock. */
+/* One nap in a wait that has been polling since `since_ns` ago; without the lock. */
 void wm_xstream_nap(uint64_t since_ns);
 
-/* A call on a stream communicator: checks that it is one and that it works, and looks whether the
- * stream is being captured.  0 with the lock taken and the thread freed of the capture's
- * restrictions, until wm_xstream_leave(); else MPI_SUCCESS is not what it returns, and there is
+/* State of a call on a stream communicator.  Enter checks that the communicator has a stream and is
+ * usable, and whether the stream is in a capture.  On MPI_SUCCESS the lock is taken, and the thread
+ * may make calls that the capture would forbid, until wm_xstream_leave().  On an error there is
  * nothing to leave. */
 struct wm_xstream_call {
     struct wm_xstream_comm *s;
@@ -150,85 +148,89 @@ struct wm_xstream_call {
 };
 int wm_xstream_enter(struct wm_comm *c, struct wm_xstream_call *out);
 void wm_xstream_leave(struct wm_xstream_call *k);
-/* The host waits for the stream, for calls that go the ordinary way.  MPI_SUCCESS or an error:
- * while the stream is captured, or of the device. */
+/* The host waits for the stream, for calls that take the ordinary path.  Returns an error during a
+ * capture, or if the device fails. */
 int wm_xstream_settle(const struct wm_xstream_call *k, const char *why);
-int wm_xstream_wait_idle(const struct wm_xstream_call *k); /* without the words; 0 or -RT_EGPU */
-/* Addresses in one's own block and in rank r's, for kernels. */
+int wm_xstream_wait_idle(const struct wm_xstream_call *k); /* no text; 0 or -RT_EGPU */
+/* Addresses for kernels, in this process's block and in rank r's. */
 #define wm_xstream_own(s, field) \
     ((uint64_t)(uintptr_t) & ((struct wm_xstream_block *)(s)->block->p)->field)
 #define wm_xstream_at(s, r, field) \
     ((uint64_t)(uintptr_t) & ((struct wm_xstream_block *)(s)->peer[r].ptr)->field)
-/* A launch of weft_meet with what all have filled in; `last`: of this call, which takes a ticket.
- */
+/* Prepares a launch of weft_meet with the fields that every launch needs.  In the launch, `last`
+ * marks the call's last one, which takes a ticket. */
 void wm_xstream_meet_init(struct wm_xstream_call *k, struct rt_gpu_meet *m, uint64_t count,
                           uint32_t step);
 int wm_xstream_meet(struct wm_xstream_call *k, struct rt_gpu_meet *m, bool last);
-/* Something of a call could not be enqueued, so that later ones would take other epochs than those
- * of the other processes: the communicator is unusable, and all processes are notified. */
+/* Part of a call could not be enqueued, so the epochs of later calls would differ between
+ * processes: makes the communicator unusable and notifies all processes. */
 void wm_xstream_broken(struct wm_xstream_comm *s);
-int wm_xstream_given_up(void); /* what calls on it return */
+int wm_xstream_given_up(void); /* sets the error of calls on it */
 /* Waits for a receive on `ctl`.  0, or -RT_EREMOTE: the communicator has become unusable. */
 int wm_xstream_await(struct wm_xstream_comm *s, struct rt_req *r);
-/* Posts s->failure, once for the life of a communicator.  0 or -RT_E... */
+/* Posts s->failure, once in the life of a communicator.  Returns 0 or -RT_E... */
 int wm_xstream_expect_failure(struct wm_xstream_comm *s);
-/* Maps rank's buffer for this call.  0 or -RT_E...; wm_xstream_unmappable(): not this way. */
+/* Maps rank's buffer for this call.  Returns 0 or -RT_E...; if wm_xstream_unmappable(), the call
+ * takes another path. */
 int wm_xstream_map(struct wm_xstream_call *k, int rank, const char *key, void **out);
 static inline bool wm_xstream_unmappable(int err)
 {
     return err == -RT_ENOTSUP || err == -RT_EUNREACH || err == -RT_EAGAIN;
 }
-/* What the call has mapped is used by all that it has enqueued; what it has not enqueued anything
- * for goes with the next call. */
+/* The call's mappings are kept until the stream has passed its work.  Mappings of a call that
+ * enqueued nothing are released with the next call. */
 void wm_xstream_keep_maps(struct wm_xstream_call *k);
-/* Gives back what the stream has got beyond. */
+/* Releases what the stream has passed. */
 void wm_xstream_sweep(struct wm_xstream_comm *s);
-/* Keeps `h` (malloc'ed) until the work enqueued so far has ended. */
+/* Keeps `h` (malloc'ed) until the stream has passed the work enqueued so far. */
 void wm_xstream_hold(struct wm_xstream_call *k, struct wm_xstream_held *h);
-/* Called by MPI: a communicator's handle is given up; the last user of MPI leaves. */
+/* Called by MPI when a communicator's handle is freed, and when the last user of MPI leaves. */
 void wm_xstream_comm_left(struct wm_comm *c);
 void wm_xstream_rest(void);
 
 /* ---- turn.c: one order of the collectives of all communicators ---- */
 struct wm_xstream_turn { /* lives in a call */
     struct rt_list link;
-    uint64_t number; /* the proposal, later the agreed number */
+    uint64_t number; /* the proposal, then the agreed number */
     uint32_t ctx;
 };
-/* The proposal, to be sent with the last note of a call that all processes are known to make. */
+/* Returns the proposal, to be sent with the last note of a call, once all processes are known to
+ * make the call. */
 uint64_t wm_xstream_turn_propose(struct wm_xstream_turn *t, uint32_t ctx);
-/* Waits for the turn; `largest`: of all proposals. */
+/* Waits until it is the call's turn; `largest`: the largest of all proposals. */
 void wm_xstream_turn_await(struct wm_domain *d, struct wm_xstream_turn *t, uint64_t largest);
 void wm_xstream_turn_end(struct wm_xstream_turn *t);
 
 /* ---- proxy.c ---- */
-/* Whether the collectives of this communicator need proxy threads; of all its processes alike. */
+/* Whether the collectives of this communicator need proxy threads; the same in all its
+ * processes. */
 bool wm_proxy_serves(const struct wm_comm *c);
-/* Before the first one is made, without the lock, by a thread inside MPI: switches locks on.
- * False: threads may be inside already, without locks. */
+/* Called before the first such communicator is created, without the lock, by a thread inside MPI:
+ * switches locks on.  False: threads may already be inside without locks. */
 bool wm_proxy_permit(void);
-/* The thread serves s, -RT_E... when there can be none, until its state goes. */
+/* From here until s is freed the thread serves s; -RT_E... if there can be no thread. */
 int wm_proxy_join(struct wm_xstream_comm *s);
 void wm_proxy_leave(struct wm_xstream_comm *s);
-void wm_proxy_rest(void); /* without the lock: the thread ends */
+void wm_proxy_rest(void); /* without the lock: ends the thread */
 /* Enqueues a collective whose arguments have been checked. */
 int wm_proxy_enqueue(struct wm_xstream_call *k, struct wm_call *call);
 
-/* ---- api.c: what calls begin and end with ---- */
+/* ---- api.c: start and end of the calls ---- */
 int wm_xstream_usable(const struct wm_type *t, const char *arg, MPI_Datatype h);
-/* The library is up and the communicator lives; else *err is what the call returns. */
+/* Checks that the library is up and the communicator valid; else *err is the result of the call. */
 struct wm_comm *wm_xstream_comm_of(MPI_Comm h, const char *arg, const char *call, int *err);
 int wm_xstream_raise(struct wm_comm *c, int err, const char *call);
 
-/* ---- coll.c, p2p.c: what the calls of api.c and api_coll.c do, arguments checked ---- */
-int wm_xstream_coll(struct wm_call *call); /* as a blocking call is made ready */
+/* ---- coll.c, p2p.c: the calls of api.c and api_coll.c, with checked arguments ---- */
+int wm_xstream_coll(struct wm_call *call); /* `call` as for a blocking call */
 int wm_xstream_send(const void *buf, MPI_Count count, struct wm_type *t, int dest, int tag,
                     struct wm_comm *c, MPI_Request *request); /* NULL: blocks the stream */
 int wm_xstream_recv(void *buf, MPI_Count count, struct wm_type *t, int source, int tag,
                     struct wm_comm *c, MPI_Status *status);
 int wm_xstream_irecv(void *buf, MPI_Count count, struct wm_type *t, int source, int tag,
                      struct wm_comm *c, MPI_Request *request);
-/* `i`: which of an array, for the error, whose communicator is attached. */
+/* `i`: index in an array of requests, for the error text.  The failed request's communicator is
+ * attached. */
 int wm_xstream_wait(MPI_Request *request, MPI_Status *status, int i);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Streams of several communicators may share a hardware queue, in which the kernels of one wait
- * behind those of another.  So all processes enqueue the calls of all communicators in one order,
- * whatever thread makes them.  Numbers are agreed as in a total-order multicast: with its last note
- * each process proposes a number above all that it has seen, and the largest proposal is the call's
- * turn; of equal ones, the communicator's context decides.  A call waits while another one of this
- * process has, or may get, an earlier turn.  This cannot deadlock: a process that
- * has proposed has seen a note of all processes, so all are in the call and will propose.  Under
- * the domain's lock. */
+/* One order for the calls of all communicators, whatever thread makes them.  Streams of several
+ * communicators may share a hardware queue, in which the kernels of one stream wait behind those of
+ * another.  So all processes must enqueue the calls of all communicators in the same order.
+ *
+ * Numbers are agreed as in a total-order multicast: with its last note each process proposes a
+ * number above all numbers that it has seen, and the largest proposal becomes the call's turn; the
+ * communicator's context breaks ties.  A call waits while another call of this process has, or may
+ * get, an earlier turn.  This cannot deadlock: a process that has proposed has seen a note of every
+ * process, so all processes are in the call and will propose.  Under the domain's lock. */
 #include "mpi/p2p/domain.h"
 #include "mpi/stream/stream.h"
 #include "runtime/base/clock.h"
