@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The transport contract of btl/btl.h as a test, run over every transport that opens on this
+/* The transport contract of btl/btl.h as a test.  It runs over every transport that opens on this
  * machine and, for shared memory, over each way of moving large data.  Every case is symmetric:
- * each process sends to its peer and expects the same from it, so the transport to oneself runs the
- * same cases in one process.  Two processes per transport otherwise. */
+ * each process sends to its peer and expects the same from it.  So a transport for messages to the
+ * own process runs the same cases in one process; the others use two processes. */
 #include "btl/btl.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
@@ -30,8 +30,8 @@ static struct {
     uint32_t sent, received; /* of the numbered messages: tag is the number, src the length */
     uint32_t echoes;
     uint32_t ends; /* CTX_END messages received */
-    uint32_t met;  /* `received` at the last of them */
-    int delayed;   /* answers that met EAGAIN in an upcall */
+    uint32_t met;  /* `received` when the last CTX_END came */
+    int delayed;   /* answers that got EAGAIN in an upcall */
     bool answer;
     char key[BTL_KEY_MAX];
     uint32_t keys_seen, keys_used;
@@ -39,9 +39,9 @@ static struct {
     uint32_t puts_seen;
 } t;
 
-/* What stands in for runtime/boot: the addresses of both processes, in memory that they share. */
+/* Replaces runtime/boot: the addresses of both processes, in shared memory. */
 static struct blackboard {
-    uint32_t len[2]; /* stored last; 0: not there yet */
+    uint32_t len[2]; /* stored last; 0: not published yet */
     char blob[2][1024];
 } *board;
 
@@ -94,7 +94,7 @@ static void on_recv(void *arg, struct btl_peer *from, const struct btl_hdr *h, c
     } else {
         uint32_t sent;
         memcpy(&sent, data, sizeof sent);
-        CHECK_EQ(t.received, sent); /* all that was sent before has come, nothing else */
+        CHECK_EQ(t.received, sent); /* everything sent before has arrived, and nothing else */
         t.met = t.received;
         t.ends++;
     }
@@ -140,7 +140,7 @@ static void progress_until(const uint32_t *counter, uint32_t value)
     }
 }
 
-/* Both sides have received everything that the other sent before, and may go on. */
+/* Both sides have received everything that the other sent before, and may continue. */
 static void meet(void)
 {
     static uint32_t meetings;
@@ -175,8 +175,8 @@ static void flood_of_mixed_lengths(void)
     meet();
 }
 
-/* A transport must refuse at some point instead of growing for ever, and a refused message must
- * leave no trace. */
+/* A transport must refuse at some point instead of queueing without limit, and a refused message
+ * must have no effect. */
 static void refusal_does_nothing(void)
 {
     uint32_t n = 0;
@@ -200,10 +200,10 @@ static void answers_from_upcalls(void)
     while (answer_echo() == -RT_EAGAIN)
         t.b->ops->progress(t.b);
     progress_until(&t.echoes, 2000);
-    meet(); /* both answer until both have enough */
+    meet(); /* both answer until both have sent enough */
     t.answer = false;
     t.delayed = 0;
-    /* One or two echoes are still on their way; the end message comes after them. */
+    /* One or two echoes may still be in flight; the end message arrives after them. */
     meet();
 }
 
@@ -211,7 +211,7 @@ static void poll_is_enough(void)
 {
     if (!t.b->ops->poll)
         return;
-    uint32_t first = t.met; /* the peer may have begun already */
+    uint32_t first = t.met; /* the peer may have started already */
     for (uint32_t i = 1; i <= 500; i++) {
         while (send_seq(i) == -RT_EAGAIN)
             t.b->ops->poll(t.peer);
@@ -241,7 +241,8 @@ struct put_note {
     uint32_t seed;
 };
 
-/* The message that follows a put: its data must be here now, and nothing beside it touched. */
+/* The message that follows a put: the put's data must be visible now, and the bytes around them
+ * unchanged. */
 static void put_arrived(const struct btl_hdr *h, const char *data)
 {
     struct put_note n;
@@ -278,7 +279,7 @@ static const size_t lengths[] = { 0,
 static struct btl_mem *window_mem;
 static struct btl_rmem *remote;
 
-/* filled_op: for expect(), or NULL. */
+/* filled_op: passed to expect(), or NULL. */
 static void window_open(size_t len, struct btl_op *filled_op)
 {
     char key[BTL_KEY_MAX] = { 0 };
@@ -297,7 +298,7 @@ static void window_open(size_t len, struct btl_op *filled_op)
 static void window_close(void)
 {
     t.b->ops->detach(remote);
-    meet(); /* the peer may still write to us until it has detached */
+    meet(); /* the peer may write to this window until it has detached */
     t.b->ops->mem_dereg(window_mem);
     free(t.window);
 }
@@ -325,11 +326,11 @@ static void put_is_there_before_the_next_message(void)
         while ((err = t.b->ops->put(remote, n.off, NULL, src, n.len, &c.op)) == -RT_EAGAIN)
             t.b->ops->progress(t.b);
         CHECK_EQ(err, 0);
-        CHECK_EQ(c.calls, 0); /* done() only from inside progress() */
+        CHECK_EQ(c.calls, 0); /* done() may be called only from inside progress() */
         wait_op(&c);
-        memset(src, 0, n.len); /* ours again */
+        memset(src, 0, n.len); /* the buffer belongs to the test again */
         send_now(CTX_PUT, 0, &n, sizeof n);
-        /* One put at a time: the peer checks the bytes around. */
+        /* One put at a time: the peer checks the surrounding bytes. */
         progress_until(&t.puts_seen, i + 1);
         meet();
     }
@@ -337,7 +338,7 @@ static void put_is_there_before_the_next_message(void)
     window_close();
 }
 
-/* Both sides write at the same time, and nothing follows the data. */
+/* Both sides write at the same time; no message follows the data. */
 static void awaited_puts_are_told(void)
 {
     if (!(t.b->caps.flags & BTL_EXPECT))
@@ -396,7 +397,7 @@ static void get_reads_any_piece(void)
     window_close();
 }
 
-/* Four puts under way at once, with messages between them. */
+/* Four puts in progress at once, with messages between them. */
 static void puts_and_messages_mix(void)
 {
     enum { N = 4 };
@@ -426,7 +427,7 @@ static void puts_and_messages_mix(void)
         meet();
         for (uint32_t i = 0; i < N; i++)
             CHECK(filled(t.window + 64 + i * part, i + (uint32_t)round, part - 64 - i));
-        meet(); /* nobody starts the next round before both have compared */
+        meet(); /* the next round starts after both have compared */
     }
     window_close();
 }
@@ -446,7 +447,8 @@ static void amo_now(size_t off, enum btl_amo_code code, uint64_t operand, uint64
     CHECK_EQ(got, before);
 }
 
-/* Many under way at once: each has seen another count.  The word beside stays as it is. */
+/* Many atomics in progress at once: each returns a different count.  The adjacent word stays
+ * unchanged. */
 static void atomics(void)
 {
     enum { N = 100 };
@@ -471,8 +473,8 @@ static void atomics(void)
         CHECK(!(*word & bit));
         *word |= bit;
     }
-    amo_now(16, BTL_AMO_CAS, 5, 77, 77); /* 77 stands there */
-    amo_now(16, BTL_AMO_CAS, 6, 77, 5);  /* not any more */
+    amo_now(16, BTL_AMO_CAS, 5, 77, 77); /* the word becomes 77 */
+    amo_now(16, BTL_AMO_CAS, 6, 77, 5);  /* it is no longer 5 */
     amo_now(16, BTL_AMO_ADD, (uint64_t)-1, 0, 5);
     struct btl_amo a = { BTL_AMO_ADD, 1, 0, before };
     CHECK_EQ(t.b->ops->amo(remote, 4, &a, &c[0].op), -RT_EINVAL);
@@ -489,7 +491,7 @@ static void wrong_ranges_are_refused(void)
     struct counted_op c = { { counted_done }, 0, 0 };
 
     if (!(t.b->caps.flags & BTL_PUT) || t.b->ops == btl_find("self"))
-        return; /* to oneself there is nothing to defend */
+        return; /* messages to the own process need no protection */
     window_open(WINDOW, NULL);
     CHECK_EQ(t.b->ops->put(remote, WINDOW - 1, NULL, t.window, 2, &c.op), -RT_EINVAL);
     CHECK_EQ(t.b->ops->put(remote, WINDOW + 1, NULL, t.window, 0, &c.op), -RT_EINVAL);
@@ -504,7 +506,7 @@ static void unreachable_processes(void)
     CHECK_EQ(t.b->ops->add_peer(t.b, &(struct rt_proc){ 7, 0 }, NULL, 0, &p), -RT_EUNREACH);
     CHECK_EQ(t.b->ops->add_peer(t.b, &(struct rt_proc){ 0, 12345 }, NULL, 0, &p), -RT_EUNREACH);
     CHECK(p == NULL);
-    /* The same process is the same peer. */
+    /* Adding the same process again returns the same peer. */
     CHECK_EQ(t.b->ops->add_peer(t.b, &t.peer->proc, NULL, 0, &p), 0);
     CHECK(p == t.peer);
 }
@@ -524,7 +526,7 @@ static void close_with_data_queued(void)
     t.b->ops->close(t.b);
 }
 
-/* The peer by the address that it publishes, if the transport needs one. */
+/* Adds the peer by its published address, if the transport needs an address. */
 static int add_peer(int rank, const struct rt_proc *other)
 {
     int len = t.b->ops->address(t.b, board->blob[rank], sizeof board->blob[rank]);
@@ -584,7 +586,7 @@ static int run(int rank, void *arg)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         cases[i]();
         if (check_failed_case)
-            return 10 + (int)i; /* the exit status names the case */
+            return 10 + (int)i; /* the exit status identifies the case */
     }
     rt_node_close();
     return 0;

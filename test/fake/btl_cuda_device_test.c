@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* btl/cuda between two processes over the fake driver, seen from the devices: several in one
- * process, one for several processes, some without access to each other or not visible; contexts
- * that go; what the driver refuses. */
+/* btl/cuda between two processes over the fake driver, with several devices: several in one
+ * process, one shared by several processes, devices without access to each other or not visible;
+ * lost contexts; calls that the driver refuses. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -10,7 +10,7 @@
 
 #include <unistd.h>
 
-/* One process, two devices: what the other's copies may use. */
+/* One process with two devices: a mapping may be used by copies of either. */
 static int own_devices(int rank, void *arg)
 {
     static const int want[MEM_HOWS] = {
@@ -63,7 +63,7 @@ static void own_memory_of_another_device(void)
         CHECK_EQ(pair_run("own-apart", own_devices, (void *)1), 0);
 }
 
-/* ---- what the driver refuses ---- */
+/* ---- calls that the driver refuses ---- */
 
 static cu_result refuse_open(cu_ptr *p, struct cu_ipc h, unsigned flags)
 {
@@ -152,7 +152,7 @@ static int driver_refuses(int rank, void *arg)
     if (rank == 1) {
         refuse(which);
         p = mem_make(LEGACY, 0, LEN);
-        CHECK(!mem_is(p, LEN, 12) && attach(2, p, &r) < 0); /* its context is in use now */
+        CHECK(!mem_is(p, LEN, 12) && attach(2, p, &r) < 0); /* its context is in use from here */
         rt_log_configure("gpu:info");
         capture_begin();
         CHECK_EQ(attach(0, p, &r), -RT_ENOTSUP);
@@ -215,7 +215,7 @@ static int no_access(int rank, void *arg)
         capture_begin();
         for (int i = 0; i < 6; i++)
             CHECK_EQ(attach(i % 3, dst, &r), -RT_EUNREACH);
-        CHECK(!*capture_end()); /* said once */
+        CHECK(!*capture_end()); /* logged once */
         CHECK_EQ(ncalls_open, 0);
     }
     meet(rank);
@@ -228,7 +228,7 @@ static void devices_without_access_are_told_apart(void)
         CHECK_EQ(pair_run("no-access", no_access, NULL), 0);
 }
 
-/* Each process sees one device, another one, as its number 0. */
+/* Each process sees a different device as its number 0. */
 static int masks(int rank, void *arg)
 {
     struct btl_mem *m;
@@ -260,7 +260,7 @@ static int masks(int rank, void *arg)
             words->seen[i] = err;
         meet(rank);
     }
-    CHECK_EQ(words->seen[0], 0); /* handles may open all the same */
+    CHECK_EQ(words->seen[0], 0); /* handles may open nevertheless */
     return verdict();
 }
 
@@ -291,7 +291,7 @@ static int same_device(int rank, void *dev)
     }
     meet(rank);
     if (rank == 1)
-        CHECK(gpu_of(p) != NULL); /* it gives nothing away, but uses the device */
+        CHECK(gpu_of(p) != NULL); /* it exports nothing, but uses the device */
     meet(rank);
     meet(rank);
     CHECK_EQ(gpu_of(p)->shared, same);
@@ -308,7 +308,7 @@ static void ranks_on_one_device_know_it(void)
         CHECK_EQ(pair_run("apart", same_device, &dev), 0);
 }
 
-/* The importer's context is destroyed and made again: mappings are made again, too. */
+/* The importer's context is destroyed and created again; so are its mappings. */
 static int context_lost(int rank, void *arg)
 {
     cu_device d;
@@ -332,7 +332,7 @@ static int context_lost(int rank, void *arg)
         read_many(0, mem_make(LEGACY, 0, 4096));
         read_many(1, mem_make(LEGACY, 0, 4096));
         CHECK_EQ(ncalls_open, 3);
-        rt_gpu_fini(); /* the library rests and comes again, the transport stays */
+        rt_gpu_fini(); /* the library rests and resumes; the transport stays open */
         rt_gpu_init();
         read_many(0, mem_make(LEGACY, 0, 4096));
     }

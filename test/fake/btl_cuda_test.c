@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* btl/cuda between two processes over the fake driver: memory of all kinds, the cache of mappings,
- * freed and used again allocations, descriptors that get lost, devices that do not reach each
- * other, a peer that is killed. */
+ * memory that is freed and reused, lost descriptors, devices that do not reach each other, a peer
+ * that is killed. */
 #include "btl/cuda/cuda.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
@@ -13,7 +13,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-/* Mappings that have been closed, with those whose close was deferred. */
+/* Mappings that have been closed, including those whose close was deferred. */
 static int nclosed(void)
 {
     rt_gpu_run_deferred();
@@ -39,7 +39,7 @@ static const struct piece {
 };
 #define NPIECES (sizeof pieces / sizeof pieces[0])
 
-/* Rank 1 reads pieces of rank 0's memory, then writes them. */
+/* Rank 1 reads pieces of rank 0's memory, then writes to them. */
 static void move_pieces(struct btl_rmem *r, cu_ptr dst, int how)
 {
     for (size_t i = 0; i < NPIECES; i++) {
@@ -71,7 +71,7 @@ static int each_kind(int rank, void *arg)
     struct btl_mem *m;
     struct btl_rmem *r, *again;
 
-    if (pair_start(rank, rank) < 0) /* a device each */
+    if (pair_start(rank, rank) < 0) /* a different device for each rank */
         return 1;
     cu_ptr p = mem_make((enum mem_how)how, rank, LEN + 64);
     CHECK(p != 0);
@@ -137,7 +137,7 @@ static void what_cannot_be_exported_is_refused_silently(void)
     CHECK_EQ(pair_run("refused", not_exported, NULL), 0);
 }
 
-/* Exported to nobody: a key that was not offered, and a key of oneself. */
+/* Memory exported to no other process: a key that was not offered, and a key of the own process. */
 static int own_memory(int rank, void *arg)
 {
     struct btl_peer *self;
@@ -156,7 +156,7 @@ static int own_memory(int rank, void *arg)
         CHECK_EQ(tp->ops->mem_reg(tp, (void *)(uintptr_t)p, LEN, &at, &m), 0);
         CHECK_EQ(tp->ops->mem_offer(self, m), 0);
         CHECK_EQ(tp->ops->mem_key(m, words->key[rank]), 0);
-        CHECK_EQ(attach(rank, q, &r), -RT_ENOTSUP); /* not good for another */
+        CHECK_EQ(attach(rank, q, &r), -RT_ENOTSUP); /* not usable by another process */
         CHECK_EQ(attach_key(self, words->key[rank], q, &r), 0);
         CHECK(r->ptr == (void *)(uintptr_t)p);
         CHECK_EQ(get_now(r, 0, q, LEN), 0);
@@ -174,8 +174,8 @@ static void own_memory_needs_no_export(void) { CHECK_EQ(pair_run("own", own_memo
 
 /* ---- the cache ---- */
 
-/* More than any table had room for at first, used in turn: each is mapped once.  Freed, they are
- * unmapped by progress alone, those in use when their use ends. */
+/* More mappings than the initial table holds, used in turn: each is mapped once.  When the memory
+ * has been freed, progress alone unmaps them; a mapping in use is unmapped when its use ends. */
 #define IN_TURN 1700 /* three chunks of slots */
 static int in_turn(int rank, void *arg)
 {
@@ -220,13 +220,13 @@ static int in_turn(int rank, void *arg)
         tp->ops->progress(tp);
     meet(rank);
     if (rank == 1) {
-        CHECK_EQ(nclosed(), IN_TURN / 2 - 1); /* the last is in use */
+        CHECK_EQ(nclosed(), IN_TURN / 2 - 1); /* the last one is in use */
         tp->ops->detach(r);
         tp->ops->progress(tp);
         CHECK_EQ(nclosed(), IN_TURN / 2);
         CHECK_EQ(ncalls_open, IN_TURN);
         tp->ops->del_peer(peer);
-        CHECK_EQ(nclosed(), ncalls_open); /* nothing stays behind */
+        CHECK_EQ(nclosed(), ncalls_open); /* no mapping is left */
     }
     meet(rank);
     return verdict();
@@ -237,7 +237,7 @@ static void mappings_stay_until_the_memory_is_freed(void)
     CHECK_EQ(pair_run("in-turn", in_turn, NULL), 0);
 }
 
-/* No memory for another mapping: what is unused makes room, what is in use stays. */
+/* No memory for another mapping: unused mappings are closed, those in use stay. */
 static int no_memory(int rank, void *arg)
 {
     struct btl_rmem *held, *r;
@@ -296,7 +296,7 @@ static cu_ptr memory_on(int dev, size_t len)
     return p;
 }
 
-/* A descriptor is sent once; for another device of the importer it has to come again. */
+/* A descriptor is sent once; for another device of the importer it is sent again. */
 static int lost_descriptor(int rank, void *how)
 {
     struct btl_rmem *r;
@@ -342,8 +342,8 @@ static void a_lost_descriptor_comes_again(void)
     CHECK_EQ(pair_run("lost-fd", lost_descriptor, &how), 0);
 }
 
-/* The library has rested and given its contexts back, the program has kept its memory: the export
- * is still there, and its descriptor has to be sent again. */
+/* The library has rested and released its contexts, while the program has kept its memory: the
+ * export still exists, and its descriptor has to be sent again. */
 static int rested(int rank, void *how)
 {
     struct rt_proc other = { 0, (uint32_t)!rank };
@@ -392,7 +392,7 @@ static void memory_that_outlives_a_rest(void)
     CHECK_EQ(pair_run("rested", rested, &how), 0);
 }
 
-/* The memory is freed, and what comes at its address is another allocation. */
+/* The memory is freed, and another allocation gets its address. */
 static int freed(int rank, void *how)
 {
     enum mem_how kind = *(enum mem_how *)how;
@@ -412,7 +412,7 @@ static int freed(int rank, void *how)
                 CHECK_MSG(p == last, "%s is not given again", mem_names[kind]);
             mem_fill(p, LEN, 30 + round);
             CHECK_EQ(give_key(p, LEN, 0, &m), 0);
-            memcpy(words->key[1], words->key[0], BTL_KEY_MAX); /* for later */
+            memcpy(words->key[1], words->key[0], BTL_KEY_MAX); /* needed later */
         }
         meet(rank);
         if (rank == 1) {
@@ -422,7 +422,7 @@ static int freed(int rank, void *how)
             tp->ops->detach(r);
             CHECK_EQ(ncalls_open, round + 1);
             if (kind != POOL)
-                CHECK_EQ(nclosed(), round); /* what was freed is unmapped */
+                CHECK_EQ(nclosed(), round); /* the freed memory is unmapped */
         }
         meet(rank);
         if (rank == 0) {
@@ -431,7 +431,7 @@ static int freed(int rank, void *how)
         }
         meet(rank);
     }
-    if (rank == 0) { /* another export shows that the last one has gone, too */
+    if (rank == 0) { /* another export shows that the last one has also gone */
         cu_ptr other = mem_make(VMM, 0, LEN);
         CHECK_EQ(give_key(other, LEN, 0, &m), 0);
     }
@@ -441,8 +441,8 @@ static int freed(int rank, void *how)
     return verdict();
 }
 
-/* What is parked comes again as it was, holds no mapping whose memory has been freed, and is then
- * refused; detached it counts for nothing. */
+/* An unpinned mapping is repinned unchanged.  It does not keep a mapping of freed memory, and is
+ * then refused; detached, it does not count. */
 static int parked(int rank, void *arg)
 {
     struct btl_rmem *r[4], *last;
@@ -472,7 +472,7 @@ static int parked(int rank, void *arg)
         tp->ops->park(r[2]);
     }
     meet(rank);
-    if (rank == 0) { /* one is freed, and found to be so */
+    if (rank == 0) { /* one is freed, and this is detected */
         tp->ops->mem_dereg(many_mem[2]);
         mem_free(LEGACY, many[2], 4096);
         CHECK_EQ(give_key(mem_make(LEGACY, 0, 4096), 4096, 2, &many_mem[2]), 0);
@@ -480,7 +480,7 @@ static int parked(int rank, void *arg)
     meet(rank);
     if (rank == 1) {
         CHECK_EQ(nclosed(), 1);
-        CHECK(!tp->ops->retake(r[0])); /* something has ended: one look at all */
+        CHECK(!tp->ops->retake(r[0])); /* after any end all mappings are checked once */
         tp->ops->detach(r[0]);
         CHECK_EQ(attach(3, dst, &last), 0);
         CHECK(!tp->ops->retake(r[2]));
@@ -504,8 +504,8 @@ static void what_is_parked_comes_again_or_is_refused(void)
     CHECK_EQ(pair_run("parked", parked, NULL), 0);
 }
 
-/* What was freed is still in use here when another allocation, longer, comes in its place: that one
- * is not mapped beside it, but later. */
+/* Freed memory is still in use here when a longer allocation replaces it: the new allocation is not
+ * mapped at the same time, but later. */
 static int overlapping(int rank, void *arg)
 {
     struct btl_mem *m;
@@ -541,7 +541,7 @@ static int overlapping(int rank, void *arg)
     meet(rank);
     if (rank == 1) {
         int err = attach(0, dst, &r);
-        CHECK(err == -RT_ENOTSUP || (!is_fake && err == 0)); /* 0: it lies elsewhere */
+        CHECK(err == -RT_ENOTSUP || (!is_fake && err == 0)); /* 0: it has another address */
         if (err == 0)
             tp->ops->detach(r);
         tp->ops->detach(first);
@@ -554,7 +554,7 @@ static int overlapping(int rank, void *arg)
     return verdict();
 }
 
-/* The same without another export or message: progress on both sides is enough. */
+/* The same without another export or message: progress on both sides is sufficient. */
 static int freed_in_progress(int rank, void *arg)
 {
     (void)arg;
@@ -596,7 +596,7 @@ static void freed_memory_is_noticed(void)
     CHECK_EQ(pair_run("freed-in-progress", freed_in_progress, NULL), 0);
 }
 
-/* A key that is older than its slot. */
+/* A key of a former use of its slot. */
 static int stale_key(int rank, void *arg)
 {
     struct btl_mem *m;
@@ -618,7 +618,7 @@ static int stale_key(int rank, void *arg)
         struct cuda_key k;
         CHECK_EQ(attach(0, p, &r), -RT_ENOTSUP);
         memcpy(&k, words->key[1], sizeof k);
-        for (uint32_t slot = CUDA_SLOTS; slot; slot *= 2) { /* there are not so many */
+        for (uint32_t slot = CUDA_SLOTS; slot; slot *= 2) { /* slots that do not exist */
             k.slot = slot;
             CHECK_EQ(attach_key(peer, &k, p, &r), -RT_ENOTSUP);
         }
@@ -660,7 +660,7 @@ static int killed(int rank, void *arg)
     meet(rank);
     while (!rt_node_gone(0))
         usleep(1000);
-    CHECK_EQ(get_now(r, 0, dst, 4096), 0); /* what is mapped stays valid */
+    CHECK_EQ(get_now(r, 0, dst, 4096), 0); /* existing mappings stay valid */
     CHECK(mem_is(dst, 4096, 100));
     struct btl_rmem *other;
     CHECK_EQ(attach(1, dst, &other), -RT_EPEER);
@@ -677,7 +677,7 @@ static void a_killed_peer_leaves_its_mappings(void)
     CHECK_EQ(pair_run("killed", killed, NULL), 128 + SIGKILL);
 }
 
-/* A descriptor for a process that has not opened yet. */
+/* A descriptor for a process that has not opened its transport yet. */
 static int late_peer(int rank, void *arg)
 {
     struct btl_mem *m;
@@ -685,7 +685,7 @@ static int late_peer(int rank, void *arg)
     (void)arg;
 
     if (rank == 1)
-        meet(rank); /* comes to MPI_Init only now */
+        meet(rank); /* calls MPI_Init only now */
     if (pair_start(rank, 0) < 0)
         return 1;
     cu_ptr p = mem_make(VMM, 0, LEN);
@@ -714,7 +714,7 @@ static void a_late_peer_gets_descriptors_later(void)
     CHECK_EQ(pair_run("late", late_peer, NULL), 0);
 }
 
-/* More descriptors than the sockets hold: none is lost for good, nobody waits. */
+/* More descriptors than fit in the sockets: none is lost permanently, no process waits. */
 static int many_descriptors(int rank, void *arg)
 {
     enum { N = 300, LAST = KEYS };
@@ -730,7 +730,7 @@ static int many_descriptors(int rank, void *arg)
         cu_ptr p = mem_make(POOL, 0, 4096);
         mem_fill(p, 4096, 100u + (unsigned)i);
         int err = give_key(p, 4096, i % LAST, &m[i]);
-        CHECK(err == 0 || err == -RT_ENOTSUP); /* full: this message goes another way */
+        CHECK(err == 0 || err == -RT_ENOTSUP); /* full: this message takes another path */
         if (i < LAST)
             CHECK_EQ(err, 0);
     }
@@ -741,7 +741,7 @@ static int many_descriptors(int rank, void *arg)
     }
     meet(rank);
     for (int i = 0; rank == 1 && i < LAST; i++) {
-        int err = attach(i, dst, &r); /* the first ones may have been dropped for later ones */
+        int err = attach(i, dst, &r); /* early ones may have been dropped */
         CHECK(err == 0 || err == -RT_ENOTSUP);
         if (err == 0)
             tp->ops->detach(r);
@@ -761,7 +761,7 @@ static void many_descriptors_at_once(void)
     CHECK_EQ(pair_run("many-fds", many_descriptors, NULL), 0);
 }
 
-/* Descriptors of messages that came another way do not stay when the memory is freed. */
+/* Descriptors of messages that took another path are dropped when the memory is freed. */
 static int unused_descriptors(int rank, void *arg)
 {
     struct btl_mem *m;
@@ -770,7 +770,7 @@ static int unused_descriptors(int rank, void *arg)
 
     if (pair_start(rank, 0) < 0)
         return 1;
-    mem_make(VMM, 0, LEN); /* what the driver opens for itself */
+    mem_make(VMM, 0, LEN); /* memory that the driver opens for its own use */
     meet(rank);
     for (int i = 0; i < 6; i++) {
         if (rank == 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The fake transport.  Time is the number of progress calls; every message and operation gets a due
- * time from the seed, never before the one ahead of it in the same direction, so a pair of ranks
- * stays in order and different pairs do not.  Single-threaded. */
+/* The fake transport.  Time is the number of progress calls.  Every message and operation gets a
+ * due time from the seed, never earlier than the previous one in the same direction, so a pair of
+ * ranks stays in order and different pairs do not.  Single-threaded. */
 #include "test/fake/btl_fake.h"
 #include "runtime/base/err.h"
 #include "runtime/base/list.h"
@@ -13,12 +13,12 @@
 struct btl_mem {
     char *base;
     size_t len;
-    uint64_t id; /* never used again; 0 once deregistered */
+    uint64_t id; /* never reused; 0 once deregistered */
     struct rt_list link;
 };
 
 struct fake_key {
-    struct btl_mem *mem; /* freed only by fake_net_reset(), so a stale key is found out */
+    struct btl_mem *mem; /* freed only by fake_net_reset(), so that a stale key is detected */
     uint64_t id;
 };
 
@@ -33,7 +33,7 @@ struct fake_btl {
     struct btl_up up;
     int rank;
     struct fake_peer *peers[FAKE_RANKS_MAX];
-    struct rt_list ops; /* puts and gets this rank has started */
+    struct rt_list ops; /* puts and gets started by this rank */
 };
 
 struct fake_rmem {
@@ -42,7 +42,7 @@ struct fake_rmem {
     struct fake_key key;
 };
 
-struct item { /* a message on its way, or an operation under way */
+struct item { /* a message in flight, or an operation in progress */
     struct rt_list link;
     uint64_t due;
     struct btl_hdr hdr;
@@ -101,7 +101,7 @@ static void violation(const char *what)
     printf("# fake transport: %s\n", what);
 }
 
-/* 0, or the error that this call has to return because the test wants it. */
+/* 0, or the error that the test has injected for this call. */
 static int wanted_error(void)
 {
     fake_net.calls++;
@@ -118,7 +118,7 @@ static void items_free(struct rt_list *l)
     rt_list_init(l);
 }
 
-/* In order after everything already in the queue. */
+/* Appends in order, after everything already in the queue. */
 static void enqueue(struct queue *q, struct item *i)
 {
     uint64_t due = state()->now + rnd(fake_net.delay_max + 1);
@@ -332,7 +332,7 @@ static int fake_get(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst
     return start(r, off, dst, len, true, op);
 }
 
-/* Moves the data at the very end, so that a buffer used too early is found out. */
+/* Moves the data at the very end, so that a buffer used too early is detected. */
 static void op_complete(struct item *i)
 {
     const struct btl_mem *m = i->rmem->key.mem;
@@ -361,7 +361,7 @@ static int ops_step(struct fake_btl *b)
 
     if (rt_list_empty(&b->ops))
         return 0;
-    for (pos = b->ops.next;; pos = next) { /* what the callbacks add waits for the next call */
+    for (pos = b->ops.next;; pos = next) { /* items added by callbacks wait for the next call */
         bool end = pos == last;
         struct item *i = rt_container(pos, struct item, link);
         next = pos->next;
@@ -379,7 +379,8 @@ static int deliver(struct fake_btl *b, int from)
     struct queue *q = &state()->q[from][b->rank];
     int n = 0;
 
-    /* At most what was there at the start: an answer to oneself waits for the next call. */
+    /* At most the items that were there at the start: an answer to the own process waits for the
+     * next call. */
     for (uint32_t left = q->n; left > 0; left--) {
         struct item *i = rt_container(q->items.next, struct item, link);
         if (i->due > state()->now)
@@ -475,7 +476,7 @@ const struct btl_ops btl_fake_ops = {
     .poll = fake_poll,
 };
 
-/* The program's own table, in place of btl/btl.c. */
+/* The program's own table, which replaces btl/btl.c. */
 const struct btl_ops *const btl_all[] = { &btl_fake_ops, NULL };
 
 const struct btl_ops *btl_find(const char *name)
@@ -483,7 +484,7 @@ const struct btl_ops *btl_find(const char *name)
     return strcmp(name, "fake") ? NULL : &btl_fake_ops;
 }
 
-/* A test may add transports for memory of its own. */
+/* A test may add transports for its own kinds of memory. */
 int btl_check(const struct btl *b)
 {
     return b->ops == &btl_fake_ops || !btl_has_messages(b) ? 0 : -RT_EINTERN;

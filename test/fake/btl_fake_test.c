@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The fake transport keeps the contract, with every kind of misbehaviour that it allows; and it
- * finds out users who do not. */
+/* The fake transport keeps the contract with every kind of injected misbehaviour, and it detects
+ * users that violate the contract. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "test/check.h"

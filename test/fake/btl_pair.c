@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define RANKS_MAX 64
-#define GRACE_S 10 /* for the others after one has failed: they may wait for it for ever */
+#define GRACE_S 10 /* for the other processes after a failure: they may hang */
 
 static uint32_t identity[RANKS_MAX];
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Puts of btl/tcp whose target tells its user that they have come: no acknowledgement, so whoever
- * may still lose data has to notice.  One side is the transport, the other made by hand. */
+/* Puts of btl/tcp whose target notifies its user when the data have come.  There is no
+ * acknowledgement, so the side that may still lose data has to detect it.  One side is the
+ * transport, the other is hand-made. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "test/check.h"
@@ -16,7 +17,7 @@
 static char window[LEN], data[LEN];
 static struct btl_mem *mem;
 static struct tcp_key key;
-static int fd, lane; /* the hand-made side's, of rank 1 */
+static int fd, lane; /* of the hand-made side, rank 1 */
 
 static struct told {
     struct btl_op op;
@@ -45,7 +46,7 @@ static bool has_told(void *arg)
     return told.calls > 0;
 }
 
-/* Rank 1 is there, and is expected to fill the window. */
+/* Connects as rank 1, which is expected to fill the window. */
 static bool begin(void)
 {
     struct rt_proc proc = { 0, 1 };
@@ -78,7 +79,7 @@ static void end(void)
     raw_close();
 }
 
-/* A piece, on a lane, less than which may be sent of it. */
+/* A piece on a lane; only `sent` of its `len` bytes are sent. */
 static void piece(int to, uint64_t off, uint64_t len, uint64_t sent)
 {
     struct tcp_lane_frame f = { TCP_LANE_MAGIC, 1, key.region, key.gen, off, len, { 0 } };
@@ -128,7 +129,7 @@ static void told_once_and_without_an_answer(void)
     end();
 }
 
-/* More than was expected, and another rank's data. */
+/* More data than expected, and another rank's data. */
 static void what_was_not_expected(void)
 {
     for (uint32_t from = 1; from < 3; from++) {
@@ -152,7 +153,8 @@ static void what_was_not_expected(void)
     }
 }
 
-/* What has left the other process may have been in it. */
+/* A lane that ends before awaited data have arrived means a lost rank: the data may have been on
+ * that lane. */
 static void a_lane_that_ends(void)
 {
     uint32_t rank = 1;
@@ -173,8 +175,8 @@ static void a_lane_that_ends(void)
     }
 }
 
-/* It has said good-bye and is gone before anything was read: what it had put counts, and what is
- * missing is missed. */
+/* The sender has said good-bye and closed before anything was read: the data that it put count, and
+ * missing data are detected. */
 static void the_sender_leaves(void)
 {
     uint32_t rank = 1;
@@ -188,7 +190,7 @@ static void the_sender_leaves(void)
         CHECK_EQ(send(fd, bye, n, MSG_NOSIGNAL), n);
         shutdown(fd, SHUT_WR);
         shutdown(lane, SHUT_WR);
-        usleep(10000); /* loopback: all of it is in this kernel, and comes up in one pass */
+        usleep(10000); /* loopback: all of it is in this kernel, and arrives in one pass */
         CHECK(raw_until(is_lost, &rank, 5000));
         CHECK_EQ(told.calls, !missing);
         CHECK_EQ(raw.downs, missing);
@@ -197,7 +199,7 @@ static void the_sender_leaves(void)
     }
 }
 
-/* As the origin: done when the kernel has it, and an acknowledgement is none of its business. */
+/* At the origin: a put is done when the kernel has the data; acknowledgements do not matter. */
 static void done_without_an_acknowledgement(void)
 {
     static char big[100000], got[sizeof(struct tcp_lane_frame) + sizeof big];
@@ -210,7 +212,7 @@ static void done_without_an_acknowledgement(void)
             return;
         CHECK_EQ(raw.b->ops->attach(&one()->base, &theirs, NULL, &r), 0);
         r->awaited = true;
-        if (acked) { /* while it waits for room */
+        if (acked) { /* while the put waits for room */
             int len = 2000;
             setsockopt(one()->lanes[0]->fd, SOL_SOCKET, SO_SNDBUF, &len, sizeof len);
         }

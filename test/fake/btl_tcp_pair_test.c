@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* btl/tcp between processes: simultaneous connects, leaving at once, dying, listeners that are not
- * who they should be.  Processes made with fork(); addresses pass through shared memory. */
+/* btl/tcp between processes: simultaneous connects, immediate exit, death of a peer, listeners that
+ * do not belong to the job.  Processes made with fork(); addresses are passed in shared memory. */
 #include "btl/tcp/tcp.h"
 #include "runtime/base/atomic.h"
 #include "runtime/base/cfg.h"
@@ -21,7 +21,7 @@
 #define TIMEOUT_S 60
 
 static struct board {
-    uint32_t len[RANKS]; /* stored last; 0: not there yet */
+    uint32_t len[RANKS]; /* stored last; 0: not published yet */
     uint32_t count;      /* of a barrier */
     uint32_t stage;      /* of a_put_that_is_forgotten */
     char blob[RANKS][1024];
@@ -94,12 +94,12 @@ static bool start(int rank, int n)
         if (r != rank)
             CHECK_EQ(t.b->ops->add_peer(t.b, &proc, board->blob[r], board->len[r], &t.peer[r]), 0);
         if (t.peer[r])
-            t.peer[r]->up = &t; /* the engine's, which makes it one that is told */
+            t.peer[r]->up = &t; /* set as by the engine, so that this peer is notified */
     }
     return !check_failed_case;
 }
 
-/* Message number `tag` to rank r; -RT_EAGAIN is the caller's. */
+/* Sends message number `tag` to rank r; the caller handles -RT_EAGAIN. */
 static int send_one(int r, int tag, size_t len)
 {
     static uint8_t buf[TCP_LEN_MAX];
@@ -135,8 +135,8 @@ static int in_ranks(int n, int (*fn)(int rank, void *arg), void *arg)
     return rc;
 }
 
-/* All speak at once, to all; nothing may be lost, doubled or out of order, and one connection of a
- * pair stays.  Then all leave at once. */
+/* All send at once, to all; no message may be lost, duplicated or out of order, and one connection
+ * of each pair stays.  Then all leave at once. */
 static int all_at_once(int rank, void *arg)
 {
     enum { N = 60 };
@@ -152,7 +152,7 @@ static int all_at_once(int rank, void *arg)
                 if (r != rank)
                     send_now(r, i, (size_t)(i * 37) % 3000);
         receive(N * (RANKS - 1), 10000);
-        barrier(RANKS); /* nobody leaves before all have counted */
+        barrier(RANKS); /* no process leaves before all have counted */
         const struct btl_tcp *b = (const struct btl_tcp *)t.b;
         int nconns = 0;
         struct rt_list *pos;
@@ -178,7 +178,7 @@ static void simultaneous_connects(void)
     CHECK_EQ(rc, 0);
 }
 
-/* Rank 0 sends until nothing more is taken and leaves; rank 1 is late. */
+/* Rank 0 sends until the transport refuses, and leaves; rank 1 is late. */
 static int leave_at_once(int rank, void *arg)
 {
     uint32_t *sent = arg;
@@ -188,7 +188,7 @@ static int leave_at_once(int rank, void *arg)
         int i = 0;
         while (send_one(1, i, i % 2 ? 60000 : 11) == 0)
             i++;
-        for (int k = 0; k < 2000; k++) /* connects, and fills what the kernel has */
+        for (int k = 0; k < 2000; k++) /* connects, and fills the kernel's buffers */
             look();
         while (send_one(1, i, i % 2 ? 60000 : 11) == 0)
             i++;
@@ -196,7 +196,7 @@ static int leave_at_once(int rank, void *arg)
         t.b->ops->close(t.b);
         return check_failed_case;
     }
-    for (int k = 0; k < 200; k++) { /* lets it connect, no more */
+    for (int k = 0; k < 200; k++) { /* lets rank 0 connect, nothing else */
         const struct tcp_peer *p = (const struct tcp_peer *)t.peer[0];
         look();
         if (p->up)
@@ -211,12 +211,12 @@ static int leave_at_once(int rank, void *arg)
         look();
         usleep(100);
     }
-    CHECK_EQ(t.downs, 0); /* in order */
+    CHECK_EQ(t.downs, 0); /* an orderly exit */
     CHECK_MSG(*sent > 8, "%u messages were taken", *sent);
     struct btl_hdr h = { 0 };
     CHECK_EQ(t.b->ops->send(t.peer[0], &h, NULL, 0), -RT_EPEER);
     look();
-    CHECK_EQ(t.downs, 1); /* now somebody wants it */
+    CHECK_EQ(t.downs, 1); /* this send needs the connection */
     t.b->ops->close(t.b);
     return check_failed_case;
 }
@@ -238,7 +238,7 @@ static void ignored(struct btl_op *op, int err)
     t.received = 1;
 }
 
-/* Rank 1 is killed in the midst of a large put to it. */
+/* Rank 1 is killed during a large put to it. */
 static int peer_dies(int rank, void *arg)
 {
     static char data[32 << 20];
@@ -280,11 +280,11 @@ static void a_peer_that_dies_is_reported(void)
     int rc = in_ranks(2, peer_dies, NULL);
     const char *text = capture_end();
     CHECK_MSG(strstr(text, "rank 1 is lost"), "the log does not say it: %s", text);
-    CHECK_EQ(rc, 128 + SIGKILL); /* rank 1's; rank 0 was content */
+    CHECK_EQ(rc, 128 + SIGKILL); /* rank 1's; rank 0 had no failure */
 }
 
-/* Rank 0 forgets rank 1, and its put, when a piece of it is half sent, and remembers it: what it
- * puts then is not taken for the rest.  `arg` is the rank that connects. */
+/* Rank 0 deletes peer rank 1, with its put, when a piece of the put is half sent, and adds the peer
+ * again: a later put must not be taken for the rest.  `arg` is the rank that connects. */
 #define ALL (32 << 20)
 #define PART (8 << 20)
 static struct btl_mem *memory(char *data)
@@ -294,7 +294,7 @@ static struct btl_mem *memory(char *data)
     return m;
 }
 
-/* With a short queue in the kernel, which takes parts of pieces. */
+/* With a small send buffer in the kernel, which takes parts of pieces. */
 static bool half_sent(void)
 {
     const struct tcp_peer *p = (const struct tcp_peer *)t.peer[1];
@@ -314,7 +314,7 @@ static void put_forgotten_and_put(char *data)
     struct btl_op op = { ignored };
     memset(data, 1, ALL);
     CHECK_EQ(t.b->ops->attach(t.peer[1], &key, NULL, &r), 0);
-    for (int i = 0; i < 3; i++) /* together more than the kernel takes */
+    for (int i = 0; i < 3; i++) /* together more than the kernel buffers */
         CHECK_EQ(t.b->ops->put(r, 0, NULL, data, ALL, &op), 0);
     for (struct watch w = watch_begin(); !half_sent() && !watch_over(w, 10000000000u);)
         look();
@@ -328,7 +328,7 @@ static void put_forgotten_and_put(char *data)
     CHECK_EQ(t.b->ops->attach(t.peer[1], &key, NULL, &r), 0);
     CHECK_EQ(t.b->ops->put(r, 0, NULL, data, PART, &op), 0);
     rt_store_release(&board->stage, 1u);
-    receive(1, 20000); /* by ignored() */
+    receive(1, 20000); /* counted by ignored() */
     CHECK_EQ(t.down_err, 0);
     t.b->ops->detach(r);
 }
@@ -376,7 +376,7 @@ static void a_put_that_is_forgotten(void)
     }
 }
 
-/* Rank 1 has lost rank 0 before that one connects: it hears so, instead of trying for ever. */
+/* Rank 1 has lost rank 0 before rank 0 connects: rank 0 is notified instead of trying for ever. */
 static int given_up(int rank, void *arg)
 {
     (void)arg;
@@ -406,7 +406,7 @@ static void a_peer_that_has_given_up(void)
     CHECK_EQ(rc, 0);
 }
 
-/* Rank 0 alone, with a message for a rank 1 that has this process's address but for the port. */
+/* Rank 0 alone, with a message for a rank 1 that has this process's address but another port. */
 static bool start_with_peer_at(uint16_t port)
 {
     struct tcp_address a;
@@ -422,7 +422,7 @@ static bool start_with_peer_at(uint16_t port)
     return true;
 }
 
-/* A socket of its own port on the loopback address. */
+/* A bound socket on the loopback address, and its port. */
 static int bound_socket(uint16_t *port)
 {
     struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -434,12 +434,12 @@ static int bound_socket(uint16_t *port)
     return fd;
 }
 
-/* Nobody listens at the address: the cause is told, in a few seconds. */
+/* No process listens at the address: the cause is reported within a few seconds. */
 static int nobody_there(int rank, void *arg)
 {
     (void)rank, (void)arg;
     uint16_t port;
-    int fd = bound_socket(&port); /* a port that is surely closed */
+    int fd = bound_socket(&port); /* a port that is known to be closed */
     if (!start_with_peer_at(port))
         return 1;
     struct watch watch = watch_begin();
@@ -462,7 +462,7 @@ static void nobody_listens(void)
     CHECK_EQ(rc, 0);
 }
 
-/* No descriptor is left for a second try: the network is not to blame. */
+/* No descriptor is left for a second attempt: the network is not the cause. */
 static int no_descriptor(int rank, void *arg)
 {
     (void)rank, (void)arg;
@@ -493,7 +493,7 @@ static void no_descriptor_is_left(void)
     CHECK_EQ(rc, 0);
 }
 
-/* Something answers at the address that does not know the key: it gets not one message. */
+/* A listener at the address does not know the key: it gets no message. */
 static int impostor_there(int rank, void *arg)
 {
     (void)rank, (void)arg;
@@ -527,7 +527,7 @@ static int impostor_there(int rank, void *arg)
     close(fd);
     close(l);
     t.b->ops->del_peer(t.peer[1]);
-    _exit(check_failed_case); /* not close(): it would try to deliver the message for 30 s */
+    _exit(check_failed_case); /* not close(), which would try to deliver the message for 30 s */
 }
 
 static void a_listener_without_the_key(void)

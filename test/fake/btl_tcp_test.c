@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What reaches btl/tcp from outside: strangers, wrong keys, floods, frames that are none, cut at
- * every byte.  Each must end in a closed connection and a word in the log, never in a message, a
- * write to memory, or a crash.  One process: the transport under test and a hand-made other side.
- */
+/* Input to btl/tcp from outside the job: unauthenticated connections, wrong keys, floods, invalid
+ * frames, frames cut at every byte.  Each must end in a closed connection and a log line, never in
+ * a message, a write to memory, or a crash.  One process: the transport under test and a hand-made
+ * peer. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "test/check.h"
@@ -48,7 +48,7 @@ static void garbage_on_the_port(void)
     CHECK_MSG(strstr(text, "127.0.0.1"), "the warning does not name the address: %s", text);
     CHECK(strstr(text, "does not speak this protocol") != NULL);
     capture_begin();
-    for (int i = 0; i < 20; i++) { /* told once a host */
+    for (int i = 0; i < 20; i++) { /* logged once per host */
         fd = raw_connect();
         CHECK(send(fd, "GET / HTTP/1.0\r\n\r\n", 18, MSG_NOSIGNAL) == 18);
         CHECK(raw_ended(fd));
@@ -77,7 +77,7 @@ static void wrong_key(void)
     raw_close();
 }
 
-/* Data behind the proof must not be taken for messages before the proof has been found right. */
+/* Data after the proof must not be taken for messages before the proof has been checked. */
 static void wrong_key_with_data(void)
 {
     struct {
@@ -109,9 +109,9 @@ static void wrong_hellos(void)
         struct tcp_hello h;
         raw_hello(&h, 1, TCP_FOR_MAIN);
         if (i == 0)
-            h.from = 4; /* beyond the job */
+            h.from = 4; /* not a rank of the job */
         else if (i == 1)
-            h.from = 0; /* the process itself */
+            h.from = 0; /* the process's own rank */
         else if (i == 2)
             h.to = 2;
         else if (i == 3)
@@ -168,7 +168,7 @@ static bool no_half(void *arg)
     return tcp()->nhalf_in == 0;
 }
 
-/* Five seconds are the limit; the test moves the clock instead of waiting. */
+/* The limit is five seconds; the test moves the clock instead of waiting. */
 static void silence_ends(void)
 {
     if (!raw_open(0, 4))
@@ -187,7 +187,8 @@ static void silence_ends(void)
     raw_close();
 }
 
-/* Hundreds of silent connections: a bounded number is held, and a process of the job gets in. */
+/* Hundreds of silent connections: a bounded number is kept open, and a process of the job can
+ * connect. */
 static void half_open_flood(void)
 {
     int fds[300];
@@ -197,7 +198,8 @@ static void half_open_flood(void)
     for (int i = 0; i < 300; i++)
         fds[i] = raw_connect();
     raw_pump();
-    CHECK_MSG(tcp()->nhalf_in <= 64, "%d strangers are held at once", tcp()->nhalf_in);
+    CHECK_MSG(tcp()->nhalf_in <= 64, "%d unauthenticated connections are held at once",
+              tcp()->nhalf_in);
     CHECK(tcp()->nhalf_in >= 32);
     int fd = raw_join(1, TCP_FOR_MAIN);
     char frame[24];
@@ -213,8 +215,8 @@ static void half_open_flood(void)
     raw_close();
 }
 
-/* A process of the job behind them in the queue of the kernel waits for nothing but their turns,
- * whether they are silent or know how a hello begins. */
+/* A process of the job behind such connections in the kernel's queue waits only for their turns,
+ * whether they are silent or send the start of a hello. */
 static void nobody_waits_for_strangers(void)
 {
     int fds[300];
@@ -246,7 +248,7 @@ static void nobody_waits_for_strangers(void)
 
 static bool got_message(void *arg) { return raw.received >= *(uint32_t *)arg; }
 
-/* A stream of frames, cut into two writes at every byte, arrives the same. */
+/* A sequence of frames, cut into two writes at every byte, arrives unchanged. */
 static void frames_cut_at_every_byte(void)
 {
     static char stream[12288];
@@ -279,7 +281,7 @@ static void frames_cut_at_every_byte(void)
     raw_close();
 }
 
-/* From 1 KiB on the payload begins at byte 64 of its frame, which ends at a multiple of 64. */
+/* For 1 KiB or more the payload starts at byte 64 of its frame, which ends at a multiple of 64. */
 static void long_frames_are_aligned(void)
 {
     static const size_t lens[] = { 1023, 1024, 5001, TCP_LEN_MAX };
@@ -310,8 +312,8 @@ static void long_frames_are_aligned(void)
     raw_close();
 }
 
-/* Four long frames are a little more than one read takes: the beginning of the last one lies far
- * into the shared buffer, and its rest is read behind it. */
+/* Four long frames are slightly more than one read takes: the last one starts far into the shared
+ * buffer, and its rest is read after it. */
 static void a_long_frame_across_two_reads(void)
 {
     enum { FRAMES = 4 };
@@ -348,7 +350,7 @@ static void a_long_frame_across_two_reads(void)
 
 /* ---- bursts ---- */
 
-/* What the kernel does, which must be what the transport thinks. */
+/* Whether the kernel's state is what the transport assumes. */
 static bool holds(void)
 {
     int nodelay = -1;
@@ -359,7 +361,7 @@ static bool holds(void)
     return nodelay == 0;
 }
 
-/* Reads while the transport does nothing; false: some bytes do not come. */
+/* Reads while the transport makes no progress; false: some bytes do not arrive. */
 static bool read_alone(int fd, size_t len)
 {
     static char sink[TCP_LEN_MAX];
@@ -374,7 +376,7 @@ static bool read_alone(int fd, size_t len)
     return true;
 }
 
-/* So many long frames, quickly; the bytes that they are. */
+/* Sends n long frames without a pause; returns their length in bytes. */
 static size_t burst(struct btl_peer *peer, int n)
 {
     static const char data[TCP_LEN_MAX];
@@ -382,13 +384,13 @@ static size_t burst(struct btl_peer *peer, int n)
     for (int i = 0; i < n; i++) {
         CHECK_EQ(raw.b->ops->send(peer, &h, data, sizeof data), 0);
         CHECK_EQ(holds(), i > 0);
-        tcp()->long_ns = rt_now_ns(); /* this process may have lost its core meanwhile */
+        tcp()->long_ns = rt_now_ns(); /* this process may have been off its core meanwhile */
     }
     return (size_t)n * tcp_frame_len(sizeof data);
 }
 
-/* The end of a long frame may wait for the next frame of its burst, but not beyond a look or a
- * short frame, and it comes when there is none of these. */
+/* The end of a long frame may be held back for the next frame of its burst, but not beyond a
+ * progress call or a short frame; it arrives if neither follows. */
 static void ends_of_frames_wait_in_bursts_only(void)
 {
     struct btl_hdr h = { 0 };
@@ -403,11 +405,11 @@ static void ends_of_frames_wait_in_bursts_only(void)
     tcp_set_option(tcp_peer_find(tcp(), 1)->main->fd, SOL_SOCKET, SO_SNDBUF, 1 << 20);
     tcp_set_option(fd, SOL_SOCKET, SO_RCVBUF, 1 << 20);
 
-    size_t len = burst(peer, 3); /* nothing follows */
+    size_t len = burst(peer, 3); /* no frame follows */
     CHECK(read_alone(fd, len));
     CHECK(holds());
 
-    raw.b->ops->progress(raw.b); /* a look, of either kind */
+    raw.b->ops->progress(raw.b); /* progress, of either kind */
     CHECK(!holds());
     len = burst(peer, 2);
     raw.b->ops->poll(peer);
@@ -420,12 +422,12 @@ static void ends_of_frames_wait_in_bursts_only(void)
     CHECK(read_alone(fd, len + tcp_frame_len(8)));
 
     len = burst(peer, 2);
-    tcp()->long_ns -= 1000000; /* a pause: the next frame begins another burst */
+    tcp()->long_ns -= 1000000; /* a pause: the next frame starts another burst */
     len += burst(peer, 2);
     CHECK(read_alone(fd, len));
 
     raw.b->ops->progress(raw.b);
-    burst(peer, 2); /* the connection ends in the midst of one */
+    burst(peer, 2); /* the connection ends during a burst */
     tcp_conn_close(tcp_peer_find(tcp(), 1)->main);
     CHECK(!tcp()->burst && !tcp()->burst_holds);
     close(fd);
@@ -438,7 +440,7 @@ static bool is_lost(void *arg)
     return p && p->lost;
 }
 
-/* What is written ends the connection of rank 1, and no message comes of it. */
+/* Writing these bytes ends the connection of rank 1, and no message results. */
 static void ends_rank_1(const void *bytes, size_t len, const char *says)
 {
     uint32_t one = 1;
@@ -469,9 +471,9 @@ static void frames_that_are_none(void)
     ends_rank_1(both, sizeof both, "invalid frame"); /* too short for its offset */
 }
 
-/* ---- peers that read nothing ---- */
+/* ---- peers that do not read ---- */
 
-/* Sends to rank `to` until nothing more is taken. */
+/* Sends to rank `to` until the transport refuses. */
 static void close_window(uint32_t to)
 {
     static const char data[TCP_LEN_MAX];
@@ -487,9 +489,10 @@ static void close_window(uint32_t to)
         }
 }
 
-/* Neither reads, so the windows are closed, and the kernel asks after both ever more rarely.  Rank
- * 1's kernel is silent otherwise, as that of a host that has been cut off: the rank is lost, though
- * no question was without an answer.  Rank 2 computes, and keepalive tells that its host lives. */
+/* Neither rank reads, so the windows are closed, and the kernel probes both ever more rarely.  Rank
+ * 1's kernel is otherwise silent, as if its host had been cut off: the rank is lost, although it
+ * answered every probe that was sent.  Rank 2 is not calling MPI, and keepalive shows that its host
+ * is up. */
 static void silence_behind_a_closed_window(void)
 {
     uint32_t silent = 1, computes = 2;
@@ -518,7 +521,7 @@ static void silence_behind_a_closed_window(void)
     cfg.net_timeout_s = timeout_s;
 }
 
-/* ---- puts that may not be ---- */
+/* ---- invalid puts ---- */
 
 #define WINDOW 4096
 static char window[WINDOW + 128];
@@ -610,7 +613,7 @@ static void puts_outside_on_a_lane(void)
     }
 }
 
-/* The memory is given back in the midst of a put: not one byte more is written. */
+/* The memory is freed during a put: not one byte more is written. */
 static void put_into_memory_that_goes(void)
 {
     static char data[WINDOW];
@@ -639,7 +642,8 @@ static void put_into_memory_that_goes(void)
     raw_close();
 }
 
-/* Who waits for a message asks that peer only; what comes by its lanes must come in as well. */
+/* A process that waits for a message polls that peer only; data on the peer's lanes must come in as
+ * well. */
 static void poll_reads_lanes(void)
 {
     char data[8] = { 1, 1, 1, 1, 1, 1, 1, 1 };

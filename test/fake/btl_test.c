@@ -65,7 +65,7 @@ static void tcp(void)
     CHECK_EQ(btl_conformance(&v), 0);
 }
 
-/* A container may forbid the calls to this test itself; then there is nothing to compare. */
+/* A container may forbid these calls to this test itself; then there is nothing to compare. */
 static bool cma_works(void)
 {
     uint64_t a = 1, b = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* btl_verbs_cm_test of a build without the headers of rdma_cm. */
+/* Replaces btl_verbs_cm_test in a build without the headers of rdma_cm. */
 #include "test/check.h"
 
 int main(void)

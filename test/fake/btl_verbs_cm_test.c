@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* btl/verbs connecting by rdma_cm, when that does not go as planned: garbage and strangers at its
- * port, nobody at it, requests that nobody takes, a process that computes before it takes one,
- * settings that differ.  The rest of the transport is tested by btl_verbs_test and
- * btl_verbs_fail_test with WEFT_VERBS_CONNECT=cm.  Processes made with fork(). */
+/* btl/verbs connection setup by rdma_cm when it does not go as planned: garbage and unauthenticated
+ * requests at its port, no listener at it, requests that are not accepted, a process that is not
+ * calling MPI before it accepts a request, different settings.  The rest of the transport is tested
+ * by btl_verbs_test and btl_verbs_fail_test with WEFT_VERBS_CONNECT=cm.  Processes made with
+ * fork(). */
 #include "btl/verbs/dgram.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
@@ -21,7 +22,7 @@ static void talk(void)
     barrier();
 }
 
-/* ---- strangers ---- */
+/* ---- unauthenticated requests ---- */
 
 static struct rdma_cm_event *next(struct rdma_event_channel *ch, int expected)
 {
@@ -35,7 +36,7 @@ static struct rdma_cm_event *next(struct rdma_event_channel *ch, int expected)
     return e;
 }
 
-struct forged { /* as the transport's own */
+struct forged { /* the transport's format */
     uint32_t magic;
     uint8_t version, lane, own_key, pad;
     uint32_t from, to;
@@ -62,7 +63,7 @@ static void stranger(const void *data, uint8_t len)
     rt_cm->destroy_event_channel(ch);
 }
 
-/* Whatever comes, it is refused, and the two that belong together connect. */
+/* All such requests are refused, and the two processes of the job connect. */
 static int strangers(int rank, void *arg)
 {
     (void)arg;
@@ -74,12 +75,12 @@ static int strangers(int rank, void *arg)
         stranger(NULL, 0);
         stranger(all, 1);
         stranger(all, sizeof all);
-        stranger(&r, sizeof r); /* rank 1 has not heard of rank 0 */
+        stranger(&r, sizeof r); /* rank 1 has not had a request of rank 0 */
         r.own_key = 1;
         stranger(&r, sizeof r);
         r.from = 7;
         stranger(&r, sizeof r);
-        r.from = r.to = 1; /* itself */
+        r.from = r.to = 1; /* its own rank */
         stranger(&r, sizeof r);
         r.lane = 200;
         r.from = 0;
@@ -94,25 +95,25 @@ static int strangers(int rank, void *arg)
     }
     barrier();
     t.received = 0;
-    talk(); /* nothing has changed */
+    talk(); /* the connection still works */
     return end();
 }
 
-/* ---- what fails ---- */
+/* ---- failures ---- */
 
-static void lost(const char *expected) /* its log begins with capture_begin() */
+static void lost(const char *expected) /* its log starts with capture_begin() */
 {
     uint64_t begin = rt_now_ns();
     until(&t.downs, 1);
     double s = (double)(rt_now_ns() - begin) * 1e-9;
     const char *log = capture_end();
     CHECK_MSG(strstr(log, expected), "log: %s", log);
-    CHECK_MSG(s < 30, "told after %.1f s", s);
+    CHECK_MSG(s < 30, "reported after %.1f s", s);
     CHECK_EQ(t.down_err, -RT_EPEER);
     CHECK_EQ(send_one(0, 8), -RT_EPEER);
 }
 
-/* Both are told when nobody listens at the port. */
+/* Both are notified if no process listens at the port. */
 static int nobody(int rank, void *arg)
 {
     (void)arg;
@@ -146,8 +147,8 @@ static int unanswered(int rank, void *arg)
     return end();
 }
 
-/* Who computes between the agreement and the request for longer than net_timeout_s connects after
- * that; whoever began. */
+/* A process that does not call MPI between the agreement and the request, for longer than
+ * net_timeout_s, connects afterwards, whichever side started. */
 static int computes(int rank, void *arg)
 {
     CHECK_EQ(start(rank), 0);
@@ -169,8 +170,8 @@ static int computes(int rank, void *arg)
     return end();
 }
 
-/* Who hears messages before it hears that it is connected takes them as others do: their sender,
- * whose window they fill, can go on. */
+/* A process that receives messages before the event that it is connected handles them as usual:
+ * their sender, whose window they fill, can continue. */
 static int early(int rank, void *arg)
 {
     (void)arg;
@@ -187,7 +188,7 @@ static int early(int rank, void *arg)
     } else {
         while (!(p()->nlanes && p()->lanes[0].cm))
             t.b->ops->progress(t.b);
-        while (!rt_load_acquire(&board->word)) /* its progress would hear both, in any order */
+        while (!rt_load_acquire(&board->word)) /* its progress would receive both, in any order */
             usleep(100);
         until(&t.received, 40);
     }
@@ -195,7 +196,7 @@ static int early(int rank, void *arg)
     return end();
 }
 
-/* One by rdma_cm, one without: not by RDMA, and said. */
+/* One with rdma_cm, one without: RDMA is not used, and this is logged. */
 static int differ(int rank, void *arg)
 {
     (void)arg;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* btl/verbs when things end or break: leaving with messages queued, dying, queue pairs in the
- * error state, datagrams from outside; and what messages cost. Processes made with fork();
- * addresses pass through shared memory. Runs where there is an RDMA device: `make check-rdma`
- * makes one. */
+/* btl/verbs when connections end or break: exit with queued messages, death, queue pairs in the
+ * error state, datagrams from outside the job; and the number of work requests per message.
+ * Processes made with fork(); addresses are passed in shared memory.  Runs if there is an RDMA
+ * device: `make check-rdma` makes one. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "test/fake/btl_verbs_pair.h"
@@ -31,19 +31,19 @@ static void progress_for(double s)
         progress();
 }
 
-/* Everything that send() took arrives, though its sender closes at once and its receiver looks
- * late. */
+/* Every message that send() accepted arrives, although its sender closes at once and its receiver
+ * polls late. */
 static int leaves_at_once(int rank, void *arg)
 {
     (void)arg;
     uint32_t n = 0;
     CHECK_EQ(start(rank), 0);
     if (rank == 0) {
-        send_all(40, 8); /* connects, and becomes hot */
+        send_all(40, 8); /* connects, and starts to use the ring */
         progress_for(1);
         for (n = 40; send_one((int)n, n % 3 ? 100 : 8000) == 0; n++)
             continue;
-        board->count = n; /* no barrier here */
+        board->count = n; /* no barrier needed */
         return end();
     }
     until(&t.received, 40);
@@ -54,14 +54,14 @@ static int leaves_at_once(int rank, void *arg)
     until(&t.received, board->count);
     progress_for(0.2);
     CHECK_EQ(t.received, board->count);
-    CHECK_EQ(t.downs, 0); /* in order is no error, */
+    CHECK_EQ(t.downs, 0); /* an orderly exit is no error, */
     CHECK_EQ(send_one(0, 8), 0);
-    until(&t.downs, 1); /* but nothing goes there any more */
+    until(&t.downs, 1); /* but nothing can be sent there any more */
     CHECK_EQ(send_one(1, 8), -RT_EPEER);
     return end();
 }
 
-/* The device says that the other side does not answer; operations under way end. */
+/* The device reports that the other side does not answer; operations in progress end. */
 static int dies(int rank, void *arg)
 {
     bool idle = arg != NULL;
@@ -86,7 +86,7 @@ static int dies(int rank, void *arg)
     return end();
 }
 
-/* A put of 8 MiB under way when the queue pair breaks. */
+/* A put of 8 MiB in progress when the queue pair breaks. */
 static int queue_pair_error(int rank, void *arg)
 {
     (void)arg;
@@ -112,7 +112,7 @@ static int queue_pair_error(int rank, void *arg)
         CHECK(done.is && done.err == -RT_EPEER);
         CHECK(strstr(capture_end(), "error state"));
         t.b->ops->detach(r);
-    } else { /* finds it out when it next uses the connection, by itself if it does not */
+    } else { /* detects it when it next uses the connection, or by itself */
         until(&t.downs, 1);
         capture_end();
     }
@@ -124,8 +124,8 @@ static int queue_pair_error(int rank, void *arg)
     return check_failed_case;
 }
 
-/* Answers to messages that are found together leave together: in one work request.  Rank 1 looks
- * once, when all are there, and not before. */
+/* Answers to messages that are found together leave together, in one work request.  Rank 1 polls
+ * once, when all messages are there, and not before. */
 static int answers_together(int rank, void *arg)
 {
     enum { LOOKS_AWAY = 1, ALL_THERE };
@@ -161,7 +161,7 @@ static int answers_together(int rank, void *arg)
     return end();
 }
 
-/* Both begin at the same time, again and again. */
+/* Both connect at the same time, repeatedly. */
 static int connect_at_once(int rank, void *arg)
 {
     (void)arg;
@@ -173,14 +173,14 @@ static int connect_at_once(int rank, void *arg)
     return end();
 }
 
-/* Requests that the device neither completes nor fails: those of reliable queue pairs. */
+/* Requests that the device neither completes nor fails: requests of reliable queue pairs. */
 static int (*real_post)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
 static int post_nowhere(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
     return qp->qp_type == IBV_QPT_RC ? 0 : real_post(qp, wr, bad);
 }
 
-/* As long as the peer's process answers they may take their time; a frozen one is lost. */
+/* As long as the peer's process answers, requests may take their time; a frozen process is lost. */
 static int stands_still(int rank, void *arg)
 {
     (void)arg;
@@ -188,7 +188,7 @@ static int stands_still(int rank, void *arg)
     send_all(30, 8);
     until(&t.received, 30);
     barrier();
-    if (rank == 1) { /* computes, and then is frozen */
+    if (rank == 1) { /* is not calling MPI, and then is frozen */
         memcpy(board->blob[0], &(pid_t){ getpid() }, sizeof(pid_t));
         barrier();
         while (!rt_load_acquire(&board->word))
@@ -203,7 +203,7 @@ static int stands_still(int rank, void *arg)
     real_post = ops->post_send;
     ops->post_send = post_nowhere;
     capture_begin();
-    progress_for(7); /* the next look is 2 s away, at most */
+    progress_for(7); /* the next check is at most 2 s away */
     CHECK_EQ(t.downs, 0);
     CHECK(p()->pongs >= 2);
     rt_store_release(&board->word, 1);
@@ -217,7 +217,7 @@ static int stands_still(int rank, void *arg)
     return end();
 }
 
-/* Who does not know the key of an address gets no connection, and no answer. */
+/* A process without the key of an address gets no connection and no answer. */
 static int wrong_key(int rank, void *arg)
 {
     (void)arg;
@@ -239,8 +239,8 @@ static int wrong_key(int rank, void *arg)
     return end();
 }
 
-/* Who computes for longer than net_timeout_s, on the asking or on the asked side, is no lost peer,
- * and hears no warning. */
+/* A process that is not calling MPI for longer than net_timeout_s, on either side, is not a lost
+ * peer, and causes no warning. */
 static int computes(int rank, void *arg)
 {
     bool both = arg != NULL;
@@ -254,7 +254,7 @@ static int computes(int rank, void *arg)
         capture_begin();
         CHECK_EQ(send_one(0, 8), -RT_EAGAIN);
         if (both)
-            progress_for(1.5); /* asks, and then does not look for the answer */
+            progress_for(1.5); /* asks, and then does not poll for the answer */
         if (both)
             sleep(4);
         send_all(5, 8);
@@ -267,8 +267,8 @@ static int computes(int rank, void *arg)
     return end();
 }
 
-/* An address that the system sends nothing to, queue pairs that nobody has (what is sent is lost),
- * and a process that has ended before it was spoken to. */
+/* An address that the system cannot reach, queue pairs that do not exist (data sent to them are
+ * lost), and a process that ended before it was contacted. */
 enum nowhere { NO_WAY, NO_PORT, HAS_ENDED };
 static int nowhere(int rank, void *arg)
 {
@@ -296,21 +296,21 @@ static int nowhere(int rank, void *arg)
     until(&t.downs, 1);
     double s = (double)(rt_now_ns() - begin) * 1e-9;
     const char *log = capture_end();
-    CHECK_MSG(s > 1.5 && s < 20, "told after %.1f s", s);
+    CHECK_MSG(s > 1.5 && s < 20, "reported after %.1f s", s);
     CHECK_EQ(t.down_err, -RT_EPEER);
     CHECK_MSG(strstr(log, "connection to rank 1: no sign of life for 2 s"), "log: %s", log);
     CHECK_EQ(send_one(0, 8), -RT_EPEER);
     return end();
 }
 
-/* What one side cannot do is an error on both, long before net_timeout_s. */
+/* A failure of one side is an error on both, long before net_timeout_s. */
 static int refuses(int rank, void *arg)
 {
     (void)arg;
     rt_cfg_set("net_timeout_s", "60", RT_CFG_CMD);
     CHECK_EQ(start(rank), 0);
     if (rank == 0)
-        p()->addr.qps = 2; /* wants two queue pairs, which its own address denies */
+        p()->addr.qps = 2; /* requests two queue pairs, which its own address excludes */
     v()->addr.qps = rank == 0 ? 2 : 1;
     capture_begin();
     barrier();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* btl/verbs when something is full or short: queue pairs and memory that the device does not give,
- * buffers and rooms that are all taken, settings that differ, more peers than can be asked at
- * once; and leaving when the peer takes the last messages late, or not at all.  Processes
- * made with fork().  Runs where there is an RDMA device: `make check-rdma` makes one. */
+/* btl/verbs when resources are full or short: queue pairs and memory that the device refuses,
+ * buffers and ring space that are all in use, different settings, more peers than can be asked at
+ * once; and exit when the peer takes the last messages late, or not at all.  Processes made with
+ * fork().  Runs if there is an RDMA device: `make check-rdma` makes one. */
 #include "btl/verbs/dgram.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
@@ -16,9 +16,9 @@ static void set(const char *name, const char *value)
 
 static bool leave(void) { return t.b->ops->leave(t.b) == 0; }
 
-/* ---- what the device does not give ---- */
+/* ---- resources that the device refuses ---- */
 
-static int ngiven; /* so many more times it does */
+static int ngiven; /* how many more requests are granted */
 static struct ibv_qp *(*real_create_qp)(struct ibv_pd *, struct ibv_qp_init_attr *);
 static struct ibv_mr *(*real_reg_mr)(struct ibv_pd *, void *, size_t, int);
 
@@ -40,7 +40,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *base, size_t len, int acce
 
 static struct rt_ib_api *device(void) { return (struct rt_ib_api *)(uintptr_t)rt_ib; }
 
-/* Both sides hear of it, each in its words. */
+/* Both sides are notified, each with its own message. */
 static int no_queue_pair(int rank, void *arg)
 {
     (void)arg;
@@ -71,7 +71,7 @@ static int count(const char *text, const char *what)
     return n;
 }
 
-/* It goes on with the buffers that there are, says so once, and has no ring. */
+/* The transport continues with the buffers that it has, logs this once, and has no ring. */
 static int no_more_memory(int rank, void *arg)
 {
     (void)arg;
@@ -80,7 +80,7 @@ static int no_more_memory(int rank, void *arg)
     capture_begin();
     if (rank == 1) {
         real_reg_mr = device()->reg_mr;
-        ngiven = 1; /* what the connection needs */
+        ngiven = 1; /* enough for the connection */
         device()->reg_mr = reg_mr;
     }
     barrier();
@@ -101,7 +101,7 @@ static int no_more_memory(int rank, void *arg)
     return end();
 }
 
-/* As many receive buffers as may be asked for leave room for sends in the completion queue. */
+/* The largest permitted number of receive buffers leaves room for sends in the completion queue. */
 static int many_buffers(int rank, void *arg)
 {
     (void)arg;
@@ -150,7 +150,7 @@ static int lengths_differ(int rank, void *arg)
 /* ---- more peers than datagrams at a time ---- */
 
 enum { PEERS = 40, QPN = 0xf00000, LOOK_MS = 300 };
-static int nasked[PEERS + 1]; /* by rank: whether it is there */
+static int nasked[PEERS + 1]; /* by rank: how often it was asked */
 static int (*real_post)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
 
 static int counted_post(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -161,8 +161,8 @@ static int counted_post(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_se
     return real_post(qp, wr, bad);
 }
 
-/* None answers, and this process looks seldom, so all are due to be asked at the same time: each
- * has its turn. */
+/* No peer answers, and this process polls rarely, so all are due to be asked at the same time: each
+ * gets its turn. */
 static int many_to_ask(int rank, void *arg)
 {
     struct btl_up up = { on_recv, on_down, NULL };
@@ -195,7 +195,8 @@ static int many_to_ask(int rank, void *arg)
 
 /* ---- leaving ---- */
 
-/* More messages than the other side has buffers for, which it takes long after net_timeout_s. */
+/* More messages than the other side has buffers for; that side takes them long after
+ * net_timeout_s. */
 static int leaves_who_computes(int rank, void *arg)
 {
     uint32_t n = 0;
@@ -225,7 +226,7 @@ static int leaves_who_computes(int rank, void *arg)
     return end();
 }
 
-/* A goodbye that the peer does not acknowledge is no lost message; a message is. */
+/* A goodbye that the peer does not acknowledge is not a lost message; a data message is. */
 static int unheard(int rank, void *arg)
 {
     enum { ALL_DONE = 1, STOPPED, LEFT };
@@ -235,7 +236,7 @@ static int unheard(int rank, void *arg)
     CHECK_EQ(start(rank), 0);
     send_all(30, 8);
     until(&t.received, 30);
-    while (!(p()->tx.on && p()->rx.on) && !check_failed_case) /* nothing more to agree on */
+    while (!(p()->tx.on && p()->rx.on) && !check_failed_case) /* no agreement is left to be made */
         progress();
     barrier();
     struct verbs_lane *l = p()->lanes;
@@ -268,12 +269,12 @@ static int unheard(int rank, void *arg)
     return end();
 }
 
-/* The send queue has room for the goodbye, but for nothing that stands for it. */
+/* The send queue has room for the goodbye, but not for a replacement of it. */
 static int leaves_a_full_queue(int rank, void *arg)
 {
     (void)arg;
     set("verbs_hot", "0");
-    set("net_timeout_s", "3600"); /* keep_alive() asks for a completion: now and not again */
+    set("net_timeout_s", "3600"); /* keep_alive() requests a completion: now and not again */
     CHECK_EQ(start(rank), 0);
     send_all(5, 8);
     until(&t.received, 5);
@@ -291,7 +292,7 @@ static int leaves_a_full_queue(int rank, void *arg)
     for (int i = 0; verbs_lane_has_room(l, 2) && !check_failed_case; i++) {
         struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE,
                                   .wr.rdma = { p()->home_addr, p()->home_rkey } };
-        if (i == 5) /* so none of the completions that come by themselves is the goodbye's */
+        if (i == 5) /* so no completion that comes anyway is the goodbye's */
             verbs_lane_flush(l);
         else
             CHECK_EQ(verbs_lane_post(l, &wr, NULL), 0);

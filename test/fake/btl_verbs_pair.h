@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of btl/verbs between two processes have in common: processes made with fork(),
- * addresses that pass through shared memory, numbered messages that are checked.  In a header,
- * because checks count by file.
- *
- * Every wait ends when a check of its own process has failed, so that process ends, and
+/* Shared by the tests of btl/verbs between two processes: processes made with fork(), addresses
+ * passed in shared memory, numbered messages that are checked.  A header, because checks count per
+ * file.  Every wait ends if a check of its own process has failed, so that the process ends, and
  * fake_run_ranks() then ends the other. */
 #ifndef TEST_FAKE_BTL_VERBS_PAIR_H
 #define TEST_FAKE_BTL_VERBS_PAIR_H
@@ -17,9 +15,9 @@
 #include <unistd.h>
 
 static struct board {
-    uint32_t len[2]; /* stored last; 0: not there yet */
+    uint32_t len[2]; /* stored last; 0: not published yet */
     uint32_t count;  /* of a barrier */
-    uint32_t word;   /* a test's own, 0 first */
+    uint32_t word;   /* for the test's own use, 0 first */
     char blob[2][1024];
 } * board;
 
@@ -28,7 +26,7 @@ static struct {
     struct btl_peer *peer;
     uint32_t received, downs;
     int down_err;
-    bool answers; /* a message is answered by its like */
+    bool answers; /* each message is answered by a message of the same kind */
 } t;
 
 static inline struct verbs *v(void) { return (struct verbs *)t.b; }
@@ -86,7 +84,7 @@ static inline void barrier(void)
     until(&board->count, generation);
 }
 
-/* What add_peer() says. */
+/* Returns the result of add_peer(). */
 static inline int start(int rank)
 {
     struct btl_up up = { on_recv, on_down, NULL };
@@ -130,8 +128,8 @@ static inline void board_make(void)
     }
 }
 
-/* The limit is below that of the rows in the lists of tests, so it is known which case had no end.
- */
+/* The limit is below that of the rows in the lists of tests, so that the output shows which case
+ * did not end. */
 static inline void pair(const char *name, int (*fn)(int, void *), void *arg, int expected)
 {
     memset(board, 0, sizeof *board);

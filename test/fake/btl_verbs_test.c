@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The contract of btl.h over RDMA, once for each way that messages take.  Runs where there is a
+/* The contract of btl.h over RDMA, once for each path that messages take.  Runs if there is a
  * device: `make check-rdma` makes one. */
 #include "btl/btl.h"
 #include "runtime/base/cfg.h"

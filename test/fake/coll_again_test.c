@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives on device memory that a program repeats: what is kept from call to call is used while
- * nothing has changed, and only then. */
+/* Collectives on device memory that a program repeats: state that is kept from call to call is used
+ * while nothing has changed, and only then. */
 #include <string.h>
 #include "coll/gpu/gpu.h"
 #include "test/check.h"
@@ -10,10 +10,10 @@
 
 struct again {
     enum coll_kind kind;
-    int count, root, out; /* out: where the result goes */
+    int count, root, out; /* out: where the result is stored */
     bool in_place;
 };
-static struct rt_layout again_type; /* of all calls */
+static struct rt_layout again_type; /* the type of all calls */
 
 static void set_type(int64_t nbytes)
 {
@@ -45,7 +45,7 @@ static void again_args(const struct again *c, struct coll_args *args)
     }
 }
 
-/* Word i of what rank r has in the end. */
+/* Word i of rank r's result. */
 static uint32_t again_result(const struct again *c, uint32_t in[FAKE_PLACES][32], int i)
 {
     int words = c->count * (int)again_type.size / 4;
@@ -78,8 +78,8 @@ static void run_again(struct fake *f, const struct again *c, int round)
     }
 }
 
-/* The same call, or with one thing changed: another count, root, place, type at the same address,
- * or memory that has moved. */
+/* The same call, or one with a single change: another count, root, place, another type at the same
+ * address, or memory that has moved. */
 static void nearly_the_same(void)
 {
     static const enum coll_kind kinds[] = { COLL_ALLREDUCE, COLL_REDUCE, COLL_BCAST,
@@ -118,7 +118,7 @@ static void nearly_the_same(void)
             break;
         }
         if (c.kind <= COLL_ALLREDUCE && c.kind != COLL_BCAST)
-            set_type(4); /* what the devices here add up */
+            set_type(4); /* a type that the devices here can add */
         run_again(f, &c, i);
     }
     CHECK_EQ(fake_destroy(f), 0);
@@ -126,8 +126,8 @@ static void nearly_the_same(void)
     fake_places_close();
 }
 
-/* Plans of calls that are made again, in turn with others, too, stay; also beside persistent calls
- * that are not started.  Of those that are given back not all are kept. */
+/* Plans of repeated calls are kept, also if other calls come in between, and beside persistent
+ * calls that are not started.  Of released plans not all are kept. */
 static void the_same(void)
 {
     enum { FIXED = COLL_GPU_SPARE + 2 };
@@ -163,7 +163,7 @@ static void the_same(void)
     fake_places_close();
 }
 
-/* What a call is known again by: all that its plan depends on. */
+/* A call is recognised by all arguments that its plan depends on. */
 static void other_arguments(void)
 {
     static const struct again c = { COLL_REDUCE, 4, 1, 4096, false };
@@ -188,7 +188,7 @@ static void other_arguments(void)
     const struct coll_gpu_call *known = fake_team(f, 0)->gpu->spare;
     struct rt_layout same = again_type;
     struct coll_task k = { .args = args[0] };
-    k.args.stype = k.args.rtype = &same; /* another place does not matter */
+    k.args.stype = k.args.rtype = &same; /* another address does not matter */
     CHECK(coll_gpu_knows(known, &k));
 #define OTHER(field, value) \
     do { \

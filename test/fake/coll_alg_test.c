@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Every algorithm at many rank counts, counts, layouts and operations, in and out of place, against
- * a naive reference.  With the argument `all`, which takes longer, more rank counts, and every
+ * a naive reference.  The argument `all`, which takes longer, adds rank counts and runs every
  * variant at the large ones too. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +15,8 @@
 
 #define SHM_ROOM (16u << 20)
 
-/* Without `all` only every third variant, which has each property once, from this many ranks or
- * elements on. */
+/* Without `all`, from this many ranks or elements on only every third variant, which still covers
+ * each property. */
 #define FEW_RANKS 16
 #define FEW_ELEMENTS 10000
 #define LARGE_COUNT 10000
@@ -25,7 +25,8 @@ static const int some_sizes[] = { 1, 2, 3, 4, 5, 8, 9, 16, 17, 33, 0 };
 static const int all_sizes[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 32, 33, 0 };
 static bool all;
 
-/* A first large call on the node, in which the ranks find out that they can read each other. */
+/* A first large call on the node, in which the ranks find out that they can read each other's
+ * memory. */
 static void warm_up(struct fake *f, int size)
 {
     static char buf[64][LARGE_COUNT * 8];
@@ -94,7 +95,7 @@ static void small_counts(void)
 }
 
 /* Enough for several pieces of every pipeline. */
-/* 0: a tree is no slower. */
+/* 0: a tree is not slower */
 static void lengths_of_pieces(void)
 {
     int64_t most = (int64_t)1 << 50;
@@ -120,8 +121,8 @@ static void large_counts(void)
     coll_chain_trip = trip;
 }
 
-/* Calls through rings, directly, and where ranks outnumber cores: lengths about those at
- * which pieces, ways and rings change (coll/node/ring.c). */
+/* Calls through rings, calls that copy directly, and calls where ranks outnumber cores: lengths
+ * around those at which pieces, paths and rings change (coll/node/ring.c). */
 static void ways_of_calls(void)
 {
     static const int64_t counts[] = { 513,  1023, 1024, 1025,  2049,  4095,  4096,
@@ -147,7 +148,7 @@ static void ways_of_calls(void)
 static void refused_memory_falls_back(void)
 {
     static const enum coll_kind kinds[] = { COLL_BCAST, COLL_ALLREDUCE, COLL_ALLGATHER };
-    CHECK_EQ(rt_log_configure("error"), 0); /* the refusal is warned about, rightly */
+    CHECK_EQ(rt_log_configure("error"), 0); /* the warning of the refusal is expected */
     CHECK_EQ(coll_configure(""), 0);
     for (int i = 0; i < 3; i++)
         for (int64_t count = 100; count <= 10000; count *= 100) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See coll_case.h.  An element is two 32-bit words: for the predefined operation a pair of unsigned
- * sums; for the user's one a piece of a hashed string (hash, power), whose concatenation is
- * associative and does not commute. */
+/* See coll_case.h.  An element is two 32-bit words.  For the predefined operation it is a pair of
+ * unsigned sums; for the user operation a piece of a hashed string (hash, power), whose
+ * concatenation is associative but not commutative. */
 #include "test/fake/coll_case.h"
 
 #include <stdio.h>
@@ -17,12 +17,12 @@ struct word2 {
 };
 
 struct coll_buffers {
-    char **send, **recv; /* [size], with guards in front and behind */
+    char **send, **recv; /* [size], with guards on both sides */
     int64_t send_len, recv_len;
     int64_t *counts, *displs; /* v forms: [size * size] and [size * size], by rank; in elements */
     int64_t *byte_displs;     /* w form */
     const struct rt_layout **types;
-    struct neighbor_buffers *neighbor; /* neighbourhood collectives: all of it */
+    struct neighbor_buffers *neighbor; /* neighbourhood collectives: all their buffers */
 };
 
 static const int64_t gap_off[] = { 0 };
@@ -88,8 +88,7 @@ static struct word2 combine(const struct coll_case *c, struct word2 a, struct wo
     return c->user_op ? concat(a, b) : (struct word2){ a.h + b.h, a.p + b.p };
 }
 
-/* Elements that go from i to j in a v form: symmetric, so that in place works, and sometimes none.
- */
+/* Elements sent from i to j in a v form: symmetric, so that in place works, and sometimes 0. */
 static int64_t count_v(const struct coll_case *c, int i, int j)
 {
     return (i + j) % 4 * c->count / 2;
@@ -112,7 +111,7 @@ static bool is_v(enum coll_kind k)
            k == COLL_ALLTOALLW || k == COLL_REDUCE_SCATTER;
 }
 
-/* Elements of the block between i and j, and where it lies in the larger buffer of rank r (r only
+/* Elements of the block between i and j, and its place in the larger buffer of rank r (r only
  * matters for alltoall). */
 static int64_t block_n(const struct coll_case *c, int r, int other)
 {
@@ -133,7 +132,8 @@ static int64_t block_at(const struct coll_case *c, int r, int other)
 
 static int64_t all_n(const struct coll_case *c, int r) { return block_at(c, r, c->size); }
 
-/* Whether send and receive buffers are as long as the blocks of all ranks; else as one rank's. */
+/* Whether send and receive buffers are as long as the blocks of all ranks; otherwise as one
+ * block. */
 static bool sends_all(enum coll_kind k)
 {
     return is_alltoall(k) || k == COLL_SCATTER || k == COLL_SCATTERV || k == COLL_REDUCE_SCATTER ||
@@ -148,7 +148,8 @@ static bool receives_all(const struct coll_case *c)
            k == COLL_ALLGATHERV || (c->in_place && reduces);
 }
 
-/* Not much longer than what a rank needs: most of a sanitizer's time would go into fresh pages. */
+/* Not much longer than a rank needs: otherwise a sanitizer spends most of its time on fresh
+ * pages. */
 static int64_t buffer_len(const struct coll_case *c, bool all)
 {
     int64_t most = c->kind == COLL_BARRIER ? 0 : c->count;
@@ -159,8 +160,8 @@ static int64_t buffer_len(const struct coll_case *c, bool all)
     return 2 * GUARD + most * layout_of(c)->extent;
 }
 
-/* Elements [first, first + n) that src contributes for dst, to buf from element `at` on.  This and
- * the comparison are most of what the tests do. */
+/* Elements [first, first + n) that src contributes for dst, to buf from element `at` on.  This
+ * function and the comparison take most of the time of the tests. */
 static void put(const struct coll_case *c, char *buf, int64_t at, int src, int dst, int64_t first,
                 int64_t n)
 {
@@ -171,7 +172,7 @@ static void put(const struct coll_case *c, char *buf, int64_t at, int src, int d
     }
 }
 
-/* Puts what rank r contributes into a buffer shaped like the send (or, in place, the receive)
+/* Writes rank r's contribution into a buffer shaped like the send (or, in place, the receive)
  * buffer. */
 static void fill_input(const struct coll_case *c, int r, char *buf, bool in_recv)
 {
@@ -307,9 +308,9 @@ void coll_case_free(const struct coll_case *c, struct coll_buffers *b)
     free(b);
 }
 
-/* ---- what is expected ---- */
+/* ---- expected results ---- */
 
-/* What the ranks before have contributed to a reduction, of all elements of all blocks. */
+/* The contributions of the lower ranks to a reduction, for all elements of all blocks. */
 struct folded {
     struct word2 *v;
     int64_t n;
@@ -321,7 +322,7 @@ static void fold(const struct coll_case *c, struct folded *f, int r)
         f->v[e] = r ? combine(c, f->v[e], value(c, r, 0, e)) : value(c, 0, 0, e);
 }
 
-/* What has to be known before anything is expected of rank r; ranks come in order, each once. */
+/* Folds what is needed for the expected result of rank r; ranks come in order, each once. */
 static void fold_before(const struct coll_case *c, struct folded *f, int r)
 {
     bool scatters = c->kind == COLL_REDUCE_SCATTER || c->kind == COLL_REDUCE_SCATTER_BLOCK;
@@ -347,7 +348,8 @@ static void put_folded(const struct coll_case *c, const struct folded *f, char *
         memcpy(buf + e * extent, &f->v[first + e], 8);
 }
 
-/* Writes what rank r must receive over a copy of its receive buffer's first contents. */
+/* Writes the expected result of rank r over a copy of the initial contents of its receive
+ * buffer. */
 static void expect(const struct coll_case *c, const struct folded *f, int r, char *buf)
 {
     bool root = r == c->root;
@@ -385,7 +387,7 @@ static void expect(const struct coll_case *c, const struct folded *f, int r, cha
     }
 }
 
-/* Whether the bytes are those; tells the first that is not. */
+/* Whether the bytes are equal; prints the first difference. */
 bool coll_case_same(int r, const char *got, const char *want, int64_t len)
 {
     if (!memcmp(got, want, (size_t)len))

@@ -17,7 +17,7 @@
 struct fake_devices dev;
 struct fake_place fake_places[FAKE_PLACES];
 
-/* ---- whose memory is where ---- */
+/* ---- the places of memory ---- */
 
 #define NHELD 4096
 static struct held { /* described and not released */
@@ -35,7 +35,7 @@ static const struct held *holder(const char *p)
     return NULL;
 }
 
-/* What is said to lie on g is not another rank's. */
+/* Memory that is said to be on g must not be another rank's. */
 static void check_near(const struct rt_gpu *g, const char *dst)
 {
     const struct held *h = holder(dst);
@@ -152,7 +152,7 @@ static void give(struct rt_gpu_stage *s)
     dev.nregs--;
 }
 
-/* Once in a while the memory is another than it was. */
+/* Sometimes returns different memory than before. */
 static int query(const void *p, size_t len, struct rt_gpu_ptr *out)
 {
     const struct held *h = holder(p);
@@ -167,7 +167,7 @@ static const struct coll_gpu_engine engine = { has_kernels, can_fold, start_fold
                                                take,        give,     query,
                                                start_copy_near, lies_on, direct };
 
-/* One job at random ends. */
+/* Ends one job at random. */
 static bool device_turn(struct fake *f)
 {
     if (!dev.njobs || fake_random(f, 3))
@@ -210,7 +210,7 @@ static int describe(struct coll_team *t, const void *p, size_t len, struct coll_
 {
     const struct fake_place *place = place_of(p);
     struct key key;
-    memset(&key, 0, sizeof key); /* keys are compared, with what is between the members */
+    memset(&key, 0, sizeof key); /* keys are compared, including the padding */
     key.p = (char *)(uintptr_t)p;
     key.number = place ? place->number : 0;
     if (fake_random(dev.now, 64) < dev.odds.no_describe)
@@ -239,7 +239,7 @@ static void release(struct coll_team *t, struct coll_dev_mem *m)
 struct mapping {
     bool parked;
     const struct fake_place *place;
-    const char *seen; /* the place's, when it was made */
+    const char *seen; /* the place's address when the mapping was made */
     int number;
 };
 
@@ -256,7 +256,7 @@ static int attach(struct coll_team *t, int rank, const void *key, const struct r
     struct key k;
     memcpy(&k, key, sizeof k);
     const struct fake_place *place = place_of(k.p);
-    CHECK_MSG(!place || place->number == k.number, "the key is of memory that is no more");
+    CHECK_MSG(!place || place->number == k.number, "the key is of memory that has been freed");
     struct mapping *m = malloc(sizeof *m);
     *m = (struct mapping){ .place = place, .number = k.number };
     m->seen = place ? place->seen : NULL;
@@ -275,7 +275,7 @@ static void detach(struct coll_team *t, struct coll_dev_map *map)
     map->att = NULL;
 }
 
-/* Those that are parked do not count. */
+/* Unpinned mappings do not count. */
 static void park(struct coll_team *t, struct coll_dev_map *map, int n)
 {
     (void)t;
@@ -289,7 +289,7 @@ static void park(struct coll_team *t, struct coll_dev_map *map, int n)
     }
 }
 
-/* Now and then something has been unmapped. */
+/* Sometimes a mapping has been removed. */
 static bool retake(struct coll_team *t, struct coll_dev_map *map, int n)
 {
     (void)t;
@@ -362,7 +362,7 @@ void fake_places_close(void)
     }
 }
 
-/* The old address is not given back, so that nothing else comes there. */
+/* The old address stays reserved, so that no other memory gets it. */
 void fake_place_move(struct fake_place *p, bool anew)
 {
     char *old = p->seen;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Devices for coll/gpu over the team of coll_fake.h: device memory is plain memory, steps of plans
- * end at any time and in any order, and things go wrong as often as a test wants.  One fake at a
+ * end at any time and in any order, and errors occur as often as a test wants.  One fake at a
  * time. */
 #ifndef TEST_FAKE_COLL_DEVICES_H
 #define TEST_FAKE_COLL_DEVICES_H
 
 #include "test/fake/coll_fake.h"
 
-/* How often things go the other way, in 64ths. */
+/* Probabilities of errors and other rare outcomes, in 64ths. */
 struct fake_odds {
     unsigned host, no_describe, no_attach, freed, fail, no_memory, direct;
 };
@@ -15,18 +15,18 @@ struct fake_odds {
 extern struct fake_devices {
     struct fake *now; /* set by the test */
     struct fake_odds odds;
-    int unreachable;         /* so many mappings are refused for good */
+    int unreachable;         /* how many mappings are refused permanently */
     int nstaged;             /* calls of ranks that went through host memory */
-    int nregs, nmaps, njobs; /* that are there */
-    int nplans;              /* asked for kernels, as is done for each plan */
-    int nnear;               /* steps that say that they store on their own device */
+    int nregs, nmaps, njobs; /* objects that exist */
+    int nplans;              /* requests for kernels, one for each plan */
+    int nnear;               /* steps that are said to store on their own device */
 } dev;
 
-/* From now on fakes have them. */
+/* From now on fakes have devices. */
 void fake_devices_use(void);
 
-/* Memory that others see at another address than its owner, and at yet another one after it has
- * moved; where they saw it before, nothing is any more. */
+/* Memory that other ranks see at a different address than its owner, and at yet another address
+ * after it has moved; the old address is then unmapped. */
 enum { FAKE_PLACES = 3, FAKE_PLACE_LEN = 8192 };
 extern struct fake_place {
     char *own, *seen;
@@ -34,7 +34,7 @@ extern struct fake_place {
 } fake_places[FAKE_PLACES];
 void fake_places_open(void);
 void fake_places_close(void);
-/* anew: it was freed and allocated again where it was; else only mapped again. */
+/* anew: it was freed and allocated again at the same place; else it is only mapped again. */
 void fake_place_move(struct fake_place *p, bool anew);
 
 #endif

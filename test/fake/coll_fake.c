@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See coll_fake.h.  Memory of the fake is freed by fake_destroy(). */
+/* See coll_fake.h. fake_destroy() frees all memory of the fake. */
 #include "test/fake/coll_fake.h"
 
 #include <stdio.h>
@@ -11,14 +11,14 @@
 #include "runtime/layout/gpu.h"
 
 #define WINDOW_MAX 8
-#define FREED (64u << 10) /* bytes of a freed block that are spoilt; all would cost a page each */
+#define FREED (64u << 10) /* bytes overwritten in a freed block; all would cost too many pages */
 
 struct fake_req {
     struct rt_req req;
     struct rt_list link; /* queue of the pair */
     int tag, owner;
-    int64_t there; /* when it is with the receiver */
-    char *packed; /* eager send: the data; else NULL and read from buf on delivery */
+    int64_t there; /* the time when it has arrived */
+    char *packed;  /* eager send: the data; otherwise NULL, and read from buf on delivery */
     const void *sbuf;
     void *rbuf;
     int64_t n;
@@ -31,11 +31,11 @@ struct pair {
 }; /* [src * size + dst] */
 
 struct rank {
-    struct coll_team team, local; /* `local` of one between two groups */
+    struct coll_team team, local; /* `local` is used by a team between two groups */
     struct coll_task tasks[WINDOW_MAX];
     struct coll_task *fixed; /* persistent calls; NULL: none */
-    int *order;              /* in which they are started */
-    int first, next; /* calls [first, next) are under way */
+    int *order;              /* the order in which they are started */
+    int first, next;         /* calls [first, next) are in progress */
     int errors;
     bool awake;
 };
@@ -56,16 +56,16 @@ struct fake {
     const int *node_of; /* NULL: no hosts */
     int64_t now;
     struct wire {
-        int64_t out, in; /* busy until then */
+        int64_t out, in; /* busy until this time */
     } *wires; /* of the hosts */
     int nodes;
     int64_t start, way;
     double byte;
     struct fake_cost cost;
-    struct rt_gpu *gpu; /* NULL: all buffers are the CPU's */
+    struct rt_gpu *gpu; /* NULL: all buffers are host memory */
     int err;
     bool tolerant;
-    int loser;     /* whose input is void; -1: nobody's */
+    int loser;     /* whose input is poisoned; -1: none */
     bool repeats;  /* after -RT_ENOMEM */
     bool blocking; /* no call is in the background */
 };
@@ -88,7 +88,7 @@ unsigned fake_random(struct fake *f, unsigned below)
     return (unsigned)(f->random >> 33) % below;
 }
 
-/* The rank of the fake that a team belongs to, and the one that it knows by `peer`. */
+/* The fake's rank that a team belongs to, and the fake's rank that the team calls `peer`. */
 static int self_of(const struct coll_team *t)
 {
     const struct fake *f = t->arg;
@@ -141,7 +141,7 @@ void fake_wire(struct fake *f, int64_t start, double byte, int64_t way)
     f->way = way;
 }
 
-/* When a message between hosts arrives. */
+/* Sets when a message between hosts arrives. */
 static void leave_host(struct fake *f, struct fake_req *q, int dst)
 {
     q->there = f->now;
@@ -222,7 +222,7 @@ static void finish(struct fake *f, struct fake_req *q)
         req_free(q);
 }
 
-/* Delivers the oldest receive of a pair whose message is there. */
+/* Delivers the oldest receive of a pair if its message has arrived. */
 static bool deliver(struct fake *f, struct pair *p)
 {
     struct rt_list *s, *r;
@@ -239,7 +239,7 @@ static bool deliver(struct fake *f, struct pair *p)
             if (sq->is_void) {
                 rq->req.err = -RT_EREMOTE;
             } else if (!rq->rbuf && len > 0) {
-                rq->req.err = -RT_ETRUNC; /* who has lost its own data throws it away */
+                rq->req.err = -RT_ETRUNC; /* a rank that has lost its own data drops the message */
             } else if (len != rq->n * rq->l->size) {
                 printf("# %lld bytes meet a receive of %lld\n", (long long)len,
                        (long long)(rq->n * rq->l->size));
@@ -283,7 +283,7 @@ static void *fake_shm_at(struct coll_team *t, size_t off)
 
 void fake_wake(struct fake *f, int rank) { f->ranks[rank].awake = true; }
 
-/* What only ranks of one host may do. */
+/* For operations that only ranks of one host may use. */
 static void check_host(const struct coll_team *t, int rank)
 {
     const struct fake *f = t->arg;
@@ -306,7 +306,7 @@ static void fake_shm_wake(struct coll_team *t, int rank)
     ((struct fake *)t->arg)->ranks[rank].awake = true;
 }
 
-/* In every fourth team one rank is not permitted to read others. */
+/* In every fourth team one rank is not permitted to read other ranks' memory. */
 static int fake_peer_read(struct coll_team *t, int rank, void *to, uint64_t from, size_t nbytes)
 {
     const struct fake *f = t->arg;
@@ -392,7 +392,7 @@ struct fake *fake_create(int size, unsigned seed, bool node, size_t shm_room)
     return f;
 }
 
-/* Each host's ranks get memory of their own, as at the creation of a communicator. */
+/* Each host's ranks get their own shared memory, as at the creation of a communicator. */
 static void share_host(struct fake *f, int node)
 {
     int *ranks = calloc((size_t)f->size, sizeof *ranks), n = 0;
@@ -494,13 +494,13 @@ static int start(struct fake *f, struct rank *k, const struct coll_args *args, i
         t->background = !f->blocking && fake_random(f, 4) == 0;
         err = coll_start(&k->team, &args[i * f->size + rank], t);
     }
-    if (rank == f->loser) /* as a copy that has failed */
+    if (rank == f->loser) /* like a failed copy */
         coll_task_lose(t, -RT_EGPU);
     return err;
 }
 
-/* One turn of a rank: starts what it may, advances what is under way.  Whether anything happened.
- */
+/* One turn of a rank: starts what it may, advances what is in progress.  Returns whether anything
+ * happened. */
 static bool rank_turn(struct fake *f, struct rank *k, const struct coll_args *args, int ncalls,
                       int window)
 {
@@ -533,10 +533,11 @@ static bool rank_turn(struct fake *f, struct rank *k, const struct coll_args *ar
     }
     while (k->first < k->next && task_of(k, k->first)->req.done)
         k->first++;
-    return moved || rt_gpu_nactive; /* nobody wakes a rank whose device has finished */
+    return moved || rt_gpu_nactive; /* no rank wakes a rank whose device has finished */
 }
 
-/* Nothing can happen before messages between hosts have come; whether any are under way. */
+/* Advances the time if nothing can happen before messages between hosts arrive; returns whether any
+ * are in flight. */
 static bool time_passes(struct fake *f)
 {
     int64_t next = INT64_MAX;
@@ -571,8 +572,7 @@ int fake_run(struct fake *f, const struct coll_args *args, int ncalls, int windo
                 continue;
             unfinished++;
             runnable += k->awake;
-            if (!k->awake ||
-                fake_random(f, 4) == 0) /* now and then a rank that could run does not */
+            if (!k->awake || fake_random(f, 4) == 0) /* sometimes a rank that could run does not */
                 continue;
             k->awake = rank_turn(f, k, args, ncalls, window);
             moved |= k->awake;
@@ -592,7 +592,7 @@ int fake_run(struct fake *f, const struct coll_args *args, int ncalls, int windo
     }
 }
 
-/* Each rank's own order among those that may be under way at a time. */
+/* Each rank's own order among the calls that may be in progress at the same time. */
 static void shuffle(struct fake *f, int *order, int n, int window)
 {
     for (int i = 0; i < n; i++)

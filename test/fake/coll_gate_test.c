@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The gate of device collectives: programs of many calls, several under way, in which each rank
- * passes host or device memory at random, ranks drift apart, ranges cannot be described or mapped,
- * and devices work at any time and in any order, as far as a plan leaves it open.  Device memory is
- * plain memory here; what matters is who reads and writes it when. */
+/* Votes on device collectives: programs of many calls, several in progress at once, in which each
+ * rank passes host or device memory at random, ranks drift apart, ranges cannot be described or
+ * mapped, and devices work at any time and in any order that the plan permits.  Device memory is
+ * plain memory here; the test checks the order of reads and writes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 
 static const int64_t counts[] = { 0, 1, 6, 7, 90, 512, 3000, 40000 };
 
-static int ndevice; /* calls of ranks */
+static int ndevice; /* device calls, summed over ranks */
 
 /* ---- programs ---- */
 
@@ -42,7 +42,7 @@ static void choose_memory(struct fake *f, int size, struct coll_args *args)
     for (int r = 0; r < size; r++) {
         args[r].mem = all || fake_random(f, 64) >= dev.odds.host ? RT_MEM_CUDA : RT_MEM_HOST;
         if (args[r].kind == COLL_BARRIER || coll_gpu_has_nothing(fake_team(f, r), &args[r]))
-            args[r].mem = RT_MEM_HOST; /* no buffer to tell it by */
+            args[r].mem = RT_MEM_HOST; /* it has no buffer to classify */
     }
 }
 
@@ -61,7 +61,7 @@ static void run_program(int size, int kind, int persistent, unsigned seed)
     }
     for (int i = 0; i < NCALLS; i++) {
         cases[i] = random_case(f, size, kind);
-        cases[i].in_place &= persistent < 2; /* which changes its input */
+        cases[i].in_place &= persistent < 2; /* in place changes the input */
         b[i] = coll_case_make(&cases[i], &args[i * size]);
         choose_memory(f, size, &args[i * size]);
         for (int r = 0; r < size; r++)
@@ -108,7 +108,7 @@ static void all_on_devices(void)
     programs(-1, (struct fake_odds){ 0 });
 }
 
-/* All ranks have direct links, or only some. */
+/* All ranks have direct links, or only some of them. */
 static void direct_links(void)
 {
     programs(COLL_ALLREDUCE, (struct fake_odds){ .direct = 64 });
@@ -129,7 +129,7 @@ static void what_cannot_be_mapped(void)
     programs(-1, (struct fake_odds){ .host = 8, .no_describe = 4, .no_attach = 4, .freed = 2 });
 }
 
-/* What one call cannot reach, another may. */
+/* Memory that one call cannot reach may be reachable for another. */
 static void what_cannot_be_reached(void)
 {
     ndevice = dev.nstaged = 0;
@@ -143,7 +143,7 @@ static void what_cannot_be_reached(void)
               ndevice);
 }
 
-/* Ranks that could not start a call, after they have said yes, too, make it again. */
+/* Ranks that could not start a call, even after they have voted, repeat it. */
 static void repeated(void)
 {
     dev.odds = (struct fake_odds){ .host = 8, .no_describe = 4, .no_attach = 8, .no_memory = 20 };
@@ -151,7 +151,7 @@ static void repeated(void)
         run_program(2 + (int)(seed % 5), -1, 0, seed);
 }
 
-/* An owner of the words that has no devices knows all the same when the others have said theirs. */
+/* The owner of the flag lines, even without devices, knows when the others have voted. */
 static void owner_without_devices(void)
 {
     struct coll_team t[2] = { { .rank = 0, .size = 2 }, { .rank = 1, .size = 2 } };
@@ -164,11 +164,11 @@ static void owner_without_devices(void)
         CHECK_EQ(coll_gpu_attach(&t[r], &t[r], shared), 0);
     }
     CHECK(coll_gpu_quiet(&t[0], &t[0], shared));
-    t[0].gate_calls++; /* as coll_start() does it */
+    t[0].gate_calls++; /* as in coll_start() */
     CHECK(!coll_gpu_quiet(&t[0], &t[0], shared));
     CHECK(coll_gpu_pass(&t[1], &a));
     CHECK(coll_gpu_quiet(&t[0], &t[0], shared));
-    t[1].rank = 2; /* it gives nothing back */
+    t[1].rank = 2; /* it releases nothing */
     coll_gpu_fini(&t[1]);
     free(shared);
 }
@@ -213,7 +213,7 @@ static void rooted(void)
     programs(COLL_REDUCE, (struct fake_odds){ .host = 24 });
 }
 
-/* Devices fail: all ranks report it, of the same calls, and go on. */
+/* Devices fail: all ranks report it for the same calls, and continue. */
 static void failures(void)
 {
     struct coll_case cases[NCALLS];

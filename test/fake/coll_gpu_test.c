@@ -60,7 +60,7 @@ static void run_alg(const struct coll_alg *alg, int size, int64_t count)
                                .gaps = v & 2,
                                .salt = v };
         if (c.gaps && reduces(c.kind))
-            continue; /* those are staged */
+            continue; /* these are staged */
         run_case(&c, alg->name, v * 100 + (unsigned)size);
     }
 }
@@ -76,7 +76,7 @@ static void small_counts(void)
         }
 }
 
-/* Temporaries of staging buffers' length, and longer ones. */
+/* Temporaries as long as a staging buffer, and longer ones. */
 static void large_counts(void)
 {
     const struct coll_alg *alg;
@@ -95,7 +95,7 @@ static cu_result none_left(cu_ptr *p, size_t nbytes)
     return CU_ERROR_OUT_OF_MEMORY;
 }
 
-/* The call has not begun then, and is staged, or repeated. */
+/* The call has not started then, and is staged or repeated. */
 static void no_memory(void)
 {
     struct coll_case c = { .kind = COLL_ALLREDUCE, .size = 2, .count = 1100001 };

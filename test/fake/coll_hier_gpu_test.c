@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives of several hosts on device memory, over a driver, the fake one or a real one: the
- * ranks of a host vote, and the parts among them go from device to device, or by messages where
- * memory cannot be shared; programs of many calls, several under way, against a naive reference.
- * What goes between hosts must be what goes there from host memory.  All ranks are in this process
- * and on one device. */
+/* Collectives of several hosts on device memory, over a driver, the fake one or a real one.  The
+ * ranks of a host vote; the parts among them go from device to device, or by messages if memory
+ * cannot be shared.  Programs of many calls, several in progress at once, against a naive
+ * reference.  The messages between hosts must be the same as for host memory.  All ranks are in
+ * this process and on one device. */
 #include <stdlib.h>
 #include <string.h>
 #include "coll/hier/hier.h"
@@ -19,7 +19,7 @@
 #define RANKS_MAX 9
 
 static struct fake *now;
-/* How often ranks say no, and memory cannot be described or mapped, in 64ths. */
+/* How often ranks veto, and memory cannot be described or mapped, in 64ths. */
 static struct {
     unsigned no, no_describe, no_attach;
 } odds;
@@ -141,7 +141,7 @@ static int parse(const char *text, int *node_of)
     return n;
 }
 
-/* Runs the calls; what has gone between hosts is left in *cost. */
+/* Runs the calls; *cost gets the messages between hosts. */
 static int run(const struct coll_case *cases, int n, const char *map, unsigned seed, int window,
                bool on_device, struct fake_cost *cost)
 {
@@ -215,18 +215,19 @@ static void all_on_devices(void) { programs(0, 0, 0); }
 
 static void some_say_no(void) { programs(8, 0, 0); }
 
-/* After all have said yes: those parts go by messages. */
+/* After a unanimous vote: these parts go by messages. */
 static void what_cannot_be_mapped(void) { programs(4, 6, 6); }
 
 /* ---- each algorithm ---- */
 
-/* Whether ranks of a host go this way: not where only each rank knows how long the data are. */
+/* Whether ranks of a host vote on this kind: not if only each rank itself knows the length of its
+ * data. */
 static bool is_voted(enum coll_kind kind)
 {
     return kind != COLL_ALLTOALLV && kind != COLL_ALLTOALLW;
 }
 
-/* Ranks without another one on their host, who need not vote. */
+/* The number of ranks that are alone on their host, which need not vote. */
 static int lone(const char *map)
 {
     int n = 0;
@@ -251,7 +252,7 @@ static void run_alg(const struct coll_alg *alg, const char *map, int64_t count)
         ayes = nstaged = nattached = 0;
         run(&c, 1, map, 1, 1, true, &dev);
         CHECK_MSG(!is_voted(c.kind) || (ayes && nattached && nstaged == lone(map)),
-                  "%s:%s on map %s: %d say yes, %d stage, %d mappings", coll_kind_names[c.kind],
+                  "%s:%s on map %s: %d votes, %d stage, %d mappings", coll_kind_names[c.kind],
                   alg->name, map, ayes, nstaged, nattached);
         run(&c, 1, map, 1, 1, false, &host);
         CHECK_MSG(host.messages == dev.messages && host.bytes == dev.bytes,
@@ -298,8 +299,8 @@ static cu_result none_left(cu_ptr *p, size_t nbytes)
     return CU_ERROR_OUT_OF_MEMORY;
 }
 
-/* Who cannot have the memory for its schedule says no, also while it waits behind another call.
- * Temporaries are longer each time, because those that were there are kept. */
+/* A rank without memory for its schedule vetoes, also while it waits behind another call.
+ * Temporaries get longer each time, because existing ones are kept. */
 static void no_memory(void)
 {
     CHECK_EQ(coll_configure("allreduce:hier"), 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The algorithms for several hosts over invented maps of ranks to hosts: each one against a naive
- * reference, then programs of many calls in a row, with several under way and ranks drifting
+/* The algorithms for several hosts over invented maps of ranks to hosts: each against a naive
+ * reference, then programs of many calls in a row, with several in progress and ranks drifting
  * apart, as ordinary and as persistent calls, with and without shared memory.  Arguments: `all`
  * takes more maps; a number is the seed of the random maps. */
 #include <stdio.h>
@@ -20,7 +20,7 @@
 static bool all;
 static unsigned seed0 = 1;
 
-/* Hosts of the ranks of a team; the number of a host has no meaning. */
+/* Hosts of the ranks of a team; host numbers have no meaning. */
 struct map {
     const char *text;
     int size;
@@ -61,8 +61,8 @@ static struct fake *create(const struct map *m, unsigned seed, bool shared)
     return fake_create_nodes(m->size, seed, m->node_of, shared ? SHM_ROOM : 0);
 }
 
-/* The algorithm serves the call, unless all ranks are on hosts of their own or on one, or the hosts
- * are not in order and the operation does not commute, or is a scan. */
+/* The algorithm serves the call, unless each rank has its own host, all are on one host, or the
+ * hosts are not in order and the operation is not commutative or the call is a scan. */
 static void check_choice(const struct fake *f, const struct coll_args *a,
                          const struct coll_case *c, const struct map *m, const char *alg)
 {
@@ -102,7 +102,7 @@ static void force(const struct coll_alg *alg)
     CHECK_EQ(coll_configure(spec), 0);
 }
 
-/* Without `all` only every third variant, another one each time. */
+/* Without `all` only every third variant, a different one each time. */
 static void run_variants(const struct coll_alg *alg, const struct map *m, int64_t count)
 {
     static unsigned turn;
@@ -171,8 +171,8 @@ static struct coll_case random_case(struct fake *f, int size)
     return c;
 }
 
-/* Half of the algorithms for hosts are forced, so that those appear, too, which the table does not
- * choose. */
+/* Half of the algorithms for hosts are forced, so that those which the table does not choose are
+ * tested too. */
 static void force_some(unsigned seed)
 {
     char spec[2048] = "";
@@ -226,7 +226,7 @@ static void random_programs(void)
     }
 }
 
-/* ---- what goes between hosts ---- */
+/* ---- messages between hosts ---- */
 
 /* Nanoseconds; NULL: delays are counted. */
 static const struct wire {
@@ -234,10 +234,10 @@ static const struct wire {
     int64_t start, way;
     double byte;
 } *wire;
-/* The most is that of alltoall at 1 KiB; all else is within 1.3. */
+/* The highest ratio is that of alltoall at 1 KiB; all others are within 1.3. */
 #define NEAR_BEST 1.8
 
-/* Of one call by the algorithm, or by that of the table. */
+/* The cost of one call with the algorithm, or with the table's choice. */
 static struct fake_cost cost_of(enum coll_kind kind, const char *alg, const char *text,
                                 int64_t count)
 {
@@ -260,17 +260,17 @@ static struct fake_cost cost_of(enum coll_kind kind, const char *alg, const char
     return cost;
 }
 
-/* Four hosts tell each other everything at once, ten by doubling; large blocks go round, or along a
+/* Four hosts exchange everything at once, ten by doubling; large blocks go round a ring, or along a
  * chain in few pieces. */
 static const struct {
     enum coll_kind kind;
     const char *map;
-    int64_t count; /* of 8 bytes */
+    int64_t count; /* elements of 8 bytes */
     struct fake_cost cost;
 } expected[] = {
     { COLL_BARRIER, "00112233", 0, { 1, 12, 0 } },
     { COLL_BCAST, "00112233", 1, { 1, 3, 24 } },
-    { COLL_BCAST, "0011", 1 << 20, { 1, 1, 8 << 20 } }, /* no pieces: nobody to pass them on */
+    { COLL_BCAST, "0011", 1 << 20, { 1, 1, 8 << 20 } }, /* no pieces: no host to forward to */
     { COLL_BCAST, "00112233", 1 << 20, { 6, 12, 24 << 20 } },
     { COLL_REDUCE, "00112233", 1, { 1, 3, 24 } },
     { COLL_REDUCE, "001123456789", 1, { 3, 9, 72 } },
@@ -294,7 +294,7 @@ static const struct {
 
 static void messages_between_hosts(void)
 {
-    coll_node_way = COLL_NODE_RING; /* else a clock decides, and with it when a root leaves */
+    coll_node_way = COLL_NODE_RING; /* otherwise a clock decides, and with it when a root leaves */
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         const struct fake_cost *want = &expected[i].cost;
         struct fake_cost got = cost_of(expected[i].kind, NULL, expected[i].map, expected[i].count);
@@ -310,13 +310,13 @@ static void messages_between_hosts(void)
     coll_node_way = -1;
 }
 
-/* Shared memory that is there for the team's own lines, but not for what it needs later. */
+/* Shared memory is sufficient for the team's own lines, but not for later allocations. */
 static void refused_memory_falls_back(void)
 {
     static const enum coll_kind kinds[] = { COLL_BCAST, COLL_ALLREDUCE, COLL_ALLGATHER };
     struct map m = parse("000111");
     struct coll_args args[6];
-    CHECK_EQ(rt_log_configure("error"), 0); /* the refusal is warned about, rightly */
+    CHECK_EQ(rt_log_configure("error"), 0); /* the warning of the refusal is expected */
     CHECK_EQ(coll_configure("bcast:hier,allreduce:hier_split"), 0);
     for (int i = 0; i < 3; i++) {
         struct coll_case c = { .kind = kinds[i], .size = 6, .root = 1, .count = 10000 };
@@ -330,7 +330,7 @@ static void refused_memory_falls_back(void)
     CHECK_EQ(rt_log_configure("warn"), 0);
 }
 
-/* ---- the map ---- */
+/* ---- the map of ranks to hosts ---- */
 
 static const struct coll_alg *chosen(const struct fake *f, enum coll_kind kind, bool commutes)
 {
@@ -384,7 +384,7 @@ static void maps_are_understood(void)
     check_map("0", false, false, 0);
 }
 
-/* No algorithm is better in both, delays and messages, than what the table takes for small data. */
+/* No algorithm is better in both delays and messages than the table's choice for small data. */
 static void nothing_is_beaten(void)
 {
     static const char *const maps[] = { "00112233", "000111222333", "0112", "0111111", NULL };
@@ -404,7 +404,7 @@ static void nothing_is_beaten(void)
         }
 }
 
-/* Whether the algorithm's use depends on the wire at all. */
+/* Whether the choice of the algorithm depends on the network's parameters. */
 static bool by_size(enum coll_kind kind)
 {
     return kind != COLL_BARRIER && kind != COLL_GATHERV && kind != COLL_SCATTERV &&
@@ -431,8 +431,9 @@ static void check_row(enum coll_kind kind, const char *text, int64_t count)
               best ? best->name : "none", (long long)least);
 }
 
-/* What the table takes is near the best by time between hosts.  The model has no work on the hosts,
- * which counts against algorithms that gather: they give way a little earlier than it says. */
+/* The table's choice is near the best by time between hosts.  The model has no work on the hosts,
+ * which is a disadvantage of algorithms that gather: the table switches away from them a little
+ * earlier than the model does. */
 static void table_is_near_the_best(void)
 {
     static const char *const maps[] = { "00112233", "000111222333", NULL };

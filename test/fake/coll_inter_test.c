@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The collectives between two groups over fake teams, with messages that arrive in any order: every
- * kind at many sizes of the groups against the definition.  Several calls are under way at once.
+ * kind at many sizes of the groups against the definition.  Several calls are in progress at once.
  * Ranks are those of the fake: [0, p) and [p, p + q). */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "test/check.h"
 #include "test/fake/coll_fake.h"
 
-struct elem { /* a piece of a hashed string: concatenation is associative and does not commute */
+struct elem { /* a piece of a hashed string: concatenation is associative but not commutative */
     uint32_t h, p;
 };
 static struct elem concat(struct elem a, struct elem b)
@@ -37,7 +37,7 @@ struct call {
     int64_t count;
 };
 
-struct side { /* one rank's part of a call */
+struct side { /* one rank's arguments and buffers in a call */
     struct elem *s, *r;
     int64_t sn, rn, sc[40], sd[40], rc[40], rd[40];
     const struct rt_layout *types[40];
@@ -65,7 +65,8 @@ static bool vectors(enum coll_kind k)
            k == COLL_ALLTOALLW;
 }
 
-/* Elements that go from i to j, and their values; to all alike in bcast and allgather. */
+/* Elements sent from i to j, and their values; in bcast and allgather the same for all
+ * receivers. */
 static int64_t len(const struct call *c, int i, int j)
 {
     if (c->kind == COLL_ALLTOALLV || c->kind == COLL_ALLTOALLW)
@@ -90,7 +91,7 @@ static bool receives(const struct call *c, int i)
     bool from_root = c->kind == COLL_BCAST || c->kind == COLL_SCATTER || c->kind == COLL_SCATTERV;
     return !rooted(c->kind) || (from_root ? second(c, i) != second(c, c->root) : i == c->root);
 }
-/* Whether rank i has a block for, or of, each rank of the other group. */
+/* Whether rank i has a block for (or from) each rank of the other group. */
 static bool many_out(const struct call *c)
 {
     return c->kind == COLL_SCATTER || c->kind == COLL_SCATTERV || c->kind == COLL_ALLTOALL ||
@@ -109,20 +110,20 @@ static int partner(const struct call *c, int i, int j, bool many)
                                     : c->root;
 }
 
-/* The vector of a reduction has `count` elements for each pair of ranks when it is scattered. */
+/* The vector of a reduction has `count` elements for each pair of ranks if it is scattered. */
 static int64_t terms(const struct call *c)
 {
     bool scattered = c->kind == COLL_REDUCE_SCATTER || c->kind == COLL_REDUCE_SCATTER_BLOCK;
     return scattered ? c->count * c->p * c->q : c->count;
 }
-static int64_t own_terms(const struct call *c, int i, int j) /* of local rank j */
+static int64_t own_terms(const struct call *c, int i, int j) /* for local rank j */
 {
     int64_t each = c->count * far_n(c, i);
     if (c->kind == COLL_REDUCE_SCATTER_BLOCK)
         return each;
     if (c->kind != COLL_REDUCE_SCATTER)
         return c->count;
-    return j == 0 ? each * own_n(c, i) : 0; /* all to the first */
+    return j == 0 ? each * own_n(c, i) : 0; /* all to the first rank */
 }
 
 static void fill(const struct call *c, int i, struct side *d, struct coll_args *a)
@@ -198,7 +199,7 @@ static int wrong(const struct call *c, int i, const struct side *d)
             bad += d->r[at].h != want.h || d->r[at].p != want.p;
         }
     }
-    for (; at <= d->rn; at++) /* what this rank must not get, and the guard */
+    for (; at <= d->rn; at++) /* elements that this rank must not get, and the guard */
         bad += d->r[at].h != 0 || d->r[at].p != 0;
     return bad;
 }

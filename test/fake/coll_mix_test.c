@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Programs of many collectives in a row, with several under way and ranks drifting apart: what may
- * be overwritten when. */
+/* Programs of many collectives in a row, with several in progress and ranks drifting apart: memory
+ * must not be overwritten too early. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "coll/node/node.h"
@@ -74,7 +74,7 @@ static void mixed_on_a_node(void)
     run_program(33, true, -1, 6, 78);
 }
 
-/* One root all the time: only the end of a call wakes a root that has run ahead. */
+/* The same root in all calls: only the end of a call wakes a root that has run ahead. */
 static void one_root_on_a_node(void)
 {
     fixed_root = true;
@@ -85,7 +85,7 @@ static void one_root_on_a_node(void)
     fixed_root = false;
 }
 
-/* Rooted calls: where a rank waits for nobody and may run ahead. */
+/* Rooted calls, in which some ranks wait for no other rank and may run ahead. */
 static void rooted_on_a_node(void)
 {
     static const int kinds[] = { COLL_BCAST, COLL_REDUCE, COLL_GATHER, COLL_SCATTER, COLL_SCAN };
@@ -96,7 +96,7 @@ static void rooted_on_a_node(void)
         }
 }
 
-/* The same with every large call directly, between calls that go through rings. */
+/* The same with direct copies in every large call, between calls that go through rings. */
 static void direct_on_a_node(void)
 {
     static const int kinds[] = { COLL_BCAST, COLL_REDUCE, COLL_ALLREDUCE, -1 };

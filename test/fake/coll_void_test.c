@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every algorithm when one rank's input is void, as after a copy from its device that has failed:
- * nothing hangs, no message is left over, and each rank has an error or the right result.  The call
- * that comes next is right everywhere.  On one host, on several, by messages, and by persistent
- * calls. */
+/* Every algorithm when one rank's input is poisoned, as after a failed copy from its device:
+ * nothing hangs, no message is left over, and each rank has an error or the right result.  The next
+ * call is right on all ranks.  On one host, on several, by messages, and by persistent calls. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +13,9 @@
 
 #define SHM_ROOM (24u << 20)
 #define RANKS_MAX 12
-#define LARGE_COUNT 1000 /* of more than two ranks only one loses its input */
+#define LARGE_COUNT 1000 /* with more than two ranks only one rank's input is poisoned */
 
-/* A team, and what is done on it. */
+/* A team, and the calls on it. */
 struct setting {
     const char *map; /* the hosts of the ranks; NULL: one host */
     int size;
@@ -32,9 +31,9 @@ static struct fake *create(const struct setting *s, unsigned seed)
                   : fake_create(s->size, seed, s->shared, SHM_ROOM);
 }
 
-/* ---- the void input ---- */
+/* ---- poisoned input ---- */
 
-static int spoilt, at_buffer; /* two buffers a rank */
+static int spoilt, at_buffer; /* two buffers per rank */
 
 static char *spoil(char *buf, int64_t len)
 {
@@ -44,7 +43,7 @@ static char *spoil(char *buf, int64_t len)
     return buf;
 }
 
-/* Whether others' results may depend on what the rank puts in. */
+/* Whether other ranks' results may depend on the rank's input. */
 static bool contributes(const struct coll_case *c, int rank)
 {
     switch (c->kind) {
@@ -57,7 +56,8 @@ static bool contributes(const struct coll_case *c, int rank)
     }
 }
 
-/* One call in which `loser` has lost its input, -1: nobody.  Returns how many ranks had errors. */
+/* One call in which the input of `loser` is poisoned, -1: no rank's.  Returns how many ranks had
+ * errors. */
 static int call(struct fake *f, const struct setting *s, struct coll_case *c, const char *alg,
                 int loser)
 {
@@ -105,7 +105,7 @@ static void run_case(const struct setting *s, struct coll_case *c, const char *a
             call(f, s, c, alg, -1);
     }
     if (check_failed_case)
-        return; /* what is left of calls that hang is not to be freed */
+        return; /* the rest of calls that hang must not be freed */
     CHECK_EQ(fake_destroy(f), 0);
 }
 
@@ -141,7 +141,7 @@ static void force(const struct coll_alg *alg)
     CHECK_EQ(coll_configure(spec), 0);
 }
 
-/* One variant of each setting and length, another one each time. */
+/* One variant for each setting and length, a different one each time. */
 static void run_all(const int64_t *counts)
 {
     const struct coll_alg *alg;
@@ -172,7 +172,7 @@ static void small_counts(void)
     run_all(counts);
 }
 
-/* Enough for several pieces of every pipeline, and for addresses in their place. */
+/* Enough for several pieces of every pipeline, and for addresses instead of data. */
 static void large_counts(void)
 {
     static const int64_t counts[] = { 3000, 20001, 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the cases over cuda_pair.h have in common; in a header, because checks count by file. */
+/* Shared by the cases over cuda_pair.h; a header, because checks count per file. */
 #ifndef TEST_FAKE_CUDA_CASE_H
 #define TEST_FAKE_CUDA_CASE_H
 
@@ -27,7 +27,7 @@ static inline int attach(int k, cu_ptr near, struct btl_rmem **r)
     return attach_key(peer, words->key[k], near, r);
 }
 
-/* Rank 0 keeps n allocations registered; rank 1 is told their keys. */
+/* Rank 0 keeps n allocations registered; rank 1 gets their keys. */
 #define MANY 10
 static cu_ptr many[MANY];
 static struct btl_mem *many_mem[MANY];

@@ -27,7 +27,7 @@ int ncalls_open, ncalls_close, ncalls_fd;
 bool room_for_mappings = true;
 int ndevices;
 bool is_fake;
-static cu_pool pools[16]; /* exportable, by device */
+static cu_pool pools[16]; /* exportable pools, by device */
 
 static cu_result count_open(cu_ptr *p, struct cu_ipc h, unsigned flags)
 {
@@ -100,7 +100,7 @@ static int load(void)
     return 0;
 }
 
-/* In a process of its own, because a driver that has started does not survive fork(). */
+/* In a child process, because a driver that has started does not survive fork(). */
 static int look(void)
 {
     char name[64] = "";

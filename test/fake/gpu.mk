@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # A CUDA driver that runs on the CPU.  Tests find it as libcuda.so.1 (tests.list: gpu=fake); built without sanitizers,
-# because it is not what is tested, and never installed.
+# because it is not under test, and never installed.
 fake_cuda = test/fake/gpu/libcuda.so.1
 fake_cuda_c = test/fake/gpu/init.c test/fake/gpu/ctx.c test/fake/gpu/space.c test/fake/gpu/mem.c test/fake/gpu/vmm.c \
 	test/fake/gpu/pool.c test/fake/gpu/ipc.c test/fake/gpu/stream.c test/fake/gpu/copy.c test/fake/gpu/kernel.c \
@@ -18,7 +18,7 @@ $(fake_cuda): $(fake_cuda_c) $(fake_cuda_h)
 check_PROGRAMS += test/fake/gpu/fake_test
 test_fake_gpu_fake_test_SOURCES = test/fake/gpu/fake_test.c
 test_fake_gpu_fake_test_LDADD = -ldl -lpthread
-# A management library that knows the links of its devices.
+# A management library that reports the links of its devices.
 fake_nvml = test/fake/gpu/libnvidia-ml.so.1
 check_DATA += $(fake_nvml)
 CLEANFILES += $(fake_nvml)
@@ -26,7 +26,7 @@ EXTRA_DIST += test/fake/gpu/nvml.c
 $(fake_nvml): test/fake/gpu/nvml.c
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(CC) $(filter-out -fsanitize% -fno-sanitize%,$(WEFT_CFLAGS) $(CFLAGS)) -fPIC -shared \
 	  -Wl,-soname,libnvidia-ml.so.1 -Wl,-z,defs -o $@.tmp $(srcdir)/test/fake/gpu/nvml.c && mv $@.tmp $@
-# An NCCL that does nothing, for the benchmarks beside it.
+# An NCCL that moves no data, for the benchmarks that compare with NCCL.
 fake_nccl = test/fake/nccl/libnccl.so.2
 check_DATA += $(fake_nccl)
 CLEANFILES += $(fake_nccl)

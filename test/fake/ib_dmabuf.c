@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Makes soft-RoCE take the memory of the fake CUDA driver, for tests: preloaded, it answers the
- * library's question for ibv_reg_dmabuf_mr, which soft-RoCE does not have, with a function that
- * maps the descriptor, which is a memfd here, and registers the mapping's pages under the device's
- * addresses.  All else is libibverbs and the device as they are, so the data really move.
- *
- * It also looks at what is posted: fake_ib_nread_back counts reads of one byte, which is how
- * writes to device memory are ordered.  FAKE_IB_REFUSE=1: the adapter has no dma-bufs. */
+/* Makes soft-RoCE register the memory of the fake CUDA driver, for tests.  Preloaded, it answers
+ * the library's lookup of ibv_reg_dmabuf_mr, which soft-RoCE does not have, with a function that
+ * maps the descriptor (here a memfd) and registers the mapping's pages under the device's
+ * addresses.  All else is libibverbs and the device as they are, so the data really move.  It also
+ * inspects posted requests: fake_ib_nread_back counts reads of one byte, which order writes to
+ * device memory.  FAKE_IB_REFUSE=1: the adapter has no dma-bufs. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -30,7 +29,7 @@ static reg_iova2_fn *reg_iova2;
 static open_fn *open_device;
 static int (*post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
 
-/* The pages stay registered when the mapping goes. */
+/* The pages stay registered after the mapping is removed. */
 static struct ibv_mr *reg_dmabuf(struct ibv_pd *pd, uint64_t off, size_t len, uint64_t iova, int fd,
                                  int access)
 {
@@ -56,7 +55,7 @@ static int counted_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct i
 {
     for (const struct ibv_send_wr *w = wr; w; w = w->next)
         if (w->opcode == IBV_WR_RDMA_READ && w->sg_list->length == 1)
-            fake_ib_nread_back++; /* only the engine reads; its thread of btl/verbs sends as well */
+            fake_ib_nread_back++; /* only the engine reads; the thread of btl/verbs also sends */
     return post_send(qp, wr, bad);
 }
 
@@ -70,7 +69,7 @@ static struct ibv_context *counted_open(struct ibv_device *d)
     return c;
 }
 
-static void *address(const void *fn, size_t nbytes) /* of a function, as dlsym() gives it */
+static void *address(const void *fn, size_t nbytes) /* of a function, as dlsym() returns it */
 {
     void *p;
     memcpy(&p, fn, nbytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See neighbor_case.h.  The graph follows from the case's salt: a grid of one or two dimensions,
- * each periodic or not; a random multigraph with self-loops; or all to all.  The reference looks
- * up, for each block received, who sent it and as which of its blocks. */
+ * each periodic or not; a random multigraph with self-loops; or all to all.  For each received
+ * block, the reference looks up its sender and its index among the sender's blocks. */
 #include "test/fake/neighbor_case.h"
 
 #include <stdio.h>
@@ -57,7 +57,7 @@ static uint32_t hash(uint32_t a, uint32_t b, uint32_t c)
     return x * 2246822519u >> 8;
 }
 
-/* Rank of the neighbour in a grid of size / d1 times d1; -1 beyond an open edge. */
+/* Rank of the neighbour in a grid of size / d1 times d1; -1 beyond a non-periodic edge. */
 static int grid_neighbor(const struct coll_case *c, int rank, int slot)
 {
     int d1 = c->size % 2 == 0 && c->size > 2 ? 2 : 1, dims[2] = { c->size / d1, d1 };
@@ -87,7 +87,7 @@ static void make_lists(const struct coll_case *c, int r, struct rank_data *d)
     d->destinations = calloc((size_t)room, sizeof(int));
     for (int i = 0; is_grid(c) && i < 4; i++)
         d->sources[in++] = d->destinations[out++] = grid_neighbor(c, r, i);
-    for (int i = 0; !is_grid(c) && i < 2 * c->size; i++) { /* every edge's second copy apart */
+    for (int i = 0; !is_grid(c) && i < 2 * c->size; i++) { /* second copies come last */
         int other = i % c->size, copy = i / c->size;
         if (multiplicity(c, other, r) > copy)
             d->sources[in++] = other;
@@ -97,7 +97,7 @@ static void make_lists(const struct coll_case *c, int r, struct rank_data *d)
     d->nb = (struct coll_neighbors){ in, out, d->sources, d->destinations, is_grid(c) };
 }
 
-/* Which of its blocks the source of block `slot` of rank r sends there. */
+/* The index under which the source of block `slot` of rank r sends that block. */
 static int sent_as(const struct coll_case *c, const struct neighbor_buffers *b, int r, int slot)
 {
     const struct rank_data *d = &b->ranks[r], *s = &b->ranks[d->sources[slot]];
@@ -120,7 +120,7 @@ static int64_t sent_n(const struct coll_case *c, int from, int slot)
     return is_v(c->kind) ? (from + slot) % 4 * c->count / 2 : c->count;
 }
 
-/* The n elements of a block, to buf from element `at` on. */
+/* Writes the n elements of a block to buf from element `at` on. */
 static void put(const struct coll_case *c, char *buf, int64_t at, int from, int slot, int64_t n)
 {
     int64_t extent = (c->gaps ? &gappy : &tight)->extent;

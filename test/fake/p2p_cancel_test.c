@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Cancelling sends in the message engine, over a transport made of queues: each send is received
- * once or cancelled, never both and never neither, in any order of asking, matching and refusals
- * (-RT_EAGAIN); and targets that are lost or leave.  A failure prints its seed; TEST_SEED=n runs
- * that one alone. */
+ * once or cancelled, never both and never neither, in any order of cancelling, matching and
+ * refusals (-RT_EAGAIN); and targets that are lost or leave.  A failure prints its seed;
+ * TEST_SEED=n runs that seed alone. */
 #include <stdlib.h>
 #include <string.h>
 #include "mpi/api/bodies.h"
@@ -25,7 +25,7 @@ struct xfer {
 
 static char pattern(int seq, int i) { return (char)(seq * 11 + i * 7 + (i >> 8)); }
 
-/* From 0 to 1. */
+/* From rank 0 to rank 1. */
 static void send_one(struct xfer *x, enum wm_mode mode, int tag, int len, int seq, bool scattered)
 {
     int n = scattered ? len / 3 * 3 : len;
@@ -53,7 +53,7 @@ static void receive_one(struct xfer *x, int tag)
     CHECK_EQ(wm_p2p_irecv(&m, &x->req), 0);
 }
 
-/* As MPI_Cancel does. */
+/* Like MPI_Cancel. */
 static void cancel(struct xfer *x)
 {
     if (!rt_req_done(x->req) && x->req->ops->cancel)
@@ -94,7 +94,7 @@ static int count_done(const struct xfer *x, int n)
     return ndone;
 }
 
-/* Posts sends, cancels some of them, also again, and posts receives, of any tag. */
+/* Posts sends, cancels some of them, some twice, and posts receives with any tag. */
 static int mix(int *nrecv)
 {
     static const int lens[] = { 0, 1, 64, 292, 293, 300, 301, 302, 900, 2998 };
@@ -119,7 +119,7 @@ static int mix(int *nrecv)
     return n;
 }
 
-/* Receives posted one by one until all sends have ended; how many messages came. */
+/* Posts receives one by one until all sends have ended; returns how many messages came. */
 static int receive_the_rest(int nrecv)
 {
     for (int k = 0; k < 400000 && count_done(sends, MSGS) < MSGS; k++) {
@@ -130,7 +130,7 @@ static int receive_the_rest(int nrecv)
     for (int k = 0; k < 4000; k++)
         pump();
     CHECK_EQ(count_done(sends, MSGS), MSGS);
-    while (dom[1]->match.nunex && nrecv < MSGS) { /* eager ones, which were done when sent */
+    while (dom[1]->match.nunex && nrecv < MSGS) { /* eager messages, which were done when sent */
         receive_one(&recvs[nrecv++], MPI_ANY_TAG);
         for (int k = 0; k < 100; k++)
             pump();
@@ -158,7 +158,7 @@ static void any_order(struct knobs k)
             continue;
         }
         nlate++;
-        if (next < n) /* all of one sender and any tag: as they were sent */
+        if (next < n) /* same sender and any tag: in the order of sending */
             check_data(&recvs[next], &sends[i], i);
         next++;
     }
@@ -201,7 +201,7 @@ static void awaited_puts(void)
 
 /* ---- single cases ---- */
 
-/* The target receives nothing: each ends all the same, by its own cancelling. */
+/* The target receives nothing: each send still ends, by its own cancellation. */
 static void nobody_receives(void)
 {
     static const struct {
@@ -221,12 +221,12 @@ static void nobody_receives(void)
         CHECK(!rt_req_done(x.req));
         CHECK_EQ(dom[1]->match.nunex, 2);
         cancel(&x);
-        cancel(&x); /* again: nothing more is sent */
+        cancel(&x); /* again: no further message is sent */
         pump_until(x.req);
         CHECK(was_cancelled(&x));
         CHECK_EQ(x.req->err, 0);
         CHECK_EQ(dom[1]->match.nunex, 1);
-        receive_one(&r, 3); /* the one behind it */
+        receive_one(&r, 3); /* the next message */
         pump_until(r.req);
         check_data(&r, &behind, 2);
         drop(&x);
@@ -244,11 +244,11 @@ static void freed_meanwhile(void)
     cancel(&x);
     MPI_Request h = wm_req_handle(x.req);
     CHECK_EQ(wm_api_request_free(&h), 0);
-    world_down(); /* checks that it is gone */
+    world_down(); /* checks that it has gone */
     free(x.buf);
 }
 
-/* It cannot be told from here whether the target has matched it. */
+/* The sender cannot know whether the target has matched it. */
 static void too_late(void)
 {
     for (int len = 100; len <= 2000; len += 1900)
@@ -261,7 +261,7 @@ static void too_late(void)
             if (!probed)
                 receive_one(&r, 3);
             send_one(&x, WM_SYNCHRONOUS, 3, len, 1, false);
-            wm_progress(dom[1]); /* it has come; what the target says has not */
+            wm_progress(dom[1]); /* the request has arrived; the target's answer has not */
             if (probed)
                 CHECK_EQ(wm_api_mprobe(0, 3, &comm[1], &m, &st), 0);
             CHECK(!rt_req_done(x.req));
@@ -284,7 +284,7 @@ static void too_late(void)
         }
 }
 
-/* Waiting for room: nobody is asked. */
+/* A send that waits for room: the target is not asked. */
 static void not_sent_yet(void)
 {
     struct xfer x[3], r;
@@ -324,7 +324,7 @@ static void seen_by_a_probe(void)
     world_down();
 }
 
-/* Its error, and not as cancelled. */
+/* The send gets its error, and is not marked cancelled. */
 static void lost_target(void)
 {
     for (int len = 100; len <= 2000; len += 1900) {
@@ -342,7 +342,7 @@ static void lost_target(void)
     }
 }
 
-/* A target in MPI_Finalize does not answer: it is gone, or nothing is heard of it for a while. */
+/* A target in MPI_Finalize does not answer: it has gone, or is silent for a while. */
 static void target_leaves(void)
 {
     for (int gone = 0; gone < 2; gone++) {
@@ -399,7 +399,7 @@ static void put_under_way(void)
     world_down();
 }
 
-/* What makes no sense is dropped, whatever its length. */
+/* Invalid messages are dropped, whatever their length. */
 static void nonsense(void)
 {
     struct xfer x;

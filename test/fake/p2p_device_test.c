@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Device buffers in the message engine: engines in one process over the fake transport and a
- * transport for device memory made here, whose every refusal can be asked for, over the fake
- * driver: memory that the CPU cannot touch.  Every pair of buffers and the failures in each state;
- * data, what lies around them, and what is left over are checked.  A failure prints its seed;
- * TEST_SEED=n runs that one alone. */
+/* Device buffers in the message engine: engines in one process over the fake transport, a transport
+ * for device memory made here in which every refusal can be injected, and the fake driver, whose
+ * memory the CPU cannot touch.  Every pair of buffers, and the failures in each state; the data,
+ * the memory around them and leftovers are checked.  A failure prints its seed; TEST_SEED=n runs
+ * that seed alone. */
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/pack_any.h"
@@ -17,7 +17,7 @@
 #include "test/patience.h"
 #include <sched.h>
 
-enum { N = 3, ROOM = 52 << 20 }; /* the device's in large pages */
+enum { N = 3, ROOM = 52 << 20 }; /* device memory in large pages */
 
 static uint64_t seed;
 static unsigned rnd(unsigned n)
@@ -30,7 +30,7 @@ static bool chance(unsigned pct) { return rnd(100) < pct; }
 /* ---- the transport for device memory ---- */
 
 static struct {
-    unsigned no_export, no_offer, no_attach, no_get, bad_get; /* percent; of puts, too */
+    unsigned no_export, no_offer, no_attach, no_get, bad_get; /* percent; no_get also for puts */
     int live_mem, live_rmem, gets, puts;
 } maps;
 
@@ -299,7 +299,7 @@ static void write_device(char *to, const char *from, size_t n)
 
 static size_t span_of(const struct end *e) { return (size_t)place(e, e->len + 3) + 64; }
 
-/* Poison, and the message when `full`. */
+/* Fills with poison; if `full`, also with the message. */
 static void fill(const struct end *e, bool full)
 {
     char *to = on_device(e) ? check : host[e->which];
@@ -320,8 +320,8 @@ static struct wm_msg msg(const struct end *e, int peer, int tag)
                             .tag = tag };
 }
 
-/* The first `got` bytes are there, the gaps and all else is as before; with `any`, each byte may
- * also be as before. */
+/* The first `got` bytes are the message's, gaps and all other bytes unchanged; with `any`, each
+ * byte may also be unchanged. */
 static void verify(const struct end *e, int64_t got, const char *what)
 {
     const char *at = host[e->which];
@@ -351,7 +351,7 @@ static void pump_until(const struct end *s, const struct end *r)
     for (int i = 0; !both_done(s, r) && (i % 1000 || !watch_over(watch, 40000000000u)); i++) {
         pump();
         if (rt_gpu_nactive)
-            sched_yield(); /* to the fake driver's threads */
+            sched_yield(); /* lets the fake driver's threads run */
     }
     CHECK(both_done(s, r));
 }
@@ -435,7 +435,7 @@ static void pairs(struct knobs k)
             struct end s = { p % KINDS, 1, 0, len, rnd(20), NULL };
             struct end r = { p / KINDS, 2, 1, other, rnd(20), NULL };
             if (rnd(4) == 0)
-                s.at = r.at = 0; /* to itself */
+                s.at = r.at = 0; /* to the own process */
             one(&k, s, r);
             if (check_failed_case)
                 printf("# run again with TEST_SEED=%llu\n", (unsigned long long)first);
@@ -464,7 +464,7 @@ static void long_ones(void)
     }
 }
 
-/* ---- the way that is taken ---- */
+/* ---- the path that is taken ---- */
 
 static void direct(void)
 {
@@ -481,17 +481,17 @@ static void direct(void)
     s.len = r.len = 99999;
     begin(&s, &r);
     finish(&s, &r);
-    CHECK_EQ(maps.gets, 2); /* of what was packed on the device */
+    CHECK_EQ(maps.gets, 2); /* of the data packed on the device */
     CHECK_EQ(dom[1]->stats.staged_bytes, 99999);
     CHECK_EQ(dom[2]->stats.staged_bytes, 0);
     s.kind = DEV;
     s.len = r.len = 1500000;
     begin(&s, &r);
     finish(&s, &r);
-    CHECK_EQ(maps.gets, 2); /* long ones are written by the sender */
+    CHECK_EQ(maps.gets, 2); /* long messages are written by the sender */
     CHECK_EQ(maps.puts, 1);
     maps.no_get = 100;
-    begin(&s, &r); /* neither way */
+    begin(&s, &r); /* neither path */
     finish(&s, &r);
     CHECK_EQ(maps.puts, 2);
     CHECK_EQ(maps.gets, 3);
@@ -499,7 +499,8 @@ static void direct(void)
     world_down();
 }
 
-/* The longest ones are written by the sender, too, when the receiver's memory is in large pages. */
+/* The longest messages are written by the sender, too, if the receiver's memory is in large
+ * pages. */
 static void who_copies_the_longest(void)
 {
     struct end s = { DEV, 1, 0, (48 << 20) + 1, 1, NULL }, r = { DEV, 2, 1, s.len, 2, NULL };
@@ -521,7 +522,7 @@ static void who_copies_the_longest(void)
     world_down();
 }
 
-/* What has failed once may work later, for other devices or with fewer mappings. */
+/* What failed once may work later, for other devices or with fewer mappings. */
 static void a_refused_put_is_tried_again(void)
 {
     struct end s = { DEV, 1, 0, 512 << 10, 1, NULL }, r = { DEV, 2, 1, 512 << 10, 2, NULL };
@@ -536,7 +537,7 @@ static void a_refused_put_is_tried_again(void)
     world_down();
 }
 
-/* More receives than may be staged at a time; completed from the last to the first. */
+/* More receives than may be staged at a time, completed from the last to the first. */
 static void many(void)
 {
     enum { MANY = 50, LEN = 30000 };
@@ -583,7 +584,7 @@ static void many(void)
 
 /* ---- failures ---- */
 
-/* A get that ends with an error: of the message, or of a piece of it.  Both sides hear of it. */
+/* A get that ends with an error: of a whole message, or of a piece.  Both sides are notified. */
 static void get_fails(void)
 {
     for (unsigned p = 0; p < 4; p++) {
@@ -593,10 +594,10 @@ static void get_fails(void)
         maps.bad_get = 100;
         begin(&s, &r);
         pump_until(&s, &r);
-        if (p == 0) { /* one put: the sender has seen it */
+        if (p == 0) { /* one put: the sender has seen the error */
             CHECK_EQ(s.r->err, -RT_EGPU);
             CHECK_EQ(r.r->err, -RT_EREMOTE);
-        } else { /* pieces by put and by get: whichever came first */
+        } else { /* pieces by put and by get: either side may be first */
             CHECK(s.r->err == -RT_EGPU || s.r->err == -RT_EREMOTE);
             CHECK(r.r->err == -RT_EGPU || r.r->err == -RT_EREMOTE);
         }
@@ -609,8 +610,8 @@ static void get_fails(void)
     }
 }
 
-/* MPI_Finalize has given a send up, and its device with it; then the receiver answers: by asking
- * for a put, for pieces, or by having read the data. */
+/* MPI_Finalize has given up a send and released its device; then the receiver's answer comes: a
+ * request for a put, for pieces, or notice that it has read the data. */
 static void an_answer_after_the_end(void)
 {
     for (int way = 0; way < 3; way++) {
@@ -635,7 +636,7 @@ static void an_answer_after_the_end(void)
     }
 }
 
-/* One side loses the other at some time: its request ends, with an error or with all data. */
+/* One side loses the other at any time: its request ends, with an error or with all data. */
 static void lost_peer(void)
 {
     named = true;
@@ -663,7 +664,7 @@ static void lost_peer(void)
     named = false;
 }
 
-/* ---- buffers that are none ---- */
+/* ---- invalid buffers ---- */
 
 static void bad_buffers(void)
 {
@@ -686,7 +687,7 @@ static void bad_buffers(void)
     m.buf = (const void *)(uintptr_t)freed;
     CHECK_EQ(wm_p2p_isend(&m, WM_STANDARD, &r), -RT_EADDR);
     CHECK_EQ(wm_p2p_irecv(&m, &r), -RT_EADDR);
-    m.count = 0; /* nothing is touched */
+    m.count = 0; /* with count 0 no memory is touched */
     CHECK_EQ(wm_p2p_isend(&m, WM_STANDARD, &r), 0);
     wm_req_release(r);
     m.comm = &comm[2];
@@ -699,7 +700,7 @@ static void bad_buffers(void)
     world_down();
 }
 
-/* A receive that is taken back, and one whose handle is given up. */
+/* A receive that is cancelled, and one whose handle is freed. */
 static void cancelled(void)
 {
     struct end s = { DEV, 1, 0, 300, 0, NULL }, r = { DEV, 2, 1, 300, 0, NULL };
@@ -736,7 +737,7 @@ static void at_once(void)
     fill(&s, true);
     fill(&r, false);
     CHECK_EQ(wm_p2p_bsend(&sm, NULL), 0);
-    fill(&s, false); /* it has been copied */
+    fill(&s, false); /* the data have been copied */
     CHECK_EQ(wm_p2p_irecv(&rm, &r.r), 0);
     pump_until(&r, &r);
     CHECK_EQ(r.r->err, 0);
@@ -803,7 +804,7 @@ int main(void)
     RUN(who_copies_the_longest);
     RUN(a_refused_put_is_tried_again);
     RUN(many);
-    CHECK(freopen("/dev/null", "w", stderr) != NULL); /* what follows reports errors */
+    CHECK(freopen("/dev/null", "w", stderr) != NULL); /* the cases below report errors */
     RUN(get_fails);
     RUN(an_answer_after_the_end);
     RUN(lost_peer);

@@ -2,7 +2,7 @@
 /* The message engine over a transport made of queues: three engines in one process, random traffic
  * of every size and mode, with refusals (-RT_EAGAIN), late deliveries, refused gets and lost peers.
  * Every payload is checked, and every pair's order.  A failure prints its seed; TEST_SEED=n runs
- * that one alone. */
+ * that seed alone. */
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/part.h"
@@ -68,7 +68,7 @@ static void post_recv(struct xfer *x, int src, int tag)
     CHECK_EQ(wm_p2p_irecv(&m, &x->req), 0);
 }
 
-/* The message seq of src arrived in x: status, every byte, and nothing beyond. */
+/* Checks that x has received src's message seq: status, every byte, and nothing beyond. */
 static void check_recv(const struct xfer *x, const struct xfer *sent)
 {
     CHECK_EQ(x->req->err, 0);
@@ -104,7 +104,7 @@ static bool everything_done(void)
     return true;
 }
 
-/* Which send landed in receive r: by source and tag, the oldest not yet accounted for. */
+/* The send that matched receive r: by source and tag, the oldest that is not used yet. */
 static int landed(const struct xfer *r, const bool *used)
 {
     for (int i = 0; i < MSGS; i++)
@@ -157,7 +157,7 @@ static void run_traffic(struct knobs k, enum style style)
     static bool used[MSGS];
     memset(used, 0, sizeof used);
     for (int i = 0; i < MSGS && !check_failed_case;
-         i++) { /* in posted order: each stream must be in order */
+         i++) { /* in posted order: each tag's messages must be in order */
         int from = landed(&recvs[i], used);
         CHECK(from >= 0);
         if (from < 0)
@@ -205,7 +205,8 @@ static void get_refused(void)
         .put = true, .get = true, .get_refused = true, .eagain_pct = 20, .late_pct = 20 });
 }
 
-/* The transport tells the receiver; what is sent after a put arrives before its data. */
+/* The transport notifies the receiver of the data; messages sent after a put arrive before its
+ * data. */
 static void awaited_puts(void)
 {
     all_seeds((struct knobs){ .put = true, .expect = true });
@@ -233,7 +234,7 @@ static void truncated(struct knobs k, int len, int room)
     pump_until(r);
     pump_until(s);
     CHECK_EQ(r->err, -RT_ETRUNC);
-    CHECK_EQ(s->err, 0); /* the sender did nothing wrong */
+    CHECK_EQ(s->err, 0); /* not an error for the sender */
     CHECK_EQ(r->status.len, room);
     for (int i = 0; i < len; i++)
         CHECK_EQ(in[i], i < room ? 7 : 1);
@@ -254,7 +255,7 @@ static void truncation(void)
     truncated(both, 4000, 0);
 }
 
-/* One message from 0 to 1; the bytes of it that were asked for. */
+/* One message from 0 to 1; returns how many of its bytes were put on request. */
 static size_t one_awaited(bool late, bool scattered)
 {
     struct xfer s = { .src = 0, .dst = 1, .tag = 3, .len = 3000 }, r = s;
@@ -277,7 +278,7 @@ static size_t one_awaited(bool late, bool scattered)
     return awaited_bytes - before;
 }
 
-/* The first bytes come without being asked for, unless the last ones that did were of no use. */
+/* The first bytes are sent without a request, unless the last ones sent that way were of no use. */
 static void early_bytes(void)
 {
     struct wm_peer *p;
@@ -296,7 +297,7 @@ static void early_bytes(void)
     world_down();
 }
 
-/* ---- non-contiguous messages in chunks and in pieces ---- */
+/* ---- non-contiguous messages, streamed and in pieces ---- */
 
 enum { BIG = 1400001 }; /* a multiple of 3: whole items of `strided`; three pieces */
 
@@ -372,8 +373,8 @@ static void big_case(struct knobs k, bool from, bool to, int len, int room)
     world_down();
 }
 
-/* Both ways to both kinds of ends; with refusals and late deliveries; into rooms that are too
- * small. */
+/* Both directions, to both kinds of ends; with refusals and late deliveries; into buffers that are
+ * too small. */
 static void streams(struct knobs k)
 {
     static const int lens[] = { 303, 3000, 300000, 600000, BIG };
@@ -402,7 +403,7 @@ static void pieces(void)
         .put = true, .get = true, .choose = true, .get_refused = true, .late_pct = 10 });
 }
 
-/* The peer goes in the middle: both ends hear of it, nothing hangs and nothing is left. */
+/* The peer is lost halfway: both ends are notified, nothing hangs and nothing is left. */
 static void lost_in_the_middle(struct knobs k, bool from, bool to)
 {
     struct big b;
@@ -419,7 +420,7 @@ static void lost_in_the_middle(struct knobs k, bool from, bool to)
     CHECK(rt_list_empty(&dom[0]->streams) && rt_list_empty(&dom[1]->streams));
     big_end(&b);
     for (int n = 0; n < N; n++)
-        CHECK_EQ(comm[n].obj.refs, 1 << 20); /* pieces gave theirs back, too */
+        CHECK_EQ(comm[n].obj.refs, 1 << 20); /* pieces released their references too */
     world_drop();
 }
 
@@ -449,7 +450,7 @@ static void choice_of_ways(void)
         .put = true, .get = true, .choose = true, .eagain_pct = 20, .late_pct = 20 });
 }
 
-/* Messages of one size, one after the other, decide which way the later ones go. */
+/* Consecutive messages of one size decide which path later messages take. */
 static void choice_is_made(void)
 {
     enum { LEN = 64 * 1024 };
@@ -496,7 +497,7 @@ static void cancelled_receive(void)
     world_down();
 }
 
-/* Rank 0 loses rank 1; whether that was told as an error. */
+/* Rank 0 loses rank 1; returns whether this was reported as an error. */
 static bool loss_is_told(void)
 {
     capture_begin();
@@ -504,15 +505,15 @@ static bool loss_is_told(void)
     return strstr(capture_end(), "lost contact with rank 1") != NULL;
 }
 
-/* A connection may go when the peer is in MPI_Finalize or beyond, on this host or another, and
- * nothing is under way with it. */
+/* A connection may end without an error if the peer is in MPI_Finalize or beyond, on this host or
+ * another, and nothing is in progress with it. */
 static void lost_peer_in_finalize(void)
 {
     static struct rt_bell bells[N];
     static uint32_t procs[N] = { 0, 1, 2 };
     static char buf[3 * EAGER];
     static const struct {
-        uint32_t alive; /* of the peer, as rt_bell has it */
+        uint32_t alive; /* of the peer, as in rt_bell */
         bool local, busy, told;
     } cases[] = {
         { 1, true, false, true },   { 3, true, false, false }, { 2, true, false, false },
@@ -545,7 +546,7 @@ static void lost_peer_in_finalize(void)
     }
 }
 
-/* The peer goes with a rendezvous half done and messages queued: all of it ends with -RT_EPEER,
+/* The peer is lost with a rendezvous half done and messages queued: all of it ends with -RT_EPEER,
  * nothing hangs. */
 static void lost_peer(void)
 {
@@ -562,7 +563,7 @@ static void lost_peer(void)
     CHECK(!rt_req_done(queued));
     eps[0]->cut[1] = true;
     rt_log_levels[RT_LOG_MPI] = 0;
-    CHECK(freopen("/dev/null", "w", stderr) != NULL); /* where the loss is reported */
+    CHECK(freopen("/dev/null", "w", stderr) != NULL); /* the loss is reported on stderr */
     eps[0]->up.down(eps[0]->up.arg, &eps[0]->peers[1].base, -RT_EPEER);
     CHECK(rt_req_done(big) && big->err == -RT_EPEER);
     CHECK(rt_req_done(queued) && queued->err == -RT_EPEER);
@@ -570,14 +571,14 @@ static void lost_peer(void)
     m.peer = 2;
     knobs.eagain_pct = 0;
     struct rt_req *other;
-    CHECK_EQ(wm_p2p_isend(&m, WM_STANDARD, &other), 0); /* the rest of the job goes on */
+    CHECK_EQ(wm_p2p_isend(&m, WM_STANDARD, &other), 0); /* the other ranks continue */
     CHECK(rt_req_done(other));
     wm_req_release(big);
     wm_req_release(queued);
     world_drop();
 }
 
-/* MPI_Probe and MPI_Mprobe of a rank that goes while they wait. */
+/* MPI_Probe and MPI_Mprobe of a rank that is lost while they wait. */
 static void lost_peer_in_probe(void)
 {
     MPI_Message m = MPI_MESSAGE_NULL;
@@ -595,8 +596,8 @@ static void lost_peer_in_probe(void)
     }
 }
 
-/* The send cannot be started: the receive must not stay posted, and one that has met its message
- * runs to its end without the user. */
+/* The send cannot be started: the receive must not stay posted, and a receive that has matched its
+ * message completes without the user. */
 static void sendrecv_without_send(void)
 {
     static char out[MAX_LEN], in[MAX_LEN], late[8];
@@ -716,7 +717,7 @@ static void partitions(void)
 
 static int first_tag(MPI_Request r) { return ((const struct wm_part *)wm_req_get(r))->tag; }
 
-/* A receive whose sender has not been made, one that waits for partitions, and a send. */
+/* A receive without a sender, a receive that waits for partitions, and a send. */
 static void lost_peer_of_partitions(void)
 {
     char out[8], in[2][8];
@@ -727,7 +728,7 @@ static void lost_peer_of_partitions(void)
     pump();
     r[1] = precv(in[1], 2, 4, 0, 1);
     r[2] = psend(out, 2, 4, 0, 1);
-    dom[0]->part_tag = WM_TAG_COMM - WM_TAG_PART - 1; /* used up: goes on behind those of r[2] */
+    dom[0]->part_tag = WM_TAG_COMM - WM_TAG_PART - 1; /* used up: next come those after r[2] */
     r[3] = psend(out, 2, 4, 0, 1);
     CHECK_EQ(first_tag(r[3]), first_tag(r[2]) + 2);
     CHECK_EQ(wm_api_request_free(&r[3]), 0);
@@ -736,7 +737,7 @@ static void lost_peer_of_partitions(void)
     eps[0]->cut[1] = true;
     knobs.down_after = 1;
     wm_progress(dom[0]);
-    CHECK_EQ(wm_api_pready(1, r[2]), 0); /* the wait tells */
+    CHECK_EQ(wm_api_pready(1, r[2]), 0); /* the wait reports the error */
     for (int i = 0; i < 3; i++) {
         CHECK(rt_req_done(wm_req_get(r[i])));
         CHECK_EQ(wm_api_wait(&r[i], MPI_STATUS_IGNORE), MPI_ERR_PROC_ABORTED);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Flow control of unexpected messages (mpi/p2p/flow.h) over a transport made of queues: the bound
- * holds, order and data stay right, stop and go reach the sender however they cross messages, and
- * nothing hangs when a peer is lost.  A failure prints its seed; TEST_SEED=n runs that one alone.
- */
+ * holds, order and data stay right, stop and go reach the sender whatever messages they cross, and
+ * nothing hangs when a peer is lost.  A failure prints its seed; TEST_SEED=n runs that seed
+ * alone. */
 #include "mpi/p2p/flow.h"
 #include <stdlib.h>
 #include <string.h>
@@ -109,14 +109,15 @@ static void up(struct knobs k, int64_t bound)
 
 static const struct knobs plain = { .put = true, .get = true };
 
-/* The receiver reads all that is there: messages, and marks between them. */
+/* The receiver reads everything that has arrived: messages, and marks between them. */
 static void read_all(void)
 {
     for (int i = 0; i < 3; i++)
         wm_progress(dom[TO]);
 }
 
-/* As blocking sends do: only one that is not done makes progress.  How many were done before. */
+/* Like blocking sends: only a send that is not done makes progress.  Returns how many sends were
+ * done at once. */
 static int send_until_stopped(int len)
 {
     for (int i = 0; i < MSGS; i++) {
@@ -147,7 +148,7 @@ static void bound_for(int len)
     CHECK(held() > M);
     CHECK_EQ(dom[TO]->stats.stops, 1);
     CHECK(peer(FROM, TO)->stopped && peer(TO, FROM)->sent_stop);
-    CHECK(!send_one(n + 1, len)); /* nor do more leave */
+    CHECK(!send_one(n + 1, len)); /* no further message leaves */
     receive(0, n + 2);
     CHECK_EQ(held(), 0);
     CHECK(!peer(FROM, TO)->stopped && !peer(TO, FROM)->sent_stop);
@@ -164,7 +165,8 @@ static void bound(void)
         bound_for(lens[i]);
 }
 
-/* A receiver that does not call MPI: the sender stops by itself, and goes on when all is read. */
+/* A receiver that is not calling MPI: the sender stops by itself, and continues when all is
+ * read. */
 static void unread(void)
 {
     enum { BOUND = 64 * 1024 };
@@ -205,7 +207,7 @@ static void expected(void)
     world_down();
 }
 
-/* Half of the bound, not less. */
+/* The go is sent as soon as the bytes fall to half of the bound. */
 static void hysteresis(void)
 {
     up(plain, M);
@@ -223,7 +225,7 @@ static void hysteresis(void)
     world_down();
 }
 
-/* When all together take much, each may take little. */
+/* If all senders together use much memory, each may use little. */
 static void many_senders(void)
 {
     enum { BOUND = 2048 };
@@ -255,11 +257,11 @@ static void many_senders(void)
     world_down();
 }
 
-/* ---- the ways of a stopped message ---- */
+/* ---- the paths of a stopped message ---- */
 
-enum { X = MSGS - 1 }; /* the one under test, of tag 7 */
+enum { X = MSGS - 1 }; /* the message under test, with tag 7 */
 
-/* How many messages are there when X is sent. */
+/* Stops the sender; returns how many messages have been sent before X. */
 static int stop(void)
 {
     int n = send_until_stopped(10) + 1;
@@ -283,8 +285,8 @@ static void end(int n)
     world_down();
 }
 
-/* Contiguous and not at both ends, of every mode, also truncated, with receives before and after.
- */
+/* Contiguous and non-contiguous at either end, of every mode, also truncated, with receives before
+ * and after. */
 static void kinds_of_messages(struct knobs k)
 {
     static const int lens[] = { 0, 1, 63, 64, 200, EAGER - 8, EAGER - 7, EAGER - 3, EAGER };
@@ -318,7 +320,7 @@ static void kinds(void)
     kinds_of_messages((struct knobs){ .put = true, .get = true, .choose = true });
     kinds_of_messages((struct knobs){ .put = true, .expect = true });
     kinds_of_messages((struct knobs){ .put = true, .get = true, .get_refused = true });
-    kinds_of_messages((struct knobs){ 0 }); /* a transport of messages only */
+    kinds_of_messages((struct knobs){ 0 }); /* a transport with messages only */
 }
 
 static void truncated(void)
@@ -356,7 +358,7 @@ static void prompt(void)
     end(n);
 }
 
-/* A buffered send needs the attached buffer once its message cannot leave. */
+/* A buffered send needs the attached buffer if its message cannot leave at once. */
 static void buffered(void)
 {
     static char space[4096];
@@ -430,7 +432,7 @@ static void matched_probe(void)
 
 /* ---- stop and go cross messages ---- */
 
-/* Messages that waited for room when the stop came are announced instead, in their order. */
+/* Messages that were waiting for room when the stop came are announced instead, in their order. */
 static void queued(void)
 {
     for (int pct = 0; pct < 100; pct += 30) {
@@ -441,7 +443,7 @@ static void queued(void)
             CHECK(send_one(n++, 100));
             read_all();
         }
-        CHECK(!peer(FROM, TO)->stopped); /* it is on its way */
+        CHECK(!peer(FROM, TO)->stopped); /* the stop is in flight */
         first = n;
         knobs.eagain_pct = 100;
         for (; n < first + 20; n++) {
@@ -460,8 +462,8 @@ static void queued(void)
     }
 }
 
-/* The stop has been sent and not arrived: more leave, and all is right; then a go that crosses
- * announcements. */
+/* The stop has been sent and has not arrived: more messages leave, and all is right; then a go that
+ * crosses announcements. */
 static void crossing(void)
 {
     up(plain, M);
@@ -475,18 +477,18 @@ static void crossing(void)
         CHECK(send_one(n++, 100));
     for (int i = 0; i < 100; i++)
         wm_progress(dom[TO]);
-    CHECK_EQ(dom[TO]->stats.stops, 1); /* told once */
-    for (int i = 0; i < 10; i++)       /* behind what acknowledges marks */
+    CHECK_EQ(dom[TO]->stats.stops, 1); /* notified once */
+    for (int i = 0; i < 10; i++)       /* after the acknowledgement of marks */
         wm_progress(dom[FROM]);
     CHECK(peer(FROM, TO)->stopped);
-    for (int i = 0; i < n; i++) { /* the sender sees nothing of it */
+    for (int i = 0; i < n; i++) { /* the sender sees none of it */
         post(i, FROM, TO, MPI_ANY_TAG);
         CHECK(rt_req_done(recvs[i].req));
     }
     CHECK(!peer(TO, FROM)->sent_stop);
     sends[n].scattered = true;
     knobs.late_pct = 100;
-    CHECK(!send_one(n++, 100)); /* the go is on its way */
+    CHECK(!send_one(n++, 100)); /* the go is in flight */
     knobs.late_pct = 0;
     wm_progress(dom[FROM]);
     CHECK(!peer(FROM, TO)->stopped);
@@ -500,7 +502,7 @@ static void crossing(void)
     world_down();
 }
 
-/* Messages of collectives may be sent from inside progress, so that the next call polls. */
+/* Messages of collectives may be sent from inside progress, so the next call polls. */
 static void collectives(void)
 {
     up(plain, M);
@@ -547,15 +549,15 @@ static void lost_while_stopped(void)
         int n = send_until_stopped(100);
         CHECK(!send_one(n + 1, 0));
         pump();
-        if (at == 0) { /* the receiver goes: the sender's waiting ends */
+        if (at == 0) { /* the receiver is lost: the sender's waiting ends */
             lose(FROM, TO);
             for (int i = n; i < n + 2; i++)
                 CHECK(rt_req_done(sends[i].req) && sends[i].req->err == -RT_EPEER);
             struct wm_msg m = message(&sends[0], FROM, TO);
             CHECK_EQ(wm_p2p_isend(&m, WM_STANDARD, &sends[0].req), -RT_EPEER);
-        } else { /* the sender goes: what has come can be received, and nobody is told */
+        } else { /* the sender is lost: arrived messages can be received, and no go is sent */
             lose(TO, FROM);
-            lose(FROM, TO); /* for the test's end */
+            lose(FROM, TO); /* for the end of the test */
             CHECK_EQ(dom[TO]->match.nunex, (unsigned)n + 2);
             wm_main_domain = dom[TO];
             for (int i = 0; i < n; i++) {
@@ -581,7 +583,7 @@ static void lost_while_stopped(void)
 static unsigned long first_seed = 1, last_seed = 40;
 static uint64_t stops, announced;
 
-/* Random sends and receives with tags and wildcards, over a bound so small that stop and go happen
+/* Random sends and receives with tags and wildcards, over a bound so small that stop and go occur
  * all the time; each tag's messages come in order. */
 static void traffic(struct knobs k, int64_t bound)
 {
@@ -591,7 +593,7 @@ static void traffic(struct knobs k, int64_t bound)
     up(k, bound);
     memset(used, 0, sizeof used);
     for (int i = 0; i < MSGS; i++) {
-        sends[i].tag = recvs[i].tag = (int)rnd(3); /* each of the one has one of the other */
+        sends[i].tag = recvs[i].tag = (int)rnd(3); /* each send has a matching receive */
         sends[i].scattered = !rnd(4);
         recvs[i].scattered = !rnd(4);
     }
@@ -613,7 +615,7 @@ static void traffic(struct knobs k, int64_t bound)
             pump();
         CHECK(rt_req_done(sends[i].req) && rt_req_done(recvs[i].req));
     }
-    for (int i = 0; i < MSGS && !check_failed_case; i++) { /* the oldest of its tag */
+    for (int i = 0; i < MSGS && !check_failed_case; i++) { /* the oldest with its tag */
         int from = 0;
         while (from < MSGS && (used[from] || (!wild && sends[from].tag != recvs[i].tag)))
             from++;

@@ -32,7 +32,7 @@ struct fmem {
     char *base;
     size_t len;
     struct btl_op *filled;
-    bool live; /* else deregistered: what still comes for it is dropped */
+    bool live; /* else deregistered: data that still come for it are dropped */
     struct fmem *next;
 };
 static struct fmem *mems; /* all of them: keys name them until the last transport is closed */
@@ -201,7 +201,7 @@ static int start_op(struct endpoint *e, struct btl_op *op, char *dst, const char
     return 0;
 }
 
-/* The origin is done at once, the data come later than what is sent then. */
+/* Done at once at the origin; the data arrive after messages that are sent later. */
 static int start_awaited(struct frmem *f, const char *src, size_t len, struct btl_op *op)
 {
     int err = start_op(f->self, op, NULL, NULL, 0, 0);

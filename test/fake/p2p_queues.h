@@ -23,14 +23,14 @@ struct fpeer {
     struct btl_peer base;
     struct endpoint *far;
 };
-struct item; /* a message on its way */
+struct item; /* a message in flight */
 struct fmem;
 struct pending_op {
     struct pending_op *next;
     struct btl_op *op;
     char *dst;
     const char *src;
-    char *copy; /* of an awaited put, on its way to mem */
+    char *copy; /* of an awaited put in flight to mem */
     struct fmem *mem;
     size_t len;
     int err;
@@ -45,8 +45,8 @@ struct endpoint {
     struct pending_op *ops;
 };
 extern struct endpoint *eps[N];
-extern size_t awaited_bytes; /* that have been put */
-extern int opening; /* rank that the next open() makes an instance of */
+extern size_t awaited_bytes; /* bytes of awaited puts */
+extern int opening;          /* rank of the instance that the next open() creates */
 extern const struct btl_ops *const queues_table[];
 
 #endif

@@ -25,7 +25,7 @@ void world_up(struct knobs k)
                                     .dom = dom[i],
                                     .peers = calloc(N, sizeof *comm[i].peers) };
     }
-    wm_main_domain = dom[0]; /* bodies without a communicator take its lock */
+    wm_main_domain = dom[0]; /* bodies without a communicator use its lock */
 }
 
 void pump(void)
@@ -43,10 +43,10 @@ void pump_until(const struct rt_req *r)
 
 void world_down(void)
 {
-    for (int k = 0; k < 10000; k++) /* nothing may be left for a finalize to wait for */
+    for (int k = 0; k < 10000; k++) /* nothing may be left that a finalize would wait for */
         pump();
     for (int i = 0; i < N; i++) {
-        CHECK_EQ(comm[i].obj.refs, 1 << 20); /* every request gave its communicator back */
+        CHECK_EQ(comm[i].obj.refs, 1 << 20); /* every request has released its communicator */
         CHECK_EQ(dom[i]->match.nposted_all, 0);
         CHECK_EQ(dom[i]->match.nunex, 0);
         for (int p = 0; p < N; p++)

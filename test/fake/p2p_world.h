@@ -15,7 +15,7 @@ void pump(void); /* each engine makes progress once */
 void pump_until(const struct rt_req *r);
 /* Checks that nothing is left. */
 void world_down(void);
-/* The same where a lost peer leaves ends behind. */
+/* The same if a lost peer leaves unfinished messages behind. */
 void world_drop(void);
 
 #endif

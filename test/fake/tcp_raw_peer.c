@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A hand-made other side for the tests of btl/tcp: see tcp_raw_peer.h.  It does the handshake with
- * its own code, so that a mistake in the transport's is not made twice. */
+/* A hand-made peer for the tests of btl/tcp: see tcp_raw_peer.h.  It has its own code for the
+ * handshake, so that an error in the transport's code is not repeated. */
 #include "test/fake/tcp_raw_peer.h"
 #include "test/check.h"
 #include "test/fake/btl_pair.h"
@@ -54,7 +54,7 @@ bool raw_until(bool (*cond)(void *arg), void *arg, int ms)
     while (!cond(arg)) {
         if (watch_over(watch, (uint64_t)ms * 1000000u))
             return false;
-        raw.b->ops->sleep_fd(raw.b, &(int){ 0 }); /* look now */
+        raw.b->ops->sleep_fd(raw.b, &(int){ 0 }); /* poll now */
         raw.b->ops->progress(raw.b);
         usleep(20);
     }
@@ -81,7 +81,7 @@ int raw_connect(void)
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
     CHECK(fd >= 0);
     CHECK_EQ(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* each write a packet, at once */
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* each write is a packet */
     return fd;
 }
 

@@ -20,7 +20,7 @@ static bool wait_for(uint32_t *w, uint32_t value, uint64_t until)
     while (__atomic_load_n(w, __ATOMIC_ACQUIRE) != value) {
         if (now_ns() > until)
             return false;
-        sched_yield(); /* the processors are few */
+        sched_yield(); /* there are few processors */
     }
     return true;
 }

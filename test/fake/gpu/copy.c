@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fake CUDA driver: copies, fills and stream-ordered stores.  What the real driver checks when it
- * is called is checked then (unknown device address, range beyond its allocation); what it finds
- * when the operation runs becomes the context's error.  Ordinary host memory makes a copy
- * synchronous. */
+/* Fake CUDA driver: copies, fills and stream-ordered stores.  The fake checks at the call what the
+ * real driver checks at the call (unknown device address, range beyond its allocation); an error
+ * that the real driver finds when the operation runs becomes the context's error.  A copy with
+ * ordinary host memory is synchronous. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include "test/fake/gpu/fake.h"
 
-/* Not memcpy: sanitizers would take this thread's accesses for races of the library's. */
+/* Not memcpy: sanitizers would report this thread's accesses as races of the library. */
 void fake_bytes_copy(char *dst, const char *src, size_t len)
 {
 #if defined(__x86_64__)
@@ -62,7 +62,8 @@ static int end_open(struct end *e, cu_ctx c, uint64_t addr, size_t len)
     return e->pageable ? 0 : CU_ERROR_ILLEGAL_ADDRESS;
 }
 
-/* Through the kernel, so that a wrong host address is an error and not a crash of this thread. */
+/* Copies through the kernel, so that a wrong host address is an error and not a crash of this
+ * thread. */
 static int copy_pageable(const struct end *dst, const struct end *src, size_t len)
 {
     size_t at = 0;
@@ -78,8 +79,8 @@ static int copy_pageable(const struct end *dst, const struct end *src, size_t le
     return 0;
 }
 
-/* With delays each copy has two steps: of each run the second half is copied, and after a while the
- * first half. */
+/* With delays each copy has two steps: first the second half of each run is copied, and after a
+ * while the first half. */
 enum step { WHOLE, SECOND_HALF, FIRST_HALF };
 
 static void copy_known(char *dst, const char *src, size_t len, enum step step)
@@ -92,7 +93,7 @@ static void copy_known(char *dst, const char *src, size_t len, enum step step)
         fake_bytes_copy(dst + half, src + half, len - half);
 }
 
-/* *bad: the call's own error, for a host address that does not exist. */
+/* *bad: the error that the call itself returns, for a host address that does not exist. */
 static int copy_part(cu_ctx c, uint64_t dst, uint64_t src, size_t len, enum step step, int *bad)
 {
     struct end d = { 0 }, s = { 0 };
@@ -151,7 +152,7 @@ static int run_copy(struct fake_op *op)
     return err;
 }
 
-/* What the call itself refuses; *wait: it returns when all is done. */
+/* Errors that the call itself returns; *wait: the call returns after the copy. */
 static int range_check(uint64_t p, size_t len, bool *wait)
 {
     struct fake_mem *m;
@@ -244,7 +245,7 @@ cu_result cuMemcpy2DAsync_v2(const struct cu_copy2d *k, cu_stream s)
                        k->src_pitch ? k->src_pitch : k->width, k->width, k->height, false);
 }
 
-/* Copies that depend on nothing but what the stream did before. */
+/* Copies that depend only on earlier work of the stream. */
 cu_result cuMemcpyBatchAsync(cu_ptr *dst, cu_ptr *src, size_t *nbytes, size_t n,
                              struct cu_copy_attr *attrs, size_t *first_of_attr, size_t nattrs,
                              size_t *failed, cu_stream s)
@@ -267,7 +268,7 @@ cu_result cuMemcpyBatchAsync(cu_ptr *dst, cu_ptr *src, size_t *nbytes, size_t n,
         err = nbytes[i] ? range_check(dst[i], nbytes[i], &wait) : CU_ERROR_INVALID_VALUE;
         err = err ? err : range_check(src[i], nbytes[i], &wait);
     }
-    if (err || wait) /* memory that is not pinned: nobody here wants that */
+    if (err || wait) /* memory that is not pinned: not needed by the library */
         return err ? err : CU_ERROR_INVALID_VALUE;
     op = fake_op_make(run_copy, n * sizeof(*moves));
     if (op) {
@@ -359,7 +360,7 @@ cu_result cuStreamWriteValue32_v2(cu_stream s, cu_ptr addr, uint32_t value, unsi
     cu_ctx c;
     int err = fake_enter_ctx("cuStreamWriteValue32_v2", &c);
 
-    (void)flags; /* 1, no memory barrier: this one has it anyway */
+    (void)flags; /* 1: no memory barrier; this store has one anyway */
     if (!err)
         err = fake_stream_of(c, s, &s);
     if (!err)

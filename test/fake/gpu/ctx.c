@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fake CUDA driver: contexts, each thread's stack of them, peer access. */
+/* Fake CUDA driver: contexts, each thread's stack of contexts, peer access. */
 #include <stdlib.h>
 #include <string.h>
 #include "test/fake/gpu/fake.h"
@@ -12,7 +12,7 @@ static __thread struct {
 
 static cu_ctx current(void) { return stack.n ? stack.ctx[stack.n - 1] : NULL; }
 
-/* The lock is held, or the caller does not mind that another thread destroys the context now. */
+/* The caller holds the lock, or tolerates that another thread destroys the context now. */
 int fake_ctx_check(cu_ctx c)
 {
     struct cu_ctx_st *k;
@@ -64,12 +64,12 @@ int fake_ctx_wait(cu_ctx c)
     s = c->streams;
     nstalls += application_is_busy(c);
     pthread_mutex_unlock(&fake.lock);
-    for (; s; s = s->next) /* only ever grows at its head */
+    for (; s; s = s->next) /* the list only grows, at its head */
         fake_stream_wait(s, UINT64_MAX);
     return c->err;
 }
 
-/* What a context owns goes with it. */
+/* A context's objects are destroyed with it. */
 static void ctx_end(cu_ctx c)
 {
     cu_stream s;
@@ -150,7 +150,7 @@ cu_result cuDevicePrimaryCtxRetain(cu_ctx *c, cu_device d)
     pthread_mutex_lock(&fake.lock);
     *c = &fake.primary[fake.visible[d]];
     (*c)->nref++;
-    (*c)->destroyed = false; /* a reset one begins anew, at the same handle */
+    (*c)->destroyed = false; /* after a reset the context starts again, with the same handle */
     pthread_mutex_unlock(&fake.lock);
     return 0;
 }
@@ -177,7 +177,7 @@ cu_result cuDevicePrimaryCtxRelease_v2(cu_device d)
     return err;
 }
 
-/* It is destroyed for all who use it, until somebody retains it again. */
+/* The context is destroyed for all its users, until it is retained again. */
 cu_result cuDevicePrimaryCtxReset_v2(cu_device d)
 {
     int err = device_check("cuDevicePrimaryCtxReset_v2", d);

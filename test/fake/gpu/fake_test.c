@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Unit tests of the fake CUDA driver: what the tests of the device path take for granted.  Started
- * again by itself as the other process of a case: "fake_test import PIPE...". */
+/* Unit tests of the fake CUDA driver: the properties that the tests of the device path rely on.
+ * Runs itself again as the other process of a case: "fake_test import PIPE...". */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -19,9 +19,9 @@ static struct {
     CU_FUNCTIONS(FIELD, FIELD) CU_MORE_FUNCTIONS(FIELD)
 } cu;
 static cu_ctx ctx[2];
-static const char ptx[16] = "//"; /* as long as what is looked at of an image */
+static const char ptx[16] = "//"; /* as long as the part of an image that is inspected */
 
-/* Every function of driver.h must be there. */
+/* Every function of driver.h must exist. */
 static int load(void)
 {
     void *lib = dlopen("libcuda.so.1", RTLD_NOW);
@@ -190,8 +190,8 @@ static void attributes(void)
     GOOD(cu.mem_free(a));
     CHECK_EQ(look(a).type, 0);
     GOOD(cu.mem_alloc(&b, 1000));
-    CHECK_EQ(b, a);            /* the address comes back, */
-    CHECK(look(b).id != l.id); /* the identifier does not */
+    CHECK_EQ(b, a);            /* the address is reused, */
+    CHECK(look(b).id != l.id); /* the identifier is not */
     GOOD(cu.mem_free(b));
 }
 
@@ -204,13 +204,13 @@ static void untouchable(void)
     use(0);
     GOOD(cu.mem_alloc(&p, 4096));
     CHECK(pipe(fd) == 0);
-    CHECK(write(fd[1], (void *)p, 1) < 0); /* the kernel answers EFAULT */
+    CHECK(write(fd[1], (void *)p, 1) < 0); /* the kernel returns EFAULT */
     status = close(fd[0]) | close(fd[1]);
     CHECK_EQ(status, 0);
     GOOD(cu.mem_free(p));
 }
 
-/* Several copies by one call; one that is wrong is named. */
+/* Several copies by one call; the call names a wrong copy. */
 static void batched(cu_ptr a, cu_ptr b)
 {
     struct cu_copy_attr any = { .order = CU_COPY_ORDER_STREAM };
@@ -273,8 +273,8 @@ static void copies(void)
     GOOD(cu.mem_free(a));
 }
 
-/* With the delay of FAKE_CUDA_DELAY_US an operation takes a while; its flag comes after its data.
- */
+/* With the delay of FAKE_CUDA_DELAY_US an operation takes a while; its flag is stored after its
+ * data. */
 static void streams(void)
 {
     cu_stream s;
@@ -357,7 +357,7 @@ static void batch(void)
     GOOD(cu.mem_free(c));
 }
 
-/* What is put on a stream that is captured is done by each launch, and not before. */
+/* Work on a stream in a capture is done by each launch of the graph, and not before. */
 static void graphs(void)
 {
     cu_graph graph;
@@ -397,7 +397,7 @@ static void graphs(void)
         CHECK_EQ(byte, 2);
     }
     GOOD(cu.graph_exec_destroy(exec));
-    GOOD(cu.stream_begin_capture(s, CU_CAPTURE_RELAXED)); /* spoilt by a question */
+    GOOD(cu.stream_begin_capture(s, CU_CAPTURE_RELAXED)); /* invalidated by a query */
     CHECK_EQ(cu.stream_query(s), CU_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     CHECK_EQ(cu.stream_end_capture(s, &graph), CU_ERROR_STREAM_CAPTURE_INVALIDATED);
     GOOD(cu.mem_free(p));
@@ -405,7 +405,8 @@ static void graphs(void)
     GOOD(cu.stream_destroy(s));
 }
 
-/* What a capture forbids to whom; each such call spoils it. */
+/* The calls that a capture forbids, and to which threads; each such call invalidates the
+ * capture. */
 static struct asking {
     cu_stream s;
     int mode, answer;
@@ -462,7 +463,7 @@ static void captures(void)
     GOOD(cu.stream_destroy(s));
 }
 
-/* A graph of one kernel, whose instances are set and launched. */
+/* A graph of one kernel, whose instances are updated and launched. */
 static void kernel_nodes(void)
 {
     struct rt_gpu_batch b = { .value = 1, .n = 1 };
@@ -494,7 +495,7 @@ static void kernel_nodes(void)
     GOOD(cu.stream_begin_capture(s, CU_CAPTURE_GLOBAL));
     CHECK_EQ(cu.graph_launch(exec[0], t), CU_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     CHECK_EQ(cu.stream_end_capture(s, &empty), CU_ERROR_STREAM_CAPTURE_INVALIDATED);
-    for (uint32_t i = 0; i < 20; i++) { /* of one instance in two streams: one after another */
+    for (uint32_t i = 0; i < 20; i++) { /* one instance in two streams: one after the other */
         GOOD(cu.memset_d8(c, 0, N));
         for (uint32_t j = 1; j <= 4; j++) {
             b.value = 4 * i + j;
@@ -518,7 +519,7 @@ static void kernel_nodes(void)
     GOOD(cu.mem_free(c));
 }
 
-/* Two streams that wait for each other, and one that is told to leave. */
+/* Two streams that wait for each other, and a stream that is made to leave its wait. */
 static void meetings(void)
 {
     struct rt_gpu_meet_words *words;
@@ -567,7 +568,7 @@ static void meetings(void)
     CHECK_EQ(words[0].failed, 1u);
     GOOD(cu.launch_kernel(f, 1, 1, 1, 32, 1, 1, 0, s[1], (void *[]){ &m[1] }, NULL));
     GOOD(cu.launch_kernel(f, 1, 1, 1, 32, 1, 1, 0, s[1], (void *[]){ &m[1] }, NULL));
-    GOOD(cu.stream_synchronize(s[1])); /* the first is met, the second finds the poison */
+    GOOD(cu.stream_synchronize(s[1])); /* the first continues, the second is poisoned */
     CHECK_EQ(words[1].failed, 1u);
     for (int i = 0; i < 2; i++)
         GOOD(cu.stream_destroy(s[i]));
@@ -613,14 +614,14 @@ static void lingering(void)
         post(h, i, b + (i - 1) * 100, a + (i - 1) * 100, 100);
         while (__atomic_load_n(&words->done, __ATOMIC_ACQUIRE) != i)
             if (__atomic_load_n(&words->left, __ATOMIC_ACQUIRE) == k.launch) {
-                k.launch++; /* it had left before it could see the descriptor */
+                k.launch++; /* the kernel had left before it could see the descriptor */
                 k.next = words->done + 1;
                 GOOD(
                     cu.launch_kernel(kernel("weft_linger"), 1, 1, 1, 32, 1, 1, 0, s, params, NULL));
             }
     }
     CHECK(holds(b, 6400, 4));
-    GOOD(cu.ctx_synchronize()); /* waits until it has left */
+    GOOD(cu.ctx_synchronize()); /* waits until the kernel has left */
     CHECK_EQ(words->left, k.launch);
     GOOD(cu.stream_destroy(s));
     GOOD(cu.mem_free(a));
@@ -628,7 +629,7 @@ static void lingering(void)
     GOOD(cu.mem_free_host(h));
 }
 
-/* 3 elements of {5 blocks of 7 bytes every 20, then 4 bytes at 2} to a middle part of their packed
+/* 3 elements of {5 blocks of 7 bytes every 20, then 4 bytes at 2}: to a middle part of their packed
  * form, and back. */
 static void packing(void)
 {
@@ -675,7 +676,7 @@ static void packing(void)
     begin_anew(0);
 }
 
-/* A kernel that touches what it may not: the context is lost. */
+/* A kernel that accesses forbidden memory: the context is lost. */
 static void illegal(void)
 {
     struct rt_gpu_batch b = { .value = 9, .n = 1 };
@@ -845,7 +846,7 @@ static void recv_fds(int sock, struct shared *s, int *fds)
     memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&m)), 2 * sizeof(int));
 }
 
-/* The importer: reads what is there, leaves something else. */
+/* The importer: checks the data and writes other data. */
 static void import_one(cu_ptr p, unsigned seed)
 {
     CHECK(holds(p, N, seed));
@@ -885,7 +886,7 @@ static int importer(int sock)
     GOOD(cu.mem_pool_import_pointer(&b, pool, &s.pointer));
     import_one(b, 14);
     CHECK(write(sock, "x", 1) == 1 && read(sock, &go, 1) == 1);
-    /* Freed and given out again by the exporter: a new handle is needed. */
+    /* The exporter frees it and allocates it again: a new handle is needed. */
     CHECK(holds(a, N, 111));
     CHECK(recv(sock, &s, sizeof(s), MSG_WAITALL) == sizeof(s));
     GOOD(cu.ipc_open_mem_handle(&b, s.large, 0));
@@ -956,7 +957,7 @@ static void processes(void)
     CHECK_EQ(again, large);
     put(again, N, 15);
     CHECK(write(sock, "x", 1) == 1);
-    s.small = s.large; /* the freed one */
+    s.small = s.large; /* the freed allocation */
     GOOD(cu.ipc_get_mem_handle(&s.large, again));
     CHECK(write(sock, &s, sizeof(s)) == sizeof(s));
     CHECK(waitpid(pid, &status, 0) == pid);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Fake CUDA driver: the kernels that reduce, on the CPU, as runtime/gpu/kernel.h describes them.
- * Written apart from runtime/reduce, so that each tests the other.  Elements go through buffers in
- * blocks: all sources of a block are read before its destinations are written. */
+ * Written independently of runtime/reduce, so that each tests the other.  Elements go through
+ * buffers in blocks: all sources of a block are read before its destinations are written. */
 #include <complex.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,8 +48,8 @@ static float up_f16(uint16_t h)
     return float_of(sign | bits_of((float)fraction * 0x1p-24f));
 }
 
-/* To nearest, ties to even, by the float's own addition: 1.5 * 2^e + f has f's bits from 2^(e-23)
- * on. */
+/* Rounds to nearest, ties to even, by means of a float addition: 1.5 * 2^e + f has f's bits from
+ * 2^(e-23) on. */
 static uint16_t down_f16(float f)
 {
     uint32_t u = bits_of(f), sign = u >> 16 & 0x8000, mag = u & 0x7fffffff;
@@ -157,7 +157,7 @@ static int small(unsigned type, unsigned code, void *to, const void *from, size_
         INTEGER(int16_t, uint16_t)
     case RT_GPU_U16:
         INTEGER(uint16_t, uint16_t)
-    case RT_GPU_F16: /* as floats: read() has widened them */
+    case RT_GPU_F16: /* as floats: read() has converted them */
     case RT_GPU_BF16:
         REAL(float)
     default:
@@ -270,7 +270,7 @@ static void widen(unsigned type, char *p, size_t n)
     uint16_t h;
     float f;
 
-    while (n--) { /* from the last on, in place */
+    while (n--) { /* from the last element on, in place */
         memcpy(&h, p + n * sizeof h, sizeof h);
         f = type == RT_GPU_F16 ? up_f16(h) : up_bf16(h);
         memcpy(p + n * sizeof f, &f, sizeof f);
@@ -290,7 +290,7 @@ static void narrow(unsigned type, const char *p, char *to, size_t n)
     }
 }
 
-/* Two ranges may change places, so two are read before the first is written. */
+/* Two ranges may be exchanged, so both are read before the first is written. */
 static int block_of_each(cu_ctx c, const struct rt_gpu_fold_args *k, struct buffers *b,
                          uint64_t off, size_t len)
 {
@@ -352,7 +352,7 @@ static int block(cu_ctx c, const struct rt_gpu_fold_args *k, enum fake_fold whic
 
 static bool overlap(uint64_t a, uint64_t b, uint64_t len) { return a < b + len && b < a + len; }
 
-/* Of more than two no destination touches another range. */
+/* With more than two ranges no destination overlaps another range. */
 static bool each_is_sound(const struct rt_gpu_fold_args *k)
 {
     unsigned i, j;
@@ -365,7 +365,7 @@ static bool each_is_sound(const struct rt_gpu_fold_args *k)
     return k->nsrc == k->ndst;
 }
 
-/* A destination touches no source but its own and the next, and these as a whole. */
+/* A destination overlaps no source but its own and the next, and these as a whole. */
 static bool prefixes_are_sound(const struct rt_gpu_fold_args *k, uint64_t len)
 {
     unsigned i, j;
@@ -379,7 +379,7 @@ static bool prefixes_are_sound(const struct rt_gpu_fold_args *k, uint64_t len)
     return k->nsrc == k->ndst && k->nsrc > 1;
 }
 
-/* What the host must have made so. */
+/* Conditions that the host must guarantee. */
 static bool is_sound(const struct rt_gpu_fold_args *k, enum fake_fold which)
 {
     uint64_t differ = 0, any = 0, nbytes = kernels[which].nbytes;

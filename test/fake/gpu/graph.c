@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fake CUDA driver: streams that are captured, and graphs, of one stream each: a graph is the list
- * of what was put on the stream, or of the kernels that were added to it; a node is one of these,
- * and only the first one of an instance can be set.  Launches of one instance run one after
- * another.
+/* Fake CUDA driver: stream capture, and graphs of one stream each.  A graph is the list of
+ * operations put on the stream, or of the kernels added to it; a node is one of these, and only the
+ * first node of an instance can be updated.  Launches of one instance run one after another.
  *
- * What a capture forbids was measured (H200, driver 580): calls that wait or free, allocation by
- * cuMemAlloc and cuMemHostAlloc, and every query of a stream or an event, of whichever
- * stream.  They answer 900, and the capture ends with 901.  A capture in global mode forbids them
- * to each thread whose own mode is global, one in thread-local mode to the thread that began it,
- * one in relaxed mode to nobody; a thread in the relaxed mode may do all but
- * cuCtxSynchronize.  That driver allows more than some older ones may: opening handles and
- * launching graphs are forbidden here, too. */
+ * The rules of a capture were measured (H200, driver 580).  A capture forbids calls that wait or
+ * free, allocation by cuMemAlloc and cuMemHostAlloc, and every query of any stream or event.  They
+ * return 900, and the capture ends with 901.  A capture in global mode forbids them to each thread
+ * whose own mode is global; in thread-local mode to the thread that began the capture; in relaxed
+ * mode to no thread.  A thread in the relaxed mode may call everything but cuCtxSynchronize.  That
+ * driver allows more than some older ones may: opening handles and launching graphs are forbidden
+ * here, too. */
 #include <stdlib.h>
 #include <string.h>
 #include "test/fake/gpu/fake.h"
@@ -23,12 +22,12 @@ struct cu_graph_st {
 };
 struct cu_graph_exec_st {
     struct cu_graph_st graph;
-    struct fake_dep last; /* stream NULL: it has not been launched */
+    struct fake_dep last; /* stream NULL: never launched */
 };
 
 static _Thread_local int thread_mode; /* CU_CAPTURE_GLOBAL */
 static struct {
-    pthread_mutex_t lock; /* the last one to be taken */
+    pthread_mutex_t lock; /* always the innermost lock */
     cu_stream first;
     _Atomic int n;
 } captures = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -309,7 +308,7 @@ cu_result cuGraphExecKernelNodeSetParams(cu_graph_exec exec, cu_graph_node node,
     return 0;
 }
 
-/* The first operation waits for the last launch. */
+/* The first operation waits for the previous launch. */
 static int launch_first(cu_graph_exec exec, cu_stream s, struct fake_op *op)
 {
     if (op && exec->last.stream && (op->deps = malloc(sizeof(*op->deps)))) {

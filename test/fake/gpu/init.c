@@ -7,14 +7,14 @@
  *   FAKE_CUDA_DMABUF=0        1: adapters may write to its memory, and must read it back
  *   FAKE_CUDA_MEM=8589934592  bytes of memory of each device, counted per process
  *   FAKE_CUDA_SPREAD=0        1: device addresses lie terabytes apart, as with the real driver
- *   FAKE_CUDA_DELAY_US=0      before each operation of a stream, at most, at random
+ *   FAKE_CUDA_DELAY_US=0      random delay before each operation of a stream, at most
  *   FAKE_CUDA_ONE_QUEUE=0     1: streams of normal priority run in the order of submission
  *   FAKE_CUDA_VERSION=13000
  *   FAKE_CUDA_MISSING=a,b     functions that do not exist
  *   FAKE_CUDA_FAIL=cuMemAlloc_v2:3,cuInit:1+:100
- *                             the third call fails (with 999), all from the first fail with 100;
- *                             "copy" and "kernel" are the n-th executed by streams; a program
- *                             adds rules by fake_cuda_fail(), while nothing is under way
+ *                             the third call fails (with 999); all calls from the first on fail
+ *                             with 100; "copy" and "kernel" count those that streams execute;
+ *                             a program adds rules with fake_cuda_fail() while nothing is running
  *   CUDA_VISIBLE_DEVICES      numbers or GPU-... identifiers, as with the real driver */
 #include "test/fake/gpu/fake.h"
 #include <dlfcn.h>
@@ -32,7 +32,7 @@ struct fake fake = { .lock = PTHREAD_MUTEX_INITIALIZER };
 static struct {
     char what[64];
     long nth;
-    bool from; /* this call and all after it */
+    bool from; /* this call and all later ones */
     int err;
     _Atomic long seen;
 } rules[NRULES];
@@ -128,14 +128,14 @@ int fake_ordinal(int dev)
     return -1;
 }
 
-/* The same for every process, so that a device is known by it. */
+/* The same in every process, so that it identifies a device. */
 static void uuid_of(int dev, uint8_t uuid[16])
 {
     memcpy(uuid, "\x77\x65\x66\x74\x66\x61\x6b\x65\x80\x00\x67\x70\x75\x00\x00", 15);
     uuid[15] = (uint8_t)dev;
 }
 
-/* "GPU-77656674-..." or a beginning of it, as nvidia-smi -L prints. */
+/* "GPU-77656674-..." or a prefix of it, as nvidia-smi -L prints it. */
 static int device_named(const char *word)
 {
     char text[48];
@@ -154,7 +154,7 @@ static int device_named(const char *word)
     return -1;
 }
 
-/* The first word that names nothing ends the list. */
+/* The first word that names no device ends the list. */
 static void read_visible(const char *text)
 {
     char copy[512], *save, *word, *end;
@@ -242,7 +242,7 @@ void fake_hide_symbols(const char *list)
     }
     if (!table || !names)
         return;
-    /* The linker places the string table right behind the symbols. */
+    /* The linker places the string table directly after the symbols. */
     snprintf(copy, sizeof(copy), "%s", list);
     for (word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save))
         hide_symbol(table, names,

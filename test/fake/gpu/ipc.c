@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fake CUDA driver: legacy handles.  A handle names the exporter's memfd, which others open through
- * /proc; its inode tells a descriptor that has been used again.  Nothing lies in a file system, so
- * nothing is left behind.  What is mapped stays there when the exporter frees it, as on a device.
- */
+/* Fake CUDA driver: legacy handles.  A handle names the exporter's memfd, which other processes
+ * open through /proc; the inode shows whether the descriptor has been reused.  There are no files
+ * in a file system, so none is left behind.  As on a device, mapped memory stays valid after the
+ * exporter frees it. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Fake CUDA driver: modules, and the library's kernels as runtime/gpu/kernel.h describes them, on
- * the CPU.  A kernel may touch memory of its own device, of devices with peer access, managed and
- * pinned memory; anything else is an illegal address. */
+ * the CPU.  A kernel may access memory of its own device, of devices with peer access, managed and
+ * pinned memory; any other address is illegal. */
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ struct cu_module_st {
     cu_ctx ctx;
     struct cu_module_st *next;
 };
-static struct cu_module_st *modules; /* kept, unloaded ones too */
+static struct cu_module_st *modules; /* kept, including unloaded modules */
 
 enum {
     BATCH,
@@ -132,7 +132,7 @@ int fake_check_near(cu_ctx c, uint32_t near, uint64_t dst)
     return good ? 0 : CU_ERROR_ILLEGAL_ADDRESS;
 }
 
-/* The word where blocks meet must be there and zero; it is left so. */
+/* The counter at which blocks meet must exist and be zero; it is zero again afterwards. */
 static int meeting_point(cu_ctx c, uint64_t counter)
 {
     struct fake_phys *pin;
@@ -194,7 +194,7 @@ static int run_batch(struct fake_op *op)
     return err ? err : store32(c, b->flag, b->value);
 }
 
-/* A descriptor is whole when its first and last words carry the number that is looked for. */
+/* A descriptor is complete when its first and last words have the expected number. */
 static bool ring_read(const struct rt_gpu_desc *ring, uint32_t seq, struct rt_gpu_desc *out)
 {
     const struct rt_gpu_desc *slot = &ring[seq % RT_GPU_RING_SLOTS];
@@ -238,7 +238,7 @@ static int linger(cu_ctx c, const struct rt_gpu_linger *k, const struct rt_gpu_d
             __atomic_store_n(&words->done, next++, __ATOMIC_RELEASE);
             idle = now_ns();
         } else
-            sched_yield(); /* the processors are few */
+            sched_yield(); /* there are few processors */
         now = now_ns();
     }
     __atomic_store_n(&words->left, k->launch, __ATOMIC_RELEASE);
@@ -288,7 +288,7 @@ static const struct rt_gpu_group *group_at(const struct packing *p, int64_t in_e
 {
     uint32_t low = 0, high = p->k->ngroups;
 
-    while (low < high) { /* groups before low begin at or before it, those from high on behind */
+    while (low < high) { /* groups before low start at or before, from high on after */
         uint32_t mid = low + (high - low) / 2;
 
         if (p->groups[mid].first <= in_element)
@@ -413,7 +413,7 @@ static int run_kernel(struct fake_op *op)
 
 /* ---- the driver's functions ---- */
 
-/* Images that the real driver takes: ELF, a fat binary, PTX text. */
+/* Image formats that the real driver accepts: ELF, a fat binary, PTX text. */
 cu_result cuModuleLoadData(cu_module *m, const void *image)
 {
     cu_ctx c;
@@ -424,7 +424,7 @@ cu_result cuModuleLoadData(cu_module *m, const void *image)
     if (memcmp(image, "\177ELF", 4) && memcmp(image, "\x50\xed\x55\xba", 4) &&
         memcmp(image, "//", 2) && memcmp(image, ".version", 8))
         return CU_ERROR_INVALID_IMAGE;
-    fake_ctx_wait(c); /* as the real one does */
+    fake_ctx_wait(c); /* like the real driver */
     *m = calloc(1, sizeof(**m));
     if (!*m)
         return CU_ERROR_OUT_OF_MEMORY;
@@ -487,7 +487,7 @@ cu_result cuFuncLoad(cu_function f)
     return err ? err : f && f->module ? 0 : CU_ERROR_INVALID_HANDLE;
 }
 
-/* The operation that is the launch of a kernel in c. */
+/* Creates the operation that launches a kernel in c. */
 int fake_kernel_op(cu_ctx c, const struct cu_kernel_node *k, struct fake_op **out)
 {
     const void *from = k->params ? k->params[0] : NULL;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Fake CUDA driver: weft_meet, as runtime/gpu/kernel.h describes it.  It waits in its stream's
- * thread, as the real one does in a warp. */
+ * thread, as the real kernel does in a warp. */
 #include <sched.h>
 #include <time.h>
 #include "test/fake/gpu/fake.h"
 
-/* The words of one launch, at the driver's addresses of them. */
+/* The words of one launch, at the driver's own addresses. */
 struct meeting {
     const struct rt_gpu_meet *k;
     cu_ctx ctx;
@@ -70,8 +70,8 @@ static bool given_up(const struct meeting *m)
            __atomic_load_n(&m->words->abort, __ATOMIC_ACQUIRE);
 }
 
-/* Sleeps soon, as a device takes no processor time: a thread that only yields may keep others that
- * yield from the processor for many seconds. */
+/* Sleeps soon, because a device takes no processor time: a thread that only yields may keep other
+ * threads that yield off the processor for many seconds. */
 static bool wait_for(const struct meeting *m, const uint32_t *flag, uint32_t e)
 {
     for (int polls = 0; (int32_t)(__atomic_load_n(flag, __ATOMIC_ACQUIRE) - e) < 0; polls++) {

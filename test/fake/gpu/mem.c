@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fake CUDA driver: allocating, freeing, and what is known of an address.  Small allocations share
- * blocks of 2 MiB, as with the real driver.  Freeing waits for the context's work. */
+/* Fake CUDA driver: allocation, freeing, and queries of an address.  Small allocations share blocks
+ * of 2 MiB, as with the real driver.  Freeing waits for the context's work. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #define SMALL (1u << 20)
 #define ALIGN 512u
-#define ALLOC_US 30 /* mapping device memory takes longer than a look at an address is believed */
+#define ALLOC_US 30 /* mapping takes longer than the library trusts a query of an address */
 
 static struct fake_arena *blocks;
 
@@ -79,7 +79,7 @@ static struct fake_mem *small_alloc(cu_ctx c, size_t len, int *err)
     return m;
 }
 
-/* Memory of its own; that of host and managed memory is mapped at its address too. */
+/* A separate memory object; host and managed memory is also mapped at its user address. */
 static struct fake_mem *large_alloc(enum fake_kind kind, int dev, size_t len, int *err)
 {
     struct fake_phys *phys = fake_phys_make(len, dev, kind == FAKE_DEVICE ? "device" : "host", err);
@@ -195,8 +195,8 @@ void fake_ctx_free_all(cu_ctx c)
     }
 }
 
-/* The allocation that starts at p, after the work of its context has ended; memory of pools is
- * freed without waiting, as the driver's manual says. */
+/* Frees the allocation that starts at p, after the work of its context has ended; memory of pools
+ * is freed without waiting, as the driver's manual says. */
 static int free_at(const char *symbol, uint64_t p, uint32_t kinds)
 {
     struct fake_mem *m;
@@ -301,7 +301,7 @@ cu_result cuMemGetInfo_v2(size_t *free_nbytes, size_t *total)
     return 0;
 }
 
-/* ---- what an address is ---- */
+/* ---- queries of an address ---- */
 
 cu_result cuMemGetAddressRange_v2(cu_ptr *base, size_t *len, cu_ptr p)
 {
@@ -323,8 +323,8 @@ cu_result cuMemGetAddressRange_v2(cu_ptr *base, size_t *len, cu_ptr p)
     return err;
 }
 
-/* A descriptor of the memory behind a range, whose position is where the range begins in it: an
- * adapter's driver that knows this (test/fake/ib_dmabuf.c) can take it for a dma-buf. */
+/* A descriptor of the memory behind a range; its file position is the start of the range.  An
+ * adapter's driver that knows this (test/fake/ib_dmabuf.c) can use it as a dma-buf. */
 static int range_fd(cu_ptr p, size_t nbytes)
 {
     struct fake_mem *m = fake_mem_find(p);
@@ -332,11 +332,11 @@ static int range_fd(cu_ptr p, size_t nbytes)
     int fd;
 
     if (!m)
-        m = fake_mem_next(p); /* whole pages begin before a small allocation */
+        m = fake_mem_next(p); /* whole pages start before a small allocation */
     if (!m || !m->phys || m->base >= p + nbytes)
         return -1;
     snprintf(path, sizeof(path), "/proc/self/fd/%d", m->phys->fd);
-    fd = open(path, O_RDWR | O_CLOEXEC); /* not dup(): a position of its own */
+    fd = open(path, O_RDWR | O_CLOEXEC); /* not dup(): it needs its own file position */
     if (fd >= 0)
         lseek(fd, (off_t)(m->off + p - m->base), SEEK_SET);
     return fd;
@@ -393,7 +393,7 @@ static uint64_t handle_types(const struct fake_mem *m)
     return m->pool ? (uint64_t)m->pool->handle_types : 0;
 }
 
-/* Of the width that the real driver writes. */
+/* Writes an attribute with the width that the real driver uses. */
 static int attribute(const struct fake_mem *m, int what, void *out)
 {
     static const struct fake_mem none;
@@ -450,7 +450,7 @@ store_wide:
     return 0;
 }
 
-/* Needs no current context; an unknown address is no error. */
+/* Needs no current context; an unknown address is not an error. */
 cu_result cuPointerGetAttributes(unsigned n, int *attributes, void **values, cu_ptr p)
 {
     struct fake_mem *m;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A management library beside the fake CUDA driver, which becomes libnvidia-ml.so.1: all devices
- * have four links, to what FAKE_CUDA_LINKS says (direct: other devices; switch); without the
- * variable the library does not start.  One of the type's functions per call of runtime/gpu/links.c
- * and launcher/info/nvml.c. */
+/* A management library for the fake CUDA driver: the libnvidia-ml.so.1 of the build tree.  All
+ * devices have four links, to what FAKE_CUDA_LINKS names (direct: other devices; switch); without
+ * the variable the library does not start.  There is one function of each type that
+ * runtime/gpu/links.c and launcher/info/nvml.c call. */
 #include <stdlib.h>
 #include <string.h>
 

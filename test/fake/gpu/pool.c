@@ -103,8 +103,8 @@ cu_result cuMemPoolCreate(cu_pool *pool, const struct cu_pool_props *props)
     return *pool ? 0 : CU_ERROR_OUT_OF_MEMORY;
 }
 
-/* Its memory goes with the last allocation.  The pool itself is kept, so that its handle is known
- * to be dead. */
+/* The pool's memory is freed with its last allocation.  The pool object is kept, so that a stale
+ * handle is detected. */
 static void pool_end(cu_pool p)
 {
     if (!p->destroyed || p->arena.nused || !p->arena.phys)
@@ -172,7 +172,7 @@ static int pool_alloc(cu_pool pool, size_t len, uint64_t *out)
     return 0;
 }
 
-/* The memory goes back to the system, as far as whole pages of it are concerned. */
+/* Returns the memory to the system, as far as whole pages are concerned. */
 static void punch(const struct fake_mem *m)
 {
     size_t from = (m->off + PAGE - 1) & ~(size_t)(PAGE - 1);
@@ -340,7 +340,7 @@ cu_result cuMemPoolExportPointer(struct cu_pool_ptr *out, cu_ptr p)
         return err;
     pthread_mutex_lock(&fake.lock);
     m = fake_mem_find(p);
-    if (!m || m->kind != FAKE_POOL || !m->pool->exported) /* H200, driver 580: the pool first */
+    if (!m || m->kind != FAKE_POOL || !m->pool->exported) /* the pool first (H200, driver 580) */
         err = CU_ERROR_INVALID_VALUE;
     else {
         e.inode = inode_of(m->phys);
@@ -354,8 +354,8 @@ cu_result cuMemPoolExportPointer(struct cu_pool_ptr *out, cu_ptr p)
     return err;
 }
 
-/* The real driver takes what overlaps another import, and then knows one of them only: copies into
- * the other are refused, and freeing one frees both. */
+/* The real driver accepts a range that overlaps another import, and then knows only one of the two:
+ * copies into the other are refused, and freeing one frees both. */
 static bool overlaps_import(cu_pool pool, const struct exported *e)
 {
     struct fake_mem *m;

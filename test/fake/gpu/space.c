@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fake CUDA driver: addresses, memory behind them, and the table of what can be used.
- *
- * A device address is a reserved one (PROT_NONE) in granules of 2 MiB; the memory is a memfd that
- * only the driver has mapped.  Freed addresses are kept and given out again first, like those of
- * the real driver: code that remembers an old allocation meets the new one.  With FAKE_CUDA_SPREAD
- * every other allocation lies terabytes below host memory, as memory of pools and of cuMemMap
- * does on real machines. */
+/* Fake CUDA driver: addresses, the memory behind them, and the table of usable memory.  A device
+ * address is a reserved address (PROT_NONE) in granules of 2 MiB; the memory is a memfd that only
+ * the driver has mapped.  Freed addresses are kept and reused first, like those of the real driver,
+ * so code with stale knowledge of an allocation meets the new one.  With FAKE_CUDA_SPREAD every
+ * other allocation lies terabytes below host memory, like memory of pools and of cuMemMap on real
+ * machines. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -23,12 +22,12 @@
 static struct range {
     uint64_t va;
     size_t len;
-    uint64_t freed; /* when, in frees; 0 = in use */
-} ranges[NRANGES];  /* all that are reserved */
+    uint64_t freed; /* when it was freed, in frees; 0: in use */
+} ranges[NRANGES];  /* all reserved ranges */
 static int nranges, nspare;
 static uint64_t nfreed;
 
-static struct fake_mem **table; /* sorted by base, none overlap */
+static struct fake_mem **table; /* sorted by base, without overlaps */
 static size_t ntable, room;
 static uint64_t last_id;
 
@@ -39,13 +38,13 @@ static size_t granules(size_t len)
     return (len + FAKE_GRANULE - 1) & ~(size_t)(FAKE_GRANULE - 1);
 }
 
-#define LOW ((uintptr_t)0x300000000) /* where real drivers begin */
+#define LOW ((uintptr_t)0x300000000) /* where the addresses of real drivers start */
 static void *reserve(void *at, size_t len)
 {
     return mmap(at, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-/* The spare range that was freed last, of this length; or, with len 0, the one freed first. */
+/* The spare range of this length that was freed last; or, with len 0, the range freed first. */
 static struct range *find_spare(size_t len)
 {
     struct range *best = NULL;
@@ -62,7 +61,7 @@ static struct range *find_spare(size_t len)
     return best;
 }
 
-/* Only a hint: sanitizers keep such addresses for themselves. */
+/* Only a hint: sanitizers reserve such addresses. */
 static void *hint(size_t len)
 {
     static uintptr_t next = LOW;
@@ -107,7 +106,7 @@ void fake_va_give(uint64_t va)
 
     while (r->va != va)
         r++;
-    reserve((void *)va, r->len); /* what was mapped there goes */
+    reserve((void *)va, r->len); /* removes existing mappings there */
     r->freed = ++nfreed;
     if (nspare++ < NSPARE)
         return;
@@ -201,7 +200,7 @@ void fake_phys_unref(struct fake_phys *p)
     free(p);
 }
 
-/* ---- the table ---- */
+/* index of the first entry with base > p */
 
 static size_t position(uint64_t p) /* of the first entry with base > p */
 {
@@ -299,7 +298,7 @@ void fake_mem_drop(struct fake_mem *m)
 
 int fake_mem_alive(void) { return (int)ntable; }
 
-/* First fit, so that freed addresses come back at once. */
+/* First fit, so that freed addresses are reused at once. */
 uint64_t fake_arena_cut(struct fake_arena *a, size_t len)
 {
     uint64_t at = a->base;
@@ -332,7 +331,7 @@ static bool may_use(cu_ctx c, const struct fake_mem *m, enum fake_who who)
     case FAKE_REGISTERED:
     case FAKE_MANAGED:
         return true;
-    case FAKE_DEVICE: /* the engines go through the host where devices have no access */
+    case FAKE_DEVICE: /* the copy engines go through the host if devices have no access */
         return who == FAKE_BY_ENGINE || m->dev == c->dev || c->peers & 1u << m->dev;
     case FAKE_POOL:
     case FAKE_POOL_IMPORT:
@@ -364,7 +363,7 @@ bool fake_reaches(uint64_t p, size_t len)
     return m;
 }
 
-/* What a test's author wants to know; the library sees only error 700. */
+/* Prints the details for the author of a test; the library sees only error 700. */
 static void say_illegal(cu_ctx c, uint64_t p, size_t len, enum fake_who who,
                         const struct fake_mem *m)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fake CUDA driver: streams, a thread each, and events.  An operation waits for those before it in
- * its stream and, where the null stream is concerned, for those of other streams.  When a context
- * has failed, its streams run empty without doing anything more. */
+/* Fake CUDA driver: streams, one thread each, and events.  An operation waits for earlier
+ * operations of its stream and, if the null stream is concerned, for those of other streams.  After
+ * a context has failed, its streams drop their operations. */
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ static void *stream_main(void *arg)
     return NULL;
 }
 
-/* Signals are the application's. */
+/* The application's signals are blocked in the thread. */
 static int stream_start(cu_stream s)
 {
     pthread_attr_t attr;
@@ -110,7 +110,7 @@ static void add_dep(struct fake_op *op, cu_stream s)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* The rules of the legacy null stream. */
+/* The dependencies that the legacy null stream adds. */
 static void null_stream_deps(cu_stream s, struct fake_op *op)
 {
     cu_stream other;
@@ -127,7 +127,7 @@ static void null_stream_deps(cu_stream s, struct fake_op *op)
             add_dep(op, other);
 }
 
-/* Streams that share a hardware queue. */
+/* The dependencies between streams that share a hardware queue. */
 static void queue_deps(cu_stream s, struct fake_op *op)
 {
     cu_stream other;
@@ -173,7 +173,7 @@ int fake_submit(cu_stream s, struct fake_op *op)
     return err;
 }
 
-/* UINT64_MAX: all that has been submitted until now. */
+/* UINT64_MAX: everything submitted so far. */
 void fake_stream_wait(cu_stream s, uint64_t ticket)
 {
     pthread_mutex_lock(&s->lock);
@@ -244,7 +244,7 @@ static int stream_create(cu_stream *s, unsigned flags, const char *symbol)
         return CU_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&fake.lock);
     *s = NULL;
-    if (fake.used[c->dev] + FAKE_GRANULE <= fake.mem_nbytes) /* it takes some on a real device */
+    if (fake.used[c->dev] + FAKE_GRANULE <= fake.mem_nbytes) /* as on a real device */
         *s = stream_make(c, !(flags & CU_STREAM_NON_BLOCKING));
     pthread_mutex_unlock(&fake.lock);
     return *s ? 0 : CU_ERROR_OUT_OF_MEMORY;
@@ -260,7 +260,7 @@ cu_result cuStreamCreateWithPriority(cu_stream *s, unsigned flags, int priority)
     int err = stream_create(s, flags, "cuStreamCreateWithPriority");
 
     if (!err)
-        (*s)->urgent = priority < 0; /* out of range is clamped */
+        (*s)->urgent = priority < 0; /* a priority out of range is clamped */
     return err;
 }
 
@@ -279,11 +279,11 @@ cu_result cuStreamDestroy_v2(cu_stream s)
 
     if (err || null)
         return err ? err : CU_ERROR_INVALID_HANDLE;
-    fake_stream_stop(s); /* what is queued still runs */
+    fake_stream_stop(s); /* queued work still runs */
     return 0;
 }
 
-/* Of a stream that is captured nobody may want to know how far it is.  Under its lock. */
+/* In a capture, no call may query the progress of the stream.  Under its lock. */
 static int spoils(cu_stream s)
 {
     if (!s->captured_tail)

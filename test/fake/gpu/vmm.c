@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fake CUDA driver: virtual memory management.  A handle is a number; mappings and handles each
- * hold the memory. */
+/* Fake CUDA driver: virtual memory management.  A handle is a number; each mapping and each handle
+ * hold a reference to the memory. */
 #include <fcntl.h>
 #include <string.h>
 #include "test/fake/gpu/fake.h"
@@ -11,7 +11,7 @@ static struct {
     int nref;
 } handles[NHANDLES];
 
-/* Handle n is n + 1, so that 0 is none. */
+/* The handle of entry n is n + 1, because 0 is no handle. */
 static struct fake_phys *handle_phys(cu_handle h)
 {
     return h >= 1 && h <= NHANDLES ? handles[h - 1].phys : NULL;
@@ -136,7 +136,7 @@ cu_result cuMemAddressReserve(cu_ptr *p, size_t nbytes, size_t align, cu_ptr at,
 {
     int err = fake_enter("cuMemAddressReserve");
 
-    (void)at; /* a hint */
+    (void)at; /* only a hint */
     if (err)
         return err;
     if (!nbytes || nbytes % FAKE_GRANULE || flags || align > FAKE_GRANULE)
@@ -190,7 +190,7 @@ cu_result cuMemMap(cu_ptr p, size_t nbytes, size_t off, cu_handle h, unsigned lo
     return err;
 }
 
-/* The mappings of [p, p + nbytes), which must begin and end with one. */
+/* Calls fn for the mappings of [p, p + nbytes), which must start and end with a mapping. */
 static int each_mapping(uint64_t p, size_t nbytes, void (*fn)(struct fake_mem *m, uint32_t access),
                         uint32_t access)
 {
@@ -218,7 +218,7 @@ static void mapping_drop(struct fake_mem *m, uint32_t access)
 
 static void mapping_access(struct fake_mem *m, uint32_t access) { m->access |= access; }
 
-/* Like the real driver, without waiting for work that uses it. */
+/* Like the real driver, it does not wait for work that uses the memory. */
 cu_result cuMemUnmap(cu_ptr p, size_t nbytes)
 {
     int err = fake_enter("cuMemUnmap");

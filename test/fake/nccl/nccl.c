@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An NCCL that moves no data: every call succeeds at once.  With it osu_nccl_* and the table of
- * bench-gpu are run where there is neither NCCL nor a GPU; its figures mean nothing. */
+ * bench-gpu run without NCCL and without a GPU; its figures mean nothing. */
 #include <stddef.h>
 #include <string.h>
 
@@ -49,7 +49,7 @@ int ncclGetUniqueId(struct fake_id *id)
     return 0;
 }
 
-/* The identifier has to have come to every rank. */
+/* The identifier must have reached every rank. */
 int ncclCommInitRank(void **comm, int nranks, struct fake_id id, int rank)
 {
     *comm = &the_comm;
@@ -94,7 +94,7 @@ int ncclReduceScatter(const void *s, void *r, size_t n, int type, int op, void *
     return s && r ? good(comm, stream) : FAKE_INVALID;
 }
 
-/* Sends and receives to everybody would wait for each other outside a group. */
+/* Outside a group, sends and receives of all ranks would wait for each other. */
 int ncclSend(const void *s, size_t n, int type, int peer, void *comm, void *stream)
 {
     (void)n, (void)type, (void)peer;
