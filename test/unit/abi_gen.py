@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes abi_test.c, which compares mpi.h with the ABI's tables: values and types of constants,
-layouts, callback types and the type of every procedure, MPI_ and PMPI_.  It reads the tables on its
-own and shares no code with mpi/api/gen.py, so that a mistake there does not repeat itself here.
+layouts, callback types and the type of every procedure, MPI_ and PMPI_.  It has its own
+reader of the tables and shares no code with mpi/api/gen.py, so that an error there is not repeated here.
 
     abi_gen.py TABLES OUTPUT"""
 

@@ -9,7 +9,7 @@ test/unit/abi_test.c: test/unit/abi_gen.py mpi/api/constants.tsv mpi/api/types.t
 	$(AM_V_GEN)$(MKDIR_P) test/unit && \
 	$(PYTHON) $(top_srcdir)/test/unit/abi_gen.py $(top_srcdir)/mpi/api $@
 
-# Wrong arguments, in calls that come from the table: compiled without optimisation, for there are thousands.
+# Wrong arguments, in calls that come from the table: compiled without optimisation, because there are thousands.
 check_PROGRAMS += test/mpi/args_test
 test_mpi_args_test_SOURCES = test/mpi/args_test.c test/mpi/args_test.h
 nodist_test_mpi_args_test_SOURCES = test/mpi/args_cases.c

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Hosts and ranks of a command line, as mpirun's head works them out: a table of command lines,
- * allocations and hosts with what must come of them.  Nothing is started. */
+/* Hosts and ranks of a command line, as mpirun computes them: a table of command lines, allocations
+ * and hosts with the expected results.  Nothing is started. */
 #include "launcher/options/assign.h"
 #include "launcher/options/hosts.h"
 #include "launcher/options/options.h"
@@ -10,7 +10,8 @@
 
 #include <ctype.h>
 
-/* What launch_parse() needs of mpirun's other files: no job, so no place to say it but here. */
+/* Replaces a function of mpirun's other files that launch_parse() needs: without a job, messages go
+ * here. */
 void launch_say(const struct launch_job *job, const char *fmt, ...)
 {
     (void)job;
@@ -21,10 +22,10 @@ void launch_say(const struct launch_job *job, const char *fmt, ...)
 
 struct row {
     const char *env;  /* "NAME=VALUE NAME=VALUE" */
-    const char *file; /* contents of the hostfile, whose name is FILE in args */
+    const char *file; /* contents of the hostfile; args name it FILE */
     const char *args; /* words before the program */
     int cores;        /* of each host */
-    const char *want; /* "a:0-3 b:4,5", or a part of the message */
+    const char *want; /* "a:0-3 b:4,5", or a part of the error message */
 };
 
 static const struct row rows[] = {
@@ -110,7 +111,10 @@ static const struct row rows[] = {
     { "", "a, b\n", "--hostfile FILE", 8, "line 1: 'a,' has a comma; expected one host a line" },
     { "", "\na,b:2\n", "--hostfile FILE", 8, "line 2: 'a,b:2' has a comma" },
     { "", "a:2:4\n", "--hostfile FILE", 8, "'a:2:4' is neither HOST:N nor an address" },
-    { "", "\xef\xbb\xbf" "a:2\r\nfd00::7 slots=1\r\n", "--hostfile FILE", 8, "a:0-1 fd00::7:2" },
+    { "",
+      "\xef\xbb\xbf"
+      "a:2\r\nfd00::7 slots=1\r\n",
+      "--hostfile FILE", 8, "a:0-1 fd00::7:2" },
     { "", "a slots=4 max-slots=2\n", "--hostfile FILE", 8, "has 4 slots, and at most 2" },
     { "", "", "--hostfile /no/such/file", 8, "/no/such/file" },
     /* several programs */
@@ -129,7 +133,7 @@ static const struct row rows[] = {
     { "", "", "-H me@a:1,you@a:1", 8, "'me@a' and 'you@a' are one host, which can be reached as" },
     { "", "a slots=1\nb\n", "--hostfile FILE -H me@a:1", 8, "me@a:0" },
     { "", "you@a slots=1\n", "--hostfile FILE -H me@a:1", 8, "'you@a' and 'me@a' are one host" },
-    /* words that are wrong */
+    /* invalid words */
     { "", "", "-H a:0", 8, "a: '0' is not a number in 1..65536" },
     { "", "", "-H a:x", 8, "a: 'x' is not a number" },
     { "", "", "-H ,", 8, "'' is not the name of a host" },
@@ -223,7 +227,8 @@ static void write_file(const char *text)
     CHECK(f && fputs(text, f) >= 0 && fclose(f) == 0);
 }
 
-/* What its agent would tell of a host with that many cores: two packages, two threads a core. */
+/* What the agent of a host with that many cores would report: two packages, two threads per
+ * core. */
 static void tell(struct launch_host *h, int cores)
 {
     static const int few[] = {
@@ -285,7 +290,7 @@ static void check_job(const struct launch_job *job)
     CHECK_EQ(at, job->n);
 }
 
-/* The map or the message that a command line ends in. */
+/* The mapping or error message that results from a command line. */
 static void work_out(const struct row *row, char *out, size_t len)
 {
     char copy[512], *argv[64] = { (char *)"mpirun" };
@@ -313,7 +318,7 @@ static void work_out(const struct row *row, char *out, size_t len)
         describe(&job, out, len);
     } else {
         CHECK_EQ(code, LAUNCH_EXIT_USAGE);
-        CHECK(strchr(out, '\n') == out + strlen(out) - 1); /* one message */
+        CHECK(strchr(out, '\n') == out + strlen(out) - 1); /* a single message */
     }
     free(job.ranks);
     launch_opts_fini(&o);
@@ -333,7 +338,7 @@ static void command_lines(void)
     }
 }
 
-/* Names of this host are one host, and it needs no agent elsewhere. */
+/* Several names of this host count as one host, which needs no agent. */
 static void this_host(void)
 {
     char self[256] = "", args[1024];
@@ -344,14 +349,14 @@ static void this_host(void)
     CHECK_EQ(launch_parse(4, argv, &o), 0);
     CHECK_EQ(o.nhosts, 1);
     CHECK(o.nhosts == 1 && o.hosts[0].self);
-    CHECK_STR(o.nhosts == 1 ? o.hosts[0].name : "", self); /* not a name that others have, too */
+    CHECK_STR(o.nhosts == 1 ? o.hosts[0].name : "", self); /* not a shared name */
     CHECK_EQ(o.nhosts == 1 ? o.hosts[0].slots : 0, 4);
     launch_opts_fini(&o);
     CHECK(!launch_is_self("10.255.254.253") && !launch_is_self("no-such-host.example"));
     CHECK(!launch_is_self("::ffff:10.255.254.253") && launch_is_self("::ffff:127.0.0.1"));
 }
 
-/* Hosts that get no rank need no agent, when that is known before agents run. */
+/* Hosts without ranks need no agent, if this is known before agents are started. */
 static void unused_hosts(void)
 {
     static const struct {
@@ -376,7 +381,7 @@ static void unused_hosts(void)
     }
 }
 
-/* 1000 hosts of 96 cores, by slot and by node, with the figures that must come out. */
+/* 1000 hosts of 96 cores, by slot and by node, with the expected figures. */
 static void thousand_hosts(void)
 {
     static const char *const maps[] = { "slot", "node", "ppr:48:package" };
@@ -415,7 +420,7 @@ static void counts(void)
         CHECK_MSG(launch_counts(bad[i], out, 5) == -1, "%s", bad[i]);
 }
 
-/* Counts that do not fit the hosts are said and ignored. */
+/* Counts that do not fit the hosts are reported and ignored. */
 static void odd_counts(void)
 {
     static const struct row odd = { SLURM4 "SLURM_TASKS_PER_NODE=2(x3)", "", "", 2, "" };
@@ -432,7 +437,7 @@ static void odd_counts(void)
     set_env(odd.env, false);
 }
 
-/* Random words never do worse than a message: lists are typed by hand. */
+/* Random words lead to a message at worst: lists are typed by hand. */
 static void random_lists(void)
 {
     static const char letters[] = "an1:[]-,+e.@*0 9%";

@@ -17,7 +17,7 @@ static int del(MPI_Comm comm, int keyval, void *value, void *extra)
     (void)keyval;
     CHECK(comm == wm_comm_handle(&a) || comm == wm_comm_handle(&b));
     CHECK_STR(extra, "extra");
-    /* Functions may call MPI: the value is there until they return. */
+    /* Functions may call MPI: the value is valid until they return. */
     wm_api_comm_get_attr(comm == wm_comm_handle(&a) ? &a : &b, keyval, &found, &flag);
     size_t n = strlen(deleted);
     snprintf(deleted + n, sizeof deleted - n, "%s", (char *)value);
@@ -65,7 +65,7 @@ static void life_of_attributes(void)
     CHECK_EQ(wm_api_comm_free_keyval(&k2), 0);
     CHECK_EQ(k2, MPI_KEYVAL_INVALID);
     CHECK_EQ(wm_api_comm_set_attr(&a, old, "4"), MPI_ERR_KEYVAL);
-    CHECK(!wm_api_comm_get_attr(&a, old, &v, &flag) && flag); /* what is stored stays readable */
+    CHECK(!wm_api_comm_get_attr(&a, old, &v, &flag) && flag); /* stored attributes stay readable */
     CHECK_STR(v, "2");
     CHECK_EQ(wm_api_comm_delete_attr(&a, k1), 0);
     CHECK_EQ(wm_api_comm_delete_attr(&a, k1), MPI_ERR_KEYVAL);
@@ -95,7 +95,7 @@ static void copy_functions(void)
     deleted[0] = '\0';
     CHECK_EQ(wm_attrs_copy(a.attrs, wm_comm_handle(&a), &b.attrs, wm_comm_handle(&b)),
              MPI_ERR_OTHER);
-    CHECK_STR(deleted, "X"); /* what was copied before the failure is deleted again */
+    CHECK_STR(deleted, "X"); /* copies made before the failure are deleted again */
     CHECK(!b.attrs);
     wm_attrs_delete_all(&a.attrs, wm_comm_handle(&a));
     for (int i = 0; i < 3; i++)

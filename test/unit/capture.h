@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Catches what a test's code writes to stderr: capture_begin(); ...; text = capture_end().  One
- * capture at a time. */
+/* Captures what the code under test writes to stderr: capture_begin(); ...; text = capture_end().
+ * One capture at a time. */
 #ifndef TEST_UNIT_CAPTURE_H
 #define TEST_UNIT_CAPTURE_H
 

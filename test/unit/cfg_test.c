@@ -65,7 +65,7 @@ static void nearest_names(void)
     CHECK(strstr(capture_end(), "WEFT_SHM_EAGER") != NULL);
 }
 
-/* Each row's default must be a valid value, and what is printed must parse back. */
+/* Each row's default must be a valid value, and the printed value must parse to the same value. */
 static void values_round_trip(void)
 {
     for (int i = 0; i < rt_cfg_count(); i++) {
@@ -102,8 +102,8 @@ static void printed_table_is_shell(void)
     free(text);
 }
 
-/* Runs fn in a child, where rt_cfg_load() has not happened yet; its exit code and stderr come
- * back. */
+/* Runs fn in a child, where rt_cfg_load() has not been called yet; returns its exit code and
+ * stderr. */
 static int in_child(void (*fn)(void), const char **said)
 {
     int status = 0;
@@ -246,7 +246,7 @@ static void bad_values_are_errors(void)
 int main(void)
 {
     extern char **environ;
-    for (char **e = environ; *e; )            /* the tester's own settings must not disturb */
+    for (char **e = environ; *e;) /* the user's own settings must not interfere */
         if (!strncmp(*e, "WEFT_", 5) || !strncmp(*e, "PMIX_RANK", 9)) {
             char name[64];
             snprintf(name, sizeof name, "%.*s", (int)strcspn(*e, "="), *e);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* coll/args.c against MPI-5.0 chapter 6 and section 8.6, said here kind by kind: what each rank
- * sends to each other one and where it receives it.  What a rank reads and writes of its buffers
- * follows from that and is compared byte by byte. */
+/* coll/args.c against MPI-5.0 chapter 6 and section 8.6, written down here for each kind: what each
+ * rank sends to each other rank and where that rank receives it.  What a rank reads and writes in
+ * its buffers follows from that and is compared byte by byte. */
 #include "coll/args.h"
 #include "coll/coll.h"
 #include "test/check.h"
@@ -16,13 +16,13 @@ static const struct rt_layout narrow = {
     .size = 4, .extent = 4, .true_extent = 4, .contig = true, .elem = RT_ELEM_U32
 };
 
-/* A call as all ranks make it.  Two elements of `narrow` are received for each of `wide`. */
+/* A call on all ranks.  Two elements of `narrow` are received for each element of `wide`. */
 struct call {
     enum coll_kind kind;
     int size, root, count;
     bool in_place;
 };
-/* Its vectors at one rank, and where they are read from. */
+/* The call's vectors at one rank, and where they are read from. */
 struct vectors {
     int64_t scounts[MOST], sdispls[MOST], rcounts[MOST], rdispls[MOST];
     const struct rt_layout *stypes[MOST], *rtypes[MOST];
@@ -67,7 +67,7 @@ static bool is_in_place(const struct call *c, int rank)
     return c->in_place && (!rooted(c->kind) || rank == c->root);
 }
 
-/* Elements of `wide` that i has for j in the v and w forms: the same back, and some of none. */
+/* Elements of `wide` from i to j in the v and w forms: symmetric, and 0 for some pairs. */
 static int64_t between(const struct call *c, int i, int j) { return (i + j) % 3 * c->count; }
 
 /* Elements of `narrow`, or bytes in the w form, with a gap before each block. */
@@ -145,8 +145,8 @@ static struct span vector_of(bool here, int64_t at, int64_t n)
     return (struct span){ (here ? rbuf : sbuf) + 4 * at, n, &narrow };
 }
 
-/* The text of chapter 6: what `rank` passes to `to`.  In place it passes nothing to itself, but an
- * operand of a reduction. */
+/* From the text of chapter 6: what `rank` sends to `to`.  In place it sends nothing to itself,
+ * except an operand of a reduction. */
 static struct span passes(const struct call *c, int rank, int to)
 {
     const struct span none = { 0 };
@@ -203,7 +203,7 @@ static struct span passes(const struct call *c, int rank, int to)
     }
 }
 
-/* And where `rank` has what `from` passes to it. */
+/* Where `rank` receives what `from` sends to it. */
 static struct span receives(const struct call *c, int rank, int from)
 {
     const int64_t n = 2 * c->count;
@@ -278,7 +278,7 @@ static void same(const char *what, int peer, struct coll_block b, struct span s)
               (long long)coll_block_nbytes(&b), b.at - rbuf, (long long)nbytes(s), s.at - rbuf);
 }
 
-/* Of what it gets in place from itself the place may be named. */
+/* For data that a rank gets from itself in place, the place may be named. */
 static void check_pairs(const struct call *c, struct coll_team *t, const struct coll_args *a)
 {
     for (int i = 0; i < c->size; i++) {
@@ -334,7 +334,7 @@ static void compare(const char *what, const struct map *m, const struct map *exp
     }
 }
 
-/* Where all ranks are the same, an own block that stays may be copied along. */
+/* If all ranks are equal, a rank's own block that stays in place may be copied too. */
 static void check_uses(const struct call *c, struct coll_team *t, const struct coll_args *a)
 {
     struct map in = { 0 }, out = { 0 }, reads = { 0 }, writes = { 0 };
@@ -403,7 +403,7 @@ static void check_lengths(const struct call *c, struct coll_team *t, const struc
 
 static void lengths(void) { each_call(check_lengths); }
 
-/* ---- what ranks compare ---- */
+/* ---- data that ranks compare ---- */
 
 static uint64_t signature_at(const struct call *c, int rank)
 {
@@ -432,7 +432,7 @@ static void check_signature(const struct call *c, struct coll_team *t, const str
 
 static void signatures(void) { each_call(check_signature); }
 
-/* A rank that sends itself another length than it receives agrees with nobody. */
+/* A rank that sends itself a different length than it receives agrees with no rank. */
 static void contradictions(void)
 {
     static const enum coll_kind kinds[] = { COLL_GATHER, COLL_SCATTER, COLL_ALLGATHER,
@@ -453,7 +453,7 @@ static void contradictions(void)
 
 static struct coll_team local = { .size = 2 };
 
-/* What a process of a group of two, the other of three, reads and writes. */
+/* What a process of the group of two reads and writes; the other group has three. */
 static void inter_expected(enum coll_kind k, int rank, int root, struct map *in, struct map *out)
 {
     struct call remote = { k, 3, 0, 2, false }, own = { k, 2, 0, 2, false };
@@ -500,12 +500,12 @@ static void inter_at(enum coll_kind k, int rank, int root)
     struct call c = { k, ONE_OF(k, COLL_REDUCE_SCATTER) ? 2 : 3, 0, 2, false };
     struct vectors v;
     make_vectors(&c, rank, &v);
-    c.root = root == COLL_ROOT ? rank : -1; /* whose vectors make_args() sets */
+    c.root = root == COLL_ROOT ? rank : -1; /* its vectors are set by make_args() */
     struct coll_args a = make_args(&c, rank, &v);
     struct coll_team t = { .rank = rank, .size = 2, .local = &local, .remote_size = 3 };
     struct map in = { 0 }, out = { 0 }, reads = { 0 }, writes = { 0 };
     a.root = root;
-    if (rooted(k) && k != COLL_REDUCE) { /* as mpi/ leaves out what a process does not use */
+    if (rooted(k) && k != COLL_REDUCE) { /* like mpi/, which omits what a process does not use */
         bool to_root = ONE_OF(k, COLL_GATHER, COLL_GATHERV);
         if (to_root ? root < 0 : root != COLL_ROOT)
             a.stype = NULL;
@@ -533,7 +533,7 @@ static void intercommunicators(void)
 
 /* ---- neighbourhoods ---- */
 
-/* A block for each neighbour that exists: two of three in, one of two out; or none at all. */
+/* A block for each existing neighbour: two of three in, one of two out; or no neighbours. */
 static void neighbors_of(enum coll_kind k, int nin, int nout)
 {
     static const int sources[] = { 1, -1, 1 }, destinations[] = { -1, 2 };

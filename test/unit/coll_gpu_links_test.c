@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Long device collectives, planned only: what their plans carry over the busiest rank's links is no
- * more than the headers of the planning files say. */
+/* Long device collectives, planned but not executed: their plans do not send more data over the
+ * busiest rank's links than the headers of the planning files state. */
 #include <inttypes.h>
 #include "coll/gpu/plan_int.h"
 #include "test/check.h"
@@ -13,16 +13,16 @@ static const struct rt_op sum = { .code = RT_OP_SUM, .commutes = true };
 #define PLAN_RANKS 17
 #define PLAN_UNITS (COLL_GPU_PLACES + 1)
 
-/* Nothing is touched at these addresses: a rank's begin at a multiple of 1 TiB. */
+/* These addresses are never accessed: each rank's start at a multiple of 1 TiB. */
 #define PLACE(rank) ((uintptr_t)((rank) + 1) << 40)
 #define RECV_AT ((uintptr_t)1 << 38)
 #define SCRATCH_AT ((uintptr_t)1 << 39)
 
 struct links {
     int64_t in[PLAN_RANKS], out[PLAN_RANKS];
-    int nsteps; /* of the rank with most */
+    int nsteps; /* of the rank with the most steps */
     int widest; /* destinations of a step */
-    int nfirst; /* copies of rank 0 to others that nothing comes before */
+    int nfirst; /* rank 0's copies to other ranks without a predecessor */
 };
 static bool direct, in_order;
 
@@ -113,7 +113,7 @@ static int64_t most(const int64_t *v, int n)
 }
 
 #define MIB ((int64_t)1 << 20)
-#define SLACK 8192 /* blocks are cut at lines */
+#define SLACK 8192 /* blocks are cut at cache lines */
 
 static void links_carry_no_more_than_said(void)
 {
@@ -122,7 +122,7 @@ static void links_carry_no_more_than_said(void)
         int size;
         int64_t n;
         bool in_place;
-        double vectors; /* of n bytes over the busiest link */
+        double vectors; /* vectors of n bytes over the busiest link */
     } rows[] = {
         { COLL_ALLREDUCE, 2, 4096, false, 1 },
         { COLL_ALLREDUCE, 4, 4096, false, 3 }, /* one shot */
@@ -169,8 +169,8 @@ static void links_carry_no_more_than_said(void)
     }
 }
 
-/* At a switch one copy of a rank is under way at a time, and none waits for another one's link
- * where each two devices have their own. */
+/* With a switch, one copy of a rank runs at a time.  With a link between each two devices, no copy
+ * waits for another copy's link. */
 static void direct_links_all_carry_their_share(void)
 {
     static const enum coll_kind kinds[] = { COLL_ALLREDUCE, COLL_ALLGATHER, COLL_ALLTOALL };

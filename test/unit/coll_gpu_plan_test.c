@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plans of device collectives: those of all ranks, made in one process for random calls, are
- * carried out on host memory by test/unit/coll_gpu_run.c, which looks for races, too.  Afterwards
- * every byte of every rank must be what the call defines, or as it was. */
+/* Plans of device collectives.  The plans of all ranks, made in one process for random calls, are
+ * executed on host memory by test/unit/coll_gpu_run.c, which also looks for races.  Afterwards
+ * every byte of every rank must be what the call defines, or unchanged. */
 #include <inttypes.h>
 #include "runtime/base/err.h"
 #include "runtime/gpu/kernel.h"
@@ -28,7 +28,7 @@ static bool rarely(int n) { return below(n) == 0; }
     { \
         .size = nbytes, .extent = nbytes, .true_extent = nbytes, .contig = true, .elem = e \
     }
-/* What a block of 24 bytes may be sent or received as. */
+/* The types as which a block of 24 bytes may be sent or received. */
 static const struct rt_layout moved[] = { BASIC(1, RT_ELEM_BYTE), BASIC(2, RT_ELEM_I16),
                                           BASIC(4, RT_ELEM_F32),  BASIC(8, RT_ELEM_F64),
                                           BASIC(12, RT_ELEM_F32), BASIC(24, RT_ELEM_NONE) };
@@ -38,7 +38,7 @@ struct arith {
     struct rt_layout l;
     enum rt_opcode op;
 };
-/* Sums of floats tell the order of operands. */
+/* Sums of floats reveal the order of operands. */
 static const struct arith ariths[] = {
     { BASIC(4, RT_ELEM_F32), RT_OP_SUM },        { BASIC(8, RT_ELEM_F64), RT_OP_PROD },
     { BASIC(4, RT_ELEM_I32), RT_OP_SUM },        { BASIC(1, RT_ELEM_U8), RT_OP_BXOR },
@@ -51,7 +51,7 @@ static const struct arith ariths[] = {
 
 static const int sizes[] = { 1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9, 16, 17, 17, 33 };
 
-/* Lengths around what cuts are made at. */
+/* Lengths around those at which data are cut. */
 static int64_t any_count(int most)
 {
     switch (below(6)) {
@@ -140,16 +140,16 @@ static void make_reduction(struct plan_world *w, enum coll_kind kind)
     w->elem_len = ar->l.size;
 }
 
-/* Blocks of a rank's side of a call: where each lies, and, of a vector, counts and displacements.
- */
+/* The blocks of a rank's side of a call: their places and, for a vector, counts and
+ * displacements. */
 struct row {
     char *buf, *at[PLAN_RANKS];
     int64_t counts[PLAN_RANKS], displs[PLAN_RANKS];
     const struct rt_layout *types[PLAN_RANKS], *type;
 };
 
-/* `len`: of each block, multiples of 24.  plain: equal blocks side by side; bytes: displacements
- * are bytes, every block of its own type. */
+/* `len`: length of each block, a multiple of 24. plain: equal blocks side by side; bytes:
+ * displacements are in bytes, every block has its own type. */
 static void make_row(struct plan_world *w, int rank, const int64_t *len, bool plain, bool bytes,
                      struct row *out)
 {
@@ -253,7 +253,7 @@ static void one_block(struct plan_world *w, int rank, int64_t len, bool recv, ch
     }
 }
 
-/* gather(v), allgather(v): every rank's block to some. */
+/* gather(v), allgather(v): every rank's block to some ranks. */
 static void make_gather(struct plan_world *w, enum coll_kind kind)
 {
     bool vector = kind == COLL_GATHERV || kind == COLL_ALLGATHERV,
@@ -344,7 +344,7 @@ static void make_call(struct plan_world *w, enum coll_kind kind)
     }
 }
 
-/* Small ones, so that a few kilobytes are cut as gigabytes are. */
+/* Small limits, so that a few kilobytes are cut like gigabytes. */
 static void draw_limits(void)
 {
     coll_gpu_limits = (struct coll_gpu_limits){
@@ -400,7 +400,7 @@ static struct coll_gpu_plan alltoall_of(int size, int64_t len, bool kernels, int
     uint64_t word[PLAN_RANKS] = { 0 };
     struct coll_gpu_plan p = { 0 };
     for (int i = 0; i < size; i++)
-        for (int k = 0; k < COLL_GPU_RANGES; k++) { /* addresses that nobody uses */
+        for (int k = 0; k < COLL_GPU_RANGES; k++) { /* addresses that are never accessed */
             at[k][i] = (char *)((uintptr_t)(2 * i + k + 1) << 32);
             lens[k][i] = (size_t)(size * len);
         }
@@ -441,8 +441,8 @@ static void short_blocks_go_together(void)
     }
 }
 
-/* Engines bring them, each behind the one before and to another rank than all other ranks' at that
- * time; the own block goes by a kernel. */
+/* Copy engines move them one after the other, each at that time to a different rank than all other
+ * ranks' copies; the own block is moved by a kernel. */
 static void long_blocks_go_one_after_another(void)
 {
     const int64_t len = coll_gpu_limits.engine_move;
@@ -470,9 +470,9 @@ static void long_blocks_go_one_after_another(void)
         CHECK_EQ(met[i], 0xf);
 }
 
-/* ---- what is refused ---- */
+/* ---- refused calls ---- */
 
-/* The error of every rank's plan when rank 1 passes other arguments than it should. */
+/* The error of every rank's plan if rank 1 passes wrong arguments. */
 static void check_refused(enum coll_kind kind, void (*spoil)(struct coll_args *a), bool by_all)
 {
     int nerr = 0, size = 3;
@@ -534,7 +534,7 @@ static void calls_that_do_not_agree_fail_on_all(void)
     check_refused(COLL_ALLREDUCE, other_op, true);
     check_refused(COLL_SCAN, other_op, true);
     check_refused(COLL_BCAST, other_root, true);
-    check_refused(COLL_GATHERV, one_more, false); /* the root alone knows */
+    check_refused(COLL_GATHERV, one_more, false); /* only the root knows */
 }
 
 static int own(struct coll_args a, int size)
@@ -571,7 +571,7 @@ static void what_has_no_plan(void)
     all.rtype = all.stype = &gap;
     CHECK_EQ(own(all, 4), -RT_ENOTSUP);
     all.op = &loc;
-    all.rtype = all.stype = &pair; /* as C lays it out: the kernels know */
+    all.rtype = all.stype = &pair; /* as C lays it out: kernels support it */
     CHECK_EQ(own(all, 4), 0);
     CHECK_EQ(own(bcast, 4), 0);
     bcast.rtype = &gap;

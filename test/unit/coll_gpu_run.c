@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between two barriers the steps of all ranks are carried out in a random order that keeps only
- * what `after` says.  Every byte range that a step reads or writes must lie in a range that its
- * rank's view has, or in its own scratch; and of any two steps that touch the same byte, and one of
- * them writes it, one must wait for the other: any other pair between the same barriers is a race.
- */
+/* Between two barriers the steps of all ranks are executed in a random order that respects only
+ * `after`.  Every byte range that a step reads or writes must lie in a range of its rank's view, or
+ * in its rank's scratch.  Of any two steps that access the same byte, at least one of them writing,
+ * one must wait for the other; any other such pair between the same barriers is a race. */
 #include "test/unit/coll_gpu_run.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,7 +87,7 @@ void plan_expect(struct plan_world *w, char *to, char *from, int64_t len)
     w->move[w->nmoves++] = (struct plan_move){ to, from, len };
 }
 
-/* The same place in the memory as it was, or as it has to become. */
+/* The same place in the initial contents, or in the expected ones. */
 static char *as(struct plan_world *w, const char *p, bool want)
 {
     for (int i = 0; i < w->size; i++) {
@@ -99,7 +98,7 @@ static char *as(struct plan_world *w, const char *p, bool want)
     abort();
 }
 
-/* Numbers that are summed and multiplied stay finite: small integers and fractions. */
+/* Numbers to be summed and multiplied stay finite: small integers and fractions. */
 static void fill(struct plan_world *w)
 {
     for (int i = 0; i < w->size; i++) {
@@ -169,7 +168,7 @@ static const char *make_plan(struct plan_world *w, int rank)
         for (int k = 0; k < COLL_GPU_RANGES; k++) {
             at[k][i] = (char *)(uintptr_t)o->own.at[k];
             if (nothing && at[k][i])
-                at[k][i] = (char *)2; /* never to be used */
+                at[k][i] = (char *)2; /* must never be used */
             len[k][i] = o->own.len[k];
         }
         word[i] = o->own.word;
@@ -198,7 +197,7 @@ static const char *make_plan(struct plan_world *w, int rank)
     return NULL;
 }
 
-/* ---- what a step touches ---- */
+/* ---- the bytes that a step accesses ---- */
 
 static bool inside(uintptr_t from, uintptr_t to, const void *p, size_t len)
 {
@@ -233,7 +232,7 @@ static size_t fold_nbytes(const struct rt_gpu_fold *f)
     return f->count * rt_gpu_type_nbytes(f->type);
 }
 
-/* Several to as many; two may change places, else no destination is a source. */
+/* Several ranges to as many; two may be exchanged, otherwise no destination is a source. */
 static bool is_each(const struct rt_gpu_fold *f)
 {
     bool swap = f->nsrc == 2 && f->src[0] == f->dst[1] && f->src[1] == f->dst[0];
@@ -243,7 +242,7 @@ static bool is_each(const struct rt_gpu_fold *f)
     return f->nsrc > 1 && f->ndst == f->nsrc;
 }
 
-/* A destination is no source that is read after it is written. */
+/* A destination is not a source that is read after the destination was written. */
 static bool is_prefixes(const struct rt_gpu_fold *f)
 {
     for (int i = 0; i < f->ndst; i++)
@@ -284,7 +283,7 @@ static bool waits_for(const struct coll_gpu_plan *p, int step, int other)
     return step == other;
 }
 
-/* Step x, of any rank, has ended when step y begins. */
+/* Whether step x, of any rank, has ended when step y begins. */
 static bool before(const struct plan_world *w, const struct plan_access *x,
                    const struct plan_access *y)
 {
@@ -294,7 +293,7 @@ static bool before(const struct plan_world *w, const struct plan_access *x,
     return told > 0 && told <= w->rank[y->rank].sync[y->step].awaited;
 }
 
-/* A step may read what it writes itself, at the very same place. */
+/* A step may read what it writes itself, at exactly the same place. */
 static bool race(const struct plan_world *w, const struct plan_access *a,
                  const struct plan_access *b)
 {
@@ -323,7 +322,7 @@ static const char *look_for_races(struct plan_world *w)
     return NULL;
 }
 
-/* ---- carrying out ---- */
+/* ---- execution ---- */
 
 static void do_fold(struct plan_world *w, const struct rt_gpu_fold *f)
 {
@@ -369,7 +368,7 @@ static bool posts(const struct coll_gpu_step *s)
     return s->verb == COLL_GPU_POST || s->verb == COLL_GPU_BARRIER;
 }
 
-/* What each step has to do with posts; the number of posts in all. */
+/* Reads the posts of each step; returns the total number of posts. */
 static int read_posts(struct plan_rank *r)
 {
     int posted = 0, awaited = 0;
@@ -390,7 +389,7 @@ static int read_posts(struct plan_rank *r)
     for (int i = 0; i < r->plan.n; i++) {
         const struct coll_gpu_step *s = &r->plan.step[i];
         number += posts(s);
-        for (int j = 0; j < i && posts(s); j++) /* the first post that tells of its end */
+        for (int j = 0; j < i && posts(s); j++) /* the first post that announces its end */
             if (!r->sync[j].next_post && (s->after < 0 || waits_for(&r->plan, s->after, j)))
                 r->sync[j].next_post = number;
     }
@@ -445,7 +444,7 @@ static bool may_post(const struct plan_rank *r, int i)
     return after >= 0 ? r->sync[after].ended : r->told > i;
 }
 
-/* Posts that have become due, and how far the list may be carried out. */
+/* Makes posts that are due, and sets how far the list may be executed. */
 static bool advance(struct plan_world *w, struct plan_rank *r)
 {
     bool any = false;
@@ -467,7 +466,7 @@ static bool advance(struct plan_world *w, struct plan_rank *r)
     return any;
 }
 
-/* One step of a rank, any that may be done. */
+/* Executes any step of a rank that is ready. */
 static bool advance_step(struct plan_world *w, struct plan_rank *r)
 {
     for (int k = 0, from = r->open ? below(w, r->open) : 0; k < r->open; k++) {
@@ -482,7 +481,7 @@ static bool advance_step(struct plan_world *w, struct plan_rank *r)
     return false;
 }
 
-/* Any rank, or one as long as it can, then the next. */
+/* Picks a random rank each time, or runs one rank as long as possible, then the next. */
 static const char *run_plans(struct plan_world *w)
 {
     const char *what = touch_all(w);
@@ -514,7 +513,7 @@ static const char *compare(struct plan_world *w)
         while (r->mem[j] == r->want[j])
             j++;
         return WRONG("byte %zu of rank %d, %s, is wrong", j, i,
-                     r->want[j] == r->before[j] ? "which nobody should touch" : "a result");
+                     r->want[j] == r->before[j] ? "which must not change" : "a result");
     }
     return NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Carries out the plans of all ranks of one call on host memory, in any order that they allow. */
+/* Executes the plans of all ranks of one call on host memory, in any order that the plans allow. */
 #ifndef TEST_UNIT_COLL_GPU_RUN_H
 #define TEST_UNIT_COLL_GPU_RUN_H
 
@@ -11,22 +11,22 @@
 
 struct plan_rank {
     struct coll_args a;
-    char *mem;   /* PLAN_ARENA; what is used of it */
-    size_t used; /* and what it was, and has to become */
-    char *before, *want;
+    char *mem;           /* PLAN_ARENA */
+    size_t used;         /* bytes in use */
+    char *before, *want; /* initial and expected contents */
     struct coll_gpu_own own;
     uint64_t offsets[PLAN_RANKS];
     char *unit[PLAN_UNITS];
     struct coll_gpu_plan plan;
-    struct plan_sync { /* of each step */
-        int awaited;   /* posts of every rank that have been made before it begins */
-        int next_post; /* number of this rank's post that tells of its end; 0: none does */
+    struct plan_sync { /* one per step */
+        int awaited;   /* posts that every rank must have made before the step begins */
+        int next_post; /* number of this rank's post that announces its end; 0: none */
         bool ended;
     } * sync;
-    int room; /* of `sync` */
+    int room; /* capacity of `sync` */
     int nposts;
-    int told, open, posted; /* steps of which all have ended; that may begin; posts made, */
-    int said;               /* and steps among which they are */
+    int told, open, posted; /* leading steps that have all ended; that may begin; posts made */
+    int said;               /* leading steps up to the last of these posts */
 };
 
 struct plan_world {
@@ -41,7 +41,7 @@ struct plan_world {
     char *input[PLAN_RANKS], *output[PLAN_RANKS];
     int first[PLAN_RANKS], last[PLAN_RANKS];
     int64_t off[PLAN_RANKS], len[PLAN_RANKS];
-    struct plan_move { /* what else is to arrive */
+    struct plan_move { /* other expected data */
         char *to, *from;
         int64_t len;
     } * move;
@@ -54,9 +54,9 @@ void plan_world_begin(struct plan_world *w, int size, uint64_t (*draw)(void));
 /* Memory of a rank at a multiple of `align`. */
 char *plan_alloc(struct plan_world *w, int rank, int64_t len, int align);
 void plan_expect(struct plan_world *w, char *to, char *from, int64_t len);
-/* Makes all plans and carries them out: NULL, or what is wrong. */
+/* Makes and executes all plans; returns NULL, or a description of the error. */
 const char *plan_world_run(struct plan_world *w);
-/* Makes the plans only; how many ranks got an error, and what the last one's was. */
+/* Only makes the plans; returns how many ranks got an error, and the last error. */
 const char *plan_world_plan(struct plan_world *w, int *nerr);
 void plan_world_end(struct plan_world *w);
 

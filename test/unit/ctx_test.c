@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The search for context ids: this process and one other member, whose offers the test makes. */
+/* The search for context ids: this process and one other member, whose offers the test
+ * generates. */
 #include "mpi/core/comm.h"
 #include "mpi/core/ctx.h"
 #include "runtime/base/err.h"
@@ -7,7 +8,7 @@
 
 enum { IDS = 1 << 20, WINDOW = 64 * WM_CTX_WORDS };
 static uint64_t other_used[IDS / 64];
-static uint32_t other_first; /* window where the other member's search begins */
+static uint32_t other_first; /* window where the other member's search starts */
 
 static int nrounds;
 
@@ -19,7 +20,7 @@ static struct wm_ctx_offer other_offer(uint32_t window)
     return o;
 }
 
-/* The id, or a negative error. */
+/* Returns the id, or a negative error. */
 static int64_t find(void)
 {
     struct wm_ctx_search s = { 0 };
@@ -47,7 +48,7 @@ static void begin(void)
     nrounds = 0;
 }
 
-/* Every other id belongs to one of the two members: no window is full in either. */
+/* Every other id belongs to one of the two members: no window is full in either member. */
 static void many_with_different_members(void)
 {
     enum { N = 20000 };
@@ -78,7 +79,7 @@ static void lowest_that_was_given_back(void)
         wm_comm_release_ctx((uint32_t)(2 * id));
 }
 
-/* The other member's search begins behind the last window; there are ids nevertheless. */
+/* The other member's search starts after the last window; an id is found nevertheless. */
 static void begins_again(void)
 {
     begin();

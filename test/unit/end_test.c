@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Why a job ends (launcher/mpirun/end.c): what is reported of ranks whose last words come late,
- * after their end was seen.  Time passes here only where a test lets it. */
+/* Why a job ends (launcher/mpirun/end.c): what is reported about ranks whose last messages arrive
+ * after their end was seen.  Time advances here only when a test lets it. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -25,7 +25,7 @@ void head_signal(struct head *h, int sig) { (void)h, (void)sig; }
 
 static uint64_t now_ns = 1000000000u;
 
-/* In the place of the C library's. */
+/* Replaces the C library's function. */
 int clock_gettime(clockid_t id, struct timespec *t)
 {
     (void)id;
@@ -79,7 +79,7 @@ static void late_goodbyes_are_heard(void)
     begin();
     for (int i = 0; i < N; i++)
         leaves(i);
-    launch_end_check(&job); /* all have gone: no reason not to wait */
+    launch_end_check(&job); /* all have ended: no reason to wait */
     CHECK(!job.ending);
     for (int i = 0; i < N; i++)
         goodbye(i);
@@ -108,7 +108,7 @@ static void the_one_without_is_named(void)
     }
 }
 
-/* PMIx has read a rank's connection to its end before the rank itself ends. */
+/* PMIx reads the end of a rank's connection before the rank itself ends. */
 static void the_lost_one_is_named_at_its_end(void)
 {
     begin();
@@ -121,7 +121,7 @@ static void the_lost_one_is_named_at_its_end(void)
     CHECK_MSG(strstr(said, "rank 1 "), "%s", said);
 }
 
-/* PMIx never says that the connection has ended. */
+/* PMIx never reports the end of the connection. */
 static void the_one_without_is_named_after_a_minute(void)
 {
     begin();

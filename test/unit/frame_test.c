@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What mpirun and its agents read from each other: values, frames, greetings, descriptions of jobs
- * and parts of trees survive the way; and every truncation, random bytes, flipped bits and lengths
- * that cannot be end in an error.  The first argument is the seed. */
+/* Data that mpirun and its agents exchange: values, frames, greetings, descriptions of jobs and
+ * parts of trees arrive unchanged; and every truncation, random bytes, flipped bits and impossible
+ * lengths end in an error.  The first argument is the seed. */
 #include "launcher/host/server.h"
 #include "launcher/list.h"
 #include "launcher/tree/describe.h"
@@ -20,7 +20,7 @@ static uint32_t rnd(void)
     return (uint32_t)(seed >> 33);
 }
 
-/* ---- what relay.c and rsh.c need of a process that is none ---- */
+/* ---- what relay.c and rsh.c need in a test without processes ---- */
 
 void launch_call_free(struct launch_call *call)
 {
@@ -87,7 +87,7 @@ static void values(void)
     struct frame_in i = payload(&o, len);
     CHECK(values_are_there(&i));
     for (size_t n = 0; n < len; n++) {
-        uint8_t *copy = malloc(n ? n : 1);    /* so that a sanitizer sees a step too far */
+        uint8_t *copy = malloc(n ? n : 1); /* so that a sanitizer detects an access beyond it */
         memcpy(copy, o.buf + FRAME_HEADER, n);
         i = (struct frame_in){ copy, copy + n, false };
         CHECK_MSG(!values_are_there(&i), "%zu of %zu bytes are enough", n, len);
@@ -229,7 +229,7 @@ static void greeting_after_text(void)
 
     open_channel(&c, &feed);
     CHECK_EQ(frame_greet(&c), 0);
-    frame_flush(&c);                           /* into our own pipe */
+    frame_flush(&c); /* into the test's own pipe */
     CHECK_EQ(read(c.in, greeting, sizeof greeting), FRAME_GREETING);
     CHECK_EQ(write(feed, text, sizeof text - 1), sizeof text - 1);
     for (size_t i = 0; i < sizeof greeting; i++) {
@@ -536,7 +536,7 @@ static void relayed_frames(void)
     CHECK(nanswers == 1 && !f.in.bad);
     for (int i = 0; i < job.n; i++)
         job.ranks[i].running = i != 4;
-    CHECK(relay_missing(&r) == NULL);         /* nobody waits */
+    CHECK(relay_missing(&r) == NULL); /* no host waits */
     for (uint32_t last = 3; last <= 4; last++) {
         frame_begin(&o, FRAME_FENCE_WAITS, 2);
         frame_put_u32(&o, 2);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which addresses are device memory, how often the driver is asked, what it says of an address,
- * with drivers of several ages; freed and bad buffers; threads that ask at the same time. */
+/* Which addresses are device memory, how often the driver is queried, its answers for an address,
+ * with drivers of several versions; freed and bad buffers; threads that query at the same time. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
-static char *space; /* 64 MiB of addresses without memory, as a driver's are */
+static char *space;  /* 64 MiB of addresses without memory, like a driver's */
 static char *mapped; /* 64 MiB of host memory */
 
 static void off_costs_nothing(void)
@@ -30,7 +30,7 @@ static void off_costs_nothing(void)
     CHECK_EQ(table.nask + table.ndlopen, 0);
 }
 
-/* No answer is kept: what was host memory may be device memory at the next look. */
+/* No answer is cached: host memory may have become device memory at the next check. */
 static void host_is_asked_each_time(void)
 {
     char *pinned = mapped + 32 * MIB;
@@ -58,7 +58,8 @@ static void host_memory_becomes_device_memory(void)
     }
 }
 
-/* The program's own variables, heap and stack are not asked for, however deep and new they are. */
+/* The driver is not queried for the program's own variables, heap and stack, however deep and new
+ * they are. */
 static char variable[100];
 
 static int deep(int levels)
@@ -78,7 +79,7 @@ static void own_memory_is_host(void)
     CHECK(!rt_gpu_is_device(variable + 99));
     CHECK(!rt_gpu_is_device(&here));
     CHECK_EQ(deep(100), 100);
-    for (int i = 0; i < 40; i++) /* not malloc(), which a sanitizer would answer */
+    for (int i = 0; i < 40; i++) /* not malloc(), which a sanitizer replaces */
         CHECK(!rt_gpu_is_device((char *)sbrk(100000) + 99999));
     CHECK_EQ(table.nask, n);
     CHECK(rt_gpu_is_own(variable) && rt_gpu_is_own(&here));
@@ -116,8 +117,8 @@ static void device_and_back(void)
     CHECK(rt_gpu_is_device(space));
 }
 
-/* Any look will do, because a program may use device memory only.  The limit is never longer than
- * 20 us: in 20 ms pass at least 1000 of them. */
+/* The result may come from any check, because a program may use device memory only.  The limit is
+ * never more than 20 us: at least 1000 such intervals pass in 20 ms. */
 static void compare_by_look(bool device)
 {
     struct timespec t = { 0, 20000000 };
@@ -145,7 +146,7 @@ static void clock_is_compared(void)
     compare_by_look(false);
 }
 
-/* The driver is looked for again when a library has been loaded. */
+/* The driver is searched again after a library has been loaded. */
 static void no_driver_until_something_is_loaded(void)
 {
     table_reset();
@@ -157,7 +158,7 @@ static void no_driver_until_something_is_loaded(void)
     for (size_t i = 0; i < 64; i++)
         CHECK(!rt_gpu_is_device(space + i * MIB));
     CHECK_EQ(table.ndlopen, 0);
-    CHECK(dlmopen(LM_ID_BASE, "libanl.so.1", RTLD_NOW)); /* dlopen() is the table's */
+    CHECK(dlmopen(LM_ID_BASE, "libanl.so.1", RTLD_NOW)); /* dlopen() is the fake's */
     CHECK(!rt_gpu_is_device(space));
     CHECK_EQ(table.ndlopen, 1);
     table.library = TABLE_LOADED;
@@ -179,11 +180,11 @@ static void not_initialised_is_host(void)
     table.ask = CU_OK;
     table_add(space, MIB, &table.own[0], 0);
     CHECK(rt_gpu_is_device(space));
-    table.ask = CU_ERROR_DEINITIALIZED; /* the end of the process */
+    table.ask = CU_ERROR_DEINITIALIZED; /* the process is ending */
     CHECK(!rt_gpu_is_device(space));
 }
 
-/* The driver answers every call with an error after a kernel has failed. */
+/* After a kernel has failed, the driver returns an error from every call. */
 static void a_driver_with_a_failed_kernel(void)
 {
     struct rt_gpu_ptr q;
@@ -199,7 +200,7 @@ static void a_driver_with_a_failed_kernel(void)
     CHECK(strstr(capture_end(), "700"));
 }
 
-/* Host memory was there, then device memory, then nothing. */
+/* The address had host memory, then device memory, then nothing. */
 static void freed_memory_where_host_memory_was(void)
 {
     table_reset();
@@ -254,7 +255,7 @@ static void kinds(void)
     CHECK_EQ(q.kind, RT_MEM_CUDA_POOL);
     CHECK(q.g == first.g && !q.ctx);
     first = q;
-    r->id++; /* given out again by the pool */
+    r->id++; /* the pool reused the address */
     CHECK_EQ(rt_gpu_query(space, MIB, &q), 0);
     CHECK(q.id != first.id);
     r->id--, r->block_id++;
@@ -279,9 +280,9 @@ static struct region *vmm(size_t at, size_t len)
     return r;
 }
 
-/* An allocation that is known costs one call of the driver, by a look or by a query; the query of
- * what the same operation has looked at, none.  VMM memory, whose mappings may be several, is known
- * by the address. */
+/* A known allocation costs one call of the driver, in a check or in a query; a query of memory that
+ * the same operation has checked costs none.  VMM memory may have several mappings and is
+ * identified by the address. */
 static void one_call_for_what_is_known(void)
 {
     struct rt_gpu_ptr q;
@@ -289,7 +290,7 @@ static void one_call_for_what_is_known(void)
     table_believe(true);
     table_add(space, MIB, &table.own[0], 0);
     table_add(space + 4 * MIB, MIB, &table.own[0], 0);
-    CHECK_EQ(rt_gpu_query(space, 0, &q), 0); /* makes the context's state */
+    CHECK_EQ(rt_gpu_query(space, 0, &q), 0); /* creates the context's state */
     int n = table.nask;
     CHECK_EQ(rt_gpu_query(space, 1, &q), 0);
     CHECK_EQ(table.nask, n + 1);
@@ -298,7 +299,7 @@ static void one_call_for_what_is_known(void)
     CHECK_EQ(rt_gpu_query_looked(space + 8, 100, &q), 0);
     CHECK(q.base == (uintptr_t)space && q.len == MIB);
     CHECK_EQ(table.nask, n + 2);
-    CHECK_EQ(rt_gpu_query_looked(space + 9, 100, &q), 0); /* not looked at */
+    CHECK_EQ(rt_gpu_query_looked(space + 9, 100, &q), 0); /* not checked before */
     CHECK_EQ(table.nask, n + 3);
     n = table.nask;
     CHECK(rt_gpu_is_device(space + 4 * MIB)); /* unknown */
@@ -337,7 +338,7 @@ static void freed_and_allocated_again(void)
     CHECK_EQ(rt_gpu_query_looked(space, 2 * MIB + 1, &q), -RT_EINVAL);
     capture_end();
     table_remove(space);
-    CHECK_EQ(rt_gpu_query_looked(space, 1, &q), 0); /* it was there when looked at */
+    CHECK_EQ(rt_gpu_query_looked(space, 1, &q), 0); /* it was valid when checked */
     CHECK(!rt_gpu_is_still(&q));
     CHECK_EQ(rt_gpu_query(space, 1, &q), -RT_ENOENT);
     CHECK_EQ(rt_gpu_query_looked(space, 1, &q), -RT_ENOENT);
@@ -362,13 +363,13 @@ static void ends_behind_its_allocation(void)
     CHECK_EQ(rt_gpu_query(space + 990, SIZE_MAX - 5, &q), -RT_EINVAL);
     capture_end();
     CHECK_EQ(q.len, 77);
-    table_add(space + 1000, 1000, &table.own[1], 1); /* a neighbour does not help */
+    table_add(space + 1000, 1000, &table.own[1], 1); /* a neighbouring allocation does not help */
     capture_begin();
     CHECK_EQ(rt_gpu_query(space + 990, 13, &q), -RT_EINVAL);
     capture_end();
 }
 
-/* Two others are remembered in the place of all that has been asked for. */
+/* Two other allocations are remembered instead of all known ones. */
 static void forget(void)
 {
     struct rt_gpu_ptr q;
@@ -384,7 +385,7 @@ static void old_drivers_know_less(int newest, int most)
     struct region *r;
     table_reset();
     table.newest = newest;
-    table_believe(true); /* so that the context is not looked at */
+    table_believe(true); /* so that the context is not checked */
     r = table_add(space, MIB, &table.own[0], 0);
     r->block_id = 9;
     CHECK_EQ(rt_gpu_query(space, MIB, &q), 0);
@@ -393,7 +394,7 @@ static void old_drivers_know_less(int newest, int most)
     int n = table.nask;
     r->legacy = 0;
     r->ctx = NULL;
-    r->start -= MIB; /* reserved addresses are more than the mapping */
+    r->start -= MIB; /* more addresses are reserved than mapped */
     r->len += 4 * MIB;
     CHECK_EQ(rt_gpu_query(space + 3, MIB - 3, &q), 0);
     CHECK_EQ(table.nask - n, 1); /* remembered */
@@ -471,7 +472,7 @@ static void threads_ask_at_the_same_time(void)
 {
     pthread_t t[4];
     void *wrong;
-    table_reset(); /* one of them fills the driver's table */
+    table_reset(); /* one of the threads fills the driver's table */
     rt_gpu_seen_for = 50;
     table_add(space, 4 * MIB, &table.own[0], 0);
     for (int i = 0; i < 4; i++)
@@ -485,11 +486,11 @@ static void threads_ask_at_the_same_time(void)
 
 int main(void)
 {
-    rt_log_levels[RT_LOG_GPU] = RT_LOG_INFO; /* of bad buffers */
+    rt_log_levels[RT_LOG_GPU] = RT_LOG_INFO; /* logs bad buffers */
     space = mmap(NULL, 64 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     mapped = mmap(NULL, 64 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(space != MAP_FAILED && mapped != MAP_FAILED);
-    RUN(clock_is_compared); /* first: afterwards the tests set the time themselves */
+    RUN(clock_is_compared); /* first: later tests set the time themselves */
     RUN(off_costs_nothing);
     RUN(host_is_asked_each_time);
     RUN(host_memory_becomes_device_memory);

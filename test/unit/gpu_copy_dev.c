@@ -44,7 +44,7 @@ static struct rt_gpu gpu;
 static char dummy;
 static struct { char *p; size_t len; int device; } mem[64];
 static int nmem;
-static struct rt_gpu_linger *lingering; /* the kernel's parameters while it is there */
+static struct rt_gpu_linger *lingering; /* the kernel's parameters while it runs */
 static struct item *linger_item;
 static uint32_t linger_next;
 static bool is_full;
@@ -116,7 +116,7 @@ static bool batch_step(struct item *item)
     return false;
 }
 
-/* Whatever is asked for, the device only adds integers of 4 bytes, at any address. */
+/* Whatever the operation, the device only adds integers of 4 bytes, at any address. */
 static void add(const uint64_t *src, unsigned nsrc, const uint64_t *dst, unsigned ndst, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -380,7 +380,7 @@ static cu_result launch_kernel(cu_function f, unsigned gx, unsigned gy, unsigned
     return CU_OK;
 }
 
-/* What dies with a context that is lost: given back when the device is closed. */
+/* Memory that is lost with its context: freed when the device is closed. */
 static void *owned[64];
 static int nowned;
 static void *own(void *p)
@@ -554,7 +554,7 @@ static cu_result error_name(cu_result r, const char **t) { *t = r ? "CUDA_ERROR_
 
 char *dev_mem(int device, size_t nbytes)
 {
-    /* Places are told apart by granules of 2 MiB. */
+    /* Places are distinguished by granules of 2 MiB. */
     size_t granule = 2u << 20, room = (nbytes + granule - 1) & ~(granule - 1);
     void *v = NULL;
     if (posix_memalign(&v, granule, room))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* runtime/gpu/copy.c, flight.c, linger.c and model.c over a device that the test moves by hand:
- * which way copies go, how many things run at a time, that done() comes once and with the data
- * there, and what happens when the driver fails. */
+/* runtime/gpu/copy.c, flight.c, linger.c and model.c over a device that the test advances step by
+ * step: which path copies take, how many operations run at a time, that done() is called once and
+ * after the data have arrived, and what happens if the driver fails. */
 #include "test/unit/gpu_copy_dev.h"
 #include "test/unit/capture.h"
 #include "test/check.h"
@@ -72,7 +72,7 @@ static void expect_good(const struct job *j, int n)
     }
 }
 
-/* ---- the lingering kernel ---- */
+/* ---- the polling kernel ---- */
 
 static void lone_small_copies_use_the_ring(void)
 {
@@ -85,7 +85,7 @@ static void lone_small_copies_use_the_ring(void)
     CHECK_EQ(rt_gpu_progress(), 0);
     CHECK_EQ(jobs[0].ndone, 0);
     CHECK(dev_linger(5));
-    CHECK_EQ(jobs[0].ndone, 0); /* only progress calls */
+    CHECK_EQ(jobs[0].ndone, 0); /* only progress calls done() */
     CHECK(rt_gpu_progress() > 0);
     expect_good(jobs, 1);
     for (int i = 1; i < 200; i++) { /* around the ring, without another launch */
@@ -105,14 +105,14 @@ static void a_kernel_that_left_is_launched_again(void)
     copy(g, &jobs[0], here, there, 8);
     dev_linger(1);
     rt_gpu_progress();
-    dev_linger_leave(); /* idle: the host sees it when it next posts */
+    dev_linger_leave(); /* idle: the host detects it when it next posts */
     copy(g, &jobs[1], here + 8, there + 8, 8);
     CHECK_EQ(dev.nlaunch[RT_GPU_LINGER], 2);
     CHECK_EQ(dev.linger.next, 2);
     CHECK_EQ(dev.linger.launch, 2);
     dev_linger(1);
     rt_gpu_progress();
-    copy(g, &jobs[2], here + 16, there + 16, 8); /* posted, and then it leaves */
+    copy(g, &jobs[2], here + 16, there + 16, 8); /* posted, and then the kernel leaves */
     CHECK_EQ(dev.nlaunch[RT_GPU_LINGER], 2);
     dev_linger_leave();
     rt_gpu_progress();
@@ -125,8 +125,8 @@ static void a_kernel_that_left_is_launched_again(void)
     finish(g);
 }
 
-/* The host has not seen yet that a copy was done when it launches the kernel again: that copy's
- * buffers are the user's as soon as it has. */
+/* The host launches the kernel again before it has seen that a copy was done: the copy must not be
+ * done again, because its buffers belong to the user from then on. */
 static void no_copy_is_done_twice(void)
 {
     struct rt_gpu *g = start(true, true);
@@ -148,7 +148,7 @@ static void no_copy_is_done_twice(void)
     copy(g, &jobs[2], here + 16, there + 16, 8);
     dev_linger(1);
     dev_linger_leave();
-    copy(g, &jobs[3], here + (1 << 20), there, 5u << 20); /* finds out, and launches none */
+    copy(g, &jobs[3], here + (1 << 20), there, 5u << 20); /* detects it, and launches none */
     CHECK_EQ(dev.nlaunch[RT_GPU_LINGER], 2);
     dev_settle();
     expect_good(jobs + 1, 3);
@@ -167,7 +167,7 @@ static void done_and_left_together(void)
     finish(g);
 }
 
-/* A kernel of one block is there for short copies; a long one comes when it is launched for it. */
+/* A kernel of one block runs for short copies; a longer one is launched for a long copy. */
 static void long_copies_in_the_ring(void)
 {
     struct rt_gpu *g = start(true, true);
@@ -203,7 +203,7 @@ static void no_ring_when_it_may_not_be(void)
     g->shared = true;
     copy(g, &jobs[0], here, there, 8);
     dev_settle();
-    CHECK_EQ(dev.nlaunch[RT_GPU_BATCH], 0); /* kernels of two processes take turns */
+    CHECK_EQ(dev.nlaunch[RT_GPU_BATCH], 0); /* the kernels of two processes alternate */
     CHECK_EQ(dev.ncopies, 1);
     g->shared = false;
     cfg.gpu_linger_us = 0;
@@ -242,7 +242,7 @@ static void fold_done(struct rt_gpu_op *op, int err)
     j->err = err;
 }
 
-/* dst (2 n words) = a + b, for both halves of dst when `twice`. */
+/* dst (2 n words) = a + b; with `twice` for both halves of dst. */
 static void sum(struct rt_gpu *g, struct job *j, char *dst, char *a, char *b, size_t n, bool twice)
 {
     struct rt_gpu_fold f = { .type = RT_GPU_I32, .code = RT_GPU_FOLD_SUM, .nsrc = 2,
@@ -264,7 +264,7 @@ static void is_sum(const struct job *j, const char *dst, const char *a, const ch
 static void what_is_near_is_told(void)
 {
     struct rt_gpu *g = start(true, true);
-    for (int i = 0; i < 300; i++) { /* around the ring: a slot is for all three in turn */
+    for (int i = 0; i < 300; i++) { /* around the ring: all three kinds use each slot */
         jobs[0] = (struct job){ .op.done = is_done };
         if (i % 3 == 0)
             rt_gpu_copy_near(g, here, there + 8 * i, 8, &jobs[0].op);
@@ -283,7 +283,7 @@ static void what_is_near_is_told(void)
 static void short_reductions_use_the_ring(void)
 {
     struct rt_gpu *g = start(true, true);
-    for (unsigned i = 0; i < 70; i++) { /* around the ring, copies between */
+    for (unsigned i = 0; i < 70; i++) { /* around the ring, with copies in between */
         sum(g, &jobs[0], here, there, host, 1 + i, i % 2);
         copy(g, &jobs[1], here + 8192, there, 64);
         dev_settle();
@@ -300,7 +300,7 @@ static void short_reductions_use_the_ring(void)
     is_sum(&jobs[0], here, there, host, 1 << 20);
     CHECK_EQ(dev.nfolds, 70);
     CHECK_EQ(dev.nlaunch[RT_GPU_FOLD_4], 2);
-    for (int i = 0; i < 8; i++) /* a crowd: a launch each */
+    for (int i = 0; i < 8; i++) /* many at once: one launch each */
         sum(g, &jobs[i], here + 1024 * i, there, host, 9, false);
     dev_settle();
     for (int i = 0; i < 8; i++)
@@ -349,7 +349,7 @@ static void reductions_of_many_blocks(void)
     finish(g);
 }
 
-/* What the ring holds when its kernel cannot be launched is launched. */
+/* If the ring's kernel cannot be launched, the reductions in the ring are launched separately. */
 static void reductions_of_a_refused_kernel(void)
 {
     struct rt_gpu *g = start(true, true);
@@ -367,8 +367,8 @@ static void reductions_of_a_refused_kernel(void)
     finish(g);
 }
 
-/* A kernel has left, what it has done has not been seen, and the next one cannot be launched: a sum
- * in place is not added once more. */
+/* A kernel has left, its results have not been seen, and the next kernel cannot be launched: a sum
+ * in place must not be added again. */
 static void a_reduction_done_by_the_last_kernel(void)
 {
     struct rt_gpu *g = start(true, true);
@@ -436,7 +436,7 @@ static void a_crowd_goes_in_batches(void)
     struct rt_gpu *g = start(true, true);
     for (int i = 0; i < 300; i++)
         copy(g, &jobs[i], here + 4096 * i, there + 4096 * i + i % 16, (size_t)(4000 - i));
-    CHECK_EQ(dev.nlaunch[RT_GPU_LINGER], 1); /* the first was alone */
+    CHECK_EQ(dev.nlaunch[RT_GPU_LINGER], 1); /* the first copy was alone */
     CHECK_EQ(dev.nlaunch[RT_GPU_BATCH], 0);
     rt_gpu_progress();
     CHECK_EQ(dev.nlaunch[RT_GPU_BATCH], 2);
@@ -522,14 +522,14 @@ static void large_copies_take_the_engines_in_turn(void)
     const size_t len = 5u << 20;
     for (size_t i = 0; i < 4; i++)
         copy(g, &jobs[i], there + i * len, here + i * len, len - 3);
-    CHECK_EQ(dev.ncopies, 4); /* at once */
+    CHECK_EQ(dev.ncopies, 4); /* all at once */
     CHECK_STR(dev.where, "0123");
     CHECK_EQ(dev.nwrites, 4);
     rt_gpu_progress();
     CHECK_EQ(jobs[0].ndone, 0);
     dev_step(1);
     rt_gpu_progress();
-    CHECK_EQ(jobs[1].ndone, 0); /* its word comes behind the data */
+    CHECK_EQ(jobs[1].ndone, 0); /* its word is stored after the data */
     dev_step(1);
     rt_gpu_progress();
     CHECK_EQ(jobs[1].ndone, 1);
@@ -539,7 +539,7 @@ static void large_copies_take_the_engines_in_turn(void)
     finish(g);
 }
 
-/* Copies from a peer end with events; one a poll is asked for, a stream's oldest. */
+/* Copies from a peer end with events; each poll queries one event, the oldest of a stream. */
 static void copies_from_a_peer_end_with_events(void)
 {
     struct rt_gpu *g = start(true, true);
@@ -574,7 +574,7 @@ static void many_large_copies_share_flights(void)
     finish(g);
 }
 
-/* A length of which one goes by engine and a crowd by batch, when the table has one. */
+/* A length for which a single copy uses an engine and many use a batch, if the table has one. */
 static size_t middling(enum rt_gpu_link link, unsigned n)
 {
     for (size_t len = 4096; len <= ROOM / n; len += 4096)
@@ -598,7 +598,7 @@ static void a_crowd_of_middling_copies(void)
             fill(src, ROOM);
         for (unsigned i = 0; i < n; i++)
             copy(g, &jobs[i], here + i * len, src + i * len, len);
-        CHECK_EQ(dev.ncopies, 1); /* the others wait for each other */
+        CHECK_EQ(dev.ncopies, 1); /* the others wait for one another */
         dev_settle();
         expect_good(jobs, (int)n);
         CHECK_EQ(dev.ncopies, 1);
@@ -646,7 +646,7 @@ static void without_kernels(void)
     struct rt_gpu *g = start(false, true);
     for (int i = 0; i < 40; i++)
         copy(g, &jobs[i], here + (i << 12), there + (i << 12), (size_t)i * 100);
-    CHECK_EQ(jobs[0].ndone, 0); /* of no bytes, but not from inside the call */
+    CHECK_EQ(jobs[0].ndone, 0); /* 0 bytes, but done() is not called from inside the call */
     dev_settle();
     expect_good(jobs, 40);
     CHECK_EQ(dev.nlaunch[RT_GPU_BATCH] + dev.nlaunch[RT_GPU_LINGER], 0);
@@ -691,7 +691,7 @@ static void a_refused_copy_fails_alone(void)
     finish(g);
 }
 
-/* Buffers are given back when the data are there, and the next copies go on. */
+/* Buffers are released when the data have arrived, and the next copies continue. */
 static void an_end_that_cannot_be_marked(void)
 {
     for (int writes = 0; writes < 2; writes++) {
@@ -709,7 +709,7 @@ static void an_end_that_cannot_be_marked(void)
     }
 }
 
-/* Polls until the streams are looked at, which is after 1 ms. */
+/* Polls until the streams are checked, which is after 1 ms. */
 static const char *poll_until_failed(int n)
 {
     capture_begin();
@@ -742,11 +742,11 @@ static void a_failed_context_ends_everything(void)
     rt_gpu_progress();
     CHECK_EQ(jobs[0].err, -RT_EGPU);
     CHECK_EQ(jobs[0].ndone, 1);
-    g->lost = true; /* as dev.c finds it */
+    g->lost = true; /* as dev.c detects it */
     finish(g);
 }
 
-/* Found out by the launch of one that waited. */
+/* Detected by the launch of a waiting copy. */
 static void a_failure_while_launches_wait(void)
 {
     struct rt_gpu *g = start(true, true);
@@ -837,7 +837,7 @@ static void fini_waits(void)
     CHECK_EQ(rt_gpu_nactive, 0);
 }
 
-/* ---- anything, in any order ---- */
+/* ---- random operations in random order ---- */
 
 static void random_copies(void)
 {
@@ -872,7 +872,7 @@ static void random_copies(void)
 
 /* ---- the model ---- */
 
-/* A short reduction is for the ring, a long one for a launch, and every one can be launched. */
+/* A short reduction uses the ring, a long one a launch, and each can be launched. */
 static void the_model_of_reductions(void)
 {
     for (enum rt_gpu_link l = 0; l < RT_GPU_LINKS; l++) {

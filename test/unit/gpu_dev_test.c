@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Contexts in use: which one an address gets, how often they are entered, what is made for them and
- * given back, what happens when one step of that fails or the application destroys them. */
+/* Contexts in use: which context an address gets, how often contexts are entered, what is created
+ * for them and destroyed, what happens if a step of that fails or the application destroys the
+ * context. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "test/check.h"
@@ -19,7 +20,7 @@ static struct rt_gpu *of(cu_ctx ctx, int ordinal)
 static void start(void)
 {
     table_reset();
-    table_believe(false); /* contexts are looked at each time */
+    table_believe(false); /* contexts are checked each time */
     CHECK_EQ(rt_cuda_open(false), 0);
 }
 
@@ -42,7 +43,7 @@ static void one_each_context(void)
     CHECK(a != b);
     CHECK(of(&table.own[0], 0) == a);
     CHECK(of(&table.own[1], 1) == b);
-    CHECK(of(NULL, 1) == b); /* memory without a context: one that is in use */
+    CHECK(of(NULL, 1) == b); /* memory without a context: a context in use */
     CHECK(of(&table.own[2], 0) != a);
     CHECK_EQ(table.nstreams, 3 * PER_CONTEXT);
     CHECK_EQ(table.depth, 0);
@@ -67,7 +68,7 @@ static void one_each_context(void)
 
 static void memory_without_a_context(void)
 {
-    start(); /* nothing in use, nothing current: the primary one is retained, once */
+    start(); /* nothing in use or current: the primary context is retained, once */
     struct rt_gpu *g = of(NULL, 1);
     CHECK(g->ctx == &table.primary[1]);
     CHECK_EQ(table.retained[1], 1);
@@ -76,7 +77,7 @@ static void memory_without_a_context(void)
     rt_gpu_fini();
     nothing_left();
 
-    start(); /* the current one, when it is of that device and the primary one is not in use */
+    start(); /* the current one, if it is of that device and the primary one is not in use */
     table.current = &table.own[1];
     g = of(NULL, 1);
     CHECK(g->ctx == &table.own[1]);
@@ -85,7 +86,7 @@ static void memory_without_a_context(void)
     rt_gpu_fini();
     nothing_left();
 
-    start(); /* the primary one, when the application uses it */
+    start(); /* the primary one, if the application uses it */
     table.current = &table.own[1];
     table.primary[1].alive = true;
     CHECK(of(NULL, 1)->ctx == &table.primary[1]);
@@ -141,7 +142,7 @@ static void entering(void)
     CHECK_EQ(table.depth, 0);
 }
 
-/* Each call that makes something fails once: nothing is left of it, and the next attempt works. */
+/* Each call that creates something fails once: nothing is left over, and the next attempt works. */
 static void every_step_may_fail(void)
 {
     static const char *const steps[] = { "device_get_name", "ctx_push_current",
@@ -153,7 +154,7 @@ static void every_step_may_fail(void)
             struct rt_gpu *g = NULL;
             start();
             table.fail = steps[i], table.fail_at = at;
-            table.fail_with = with[i >= 2 && i <= 4]; /* without device memory these go on */
+            table.fail_with = with[i >= 2 && i <= 4]; /* without device memory these continue */
             capture_begin();
             int err = rt_gpu_of(NULL, 0, &g);
             const char *said = capture_end();
@@ -168,7 +169,7 @@ static void every_step_may_fail(void)
         }
 }
 
-/* A failed attempt is not repeated for each message. */
+/* A failed attempt is not repeated for every message. */
 static void fails_for_a_while(void)
 {
     struct rt_gpu *g = NULL;
@@ -180,14 +181,14 @@ static void fails_for_a_while(void)
     capture_end();
     CHECK_EQ(rt_gpu_of(&table.own[0], 0, &g), -RT_EGPU);
     CHECK(!g);
-    CHECK(of(&table.own[1], 1)); /* another one works */
+    CHECK(of(&table.own[1], 1)); /* another context works */
     rt_gpu_seen_for = 0;
     CHECK(of(&table.own[0], 0));
     rt_gpu_fini();
     nothing_left();
 }
 
-/* Not even for streams: the default one serves. */
+/* Not even memory for streams: the default stream is used. */
 static void no_memory_for_streams(void)
 {
     char a[8] = "streams", b[8];
@@ -242,7 +243,7 @@ static void destroyed_and_made_again(void)
     capture_begin();
     CHECK_EQ(rt_gpu_stage_take(a, true, 100, &s), -RT_EGPU);
     CHECK(strstr(capture_end(), "has destroyed its context"));
-    CHECK_EQ(table.nstreams, 2 * PER_CONTEXT); /* the first ones died with the context */
+    CHECK_EQ(table.nstreams, 2 * PER_CONTEXT); /* the old streams were destroyed with the context */
     capture_begin();
     rt_gpu_fini();
     CHECK_STR(capture_end(), "");
@@ -251,7 +252,7 @@ static void destroyed_and_made_again(void)
     CHECK_EQ(table.nimages, 0);
 }
 
-/* cudaDeviceReset() of a primary context takes our reference along. */
+/* cudaDeviceReset() of a primary context also drops the library's reference. */
 static void primary_reset(void)
 {
     start();
@@ -323,7 +324,7 @@ static void copy_now(void)
 }
 
 /* Any number of lives. */
-/* Which machines have a device, as far as files tell. */
+/* Which machines have a device, according to files. */
 static void files(void)
 {
     static const struct {
@@ -332,8 +333,8 @@ static void files(void)
     } cases[] = {
         { "", false },
         { "/dev/nvidiactl ", true },
-        { "/dev/dxg ", false }, /* WSL 2 with a GPU of another make, */
-        { "/dev/dxg /usr/lib/wsl/lib/libcuda.so.1 ", true }, /* with one of NVIDIA */
+        { "/dev/dxg ", false },                              /* WSL 2 with another vendor's GPU, */
+        { "/dev/dxg /usr/lib/wsl/lib/libcuda.so.1 ", true }, /* with an NVIDIA GPU */
         { "/usr/lib/wsl/lib/libcuda.so.1 ", false },
     };
     table_reset();
@@ -351,7 +352,7 @@ static void files(void)
     CHECK(strstr(rt_gpu_why_not(), "libcuda.so.1 is not found"));
 }
 
-/* A fence of the device's scope only where it is known to be enough. */
+/* A fence of device scope only where it is known to be sufficient. */
 static void fences(void)
 {
     static const struct {
@@ -400,7 +401,7 @@ static void deferred(void)
         defer(i, 1);
     rt_gpu_undefer(g, &waiters[1].deferred);
     CHECK_EQ(waiters[0].n, 0);
-    CHECK(rt_gpu_run_deferred()); /* one has deferred itself again */
+    CHECK(rt_gpu_run_deferred()); /* one call has deferred itself again */
     CHECK(waiters[0].n == 1 && waiters[1].n == 0 && waiters[2].n == 2);
     CHECK(waiters[0].ctx == &table.own[0]);
     CHECK(!rt_gpu_run_deferred());
@@ -420,7 +421,8 @@ static void deferred(void)
 static bool awaiting;
 static bool awaits(void) { return awaiting; }
 
-/* All are done when they hold too much, but not while a stream may wait for another process. */
+/* All are executed if they hold too much memory, but not while a stream may wait for another
+ * process. */
 static void deferred_up_to_a_limit(void)
 {
     start();
@@ -445,7 +447,7 @@ static void deferred_up_to_a_limit(void)
     rt_gpu_awaits = NULL;
 }
 
-/* Of every context, and the call that had no memory is made once more. */
+/* Calls of every context are executed, and the call without memory is repeated. */
 static void deferred_until_memory_is_short(void)
 {
     start();
@@ -463,12 +465,12 @@ static void deferred_until_memory_is_short(void)
     rt_gpu_stage_give(s);
 }
 
-/* A context that is current when something is set up is got ready then. */
+/* A context that is current at setup is prepared then. */
 static void prepared(void)
 {
     start();
     rt_gpu_prepare();
-    CHECK(!rt_gpu_next(NULL)); /* there is none */
+    CHECK(!rt_gpu_next(NULL)); /* there is no context */
     table.current = &table.own[1];
     rt_gpu_prepare();
     struct rt_gpu *g = rt_gpu_next(NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finding the driver: absent, not loaded, complete, too old; what its errors become. */
+/* Finding the driver: absent, not loaded, complete, too old; and the errors that result. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/stream_ops.h"
@@ -54,7 +54,7 @@ static void optional_functions_may_be_missing(void)
     CHECK(rt_cuda.device_get_uuid); /* its older name */
 }
 
-/* One warning, and device memory is recognised and refused, not touched. */
+/* One warning; device memory is recognised and refused, never accessed. */
 static void too_old(void)
 {
     char *device = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -74,7 +74,7 @@ static void too_old(void)
     CHECK_MSG(strstr(said, "cuLaunchKernel") && strstr(said, "10.2"), "said: %s", said);
     CHECK_MSG(said[0] && strchr(said, '\n') == strrchr(said, '\n'), "not one line: %s", said);
     CHECK_EQ(q.len, 77);
-    CHECK(!rt_cuda.init && !rt_cuda.mem_alloc); /* nobody can use half a driver */
+    CHECK(!rt_cuda.init && !rt_cuda.mem_alloc); /* a driver is used completely or not at all */
     CHECK_EQ(rt_gpu_count(), 0);
     CHECK_EQ(rt_gpu_driver_version(), 10020);
     CHECK_MSG(strstr(rt_gpu_why_not(), "too old"), "why not: %s", rt_gpu_why_not());
@@ -120,7 +120,7 @@ static void errors(void)
     CHECK(strstr(capture_end(), "without a table"));
 }
 
-/* What is not allowed during a capture does not reach the driver in the thread's own mode. */
+/* Calls that a capture forbids do not reach the driver in the thread's own mode. */
 static void guarded(void)
 {
     cu_stream s = NULL;
@@ -136,7 +136,7 @@ static void guarded(void)
     CHECK_EQ(rt_cuda.stream_create_with_priority(&s, CU_STREAM_NON_BLOCKING, greatest), CU_OK);
     CHECK_EQ(table.nexchanges, n + 2);
     CHECK_EQ(table.mode, 0);
-    int was = rt_gpu_capture_relax(); /* once for several */
+    int was = rt_gpu_capture_relax(); /* one relaxation for several calls */
     CHECK_EQ(rt_cuda.stream_synchronize(s), CU_OK);
     CHECK_EQ(rt_cuda.stream_destroy(s), CU_OK);
     rt_gpu_capture_restore(was);

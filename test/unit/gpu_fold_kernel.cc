@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernels of fold.cu and fold_rare.cu on the CPU, thread after thread: their lanes do not talk
- * to each other, so that shows all but races.  Compiled and run by gpu_fold_kernel_test. */
+/* The kernels of fold.cu and fold_rare.cu on the CPU, thread after thread: their lanes do not
+ * communicate, so this detects everything but races.  Compiled and run by gpu_fold_kernel_test. */
 #include "test/gpu/fold_case.h"
 
 #define __device__
@@ -24,7 +24,7 @@ static uint32_t atomicAdd(uint32_t *p, uint32_t more)
 using std::isinf;
 using std::isnan;
 
-/* ---- what ptx.h has ---- */
+/* ---- replacement of ptx.h ---- */
 
 #define RT_GPU_PTX_H
 static bool misaligned;
@@ -45,10 +45,11 @@ template <bool stays> struct from {
     }
 };
 
-namespace device { /* they have names of their own for the same things */
+namespace device
+{ /* the kernels have their own names for the same things */
 #include "runtime/gpu/fold.cu"
 #include "runtime/gpu/fold_rare.cu"
-}
+} // namespace device
 
 typedef void kernel(struct rt_gpu_fold_args f);
 static kernel *const kernels[FOLD_KERNELS] = {
@@ -62,7 +63,7 @@ static void launch(const fold_case &c)
     gridDim.x = c.grid;
     blockDim.x = WEFT_FOLD_THREADS;
     for (blockIdx.x = 0; blockIdx.x < c.grid; blockIdx.x++)
-        for (uint32_t t = WEFT_FOLD_THREADS; t-- > 0;) { /* thread 0 last: it tells the end */
+        for (uint32_t t = WEFT_FOLD_THREADS; t-- > 0;) { /* thread 0 last: it reports the end */
             threadIdx.x = t;
             kernels[c.kind.kernel](c.k);
         }

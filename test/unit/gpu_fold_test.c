@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rt_gpu_fold() and rt_reduce_gpu() over a driver, the fake one or a real one: every operation on
  * every type against the host's kernels, with random numbers of sources and destinations, in place,
- * at addresses of every alignment, in device and pinned memory; all of the memory is compared.
+ * at addresses of every alignment, in device and pinned memory; the whole memory is compared.
  * Skipped without a driver or without kernels. */
 #include <math.h>
 #include <time.h>
@@ -16,7 +16,7 @@
 static struct rt_gpu *g;
 static cu_ptr device;              /* ROOM bytes */
 static void *pinned;               /* ROOM bytes */
-static char *image, *pinned_image; /* what they must hold */
+static char *image, *pinned_image; /* the expected contents */
 static char *back;
 static uint64_t seed;
 
@@ -28,7 +28,7 @@ static uint32_t rnd(uint32_t n)
 
 static float real(void) { return ldexpf((float)((int)rnd(2000001) - 1000000), (int)rnd(20) - 20); }
 
-/* Some values more often than others, so that there are equal ones, and zeros. */
+/* Some values occur more often than others, so that there are equal values and zeros. */
 static void make_element(enum rt_elem e, char *p)
 {
     float f = rnd(4) ? real() : (float)rnd(3);
@@ -38,13 +38,13 @@ static void make_element(enum rt_elem e, char *p)
 
     for (int64_t i = 0; i < nbytes; i++)
         p[i] = (char)(rnd(3) ? rnd(256) : 0);
-    if (e == RT_ELEM_F64_I32 || e == RT_ELEM_I64_I32) /* holes, of which nobody says */
+    if (e == RT_ELEM_F64_I32 || e == RT_ELEM_I64_I32) /* holes, whose bytes are undefined */
         memset(p + 12, 0, 4);
     else if (e == RT_ELEM_I16_I32)
         memset(p + 2, 0, 2);
     switch (e) {
     case RT_ELEM_F16:
-    case RT_ELEM_BF16: /* about 1e-4 to 1e4, and, of F16, less */
+    case RT_ELEM_BF16: /* about 1e-4 to 1e4, and for F16 a smaller range */
         h = (uint16_t)((e == RT_ELEM_BF16 ? 0x3800u + rnd(0x1000) : h + 0x1000u) | rnd(2) << 15);
         memcpy(p, &h, 2);
         break;
@@ -76,7 +76,7 @@ static void make_element(enum rt_elem e, char *p)
     }
 }
 
-/* ---- what the host makes of it ---- */
+/* ---- the host's result ---- */
 
 static float load_bf16(uint16_t h)
 {
@@ -152,8 +152,8 @@ static int wait_for(struct job *j)
     return j->err;
 }
 
-/* Ranges follow each other in device memory, some in pinned memory; `align`: what addresses are
- * multiples of, or, above 16, all equal modulo 16. */
+/* Consecutive ranges in device memory, some in pinned memory.  `align`: addresses are multiples of
+ * it; above 16, all are equal modulo 16. */
 struct layout {
     size_t at[2], nbytes;
     unsigned align, shift;
@@ -210,7 +210,7 @@ static void one(enum rt_elem e, enum rt_opcode op, unsigned nsrc, unsigned ndst,
     }
     CHECK_EQ(rt_gpu_copy_now(g, (void *)(uintptr_t)device, image, used), 0);
     memcpy(pinned, pinned_image, used);
-    for (unsigned d = ndst; prefixes && d-- > 0;) /* may be the next one's source */
+    for (unsigned d = ndst; prefixes && d-- > 0;) /* it may be the next destination's source */
         expect(e, op, src, d + 1, dst + d, 1, n);
     if (!prefixes)
         expect(e, op, src, nsrc, dst, ndst, n);
@@ -285,7 +285,7 @@ static void all_prefixes(void)
     prefixes = false;
 }
 
-/* A complex product that is (NaN, NaN) by the rule of school is infinite when a factor is. */
+/* A complex product that is (NaN, NaN) by the textbook rule is infinite if a factor is infinite. */
 static void infinite_products(void)
 {
     static const float parts[] = { 0, -0.0f, 1, -2, INFINITY, -INFINITY, 3e38f };
@@ -332,7 +332,7 @@ static void none_and_several(void)
     struct rt_gpu_fold f = { .type = RT_GPU_I32, .code = RT_GPU_FOLD_SUM, .nsrc = 2, .ndst = 1 };
     int32_t *p = pinned;
 
-    f.src[0] = f.src[1] = f.dst[0] = p; /* of no elements nothing is touched */
+    f.src[0] = f.src[1] = f.dst[0] = p; /* with 0 elements no memory is accessed */
     *p = 7;
     j[0] = (struct job){ .op.done = is_done };
     rt_gpu_fold(g, &f, &j[0].op);
@@ -353,7 +353,7 @@ static void none_and_several(void)
     CHECK_EQ(rt_gpu_nactive, 0);
 }
 
-/* Several ranges to as many places, all of one alignment or of any. */
+/* Several ranges to as many places, all with the same alignment or with any. */
 static void each_to_its_own(void)
 {
     static const size_t lens[] = { 1, 8, 16, 40, 256, 272, 1000, 4096, 20016 };
@@ -382,7 +382,7 @@ static void each_to_its_own(void)
     }
 }
 
-/* Two ranges that change places, and a copy to several. */
+/* Two ranges that are exchanged, and a copy to several places. */
 static void moves(void)
 {
     static const size_t lens[] = { 1, 15, 16, 33, 4096, 70001 };
@@ -474,7 +474,7 @@ int main(int argc, char **argv)
     RUN(all_prefixes);
     RUN(infinite_products);
     RUN(every_type_and_operation);
-    CHECK(g->move->linger.posted > 0); /* both ways were taken */
+    CHECK(g->move->linger.posted > 0); /* both paths were taken */
     rt_cuda.mem_free(device);
     rt_cuda.mem_free_host(pinned);
     rt_gpu_leave(in);

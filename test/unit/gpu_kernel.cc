@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernels of pack.cu on the CPU, thread after thread: their lanes do not talk to each other, so
- * that shows all but races.  Compiled and run by gpu_kernel_test. */
+/* The kernels of pack.cu on the CPU, thread after thread: their lanes do not communicate, so this
+ * detects everything but races.  Compiled and run by gpu_kernel_test. */
 #include "test/gpu/pack_case.h"
 #include <stdio.h>
 
@@ -32,7 +32,7 @@ static void launch(const pack_case &c)
     gridDim.x = c.grid;
     blockDim.x = 256;
     for (blockIdx.x = 0; blockIdx.x < c.grid; blockIdx.x++) {
-        for (uint32_t t = 256; t-- > 0;) { /* thread 0 last: it tells that all have finished */
+        for (uint32_t t = 256; t-- > 0;) { /* thread 0 last: it reports that all have finished */
             threadIdx.x = t;
             if (c.pack)
                 weft_pack(c.k);

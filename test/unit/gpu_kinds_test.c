@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every kind of memory of a driver, the fake one or a real one: what addresses are, copies,
- * staging, freed memory and addresses used again, contexts that are destroyed or reset.  Skipped
- * without a driver. */
+/* Every kind of memory of a driver, the fake one or a real one: classification of addresses,
+ * copies, staging, freed memory and reused addresses, contexts that are destroyed or reset.
+ * Skipped without a driver. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -27,7 +27,7 @@ static struct more {
 #define NAME(field, symbol, params) { #symbol, offsetof(struct more, field) },
 static void *at(cu_ptr p) { return (void *)(uintptr_t)p; }
 
-/* Longer than anything about an address or a context is believed. */
+/* Longer than any knowledge of an address or a context is trusted. */
 static void pass_time(void)
 {
     struct timespec t = { 0, 3000000 };
@@ -42,7 +42,7 @@ static struct rt_gpu_ptr ask(void *p, size_t len)
     return q;
 }
 
-/* There and back through device memory p, odd lengths and places. */
+/* Copies through device memory p and back, with odd lengths and offsets. */
 static void round_trip(void *p, size_t len)
 {
     struct rt_gpu_ptr q = ask((char *)p + 3, len - 3);
@@ -59,7 +59,7 @@ static void round_trip(void *p, size_t len)
     free(b);
 }
 
-/* What must be so of memory [p, p + len) that its owner asked for; the driver may round it up. */
+/* Checks memory [p, p + len) that was allocated with this length; the driver may round it up. */
 static struct rt_gpu_ptr bounds(void *p, size_t len, enum rt_memkind kind)
 {
     struct rt_gpu_ptr q = ask(p, len), tail = ask((char *)p + len - 1, 1), bad = q;
@@ -88,7 +88,7 @@ static void plain(void)
     struct rt_gpu_ptr again = bounds(at(p2), 5 * MIB, RT_MEM_CUDA);
     CHECK(again.id != q.id && again.g == q.g);
     OK(rt_cuda.mem_free(p2));
-    OK(rt_cuda.mem_alloc(&p, 100)); /* small ones share a granule */
+    OK(rt_cuda.mem_alloc(&p, 100)); /* small allocations share a granule */
     OK(rt_cuda.mem_alloc(&p2, 100));
     q = bounds(at(p), 100, RT_MEM_CUDA);
     again = bounds(at(p2), 100, RT_MEM_CUDA);
@@ -105,7 +105,7 @@ static void freed(void)
     ask(at(p), 64 * MIB);
     OK(rt_cuda.mem_free(p));
     pass_time();
-    CHECK(rt_gpu_is_device(at(p))); /* or the processor would touch it */
+    CHECK(rt_gpu_is_device(at(p))); /* otherwise the CPU would access it */
     CHECK_EQ(rt_gpu_query(at(p), 8, &q), -RT_ENOENT);
 }
 
@@ -255,7 +255,7 @@ static void own_context(void)
     CHECK_EQ(rt_gpu_copy_now(g, x, x + 4, 4), 0);
 }
 
-/* cudaDeviceReset(): what MPI has made goes, and is made again when it is needed. */
+/* cudaDeviceReset(): MPI's objects are destroyed, and created again when they are needed. */
 static void reset(void)
 {
     struct rt_gpu *before, *after;
@@ -273,7 +273,7 @@ static void reset(void)
     OK(more.primary_ctx_reset(0));
     pass_time();
     rt_log_levels[RT_LOG_GPU] = RT_LOG_WARN;
-    capture_begin(); /* the end, with nothing of it left */
+    capture_begin(); /* the end, with nothing left */
     rt_gpu_fini();
     CHECK_STR(capture_end(), "");
     rt_gpu_init();
@@ -281,7 +281,7 @@ static void reset(void)
 
 int main(void)
 {
-    rt_log_levels[RT_LOG_GPU] = RT_LOG_INFO; /* of bad buffers */
+    rt_log_levels[RT_LOG_GPU] = RT_LOG_INFO; /* logs bad buffers */
     cu_ctx c;
     rt_cfg_set("gpu", "on", RT_CFG_CMD);
     rt_gpu_init();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How kernels are launched: runtime/gpu/launch.c over the device of gpu_copy_dev.h, with graphs,
- * without, and with some that the driver refuses; and which launches say that they are near. */
+ * without, and with graphs that the driver refuses; and which launches are marked as near. */
 #include "test/unit/gpu_copy_dev.h"
 #include "test/check.h"
 #include "runtime/base/cfg.h"
@@ -45,7 +45,7 @@ static void copy(struct rt_gpu *g, int i, bool near, void *dst)
     (near ? rt_gpu_copy_near : rt_gpu_copy)(g, dst, there + 64, 8, &ops[i]);
 }
 
-/* From `here` on, the words of both others. */
+/* Sums the words of both other places to `here`. */
 static void sum(struct rt_gpu *g, int i, bool near, size_t n)
 {
     struct rt_gpu_fold f = { .type = RT_GPU_I32, .code = RT_GPU_FOLD_SUM, .nsrc = 2, .ndst = 1,
@@ -61,7 +61,7 @@ static unsigned word(const char *p)
     return v;
 }
 
-/* A launch of each kind: the lingering kernel, a batch, a reduction, a pack. */
+/* One launch of each kind: the polling kernel, a batch, a reduction, a pack. */
 static void launch_each(struct rt_gpu *g)
 {
     char *to = here + ROOM / 2 + 4096, *packed = here + ROOM / 2;
@@ -119,7 +119,8 @@ static void kernels_without_graphs(void)
     dev_graphs = DEV_GRAPHS;
 }
 
-/* An old driver cannot change a node's function: that kernel is launched without, others with. */
+/* An old driver cannot change a node's function: that kernel is launched without a graph, others
+ * with one. */
 static void graphs_that_are_refused(void)
 {
     static const int which[] = { RT_GPU_LINGER, RT_GPU_BATCH, RT_GPU_FOLD_4, RT_GPU_PACK };
@@ -131,7 +132,7 @@ static void graphs_that_are_refused(void)
         CHECK_EQ(dev.nplain, dev.nlaunch[which[i]]);
         dev.no_set = 0;
         dev_linger_leave();
-        launch_each(g); /* not asked again */
+        launch_each(g); /* not tried again */
         CHECK_EQ(dev.nplain, dev.nlaunch[which[i]]);
         finish(g);
     }
@@ -142,14 +143,14 @@ static void graphs_that_are_refused(void)
     finish(g);
 }
 
-/* A batch is near when all its copies are. */
+/* A batch is near if all its copies are. */
 static void near_batches(void)
 {
     struct rt_gpu *g = start();
     cfg.gpu_linger_us = 0;
     for (int far = -1; far < 4; far++) {
         ndone = 0;
-        copy(g, 10, false, here + 8192); /* a batch runs, and the others gather */
+        copy(g, 10, false, here + 8192); /* a batch runs, and the others collect */
         for (int i = 0; i < 4; i++)
             copy(g, i, i != far, here + 64 * i);
         dev_settle();
@@ -177,8 +178,8 @@ static void near_reductions(void)
     finish(g);
 }
 
-/* Copies that are one operation: up to five in the ring, of as many blocks as all of them together
- * are worth.  The device of this test adds, whatever it is asked for. */
+/* Copies that form one operation: up to five in the ring, with as many blocks as their total length
+ * justifies.  This test's device adds, whatever the operation. */
 static void copies_together(void)
 {
     struct rt_gpu *g = start();
@@ -198,7 +199,7 @@ static void copies_together(void)
         CHECK_EQ(dev.nlaunch[RT_GPU_FOLD_BITS], n > RT_GPU_RING_PLACES / 2);
     }
     dev_linger_leave();
-    for (int way = 0; way < 2; way++) { /* one block does two of 8 KiB well, but not five */
+    for (int way = 0; way < 2; way++) { /* one block is enough for two of 8 KiB, but not for five */
         struct rt_gpu_fold f = { .type = RT_GPU_U64, .code = RT_GPU_FOLD_EACH,
                                  .nsrc = way ? 5 : 2, .ndst = way ? 5 : 2, .count = 1024 };
         for (unsigned i = 0; i < f.nsrc; i++) {
@@ -213,7 +214,7 @@ static void copies_together(void)
     finish(g);
 }
 
-/* Up to RT_GPU_RING_WIDE sources go in units of 16 bytes, when they are long enough. */
+/* Up to RT_GPU_RING_WIDE sources are processed in units of 16 bytes, if they are long enough. */
 static void units_in_the_ring(void)
 {
     static const size_t lens[] = { 256, 272, 4096 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the management library says of a device's links, or without the library the driver. */
+/* A device's links as reported by the management library, or without the library by the driver. */
 #include "runtime/gpu/driver.h"
 #include "runtime/gpu/gpu.h"
 #include "test/check.h"
@@ -25,7 +25,7 @@ static void by_the_library(void)
     }
 }
 
-/* Pairs with links among four devices, as a board with a few links has them, are not a switch. */
+/* Four devices that are linked in pairs, as by bridges, do not have a switch. */
 static void by_the_driver(void)
 {
     static const struct {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernels of move.cu on the CPU: a thread a block, a context (ucontext) a lane, switched at
- * random where lanes talk to each other or to memory.  Lanes of a warp meet in the warp's calls,
- * which must be the same ones in all of them.  The main thread is the host: it posts copies of all
- * lengths and alignments, launches the lingering kernel again when it has left, and looks at the
+/* The kernels of move.cu on the CPU: a thread per block, a context (ucontext) per lane, switched at
+ * random where lanes communicate or access memory.  Lanes of a warp synchronise in the warp's
+ * calls, which must be the same in all of them.  The main thread is the host: it posts copies of
+ * all lengths and alignments, launches the polling kernel again when it has left, and checks the
  * order of the numbers.  Compiled and run by gpu_move_kernel_test. */
 #include <atomic>
 #include <ctime>
@@ -18,7 +18,7 @@
 #include <vector>
 #include <unistd.h>
 
-/* ---- what nvcc knows ---- */
+/* ---- what nvcc provides ---- */
 
 #define __device__
 #define __global__
@@ -140,7 +140,7 @@ static void __syncthreads()
     }
 }
 
-/* ---- what ptx.h has ---- */
+/* ---- replacement of ptx.h ---- */
 
 #define RT_GPU_PTX_H
 typedef unsigned long long u64;
@@ -148,12 +148,12 @@ typedef unsigned long long u64;
 static std::atomic<u64> now{ 1000 };
 static std::atomic<u64> tick{ 20 }, load_takes{ 0 };
 static u64 now_ns() { return now += tick; }
-static int nfences, nfences_device; /* about */
+static int nfences, nfences_device; /* approximate */
 static void fence_system() { nfences++, may_yield(); }
 static void fence_both() { std::atomic_thread_fence(std::memory_order_seq_cst), may_yield(); }
 static void fence_device() { nfences_device++, may_yield(); }
 static void loads_end() {}
-/* Nothing is there before the wait. */
+/* The data are there only after the wait. */
 static thread_local std::vector<std::pair<uint4 *, const uint4 *>> loads[1024];
 static void start_load(uint4 *to, const uint4 *from)
 {
@@ -190,7 +190,7 @@ static void store_word(uint32_t *p, uint32_t v)
     __atomic_store_n(p, v, __ATOMIC_SEQ_CST);
 }
 static void host_store(uint64_t at, uint32_t v) { store_word((uint32_t *)at, v); }
-/* One access of memory on a GPU; a lock makes it one here. */
+/* One memory access of a GPU; a lock makes it atomic here. */
 static pthread_mutex_t memory = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t warp_load(const uint32_t *p)
 {
@@ -225,7 +225,7 @@ template <bool stays> struct from {
         return *p;
     }
 };
-/* Not halves, but in order like them. */
+/* Not half floats, but ordered like them. */
 static float float_of_f16(uint16_t h) { return h; }
 static uint16_t f16_of_float(float f) { return (uint16_t)f; }
 static uint16_t bf16_of_float(float f) { return (uint16_t)((uint32_t)f >> 16); }
@@ -269,7 +269,7 @@ static void *block_main(void *arg)
         l.c.uc_stack.ss_size = 32768;
         makecontext(&l.c, lane_main, 0);
     }
-    for (unsigned left = s->threads; left;) { /* a random warp, its lanes from a random one on */
+    for (unsigned left = s->threads; left;) { /* random warp, random first lane */
         unsigned w = rnd() % (unsigned)me.warps.size(), first = rnd();
         for (unsigned i = 0; i < 32; i++) {
             me.now = &me.lanes[w * 32 + (i + first) % 32];
@@ -320,7 +320,7 @@ static void bad(const char *what)
     _exit(1);
 }
 
-/* No float of it is infinite or no number. */
+/* No float in it is infinite or NaN. */
 static void refill()
 {
     for (size_t i = 0; i < ROOM; i++) {
@@ -359,7 +359,7 @@ static void post(size_t *at)
     ncopies++;
 }
 
-/* dst = the largest, the sum or the exclusive or of the sources. */
+/* dst = the maximum, sum or exclusive or of the sources. */
 template <class T> static void reduce(uint8_t *out, const uint8_t *const *from, unsigned n,
                                       size_t len, uint32_t code)
 {
@@ -397,7 +397,7 @@ static void post_desc(uint32_t fold, const uint64_t *place, size_t len)
     nfolds++;
 }
 
-/* One range to several, several to as many, or two that change places. */
+/* One range to several, several to as many, or two that are exchanged. */
 static void post_copies(size_t *at)
 {
     bool each = rand() % 2, swap = each && rand() % 4 == 0;
@@ -424,7 +424,7 @@ static void post_copies(size_t *at)
         if (swap)
             place[i] = (uint64_t)&dst[other];
     }
-    if (swap) { /* each holds now what the other one is to hold */
+    if (swap) { /* each must get the other's contents */
         size_t first = *at - 2 * room, second = *at - room;
         memcpy(&dst[first], &want[second], len);
         memcpy(&dst[second], &want[first], len);
@@ -515,7 +515,7 @@ static void linger_round(unsigned blocks)
         if (!up && reaped != posted) {
             p = { (uint64_t)ring, (uint64_t)&words, (uint64_t)&work_area, reaped + 1, ++launches,
                   idle, life, {}, {} };
-            if (rand() % 4) /* as a host does that has the first one already */
+            if (rand() % 4) /* like a host that has the first one already */
                 p.first = ring[p.next % RT_GPU_RING_SLOTS];
             up = true;
             nlaunches++;
@@ -557,7 +557,7 @@ static void long_first_round(unsigned blocks)
     static const std::function<void()> body = [] { weft_linger(p); };
     const size_t len = 2 * WEFT_LINGER_SOLO;
     refill();
-    tick = 0; /* time goes by with loads only */
+    tick = 0; /* only loads advance the time */
     load_takes = 100;
     post_long(0, len);
     p = { (uint64_t)ring, (uint64_t)&words, (uint64_t)&work_area, reaped + 1, ++launches, 5000,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Packing device memory against packing host memory: the same random layouts, positions and
- * lengths, into and out of device, pinned and pageable memory, with every byte around compared.
- * Runs on whatever libcuda.so.1 there is, in `make check` the fake one; without kernels, too.
- * Repeat a failure with the printed seed as first argument. */
+ * lengths, into and out of device, pinned and pageable memory, with every surrounding byte
+ * compared.  Runs with the libcuda.so.1 that is found, in `make check` the fake one; also without
+ * kernels.  Repeat a failure with the printed seed as first argument. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/gpu_int.h"
@@ -12,9 +12,9 @@
 #include <dlfcn.h>
 #include <time.h>
 
-#define REACH 60000      /* buffers begin this far before the element and end this far behind it */
+#define REACH 60000      /* buffers extend this far before and after the element */
 #define PACKED_MAX 60000 /* packed bytes of a case */
-#define GUARD 64         /* bytes around the packed form that must stay as they are */
+#define GUARD 64         /* bytes around the packed form that must stay unchanged */
 
 static uint64_t rng;
 static struct rt_gpu *g;
@@ -27,7 +27,7 @@ static uint32_t rnd(uint32_t n) /* 0..n-1 */
 
 /* ---- memory ---- */
 
-/* Device memory and what it should hold. */
+/* Device memory and its expected contents. */
 static cu_ptr dev_user, dev_packed;
 static char user[2 * REACH], want[2 * REACH], got[2 * REACH];
 static char packed[PACKED_MAX + 2 * GUARD], got_packed[PACKED_MAX + 2 * GUARD];
@@ -158,7 +158,7 @@ static void count_hits(void *arg, int64_t off, int64_t len, int64_t stride, int6
     }
 }
 
-/* Whether all bytes lie in the buffer; and how often the most popular one is used. */
+/* Whether all bytes lie in the buffer; and how often the most used byte is used. */
 static bool fits(const struct rt_layout *l, int64_t count, int *most)
 {
     struct count_hits h = { 0 };
@@ -175,7 +175,7 @@ static bool fits(const struct rt_layout *l, int64_t count, int *most)
 
 enum place { DEVICE, PINNED, PAGEABLE, PLACES };
 
-/* Where the packed form is at both ends: for the GPU and for the test. */
+/* The address of the packed form: for the GPU and for the test. */
 static char *place_of(enum place where, int64_t skew)
 {
     char *p = where == DEVICE ? at(dev_packed) : where == PINNED ? pinned : got_packed;
@@ -246,7 +246,7 @@ static void check_unpack(const struct rt_layout *l, int64_t count, int64_t pos, 
     copy(at(dev_user), user, sizeof user);
 }
 
-/* All of it, and three parts. */
+/* The whole layout, and three parts. */
 static void check_layout(const struct rt_layout *l, int64_t count, bool clean)
 {
     int64_t total = count * l->size;
@@ -280,9 +280,9 @@ static void random_layouts(void)
     CHECK(check_failed_case || (compared > 50 && tabled > 3));
 }
 
-/* ---- cases of their own ---- */
+/* ---- particular cases ---- */
 
-/* Pieces at irregular places: no two groups join. */
+/* Pieces at irregular places: no two groups can be joined. */
 static void scattered(struct rt_layout *l, int64_t n, int64_t piece, int64_t gap)
 {
     struct rt_layout one;
@@ -315,7 +315,7 @@ static void known_layouts(void)
     check_layout(&l, 4, true);
     rt_layout_fini(&l);
     rt_layout_fini(&v);
-    CHECK_EQ(rt_layout_resized(&l, 0, 24, &f64), 0); /* one piece an element */
+    CHECK_EQ(rt_layout_resized(&l, 0, 24, &f64), 0); /* one piece per element */
     check_layout(&l, 500, true);
     rt_layout_fini(&l);
     check_layout(&f64, 100, true); /* contiguous */
@@ -363,8 +363,8 @@ static void nothing_to_do(void)
     rt_layout_fini(&l);
 }
 
-/* Several at a time that share a table, which must stay while its type goes and another type wants
- * the memory of a table. */
+/* Several at a time that share a table, which must stay while its type is freed and another type
+ * needs the memory of a table. */
 static void many_at_once(void)
 {
     enum { N = 24, LEN = 400 };
@@ -395,8 +395,8 @@ static void many_at_once(void)
     CHECK(!memcmp(got_packed, packed, N * LEN));
 }
 
-/* Packs and unpacks all of a large layout, in pieces of about `step` bytes, through pageable
- * memory, and compares with the host's. */
+/* Packs and unpacks a whole large layout, in pieces of about `step` bytes, through pageable memory,
+ * and compares with the host's result. */
 static void check_large(const struct rt_layout *l, int64_t nbytes, int64_t step)
 {
     char *host = malloc((size_t)nbytes), *back = malloc((size_t)nbytes);
@@ -460,7 +460,8 @@ static void more_than_a_table(void)
     rt_layout_fini(&some);
 }
 
-/* A table is made once, and goes when its type has gone and room is wanted, or at the end. */
+/* A table is created once, and freed when its type has been freed and memory is needed, or at the
+ * end. */
 static void tables_are_kept(void)
 {
     struct rt_layout a, b;
@@ -482,7 +483,7 @@ static void tables_are_kept(void)
     rt_layout_fini(&a);
     CHECK_EQ(old->refs, 2);
     rt_blocks_unref(old);
-    CHECK_EQ(rt_table_get(g, b.blocks, 0, b.blocks->n, &other), 0); /* drops a's */
+    CHECK_EQ(rt_table_get(g, b.blocks, 0, b.blocks->n, &other), 0); /* drops the table of a */
     if (!check_failed_case)
         rt_table_put(other);
     rt_layout_gpu_fini();
@@ -490,7 +491,7 @@ static void tables_are_kept(void)
     rt_layout_fini(&b);
 }
 
-/* Tables of many types, one after another, do not fill the device. */
+/* Tables of many types, used one after another, do not fill the device. */
 static void tables_are_bounded(void)
 {
     enum { N = 40 };
@@ -556,7 +557,7 @@ static void count_calls(void)
     rt_cuda.stream_synchronize = counted_wait;
 }
 
-/* Moves all of one element of n irregular pieces, from or to `where`, counting. */
+/* Moves one element of n irregular pieces, from or to `where`, and counts. */
 static void move_counted(const struct rt_layout *l, bool pack, char *where, void *buf)
 {
     struct wait w = { .op.done = on_done };
@@ -594,7 +595,7 @@ static void few_calls_of_the_driver(void)
     rt_layout_fini(&l);
 }
 
-/* More than a staging buffer holds between the first and the last byte. */
+/* More bytes between the first and the last byte than a staging buffer holds. */
 static void long_spans(void)
 {
     struct rt_layout l;

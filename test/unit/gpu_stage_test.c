@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Staging buffers: they never overlap, are used again, few are kept; what happens without memory
+/* Staging buffers: they never overlap, are reused, few are kept; and the behaviour without memory
  * and without a context. */
 #include "runtime/base/err.h"
 #include "test/check.h"
@@ -43,7 +43,7 @@ static void lengths(void)
     CHECK_EQ(table.nhost + table.nalloc, 0);
 }
 
-/* Takes and gives in a random order; each buffer holds its own number all over. */
+/* Takes and gives buffers in a random order; each buffer is filled with its own number. */
 static void never_overlap(void)
 {
     enum { N = 150 };
@@ -76,8 +76,8 @@ static void never_overlap(void)
     CHECK_EQ(table.nhost + table.nalloc, 0);
 }
 
-/* 64 MiB of host memory are kept; the free of 64 MiB more, 1/16 of the memory of the table's
- * devices, may be deferred, and they are used until then. */
+/* 64 MiB of host memory are kept.  The free of 64 MiB more, 1/16 of the memory of the table's
+ * devices, may be deferred; until then these buffers are used. */
 static void few_are_kept(void)
 {
     struct rt_gpu_stage *s[40];
@@ -89,13 +89,13 @@ static void few_are_kept(void)
             rt_gpu_stage_give(s[i]);
         CHECK_EQ(table.nhost, 32);
     }
-    CHECK(rt_gpu_run_deferred()); /* memory is short: what is kept is freed as well */
+    CHECK(rt_gpu_run_deferred()); /* memory is short: kept buffers are freed too */
     CHECK_EQ(table.nhost, 0);
     for (int i = 0; i < 40; i++)
         CHECK_EQ(rt_gpu_stage_take(g, true, RT_GPU_STAGE_LARGE, &s[i]), 0);
     for (int i = 0; i < 33; i++)
         rt_gpu_stage_give(s[i]);
-    CHECK_EQ(table.nhost, 40 - 17); /* with the last of them it was too much */
+    CHECK_EQ(table.nhost, 40 - 17); /* the last of them exceeded the limit */
     for (int i = 33; i < 40; i++)
         rt_gpu_stage_give(s[i]);
     CHECK_EQ(table.nhost, 40 - 17);
@@ -103,7 +103,7 @@ static void few_are_kept(void)
     CHECK_EQ(table.nhost, 0);
 }
 
-/* One limit for all lengths of a place; the block that has been idle for longest goes first. */
+/* One limit for all lengths in a place; the block that has been idle longest is freed first. */
 static void lengths_share_the_limit(void)
 {
     enum { MIB = 1 << 20 };
@@ -116,17 +116,17 @@ static void lengths_share_the_limit(void)
         rt_gpu_stage_give(s[i]);
     size_t all = g->host.nidle;
     CHECK(all < 64 * MIB);
-    rt_gpu_stage_give(s[4]); /* 69 MiB: the small buffers' block and the longest one go */
+    rt_gpu_stage_give(s[4]); /* 69 MiB: the small buffers' block and the longest are freed */
     CHECK_EQ(g->host.nidle, 36 * MIB);
     CHECK_EQ(g->deferred_nbytes, all + 16 * MIB - 36 * MIB);
     CHECK_EQ(table.nhost, 5);
-    CHECK_EQ(rt_gpu_stage_take(g, true, 17 * MIB, &again), 0); /* the longest one */
+    CHECK_EQ(rt_gpu_stage_take(g, true, 17 * MIB, &again), 0); /* the longest */
     CHECK_EQ(g->deferred_nbytes, all - 52 * MIB);
     CHECK_EQ(table.nhost, 5);
     rt_gpu_stage_give(again);
     CHECK_EQ(table.nhost, 5);
     CHECK_EQ(rt_gpu_stage_take(g, true, 128 * MIB, &again), 0);
-    rt_gpu_stage_give(again); /* longer than what is kept: the others stay */
+    rt_gpu_stage_give(again); /* longer than the limit: the others stay */
     CHECK(g->host.nidle > 32 * MIB);
     CHECK_EQ(g->deferred_nbytes, 0);
     rt_gpu_fini();
@@ -136,8 +136,8 @@ static void lengths_share_the_limit(void)
 static bool awaiting;
 static bool awaits(void) { return awaiting; }
 
-/* While a stream may wait for another process nothing goes back to the driver, which would wait for
- * the stream; later it does. */
+/* While a stream may wait for another process, no buffer is returned to the driver, which would
+ * wait for the stream; later it is. */
 static void all_is_kept_while_streams_wait(void)
 {
     enum { N = 40, KEPT = 256 << 20 };
@@ -187,7 +187,7 @@ static void no_memory(void)
         CHECK_MSG(said[0] && strchr(said, '\n') == strrchr(said, '\n'), "not one line: %s", said);
         CHECK(!s);
         CHECK_EQ(rt_gpu_stage_take(g, host, 1, &s), 0);
-        table.fail_at = 1; /* is not asked: the block has more */
+        table.fail_at = 1; /* not called: the block has more buffers */
         CHECK_EQ(rt_gpu_stage_take(g, host, 1, &t), 0);
         rt_gpu_stage_give(s);
         rt_gpu_stage_give(t);
@@ -201,7 +201,7 @@ static void no_memory(void)
     }
 }
 
-/* What is idle is given back before there is said to be no memory. */
+/* Idle buffers are freed before an allocation fails. */
 static void idle_memory_helps(void)
 {
     struct rt_gpu_stage *s[3], *t;
@@ -222,7 +222,8 @@ static void idle_memory_helps(void)
     CHECK_EQ(table.nhost + table.nalloc, 0);
 }
 
-/* Buffers in use when the context goes are given back like others; the driver is not called. */
+/* Buffers in use when their context is destroyed are given back like others; the driver is not
+ * called. */
 static void context_goes(void)
 {
     struct rt_gpu_stage *s[3], *t;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See gpu_table.h.  Functions that the code under test does not call answer "not supported". */
+/* See gpu_table.h.  Functions that the code under test does not call return "not supported". */
 #include "test/unit/gpu_table.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
@@ -174,7 +174,7 @@ static cu_result t_ctx_get_stream_priority_range(int *least, int *greatest)
     return CU_OK;
 }
 
-/* Memory and streams of contexts that were destroyed are nobody's: reset() frees them. */
+/* Memory and streams of destroyed contexts have no owner: reset() frees them. */
 static void *made[256];
 
 static void *make(size_t nbytes)
@@ -340,7 +340,7 @@ static cu_result t_memcpy_async(cu_ptr dst, cu_ptr src, size_t nbytes, cu_stream
     return CU_OK;
 }
 
-/* ---- what the linker puts in the place of the real ones ---- */
+/* ---- what the linker puts in place of the real functions ---- */
 
 #define HAVE(field) { #field, (void (*)(void))t_##field }
 static const struct {
@@ -468,7 +468,7 @@ void table_believe(bool long_time)
 {
     struct timespec t = { 0, 11000000 };
     void *host = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    nanosleep(&t, NULL); /* so that the next look compares the clocks, and later ones do not */
+    nanosleep(&t, NULL); /* so that the next check compares the clocks, and later ones do not */
     rt_gpu_look(host);
     munmap(host, 4096);
     rt_gpu_seen_for = long_time ? (uint64_t)1 << 26 : 0;

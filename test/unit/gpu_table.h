@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A CUDA driver of a few tables, for unit tests of runtime/gpu that need every error: contexts,
- * allocations and what is said of addresses.  Device memory is ordinary memory.  dlopen() and
- * dlsym() of the library find it (linked with --wrap), as do calls of copy.c and images.c, which
- * have tests of their own.  test/fake/gpu is the other one: a real library, for whole programs. */
+/* A table-driven CUDA driver, for unit tests of runtime/gpu that need every error: contexts,
+ * allocations and the attributes of addresses.  Device memory is ordinary memory.  The library's
+ * dlopen() and dlsym() find it (linked with --wrap), and so do calls of copy.c and images.c, which
+ * have their own tests.  The other fake driver, test/fake/gpu, is a real library, for whole
+ * programs. */
 #ifndef TEST_UNIT_GPU_TABLE_H
 #define TEST_UNIT_GPU_TABLE_H
 
@@ -13,7 +14,7 @@ struct cu_ctx_st {
     int device;
 };
 
-/* What the driver says of the addresses from base on. */
+/* The driver's attributes of the addresses from base on. */
 struct region {
     cu_ptr base, start, mapping; /* start and len: the range attributes */
     size_t extent, len, mapping_len;
@@ -27,22 +28,22 @@ struct region {
 enum table_library { TABLE_ABSENT, TABLE_ON_DISK, TABLE_LOADED };
 struct table {
     enum table_library library;
-    const char *missing;      /* a function that the library has not */
+    const char *missing; /* a function that the library does not have */
     int version, ndevices;
     int major;                /* of the devices' compute capability */
-    const char *files;        /* names of those that access() finds, each with a space behind; NULL:
-                               * those of this machine */
-    cu_result init, ask;      /* answers of cuInit, cuPointerGetAttributes when not CU_OK */
-    int newest;               /* newest attribute that is known */
+    const char *files;        /* names that access() finds, each followed by a space; NULL: those of
+                                 this machine */
+    cu_result init, ask;      /* results of cuInit, cuPointerGetAttributes if not CU_OK */
+    int newest;               /* newest attribute that the driver knows */
     bool stream_writes;
     const char *fail;         /* the function that fails, by its field in struct rt_cuda, */
-    int fail_at;              /* at this call of it from now, 1 the next; 0: never */
+    int fail_at;              /* at the n-th call from now, 1 is the next; 0: never */
     cu_result fail_with;
     bool can_access;
 
-    int mode, need_mode;      /* of captures; streams are made and given back in need_mode alone */
+    int mode, need_mode; /* of captures; streams are created and destroyed only in need_mode */
     int nexchanges;
-    int ndlopen, nask;        /* calls; any thread */
+    int ndlopen, nask;           /* numbers of calls; any thread */
     int nalloc, nhost, nstreams; /* live */
     int nmoves, nimages;      /* live, of copy.c and images.c */
     int retained[4];          /* references of the primary contexts */
@@ -55,15 +56,15 @@ struct table {
 };
 extern struct table table;
 
-/* Everything as at the start: loaded, initialised, two devices, nothing allocated; the library has
- * been through rt_gpu_fini() and rt_gpu_init(). */
+/* Resets everything: loaded, initialised, two devices, nothing allocated; the library has been
+ * through rt_gpu_fini() and rt_gpu_init(). */
 void table_reset(void);
 /* Adds a description; the caller changes it as needed. */
 struct region *table_add(const void *base, size_t len, cu_ctx ctx, int ordinal);
 void table_remove(const void *base);
-/* Destroys a context with its memory; its address may be used again by setting alive. */
+/* Destroys a context with its memory; setting alive makes its address usable again. */
 void table_destroy(cu_ctx ctx);
-/* Makes contexts be looked at after seconds again, or each time. */
+/* Contexts are checked again after seconds (true), or each time. */
 void table_believe(bool long_time);
 
 #endif

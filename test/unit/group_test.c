@@ -29,7 +29,7 @@ static void check_group(struct wm_group *g, const int *ranks)
 }
 #define IS(g, ...) check_group(g, (const int[]){ __VA_ARGS__, -1 })
 
-/* Consecutive processes are kept without a list, however the group came about. */
+/* Consecutive processes are stored without a list, however the group was made. */
 static void runs(void)
 {
     struct wm_group *big = NULL, *r = NULL;

@@ -35,7 +35,7 @@ static void sha_examples(void)
     CHECK_STR(sha("", 1), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
-/* A million letters "a": many blocks, and a length that does not fit into a byte. */
+/* A million letters "a": many blocks, and a length that does not fit in a byte. */
 static void sha_long(void)
 {
     struct rt_sha256 s;

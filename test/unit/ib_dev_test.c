@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* runtime/ib with a device (the RDMA rig, or a machine that has one): the device itself says
- * whether a registration is true, by writing to the memory and reading from it over a queue pair
- * that is connected to itself.  A stale registration would lead to pages that were here before. */
+/* runtime/ib with a device (the RDMA rig, or a machine that has one).  The device itself shows
+ * whether a registration is valid, by writing to the memory and reading from it over a queue pair
+ * that is connected to itself.  A stale registration would reach pages that were at the address
+ * before. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/ib/ib.h"
@@ -23,7 +24,7 @@
 static struct rt_ib_rail rail[4];
 static struct ibv_cq *cq;
 static struct ibv_qp *qp;
-static struct rt_ib_mr *mine; /* of `page` */
+static struct rt_ib_mr *mine; /* registration of `page` */
 static char *page;
 
 static void connect_to_self(void)
@@ -54,7 +55,7 @@ static void connect_to_self(void)
                                           IBV_QP_MAX_QP_RD_ATOMIC), 0);
 }
 
-/* One operation of the device between `page` and memory at p; its status. */
+/* One operation of the device between `page` and memory at p; returns its status. */
 static int device_moves(enum ibv_wr_opcode op, const struct rt_ib_mr *mr, char *p)
 {
     struct ibv_sge s = { (uintptr_t)page, 64, mine->lkey };
@@ -70,7 +71,8 @@ static int device_moves(enum ibv_wr_opcode op, const struct rt_ib_mr *mr, char *
     return -2;
 }
 
-/* Registers p, lets the device write to each page of it and read from it, and gives it back. */
+/* Registers p, lets the device write to each of its pages and read from them, and deregisters
+ * it. */
 static bool is_true(char *p, size_t len)
 {
     static char fill = 1;
@@ -153,7 +155,7 @@ static void shared_memory(void)
     close(fd);
 }
 
-/* The parent's pages stay the registered ones when there is a child that has them, too. */
+/* The parent's pages stay the registered ones while a child shares them. */
 static void forked(void)
 {
     struct rt_ib_mr *mr;
@@ -165,7 +167,7 @@ static void forked(void)
         poll(NULL, 0, 500);
         _exit(0);
     }
-    memset(p, 9, LEN); /* would be copied, were the pages shared with the child */
+    memset(p, 9, LEN); /* would be copied if the pages were shared with the child */
     memset(page, 77, 64);
     CHECK_EQ(device_moves(IBV_WR_RDMA_WRITE, mr, p), 0);
     CHECK_EQ(p[0], 77);
@@ -199,7 +201,7 @@ static void on_flush(struct rt_ib_flush *f, int err)
     flush_err |= err;
 }
 
-/* The queue pair that reads back, on host memory in a GPU's place. */
+/* The queue pair that reads back, with host memory instead of a GPU's. */
 static void read_back(void)
 {
     struct rt_ib_flush f[5] = { { .done = on_flush }, { .done = on_flush }, { .done = on_flush },

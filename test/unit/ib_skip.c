@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* In the place of the tests of runtime/ib in a build without it. */
+/* Replaces the tests of runtime/ib in a build without it. */
 #include "test/check.h"
 
 static void without_verbs(void) { check_skip("built without the headers of libibverbs"); }

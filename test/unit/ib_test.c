@@ -65,7 +65,7 @@ static union ibv_gid gid(const char *text)
     return g;
 }
 
-/* Best first; each beats the next. */
+/* Best first; each is preferred to the next. */
 static void gids_in_order(void)
 {
     static const struct { const char *gid; bool v2; enum rt_ib_if state; } order[] = {
@@ -132,7 +132,7 @@ static void who_reaches_whom(void)
     CHECK_EQ(reach(a, b), 1);
     struct rt_ib_addr any;
     struct rt_ib_rail r = roce("::ffff:10.1.2.3", 120);
-    for (unsigned i = 0; i < 4096; i++) { /* any bytes */
+    for (unsigned i = 0; i < 4096; i++) { /* arbitrary bytes */
         for (size_t k = 0; k < sizeof any; k++)
             ((uint8_t *)&any)[k] = (uint8_t)(i * 31 + k * (i >> 5));
         int at = rt_ib_reach(&r, &any);
@@ -163,7 +163,7 @@ static void address_vectors(void)
     CHECK(ah.is_global && ah.dlid == 0x1234);
 }
 
-/* Ports of one machine: what is taken, in which order, and why not the others. */
+/* Ports of one machine: which are used, in which order, and why the others are not. */
 static void ranking(void)
 {
     struct rt_ib_dev d[3] = { { .name = "a", .near = false }, { .name = "b", .near = true },
@@ -205,7 +205,7 @@ static void settings(void)
     CHECK(rt_cfg_set("ib_hca", "", RT_CFG_TOOL) == 0);
     if (!rt_ib_possible())
         CHECK_EQ(rt_ib_open(r, 2), 0);
-    rt_ib_close(); /* without an open: nothing */
+    rt_ib_close(); /* without an open: no effect */
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The waiting policy: how many steps and how much time pass before a waiter is told to sleep.  Time
- * passes here by looking at the clock and by yielding, so a busy machine changes nothing. */
+/* The waiting policy: how many steps and how much time pass before a waiter is advised to sleep.
+ * Time advances here by reading the clock and by yielding, so a busy machine changes nothing. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -14,13 +14,13 @@
 #include "test/check.h"
 
 #define LOOK_NS 50u
-#define QUICK_NS 2000u    /* a yield among ranks that wait */
-#define LONG_NS 4000000u  /* one to somebody who computes */
+#define QUICK_NS 2000u   /* a yield among waiting ranks */
+#define LONG_NS 4000000u /* a yield to a thread that computes */
 
 static uint64_t now_ns = 1000000000u, yield_ns = QUICK_NS, wait_ns;
 static unsigned yields;
 
-/* In the place of the C library's. */
+/* Replaces the C library's function. */
 int clock_gettime(clockid_t id, struct timespec *t)
 {
     (void)id;
@@ -36,7 +36,7 @@ int sched_yield(void)
     return 0;
 }
 
-/* The kernel's struct sched_attr, the thread's as it would be there, and the calls about it. */
+/* The kernel's struct sched_attr, the thread's own values, and the calls that use them. */
 struct attr {
     uint32_t size, policy;
     uint64_t flags;
@@ -106,7 +106,7 @@ static void oversubscribed_polls_little(void)
     CHECK((i.polls & 0x7fffffffu) <= 20);
 }
 
-/* The thread that a message is for gets a core within microseconds, not when the one that has
+/* The thread that a message is for gets a core within microseconds, not after the thread that has
  * received the message has polled for 0.2 ms. */
 static void threads_without_a_core_each_poll_little(void)
 {
@@ -136,8 +136,8 @@ static void sleeper_that_finds_nothing_sleeps_again(void)
     CHECK(steps(&i) > 20);
 }
 
-/* Beside a thread that computes a yield takes a whole time slice: the wait ends in sleep after the
- * usual time, and the next wait yields again, because a long yield leaves no state behind. */
+/* Beside a computing thread a yield takes a whole time slice: the wait ends in sleep after the
+ * usual time.  The next wait yields again, because a long yield leaves no state behind. */
 static void long_yields_leave_no_state(void)
 {
     for (int ranks = 2; ranks <= 64; ranks *= 2) {
@@ -157,7 +157,7 @@ static void long_yields_leave_no_state(void)
     }
 }
 
-/* A waiter beside a rank that computes takes a few microseconds of its core before it sleeps. */
+/* A waiter beside a computing rank takes a few microseconds of its core before it sleeps. */
 static void computing_rank_keeps_its_core(void)
 {
     struct rt_idle i = { 0 };
@@ -169,7 +169,7 @@ static void computing_rank_keeps_its_core(void)
     yield_ns = QUICK_NS;
 }
 
-/* Only where the missing rank is likely on another core at this moment. */
+/* Only if the missing rank is likely to be on another core at this moment. */
 static void collectives_poll_with_two_ranks_a_core(void)
 {
     rt_idle_configure(4, 2);
@@ -180,7 +180,7 @@ static void collectives_poll_with_two_ranks_a_core(void)
     }
 }
 
-/* A thread asks once, so each case has a thread of its own. */
+/* A thread queries once, so each case has its own thread. */
 static void *yields_twice(void *arg)
 {
     (void)arg;
@@ -250,7 +250,7 @@ static void settings_override(void)
     i = (struct rt_idle){ 0 };
     CHECK(steps(&i) > 64);
     CHECK_MSG(wait_ns >= 5000000, "slept after %llu ns", (unsigned long long)wait_ns);
-    /* Beside threads that compute, too. */
+    /* Also beside computing threads. */
     CHECK_EQ(rt_cfg_set("sleep_us", "50000", RT_CFG_CMD), 0);
     rt_idle_configure(2, 2);
     yield_ns = LONG_NS;

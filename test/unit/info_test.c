@@ -21,7 +21,7 @@ static void set_and_get(void)
     n = 8;
     CHECK_EQ(wm_api_info_get_string(i, "b", &n, value, &flag), 0);
     CHECK(flag);
-    CHECK_EQ(n, 13); /* what all of it needs */
+    CHECK_EQ(n, 13); /* the length of the whole value */
     CHECK_STR(value, "a longe");
     n = 0;
     CHECK_EQ(wm_api_info_get_string(i, "b", &n, NULL, &flag), 0);

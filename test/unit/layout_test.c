@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Layouts against a naive model: a typemap as the plain list of byte offsets in packed order.
- * Random trees of constructors are built both ways, then bounds, packing, unpacking from any
+ * Random trees of constructors are built both ways; then bounds, packing, unpacking from any
  * position, and copies are compared.  Repeat a failure with the printed seed as first argument. */
 #include "runtime/base/err.h"
 #include "runtime/layout/layout.h"
@@ -8,7 +8,7 @@
 #include <time.h>
 
 #define MAX_BYTES 3000 /* data of one element in the model */
-#define REACH 200000   /* buffers begin this far before the element and end this far behind it */
+#define REACH 200000   /* buffers extend this far before and after the element */
 
 struct model {
     int64_t off[MAX_BYTES];
@@ -97,7 +97,7 @@ static int grow_struct(struct rt_layout *l, const struct rt_layout *old, struct 
     m->lb = m->ub = 0;
     for (int64_t i = 0; i < count; i++)
         model_add(m, models[i], disp[i], blocklen[i], types[i]->extent, &any);
-    types[count] = old; /* one_type looks at the first, count may be 0 */
+    types[count] = old; /* one_type reads the first, count may be 0 */
     CHECK_EQ(rt_layout_struct(l, count, blocklen, disp, one && !count ? &types[count] : types, one),
              0);
     rt_layout_fini(&other);
@@ -168,7 +168,7 @@ static bool in_reach(const struct model *m, int64_t extent, int64_t count)
     return true;
 }
 
-/* Whether some byte of the user's buffer belongs to two places of the packed form. */
+/* Whether a byte of the user's buffer belongs to two places of the packed form. */
 static bool overlaps(const struct model *m, int64_t extent, int64_t count)
 {
     static unsigned char seen[2 * REACH];
@@ -179,7 +179,7 @@ static bool overlaps(const struct model *m, int64_t extent, int64_t count)
     return twice;
 }
 
-static int moved; /* layouts whose moves were compared: most, or the test is worth little */
+static int moved; /* layouts whose moves were compared; must be most of them */
 
 static void check_moves(const struct rt_layout *l, const struct model *m)
 {
@@ -211,7 +211,7 @@ static void check_moves(const struct rt_layout *l, const struct model *m)
         int64_t dirty = 0;
         for (size_t i = 0; i < sizeof copy; i++)
             dirty += copy[i] != 0x11;
-        CHECK_EQ(dirty, 0); /* nothing but the layout's bytes was written */
+        CHECK_EQ(dirty, 0); /* only the layout's bytes were written */
     }
 }
 
@@ -254,7 +254,7 @@ static void random_copies(void)
     }
 }
 
-/* What users write with many pieces is stored as few blocks. */
+/* Layouts that users describe with many pieces are stored as few blocks. */
 static void pieces_are_joined(void)
 {
     struct rt_layout f, l, m;
@@ -289,7 +289,7 @@ static void pieces_are_joined(void)
     rt_layout_fini(&l);
 }
 
-/* What is repeated is kept once. */
+/* A repeated group is stored once. */
 static void groups_repeat(void)
 {
     struct rt_layout i32, f64, three, many, grid, all;
@@ -311,13 +311,13 @@ static void groups_repeat(void)
     CHECK_EQ(all.size, 16000008);
     rt_layout_fini(&many);
     rt_layout_fini(&grid);
-    CHECK_EQ(three.blocks->refs, 2); /* all's */
+    CHECK_EQ(three.blocks->refs, 2); /* referenced by `all` */
     rt_layout_fini(&all);
     CHECK_EQ(three.blocks->refs, 1);
     rt_layout_fini(&three);
 }
 
-/* More than the caches hold takes loops of its own: in whole lines, and beside them. */
+/* More data than the caches hold uses special loops: in whole lines, and for the rest. */
 static void far_moves(int64_t piece, int64_t skew)
 {
     const int64_t n = (9 << 20) / piece, stride = 2 * piece;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Unit tests: one program a source file, linked with the archives and so able to see inside.  Each area has a fragment.
+# Unit tests: one program per source file, linked with the archives, so that internal functions can be called.  Each area
+# has a fragment.
 unit_ldadd = libweft_core.la libweft_rt.la
 include test/unit/base.mk
 include test/unit/p2p.mk

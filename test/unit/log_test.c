@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Log lines: prefix, levels, WEFT_LOG syntax, one write a line, errno kept, the end of rt_bug(). */
+/* Log lines: prefix, levels, WEFT_LOG syntax, one write per line, errno kept, the end of
+ * rt_bug(). */
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -67,7 +68,7 @@ static void one_error_is_held(void)
     log_error(BTL, "later: %m");
     CHECK(rt_now_ns() - start >= 50000000);
     CHECK(strstr(capture_end(), "later: No such file or directory\n") != NULL);
-    rt_log_hold(60000);           /* longer than the test may take */
+    rt_log_hold(60000); /* longer than the test can take */
     capture_begin();
     log_warn(BTL, "at once");
     rt_log_hold(0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* mpi/p2p/match.c against a list that is searched from its start: every mixture of exact and
- * wildcard receives and messages must pair up in the same way.  Also the cost of 10^5 waiting
+ * wildcard receives and messages must match in the same way.  Also the cost of 10^5 waiting
  * messages, counted in steps, not in time. */
 #include "mpi/p2p/match.h"
 #include "test/check.h"
@@ -44,7 +44,7 @@ static struct wm_key random_key(int wildcards)
     return k;
 }
 
-/* First receive of the naive list that takes the message, removed; -1 when none. */
+/* Removes the first receive of the naive list that matches the message; -1 if none does. */
 static int naive_arrive(const struct wm_key *k)
 {
     for (int i = 0; i < nrecvs; i++)
@@ -128,7 +128,7 @@ static void same_as_naive(void)
     }
 }
 
-/* Distinct tags spread over the buckets, which grow with them. */
+/* Distinct tags spread over the buckets, whose number grows with them. */
 static void many_messages(void)
 {
     enum { N = 100000 };
@@ -166,7 +166,7 @@ static bool has_id(const struct wm_unex *u, const void *id)
     return rt_container(u, struct msg, u)->id == *(const int *)id;
 }
 
-/* One of several with the same key is found and removed; the others keep their order. */
+/* One of several messages with the same key is found and removed; the others keep their order. */
 static void a_certain_message(void)
 {
     struct msg s[8] = { 0 };

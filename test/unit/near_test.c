@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Distances of names: known ones, both ways round, and names longer than what is compared. */
+/* Distances of names: known distances, in both directions, and names longer than the compared
+ * part. */
 #include "runtime/base/near.h"
 #include "test/check.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The node segment: several processes attach one file, see each other's bytes, wake each other, and
- * leave no name behind; a full, missing or foreign directory is an error and no signal. */
+ * leave no file name behind; a full, missing or foreign directory is an error, not a signal. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PAIR_NBYTES 5000 /* not a multiple of a page, on purpose */
-#define LIMIT_S 100      /* of a rank; a guard against hanging */
+#define PAIR_NBYTES 5000 /* deliberately not a multiple of a page */
+#define LIMIT_S 100      /* of a rank; protects against hanging */
 #define LONG_US (2 * LIMIT_S * 1000000)
 
 static char dir[] = "/dev/shm/weft-node-test-XXXXXX";
@@ -29,7 +29,7 @@ static void boot_as(const char *nspace, int rank, int size)
     rt_boot.local_size = rt_boot.size = size;
 }
 
-/* Runs fn(rank) in n processes; true when all return 0. */
+/* Runs fn(rank) in n processes; true if all return 0. */
 static bool run_ranks(const char *nspace, int n, int (*fn)(int rank))
 {
     bool ok = true;
@@ -84,7 +84,7 @@ static int exchange(int rank)
 
 static void attach_and_exchange(void)
 {
-    for (int i = 0; i < 10; i++) /* repeated: the creation race has many outcomes */
+    for (int i = 0; i < 10; i++) /* repeated, because the creation race has many outcomes */
         CHECK(run_ranks("exchange", 6, exchange));
     CHECK(!name_exists("exchange"));
 }
@@ -98,7 +98,7 @@ static int open_only(int rank)
     return 0;
 }
 
-/* Rank 0 of 2 attaches and dies; both ranks of the next job of that name must get a new file. */
+/* Rank 0 of 2 attaches and dies; both ranks of the next job with that name must get a new file. */
 static void stale_file_is_replaced(void)
 {
     int st;
@@ -117,7 +117,7 @@ static void stale_file_is_replaced(void)
     CHECK(!name_exists("stale"));
 }
 
-/* A rank that leaves before the others come leaves its bytes for them. */
+/* A rank that leaves before the others attach leaves its bytes for them. */
 static int late(int rank)
 {
     if (rank)
@@ -196,7 +196,7 @@ static void blocks_run_out_and_come_back(void)
     capture_begin();
     CHECK(rt_node_alloc(1) == SIZE_MAX);
     CHECK(strstr(capture_end(), "no room for a block") != NULL);
-    capture_begin(); /* once is enough */
+    capture_begin(); /* checking once is enough */
     CHECK_EQ(rt_node_alloc(SIZE_MAX / 4), SIZE_MAX);
     CHECK(strstr(capture_end(), "no room for a block") == NULL);
     rt_node_free(b, 24u << 20);
@@ -207,8 +207,8 @@ static void blocks_run_out_and_come_back(void)
     rt_node_close();
 }
 
-/* Ping-pong where both sides always sleep: a lost wake-up ends in the limit of a rank.  polls:
- * asleep in poll(2) beside a descriptor that says nothing. */
+/* Ping-pong in which both sides always sleep: a lost wake-up shows as a timeout of a rank. polls:
+ * asleep in poll(2) on a descriptor that stays silent. */
 static int sleep_in_turn(int rank, bool polls)
 {
     int quiet[2];
@@ -250,7 +250,8 @@ static void no_wakeup_is_lost(void)
     CHECK(run_ranks("both_kinds", 2, both_kinds));
 }
 
-/* A descriptor that becomes readable ends the sleep; so does one that already is. */
+/* A descriptor that becomes readable ends the sleep; so does a descriptor that is readable
+ * already. */
 static void descriptors_wake(void)
 {
     int fds[2];
@@ -273,7 +274,7 @@ static void descriptors_wake(void)
     rt_node_close();
 }
 
-/* Two hosts of a job that share a file system have segments of their own. */
+/* Two hosts of a job that share a file system have separate segments. */
 static void hosts_do_not_meet(void)
 {
     char a[512], b[512];
@@ -318,7 +319,7 @@ static void bad_directories(void)
     unlink(path);
 }
 
-/* In a mount namespace of its own, so that a crash leaves no mount. */
+/* In its own mount namespace, so that a crash leaves no mount behind. */
 static int full(int rank)
 {
     (void)rank;
@@ -330,7 +331,8 @@ static int full(int rank)
     const char *text = capture_end();
     if (err != -RT_ENOSPC || !strstr(text, "--shm-size"))
         return 1;
-    /* What is already reserved stays usable, a small piece still fits, and blocks fail by value. */
+    /* Reserved memory stays usable, a small piece still fits, and allocating a block returns an
+     * error. */
     if (rt_node_reserve(rt_node_pair(0, 1), 4096) < 0)
         return 2;
     *(char *)rt_node_pair(0, 1) = 1;
@@ -360,7 +362,7 @@ static void full_file_system(void)
         CHECK_EQ(WEXITSTATUS(st), 0);
 }
 
-/* The segment needs no /proc. */
+/* The segment does not need /proc. */
 static void without_proc(void)
 {
     int st;

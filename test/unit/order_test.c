@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* New ranks by place: machines that we do not have, grids and graphs whose best cut is known. */
+/* Reordering of ranks: invented machines, grids and graphs whose best cut is known. */
 #include "mpi/topo/order.h"
 #include <stdlib.h>
 #include "test/check.h"
@@ -25,7 +25,7 @@ static struct wm_adj grid(int rows, int cols, bool torus)
     return (struct wm_adj){ .n = rows * cols, .index = idx, .edges = edge };
 }
 
-/* Process i is on host i / per_host or i % hosts, with `per_cache` processes a cache. */
+/* Process i is on host i / per_host or i % hosts, with `per_cache` processes per cache. */
 static void machine(struct wm_place *p, int n, int hosts, bool dealt, int per_cache)
 {
     for (int i = 0; i < n; i++) {
@@ -44,7 +44,7 @@ static void is_permutation(const int *order, int n)
     }
 }
 
-/* Edges between hosts. */
+/* The number of edges between hosts. */
 static int cut(const struct wm_adj *g, const struct wm_place *p, const int *order)
 {
     int n = 0;
@@ -62,7 +62,7 @@ static void nothing_to_gain(void)
     memset(p, 0, sizeof p); /* unbound ranks of one host */
     CHECK_EQ(wm_topo_arrange(&g, p, &order), 0);
     CHECK(order == NULL);
-    g = grid(1, 16, false); /* a line along the hosts: the best already */
+    g = grid(1, 16, false); /* a line along the hosts: optimal already */
     machine(p, 16, 4, false, 2);
     CHECK_EQ(wm_topo_arrange(&g, p, &order), 0);
     CHECK(order == NULL);
@@ -75,7 +75,7 @@ static void nothing_to_gain(void)
     CHECK(order == NULL);
 }
 
-/* Ranks dealt to the hosts like cards: a line gets one piece a host. */
+/* Ranks distributed round-robin over the hosts: a line gets one piece per host. */
 static void dealt_ranks_are_gathered(void)
 {
     struct wm_place p[N_MAX];
@@ -109,7 +109,7 @@ static void grids_are_cut_into_blocks(void)
     free(order);
 }
 
-/* Never worse than before, whatever the machine and graph. */
+/* Never worse than before, for any machine and graph. */
 static void random_graphs_never_lose(void)
 {
     unsigned seed = 12345;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What weft_ping does without messages: rounds in which every pair meets once, and the report over
- * made-up measurements. */
+/* The parts of weft_ping without messages: rounds in which every pair occurs once, and the report
+ * over invented measurements. */
 #include "launcher/ping/ping.h"
 #include "test/check.h"
 
@@ -26,7 +26,7 @@ static void set(int i, int j, double us, double mbs, bool ok)
     cells[i * table.n + j] = cells[j * table.n + i] = (struct ping_cell){ us, mbs, mbs, ok, "tcp" };
 }
 
-/* The text of the report is in `text`. */
+/* Writes the report to `text`. */
 static long report(void)
 {
     FILE *f = fmemopen(text, sizeof text, "w");
@@ -127,7 +127,7 @@ static void unreachable_pair_is_counted(void)
     CHECK_EQ(report(), 1);
     CHECK(count("unreachable") == 1 && says("unreachable pair: h0 and h3") && !says("slow"));
     network(2);
-    cells[0 * 2 + 1].ok = false;              /* the two disagree */
+    cells[0 * 2 + 1].ok = false; /* the two ranks disagree */
     CHECK_EQ(report(), 1);
     CHECK(count("unreachable") == 1 && says("unreachable pair: h0 and h1"));
 }

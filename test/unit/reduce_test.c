@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reduction kernels against plain loops, the table of what MPI allows, and derived layouts. */
+/* Reduction kernels against plain loops, the table of operations that MPI allows, and derived
+ * layouts. */
 #include "runtime/reduce/reduce.h"
 
 #include <complex.h>
@@ -7,7 +8,7 @@
 #include "runtime/base/err.h"
 #include "test/check.h"
 
-#define N 67 /* more than a vector, and an odd rest */
+#define N 67 /* more than a vector, with an odd rest */
 
 #define LOOP_TEST(elem, type, op, expr, lo, hi) \
     do { \
@@ -87,7 +88,7 @@ static void floating_point(void)
     CHECK(lo == 1 + 0x1p-60L);
 }
 
-/* Value of a half or bfloat16, the slow and obvious way. */
+/* Value of a half or bfloat16, computed the slow and obvious way. */
 static double value16(uint16_t h, int ebits)
 {
     int mbits = 15 - ebits, bias = (1 << (ebits - 1)) - 1, e = h >> mbits & ((1 << ebits) - 1),
@@ -142,7 +143,7 @@ static const void *source_of(const void *arg, int i)
     return (const uint16_t *)arg + i * WIDE_N;
 }
 
-/* A value of 16 bits that is as near to f as any. */
+/* The 16-bit value nearest to f, or one of the nearest. */
 static double nearest16(float f, int ebits)
 {
     double unit = ldexp(1, ilogb(f) - (14 - ebits)), low = floor(f / unit) * unit;
@@ -171,7 +172,7 @@ static void check_wide(enum rt_opcode op, enum rt_elem elem, int ebits)
                   got, (double)f);
         nrounded += pairwise != out[i];
     }
-    CHECK(nrounded > 0); /* two by two gives something else */
+    CHECK(nrounded > 0); /* rounding pairwise gives different results */
     memcpy(in[1], in[0], sizeof in[1]);
     rt_reduce_wide(op, elem, source_of, in, 2, in[1], WIDE_N);
     rt_reduce_find(op, elem)(in[0], in[0], out, WIDE_N);
@@ -286,7 +287,7 @@ static void pairs_with_holes(void)
     rt_layout_fini(&pair);
 }
 
-/* Of MPI_Accumulate: the value replaced, or left. */
+/* Operations of MPI_Accumulate: the value is replaced, or left unchanged. */
 static void replace_and_no_op(void)
 {
     for (int e = 1; e < RT_ELEM_COUNT; e++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* runtime/mem/regcache and watch: a registration of memory that is no longer there is never
  * returned.  The registrar is a fake that does what an adapter does: it holds the pages (by
- * vmsplice into a pipe, which keeps a reference to each) and remembers which they were (page frames
- * from /proc/self/pagemap, for root).  As held pages cannot be used for anything else meanwhile, a
- * registration is right exactly when the addresses still lead to the same frames. */
+ * vmsplice into a pipe, which keeps a reference to each) and remembers which pages they were (page
+ * frames from /proc/self/pagemap, for root).  Held pages cannot be reused meanwhile, so a
+ * registration is right exactly if the addresses still lead to the same frames. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/gpu_int.h"
@@ -35,12 +35,12 @@
 #define FRAME(e) ((e) & ((1ull << 55) - 1))
 #define PRESENT(e) ((e) >> 63)
 
-static int pagemap, live; /* registrations now */
+static int pagemap, live; /* number of registrations */
 static unsigned long made;
-static bool frames_known; /* this process may see page frames */
-static int fail_next;     /* the registrar's next answers: -RT_ENOMEM so many times */
+static bool frames_known; /* this process may read page frames */
+static int fail_next;     /* how many times the registrar returns -RT_ENOMEM next */
 static bool not_to_keep;
-static void (*inside)(void); /* called while registering */
+static void (*inside)(void); /* called during registration */
 
 struct fake {
     uintptr_t start;
@@ -57,7 +57,7 @@ static uint64_t frame_of(uintptr_t a)
     return PRESENT(e) ? FRAME(e) : 0;
 }
 
-/* So that the pages are there, at least to read.  Whole pages: more than the allocator gave. */
+/* Makes the pages present, at least for reading.  Whole pages: more than was allocated. */
 __attribute__((no_sanitize("address"))) static void touch(volatile const char *p, size_t npages)
 {
     for (size_t i = 0; i < npages; i++)
@@ -117,7 +117,7 @@ static void teardown(void)
     CHECK_EQ(live, 0);
 }
 
-/* Whether the pages that are registered are those that the addresses lead to. */
+/* Whether the registered pages are those that the addresses lead to. */
 static bool true_now(const struct rt_reg *r)
 {
     const struct fake *f = r->slot[0];
@@ -127,7 +127,7 @@ static bool true_now(const struct rt_reg *r)
     return true;
 }
 
-/* Gets and puts; true: it was registered just now.  A registration that is not true fails. */
+/* Gets and puts a registration; true: it was new.  A stale registration fails the test. */
 static bool fresh(const void *p, size_t len)
 {
     struct rt_reg *r = NULL;
@@ -151,7 +151,7 @@ static char *map_at(void *where, size_t len, bool fixed)
     return p;
 }
 
-/* Registered, and found again: the next thing to happen matters. */
+/* Registers, and checks that it is cached: tests change the memory next. */
 static char *cached(void *where, size_t len)
 {
     char *p = map_at(where, len, where != NULL);
@@ -161,7 +161,7 @@ static char *cached(void *where, size_t len)
     return p;
 }
 
-/* ---- what takes memory away ---- */
+/* ---- events that remove memory ---- */
 
 static void unmapped_and_mapped_again(void)
 {
@@ -199,7 +199,7 @@ static void moved(void)
     CHECK(fresh(p, LEN)); /* new memory at the old place */
     CHECK(fresh(r, LEN)); /* old memory at a new place */
     CHECK(!fresh(r, LEN));
-    char *s = mremap(p, LEN, LEN, MREMAP_MAYMOVE | MREMAP_FIXED, r); /* onto what is cached */
+    char *s = mremap(p, LEN, LEN, MREMAP_MAYMOVE | MREMAP_FIXED, r); /* onto a cached range */
     CHECK(s == r);
     CHECK(fresh(r, LEN));
     munmap(q, 4 * LEN);
@@ -227,11 +227,11 @@ static void shrunk_and_grown(void)
 {
     setup(1u << 30);
     char *p = map_at(NULL, 4 * LEN, false);
-    munmap(p + LEN, 3 * LEN); /* room to grow */
+    munmap(p + LEN, 3 * LEN); /* space to grow */
     CHECK(fresh(p, LEN));
     CHECK(mremap(p, LEN, LEN / 2, 0) == p);
-    CHECK(fresh(p, LEN / 2)); /* the upper half has gone with the whole */
-    if (mremap(p, LEN / 2, 2 * LEN, 0) == p) { /* where nothing else took the room */
+    CHECK(fresh(p, LEN / 2));                  /* the upper half was removed with the whole range */
+    if (mremap(p, LEN / 2, 2 * LEN, 0) == p) { /* if the space was still free */
         memset(p, 3, 2 * LEN);
         CHECK(fresh(p, LEN));
         CHECK(fresh(p + LEN, LEN));
@@ -248,7 +248,7 @@ static void emptied(void)
     setup(1u << 30);
     char *p = cached(NULL, LEN);
     madvise(p, PAGE, MADV_DONTNEED);
-    CHECK_EQ(p[0], 0); /* reading and writing it needs nobody's help */
+    CHECK_EQ(p[0], 0); /* reading and writing it needs no other thread */
     memset(p, 4, PAGE);
     CHECK(fresh(p, LEN));
     madvise(p + 5 * PAGE, PAGE, MADV_FREE);
@@ -258,13 +258,13 @@ static void emptied(void)
     teardown();
 }
 
-/* The kernel itself writes into watched memory that is not there: read(2) must not fail. */
+/* The kernel itself writes to watched memory that is not present: read(2) must not fail. */
 static void read_into_emptied(void)
 {
     setup(1u << 30);
     char *p = cached(NULL, LEN);
     int fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
-    for (int i = 0; i < 2; i++) { /* watched, then no more */
+    for (int i = 0; i < 2; i++) { /* watched, then not watched */
         madvise(p, LEN, MADV_DONTNEED);
         CHECK_EQ(read(fd, p, LEN), (ssize_t)LEN);
         CHECK(fresh(p, LEN));
@@ -309,7 +309,7 @@ static void at_the_break(void)
     teardown();
 }
 
-/* ---- what the kernel does not tell of: never kept ---- */
+/* ---- memory whose changes the kernel does not report: never cached ---- */
 
 static void shared_segment(void)
 {
@@ -376,7 +376,7 @@ static void of_the_program(void)
 {
     setup(1u << 30);
     memset(in_bss, 1, sizeof in_bss);
-    fresh(in_data, sizeof in_data); /* kept or not: right in any case */
+    fresh(in_data, sizeof in_data); /* cached or not: right in any case */
     fresh(in_bss, sizeof in_bss);
     CHECK(fresh(constant, sizeof constant));
     char stack[2 * PAGE];
@@ -385,7 +385,7 @@ static void of_the_program(void)
     teardown();
 }
 
-/* The text form of /proc/self/maps, for kernels without its ioctl, says the same. */
+/* The text form of /proc/self/maps, for kernels without its ioctl, gives the same result. */
 static void maps_by_text(void)
 {
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
@@ -397,7 +397,7 @@ static void maps_by_text(void)
     mmap(p + 2 * LEN, LEN, PROT_READ, MAP_SHARED | MAP_FIXED, file, 0);
     uintptr_t a = (uintptr_t)p;
     for (int i = 0; i < 2; i++, close(fd), fd = open("/tmp", O_RDONLY | O_CLOEXEC)) {
-        if (i == 1) { /* a copy of the text: no ioctl there */
+        if (i == 1) { /* a copy of the text, which has no ioctl */
             char text[65536];
             int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
             int copy = memfd_create("maps", MFD_CLOEXEC);
@@ -452,12 +452,12 @@ static void bounded(void)
         CHECK(fresh(p + i * (int)LEN, LEN));
     rt_regcache_count(cache, &n);
     CHECK(n.nbytes == 8 * LEN && n.n == 8 && live == 8 && n.evicted == 24);
-    CHECK(!fresh(p + 31 * LEN, LEN) && !fresh(p + 24 * LEN, LEN)); /* the youngest are there */
+    CHECK(!fresh(p + 31 * LEN, LEN) && !fresh(p + 24 * LEN, LEN)); /* the newest are there */
     CHECK(fresh(p, LEN) && fresh(p + 23 * LEN, LEN));
     CHECK(!fresh(p + 24 * LEN, LEN)); /* was used since */
-    CHECK(fresh(p, 10 * LEN));        /* longer than the bound: not kept */
+    CHECK(fresh(p, 10 * LEN));        /* longer than the limit: not cached */
     CHECK(fresh(p, 10 * LEN));
-    CHECK(!fresh(p + 24 * LEN, LEN)); /* and nothing went for it */
+    CHECK(!fresh(p + 24 * LEN, LEN)); /* and no other was dropped for it */
     fail_next = 3;
     CHECK(rt_regcache_get(cache, p + 12 * LEN, LEN, NULL, 0, &r) == 0);
     CHECK_EQ(fail_next, 0);
@@ -488,8 +488,9 @@ static unsigned rnd(unsigned n)
     return (seed >> 8) % n;
 }
 
-/* The cache's thread is there when it has heard of this page.  A thread that starts maps memory of
- * its own, with sanitizers, and would be given what a test has just unmapped to map it again. */
+/* The cache's thread is running when it has processed this page.  A thread that starts maps its own
+ * memory; with sanitizers it might get the addresses that a test has just unmapped to map them
+ * again. */
 static void setup_and_wait(void)
 {
     setup(1u << 30);
@@ -498,8 +499,8 @@ static void setup_and_wait(void)
     munmap(p, PAGE);
 }
 
-/* Overlapping ranges, changes in between: a range that was not touched since it was registered is
- * found; that none is found which was, true_now() says each time. */
+/* Overlapping ranges with changes in between: a range that was not changed since its registration
+ * is found; true_now() checks each time that no changed range is found. */
 static void random_ranges(void)
 {
     enum { N = 48 };
@@ -563,7 +564,7 @@ static void more_than_the_ring_holds(void)
     teardown();
 }
 
-/* Registering may free watched memory itself, as a provider's allocator does. */
+/* Registration may free watched memory itself, as a provider's allocator does. */
 static char *to_unmap;
 static void unmap_inside(void)
 {
@@ -633,7 +634,7 @@ static void threads(void)
     teardown();
 }
 
-/* 0 when the child ends by itself with status 0 within 10 s. */
+/* 0 if the child ends by itself with status 0 within 10 s. */
 static int wait_for(pid_t pid)
 {
     for (int i = 0; i < 1000; i++) {
@@ -654,20 +655,20 @@ static void forked(void)
     int before = live;
     pid_t pid = fork();
     if (pid == 0) {
-        munmap(p, LEN); /* waits for nobody */
+        munmap(p, LEN); /* waits for no thread */
         madvise(q, LEN, MADV_DONTNEED);
         memset(q, 1, LEN);
         frames_known = false; /* the pipes are the parent's */
-        bool ok = fresh(q, LEN) && fresh(q, LEN); /* nothing is kept here */
+        bool ok = fresh(q, LEN) && fresh(q, LEN); /* nothing is cached here */
         rt_regcache_destroy(cache);
-        _exit(ok && live == before + 2 && !check_failed_case ? 0 : 1); /* none is given back */
+        _exit(ok && live == before + 2 && !check_failed_case ? 0 : 1); /* none is released */
     }
     CHECK_EQ(wait_for(pid), 0);
-    CHECK(!fresh(p, LEN)); /* the child's doings are not ours */
+    CHECK(!fresh(p, LEN)); /* the child's changes do not affect the parent */
     munmap(p, LEN);
     map_at(p, LEN, true);
     CHECK(fresh(p, LEN));
-    pid = fork(); /* a child that stays must not keep the watching alive */
+    pid = fork(); /* a child that stays must not keep the watch alive */
     if (pid == 0) {
         pause();
         _exit(0);
@@ -677,7 +678,7 @@ static void forked(void)
     if (other == 0)
         _exit(0);
     wait_for(other);
-    alarm(100); /* else for ever */
+    alarm(100); /* otherwise it would wait for ever */
     munmap(p, LEN);
     munmap(q, LEN);
     alarm(0);
@@ -685,8 +686,8 @@ static void forked(void)
     waitpid(pid, NULL, 0);
 }
 
-/* A program that closes descriptors that are not its own: noticed when memory is unmapped next, a
- * moment late. */
+/* A program that closes descriptors that are not its own: detected soon after memory is unmapped
+ * next. */
 static void closed_by_the_program(void)
 {
     char path[64], what[64];
@@ -705,7 +706,7 @@ static void closed_by_the_program(void)
         CHECK(rt_regcache_get(cache, p, LEN, NULL, 0, &r) == 0);
         rt_regcache_put(cache, r);
     }
-    CHECK(fresh(p, LEN) && fresh(p, LEN)); /* nothing is kept any more */
+    CHECK(fresh(p, LEN) && fresh(p, LEN)); /* nothing is cached any more */
     CHECK(rt_regcache_why_not(cache) && strstr(rt_regcache_why_not(cache), "descriptors"));
     munmap(p, LEN);
     teardown();
@@ -724,7 +725,7 @@ static void opened_again(void)
     }
 }
 
-/* Where the system refuses userfaultfd, each get registers. */
+/* If the system refuses userfaultfd, each get registers. */
 static void not_allowed(void)
 {
     struct sock_filter f[] = {
@@ -750,7 +751,7 @@ static void not_allowed(void)
     CHECK_MSG(status == 0 || status == 77, "status %d", status);
 }
 
-/* Device memory: known by its number, on a machine without a GPU. */
+/* Device memory: identified by its number, on a machine without a GPU. */
 static void device_memory(void)
 {
     struct rt_reg *a, *b;
@@ -776,8 +777,8 @@ static void device_memory(void)
     teardown();
 }
 
-/* Host memory that the CUDA driver has pinned (over the driver of test/fake/gpu): kept although it
- * is shared memory, until the driver has another number for it. */
+/* Host memory that the CUDA driver has pinned (over the driver of test/fake/gpu): cached although
+ * it is shared memory, until the driver has another number for it. */
 static void pinned_memory(void)
 {
     struct rt_reg *a, *b;
@@ -806,7 +807,7 @@ static void pinned_memory(void)
     CHECK_EQ(rt_cuda.mem_host_register(p, LEN, 0), CU_OK);
     CHECK(fresh(p, LEN) && !fresh(p, LEN));
     CHECK_EQ(rt_cuda.mem_host_unregister(p), CU_OK);
-    char *q = map_at(NULL, LEN, false); /* a miss looks after what has gone */
+    char *q = map_at(NULL, LEN, false); /* a miss checks for freed memory */
     CHECK(fresh(q, LEN));
     CHECK_EQ(live, 1);
     munmap(q, LEN);

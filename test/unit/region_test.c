@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Registered memory by index and generation (btl/region.h): a key that is late, too long or made up
+/* Registered memory by index and generation (btl/region.h): a stale, out-of-range or invented key
  * finds nothing. */
 #include "btl/region.h"
 #include "test/check.h"
@@ -34,9 +34,9 @@ static void late_keys_find_nothing(void)
     gen = m[4]->gen;
     btl_region_drop(m[4]);
     CHECK(!btl_region_at(&t, region, gen, 0, 0));
-    CHECK(!btl_region_at(&t, region, gen + 1, 0, 0)); /* of free memory */
+    CHECK(!btl_region_at(&t, region, gen + 1, 0, 0)); /* of freed memory */
     CHECK_EQ(btl_region_add(&t, room + 2000, 50, &again), 0);
-    CHECK_EQ(again->region, region); /* used again */
+    CHECK_EQ(again->region, region); /* reused */
     CHECK(!btl_region_at(&t, region, gen, 0, 1));
     CHECK(btl_region_at(&t, region, again->gen, 0, 50) == room + 2000);
     CHECK(btl_region_at(&t, m[8]->region, m[8]->gen, 0, 100) == room + 800);

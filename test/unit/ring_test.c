@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The ring of btl/shm, both ends in one process: every length, the wrap of slots, bytes, counters
- * and laps, a full ring, and what a message may look like that the reader must not mistake for
- * another. */
+ * and laps, a full ring, and messages whose contents the reader must not mistake for another
+ * message. */
 #include "btl/shm/ring.h"
 #include "runtime/mem/node.h"
 #include "test/check.h"
@@ -41,8 +41,7 @@ static bool take(uint32_t seed, size_t len)
     return same;
 }
 
-/* A ring as it is after `slots` slots and `bytes` bytes have passed and all credits were returned.
- */
+/* Sets the ring to its state after `slots` slots and `bytes` bytes, with all credits returned. */
 static void start_at(uint32_t slots, uint32_t bytes, uint32_t lap)
 {
     memset(&mem, 0, sizeof mem);
@@ -106,9 +105,9 @@ static void full_slots(void)
         CHECK_EQ(push(i, 4), 0);
     struct ring_tx before = tx;
     CHECK_EQ(push(999, 4), -RT_EAGAIN);
-    CHECK(memcmp(&before, &tx, sizeof tx) == 0); /* nothing has happened */
+    CHECK(memcmp(&before, &tx, sizeof tx) == 0); /* no state has changed */
     for (uint32_t i = 0; i < RING_CREDIT_SLOTS; i++) {
-        CHECK_EQ(push(999, 4), -RT_EAGAIN); /* credits come in bunches */
+        CHECK_EQ(push(999, 4), -RT_EAGAIN); /* credits are returned in groups */
         CHECK(take(i, 4));
     }
     CHECK_EQ(push(RING_SLOTS, 4), 0);
@@ -175,7 +174,7 @@ static void laps_start_again_at_one(void)
     run_mixed(4 * RING_SLOTS);
     CHECK(rx.lap >= RING_LAP_ONE && rx.lap < 10 * RING_LAP_ONE);
     CHECK_EQ(ring_next_lap(65535u * RING_LAP_ONE), RING_LAP_ONE);
-    /* The last slot of lap 65535 must not be taken for one of lap 1, nor new memory for any lap. */
+    /* The last slot of lap 65535 must not be mistaken for lap 1, nor new memory for any lap. */
     start_at(0, 0, 65535);
     for (uint32_t i = 0; i < RING_SLOTS; i++)
         CHECK(push(i, 8) == 0 && take(i, 8));

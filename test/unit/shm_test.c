@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What btl/shm does when things go wrong: a peer that is killed while it is being sent to, one that
- * has left, data for memory that is no longer registered, a full ring, a full
- * file system.  What it must do when all is well is in test/fake/btl_test. */
+/* btl/shm when things go wrong: a peer that is killed during a send to it, a peer that has left,
+ * data for memory that is no longer registered, a full ring, a full file system. test/fake/btl_test
+ * covers the normal case. */
 #include "btl/btl.h"
 #include "btl/shm/shm.h"
 #include "runtime/base/cfg.h"
@@ -74,7 +74,7 @@ static void wait_received(int n)
             usleep(100);
 }
 
-/* Sends until the peer is found to be lost; milliseconds that took, or -1. */
+/* Sends until the peer is found to be lost; returns the milliseconds that took, or -1. */
 static int send_until_lost(void)
 {
     struct watch watch = watch_begin();
@@ -89,7 +89,7 @@ static int send_until_lost(void)
     return err == -RT_EPEER && downs == 1 && send("x", 1) == -RT_EPEER ? ms : -1;
 }
 
-/* Not before the other has attached: it would start a segment of its own. */
+/* Not before the other process has attached: it would create its own segment. */
 static void die(void)
 {
     while (!rt_load_acquire(&rt_node.bells[0].alive))
@@ -125,10 +125,10 @@ static int finished_receiver(int rank, void *arg)
         send("hello", 5);
         b->ops->close(b);
         rt_node_close();
-        sleep(1); /* the process lives on */
+        sleep(1); /* the process stays alive */
         return 0;
     }
-    wait_received(1); /* what it sent before it left arrives */
+    wait_received(1); /* messages sent before it left arrive */
     return send_until_lost() >= 0 ? 0 : 2;
 }
 
@@ -137,7 +137,7 @@ static void a_finished_receiver_is_noticed(void)
     CHECK_EQ(fake_run_ranks("finished", 2, finished_receiver, NULL, TIMEOUT_S), 0);
 }
 
-/* Rank 1 registers, tells the key, takes a part of the put and is killed. */
+/* Rank 1 registers, sends the key, receives a part of the put and is killed. */
 static int killed_in_put(int rank, void *large)
 {
     struct btl_op op = { on_done };
@@ -159,7 +159,7 @@ static int killed_in_put(int rank, void *large)
     wait_received(1);
     memset(buf, 1, BIG);
     CHECK_EQ(b->ops->attach(peer, last, NULL, &r), 0);
-    usleep(100000); /* the parent has collected it by now */
+    usleep(100000); /* the parent has reaped it by now */
     int err = b->ops->put(r, 0, NULL, buf, BIG, &op);
     CHECK_EQ(err, 0);
     struct watch watch = watch_begin();
@@ -181,7 +181,7 @@ static void a_put_to_a_killed_process_fails(void)
     CHECK_EQ(fake_run_ranks("put-cma", 2, killed_in_put, "cma", TIMEOUT_S), 128 + SIGKILL);
 }
 
-/* Rank 1 deregisters and registers other memory before the data comes: nothing may be written. */
+/* Rank 1 deregisters and registers other memory before the data arrive: nothing may be written. */
 static int late_chunks(int rank, void *arg)
 {
     static char buf[100000];
@@ -222,7 +222,7 @@ static void chunks_for_other_memory_are_dropped(void)
     CHECK_EQ(fake_run_ranks("late", 2, late_chunks, NULL, TIMEOUT_S), 0);
 }
 
-/* A ring that does not fit on the file system: an error with advice, while small messages go on. */
+/* A ring that does not fit on the file system: an error with advice; small messages still work. */
 static int full(int rank, void *arg)
 {
     static char dir[] = "/dev/shm/weft-shm-test", page[4096];
@@ -248,7 +248,7 @@ static int full(int rank, void *arg)
 
 static void full_file_system(void)
 {
-    /* Rank 0 of two; rank 1 never comes, which is nobody's concern here. */
+    /* Rank 0 of two; rank 1 never comes, which does not matter here. */
     int rc = 0;
     fflush(stdout);
     pid_t pid = fork();
@@ -292,7 +292,7 @@ static int full_ring(int rank, void *arg)
     if (rank == 1) {
         while (rt_load_acquire(&rt_node.bells[0].asleep) != RT_BELL_ASLEEP)
             usleep(1000);
-        usleep(50000); /* in the kernel by now */
+        usleep(50000); /* it is in the kernel by now */
         while (last[0] != 'e')
             if (b->ops->progress(b) == 0)
                 usleep(100);
@@ -303,12 +303,12 @@ static int full_ring(int rank, void *arg)
     if (err != -RT_EAGAIN || n < 16)
         return 2;
     buf[0] = 'e';
-    return send_asleep(buf, len) ? 3 : 0; /* a lost wake-up ends in the limit */
+    return send_asleep(buf, len) ? 3 : 0; /* a lost wake-up shows as a timeout */
 }
 
 static void credits_wake_the_sender(void)
 {
-    static size_t small = 8, large = 4096; /* the slots are full, the byte ring is full */
+    static size_t small = 8, large = 4096; /* full slots; full byte ring */
 
     CHECK_EQ(fake_run_ranks("slots", 2, full_ring, &small, TIMEOUT_S), 0);
     CHECK_EQ(fake_run_ranks("bytes", 2, full_ring, &large, TIMEOUT_S), 0);

@@ -65,7 +65,7 @@ static void invented_handles(void)
                                        (uintptr_t)-4096 };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         CHECK(rt_slab_get(&slab, wrong[i]) == NULL);
-    CHECK(rt_slab_get(&slab, h + 1) == NULL);               /* never used index of this chunk */
+    CHECK(rt_slab_get(&slab, h + 1) == NULL);               /* index that was never used */
     CHECK(rt_slab_get(&slab, h + 500) == NULL);             /* chunk that does not exist */
     CHECK(rt_slab_get(&slab, h ^ (1u << RT_SLAB_CLASS_SHIFT)) == NULL);
     CHECK(rt_slab_get(&slab, h | (uintptr_t)1 << 40) == NULL);
@@ -102,7 +102,8 @@ static void free_list_is_lifo_and_each_sees_the_living(void)
     rt_slab_fini(&slab);
 }
 
-/* 2^20 objects of one line are 64 MiB; the error line is expected, so it goes to /dev/null. */
+/* 2^20 objects of one cache line are 64 MiB; the error line is expected, so it goes to
+ * /dev/null. */
 static void all_indices_used(void)
 {
     static struct rt_slab small = RT_SLAB(15, "small", struct rt_obj);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Machine facts: a recorded machine of two packages with a GPU and a NIC, this machine, and
- * files that are no topology. The argument is the folder of recorded machines. */
+/* Machine facts: a recorded machine of two packages with a GPU and a NIC, this machine, and files
+ * that are not a topology.  The argument is the folder of recorded machines. */
 #include "runtime/base/err.h"
 #include "runtime/topo/topo.h"
 #include "test/check.h"

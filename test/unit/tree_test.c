@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* When a process of the tree takes a child for silent: after host_timeout_s in which it has looked
- * itself.  Time in which the process was not running, because it was stopped or its machine stood
- * still, in one piece or in several, is no silence of the child. */
+/* When a process of the tree considers a child silent: after host_timeout_s during which the
+ * process itself was polling.  Time in which the process was not running, because it was stopped or
+ * its machine stood still, in one piece or in several, does not count. */
 #include "launcher/tree/tree.h"
 #include "runtime/base/clock.h"
 #include "test/check.h"
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define SECOND 1000000000ull
-#define TIMEOUT_S 40 /* long beside the test's own time, short beside the uptime */
+#define TIMEOUT_S 40 /* long compared with the test's own time, short compared with the uptime */
 
 static struct tree_conf conf = { .timeout_s = TIMEOUT_S, .radix = 2, .via = TREE_SSH };
 
@@ -26,7 +26,7 @@ static struct tree_child child_in(enum tree_state state)
                             .exited = true };
     int in[2], out[2];
     CHECK(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0);
-    frame_open(&c.chan, in[0], out[1]); /* the other ends stay open, and silent */
+    frame_open(&c.chan, in[0], out[1]); /* the other ends stay open and silent */
     c.since_ns = c.heard_ns = c.spoke_ns = rt_now_ns();
     return c;
 }
@@ -47,7 +47,7 @@ static struct tree tree_with(struct tree_child *c)
     };
 }
 
-/* So many seconds go by until the next step. */
+/* Advances the time by so many seconds until the next step. */
 static void pass(struct tree *t, unsigned seconds)
 {
     t->stepped_ns -= seconds * SECOND;
@@ -67,7 +67,7 @@ static void test_stood_still(enum tree_state state, unsigned seconds, int times)
     frame_close(&c.chan);
 }
 
-/* Steps as often as poll() lets them be. */
+/* Steps as often as poll() permits. */
 static void test_silent(enum tree_state state)
 {
     struct tree_child c = child_in(state);

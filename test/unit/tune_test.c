@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tables of choices in files: what is written is read back and decides; bad lines are named. */
+/* Tables of choices in files: a written table is read back and used; bad lines are reported. */
 #include "coll/gpu/plan.h"
 #include "coll/start.h"
 #include "runtime/base/err.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datatypes: the predefined ones against the fact table (its path is the argument), bounds of
- * derived ones against examples of MPI-5.0 chapter 5, envelopes, basic elements, packing. */
+/* Datatypes: the predefined types against the fact table (its path is the argument), bounds of
+ * derived types against examples of MPI-5.0 chapter 5, envelopes, basic elements, packing. */
 #include "mpi/api/bodies.h"
 #include "mpi/core/status.h"
 #include "mpi/datatype/type.h"
@@ -73,7 +73,8 @@ static void predefined_sizes(void)
     CHECK(!T(NULL));
 }
 
-/* What the table, which is the standard's, does not have and other libraries accept. */
+/* Combinations that the table, which is the standard's, does not have and other libraries
+ * accept. */
 static bool allowed_beyond(MPI_Datatype t, MPI_Op op)
 {
     bool logical = op == MPI_LAND || op == MPI_LOR || op == MPI_LXOR;
@@ -153,7 +154,7 @@ static void struct_bounds(void)
     CHECK_EQ(wm_api_type_contiguous(3, t, &c), 0);
     check_type(c, 27, 0, 48);
     CHECK_EQ(c->layout.true_extent, 41);
-    /* A resized part fixes the bounds alone. */
+    /* A resized part determines the bounds alone. */
     CHECK_EQ(wm_api_type_create_resized(T(MPI_INT), -3, 9, &r), 0);
     check_type(r, 4, -3, 9);
     MPI_Datatype parts[] = { MPI_DOUBLE, wm_type_handle(r) };
@@ -236,7 +237,7 @@ static void contents(void)
     CHECK_EQ(wm_type_slab.used, 0);
     CHECK_EQ(wm_api_type_get_contents(T(MPI_INT), 0, 0, 0, ints, addrs, types), MPI_ERR_TYPE);
     CHECK_EQ(wm_api_type_free(T(MPI_INT)), MPI_ERR_TYPE);
-    /* A count beyond int is told in the large form only. */
+    /* A count beyond int is returned by the large form only. */
     MPI_Count nc, ni_c, na_c, nt_c, counts[2];
     CHECK_EQ(wm_api_type_contiguous(5000000000, T(MPI_CHAR), &t), 0);
     CHECK_EQ(wm_api_type_get_envelope(t, &ni, &na, &nt, &combiner), MPI_ERR_TYPE);

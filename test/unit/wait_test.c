@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A waiting process does not sleep on what it can do itself.  A domain with messages to itself, a
- * bell of its own, and a task that starts one just when the process is about to sleep. */
+/* A waiting process does not sleep while there is work that it can do itself.  A domain with
+ * messages to the own process, its own bell, and a task that starts a message just when the process
+ * is about to sleep. */
 #include "btl/self/self.h"
 #include "mpi/core/comm.h"
 #include "mpi/p2p/engine.h"
@@ -24,8 +25,8 @@ struct late {
     struct rt_req *sent, *got;
 };
 
-/* Its condition comes true without a message, as that of a collective in shared memory does, in the
- * last look before the sleep; what it starts then is for the transport to go on with. */
+/* Like a collective in shared memory, its condition comes true without a message, in the last poll
+ * before the sleep; the transport must then process the message that it starts. */
 static int late_step(struct coll_task *k)
 {
     struct late *t = rt_container(k, struct late, task);

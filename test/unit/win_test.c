@@ -67,7 +67,7 @@ static void handlers(void)
     CHECK_EQ(wm_api_comm_create_errhandler((MPI_Comm_errhandler_function *)on_error, &wrong), 0);
     CHECK_EQ(wm_api_win_set_errhandler(w, wrong), MPI_ERR_ARG);
     wm_errh_unref(wrong);
-    wm_errh_unref(e); /* the window keeps it */
+    wm_errh_unref(e); /* the window keeps a reference */
     CHECK_EQ(wm_errh_slab.used, 1);
     CHECK_EQ(wm_win_destroy(w), 0);
     CHECK_EQ(wm_errh_slab.used, 0);
