@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums and products of floats that do not come out exact: the same bits on every rank and from one
- * run to the next, whatever the memory, its address, and who comes late; and not far from the exact
- * result.
+/* Sums and products of floats whose results are not exact: the same bits on every rank and from one
+ * run to the next, whatever the memory, its address, and the rank that comes late; and close to the
+ * exact result.
  *     coll_bits [seed=N] [order]    order: bits are those of a fold in rank order, 16-bit floats in
  *                                   fp32 and rounded once, as the device's kernels promise */
 #include <math.h>
@@ -28,7 +28,7 @@ static unsigned char input[MOST * 16], got[MOST * 16], first_got[MOST * 16], roo
 
 static unsigned rnd(unsigned n) { return mt_random(&state) % n; }
 
-/* Of either sign, over eight powers of two for sums and near one for products. */
+/* Positive and negative, over eight powers of two for sums and near one for products. */
 static long double value(const struct cr_type *t, enum cr_code op, int rank, int i)
 {
     uint64_t z = cr_mix(mt_seed + (unsigned)rank * 1000u, (uint64_t)i);
@@ -81,7 +81,8 @@ static void run(enum how how, const struct cr_type *t, enum cr_code op, int n, u
     }
 }
 
-/* What the result is of: elements [first, first + n) of ranks [0, nranks); n 0: nothing here. */
+/* The operands of the result: elements [first, first + n) of ranks [0, nranks); n 0: no result
+ * here. */
 static void part(enum how how, int all, int *first, int *n, int *nranks)
 {
     *first = how == BLOCK ? all / mt_size * mt_rank : 0;

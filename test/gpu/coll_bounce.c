@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Long collectives on device memory that other processes cannot map, on all ranks or on some: the
- * data go through buffers in a pipeline.  Over the fake driver it is seen that no stream is waited
- * for, and how much host memory is pinned at a time.
+ * data go through buffers in a pipeline.  The fake driver shows that no call waits for a stream,
+ * and how much host memory is pinned at a time.
  *     coll_bounce [MIB]    length of each rank's buffer, default 96 */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -58,12 +58,12 @@ static void check(const void *buf, uint32_t (*after)(size_t i))
     CHECK(gt_guards_intact(buf));
 }
 
-/* Three calls in place; `most` MiB of host memory may be pinned. */
+/* Three calls in place; at most `most` MiB of host memory may be pinned. */
 static void calls(enum gt_kind kind, size_t most)
 {
     unsigned char *buf = gt_alloc(kind, dev, n * sizeof *host, 0);
     int waits = 0, before;
-    OK(MPI_Bcast(buf, 1000, MPI_UINT32_T, 0, mt_comm)); /* the device comes into use */
+    OK(MPI_Bcast(buf, 1000, MPI_UINT32_T, 0, mt_comm)); /* the library starts to use the device */
     fill(buf);
     pinned();
     before = nwaits();
@@ -90,15 +90,15 @@ static void vmm_on_all(void) { calls(GT_VMM_OWN, 32); }
 
 static void pool_on_all(void) { calls(GT_POOL_OWN, 32); }
 
-/* The first rank has memory that can be mapped. */
+/* All ranks but the first have memory that cannot be mapped. */
 static void all_but_one(void) { calls(mt_rank ? GT_VMM_PARTS : GT_CUDA, 32); }
 
 static void host_on_one(void) { calls(mt_rank ? GT_VMM_OWN : GT_HOST, 64); }
 
 static uint32_t in_gaps(size_t i) { return word(i, i % 4 < 3 ? mt_size - 1 : mt_rank); }
 
-/* Types with gaps are packed in host memory; without kernels the CPU does that, when all is there.
- */
+/* Types with gaps are packed in host memory; without kernels the CPU packs them after all data have
+ * arrived. */
 static void with_gaps(void)
 {
     unsigned char *buf = gt_alloc(GT_CUDA, dev, n * sizeof *host, 0);

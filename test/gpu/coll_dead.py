@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A rank is killed, leaves, or goes wrong in collectives on device buffers, while the others wait for it: the job ends
-soon, names it, and leaves nothing behind."""
+"""A rank is killed, exits, or makes an error in collectives on device buffers, while the others wait for it: the job
+ends soon, the output names the rank, and nothing is left behind."""
 
 import os
 import subprocess
@@ -22,13 +22,13 @@ def killed(n, who, call, nbytes, mode="dies", launch=(), **env):
 
 
 def small():
-    """In the middle of short calls, one after the other."""
+    """During short calls, one after the other."""
     killed(2, 1, "allreduce", SMALL)
     killed(3, 0, "in_place", SMALL)
 
 
 def large():
-    """While devices work on each other's memory."""
+    """While devices access each other's memory."""
     killed(2, 0, "allreduce", LARGE)
     killed(3, 2, "alltoall", LARGE)
     killed(2, 1, "in_place", LARGE)
@@ -48,20 +48,20 @@ def root():
 
 
 def waited_for():
-    """The others are in a call that it never makes."""
+    """The others are in a call that this rank never makes."""
     killed(3, 2, "allreduce", SMALL, "waits")
     killed(2, 0, "alltoall", LARGE, "waits")
 
 
 def hosts():
-    """On one of several hosts, whose ranks do their parts of the calls from device to device."""
+    """On one of several hosts; the ranks of a host do their part of the calls from device to device."""
     for ranks, who, call, mode in ("n0:2,n1:2", 1, "allreduce", "dies"), ("n0:3,n1:1", 0, "in_place", "dies"), \
             ("n0:2,n1:2", 3, "iallreduce", "waits"), ("n0:1,n1:2,n2:1", 2, "bcast", "dies"):
         killed(4, who, call, LARGE, mode, launch=("--rsh", here, "-H", ranks))
 
 
 def slow():
-    """Over a fake driver that takes its time."""
+    """Over a fake driver with delays."""
     killed(2, 0, "allreduce", LARGE, FAKE_CUDA_DELAY_US="3000")
 
 
@@ -77,20 +77,20 @@ def freed():
 
 
 def mismatch():
-    """Found by WEFT_CHECK, whichever way the call goes."""
+    """Found by WEFT_CHECK, whatever path the call takes."""
     for call in ("allreduce", "in_place", "iallreduce", "bcast"):
         job(2, "1", call, SMALL, "count", env={"WEFT_CHECK": "1"}, program=victim).expect(
             1, "WEFT_CHECK: .*collective call .* on communicator .*rank 1 has data of 68 bytes, rank 0 of 64")
 
 
 def disagree():
-    """The same without WEFT_CHECK: an error of the call, on all ranks, where devices do the work."""
+    """The same without WEFT_CHECK: an error of the call, on all ranks, if devices carry it out."""
     job(2, "1", "bcast", LARGE, "count", program=victim).expect(failed, "counts or datatypes do not agree")
 
 
 def broken():
-    """The device of one rank fails, in a kernel or, in a library without kernels, in a copy: an error there, and the end of
-    the job."""
+    """The device of one rank fails, in a kernel or, in a library without kernels, in a copy: an error on that rank, and the
+    end of the job."""
     if "test/fake/gpu" not in os.environ.get("LD_LIBRARY_PATH", ""):
         raise Skip("the fake driver only")
     for who, nbytes in ("0", SMALL), ("1", LARGE):

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every collective with device buffers, against the same call with host buffers, which says what
- * is expected of every byte: the receive buffer's gaps and rest, and the send buffer, included.
- * Each rank's two buffers are of any kind, whatever the others' are.  Buffers that a rank does not
- * use are addresses of nothing.
+/* Every collective with device buffers, against the same call with host buffers, which gives the
+ * expected value of every byte, including the receive buffer's gaps and rest, and the send buffer.
+ * Each rank's two buffers are of any kind, independently of the other ranks.  Buffers that a rank
+ * does not use are invalid addresses.
  *     coll_device [seed=N] [outside]   (outside: only buffers that end outside their allocation) */
 #include <sched.h>
 #include <sys/resource.h>
@@ -60,7 +60,7 @@ enum mix { ALL_DEVICE, ONE_HOST, ONE_DEVICE, SEND_DEVICE, RECV_DEVICE, ANY, MIXE
 
 static int dev;
 static uint64_t state;
-static MPI_Comm ring; /* of neighbours; none beyond its ends */
+static MPI_Comm ring; /* a line of neighbours, without neighbours beyond its ends */
 static unsigned char *kept[GT_ALL_KINDS][2];
 static unsigned char host_s[ROOM], host_r[ROOM], seen[ROOM];
 #define NOTHING ((unsigned char *)48)
@@ -85,12 +85,12 @@ struct call {
     enum form form;
     int n, root;
     bool in_place;
-    MPI_Datatype st, rt; /* of data that only move */
+    MPI_Datatype st, rt; /* for calls that only move data */
     MPI_Comm comm;
     MPI_Op op;
 };
 
-/* Of the v and w forms. */
+/* For the v and w forms. */
 struct vectors {
     int counts[MAX_RANKS], displs[MAX_RANKS], mine;
     int sbytes[MAX_RANKS], rbytes[MAX_RANKS];
@@ -100,7 +100,7 @@ struct vectors {
 
 static int unequal(const struct call *c, int k) { return c->n ? c->n - k % 3 : 0; }
 
-/* Blocks in reverse, with room between them. */
+/* Blocks in reverse order, with gaps between them. */
 static struct vectors *make_vectors(const struct call *c)
 {
     static struct vectors ring_of[8];
@@ -123,7 +123,8 @@ static struct vectors *make_vectors(const struct call *c)
     return v;
 }
 
-/* What may stand for the buffers here: in place at the root or everywhere, nothing where unused. */
+/* Replaces buffer arguments: in place at the root or everywhere, an invalid address where
+ * unused. */
 static void significant(const struct call *c, const void **s, void **r)
 {
     bool root = mt_rank == c->root,
@@ -302,7 +303,7 @@ static void kinds_of(enum mix m, enum gt_kind *s, enum gt_kind *r)
 
 static bool knows_in_place(enum what w) { return w != BCAST && w < N_ALLGATHER; }
 
-/* All calls and forms; of the mixes all when `all`, else two for each. */
+/* All calls and forms; with `all` every mix of memory, else two mixes for each. */
 static void every(int n, MPI_Datatype st, MPI_Datatype rt, bool in_place, bool all)
 {
     int dims[1] = { mt_size }, periodic[1] = { 0 };
@@ -350,7 +351,7 @@ static void with_gaps(void)
     OK(MPI_Type_free(&b));
 }
 
-/* Large enough for other algorithms, and for more than one piece of packed data. */
+/* Large enough for other algorithms, and for several pieces of packed data. */
 static void large(void)
 {
     MPI_Datatype t = pair_type(0, 2, 3);
@@ -368,7 +369,7 @@ static void large(void)
     OK(MPI_Type_free(&t));
 }
 
-/* Persistent calls go by messages; with so much data the device takes part in the algorithms. */
+/* Persistent calls use messages; with so much data the device takes part in the algorithms. */
 static void by_messages(void)
 {
     enum { N = 20011 };
@@ -394,8 +395,8 @@ static void by_messages(void)
     OK(MPI_Type_free(&t));
 }
 
-/* Pairs with a hole, which kernels reduce as C has them and messages pack; and the vectors of two
- * groups. */
+/* Pairs with a hole, which kernels reduce in their C layout and messages pack; and the vectors of
+ * two groups. */
 static void pairs_by_messages(void)
 {
     enum { N = 9001 };
@@ -431,7 +432,7 @@ static void pairs_by_messages(void)
             OK(MPI_Wait(&q, MPI_STATUS_IGNORE));
             OK(MPI_Request_free(&q));
         }
-        for (int i = 0; i < N; i++) { /* nobody says what holes hold */
+        for (int i = 0; i < N; i++) { /* the contents of holes are undefined */
             struct pair *want = (struct pair *)(void *)host_r + i, got;
             gt_read(&got, r + (size_t)i * sizeof got, sizeof got);
             CHECK_MSG(got.v == want->v && got.i == want->i, "element %d: %g at %d, not %g at %d", i,
@@ -454,9 +455,9 @@ static void pairs_by_messages(void)
     gt_free(r);
 }
 
-/* ---- other things ---- */
+/* ---- other cases ---- */
 
-/* Several calls under way at once, finished in another order. */
+/* Several calls in progress at once, completed in a different order. */
 static void outstanding(void)
 {
     enum { N = 8 };
@@ -497,7 +498,8 @@ static void outstanding(void)
     gt_free(r);
 }
 
-/* The bytes between the data are not the buffer: the program may write them meanwhile. */
+/* The bytes between the data do not belong to the buffer: the program may write them during the
+ * call. */
 static void gaps_are_the_programs(void)
 {
     enum { N = 50 };
@@ -526,7 +528,7 @@ static void gaps_are_the_programs(void)
     gt_free(r);
 }
 
-/* Of pairs with gaps: what user functions see is host memory, and aligned. */
+/* For pairs with gaps: user functions get aligned host memory. */
 static void multiply(void *in, void *inout, int *len, MPI_Datatype *t)
 {
     unsigned *a = in, *b = inout;
@@ -593,7 +595,7 @@ static void reduce_local(void)
     }
 }
 
-/* Of two groups, of the even and the odd ranks. */
+/* Two groups: the even and the odd ranks. */
 static void between_groups(void)
 {
     enum { N = 40 };
@@ -643,7 +645,7 @@ static void between_groups(void)
     OK(MPI_Comm_free(&half));
 }
 
-/* Absolute addresses: one block in each of several allocations, of the host and of devices. */
+/* Absolute addresses: one block in each of several host and device allocations. */
 static void absolute(void)
 {
     enum { N = 100 };
@@ -706,7 +708,7 @@ static void several_allocations(void)
     OK(MPI_Type_free(&t));
 }
 
-/* Errors of every rank: nothing is sent, and the communicator is as before. */
+/* An error on every rank: no data are sent, and the communicator stays usable. */
 static void still_works(unsigned char *p)
 {
     int got = 0, one = 1;
@@ -737,11 +739,11 @@ static void outside(void)
     gt_free(s);
 }
 
-/* Calls that need host memory: with a function of the user, and with gaps in what several ranks
+/* Calls that need host memory: with a user function, and with gaps in the data that several ranks
  * send. */
 static void no_memory(void)
 {
-    enum { NBYTES = 1 << 30 }; /* more than what idle staging memory gives back */
+    enum { NBYTES = 1 << 30 }; /* more than idle staging memory can release */
     MPI_Datatype t;
     MPI_Op op;
     unsigned char *p = gt_try_alloc(GT_CUDA, dev, NBYTES, 0);

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives on device buffers when something is not as it should be: buffers that are not there,
- * memory that changes between calls, ranks that come seconds late, kernels of the application on
- * the same device, no memory left.  Right data or a clear error; nothing hangs, and the device
- * stays usable meanwhile. coll_faults [late=MS] coll_faults full      no device memory is left for
- * the library coll_faults threads   two communicators, each used by a thread of its own coll_faults
- * unfreed   MPI_Finalize with persistent requests that nobody has freed coll_faults reset     the
- * application resets the device before MPI_Finalize coll_faults broken=RULE   FAKE_CUDA_FAIL=RULE
- * on rank 1 alone: calls return everywhere */
+/* Collectives on device buffers in abnormal conditions: invalid buffers, memory that changes
+ * between calls, ranks that come seconds late, kernels of the application on the same device, no
+ * memory left.  The result is right data or a clear error; nothing hangs, and the device stays
+ * usable meanwhile.
+ *     coll_faults [late=MS]
+ *     coll_faults full          no device memory is left for the library
+ *     coll_faults threads       two communicators, each used by its own thread
+ *     coll_faults unfreed       MPI_Finalize with persistent requests that were not freed
+ *     coll_faults reset         the application resets the device before MPI_Finalize
+ *     coll_faults broken=RULE   FAKE_CUDA_FAIL=RULE on rank 1 alone: calls return everywhere */
 #include <pthread.h>
 #include "test/gpu/collsum.h"
 
-/* ---- buffers that are not there ---- */
+/* ---- invalid buffers ---- */
 
 static const enum gt_kind shared[] = { GT_CUDA, GT_VMM, GT_POOL };
 
-/* An error on every rank, and all can go on. */
+/* An error on every rank, and all can continue. */
 static void freed_pointer(void)
 {
     unsigned char *p;
@@ -59,7 +61,7 @@ static void wrong_on_one(void)
     }
 }
 
-/* A kernel that uses these addresses would end the context: right data, or an error. */
+/* A kernel that used these addresses would destroy the context: right data, or an error. */
 static void misaligned(void)
 {
     unsigned char *p = gt_alloc(GT_CUDA, dev, 80000, 0);
@@ -79,7 +81,7 @@ static void misaligned(void)
 
 /* ---- memory that changes between calls ---- */
 
-/* The same addresses most of the time, other memory always; some ranks keep theirs. */
+/* Usually the same addresses, always different memory; some ranks keep theirs. */
 static void used_again(void)
 {
     static const int lens[] = { 20, 1500, 70000, 400000 };
@@ -108,7 +110,7 @@ static void used_again(void)
     gt_free(r);
 }
 
-/* A persistent request's buffers are other memory at its next start. */
+/* A persistent request's buffers are different memory at its next start. */
 static void used_again_by_a_request(void)
 {
     enum { N = 30000 };
@@ -129,7 +131,7 @@ static void used_again_by_a_request(void)
             if ((round + mt_rank) % 2) {
                 gt_free(s);
                 gt_free(r);
-                r_new = gt_alloc(shared[k], dev, N * 4, 0); /* what was freed last comes first */
+                r_new = gt_alloc(shared[k], dev, N * 4, 0); /* the memory freed last */
                 s_new = gt_alloc(shared[k], dev, N * 4, 0);
                 same = s_new == s && r_new == r;
                 s = s_new;
@@ -168,7 +170,7 @@ static void full(void)
     mt_sync();
     for (int k = 0; k < GT_KINDS; k++)
         for (int m = 0; m < GT_KINDS; m++)
-            if (k != GT_MANAGED && m != GT_MANAGED) { /* kernels fail when it has no room (H200) */
+            if (k != GT_MANAGED && m != GT_MANAGED) { /* kernels fail without room (H200) */
                 sum(p[(k + mt_rank) % 2 ? k : m], q[m], k % 2 ? 100 : n, k + m);
                 give(p[k], n / mt_size, m);
                 OK(MPI_Allgather(p[k], n / mt_size, MPI_INT, q[m], n / mt_size, MPI_INT, mt_comm));
@@ -185,10 +187,10 @@ static void full(void)
     }
 }
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of gputest, check.h and `host` */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for gputest, check.h and `host` */
 static MPI_Comm comms[2];
 
-enum call { ALLREDUCE, IALLREDUCE, ALLGATHER, MIXED, CALLS }; /* MIXED: with host memory on some */
+enum call { ALLREDUCE, IALLREDUCE, ALLGATHER, MIXED, CALLS }; /* MIXED: host memory on some ranks */
 
 static void thread_calls(enum call what, void *s, void *r, int n, MPI_Comm c)
 {
@@ -217,7 +219,7 @@ static void *thread_main(void *arg)
         s = gt_alloc(on_host ? GT_PINNED : shared[round % 3], dev, (size_t)n * 4, 0);
         r = gt_alloc(shared[(round + 1) % 3], dev, (size_t)n * 4 * (size_t)mt_size, 0);
         give(s, n, round + me);
-        cu.ctx_set_current(NULL); /* a thread need not have one */
+        cu.ctx_set_current(NULL); /* a thread need not have a current context */
         pthread_mutex_unlock(&lock);
         thread_calls(what, s, r, n, comms[me]);
         pthread_mutex_lock(&lock);
@@ -248,7 +250,7 @@ static void threads(void)
     }
 }
 
-/* One that was started, one that never was, and their buffers are gone, too. */
+/* A request that was started, one that never was, and their buffers are freed too. */
 static void unfreed(void)
 {
     unsigned char *p = gt_alloc(GT_CUDA, dev, 40000, 0), *r = gt_alloc(GT_CUDA, dev, 40000, 0);
@@ -299,7 +301,7 @@ static int any_call(int round, unsigned char *s, unsigned char *r, int n)
     }
 }
 
-/* An operation of rank 1's device fails: the call says so on every rank, or gives right data. */
+/* An operation of rank 1's device fails: the call returns an error on every rank, or right data. */
 static void broken(void)
 {
     unsigned char *s = gt_alloc(GT_CUDA, dev, 400000, 0), *r = gt_alloc(GT_CUDA, dev, 400000, 0);

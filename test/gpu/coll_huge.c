@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives on more than 4 GiB of device memory, in place, with counts beyond 32 bits.  Contents
- * are one byte everywhere but in samples: around every boundary of 2 GiB, of blocks and of their
- * halves, at the ends, and at some places between; samples are what is looked at.
+/* Collectives on more than 4 GiB of device memory, in place, with counts beyond 32 bits.  The
+ * contents are a single byte value except in samples: around every boundary of 2 GiB, of blocks and
+ * of their halves, at the ends, and at some places between.  Only samples are checked.
  *     coll_huge [GIB]    length of each rank's buffer, default 5 */
 #include "test/gpu/gputest.h"
 #include "test/mpi/mpitest.h"
@@ -9,7 +9,7 @@
 enum { SAMPLE = 10007, PLACES = 64 };
 #define GIB ((size_t)1 << 30)
 
-static size_t len, block, places[PLACES]; /* block: of len, one for each rank */
+static size_t len, block, places[PLACES]; /* block: the part of len for each rank */
 static int nplaces, dev;
 static unsigned char *buf;
 
@@ -53,7 +53,7 @@ static void fill(void)
     }
 }
 
-/* What is expected of the samples in [0, n). */
+/* The expected value of the samples in [0, n). */
 typedef unsigned char byte_fn(size_t i);
 static void check(byte_fn *after, size_t n)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Collectives on device buffers for which a rank comes late, and beside kernels of the application
- * on the same device: what waits, waits on the host, so the device stays usable meanwhile.
+ * on the same device: only the host waits, so the device stays usable meanwhile.
  *     coll_late [late=MS] */
 #include <pthread.h>
 #include "runtime/gpu/images.h"
@@ -26,7 +26,7 @@ struct app { /* the application, on its own stream */
     double longest;
 };
 
-/* One piece of its work, and how long the device took for it. */
+/* One piece of the application's work, and how long the device took for it. */
 static void app_works(struct app *a, unsigned char *p)
 {
     double t = now_s();
@@ -61,8 +61,8 @@ static bool was_free(const struct app *a)
     return a->rounds > 2 && a->longest < late_ms * 0.5e-3;
 }
 
-/* Whether the device was free for all while a rank was late.  Where the machine is busy it looks as
- * if not; so the rank is later then, until it is by far. */
+/* Whether the device was available while a rank was late.  On a busy machine a measurement may
+ * fail, so it is repeated with a longer delay, up to a delay that is far longer than needed. */
 static void until_free(bool (*try)(void))
 {
     int ms = late_ms;
@@ -78,7 +78,7 @@ static void until_free(bool (*try)(void))
     late_ms = ms;
 }
 
-/* Five calls wait for a rank that is late for all. */
+/* Five calls wait for a rank that is late for all of them. */
 static bool try_for_many(void)
 {
     enum { CALLS = 5, N = 100000 };
@@ -158,7 +158,7 @@ static void late_while_blocked(void) { until_free(try_while_blocked); }
 static struct {
     cu_function echo;
     cu_stream stream;
-    volatile uint32_t *words; /* pinned; [0] is waited for, [16] the answer */
+    volatile uint32_t *words; /* pinned; [0] is the word waited for, [16] the answer */
 } spin;
 
 static bool spin_load(void)
@@ -175,7 +175,7 @@ static bool spin_load(void)
     return true;
 }
 
-/* A kernel that stays until it is told to leave by *word, at most for limit_ms. */
+/* A kernel that stays until *word is set, at most for limit_ms. */
 static void spin_start(cu_stream stream, volatile void *word, unsigned grid, unsigned block,
                        unsigned limit_ms)
 {
@@ -196,8 +196,8 @@ static void spin_end(cu_stream stream)
     CHECK_EQ(cu.stream_synchronize(stream), CU_OK);
 }
 
-/* Calls are done while the kernel is there: with one block there is room for others, and a stream
- * is not the library's business. */
+/* Calls complete while the kernel runs: a kernel of one block leaves room for others, and the
+ * library does not use the application's streams. */
 static void beside_a_kernel(void)
 {
     enum { N = 200000 };
@@ -224,13 +224,14 @@ static void beside_a_kernel(void)
     gt_free(r);
 }
 
-/* The whole device is taken for a while, on one rank at first, then on all: calls take longer. */
+/* The application occupies the whole device for a while, on one rank at first, then on all: calls
+ * take longer. */
 static void behind_a_kernel(void)
 {
     enum { N = 50000 };
     unsigned char *s = gt_alloc(GT_CUDA, dev, N * 4, 0), *r = gt_alloc(GT_POOL, dev, N * 4, 0);
 
-    /* Polled by all threads; the host's memory would take seconds for that. */
+    /* Polled by all threads; with host memory that would take seconds. */
     unsigned char *never = gt_alloc(GT_CUDA, dev, 4, 0);
     int nsm = 1;
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Random sequences of collectives on buffers of all kinds of memory, against results that each rank
- * works out alone (collcall.h): blocking calls, nonblocking ones under way together and finished in
- * any order, persistent ones started in another order on every rank, on several communicators.
+ * computes alone (collcall.h): blocking calls; nonblocking calls in progress together and completed
+ * in any order; persistent calls started in a different order on every rank; on several
+ * communicators.
  *     coll_random [seed=N] [calls=N] [max=BYTES] [only=NAME] [device] [mask=N] [verbose]
- * device: nothing that keeps a call from going from device to device; mask=N: each rank sees but
- * one of N devices. The first wrong byte ends the program and says which call it was. */
+ * device: nothing that keeps a call from going from device to device; mask=N: each rank sees only
+ * one of N devices.  The first wrong byte ends the program with a message that names the call. */
 #include <sched.h>
 #include <unistd.h>
 #include "test/gpu/collcall.h"
@@ -16,17 +17,17 @@ static unsigned seed = 1, ncalls = 150, max_bytes = 100000, ncall;
 static const char *only = "";
 static bool verbose, all_device;
 static struct cc_comm comms[COMMS];
-static struct cc_call *pending[PENDING]; /* on the heap: their vectors are lent to the library */
+static struct cc_call *pending[PENDING]; /* on the heap: the library uses their vectors */
 static int npending;
 static struct {
     bool used;         /* the same on all ranks */
-    struct cc_call *c; /* NULL: this rank is not in its communicator */
-} live[LIVE];          /* persistent ones */
+    struct cc_call *c; /* NULL: this rank is not in the call's communicator */
+} live[LIVE];          /* persistent calls */
 static char now[600];
 
-/* ---- what a call is ---- */
+/* ---- choosing a call ---- */
 
-/* Around the lengths where something changes, in bytes. */
+/* Lengths in bytes around those at which something changes. */
 static int length(int unit, unsigned most)
 {
     static const int at[11] = { 1 << 10,   4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10,
@@ -51,7 +52,7 @@ static int length(int unit, unsigned most)
     return n / unit;
 }
 
-/* How kinds of memory mix: most calls go between device buffers, as programs do. */
+/* The mix of kinds of memory: most calls go between device buffers, as in programs. */
 static void kinds(struct cc_call *c)
 {
     static const enum gt_kind shared[] = { GT_CUDA, GT_CUDA, GT_VMM, GT_POOL };
@@ -130,7 +131,7 @@ static bool draw(struct cc_call *c, enum cc_form form)
     return true;
 }
 
-/* ---- doing it ---- */
+/* ---- executing it ---- */
 
 static void stop(const struct cc_call *c, const char *what)
 {
@@ -169,7 +170,7 @@ static void post(struct cc_call *c)
 {
     note("in", c);
     good(c, "the call", cc_post(c));
-    cc_comm_release(c->comm); /* if it is a copy, it is in use by this call only from here on */
+    cc_comm_release(c->comm); /* a copy is from here on used by this call only */
 }
 
 static void check(struct cc_call *c)
@@ -200,7 +201,7 @@ static void finish(int i)
     pending[i] = pending[--npending];
 }
 
-/* A rank is late, or looks at what is under way. */
+/* A rank is late, or tests calls in progress. */
 static void delay(void)
 {
     int done, i;
@@ -265,13 +266,13 @@ static void start_all(const int *order, int n)
     good(live[order[0]].c, "MPI_Startall", MPI_Startall(n, reqs));
 }
 
-/* Some of the persistent calls, in this rank's order. */
+/* Starts some of the persistent calls, in this rank's order. */
 static void one_round(void)
 {
     int order[LIVE], n = 0, i, k;
     uint32_t which = cc_alike(15) + 1;
     uint64_t key = cc_alike(1000000);
-    bool end = cc_alike(2); /* else they go on while other calls come */
+    bool end = cc_alike(2); /* else they continue while other calls are made */
 
     end_round();
     for (i = 0; i < LIVE; i++) {
@@ -312,7 +313,7 @@ static void free_live(int i)
     live[i].c = NULL;
 }
 
-/* A new one, in the place of another when there is one. */
+/* A new persistent call, which replaces an old one if there is one. */
 static void renew(void)
 {
     int i = (int)cc_alike(LIVE);

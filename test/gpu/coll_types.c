@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every predefined datatype that the ABI has a number for, with every predefined operation, on
- * device memory: the same answer as on host memory, be it an error, and the same data.  What those
- * should be is coll_random's business, for the types that it knows. */
+/* Every predefined datatype that has a number in the ABI, with every predefined operation, on
+ * device memory: the same result as on host memory, which may be an error, and the same data.
+ * coll_random checks the results themselves, for the types that it knows. */
 #include "test/gpu/collref.h"
 #include "test/gpu/gputest.h"
 #include "test/mpi/mpitest.h"
@@ -24,7 +24,7 @@ static bool takes(MPI_Datatype t, MPI_Op op)
     return MPI_Reduce_local(a, b, 1, t, op) == MPI_SUCCESS;
 }
 
-/* How a number of `nbytes` bytes is written; -1: as an integer of 16 bytes. */
+/* The format of a number of `nbytes` bytes; -1: an integer of 16 bytes. */
 static int form_of(MPI_Datatype t, const char *name, int nbytes)
 {
     bool is_float = takes(t, MPI_SUM) && !takes(t, MPI_BXOR);
@@ -39,15 +39,16 @@ static int form_of(MPI_Datatype t, const char *name, int nbytes)
     return nbytes == 1 ? CR_1 : nbytes == 2 ? CR_2 : nbytes == 4 ? CR_4 : nbytes == 8 ? CR_8 : -1;
 }
 
-/* Bytes of one of the numbers that an element consists of; C's indices are written apart. */
+/* Bytes of each number in an element; C's indices are written separately. */
 static int part_of(MPI_Datatype t, int size)
 {
     if (takes(t, MPI_MAXLOC))
         return size == 6 ? 2 : size == 12 ? 8 : size == 20 ? 16 : size / 2;
-    return takes(t, MPI_SUM) && !takes(t, MPI_MAX) ? size / 2 : size; /* complex, or one */
+    return takes(t, MPI_SUM) && !takes(t, MPI_MAX) ? size / 2 : size; /* complex or not */
 }
 
-/* Small numbers, whose sums and products are exact in every type; every part of an element. */
+/* Small numbers, whose sums and products are exact in every type; every part of an element is
+ * filled. */
 static void fill(MPI_Datatype t, const char *name, uint64_t key)
 {
     MPI_Aint lb, extent;
@@ -67,9 +68,9 @@ static void fill(MPI_Datatype t, const char *name, uint64_t key)
             if (form >= 0)
                 cr_store((enum cr_rep)form, v, p + at);
             else
-                memset(p + at, v, 1); /* no such numbers in C */
+                memset(p + at, v, 1); /* C has no such numbers */
         }
-        if (takes_loc && strstr(name, "INT")) { /* an index of C */
+        if (takes_loc && strstr(name, "INT")) { /* a C index */
             int index = (int)(cr_mix(key, (uint64_t)i) % 7);
             memcpy(p + (size == 6 ? 4 : size - 4), &index, sizeof index);
         }
@@ -87,7 +88,7 @@ static int call(enum call what, const void *from, void *to, MPI_Datatype t, MPI_
     return class;
 }
 
-/* Bytes of a long double that are none of the number's. */
+/* Clears the bytes of a long double that do not belong to the number. */
 static void clear_padding(const char *name, unsigned char *p, MPI_Aint extent)
 {
     if (!strstr(name, "LONG_DOUBLE"))
@@ -97,7 +98,7 @@ static void clear_padding(const char *name, unsigned char *p, MPI_Aint extent)
                at % extent == 16 && strstr(name, "INT") ? 12 : 6);
 }
 
-/* What follows the N elements is looked at, too; holes of pairs are nobody's. */
+/* The memory after the N elements is compared too; holes of pairs are not. */
 static void compare(enum call what, const char *name, MPI_Datatype t, int op)
 {
     MPI_Aint lb, extent;
@@ -107,7 +108,7 @@ static void compare(enum call what, const char *name, MPI_Datatype t, int op)
     gt_read(seen, r, ROOM);
     clear_padding(name, seen, extent);
     clear_padding(name, host_r, extent);
-    holes = (int)extent - size; /* at the end, but for MPI_SHORT_INT, whose hole is inside */
+    holes = (int)extent - size; /* at the end, except for MPI_SHORT_INT, whose hole is inside */
     for (int i = 0; holes && i < N; i++) {
         int hole = strstr(name, "SHORT") ? 2 : size;
         memcpy(seen + i * extent + hole, host_r + i * extent + hole, (size_t)holes);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What coll_dead.py starts: collectives on device buffers without end, until one rank is gone.
+/* Started by coll_dead.py: endless collectives on device buffers, until one rank has gone.
  *     coll_victim WHO CALL BYTES [MODE]
+ *     coll_victim probe     77 without a device, like every test
  * MODE dies (default): WHO kills itself after a while; waits: it does so before its first call,
- * which the others are in; leaves: it exits; freed: it gives memory that it has freed; count: it
- * has one element more; broken=RULE: its device fails as FAKE_CUDA_FAIL=RULE says. coll_victim
- * probe     77 without a device, like every test */
+ * while the others are in it; leaves: it exits; freed: it passes memory that it has freed; count:
+ * it passes one element more; broken=RULE: its device fails as FAKE_CUDA_FAIL=RULE says. */
 #include "test/gpu/gputest.h"
 #include "test/gpu/victim.h"
 #include "test/mpi/mpitest.h"

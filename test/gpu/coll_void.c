@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The device of one rank fails in the middle of a collective: the call returns on every rank, and
- * nobody takes what was made of lost data for a result.  One rank after the other loses its device,
- * in a blocking, a nonblocking and a persistent call, and goes on with host memory: what comes
- * between is right everywhere.  Over the fake driver only.
+/* The device of one rank fails during a collective: the call returns on every rank, and no rank
+ * takes poisoned data for a result.  One rank after the other loses its device, in a blocking, a
+ * nonblocking and a persistent call, and continues with host memory; the calls in between have
+ * right results everywhere.  Over the fake driver only.
  *
- * coll_void bcast|allreduce|alltoall ints|host=INTS
- *     host=: the last rank passes host memory, so that on one host all go through host memory.
- *     Then copies out of the device are what fails, and the error has to be on every rank; else
- *     data may have been taken out of its memory by others, which then is right. */
+ *     coll_void bcast|allreduce|alltoall ints|host=INTS
+ *
+ * host=: the last rank passes host memory, so that on one host all ranks go through host memory.
+ * Then the copies out of the device fail, and every rank must have the error.  Otherwise other
+ * ranks may have read the data out of its memory before, and these data are right. */
 #include <dlfcn.h>
 #include <unistd.h>
 #include "test/gpu/collsum.h"
@@ -20,8 +21,8 @@ static fake_cuda_fail_fn *fail_now;
 static enum what what;
 static bool strict; /* every rank must have the error */
 static int ints;
-static int *s, *r;          /* the buffers, of device or host memory; */
-static bool on_host;        /* which */
+static int *s, *r;          /* the buffers, in device or host memory; */
+static bool on_host;        /* which of them */
 static int *input, *output; /* their contents */
 
 static size_t nbytes(void) { return (size_t)ints * sizeof(int) * (what == ALLTOALL ? 4u : 1u); }
@@ -89,7 +90,8 @@ static int start(enum form form, int root, MPI_Request *q)
     }
 }
 
-/* One call; the device of rank `loser`, -1: nobody's, fails when it begins.  The error class. */
+/* One call; the device of rank `loser` (-1: no rank's) fails when the call starts.  Returns the
+ * error class. */
 static int call(enum form form, int root, int loser)
 {
     MPI_Request q = MPI_REQUEST_NULL;
@@ -99,7 +101,7 @@ static int call(enum form form, int root, int loser)
         OK(start(form, root, &q));
     mt_sync();
     if (mt_rank == loser) {
-        usleep(20000); /* kernels that linger have gone */
+        usleep(20000); /* polling kernels have left */
         fail_now("kernel:1+:700,copy:1+:700");
     }
     err = form == PERSISTENT ? MPI_Start(&q) : start(form, root, &q);
@@ -123,7 +125,7 @@ static void devices_fail(void)
         CHECK(is_right(loser, key));
         fill(loser, ++key);
         int class = call((enum form)form, loser, loser);
-        bool lost = mt_rank == loser; /* whose memory cannot be looked at any more */
+        bool lost = mt_rank == loser; /* its memory can no longer be read */
         CHECK_MSG(class == MPI_ERR_OTHER || (class == MPI_SUCCESS && !strict), "form %d: class %d",
                   form, class);
         CHECK_MSG(class != MPI_SUCCESS || lost || is_right(loser, key), "form %d: wrong data",

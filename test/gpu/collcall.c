@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROOM 64 /* bytes on both sides of a buffer that nobody may write */
+#define ROOM 64 /* bytes on both sides of a buffer that must not be written */
 #define NUNITS 5
 #define NFORMS 7
 #define KEPT 40
@@ -24,7 +24,7 @@ uint32_t cc_draw(uint64_t *state, uint32_t n)
 
 /* ---- datatypes ---- */
 
-/* Units of an element before its address. */
+/* Units that an element has before its address. */
 static int below(const struct cc_type *t)
 {
     int low = t->at[0] < t->at[t->per - 1] ? t->at[0] : t->at[t->per - 1];
@@ -32,8 +32,8 @@ static int below(const struct cc_type *t)
     return low < 0 ? -low : 0;
 }
 
-/* Basic; two together; with a gap behind; two in reverse, dense; two in reverse with a gap; the
- * last two begin before the address that is passed, dense and with a gap. */
+/* Basic; two together; with a gap at the end; two in reverse, dense; two in reverse with a gap; the
+ * last two start before the address that is passed, dense and with a gap. */
 static void make_types(MPI_Datatype basic, int unit, struct cc_type *t)
 {
     static const struct cc_type forms[NFORMS] = { { .per = 1, .ext = 1 },
@@ -87,7 +87,7 @@ static size_t nbytes(const struct cc_type *t, int units)
     return (size_t)(units / t->per) * (size_t)t->ext * (size_t)t->unit;
 }
 
-/* Units of a block from one rank to another begin at `p`. */
+/* Writes units of the block from one rank to another, starting at `p`. */
 static void put(unsigned char *p, const struct cc_type *t, int n, uint64_t key)
 {
     size_t u = (size_t)t->unit;
@@ -103,7 +103,7 @@ static void put(unsigned char *p, const struct cc_type *t, int n, uint64_t key)
     }
 }
 
-/* ---- memory, kept for other calls: addresses are met again, in whole and in part ---- */
+/* ---- memory, kept for other calls, so that addresses are reused, as a whole and in part ---- */
 
 static struct kept {
     unsigned char *p;
@@ -181,7 +181,7 @@ bool cc_in_place_is_own(const struct cc_call *c)
            c->kind == CC_SCAN || c->kind == CC_EXSCAN;
 }
 
-/* Units that `from` has for `to` in a v form: zero, all, or some even number. */
+/* Units that `from` sends to `to` in a v form: zero, all, or some even number. */
 static int count(const struct cc_call *c, uint64_t from, uint64_t to)
 {
     uint64_t h;
@@ -192,8 +192,8 @@ static int count(const struct cc_call *c, uint64_t from, uint64_t to)
     return h % 4 == 0 ? 0 : h % 4 == 1 ? c->n : (int)(h / 4 % ((uint32_t)c->n + 1)) & ~1;
 }
 
-/* Blocks from, or to, the ranks `who` (of MPI_COMM_WORLD).  each: what goes to one rank is not what
- * goes to another.  vector: of unequal length, in any order, with holes; w: of different types. */
+/* Blocks from, or to, the ranks `who` (of MPI_COMM_WORLD). each: each rank gets different data.
+ * vector: of unequal length, in any order, with holes; w: of different types. */
 struct layout {
     int nblocks;
     const int *who;
@@ -218,7 +218,7 @@ static void lay_out(const struct cc_call *c, const struct layout *l, const struc
         int n = l->vector ? count(c, from, to) : c->n;
 
         step = (size_t)t->unit * (size_t)(l->w ? 1 : t->ext);
-        at += l->w ? (size_t)(below(t) * t->unit) : 0; /* of one type, blocks keep their distance */
+        at += l->w ? (size_t)(below(t) * t->unit) : 0; /* same type, same distance */
         at = (at + step - 1) / step * step;
         s->block[s->nblocks++] = (struct cc_block){ at, n, t, from, to };
         l->counts[i] = n / t->per;
@@ -331,7 +331,7 @@ static void region(struct cc_side *s, enum gt_kind kind, int dev, size_t len, un
 {
     unsigned odd = cc_own(4) * unit;
 
-#ifndef __SANITIZE_ADDRESS__ /* kernels of the host may take what UBSan does not allow */
+#ifndef __SANITIZE_ADDRESS__ /* the host's kernels may accept what UBSan does not allow */
     if (unit < 16 && !cc_own(8))
         odd += cc_own(unit);
 #endif
@@ -446,7 +446,7 @@ void cc_contents(struct cc_call *c)
         gt_write(c->r.region, c->r.before, c->r.len);
 }
 
-/* ---- afterwards ---- */
+/* ---- comparison ---- */
 
 static bool compare(const struct cc_call *c, const struct cc_side *s, const char *which)
 {

@@ -79,7 +79,7 @@ void cc_comm_free(struct cc_comm *c)
 
 static struct cc_comm *copies;
 
-/* The struct lives as long as the program: its call is described by it until its end. */
+/* The struct is not freed before the end of the program, because its call refers to it. */
 const struct cc_comm *cc_comm_copy(const struct cc_comm *c)
 {
     struct cc_comm *copy = malloc(sizeof(*copy));
@@ -116,7 +116,7 @@ void cc_comm_forget(void)
 
 /* ---- calls ---- */
 
-#define NOTHING ((void *)48) /* where a rank has no buffer */
+#define NOTHING ((void *)48) /* the buffer of a rank that has none */
 #define FORM(Name, name, ...) \
     (c->form == CC_BLOCKING      ? MPI_##Name(__VA_ARGS__) \
      : c->form == CC_NONBLOCKING ? MPI_I##name(__VA_ARGS__, &c->req) \

@@ -140,7 +140,7 @@ static uint64_t load_int(enum cr_rep rep, const void *p)
     }
 }
 
-/* Of e bits of exponent and m of mantissa. */
+/* With e bits of exponent and m of mantissa. */
 static long double load_small(uint16_t bits, int e, int m)
 {
     int bias = (1 << (e - 1)) - 1, exponent = bits >> m & ((1 << e) - 1);
@@ -394,7 +394,7 @@ static struct element number(const struct cr_type *t, enum cr_code op, uint64_t 
     return e;
 }
 
-/* [done, n) repeats what [0, done) has. */
+/* Fills [done, n) with repetitions of [0, done). */
 static void repeat(unsigned char *out, size_t done, size_t n)
 {
     size_t period = done, len;
@@ -427,7 +427,7 @@ void cr_expect(const struct cr_type *t, enum cr_code op, const uint64_t *keys, i
         size_t at = (first + i) % CR_PERIOD;
         struct element e = { 0 }, next;
         for (int r = 0; r < nkeys; r++) {
-            memset(tmp, 0, sizeof(tmp)); /* through memory: truncated as the type has it */
+            memset(tmp, 0, sizeof(tmp)); /* through memory: truncated to the type's width */
             store(t, number(t, op, cr_mix(keys[r], at)), tmp);
             next = load(t, tmp);
             e = r ? combine(t, op, e, next) : next;
@@ -450,14 +450,14 @@ void cr_forgive(const struct cr_type *t, const void *want, void *got, size_t n)
     const unsigned char *w = want;
     unsigned char *g = got;
 
-    if (t->class == CR_USER) /* a derived type's holes are the program's */
+    if (t->class == CR_USER) /* holes of a derived type belong to the program */
         return;
     for (int b = 0; b < t->extent; b++)
         for (size_t i = 0; !defined(t, b) && i < n; i++)
             g[i * (size_t)t->extent + (size_t)b] = w[i * (size_t)t->extent + (size_t)b];
     for (size_t i = 0; t->class == CR_COMPLEX && i < n; i++, g += t->extent, w += t->extent) {
         struct element x = load(t, w), y = load(t, g);
-        if (x.v == y.v && x.v2 == y.v2) /* zeros of either sign: products come in any order */
+        if (x.v == y.v && x.v2 == y.v2) /* 0 and -0: products in any order */
             memcpy(g, w, (size_t)t->extent);
     }
 }

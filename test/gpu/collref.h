@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What reductions should give: every predefined type and operation worked out one element after the
- * other, in rank order, by code that has nothing in common with the library's.
- *
- * Contents are chosen so that results are exact in any order (small numbers for floats), and repeat
- * after CR_PERIOD elements, a prime, so that long vectors cost their expectation little. */
+/* Expected results of reductions: every predefined type and operation computed one element after
+ * the other, in rank order, by code that shares nothing with the library's.  Contents are chosen so
+ * that results are exact in any order (small numbers for floats).  They repeat after CR_PERIOD
+ * elements, a prime, so that expectations for long vectors are cheap. */
 #ifndef TEST_GPU_COLLREF_H
 #define TEST_GPU_COLLREF_H
 
@@ -21,18 +20,18 @@ enum cr_class {
     CR_BOOL,
     CR_FLOAT,
     CR_COMPLEX,
-    CR_PAIR, /* of a value and an index */
-    CR_USER  /* two uint32 for a function of the test's that does not commute */
+    CR_PAIR, /* a value and an index */
+    CR_USER  /* two uint32 for a test function that is not commutative */
 };
 enum cr_rep { CR_1, CR_2, CR_4, CR_8, CR_F16, CR_BF16, CR_F32, CR_F64, CR_LDBL };
 struct cr_type {
     const char *name;
     MPI_Datatype h;
     enum cr_class class;
-    enum cr_rep rep, rep2; /* of the first part, and of a second, which lies at off2 */
+    enum cr_rep rep, rep2; /* of the first part, and of a second part at off2 */
     int off, off2, extent;
 };
-extern struct cr_type cr_types[]; /* handles are there after cr_init() */
+extern struct cr_type cr_types[]; /* handles are valid after cr_init() */
 extern int cr_ntypes;
 
 enum cr_code {
@@ -48,8 +47,8 @@ enum cr_code {
     CR_LXOR,
     CR_MINLOC,
     CR_MAXLOC,
-    CR_COMPOSE, /* user-defined, does not commute */
-    CR_ADD,     /* user-defined, commutes: int only */
+    CR_COMPOSE, /* user-defined, not commutative */
+    CR_ADD,     /* user-defined, commutative: int only */
     CR_CODES
 };
 struct cr_op {
@@ -62,16 +61,16 @@ void cr_init(void);
 void cr_fini(void);
 bool cr_allowed(const struct cr_type *t, enum cr_code op);
 const struct cr_type *cr_type_named(const char *name);
-/* Elements [first, first + n) of the contents of `key`; holes become GT_POISON. */
+/* Writes elements [first, first + n) of the contents of `key`; holes become GT_POISON. */
 void cr_fill(const struct cr_type *t, enum cr_code op, uint64_t key, size_t first, size_t n,
              void *out);
-/* The combination of the contents of nkeys keys, in this order; holes are left alone. */
+/* Combines the contents of nkeys keys, in this order; holes are not changed. */
 void cr_expect(const struct cr_type *t, enum cr_code op, const uint64_t *keys, int nkeys,
                size_t first, size_t n, void *out);
-/* Bytes of elements that nobody defines become those of `want`. */
+/* Bytes of elements that are undefined are set to those of `want`. */
 void cr_forgive(const struct cr_type *t, const void *want, void *got, size_t n);
 uint64_t cr_mix(uint64_t a, uint64_t b);
-/* As numbers, for messages and for sums that are not exact. */
+/* As numbers, for messages and for inexact sums. */
 long double cr_load(enum cr_rep rep, const void *p);
 void cr_store(enum cr_rep rep, long double v, void *p);
 

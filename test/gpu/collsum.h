@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums of ints in device memory whose results every rank knows; for programs that look at other
- * things than the data. */
+/* Sums of ints in device memory whose results every rank knows; for programs that test other things
+ * than the data. */
 #ifndef TEST_GPU_COLLSUM_H
 #define TEST_GPU_COLLSUM_H
 
@@ -29,7 +29,7 @@ static inline void is_sum(const void *p, int n, int key)
     CHECK_MSG(at == n, "rank %d: element %d of %d of a sum is %d", mt_rank, at, n, host[at % MOST]);
 }
 
-/* n ints of every rank, one after the other. */
+/* Checks n ints of every rank, one after the other. */
 static inline void is_all(const void *p, int n, int key)
 {
     int bad = -1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Functions of the CUDA driver that tests call beside those of runtime/gpu/driver.h: what
- * applications do.  The fake driver defines them, the test programs look them up. */
+/* Functions of the CUDA driver that tests call in addition to those of runtime/gpu/driver.h, in the
+ * role of an application.  The fake driver defines them, the test programs look them up. */
 #ifndef TEST_GPU_CUDA_MORE_H
 #define TEST_GPU_CUDA_MORE_H
 
@@ -20,7 +20,7 @@
 #define CU_ERROR_STREAM_CAPTURE_INVALIDATED 901
 #define CU_ERROR_STREAM_CAPTURE_UNMATCHED 903
 #define CU_ERROR_UNKNOWN 999
-#define CU_CAPTURE_GLOBAL 0 /* modes, as CU_CAPTURE_RELAXED */
+#define CU_CAPTURE_GLOBAL 0 /* capture modes, like CU_CAPTURE_RELAXED */
 #define CU_CAPTURE_THREAD_LOCAL 1
 #define CU_MEM_ATTACH_GLOBAL 1u
 
@@ -47,7 +47,7 @@
     CU(mem_alloc_async, cuMemAllocAsync, (cu_ptr * p, size_t nbytes, cu_stream s)) \
     CU(mem_free_async, cuMemFreeAsync, (cu_ptr p, cu_stream s))
 
-/* Of the fake driver alone: how many of these are alive, all contexts together. */
+/* Of the fake driver only: how many of these exist, in all contexts together. */
 enum fake_thing {
     FAKE_MEMORY, /* allocations, mappings, imports */
     FAKE_STREAMS,
@@ -60,20 +60,21 @@ enum fake_thing {
 typedef int fake_cuda_alive_fn(enum fake_thing what);
 /* How often this process has called cuStreamSynchronize. */
 typedef int fake_cuda_nwaits_fn(void);
-/* An application's kernel on the stream, of one that is made with normal priority: it ends at the
- * next release, or after max_ms. */
+/* An application's kernel on a stream with normal priority: it ends at the next release, or after
+ * max_ms. */
 typedef cu_result fake_cuda_hold_fn(cu_stream s, unsigned max_ms);
 typedef void fake_cuda_release_fn(void);
 /* How many calls of this process have waited until the device was idle while work of the
- * application was under way: on streams of normal priority, which the library has none of. */
+ * application was running, that is, work on streams of normal priority, of which the library has
+ * none. */
 typedef int fake_cuda_nstalls_fn(void);
-/* The most bytes of host memory that were pinned at a time since the last call. */
+/* The most bytes of host memory that were pinned at the same time since the previous call. */
 typedef size_t fake_cuda_pinned_fn(void);
-/* More rules as in FAKE_CUDA_FAIL; while nothing is under way. */
+/* Adds rules as in FAKE_CUDA_FAIL; while nothing is running. */
 typedef void fake_cuda_fail_fn(const char *rules);
-typedef long fake_cuda_seen_fn(const char *what); /* calls that the first rule for it has seen */
+typedef long fake_cuda_seen_fn(const char *what); /* calls that met the first rule for it */
 
-/* A field of a table of these functions. */
+/* A field in a table of these functions. */
 #define CU_FIELD_OF_TEST(field, symbol, params) cu_result(*field) params;
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One message between two ranks, described by what both know: kinds of memory, devices, modes,
- * length, odd addresses.  The receiver's room is poisoned before and everything around the data
- * is looked at after.  Buffers are kept from one message to the next. */
+/* One message between two ranks, described by parameters that both know: kinds of memory, devices,
+ * modes, length, odd addresses.  The receiver's buffer is poisoned before, and everything around
+ * the data is checked afterwards.  Buffers are reused for later messages. */
 #ifndef TEST_GPU_EXCHANGE_H
 #define TEST_GPU_EXCHANGE_H
 
@@ -45,9 +45,9 @@ const char *const xrecv_names[X_RECVS] = { "recv",  "irecv",  "early",   "any", 
                                            "probe", "mprobe", "improbe", "recv_init" };
 
 struct exch {
-    int from, to; /* ranks; the same: a message to oneself */
+    int from, to; /* ranks; if they are the same: a message to the own rank */
     enum gt_kind skind, rkind;
-    int sdev, rdev; /* as the rank's process counts devices */
+    int sdev, rdev; /* device numbers in the rank's process */
     enum xsend send;
     enum xrecv recv;
     size_t n;
@@ -60,7 +60,7 @@ struct exch {
 #define X_GO 77 /* tag of "the receive is posted" */
 #define X_ROOM ((5u << 20) + (64u << 10))
 
-/* A kept buffer with room for n bytes, margins and odd addresses. */
+/* A reusable buffer with room for n bytes, margins and odd addresses. */
 static inline unsigned char *x_buffer(enum gt_kind kind, int dev, int which, size_t n)
 {
     static struct {
@@ -90,7 +90,7 @@ static inline void x_describe(const struct exch *x)
 
 /* ---- the sender ---- */
 
-/* Three partitions of unequal users' make: one ready at once, the others in reverse. */
+/* Three partitions, made ready in reverse order; the receive has one partition. */
 static inline void x_psend(const struct exch *x, unsigned char *buf, int to)
 {
     MPI_Count part = (MPI_Count)(x->n / 3);
@@ -167,13 +167,13 @@ static inline void x_send_by_mode(const struct exch *x, unsigned char *buf, int 
 
 struct xrecv_at {
     unsigned char *buf;
-    int room, from; /* as the receive names it */
+    int room, from; /* the arguments of the receive */
     int tag;
     MPI_Request r;
     MPI_Status st;
 };
 
-/* What has to happen before the sender may start. */
+/* Prepares what must happen before the sender may start. */
 static inline void x_recv_early(const struct exch *x, struct xrecv_at *a)
 {
     if (x->send == X_PSEND) {
@@ -221,7 +221,7 @@ static inline void x_recv_late(const struct exch *x, struct xrecv_at *a)
     }
 }
 
-/* A persistent send comes twice. */
+/* A persistent send is started twice. */
 static inline void x_recv_again(const struct exch *x, struct xrecv_at *a)
 {
     if (x->send != X_SEND_INIT && x->send != X_SSEND_INIT) {
@@ -299,7 +299,7 @@ static inline void x_send_side(const struct exch *x)
         GT_CHECK_DATA(buf, x->n, x->key);
 }
 
-/* Both at once, each from its own send buffer: keys differ by the rank. */
+/* Both at once, each from its own send buffer: keys differ by rank. */
 static inline void x_sendrecv(struct exch x, int other)
 {
     uint64_t theirs = x.key * 64 + (uint64_t)other, mine = x.key * 64 + (uint64_t)mt_rank;
@@ -320,7 +320,7 @@ static inline void x_sendrecv(struct exch x, int other)
     x_check(&x, to, &st);
 }
 
-/* To oneself: the receive first, whatever the mode. */
+/* To the own rank: the receive first, whatever the mode. */
 static inline void x_self(const struct exch *x)
 {
     struct xrecv_at a = {
@@ -339,7 +339,7 @@ static inline void x_self(const struct exch *x)
     x_check(x, a.buf, &a.st);
 }
 
-/* Called with the same x by all; those who are not of it do nothing. */
+/* Called with the same x by all ranks; ranks that are not in it do nothing. */
 static inline void x_do(const struct exch *x)
 {
     if (mt_rank != x->from && mt_rank != x->to)
@@ -354,7 +354,7 @@ static inline void x_do(const struct exch *x)
         x_recv_side(x);
 }
 
-/* Buffered sends of up to n bytes each. */
+/* Attaches a buffer for sends of up to n bytes each. */
 static inline void x_attach(size_t n)
 {
     void *p = malloc(n + MPI_BSEND_OVERHEAD);

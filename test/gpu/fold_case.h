@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Random cases of the kernels that reduce, and what they should do: for fold_check.cu on a device
+/* Random cases of the kernels that reduce, with the expected results: for fold_check.cu on a device
  * and test/unit/gpu_fold_kernel.cc on the CPU.  C++. */
 #ifndef TEST_GPU_FOLD_CASE_H
 #define TEST_GPU_FOLD_CASE_H
@@ -15,7 +15,7 @@
 typedef std::vector<char> bytes;
 
 static const size_t AREA = 1 << 20;
-struct area { /* memory that kernels use, and what it holds */
+struct area { /* memory that kernels use, and its contents */
     char *at;
     bytes image;
     size_t used;
@@ -29,7 +29,7 @@ static uint32_t rnd(uint32_t n) /* 0..n-1 */
 }
 
 enum fold_kernel { BITS, FOUR, EIGHT, F16, BF16, ONE, TWO, WIDE8, WIDE16, FOLD_KERNELS };
-struct fold_kind { /* what a kernel is asked for, as runtime/gpu/fold.c puts it */
+struct fold_kind { /* parameters of a kernel, as runtime/gpu/fold.c chooses them */
     fold_kernel kernel;
     uint8_t type, code;
     unsigned nbytes, word;
@@ -77,7 +77,7 @@ static const fold_kind kinds[] = {
 };
 static const unsigned NKINDS = sizeof kinds / sizeof *kinds;
 
-/* ---- data: some values often, so that there are equal ones and zeros; no NaN ---- */
+/* ---- data: some values often, so that there are equal values and zeros; no NaN ---- */
 
 static float real()
 {
@@ -119,7 +119,7 @@ static void make_element(const fold_kind &k, char *p)
     }
 }
 
-/* ---- what the result is ---- */
+/* ---- expected results ---- */
 
 static float float_of(uint32_t u)
 {
@@ -219,7 +219,7 @@ template <class R> static void do_number(const fold_kind &k, char *acc, const ch
 
 template <class R> static void do_product(char *acc, const char *v)
 {
-    volatile R x[2], y[2], p[4]; /* nothing is fused */
+    volatile R x[2], y[2], p[4]; /* prevents fused operations */
     memcpy((void *)x, acc, sizeof x);
     memcpy((void *)y, v, sizeof y);
     p[0] = x[0] * y[0];
@@ -289,13 +289,13 @@ static void combine(const fold_kind &k, char *acc, const char *v)
 
 struct fold_case {
     fold_kind kind;
-    rt_gpu_fold_args k; /* all but flag, counter and value */
+    rt_gpu_fold_args k; /* everything but flag, counter and value */
     unsigned grid;
     bool in_place;
     char *src[RT_GPU_FOLD_PLACES], *dst[RT_GPU_FOLD_PLACES]; /* in the images */
 };
 
-/* The fold of element i of the first n sources. */
+/* Computes the fold of element i of the first n sources. */
 static void fold_element(const fold_case &c, size_t i, unsigned n, char *acc)
 {
     const unsigned nbytes = c.kind.nbytes;
@@ -316,19 +316,19 @@ static void fold_element(const fold_case &c, size_t i, unsigned n, char *acc)
     }
 }
 
-/* Element i of the images' destinations. */
+/* Computes element i of the images' destinations. */
 static void reference_element(const fold_case &c, size_t i)
 {
     const unsigned nbytes = c.kind.nbytes;
     char acc[16];
-    if (c.kind.code == RT_GPU_FOLD_EACH) { /* bytes; two may change places */
+    if (c.kind.code == RT_GPU_FOLD_EACH) { /* bytes; two may be exchanged */
         for (unsigned s = 0; s < c.k.nsrc; s++)
             acc[s] = c.src[s][i];
         for (unsigned s = 0; s < c.k.nsrc; s++)
             c.dst[s][i] = acc[s];
         return;
     }
-    if (c.k.prefixes) { /* from the last on: a destination may be its own source or the next */
+    if (c.k.prefixes) { /* from the last on: a destination may be its own source or the next one */
         for (unsigned d = c.k.ndst; d-- > 0;) {
             fold_element(c, i, d + 1, acc);
             memcpy(c.dst[d] + i * nbytes, acc, nbytes);
@@ -360,7 +360,7 @@ static uint32_t unit_of(const fold_case &c)
     return any & (c.kind.word - 1) ? 1 : c.kind.word;
 }
 
-/* In the images of the areas are the sources; reference() makes the destinations there. */
+/* The images of the areas contain the sources; reference() computes the destinations in them. */
 static fold_case random_case(std::vector<area> &areas)
 {
     fold_case c = {};
@@ -370,7 +370,7 @@ static fold_case random_case(std::vector<area> &areas)
     bool copy = c.kind.code == RT_GPU_FOLD_COPY, each = c.kind.code == RT_GPU_FOLD_EACH;
     c.k.nsrc = copy ? 1 : (uint8_t)(2 + rnd(rnd(8) ? 3 : 15));
     if (c.kind.code == RT_GPU_FOLD_PROD && c.k.nsrc > 4)
-        c.k.nsrc = 4; /* no infinities, of which NaNs would come */
+        c.k.nsrc = 4; /* no infinities, which would lead to NaNs */
     c.k.prefixes = !copy && !each && rnd(4) == 0;
     c.k.ndst = each || c.k.prefixes ? c.k.nsrc : (uint8_t)(1 + rnd(rnd(8) ? 3 : 16));
     bool swap = each && c.k.nsrc == 2 && rnd(2);
@@ -397,7 +397,7 @@ static fold_case random_case(std::vector<area> &areas)
         for (size_t i = 0; i < c.k.count; i++)
             make_element(c.kind, c.src[s] + i * c.kind.nbytes);
     }
-    const unsigned next = rnd(2); /* of prefixes: in place as of a scan, or as of an exscan */
+    const unsigned next = rnd(2); /* for prefixes: in place as in a scan, or as in an exscan */
     for (unsigned d = 0; d < c.k.ndst; d++) {
         unsigned same = swap ? 1 - d : c.k.prefixes ? d + next : rnd(c.k.nsrc);
         if (c.in_place && (c.k.prefixes ? same < c.k.nsrc && rnd(3) : swap || d == 0))
@@ -407,7 +407,7 @@ static fold_case random_case(std::vector<area> &areas)
     }
     c.k.unit = unit_of(c);
     if (c.k.unit == 16 && rnd(4) == 0)
-        c.k.unit = 1; /* which is right always */
+        c.k.unit = 1; /* always valid */
     c.k.piece = WEFT_FOLD_THREADS * (1 + rnd(WEFT_FOLD_AHEAD));
     c.grid = 1 + rnd(rnd(2) ? 3 : 40);
     return c;

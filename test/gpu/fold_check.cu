@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernels that reduce on a real device, without the library: random cases against loops on the
- * CPU, poisoned surroundings compared as well; then rates by size and number of blocks.
+ * CPU, with poisoned surroundings compared too; then rates by size and number of blocks.
  *
  *     nvcc -arch=sm_90 -std=c++17 -O3 -I. -o fold_check \
  *         test/gpu/fold_check.cu runtime/gpu/fold.cu runtime/gpu/fold_rare.cu runtime/gpu/move.cu
@@ -8,7 +8,7 @@
  *     compute-sanitizer --tool memcheck ./fold_check 20     no times below 100 rounds
  *     compute-sanitizer --tool racecheck ./fold_check 20
  *
- * With a second device that the first can access, a part of the data lies there. */
+ * With a second device that the first can access, a part of the data is on it. */
 #include "runtime/gpu/move.h"
 #include "test/gpu/fold_case.h"
 #include <algorithm>
@@ -76,7 +76,7 @@ static void start(int i, kernel *k, rt_gpu_fold_args &a, unsigned grid)
         DO(cudaLaunchKernel((const void *)k, dim3(grid), dim3(WEFT_FOLD_THREADS), args, 0, d.stream));
         return;
     }
-    static cudaGraph_t graph; /* as runtime/gpu/launch.c does */
+    static cudaGraph_t graph; /* like runtime/gpu/launch.c */
     static cudaGraphNode_t node;
     static cudaGraphExec_t exec;
     cudaKernelNodeParams n = {};
@@ -131,7 +131,7 @@ static void check_round(std::vector<area> &areas, unsigned round)
     failed++;
 }
 
-/* ---- the lingering kernel ---- */
+/* ---- the polling kernel ---- */
 
 struct ring {
     rt_gpu_desc *slots;
@@ -201,7 +201,7 @@ static void ring_stop()
     DO(cudaStreamSynchronize(devs[0].stream));
 }
 
-/* Random cases of those that the ring takes. */
+/* Random cases of the kinds that the ring accepts. */
 static void check_ring_round(std::vector<area> &areas, unsigned round)
 {
     static const uint32_t ring_kinds[FOLD_KERNELS] = { RT_GPU_RING_BITS, RT_GPU_RING_4, RT_GPU_RING_8,
@@ -224,7 +224,7 @@ static void check_ring_round(std::vector<area> &areas, unsigned round)
             any |= place[c.k.nsrc + i] = c.k.dst[i];
     } while (!ring_kinds[c.kind.kernel] || c.k.nsrc + c.k.ndst > RT_GPU_RING_PLACES ||
              c.k.nsrc > RT_GPU_RING_SOURCES || c.k.prefixes || (any & -any) < c.kind.nbytes);
-    for (area &a : areas) /* the cases that were not taken have left their sources there */
+    for (area &a : areas) /* cases that were not accepted have left their sources there */
         DO(cudaMemcpy(a.at, a.image.data(), AREA, cudaMemcpyDefault));
     DO(cudaDeviceSynchronize());
     ring_start(1 + rnd(8));
@@ -284,7 +284,7 @@ static rt_gpu_fold_args args_of(scene s, int i, size_t nbytes, unsigned nsrc = 2
 {
     dev &me = devs[i], &peer = devs[ndevices - 1 - i];
     rt_gpu_fold_args a = {};
-    size_t off = i ? LONGEST : 0; /* owners work on different halves */
+    size_t off = i ? LONGEST : 0; /* the owners work on different halves */
     a.type = RT_GPU_F32;
     a.code = RT_GPU_FOLD_SUM;
     a.nsrc = (uint8_t)nsrc;
@@ -311,7 +311,7 @@ static double time_us(scene s, size_t nbytes, unsigned grid, int reps)
 {
     int n = s == OWNERS ? 2 : 1;
     float ms, longest = 0;
-    for (int phase = 0; phase < 2; phase++) { /* once to warm up */
+    for (int phase = 0; phase < 2; phase++) { /* first to warm up */
         for (int i = 0; i < n; i++) {
             DO(cudaSetDevice(i));
             DO(cudaEventRecord(devs[i].begun, devs[i].stream));
@@ -354,7 +354,7 @@ static void time_scene(scene s)
     }
 }
 
-/* From the call of the driver until the host sees the flag. */
+/* From the driver call until the host sees the flag. */
 static void time_latency(scene s, unsigned nsrc = 2)
 {
     printf("# %u sources, %s: us until the host knows\n#", nsrc, scenes[s]);
@@ -379,7 +379,7 @@ static void time_latency(scene s, unsigned nsrc = 2)
     printf("\n");
 }
 
-/* Copies, to compare. */
+/* Copies, for comparison. */
 static void time_ring_copies()
 {
     printf("# copies of 8 and 512 bytes in the ring of one block: us\n#");
@@ -428,7 +428,7 @@ static void time_ring(scene s, unsigned blocks, unsigned nsrc = 2)
     printf("\n");
 }
 
-/* As many copies as an alltoall of four ranks makes, one of them local; all go to one peer here. */
+/* As many copies as an alltoall of four ranks makes, one of them local; here all go to one peer. */
 static void time_pairs()
 {
     printf("# four copies as one operation, of bytes each: us in the ring of 16 blocks, by a launch\n#");
@@ -474,7 +474,7 @@ static void time_pairs()
     printf("\n");
 }
 
-/* Every kind of element, local, 64 MiB a source. */
+/* Every kind of element, local, 64 MiB per source. */
 static void time_kinds()
 {
     const size_t nbytes = 64 << 20;

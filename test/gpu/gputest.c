@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GUARD 512u   /* bytes before and behind, and the alignment that `odd` is counted from */
-#define CHUNK 65536u /* contents are made and compared in pieces of this */
+#define GUARD 512u   /* bytes before and after; alignment that `odd` is added to */
+#define CHUNK 65536u /* contents are created and compared in pieces of this length */
 #define GUARD_BYTE 0xa7
 #define PART (2u << 20)
 
@@ -19,7 +19,7 @@ const char *const gt_kind_names[GT_ALL_KINDS] = { "host",     "pinned",    "mana
 #define MAX_DEVICES 16
 static struct {
     cu_ctx ctx;
-    cu_stream stream; /* non-blocking: not held up by the library's kernels */
+    cu_stream stream; /* non-blocking: does not wait for the library's kernels */
     cu_pool pool;
 } devices[MAX_DEVICES];
 static int ndevices;
@@ -89,7 +89,7 @@ const char *gt_open(void)
     return ndevices ? NULL : "no CUDA device";
 }
 
-/* WEFT_GPU_KERNELS is a text for people; a fake driver may refuse the kernels that there are. */
+/* WEFT_GPU_KERNELS is a text for people; a fake driver may refuse the existing kernels. */
 bool gt_kernels(void)
 {
     const char *fails = getenv("FAKE_CUDA_FAIL");
@@ -342,7 +342,7 @@ bool gt_guards_intact(const unsigned char *p)
 
 /* ---- contents ---- */
 
-/* The device whose stream copies it; -1 for memory that the CPU may touch. */
+/* The device whose stream copies it; -1 for memory that the CPU may access. */
 static int device_of(const void *p)
 {
     int what[] = { CU_PTR_MEMORY_TYPE, CU_PTR_IS_MANAGED, CU_PTR_DEVICE_ORDINAL };
@@ -357,7 +357,7 @@ static int device_of(const void *p)
     return type == CU_MEMORY_DEVICE && !managed ? dev : -1;
 }
 
-/* One copy per mapping: real copies do not cross them all in every driver. */
+/* One copy per mapping: not every driver copies across mappings. */
 static void copy(int dev, cu_ptr dst, cu_ptr src, size_t n)
 {
     cu_ctx before;
@@ -369,7 +369,7 @@ static void copy(int dev, cu_ptr dst, cu_ptr src, size_t n)
     GOOD(cu.ctx_set_current(before));
 }
 
-/* Bytes from p on that one copy may take. */
+/* Bytes from p on that one copy may cover. */
 static size_t run(const void *p, size_t n)
 {
     size_t to_end = PART - (uintptr_t)p % PART;
@@ -425,7 +425,7 @@ void gt_set(void *p, int byte, size_t n)
     }
 }
 
-/* Eight bytes of a key's contents. */
+/* Eight bytes of the contents of a key. */
 static uint64_t word(size_t i, uint64_t key)
 {
     uint64_t x = (i + 1) * 0x9e3779b97f4a7c15u ^ key * 0xd1342543de82ef95u;

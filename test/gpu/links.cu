@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Measures what copy engines and kernels reach when all GPUs of a machine send to each other at once:
- * the patterns of device collectives, whose plans (coll/gpu) are chosen by these figures.  Built by
- * hand, not part of make:
+/* Measures the rates of copy engines and kernels when all GPUs of a machine send to each other at
+ * once, in the patterns of device collectives, whose plans (coll/gpu) are chosen by these figures.
+ * Built by hand, not part of make:
  *     nvcc -O3 -arch=sm_90 -I. test/gpu/links.cu -o links && ./links
  * One process has all devices.  A line is a pattern, how much a device sends in it, and the rate of
  * the busiest device, GB/s one way, the best and the median of some repetitions. */
@@ -27,7 +27,7 @@
 
 static const size_t MIB = 1 << 20, ROOM = 512 * MIB;
 static const int STREAMS = 6;
-static int n; /* devices */
+static int n; /* number of devices */
 static char *in[8], *out[8];
 static cudaStream_t st[8][STREAMS];
 
@@ -38,8 +38,9 @@ static double now_us()
     return t.tv_sec * 1e6 + t.tv_nsec * 1e-3;
 }
 
-/* A thread a device, which begin at the same time: one alone would start the last device late.
- * go(device) starts what that one does; nbytes: what the busiest link carries one way. */
+/* One thread per device, all started at the same time: a single thread would start the last device
+ * late. go(device) starts the work of that device; nbytes: the bytes that the busiest link carries
+ * one way. */
 static void measure(const char *what, double nbytes, const std::function<void(int)> &go)
 {
     const int reps = 12;
@@ -64,7 +65,7 @@ static void measure(const char *what, double nbytes, const std::function<void(in
         });
     for (auto &t : threads)
         t.join();
-    std::sort(us.begin() + 2, us.end()); /* without the first ones */
+    std::sort(us.begin() + 2, us.end()); /* without the first two */
     printf("%-60s %6.0f MiB %7.1f %7.1f GB/s %8.0f us\n", what, nbytes / MIB,
            nbytes / us[2] / 1e3, nbytes / us[7] / 1e3, us[7]);
     fflush(stdout);
@@ -84,11 +85,11 @@ static void get(int d, int s, int from, size_t off, size_t len)
 struct fold {
     const float4 *src[8];
     float4 *dst[8];
-    size_t n; /* of 16 bytes */
+    size_t n; /* in units of 16 bytes */
 };
 
-/* P sources to Q destinations; a block does a run of consecutive units, of which a thread has AHEAD of
- * each source in flight.  (Units that lie a grid apart are no faster.) */
+/* P sources to Q destinations.  A block processes a run of consecutive units; a thread has AHEAD
+ * units of each source in flight.  (Units that are a grid apart are not faster.) */
 template <int P, int Q, int AHEAD> __global__ void __launch_bounds__(512) fold_kernel(fold f)
 {
     const size_t tile = (size_t)AHEAD * blockDim.x;
@@ -141,7 +142,7 @@ template <int P, int Q, int AHEAD> static void shapes(const char *name, double n
     }
 }
 
-/* Blocks for all others, cut in pieces, one after another or in several streams. */
+/* Blocks for all other devices, cut into pieces, one after another or in several streams. */
 static void exchange(const char *name, size_t b, size_t piece, int streams, bool gets)
 {
     char what[100];
@@ -155,7 +156,7 @@ static void exchange(const char *name, size_t b, size_t piece, int streams, bool
     });
 }
 
-/* The same as one call of the driver. */
+/* The same as one driver call. */
 static void batch(int d, size_t len, size_t piece)
 {
     std::vector<void *> to;
@@ -174,7 +175,7 @@ static void batch(int d, size_t len, size_t piece)
 }
 
 /* An allreduce without waiting for others: a kernel folds a chunk of the own block over the links,
- * engines bring the chunk before to all others meanwhile. */
+ * while engines send the previous chunk to all others. */
 template <int P> static void fold_and_put(double nbytes, int chunks, int blocks)
 {
     char what[100];

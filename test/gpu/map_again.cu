@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Does compute-sanitizer know memory that is mapped while a kernel runs?  A program of one process and
- * nothing of ours: a kernel stays, memory is mapped behind some that was there, and the kernel stores
- * to it, as the lingering kernel does when a message has made a new buffer known.  memcheck of CUDA
- * 13.0 goes by what was there when the kernel was launched and calls the store "out of bounds".  For
- * test/gpu/sanitize: alone it must end well with the right data; where memcheck reports an error in
- * it, what memcheck says of kernels that stay means nothing. */
+/* Does compute-sanitizer know memory that is mapped while a kernel runs? A program of one process
+ * that does not use the library: while a kernel runs, memory is mapped directly after existing
+ * memory, and the kernel stores to it, like the polling kernel when a message has announced a new
+ * buffer. memcheck of CUDA 13.0 knows only the memory that existed at the launch and reports the
+ * store as "out of bounds".  For test/gpu/sanitize: alone the program must end well with the right
+ * data; if memcheck reports an error in it, memcheck's reports on polling kernels mean nothing. */
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <cstdio>
@@ -22,7 +22,7 @@
         } \
     } while (0)
 
-/* Stays until it is told a place, at most some seconds, and stores there. */
+/* Stays until it gets an address, at most some seconds, and stores there. */
 __global__ void stay(volatile unsigned long long *place)
 {
     long long begin = clock64();
@@ -65,7 +65,7 @@ int main()
     map(base);
     stay<<<1, 1>>>(place);
     usleep(20000);
-    map(base + granule); /* behind what the kernel could know of when it began */
+    map(base + granule); /* after the memory that existed when the kernel started */
     *place = base + granule + 256;
     cudaError_t r = cudaDeviceSynchronize();
     if (r != cudaSuccess) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls for messages beyond plain sends and receives, with data that have gaps: partitioned,
- * exchanging, buffered, persistent, probed for, too long, too short, between two groups.  Each is
- * made with host buffers and with buffers of some kinds of memory; every byte must come out alike.
+/* Message calls beyond plain sends and receives, with data that have gaps: partitioned, sendrecv,
+ * buffered, persistent, probed, too long, too short, between two groups.  Each is made with host
+ * buffers and with buffers of some kinds of memory; every byte of the results must be the same.
  * Each rank sends to its right neighbour. */
 #include <dlfcn.h>
 #include "test/gpu/exchange.h"
@@ -72,8 +72,8 @@ static void drop(struct twin *t)
     gt_free(t->dev);
 }
 
-/* `call` with host buffers and with others: what is sent holds n elements of two_of_four, what is
- * received 2n of one_of_three; each buffer has room for one more. */
+/* Makes `call` with host buffers and with others.  The sent buffer holds n elements of two_of_four,
+ * the received one 2n of one_of_three; each buffer has room for one more element. */
 typedef void call_fn(void *out, void *in, int n);
 static void one(call_fn *call, const char *what, const enum gt_kind *kinds, int n)
 {
@@ -154,7 +154,7 @@ static void partitioned(void)
     }
 }
 
-/* ---- exchanging ---- */
+/* ---- sendrecv ---- */
 
 static void by_isendrecv(void *out, void *in, int n)
 {
@@ -201,7 +201,7 @@ static unsigned long long staged(void)
     return v;
 }
 
-/* How often the process has waited for a stream of the fake driver; 0 with a real one. */
+/* How often the process has waited for a stream of the fake driver; 0 with a real driver. */
 static int nwaits(void)
 {
     fake_cuda_nwaits_fn *fn =
@@ -209,7 +209,7 @@ static int nwaits(void)
     return fn ? fn() : 0;
 }
 
-/* What is sent waits in memory of the device, not of the host; no stream is waited for. */
+/* The sent data wait in device memory, not in host memory; no call waits for a stream. */
 static void replacing_on_the_device(void)
 {
     static const size_t lens[] = { 100, (1u << 20) + 3, (9u << 20) + 1 };
@@ -237,7 +237,7 @@ static void replacing_on_the_device(void)
 
 /* ---- cancelled ---- */
 
-/* Nobody receives the first one. */
+/* The first message is not received. */
 static void cancelled(void)
 {
     for (int i = 0; i < NENDS; i++) {
@@ -274,7 +274,7 @@ static void by_bsend(void *out, void *in, int n)
     OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
 }
 
-/* The buffer may be of any memory that the CPU can write. */
+/* The buffer may be any memory that the CPU can write. */
 static void buffered(void)
 {
     enum { ROOM = 1 << 20 };
@@ -302,7 +302,7 @@ static void buffered(void)
     OK(MPI_Comm_detach_buffer(mt_comm, &at, &n));
 }
 
-/* ---- persistent, probed for ---- */
+/* ---- persistent, probed ---- */
 
 static void by_starts(void *out, void *in, int n)
 {
@@ -337,7 +337,7 @@ static void probed(void) { every(by_probing, "mprobe"); }
 
 /* ---- of another length than expected ---- */
 
-/* Too long for its receive, which gets what fits; the one behind it is whole. */
+/* Too long for its receive, which gets what fits; the next message is complete. */
 static void cut_off(void *out, void *in, int n)
 {
     char *rest = (char *)in + (size_t)n * 12;
@@ -355,10 +355,10 @@ static void cut_off(void *out, void *in, int n)
     MPI_Error_class(st[0].MPI_ERROR, &class);
     CHECK_EQ(class, MPI_ERR_TRUNCATE);
     CHECK_EQ(st[1].MPI_ERROR, MPI_SUCCESS);
-    gt_set(in, 0, (size_t)n * 12); /* how much of it has come is not promised */
+    gt_set(in, 0, (size_t)n * 12); /* the standard does not promise how much of it arrives */
 }
 
-/* Shorter: the rest of the buffer stays, and the last element may be there in part. */
+/* Shorter: the rest of the buffer is unchanged, and the last element may arrive in part. */
 static void falls_short(void *out, void *in, int n)
 {
     MPI_Request s;
@@ -376,7 +376,7 @@ static void falls_short(void *out, void *in, int n)
 static void too_long(void) { every(cut_off, "too long"); }
 static void too_short(void) { every(falls_short, "too short"); }
 
-/* ---- others ---- */
+/* ---- other calls ---- */
 
 static MPI_Comm inter;
 
@@ -385,7 +385,7 @@ static void to_the_others(void *out, void *in, int n)
     int others;
     MPI_Request s;
     OK(MPI_Comm_remote_size(inter, &others));
-    if (mt_rank / 2 >= others) /* one rank more here than there */
+    if (mt_rank / 2 >= others) /* one rank more here than in the other group */
         return;
     OK(MPI_Isend(out, n, two_of_four, mt_rank / 2, TAG, inter, &s));
     OK(MPI_Recv(in, 2 * n, one_of_three, mt_rank / 2, TAG, inter, MPI_STATUS_IGNORE));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages with device buffers while a stream is being captured, by the thread that sends or by
- * another one, the first message of the process among them: the messages arrive and the capture is
- * as good as without them.
+/* Messages with device buffers during a stream capture, by the sending thread or by another one,
+ * including the first message of the process: the messages arrive, and the capture is the same as
+ * without them.
  *     p2p_capture [rounds=N] */
 #include <pthread.h>
 #include <stdlib.h>

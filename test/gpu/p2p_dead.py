@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A rank is killed, or leaves, in the middle of messages between device buffers: the job ends soon, names it, and
-leaves nothing behind."""
+"""A rank is killed, or exits, during messages between device buffers: the job ends soon, the output names the rank, and
+nothing is left behind."""
 
 import os
 import subprocess
@@ -30,7 +30,7 @@ def receiver():
 
 
 def small_sender():
-    """Small messages, the kernel stays on the device."""
+    """Small messages, with a polling kernel on the device."""
     killed(0, 64, "cuda", "cuda")
 
 
@@ -49,13 +49,13 @@ def staged_receiver():
 
 
 def slow():
-    """Over a fake driver that takes its time."""
+    """Over a fake driver with delays."""
     killed(0, 1 << 20, "cuda", "cuda", FAKE_CUDA_DELAY_US="3000")
     killed(1, 1 << 20, "cuda", "pool", FAKE_CUDA_DELAY_US="3000", FAKE_CUDA_PEER="0")
 
 
 def third_waits():
-    """Ranks 0 and 1 are at it when 1 dies, rank 2 waits for rank 1."""
+    """Ranks 0 and 1 exchange messages when rank 1 dies, rank 2 waits for rank 1."""
     job(3, "1", "1000000", "cuda", "cuda", program=victim).expect(137, "rank 1", "signal 9|killed")
 
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several devices: messages to oneself, between any two devices of one rank or of two, all ranks on
- * one device, and masks that hide devices, other ones in each rank.
+/* Several devices: messages to the own rank, between any two devices of one rank or of two, all
+ * ranks on one device, and masks that hide different devices from each rank.
  *     p2p_devices [mask]
- * mask: rank 0 sees all devices in reverse order, odd ranks the last alone, others the first alone;
- * set before the driver is loaded, as launchers and scripts do. */
+ * mask: rank 0 sees all devices in reverse order, odd ranks only the last, the others only the
+ * first; set before the driver is loaded, as launchers and scripts do. */
 #include "test/gpu/exchange.h"
 
 static const size_t lens[] = { 0, 7, 8192, 100001, (1u << 20) + 3 };
@@ -11,7 +11,7 @@ static enum gt_kind kinds[] = { GT_HOST, GT_PINNED,  GT_MANAGED,  GT_CUDA,
                                 GT_VMM,  GT_VMM_OWN, GT_POOL_OWN, GT_POOL };
 #define NKINDS (sizeof(kinds) / sizeof(kinds[0]))
 static unsigned state = 20261121;
-static int counts[64]; /* devices of each rank */
+static int counts[64]; /* number of devices of each rank */
 
 static void one(int from, int sdev, enum gt_kind s, int to, int rdev, enum gt_kind r, size_t n)
 {
@@ -82,7 +82,7 @@ static void shared_device(void)
                 kinds[r], lens[i % 5]);
 }
 
-/* The second device is first used after much has gone over the first. */
+/* The second device is first used after much traffic on the first. */
 static void late_device(void)
 {
     unsigned i;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Wrong buffers, and memory that changes while the library remembers it: each gives an error of the
- * call or the right data.
- *     p2p_fault             buffers, allocations used again, contexts of the application
+/* Wrong buffers, and memory that changes while the library has cached knowledge of it: the result
+ * is an error of the call or the right data.
+ *     p2p_fault             buffers, reused allocations, contexts of the application
  *     p2p_fault full        no device memory is left for the library
  *     p2p_fault full_at_first   ... when it is first used
  *     p2p_fault reset       the application resets the primary context
  *     p2p_fault host        there is no usable driver: host messages work (any FAKE_CUDA_... may be
  *                           set), device buffers give an error or work
  *     p2p_fault broken      an operation on the GPU fails: calls return, with an error somewhere
- *     p2p_fault half        the receiver's GPU fails within a message: fake driver only */
+ *     p2p_fault half        the receiver's GPU fails during a message: fake driver only */
 #include "test/gpu/exchange.h"
 #include <stdlib.h>
 
@@ -27,7 +27,7 @@ static void recv_bytes(void *p, size_t n)
     mt_check_status(&st, mt_peer, 3, (int)n);
 }
 
-/* The first of a pair sends `p` with the contents of `key`, the other receives into its own. */
+/* The first of a pair sends `p` with the contents of `key`; the other receives into its own `p`. */
 static void pass(unsigned char *p, size_t n, uint64_t key)
 {
     if (mt_first) {
@@ -42,7 +42,7 @@ static void pass(unsigned char *p, size_t n, uint64_t key)
 
 /* ---- wrong buffers ---- */
 
-/* An error of the call, and both ranks can go on. */
+/* An error of the call, and both ranks can continue. */
 static void beyond_the_end(void)
 {
     static const enum gt_kind kinds[] = { GT_CUDA, GT_VMM, GT_POOL, GT_MANAGED };
@@ -67,7 +67,7 @@ static void beyond_the_end(void)
     }
 }
 
-/* A message may lie in several mappings that follow each other. */
+/* A message may lie in several consecutive mappings. */
 static void across_mappings(void)
 {
     const size_t n = (5u << 20) + 77;
@@ -112,7 +112,7 @@ static void across_allocations(void)
     OK(MPI_Type_free(&t));
 }
 
-/* Host memory below and above, as the program's variables and the stack are. */
+/* Host memory below and above, like the program's variables and the stack. */
 static void between_host_memory(void)
 {
     static unsigned char low[600];
@@ -139,7 +139,7 @@ static void between_host_memory(void)
 
 /* ---- memory that changes ---- */
 
-/* Freed and allocated again: the same address most of the time, other memory always. */
+/* Freed and allocated again: usually the same address, always different memory. */
 static void used_again(void)
 {
     static const size_t lens[] = { 300, 5000, 70000, 3u << 20, 5u << 20 };
@@ -156,7 +156,7 @@ static void used_again(void)
             }
 }
 
-/* The same address now as one kind, now as another, host memory among them. */
+/* The same address with different kinds of memory in turn, including host memory. */
 static void other_kind(void)
 {
     static const enum gt_kind kinds[] = { GT_CUDA, GT_PINNED,  GT_VMM,   GT_MANAGED,
@@ -174,7 +174,7 @@ static void other_kind(void)
         }
 }
 
-/* More allocations than mappings are kept. */
+/* More allocations than mappings are cached. */
 static void many_allocations(void)
 {
     enum { N = 150 };
@@ -196,7 +196,7 @@ static void many_allocations(void)
         gt_free(p[i]);
 }
 
-/* Memory of a context that the application made and destroys. */
+/* Memory of a context that the application creates and destroys. */
 static void own_context(void)
 {
     const size_t n = 100001;
@@ -213,7 +213,7 @@ static void own_context(void)
     }
 }
 
-/* The application's context is as it was, also when none is current. */
+/* The application's current context is unchanged, also if there is none. */
 static void current_context(void)
 {
     unsigned char *p = gt_alloc(GT_CUDA, dev, 1000, 0);
@@ -231,11 +231,11 @@ static void current_context(void)
     gt_free(p);
 }
 
-/* Freed memory of the device, not used again: an error, no crash. */
+/* Freed device memory that is not reused: an error, no crash. */
 static void freed_pointer(void)
 {
     static const enum gt_kind kinds[] = { GT_CUDA, GT_VMM, GT_POOL };
-    enum { TIMES = 20 }; /* each time at once after it has been used */
+    enum { TIMES = 20 }; /* each time immediately after it has been used */
     unsigned char *p;
     unsigned i, k;
 
@@ -278,14 +278,14 @@ static void pairs_of_kinds(bool managed)
             x_do(&x);
             if (s != r)
                 continue;
-            x.send = X_REPLACE; /* wants memory for what it sends */
+            x.send = X_REPLACE; /* needs memory for the data that it sends */
             x.sdev = x.rdev = mt_rank % gt_ndevices();
             x_do(&x);
             x.send = X_SEND;
         }
 }
 
-/* Takes all that is left of the device. */
+/* Allocates all that is left of the device's memory. */
 static int fill_device(cu_ptr *hog, int room)
 {
     size_t len = (size_t)32 << 30;
@@ -299,7 +299,7 @@ static int fill_device(cu_ptr *hog, int room)
     return n;
 }
 
-/* Buffers and streams first, then the device is full: messages take another way. */
+/* Buffers and streams first, then the device is full: messages take another path. */
 static void full(void)
 {
     static cu_ptr hog[4096];
@@ -315,7 +315,7 @@ static void full(void)
     mt_sync();
     n = fill_device(hog, 4096);
     mt_sync();
-    /* Kernels of anybody fail (700) when managed memory has no room on the device (H200). */
+    /* Any kernel fails (700) if managed memory has no room on the device (H200). */
     pairs_of_kinds(false);
     while (n > 0)
         CHECK_EQ(cu.mem_free(hog[--n]), CU_OK);
@@ -323,8 +323,8 @@ static void full(void)
     gt_free(p);
 }
 
-/* The device is full before the library has been there.  A real driver cannot even make a stream
- * then, so an error is right too; later, when there is room, all must work. */
+/* The device is full before the library uses it.  A real driver cannot even create a stream then,
+ * so an error is right too; later, with free memory, everything must work. */
 static void full_at_first(void)
 {
     static cu_ptr hog[4096];
@@ -364,7 +364,7 @@ static void host_messages(void)
     free(p);
 }
 
-/* Right data, or an error; no crash and no hang.  Nobody waits for a message that was not sent. */
+/* Right data, or an error; no crash and no hang.  No rank waits for a message that was not sent. */
 static void device_anyway(void)
 {
     unsigned char *p = gt_try_alloc(GT_CUDA, 0, 5000, 0);
@@ -387,7 +387,7 @@ static void device_anyway(void)
     printf("# rank %d: a device buffer gives class %d\n", mt_rank, class);
 }
 
-/* Errors are wanted from one rank at least; that both come back is what is checked. */
+/* At least one rank must report an error; the check is that both return. */
 static void broken(void)
 {
     unsigned char *p = gt_alloc(GT_CUDA, dev, 3000000, 0);
@@ -405,8 +405,8 @@ static void broken(void)
     CHECK(errors + all > 0);
 }
 
-/* The sender packs; the receiver can start none of its pieces but the first, and takes the rest all
- * the same: nobody waits for ever. */
+/* The sender packs.  The receiver can start only the first of its pieces, but still takes the rest,
+ * so no rank hangs. */
 static void half(void)
 {
     const int n = 40 << 20;
@@ -442,12 +442,12 @@ static void reset(void)
     for (round = 0; round < 3; round++) {
         CHECK_EQ(cu.mem_alloc(&again, 100000), CU_OK);
         CHECK_EQ(cu.memset_d8(again, round + mt_rank, 100000), CU_OK);
-        CHECK_EQ(cu.ctx_synchronize(), CU_OK); /* else it is still under way when the data come */
+        CHECK_EQ(cu.ctx_synchronize(), CU_OK); /* or it still runs when the data arrive */
         err = mt_first ? MPI_Send((void *)again, 100000, MPI_BYTE, mt_peer, 3, mt_comm)
                        : MPI_Recv((void *)again, 100000, MPI_BYTE, mt_peer, 3, mt_comm,
                                   MPI_STATUS_IGNORE);
         printf("# rank %d: after a reset, class %d\n", mt_rank, err);
-        if (!err && !mt_first) { /* gputest's streams went with the context */
+        if (!err && !mt_first) { /* gputest's streams were destroyed with the context */
             CHECK_EQ(cu.memcpy_now((cu_ptr)(uintptr_t)host, again, 100000), CU_OK);
             for (i = 0; i < 100000 && host[i] == round + mt_peer; i++)
                 ;

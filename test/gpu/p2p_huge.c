@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages above 4 GiB, for real devices: contiguous from device to device, between device and
- * host, and a vector.  Contents are written and looked at in samples: around every boundary of
- * 2 GiB and 4 GiB, the ends, and some places between.
+ * host, and a vector.  Contents are written and checked in samples: around every boundary of 2 GiB
+ * and 4 GiB, at the ends, and at some places between.
  *     p2p_huge [GIB]    length, default 5 */
 #include "test/gpu/exchange.h"
 
@@ -76,7 +76,7 @@ static void cuda_host(void) { one(GT_CUDA, GT_HOST, 3); }
 static void host_cuda(void) { one(GT_HOST, GT_CUDA, 4); }
 static void pool_own(void) { one(GT_POOL_OWN, GT_VMM_OWN, 5); }
 
-/* Rows of 3 MiB, every one a MiB apart from the next: more than 4 GiB packed. */
+/* Rows of 3 MiB with gaps of 1 MiB: more than 4 GiB packed. */
 static void vector(void)
 {
     const MPI_Count rows = (MPI_Count)(len / (3u << 20));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Every pair of kinds of memory, every mode of sending with a way of receiving, lengths around
- * every switch, odd addresses. p2p_kinds [all | few] [seed=N] [dev=N] all: each mode with each
- * length, and kinds that are rare; few: a third of it; dev: every rank uses this device (else its
- * rank's). */
+ * every switch, odd addresses.
+ *     p2p_kinds [all | few] [seed=N] [dev=N]
+ * all: each mode with each length, and rare kinds; few: a third of it; dev: every rank uses this
+ * device (default: its rank's). */
 #include "test/gpu/exchange.h"
 
 static const size_t small[] = { 0, 1, 3, 8, 100, 8191, 8192, 8193 };
@@ -18,7 +19,7 @@ static char name[64];
 
 static int device_of_rank(int rank) { return only_dev >= 0 ? only_dev : rank % gt_ndevices(); }
 
-/* Ranks 0 and 1, 2 and 3, ... at once; the last of an odd number sends to itself. */
+/* Ranks 0 and 1, 2 and 3, ... at the same time; the last of an odd number sends to itself. */
 static void exchange(size_t n, int send, int recv)
 {
     struct exch x = { .from = mt_rank & ~1,
@@ -54,7 +55,7 @@ static void pair(void)
         for (mode = 0; mode < X_SENDS; mode++)
             if (all || mode == mt_random(&state) % X_SENDS)
                 exchange(large[i], (int)mode, (int)(mt_random(&state) % X_RECVS));
-    /* Sure to happen, both with the receive posted before and after. */
+    /* Always included, with the receive posted before and after. */
     exchange(large[mt_random(&state) % NLARGE], X_SEND, X_EARLY);
     exchange(large[mt_random(&state) % NLARGE], X_ISEND, X_MPROBE);
 }
@@ -84,8 +85,8 @@ static void truncation(void)
     }
 }
 
-/* One of 40 MiB in each direction of kinds that matters most, and an end at the allocation's end.
- */
+/* A message of 40 MiB in each direction for the most important kinds, and a buffer that ends at the
+ * end of its allocation. */
 static void big(void)
 {
     static const enum gt_kind pairs[][2] = { { GT_CUDA, GT_CUDA },
@@ -140,7 +141,7 @@ int main(int argc, char **argv)
     }
     state = mt_seed;
     mt_init(argc, argv);
-    x_attach(4u << 20); /* those before may not have left it yet */
+    x_attach(4u << 20); /* earlier messages may not have left it yet */
     run_pairs(pair, "pair", all ? GT_ALL_KINDS : GT_KINDS);
     skind = GT_CUDA;
     rkind = GT_CUDA;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the library takes from the driver, it gives back: after MPI_Finalize, and after the last of
- * several sessions, as much is alive as before.  Descriptors are counted with any driver, the
- * driver's objects with the fake one. */
+/* The library releases everything that it gets from the driver: after MPI_Finalize, and after the
+ * last of several sessions, as many objects exist as before.  Descriptors are counted with any
+ * driver, the driver's objects with the fake one. */
 #include <dlfcn.h>
 #include "test/descriptors.h"
 #include "test/gpu/exchange.h"
@@ -25,7 +25,8 @@ static void count(int *out)
     out[i] = descriptors();
 }
 
-/* Descriptors: what the first life opens for good (PMIx, the node segment) does not come again. */
+/* Descriptors: those that the first start opens for good (PMIx, the node segment) are not opened
+ * again. */
 static void compare(const char *when, bool and_fds)
 {
     int now[FAKE_THINGS + 1], i;
@@ -36,7 +37,7 @@ static void compare(const char *when, bool and_fds)
                   now[i], names[i], before[i]);
 }
 
-/* Everything that makes the library hold something: mappings of all sorts, staging, packing,
+/* Everything that makes the library allocate something: mappings of all kinds, staging, packing,
  * kernels, both directions, all devices. */
 static void messages(MPI_Comm comm)
 {
@@ -82,7 +83,7 @@ static void session(void)
     MPI_Session_finalize(&s);
 }
 
-/* Every device has been used, so that gputest's own streams and pools are there. */
+/* Every device has been used, so that gputest's own streams and pools exist. */
 static void warm_up(void)
 {
     enum gt_kind k;
@@ -93,9 +94,10 @@ static void warm_up(void)
             gt_free(gt_alloc(k, dev, 10, 0));
 }
 
-/* Buffers used in turn are mapped once each, however many; when they have been freed, probing
- * on both sides is enough for the peer to unmap them.  Closing what cuMemAlloc has made waits for
- * the device: that is deferred until 1/16 of the device's memory may be held, pages of 2 MiB. */
+/* Buffers used in turn are mapped once each, however many there are.  When they have been freed,
+ * probing on both sides is enough for the peer to unmap them.  Closing a mapping of cuMemAlloc
+ * memory waits for the device: it is deferred until the mappings may hold 1/16 of the device's
+ * memory, in pages of 2 MiB. */
 #define MANY 300
 static const struct {
     enum gt_kind kind;
@@ -142,7 +144,7 @@ static void many(int k)
         gt_free(p[i]);
     double end = MPI_Wtime() + 10;
     int flag = 0, left = 0;
-    do { /* no message, and none of a device */
+    do { /* no message, and no device message */
         MPI_Iprobe(!mt_rank, MANY, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
         left = alive((enum fake_thing)0) - was;
     } while (mt_rank == 0 ? !flag : left > most && MPI_Wtime() < end);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Random traffic among all ranks, differential: every rank draws the same list of messages from the
- * seed and knows what must arrive.  Many are under way at once: kinds, devices, lengths, modes,
+ * seed and knows what must arrive.  Many are in progress at once: kinds, devices, lengths, modes,
  * types and orders mixed, device and host messages between the same ranks.
  *     p2p_random [rounds=N] [seed=N] [max=BYTES] */
 #include "test/gpu/exchange.h"
@@ -16,7 +16,7 @@ struct message {
     enum { SEND, SSEND, RECV_FIRST } mode;
     bool any, vector;
     unsigned char *sbuf, *rbuf;
-    int order; /* when it is posted */
+    int order; /* the order of posting */
 };
 
 static unsigned state;
@@ -125,7 +125,7 @@ static void post_all(struct message *all, int from, int to, MPI_Request *reqs, i
         }
 }
 
-/* Completes them one way or another; the others may still be at work. */
+/* Completes requests by one of several calls; other requests may still be in progress. */
 static void complete(MPI_Request *reqs, int n, unsigned how)
 {
     int i, done, some[2 * MESSAGES], left = n;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Device memory over RDMA: test/rig/rdma runs it over soft-RoCE, where test/fake/ib_dmabuf.c
- * registers the fake driver's memory and counts what the adapter does.
+ * registers the fake driver's memory and counts the adapter's operations.
  *     p2p_rdma          the adapter reads and writes device memory: nothing is staged, and what it
- *                       wrote is read back before the receiver goes on
- *     p2p_rdma staged   it refuses to register any: all messages arrive through host memory */
+ *                       wrote is read back before the receiver continues
+ *     p2p_rdma staged   the adapter refuses all registrations: messages arrive through host
+ * memory */
 #include <dlfcn.h>
 #include "test/gpu/exchange.h"
 
@@ -35,7 +36,7 @@ static void watch(void)
     OK(MPI_T_pvar_start(session, staged_bytes));
 }
 
-/* A host message that comes with its data is staged always: only synchronous ones. */
+/* A host message that is sent eagerly is always staged: only synchronous sends here. */
 static void all_kinds(void)
 {
     unsigned long long before = now_staged();
@@ -61,7 +62,7 @@ static void all_kinds(void)
               mt_rank);
 }
 
-/* The driver gives the same addresses again, for other memory. */
+/* The driver reuses the same addresses for different memory. */
 static void memory_comes_and_goes(void)
 {
     const size_t n = 200000;
@@ -76,7 +77,8 @@ static void memory_comes_and_goes(void)
     }
 }
 
-/* Many at once, both ways, with gaps at one end: those go in pieces through host memory. */
+/* Many at once, in both directions, with gaps at one end: these go in pieces through host
+ * memory. */
 static void many_at_once(void)
 {
     enum { N = 12 };

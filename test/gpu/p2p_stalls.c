@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages beside a kernel of the application that runs longer than all of them: no call of MPI
- * waits for the kernel.  The fake driver counts the calls that did, so no stopwatch is needed;
- * where a call does wait, the kernel ends by itself and the program fails instead of hanging. */
+/* Messages beside a kernel of the application that runs longer than all of them: no MPI call waits
+ * for the kernel.  The fake driver counts the calls that did, so no time measurement is needed; if
+ * a call does wait, the kernel ends by itself and the program fails instead of hanging. */
 #include <dlfcn.h>
 #include "test/gpu/exchange.h"
 
@@ -42,7 +42,7 @@ static void exchange(unsigned char *out, unsigned char *in, size_t n, uint64_t k
     GT_CHECK_DATA(in, n, key + (uint64_t)mt_peer);
 }
 
-/* The peer has come here, too. */
+/* Waits until the peer has come here, too. */
 static void meet(void)
 {
     OK(MPI_Sendrecv(NULL, 0, MPI_BYTE, mt_peer, 2, NULL, 0, MPI_BYTE, mt_peer, 2, mt_comm,
@@ -65,7 +65,7 @@ static void first_message(void)
     gt_free(b);
 }
 
-/* The peer has freed what the message before was in. */
+/* The peer has freed the buffer of the previous message. */
 static void one_freed(enum gt_kind kind, size_t n)
 {
     unsigned char *p[4];
@@ -138,7 +138,7 @@ static void reductions(void)
     gt_free(b);
 }
 
-/* A context that was not there in MPI_Init is got ready when a communicator is made. */
+/* A context that did not exist in MPI_Init is prepared when a communicator is created. */
 static void another_context(void)
 {
     int other = (dev + 1) % gt_ndevices();
@@ -165,7 +165,7 @@ static void another_context(void)
     gt_use(dev);
 }
 
-/* Mappings of freed memory are kept, and closed when the driver has no memory for a new one. */
+/* Mappings of freed memory are kept, and closed if the driver has no memory for a new mapping. */
 static void no_memory(void)
 {
     unsigned char *p[4];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Device buffers with MPI_THREAD_MULTIPLE: threads without a current context, each with a
- * communicator of its own, and one thread that only waits; then requests that are tested, cancelled
- * or given away instead of waited for; then a thread of the application that waits for the device
- * all the time. */
+/* Device buffers with MPI_THREAD_MULTIPLE: threads without a current context, each with its own
+ * communicator, and a thread that only waits; then requests that are tested, cancelled or freed
+ * instead of waited for; then a thread of the application that waits for the device all the
+ * time. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include "test/gpu/exchange.h"
@@ -10,7 +10,7 @@
 #define THREADS 3
 #define ROUNDS 15
 
-static pthread_mutex_t gt_lock = PTHREAD_MUTEX_INITIALIZER; /* of gputest and check.h */
+static pthread_mutex_t gt_lock = PTHREAD_MUTEX_INITIALIZER; /* for gputest and check.h */
 static MPI_Comm comms[THREADS];
 
 struct worker {
@@ -101,7 +101,7 @@ static void cancelled(void)
     gt_free(p);
 }
 
-/* Freed requests complete in the background; the answer tells when the buffers may go. */
+/* Freed requests complete in the background; the answer shows when the buffers may be freed. */
 static void given_away(void)
 {
     size_t n = 3000001;
@@ -123,7 +123,7 @@ static void given_away(void)
     gt_free(b);
 }
 
-/* Messages do not pass each other, device or host, small or large. */
+/* Messages do not overtake each other, device or host, small or large. */
 static void in_order(void)
 {
     enum { N = 24 };
@@ -167,7 +167,7 @@ static void in_order(void)
 
 struct app {
     atomic_bool stop;
-    atomic_int rounds; /* negative: the driver has refused something */
+    atomic_int rounds; /* negative: the driver has returned an error */
     double longest;
 };
 
@@ -201,8 +201,8 @@ static void *app_main(void *arg)
     return NULL;
 }
 
-/* Small messages keep kernels of the library on the device, each for gpu_linger_us at most; a real
- * device answers the application meanwhile. */
+/* Small messages keep polling kernels on the device, each for at most gpu_linger_us; a real device
+ * still serves the application meanwhile. */
 static void beside_the_application(void)
 {
     struct app a = { .rounds = 0 };

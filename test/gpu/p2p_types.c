@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Derived datatypes at either or both ends of a message, against what host buffers give: the same
+/* Derived datatypes at either or both ends of a message, compared with host buffers: the same
  * message is first sent between ordinary buffers, and the device's buffer must then be the same
- * byte for byte, what lies between the data included.
+ * byte for byte, including the bytes between the data.
  *     p2p_types [all] [seed=N] */
 #include "test/gpu/exchange.h"
 
@@ -45,7 +45,7 @@ static struct type make_indexed(MPI_Datatype base)
     return r;
 }
 
-/* Blocks in an order that is not that of memory. */
+/* Blocks in another order than their addresses. */
 static struct type make_block(MPI_Datatype base)
 {
     struct type r = { .name = "indexed_block" };
@@ -75,7 +75,7 @@ static struct type make_subarray(MPI_Datatype base)
     return r;
 }
 
-/* A vector, a gap, single elements; then resized so that elements interleave or stand apart. */
+/* A vector, a gap, single elements; then resized so that elements interleave or are separated. */
 static struct type make_struct(MPI_Datatype base)
 {
     struct type r = { .name = "struct, resized" };
@@ -153,7 +153,7 @@ static size_t span(const struct type *t, int count)
     return (size_t)(tlb + textent + (count - 1) * extent);
 }
 
-/* What the receiver's buffer must be: the message between host buffers, to oneself. */
+/* The expected receive buffer: the result of the message between host buffers of the own rank. */
 static unsigned char *expected(const struct message *m, size_t sspan, size_t rspan)
 {
     unsigned char *from = malloc(sspan), *to = malloc(rspan);
@@ -217,7 +217,7 @@ static void recv_it(const struct message *m)
 
 static enum gt_kind any_kind(void) { return (enum gt_kind)rnd(all ? GT_ALL_KINDS : GT_KINDS); }
 
-/* Types that match: each side as many elements as the other side's type has units, times k. */
+/* Types that match: each side has k times as many elements as the other side's type has units. */
 static void one(MPI_Datatype base, int k)
 {
     struct message m = { .s = make(base), .r = make(base) };
@@ -231,7 +231,7 @@ static void one(MPI_Datatype base, int k)
     m.odd = base == MPI_BYTE ? rnd(17) : 16 * rnd(3);
     m.key = mt_random(&state);
     m.early = rnd(2);
-    /* What host to host would take is bounded. */
+    /* The cost of the host-to-host message is bounded. */
     if (span(&m.s, m.scount) < 3u << 20 && span(&m.r, m.rcount) < 3u << 20) {
         if (mt_first)
             send_it(&m);
@@ -258,7 +258,7 @@ static void words(void)
         one(rnd(2) ? MPI_INT : MPI_DOUBLE, 1 + (int)rnd(3));
 }
 
-/* The kinds of one pair are fixed; the receiver's type is that of the sender or plain bytes. */
+/* One pair of kinds; the receiver's type is the sender's or plain bytes. */
 static void large_pair(enum gt_kind skind, enum gt_kind rkind, const struct type *s,
                        const struct type *r, int scount, int rcount)
 {
@@ -277,7 +277,7 @@ static void large_pair(enum gt_kind skind, enum gt_kind rkind, const struct type
         recv_it(&m);
 }
 
-/* 512 blocks of 8 KiB; columns of single doubles; both ends, one end, the other. */
+/* 512 blocks of 8 KiB; columns of single doubles; at both ends, one end, the other end. */
 static void large(void)
 {
     static const enum gt_kind ends[][2] = { { GT_CUDA, GT_CUDA },

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What p2p_dead.py starts: messages between device buffers without end, until one rank is gone.
+/* Started by p2p_dead.py: endless messages between device buffers, until one rank has gone.
  *     p2p_victim WHO BYTES SENDER RECEIVER      kinds of memory by name; WHO kills itself
  *     p2p_victim probe                          77 without a device, like every test
  *     p2p_victim WHO BYTES leave                WHO leaves without MPI_Finalize while mapped */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Random cases of weft_pack and weft_unpack, and what they should do: for pack_check.cu on a device
- * and test/unit/gpu_kernel.cc on the CPU.  C++. */
+/* Random cases of weft_pack and weft_unpack, with the expected results: for pack_check.cu on a
+ * device and test/unit/gpu_kernel.cc on the CPU.  C++. */
 #ifndef TEST_GPU_PACK_CASE_H
 #define TEST_GPU_PACK_CASE_H
 
@@ -36,8 +36,8 @@ struct place { /* of an element's bytes; packed order is the order of the groups
     int64_t size = 0, low = 0, high = 0;
 };
 
-/* Pieces that do not overlap, in an order that is not that of the addresses; all lengths and
- * distances are multiples of unit. */
+/* Pieces that do not overlap, not in the order of their addresses; all lengths and distances are
+ * multiples of unit. */
 static place random_place(uint32_t unit)
 {
     place e;
@@ -66,7 +66,7 @@ static place random_place(uint32_t unit)
     return e;
 }
 
-/* What kernel.h says, byte by byte. */
+/* The definition in kernel.h, byte by byte. */
 static void reference(const rt_gpu_pack &p, const groups &g, char *u, char *packed, bool pack)
 {
     size_t i = 0;
@@ -91,11 +91,11 @@ struct pack_case {
     place e;
     rt_gpu_pack k; /* without flag, counter and table */
     bool pack;
-    int64_t origin, begin; /* where the first element and the packed form are in their buffers */
+    int64_t origin, begin; /* offsets of first element and packed form in their buffers */
     unsigned grid;
 };
 
-/* Over buffers at these addresses, multiples of 64. */
+/* Over buffers at these addresses, which are multiples of 64. */
 static pack_case random_case(char *user, char *packed)
 {
     static const unsigned grids[] = { 1, 2, 7, 33, 528 };

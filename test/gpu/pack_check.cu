@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernels of runtime/gpu on a real device, without the library: weft_pack, weft_unpack,
- * weft_batch and weft_linger with random parameters against loops on the CPU, poisoned surroundings
- * compared as well; then times, each beside a device copy of the same run.
+ * weft_batch and weft_linger with random parameters against loops on the CPU, with poisoned
+ * surroundings compared too; then times, each next to a device copy of the same length.
  *
  *     nvcc -arch=sm_90 -std=c++17 -O3 -I. -o pack_check \
  *         test/gpu/pack_check.cu runtime/gpu/pack.cu runtime/gpu/move.cu
@@ -9,7 +9,7 @@
  *     compute-sanitizer --tool memcheck ./pack_check 20     no times below 100 rounds
  *     compute-sanitizer --tool racecheck ./pack_check 20
  *
- * With a second device that the first can access, a part of the packed forms lies there. */
+ * With a second device that the first can access, a part of the packed forms is on it. */
 #include "runtime/gpu/move.h"
 #include "test/gpu/pack_case.h"
 #include <stdio.h>
@@ -87,9 +87,9 @@ static void check_pack(unsigned round)
     check(got_p == p, c.pack ? "pack: packed form" : "unpack: packed form", round);
 }
 
-/* ---- batch and linger ---- */
+/* ---- batch and polling kernel ---- */
 
-/* From anywhere in `user` to places in `packed` that do not touch each other. */
+/* From anywhere in `user` to places in `packed` that do not overlap. */
 static std::vector<rt_gpu_move> random_moves(unsigned n, char *packed, const bytes &u, bytes &p)
 {
     std::vector<rt_gpu_move> m;
@@ -137,7 +137,8 @@ static bool wait_word(volatile uint32_t *word, uint32_t want)
     return true;
 }
 
-/* One launch with some copies, posted one by one or several at a time; it leaves by itself. */
+/* One launch with some copies, posted one by one or several at a time; the kernel leaves by
+ * itself. */
 static void check_linger(unsigned round)
 {
     static rt_gpu_desc *ring;
@@ -288,7 +289,7 @@ static void times(int nsm, char *peer)
         DO(cudaMemcpyAsync(packed_pinned, u, PACKED, cudaMemcpyDefault, stream));
     });
     report("copy to pinned memory 2 MiB", pinned_us, PACKED, 0);
-    for (int blocks : { 8, 4 }) /* of 4 SMs: the whole grid is four times that */
+    for (int blocks : { 8, 4 }) /* on 4 SMs: the whole grid is four times that */
         time_layout(u, packed_pinned, "pinned", 8192, 16384, PACKED, 0, false, pinned_us, blocks);
     if (peer) {
         double us = time_us([&] {

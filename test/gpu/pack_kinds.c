@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packing and unpacking between all kinds of memory; what host buffers give is what is expected. */
+/* Packing and unpacking between all kinds of memory, compared with host buffers. */
 #include <mpi.h>
 #include "test/check.h"
 #include "test/gpu/gputest.h"

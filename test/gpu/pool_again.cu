@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Does compute-sanitizer know how long imported memory of a pool is?  A program that uses two
- * processes, the CUDA runtime and nothing of ours: memory of a pool is imported, given back by the
- * importer and only then by its owner, and the same place is imported again with another length.
- * memcheck of CUDA 13.0 believes the length that the place had first and calls reads beyond it
- * errors.  For test/gpu/sanitize: alone it must end well with the right data; where memcheck
- * reports an error in it, what memcheck says of pools means nothing. */
+/* Does compute-sanitizer know the length of imported pool memory? A program of two processes that
+ * uses the CUDA runtime and not the library: memory of a pool is imported, freed by the importer
+ * and only then by its owner, and the same address is imported again with another length. memcheck
+ * of CUDA 13.0 keeps the first length of the address and reports reads beyond it as errors.  For
+ * test/gpu/sanitize: alone the program must end well with the right data; if memcheck reports an
+ * error in it, memcheck's reports on pools mean nothing. */
 #include <cuda_runtime.h>
 #include <cstdio>
 #include <cstdlib>
@@ -25,7 +25,7 @@ static const char *who;
     } while (0)
 
 struct message {
-    size_t len; /* 0: give it back */
+    size_t len; /* 0: free it */
     int byte;
     cudaMemPoolPtrExportData place;
 };
@@ -73,7 +73,7 @@ static int receive_fd(int s)
     return fd;
 }
 
-/* One message and its answer; a partner that has gone ends this process. */
+/* One message and its answer; this process ends if its partner has gone. */
 static void tell(int s, const struct message *m)
 {
     char ok;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Measures what runtime/gpu/cost.def is made of: host cost of driver calls, latency of each way of
+/* Measures the figures of runtime/gpu/cost.def: host cost of driver calls, latency of each way of
  * copying until the host sees a flag, rates of groups.  Built by hand, not part of make:
  *     nvcc -O2 -arch=sm_90 -I. test/gpu/probe.cu runtime/gpu/move.cu -lcuda -o probe && ./probe
- * Arguments name the sections to run (host flag linger group engine pinned map clock check); none: all.
- * With two GPUs device 0 copies to and from device 1.  Lines are "section what parameters value
- * unit", medians unless said otherwise.  Data are compared where a kernel moved them. */
+ * Arguments name the sections to run (host flag linger group engine pinned map clock check); none:
+ * all.  With two GPUs device 0 copies to and from device 1.  Lines are "section what parameters
+ * value unit", medians unless stated otherwise.  Data that a kernel moved are compared. */
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <sys/mman.h>
@@ -143,11 +143,11 @@ static bool same(const char *p, size_t n)
     return memcmp(got.data(), noise.data(), n) == 0;
 }
 
-/* ---- the ways ---- */
+/* ---- the ways of copying ---- */
 
 static unsigned pieces(size_t len) { return (unsigned)((len + WEFT_BATCH_PIECE - 1) / WEFT_BATCH_PIECE); }
 
-/* As runtime/gpu/launch.c does. */
+/* Like runtime/gpu/launch.c. */
 static void launch(CUfunction f, unsigned grid, unsigned block, void *params)
 {
     static CUgraph graph;
@@ -673,7 +673,7 @@ static void check_ring(int bad)
     printf("check ring: %d copies, %d launches between, %d wrong in all\n", n, relaunched, bad);
 }
 
-/* Every alignment and odd lengths through both kernels, with guards around. */
+/* Every alignment and odd lengths through both kernels, with guards around the data. */
 static void sec_check()
 {
     const size_t room = 256u << 10;

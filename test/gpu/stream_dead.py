@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """A rank is killed in collectives on streams that proxy threads serve, while the others' streams wait for it: the job
-ends soon, names it, and leaves nothing behind."""
+ends soon, the output names the rank, and nothing is left behind."""
 
 import os
 import subprocess

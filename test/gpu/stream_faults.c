@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Stream-ordered communication when something goes wrong.
- *     stream_faults abandon    work is left on a stream for MPI_Finalize, for which nobody comes
- *     stream_faults graph      a graph that only one process launches
- *     stream_faults enqueue    one process's driver takes no more kernels
- *     stream_faults queue      the same, collectives only, for streams that share a hardware queue
- *     stream_faults reset      the application resets the device under a communicator
- *     stream_faults mappings   memory comes and goes, and cannot be mapped any more
- *     stream_faults threads    two communicators on two streams of two threads at a time
- *     stream_faults frees      memory is given back while a stream waits for a process that needs
- *                              this one's host first */
+ *     stream_faults abandon    work left on a stream for MPI_Finalize; its peer makes no matching
+ * call stream_faults graph      a graph that only one process launches stream_faults enqueue    one
+ * process's driver refuses further kernels stream_faults queue      the same, collectives only, for
+ * streams that share a hardware queue stream_faults reset      the application resets the device
+ * under a communicator stream_faults mappings   memory is freed and allocated, and then cannot be
+ * mapped stream_faults threads    two threads at the same time, each with a communicator and a
+ * stream stream_faults frees      memory is freed while a stream waits for a process that first
+ * needs this process's host */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
@@ -23,7 +22,7 @@ struct worker {
     MPIX_Stream xstream;
     MPI_Comm comm;
     unsigned char *in, *out;
-    int failed; /* calls, or wrong results */
+    int failed; /* failed calls, or wrong results */
 };
 
 static struct worker w[THREADS];
@@ -61,14 +60,14 @@ static void abandon(void)
         if (gt_kernels()) /* the streams would wait for each other */
             FAILS(MPIX_Recv_enqueue(out, 10, MPI_BYTE, 0, 2, w[0].comm, MPI_STATUS_IGNORE),
                   MPI_ERR_OTHER);
-        else /* the sender's host has sent both and waits for nobody */
+        else /* the sender's host has sent both and does not wait */
             OK(MPIX_Recv_enqueue(out, 10, MPI_BYTE, 0, 2, w[0].comm, MPI_STATUS_IGNORE));
         OK(MPIX_Recv_enqueue(out, 10, MPI_BYTE, 0, 1, w[0].comm, MPI_STATUS_IGNORE));
     }
     OK(MPI_Barrier(mt_comm));
 }
 
-/* A captured collective needs kernels; without them it fails, and all processes go on. */
+/* A captured collective needs kernels; without them it fails, and all processes continue. */
 static void capture_allreduce(struct worker *k, cu_graph *graph)
 {
     CHECK_EQ(cu.stream_begin_capture(k->stream, CU_CAPTURE_GLOBAL), 0);
@@ -80,8 +79,8 @@ static void capture_allreduce(struct worker *k, cu_graph *graph)
     CHECK_EQ(cu.stream_end_capture(k->stream, graph), 0);
 }
 
-/* Rank 0 launches what the others do not, and leaves it to MPI_Finalize; the others are there until
- * it has been given up, and find out. */
+/* Rank 0 launches a graph that the others do not launch, and leaves it to MPI_Finalize; the others
+ * stay until it has been given up, and detect that. */
 static void lonely_graph(void)
 {
     cu_graph graph;
@@ -106,7 +105,7 @@ static fake_cuda_fail_fn *fail_fn(void)
 
 static void fail_now(const char *rules) { fail_fn()(rules); }
 
-/* Only the fake driver fails when it is told to. */
+/* Only the fake driver fails on request. */
 static bool never_fails(void)
 {
     if (fail_fn())
@@ -116,7 +115,8 @@ static bool never_fails(void)
 }
 
 /* The last rank's driver fails.  The others have enqueued their part of the same collective: their
- * streams end, and one whose host waits for a message of the failing process gets an error. */
+ * streams end, and a process whose host waits for a message of the failing process gets an
+ * error. */
 static void failed_enqueue(void)
 {
     struct worker *k = &w[0], *other = &w[1];
@@ -173,7 +173,8 @@ static void sum_of(struct worker *k, unsigned char *in, unsigned char *out, int 
     CHECK_EQ(sum, want);
 }
 
-/* Memory that its owner has freed does not stay mapped; closing that of cuMemAlloc is deferred. */
+/* Memory that its owner has freed does not stay mapped; closing a mapping of cuMemAlloc memory is
+ * deferred. */
 static void freed_buffers(void)
 {
     enum { ROUNDS = 30 };
@@ -195,7 +196,7 @@ static void freed_buffers(void)
     close_stream(k);
 }
 
-/* Buffers of which the driver of the first rank maps only the first half. */
+/* The driver of the first rank can map only the first half of the buffers. */
 static void many_buffers(void)
 {
     enum { BUFFERS = 40 };
@@ -238,8 +239,8 @@ static void reset(void)
     OK(MPI_Barrier(mt_comm));
 }
 
-/* Rank 0's stream waits for rank 1, which goes on after messages of memory that comes and goes:
- * rank 0 unmaps it, which the driver does when the device is idle. */
+/* Rank 0's stream waits for rank 1, which continues after messages with memory that is mapped and
+ * freed: rank 0 unmaps it, which the driver does when the device is idle. */
 static void frees(void)
 {
     enum { ROUNDS = 6, LONG = 300000 };
@@ -272,8 +273,8 @@ static void frees(void)
     OK(MPI_Barrier(c));
 }
 
-/* The application is through with a communicator whose work was captured, and with its stream:
- * nobody asks the driver about that any more. */
+/* The application has freed a communicator whose work was captured, and its stream: the library
+ * must not query the stream any more. */
 static void destroyed(void)
 {
     enum { ROUNDS = 6, LONG = 300000 };
@@ -284,7 +285,7 @@ static void destroyed(void)
     CHECK_EQ(cu.graph_destroy(graph), 0);
     close_stream(k);
     CHECK_EQ(cu.stream_destroy(k->stream), 0);
-    for (int i = 0; i < ROUNDS; i++) { /* mappings come and go */
+    for (int i = 0; i < ROUNDS; i++) { /* mappings are made and closed */
         unsigned char *p = gt_alloc(GT_CUDA, dev, LONG, 0);
         gt_fill(p, LONG, (unsigned)mt_rank);
         OK(MPI_Bcast(p, LONG, MPI_BYTE, 0, MPI_COMM_WORLD));
@@ -293,8 +294,8 @@ static void destroyed(void)
     }
 }
 
-/* A receive into memory that is not pinned, from a sender whose stream gets there when this host
- * has received something else: the driver would wait for the stream inside the copy. */
+/* A receive into memory that is not pinned, from a sender whose stream continues only after this
+ * host has received another message: the driver would wait for the stream inside the copy. */
 static void pageable(void)
 {
     static unsigned char host[100000];
@@ -335,7 +336,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* No process enqueues the calls of its threads in an order of its own. */
+/* No process enqueues the calls of its threads in its own order. */
 static void *collect(void *arg)
 {
     struct worker *k = arg;
@@ -382,7 +383,7 @@ static void threads(void)
         gt_read(host, w[i].out, sizeof host);
         float want = (float)i;
         for (int j = 0; j < CALLS; j++)
-            want *= (float)mt_size; /* infinite at last, on all alike */
+            want *= (float)mt_size; /* infinite in the end, the same on all ranks */
         CHECK(memcmp(&host[N - 1], &want, sizeof want) == 0);
         close_stream(&w[i]);
     }

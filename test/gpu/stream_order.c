@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Stream-ordered communication (MPIX_..._enqueue): objects and wrong arguments, messages and
  * collectives in the order of a CUDA stream without waiting for it, graphs that are captured once
- * and launched many times, and what goes by the host because the buffers do not allow the other.
- * What goes wrong is in stream_faults.c. */
+ * and launched many times, and calls that use the host because of their buffers.  Failures are
+ * tested in stream_faults.c. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +87,8 @@ static void objects(void)
     OK(MPI_Info_set(info, "value", "xyz"));
     FAILS(MPIX_Stream_create(info, &s), MPI_ERR_INFO_VALUE);
     OK(MPI_Info_free(&info));
-    /* One without a device, as for threads, and none at all: the communicators are plain ones. */
+    /* A stream object without a device, as for threads, and no stream object: the communicators are
+     * plain ones. */
     OK(MPIX_Stream_create(MPI_INFO_NULL, &s));
     OK(MPIX_Stream_comm_create(MPI_COMM_WORLD, s, &plain));
     OK(MPI_Comm_set_errhandler(plain, MPI_ERRORS_RETURN));
@@ -132,7 +133,8 @@ static void wrong_arguments(void)
 
 /* ---- messages ---- */
 
-/* What a buffer has when the stream gets there counts, not what it has now or later. */
+/* The contents of a buffer when the stream reaches the call are sent, not those at the call or
+ * later. */
 static void in_order(void)
 {
     static const int lengths[] = { 0, 1, 777, 4096, BIG };
@@ -172,7 +174,7 @@ static void both_ways(void)
         write_on(in, mt_rank + 10 * i, BIG);
         OK(MPIX_Irecv_enqueue(out, half, MPI_BYTE, from, 1, comm, &r[0]));
         OK(MPIX_Irecv_enqueue(out + half, half, MPI_BYTE, from, 2, comm, &r[1]));
-        OK(MPIX_Isend_enqueue(in, half, MPI_BYTE, to, 2, comm, &r[2])); /* the other way round */
+        OK(MPIX_Isend_enqueue(in, half, MPI_BYTE, to, 2, comm, &r[2])); /* in reverse order */
         OK(MPIX_Isend_enqueue(in + half, half, MPI_BYTE, to, 1, comm, &r[3]));
         OK(MPIX_Waitall_enqueue(4, r, st));
         CHECK(r[0] == MPI_REQUEST_NULL && r[3] == MPI_REQUEST_NULL);
@@ -225,7 +227,7 @@ static void sums(int n, int round, bool in_place)
         OK(MPIX_Allreduce_enqueue(MPI_IN_PLACE, in, n, MPI_FLOAT, MPI_SUM, comm));
     else
         OK(MPIX_Allreduce_enqueue(in, out, n, MPI_FLOAT, MPI_SUM, comm));
-    write_on(in + BIG - 1, 0, 1); /* something behind it */
+    write_on(in + BIG - 1, 0, 1); /* data after the buffer */
     settle();
     gt_read(host, in_place ? in : out, (size_t)n * sizeof host[0]);
     CHECK_EQ(memcmp(host, want, (size_t)n * sizeof host[0]), 0);
@@ -239,7 +241,7 @@ static void reductions(void)
             sums(lengths[k], i, i % 2);
 }
 
-/* Several at once, none waited for. */
+/* Several calls at once, without waiting between them. */
 static void chained(void)
 {
     enum { COUNT = 64 };
@@ -270,7 +272,7 @@ static void user_sum(void *a, void *b, int *n, MPI_Datatype *t)
         ((int *)b)[i] += ((int *)a)[i];
 }
 
-/* Host buffers, a type with gaps, a user's operation: correct, after the stream. */
+/* Host buffers, a type with gaps, a user operation: right results, after the stream. */
 static void by_host(void)
 {
     int mine[4] = { mt_rank, 1, 2, 3 }, all[4] = { 0 };
@@ -291,10 +293,10 @@ static void by_host(void)
     OK(MPI_Type_commit(&gaps));
     if (mt_first) {
         write_on(in, 3, 200);
-        OK(MPIX_Send_enqueue(in, 1, gaps, mt_peer, 1, comm));      /* not contiguous here, */
-        OK(MPIX_Send_enqueue(in, 50, MPI_BYTE, mt_peer, 2, comm)); /* there, */
-        OK(MPIX_Send_enqueue(mine, 4, MPI_INT, mt_peer, 3, comm)); /* host memory here, */
-        OK(MPIX_Send_enqueue(in, 16, MPI_BYTE, mt_peer, 4, comm)); /* there */
+        OK(MPIX_Send_enqueue(in, 1, gaps, mt_peer, 1, comm));      /* gaps at the sender, */
+        OK(MPIX_Send_enqueue(in, 50, MPI_BYTE, mt_peer, 2, comm)); /* at the receiver, */
+        OK(MPIX_Send_enqueue(mine, 4, MPI_INT, mt_peer, 3, comm)); /* host memory at the sender, */
+        OK(MPIX_Send_enqueue(in, 16, MPI_BYTE, mt_peer, 4, comm)); /* at the receiver */
     } else {
         write_on(out, 0, 400);
         OK(MPIX_Recv_enqueue(out, 50, MPI_BYTE, mt_peer, 1, comm, MPI_STATUS_IGNORE));
@@ -362,7 +364,7 @@ static void graphs_in(int mode)
         write_on(out, 0xff, N * sizeof(float));
         CHECK_EQ(cu.graph_launch(exec, stream), 0);
         if (i == 3)
-            OK(MPIX_Barrier_enqueue(comm)); /* plain work between */
+            OK(MPIX_Barrier_enqueue(comm)); /* ordinary work in between */
         settle();
         check_step(i);
     }
@@ -373,7 +375,7 @@ static void graphs_in(int mode)
     CHECK_EQ(cu.graph_exec_destroy(exec), 0);
 }
 
-/* The other collectives: each block of M numbers, what several ranks give in `out`. */
+/* The other collectives: each block has M numbers; contributions of several ranks are in `out`. */
 enum { M = 300, GATHERED = M, EXCHANGED = M + 16 * M };
 
 static float *block_of_out(int at) { return (float *)(void *)out + at; }
@@ -388,7 +390,7 @@ static void other_step(void)
     OK(MPIX_Bcast_enqueue(other, M, MPI_FLOAT, root, comm));
 }
 
-/* M numbers that count from `from` on. */
+/* Checks M consecutive numbers starting with `from`. */
 static void check_count(const void *p, int from, const char *what)
 {
     gt_read(host, p, M * sizeof host[0]);
@@ -432,7 +434,7 @@ static void graphs_of_others(void)
     CHECK_EQ(cu.graph_exec_destroy(exec), 0);
 }
 
-/* The same answer on all ranks. */
+/* The same result on all ranks. */
 static bool can_capture(void)
 {
     cu_graph graph;
@@ -443,8 +445,8 @@ static bool can_capture(void)
     return rc == MPI_SUCCESS;
 }
 
-/* Blocks of different lengths, r + 1 numbers for rank r; what several ranks give in `out` with gaps
- * between. */
+/* Blocks of different lengths, r + 1 numbers for rank r; contributions of several ranks are in
+ * `out` with gaps between them. */
 enum { STEP = 20, GV = 16 * STEP, AV = 2 * GV, SV = 3 * GV, RS = 4 * GV, RB = 5 * GV };
 
 static void v_step(void)
@@ -494,7 +496,7 @@ static void check_v_step(int round)
     CHECK_EQ(memcmp(host, "\xff\xff\xff\xff", 4), 0);
 }
 
-/* Not waited for, also without the devices' help; then in a graph. */
+/* No call waits, also without the devices' help; then in a graph. */
 static void v_forms(void)
 {
     for (int i = 0; i < 2; i++) {
@@ -539,7 +541,7 @@ static void graphs(void)
         mt_skip("devices do not reach each other");
         return;
     }
-    if (mt_size > 1) /* not alike: an error of all */
+    if (mt_size > 1) /* not the same on all: an error on all */
         FAILS(MPIX_Allreduce_enqueue(in, out, 10 + (mt_rank == 1), MPI_INT, MPI_SUM, comm),
               MPI_ERR_TRUNCATE);
     graphs_in(CU_CAPTURE_GLOBAL);
@@ -563,12 +565,12 @@ static void not_captured(void)
     sums(100, 1, false);
 }
 
-/* Messages that are no part of what their thread captures, each launching a kernel of its own. */
+/* Messages that are not part of their thread's capture, each launching its own kernel. */
 static void ordinary_messages(void)
 {
     int to = (mt_rank + 1) % mt_size, from = (mt_rank + mt_size - 1) % mt_size;
     for (int len = 8; len <= 32768; len *= 8) {
-        usleep(1000); /* the lingering kernel has left */
+        usleep(1000); /* the polling kernel has left */
         OK(MPI_Sendrecv(in, len, MPI_BYTE, to, 6, out + len, len, MPI_BYTE, from, 6, mt_comm,
                         MPI_STATUS_IGNORE));
     }
@@ -583,7 +585,7 @@ static void messages_beside_a_capture(void)
         write_on(out, 0xee, BIG);
         settle();
         OK(MPI_Barrier(mt_comm)); /* all buffers are written */
-        if (i == 0)               /* memory is taken and mapped */
+        if (i == 0)               /* memory is allocated and mapped */
             ordinary_messages();
         else
             exec = captured(CU_CAPTURE_GLOBAL, ordinary_messages);
@@ -594,7 +596,7 @@ static void messages_beside_a_capture(void)
     }
 }
 
-/* Freed while its work goes on. */
+/* Freed while its work continues. */
 static void freed_early(void)
 {
     MPI_Comm c;
@@ -609,7 +611,7 @@ static void freed_early(void)
     }
 }
 
-/* The default stream, and a communicator of which one process has none. */
+/* The default stream, and a communicator in which one process has no stream. */
 static void other_streams(void)
 {
     MPIX_Stream s = stream_of(NULL);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives on the streams of processes whose devices cannot meet: of several hosts, or more than
- * 16.  Each is compared with the ordinary call on host memory.
+/* Collectives on the streams of processes whose devices cannot synchronise: processes of several
+ * hosts, or more than 16.  Each is compared with the ordinary call on host memory.
  *     stream_proxy calls       all collectives, counts and places; while a stream is held; graphs
- *     stream_proxy threads     two communicators of two threads, which enqueue in any order
- *     stream_proxy faults      one process's driver takes no more kernels, or its memory has gone
+ *     stream_proxy threads     two threads, each with a communicator, which enqueue in any order
+ *     stream_proxy faults      one process's driver refuses further kernels, or its memory is freed
  *     stream_proxy graph       a graph that only one process launches
- *     stream_proxy victim WHO  calls without end, until one process is killed (stream_dead.py) */
+ *     stream_proxy victim WHO  endless calls, until one process is killed (stream_dead.py) */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
@@ -40,7 +40,7 @@ struct worker {
     MPIX_Stream xstream;
     MPI_Comm comm;
     struct place device;
-    int failed; /* calls, or wrong results */
+    int failed; /* failed calls, or wrong results */
 };
 
 static struct worker w[THREADS];
@@ -70,7 +70,7 @@ static void close_stream(struct worker *k)
 
 static void settle(struct worker *k) { CHECK_EQ(cu.stream_synchronize(k->stream), 0); }
 
-/* ---- one call, in two ways ---- */
+/* ---- one call, enqueued and ordinary ---- */
 
 /* Blocks of a v form differ, some are empty, and there are gaps between them. */
 struct vectors {
@@ -150,7 +150,7 @@ static void put(struct place p)
     gt_write(p.out, before.out, INTS * sizeof(int));
 }
 
-/* What `p` should have now, all of it, from what is in `before`. */
+/* Compares all of `p` with the result expected from `before`. */
 static void compare(enum kind kind, struct place p, int n, bool in_place)
 {
     memcpy(plain.in, before.in, INTS * sizeof(int));
@@ -183,7 +183,7 @@ static void all_calls(void)
         }
 }
 
-/* Host memory, and types and operations that are freed while the stream has not got there. */
+/* Host memory, and types and operations that are freed before the stream has reached the call. */
 static void user_max(void *a, void *b, int *n, MPI_Datatype *t)
 {
     (void)t;
@@ -213,7 +213,7 @@ static void other_buffers(void)
         CHECK_EQ(got.out[i], i % 2 ? before.out[i] : (i + 5) % 1000);
 }
 
-/* Messages to every process of the communicator: they go by the hosts. */
+/* Messages to every process of the communicator: the hosts carry them out. */
 static void messages(void)
 {
     struct worker *k = &w[0];
@@ -247,8 +247,8 @@ static bool share_host(MPI_Comm c)
     return n == all;
 }
 
-/* Rank 0's stream is held by a send to rank 1, of its host, which receives when all have enqueued
- * several calls that depend on each other.  Ranks of two hosts have nothing that holds a stream. */
+/* Rank 0's stream is held by a send to rank 1, which receives after all have enqueued several calls
+ * that depend on each other.  If ranks 0 and 1 are on different hosts, no stream is held. */
 static void held(void)
 {
     struct worker *k = &w[0], pair;
@@ -264,7 +264,7 @@ static void held(void)
     gt_write(k->device.in, ones, sizeof ones);
     if (first) {
         OK(MPIX_Send_enqueue(k->device.in, 1, MPI_INT, 1, 1, pair.comm));
-        cu_event e; /* the pair's stream, before the other one */
+        cu_event e; /* on the pair's stream; the other stream waits for it */
         CHECK_EQ(cu.event_create(&e, 0), 0);
         CHECK_EQ(cu.event_record(e, pair.stream), 0);
         CHECK_EQ(cu.stream_wait_event(k->stream, e, 0), 0);
@@ -336,7 +336,7 @@ static void graphs(void)
         put(k->device);
         CHECK_EQ(cu.graph_launch(exec, k->stream), 0);
         if (i % 2)
-            OK(MPIX_Barrier_enqueue(k->comm)); /* plain work between */
+            OK(MPIX_Barrier_enqueue(k->comm)); /* ordinary work in between */
         settle(k);
         check_graph(k, i);
     }
@@ -382,7 +382,7 @@ static void threads(void)
         fill(mt_rank + i);
         put(w[i].device);
     }
-    for (int i = 0; i < THREADS; i++) /* one order here, another one there */
+    for (int i = 0; i < THREADS; i++) /* different orders in different processes */
         CHECK_EQ(pthread_create(&t[i], NULL, work, &w[(i + mt_rank) % THREADS]), 0);
     for (int i = 0; i < THREADS; i++)
         CHECK_EQ(pthread_join(t[i], NULL), 0);
@@ -399,7 +399,7 @@ static fake_cuda_fail_fn *fail_fn(void)
     return (fake_cuda_fail_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_fail");
 }
 
-/* The streams of all end, and the communicator is of no more use to any. */
+/* The streams of all processes end, and the communicator is unusable in all of them. */
 static void check_unusable(struct worker *k)
 {
     settle(k);
@@ -410,8 +410,7 @@ static void check_unusable(struct worker *k)
     close_stream(k);
 }
 
-/* The last rank's driver fails, which others get to know before or after they have enqueued their
- * part. */
+/* The last rank's driver fails; others detect it before or after they have enqueued their part. */
 static void failed_enqueue(void)
 {
     struct worker *k = &w[0];
@@ -423,11 +422,11 @@ static void failed_enqueue(void)
     if (fails)
         fail_fn()("cuLaunchKernel:1+");
     int err = MPIX_Allreduce_enqueue(k->device.in, k->device.out, MOST, MPI_INT, MPI_SUM, k->comm);
-    CHECK_MSG(err || !fails, "the enqueue failed, the call did not"); /* others may hear in time */
+    CHECK_MSG(err || !fails, "the enqueue failed, the call did not"); /* can be in time */
     check_unusable(k);
 }
 
-/* A buffer of the first rank has gone before its stream gets there. */
+/* A buffer of the first rank is freed before its stream reaches the call. */
 static void failed_collective(void)
 {
     struct worker *k = &w[0];
@@ -443,7 +442,7 @@ static void failed_collective(void)
         gt_free(gone);
 }
 
-/* Rank 0 launches what the others do not, and leaves it to MPI_Finalize. */
+/* Rank 0 launches a graph that the others do not launch, and leaves it to MPI_Finalize. */
 static void lonely_graph(void)
 {
     struct worker *k = &w[0];
@@ -519,7 +518,7 @@ int main(int argc, char **argv)
     const char *mode = argc > 1 ? argv[1] : "";
     int got_level, level = strcmp(mode, "threads") ? MPI_THREAD_SINGLE : MPI_THREAD_MULTIPLE;
     gt_need(1);
-    if (argc < 2) /* stream_dead.py asks whether there is a device */
+    if (argc < 2) /* stream_dead.py checks for a device */
         return 0;
     MPI_Init_thread(&argc, &argv, level, &got_level);
     mt_setup();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a rank of a test kills itself while calls of it are under way. */
+/* Lets a rank of a test kill itself during its calls. */
 #ifndef TEST_GPU_VICTIM_H
 #define TEST_GPU_VICTIM_H
 
@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Says when, for the test that measures how long the job takes to end. */
+/* Prints the time, for the test that measures how long the job takes to end. */
 static void die(int sig)
 {
     char line[64];
@@ -24,7 +24,7 @@ static void die(int sig)
     kill(getpid(), SIGKILL);
 }
 
-/* In 200 ms: some calls have gone through by then, and one is on its way. */
+/* After 200 ms: some calls have completed by then, and one is in progress. */
 static void die_soon(void)
 {
     struct itimerval t = { { 0, 0 }, { 0, 200000 } };
