@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Assertions for test programs, no library needed.  A program is a list of cases run by
+/* Assertions for test programs; needs no library.  A program is a list of cases run by
  * CHECK_MAIN-style code:
  *     int main(void) { RUN(case_a); RUN(case_b); return check_end(); }
  * Output is TAP; the exit status is 0 (all passed), 1 (a check failed) or 77 (skipped:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How many descriptors this process has open, and three more; for comparing two moments. */
+/* The number of descriptors that this process has open, plus three; for comparing two moments. */
 #ifndef TEST_DESCRIPTORS_H
 #define TEST_DESCRIPTORS_H
 

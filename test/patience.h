@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Time limits on a machine that may be busy with something else, as test/tool/patience.py has them:
- * time in which a process waited for a processor or the disk counts for no limit, where the kernel
- * sums it up. */
+/* Time limits on a machine that may be busy, like test/tool/patience.py: time in which a process
+ * waited for a processor or the disk does not count, if the kernel measures it. */
 #ifndef TEST_PATIENCE_H
 #define TEST_PATIENCE_H
 
@@ -12,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#define PATIENCE 4u /* a hang is one at last, whatever the machine does */
+#define PATIENCE 4u /* a hang is detected in the end, whatever the machine does */
 
 struct watch {
     uint64_t began, starved;
@@ -48,7 +47,7 @@ static inline struct watch watch_begin(void)
     return (struct watch){ watch_clock(), watch_starved() };
 }
 
-/* Nanoseconds since then that may be held against the program. */
+/* Nanoseconds since then that count for the program. */
 static inline uint64_t watch_own(struct watch w)
 {
     uint64_t wall = watch_clock() - w.began, starved = watch_starved() - w.starved;

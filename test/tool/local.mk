@@ -7,11 +7,11 @@ run_python = PYTHONDONTWRITEBYTECODE=1 $(PYTHON)
 run_tests = TEST_TIMEOUT_SCALE=$${TEST_TIMEOUT_SCALE:-$(TEST_TIMEOUT_SCALE)} $(run_python) \
 	$(abs_top_srcdir)/test/tool/runtests --srcdir=$(abs_top_srcdir) --builddir=$(abs_top_builddir)
 
-# Rows without ranks, many of which sleep: one more at a time than there are cores.
+# Rows without ranks run in parallel, one more than there are cores, because many of them sleep.
 run_beside = --jobs=$$(n=`getconf _NPROCESSORS_ONLN`; test $$n -lt 8 || n=8; echo $$((n + 1)))
 
 # make check TESTS='unit/* pt2pt' runs a part; RUNTESTS holds options of runtests.  set -f: patterns are for runtests,
-# not for the shell, which would make file names of them.
+# not for the shell, which would expand them to file names.
 check-local:
 	@set -f; $(run_tests) $(run_beside) $(RUNTESTS) $(TESTS)
 check-all: all

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Time limits of tests on a machine that may be busy with something else.  Time in which processors or the disk were short is
-not the program's own: the kernel sums it up (pressure stall information), and so does the host of a virtual machine.  Where
-neither figure exists, all time counts, as it does on a machine that has nothing else to do."""
+"""Time limits of tests on a machine that may be busy with something else.  Time in which processors or the disk were short
+does not count for a limit: the kernel measures it (pressure stall information), and so does the host of a virtual machine.
+If neither figure exists, all time counts, as on an idle machine."""
 
 import os
 import re
 import time
 
-PATIENCE = 4                    # a hang is one at last, whatever the machine does
+PATIENCE = 4                    # a hang is detected in the end, whatever the machine does
 
 
 def starved():
@@ -33,11 +33,11 @@ class Stopwatch:
         self.began, self.before = time.monotonic(), starved()
 
     def wall(self):
-        """Seconds since it was made."""
+        """Seconds since its creation."""
         return time.monotonic() - self.began
 
     def own(self):
-        """The same without those in which processors or the disk were short: what may be held against a program."""
+        """The same without the time in which processors or the disk were short: the time that counts for a limit."""
         return max(0.0, self.wall() - (starved() - self.before))
 
     def over(self, limit):
