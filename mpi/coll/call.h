@@ -64,8 +64,8 @@ int wm_coll_run(struct wm_comm *c, const struct coll_args *a);
 /* The same on a team of some of the communicator's ranks. */
 int wm_coll_run_in(struct wm_comm *c, struct coll_team *t, const struct coll_args *a);
 /* Converts the vectors of a v form to 64-bit arrays: scounts, sdispls, rcounts, rdispls; a NULL `v`
- * is skipped.  A blocking call of few processes keeps them in `few`, an array of WM_FEW entries that
- * the caller keeps until the call returns; NULL: always allocates. */
+ * is skipped.  A blocking call of few processes keeps them in `few`, an array of WM_FEW entries
+ * that the caller keeps until the call returns; NULL: always allocates. */
 #define WM_FEW 64
 int wm_call_vectors(struct wm_call *call, int64_t *few, struct wm_counts sc, struct wm_displs sd,
                     struct wm_counts rc, struct wm_displs rd);

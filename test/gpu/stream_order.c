@@ -630,7 +630,7 @@ static void other_streams(void)
     OK(MPIX_Stream_free(&s));
 }
 
-/* The fake driver's count of copies by engines; -1: another driver, or it was not told to count. */
+/* The fake driver's count of copies by engines; -1: another driver, or counting is off. */
 static long ncopies(void)
 {
     fake_cuda_seen_fn *seen = (fake_cuda_seen_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_seen");
