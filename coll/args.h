@@ -83,7 +83,6 @@ struct coll_args {
     const int64_t *scounts, *sdispls, *rcounts, *rdispls;
     const struct rt_layout *const *stypes, *const *rtypes;
     enum rt_memkind mem;
-    bool looked; /* sbuf and rbuf have been looked at (rt_gpu_query_looked) in this very call */
     /* Neighbourhood collectives: the vectors above have one entry per neighbour.  Borrowed until
      * the call ends. */
     const struct coll_neighbors *neighbors;

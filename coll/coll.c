@@ -99,7 +99,6 @@ int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task 
     k->messages = false;
     k->lost = 0;
     int err = begin(k);
-    k->args.looked = false;
     if (err < 0)
         t->seq--; /* not started: when repeated, it has the number for which the other ranks wait */
     return err;
@@ -113,7 +112,6 @@ void coll_prepare(struct coll_team *t, const struct coll_args *a, struct coll_ta
     k->tag = (int)(k->seq & TAG_NUMBERS) | COLL_TAG_PERSISTENT;
     k->messages = true;
     k->fixed = NULL;
-    k->args.looked = false;
     if (t->hier || !is_counted(t, a))
         return;
     t->gate_inits++;

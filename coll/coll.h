@@ -29,8 +29,7 @@ struct coll_hier; /* the hosts of the ranks: coll/hier */
 #define COLL_DEV_KEY 32
 struct coll_dev_mem {
     struct rt_gpu_ptr at;
-    bool looked; /* set by the caller: as in struct coll_args */
-    void *reg;   /* owned by the team */
+    void *reg; /* owned by the team */
     char key[COLL_DEV_KEY];
 };
 /* Another rank's range, mapped for the copies and kernels of one device. */

@@ -215,7 +215,6 @@ static int describe_range(struct coll_gpu_call *c, int w, struct coll_gpu_post *
     struct coll_team *t = c->gate->team;
     struct coll_dev_mem *m = &c->mem[w];
     m->at.g = NULL;
-    m->looked = c->task->args.looked;
     int err = c->far ? coll_gpu_engine->query(c->own.at[w], c->own.len[w], &m->at)
                      : t->ops->dev_describe(t, c->own.at[w], c->own.len[w], m);
     if (c->far ? err >= 0 : err == -RT_ENOTSUP && m->at.g)

@@ -62,35 +62,32 @@ static int check_side(const struct coll_args *a, const struct coll_team *t, enum
     return err;
 }
 
-/* The most frequent calls, for which both buffers can be checked without finding out which of them
- * this process uses.  Without displacements, contiguous data start at the buffer's address. */
-static bool is_plain(const struct coll_args *a)
+/* The shortcut for the most frequent calls, with buffers in host memory: checks both buffers
+ * without finding out which of them this process uses.  Without displacements, contiguous data
+ * start at the buffer's address. */
+static bool is_plainly_host(const struct coll_args *a)
 {
-    return !a->scounts && !a->rcounts && (!a->stype || a->stype->contig) &&
-           (!a->rtype || a->rtype->contig);
+    bool plain = !a->scounts && !a->rcounts && (!a->stype || a->stype->contig) &&
+                 (!a->rtype || a->rtype->contig);
+    return plain && !rt_gpu_is_device(a->sbuf) && !rt_gpu_is_device(a->rbuf);
 }
 
-/* Every rank has a receive buffer, whose data start at its address. */
-static bool all_receive(const struct coll_args *a)
+/* The same for buffers on the device: the receive buffer of calls in which every rank has a receive
+ * buffer that starts at its address. */
+static bool is_plainly_device(const struct coll_args *a)
 {
-    return !coll_is(a->kind, COLL_IS_TO_ROOT | COLL_IS_NEIGHBOR) && !a->rcounts && a->rtype &&
-           a->rtype->contig && a->rcount * a->rtype->size > 0;
+    bool plain = !coll_is(a->kind, COLL_IS_TO_ROOT | COLL_IS_NEIGHBOR) && !a->rcounts && a->rtype &&
+                 a->rtype->contig;
+    return plain && a->rcount * a->rtype->size > 0 && rt_gpu_is_device(a->rbuf);
 }
 
 int wm_coll_look(struct wm_call *call)
 {
     struct coll_args *a = &call->args;
     const struct coll_team *t = &call->comm->team;
-    bool plain = is_plain(a), receives = all_receive(a);
-    bool sends = plain && rt_gpu_is_device(a->sbuf), device = false;
-    if (receives || (plain && !sends))
-        device = rt_gpu_is_device(a->rbuf);
-    if ((plain && !sends && !device) || a->kind == COLL_BARRIER)
+    if (rt_likely(is_plainly_host(a)) || a->kind == COLL_BARRIER)
         return 0;
-    a->looked = plain && receives;
-    if (a->looked)
-        rt_gpu_keep_looks(a->sbuf, a->rbuf);
-    if (receives && device) {
+    if (is_plainly_device(a)) {
         a->mem = RT_MEM_CUDA;
         return 0;
     }

@@ -121,7 +121,7 @@ int wm_team_dev_describe(struct coll_team *t, const void *p, size_t len, struct 
 {
     struct btl_peer *self;
     struct described *d = place_of(t, p, len);
-    int err = out->looked ? rt_gpu_query_looked(p, len, &out->at) : rt_gpu_query(p, len, &out->at);
+    int err = rt_gpu_query(p, len, &out->at);
     if (err == -RT_ENOENT || err == -RT_EINVAL)
         return -RT_ENOTSUP; /* host memory, or several allocations: staging reports errors */
     if (err < 0)

@@ -76,7 +76,6 @@ static int describe_range(struct enqueue *e, int range)
     e->mine.has[range] = 1;
     if (t->size == 1)
         return 0;
-    e->mem[range].looked = true;
     int err = t->ops->dev_describe(t, p, e->own.len[range], &e->mem[range]);
     e->has_mem[range] = err >= 0;
     if (e->has_mem[range])

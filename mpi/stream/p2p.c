@@ -98,7 +98,6 @@ static int describe(struct wm_xstream_call *k, const void *buf, MPI_Count count,
         return -RT_ENOTSUP;
     if (team->size == 1)
         return wm_dev_query(buf, count, &t->layout, &at, &scattered);
-    h->mem.looked = true;
     int err = team->ops->dev_describe(team, buf, (size_t)nbytes, &h->mem);
     h->has_mem = err >= 0;
     if (h->has_mem)

@@ -184,7 +184,6 @@ static enum rt_memkind kind_of(const struct answer *a)
 /* This thread's last allocations.  An entry holds what has been found out, and is good only when
  * the driver's short answer is as it was. */
 #define RECENT 4
-#define LOOKED 2 /* buffers of a call */
 static __thread struct {
     struct recent {
         cu_ptr p; /* 0: none */
@@ -193,10 +192,8 @@ static __thread struct {
         uint32_t era;          /* rt_gpu_era then */
     } of[RECENT];
     unsigned next;
-    struct looked { /* what the last looks found, the latest one first */
-        cu_ptr p;   /* 0: nothing */
-        struct recent *r;
-    } looked[LOOKED];
+    struct recent *looked; /* what the last look found, at `looked_at` */
+    cu_ptr looked_at;
 } recent;
 
 /* Of VMM memory, which may go over several mappings, an entry is about one address. */
@@ -205,29 +202,6 @@ static bool covers(const struct recent *r, cu_ptr p)
     if (r->p == p)
         return true;
     return r->p && kind_of(&r->a) != RT_MEM_CUDA_VMM && p - r->a.start < r->a.len;
-}
-
-/* The entry says something else from now on, or nothing. */
-static void drop_looks(const struct recent *r)
-{
-    for (int i = 0; i < LOOKED; i++)
-        if (recent.looked[i].r == r)
-            recent.looked[i].p = 0;
-}
-
-static void note_look(cu_ptr p, struct recent *r)
-{
-    if (recent.looked[0].p != p)
-        recent.looked[1] = recent.looked[0];
-    recent.looked[0] = (struct looked){ p, r };
-}
-
-void rt_gpu_keep_looks(const void *p, const void *q)
-{
-    for (int i = 0; i < LOOKED; i++)
-        if (recent.looked[i].p != (cu_ptr)(uintptr_t)p &&
-            recent.looked[i].p != (cu_ptr)(uintptr_t)q)
-            recent.looked[i].p = 0;
 }
 
 static bool same(const struct answer *a, const struct answer *b)
@@ -249,7 +223,8 @@ static struct recent *find_recent(cu_ptr p)
             (vmm ? !memcmp(&a, &r->a, sizeof a) : same(&a, &r->a)))
             return r;
         r->p = 0;
-        drop_looks(r);
+        if (recent.looked == r)
+            recent.looked_at = 0;
         return NULL;
     }
     return NULL;
@@ -303,7 +278,8 @@ static struct recent *note_device(cu_ptr p, const struct answer *a)
     r->p = p;
     r->a = *a;
     r->all.g = NULL;
-    drop_looks(r);
+    if (recent.looked == r)
+        recent.looked_at = 0;
     return r;
 }
 
@@ -348,7 +324,8 @@ static bool look_at(cu_ptr p, const void *buf)
     struct answer a;
     struct recent *r = find_recent(p);
     if (r) {
-        note_look(p, r);
+        recent.looked = r;
+        recent.looked_at = p;
         return true;
     }
     cu_result got = ask_type(p, &a);
@@ -358,7 +335,8 @@ static bool look_at(cu_ptr p, const void *buf)
         uint64_t *word = readable_word(buf);
         if (rt_load_relaxed(word) == granule_of(buf))
             rt_store_relaxed(word, 0);
-        note_look(p, note_device(p, &a));
+        recent.looked = note_device(p, &a);
+        recent.looked_at = p;
         return true;
     }
     if (got == CU_ERROR_NOT_INITIALIZED || got == CU_ERROR_DEINITIALIZED)
@@ -372,6 +350,7 @@ bool rt_gpu_look(const void *p)
 {
     if ((uintptr_t)p < 4096)
         return false; /* NULL, MPI_BOTTOM, MPI_IN_PLACE */
+    recent.looked_at = 0;
     note_own(p);
     if (rt_gpu_is_own(p))
         return false;
@@ -512,9 +491,8 @@ int rt_gpu_query(const void *buf, size_t len, struct rt_gpu_ptr *out)
 int rt_gpu_query_looked(const void *buf, size_t len, struct rt_gpu_ptr *out)
 {
     cu_ptr p = (cu_ptr)(uintptr_t)buf;
-    for (int i = 0; i < LOOKED; i++)
-        if (p && recent.looked[i].p == p && rt_cuda_open(false) == 0)
-            return query(p, len, recent.looked[i].r, out);
+    if (p && recent.looked_at == p && rt_cuda_open(false) == 0)
+        return query(p, len, recent.looked, out);
     return rt_gpu_query(buf, len, out);
 }
 

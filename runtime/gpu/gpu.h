@@ -90,9 +90,8 @@ static inline bool rt_gpu_in_large_pages(const struct rt_gpu_ptr *p)
  * rt_gpu_is_device() has said that it is, it has been freed or was never valid; -RT_EGPU. */
 int rt_gpu_query(const void *p, size_t len, struct rt_gpu_ptr *out);
 /* The same for an operation that has itself looked at p, by this thread, and whose buffer it is
- * since: the look's answer will do.  The last two looks are remembered. */
+ * since: the look's answer will do. */
 int rt_gpu_query_looked(const void *p, size_t len, struct rt_gpu_ptr *out);
-void rt_gpu_keep_looks(const void *p, const void *q); /* those at other addresses are forgotten */
 /* Whether an allocation that a query has found is still there, and not another one in its place. */
 bool rt_gpu_is_still(const struct rt_gpu_ptr *p);
 

@@ -8,7 +8,7 @@ gputest_ldadd = libmpi_abi.la -ldl
 gpu_programs = test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2p_calls test/gpu/p2p_random test/gpu/p2p_fault test/gpu/p2p_devices \
 	test/gpu/p2p_rdma test/gpu/p2p_capture test/gpu/p2p_busy test/gpu/p2p_stalls test/gpu/p2p_victim test/gpu/p2p_huge test/gpu/p2p_threads test/gpu/p2p_leaks test/gpu/pack_kinds \
 	test/gpu/coll_device test/gpu/coll_random test/gpu/coll_bits test/gpu/coll_huge \
-	test/gpu/coll_types test/gpu/coll_bounce test/gpu/coll_asks \
+	test/gpu/coll_types test/gpu/coll_bounce \
 	test/gpu/coll_faults test/gpu/coll_void test/gpu/coll_late test/gpu/coll_victim \
 	test/gpu/stream_order test/gpu/stream_faults test/gpu/stream_proxy
 check_PROGRAMS += $(gpu_programs)
@@ -75,9 +75,6 @@ test_gpu_coll_types_LDFLAGS = $(mpi_ldflags)
 test_gpu_coll_huge_SOURCES = test/gpu/coll_huge.c $(gputest)
 test_gpu_coll_huge_LDADD = $(gputest_ldadd)
 test_gpu_coll_huge_LDFLAGS = $(mpi_ldflags)
-test_gpu_coll_asks_SOURCES = test/gpu/coll_asks.c $(gputest)
-test_gpu_coll_asks_LDADD = $(gputest_ldadd)
-test_gpu_coll_asks_LDFLAGS = $(mpi_ldflags)
 test_gpu_coll_bounce_SOURCES = test/gpu/coll_bounce.c $(gputest)
 test_gpu_coll_bounce_LDADD = $(gputest_ldadd)
 test_gpu_coll_bounce_LDFLAGS = $(mpi_ldflags)
