@@ -37,11 +37,10 @@ check-listed:
 lint: check-layers check-exports check-sizes check-banned check-words check-listed
 	@echo "lint: nothing found"
 
-# Formats the lines that differ from the last commit, never whole files.
+# The whole tree.
 format:
-	@cd $(srcdir) && command -v git-clang-format >/dev/null || \
-		{ echo "make format needs git-clang-format (Debian: clang-format)"; exit 1; }
-	@cd $(srcdir) && git clang-format --extensions c,h
+	@command -v clang-format >/dev/null || { echo "make format needs clang-format"; exit 1; }
+	@cd $(srcdir) && git ls-files '*.c' '*.h' '*.cu' '*.cc' | xargs clang-format -i
 
 bench: all
 	@$(run_python) $(srcdir)/test/bench/compare --weft-only --builddir=$(abs_top_builddir) $(BENCH)

@@ -447,17 +447,16 @@ static bool forbidden(cu_stream s, int capture, bool same, int mode)
 
 static void captures(void)
 {
-    enum { GLOBAL = CU_CAPTURE_GLOBAL, LOCAL = CU_CAPTURE_THREAD_LOCAL,
-           RELAXED = CU_CAPTURE_RELAXED };
+    enum { GLOBAL = CU_CAPTURE_GLOBAL, LOCAL = CU_CAPTURE_THREAD_LOCAL, FREE = CU_CAPTURE_RELAXED };
     cu_stream s;
 
     use(0);
     GOOD(cu.stream_create(&s, CU_STREAM_NON_BLOCKING));
     for (int same = 0; same < 2; same++)
-        for (int mode = GLOBAL; mode <= RELAXED; mode++) {
-            CHECK_EQ(forbidden(s, GLOBAL, same, mode), mode != RELAXED && (same || mode == GLOBAL));
-            CHECK_EQ(forbidden(s, LOCAL, same, mode), mode != RELAXED && same);
-            CHECK(!forbidden(s, RELAXED, same, mode));
+        for (int mode = GLOBAL; mode <= FREE; mode++) {
+            CHECK_EQ(forbidden(s, GLOBAL, same, mode), mode != FREE && (same || mode == GLOBAL));
+            CHECK_EQ(forbidden(s, LOCAL, same, mode), mode != FREE && same);
+            CHECK(!forbidden(s, FREE, same, mode));
         }
     GOOD(cu.stream_query(s));
     GOOD(cu.stream_destroy(s));
