@@ -28,15 +28,15 @@ struct btl_hdr {
     uint32_t src; /* sender's rank in the communicator */
 };
 
-#define BTL_PUT 1u      /* put() works */
-#define BTL_GET 2u      /* get() works */
-#define BTL_PTR 4u      /* attach() gives a plain pointer */
-#define BTL_AMO 8u      /* amo() works, on memory of peers that have BTL_AMO, too */
+#define BTL_PUT 1u /* put() works */
+#define BTL_GET 2u /* get() works */
+#define BTL_PTR 4u /* attach() gives a plain pointer */
+#define BTL_AMO 8u /* amo() works, on memory of peers that have BTL_AMO, too */
 /* Put alone and put combined with get differ: the engine measures which is faster. */
 #define BTL_CHOOSE 16u
 /* Put and get share one wire: a message uses the one with the higher rate. */
 #define BTL_WHOLE 32u
-#define BTL_EXPECT 64u  /* expect() works */
+#define BTL_EXPECT 64u /* expect() works */
 
 struct btl_caps { /* constant after open(); btl_check() compares them with the pointers */
     uint32_t flags;

@@ -21,10 +21,7 @@ static int add_owned(struct launch_list *l, char *text)
     return 0;
 }
 
-int launch_list_add(struct launch_list *l, const char *text)
-{
-    return add_owned(l, strdup(text));
-}
+int launch_list_add(struct launch_list *l, const char *text) { return add_owned(l, strdup(text)); }
 
 int launch_list_addf(struct launch_list *l, const char *fmt, ...)
 {

@@ -3,8 +3,10 @@
 #ifndef LAUNCHER_LIST_H
 #define LAUNCHER_LIST_H
 
-
-struct launch_list { char **v; int n; };
+struct launch_list {
+    char **v;
+    int n;
+};
 
 int launch_list_add(struct launch_list *l, const char *text);
 int launch_list_addf(struct launch_list *l, const char *fmt, ...)

@@ -14,36 +14,35 @@
 static int check_failed_case, check_failures, check_cases;
 
 #define CHECK(cond) CHECK_MSG((cond), "%s", #cond)
-#define CHECK_MSG(cond, ...)                                                \
-    do {                                                                    \
-        if (!(cond)) {                                                      \
-            check_failed_case = 1;                                          \
-            printf("# %s:%d: failed: ", __FILE__, __LINE__);                \
-            printf(__VA_ARGS__);                                            \
-            printf("\n");                                                   \
-            fflush(stdout);                                                 \
-        }                                                                   \
+#define CHECK_MSG(cond, ...) \
+    do { \
+        if (!(cond)) { \
+            check_failed_case = 1; \
+            printf("# %s:%d: failed: ", __FILE__, __LINE__); \
+            printf(__VA_ARGS__); \
+            printf("\n"); \
+            fflush(stdout); \
+        } \
     } while (0)
-#define CHECK_EQ(a, b)                                                      \
-    do {                                                                    \
-        long long check_a = (long long)(a), check_b = (long long)(b);       \
+#define CHECK_EQ(a, b) \
+    do { \
+        long long check_a = (long long)(a), check_b = (long long)(b); \
         CHECK_MSG(check_a == check_b, "%s is %lld, expected %s, %lld", #a, check_a, #b, check_b); \
     } while (0)
-#define CHECK_STR(a, b)                                                     \
-    do {                                                                    \
-        const char *check_a = (a), *check_b = (b);                          \
-        CHECK_MSG(check_a && check_b && !strcmp(check_a, check_b),          \
-                  "%s is \"%s\", expected \"%s\"", #a,                      \
-                  check_a ? check_a : "(null)", check_b ? check_b : "(null)"); \
+#define CHECK_STR(a, b) \
+    do { \
+        const char *check_a = (a), *check_b = (b); \
+        CHECK_MSG(check_a &&check_b && !strcmp(check_a, check_b), "%s is \"%s\", expected \"%s\"", \
+                  #a, check_a ? check_a : "(null)", check_b ? check_b : "(null)"); \
     } while (0)
-#define RUN(fn)                                                             \
-    do {                                                                    \
-        check_failed_case = 0;                                              \
-        fn();                                                               \
-        check_cases++;                                                      \
-        check_failures += check_failed_case;                                \
+#define RUN(fn) \
+    do { \
+        check_failed_case = 0; \
+        fn(); \
+        check_cases++; \
+        check_failures += check_failed_case; \
         printf("%sok %d - %s\n", check_failed_case ? "not " : "", check_cases, #fn); \
-        fflush(stdout);                                                     \
+        fflush(stdout); \
     } while (0)
 
 static inline int check_end(void)

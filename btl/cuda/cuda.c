@@ -170,8 +170,7 @@ static int cuda_add_peer(struct btl *btl, const struct rt_proc *proc, const void
     (void)addr;
     (void)len;
 
-    if (proc->ns != 0 || proc->rank >= (uint32_t)rt_boot.size ||
-        rt_boot_local(proc->rank) < 0)
+    if (proc->ns != 0 || proc->rank >= (uint32_t)rt_boot.size || rt_boot_local(proc->rank) < 0)
         return -RT_EUNREACH;
     int rank = rt_boot_local(proc->rank);
     if (!b->peers[rank]) {

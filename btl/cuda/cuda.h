@@ -44,7 +44,7 @@ struct cuda_table { /* rank r's own pair region, at BTL_NODE_CUDA */
     uint64_t again[CUDA_RANK_WORDS];
     uint32_t ended; /* count of allocations found freed */
     uint32_t nuuids;
-    uint8_t uuid[CUDA_UUIDS][16];                     /* devices in use */
+    uint8_t uuid[CUDA_UUIDS][16]; /* devices in use */
     /* offsets in the segment; 0: not there yet; the first is unused */
     uint64_t chunk[CUDA_CHUNKS];
     _Alignas(4096) struct cuda_slot slot[CUDA_SLOTS]; /* the first chunk */
@@ -94,14 +94,14 @@ struct cuda_rmem;
 
 struct btl_cuda {
     struct btl base;
-    struct btl_cuda_peer **peers;    /* by local rank; NULL until needed */
-    struct cuda_table *table;        /* this process's; NULL: no other process on this host */
+    struct btl_cuda_peer **peers; /* by local rank; NULL until needed */
+    struct cuda_table *table;     /* this process's; NULL: no other process on this host */
     uint32_t fds_seen, devices_seen, freed_seen; /* last seen table->fds_sent, devices, freed */
     uint32_t era;                                /* rt_gpu_era for which table->uuid was written */
-    uint32_t nlooks;                 /* calls of progress() while there are exports */
-    struct cuda_exports *exports;    /* table.c */
-    uint64_t nended;                 /* imports dropped, or found stale while in use: cache.c */
-    struct cuda_socket *socket;      /* fd.c */
+    uint32_t nlooks;                             /* calls of progress() while there are exports */
+    struct cuda_exports *exports;                /* table.c */
+    uint64_t nended;            /* imports dropped, or found stale while in use: cache.c */
+    struct cuda_socket *socket; /* fd.c */
     struct cuda_op *free_ops;
     struct cuda_rmem *free_rmems;
     struct btl_mem *free_mems;

@@ -235,8 +235,7 @@ static int receive(struct cuda_socket *s, int sock)
     if (len <= 0)
         return len < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
     int fd = the_descriptor(&m);
-    bool good = len == (ssize_t)sizeof n && n.magic == MAGIC &&
-                n.rank < (uint32_t)rt_node.size;
+    bool good = len == (ssize_t)sizeof n && n.magic == MAGIC && n.rank < (uint32_t)rt_node.size;
     if (good && fd >= 0)
         keep(s, &n, fd);
     else if (fd >= 0)

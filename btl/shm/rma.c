@@ -115,10 +115,7 @@ void btl_shm_rma_open(struct btl_shm *b, struct btl_caps *caps)
     caps->mb_per_s = b->cma ? 2 * CMA_MB_PER_S : STREAM_MB_PER_S;
 }
 
-void btl_shm_rma_close(struct btl_shm *b)
-{
-    btl_regions_fini(&b->regions);
-}
+void btl_shm_rma_close(struct btl_shm *b) { btl_regions_fini(&b->regions); }
 
 /* ---- registered memory ---- */
 

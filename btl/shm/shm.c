@@ -309,8 +309,8 @@ static int shm_add_peer(struct btl *btl, const struct rt_proc *proc, const void 
     (void)addr;
     (void)len;
 
-    if (proc->ns != 0 || proc->rank >= (uint32_t)rt_boot.size ||
-        rt_boot_local(proc->rank) < 0 || proc->rank == (uint32_t)rt_boot.rank)
+    if (proc->ns != 0 || proc->rank >= (uint32_t)rt_boot.size || rt_boot_local(proc->rank) < 0 ||
+        proc->rank == (uint32_t)rt_boot.rank)
         return -RT_EUNREACH;
     int err = peer_get((struct btl_shm *)btl, rt_boot_local(proc->rank), &p);
     if (err == 0)

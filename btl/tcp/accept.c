@@ -40,7 +40,7 @@ static int bind_range(int fd, union tcp_sockaddr *a, socklen_t len)
     if (!right || (n == 2 && (hi < lo || hi > 65535))) {
         log_error(BTL, "WEFT_TCP_PORTS is \"%s\"; it has the form FIRST-LAST, 1 to 65535",
                   cfg.tcp_ports);
-        errno = 0;                            /* all is said */
+        errno = 0; /* all is said */
         return -1;
     }
     if (n == 1)

@@ -22,9 +22,9 @@
 #define OUT_MAX (256u << 10) /* four longest messages, beside what the kernel holds */
 #define GATHER 512u          /* shorter frames are copied together: cheaper than an iovec each */
 
-#define CORK_MAX (16u << 10) /* held back in a pass: what one write carries well */
-#define KEEP 1024u           /* a queue's memory that stays with a connected peer */
-#define LONG_READ 4096       /* more than a packet or two */
+#define CORK_MAX (16u << 10)   /* held back in a pass: what one write carries well */
+#define KEEP 1024u             /* a queue's memory that stays with a connected peer */
+#define LONG_READ 4096         /* more than a packet or two */
 #define LONG_FRAME (63u << 10) /* the kernel carries whole packets in one piece, 64 KiB at most */
 #define BURST_GAP_NS 100000u   /* long frames that are further apart do not wait for each other */
 

@@ -68,10 +68,7 @@ int tcp_mem_key(const struct btl_mem *m, void *key)
     return 0;
 }
 
-void tcp_rma_close(struct btl_tcp *b)
-{
-    btl_regions_fini(&b->regions);
-}
+void tcp_rma_close(struct btl_tcp *b) { btl_regions_fini(&b->regions); }
 
 int tcp_attach(struct btl_peer *peer, const void *key, const struct rt_gpu_ptr *near,
                struct btl_rmem **out)

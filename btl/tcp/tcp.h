@@ -183,8 +183,8 @@ struct btl_tcp {
     struct tcp_conn *burst; /* where the last frame was long, and progress() not called since */
     bool burst_holds;       /* ends of its frames wait for the next one: frames.c */
     uint64_t long_ns;       /* when that frame was written */
-    uint64_t patience_ns;             /* how long a first message waits for its connection */
-    int nhalf_in;                     /* accepted ones in `half` */
+    uint64_t patience_ns;   /* how long a first message waits for its connection */
+    int nhalf_in;           /* accepted ones in `half` */
     uint64_t timeout_ns, next_check_ns;
     uint64_t last_event_ns, next_look_ns; /* progress() asks epoll no earlier, */
     bool stirred;                         /* unless something has happened since */

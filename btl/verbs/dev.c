@@ -42,9 +42,8 @@ int verbs_area_make(struct verbs_rail *r, size_t nbytes, struct verbs_area **out
                           IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     if (!a->mr) {
         if (!r->told_full)
-            log_warn(BTL,
-                     "%s does not register %zu bytes of buffers: %m; see ulimit -l", r->ib->dev,
-                     a->nbytes);
+            log_warn(BTL, "%s does not register %zu bytes of buffers: %m; see ulimit -l",
+                     r->ib->dev, a->nbytes);
         r->told_full = true;
         munmap(a->base, a->nbytes);
         return -RT_ENOMEM;
@@ -183,9 +182,8 @@ static int rail_open(struct verbs_rail *r)
     const struct ibv_device_attr *a = &r->ib->attr;
     const char *what = "a completion channel";
     int ncqe = a->max_cqe - 1, nrecvs = at_most((int)cfg.verbs_srq, a->max_srq_wr);
-    struct ibv_srq_init_attr si = {
-        .attr = { .max_wr = (uint32_t)at_most(nrecvs, ncqe / 2), .max_sge = 1 }
-    };
+    struct ibv_srq_init_attr si = { .attr = { .max_wr = (uint32_t)at_most(nrecvs, ncqe / 2),
+                                              .max_sge = 1 } };
     r->chan = rt_ib->create_comp_channel(r->ib->ctx);
     if (!r->chan || fcntl(r->chan->fd, F_SETFL, O_NONBLOCK) < 0)
         goto err;

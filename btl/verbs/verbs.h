@@ -213,12 +213,12 @@ struct verbs_peer {
     uint32_t sleep, woken;
     bool arming, armed, wake_due;
     struct verbs_ring_key ring_offer;
-    struct rt_list xfers;          /* puts and gets under way */
-    struct rt_list work;           /* in verbs.work while progress() has to look at this peer */
-    struct rt_list ringing;        /* in verbs.rings: its ring is polled */
-    struct rt_list held;           /* in verbs.held: of its ring not all is posted */
-    struct rt_list asking;         /* in verbs.asking */
-    uint64_t ask_ns;               /* when the next datagram is due */
+    struct rt_list xfers;   /* puts and gets under way */
+    struct rt_list work;    /* in verbs.work while progress() has to look at this peer */
+    struct rt_list ringing; /* in verbs.rings: its ring is polled */
+    struct rt_list held;    /* in verbs.held: of its ring not all is posted */
+    struct rt_list asking;  /* in verbs.asking */
+    uint64_t ask_ns;        /* when the next datagram is due */
     uint32_t ask_wait_ms;
     uint32_t silent_ms;    /* asked, without a sign that the process is there */
     uint32_t pings, pongs; /* last question whether it is there; last one answered */
@@ -243,7 +243,7 @@ struct verbs_xfer {
     uint32_t flying;  /* work requests in progress */
     uint64_t *before; /* of an atomic operation: destination of its result, which arrives in
                        * `local` */
-    uint64_t remote; /* address */
+    uint64_t remote;  /* address */
     uint32_t rkey[VERBS_RAILS];
     struct btl_mem *mem;              /* the engine's registration of `local`, or NULL: then */
     struct rt_ib_mr *mr[VERBS_RAILS]; /* registrations of this transfer */
@@ -266,7 +266,7 @@ struct verbs {
     uint32_t nlanes;
     uint32_t by_qpn[VERBS_BUCKETS]; /* id + 1 of the first lane */
     struct rt_list work, rings, asking, held;
-    bool holding; /* between verbs_hold() and verbs_release() */
+    bool holding;        /* between verbs_hold() and verbs_release() */
     struct rt_list mems; /* all memory registered by the engine */
     int nrings;
     uint32_t polls;

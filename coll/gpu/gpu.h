@@ -123,11 +123,11 @@ struct coll_gpu_call {
     struct rt_gpu_stage *scratch[COLL_GPU_UNITS];
     char *scratch_at[COLL_GPU_UNITS];
     int nscratch;
-    bool in_place;    /* some rank's input is overwritten */
-    bool large_pages; /* all ranks' results lie in allocations of large pages */
-    bool direct;      /* set in the descriptors of all ranks that have a device */
-    bool parked;      /* the mappings are unpinned */
-    char *posts;      /* [size] of coll_gpu_post_nbytes(): copies of all ranks' descriptors */
+    bool in_place;     /* some rank's input is overwritten */
+    bool large_pages;  /* all ranks' results lie in allocations of large pages */
+    bool direct;       /* set in the descriptors of all ranks that have a device */
+    bool parked;       /* the mappings are unpinned */
+    char *posts;       /* [size] of coll_gpu_post_nbytes(): copies of all ranks' descriptors */
     uint32_t *version; /* [size]: versions of the copies; 0: do not use the copy again */
     struct coll_dev_map *map[COLL_GPU_RANGES]; /* [size]; att set: attached, pinned or unpinned */
     char **at[COLL_GPU_RANGES];                /* [size], like `map` */
@@ -146,7 +146,7 @@ struct coll_gpu_call {
     int running;
 };
 
-struct coll_gpu { /* this rank's view; private memory */
+struct coll_gpu {                    /* this rank's view; private memory */
     struct coll_team *team;          /* the ranks with flag lines: all, or those of this host */
     bool votes;                      /* ranks vote on schedules of coll/hier */
     uint64_t agreed[COLL_GPU_SLOTS]; /* votes on schedules: the slot's last call on which all ranks
@@ -207,8 +207,7 @@ static inline bool coll_gpu_pass(struct coll_team *t, const struct coll_args *a)
     struct coll_gpu *g = t->gpu;
     if (rt_unlikely(a->mem != RT_MEM_HOST || g->first))
         return false;
-    if (rt_unlikely(rt_load_relaxed(&g->head->devices)) &&
-        (g->redo || coll_gpu_has_nothing(t, a)))
+    if (rt_unlikely(rt_load_relaxed(&g->head->devices)) && (g->redo || coll_gpu_has_nothing(t, a)))
         return false;
     rt_store_release(&g->own->passed, ++t->gate_calls);
     coll_gpu_has_said(g);

@@ -110,8 +110,8 @@ bool coll_gpu_knows(const struct coll_gpu_call *c, const struct coll_task *k)
     const struct coll_gpu_asked *q = &c->asked;
     const struct coll_args *a = &k->args;
     return q->known && q->kind == a->kind && q->sbuf == a->sbuf && q->rbuf == a->rbuf &&
-           q->scount == a->scount && q->rcount == a->rcount && q->root == a->root &&
-           !a->scounts && !a->rcounts && q->op == (a->op ? (int)a->op->code : -1) &&
+           q->scount == a->scount && q->rcount == a->rcount && q->root == a->root && !a->scounts &&
+           !a->rcounts && q->op == (a->op ? (int)a->op->code : -1) &&
            same_shape(&q->stype, a->stype) && same_shape(&q->rtype, a->rtype) &&
            q->background == k->background && q->way == way_of(c->gate->team, a);
 }
@@ -229,8 +229,7 @@ static int describe_range(struct coll_gpu_call *c, int w, struct coll_gpu_post *
 /* Tested only where plans differ: of more than two ranks. */
 static bool has_direct_links(const struct coll_gpu_call *c)
 {
-    return !c->far && c->near && c->gate->team->size > 2 &&
-           coll_gpu_engine->direct(c->near->g);
+    return !c->far && c->near && c->gate->team->size > 2 && coll_gpu_engine->direct(c->near->g);
 }
 
 /* Describes the memory of the ranges; *other: it differs from the descriptor.  If a rank has a
@@ -371,7 +370,7 @@ static void note_reach(struct coll_gpu *g, int err)
 {
     enum { FAR_FIRST = 8, FAR_MOST = 4096 };
     if (err == -RT_EUNREACH)
-        g->far = g->far_last = !g->far_last               ? FAR_FIRST
+        g->far = g->far_last = !g->far_last                 ? FAR_FIRST
                                : g->far_last < FAR_MOST / 2 ? 2 * g->far_last
                                                             : FAR_MOST;
     else if (err >= 0)

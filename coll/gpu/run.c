@@ -26,9 +26,9 @@ struct coll_gpu_op {
 };
 
 static const struct coll_gpu_engine device = {
-    rt_gpu_has_kernels, rt_gpu_can_fold,   rt_gpu_fold,  rt_gpu_copy,      rt_gpu_copy_behind,
-    rt_gpu_stage_take,  rt_gpu_stage_give, rt_gpu_query, rt_gpu_copy_near, rt_gpu_lies_on,
-    rt_gpu_links_direct
+    rt_gpu_has_kernels, rt_gpu_can_fold,   rt_gpu_fold,        rt_gpu_copy,
+    rt_gpu_copy_behind, rt_gpu_stage_take, rt_gpu_stage_give,  rt_gpu_query,
+    rt_gpu_copy_near,   rt_gpu_lies_on,    rt_gpu_links_direct
 };
 const struct coll_gpu_engine *coll_gpu_engine = &device;
 

@@ -215,9 +215,13 @@ static int start_ring(struct coll_team *t, const struct coll_args *a, struct col
 }
 
 #define HIER(kind) \
-    { "hier", "on each host, then among the hosts", kind, COLL_NEED_NODES, start_leaders }
+    { \
+        "hier", "on each host, then among the hosts", kind, COLL_NEED_NODES, start_leaders \
+    }
 #define RING(kind) \
-    { "hier_ring", "hosts' blocks round a ring of hosts", kind, COLL_NEED_NODES, start_ring }
+    { \
+        "hier_ring", "hosts' blocks round a ring of hosts", kind, COLL_NEED_NODES, start_ring \
+    }
 
 const struct coll_alg coll_hier_allgather_algs[] = {
     HIER(COLL_ALLGATHER), RING(COLL_ALLGATHER), HIER(COLL_ALLGATHERV), RING(COLL_ALLGATHERV), { 0 },

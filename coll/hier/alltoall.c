@@ -26,9 +26,9 @@
 
 struct exchange {
     struct coll_hier_call x;
-    int64_t block;          /* bytes for a pair of ranks */
-    char *out, *in, *whole; /* at the lowest rank: messages by host, and blocks of all by local
-                               rank, those that are sent and then those that have come */
+    int64_t block;           /* bytes for a pair of ranks */
+    char *out, *in, *whole;  /* at the lowest rank: messages by host, and blocks of all by local
+                                rank, those that are sent and then those that have come */
     struct rt_blocks *piece; /* of a block */
 };
 
@@ -37,10 +37,9 @@ static const struct rt_layout *apart(struct exchange *e, int64_t extent)
 {
     struct rt_layout *l = coll_sched_keep(e->x.s, sizeof *l);
     if (l)
-        *l = (struct rt_layout){ .size = e->block,
-                                 .extent = extent,
-                                 .true_extent = e->block,
-                                 .blocks = e->piece };
+        *l = (struct rt_layout){
+            .size = e->block, .extent = extent, .true_extent = e->block, .blocks = e->piece
+        };
     return l;
 }
 
@@ -228,15 +227,15 @@ static int start_leaders(struct coll_team *t, const struct coll_args *a, struct 
         e.out = coll_sched_tmp(e.x.s, all);
         e.in = coll_sched_tmp(e.x.s, all);
     }
-    coll_hier_gather(&e.x, in_place ? a->rbuf : a->sbuf, n, in_place ? a->rtype : a->stype,
-                     e.whole, t->size * e.block, 0);
+    coll_hier_gather(&e.x, in_place ? a->rbuf : a->sbuf, n, in_place ? a->rtype : a->stype, e.whole,
+                     t->size * e.block, 0);
     coll_sched_round(e.x.s);
     struct coll_team *across = leads ? coll_hier_across(&e.x, 0, -1) : NULL;
     if (leads)
         pack(&e, t->size);
     for (int i = 1; across && i < across->size; i++) {
-        int to = (across->rank + i) % across->size, from = (across->rank - i + across->size) %
-                                                           across->size;
+        int to = (across->rank + i) % across->size,
+            from = (across->rank - i + across->size) % across->size;
         coll_sched_recv(e.x.s, e.in + message_at(&e, from),
                         message_at(&e, from + 1) - message_at(&e, from), &coll_bytes, from);
         coll_sched_send(e.x.s, e.out + message_at(&e, to),

@@ -87,8 +87,7 @@ static int start_scatter(struct coll_team *t, const struct coll_args *a, struct 
     char *own = node_at(h, all, h->node, nbytes);
     for (int i = 0; root && all != a->sbuf && i < h->nnodes; i++)
         for (int j = 0; j < coll_hier_count(h, i); j++)
-            coll_sched_copy(x.s,
-                            coll_at(a->sbuf, coll_hier_rank(h, i, j) * a->scount, a->stype),
+            coll_sched_copy(x.s, coll_at(a->sbuf, coll_hier_rank(h, i, j) * a->scount, a->stype),
                             a->scount, a->stype, node_at(h, all, i, nbytes) + j * nbytes, nbytes,
                             &coll_bytes);
     coll_sched_round(x.s);

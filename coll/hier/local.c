@@ -12,9 +12,7 @@ bool coll_hier_begin(struct coll_hier_call *x, struct coll_team *t, const struct
     struct coll_sched *s = coll_sched_new(k);
     if (!s)
         return false;
-    *x = (struct coll_hier_call){
-        .s = s, .h = t->hier, .a = a, .local = &t->hier->local.team
-    };
+    *x = (struct coll_hier_call){ .s = s, .h = t->hier, .a = a, .local = &t->hier->local.team };
     x->shared = x->local->node && !k->messages && (!k->gpu || x->local->gpu);
     return true;
 }
@@ -197,8 +195,8 @@ void coll_hier_reduce_runs(struct coll_hier_call *x, const void *in, void *out, 
     }
     coll_sched_round(s);
     if (own)
-        coll_sched_copy(s, coll_at(in, v[size + self], l), own, l, coll_at(got, self * own, l),
-                        own, l);
+        coll_sched_copy(s, coll_at(in, v[size + self], l), own, l, coll_at(got, self * own, l), own,
+                        l);
     for (int i = 1; own && i < size; i++)
         coll_sched_reduce(s, coll_at(got, (i - 1) * own, l), coll_at(got, i * own, l), own, l);
     if (own)
@@ -250,9 +248,8 @@ void coll_hier_collect(struct coll_hier_call *x, const void *in, void *out, int6
 void coll_hier_gather_runs(struct coll_hier_call *x, const void *in, void *out, int64_t n,
                            int nrails, int root)
 {
-    join_runs(x,
-              (struct coll_args){ .kind = COLL_GATHERV, .root = root, .sbuf = in, .rbuf = out }, n,
-              nrails);
+    join_runs(x, (struct coll_args){ .kind = COLL_GATHERV, .root = root, .sbuf = in, .rbuf = out },
+              n, nrails);
 }
 
 void coll_hier_collect_blocks(struct coll_hier_call *x, const void *in, int64_t n,

@@ -141,8 +141,8 @@ static int start(struct coll_team *t, const struct coll_args *a, struct coll_tas
     if (self < c.nrails)
         sum = exchange(&c, part, self);
     if (c.nrails > 1)
-        coll_sched_copy(c.x.s, sum, count_of(&c, t->rank), a->rtype, a->rbuf,
-                        count_of(&c, t->rank), a->rtype);
+        coll_sched_copy(c.x.s, sum, count_of(&c, t->rank), a->rtype, a->rbuf, count_of(&c, t->rank),
+                        a->rtype);
     else
         coll_hier_scatter_runs(&c.x, sum, a->rbuf, c.runs);
     return coll_sched_go(c.x.s);

@@ -79,7 +79,9 @@ static int start(struct coll_team *t, const struct coll_args *a, struct coll_tas
 }
 
 #define HIER(kind) \
-    { "hier", "on each host, then what was before it", kind, \
-      COLL_NEED_NODES | COLL_NEED_NODE_ORDER, start }
+    { \
+        "hier", "on each host, then what was before it", kind, \
+            COLL_NEED_NODES | COLL_NEED_NODE_ORDER, start \
+    }
 
 const struct coll_alg coll_hier_scan_algs[] = { HIER(COLL_SCAN), HIER(COLL_EXSCAN), { 0 } };

@@ -63,8 +63,8 @@ static struct coll_piece slice_of(const struct coll_node *n, struct coll_piece p
 
 /* Copies in the input that other ranks reduce; the rank's own slice only if it cannot be read in
  * place. */
-static void share_input(const struct coll_node *n, const struct coll_args *a,
-                        struct coll_piece p, int64_t i)
+static void share_input(const struct coll_node *n, const struct coll_args *a, struct coll_piece p,
+                        int64_t i)
 {
     const void *in = coll_input(a);
     char *half = input_row(n, n->team->rank, i);
@@ -101,8 +101,8 @@ static const void *source_of(const void *arg, int rank)
     return slice_input(s->n, s->a, s->p, s->i, rank, s->lo);
 }
 
-static void reduce_slice(const struct coll_node *n, const struct coll_args *a,
-                         struct coll_piece p, int64_t i)
+static void reduce_slice(const struct coll_node *n, const struct coll_args *a, struct coll_piece p,
+                         int64_t i)
 {
     struct coll_piece own = slice_of(n, p);
     if (own.len == 0)
@@ -112,8 +112,8 @@ static void reduce_slice(const struct coll_node *n, const struct coll_args *a,
     char *out = result_row(n, i) + own.at;
     if (rt_reduce_is_wide(a->op->code, (enum rt_elem)a->rtype->elem)) {
         const struct source s = { n, a, p, i, own.at };
-        rt_reduce_wide(a->op->code, (enum rt_elem)a->rtype->elem, source_of, &s, n->team->size,
-                       out, elems);
+        rt_reduce_wide(a->op->code, (enum rt_elem)a->rtype->elem, source_of, &s, n->team->size, out,
+                       elems);
         return;
     }
     const char *acc = slice_input(n, a, p, i, 0, own.at);

@@ -47,8 +47,8 @@ struct coll_move_data coll_move_in(const struct coll_team *t, const struct coll_
  * reader. */
 static inline bool coll_move_has_small(enum coll_kind k)
 {
-    return k == COLL_GATHERV || k == COLL_ALLGATHERV || k == COLL_SCATTERV ||
-           k == COLL_ALLTOALLV || k == COLL_ALLTOALLW;
+    return k == COLL_GATHERV || k == COLL_ALLGATHERV || k == COLL_SCATTERV || k == COLL_ALLTOALLV ||
+           k == COLL_ALLTOALLW;
 }
 static inline bool coll_move_one_block(enum coll_kind k)
 {

@@ -123,8 +123,7 @@ bool coll_team_quiet(struct coll_team *whole)
     for (int i = 0; i < t->size; i++)
         if (rt_load_acquire(&n->prog[i].probe) == 0) /* rank i will still write when it attaches */
             return false;
-    return coll_node_finished(n, n->started) &&
-           coll_gpu_quiet(t, t, shared) &&
+    return coll_node_finished(n, n->started) && coll_gpu_quiet(t, t, shared) &&
            (whole == t || coll_gpu_quiet(whole, t, shared + coll_gpu_nbytes(t->size)));
 }
 

@@ -102,21 +102,21 @@ struct coll_node_plan {
     int64_t pieces;  /* of the whole call; -1 if not all ranks know */
     int64_t steps, out_pieces, in_pieces;
     int64_t own_copied; /* bytes copied of this rank's data for itself */
-    bool hears_all;  /* this rank reads from all others */
-    bool own_staged; /* a reduction reads this rank's input from its block, not from the user's
-                      * buffer */
-    bool reading;    /* the writing part of this step is done */
-    bool direct;     /* this rank's blocks hold addresses */
-    bool pair;       /* a reduction that two ranks may share, see pair.c */
-    bool lands;      /* this rank publishes where others shall put its data */
-    int share;       /* the reader copies share / 2 of data that moves directly */
+    bool hears_all;     /* this rank reads from all others */
+    bool own_staged;    /* a reduction reads this rank's input from its block, not from the user's
+                         * buffer */
+    bool reading;       /* the writing part of this step is done */
+    bool direct;        /* this rank's blocks hold addresses */
+    bool pair;          /* a reduction that two ranks may share, see pair.c */
+    bool lands;         /* this rank publishes where others shall put its data */
+    int share;          /* the reader copies share / 2 of data that moves directly */
     bool any_direct, any_staged; /* how this rank has read blocks so far */
     bool pushed;                 /* this rank has copied its share into a reader's buffer */
     bool pulled;                 /* the reader's share of rank n->next has been copied */
     bool told;                   /* this rank's line of the call is written; now it reads */
     bool large;                  /* some of this rank's blocks are too large for lines and cells */
-    int heard;       /* ranks whose lines have been read */
-    int err;         /* of a copy between processes */
+    int heard;                   /* ranks whose lines have been read */
+    int err;                     /* of a copy between processes */
     const char *acc; /* of a reduction: the combined data of the ranks before n->next, */
     int nsources;    /* or, if they are combined at the end, the number of these ranks */
     int64_t known;   /* ring.c: steps that the ranks waited for had done when last read */
@@ -132,13 +132,13 @@ struct coll_node { /* this rank's view; private memory */
     uint64_t started, turn;          /* calls started here; last call finished here */
     uint64_t seen;                   /* all ranks have finished this call */
     uint64_t wrote[COLL_NODE_SLOTS]; /* call in which this rank last wrote the slot */
-    uint64_t busy[2]; /* see above */
+    uint64_t busy[2];                /* see above */
     int half;
     bool crowded;
-    bool all_read;   /* all ranks can read all ranks' memory */
-    char *scratch;   /* of coll_node_scratch(); NULL until needed */
-    bool *direct;    /* [size]: the rank's blocks hold addresses in this call, as read with its
-                      * first piece */
+    bool all_read; /* all ranks can read all ranks' memory */
+    char *scratch; /* of coll_node_scratch(); NULL until needed */
+    bool *direct;  /* [size]: the rank's blocks hold addresses in this call, as read with its
+                    * first piece */
     struct coll_node_plan plan; /* of the call at `turn` + 1 */
     bool gives_void;            /* in that call in pieces this rank's blocks are poisoned, */
     int lost;                   /* or data that it has read: -RT_EREMOTE */

@@ -29,7 +29,7 @@
 /* From the start until the first order of our parent; it sends one at once. */
 #define WELCOME_NS 60000000000ull
 /* SIGTERM to SIGKILL when the head has gone. */
-#define GRACE_NS   400000000
+#define GRACE_NS 400000000
 
 struct agent agent = { .job = { .event_fd = -1, .agent = true } };
 
@@ -113,7 +113,8 @@ void agent_lost(void *arg, const struct tree_child *c, const char *why)
 void agent_said(void *arg, const char *text, size_t len)
 {
     (void)arg;
-    if (write(2, text, len) < 0) { }          /* our own stderr goes the same way */
+    if (write(2, text, len) < 0) {
+    } /* our own stderr goes the same way */
 }
 
 /* ---- frames from above ---- */
@@ -130,7 +131,7 @@ static void take_frames(void)
         if (here <= 0)
             return;
         if (agent.up.protocol != FRAME_VERSION || strcmp(agent.up.version, PACKAGE_VERSION)) {
-            agent.phase = AGENT_LEAVING;            /* mpirun says which versions */
+            agent.phase = AGENT_LEAVING; /* mpirun says which versions */
             return;
         }
     }
@@ -144,8 +145,7 @@ static void take_frames(void)
             break;
     }
     if (more < 0 || f.in.bad) {
-        log_error(LAUNCH,
-                  "invalid message from mpirun (type %d); ending this host's ranks",
+        log_error(LAUNCH, "invalid message from mpirun (type %d); ending this host's ranks",
                   (int)f.type);
         agent.phase = AGENT_LEAVING;
         agent.exit_code = LAUNCH_EXIT_FAIL;
@@ -257,10 +257,7 @@ static int poll_fds(void)
     return 4;
 }
 
-static int sooner(int a, int b)
-{
-    return a < 0 ? b : b < 0 || a < b ? a : b;
-}
+static int sooner(int a, int b) { return a < 0 ? b : b < 0 || a < b ? a : b; }
 
 /* Without anything to be done. */
 static int longest_wait(void)
@@ -284,7 +281,7 @@ static void check_time(void)
     uint64_t gap = now - agent.stepped_ns, wait = (uint64_t)longest_wait() * 1000000u;
     uint8_t ping[FRAME_HEADER];
 
-    if (gap > wait)                           /* we did not listen: see unheard_ns() of tree.c */
+    if (gap > wait) /* we did not listen: see unheard_ns() of tree.c */
         agent.heard_ns = agent.heard_ns + gap - wait < now ? agent.heard_ns + gap - wait : now;
     agent.stepped_ns = now;
     if (agent.phase == AGENT_WAIT_TREE) {
@@ -401,7 +398,7 @@ static int open_signals(void)
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);                  /* the end of the channel says it better */
+    signal(SIGHUP, SIG_IGN); /* the end of the channel says it better */
     signal(SIGINT, SIG_IGN);
     signal(SIGCHLD, SIG_DFL);
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

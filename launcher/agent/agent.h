@@ -18,27 +18,32 @@ struct pollfd;
 
 /* How far this host is: agents go through it once. */
 enum agent_phase {
-    AGENT_WAIT_TREE, AGENT_WAIT_JOB, AGENT_WAIT_GO, AGENT_RUNNING, AGENT_FINISHING,
-    AGENT_FINISHED, AGENT_LEAVING
+    AGENT_WAIT_TREE,
+    AGENT_WAIT_JOB,
+    AGENT_WAIT_GO,
+    AGENT_RUNNING,
+    AGENT_FINISHING,
+    AGENT_FINISHED,
+    AGENT_LEAVING
 };
 
 struct agent {
     enum agent_phase phase;
-    struct frame_chan up;          /* to our parent */
+    struct frame_chan up; /* to our parent */
     uint64_t heard_ns, spoke_ns, stepped_ns;
-    bool head_stopped;            /* by its user: it says nothing, and that is in order */
+    bool head_stopped; /* by its user: it says nothing, and that is in order */
     struct tree_conf conf;
     struct tree tree;
     struct relay relay;
     struct pump pump;
     struct launch_job job;
     struct launch_opts opts;
-    struct launch_list env;       /* what the head's environment gives the ranks */
-    uint8_t *description;         /* the frame that `opts` points into */
+    struct launch_list env; /* what the head's environment gives the ranks */
+    uint8_t *description;   /* the frame that `opts` points into */
     char **names;
     int first, end;
     char segment[4096];
-    struct launch_list said;      /* by launch_say() while preparing */
+    struct launch_list said; /* by launch_say() while preparing */
     int signal_fd;
     uint64_t linger_until_ns;
     struct pollfd *fds;

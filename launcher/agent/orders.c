@@ -109,13 +109,14 @@ static void take_own(const char *const *own, size_t n)
  * of each node, which it gives to the agent that srun has started there. */
 static void keep_own(void)
 {
-    static const char *const own[] = { "HOSTNAME", "HOST", "SSH_CONNECTION", "SSH_CLIENT",
-                                       "SSH_TTY", "SSH_AUTH_SOCK", "DISPLAY", "XDG_RUNTIME_DIR",
-                                       "XDG_SESSION_ID", "DBUS_SESSION_BUS_ADDRESS" };
+    static const char *const own[] = {
+        "HOSTNAME",      "HOST",    "SSH_CONNECTION",  "SSH_CLIENT",     "SSH_TTY",
+        "SSH_AUTH_SOCK", "DISPLAY", "XDG_RUNTIME_DIR", "XDG_SESSION_ID", "DBUS_SESSION_BUS_ADDRESS"
+    };
     static const char *const slurm[] = { "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",
                                          "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
-                                         "SLURMD_NODENAME", "SLURM_CPUS_ON_NODE",
-                                         "SLURM_JOB_GPUS", "SLURM_STEP_GPUS" };
+                                         "SLURMD_NODENAME",      "SLURM_CPUS_ON_NODE",
+                                         "SLURM_JOB_GPUS",       "SLURM_STEP_GPUS" };
     take_own(own, sizeof own / sizeof own[0]);
     if (getenv("SLURM_JOB_ID"))
         take_own(slurm, sizeof slurm / sizeof slurm[0]);
@@ -277,7 +278,7 @@ static void on_finish(struct frame *f)
     tree_send(&agent.tree, FRAME_ALL, f->raw, f->raw_len);
     if (agent.phase != AGENT_RUNNING)
         return;
-    launch_signal_local(&agent.job, SIGKILL);     /* what the ranks' groups still hold */
+    launch_signal_local(&agent.job, SIGKILL); /* what the ranks' groups still hold */
     agent.linger_until_ns = rt_now_ns() + LINGER_NS;
     agent.phase = AGENT_FINISHING;
 }
@@ -291,19 +292,39 @@ static void on_quit(struct frame *f)
 void agent_obey(struct frame *f)
 {
     switch (f->type) {
-    case FRAME_PING:       break;
-    case FRAME_TREE:       on_tree(f); break;
-    case FRAME_JOB:        on_job(f); break;
-    case FRAME_GO:         on_go(f); break;
-    case FRAME_SIGNAL:     on_signal(f); break;
-    case FRAME_IN:         on_input(f); break;
-    case FRAME_CREDIT:     on_credit(f); break;
-    case FRAME_FINISH:     on_finish(f); break;
-    case FRAME_QUIT:       on_quit(f); break;
+    case FRAME_PING:
+        break;
+    case FRAME_TREE:
+        on_tree(f);
+        break;
+    case FRAME_JOB:
+        on_job(f);
+        break;
+    case FRAME_GO:
+        on_go(f);
+        break;
+    case FRAME_SIGNAL:
+        on_signal(f);
+        break;
+    case FRAME_IN:
+        on_input(f);
+        break;
+    case FRAME_CREDIT:
+        on_credit(f);
+        break;
+    case FRAME_FINISH:
+        on_finish(f);
+        break;
+    case FRAME_QUIT:
+        on_quit(f);
+        break;
     case FRAME_FENCE_DONE:
     case FRAME_FETCH:
-    case FRAME_FETCHED:    relay_frame(&agent.relay, f); break;
-    default:              f->in.bad = true; break;
+    case FRAME_FETCHED:
+        relay_frame(&agent.relay, f);
+        break;
+    default:
+        f->in.bad = true;
+        break;
     }
 }
-

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define READ_BYTES 65536          /* what a pipe holds */
+#define READ_BYTES 65536 /* what a pipe holds */
 /* Of a rank that has ended; a child of it may go on writing for ever. */
 #define DRAIN_READS 4
 
@@ -72,8 +72,10 @@ static bool stream_read(struct pump *p, struct launch_stream *s)
 
 void pump_drain(struct pump *p, struct launch_rank *r)
 {
-    for (int i = 0; i < DRAIN_READS && stream_read(p, &r->out); i++) { }
-    for (int i = 0; i < DRAIN_READS && stream_read(p, &r->err); i++) { }
+    for (int i = 0; i < DRAIN_READS && stream_read(p, &r->out); i++) {
+    }
+    for (int i = 0; i < DRAIN_READS && stream_read(p, &r->err); i++) {
+    }
 }
 
 bool pump_idle(const struct pump *p)
@@ -115,7 +117,7 @@ static void input_write(struct pump *p, struct launch_rank *r)
     if (n > 0)
         r->in_off += (size_t)n;
     else if (n < 0 && errno != EAGAIN && errno != EINTR)
-        input_close(r);                       /* the rank does not read any more */
+        input_close(r); /* the rank does not read any more */
 }
 
 void pump_input(struct pump *p, const void *data, size_t len)

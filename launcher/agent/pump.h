@@ -12,18 +12,21 @@ struct pollfd;
 
 struct pump {
     struct launch_job *job;
-    int64_t credit;               /* bytes of output that may still be sent */
-    uint8_t *in;                  /* a piece of stdin that not all ranks have */
+    int64_t credit; /* bytes of output that may still be sent */
+    uint8_t *in;    /* a piece of stdin that not all ranks have */
     size_t in_len;
     bool in_busy;
-    struct { int rank; bool is_err; } *polled;       /* what each pollfd is about */
+    struct {
+        int rank;
+        bool is_err;
+    } * polled; /* what each pollfd is about */
     int npolled;
     void (*up)(void *arg, const struct frame_out *frame);
     void *arg;
 };
 
-int  pump_init(struct pump *p, struct launch_job *job);
-int  pump_fds(struct pump *p, struct pollfd *fds);   /* at most 3 a rank */
+int pump_init(struct pump *p, struct launch_job *job);
+int pump_fds(struct pump *p, struct pollfd *fds); /* at most 3 a rank */
 void pump_step(struct pump *p, const struct pollfd *fds, int n);
 /* Takes and sends what a rank has written so far, credit or not. */
 void pump_drain(struct pump *p, struct launch_rank *r);

@@ -22,12 +22,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define FAREWELL 0                /* a record that is no process: the end is in order */
+#define FAREWELL 0 /* a record that is no process: the end is in order */
 
 /* What an agent needs at most to end its ranks when its head has gone. */
 #define FROZEN_MS 5000
 
-static struct { int fd; pid_t pid; } guard = { -1, -1 };
+static struct {
+    int fd;
+    pid_t pid;
+} guard = { -1, -1 };
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
 {
@@ -120,7 +123,7 @@ int launch_guard_start(const struct launch_job *job, const char *segment, int ch
     if (guard.pid == 0) {
         close(fds[1]);
         if (channel_out >= 0 && channel_out != channel_in)
-            close(channel_out);               /* its end is ours to cause, not the guard's */
+            close(channel_out); /* its end is ours to cause, not the guard's */
         run_guard(fds[0], channel_in, groups, segment);
     }
     free(groups);
@@ -141,15 +144,9 @@ static void tell(pid_t p)
     }
 }
 
-void launch_guard_add(pid_t group)
-{
-    tell(group);
-}
+void launch_guard_add(pid_t group) { tell(group); }
 
-void launch_guard_drop(pid_t group)
-{
-    tell(-group);
-}
+void launch_guard_drop(pid_t group) { tell(-group); }
 
 void launch_guard_stop(void)
 {
@@ -157,6 +154,7 @@ void launch_guard_stop(void)
     if (guard.fd >= 0)
         close(guard.fd);
     if (guard.pid > 0)
-        while (waitpid(guard.pid, NULL, 0) < 0 && errno == EINTR) { }
+        while (waitpid(guard.pid, NULL, 0) < 0 && errno == EINTR) {
+        }
     guard.fd = guard.pid = -1;
 }

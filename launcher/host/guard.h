@@ -7,8 +7,8 @@
 
 /* The process that cleans up after an mpirun or an agent that was killed; an agent's
  * channel to its head, else -1.  0 or an exit code. */
-int  launch_guard_start(const struct launch_job *job, const char *segment, int channel_in,
-                        int channel_out);
+int launch_guard_start(const struct launch_job *job, const char *segment, int channel_in,
+                       int channel_out);
 void launch_guard_add(pid_t group);
 void launch_guard_drop(pid_t group);
 void launch_guard_stop(void);

@@ -10,13 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct object { hwloc_const_cpuset_t cpus; int *units, nunits, next; };
+struct object {
+    hwloc_const_cpuset_t cpus;
+    int *units, nunits, next;
+};
 
 struct machine {
     hwloc_topology_t topo;
     /* What this job may use: cgroup, and the binding of mpirun itself. */
     hwloc_bitmap_t allowed;
-    hwloc_bitmap_t *units;        /* allowed hardware threads of each */
+    hwloc_bitmap_t *units; /* allowed hardware threads of each */
     int nunits;
 };
 
@@ -187,7 +190,7 @@ static int deal_places(struct launch_job *job, struct machine *m)
         }
     for (int r = 0; r < job->n && !code; r++) {
         struct object *to = &objects[o->ppr ? r / o->ppr % n : r % n];
-        if (o->ppr && is_unit(o->map))        /* ppr:2:core: two on a core, then the next */
+        if (o->ppr && is_unit(o->map)) /* ppr:2:core: two on a core, then the next */
             to->next = r / o->ppr * o->pe % to->nunits;
         job->ranks[r].place = take_units(m, to, o->pe);
         if (!job->ranks[r].place)
@@ -208,7 +211,7 @@ static int unit_of(const struct machine *m, hwloc_const_bitmap_t place)
 
 static void order_along_units(struct launch_job *job, const struct machine *m)
 {
-    for (int i = 1; i < job->n; i++)          /* insertion: stable, and nearly sorted already */
+    for (int i = 1; i < job->n; i++) /* insertion: stable, and nearly sorted already */
         for (int j = i;
              j > 0 && unit_of(m, job->ranks[j].place) < unit_of(m, job->ranks[j - 1].place); j--) {
             hwloc_bitmap_t t = job->ranks[j].place;
@@ -293,7 +296,7 @@ static int bind_places(struct launch_job *job, struct machine *m)
                                                         : LAUNCH_CORE;
 
     if (o->hwthreads && bind == LAUNCH_HWTHREAD && o->pe > 1)
-        bind = LAUNCH_UNSET;                  /* the place as it is */
+        bind = LAUNCH_UNSET; /* the place as it is */
     if (o->bind_none || (o->bind == LAUNCH_UNSET && (!fits || is_shared(m))))
         return 0;
     int code = check_binding(job, m, bind);

@@ -25,10 +25,10 @@
 #include <pmix.h>
 
 static struct {
-    int event_fd;                 /* write end */
+    int event_fd; /* write end */
     bool running;
-    bool relay;                   /* the job has other hosts */
-    bool tuned_gds;               /* the user has not chosen PMIx's way of keeping job data */
+    bool relay;     /* the job has other hosts */
+    bool tuned_gds; /* the user has not chosen PMIx's way of keeping job data */
     char nspace[PMIX_MAX_NSLEN + 1];
 } server = { .event_fd = -1 };
 
@@ -45,14 +45,14 @@ static const char *const tuning[][2] = {
  * store ds21, and 5 shmem or shmem2; a name that a version does not know is an error there, so what
  * is named is the one that must not be made beside it. */
 #define STORE_RANKS 64
-#define STORE       "^ds12"
-#define STORE_ROOM  (32u << 20)   /* 65 ranks need 12 MiB */
+#define STORE "^ds12"
+#define STORE_ROOM (32u << 20) /* 65 ranks need 12 MiB */
 #define NTUNING (sizeof tuning / sizeof tuning[0])
 
 void launch_server_tune(void)
 {
     const char *gds = getenv("PMIX_MCA_gds");
-    if (!gds || !strcmp(gds, STORE))          /* of the mpirun around us */
+    if (!gds || !strcmp(gds, STORE)) /* of the mpirun around us */
         server.tuned_gds = true;
     for (size_t i = 0; i < NTUNING; i++)
         setenv(tuning[i][0], tuning[i][1], 0);
@@ -113,8 +113,8 @@ static pmix_status_t on_abort(const pmix_proc_t *proc, void *object, int status,
 }
 
 /* PMIx has read all that the rank wrote, and no farewell was there. */
-static void on_lost(size_t id, pmix_status_t status, const pmix_proc_t *source,
-                    pmix_info_t info[], size_t ninfo, pmix_info_t results[], size_t nresults,
+static void on_lost(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[],
+                    size_t ninfo, pmix_info_t results[], size_t nresults,
                     pmix_event_notification_cbfunc_fn_t cbfunc, void *cbdata)
 {
     (void)id, (void)status, (void)info, (void)ninfo, (void)results, (void)nresults;
@@ -229,7 +229,10 @@ static pmix_server_module_t module = {
 
 /* ---- on the main thread ---- */
 
-struct wait { sem_t done; pmix_status_t status; };
+struct wait {
+    sem_t done;
+    pmix_status_t status;
+};
 
 static void waited(pmix_status_t status, void *arg)
 {
@@ -282,8 +285,7 @@ static char *host_list(const struct launch_job *job)
         fputs("raw:", f);
     for (int h = 0; f && h < job->nhosts; h++)
         if (job->hosts[h].node >= 0)
-            fprintf(f, "%s%s", job->hosts[h].node ? "," : "",
-                    launch_bare_name(job->hosts[h].name));
+            fprintf(f, "%s%s", job->hosts[h].node ? "," : "", launch_bare_name(job->hosts[h].name));
     if (f)
         fclose(f);
     return text;
@@ -360,7 +362,7 @@ static int load_job(pmix_info_t *info, const struct launch_job *job, const char 
     PMIX_INFO_LOAD(&info[n++], PMIX_JOBID, job->nspace, PMIX_STRING);
     PMIX_INFO_LOAD(&info[n++], PMIX_NODE_MAP, hosts, PMIX_REGEX);
     PMIX_INFO_LOAD(&info[n++], PMIX_PROC_MAP, procs, PMIX_REGEX);
-    if (*store)                               /* else version 5 makes its files in /tmp */
+    if (*store) /* else version 5 makes its files in /tmp */
         PMIX_INFO_LOAD(&info[n++], PMIX_NSDIR, store, PMIX_STRING);
     free(lists), free(own), free(hosts), free(procs);
     return n;
@@ -383,7 +385,8 @@ static int register_job(struct launch_job *job, const char *store)
     sem_init(&w.done, 0, 0);
     pmix_status_t rc = PMIx_server_register_nspace(server.nspace, job->n, info, ninfo, waited, &w);
     if (rc == PMIX_SUCCESS)
-        while (sem_wait(&w.done)) { }
+        while (sem_wait(&w.done)) {
+        }
     PMIX_INFO_FREE(info, ninfo);
     if (rc == PMIX_OPERATION_SUCCEEDED)
         rc = PMIX_SUCCESS;
@@ -411,7 +414,8 @@ static int register_ranks(struct launch_job *job)
             rc = one;
     }
     while (started--)
-        while (sem_wait(&w.done)) { }
+        while (sem_wait(&w.done)) {
+        }
     if (rc == PMIX_SUCCESS)
         rc = w.status;
     return rc == PMIX_SUCCESS ? 0 : failed("could not register the ranks", rc);
@@ -449,8 +453,8 @@ static bool has_loopback(void)
     const unsigned up = IFF_LOOPBACK | IFF_UP;
     struct ifaddrs *all, *i;
     if (getifaddrs(&all) < 0)
-        return true;                          /* not known */
-    for (i = all; i && (i->ifa_flags & up) != up; )
+        return true; /* not known */
+    for (i = all; i && (i->ifa_flags & up) != up;)
         i = i->ifa_next;
     freeifaddrs(all);
     return i != NULL;
@@ -536,10 +540,10 @@ void launch_server_answer(struct launch_call *call, int err, const void *data, s
 {
     pmix_modex_cbfunc_t cbfunc = (pmix_modex_cbfunc_t)call->answer;
     char *copy = !err && len ? malloc(len) : NULL;
-    pmix_status_t status = err == -RT_ENOENT                 ? PMIX_ERR_NOT_FOUND
-                           : err == -RT_ETIMEOUT             ? PMIX_ERR_TIMEOUT
-                           : err || (len && !copy)           ? PMIX_ERR_NOMEM
-                                                             : PMIX_SUCCESS;
+    pmix_status_t status = err == -RT_ENOENT       ? PMIX_ERR_NOT_FOUND
+                           : err == -RT_ETIMEOUT   ? PMIX_ERR_TIMEOUT
+                           : err || (len && !copy) ? PMIX_ERR_NOMEM
+                                                   : PMIX_SUCCESS;
     if (copy)
         memcpy(copy, data, len);
     cbfunc(status, copy, copy ? len : 0, call->cbdata, free, copy);

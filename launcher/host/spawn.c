@@ -32,11 +32,11 @@ struct child {
     cpu_set_t *cpus;
     size_t cpus_len;
     pid_t parent;
-    struct rlimit files, stack;   /* the limits that mpirun itself found */
+    struct rlimit files, stack; /* the limits that mpirun itself found */
     /* Set by the child, which never returns: without volatile the compiler takes its writes for
      * none that the parent could see. */
-    const char *volatile failed;  /* which step */
-    volatile int error;           /* and its errno */
+    const char *volatile failed; /* which step */
+    volatile int error;          /* and its errno */
 };
 
 static struct rlimit files_found, stack_found;
@@ -177,7 +177,10 @@ static int add_all(struct launch_list *env, const struct launch_list *vars)
 static int add_rank_vars(const struct launch_job *job, const struct launch_rank *r,
                          struct launch_list *env)
 {
-    const struct { const char *name; int value; } vars[] = {
+    const struct {
+        const char *name;
+        int value;
+    } vars[] = {
         { "OMPI_COMM_WORLD_RANK", r->rank },
         { "OMPI_COMM_WORLD_LOCAL_RANK", (int)(r - job->ranks) },
         { "MPI_LOCALRANKID", (int)(r - job->ranks) },
@@ -235,7 +238,7 @@ static _Noreturn void run_child(struct child *c)
 
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != c->parent)               /* our parent died before the line above */
+    if (getppid() != c->parent) /* our parent died before the line above */
         _exit(LAUNCH_EXIT_FAIL);
     c->failed = "standard streams";
     if (dup2(c->in, 0) < 0 || dup2(c->out, 1) < 0 || dup2(c->err, 2) < 0)
@@ -286,8 +289,7 @@ static int make_cpus(struct child *c, const struct launch_rank *r)
         return -RT_ENOMEM;
     c->cpus_len = CPU_ALLOC_SIZE((size_t)last + 1);
     CPU_ZERO_S(c->cpus_len, c->cpus);
-    hwloc_bitmap_foreach_begin(cpu, r->cpus)
-        CPU_SET_S(cpu, c->cpus_len, c->cpus);
+    hwloc_bitmap_foreach_begin(cpu, r->cpus) CPU_SET_S(cpu, c->cpus_len, c->cpus);
     hwloc_bitmap_foreach_end();
     return 0;
 }
@@ -330,7 +332,8 @@ static void close_child_ends(struct child *c)
 static const char *advice_for_start(int error)
 {
     switch (error) {
-    case EMFILE: case ENFILE:
+    case EMFILE:
+    case ENFILE:
         return "; raise the limit with ulimit -n";
     case EAGAIN:
         return "; raise the limit with ulimit -u";
@@ -350,9 +353,9 @@ static int start_failed(const struct launch_job *job, const struct launch_rank *
     const struct launch_app *app = &job->opts->apps[r->app];
     launch_say(job, "could not start rank %d (%s) on host %s: %s: %s%s", r->rank, app->path,
                job->host, step, strerror(error), advice_for_start(error));
-    return error == ENOENT                        ? LAUNCH_EXIT_NOPROG
+    return error == ENOENT                       ? LAUNCH_EXIT_NOPROG
            : error == EACCES || error == ENOEXEC ? LAUNCH_EXIT_NOEXEC
-                                                  : LAUNCH_EXIT_FAIL;
+                                                 : LAUNCH_EXIT_FAIL;
 }
 
 static int start_rank(struct launch_job *job, struct launch_rank *r)
@@ -437,7 +440,7 @@ void launch_reap(struct launch_job *job, bool (*other)(void *arg, pid_t pid, int
         if (!r || !r->running)
             continue;
         launch_rank_ended(job, r, status);
-        r->gone = kill(-pid, 0) < 0;          /* another process may get the number then */
+        r->gone = kill(-pid, 0) < 0; /* another process may get the number then */
         if (r->gone)
             launch_guard_drop(pid);
     }

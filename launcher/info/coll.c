@@ -19,7 +19,7 @@ struct question {
     struct coll_args args;
     struct rt_layout layout;
     struct rt_op op;
-    int64_t *counts;              /* of the v variants */
+    int64_t *counts; /* of the v variants */
 };
 
 /* Equally many ranks on each host, one host after the other, as far as that goes. */
@@ -52,7 +52,7 @@ static void fill(struct question *q, enum coll_kind kind, int64_t bytes)
     int64_t n = bytes / q->layout.size;
     bool whole = kind == COLL_REDUCE_SCATTER_BLOCK || kind == COLL_REDUCE_SCATTER;
     if (whole && n >= q->team.size)
-        n /= q->team.size;        /* the size of these is that of the whole vector */
+        n /= q->team.size; /* the size of these is that of the whole vector */
     for (int i = 0; i < q->team.size; i++)
         q->counts[i] = n;
     q->args = (struct coll_args){ .kind = kind,

@@ -14,8 +14,8 @@ struct info_gpus {
     int n;           /* devices that may be used, 0 .. INFO_GPUS */
     const char *why; /* why there are none */
     struct rt_gpu_info dev[INFO_GPUS];
-    bool access[INFO_GPUS][INFO_GPUS];   /* [i][j]: i may use the memory of j; [i][i] is true */
-    int nvlinks[INFO_GPUS][INFO_GPUS];   /* links between them, over switches too; -1: not known */
+    bool access[INFO_GPUS][INFO_GPUS]; /* [i][j]: i may use the memory of j; [i][i] is true */
+    int nvlinks[INFO_GPUS][INFO_GPUS]; /* links between them, over switches too; -1: not known */
 };
 const struct info_gpus *info_gpus(void);
 extern const char info_unwatched[]; /* the reason when the setting alone stands in the way */

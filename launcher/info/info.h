@@ -7,19 +7,19 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-int info_paths(const char *self);             /* paths.c: transport between each pair of ranks */
-int info_coll(int nranks, int nhosts);        /* coll.c: algorithm by collective and size */
-int info_coll_gpu(int nranks);                /* coll_gpu.c: the same for device memory */
-int info_tool(bool verbose);                  /* tool.c: variables and events for tools */
-int info_gpu(void);                           /* gpu.c: devices and what lies between them */
-void info_gpu_paths(void);                    /* gpu.c: the part of --paths about devices */
-int info_net(bool verbose);                    /* net.c: what carries messages between hosts */
-int info_doctor(void);                        /* doctor.c: what is missing for full speed */
+int info_paths(const char *self);      /* paths.c: transport between each pair of ranks */
+int info_coll(int nranks, int nhosts); /* coll.c: algorithm by collective and size */
+int info_coll_gpu(int nranks);         /* coll_gpu.c: the same for device memory */
+int info_tool(bool verbose);           /* tool.c: variables and events for tools */
+int info_gpu(void);                    /* gpu.c: devices and what lies between them */
+void info_gpu_paths(void);             /* gpu.c: the part of --paths about devices */
+int info_net(bool verbose);            /* net.c: what carries messages between hosts */
+int info_doctor(void);                 /* doctor.c: what is missing for full speed */
 
 /* A line of the doctor's; `advice` is printed when it is not good. */
 void info_say(bool good, const char *what, const char *found, const char *advice);
-void info_doctor_gpu(void);                   /* doctor_gpu.c: its lines about GPUs */
-void info_doctor_net(void);                   /* net.c: its lines about networks */
+void info_doctor_gpu(void); /* doctor_gpu.c: its lines about GPUs */
+void info_doctor_net(void); /* net.c: its lines about networks */
 
 /* Whether the setting btl lets this transport be used. */
 bool info_listed(const char *name);

@@ -15,9 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEFAULT_TEAM 8            /* ranks assumed by --coll without a number */
+#define DEFAULT_TEAM 8 /* ranks assumed by --coll without a number */
 
-struct request { bool verbose; int nranks, nhosts; const char *self; };
+struct request {
+    bool verbose;
+    int nranks, nhosts;
+    const char *self;
+};
 
 static int show_version(const struct request *q)
 {
@@ -77,12 +81,20 @@ static int show_api(const struct request *q)
     return 0;
 }
 
-static int show_paths(const struct request *q)  { return info_paths(q->self); }
-static int show_gpu(const struct request *q)    { (void)q; return info_gpu(); }
-static int show_coll(const struct request *q)   { return info_coll(q->nranks, q->nhosts); }
-static int show_tool(const struct request *q)   { return info_tool(q->verbose); }
-static int show_net(const struct request *q)    { return info_net(q->verbose); }
-static int show_doctor(const struct request *q) { (void)q; return info_doctor(); }
+static int show_paths(const struct request *q) { return info_paths(q->self); }
+static int show_gpu(const struct request *q)
+{
+    (void)q;
+    return info_gpu();
+}
+static int show_coll(const struct request *q) { return info_coll(q->nranks, q->nhosts); }
+static int show_tool(const struct request *q) { return info_tool(q->verbose); }
+static int show_net(const struct request *q) { return info_net(q->verbose); }
+static int show_doctor(const struct request *q)
+{
+    (void)q;
+    return info_doctor();
+}
 
 static const struct section {
     const char *name, *title, *help;
@@ -90,8 +102,8 @@ static const struct section {
 } sections[] = {
     { "version", "Version", "versions of Weft, of the standard and of the libraries in use",
       show_version },
-    { "config", "Settings",
-      "all settings, their values and the sources of these; -v explains each", show_config },
+    { "config", "Settings", "all settings, their values and the sources of these; -v explains each",
+      show_config },
     { "topo", "Machine", "the machine as Weft sees it: packages, caches, cores, devices",
       show_topo },
     { "paths", "Paths",
@@ -128,15 +140,15 @@ const char *info_bytes(size_t n, char *text, size_t len)
 
 static void help(FILE *f)
 {
-    fputs(
-        "Usage: weft_info [--SECTION]... [-v]\nPrints what this Weft MPI is and what it does on "
-        "this machine.\n\n",
-        f);
+    fputs("Usage: weft_info [--SECTION]... [-v]\nPrints what this Weft MPI is and what it does on "
+          "this machine.\n\n",
+          f);
     for (int i = 0; i < NSECTIONS; i++)
         fprintf(f, "  --%-10s %s\n", sections[i].name, sections[i].help);
     fputs("  --all        all of these\n  -v           more detail\n"
           "  --help       print this help\n\n"
-          "Without a section: version, settings and doctor.\n", f);
+          "Without a section: version, settings and doctor.\n",
+          f);
 }
 
 static int usage(const char *word)
@@ -144,8 +156,10 @@ static int usage(const char *word)
     const char *plain = word + strspn(word, "-"), *near = NULL;
     int best = rt_near_limit(plain);
     if (!strncmp(plain, "coll=", 5)) {
-        fprintf(stderr, "weft_info: %s: expected --coll=N for N ranks, or --coll=NxH for N ranks "
-                        "on H hosts, H no more than N\n", word);
+        fprintf(stderr,
+                "weft_info: %s: expected --coll=N for N ranks, or --coll=NxH for N ranks "
+                "on H hosts, H no more than N\n",
+                word);
         return 2;
     }
     for (int i = 0; i < NSECTIONS && *plain; i++) {

@@ -59,8 +59,8 @@ static void print_verbs(void)
     if (!info_listed("verbs"))
         printf("  verbs  not used: WEFT_BTL leaves it out\n");
     else if (!net.nused)
-        printf("  verbs  not used: %s\n", net.nports ? "no port of an RDMA device can be used"
-                                                     : net.why);
+        printf("  verbs  not used: %s\n",
+               net.nports ? "no port of an RDMA device can be used" : net.why);
     else
         for (int i = 0; i < net.nused; i++) {
             char rate[32];
@@ -149,7 +149,9 @@ static void print_if(const struct ifaddrs *a)
     long mbit = if_number(a->ifa_name, "speed"), mtu = if_number(a->ifa_name, "mtu");
     bool lo = a->ifa_flags & IFF_LOOPBACK;
     printf("  %-14s %s, %s, MTU %ld", a->ifa_name,
-           !(a->ifa_flags & IFF_UP) ? "down" : a->ifa_flags & IFF_RUNNING ? "up" : "no link",
+           !(a->ifa_flags & IFF_UP)     ? "down"
+           : a->ifa_flags & IFF_RUNNING ? "up"
+                                        : "no link",
            lo ? "loopback" : rate_text(mbit > 0 ? (uint32_t)mbit : 0, rate, sizeof rate), mtu);
     for (int i = 0; i < net.nports; i++)
         if (!strcmp(net.port[i].ifname, a->ifa_name))
@@ -203,8 +205,11 @@ static void print_gids(const struct rt_ib_seen *p, bool verbose)
         if (!verbose && g->index != p->gid_index)
             continue;
         printf("    GID %-3d %-39s %s%s%s%s\n", g->index, gid_text(g->gid, text),
-               !p->roce ? "InfiniBand" : g->v2 ? "RoCE v2" : "RoCE v1", g->ifname[0] ? ", " : "",
-               g->ifname, g->index == p->gid_index && verbose ? ", taken" : "");
+               !p->roce ? "InfiniBand"
+               : g->v2  ? "RoCE v2"
+                        : "RoCE v1",
+               g->ifname[0] ? ", " : "", g->ifname,
+               g->index == p->gid_index && verbose ? ", taken" : "");
     }
     if (verbose && p->ngids > RT_IB_SEEN_GIDS)
         printf("    and %d more GIDs\n", p->ngids - RT_IB_SEEN_GIDS);
@@ -366,9 +371,9 @@ static void check_locked(void)
     bool good = limit.rlim_cur == RLIM_INFINITY || geteuid() == 0;
     snprintf(found, sizeof found, "%s", good ? "no limit" : "");
     if (!good)
-        snprintf(found, sizeof found, "%llu KiB allowed",
-                 (unsigned long long)limit.rlim_cur >> 10);
-    info_say(good, "locked memory", found, "RDMA registers memory by locking it: ulimit -l "
+        snprintf(found, sizeof found, "%llu KiB allowed", (unsigned long long)limit.rlim_cur >> 10);
+    info_say(good, "locked memory", found,
+             "RDMA registers memory by locking it: ulimit -l "
              "unlimited, /etc/security/limits.conf, LimitMEMLOCK=infinity of slurmd or sshd");
 }
 
@@ -390,7 +395,9 @@ void info_doctor_net(void)
         rt_gpu_rdma_facts(gpus->dev[i].ordinal, &facts);
         snprintf(what, sizeof what, "GPU %d and RDMA", gpus->dev[i].ordinal);
         info_say(facts.dmabuf || module, what,
-                 facts.dmabuf ? "dma-buf" : module ? "nvidia-peermem" : "no way to register memory",
+                 facts.dmabuf ? "dma-buf"
+                 : module     ? "nvidia-peermem"
+                              : "no way to register memory",
                  "use the open GPU kernel module with Linux 5.12 and rdma-core 34 or later, or "
                  "modprobe nvidia-peermem; messages are staged through host memory until then");
     }

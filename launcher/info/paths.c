@@ -54,7 +54,8 @@ static int start_under_mpirun(const char *self)
         _exit(1);
     }
     if (pid > 0)
-        while (waitpid(pid, &status, 0) < 0 && errno == EINTR) { }
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+        }
     return pid < 0 || !WIFEXITED(status) ? 1 : WEXITSTATUS(status);
 }
 

@@ -9,20 +9,20 @@
 #define NAME 64
 #define TEXT 1024
 
-static const char *const scopes[] = { "", "constant", "readonly", "local", "group", "group_eq",
-                                      "all", "all_eq" };
-static const char *const classes[] = { "", "state", "level", "size", "percentage",
-                                       "high_watermark", "low_watermark", "counter", "aggregate",
-                                       "timer", "generic" };
+static const char *const scopes[] = { "",      "constant", "readonly", "local",
+                                      "group", "group_eq", "all",      "all_eq" };
+static const char *const classes[] = { "",           "state",          "level",         "size",
+                                       "percentage", "high_watermark", "low_watermark", "counter",
+                                       "aggregate",  "timer",          "generic" };
 
 static const char *type_name(MPI_Datatype t)
 {
-    return t == MPI_CHAR                  ? "char"
-           : t == MPI_INT                 ? "int"
-           : t == MPI_COUNT               ? "count"
-           : t == MPI_DOUBLE              ? "double"
+    return t == MPI_CHAR                 ? "char"
+           : t == MPI_INT                ? "int"
+           : t == MPI_COUNT              ? "count"
+           : t == MPI_DOUBLE             ? "double"
            : t == MPI_UNSIGNED_LONG_LONG ? "unsigned long long"
-                                          : "?";
+                                         : "?";
 }
 
 static void explain(bool verbose, const char *desc)
@@ -117,8 +117,8 @@ static void show_category(int cat, int depth)
     int name_len = NAME, desc_len = TEXT, cvars, pvars, children, events, list[NAME];
     MPI_T_category_get_info(cat, name, &name_len, desc, &desc_len, &cvars, &pvars, &children);
     MPI_T_category_get_num_events(cat, &events);
-    printf("  %*s%-*s %2d control, %2d performance, %d events  %s\n", 2 * depth, "",
-           24 - 2 * depth, name, cvars, pvars, events, desc);
+    printf("  %*s%-*s %2d control, %2d performance, %d events  %s\n", 2 * depth, "", 24 - 2 * depth,
+           name, cvars, pvars, events, desc);
     children = children < NAME ? children : NAME;
     MPI_T_category_get_categories(cat, children, list);
     for (int i = 0; i < children; i++)

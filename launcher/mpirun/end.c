@@ -18,12 +18,12 @@
 #define GRACE_NS 400000000
 /* More than a dying process needs from the closing of its sockets to the signal of its death; from
  * another host its end may come later than a peer's here that noticed it. */
-#define SUSPECT_NS     50000000
+#define SUSPECT_NS 50000000
 #define SUSPECT_FAR_NS 250000000
 /* A rank waits two seconds for the answer to its PMIx_Finalize(), so where PMIx's thread is late
  * the rank's end is seen before the call.  A rank is accused when PMIx has read its connection to
  * the end (LAUNCH_LOST), or after this time, should PMIx never come to that. */
-#define LATE_MAX_NS    60000000000u
+#define LATE_MAX_NS 60000000000u
 
 static void say(const char *fmt, va_list args)
 {
@@ -79,7 +79,7 @@ void launch_end_begin(struct launch_job *job, int exit_code)
     job->exit_code = exit_code;
     job->kill_at_ns = rt_now_ns() + GRACE_NS;
     launch_signal_all(job, SIGTERM);
-    launch_signal_all(job, SIGCONT);          /* a stopped process would not notice */
+    launch_signal_all(job, SIGCONT); /* a stopped process would not notice */
 }
 
 /* "rank 3 (./a.out, pid 123, host h)" */
@@ -108,7 +108,12 @@ static const char *others(const struct launch_job *job, const struct launch_rank
 static const char *advice_for_signal(int sig)
 {
     switch (sig) {
-    case SIGSEGV: case SIGBUS: case SIGFPE: case SIGILL: case SIGABRT: case SIGTRAP:
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGFPE:
+    case SIGILL:
+    case SIGABRT:
+    case SIGTRAP:
         return "To find the place, allow a core file (ulimit -c unlimited) and open it with gdb.";
     case SIGKILL:
         return "Something outside the program did this; the kernel does when memory runs out "
@@ -129,8 +134,8 @@ static void report(struct launch_job *job, struct launch_rank *r, int code, cons
 
     if (job->ending)
         return;
-    if (!job->head)                           /* other hosts have sent them before its end */
-        launch_io_drain(job, r);              /* its last words come before ours */
+    if (!job->head)              /* other hosts have sent them before its end */
+        launch_io_drain(job, r); /* its last words come before ours */
     launch_report(job, "%s %s%s; exit code %d.\n        %s", who(job, r, name, sizeof name), how,
                   others(job, r, rest, sizeof rest), code, advice);
     launch_end_begin(job, code);
@@ -218,10 +223,7 @@ static void check_skipped(struct launch_job *job)
 
 /* What a process can exit with; an abort with a code whose low byte is 0 is still no success,
  * unless that code is 0. */
-static int abort_exit_code(int code)
-{
-    return code & 255 ? code & 255 : code != 0;
-}
+static int abort_exit_code(int code) { return code & 255 ? code & 255 : code != 0; }
 
 void launch_end_event(struct launch_job *job, const struct launch_event *e)
 {
@@ -235,7 +237,7 @@ void launch_end_event(struct launch_job *job, const struct launch_event *e)
         job->nconnected += !r->connected;
         r->connected = true;
         r->lost = false;
-        job->nfinalized -= r->finalized;      /* it had finished with MPI, and began again */
+        job->nfinalized -= r->finalized; /* it had finished with MPI, and began again */
         r->finalized = false;
         check_skipped(job);
         break;
@@ -248,14 +250,15 @@ void launch_end_event(struct launch_job *job, const struct launch_event *e)
         r->aborted = true;
         snprintf(how, sizeof how, "aborted the job with code %d%s%s", e->code, *e->text ? ": " : "",
                  e->text);
-        suspect(job, r, abort_exit_code(e->code), how,
-                "Its messages above may say more.");
+        suspect(job, r, abort_exit_code(e->code), how, "Its messages above may say more.");
         break;
     case LAUNCH_LOST:
         end_wait(job, r);
         break;
-    case LAUNCH_FENCE: case LAUNCH_FETCH: case LAUNCH_PUBLISHED:
-        break;                                /* of agents: relay.c */
+    case LAUNCH_FENCE:
+    case LAUNCH_FETCH:
+    case LAUNCH_PUBLISHED:
+        break; /* of agents: relay.c */
     }
 }
 
@@ -272,7 +275,7 @@ void launch_end_exited(struct launch_job *job, struct launch_rank *r)
     int code = sig ? 128 + sig : WEXITSTATUS(r->status);
 
     if (r->aborted)
-        return;                               /* said when it called */
+        return; /* said when it called */
     if (sig) {
         snprintf(how, sizeof how, "was killed by signal %d (%s)", sig, strsignal(sig));
         report(job, r, code, how, advice_for_signal(sig));

@@ -22,15 +22,15 @@
 #include <unistd.h>
 
 /* After the first host that failed, others may fail too: so long we wait to report all at once. */
-#define GATHER_NS   3000000000ull
+#define GATHER_NS 3000000000ull
 /* Agents that have the order to leave have nothing left but to close a server. */
-#define LEAVE_NS    2000000000ull
+#define LEAVE_NS 2000000000ull
 /* After SIGKILL a host whose ranks still run is given up. */
-#define GIVE_UP_NS  5000000000ull
+#define GIVE_UP_NS 5000000000ull
 /* Output on its way from all hosts together, and from one. */
-#define WINDOW_ALL  (64 << 20)
-#define WINDOW_MAX  (1 << 20)
-#define WINDOW_MIN  (64 << 10)
+#define WINDOW_ALL (64 << 20)
+#define WINDOW_MAX (1 << 20)
+#define WINDOW_MIN (64 << 10)
 
 /* ---- starting ---- */
 
@@ -47,8 +47,9 @@ static int find_agent(struct head *h)
     }
     strcpy(slash, "/weftd");
     if (access(path, X_OK) < 0) {
-        launch_say(h->job, "the agent %s: %s; it belongs beside mpirun, on every host; nothing was "
-                           "started",
+        launch_say(h->job,
+                   "the agent %s: %s; it belongs beside mpirun, on every host; nothing was "
+                   "started",
                    path, strerror(errno));
         return LAUNCH_EXIT_FAIL;
     }
@@ -61,7 +62,7 @@ static int configure(struct head *h)
     const struct launch_opts *o = h->job->opts;
     const char *rsh = o->rsh ? o->rsh : cfg.rsh, *libpath = getenv("LD_LIBRARY_PATH");
 
-    h->conf.via = !*rsh ? (o->slurm ? TREE_SRUN : TREE_SSH)
+    h->conf.via = !*rsh                  ? (o->slurm ? TREE_SRUN : TREE_SSH)
                   : !strcmp(rsh, "ssh")  ? TREE_SSH
                   : !strcmp(rsh, "srun") ? TREE_SRUN
                                          : TREE_COMMAND;
@@ -302,10 +303,7 @@ void head_finish(struct head *h)
     h->finishing = true;
 }
 
-bool head_finished(const struct head *h)
-{
-    return h->ndone >= h->job->nhosts;
-}
+bool head_finished(const struct head *h) { return h->ndone >= h->job->nhosts; }
 
 void head_input(struct head *h, const void *data, size_t len)
 {
@@ -322,10 +320,7 @@ void head_input(struct head *h, const void *data, size_t len)
     frame_out_fini(&o);
 }
 
-bool head_input_busy(const struct head *h)
-{
-    return h->input_pending > 0;
-}
+bool head_input_busy(const struct head *h) { return h->input_pending > 0; }
 
 /* Grants again what was written, unless the reader of our stdout is slow. */
 static void grant(struct head *h)
@@ -356,15 +351,9 @@ static void give_up(struct head *h)
     }
 }
 
-int head_nfds(const struct head *h)
-{
-    return 3 * h->tree.n;
-}
+int head_nfds(const struct head *h) { return 3 * h->tree.n; }
 
-int head_fds(struct head *h, struct pollfd *fds)
-{
-    return tree_fds(&h->tree, fds);
-}
+int head_fds(struct head *h, struct pollfd *fds) { return tree_fds(&h->tree, fds); }
 
 int head_timeout_ms(const struct head *h)
 {
@@ -389,10 +378,7 @@ void head_check_fences(struct head *h)
         launch_end_missed(job, missed);
 }
 
-void head_exited(struct head *h, pid_t pid, int status)
-{
-    tree_exited(&h->tree, pid, status);
-}
+void head_exited(struct head *h, pid_t pid, int status) { tree_exited(&h->tree, pid, status); }
 
 /* ---- the end ---- */
 

@@ -67,7 +67,7 @@ static void add_note(struct head *h, int node, const char *text)
 static char *without_name(const char *text, const char *name)
 {
     char *out = malloc(4 * strlen(text) + 1), *to = out;
-    for (const char *p = text; out && *p; ) {
+    for (const char *p = text; out && *p;) {
         size_t len = named_at(text, p, name);
         to = len ? stpcpy(to, "HOST") : stpncpy(to, p, 1);
         p += len ? len : 1;
@@ -167,8 +167,7 @@ static void on_ready(struct head *h, struct frame *f)
 static struct launch_rank *get_rank(struct head *h, struct frame *f)
 {
     int rank = frame_get_int(&f->in);
-    if (!h->running || rank < 0 || rank >= h->job->n ||
-        h->job->ranks[rank].node != (int)f->node) {
+    if (!h->running || rank < 0 || rank >= h->job->n || h->job->ranks[rank].node != (int)f->node) {
         f->in.bad = true;
         return NULL;
     }
@@ -196,7 +195,7 @@ static void on_started(struct head *h, struct frame *f)
         if (!r || f->in.bad)
             return;
         r->pid = pid;
-        if (pid <= 0) {                       /* not started */
+        if (pid <= 0) { /* not started */
             rank_gone(job, r);
             launch_io_feed(job, r->rank, false, NULL, 0);
             launch_io_feed(job, r->rank, true, NULL, 0);
@@ -289,17 +288,40 @@ void head_take_frame(void *arg, struct frame *f)
 {
     struct head *h = arg;
     switch (f->type) {
-    case FRAME_INFO:    on_info(h, f); break;
-    case FRAME_LOST:    on_lost_frame(h, f); break;
-    case FRAME_READY:   on_ready(h, f); break;
-    case FRAME_STARTED: on_started(h, f); break;
-    case FRAME_EVENT:   on_event(h, f); break;
-    case FRAME_EXIT:    on_exit_of(h, f); break;
-    case FRAME_OUT:     on_out(h, f); break;
-    case FRAME_SAY:     on_say(h, f); break;
-    case FRAME_IN_DONE: h->input_pending -= h->input_pending > 0; break;
-    case FRAME_DONE:    head_host_done(h, (int)f->node); break;
-    case FRAME_FENCE: case FRAME_FENCE_WAITS: case FRAME_FETCH: case FRAME_FETCHED:
+    case FRAME_INFO:
+        on_info(h, f);
+        break;
+    case FRAME_LOST:
+        on_lost_frame(h, f);
+        break;
+    case FRAME_READY:
+        on_ready(h, f);
+        break;
+    case FRAME_STARTED:
+        on_started(h, f);
+        break;
+    case FRAME_EVENT:
+        on_event(h, f);
+        break;
+    case FRAME_EXIT:
+        on_exit_of(h, f);
+        break;
+    case FRAME_OUT:
+        on_out(h, f);
+        break;
+    case FRAME_SAY:
+        on_say(h, f);
+        break;
+    case FRAME_IN_DONE:
+        h->input_pending -= h->input_pending > 0;
+        break;
+    case FRAME_DONE:
+        head_host_done(h, (int)f->node);
+        break;
+    case FRAME_FENCE:
+    case FRAME_FENCE_WAITS:
+    case FRAME_FETCH:
+    case FRAME_FETCHED:
         relay_frame(&h->relay, f);
         break;
     default:
@@ -384,4 +406,3 @@ void head_child_said(void *arg, const char *text, size_t len)
     snprintf(line, sizeof line, "%.*s", (int)len, text);
     launch_io_say(line);
 }
-

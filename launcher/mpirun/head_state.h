@@ -10,13 +10,17 @@
 
 struct head_host {
     bool answered, failed, ready, done;
-    int code;                     /* of its preparation */
-    char *map, *bindings;         /* text to show, in the order of the hosts */
-    uint32_t owed;                /* bytes of output taken and not yet granted again */
+    int code;             /* of its preparation */
+    char *map, *bindings; /* text to show, in the order of the hosts */
+    uint32_t owed;        /* bytes of output taken and not yet granted again */
 };
 
 /* A message of one or more hosts, with the name of the first where it has one. */
-struct head_note { char *text; bool *of; int first; };
+struct head_note {
+    char *text;
+    bool *of;
+    int first;
+};
 
 struct head {
     struct launch_job *job;
@@ -28,12 +32,12 @@ struct head {
     int nnotes;
     char **names;
     int nanswered, nfailed, nready, ndone;
-    uint64_t failed_ns;           /* the first failure */
+    uint64_t failed_ns; /* the first failure */
     uint32_t window;
-    int input_pending;            /* hosts that have not taken the last piece of stdin */
+    int input_pending; /* hosts that have not taken the last piece of stdin */
     bool running, finishing;
     int signal_fd;
-    struct pollfd *fds;           /* until the main loop begins, and after it */
+    struct pollfd *fds; /* until the main loop begins, and after it */
 };
 
 /* The callbacks of the tree. */
@@ -43,7 +47,7 @@ void head_child_said(void *arg, const char *text, size_t len);
 /* Prints the notes of hosts; the same text of several hosts once. */
 void head_tell_notes(struct head *h);
 /* Takes the ranks of these hosts for dead: their agents end them when they can.  How many ran. */
-int  head_drop_ranks(struct head *h, int first, int end);
+int head_drop_ranks(struct head *h, int first, int end);
 void head_host_done(struct head *h, int node);
 /* It cannot be used, for the reason that is reported; the first reason counts. */
 void head_fail_host(struct head *h, int node, const char *why);

@@ -20,35 +20,38 @@
 #include <time.h>
 #include <unistd.h>
 
-#define READ_BYTES      65536     /* what a pipe holds */
-#define LINE_MAX_BYTES  (1 << 20)
+#define READ_BYTES 65536 /* what a pipe holds */
+#define LINE_MAX_BYTES (1 << 20)
 #define QUEUE_MAX_BYTES (4 << 20)
 /* An unfinished line that has waited this long may be a question. */
-#define PROMPT_NS       100000000
+#define PROMPT_NS 100000000
 
 /* Our stdout or stderr. */
 struct sink {
     int fd;
     char *buf;
-    size_t off, len, cap;         /* bytes off..len wait */
-    bool regular;                 /* a file: writing never blocks */
-    bool mid_line;                /* what was written last has no newline at its end */
-    int broken;                   /* errno of a write that failed: what comes is thrown away */
+    size_t off, len, cap; /* bytes off..len wait */
+    bool regular;         /* a file: writing never blocks */
+    bool mid_line;        /* what was written last has no newline at its end */
+    int broken;           /* errno of a write that failed: what comes is thrown away */
 };
 
 enum polled_kind { SINK, STREAM, INPUT, SOURCE };
-struct polled { enum polled_kind kind; void *what; };
+struct polled {
+    enum polled_kind kind;
+    void *what;
+};
 
 static struct {
-    struct sink sink[2];          /* stdout, stderr */
-    bool same;                    /* both are one terminal, pipe or file */
-    struct polled *polled;        /* what each pollfd is about, in order */
+    struct sink sink[2];   /* stdout, stderr */
+    bool same;             /* both are one terminal, pipe or file */
+    struct polled *polled; /* what each pollfd is about, in order */
     int npolled;
-    char *in;                     /* a piece of our stdin on its way to the ranks */
+    char *in; /* a piece of our stdin on its way to the ranks */
     size_t in_len;
     bool in_open;
     bool in_tty;
-    bool lost;                    /* the file of a rank could not be written */
+    bool lost; /* the file of a rank could not be written */
 } io = { .sink = { { .fd = 1 }, { .fd = 2 } } };
 
 /* ---- our side ---- */
@@ -87,17 +90,14 @@ static void sink_put(struct sink *s, const char *text, size_t len)
     s->len += len;
 }
 
-static size_t sink_waiting(const struct sink *s)
-{
-    return s->len - s->off;
-}
+static size_t sink_waiting(const struct sink *s) { return s->len - s->off; }
 
 /* How much may be written at once: a pipe or terminal that polls writable takes PIPE_BUF bytes
  * without blocking.  The end of a line is preferred, so that the other sink may take its turn
  * there. */
 static size_t sink_chunk(const struct sink *s)
 {
-    size_t n = sink_waiting(s), most = 4096;              /* PIPE_BUF on Linux */
+    size_t n = sink_waiting(s), most = 4096; /* PIPE_BUF on Linux */
     if (s->regular || n <= most)
         return n;
     const char *end = memrchr(s->buf + s->off, '\n', most);
@@ -144,15 +144,9 @@ void launch_io_say(const char *text)
     sink_flush(s);
 }
 
-bool launch_io_lost(void)
-{
-    return io.lost;
-}
+bool launch_io_lost(void) { return io.lost; }
 
-int launch_io_broken(void)
-{
-    return io.sink[0].broken;
-}
+int launch_io_broken(void) { return io.sink[0].broken; }
 
 /* ---- the ranks' side ---- */
 
@@ -202,7 +196,7 @@ static void stream_emit(const struct launch_opts *o, struct launch_stream *s, si
         sink_put(sink, s->buf, len);
         return;
     }
-    for (size_t at = 0; at < len; ) {
+    for (size_t at = 0; at < len;) {
         const char *end = memchr(s->buf + at, '\n', len - at);
         size_t line = end ? (size_t)(end - (s->buf + at)) + 1 : len - at;
         if (!s->mid_line)
@@ -324,17 +318,16 @@ int launch_io_timeout_ms(const struct launch_job *job)
 void launch_io_drain(struct launch_job *job, struct launch_rank *r)
 {
     /* A child of the rank may write for ever: at most a full pipe and a bit is taken. */
-    for (int i = 0; i < 4 && stream_read(job->opts, &r->out); i++) { }
-    for (int i = 0; i < 4 && stream_read(job->opts, &r->err); i++) { }
+    for (int i = 0; i < 4 && stream_read(job->opts, &r->out); i++) {
+    }
+    for (int i = 0; i < 4 && stream_read(job->opts, &r->err); i++) {
+    }
 }
 
 /* ---- stdin ---- */
 
 /* A terminal may be read only by its foreground group; others are stopped for trying. */
-static bool may_read_stdin(void)
-{
-    return !io.in_tty || tcgetpgrp(0) == getpgrp();
-}
+static bool may_read_stdin(void) { return !io.in_tty || tcgetpgrp(0) == getpgrp(); }
 
 static void input_close(struct launch_rank *r)
 {
@@ -359,7 +352,7 @@ static void input_write(struct launch_rank *r)
     if (n > 0)
         r->in_off += (size_t)n;
     else if (n < 0 && errno != EAGAIN && errno != EINTR)
-        input_close(r);                                    /* the rank does not read any more */
+        input_close(r); /* the rank does not read any more */
 }
 
 static void source_read(struct launch_job *job)
@@ -494,10 +487,17 @@ void launch_io_step(struct launch_job *job, const struct pollfd *fds, int nfds)
         if (!fds[i].revents)
             continue;
         switch (io.polled[i].kind) {
-        case STREAM: stream_read(job->opts, io.polled[i].what); break;
-        case INPUT:  input_write(io.polled[i].what); break;
-        case SOURCE: source_read(job); break;
-        case SINK:   break;                                /* flushed below */
+        case STREAM:
+            stream_read(job->opts, io.polled[i].what);
+            break;
+        case INPUT:
+            input_write(io.polled[i].what);
+            break;
+        case SOURCE:
+            source_read(job);
+            break;
+        case SINK:
+            break; /* flushed below */
         }
     }
     pass_prompts(job);
@@ -511,10 +511,7 @@ bool launch_io_full(void)
            sink_waiting(&io.sink[1]) >= QUEUE_MAX_BYTES;
 }
 
-bool launch_io_busy(void)
-{
-    return sink_waiting(&io.sink[0]) || sink_waiting(&io.sink[1]);
-}
+bool launch_io_busy(void) { return sink_waiting(&io.sink[0]) || sink_waiting(&io.sink[1]); }
 
 bool launch_io_idle(const struct launch_job *job)
 {

@@ -7,11 +7,11 @@
 
 struct pollfd;
 
-int  launch_io_init(struct launch_job *job);
-int  launch_io_open_files(struct launch_job *job);
-int  launch_io_fds(struct launch_job *job, struct pollfd *fds);   /* fills at most 3n + 3 */
+int launch_io_init(struct launch_job *job);
+int launch_io_open_files(struct launch_job *job);
+int launch_io_fds(struct launch_job *job, struct pollfd *fds); /* fills at most 3n + 3 */
 void launch_io_step(struct launch_job *job, const struct pollfd *fds, int nfds);
-int  launch_io_timeout_ms(const struct launch_job *job);          /* -1 = none */
+int launch_io_timeout_ms(const struct launch_job *job); /* -1 = none */
 /* Takes what a rank has written so far out of its pipes. */
 void launch_io_drain(struct launch_job *job, struct launch_rank *r);
 /* The ranks of a head: their streams are open, and these bytes came; none: the end. */

@@ -21,16 +21,16 @@
 
 /* Children that left the ranks' process groups may hold our pipes open: not longer.  Agents do the
  * same by themselves, and have time to send what was written. */
-#define LINGER_NS     200000000
+#define LINGER_NS 200000000
 #define LINGER_FAR_NS 20000000000ull
 
 struct loop {
     struct launch_job *job;
     int signal_fd;
-    struct pollfd *fds;           /* signals, events, then those of io.c */
-    uint64_t timeout_at_ns;       /* 0 = none */
-    uint64_t linger_until_ns;     /* set when the last rank has gone */
-    int interrupts;               /* SIGINT and the like so far */
+    struct pollfd *fds;       /* signals, events, then those of io.c */
+    uint64_t timeout_at_ns;   /* 0 = none */
+    uint64_t linger_until_ns; /* set when the last rank has gone */
+    int interrupts;           /* SIGINT and the like so far */
 };
 
 static void read_events(struct loop *l)
@@ -43,7 +43,7 @@ static void read_events(struct loop *l)
 static bool is_shell(void *arg, pid_t pid, int status)
 {
     struct launch_job *job = arg;
-    if (job->head)                            /* the ranks' pids are those of other hosts */
+    if (job->head) /* the ranks' pids are those of other hosts */
         head_exited(job->head, pid, status);
     return job->head;
 }
@@ -51,14 +51,14 @@ static bool is_shell(void *arg, pid_t pid, int status)
 static void reap(struct loop *l)
 {
     launch_reap(l->job, is_shell, l->job);
-    read_events(l);               /* what a rank said before its death is all here now */
+    read_events(l); /* what a rank said before its death is all here now */
     launch_tell_dead(l->job, launch_end_exited);
 }
 
 /* Ctrl-C and its like: first politely, then at once. */
 static void interrupt(struct loop *l, int sig)
 {
-    if (l->job->nrunning == 0) {              /* only output is left, and its reader is slow */
+    if (l->job->nrunning == 0) { /* only output is left, and its reader is slow */
         l->interrupts = 2;
         l->job->exit_code = 128 + sig;
         return;
@@ -87,12 +87,22 @@ static void read_signals(struct loop *l)
     struct signalfd_siginfo s;
     while (read(l->signal_fd, &s, sizeof s) == sizeof s) {
         switch ((int)s.ssi_signo) {
-        case SIGCHLD: reap(l); break;
-        case SIGTSTP: suspend(l); break;
+        case SIGCHLD:
+            reap(l);
+            break;
+        case SIGTSTP:
+            suspend(l);
+            break;
         case SIGUSR1:
-        case SIGUSR2: launch_signal_all(l->job, (int)s.ssi_signo); break;
-        case SIGCONT: launch_signal_all(l->job, SIGCONT); break;
-        default:      interrupt(l, (int)s.ssi_signo); break;
+        case SIGUSR2:
+            launch_signal_all(l->job, (int)s.ssi_signo);
+            break;
+        case SIGCONT:
+            launch_signal_all(l->job, SIGCONT);
+            break;
+        default:
+            interrupt(l, (int)s.ssi_signo);
+            break;
         }
     }
 }
@@ -117,7 +127,7 @@ static void check_time(struct loop *l)
         launch_end_begin(job, launch_io_broken() == EPIPE ? 128 + SIGPIPE : LAUNCH_EXIT_FAIL);
     bool awaited = job->suspect && !job->ending; /* a word that is on its way may clear it */
     if (job->nrunning == 0 && !awaited && !l->linger_until_ns) {
-        launch_signal_all(job, SIGKILL);      /* what the ranks' groups still hold */
+        launch_signal_all(job, SIGKILL); /* what the ranks' groups still hold */
         if (job->head)
             head_finish(job->head);
         l->linger_until_ns = now + (job->head ? LINGER_FAR_NS : LINGER_NS);
@@ -171,7 +181,7 @@ int launch_loop(struct launch_job *job, int signal_fd)
     }
     if (job->opts->timeout_s > 0)
         l.timeout_at_ns = job->began_ns + (uint64_t)job->opts->timeout_s * 1000000000u;
-    reap(&l);                                 /* deaths before the signals were looked at */
+    reap(&l); /* deaths before the signals were looked at */
     for (check_time(&l); !is_done(&l); check_time(&l)) {
         l.fds[0] = (struct pollfd){ .fd = signal_fd, .events = POLLIN };
         l.fds[1] = (struct pollfd){ .fd = job->event_fd, .events = POLLIN };

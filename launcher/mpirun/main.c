@@ -50,7 +50,7 @@ static int save_environment(struct launch_list *saved)
         if ((strncmp(*e, "PMIX_", 5) || !strncmp(*e, "PMIX_MCA_", 9)) &&
             launch_list_add(saved, *e) < 0)
             return LAUNCH_EXIT_FAIL;
-    for (char **e = environ; *e; ) {
+    for (char **e = environ; *e;) {
         char name[256];
         snprintf(name, sizeof name, "%.*s", (int)strcspn(*e, "="), *e);
         if (strncmp(name, "PMIX_", 5) || !strncmp(name, "PMIX_MCA_", 9) || unsetenv(name) < 0)

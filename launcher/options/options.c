@@ -14,7 +14,7 @@
 
 #define SETTER(name) \
     static int name(struct launch_opts *o, struct launch_app *app, const struct launch_found *f)
-#define UNUSED_ARGS  (void)o, (void)app, (void)f
+#define UNUSED_ARGS (void)o, (void)app, (void)f
 
 /* A whole number in low..high. */
 static int parse_number(const struct launch_found *f, const char *text, int low, int high, int *out)
@@ -29,8 +29,17 @@ static int parse_number(const struct launch_found *f, const char *text, int low,
 
 /* ---- what to start ---- */
 
-SETTER(set_n)          { (void)o; return parse_number(f, f->arg, 1, 1000000, &app->n); }
-SETTER(set_wdir)       { (void)o; app->wdir = f->arg; return 0; }
+SETTER(set_n)
+{
+    (void)o;
+    return parse_number(f, f->arg, 1, 1000000, &app->n);
+}
+SETTER(set_wdir)
+{
+    (void)o;
+    app->wdir = f->arg;
+    return 0;
+}
 SETTER(set_hostfile)
 {
     (void)app;
@@ -52,7 +61,12 @@ SETTER(set_host)
     return 0;
 }
 
-SETTER(set_rsh)        { (void)app; o->rsh = f->arg; return 0; }
+SETTER(set_rsh)
+{
+    (void)app;
+    o->rsh = f->arg;
+    return 0;
+}
 
 /* MPICH names the way; its -launcher-exec, our --rsh, the program, and counts before or after. */
 SETTER(set_launcher)
@@ -73,8 +87,16 @@ static int set_ppr(struct launch_opts *o, const struct launch_found *f, enum lau
     return parse_number(f, f->arg, 1, 1000000, &o->ppr);
 }
 
-SETTER(set_ppn)        { (void)app; return set_ppr(o, f, LAUNCH_NODE); }
-SETTER(set_perpackage) { (void)app; return set_ppr(o, f, LAUNCH_PACKAGE); }
+SETTER(set_ppn)
+{
+    (void)app;
+    return set_ppr(o, f, LAUNCH_NODE);
+}
+SETTER(set_perpackage)
+{
+    (void)app;
+    return set_ppr(o, f, LAUNCH_PACKAGE);
+}
 SETTER(set_pernode)
 {
     UNUSED_ARGS;
@@ -126,11 +148,33 @@ static int set_list(struct launch_envs *env, const struct launch_found *f)
     return 0;
 }
 
-SETTER(set_genv)       { (void)app; return add_env(&o->env, f, f->arg, f->arg2); }
-SETTER(set_genvall)    { UNUSED_ARGS; o->env.from = LAUNCH_ENV_ALL; return 0; }
-SETTER(set_genvnone)   { UNUSED_ARGS; o->env.from = LAUNCH_ENV_NONE; return 0; }
-SETTER(set_genvlist)   { (void)app; return set_list(&o->env, f); }
-SETTER(set_env)        { (void)o; return add_env(&app->env, f, f->arg, f->arg2); }
+SETTER(set_genv)
+{
+    (void)app;
+    return add_env(&o->env, f, f->arg, f->arg2);
+}
+SETTER(set_genvall)
+{
+    UNUSED_ARGS;
+    o->env.from = LAUNCH_ENV_ALL;
+    return 0;
+}
+SETTER(set_genvnone)
+{
+    UNUSED_ARGS;
+    o->env.from = LAUNCH_ENV_NONE;
+    return 0;
+}
+SETTER(set_genvlist)
+{
+    (void)app;
+    return set_list(&o->env, f);
+}
+SETTER(set_env)
+{
+    (void)o;
+    return add_env(&app->env, f, f->arg, f->arg2);
+}
 SETTER(set_envall)
 {
     UNUSED_ARGS;
@@ -145,7 +189,12 @@ SETTER(set_envnone)
     app->env.from = LAUNCH_ENV_NONE;
     return 0;
 }
-SETTER(set_envlist)    { (void)o; app->env_given = true; return set_list(&app->env, f); }
+SETTER(set_envlist)
+{
+    (void)o;
+    app->env_given = true;
+    return set_list(&app->env, f);
+}
 
 /* A setting of the library: checked here, and passed to the ranks as WEFT_NAME, whose source is
  * then the command line. */
@@ -188,8 +237,8 @@ static int set_named(struct launch_opts *o, struct launch_app *app, const struct
 }
 
 SETTER(set_errhandler) { return set_named(o, app, f, "initial_errhandler"); }
-SETTER(set_kinds)      { return set_named(o, app, f, "memory_alloc_kinds"); }
-SETTER(set_iface)      { return set_named(o, app, f, "tcp_if"); }
+SETTER(set_kinds) { return set_named(o, app, f, "memory_alloc_kinds"); }
+SETTER(set_iface) { return set_named(o, app, f, "tcp_if"); }
 
 SETTER(set_mca)
 {
@@ -207,16 +256,56 @@ SETTER(set_mca)
 
 /* ---- placement ---- */
 
-SETTER(set_map)        { (void)app; return launch_parse_map(o, f->name, f->arg); }
-SETTER(set_rank)       { (void)app; return launch_parse_rank(o, f->name, f->arg); }
-SETTER(set_bind)       { (void)app; return launch_parse_bind(o, f->name, f->arg); }
-SETTER(set_bynode)     { (void)app; return launch_parse_map(o, f->name, "node"); }
-SETTER(set_bycore)     { (void)app; return launch_parse_map(o, f->name, "core"); }
-SETTER(set_bysocket)   { (void)app; return launch_parse_map(o, f->name, "package"); }
-SETTER(set_bindcore)   { (void)app; return launch_parse_bind(o, f->name, "core"); }
-SETTER(set_bindsocket) { (void)app; return launch_parse_bind(o, f->name, "package"); }
-SETTER(set_bindnone)   { (void)app; return launch_parse_bind(o, f->name, "none"); }
-SETTER(set_pe)         { (void)app; return parse_number(f, f->arg, 1, 65536, &o->pe); }
+SETTER(set_map)
+{
+    (void)app;
+    return launch_parse_map(o, f->name, f->arg);
+}
+SETTER(set_rank)
+{
+    (void)app;
+    return launch_parse_rank(o, f->name, f->arg);
+}
+SETTER(set_bind)
+{
+    (void)app;
+    return launch_parse_bind(o, f->name, f->arg);
+}
+SETTER(set_bynode)
+{
+    (void)app;
+    return launch_parse_map(o, f->name, "node");
+}
+SETTER(set_bycore)
+{
+    (void)app;
+    return launch_parse_map(o, f->name, "core");
+}
+SETTER(set_bysocket)
+{
+    (void)app;
+    return launch_parse_map(o, f->name, "package");
+}
+SETTER(set_bindcore)
+{
+    (void)app;
+    return launch_parse_bind(o, f->name, "core");
+}
+SETTER(set_bindsocket)
+{
+    (void)app;
+    return launch_parse_bind(o, f->name, "package");
+}
+SETTER(set_bindnone)
+{
+    (void)app;
+    return launch_parse_bind(o, f->name, "none");
+}
+SETTER(set_pe)
+{
+    (void)app;
+    return parse_number(f, f->arg, 1, 65536, &o->pe);
+}
 SETTER(set_over)
 {
     UNUSED_ARGS;
@@ -231,23 +320,92 @@ SETTER(set_noover)
     o->no_oversubscribe = true;
     return 0;
 }
-SETTER(set_hwthreads)  { UNUSED_ARGS; o->hwthreads = true; return 0; }
-SETTER(set_report)     { UNUSED_ARGS; o->report_bindings = true; return 0; }
-SETTER(set_display)    { UNUSED_ARGS; o->display_map = true; return 0; }
-SETTER(set_dry)        { UNUSED_ARGS; o->dry_run = true; return 0; }
-SETTER(set_topo)       { (void)app; o->topo_xml = f->arg; o->dry_run = true; return 0; }
+SETTER(set_hwthreads)
+{
+    UNUSED_ARGS;
+    o->hwthreads = true;
+    return 0;
+}
+SETTER(set_report)
+{
+    UNUSED_ARGS;
+    o->report_bindings = true;
+    return 0;
+}
+SETTER(set_display)
+{
+    UNUSED_ARGS;
+    o->display_map = true;
+    return 0;
+}
+SETTER(set_dry)
+{
+    UNUSED_ARGS;
+    o->dry_run = true;
+    return 0;
+}
+SETTER(set_topo)
+{
+    (void)app;
+    o->topo_xml = f->arg;
+    o->dry_run = true;
+    return 0;
+}
 
 /* ---- output, input, end ---- */
 
-SETTER(set_tag)        { UNUSED_ARGS; o->tag = true; return 0; }
-SETTER(set_prefix)     { UNUSED_ARGS; o->prefix_rank = true; return 0; }
-SETTER(set_stamp)      { UNUSED_ARGS; o->timestamp = true; return 0; }
-SETTER(set_merge)      { UNUSED_ARGS; o->merge_stderr = true; return 0; }
-SETTER(set_ping)       { UNUSED_ARGS; o->ping = true; return 0; }
-SETTER(set_quiet)      { UNUSED_ARGS; o->quiet = true; return 0; }
-SETTER(set_verbose)    { UNUSED_ARGS; o->verbose = true; return 0; }
-SETTER(set_nothing)    { UNUSED_ARGS; return 0; }
-SETTER(set_timeout)    { (void)app; return parse_number(f, f->arg, 0, 10000000, &o->timeout_s); }
+SETTER(set_tag)
+{
+    UNUSED_ARGS;
+    o->tag = true;
+    return 0;
+}
+SETTER(set_prefix)
+{
+    UNUSED_ARGS;
+    o->prefix_rank = true;
+    return 0;
+}
+SETTER(set_stamp)
+{
+    UNUSED_ARGS;
+    o->timestamp = true;
+    return 0;
+}
+SETTER(set_merge)
+{
+    UNUSED_ARGS;
+    o->merge_stderr = true;
+    return 0;
+}
+SETTER(set_ping)
+{
+    UNUSED_ARGS;
+    o->ping = true;
+    return 0;
+}
+SETTER(set_quiet)
+{
+    UNUSED_ARGS;
+    o->quiet = true;
+    return 0;
+}
+SETTER(set_verbose)
+{
+    UNUSED_ARGS;
+    o->verbose = true;
+    return 0;
+}
+SETTER(set_nothing)
+{
+    UNUSED_ARGS;
+    return 0;
+}
+SETTER(set_timeout)
+{
+    (void)app;
+    return parse_number(f, f->arg, 0, 10000000, &o->timeout_s);
+}
 
 SETTER(set_output)
 {
@@ -262,7 +420,10 @@ SETTER(set_output)
 }
 
 /* Lists of words that stand for options, as Open MPI 5 has them. */
-struct word { const char *names; launch_option_set *set; };
+struct word {
+    const char *names;
+    launch_option_set *set;
+};
 
 static int set_words(struct launch_opts *o, struct launch_app *app, const struct launch_found *f,
                      const struct word *words, const char *expected)
@@ -407,8 +568,7 @@ const struct launch_option launch_options[] = {
       set_pe },
     { "use-hwthread-cpus", NULL, 0, "Count hardware threads instead of cores.", set_hwthreads },
     { "oversubscribe", NULL, 0,
-      "Allow more ranks than slots; more ranks than cores are always allowed.",
-      set_over },
+      "Allow more ranks than slots; more ranks than cores are always allowed.", set_over },
     { "nooversubscribe no-oversubscribe", NULL, 0, "Refuse more ranks than slots or cores.",
       set_noover },
     { "report-bindings", NULL, 0, "Draw to which cores each rank is bound.", set_report },
@@ -434,8 +594,7 @@ const struct launch_option launch_options[] = {
     { "output", "WORD,...", 1,
       "The five above as a list: tag, rank, timestamp, merge, dir=DIR[:nocopy].", set_outputs },
     { "stdin", "RANK|all|none", 1,
-      "Which ranks read the standard input of mpirun (default: rank 0).",
-      set_stdin },
+      "Which ranks read the standard input of mpirun (default: rank 0).", set_stdin },
 
     { NULL, NULL, 0, "Other", NULL },
     { "ping", NULL, 0,

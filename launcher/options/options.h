@@ -8,7 +8,9 @@
 #include "launcher/job.h"
 
 /* An option as it was found: `name` as typed, its arguments (NULL where it takes none). */
-struct launch_found { const char *name, *arg, *arg2; };
+struct launch_found {
+    const char *name, *arg, *arg2;
+};
 
 /* Stores one option; 0 or an exit code after a message.  `app` is the part of the command line it
  * stands in. */
@@ -18,9 +20,9 @@ typedef int launch_option_set(struct launch_opts *o, struct launch_app *app,
 struct launch_option {
     /* Without dashes, separated by spaces, the one for the help first; NULL = a heading. */
     const char *names;
-    const char *arg;              /* names of the arguments for the help; NULL = takes none */
+    const char *arg; /* names of the arguments for the help; NULL = takes none */
     int nargs;
-    const char *help;             /* NULL = an accepted spelling that the help does not show */
+    const char *help; /* NULL = an accepted spelling that the help does not show */
     launch_option_set *set;
 };
 

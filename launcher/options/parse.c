@@ -15,7 +15,7 @@
 
 #define NAME_BYTES 64
 #define HELP_COLUMN 30
-#define HELP_WIDTH  98
+#define HELP_WIDTH 98
 
 /* What is quoted may be anything, a wrong file's bytes too: nothing of it steers a terminal. */
 int launch_usage(const char *fmt, ...)
@@ -216,7 +216,7 @@ int launch_parse(int argc, char **argv, struct launch_opts *o)
             code = find_hosts(o);
             return !code && o->ping ? launch_ping_check(o) : code;
         }
-        at++;                                 /* the ":" */
+        at++; /* the ":" */
     }
 }
 
@@ -293,11 +293,10 @@ void launch_help(FILE *f)
         else if (launch_options[i].help)
             print_option(f, &launch_options[i]);
     }
-    fputs(
-        "\nExit code: 0 when all ranks ended with 0; else that of the first rank that failed,\n"
-        "128 + signal when it was killed; 1 mpirun failed or a rank left without MPI_Finalize,\n"
-        "2 wrong option, 124 timeout, 126 program not executable, 127 program not found.\n"
-        "Signals: Ctrl-C and SIGTERM end the job, twice kills it; SIGUSR1 and SIGUSR2 go to\n"
-        "the ranks.\n",
-        f);
+    fputs("\nExit code: 0 when all ranks ended with 0; else that of the first rank that failed,\n"
+          "128 + signal when it was killed; 1 mpirun failed or a rank left without MPI_Finalize,\n"
+          "2 wrong option, 124 timeout, 126 program not executable, 127 program not found.\n"
+          "Signals: Ctrl-C and SIGTERM end the job, twice kills it; SIGUSR1 and SIGUSR2 go to\n"
+          "the ranks.\n",
+          f);
 }

@@ -35,7 +35,8 @@ int launch_ping_app(struct launch_opts *o, struct launch_app *app)
     int err = find_program(path, sizeof path);
     if (err < 0) {
         launch_usage("--ping: weft_ping is missing (%s): it belongs beside mpirun in a build tree, "
-                     "or in ../libexec/weft from there; install Weft MPI again", strerror(-err));
+                     "or in ../libexec/weft from there; install Weft MPI again",
+                     strerror(-err));
         return LAUNCH_EXIT_NOPROG;
     }
     app->n = 0;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define WORD_BYTES 64
-#define MAP_WORDS  "node or ppr:N:OBJ"
+#define MAP_WORDS "node or ppr:N:OBJ"
 
 /* Row i is enum launch_obj i; the first name is the one for messages. */
 static const char *const objects[] = {
@@ -103,14 +103,14 @@ int launch_parse_map(struct launch_opts *o, const char *option, const char *text
 
     if (!*text)
         return parse_object(option, text, MAP_WORDS, &o->map);
-    if (!strcmp(word, "ppr")) {               /* ppr:N:object */
+    if (!strcmp(word, "ppr")) { /* ppr:N:object */
         rest = take_word(*rest ? rest + 1 : rest, ":", word);
         code = parse_count(option, "ppr", word, &o->ppr);
         if (code)
             return code;
         rest = take_word(*rest ? rest + 1 : rest, ":", word);
     }
-    if (*word || o->ppr) {                    /* ":PE=2" alone is allowed */
+    if (*word || o->ppr) { /* ":PE=2" alone is allowed */
         code = parse_object(option, word, MAP_WORDS, &o->map);
         if (code)
             return code;
@@ -147,7 +147,7 @@ int launch_parse_bind(struct launch_opts *o, const char *option, const char *tex
         o->hwthreads |= o->bind == LAUNCH_HWTHREAD && o->map == LAUNCH_UNSET;
     }
     rest += *rest == ':';
-    if (*rest >= '0' && *rest <= '9')         /* MPICH: core:2 */
+    if (*rest >= '0' && *rest <= '9') /* MPICH: core:2 */
         return parse_count(option, "objects a rank", rest, &o->pe);
     return parse_modifiers(o, option, rest);
 }

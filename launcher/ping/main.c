@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALL_S   20.0            /* what the measurements of one host should take in all, */
-#define TURN_S  0.1             /* and one of a pair at most */
-#define REACH_S 5.0             /* how much longer than a transport tries to make a connection */
+#define ALL_S 20.0  /* what the measurements of one host should take in all, */
+#define TURN_S 0.1  /* and one of a pair at most */
+#define REACH_S 5.0 /* how much longer than a transport tries to make a connection */
 
 static void name_transport(int rank, struct ping_cell *c)
 {
@@ -102,12 +102,11 @@ static int run(int n, int me)
     if (me == 0)
         bad = report(n, row);
     else if (rt_boot_put("weft.ping.name", rt_boot.host, strlen(rt_boot.host)) < 0 ||
-             rt_boot_put("weft.ping.row", row, (size_t)n * sizeof *row) < 0 ||
-             rt_boot_commit() < 0)
+             rt_boot_put("weft.ping.row", row, (size_t)n * sizeof *row) < 0 || rt_boot_commit() < 0)
         bad = 1;
     free(row);
     fflush(stdout);
-    rt_boot_fence();            /* results stay until rank 0 has them */
+    rt_boot_fence(); /* results stay until rank 0 has them */
     return bad != 0;
 }
 

@@ -12,17 +12,19 @@
 #include <string.h>
 #include <time.h>
 
-#define LARGE (4u << 20)        /* longest message: on no network are longer ones faster */
-#define SMALL (64u << 10)       /* the first one; long messages to slow hosts would take minutes */
-#define SAMPLES 400             /* of the latency */
+#define LARGE (4u << 20)  /* longest message: on no network are longer ones faster */
+#define SMALL (64u << 10) /* the first one; long messages to slow hosts would take minutes */
+#define SAMPLES 400       /* of the latency */
 #define STREAMS 3
-#define MEET_S 120.0            /* the partner is late because it is in a pair with a slow host */
+#define MEET_S 120.0 /* the partner is late because it is in a pair with a slow host */
 
 enum { TAG_HELLO = 1, TAG_MEET, TAG_COMMAND, TAG_DATA };
 enum command { ECHO, TAKE, GIVE, STOP };
 
 /* 8 bytes, also as the payload of the latency. */
-struct order { uint32_t command, len; };
+struct order {
+    uint32_t command, len;
+};
 
 static double now_s(void) { return (double)rt_now_ns() * 1e-9; }
 
@@ -43,7 +45,7 @@ static double median(double *v, int n)
 static int wait_until(MPI_Request *req, double end)
 {
     int done = 0;
-    for (int i = 0; ; i++) {
+    for (int i = 0;; i++) {
         int err = MPI_Test(req, &done, MPI_STATUS_IGNORE);
         if (err || done)
             return err;
@@ -56,26 +58,26 @@ static int wait_until(MPI_Request *req, double end)
 
 int ping_reach(int n, int me, double limit_s, bool *reached)
 {
-    char (*got)[8] = calloc((size_t)n, sizeof *got);
+    char(*got)[8] = calloc((size_t)n, sizeof *got);
     MPI_Request *req = malloc((size_t)n * 2 * sizeof *req);
     static const char hello[8] = "hello";
     int err = got && req ? 0 : MPI_ERR_NO_MEM;
 
     for (int i = 0; !err && i < 2 * n; i++)
         req[i] = MPI_REQUEST_NULL;
-    for (int i = 1; !err && i < n; i++) {       /* not all ranks start with rank 0 */
+    for (int i = 1; !err && i < n; i++) { /* not all ranks start with rank 0 */
         int to = (me + i) % n;
         err = MPI_Irecv(got[to], 8, MPI_BYTE, to, TAG_HELLO, MPI_COMM_WORLD, &req[2 * to]);
         reached[to] = !err && !MPI_Issend(hello, 8, MPI_BYTE, to, TAG_HELLO, MPI_COMM_WORLD,
                                           &req[2 * to + 1]);
-        err = 0;                                /* that no rank can be sent to is a result */
+        err = 0; /* that no rank can be sent to is a result */
     }
     double end = now_s() + limit_s;
     for (int to = 0; !err && to < n; to++)
         for (int k = 0; k < 2 && to != me && reached[to]; k++)
             reached[to] = !wait_until(&req[2 * to + k], end);
     for (int i = 0; !err && i < 2 * n; i += 2)
-        if (req[i] != MPI_REQUEST_NULL) {       /* a send without a receive stays as it is */
+        if (req[i] != MPI_REQUEST_NULL) { /* a send without a receive stays as it is */
             MPI_Cancel(&req[i]);
             MPI_Request_free(&req[i]);
         }
@@ -107,8 +109,9 @@ static int echo(int other)
 {
     struct order o;
     int err = give_order(other, ECHO, 0);
-    return err ? err : MPI_Recv(&o, sizeof o, MPI_BYTE, other, TAG_COMMAND, MPI_COMM_WORLD,
-                                MPI_STATUS_IGNORE);
+    return err ? err
+               : MPI_Recv(&o, sizeof o, MPI_BYTE, other, TAG_COMMAND, MPI_COMM_WORLD,
+                          MPI_STATUS_IGNORE);
 }
 
 /* One long message, and the word that it has arrived, which is the message itself one way. */
@@ -121,15 +124,16 @@ static int move(int other, enum command command, char *buf, uint32_t len)
                         MPI_STATUS_IGNORE);
     if (!err)
         err = MPI_Send(buf, (int)len, MPI_BYTE, other, TAG_DATA, MPI_COMM_WORLD);
-    return err ? err : MPI_Recv(&o, sizeof o, MPI_BYTE, other, TAG_COMMAND, MPI_COMM_WORLD,
-                                MPI_STATUS_IGNORE);
+    return err ? err
+               : MPI_Recv(&o, sizeof o, MPI_BYTE, other, TAG_COMMAND, MPI_COMM_WORLD,
+                          MPI_STATUS_IGNORE);
 }
 
 static int latency(int other, double turn_s, double *us)
 {
     double v[SAMPLES], end = 0;
     int err = 0, n = 0;
-    for (int i = 0; i < 10 && !err && (!i || now_s() < end); i++) {     /* warms up */
+    for (int i = 0; i < 10 && !err && (!i || now_s() < end); i++) { /* warms up */
         err = echo(other);
         end = i ? end : now_s() + turn_s / 4;
     }
@@ -231,7 +235,7 @@ int ping_pair(int me, int other, double turn_s, struct ping_cell *out)
     char *buf = malloc(LARGE);
     int err = buf ? 0 : MPI_ERR_NO_MEM;
     if (!err) {
-        memset(buf, 1, LARGE);  /* so that no page is first touched while time is measured */
+        memset(buf, 1, LARGE); /* so that no page is first touched while time is measured */
         err = meet(other);
     }
     if (!err)

@@ -8,17 +8,17 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define PING_HOSTS_MAX 2048     /* the table of all pairs takes 36 bytes each */
-#define PING_MATRIX_MAX 12      /* hosts up to which tables are printed */
-#define PING_SLOW 2.0           /* so many times worse than the median is slow */
+#define PING_HOSTS_MAX 2048 /* the table of all pairs takes 36 bytes each */
+#define PING_MATRIX_MAX 12  /* hosts up to which tables are printed */
+#define PING_SLOW 2.0       /* so many times worse than the median is slow */
 
 /* What one process knows about its connection to another; travels as it is, all hosts of a job
  * being of one kind. */
 struct ping_cell {
-    double us;                  /* half a round trip of 8 bytes, median */
-    double out, in;             /* MB/s of long messages, from and to this process, median */
-    bool ok;                    /* messages arrive both ways */
-    char by[11];                /* transport; "" when none leads there */
+    double us;      /* half a round trip of 8 bytes, median */
+    double out, in; /* MB/s of long messages, from and to this process, median */
+    bool ok;        /* messages arrive both ways */
+    char by[11];    /* transport; "" when none leads there */
 };
 
 /* All cells, n * n, by rank of the process that knows and rank of the other one.  Where the two
@@ -27,7 +27,7 @@ struct ping_table {
     int n;
     char (*name)[64];
     struct ping_cell *cell;
-    bool *missing;              /* the process did not report */
+    bool *missing; /* the process did not report */
 };
 
 /* With whom rank me measures in round r of ping_rounds(n); -1 = with no rank.  Each pair meets once

@@ -14,7 +14,7 @@ int ping_rounds(int n) { return n < 2 ? 0 : n + n % 2 - 1; }
 int ping_partner(int n, int r, int me)
 {
     int m = ping_rounds(n), other;
-    if (me == m)                              /* the last; with an odd n there is no such rank */
+    if (me == m) /* the last; with an odd n there is no such rank */
         other = r % 2 ? (r + m) / 2 : r / 2;
     else {
         other = (r + m - me) % m;
@@ -56,7 +56,10 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-struct spread { double best, median, worst, usual; long n; };
+struct spread {
+    double best, median, worst, usual;
+    long n;
+};
 
 /* `usual` is what pairs are compared with: the median, the lower one of two, because one slow host
  * of four is in half of the pairs.  With three hosts it is in most of them, so there the best pair
@@ -142,8 +145,8 @@ static void name_slow(const struct ping_table *t, enum figure f, const struct sp
         for (int j = i + 1; j < t->n; j++)
             if (slow(t, f, s, i, j) && !slow_host(t, f, s, i) && !slow_host(t, f, s, j))
                 fprintf(o, "slow pair: %s and %s: %s %.4g %s, usual are %.4g %s\n", t->name[i],
-                        t->name[j], what, shown(f, badness(t, f, i, j)), unit,
-                        shown(f, s->usual), unit);
+                        t->name[j], what, shown(f, badness(t, f, i, j)), unit, shown(f, s->usual),
+                        unit);
 }
 
 /* None of its pairs is reached.  Of two hosts neither is to blame. */
@@ -176,7 +179,10 @@ static long name_unreachable(const struct ping_table *t, FILE *o)
 /* How many pairs each transport has. */
 static void print_transports(const struct ping_table *t, FILE *o)
 {
-    struct { const char *name; long n; } by[8] = { 0 };
+    struct {
+        const char *name;
+        long n;
+    } by[8] = { 0 };
     int nby = 0;
     for (int i = 0; i < t->n; i++)
         for (int j = i + 1; j < t->n; j++) {

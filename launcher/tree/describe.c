@@ -78,20 +78,23 @@ static void get_app(struct frame_in *i, struct launch_app *app)
 
 static void put_flags(struct frame_out *o, const struct launch_opts *opts)
 {
-    const bool flags[] = { opts->hwthreads,         opts->no_oversubscribe, opts->bind_none,
-                           opts->bind_if_supported, opts->report_bindings,  opts->display_map,
-                           opts->merge_stderr,      opts->quiet,            opts->verbose,
-                           opts->dry_run,           opts->oversubscribe };
+    const bool flags[] = {
+        opts->hwthreads,       opts->no_oversubscribe, opts->bind_none,    opts->bind_if_supported,
+        opts->report_bindings, opts->display_map,      opts->merge_stderr, opts->quiet,
+        opts->verbose,         opts->dry_run,          opts->oversubscribe
+    };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         frame_put_u8(o, flags[i]);
 }
 
 static void get_flags(struct frame_in *i, struct launch_opts *opts)
 {
-    bool *const flags[] = { &opts->hwthreads,         &opts->no_oversubscribe, &opts->bind_none,
-                            &opts->bind_if_supported, &opts->report_bindings,  &opts->display_map,
-                            &opts->merge_stderr,      &opts->quiet,            &opts->verbose,
-                            &opts->dry_run,           &opts->oversubscribe };
+    bool *const flags[] = { &opts->hwthreads,       &opts->no_oversubscribe,
+                            &opts->bind_none,       &opts->bind_if_supported,
+                            &opts->report_bindings, &opts->display_map,
+                            &opts->merge_stderr,    &opts->quiet,
+                            &opts->verbose,         &opts->dry_run,
+                            &opts->oversubscribe };
     for (size_t k = 0; k < sizeof flags / sizeof flags[0]; k++)
         *flags[k] = frame_get_u8(i);
 }

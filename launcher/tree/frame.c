@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define READ_BYTES 65536
-#define FILL_MAX   (1 << 20)      /* of one frame_fill(): the other channels want their turn */
+#define FILL_MAX (1 << 20) /* of one frame_fill(): the other channels want their turn */
 
 /* No text of a login script contains this. */
 static const char magic[12] = { '\0', 'W', 'E', 'F', 'T', '-', 'A', 'G', 'E', 'N', 'T', '\n' };
@@ -79,10 +79,7 @@ void frame_put_u32(struct frame_out *o, uint32_t v)
         store_u32(p, v);
 }
 
-void frame_put_int(struct frame_out *o, int v)
-{
-    frame_put_u32(o, (uint32_t)v);
-}
+void frame_put_int(struct frame_out *o, int v) { frame_put_u32(o, (uint32_t)v); }
 
 void frame_put_bytes(struct frame_out *o, const void *data, size_t len)
 {
@@ -140,10 +137,7 @@ uint32_t frame_get_u32(struct frame_in *i)
     return p ? load_u32(p) : 0;
 }
 
-int frame_get_int(struct frame_in *i)
-{
-    return (int)frame_get_u32(i);
-}
+int frame_get_int(struct frame_in *i) { return (int)frame_get_u32(i); }
 
 size_t frame_get_count(struct frame_in *i, size_t each)
 {
@@ -182,10 +176,7 @@ const char *frame_get_text(struct frame_in *i)
     return p;
 }
 
-bool frame_in_ok(const struct frame_in *i)
-{
-    return !i->bad && i->at == i->end;
-}
+bool frame_in_ok(const struct frame_in *i) { return !i->bad && i->at == i->end; }
 
 /* ---- queues ---- */
 
@@ -209,10 +200,7 @@ static uint8_t *queue_room(struct frame_queue *q, size_t len)
     return q->buf + q->len;
 }
 
-static size_t queued(const struct frame_queue *q)
-{
-    return q->len - q->off;
-}
+static size_t queued(const struct frame_queue *q) { return q->len - q->off; }
 
 /* ---- channels ---- */
 
@@ -257,10 +245,7 @@ int frame_greet(struct frame_chan *c)
     return frame_send(c, g, sizeof g);
 }
 
-bool frame_waiting(const struct frame_chan *c)
-{
-    return queued(&c->tx) > 0 && !c->broken;
-}
+bool frame_waiting(const struct frame_chan *c) { return queued(&c->tx) > 0 && !c->broken; }
 
 void frame_flush(struct frame_chan *c)
 {
@@ -277,7 +262,7 @@ void frame_flush(struct frame_chan *c)
 
 void frame_fill(struct frame_chan *c)
 {
-    for (size_t sum = 0; !c->eof && sum < FILL_MAX; ) {
+    for (size_t sum = 0; !c->eof && sum < FILL_MAX;) {
         uint8_t *p = queue_room(&c->rx, READ_BYTES);
         ssize_t n = p ? read(c->in, p, READ_BYTES) : -1;
         if (p && n < 0 && errno == EINTR)
@@ -294,7 +279,7 @@ void frame_fill(struct frame_chan *c)
 }
 
 int frame_greeting(struct frame_chan *c, void (*noise)(void *arg, const void *text, size_t len),
-                  void *arg)
+                   void *arg)
 {
     struct frame_queue *q = &c->rx;
     if (c->greeted)
@@ -337,10 +322,10 @@ int frame_next(struct frame_chan *c, struct frame *f)
     if (queued(q) - FRAME_HEADER < len)
         return 0;
     *f = (struct frame){ .type = (enum frame_type)type,
-                              .node = load_u32(p + 8),
-                              .raw = p,
-                              .raw_len = FRAME_HEADER + len,
-                              .in = { p + FRAME_HEADER, p + FRAME_HEADER + len, false } };
+                         .node = load_u32(p + 8),
+                         .raw = p,
+                         .raw_len = FRAME_HEADER + len,
+                         .in = { p + FRAME_HEADER, p + FRAME_HEADER + len, false } };
     q->off += f->raw_len;
     return 1;
 }

@@ -20,18 +20,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SECOND_NS   1000000000ull
-#define TELL_NS     1000000000    /* longer than a fence of ranks that are on their way */
-#define AGAIN_NS    10000000      /* first wait before a fetch is repeated; it doubles */
+#define SECOND_NS 1000000000ull
+#define TELL_NS 1000000000 /* longer than a fence of ranks that are on their way */
+#define AGAIN_NS 10000000  /* first wait before a fetch is repeated; it doubles */
 #define AGAIN_MAX_NS 200000000
 
-struct ranks { uint32_t *v; size_t n; };             /* ascending; none = all of the job */
+struct ranks {
+    uint32_t *v;
+    size_t n;
+}; /* ascending; none = all of the job */
 
 struct relay_fence {
     struct relay_fence *next;
     struct ranks who;
-    int nhosts, want;             /* that have sent, that take part below us */
-    uint64_t told_ns;             /* when the head is to know of it; 0 = it does */
+    int nhosts, want; /* that have sent, that take part below us */
+    uint64_t told_ns; /* when the head is to know of it; 0 = it does */
     struct frame_queue data;
 };
 
@@ -39,9 +42,9 @@ struct relay_call {
     struct relay_call *next;
     struct launch_call *call;
     bool fetch;
-    struct ranks who;             /* of a fence; owned by call */
-    uint32_t number;              /* of a fetch */
-    uint64_t until_ns;            /* 0 = no limit */
+    struct ranks who;  /* of a fence; owned by call */
+    uint32_t number;   /* of a fetch */
+    uint64_t until_ns; /* 0 = no limit */
 };
 
 struct relay_query {
@@ -49,7 +52,7 @@ struct relay_query {
     uint32_t number, their_number, from;
     int rank;
     char *key;
-    bool asked;                   /* PMIx has not answered yet */
+    bool asked; /* PMIx has not answered yet */
     uint64_t again_ns, wait_ns, until_ns;
 };
 
@@ -109,8 +112,10 @@ static int get_ranks(const struct relay *r, struct frame_in *in, struct ranks *w
 static void send_frame(struct relay *r, uint32_t node, struct frame_out *o)
 {
     if (frame_end(o) < 0) {
-        log_error(LAUNCH, "out of memory while relaying a PMIx message of %zu bytes; "
-                          "ranks will hang", o->len);
+        log_error(LAUNCH,
+                  "out of memory while relaying a PMIx message of %zu bytes; "
+                  "ranks will hang",
+                  o->len);
         return;
     }
     if (node == FRAME_ALL || tree_send(r->tree, node, o->buf, o->len) != -RT_ENOENT)
@@ -361,10 +366,10 @@ static void query_published(struct relay *r, const struct launch_event *e)
     while (*p && (*p)->number != e->number)
         p = &(*p)->next;
     if (!*p)
-        return;                               /* given up meanwhile */
+        return; /* given up meanwhile */
     struct relay_query *q = *p;
-    bool there = !e->code && (!*q->key || memmem(call->data, call->len, q->key,
-                                                 strlen(q->key) + 1));
+    bool there = !e->code &&
+                 (!*q->key || memmem(call->data, call->len, q->key, strlen(q->key) + 1));
     q->asked = false;
     if (there)
         query_answer(r, p, 0, call->data, call->len);
@@ -378,12 +383,12 @@ static void query_published(struct relay *r, const struct launch_event *e)
 
 void relay_rank_ended(struct relay *r, int rank)
 {
-    for (struct relay_query **p = &r->queries; *p; ) {
+    for (struct relay_query **p = &r->queries; *p;) {
         struct relay_query *q = *p;
         if (q->rank == rank && q->asked)
             query_answer(r, p, -RT_ENOENT, NULL, 0);
         else if (q->rank == rank)
-            query_ask(r, p);                  /* once more: its last words */
+            query_ask(r, p); /* once more: its last words */
         if (*p == q)
             p = &q->next;
     }
@@ -421,7 +426,7 @@ void relay_frame(struct relay *r, struct frame *f)
             r->up(r->arg, &o);
         return;
     }
-    if (!r->job->host_of)                     /* before the job is known */
+    if (!r->job->host_of) /* before the job is known */
         f->in.bad = true;
     else if (f->type == FRAME_FETCH)
         query_start(r, &f->in);
@@ -442,7 +447,7 @@ static void fence_start(struct relay *r, const struct launch_event *e)
     if (call->nranks)
         qsort(call->ranks, call->nranks, sizeof *call->ranks, compare);
     if (call->nranks == (size_t)r->job->total)
-        call->nranks = 0;                     /* all, named one by one */
+        call->nranks = 0; /* all, named one by one */
     c->call = call;
     c->who = (struct ranks){ call->ranks, call->nranks };
     c->next = r->calls;
@@ -474,7 +479,7 @@ void relay_step(struct relay *r)
     for (struct relay_fence *f = r->fences; f; f = f->next)
         if (f->told_ns && now >= f->told_ns)
             fence_tell(r, f);
-    for (struct relay_call **p = &r->calls; *p; ) {
+    for (struct relay_call **p = &r->calls; *p;) {
         struct relay_call *c = *p;
         if (!c->until_ns || now < c->until_ns) {
             p = &c->next;
@@ -484,7 +489,7 @@ void relay_step(struct relay *r)
         launch_server_answer(c->call, -RT_ETIMEOUT, NULL, 0);
         free(c);
     }
-    for (struct relay_query **p = &r->queries; *p; ) {
+    for (struct relay_query **p = &r->queries; *p;) {
         struct relay_query *q = *p;
         if (q->until_ns && now >= q->until_ns)
             query_answer(r, p, -RT_ETIMEOUT, NULL, 0);

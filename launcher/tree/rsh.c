@@ -87,18 +87,19 @@ static int make_ssh(struct launch_list *argv, const struct tree_conf *conf, cons
 /* The step shares the allocation with those of others (--overlap) and takes no part in MPI. */
 static int make_srun(struct launch_list *argv, const struct tree_conf *conf, const char *host)
 {
-    static const char *const fixed[] = { "srun", "--quiet", "--nodes=1", "--ntasks=1",
-                                         "--ntasks-per-node=1", "--mem=0", "--overlap",
-                                         "--mpi=none", "--cpu-bind=none", "--kill-on-bad-exit=0",
-                                         "--unbuffered", "-w" };
+    static const char *const fixed[] = {
+        "srun",         "--quiet",   "--nodes=1",  "--ntasks=1",      "--ntasks-per-node=1",
+        "--mem=0",      "--overlap", "--mpi=none", "--cpu-bind=none", "--kill-on-bad-exit=0",
+        "--unbuffered", "-w"
+    };
     int err = 0;
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0] && !err; i++)
         err = launch_list_add(argv, fixed[i]);
     if (!err)
         err = launch_list_add(argv, launch_bare_name(host));
     if (!err && conf->libpath)
-        err = launch_list_add(argv, "env") || launch_list_addf(argv, "LD_LIBRARY_PATH=%s",
-                                                               conf->libpath);
+        err = launch_list_add(argv, "env") ||
+              launch_list_addf(argv, "LD_LIBRARY_PATH=%s", conf->libpath);
     return err ? err : launch_list_add(argv, conf->agent);
 }
 
@@ -133,8 +134,8 @@ static int spawn(pid_t *pid, char **argv, const int theirs[3])
         posix_spawn_file_actions_adddup2(&files, theirs[i], i);
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawnattr_setsigdefault(&attr, &all);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                        POSIX_SPAWN_SETSID);
+    posix_spawnattr_setflags(&attr,
+                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
     int error = posix_spawnp(pid, argv[0], &files, &attr, argv, environ);
     posix_spawn_file_actions_destroy(&files);
     posix_spawnattr_destroy(&attr);
@@ -166,9 +167,8 @@ pid_t tree_rsh(const struct tree_conf *conf, const char *host, bool self, int fd
     }
     if (error)
         snprintf(why, len, "could not run '%s': %s%s", argv.n ? argv.v[0] : "", strerror(error),
-                 error == ENOENT && !self
-                     ? "; install it, or choose another way with --rsh COMMAND"
-                     : "");
+                 error == ENOENT && !self ? "; install it, or choose another way with --rsh COMMAND"
+                                          : "");
     launch_list_fini(&argv);
     return error ? -RT_ESYS : pid;
 }

@@ -17,7 +17,7 @@
 
 /* What a remote shell may still say after the channel has closed. */
 #define LAST_WORDS_NS 1000000000
-#define SECOND_NS     1000000000ull
+#define SECOND_NS 1000000000ull
 
 /* ---- starting ---- */
 
@@ -177,7 +177,7 @@ static void take_frames(struct tree *t, struct tree_child *c)
         c->heard_ns = rt_now_ns();
         if (f.type == FRAME_PING)
             continue;
-        bool direct = f.type == FRAME_FETCH || f.type == FRAME_FETCHED;   /* names where it goes */
+        bool direct = f.type == FRAME_FETCH || f.type == FRAME_FETCHED; /* names where it goes */
         if (!direct && (f.node < (uint32_t)c->first || f.node >= (uint32_t)c->end))
             more = -RT_EINVAL;
         else
@@ -374,7 +374,8 @@ void tree_fini(struct tree *t)
             close(c->err_fd);
         if (c->pid > 0 && !c->exited) {
             kill(-c->pid, SIGKILL);
-            while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR) { }
+            while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR) {
+            }
         }
     }
     free(t->children);

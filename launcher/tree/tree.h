@@ -16,48 +16,48 @@ enum tree_via { TREE_SSH, TREE_SRUN, TREE_COMMAND };
 /* How agents are started; the same in all of them.  The strings are owned. */
 struct tree_conf {
     enum tree_via via;
-    int radix;                    /* most children of one process */
-    int timeout_s;                /* for starting, and for a silent neighbour */
-    char *command;                /* TREE_COMMAND: used as ssh would be */
-    char *agent;                  /* absolute path of weftd, on every host */
-    char *libpath;                /* LD_LIBRARY_PATH for it, or NULL */
+    int radix;     /* most children of one process */
+    int timeout_s; /* for starting, and for a silent neighbour */
+    char *command; /* TREE_COMMAND: used as ssh would be */
+    char *agent;   /* absolute path of weftd, on every host */
+    char *libpath; /* LD_LIBRARY_PATH for it, or NULL */
 };
 
 enum tree_state {
-    TREE_STARTING,                /* the remote shell runs, its agent has not greeted */
+    TREE_STARTING, /* the remote shell runs, its agent has not greeted */
     TREE_UP,
-    TREE_FAILING,                 /* after the last frame: waiting for messages of the shell */
+    TREE_FAILING, /* after the last frame: waiting for messages of the shell */
     TREE_GONE
 };
 
 struct tree_child {
     enum tree_state state;
     int first, end;
-    bool self;                    /* on this very host, without a remote shell */
+    bool self; /* on this very host, without a remote shell */
     const char *host;
     struct frame_chan chan;
-    pid_t pid;                    /* of the remote shell */
-    int status;                   /* of waitpid, when `exited` */
+    pid_t pid;  /* of the remote shell */
+    int status; /* of waitpid, when `exited` */
     bool exited;
-    int err_fd;                   /* its stderr */
-    char said[2048];              /* what came there, or before the greeting */
+    int err_fd;      /* its stderr */
+    char said[2048]; /* what came there, or before the greeting */
     size_t nsaid;
-    const char *why;              /* of the failure, where we know better than what was said */
-    char text[160];               /* `why`, where it has a number in it */
+    const char *why; /* of the failure, where we know better than what was said */
+    char text[160];  /* `why`, where it has a number in it */
     bool was_up;
-    uint64_t since_ns;            /* start, or beginning of the failure */
+    uint64_t since_ns; /* start, or beginning of the failure */
     uint64_t heard_ns, spoke_ns;
-    int polled_in, polled_err;    /* their places in the last tree_fds(), -1: not there */
+    int polled_in, polled_err; /* their places in the last tree_fds(), -1: not there */
 };
 
 struct tree {
     const struct tree_conf *conf;
     struct tree_child *children;
     int n;
-    int base;                     /* node of names[0] */
-    char **names;                 /* of the hosts below; owned by the caller */
-    bool stopping;                /* children may leave: it is no loss */
-    uint64_t stepped_ns;          /* time of the last step: a gap is no silence of children */
+    int base;            /* node of names[0] */
+    char **names;        /* of the hosts below; owned by the caller */
+    bool stopping;       /* children may leave: it is no loss */
+    uint64_t stepped_ns; /* time of the last step: a gap is no silence of children */
     void *arg;
     /* A frame of a node below. */
     void (*up)(void *arg, struct frame *f);
@@ -69,14 +69,14 @@ struct tree {
 
 /* Starts the agents of first..end-1; `self` is the node of this host or -1.  0 or -RT_E... logged;
  * hosts that fail are reported by lost(), later. */
-int  tree_start(struct tree *t, int first, int end, int self);
+int tree_start(struct tree *t, int first, int end, int self);
 /* Queues a frame to the subtree of `node`, or to all; -RT_ENOENT: no child leads there. */
-int  tree_send(struct tree *t, uint32_t node, const void *frame, size_t len);
+int tree_send(struct tree *t, uint32_t node, const void *frame, size_t len);
 /* The child below which `node` is, or NULL. */
 struct tree_child *tree_find(struct tree *t, uint32_t node);
 /* For poll(): at most 3 descriptors a child; the time until something is to be done, -1: none. */
-int  tree_fds(struct tree *t, struct pollfd *fds);
-int  tree_timeout_ms(const struct tree *t);
+int tree_fds(struct tree *t, struct pollfd *fds);
+int tree_timeout_ms(const struct tree *t);
 /* Reads, writes, calls up(), lost() and said(), sends children signs of life and notices silent
  * ones.  `fds` as tree_fds() filled it and poll() answered, or NULL: look everywhere. */
 void tree_step(struct tree *t, const struct pollfd *fds);
@@ -93,7 +93,7 @@ void tree_fini(struct tree *t);
 /* The configuration and the names of first..end-1 for the agent of `first`. */
 void tree_put(struct frame_out *o, const struct tree *t, int first, int end);
 /* The other way: fills *conf, *first, *end and *names (all owned by the caller); -RT_EINVAL. */
-int  tree_get(struct frame_in *i, struct tree_conf *conf, int *first, int *end, char ***names);
+int tree_get(struct frame_in *i, struct tree_conf *conf, int *first, int *end, char ***names);
 void tree_conf_fini(struct tree_conf *conf);
 
 /* rsh.c: starts the agent of a host; the child's streams are pipes, whose ends come back in
@@ -101,7 +101,6 @@ void tree_conf_fini(struct tree_conf *conf);
 pid_t tree_rsh(const struct tree_conf *conf, const char *host, bool self, int fds[3], char *why,
                size_t len);
 /* Text for the user why a child that never greeted did not: what was said, and what to do. */
-void  tree_explain(const struct tree_conf *conf, const struct tree_child *c, char *text,
-                   size_t len);
+void tree_explain(const struct tree_conf *conf, const struct tree_child *c, char *text, size_t len);
 
 #endif

@@ -12,7 +12,7 @@ static const char *const class_name[WM_CLASSES] = {
     [WM_COMM] = "communicator", [WM_GROUP] = "group",     [WM_TYPE] = "datatype",
     [WM_OP] = "operation",      [WM_REQUEST] = "request", [WM_ERRHANDLER] = "error handler",
     [WM_INFO] = "info object",  [WM_MESSAGE] = "message", [WM_WIN] = "window",
-    [WM_FILE] = "file",         [WM_SESSION] = "session",  [WM_XSTREAM] = "stream",
+    [WM_FILE] = "file",         [WM_SESSION] = "session", [WM_XSTREAM] = "stream",
 };
 
 /* The ABI's ranges of predefined handles (MPI-5.0 section 20.3): first value, class. */

@@ -31,7 +31,7 @@ struct check_note { /* the message format */
     char name[40];
     uint32_t number; /* of the call on its communicator */
     int32_t rank, root;
-    uint32_t op; /* handle of a predefined operation; 0: none */
+    uint32_t op;  /* handle of a predefined operation; 0: none */
     uint32_t has; /* CHECK_... */
     int32_t n;    /* entries of each vector */
     struct check_sig send, recv;

@@ -111,7 +111,7 @@ static bool per_pair(enum coll_kind k)
 
 static uint32_t op_of(const struct wm_op *op)
 {
-    return !op ? 0
+    return !op              ? 0
            : op->predefined ? (uint32_t)(uintptr_t)wm_op_handle(op)
                             : CHECK_USER_OP | (op->op.commutes ? 1u : 0u);
 }
@@ -216,15 +216,14 @@ static const char *op_name(uint32_t op)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if ((uint32_t)(uintptr_t)names[i].op == op)
             return names[i].name;
-    return op == (CHECK_USER_OP | 1)   ? "an operation of its own that commutes"
-           : op == CHECK_USER_OP ? "an operation of its own that does not commute"
-                                 : "another operation";
+    return op == (CHECK_USER_OP | 1) ? "an operation of its own that commutes"
+           : op == CHECK_USER_OP     ? "an operation of its own that does not commute"
+                                     : "another operation";
 }
 
 static const struct check_sig *any_sig(const struct check_note *a, bool recv)
 {
-    return recv ? (a->has & CHECK_RECV ? &a->recv : NULL)
-                : (a->has & CHECK_SEND ? &a->send : NULL);
+    return recv ? (a->has & CHECK_RECV ? &a->recv : NULL) : (a->has & CHECK_SEND ? &a->send : NULL);
 }
 
 static void say_uniform(const struct check_note *a, const struct check_note *b, int64_t na,

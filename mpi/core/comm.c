@@ -275,8 +275,10 @@ int wm_api_comm_get_info(struct wm_comm *comm, struct wm_info **info_used)
 
 /* The assertions of MPI-5.0 section 7.4.4 that Weft stores so that MPI_Comm_get_info returns
  * them. */
-static const char *const hints[] = { "mpi_assert_no_any_tag", "mpi_assert_no_any_source",
-                                     "mpi_assert_exact_length", "mpi_assert_allow_overtaking",
+static const char *const hints[] = { "mpi_assert_no_any_tag",
+                                     "mpi_assert_no_any_source",
+                                     "mpi_assert_exact_length",
+                                     "mpi_assert_allow_overtaking",
                                      "mpi_assert_strict_persistent_collective_ordering",
                                      "mpi_assert_memory_alloc_kinds" };
 

@@ -11,7 +11,7 @@ struct wm_peer; /* the engine's view of a process: mpi/p2p/domain.h */
 struct wm_domain;
 struct wm_attrs; /* cached attributes, mpi/core/attr.c */
 struct wm_bbuf;
-struct wm_topo;    /* a virtual topology: mpi/topo/topo.h */
+struct wm_topo; /* a virtual topology: mpi/topo/topo.h */
 struct wm_check;
 struct wm_session; /* mpi/core/session.h */
 
@@ -28,8 +28,7 @@ struct wm_group { /* immutable once made; shared by reference */
 /* The process with rank i. */
 static inline struct rt_proc wm_group_proc(const struct wm_group *g, int i)
 {
-    return g->procs ? g->procs[i]
-                    : (struct rt_proc){ g->first.ns, g->first.rank + (uint32_t)i };
+    return g->procs ? g->procs[i] : (struct rt_proc){ g->first.ns, g->first.rank + (uint32_t)i };
 }
 
 struct wm_comm {
@@ -48,11 +47,11 @@ struct wm_comm {
     uint32_t idups;       /* nonblocking duplications started so far, the same on all ranks */
     struct wm_bbuf *bbuf; /* for buffered sends, mpi/p2p/buffered.c; NULL: the process's buffer */
     struct coll_team team;
-    size_t team_off;       /* offset of the team's block in the node segment: mpi/coll/team.c */
-    struct wm_comm *local; /* of an intercommunicator: its local group as a hidden
-                              intracommunicator; owned */
-    struct wm_topo *topo;  /* owned; NULL: none */
-    struct wm_check *check;         /* WEFT_CHECK: mpi/coll/check.h; owned, NULL: not created yet */
+    size_t team_off;        /* offset of the team's block in the node segment: mpi/coll/team.c */
+    struct wm_comm *local;  /* of an intercommunicator: its local group as a hidden
+                               intracommunicator; owned */
+    struct wm_topo *topo;   /* owned; NULL: none */
+    struct wm_check *check; /* WEFT_CHECK: mpi/coll/check.h; owned, NULL: not created yet */
     struct wm_session *session;     /* of which it descends, referenced; NULL: the world model */
     struct wm_xstream_comm *stream; /* of a stream communicator: mpi/stream/stream.h; else NULL */
     char name[MPI_MAX_OBJECT_NAME];

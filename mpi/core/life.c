@@ -64,10 +64,7 @@ int wm_thread_level_of(const char *name)
 
 /* Wrong settings are usually wrong on all ranks: rank 0 reports them at once, and mpirun ends the
  * job before the other ranks do. */
-static void hold_errors(bool hold)
-{
-    rt_log_hold(hold && !rt_cfg_speaks() ? HOLD_MS : 0);
-}
+static void hold_errors(bool hold) { rt_log_hold(hold && !rt_cfg_speaks() ? HOLD_MS : 0); }
 
 static int settings(void) /* under the mutex */
 {

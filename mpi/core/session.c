@@ -382,7 +382,7 @@ int wm_api_group_from_session_pset(struct wm_session *session, const char *pset_
         return wm_err(MPI_ERR_NO_MEM, "no memory for a group of %d processes", n);
     for (int i = 0; i < n; i++)
         procs[i] = (struct rt_proc){ 0, p == PSET_SELF ? (uint32_t)rt_boot.rank
-                                                          : rt_boot.local_procs[i] };
+                                                       : rt_boot.local_procs[i] };
     err = wm_group_create(procs, n, newgroup);
     if (!err)
         wm_group_set_session(*newgroup, session);

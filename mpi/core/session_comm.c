@@ -288,9 +288,7 @@ static void merge_worst(void *inout, const void *in)
 static int share_verdict(struct wm_comm *local, int err)
 {
     int worst = err;
-    struct wm_exch x = {
-        .comm = local, .n = local->size, .me = local->rank, .tag = WM_TAG_COMM
-    };
+    struct wm_exch x = { .comm = local, .n = local->size, .me = local->rank, .tag = WM_TAG_COMM };
     rt_lock(&local->dom->lock);
     int failed = wm_exch_combine(&x, &worst, sizeof worst, merge_worst);
     rt_unlock(&local->dom->lock);

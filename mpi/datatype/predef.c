@@ -192,7 +192,7 @@ static void enter_pair(const struct pair_row *p)
 /* A default kind becomes what the type of its size is. */
 static const struct {
     MPI_Datatype basic, complex, pair; /* the complex type and the pair that go with it */
-    MPI_Datatype of_size[5]; /* 1, 2, 4, 8, 16 bytes; 0: no such kind */
+    MPI_Datatype of_size[5];           /* 1, 2, 4, 8, 16 bytes; 0: no such kind */
 } kinds[] = {
     [WM_FORTRAN_LOGICAL] = { MPI_LOGICAL,
                              0,

@@ -178,8 +178,8 @@ int wm_api_type_get_envelope_c(struct wm_type *datatype, MPI_Count *num_integers
 
 static int needs_c_form(const char *call)
 {
-    return wm_err(MPI_ERR_TYPE,
-                  "the datatype was made by a procedure with large counts; use %s_c", call);
+    return wm_err(MPI_ERR_TYPE, "the datatype was made by a procedure with large counts; use %s_c",
+                  call);
 }
 
 int wm_api_type_get_envelope(struct wm_type *datatype, int *num_integers, int *num_addresses,

@@ -14,15 +14,15 @@ struct wm_type {
                           derived types */
     int32_t handles;   /* that the user has to free, atomic; the last takes the attributes along */
     struct rt_layout layout;
-    bool predefined, committed; /* predefined: includes the unnamed ones of create_f90_* */
-    bool absent;  /* optional type that this compiler lacks: size MPI_UNDEFINED */
-    int combiner; /* MPI_COMBINER_... */
+    bool predefined, committed;    /* predefined: includes the unnamed ones of create_f90_* */
+    bool absent;                   /* optional type that this compiler lacks: size MPI_UNDEFINED */
+    int combiner;                  /* MPI_COMBINER_... */
     struct wm_type_recipe *recipe; /* arguments of the constructor; NULL for predefined types */
-    int64_t nelems;  /* basic elements in one item; a pair is two */
+    int64_t nelems;                /* basic elements in one item; a pair is two */
     int32_t align;   /* strictest alignment of its basic types, bytes: pads the extent of structs */
     bool bounds_set; /* its bounds come from MPI_Type_create_resized, also inside another type */
     uint32_t ops;    /* predefined: operations that MPI allows, bits of enum rt_opcode */
-    int pair_first;        /* predefined pair: bytes of its first part */
+    int pair_first;  /* predefined pair: bytes of its first part */
     struct wm_type *basic; /* the one predefined type that all its data has; NULL when there are
                               several or none */
     struct wm_attrs *attrs;
@@ -74,12 +74,7 @@ void wm_type_fini(void);
 
 /* Fortran's default kinds: sizes that Weft can give them, and giving them one, for the types that
  * follow (MPI_INTEGER, MPI_2INTEGER ...; MPI-5.0 chapter 20).  Before types are derived of them. */
-enum wm_fortran_kind {
-    WM_FORTRAN_LOGICAL,
-    WM_FORTRAN_INTEGER,
-    WM_FORTRAN_REAL,
-    WM_FORTRAN_DOUBLE
-};
+enum wm_fortran_kind { WM_FORTRAN_LOGICAL, WM_FORTRAN_INTEGER, WM_FORTRAN_REAL, WM_FORTRAN_DOUBLE };
 bool wm_type_fortran_known(enum wm_fortran_kind kind, int nbytes);
 void wm_type_fortran_size(enum wm_fortran_kind kind, int nbytes);
 /* A message or derived type that outlives the handle holds a reference. */

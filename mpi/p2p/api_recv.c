@@ -88,10 +88,10 @@ int wm_api_recv(void *buf, MPI_Count count, struct wm_type *datatype, int source
     bool dev = false;
     if (rt_likely(!rt_threaded && source >= 0))
         p = comm->peers[source];
-    if (rt_unlikely(rt_threaded || (!p && source != MPI_ANY_SOURCE) || (p && p->err) ||
-                    (((uint64_t)count | (uint64_t)datatype->layout.size) >> 31) != 0 ||
-                    (dev = wm_on_device(buf, count, &datatype->layout,
-                                        count * datatype->layout.size)))) {
+    if (rt_unlikely(
+            rt_threaded || (!p && source != MPI_ANY_SOURCE) || (p && p->err) ||
+            (((uint64_t)count | (uint64_t)datatype->layout.size) >> 31) != 0 ||
+            (dev = wm_on_device(buf, count, &datatype->layout, count * datatype->layout.size)))) {
         struct wm_msg m = { .buf = buf,
                             .count = count,
                             .layout = &datatype->layout,

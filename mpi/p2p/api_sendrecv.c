@@ -193,9 +193,9 @@ static int fill_copy(const struct wm_msg *m, const struct rt_gpu_ptr *at, int64_
 {
     struct rt_gpu_wait wait;
     if (!m->layout->contig || at->kind == RT_MEM_MANAGED)
-        return wm_dev_move_now(at->g, &(struct wm_packing){ m->layout, m->count,
-                                                            (char *)(uintptr_t)m->buf, 0, p,
-                                                            nbytes, true });
+        return wm_dev_move_now(at->g,
+                               &(struct wm_packing){ m->layout, m->count, (char *)(uintptr_t)m->buf,
+                                                     0, p, nbytes, true });
     rt_gpu_wait_begin(&wait);
     rt_gpu_copy_near(at->g, p, m->buf, (size_t)nbytes, &wait.op);
     return rt_gpu_wait(&wait);

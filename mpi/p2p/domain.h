@@ -30,7 +30,10 @@ struct wm_wait {
     bool counted; /* in domain->nawake */
 };
 bool wm_wait_done(void *done); /* `ready` of a done word */
-#define WM_WAIT_DONE(done) { .ready = wm_wait_done, .arg = (void *)(uintptr_t)(done) }
+#define WM_WAIT_DONE(done) \
+    { \
+        .ready = wm_wait_done, .arg = (void *)(uintptr_t)(done) \
+    }
 
 /* A process as the engine sees it: one per (domain, process), made when first addressed or heard
  * from.  The first line is what a small send reads. */
@@ -55,19 +58,19 @@ struct wm_peer {
      * this process's device memory; that its device memory is mapped here.  Counts, because it
      * depends on the two devices, and on what else is mapped, too. */
     uint8_t no_dev_put, dev_far;
-    int err;             /* 0, or -RT_EPEER once lost: every operation fails at once */
+    int err; /* 0, or -RT_EPEER once lost: every operation fails at once */
     struct rt_proc proc;
     struct rt_list
         pending; /* what met -RT_EAGAIN (struct wm_pend), in order; nothing may overtake it */
-    struct rt_list retry; /* link in the domain's list while `pending` is not empty */
-    struct rt_list rndv;  /* rendezvous transfers with this peer (struct wm_preq.link) */
+    struct rt_list retry;  /* link in the domain's list while `pending` is not empty */
+    struct rt_list rndv;   /* rendezvous transfers with this peer (struct wm_preq.link) */
     struct wm_preq *early; /* receive whose first bytes come next; NULL: they are dropped */
     uint8_t no_early;      /* so many more messages go without, because one's were dropped */
     struct wm_peer *next;  /* hash chain of the domain */
-    struct btl_peer *dev; /* transport for device memory, looked for when first needed: device.c */
-    int nstaged;          /* receives from it in pieces through staging memory */
-    int64_t unex_nbytes;  /* memory of its unexpected messages: flow.h */
-    int32_t held_budget;  /* saved `budget` while `budget` is 0 and forces the slow path */
+    struct btl_peer *dev;  /* transport for device memory, looked for when first needed: device.c */
+    int nstaged;           /* receives from it in pieces through staging memory */
+    int64_t unex_nbytes;   /* memory of its unexpected messages: flow.h */
+    int32_t held_budget;   /* saved `budget` while `budget` is 0 and forces the slow path */
 };
 
 #define WM_PEER_BUCKETS 256
@@ -99,7 +102,7 @@ struct wm_domain {
     struct wm_domain *stats_next; /* domains that tools look at: mpi/tool/stats.c */
     struct btl *btl[WM_BTL_MAX];
     int nbtl;
-    bool has_fds; /* some have sleep_fd */
+    bool has_fds;               /* some have sleep_fd */
     struct rt_list sleepers;    /* threads that are asleep in a wait: wait.c */
     struct wm_sleeper *watcher; /* of threads in waits: the one that has the bell; NULL: none */
     int nawake;                 /* threads in waits that are not asleep */
@@ -117,10 +120,10 @@ struct wm_domain {
     int nheap;
     struct wm_pieces *spare_pieces;
     struct wm_dev *spare_dev;
-    unsigned ndev_started; /* nonblocking messages of device memory */
-    bool gathers_fins;       /* wm_progress() is in rt_gpu_progress(), and will then tell */
-    struct wm_peer *fins_to; /* this one whose messages, */
-    uint32_t nfins;          /* so many, */
+    unsigned ndev_started;      /* nonblocking messages of device memory */
+    bool gathers_fins;          /* wm_progress() is in rt_gpu_progress(), and will then tell */
+    struct wm_peer *fins_to;    /* this one whose messages, */
+    uint32_t nfins;             /* so many, */
     uint32_t fins[WM_FINS_MAX]; /* have been got */
     struct rt_list staged; /* receives that wait for staging memory (struct wm_preq.posted.link) */
     bool staged_room;      /* one of these may go on */
@@ -180,6 +183,6 @@ static inline struct btl_peer *wm_domain_dev(struct wm_domain *d, struct wm_peer
 /* Device memory moves as host memory does; after wm_domain_dev(). */
 static inline bool wm_dev_by_net(const struct wm_peer *p) { return p->dev && p->dev == p->eager; }
 bool wm_peer_is_last(const struct wm_peer *p); /* it posts no more receives */
-void wm_domain_drop_dev(struct wm_peer *p); /* it is looked for again when next needed */
+void wm_domain_drop_dev(struct wm_peer *p);    /* it is looked for again when next needed */
 
 #endif

@@ -53,9 +53,10 @@ enum wm_control { WM_FLOW_STOP, WM_FLOW_GO, WM_FLOW_MARK, WM_FLOW_MARKED }; /* f
 #define WM_RTS_PACKS 4u      /* its buffer is not contiguous: nothing but a stream will do */
 #define WM_RTS_DEVICE 8u     /* its buffer is device memory, and so is what `key` names */
 #define WM_RTS_STAGES 16u    /* it can send pieces of its device memory */
-#define WM_RTS_NET 32u       /* `key` is of the transport that carries messages, which a buffer that
-                                is no device memory always means */
-#define WM_RTS_EARLY 64u     /* a WM_EARLY of `early` bytes follows */
+#define WM_RTS_NET \
+    32u                  /* `key` is of the transport that carries messages, which a buffer that \
+                            is no device memory always means */
+#define WM_RTS_EARLY 64u /* a WM_EARLY of `early` bytes follows */
 struct wm_rts {
     int64_t len;
     uint32_t sender;

@@ -23,17 +23,21 @@ enum member { CVARS, PVARS, EVENTS, CHILDREN };
 static bool belongs(enum member what, int i, int cat)
 {
     switch (what) {
-    case CVARS: return (int)tool_cvar_cat(i) == cat;
-    case PVARS: return (int)tool_pvar_cat(i) == cat;
-    case EVENTS: return (int)tool_event_cat(i) == cat;
-    default: return cats[i].parent == cat;
+    case CVARS:
+        return (int)tool_cvar_cat(i) == cat;
+    case PVARS:
+        return (int)tool_pvar_cat(i) == cat;
+    case EVENTS:
+        return (int)tool_event_cat(i) == cat;
+    default:
+        return cats[i].parent == cat;
     }
 }
 
 static int total(enum member what)
 {
-    return what == CVARS ? tool_cvar_num()
-           : what == PVARS ? tool_pvar_num()
+    return what == CVARS    ? tool_cvar_num()
+           : what == PVARS  ? tool_pvar_num()
            : what == EVENTS ? WM_EVENTS
                             : CATS;
 }

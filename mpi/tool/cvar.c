@@ -38,8 +38,8 @@ static const struct {
     const char *prefix;
     enum tool_cat cat;
 } places[] = {
-    { "shm_", CAT_SHM }, { "btl", CAT_P2P },     { "coll", CAT_COLL },
-    { "tune", CAT_COLL }, { "spin", CAT_WAIT },  { "sleep", CAT_WAIT }, { NULL, CAT_BASE },
+    { "shm_", CAT_SHM },  { "btl", CAT_P2P },    { "coll", CAT_COLL }, { "tune", CAT_COLL },
+    { "spin", CAT_WAIT }, { "sleep", CAT_WAIT }, { NULL, CAT_BASE },
 };
 
 static struct tool_obj *handles;
@@ -78,7 +78,7 @@ static MPI_Datatype datatype(int i)
 static int enum_of(int i)
 {
     const char *type = rt_cfg_row(i)->type;
-    return !strcmp(type, "BOOL") ? TOOL_ENUM_BOOL
+    return !strcmp(type, "BOOL")   ? TOOL_ENUM_BOOL
            : !strcmp(type, "ENUM") ? TOOL_ENUM_CFG + i
                                    : TOOL_ENUM_NONE;
 }

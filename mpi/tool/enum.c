@@ -51,7 +51,7 @@ static bool item(int id, int i, char *out)
 
 static bool enum_name(int id, char *out)
 {
-    static const char *const fixed[] = { "yes_no", "coll_kind", "coll_algorithm",
+    static const char *const fixed[] = { "yes_no",         "coll_kind",      "coll_algorithm",
                                          "p2p_unexpected", "p2p_rendezvous", "p2p_peer_lost",
                                          "coll_started" };
     _Static_assert(sizeof fixed / sizeof fixed[0] == TOOL_ENUM_CFG, "a name for each");

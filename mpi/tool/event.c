@@ -243,9 +243,9 @@ int wm_api_t_source_get_num(int *num_sources)
     return err;
 }
 
-int wm_api_t_source_get_info(int source_index, char *name, int *name_len, char *desc,
-                             int *desc_len, MPI_T_source_order *ordering,
-                             MPI_Count *ticks_per_second, MPI_Count *max_ticks, MPI_Info *info)
+int wm_api_t_source_get_info(int source_index, char *name, int *name_len, char *desc, int *desc_len,
+                             MPI_T_source_order *ordering, MPI_Count *ticks_per_second,
+                             MPI_Count *max_ticks, MPI_Info *info)
 {
     int err = ready(source_index, 1);
     if (!err)
@@ -407,8 +407,7 @@ int wm_api_t_event_handle_set_info(MPI_T_event_registration event_registration, 
     return hints(event_registration, -1, info, NULL);
 }
 
-int wm_api_t_event_handle_get_info(MPI_T_event_registration event_registration,
-                                   MPI_Info *info_used)
+int wm_api_t_event_handle_get_info(MPI_T_event_registration event_registration, MPI_Info *info_used)
 {
     return hints(event_registration, -1, MPI_INFO_NULL, info_used);
 }

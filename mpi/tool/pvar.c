@@ -53,10 +53,14 @@ static uint64_t last_alg(const struct wm_comm *c)
 
 /* A counter of struct wm_stats, a value that is looked up, and one of a communicator. */
 #define COUNT(name, cls, verb, cat, field, desc) \
-    { name, desc, CLASS(cls), verb, ALONE, PVAR_ULL, PVAR_OPEN, TOOL_ENUM_NONE, 1, cat, \
-      STAT(field), NULL }
+    { \
+        name, desc, CLASS(cls), verb, ALONE, PVAR_ULL, PVAR_OPEN, TOOL_ENUM_NONE, 1, cat, \
+            STAT(field), NULL \
+    }
 #define LOOK(name, cls, verb, cat, fn, desc) \
-    { name, desc, CLASS(cls), verb, ALONE, PVAR_ULL, PVAR_FREE, TOOL_ENUM_NONE, 1, cat, 0, fn }
+    { \
+        name, desc, CLASS(cls), verb, ALONE, PVAR_ULL, PVAR_FREE, TOOL_ENUM_NONE, 1, cat, 0, fn \
+    }
 
 static const struct pvar table[] = {
     COUNT("p2p_sent_eager", COUNTER, BASIC, CAT_P2P, eager,
@@ -91,8 +95,7 @@ static const struct pvar table[] = {
           "Bytes of the messages sent from and received into device memory."),
     COUNT("p2p_device_staged_bytes", AGGREGATE, TUNER, CAT_P2P, staged_bytes,
           "Bytes of those messages that went through staging memory of this process."),
-    COUNT("p2p_peers", COUNTER, TUNER, CAT_P2P, peers,
-          "Processes that this one has connected to."),
+    COUNT("p2p_peers", COUNTER, TUNER, CAT_P2P, peers, "Processes that this one has connected to."),
     LOOK("shm_segment_bytes", SIZE, DEV, CAT_SHM, segment,
          "Address space of the memory that the job's processes on this host share, bytes."),
     LOOK("shm_segment_used_bytes", LEVEL, DEV, CAT_SHM, segment_used,
@@ -117,8 +120,8 @@ static const struct pvar table[] = {
     COUNT("wait_rescues", COUNTER, TUNER, CAT_WAIT, rescues,
           "Sleeps that ended by their time limit and then found work: each is a lost notification, "
           "a defect of the library."),
-    { "wait_sleep_time", "Time asleep in waits, seconds.", CLASS(TIMER), TUNER, ALONE,
-      PVAR_SECONDS, PVAR_OPEN, TOOL_ENUM_NONE, 1, CAT_WAIT, STAT(sleep_ns), NULL },
+    { "wait_sleep_time", "Time asleep in waits, seconds.", CLASS(TIMER), TUNER, ALONE, PVAR_SECONDS,
+      PVAR_OPEN, TOOL_ENUM_NONE, 1, CAT_WAIT, STAT(sleep_ns), NULL },
     LOOK("objects_communicators", LEVEL, BASIC, CAT_OBJECTS, comms,
          "Communicators alive besides the predefined ones."),
     LOOK("objects_requests", LEVEL, BASIC, CAT_OBJECTS, requests,

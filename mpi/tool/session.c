@@ -17,10 +17,10 @@ struct handle {
     struct tool_obj o; /* o.next: the next of its session */
     struct session *session;
     const struct pvar *var;
-    MPI_Comm comm;    /* of a bound variable */
-    bool running;     /* started; always for variables that cannot be stopped */
-    uint64_t *value;  /* var->count of them, owned */
-    uint64_t *base;   /* the counter when the handle was started; behind `value` */
+    MPI_Comm comm;   /* of a bound variable */
+    bool running;    /* started; always for variables that cannot be stopped */
+    uint64_t *value; /* var->count of them, owned */
+    uint64_t *base;  /* the counter when the handle was started; behind `value` */
 };
 
 static struct tool_obj *sessions;
@@ -375,9 +375,8 @@ static int write_values(struct handle *h, const void *buf)
     if (!buf)
         return MPI_T_ERR_INVALID;
     for (int i = 0; i < h->var->count; i++)
-        value[i] = h->var->value == PVAR_SECONDS
-                       ? (uint64_t)(((const double *)buf)[i] * 1e9)
-                       : ((const unsigned long long *)buf)[i];
+        value[i] = h->var->value == PVAR_SECONDS ? (uint64_t)(((const double *)buf)[i] * 1e9)
+                                                 : ((const unsigned long long *)buf)[i];
     return set(h, value);
 }
 

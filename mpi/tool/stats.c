@@ -83,9 +83,9 @@ void wm_tool_coll(struct wm_domain *d, const struct coll_task *k)
         return;
     /* Between two groups some ranks have no data. */
     int64_t nbytes = k->team->local ? 0 : coll_args_bytes(k->team, &k->args);
-    wm_event_raise(WM_EVENT_COLL, &(struct wm_event_data){ { (int)k->args.kind,
-                                                            tool_alg_index(k->alg), k->team->size },
-                                                          nbytes });
+    wm_event_raise(WM_EVENT_COLL,
+                   &(struct wm_event_data){
+                       { (int)k->args.kind, tool_alg_index(k->alg), k->team->size }, nbytes });
 }
 
 int tool_alg_index(const struct coll_alg *alg)

@@ -48,8 +48,8 @@ enum tool_enum_id {
     TOOL_ENUM_BOOL,
     TOOL_ENUM_COLL_KIND,
     TOOL_ENUM_COLL_ALG,
-    TOOL_ENUM_EVENT,                               /* elements of each event type */
-    TOOL_ENUM_CFG = TOOL_ENUM_EVENT + WM_EVENTS    /* words of each setting of type ENUM */
+    TOOL_ENUM_EVENT,                            /* elements of each event type */
+    TOOL_ENUM_CFG = TOOL_ENUM_EVENT + WM_EVENTS /* words of each setting of type ENUM */
 };
 static inline MPI_T_enum tool_enum_handle(int id)
 {

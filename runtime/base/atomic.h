@@ -4,21 +4,21 @@
 #ifndef RT_BASE_ATOMIC_H
 #define RT_BASE_ATOMIC_H
 
-#define RT_CACHE_LINE 64          /* bytes; x86-64 and most arm64 */
+#define RT_CACHE_LINE 64 /* bytes; x86-64 and most arm64 */
 
-#define rt_load_relaxed(p)     __atomic_load_n((p), __ATOMIC_RELAXED)
-#define rt_load_acquire(p)     __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define rt_load_relaxed(p) __atomic_load_n((p), __ATOMIC_RELAXED)
+#define rt_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
 #define rt_store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 #define rt_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
-#define rt_fetch_add(p, v)     __atomic_fetch_add((p), (v), __ATOMIC_ACQ_REL)
-#define rt_fetch_or(p, v)      __atomic_fetch_or((p), (v), __ATOMIC_ACQ_REL)
-#define rt_fetch_and(p, v)     __atomic_fetch_and((p), (v), __ATOMIC_ACQ_REL)
-#define rt_swap(p, v)          __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
+#define rt_fetch_add(p, v) __atomic_fetch_add((p), (v), __ATOMIC_ACQ_REL)
+#define rt_fetch_or(p, v) __atomic_fetch_or((p), (v), __ATOMIC_ACQ_REL)
+#define rt_fetch_and(p, v) __atomic_fetch_and((p), (v), __ATOMIC_ACQ_REL)
+#define rt_swap(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
 #define rt_cas(p, old_p, v) \
     __atomic_compare_exchange_n((p), (old_p), (v), 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
-#define rt_fence()             __atomic_thread_fence(__ATOMIC_SEQ_CST)
+#define rt_fence() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 
-#define rt_likely(x)   __builtin_expect(!!(x), 1)
+#define rt_likely(x) __builtin_expect(!!(x), 1)
 #define rt_unlikely(x) __builtin_expect(!!(x), 0)
 
 /* One poll interval.  Measured on two cores of one L3 (Zen 5): polling a line without a pause

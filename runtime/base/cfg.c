@@ -15,8 +15,8 @@
 #include <string.h>
 #include <strings.h>
 
-#define NAME_BYTES 64             /* longest name we compare; longer ones are unknown anyway */
-#define LINE_BYTES 1024           /* of the configuration file */
+#define NAME_BYTES 64   /* longest name we compare; longer ones are unknown anyway */
+#define LINE_BYTES 1024 /* of the configuration file */
 
 struct rt_cfg cfg;
 
@@ -29,19 +29,22 @@ static const struct rt_cfg_row rows[] = {
 };
 #define NROWS ((int)(sizeof rows / sizeof rows[0]))
 
-static const struct { enum type type; size_t off; } slots[] = {
+static const struct {
+    enum type type;
+    size_t off;
+} slots[] = {
 #define CFG(field, type, def, valid, help) { type, offsetof(struct rt_cfg, field) },
 #include "runtime/base/cfg.def"
 #undef CFG
 };
 
 static struct {
-    bool ready;                               /* defaults are in `cfg` */
+    bool ready; /* defaults are in `cfg` */
     bool loaded;
-    int load_err;                             /* what rt_cfg_load() answered */
+    int load_err; /* what rt_cfg_load() answered */
     enum rt_cfg_source source[NROWS];
-    char *owned[NROWS];                       /* copy behind a text that is not the default */
-    struct rt_cfg_row row[NROWS];             /* rows with `env` filled in */
+    char *owned[NROWS];           /* copy behind a text that is not the default */
+    struct rt_cfg_row row[NROWS]; /* rows with `env` filled in */
     char env[NROWS][NAME_BYTES];
     char warned[LINE_BYTES]; /* unknown names that were reported, with commas */
 } state;
@@ -58,10 +61,22 @@ static int parse_size(const char *s, int64_t *out)
     long long v = strtoll(s, &end, 10);
     int shift = 0;
     switch (toupper((unsigned char)*end)) {
-    case 'K': shift = 10; end++; break;
-    case 'M': shift = 20; end++; break;
-    case 'G': shift = 30; end++; break;
-    case 'T': shift = 40; end++; break;
+    case 'K':
+        shift = 10;
+        end++;
+        break;
+    case 'M':
+        shift = 20;
+        end++;
+        break;
+    case 'G':
+        shift = 30;
+        end++;
+        break;
+    case 'T':
+        shift = 40;
+        end++;
+        break;
     }
     if (errno || *end || v > INT64_MAX >> shift)
         return -RT_EINVAL;
@@ -83,7 +98,10 @@ static int parse_int(const char *s, int64_t *out)
 static int parse_bool(const char *s, bool *out)
 {
     static const char *const words[][2] = {
-        { "no", "yes" }, { "0", "1" }, { "false", "true" }, { "off", "on" },
+        { "no", "yes" },
+        { "0", "1" },
+        { "false", "true" },
+        { "off", "on" },
     };
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         for (int v = 0; v < 2; v++)
@@ -146,10 +164,7 @@ static void size_text(int64_t v, char *out, int len)
 
 /* ---- one setting ---- */
 
-static void *slot(int i)
-{
-    return (char *)&cfg + slots[i].off;
-}
+static void *slot(int i) { return (char *)&cfg + slots[i].off; }
 
 static int store_text(int i, const char *text)
 {
@@ -484,10 +499,7 @@ int rt_cfg_try(int i, const char *text, enum rt_cfg_source source)
 
 /* ---- printing ---- */
 
-int rt_cfg_count(void)
-{
-    return NROWS;
-}
+int rt_cfg_count(void) { return NROWS; }
 
 const struct rt_cfg_row *rt_cfg_row(int i)
 {
@@ -523,11 +535,15 @@ int64_t rt_cfg_number(int i)
 {
     set_defaults();
     switch (slots[i].type) {
-    case SIZE: return *(int64_t *)slot(i);
-    case BOOL: return *(bool *)slot(i);
+    case SIZE:
+        return *(int64_t *)slot(i);
+    case BOOL:
+        return *(bool *)slot(i);
     case INT:
-    case ENUM: return *(int *)slot(i);
-    default:   return 0;
+    case ENUM:
+        return *(int *)slot(i);
+    default:
+        return 0;
     }
 }
 

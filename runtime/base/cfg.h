@@ -14,7 +14,7 @@ typedef const char *rt_cfg_STR;
 typedef const char *rt_cfg_LIST;
 typedef int64_t rt_cfg_SIZE;
 typedef int rt_cfg_INT;
-typedef int rt_cfg_ENUM;          /* index into the names of the row's `valid` */
+typedef int rt_cfg_ENUM; /* index into the names of the row's `valid` */
 typedef bool rt_cfg_BOOL;
 
 struct rt_cfg {
@@ -22,10 +22,12 @@ struct rt_cfg {
 #include "runtime/base/cfg.def"
 #undef CFG
 };
-extern struct rt_cfg cfg;         /* read-only after rt_cfg_load() */
+extern struct rt_cfg cfg; /* read-only after rt_cfg_load() */
 
 enum rt_cfg_source { RT_CFG_DEFAULT, RT_CFG_FILE, RT_CFG_ENV, RT_CFG_CMD, RT_CFG_TOOL };
-struct rt_cfg_row { const char *name, *env, *type, *def, *valid, *help; };
+struct rt_cfg_row {
+    const char *name, *env, *type, *def, *valid, *help;
+};
 
 /* Reads all sources once; further calls do nothing.  -RT_EINVAL after one line on stderr that
  * names the variable, the value, the valid range and where it came from.  An unknown WEFT_*

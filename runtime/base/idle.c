@@ -15,27 +15,27 @@
  * well beyond that; a peer that does not call MPI for longer than 2 ms makes the cost of sleeping
  * invisible.  Oversubscribed, the message can only come when another rank gets this core: 20
  * polls (about 1 us) catch a sender that runs right now, all else is the scheduler's. */
-#define SPIN_NS        200000u
-#define YIELD_NS       2000000u
-#define SHARED_POLLS   20u
-#define SHARED_NS      1500000u
+#define SPIN_NS 200000u
+#define YIELD_NS 2000000u
+#define SHARED_POLLS 20u
+#define SHARED_NS 1500000u
 
 /* With two ranks a core the missing rank of a collective often runs on another core at this
  * moment: so many polls (a few hundred ns) are cheaper than two switches of the core (2 us each).
  * With more ranks a core most polls would delay the missing ranks. */
-#define PAIR_POLLS     10
+#define PAIR_POLLS 10
 
 /* The time slice that a waiting thread requests: the shortest that Linux grants. */
-#define SLICE_NS       100000u
+#define SLICE_NS 100000u
 
-#define CLOCK_EVERY    64u          /* polls between two looks at the clock (20 ns each) */
-#define YIELDING       0x80000000u  /* in rt_idle.polls: the spin phase is over */
+#define CLOCK_EVERY 64u      /* polls between two looks at the clock (20 ns each) */
+#define YIELDING 0x80000000u /* in rt_idle.polls: the spin phase is over */
 
 static struct {
     uint64_t spin_ns, yield_ns;
-    uint32_t spin_polls;            /* spin for so many polls; 0 = spin_ns counts */
-    int cores;                      /* of one rank: more waiting threads yield early */
-    int yield_polls;                /* of a collective before each yield */
+    uint32_t spin_polls; /* spin for so many polls; 0 = spin_ns counts */
+    int cores;           /* of one rank: more waiting threads yield early */
+    int yield_polls;     /* of a collective before each yield */
     bool oversubscribed;
 } policy = { SPIN_NS, YIELD_NS, 0, 1, 0, false };
 
@@ -70,10 +70,7 @@ void rt_idle_configure(int nranks, int ncpus)
         policy.yield_ns = (uint64_t)cfg.sleep_us * 1000u;
 }
 
-bool rt_idle_oversubscribed(void)
-{
-    return policy.oversubscribed;
-}
+bool rt_idle_oversubscribed(void) { return policy.oversubscribed; }
 
 int rt_idle_yield_polls(void) { return policy.yield_polls; }
 

@@ -9,9 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct rt_idle {                  /* zeroed at the start of a wait and after progress */
+struct rt_idle { /* zeroed at the start of a wait and after progress */
     uint32_t polls;
-    uint64_t since_ns;            /* time of the first clock reading; 0 = not read yet */
+    uint64_t since_ns; /* time of the first clock reading; 0 = not read yet */
 };
 
 enum rt_idle_advice { RT_IDLE_POLL, RT_IDLE_SLEEP };

@@ -7,9 +7,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct rt_list { struct rt_list *next, *prev; };
+struct rt_list {
+    struct rt_list *next, *prev;
+};
 
-#define rt_container(p, type, member) ((type *)((char *)(p) - offsetof(type, member)))
+#define rt_container(p, type, member) ((type *)((char *)(p)-offsetof(type, member)))
 
 static inline void rt_list_init(struct rt_list *l) { l->next = l->prev = l; }
 static inline bool rt_list_empty(const struct rt_list *l) { return l->next == l; }

@@ -6,7 +6,4 @@
 
 bool rt_threaded;
 
-void rt_lock_enable(void)
-{
-    rt_threaded = true;
-}
+void rt_lock_enable(void) { rt_threaded = true; }

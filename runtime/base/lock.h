@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-extern bool rt_threaded;          /* set once by rt_lock_enable() */
+extern bool rt_threaded; /* set once by rt_lock_enable() */
 void rt_lock_enable(void);
 
 struct rt_lock {
@@ -17,7 +17,10 @@ struct rt_lock {
      */
     void (*on_release)(struct rt_lock *l);
 };
-#define RT_LOCK_INIT { .m = PTHREAD_MUTEX_INITIALIZER }
+#define RT_LOCK_INIT \
+    { \
+        .m = PTHREAD_MUTEX_INITIALIZER \
+    }
 
 static inline void rt_lock_init(struct rt_lock *l)
 {

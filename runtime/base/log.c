@@ -19,8 +19,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LINE_MAX_BYTES 2048       /* below PIPE_BUF (4096), so that the kernel does not split it */
-#define BACKTRACE_MAX  32         /* deeper frames belong to the application's own start-up */
+#define LINE_MAX_BYTES 2048 /* below PIPE_BUF (4096), so that the kernel does not split it */
+#define BACKTRACE_MAX 32    /* deeper frames belong to the application's own start-up */
 
 static const char *const comp_names[RT_LOG_COMPS] = {
     [RT_LOG_BASE] = "base", [RT_LOG_BOOT] = "boot", [RT_LOG_TOPO] = "topo",
@@ -35,13 +35,16 @@ uint8_t rt_log_levels[RT_LOG_COMPS] = {
     [0 ... RT_LOG_COMPS - 1] = RT_LOG_WARN,
 };
 
-static struct { char host[64]; int rank; } who = { .rank = -1 };
-static int hold_ms;               /* atomic: threads of transports log, too */
+static struct {
+    char host[64];
+    int rank;
+} who = { .rank = -1 };
+static int hold_ms; /* atomic: threads of transports log, too */
 
 void rt_log_identify(const char *host, int rank)
 {
     snprintf(who.host, sizeof who.host, "%s", host);
-    who.host[strcspn(who.host, ".")] = '\0';    /* the first label finds the machine */
+    who.host[strcspn(who.host, ".")] = '\0'; /* the first label finds the machine */
     who.rank = rank;
 }
 
@@ -61,8 +64,10 @@ static int configure_one(uint8_t *levels, const char *s, size_t len)
     size_t word_len = len - (size_t)(word - s);
     int level = find(level_names, LEVELS, word, word_len);
     if (level < 0) {
-        log_error(BASE, "WEFT_LOG: unknown level '%.*s'; levels are error, warn, info, debug "
-                  "and trace", (int)word_len, word);
+        log_error(BASE,
+                  "WEFT_LOG: unknown level '%.*s'; levels are error, warn, info, debug "
+                  "and trace",
+                  (int)word_len, word);
         return -RT_EINVAL;
     }
     if (!colon) {
@@ -71,8 +76,10 @@ static int configure_one(uint8_t *levels, const char *s, size_t len)
     }
     int comp = find(comp_names, RT_LOG_COMPS, s, (size_t)(colon - s));
     if (comp < 0) {
-        log_error(BASE, "WEFT_LOG: unknown component '%.*s'; components are base, boot, topo, "
-                  "mem, gpu, btl, coll, mpi, launch and ib", (int)(colon - s), s);
+        log_error(BASE,
+                  "WEFT_LOG: unknown component '%.*s'; components are base, boot, topo, "
+                  "mem, gpu, btl, coll, mpi, launch and ib",
+                  (int)(colon - s), s);
         return -RT_EINVAL;
     }
     levels[comp] = (uint8_t)level;
@@ -82,8 +89,8 @@ static int configure_one(uint8_t *levels, const char *s, size_t len)
 int rt_log_configure(const char *spec)
 {
     uint8_t levels[RT_LOG_COMPS];
-    memcpy(levels, rt_log_levels, sizeof levels);   /* a bad value leaves the old levels */
-    for (const char *s = spec; *s; ) {
+    memcpy(levels, rt_log_levels, sizeof levels); /* a bad value leaves the old levels */
+    for (const char *s = spec; *s;) {
         size_t len = strcspn(s, ",");
         int err = configure_one(levels, s, len);
         if (err)
@@ -116,7 +123,7 @@ static void put_line(const char *comp, enum rt_log_level level, const char *fmt,
 {
     int err = errno;
     char buf[LINE_MAX_BYTES];
-    size_t room = sizeof buf - 1;                   /* for the newline */
+    size_t room = sizeof buf - 1; /* for the newline */
     size_t n = (size_t)prefix(buf, room, comp, level);
     errno = err;
     int text = vsnprintf(buf + n, room - n, fmt, ap);

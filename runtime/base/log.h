@@ -11,11 +11,20 @@ enum rt_log_level { RT_LOG_ERROR, RT_LOG_WARN, RT_LOG_INFO, RT_LOG_DEBUG, RT_LOG
 
 /* One bit of verbosity a component; the name is what WEFT_LOG and the line prefix use. */
 enum rt_log_comp {
-    RT_LOG_BASE, RT_LOG_BOOT, RT_LOG_TOPO, RT_LOG_MEM, RT_LOG_GPU, RT_LOG_BTL, RT_LOG_COLL,
-    RT_LOG_MPI, RT_LOG_LAUNCH, RT_LOG_IB, RT_LOG_COMPS
+    RT_LOG_BASE,
+    RT_LOG_BOOT,
+    RT_LOG_TOPO,
+    RT_LOG_MEM,
+    RT_LOG_GPU,
+    RT_LOG_BTL,
+    RT_LOG_COLL,
+    RT_LOG_MPI,
+    RT_LOG_LAUNCH,
+    RT_LOG_IB,
+    RT_LOG_COMPS
 };
 
-extern uint8_t rt_log_levels[RT_LOG_COMPS];   /* highest level printed; RT_LOG_WARN at start */
+extern uint8_t rt_log_levels[RT_LOG_COMPS]; /* highest level printed; RT_LOG_WARN at start */
 
 /* Who this process is, for the prefix; rank < 0 prints no rank.  Called once by boot. */
 void rt_log_identify(const char *host, int rank);
@@ -30,22 +39,30 @@ void rt_log_line(enum rt_log_comp comp, enum rt_log_level level, const char *fmt
 _Noreturn void rt_bug(const char *file, int line, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-#define log_at(COMP, LEVEL, ...)                                         \
-    do {                                                                 \
+#define log_at(COMP, LEVEL, ...) \
+    do { \
         if (__builtin_expect((LEVEL) <= rt_log_levels[RT_LOG_##COMP], 0)) \
-            rt_log_line(RT_LOG_##COMP, (LEVEL), __VA_ARGS__);            \
+            rt_log_line(RT_LOG_##COMP, (LEVEL), __VA_ARGS__); \
     } while (0)
 #define log_error(COMP, ...) log_at(COMP, RT_LOG_ERROR, __VA_ARGS__)
-#define log_warn(COMP, ...)  log_at(COMP, RT_LOG_WARN, __VA_ARGS__)
-#define log_info(COMP, ...)  log_at(COMP, RT_LOG_INFO, __VA_ARGS__)
+#define log_warn(COMP, ...) log_at(COMP, RT_LOG_WARN, __VA_ARGS__)
+#define log_info(COMP, ...) log_at(COMP, RT_LOG_INFO, __VA_ARGS__)
 #define log_debug(COMP, ...) log_at(COMP, RT_LOG_DEBUG, __VA_ARGS__)
 #ifdef WEFT_DEBUG
 #define log_trace(COMP, ...) log_at(COMP, RT_LOG_TRACE, __VA_ARGS__)
 #define rt_assert(cond) \
-    do { if (!(cond)) rt_bug(__FILE__, __LINE__, "assertion failed: %s", #cond); } while (0)
+    do { \
+        if (!(cond)) \
+            rt_bug(__FILE__, __LINE__, "assertion failed: %s", #cond); \
+    } while (0)
 #else
-#define log_trace(COMP, ...) do { } while (0)
-#define rt_assert(cond) do { (void)sizeof(cond); } while (0)
+#define log_trace(COMP, ...) \
+    do { \
+    } while (0)
+#define rt_assert(cond) \
+    do { \
+        (void)sizeof(cond); \
+    } while (0)
 #endif
 #define RT_BUG(...) rt_bug(__FILE__, __LINE__, __VA_ARGS__)
 

@@ -10,13 +10,13 @@
 #include <string.h>
 
 #define CHUNK_OBJS (1u << RT_SLAB_CHUNK_SHIFT)
-#define GEN_MASK   ((1u << (RT_SLAB_CLASS_SHIFT - RT_SLAB_GEN_SHIFT)) - 1)
+#define GEN_MASK ((1u << (RT_SLAB_CLASS_SHIFT - RT_SLAB_GEN_SHIFT)) - 1)
 
 /* What the memory of a free object holds. */
 struct free_obj {
-    struct rt_obj obj;            /* handle 0 */
-    uint32_t next;                /* index + 1 of the next free object; 0 = none */
-    uint32_t gen;                 /* generation of the next handle */
+    struct rt_obj obj; /* handle 0 */
+    uint32_t next;     /* index + 1 of the next free object; 0 = none */
+    uint32_t gen;      /* generation of the next handle */
 };
 
 static void slab_lock(struct rt_slab *s)
@@ -54,12 +54,12 @@ static int64_t grow(struct rt_slab *s)
         size_t nbytes = (size_t)CHUNK_OBJS * s->nbytes;
         char *chunk = aligned_alloc(RT_CACHE_LINE, nbytes);
         if (!chunk) {
-            log_error(BASE, "out of memory for %s objects (%zu bytes, %u in use)", s->name,
-                      nbytes, s->used);
+            log_error(BASE, "out of memory for %s objects (%zu bytes, %u in use)", s->name, nbytes,
+                      s->used);
             return -1;
         }
         memset(chunk, 0, nbytes);
-        rt_store_release(&s->chunk[c], chunk);      /* zero handles before the chunk is seen */
+        rt_store_release(&s->chunk[c], chunk); /* zero handles before the chunk is seen */
     }
     return s->high++;
 }

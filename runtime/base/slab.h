@@ -15,35 +15,40 @@
 #include "runtime/base/lock.h"
 
 #define RT_SLAB_CLASS_SHIFT 27
-#define RT_SLAB_GEN_SHIFT   20
-#define RT_SLAB_INDEX_MASK  0xfffffu
-#define RT_SLAB_CHUNK_SHIFT 7                       /* 128 objects a chunk */
-#define RT_SLAB_CHUNKS      ((RT_SLAB_INDEX_MASK + 1) >> RT_SLAB_CHUNK_SHIFT)
+#define RT_SLAB_GEN_SHIFT 20
+#define RT_SLAB_INDEX_MASK 0xfffffu
+#define RT_SLAB_CHUNK_SHIFT 7 /* 128 objects a chunk */
+#define RT_SLAB_CHUNKS ((RT_SLAB_INDEX_MASK + 1) >> RT_SLAB_CHUNK_SHIFT)
 
 /* First member of every object.  `handle` is 0 while the object is free. */
 struct rt_obj {
     uint32_t handle;
-    int32_t refs;                                   /* users; the handle itself holds one */
+    int32_t refs; /* users; the handle itself holds one */
 };
 
 struct rt_slab {
-    const char *name;                               /* "communicator", for messages */
-    uint32_t cls;                                   /* 1..15 */
-    uint32_t nbytes;                                /* stride: rounded up to a cache line */
-    uint32_t used, high;                            /* live objects; objects ever made */
-    uint32_t free_head;                             /* index + 1, LIFO; 0 = none */
+    const char *name;    /* "communicator", for messages */
+    uint32_t cls;        /* 1..15 */
+    uint32_t nbytes;     /* stride: rounded up to a cache line */
+    uint32_t used, high; /* live objects; objects ever made */
+    uint32_t free_head;  /* index + 1, LIFO; 0 = none */
     struct rt_lock lock;
-    bool anytime;                                   /* used before anything knows of threads: the
-                                                     * lock is always taken */
+    bool anytime; /* used before anything knows of threads: the
+                   * lock is always taken */
     char *chunk[RT_SLAB_CHUNKS];
 };
 
 #define RT_SLAB(cls_, name_, type_) \
-    { .name = (name_), .cls = (cls_), .nbytes = (sizeof(type_) + 63u) & ~63u, .lock = RT_LOCK_INIT }
+    { \
+        .name = (name_), .cls = (cls_), .nbytes = (sizeof(type_) + 63u) & ~63u, \
+        .lock = RT_LOCK_INIT \
+    }
 
 #define RT_SLAB_ANYTIME(cls_, name_, type_) \
-    { .name = (name_), .cls = (cls_), .nbytes = (sizeof(type_) + 63u) & ~63u, \
-      .lock = RT_LOCK_INIT, .anytime = true }
+    { \
+        .name = (name_), .cls = (cls_), .nbytes = (sizeof(type_) + 63u) & ~63u, \
+        .lock = RT_LOCK_INIT, .anytime = true \
+    }
 
 /* A zeroed object with refs 1 and a fresh handle, or NULL when memory or the 2^20 indices are
  * used up (logged). */

@@ -33,8 +33,8 @@ struct rt_boot rt_boot;
 
 static struct {
     pmix_proc_t me;
-    bool connected;               /* PMIx_Init() succeeded and PMIx_Finalize() was not called */
-    bool dirty;                   /* something was put and not yet committed */
+    bool connected; /* PMIx_Init() succeeded and PMIx_Finalize() was not called */
+    bool dirty;     /* something was put and not yet committed */
 } boot;
 
 /* PMIx_Get() that stays inside this process. */
@@ -61,13 +61,27 @@ static int get_int(pmix_rank_t rank, const char *key, int otherwise)
     if (get_local(rank, key, &val) < 0)
         return otherwise;
     switch (val->type) {
-    case PMIX_UINT32: n = (int)val->data.uint32; break;
-    case PMIX_UINT16: n = val->data.uint16; break;
-    case PMIX_INT32:  n = val->data.int32; break;
-    case PMIX_INT:    n = val->data.integer; break;
-    case PMIX_UINT:   n = (int)val->data.uint; break;
-    case PMIX_SIZE:   n = (int)val->data.size; break;
-    default:          n = otherwise; break;
+    case PMIX_UINT32:
+        n = (int)val->data.uint32;
+        break;
+    case PMIX_UINT16:
+        n = val->data.uint16;
+        break;
+    case PMIX_INT32:
+        n = val->data.int32;
+        break;
+    case PMIX_INT:
+        n = val->data.integer;
+        break;
+    case PMIX_UINT:
+        n = (int)val->data.uint;
+        break;
+    case PMIX_SIZE:
+        n = (int)val->data.size;
+        break;
+    default:
+        n = otherwise;
+        break;
     }
     PMIX_VALUE_RELEASE(val);
     return n;
@@ -183,7 +197,9 @@ static long number_of(const char *variable)
  * without a word.  The first one says so. */
 static void warn_if_one_of_several(void)
 {
-    static const struct { const char *size, *rank, *launcher, *advice; } rows[] = {
+    static const struct {
+        const char *size, *rank, *launcher, *advice;
+    } rows[] = {
         { "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun", "srun --mpi=pmix, or mpirun" },
         { "PMI_SIZE", "PMI_RANK", "a launcher without PMIx", "Weft's mpirun" },
     };
@@ -367,7 +383,7 @@ int rt_boot_put(const char *key, const void *val, size_t len)
     if (rt_boot.singleton)
         return 0;
     v.type = PMIX_BYTE_OBJECT;
-    v.data.bo.bytes = (char *)val;                  /* PMIx_Put copies it */
+    v.data.bo.bytes = (char *)val; /* PMIx_Put copies it */
     v.data.bo.size = len;
     pmix_status_t rc = PMIx_Put(PMIX_GLOBAL, key, &v);
     if (rc != PMIX_SUCCESS) {

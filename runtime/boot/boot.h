@@ -12,14 +12,16 @@
 
 /* A process anywhere: `ns` indexes the table of namespaces (jobs) this process knows; 0 is its
  * own. */
-struct rt_proc { uint32_t ns, rank; };
+struct rt_proc {
+    uint32_t ns, rank;
+};
 
 struct rt_boot {
-    char nspace[256];             /* PMIx namespace; "singleton-<host>-<pid>" without a server */
-    char host[256];               /* as the launcher names it, else gethostname(2) */
-    int rank, size;               /* in the job */
-    int local_rank, local_size;   /* among the job's processes on this host */
-    int node, nnodes;             /* index of this host in the job, and how many it has */
+    char nspace[256];           /* PMIx namespace; "singleton-<host>-<pid>" without a server */
+    char host[256];             /* as the launcher names it, else gethostname(2) */
+    int rank, size;             /* in the job */
+    int local_rank, local_size; /* among the job's processes on this host */
+    int node, nnodes;           /* index of this host in the job, and how many it has */
     /* Job ranks on this host in local-rank order, which is that of the ranks; local_size. */
     uint32_t *local_procs;
     int appnum, universe_size;
@@ -27,7 +29,7 @@ struct rt_boot {
     /* Cores this host's processes of the job may use together; >= 1. */
     int ncpus;
 };
-extern struct rt_boot rt_boot;    /* read-only after rt_boot_init() */
+extern struct rt_boot rt_boot; /* read-only after rt_boot_init() */
 
 /* Job-level PMIx key with which mpirun publishes `ncpus`: it knows the whole machine, a bound rank
  * sees its own core only. */
@@ -46,9 +48,9 @@ int rt_boot_maxprocs(void);
 const char *rt_boot_host_name(void);
 /* Connects to the PMIx server found in the environment, or becomes a singleton.  -RT_EBOOT with
  * the cause logged.  After rt_boot_leave() it connects again; rt_boot is as it was. */
-int  rt_boot_init(void);
+int rt_boot_init(void);
 /* Local rank of a job rank, -1 when it is on another host. */
-int  rt_boot_local(uint32_t rank);
+int rt_boot_local(uint32_t rank);
 /* Notifies the server that this process may end now, in order.  No fence.  The facts in rt_boot
  * stay; what was published does not. */
 void rt_boot_leave(void);

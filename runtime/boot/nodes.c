@@ -175,8 +175,9 @@ static int find_nodes(void)
     if (!of)
         return -RT_ENOMEM;
     if (rt_boot.nnodes > 1 && !by_number(of) && !by_name(of) && !by_list(of)) {
-        log_warn(BOOT, "the PMIx server does not say on which hosts the %d processes are; "
-                       "collectives ignore which ranks share a host",
+        log_warn(BOOT,
+                 "the PMIx server does not say on which hosts the %d processes are; "
+                 "collectives ignore which ranks share a host",
                  rt_boot.size);
         map.unknown = true;
         err = -RT_ENOENT;

@@ -32,10 +32,10 @@ struct rt_gpu_own rt_gpu_own;
 uint64_t rt_gpu_seen_for = CLOCK_NS / 256;
 
 static struct {
-    uint64_t none; /* libraries loaded so far when none of them was the driver; any thread */
+    uint64_t none;     /* libraries loaded so far when none of them was the driver; any thread */
     uint64_t tick, ns; /* both clocks at one time, constant after rt_gpu_init() */
-    bool compared; /* rt_gpu_seen_for is exact; any thread */
-    int known;     /* how many of the attributes this driver knows; any thread */
+    bool compared;     /* rt_gpu_seen_for is exact; any thread */
+    int known;         /* how many of the attributes this driver knows; any thread */
 } look;
 
 /* The main program comes first; its variables are the segment that may be written. */
@@ -111,19 +111,26 @@ struct answer {
 };
 
 /* In the order in which drivers came to know them. */
-#define FIELD(attribute, field) { attribute, offsetof(struct answer, field) }
+#define FIELD(attribute, field) \
+    { \
+        attribute, offsetof(struct answer, field) \
+    }
 static const struct {
     int attribute;
     size_t off;
-} fields[] = {
-    FIELD(CU_PTR_CONTEXT, ctx), FIELD(CU_PTR_MEMORY_TYPE, type), FIELD(CU_PTR_BUFFER_ID, id),
-    FIELD(CU_PTR_IS_MANAGED, managed), FIELD(CU_PTR_DEVICE_ORDINAL, ordinal),
-    FIELD(CU_PTR_IS_LEGACY_IPC_CAPABLE, legacy), FIELD(CU_PTR_RANGE_START, start),
-    FIELD(CU_PTR_RANGE_SIZE, len), FIELD(CU_PTR_MAPPED, mapped),
-    FIELD(CU_PTR_MEMPOOL_HANDLE, pool), /* CUDA 11.3 */
-    FIELD(CU_PTR_MAPPING_SIZE, mapping_len), FIELD(CU_PTR_MAPPING_BASE, mapping), /* 12 */
-    FIELD(CU_PTR_MEMORY_BLOCK_ID, block_id)
-};
+} fields[] = { FIELD(CU_PTR_CONTEXT, ctx),
+               FIELD(CU_PTR_MEMORY_TYPE, type),
+               FIELD(CU_PTR_BUFFER_ID, id),
+               FIELD(CU_PTR_IS_MANAGED, managed),
+               FIELD(CU_PTR_DEVICE_ORDINAL, ordinal),
+               FIELD(CU_PTR_IS_LEGACY_IPC_CAPABLE, legacy),
+               FIELD(CU_PTR_RANGE_START, start),
+               FIELD(CU_PTR_RANGE_SIZE, len),
+               FIELD(CU_PTR_MAPPED, mapped),
+               FIELD(CU_PTR_MEMPOOL_HANDLE, pool), /* CUDA 11.3 */
+               FIELD(CU_PTR_MAPPING_SIZE, mapping_len),
+               FIELD(CU_PTR_MAPPING_BASE, mapping), /* 12 */
+               FIELD(CU_PTR_MEMORY_BLOCK_ID, block_id) };
 #define NFIELDS ((int)(sizeof fields / sizeof *fields))
 static const int fields_known[] = { NFIELDS, NFIELDS - 3, NFIELDS - 4 };
 
@@ -155,7 +162,7 @@ static cu_result ask(cu_ptr p, struct answer *a)
 /* Enough to tell allocations apart, for less: 102 ns instead of 137 (H200, driver 580). */
 static cu_result ask_short(cu_ptr p, struct answer *a)
 {
-    int attributes[] = { CU_PTR_MEMORY_TYPE, CU_PTR_IS_MANAGED,  CU_PTR_BUFFER_ID,
+    int attributes[] = { CU_PTR_MEMORY_TYPE, CU_PTR_IS_MANAGED, CU_PTR_BUFFER_ID,
                          CU_PTR_RANGE_START, CU_PTR_RANGE_SIZE, CU_PTR_MEMORY_BLOCK_ID };
     void *values[] = { &a->type, &a->managed, &a->id, &a->start, &a->len, &a->block_id };
     memset(a, 0, sizeof *a);
@@ -419,9 +426,11 @@ static int check_range(cu_ptr p, size_t len, const struct answer *a)
     size_t room = (size_t)(a->start + a->len - p);
     if (len <= room)
         return 0;
-    log_info(GPU, "buffer 0x%llx of %zu bytes ends %zu bytes behind its allocation 0x%llx+%zu "
-             "on GPU %d", (unsigned long long)p, len, len - room, (unsigned long long)a->start,
-             a->len, a->ordinal);
+    log_info(GPU,
+             "buffer 0x%llx of %zu bytes ends %zu bytes behind its allocation 0x%llx+%zu "
+             "on GPU %d",
+             (unsigned long long)p, len, len - room, (unsigned long long)a->start, a->len,
+             a->ordinal);
     return -RT_EINVAL;
 }
 
@@ -439,8 +448,10 @@ static int find_out(cu_ptr p, size_t len, struct answer *a, bool *single)
     *single = true;
     if (kind_of(a) == RT_MEM_CUDA_VMM) {
         if (!vmm_mapping(p, a)) {
-            log_info(GPU, "buffer 0x%llx of %zu bytes lies in addresses that are reserved but not "
-                     "mapped", (unsigned long long)p, len);
+            log_info(GPU,
+                     "buffer 0x%llx of %zu bytes lies in addresses that are reserved but not "
+                     "mapped",
+                     (unsigned long long)p, len);
             return -RT_EINVAL;
         }
         vmm_extend(p, len, a, single);
@@ -469,9 +480,14 @@ static int query(cu_ptr p, size_t len, struct recent *r, struct rt_gpu_ptr *out)
     int err = find_out(p, len, &a, &single);
     if (err || (err = rt_gpu_of(a.ctx, a.ordinal, &g)))
         return err;
-    *out = (struct rt_gpu_ptr){ .kind = kind, .ordinal = a.ordinal, .ctx = a.ctx,
-                                .base = (uintptr_t)a.start, .len = a.len, .id = id_of(&a, kind),
-                                .single = single, .g = g };
+    *out = (struct rt_gpu_ptr){ .kind = kind,
+                                .ordinal = a.ordinal,
+                                .ctx = a.ctx,
+                                .base = (uintptr_t)a.start,
+                                .len = a.len,
+                                .id = id_of(&a, kind),
+                                .single = single,
+                                .g = g };
     if (kind == RT_MEM_CUDA_VMM)
         return 0;
     r = r ? r : note_device(p, &a);

@@ -107,8 +107,10 @@ void move_fail(struct move_state *m, cu_result r, const char *what)
         log_error(GPU, "GPU %d: %s", m->g->info.ordinal, what);
     else
         rt_cuda_error(r, what);
-    log_error(GPU, "GPU %d: %d copies and kernels of MPI end with an error, and so will all later "
-              "ones in this context", m->g->info.ordinal, m->nactive);
+    log_error(GPU,
+              "GPU %d: %d copies and kernels of MPI end with an error, and so will all later "
+              "ones in this context",
+              m->g->info.ordinal, m->nactive);
     end_everything(m);
 }
 
@@ -133,8 +135,10 @@ void move_kernels_look(struct move_state *m)
 void move_tell_late(struct move_state *m)
 {
     if (!m->told_late)
-        log_info(GPU, "kernels do not start on GPU %d, which others fill: short copies go "
-                 "by the copy engines meanwhile", m->g->info.ordinal);
+        log_info(GPU,
+                 "kernels do not start on GPU %d, which others fill: short copies go "
+                 "by the copy engines meanwhile",
+                 m->g->info.ordinal);
     m->told_late = true;
     move_kernels_look(m);
 }
@@ -152,8 +156,8 @@ static bool is_for_ring(struct move_state *m)
 {
     struct rt_gpu_op *op = rt_container(m->small.next, struct rt_gpu_op, link);
 
-    return m->nsmall && m->nsmall + m->linger.n <= RING_COPIES &&
-           !move_is_busy(m, MOVE_BATCH) && move_linger_takes(m, op->len) &&
+    return m->nsmall && m->nsmall + m->linger.n <= RING_COPIES && !move_is_busy(m, MOVE_BATCH) &&
+           move_linger_takes(m, op->len) &&
            rt_gpu_choose_group(move_link(m, op->dst, op->src), op->len, m->nsmall + m->linger.n,
                                true, true) == RT_GPU_WAY_LINGER;
 }
@@ -170,7 +174,7 @@ static bool has_gathered(const struct move_state *m, const struct rt_list *waiti
         return false;
     if (n >= GATHER_COPIES || !(busy || move_is_busy(m, MOVE_BATCH)))
         return true;
-    rt_list_each(l, waiting)
+    rt_list_each (l, waiting)
         nbytes += rt_container(l, struct rt_gpu_op, link)->len;
     return nbytes >= GATHER_NBYTES;
 }
@@ -183,8 +187,7 @@ static bool ring_helps(struct move_state *m)
 
     return m->nsmall && m->linger.n < RING_BESIDE && move_is_busy(m, MOVE_BATCH) &&
            move_linger_takes(m, op->len) && !has_gathered(m, &m->small, m->nsmall, true) &&
-           rt_gpu_choose(move_link(m, op->dst, op->src), op->len, true, true) ==
-               RT_GPU_WAY_LINGER;
+           rt_gpu_choose(move_link(m, op->dst, op->src), op->len, true, true) == RT_GPU_WAY_LINGER;
 }
 
 static void pump_small(struct move_state *m)
@@ -478,7 +481,7 @@ int rt_gpu_progress_slow(void)
     struct rt_list *l, *next;
     int n = 0;
 
-    rt_list_each_safe(l, next, &contexts) {
+    rt_list_each_safe (l, next, &contexts) {
         struct move_state *m = rt_container(l, struct move_state, link);
         if (m->nactive)
             n += poll_context(m);
@@ -495,10 +498,7 @@ static void wait_done(struct rt_gpu_op *op, int err)
     w->done = true;
 }
 
-void rt_gpu_wait_begin(struct rt_gpu_wait *w)
-{
-    *w = (struct rt_gpu_wait){ .op.done = wait_done };
-}
+void rt_gpu_wait_begin(struct rt_gpu_wait *w) { *w = (struct rt_gpu_wait){ .op.done = wait_done }; }
 
 int rt_gpu_wait(struct rt_gpu_wait *w)
 {

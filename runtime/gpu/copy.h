@@ -52,8 +52,8 @@ enum move_kind { MOVE_BATCH, MOVE_LAUNCH, MOVE_ENGINE };
 struct move_flight {
     struct rt_list ops;
     bool by_event, recalled;
-    unsigned looks; /* of move_flights_look() since it was handed over */
-    uint64_t order; /* of its start: a stream's flights end in this order */
+    unsigned looks;           /* of move_flights_look() since it was handed over */
+    uint64_t order;           /* of its start: a stream's flights end in this order */
     struct rt_gpu_flag *line; /* of pinned memory */
     uint32_t value;
     cu_stream stream;
@@ -137,16 +137,16 @@ struct move_state {
     cu_stream batch[MOVE_BATCHES];
     unsigned next_engine; /* streams take turns */
     uint64_t norders;
-    unsigned nevents;     /* running flights that end with events */
-    unsigned nrecalled;   /* batches that were recalled and have not ended */
-    bool told_late;       /* that kernels do not start */
-    bool no_kernels;      /* copies go by the engines alone, for now or always */
-    cu_stream asked;      /* stream of the last event that was asked for */
+    unsigned nevents;   /* running flights that end with events */
+    unsigned nrecalled; /* batches that were recalled and have not ended */
+    bool told_late;     /* that kernels do not start */
+    bool no_kernels;    /* copies go by the engines alone, for now or always */
+    cu_stream asked;    /* stream of the last event that was asked for */
     struct move_linger linger;
     struct move_graphs graphs;
     struct rt_gpu_pinned pinned; /* lines, ring, words */
-    cu_ptr device;    /* counters, work */
-    uint64_t looked;  /* when the streams were last asked for errors, rt_gpu_clock() */
+    cu_ptr device;               /* counters, work */
+    uint64_t looked;             /* when the streams were last asked for errors, rt_gpu_clock() */
     unsigned polls;
     struct { /* what lies in a granule of 2 MiB; decides speed only, so it may be old */
         uint64_t granule;

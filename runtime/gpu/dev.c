@@ -147,7 +147,7 @@ bool rt_gpu_run_deferred(void)
     struct rt_list *l;
     if (rt_gpu_must_not_wait())
         return false;
-    rt_list_each(l, &all) {
+    rt_list_each (l, &all) {
         struct rt_gpu *g = rt_container(l, struct rt_gpu, link);
         rt_gpu_stage_release(g);
         run_deferred(g);
@@ -207,8 +207,10 @@ static cu_result make_streams(struct rt_gpu *g)
     }
     if (r != CU_ERROR_OUT_OF_MEMORY)
         return r;
-    log_warn(GPU, "GPU %d has no memory left for a stream of MPI: its copies wait for the "
-             "application's kernels; leave some memory free", g->info.ordinal);
+    log_warn(GPU,
+             "GPU %d has no memory left for a stream of MPI: its copies wait for the "
+             "application's kernels; leave some memory free",
+             g->info.ordinal);
     return CU_OK;
 }
 
@@ -326,7 +328,7 @@ static int make(cu_ctx ctx, int ordinal, struct rt_gpu **out)
 static struct rt_gpu *find(cu_ctx ctx)
 {
     struct rt_list *l;
-    rt_list_each(l, &all) {
+    rt_list_each (l, &all) {
         struct rt_gpu *g = rt_container(l, struct rt_gpu, link);
         if (g->ctx == ctx && still_there(g))
             return g;
@@ -369,7 +371,7 @@ static struct rt_gpu *find_ordinal(int ordinal)
 {
     struct rt_gpu *best = NULL;
     struct rt_list *l;
-    rt_list_each(l, &all) {
+    rt_list_each (l, &all) {
         struct rt_gpu *g = rt_container(l, struct rt_gpu, link);
         if (g->info.ordinal == ordinal && (!best || g->retained) && still_there(g))
             best = g;
@@ -437,7 +439,7 @@ void rt_gpu_init(void)
 void rt_gpu_fini(void)
 {
     struct rt_list *l, *next;
-    rt_list_each_safe(l, next, &all) {
+    rt_list_each_safe (l, next, &all) {
         struct rt_gpu *g = rt_container(l, struct rt_gpu, link);
         empty(g);
         rt_list_del(l);
@@ -478,14 +480,17 @@ static int start(void)
     why_not[0] = '\0';
     enum rt_cuda_found found = rt_cuda_find(true);
     if (found == RT_CUDA_OLD)
-        snprintf(why_not, sizeof why_not, "the driver, for CUDA %d.%d, is too old: device buffers "
-                 "need one for CUDA 11.2 or newer", rt_gpu_driver_version() / 1000,
-                 rt_gpu_driver_version() % 1000 / 10);
+        snprintf(why_not, sizeof why_not,
+                 "the driver, for CUDA %d.%d, is too old: device buffers "
+                 "need one for CUDA 11.2 or newer",
+                 rt_gpu_driver_version() / 1000, rt_gpu_driver_version() % 1000 / 10);
     else if (found == RT_CUDA_NONE && !has_device_file())
-        snprintf(why_not, sizeof why_not, "there is no /dev/nvidiactl: no NVIDIA driver runs here, "
+        snprintf(why_not, sizeof why_not,
+                 "there is no /dev/nvidiactl: no NVIDIA driver runs here, "
                  "or this container was started without its devices");
     else if (found == RT_CUDA_NONE)
-        snprintf(why_not, sizeof why_not, "libcuda.so.1 is not found: install the driver's user "
+        snprintf(why_not, sizeof why_not,
+                 "libcuda.so.1 is not found: install the driver's user "
                  "part, or put its folder into LD_LIBRARY_PATH");
     if (found != RT_CUDA_READY)
         return 0;
@@ -495,7 +500,8 @@ static int start(void)
     if (r == CU_OK && n > 0)
         return n;
     if (r == CU_OK || r == CU_ERROR_NO_DEVICE) {
-        snprintf(why_not, sizeof why_not, "the driver shows no device to this process: look at "
+        snprintf(why_not, sizeof why_not,
+                 "the driver shows no device to this process: look at "
                  "CUDA_VISIBLE_DEVICES and at the devices of the container");
         return 0;
     }

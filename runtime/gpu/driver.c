@@ -102,8 +102,10 @@ static void say_old(const struct rt_cuda *t, const char *missing)
     int version = 0;
     if (t->driver_get_version)
         t->driver_get_version(&version);
-    log_warn(GPU, "the CUDA driver (for CUDA %d.%d) has no %s: device buffers need a driver for "
-             "CUDA 11.2 or newer and are refused", version / 1000, version % 1000 / 10, missing);
+    log_warn(GPU,
+             "the CUDA driver (for CUDA %d.%d) has no %s: device buffers need a driver for "
+             "CUDA 11.2 or newer and are refused",
+             version / 1000, version % 1000 / 10, missing);
 }
 
 static enum rt_cuda_found find(bool load)
@@ -146,10 +148,7 @@ void rt_cuda_forget(void)
     rt_store_release(&driver.found, RT_CUDA_NONE);
 }
 
-int rt_cuda_open(bool load)
-{
-    return rt_cuda_find(load) == RT_CUDA_READY ? 0 : -RT_ENOENT;
-}
+int rt_cuda_open(bool load) { return rt_cuda_find(load) == RT_CUDA_READY ? 0 : -RT_ENOENT; }
 
 /* ---- errors ---- */
 

@@ -80,14 +80,14 @@ typedef struct cu_graph_exec_st *cu_graph_exec;
 #define CU_CTX_SCHED_AUTO 0u
 #define CU_STREAM_NON_BLOCKING 1u
 #define CU_EVENT_DISABLE_TIMING 2u
-#define CU_CAPTURE_NONE 0   /* cuStreamIsCapturing */
+#define CU_CAPTURE_NONE 0    /* cuStreamIsCapturing */
 #define CU_CAPTURE_RELAXED 2 /* a mode: no call is forbidden while a stream is captured */
 #define CU_HOST_PORTABLE 1u
 #define CU_HOST_DEVICEMAP 2u
 #define CU_IPC_LAZY_PEER_ACCESS 1u
 #define CU_HANDLE_POSIX_FD 1
-#define CU_RANGE_DMABUF_FD 1  /* cuMemGetHandleForAddressRange */
-#define CU_RDMA_FLUSH_HOST 1  /* cuFlushGPUDirectRDMAWrites works */
+#define CU_RANGE_DMABUF_FD 1    /* cuMemGetHandleForAddressRange */
+#define CU_RDMA_FLUSH_HOST 1    /* cuFlushGPUDirectRDMAWrites works */
 #define CU_RDMA_ORDER_OWNER 100 /* the GPU that has the memory sees writes in order */
 #define CU_RDMA_TO_CTX 0
 #define CU_RDMA_FOR_OWNER 100
@@ -95,16 +95,31 @@ typedef struct cu_graph_exec_st *cu_graph_exec;
 #define CU_ACCESS_READWRITE 3
 #define CU_ALLOCATION_PINNED 1
 
-struct cu_uuid { uint8_t bytes[16]; };
-struct cu_ipc { uint8_t bytes[64]; };
-struct cu_pool_ptr { uint8_t bytes[64]; };
-struct cu_location { int type, id; };
-struct cu_access { struct cu_location location; int flags; };
+struct cu_uuid {
+    uint8_t bytes[16];
+};
+struct cu_ipc {
+    uint8_t bytes[64];
+};
+struct cu_pool_ptr {
+    uint8_t bytes[64];
+};
+struct cu_location {
+    int type, id;
+};
+struct cu_access {
+    struct cu_location location;
+    int flags;
+};
 struct cu_alloc_prop {
     int type, handle_types;
     struct cu_location location;
     void *win32;
-    struct { uint8_t compression, gpudirect; uint16_t usage; uint8_t reserved[4]; } flags;
+    struct {
+        uint8_t compression, gpudirect;
+        uint16_t usage;
+        uint8_t reserved[4];
+    } flags;
 };
 struct cu_pool_props {
     int type, handle_types;
@@ -130,8 +145,8 @@ struct cu_copy2d {
     size_t width, height;
 };
 #define CU_MEMORY_UNIFIED 4u
-struct cu_copy_attr { /* of the copies of a batch */
-    int order; /* when the source is read */
+struct cu_copy_attr {            /* of the copies of a batch */
+    int order;                   /* when the source is read */
     struct cu_location src, dst; /* for managed memory */
     unsigned flags;
 };
@@ -158,117 +173,119 @@ struct cu_kernel_node { /* a launch as a node of a graph */
     X(CU, FREE, init, cuInit, (unsigned flags), (flags)) \
     X(CU, FREE, driver_get_version, cuDriverGetVersion, (int *version), (version)) \
     X(CU, FREE, get_error_name, cuGetErrorName, (cu_result err, const char **name), (err, name)) \
-    X(CU, FREE, get_error_string, cuGetErrorString, \
-      (cu_result err, const char **text), (err, text)) \
+    X(CU, FREE, get_error_string, cuGetErrorString, (cu_result err, const char **text), \
+      (err, text)) \
     X(CU, FREE, device_get_count, cuDeviceGetCount, (int *n), (n)) \
-    X(CU, FREE, device_get, cuDeviceGet, (cu_device *d, int ordinal), (d, ordinal)) \
-    X(CU, FREE, device_get_name, cuDeviceGetName, \
-      (char *name, int len, cu_device d), (name, len, d)) \
-    X(OPT, FREE, device_get_uuid, cuDeviceGetUuid_v2, \
-      (struct cu_uuid *uuid, cu_device d), (uuid, d)) \
+    X(CU, FREE, device_get, cuDeviceGet, (cu_device * d, int ordinal), (d, ordinal)) \
+    X(CU, FREE, device_get_name, cuDeviceGetName, (char *name, int len, cu_device d), \
+      (name, len, d)) \
+    X(OPT, FREE, device_get_uuid, cuDeviceGetUuid_v2, (struct cu_uuid * uuid, cu_device d), \
+      (uuid, d)) \
     X(CU, FREE, device_get_attribute, cuDeviceGetAttribute, \
       (int *value, int attribute, cu_device d), (value, attribute, d)) \
-    X(CU, FREE, device_total_mem, cuDeviceTotalMem_v2, (size_t *nbytes, cu_device d), (nbytes, d)) \
-    X(CU, FREE, device_get_pci_bus_id, cuDeviceGetPCIBusId, \
-      (char *id, int len, cu_device d), (id, len, d)) \
+    X(CU, FREE, device_total_mem, cuDeviceTotalMem_v2, (size_t * nbytes, cu_device d), \
+      (nbytes, d)) \
+    X(CU, FREE, device_get_pci_bus_id, cuDeviceGetPCIBusId, (char *id, int len, cu_device d), \
+      (id, len, d)) \
     X(CU, FREE, device_can_access_peer, cuDeviceCanAccessPeer, \
       (int *can, cu_device d, cu_device peer), (can, d, peer)) \
     X(OPT, FREE, device_get_p2p_attribute, cuDeviceGetP2PAttribute, \
       (int *value, int attribute, cu_device d, cu_device peer), (value, attribute, d, peer)) \
     X(CU, FREE, primary_ctx_get_state, cuDevicePrimaryCtxGetState, \
       (cu_device d, unsigned *flags, int *active), (d, flags, active)) \
-    X(CU, FREE, primary_ctx_retain, cuDevicePrimaryCtxRetain, (cu_ctx *c, cu_device d), (c, d)) \
+    X(CU, FREE, primary_ctx_retain, cuDevicePrimaryCtxRetain, (cu_ctx * c, cu_device d), (c, d)) \
     X(CU, WAITS, primary_ctx_release, cuDevicePrimaryCtxRelease_v2, (cu_device d), (d)) \
-    X(CU, FREE, ctx_get_current, cuCtxGetCurrent, (cu_ctx *c), (c)) \
+    X(CU, FREE, ctx_get_current, cuCtxGetCurrent, (cu_ctx * c), (c)) \
     X(CU, FREE, ctx_push_current, cuCtxPushCurrent_v2, (cu_ctx c), (c)) \
-    X(CU, FREE, ctx_pop_current, cuCtxPopCurrent_v2, (cu_ctx *c), (c)) \
-    X(CU, FREE, ctx_get_device, cuCtxGetDevice, (cu_device *d), (d)) \
-    X(CU, GUARDED, ctx_enable_peer_access, cuCtxEnablePeerAccess, \
-      (cu_ctx peer, unsigned flags), (peer, flags)) \
+    X(CU, FREE, ctx_pop_current, cuCtxPopCurrent_v2, (cu_ctx * c), (c)) \
+    X(CU, FREE, ctx_get_device, cuCtxGetDevice, (cu_device * d), (d)) \
+    X(CU, GUARDED, ctx_enable_peer_access, cuCtxEnablePeerAccess, (cu_ctx peer, unsigned flags), \
+      (peer, flags)) \
     X(CU, WAITS, ctx_synchronize, cuCtxSynchronize, (void), ()) \
     X(CU, FREE, ctx_get_stream_priority_range, cuCtxGetStreamPriorityRange, \
       (int *least, int *greatest), (least, greatest)) \
     X(CU, FREE, pointer_get_attributes, cuPointerGetAttributes, \
       (unsigned n, int *attributes, void **values, cu_ptr p), (n, attributes, values, p)) \
     X(CU, FREE, mem_get_address_range, cuMemGetAddressRange_v2, \
-      (cu_ptr *base, size_t *len, cu_ptr p), (base, len, p)) \
-    X(CU, FREE, mem_get_info, cuMemGetInfo_v2, \
-      (size_t *free_nbytes, size_t *total), (free_nbytes, total)) \
-    X(CU, GUARDED, mem_alloc, cuMemAlloc_v2, (cu_ptr *p, size_t nbytes), (p, nbytes)) \
+      (cu_ptr * base, size_t * len, cu_ptr p), (base, len, p)) \
+    X(CU, FREE, mem_get_info, cuMemGetInfo_v2, (size_t * free_nbytes, size_t * total), \
+      (free_nbytes, total)) \
+    X(CU, GUARDED, mem_alloc, cuMemAlloc_v2, (cu_ptr * p, size_t nbytes), (p, nbytes)) \
     X(CU, WAITS, mem_free, cuMemFree_v2, (cu_ptr p), (p)) \
-    X(CU, GUARDED, mem_host_alloc, cuMemHostAlloc, \
-      (void **p, size_t nbytes, unsigned flags), (p, nbytes, flags)) \
+    X(CU, GUARDED, mem_host_alloc, cuMemHostAlloc, (void **p, size_t nbytes, unsigned flags), \
+      (p, nbytes, flags)) \
     X(CU, WAITS, mem_free_host, cuMemFreeHost, (void *p), (p)) \
     X(OPT, GUARDED, mem_host_register, cuMemHostRegister_v2, \
       (void *p, size_t nbytes, unsigned flags), (p, nbytes, flags)) \
     X(OPT, WAITS, mem_host_unregister, cuMemHostUnregister, (void *p), (p)) \
     X(CU, GUARDED, stream_create_with_priority, cuStreamCreateWithPriority, \
-      (cu_stream *s, unsigned flags, int priority), (s, flags, priority)) \
+      (cu_stream * s, unsigned flags, int priority), (s, flags, priority)) \
     X(CU, GUARDED, stream_destroy, cuStreamDestroy_v2, (cu_stream s), (s)) \
     X(CU, GUARDED, stream_query, cuStreamQuery, (cu_stream s), (s)) \
     X(CU, GUARDED, stream_synchronize, cuStreamSynchronize, (cu_stream s), (s)) \
     X(OPT, FREE, stream_write_value32, cuStreamWriteValue32_v2, \
       (cu_stream s, cu_ptr addr, uint32_t value, unsigned flags), (s, addr, value, flags)) \
-    X(OPT, FREE, stream_get_ctx, cuStreamGetCtx, (cu_stream s, cu_ctx *c), (s, c)) \
-    X(OPT, FREE, stream_is_capturing, cuStreamIsCapturing, \
-      (cu_stream s, int *status), (s, status)) \
-    X(OPT, FREE, thread_exchange_capture_mode, cuThreadExchangeStreamCaptureMode, \
-      (int *mode), (mode)) \
-    X(CU, GUARDED, event_create, cuEventCreate, (cu_event *e, unsigned flags), (e, flags)) \
+    X(OPT, FREE, stream_get_ctx, cuStreamGetCtx, (cu_stream s, cu_ctx * c), (s, c)) \
+    X(OPT, FREE, stream_is_capturing, cuStreamIsCapturing, (cu_stream s, int *status), \
+      (s, status)) \
+    X(OPT, FREE, thread_exchange_capture_mode, cuThreadExchangeStreamCaptureMode, (int *mode), \
+      (mode)) \
+    X(CU, GUARDED, event_create, cuEventCreate, (cu_event * e, unsigned flags), (e, flags)) \
     X(CU, FREE, event_record, cuEventRecord, (cu_event e, cu_stream s), (e, s)) \
     X(CU, GUARDED, event_query, cuEventQuery, (cu_event e), (e)) \
     X(CU, GUARDED, event_destroy, cuEventDestroy_v2, (cu_event e), (e)) \
-    X(CU, FREE, memcpy_async, cuMemcpyAsync, \
-      (cu_ptr dst, cu_ptr src, size_t nbytes, cu_stream s), (dst, src, nbytes, s)) \
-    X(CU, FREE, memcpy_2d_async, cuMemcpy2DAsync_v2, \
-      (const struct cu_copy2d *c, cu_stream s), (c, s)) \
+    X(CU, FREE, memcpy_async, cuMemcpyAsync, (cu_ptr dst, cu_ptr src, size_t nbytes, cu_stream s), \
+      (dst, src, nbytes, s)) \
+    X(CU, FREE, memcpy_2d_async, cuMemcpy2DAsync_v2, (const struct cu_copy2d *c, cu_stream s), \
+      (c, s)) \
     X(OPT, FREE, memcpy_batch_async, cuMemcpyBatchAsync, \
-      (cu_ptr *dst, cu_ptr *src, size_t *nbytes, size_t n, struct cu_copy_attr *attrs, \
-       size_t *first_of_attr, size_t nattrs, size_t *failed, cu_stream s), \
+      (cu_ptr * dst, cu_ptr * src, size_t * nbytes, size_t n, struct cu_copy_attr * attrs, \
+       size_t * first_of_attr, size_t nattrs, size_t * failed, cu_stream s), \
       (dst, src, nbytes, n, attrs, first_of_attr, nattrs, failed, s)) \
     X(CU, FREE, memset_d8_async, cuMemsetD8Async, \
       (cu_ptr p, unsigned char c, size_t n, cu_stream s), (p, c, n, s)) \
-    X(CU, WAITS, module_load_data, cuModuleLoadData, \
-      (cu_module *m, const void *image), (m, image)) \
+    X(CU, WAITS, module_load_data, cuModuleLoadData, (cu_module * m, const void *image), \
+      (m, image)) \
     X(CU, WAITS, module_unload, cuModuleUnload, (cu_module m), (m)) \
     X(CU, GUARDED, module_get_function, cuModuleGetFunction, \
-      (cu_function *f, cu_module m, const char *name), (f, m, name)) \
+      (cu_function * f, cu_module m, const char *name), (f, m, name)) \
     X(OPT, WAITS, func_load, cuFuncLoad, (cu_function f), (f)) \
     X(CU, FREE, launch_kernel, cuLaunchKernel, \
       (cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
        unsigned bz, unsigned shared_nbytes, cu_stream s, void **params, void **extra), \
       (f, gx, gy, gz, bx, by, bz, shared_nbytes, s, params, extra)) \
-    X(OPT, GUARDED, graph_create, cuGraphCreate, \
-      (cu_graph *graph, unsigned flags), (graph, flags)) \
+    X(OPT, GUARDED, graph_create, cuGraphCreate, (cu_graph * graph, unsigned flags), \
+      (graph, flags)) \
     X(OPT, GUARDED, graph_add_kernel, cuGraphAddKernelNode, \
-      (cu_graph_node *node, cu_graph graph, const cu_graph_node *after, size_t nafter, \
-       const struct cu_kernel_node *k), (node, graph, after, nafter, k)) \
+      (cu_graph_node * node, cu_graph graph, const cu_graph_node *after, size_t nafter, \
+       const struct cu_kernel_node *k), \
+      (node, graph, after, nafter, k)) \
     X(OPT, GUARDED, graph_instantiate, cuGraphInstantiateWithFlags, \
-      (cu_graph_exec *exec, cu_graph graph, unsigned long long flags), (exec, graph, flags)) \
+      (cu_graph_exec * exec, cu_graph graph, unsigned long long flags), (exec, graph, flags)) \
     X(OPT, GUARDED, graph_upload, cuGraphUpload, (cu_graph_exec exec, cu_stream s), (exec, s)) \
     X(OPT, GUARDED, graph_set_kernel, cuGraphExecKernelNodeSetParams, \
       (cu_graph_exec exec, cu_graph_node node, const struct cu_kernel_node *k), (exec, node, k)) \
     X(OPT, GUARDED, graph_launch, cuGraphLaunch, (cu_graph_exec exec, cu_stream s), (exec, s)) \
     X(OPT, GUARDED, graph_exec_destroy, cuGraphExecDestroy, (cu_graph_exec exec), (exec)) \
     X(OPT, GUARDED, graph_destroy, cuGraphDestroy, (cu_graph graph), (graph)) \
-    X(CU, GUARDED, ipc_get_mem_handle, cuIpcGetMemHandle, (struct cu_ipc *h, cu_ptr p), (h, p)) \
+    X(CU, GUARDED, ipc_get_mem_handle, cuIpcGetMemHandle, (struct cu_ipc * h, cu_ptr p), (h, p)) \
     X(CU, GUARDED, ipc_open_mem_handle, cuIpcOpenMemHandle_v2, \
-      (cu_ptr *p, struct cu_ipc h, unsigned flags), (p, h, flags)) \
+      (cu_ptr * p, struct cu_ipc h, unsigned flags), (p, h, flags)) \
     X(CU, WAITS, ipc_close_mem_handle, cuIpcCloseMemHandle, (cu_ptr p), (p)) \
     X(OPT, GUARDED, mem_retain_allocation_handle, cuMemRetainAllocationHandle, \
-      (cu_handle *h, void *p), (h, p)) \
+      (cu_handle * h, void *p), (h, p)) \
     X(OPT, GUARDED, mem_release, cuMemRelease, (cu_handle h), (h)) \
     X(OPT, GUARDED, mem_create, cuMemCreate, \
-      (cu_handle *h, size_t nbytes, const struct cu_alloc_prop *prop, \
-       unsigned long long flags), (h, nbytes, prop, flags)) \
+      (cu_handle * h, size_t nbytes, const struct cu_alloc_prop *prop, unsigned long long flags), \
+      (h, nbytes, prop, flags)) \
     X(OPT, GUARDED, mem_get_allocation_granularity, cuMemGetAllocationGranularity, \
-      (size_t *nbytes, const struct cu_alloc_prop *prop, int option), (nbytes, prop, option)) \
+      (size_t * nbytes, const struct cu_alloc_prop *prop, int option), (nbytes, prop, option)) \
     X(OPT, GUARDED, mem_export_to_shareable_handle, cuMemExportToShareableHandle, \
       (void *fd, cu_handle h, int type, unsigned long long flags), (fd, h, type, flags)) \
     X(OPT, GUARDED, mem_import_from_shareable_handle, cuMemImportFromShareableHandle, \
-      (cu_handle *h, void *fd, int type), (h, fd, type)) \
+      (cu_handle * h, void *fd, int type), (h, fd, type)) \
     X(OPT, GUARDED, mem_address_reserve, cuMemAddressReserve, \
-      (cu_ptr *p, size_t nbytes, size_t align, cu_ptr at, unsigned long long flags), \
+      (cu_ptr * p, size_t nbytes, size_t align, cu_ptr at, unsigned long long flags), \
       (p, nbytes, align, at, flags)) \
     X(OPT, GUARDED, mem_address_free, cuMemAddressFree, (cu_ptr p, size_t nbytes), (p, nbytes)) \
     X(OPT, GUARDED, mem_map, cuMemMap, \
@@ -280,25 +297,25 @@ struct cu_kernel_node { /* a launch as a node of a graph */
     X(OPT, GUARDED, mem_pool_export_to_shareable_handle, cuMemPoolExportToShareableHandle, \
       (void *fd, cu_pool pool, int type, unsigned long long flags), (fd, pool, type, flags)) \
     X(OPT, GUARDED, mem_pool_import_from_shareable_handle, cuMemPoolImportFromShareableHandle, \
-      (cu_pool *pool, void *fd, int type, unsigned long long flags), (pool, fd, type, flags)) \
+      (cu_pool * pool, void *fd, int type, unsigned long long flags), (pool, fd, type, flags)) \
     X(OPT, GUARDED, mem_pool_export_pointer, cuMemPoolExportPointer, \
-      (struct cu_pool_ptr *out, cu_ptr p), (out, p)) \
+      (struct cu_pool_ptr * out, cu_ptr p), (out, p)) \
     X(OPT, GUARDED, mem_pool_import_pointer, cuMemPoolImportPointer, \
-      (cu_ptr *p, cu_pool pool, struct cu_pool_ptr *data), (p, pool, data)) \
+      (cu_ptr * p, cu_pool pool, struct cu_pool_ptr * data), (p, pool, data)) \
     X(OPT, GUARDED, mem_pool_set_access, cuMemPoolSetAccess, \
       (cu_pool pool, const struct cu_access *map, size_t n), (pool, map, n)) \
     X(OPT, GUARDED, pool_create, cuMemPoolCreate, \
-      (cu_pool *pool, const struct cu_pool_props *props), (pool, props)) \
+      (cu_pool * pool, const struct cu_pool_props *props), (pool, props)) \
     X(OPT, GUARDED, mem_alloc_from_pool_async, cuMemAllocFromPoolAsync, \
-      (cu_ptr *p, size_t nbytes, cu_pool pool, cu_stream s), (p, nbytes, pool, s)) \
+      (cu_ptr * p, size_t nbytes, cu_pool pool, cu_stream s), (p, nbytes, pool, s)) \
     X(OPT, GUARDED, mem_pool_destroy, cuMemPoolDestroy, (cu_pool pool), (pool)) \
     X(OPT, GUARDED, mem_get_handle_for_address_range, cuMemGetHandleForAddressRange, \
       (void *handle, cu_ptr p, size_t nbytes, int type, unsigned long long flags), \
       (handle, p, nbytes, type, flags)) \
     X(OPT, GUARDED, pointer_set_attribute, cuPointerSetAttribute, \
       (const void *value, int attribute, cu_ptr p), (value, attribute, p)) \
-    X(OPT, FREE, flush_rdma_writes, cuFlushGPUDirectRDMAWrites, \
-      (int target, int scope), (target, scope))
+    X(OPT, FREE, flush_rdma_writes, cuFlushGPUDirectRDMAWrites, (int target, int scope), \
+      (target, scope))
 
 /* The list for those who need no classes: CU(field, exported name, parameters), OPT(...). */
 #define CU_PLAIN(must, class, field, symbol, params, args) must(field, symbol, params)

@@ -48,8 +48,7 @@ static int ask_place(struct move_state *m, const void *p)
     uint32_t type = 0, managed = 0;
     int ordinal = -1;
     void *values[] = { &type, &managed, &ordinal };
-    cu_result r =
-        rt_cuda.pointer_get_attributes(3, attributes, values, (cu_ptr)(uintptr_t)p);
+    cu_result r = rt_cuda.pointer_get_attributes(3, attributes, values, (cu_ptr)(uintptr_t)p);
     if (r != CU_OK || (type != CU_MEMORY_DEVICE && !managed))
         return HOST;
     return ordinal == m->g->info.ordinal ? HERE : ELSEWHERE;
@@ -208,8 +207,8 @@ static cu_result mark(struct move_flight *f, cu_stream s)
 /* ---- kernels ---- */
 
 /* Launches with f's word and the counter of its stream in the head of the parameters. */
-static void launch(struct move_state *m, struct move_flight *f, enum rt_gpu_kernel k,
-                   unsigned grid, unsigned block, void *params)
+static void launch(struct move_state *m, struct move_flight *f, enum rt_gpu_kernel k, unsigned grid,
+                   unsigned block, void *params)
 {
     unsigned i = index_of(m, f), stream = i < MOVE_BATCHES ? i : MOVE_BATCHES;
     struct launch_head head = { word_of(f), m->device + stream * RT_CACHE_LINE, f->value };
@@ -481,8 +480,9 @@ void move_flights_look(struct move_state *m)
             continue;
         if (r == CU_OK)
             continue;
-        move_fail(m, r, r == CU_ERROR_NOT_READY ? "a stream has ended without its last store"
-                                                : "copying device memory");
+        move_fail(m, r,
+                  r == CU_ERROR_NOT_READY ? "a stream has ended without its last store"
+                                          : "copying device memory");
         return;
     }
 }

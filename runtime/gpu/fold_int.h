@@ -9,11 +9,15 @@
 #include "runtime/gpu/kernel.h"
 #include <stdint.h>
 
-template <bool first, class A, class B> struct pick_type { typedef A type; };
-template <class A, class B> struct pick_type<false, A, B> { typedef B type; };
+template <bool first, class A, class B> struct pick_type {
+    typedef A type;
+};
+template <class A, class B> struct pick_type<false, A, B> {
+    typedef B type;
+};
 /* A where words are at least as long, else B. */
-template <class word, class A, class B>
-struct larger : pick_type<sizeof(word) >= sizeof(A), A, B> {};
+template <class word, class A, class B> struct larger : pick_type<sizeof(word) >= sizeof(A), A, B> {
+};
 
 /* The same bits as another type. */
 template <class TO, class FROM> __device__ __forceinline__ TO as(FROM v)
@@ -36,8 +40,7 @@ template <class V> struct plain {
     static __device__ __forceinline__ V down(V v) { return v; }
 };
 
-template <class V, class U, class F>
-__device__ __forceinline__ void each_order(unsigned code, F go)
+template <class V, class U, class F> __device__ __forceinline__ void each_order(unsigned code, F go)
 {
     if (code == RT_GPU_FOLD_MAX)
         go([](U x, U y) { return (V)x > (V)y ? x : y; });

@@ -80,9 +80,9 @@ __device__ __forceinline__ void combine(typename group<K, W>::A (&acc)[AHEAD][gr
 }
 
 template <class K, class W, unsigned AHEAD>
-__device__ __forceinline__ void round_down(group<K, W> (&v)[AHEAD],
-                                           const typename group<K, W>::A (&acc)[AHEAD]
-                                                                             [group<K, W>::nparts])
+__device__ __forceinline__ void
+round_down(group<K, W> (&v)[AHEAD],
+           const typename group<K, W>::A (&acc)[AHEAD][group<K, W>::nparts])
 {
 #pragma unroll
     for (unsigned a = 0; a < AHEAD; a++)

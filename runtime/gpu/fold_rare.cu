@@ -9,9 +9,8 @@ template <class S, class U, unsigned SIGNED> struct integers : packed<U> {
     template <class F>
     static __device__ __forceinline__ void each(unsigned type, unsigned code, F go)
     {
-        each_int<S, U>(type == SIGNED, code, [&](auto op) {
-            go([&](auto x, auto y) { return in_parts<U>(x, y, op); });
-        });
+        each_int<S, U>(type == SIGNED, code,
+                       [&](auto op) { go([&](auto x, auto y) { return in_parts<U>(x, y, op); }); });
     }
 };
 
@@ -23,15 +22,15 @@ template <class P, class F> __device__ __forceinline__ void each_pair(unsigned c
 
     if (code == RT_GPU_FOLD_MAXLOC)
         go([](T x, T y) {
-            return P::value(x) > P::value(y)   ? x
-                   : P::value(y) > P::value(x) ? y
+            return P::value(x) > P::value(y)    ? x
+                   : P::value(y) > P::value(x)  ? y
                    : P::index(x) <= P::index(y) ? x
                                                 : y;
         });
     else
         go([](T x, T y) {
-            return P::value(x) < P::value(y)   ? x
-                   : P::value(y) < P::value(x) ? y
+            return P::value(x) < P::value(y)    ? x
+                   : P::value(y) < P::value(x)  ? y
                    : P::index(x) <= P::index(y) ? x
                                                 : y;
         });
@@ -67,8 +66,14 @@ template <class R> struct complex {
 };
 
 /* An infinite part becomes +-1, another one +-0; a NaN of the other operand +-0 (C11, annex G). */
-template <class R> __device__ __forceinline__ R boxed(R v) { return copysign((R)(isinf(v) ? 1 : 0), v); }
-template <class R> __device__ __forceinline__ R unnan(R v) { return isnan(v) ? copysign((R)0, v) : v; }
+template <class R> __device__ __forceinline__ R boxed(R v)
+{
+    return copysign((R)(isinf(v) ? 1 : 0), v);
+}
+template <class R> __device__ __forceinline__ R unnan(R v)
+{
+    return isnan(v) ? copysign((R)0, v) : v;
+}
 
 /* (NaN, NaN): infinite after all, when an operand or a product of parts is. */
 template <class R>
@@ -102,8 +107,7 @@ __device__ __noinline__ complex<R> repair(complex<R> x, complex<R> y, complex<R>
 /* As the host's, without fused operations. */
 template <class R> __device__ __forceinline__ complex<R> product(complex<R> x, complex<R> y)
 {
-    complex<R> r = { times(x.re, y.re) - times(x.im, y.im),
-                     times(x.re, y.im) + times(x.im, y.re) };
+    complex<R> r = { times(x.re, y.re) - times(x.im, y.im), times(x.re, y.im) + times(x.im, y.re) };
 
     return isnan(r.re) && isnan(r.im) ? repair(x, y, r) : r;
 }

@@ -411,8 +411,8 @@ __device__ __forceinline__ unsigned copy_lanes_log(uint32_t fold)
 
 /* Nobody stores before all have loaded: two ranges may change places. */
 template <class W>
-__device__ __forceinline__ void copy_lanes(uint64_t dst, uint64_t src, uint32_t nunits,
-                                           unsigned at, unsigned step)
+__device__ __forceinline__ void copy_lanes(uint64_t dst, uint64_t src, uint32_t nunits, unsigned at,
+                                           unsigned step)
 {
     W v[WARP_COPY_UNITS] = {};
 

@@ -70,9 +70,9 @@ struct rt_gpu; /* one CUDA context that this process uses: streams, kernels, sta
 /* What the driver says of a device address. */
 struct rt_gpu_ptr {
     enum rt_memkind kind;
-    int ordinal;      /* device, as this process counts */
-    void *ctx;        /* the pointer's context, or NULL: the device's primary context */
-    uintptr_t base;   /* the allocation, or of VMM memory the mapping, that it lies in */
+    int ordinal;    /* device, as this process counts */
+    void *ctx;      /* the pointer's context, or NULL: the device's primary context */
+    uintptr_t base; /* the allocation, or of VMM memory the mapping, that it lies in */
     size_t len;
     uint64_t id;      /* of the allocation; never used again in this process */
     bool single;      /* false: several VMM mappings side by side; cannot be exported as one */
@@ -130,8 +130,8 @@ const struct rt_gpu_info *rt_gpu_info(const struct rt_gpu *g);
  * For tools; the message path never loads the driver itself. */
 int rt_gpu_count(void);
 int rt_gpu_describe(int ordinal, struct rt_gpu_info *out);
-int rt_gpu_driver_version(void);   /* 13000 for CUDA 13.0; 0 without one */
-const char *rt_gpu_why_not(void);  /* why there is no driver or no device, for people */
+int rt_gpu_driver_version(void);  /* 13000 for CUDA 13.0; 0 without one */
+const char *rt_gpu_why_not(void); /* why there is no driver or no device, for people */
 /* The device's primary context as struct rt_gpu, for tools and for memory without a context. */
 int rt_gpu_primary(int ordinal, struct rt_gpu **out);
 /* Several processes use this device: no lingering kernel, because contexts take turns. */
@@ -181,9 +181,9 @@ void rt_gpu_wait_begin(struct rt_gpu_wait *w);
 int rt_gpu_wait(struct rt_gpu_wait *w);
 /* Starts a kernel of the embedded images on g's kernel stream; op as for a copy. */
 enum rt_gpu_kernel {
-    RT_GPU_BATCH,   /* move.cu: up to RT_GPU_BATCH_MAX copies at once */
-    RT_GPU_LINGER,  /* move.cu: polls a ring of copies */
-    RT_GPU_PACK,    /* pack.cu */
+    RT_GPU_BATCH,  /* move.cu: up to RT_GPU_BATCH_MAX copies at once */
+    RT_GPU_LINGER, /* move.cu: polls a ring of copies */
+    RT_GPU_PACK,   /* pack.cu */
     RT_GPU_UNPACK,
     RT_GPU_MEET,      /* meet.cu: stream_ops.c */
     RT_GPU_FOLD_BITS, /* fold.cu: copies and bitwise operations, of bytes */
@@ -191,8 +191,8 @@ enum rt_gpu_kernel {
     RT_GPU_FOLD_8,    /* of 8 bytes */
     RT_GPU_FOLD_F16,
     RT_GPU_FOLD_BF16,
-    RT_GPU_FOLD_1, /* fold_rare.cu: integers of 1 byte, */
-    RT_GPU_FOLD_2, /* of 2 bytes, */
+    RT_GPU_FOLD_1,     /* fold_rare.cu: integers of 1 byte, */
+    RT_GPU_FOLD_2,     /* of 2 bytes, */
     RT_GPU_FOLD_WIDE8, /* products of complex numbers, and pairs */
     RT_GPU_FOLD_WIDE16,
     RT_GPU_KERNELS
@@ -335,9 +335,9 @@ bool rt_gpu_pinned(const void *p, struct rt_gpu_ptr *out);
 
 /* What has to be done after an adapter has written to a GPU's memory, before that GPU is told. */
 enum rt_gpu_order {
-    RT_GPU_ORDERED,    /* nothing */
-    RT_GPU_FLUSH,      /* rt_gpu_flush_writes() */
-    RT_GPU_READ_BACK   /* the adapter must read something of that GPU's memory */
+    RT_GPU_ORDERED,  /* nothing */
+    RT_GPU_FLUSH,    /* rt_gpu_flush_writes() */
+    RT_GPU_READ_BACK /* the adapter must read something of that GPU's memory */
 };
 struct rt_gpu_rdma {
     bool rdma;   /* adapters may write to its memory at all */

@@ -33,7 +33,7 @@ struct rt_gpu_pool {
     struct rt_list idle; /* blocks of which no buffer is in use, the longest idle first, */
     size_t nidle;        /* and their bytes */
     bool host;
-    bool told;           /* that there was no memory */
+    bool told; /* that there was no memory */
 };
 
 struct rt_gpu {
@@ -47,7 +47,7 @@ struct rt_gpu {
     bool stream_writes; /* cuStreamWriteValue32 works here */
     bool links_asked;   /* links.c's */
     enum rt_gpu_links links;
-    bool near_fence;    /* a copy or reduction that is `near` may end with a fence of the device */
+    bool near_fence; /* a copy or reduction that is `near` may end with a fence of the device */
 
     /* A small allocation of our own.  The context is the one that it was as long as the driver
      * knows this address by this id. */
@@ -57,17 +57,17 @@ struct rt_gpu {
     uint64_t looked; /* when that was checked, in rt_gpu_clock() */
 
     /* All non-blocking and of the highest priority. */
-    cu_stream kernels;                 /* rt_gpu_launch(), batches, the lingering kernel */
-    cu_stream engine[RT_GPU_ENGINES];  /* copies by the copy engines */
-    cu_stream now;                     /* rt_gpu_copy_now() */
+    cu_stream kernels;                /* rt_gpu_launch(), batches, the lingering kernel */
+    cu_stream engine[RT_GPU_ENGINES]; /* copies by the copy engines */
+    cu_stream now;                    /* rt_gpu_copy_now() */
 
-    struct move_state *move;           /* copy.c's; NULL before rt_gpu_move_init() */
-    cu_module module[RT_GPU_MODULES];  /* images.c's; NULL without kernels */
+    struct move_state *move;          /* copy.c's; NULL before rt_gpu_move_init() */
+    cu_module module[RT_GPU_MODULES]; /* images.c's; NULL without kernels */
     cu_function fn[RT_GPU_KERNELS];
 
-    struct rt_gpu_pool host, dev;      /* stage.c's; host memory dies with its context, too */
-    struct rt_list deferred;           /* rt_gpu_defer(), */
-    size_t deferred_nbytes;            /* and what they hold */
+    struct rt_gpu_pool host, dev; /* stage.c's; host memory dies with its context, too */
+    struct rt_list deferred;      /* rt_gpu_defer(), */
+    size_t deferred_nbytes;       /* and what they hold */
 };
 
 /* The struct rt_gpu of a context, or, with ctx NULL, of the device's primary context, which is

@@ -42,9 +42,9 @@ static int image_at(const char *name)
 static cu_result find(struct rt_gpu *g, enum rt_gpu_kernel k)
 {
     int i = image_at(kernels[k].image);
-    cu_result r = i < 0 || !g->module[i] ? CU_ERROR_NOT_FOUND
-                                         : rt_cuda.module_get_function(&g->fn[k], g->module[i],
-                                                                       kernels[k].name);
+    cu_result r = i < 0 || !g->module[i]
+                      ? CU_ERROR_NOT_FOUND
+                      : rt_cuda.module_get_function(&g->fn[k], g->module[i], kernels[k].name);
     if (r == CU_OK && rt_cuda.func_load)
         r = rt_cuda.func_load(g->fn[k]); /* a driver that loads lazily would do it at the launch */
     if (r != CU_OK)
@@ -103,7 +103,4 @@ void rt_gpu_images_unload(struct rt_gpu *g)
     memset(g->fn, 0, sizeof g->fn);
 }
 
-bool rt_gpu_has_kernels(struct rt_gpu *g)
-{
-    return g->module[0] != NULL;
-}
+bool rt_gpu_has_kernels(struct rt_gpu *g) { return g->module[0] != NULL; }

@@ -52,9 +52,9 @@ struct rt_gpu_batch {
 #define RT_GPU_RING_SOURCES 8 /* most of them sources */
 struct rt_gpu_desc {
     uint32_t seq;
-    uint32_t fold;    /* 0: a copy; else what reduction: RT_GPU_RING_FOLD */
+    uint32_t fold; /* 0: a copy; else what reduction: RT_GPU_RING_FOLD */
     uint64_t dst, src;
-    uint32_t len;     /* bytes, of a reduction of one source */
+    uint32_t len; /* bytes, of a reduction of one source */
     uint32_t pad;
     uint64_t more[3]; /* the places of a reduction: dst, src, these and far, sources first */
     uint32_t near;    /* what it stores lies in this device's own memory, and what a copy loads in
@@ -84,16 +84,16 @@ enum rt_gpu_ring_kind {
      (uint32_t)(ndst) << 16 | (uint32_t)(unit) << 20 | (uint32_t)(same) << 25 | \
      ((same) ? (nsrc) : (nsrc) + (ndst)) / (RT_GPU_RING_NEAR + 1u) * RT_GPU_RING_FAR)
 #define RT_GPU_RING_FAR (1u << 28) /* places in the second line: 6 to 11 of them in all */
-#define RT_GPU_RING_KIND(fold) ((fold) & 7)
+#define RT_GPU_RING_KIND(fold) ((fold)&7)
 #define RT_GPU_RING_TYPE(fold) ((fold) >> 3 & 31)
 #define RT_GPU_RING_CODE(fold) ((fold) >> 8 & 15)
 #define RT_GPU_RING_NSRC(fold) ((fold) >> 12 & 15)
 #define RT_GPU_RING_NDST(fold) ((fold) >> 16 & 15)
 #define RT_GPU_RING_UNIT(fold) ((fold) >> 20 & 31)
 #define RT_GPU_RING_SAME(fold) ((fold) >> 25 & 1)
-struct rt_gpu_words { /* written by the kernel, polled by the host; pinned host memory */
-    uint32_t done;    /* last descriptor finished; they finish in order */
-    uint32_t left;    /* number of the launch that has ended */
+struct rt_gpu_words {            /* written by the kernel, polled by the host; pinned host memory */
+    uint32_t done;               /* last descriptor finished; they finish in order */
+    uint32_t left;               /* number of the launch that has ended */
     struct rt_gpu_recall recall; /* by the number of the launch, looked at by block 0 */
     uint32_t pad[12];
 };
@@ -203,18 +203,18 @@ struct rt_gpu_fold_args {
  * to every tell[], which are the other processes' poison, so that they do not wait either. */
 #define RT_GPU_MEET_MAX 16
 struct rt_gpu_meet {
-    uint64_t count;          /* this device's memory */
-    uint64_t runs;           /* the same: launches so far, captured ones too */
-    uint64_t poison, words;  /* words: struct rt_gpu_meet_words */
+    uint64_t count;         /* this device's memory */
+    uint64_t runs;          /* the same: launches so far, captured ones too */
+    uint64_t poison, words; /* words: struct rt_gpu_meet_words */
     uint32_t step, nsignal, nwait, ntell;
-    uint32_t ticket, behind;    /* stored to words->ended at the end; 0: none */
+    uint32_t ticket, behind; /* stored to words->ended at the end; 0: none */
     uint64_t signal[RT_GPU_MEET_MAX], wait[RT_GPU_MEET_MAX], tell[RT_GPU_MEET_MAX];
 };
 struct rt_gpu_meet_words { /* pinned host memory */
     uint32_t abort;        /* written by the host */
     uint32_t failed;       /* the rest by the kernel */
     uint32_t ended;
-    uint32_t begun, over;  /* *runs at the begin and at the end of a launch */
+    uint32_t begun, over; /* *runs at the begin and at the end of a launch */
     uint32_t pad[11];
 };
 

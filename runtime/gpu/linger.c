@@ -90,8 +90,10 @@ static void give_up(struct move_state *m, cu_result r)
         return;
     }
     rt_cuda_error(r, "cuLaunchKernel");
-    log_warn(GPU, "the kernel for small copies on GPU %d cannot be launched: they take a launch "
-             "each from now on", m->g->info.ordinal);
+    log_warn(GPU,
+             "the kernel for small copies on GPU %d cannot be launched: they take a launch "
+             "each from now on",
+             m->g->info.ordinal);
     other_ways(m, &m->small, &m->nsmall);
 }
 
@@ -120,7 +122,7 @@ void move_linger_start(struct move_state *m)
     p.first = l->ring[p.next % RT_GPU_RING_SLOTS]; /* there, too, until it is done */
     l->blocks = l->many ? most_blocks(m) : 1;
     l->many = false;
-    rt_list_each(i, &l->ops)
+    rt_list_each (i, &l->ops)
         if (rt_container(i, struct rt_gpu_op, link)->len > WEFT_LINGER_ONE)
             l->blocks = most_blocks(m);
     cu_result r = move_kernel(m, l->exec, RT_GPU_LINGER, l->blocks, WEFT_LINGER_THREADS, l->stream,
@@ -325,6 +327,7 @@ void move_linger_look(struct move_state *m)
     enum rt_cuda_fault fault = rt_cuda_fault(r);
     if (r == CU_ERROR_NOT_READY || fault == RT_CUDA_CAPTURE || (r == CU_OK && !l->running))
         return;
-    move_fail(m, r, r == CU_OK ? "the lingering kernel has ended without saying so"
-                               : "copying device memory by the lingering kernel");
+    move_fail(m, r,
+              r == CU_OK ? "the lingering kernel has ended without saying so"
+                         : "copying device memory by the lingering kernel");
 }

@@ -9,7 +9,7 @@
 
 #include <dlfcn.h>
 
-#define LINKS_MAX 32 /* a device of today has 18 */
+#define LINKS_MAX 32  /* a device of today has 18 */
 #define REMOTE_GPU 0u /* nvmlIntNvLinkDeviceType_t, NVML 11.4 to 13 */
 #define REMOTE_SWITCH 2u
 

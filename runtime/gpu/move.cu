@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernels that copy: weft_batch, launched for up to 64 copies at once, and weft_linger, which
- * stays for a while and takes copies and short reductions from a ring in host memory.  kernel.h has their contract.
+ * stays for a while and takes copies and short reductions from a ring in host memory.  kernel.h has
+ * their contract.
  *
  * Order: as end.h says, also where the lingering kernel's blocks tell each other or the host. */
 #include "runtime/gpu/end.h"
@@ -99,8 +100,8 @@ __device__ __forceinline__ bool is_recalled(uint64_t recall, uint32_t number)
 {
     host_store(recall + offsetof(struct rt_gpu_recall, started), number);
     fence_both();
-    return from<true>::load((const uint32_t *)(recall + offsetof(struct rt_gpu_recall,
-                                                                 recalled))) == number;
+    return from<true>::load(
+               (const uint32_t *)(recall + offsetof(struct rt_gpu_recall, recalled))) == number;
 }
 
 /* Lane l knows where the pieces of move l (end0) and of move 32 + l (end1) end in the row of all;
@@ -216,8 +217,8 @@ __device__ __forceinline__ bool see_task(const struct rt_gpu_linger &p, uint32_t
            lane_word(*v, WEFT_TASK_LAUNCH_PARTS) >> 8 == (p.launch & 0xffffff);
 }
 
-/* The rank of this block, from 1.  Block 0 may not have started, and may never: 0, and nobody counts
- * on us. */
+/* The rank of this block, from 1.  Block 0 may not have started, and may never: 0, and nobody
+ * counts on us. */
 __device__ __forceinline__ uint32_t join(const struct rt_gpu_linger &p)
 {
     u64 start = now_ns(), mine = (u64)p.launch << 32, want = 0;
@@ -260,7 +261,7 @@ __device__ __forceinline__ void wait_task(const struct rt_gpu_linger &p, struct 
 
 /* ---- block 0 ---- */
 
-struct leader { /* the same in all lanes */
+struct leader {           /* the same in all lanes */
     u64 start, last;      /* of the launch, of the last work */
     uint32_t next, known; /* the descriptor to come, other blocks that are there */
     bool fresh;           /* has not looked yet: the first one may lie in the parameters */
@@ -413,8 +414,8 @@ __device__ __forceinline__ void fold_part(const struct task *k)
         fold_units<RT_GPU_RING_SOURCES, 1>(&k->fold, at, end, threadIdx.x, blockDim.x);
 }
 
-/* Warp 0, when all have done their part.  A fence has made a block's data visible to all before the block
- * says that it has finished, so block 0 needs no other one. */
+/* Warp 0, when all have done their part.  A fence has made a block's data visible to all before the
+ * block says that it has finished, so block 0 needs no other one. */
 __device__ __forceinline__ void finish(const struct rt_gpu_linger &p, const struct task *k)
 {
     uint32_t helpers = k->parts - 1, seq = k->seq, part = k->part, lane = threadIdx.x;
@@ -428,8 +429,7 @@ __device__ __forceinline__ void finish(const struct rt_gpu_linger &p, const stru
         return;
     }
     __syncwarp();
-    while (__any_sync(EVERY_LANE,
-                      lane < helpers && load_word(&work_of(p)->finished[lane]) != seq))
+    while (__any_sync(EVERY_LANE, lane < helpers && load_word(&work_of(p)->finished[lane]) != seq))
         ;
     if (lane == 0)
         host_store(p.words, seq);

@@ -8,11 +8,12 @@
  * units under way.  Any grid does; blocks of a multiple of 32 threads. */
 #include "runtime/gpu/kernel.h"
 
-namespace {
+namespace
+{
 
 constexpr uint32_t LANES = 32;
-constexpr int64_t CHUNK_STEP = 512;      /* one 16-byte vector a lane */
-constexpr int64_t CHUNK_MAX = 2048;      /* four of them, all loaded before the first is stored */
+constexpr int64_t CHUNK_STEP = 512; /* one 16-byte vector a lane */
+constexpr int64_t CHUNK_MAX = 2048; /* four of them, all loaded before the first is stored */
 
 typedef struct rt_gpu_group group;
 
@@ -71,8 +72,7 @@ __device__ void wrap(int64_t *e, int64_t *r, int64_t size)
 }
 
 /* n vectors by one warp, four a lane under way. */
-template <typename V>
-__device__ void copy_vectors(V *d, const V *s, uint32_t n, uint32_t lane)
+template <typename V> __device__ void copy_vectors(V *d, const V *s, uint32_t n, uint32_t lane)
 {
 #pragma unroll 1
     for (uint32_t i = lane; i < n; i += 4 * LANES) {
@@ -96,10 +96,9 @@ __device__ void copy_bytes(char *d, const char *s, uint32_t n, uint32_t lane)
 }
 
 /* Both ends are equally far from an address that vectors may begin at. */
-template <typename V>
-__device__ void copy_alike(char *d, const char *s, uint32_t n, uint32_t lane)
+template <typename V> __device__ void copy_alike(char *d, const char *s, uint32_t n, uint32_t lane)
 {
-    uint32_t head = (uint32_t)-(uintptr_t)d % sizeof(V);
+    uint32_t head = (uint32_t) - (uintptr_t)d % sizeof(V);
     uint32_t whole = (n - head) / sizeof(V), tail = (n - head) % sizeof(V);
     if (head)
         copy_bytes(d, s, head, lane);
@@ -112,7 +111,7 @@ __device__ void copy_alike(char *d, const char *s, uint32_t n, uint32_t lane)
  * read that does not lie inside the source as a whole. */
 __device__ void copy_shifted(char *d, const char *s, uint32_t n, uint32_t lane)
 {
-    uint32_t head = (uint32_t)-(uintptr_t)d % 16;
+    uint32_t head = (uint32_t) - (uintptr_t)d % 16;
     head += head < 4 ? 16 : 0;
     uint32_t whole = (n - head - 4) / 16, tail = n - head - 16 * whole;
     copy_bytes(d, s, head, lane);
@@ -146,14 +145,13 @@ __device__ void copy_long(char *d, const char *s, uint32_t n, uint32_t lane)
 /* Units that a lane has under way at a time. */
 __device__ constexpr uint32_t depth_of(uint32_t unit) { return unit >= 8 ? 4 : 8; }
 
-struct place { /* in the layout; the same in all lanes */
+struct place {    /* in the layout; the same in all lanes */
     int64_t e, r; /* element and packed position in it */
     uint32_t i;   /* group: its number, */
     group now;    /* and a copy */
 };
 
-template <typename V, bool PACK>
-__device__ void move_unit(char *packed, char *user)
+template <typename V, bool PACK> __device__ void move_unit(char *packed, char *user)
 {
     if (PACK)
         *(V *)packed = *(const V *)user;
@@ -276,8 +274,7 @@ __device__ void move_chunk(const struct rt_gpu_pack &p, table t, int64_t at, int
     }
 }
 
-template <bool PACK>
-__device__ void move_all(const struct rt_gpu_pack &p)
+template <bool PACK> __device__ void move_all(const struct rt_gpu_pack &p)
 {
     const uint32_t lane = threadIdx.x % LANES, warps = gridDim.x * (blockDim.x / LANES);
     const table t = { p.table ? (const group *)p.table : p.inline_groups, p.ngroups };

@@ -258,15 +258,15 @@ static cu_result by_span(const struct job *j, const struct rt_gpu_pack *p, const
                          char *image, char *out)
 {
     struct walk w = { .p = p, .groups = j->groups, .image = image, .low = m->low, .out = out };
-    cu_result r = wait(j, rt_cuda.memcpy_async((cu_ptr)(uintptr_t)image, m->low, m->high - m->low,
-                                               j->g->now));
+    cu_result r = wait(
+        j, rt_cuda.memcpy_async((cu_ptr)(uintptr_t)image, m->low, m->high - m->low, j->g->now));
     if (r != CU_OK)
         return r;
     walk(&w);
     if (!j->device)
         return CU_OK;
-    return wait(j, rt_cuda.memcpy_async(p->packed, (cu_ptr)(uintptr_t)out, (size_t)p->len,
-                                        j->g->now));
+    return wait(j,
+                rt_cuda.memcpy_async(p->packed, (cu_ptr)(uintptr_t)out, (size_t)p->len, j->g->now));
 }
 
 /* Falls back to pieces when there is no pinned memory; that has been reported. */

@@ -118,10 +118,10 @@ __device__ __forceinline__ uint16_t bf16_of_float(float f)
  * that has waited. */
 __device__ __forceinline__ void start_load(uint4 *to, const uint4 *from)
 {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
-                     (uint32_t)__cvta_generic_to_shared(to)),
-                 "l"(from)
-                 : "memory");
+    asm volatile(
+        "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((uint32_t)__cvta_generic_to_shared(to)),
+        "l"(from)
+        : "memory");
 }
 
 __device__ __forceinline__ void wait_loads() { asm volatile("cp.async.wait_all;" ::: "memory"); }

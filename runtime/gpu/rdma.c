@@ -27,9 +27,9 @@ bool rt_gpu_rdma_facts(int ordinal, struct rt_gpu_rdma *out)
     *out = (struct rt_gpu_rdma){
         .rdma = attribute(ordinal, CU_DEV_RDMA) != 0,
         .dmabuf = rt_cuda.mem_get_handle_for_address_range && attribute(ordinal, CU_DEV_DMABUF),
-        .order = order >= CU_RDMA_ORDER_OWNER ? RT_GPU_ORDERED
-               : rt_cuda.flush_rdma_writes && (flush & CU_RDMA_FLUSH_HOST) ? RT_GPU_FLUSH
-               : RT_GPU_READ_BACK,
+        .order = order >= CU_RDMA_ORDER_OWNER                                ? RT_GPU_ORDERED
+                 : rt_cuda.flush_rdma_writes && (flush & CU_RDMA_FLUSH_HOST) ? RT_GPU_FLUSH
+                                                                             : RT_GPU_READ_BACK,
     };
     return true;
 }
@@ -47,8 +47,9 @@ bool rt_gpu_pinned(const void *p, struct rt_gpu_ptr *out)
         return false;
     if (type != CU_MEMORY_HOST || managed || !id || (cu_ptr)(uintptr_t)p - base >= len)
         return false;
-    *out = (struct rt_gpu_ptr){ .kind = RT_MEM_PINNED, .base = (uintptr_t)base, .len = (size_t)len,
-                                .id = id, .single = true };
+    *out = (struct rt_gpu_ptr){
+        .kind = RT_MEM_PINNED, .base = (uintptr_t)base, .len = (size_t)len, .id = id, .single = true
+    };
     return true;
 }
 

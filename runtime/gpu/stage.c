@@ -81,10 +81,13 @@ static int report(struct rt_gpu_block *b, cu_result r)
     if (r != CU_ERROR_OUT_OF_MEMORY)
         return rt_cuda_error(r, is_host(b) ? "cuMemHostAlloc" : "cuMemAlloc");
     if (b->class > LARGE)
-        log_info(GPU, "no %s memory for %zu bytes of temporary data of GPU %d: another way is "
-                 "taken", place, b->len, b->owner->info.ordinal);
+        log_info(GPU,
+                 "no %s memory for %zu bytes of temporary data of GPU %d: another way is "
+                 "taken",
+                 place, b->len, b->owner->info.ordinal);
     else if (!b->pool->told)
-        log_warn(GPU, "no %s memory for a staging buffer of %zu bytes of GPU %d: messages take "
+        log_warn(GPU,
+                 "no %s memory for a staging buffer of %zu bytes of GPU %d: messages take "
                  "slower ways, and fail where there is no other",
                  place, b->len, b->owner->info.ordinal);
     b->pool->told = b->pool->told || b->class <= LARGE;
@@ -175,7 +178,7 @@ int rt_gpu_stage_take(struct rt_gpu *g, bool host, size_t nbytes, struct rt_gpu_
     struct rt_gpu_pool *pool = host ? &g->host : &g->dev;
     unsigned class = nbytes <= RT_GPU_STAGE_SMALL ? SMALL : LARGE;
     while (class < RT_GPU_STAGE_CLASSES && nbytes > (size_t)RT_GPU_STAGE_LARGE << class >> 1)
-        class++;
+        class ++;
     if (g->lost)
         return rt_gpu_gone(g);
     if (class == RT_GPU_STAGE_CLASSES)
@@ -237,7 +240,7 @@ void rt_gpu_stage_fini(struct rt_gpu *g)
 {
     struct rt_list *l, *next;
     for (int i = 0; i < 2 * RT_GPU_STAGE_CLASSES; i++)
-        rt_list_each_safe(l, next, pool_list(g, i)) {
+        rt_list_each_safe (l, next, pool_list(g, i)) {
             struct rt_gpu_block *b = rt_container(l, struct rt_gpu_block, link);
             if (b->nused == 0)
                 unset_idle(b);

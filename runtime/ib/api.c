@@ -20,8 +20,8 @@ static struct rt_ib_api table;
 #define NAME_MAY(field, version, result, params) \
     { "ibv_" #field, "IBVERBS_" #version, offsetof(struct rt_ib_api, field), false },
 static const struct rt_ib_symbol symbols[] = {
-    IB_FUNCTIONS(NAME_MUST, NAME_MAY)
-    { "_ibv_query_gid_table", "IBVERBS_1.11", offsetof(struct rt_ib_api, query_gid_table), false },
+    IB_FUNCTIONS(NAME_MUST, NAME_MAY){ "_ibv_query_gid_table", "IBVERBS_1.11",
+                                       offsetof(struct rt_ib_api, query_gid_table), false },
 };
 
 static struct rt_ib_lib lib = {

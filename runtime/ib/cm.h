@@ -18,26 +18,24 @@ enum { RT_CM_AUTO, RT_CM_NEVER, RT_CM_ALWAYS }; /* cfg.verbs_connect */
 /* FIELD(field, version of the symbol, result, parameters) */
 #define CM_FUNCTIONS(FIELD) \
     FIELD(create_event_channel, 1.0, struct rdma_event_channel *, (void)) \
-    FIELD(destroy_event_channel, 1.0, void, (struct rdma_event_channel *ch)) \
-    FIELD(get_cm_event, 1.0, int, \
-          (struct rdma_event_channel *ch, struct rdma_cm_event **event)) \
-    FIELD(ack_cm_event, 1.0, int, (struct rdma_cm_event *event)) \
+    FIELD(destroy_event_channel, 1.0, void, (struct rdma_event_channel * ch)) \
+    FIELD(get_cm_event, 1.0, int, (struct rdma_event_channel * ch, struct rdma_cm_event * *event)) \
+    FIELD(ack_cm_event, 1.0, int, (struct rdma_cm_event * event)) \
     FIELD(create_id, 1.0, int, \
-          (struct rdma_event_channel *ch, struct rdma_cm_id **id, void *context, int ps)) \
-    FIELD(destroy_id, 1.0, int, (struct rdma_cm_id *id)) \
-    FIELD(bind_addr, 1.0, int, (struct rdma_cm_id *id, struct sockaddr *at)) \
-    FIELD(listen, 1.0, int, (struct rdma_cm_id *id, int backlog)) \
-    FIELD(get_src_port, 1.0, uint16_t, (struct rdma_cm_id *id)) \
-    FIELD(resolve_addr, 1.0, int, (struct rdma_cm_id *id, struct sockaddr *from, \
-                                   struct sockaddr *to, int timeout_ms)) \
-    FIELD(resolve_route, 1.0, int, (struct rdma_cm_id *id, int timeout_ms)) \
-    FIELD(connect, 1.0, int, (struct rdma_cm_id *id, struct rdma_conn_param *param)) \
-    FIELD(establish, 1.2, int, (struct rdma_cm_id *id)) \
-    FIELD(accept, 1.0, int, (struct rdma_cm_id *id, struct rdma_conn_param *param)) \
-    FIELD(reject, 1.0, int, (struct rdma_cm_id *id, const void *data, uint8_t len)) \
+          (struct rdma_event_channel * ch, struct rdma_cm_id * *id, void *context, int ps)) \
+    FIELD(destroy_id, 1.0, int, (struct rdma_cm_id * id)) \
+    FIELD(bind_addr, 1.0, int, (struct rdma_cm_id * id, struct sockaddr * at)) \
+    FIELD(listen, 1.0, int, (struct rdma_cm_id * id, int backlog)) \
+    FIELD(get_src_port, 1.0, uint16_t, (struct rdma_cm_id * id)) \
+    FIELD(resolve_addr, 1.0, int, \
+          (struct rdma_cm_id * id, struct sockaddr * from, struct sockaddr * to, int timeout_ms)) \
+    FIELD(resolve_route, 1.0, int, (struct rdma_cm_id * id, int timeout_ms)) \
+    FIELD(connect, 1.0, int, (struct rdma_cm_id * id, struct rdma_conn_param * param)) \
+    FIELD(establish, 1.2, int, (struct rdma_cm_id * id)) \
+    FIELD(accept, 1.0, int, (struct rdma_cm_id * id, struct rdma_conn_param * param)) \
+    FIELD(reject, 1.0, int, (struct rdma_cm_id * id, const void *data, uint8_t len)) \
     FIELD(event_str, 1.0, const char *, (int event)) \
-    FIELD(init_qp_attr, 1.2, int, \
-          (struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask))
+    FIELD(init_qp_attr, 1.2, int, (struct rdma_cm_id * id, struct ibv_qp_attr * attr, int *mask))
 
 #define CM_FIELD(field, version, result, params) result(*field) params;
 struct rt_cm_api {

@@ -21,11 +21,15 @@ static bool open_dev(struct ibv_device *d, struct rt_ib_dev *out)
     const char *name = rt_ib->get_device_name(d);
     struct ibv_context *ctx = rt_ib->open_device(d);
     if (!ctx) {
-        log_debug(IB, "%s cannot be opened: %m (rights of /dev/infiniband/uverbs*, or a provider "
-                  "that is not installed)", name);
+        log_debug(IB,
+                  "%s cannot be opened: %m (rights of /dev/infiniband/uverbs*, or a provider "
+                  "that is not installed)",
+                  name);
         return false;
     }
-    *out = (struct rt_ib_dev){ .ctx = ctx, .numa = -1, .near = true,
+    *out = (struct rt_ib_dev){ .ctx = ctx,
+                               .numa = -1,
+                               .near = true,
                                .rc = d->transport_type == IBV_TRANSPORT_IB,
                                .iwarp = d->transport_type == IBV_TRANSPORT_IWARP };
     snprintf(out->name, sizeof out->name, "%s", name);
@@ -45,10 +49,14 @@ static bool open_dev(struct ibv_device *d, struct rt_ib_dev *out)
 static const char *state_text(enum ibv_port_state s)
 {
     switch (s) {
-    case IBV_PORT_DOWN: return "no link";
-    case IBV_PORT_INIT: return "link is up, but no subnet manager has configured it";
-    case IBV_PORT_ARMED: return "being configured";
-    default: return "not active";
+    case IBV_PORT_DOWN:
+        return "no link";
+    case IBV_PORT_INIT:
+        return "link is up, but no subnet manager has configured it";
+    case IBV_PORT_ARMED:
+        return "being configured";
+    default:
+        return "not active";
     }
 }
 

@@ -8,20 +8,20 @@
 
 struct rt_ib_dev {
     struct ibv_context *ctx;
-    struct ibv_pd *pd;          /* NULL until a rail of this device is in use */
+    struct ibv_pd *pd; /* NULL until a rail of this device is in use */
     struct ibv_device_attr attr;
     char name[64];
     int numa;
     bool near;
-    bool rc;                    /* InfiniBand or RoCE: reliable connections by verbs */
+    bool rc; /* InfiniBand or RoCE: reliable connections by verbs */
     bool iwarp;
 };
 
 struct rt_ib_gid {
-    int index;                  /* -1: none */
+    int index; /* -1: none */
     union ibv_gid gid;
-    bool v2;                    /* RoCE v2 */
-    uint8_t prefix_len;         /* of the interface's subnet, in bits of the GID; 0: unknown */
+    bool v2;            /* RoCE v2 */
+    uint8_t prefix_len; /* of the interface's subnet, in bits of the GID; 0: unknown */
     char ifname[16];
 };
 
@@ -30,9 +30,9 @@ struct rt_ib_port {
     uint8_t num;
     struct ibv_port_attr attr;
     struct rt_ib_gid gid;
-    uint32_t mbit;              /* data rate of the link, Mbit/s */
-    int rank;                   /* place in cfg.ib_hca's list; 0 for an empty list or ^LIST */
-    char why_not[200];          /* why the port is not used; empty: usable */
+    uint32_t mbit;     /* data rate of the link, Mbit/s */
+    int rank;          /* place in cfg.ib_hca's list; 0 for an empty list or ^LIST */
+    char why_not[200]; /* why the port is not used; empty: usable */
 };
 
 /* Opens all devices of this host, whatever the settings; a device that cannot be opened is left out

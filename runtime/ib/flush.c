@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEPTH 2          /* of the queues; one read is in progress */
-#define GPUS 64          /* GPUs whose order is stored */
+#define DEPTH 2 /* of the queues; one read is in progress */
+#define GPUS 64 /* GPUs whose order is stored */
 /* 4.096 us << 14 = 67 ms, 7 times: the packets do not leave the adapter. */
 #define TIMEOUT 14
 #define RETRIES 7
@@ -21,10 +21,10 @@
 struct loop {
     struct ibv_cq *cq;
     struct ibv_qp *qp;
-    struct ibv_mr *mr;   /* of `landing` */
+    struct ibv_mr *mr; /* of `landing` */
     struct rt_list waiting, flying;
     bool broken;
-    char landing[64];    /* destination of the byte; never read */
+    char landing[64]; /* destination of the byte; never read */
 };
 
 int rt_ib_nflushes;
@@ -38,30 +38,38 @@ static struct {
 
 static int to_init(struct ibv_qp *qp, const struct rt_ib_rail *r)
 {
-    struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = r->port,
+    struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT,
+                             .port_num = r->port,
                              .qp_access_flags = IBV_ACCESS_REMOTE_READ };
-    return rt_ib->modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-                                    IBV_QP_ACCESS_FLAGS);
+    return rt_ib->modify_qp(qp, &a,
+                            IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
 static int to_rtr(struct ibv_qp *qp, const struct rt_ib_rail *r)
 {
     struct rt_ib_addr self;
-    struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTR, .path_mtu = r->mtu, .dest_qp_num = qp->qp_num,
-                             .max_dest_rd_atomic = 1, .min_rnr_timer = 12 };
+    struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTR,
+                             .path_mtu = r->mtu,
+                             .dest_qp_num = qp->qp_num,
+                             .max_dest_rd_atomic = 1,
+                             .min_rnr_timer = 12 };
     rt_ib_addr(r, &self);
     rt_ib_ah_attr(r, &self, 0, 0, &a.ah_attr);
-    return rt_ib->modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                                    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-                                    IBV_QP_MIN_RNR_TIMER);
+    return rt_ib->modify_qp(qp, &a,
+                            IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
 static int to_rts(struct ibv_qp *qp)
 {
-    struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTS, .timeout = TIMEOUT, .retry_cnt = RETRIES,
-                             .rnr_retry = RETRIES, .max_rd_atomic = 1 };
-    return rt_ib->modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-                                    IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+    struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTS,
+                             .timeout = TIMEOUT,
+                             .retry_cnt = RETRIES,
+                             .rnr_retry = RETRIES,
+                             .max_rd_atomic = 1 };
+    return rt_ib->modify_qp(qp, &a,
+                            IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
 static void loop_close(struct loop *l)
@@ -85,14 +93,19 @@ static struct loop *loop_open(const struct rt_ib_rail *r)
     l->mr = rt_ib->reg_mr(r->pd, l->landing, sizeof l->landing, IBV_ACCESS_LOCAL_WRITE);
     l->cq = rt_ib->create_cq(r->ctx, DEPTH, NULL, NULL, 0);
     struct ibv_qp_init_attr init = {
-        .send_cq = l->cq, .recv_cq = l->cq, .qp_type = IBV_QPT_RC, .sq_sig_all = 1,
+        .send_cq = l->cq,
+        .recv_cq = l->cq,
+        .qp_type = IBV_QPT_RC,
+        .sq_sig_all = 1,
         .cap = { .max_send_wr = DEPTH, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
     };
     l->qp = l->mr && l->cq ? rt_ib->create_qp(r->pd, &init) : NULL;
     if (l->qp && !to_init(l->qp, r) && !to_rtr(l->qp, r) && !to_rts(l->qp))
         return l;
-    log_error(IB, "%s:%u cannot connect a queue pair to itself, which orders what it writes to GPU "
-              "memory: %m", r->dev, r->port);
+    log_error(IB,
+              "%s:%u cannot connect a queue pair to itself, which orders what it writes to GPU "
+              "memory: %m",
+              r->dev, r->port);
     loop_close(l);
     return NULL;
 }
@@ -121,7 +134,7 @@ static int post(struct loop *l)
         l->broken = true;
         return -RT_EPEER;
     }
-    rt_list_each_safe(pos, next, &l->waiting)
+    rt_list_each_safe (pos, next, &l->waiting)
         if (held_of(pos)->ordinal == h->ordinal) {
             rt_list_del(pos);
             rt_list_append(&l->flying, pos);
@@ -183,8 +196,8 @@ static enum rt_gpu_order order_of(int ordinal)
     if (ordinal < 0 || ordinal >= GPUS)
         return RT_GPU_READ_BACK;
     if (!flush.order[ordinal])
-        flush.order[ordinal] = (uint8_t)(1 + (rt_gpu_rdma_facts(ordinal, &facts)
-                                                  ? facts.order : RT_GPU_READ_BACK));
+        flush.order[ordinal] =
+            (uint8_t)(1 + (rt_gpu_rdma_facts(ordinal, &facts) ? facts.order : RT_GPU_READ_BACK));
     return (enum rt_gpu_order)(flush.order[ordinal] - 1);
 }
 

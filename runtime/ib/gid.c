@@ -107,8 +107,8 @@ static int list_by_table(struct ibv_context *c, uint8_t port, struct rt_ib_gid *
     ssize_t all = e ? rt_ib->query_gid_table(c, e, TABLE_MAX, 0, sizeof *e) : -1;
     for (ssize_t i = 0; i < all && n < max; i++)
         if (e[i].port_num == port)
-            add(&out[n++], (int)e[i].gid_index, &e[i].gid,
-                e[i].gid_type == IBV_GID_TYPE_ROCE_V2, e[i].ndev_ifindex);
+            add(&out[n++], (int)e[i].gid_index, &e[i].gid, e[i].gid_type == IBV_GID_TYPE_ROCE_V2,
+                e[i].ndev_ifindex);
     free(e);
     return all > 0 ? n : -1;
 }

@@ -18,27 +18,27 @@ struct rt_ib_held; /* private to runtime/ib */
 /* A port in use.  Constant from rt_ib_open() to rt_ib_close().  Rails of one device share context
  * and protection domain. */
 struct rt_ib_rail {
-    int index;               /* 0 .. n - 1; copies keep it */
-    int device;              /* rails of one device have the same number, 0 .. RT_IB_DEVICES - 1 */
-    const char *dev;         /* "mlx5_0" */
+    int index;       /* 0 .. n - 1; copies keep it */
+    int device;      /* rails of one device have the same number, 0 .. RT_IB_DEVICES - 1 */
+    const char *dev; /* "mlx5_0" */
     uint8_t port;
     struct ibv_context *ctx;
     struct ibv_pd *pd;
     struct ibv_device_attr attr;
-    bool roce;               /* Ethernet: addressed by GID; otherwise InfiniBand, by LID */
-    bool iwarp; /* sets `roce`, too; connects by rdma_cm only, the GID is an IP address */
-    bool need_grh;           /* always, or (InfiniBand) if the fabric requires it */
+    bool roce;     /* Ethernet: addressed by GID; otherwise InfiniBand, by LID */
+    bool iwarp;    /* sets `roce`, too; connects by rdma_cm only, the GID is an IP address */
+    bool need_grh; /* always, or (InfiniBand) if the fabric requires it */
     uint16_t lid;
     uint8_t gid_index;
     union ibv_gid gid;
-    uint64_t subnet;         /* InfiniBand: the GID's prefix (network order); 0 for RoCE */
-    uint8_t prefix_len;      /* RoCE: length of the GID's subnet in bits of the GID, 0 unknown */
-    enum ibv_mtu mtu;        /* active, limited by cfg.ib_mtu */
-    uint32_t max_msg;        /* longest RDMA operation, bytes */
-    uint32_t mb_per_s;       /* of the link */
-    int numa;                /* NUMA node of the device, -1 unknown */
-    bool near;               /* this process may run on cores near the device */
-    char ifname[16];         /* RoCE: its network interface */
+    uint64_t subnet;    /* InfiniBand: the GID's prefix (network order); 0 for RoCE */
+    uint8_t prefix_len; /* RoCE: length of the GID's subnet in bits of the GID, 0 unknown */
+    enum ibv_mtu mtu;   /* active, limited by cfg.ib_mtu */
+    uint32_t max_msg;   /* longest RDMA operation, bytes */
+    uint32_t mb_per_s;  /* of the link */
+    int numa;           /* NUMA node of the device, -1 unknown */
+    bool near;          /* this process may run on cores near the device */
+    char ifname[16];    /* RoCE: its network interface */
 };
 #define RT_IB_DEVICES 8
 
@@ -55,7 +55,7 @@ void rt_ib_close(void);
 /* Address of a rail, for peers: 24 bytes, sent as they are. */
 struct rt_ib_addr {
     uint8_t gid[16];
-    uint16_t lid; /* little endian */
+    uint16_t lid;                        /* little endian */
     uint8_t roce, mtu, prefix_len, rate; /* roce 2: iWARP; rate: in 2.5 Gbit/s, at most 255 */
     /* grh: packets to the rail need the global header */
     uint8_t grh, unused;
@@ -117,7 +117,7 @@ int rt_ib_flush(const struct rt_ib_rail *r, struct rt_ib_mr *mr, struct rt_ib_fl
 /* Whether a flush may be necessary: not for host memory, nor if the platform keeps the order. */
 bool rt_ib_flush_needed(const struct rt_ib_mr *mr);
 void rt_ib_flush_cancel(struct rt_ib_flush *f); /* in progress; done() is not called */
-int rt_ib_flush_progress(void); /* number completed */
-extern int rt_ib_nflushes;      /* in progress */
+int rt_ib_flush_progress(void);                 /* number completed */
+extern int rt_ib_nflushes;                      /* in progress */
 
 #endif

@@ -51,12 +51,18 @@ bool rt_ib_may_run_on(const char *cpulist)
 
 uint32_t rt_ib_mbit(unsigned width, unsigned speed)
 {
-    unsigned lanes = width == 1 ? 1 : width == 2 ? 4 : width == 4 ? 8 : width == 8 ? 12
-                   : width == 16 ? 2 : 0;
-    static const struct { unsigned code, mbit; } lane[] = {
-        { 1, 2000 }, { 2, 4000 }, { 4, 8000 },     /* SDR, DDR, QDR: 8 bits of 10 are data */
-        { 8, 10000 }, { 16, 13600 }, { 32, 25000 }, /* FDR10, FDR, EDR */
-        { 64, 50000 }, { 128, 100000 },            /* HDR, NDR */
+    unsigned lanes = width == 1    ? 1
+                     : width == 2  ? 4
+                     : width == 4  ? 8
+                     : width == 8  ? 12
+                     : width == 16 ? 2
+                                   : 0;
+    static const struct {
+        unsigned code, mbit;
+    } lane[] = {
+        { 1, 2000 },   { 2, 4000 },     { 4, 8000 },   /* SDR, DDR, QDR: 8 bits of 10 are data */
+        { 8, 10000 },  { 16, 13600 },   { 32, 25000 }, /* FDR10, FDR, EDR */
+        { 64, 50000 }, { 128, 100000 },                /* HDR, NDR */
     };
     for (size_t i = 0; i < sizeof lane / sizeof *lane; i++)
         if (lane[i].code == speed)

@@ -38,13 +38,22 @@ static void make_rail(const struct rt_ib_port *p, struct rt_ib_rail *r)
 {
     const struct rt_ib_dev *d = p->dev;
     *r = (struct rt_ib_rail){
-        .dev = d->name, .port = p->num, .ctx = d->ctx, .pd = d->pd, .attr = d->attr,
-        .roce = p->attr.link_layer == IBV_LINK_LAYER_ETHERNET || d->iwarp, .iwarp = d->iwarp,
+        .dev = d->name,
+        .port = p->num,
+        .ctx = d->ctx,
+        .pd = d->pd,
+        .attr = d->attr,
+        .roce = p->attr.link_layer == IBV_LINK_LAYER_ETHERNET || d->iwarp,
+        .iwarp = d->iwarp,
         .lid = p->attr.lid,
-        .gid_index = (uint8_t)(p->gid.index < 0 ? 0 : p->gid.index), .gid = p->gid.gid,
-        .prefix_len = p->gid.prefix_len, .mtu = limited_mtu(p->attr.active_mtu),
+        .gid_index = (uint8_t)(p->gid.index < 0 ? 0 : p->gid.index),
+        .gid = p->gid.gid,
+        .prefix_len = p->gid.prefix_len,
+        .mtu = limited_mtu(p->attr.active_mtu),
         .max_msg = p->attr.max_msg_sz ? p->attr.max_msg_sz : 1u << 30,
-        .mb_per_s = p->mbit ? p->mbit / 8 : 1000, .numa = d->numa, .near = d->near,
+        .mb_per_s = p->mbit ? p->mbit / 8 : 1000,
+        .numa = d->numa,
+        .near = d->near,
         .need_grh = p->attr.link_layer == IBV_LINK_LAYER_ETHERNET || p->attr.lid == 0 ||
                     (p->attr.flags & IBV_QPF_GRH_REQUIRED),
     };
@@ -97,8 +106,10 @@ static void take_ports(struct rt_ib_port *ports, int nports)
         r->index = ib.nrails++;
         r->device = device;
         log_debug(IB, "%s:%u is rail %d: %s, %u MB/s, MTU %u, GID %u %s", r->dev, r->port, r->index,
-                  r->iwarp ? "iWARP" : r->roce ? "RoCE" : "InfiniBand", r->mb_per_s,
-                  128u << r->mtu, r->gid_index, r->ifname);
+                  r->iwarp  ? "iWARP"
+                  : r->roce ? "RoCE"
+                            : "InfiniBand",
+                  r->mb_per_s, 128u << r->mtu, r->gid_index, r->ifname);
     }
 }
 
@@ -108,8 +119,10 @@ static int check_settings(void)
     const char *bad = rt_ib_list_bad(cfg.ib_hca, &len);
     if (!bad)
         return 0;
-    log_error(IB, "WEFT_IB_HCA: '%.*s' is not DEVICE or DEVICE:PORT, as in mlx5_0,mlx5_1:2 or "
-              "^mlx5_3", len, bad);
+    log_error(IB,
+              "WEFT_IB_HCA: '%.*s' is not DEVICE or DEVICE:PORT, as in mlx5_0,mlx5_1:2 or "
+              "^mlx5_3",
+              len, bad);
     return -RT_EINVAL;
 }
 
@@ -118,7 +131,7 @@ static int open_all(void)
     struct found {
         struct rt_ib_dev dev[MAX_PORTS];
         struct rt_ib_port port[MAX_PORTS];
-    } *f;
+    } * f;
     int ndevs = 0;
     if (rt_ib_load()) {
         log_debug(IB, "no RDMA: %s", rt_ib_why_not());
@@ -170,8 +183,11 @@ void rt_ib_addr(const struct rt_ib_rail *r, struct rt_ib_addr *out)
 {
     uint32_t rate = r->mb_per_s * 8 / 2500;
     *out = (struct rt_ib_addr){
-        .lid = htole16(r->lid), .roce = r->iwarp ? 2 : r->roce, .mtu = (uint8_t)r->mtu,
-        .prefix_len = r->prefix_len, .rate = (uint8_t)(rate < 255 ? rate : 255),
+        .lid = htole16(r->lid),
+        .roce = r->iwarp ? 2 : r->roce,
+        .mtu = (uint8_t)r->mtu,
+        .prefix_len = r->prefix_len,
+        .rate = (uint8_t)(rate < 255 ? rate : 255),
         .grh = r->need_grh,
     };
     memcpy(out->gid, r->gid.raw, sizeof out->gid);
@@ -194,8 +210,9 @@ static int reach_roce(const struct rt_ib_rail *r, const struct rt_ib_addr *to)
     bool my_local = r->gid.raw[0] == 0xfe && (r->gid.raw[1] & 0xc0) == 0x80;
     if (local || my_local) /* not routed */
         return local && my_local ? 2 : 0;
-    return r->prefix_len && r->prefix_len <= 128 &&
-           same_prefix(r->gid.raw, to->gid, r->prefix_len) ? 2 : 1;
+    return r->prefix_len && r->prefix_len <= 128 && same_prefix(r->gid.raw, to->gid, r->prefix_len)
+               ? 2
+               : 1;
 }
 
 int rt_ib_reach(const struct rt_ib_rail *r, const struct rt_ib_addr *to)

@@ -10,20 +10,20 @@ struct rt_reg;
 
 #define RT_IB_RAILS 16
 
-struct rt_ib_dev *rt_ib_device(int i); /* in use; NULL beyond the last */
+struct rt_ib_dev *rt_ib_device(int i);      /* in use; NULL beyond the last */
 const struct rt_ib_rail *rt_ib_rail(int i); /* the same */
 void rt_ib_reg_close(void); /* releases all registrations; call it before the devices are closed */
 void rt_ib_flush_close(void);
 
 /* A registration on one device. */
 struct rt_ib_held {
-    struct rt_ib_mr mr;   /* first member: the part for the transport */
+    struct rt_ib_mr mr; /* first member: the part for the transport */
     struct ibv_mr *verbs;
-    struct rt_reg *reg;   /* the cache's; NULL: strict, owned by the caller */
+    struct rt_reg *reg; /* the cache's; NULL: strict, owned by the caller */
     uintptr_t start;
     int device;
-    int ordinal;          /* of the GPU; -1: host memory */
-    struct rt_gpu *g;     /* valid while rt_gpu_era is `era` */
+    int ordinal;      /* of the GPU; -1: host memory */
+    struct rt_gpu *g; /* valid while rt_gpu_era is `era` */
     uint32_t era;
 };
 

@@ -27,7 +27,10 @@ static struct {
     bool told_locked, told_gpu;
     /* Per device: methods of registering device memory that will never work, and the result for
      * messages. */
-    struct { bool no_dmabuf, no_peermem; char how[160]; } gpu[RT_IB_DEVICES];
+    struct {
+        bool no_dmabuf, no_peermem;
+        char how[160];
+    } gpu[RT_IB_DEVICES];
 } reg;
 
 /* Payload may arrive in any order if the device supports this: it is used only after the
@@ -90,7 +93,8 @@ static bool has_peermem(void)
 uint32_t rt_ib_gpu_mem(void)
 {
     return rt_gpu_watch && (rt_ib->reg_dmabuf_mr || has_peermem())
-               ? RT_MEM_DEVICE_BITS & ~RT_MEM_BIT(RT_MEM_MANAGED) : 0;
+               ? RT_MEM_DEVICE_BITS & ~RT_MEM_BIT(RT_MEM_MANAGED)
+               : 0;
 }
 
 static int reg_gpu(struct rt_ib_dev *d, int device, uintptr_t start, size_t len,
@@ -150,18 +154,18 @@ static void say_locked(const struct rt_ib_dev *d, size_t len, bool strict)
         log_warn(IB, "%s cannot register %zu bytes: no memory for its tables%s", d->name, len,
                  then);
     else
-        log_warn(IB, "%s cannot register %zu bytes: this process may lock %zu KiB of memory%s; "
+        log_warn(IB,
+                 "%s cannot register %zu bytes: this process may lock %zu KiB of memory%s; "
                  "raise it (ulimit -l unlimited, /etc/security/limits.conf, LimitMEMLOCK=infinity "
-                 "of the service that starts jobs)", d->name, len, (size_t)limit.rlim_cur >> 10,
-                 then);
+                 "of the service that starts jobs)",
+                 d->name, len, (size_t)limit.rlim_cur >> 10, then);
 }
 
 /* 0: registered; 1: registered for reading only, which may be temporary: do not cache it. */
 static int reg_host(const struct rt_ib_dev *d, void *base, size_t len, bool strict,
                     struct ibv_mr **out)
 {
-    struct ibv_mr *mr = reg_as(d->pd, base, len,
-                               strict ? ACCESS_FULL : with_ordering(ACCESS_FULL));
+    struct ibv_mr *mr = reg_as(d->pd, base, len, strict ? ACCESS_FULL : with_ordering(ACCESS_FULL));
     int err = errno, answer = 0;
     if (!mr && (err == EFAULT || err == EACCES || err == EPERM)) {
         mr = reg_as(d->pd, base, len, with_ordering(ACCESS_READ));
@@ -195,8 +199,9 @@ static int make(int device, uintptr_t start, size_t len, const struct rt_gpu_ptr
         free(h);
         return got;
     }
-    h->mr = (struct rt_ib_mr){ .lkey = h->verbs->lkey, .rkey = h->verbs->rkey,
-                               .writable = got == 0, .gpu = at != NULL };
+    h->mr = (struct rt_ib_mr){
+        .lkey = h->verbs->lkey, .rkey = h->verbs->rkey, .writable = got == 0, .gpu = at != NULL
+    };
     h->ordinal = at ? at->ordinal : -1;
     h->g = at ? at->g : NULL;
     h->era = rt_gpu_era;
@@ -276,10 +281,7 @@ void rt_ib_dereg(struct rt_ib_mr *mr)
         unmake(h);
 }
 
-const char *rt_ib_cache_why_not(void)
-{
-    return reg.cache ? rt_regcache_why_not(reg.cache) : NULL;
-}
+const char *rt_ib_cache_why_not(void) { return reg.cache ? rt_regcache_why_not(reg.cache) : NULL; }
 
 void rt_ib_reg_close(void)
 {

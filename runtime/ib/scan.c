@@ -29,11 +29,18 @@ static void describe(const struct rt_ib_port *p, struct rt_ib_seen *s)
 {
     const struct rt_ib_dev *d = p->dev;
     *s = (struct rt_ib_seen){
-        .port = p->num, .vendor = d->attr.vendor_id, .part = d->attr.vendor_part_id,
-        .numa = d->numa, .near = d->near, .roce = p->attr.link_layer == IBV_LINK_LAYER_ETHERNET,
+        .port = p->num,
+        .vendor = d->attr.vendor_id,
+        .part = d->attr.vendor_part_id,
+        .numa = d->numa,
+        .near = d->near,
+        .roce = p->attr.link_layer == IBV_LINK_LAYER_ETHERNET,
         .active = p->attr.state == IBV_PORT_ACTIVE || p->attr.state == IBV_PORT_ACTIVE_DEFER,
-        .mbit = p->mbit, .mtu = 128u << p->attr.active_mtu, .max_mtu = 128u << p->attr.max_mtu,
-        .lid = p->attr.lid, .gid_index = p->gid.index,
+        .mbit = p->mbit,
+        .mtu = 128u << p->attr.active_mtu,
+        .max_mtu = 128u << p->attr.max_mtu,
+        .lid = p->attr.lid,
+        .gid_index = p->gid.index,
     };
     snprintf(s->dev, sizeof s->dev, "%s", d->name);
     snprintf(s->fw, sizeof s->fw, "%.63s", d->attr.fw_ver);
@@ -63,12 +70,16 @@ static const char *why_none(void)
     if (!n)
         return "this machine has no RDMA device, or its kernel module is not loaded";
     if (!rt_ib)
-        snprintf(text, sizeof text, "the kernel has %d, %s first, but libibverbs cannot be used: "
-                 "%.200s", n, first, rt_ib_why_not());
+        snprintf(text, sizeof text,
+                 "the kernel has %d, %s first, but libibverbs cannot be used: "
+                 "%.200s",
+                 n, first, rt_ib_why_not());
     else
-        snprintf(text, sizeof text, "the kernel has %d, %s first, but none can be opened: rights of"
+        snprintf(text, sizeof text,
+                 "the kernel has %d, %s first, but none can be opened: rights of"
                  " /dev/infiniband/uverbs* (in containers: --device=/dev/infiniband), or the "
-                 "provider's library (package ibverbs-providers) is missing", n, first);
+                 "provider's library (package ibverbs-providers) is missing",
+                 n, first);
     return text;
 }
 

@@ -25,17 +25,17 @@ struct rt_ib_seen { /* one port */
     int port;
     char fw[64];
     uint32_t vendor, part;
-    int numa;               /* -1: unknown */
-    bool near;              /* to cores on which this process may run */
+    int numa;  /* -1: unknown */
+    bool near; /* to cores on which this process may run */
     bool roce, active;
-    uint32_t mbit;          /* data rate; 0: unknown */
-    unsigned mtu, max_mtu;  /* bytes */
+    uint32_t mbit;         /* data rate; 0: unknown */
+    unsigned mtu, max_mtu; /* bytes */
     uint16_t lid;
-    int gid_index;          /* in use; -1: none */
-    int ngids;              /* in the table; the first RT_IB_SEEN_GIDS are listed */
+    int gid_index; /* in use; -1: none */
+    int ngids;     /* in the table; the first RT_IB_SEEN_GIDS are listed */
     struct rt_ib_seen_gid gid[RT_IB_SEEN_GIDS];
-    char ifname[16];        /* RoCE: interface of the GID in use */
-    char why_not[200];      /* empty: would be used */
+    char ifname[16];   /* RoCE: interface of the GID in use */
+    char why_not[200]; /* empty: would be used */
 };
 /* Lists the ports: first those that would be used, in their order.  0: none; *why: the reason. */
 int rt_ib_scan(struct rt_ib_seen *out, int max, const char **why);

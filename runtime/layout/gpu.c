@@ -275,8 +275,8 @@ static void move_cut(const struct way *w, const struct range *r, struct job *job
         some.packed += some.pos - r->pos;
         if (alone) {
             const struct rt_block *k = &b->b[from];
-            some = (struct range){ k->sub,    r->user + (uint64_t)k->off, k->len,
-                                   k->stride, some.pos - begin,           some.len,
+            some = (struct range){ k->sub,     r->user + (uint64_t)k->off, k->len,
+                                   k->stride,  some.pos - begin,           some.len,
                                    some.packed };
             move_range(w, some, job);
         } else {
@@ -323,9 +323,8 @@ static void start(const struct way *w, const struct rt_layout *l, uint64_t user,
     job_end(w->g, job);
 }
 
-void rt_layout_gpu_pack(struct rt_gpu *g, const struct rt_layout *l, int64_t count,
-                        const void *buf, int64_t pos, void *packed, int64_t len,
-                        struct rt_gpu_op *op)
+void rt_layout_gpu_pack(struct rt_gpu *g, const struct rt_layout *l, int64_t count, const void *buf,
+                        int64_t pos, void *packed, int64_t len, struct rt_gpu_op *op)
 {
     const struct way w = { g, RT_GPU_PACK };
     rt_assert(pos >= 0 && len >= 0 && pos + len <= count * l->size);

@@ -12,9 +12,8 @@
  * `packed`: device memory of g, memory of another device mapped there, or pinned host memory.
  * Asynchronous like rt_gpu_copy: never fails at once, op->done() comes later from
  * rt_gpu_progress().  `l` may go before that, the memory may not. */
-void rt_layout_gpu_pack(struct rt_gpu *g, const struct rt_layout *l, int64_t count,
-                        const void *buf, int64_t pos, void *packed, int64_t len,
-                        struct rt_gpu_op *op);
+void rt_layout_gpu_pack(struct rt_gpu *g, const struct rt_layout *l, int64_t count, const void *buf,
+                        int64_t pos, void *packed, int64_t len, struct rt_gpu_op *op);
 void rt_layout_gpu_unpack(struct rt_gpu *g, const struct rt_layout *l, int64_t count, void *buf,
                           int64_t pos, const void *packed, int64_t len, struct rt_gpu_op *op);
 

@@ -127,7 +127,7 @@ static void drop(struct rt_table *t)
 static void make_room(size_t more)
 {
     struct rt_list *l, *next;
-    rt_list_each_safe(l, next, &cache.tables) {
+    rt_list_each_safe (l, next, &cache.tables) {
         struct rt_table *t = rt_container(l, struct rt_table, link);
         if (!t->nused && rt_load_relaxed(&t->blocks->refs) == 1)
             drop(t);
@@ -146,7 +146,7 @@ static struct rt_table *find(struct rt_gpu *g, const struct rt_blocks *b, uint32
                              uint32_t to)
 {
     struct rt_list *l;
-    rt_list_each(l, &cache.tables) {
+    rt_list_each (l, &cache.tables) {
         struct rt_table *t = rt_container(l, struct rt_table, link);
         if (t->blocks == b && t->g == g && t->from == from && t->to == to)
             return t;
@@ -212,8 +212,8 @@ int rt_table_get(struct rt_gpu *g, const struct rt_blocks *b, uint32_t from, uin
             drop(t);
             return err;
         }
-        log_debug(GPU, "a datatype of %lld bytes is %u groups on GPU %d",
-                  (long long)b->size, t->groups.n, rt_gpu_info(g)->ordinal);
+        log_debug(GPU, "a datatype of %lld bytes is %u groups on GPU %d", (long long)b->size,
+                  t->groups.n, rt_gpu_info(g)->ordinal);
     }
     rt_list_del(&t->link);
     rt_list_append(cache.tables.next, &t->link); /* before the first */
@@ -222,15 +222,12 @@ int rt_table_get(struct rt_gpu *g, const struct rt_blocks *b, uint32_t from, uin
     return 0;
 }
 
-void rt_table_put(struct rt_table *t)
-{
-    t->nused--;
-}
+void rt_table_put(struct rt_table *t) { t->nused--; }
 
 void rt_table_drop_all(void)
 {
     struct rt_list *l, *next;
-    rt_list_each_safe(l, next, &cache.tables) {
+    rt_list_each_safe (l, next, &cache.tables) {
         struct rt_table *t = rt_container(l, struct rt_table, link);
         if (!t->nused)
             drop(t);

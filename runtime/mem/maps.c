@@ -38,7 +38,8 @@ static bool parse(const char *line, uintptr_t *start, uintptr_t *end)
     uint64_t inode;
     *start = *end = 0;
     return sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %7s %*x %*x:%*x %" SCNu64, start, end, perms,
-                  &inode) == 4 && perms[3] == 'p' && inode == 0;
+                  &inode) == 4 &&
+           perms[3] == 'p' && inode == 0;
 }
 
 /* How far from `addr` on the line's mapping takes us: its end when it covers addr and is good,

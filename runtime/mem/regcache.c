@@ -28,11 +28,11 @@ struct rt_regcache {
     const struct rt_regcache_ops *ops;
     void *arg;
     size_t max_nbytes, page;
-    bool tried;               /* to open the watch: at the first registration of host memory */
+    bool tried; /* to open the watch: at the first registration of host memory */
     bool watching;
-    int ndevice, nown;        /* of `n`: of device memory, of the node segment */
-    uint32_t emptied;         /* the segment's count when its entries were last right */
-    struct rt_list idle;      /* kept, without users; oldest first */
+    int ndevice, nown;   /* of `n`: of device memory, of the node segment */
+    uint32_t emptied;    /* the segment's count when its entries were last right */
+    struct rt_list idle; /* kept, without users; oldest first */
     int n;
     struct rt_reg *at[MAX_ENTRIES]; /* kept; by start */
     int furthest[MAX_ENTRIES];      /* index of the largest end among at[0 .. i] */
@@ -224,7 +224,7 @@ static void look_at_devices(struct rt_regcache *c)
     int looked = 0;
     if (!c->ndevice)
         return;
-    rt_list_each_safe(pos, next, &c->idle) {
+    rt_list_each_safe (pos, next, &c->idle) {
         struct rt_reg *r = rt_container(pos, struct rt_reg, link);
         if (!r->id)
             continue;

@@ -24,7 +24,7 @@ struct rt_gpu_ptr; /* runtime/gpu/gpu.h */
 
 struct rt_reg {
     uintptr_t start, end;
-    uint64_t id;              /* the driver's, of a device or pinned allocation; 0: host memory */
+    uint64_t id; /* the driver's, of a device or pinned allocation; 0: host memory */
     unsigned users;
     bool kept;                /* can be found; false: goes with its last user */
     bool own;                 /* memory of the node segment: not watched */

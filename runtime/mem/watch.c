@@ -40,16 +40,18 @@ struct rt_watch_seq rt_watch_seq;
 uint32_t rt_watch_seen;
 
 static struct {
-    int fd, stop, maps;      /* userfaultfd; eventfd that ends the thread; /proc/self/maps */
+    int fd, stop, maps; /* userfaultfd; eventfd that ends the thread; /proc/self/maps */
     bool open;
-    bool dead;               /* this is a child of the process that opened it */
+    bool dead; /* this is a child of the process that opened it */
     bool has_atfork;
     pthread_t thread;
-    uint32_t head;           /* the thread's */
-    uint32_t lost;           /* set by the thread, cleared by the reader */
-    uint32_t broken;         /* set by the thread: the program has closed our descriptors */
+    uint32_t head;   /* the thread's */
+    uint32_t lost;   /* set by the thread, cleared by the reader */
+    uint32_t broken; /* set by the thread: the program has closed our descriptors */
     _Alignas(RT_CACHE_LINE) uint32_t tail; /* the reader's */
-    struct range { uintptr_t start, end; } ring[RING];
+    struct range {
+        uintptr_t start, end;
+    } ring[RING];
     char why_not[200];
 } watch = { .fd = -1, .stop = -1, .maps = -1 };
 
@@ -140,7 +142,8 @@ static int open_fd(void)
         watch.fd = (int)syscall(SYS_userfaultfd, flags);
     if (watch.fd < 0)
         return refuse("userfaultfd", errno == EPERM ? "in a container, allow userfaultfd in its "
-                      "seccomp profile" : "needs Linux 5.7 with CONFIG_USERFAULTFD");
+                                                      "seccomp profile"
+                                                    : "needs Linux 5.7 with CONFIG_USERFAULTFD");
     struct uffdio_api api = { .api = UFFD_API, .features = FEATURES };
     if (ioctl(watch.fd, UFFDIO_API, &api) < 0)
         return refuse("userfaultfd events", "needs Linux 5.7");
@@ -221,8 +224,7 @@ bool rt_watch_add(uintptr_t start, uintptr_t end)
 {
     if (!watch.open || watch.dead || rt_load_acquire(&watch.broken))
         return false;
-    struct uffdio_register r = { .range = { start, end - start },
-                                 .mode = UFFDIO_REGISTER_MODE_WP };
+    struct uffdio_register r = { .range = { start, end - start }, .mode = UFFDIO_REGISTER_MODE_WP };
     if (ioctl(watch.fd, UFFDIO_REGISTER, &r) < 0)
         return false;
     /* Looked at when it is watched already: changes from now on are reported. */

@@ -8,11 +8,11 @@
 
 #define ID(v) (v)
 #define SIGNED_TYPES(M, op, expr) \
-    M(op, I8, int8_t, expr) M(op, I16, int16_t, expr) \
-    M(op, I32, int32_t, expr) M(op, I64, int64_t, expr)
+    M(op, I8, int8_t, expr) \
+    M(op, I16, int16_t, expr) M(op, I32, int32_t, expr) M(op, I64, int64_t, expr)
 #define UNSIGNED_TYPES(M, op, expr) \
-    M(op, U8, uint8_t, expr) M(op, U16, uint16_t, expr) \
-    M(op, U32, uint32_t, expr) M(op, U64, uint64_t, expr)
+    M(op, U8, uint8_t, expr) \
+    M(op, U16, uint16_t, expr) M(op, U32, uint32_t, expr) M(op, U64, uint64_t, expr)
 #define KERNEL(op, elem, type, expr) RT_REDUCE_KERNEL(op##_##elem, type, type, ID, (type), expr)
 /* (type) truncates what integer promotion widened; 1u keeps products of 16-bit values unsigned. */
 
@@ -53,7 +53,4 @@ static rt_reduce_fn *const kernels[RT_OP_COUNT][RT_ELEM_COUNT] = {
 };
 _Static_assert(sizeof(bool) == 1, "logical kernels work on bytes");
 
-rt_reduce_fn *rt_reduce_find_int(enum rt_opcode op, enum rt_elem elem)
-{
-    return kernels[op][elem];
-}
+rt_reduce_fn *rt_reduce_find_int(enum rt_opcode op, enum rt_elem elem) { return kernels[op][elem]; }

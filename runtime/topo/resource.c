@@ -11,10 +11,14 @@ static const struct {
     const char *name;
     hwloc_obj_type_t type;
 } kinds[] = {
-    { RT_TOPO_URI "Machine", HWLOC_OBJ_MACHINE },   { RT_TOPO_URI "Package", HWLOC_OBJ_PACKAGE },
-    { RT_TOPO_URI "NUMANode", HWLOC_OBJ_NUMANODE }, { RT_TOPO_URI "Die", HWLOC_OBJ_DIE },
-    { RT_TOPO_URI "L3Cache", HWLOC_OBJ_L3CACHE },   { RT_TOPO_URI "L2Cache", HWLOC_OBJ_L2CACHE },
-    { RT_TOPO_URI "L1Cache", HWLOC_OBJ_L1CACHE },   { RT_TOPO_URI "Core", HWLOC_OBJ_CORE },
+    { RT_TOPO_URI "Machine", HWLOC_OBJ_MACHINE },
+    { RT_TOPO_URI "Package", HWLOC_OBJ_PACKAGE },
+    { RT_TOPO_URI "NUMANode", HWLOC_OBJ_NUMANODE },
+    { RT_TOPO_URI "Die", HWLOC_OBJ_DIE },
+    { RT_TOPO_URI "L3Cache", HWLOC_OBJ_L3CACHE },
+    { RT_TOPO_URI "L2Cache", HWLOC_OBJ_L2CACHE },
+    { RT_TOPO_URI "L1Cache", HWLOC_OBJ_L1CACHE },
+    { RT_TOPO_URI "Core", HWLOC_OBJ_CORE },
     { RT_TOPO_URI "PU", HWLOC_OBJ_PU },
 };
 _Static_assert(sizeof kinds / sizeof kinds[0] == RT_TOPO_RESOURCES, "as the header says");
@@ -62,8 +66,7 @@ int rt_topo_find_resource(const char *name)
 {
     const size_t len = sizeof RT_TOPO_URI - 1;
     hwloc_obj_type_t type;
-    if (strncmp(name, RT_TOPO_URI, len) != 0 ||
-        hwloc_type_sscanf(name + len, &type, NULL, 0) < 0)
+    if (strncmp(name, RT_TOPO_URI, len) != 0 || hwloc_type_sscanf(name + len, &type, NULL, 0) < 0)
         return -1;
     for (int i = 0; i < RT_TOPO_RESOURCES; i++)
         if (kinds[i].type == type)

@@ -13,7 +13,7 @@
 #include <string.h>
 
 static struct {
-    hwloc_topology_t hw;          /* NULL until loaded */
+    hwloc_topology_t hw; /* NULL until loaded */
     struct rt_topo facts;
 } topo;
 
@@ -58,7 +58,7 @@ static void gather(void)
     f->nl3 = count(mine, HWLOC_OBJ_L3CACHE);
     f->ncore = count(mine, HWLOC_OBJ_CORE);
     f->npu = count(mine, HWLOC_OBJ_PU);
-    if (!f->ncore)                /* some virtual machines show no cores */
+    if (!f->ncore) /* some virtual machines show no cores */
         f->ncore = f->npu;
     f->l2_bytes = cache_bytes(HWLOC_OBJ_L2CACHE);
     f->l3_bytes = cache_bytes(HWLOC_OBJ_L3CACHE);
@@ -107,10 +107,7 @@ const struct rt_topo *rt_topo_get(void)
     return &topo.facts;
 }
 
-void *rt_topo_hwloc(void)
-{
-    return rt_topo_get() ? topo.hw : NULL;
-}
+void *rt_topo_hwloc(void) { return rt_topo_get() ? topo.hw : NULL; }
 
 void rt_topo_place(int ids[3])
 {
@@ -120,18 +117,15 @@ void rt_topo_place(int ids[3])
     bool known = rt_topo_get() && hwloc_topology_is_thissystem(topo.hw) &&
                  !hwloc_get_cpubind(topo.hw, bound, HWLOC_CPUBIND_THREAD);
     for (int i = 0; i < 3; i++) {
-        hwloc_obj_t o = known ? hwloc_get_next_obj_covering_cpuset_by_type(topo.hw, bound,
-                                                                           types[i], NULL)
+        hwloc_obj_t o = known ? hwloc_get_next_obj_covering_cpuset_by_type(topo.hw, bound, types[i],
+                                                                           NULL)
                               : NULL;
         ids[i] = o ? (int)o->logical_index : -1;
     }
     hwloc_bitmap_free(bound);
 }
 
-int rt_topo_load(const char *xml_path)
-{
-    return load(xml_path);
-}
+int rt_topo_load(const char *xml_path) { return load(xml_path); }
 
 void rt_topo_fini(void)
 {
@@ -183,7 +177,7 @@ static void print_device(FILE *f, const char *what, hwloc_obj_t o)
  * controllers. */
 static void print_devices(FILE *f)
 {
-    for (hwloc_obj_t o = NULL; (o = hwloc_get_next_pcidev(topo.hw, o)); ) {
+    for (hwloc_obj_t o = NULL; (o = hwloc_get_next_pcidev(topo.hw, o));) {
         unsigned base_class = o->attr->pcidev.class_id >> 8;
         if (base_class == 0x03)
             print_device(f, "GPU", o);

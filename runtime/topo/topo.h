@@ -9,9 +9,9 @@
 #include <stdio.h>
 
 struct rt_topo {
-    int npackage, nnuma, nl3, ncore, npu;           /* objects this process is allowed to use */
+    int npackage, nnuma, nl3, ncore, npu; /* objects this process is allowed to use */
     char cpu_model[128];
-    size_t l2_bytes, l3_bytes;                      /* of one cache; 0 unknown */
+    size_t l2_bytes, l3_bytes; /* of one cache; 0 unknown */
 };
 
 /* Facts of this machine; NULL with the cause logged when hwloc fails.  Cheap after the first
@@ -23,7 +23,7 @@ void *rt_topo_hwloc(void);
  * those it is not confined to. */
 void rt_topo_place(int ids[3]);
 /* Uses an hwloc XML file in place of this machine (tests, mpirun --topo). */
-int  rt_topo_load(const char *xml_path);
+int rt_topo_load(const char *xml_path);
 void rt_topo_fini(void);
 /* Kinds of hardware that processes share, from the machine down to the hardware thread: names for
  * mpi_hw_resource_type and MPI_Get_hw_resource_info.  *object is the index of the one within which
@@ -33,7 +33,7 @@ void rt_topo_fini(void);
 const char *rt_topo_resource(int i, int *object);
 bool rt_topo_resource_exists(int i);
 /* The kind of that name, which may be spelt as hwloc allows; -1: unknown. */
-int  rt_topo_find_resource(const char *name);
+int rt_topo_find_resource(const char *name);
 /* Prints packages, NUMA nodes, caches, cores, GPUs and NICs for weft_info. */
 void rt_topo_print(FILE *f);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernels of limits_gpu.c, one thread each, and the computation of compute.c.  All loops end after limit_ns, whatever the other
- * side does, so that a failed measurement is a missing figure and not a hang. */
+/* The kernels of limits_gpu.c, one thread each, and the computation of compute.c.  All loops end
+ * after limit_ns, whatever the other side does, so that a failed measurement is a missing figure
+ * and not a hang. */
 #include "test/bench/limits.h"
 
 typedef volatile uint32_t word;
@@ -22,19 +23,11 @@ static __device__ bool wait_for(word *w, uint32_t value, uint64_t until)
     return true;
 }
 
-static __device__ word *at(uint64_t address)
-{
-    return (word *)address;
-}
+static __device__ word *at(uint64_t address) { return (word *)address; }
 
-extern "C" __global__ void bench_empty(struct bench_kernel)
-{
-}
+extern "C" __global__ void bench_empty(struct bench_kernel) {}
 
-extern "C" __global__ void bench_flag(struct bench_kernel k)
-{
-    *at(k.out) = k.rounds;
-}
+extern "C" __global__ void bench_flag(struct bench_kernel k) { *at(k.out) = k.rounds; }
 
 /* Answers `rounds` words of the host, 1, 2, 3 and so on. */
 extern "C" __global__ void bench_echo(struct bench_kernel k)

@@ -43,7 +43,7 @@ static struct {
 static struct blackboard {
     uint32_t len[2]; /* stored last; 0: not published yet */
     char blob[2][1024];
-} *board;
+} * board;
 
 static char pattern(uint32_t seed, size_t i) { return (char)(seed * 131 + i * 17 + (i >> 8) * 5); }
 

@@ -17,7 +17,9 @@ static struct rt_layout again_type; /* the type of all calls */
 
 static void set_type(int64_t nbytes)
 {
-    again_type = (struct rt_layout){ .size = nbytes, .extent = nbytes, .true_extent = nbytes,
+    again_type = (struct rt_layout){ .size = nbytes,
+                                     .extent = nbytes,
+                                     .true_extent = nbytes,
                                      .elem = nbytes == 4 ? RT_ELEM_U32 : RT_ELEM_U64,
                                      .contig = true };
 }

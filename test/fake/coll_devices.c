@@ -129,10 +129,7 @@ static bool lies_on(const struct rt_gpu *g, const struct rt_gpu_ptr *p)
     return p->kind != RT_MEM_MANAGED && p->g == g;
 }
 
-static bool direct(struct rt_gpu *g)
-{
-    return (uintptr_t)g % 64 < dev.odds.direct;
-}
+static bool direct(struct rt_gpu *g) { return (uintptr_t)g % 64 < dev.odds.direct; }
 
 static int take(struct rt_gpu *g, bool host, size_t nbytes, struct rt_gpu_stage **out)
 {
@@ -163,9 +160,10 @@ static int query(const void *p, size_t len, struct rt_gpu_ptr *out)
     return 0;
 }
 
-static const struct coll_gpu_engine engine = { has_kernels, can_fold, start_fold, start_copy, NULL,
-                                               take,        give,     query,
-                                               start_copy_near, lies_on, direct };
+static const struct coll_gpu_engine engine = { has_kernels, can_fold, start_fold,
+                                               start_copy,  NULL,     take,
+                                               give,        query,    start_copy_near,
+                                               lies_on,     direct };
 
 /* Ends one job at random. */
 static bool device_turn(struct fake *f)

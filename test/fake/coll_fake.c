@@ -57,7 +57,7 @@ struct fake {
     int64_t now;
     struct wire {
         int64_t out, in; /* busy until this time */
-    } *wires; /* of the hosts */
+    } * wires;           /* of the hosts */
     int nodes;
     int64_t start, way;
     double byte;
@@ -404,8 +404,7 @@ static void share_host(struct fake *f, int node)
         off = fake_shm_alloc(&f->ranks[ranks[0]].team, coll_node_nbytes(n));
     for (int i = 0; i < n; i++) {
         struct coll_team *t = &f->ranks[ranks[i]].team;
-        if (coll_team_split(t, ranks, n) < 0 ||
-            (off != SIZE_MAX && coll_team_attach(t, off) < 0))
+        if (coll_team_split(t, ranks, n) < 0 || (off != SIZE_MAX && coll_team_attach(t, off) < 0))
             abort();
     }
     free(ranks);

@@ -177,8 +177,9 @@ static void owner_without_devices(void)
 static void nothing_persistent(void)
 {
     enum { SIZE = 3, LEN = 5 };
-    static const struct rt_layout u32 = { .size = 4, .extent = 4, .true_extent = 4,
-                                          .elem = RT_ELEM_U32, .contig = true };
+    static const struct rt_layout u32 = {
+        .size = 4, .extent = 4, .true_extent = 4, .elem = RT_ELEM_U32, .contig = true
+    };
     static uint32_t in[SIZE][LEN], out[SIZE * LEN];
     int64_t counts_of[SIZE] = { LEN, 0, LEN }, displs[SIZE] = { 0, LEN, LEN };
     struct coll_args args[SIZE];

@@ -35,10 +35,11 @@ static struct map parse(const char *text)
     return m;
 }
 
-static const char *const some_maps[] = {
-    "001",  "0011",   "0101",    "011",       "0001",      "010",   "110",   "00112",
-    "00011", "012012", "0001112", "000111222", "021021021", "01234", "33311", "0123456789:0", NULL
-};
+static const char *const some_maps[] = { "001",       "0011",   "0101",    "011",
+                                         "0001",      "010",    "110",     "00112",
+                                         "00011",     "012012", "0001112", "000111222",
+                                         "021021021", "01234",  "33311",   "0123456789:0",
+                                         NULL };
 
 static struct map random_map(unsigned *state, char *text)
 {
@@ -63,8 +64,8 @@ static struct fake *create(const struct map *m, unsigned seed, bool shared)
 
 /* The algorithm serves the call, unless each rank has its own host, all are on one host, or the
  * hosts are not in order and the operation is not commutative or the call is a scan. */
-static void check_choice(const struct fake *f, const struct coll_args *a,
-                         const struct coll_case *c, const struct map *m, const char *alg)
+static void check_choice(const struct fake *f, const struct coll_args *a, const struct coll_case *c,
+                         const struct map *m, const char *alg)
 {
     const struct coll_hier *h = fake_team(f, 0)->hier;
     const char *why, *name = coll_select(fake_team(f, 0), a, &why)->name;
@@ -233,7 +234,7 @@ static const struct wire {
     const char *name;
     int64_t start, way;
     double byte;
-} *wire;
+} * wire;
 /* The highest ratio is that of alltoall at 1 KiB; all others are within 1.3. */
 #define NEAR_BEST 1.8
 
@@ -302,10 +303,9 @@ static void messages_between_hosts(void)
                       got.bytes == want->bytes,
                   "%s of %lld on map %s: %lld delays, %lld messages, %lld bytes; expected %lld, "
                   "%lld, %lld",
-                  coll_kind_names[expected[i].kind], (long long)expected[i].count,
-                  expected[i].map, (long long)got.time, (long long)got.messages,
-                  (long long)got.bytes, (long long)want->time, (long long)want->messages,
-                  (long long)want->bytes);
+                  coll_kind_names[expected[i].kind], (long long)expected[i].count, expected[i].map,
+                  (long long)got.time, (long long)got.messages, (long long)got.bytes,
+                  (long long)want->time, (long long)want->messages, (long long)want->bytes);
     }
     coll_node_way = -1;
 }
@@ -334,8 +334,8 @@ static void refused_memory_falls_back(void)
 
 static const struct coll_alg *chosen(const struct fake *f, enum coll_kind kind, bool commutes)
 {
-    static const struct rt_op ordered = { .code = RT_OP_USER }, any = { .code = RT_OP_USER,
-                                                                        .commutes = true };
+    static const struct rt_op ordered = { .code = RT_OP_USER },
+                              any = { .code = RT_OP_USER, .commutes = true };
     struct coll_args a = { .kind = kind,
                            .rcount = 1,
                            .stype = &coll_bytes,

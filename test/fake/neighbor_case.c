@@ -29,11 +29,9 @@ static const struct rt_blocks gap = { .n = 1, .size = 8, .high = 8, .piece = 8, 
 static const struct rt_layout tight = {
     .size = 8, .extent = 8, .true_extent = 8, .elem = RT_ELEM_U64, .contig = true
 };
-static const struct rt_layout gappy = { .size = 8,
-                                        .extent = 12,
-                                        .true_extent = 8,
-                                        .elem = RT_ELEM_U64,
-                                        .blocks = &gap };
+static const struct rt_layout gappy = {
+    .size = 8, .extent = 12, .true_extent = 8, .elem = RT_ELEM_U64, .blocks = &gap
+};
 
 bool neighbor_case_is(enum coll_kind k)
 {

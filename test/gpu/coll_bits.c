@@ -11,14 +11,9 @@
 
 enum { RUNS = 3, MOST = 20011 };
 enum how { ALLREDUCE, IN_PLACE, NONBLOCKING, PERSISTENT, BLOCK, ROOTED, SCAN, SCAN_IN_PLACE, HOWS };
-static const char *const names[HOWS] = { "allreduce",
-                                         "allreduce in place",
-                                         "iallreduce",
-                                         "allreduce_init",
-                                         "reduce_scatter_block",
-                                         "reduce",
-                                         "scan",
-                                         "scan in place" };
+static const char *const names[HOWS] = { "allreduce",      "allreduce in place",   "iallreduce",
+                                         "allreduce_init", "reduce_scatter_block", "reduce",
+                                         "scan",           "scan in place" };
 static bool scans(enum how how) { return how == SCAN || how == SCAN_IN_PLACE; }
 
 static bool in_order;

@@ -16,15 +16,15 @@ static uint32_t *host;
 
 static int nwaits(void)
 {
-    fake_cuda_nwaits_fn *fn =
-        (fake_cuda_nwaits_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_nwaits");
+    fake_cuda_nwaits_fn *fn = (fake_cuda_nwaits_fn *)(uintptr_t)dlsym(RTLD_DEFAULT,
+                                                                      "fake_cuda_nwaits");
     return fn ? fn() : 0;
 }
 
 static size_t pinned(void)
 {
-    fake_cuda_pinned_fn *fn =
-        (fake_cuda_pinned_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_pinned");
+    fake_cuda_pinned_fn *fn = (fake_cuda_pinned_fn *)(uintptr_t)dlsym(RTLD_DEFAULT,
+                                                                      "fake_cuda_pinned");
     return fn ? fn() : 0;
 }
 

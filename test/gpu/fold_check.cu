@@ -27,10 +27,9 @@ KERNEL(weft_fold_wide8)
 KERNEL(weft_fold_wide16)
 extern "C" __global__ void weft_linger(const __grid_constant__ struct rt_gpu_linger p);
 typedef void kernel(const struct rt_gpu_fold_args f);
-static kernel *const kernels[FOLD_KERNELS] = { weft_fold_bits,  weft_fold_4, weft_fold_8,
-                                               weft_fold_f16,   weft_fold_bf16, weft_fold_1,
-                                               weft_fold_2,     weft_fold_wide8,
-                                               weft_fold_wide16 };
+static kernel *const kernels[FOLD_KERNELS] = { weft_fold_bits, weft_fold_4,     weft_fold_8,
+                                               weft_fold_f16,  weft_fold_bf16,  weft_fold_1,
+                                               weft_fold_2,    weft_fold_wide8, weft_fold_wide16 };
 
 #define DO(call) \
     do { \
@@ -73,7 +72,8 @@ static void start(int i, kernel *k, rt_gpu_fold_args &a, unsigned grid)
     a.value = ++d.value;
     void *args[] = { &a };
     if (!by_graph) {
-        DO(cudaLaunchKernel((const void *)k, dim3(grid), dim3(WEFT_FOLD_THREADS), args, 0, d.stream));
+        DO(cudaLaunchKernel((const void *)k, dim3(grid), dim3(WEFT_FOLD_THREADS), args, 0,
+                            d.stream));
         return;
     }
     static cudaGraph_t graph; /* like runtime/gpu/launch.c */
@@ -204,8 +204,9 @@ static void ring_stop()
 /* Random cases of the kinds that the ring accepts. */
 static void check_ring_round(std::vector<area> &areas, unsigned round)
 {
-    static const uint32_t ring_kinds[FOLD_KERNELS] = { RT_GPU_RING_BITS, RT_GPU_RING_4, RT_GPU_RING_8,
-                                                       RT_GPU_RING_F16, RT_GPU_RING_BF16 };
+    static const uint32_t ring_kinds[FOLD_KERNELS] = { RT_GPU_RING_BITS, RT_GPU_RING_4,
+                                                       RT_GPU_RING_8, RT_GPU_RING_F16,
+                                                       RT_GPU_RING_BF16 };
     bytes got(AREA);
     bool ok = true;
     for (area &a : areas)
@@ -228,8 +229,8 @@ static void check_ring_round(std::vector<area> &areas, unsigned round)
         DO(cudaMemcpy(a.at, a.image.data(), AREA, cudaMemcpyDefault));
     DO(cudaDeviceSynchronize());
     ring_start(1 + rnd(8));
-    ok &= ring_do(RT_GPU_RING_FOLD(ring_kinds[c.kind.kernel], c.k.type, c.k.code, c.k.nsrc, c.k.ndst,
-                                   any & -any, 0),
+    ok &= ring_do(RT_GPU_RING_FOLD(ring_kinds[c.kind.kernel], c.k.type, c.k.code, c.k.nsrc,
+                                   c.k.ndst, any & -any, 0),
                   place, (uint32_t)c.k.count * c.kind.nbytes);
     ring_stop();
     reference(c);
@@ -304,7 +305,8 @@ static rt_gpu_fold_args args_of(scene s, int i, size_t nbytes, unsigned nsrc = 2
 static uint32_t piece_of(size_t nbytes, unsigned grid)
 {
     uint64_t each = nbytes / 16 / grid / WEFT_FOLD_THREADS;
-    return WEFT_FOLD_THREADS * (uint32_t)std::max<uint64_t>(1, std::min<uint64_t>(each, WEFT_FOLD_AHEAD));
+    return WEFT_FOLD_THREADS *
+           (uint32_t)std::max<uint64_t>(1, std::min<uint64_t>(each, WEFT_FOLD_AHEAD));
 }
 
 static double time_us(scene s, size_t nbytes, unsigned grid, int reps)
@@ -323,7 +325,8 @@ static double time_us(scene s, size_t nbytes, unsigned grid, int reps)
                 size_t npieces = (a.count / 4 + a.piece - 1) / a.piece;
                 if (n > 1)
                     DO(cudaSetDevice(i));
-                start(i, weft_fold_4, a, (unsigned)std::max<size_t>(1, std::min<size_t>(npieces, grid)));
+                start(i, weft_fold_4, a,
+                      (unsigned)std::max<size_t>(1, std::min<size_t>(npieces, grid)));
             }
         for (int i = 0; i < n; i++) {
             DO(cudaSetDevice(i));
@@ -346,7 +349,8 @@ static void time_scene(scene s)
     for (unsigned g : grids)
         printf("%8u", g);
     printf("\n");
-    for (size_t nbytes : { 64u << 10, 256u << 10, 1u << 20, 4u << 20, 16u << 20, 64u << 20, 256u << 20 }) {
+    for (size_t nbytes :
+         { 64u << 10, 256u << 10, 1u << 20, 4u << 20, 16u << 20, 64u << 20, 256u << 20 }) {
         printf("# %9zu", nbytes);
         for (unsigned g : grids)
             printf("%8.1f", nbytes / time_us(s, nbytes, g, nbytes > 16u << 20 ? 6 : 30) / 1000);
@@ -364,13 +368,17 @@ static void time_latency(scene s, unsigned nsrc = 2)
         for (int i = 0; i < 60; i++) {
             rt_gpu_fold_args a = args_of(s, 0, nbytes, nsrc);
             unsigned most = 132;
-            a.piece = nbytes <= 16384 ? WEFT_FOLD_THREADS * WEFT_FOLD_AHEAD : piece_of(nbytes, most);
+            a.piece = nbytes <= 16384 ? WEFT_FOLD_THREADS * WEFT_FOLD_AHEAD
+                                      : piece_of(nbytes, most);
             size_t npieces = (a.count / 4 + a.piece - 1) / a.piece;
             auto t = std::chrono::steady_clock::now();
-            start(0, weft_fold_4, a, (unsigned)std::max<size_t>(1, std::min<size_t>(npieces, most)));
+            start(0, weft_fold_4, a,
+                  (unsigned)std::max<size_t>(1, std::min<size_t>(npieces, most)));
             while (*(volatile uint32_t *)devs[0].flag != devs[0].value)
                 ;
-            us.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - t).count());
+            us.push_back(
+                std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - t)
+                    .count());
         }
         std::sort(us.begin(), us.end());
         printf("  %zu: %.2f", nbytes, us[us.size() / 2]);
@@ -393,7 +401,9 @@ static void time_ring_copies()
                 auto t = std::chrono::steady_clock::now();
                 if (!ring_do(0, place, nbytes))
                     printf(" (never)");
-                us.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - t).count());
+                us.push_back(
+                    std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - t)
+                        .count());
             }
             std::sort(us.begin(), us.end());
             printf("  %s %u: %.2f", scenes[s], nbytes, us[us.size() / 2]);
@@ -406,7 +416,8 @@ static void time_ring(scene s, unsigned blocks, unsigned nsrc = 2)
 {
     printf("# %u sources, %s: us in the ring of %u blocks\n#", nsrc, scenes[s], blocks);
     ring_start(blocks);
-    for (size_t nbytes = 8; nbytes <= (blocks > 1 ? 2u << 20 : 32u << 10); nbytes *= nbytes < 512 ? 8 : 4) {
+    for (size_t nbytes = 8; nbytes <= (blocks > 1 ? 2u << 20 : 32u << 10);
+         nbytes *= nbytes < 512 ? 8 : 4) {
         rt_gpu_fold_args a = args_of(s, 0, nbytes, nsrc);
         uint64_t place[RT_GPU_RING_PLACES] = {};
         memcpy(place, a.src, nsrc * sizeof *place);
@@ -419,7 +430,9 @@ static void time_ring(scene s, unsigned blocks, unsigned nsrc = 2)
             auto t = std::chrono::steady_clock::now();
             if (!ring_do(fold, place, (uint32_t)nbytes, a.near))
                 printf(" (never)");
-            us.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - t).count());
+            us.push_back(
+                std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - t)
+                    .count());
         }
         std::sort(us.begin(), us.end());
         printf("  %zu: %.2f", nbytes, us[us.size() / 2]);
@@ -431,7 +444,8 @@ static void time_ring(scene s, unsigned blocks, unsigned nsrc = 2)
 /* As many copies as an alltoall of four ranks makes, one of them local; here all go to one peer. */
 static void time_pairs()
 {
-    printf("# four copies as one operation, of bytes each: us in the ring of 16 blocks, by a launch\n#");
+    printf(
+        "# four copies as one operation, of bytes each: us in the ring of 16 blocks, by a launch\n#");
     for (uint32_t nbytes : { 8u, 1u << 10, 16u << 10, 128u << 10, 1u << 20 }) {
         rt_gpu_fold_args a = {};
         a.type = RT_GPU_U8;
@@ -453,9 +467,12 @@ static void time_pairs()
         for (int i = 0; i < 400; i++) {
             auto t = std::chrono::steady_clock::now();
             if (!ring_do(RT_GPU_RING_FOLD(RT_GPU_RING_BITS, RT_GPU_U8, RT_GPU_FOLD_EACH, 4, 4,
-                                          nbytes > RT_GPU_RING_SHORT ? 16 : 8, 0), place, nbytes))
+                                          nbytes > RT_GPU_RING_SHORT ? 16 : 8, 0),
+                         place, nbytes))
                 printf(" (never)");
-            us[0].push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - t).count());
+            us[0].push_back(
+                std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - t)
+                    .count());
         }
         ring_stop();
         by_graph = true;
@@ -464,7 +481,9 @@ static void time_pairs()
             start(0, weft_fold_bits, a, grid);
             while (*(volatile uint32_t *)devs[0].flag != devs[0].value)
                 ;
-            us[1].push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - t).count());
+            us[1].push_back(
+                std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - t)
+                    .count());
         }
         by_graph = false;
         for (auto &u : us)
@@ -478,12 +497,13 @@ static void time_pairs()
 static void time_kinds()
 {
     const size_t nbytes = 64 << 20;
-    printf("# local, 64 MiB, 396 blocks: GB/s of one source, aligned / off by an element's word / odd, "
-           "and of 4 sources aligned\n");
+    printf(
+        "# local, 64 MiB, 396 blocks: GB/s of one source, aligned / off by an element's word / odd, "
+        "and of 4 sources aligned\n");
     for (unsigned i = 0; i < NKINDS; i++) {
         const fold_kind &k = kinds[i];
-        if (k.code != RT_GPU_FOLD_SUM && k.code != RT_GPU_FOLD_PROD && k.code != RT_GPU_FOLD_MAXLOC &&
-            k.kernel != BITS)
+        if (k.code != RT_GPU_FOLD_SUM && k.code != RT_GPU_FOLD_PROD &&
+            k.code != RT_GPU_FOLD_MAXLOC && k.kernel != BITS)
             continue;
         printf("# %-14s", k.name);
         for (int way = 0; way < 4; way++) {

@@ -66,8 +66,8 @@ static void measure(const char *what, double nbytes, const std::function<void(in
     for (auto &t : threads)
         t.join();
     std::sort(us.begin() + 2, us.end()); /* without the first two */
-    printf("%-60s %6.0f MiB %7.1f %7.1f GB/s %8.0f us\n", what, nbytes / MIB,
-           nbytes / us[2] / 1e3, nbytes / us[7] / 1e3, us[7]);
+    printf("%-60s %6.0f MiB %7.1f %7.1f GB/s %8.0f us\n", what, nbytes / MIB, nbytes / us[2] / 1e3,
+           nbytes / us[7] / 1e3, us[7]);
     fflush(stdout);
 }
 
@@ -134,11 +134,9 @@ template <int P, int Q, int AHEAD> static void shapes(const char *name, double n
     const int shape[][2] = { { 66, 512 }, { 132, 256 }, { 132, 512 }, { 264, 512 } };
     for (auto &s : shape) {
         char what[100];
-        snprintf(what, sizeof what, "%s, %d in flight, %d x %d", name, AHEAD, s[0],
-                 s[1]);
+        snprintf(what, sizeof what, "%s, %d in flight, %d x %d", name, AHEAD, s[0], s[1]);
         double busy = nbytes / n * (n - 1) * ((P > 1) + (Q > 1));
-        measure(what, busy,
-                [&](int d) { launch<P, Q, AHEAD>(d, 0, (size_t)nbytes, s[0], s[1]); });
+        measure(what, busy, [&](int d) { launch<P, Q, AHEAD>(d, 0, (size_t)nbytes, s[0], s[1]); });
     }
 }
 
@@ -179,7 +177,8 @@ static void batch(int d, size_t len, size_t piece)
 template <int P> static void fold_and_put(double nbytes, int chunks, int blocks)
 {
     char what[100];
-    snprintf(what, sizeof what, "fold over the links and put, %d chunks, %d blocks", chunks, blocks);
+    snprintf(what, sizeof what, "fold over the links and put, %d chunks, %d blocks", chunks,
+             blocks);
     static cudaEvent_t ev[8][64];
     for (int d = 0; d < n; d++)
         for (int k = 0; k < chunks; k++) {

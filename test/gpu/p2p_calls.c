@@ -204,8 +204,8 @@ static unsigned long long staged(void)
 /* How often the process has waited for a stream of the fake driver; 0 with a real driver. */
 static int nwaits(void)
 {
-    fake_cuda_nwaits_fn *fn =
-        (fake_cuda_nwaits_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_nwaits");
+    fake_cuda_nwaits_fn *fn = (fake_cuda_nwaits_fn *)(uintptr_t)dlsym(RTLD_DEFAULT,
+                                                                      "fake_cuda_nwaits");
     return fn ? fn() : 0;
 }
 

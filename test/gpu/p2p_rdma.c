@@ -13,8 +13,8 @@ static int *ndmabuf, *nread_back;
 static MPI_T_pvar_session session;
 static MPI_T_pvar_handle staged_bytes;
 
-static const enum gt_kind pairs[][2] = { { GT_CUDA, GT_CUDA }, { GT_CUDA, GT_HOST },
-                                         { GT_HOST, GT_CUDA }, { GT_VMM, GT_POOL },
+static const enum gt_kind pairs[][2] = { { GT_CUDA, GT_CUDA },   { GT_CUDA, GT_HOST },
+                                         { GT_HOST, GT_CUDA },   { GT_VMM, GT_POOL },
                                          { GT_POOL, GT_PINNED }, { GT_PINNED, GT_VMM } };
 #define NPAIRS ((int)(sizeof(pairs) / sizeof(pairs[0])))
 static const size_t lens[] = { 1, 4097, 70001, (1u << 20) + 3, (3u << 20) + 1 };
@@ -43,10 +43,18 @@ static void all_kinds(void)
     int reads = *nread_back;
     for (int i = 0; i < NPAIRS; i++)
         for (size_t k = 0; k < sizeof lens / sizeof lens[0]; k++) {
-            struct exch x = { .from = (int)k % 2, .to = 1 - (int)k % 2, .skind = pairs[i][0],
-                              .rkind = pairs[i][1], .sdev = 0, .rdev = 1, .send = X_SSEND,
-                              .recv = i % 2 ? X_RECV : X_EARLY, .n = lens[k],
-                              .sodd = (unsigned)(i + k), .rodd = (unsigned)(3 * k), .key = k + 1,
+            struct exch x = { .from = (int)k % 2,
+                              .to = 1 - (int)k % 2,
+                              .skind = pairs[i][0],
+                              .rkind = pairs[i][1],
+                              .sdev = 0,
+                              .rdev = 1,
+                              .send = X_SSEND,
+                              .recv = i % 2 ? X_RECV : X_EARLY,
+                              .n = lens[k],
+                              .sodd = (unsigned)(i + k),
+                              .rodd = (unsigned)(3 * k),
+                              .key = k + 1,
                               .tag = 9 };
             if (lens[k] > 10000 || gt_is_device_kind(x.skind))
                 x_do(&x);

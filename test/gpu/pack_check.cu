@@ -269,12 +269,8 @@ static void times(int nsm, char *peer)
     DO(cudaEventCreate(&begun));
     DO(cudaEventCreate(&ended));
     DO(cudaMemset(u, 1, 3 * large));
-    double small_us = time_us([&] {
-        DO(cudaMemcpyAsync(p, u, len, cudaMemcpyDefault, stream));
-    });
-    double large_us = time_us([&] {
-        DO(cudaMemcpyAsync(p, u, large, cudaMemcpyDefault, stream));
-    });
+    double small_us = time_us([&] { DO(cudaMemcpyAsync(p, u, len, cudaMemcpyDefault, stream)); });
+    double large_us = time_us([&] { DO(cudaMemcpyAsync(p, u, large, cudaMemcpyDefault, stream)); });
     report("device copy 4 MiB", small_us, len, 0);
     report("device copy 64 MiB", large_us, large, 0);
     static const int64_t pieces[] = { 4, 8, 16, 64, 256, 1024, 8192, 65536 };
@@ -285,16 +281,14 @@ static void times(int nsm, char *peer)
     time_layout(u, p, "local", 64, 192, len, 0, true, small_us, nsm);
     time_layout(u, p, "local", 8192, 16384, large, 0, false, large_us, nsm);
     time_layout(u, p, "local", 64, 128, large, 0, false, large_us, nsm);
-    double pinned_us = time_us([&] {
-        DO(cudaMemcpyAsync(packed_pinned, u, PACKED, cudaMemcpyDefault, stream));
-    });
+    double pinned_us = time_us(
+        [&] { DO(cudaMemcpyAsync(packed_pinned, u, PACKED, cudaMemcpyDefault, stream)); });
     report("copy to pinned memory 2 MiB", pinned_us, PACKED, 0);
     for (int blocks : { 8, 4 }) /* on 4 SMs: the whole grid is four times that */
         time_layout(u, packed_pinned, "pinned", 8192, 16384, PACKED, 0, false, pinned_us, blocks);
     if (peer) {
-        double us = time_us([&] {
-            DO(cudaMemcpyAsync(peer, u, PACKED, cudaMemcpyDefault, stream));
-        });
+        double us = time_us(
+            [&] { DO(cudaMemcpyAsync(peer, u, PACKED, cudaMemcpyDefault, stream)); });
         report("copy to the peer 2 MiB", us, PACKED, 0);
         time_layout(u, peer, "peer", 8192, 16384, PACKED, 0, false, us, nsm);
         time_layout(u, peer, "peer", 64, 128, PACKED, 0, false, us, nsm);

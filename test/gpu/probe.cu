@@ -131,11 +131,12 @@ static void pair(int k, char **dst, char **src)
 }
 
 static std::vector<uint8_t> noise;
-static void fill(char *p, size_t n)
+static void fill(char *p, size_t n) { RT(cudaMemcpy(p, noise.data(), n, cudaMemcpyDefault)); }
+static void poison(char *p, size_t n)
 {
-    RT(cudaMemcpy(p, noise.data(), n, cudaMemcpyDefault));
+    RT(cudaMemset(p, 0x5a, n));
+    RT(cudaDeviceSynchronize());
 }
-static void poison(char *p, size_t n) { RT(cudaMemset(p, 0x5a, n)); RT(cudaDeviceSynchronize()); }
 static bool same(const char *p, size_t n)
 {
     std::vector<uint8_t> got(n);
@@ -145,7 +146,10 @@ static bool same(const char *p, size_t n)
 
 /* ---- the ways of copying ---- */
 
-static unsigned pieces(size_t len) { return (unsigned)((len + WEFT_BATCH_PIECE - 1) / WEFT_BATCH_PIECE); }
+static unsigned pieces(size_t len)
+{
+    return (unsigned)((len + WEFT_BATCH_PIECE - 1) / WEFT_BATCH_PIECE);
+}
 
 /* Like runtime/gpu/launch.c. */
 static void launch(CUfunction f, unsigned grid, unsigned block, void *params)
@@ -268,27 +272,57 @@ static void sec_host()
     b.move[0] = { (uint64_t)local[1], (uint64_t)local[0], 8 };
     uint32_t *fl = (uint32_t *)&flags[32], v1 = 1;
     void *small[] = { &fl, &v1 }, *large[] = { &b };
-    cost("cuMemcpyAsync local 8 B", [&](int) { CU(cuMemcpyAsync((CUdeviceptr)local[1], (CUdeviceptr)local[0], 8, str[0])); });
-    cost("cuMemcpyAsync peer get 8 B", [&](int) { CU(cuMemcpyAsync((CUdeviceptr)local[1], (CUdeviceptr)far, 8, str[0])); });
-    cost("cuMemcpyAsync peer get 1 MiB", [&](int) { CU(cuMemcpyAsync((CUdeviceptr)local[1], (CUdeviceptr)far, 1 << 20, str[0])); });
-    cost("cuMemcpyAsync peer put 1 MiB", [&](int) { CU(cuMemcpyAsync((CUdeviceptr)far, (CUdeviceptr)local[1], 1 << 20, str[0])); });
-    cost("cuMemcpyAsync to pinned 8 B", [&](int) { CU(cuMemcpyAsync((CUdeviceptr)pinned, (CUdeviceptr)local[0], 8, str[0])); });
-    cost("cuMemcpyAsync peer get 1 MiB, 4 streams in turn", [&](int i) { CU(cuMemcpyAsync((CUdeviceptr)local[1], (CUdeviceptr)far, 1 << 20, str[i % 4])); });
-    cost("cuMemcpyDtoDAsync local 8 B", [&](int) { CU(cuMemcpyDtoDAsync((CUdeviceptr)local[1], (CUdeviceptr)local[0], 8, str[0])); });
-    cost("cuMemcpyDtoDAsync peer get 1 MiB", [&](int) { CU(cuMemcpyDtoDAsync((CUdeviceptr)local[1], (CUdeviceptr)far, 1 << 20, str[0])); });
-    cost("cuMemcpyDtoDAsync peer put 1 MiB", [&](int) { CU(cuMemcpyDtoDAsync((CUdeviceptr)far, (CUdeviceptr)local[1], 1 << 20, str[0])); });
+    cost("cuMemcpyAsync local 8 B",
+         [&](int) { CU(cuMemcpyAsync((CUdeviceptr)local[1], (CUdeviceptr)local[0], 8, str[0])); });
+    cost("cuMemcpyAsync peer get 8 B",
+         [&](int) { CU(cuMemcpyAsync((CUdeviceptr)local[1], (CUdeviceptr)far, 8, str[0])); });
+    cost("cuMemcpyAsync peer get 1 MiB",
+         [&](int) { CU(cuMemcpyAsync((CUdeviceptr)local[1], (CUdeviceptr)far, 1 << 20, str[0])); });
+    cost("cuMemcpyAsync peer put 1 MiB",
+         [&](int) { CU(cuMemcpyAsync((CUdeviceptr)far, (CUdeviceptr)local[1], 1 << 20, str[0])); });
+    cost("cuMemcpyAsync to pinned 8 B",
+         [&](int) { CU(cuMemcpyAsync((CUdeviceptr)pinned, (CUdeviceptr)local[0], 8, str[0])); });
+    cost("cuMemcpyAsync peer get 1 MiB, 4 streams in turn", [&](int i) {
+        CU(cuMemcpyAsync((CUdeviceptr)local[1], (CUdeviceptr)far, 1 << 20, str[i % 4]));
+    });
+    cost("cuMemcpyDtoDAsync local 8 B", [&](int) {
+        CU(cuMemcpyDtoDAsync((CUdeviceptr)local[1], (CUdeviceptr)local[0], 8, str[0]));
+    });
+    cost("cuMemcpyDtoDAsync peer get 1 MiB", [&](int) {
+        CU(cuMemcpyDtoDAsync((CUdeviceptr)local[1], (CUdeviceptr)far, 1 << 20, str[0]));
+    });
+    cost("cuMemcpyDtoDAsync peer put 1 MiB", [&](int) {
+        CU(cuMemcpyDtoDAsync((CUdeviceptr)far, (CUdeviceptr)local[1], 1 << 20, str[0]));
+    });
     if (ngpus > 1) {
         CUcontext mine, his;
         CU(cuCtxGetCurrent(&mine));
         CU(cuDevicePrimaryCtxRetain(&his, 1));
-        cost("cuMemcpyPeerAsync get 1 MiB", [&](int) { CU(cuMemcpyPeerAsync((CUdeviceptr)local[1], mine, (CUdeviceptr)far, his, 1 << 20, str[0])); });
-        cost("cuMemcpyPeerAsync put 1 MiB", [&](int) { CU(cuMemcpyPeerAsync((CUdeviceptr)far, his, (CUdeviceptr)local[1], mine, 1 << 20, str[0])); });
-        cost("cuMemcpyPeerAsync get 1 MiB + EventRecord", [&](int) { CU(cuMemcpyPeerAsync((CUdeviceptr)local[1], mine, (CUdeviceptr)far, his, 1 << 20, str[0])); CU(cuEventRecord(ev, str[0])); });
+        cost("cuMemcpyPeerAsync get 1 MiB", [&](int) {
+            CU(cuMemcpyPeerAsync((CUdeviceptr)local[1], mine, (CUdeviceptr)far, his, 1 << 20,
+                                 str[0]));
+        });
+        cost("cuMemcpyPeerAsync put 1 MiB", [&](int) {
+            CU(cuMemcpyPeerAsync((CUdeviceptr)far, his, (CUdeviceptr)local[1], mine, 1 << 20,
+                                 str[0]));
+        });
+        cost("cuMemcpyPeerAsync get 1 MiB + EventRecord", [&](int) {
+            CU(cuMemcpyPeerAsync((CUdeviceptr)local[1], mine, (CUdeviceptr)far, his, 1 << 20,
+                                 str[0]));
+            CU(cuEventRecord(ev, str[0]));
+        });
     }
-    cost("cuMemcpyAsync peer get 1 MiB + EventRecord", [&](int) { CU(cuMemcpyAsync((CUdeviceptr)local[1], (CUdeviceptr)far, 1 << 20, str[0])); CU(cuEventRecord(ev, str[0])); });
-    cost("cuLaunchKernel 12 bytes of parameters", [&](int) { CU(cuLaunchKernel(f_small, 1, 1, 1, 1, 1, 1, 0, kst, small, NULL)); });
-    cost("cuLaunchKernel 1560 bytes of parameters", [&](int) { CU(cuLaunchKernel(f_batch, 1, 1, 1, WEFT_BATCH_THREADS, 1, 1, 0, kst, large, NULL)); });
-    cost("cuStreamWriteValue32", [&](int) { CU(cuStreamWriteValue32(str[0], (CUdeviceptr)&flags[16], 1, 0)); });
+    cost("cuMemcpyAsync peer get 1 MiB + EventRecord", [&](int) {
+        CU(cuMemcpyAsync((CUdeviceptr)local[1], (CUdeviceptr)far, 1 << 20, str[0]));
+        CU(cuEventRecord(ev, str[0]));
+    });
+    cost("cuLaunchKernel 12 bytes of parameters",
+         [&](int) { CU(cuLaunchKernel(f_small, 1, 1, 1, 1, 1, 1, 0, kst, small, NULL)); });
+    cost("cuLaunchKernel 1560 bytes of parameters", [&](int) {
+        CU(cuLaunchKernel(f_batch, 1, 1, 1, WEFT_BATCH_THREADS, 1, 1, 0, kst, large, NULL));
+    });
+    cost("cuStreamWriteValue32",
+         [&](int) { CU(cuStreamWriteValue32(str[0], (CUdeviceptr)&flags[16], 1, 0)); });
     cost("cuMemcpyAsync + cuStreamWriteValue32", [&](int) {
         CU(cuMemcpyAsync((CUdeviceptr)local[1], (CUdeviceptr)far, 1 << 16, str[0]));
         CU(cuStreamWriteValue32(str[0], (CUdeviceptr)&flags[16], 1, 0));
@@ -299,31 +333,53 @@ static void sec_host()
     CUcontext c;
     cost("cuCtxGetCurrent", [&](int) { cuCtxGetCurrent(&c); });
     CU(cuCtxGetCurrent(&c));
-    cost("cuCtxPushCurrent + PopCurrent", [&](int) { CUcontext o; cuCtxPushCurrent(c); cuCtxPopCurrent(&o); });
+    cost("cuCtxPushCurrent + PopCurrent", [&](int) {
+        CUcontext o;
+        cuCtxPushCurrent(c);
+        cuCtxPopCurrent(&o);
+    });
     unsigned type, managed;
     int ordinal;
     unsigned long long id;
-    CUpointer_attribute at[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_BUFFER_ID };
+    CUpointer_attribute at[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                 CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                 CU_POINTER_ATTRIBUTE_BUFFER_ID };
     void *out[] = { &type, &managed, &ordinal, &id };
     char *heap = (char *)malloc(1 << 20);
-    cost("cuPointerGetAttributes(2), device", [&](int) { cuPointerGetAttributes(2, at, out, (CUdeviceptr)local[0]); });
-    cost("cuPointerGetAttributes(4), device", [&](int) { cuPointerGetAttributes(4, at, out, (CUdeviceptr)local[0]); });
-    cost("cuPointerGetAttributes(4), peer device", [&](int) { cuPointerGetAttributes(4, at, out, (CUdeviceptr)far); });
-    cost("cuPointerGetAttributes(4), malloc", [&](int) { cuPointerGetAttributes(4, at, out, (CUdeviceptr)heap); });
-    cost("cuPointerGetAttributes(4), stack", [&](int) { cuPointerGetAttributes(4, at, out, (CUdeviceptr)&type); });
-    cost("cuPointerGetAttributes(4), pinned", [&](int) { cuPointerGetAttributes(4, at, out, (CUdeviceptr)pinned); });
-    cost("cuPointerGetAttribute singular, device", [&](int) { cuPointerGetAttribute(&type, at[0], (CUdeviceptr)local[0]); });
+    cost("cuPointerGetAttributes(2), device",
+         [&](int) { cuPointerGetAttributes(2, at, out, (CUdeviceptr)local[0]); });
+    cost("cuPointerGetAttributes(4), device",
+         [&](int) { cuPointerGetAttributes(4, at, out, (CUdeviceptr)local[0]); });
+    cost("cuPointerGetAttributes(4), peer device",
+         [&](int) { cuPointerGetAttributes(4, at, out, (CUdeviceptr)far); });
+    cost("cuPointerGetAttributes(4), malloc",
+         [&](int) { cuPointerGetAttributes(4, at, out, (CUdeviceptr)heap); });
+    cost("cuPointerGetAttributes(4), stack",
+         [&](int) { cuPointerGetAttributes(4, at, out, (CUdeviceptr)&type); });
+    cost("cuPointerGetAttributes(4), pinned",
+         [&](int) { cuPointerGetAttributes(4, at, out, (CUdeviceptr)pinned); });
+    cost("cuPointerGetAttribute singular, device",
+         [&](int) { cuPointerGetAttribute(&type, at[0], (CUdeviceptr)local[0]); });
     free(heap);
     volatile unsigned long long sink = 0;
 #if defined(__x86_64__)
-    cost("32 x rdtsc", [&](int) { for (int k = 0; k < 32; k++) sink = sink + __rdtsc(); });
+    cost("32 x rdtsc", [&](int) {
+        for (int k = 0; k < 32; k++)
+            sink = sink + __rdtsc();
+    });
     double t0 = now_us();
     unsigned long long c0 = __rdtsc();
     while (now_us() - t0 < 20000)
         ;
     printf("host %-44s %8.3f GHz\n", "rdtsc rate", (__rdtsc() - c0) / ((now_us() - t0) * 1e3));
 #endif
-    cost("32 x clock_gettime", [&](int) { for (int k = 0; k < 32; k++) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); sink = sink + t.tv_nsec; } });
+    cost("32 x clock_gettime", [&](int) {
+        for (int k = 0; k < 32; k++) {
+            struct timespec t;
+            clock_gettime(CLOCK_MONOTONIC, &t);
+            sink = sink + t.tv_nsec;
+        }
+    });
 }
 
 static void sec_clock()
@@ -337,7 +393,8 @@ static void sec_clock()
 
 static void sec_flag()
 {
-    printf("flag  %-9s %9s %11s %11s %11s %11s %11s %11s  us to a flag in host memory\n", "pair", "bytes", "batch<=16", "batch<=32", "batch<=64", "batch<=132", "eng+write", "eng+event");
+    printf("flag  %-9s %9s %11s %11s %11s %11s %11s %11s  us to a flag in host memory\n", "pair",
+           "bytes", "batch<=16", "batch<=32", "batch<=64", "batch<=132", "eng+write", "eng+event");
     uint32_t *fl = (uint32_t *)&flags[32];
     printf("flag  empty kernel with a flag %.2f us\n", med(200, [&] {
                uint32_t v = ++value;
@@ -365,7 +422,8 @@ static void sec_flag()
 
 static void sec_linger()
 {
-    printf("linger %-9s %9s %9s %9s %9s %9s  us from post to done, by blocks\n", "pair", "bytes", "1", "4", "8", "16");
+    printf("linger %-9s %9s %9s %9s %9s %9s  us from post to done, by blocks\n", "pair", "bytes",
+           "1", "4", "8", "16");
     const unsigned blocks[] = { 1, 4, 8, 16 };
     for (int k = 0; k < npairs(); k++) {
         char *dst, *src;
@@ -436,7 +494,8 @@ static void memcpy_batch(CUdeviceptr *d, CUdeviceptr *s, size_t *n, int count)
 static void sec_group()
 {
     printf("group 64 copies, GB/s until the host sees the flag(s)\n");
-    printf("group %-9s %8s %8s %8s %8s %8s %8s | %8s %8s %8s %8s %8s\n", "pair", "each", "grid 16", "32", "64", "132", "264", "1 str", "2 str", "4 str", "batchapi", "1 x flag");
+    printf("group %-9s %8s %8s %8s %8s %8s %8s | %8s %8s %8s %8s %8s\n", "pair", "each", "grid 16",
+           "32", "64", "132", "264", "1 str", "2 str", "4 str", "batchapi", "1 x flag");
     for (int k = 0; k < npairs(); k++) {
         char *dst, *src;
         pair(k, &dst, &src);
@@ -463,7 +522,8 @@ static void sec_group()
                     for (int i = 0; i < 64; i++)
                         CU(cuMemcpyAsync(d[i], s[i], len, str[i % ns]));
                     for (int i = 0; i < ns; i++)
-                        CU(cuStreamWriteValue32(str[i], (CUdeviceptr)&flags[16 + 16 * i], value, 0));
+                        CU(cuStreamWriteValue32(str[i], (CUdeviceptr)&flags[16 + 16 * i], value,
+                                                0));
                     for (int i = 0; i < ns; i++)
                         wait_word(&flags[16 + 16 * i], value, "engines");
                 }));
@@ -493,12 +553,14 @@ static void sec_group()
             static struct rt_gpu_batch b;
             b.n = 64;
             for (int i = 0; i < 64; i++)
-                b.move[i] = { (uint64_t)(dst + (size_t)(h * 64 + i) * 65536), (uint64_t)(src + (size_t)(h * 64 + i) * 65536), 65536 };
+                b.move[i] = { (uint64_t)(dst + (size_t)(h * 64 + i) * 65536),
+                              (uint64_t)(src + (size_t)(h * 64 + i) * 65536), 65536 };
             b.flag = (uint64_t)&flags[16 * h];
             b.counter = (uint64_t)(counter + 16 * h);
             b.value = value + 1;
             void *params[] = { &b };
-            CU(cuLaunchKernel(f_batch, 64, 1, 1, WEFT_BATCH_THREADS, 1, 1, 0, str[h], params, NULL));
+            CU(cuLaunchKernel(f_batch, 64, 1, 1, WEFT_BATCH_THREADS, 1, 1, 0, str[h], params,
+                              NULL));
         }
         value++;
         wait_word(&flags[0], value, "batch 0");
@@ -519,7 +581,8 @@ static void sec_engine()
                     value++;
                     for (int i = 0; i < ns; i++) {
                         size_t off = len / ns * i;
-                        CU(cuMemcpyAsync((CUdeviceptr)dst + off, (CUdeviceptr)src + off, len / ns, str[i]));
+                        CU(cuMemcpyAsync((CUdeviceptr)dst + off, (CUdeviceptr)src + off, len / ns,
+                                         str[i]));
                         CU(cuStreamWriteValue32(str[i], (CUdeviceptr)&flags[16 * i], value, 0));
                     }
                     for (int i = 0; i < ns; i++)
@@ -532,15 +595,16 @@ static void sec_engine()
     }
     if (ngpus < 2)
         return;
-    double us = med(20, [&] { /* 8 copies of 64 MiB queued, two streams */
-        value++;
-        for (int i = 0; i < 8; i++)
-            CU(cuMemcpyAsync((CUdeviceptr)local[1], (CUdeviceptr)peer, BIG, str[i % 2]));
-        for (int i = 0; i < 2; i++)
-            CU(cuStreamWriteValue32(str[i], (CUdeviceptr)&flags[16 * i], value, 0));
-        for (int i = 0; i < 2; i++)
-            wait_word(&flags[16 * i], value, "engine");
-    });
+    double us = med(
+        20, [&] { /* 8 copies of 64 MiB queued, two streams */
+                  value++;
+                  for (int i = 0; i < 8; i++)
+                      CU(cuMemcpyAsync((CUdeviceptr)local[1], (CUdeviceptr)peer, BIG, str[i % 2]));
+                  for (int i = 0; i < 2; i++)
+                      CU(cuStreamWriteValue32(str[i], (CUdeviceptr)&flags[16 * i], value, 0));
+                  for (int i = 0; i < 2; i++)
+                      wait_word(&flags[16 * i], value, "engine");
+        });
     printf("engine 8 x 64 MiB get on two streams: %.1f GB/s\n", 8.0 * BIG / us / 1000);
     us = med(20, [&] {
         value++;
@@ -556,7 +620,8 @@ static void sec_engine()
 
 static void sec_pinned()
 {
-    printf("pinned %-8s %9s %9s %9s %9s %9s  us\n", "way", "bytes", "linger 1", "linger 8", "batch", "engine");
+    printf("pinned %-8s %9s %9s %9s %9s %9s  us\n", "way", "bytes", "linger 1", "linger 8", "batch",
+           "engine");
     for (int k = 0; k < 2; k++) {
         char *dst = k ? local[1] : pinned, *src = k ? pinned : local[0];
         const size_t lens[] = { 8, 512, 4096, 8192, 16384, 65536, 262144, 1u << 20 };
@@ -570,8 +635,9 @@ static void sec_pinned()
             linger_end();
         }
         for (int i = 0; i < 8; i++)
-            printf("pinned %-8s %9zu %9.2f %9.2f %9.2f %9.2f\n", k ? "to dev" : "to host", lens[i], l1[i], l8[i],
-                   med(100, [&] { batch_one(dst, src, lens[i], 32); }), med(100, [&] { engine_flag(dst, src, lens[i]); }));
+            printf("pinned %-8s %9zu %9.2f %9.2f %9.2f %9.2f\n", k ? "to dev" : "to host", lens[i],
+                   l1[i], l8[i], med(100, [&] { batch_one(dst, src, lens[i], 32); }),
+                   med(100, [&] { engine_flag(dst, src, lens[i]); }));
     }
 }
 
@@ -581,7 +647,9 @@ static void sec_map()
         double best = 1e9;
         int same_place = 0;
         for (int i = 0; i < 20; i++) {
-            char *h = (char *)mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *d;
+            char *h = (char *)mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                                   -1, 0),
+                 *d;
             for (size_t o = 0; o < len; o += 4096)
                 h[o] = 1;
             double t = now_us();
@@ -591,7 +659,9 @@ static void sec_map()
             same_place += d == h;
             RT(cudaFree(d));
         }
-        printf("map   munmap + cudaMalloc %3zu MiB: shortest %.1f us, at the same address %d of 20\n", len >> 20, best, same_place);
+        printf(
+            "map   munmap + cudaMalloc %3zu MiB: shortest %.1f us, at the same address %d of 20\n",
+            len >> 20, best, same_place);
     }
     CUmemAllocationProp prop = {};
     prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -605,7 +675,8 @@ static void sec_map()
     double best = 1e9;
     int same_place = 0;
     for (int i = 0; i < 50; i++) {
-        char *all = (char *)mmap(NULL, 2 * len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        char *all = (char *)mmap(NULL, 2 * len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                                 -1, 0);
         char *h = (char *)(((uintptr_t)all + len - 1) & ~(len - 1));
         h[0] = 1;
         CUdeviceptr d;
@@ -619,7 +690,9 @@ static void sec_map()
         CU(cuMemUnmap(d, len));
         CU(cuMemAddressFree(d, len));
     }
-    printf("map   munmap + cuMemAddressReserve + cuMemMap + cuMemSetAccess: shortest %.1f us, at the same address %d of 50\n", best, same_place);
+    printf(
+        "map   munmap + cuMemAddressReserve + cuMemMap + cuMemSetAccess: shortest %.1f us, at the same address %d of 50\n",
+        best, same_place);
     CU(cuMemRelease(handle));
 }
 
@@ -654,13 +727,15 @@ static void check_ring(int bad)
                 }
                 uint32_t is_left = words->left, done = words->done;
                 if ((int32_t)(done - reaped) < 0 || done - reaped > seq - reaped) {
-                    printf("check ring: done went from %u to %u, posted %u WRONG\n", reaped, done, seq);
+                    printf("check ring: done went from %u to %u, posted %u WRONG\n", reaped, done,
+                           seq);
                     bad++;
                 }
                 reaped = done;
                 if (is_left == launches && (reaped != seq || left > 0)) {
                     relaunched++;
-                    linger_start(blocks, r % 2 ? 3000 : 20000, r % 4 < 2 ? 15000 : 100000, reaped + 1);
+                    linger_start(blocks, r % 2 ? 3000 : 20000, r % 4 < 2 ? 15000 : 100000,
+                                 reaped + 1);
                 }
             }
             linger_end();
@@ -684,7 +759,8 @@ static void sec_check()
         pair(k, &dst, &src);
         fill(src, room);
         for (int i = 0; i < 160; i++) {
-            size_t so = rand() % 64, off = rand() % 64, len = i % 3 == 0 ? rand() % 100 : rand() % (i % 3 == 1 ? 20000 : 200000);
+            size_t so = rand() % 64, off = rand() % 64,
+                   len = i % 3 == 0 ? rand() % 100 : rand() % (i % 3 == 1 ? 20000 : 200000);
             poison(dst, room);
             if (i % 2) {
                 batch_one(dst + off, src + so, len, 8);
@@ -700,7 +776,8 @@ static void sec_check()
             n++;
             if (got != want) {
                 bad++;
-                printf("check %s %s: %zu bytes from %zu to %zu WRONG\n", pair_name[k], i % 2 ? "batch" : "linger", len, so, off);
+                printf("check %s %s: %zu bytes from %zu to %zu WRONG\n", pair_name[k],
+                       i % 2 ? "batch" : "linger", len, so, off);
             }
         }
         static struct rt_gpu_batch b; /* 64 moves of random lengths */
@@ -756,7 +833,8 @@ static void setup()
     RT(cudaGetDeviceProperties(&prop, 0));
     int driver;
     RT(cudaDriverGetVersion(&driver));
-    printf("probe %s, %d GPU(s) used of this host, driver for CUDA %d, built with %d\n", prop.name, ngpus > 1 ? 2 : 1, driver, CUDART_VERSION);
+    printf("probe %s, %d GPU(s) used of this host, driver for CUDA %d, built with %d\n", prop.name,
+           ngpus > 1 ? 2 : 1, driver, CUDART_VERSION);
     RT(cudaMalloc(&local[0], 2 * BIG));
     RT(cudaMalloc(&local[1], 2 * BIG));
     RT(cudaMallocHost(&pinned, 1 << 20));
@@ -790,9 +868,13 @@ static void setup()
 
 int main(int argc, char **argv)
 {
-    struct { const char *name; void (*run)(); } all[] = {
-        { "clock", sec_clock }, { "check", sec_check }, { "host", sec_host }, { "flag", sec_flag }, { "linger", sec_linger },
-        { "pinned", sec_pinned }, { "group", sec_group }, { "engine", sec_engine }, { "map", sec_map },
+    struct {
+        const char *name;
+        void (*run)();
+    } all[] = {
+        { "clock", sec_clock }, { "check", sec_check },   { "host", sec_host },
+        { "flag", sec_flag },   { "linger", sec_linger }, { "pinned", sec_pinned },
+        { "group", sec_group }, { "engine", sec_engine }, { "map", sec_map },
     };
     setvbuf(stdout, NULL, _IOLBF, 0);
     setup();

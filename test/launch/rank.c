@@ -228,9 +228,8 @@ static int miss(void)
     struct rt_proc last = { 0, (uint32_t)rt_boot.size - 1 };
     void *val;
     size_t len;
-    int err = rt_boot.rank + 1 < rt_boot.size
-                  ? rt_boot_get(last, "test.nothing", &val, &len, 1)
-                  : -RT_ETIMEOUT;
+    int err = rt_boot.rank + 1 < rt_boot.size ? rt_boot_get(last, "test.nothing", &val, &len, 1)
+                                              : -RT_ETIMEOUT;
     if (err != -RT_ETIMEOUT && err != -RT_ENOENT)
         fprintf(stderr, "rank %d: a key that is not there: %d\n", rt_boot.rank, err);
     return err != -RT_ETIMEOUT && err != -RT_ENOENT;
@@ -243,8 +242,7 @@ static int boot_init(void)
     rt_log_identify(rt_boot.host, rt_boot.rank);
     return rt_boot.rank == my_rank() &&
                    rt_boot.local_procs[rt_boot.local_rank] == (uint32_t)rt_boot.rank &&
-                   rt_boot_local((uint32_t)rt_boot.rank) == rt_boot.local_rank &&
-                   rt_boot.ncpus > 0
+                   rt_boot_local((uint32_t)rt_boot.rank) == rt_boot.local_rank && rt_boot.ncpus > 0
                ? 0
                : 1;
 }
@@ -271,7 +269,7 @@ static void die_by(int sig)
 {
     signal(sig, SIG_DFL);
     raise(sig);
-    sleep_ms(10000);              /* SIGKILL need not have arrived yet */
+    sleep_ms(10000); /* SIGKILL need not have arrived yet */
 }
 
 static int act(const char *w, int argc, char **argv)

@@ -49,10 +49,14 @@ static const struct {
     const char *name;
     void (*call)(void);
 } forbidden[] = {
-    { "MPI_Comm_rank", call_rank },  { "MPI_Send", call_send },
-    { "MPI_Wait", call_wait },       { "MPI_Type_commit", call_commit },
-    { "MPI_Barrier", call_barrier }, { "MPI_Finalize", call_finalize },
-    { "MPI_Alloc_mem", call_alloc }, { "MPI_Session_finalize", call_session },
+    { "MPI_Comm_rank", call_rank },
+    { "MPI_Send", call_send },
+    { "MPI_Wait", call_wait },
+    { "MPI_Type_commit", call_commit },
+    { "MPI_Barrier", call_barrier },
+    { "MPI_Finalize", call_finalize },
+    { "MPI_Alloc_mem", call_alloc },
+    { "MPI_Session_finalize", call_session },
     { "MPI_Comm_create_errhandler", call_errhandler },
 };
 

@@ -41,10 +41,7 @@ static void persistent(void)
 }
 
 static void gather(void) { MPI_Gather(buf, WRONG ? 2 : 1, MPI_INT, out, 1, MPI_INT, 0, comm); }
-static void scatter(void)
-{
-    MPI_Scatter(buf, 2, MPI_INT, out, WRONG ? 1 : 2, MPI_INT, 0, comm);
-}
+static void scatter(void) { MPI_Scatter(buf, 2, MPI_INT, out, WRONG ? 1 : 2, MPI_INT, 0, comm); }
 
 static void gatherv(void)
 {
@@ -226,19 +223,32 @@ static const struct {
     const char *name;
     void (*run)(void);
 } mistakes[] = {
-    { "kind", kind },           { "root", root },
-    { "count", count },         { "type", type },
-    { "op", op },               { "form", form },
-    { "persistent", persistent }, { "gather", gather },
-    { "scatter", scatter },     { "gatherv", gatherv },
-    { "scatterv", scatterv },   { "allgatherv", allgatherv },
-    { "alltoallv", alltoallv }, { "alltoallw", alltoallw },
-    { "reduce_scatter", reduce_scatter }, { "creation", creation },
-    { "missing", missing },     { "never", never },
-    { "never_here", never_here }, { "freed_by_some", freed_by_some },
-    { "crossed", crossed },     { "in_subgroup", in_subgroup },
-    { "many", many },           { "pending", pending },
-    { "leak", leak },           { "right", right },
+    { "kind", kind },
+    { "root", root },
+    { "count", count },
+    { "type", type },
+    { "op", op },
+    { "form", form },
+    { "persistent", persistent },
+    { "gather", gather },
+    { "scatter", scatter },
+    { "gatherv", gatherv },
+    { "scatterv", scatterv },
+    { "allgatherv", allgatherv },
+    { "alltoallv", alltoallv },
+    { "alltoallw", alltoallw },
+    { "reduce_scatter", reduce_scatter },
+    { "creation", creation },
+    { "missing", missing },
+    { "never", never },
+    { "never_here", never_here },
+    { "freed_by_some", freed_by_some },
+    { "crossed", crossed },
+    { "in_subgroup", in_subgroup },
+    { "many", many },
+    { "pending", pending },
+    { "leak", leak },
+    { "right", right },
 };
 
 int main(int argc, char **argv)

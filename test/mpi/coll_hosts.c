@@ -42,13 +42,27 @@ static void call(int kind)
 {
     static int64_t from[MAX_RANKS], to[MAX_RANKS];
     switch (kind) {
-    case 0: OK(MPI_Barrier(mt_comm)); return;
-    case 1: OK(MPI_Bcast(to, 1, MPI_INT64_T, 0, mt_comm)); return;
-    case 2: OK(MPI_Allreduce(from, to, 1, MPI_INT64_T, MPI_SUM, mt_comm)); return;
-    case 3: OK(MPI_Allgather(from, 1, MPI_INT64_T, to, 1, MPI_INT64_T, mt_comm)); return;
-    case 4: OK(MPI_Alltoall(from, 1, MPI_INT64_T, to, 1, MPI_INT64_T, mt_comm)); return;
-    case 5: OK(MPI_Gather(from, 1, MPI_INT64_T, to, 1, MPI_INT64_T, 0, mt_comm)); return;
-    default: OK(MPI_Reduce(from, to, 1, MPI_INT64_T, MPI_SUM, 0, mt_comm)); return;
+    case 0:
+        OK(MPI_Barrier(mt_comm));
+        return;
+    case 1:
+        OK(MPI_Bcast(to, 1, MPI_INT64_T, 0, mt_comm));
+        return;
+    case 2:
+        OK(MPI_Allreduce(from, to, 1, MPI_INT64_T, MPI_SUM, mt_comm));
+        return;
+    case 3:
+        OK(MPI_Allgather(from, 1, MPI_INT64_T, to, 1, MPI_INT64_T, mt_comm));
+        return;
+    case 4:
+        OK(MPI_Alltoall(from, 1, MPI_INT64_T, to, 1, MPI_INT64_T, mt_comm));
+        return;
+    case 5:
+        OK(MPI_Gather(from, 1, MPI_INT64_T, to, 1, MPI_INT64_T, 0, mt_comm));
+        return;
+    default:
+        OK(MPI_Reduce(from, to, 1, MPI_INT64_T, MPI_SUM, 0, mt_comm));
+        return;
     }
 }
 

@@ -19,8 +19,16 @@ static int value_of(MPI_Info info, const char *key, char *text, int len)
 /* MPI_Info_create_env gives the same answer in each phase of the program. */
 static void same_environment(void)
 {
-    static const char *const keys[] = { "command", "argv", "maxprocs", "soft", "host", "arch",
-                                        "wdir", "file", "thread_level", "mpi_initial_errhandler",
+    static const char *const keys[] = { "command",
+                                        "argv",
+                                        "maxprocs",
+                                        "soft",
+                                        "host",
+                                        "arch",
+                                        "wdir",
+                                        "file",
+                                        "thread_level",
+                                        "mpi_initial_errhandler",
                                         "mpi_memory_alloc_kinds" };
     enum { KEYS = sizeof keys / sizeof *keys };
     static char first[KEYS][1024];
@@ -348,8 +356,8 @@ static void fortran_facts(void)
     static const struct {
         MPI_Datatype type;
         int size;
-    } want[] = { { MPI_INTEGER, 8 }, { MPI_LOGICAL, 8 },   { MPI_REAL, 8 },
-                 { MPI_COMPLEX, 16 }, { MPI_2INTEGER, 16 }, { MPI_2REAL, 16 },
+    } want[] = { { MPI_INTEGER, 8 },         { MPI_LOGICAL, 8 },   { MPI_REAL, 8 },
+                 { MPI_COMPLEX, 16 },        { MPI_2INTEGER, 16 }, { MPI_2REAL, 16 },
                  { MPI_DOUBLE_PRECISION, 8 } };
     for (int k = 0; k < 7; k++) {
         OK(MPI_Type_size(want[k].type, &n));

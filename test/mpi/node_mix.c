@@ -59,10 +59,7 @@ static int word(const struct call *c, int from, int to, int i)
 /* Words that go from rank i to rank j in the v forms. */
 static int words(const struct call *c, int i, int j) { return (i * 3 + j) % 4 * (c->n / 3); }
 
-static int is_v(enum kind k)
-{
-    return (k >= GATHERV && k <= ALLTOALLV) || k == REDUCE_SCATTER;
-}
+static int is_v(enum kind k) { return (k >= GATHERV && k <= ALLTOALLV) || k == REDUCE_SCATTER; }
 
 /* Ints of block `i` of this rank's vector of blocks. */
 static int block_n(const struct call *c, int i)

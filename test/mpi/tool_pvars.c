@@ -219,8 +219,8 @@ static void collectives(void)
         char name[64];
         int len = sizeof name, index;
         T(MPI_T_pvar_get_index("coll_algorithm", MPI_T_PVAR_CLASS_STATE, &index));
-        T(MPI_T_pvar_get_info(index, NULL, NULL, NULL, NULL, NULL, &e, NULL, NULL, NULL, NULL,
-                              NULL, NULL));
+        T(MPI_T_pvar_get_info(index, NULL, NULL, NULL, NULL, NULL, &e, NULL, NULL, NULL, NULL, NULL,
+                              NULL));
         T(MPI_T_enum_get_info(e, &n, NULL, NULL));
         CHECK(alg < n);
         T(MPI_T_enum_get_item(e, alg, NULL, name, &len));
@@ -301,7 +301,8 @@ static void errors(void)
     T(MPI_T_pvar_session_create(&other));
     IS(MPI_T_pvar_get_num(NULL), INVALID);
     IS(MPI_T_pvar_get_info(n, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-                           NULL), INVALID_INDEX);
+                           NULL),
+       INVALID_INDEX);
     IS(MPI_T_pvar_get_index("no_such", MPI_T_PVAR_CLASS_COUNTER, &index), INVALID_NAME);
     IS(MPI_T_pvar_get_index(NULL, MPI_T_PVAR_CLASS_COUNTER, &index), INVALID);
     IS(MPI_T_pvar_handle_alloc(null, 0, NULL, &bad, &count), INVALID_SESSION);

@@ -214,8 +214,7 @@ static void cvar_errors(void)
     IS(MPI_T_cvar_get_num(NULL), INVALID);
     IS(MPI_T_cvar_get_info(-1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
        INVALID_INDEX);
-    IS(MPI_T_cvar_get_info(n, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-       INVALID_INDEX);
+    IS(MPI_T_cvar_get_info(n, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL), INVALID_INDEX);
     IS(MPI_T_cvar_get_index("no_such", &n), INVALID_NAME);
     IS(MPI_T_cvar_get_index(NULL, &n), INVALID);
     IS(MPI_T_cvar_get_index("log", NULL), INVALID);

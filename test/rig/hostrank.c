@@ -62,7 +62,7 @@ static void where(void)
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
     MPI_Comm_size(node, &local);
     MPI_Comm_free(&node);
-    for (int r = 0; r < size; r++) {          /* in order */
+    for (int r = 0; r < size; r++) { /* in order */
         snprintf(line, sizeof line, "rank %d on %s, %d there\n", rank, name, local);
         if (r == 0 && rank == 0)
             fputs(line, stdout);
@@ -135,7 +135,7 @@ static void traffic(double seconds)
     double start = MPI_Wtime();
 
     for (; on; n++) {
-        rnd = rnd * 1103515245u + 12345u;      /* the same on all ranks */
+        rnd = rnd * 1103515245u + 12345u; /* the same on all ranks */
         size_t len = (size_t)8 << (rnd >> 16) % 18;
         MPI_Status status;
         int got;

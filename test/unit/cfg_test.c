@@ -30,7 +30,7 @@ static void sizes(void)
     bad("shm_eager", "8K8");
     bad("shm_eager", "99999999999999999999");
     bad("shm_eager", "9999999999999G");
-    CHECK_EQ(cfg.shm_eager, 16384);           /* a bad value changes nothing */
+    CHECK_EQ(cfg.shm_eager, 16384); /* a bad value changes nothing */
 }
 
 static void numbers_words_and_flags(void)
@@ -168,7 +168,8 @@ static void sources_in_order(void)
                  "spin_uss = 4\n");
     CHECK_EQ(in_child(load_all_sources, &said), 0);
     CHECK_MSG(strstr(said, "line 6: unknown setting 'spin_uss' ignored; did you mean "
-                     "WEFT_SPIN_US?") != NULL, "said: %s", said);
+                           "WEFT_SPIN_US?") != NULL,
+              "said: %s", said);
 }
 
 static void load_unknown(void)
@@ -195,7 +196,7 @@ static void unknown_variables_warn_once(void)
     const char *said;
     CHECK_EQ(in_child(load_unknown, &said), 0);
     CHECK(strstr(said, "WEFT_SHM_EAGRE in the environment ignored; did you mean "
-                 "WEFT_SHM_EAGER?\n") != NULL);
+                       "WEFT_SHM_EAGER?\n") != NULL);
     CHECK(strstr(said, "WEFT_UTTERLY_DIFFERENT in the environment ignored; 'weft_info") != NULL);
     CHECK_EQ(in_child(load_unknown_as_rank_1, &said), 0);
     CHECK_STR(said, "");
@@ -233,7 +234,7 @@ static void bad_values_are_errors(void)
     const char *said;
     CHECK_EQ(in_child(load_bad_env, &said), 0);
     CHECK(strstr(said, "WEFT_SPIN_US: value 'soon' from the environment is not valid; expected "
-                 "a number in -1..1000000\n") != NULL);
+                       "a number in -1..1000000\n") != NULL);
     write_config("spin_us\n");
     CHECK_EQ(in_child(load_bad_file, &said), 0);
     CHECK(strstr(said, "line 1: expected 'name = value', found 'spin_us'") != NULL);

@@ -84,8 +84,10 @@ static int plan_links(enum coll_kind kind, int size, int64_t n, bool in_place, s
         char *unit[PLAN_UNITS];
         for (int k = 0; k < PLAN_UNITS; k++)
             unit[k] = (char *)(PLACE(i) + SCRATCH_AT) + k * coll_gpu_limits.unit;
-        struct coll_gpu_view v = { i,    size, &a[i], { at[0], at[1] }, { len[0], len[1] }, word,
-                                   NULL, unit, true, !in_order, direct, in_order, in_order };
+        struct coll_gpu_view v = {
+            i,    size, &a[i],     { at[0], at[1] }, { len[0], len[1] }, word,    NULL,
+            unit, true, !in_order, direct,           in_order,           in_order
+        };
         bool awaited = false;
         err = coll_gpu_make_plan(&v, &p);
         for (int j = 0; j < p.n; j++) {
@@ -199,8 +201,8 @@ static int widest(enum coll_kind kind, int size, int64_t n)
 /* On a stream, one step of a rank is under way at a time. */
 static void a_step_uses_all_direct_links(void)
 {
-    static const enum coll_kind kinds[] = { COLL_BCAST, COLL_SCATTER, COLL_ALLGATHER,
-                                            COLL_ALLTOALL, COLL_ALLREDUCE };
+    static const enum coll_kind kinds[] = { COLL_BCAST, COLL_SCATTER, COLL_ALLGATHER, COLL_ALLTOALL,
+                                            COLL_ALLREDUCE };
     in_order = true;
     for (int k = 0; k < 5; k++)
         for (int size = 4; size <= 8; size *= 2) {

@@ -185,9 +185,10 @@ static const char *make_plan(struct plan_world *w, int rank)
         if (n)
             memset(r->unit[i], below(w, 256), n);
     }
-    struct coll_gpu_view v = { rank,         w->size, &r->a,   { at[0], at[1] }, { len[0], len[1] },
-                               word,         offsets, r->unit, kernels,          w->large_pages,
-                               w->direct,    w->background, w->in_order };
+    struct coll_gpu_view v = {
+        rank,    w->size, &r->a,          { at[0], at[1] }, { len[0], len[1] }, word,       offsets,
+        r->unit, kernels, w->large_pages, w->direct,        w->background,      w->in_order
+    };
     int err = coll_gpu_make_plan(&v, &r->plan);
     if (err)
         return WRONG("rank %d has no plan: %s", rank, rt_err_text(err));
@@ -264,7 +265,7 @@ static const char *touch_fold(struct plan_world *w, int rank, int step)
         (f->code == RT_GPU_FOLD_EACH   ? !is_each(f)
          : f->code == RT_GPU_FOLD_COPY ? f->nsrc != 1
                                        : f->nsrc < 2 || f->code != g.code || f->type != g.type ||
-                                       (f->prefixes && !is_prefixes(f))))
+                                             (f->prefixes && !is_prefixes(f))))
         return WRONG("rank %d, step %d: a fold that is none", rank, step);
     for (int i = 0; i < f->nsrc && !what; i++)
         what = touch(w, rank, step, f->src[i], fold_nbytes(f), false);

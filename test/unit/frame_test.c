@@ -99,8 +99,11 @@ static void values(void)
 
 static void strings_that_are_none(void)
 {
-    static const struct { const char *bytes; size_t len; } rows[] = {
-        { "\1\0\0\0a", 5 },       { "\3\0\0\0a\0\0", 7 }, { "\3\0\0\0abc", 7 },
+    static const struct {
+        const char *bytes;
+        size_t len;
+    } rows[] = {
+        { "\1\0\0\0a", 5 },         { "\3\0\0\0a\0\0", 7 },  { "\3\0\0\0abc", 7 },
         { "\377\377\377\377a", 5 }, { "\6\0\0\0abcd\0", 9 }, { "\0\0\0\0", 4 },
     };
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
@@ -117,7 +120,7 @@ static void counts_that_cannot_be(void)
     CHECK(frame_get_count(&i, 1) == 0 && i.bad);
     p[0] = 4, p[1] = p[2] = p[3] = 0;
     i = (struct frame_in){ p, p + sizeof p, false };
-    CHECK(frame_get_count(&i, 4) == 0 && i.bad);          /* 12 bytes are left */
+    CHECK(frame_get_count(&i, 4) == 0 && i.bad); /* 12 bytes are left */
     p[0] = 3;
     i = (struct frame_in){ p, p + sizeof p, false };
     CHECK(frame_get_count(&i, 4) == 3 && !i.bad);
@@ -130,7 +133,7 @@ static void encoder_that_fails(void)
     frame_put_bytes(&o, "", (size_t)FRAME_MAX + 1);
     frame_put_u32(&o, 1);
     CHECK_EQ(frame_end(&o), -RT_ENOMEM);
-    frame_begin(&o, FRAME_SAY, 0);                          /* and works again */
+    frame_begin(&o, FRAME_SAY, 0); /* and works again */
     CHECK_EQ(frame_end(&o), 0);
     frame_out_fini(&o);
 }
@@ -187,12 +190,12 @@ static void frames_in_pieces(void)
 static void headers_that_cannot_be(void)
 {
     static const uint8_t rows[][FRAME_HEADER] = {
-        { 0, 0, 0, 0, 0, 0, FRAME_VERSION },                       /* no type */
+        { 0, 0, 0, 0, 0, 0, FRAME_VERSION }, /* no type */
         { 0, 0, 0, 0, FRAME_NTYPES, 0, FRAME_VERSION },
         { 0, 0, 0, 0, 1, 1, FRAME_VERSION },
         { 0, 0, 0, 0, 1, 0, FRAME_VERSION + 1 },
         { 0, 0, 0, 0, 1, 0, FRAME_VERSION, 1 },
-        { 1, 0, 0, 0x10, 1, 0, FRAME_VERSION },                    /* longer than FRAME_MAX */
+        { 1, 0, 0, 0x10, 1, 0, FRAME_VERSION }, /* longer than FRAME_MAX */
         { 0xff, 0xff, 0xff, 0xff, 1, 0, FRAME_VERSION },
     };
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
@@ -207,7 +210,10 @@ static void headers_that_cannot_be(void)
     }
 }
 
-struct noise { char text[256]; size_t n; };
+struct noise {
+    char text[256];
+    size_t n;
+};
 
 static void hear(void *arg, const void *text, size_t len)
 {
@@ -298,8 +304,13 @@ static void make_job(struct launch_job *job, struct launch_opts *opts)
     static struct launch_rank ranks[7];
     static struct launch_app apps[2];
 
-    *opts = (struct launch_opts){ .apps = apps, .napps = 2, .pe = 1, .map = LAUNCH_UNSET,
-                                  .order = LAUNCH_NUMA, .bind = LAUNCH_CORE, .verbose = true };
+    *opts = (struct launch_opts){ .apps = apps,
+                                  .napps = 2,
+                                  .pe = 1,
+                                  .map = LAUNCH_UNSET,
+                                  .order = LAUNCH_NUMA,
+                                  .bind = LAUNCH_CORE,
+                                  .verbose = true };
     memset(apps, 0, sizeof apps);
     launch_list_add(&apps[0].argv, "./prog");
     launch_list_add(&apps[0].argv, "an argument\n");
@@ -309,8 +320,14 @@ static void make_job(struct launch_job *job, struct launch_opts *opts)
     apps[1].wdir = "/tmp";
     for (int r = 0; r < 7; r++)
         ranks[r] = (struct launch_rank){ .rank = r, .app = r > 4, .node = r % 2 * 2 };
-    *job = (struct launch_job){ .opts = opts, .hosts = hosts, .nhosts = 3, .n = 7, .total = 7,
-                                .ranks = ranks, .env = no_vars, .universe = 12,
+    *job = (struct launch_job){ .opts = opts,
+                                .hosts = hosts,
+                                .nhosts = 3,
+                                .n = 7,
+                                .total = 7,
+                                .ranks = ranks,
+                                .env = no_vars,
+                                .universe = 12,
                                 .nspace = "weft-job" };
 }
 
@@ -386,7 +403,7 @@ static void descriptions(void)
     free_understood(&told, &got, &env);
     free(copy);
 
-    CHECK_EQ(read_job(bytes, len, 3, &told, &got, &env, &copy), -RT_EINVAL);   /* no such host */
+    CHECK_EQ(read_job(bytes, len, 3, &told, &got, &env, &copy), -RT_EINVAL); /* no such host */
     free_understood(&told, &got, &env);
     free(copy);
     for (size_t n = 0; n < len; n++) {
@@ -433,8 +450,12 @@ static int read_tree(const uint8_t *bytes, size_t len, struct tree_conf *conf, i
 
 static void parts_of_the_tree(void)
 {
-    struct tree_conf conf = { .via = TREE_COMMAND, .radix = 4, .timeout_s = 9,
-                              .command = (char *)"rsh -x", .agent = (char *)"/opt/weftd" }, got;
+    struct tree_conf conf = { .via = TREE_COMMAND,
+                              .radix = 4,
+                              .timeout_s = 9,
+                              .command = (char *)"rsh -x",
+                              .agent = (char *)"/opt/weftd" },
+                     got;
     char *names[] = { (char *)"n0", (char *)"n1", (char *)"n2" };
     struct tree t = { .conf = &conf, .base = 5, .names = names };
     struct frame_out o = { 0 };
@@ -494,11 +515,11 @@ static void relayed_frames(void)
     make_job(&job, &opts);
     CHECK_EQ(launch_index_hosts(&job, where), 0);
     struct launch_event fence = { .kind = LAUNCH_FENCE, .call = make_call("mine") };
-    relay_event(&r, &fence);                  /* hosts 0 and 2 take part: not complete */
+    relay_event(&r, &fence); /* hosts 0 and 2 take part: not complete */
     CHECK_EQ(nup, 0);
     for (int round = 0; round < 40000; round++) {
         static const enum frame_type types[] = { FRAME_FENCE, FRAME_FENCE_DONE, FRAME_FENCE_WAITS,
-                                                FRAME_FETCH, FRAME_FETCHED };
+                                                 FRAME_FETCH, FRAME_FETCHED };
         enum frame_type type = types[rnd() % 5];
         frame_begin(&o, type, rnd() % 2 ? 0 : rnd() % 5);
         for (uint32_t k = rnd() % 6; k > 0; k--)
@@ -506,8 +527,11 @@ static void relayed_frames(void)
         if (rnd() % 2)
             frame_put_str(&o, "weft.key");
         frame_end(&o);
-        struct frame f = { .type = type, .node = o.buf[8], .raw = o.buf, .raw_len = o.len,
-                                .in = payload(&o, o.len - FRAME_HEADER) };
+        struct frame f = { .type = type,
+                           .node = o.buf[8],
+                           .raw = o.buf,
+                           .raw_len = o.len,
+                           .in = payload(&o, o.len - FRAME_HEADER) };
         relay_frame(&r, &f);
         if (round % 100 == 0)
             relay_step(&r);
@@ -530,8 +554,10 @@ static void relayed_frames(void)
     frame_put_u32(&o, 0);
     frame_put_bytes(&o, "mine theirs", 11);
     frame_end(&o);
-    f = (struct frame){ .type = FRAME_FENCE_DONE, .raw = o.buf, .raw_len = o.len,
-                             .in = payload(&o, o.len - FRAME_HEADER) };
+    f = (struct frame){ .type = FRAME_FENCE_DONE,
+                        .raw = o.buf,
+                        .raw_len = o.len,
+                        .in = payload(&o, o.len - FRAME_HEADER) };
     relay_frame(&r, &f);
     CHECK(nanswers == 1 && !f.in.bad);
     for (int i = 0; i < job.n; i++)

@@ -355,9 +355,10 @@ static void ends_behind_its_allocation(void)
     capture_begin();
     CHECK_EQ(rt_gpu_query(space + 990, 13, &q), -RT_EINVAL);
     const char *said = capture_end();
-    snprintf(want, sizeof want, "buffer 0x%llx of 13 bytes ends 3 bytes behind its allocation "
-             "0x%llx+1000 on GPU 1", (unsigned long long)(uintptr_t)(space + 990),
-             (unsigned long long)(uintptr_t)space);
+    snprintf(want, sizeof want,
+             "buffer 0x%llx of 13 bytes ends 3 bytes behind its allocation "
+             "0x%llx+1000 on GPU 1",
+             (unsigned long long)(uintptr_t)(space + 990), (unsigned long long)(uintptr_t)space);
     CHECK_MSG(strstr(said, want), "said: %s", said);
     capture_begin();
     CHECK_EQ(rt_gpu_query(space + 990, SIZE_MAX - 5, &q), -RT_EINVAL);
@@ -476,8 +477,7 @@ static void threads_ask_at_the_same_time(void)
     rt_gpu_seen_for = 50;
     table_add(space, 4 * MIB, &table.own[0], 0);
     for (int i = 0; i < 4; i++)
-        CHECK_EQ(pthread_create(&t[i], NULL, ask_all,
-                                mapped + (size_t)i * 8 * MIB), 0);
+        CHECK_EQ(pthread_create(&t[i], NULL, ask_all, mapped + (size_t)i * 8 * MIB), 0);
     for (int i = 0; i < 4; i++) {
         pthread_join(t[i], &wrong);
         CHECK_EQ((long)wrong, 0);

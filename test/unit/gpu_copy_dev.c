@@ -6,9 +6,15 @@
 #include "test/check.h"
 
 enum what { COPY, WRITE, RECORD, BATCH, LINGER, PACK, FOLD, SET };
-struct cu_function_st { enum rt_gpu_kernel k; };
-struct cu_event_st { bool recorded; };
-struct cu_graph_st { bool there; };
+struct cu_function_st {
+    enum rt_gpu_kernel k;
+};
+struct cu_event_st {
+    bool recorded;
+};
+struct cu_graph_st {
+    bool there;
+};
 struct cu_graph_exec_st {
     struct cu_kernel_node k;
     struct item *runs; /* in its stream */
@@ -42,7 +48,11 @@ static struct cu_stream_st *streams[32];
 static int nstreams, nbatches;
 static struct rt_gpu gpu;
 static char dummy;
-static struct { char *p; size_t len; int device; } mem[64];
+static struct {
+    char *p;
+    size_t len;
+    int device;
+} mem[64];
 static int nmem;
 static struct rt_gpu_linger *lingering; /* the kernel's parameters while it runs */
 static struct item *linger_item;
@@ -148,10 +158,18 @@ static void add_in_ring(const struct rt_gpu_desc *d)
 static void do_item(struct item *i)
 {
     switch (i->what) {
-    case COPY: memcpy(i->dst, i->src, i->len); break;
-    case SET: memset(i->dst, (int)i->value, i->len); break;
-    case WRITE: store((uintptr_t)i->dst, i->value); break;
-    case RECORD: i->event->recorded = true; break;
+    case COPY:
+        memcpy(i->dst, i->src, i->len);
+        break;
+    case SET:
+        memset(i->dst, (int)i->value, i->len);
+        break;
+    case WRITE:
+        store((uintptr_t)i->dst, i->value);
+        break;
+    case RECORD:
+        i->event->recorded = true;
+        break;
     case BATCH:
         while (batch_step(i) && !dev.by_steps)
             ;
@@ -166,7 +184,8 @@ static void do_item(struct item *i)
         add(i->fold.src, i->fold.nsrc, i->fold.dst, i->fold.ndst, i->fold.count);
         store(i->fold.flag, i->fold.value);
         break;
-    case LINGER: break;
+    case LINGER:
+        break;
     }
 }
 
@@ -550,7 +569,11 @@ static cu_result module_unload(cu_module module)
     return CU_OK;
 }
 static cu_result mem_free(cu_ptr p) { return disown((void *)(uintptr_t)p); }
-static cu_result error_name(cu_result r, const char **t) { *t = r ? "CUDA_ERROR_X" : ""; return 0; }
+static cu_result error_name(cu_result r, const char **t)
+{
+    *t = r ? "CUDA_ERROR_X" : "";
+    return 0;
+}
 
 char *dev_mem(int device, size_t nbytes)
 {
@@ -582,23 +605,36 @@ struct rt_gpu *dev_open(bool kernels, bool writes)
     gpu.info.nsm = 132;
     nstreams = nbatches = 0;
     cfg.gpu_linger_us = 200;
-    rt_cuda = (struct rt_cuda){
-        .ctx_get_current = get_current, .ctx_get_stream_priority_range = priorities,
-        .stream_create_with_priority = stream_create, .stream_destroy = stream_destroy,
-        .stream_query = stream_query, .stream_synchronize = stream_synchronize,
-        .stream_write_value32 = write_value, .memcpy_async = memcpy_async,
-        .memset_d8_async = memset_async, .launch_kernel = launch_kernel,
-        .event_create = event_create, .event_record = event_record, .event_query = event_query,
-        .event_destroy = event_destroy, .pointer_get_attributes = pointer_attributes,
-        .mem_host_alloc = host_alloc, .mem_free_host = host_free, .mem_alloc = mem_alloc,
-        .mem_free = mem_free, .module_unload = module_unload,
-        .get_error_name = error_name, .get_error_string = error_name,
-        .graph_create = graph_create, .graph_add_kernel = graph_add,
-        .graph_instantiate = graph_instantiate, .graph_upload = graph_upload,
-        .graph_set_kernel = graph_set, .graph_exec_destroy = exec_destroy,
-        .graph_launch = dev_graphs == DEV_NO_GRAPHS ? NULL : graph_launch,
-        .graph_destroy = graph_destroy
-    };
+    rt_cuda = (struct rt_cuda){ .ctx_get_current = get_current,
+                                .ctx_get_stream_priority_range = priorities,
+                                .stream_create_with_priority = stream_create,
+                                .stream_destroy = stream_destroy,
+                                .stream_query = stream_query,
+                                .stream_synchronize = stream_synchronize,
+                                .stream_write_value32 = write_value,
+                                .memcpy_async = memcpy_async,
+                                .memset_d8_async = memset_async,
+                                .launch_kernel = launch_kernel,
+                                .event_create = event_create,
+                                .event_record = event_record,
+                                .event_query = event_query,
+                                .event_destroy = event_destroy,
+                                .pointer_get_attributes = pointer_attributes,
+                                .mem_host_alloc = host_alloc,
+                                .mem_free_host = host_free,
+                                .mem_alloc = mem_alloc,
+                                .mem_free = mem_free,
+                                .module_unload = module_unload,
+                                .get_error_name = error_name,
+                                .get_error_string = error_name,
+                                .graph_create = graph_create,
+                                .graph_add_kernel = graph_add,
+                                .graph_instantiate = graph_instantiate,
+                                .graph_upload = graph_upload,
+                                .graph_set_kernel = graph_set,
+                                .graph_exec_destroy = exec_destroy,
+                                .graph_launch = dev_graphs == DEV_NO_GRAPHS ? NULL : graph_launch,
+                                .graph_destroy = graph_destroy };
     graph.there = false;
     gpu.ctx = (cu_ctx)(void *)&dummy;
     gpu.stream_writes = writes;

@@ -7,20 +7,20 @@
 #include "runtime/gpu/copy.h"
 
 struct dev {
-    int nlaunch[RT_GPU_KERNELS]; /* kernels launched, */
+    int nlaunch[RT_GPU_KERNELS];                               /* kernels launched, */
     int ncopies, nwrites, nrecords, nqueries, nasked, nenters; /* other calls since dev_open() */
-    int longest;                 /* most batches in streams at the same time */
-    int nplain;                  /* launches by cuLaunchKernel, */
-    int ngraphs;                 /* existing instances of graphs */
-    int no_set; /* a kernel's number + 1: no graph may be set to it; -1: none can be launched */
-    size_t batch_n;              /* copies of the last batch */
-    bool batch_near, fold_near;  /* whether it was marked as near; whether the last reduction was */
+    int longest;    /* most batches in streams at the same time */
+    int nplain;     /* launches by cuLaunchKernel, */
+    int ngraphs;    /* existing instances of graphs */
+    int no_set;     /* a kernel's number + 1: no graph may be set to it; -1: none can be launched */
+    size_t batch_n; /* copies of the last batch */
+    bool batch_near, fold_near; /* whether it was marked as near; whether the last reduction was */
     unsigned batch_grid, linger_grid;
-    int nfolds; /* reductions in the ring */
-    int nrecalled; /* recalled kernels */
-    int nparted;   /* batches of which only some blocks were recalled */
-    int nnear;     /* descriptors in the ring that are marked as near */
-    struct rt_gpu_linger linger; /* parameters of the last launch of weft_linger */
+    int nfolds;                       /* reductions in the ring */
+    int nrecalled;                    /* recalled kernels */
+    int nparted;                      /* batches of which only some blocks were recalled */
+    int nnear;                        /* descriptors in the ring that are marked as near */
+    struct rt_gpu_linger linger;      /* parameters of the last launch of weft_linger */
     struct cu_function_st *refuse_fn; /* launches of this function return `refuse` */
     cu_result refuse;
     const void *bad;    /* copies to this address are refused with CU_ERROR_INVALID_VALUE */

@@ -245,8 +245,12 @@ static void fold_done(struct rt_gpu_op *op, int err)
 /* dst (2 n words) = a + b; with `twice` for both halves of dst. */
 static void sum(struct rt_gpu *g, struct job *j, char *dst, char *a, char *b, size_t n, bool twice)
 {
-    struct rt_gpu_fold f = { .type = RT_GPU_I32, .code = RT_GPU_FOLD_SUM, .nsrc = 2,
-                             .ndst = twice ? 2 : 1, .count = n, .src = { a, b },
+    struct rt_gpu_fold f = { .type = RT_GPU_I32,
+                             .code = RT_GPU_FOLD_SUM,
+                             .nsrc = 2,
+                             .ndst = twice ? 2 : 1,
+                             .count = n,
+                             .src = { a, b },
                              .dst = { dst, dst + 4 * n } };
     *j = (struct job){ .op.done = fold_done };
     rt_gpu_fold(g, &f, &j->op);
@@ -294,7 +298,7 @@ static void short_reductions_use_the_ring(void)
     CHECK_EQ(dev.nfolds, 70);
     CHECK_EQ(dev.nlaunch[RT_GPU_LINGER], 1);
     CHECK_EQ(dev.linger_grid, 1);
-    sum(g, &jobs[0], here, there, host, 1 << 20, false); /* long */
+    sum(g, &jobs[0], here, there, host, 1 << 20, false);               /* long */
     sum(g, &jobs[1], here + (8 << 20) + 1, there + 1, host, 2, false); /* odd */
     dev_settle();
     is_sum(&jobs[0], here, there, host, 1 << 20);
@@ -660,7 +664,8 @@ static void launches_wait_for_a_flight(void)
     struct rt_gpu *g = start(true, true);
     for (int i = 0; i < 20; i++) {
         struct rt_gpu_pack p = { .packed = (uintptr_t)(here + 1000 * i),
-                                 .user = (uintptr_t)(there + 1000 * i), .len = 1000 };
+                                 .user = (uintptr_t)(there + 1000 * i),
+                                 .len = 1000 };
         jobs[i] = (struct job){ .op.done = is_done };
         rt_gpu_launch(g, RT_GPU_PACK, 1, 32, &p, sizeof p, &jobs[i].op);
         jobs[i].op.dst = here + 1000 * i, jobs[i].op.src = there + 1000 * i, jobs[i].op.len = 1000;

@@ -145,9 +145,13 @@ static void entering(void)
 /* Each call that creates something fails once: nothing is left over, and the next attempt works. */
 static void every_step_may_fail(void)
 {
-    static const char *const steps[] = { "device_get_name", "ctx_push_current",
-        "ctx_get_stream_priority_range", "stream_create_with_priority", "mem_alloc", "images_load",
-        "move_init" };
+    static const char *const steps[] = { "device_get_name",
+                                         "ctx_push_current",
+                                         "ctx_get_stream_priority_range",
+                                         "stream_create_with_priority",
+                                         "mem_alloc",
+                                         "images_load",
+                                         "move_init" };
     static const cu_result with[] = { CU_ERROR_OUT_OF_MEMORY, 999 };
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         for (int at = 1; at <= (i == 3 ? PER_CONTEXT : 1); at++) {

@@ -108,7 +108,8 @@ static void errors(void)
     CHECK_EQ(rt_cuda_error(700, "copying"), -RT_EGPU);
     const char *said = capture_end();
     CHECK_MSG(strstr(said, "cuMemAlloc: the CUDA driver answered 2, CUDA_ERROR_OUT_OF_MEMORY "
-                           "(out of memory)"), "said: %s", said);
+                           "(out of memory)"),
+              "said: %s", said);
     CHECK_MSG(strstr(said, "copying: the CUDA driver answered 700, CUDA_ERROR_OTHER"), "said: %s",
               said);
     capture_begin();

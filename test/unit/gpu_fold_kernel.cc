@@ -9,9 +9,15 @@
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
 #define __grid_constant__
-struct alignas(8) uint2 { uint32_t x, y; };
-struct alignas(16) uint4 { uint32_t x, y, z, w; };
-static struct { uint32_t x; } threadIdx, blockIdx, blockDim, gridDim;
+struct alignas(8) uint2 {
+    uint32_t x, y;
+};
+struct alignas(16) uint4 {
+    uint32_t x, y, z, w;
+};
+static struct {
+    uint32_t x;
+} threadIdx, blockIdx, blockDim, gridDim;
 static void __syncthreads() {}
 static float __fmul_rn(float x, float y) { return x * y; }
 static double __dmul_rn(double x, double y) { return x * y; }
@@ -53,8 +59,8 @@ namespace device
 
 typedef void kernel(struct rt_gpu_fold_args f);
 static kernel *const kernels[FOLD_KERNELS] = {
-    device::weft_fold_bits, device::weft_fold_4, device::weft_fold_8,
-    device::weft_fold_f16,  device::weft_fold_bf16, device::weft_fold_1,
+    device::weft_fold_bits, device::weft_fold_4,     device::weft_fold_8,
+    device::weft_fold_f16,  device::weft_fold_bf16,  device::weft_fold_1,
     device::weft_fold_2,    device::weft_fold_wide8, device::weft_fold_wide16,
 };
 

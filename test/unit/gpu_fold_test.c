@@ -364,8 +364,11 @@ static void each_to_its_own(void)
         size_t len = lens[i % 9];
         unsigned n = 2 + rnd(i % 2 ? 4 : RT_GPU_FOLD_PLACES - 1), align = 1u << rnd(5);
         struct job j = { .op.done = is_done };
-        struct rt_gpu_fold f = { .type = RT_GPU_U8, .code = RT_GPU_FOLD_EACH, .nsrc = (uint8_t)n,
-                                 .ndst = (uint8_t)n, .count = len };
+        struct rt_gpu_fold f = { .type = RT_GPU_U8,
+                                 .code = RT_GPU_FOLD_EACH,
+                                 .nsrc = (uint8_t)n,
+                                 .ndst = (uint8_t)n,
+                                 .count = len };
         for (size_t k = 0; k < 2 * RT_GPU_FOLD_PLACES * room; k++)
             p[k] = want[k] = (char)rnd(256);
         for (unsigned s = 0; s < n; s++) {
@@ -420,8 +423,12 @@ static void moves(void)
 static void on_a_stream(void)
 {
     float *p = pinned;
-    struct rt_gpu_fold f = { .type = RT_GPU_F32, .code = RT_GPU_FOLD_SUM, .nsrc = 2, .ndst = 1,
-                             .src = { p, p + 1 }, .dst = { p + 1 } };
+    struct rt_gpu_fold f = { .type = RT_GPU_F32,
+                             .code = RT_GPU_FOLD_SUM,
+                             .nsrc = 2,
+                             .ndst = 1,
+                             .src = { p, p + 1 },
+                             .dst = { p + 1 } };
 
     p[0] = 1;
     p[1] = 2;

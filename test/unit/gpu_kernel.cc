@@ -9,14 +9,20 @@
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
 #define __grid_constant__
-struct alignas(8) uint2 { uint32_t x, y; };
-struct alignas(16) uint4 { uint32_t x, y, z, w; };
+struct alignas(8) uint2 {
+    uint32_t x, y;
+};
+struct alignas(16) uint4 {
+    uint32_t x, y, z, w;
+};
 static uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) { return { x, y, z, w }; }
 static uint32_t __funnelshift_r(uint32_t low, uint32_t high, uint32_t n)
 {
     return (uint32_t)(((uint64_t)high << 32 | low) >> (n & 31));
 }
-static struct { uint32_t x; } threadIdx, blockIdx, blockDim, gridDim;
+static struct {
+    uint32_t x;
+} threadIdx, blockIdx, blockDim, gridDim;
 static void __syncthreads() {}
 static void __threadfence_system() {}
 static uint32_t atomicAdd(uint32_t *p, uint32_t more)

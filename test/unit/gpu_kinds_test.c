@@ -18,10 +18,10 @@
 static struct more {
     CU_MORE_FUNCTIONS(FIELD)
 } more;
-#define OK(call)                                                      \
-    do {                                                              \
-        cu_result ok_r = (call);                                      \
-        CHECK_MSG(ok_r == CU_OK, "%s answered %d", #call, ok_r);      \
+#define OK(call) \
+    do { \
+        cu_result ok_r = (call); \
+        CHECK_MSG(ok_r == CU_OK, "%s answered %d", #call, ok_r); \
     } while (0)
 
 #define NAME(field, symbol, params) { #symbol, offsetof(struct more, field) },
@@ -180,8 +180,7 @@ static void vmm(void)
     struct rt_gpu_ptr q, q2;
     cu_handle h[3];
     cu_ptr p;
-    if (!rt_cuda.mem_create ||
-        rt_cuda.mem_get_allocation_granularity(&grain, &prop, 0) != CU_OK)
+    if (!rt_cuda.mem_create || rt_cuda.mem_get_allocation_granularity(&grain, &prop, 0) != CU_OK)
         return;
     OK(rt_cuda.mem_address_reserve(&p, 8 * grain, 0, 0, 0));
     h[0] = map(p, grain);

@@ -48,8 +48,14 @@ static void copy(struct rt_gpu *g, int i, bool near, void *dst)
 /* Sums the words of both other places to `here`. */
 static void sum(struct rt_gpu *g, int i, bool near, size_t n)
 {
-    struct rt_gpu_fold f = { .type = RT_GPU_I32, .code = RT_GPU_FOLD_SUM, .nsrc = 2, .ndst = 1,
-                             .near = near, .count = n, .src = { there, host }, .dst = { here } };
+    struct rt_gpu_fold f = { .type = RT_GPU_I32,
+                             .code = RT_GPU_FOLD_SUM,
+                             .nsrc = 2,
+                             .ndst = 1,
+                             .near = near,
+                             .count = n,
+                             .src = { there, host },
+                             .dst = { here } };
     ops[i].done = is_done;
     rt_gpu_fold(g, &f, &ops[i]);
 }
@@ -184,8 +190,11 @@ static void copies_together(void)
 {
     struct rt_gpu *g = start();
     for (unsigned n = 2; n <= 7; n++) {
-        struct rt_gpu_fold f = { .type = RT_GPU_U64, .code = RT_GPU_FOLD_EACH, .nsrc = (uint8_t)n,
-                                 .ndst = (uint8_t)n, .count = 1 };
+        struct rt_gpu_fold f = { .type = RT_GPU_U64,
+                                 .code = RT_GPU_FOLD_EACH,
+                                 .nsrc = (uint8_t)n,
+                                 .ndst = (uint8_t)n,
+                                 .count = 1 };
         for (unsigned i = 0; i < n; i++) {
             f.src[i] = host + 64 * i;
             f.dst[i] = (i ? there : here) + 64 * i;
@@ -200,8 +209,11 @@ static void copies_together(void)
     }
     dev_linger_leave();
     for (int way = 0; way < 2; way++) { /* one block is enough for two of 8 KiB, but not for five */
-        struct rt_gpu_fold f = { .type = RT_GPU_U64, .code = RT_GPU_FOLD_EACH,
-                                 .nsrc = way ? 5 : 2, .ndst = way ? 5 : 2, .count = 1024 };
+        struct rt_gpu_fold f = { .type = RT_GPU_U64,
+                                 .code = RT_GPU_FOLD_EACH,
+                                 .nsrc = way ? 5 : 2,
+                                 .ndst = way ? 5 : 2,
+                                 .count = 1024 };
         for (unsigned i = 0; i < f.nsrc; i++) {
             f.src[i] = here + 65536 * i;
             f.dst[i] = there + 65536 * i;
@@ -222,8 +234,11 @@ static void units_in_the_ring(void)
     const struct move_linger *l = &g->move->linger;
     for (unsigned i = 0; i < 15; i++) {
         size_t len = lens[i % 3], shift = i % 2 ? 4 : 0;
-        struct rt_gpu_fold f = { .type = RT_GPU_I32, .code = RT_GPU_FOLD_SUM,
-                                 .nsrc = (uint8_t)(2 + i / 3), .ndst = 1, .count = len / 4 };
+        struct rt_gpu_fold f = { .type = RT_GPU_I32,
+                                 .code = RT_GPU_FOLD_SUM,
+                                 .nsrc = (uint8_t)(2 + i / 3),
+                                 .ndst = 1,
+                                 .count = len / 4 };
         for (unsigned s = 0; s < f.nsrc; s++)
             f.src[s] = there + 65536 * s + shift;
         f.dst[0] = here;

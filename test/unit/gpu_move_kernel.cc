@@ -27,9 +27,15 @@
 #define __grid_constant__
 #define __launch_bounds__(...)
 #define __shared__ static thread_local
-struct alignas(8) uint2 { uint32_t x, y; };
-struct alignas(16) uint4 { uint32_t x, y, z, w; };
-struct place { unsigned x; };
+struct alignas(8) uint2 {
+    uint32_t x, y;
+};
+struct alignas(16) uint4 {
+    uint32_t x, y, z, w;
+};
+struct place {
+    unsigned x;
+};
 
 struct warp {
     int here = 0;
@@ -104,12 +110,14 @@ static uint64_t together(const char *call, uint64_t in, const void *at, bool on,
     }
     return w->out[me.now->tid % 32];
 }
-static void __syncwarp() { together("syncwarp", 0, 0, 0, [](warp *, unsigned) {}); }
+static void __syncwarp()
+{
+    together("syncwarp", 0, 0, 0, [](warp *, unsigned) {});
+}
 template <class T> static T __shfl_sync(unsigned, T v, unsigned from)
 {
-    return (T)together("shfl", (uint64_t)v, (void *)(uintptr_t)from, 0, [](warp *w, unsigned i) {
-        w->out[i] = w->in[(uintptr_t)w->at[i] % 32];
-    });
+    return (T)together("shfl", (uint64_t)v, (void *)(uintptr_t)from, 0,
+                       [](warp *w, unsigned i) { w->out[i] = w->in[(uintptr_t)w->at[i] % 32]; });
 }
 template <class T> static T __shfl_up_sync(unsigned, T v, unsigned d)
 {
@@ -314,8 +322,8 @@ static int nnear, ncopies, nfolds, ncopied, nfar, nlaunches;
 
 static void bad(const char *what)
 {
-    printf("not ok 1 - %s; posted %u, done %u, launch %u, left %u\n1..1\n", what, posted, words.done,
-           launches, words.left);
+    printf("not ok 1 - %s; posted %u, done %u, launch %u, left %u\n1..1\n", what, posted,
+           words.done, launches, words.left);
     fflush(stdout);
     _exit(1);
 }
@@ -360,8 +368,8 @@ static void post(size_t *at)
 }
 
 /* dst = the maximum, sum or exclusive or of the sources. */
-template <class T> static void reduce(uint8_t *out, const uint8_t *const *from, unsigned n,
-                                      size_t len, uint32_t code)
+template <class T>
+static void reduce(uint8_t *out, const uint8_t *const *from, unsigned n, size_t len, uint32_t code)
 {
     for (size_t i = 0; i < len; i += sizeof(T)) {
         T acc, v;
@@ -513,8 +521,15 @@ static void linger_round(unsigned blocks)
         if (up && is_left == launches && !running)
             up = false;
         if (!up && reaped != posted) {
-            p = { (uint64_t)ring, (uint64_t)&words, (uint64_t)&work_area, reaped + 1, ++launches,
-                  idle, life, {}, {} };
+            p = { (uint64_t)ring,
+                  (uint64_t)&words,
+                  (uint64_t)&work_area,
+                  reaped + 1,
+                  ++launches,
+                  idle,
+                  life,
+                  {},
+                  {} };
             if (rand() % 4) /* like a host that has the first one already */
                 p.first = ring[p.next % RT_GPU_RING_SLOTS];
             up = true;
@@ -560,8 +575,15 @@ static void long_first_round(unsigned blocks)
     tick = 0; /* only loads advance the time */
     load_takes = 100;
     post_long(0, len);
-    p = { (uint64_t)ring, (uint64_t)&words, (uint64_t)&work_area, reaped + 1, ++launches, 5000,
-          400000000, {}, ring[posted % RT_GPU_RING_SLOTS] };
+    p = { (uint64_t)ring,
+          (uint64_t)&words,
+          (uint64_t)&work_area,
+          reaped + 1,
+          ++launches,
+          5000,
+          400000000,
+          {},
+          ring[posted % RT_GPU_RING_SLOTS] };
     launch(blocks, 64, true, &body);
     wait_until("long work does not end", [] { return words.done == posted; });
     for (unsigned i = 0; i + 1 < blocks; i++)
@@ -631,7 +653,8 @@ int main(int argc, char **argv)
     }
     long_first_round(2);
     long_first_round(4);
-    printf("# %d copies (%d near), %d reductions (%d are copies, %d of many places), %d launches\nok 1 - kernels that copy, on the CPU\n1..1\n",
-           ncopies, nnear, nfolds, ncopied, nfar, nlaunches);
+    printf(
+        "# %d copies (%d near), %d reductions (%d are copies, %d of many places), %d launches\nok 1 - kernels that copy, on the CPU\n1..1\n",
+        ncopies, nnear, nfolds, ncopied, nfar, nlaunches);
     return 0;
 }

@@ -18,11 +18,19 @@ static void start(void)
 
 static void lengths(void)
 {
-    static const size_t ask[] = { 0, 1, RT_GPU_STAGE_SMALL, RT_GPU_STAGE_SMALL + 1,
-                                  RT_GPU_STAGE_LARGE, RT_GPU_STAGE_LARGE + 1,
+    static const size_t ask[] = { 0,
+                                  1,
+                                  RT_GPU_STAGE_SMALL,
+                                  RT_GPU_STAGE_SMALL + 1,
+                                  RT_GPU_STAGE_LARGE,
+                                  RT_GPU_STAGE_LARGE + 1,
                                   5 * (size_t)RT_GPU_STAGE_LARGE };
-    static const size_t got[] = { RT_GPU_STAGE_SMALL, RT_GPU_STAGE_SMALL, RT_GPU_STAGE_SMALL,
-                                  RT_GPU_STAGE_LARGE, RT_GPU_STAGE_LARGE, 2 * RT_GPU_STAGE_LARGE,
+    static const size_t got[] = { RT_GPU_STAGE_SMALL,
+                                  RT_GPU_STAGE_SMALL,
+                                  RT_GPU_STAGE_SMALL,
+                                  RT_GPU_STAGE_LARGE,
+                                  RT_GPU_STAGE_LARGE,
+                                  2 * RT_GPU_STAGE_LARGE,
                                   8 * (size_t)RT_GPU_STAGE_LARGE };
     struct rt_gpu_stage *s;
     start();

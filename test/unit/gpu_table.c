@@ -17,12 +17,12 @@ static bool fails(const char *name)
     return table.fail && !strcmp(name, table.fail) && table.fail_at > 0 && --table.fail_at == 0;
 }
 #define MAYBE_FAIL(field) \
-    if (fails(#field))    \
+    if (fails(#field)) \
     return table.fail_with
-#define NEED_CTX(field)                     \
-    if (!table.current)                     \
-        return CU_ERROR_INVALID_CONTEXT;    \
-    if (!table.current->alive)              \
+#define NEED_CTX(field) \
+    if (!table.current) \
+        return CU_ERROR_INVALID_CONTEXT; \
+    if (!table.current->alive) \
         return CU_ERROR_CONTEXT_IS_DESTROYED; \
     MAYBE_FAIL(field)
 
@@ -86,9 +86,10 @@ static cu_result t_device_get_uuid(struct cu_uuid *uuid, cu_device d)
 static cu_result t_device_get_attribute(int *value, int attribute, cu_device d)
 {
     (void)d;
-    *value = attribute == CU_DEV_MAJOR ? table.major
-             : attribute == CU_DEV_MULTIPROCESSORS ? 132
-             : attribute == CU_DEV_CAN_STREAM_MEM_OPS ? table.stream_writes : 0;
+    *value = attribute == CU_DEV_MAJOR                ? table.major
+             : attribute == CU_DEV_MULTIPROCESSORS    ? 132
+             : attribute == CU_DEV_CAN_STREAM_MEM_OPS ? table.stream_writes
+                                                      : 0;
     return CU_OK;
 }
 
@@ -205,21 +206,50 @@ static const struct region *region_of(cu_ptr p)
 static size_t answer(int attribute, const struct region *r, uint64_t *v)
 {
     switch (attribute) {
-    case CU_PTR_CONTEXT: *v = (uintptr_t)r->ctx; return sizeof(cu_ctx);
-    case CU_PTR_MEMORY_TYPE: *v = r->type; return 4;
-    case CU_PTR_BUFFER_ID: *v = r->id; return 8;
-    case CU_PTR_IS_MANAGED: *v = r->managed; return 4;
-    case CU_PTR_DEVICE_ORDINAL: *v = (uint64_t)r->ordinal; return 4;
-    case CU_PTR_IS_LEGACY_IPC_CAPABLE: *v = r->legacy; return 4;
-    case CU_PTR_RANGE_START: *v = r->start; return 8;
-    case CU_PTR_RANGE_SIZE: *v = r->len; return sizeof(size_t);
-    case CU_PTR_MAPPED: *v = r->mapped; return 4;
-    case CU_PTR_ALLOWED_HANDLE_TYPES: *v = 0; return 8;
-    case CU_PTR_MEMPOOL_HANDLE: *v = (uintptr_t)r->pool; return sizeof(cu_pool);
-    case CU_PTR_MAPPING_SIZE: *v = r->mapping_len; return sizeof(size_t);
-    case CU_PTR_MAPPING_BASE: *v = r->mapping; return 8;
-    case CU_PTR_MEMORY_BLOCK_ID: *v = r->block_id; return 8;
-    default: return 0;
+    case CU_PTR_CONTEXT:
+        *v = (uintptr_t)r->ctx;
+        return sizeof(cu_ctx);
+    case CU_PTR_MEMORY_TYPE:
+        *v = r->type;
+        return 4;
+    case CU_PTR_BUFFER_ID:
+        *v = r->id;
+        return 8;
+    case CU_PTR_IS_MANAGED:
+        *v = r->managed;
+        return 4;
+    case CU_PTR_DEVICE_ORDINAL:
+        *v = (uint64_t)r->ordinal;
+        return 4;
+    case CU_PTR_IS_LEGACY_IPC_CAPABLE:
+        *v = r->legacy;
+        return 4;
+    case CU_PTR_RANGE_START:
+        *v = r->start;
+        return 8;
+    case CU_PTR_RANGE_SIZE:
+        *v = r->len;
+        return sizeof(size_t);
+    case CU_PTR_MAPPED:
+        *v = r->mapped;
+        return 4;
+    case CU_PTR_ALLOWED_HANDLE_TYPES:
+        *v = 0;
+        return 8;
+    case CU_PTR_MEMPOOL_HANDLE:
+        *v = (uintptr_t)r->pool;
+        return sizeof(cu_pool);
+    case CU_PTR_MAPPING_SIZE:
+        *v = r->mapping_len;
+        return sizeof(size_t);
+    case CU_PTR_MAPPING_BASE:
+        *v = r->mapping;
+        return 8;
+    case CU_PTR_MEMORY_BLOCK_ID:
+        *v = r->block_id;
+        return 8;
+    default:
+        return 0;
     }
 }
 
@@ -342,27 +372,49 @@ static cu_result t_memcpy_async(cu_ptr dst, cu_ptr src, size_t nbytes, cu_stream
 
 /* ---- what the linker puts in place of the real functions ---- */
 
-#define HAVE(field) { #field, (void (*)(void))t_##field }
+#define HAVE(field) \
+    { \
+#field, (void (*)(void))t_##field \
+    }
 static const struct {
     const char *field;
     void (*f)(void);
-} have[] = {
-    HAVE(init), HAVE(driver_get_version), HAVE(get_error_name), HAVE(get_error_string),
-    HAVE(device_get_count), HAVE(device_get), HAVE(device_get_name), HAVE(device_get_uuid),
-    HAVE(device_get_attribute), HAVE(device_total_mem), HAVE(device_get_pci_bus_id),
-    HAVE(device_can_access_peer), HAVE(primary_ctx_get_state), HAVE(primary_ctx_retain),
-    HAVE(primary_ctx_release), HAVE(ctx_get_current), HAVE(ctx_push_current),
-    HAVE(ctx_pop_current), HAVE(ctx_get_device), HAVE(ctx_get_stream_priority_range),
-    HAVE(pointer_get_attributes), HAVE(mem_get_address_range), HAVE(mem_alloc), HAVE(mem_free),
-    HAVE(mem_host_alloc), HAVE(mem_free_host), HAVE(stream_create_with_priority),
-    HAVE(stream_destroy), HAVE(stream_synchronize), HAVE(thread_exchange_capture_mode),
-    HAVE(memcpy_async)
-};
+} have[] = { HAVE(init),
+             HAVE(driver_get_version),
+             HAVE(get_error_name),
+             HAVE(get_error_string),
+             HAVE(device_get_count),
+             HAVE(device_get),
+             HAVE(device_get_name),
+             HAVE(device_get_uuid),
+             HAVE(device_get_attribute),
+             HAVE(device_total_mem),
+             HAVE(device_get_pci_bus_id),
+             HAVE(device_can_access_peer),
+             HAVE(primary_ctx_get_state),
+             HAVE(primary_ctx_retain),
+             HAVE(primary_ctx_release),
+             HAVE(ctx_get_current),
+             HAVE(ctx_push_current),
+             HAVE(ctx_pop_current),
+             HAVE(ctx_get_device),
+             HAVE(ctx_get_stream_priority_range),
+             HAVE(pointer_get_attributes),
+             HAVE(mem_get_address_range),
+             HAVE(mem_alloc),
+             HAVE(mem_free),
+             HAVE(mem_host_alloc),
+             HAVE(mem_free_host),
+             HAVE(stream_create_with_priority),
+             HAVE(stream_destroy),
+             HAVE(stream_synchronize),
+             HAVE(thread_exchange_capture_mode),
+             HAVE(memcpy_async) };
 
 #define SYMBOL(field, symbol, params) { #field, #symbol },
 static const struct {
     const char *field, *symbol;
-} symbols[] = { CU_FUNCTIONS(SYMBOL, SYMBOL) { "device_get_uuid", "cuDeviceGetUuid" } };
+} symbols[] = { CU_FUNCTIONS(SYMBOL, SYMBOL){ "device_get_uuid", "cuDeviceGetUuid" } };
 
 int __real_access(const char *name, int mode);
 int __wrap_access(const char *name, int mode);
@@ -440,10 +492,18 @@ struct region *table_add(const void *base, size_t len, cu_ctx ctx, int ordinal)
     struct region *r = &table.regions[table.nregions++];
     if (table.nregions > 64)
         abort();
-    *r = (struct region){ .base = (uintptr_t)base, .start = (uintptr_t)base, .extent = len,
-                          .len = len, .mapping = (uintptr_t)base, .mapping_len = len,
-                          .type = CU_MEMORY_DEVICE, .legacy = 1, .mapped = 1, .ctx = ctx,
-                          .ordinal = ordinal, .id = ++table.next_id };
+    *r = (struct region){ .base = (uintptr_t)base,
+                          .start = (uintptr_t)base,
+                          .extent = len,
+                          .len = len,
+                          .mapping = (uintptr_t)base,
+                          .mapping_len = len,
+                          .type = CU_MEMORY_DEVICE,
+                          .legacy = 1,
+                          .mapped = 1,
+                          .ctx = ctx,
+                          .ordinal = ordinal,
+                          .id = ++table.next_id };
     return r;
 }
 
@@ -481,8 +541,11 @@ void table_reset(void)
     for (int i = 0; i < 256; i++)
         if (made[i])
             unmake(made[i]);
-    table = (struct table){ .library = TABLE_LOADED, .version = 13000, .ndevices = 2,
-                            .newest = CU_PTR_MEMORY_BLOCK_ID, .stream_writes = true,
+    table = (struct table){ .library = TABLE_LOADED,
+                            .version = 13000,
+                            .ndevices = 2,
+                            .newest = CU_PTR_MEMORY_BLOCK_ID,
+                            .stream_writes = true,
                             .major = 9 };
     for (int i = 0; i < 4; i++) {
         table.primary[i].device = i;

@@ -30,14 +30,14 @@ struct table {
     enum table_library library;
     const char *missing; /* a function that the library does not have */
     int version, ndevices;
-    int major;                /* of the devices' compute capability */
-    const char *files;        /* names that access() finds, each followed by a space; NULL: those of
-                                 this machine */
-    cu_result init, ask;      /* results of cuInit, cuPointerGetAttributes if not CU_OK */
-    int newest;               /* newest attribute that the driver knows */
+    int major;           /* of the devices' compute capability */
+    const char *files;   /* names that access() finds, each followed by a space; NULL: those of
+                            this machine */
+    cu_result init, ask; /* results of cuInit, cuPointerGetAttributes if not CU_OK */
+    int newest;          /* newest attribute that the driver knows */
     bool stream_writes;
-    const char *fail;         /* the function that fails, by its field in struct rt_cuda, */
-    int fail_at;              /* at the n-th call from now, 1 is the next; 0: never */
+    const char *fail; /* the function that fails, by its field in struct rt_cuda, */
+    int fail_at;      /* at the n-th call from now, 1 is the next; 0: never */
     cu_result fail_with;
     bool can_access;
 
@@ -45,9 +45,9 @@ struct table {
     int nexchanges;
     int ndlopen, nask;           /* numbers of calls; any thread */
     int nalloc, nhost, nstreams; /* live */
-    int nmoves, nimages;      /* live, of copy.c and images.c */
-    int retained[4];          /* references of the primary contexts */
-    int depth;                /* contexts pushed */
+    int nmoves, nimages;         /* live, of copy.c and images.c */
+    int retained[4];             /* references of the primary contexts */
+    int depth;                   /* contexts pushed */
     cu_ctx current;
     struct cu_ctx_st primary[4], own[4];
     struct region regions[64];

@@ -29,30 +29,38 @@ static char *page;
 
 static void connect_to_self(void)
 {
-    struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC, .sq_sig_all = 1,
+    struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
+                                     .sq_sig_all = 1,
                                      .cap = { 4, 1, 1, 1, 0 } };
     struct rt_ib_addr self;
     init.send_cq = init.recv_cq = cq = rt_ib->create_cq(rail->ctx, 8, NULL, NULL, 0);
     qp = rt_ib->create_qp(rail->pd, &init);
     CHECK(cq && qp);
-    struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = rail->port,
+    struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT,
+                             .port_num = rail->port,
                              .qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE };
-    CHECK_EQ(rt_ib->modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-                                          IBV_QP_ACCESS_FLAGS), 0);
-    a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024,
-                              .dest_qp_num = qp->qp_num, .max_dest_rd_atomic = 1,
+    CHECK_EQ(rt_ib->modify_qp(qp, &a,
+                              IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+             0);
+    a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
+                              .path_mtu = IBV_MTU_1024,
+                              .dest_qp_num = qp->qp_num,
+                              .max_dest_rd_atomic = 1,
                               .min_rnr_timer = 12 };
     rt_ib_addr(rail, &self);
     CHECK_EQ(rt_ib_reach(rail, &self), 2);
     rt_ib_ah_attr(rail, &self, 0, 0, &a.ah_attr);
-    CHECK_EQ(rt_ib->modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-                                          IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), 0);
-    a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7,
-                              .rnr_retry = 7, .max_rd_atomic = 1 };
-    CHECK_EQ(rt_ib->modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-                                          IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                                          IBV_QP_MAX_QP_RD_ATOMIC), 0);
+    CHECK_EQ(rt_ib->modify_qp(qp, &a,
+                              IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+             0);
+    a = (struct ibv_qp_attr){
+        .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1
+    };
+    CHECK_EQ(rt_ib->modify_qp(qp, &a,
+                              IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+             0);
 }
 
 /* One operation of the device between `page` and memory at p; returns its status. */
@@ -204,8 +212,11 @@ static void on_flush(struct rt_ib_flush *f, int err)
 /* The queue pair that reads back, with host memory instead of a GPU's. */
 static void read_back(void)
 {
-    struct rt_ib_flush f[5] = { { .done = on_flush }, { .done = on_flush }, { .done = on_flush },
-                                { .done = on_flush }, { .done = on_flush } };
+    struct rt_ib_flush f[5] = { { .done = on_flush },
+                                { .done = on_flush },
+                                { .done = on_flush },
+                                { .done = on_flush },
+                                { .done = on_flush } };
     flushed = 0;
     for (int i = 0; i < 5; i++)
         CHECK_EQ(rt_ib_flush(rail, mine, &f[i]), -RT_EAGAIN);

@@ -39,7 +39,10 @@ static void wrong_lists(void)
 
 static void libraries_opened_at_run_time(void)
 {
-    struct { ssize_t (*here)(void *, size_t, unsigned); void (*missing)(void); } t;
+    struct {
+        ssize_t (*here)(void *, size_t, unsigned);
+        void (*missing)(void);
+    } t;
     char byte;
     struct rt_ib_symbol symbols[] = {
         { "getrandom", "GLIBC_2.25", 0, true },
@@ -68,7 +71,11 @@ static union ibv_gid gid(const char *text)
 /* Best first; each is preferred to the next. */
 static void gids_in_order(void)
 {
-    static const struct { const char *gid; bool v2; enum rt_ib_if state; } order[] = {
+    static const struct {
+        const char *gid;
+        bool v2;
+        enum rt_ib_if state;
+    } order[] = {
         { "::ffff:10.1.2.3", true, RT_IB_IF_UP },
         { "2001:db8::1", true, RT_IB_IF_UP },
         { "fd00::1", true, RT_IB_IF_UP },
@@ -103,9 +110,15 @@ static void rates(void)
 
 static struct rt_ib_rail roce(const char *text, uint8_t prefix_len)
 {
-    return (struct rt_ib_rail){ .dev = "fake", .port = 1, .roce = true, .need_grh = true,
-                                .gid = gid(text), .gid_index = 3, .prefix_len = prefix_len,
-                                .mtu = IBV_MTU_4096, .mb_per_s = 12500 };
+    return (struct rt_ib_rail){ .dev = "fake",
+                                .port = 1,
+                                .roce = true,
+                                .need_grh = true,
+                                .gid = gid(text),
+                                .gid_index = 3,
+                                .prefix_len = prefix_len,
+                                .mtu = IBV_MTU_4096,
+                                .mb_per_s = 12500 };
 }
 
 static int reach(struct rt_ib_rail from, struct rt_ib_rail to)
@@ -166,10 +179,12 @@ static void address_vectors(void)
 /* Ports of one machine: which are used, in which order, and why the others are not. */
 static void ranking(void)
 {
-    struct rt_ib_dev d[3] = { { .name = "a", .near = false }, { .name = "b", .near = true },
+    struct rt_ib_dev d[3] = { { .name = "a", .near = false },
+                              { .name = "b", .near = true },
                               { .name = "c", .near = true } };
     struct rt_ib_port p[4] = {
-        { .dev = &d[0], .num = 1, .mbit = 400000 }, { .dev = &d[1], .num = 1, .mbit = 400000 },
+        { .dev = &d[0], .num = 1, .mbit = 400000 },
+        { .dev = &d[1], .num = 1, .mbit = 400000 },
         { .dev = &d[1], .num = 2, .mbit = 400000, .why_not = "no link" },
         { .dev = &d[2], .num = 1, .mbit = 25000 },
     };

@@ -113,8 +113,8 @@ static void threads_without_a_core_each_poll_little(void)
     static const struct {
         int ranks, threads;
         bool little;
-    } cases[] = { { 1, 4, false }, { 1, 5, true }, { 2, 2, false }, { 2, 3, true }, { 3, 1, false },
-                  { 3, 2, true },  { 4, 1, false }, { 4, 2, true } };
+    } cases[] = { { 1, 4, false }, { 1, 5, true }, { 2, 2, false }, { 2, 3, true },
+                  { 3, 1, false }, { 3, 2, true }, { 4, 1, false }, { 4, 2, true } };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct rt_idle i = { 0 };
         rt_idle_configure(cases[k].ranks, 4);
@@ -132,7 +132,7 @@ static void sleeper_that_finds_nothing_sleeps_again(void)
     rt_idle_configure(16, 2);
     steps(&i);
     CHECK_EQ(steps(&i), 1);
-    i = (struct rt_idle){ 0 };                /* progress was made: polls again */
+    i = (struct rt_idle){ 0 }; /* progress was made: polls again */
     CHECK(steps(&i) > 20);
 }
 

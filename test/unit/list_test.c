@@ -3,7 +3,10 @@
 #include "runtime/base/list.h"
 #include "test/check.h"
 
-struct item { int value; struct rt_list link; };
+struct item {
+    int value;
+    struct rt_list link;
+};
 
 static struct rt_list head;
 static struct item items[5];
@@ -21,7 +24,7 @@ static int sum_in_order(void)
 {
     struct rt_list *p;
     int text = 0;
-    rt_list_each(p, &head)
+    rt_list_each (p, &head)
         text = text * 10 + rt_container(p, struct item, link)->value + 1;
     return text;
 }
@@ -55,7 +58,7 @@ static void safe_iteration_allows_removal(void)
     struct rt_list *p, *next;
     int seen = 0;
     fill();
-    rt_list_each_safe(p, next, &head) {
+    rt_list_each_safe (p, next, &head) {
         seen++;
         if (rt_container(p, struct item, link)->value % 2 == 0)
             rt_list_del(p);

@@ -6,10 +6,19 @@
 
 static void known_distances(void)
 {
-    static const struct { const char *a, *b; int d; } rows[] = {
-        { "", "", 0 },           { "", "abc", 3 },          { "same", "same", 0 },
-        { "ab", "ba", 1 },       { "timout", "timeout", 1 }, { "kitten", "sitting", 3 },
-        { "shm_eager", "shm-eager", 0 }, { "rnig", "ring", 1 },  { "a-b", "ab_", 1 },
+    static const struct {
+        const char *a, *b;
+        int d;
+    } rows[] = {
+        { "", "", 0 },
+        { "", "abc", 3 },
+        { "same", "same", 0 },
+        { "ab", "ba", 1 },
+        { "timout", "timeout", 1 },
+        { "kitten", "sitting", 3 },
+        { "shm_eager", "shm-eager", 0 },
+        { "rnig", "ring", 1 },
+        { "a-b", "ab_", 1 },
         { "cab", "abc", 2 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -138,10 +138,7 @@ static void check_16bit(enum rt_elem elem, int ebits)
 
 enum { SOURCES = 5, WIDE_N = 1100 };
 
-static const void *source_of(const void *arg, int i)
-{
-    return (const uint16_t *)arg + i * WIDE_N;
-}
+static const void *source_of(const void *arg, int i) { return (const uint16_t *)arg + i * WIDE_N; }
 
 /* The 16-bit value nearest to f, or one of the nearest. */
 static double nearest16(float f, int ebits)

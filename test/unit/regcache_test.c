@@ -658,7 +658,7 @@ static void forked(void)
         munmap(p, LEN); /* waits for no thread */
         madvise(q, LEN, MADV_DONTNEED);
         memset(q, 1, LEN);
-        frames_known = false; /* the pipes are the parent's */
+        frames_known = false;                     /* the pipes are the parent's */
         bool ok = fresh(q, LEN) && fresh(q, LEN); /* nothing is cached here */
         rt_regcache_destroy(cache);
         _exit(ok && live == before + 2 && !check_failed_case ? 0 : 1); /* none is released */
@@ -757,8 +757,9 @@ static void device_memory(void)
     struct rt_reg *a, *b;
     setup(1u << 30);
     char *p = map_at(NULL, LEN, false);
-    struct rt_gpu_ptr at = { .kind = RT_MEM_CUDA, .base = (uintptr_t)p, .len = LEN, .id = 7,
-                             .single = true };
+    struct rt_gpu_ptr at = {
+        .kind = RT_MEM_CUDA, .base = (uintptr_t)p, .len = LEN, .id = 7, .single = true
+    };
     CHECK(rt_regcache_get(cache, p + 100, 50, &at, 0, &a) == 0);
     CHECK(a->start == (uintptr_t)p && a->end == (uintptr_t)p + LEN && a->id == 7);
     CHECK(rt_regcache_get(cache, p + 5000, 50, &at, 0, &b) == 0 && a == b);

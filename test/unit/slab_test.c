@@ -6,14 +6,18 @@
 #include <pthread.h>
 #include <unistd.h>
 
-struct thing { struct rt_obj obj; int value; char pad[90]; };
+struct thing {
+    struct rt_obj obj;
+    int value;
+    char pad[90];
+};
 static struct rt_slab slab = RT_SLAB(5, "thing", struct thing);
 
 static void handle_layout(void)
 {
     struct thing *t = rt_slab_alloc(&slab);
     CHECK(t != NULL);
-    CHECK_EQ(t->obj.handle, 5u << RT_SLAB_CLASS_SHIFT);     /* index 0, generation 0 */
+    CHECK_EQ(t->obj.handle, 5u << RT_SLAB_CLASS_SHIFT); /* index 0, generation 0 */
     CHECK_EQ(t->obj.refs, 1);
     CHECK(t->obj.handle > 4095);
     CHECK_EQ((uintptr_t)t % RT_CACHE_LINE, 0);
@@ -30,8 +34,8 @@ static void stale_handles_are_found_wrong(void)
     rt_slab_free(&slab, t);
     CHECK(rt_slab_get(&slab, first) == NULL);
     struct thing *again = rt_slab_alloc(&slab);
-    CHECK(again == t);                                      /* LIFO */
-    CHECK_EQ(again->value, 0);                              /* zeroed */
+    CHECK(again == t);         /* LIFO */
+    CHECK_EQ(again->value, 0); /* zeroed */
     CHECK(again->obj.handle != first);
     CHECK_EQ(again->obj.handle, first + (1u << RT_SLAB_GEN_SHIFT));
     CHECK(rt_slab_get(&slab, first) == NULL);
@@ -61,12 +65,13 @@ static void invented_handles(void)
 {
     struct thing *t = rt_slab_alloc(&slab);
     uint32_t h = t->obj.handle;
-    static const uintptr_t wrong[] = { 0, 1, 4095, 0x7fffffff, 0xffffffff, (uintptr_t)-1,
-                                       (uintptr_t)-4096 };
+    static const uintptr_t wrong[] = {
+        0, 1, 4095, 0x7fffffff, 0xffffffff, (uintptr_t)-1, (uintptr_t)-4096
+    };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         CHECK(rt_slab_get(&slab, wrong[i]) == NULL);
-    CHECK(rt_slab_get(&slab, h + 1) == NULL);               /* index that was never used */
-    CHECK(rt_slab_get(&slab, h + 500) == NULL);             /* chunk that does not exist */
+    CHECK(rt_slab_get(&slab, h + 1) == NULL);   /* index that was never used */
+    CHECK(rt_slab_get(&slab, h + 500) == NULL); /* chunk that does not exist */
     CHECK(rt_slab_get(&slab, h ^ (1u << RT_SLAB_CLASS_SHIFT)) == NULL);
     CHECK(rt_slab_get(&slab, h | (uintptr_t)1 << 40) == NULL);
     CHECK(rt_slab_get(&slab, h) == t);
@@ -74,10 +79,7 @@ static void invented_handles(void)
     rt_slab_fini(&slab);
 }
 
-static void add_value(void *obj, void *arg)
-{
-    *(int *)arg += ((struct thing *)obj)->value;
-}
+static void add_value(void *obj, void *arg) { *(int *)arg += ((struct thing *)obj)->value; }
 
 static void free_list_is_lifo_and_each_sees_the_living(void)
 {

@@ -43,8 +43,8 @@ static void print_names_the_devices(void)
     CHECK(strstr(text, "L3 caches      2, 32 MiB each; L2 1 MiB\n") != NULL);
     CHECK_MSG(strstr(text, "GPU            0000:17:00.0 NVIDIA H200, NUMA node 1\n") != NULL,
               "printed %s", text);
-    CHECK_MSG(strstr(text, "NIC            0000:18:00.0 ConnectX-7 mlx5_0, NUMA node 1\n") !=
-              NULL, "printed %s", text);
+    CHECK_MSG(strstr(text, "NIC            0000:18:00.0 ConnectX-7 mlx5_0, NUMA node 1\n") != NULL,
+              "printed %s", text);
     free(text);
 }
 

@@ -88,8 +88,7 @@ static void attributes(void)
     CHECK(!wm_api_win_get_attr(w, MPI_WIN_BASE, &value, &flag) && flag && value == memory);
     CHECK(!wm_api_win_get_attr(w, MPI_WIN_SIZE, &nbytes, &flag) && flag && *nbytes == 16);
     CHECK(!wm_api_win_get_attr(w, MPI_WIN_DISP_UNIT, &p, &flag) && flag && *p == 4);
-    CHECK(!wm_api_win_get_attr(w, MPI_WIN_CREATE_FLAVOR, &p, &flag) &&
-          *p == MPI_WIN_FLAVOR_CREATE);
+    CHECK(!wm_api_win_get_attr(w, MPI_WIN_CREATE_FLAVOR, &p, &flag) && *p == MPI_WIN_FLAVOR_CREATE);
     CHECK(!wm_api_win_get_attr(w, MPI_WIN_MODEL, &p, &flag) && *p == MPI_WIN_UNIFIED);
     CHECK_EQ(wm_api_win_set_attr(w, MPI_WIN_SIZE, p), MPI_ERR_KEYVAL);
     CHECK_EQ(wm_api_win_delete_attr(w, MPI_WIN_BASE), MPI_ERR_KEYVAL);

@@ -217,8 +217,9 @@ static void measure_kind(struct tune_call *c, const struct tune_opts *o)
     const struct coll_alg *alg;
     int64_t max = c->gpu ? o->gpu_max : o->max;
 
-    *r = (struct tune_result){ .kind = c->kind, .mem = memory_of(c), .gpu = c->gpu,
-                               .nranks = c->size };
+    *r = (struct tune_result){
+        .kind = c->kind, .mem = memory_of(c), .gpu = c->gpu, .nranks = c->size
+    };
     for (int i = 0; (alg = coll_alg_at(i)) && r->nalgs < TUNE_ALGS; i++) {
         if (alg->kind == c->kind && c->gpu == !!(alg->need & COLL_NEED_CUDA_BUFFERS))
             r->alg[r->nalgs++] = alg;
@@ -422,12 +423,11 @@ static int write_file(const struct tune_opts *o)
 
     describe_place(place, sizeof place);
     if (f) {
-        fprintf(
-            f,
-            "/* Written by weft-tune %s: %s, up to %d ranks.\n * In use: WEFT_TUNE_FILE=%s\n"
-            " *    kind                    memory       ranks  bytes      algorithm "
-            " measured on */\n",
-            PACKAGE_VERSION, place, w.nranks, o->out);
+        fprintf(f,
+                "/* Written by weft-tune %s: %s, up to %d ranks.\n * In use: WEFT_TUNE_FILE=%s\n"
+                " *    kind                    memory       ranks  bytes      algorithm "
+                " measured on */\n",
+                PACKAGE_VERSION, place, w.nranks, o->out);
         tune_write(f, w.result, w.nresults, place);
     }
     bad = !f || ferror(f);

@@ -75,8 +75,8 @@ static void write_rows(FILE *f, const struct tune_result *r, const char *where)
             continue;
         snprintf(ranks, sizeof ranks, "%d,", r->nranks);
         snprintf(bytes, sizeof bytes, "%lld,", i ? (long long)r->bytes[i] : 0LL);
-        fprintf(f, "TUNE( %-22s %-12s %-6s %-10s \"%s\", \"%s\" )\n", kind,
-                mem, ranks, bytes, name, where);
+        fprintf(f, "TUNE( %-22s %-12s %-6s %-10s \"%s\", \"%s\" )\n", kind, mem, ranks, bytes, name,
+                where);
     }
 }
 

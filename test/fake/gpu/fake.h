@@ -80,7 +80,7 @@ struct cu_stream_st {
     struct fake_op *captured, **captured_tail; /* NULL: no capture */
     _Atomic bool capture_broken;
     int capture_mode;
-    pthread_t capturer;               /* the thread that began the capture */
+    pthread_t capturer;                /* the thread that began the capture */
     struct cu_stream_st *next_capture; /* in the list of all captures in progress */
     uint64_t submitted;
     _Atomic uint64_t completed;

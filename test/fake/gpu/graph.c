@@ -32,13 +32,28 @@ static struct {
     _Atomic int n;
 } captures = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static const char *const forbidden[] = {
-    "cuStreamQuery", "cuStreamSynchronize", "cuEventQuery", "cuEventSynchronize", "cuMemAlloc_v2",
-    "cuMemAllocManaged", "cuMemFree_v2", "cuMemHostAlloc", "cuMemFreeHost", "cuMemHostRegister_v2",
-    "cuMemHostUnregister", "cuModuleUnload", "cuGraphInstantiateWithFlags", "cuGraphExecDestroy",
-    "cuPointerSetAttribute", "cuMemcpy", "cuMemsetD8_v2", "cuIpcOpenMemHandle_v2",
-    "cuIpcCloseMemHandle", "cuGraphUpload", "cuGraphLaunch", "cuCtxSynchronize"
-};
+static const char *const forbidden[] = { "cuStreamQuery",
+                                         "cuStreamSynchronize",
+                                         "cuEventQuery",
+                                         "cuEventSynchronize",
+                                         "cuMemAlloc_v2",
+                                         "cuMemAllocManaged",
+                                         "cuMemFree_v2",
+                                         "cuMemHostAlloc",
+                                         "cuMemFreeHost",
+                                         "cuMemHostRegister_v2",
+                                         "cuMemHostUnregister",
+                                         "cuModuleUnload",
+                                         "cuGraphInstantiateWithFlags",
+                                         "cuGraphExecDestroy",
+                                         "cuPointerSetAttribute",
+                                         "cuMemcpy",
+                                         "cuMemsetD8_v2",
+                                         "cuIpcOpenMemHandle_v2",
+                                         "cuIpcCloseMemHandle",
+                                         "cuGraphUpload",
+                                         "cuGraphLaunch",
+                                         "cuCtxSynchronize" };
 
 void fake_capture(cu_stream s, struct fake_op *op)
 {
