@@ -216,7 +216,8 @@ struct launch_job {
     char suspect_how[320];
     const char *suspect_advice;
     uint64_t suspect_until_ns;
-    bool suspect_waits; /* an event may yet show that it left in order */
+    bool suspect_waits;   /* an event may yet show that it left in order */
+    bool suspect_follows; /* it aborted because another rank had gone */
 
     bool agent;        /* this process is the agent of a host */
     struct head *head; /* this process is the head of a job over several hosts */

@@ -19,6 +19,9 @@
 /* More than a dying process needs from the closing of its sockets to the signal of its death; from
  * another host its end may come later than a peer's here that noticed it. */
 #define SUSPECT_NS 50000000
+/* MPI_ERR_PROC_ABORTED in the standard ABI: with this code a rank aborts that has lost a peer.  The
+ * peer's own end, with whatever code, is the reason to report. */
+#define PEER_LOST 58
 #define SUSPECT_FAR_NS 250000000
 /* A rank waits two seconds for the answer to its PMIx_Finalize(), so where PMIx's thread is late
  * the rank's end is seen before the call.  A rank is accused when PMIx has read its connection to
@@ -149,6 +152,7 @@ static void suspect(struct launch_job *job, struct launch_rank *r, int code, con
     if (job->ending || job->suspect)
         return;
     job->suspect = r;
+    job->suspect_follows = false;
     job->suspect_code = code;
     job->suspect_advice = advice;
     job->suspect_until_ns = rt_now_ns() + (job->head ? SUSPECT_FAR_NS : SUSPECT_NS);
@@ -251,6 +255,7 @@ void launch_end_event(struct launch_job *job, const struct launch_event *e)
         snprintf(how, sizeof how, "aborted the job with code %d%s%s", e->code, *e->text ? ": " : "",
                  e->text);
         suspect(job, r, abort_exit_code(e->code), how, "Its messages above may say more.");
+        job->suspect_follows |= job->suspect == r && e->code == PEER_LOST;
         break;
     case LAUNCH_LOST:
         end_wait(job, r);
@@ -284,6 +289,8 @@ void launch_end_exited(struct launch_job *job, struct launch_rank *r)
                  r->connected && !r->finalized
                      ? " without calling MPI_Finalize or MPI_Session_finalize"
                      : "");
+        if (job->suspect_follows && !job->ending)
+            job->suspect = NULL;
         suspect(job, r, code, how, "The program chose this code; its messages above may say why.");
     } else if (r->connected && !r->finalized) {
         suspect_silent(job, r);

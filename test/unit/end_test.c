@@ -149,6 +149,44 @@ static void a_failure_stays(void)
     CHECK_EQ(job.exit_code, 7);
 }
 
+static void aborts(int rank, int code)
+{
+    launch_end_event(&job,
+                     &(struct launch_event){ .kind = LAUNCH_ABORT, .rank = rank, .code = code });
+}
+
+static void exits(int rank, int code)
+{
+    ranks[rank].status = code << 8;
+    leaves(rank);
+}
+
+/* The end of the peer is the reason, although the abort of the rank that lost it is known first. */
+static void the_lost_peer_is_named(void)
+{
+    begin();
+    aborts(0, 58); /* MPI_ERR_PROC_ABORTED */
+    exits(0, 58);
+    exits(1, 3);
+    aborts(2, 58);
+    wait_long();
+    CHECK_EQ(job.exit_code, 3);
+    CHECK_MSG(strstr(said, "rank 1 "), "%s", said);
+
+    begin();
+    aborts(0, 58); /* nothing else is ever known */
+    exits(0, 58);
+    wait_long();
+    CHECK_EQ(job.exit_code, 58);
+
+    begin();
+    aborts(0, 7); /* an abort of another kind has its own reason */
+    exits(0, 7);
+    exits(1, 3);
+    wait_long();
+    CHECK_EQ(job.exit_code, 7);
+}
+
 int main(void)
 {
     RUN(late_goodbyes_are_heard);
@@ -156,5 +194,6 @@ int main(void)
     RUN(the_lost_one_is_named_at_its_end);
     RUN(the_one_without_is_named_after_a_minute);
     RUN(a_failure_stays);
+    RUN(the_lost_peer_is_named);
     return check_end();
 }
