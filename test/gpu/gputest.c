@@ -153,6 +153,9 @@ bool gt_is_device_kind(enum gt_kind kind)
 
 static size_t parts(size_t n) { return (n + PART - 1) / PART * PART; }
 
+/* Addresses behind a mapping that stay empty, so that no other allocation follows directly. */
+#define VMM_GAP (64u << 20)
+
 /* Mappings of `step` bytes each. */
 static int vmm_alloc(cu_ptr *p, int dev, size_t room, size_t step, bool exported)
 {
@@ -164,7 +167,7 @@ static int vmm_alloc(cu_ptr *p, int dev, size_t room, size_t step, bool exported
     size_t at;
     int err = 0;
 
-    GOOD(cu.mem_address_reserve(p, room, 0, 0, 0));
+    GOOD(cu.mem_address_reserve(p, room + VMM_GAP, 0, 0, 0));
     for (at = 0; at < room && !err; at += step) {
         err = cu.mem_create(&h, step, &prop, 0);
         if (err)
@@ -175,7 +178,7 @@ static int vmm_alloc(cu_ptr *p, int dev, size_t room, size_t step, bool exported
     if (!err)
         GOOD(cu.mem_set_access(*p, room, &access, 1));
     else
-        GOOD(cu.mem_address_free(*p, room)); /* only step == room can fail here */
+        GOOD(cu.mem_address_free(*p, room + VMM_GAP)); /* only step == room can fail here */
     return err;
 }
 
@@ -290,7 +293,7 @@ static void vmm_free(const struct block *b)
     cu_ptr p = (cu_ptr)(uintptr_t)b->base;
 
     GOOD(cu.mem_unmap(p, b->room));
-    GOOD(cu.mem_address_free(p, b->room));
+    GOOD(cu.mem_address_free(p, b->room + VMM_GAP));
 }
 
 void gt_free(unsigned char *p)
