@@ -142,9 +142,21 @@ static bool fresh(const void *p, size_t len)
     return made != before;
 }
 
+/* Addresses that nothing else uses.  The tests unmap pages and map them again; in between, the
+ * kernel must not give the hole to an allocation of another thread.  The kernel searches for room
+ * from the highest address down, so a hole far below everything else stays free. */
+static void *place(size_t len)
+{
+    static char *next = (char *)0x200000000000;
+    char *p = next;
+    next += len + PAGE;
+    return p;
+}
+
+/* `where` NULL: at an address of place(). */
 static char *map_at(void *where, size_t len, bool fixed)
 {
-    char *p = mmap(where, len, PROT_READ | PROT_WRITE,
+    char *p = mmap(where ? where : place(len), len, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | (fixed ? MAP_FIXED : 0), -1, 0);
     CHECK(p != MAP_FAILED);
     memset(p, 1, len);
@@ -315,7 +327,7 @@ static void shared_segment(void)
 {
     setup(1u << 30);
     int id = shmget(IPC_PRIVATE, LEN, 0600), id2 = shmget(IPC_PRIVATE, LEN, 0600);
-    char *p = shmat(id, NULL, 0);
+    char *p = shmat(id, place(LEN), 0);
     memset(p, 1, LEN);
     CHECK(fresh(p, LEN));
     shmdt(p);
