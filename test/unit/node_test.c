@@ -117,11 +117,14 @@ static void stale_file_is_replaced(void)
     CHECK(!name_exists("stale"));
 }
 
+static int left[2]; /* pipe: rank 0 has left */
+
 /* A rank that leaves before the others attach leaves its bytes for them. */
 static int late(int rank)
 {
-    if (rank)
-        usleep(20000);
+    char byte = 0;
+    if (rank && read(left[0], &byte, 1) != 1)
+        return 1;
     if (rt_node_open(PAIR_NBYTES) < 0)
         return 1;
     char *p = rt_node_pair(0, 1);
@@ -129,15 +132,18 @@ static int late(int rank)
         rt_node_reserve(p, 1);
         *p = 77;
         rt_node_close();
-        return 0;
+        return write(left[1], &byte, 1) == 1 ? 0 : 3;
     }
     return *p == 77 && rt_node_gone(0) && !rt_node_gone(1) ? 0 : 2;
 }
 
 static void early_leaver_keeps_the_file(void)
 {
+    CHECK_EQ(pipe(left), 0);
     CHECK(run_ranks("late", 2, late));
     CHECK(!name_exists("late"));
+    close(left[0]);
+    close(left[1]);
 }
 
 static int twice(int rank)
