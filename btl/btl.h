@@ -190,12 +190,8 @@ struct btl {
 /* False: the transport only moves memory; another transport carries messages. */
 static inline bool btl_has_messages(const struct btl *b) { return b->ops->send != NULL; }
 
-extern const struct btl_ops *const btl_all[]; /* NULL-terminated, best first */
-const struct btl_ops *btl_find(const char *name);
 /* 0 if caps and function pointers agree, otherwise -RT_EINTERN, logged with the difference. */
 int btl_check(const struct btl *b);
-/* Length of a pair region, for rt_node_open(), which is called before open(). */
-size_t btl_node_pair_nbytes(void);
 /* Offsets in a rank's own pair region, rt_node_pair(r, r), at which transports publish data for
  * peers. */
 #define BTL_NODE_SHM 0u

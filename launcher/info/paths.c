@@ -3,6 +3,7 @@
  * mpirun beside it with two ranks; under mpirun, rank 0 opens the transports, connects to every
  * rank as the message engine would and prints what each transport says of itself.  Predicted cost
  * is latency plus size over rate. */
+#include "btl/all/all.h"
 #include "btl/btl.h"
 #include "launcher/info/info.h"
 #include "runtime/base/cfg.h"

@@ -3,6 +3,7 @@
  * open session are users.  One mutex serialises start and end.  It is always taken, because several
  * threads may open sessions before the library knows the thread level. */
 #include "mpi/core/life.h"
+#include "btl/all/all.h"
 #include "coll/coll.h"
 #include "mpi/core/alloc.h"
 #include "mpi/core/comm.h"

@@ -3,6 +3,7 @@
  * domain's lock, except create and destroy, which run while no other thread is inside the library.
  */
 #include "mpi/p2p/domain.h"
+#include "btl/all/all.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,7 @@
  * poll(), bandwidth of put(). For tuning the ring; two processes bound to two cores.  Usage:
  * raw_shm [core core
  * [divisor of the repetitions]]. */
+#include "btl/all/all.h"
 #include "btl/btl.h"
 #include "runtime/base/atomic.h"
 #include "runtime/base/cfg.h"

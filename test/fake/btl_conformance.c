@@ -3,6 +3,7 @@
  * machine and, for shared memory, over each way of moving large data.  Every case is symmetric:
  * each process sends to its peer and expects the same from it.  So a transport for messages to the
  * own process runs the same cases in one process; the others use two processes. */
+#include "btl/all/all.h"
 #include "btl/btl.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"

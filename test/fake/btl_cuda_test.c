@@ -2,6 +2,7 @@
 /* btl/cuda between two processes over the fake driver: memory of all kinds, the cache of mappings,
  * memory that is freed and reused, lost descriptors, devices that do not reach each other, a peer
  * that is killed. */
+#include "btl/all/all.h"
 #include "btl/cuda/cuda.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"

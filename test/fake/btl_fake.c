@@ -3,6 +3,7 @@
  * due time from the seed, never earlier than the previous one in the same direction, so a pair of
  * ranks stays in order and different pairs do not.  Single-threaded. */
 #include "test/fake/btl_fake.h"
+#include "btl/all/all.h"
 #include "runtime/base/err.h"
 #include "runtime/base/list.h"
 

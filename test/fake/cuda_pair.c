@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Two processes with btl/cuda between them. */
 #include "test/fake/cuda_pair.h"
+#include "btl/all/all.h"
 #include "btl/cuda/cuda.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"

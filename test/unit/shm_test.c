@@ -2,6 +2,7 @@
 /* btl/shm when things go wrong: a peer that is killed during a send to it, a peer that has left,
  * data for memory that is no longer registered, a full ring, a full file system. test/fake/btl_test
  * covers the normal case. */
+#include "btl/all/all.h"
 #include "btl/btl.h"
 #include "btl/shm/shm.h"
 #include "runtime/base/cfg.h"
