@@ -235,6 +235,7 @@ const struct coll_alg *coll_choose_gpu(enum coll_kind kind, int nranks, int64_t 
                                        const char **why);
 /* All algorithms, for weft_info and tests; NULL past the end. */
 const struct coll_alg *coll_alg_at(int i);
+int coll_alg_index(const struct coll_alg *alg); /* the i of coll_alg_at(); -1 for NULL */
 /* Finds an algorithm by kind and name; NULL if there is none. */
 const struct coll_alg *coll_alg_find(enum coll_kind kind, const char *name);
 /* The tuning table (coll/tune.def), for weft_info and tests. */

@@ -45,6 +45,15 @@ const struct coll_alg *coll_alg_at(int i)
     return NULL;
 }
 
+int coll_alg_index(const struct coll_alg *alg)
+{
+    const struct coll_alg *a;
+    for (int i = 0; alg && (a = coll_alg_at(i)); i++)
+        if (a == alg)
+            return i;
+    return -1;
+}
+
 const struct coll_alg *coll_alg_find(enum coll_kind kind, const char *name)
 {
     const struct coll_alg *a;

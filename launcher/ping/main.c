@@ -4,7 +4,7 @@
  * reach each other. */
 #include "launcher/ping/ping.h"
 #include "btl/btl.h"
-#include "mpi/core/comm.h"
+#include "mpi/base/comm.h"
 #include "mpi/p2p/domain.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"

@@ -15,7 +15,7 @@ TOP = """/* SPDX-License-Identifier: BSD-3-Clause */
 #ifndef WM_API_BODIES_H
 #define WM_API_BODIES_H
 
-#include "mpi/core/mpi_int.h"
+#include "mpi/base/mpi_int.h"
 
 struct wm_call;
 """

@@ -9,7 +9,7 @@
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/flow.h"
 #include "mpi/p2p/p2p.h"
-#include "mpi/tool/event.h"
+#include "mpi/base/event.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/gpu.h"
 
@@ -39,6 +39,20 @@ struct coll_req {
 };
 _Static_assert(COLL_ROOT == MPI_ROOT && COLL_NOBODY == MPI_PROC_NULL, "roots as MPI has them");
 _Static_assert(sizeof(struct coll_req) <= WM_REQ_MAX, "collective request fits a slab slot");
+
+/* Counts a collective that has been started, for tools. */
+static void count(struct wm_domain *d, const struct coll_task *k)
+{
+    wm_stat_add(&d->stats.coll[k->args.kind], 1);
+    rt_store_relaxed(&d->stats.alg, k->alg);
+    if (rt_likely(!wm_event_wanted(WM_EVENT_COLL)))
+        return;
+    /* Between two groups some ranks have no data. */
+    int64_t nbytes = k->team->local ? 0 : coll_args_bytes(k->team, &k->args);
+    wm_event_raise(WM_EVENT_COLL,
+                   &(struct wm_event_data){
+                       { (int)k->args.kind, coll_alg_index(k->alg), k->team->size }, nbytes });
+}
 
 static void hold(struct coll_req *q, const struct wm_call *call)
 {
@@ -108,7 +122,7 @@ static int req_start(struct rt_req *r)
         return err;
     }
     r->flags |= RT_REQ_ACTIVE;
-    wm_tool_coll(q->comm->dom, &q->task);
+    count(q->comm->dom, &q->task);
     run_task(q->comm->dom, &q->task);
     return 0;
 }
@@ -182,7 +196,7 @@ int wm_coll_run_in(struct wm_comm *c, struct coll_team *t, const struct coll_arg
     int err = coll_start(t, a, &k);
     if (err < 0)
         return err;
-    wm_tool_coll(c->dom, &k);
+    count(c->dom, &k);
     if (!run_alone(c->dom, &k)) {
         wm_domain_add_task(c->dom, &k);
         wm_domain_wait(c->dom, &k.req.done);
@@ -211,7 +225,7 @@ static int start_request(struct wm_call *call)
     } else {
         err = coll_start(&call->comm->team, &call->args, &q->task);
         if (err >= 0) {
-            wm_tool_coll(call->comm->dom, &q->task);
+            count(call->comm->dom, &q->task);
             run_task(call->comm->dom, &q->task);
         }
     }

@@ -3,7 +3,7 @@
 #ifndef WM_COLL_CALL_H
 #define WM_COLL_CALL_H
 
-#include "mpi/core/comm.h"
+#include "mpi/base/comm.h"
 #include "mpi/datatype/type.h"
 
 enum wm_form { WM_BLOCKING, WM_NONBLOCKING, WM_PERSISTENT };

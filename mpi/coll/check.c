@@ -10,8 +10,7 @@
 #include <string.h>
 #include "mpi/coll/check_int.h"
 #include "mpi/coll/call.h"
-#include "mpi/core/ctx.h"
-#include "mpi/core/exch.h"
+#include "mpi/coll/exch.h"
 #include "mpi/p2p/engine.h"
 #include "runtime/base/clock.h"
 

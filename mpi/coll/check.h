@@ -13,7 +13,7 @@
 #ifndef WM_COLL_CHECK_H
 #define WM_COLL_CHECK_H
 
-#include "mpi/core/comm.h"
+#include "mpi/base/comm.h"
 #include "runtime/base/cfg.h"
 
 struct wm_call;

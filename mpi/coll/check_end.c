@@ -4,9 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "mpi/coll/check_int.h"
-#include "mpi/core/ctx.h"
 #include "mpi/p2p/engine.h"
-#include "mpi/stream/stream.h"
 #include "runtime/base/log.h"
 
 struct count {

@@ -1,19 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Device memory of a communicator's team: the device-memory operations of struct coll_team_ops,
- * implemented by the transport for device memory. */
+/* The team under a communicator: how collective algorithms see it. */
 #ifndef WM_COLL_TEAM_H
 #define WM_COLL_TEAM_H
 
-#include "coll/coll.h"
+#include "mpi/base/comm.h"
 
-int wm_team_dev_describe(struct coll_team *t, const void *p, size_t len, struct coll_dev_mem *out);
-void wm_team_dev_release(struct coll_team *t, struct coll_dev_mem *m);
-/* Releases the cached descriptions of ranges, before the team is destroyed. */
-void wm_team_dev_forget(struct coll_team *t);
-int wm_team_dev_attach(struct coll_team *t, int rank, const void *key,
-                       const struct rt_gpu_ptr *near, struct coll_dev_map *out);
-void wm_team_dev_detach(struct coll_team *t, struct coll_dev_map *m);
-void wm_team_dev_park(struct coll_team *t, struct coll_dev_map *m, int n);
-bool wm_team_dev_retake(struct coll_team *t, struct coll_dev_map *m, int n);
+/* The collective side of a communicator.  All members call init at the end of the
+ * creation of a communicator, without the domain's lock; it may communicate.  For MPI_COMM_WORLD
+ * and MPI_COMM_SELF in MPI_Init it must not wait for other processes.  Fini tolerates a team that
+ * was never set up.  Returns MPI_SUCCESS or what wm_err() returned. */
+int wm_coll_team_init(struct wm_comm *c);
+/* The same without communication and without shared memory.  The caller may add shared memory later
+ * if it has its own way to send the offset: rank 0 allocates a block and sends its offset + 1
+ * (other ranks, or no block: 0).  Then all ranks attach the block (0 or -RT_E), or rank 0 frees it.
+ * Under the domain's lock. */
+void wm_coll_team_plain(struct wm_comm *c);
+/* Called after wm_coll_team_plain() for a team that gets shared memory later: sets up the teams of
+ * the ranks on each host, if the ranks are on several hosts; the block then belongs to
+ * coll_team_local().  Returns MPI_SUCCESS or what wm_err() returned. */
+int wm_coll_team_split(struct wm_comm *c);
+uint64_t wm_coll_team_block(struct wm_comm *c);
+int wm_coll_team_attach(struct wm_comm *c, uint64_t block);
+void wm_coll_team_unblock(struct wm_comm *c, uint64_t block);
+void wm_coll_team_fini(struct wm_comm *c);
 
 #endif

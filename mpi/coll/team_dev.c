@@ -3,10 +3,10 @@
  * the other ranks' ranges, mapped in this process.  Both belong to the transport for device memory,
  * as for messages (mpi/p2p/device.c); that transport also checks whether an allocation is still
  * valid.  Under the domain's lock. */
-#include "mpi/coll/team.h"
+#include "mpi/coll/team_dev.h"
 #include <stdlib.h>
 #include <string.h>
-#include "mpi/core/comm.h"
+#include "mpi/base/comm.h"
 #include "mpi/p2p/engine.h"
 #include "runtime/base/err.h"
 

@@ -4,8 +4,9 @@
  * domain's lock; rank, size, group and context never change. */
 #include "mpi/core/comm.h"
 #include "mpi/api/bodies.h"
-#include "mpi/core/attr.h"
+#include "mpi/base/attr.h"
 #include "mpi/coll/check.h"
+#include "mpi/coll/team.h"
 #include "mpi/core/ctx.h"
 #include "mpi/core/errh.h"
 #include "mpi/core/group.h"
@@ -13,23 +14,43 @@
 #include "mpi/core/session.h"
 #include "mpi/p2p/domain.h"
 #include "mpi/p2p/p2p.h"
-#include "mpi/stream/stream.h"
-#include "mpi/topo/topo.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct rt_slab wm_comm_slab = RT_SLAB(WM_COMM, "communicator", struct wm_comm);
-struct wm_comm *wm_comm_world, *wm_comm_self;
-struct wm_comm *wm_comm_predefined[8];
 static struct wm_comm world, self;
 
-MPI_Comm wm_comm_handle(const struct wm_comm *c)
+static bool comm_predefined(const struct wm_comm *c) { return c->obj.handle < WM_PREDEFINED_MAX; }
+
+/* Releases everything that comm_fill and later calls attached; tolerates a half-built
+ * communicator. */
+static void comm_empty(struct wm_comm *c)
 {
-    return c ? (MPI_Comm)(uintptr_t)c->obj.handle : MPI_COMM_NULL;
+    wm_check_drop(c);
+    wm_coll_team_fini(c);
+    wm_errh_unref(c->errh);
+    wm_info_destroy(c->info);
+    if (c->topo)
+        c->topo_ops->free(c->topo);
+    wm_session_unref(c->session);
+    wm_group_unref(c->group);
+    if (c->remote != c->group)
+        wm_group_unref(c->remote);
+    free(c->peers);
+    if (c->local)
+        wm_comm_unref(c->local);
 }
 
-static bool comm_predefined(const struct wm_comm *c) { return c->obj.handle < WM_PREDEFINED_MAX; }
+static void comm_destroy(struct wm_comm *c)
+{
+    if (comm_predefined(c))
+        RT_BUG("a reference to %s was dropped once too often", c->name);
+    uint32_t ctx = c->ctx;
+    comm_empty(c);
+    if (ctx)
+        wm_comm_release_ctx(ctx); /* a failed MPI_Comm_idup has no context */
+    rt_slab_free(&wm_comm_slab, c);
+}
 
 /* Sets all fields but the handle. */
 static int comm_fill(struct wm_comm *c, struct wm_group *group, struct wm_group *remote,
@@ -47,28 +68,11 @@ static int comm_fill(struct wm_comm *c, struct wm_group *group, struct wm_group 
     c->group = group;
     c->remote = remote;
     c->dom = dom;
+    c->destroy = comm_destroy;
     c->errh = wm_errh_predefined[(uintptr_t)MPI_ERRORS_ARE_FATAL & 7];
     wm_session_ref(group->session);
     c->session = group->session;
     return MPI_SUCCESS;
-}
-
-/* Releases everything that comm_fill and later calls attached; tolerates a half-built
- * communicator. */
-static void comm_empty(struct wm_comm *c)
-{
-    wm_check_drop(c);
-    wm_coll_team_fini(c);
-    wm_errh_unref(c->errh);
-    wm_info_destroy(c->info);
-    wm_topo_free(c->topo);
-    wm_session_unref(c->session);
-    wm_group_unref(c->group);
-    if (c->remote != c->group)
-        wm_group_unref(c->remote);
-    free(c->peers);
-    if (c->local)
-        wm_comm_unref(c->local);
 }
 
 static int comm_create(struct wm_group *group, struct wm_group *remote, uint32_t ctx,
@@ -102,17 +106,6 @@ int wm_comm_create_inter(struct wm_group *group, struct wm_group *remote, uint32
     local->no_handle = true;
     wm_coll_team_plain(*out);
     return MPI_SUCCESS;
-}
-
-void wm_comm_destroy(struct wm_comm *c)
-{
-    if (comm_predefined(c))
-        RT_BUG("a reference to %s was dropped once too often", c->name);
-    uint32_t ctx = c->ctx;
-    comm_empty(c);
-    if (ctx)
-        wm_comm_release_ctx(ctx); /* a failed MPI_Comm_idup has no context */
-    rt_slab_free(&wm_comm_slab, c);
 }
 
 static int predefined_create(struct wm_comm *c, MPI_Comm handle, const char *name, int n,
@@ -315,6 +308,12 @@ int wm_api_comm_get_parent(struct wm_comm **parent)
     return MPI_SUCCESS;
 }
 
+int wm_comm_copy_topo(const struct wm_comm *from, struct wm_comm *to)
+{
+    to->topo_ops = from->topo_ops;
+    return from->topo ? from->topo_ops->copy(from->topo, &to->topo) : MPI_SUCCESS;
+}
+
 void wm_comm_detach_buffer(struct wm_comm *comm)
 {
     void *addr;
@@ -333,7 +332,7 @@ int wm_comm_free(struct wm_comm *comm)
         return err;
     wm_comm_detach_buffer(comm);
     if (comm->stream)
-        wm_xstream_comm_left(comm);
+        comm->stream_left(comm);
     struct wm_domain *dom = comm->dom;
     rt_lock(&dom->lock);
     if (rt_unlikely(cfg.check))

@@ -4,17 +4,18 @@
  * (two for an intercommunicator); a process that has failed notifies the others in the same
  * messages.  Then every member builds its own object.  Then the members of the new communicator set
  * up its collective side.  Any thread; takes the domain's lock. */
-#include "mpi/core/comm.h"
+#include "mpi/core/commnew.h"
 #include "mpi/api/bodies.h"
-#include "mpi/core/attr.h"
+#include "mpi/base/attr.h"
+#include "mpi/coll/team.h"
+#include "mpi/core/comm.h"
 #include "mpi/core/ctx.h"
 #include "mpi/core/errh.h"
 #include "mpi/core/group.h"
 #include "mpi/core/info.h"
-#include "mpi/core/commnew.h"
 #include "mpi/core/session.h"
+#include "mpi/core/split.h"
 #include "mpi/p2p/domain.h"
-#include "mpi/topo/topo.h"
 #include "runtime/gpu/gpu.h"
 #include <stdlib.h>
 
@@ -93,7 +94,7 @@ static int dup(struct wm_comm *comm, const struct wm_info *info, struct wm_comm 
         return err;
     err = wm_comm_set_info(c, info);
     if (!err)
-        err = wm_topo_copy(comm->topo, &c->topo);
+        err = wm_comm_copy_topo(comm, c);
     if (!err)
         err = wm_attrs_copy(comm->attrs, wm_comm_handle(comm), &c->attrs, wm_comm_handle(c));
     if (err)

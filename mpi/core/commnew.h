@@ -3,7 +3,7 @@
 #ifndef WM_CORE_COMMNEW_H
 #define WM_CORE_COMMNEW_H
 
-#include "mpi/core/comm.h"
+#include "mpi/base/comm.h"
 
 /* A communicator of `group` with the agreed id ctx[0].  If `remote` is not NULL: an
  * intercommunicator with ctx[0], and ctx[1] for its local side.  Gets the parent's error handler.
@@ -13,15 +13,9 @@ int wm_comm_make(struct wm_comm *parent, struct wm_group *group, struct wm_group
 /* Releases the agreed ids that this process does not use. */
 void wm_comm_release_ids(struct wm_comm *parent, const uint32_t *ctx, int n);
 
-/* What one process contributes to a split.  Processes with the same color form a communicator,
- * ordered by key, then by old rank.  Color -1: this process is in no new communicator. */
-struct wm_split {
-    int64_t color;
-    int key;
-    uint64_t check; /* as in struct wm_ctx_search */
-};
-/* Collective over `comm`.  *out is NULL for a process that has color -1 or no process on the other
- * side of an intercommunicator.  `err`: this process has failed already and notifies the others. */
-int wm_comm_split(struct wm_comm *comm, const struct wm_split *s, int err, struct wm_comm **out);
+/* Collective over the intracommunicator `parent`, blocking: creates a communicator for each of the
+ * disjoint groups that its members name, with the parent's error handler.  NULL if this process is
+ * in no group (`group` is NULL, or does not contain this process). */
+int wm_comm_create_from(struct wm_comm *parent, struct wm_group *group, struct wm_comm **out);
 
 #endif

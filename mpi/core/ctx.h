@@ -3,12 +3,7 @@
 #ifndef WM_CORE_CTX_H
 #define WM_CORE_CTX_H
 
-#include "mpi/core/exch.h"
-
-/* The ids in use from the start in every process. */
-#define WM_CTX_WORLD 2u
-#define WM_CTX_SELF 4u
-#define WM_CTX_JOB 6u /* of mpi/core/session_comm.c, for agreements without a communicator */
+#include "mpi/coll/exch.h"
 
 /* Finds an id that is free in all participants and takes it.  `order` distinguishes agreements that
  * run at the same time in several threads of this process: it is the same in all participants, and
@@ -16,6 +11,10 @@
  * wm_err() returned. */
 int wm_ctx_agree(const struct wm_exch *x, uint64_t order, uint32_t *ctx);
 void wm_ctx_init(void);
+
+/* Releases a context id that wm_comm_find_ctx() reserved in this process.  Called under the
+ * domain's lock. */
+void wm_comm_release_ctx(uint32_t ctx);
 
 struct wm_ctx_search;
 /* The same with all options of a search.  With two groups: among the processes of both. */

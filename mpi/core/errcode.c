@@ -2,7 +2,7 @@
 /* Error classes, codes and strings (MPI-5.0 section 9.4 and 9.5): those of the standard, and those
  * that the user adds, which start above MPI_ERR_LASTCODE.  Any thread; one lock guards the user's
  * codes. */
-#include "mpi/core/errh.h"
+#include "mpi/core/errcode.h"
 #include "mpi/api/bodies.h"
 #include <pthread.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What happens after an error: the text that a body leaves, the choice of the error handler, and
- * error handlers as objects.  Any thread; the text and the attached communicator are thread-local.
- * Handlers are called without locks. */
+/* What happens after an error: the choice of the error handler, and error handlers as objects.  Any
+ * thread.  Handlers are called without locks. */
 #include "mpi/core/errh.h"
 #include "mpi/api/bodies.h"
-#include "mpi/core/comm.h"
+#include "mpi/base/comm.h"
+#include "mpi/core/errcode.h"
 #include "mpi/core/life.h"
 #include "mpi/core/session.h"
 #include "mpi/core/win.h"
@@ -12,7 +12,6 @@
 #include "runtime/base/cfg.h"
 #include "runtime/base/stdio.h"
 #include <execinfo.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,58 +26,11 @@ static struct wm_errh errors_return = { .obj = { (uint32_t)(uintptr_t)MPI_ERRORS
 struct wm_errh *wm_errh_predefined[8] = { NULL, &are_fatal, &errors_abort, &errors_return };
 struct rt_slab wm_errh_slab = RT_SLAB_ANYTIME(WM_ERRHANDLER, "error handler", struct wm_errh);
 
-static __thread char detail[MPI_MAX_ERROR_STRING];
-static __thread struct wm_comm *attached; /* with a reference */
-
-int wm_err(int errclass, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(detail, sizeof detail, fmt, ap);
-    va_end(ap);
-    return errclass;
-}
-
-static int class_of_rt(int rt_err)
-{
-    switch (rt_err < 0 ? -rt_err : rt_err) {
-#define RT_ERR(name, mpi_class, text) \
-    case RT_##name: \
-        return mpi_class;
-#include "runtime/base/err.def"
-#undef RT_ERR
-    default:
-        return MPI_ERR_INTERN;
-    }
-}
-
-int wm_err_rt(int rt_err, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    int n = vsnprintf(detail, sizeof detail, fmt, ap);
-    va_end(ap);
-    if (n >= 0 && (size_t)n < sizeof detail)
-        snprintf(detail + n, sizeof detail - (size_t)n, "%s%s", n ? ": " : "", rt_err_text(rt_err));
-    return class_of_rt(rt_err);
-}
-
-const char *wm_err_detail(void) { return detail; }
-
-void wm_err_attach(struct wm_comm *comm)
-{
-    struct wm_comm *old = attached;
-    if (comm)
-        wm_comm_ref(comm);
-    attached = comm;
-    if (old)
-        wm_comm_unref(old);
-}
-
 /* One write(2), so that the output of several ranks does not mix. */
 static void print_fatal(int errcode, const char *call, const char *where, const char *handler)
 {
     char text[MPI_MAX_ERROR_STRING], block[3 * MPI_MAX_ERROR_STRING], who[64] = "";
+    const char *detail = wm_err_detail();
     if (wm_err_text(errcode, text, (int)sizeof text) < 0)
         snprintf(text, sizeof text, "error code %d", errcode);
     if (rt_boot.size > 0)
@@ -184,12 +136,12 @@ struct wm_errh *wm_errh_initial(void)
 /* For errors without an object whose handler could be called. */
 static int raise_initial(int errcode, const char *call)
 {
-    char kept[sizeof detail];
-    memcpy(kept, detail, sizeof kept); /* reading the settings may report an error of its own */
+    char kept[MPI_MAX_ERROR_STRING];
+    strcpy(kept, wm_err_detail()); /* reading the settings may report an error of its own */
     struct wm_errh *h = wm_errh_initial();
-    memcpy(detail, kept, sizeof detail);
+    wm_err(errcode, "%s", kept);
     errh_call(h, NULL, errcode, call, "");
-    detail[0] = '\0';
+    wm_err_clear();
     return errcode;
 }
 
@@ -200,9 +152,8 @@ static bool self_chosen; /* atomic */
 
 int wm_raise_comm(struct wm_comm *comm, int errcode, const char *call)
 {
-    struct wm_comm *held = attached, *c = comm ? comm : held;
+    struct wm_comm *held = wm_err_take_comm(), *c = comm ? comm : held;
     bool no_object = !c || c == wm_comm_self;
-    attached = NULL;
     if (!c)
         c = rt_load_relaxed(&self_chosen) ? wm_comm_self : wm_comm_world;
     if (!c)
@@ -213,7 +164,7 @@ int wm_raise_comm(struct wm_comm *comm, int errcode, const char *call)
     struct wm_errh *h = wm_comm_errh_ref(c);
     errh_call(h, wm_comm_handle(c), errcode, call, where);
     wm_errh_unref(h);
-    detail[0] = '\0';
+    wm_err_clear();
     if (held) {
         struct wm_domain *dom = held->dom;
         rt_lock(&dom->lock);
@@ -229,7 +180,7 @@ static int raise_with(struct wm_errh *h, void *handle, int errcode, const char *
 {
     errh_call(h, handle, errcode, call, where);
     wm_errh_unref(h);
-    detail[0] = '\0';
+    wm_err_clear();
     return errcode;
 }
 
@@ -407,7 +358,7 @@ int wm_api_file_get_errhandler(struct wm_file *file, struct wm_errh **errhandler
 /* Checks the code that a user passes to MPI_X_call_errhandler. */
 static int check_code(int errorcode)
 {
-    detail[0] = '\0';
+    wm_err_clear();
     if (wm_err_class_of(errorcode) >= 0)
         return MPI_SUCCESS;
     return wm_err(MPI_ERR_ARG, "error code %d is neither of the standard nor added by this program",

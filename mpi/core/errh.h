@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Error handlers, and error classes, codes and strings (MPI-5.0 chapter 9). */
+/* Error handlers (MPI-5.0 chapter 9). */
 #ifndef WM_CORE_ERRH_H
 #define WM_CORE_ERRH_H
 
-#include "mpi/core/mpi_int.h"
+#include "mpi/base/mpi_int.h"
 
 enum wm_errh_kind {
     WM_ERRH_FATAL,
@@ -43,6 +43,13 @@ void wm_errh_unref(struct wm_errh *e);
  * the handler itself, sets another handler.  Takes the domain's lock. */
 struct wm_errh *wm_comm_errh_ref(struct wm_comm *c);
 
+/* Calls the error handler that applies and returns the value for the binding to return.  `comm`
+ * NULL: the call has no communicator; then the handler of MPI_COMM_SELF is called if the program
+ * has set it (MPI-5.0 section 9.3), else that of MPI_COMM_WORLD. */
+int wm_raise_comm(struct wm_comm *comm, int errcode, const char *call) __attribute__((cold));
+int wm_raise_win(struct wm_win *win, int errcode, const char *call) __attribute__((cold));
+int wm_raise_file(struct wm_file *file, int errcode, const char *call) __attribute__((cold));
+int wm_raise_session(struct wm_session *s, int errcode, const char *call) __attribute__((cold));
 /* Calls `h` for an error of a call that was given its handler, because its object does not exist
  * yet (MPI_Session_init, MPI_Comm_create_from_group). NULL: the call was given no handler
  * either. */
@@ -52,16 +59,6 @@ int wm_raise_group(struct wm_group *g, int errcode, const char *call) __attribut
 /* The initial handler of MPI_COMM_WORLD and MPI_COMM_SELF, also called while neither exists
  * (MPI-5.0 section 9.3): the setting initial_errhandler. */
 struct wm_errh *wm_errh_initial(void);
-
-/* Writes "MPI_ERR_RANK: invalid rank" for any code of the standard or the user; returns its length,
- * -1 if the code is unknown. */
-int wm_err_text(int errcode, char *text, int len);
-/* Class of a code, -1 if unknown. */
-int wm_err_class_of(int errcode);
-/* The address of MPI_LASTUSEDCODE's value. */
-int *wm_err_lastusedcode(void);
-/* Class name such as "MPI_ERR_RANK"; NULL if unknown. */
-const char *wm_err_class_name(int errclass);
 
 /* Prints the caller's stack to stderr if the setting abort_backtrace is on. */
 void wm_err_backtrace(void);

@@ -8,25 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct wm_group empty_group = { .obj = { (uint32_t)(uintptr_t)MPI_GROUP_EMPTY, 1 },
-                                       .rank = MPI_UNDEFINED };
-struct wm_group *wm_group_predefined[8] = { NULL, &empty_group };
-struct rt_slab wm_group_slab = RT_SLAB(WM_GROUP, "group", struct wm_group);
-
-MPI_Group wm_group_handle(const struct wm_group *g)
-{
-    return g ? (MPI_Group)(uintptr_t)g->obj.handle : MPI_GROUP_NULL;
-}
-
 void wm_group_ref(struct wm_group *g)
 {
-    if (g != &empty_group)
+    if (g != &wm_group_empty)
         rt_fetch_add(&g->obj.refs, 1);
 }
 
 void wm_group_unref(struct wm_group *g)
 {
-    if (g && g != &empty_group && rt_fetch_add(&g->obj.refs, -1) == 1) {
+    if (g && g != &wm_group_empty && rt_fetch_add(&g->obj.refs, -1) == 1) {
         wm_session_unref(g->session);
         free(g->procs);
         rt_slab_free(&wm_group_slab, g);
@@ -35,7 +25,7 @@ void wm_group_unref(struct wm_group *g)
 
 void wm_group_set_session(struct wm_group *g, struct wm_session *s)
 {
-    if (g == &empty_group || !s)
+    if (g == &wm_group_empty || !s)
         return;
     wm_session_ref(s);
     g->session = s;
@@ -44,7 +34,7 @@ void wm_group_set_session(struct wm_group *g, struct wm_session *s)
 /* Two groups in one call must descend from the same session; the empty group fits any session. */
 static int check_sessions(const struct wm_group *a, const struct wm_group *b)
 {
-    if (a == &empty_group || b == &empty_group)
+    if (a == &wm_group_empty || b == &wm_group_empty)
         return MPI_SUCCESS;
     return wm_session_check(a->session, b->session, "arguments 1 and 2: the groups");
 }
@@ -103,7 +93,7 @@ int wm_group_create(struct rt_proc *procs, int n, struct wm_group **out)
     free(procs);
     if (n)
         return wm_group_create_run(first, n, out);
-    *out = &empty_group;
+    *out = &wm_group_empty;
     return MPI_SUCCESS;
 }
 

@@ -3,7 +3,7 @@
 #ifndef WM_CORE_GROUP_H
 #define WM_CORE_GROUP_H
 
-#include "mpi/core/comm.h"
+#include "mpi/base/comm.h"
 
 /* A group of `n` processes; takes ownership of `procs` (malloc'ed), also on failure. n 0 gives
  * MPI_GROUP_EMPTY. */

@@ -4,14 +4,16 @@
  * memory at the end; the agreement also carries the place of that memory.  On several hosts each
  * host's ranks get the place of their block in a broadcast afterwards.  Everything but the bodies
  * runs under the domain's lock. */
+#include "mpi/core/idup.h"
 #include "mpi/api/bodies.h"
-#include "mpi/core/attr.h"
+#include "mpi/base/attr.h"
 #include "mpi/coll/check.h"
+#include "mpi/coll/team.h"
+#include "mpi/core/comm.h"
 #include "mpi/core/ctx.h"
 #include "mpi/core/errh.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/datatype/type.h"
-#include "mpi/topo/topo.h"
 #include "runtime/base/err.h"
 #include <limits.h>
 #include <stdlib.h>
@@ -330,7 +332,7 @@ static int idup(struct wm_comm *comm, const struct wm_info *info, struct wm_comm
     c->errh = wm_comm_errh_ref(comm);
     err = wm_comm_set_info(c, info);
     if (!err)
-        err = wm_topo_copy(comm->topo, &c->topo);
+        err = wm_comm_copy_topo(comm, c);
     if (!err)
         err = wm_attrs_copy(comm->attrs, wm_comm_handle(comm), &c->attrs, wm_comm_handle(c));
     MPI_Request r = MPI_REQUEST_NULL;

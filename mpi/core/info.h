@@ -3,7 +3,7 @@
 #ifndef WM_CORE_INFO_H
 #define WM_CORE_INFO_H
 
-#include "mpi/core/mpi_int.h"
+#include "mpi/base/mpi_int.h"
 
 struct wm_info_item {
     char *key, *value;

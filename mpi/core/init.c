@@ -3,10 +3,11 @@
  * 9.1).  MPI_Init waits for no other process and touches no GPU; after a failure it undoes its work
  * and reports the failure like any other error. life.c brings up the library itself. */
 #include "mpi/api/bodies.h"
-#include "mpi/core/attr.h"
+#include "mpi/base/attr.h"
 #include "mpi/coll/check.h"
 #include "mpi/core/comm.h"
 #include "mpi/core/errh.h"
+#include "mpi/core/idup.h"
 #include "mpi/core/info.h"
 #include "mpi/core/life.h"
 #include "mpi/p2p/p2p.h"

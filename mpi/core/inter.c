@@ -5,6 +5,7 @@
  * domain's lock. */
 #include "mpi/core/inter.h"
 #include "mpi/api/bodies.h"
+#include "mpi/core/comm.h"
 #include "mpi/core/commnew.h"
 #include "mpi/core/ctx.h"
 #include "mpi/core/errh.h"

@@ -3,7 +3,7 @@
 #ifndef WM_CORE_INTER_H
 #define WM_CORE_INTER_H
 
-#include "mpi/core/comm.h"
+#include "mpi/base/comm.h"
 
 /* What MPI_Intercomm_create does (MPI-5.0 section 7.6.2).  Collective over `local`.  Rank `leader`
  * of `local` exchanges messages with the other group's leader, rank `peer_leader` of `peer`; only

@@ -5,17 +5,19 @@
 #include "mpi/core/life.h"
 #include "btl/all/all.h"
 #include "coll/coll.h"
+#include "mpi/base/session.h"
 #include "mpi/core/alloc.h"
+#include "mpi/base/comm.h"
 #include "mpi/core/comm.h"
 #include "mpi/core/ctx.h"
 #include "mpi/core/errh.h"
 #include "mpi/core/info.h"
-#include "mpi/core/session.h"
+#include "mpi/core/session_comm.h"
 #include "mpi/core/win.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/p2p.h"
-#include "mpi/stream/stream.h"
 #include "runtime/base/cfg.h"
+#include "runtime/gpu/driver.h"
 #include "runtime/gpu/gpu.h"
 #include "runtime/layout/gpu.h"
 #include "runtime/mem/node.h"
@@ -28,6 +30,7 @@
 #define HOLD_MS 1000 /* ranks that start together usually get here within this time */
 
 struct wm_state wm_state;
+void (*wm_life_at_rest)(void);
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct {
@@ -91,6 +94,11 @@ int wm_life_settings(void)
     return err;
 }
 
+bool wm_life_has_gpu(void)
+{
+    return wm_life_settings() == MPI_SUCCESS && rt_gpu_possible() && rt_cuda_open(true) == 0;
+}
+
 static bool is_child;
 
 /* Runs in a child of fork(), whose other threads have gone and may have held any lock.  While the
@@ -141,11 +149,13 @@ static int build(void)
         err = wm_err_rt(err, "opening the memory shared by the processes of host %s", rt_boot.host);
         goto err_boot;
     }
-    err = wm_domain_create(&wm_main_domain);
+    struct wm_domain *d;
+    err = wm_domain_create(&d);
     if (err) {
         err = wm_err_rt(err, "opening the transports \"%s\"", cfg.btl);
         goto err_node;
     }
+    rt_store_release(&wm_main_domain, d); /* tools read it at any time */
     wm_ctx_init();
     life.built = true;
     return MPI_SUCCESS;
@@ -293,7 +303,8 @@ static void report_leaks(const char *call)
 
 static void rest(const char *call)
 {
-    wm_xstream_rest();
+    if (wm_life_at_rest)
+        wm_life_at_rest();
     wm_session_rest();
     wm_domain_rest(wm_main_domain); /* completes what other processes still wait for */
     wm_comm_rest();

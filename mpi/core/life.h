@@ -4,7 +4,17 @@
 #ifndef WM_CORE_LIFE_H
 #define WM_CORE_LIFE_H
 
-#include "mpi/core/mpi_int.h"
+#include "mpi/base/mpi_int.h"
+
+/* FORKED: this process is a child made by fork() after MPI was initialized.  The child shares the
+ * connections and the memory of its parent, so it must not use the library. */
+enum wm_phase { WM_BEFORE_INIT, WM_INITIALIZED, WM_FINALIZED, WM_FORKED };
+struct wm_state {
+    int phase;        /* enum wm_phase of the world model */
+    int users;        /* world model + open sessions; the library is up while > 0.  0 when FORKED */
+    int thread_level; /* MPI_THREAD_... */
+};
+extern struct wm_state wm_state;
 
 /* Reads the settings once.  Returns MPI_SUCCESS or what wm_err() returned. */
 int wm_life_settings(void);
@@ -15,6 +25,15 @@ int wm_life_enter(int required, int *provided);
  * the process manager in order.  The node segment, the domain and the facts of the job stay: peers
  * may still be up, and MPI may be used again.  `call` is for messages. */
 void wm_life_leave(const char *call);
+
+/* Called when the library goes to rest, before the domain does; set by mpi/stream, which may have
+ * work on devices then.  NULL: nothing to do. */
+extern void (*wm_life_at_rest)(void);
+
+/* Whether an NVIDIA device and its driver are present and the settings do not disable them.  Loads
+ * the driver's library, but does not initialise it: a program may still choose its devices.  Any
+ * thread, at any time. */
+bool wm_life_has_gpu(void);
 
 /* Called inside MPI, while locks are off: switches them on, because the library is about to start a
  * thread of its own.  False: the application's threads may be inside without locks. */

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-core_sources += mpi/core/mpi_int.h mpi/core/comm.h mpi/core/errh.h
-core_sources += mpi/core/status.h mpi/core/status.c mpi/core/alloc.c
-core_sources += mpi/core/attr.h mpi/core/ctx.h mpi/core/exch.h mpi/core/group.h mpi/core/info.h
-core_sources += mpi/core/abi.c mpi/core/attr.c mpi/core/comm.c mpi/core/commnew.c mpi/core/ctx.c mpi/core/errcode.c \
-	mpi/core/errh.c mpi/core/exch.c mpi/core/group.c mpi/core/info.c mpi/core/init.c mpi/core/idup.c mpi/core/grequest.c
+core_sources += mpi/core/comm.h mpi/core/errh.h mpi/core/errcode.h mpi/core/status.c mpi/core/alloc.h mpi/core/alloc.c
+core_sources += mpi/core/attr.c mpi/core/ctx.h mpi/core/group.h mpi/core/info.h mpi/core/idup.h mpi/core/split.h
+core_sources += mpi/core/abi.c mpi/core/comm.c mpi/core/commnew.c mpi/core/ctx.c mpi/core/errcode.c \
+	mpi/core/errh.c mpi/core/group.c mpi/core/info.c mpi/core/init.c mpi/core/idup.c mpi/core/grequest.c
 core_sources += mpi/core/commnew.h mpi/core/split.c mpi/core/inter.h mpi/core/inter.c
-core_sources += mpi/core/gpu.h mpi/core/gpu.c
-dist_man_MANS += mpi/core/MPIX_Query_cuda_support.3 mpi/core/MPIX_GPU_query_support.3
-core_sources += mpi/core/life.h mpi/core/life.c mpi/core/session.h mpi/core/session.c mpi/core/session_comm.c \
-	mpi/core/win.h mpi/core/win.c mpi/core/alloc.h
+core_sources += mpi/core/life.h mpi/core/life.c mpi/core/session.h mpi/core/session.c \
+	mpi/core/session_comm.h mpi/core/session_comm.c mpi/core/win.h mpi/core/win.c

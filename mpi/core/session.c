@@ -3,10 +3,10 @@
  * session_comm.c creates communicators from groups of sessions. */
 #include "mpi/core/session.h"
 #include "mpi/api/bodies.h"
-#include "mpi/core/comm.h"
+#include "mpi/base/comm.h"
 #include "mpi/core/errh.h"
-#include "mpi/core/gpu.h"
 #include "mpi/core/group.h"
+#include "mpi/core/idup.h"
 #include "mpi/core/info.h"
 #include "mpi/core/life.h"
 #include "mpi/p2p/domain.h"
@@ -17,7 +17,6 @@
 #include <string.h>
 #include <strings.h>
 
-struct rt_slab wm_session_slab = RT_SLAB_ANYTIME(WM_SESSION, "session", struct wm_session);
 static struct rt_lock handlers = RT_LOCK_INIT; /* guards the handler of every session */
 
 void wm_session_ref(struct wm_session *s)
@@ -101,7 +100,7 @@ static bool kind_supported(const char *kind, size_t len)
         if (!restrictor_known(f, word, (size_t)(p - word)))
             return false;
     }
-    return !f->device || wm_gpu_usable(); /* last, because it loads the driver's library */
+    return !f->device || wm_life_has_gpu(); /* last, because it loads the driver's library */
 }
 
 static bool kind_listed(const char *list, const char *kind, size_t len)

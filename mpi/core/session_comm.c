@@ -3,7 +3,9 @@
  * communicator of all processes of the job.  Its context id is reserved in every process, so it
  * needs no agreement.  The user's string picks the tag of the messages.  The processes also compare
  * their strings, so that calls which do not belong together fail. */
+#include "mpi/core/session_comm.h"
 #include "mpi/api/bodies.h"
+#include "mpi/coll/team.h"
 #include "mpi/core/comm.h"
 #include "mpi/core/ctx.h"
 #include "mpi/core/errh.h"

@@ -2,7 +2,9 @@
 /* Splitting communicators by color, host and hardware (MPI-5.0 section 7.4.2).  Each process
  * receives all colors and keys and builds the group of its own color; if an intercommunicator is
  * split, the groups of both sides.  Any thread; takes the domain's lock. */
+#include "mpi/core/split.h"
 #include "mpi/api/bodies.h"
+#include "mpi/core/comm.h"
 #include "mpi/core/commnew.h"
 #include "mpi/core/ctx.h"
 #include "mpi/core/group.h"

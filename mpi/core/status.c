@@ -2,7 +2,7 @@
 /* Access functions for the fields of a status, for languages and tools that do not see the
  * structure (MPI-5.0 section 3.2.5).  The status belongs to the caller; any thread, in any phase of
  * the library. */
-#include "mpi/core/status.h"
+#include "mpi/base/status.h"
 #include "mpi/api/bodies.h"
 
 int wm_api_status_get_source(const MPI_Status *status, int *source)

@@ -3,7 +3,7 @@
  * attributes are in attr.c.  Any thread. */
 #include "mpi/core/win.h"
 #include "mpi/api/bodies.h"
-#include "mpi/core/attr.h"
+#include "mpi/base/attr.h"
 #include "mpi/core/errh.h"
 #include <stdio.h>
 #include <string.h>

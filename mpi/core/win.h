@@ -4,7 +4,7 @@
 #ifndef WM_CORE_WIN_H
 #define WM_CORE_WIN_H
 
-#include "mpi/core/mpi_int.h"
+#include "mpi/base/mpi_int.h"
 
 struct wm_attrs;
 struct wm_errh;

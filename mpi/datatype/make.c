@@ -4,7 +4,7 @@
  * thread. */
 #include "mpi/datatype/make.h"
 #include "mpi/api/bodies.h"
-#include "mpi/core/attr.h"
+#include "mpi/base/attr.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * elements along the constructors' tree.  Recipes never change, so any thread may read them. */
 #include "mpi/datatype/make.h"
 #include "mpi/api/bodies.h"
-#include "mpi/core/status.h"
+#include "mpi/base/status.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * thread; references are atomic and layouts never change once built. */
 #include "mpi/datatype/make.h"
 #include "mpi/api/bodies.h"
-#include "mpi/core/attr.h"
+#include "mpi/base/attr.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

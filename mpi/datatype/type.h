@@ -3,7 +3,7 @@
 #ifndef WM_DATATYPE_TYPE_H
 #define WM_DATATYPE_TYPE_H
 
-#include "mpi/core/mpi_int.h"
+#include "mpi/base/mpi_int.h"
 #include "runtime/layout/layout.h"
 #include "runtime/reduce/reduce.h"
 

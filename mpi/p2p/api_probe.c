@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Bodies of probe and matched probe (MPI-5.0 section 3.8). */
 #include "mpi/api/bodies.h"
-#include "mpi/core/status.h"
+#include "mpi/base/status.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/device.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Bodies of the receiving calls (MPI-5.0 sections 3.2.4, 3.7.2). */
 #include "mpi/api/bodies.h"
-#include "mpi/core/status.h"
+#include "mpi/base/status.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/device.h"
 

@@ -4,7 +4,7 @@
  * posted. */
 #include <stdlib.h>
 #include "mpi/api/bodies.h"
-#include "mpi/core/status.h"
+#include "mpi/base/status.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/pack_any.h"
 #include "mpi/p2p/device.h"

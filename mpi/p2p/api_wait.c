@@ -7,7 +7,7 @@
  * may be given up between two requests, as the callbacks of generalised requests need it. */
 #include "mpi/api/bodies.h"
 #include <stdio.h>
-#include "mpi/core/status.h"
+#include "mpi/base/status.h"
 #include "mpi/p2p/device.h"
 
 int wm_req_error(const struct rt_req *r)

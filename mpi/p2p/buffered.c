@@ -8,7 +8,7 @@
  * under the domain's lock. */
 #include <stdlib.h>
 #include "mpi/api/bodies.h"
-#include "mpi/core/session.h"
+#include "mpi/base/session.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/flow.h"

@@ -3,14 +3,14 @@
  * domain's lock, except create and destroy, which run while no other thread is inside the library.
  */
 #include "mpi/p2p/domain.h"
-#include "btl/all/all.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "btl/all/all.h"
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/flow.h"
-#include "mpi/tool/event.h"
+#include "mpi/base/event.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
@@ -193,7 +193,6 @@ int wm_domain_create_over(const struct btl_ops *const *all, struct wm_domain **o
         wm_domain_destroy(d);
         return err;
     }
-    wm_stats_join(d);
     *out = d;
     return 0;
 }
@@ -345,7 +344,6 @@ void wm_domain_destroy(struct wm_domain *d)
     rt_lock(&d->lock);
     drain(d);
     rt_unlock(&d->lock);
-    wm_stats_leave(d);
     for (int i = 0; i < WM_PEER_BUCKETS; i++)
         for (struct wm_peer *p = d->peers[i], *next; p; p = next) {
             next = p->next;

@@ -12,7 +12,7 @@
 #include "btl/btl.h"
 #include "coll/coll.h"
 #include "mpi/p2p/match.h"
-#include "mpi/tool/stats.h"
+#include "mpi/p2p/stats.h"
 #include "runtime/base/idle.h"
 #include "runtime/base/list.h"
 #include "runtime/base/lock.h"
@@ -99,7 +99,6 @@ struct wm_domain {
     struct wm_preq *hot; /* the blocking receive in progress; counts as the receive posted last */
     struct wm_match match;
     _Alignas(RT_CACHE_LINE) struct wm_stats stats;
-    struct wm_domain *stats_next; /* domains that tools look at: mpi/tool/stats.c */
     struct btl *btl[WM_BTL_MAX];
     int nbtl;
     bool has_fds;               /* some have sleep_fd */

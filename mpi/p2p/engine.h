@@ -19,7 +19,7 @@
 #ifndef WM_P2P_ENGINE_H
 #define WM_P2P_ENGINE_H
 
-#include "mpi/core/comm.h"
+#include "mpi/base/comm.h"
 #include "mpi/p2p/domain.h"
 #include "mpi/p2p/p2p.h"
 #include "runtime/base/copy.h"

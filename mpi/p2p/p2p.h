@@ -5,7 +5,7 @@
 #ifndef WM_P2P_P2P_H
 #define WM_P2P_P2P_H
 
-#include "mpi/core/comm.h"
+#include "mpi/base/comm.h"
 #include "mpi/p2p/domain.h"
 #include "runtime/base/req.h"
 #include "runtime/layout/layout.h"

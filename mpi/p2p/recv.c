@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/flow.h"
-#include "mpi/tool/event.h"
+#include "mpi/base/event.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 

@@ -28,7 +28,7 @@
  *            PIECES: stays, its messages fail one by one
  *            all others, and what waits for room in the transport -> END */
 #include "mpi/p2p/device.h"
-#include "mpi/tool/event.h"
+#include "mpi/base/event.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 

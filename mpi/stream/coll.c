@@ -10,7 +10,7 @@
 #include <string.h>
 #include "coll/gpu/plan.h"
 #include "mpi/coll/call.h"
-#include "mpi/core/exch.h"
+#include "mpi/coll/exch.h"
 #include "mpi/p2p/device.h"
 #include "mpi/stream/stream.h"
 

@@ -5,7 +5,10 @@
 #include <string.h>
 #include <time.h>
 #include "mpi/api/bind.h"
-#include "mpi/core/exch.h"
+#include "mpi/coll/exch.h"
+#include "mpi/core/comm.h"
+#include "mpi/core/commnew.h"
+#include "mpi/core/life.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/stream/stream.h"
 #include "runtime/base/clock.h"
@@ -179,7 +182,7 @@ static void sweep_left(void)
     }
 }
 
-void wm_xstream_comm_left(struct wm_comm *c)
+static void comm_left(struct wm_comm *c)
 {
     struct wm_xstream_comm *s = c->stream;
     rt_lock(&c->dom->lock);
@@ -221,7 +224,7 @@ static void give_up(struct wm_domain *d, struct wm_xstream_comm *s)
         log_error(MPI, "it is still on the device, behind something else on its stream");
 }
 
-void wm_xstream_rest(void)
+static void at_rest(void)
 {
     struct wm_domain *d = wm_main_domain;
     struct rt_list *l, *next;
@@ -380,6 +383,8 @@ static int state_make(struct wm_comm *c, struct wm_comm *ctl, struct wm_comm *wa
         way->no_handle = true;
     s->stream = stream;
     c->stream = s;
+    c->stream_left = comm_left;
+    wm_life_at_rest = at_rest;
     if (stream)
         wm_xstream_ref(stream);
     rt_list_append(&wm_xstream_comms, &s->link);

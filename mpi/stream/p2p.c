@@ -17,7 +17,7 @@
  * the hidden communicator, where tags are sequence numbers. */
 #include <stdlib.h>
 #include <string.h>
-#include "mpi/core/status.h"
+#include "mpi/base/status.h"
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/stream/stream.h"

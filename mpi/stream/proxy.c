@@ -31,7 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include "mpi/core/exch.h"
+#include "mpi/coll/exch.h"
 #include "mpi/core/life.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/stream/stream.h"

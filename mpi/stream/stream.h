@@ -41,7 +41,7 @@
 
 #include "coll/coll.h"
 #include "mpi/coll/call.h"
-#include "mpi/core/comm.h"
+#include "mpi/base/comm.h"
 #include "mpi/datatype/type.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/stream_ops.h"
@@ -185,8 +185,6 @@ void wm_xstream_sweep(struct wm_xstream_comm *s);
 /* Keeps `h` (malloc'ed) until the stream has passed the work enqueued so far. */
 void wm_xstream_hold(struct wm_xstream_call *k, struct wm_xstream_held *h);
 /* Called by MPI when a communicator's handle is freed, and when the last user of MPI leaves. */
-void wm_xstream_comm_left(struct wm_comm *c);
-void wm_xstream_rest(void);
 
 /* ---- turn.c: one order of the collectives of all communicators ---- */
 struct wm_xstream_turn { /* lives in a call */

@@ -5,7 +5,9 @@
  * written whenever a tool likes. */
 #include <stdio.h>
 #include <string.h>
+#include "coll/coll.h"
 #include "mpi/api/bodies.h"
+#include "mpi/core/life.h"
 #include "mpi/tool/tool.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/log.h"

@@ -3,6 +3,7 @@
  * the kinds and algorithms of collectives, the elements of events.  Constant; any thread. */
 #include <stdio.h>
 #include <string.h>
+#include "coll/coll.h"
 #include "mpi/api/bodies.h"
 #include "mpi/tool/tool.h"
 #include "runtime/base/cfg.h"

@@ -6,7 +6,7 @@
  * the one with the lowest safety level from there up is called, at once; where there is none the
  * event is dropped, which the dropped handler learns at once as well.  One source, whose clock
  * is that of MPI_Wtime in nanoseconds; its events come in order. */
-#include "mpi/tool/event.h"
+#include "mpi/base/event.h"
 #include <string.h>
 #include "mpi/api/bodies.h"
 #include "mpi/core/info.h"
@@ -64,7 +64,6 @@ struct instance { /* lives while its callback runs */
     struct wm_event_data data;
 };
 
-uint32_t wm_events_on;
 static struct tool_obj *regs;
 static int raising; /* callbacks that run now, one inside the other */
 
@@ -87,16 +86,6 @@ static MPI_Aint displacement(int type, int i)
 }
 
 /* ---- raising ---- */
-
-/* Types for which there are registrations. */
-static void update_mask(void)
-{
-    uint32_t on = 0;
-    for (const struct tool_obj *o = regs; o; o = o->next)
-        if (!((const struct registration *)o)->freed)
-            on |= 1u << o->index;
-    rt_store_relaxed(&wm_events_on, on);
-}
 
 static void reg_remove(struct registration *r)
 {
@@ -130,7 +119,7 @@ static void deliver(struct registration *r, struct instance *e)
         r->dropped(1, tool_obj_handle(&r->o), 0, levels[RESTRICTED], r->cb[0].user_data);
 }
 
-void wm_event_raise(enum wm_event_type t, const struct wm_event_data *data)
+static void raise_event(enum wm_event_type t, const struct wm_event_data *data)
 {
     tool_lock();
     struct instance *e = (struct instance *)tool_obj_new(TOOL_INSTANCE, (int)t);
@@ -146,6 +135,17 @@ void wm_event_raise(enum wm_event_type t, const struct wm_event_data *data)
             sweep();
     }
     tool_unlock();
+}
+
+/* Types for which there are registrations. */
+static void update_mask(void)
+{
+    uint32_t on = 0;
+    for (const struct tool_obj *o = regs; o; o = o->next)
+        if (!((const struct registration *)o)->freed)
+            on |= 1u << o->index;
+    wm_event_raise = raise_event;
+    rt_store_release(&wm_events_on, on); /* a thread that reads a bit may call the function */
 }
 
 /* ---- types and source ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The performance variables (MPI-5.0 section 15.3.7): what there is and what it says now.  Values
- * come from the counters of the domains (stats.h) or are looked up when they are read; nothing is
- * computed ahead.  Any thread, under the interface's mutex. */
+ * come from the counters of the domain (mpi/p2p/stats.h) or are looked up when they are read;
+ * nothing is computed ahead.  Any thread, under the interface's mutex. */
 #include "mpi/tool/pvar.h"
 #include <string.h>
 #include "mpi/api/bodies.h"
@@ -11,21 +11,51 @@
 
 #define STAT(field) offsetof(struct wm_stats, field)
 
+static struct wm_domain *domain(void) { return rt_load_acquire(&wm_main_domain); }
+
+bool tool_is_up(void) { return domain() != NULL; }
+
+static uint64_t stat(size_t off)
+{
+    const struct wm_domain *d = domain();
+    return d ? rt_load_relaxed((const uint64_t *)(const void *)((const char *)&d->stats + off)) : 0;
+}
+
+uint64_t tool_unexpected_peak(void) { return stat(STAT(unexpected_peak)); }
+
+void tool_unexpected_rebase(void)
+{
+    struct wm_domain *d = domain();
+    if (d)
+        rt_store_relaxed(&d->stats.unexpected_peak, (uint64_t)rt_load_relaxed(&d->match.nunex));
+}
+
 static uint64_t used(const struct rt_slab *s) { return rt_load_relaxed(&s->used); }
 static uint64_t comms(const struct wm_comm *c) { return (void)c, used(&wm_comm_slab); }
 static uint64_t requests(const struct wm_comm *c) { return (void)c, used(&wm_request_slab); }
 static uint64_t types(const struct wm_comm *c) { return (void)c, used(&wm_type_slab); }
-static uint64_t unexpected(const struct wm_comm *c) { return (void)c, tool_unexpected_now(); }
+static uint64_t unexpected(const struct wm_comm *c)
+{
+    const struct wm_domain *d = domain();
+    (void)c;
+    return d ? rt_load_relaxed(&d->match.nunex) : 0;
+}
 static uint64_t unexpected_bytes(const struct wm_comm *c)
 {
     (void)c;
-    return tool_stat(STAT(unexpected_bytes), false);
+    return stat(STAT(unexpected_bytes));
 }
-static uint64_t posted(const struct wm_comm *c) { return (void)c, tool_posted_now(); }
+/* A blocking receive in progress counts, though it is in no table. */
+static uint64_t posted(const struct wm_comm *c)
+{
+    const struct wm_domain *d = domain();
+    (void)c;
+    return d ? rt_load_relaxed(&d->match.nposted_all) + (rt_load_relaxed(&d->hot) != NULL) : 0;
+}
 static uint64_t comm_calls(const struct wm_comm *c) { return rt_load_relaxed(&c->team.seq); }
 static uint64_t comm_size(const struct wm_comm *c) { return (uint64_t)c->size; }
 
-/* The segment is mapped as long as a domain lives. */
+/* The segment stays mapped. */
 static uint64_t segment(const struct wm_comm *c)
 {
     (void)c;
@@ -41,8 +71,9 @@ static uint64_t segment_used(const struct wm_comm *c)
 /* No algorithm yet, or none needed: -1. */
 static uint64_t last_alg(const struct wm_comm *c)
 {
+    const struct wm_domain *d = domain();
     (void)c;
-    return (uint64_t)(int64_t)tool_alg_index(tool_last_alg());
+    return (uint64_t)(int64_t)coll_alg_index(d ? rt_load_relaxed(&d->stats.alg) : NULL);
 }
 
 #define BASIC MPI_T_VERBOSITY_USER_BASIC
@@ -140,7 +171,7 @@ const struct pvar *tool_pvar(int index)
 
 uint64_t tool_pvar_now(const struct pvar *v, int i, const struct wm_comm *c)
 {
-    return v->read ? v->read(c) : tool_stat(v->off + (size_t)i * sizeof(uint64_t), true);
+    return v->read ? v->read(c) : stat(v->off + (size_t)i * sizeof(uint64_t));
 }
 
 static MPI_Datatype datatype(const struct pvar *v)

@@ -3,7 +3,7 @@
 #ifndef WM_TOOL_PVAR_H
 #define WM_TOOL_PVAR_H
 
-#include "mpi/core/comm.h"
+#include "mpi/base/comm.h"
 #include "mpi/tool/tool.h"
 
 enum pvar_value { PVAR_ULL, PVAR_INT, PVAR_SECONDS }; /* SECONDS: kept in ns, shown as a double */
@@ -27,5 +27,12 @@ struct pvar {
 const struct pvar *tool_pvar(int index); /* NULL: no such variable */
 /* Element i as it is now; `c` when the variable is bound to a communicator. */
 uint64_t tool_pvar_now(const struct pvar *v, int i, const struct wm_comm *c);
+
+/* Whether MPI has been used, so that there is a domain with counters. */
+bool tool_is_up(void);
+/* The most messages that have waited for their receive at once, since the watermark was last reset.
+ */
+uint64_t tool_unexpected_peak(void);
+void tool_unexpected_rebase(void); /* resets it to the current level */
 
 #endif

@@ -43,11 +43,10 @@ static int now(const struct handle *h, int i, uint64_t *out)
     return MPI_SUCCESS;
 }
 
-static uint64_t peak(void) { return tool_stat(offsetof(struct wm_stats, unexpected_peak), false); }
-
-void tool_pvar_fold(void)
+/* Handles of the watermark remember the one that is about to end. */
+static void fold(void)
 {
-    uint64_t top = peak();
+    uint64_t top = tool_unexpected_peak();
     for (const struct tool_obj *s = sessions; s; s = s->next)
         for (struct tool_obj *o = ((const struct session *)s)->handles; o; o = o->next) {
             struct handle *h = (struct handle *)o;
@@ -62,8 +61,9 @@ static int current(const struct handle *h, int i, uint64_t *out)
     uint64_t raw = 0;
     *out = h->value[i];
     if (is_mark(h)) {
-        if (h->running && peak() > *out)
-            *out = peak();
+        uint64_t peak = tool_unexpected_peak();
+        if (h->running && peak > *out)
+            *out = peak;
         return MPI_SUCCESS;
     }
     if (!h->running)
@@ -78,7 +78,7 @@ static int set(struct handle *h, const uint64_t *value)
 {
     int err = MPI_SUCCESS;
     if (is_mark(h))
-        tool_pvar_fold();
+        fold();
     for (int i = 0; !err && i < h->var->count; i++) {
         uint64_t raw = 0;
         err = now(h, i, &raw);
@@ -99,7 +99,7 @@ static void stop(struct handle *h)
 static void start(struct handle *h)
 {
     if (is_mark(h))
-        tool_pvar_fold();
+        fold();
     for (int i = 0; i < h->var->count; i++)
         now(h, i, &h->base[i]);
     h->running = true;

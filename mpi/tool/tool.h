@@ -7,9 +7,8 @@
 #define WM_TOOL_TOOL_H
 
 #include <stddef.h>
-#include "mpi/core/mpi_int.h"
-#include "mpi/tool/event.h"
-#include "mpi/tool/stats.h"
+#include "mpi/base/mpi_int.h"
+#include "mpi/base/event.h"
 
 enum tool_kind { TOOL_CVAR = 1, TOOL_SESSION, TOOL_PVAR, TOOL_REGISTRATION, TOOL_INSTANCE };
 
@@ -64,22 +63,6 @@ int tool_pvar_num(void);
 enum tool_cat tool_pvar_cat(int index);
 enum tool_cat tool_event_cat(int index);
 const char *tool_event_elements(int index); /* names, separated by commas */
-
-/* Position of an algorithm in coll_alg_at()'s order, -1 for NULL. */
-int tool_alg_index(const struct coll_alg *alg);
-
-/* Sum over all domains, past ones too, of the counter at this offset of struct wm_stats; `past`
- * false: of the living only. */
-uint64_t tool_stat(size_t off, bool past);
-/* Entries in the matching tables of all domains. */
-uint64_t tool_unexpected_now(void);
-uint64_t tool_posted_now(void);
-bool tool_is_up(void); /* a domain lives */
-const struct coll_alg *tool_last_alg(void);
-/* The watermark begins anew at the current level. */
-void tool_unexpected_rebase(void);
-/* Handles of watermarks remember the one that is about to end; pvar.c. */
-void tool_pvar_fold(void);
 
 /* At the last MPI_T_finalize. */
 void tool_cvar_fini(void);

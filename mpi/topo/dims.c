@@ -4,7 +4,7 @@
  * among these choices the least largest one, then the least second largest, and so on.  No state;
  * any thread. */
 #include "mpi/api/bodies.h"
-#include "mpi/core/mpi_int.h"
+#include "mpi/base/mpi_int.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,8 @@
  * that a wrong argument in one process is an error in all of them and no process waits.  Called
  * without the domain's lock. */
 #include "mpi/topo/make.h"
-#include "mpi/core/exch.h"
+#include "mpi/coll/exch.h"
+#include "mpi/core/commnew.h"
 #include "mpi/core/group.h"
 #include "mpi/p2p/domain.h"
 #include <stdlib.h>
@@ -106,6 +107,7 @@ int wm_topo_make(struct wm_comm *parent, int n, const int order[], struct wm_top
         wm_topo_free(t);
     } else {
         c->topo = t;
+        c->topo_ops = &wm_topo_ops;
         if (t->kind != MPI_DIST_GRAPH)
             wm_topo_locate(t, c->rank);
         wm_topo_finish(t);

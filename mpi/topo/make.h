@@ -3,7 +3,7 @@
 #ifndef WM_TOPO_MAKE_H
 #define WM_TOPO_MAKE_H
 
-#include "mpi/core/comm.h"
+#include "mpi/base/comm.h"
 #include "mpi/topo/topo.h"
 
 /* What all members learn of each other before anything is made. */

@@ -5,7 +5,7 @@
  * The cheaper one is taken if it beats the ranks as they are.  All processes compute the same from
  * the same data.  wm_topo_order() is called without the domain's lock. */
 #include "mpi/topo/order.h"
-#include "mpi/core/exch.h"
+#include "mpi/coll/exch.h"
 #include "mpi/p2p/domain.h"
 #include "runtime/topo/topo.h"
 #include <limits.h>

@@ -3,7 +3,7 @@
 #ifndef WM_TOPO_ORDER_H
 #define WM_TOPO_ORDER_H
 
-#include "mpi/core/comm.h"
+#include "mpi/base/comm.h"
 
 /* Who exchanges data with whom: edges[index[i - 1] .. index[i]) are the neighbours of node i, as in
  * MPI_Graph_create; weights NULL: all 1. */

@@ -3,7 +3,7 @@
  * communicator is returned, and constant afterwards. */
 #include "mpi/topo/topo.h"
 #include "mpi/api/bodies.h"
-#include "mpi/core/comm.h"
+#include "mpi/base/comm.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,11 +55,9 @@ void wm_topo_finish(struct wm_topo *t)
 
 void wm_topo_free(struct wm_topo *t) { free(t); }
 
-int wm_topo_copy(const struct wm_topo *t, struct wm_topo **out)
+/* For a duplicate of the communicator. */
+static int topo_copy(const struct wm_topo *t, struct wm_topo **out)
 {
-    *out = NULL;
-    if (!t)
-        return MPI_SUCCESS;
     struct wm_topo *c = wm_topo_new(t);
     if (!c)
         return wm_err(MPI_ERR_NO_MEM, "no memory for a copy of the topology");
@@ -70,6 +68,8 @@ int wm_topo_copy(const struct wm_topo *t, struct wm_topo **out)
     *out = c;
     return MPI_SUCCESS;
 }
+
+const struct wm_topo_ops wm_topo_ops = { .copy = topo_copy, .free = wm_topo_free };
 
 int wm_api_topo_test(struct wm_comm *comm, int *status)
 {

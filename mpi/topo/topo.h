@@ -5,8 +5,7 @@
 #ifndef WM_TOPO_TOPO_H
 #define WM_TOPO_TOPO_H
 
-#include "coll/coll.h"
-#include "mpi/core/mpi_int.h"
+#include "mpi/base/comm.h"
 
 struct wm_topo {
     int kind;                     /* MPI_CART, MPI_GRAPH, MPI_DIST_GRAPH */
@@ -33,7 +32,6 @@ struct wm_topo *wm_topo_new(const struct wm_topo *shape);
 void wm_topo_finish(struct wm_topo *t);
 /* Tolerates NULL. */
 void wm_topo_free(struct wm_topo *t);
-/* For a duplicate of the communicator; NULL gives NULL.  MPI_SUCCESS or what wm_err() returned. */
-int wm_topo_copy(const struct wm_topo *t, struct wm_topo **out);
+extern const struct wm_topo_ops wm_topo_ops;
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef TEST_FAKE_P2P_WORLD_H
 #define TEST_FAKE_P2P_WORLD_H
 
-#include "mpi/core/comm.h"
+#include "mpi/base/comm.h"
 #include "mpi/p2p/engine.h"
 #include "test/fake/p2p_queues.h"
 

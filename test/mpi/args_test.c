@@ -5,7 +5,7 @@
  * args_cases.c, made from the API table. */
 #include "test/mpi/args_test.h"
 #include "mpi/api/api_table.h"
-#include "mpi/core/mpi_int.h"
+#include "mpi/base/mpi_int.h"
 #include "mpi/core/win.h"
 #include "test/check.h"
 

@@ -2,8 +2,8 @@
 /* Attributes (MPI-5.0 section 7.7): keys, order of deletion, copying, and functions that fail or
  * call back. */
 #include "mpi/api/bodies.h"
-#include "mpi/core/attr.h"
-#include "mpi/core/comm.h"
+#include "mpi/base/attr.h"
+#include "mpi/base/comm.h"
 #include "mpi/datatype/type.h"
 #include "test/check.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The search for context ids: this process and one other member, whose offers the test
  * generates. */
-#include "mpi/core/comm.h"
+#include "mpi/base/comm.h"
 #include "mpi/core/ctx.h"
 #include "runtime/base/err.h"
 #include "test/check.h"

@@ -2,6 +2,7 @@
 /* Error classes, codes and strings (MPI-5.0 sections 9.4 and 9.5), and the texts that bodies
  * leave. */
 #include "mpi/api/bodies.h"
+#include "mpi/core/errcode.h"
 #include "mpi/core/errh.h"
 #include "test/check.h"
 

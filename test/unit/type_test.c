@@ -2,7 +2,7 @@
 /* Datatypes: the predefined types against the fact table (its path is the argument), bounds of
  * derived types against examples of MPI-5.0 chapter 5, envelopes, basic elements, packing. */
 #include "mpi/api/bodies.h"
-#include "mpi/core/status.h"
+#include "mpi/base/status.h"
 #include "mpi/datatype/type.h"
 #include "test/check.h"
 

@@ -3,7 +3,7 @@
  * messages to the own process, its own bell, and a task that starts a message just when the process
  * is about to sleep. */
 #include "btl/self/self.h"
-#include "mpi/core/comm.h"
+#include "mpi/base/comm.h"
 #include "mpi/p2p/engine.h"
 #include "runtime/base/cfg.h"
 #include "runtime/mem/node.h"

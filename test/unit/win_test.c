@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Windows as objects: names, attributes, error handlers (MPI-5.0 sections 7.7, 7.8 and 9.3). */
 #include "mpi/api/bodies.h"
-#include "mpi/core/attr.h"
+#include "mpi/base/attr.h"
 #include "mpi/core/errh.h"
 #include "mpi/core/win.h"
 #include "test/check.h"

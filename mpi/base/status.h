@@ -2,8 +2,8 @@
 /* MPI_Status: 8 ints of the ABI.  Of the five private ones, [0..1] hold the received bytes as 64
  * bits (copied with memcpy: the struct is only int-aligned) and [2] the cancelled flag.  MPI_ERROR
  * is written by multi-completion calls only (MPI-5.0 section 3.2.5). */
-#ifndef WM_CORE_STATUS_H
-#define WM_CORE_STATUS_H
+#ifndef WM_BASE_STATUS_H
+#define WM_BASE_STATUS_H
 
 #include <stdbool.h>
 #include <stdint.h>

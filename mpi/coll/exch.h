@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Small exchanges among some or all ranks of a communicator, for creating communicators.  They do
  * not use collective algorithms, which need a complete communicator. */
-#ifndef WM_CORE_EXCH_H
-#define WM_CORE_EXCH_H
+#ifndef WM_COLL_EXCH_H
+#define WM_COLL_EXCH_H
 
-#include "mpi/core/comm.h"
+#include "mpi/base/comm.h"
 
 struct wm_exch {
     struct wm_comm *comm;

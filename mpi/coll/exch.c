@@ -2,7 +2,7 @@
 /* Combination by recursive doubling and allgather by Bruck's algorithm over point-to-point
  * messages: ceil(log2 n) rounds each.  Called under the domain's lock, which is released while
  * waiting. */
-#include "mpi/core/exch.h"
+#include "mpi/coll/exch.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/p2p.h"
 #include <stdlib.h>

@@ -1,16 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queries about device buffers: extensions with the names of MPICH and Open MPI, declared at the
  * end of mpi.h.  Any thread, at any time, also before MPI_Init and after MPI_Finalize. */
-#include "mpi/core/gpu.h"
 #include "mpi/api/bind.h"
-#include "mpi/core/life.h"
-#include "runtime/gpu/driver.h"
-#include "runtime/gpu/gpu.h"
-
-bool wm_gpu_usable(void)
-{
-    return wm_life_settings() == MPI_SUCCESS && rt_gpu_possible() && rt_cuda_open(true) == 0;
-}
 
 WM_EXPORT int PMPIX_GPU_query_support(int gpu_type, int *is_supported)
 {
@@ -24,12 +15,12 @@ WM_EXPORT int PMPIX_GPU_query_support(int gpu_type, int *is_supported)
                                     "MPIX_GPU_SUPPORT_CUDA, ..._ZE and ..._HIP",
                                     gpu_type),
                              call);
-    *is_supported = gpu_type == MPIX_GPU_SUPPORT_CUDA && wm_gpu_usable();
+    *is_supported = gpu_type == MPIX_GPU_SUPPORT_CUDA && wm_life_has_gpu();
     return MPI_SUCCESS;
 }
 WM_WEAK(MPIX_GPU_query_support);
 
-WM_EXPORT int PMPIX_Query_cuda_support(void) { return wm_gpu_usable(); }
+WM_EXPORT int PMPIX_Query_cuda_support(void) { return wm_life_has_gpu(); }
 WM_WEAK(MPIX_Query_cuda_support);
 
 /* Devices of other vendors are not supported; the functions exist so that programs that call them

@@ -4,8 +4,8 @@
  *     if (rt_unlikely(wm_event_wanted(WM_EVENT_X)))
  *         wm_event_raise(WM_EVENT_X, &(struct wm_event_data){ ... });
  * Called under the domain's lock; the callback runs at once. */
-#ifndef WM_TOOL_EVENT_H
-#define WM_TOOL_EVENT_H
+#ifndef WM_BASE_EVENT_H
+#define WM_BASE_EVENT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,12 +30,7 @@ static inline bool wm_event_wanted(enum wm_event_type t)
 {
     return rt_load_relaxed(&wm_events_on) >> t & 1;
 }
-void wm_event_raise(enum wm_event_type t, const struct wm_event_data *data)
-    __attribute__((cold, noinline));
-
-struct wm_domain;
-struct coll_task;
-/* Counts a collective that has been started, and raises its event. */
-void wm_tool_coll(struct wm_domain *d, const struct coll_task *k);
+/* Set by mpi/tool before the first bit. */
+extern void (*wm_event_raise)(enum wm_event_type t, const struct wm_event_data *data);
 
 #endif

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a domain counts for the tool information interface.  Counted under the domain's lock, read
  * by tools without it, so every access is a relaxed atomic one: a plain add for the processor. */
-#ifndef WM_TOOL_STATS_H
-#define WM_TOOL_STATS_H
+#ifndef WM_P2P_STATS_H
+#define WM_P2P_STATS_H
 
 #include <stdint.h>
 #include "coll/coll.h"
 #include "runtime/base/atomic.h"
-
-struct wm_domain;
 
 struct wm_stats {
     uint64_t eager, rndv; /* messages sent by protocol, those of collectives too */
@@ -32,9 +30,5 @@ static inline void wm_stat_add(uint64_t *counter, uint64_t n)
 {
     rt_store_relaxed(counter, rt_load_relaxed(counter) + n);
 }
-
-/* A domain makes itself known when it is made; when it goes its counts stay. */
-void wm_stats_join(struct wm_domain *d);
-void wm_stats_leave(struct wm_domain *d);
 
 #endif
