@@ -10,6 +10,7 @@
  * Ping and pong carry an HMAC with a key of the pinged process, made from the key in its address.
  * A process that has accepted a connection without fetching the address gets this key, encrypted,
  * in the HELLO.  A pong carries the number of its ping; each number counts once. */
+#include "btl/verbs/alive.h"
 #include "btl/verbs/dgram.h"
 #include "runtime/base/err.h"
 #include "runtime/base/hmac.h"
@@ -189,7 +190,7 @@ void verbs_alive_close(struct verbs *v)
 void verbs_alive_ask(const struct verbs_lane *l)
 {
     struct verbs_peer *p = l->peer;
-    const struct verbs *v = (const struct verbs *)p->base.btl;
+    const struct verbs *v = verbs_of(p);
     const struct verbs_addr_rail *to = &p->addr.rails[l->remote_rail];
     const struct verbs_addr_rail *mine = &v->addr.rails[l->rail->index];
     struct ping m = { .magic = VERBS_MAGIC,
@@ -197,12 +198,12 @@ void verbs_alive_ask(const struct verbs_lane *l)
                       .kind = PING,
                       .from = (uint32_t)rt_boot.rank,
                       .to = p->base.proc.rank,
-                      .number = ++p->pings,
+                      .number = ++p->live.pings,
                       .qkey = v->addr.ud_qkey,
                       .port = mine->ud_qpn,
                       .back = mine->at };
-    memcpy(m.nonce, p->nonce, sizeof m.nonce);
-    ping_mac(&m, p->alive_key, m.mac);
+    memcpy(m.nonce, p->setup.nonce, sizeof m.nonce);
+    ping_mac(&m, p->live.key, m.mac);
     verbs_dgram_send(l->rail->dgram, &to->at, to->alive_port, p->addr.ud_qkey, &m, sizeof m);
 }
 
@@ -214,14 +215,15 @@ bool verbs_alive_answer(struct verbs *v, const void *data, size_t len)
         return false;
     memcpy(&m, data, sizeof m);
     struct rt_proc proc = { 0, m.from };
-    if (verbs_peer_get(v, proc, false, &p) < 0 || p->state == VERBS_NEW || p->state == VERBS_DOWN)
+    if (verbs_peer_get(v, proc, false, &p) < 0 || p->state == VERBS_NEW || p->err)
         return true;
-    bool fresh = m.number - p->pongs - 1 < p->pings - p->pongs; /* sent, not yet answered */
-    if (fresh && m.to == (uint32_t)rt_boot.rank && !memcmp(m.nonce, p->nonce, sizeof m.nonce) &&
-        ping_good(&m, len, PONG, p->alive_key)) {
-        p->pongs = m.number;
-        p->silent_ms = 0;
-        p->stuck = 0;
+    bool fresh = m.number - p->live.pongs - 1 <
+                 p->live.pings - p->live.pongs; /* sent, not yet answered */
+    if (fresh && m.to == (uint32_t)rt_boot.rank &&
+        !memcmp(m.nonce, p->setup.nonce, sizeof m.nonce) && ping_good(&m, len, PONG, p->live.key)) {
+        p->live.pongs = m.number;
+        p->setup.silent_ms = 0;
+        p->live.stuck = 0;
     }
     return true;
 }

@@ -7,7 +7,11 @@
  * is useless, and only agreed lanes are accepted.  A request without an answer is repeated as long
  * as the peer answers pings (alive.c).  If a connection is closed without a goodbye, the peer is
  * lost. */
+#include "btl/verbs/cm.h"
 #include "btl/verbs/dgram.h"
+#include "btl/verbs/handshake.h"
+#include "btl/verbs/msg.h"
+#include "btl/verbs/poll.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/hmac.h"
@@ -140,11 +144,17 @@ void verbs_cm_close(struct verbs *v)
 
 int verbs_cm_fd(const struct verbs *v) { return v->cm ? v->cm->chan->fd : -1; }
 
-void verbs_cm_lane_close(struct verbs_lane *l)
+static void lane_close(struct verbs_lane *l)
 {
     if (l->cm)
         rt_cm->destroy_id(l->cm);
     l->cm = NULL;
+}
+
+void verbs_cm_lanes_close(struct verbs_peer *p)
+{
+    for (int i = 0; i < p->nlanes; i++)
+        lane_close(&p->lanes[i]);
 }
 
 /* ---- a lane ---- */
@@ -213,7 +223,7 @@ static void cannot(struct verbs_lane *l, const char *what)
 /* Returns the lane to its state before the first attempt. */
 static void take_back(struct verbs_lane *l)
 {
-    verbs_cm_lane_close(l);
+    lane_close(l);
     if (verbs_lane_reset(l) < 0)
         cannot(l, "the queue pair cannot be used again");
 }
@@ -224,7 +234,7 @@ static void lane_up(struct verbs_lane *l)
         return;
     l->up = true;
     l->peer->lanes_up++;
-    verbs_wire_lane_up(l->peer);
+    verbs_handshake_lane_up(l->peer);
 }
 
 /* ---- the active side ---- */
@@ -242,19 +252,21 @@ static void start_lane(struct verbs *v, struct verbs_lane *l)
     struct sockaddr_storage from, to;
     verbs_sockaddr(l->rail->ib, &v->addr.rails[l->rail->index].at, 0, &from);
     verbs_sockaddr(l->rail->ib, &theirs->at, theirs->cm_port, &to);
-    l->peer->answers_ms = 0;
+    l->peer->setup.answers_ms = 0;
     if (rt_cm->create_id(v->cm->chan, &l->cm, l, RDMA_PS_TCP) ||
         rt_cm->resolve_addr(l->cm, (struct sockaddr *)&from, (struct sockaddr *)&to, RESOLVE_MS))
         cannot(l, "its address is not resolved");
 }
 
-void verbs_cm_start(struct verbs_peer *p)
+/* Starts each missing lane that has not been started. */
+static void start_lanes(struct verbs_peer *p)
 {
+    p->setup.connect_due = false;
     for (int i = 0; i < p->nlanes && active(p) && !p->err; i++) {
         struct verbs_lane *l = &p->lanes[i];
         if (l->rail->cm && !l->cm)
-            start_lane((struct verbs *)p->base.btl, l);
-        else if (!l->up && l->cm && p->answers_ms >= (uint32_t)cfg.net_timeout_s * 1000)
+            start_lane(verbs_of(p), l);
+        else if (!l->up && l->cm && p->setup.answers_ms >= (uint32_t)cfg.net_timeout_s * 1000)
             no_way(l, "no answer");
     }
 }
@@ -269,7 +281,8 @@ static void ask(struct verbs *v, struct verbs_lane *l)
                          .from = (uint32_t)rt_boot.rank,
                          .to = p->base.proc.rank };
     struct rdma_conn_param param = params_of(l);
-    request_mac(&r, p->has_addr ? p->addr.key : v->addr.key, p->nonce, p->their_nonce, r.mac);
+    request_mac(&r, p->has_addr ? p->addr.key : v->addr.key, p->setup.nonce, p->setup.their_nonce,
+                r.mac);
     param.private_data = &r;
     param.private_data_len = sizeof r;
     if (rt_cm->connect(l->cm, &param))
@@ -290,7 +303,7 @@ static void answered(struct verbs_lane *l)
 static void failed(struct verbs_lane *l, const struct news *e, bool silent)
 {
     struct verbs_peer *p = l->peer;
-    bool hopeless = silent ? p->answers_ms >= ENOUGH_MS : ++p->cm_failures >= TRIES;
+    bool hopeless = silent ? p->setup.answers_ms >= ENOUGH_MS : ++p->setup.cm_failures >= TRIES;
     log_debug(BTL, "rdma_cm to rank %u: %s, status %d", p->base.proc.rank,
               rt_cm->event_str(e->event), e->status);
     if (hopeless && active(p))
@@ -333,11 +346,12 @@ static struct verbs_lane *lane_asked(struct verbs *v, const struct verbs_rail *r
         r.to != (uint32_t)rt_boot.rank || verbs_peer_get(v, proc, false, &p) < 0 ||
         (r.own_key && !p->has_addr))
         return NULL;
-    request_mac(&r, r.own_key ? p->addr.key : v->addr.key, p->their_nonce, p->nonce, mac);
-    if (!p->has_theirs || !rt_hmac_equal(mac, r.mac))
+    request_mac(&r, r.own_key ? p->addr.key : v->addr.key, p->setup.their_nonce, p->setup.nonce,
+                mac);
+    if (p->state < VERBS_HALF || !rt_hmac_equal(mac, r.mac))
         return NULL;
     *why = p->err ? WHY_FAILED : WHY_NOT_AGREED;
-    if (p->err || p->state != VERBS_ASKING || active(p) || r.lane >= p->nlanes ||
+    if (!verbs_is_connecting(p) || active(p) || r.lane >= p->nlanes ||
         p->lanes[r.lane].rail != rail || p->lanes[r.lane].up)
         return NULL;
     return &p->lanes[r.lane];
@@ -378,9 +392,9 @@ static void closed(struct verbs *v, struct verbs_lane *l)
     for (int i = 0; i < p->nlanes; i++)
         while (verbs_rail_poll(p->lanes[i].rail) > 0)
             continue;
-    while (p->rx.on && verbs_ring_drain(p, 1 << 10) > 0)
+    while (p->rx.state == VERBS_RING_ON && verbs_ring_drain(p, 1 << 10) > 0)
         continue;
-    if (!p->bye && !p->err && !v->closing)
+    if (!p->bye.theirs_ns && !p->err && !v->closing)
         verbs_peer_fail(p, -RT_EPEER, "%s port %d: the other side has closed it", l->rail->ib->dev,
                         l->rail->ib->port);
 }
@@ -433,7 +447,13 @@ static void handle(struct verbs *v, const struct news *e)
 int verbs_cm_progress(struct verbs *v)
 {
     struct rdma_cm_event *e;
+    struct rt_list *pos, *tmp;
     int n = 0;
+    rt_list_each_safe (pos, tmp, &v->asking) {
+        struct verbs_peer *p = rt_container(pos, struct verbs_peer, setup.link);
+        if (p->setup.connect_due)
+            start_lanes(p);
+    }
     for (; v->cm && rt_cm->get_cm_event(v->cm->chan, &e) == 0; n++) {
         struct news news = { e->id, e->listen_id, e->event, e->status, 0, { 0 } };
         if (e->event == RDMA_CM_EVENT_CONNECT_REQUEST || e->event == RDMA_CM_EVENT_REJECTED) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Replaces cm.c in a library built without the headers of rdma_cm: iWARP devices are not used, and
  * WEFT_VERBS_CONNECT=cm is an error. */
-#include "btl/verbs/verbs.h"
+#include "btl/verbs/cm.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -28,8 +28,7 @@ int verbs_cm_fd(const struct verbs *v)
     (void)v;
     return -1;
 }
-void verbs_cm_lane_close(struct verbs_lane *l) { (void)l; }
-void verbs_cm_start(struct verbs_peer *p) { (void)p; }
+void verbs_cm_lanes_close(struct verbs_peer *p) { (void)p; }
 int verbs_cm_progress(struct verbs *v)
 {
     (void)v;

@@ -6,7 +6,7 @@
 #ifndef BTL_VERBS_DGRAM_H
 #define BTL_VERBS_DGRAM_H
 
-#include "btl/verbs/verbs.h"
+#include "btl/verbs/rail.h"
 
 #define VERBS_DGRAM_MAX 472 /* bytes; fits an MTU of 512 together with the headers */
 

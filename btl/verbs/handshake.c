@@ -15,6 +15,8 @@
  * A HELLO is answered only inside MPI.  A waiting process also pings its peer (alive.c), and gives
  * up after net_timeout_s without a HELLO or pong.  A process that cannot connect reports this
  * (`refused`) to every process that sends it a HELLO. */
+#include "btl/verbs/handshake.h"
+#include "btl/verbs/alive.h"
 #include "btl/verbs/dgram.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
@@ -47,7 +49,7 @@ struct hello {
 };
 _Static_assert(sizeof(struct hello) <= VERBS_DGRAM_MAX, "a HELLO fits into a datagram");
 
-int verbs_wire_open(struct verbs *v)
+int verbs_handshake_open(struct verbs *v)
 {
     int err = rt_random(v->addr.key, sizeof v->addr.key);
     if (!err)
@@ -55,20 +57,15 @@ int verbs_wire_open(struct verbs *v)
     v->addr.ud_qkey &= 0x7fffffff; /* the other values are privileged */
     for (int i = 0; i < v->nrails && !err; i++) {
         struct verbs_rail *r = &v->rails[i];
-        r->cm = verbs_cm_wanted(r->ib);
         err = verbs_dgram_open(r, r->chan, v->addr.ud_qkey, &r->dgram);
         if (!err)
             v->addr.rails[i].ud_qpn = verbs_dgram_port(r->dgram);
     }
-    if (!err)
-        err = verbs_cm_open(v);
-    return err ? err : verbs_alive_open(v);
+    return err;
 }
 
-void verbs_wire_close(struct verbs *v)
+void verbs_handshake_close(struct verbs *v)
 {
-    verbs_alive_close(v);
-    verbs_cm_close(v);
     for (int i = 0; i < v->nrails; i++) {
         verbs_dgram_close(v->rails[i].dgram);
         v->rails[i].dgram = NULL;
@@ -95,27 +92,27 @@ static void hide(const uint8_t key[VERBS_KEY], const uint8_t nonce[16], const ui
 
 static void hello_fill(struct verbs_peer *p, struct hello *h)
 {
-    struct verbs *v = (struct verbs *)p->base.btl;
+    struct verbs *v = verbs_of(p);
     memset(h, 0, sizeof *h);
     h->magic = VERBS_MAGIC;
     h->version = VERBS_VERSION;
     h->from = (uint32_t)rt_boot.rank;
     h->to = p->base.proc.rank;
-    h->seen = p->has_theirs;
+    h->seen = p->state >= VERBS_HALF;
     /* Not before the lanes that this side connects are up, so that the peer keeps answering. */
-    h->known = p->has_ours && (p->lanes_up == p->nlanes || h->from > h->to);
+    h->known = p->state >= VERBS_AGREED && (p->lanes_up == p->nlanes || h->from > h->to);
     h->own_key = !p->has_addr;
     h->ud_qkey = v->addr.ud_qkey;
-    h->home_rkey = p->home_own_rkey;
-    h->home_addr = (uintptr_t)p->home;
+    h->home_rkey = p->home.own_rkey;
+    h->home_addr = (uintptr_t)p->home.own;
     h->nrails = v->addr.nrails;
     h->qps = v->addr.qps;
     h->rd_atomic = v->addr.rd_atomic;
     h->nlanes = (uint8_t)p->nlanes;
     h->window = (uint16_t)cfg.verbs_window;
     h->eager = (uint32_t)cfg.verbs_eager;
-    memcpy(h->nonce, p->nonce, sizeof h->nonce);
-    memcpy(h->your_nonce, p->their_nonce, sizeof h->your_nonce);
+    memcpy(h->nonce, p->setup.nonce, sizeof h->nonce);
+    memcpy(h->your_nonce, p->setup.their_nonce, sizeof h->your_nonce);
     memcpy(h->rails, v->addr.rails, sizeof h->rails);
     for (int i = 0; i < p->nlanes && !p->err; i++) /* after an error some may not exist */
         h->lanes[i] = (struct verbs_qp_info){ p->lanes[i].qp->qp_num, p->lanes[i].psn };
@@ -128,7 +125,7 @@ static void hello_fill(struct verbs_peer *p, struct hello *h)
 
 static void hello_sign(const struct verbs_peer *p, struct hello *h)
 {
-    const struct verbs *v = (const struct verbs *)p->base.btl;
+    const struct verbs *v = verbs_of(p);
     hello_mac(h, p->has_addr ? p->addr.key : v->addr.key, h->mac);
 }
 
@@ -163,7 +160,7 @@ static void refuse(struct verbs_peer *p, struct verbs_rail *r, const struct hell
 /* Makes this side's queue pairs and the nonce that answers must carry. */
 static int prepare(struct verbs_peer *p)
 {
-    int err = rt_random(p->nonce, sizeof p->nonce);
+    int err = rt_random(p->setup.nonce, sizeof p->setup.nonce);
     if (!err)
         err = verbs_lanes_make(p);
     if (err) {
@@ -171,15 +168,15 @@ static int prepare(struct verbs_peer *p)
         return err;
     }
     if (p->has_addr)
-        verbs_alive_key(p->addr.key, p->alive_key);
+        verbs_alive_key(p->addr.key, p->live.key);
     p->state = VERBS_ASKING;
-    p->ask_wait_ms = ASK_FIRST_MS;
-    p->ask_ns = rt_now_ns() + ASK_FIRST_MS * 1000000u;
-    rt_list_append(&((struct verbs *)p->base.btl)->asking, &p->asking);
+    p->setup.wait_ms = ASK_FIRST_MS;
+    p->setup.ask_ns = rt_now_ns() + ASK_FIRST_MS * 1000000u;
+    rt_list_append(&verbs_of(p)->asking, &p->setup.link);
     return 0;
 }
 
-void verbs_wire_start(struct verbs_peer *p)
+void verbs_handshake_start(struct verbs_peer *p)
 {
     if (prepare(p) == 0)
         hello_send(p);
@@ -190,27 +187,28 @@ void verbs_wire_start(struct verbs_peer *p)
 static void established(struct verbs_peer *p)
 {
     p->state = VERBS_UP;
-    rt_list_del(&p->asking);
+    rt_list_del(&p->setup.link);
     verbs_peer_work(p);
     log_debug(BTL, "connected to rank %u by %d queue pairs, first %s port %d", p->base.proc.rank,
               p->nlanes, p->lanes[0].rail->ib->dev, p->lanes[0].rail->ib->port);
 }
 
-/* Completes the connection if all lanes are up; otherwise starts the missing ones. */
-void verbs_wire_lane_up(struct verbs_peer *p)
+/* Completes the connection if all lanes are up; otherwise cm.c connects the missing ones. */
+void verbs_handshake_lane_up(struct verbs_peer *p)
 {
-    if (p->state != VERBS_ASKING || !p->has_theirs || !p->has_ours)
+    if (p->state != VERBS_AGREED)
         return;
     if (p->lanes_up == p->nlanes)
         established(p);
     else
-        verbs_cm_start(p);
+        p->setup.connect_due = true;
 }
 
-void verbs_wire_heard(struct verbs_peer *p)
+void verbs_handshake_confirmed(struct verbs_peer *p)
 {
-    p->has_ours = true;
-    verbs_wire_lane_up(p);
+    if (p->state == VERBS_HALF)
+        p->state = VERBS_AGREED;
+    verbs_handshake_lane_up(p);
 }
 
 /* ---- receiving ---- */
@@ -242,10 +240,10 @@ static struct verbs_peer *hello_check(struct verbs *v, const struct hello *h)
 
 static void hello_adopt(struct verbs_peer *p, const struct hello *h)
 {
-    const struct verbs *v = (const struct verbs *)p->base.btl;
+    const struct verbs *v = verbs_of(p);
     if (p->has_addr)
         return;
-    hide(v->addr.key, h->nonce, h->alive_key, p->alive_key);
+    hide(v->addr.key, h->nonce, h->alive_key, p->live.key);
     p->addr.ud_qkey = h->ud_qkey;
     p->addr.nrails = h->nrails;
     p->addr.qps = h->qps;
@@ -257,7 +255,7 @@ static void hello_adopt(struct verbs_peer *p, const struct hello *h)
 static bool hello_ends(struct verbs_peer *p, struct verbs_rail *r, const struct hello *h)
 {
     if (h->refused) {
-        if (p->state == VERBS_ASKING && !memcmp(h->your_nonce, p->nonce, sizeof p->nonce))
+        if (verbs_is_connecting(p) && !memcmp(h->your_nonce, p->setup.nonce, sizeof p->setup.nonce))
             verbs_peer_fail(p, -RT_EPEER, "it cannot connect, and logs the reason");
         return true;
     }
@@ -291,27 +289,28 @@ static void on_hello(struct verbs_rail *r, const struct hello *h, size_t len)
         refuse(p, r, h);
         return;
     }
-    p->silent_ms = 0;
-    p->heard++;
+    p->setup.silent_ms = 0;
+    p->setup.hellos++;
     if (!hello_fits(p, h)) {
         refuse(p, r, h);
         return;
     }
-    if (h->seen && memcmp(h->your_nonce, p->nonce, sizeof p->nonce) != 0)
+    if (h->seen && memcmp(h->your_nonce, p->setup.nonce, sizeof p->setup.nonce) != 0)
         return;
-    if (p->has_theirs && memcmp(p->their_nonce, h->nonce, sizeof h->nonce) != 0)
+    if (p->state >= VERBS_HALF && memcmp(p->setup.their_nonce, h->nonce, sizeof h->nonce) != 0)
         return;
-    if (!p->has_theirs) {
-        memcpy(p->their_nonce, h->nonce, sizeof h->nonce);
-        p->home_addr = h->home_addr;
-        p->home_rkey = h->home_rkey;
-        p->tell_every = (h->window < cfg.verbs_window ? h->window : (uint32_t)cfg.verbs_window) / 2;
+    if (p->state == VERBS_ASKING) {
+        uint32_t window = (uint32_t)cfg.verbs_window;
+        memcpy(p->setup.their_nonce, h->nonce, sizeof h->nonce);
+        p->home.addr = h->home_addr;
+        p->home.rkey = h->home_rkey;
+        p->credits.every = (h->window < window ? h->window : window) / 2;
         if (verbs_lanes_connect(p, h->lanes) < 0)
             return;
-        p->has_theirs = true;
+        p->state = VERBS_HALF;
     }
     if (h->seen)
-        verbs_wire_heard(p);
+        verbs_handshake_confirmed(p);
     if (!h->known)
         hello_send(p);
 }
@@ -336,16 +335,15 @@ static void lost(struct verbs_peer *p)
  * move behind those that were not. */
 static bool ask_turn(struct verbs_peer *p, uint64_t now)
 {
-    struct verbs *v = (struct verbs *)p->base.btl;
-    uint64_t wait = p->ask_wait_ms * 1000000ull;
+    struct verbs_setup *s = &p->setup;
     if (verbs_dgram_has_room(p->lanes[0].rail->dgram, 2)) {
-        rt_list_del(&p->asking);
-        rt_list_append(&v->asking, &p->asking);
+        rt_list_del(&s->link);
+        rt_list_append(&verbs_of(p)->asking, &s->link);
         return true;
     }
-    if (now - p->ask_ns >= wait) { /* the port may never send: count the time without sending */
-        p->ask_ns = now;
-        p->silent_ms += p->ask_wait_ms;
+    if (now - s->ask_ns >= s->wait_ms * 1000000ull) { /* the port may never send: count the time */
+        s->ask_ns = now;
+        s->silent_ms += s->wait_ms;
     }
     return false;
 }
@@ -354,48 +352,47 @@ static bool ask_turn(struct verbs_peer *p, uint64_t now)
  * receives nothing. */
 static void ask_again(struct verbs_peer *p, uint64_t now)
 {
+    struct verbs_setup *s = &p->setup;
     uint32_t most = (uint32_t)cfg.net_timeout_s * 1000;
-    if (now < p->ask_ns || (!ask_turn(p, now) && p->silent_ms < most))
+    if (now < s->ask_ns || (!ask_turn(p, now) && s->silent_ms < most))
         return;
-    p->silent_ms += p->ask_wait_ms;
-    if (p->silent_ms >= most) {
+    s->silent_ms += s->wait_ms;
+    if (s->silent_ms >= most) {
         lost(p);
         return;
     }
-    if (p->heard != p->heard_old)
-        p->answers_ms += p->ask_wait_ms;
-    p->heard_old = p->heard;
-    p->ask_wait_ms *= 2;
-    if (p->ask_wait_ms > most / 8)
-        p->ask_wait_ms = most / 8;
-    if (p->ask_wait_ms > ASK_MAX_MS)
-        p->ask_wait_ms = ASK_MAX_MS;
-    p->ask_ns = now + p->ask_wait_ms * 1000000ull;
+    if (s->hellos != s->hellos_seen)
+        s->answers_ms += s->wait_ms;
+    s->hellos_seen = s->hellos;
+    s->wait_ms *= 2;
+    if (s->wait_ms > most / 8)
+        s->wait_ms = most / 8;
+    if (s->wait_ms > ASK_MAX_MS)
+        s->wait_ms = ASK_MAX_MS;
+    s->ask_ns = now + s->wait_ms * 1000000ull;
     hello_send(p);
-    verbs_wire_lane_up(p); /* rdma_cm tries again */
-    if (p->pings || p->silent_ms >= PING_AFTER_MS)
+    verbs_handshake_lane_up(p); /* rdma_cm tries again */
+    if (p->live.pings || s->silent_ms >= PING_AFTER_MS)
         verbs_alive_ask(&p->lanes[0]);
-    if (!p->ask_noted && p->pongs >= 10) {
-        p->ask_noted = true;
+    if (!s->noted && p->live.pongs >= 10) {
+        s->noted = true;
         log_info(BTL, "rank %u is not calling MPI; it connects when it next does",
                  p->base.proc.rank);
     }
 }
 
-int verbs_wire_arm(struct verbs *v, int rail) { return verbs_dgram_arm(v->rails[rail].dgram); }
+int verbs_handshake_arm(struct verbs *v, int rail) { return verbs_dgram_arm(v->rails[rail].dgram); }
 
-int verbs_wire_progress(struct verbs *v)
+int verbs_handshake_progress(struct verbs *v)
 {
     struct rt_list *pos, *tmp;
     int n = 0;
     for (int i = 0; i < v->nrails; i++)
         n += verbs_dgram_take(v->rails[i].dgram, on_dgram, &v->rails[i]);
-    if (v->cm)
-        n += verbs_cm_progress(v);
     if (rt_list_empty(&v->asking))
         return n;
     uint64_t now = rt_now_ns();
     rt_list_each_safe (pos, tmp, &v->asking)
-        ask_again(rt_container(pos, struct verbs_peer, asking), now);
+        ask_again(rt_container(pos, struct verbs_peer, setup.link), now);
     return n;
 }

@@ -11,7 +11,9 @@
  * The receiver offers the ring.  The sender's last message by SEND accepts it; until that message
  * has arrived, the receiver does not read the ring.  So messages arrive in the order of the
  * calls. */
-#include "btl/verbs/verbs.h"
+#include "btl/verbs/msg.h"
+#include "btl/verbs/handshake.h"
+#include "runtime/base/atomic.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
@@ -24,8 +26,6 @@
 /* Requests of a lane that are reserved for credits and control messages. */
 #define LEAVE 4u
 #define INLINE_MAX 512u /* longest message copied on the stack for an inline send */
-
-static struct verbs *of(struct verbs_peer *p) { return (struct verbs *)p->base.btl; }
 
 /* Reads a count that the peer writes with its complement.  If only a part has arrived, *out is
  * unchanged. */
@@ -49,9 +49,10 @@ static void head_fill(void *to, uint32_t flags, const struct btl_hdr *h, const v
 
 static bool window_full(struct verbs_peer *p)
 {
-    if (p->sends - p->sends_taken >= (uint32_t)cfg.verbs_window)
-        count_read(&p->home->sends, &p->sends_taken);
-    return p->sends - p->sends_taken >= (uint32_t)cfg.verbs_window;
+    struct verbs_credits *c = &p->credits;
+    if (c->sent - c->taken >= (uint32_t)cfg.verbs_window)
+        count_read(&p->home.own->sends, &c->taken);
+    return c->sent - c->taken >= (uint32_t)cfg.verbs_window;
 }
 
 static int send_plain(struct verbs_peer *p, uint32_t flags, const struct btl_hdr *h,
@@ -80,7 +81,7 @@ static int send_plain(struct verbs_peer *p, uint32_t flags, const struct btl_hdr
     }
     int err = verbs_lane_post(l, &wr, mark.sbuf ? &mark : NULL);
     if (!err)
-        p->sends++;
+        p->credits.sent++;
     else if (mark.sbuf)
         verbs_sbuf_give(l->rail, mark.sbuf);
     return err;
@@ -141,15 +142,15 @@ static int ring_skip(struct verbs_peer *p, uint32_t off)
 /* Sends an event to a sleeping peer: an empty write that takes one of its receive buffers. */
 void verbs_wake_step(struct verbs_peer *p)
 {
-    uint32_t number = p->woken;
+    uint32_t number = p->sleep.woken;
     struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-                              .wr.rdma = { p->home_addr, p->home_rkey } };
-    count_read(&p->home->asleep, &number);
-    if (number == p->woken) {
-        p->wake_due = false;
+                              .wr.rdma = { p->home.addr, p->home.rkey } };
+    count_read(&p->home.own->asleep, &number);
+    if (number == p->sleep.woken) {
+        p->sleep.wake_due = false;
     } else if (verbs_lane_post(&p->lanes[0], &wr, NULL) == 0) {
-        p->wake_due = false;
-        p->woken = number;
+        p->sleep.wake_due = false;
+        p->sleep.woken = number;
     } else {
         verbs_peer_work(p);
     }
@@ -157,9 +158,9 @@ void verbs_wake_step(struct verbs_peer *p)
 
 static void ring_wake(struct verbs_peer *p)
 {
-    if (rt_likely(rt_load_relaxed(&p->home->asleep) == p->woken))
+    if (rt_likely(rt_load_relaxed(&p->home.own->asleep) == p->sleep.woken))
         return;
-    p->wake_due = true;
+    p->sleep.wake_due = true;
     verbs_wake_step(p);
 }
 
@@ -172,7 +173,7 @@ static int send_ring(struct verbs_peer *p, uint32_t flags, const struct btl_hdr 
     if (rt_unlikely(t->nbytes - off < nbytes))
         need += t->nbytes - off;
     if (rt_unlikely(ring_room(p, t->taken) < need)) {
-        count_read(&p->home->ring, &t->taken);
+        count_read(&p->home.own->ring, &t->taken);
         if (ring_room(p, t->taken) < need)
             return -RT_EAGAIN;
     }
@@ -189,10 +190,10 @@ static int send_ring(struct verbs_peer *p, uint32_t flags, const struct btl_hdr 
         return err;
     head_fill(t->mirror + off, flags, h, buf, len);
     t->mirror[off + nbytes - 1] = 1;
-    if (of(p)->holding) {
+    if (verbs_of(p)->holding) {
         t->head += nbytes;
         if (rt_list_empty(&p->held))
-            rt_list_append(&of(p)->held, &p->held);
+            rt_list_append(&verbs_of(p)->held, &p->held);
         return 0;
     }
     err = ring_post(p, t->head + nbytes);
@@ -223,7 +224,7 @@ static __attribute__((noinline)) int send_later(struct verbs_peer *p)
     if (p->err)
         return p->err;
     if (p->state == VERBS_NEW)
-        verbs_wire_start(p);
+        verbs_handshake_start(p);
     return p->err ? p->err : -RT_EAGAIN;
 }
 
@@ -232,21 +233,22 @@ int verbs_send(struct btl_peer *peer, const struct btl_hdr *h, const void *buf, 
     struct verbs_peer *p = (struct verbs_peer *)peer;
     if (rt_unlikely(p->state != VERBS_UP))
         return send_later(p);
-    return rt_likely(p->tx.on) ? send_ring(p, 0, h, buf, len) : send_plain(p, 0, h, buf, len);
+    return rt_likely(p->tx.state == VERBS_RING_ON) ? send_ring(p, 0, h, buf, len)
+                                                   : send_plain(p, 0, h, buf, len);
 }
 
 int verbs_send_ctl(struct verbs_peer *p, enum verbs_ctl ctl, const void *buf, size_t len)
 {
     struct btl_hdr h = { .ctx = ctl };
-    return p->tx.on ? send_ring(p, VERBS_W_CTL, &h, buf, len)
-                    : send_plain(p, VERBS_W_CTL, &h, buf, len);
+    return p->tx.state == VERBS_RING_ON ? send_ring(p, VERBS_W_CTL, &h, buf, len)
+                                        : send_plain(p, VERBS_W_CTL, &h, buf, len);
 }
 
 /* ---- setting up a ring ---- */
 
 static void ring_offer(struct verbs_peer *p)
 {
-    struct verbs *v = of(p);
+    struct verbs *v = verbs_of(p);
     struct verbs_area *a;
     uint32_t nbytes = 4096;
     while (nbytes < (uint32_t)cfg.verbs_ring || nbytes < 8 * record_nbytes(v->base.caps.eager_max))
@@ -254,9 +256,9 @@ static void ring_offer(struct verbs_peer *p)
     v->nrings++; /* also if this fails, so that it is not tried again */
     if (verbs_area_make(p->lanes[0].rail, nbytes, &a) < 0)
         return;
-    p->rx = (struct verbs_rx_ring){ .mem = a->base, .nbytes = nbytes };
-    p->ring_offer = (struct verbs_ring_key){ (uintptr_t)a->base, a->mr->rkey, nbytes };
-    p->ring_wanted = true;
+    p->rx = (struct verbs_rx_ring){
+        .mem = a->base, .nbytes = nbytes, .rkey = a->mr->rkey, .state = VERBS_RING_DUE
+    };
     verbs_peer_work(p);
 }
 
@@ -264,29 +266,34 @@ static void ring_offered(struct verbs_peer *p, const void *data, size_t len)
 {
     struct verbs_ring_key k;
     struct verbs_area *a;
-    if (len != sizeof k || p->tx.nbytes)
+    if (len != sizeof k || p->tx.state != VERBS_RING_NONE)
         return;
     memcpy(&k, data, sizeof k);
     if (k.nbytes & (k.nbytes - 1) || k.nbytes > 1u << 24 ||
-        k.nbytes < 8 * record_nbytes(of(p)->base.caps.eager_max) ||
+        k.nbytes < 8 * record_nbytes(verbs_of(p)->base.caps.eager_max) ||
         verbs_area_make(p->lanes[0].rail, k.nbytes, &a) < 0)
         return;
-    p->tx = (struct verbs_tx_ring){
-        .mirror = a->base, .lkey = a->mr->lkey, .rkey = k.rkey, .nbytes = k.nbytes, .addr = k.addr
-    };
-    p->ring_on_due = true;
+    p->tx = (struct verbs_tx_ring){ .mirror = a->base,
+                                    .lkey = a->mr->lkey,
+                                    .rkey = k.rkey,
+                                    .nbytes = k.nbytes,
+                                    .addr = k.addr,
+                                    .state = VERBS_RING_DUE };
     verbs_peer_work(p);
+}
+
+bool verbs_ring_due(const struct verbs_peer *p)
+{
+    return p->rx.state == VERBS_RING_DUE || p->tx.state == VERBS_RING_DUE;
 }
 
 void verbs_ring_step(struct verbs_peer *p)
 {
-    if (p->ring_wanted &&
-        verbs_send_ctl(p, VERBS_CTL_RING, &p->ring_offer, sizeof p->ring_offer) == 0)
-        p->ring_wanted = false;
-    if (p->ring_on_due && verbs_send_ctl(p, VERBS_CTL_RING_ON, NULL, 0) == 0) {
-        p->ring_on_due = false;
-        p->tx.on = true;
-    }
+    struct verbs_ring_key k = { (uintptr_t)p->rx.mem, p->rx.rkey, p->rx.nbytes };
+    if (p->rx.state == VERBS_RING_DUE && verbs_send_ctl(p, VERBS_CTL_RING, &k, sizeof k) == 0)
+        p->rx.state = VERBS_RING_OFFERED;
+    if (p->tx.state == VERBS_RING_DUE && verbs_send_ctl(p, VERBS_CTL_RING_ON, NULL, 0) == 0)
+        p->tx.state = VERBS_RING_ON;
 }
 
 /* ---- arrival ---- */
@@ -294,26 +301,25 @@ void verbs_ring_step(struct verbs_peer *p)
 static void control(struct verbs_peer *p, uint32_t ctl, const void *data, size_t len)
 {
     if (ctl == VERBS_CTL_BYE) {
-        p->bye_ns = p->bye ? p->bye_ns : rt_now_ns();
-        p->bye = true;
+        p->bye.theirs_ns = p->bye.theirs_ns ? p->bye.theirs_ns : rt_now_ns();
         verbs_peer_work(p);
     } else if (ctl == VERBS_CTL_RING) {
         ring_offered(p, data, len);
-    } else if (ctl == VERBS_CTL_RING_ON && p->rx.mem && !p->rx.on) {
-        p->rx.on = true;
-        rt_list_append(&of(p)->rings, &p->ringing);
+    } else if (ctl == VERBS_CTL_RING_ON && p->rx.state == VERBS_RING_OFFERED) {
+        p->rx.state = VERBS_RING_ON;
+        rt_list_append(&verbs_of(p)->rings, &p->ringing);
     }
 }
 
 static inline void deliver(struct verbs_peer *p, const char *record, uint32_t word)
 {
-    struct verbs *v = of(p);
+    struct verbs *v = verbs_of(p);
     const struct verbs_head *h = (const struct verbs_head *)(const void *)record;
     if (rt_unlikely(word & VERBS_W_CTL)) {
         control(p, h->hdr.ctx, h + 1, word & VERBS_W_LEN);
         return;
     }
-    p->bye = false; /* the peer sends again after its goodbye */
+    p->bye.theirs_ns = 0; /* the peer sends again after its goodbye */
     if (rt_likely(!v->closing))
         v->up.recv(v->up.arg, &p->base, &h->hdr, h + 1, word & VERBS_W_LEN);
 }
@@ -327,15 +333,15 @@ void verbs_arrived(struct verbs_lane *l, struct verbs_rbuf *b, size_t len)
         verbs_peer_fail(p, -RT_EPEER, "a message of %zu bytes is not of this version", len);
         return;
     }
-    if (rt_unlikely(p->state == VERBS_ASKING))
-        verbs_wire_heard(p);
-    p->recvs++;
+    if (rt_unlikely(p->state != VERBS_UP))
+        verbs_handshake_confirmed(p);
+    p->credits.received++;
     deliver(p, b->data, word);
     /* iWARP neither orders writes nor makes events for them */
     bool can_ring = !l->rail->ib->iwarp;
-    if (p->recvs == HOT_AFTER && of(p)->nrings < cfg.verbs_hot && !p->rx.mem && can_ring)
+    if (p->credits.received == HOT_AFTER && verbs_of(p)->nrings < cfg.verbs_hot && can_ring)
         ring_offer(p);
-    if (p->recvs - p->recvs_told >= p->tell_every)
+    if (p->credits.received - p->credits.returned >= p->credits.every)
         verbs_peer_work(p);
 }
 
@@ -343,7 +349,7 @@ int verbs_ring_drain(struct verbs_peer *p, int max)
 {
     struct verbs_rx_ring *x = &p->rx;
     int n = 0;
-    verbs_hold(of(p));
+    verbs_hold(verbs_of(p));
     while (n < max) {
         uint32_t off = x->tail & (x->nbytes - 1);
         char *record = x->mem + off;
@@ -363,24 +369,25 @@ int verbs_ring_drain(struct verbs_peer *p, int max)
         x->tail += word & VERBS_W_SKIP ? x->nbytes - off : nbytes;
         n++;
     }
-    verbs_release(of(p));
-    if (x->tail - p->ring_told >= x->nbytes / 4)
+    verbs_release(verbs_of(p));
+    if (x->tail - p->credits.ring_returned >= x->nbytes / 4)
         verbs_peer_work(p);
     return n;
 }
 
 bool verbs_all_taken(struct verbs_peer *p)
 {
-    count_read(&p->home->sends, &p->sends_taken);
-    return p->sends_taken == p->sends;
+    count_read(&p->home.own->sends, &p->credits.taken);
+    return p->credits.taken == p->credits.sent;
 }
 
 bool verbs_credits_due(const struct verbs_peer *p)
 {
-    if (p->bye && p->recvs != p->recvs_told && p->lanes[0].rail->ib->iwarp)
+    const struct verbs_credits *c = &p->credits;
+    if (p->bye.theirs_ns && c->received != c->returned && p->lanes[0].rail->ib->iwarp)
         return true; /* the peer waits for this */
-    return p->recvs - p->recvs_told >= p->tell_every ||
-           (p->rx.mem && p->rx.tail - p->ring_told >= p->rx.nbytes / 4);
+    return c->received - c->returned >= c->every ||
+           (p->rx.state != VERBS_RING_NONE && p->rx.tail - c->ring_returned >= p->rx.nbytes / 4);
 }
 
 /* Writes this process's counts into the peer's home, with an event, because the peer may sleep
@@ -388,12 +395,12 @@ bool verbs_credits_due(const struct verbs_peer *p)
 static int home_write(struct verbs_peer *p, const struct verbs_mark *want)
 {
     struct verbs_lane *l = &p->lanes[0];
-    struct verbs_home news = { .sends = p->recvs,
-                               .sends_not = ~p->recvs,
+    struct verbs_home news = { .sends = p->credits.received,
+                               .sends_not = ~p->credits.received,
                                .ring = p->rx.tail,
                                .ring_not = ~p->rx.tail,
-                               .asleep = p->sleep,
-                               .asleep_not = ~p->sleep };
+                               .asleep = p->sleep.number,
+                               .asleep_not = ~p->sleep.number };
     struct verbs_mark mark = want ? *want : (struct verbs_mark){ 0 };
     struct ibv_sge sge = { (uintptr_t)&news, offsetof(struct verbs_home, pad), 0 };
     bool imm = !want && !l->rail->ib->iwarp;
@@ -401,7 +408,7 @@ static int home_write(struct verbs_peer *p, const struct verbs_mark *want)
                               .sg_list = &sge,
                               .num_sge = 1,
                               .send_flags = IBV_SEND_INLINE,
-                              .wr.rdma = { p->home_addr, p->home_rkey } };
+                              .wr.rdma = { p->home.addr, p->home.rkey } };
     if (l->max_inline < sge.length) {
         mark.sbuf = verbs_sbuf_take(l->rail);
         if (!mark.sbuf)
@@ -417,8 +424,8 @@ static int home_write(struct verbs_peer *p, const struct verbs_mark *want)
     if (!err && !want && !imm) /* without room for it the peer reads its home by itself, later */
         verbs_send_ctl(p, VERBS_CTL_EVENT, NULL, 0);
     if (!err) {
-        p->recvs_told = p->recvs;
-        p->ring_told = p->rx.tail;
+        p->credits.returned = p->credits.received;
+        p->credits.ring_returned = p->rx.tail;
     }
     return err;
 }
@@ -431,13 +438,15 @@ void verbs_credits_step(struct verbs_peer *p)
 
 bool verbs_arm(struct verbs_peer *p)
 {
-    struct verbs_mark mark = { .arms = p->sleep + 1 };
-    if (p->armed || p->arming || p->state != VERBS_UP)
-        return p->armed || p->state != VERBS_UP;
-    p->sleep++;
-    p->arming = home_write(p, &mark) == 0;
-    if (!p->arming)
-        p->sleep--;
+    struct verbs_sleep *s = &p->sleep;
+    struct verbs_mark mark = { .arms = s->number + 1 };
+    if (s->state != VERBS_AWAKE || p->state != VERBS_UP)
+        return s->state == VERBS_ARMED || p->state != VERBS_UP;
+    s->number++;
+    if (home_write(p, &mark) == 0)
+        s->state = VERBS_ARMING;
+    else
+        s->number--;
     return false;
 }
 
@@ -445,7 +454,7 @@ bool verbs_arm(struct verbs_peer *p)
 void verbs_event_in(struct verbs_lane *l)
 {
     struct verbs_peer *p = l->peer;
-    if (p->state == VERBS_ASKING)
-        verbs_wire_heard(p);
-    p->arming = p->armed = false;
+    if (p->state != VERBS_UP)
+        verbs_handshake_confirmed(p);
+    p->sleep.state = VERBS_AWAKE;
 }

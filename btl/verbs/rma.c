@@ -8,7 +8,8 @@
  * The engine registers device memory.  The GPU may see arriving data later than the host sees the
  * completion.  So a get ends with rt_ib_flush(), and a put with a read of one byte of the peer's
  * memory, on each rail that carried data: an adapter's reads do not overtake its writes. */
-#include "btl/verbs/verbs.h"
+#include "btl/verbs/rma.h"
+#include "btl/verbs/handshake.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -44,6 +45,28 @@ struct verbs_rmem {
     struct btl_rmem base;
     struct verbs_peer *peer;
     struct verbs_key key;
+};
+
+struct verbs_xfer { /* a put, get or atomic operation in progress */
+    struct rt_list link;
+    struct verbs_peer *peer;
+    struct btl_op *op; /* borrowed until done() */
+    bool get;
+    bool order;       /* the destination is device memory, whose data must be ordered at the end */
+    bool flushing;    /* `flush` is in use */
+    uint8_t no_rails; /* bits: local rails that cannot register `local` */
+    uint8_t rails;    /* bits: rails with data not yet ordered (get: local; put: remote) */
+    int err;
+    char *local;
+    size_t len, pos;  /* pos: bytes posted so far */
+    uint32_t flying;  /* work requests in progress */
+    uint64_t *before; /* of an atomic operation: destination of its result, which arrives in
+                       * `local` */
+    uint64_t remote;  /* address */
+    uint32_t rkey[VERBS_RAILS];
+    struct btl_mem *mem;              /* the engine's registration of `local`, or NULL: then */
+    struct rt_ib_mr *mr[VERBS_RAILS]; /* registrations of this transfer */
+    struct rt_ib_flush flush;
 };
 
 int verbs_mem_reg(struct btl *b, void *base, size_t len, const struct rt_gpu_ptr *at,
@@ -151,7 +174,7 @@ static void flushed(struct rt_ib_flush *f, int err)
 
 static int flush(struct verbs_xfer *x, int rail)
 {
-    const struct verbs *v = (const struct verbs *)x->peer->base.btl;
+    const struct verbs *v = verbs_of(x->peer);
     x->flush.done = flushed;
     int err = rt_ib_flush(v->rails[rail].ib, mr_of(x, rail), &x->flush);
     x->flushing = err == -RT_EAGAIN;
@@ -346,7 +369,7 @@ static int usable(struct verbs_peer *p)
     if (p->err)
         return p->err;
     if (p->state == VERBS_NEW)
-        verbs_wire_start(p);
+        verbs_handshake_start(p);
     if (p->state != VERBS_UP)
         return p->err ? p->err : -RT_EAGAIN;
     return 0;

@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The verbs transport: opening and closing, peers, progress.  The engine serialises calls on the
  * instance. */
+#include "btl/verbs/verbs.h"
+#include "btl/verbs/alive.h"
+#include "btl/verbs/cm.h"
 #include "btl/verbs/dgram.h"
+#include "btl/verbs/handshake.h"
+#include "btl/verbs/msg.h"
+#include "btl/verbs/ops.h"
+#include "btl/verbs/poll.h"
+#include "btl/verbs/rma.h"
+#include "runtime/base/atomic.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
 #include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +29,7 @@
 /* Longest sleep, because of timers: repeated datagrams and keep_alive(). */
 #define TIMERS_US 200000
 /* Polls between two looks for datagrams if no connection is being set up. */
-#define WIRE_EVERY 64u
+#define SETUP_EVERY 64u
 
 #define PATIENCE_NS 50000000u /* wait for data sent to a peer that may have gone */
 #define BYE_ROOM 4u           /* requests: three for a goodbye by ring, one for its completion */
@@ -30,79 +38,26 @@ enum { VERBS_LARGE_GET, VERBS_LARGE_PUT }; /* cfg.verbs_large */
 
 /* ---- peers ---- */
 
-int verbs_peer_get(struct verbs *v, struct rt_proc proc, bool make, struct verbs_peer **out)
-{
-    struct verbs_peer **head = &v->peers[proc.rank % VERBS_BUCKETS], *p = *head;
-    while (p && (p->base.proc.rank != proc.rank || p->base.proc.ns != proc.ns))
-        p = p->next;
-    if (!p && !make)
-        return -RT_ENOENT;
-    if (!p) {
-        p = calloc(1, sizeof *p);
-        if (!p)
-            return -RT_ENOMEM;
-        p->base.btl = &v->base;
-        p->base.proc = proc;
-        rt_list_init(&p->xfers);
-        rt_list_init(&p->work);
-        rt_list_init(&p->ringing);
-        rt_list_init(&p->asking);
-        rt_list_init(&p->held);
-        p->next = *head;
-        *head = p;
-    }
-    *out = p;
-    return 0;
-}
-
-void verbs_peer_work(struct verbs_peer *p)
-{
-    if (rt_list_empty(&p->work))
-        rt_list_append(&((struct verbs *)p->base.btl)->work, &p->work);
-}
-
-/* Whether this process is leaving, and the peer has all messages sent before the goodbye. */
-static bool has_parted(const struct verbs_peer *p)
-{
-    const struct verbs *v = (const struct verbs *)p->base.btl;
-    return v->leave_ns && p->leave_ns == v->leave_ns && (int32_t)(p->lanes->done - p->wanted) >= 0;
-}
-
-void verbs_peer_fail(struct verbs_peer *p, int err, const char *fmt, ...)
-{
-    va_list ap;
-    if (p->err)
-        return;
-    p->parted = has_parted(p);
-    va_start(ap, fmt);
-    vsnprintf(p->why, sizeof p->why, fmt, ap);
-    va_end(ap);
-    p->err = err;
-    p->state = VERBS_DOWN;
-    rt_list_del(&p->asking);
-    verbs_lanes_stop(p);
-    for (int i = 0; i < p->nlanes; i++)
-        verbs_cm_lane_close(&p->lanes[i]);
-    verbs_peer_work(p);
-}
-
 /* Handles all data that arrived before the failure, then reports the failure.  It is not an error
  * in the log if the peer has said goodbye, or if this process has said goodbye and the peer has all
  * earlier messages: the peer has gone, too.  The engine knows whether it still needs the peer. */
-static void tell(struct verbs *v, struct verbs_peer *p)
+static void report(struct verbs *v, struct verbs_peer *p)
 {
-    p->told = true;
+    bool parted = p->state == VERBS_PARTED;
+    p->state = VERBS_DOWN;
+    verbs_lanes_stop(p);
+    verbs_cm_lanes_close(p);
     for (int i = 0; i < p->nlanes; i++)
         while (verbs_rail_poll(p->lanes[i].rail) > 0)
             continue;
-    if (p->rx.on)
+    if (p->rx.state == VERBS_RING_ON)
         while (verbs_ring_drain(p, DRAIN_MAX) > 0)
             continue;
     rt_list_del(&p->ringing);
     for (int i = 0; i < v->nrails; i++)
         verbs_rail_events(&v->rails[i]);
-    log_at(BTL, p->bye || p->parted ? RT_LOG_INFO : RT_LOG_ERROR, "connection to rank %u: %s",
-           p->base.proc.rank, p->why);
+    log_at(BTL, parted || p->bye.theirs_ns ? RT_LOG_INFO : RT_LOG_ERROR,
+           "connection to rank %u: %s", p->base.proc.rank, p->why);
     if (!v->closing)
         v->up.down(v->up.arg, &p->base, p->err);
 }
@@ -111,20 +66,20 @@ static int work_step(struct verbs *v, struct verbs_peer *p)
 {
     int n = 0;
     if (p->state == VERBS_UP) {
-        if (p->ring_wanted || p->ring_on_due)
+        if (verbs_ring_due(p))
             verbs_ring_step(p);
-        if (p->wake_due)
+        if (p->sleep.wake_due)
             verbs_wake_step(p);
         verbs_credits_step(p);
     }
     if (!rt_list_empty(&p->xfers))
         n += verbs_xfers_step(p);
-    if (p->err && !p->told) {
-        tell(v, p);
+    if (p->state == VERBS_FAILED || p->state == VERBS_PARTED) {
+        report(v, p);
         n++;
     }
     bool more = p->state == VERBS_UP &&
-                (p->ring_wanted || p->ring_on_due || p->wake_due || verbs_credits_due(p));
+                (verbs_ring_due(p) || p->sleep.wake_due || verbs_credits_due(p));
     if (!more && rt_list_empty(&p->xfers))
         rt_list_del(&p->work);
     return n;
@@ -158,8 +113,8 @@ static void look_after(struct verbs_peer *p)
     for (int i = 0; i < p->nlanes; i++)
         still = has_stood_still(&p->lanes[i]) ? &p->lanes[i] : still;
     if (!still)
-        p->stuck = 0;
-    else if (p->stuck++ < LOOKS)
+        p->live.stuck = 0;
+    else if (p->live.stuck++ < LOOKS)
         verbs_alive_ask(still);
     else
         verbs_peer_fail(p, -RT_EPEER,
@@ -179,19 +134,25 @@ static bool may_ask(const struct verbs_peer *p)
     return true;
 }
 
+static int setup_progress(struct verbs *v)
+{
+    int n = verbs_handshake_progress(v);
+    return v->cm ? n + verbs_cm_progress(v) : n;
+}
+
 static void keep_alive(struct verbs *v)
 {
     uint64_t now = rt_now_ns(), pause = (uint64_t)cfg.net_timeout_s * 1000000000u / LOOKS;
     if (now < v->alive_ns)
         return;
-    verbs_wire_progress(v); /* pongs that have arrived since the last look */
+    setup_progress(v); /* pongs that have arrived since the last look */
     for (int i = 0; i < VERBS_BUCKETS; i++)
         for (struct verbs_peer *p = v->peers[i]; p; p = p->next) {
-            if (p->state != VERBS_UP || p->bye || now < p->look_ns)
+            if (p->state != VERBS_UP || p->bye.theirs_ns || now < p->live.look_ns)
                 continue;
             if (!may_ask(p))
                 return; /* the remaining peers the next time */
-            p->look_ns = now + pause;
+            p->live.look_ns = now + pause;
             look_after(p);
         }
     v->alive_ns = now + pause;
@@ -211,8 +172,8 @@ static int verbs_progress(struct btl *b)
     if (rt_unlikely(rt_ib_nflushes))
         n += rt_ib_flush_progress();
     v->polls++;
-    if (!rt_list_empty(&v->asking) || v->polls % WIRE_EVERY == 0)
-        n += verbs_wire_progress(v);
+    if (!rt_list_empty(&v->asking) || v->polls % SETUP_EVERY == 0)
+        n += setup_progress(v);
     if (n == 0 && v->nlanes && v->polls % ALIVE_EVERY == 0)
         keep_alive(v);
     return n;
@@ -223,7 +184,7 @@ static int verbs_progress(struct btl *b)
 static int verbs_poll(struct btl_peer *peer)
 {
     struct verbs_peer *p = (struct verbs_peer *)peer;
-    int n = p->rx.on ? verbs_ring_drain(p, DRAIN_MAX) : 0;
+    int n = p->rx.state == VERBS_RING_ON ? verbs_ring_drain(p, DRAIN_MAX) : 0;
     return n ? n : verbs_progress(p->base.btl);
 }
 
@@ -242,7 +203,7 @@ static int verbs_sleep_fd(struct btl *b, int *limit_us)
     for (int i = 0; i < v->nrails; i++) {
         verbs_events_take(v->rails[i].chan); /* discards old events: progress() will handle
                                               * everything */
-        if (ibv_req_notify_cq(v->rails[i].cq, 0) || verbs_wire_arm(v, i))
+        if (ibv_req_notify_cq(v->rails[i].cq, 0) || verbs_handshake_arm(v, i))
             return -RT_EAGAIN;
     }
     return v->sleep_fd;
@@ -285,26 +246,27 @@ static bool unsent(const struct verbs_peer *p)
  * MPI and take the data later; if it has ended instead, keep_alive() detects this. */
 static bool peer_leave(struct verbs_peer *p, uint64_t now)
 {
-    const struct verbs *v = (const struct verbs *)p->base.btl;
+    const struct verbs *v = verbs_of(p);
     struct verbs_lane *l = &p->lanes[0];
     if (p->state != VERBS_UP)
         return true;
-    if (p->leave_ns != v->leave_ns) {
-        p->leave_ns = v->leave_ns;
-        p->wanted = l->posted;
+    struct verbs_goodbye *g = &p->bye;
+    if (g->leave_ns != v->leave_ns) {
+        g->leave_ns = v->leave_ns;
+        g->wanted = l->posted;
     }
-    if (l->posted != p->bye_at && verbs_lane_has_room(l, BYE_ROOM) &&
+    if (l->posted != g->ours_at && verbs_lane_has_room(l, BYE_ROOM) &&
         verbs_send_ctl(p, VERBS_CTL_BYE, NULL, 0) == 0) {
         verbs_lane_flush(l);
-        p->bye_at = l->posted;
+        g->ours_at = l->posted;
     }
     /* iWARP completes requests whose data the peer may not have yet; closing would lose these
      * data. */
     bool there = !l->rail->ib->iwarp || verbs_all_taken(p);
-    if (l->posted == p->bye_at && !unsent(p) && there)
+    if (l->posted == g->ours_at && !unsent(p) && there)
         return true;
-    uint64_t both = p->bye_ns > v->leave_ns ? p->bye_ns : v->leave_ns;
-    return p->bye && now - both > PATIENCE_NS;
+    uint64_t both = g->theirs_ns > v->leave_ns ? g->theirs_ns : v->leave_ns;
+    return g->theirs_ns && now - both > PATIENCE_NS;
 }
 
 static int verbs_leave(struct btl *b)
@@ -333,12 +295,15 @@ static void verbs_close(struct btl *b)
     for (int i = 0; i < VERBS_BUCKETS; i++)
         for (struct verbs_peer *p = v->peers[i], *next; p; p = next) {
             next = p->next;
+            verbs_cm_lanes_close(p);
             verbs_lanes_free(p);
             verbs_xfers_free(p);
             free(p);
         }
     verbs_mems_free(v);
-    verbs_wire_close(v);
+    verbs_alive_close(v);
+    verbs_cm_close(v);
+    verbs_handshake_close(v);
     if (v->sleep_fd >= 0)
         close(v->sleep_fd);
     verbs_rails_close(v);
@@ -378,6 +343,18 @@ static void caps_fill(struct verbs *v)
         v->base.caps.put_mb_per_s++; /* the two rates only decide which one moves a message */
 }
 
+static int setup_open(struct verbs *v)
+{
+    for (int i = 0; i < v->nrails; i++)
+        v->rails[i].cm = verbs_cm_wanted(v->rails[i].ib);
+    int err = verbs_handshake_open(v);
+    if (!err)
+        err = verbs_cm_open(v);
+    if (!err)
+        err = verbs_alive_open(v);
+    return err ? err : sleep_open(v);
+}
+
 static int verbs_open(const struct btl_up *up, struct btl **out, int max)
 {
     if (max < 1 || rt_boot.size < 2 || !rt_ib_possible())
@@ -393,9 +370,7 @@ static int verbs_open(const struct btl_up *up, struct btl **out, int max)
     rt_list_init(&v->mems);
     v->sleep_fd = -1;
     int n = verbs_rails_open(v);
-    int err = n > 0 ? verbs_wire_open(v) : n;
-    if (n > 0 && !err)
-        err = sleep_open(v);
+    int err = n > 0 ? setup_open(v) : n;
     if (n <= 0 || err < 0) {
         verbs_close(&v->base);
         return err;

@@ -44,7 +44,7 @@ struct forged { /* the transport's format */
 };
 
 /* A request with these private data is refused. */
-static void stranger(const void *data, uint8_t len)
+static void send_forged(const void *data, uint8_t len)
 {
     struct rdma_event_channel *ch = rt_cm->create_event_channel();
     struct sockaddr_storage to;
@@ -64,7 +64,7 @@ static void stranger(const void *data, uint8_t len)
 }
 
 /* All such requests are refused, and the two processes of the job connect. */
-static int strangers(int rank, void *arg)
+static int forged_requests(int rank, void *arg)
 {
     (void)arg;
     CHECK_EQ(start(rank), 0);
@@ -72,26 +72,26 @@ static int strangers(int rank, void *arg)
         uint8_t all[56];
         struct forged r = { VERBS_MAGIC, VERBS_VERSION, 0, 0, 0, 0, 1, { 0 } };
         memset(all, 0xff, sizeof all);
-        stranger(NULL, 0);
-        stranger(all, 1);
-        stranger(all, sizeof all);
-        stranger(&r, sizeof r); /* rank 1 has not had a request of rank 0 */
+        send_forged(NULL, 0);
+        send_forged(all, 1);
+        send_forged(all, sizeof all);
+        send_forged(&r, sizeof r); /* rank 1 has not had a request of rank 0 */
         r.own_key = 1;
-        stranger(&r, sizeof r);
+        send_forged(&r, sizeof r);
         r.from = 7;
-        stranger(&r, sizeof r);
+        send_forged(&r, sizeof r);
         r.from = r.to = 1; /* its own rank */
-        stranger(&r, sizeof r);
+        send_forged(&r, sizeof r);
         r.lane = 200;
         r.from = 0;
-        stranger(&r, sizeof r);
+        send_forged(&r, sizeof r);
     }
     barrier();
     CHECK_EQ(v()->nlanes, 0);
     talk();
     if (rank == 0) {
         struct forged r = { VERBS_MAGIC, VERBS_VERSION, 0, 0, 0, 0, 1, { 0 } };
-        stranger(&r, sizeof r);
+        send_forged(&r, sizeof r);
     }
     barrier();
     t.received = 0;
@@ -149,14 +149,14 @@ static int unanswered(int rank, void *arg)
 
 /* A process that does not call MPI between the agreement and the request, for longer than
  * net_timeout_s, connects afterwards, whichever side started. */
-static int computes(int rank, void *arg)
+static int not_calling_mpi(int rank, void *arg)
 {
     CHECK_EQ(start(rank), 0);
     barrier();
     if (rank == (arg != NULL))
         CHECK_EQ(send_one(0, 8), -RT_EAGAIN);
     if (rank == 1) {
-        while (!p()->has_theirs)
+        while (p()->state < VERBS_HALF)
             t.b->ops->progress(t.b);
         sleep(8);
     } else {
@@ -208,11 +208,11 @@ static int differ(int rank, void *arg)
     return end();
 }
 
-static void garbage(void) { pair("cm-strangers", strangers, NULL, 0); }
+static void garbage(void) { pair("cm-forged", forged_requests, NULL, 0); }
 static void nobody_listens(void) { pair("cm-nobody", nobody, NULL, 0); }
 static void unanswered_request(void) { pair("cm-unanswered", unanswered, NULL, 0); }
-static void computing_peer(void) { pair("cm-computes", computes, NULL, 0); }
-static void computing_beginner(void) { pair("cm-begins", computes, board, 0); }
+static void peer_not_calling_mpi(void) { pair("cm-absent", not_calling_mpi, NULL, 0); }
+static void connector_not_calling_mpi(void) { pair("cm-begins", not_calling_mpi, board, 0); }
 static void early_messages(void) { pair("cm-early", early, NULL, 0); }
 static void settings_differ(void) { pair("cm-differ", differ, NULL, 0); }
 
@@ -229,8 +229,8 @@ int main(void)
     RUN(garbage);
     RUN(nobody_listens);
     RUN(unanswered_request);
-    RUN(computing_peer);
-    RUN(computing_beginner);
+    RUN(peer_not_calling_mpi);
+    RUN(connector_not_calling_mpi);
     RUN(early_messages);
     RUN(settings_differ);
     return check_end();

@@ -197,7 +197,7 @@ static int many_to_ask(int rank, void *arg)
 
 /* More messages than the other side has buffers for; that side takes them long after
  * net_timeout_s. */
-static int leaves_who_computes(int rank, void *arg)
+static int leaves_before_peer_receives(int rank, void *arg)
 {
     uint32_t n = 0;
     (void)arg;
@@ -227,7 +227,7 @@ static int leaves_who_computes(int rank, void *arg)
 }
 
 /* A goodbye that the peer does not acknowledge is not a lost message; a data message is. */
-static int unheard(int rank, void *arg)
+static int unacknowledged(int rank, void *arg)
 {
     enum { ALL_DONE = 1, STOPPED, LEFT };
     bool message = arg != NULL;
@@ -236,7 +236,7 @@ static int unheard(int rank, void *arg)
     CHECK_EQ(start(rank), 0);
     send_all(30, 8);
     until(&t.received, 30);
-    while (!(p()->tx.on && p()->rx.on) && !check_failed_case) /* no agreement is left to be made */
+    while (!rings_are_on() && !check_failed_case) /* no agreement is left to be made */
         progress();
     barrier();
     struct verbs_lane *l = p()->lanes;
@@ -291,7 +291,7 @@ static int leaves_a_full_queue(int rank, void *arg)
         progress();
     for (int i = 0; verbs_lane_has_room(l, 2) && !check_failed_case; i++) {
         struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE,
-                                  .wr.rdma = { p()->home_addr, p()->home_rkey } };
+                                  .wr.rdma = { p()->home.addr, p()->home.rkey } };
         if (i == 5) /* so no completion that comes anyway is the goodbye's */
             verbs_lane_flush(l);
         else
@@ -309,9 +309,9 @@ static void refused_memory(void) { pair("verbs-nomem", no_more_memory, NULL, 0);
 static void most_buffers(void) { pair("verbs-srq", many_buffers, NULL, 0); }
 static void differing_windows(void) { pair("verbs-window", windows_differ, NULL, 0); }
 static void differing_lengths(void) { pair("verbs-eager", lengths_differ, NULL, 0); }
-static void leaving_who_computes(void) { pair("verbs-late", leaves_who_computes, NULL, 0); }
-static void unheard_goodbye(void) { pair("verbs-bye", unheard, NULL, 0); }
-static void unheard_message(void) { pair("verbs-last", unheard, board, 0); }
+static void leaves_early(void) { pair("verbs-late", leaves_before_peer_receives, NULL, 0); }
+static void lost_goodbye(void) { pair("verbs-bye", unacknowledged, NULL, 0); }
+static void lost_message(void) { pair("verbs-last", unacknowledged, board, 0); }
 static void leaving_a_full_queue(void) { pair("verbs-full", leaves_a_full_queue, NULL, 0); }
 static void asking_many(void)
 {
@@ -329,9 +329,9 @@ int main(void)
     RUN(most_buffers);
     RUN(differing_windows);
     RUN(differing_lengths);
-    RUN(leaving_who_computes);
-    RUN(unheard_goodbye);
-    RUN(unheard_message);
+    RUN(leaves_early);
+    RUN(lost_goodbye);
+    RUN(lost_message);
     RUN(leaving_a_full_queue);
     RUN(asking_many);
     return check_end();

@@ -6,7 +6,12 @@
 #ifndef TEST_FAKE_BTL_VERBS_PAIR_H
 #define TEST_FAKE_BTL_VERBS_PAIR_H
 
-#include "btl/verbs/verbs.h"
+#include "btl/verbs/lane.h"
+#include "btl/verbs/msg.h"
+#include "btl/verbs/ops.h"
+#include "btl/verbs/poll.h"
+#include "btl/verbs/rma.h"
+#include "runtime/base/atomic.h"
 #include "runtime/base/err.h"
 #include "test/check.h"
 #include "test/fake/btl_pair.h"
@@ -31,6 +36,11 @@ static struct {
 
 static inline struct verbs *v(void) { return (struct verbs *)t.b; }
 static inline struct verbs_peer *p(void) { return (struct verbs_peer *)t.peer; }
+
+static inline bool rings_are_on(void) /* both, so no message by SEND follows */
+{
+    return p()->tx.state == VERBS_RING_ON && p()->rx.state == VERBS_RING_ON;
+}
 
 static inline int send_one(int tag, size_t len)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rails of btl/verbs: a completion queue and a shared receive queue for each port in use, and the
+/* Rails: a completion queue and a shared receive queue for each port in use, and the
  * transport's registered memory.  Buffers are allocated in blocks and kept until the end. */
 #include "btl/verbs/verbs.h"
 #include "runtime/base/cfg.h"
@@ -41,10 +41,10 @@ int verbs_area_make(struct verbs_rail *r, size_t nbytes, struct verbs_area **out
     a->mr = rt_ib->reg_mr(r->ib->pd, a->base, a->nbytes,
                           IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     if (!a->mr) {
-        if (!r->told_full)
+        if (!r->full_logged)
             log_warn(BTL, "%s does not register %zu bytes of buffers: %m; see ulimit -l",
                      r->ib->dev, a->nbytes);
-        r->told_full = true;
+        r->full_logged = true;
         munmap(a->base, a->nbytes);
         return -RT_ENOMEM;
     }
