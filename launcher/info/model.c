@@ -4,6 +4,7 @@
 #include "launcher/info/gpu.h"
 #include "launcher/info/info.h"
 #include "mpi/p2p/engine.h"
+#include "mpi/p2p/pieces.h"
 #include "runtime/base/cfg.h"
 #include "runtime/gpu/images.h"
 

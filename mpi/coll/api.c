@@ -7,6 +7,7 @@
 #include "mpi/api/bodies.h"
 #include "mpi/coll/call.h"
 #include "mpi/coll/device.h"
+#include "mpi/op/op.h"
 #include "mpi/p2p/device.h"
 #include "runtime/base/err.h"
 

@@ -6,10 +6,13 @@
 #include "mpi/coll/device.h"
 #include <stdlib.h>
 #include <string.h>
+#include "mpi/op/op.h"
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/flow.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/base/event.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/wait.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/gpu.h"
 

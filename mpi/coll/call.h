@@ -5,6 +5,7 @@
 
 #include "mpi/base/comm.h"
 #include "mpi/datatype/type.h"
+#include "mpi/op/op.h"
 
 enum wm_form { WM_BLOCKING, WM_NONBLOCKING, WM_PERSISTENT };
 

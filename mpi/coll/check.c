@@ -8,10 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "mpi/coll/check_end.h"
 #include "mpi/coll/check_int.h"
 #include "mpi/coll/call.h"
+#include "mpi/coll/check_note.h"
 #include "mpi/coll/exch.h"
 #include "mpi/p2p/engine.h"
+#include "mpi/p2p/recv.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/send.h"
 #include "runtime/base/clock.h"
 
 #define TAG_NOTE WM_TAG_CHECK

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* WEFT_CHECK in MPI_Finalize: reports the requests, messages and communicators that this process
  * leaves over; the job continues.  Called under the domain's lock. */
+#include "mpi/coll/check_end.h"
 #include <stdio.h>
 #include <string.h>
 #include "mpi/coll/check_int.h"
 #include "mpi/p2p/engine.h"
+#include "mpi/p2p/recv.h"
+#include "mpi/p2p/request.h"
 #include "runtime/base/log.h"
 
 struct count {

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* WEFT_CHECK: the contents of a note, and the differences between two notes.  No state; any
  * thread. */
+#include "mpi/coll/check_note.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "mpi/coll/check_int.h"
 #include "mpi/coll/call.h"
 #include "mpi/datatype/make.h"
+#include "mpi/datatype/recipe.h"
+#include "mpi/op/op.h"
 
 /* ---- signatures ---- */
 

@@ -5,6 +5,10 @@
 #include "mpi/coll/exch.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/p2p.h"
+#include "mpi/p2p/recv.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/send.h"
+#include "mpi/p2p/wait.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,6 +3,7 @@
  * chapter 20).  Usable at any time, by any thread; one mutex guards the reported facts. */
 #include "mpi/api/bodies.h"
 #include "mpi/core/info.h"
+#include "mpi/datatype/predef.h"
 #include "mpi/datatype/type.h"
 #include <pthread.h>
 #include <stdio.h>

@@ -14,6 +14,8 @@
 #include "mpi/core/session.h"
 #include "mpi/p2p/domain.h"
 #include "mpi/p2p/p2p.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/wait.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -13,6 +13,7 @@
  * all agreements gets every member's bits in its next round: no deadlock. */
 #include "mpi/core/ctx.h"
 #include "mpi/p2p/domain.h"
+#include "mpi/p2p/wait.h"
 #include "runtime/base/err.h"
 #include "runtime/base/lock.h"
 #include <string.h>

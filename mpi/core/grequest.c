@@ -5,6 +5,7 @@
  * was pending is destroyed in MPI_Grequest_complete, which any thread may call. */
 #include "mpi/api/bodies.h"
 #include "mpi/p2p/p2p.h"
+#include "mpi/p2p/request.h"
 
 struct greq {
     struct rt_req r; /* first member */

@@ -14,6 +14,10 @@
 #include "mpi/core/errh.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/datatype/type.h"
+#include "mpi/p2p/recv.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/send.h"
+#include "mpi/p2p/wait.h"
 #include "runtime/base/err.h"
 #include <limits.h>
 #include <stdlib.h>

@@ -3,6 +3,7 @@
  * (MPI-5.0 sections 5.1.3, 5.1.4 and 19.1.5).  Any thread. */
 #include "mpi/datatype/make.h"
 #include "mpi/api/bodies.h"
+#include "mpi/datatype/recipe.h"
 #include <stdlib.h>
 
 static int64_t count_at(struct wm_counts c, int i)

@@ -3,6 +3,7 @@
  * section 5.1.4).  Any thread. */
 #include "mpi/datatype/make.h"
 #include "mpi/api/bodies.h"
+#include "mpi/datatype/recipe.h"
 #include <stdlib.h>
 
 /* One dimension: what this process has of it. */

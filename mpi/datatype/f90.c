@@ -3,8 +3,10 @@
  * name, made when first asked for, the same handle for the same arguments, and never freed by the
  * user.  What precision a kind has is what selected_real_kind() of the Fortran compilers says.  Any
  * thread: the list has a lock. */
+#include "mpi/datatype/f90.h"
 #include "mpi/datatype/make.h"
 #include "mpi/api/bodies.h"
+#include "mpi/datatype/recipe.h"
 #include "runtime/base/lock.h"
 #include <float.h>
 #include <stdlib.h>

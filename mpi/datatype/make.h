@@ -1,32 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making derived datatypes, and the record of how each was made. */
+/* Making derived datatypes. */
 #ifndef WM_DATATYPE_MAKE_H
 #define WM_DATATYPE_MAKE_H
 
-#include "mpi/datatype/type.h"
-
-/* Arguments of a constructor as MPI_Type_get_contents returns them (MPI-5.0 section 5.1.13).  Of a
- * type made by a _c procedure, counts and addresses all are in `counts`. */
-struct wm_type_recipe {
-    int64_t nint, naddr, ncount, ntype;
-    int *ints; /* all arrays lie behind the struct, in one allocation */
-    MPI_Aint *addrs;
-    MPI_Count *counts;
-    struct wm_type **types; /* referenced */
-};
-
-/* What a constructor was given: integers that stay int in every form in front of and behind the
- * counts, addresses, types. */
-struct wm_type_args {
-    const int *head, *tail;
-    const int64_t *count, *addr;
-    struct wm_type *const *type;
-    int64_t nhead, ntail, ncount, naddr, ntype;
-};
-
-/* A copy of the arguments with references to the types; NULL without memory. */
-struct wm_type_recipe *wm_type_recipe_create(const struct wm_type_args *a);
-void wm_type_recipe_free(struct wm_type_recipe *r);
+#include "mpi/datatype/recipe.h"
 
 /* A datatype around a layout, which it takes over, also on failure. */
 int wm_type_create(struct rt_layout *l, int combiner, const struct wm_type_args *a,

@@ -5,7 +5,9 @@
  * present when Weft can compute with it; the others have a handle, and MPI_UNDEFINED as their size.
  * The extension types are in the part of the handles' range that the ABI reserves (bits 7 and 6 are
  * 10), with the ABI's bits for the size below. */
+#include "mpi/datatype/predef.h"
 #include "mpi/datatype/type.h"
+#include "runtime/reduce/reduce.h"
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>

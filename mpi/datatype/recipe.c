@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How a datatype was made: MPI_Type_get_envelope and MPI_Type_get_contents, and counting basic
  * elements along the constructors' tree.  Recipes never change, so any thread may read them. */
+#include "mpi/datatype/recipe.h"
 #include "mpi/datatype/make.h"
 #include "mpi/api/bodies.h"
 #include "mpi/base/status.h"

@@ -4,6 +4,7 @@
 #include "mpi/datatype/make.h"
 #include "mpi/api/bodies.h"
 #include "mpi/base/attr.h"
+#include "mpi/datatype/recipe.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,12 @@
 #include "mpi/api/bodies.h"
 #include "mpi/base/status.h"
 #include "mpi/datatype/type.h"
+#include "mpi/p2p/api_wait.h"
 #include "mpi/p2p/device.h"
+#include "mpi/p2p/recv.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/send.h"
+#include "mpi/p2p/wait.h"
 
 static struct rt_slab message_slab = RT_SLAB(WM_MESSAGE, "message", struct wm_message);
 

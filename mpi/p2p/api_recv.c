@@ -3,7 +3,11 @@
 #include "mpi/api/bodies.h"
 #include "mpi/base/status.h"
 #include "mpi/datatype/type.h"
+#include "mpi/p2p/api_wait.h"
 #include "mpi/p2p/device.h"
+#include "mpi/p2p/recv.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/wait.h"
 
 /* Looks at the source's line between two looks at everything else: about a microsecond of polling
  * with a core for each rank; oversubscribed, the core is wanted elsewhere. */

@@ -3,8 +3,12 @@
  */
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/type.h"
+#include "mpi/p2p/api_wait.h"
+#include "mpi/p2p/buffered.h"
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/flow.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/send.h"
 
 static int send_failed(int err, const struct wm_msg *m)
 {

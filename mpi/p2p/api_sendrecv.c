@@ -6,8 +6,12 @@
 #include "mpi/api/bodies.h"
 #include "mpi/base/status.h"
 #include "mpi/datatype/type.h"
+#include "mpi/p2p/api_wait.h"
 #include "mpi/p2p/pack_any.h"
 #include "mpi/p2p/device.h"
+#include "mpi/p2p/recv.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/send.h"
 #include "runtime/base/err.h"
 
 /* What MPI_Sendrecv_replace sends: the user's data, packed, in memory of the device that they lie

@@ -5,10 +5,13 @@
  * A request is one of: null, inactive persistent (both complete at once with an empty status),
  * pending, complete.  Any thread; a request belongs to the one call that completes it, so the lock
  * may be given up between two requests, as the callbacks of generalised requests need it. */
+#include "mpi/p2p/api_wait.h"
 #include "mpi/api/bodies.h"
 #include <stdio.h>
 #include "mpi/base/status.h"
 #include "mpi/p2p/device.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/wait.h"
 
 int wm_req_error(const struct rt_req *r)
 {

@@ -6,12 +6,16 @@
  * Segments lie in the user's buffer, each behind its header, in the order of their addresses; a new
  * one takes the first gap that fits.  With MPI_BUFFER_AUTOMATIC the segments come from malloc.  All
  * under the domain's lock. */
+#include "mpi/p2p/buffered.h"
 #include <stdlib.h>
 #include "mpi/api/bodies.h"
 #include "mpi/base/session.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/flow.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/send.h"
+#include "mpi/p2p/wait.h"
 #include "runtime/base/err.h"
 
 struct wm_bbuf {

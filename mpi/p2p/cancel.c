@@ -8,8 +8,13 @@
  *
  * A target in MPI_Finalize posts no more receives, but may not answer either: after a while the
  * send is cancelled without it.  Called under the domain's lock. */
+#include "mpi/p2p/cancel.h"
 #include <stdlib.h>
 #include "mpi/p2p/device.h"
+#include "mpi/p2p/recv.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/rndv.h"
+#include "mpi/p2p/send.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 

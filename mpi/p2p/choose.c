@@ -3,6 +3,7 @@
  * Zen 5 cores of one L3 streaming through shared memory moves 52 GB/s and process_vm_readv with
  * writev 25, on a mesh Xeon (16 cores, one L3) it is 9 and 30.  So the receiver times the first
  * messages and keeps the way that wins first.  Called under the domain's lock. */
+#include "mpi/p2p/choose.h"
 #include "mpi/p2p/engine.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"

@@ -13,7 +13,11 @@
  *
  * What is under way is on the domain's list and moves on in wm_progress(), a little each turn.
  * Called under the domain's lock. */
+#include "mpi/p2p/chunks.h"
 #include "mpi/p2p/engine.h"
+#include "mpi/p2p/pieces.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/rndv.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 

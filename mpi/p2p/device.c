@@ -19,6 +19,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "mpi/api/bodies.h"
+#include "mpi/p2p/pieces.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/rndv.h"
+#include "mpi/p2p/wait.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/layout/gpu.h"

@@ -19,21 +19,9 @@
 
 #define WM_BTL_MAX 8
 
+struct wm_comm;
 struct wm_preq;
 struct wm_sleeper;
-
-/* A thread's wait: lives on its stack. */
-struct wm_wait {
-    bool (*ready)(void *arg); /* the wait has ended; called by any thread.  NULL: its thread asks */
-    void *arg;
-    struct rt_idle idle;
-    bool counted; /* in domain->nawake */
-};
-bool wm_wait_done(void *done); /* `ready` of a done word */
-#define WM_WAIT_DONE(done) \
-    { \
-        .ready = wm_wait_done, .arg = (void *)(uintptr_t)(done) \
-    }
 
 /* A process as the engine sees it: one per (domain, process), made when first addressed or heard
  * from.  The first line is what a small send reads. */
@@ -145,25 +133,13 @@ extern struct wm_domain *wm_main_domain;
 void wm_domain_rest(struct wm_domain *d);
 int wm_domain_resume(struct wm_domain *d);
 
-/* Sends what is gathered in `fins`. */
-void wm_fins_flush(struct wm_domain *d);
 /* One pass over transports, retries and tasks; returns the number of events.  Called under the
  * lock. */
 int wm_progress(struct wm_domain *d);
 /* Its part for copies of device memory alone, where some are under way. */
 int wm_progress_copies(struct wm_domain *d);
-/* Progress until *done is nonzero; gives the core and, when idle, sleeps.  Called under the lock,
- * returns under it.  wait.c, as are the next four. */
-void wm_domain_wait(struct wm_domain *d, const uint32_t *done);
-/* The same until ready(arg), which any thread may call, under the lock. */
-void wm_domain_until(struct wm_domain *d, bool (*ready)(void *arg), void *arg);
-/* One idle step between polls, for loops of their own, which end with wm_domain_left().  Lock as
- * above. */
-void wm_domain_idle(struct wm_domain *d, struct wm_wait *w);
-void wm_domain_left(struct wm_domain *d, struct wm_wait *w);
-/* The last step of a call that looks and does not wait, without the lock: who found nothing gives
- * the core away where others need it, because such calls come in loops. */
-void wm_domain_polled(bool found);
+/* The engine's view of a rank, or -RT_E...; fills comm->peers. */
+int wm_comm_peer(struct wm_comm *c, int rank, struct wm_peer **out);
 /* Adds a started collective task; progress advances it until it is done. */
 void wm_domain_add_task(struct wm_domain *d, struct coll_task *k);
 /* Finds or makes the peer; -RT_EUNREACH when no transport leads there (logged once, with what was

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See flow.h.  Called under the domain's lock. */
 #include "mpi/p2p/flow.h"
+#include "mpi/p2p/send.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"

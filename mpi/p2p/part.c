@@ -19,6 +19,9 @@
 #include <stdlib.h>
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/device.h"
+#include "mpi/p2p/recv.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/send.h"
 #include "runtime/base/err.h"
 
 #define TAGS (WM_TAG_COMM - WM_TAG_PART)

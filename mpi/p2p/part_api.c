@@ -4,6 +4,9 @@
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/part.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/send.h"
+#include "mpi/p2p/wait.h"
 
 #define PARTITIONS_MAX 0x1000000 /* tags for 16 such requests */
 

@@ -3,7 +3,11 @@
  * start runs an ordinary send or receive and takes over its result. */
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/type.h"
+#include "mpi/p2p/buffered.h"
 #include "mpi/p2p/device.h"
+#include "mpi/p2p/recv.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/send.h"
 
 struct persistent {
     struct rt_req r; /* first member */

@@ -15,8 +15,13 @@
  * Staging memory is bounded: of each peer only so many receives are in pieces at a time, the others
  * wait in order.  It is the receiver that waits, before it asks, so nobody holds memory meanwhile.
  * Called under the domain's lock. */
+#include "mpi/p2p/pieces.h"
 #include <stdlib.h>
 #include "mpi/p2p/device.h"
+#include "mpi/p2p/recv.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/rndv.h"
+#include "mpi/p2p/send.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/layout/gpu.h"

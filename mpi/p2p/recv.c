@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The receiving side: posting, the transports' upcall, unexpected messages, delivery.  Called under
  * the domain's lock. */
+#include "mpi/p2p/recv.h"
 #include <stdlib.h>
+#include "mpi/p2p/cancel.h"
+#include "mpi/p2p/chunks.h"
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/flow.h"
 #include "mpi/base/event.h"
+#include "mpi/p2p/part.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/rndv.h"
+#include "mpi/p2p/send.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 

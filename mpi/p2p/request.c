@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests as objects: the slab of handles, the spare list of point-to-point requests, completion
  * and release. Called under the domain's lock. */
+#include "mpi/p2p/request.h"
 #include <string.h>
 #include "mpi/datatype/type.h"
+#include "mpi/p2p/cancel.h"
 #include "mpi/p2p/device.h"
 #include "runtime/base/err.h"
 

@@ -27,8 +27,14 @@
  *   peer lost  PUT, PUT_SHARED, GET, GET_SHARED, which the transport has -> LOST -[it ends]-> END
  *            PIECES: stays, its messages fail one by one
  *            all others, and what waits for room in the transport -> END */
+#include "mpi/p2p/rndv.h"
+#include "mpi/p2p/choose.h"
+#include "mpi/p2p/chunks.h"
 #include "mpi/p2p/device.h"
 #include "mpi/base/event.h"
+#include "mpi/p2p/pieces.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/send.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 

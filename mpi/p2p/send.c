@@ -4,9 +4,12 @@
  *
  * Order: messages to one peer leave in the order of the calls.  Once something is queued for a peer
  * (peer->blocked), all that follows is queued behind it. */
+#include "mpi/p2p/send.h"
 #include <stdlib.h>
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/flow.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/rndv.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 

@@ -15,6 +15,7 @@
  *
  * Whatever arrives from outside rings the armed bell or makes a descriptor readable, and a
  * transport that sets itself a new timer rings, too.  Called under the domain's lock. */
+#include "mpi/p2p/wait.h"
 #include <pthread.h>
 #include <time.h>
 #include "mpi/p2p/domain.h"

@@ -8,6 +8,7 @@
  * rt_layout_unpack() empties a buffer at a time.  Any thread. */
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/make.h"
+#include "mpi/datatype/recipe.h"
 #include "mpi/p2p/pack_any.h"
 #include "runtime/gpu/gpu.h"
 #include <math.h>

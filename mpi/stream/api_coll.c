@@ -2,6 +2,7 @@
 /* The enqueued collectives of the API: arguments are checked as in the calls after which they are
  * named.  MPIX_Allreduce_enqueue is MPICH's; the others follow its form.  Any thread. */
 #include "mpi/api/bind.h"
+#include "mpi/op/op.h"
 #include "mpi/stream/stream.h"
 
 static int check_op(MPI_Op op, MPI_Datatype type, const char *arg)

@@ -33,7 +33,10 @@
 #include <sys/prctl.h>
 #include "mpi/coll/exch.h"
 #include "mpi/core/life.h"
+#include "mpi/op/op.h"
+#include "mpi/p2p/api_wait.h"
 #include "mpi/p2p/p2p.h"
+#include "mpi/p2p/request.h"
 #include "mpi/stream/stream.h"
 #include "runtime/base/clock.h"
 

@@ -3,6 +3,9 @@
  * events say themselves where they belong.  Any thread. */
 #include <string.h>
 #include "mpi/api/bodies.h"
+#include "mpi/tool/cvar.h"
+#include "mpi/tool/event.h"
+#include "mpi/tool/pvar.h"
 #include "mpi/tool/tool.h"
 
 static const struct {

@@ -3,6 +3,7 @@
  * the setting's name.  They can be read at all times.  Most are looked at once, by MPI_Init, so
  * they can be written before it and never again; some are looked at when they matter and can be
  * written whenever a tool likes. */
+#include "mpi/tool/cvar.h"
 #include <stdio.h>
 #include <string.h>
 #include "coll/coll.h"

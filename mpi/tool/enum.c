@@ -5,6 +5,7 @@
 #include <string.h>
 #include "coll/coll.h"
 #include "mpi/api/bodies.h"
+#include "mpi/tool/event.h"
 #include "mpi/tool/tool.h"
 #include "runtime/base/cfg.h"
 

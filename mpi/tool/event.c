@@ -6,6 +6,7 @@
  * the one with the lowest safety level from there up is called, at once; where there is none the
  * event is dropped, which the dropped handler learns at once as well.  One source, whose clock
  * is that of MPI_Wtime in nanoseconds; its events come in order. */
+#include "mpi/tool/event.h"
 #include "mpi/base/event.h"
 #include <string.h>
 #include "mpi/api/bodies.h"

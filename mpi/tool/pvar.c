@@ -7,6 +7,7 @@
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/p2p.h"
+#include "mpi/p2p/request.h"
 #include "runtime/mem/node.h"
 
 #define STAT(field) offsetof(struct wm_stats, field)

@@ -24,6 +24,8 @@ struct pvar {
     uint64_t (*read)(const struct wm_comm *c); /* now; `c` only when bound */
 };
 
+int tool_pvar_num(void);
+enum tool_cat tool_pvar_cat(int index);
 const struct pvar *tool_pvar(int index); /* NULL: no such variable */
 /* Element i as it is now; `c` when the variable is bound to a communicator. */
 uint64_t tool_pvar_now(const struct pvar *v, int i, const struct wm_comm *c);

@@ -8,6 +8,9 @@
 #include <string.h>
 #include "mpi/api/bodies.h"
 #include "mpi/core/life.h"
+#include "mpi/tool/cvar.h"
+#include "mpi/tool/event.h"
+#include "mpi/tool/pvar_session.h"
 #include "runtime/base/lock.h"
 
 /* The largest object: an event registration. */

@@ -57,16 +57,5 @@ static inline MPI_T_enum tool_enum_handle(int id)
 
 /* Categories; a tree whose root is the first. */
 enum tool_cat { CAT_WEFT, CAT_BASE, CAT_P2P, CAT_SHM, CAT_COLL, CAT_WAIT, CAT_OBJECTS, CATS };
-int tool_cvar_num(void);
-enum tool_cat tool_cvar_cat(int index);
-int tool_pvar_num(void);
-enum tool_cat tool_pvar_cat(int index);
-enum tool_cat tool_event_cat(int index);
-const char *tool_event_elements(int index); /* names, separated by commas */
-
-/* At the last MPI_T_finalize. */
-void tool_cvar_fini(void);
-void tool_pvar_fini(void);
-void tool_event_fini(void);
 
 #endif

@@ -7,6 +7,9 @@
 #include <string.h>
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/type.h"
+#include "mpi/p2p/recv.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/send.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "test/check.h"

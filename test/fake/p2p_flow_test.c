@@ -3,11 +3,15 @@
  * holds, order and data stay right, stop and go reach the sender whatever messages they cross, and
  * nothing hangs when a peer is lost.  A failure prints its seed; TEST_SEED=n runs that seed
  * alone. */
+#include "mpi/p2p/buffered.h"
 #include "mpi/p2p/flow.h"
 #include <stdlib.h>
 #include <string.h>
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/type.h"
+#include "mpi/p2p/recv.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/send.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/boot/boot.h"

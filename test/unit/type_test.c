@@ -4,6 +4,7 @@
 #include "mpi/api/bodies.h"
 #include "mpi/base/status.h"
 #include "mpi/datatype/type.h"
+#include "mpi/op/op.h"
 #include "test/check.h"
 
 static const char *table;

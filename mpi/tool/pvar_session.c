@@ -3,6 +3,7 @@
  * of its own, kept as what it had plus what the counter has gained since it was started.  A
  * watermark instead is the engine's, which begins anew whenever a handle does; the others then
  * remember what it was.  Any thread, under the interface's mutex. */
+#include "mpi/tool/pvar_session.h"
 #include <stdlib.h>
 #include <string.h>
 #include "mpi/api/bodies.h"

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Cancelling a send.  Under the domain's lock. */
+#ifndef WM_P2P_CANCEL_H
+#define WM_P2P_CANCEL_H
+
+#include "mpi/p2p/engine.h"
+
+/* Asks the target for the message; also of a send that is complete, if its target has gone.  0, or
+ * an error of the request to the target. */
+int wm_cancel_send(struct wm_preq *q);
+void wm_on_cancel(struct wm_domain *d, struct wm_peer *from, const struct wm_key *k,
+                  const void *data, size_t len);
+void wm_on_cancelled(const struct wm_fin *f);
+/* Nothing else happens: targets may have gone that have not answered; one has. */
+void wm_cancel_look(struct wm_domain *d);
+void wm_cancel_left(struct wm_peer *p);
+
+#endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The choice between put and get for large messages.  Under the domain's lock. */
+#ifndef WM_P2P_CHOOSE_H
+#define WM_P2P_CHOOSE_H
+
+#include "mpi/p2p/domain.h"
+
+/* A message of this length starts: the way it goes.  It has arrived, or failed. */
+enum wm_way wm_choice_begin(struct wm_domain *d, int64_t len);
+void wm_choice_end(struct wm_domain *d, int64_t len, bool failed);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Receiving: arrival, matching and delivery of messages.  Under the domain's lock. */
+#ifndef WM_P2P_RECV_H
+#define WM_P2P_RECV_H
+
+#include "mpi/p2p/engine.h"
+
+/* Starts a receive; *out is a request to wait for and release, with a handle in wm_request_slab. */
+int wm_p2p_irecv(const struct wm_msg *m, struct rt_req **out);
+
+void wm_on_recv(void *arg, struct btl_peer *from, const struct btl_hdr *h, const void *data,
+                size_t len);
+/* Delivers a message to a matching receive; from store or straight from the transport. */
+void wm_deliver(struct wm_preq *q, struct wm_peer *from, uint32_t kind, const struct wm_key *k,
+                const void *data, size_t len);
+void wm_stored_free(struct wm_domain *d, struct wm_stored *s);
+/* Ends the receives that wait for a lost peer. */
+void wm_recv_fail_peer(struct wm_domain *d, const struct wm_peer *p, int err);
+
+/* Message size from the payload of an unexpected message, for probes. */
+int64_t wm_stored_len(const struct wm_stored *s);
+
+#endif

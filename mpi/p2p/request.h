@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Requests: allocation, completion, release.  Under the domain's lock. */
+#ifndef WM_P2P_REQUEST_H
+#define WM_P2P_REQUEST_H
+
+#include "mpi/p2p/engine.h"
+
+extern struct rt_slab wm_request_slab;
+
+/* Completes a request; gives one back that the user has freed. */
+void wm_req_end(struct rt_req *r, int err);
+/* Give a completed (or detached) request back. */
+void wm_req_release(struct rt_req *r);
+static inline MPI_Request wm_req_handle(const struct rt_req *r)
+{
+    return (MPI_Request)(uintptr_t)r->obj.handle;
+}
+/* NULL for MPI_REQUEST_NULL and for wrong handles. */
+static inline struct rt_req *wm_req_get(MPI_Request h)
+{
+    return rt_slab_get(&wm_request_slab, (uintptr_t)h);
+}
+/* Allocates a request of `nbytes` <= WM_REQ_MAX from the request slab, for other kinds
+ * (generalised, collective tasks). */
+#define WM_REQ_MAX 448
+void *wm_req_alloc(const struct rt_req_ops *ops);
+/* Always complete requests, never released: of a small send (MPI_Isend of an eager message), and of
+ * a receive from MPI_PROC_NULL. */
+extern struct rt_req *wm_req_complete, *wm_req_proc_null;
+int wm_req_init(void);
+void wm_req_fini(void);
+
+extern const struct rt_req_ops wm_recv_ops;
+struct wm_preq *wm_preq_make(struct wm_domain *d, enum wm_preq_kind kind); /* none is spare */
+static inline struct wm_preq *wm_preq_new(struct wm_domain *d, enum wm_preq_kind kind)
+{
+    struct wm_preq *q = d->spare[kind];
+    if (rt_unlikely(!q))
+        return wm_preq_make(d, kind);
+    d->spare[kind] = q->r.arg;
+    q->r.obj.handle = (uint32_t)q->r.err;
+    q->r.err = 0;
+    q->r.done = 0;
+    q->r.flags = 0;
+    q->r.notify = NULL;
+    return q;
+}
+void wm_preq_release(struct rt_req *r);
+static inline void wm_preq_finish(struct wm_preq *q, int err) { wm_req_end(&q->r, err); }
+
+#endif
