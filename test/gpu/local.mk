@@ -8,7 +8,7 @@ gputest_ldadd = libmpi_abi.la -ldl
 gpu_programs = test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2p_calls test/gpu/p2p_random test/gpu/p2p_fault test/gpu/p2p_devices \
 	test/gpu/p2p_rdma test/gpu/p2p_capture test/gpu/p2p_busy test/gpu/p2p_stalls test/gpu/p2p_victim test/gpu/p2p_huge test/gpu/p2p_threads test/gpu/p2p_leaks test/gpu/pack_kinds \
 	test/gpu/coll_device test/gpu/coll_random test/gpu/coll_bits test/gpu/coll_huge \
-	test/gpu/coll_types test/gpu/coll_bounce \
+	test/gpu/coll_types test/gpu/coll_bounce test/gpu/coll_capture test/gpu/coll_many \
 	test/gpu/coll_faults test/gpu/coll_void test/gpu/coll_late test/gpu/coll_victim \
 	test/gpu/stream_order test/gpu/stream_faults test/gpu/stream_proxy
 check_PROGRAMS += $(gpu_programs)
@@ -24,7 +24,7 @@ test_gpu_p2p_calls_LDFLAGS = $(mpi_ldflags)
 test_gpu_p2p_rdma_SOURCES = test/gpu/p2p_rdma.c $(gputest)
 test_gpu_p2p_rdma_LDADD = $(gputest_ldadd)
 test_gpu_p2p_rdma_LDFLAGS = $(mpi_ldflags)
-test_gpu_p2p_capture_SOURCES = test/gpu/p2p_capture.c $(gputest)
+test_gpu_p2p_capture_SOURCES = test/gpu/p2p_capture.c test/gpu/capture.h $(gputest)
 test_gpu_p2p_capture_LDADD = $(gputest_ldadd) -lpthread
 test_gpu_p2p_capture_LDFLAGS = $(mpi_ldflags)
 test_gpu_p2p_busy_SOURCES = test/gpu/p2p_busy.c test/bench/limits.h $(gputest)
@@ -78,6 +78,12 @@ test_gpu_coll_huge_LDFLAGS = $(mpi_ldflags)
 test_gpu_coll_bounce_SOURCES = test/gpu/coll_bounce.c $(gputest)
 test_gpu_coll_bounce_LDADD = $(gputest_ldadd)
 test_gpu_coll_bounce_LDFLAGS = $(mpi_ldflags)
+test_gpu_coll_capture_SOURCES = test/gpu/coll_capture.c test/gpu/capture.h $(gputest)
+test_gpu_coll_capture_LDADD = $(gputest_ldadd) -lpthread
+test_gpu_coll_capture_LDFLAGS = $(mpi_ldflags)
+test_gpu_coll_many_SOURCES = test/gpu/coll_many.c test/gpu/collsum.h $(gputest)
+test_gpu_coll_many_LDADD = $(gputest_ldadd)
+test_gpu_coll_many_LDFLAGS = $(mpi_ldflags)
 test_gpu_coll_faults_SOURCES = test/gpu/coll_faults.c test/gpu/collsum.h $(gputest)
 test_gpu_coll_faults_LDADD = $(gputest_ldadd) -lpthread
 test_gpu_coll_faults_LDFLAGS = $(mpi_ldflags)

@@ -3,11 +3,9 @@
  * including the first message of the process: the messages arrive, and the capture is the same as
  * without them.
  *     p2p_capture [rounds=N] */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include "test/gpu/gputest.h"
-#include "test/mpi/mpitest.h"
+#include "test/gpu/capture.h"
 
 static const size_t lens[] = { 8, 5000, 300000, 3000000 };
 enum { NLENS = 4 };
@@ -15,48 +13,8 @@ enum { NLENS = 4 };
 static const enum gt_kind kinds[] = { GT_CUDA, GT_VMM, GT_POOL, GT_POOL_OWN };
 enum { NKINDS = 4 };
 
-static int dev, rounds = 3;
-static cu_stream stream;
-static cu_ptr scratch;
+static int rounds = 3;
 static unsigned char *buf[NKINDS][NLENS];
-
-/* ---- the capture ---- */
-
-static void begin(int mode)
-{
-    CHECK_EQ(cu.stream_begin_capture(stream, mode), CU_OK);
-    CHECK_EQ(cu.memset_d8_async(scratch, 1, 64, stream), CU_OK);
-}
-
-static void end(const char *who, int mode)
-{
-    cu_graph graph = NULL;
-    cu_result r = cu.stream_end_capture(stream, &graph);
-
-    CHECK_MSG(r == CU_OK && graph, "rank %d: the capture of %s in mode %d ended with %d", mt_rank,
-              who, mode, r);
-    if (graph)
-        CHECK_EQ(cu.graph_destroy(graph), CU_OK);
-}
-
-static struct other {
-    pthread_t thread;
-    pthread_barrier_t at;
-    int mode;
-} other;
-
-static void *capture_main(void *arg)
-{
-    (void)arg;
-    CHECK_EQ(cu.ctx_set_current(gt_ctx(dev)), CU_OK);
-    begin(other.mode);
-    pthread_barrier_wait(&other.at);
-    pthread_barrier_wait(&other.at);
-    end("another thread", other.mode);
-    return NULL;
-}
-
-/* ---- messages ---- */
 
 static void send_all(int to, unsigned char *p[NKINDS][NLENS])
 {
@@ -98,20 +56,7 @@ static void messages(void)
 static void beside(int mode, bool by_other, uint64_t key)
 {
     fill(key);
-    if (by_other) {
-        other.mode = mode;
-        CHECK_EQ(pthread_create(&other.thread, NULL, capture_main, NULL), 0);
-        pthread_barrier_wait(&other.at);
-    } else {
-        begin(mode);
-    }
-    messages();
-    if (by_other) {
-        pthread_barrier_wait(&other.at);
-        pthread_join(other.thread, NULL);
-    } else {
-        end("this thread", mode);
-    }
+    capture_beside(mode, by_other, messages);
     check(key);
 }
 
@@ -139,9 +84,7 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         if (!strncmp(argv[i], "rounds=", 7))
             rounds = atoi(argv[i] + 7);
-    pthread_barrier_init(&other.at, NULL, 2);
-    CHECK_EQ(cu.stream_create(&stream, CU_STREAM_NON_BLOCKING), CU_OK);
-    CHECK_EQ(cu.mem_alloc(&scratch, 64), CU_OK);
+    capture_open();
     for (int k = 0; k < NKINDS; k++)
         for (int i = 0; i < NLENS; i++)
             buf[k][i] = gt_alloc(kinds[k], dev, lens[i], 0);
@@ -149,7 +92,6 @@ int main(int argc, char **argv)
     for (int k = 0; k < NKINDS; k++)
         for (int i = 0; i < NLENS; i++)
             gt_free(buf[k][i]);
-    CHECK_EQ(cu.mem_free(scratch), CU_OK);
-    CHECK_EQ(cu.stream_destroy(stream), CU_OK);
+    capture_close();
     return mt_end();
 }

@@ -196,6 +196,47 @@ static void freed_buffers(void)
     close_stream(k);
 }
 
+/* More buffers than any table of mappings had places, each allocated, used and kept. */
+static void more_than_256(void)
+{
+    enum { BUFFERS = 150 };
+    static unsigned char *in[BUFFERS], *out[BUFFERS];
+    struct worker *k = &w[0];
+    open_stream(k);
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < BUFFERS; i++) {
+            if (round == 0) {
+                in[i] = gt_alloc(GT_CUDA, dev, 64, 0);
+                out[i] = gt_alloc(GT_CUDA, dev, 64, 0);
+            }
+            sum_of(k, in[i], out[i], i + round);
+        }
+    for (int i = 0; i < BUFFERS; i++) {
+        gt_free(in[i]);
+        gt_free(out[i]);
+    }
+    close_stream(k);
+}
+
+/* Each step allocates other lengths of the same pool, mostly at addresses that the step before has
+ * used, and half of the steps do not wait for the peers to have unmapped that. */
+static void pool_of_changing_length(void)
+{
+    enum { ROUNDS = 24 };
+    struct worker *k = &w[0];
+    open_stream(k);
+    for (int i = 0; i < ROUNDS; i++) {
+        unsigned char *in = gt_alloc(GT_POOL, dev, 64 + (size_t)(i % 5) * 100000, 0),
+                      *out = gt_alloc(GT_POOL, dev, 64 + (size_t)(i % 7) * 70000, 0);
+        sum_of(k, in, out, i);
+        if (i % 2)
+            OK(MPI_Barrier(mt_comm)); /* all have seen the end */
+        gt_free(in);
+        gt_free(out);
+    }
+    close_stream(k);
+}
+
 /* The driver of the first rank can map only the first half of the buffers. */
 static void many_buffers(void)
 {
@@ -412,6 +453,8 @@ int main(int argc, char **argv)
         MT_RUN(threads);
     else if (!strcmp(mode, "mappings")) {
         MT_RUN(freed_buffers);
+        MT_RUN(more_than_256);
+        MT_RUN(pool_of_changing_length);
         MT_RUN(many_buffers);
     } else if (!strcmp(mode, "frees")) {
         MT_RUN(frees);
