@@ -11,14 +11,16 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #define MAGIC 0x77637564u
 #define BACKLOG 128
-/* Most descriptors kept that no message has used, because their messages took another path. */
-#define KEEP_MAX 128
+/* Descriptors that no message has used yet, or will use, hold at most this part of those that the
+ * process may have open. */
+#define KEEP_PART 4
 
 struct note { /* sent with a descriptor */
     uint32_t magic, rank, slot, gen;
@@ -38,7 +40,7 @@ struct conn {
 struct cuda_socket {
     int listener;
     struct rt_list conns, got;
-    int ngot;
+    rlim_t ngot, most; /* kept, and how many may be */
 };
 
 static bool same_user(int sock)
@@ -53,12 +55,15 @@ int btl_cuda_socket_open(struct btl_cuda *b)
 {
     struct sockaddr_un name = { .sun_family = AF_UNIX };
     socklen_t len = sizeof name.sun_family; /* without a name the kernel chooses one */
+    struct rlimit files = { .rlim_cur = 0 };
     struct cuda_socket *s = calloc(1, sizeof *s);
 
     if (!s)
         return -RT_ENOMEM;
     rt_list_init(&s->conns);
     rt_list_init(&s->got);
+    getrlimit(RLIMIT_NOFILE, &files);
+    s->most = files.rlim_cur / KEEP_PART;
     s->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (s->listener < 0 || bind(s->listener, (struct sockaddr *)&name, len) < 0 ||
         listen(s->listener, BACKLOG) < 0)
@@ -181,7 +186,7 @@ int btl_cuda_fd_send(struct btl_cuda *b, struct btl_cuda_peer *p, uint32_t slot,
 
 static void keep(struct cuda_socket *s, const struct note *n, int fd)
 {
-    struct got *g = s->ngot < KEEP_MAX ? calloc(1, sizeof *g) : NULL;
+    struct got *g = s->ngot < s->most ? calloc(1, sizeof *g) : NULL;
 
     if (!g && s->ngot) {
         g = rt_container(s->got.next, struct got, link);

@@ -99,12 +99,37 @@ static void warm_up(void)
  * memory waits for the device: it is deferred until the mappings may hold 1/16 of the device's
  * memory, in pages of 2 MiB. */
 #define MANY 300
+#define AT_ONCE 200
 static const struct {
     enum gt_kind kind;
     const char *opens;
     bool waits;
 } many_kinds[] = { { GT_CUDA, "cuIpcOpenMemHandle", true },
                    { GT_VMM, "cuMemImportFromShareableHandle", false } };
+
+/* Descriptors of all buffers come before the first of them is used. */
+static void many_at_once(unsigned char **p)
+{
+    static MPI_Request r[AT_ONCE];
+    int go = 0;
+    if (mt_rank == 0) {
+        for (int i = 0; i < AT_ONCE; i++) {
+            gt_fill(p[i], 4000, (uint64_t)i);
+            MPI_Isend(p[i], 4000, MPI_BYTE, 1, i, MPI_COMM_WORLD, &r[i]);
+        }
+        MPI_Send(&go, 1, MPI_INT, 1, AT_ONCE, MPI_COMM_WORLD);
+        MPI_Waitall(AT_ONCE, r, MPI_STATUSES_IGNORE);
+        return;
+    }
+    MPI_Recv(&go, 1, MPI_INT, 0, AT_ONCE, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (int i = 0; i < AT_ONCE; i++) {
+        MPI_Recv(p[0], 4000, MPI_BYTE, 0, i, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        GT_CHECK_DATA(p[0], 4000, (uint64_t)i);
+    }
+    fake_cuda_seen_fn *seen = (fake_cuda_seen_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "fake_cuda_seen");
+    CHECK_MSG(seen(many_kinds[1].opens) == AT_ONCE, "%ld handles were opened for %d buffers",
+              seen(many_kinds[1].opens), AT_ONCE);
+}
 
 static void many_messages(int k, unsigned char **p)
 {
@@ -139,6 +164,8 @@ static void many(int k)
     int was = alive((enum fake_thing)0);
     for (int i = 0; i < MANY; i++)
         p[i] = gt_alloc(many_kinds[k].kind, 0, 4000, 0);
+    if (!many_kinds[k].waits)
+        many_at_once(p);
     many_messages(k, p);
     for (int i = 0; i < MANY; i++)
         gt_free(p[i]);
