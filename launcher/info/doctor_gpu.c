@@ -5,7 +5,7 @@
 #include "launcher/info/gpu.h"
 #include "launcher/info/info.h"
 #include "runtime/base/cfg.h"
-#include "runtime/gpu/gpu_int.h"
+#include "runtime/gpu/gpu.h"
 #include "runtime/gpu/images.h"
 
 #include <dirent.h>
@@ -16,8 +16,6 @@
 #include <unistd.h>
 
 enum { GPU_AUTO, GPU_ON, GPU_OFF }; /* cfg.gpu */
-#define EXCLUSIVE 3                 /* CU_COMPUTEMODE_EXCLUSIVE_PROCESS */
-#define CU_DEV_COMPUTE_MODE 20
 
 static unsigned long sys_number(const char *device, const char *file)
 {
@@ -49,13 +47,13 @@ static void say_none(const struct info_gpus *g, int nhardware)
 {
     const char *mask = getenv("CUDA_VISIBLE_DEVICES"), *advice;
     char found[512];
-    enum rt_cuda_found driver = rt_cuda_find(true);
+    enum rt_gpu_driver driver = rt_gpu_driver(true);
     bool open = access("/dev/nvidiactl", R_OK | W_OK) == 0;
     if (g->why == info_unwatched)
         advice = "WEFT_GPU=on, if programs pass device buffers to MPI";
-    else if (driver == RT_CUDA_OLD)
+    else if (driver == RT_GPU_DRIVER_OLD)
         advice = "install driver 460 or later: Weft needs what CUDA 11.2 brought";
-    else if (driver == RT_CUDA_NONE)
+    else if (driver == RT_GPU_DRIVER_NONE)
         advice = "install the driver with libcuda.so.1, or put its folder into LD_LIBRARY_PATH; in "
                  "containers: docker run --gpus all";
     else if (mask)
@@ -184,18 +182,16 @@ static void check_pinned(void)
 static void check_settings(const struct info_gpus *g)
 {
     const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
-    cu_device d;
-    int mode = 0;
+    bool exclusive = false;
     if (blocking && *blocking && strcmp(blocking, "0") != 0)
         info_say(false, "CUDA_LAUNCH_BLOCKING", "is set: the driver waits for each kernel and copy",
                  "unset it; it is for debugging");
-    for (int i = 0; i < g->n && mode != EXCLUSIVE; i++)
-        if (!rt_cuda.device_get(&d, i))
-            rt_cuda.device_get_attribute(&mode, CU_DEV_COMPUTE_MODE, d);
+    for (int i = 0; i < g->n; i++)
+        exclusive |= g->dev[i].exclusive;
     if (!info_listed("cuda"))
         info_say(false, "transport cuda", "is excluded by the setting btl: messages are staged",
                  "WEFT_BTL=self,cuda,shm");
-    if (mode == EXCLUSIVE)
+    if (exclusive)
         info_say(false, "compute mode", "exclusive: one process a device",
                  "nvidia-smi -c DEFAULT, if ranks are to share a device");
 }

@@ -5,7 +5,7 @@
 #include "launcher/info/gpu.h"
 #include "launcher/info/info.h"
 #include "runtime/base/cfg.h"
-#include "runtime/gpu/driver.h"
+#include "runtime/gpu/gpu.h"
 #include "runtime/gpu/images.h"
 #include "runtime/topo/topo.h"
 
@@ -20,15 +20,9 @@ const char info_unwatched[] = "the driver has devices, but there is no /dev/nvid
 
 static void ask_access(struct info_gpus *g)
 {
-    for (int i = 0; i < g->n; i++) {
-        for (int j = 0; j < g->n; j++) {
-            cu_device a, b;
-            int can = i == j;
-            if (i != j && !rt_cuda.device_get(&a, i) && !rt_cuda.device_get(&b, j))
-                rt_cuda.device_can_access_peer(&can, a, b);
-            g->access[i][j] = can != 0;
-        }
-    }
+    for (int i = 0; i < g->n; i++)
+        for (int j = 0; j < g->n; j++)
+            g->access[i][j] = rt_gpu_can_access(i, j);
 }
 
 const struct info_gpus *info_gpus(void)

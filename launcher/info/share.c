@@ -9,7 +9,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
-#include "runtime/gpu/gpu_int.h"
+#include "runtime/gpu/gpu.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,6 +28,8 @@
 #define CHECKED 4097 /* bytes that are compared, an odd number */
 
 const char *const info_share_names[INFO_SHARES] = { "cudaMalloc", "VMM", "pool" };
+static const enum rt_gpu_share shares[INFO_SHARES] = { RT_GPU_SHARE_LEGACY, RT_GPU_SHARE_VMM,
+                                                       RT_GPU_SHARE_POOL };
 
 struct offer { /* from the exporting process; a descriptor may come with it */
     int from, kind, err;
@@ -90,54 +92,6 @@ static void reason(int err, int kind, char *why, size_t len)
 
 /* ---- the process that makes and exports memory ---- */
 
-static int make_vmm(int device, cu_ptr *p)
-{
-    struct cu_alloc_prop prop = { .type = CU_ALLOCATION_PINNED,
-                                  .handle_types = CU_HANDLE_POSIX_FD,
-                                  .location = { CU_LOCATION_DEVICE, device } };
-    struct cu_access access = { prop.location, CU_ACCESS_READWRITE };
-    size_t grain = 0;
-    cu_handle h;
-    if (!rt_cuda.mem_create || !rt_cuda.mem_get_allocation_granularity || !rt_cuda.mem_map ||
-        !rt_cuda.mem_address_reserve || !rt_cuda.mem_set_access)
-        return CU_ERROR_NOT_SUPPORTED;
-    cu_result r = rt_cuda.mem_get_allocation_granularity(&grain, &prop, 0);
-    size_t len = grain > BLOCK ? grain : BLOCK;
-    if (!r)
-        r = rt_cuda.mem_create(&h, len, &prop, 0);
-    if (!r)
-        r = rt_cuda.mem_address_reserve(p, len, 0, 0, 0);
-    if (!r)
-        r = rt_cuda.mem_map(*p, len, 0, h, 0);
-    return r ? r : rt_cuda.mem_set_access(*p, len, &access, 1);
-}
-
-static int make_pool(int device, cu_ptr *p)
-{
-    struct cu_pool_props props = { .type = CU_ALLOCATION_PINNED,
-                                   .handle_types = CU_HANDLE_POSIX_FD,
-                                   .location = { CU_LOCATION_DEVICE, device } };
-    cu_pool pool;
-    if (!rt_cuda.pool_create || !rt_cuda.mem_alloc_from_pool_async)
-        return CU_ERROR_NOT_SUPPORTED;
-    cu_result r = rt_cuda.pool_create(&pool, &props);
-    if (!r)
-        r = rt_cuda.mem_alloc_from_pool_async(p, BLOCK, pool, NULL);
-    return r ? r : rt_cuda.ctx_synchronize();
-}
-
-static int make(struct rt_gpu *g, int device, int kind, cu_ptr *p)
-{
-    int in = rt_gpu_enter(g);
-    if (in < 0)
-        return in;
-    cu_result r = kind == INFO_LEGACY ? rt_cuda.mem_alloc(p, BLOCK)
-                  : kind == INFO_VMM  ? make_vmm(device, p)
-                                      : make_pool(device, p);
-    rt_gpu_leave(in);
-    return r ? rt_cuda_error(r, "allocating device memory") : 0;
-}
-
 static void pattern(unsigned char *p, int from, int kind)
 {
     uint64_t x = 88172645463325252u + (unsigned)(from * INFO_SHARES + kind);
@@ -152,19 +106,19 @@ static int prepare(struct offer *o, int *fd)
     unsigned char data[CHECKED];
     struct rt_gpu *g;
     struct rt_gpu_ptr ptr;
-    cu_ptr p = 0;
+    void *p = NULL;
     int err = rt_gpu_primary(o->from, &g);
     if (!err)
-        err = make(g, o->from, o->kind, &p);
+        err = rt_gpu_alloc(g, shares[o->kind], BLOCK, &p);
     if (err)
         return err;
     pattern(data, o->from, o->kind);
-    err = rt_gpu_copy_now(g, (void *)(uintptr_t)p, data, CHECKED);
+    err = rt_gpu_copy_now(g, p, data, CHECKED);
     if (!err)
-        err = rt_gpu_query((void *)(uintptr_t)p, CHECKED, &ptr);
+        err = rt_gpu_query(p, CHECKED, &ptr);
     if (!err)
         err = rt_gpu_export_mem(&ptr, &o->e, fd);
-    o->addr = p;
+    o->addr = (uintptr_t)p;
     return err;
 }
 

@@ -20,7 +20,6 @@
 #include "mpi/p2p/p2p.h"
 #include "mpi/p2p/request.h"
 #include "runtime/base/cfg.h"
-#include "runtime/gpu/driver.h"
 #include "runtime/gpu/gpu.h"
 #include "runtime/layout/gpu.h"
 #include "runtime/mem/node.h"
@@ -99,7 +98,8 @@ int wm_life_settings(void)
 
 bool wm_life_has_gpu(void)
 {
-    return wm_life_settings() == MPI_SUCCESS && rt_gpu_possible() && rt_cuda_open(true) == 0;
+    return wm_life_settings() == MPI_SUCCESS && rt_gpu_possible() &&
+           rt_gpu_driver(true) == RT_GPU_DRIVER_READY;
 }
 
 static bool is_child;

@@ -316,12 +316,12 @@ static int count_loaded(struct dl_phdr_info *info, size_t len, void *arg)
 static bool no_driver(void)
 {
     uint64_t none = rt_load_relaxed(&look.none), n = 0;
-    if (rt_likely(!none) && rt_cuda_find(false) != RT_CUDA_NONE)
+    if (rt_likely(!none) && rt_gpu_driver(false) != RT_GPU_DRIVER_NONE)
         return false;
     dl_iterate_phdr(count_loaded, &n);
     if (n == none)
         return true;
-    bool absent = rt_cuda_find(false) == RT_CUDA_NONE; /* after they have been counted */
+    bool absent = rt_gpu_driver(false) == RT_GPU_DRIVER_NONE; /* after they have been counted */
     rt_store_relaxed(&look.none, absent ? n : 0);
     return absent;
 }
@@ -500,7 +500,7 @@ int rt_gpu_query(const void *buf, size_t len, struct rt_gpu_ptr *out)
 {
     cu_ptr p = (cu_ptr)(uintptr_t)buf;
     if (rt_cuda_open(false))
-        return rt_cuda_find(false) == RT_CUDA_OLD ? -RT_ENOTSUP : -RT_ENOENT;
+        return rt_gpu_driver(false) == RT_GPU_DRIVER_OLD ? -RT_ENOTSUP : -RT_ENOENT;
     return query(p, len, find_recent(p), out);
 }
 

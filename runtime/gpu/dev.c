@@ -182,6 +182,7 @@ static int describe(cu_device d, int ordinal, struct rt_gpu_info *out)
     i.minor = attribute_of(d, CU_DEV_MINOR);
     i.nsm = attribute_of(d, CU_DEV_MULTIPROCESSORS);
     i.unified_managed = attribute_of(d, CU_DEV_CONCURRENT_MANAGED) != 0;
+    i.exclusive = attribute_of(d, CU_DEV_COMPUTE_MODE) == CU_COMPUTE_EXCLUSIVE_PROCESS;
     *out = i;
     return 0;
 }
@@ -245,13 +246,24 @@ static bool near_fence_is_enough(const struct rt_gpu_info *i)
     return i->major == 8 || i->major == 9;
 }
 
-/* g's context is current. */
-static int fill(struct rt_gpu *g, int ordinal)
+static int ordinal_of(cu_device device)
 {
-    cu_result r = rt_cuda.device_get(&g->device, ordinal);
+    cu_device d;
+    int n = 0;
+    rt_cuda.device_get_count(&n);
+    for (int i = 0; i < n; i++)
+        if (rt_cuda.device_get(&d, i) == CU_OK && d == device)
+            return i;
+    return -1;
+}
+
+/* g's context is current. */
+static int fill(struct rt_gpu *g)
+{
+    cu_result r = rt_cuda.ctx_get_device(&g->device);
     if (r != CU_OK)
-        return rt_cuda_error(r, "cuDeviceGet");
-    int err = describe(g->device, ordinal, &g->info);
+        return rt_cuda_error(r, "cuCtxGetDevice");
+    int err = describe(g->device, ordinal_of(g->device), &g->info);
     if (err)
         return err;
     g->near_fence = near_fence_is_enough(&g->info);
@@ -291,14 +303,14 @@ static void empty(struct rt_gpu *g)
         rt_cuda.primary_ctx_release(g->device);
 }
 
-static int make(cu_ctx ctx, int ordinal, struct rt_gpu **out)
+static int make(cu_ctx ctx, struct rt_gpu **out)
 {
     uint64_t failed_for = rt_load_relaxed(&rt_gpu_seen_for) * (FAILED_MS * 1000 / 20);
     if (ctx == failed.ctx && rt_gpu_clock() - failed.when < failed_for)
         return failed.err;
     struct rt_gpu *g = calloc(1, sizeof *g);
     if (!g) {
-        log_error(GPU, "no memory for the state of GPU %d", ordinal);
+        log_error(GPU, "no memory for the state of a GPU");
         return -RT_ENOMEM;
     }
     g->ctx = ctx;
@@ -306,7 +318,7 @@ static int make(cu_ctx ctx, int ordinal, struct rt_gpu **out)
     rt_list_init(&g->deferred);
     rt_gpu_stage_init(g);
     int in = rt_gpu_enter(g);
-    int err = in < 0 ? in : fill(g, ordinal);
+    int err = in < 0 ? in : fill(g);
     if (in >= 0)
         rt_gpu_leave(in);
     if (err) {
@@ -319,7 +331,7 @@ static int make(cu_ctx ctx, int ordinal, struct rt_gpu **out)
     }
     rt_list_append(&all, &g->link);
     rt_gpu_era++;
-    log_info(GPU, "using GPU %d, %s, compute capability %d.%d, %s", ordinal, g->info.name,
+    log_info(GPU, "using GPU %d, %s, compute capability %d.%d, %s", g->info.ordinal, g->info.name,
              g->info.major, g->info.minor, g->module[0] ? "with kernels" : "without kernels");
     *out = g;
     return 0;
@@ -336,11 +348,11 @@ static struct rt_gpu *find(cu_ctx ctx)
     return NULL;
 }
 
-static int of_context(cu_ctx ctx, int ordinal, struct rt_gpu **out)
+static int of_context(cu_ctx ctx, struct rt_gpu **out)
 {
     struct rt_gpu *g = find(ctx);
     if (!g)
-        return make(ctx, ordinal, out);
+        return make(ctx, out);
     *out = g;
     return 0;
 }
@@ -355,7 +367,7 @@ static int of_primary(int ordinal, struct rt_gpu **out)
         return rt_cuda_error(r, "cuDeviceGet");
     if ((r = rt_cuda.primary_ctx_retain(&ctx, d)) != CU_OK)
         return rt_cuda_error(r, "cuDevicePrimaryCtxRetain");
-    int err = of_context(ctx, ordinal, &g);
+    int err = of_context(ctx, &g);
     if (err || g->retained) {
         rt_cuda.primary_ctx_release(d); /* one reference is enough */
     } else {
@@ -399,13 +411,13 @@ static int of_device(int ordinal, struct rt_gpu **out)
         return rt_cuda_error(r, "cuDevicePrimaryCtxGetState");
     if (!active && rt_cuda.ctx_get_current(&now) == CU_OK && now &&
         rt_cuda.ctx_get_device(&mine) == CU_OK && mine == d)
-        return of_context(now, ordinal, out);
+        return of_context(now, out);
     return of_primary(ordinal, out);
 }
 
 int rt_gpu_of(cu_ctx ctx, int ordinal, struct rt_gpu **out)
 {
-    return ctx ? of_context(ctx, ordinal, out) : of_device(ordinal, out);
+    return ctx ? of_context(ctx, out) : of_device(ordinal, out);
 }
 
 static bool has_device_file(void)
@@ -423,11 +435,10 @@ void rt_gpu_prepare(void)
 {
     struct rt_gpu *g;
     cu_ctx c = NULL;
-    cu_device d;
-    if (!rt_gpu_watch || rt_cuda_find(false) != RT_CUDA_READY)
+    if (!rt_gpu_watch || rt_gpu_driver(false) != RT_GPU_DRIVER_READY)
         return;
-    if (rt_cuda.ctx_get_current(&c) == CU_OK && c && rt_cuda.ctx_get_device(&d) == CU_OK)
-        (void)rt_gpu_of(c, d, &g); /* a message that wants it tries again and answers the error */
+    if (rt_cuda.ctx_get_current(&c) == CU_OK && c)
+        (void)rt_gpu_of(c, -1, &g); /* a message in the context tries again and returns the error */
 }
 
 void rt_gpu_init(void)
@@ -462,14 +473,14 @@ const struct rt_gpu_info *rt_gpu_info(const struct rt_gpu *g) { return &g->info;
 
 void rt_gpu_set_shared(struct rt_gpu *g) { g->shared = true; }
 
-bool rt_gpu_can_access(const struct rt_gpu *g, int peer_ordinal)
+bool rt_gpu_can_access(int ordinal, int peer)
 {
-    cu_device peer;
+    cu_device d, other;
     int can = 0;
-    if (peer_ordinal == g->info.ordinal)
+    if (peer == ordinal)
         return true;
-    return rt_cuda.device_get(&peer, peer_ordinal) == CU_OK &&
-           rt_cuda.device_can_access_peer(&can, g->device, peer) == CU_OK && can;
+    return rt_cuda.device_get(&d, ordinal) == CU_OK && rt_cuda.device_get(&other, peer) == CU_OK &&
+           rt_cuda.device_can_access_peer(&can, d, other) == CU_OK && can;
 }
 
 /* Loads and initialises the driver.  The number of devices; without one, why_not says why. */
@@ -478,21 +489,21 @@ static int start(void)
     const char *name = NULL, *text = NULL;
     int n = 0;
     why_not[0] = '\0';
-    enum rt_cuda_found found = rt_cuda_find(true);
-    if (found == RT_CUDA_OLD)
+    enum rt_gpu_driver found = rt_gpu_driver(true);
+    if (found == RT_GPU_DRIVER_OLD)
         snprintf(why_not, sizeof why_not,
                  "the driver, for CUDA %d.%d, is too old: device buffers "
                  "need one for CUDA 11.2 or newer",
                  rt_gpu_driver_version() / 1000, rt_gpu_driver_version() % 1000 / 10);
-    else if (found == RT_CUDA_NONE && !has_device_file())
+    else if (found == RT_GPU_DRIVER_NONE && !has_device_file())
         snprintf(why_not, sizeof why_not,
                  "there is no /dev/nvidiactl: no NVIDIA driver runs here, "
                  "or this container was started without its devices");
-    else if (found == RT_CUDA_NONE)
+    else if (found == RT_GPU_DRIVER_NONE)
         snprintf(why_not, sizeof why_not,
                  "libcuda.so.1 is not found: install the driver's user "
                  "part, or put its folder into LD_LIBRARY_PATH");
-    if (found != RT_CUDA_READY)
+    if (found != RT_GPU_DRIVER_READY)
         return 0;
     cu_result r = rt_cuda.init(0);
     if (r == CU_OK)
@@ -519,7 +530,7 @@ const char *rt_gpu_why_not(void) { return start() > 0 ? NULL : why_not; }
 int rt_gpu_driver_version(void)
 {
     int version = 0;
-    if (rt_cuda_find(true) == RT_CUDA_NONE || !rt_cuda.driver_get_version ||
+    if (rt_gpu_driver(true) == RT_GPU_DRIVER_NONE || !rt_cuda.driver_get_version ||
         rt_cuda.driver_get_version(&version) != CU_OK)
         return 0;
     return version;

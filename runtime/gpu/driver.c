@@ -69,8 +69,8 @@ static void show(struct rt_cuda *t) { CU_LIST(SHOW, , ) }
 
 static struct {
     pthread_mutex_t lock;
-    int found; /* enum rt_cuda_found */
-} driver = { PTHREAD_MUTEX_INITIALIZER, RT_CUDA_NONE };
+    int found; /* enum rt_gpu_driver */
+} driver = { PTHREAD_MUTEX_INITIALIZER, RT_GPU_DRIVER_NONE };
 
 #define NAME_MUST(field, symbol, params) { #symbol, offsetof(struct rt_cuda, field), true },
 #define NAME_MAY(field, symbol, params) { #symbol, offsetof(struct rt_cuda, field), false },
@@ -108,47 +108,47 @@ static void say_old(const struct rt_cuda *t, const char *missing)
              version / 1000, version % 1000 / 10, missing);
 }
 
-static enum rt_cuda_found find(bool load)
+static enum rt_gpu_driver find(bool load)
 {
     if (rt_cuda.init)
-        return RT_CUDA_READY; /* a test has filled the table */
+        return RT_GPU_DRIVER_READY; /* a test has filled the table */
     void *lib = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL | (load ? 0 : RTLD_NOLOAD));
     if (!lib)
-        return RT_CUDA_NONE;
+        return RT_GPU_DRIVER_NONE;
     const char *missing = fill(lib, &own);
     if (!missing) {
         show(&rt_cuda);
-        return RT_CUDA_READY;
+        return RT_GPU_DRIVER_READY;
     }
     say_old(&own, missing);
     rt_cuda.pointer_get_attributes = own.pointer_get_attributes;
     rt_cuda.driver_get_version = own.driver_get_version;
-    return RT_CUDA_OLD;
+    return RT_GPU_DRIVER_OLD;
 }
 
-enum rt_cuda_found rt_cuda_find(bool load)
+enum rt_gpu_driver rt_gpu_driver(bool load)
 {
     int found = rt_load_acquire(&driver.found);
-    if (rt_likely(found != RT_CUDA_NONE))
-        return (enum rt_cuda_found)found;
+    if (rt_likely(found != RT_GPU_DRIVER_NONE))
+        return (enum rt_gpu_driver)found;
     pthread_mutex_lock(&driver.lock);
     found = driver.found;
-    if (found == RT_CUDA_NONE) {
+    if (found == RT_GPU_DRIVER_NONE) {
         found = (int)find(load);
         rt_store_release(&driver.found, found); /* after the table */
     }
     pthread_mutex_unlock(&driver.lock);
-    return (enum rt_cuda_found)found;
+    return (enum rt_gpu_driver)found;
 }
 
 void rt_cuda_forget(void)
 {
     memset(&rt_cuda, 0, sizeof rt_cuda);
     memset(&own, 0, sizeof own);
-    rt_store_release(&driver.found, RT_CUDA_NONE);
+    rt_store_release(&driver.found, RT_GPU_DRIVER_NONE);
 }
 
-int rt_cuda_open(bool load) { return rt_cuda_find(load) == RT_CUDA_READY ? 0 : -RT_ENOENT; }
+int rt_cuda_open(bool load) { return rt_gpu_driver(load) == RT_GPU_DRIVER_READY ? 0 : -RT_ENOENT; }
 
 /* ---- errors ---- */
 

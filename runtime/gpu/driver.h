@@ -62,6 +62,8 @@ typedef struct cu_graph_exec_st *cu_graph_exec;
 #define CU_P2P_PERFORMANCE_RANK 1
 #define CU_P2P_NATIVE_ATOMICS 3
 #define CU_DEV_MULTIPROCESSORS 16
+#define CU_DEV_COMPUTE_MODE 20 /* CU_COMPUTE_... */
+#define CU_COMPUTE_EXCLUSIVE_PROCESS 3
 #define CU_DEV_UNIFIED_ADDRESSING 41
 #define CU_DEV_ASYNC_ENGINES 40
 #define CU_DEV_MAJOR 75
@@ -201,7 +203,6 @@ struct cu_kernel_node { /* a launch as a node of a graph */
     X(CU, FREE, ctx_get_device, cuCtxGetDevice, (cu_device * d), (d)) \
     X(CU, GUARDED, ctx_enable_peer_access, cuCtxEnablePeerAccess, (cu_ctx peer, unsigned flags), \
       (peer, flags)) \
-    X(CU, WAITS, ctx_synchronize, cuCtxSynchronize, (void), ()) \
     X(CU, FREE, ctx_get_stream_priority_range, cuCtxGetStreamPriorityRange, \
       (int *least, int *greatest), (least, greatest)) \
     X(CU, FREE, pointer_get_attributes, cuPointerGetAttributes, \

@@ -101,6 +101,11 @@ bool rt_gpu_lies_on(const struct rt_gpu *g, const struct rt_gpu_ptr *p);
 
 /* ---- life and devices: dev.c ---- */
 
+/* Whether this process has loaded the driver; with `load`, loads it.  OLD: functions are missing;
+ * only the attributes of addresses can be queried, so that device memory is refused with an error
+ * and not accessed.  Any thread. */
+enum rt_gpu_driver { RT_GPU_DRIVER_NONE, RT_GPU_DRIVER_READY, RT_GPU_DRIVER_OLD };
+enum rt_gpu_driver rt_gpu_driver(bool load);
 /* What the settings and the machine say: rt_gpu_init() would set rt_gpu_watch.  Any thread. */
 bool rt_gpu_possible(void);
 void rt_gpu_init(void); /* decides rt_gpu_watch; costs an access(2) */
@@ -123,7 +128,8 @@ struct rt_gpu_info {
     char pci[16]; /* "0000:18:00.0" */
     int major, minor, nsm;
     size_t mem_nbytes;
-    bool unified_managed; /* the CPU may touch managed memory while kernels run */
+    bool unified_managed; /* the CPU may access managed memory while kernels run */
+    bool exclusive;       /* compute mode: one process at a time */
 };
 const struct rt_gpu_info *rt_gpu_info(const struct rt_gpu *g);
 /* Opens the driver (loads it when need be) and says how many devices there are; 0 without a driver.
@@ -136,7 +142,8 @@ const char *rt_gpu_why_not(void); /* why there is no driver or no device, for pe
 int rt_gpu_primary(int ordinal, struct rt_gpu **out);
 /* Several processes use this device: no lingering kernel, because contexts take turns. */
 void rt_gpu_set_shared(struct rt_gpu *g);
-bool rt_gpu_can_access(const struct rt_gpu *g, int peer_ordinal);
+/* Whether one device can access the memory of another; ordinals of this process. */
+bool rt_gpu_can_access(int ordinal, int peer);
 
 /* ---- copies: copy.c ---- */
 
@@ -300,6 +307,9 @@ struct rt_gpu_export {
     uint64_t base, len; /* in the exporter's address space */
     uint64_t pool;      /* one number for each pool of each process */
 };
+/* For tools: memory of a kind that can be exported, on g's device; it lives until the process ends.
+ * -RT_ENOMEM, -RT_EGPU, logged. */
+int rt_gpu_alloc(struct rt_gpu *g, enum rt_gpu_share how, size_t len, void **out);
 /* *fd: a descriptor to send along, the caller's to close, or -1.  -RT_ENOTSUP: this memory cannot
  * be exported. */
 int rt_gpu_export_mem(const struct rt_gpu_ptr *p, struct rt_gpu_export *out, int *fd);

@@ -70,8 +70,9 @@ struct rt_gpu {
     size_t deferred_nbytes;       /* and what they hold */
 };
 
-/* The struct rt_gpu of a context, or, with ctx NULL, of the device's primary context, which is
- * retained; made when first asked for.  -RT_EGPU, -RT_ENOMEM, logged. */
+/* The struct rt_gpu of a context, prepared when first needed.  ctx NULL: for memory that belongs to
+ * a device and to no context, a context of that device; ordinal: only then.  -RT_EGPU, -RT_ENOMEM,
+ * logged. */
 int rt_gpu_of(cu_ctx ctx, int ordinal, struct rt_gpu **out);
 
 /* Calls of class WAITS (driver.h) wait for the application's kernels, which may wait for what this
@@ -158,10 +159,6 @@ void rt_gpu_stage_fini(struct rt_gpu *g);
 
 /* ---- driver.c ---- */
 
-/* RT_CUDA_OLD: functions are missing; rt_cuda has only the way to ask about addresses, so that
- * device memory is refused with an error and not touched. */
-enum rt_cuda_found { RT_CUDA_NONE, RT_CUDA_READY, RT_CUDA_OLD };
-enum rt_cuda_found rt_cuda_find(bool load); /* any thread */
 void rt_cuda_forget(void); /* for tests: the table is empty, the next open starts again */
 
 #endif

@@ -210,6 +210,66 @@ int rt_gpu_export_mem(const struct rt_gpu_ptr *p, struct rt_gpu_export *out, int
     return 0;
 }
 
+/* ---- memory to export, for tools ---- */
+
+static struct cu_access access_for(const struct rt_gpu *g)
+{
+    return (struct cu_access){ { CU_LOCATION_DEVICE, rt_gpu_info(g)->ordinal },
+                               CU_ACCESS_READWRITE };
+}
+
+static cu_result alloc_vmm(const struct rt_gpu *g, size_t len, cu_ptr *p)
+{
+    struct cu_access access = access_for(g);
+    struct cu_alloc_prop prop = { .type = CU_ALLOCATION_PINNED,
+                                  .handle_types = CU_HANDLE_POSIX_FD,
+                                  .location = access.location };
+    size_t grain = 1;
+    cu_handle h;
+
+    if (!vmm_works() || !rt_cuda.mem_create || !rt_cuda.mem_get_allocation_granularity)
+        return CU_ERROR_NOT_SUPPORTED;
+    cu_result r = rt_cuda.mem_get_allocation_granularity(&grain, &prop, 0);
+    len = (len + grain - 1) / grain * grain;
+    if (r == CU_OK)
+        r = rt_cuda.mem_create(&h, len, &prop, 0);
+    if (r == CU_OK)
+        r = rt_cuda.mem_address_reserve(p, len, 0, 0, 0);
+    if (r == CU_OK)
+        r = rt_cuda.mem_map(*p, len, 0, h, 0);
+    return r == CU_OK ? rt_cuda.mem_set_access(*p, len, &access, 1) : r;
+}
+
+static cu_result alloc_pool(const struct rt_gpu *g, size_t len, cu_ptr *p)
+{
+    struct cu_pool_props props = { .type = CU_ALLOCATION_PINNED,
+                                   .handle_types = CU_HANDLE_POSIX_FD,
+                                   .location = access_for(g).location };
+    cu_pool pool;
+
+    if (!rt_cuda.pool_create || !rt_cuda.mem_alloc_from_pool_async)
+        return CU_ERROR_NOT_SUPPORTED;
+    cu_result r = rt_cuda.pool_create(&pool, &props);
+    if (r == CU_OK)
+        r = rt_cuda.mem_alloc_from_pool_async(p, len, pool, g->now);
+    return r == CU_OK ? rt_cuda.stream_synchronize(g->now) : r;
+}
+
+int rt_gpu_alloc(struct rt_gpu *g, enum rt_gpu_share how, size_t len, void **out)
+{
+    cu_ptr p = 0;
+    int in = rt_gpu_enter(g);
+
+    if (in < 0)
+        return in;
+    cu_result r = how == RT_GPU_SHARE_LEGACY ? rt_cuda.mem_alloc(&p, len)
+                  : how == RT_GPU_SHARE_VMM  ? alloc_vmm(g, len, &p)
+                                             : alloc_pool(g, len, &p);
+    rt_gpu_leave(in);
+    *out = (void *)(uintptr_t)p;
+    return r == CU_OK ? 0 : rt_cuda_error(r, "allocating device memory");
+}
+
 /* ---- import ---- */
 
 static void devices_look(void)
@@ -251,7 +311,7 @@ static int access_to(const struct rt_gpu *g, const struct rt_gpu_export *e)
     const struct rt_gpu_info *here = rt_gpu_info(g);
     int there = ordinal_of(e->uuid);
 
-    if (there < 0 || there == here->ordinal || rt_gpu_can_access(g, there))
+    if (there < 0 || there == here->ordinal || rt_gpu_can_access(here->ordinal, there))
         return 0;
     if (first_time(&my.told_apart, here->ordinal))
         log_info(GPU,
@@ -268,12 +328,6 @@ static int map_legacy(struct rt_gpu_import *m, const struct rt_gpu_export *e, cu
     memcpy(h.bytes, e->handle, sizeof h.bytes);
     *r = rt_cuda.ipc_open_mem_handle(&m->base, h, CU_IPC_LAZY_PEER_ACCESS);
     return *r == CU_OK ? 0 : -RT_ENOTSUP;
-}
-
-static struct cu_access access_for(const struct rt_gpu *g)
-{
-    return (struct cu_access){ { CU_LOCATION_DEVICE, rt_gpu_info(g)->ordinal },
-                               CU_ACCESS_READWRITE };
 }
 
 static int map_vmm(struct rt_gpu_import *m, int fd, cu_result *r)
@@ -583,7 +637,7 @@ int rt_gpu_reach(struct rt_gpu *g, const struct rt_gpu_ptr *p)
         return 0;
     if (p->kind != RT_MEM_CUDA) /* access to it is given by device, and only by its owner */
         return p->ordinal == here->ordinal ? 0 : -RT_EUNREACH;
-    if (p->ordinal == here->ordinal || !rt_gpu_can_access(g, p->ordinal))
+    if (p->ordinal == here->ordinal || !rt_gpu_can_access(here->ordinal, p->ordinal))
         return -RT_EUNREACH; /* two contexts of one device cannot be joined */
     int in = rt_gpu_enter(g);
     if (in < 0)

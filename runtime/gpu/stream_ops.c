@@ -13,29 +13,9 @@ static bool have_functions(void)
            rt_cuda.thread_exchange_capture_mode;
 }
 
-static int ordinal_of(cu_ctx ctx, int *out)
-{
-    cu_device mine, d;
-    cu_ctx was;
-    int n = 0, found = -RT_EINVAL;
-    if (rt_cuda.ctx_push_current(ctx) != CU_OK)
-        return found;
-    cu_result r = rt_cuda.ctx_get_device(&mine);
-    rt_cuda.ctx_pop_current(&was);
-    if (r != CU_OK || rt_cuda.device_get_count(&n) != CU_OK)
-        return found;
-    for (int i = 0; i < n && found; i++)
-        if (rt_cuda.device_get(&d, i) == CU_OK && d == mine) {
-            *out = i;
-            found = 0;
-        }
-    return found;
-}
-
 int rt_gpu_stream_of(void *stream, struct rt_gpu **out)
 {
     cu_ctx ctx = NULL;
-    int ordinal = 0;
     if (!rt_gpu_watch || rt_cuda_open(false) || !have_functions()) {
         log_info(GPU, "no CUDA stream can be used: %s",
                  !rt_gpu_watch ? "there is no device, or the setting gpu is off"
@@ -50,8 +30,7 @@ int rt_gpu_stream_of(void *stream, struct rt_gpu **out)
                  name ? name : "an unknown error");
         return -RT_EINVAL;
     }
-    int err = ordinal_of(ctx, &ordinal);
-    return err ? err : rt_gpu_of(ctx, ordinal, out);
+    return rt_gpu_of(ctx, -1, out);
 }
 
 bool rt_gpu_can_meet(const struct rt_gpu *g) { return g->fn[RT_GPU_MEET] != NULL; }

@@ -298,7 +298,7 @@ static char pattern(int64_t i) { return (char)(i * 7 + (i >> 8) * 13 + (i >> 16)
 static void write_device(char *to, const char *from, size_t n)
 {
     CHECK_EQ(rt_cuda.memcpy_async((cu_ptr)(uintptr_t)to, (cu_ptr)(uintptr_t)from, n, NULL), CU_OK);
-    CHECK_EQ(rt_cuda.ctx_synchronize(), CU_OK);
+    CHECK_EQ(rt_cuda.stream_synchronize(NULL), CU_OK);
 }
 
 static size_t span_of(const struct end *e) { return (size_t)place(e, e->len + 3) + 64; }

@@ -28,6 +28,7 @@
     CU(ctx_create, cuCtxCreate_v2, (cu_ctx * c, unsigned flags, cu_device d)) \
     CU(ctx_destroy, cuCtxDestroy_v2, (cu_ctx c)) \
     CU(ctx_set_current, cuCtxSetCurrent, (cu_ctx c)) \
+    CU(ctx_synchronize, cuCtxSynchronize, (void)) \
     CU(ctx_disable_peer_access, cuCtxDisablePeerAccess, (cu_ctx peer)) \
     CU(primary_ctx_reset, cuDevicePrimaryCtxReset_v2, (cu_device d)) \
     CU(mem_alloc_managed, cuMemAllocManaged, (cu_ptr * p, size_t nbytes, unsigned flags)) \
