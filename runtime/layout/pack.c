@@ -59,25 +59,10 @@ static void walk_groups(struct walk *w, char *at, const struct rt_blocks *g, int
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static uint32_t find_block(const struct rt_blocks *g, int64_t pos)
-{
-    uint32_t low = 0, high = g->n; /* first[low] <= pos < first[high] */
-    if (g->piece)
-        return (uint32_t)(pos / g->piece);
-    while (high - low > 1) {
-        uint32_t mid = low + (high - low) / 2;
-        if (g->first[mid] <= pos)
-            low = mid;
-        else
-            high = mid;
-    }
-    return low;
-}
-
 /* From `skip` packed bytes into a list of single pieces on, to its end or that of the walk. */
 static void walk_pieces(struct walk *w, char *at, const struct rt_blocks *g, int64_t skip)
 {
-    uint32_t i = find_block(g, skip), end;
+    uint32_t i = rt_blocks_find(g, skip), end;
     int64_t begin = g->piece ? i * g->piece : g->first[i];
     int64_t last = least(skip + w->left, g->size); /* packed position where this ends */
     if (begin < skip) {
@@ -88,7 +73,7 @@ static void walk_pieces(struct walk *w, char *at, const struct rt_blocks *g, int
     }
     if (begin >= last)
         return;
-    end = last == g->size ? g->n : find_block(g, last);
+    end = last == g->size ? g->n : rt_blocks_find(g, last);
     if (end > i) {
         rt_layout_copy_pieces(w->packed, at, 0, 1, g, i, end, w->to_packed);
         int64_t whole = (g->piece ? end * g->piece : g->first[end]) - begin;
@@ -142,7 +127,7 @@ static void walk_part(struct walk *w, char *at, const struct rt_blocks *g, int64
         walk_pieces(w, at, g, skip);
         return;
     }
-    uint32_t i = find_block(g, skip);
+    uint32_t i = rt_blocks_find(g, skip);
     skip -= g->first[i];
     for (; i < g->n && w->left; i++, skip = 0)
         walk_block(w, at, &g->b[i], skip);

@@ -4,6 +4,7 @@
  * position, and copies are compared.  Repeat a failure with the printed seed as first argument. */
 #include "runtime/base/err.h"
 #include "runtime/layout/layout.h"
+#include "runtime/layout/runs.h"
 #include "test/check.h"
 #include <time.h>
 
@@ -215,6 +216,55 @@ static void check_moves(const struct rt_layout *l, const struct model *m)
     }
 }
 
+/* Offset of a packed byte, by the model. */
+static int64_t model_off(const struct model *m, int64_t extent, int64_t pos)
+{
+    return model_byte(m, extent, pos) - REACH;
+}
+
+static void check_below(const struct rt_layout *l, const struct model *m, bool ordered)
+{
+    bool grows = true;
+    for (int64_t i = 1; i < 2 * m->n; i++)
+        grows &= model_off(m, l->extent, i) > model_off(m, l->extent, i - 1);
+    CHECK_EQ(ordered, grows);
+    for (int k = 0; ordered && k < 20; k++) {
+        int64_t pos = rnd((uint32_t)(3 * m->n)), off = model_off(m, l->extent, pos);
+        int64_t before = pos ? model_off(m, l->extent, pos - 1) + 1 : off - 5;
+        CHECK_EQ(rt_layout_below(l, off), pos);
+        CHECK_EQ(rt_layout_below(l, before), pos); /* in the gap before it */
+        CHECK_EQ(rt_layout_below(l, off + 1), pos + 1);
+    }
+}
+
+static int ordered; /* layouts with growing offsets */
+
+static void check_runs(const struct rt_layout *l, const struct model *m)
+{
+    struct rt_layout_facts f;
+    struct rt_run run[7];
+    rt_layout_facts(l, &f);
+    ordered += f.ordered && !l->contig;
+    check_below(l, m, f.ordered);
+    for (int k = 0; k < 4; k++) {
+        int64_t pos = rnd((uint32_t)(3 * m->n)), len = rnd((uint32_t)(2 * m->n)) + 1, at = pos;
+        CHECK_EQ(rt_layout_offset(l, pos), model_off(m, l->extent, pos));
+        while (at < pos + len && !check_failed_case) {
+            int n, max = 1 + (int)rnd(7);
+            int64_t got_len = rt_layout_runs(l, at, pos + len - at, run, max, &n), in = 0;
+            CHECK(got_len > 0 && n <= max && (at + got_len == pos + len || n == max));
+            for (int i = 0; i < n; i++) {
+                CHECK(run[i].len > 0 && (!i || run[i - 1].off + run[i - 1].len != run[i].off));
+                CHECK_EQ(run[i].off % f.gcd, pos % f.gcd ? run[i].off % f.gcd : 0);
+                for (int64_t b = 0; b < run[i].len && at + in < pos + len; b++, in++)
+                    CHECK_EQ(model_off(m, l->extent, at + in), run[i].off + b);
+            }
+            CHECK_EQ(in, got_len);
+            at += got_len;
+        }
+    }
+}
+
 static void random_trees(void)
 {
     static struct model m;
@@ -222,11 +272,44 @@ static void random_trees(void)
         struct rt_layout l;
         random_layout(&l, &m);
         check_bounds(&l, &m);
-        if (m.n)
+        if (m.n) {
             check_moves(&l, &m);
+            check_runs(&l, &m);
+        }
         rt_layout_fini(&l);
     }
     CHECK(check_failed_case || moved > 200);
+    CHECK(check_failed_case || ordered > 20);
+}
+
+/* Vectors of vectors, as subarrays are: all ordered, with several levels of groups. */
+static void ordered_runs(void)
+{
+    static struct model m;
+    for (int i = 0; i < 60 && !check_failed_case; i++) {
+        struct rt_layout l[4];
+        int64_t n[4] = { 1 + rnd(7), 1 + rnd(4), 1 + rnd(3), 1 + rnd(20) };
+        int64_t s1 = n[0] + (int64_t)rnd(9), s2 = n[1] * s1 + (int64_t)rnd(30),
+                s3 = n[2] * s2 + (int64_t)rnd(100);
+        rt_layout_basic(&l[0], n[0], n[0], RT_ELEM_NONE);
+        rt_layout_vector(&l[1], n[1], 1, s1, &l[0]);
+        rt_layout_vector(&l[2], n[2], 1, s2, &l[1]);
+        rt_layout_vector(&l[3], n[3], 1, s3, &l[2]);
+        struct rt_layout all;
+        rt_layout_resized(&all, 0, n[3] * s3 + (int64_t)rnd(50), &l[3]);
+        m.n = 0;
+        for (int64_t d = 0; d < n[3]; d++)
+            for (int64_t c = 0; c < n[2]; c++)
+                for (int64_t b = 0; b < n[1]; b++)
+                    for (int64_t a = 0; a < n[0]; a++)
+                        m.off[m.n++] = d * s3 + c * s2 + b * s1 + a;
+        int before = ordered;
+        check_runs(&all, &m);
+        CHECK(all.contig || ordered == before + 1);
+        rt_layout_fini(&all);
+        for (int k = 0; k < 4; k++)
+            rt_layout_fini(&l[k]);
+    }
 }
 
 static void random_copies(void)
@@ -385,6 +468,7 @@ int main(int argc, char **argv)
     RUN(larger_than_caches);
     RUN(too_large_is_refused);
     RUN(random_trees);
+    RUN(ordered_runs);
     RUN(random_copies);
     return check_end();
 }
