@@ -7,3 +7,4 @@ include runtime/mem/local.mk
 include runtime/ib/local.mk
 include runtime/layout/local.mk
 include runtime/reduce/local.mk
+include runtime/io/local.mk

@@ -26,7 +26,7 @@ static const char *const comp_names[RT_LOG_COMPS] = {
     [RT_LOG_BASE] = "base", [RT_LOG_BOOT] = "boot", [RT_LOG_TOPO] = "topo",
     [RT_LOG_MEM] = "mem",   [RT_LOG_GPU] = "gpu",   [RT_LOG_BTL] = "btl",
     [RT_LOG_COLL] = "coll", [RT_LOG_MPI] = "mpi",   [RT_LOG_LAUNCH] = "launch",
-    [RT_LOG_IB] = "ib",
+    [RT_LOG_IB] = "ib",     [RT_LOG_IO] = "io",
 };
 static const char *const level_names[] = { "error", "warn", "info", "debug", "trace" };
 #define LEVELS ((int)(sizeof level_names / sizeof level_names[0]))

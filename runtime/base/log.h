@@ -21,6 +21,7 @@ enum rt_log_comp {
     RT_LOG_MPI,
     RT_LOG_LAUNCH,
     RT_LOG_IB,
+    RT_LOG_IO,
     RT_LOG_COMPS
 };
 

@@ -14,3 +14,4 @@ include test/unit/ib.mk
 include test/unit/gpu_move.mk
 include test/unit/gpu_pack.mk
 include test/unit/launch.mk
+include test/unit/io.mk

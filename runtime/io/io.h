@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The engine for files: whole transfers over the system's calls, job threads, and what is known of
+ * a file system.  It knows neither MPI nor ranks, holds no lock of its callers and logs nothing but
+ * at level info: callers report errors.  Any thread. */
+#ifndef RT_IO_IO_H
+#define RT_IO_IO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+/* ---- system calls: posix.c ---- */
+
+/* The calls by which files are reached.  A test replaces the table by one of its own that fails,
+ * is interrupted or moves less than it was asked to. */
+struct rt_io_sys {
+    int (*open)(const char *path, int flags, mode_t mode);
+    int (*close)(int fd);
+    int (*unlink)(const char *path);
+    int (*stat)(int fd, struct stat *st);
+    ssize_t (*readv)(int fd, const struct iovec *iov, int n, off_t off);
+    ssize_t (*writev)(int fd, const struct iovec *iov, int n, off_t off);
+    int (*sync)(int fd);
+    int (*truncate)(int fd, off_t nbytes);
+    int (*allocate)(int fd, int mode, off_t off, off_t len); /* fallocate(2) */
+};
+extern const struct rt_io_sys rt_io_system; /* the real ones */
+extern const struct rt_io_sys *rt_io_sys;   /* those in use */
+
+/* The code of an errno value. */
+int rt_io_error(int err);
+
+/* All return 0 or more on success, -RT_E... on failure. */
+int rt_io_open(const char *path, int flags, mode_t mode); /* a descriptor */
+int rt_io_close(int fd);
+int rt_io_unlink(const char *path);
+int64_t rt_io_size(int fd);
+int rt_io_sync(int fd);
+int rt_io_truncate(int fd, int64_t nbytes);
+/* Makes the file at least nbytes long, with memory of the file system behind what this adds and,
+ * where the file system can, behind all of it.  Contents stay. */
+int rt_io_preallocate(int fd, int64_t nbytes);
+
+/* Move all bytes, whatever the length, however often the calls are interrupted or move less.
+ * Reading returns the bytes up to the end of the file.  *moved: bytes moved before a failure; may
+ * be NULL.  The vectors are changed. */
+int64_t rt_io_read(int fd, void *buf, int64_t len, int64_t off);
+int rt_io_write(int fd, const void *buf, int64_t len, int64_t off);
+#define RT_IO_VECTORS 1024 /* IOV_MAX of Linux */
+int64_t rt_io_readv(int fd, struct iovec *iov, int n, int64_t off);
+int rt_io_writev(int fd, struct iovec *iov, int n, int64_t off);
+
+/* ---- job threads: pool.c ---- */
+
+/* A function that a thread runs because it may block in system calls.  Lent until `done`. */
+struct rt_io_job {
+    void (*run)(struct rt_io_job *job);
+    struct rt_io_job *next; /* the pool's */
+    uint32_t done;          /* 1 once run() has returned; then the process's own doorbell rings */
+};
+/* -RT_ESYS: there is no thread and none can be started; run it yourself. */
+int rt_io_submit(struct rt_io_job *job);
+/* Waits for all jobs and ends the threads; they start again with the next job. */
+void rt_io_fini(void);
+
+/* ---- file systems: fs.c ---- */
+
+enum rt_io_kind { RT_IO_LOCAL, RT_IO_MEMORY, RT_IO_NFS, RT_IO_LUSTRE, RT_IO_GPFS, RT_IO_OTHER };
+struct rt_io_fs {
+    enum rt_io_kind kind;
+    char name[16];  /* "ext4", "tmpfs", or the magic number */
+    bool shared;    /* several hosts may have it mounted */
+    int64_t block;  /* preferred length of a transfer, bytes */
+    int64_t stripe; /* Lustre: bytes in a row on one target; else 0 */
+    int nstripes;   /* Lustre: targets of the file; else 0 */
+};
+/* What holds the open file. */
+void rt_io_fs_look(int fd, struct rt_io_fs *out);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Job threads: system calls on files block, and Linux has no other way to have one of a buffered
+ * file in flight.  Threads start when there are more jobs than idle threads, at most MAX of them:
+ * writes to one file take turns at its inode, so more gain nothing.  They run only what jobs give
+ * them, and no signal handlers of the program.  Any thread may submit. */
+#include "runtime/io/io.h"
+#include "runtime/base/atomic.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+#include "runtime/mem/node.h"
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+
+#define MAX 4
+
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    struct rt_io_job *first, **last; /* queue, in order */
+    int nqueued, nidle, nthreads;
+    pthread_t thread[MAX];
+    bool stop;
+} pool = { .mutex = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER };
+
+static void *work(void *arg)
+{
+    (void)arg;
+    pthread_mutex_lock(&pool.mutex);
+    for (;;) {
+        while (!pool.first && !pool.stop) {
+            pool.nidle++;
+            pthread_cond_wait(&pool.wake, &pool.mutex);
+            pool.nidle--;
+        }
+        struct rt_io_job *job = pool.first;
+        if (!job)
+            break;
+        pool.first = job->next;
+        pool.nqueued--;
+        pthread_mutex_unlock(&pool.mutex);
+        job->run(job);
+        rt_store_release(&job->done, 1u); /* results before done; from here on the job's memory is
+                                             its owner's */
+        rt_bell_ring_self();
+        pthread_mutex_lock(&pool.mutex);
+    }
+    pthread_mutex_unlock(&pool.mutex);
+    return NULL;
+}
+
+/* Under the mutex. */
+static void start_thread(void)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int err = pthread_create(&pool.thread[pool.nthreads], NULL, work, NULL);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (!err)
+        pthread_setname_np(pool.thread[pool.nthreads++], "weft-io");
+    else
+        log_info(IO, "could not start a thread for files: %s; files are accessed by the caller",
+                 strerror(err));
+}
+
+int rt_io_submit(struct rt_io_job *job)
+{
+    job->done = 0;
+    job->next = NULL;
+    pthread_mutex_lock(&pool.mutex);
+    if (pool.nidle <= pool.nqueued && pool.nthreads < MAX)
+        start_thread();
+    bool served = pool.nthreads > 0;
+    if (served) {
+        if (!pool.first)
+            pool.last = &pool.first;
+        *pool.last = job;
+        pool.last = &job->next;
+        pool.nqueued++;
+        pthread_cond_signal(&pool.wake);
+    }
+    pthread_mutex_unlock(&pool.mutex);
+    return served ? 0 : -RT_ESYS;
+}
+
+void rt_io_fini(void)
+{
+    pthread_mutex_lock(&pool.mutex);
+    pool.stop = true;
+    pthread_cond_broadcast(&pool.wake);
+    pthread_mutex_unlock(&pool.mutex);
+    for (int i = 0; i < pool.nthreads; i++)
+        pthread_join(pool.thread[i], NULL);
+    pool.nthreads = 0;
+    pool.stop = false;
+}
