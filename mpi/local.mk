@@ -9,3 +9,4 @@ include mpi/pack/local.mk
 include mpi/topo/local.mk
 include mpi/tool/local.mk
 include mpi/stream/local.mk
+include mpi/io/local.mk

@@ -16,23 +16,12 @@
 #include "mpi/core/session.h"
 #include "mpi/core/win.h"
 #include "mpi/datatype/type.h"
+#include "mpi/core/file.h"
 
 #define WM_EXPORT __attribute__((visibility("default")))
 /* Profiling: PMPI_X is the function, MPI_X a weak name for it that a tool may define anew. */
 #define WM_WEAK(name) \
     extern __typeof__(P##name) name __attribute__((weak, alias("P" #name), visibility("default")))
-
-/* Files: this library makes no such objects yet, so no handle is valid. */
-static inline struct wm_file *wm_file_get(MPI_File h)
-{
-    (void)h;
-    return NULL;
-}
-static inline MPI_File wm_file_handle(const struct wm_file *f)
-{
-    (void)f;
-    return MPI_FILE_NULL;
-}
 
 /* MPI_BOTTOM, MPI_IN_PLACE and MPI_BUFFER_AUTOMATIC are the addresses 0, 1 and 2; of these only
  * MPI_BOTTOM may hold data, and only for a derived datatype, whose displacements may be addresses.

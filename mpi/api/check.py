@@ -122,9 +122,12 @@ class Writer:
 
     def find_subject(self):
         """The object whose error handler is called; without one it is MPI_COMM_SELF's (MPI-5.0
-        section 9.3).  A group stands for its session; calls that make an object of nothing but
-        a group name the handler themselves."""
+        section 9.3), for calls about files that of MPI_FILE_NULL (section 14.7).  A group stands
+        for its session; calls that make an object of nothing but a group name the handler
+        themselves."""
         for p in self.proc.params:
+            if p.base == "MPI_Comm" and self.proc.group == "io":
+                continue
             if p.base in ("MPI_Comm", "MPI_Win", "MPI_File", "MPI_Session") and (
                 p.is_object("in") or p.is_object("inout")
             ):
@@ -144,7 +147,8 @@ class Writer:
 
     def raise_(self, expr):
         if not self.subject:
-            return "wm_raise_comm(NULL, %s, call)" % expr
+            kind = "file" if self.proc.group == "io" else "comm"
+            return "wm_raise_%s(NULL, %s, call)" % (kind, expr)
         return "wm_raise_%s(%s_obj, %s, call)" % (
             OBJECTS[self.subject.base][1],
             self.subject.name,

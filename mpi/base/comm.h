@@ -62,6 +62,8 @@ struct wm_comm {
     const struct wm_topo_ops *topo_ops;
     struct wm_check *check;         /* WEFT_CHECK: mpi/coll/check.h; owned, NULL: not created yet */
     struct wm_session *session;     /* of which it descends, referenced; NULL: the world model */
+    struct wm_file *file; /* of a file's own communicator: the file, whose error handler applies;
+                           * else NULL */
     struct wm_xstream_comm *stream; /* of a stream communicator: mpi/stream/stream.h; else NULL */
     void (*stream_left)(struct wm_comm *c); /* with `stream`: the user frees the handle */
     void (*destroy)(struct wm_comm *c);     /* called by the last wm_comm_unref() */

@@ -5,6 +5,7 @@
 #include "mpi/api/bodies.h"
 #include "mpi/base/comm.h"
 #include "mpi/core/errcode.h"
+#include "mpi/core/file.h"
 #include "mpi/core/life.h"
 #include "mpi/core/session.h"
 #include "mpi/core/win.h"
@@ -145,6 +146,23 @@ static int raise_initial(int errcode, const char *call)
     return errcode;
 }
 
+/* Calls `h` and drops a reference to it. */
+static int raise_with(struct wm_errh *h, void *handle, int errcode, const char *call,
+                      const char *where)
+{
+    errh_call(h, handle, errcode, call, where);
+    wm_errh_unref(h);
+    wm_err_clear();
+    return errcode;
+}
+
+int wm_raise_file(struct wm_file *file, int errcode, const char *call)
+{
+    char where[MPI_MAX_OBJECT_NAME];
+    snprintf(where, sizeof where, "file %s", file ? file->name : "MPI_FILE_NULL");
+    return raise_with(wm_file_errh_ref(file), wm_file_handle(file), errcode, call, where);
+}
+
 /* Set when the program sets the error handler of MPI_COMM_SELF.  Errors without an object raise
  * that handler (MPI-5.0 section 9.3).  Programs written before MPI-4.0 set only the handler of
  * MPI_COMM_WORLD; then that handler is called, as other libraries do. */
@@ -161,26 +179,16 @@ int wm_raise_comm(struct wm_comm *comm, int errcode, const char *call)
     char where[MPI_MAX_OBJECT_NAME + 16] = "";
     if (!no_object)
         snprintf(where, sizeof where, "communicator %s", c->name[0] ? c->name : "(unnamed)");
-    struct wm_errh *h = wm_comm_errh_ref(c);
-    errh_call(h, wm_comm_handle(c), errcode, call, where);
-    wm_errh_unref(h);
-    wm_err_clear();
+    if (c->file)
+        wm_raise_file(c->file, errcode, call);
+    else
+        raise_with(wm_comm_errh_ref(c), wm_comm_handle(c), errcode, call, where);
     if (held) {
         struct wm_domain *dom = held->dom;
         rt_lock(&dom->lock);
         wm_comm_unref(held);
         rt_unlock(&dom->lock);
     }
-    return errcode;
-}
-
-/* Calls `h` and drops a reference to it. */
-static int raise_with(struct wm_errh *h, void *handle, int errcode, const char *call,
-                      const char *where)
-{
-    errh_call(h, handle, errcode, call, where);
-    wm_errh_unref(h);
-    wm_err_clear();
     return errcode;
 }
 
@@ -191,26 +199,6 @@ int wm_raise_win(struct wm_win *win, int errcode, const char *call)
         return wm_raise_comm(NULL, errcode, call);
     snprintf(where, sizeof where, "window %s", win->name[0] ? win->name : "(unnamed)");
     return raise_with(wm_win_errh_ref(win), wm_win_handle(win), errcode, call, where);
-}
-
-/* The handler of MPI_FILE_NULL is for files that are not open yet, and for errors that belong to no
- * file (MPI-5.0 section 14.7). */
-static struct wm_errh *file_default = &errors_return;
-static pthread_mutex_t file_mutex = PTHREAD_MUTEX_INITIALIZER;
-
-static struct wm_errh *file_errh_ref(void)
-{
-    pthread_mutex_lock(&file_mutex);
-    struct wm_errh *e = file_default;
-    wm_errh_ref(e);
-    pthread_mutex_unlock(&file_mutex);
-    return e;
-}
-
-int wm_raise_file(struct wm_file *file, int errcode, const char *call)
-{
-    (void)file; /* files are not implemented */
-    return raise_with(file_errh_ref(), MPI_FILE_NULL, errcode, call, "file MPI_FILE_NULL");
 }
 
 int wm_raise_session(struct wm_session *s, int errcode, const char *call)
@@ -329,29 +317,6 @@ int wm_api_comm_set_errhandler(struct wm_comm *comm, struct wm_errh *errhandler)
 int wm_api_comm_get_errhandler(struct wm_comm *comm, struct wm_errh **errhandler)
 {
     *errhandler = wm_comm_errh_ref(comm);
-    return MPI_SUCCESS;
-}
-
-int wm_api_file_set_errhandler(struct wm_file *file, struct wm_errh *errhandler)
-{
-    (void)file;
-    if (errhandler->kind == WM_ERRH_COMM || errhandler->kind == WM_ERRH_WIN ||
-        errhandler->kind == WM_ERRH_SESSION)
-        return wm_err(MPI_ERR_ARG,
-                      "the error handler was made for another class of object, not for files");
-    wm_errh_ref(errhandler);
-    pthread_mutex_lock(&file_mutex);
-    struct wm_errh *old = file_default;
-    file_default = errhandler;
-    pthread_mutex_unlock(&file_mutex);
-    wm_errh_unref(old);
-    return MPI_SUCCESS;
-}
-
-int wm_api_file_get_errhandler(struct wm_file *file, struct wm_errh **errhandler)
-{
-    (void)file;
-    *errhandler = file_errh_ref();
     return MPI_SUCCESS;
 }
 

@@ -42,7 +42,6 @@ void wm_errh_unref(struct wm_errh *e);
 /* The communicator's handler with a reference, which keeps the handler alive if another thread, or
  * the handler itself, sets another handler.  Takes the domain's lock. */
 struct wm_errh *wm_comm_errh_ref(struct wm_comm *c);
-
 /* Calls the error handler that applies and returns the value for the binding to return.  `comm`
  * NULL: the call has no communicator; then the handler of MPI_COMM_SELF is called if the program
  * has set it (MPI-5.0 section 9.3), else that of MPI_COMM_WORLD. */

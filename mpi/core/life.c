@@ -11,6 +11,7 @@
 #include "mpi/core/comm.h"
 #include "mpi/core/ctx.h"
 #include "mpi/core/errh.h"
+#include "mpi/core/file.h"
 #include "mpi/core/info.h"
 #include "mpi/core/session_comm.h"
 #include "mpi/core/win.h"
@@ -298,6 +299,7 @@ static void report_leaks(const char *call)
     report_leak(&wm_group_slab, group_left, call);
     report_leak(&wm_session_slab, session_left, call);
     report_leak(&wm_win_slab, NULL, call);
+    report_leak(&wm_file_slab, NULL, call);
     unsigned n = wm_alloc_count();
     if (n)
         log_warn(MPI, "%u block%s of MPI_Alloc_mem still allocated in %s", n,
@@ -306,6 +308,7 @@ static void report_leaks(const char *call)
 
 static void rest(const char *call)
 {
+    rt_io_fini();
     if (wm_life_at_rest)
         wm_life_at_rest();
     wm_session_rest();

@@ -6,3 +6,4 @@ core_sources += mpi/core/abi.c mpi/core/comm.c mpi/core/commnew.c mpi/core/ctx.c
 core_sources += mpi/core/commnew.h mpi/core/split.c mpi/core/inter.h mpi/core/inter.c
 core_sources += mpi/core/life.h mpi/core/life.c mpi/core/session.h mpi/core/session.c \
 	mpi/core/session_comm.h mpi/core/session_comm.c mpi/core/win.h mpi/core/win.c
+core_sources += mpi/core/file.h mpi/core/file.c

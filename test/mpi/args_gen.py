@@ -51,7 +51,7 @@ VALID = {
     "MPI_Info": "info",
     "MPI_Errhandler": "MPI_ERRORS_RETURN",
     "MPI_Win": "win",
-    "MPI_File": "MPI_FILE_NULL",
+    "MPI_File": "file",
     "MPI_Session": "session",
     "MPI_Request": "MPI_REQUEST_NULL",
     "MPI_Message": "MPI_MESSAGE_NO_PROC",

@@ -8,12 +8,14 @@
 #include "mpi/base/mpi_int.h"
 #include "mpi/core/win.h"
 #include "test/check.h"
+#include <unistd.h>
 
 MPI_Comm comm;
 MPI_Group group;
 MPI_Info info;
 MPI_Session session;
 MPI_Win win;
+MPI_File file;
 MPI_Errhandler comm_handler, session_handler;
 int size, rank;
 _Alignas(16) char buffer[4096], room[4096], text[4096];
@@ -118,6 +120,9 @@ static void make_handlers(void)
     MPI_File_create_errhandler(remember_file, &handler);
     MPI_File_set_errhandler(MPI_FILE_NULL, handler);
     MPI_Errhandler_free(&handler);
+    snprintf(text, sizeof text, "/tmp/weft-args-%d", (int)getpid());
+    MPI_File_open(MPI_COMM_SELF, text, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE,
+                  MPI_INFO_NULL, &file);
     MPI_Session_create_errhandler(remember_session, &session_handler);
     MPI_Session_init(MPI_INFO_NULL, session_handler, &session);
     wm_win_create(&window);
@@ -202,6 +207,8 @@ int main(int argc, char **argv)
     MPI_Session_finalize(&session);
     MPI_Errhandler_free(&session_handler);
     MPI_Errhandler_free(&comm_handler);
+    MPI_File_set_errhandler(file, MPI_ERRORS_RETURN);
+    MPI_File_close(&file);
     wm_win_destroy(window);
     MPI_Info_free(&info);
     MPI_Group_free(&group);

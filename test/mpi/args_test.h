@@ -21,6 +21,7 @@ extern MPI_Group group;
 extern MPI_Info info;
 extern MPI_Session session;
 extern MPI_Win win;
+extern MPI_File file;
 extern MPI_Errhandler comm_handler, session_handler;
 extern int size, rank;
 extern char buffer[4096], room[4096], text[4096];

@@ -50,3 +50,4 @@ include test/mpi/node.mk
 include test/mpi/tool.mk
 include test/mpi/check.mk
 include test/mpi/conf.mk
+include test/mpi/io.mk

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Files as objects, as far as chapter 9 needs them; mpi/io does all else.  The fields that change
+ * after the opening are used under the domain's lock, except where said. */
+#ifndef WM_CORE_FILE_H
+#define WM_CORE_FILE_H
+
+#include "mpi/base/mpi_int.h"
+#include "runtime/io/io.h"
+
+struct wm_errh;
+struct wm_hints; /* mpi/io/hints.h */
+struct wm_view;  /* mpi/io/view.h */
+
+struct wm_file {
+    struct rt_obj obj;    /* refs: the handle, and operations that have not completed */
+    struct wm_comm *comm; /* private; its member `file` is this file.  Owned */
+    struct wm_errh *errh; /* referenced; under the lock of file.c */
+    char *name;           /* as the system was given it; owned */
+    int fd;
+    int amode;
+    struct rt_io_fs fs;
+    struct wm_hints *hints; /* owned */
+    struct wm_view *view;   /* referenced */
+    int64_t pos;            /* individual file pointer, in etypes */
+    bool atomic;
+    void *spare; /* buffers of mpi/io/indep.c that no operation uses now; NULL: none.  Atomic */
+};
+
+extern struct rt_slab wm_file_slab;
+
+static inline struct wm_file *wm_file_get(MPI_File h)
+{
+    return rt_slab_get(&wm_file_slab, (uintptr_t)h);
+}
+static inline MPI_File wm_file_handle(const struct wm_file *f)
+{
+    return f ? (MPI_File)(uintptr_t)f->obj.handle : MPI_FILE_NULL;
+}
+
+/* The file's handler with a reference; NULL: that of MPI_FILE_NULL, which is for files that are not
+ * open yet, for errors that belong to no file, and the first one of a file that is opened (MPI-5.0
+ * section 14.7). */
+struct wm_errh *wm_file_errh_ref(struct wm_file *f);
+
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Device memory and files: a pipeline of two pinned pieces.  While one piece is written to the file
+ * (or read from it), the device packs the next (or unpacks the last) into the other.  The domain's
+ * lock is held only while the device is spoken to. */
+#include "mpi/io/op.h"
+#include "mpi/base/comm.h"
+#include "mpi/p2p/device.h"
+#include "mpi/p2p/pack_any.h"
+#include "runtime/layout/gpu.h"
+
+struct piece {
+    struct rt_gpu_stage *stage;
+    struct rt_gpu_wait wait;
+    bool busy; /* the device is packing or unpacking it */
+};
+
+struct pipe {
+    struct wm_iop *op;
+    struct rt_gpu *g;
+    struct piece piece[2];
+};
+
+static int64_t piece_len(const struct pipe *p, int64_t at)
+{
+    int64_t rest = p->op->nbytes - at, most = (int64_t)p->piece[0].stage->len;
+    return rest < most ? rest : most;
+}
+
+/* Starts packing or unpacking [at, at + len) of the user's data. */
+static void begin(struct pipe *p, struct piece *s, int64_t at, int64_t len)
+{
+    const struct wm_iop *op = p->op;
+    wm_file_lock(op->file);
+    rt_gpu_wait_begin(&s->wait);
+    s->busy = true;
+    if (op->write)
+        rt_layout_gpu_pack(p->g, op->mem, op->count, op->buf, at, s->stage->p, len, &s->wait.op);
+    else
+        rt_layout_gpu_unpack(p->g, op->mem, op->count, op->buf, at, s->stage->p, len, &s->wait.op);
+    wm_file_unlock(op->file);
+}
+
+static int end(struct pipe *p, struct piece *s)
+{
+    if (!s->busy)
+        return 0;
+    wm_file_lock(p->op->file);
+    int err = rt_gpu_wait(&s->wait);
+    wm_file_unlock(p->op->file);
+    s->busy = false;
+    return err;
+}
+
+static int write_all(struct pipe *p, struct wm_rooms *r)
+{
+    struct wm_iop *op = p->op;
+    int64_t at = 0, len = piece_len(p, 0);
+    int i = 0, err = 0;
+    begin(p, &p->piece[0], 0, len);
+    while (at < op->nbytes && !err) {
+        int64_t next = at + len, next_len = next < op->nbytes ? piece_len(p, next) : 0;
+        err = end(p, &p->piece[i]);
+        if (!err && next_len)
+            begin(p, &p->piece[1 - i], next, next_len);
+        if (!err) {
+            int64_t got = wm_indep_move(op, r, p->piece[i].stage->p, op->pos + at, len);
+            err = got < 0 ? (int)got : 0;
+            op->moved += err ? 0 : got;
+        }
+        at = next;
+        len = next_len;
+        i = 1 - i;
+    }
+    return err;
+}
+
+static int read_all(struct pipe *p, struct wm_rooms *r)
+{
+    struct wm_iop *op = p->op;
+    int err = 0;
+    for (int i = 0; op->moved < op->nbytes && !err; i = 1 - i) {
+        int64_t len = piece_len(p, op->moved);
+        err = end(p, &p->piece[i]);
+        if (err)
+            break;
+        int64_t got = wm_indep_move(op, r, p->piece[i].stage->p, op->pos + op->moved, len);
+        if (got < 0)
+            return (int)got;
+        if (got > 0)
+            begin(p, &p->piece[i], op->moved, got);
+        op->moved += got;
+        if (got < len)
+            break;
+    }
+    return err;
+}
+
+/* Data on several devices, or on none that can pack: piece by piece, without a pipeline. */
+static int by_pieces(struct wm_iop *op, struct wm_rooms *r, char *room, int64_t room_len)
+{
+    while (op->moved < op->nbytes) {
+        int64_t n = op->nbytes - op->moved < room_len ? op->nbytes - op->moved : room_len;
+        int err = op->write ? wm_pack_any(op->mem, op->count, op->buf, op->moved, room, n) : 0;
+        int64_t got = err ? err : wm_indep_move(op, r, room, op->pos + op->moved, n);
+        if (got > 0 && !op->write) {
+            err = wm_unpack_any(op->mem, op->count, op->buf, op->moved, room, got);
+            got = err ? err : got;
+        }
+        if (got < 0)
+            return (int)got;
+        op->moved += got;
+        if (got < n)
+            break;
+    }
+    return 0;
+}
+
+static int open_pipe(struct pipe *p, bool *scattered)
+{
+    struct wm_iop *op = p->op;
+    struct rt_gpu_ptr at;
+    wm_file_lock(op->file);
+    int err = wm_dev_query(op->buf, op->count, op->mem, &at, scattered);
+    p->g = at.g;
+    for (int i = 0; i < 2 && err >= 0 && !*scattered; i++)
+        err = rt_gpu_stage_take(p->g, true, RT_GPU_STAGE_LARGE, &p->piece[i].stage);
+    wm_file_unlock(op->file);
+    return err < 0 ? err : 0;
+}
+
+static void close_pipe(struct pipe *p)
+{
+    for (int i = 0; i < 2; i++)
+        end(p, &p->piece[i]);
+    wm_file_lock(p->op->file);
+    for (int i = 0; i < 2; i++)
+        if (p->piece[i].stage)
+            rt_gpu_stage_give(p->piece[i].stage);
+    wm_file_unlock(p->op->file);
+}
+
+int wm_indep_device(struct wm_iop *op, struct wm_rooms *r)
+{
+    struct pipe p = { .op = op };
+    bool scattered = false;
+    int64_t room_len;
+    char *room = wm_rooms_image(r, &room_len);
+    int err = open_pipe(&p, &scattered);
+    if (scattered || err == -RT_ENOMEM)
+        err = by_pieces(op, r, room, room_len);
+    else if (!err)
+        err = op->write ? write_all(&p, r) : read_all(&p, r);
+    for (int i = 0; i < 2 && !err; i++) /* of a read, the last pieces */
+        err = end(&p, &p.piece[i]);
+    close_pipe(&p);
+    return err;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Files as objects: references, queries, and agreement of the ranks of a file.  Error handlers are
+ * in mpi/core/file.c. */
+#include "mpi/io/file.h"
+#include "mpi/api/bodies.h"
+#include "mpi/coll/call.h"
+#include "mpi/core/errh.h"
+#include "mpi/core/comm.h"
+#include "mpi/core/group.h"
+#include "mpi/io/hints.h"
+#include "mpi/io/view.h"
+#include "mpi/p2p/domain.h"
+#include <stdlib.h>
+
+void wm_file_lock(struct wm_file *f) { rt_lock(&f->comm->dom->lock); }
+void wm_file_unlock(struct wm_file *f) { rt_unlock(&f->comm->dom->lock); }
+
+void wm_file_ref(struct wm_file *f) { f->obj.refs++; }
+
+void wm_file_unref(struct wm_file *f)
+{
+    if (--f->obj.refs)
+        return;
+    f->comm->file = NULL;
+    wm_comm_unref(f->comm);
+    wm_view_unref(f->view);
+    wm_hints_free(f->hints);
+    wm_errh_unref(f->errh);
+    free(f->spare);
+    free(f->name);
+    rt_slab_free(&wm_file_slab, f);
+}
+
+int wm_file_err(const struct wm_file *f, int rt_err, const char *what)
+{
+    return wm_err_rt(rt_err, "%s file %s", what, f->name);
+}
+
+/* ---- agreement ---- */
+
+int wm_file_same(struct wm_file *f, int err, int64_t value, const char *what)
+{
+    int64_t v[3] = { err, value, -value };
+    const struct coll_args a = { .kind = COLL_ALLREDUCE,
+                                 .sbuf = COLL_IN_PLACE,
+                                 .rbuf = v,
+                                 .rcount = 3,
+                                 .rtype = &wm_type_get(MPI_INT64_T)->layout,
+                                 .op = &wm_op_get(MPI_MAX)->op,
+                                 .mem = RT_MEM_HOST };
+    wm_file_lock(f);
+    int rc = wm_coll_run(f->comm, &a);
+    wm_file_unlock(f);
+    if (rc < 0)
+        return wm_err_rt(rc, "the %d processes of file %s could not agree", f->comm->size, f->name);
+    if (err)
+        return err; /* with the text of this process */
+    if (v[0])
+        return wm_err((int)v[0], "another process of the file reports this error");
+    if (v[1] != -v[2])
+        return wm_err(MPI_ERR_NOT_SAME, "%s differs among the processes: here %lld, largest %lld",
+                      what, (long long)value, (long long)v[1]);
+    return MPI_SUCCESS;
+}
+
+int wm_file_agree(struct wm_file *f, int err) { return wm_file_same(f, err, 0, ""); }
+
+/* ---- queries ---- */
+
+int wm_api_file_get_group(struct wm_file *fh, struct wm_group **group)
+{
+    wm_group_ref(fh->comm->group);
+    *group = fh->comm->group;
+    return MPI_SUCCESS;
+}
+
+int wm_api_file_get_amode(struct wm_file *fh, int *amode)
+{
+    *amode = fh->amode;
+    return MPI_SUCCESS;
+}

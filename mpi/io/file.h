@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of mpi/io share about a file. */
+#ifndef WM_IO_FILE_H
+#define WM_IO_FILE_H
+
+#include "mpi/core/file.h"
+
+/* The lock under which the fields are used. */
+void wm_file_lock(struct wm_file *f);
+void wm_file_unlock(struct wm_file *f);
+/* References, under the lock.  The last one frees the object; the descriptor has been closed. */
+void wm_file_ref(struct wm_file *f);
+void wm_file_unref(struct wm_file *f);
+/* The error of an engine function, with the file's name: "could not write to FILE: ...". */
+int wm_file_err(const struct wm_file *f, int rt_err, const char *what);
+/* The largest of what the ranks of the file pass, on all ranks; blocking.  Used for errors: 0, or
+ * the MPI error class of this rank.  Returns the class, with a text if this rank has none. */
+int wm_file_agree(struct wm_file *f, int err);
+/* MPI_ERR_NOT_SAME on all ranks if they pass different values; else wm_file_agree(). */
+int wm_file_same(struct wm_file *f, int err, int64_t value, const char *what);
+
+#endif

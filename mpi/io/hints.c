@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Hints of a file: which keys are read, and what MPI_File_get_info tells.  Under the file's lock.
+ */
+#include "mpi/io/hints.h"
+#include "mpi/api/bodies.h"
+#include "mpi/base/comm.h"
+#include "mpi/io/file.h"
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* False: no number in the range. */
+static bool number(const struct wm_info *info, const char *key, int base, int64_t low, int64_t high,
+                   int64_t *out)
+{
+    const char *text = wm_info_find(info, key);
+    char *end;
+    if (!text)
+        return false;
+    errno = 0;
+    long long v = strtoll(text, &end, base);
+    if (errno || end == text || *end || v < low || v > high)
+        return false;
+    *out = v;
+    return true;
+}
+
+static void number_int(const struct wm_info *info, const char *key, int base, int high, int *out)
+{
+    int64_t v;
+    if (number(info, key, base, 0, high, &v))
+        *out = (int)v;
+}
+
+static void choice(const struct wm_info *info, const char *key, enum wm_choice3 *out)
+{
+    static const char *const names[] = { "automatic", "enable", "disable" };
+    const char *text = wm_info_find(info, key);
+    for (int i = 0; text && i < 3; i++)
+        if (!strcmp(text, names[i]))
+            *out = (enum wm_choice3)i;
+}
+
+/* The key of the standard: false switches collective buffering off, true leaves the choice. */
+static void buffering(const struct wm_info *info, struct wm_hints *h)
+{
+    const char *text = wm_info_find(info, "collective_buffering");
+    if (text && !strcmp(text, "false"))
+        h->cb_read = h->cb_write = WM_DISABLE;
+    else if (text && !strcmp(text, "true"))
+        h->cb_read = h->cb_write = WM_AUTOMATIC;
+}
+
+static int keep(struct wm_hints *h, const struct wm_info *info)
+{
+    int err = h->given ? MPI_SUCCESS : wm_info_create(&h->given);
+    for (int i = 0; i < info->n && !err; i++)
+        err = wm_info_put(h->given, info->item[i].key, info->item[i].value);
+    return err;
+}
+
+int wm_hints_read(struct wm_hints *h, const struct wm_info *info)
+{
+    if (!info)
+        return MPI_SUCCESS;
+    buffering(info, h);
+    choice(info, "romio_cb_read", &h->cb_read);
+    choice(info, "romio_cb_write", &h->cb_write);
+    number(info, "cb_buffer_size", 10, 1, INT64_MAX / 4, &h->cb_buffer_size);
+    number(info, "striping_unit", 10, 0, UINT32_MAX, &h->striping_unit);
+    number_int(info, "cb_nodes", 10, INT_MAX, &h->cb_nodes);
+    number_int(info, "num_aggregators", 10, INT_MAX, &h->cb_nodes); /* OMPIO's name */
+    number_int(info, "striping_factor", 10, 65535, &h->striping_factor);
+    number_int(info, "file_perm", 8, 07777, &h->file_perm);
+    return keep(h, info);
+}
+
+struct wm_hints *wm_hints_create(void)
+{
+    struct wm_hints *h = calloc(1, sizeof *h);
+    if (h) {
+        h->cb_buffer_size = 16 << 20; /* what ROMIO has, so what users expect */
+        h->file_perm = -1;
+    }
+    return h;
+}
+
+void wm_hints_free(struct wm_hints *h)
+{
+    if (h)
+        wm_info_destroy(h->given);
+    free(h);
+}
+
+static int put_number(struct wm_info *out, const char *key, int64_t v)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)v);
+    return wm_info_put(out, key, text);
+}
+
+static const char *choice_text(enum wm_choice3 c)
+{
+    return c == WM_ENABLE ? "enable" : c == WM_DISABLE ? "disable" : "automatic";
+}
+
+/* What is in use, over what the user has set. */
+static int in_use(const struct wm_file *f, struct wm_info *out)
+{
+    const struct wm_hints *h = f->hints;
+    int err = wm_info_put(out, "filename", f->name);
+    if (!err)
+        err = wm_info_put(out, "romio_cb_read", choice_text(h->cb_read));
+    if (!err)
+        err = wm_info_put(out, "romio_cb_write", choice_text(h->cb_write));
+    if (!err)
+        err = wm_info_put(out, "romio_filesystem_type", f->fs.name);
+    if (!err)
+        err = put_number(out, "cb_buffer_size", h->cb_buffer_size);
+    if (!err)
+        err = put_number(out, "cb_nodes", h->cb_nodes);
+    if (!err)
+        err = put_number(out, "nb_proc", f->comm->size);
+    if (!err && f->fs.stripe)
+        err = put_number(out, "striping_unit", f->fs.stripe);
+    if (!err && f->fs.nstripes)
+        err = put_number(out, "striping_factor", f->fs.nstripes);
+    return err;
+}
+
+int wm_api_file_get_info(struct wm_file *fh, struct wm_info **info_used)
+{
+    struct wm_info *out = NULL;
+    wm_file_lock(fh);
+    int err = fh->hints->given ? wm_info_dup(fh->hints->given, &out) : wm_info_create(&out);
+    if (!err)
+        err = in_use(fh, out);
+    wm_file_unlock(fh);
+    if (err)
+        wm_info_destroy(out);
+    else
+        *info_used = out;
+    return err;
+}
+
+int wm_api_file_set_info(struct wm_file *fh, struct wm_info *info)
+{
+    wm_file_lock(fh);
+    int err = wm_hints_read(fh->hints, info);
+    wm_file_unlock(fh);
+    return wm_file_agree(fh, err);
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The access of one rank.  Three ways between user memory and file:
+ *   contiguous memory   each run of the file is one call;
+ *   coarse memory       each run of the file is a call with a vector of the runs of memory;
+ *   fine memory         data are packed into an image of IMAGE bytes, or unpacked from it.
+ * Reading many short runs reads all between them, too, up to SIEVE bytes at once, and copies out
+ * what is wanted.  Writing never touches a byte that is not the user's: other ranks, handles and
+ * jobs may be writing there, so short runs are a call each.
+ *
+ * No lock, no state but buffers; job threads run this beside the program. */
+#include "mpi/io/op.h"
+#include "mpi/p2p/device.h"
+#include <stdlib.h>
+
+#define IMAGE (1 << 20)
+#define SIEVE (1 << 20)
+#define COARSE \
+    4096 /* bytes of a run from which a call or a vector of its own is cheaper than a copy */
+#define SPARSE 8 /* reading so many times the wanted bytes costs as much as calls of their own */
+#define RUNS 64  /* listed at a time */
+
+struct wm_rooms {
+    char image[IMAGE], sieve[SIEVE];
+};
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* The buffers of the file, if no other operation has them; NULL: no memory. */
+static struct wm_rooms *take_rooms(struct wm_file *f)
+{
+    struct wm_rooms *r = __atomic_exchange_n(&f->spare, NULL, __ATOMIC_ACQUIRE);
+    return r ? r : malloc(sizeof *r);
+}
+
+static void give_rooms(struct wm_file *f, struct wm_rooms *r)
+{
+    free(__atomic_exchange_n(&f->spare, r, __ATOMIC_RELEASE));
+}
+
+char *wm_rooms_image(struct wm_rooms *r, int64_t *len)
+{
+    *len = IMAGE;
+    return r->image;
+}
+
+/* Whether the first runs from `pos` on are long. */
+static bool is_coarse(const struct rt_layout *l, int64_t pos, int64_t len)
+{
+    struct rt_run run[RUNS];
+    int n;
+    int64_t got = rt_layout_runs(l, pos, len, run, RUNS, &n);
+    return got / n >= COARSE;
+}
+
+/* Whether reading what lies between the first runs, too, is cheaper than a call for each. */
+static bool worth_sieving(const struct wm_view *v, int64_t pos, int64_t len)
+{
+    struct rt_run run[RUNS];
+    int n;
+    if (v->file->contig || !v->facts.ordered)
+        return false;
+    int64_t got = rt_layout_runs(v->file, pos, len, run, RUNS, &n);
+    int64_t hull = run[n - 1].off + run[n - 1].len - run[0].off;
+    return n > 1 && got / n < COARSE && hull / got < SPARSE;
+}
+
+/* One call for a run of the file. */
+static int64_t move_run(const struct wm_iop *op, char *image, int64_t off, int64_t len)
+{
+    if (!op->write)
+        return rt_io_read(op->file->fd, image, len, off);
+    int err = rt_io_write(op->file->fd, image, len, off);
+    return err < 0 ? err : len;
+}
+
+static int64_t move_runs(const struct wm_iop *op, char *image, int64_t pos, int64_t len)
+{
+    const struct wm_view *v = op->view;
+    struct rt_run run[RUNS];
+    int64_t done = 0;
+    while (done < len) {
+        int n;
+        rt_layout_runs(v->file, pos + done, len - done, run, RUNS, &n);
+        for (int i = 0; i < n; i++) {
+            int64_t got = move_run(op, image + done, v->disp + run[i].off, run[i].len);
+            if (got < 0)
+                return got;
+            done += got;
+            if (got < run[i].len)
+                return done; /* the end of the file */
+        }
+    }
+    return done;
+}
+
+/* Reads everything between the first and the last wanted byte, SIEVE bytes at most. */
+static int64_t sieve(const struct wm_iop *op, struct wm_rooms *r, char *image, int64_t pos,
+                     int64_t len)
+{
+    const struct wm_view *v = op->view;
+    int64_t done = 0;
+    while (done < len) {
+        int64_t at = pos + done, off = wm_view_offset(v, at);
+        int64_t n = least(len - done, wm_view_below(v, off + SIEVE) - at);
+        int64_t hull = wm_view_offset(v, at + n - 1) + 1 - off;
+        int64_t got = rt_io_read(op->file->fd, r->sieve, hull, off);
+        if (got < 0)
+            return got;
+        int64_t have = got < hull ? wm_view_below(v, off + got) - at : n;
+        const char *origin = (char *)((uintptr_t)r->sieve - (uintptr_t)(off - v->disp));
+        rt_layout_pack(v->file, INT64_MAX / v->file->size, origin, at, image + done, have);
+        done += have;
+        if (have < n)
+            break;
+    }
+    return done;
+}
+
+int64_t wm_indep_move(const struct wm_iop *op, struct wm_rooms *r, char *image, int64_t pos,
+                      int64_t len)
+{
+    if (op->view->file->contig)
+        return move_run(op, image, op->view->disp + pos, len);
+    if (!op->write && r && worth_sieving(op->view, pos, len))
+        return sieve(op, r, image, pos, len);
+    return move_runs(op, image, pos, len);
+}
+
+/* One run of the file, with a vector of runs of memory. */
+static int64_t move_vector(const struct wm_iop *op, int64_t off, int64_t at, int64_t len)
+{
+    struct rt_run run[RUNS];
+    struct iovec iov[RUNS];
+    int64_t done = 0;
+    while (done < len) {
+        int n;
+        int64_t want = rt_layout_runs(op->mem, at + done, len - done, run, RUNS, &n);
+        for (int i = 0; i < n; i++)
+            iov[i] = (struct iovec){ (void *)((uintptr_t)op->buf + (uintptr_t)run[i].off),
+                                     (size_t)run[i].len };
+        int64_t got = op->write ? rt_io_writev(op->file->fd, iov, n, off + done)
+                                : rt_io_readv(op->file->fd, iov, n, off + done);
+        if (got < 0)
+            return got;
+        done += op->write ? want : got;
+        if (!op->write && got < want)
+            break;
+    }
+    return done;
+}
+
+static int by_vectors(struct wm_iop *op)
+{
+    const struct wm_view *v = op->view;
+    struct rt_run run[RUNS];
+    while (op->moved < op->nbytes) {
+        int n;
+        rt_layout_runs(v->file, op->pos + op->moved, op->nbytes - op->moved, run, RUNS, &n);
+        for (int i = 0; i < n; i++) {
+            int64_t got = move_vector(op, v->disp + run[i].off, op->moved, run[i].len);
+            if (got < 0)
+                return (int)got;
+            op->moved += got;
+            if (got < run[i].len)
+                return 0;
+        }
+    }
+    return 0;
+}
+
+static int by_images(struct wm_iop *op, struct wm_rooms *r)
+{
+    while (op->moved < op->nbytes) {
+        int64_t n = least(op->nbytes - op->moved, IMAGE);
+        if (op->write)
+            rt_layout_pack(op->mem, op->count, op->buf, op->moved, r->image, n);
+        int64_t got = wm_indep_move(op, r, r->image, op->pos + op->moved, n);
+        if (got < 0)
+            return (int)got;
+        if (!op->write)
+            rt_layout_unpack(op->mem, op->count, op->buf, op->moved, r->image, got);
+        op->moved += got;
+        if (got < n)
+            break;
+    }
+    return 0;
+}
+
+static int with_rooms(struct wm_iop *op, bool device)
+{
+    struct wm_rooms *r = take_rooms(op->file);
+    if (!r)
+        return -RT_ENOMEM;
+    int err = 0;
+    if (device) {
+        err = wm_indep_device(op, r);
+    } else if (op->mem->contig) {
+        int64_t got = wm_indep_move(op, r, op->buf, op->pos, op->nbytes);
+        err = got < 0 ? (int)got : 0;
+        op->moved = got < 0 ? 0 : got;
+    } else {
+        err = by_images(op, r);
+    }
+    give_rooms(op->file, r);
+    return err;
+}
+
+int wm_indep_run(struct wm_iop *op)
+{
+    const struct wm_view *v = op->view;
+    op->moved = 0;
+    if (!op->nbytes)
+        return 0;
+    if (wm_on_device(op->buf, op->count, op->mem, op->nbytes))
+        return with_rooms(op, true);
+    if (op->mem->contig && (op->write || !worth_sieving(v, op->pos, op->nbytes))) {
+        int64_t got = wm_indep_move(op, NULL, op->buf, op->pos, op->nbytes);
+        op->moved = got < 0 ? 0 : got;
+        return got < 0 ? (int)got : 0;
+    }
+    if (!op->mem->contig && is_coarse(op->mem, 0, op->nbytes) &&
+        (v->file->contig || is_coarse(v->file, op->pos, op->nbytes)))
+        return by_vectors(op);
+    return with_rooms(op, false);
+}

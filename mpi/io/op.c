@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* From a call of the API to an operation: checks, positions and file pointers, statuses, requests.
+ * A nonblocking operation is a job of runtime/io; its task looks at the job's end in progress. */
+#include "mpi/io/op.h"
+#include "coll/coll.h"
+#include "mpi/api/bodies.h"
+#include "mpi/base/comm.h"
+#include "mpi/core/life.h"
+#include "mpi/base/status.h"
+#include "mpi/p2p/device.h"
+#include "mpi/p2p/request.h"
+#include <stdlib.h>
+
+static int check_mode(const struct wm_access *a)
+{
+    int amode = a->file->amode;
+    if (a->write && amode & MPI_MODE_RDONLY)
+        return wm_err(MPI_ERR_READ_ONLY, "the file was opened with MPI_MODE_RDONLY");
+    if (!a->write && amode & MPI_MODE_WRONLY)
+        return wm_err(MPI_ERR_ACCESS, "the file was opened with MPI_MODE_WRONLY");
+    if (a->where < WM_SHARED && amode & MPI_MODE_SEQUENTIAL)
+        return wm_err(MPI_ERR_UNSUPPORTED_OPERATION,
+                      "the file was opened with MPI_MODE_SEQUENTIAL; only the calls with shared "
+                      "file pointers are allowed");
+    return MPI_SUCCESS;
+}
+
+/* Bytes of data of the access, and the position of etype number `at`. */
+static int measure(const struct wm_access *a, const struct wm_view *v, int64_t at,
+                   struct wm_iop *op)
+{
+    int64_t end;
+    if (__builtin_mul_overflow(a->count, a->type->layout.size, &op->nbytes))
+        return wm_err(MPI_ERR_COUNT, "%lld elements of %lld bytes are more than 63 bits can count",
+                      (long long)a->count, (long long)a->type->layout.size);
+    if (v->esize && op->nbytes % v->esize)
+        return wm_err(MPI_ERR_TYPE, "the data are %lld bytes, not whole etypes of %lld bytes",
+                      (long long)op->nbytes, (long long)v->esize);
+    if (op->nbytes && !v->file->size)
+        return wm_err(MPI_ERR_ARG, "the view is empty: no data can be read or written through it");
+    if (at < 0)
+        return wm_err(MPI_ERR_ARG, "offset is %lld; it must not be negative", (long long)at);
+    if (__builtin_mul_overflow(at, v->esize, &op->pos) ||
+        __builtin_add_overflow(op->pos, op->nbytes, &end))
+        return wm_err(MPI_ERR_ARG, "offset is %lld, beyond the largest file", (long long)at);
+    return MPI_SUCCESS;
+}
+
+/* Fills in the operation and moves the file pointer, by what is asked for and not by what will be
+ * found (MPI-5.0 section 14.4.1). */
+static int prepare(const struct wm_access *a, struct wm_iop *op)
+{
+    struct wm_file *f = a->file;
+    int err = check_mode(a);
+    if (err)
+        return err;
+    *op = (struct wm_iop){
+        .file = f, .write = a->write, .buf = a->buf, .mem = &a->type->layout, .count = a->count
+    };
+    wm_file_lock(f);
+    op->view = f->view;
+    err = measure(a, f->view, a->where == WM_AT ? a->offset : f->pos, op);
+    if (!err && a->where == WM_OWN && f->view->esize)
+        f->pos += op->nbytes / f->view->esize;
+    if (!err)
+        wm_view_ref(op->view);
+    wm_file_unlock(f);
+    return err;
+}
+
+static int op_error(const struct wm_iop *op, int rt_err)
+{
+    if (rt_err == -RT_EADDR)
+        return wm_dev_fault();
+    return wm_err_rt(rt_err, "could not %s %lld bytes at offset %lld of file %s",
+                     op->write ? "write" : "read", (long long)op->nbytes,
+                     (long long)wm_view_offset(op->view, op->pos), op->file->name);
+}
+
+int wm_io_run(const struct wm_access *a, MPI_Status *status)
+{
+    struct wm_iop op;
+    int err = prepare(a, &op);
+    if (err)
+        return err;
+    int rc = wm_indep_run(&op);
+    wm_status_set(status, MPI_ANY_SOURCE, MPI_ANY_TAG, op.moved, false);
+    err = rc < 0 ? op_error(&op, rc) : MPI_SUCCESS;
+    wm_view_unref(op.view);
+    return err;
+}
+
+/* ---- requests ---- */
+
+struct io_req {
+    struct coll_task task; /* first member: its req is the request */
+    struct wm_type *type;  /* referenced */
+    struct io_work *work;
+};
+_Static_assert(sizeof(struct io_req) <= WM_REQ_MAX, "file request fits a slab slot");
+
+struct io_work {
+    struct rt_io_job job;
+    struct wm_iop op;
+    int err;
+};
+
+static void req_release(struct rt_req *r)
+{
+    struct io_req *q = (struct io_req *)r;
+    wm_type_unref(q->type);
+    wm_view_unref(q->work->op.view);
+    wm_file_unref(q->work->op.file);
+    free(q->work);
+    rt_slab_free(&wm_request_slab, q);
+}
+
+static void *req_owner(const struct rt_req *r)
+{
+    return ((const struct io_req *)r)->work->op.file->comm;
+}
+
+static const struct rt_req_ops req_ops = { .name = "file access",
+                                           .release = req_release,
+                                           .owner = req_owner };
+
+/* After the request completes: releases a request whose handle the user has freed. */
+static void req_done(struct rt_req *r, void *arg)
+{
+    (void)arg;
+    if (r->flags & RT_REQ_DETACHED)
+        wm_req_release(r);
+}
+
+static void run_job(struct rt_io_job *job)
+{
+    struct io_work *w = rt_container(job, struct io_work, job);
+    w->err = wm_indep_run(&w->op);
+}
+
+static int step(struct coll_task *k)
+{
+    struct io_req *q = (struct io_req *)k;
+    if (!rt_load_acquire(&q->work->job.done)) /* pairs with the release of the job thread */
+        return 0;
+    k->req.status.len = q->work->op.moved;
+    return q->work->err < 0 ? q->work->err : 1;
+}
+
+/* A device is reached by calls under the domain's lock: another thread may make them only if locks
+ * are on. */
+static bool may_be_a_job(const struct wm_iop *op)
+{
+    return !wm_on_device(op->buf, op->count, op->mem, op->nbytes) || wm_life_threads();
+}
+
+static void launch(struct io_req *q)
+{
+    struct io_work *w = q->work;
+    struct wm_domain *d = w->op.file->comm->dom;
+    if (!w->op.nbytes || !may_be_a_job(&w->op) || rt_io_submit(&w->job) < 0) {
+        run_job(&w->job);
+        w->job.done = 1;
+    }
+    rt_lock(&d->lock);
+    if (!coll_task_advance(&q->task))
+        wm_domain_add_task(d, &q->task);
+    rt_unlock(&d->lock);
+}
+
+int wm_io_start(const struct wm_access *a, MPI_Request *request)
+{
+    struct io_work *w = malloc(sizeof *w);
+    if (!w)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for an access to a file");
+    int err = prepare(a, &w->op);
+    if (err) {
+        free(w);
+        return err;
+    }
+    wm_file_lock(a->file);
+    struct io_req *q = wm_req_alloc(&req_ops);
+    if (q) {
+        wm_file_ref(a->file);
+        wm_type_ref(a->type);
+        q->type = a->type;
+        q->work = w;
+        w->job.run = run_job;
+        q->task.step = step;
+        q->task.cleanup = NULL;
+        q->task.req.notify = req_done;
+        q->task.req.status = (struct rt_status){ .src = MPI_ANY_SOURCE, .tag = MPI_ANY_TAG };
+        *request = wm_req_handle(&q->task.req);
+    }
+    wm_file_unlock(a->file);
+    if (q) {
+        launch(q);
+        return MPI_SUCCESS;
+    }
+    wm_view_unref(w->op.view);
+    free(w);
+    return wm_err(MPI_ERR_NO_MEM, "no memory for an access to a file");
+}

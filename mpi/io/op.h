@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Operations: one access of one rank to a file, in any form. */
+#ifndef WM_IO_OP_H
+#define WM_IO_OP_H
+
+#include "mpi/io/file.h"
+#include "mpi/io/view.h"
+
+/* What a call of the API says. */
+enum wm_where { WM_AT, WM_OWN, WM_SHARED, WM_ORDERED }; /* explicit offset; file pointers */
+struct wm_access {
+    struct wm_file *file;
+    bool write;
+    enum wm_where where;
+    MPI_Offset offset; /* WM_AT: in etypes */
+    void *buf;
+    MPI_Count count;
+    struct wm_type *type;
+};
+
+struct wm_iop {
+    struct wm_file *file;
+    struct wm_view *view; /* referenced */
+    bool write;
+    char *buf; /* user memory: `count` elements of `mem` */
+    const struct rt_layout *mem;
+    int64_t count;
+    int64_t pos, nbytes; /* in the view, bytes of data */
+    int64_t moved; /* bytes of data that have arrived; of a read, less at the end of the file */
+};
+
+/* Blocking, and as a request, by one rank. */
+int wm_io_run(const struct wm_access *a, MPI_Status *status);
+int wm_io_start(const struct wm_access *a, MPI_Request *request);
+
+/* Carries out an operation of this rank alone; takes the domain's lock only for device memory.  Any
+ * thread.  0 or -RT_E...; sets op->moved. */
+int wm_indep_run(struct wm_iop *op);
+
+/* For data that pass through memory of the host: the file's side of an operation between `image`,
+ * contiguous host memory, and positions [pos, pos + len) of the view.  Returns the bytes moved, of
+ * a read less at the end of the file; -RT_E... */
+struct wm_rooms; /* buffers of indep.c */
+char *wm_rooms_image(struct wm_rooms *r, int64_t *len);
+int64_t wm_indep_move(const struct wm_iop *op, struct wm_rooms *r, char *image, int64_t pos,
+                      int64_t len);
+/* The same operation for device memory: device.c. */
+int wm_indep_device(struct wm_iop *op, struct wm_rooms *r);
+
+#endif

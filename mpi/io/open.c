@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Opening, closing and deleting files (MPI-5.0 section 14.2).  The ranks agree once on a context of
+ * their own; the same messages carry what rank 0 found when it opened the file, wrong arguments of
+ * any rank, and a checksum of the access modes.  Then all others open the file, and all agree on
+ * the result. */
+#include "mpi/api/bodies.h"
+#include "mpi/core/commnew.h"
+#include "mpi/core/ctx.h"
+#include "mpi/core/comm.h"
+#include "mpi/core/errh.h"
+#include "mpi/io/file.h"
+#include "mpi/io/hints.h"
+#include "mpi/io/view.h"
+#include "mpi/p2p/domain.h"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ACCESS (MPI_MODE_RDONLY | MPI_MODE_WRONLY | MPI_MODE_RDWR)
+#define MODES \
+    (ACCESS | MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_DELETE_ON_CLOSE | MPI_MODE_UNIQUE_OPEN | \
+     MPI_MODE_SEQUENTIAL | MPI_MODE_APPEND)
+
+static int check_amode(int amode)
+{
+    int access = amode & ACCESS;
+    if (amode & ~MODES)
+        return wm_err(MPI_ERR_AMODE, "amode has the unknown bits 0x%x", (unsigned)(amode & ~MODES));
+    if (access != MPI_MODE_RDONLY && access != MPI_MODE_WRONLY && access != MPI_MODE_RDWR)
+        return wm_err(MPI_ERR_AMODE, "amode must have exactly one of MPI_MODE_RDONLY, "
+                                     "MPI_MODE_WRONLY and MPI_MODE_RDWR");
+    if (access == MPI_MODE_RDONLY && amode & (MPI_MODE_CREATE | MPI_MODE_EXCL))
+        return wm_err(MPI_ERR_AMODE,
+                      "MPI_MODE_CREATE and MPI_MODE_EXCL do not go with MPI_MODE_RDONLY");
+    if (access == MPI_MODE_RDWR && amode & MPI_MODE_SEQUENTIAL)
+        return wm_err(MPI_ERR_AMODE, "MPI_MODE_SEQUENTIAL does not go with MPI_MODE_RDWR");
+    return MPI_SUCCESS;
+}
+
+/* ROMIO's names may begin with a file system and a colon; the system is found without it. */
+static const char *bare_name(const char *name)
+{
+    static const char *const prefixes[] = { "ufs:",  "nfs:",   "xfs:",   "lustre:",
+                                            "gpfs:", "panfs:", "pvfs2:", "testfs:" };
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+        if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
+            return name + strlen(prefixes[i]);
+    return name;
+}
+
+/* The file without view, communicator and descriptor. */
+static int create_object(const char *filename, int amode, const struct wm_info *info,
+                         struct wm_file **out)
+{
+    struct wm_file *f = rt_slab_alloc(&wm_file_slab);
+    if (!f)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for another file");
+    f->fd = -1;
+    f->amode = amode;
+    f->name = strdup(bare_name(filename));
+    f->hints = wm_hints_create();
+    f->errh = wm_file_errh_ref(NULL);
+    int err = f->name && f->hints ? wm_hints_read(f->hints, info)
+                                  : wm_err(MPI_ERR_NO_MEM, "no memory for another file");
+    if (!err)
+        err = wm_view_default(&f->view);
+    *out = f;
+    return err;
+}
+
+static void destroy_object(struct wm_file *f)
+{
+    if (f->fd >= 0)
+        rt_io_close(f->fd);
+    wm_errh_unref(f->errh);
+    wm_hints_free(f->hints);
+    if (f->view)
+        wm_view_unref(f->view);
+    free(f->name);
+    rt_slab_free(&wm_file_slab, f);
+}
+
+static int open_fd(struct wm_file *f, bool first)
+{
+    int flags = f->amode & MPI_MODE_RDONLY   ? O_RDONLY
+                : f->amode & MPI_MODE_WRONLY ? O_WRONLY
+                                             : O_RDWR;
+    mode_t perm = f->hints->file_perm >= 0 ? (mode_t)f->hints->file_perm : 0666;
+    if (first && f->amode & MPI_MODE_CREATE)
+        flags |= O_CREAT;
+    if (first && f->amode & MPI_MODE_EXCL)
+        flags |= O_EXCL;
+    f->fd = rt_io_open(f->name, flags, perm);
+    return f->fd < 0 ? wm_file_err(f, f->fd, "could not open") : MPI_SUCCESS;
+}
+
+/* Agrees on a context id and on errors so far: the class of any rank's becomes that of all. */
+static int agree(struct wm_comm *comm, int err, int amode, uint32_t *ctx)
+{
+    uint64_t mine = (uint64_t)(unsigned)amode * 0x9e3779b97f4a7c15ull + 1;
+    struct wm_ctx_search s = { .err = err };
+    /* Rank 0 adds as many terms as the others subtract. */
+    s.check = comm->rank ? 0 - mine : (uint64_t)(comm->size - 1) * mine;
+    int rc = wm_comm_find_ctx(comm, &s, ctx);
+    if (err)
+        return err; /* with the text of this rank; no id was taken */
+    if (rc == MPI_ERR_GROUP)
+        return wm_err(MPI_ERR_NOT_SAME, "amode differs among the processes; here it is 0x%x",
+                      (unsigned)amode);
+    return rc;
+}
+
+/* Both numbers must be the same on all ranks of a host: names may be spelled differently, but
+ * must mean one file.  Hosts may number one file differently. */
+static int64_t identity(const struct wm_file *f)
+{
+    struct stat st;
+    if (!f->comm->team.one_node || rt_io_sys->stat(f->fd, &st) < 0)
+        return 0;
+    return (int64_t)(((uint64_t)st.st_ino * 0x9e3779b97f4a7c15ull ^ (uint64_t)st.st_dev) >> 2);
+}
+
+/* The rest, once all ranks know that rank 0 has opened the file. */
+static int complete(struct wm_file *f)
+{
+    int err = f->comm->rank ? open_fd(f, false) : MPI_SUCCESS;
+    if (!err) {
+        rt_io_fs_look(f->fd, &f->fs);
+        int64_t end = f->amode & MPI_MODE_APPEND ? rt_io_size(f->fd) : 0;
+        if (end < 0)
+            err = wm_file_err(f, (int)end, "could not get the size of");
+        f->pos = end;
+    }
+    return wm_file_same(f, err, err ? 0 : identity(f), "the file behind the name");
+}
+
+int wm_api_file_open(struct wm_comm *comm, const char *filename, int amode, struct wm_info *info,
+                     struct wm_file **fh)
+{
+    struct wm_file *f = NULL;
+    uint32_t ctx;
+    if (comm->inter)
+        return wm_err(MPI_ERR_COMM, "files are opened by the processes of an intracommunicator");
+    int err = check_amode(amode);
+    if (!err)
+        err = create_object(filename, amode, info, &f);
+    if (!err && comm->rank == 0)
+        err = open_fd(f, true);
+    err = agree(comm, err, amode, &ctx);
+    if (!err)
+        err = wm_comm_make(comm, comm->group, NULL, &ctx, &f->comm);
+    if (err) {
+        if (f)
+            destroy_object(f);
+        return err;
+    }
+    f->comm->no_handle = true;
+    f->comm->file = f;
+    err = complete(f);
+    if (err) {
+        f->comm->file = NULL;
+        wm_comm_free(f->comm);
+        destroy_object(f);
+        return err;
+    }
+    *fh = f;
+    return MPI_SUCCESS;
+}
+
+/* The ranks of one host need not wait for each other: what they share goes with the last of
+ * them. */
+int wm_api_file_close(struct wm_file *fh)
+{
+    int err = rt_io_close(fh->fd);
+    fh->fd = -1;
+    if (err < 0)
+        err = wm_file_err(fh, err, "could not close");
+    if (fh->amode & MPI_MODE_DELETE_ON_CLOSE) {
+        err = wm_file_agree(fh, err); /* all have closed it */
+        int gone = fh->comm->rank || err ? 0 : rt_io_unlink(fh->name);
+        if (gone < 0)
+            err = wm_file_err(fh, gone, "could not delete");
+        err = wm_file_agree(fh, err);
+    }
+    if (err) /* the object stays: its error handler is called */
+        return err;
+    struct wm_comm *c = fh->comm;
+    rt_lock(&c->dom->lock);
+    wm_file_unref(fh);
+    rt_unlock(&c->dom->lock);
+    return MPI_SUCCESS;
+}
+
+int wm_api_file_delete(const char *filename, struct wm_info *info)
+{
+    (void)info;
+    int err = rt_io_unlink(bare_name(filename));
+    return err < 0 ? wm_err_rt(err, "could not delete file %s", filename) : MPI_SUCCESS;
+}

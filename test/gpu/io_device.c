@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Files and device memory: every kind of memory, contiguous and spread layouts, lengths around
+ * those of the staging pieces, blocking and nonblocking, through views with holes; and what is read
+ * at the end of the file.  Arguments: directory. */
+#include "test/gpu/gputest.h"
+#include "test/mpi/iotest.h"
+
+static MPI_File f;
+static MPI_Comm mine;
+
+static void wait_for(MPI_Request *r, MPI_Status *st)
+{
+    if (*r != MPI_REQUEST_NULL)
+        OK(MPI_Wait(r, st));
+}
+
+/* n elements from one kind of memory to the file and back into another. */
+static void there_and_back(enum gt_kind kind, MPI_Datatype t, int n, size_t room, bool immediate)
+{
+    unsigned char *p = gt_alloc(kind, 0, room, 8);
+    unsigned char *want = malloc(room), *got = malloc(room), *other = malloc(room);
+    MPI_Status st;
+    MPI_Request r = MPI_REQUEST_NULL;
+    int count = -1;
+
+    mt_fill(want, room, 5);
+    gt_write(p, want, room);
+    OK(MPI_File_set_size(f, 0));
+    if (immediate)
+        OK(MPI_File_iwrite_at(f, 4, p, n, t, &r));
+    else
+        OK(MPI_File_write_at(f, 4, p, n, t, &st));
+    wait_for(&r, &st);
+    OK(MPI_Get_count(&st, t, &count));
+    CHECK_EQ(count, n);
+    /* What host memory reads must be what the device wrote. */
+    memset(other, GT_POISON, room);
+    OK(MPI_File_read_at(f, 4, other, n, t, MPI_STATUS_IGNORE));
+    gt_set(p, GT_POISON, room);
+    if (immediate)
+        OK(MPI_File_iread_at(f, 4, p, n, t, &r));
+    else
+        OK(MPI_File_read_at(f, 4, p, n, t, &st));
+    wait_for(&r, &st);
+    OK(MPI_Get_count(&st, t, &count));
+    CHECK_EQ(count, n);
+    gt_read(got, p, room);
+    CHECK_MSG(!memcmp(got, other, room), "%s: what was read differs", gt_kind_names[kind]);
+    size_t same = 0;
+    for (size_t i = 0; i < room; i++)
+        same += got[i] == want[i];
+    MPI_Count size;
+    MPI_Type_size_c(t, &size);
+    CHECK_MSG(same >= (size_t)size * (size_t)n, "%s: %zu bytes came back", gt_kind_names[kind],
+              same);
+    CHECK(gt_guards_intact(p));
+    gt_free(p);
+    free(want);
+    free(got);
+    free(other);
+}
+
+static void kinds(void)
+{
+    static const int lens[] = { 1, 1000, 4 << 20, (4 << 20) + 4, 13000000 };
+    for (int k = 0; k < GT_KINDS; k++)
+        for (int i = 0; i < 5; i++)
+            there_and_back((enum gt_kind)k, MPI_BYTE, lens[i] & ~3, (size_t)lens[i] & ~3ul,
+                           (i + k) % 2);
+}
+
+static void spread(void)
+{
+    MPI_Datatype v, s;
+    for (int k = 0; k < GT_KINDS; k++) {
+        MPI_Type_vector(1000, 3, 5, MPI_INT, &v);
+        MPI_Type_commit(&v);
+        there_and_back((enum gt_kind)k, v, 1, 20000, k % 2);
+        MPI_Type_create_resized(v, 0, 20000, &s);
+        MPI_Type_commit(&s);
+        there_and_back((enum gt_kind)k, s, 500, 500 * 20000, !(k % 2));
+        MPI_Type_free(&v);
+        MPI_Type_free(&s);
+    }
+}
+
+static void through_holes(void)
+{
+    MPI_Datatype v, t;
+    MPI_Type_contiguous(25, MPI_INT, &v);
+    MPI_Type_create_resized(v, 0, 128, &t);
+    MPI_Type_commit(&t);
+    OK(MPI_File_set_view(f, 12, MPI_INT, t, "native", MPI_INFO_NULL));
+    there_and_back(GT_CUDA, MPI_INT, 25 * 60000, 100 * 60000, false);
+    there_and_back(GT_VMM, MPI_INT, 25 * 60000 - 7, 100 * 60000 - 28, true);
+    OK(MPI_File_set_view(f, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    MPI_Type_free(&v);
+    MPI_Type_free(&t);
+}
+
+static void end_of_file(void)
+{
+    unsigned char *p = gt_alloc(GT_CUDA, 0, 10000000, 0);
+    MPI_Status st;
+
+    gt_fill(p, 10000000, 1);
+    OK(MPI_File_write_at(f, 0, p, 10000000, MPI_BYTE, &st));
+    OK(MPI_File_set_size(f, 7000000));
+    gt_set(p, GT_POISON, 10000000);
+    OK(MPI_File_read_at(f, 0, p, 10000000, MPI_BYTE, &st));
+    io_check_count(&st, MPI_BYTE, 7000000);
+    GT_CHECK_DATA(p, 7000000, 1);
+    CHECK_EQ(gt_unlike(p + 7000000, 3000000, GT_POISON), 3000000);
+    OK(MPI_File_read_at(f, 8000000, p, 100, MPI_BYTE, &st));
+    io_check_count(&st, MPI_BYTE, 0);
+    gt_free(p);
+}
+
+int main(int argc, char **argv)
+{
+    gt_need(1);
+    io_init(argc, argv);
+    gt_use(0);
+    mine = MPI_COMM_SELF;
+    snprintf(io_name + strlen(io_name), 16, ".%d", mt_rank);
+    f = io_open(mine, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE);
+    OK(MPI_File_set_view(f, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    MT_RUN(kinds);
+    MT_RUN(spread);
+    MT_RUN(through_holes);
+    OK(MPI_File_set_view(f, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+    MT_RUN(end_of_file);
+    OK(MPI_File_close(&f));
+    return io_end();
+}
