@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Listening, unauthenticated connections, and connection setup until a connection is up, on either
- * side.
+/* The listener, unauthenticated connections, and connection setup on both sides, until a connection
+ * is up.
  *
- * Simultaneous connects: a process that has sent its hello refuses the higher rank's connection
- * (busy), which then waits for the one that is on its way; a process whose own attempt has not come
- * that far gives it up and takes the other's.  A refused connector tries again later, should the
- * other's attempt fail.  Makes no upward calls. */
-#include "btl/tcp/tcp.h"
+ * If two processes connect to each other at once, one connection is kept.  A process that has sent
+ * its hello refuses the connection of a higher rank (TCP_BUSY); the higher rank then waits for the
+ * lower rank's connection.  A process whose own attempt has not sent its hello gives up the attempt
+ * and accepts the peer's connection.  A refused process tries again later, in case the other
+ * attempt fails.  This file makes no upward calls. */
+#include "btl/tcp/accept.h"
+#include "btl/tcp/addr.h"
+#include "btl/tcp/connect.h"
+#include "btl/tcp/handshake.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
@@ -20,11 +24,11 @@
 #include <unistd.h>
 
 #define MS 1000000u
-/* When all places are taken by connections with a valid hello and without a proof, the oldest is
- * closed after this time, which is long for a process that answers. */
+/* If the maximum of accepted connections is held and each has a valid hello without a proof, the
+ * oldest is closed after this time.  A process that is calling MPI answers much sooner. */
 #define HALF_SHORT_NS (250u * MS)
-/* Accepted in one pass, so that a flood of connections takes little of the time of messages: 10 us
- * each. */
+/* Connections accepted in one pass.  Each takes 10 us, so a flood of connections delays messages
+ * little. */
 #define ACCEPT_MAX 16
 
 /* ---- listening ---- */
@@ -40,7 +44,7 @@ static int bind_range(int fd, union tcp_sockaddr *a, socklen_t len)
     if (!right || (n == 2 && (hi < lo || hi > 65535))) {
         log_error(BTL, "WEFT_TCP_PORTS is \"%s\"; it has the form FIRST-LAST, 1 to 65535",
                   cfg.tcp_ports);
-        errno = 0; /* all is said */
+        errno = 0; /* logged above */
         return -1;
     }
     if (n == 1)
@@ -63,7 +67,7 @@ static int listen_on(int family)
     int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
-    a.sa.sa_family = (sa_family_t)family; /* the address is zero: all */
+    a.sa.sa_family = (sa_family_t)family; /* address zero: all addresses of the host */
     if (family == AF_INET6)
         tcp_set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
     if (*cfg.tcp_ports)
@@ -107,8 +111,9 @@ static bool same_host(const union tcp_sockaddr *a, const union tcp_sockaddr *b)
                : !memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, sizeof a->in6.sin6_addr);
 }
 
-/* One warning a host, for the first few hosts: a flood must not fill the disk with the log. */
-void tcp_stranger(struct tcp_conn *c, const char *what)
+/* One warning for each host, up to a number of hosts, so that a flood does not fill the disk with
+ * log lines. */
+void tcp_reject(struct tcp_conn *c, const char *what)
 {
     struct btl_tcp *b = c->tcp;
     const int max = sizeof b->warned / sizeof b->warned[0];
@@ -122,7 +127,7 @@ void tcp_stranger(struct tcp_conn *c, const char *what)
         if (!known) {
             b->warned[b->nwarned++] = a;
             log_warn(BTL,
-                     "tcp: a connection from %s %s; it was closed, without other effect "
+                     "tcp: a connection from %s %s; it was closed without other effect "
                      "(logged once for each host)",
                      tcp_addr_text(&a), what);
         }
@@ -130,73 +135,13 @@ void tcp_stranger(struct tcp_conn *c, const char *what)
     tcp_conn_close(c);
 }
 
-static struct tcp_conn *oldest(const struct btl_tcp *b, enum tcp_state state)
-{
-    struct rt_list *pos;
-    rt_list_each (pos, &b->half) {
-        struct tcp_conn *c = rt_container(pos, struct tcp_conn, link);
-        if (c->state == state)
-            return c;
-    }
-    return NULL;
-}
-
-/* Closes an unauthenticated connection for a new one.  A connection without a valid hello, which
- * only processes of this job can send, is closed at once, so that no other process can delay a
- * peer; a peer of this job connects again.  Otherwise the oldest connection is closed after
- * HALF_SHORT_NS. */
-static bool make_room(struct btl_tcp *b)
-{
-    struct tcp_conn *c;
-    while ((c = oldest(b, TCP_WAIT_HELLO))) {
-        tcp_conn_step(c, EPOLLIN); /* its hello may lie here unread */
-        if (c->state == TCP_WAIT_HELLO)
-            tcp_stranger(c, "did not say who it is, and others wait");
-        if (c->state == TCP_CLOSED)
-            return true;
-    }
-    c = oldest(b, TCP_WAIT_PROOF);
-    if (!c || rt_now_ns() - c->since_ns < HALF_SHORT_NS)
-        return false;
-    tcp_stranger(c, "did not prove who it is, and others wait");
-    return true;
-}
-
-void tcp_accept(struct btl_tcp *b)
-{
-    for (int i = 0; i < ACCEPT_MAX; i++) {
-        if (b->nhalf_in >= TCP_HALF_MAX && !make_room(b)) {
-            tcp_listener_watch(b, false);
-            return;
-        }
-        int fd = accept4(b->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0) {
-            if (errno == EMFILE || errno == ENFILE) {
-                log_error(BTL,
-                          "tcp: no descriptor is left for a connection: %m; raise the limit "
-                          "(ulimit -n) of %s",
-                          rt_boot.host);
-                tcp_listener_watch(b, false);
-            }
-            return;
-        }
-        struct tcp_conn *c = tcp_conn_new(b, fd, TCP_WAIT_HELLO);
-        if (!c)
-            close(fd);
-        else if (!tcp_is_published(b, fd))
-            tcp_stranger(c, "came by an address that WEFT_TCP_IF excludes");
-        else
-            tcp_conn_watch(c, EPOLLIN);
-    }
-}
-
-/* The other side has proved itself.  Whether its connection is the one that stays. */
+/* The peer is authenticated.  Returns whether this connection is kept. */
 static bool main_welcome(struct tcp_peer *p)
 {
     if (p->lost || p->up || p->losing_ns)
         return false;
     if (p->main && p->main->state != TCP_CONNECTING && (uint32_t)rt_boot.rank < p->base.proc.rank)
-        return false; /* ours is on its way */
+        return false; /* this process's own attempt is further */
     return true;
 }
 
@@ -218,7 +163,8 @@ static void proved(struct tcp_conn *c)
         return;
     }
     if (is_main && p->main)
-        tcp_conn_close(p->main); /* our own attempt; what was to be sent is in the queue */
+        tcp_conn_close(p->main); /* this process's own attempt; its messages are still in the
+                                  * queue */
     tcp_conn_up(c, p, false);
 }
 
@@ -232,19 +178,19 @@ static void verdict(struct tcp_conn *c)
     } else if (c->shake->verdict.answer == TCP_GIVEN_UP) {
         tcp_given_up(c);
     } else if (c->shake->verdict.answer == TCP_BUSY) {
-        tcp_attempt_failed(c, EBUSY); /* the other's connection is on its way */
+        tcp_attempt_failed(c, EBUSY); /* the peer's connection is being set up */
     } else {
         tcp_conn_up(c, p, true);
     }
 }
 
-/* A complete record has come. */
+/* A complete record has arrived. */
 static void record(struct tcp_conn *c)
 {
     switch (c->state) {
     case TCP_WAIT_HELLO:
         if (!tcp_shake_hello_ok(c->tcp, &c->shake->hello))
-            tcp_stranger(c, "is not meant for this process (another job, or another byte order)");
+            tcp_reject(c, "is not meant for this process (another job, or another byte order)");
         else if (tcp_shake_send_challenge(c) < 0)
             tcp_conn_close(c);
         else
@@ -252,7 +198,7 @@ static void record(struct tcp_conn *c)
         return;
     case TCP_WAIT_PROOF:
         if (!tcp_shake_proof_ok(c))
-            tcp_stranger(c, "does not know the key of this job");
+            tcp_reject(c, "does not know the key of this job");
         else
             proved(c);
         return;
@@ -282,7 +228,7 @@ static void connected(struct tcp_conn *c)
         tcp_attempt_failed(c, errno);
 }
 
-int tcp_conn_step(struct tcp_conn *c, uint32_t events)
+static int conn_step(struct tcp_conn *c, uint32_t events)
 {
     if (c->state == TCP_CONNECTING) {
         if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
@@ -295,12 +241,72 @@ int tcp_conn_step(struct tcp_conn *c, uint32_t events)
     else if (s != TCP_SHAKE_MORE && !tcp_is_accepted(c))
         tcp_attempt_failed(c, s == TCP_SHAKE_BAD ? EPROTO : errno ? errno : ECONNRESET);
     else if (s == TCP_SHAKE_BAD)
-        tcp_stranger(c, "does not speak this protocol");
-    else if (s == TCP_SHAKE_END && c->heard && c->state == TCP_WAIT_HELLO)
-        tcp_stranger(c, "ended within its first record");
-    else if (s == TCP_SHAKE_END) /* a look at the port, or a process that tries another way */
+        tcp_reject(c, "does not speak this protocol");
+    else if (s == TCP_SHAKE_END && c->has_data && c->state == TCP_WAIT_HELLO)
+        tcp_reject(c, "ended within its first record");
+    else if (s == TCP_SHAKE_END) /* a port scanner, or a process that tries another address */
         tcp_conn_close(c);
     return 1;
+}
+
+static struct tcp_conn *oldest(const struct btl_tcp *b, enum tcp_state state)
+{
+    struct rt_list *pos;
+    rt_list_each (pos, &b->half) {
+        struct tcp_conn *c = rt_container(pos, struct tcp_conn, link);
+        if (c->state == state)
+            return c;
+    }
+    return NULL;
+}
+
+/* Closes an unauthenticated connection to make room for a new one.  A connection without a valid
+ * hello is closed at once: only processes of this job can send a valid hello, so no other process
+ * can delay a peer, and a peer of this job connects again.  Otherwise the oldest connection is
+ * closed once it has lasted HALF_SHORT_NS. */
+static bool make_room(struct btl_tcp *b)
+{
+    struct tcp_conn *c;
+    while ((c = oldest(b, TCP_WAIT_HELLO))) {
+        conn_step(c, EPOLLIN); /* its hello may have arrived, but not been read */
+        if (c->state == TCP_WAIT_HELLO)
+            tcp_reject(c, "sent no valid first record, and others wait");
+        if (c->state == TCP_CLOSED)
+            return true;
+    }
+    c = oldest(b, TCP_WAIT_PROOF);
+    if (!c || rt_now_ns() - c->since_ns < HALF_SHORT_NS)
+        return false;
+    tcp_reject(c, "did not authenticate itself, and others wait");
+    return true;
+}
+
+static void accept_all(struct btl_tcp *b)
+{
+    for (int i = 0; i < ACCEPT_MAX; i++) {
+        if (b->nhalf_in >= TCP_HALF_MAX && !make_room(b)) {
+            tcp_listener_watch(b, false);
+            return;
+        }
+        int fd = accept4(b->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0) {
+            if (errno == EMFILE || errno == ENFILE) {
+                log_error(BTL,
+                          "tcp: no descriptor is left for a connection: %m; raise the limit "
+                          "(ulimit -n) of %s",
+                          rt_boot.host);
+                tcp_listener_watch(b, false);
+            }
+            return;
+        }
+        struct tcp_conn *c = tcp_conn_new(b, fd, TCP_WAIT_HELLO);
+        if (!c)
+            close(fd);
+        else if (!tcp_is_published(b, fd))
+            tcp_reject(c, "came by an address that WEFT_TCP_IF excludes");
+        else
+            tcp_conn_watch(c, EPOLLIN);
+    }
 }
 
 int tcp_half_pass(struct btl_tcp *b, int wait_ms)
@@ -310,21 +316,22 @@ int tcp_half_pass(struct btl_tcp *b, int wait_ms)
     for (int i = 0; i < n; i++) {
         struct tcp_conn *c = e[i].data.ptr;
         if (!c)
-            tcp_accept(b);
+            accept_all(b);
         else if (c->state != TCP_CLOSED && c->state != TCP_UP)
-            tcp_conn_step(c, e[i].events);
+            conn_step(c, e[i].events);
     }
     return n > 0 ? n : 0;
 }
 
-/* Two round trips when the peer is in MPI.  When it is not, the wait fails, and further peers get a
- * shorter one. */
+/* Enough for two round trips to a peer that is calling MPI.  If the peer is not, the wait ends
+ * without a connection, and the waits for further peers are shorter. */
 #define PATIENCE_NS (2u * MS)
 
-void tcp_connect_wait(struct tcp_peer *p)
+void tcp_connect_first(struct tcp_peer *p)
 {
     struct btl_tcp *b = tcp_instance(p);
     uint64_t now = rt_now_ns(), end = now + b->patience_ns;
+    tcp_connect(p);
     while (p->main && !p->up && now < end) {
         tcp_half_pass(b, (int)((end - now) / MS));
         now = rt_now_ns();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The addresses of this host that other processes may use, by cfg.tcp_if, and the order in which a
- * connector tries those of another host: neighbours on a common network first, by rate.  No state
- * but the instance's; nothing here connects. */
-#include "btl/tcp/tcp.h"
+/* The addresses of this host that other processes may use, as cfg.tcp_if selects, and the order in
+ * which a process tries the addresses of a peer: addresses in a common network first, by rate.
+ * This file opens no connection. */
+#include "btl/tcp/addr.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -48,7 +48,7 @@ const char *tcp_fd_text(int fd)
     return tcp_addr_text(&a);
 }
 
-/* Bytes of the address itself: 4 or 16. */
+/* Length of the address: 4 or 16 bytes. */
 static size_t addr_len(const struct tcp_if *i) { return i->family == 4 ? 4 : 16; }
 
 static bool prefix_equal(const uint8_t *a, const uint8_t *b, unsigned bits)
@@ -59,7 +59,7 @@ static bool prefix_equal(const uint8_t *a, const uint8_t *b, unsigned bits)
     return !rest || !((a[bits / 8] ^ b[bits / 8]) >> (8 - rest));
 }
 
-/* "10.1.0.0/16", "fd00::/8", or a single address. */
+/* Whether the address is in `spec`: "10.1.0.0/16", "fd00::/8", or a single address. */
 static bool in_subnet(const struct tcp_if *i, const char *spec)
 {
     char text[INET6_ADDRSTRLEN + 8];
@@ -79,7 +79,8 @@ static bool in_subnet(const struct tcp_if *i, const char *spec)
     return prefix_equal(i->addr, net, (unsigned)bits);
 }
 
-/* Whether the address or the name is in the list cfg.tcp_if; its '^' is the caller's. */
+/* Whether the list contains the address or the interface name.  The caller handles a leading
+ * '^'. */
 static bool in_list(const char *list, const char *name, const struct tcp_if *i)
 {
     char copy[512];
@@ -96,7 +97,7 @@ static bool is_loopback(const struct tcp_if *i)
     return i->family == 4 ? i->addr[0] == 127 : !memcmp(i->addr, one, 16);
 }
 
-/* Addresses of one link only: fe80::/10 needs an interface number, which the other side lacks. */
+/* Link-local addresses, fe80::/10, need an interface number, which the peer does not have. */
 static bool is_link_local(const struct tcp_if *i)
 {
     return i->family == 6 && i->addr[0] == 0xfe && (i->addr[1] & 0xc0) == 0x80;
@@ -108,12 +109,12 @@ static bool is_wanted(const char *name, const struct tcp_if *i)
     if (is_link_local(i))
         return false;
     if (!*list)
-        return !is_loopback(i); /* it is tried between processes of one place all the same */
+        return !is_loopback(i); /* processes of one place use loopback nevertheless */
     return in_list(list + (*list == '^'), name, i) != (*list == '^') &&
            !(*list == '^' && is_loopback(i));
 }
 
-/* MB/s from the kernel's idea of the link; 0: it has none. */
+/* Rate in MB/s as the kernel reports it; 0: unknown. */
 static uint32_t rate_of(const char *name)
 {
     char path[128];
@@ -152,7 +153,7 @@ static bool if_from(const struct ifaddrs *a, struct tcp_if *i)
     return true;
 }
 
-/* One number for this machine's boot and network namespace. */
+/* A number for this host, since its boot, and its network namespace. */
 static uint64_t place(void)
 {
     struct rt_sha256 s;
@@ -168,7 +169,7 @@ static uint64_t place(void)
         fclose(f);
     }
     if (!boot[0] || stat("/proc/self/ns/net", &st) < 0)
-        return 0; /* not known: equal to no other */
+        return 0; /* unknown: not equal to that of any process */
     rt_sha256_init(&s);
     rt_sha256_add(&s, boot, strlen(boot));
     rt_sha256_add(&s, &st.st_ino, sizeof st.st_ino);
@@ -211,7 +212,7 @@ int tcp_address_read(const void *blob, size_t len, struct tcp_address **out)
     if (head.version != TCP_ADDRESS_VERSION || head.naddrs > TCP_ADDRS_MAX ||
         len != tcp_address_len(head.naddrs) || !head.port)
         return -RT_EINVAL;
-    *out = malloc(len); /* no longer than it is */
+    *out = malloc(len); /* only the published part */
     if (!*out)
         return -RT_ENOMEM;
     memcpy(*out, blob, len);
@@ -243,14 +244,14 @@ static bool is_private(const struct tcp_if *i)
     return a[0] == 10 || (a[0] == 172 && (a[1] & 0xf0) == 16) || (a[0] == 192 && a[1] == 168);
 }
 
-/* How promising it is to go from mine to theirs; 0: not at all. */
+/* How well `mine` is expected to reach `theirs`; 0: it cannot. */
 static uint32_t score_of(const struct tcp_if *mine, const struct tcp_if *theirs)
 {
     unsigned bits = mine->prefix < theirs->prefix ? theirs->prefix : mine->prefix;
     if (mine->family != theirs->family)
         return 0;
     if (!memcmp(mine->addr, theirs->addr, sizeof mine->addr) && !is_loopback(mine))
-        return 0; /* both hosts have it: a bridge of containers */
+        return 0; /* both hosts have this address: a bridge of containers */
     uint32_t rate = mine->mb_per_s < theirs->mb_per_s ? mine->mb_per_s : theirs->mb_per_s;
     if (bits < addr_len(mine) * 8 && prefix_equal(mine->addr, theirs->addr, bits))
         return SAME_NET + rate;
@@ -263,7 +264,7 @@ static int by_score(const void *a, const void *b)
     return x->score < y->score ? 1 : x->score > y->score ? -1 : 0;
 }
 
-/* Loopback leads to processes of the same place, and is shorter than any interface. */
+/* Loopback reaches processes of the same place, faster than any interface. */
 static int add_loopback(const struct btl_tcp *b, const struct tcp_address *to,
                         struct tcp_route *out)
 {
@@ -289,7 +290,7 @@ int tcp_routes(const struct btl_tcp *b, const struct tcp_address *to, struct tcp
         for (int m = 0; m < b->nifs; m++) {
             uint32_t score = score_of(&b->ifs[m], theirs);
             if (b->place == to->place && !score)
-                score = 1; /* another process behind the same address */
+                score = 1; /* two processes with the same address */
             if (score <= r.score)
                 continue;
             r.score = score;
@@ -305,7 +306,6 @@ int tcp_routes(const struct btl_tcp *b, const struct tcp_address *to, struct tcp
     return n;
 }
 
-/* True when the local end of fd is an address that cfg.tcp_if allows. */
 bool tcp_is_published(const struct btl_tcp *b, int fd)
 {
     union tcp_sockaddr a = { 0 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The proofs that a connection begins with: see frames.h.  Both sides show that they know the key
- * that the listening process has published to its job, over nonces of both, so that nothing can be
- * replayed.  Nothing is believed, and not one byte more is read than the records are long, before
- * the other side's proof is right.  Only reads and writes here; what follows is conn.c's. */
-#include "btl/tcp/tcp.h"
+/* The records with which a connection begins (format.h).  Each side proves that it knows the key
+ * which the listener has published to its job.  The proofs cover nonces of both sides, so a
+ * recorded proof is useless.  Until the peer has proved this, no byte after its records is read.
+ * This file reads, writes and checks records; accept.c decides what follows. */
+#include "btl/tcp/handshake.h"
 #include "runtime/base/err.h"
 
 #include <errno.h>
@@ -11,8 +11,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-struct signed_text { /* what the HMACs are of */
-    char role[16];   /* so that one side's proof is not the other's */
+struct signed_text { /* the input of the HMACs */
+    char role[16];   /* differs between the sides, so that one side's proof is not valid as the
+                      * other's */
     struct tcp_hello hello;
     struct tcp_challenge challenge;
     uint64_t answer; /* of the verdict; 0 in the proof */
@@ -26,7 +27,7 @@ static void sign(const struct tcp_shake *s, const char *role, uint64_t answer, c
     rt_hmac(key, RT_SHA256_LEN, &t, sizeof t, mac);
 }
 
-/* The record that is expected in this state. */
+/* The record that the connection expects in its state. */
 static void *expected(struct tcp_conn *c, size_t *len)
 {
     struct tcp_shake *s = c->shake;
@@ -59,9 +60,9 @@ enum tcp_shook tcp_shake_read(struct tcp_conn *c)
             errno = 0;
         return TCP_SHAKE_END;
     }
-    c->heard = true;
+    c->has_data = true;
     c->shake->have += (uint32_t)n;
-    /* Garbage is recognised by its first bytes, without the rest. */
+    /* An invalid record is recognised by its first bytes. */
     if (c->state == TCP_WAIT_HELLO || c->state == TCP_WAIT_CHALLENGE) {
         size_t look = c->shake->have < 8 ? c->shake->have : 8;
         if (memcmp(to, TCP_MAGIC, look))
@@ -73,7 +74,8 @@ enum tcp_shook tcp_shake_read(struct tcp_conn *c)
     return TCP_SHAKE_NEXT;
 }
 
-/* The first bytes on an empty connection: the kernel takes them whole or something is wrong. */
+/* These are the first bytes on the connection, so the kernel takes all of them unless the
+ * connection is broken. */
 static int write_all(struct tcp_conn *c, const void *buf, size_t len)
 {
     ssize_t n = send(c->fd, buf, len, MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Registered memory and puts.  A short put is a frame of the main connection: what is sent later
- * comes later.  A long one is cut into pieces, which leave by the lanes, each of which takes a
- * piece when it has none; the target reads them straight to their place and acknowledges each on
- * the main connection; done() comes with the last.  Of awaited puts nothing is acknowledged: the
- * target notifies its user, done() comes when the kernel has the data, and a lane that ends while
- * they may be in it ends the peer.  A key names a region by index and generation: what does not lie
- * in memory that is registered now is never written, and ends the connection.  Called with the
- * instance serialised by the engine. */
-#include "btl/tcp/tcp.h"
+/* Registered memory, and the pieces of puts.  A short put is a frame of the main connection, which
+ * keeps it in order with messages (send.c).  A long put is cut into pieces, and each lane takes the
+ * next piece when it has finished one.  The target reads the data of a piece directly into their
+ * destination and acknowledges the piece on the main connection; done() is called after the last
+ * acknowledgement.
+ *
+ * Awaited puts are not acknowledged: the target notifies its user, and done() is called when the
+ * origin's kernel has the data.  If a lane that may contain such data breaks, the peer is lost.
+ *
+ * A key names a region by index and generation.  Data for memory that is not registered now are
+ * never written; they end the connection.  The engine serialises calls on the instance. */
+#include "btl/tcp/rma.h"
+#include "btl/tcp/out.h"
 #include "runtime/base/atomic.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -19,18 +23,10 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-/* Longest put that goes among the messages; its copy in the queue is what others may wait for. */
-#define SHORT_MAX (32u << 10)
-/* Several puts and several lanes share by pieces of this length. */
+/* Length of a piece, by which several puts and several lanes share. */
 #define PIECE (1u << 20)
-/* Read or written in one turn, before other connections get theirs. */
+/* Bytes read or written before other connections get a turn. */
 #define TURN (1u << 20)
-
-struct tcp_rmem {
-    struct btl_rmem base;
-    struct tcp_peer *peer;
-    struct tcp_key key;
-};
 
 /* ---- registered memory ---- */
 
@@ -88,8 +84,7 @@ void tcp_detach(struct btl_rmem *r) { free(r); }
 
 /* ---- puts, at the origin ---- */
 
-/* done() is due in the next pass. */
-static void xfer_finish(struct btl_tcp *b, struct tcp_xfer *x, int err)
+void tcp_xfer_finish(struct btl_tcp *b, struct tcp_xfer *x, int err)
 {
     rt_list_del(&x->link);
     x->err = err;
@@ -101,13 +96,13 @@ static void xfer_end(struct tcp_xfer *x, int err)
     struct btl_op *op = x->op;
     rt_list_del(&x->link);
     free(x);
-    op->done(op, err); /* may start the next one */
+    op->done(op, err); /* may start another put */
 }
 
 int tcp_finished(struct btl_tcp *b)
 {
     struct rt_list *last =
-        b->finished.prev; /* what the calls upwards add waits for the next pass */
+        b->finished.prev; /* puts that the calls finish are handled in the next pass */
     bool more = !rt_list_empty(&b->finished);
     int n = 0;
     while (more) {
@@ -124,10 +119,10 @@ void tcp_xfers_fail(struct tcp_peer *p, int err)
     for (int i = 0; i < p->nlanes; i++)
         p->lanes[i]->piece_out.xfer = NULL;
     while (!rt_list_empty(&p->xfers))
-        xfer_finish(tcp_instance(p), rt_container(p->xfers.next, struct tcp_xfer, link), err);
+        tcp_xfer_finish(tcp_instance(p), rt_container(p->xfers.next, struct tcp_xfer, link), err);
 }
 
-/* A lane with an incomplete piece is closed: nothing else may follow its first part. */
+/* Closes each lane that has sent a part of a piece, because no other piece may follow that part. */
 void tcp_xfers_drop(struct tcp_peer *p)
 {
     for (int i = p->nlanes; i-- > 0;) {
@@ -145,7 +140,7 @@ void tcp_xfers_drop(struct tcp_peer *p)
     }
 }
 
-/* The next piece of the peer's puts, in turns; false: all pieces are on their way. */
+/* Takes the next piece of the peer's puts, round robin.  False: all pieces have been taken. */
 static bool piece_next(struct tcp_peer *p, struct tcp_piece_out *out)
 {
     struct rt_list *pos;
@@ -169,7 +164,7 @@ static bool piece_next(struct tcp_peer *p, struct tcp_piece_out *out)
     return false;
 }
 
-/* The kernel has the whole piece. */
+/* The kernel has taken the whole piece. */
 static void piece_left(struct tcp_conn *c)
 {
     struct tcp_xfer *x = c->piece_out.xfer;
@@ -178,10 +173,10 @@ static void piece_left(struct tcp_conn *c)
         return;
     x->acked += c->piece_out.frame.len;
     if (x->acked == x->len)
-        xfer_finish(c->tcp, x, 0);
+        tcp_xfer_finish(c->tcp, x, 0);
 }
 
-/* Writes what the kernel takes of the piece.  False: it took nothing, or the piece is done. */
+/* Writes the part of the piece that the kernel takes.  False: the kernel took nothing. */
 static bool piece_write(struct tcp_conn *c)
 {
     struct tcp_piece_out *o = &c->piece_out;
@@ -199,7 +194,7 @@ static bool piece_write(struct tcp_conn *c)
         n = send(c->fd, src, v[1].iov_len, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
     if (n <= 0)
-        return false; /* an error comes up in progress() */
+        return false; /* progress() detects an error */
     o->pos += (uint64_t)n;
     if (o->pos == head + o->frame.len)
         piece_left(c);
@@ -222,59 +217,13 @@ int tcp_lane_write(struct tcp_conn *c)
     return n;
 }
 
-int tcp_lanes_feed(struct tcp_peer *p)
+void tcp_lanes_feed(struct tcp_peer *p)
 {
-    int n = 0;
-    bool any = false;
     for (int i = 0; i < p->nlanes; i++) {
         struct tcp_conn *c = p->lanes[i];
-        any = true;
         if (c->state == TCP_UP && !c->piece_out.xfer)
-            n += tcp_lane_write(c);
+            tcp_lane_write(c);
     }
-    if (!any)
-        tcp_lanes_open(p);
-    return n;
-}
-
-static int put_short(struct tcp_peer *p, struct tcp_xfer *x)
-{
-    struct btl_hdr h = { 0, (int32_t)x->key.region, x->key.gen };
-    int err = tcp_frame_send(p, TCP_PUT, &h, &x->off, sizeof x->off, x->src, x->len, false);
-    if (err == 0)
-        xfer_finish(tcp_instance(p), x, 0);
-    return err;
-}
-
-int tcp_put(struct btl_rmem *rmem, size_t off, struct btl_mem *m, const void *src, size_t len,
-            struct btl_op *op)
-{
-    (void)m;
-    struct tcp_rmem *r = (struct tcp_rmem *)rmem;
-    struct tcp_peer *p = r->peer;
-
-    if (p->lost)
-        return -RT_EPEER;
-    if (off > r->key.len || len > r->key.len - off)
-        return -RT_EINVAL;
-    struct tcp_xfer *x = malloc(sizeof *x);
-    if (!x)
-        return -RT_ENOMEM;
-    *x = (struct tcp_xfer){
-        .op = op, .key = r->key, .src = src, .off = off, .len = len, .awaited = rmem->awaited
-    };
-    rt_list_init(&x->link);
-    if (len <= SHORT_MAX) {
-        int err = put_short(p, x);
-        if (err < 0)
-            free(x);
-        return err;
-    }
-    x->id = ++((struct btl_tcp *)p->base.btl)->next_put;
-    rt_list_append(&p->xfers, &x->link);
-    ((struct btl_tcp *)p->base.btl)->stirred = true;
-    tcp_lanes_feed(p);
-    return 0;
 }
 
 int tcp_ack_in(struct tcp_peer *p, const struct btl_hdr *h)
@@ -297,7 +246,7 @@ int tcp_ack_in(struct tcp_peer *p, const struct btl_hdr *h)
 
 /* ---- puts, at the target ---- */
 
-/* len more bytes of expected ones are in their place. */
+/* len more bytes have arrived in memory for which the engine has called expect(). */
 static int filled(struct tcp_peer *p, struct btl_mem *m, uint64_t len)
 {
     struct btl_op *op = m->filled;
@@ -333,19 +282,18 @@ static int acknowledge(struct tcp_peer *p, const struct tcp_lane_frame *f)
 {
     struct btl_hdr h = { f->put, (int32_t)(uint32_t)f->len, (uint32_t)(f->len >> 32) };
     int err = tcp_frame_send(p, TCP_ACK, &h, NULL, 0, NULL, 0, true);
-    return err == -RT_ENOMEM ? err : 0; /* a peer that is gone wants no acknowledgement */
+    return err == -RT_ENOMEM ? err : 0; /* a lost peer needs no acknowledgement */
 }
 
-static void piece_end(struct tcp_conn *c, const struct tcp_lane_frame *f)
+/* The piece is complete.  Returns 0 or an error for tcp_lane_read(). */
+static int piece_end(struct tcp_conn *c, const struct tcp_lane_frame *f)
 {
     struct btl_mem *m = c->tcp->regions.at[f->region];
-    int err = m->filled ? filled(c->peer, m, f->len) : acknowledge(c->peer, f);
-    if (err < 0)
-        tcp_peer_lost(c->peer, err == -RT_ENOMEM ? "out of memory to acknowledge what it put"
-                                                 : "it put what was not expected of it");
+    return m->filled ? filled(c->peer, m, f->len) : acknowledge(c->peer, f);
 }
 
-/* Where the rest of the piece goes; NULL: this is no piece, or its memory is not there any more. */
+/* Destination of the rest of the piece; NULL: the frame is invalid, or its memory is not
+ * registered. */
 static char *piece_place(const struct tcp_conn *c)
 {
     const struct tcp_piece_in *in = &c->piece_in;
@@ -356,8 +304,9 @@ static char *piece_place(const struct tcp_conn *c)
     return to ? to + in->pos : NULL;
 }
 
-/* One read: the rest of a header, or data and the header that may follow them. */
-static ssize_t piece_read(struct tcp_conn *c)
+/* One read: the rest of a header, or data and the header that may follow them.  Returns the number
+ * of bytes or -1 (errno); *fault: an error of piece_end(). */
+static ssize_t piece_read(struct tcp_conn *c, int *fault)
 {
     struct tcp_piece_in *in = &c->piece_in;
     const size_t head = sizeof in->frame;
@@ -381,48 +330,62 @@ static ssize_t piece_read(struct tcp_conn *c)
     in->pos = 0;
     in->have = (uint32_t)((uint64_t)n - data);
     memcpy(&in->frame, &next, in->have);
-    piece_end(c, &f);
+    *fault = piece_end(c, &f);
     return n;
+}
+
+static int bad_piece(const struct tcp_conn *c)
+{
+    const struct tcp_lane_frame *f = &c->piece_in.frame;
+    log_error(BTL,
+              "tcp: rank %u put %llu bytes at %llu of region %u.%u, which is not registered; "
+              "closing the connection",
+              c->peer->base.proc.rank, (unsigned long long)f->len, (unsigned long long)f->off,
+              f->region, f->gen);
+    return -RT_EPERM;
 }
 
 int tcp_lane_read(struct tcp_conn *c)
 {
     struct tcp_piece_in *in = &c->piece_in;
-    int events = 0;
+    int events = 0, fault = 0;
     for (int turn = 0; turn < 2; turn++) {
         if (in->have == sizeof in->frame && c->tcp->closing) {
-            tcp_conn_close(c); /* the peer does not wait for the data any more */
+            tcp_conn_close(c); /* the peer no longer waits for the data */
             return events + 1;
         }
-        if (in->have == sizeof in->frame && !piece_place(c)) {
-            log_error(
-                BTL,
-                "tcp: rank %u put %llu bytes at %llu of region %u.%u, which is not registered; "
-                "closing the connection",
-                c->peer->base.proc.rank, (unsigned long long)in->frame.len,
-                (unsigned long long)in->frame.off, in->frame.region, in->frame.gen);
-            tcp_peer_lost(c->peer, "it wrote where it may not");
-            return events + 1;
-        }
-        ssize_t n = piece_read(c);
+        if (in->have == sizeof in->frame && !piece_place(c))
+            return bad_piece(c);
+        ssize_t n = piece_read(c, &fault);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return events;
         events++;
-        if (n <= 0) {
-            tcp_conn_broken(c, n < 0 ? errno : 0);
-            return events;
-        }
+        if (n == 0)
+            errno = 0;
+        if (n <= 0 || fault)
+            return n <= 0 ? -RT_EPEER : fault;
         if (c->state == TCP_CLOSED || n > (ssize_t)sizeof in->frame)
-            return events; /* after data nothing much is there, and asking locks the socket */
+            return events; /* little follows data, and a read locks the socket */
     }
     return events;
 }
 
-void tcp_lanes_drain(struct tcp_peer *p)
+const char *tcp_lane_fault(int err)
 {
-    for (int i = p->nlanes; i-- > 0 && p->awaited && !p->lost;) {
+    if (err == -RT_ENOMEM)
+        return "out of memory to acknowledge its put";
+    return err == -RT_EPERM ? "it put data outside registered memory" : "it put unexpected data";
+}
+
+int tcp_lanes_drain(struct tcp_peer *p)
+{
+    for (int i = p->nlanes; i-- > 0 && p->awaited;) {
         struct tcp_conn *c = p->lanes[i];
-        while (c->state == TCP_UP && p->awaited && tcp_lane_read(c) > 0) {
-        }
+        int n = 1;
+        while (c->state == TCP_UP && p->awaited && n > 0)
+            n = tcp_lane_read(c);
+        if (n < 0 && n != -RT_EPEER)
+            return n;
     }
+    return 0;
 }

@@ -1,7 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The transport's life: open, addresses, peers, progress, and a close that leaves nothing behind
- * which a peer still waits for.  Called with the instance serialised by the engine. */
+/* The transport: opening and closing, addresses, peers, progress, leaving.  A process closes only
+ * after all its data have reached the peers' kernels.  The engine serialises calls on the
+ * instance. */
 #include "btl/tcp/tcp.h"
+#include "btl/tcp/accept.h"
+#include "btl/tcp/addr.h"
+#include "btl/tcp/connect.h"
+#include "btl/tcp/end.h"
+#include "btl/tcp/handshake.h"
+#include "btl/tcp/in.h"
+#include "btl/tcp/out.h"
+#include "btl/tcp/rma.h"
+#include "btl/tcp/send.h"
+#include "btl/tcp/timers.h"
 #include "runtime/base/atomic.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
@@ -18,9 +29,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define EVENTS 32 /* taken from epoll in one pass */
-/* A closing process logs that it still waits for others to take their last messages. */
-#define CLOSE_SAY_NS 10000000000u
+#define EVENTS 32 /* events taken from epoll in one pass */
+/* A closing process that waits this long for a peer logs the wait. */
+#define CLOSE_LOG_NS 10000000000u
 
 static struct btl_tcp *tcp_of(struct btl *b) { return (struct btl_tcp *)b; }
 
@@ -31,6 +42,18 @@ static void reap(struct btl_tcp *b)
         rt_list_del(&c->link);
         free(c);
     }
+}
+
+static int lane_event(struct tcp_conn *c)
+{
+    int n = tcp_lane_read(c);
+    if (rt_likely(n >= 0))
+        return n;
+    if (n == -RT_EPEER)
+        tcp_conn_broken(c, errno);
+    else
+        tcp_peer_lost(c->peer, tcp_lane_fault(n));
+    return 1;
 }
 
 static int conn_event(struct tcp_conn *c, uint32_t events)
@@ -46,10 +69,10 @@ static int conn_event(struct tcp_conn *c, uint32_t events)
     }
     if (events & EPOLLOUT)
         n += tcp_lane_write(c);
-    return in ? n + tcp_lane_read(c) : n;
+    return in ? n + lane_event(c) : n;
 }
 
-/* Without upward calls for the puts that are done: those are the callers'. */
+/* One pass over epoll.  It does not call done() of finished puts; the callers do. */
 static int pass(struct btl_tcp *b, int wait_ms)
 {
     struct epoll_event e[EVENTS];
@@ -71,9 +94,9 @@ static int pass(struct btl_tcp *b, int wait_ms)
     return n;
 }
 
-/* Where nothing has come for long, nothing is lost by asking more rarely: a 32nd of that time is no
- * latency worth speaking of, and processes that talk by shared memory are not slowed down by system
- * calls. */
+/* After a long time without events, progress() polls epoll less often: at most every 32nd part of
+ * that time.  The added latency is small compared with the wait, and processes that communicate by
+ * shared memory are not slowed down by system calls. */
 #define GAP_SHARE 32
 #define GAP_MAX_NS 50000u
 
@@ -95,10 +118,10 @@ static int tcp_progress(struct btl *btl)
     return n;
 }
 
-/* The socket is asked without epoll: one system call less, 0.7 us of 6.7 for half a round trip. But
- * each such question locks the socket, and stops the arrival of what comes in several packets (8
- * KiB took 9.1 us instead of 7.9), so after long messages it is epoll, which locks nothing, and
- * while there is registered memory, whose data come by lanes. */
+/* Reads the peer's socket without epoll, which saves one system call, 0.7 us of 6.7 us for half a
+ * round trip.  But each read of an empty socket locks the socket and delays data that arrive in
+ * several packets (8 KiB took 9.1 us instead of 7.9).  So after a long read, and while memory is
+ * registered, whose data arrive on lanes, the function uses epoll, which takes no lock. */
 static int tcp_poll(struct btl_peer *peer)
 {
     struct tcp_peer *p = (struct tcp_peer *)peer;
@@ -126,7 +149,7 @@ static int tcp_sleep_fd(struct btl *btl, int *limit_us)
     struct btl_tcp *b = tcp_of(btl);
     int us = tcp_timers_us(b);
     *limit_us = *limit_us < us ? *limit_us : us;
-    b->next_look_ns = 0; /* the last look before the sleep must be one */
+    b->next_look_ns = 0; /* the engine's last progress() before the sleep must poll epoll */
     return rt_list_empty(&b->finished) ? b->epoll : -RT_EAGAIN;
 }
 
@@ -141,7 +164,7 @@ static int tcp_address(struct btl *btl, void *buf, size_t len)
                              .place = b->place };
     size_t need = tcp_address_len(b->nifs);
     if (len < need)
-        return (int)need; /* asked whether there is one */
+        return (int)need; /* the caller asks for the length */
     memcpy(a.key, b->key, sizeof a.key);
     memcpy(a.ifs, b->ifs, (size_t)b->nifs * sizeof a.ifs[0]);
     memcpy(buf, &a, need);
@@ -164,7 +187,7 @@ static int tcp_add_peer(struct btl *btl, const struct rt_proc *proc, const void 
         int err = tcp_address_read(addr, len, &a);
         if (err == -RT_EINVAL)
             log_error(BTL,
-                      "tcp: rank %u has published an address of %zu bytes that is none: "
+                      "tcp: rank %u has published an invalid address of %zu bytes: "
                       "another version of Weft?",
                       proc->rank, len);
         if (err < 0)
@@ -195,7 +218,7 @@ static bool tcp_connected(const struct btl_peer *peer)
     return p->up || p->main || p->retry_ns;
 }
 
-/* The connection stays: what was sent must arrive, and the peer may be added again. */
+/* The connection is kept: data sent must arrive, and the peer may be added again. */
 static void tcp_del_peer(struct btl_peer *peer)
 {
     tcp_xfers_drop((struct tcp_peer *)peer);
@@ -210,7 +233,7 @@ static bool all_taken(const struct tcp_conn *c)
     return ioctl(c->fd, SIOCOUTQ, &left) < 0 || left == 0;
 }
 
-/* Everything that was sent has reached the other's kernel, or never will. */
+/* Whether all data sent have reached the peer's kernel, or never will. */
 static bool peer_is_done(struct tcp_peer *p)
 {
     if (p->lost || p->losing_ns)
@@ -223,7 +246,7 @@ static bool peer_is_done(struct tcp_peer *p)
     }
     if (p->out.tail > p->out.head || !all_taken(p->main))
         return false;
-    for (int i = 0; i < p->nlanes; i++) /* awaited puts have no other notification */
+    for (int i = 0; i < p->nlanes; i++) /* awaited puts have no acknowledgement */
         if (p->lanes[i]->state == TCP_UP && !all_taken(p->lanes[i]))
             return false;
     return true;
@@ -239,21 +262,22 @@ static struct tcp_peer *peer_not_done(struct btl_tcp *b)
     return found;
 }
 
-/* A close() while data of the peer lie unread would make the kernel throw away what the peer has
- * not got yet, so what has been sent is seen off.  How long that takes is the peer's matter, as
- * with any message that it has to receive; one that dies is noticed. */
-static void see_off(struct btl_tcp *b)
+/* If a process closes a socket in which data of the peer are unread, the kernel discards sent data
+ * that the peer has not received.  So this waits until all peers have received everything.  A peer
+ * may take any time for this, as for any message; a peer that dies is detected. */
+static void wait_for_peers(struct btl_tcp *b)
 {
     uint64_t start = rt_now_ns();
     const struct tcp_peer *p;
-    bool said = false;
+    bool logged = false;
     int wait_ms = 0;
     while ((p = peer_not_done(b))) {
         pass(b, wait_ms);
-        wait_ms = wait_ms < 5 ? wait_ms + 1 : 5; /* acknowledgements wake no process */
-        if (!said && rt_now_ns() - start > CLOSE_SAY_NS) {
-            log_info(BTL, "tcp: waiting for rank %u to take its last messages", p->base.proc.rank);
-            said = true;
+        wait_ms = wait_ms < 5 ? wait_ms + 1 : 5; /* an acknowledgement does not wake the process */
+        if (!logged && rt_now_ns() - start > CLOSE_LOG_NS) {
+            log_info(BTL, "tcp: waiting for rank %u to receive its last messages",
+                     p->base.proc.rank);
+            logged = true;
         }
     }
 }
@@ -285,7 +309,7 @@ static void tcp_close(struct btl *btl)
             tcp_xfers_drop(p);
     finished_drop(b);
     if (b->listener >= 0)
-        see_off(b);
+        wait_for_peers(b);
     list_close(b, &b->half);
     list_close(b, &b->conns);
     reap(b);
@@ -308,7 +332,7 @@ static void tcp_close(struct btl *btl)
     free(b);
 }
 
-/* Two descriptors a peer, three with a second lane: as many as we may. */
+/* A peer needs two descriptors, three with a second lane: sets the limit to its maximum. */
 static void raise_limit(void)
 {
     struct rlimit l;

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Timers: attempts that take too long, silent unauthenticated connections, peers that are gone,
- * connections on which nothing is acknowledged.  Below progress(). */
-#include "btl/tcp/tcp.h"
+/* Timers of connection attempts, unauthenticated connections, lost peers, and connections on which
+ * nothing is acknowledged.  Called by progress(). */
+#include "btl/tcp/timers.h"
+#include "btl/tcp/accept.h"
+#include "btl/tcp/addr.h"
+#include "btl/tcp/connect.h"
+#include "btl/tcp/end.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
@@ -9,54 +13,56 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <linux/tcp.h> /* libc's tcp_info is a shorter one */
+#include <linux/tcp.h> /* libc's struct tcp_info has fewer fields */
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #define MS 1000000u
-/* An unauthenticated connection has this long to prove itself; a process that leaves MPI in between
- * connects again. */
+/* An unauthenticated connection must send its proof within this time.  A process that leaves MPI
+ * during connection setup connects again. */
 #define HALF_NS (5000u * MS)
-/* An address is given up for the next one when its SYN is not answered for so long. */
+/* If the SYN to an address is not answered within this time, the next address is tried. */
 #define ATTEMPT_NS (2000u * MS)
-/* No process listens there any more: a process publishes its address only while it listens.  Not at
- * once, because the launcher may report its end first. */
+/* If a connection is refused for this long, the process has ended: it publishes its address only
+ * while it listens.  The delay lets the launcher report the end of the process first. */
 #define REFUSED_NS (2000u * MS)
-/* A connection that ends without a goodbye usually means that the peer has died, and that the
- * launcher will end this process too; the launcher gets so long to print the reason. */
+/* A connection that ends without a goodbye usually means that the peer has died and that the
+ * launcher will end this process too.  The launcher has this time to print the reason. */
 #define GRACE_NS (300u * MS)
-/* A mute peer: its kernel asks after ours every half of net_timeout_s, or every second. */
-#define MUTE_MORE_NS (1000u * MS)
+/* Added to net_timeout_s: the peer's kernel sends a keepalive packet every net_timeout_s / 2, and
+ * at least every second. */
+#define SILENT_MORE_NS (1000u * MS)
 
-static void half_date(struct tcp_conn *c, uint64_t now)
+static void half_timer(struct tcp_conn *c, uint64_t now)
 {
     const struct tcp_peer *p = c->peer;
     if (tcp_is_accepted(c)) {
         if (now - c->since_ns > HALF_NS && c->state == TCP_WAIT_PROOF)
-            tcp_conn_close(c); /* a process that has left MPI in between, and will try again */
+            tcp_conn_close(c); /* a process that left MPI during connection setup; it connects
+                                * again */
         else if (now - c->since_ns > HALF_NS)
-            tcp_stranger(c, "did not say who it is in time");
+            tcp_reject(c, "did not send its first record in time");
     } else if (c->state == TCP_CONNECTING && now - c->since_ns > ATTEMPT_NS &&
                (p->main != c || p->nroutes > 1)) {
         tcp_attempt_failed(c, ETIMEDOUT);
     } else if (c->state == TCP_WAIT_CHALLENGE && p->main == c && p->nroutes > 1 &&
                now - c->since_ns > tcp_instance(p)->timeout_ns / 2) {
-        tcp_attempt_failed(c, ETIMEDOUT); /* something else may listen at that address */
+        tcp_attempt_failed(c, ETIMEDOUT); /* another program may listen at this address */
     }
 }
 
-/* What there is to look at when connecting has failed so. */
+/* What a user can check after this error of a connection attempt. */
 static const char *advice(int err)
 {
     if (err == ECONNREFUSED)
         return ", so its process has ended";
     if (err == EMFILE || err == ENFILE)
         return " here; raise the limit (ulimit -n)";
-    return "; look at routes and firewalls";
+    return "; check routes and firewalls";
 }
 
-static void connect_date(struct tcp_peer *p, uint64_t now)
+static void connect_timer(struct tcp_peer *p, uint64_t now)
 {
     uint64_t spent = now - p->first_try_ns;
     char why[160];
@@ -65,7 +71,7 @@ static void connect_date(struct tcp_peer *p, uint64_t now)
                    (p->last_errno == ECONNREFUSED && !p->main && spent > REFUSED_NS))) {
         snprintf(why, sizeof why, "no connection to it within %.1f s: %s%s", (double)spent / 1e9,
                  p->nroutes ? strerror(p->last_errno ? p->last_errno : ETIMEDOUT)
-                            : "no address of it can be reached from here",
+                            : "none of its addresses can be reached from here",
                  advice(p->last_errno));
         tcp_peer_lost(p, why);
     } else if (p->retry_ns && now >= p->retry_ns && !p->main && !p->up) {
@@ -73,44 +79,46 @@ static void connect_date(struct tcp_peer *p, uint64_t now)
     }
 }
 
-static void work_date(struct tcp_peer *p, uint64_t now)
+static void peer_timer(struct tcp_peer *p, uint64_t now)
 {
     if (p->bye_in && !p->lost && p->losing_ns)
         tcp_peer_left(p);
     if (p->lost) {
-        tcp_peer_tell(p);
+        tcp_peer_notify(p);
     } else if (p->losing_ns) {
         if (now - p->losing_ns > GRACE_NS)
             tcp_peer_lost(p, p->last_errno ? strerror(p->last_errno)
-                                           : "its connection has ended, so its process has");
+                                           : "its connection has ended, so its process has ended");
     } else {
-        connect_date(p, now);
+        connect_timer(p, now);
     }
     if (p->lost || (!p->losing_ns && (p->up || (!p->retry_ns && !p->main))))
         rt_list_del(&p->work);
 }
 
-/* How long has the other side not acknowledged what it should?  While its window is closed only a
- * question without answer counts. */
+/* Whether data or window probes have been unacknowledged for too long.  While the peer's window is
+ * closed, only an unanswered probe counts. */
 static bool is_unanswered(struct tcp_conn *c, const struct tcp_info *i, uint64_t now)
 {
-    uint64_t heard = now - (uint64_t)i->tcpi_last_ack_recv * MS;
+    uint64_t acked_ns = now - (uint64_t)i->tcpi_last_ack_recv * MS;
     if (!i->tcpi_unacked && !i->tcpi_probes)
         c->stalled_ns = 0;
-    else if (!c->stalled_ns || heard > c->stalled_ns)
+    else if (!c->stalled_ns || acked_ns > c->stalled_ns)
         c->stalled_ns = now;
     return c->stalled_ns && now - c->stalled_ns > c->tcp->timeout_ns;
 }
 
-/* Of a closed window the kernel asks ever more rarely, in the end every two minutes, and meanwhile
- * nothing is on its way that could stay unanswered.  The other side has nothing to send, since all
- * that comes is read here, so its keepalive asks, however long its process stays outside MPI. */
-static bool is_mute(struct tcp_conn *c, const struct tcp_info *i, uint64_t now)
+/* Whether the peer has been silent for too long although data wait for its window.  The kernel
+ * probes a closed window less and less often, at the end every two minutes, and between probes
+ * nothing is in flight that could stay unacknowledged.  But the peer sends nothing, since this
+ * process reads all that arrives, so the peer's kernel sends keepalive packets, also while the peer
+ * is not calling MPI. */
+static bool is_silent(struct tcp_conn *c, const struct tcp_info *i, uint64_t now)
 {
     if (!i->tcpi_notsent_bytes || i->tcpi_segs_in != c->segs_in)
-        c->mute_ns = now;
+        c->silent_ns = now;
     c->segs_in = i->tcpi_segs_in;
-    return now - c->mute_ns > c->tcp->timeout_ns + MUTE_MORE_NS;
+    return now - c->silent_ns > c->tcp->timeout_ns + SILENT_MORE_NS;
 }
 
 static const char *conn_is_dead(struct tcp_conn *c, uint64_t now)
@@ -119,11 +127,12 @@ static const char *conn_is_dead(struct tcp_conn *c, uint64_t now)
     socklen_t len = sizeof i;
     if (getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &i, &len) < 0)
         return NULL;
-    bool unanswered = is_unanswered(c, &i, now), mute = is_mute(c, &i, now);
-    return unanswered ? "has acknowledged nothing" : mute ? "has given no sign" : NULL;
+    bool unanswered = is_unanswered(c, &i, now), silent = is_silent(c, &i, now);
+    return unanswered ? "has acknowledged nothing" : silent ? "has been silent" : NULL;
 }
 
-/* True: a peer is lost.  Others may have gone with it, so the list has to be begun again. */
+/* True: a peer is lost.  Other connections may have been closed with it, so the caller starts
+ * again. */
 static bool look_at_conns(struct btl_tcp *b, struct rt_list *list, uint64_t now)
 {
     struct rt_list *pos;
@@ -148,21 +157,21 @@ int tcp_timers(struct btl_tcp *b)
     int n = 0;
 
     rt_list_each_safe (pos, next, &b->half)
-        half_date(rt_container(pos, struct tcp_conn, link), now);
+        half_timer(rt_container(pos, struct tcp_conn, link), now);
     rt_list_each_safe (pos, next, &b->work)
-        work_date(rt_container(pos, struct tcp_peer, work), now);
+        peer_timer(rt_container(pos, struct tcp_peer, work), now);
     if (now >= b->next_check_ns) {
         uint64_t every = b->timeout_ns / 8;
         b->next_check_ns = now + (every > 1000u * MS ? 1000u * MS : every);
         while (look_at_conns(b, &b->conns, now) || look_at_conns(b, &b->half, now))
             ;
         if (!b->listening && b->nhalf_in < TCP_HALF_MAX)
-            tcp_listener_watch(b, true); /* descriptors may have come free */
+            tcp_listener_watch(b, true); /* descriptors may be available again */
     }
     return n;
 }
 
-#define TIMERS_US 50000 /* while a peer or a connection has timers: the shortest of them */
+#define TIMERS_US 50000 /* the shortest timer of a peer or a connection in setup */
 
 int tcp_timers_us(const struct btl_tcp *b)
 {

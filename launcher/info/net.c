@@ -2,7 +2,7 @@
 /* weft_info --net: what carries messages between hosts.  Network interfaces as btl/tcp chooses
  * them, RDMA ports as runtime/ib does, how far these are from the GPUs and from this process's
  * cores, what of it would be used, and what is missing for full speed.  One thread. */
-#include "btl/tcp/tcp.h"
+#include "btl/tcp/addr.h"
 #include "launcher/info/gpu.h"
 #include "launcher/info/info.h"
 #include "runtime/base/cfg.h"

@@ -6,6 +6,7 @@
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "test/check.h"
+#include "btl/tcp/addr.h"
 #include "test/fake/tcp_raw_peer.h"
 #include "test/unit/capture.h"
 
@@ -217,7 +218,7 @@ static void half_open_flood(void)
 
 /* A process of the job behind such connections in the kernel's queue waits only for their turns,
  * whether they are silent or send the start of a hello. */
-static void nobody_waits_for_strangers(void)
+static void a_flood_delays_no_peer(void)
 {
     int fds[300];
     struct tcp_hello h;
@@ -763,7 +764,7 @@ int main(void)
     RUN(cut_at_every_byte_of_the_handshake);
     RUN(silence_ends);
     RUN(half_open_flood);
-    RUN(nobody_waits_for_strangers);
+    RUN(a_flood_delays_no_peer);
     RUN(frames_cut_at_every_byte);
     RUN(long_frames_are_aligned);
     RUN(a_long_frame_across_two_reads);

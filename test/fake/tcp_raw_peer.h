@@ -3,7 +3,8 @@
 #ifndef TEST_FAKE_TCP_RAW_PEER_H
 #define TEST_FAKE_TCP_RAW_PEER_H
 
-#include "btl/tcp/tcp.h"
+#include "btl/tcp/conn.h"
+#include "btl/tcp/rma.h"
 
 /* The instance under test and what it has reported. */
 struct raw_world {

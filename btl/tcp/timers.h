@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Timers: connection attempts, unauthenticated connections, lost peers. */
+#ifndef BTL_TCP_TIMERS_H
+#define BTL_TCP_TIMERS_H
+
+#include "btl/tcp/tcp.h"
+
+int tcp_timers(struct btl_tcp *b);          /* returns events */
+int tcp_timers_us(const struct btl_tcp *b); /* microseconds until it must be called again */
+
+#endif
