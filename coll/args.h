@@ -176,4 +176,25 @@ int coll_args_uses(const struct coll_team *t, const struct coll_args *a, enum co
 struct coll_use coll_args_use(const struct coll_team *t, const struct coll_args *a,
                               enum coll_side side, int i);
 
+/* ---- elements ---- */
+
+static inline char *coll_at(const void *buf, int64_t n, const struct rt_layout *l)
+{
+    return (char *)buf + n * l->extent; /* const is dropped for callers that only read through it */
+}
+
+/* Cut of n elements into `parts` nearly equal runs: where run i starts; run i ends where i + 1
+ * starts. */
+static inline int64_t coll_cut(int64_t n, int parts, int i)
+{
+    int64_t each = n / parts, rest = n % parts;
+    return i * each + (i < rest ? i : rest);
+}
+
+/* What a reduction reads: the send buffer, or the receive buffer in place. */
+static inline const void *coll_input(const struct coll_args *a)
+{
+    return a->sbuf == COLL_IN_PLACE ? a->rbuf : a->sbuf;
+}
+
 #endif

@@ -23,6 +23,7 @@ struct coll_task;
 struct coll_node; /* shared-memory state of coll/node */
 struct coll_gpu;  /* device-memory state of coll/gpu */
 struct coll_hier; /* the hosts of the ranks: coll/hier */
+struct coll_alg;
 
 /* A contiguous range of this rank's device memory that the other ranks of the team may map during a
  * call. */
@@ -88,6 +89,21 @@ struct coll_team_ops {
     /* Stores for each rank the number of its host: the same on all ranks, less than the number of
      * processes in the job.  0; -RT_ENOENT: unknown, then on all ranks; -RT_ENOMEM.  NULL-able. */
     int (*nodes)(struct coll_team *t, int *out);
+    /* For a team of some ranks of another team: the rank there.  NULL: not such a team. */
+    int (*whole_rank)(const struct coll_team *t, int rank);
+};
+
+/* Whether a call fits the shared memory of a team: see COLL_NEED_CELL and COLL_NEED_BLOCK. */
+struct coll_limits {
+    bool (*cell)(const struct coll_team *t, const struct coll_args *a, int64_t bytes);
+    bool (*block)(const struct coll_team *t, const struct coll_args *a, int64_t bytes);
+};
+
+/* Where the ranks of a team are, once its first call has found out (coll/hier). */
+enum coll_hosts {
+    COLL_HOSTS_NONE,    /* not on several hosts, or each on a host of its own */
+    COLL_HOSTS_ORDERED, /* on several hosts, those of each host are consecutive */
+    COLL_HOSTS_MIXED
 };
 
 struct coll_team {
@@ -99,10 +115,14 @@ struct coll_team {
     /* Calls so far of the kinds that coll/gpu votes on, on a team with a node, and persistent calls
      * created; the same on all ranks, including ranks without devices. */
     uint64_t gate_calls, gate_inits;
-    struct coll_node *node; /* owned by coll/node; NULL when not set up */
+    struct coll_node *node;           /* owned by coll/node; NULL when not set up */
+    const struct coll_limits *limits; /* with `node` */
     /* Owned by coll/gpu; NULL: device buffers are always staged.  For a team on several hosts: the
      * vote of this host's ranks. */
     struct coll_gpu *gpu;
+    const struct coll_alg
+        *device_part; /* with `gpu`: a call of a schedule, from device to device */
+    enum coll_hosts hosts;
     struct coll_hier *hier; /* owned by coll/hier; NULL: all on one host, or an intercommunicator */
     /* For an intercommunicator: rank and size are those of the local group, messages go to ranks of
      * the remote group, and `local` is a team of the local group for messages within it.
@@ -111,7 +131,13 @@ struct coll_team {
     int remote_size;         /* 0: an intracommunicator */
 };
 
-struct coll_alg;
+/* For a rank of a team of some ranks its rank in the whole team; for any other team the same rank.
+ */
+static inline int coll_team_whole_rank(const struct coll_team *t, int rank)
+{
+    return t->ops->whole_rank ? t->ops->whole_rank(t, rank) : rank;
+}
+
 struct coll_task {
     struct rt_req req; /* completion; first member */
     struct coll_team *team;
@@ -153,7 +179,7 @@ struct coll_task {
 #define COLL_NEED_NODES 512u /* several hosts, at least one with more than one rank */
 #define COLL_NEED_NODE_ORDER 1024u /* op commutes, or the ranks of each host are consecutive */
 
-/* one row per algorithm, in a const array at the end of its file; select.c lists the arrays */
+/* one row per algorithm, in a const array at the end of its file; start/algs.c lists the arrays */
 struct coll_alg {
     const char *name, *help;
     enum coll_kind kind;
@@ -161,51 +187,6 @@ struct coll_alg {
     int (*start)(struct coll_team *t, const struct coll_args *a, struct coll_task *task);
 };
 
-/* Shared memory for a team on one node, or for the local team of a split team (`size` is then the
- * local team's).  One rank gets coll_node_nbytes() zeroed bytes from shm_alloc and publishes the
- * offset to the others; every rank attaches its whole team.  No message is sent here.  0: a team of
- * this size uses no shared memory.  The caller owns the block.  Rank 0's coll_team_fini() frees
- * what the team allocates later. */
-size_t coll_node_nbytes(int size);
-int coll_team_attach(struct coll_team *t, size_t off);
-void coll_team_fini(struct coll_team *t);
-/* Before coll_team_fini(), when the communicator is freed: releases all device memory that the team
- * keeps, while ops->dev_... may still be called. */
-void coll_team_forget(struct coll_team *t);
-/* Splits a team over several hosts.  `ranks` are the n ranks, ascending, that share this rank's
- * node segment.  0 or -RT_ENOMEM. */
-int coll_team_split(struct coll_team *t, const int *ranks, int n);
-/* The team of those ranks, to be attached to memory that they share; `t` itself if all ranks are on
- * one host. */
-struct coll_team *coll_team_local(struct coll_team *t);
-/* For a rank of a local team its rank in the whole team; for any other team the same rank. */
-int coll_team_whole_rank(const struct coll_team *t, int rank);
-/* Call after the struct has been copied to another address. */
-void coll_team_moved(struct coll_team *t);
-/* Whether no rank will access the team's shared memory for the calls so far; check this before
- * freeing it. */
-bool coll_team_quiet(struct coll_team *t);
-/* Selects and starts an algorithm; coll_task_advance() completes the task's req.  The caller owns
- * the task.  A failure (out of memory) has no effects, and the call may be repeated. */
-int coll_start(struct coll_team *t, const struct coll_args *a, struct coll_task *task);
-/* The same for a persistent call.  coll_prepare() copies the arguments; all ranks create their
- * persistent calls in the same order.  coll_restart() starts the call; ranks may start their calls
- * in different orders.  So these calls use messages, or what the ranks agreed on when they created
- * the call. */
-void coll_prepare(struct coll_team *t, const struct coll_args *a, struct coll_task *task);
-int coll_restart(struct coll_task *task);
-/* Call before freeing a prepared task; the task must not be started. */
-void coll_unprepare(struct coll_task *task);
-/* Starts the host-memory algorithm of a task that has its number and tag; for ops->stage(). */
-int coll_begin_host(struct coll_task *k);
-/* For ops->stage() of a call that uses messages on all ranks (k->messages, or an algorithm without
- * shared memory): starts the same algorithm on the user's buffers, which are memory of g's device.
- * Temporaries are in that memory, too; g does the copies and reductions.  -RT_ENOMEM, -RT_ENOTSUP:
- * nothing has started, the call must be staged. */
-int coll_begin_device(struct coll_task *k, struct rt_gpu *g);
-/* Whether the call's messages carry floats in place of 16-bit floats, on every rank; such a call
- * must be staged. */
-bool coll_is_wide(const struct coll_task *k);
 /* Tags of a team's messages: less than COLL_TAG_CALLS; persistent calls: from COLL_TAG_PERSISTENT
  * to COLL_TAG_END. */
 #define COLL_TAG_CALLS 0x20000000
@@ -217,38 +198,5 @@ static inline void coll_task_lose(struct coll_task *k, int err)
     if (!k->lost)
         k->lost = err;
 }
-/* Calls step(); completes task->req at the end.  1: completed in this call, else 0. */
-int coll_task_advance(struct coll_task *task);
-/* The algorithm that coll_start() would choose, and why (rule text), for weft_info --coll. */
-const struct coll_alg *coll_select(const struct coll_team *t, const struct coll_args *a,
-                                   const char **why);
-/* Parses WEFT_COLL.  -RT_EINVAL: an invalid name; the nearest valid name is logged. */
-int coll_configure(const char *spec);
-/* Puts the rows of a file before those of coll/tune.def.  NULL or "": coll/tune.def only.  All
- * ranks must load the same rows.  -RT_EINVAL, -RT_ESYS: logged with file and line; only
- * coll/tune.def is used. */
-int coll_tune_load(const char *path);
-/* The device plan (in coll_gpu_algs) for buffers that need no staging, as forced by WEFT_COLL or
- * given by a row for CUDA memory; NULL: neither applies.  direct: the devices have direct links to
- * each other. */
-const struct coll_alg *coll_choose_gpu(enum coll_kind kind, int nranks, int64_t bytes, bool direct,
-                                       const char **why);
-/* All algorithms, for weft_info and tests; NULL past the end. */
-const struct coll_alg *coll_alg_at(int i);
-int coll_alg_index(const struct coll_alg *alg); /* the i of coll_alg_at(); -1 for NULL */
-/* Finds an algorithm by kind and name; NULL if there is none. */
-const struct coll_alg *coll_alg_find(enum coll_kind kind, const char *name);
-/* The tuning table (coll/tune.def), for weft_info and tests. */
-struct coll_tune {
-    enum coll_kind kind;
-    int mem;
-    int min_ranks;
-    int64_t min_bytes;
-    const char *name, *measured;
-};
-#define COLL_MEM_ANY (-1)                       /* otherwise an enum rt_memkind, or */
-#define COLL_MEM_CUDA_DIRECT (RT_MEM_KINDS + 1) /* CUDA memory of devices with direct links */
-#define COLL_MEM_CUDA_SWITCH (RT_MEM_KINDS + 2) /* CUDA memory of all other devices */
-const struct coll_tune *coll_tune_at(int i);
 
 #endif

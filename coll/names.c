@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Looks up collectives and algorithms by the names in WEFT_COLL and in tuning files.  An unknown
  * name is logged with the nearest valid name.  Reads only. */
-#include "coll/start.h"
+#include "coll/names.h"
+#include "coll/select.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/base/near.h"

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Schedule engine: see sched.h.  Runs under the domain's lock.  A task owns its schedule; the
  * task's cleanup frees it. */
+#include "coll/begin.h"
+#include "coll/sched.h"
 #include "coll/sched_int.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include "coll/gpu/gpu.h"
-#include "coll/start.h"
+#include "coll/sched_gpu.h"
+#include "coll/select.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
@@ -165,8 +167,8 @@ void coll_sched_reduce(struct coll_sched *s, const void *in, void *inout, int64_
 bool coll_sched_call(struct coll_sched *s, struct coll_team *t, const struct coll_args *a)
 {
     const char *why;
-    const struct coll_alg *alg = s->gpu ? NULL : coll_choose(t, a, true, &why);
-    if (alg ? !(alg->need & COLL_NEED_ONE_NODE) : a->kind == COLL_BARRIER)
+    const struct coll_alg *alg = s->gpu ? t->device_part : coll_choose(t, a, true, &why);
+    if (!(alg->need & COLL_NEED_ONE_NODE) || (s->gpu && a->kind == COLL_BARRIER))
         return false;
     if (s->ncalls == s->calls_room) {
         int room = s->calls_room ? 2 * s->calls_room : 2;
@@ -360,11 +362,7 @@ static void calls_begin(struct coll_sched *s)
         k->seq = s->task->seq;
         k->tag = s->task->tag;
         k->background = s->task->background;
-        int err = 0;
-        if (s->gpu)
-            coll_gpu_book(k);
-        else
-            err = k->alg->start(k->team, &k->args, k);
+        int err = k->alg->start(k->team, &k->args, k);
         rt_assert(err == 0);
         (void)err;
     }

@@ -11,10 +11,11 @@
  * After a device failure this rank's results are poisoned (coll_task.lost), and the schedule
  * continues without the device: it runs no local step, and messages do not access device memory.
  * Under the domain's lock. */
-#include "coll/sched_int.h"
 
+#include "coll/sched_gpu.h"
 #include <stdlib.h>
-#include "coll/start.h"
+#include "coll/sched.h"
+#include "coll/select.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/layout/gpu.h"

@@ -56,12 +56,4 @@ void coll_sched_next_round(struct coll_sched *s, const struct step *end);
 bool coll_sched_in_place(const void *src, const struct rt_layout *src_l, const void *dst,
                          const struct rt_layout *dst_l);
 
-void *coll_sched_gpu_tmp(struct coll_sched *s, int64_t nbytes);
-int coll_sched_gpu_ready(struct coll_sched *s); /* call after the last step is written; 0,
-                                                 * -RT_E... */
-/* Runs the local steps of the round.  1: all done, and the next round begins; 0: not yet;
- * -RT_E... */
-int coll_sched_gpu_locals(struct coll_sched *s);
-void coll_sched_gpu_free(struct coll_sched *s);
-
 #endif

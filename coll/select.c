@@ -3,29 +3,15 @@
  * (tune.c).  MPI_Init calls coll_configure() once; all other functions only read, so any thread may
  * call them.  All ranks must select the same algorithm, so the selection uses only facts that all
  * ranks share. */
-#include "coll/coll.h"
 
+#include "coll/select.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "coll/algo/algo.h"
-#include "coll/hier/hier.h"
-#include "coll/node/node.h"
-#include "coll/start.h"
+#include "coll/names.h"
+#include "coll/tune.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
-
-static const struct coll_alg *const tables[] = {
-    coll_barrier_algs,       coll_bcast_algs,          coll_reduce_algs,
-    coll_allreduce_algs,     coll_gather_algs,         coll_scatter_algs,
-    coll_allgather_algs,     coll_alltoall_algs,       coll_reduce_scatter_algs,
-    coll_scan_algs,          coll_node_flat_algs,      coll_node_block_algs,
-    coll_node_move_algs,     coll_neighbor_algs,       coll_gpu_algs,
-    coll_hier_rooted_algs,   coll_hier_allreduce_algs, coll_hier_allgather_algs,
-    coll_hier_alltoall_algs, coll_hier_gather_algs,    coll_hier_reduce_scatter_algs,
-    coll_hier_scan_algs,
-};
-#define NTABLES ((int)(sizeof tables / sizeof tables[0]))
 
 /* The entries of WEFT_COLL.  More than one per algorithm makes no sense, and there are fewer
  * algorithms than this. */
@@ -38,8 +24,8 @@ static int nforced;
 
 const struct coll_alg *coll_alg_at(int i)
 {
-    for (int t = 0; t < NTABLES; t++)
-        for (const struct coll_alg *a = tables[t]; a->name; a++)
+    for (int t = 0; coll_alg_tables[t]; t++)
+        for (const struct coll_alg *a = coll_alg_tables[t]; a->name; a++)
             if (i-- == 0)
                 return a;
     return NULL;
@@ -63,13 +49,6 @@ const struct coll_alg *coll_alg_find(enum coll_kind kind, const char *name)
     return NULL;
 }
 
-/* A call without data is half of a barrier among the ranks of a host (coll/hier/local.c).  The
- * algorithms that move blocks would not wait for the other ranks. */
-static bool is_signal(const struct coll_args *a, int64_t bytes)
-{
-    return bytes == 0 && (a->kind == COLL_BCAST || a->kind == COLL_GATHER);
-}
-
 /* Needs of the algorithm that the team or the call does not meet. */
 static uint32_t unmet(const struct coll_alg *alg, const struct coll_team *t,
                       const struct coll_args *a, int64_t bytes, bool has_node)
@@ -81,19 +60,19 @@ static uint32_t unmet(const struct coll_alg *alg, const struct coll_team *t,
         no |= COLL_NEED_POW2;
     if (!has_node)
         no |= COLL_NEED_ONE_NODE | COLL_NEED_CELL | COLL_NEED_BLOCK;
-    if (alg->need & COLL_NEED_CELL && !(no & COLL_NEED_CELL) && !coll_node_cell_fits(t, a, bytes))
+    if (alg->need & COLL_NEED_CELL && has_node && !t->limits->cell(t, a, bytes))
         no |= COLL_NEED_CELL;
-    if (alg->need & COLL_NEED_BLOCK && has_node &&
-        (!coll_node_block_fits(t, a) || is_signal(a, bytes)))
+    if (alg->need & COLL_NEED_BLOCK && has_node && !t->limits->block(t, a, bytes))
         no |= COLL_NEED_BLOCK;
     if (alg->need & COLL_NEED_BUILTIN_OP && a->op &&
         (!rt_elem_packs(a->rtype->elem) || !rt_reduce_find(a->op->code, a->rtype->elem)))
         no |= COLL_NEED_BUILTIN_OP;
     if ((a->stype && !a->stype->contig) || (a->rtype && !a->rtype->contig))
         no |= COLL_NEED_CONTIG;
-    if (!coll_hier_nodes(t))
+    if (t->hosts == COLL_HOSTS_NONE)
         no |= COLL_NEED_NODES;
-    else if (t->hier->order && a->op && (!a->op->commutes || coll_is(a->kind, COLL_IS_PREFIX)))
+    else if (t->hosts == COLL_HOSTS_MIXED && a->op &&
+             (!a->op->commutes || coll_is(a->kind, COLL_IS_PREFIX)))
         no |= COLL_NEED_NODE_ORDER;
     no |= COLL_NEED_PEER_MAP | COLL_NEED_CUDA_BUFFERS;
     return alg->need & no;
@@ -170,12 +149,20 @@ bool coll_is_forced(const struct coll_team *t, const struct coll_args *a, bool h
     return false;
 }
 
+static const struct coll_alg *inter_alg(enum coll_kind kind)
+{
+    for (const struct coll_alg *a = coll_alg_inter; a->name; a++)
+        if (a->kind == kind)
+            return a;
+    RT_BUG("%s is not defined on intercommunicators", coll_kind_names[kind]);
+}
+
 const struct coll_alg *coll_choose(const struct coll_team *t, const struct coll_args *a,
                                    bool has_node, const char **why)
 {
     if (rt_unlikely(t->local != NULL)) {
         *why = "an intercommunicator";
-        return coll_inter_alg(a->kind);
+        return inter_alg(a->kind);
     }
     int64_t bytes = coll_args_bytes(t, a);
     const struct coll_alg *alg = nforced ? forced_alg(t, a, bytes, has_node) : NULL;

@@ -3,14 +3,16 @@
  * names and weft-tune has written.  Such a file has the syntax of tune.def, so its rows can be
  * moved there.  The rows of a kind are consecutive; a row of another kind follows.  MPI_Init and
  * tools call coll_tune_load() when no thread reads the table; all other functions only read. */
-#include "coll/start.h"
 
+#include "coll/tune.h"
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include "coll/names.h"
+#include "coll/select.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 

@@ -5,9 +5,10 @@
  * messages carry 16-bit floats, because then half as many bytes cross the network.  All ranks take
  * the same decision without communication, because it depends only on the team, the type and the
  * operation.  Called under the domain's lock. */
+#include "coll/wide.h"
 #include <stdlib.h>
-#include "coll/algo/algo.h"
-#include "coll/start.h"
+#include "coll/begin.h"
+#include "coll/sched.h"
 #include "runtime/base/err.h"
 
 struct coll_wide {

@@ -13,6 +13,7 @@
  * Reference: Bruck et al., "Efficient algorithms for all-to-all communications in multiport
  * message-passing systems", 1997. */
 #include "coll/algo/algo.h"
+#include "coll/sched.h"
 #include "runtime/base/err.h"
 
 static char *block_at(const struct coll_args *a, int i, int64_t *n)

@@ -20,7 +20,11 @@
  *
  * Reference: Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in
  * MPICH", 2005. */
+#include "coll/algo/allreduce.h"
 #include "coll/algo/algo.h"
+#include "coll/algo/bcast.h"
+#include "coll/algo/reduce.h"
+#include "coll/sched.h"
 #include "runtime/base/err.h"
 
 /* Input in rbuf, where all but the tree work. */

@@ -16,6 +16,7 @@
  * Reference: Bruck et al., "Efficient algorithms for all-to-all communications in multiport
  * message-passing systems", 1997. */
 #include "coll/algo/algo.h"
+#include "coll/sched.h"
 #include "runtime/base/err.h"
 
 /* Exchanges under way at once: hides start-up time, and keeps the order in which ranks are visited

@@ -9,7 +9,10 @@
  * On 2 cores 8 ranks take 24 us, 16 with dissemination; for networks where messages are dear.
  *
  * Reference: Hensgen, Finkel, Manber, "Two algorithms for barrier synchronization", 1988. */
+#include "coll/algo/barrier.h"
 #include "coll/algo/algo.h"
+#include "coll/algo/bcast.h"
+#include "coll/sched.h"
 #include "runtime/base/err.h"
 
 void coll_build_dissemination(struct coll_sched *s, const struct coll_team *t)

@@ -15,7 +15,9 @@
  *
  * Layouts may differ between ranks as long as the data agree, so pieces are cut from the packed
  * bytes. */
+#include "coll/algo/bcast.h"
 #include "coll/algo/algo.h"
+#include "coll/sched.h"
 #include "runtime/base/err.h"
 
 /* a / b: bytes that go while a piece is asked for, granted and acknowledged.  A piece of 128 KiB

@@ -11,6 +11,8 @@
  * Reference: Chan, Heimlich, Purkayastha, van de Geijn, "Collective communication: theory,
  * practice, and experience", 2007. */
 #include "coll/algo/algo.h"
+#include "coll/algo/reduce.h"
+#include "coll/sched.h"
 #include "runtime/base/err.h"
 
 /* The tree over ranks counted from the root: subtree of vr is [vr, vr + span), its parent vr - low.

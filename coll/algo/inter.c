@@ -12,7 +12,10 @@
  * In rooted calls a->root is COLL_ROOT at the root, COLL_NOBODY at the others of its group, and the
  * root's rank in the other group. */
 #include "coll/algo/algo.h"
-#include "coll/start.h"
+#include "coll/algo/barrier.h"
+#include "coll/algo/bcast.h"
+#include "coll/algo/reduce.h"
+#include "coll/sched.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
@@ -229,7 +232,7 @@ static int start_reduce_scatter(struct coll_team *t, const struct coll_args *a, 
     return coll_sched_go(s);
 }
 
-static const struct coll_alg algs[] = {
+const struct coll_alg coll_inter_algs[] = {
     { "inter", "between two groups", COLL_BARRIER, 0, start_barrier },
     { "inter", "between two groups", COLL_BCAST, 0, start_bcast },
     { "inter", "between two groups", COLL_REDUCE, 0, start_reduce },
@@ -245,12 +248,5 @@ static const struct coll_alg algs[] = {
     { "inter", "between two groups", COLL_ALLTOALLW, 0, start_alltoall },
     { "inter", "between two groups", COLL_REDUCE_SCATTER, 0, start_reduce_scatter },
     { "inter", "between two groups", COLL_REDUCE_SCATTER_BLOCK, 0, start_reduce_scatter },
+    { 0 },
 };
-
-const struct coll_alg *coll_inter_alg(enum coll_kind kind)
-{
-    for (size_t i = 0; i < sizeof algs / sizeof algs[0]; i++)
-        if (algs[i].kind == kind)
-            return &algs[i];
-    RT_BUG("%s is not defined on intercommunicators", coll_kind_names[kind]);
-}

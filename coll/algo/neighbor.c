@@ -6,6 +6,7 @@
  *          messages along the dimensions of a grid save starts for diagonal neighbours only, which
  *          Cartesian topologies do not have. */
 #include "coll/algo/algo.h"
+#include "coll/sched.h"
 
 #include "runtime/base/err.h"
 

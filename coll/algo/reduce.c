@@ -10,7 +10,9 @@
  * root. (log2(p) + p) a + 2 m b + m c.  Best for large data; needs a commutative operation.
  *
  * Reference: Rabenseifner, "Optimization of collective reduction operations", 2004. */
+#include "coll/algo/reduce.h"
 #include "coll/algo/algo.h"
+#include "coll/sched.h"
 #include "runtime/base/err.h"
 
 void coll_build_reduce(struct coll_sched *s, const struct coll_team *t, const struct coll_args *a,

@@ -11,6 +11,7 @@
  * Reference: Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in
  * MPICH", 2005. */
 #include "coll/algo/algo.h"
+#include "coll/sched.h"
 #include "runtime/base/err.h"
 
 /* First element of block i; block p is the end. */

@@ -10,7 +10,9 @@
  * but only p - 1 messages and combinations in all: best where ranks outnumber cores.
  *
  * Reference: Hillis, Steele, "Data parallel algorithms", 1986. */
+#include "coll/algo/scan.h"
 #include "coll/algo/algo.h"
+#include "coll/sched.h"
 #include "runtime/base/err.h"
 
 void coll_build_scan(struct coll_sched *s, const struct coll_team *t, const struct coll_args *a)

@@ -51,7 +51,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "coll/start.h"
+#include "coll/begin.h"
+#include "coll/select.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/idle.h"
@@ -76,26 +77,6 @@ size_t coll_gpu_nbytes(int size)
 static struct coll_gpu_word *words_at(void *shared)
 {
     return (struct coll_gpu_word *)((struct coll_gpu_head *)shared + 1);
-}
-
-int coll_gpu_attach(struct coll_team *t, struct coll_team *words, void *shared)
-{
-    struct coll_gpu_word *word = words_at(shared);
-    if (!rt_gpu_watch || !t->ops->dev_describe) {
-        rt_store_release(&word[words->rank].passed, UINT64_MAX);
-        return 0;
-    }
-    struct coll_gpu *g = calloc(1, sizeof *g);
-    if (!g)
-        return -RT_ENOMEM;
-    g->team = words;
-    g->votes = words != t;
-    g->head = shared;
-    g->word = word;
-    g->own = &word[words->rank];
-    g->last = &g->first;
-    t->gpu = g;
-    return 0;
 }
 
 size_t coll_gpu_post_nbytes(const struct coll_gpu *g)
@@ -190,7 +171,7 @@ static bool is_far(struct coll_gpu *g) { return g->far && g->far--; }
 static bool may_say_yes(struct coll_gpu_call *c)
 {
     struct coll_gpu *g = c->gate;
-    if (!c->device || g->votes)
+    if (!c->device || g->write)
         return c->device && coll_gpu_vote(c);
     c->far = is_far(g);
     return (c->booked || !coll_is_forced(g->team, &c->task->args, true)) && has_area(g) &&
@@ -201,7 +182,7 @@ static bool may_say_yes(struct coll_gpu_call *c)
 static bool slot_is_free(const struct coll_gpu_call *c)
 {
     struct coll_gpu *g = c->gate;
-    return !g->in[c->slot] && (!g->votes || coll_gpu_vote_is_known(g, c->slot));
+    return !g->in[c->slot] && (!g->write || coll_gpu_vote_is_known(g, c->slot));
 }
 
 static void put_post(struct coll_gpu_call *c)
@@ -224,7 +205,7 @@ static bool post(struct coll_gpu_call *c)
     c->posted = true;
     c->said_yes = may_say_yes(c);
     if (c->said_yes) {
-        if (!g->votes)
+        if (!g->write)
             put_post(c);
         g->in[c->slot] = c;
         rt_store_relaxed(&g->head->devices, 1);
@@ -456,7 +437,7 @@ int coll_gpu_stage(struct coll_gpu_call *c)
     struct coll_task *k = c->task;
     uint64_t number = c->number;
     bool once = c->init == 0 && !c->booked;
-    if (g->votes && c->said_yes)
+    if (g->write && c->said_yes)
         coll_gpu_vote_lost(c);
     call_give(c);
     int err = begin_here(k);
@@ -494,11 +475,11 @@ static int wait_turn(struct coll_gpu_call *c)
     if (rc < 0) {
         log_error(COLL, "rank %d of the communicator has gone; %s on device memory fails",
                   coll_team_whole_rank(g->team, c->heard), coll_kind_names[c->task->args.kind]);
-        if (g->votes)
+        if (g->write)
             coll_gpu_vote_lost(c);
         return coll_gpu_over(c, rc);
     }
-    if (g->votes)
+    if (g->write)
         return vote_won(c);
     log_debug(COLL, "call %u: %s from device to device", c->task->seq,
               coll_kind_names[c->task->args.kind]);
@@ -571,9 +552,39 @@ static int booked_step(struct coll_task *k)
     return wait_turn(c);
 }
 
-void coll_gpu_book(struct coll_task *k)
+/* Numbers a call of a schedule on the device; its first step takes part in the vote. */
+static int book(struct coll_team *t, const struct coll_args *a, struct coll_task *k)
 {
-    k->state = (void *)(uintptr_t)++k->team->gate_calls;
+    (void)a;
+    k->state = (void *)(uintptr_t)++t->gate_calls;
     k->cleanup = NULL;
     k->step = booked_step;
+    return 0;
+}
+
+static const struct coll_alg part_alg = { .name = "gpu_part",
+                                          .help = "part of a schedule on devices",
+                                          .need = COLL_NEED_ONE_NODE,
+                                          .start = book };
+
+int coll_gpu_attach(struct coll_team *t, struct coll_team *words, void *shared,
+                    bool (*write)(struct coll_task *k))
+{
+    struct coll_gpu_word *word = words_at(shared);
+    if (!rt_gpu_watch || !t->ops->dev_describe) {
+        rt_store_release(&word[words->rank].passed, UINT64_MAX);
+        return 0;
+    }
+    struct coll_gpu *g = calloc(1, sizeof *g);
+    if (!g)
+        return -RT_ENOMEM;
+    g->team = words;
+    g->write = write;
+    g->head = shared;
+    g->word = word;
+    g->own = &word[words->rank];
+    g->last = &g->first;
+    t->gpu = g;
+    t->device_part = &part_alg;
+    return 0;
 }

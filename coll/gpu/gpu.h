@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Collectives whose buffers are device memory on all ranks of a team on one node: declarations for
- * the files of coll/gpu, and their interface to coll.c.  gate.c holds the vote on a call, run.c
+ * the files of coll/gpu, and their interface to coll/start.  gate.c holds the vote on a call, run.c
  * carries the call out.  Under the domain's lock; no function here blocks. */
 #ifndef COLL_GPU_GPU_H
 #define COLL_GPU_GPU_H
@@ -146,9 +146,11 @@ struct coll_gpu_call {
     int running;
 };
 
-struct coll_gpu {                    /* this rank's view; private memory */
-    struct coll_team *team;          /* the ranks with flag lines: all, or those of this host */
-    bool votes;                      /* ranks vote on schedules of coll/hier */
+struct coll_gpu {           /* this rank's view; private memory */
+    struct coll_team *team; /* the ranks with flag lines: all, or those of this host */
+    /* Ranks vote on schedules of coll/hier: writes one into the task; false: veto.  NULL: on calls.
+     */
+    bool (*write)(struct coll_task *k);
     uint64_t agreed[COLL_GPU_SLOTS]; /* votes on schedules: the slot's last call on which all ranks
                                       * voted yes */
     struct coll_gpu_head *head;
@@ -172,21 +174,19 @@ struct coll_gpu {                    /* this rank's view; private memory */
                     * 0 */
 };
 
-/* ---- for coll.c ---- */
+/* ---- for coll/start ---- */
 
 size_t coll_gpu_nbytes(int size); /* part of the team's shared memory */
 /* Sets t->gpu if there may be device memory; otherwise vetoes all calls in advance.  `words`: t, or
- * the team of this host's ranks, which vote on t's calls. */
-int coll_gpu_attach(struct coll_team *t, struct coll_team *words, void *shared);
+ * the team of this host's ranks, which vote on schedules for t's calls, written by write(). */
+int coll_gpu_attach(struct coll_team *t, struct coll_team *words, void *shared,
+                    bool (*write)(struct coll_task *k));
 /* Releases what is kept of ended calls, while the team's ops can still be called. */
 void coll_gpu_forget(struct coll_team *t);
 void coll_gpu_fini(struct coll_team *t);
 bool coll_gpu_quiet(const struct coll_team *t, const struct coll_team *words, void *shared);
 /* Starts a call for which coll_gpu_pass() has returned false. */
 int coll_gpu_start(struct coll_task *k);
-/* Numbers a call of a schedule on the device; its first step takes part in the vote. */
-void coll_gpu_book(struct coll_task *k);
-
 void coll_gpu_wake(struct coll_gpu *g);
 /* Call it after a store to this rank's flag lines: wakes ranks that sleep and wait for it. */
 static inline void coll_gpu_has_said(struct coll_gpu *g)

@@ -24,7 +24,7 @@
  * the old number after `at` has read the old `at`. */
 #include "coll/gpu/gpu.h"
 
-#include "coll/start.h"
+#include "coll/select.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 

@@ -116,4 +116,7 @@ enum coll_gpu_way coll_gpu_asked_way(int size, int64_t nbytes, bool direct);
 enum coll_gpu_way coll_gpu_allreduce_way(int size, int64_t nbytes, bool any_overwritten,
                                          bool large_pages, bool direct);
 
+/* Plans that have names, for WEFT_COLL and the tuning table: plan_names.c. */
+extern const struct coll_alg coll_gpu_algs[];
+
 #endif

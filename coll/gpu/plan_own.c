@@ -7,7 +7,7 @@
  * rank's arguments contradict each other, its signature equals no other rank's. */
 #include "coll/gpu/plan_int.h"
 #include <string.h>
-#include "coll/algo/algo.h"
+#include "coll/sched.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/kernel.h"
 #include "runtime/reduce/gpu.h"

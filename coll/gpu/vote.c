@@ -11,13 +11,11 @@
  * has seen all yes votes publishes READY, and yes[s] is used again when all ranks have. */
 #include "coll/gpu/gpu.h"
 
-#include "coll/hier/hier.h"
-
 bool coll_gpu_vote(struct coll_gpu_call *c)
 {
     struct coll_task *k = c->task;
     int (*step)(struct coll_task *) = k->step;
-    bool yes = coll_hier_on_device(k);
+    bool yes = c->gate->write(k);
     c->step = k->step;
     c->cleanup = k->cleanup;
     c->state = k->state;

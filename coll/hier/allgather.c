@@ -13,6 +13,8 @@
  * All this happens in packed form: in the user's buffer where blocks lie in it one behind the other
  * in the order of hosts, else in a temporary one.  A rank decides that alone. */
 #include "coll/hier/hier.h"
+#include "coll/hier/local.h"
+#include "coll/sched.h"
 
 #include "runtime/base/err.h"
 

@@ -15,7 +15,10 @@
  *
  * The number of shares is that of the ranks on the smallest host.  Every rank gets the same bits:
  * each element is combined once, or in the same order everywhere. */
+#include "coll/algo/allreduce.h"
 #include "coll/hier/hier.h"
+#include "coll/hier/local.h"
+#include "coll/sched.h"
 
 #include "runtime/base/err.h"
 

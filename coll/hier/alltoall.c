@@ -10,6 +10,9 @@
  * at a time, those of this host through shared memory meanwhile.  (N - 1) L (a + m b).  Also serves
  * given counts and types. */
 #include "coll/hier/hier.h"
+#include "coll/hier/local.h"
+#include "coll/hier/team.h"
+#include "coll/sched.h"
 
 #include "runtime/base/err.h"
 

@@ -4,6 +4,9 @@
  * (N - 1) (a + m b).  Best for small blocks; of large ones no rank should copy those of others, and
  * of given counts only the root knows. */
 #include "coll/hier/hier.h"
+#include "coll/hier/local.h"
+#include "coll/hier/team.h"
+#include "coll/sched.h"
 
 #include "runtime/base/err.h"
 

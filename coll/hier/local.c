@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the collectives of coll/hier are put together from: parts among the ranks of this host, as
  * calls in shared memory or as messages, and the team of the hosts' representatives. */
-#include "coll/hier/hier.h"
 
+#include "coll/hier/local.h"
+#include "coll/algo/barrier.h"
+#include "coll/algo/bcast.h"
+#include "coll/algo/reduce.h"
+#include "coll/algo/scan.h"
+#include "coll/hier/team.h"
 #include "coll/node/node.h"
+#include "coll/sched.h"
 #include "runtime/base/err.h"
 
 bool coll_hier_begin(struct coll_hier_call *x, struct coll_team *t, const struct coll_args *a,
@@ -25,6 +31,7 @@ struct coll_team *coll_hier_across(struct coll_hier_call *x, int rail, int root)
     *b = x->h->local;
     b->team.node = NULL;
     b->team.gpu = NULL;
+    b->team.device_part = NULL;
     b->team.rank = x->h->node;
     b->team.size = x->h->nnodes;
     b->team.one_node = false;
@@ -73,7 +80,7 @@ int coll_hier_rails(const struct coll_hier *h)
 {
     struct coll_team largest = { .size = h->most };
     struct coll_args a = { .kind = COLL_REDUCE_SCATTER };
-    return coll_node_block_fits(&largest, &a) ? h->least : 1;
+    return coll_node_block_fits(&largest, &a, 1) ? h->least : 1;
 }
 
 void coll_hier_bcast(struct coll_hier_call *x, void *buf, int64_t n, const struct rt_layout *l,

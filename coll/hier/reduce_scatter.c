@@ -8,6 +8,8 @@
  * m b / L of each of the L ranks of a host, or (N - 1) a + m b of one.  For operations that
  * commute: sums are made host by host. */
 #include "coll/hier/hier.h"
+#include "coll/hier/local.h"
+#include "coll/sched.h"
 
 #include "runtime/base/err.h"
 

@@ -15,7 +15,13 @@
  *
  * hier_split, reduction: the ranks of a host each add up their share, each share goes up a tree of
  * its own, and the root collects.  log2(N) (a + m b / K) with K shares under way at a time. */
+#include "coll/algo/barrier.h"
+#include "coll/algo/bcast.h"
+#include "coll/algo/reduce.h"
 #include "coll/hier/hier.h"
+#include "coll/hier/local.h"
+#include "coll/hier/team.h"
+#include "coll/sched.h"
 
 #include "runtime/base/err.h"
 

@@ -6,7 +6,10 @@
  * following hosts, and all its ranks put in front what was before the host.  a + (N - 1) m b, or of
  * many hosts or longer vectors by doubling, (1 + log2 N) (a + m b).  Any operation: everything is
  * combined in the order of the ranks. */
+#include "coll/algo/scan.h"
 #include "coll/hier/hier.h"
+#include "coll/hier/local.h"
+#include "coll/sched.h"
 
 #include "runtime/base/err.h"
 

@@ -3,11 +3,11 @@
  * beginning who shares its host's segment; where all others are it finds out at the first
  * collective, because that costs a look-up a rank.  Memory: the ranks of this host, and a number
  * for each host; only where the ranks of a host do not follow each other, two numbers a rank. */
-#include "coll/hier/hier.h"
 
+#include "coll/hier/team.h"
 #include <stdlib.h>
 #include <string.h>
-#include "coll/gpu/gpu.h"
+#include "coll/sched_gpu.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 
@@ -156,6 +156,7 @@ static const struct coll_team_ops sub_ops = {
     .dev_retake = sub_dev_retake,
     .gone = sub_gone,
     .stage = sub_stage,
+    .whole_rank = whole_rank,
 };
 
 static void sub_set(struct coll_sub *b, const struct coll_hier *h, int rank, int size)
@@ -166,7 +167,7 @@ static void sub_set(struct coll_sub *b, const struct coll_hier *h, int rank, int
 
 /* ---- life ---- */
 
-int coll_team_split(struct coll_team *t, const int *ranks, int n)
+int coll_hier_create(struct coll_team *t, const int *ranks, int n)
 {
     struct coll_hier *h = calloc(1, sizeof *h);
     int *list = malloc((size_t)n * sizeof *list), self = 0;
@@ -186,29 +187,13 @@ int coll_team_split(struct coll_team *t, const int *ranks, int n)
     return 0;
 }
 
-struct coll_team *coll_team_local(struct coll_team *t)
+void coll_hier_destroy(struct coll_hier *h)
 {
-    return t->hier ? &t->hier->local.team : t;
-}
-
-int coll_team_whole_rank(const struct coll_team *t, int rank)
-{
-    return t->ops == &sub_ops ? whole_rank(t, rank) : rank;
-}
-
-void coll_hier_fini(struct coll_team *t)
-{
-    struct coll_hier *h = t->hier;
-    if (!h)
-        return;
-    coll_gpu_fini(t); /* its words are the local team's */
-    coll_team_fini(&h->local.team);
     free((int *)h->local.ranks);
     free(h->start);
     free(h->order);
     free(h->node_of);
     free(h);
-    t->hier = NULL;
 }
 
 /* ---- where all ranks are ---- */
@@ -332,9 +317,10 @@ int coll_hier_map(struct coll_hier *h)
             err = keep_order(h, node_of, t->size);
         if (!err)
             err = check_local(h);
-        h->several = !err;
+        if (!err)
+            t->hosts = h->order ? COLL_HOSTS_MIXED : COLL_HOSTS_ORDERED;
     }
-    if (h->several)
+    if (t->hosts != COLL_HOSTS_NONE)
         log_debug(COLL, "%d ranks on %d hosts, %d to %d on each%s; %d here%s", t->size, n, h->least,
                   h->most, h->order ? ", not in order" : "", h->local.team.size,
                   h->local.team.node ? " share memory" : "");

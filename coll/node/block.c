@@ -18,7 +18,7 @@
 #include "coll/node/node.h"
 
 #include <string.h>
-#include "coll/algo/algo.h"
+#include "coll/sched.h"
 #include "runtime/base/err.h"
 
 /* Longest piece of ranks with a core each: two rows of it and a result in each half stay nearly

@@ -8,7 +8,7 @@
 #include "coll/node/node.h"
 
 #include <string.h>
-#include "coll/algo/algo.h"
+#include "coll/sched.h"
 #include "runtime/base/copy.h"
 #include "runtime/base/err.h"
 

@@ -49,7 +49,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "coll/algo/algo.h"
+#include "coll/sched.h"
 #include "runtime/base/copy.h"
 #include "runtime/base/err.h"
 

@@ -3,7 +3,7 @@
  * blocks.  The kinds of calls in move.c differ only in these. */
 #include "coll/node/move.h"
 
-#include "coll/algo/algo.h"
+#include "coll/sched.h"
 
 /* Block i of the send side of a call of any kind. */
 static struct coll_move_data send_block(const struct coll_args *a, int i)

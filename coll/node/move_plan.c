@@ -2,7 +2,7 @@
 /* How a call of move.c divides its blocks, and which blocks move directly. */
 #include "coll/node/move.h"
 
-#include "coll/algo/algo.h"
+#include "coll/sched.h"
 
 /* Length of a piece for ranks with a core each.  Measured at 2 ranks, see coll/tune.def. */
 #define PIECE (16u << 10)
@@ -57,9 +57,16 @@ static int64_t longest_piece(enum coll_kind k, int size)
     return len & ~(int64_t)(RT_CACHE_LINE - 1);
 }
 
-bool coll_node_block_fits(const struct coll_team *t, const struct coll_args *a)
+/* A call without data is half of a barrier among the ranks of a host (coll/hier/local.c).  The
+ * algorithms that move blocks would not wait for the other ranks. */
+static bool is_signal(const struct coll_args *a, int64_t bytes)
 {
-    return longest_piece(a->kind, t->size) >= PIECE_MIN;
+    return bytes == 0 && (a->kind == COLL_BCAST || a->kind == COLL_GATHER);
+}
+
+bool coll_node_block_fits(const struct coll_team *t, const struct coll_args *a, int64_t bytes)
+{
+    return longest_piece(a->kind, t->size) >= PIECE_MIN && !is_signal(a, bytes);
 }
 
 /* Number of pieces of the whole call, computed from facts that all ranks know; -1 if these are not

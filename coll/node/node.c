@@ -5,9 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "coll/gpu/gpu.h"
-#include "coll/hier/hier.h"
-#include "coll/start.h"
+#include "coll/begin.h"
 #include "runtime/base/err.h"
 #include "runtime/base/idle.h"
 #include "runtime/base/log.h"
@@ -30,37 +28,22 @@ static size_t cells_nbytes(int size) { return (size_t)size * COLL_NODE_SLOTS * C
 
 static size_t blocks_nbytes(int size) { return 2 * coll_node_half_len(size); }
 
-/* The part of coll/node.  After it come the parts of coll/gpu: for calls, and for votes. */
-static size_t own_nbytes(int size)
+size_t coll_node_nbytes(int size)
 {
     return sizeof(struct coll_node_head) + (size_t)size * sizeof(struct coll_node_prog) +
            COLL_NODE_SLOTS * (size_t)size * sizeof(struct coll_node_line);
 }
 
-size_t coll_node_nbytes(int size)
-{
-    return size < 2 ? 0 : own_nbytes(size) + 2 * coll_gpu_nbytes(size);
-}
+const struct coll_limits coll_node_limits = { .cell = coll_node_cell_fits,
+                                              .block = coll_node_block_fits };
 
-/* If all ranks are on this host, there is no part for votes. */
-static int attach_devices(struct coll_team *whole, struct coll_team *t, char *shared)
+int coll_node_attach(struct coll_team *t, char *p)
 {
-    int err = coll_gpu_attach(t, t, shared);
-    if (!err && whole != t)
-        err = coll_gpu_attach(whole, t, shared + coll_gpu_nbytes(t->size));
-    return err;
-}
-
-int coll_team_attach(struct coll_team *whole, size_t off)
-{
-    struct coll_team *t = coll_team_local(whole);
     struct coll_node *n = calloc(1, sizeof *n);
     if (!n)
         return -RT_ENOMEM;
-    char *p = t->ops->shm_at(t, off);
     n->direct = calloc((size_t)t->size, sizeof *n->direct);
-    if (!n->direct || attach_devices(whole, t, p + own_nbytes(t->size)) < 0) {
-        free(n->direct);
+    if (!n->direct) {
         free(n);
         return -RT_ENOMEM;
     }
@@ -73,24 +56,16 @@ int coll_team_attach(struct coll_team *whole, size_t off)
     n->line_part = COLL_NODE_LINE / readers;
     n->cell_part = COLL_NODE_CELL / readers & ~(RT_CACHE_LINE - 1);
     t->node = n;
+    t->limits = &coll_node_limits;
     rt_store_release(&n->prog[t->rank].probe, (uint64_t)(uintptr_t)&coll_node_magic);
     return 0;
 }
 
-void coll_team_forget(struct coll_team *t)
-{
-    coll_gpu_forget(coll_team_local(t));
-    if (t->hier)
-        coll_gpu_forget(t);
-}
-
-void coll_team_fini(struct coll_team *t)
+void coll_node_fini(struct coll_team *t)
 {
     struct coll_node *n = t->node;
-    coll_hier_fini(t);
     if (!n)
         return;
-    coll_gpu_fini(t);
     if (t->rank == 0 && n->cells)
         t->ops->shm_free(t, n->head->cells - 1, cells_nbytes(t->size));
     if (t->rank == 0 && n->blocks)
@@ -99,32 +74,6 @@ void coll_team_fini(struct coll_team *t)
     free(n->direct);
     free(n);
     t->node = NULL;
-}
-
-void coll_team_moved(struct coll_team *t)
-{
-    if (t->node)
-        t->node->team = t;
-    if (t->gpu && !t->hier)
-        t->gpu->team = t;
-    if (t->hier) {
-        t->hier->up = t;
-        t->hier->local.team.arg = t->arg;
-    }
-}
-
-bool coll_team_quiet(struct coll_team *whole)
-{
-    struct coll_team *t = coll_team_local(whole);
-    struct coll_node *n = t->node;
-    if (!n)
-        return true;
-    char *shared = (char *)n->head + own_nbytes(t->size);
-    for (int i = 0; i < t->size; i++)
-        if (rt_load_acquire(&n->prog[i].probe) == 0) /* rank i will still write when it attaches */
-            return false;
-    return coll_node_finished(n, n->started) && coll_gpu_quiet(t, t, shared) &&
-           (whole == t || coll_gpu_quiet(whole, t, shared + coll_gpu_nbytes(t->size)));
 }
 
 uint64_t coll_node_begin(struct coll_node *n, struct coll_task *k)
@@ -145,6 +94,14 @@ bool coll_node_finished(struct coll_node *n, uint64_t epoch)
     }
     n->seen = least >> COLL_NODE_STEP_BITS;
     return n->seen >= epoch;
+}
+
+bool coll_node_quiet(struct coll_node *n)
+{
+    for (int i = 0; i < n->team->size; i++)
+        if (rt_load_acquire(&n->prog[i].probe) == 0) /* rank i will still write when it attaches */
+            return false;
+    return coll_node_finished(n, n->started);
 }
 
 void coll_node_wake(struct coll_node *n)

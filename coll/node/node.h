@@ -158,10 +158,19 @@ struct coll_node { /* this rank's view; private memory */
 
 extern const struct coll_alg coll_node_flat_algs[], coll_node_block_algs[], coll_node_move_algs[];
 
+/* Shared memory of a team: its bytes, and t->node and t->limits over zeroed memory at `p`.  0 or
+ * -RT_ENOMEM. */
+size_t coll_node_nbytes(int size);
+int coll_node_attach(struct coll_team *t, char *p);
+void coll_node_fini(struct coll_team *t); /* tolerates a team without */
+/* Whether no rank will access the memory for the calls so far. */
+bool coll_node_quiet(struct coll_node *n);
+extern const struct coll_limits coll_node_limits;
+
 /* Whether the contributions of this call fit the lines or cells of node_flat. */
 bool coll_node_cell_fits(const struct coll_team *t, const struct coll_args *a, int64_t bytes);
 /* Whether pieces of this call's blocks can be long enough to be worth a step each. */
-bool coll_node_block_fits(const struct coll_team *t, const struct coll_args *a);
+bool coll_node_block_fits(const struct coll_team *t, const struct coll_args *a, int64_t bytes);
 
 /* For the files of coll/node. */
 uint64_t coll_node_begin(struct coll_node *n, struct coll_task *k); /* numbers the call */

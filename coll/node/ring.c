@@ -28,7 +28,7 @@
  * If ranks outnumber cores, flat.c, move.c or block.c runs the call. */
 #include "coll/node/node.h"
 
-#include "coll/algo/algo.h"
+#include "coll/sched.h"
 #include "coll/node/pair.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"

@@ -3,7 +3,11 @@
  * other and sizes from 8 B to 16 MiB, and prints ranges of equal choice. */
 #include "coll/coll.h"
 #include "coll/hier/hier.h"
-#include "coll/start.h"
+#include "coll/hier/team.h"
+#include "coll/node/node.h"
+#include "coll/select.h"
+#include "coll/start/team.h"
+#include "coll/tune.h"
 #include "launcher/info/info.h"
 #include "runtime/base/cfg.h"
 
@@ -102,7 +106,7 @@ static void show_kind(struct question *q, enum coll_kind kind)
 
 int info_coll(int nranks, int nhosts)
 {
-    struct question q = { .team = { .size = nranks, .one_node = true },
+    struct question q = { .team = { .size = nranks, .one_node = true, .limits = &coll_node_limits },
                           .nhosts = nhosts,
                           .op = { .code = RT_OP_SUM, .commutes = true } };
 

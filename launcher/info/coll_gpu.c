@@ -4,7 +4,7 @@
  * places its result goes, copies, and whether the ranks meet.  Sizes whose plans look alike are one
  * line. */
 #include "coll/gpu/plan.h"
-#include "coll/start.h"
+#include "coll/select.h"
 #include "launcher/info/gpu.h"
 #include "launcher/info/info.h"
 #include "runtime/base/err.h"

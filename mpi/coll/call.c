@@ -2,6 +2,9 @@
 /* Runs collective calls: a blocking call from a task on the stack, a nonblocking or persistent call
  * from a request.  Takes the domain's lock unless a function says otherwise. */
 #include "mpi/coll/call.h"
+#include "coll/begin.h"
+#include "coll/select.h"
+#include "coll/start/start.h"
 #include "mpi/coll/check.h"
 #include "mpi/coll/device.h"
 #include <stdlib.h>

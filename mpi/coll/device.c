@@ -26,6 +26,11 @@
  * notified. */
 #include "mpi/coll/device.h"
 #include <stdlib.h>
+#include "coll/begin.h"
+#include "coll/sched_gpu.h"
+#include "coll/select.h"
+#include "coll/start/team.h"
+#include "coll/wide.h"
 #include "mpi/coll/stage.h"
 #include "mpi/p2p/device.h"
 #include "runtime/base/err.h"

@@ -3,6 +3,7 @@
  * memory in the node segment, among all its processes or among those of each host.  Called under
  * the domain's lock, except wm_coll_team_init(), which takes it. */
 #include <stdlib.h>
+#include "coll/start/team.h"
 #include "mpi/coll/call.h"
 #include "mpi/coll/device.h"
 #include "mpi/coll/team.h"
@@ -186,9 +187,9 @@ uint64_t wm_coll_team_block(struct wm_comm *c)
 {
     const struct coll_team *t = coll_team_local(&c->team);
     sweep();
-    if (!t->one_node || coll_node_nbytes(t->size) == 0 || t->rank != 0)
+    if (!t->one_node || coll_team_nbytes(t->size) == 0 || t->rank != 0)
         return 0;
-    return rt_node_alloc(coll_node_nbytes(t->size)) + 1; /* SIZE_MAX: no block */
+    return rt_node_alloc(coll_team_nbytes(t->size)) + 1; /* SIZE_MAX: no block */
 }
 
 int wm_coll_team_attach(struct wm_comm *c, uint64_t block)
@@ -202,7 +203,7 @@ int wm_coll_team_attach(struct wm_comm *c, uint64_t block)
 void wm_coll_team_unblock(struct wm_comm *c, uint64_t block)
 {
     if (block)
-        rt_node_free(block - 1, coll_node_nbytes(coll_team_local(&c->team)->size));
+        rt_node_free(block - 1, coll_team_nbytes(coll_team_local(&c->team)->size));
 }
 
 /* Rank 0 of the team, or of each host, allocates the block and broadcasts its place; all attach
@@ -266,10 +267,10 @@ int wm_coll_team_init(struct wm_comm *c)
     wm_coll_team_plain(c);
     int err = wm_coll_team_split(c);
     struct coll_team *t = coll_team_local(&c->team);
-    if (err || !t->one_node || coll_node_nbytes(t->size) == 0)
+    if (err || !t->one_node || coll_team_nbytes(t->size) == 0)
         return err;
     if (is_world(c)) {
-        rt_assert(coll_node_nbytes(t->size) <= (size_t)rt_node.size * RT_NODE_WORLD_PER_RANK);
+        rt_assert(coll_team_nbytes(t->size) <= (size_t)rt_node.size * RT_NODE_WORLD_PER_RANK);
         err = wm_coll_team_attach(c, rt_node_world_block() + 1);
     } else {
         err = share_block(c);
@@ -283,7 +284,7 @@ void wm_coll_team_fini(struct wm_comm *c)
     coll_team_forget(t);
     wm_team_dev_forget(local);
     bool owner = local->node && local->rank == 0;
-    size_t nbytes = owner && !is_world(c) ? coll_node_nbytes(local->size) : 0;
+    size_t nbytes = owner && !is_world(c) ? coll_team_nbytes(local->size) : 0;
     struct leaving *l = NULL;
     if (owner && !coll_team_quiet(t))
         l = malloc(sizeof *l);

@@ -5,6 +5,8 @@
  * host's ranks get the place of their block in a broadcast afterwards.  Everything but the bodies
  * runs under the domain's lock. */
 #include "mpi/core/idup.h"
+#include "coll/begin.h"
+#include "coll/start/team.h"
 #include "mpi/api/bodies.h"
 #include "mpi/base/attr.h"
 #include "mpi/coll/check.h"

@@ -5,6 +5,8 @@
 #include "mpi/core/life.h"
 #include "btl/all/all.h"
 #include "coll/coll.h"
+#include "coll/select.h"
+#include "coll/tune.h"
 #include "mpi/base/session.h"
 #include "mpi/core/alloc.h"
 #include "mpi/base/comm.h"

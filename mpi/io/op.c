@@ -2,6 +2,7 @@
 /* From a call of the API to an operation: checks, positions and file pointers, statuses, requests.
  * A nonblocking operation is a job of runtime/io; its task looks at the job's end in progress. */
 #include "mpi/io/op.h"
+#include "coll/begin.h"
 #include "coll/coll.h"
 #include "mpi/api/bodies.h"
 #include "mpi/base/comm.h"

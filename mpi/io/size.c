@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sizes, and what makes data safe: MPI-5.0 sections 14.2.4 to 14.2.6 and 14.6.1.  Rank 0 changes
  * the size once all ranks have called. */
+#include "coll/start/team.h"
 #include "mpi/api/bodies.h"
 #include "mpi/base/comm.h"
 #include "mpi/io/file.h"

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 #include "btl/all/all.h"
+#include "coll/begin.h"
 #include "mpi/p2p/cancel.h"
 #include "mpi/p2p/chunks.h"
 #include "mpi/p2p/device.h"

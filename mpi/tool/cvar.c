@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 #include "coll/coll.h"
+#include "coll/select.h"
+#include "coll/tune.h"
 #include "mpi/api/bodies.h"
 #include "mpi/core/life.h"
 #include "mpi/tool/tool.h"

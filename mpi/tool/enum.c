@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "coll/coll.h"
+#include "coll/select.h"
 #include "mpi/api/bodies.h"
 #include "mpi/tool/event.h"
 #include "mpi/tool/tool.h"

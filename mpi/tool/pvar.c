@@ -4,6 +4,7 @@
  * nothing is computed ahead.  Any thread, under the interface's mutex. */
 #include "mpi/tool/pvar.h"
 #include <string.h>
+#include "coll/select.h"
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/p2p.h"

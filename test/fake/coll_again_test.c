@@ -3,6 +3,8 @@
  * while nothing has changed, and only then. */
 #include <string.h>
 #include "coll/gpu/gpu.h"
+#include "coll/select.h"
+#include "coll/start/start.h"
 #include "test/check.h"
 #include "test/fake/coll_devices.h"
 

@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "coll/algo/algo.h"
+#include "coll/algo/bcast.h"
 #include "coll/node/node.h"
 #include "coll/sched.h"
+#include "coll/select.h"
 #include "runtime/base/idle.h"
 #include "runtime/base/log.h"
 #include "test/check.h"

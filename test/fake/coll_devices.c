@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "coll/begin.h"
 #include "coll/gpu/gpu.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/kernel.h"

@@ -6,7 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include "coll/begin.h"
 #include "coll/sched.h"
+#include "coll/sched_gpu.h"
+#include "coll/start/start.h"
+#include "coll/start/team.h"
 #include "runtime/base/err.h"
 #include "runtime/layout/gpu.h"
 
@@ -374,7 +378,7 @@ struct fake *fake_create(int size, unsigned seed, bool node, size_t shm_room)
         rt_list_init(&f->pairs[i].sends);
         rt_list_init(&f->pairs[i].recvs);
     }
-    size_t own = (coll_node_nbytes(size) + 4095) & ~(size_t)4095;
+    size_t own = (coll_team_nbytes(size) + 4095) & ~(size_t)4095;
     f->shm_len = own + shm_room;
     if (node && size > 1) {
         f->shm = mmap(NULL, f->shm_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -401,7 +405,7 @@ static void share_host(struct fake *f, int node)
         if (f->node_of[r] == node)
             ranks[n++] = r;
     if (n > 1 && f->shm)
-        off = fake_shm_alloc(&f->ranks[ranks[0]].team, coll_node_nbytes(n));
+        off = fake_shm_alloc(&f->ranks[ranks[0]].team, coll_team_nbytes(n));
     for (int i = 0; i < n; i++) {
         struct coll_team *t = &f->ranks[ranks[i]].team;
         if (coll_team_split(t, ranks, n) < 0 || (off != SIZE_MAX && coll_team_attach(t, off) < 0))
@@ -421,7 +425,7 @@ struct fake *fake_create_nodes(int size, unsigned seed, const int *node_of, size
         nodes = node_of[r] >= nodes ? node_of[r] + 1 : nodes;
     f->nodes = nodes;
     f->wires = calloc((size_t)nodes, sizeof *f->wires);
-    f->shm_len += (size_t)nodes * (coll_node_nbytes(size) + 4096);
+    f->shm_len += (size_t)nodes * (coll_team_nbytes(size) + 4096);
     if (shm_room) {
         f->shm = mmap(NULL, f->shm_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (f->shm == MAP_FAILED)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "coll/gpu/gpu.h"
+#include "coll/select.h"
 #include "runtime/base/err.h"
 #include "test/check.h"
 #include "test/fake/coll_case.h"
@@ -161,7 +162,7 @@ static void owner_without_devices(void)
     for (int r = 0; r < 2; r++) {
         t[r].ops = &fake_more->ops;
         rt_gpu_watch = r == 1;
-        CHECK_EQ(coll_gpu_attach(&t[r], &t[r], shared), 0);
+        CHECK_EQ(coll_gpu_attach(&t[r], &t[r], shared, NULL), 0);
     }
     CHECK(coll_gpu_quiet(&t[0], &t[0], shared));
     t[0].gate_calls++; /* as in coll_start() */

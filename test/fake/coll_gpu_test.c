@@ -4,6 +4,7 @@
  * naive reference.  All ranks are in this process and on one device. */
 #include <stdio.h>
 #include <stdlib.h>
+#include "coll/select.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/gpu_int.h"
 #include "test/check.h"

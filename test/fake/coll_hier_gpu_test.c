@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "coll/hier/hier.h"
+#include "coll/hier/on_device.h"
+#include "coll/sched_gpu.h"
+#include "coll/select.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/gpu_int.h"
 #include "test/check.h"

@@ -6,9 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "coll/algo/algo.h"
+#include "coll/algo/bcast.h"
 #include "coll/hier/hier.h"
 #include "runtime/base/log.h"
+#include "coll/hier/team.h"
 #include "coll/node/node.h"
+#include "coll/sched.h"
+#include "coll/select.h"
 #include "test/check.h"
 #include "test/fake/coll_case.h"
 #include "test/fake/coll_fake.h"
@@ -72,8 +76,8 @@ static void check_choice(const struct fake *f, const struct coll_args *a, const 
     bool commutes = coll_alg_find(c->kind, alg)->need & COLL_NEED_COMMUTES;
     bool ordered = c->user_op || c->kind == COLL_SCAN || c->kind == COLL_EXSCAN;
     CHECK(h->mapped);
-    CHECK_MSG(!h->several || (ordered && h->order) || (c->user_op && commutes) ||
-                  !strcmp(name, alg),
+    CHECK_MSG(h->up->hosts == COLL_HOSTS_NONE || (ordered && h->order) ||
+                  (c->user_op && commutes) || !strcmp(name, alg),
               "%s on map %s by %s, not %s", coll_kind_names[c->kind], m->text, name, alg);
 }
 
@@ -353,7 +357,7 @@ static void check_map(const char *text, bool several, bool in_order, int nnodes)
     for (int r = 0; r < m.size; r++) {
         struct coll_hier *h = fake_team(f, r)->hier;
         CHECK_EQ(coll_hier_map(h), 0);
-        CHECK_EQ(h->several, several);
+        CHECK_EQ(h->up->hosts != COLL_HOSTS_NONE, several);
         if (!several)
             continue;
         CHECK_EQ(h->nnodes, nnodes);

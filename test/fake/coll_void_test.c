@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "coll/algo/algo.h"
+#include "coll/algo/bcast.h"
+#include "coll/select.h"
 #include "runtime/base/log.h"
 #include "test/check.h"
 #include "test/fake/coll_case.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of choices and WEFT_COLL. */
 #include "coll/coll.h"
+#include "coll/select.h"
+#include "coll/tune.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "test/check.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tables of choices in files: a written table is read back and used; bad lines are reported. */
 #include "coll/gpu/plan.h"
-#include "coll/start.h"
+#include "coll/select.h"
+#include "coll/tune.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "test/check.h"

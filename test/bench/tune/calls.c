@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The calls that are timed, of doubles, summed where they reduce; see tune.h. */
+#include "coll/node/node.h"
+#include "coll/select.h"
 #include "test/bench/tune/tune.h"
 #include <stdlib.h>
-#include "coll/start.h"
 #include "runtime/base/clock.h"
 
 enum { SAMPLES = 200, LEAST = 5 };
@@ -36,7 +37,9 @@ size_t tune_room(enum coll_kind kind, int nranks, int64_t bytes)
 
 const struct coll_alg *tune_choice(const struct tune_call *c, int64_t bytes)
 {
-    struct coll_team team = { .rank = c->rank, .size = c->size, .one_node = c->node };
+    struct coll_team team = {
+        .rank = c->rank, .size = c->size, .one_node = c->node, .limits = &coll_node_limits
+    };
     struct rt_op op = { .code = RT_OP_SUM, .commutes = true };
     int64_t n = block(c->kind, c->size, bytes), counts[TUNE_RANKS_MAX];
     struct rt_layout l = { .size = sizeof(double),

@@ -11,7 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 #include "coll/gpu/plan.h"
-#include "coll/start.h"
+#include "coll/names.h"
+#include "coll/select.h"
+#include "coll/tune.h"
 #include "runtime/topo/topo.h"
 #include "test/bench/device.h"
 

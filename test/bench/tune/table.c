@@ -2,6 +2,7 @@
 /* From times to rows.  At each size the quickest algorithm; one that is hardly quicker than that of
  * the size below does not change the choice.  Where two numbers of ranks have the same rows, those
  * of the smaller serve both. */
+#include "coll/tune.h"
 #include "test/bench/tune/tune.h"
 #include <ctype.h>
 #include <string.h>

@@ -1,62 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Starts and advances collective calls.  Called under the domain's lock. */
-#include "coll/coll.h"
+/* Starts collective calls.  Called under the domain's lock. */
 
-#include "coll/algo/algo.h"
+#include "coll/start/start.h"
+#include "coll/begin.h"
 #include "coll/gpu/gpu.h"
 #include "coll/hier/hier.h"
-#include "coll/start.h"
+#include "coll/hier/team.h"
+#include "coll/select.h"
 #include "runtime/base/err.h"
-#include "runtime/base/log.h"
-
-static int step_nothing(struct coll_task *k)
-{
-    (void)k;
-    return 1;
-}
-
-/* In a team of one rank, data to itself is copied. */
-static void self_copy(const struct coll_team *t, const struct coll_args *a)
-{
-    struct coll_block from = coll_args_sent(t, a, 0), to = coll_args_received(t, a, 0);
-    if (from.l && to.l && !coll_args_in_place(a, 0))
-        coll_copy(from.at, from.n, from.l, to.at, to.n, to.l);
-}
-
-static int start_with(struct coll_task *k, bool has_node)
-{
-    const char *why;
-    k->alg = coll_choose(k->team, &k->args, has_node, &why);
-    log_trace(COLL, "call %u: %s by %s (%s)", k->seq, coll_kind_names[k->args.kind], k->alg->name,
-              why);
-    return k->alg->start(k->team, &k->args, k);
-}
 
 /* Calls whose numbers are TAG_NUMBERS + 1 apart have the same tag; they are never both in
  * progress. */
 #define TAG_NUMBERS (COLL_TAG_CALLS - 1u)
 _Static_assert(COLL_TAG_PERSISTENT + TAG_NUMBERS < COLL_TAG_END, "tags stay in their range");
-
-int coll_begin_host(struct coll_task *k)
-{
-    bool has_node = k->team->node && !k->messages;
-    k->step = step_nothing;
-    k->cleanup = NULL;
-    k->state = NULL;
-    k->alg = NULL;
-    k->gpu = NULL;
-    if (k->team->local)
-        return start_with(k, false);             /* each group knows only its own lengths */
-    if (coll_is(k->args.kind, COLL_IS_NEIGHBOR)) /* a single rank may be its own neighbour */
-        return start_with(k, has_node);
-    if (k->team->size == 1) {
-        self_copy(k->team, &k->args);
-        return 0;
-    }
-    if (coll_args_are_empty(k->team, &k->args)) /* no message is needed */
-        return 0;
-    return coll_is_wide(k) ? coll_start_wide(k) : start_with(k, has_node);
-}
 
 /* Kinds that need the ranks' agreement on memory: they may go from device to device or be staged.
  * Neighbourhood collectives do not: they exchange messages, which take any memory. */
@@ -129,18 +85,4 @@ void coll_unprepare(struct coll_task *k)
 {
     if (k->fixed)
         coll_gpu_unprepare(k);
-}
-
-int coll_start_messages(struct coll_task *k) { return start_with(k, false); }
-
-int coll_task_advance(struct coll_task *k)
-{
-    int rc = k->step(k);
-    if (rc == 0)
-        return 0;
-    if (k->cleanup)
-        k->cleanup(k);
-    k->cleanup = NULL;
-    rt_req_finish(&k->req, rc < 0 ? rc : k->lost);
-    return 1;
 }

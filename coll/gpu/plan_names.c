@@ -3,7 +3,7 @@
  * listed with the algorithms but are not started like them: gate.c carries plans out, and plan.c
  * asks here for the choice. */
 #include "coll/gpu/plan.h"
-#include "coll/start.h"
+#include "coll/select.h"
 
 #define PLAN (COLL_NEED_CUDA_BUFFERS | COLL_NEED_PEER_MAP)
 const struct coll_alg coll_gpu_algs[] = {

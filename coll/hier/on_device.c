@@ -11,9 +11,10 @@
  * With one rank a host they are level up to 1 MiB; at 8 MiB allreduce 7900 -> 7000, allgather
  * 8000 -> 6800, reduce and bcast 5100 -> 4300.  Meetings of ranks that share a GPU cost more than
  * copies of short data; a GPU for each of several ranks on a host was not measured. */
-#include "coll/hier/hier.h"
 
-#include "coll/start.h"
+#include "coll/hier/on_device.h"
+#include "coll/sched_gpu.h"
+#include "coll/select.h"
 #include "runtime/base/memkind.h"
 
 int64_t coll_hier_device_min = 4 << 20;

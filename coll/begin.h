@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Starting and advancing a task by an algorithm for host memory. */
+#ifndef COLL_BEGIN_H
+#define COLL_BEGIN_H
+
+#include "coll/coll.h"
+
+/* Starts the host-memory algorithm of a task that has its number and tag; for ops->stage(). */
+int coll_begin_host(struct coll_task *k);
+/* Starts the task again with the best algorithm that needs no shared memory; the same on every
+ * rank. */
+int coll_start_messages(struct coll_task *k);
+/* Calls step(); completes task->req at the end.  1: completed in this call, else 0. */
+int coll_task_advance(struct coll_task *task);
+
+#endif

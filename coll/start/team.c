@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Teams: what coll/node, coll/gpu and coll/hier keep for a team, from its creation to its end.
+ * Called under the domain's lock. */
+
+#include "coll/start/team.h"
+#include "coll/gpu/gpu.h"
+#include "coll/hier/hier.h"
+#include "coll/hier/on_device.h"
+#include "coll/hier/team.h"
+#include "coll/node/node.h"
+#include "runtime/base/err.h"
+
+/* The shared memory has a part of coll/node and two of coll/gpu: for calls, and for votes.  If all
+ * ranks are on this host, there is no part for votes. */
+size_t coll_team_nbytes(int size)
+{
+    return size < 2 ? 0 : coll_node_nbytes(size) + 2 * coll_gpu_nbytes(size);
+}
+
+struct coll_team *coll_team_local(struct coll_team *t)
+{
+    return t->hier ? &t->hier->local.team : t;
+}
+
+int coll_team_split(struct coll_team *t, const int *ranks, int n)
+{
+    return coll_hier_create(t, ranks, n);
+}
+
+int coll_team_attach(struct coll_team *whole, size_t off)
+{
+    struct coll_team *t = coll_team_local(whole);
+    char *p = t->ops->shm_at(t, off), *devices = p + coll_node_nbytes(t->size);
+    int err = coll_gpu_attach(t, t, devices, NULL);
+    if (!err && whole != t)
+        err = coll_gpu_attach(whole, t, devices + coll_gpu_nbytes(t->size), coll_hier_on_device);
+    return err ? err : coll_node_attach(t, p);
+}
+
+void coll_team_forget(struct coll_team *t)
+{
+    coll_gpu_forget(coll_team_local(t));
+    if (t->hier)
+        coll_gpu_forget(t);
+}
+
+void coll_team_fini(struct coll_team *whole)
+{
+    struct coll_team *t = coll_team_local(whole);
+    coll_gpu_fini(t);
+    coll_node_fini(t);
+    if (whole == t)
+        return;
+    coll_gpu_fini(whole);
+    coll_hier_destroy(whole->hier);
+    whole->hier = NULL;
+}
+
+void coll_team_moved(struct coll_team *t)
+{
+    if (t->node)
+        t->node->team = t;
+    if (t->gpu && !t->hier)
+        t->gpu->team = t;
+    if (t->hier) {
+        t->hier->up = t;
+        t->hier->local.team.arg = t->arg;
+    }
+}
+
+bool coll_team_quiet(struct coll_team *whole)
+{
+    struct coll_team *t = coll_team_local(whole);
+    if (!t->node)
+        return true;
+    char *devices = (char *)t->node->head + coll_node_nbytes(t->size);
+    return coll_node_quiet(t->node) && coll_gpu_quiet(t, t, devices) &&
+           (whole == t || coll_gpu_quiet(whole, t, devices + coll_gpu_nbytes(t->size)));
+}

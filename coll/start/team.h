@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Teams: shared memory, hosts, end. */
+#ifndef COLL_START_TEAM_H
+#define COLL_START_TEAM_H
+
+#include "coll/coll.h"
+
+/* Shared memory for a team on one node, or for the local team of a split team (`size` is then the
+ * local team's).  One rank gets coll_team_nbytes() zeroed bytes from shm_alloc and publishes the
+ * offset to the others; every rank attaches its whole team.  No message is sent here.  0: a team of
+ * this size uses no shared memory.  The caller owns the block.  Rank 0's coll_team_fini() frees
+ * what the team allocates later. */
+size_t coll_team_nbytes(int size);
+int coll_team_attach(struct coll_team *t, size_t off);
+void coll_team_fini(struct coll_team *t);
+/* Before coll_team_fini(), when the communicator is freed: releases all device memory that the team
+ * keeps, while ops->dev_... may still be called. */
+void coll_team_forget(struct coll_team *t);
+/* Splits a team over several hosts.  `ranks` are the n ranks, ascending, that share this rank's
+ * node segment.  0 or -RT_ENOMEM. */
+int coll_team_split(struct coll_team *t, const int *ranks, int n);
+/* The team of those ranks, to be attached to memory that they share; `t` itself if all ranks are on
+ * one host. */
+struct coll_team *coll_team_local(struct coll_team *t);
+/* Call after the struct has been copied to another address. */
+void coll_team_moved(struct coll_team *t);
+/* Whether no rank will access the team's shared memory for the calls so far; check this before
+ * freeing it. */
+bool coll_team_quiet(struct coll_team *t);
+
+#endif
