@@ -84,6 +84,44 @@ int PMPIX_Query_ze_support(void);
 int PMPIX_Query_hip_support(void);
 int PMPIX_Query_rocm_support(void);
 
+/* Callbacks of bindings for other languages: functions that are given a state of their own, and
+ * attribute values as integers (MPIX_Op_set_x(3)). */
+typedef void (MPIX_User_function_x)(void *invec, void *inoutvec, MPI_Count len, MPI_Datatype datatype,
+    void *extra_state);
+typedef void (MPIX_Errhandler_function_x)(void *object, int *error_code, void *extra_state);
+typedef void (MPIX_Destructor_function)(void *extra_state);
+#define MPIX_ATTR_C 0
+#define MPIX_ATTR_INT 1
+#define MPIX_ATTR_AINT 2
+int MPIX_Op_set_x(MPI_Op op, MPIX_User_function_x *function, MPIX_Destructor_function *destructor,
+    void *extra_state);
+int MPIX_Errhandler_set_x(MPI_Errhandler errhandler, MPIX_Errhandler_function_x *function,
+    MPIX_Destructor_function *destructor, void *extra_state);
+int MPIX_Keyval_set_x(int keyval, int language, MPIX_Destructor_function *destructor);
+int MPIX_Attr_language(int keyval, int language);
+int MPIX_Comm_raise(MPI_Comm comm, int errorclass, const char *call, const char *text);
+int PMPIX_Op_set_x(MPI_Op op, MPIX_User_function_x *function, MPIX_Destructor_function *destructor,
+    void *extra_state);
+int PMPIX_Errhandler_set_x(MPI_Errhandler errhandler, MPIX_Errhandler_function_x *function,
+    MPIX_Destructor_function *destructor, void *extra_state);
+int PMPIX_Keyval_set_x(int keyval, int language, MPIX_Destructor_function *destructor);
+int PMPIX_Attr_language(int keyval, int language);
+int PMPIX_Comm_raise(MPI_Comm comm, int errorclass, const char *call, const char *text);
+
+/* Where the data of a datatype lie, with the names and parameters of MPICH. */
+typedef struct MPIX_Iov {
+    void *iov_base;
+    MPI_Aint iov_len;
+} MPIX_Iov;
+int MPIX_Type_iov_len(MPI_Datatype datatype, MPI_Count max_iov_bytes, MPI_Count *iov_len,
+    MPI_Count *actual_iov_bytes);
+int MPIX_Type_iov(MPI_Datatype datatype, MPI_Count iov_offset, MPIX_Iov iov[], MPI_Count max_iov_len,
+    MPI_Count *actual_iov_len);
+int PMPIX_Type_iov_len(MPI_Datatype datatype, MPI_Count max_iov_bytes, MPI_Count *iov_len,
+    MPI_Count *actual_iov_bytes);
+int PMPIX_Type_iov(MPI_Datatype datatype, MPI_Count iov_offset, MPIX_Iov iov[], MPI_Count max_iov_len,
+    MPI_Count *actual_iov_len);
+
 /* 16-bit floating point: IEEE binary16 and bfloat16, for which the standard has no type of C.  Their
  * handles are in the range that the ABI reserves.  The other names are those of MPICH. */
 #define MPIX_FLOAT16 ((MPI_Datatype)0x28a)

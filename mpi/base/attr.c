@@ -25,11 +25,21 @@ struct keyval {
         uintptr_t code; /* 0: NULL_DELETE function */
     } del;
     void *extra;
+    int lang;                          /* of the functions, MPIX_ATTR_... */
+    MPIX_Destructor_function *destroy; /* of `extra`; NULL: none */
 };
 
+/* An attribute that Fortran set is an integer; C sees a pointer to it, which lives as long as the
+ * attribute (MPI-5.0 section 19.3.7). */
+union box {
+    int i;
+    MPI_Aint a;
+};
 struct attr {
     struct keyval *key;
-    void *value;
+    void *value; /* of Fortran: the integer itself */
+    int lang;
+    union box *box; /* NULL: set by C */
 };
 struct wm_attrs {
     int n, cap;
@@ -43,34 +53,49 @@ static const char *const kind_names[] = { "communicators", "datatypes", "windows
 
 static void key_unref(struct keyval *k) /* under the lock */
 {
-    if (--k->obj.refs == 0)
-        rt_slab_free(&keyval_slab, k);
+    if (--k->obj.refs > 0)
+        return;
+    if (k->destroy)
+        k->destroy(k->extra);
+    rt_slab_free(&keyval_slab, k);
 }
 
-static int call_copy(const struct keyval *k, void *handle, void *in, void **out, int *flag)
+/* The value as `lang` sees it.  Fortran sees the pointer that C set as an integer. */
+static void *value_for(const struct attr *at, int lang)
 {
+    return lang == MPIX_ATTR_C && at->box ? at->box : at->value;
+}
+
+/* Sets value and language of `out`, unless *flag is 0. */
+static int call_copy(const struct attr *at, void *handle, struct attr *out, int *flag)
+{
+    const struct keyval *k = at->key;
     int key = (int)k->obj.handle;
     if (k->copy.code <= 1) {
         *flag = (int)k->copy.code;
-        *out = in;
+        *out = *at;
         return MPI_SUCCESS;
     }
+    void *in = value_for(at, k->lang);
+    out->lang = k->lang;
     switch (k->kind) {
     case WM_ATTR_COMM:
-        return k->copy.comm(handle, key, k->extra, in, out, flag);
+        return k->copy.comm(handle, key, k->extra, in, &out->value, flag);
     case WM_ATTR_TYPE:
-        return k->copy.type(handle, key, k->extra, in, out, flag);
+        return k->copy.type(handle, key, k->extra, in, &out->value, flag);
     case WM_ATTR_WIN:
-        return k->copy.win(handle, key, k->extra, in, out, flag);
+        return k->copy.win(handle, key, k->extra, in, &out->value, flag);
     }
     RT_BUG("attribute key of unknown kind %d", (int)k->kind);
 }
 
-static int call_delete(const struct keyval *k, void *handle, void *value)
+static int call_delete(const struct attr *at, void *handle)
 {
+    const struct keyval *k = at->key;
     int key = (int)k->obj.handle;
     if (!k->del.code)
         return MPI_SUCCESS;
+    void *value = value_for(at, k->lang);
     switch (k->kind) {
     case WM_ATTR_COMM:
         return k->del.comm(handle, key, value, k->extra);
@@ -90,15 +115,9 @@ static int find(const struct wm_attrs *a, const struct keyval *k) /* under the l
     return -1;
 }
 
-/* Appends an attribute or replaces its value; takes a reference to the key for a new attribute.
- * Under the lock. */
-static int store(struct wm_attrs **attrs, struct keyval *k, void *value)
+/* Makes room for one more attribute; false: no memory. */
+static bool grow(struct wm_attrs **attrs)
 {
-    int i = find(*attrs, k);
-    if (i >= 0) {
-        (*attrs)->v[i].value = value;
-        return MPI_SUCCESS;
-    }
     if (!*attrs)
         *attrs = calloc(1, sizeof **attrs);
     struct wm_attrs *a = *attrs;
@@ -106,20 +125,43 @@ static int store(struct wm_attrs **attrs, struct keyval *k, void *value)
         int cap = a->cap ? 2 * a->cap : 4;
         struct attr *v = realloc(a->v, (size_t)cap * sizeof *v);
         if (!v)
-            a = NULL;
-        else
-            a->v = v, a->cap = cap;
+            return false;
+        a->v = v, a->cap = cap;
     }
-    if (!a)
+    return a != NULL;
+}
+
+/* Appends an attribute of value and language of `given`, or replaces the one under its key; takes a
+ * reference to the key for a new attribute.  Under the lock. */
+static int store(struct wm_attrs **attrs, const struct attr *given)
+{
+    struct attr at = { given->key, given->value, given->lang, NULL };
+    if (at.lang != MPIX_ATTR_C)
+        at.box = malloc(sizeof *at.box);
+    int i = find(*attrs, at.key);
+    if ((at.lang != MPIX_ATTR_C && !at.box) || (i < 0 && !grow(attrs))) {
+        free(at.box);
         return wm_err(MPI_ERR_NO_MEM, "no memory for another attribute");
-    a->v[a->n++] = (struct attr){ k, value };
-    k->obj.refs++;
+    }
+    if (at.lang == MPIX_ATTR_INT)
+        at.box->i = (int)(intptr_t)at.value;
+    else if (at.box)
+        at.box->a = (MPI_Aint)at.value;
+    struct wm_attrs *a = *attrs;
+    if (i < 0) {
+        i = a->n++;
+        at.key->obj.refs++;
+    } else {
+        free(a->v[i].box);
+    }
+    a->v[i] = at;
     return MPI_SUCCESS;
 }
 
 static void drop(struct wm_attrs *a, int i) /* under the lock */
 {
     struct keyval *k = a->v[i].key;
+    free(a->v[i].box);
     memmove(&a->v[i], &a->v[i + 1], (size_t)(a->n - i - 1) * sizeof a->v[0]);
     a->n--;
     key_unref(k);
@@ -150,22 +192,22 @@ static struct keyval **keys_of(const struct wm_attrs *a, int *n)
 static int copy_one(const struct wm_attrs *from, void *from_handle, struct keyval *k,
                     struct wm_attrs **to)
 {
-    void *in = NULL, *value = NULL;
+    struct attr in = { 0 }, out = { .key = k };
     int flag = 0;
     rt_lock(&lock);
     int i = find(from, k);
     if (i >= 0)
-        in = from->v[i].value;
+        in = from->v[i];
     rt_unlock(&lock);
     if (i < 0)
         return MPI_SUCCESS;
-    int err = call_copy(k, from_handle, in, &value, &flag);
+    int err = call_copy(&in, from_handle, &out, &flag);
     if (err)
         return callback_failed("copy", err);
     if (!flag)
         return MPI_SUCCESS;
     rt_lock(&lock);
-    err = store(to, k, value);
+    err = store(to, &out);
     rt_unlock(&lock);
     return err;
 }
@@ -206,7 +248,7 @@ int wm_attrs_delete_all(struct wm_attrs **attrs, void *handle)
     struct wm_attrs *a = *attrs;
     struct attr at = { 0 }; /* gcc 13 does not see that take_last() sets it */
     while (a && take_last(a, &at)) {
-        int err = call_delete(at.key, handle, at.value);
+        int err = call_delete(&at, handle);
         rt_lock(&lock);
         /* The delete function may have deleted the attribute itself, or set others. */
         int i = err ? -1 : find(a, at.key);
@@ -272,15 +314,40 @@ int wm_keyval_free(enum wm_attr_kind kind, int *keyval)
     return MPI_SUCCESS;
 }
 
-/* Finds the attribute under a key: its index or -1, and its value.  Returns the key with a
+int wm_keyval_set_x(int keyval, int lang, MPIX_Destructor_function *destroy)
+{
+    rt_lock(&lock);
+    struct keyval *k = rt_slab_get(&keyval_slab, (uintptr_t)(unsigned)keyval);
+    if (k) {
+        k->lang = lang;
+        k->destroy = destroy;
+    }
+    rt_unlock(&lock);
+    return k ? MPI_SUCCESS : wm_err(MPI_ERR_KEYVAL, "%d is no attribute key", keyval);
+}
+
+static __thread struct {
+    int keyval, lang;
+} caller;
+
+void wm_attr_set_language(int keyval, int lang)
+{
+    caller.keyval = keyval;
+    caller.lang = lang;
+}
+
+int wm_attr_language(int keyval) { return caller.keyval == keyval ? caller.lang : MPIX_ATTR_C; }
+
+/* Finds the attribute under a key, its index or -1, and copies it.  Returns the key with a
  * reference, which keeps the key while a function is called; NULL if there is no such key. */
 static struct keyval *look_up(enum wm_attr_kind kind, const struct wm_attrs *a, int keyval,
-                              bool even_freed, int *at, void **value)
+                              bool even_freed, int *at, struct attr *attr)
 {
     rt_lock(&lock);
     struct keyval *k = keyval_get(kind, keyval, even_freed);
     *at = k ? find(a, k) : -1;
-    *value = *at >= 0 ? a->v[*at].value : NULL;
+    if (*at >= 0)
+        *attr = a->v[*at];
     if (k)
         k->obj.refs++;
     rt_unlock(&lock);
@@ -291,18 +358,19 @@ int wm_attr_set(enum wm_attr_kind kind, struct wm_attrs **attrs, void *handle, i
                 void *value)
 {
     int i, err = MPI_SUCCESS;
-    void *old;
+    struct attr old = { 0 };
     struct keyval *k = look_up(kind, *attrs, keyval, false, &i, &old);
     if (!k)
         return MPI_ERR_KEYVAL;
+    struct attr given = { .key = k, .value = value, .lang = wm_attr_language(keyval) };
     if (i >= 0) { /* the old value is deleted first (MPI-5.0 section 7.7.2) */
-        err = call_delete(k, handle, old);
+        err = call_delete(&old, handle);
         if (err)
             err = callback_failed("delete", err);
     }
     rt_lock(&lock);
     if (!err)
-        err = store(attrs, k, value);
+        err = store(attrs, &given);
     key_unref(k);
     rt_unlock(&lock);
     return err;
@@ -315,7 +383,7 @@ int wm_attr_get(enum wm_attr_kind kind, struct wm_attrs *attrs, int keyval, void
     int i = k ? find(attrs, k) : -1;
     *flag = i >= 0;
     if (i >= 0)
-        *(void **)value = attrs->v[i].value;
+        *(void **)value = value_for(&attrs->v[i], wm_attr_language(keyval));
     rt_unlock(&lock);
     return k ? MPI_SUCCESS : MPI_ERR_KEYVAL;
 }
@@ -323,14 +391,14 @@ int wm_attr_get(enum wm_attr_kind kind, struct wm_attrs *attrs, int keyval, void
 int wm_attr_delete(enum wm_attr_kind kind, struct wm_attrs **attrs, void *handle, int keyval)
 {
     int i, err;
-    void *value;
-    struct keyval *k = look_up(kind, *attrs, keyval, true, &i, &value);
+    struct attr old = { 0 };
+    struct keyval *k = look_up(kind, *attrs, keyval, true, &i, &old);
     if (!k)
         return MPI_ERR_KEYVAL;
     if (i < 0) {
         err = wm_err(MPI_ERR_KEYVAL, "no attribute is stored under this key");
     } else {
-        err = call_delete(k, handle, value);
+        err = call_delete(&old, handle);
         if (err)
             err = callback_failed("delete", err);
     }

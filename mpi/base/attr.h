@@ -22,6 +22,13 @@ int wm_attrs_delete_all(struct wm_attrs **attrs, void *handle);
 int wm_keyval_create(enum wm_attr_kind kind, uintptr_t copy, uintptr_t del, int *keyval,
                      void *extra);
 int wm_keyval_free(enum wm_attr_kind kind, int *keyval);
+/* Of a key that is not in use yet: the language (MPIX_ATTR_...) of its functions and of the values
+ * they return, and what frees `extra`, under a lock. */
+int wm_keyval_set_x(int keyval, int lang, MPIX_Destructor_function *destroy);
+/* The language of the values that this thread passes and gets in calls about one key, until it says
+ * otherwise; C for all other keys. */
+void wm_attr_set_language(int keyval, int lang);
+int wm_attr_language(int keyval);
 /* One attribute of an object. */
 int wm_attr_set(enum wm_attr_kind kind, struct wm_attrs **attrs, void *handle, int keyval,
                 void *value);

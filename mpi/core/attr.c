@@ -57,7 +57,7 @@ int wm_api_comm_get_attr(struct wm_comm *comm, int keyval, void *value, int *fla
         int *p = predefined_attr(keyval);
         *flag = p != NULL;
         if (p)
-            *(int **)value = p;
+            *(void **)value = wm_attr_language(keyval) ? (void *)(intptr_t)*p : p;
         return MPI_SUCCESS;
     }
     return wm_attr_get(WM_ATTR_COMM, comm->attrs, keyval, value, flag);
@@ -105,21 +105,18 @@ int wm_api_win_set_attr(struct wm_win *win, int keyval, void *value)
 }
 
 /* A predefined attribute of a window: MPI_WIN_BASE is the address itself, the others are pointers
- * to their value (MPI-5.0 section 12.2.7). */
+ * to their value, and the value itself in Fortran (MPI-5.0 section 12.2.7). */
 static void *window_attr(struct wm_win *win, int keyval)
 {
-    switch (keyval) {
-    case MPI_WIN_BASE:
+    bool fortran = wm_attr_language(keyval) != MPIX_ATTR_C;
+    if (keyval == MPI_WIN_BASE)
         return win->base;
-    case MPI_WIN_SIZE:
-        return &win->nbytes;
-    case MPI_WIN_DISP_UNIT:
-        return &win->disp_unit;
-    case MPI_WIN_CREATE_FLAVOR:
-        return &win->flavor;
-    default:
-        return &win->model;
-    }
+    if (keyval == MPI_WIN_SIZE)
+        return fortran ? (void *)win->nbytes : (void *)&win->nbytes;
+    int *p = keyval == MPI_WIN_DISP_UNIT       ? &win->disp_unit
+             : keyval == MPI_WIN_CREATE_FLAVOR ? &win->flavor
+                                               : &win->model;
+    return fortran ? (void *)(intptr_t)*p : (void *)p;
 }
 
 int wm_api_win_get_attr(struct wm_win *win, int keyval, void *value, int *flag)

@@ -94,6 +94,10 @@ static void fatal_inside(int errcode, const char *call, const char *where, const
 static void errh_call(const struct wm_errh *h, void *handle, int errcode, const char *call,
                       const char *where)
 {
+    if (h->extra) {
+        h->extra(handle, &errcode, h->state);
+        return;
+    }
     switch (h->kind) {
     case WM_ERRH_FATAL:
     case WM_ERRH_ABORT:
@@ -240,8 +244,11 @@ void wm_errh_ref(struct wm_errh *e)
 
 void wm_errh_unref(struct wm_errh *e)
 {
-    if (e && !errh_predefined(e) && rt_fetch_add(&e->obj.refs, -1) == 1)
-        rt_slab_free(&wm_errh_slab, e);
+    if (!e || errh_predefined(e) || rt_fetch_add(&e->obj.refs, -1) != 1)
+        return;
+    if (e->destroy)
+        e->destroy(e->state);
+    rt_slab_free(&wm_errh_slab, e);
 }
 
 struct wm_errh *wm_comm_errh_ref(struct wm_comm *c)

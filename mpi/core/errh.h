@@ -24,6 +24,10 @@ struct wm_errh {
         MPI_File_errhandler_function *file;
         MPI_Session_errhandler_function *session;
     } fn;
+    MPIX_Errhandler_function_x
+        *extra; /* MPIX_Errhandler_set_x: called with `state` instead of fn */
+    MPIX_Destructor_function *destroy; /* of `state`; NULL: none */
+    void *state;
 };
 
 extern struct rt_slab wm_errh_slab;

@@ -53,8 +53,11 @@ void wm_op_ref(struct wm_op *o)
 
 void wm_op_unref(struct wm_op *o)
 {
-    if (!o->predefined && rt_fetch_add(&o->obj.refs, -1) == 1)
-        rt_slab_free(&wm_op_slab, o);
+    if (o->predefined || rt_fetch_add(&o->obj.refs, -1) != 1)
+        return;
+    if (o->destroy)
+        o->destroy(o->state);
+    rt_slab_free(&wm_op_slab, o);
 }
 
 bool wm_op_allows(const struct wm_op *o, const struct wm_type *t)
@@ -93,6 +96,22 @@ static void call_large(const struct rt_op *op, const void *in, void *inout, int6
     MPI_Datatype type = type_of(l);
     MPI_Count count = n;
     o->fn.large((void *)(uintptr_t)in, inout, &count, &type);
+}
+
+static void call_extra(const struct rt_op *op, const void *in, void *inout, int64_t n,
+                       const struct rt_layout *l)
+{
+    const struct wm_op *o = op->arg;
+    o->fn.extra((void *)(uintptr_t)in, inout, n, type_of(l), o->state);
+}
+
+void wm_op_set_x(struct wm_op *o, MPIX_User_function_x *fn, MPIX_Destructor_function *destroy,
+                 void *state)
+{
+    o->fn.extra = fn;
+    o->op.user = call_extra;
+    o->destroy = destroy;
+    o->state = state;
 }
 
 static int op_create(int commute, struct wm_op **out)

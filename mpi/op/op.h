@@ -16,7 +16,10 @@ struct wm_op {
     union {
         MPI_User_function *plain;
         MPI_User_function_c *large;
+        MPIX_User_function_x *extra; /* called with `state` */
     } fn;
+    MPIX_Destructor_function *destroy; /* of `state`; NULL: none */
+    void *state;
 };
 
 extern struct rt_slab wm_op_slab;
@@ -30,6 +33,9 @@ static inline struct wm_op *wm_op_get(MPI_Op h)
     return rt_slab_get(&wm_op_slab, v);
 }
 MPI_Op wm_op_handle(const struct wm_op *o);
+/* Gives an operation that is not in use yet a function with a state of its own. */
+void wm_op_set_x(struct wm_op *o, MPIX_User_function_x *fn, MPIX_Destructor_function *destroy,
+                 void *state);
 /* Fills the table of predefined operations; idempotent, called before main() by the library. */
 void wm_op_init(void);
 

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What bindings for other languages need of the library: callbacks with a state of their own, the
+ * language of attribute values, and an error of their own.  libmpifort_abi calls these
+ * (MPIX_Op_set_x(3)). Any thread. */
+#include "mpi/api/bind.h"
+#include "mpi/base/attr.h"
+#include "mpi/core/errh.h"
+#include "mpi/op/op.h"
+
+WM_EXPORT int PMPIX_Op_set_x(MPI_Op op, MPIX_User_function_x *function,
+                             MPIX_Destructor_function *destructor, void *extra_state)
+{
+    static const char call[] = "MPIX_Op_set_x";
+    struct wm_op *o = wm_op_get(op);
+    if (!o || o->predefined)
+        return wm_raise_comm(
+            NULL, wm_err(MPI_ERR_OP, "argument 1 (op) was not made by MPI_Op_create"), call);
+    if (!function)
+        return wm_raise_comm(NULL, wm_bad_null("argument 2 (function)", MPI_ERR_ARG), call);
+    wm_op_set_x(o, function, destructor, extra_state);
+    return MPI_SUCCESS;
+}
+WM_WEAK(MPIX_Op_set_x);
+
+WM_EXPORT int PMPIX_Errhandler_set_x(MPI_Errhandler errhandler,
+                                     MPIX_Errhandler_function_x *function,
+                                     MPIX_Destructor_function *destructor, void *extra_state)
+{
+    static const char call[] = "MPIX_Errhandler_set_x";
+    struct wm_errh *e = wm_errh_get(errhandler);
+    if (!e || (uintptr_t)errhandler < WM_PREDEFINED_MAX)
+        return wm_raise_comm(NULL,
+                             wm_err(MPI_ERR_ERRHANDLER, "argument 1 (errhandler) was not made by "
+                                                        "MPI_Comm_create_errhandler or its like"),
+                             call);
+    if (!function)
+        return wm_raise_comm(NULL, wm_bad_null("argument 2 (function)", MPI_ERR_ARG), call);
+    e->extra = function;
+    e->destroy = destructor;
+    e->state = extra_state;
+    return MPI_SUCCESS;
+}
+WM_WEAK(MPIX_Errhandler_set_x);
+
+WM_EXPORT int PMPIX_Keyval_set_x(int keyval, int language, MPIX_Destructor_function *destructor)
+{
+    int err = wm_keyval_set_x(keyval, language, destructor);
+    return err ? wm_raise_comm(NULL, err, "MPIX_Keyval_set_x") : MPI_SUCCESS;
+}
+WM_WEAK(MPIX_Keyval_set_x);
+
+WM_EXPORT int PMPIX_Attr_language(int keyval, int language)
+{
+    wm_attr_set_language(keyval, language);
+    return MPI_SUCCESS;
+}
+WM_WEAK(MPIX_Attr_language);
+
+WM_EXPORT int PMPIX_Comm_raise(MPI_Comm comm, int errorclass, const char *call, const char *text)
+{
+    return wm_raise_comm(wm_comm_get(comm), wm_err(errorclass, "%s", text), call);
+}
+WM_WEAK(MPIX_Comm_raise);
