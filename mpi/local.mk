@@ -10,3 +10,4 @@ include mpi/topo/local.mk
 include mpi/tool/local.mk
 include mpi/stream/local.mk
 include mpi/io/local.mk
+include mpi/fortran/local.mk

@@ -13,7 +13,10 @@ import sys
 sys.dont_write_bytecode = True  # the source folder may be read-only
 import bind  # noqa: E402
 import bodies  # noqa: E402
+import fortran_c  # noqa: E402
+import fortran_f  # noqa: E402
 import header  # noqa: E402
+from fortran import Fortran  # noqa: E402
 from table import Table  # noqa: E402
 
 
@@ -45,6 +48,9 @@ def main():
     found = bodies.scan(args.src)
     files.update(bind.files(table, found))
     files["mpi/api/api_table.c"] = bodies.api_table_c(table, found)
+    fortran = Fortran(table)
+    files.update(fortran_c.files(fortran))
+    files.update(fortran_f.files(fortran))
     for name, text in files.items():
         write(os.path.join(args.out, name), text)
 

@@ -3,7 +3,7 @@
 # mpi/*/*.c.
 api_inputs = \
 	mpi/api/gen.py mpi/api/table.py mpi/api/header.py mpi/api/bodies.py mpi/api/bind.py \
-	mpi/api/check.py mpi/api/functions.tsv mpi/api/kinds.tsv mpi/api/constants.tsv \
+	mpi/api/check.py mpi/api/fortran.py mpi/api/fortran_c.py mpi/api/fortran_ts.py mpi/api/fortran_f.py mpi/api/fortran.tsv mpi/api/functions.tsv mpi/api/kinds.tsv mpi/api/constants.tsv \
 	mpi/api/types.tsv mpi/api/datatype-sizes.tsv mpi/api/rules.tsv
 api_headers = mpi/include/mpi.h mpi/include/mpi-ext.h mpi/api/bodies.h
 api_bindings = \
@@ -18,7 +18,7 @@ core_built += $(api_bindings) mpi/api/api_table.c
 EXTRA_DIST += $(api_inputs) mpi/api/README.md
 nodist_include_HEADERS = mpi/include/mpi.h mpi/include/mpi-ext.h
 BUILT_SOURCES += $(api_headers)
-CLEANFILES += $(api_headers) $(api_bindings) mpi/api/api_table.c mpi/api/gen.stamp
+CLEANFILES += $(api_headers) $(api_bindings) $(fortran_built) $(fortran_texts) mpi/api/api_table.c mpi/api/gen.stamp
 
 api_bodies = $(filter-out $(top_srcdir)/mpi/api/%,$(wildcard $(top_srcdir)/mpi/*/*.c))
 mpi/api/gen.stamp: $(api_inputs) $(api_bodies)
@@ -27,5 +27,5 @@ mpi/api/gen.stamp: $(api_inputs) $(api_bodies)
 
 # Unchanged files keep their time, so what includes them is not rebuilt; a file that was removed is made
 # again.
-$(api_headers) $(api_bindings) mpi/api/api_table.c: mpi/api/gen.stamp
+$(api_headers) $(api_bindings) mpi/api/api_table.c $(fortran_built) $(fortran_texts): mpi/api/gen.stamp
 	@test -f $@ || { rm -f mpi/api/gen.stamp; $(MAKE) $(AM_MAKEFLAGS) mpi/api/gen.stamp; }
