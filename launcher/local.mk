@@ -26,29 +26,35 @@ both_sources = launcher/job.h launcher/list.h launcher/list.c \
 
 
 # The compiler wrapper: one script; its names are links to it.
-bin_SCRIPTS += mpicc
-EXTRA_DIST += launcher/mpicc.in
-CLEANFILES += mpicc mpicxx
+bin_SCRIPTS += mpicc weft-mod
+EXTRA_DIST += launcher/mpicc.in launcher/weft-mod.in
+CLEANFILES += mpicc mpicxx mpifort weft-mod
 wrapper_links = mpicxx mpic++ mpiCC
+fortran_links = mpifort mpif90 mpif77
 mpicc: launcher/mpicc.in Makefile
 	$(AM_V_GEN)sed -e 's|@prefix[@]|$(prefix)|' -e 's|@bindir[@]|$(bindir)|' -e 's|@libdir[@]|$(libdir)|' \
 		-e 's|@includedir[@]|$(includedir)|' -e 's|@version[@]|$(PACKAGE_VERSION)|' \
-		-e 's|@ldflags[@]|$(WEFT_LDFLAGS)|' -e 's|@CC[@]|$(CC)|' -e 's|@CXX[@]|$(CXX)|' \
+		-e 's|@ldflags[@]|$(WEFT_LDFLAGS)|' -e 's|@CC[@]|$(CC)|' -e 's|@CXX[@]|$(CXX)|' -e 's|@FC[@]|$(FC)|' \
 		$(srcdir)/launcher/mpicc.in > $@.tmp && chmod +x $@.tmp && mv $@.tmp $@
-mpicxx: mpicc
+mpicxx mpifort: mpicc
 	$(AM_V_GEN)rm -f $@ && $(LN_S) mpicc $@
-all-local: mpicxx
+weft-mod: launcher/weft-mod.in Makefile
+	$(AM_V_GEN)sed -e 's|@prefix[@]|$(prefix)|' -e 's|@bindir[@]|$(bindir)|' -e 's|@libdir[@]|$(libdir)|' \
+		-e 's|@datadir[@]|$(datadir)|' -e 's|@version[@]|$(PACKAGE_VERSION)|' -e 's|@srcdir[@]|$(abs_srcdir)|' \
+		$(srcdir)/launcher/weft-mod.in > $@.tmp && chmod +x $@.tmp && mv $@.tmp $@
+all-local: mpicxx mpifort
 
 install-exec-hook: install-launcher-links
 install-launcher-links: install-binPROGRAMS install-binSCRIPTS install-man
 	cd $(DESTDIR)$(bindir) && rm -f mpiexec && $(LN_S) mpirun mpiexec
-	cd $(DESTDIR)$(bindir) && for l in $(wrapper_links); do rm -f $$l && $(LN_S) mpicc $$l; done
+	cd $(DESTDIR)$(bindir) && for l in $(wrapper_links) $(fortran_links); do rm -f $$l && $(LN_S) mpicc $$l; done
 	cd $(DESTDIR)$(man1dir) && rm -f mpiexec.1 && $(LN_S) mpirun.1 mpiexec.1
 	cd $(DESTDIR)$(man1dir) && for l in $(wrapper_links); do rm -f $$l.1 && $(LN_S) mpicc.1 $$l.1; done
+	cd $(DESTDIR)$(man1dir) && for l in mpif90 mpif77 weft-mod; do rm -f $$l.1 && $(LN_S) mpifort.1 $$l.1; done
 uninstall-hook: uninstall-launcher-links
 uninstall-launcher-links:
-	cd $(DESTDIR)$(bindir) && rm -f mpiexec $(wrapper_links)
-	cd $(DESTDIR)$(man1dir) && rm -f mpiexec.1 $(wrapper_links:=.1)
+	cd $(DESTDIR)$(bindir) && rm -f mpiexec $(wrapper_links) $(fortran_links)
+	cd $(DESTDIR)$(man1dir) && rm -f mpiexec.1 mpif90.1 mpif77.1 weft-mod.1 $(wrapper_links:=.1)
 .PHONY: install-launcher-links uninstall-launcher-links
 
 # weft_info looks at every layer, so it links the archive, not the library, whose inside is hidden.
@@ -63,4 +69,4 @@ bench_PROGRAMS += weft_ping
 weft_ping_SOURCES = launcher/ping/ping.h launcher/ping/main.c launcher/ping/measure.c launcher/ping/report.c
 weft_ping_LDADD = libweft_core.la libweft_rt.la
 
-dist_man_MANS += launcher/weftd.8 launcher/mpirun.1 launcher/mpicc.1 launcher/weft_info.1
+dist_man_MANS += launcher/weftd.8 launcher/mpirun.1 launcher/mpicc.1 launcher/mpifort.1 launcher/weft_info.1
