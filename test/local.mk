@@ -7,3 +7,4 @@ include test/bench/local.mk
 include test/tool/local.mk
 include test/gpu/local.mk
 include test/rig/local.mk
+include test/fortran/local.mk

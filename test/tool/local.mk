@@ -21,8 +21,10 @@ check-all: all
 
 check-layers:
 	@cd $(srcdir) && $(run_python) test/tool/check-layers
-check-exports: libmpi_abi.la
+check-exports: $(lib_LTLIBRARIES)
 	@$(SHELL) $(srcdir)/test/tool/check-exports .libs/libmpi_abi.so.1
+	@for l in .libs/libmpifort_abi*.so.1; do test ! -e $$l || $(SHELL) $(srcdir)/test/tool/check-exports $$l \
+		'(P?MPI_|p?mpi_|mpif[48]|weft_|WEFT_)' || exit; done
 check-sizes:
 	@cd $(srcdir) && $(run_python) test/tool/check-sizes
 check-banned:

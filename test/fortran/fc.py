@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the Fortran tests share: the compiler, mpifort, the report."""
+
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SRC = os.path.abspath(os.environ.get("TEST_SRCDIR", os.path.join(HERE, "..", "..")))
+BUILD = os.path.abspath(os.environ.get("TEST_BUILDDIR", os.path.join(SRC, "build")))
+MPIRUN = os.environ.get("TEST_MPIRUN", os.path.join(BUILD, "mpirun"))
+# Modules of compilers that are not the build's are made once a build tree.
+os.environ.setdefault("WEFT_MOD_DIR", os.path.join(BUILD, "test/fortran/mod"))
+
+
+def compiler():
+    """The compiler of mpifort; the test is skipped where there is none."""
+    r = subprocess.run([os.path.join(BUILD, "mpifort"), "-showme:command"], capture_output=True, text=True)
+    if r.returncode or not r.stdout.strip():
+        print("1..0 # skipped: no Fortran compiler")
+        sys.exit(77)
+    return r.stdout.strip()
+
+
+def wide_flag():
+    """The option for 8-byte INTEGER."""
+    name = compiler()
+    return "-fdefault-integer-8" if "gfortran" in name or "flang" in name else "-i8"
+
+
+def mpifort(args, cwd=None, env=None, name="mpifort"):
+    """Runs the wrapper."""
+    full = dict(os.environ, **(env or {}))
+    return subprocess.run([os.path.join(BUILD, name), *args], cwd=cwd, env=full,
+                          capture_output=True, text=True)
+
+
+class Tests:
+    def __init__(self):
+        self.n = self.failed = 0
+
+    def report(self, name, wrong):
+        """`wrong`: lines that say what; none: passed."""
+        self.n += 1
+        self.failed += bool(wrong)
+        for line in list(wrong)[:20]:
+            print("# " + line)
+        print("%sok %d - %s" % ("not " if wrong else "", self.n, name), flush=True)
+
+    def finish(self):
+        print("1..%d" % self.n)
+        sys.exit(1 if self.failed else 0)
