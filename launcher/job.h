@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The data of mpirun and of an agent.  A job is one or more applications (parts of a command line
- * separated by ":"); each has ranks; a rank is a process with two output streams.  Everything here
- * belongs to the main thread (mpirun/loop.c, agent/agent.c); PMIx's progress thread only writes
- * struct launch_event into a pipe. */
+/* The data of mpirun and of an agent.  A job has one or more applications, the parts of a command
+ * line separated by ":".  Each application has ranks.  A rank is a process with two output streams.
+ * All of this belongs to the main thread (mpirun/loop.c, agent/agent.c); PMIx's progress thread
+ * only writes struct launch_event into a pipe. */
 #ifndef LAUNCHER_JOB_H
 #define LAUNCHER_JOB_H
 
@@ -15,9 +15,9 @@
 
 #include "launcher/list.h"
 
-/* Exit codes of mpirun itself; those of ranks are passed on.  Documented in mpirun.1. */
+/* Exit codes of mpirun itself; the exit code of a rank is passed on.  Documented in mpirun.1. */
 enum {
-    /* A failure of mpirun, or a rank that left without MPI_Finalize. */
+    /* mpirun failed, or a rank ended without MPI_Finalize. */
     LAUNCH_EXIT_FAIL = 1,
     LAUNCH_EXIT_USAGE = 2,     /* command line */
     LAUNCH_EXIT_TIMEOUT = 124, /* --timeout, as timeout(1) */
@@ -43,7 +43,7 @@ enum launch_obj {
 enum launch_env { LAUNCH_ENV_ALL, LAUNCH_ENV_NONE, LAUNCH_ENV_LIST };
 
 struct launch_envs {
-    enum launch_env from;    /* which of mpirun's own variables a rank gets */
+    enum launch_env from;    /* which of mpirun's own environment variables a rank gets */
     struct launch_list keep; /* names, for LAUNCH_ENV_LIST */
     struct launch_list set;  /* NAME=VALUE */
 };
@@ -51,40 +51,40 @@ struct launch_envs {
 /* A host that --host chose for one program. */
 struct launch_pick {
     int host;              /* index in opts->hosts */
-    int slots;             /* most ranks of the program there; 0 = as many as the host has */
-    int max_slots, silent; /* while lists are read: hosts.c */
+    int slots;             /* most ranks of the program on it; 0: all slots of the host */
+    int max_slots, silent; /* used by hosts.c while it reads lists */
 };
 
 struct launch_app {
     struct launch_list argv;
-    char *where;               /* --host as it was written, owned; NULL: all hosts */
-    struct launch_pick *picks; /* what that chose, for mpirun itself only */
+    char *where;               /* argument of --host, owned; NULL: all hosts */
+    struct launch_pick *picks; /* hosts chosen by `where`; not sent to agents */
     int npicks;
-    int n; /* ranks; 0 = not said */
+    int n; /* ranks; 0: not given */
     const char *wdir;
     struct launch_envs env;
-    bool env_given; /* env.from was set for this application */
+    bool env_given; /* env.from was given for this application */
     int first;      /* rank of its first process */
-    char *path;     /* the program found in PATH */
+    char *path;     /* the program as found in PATH */
 };
 
-/* A host of a job; none is there twice. */
+/* A host of a job.  Each host appears once. */
 struct launch_host {
-    char *name;       /* as the user or the allocation names it, "user@" too; owned */
-    int slots;        /* most ranks by default; 0 = not said: as many as it has cores */
-    bool slots_given; /* slots were given by the user: not oversubscribed unasked */
-    int max_slots;    /* most ranks ever; 0 = no limit */
-    bool self;        /* mpirun itself runs there: its agent needs no rsh */
-    /* How many objects of each kind the job may use there (launch_count_objects() over there),
-     * all 0 until its agent has reported; [LAUNCH_NODE] is 1 then. */
+    char *name;       /* as given by the user or the allocation, may contain "user@"; owned */
+    int slots;        /* most ranks by default; 0: not given, as many as the host has cores */
+    bool slots_given; /* slots were given by the user: more ranks need --oversubscribe */
+    int max_slots;    /* most ranks with oversubscription; 0: no limit */
+    bool self;        /* mpirun runs on it: its agent needs no rsh */
+    /* Objects of each kind that the job may use on it (launch_count_objects() on that host).  All
+     * are 0 until its agent has reported them; then [LAUNCH_NODE] is 1. */
     int nobj[LAUNCH_UNSET];
-    int nranks; /* of this job, set by launch_assign() */
-    bool named; /* some --host has named it: hosts.c */
-    int node;   /* index among the hosts that have ranks; -1: it has none */
-    int begin;  /* its ranks' place in by_host[] */
+    int nranks; /* of this job; set by launch_assign() */
+    bool named; /* a --host has named it: hosts.c */
+    int node;   /* index among the hosts that have ranks; -1: it has no ranks */
+    int begin;  /* index in by_host[] of its first rank */
 };
 
-/* The name of a host without ssh's "user@", as programs know it. */
+/* The name of a host without the "user@" for ssh, as programs know the host. */
 static inline const char *launch_bare_name(const char *name)
 {
     const char *at = strrchr(name, '@');
@@ -94,22 +94,22 @@ static inline const char *launch_bare_name(const char *name)
 struct launch_opts {
     struct launch_app *apps;
     int napps;
-    /* From --host, --hostfile or the allocation; none = this host alone. */
+    /* From --host, --hostfile or the allocation; none: only this host. */
     struct launch_host *hosts;
     int nhosts;
     struct launch_list hostfiles;
-    int cpus_per_rank;      /* hardware threads, by the allocation; 0 = not said, see pe */
-    int default_n;          /* ranks that the allocation is for; 0 = not said */
-    int spare_slots;        /* of hosts that were left out because they get no ranks */
-    bool slurm;             /* the hosts are those of the Slurm allocation around us */
-    const char *rsh;        /* --rsh: a command used as ssh would be; NULL = not said */
-    struct launch_envs env; /* of all applications: -genv and --set */
+    int cpus_per_rank;      /* hardware threads, from the allocation; 0: not given, see pe */
+    int default_n;          /* ranks that the allocation is for; 0: not given */
+    int spare_slots;        /* slots of hosts that get no ranks */
+    bool slurm;             /* the hosts are those of the Slurm allocation in which mpirun runs */
+    const char *rsh;        /* --rsh: a command with the arguments of ssh; NULL: not given */
+    struct launch_envs env; /* for all applications: -genv and --set */
 
     enum launch_obj map, order, bind;
-    int ppr;                              /* ranks per `map` object; 0 = not said */
+    int ppr;                              /* ranks per `map` object; 0: not given */
     int pe;                               /* cores (or hardware threads) per rank */
     bool hwthreads;                       /* count hardware threads, not cores */
-    bool oversubscribe, no_oversubscribe; /* the user's word */
+    bool oversubscribe, no_oversubscribe; /* options of the same name */
     bool bind_none, bind_if_supported;
     bool report_bindings, display_map;
     const char *topo_xml;
@@ -117,124 +117,122 @@ struct launch_opts {
     bool tag, prefix_rank, timestamp, merge_stderr, output_nocopy;
     char *output_dir; /* owned */
     int stdin_rank;   /* a rank or LAUNCH_STDIN_... */
-    int timeout_s;    /* 0 = none */
+    int timeout_s;    /* 0: none */
     bool quiet, verbose, dry_run;
     bool ping;     /* measure the hosts instead of starting a program */
-    bool said_mca; /* the one warning about --mca was given */
-    /* -1: go on; otherwise --help or --version printed, leave with this code. */
+    bool said_mca; /* the warning about --mca has been printed */
+    /* -1: continue; otherwise --help or --version has been printed: exit with this code. */
     int exit_now;
 };
 
-/* One output stream of a rank: the read end of a pipe and the part of a line that is not complete
- * yet. */
+/* One output stream of a rank: the read end of a pipe, and the incomplete last line. */
 struct launch_stream {
-    int fd;   /* -1 when closed */
-    bool far; /* open on another host: its agent sends the bytes */
+    int fd;   /* -1: closed */
+    bool far; /* open on another host, whose agent sends the bytes */
     int rank;
     bool is_err;
     char *buf;
     size_t len, cap;
-    bool mid_line;    /* the beginning of the line in buf was already passed on */
-    uint64_t last_ns; /* when the last bytes came */
+    bool mid_line;    /* the beginning of the line has been passed on already */
+    uint64_t last_ns; /* when the last bytes arrived */
     FILE *file;       /* --output-filename */
 };
 
 struct launch_rank {
     int rank, app; /* rank in the job */
     int node;      /* index of its host in hosts[] */
-    pid_t pid;     /* also its process group; 0 = not started */
+    pid_t pid;     /* also its process group; 0: not started */
     bool running, connected, finalized, aborted;
-    bool lost;            /* no event of its finalize will come any more */
-    bool reported;        /* its death was looked at */
-    bool gone;            /* nothing of its process group was left when it was reaped */
+    bool lost;            /* its connection to PMIx has ended: no MPI_Finalize can follow */
+    bool reported;        /* its end has been handled */
+    bool gone;            /* its process group was empty when the process was reaped */
     int status;           /* of waitpid */
-    hwloc_bitmap_t place; /* cores chosen for it; NULL when none was chosen */
-    hwloc_bitmap_t cpus;  /* bound to these; NULL = not bound */
+    hwloc_bitmap_t place; /* cores chosen for it; NULL: none were chosen */
+    hwloc_bitmap_t cpus;  /* cores to which it is bound; NULL: it is not bound */
     struct launch_stream out, err;
     int in_fd;     /* write end of its standard input, -1 */
-    size_t in_off; /* bytes of the current piece of our stdin that it has */
+    size_t in_off; /* bytes of the current piece of mpirun's standard input that the rank has */
 };
 
 enum launch_event_kind {
     LAUNCH_CONNECTED,
     LAUNCH_FINALIZED,
     LAUNCH_ABORT,
-    LAUNCH_LOST, /* its connection ended before it had finalized */
-    /* In an agent: its ranks entered a fence; one asks what a rank elsewhere published; what one of
-     * its own published. */
+    LAUNCH_LOST, /* its PMIx connection ended before MPI_Finalize */
+    /* In an agent: its ranks have entered a fence; a rank requests what a rank on another host has
+     * published; a rank has published something. */
     LAUNCH_FENCE,
     LAUNCH_FETCH,
     LAUNCH_PUBLISHED
 };
 
-/* A call of PMIx that the main thread answers, with launch_server_answer(). */
+/* A call of PMIx, answered by the main thread with launch_server_answer(). */
 struct launch_call {
-    void *data; /* fence: what to gather; fetch: the key; or what was published */
+    void *data; /* fence: the data to gather; fetch: the key; publish: the data */
     size_t len;
-    uint32_t *ranks; /* fence: ranks that take part; none = all */
+    uint32_t *ranks; /* fence: the ranks that take part; none: all */
     size_t nranks;
     void (*answer)(void); /* PMIx's function and its argument */
     void *cbdata;
 };
 
-/* Written in one piece (it is shorter than PIPE_BUF) by PMIx's thread, before the rank in
- * question can go on. */
+/* Written by PMIx's thread with one write (it is shorter than PIPE_BUF), before the rank can
+ * continue. */
 struct launch_event {
     enum launch_event_kind kind;
     int rank, code;
-    uint32_t number;          /* LAUNCH_PUBLISHED: of the request */
+    uint32_t number;          /* LAUNCH_PUBLISHED: number of the request */
     struct launch_call *call; /* owned by the reader */
     char text[240];
 };
 
-/* A job as one process of the launcher sees it.  mpirun over one host, and mpirun as the head of a
- * job over several, see all ranks: ranks[r].rank is r.  An agent sees those of its own host only,
- * n of `total`. */
+/* A job as one process of the launcher sees it.  mpirun, on one host or as the head of a job over
+ * several hosts, sees all ranks: ranks[r].rank is r.  An agent sees the n ranks of its own host,
+ * out of `total`. */
 struct launch_job {
     const struct launch_opts *opts;
-    uint64_t began_ns; /* --timeout counts from here */
+    uint64_t began_ns; /* start of the --timeout */
     char nspace[200], host[256];
-    struct launch_host *hosts; /* opts->hosts, or this host alone */
+    struct launch_host *hosts; /* opts->hosts, or only this host */
     int nhosts;
-    int node; /* index of this process's own host in hosts[]; -1 in a head */
+    int node; /* index in hosts[] of this process's host; -1 in a head */
     int n, total;
     struct launch_rank *ranks;
-    /* Where several hosts are: all ranks of the job, host by host, in ascending order, and the host
-     * of each; NULL for one host. */
+    /* With several hosts: the ranks of the job sorted by host, then by rank; and the host of each
+     * rank.  With one host: NULL. */
     uint32_t *by_host, *host_of;
-    int ncpus;    /* cores that the ranks may use together */
-    int universe; /* slots of all hosts, those without ranks too */
-    char **env;   /* mpirun's own environment as it was found */
+    int ncpus;    /* cores that the ranks may use in total */
+    int universe; /* slots of all hosts, including those without ranks */
+    char **env;   /* environment with which mpirun was started */
     int event_fd; /* read end */
     int nrunning, nconnected, nfinalized;
-    int nskipped; /* left with code 0 and without MPI_Init */
+    int nskipped; /* ranks that exited with code 0 without calling MPI_Init */
 
-    /* Who failed first without a signal, its exit code and the message, while the cause may yet
-     * turn out to be another rank's death by one: see end.c. */
+    /* The rank that failed first without a signal, its exit code and message.  The cause may still
+     * turn out to be the death of another rank by a signal: see end.c. */
     struct launch_rank *suspect;
     int suspect_code;
     char suspect_how[320];
     const char *suspect_advice;
     uint64_t suspect_until_ns;
-    bool suspect_waits;   /* an event may yet show that it left in order */
-    bool suspect_follows; /* it aborted because another rank had gone */
+    bool suspect_waits;   /* an event may still show that the rank ended normally */
+    bool suspect_follows; /* the rank aborted because another rank had died */
 
     bool agent;        /* this process is the agent of a host */
     struct head *head; /* this process is the head of a job over several hosts */
 
-    int dead_first, dead_end; /* ranks[] with the dead that were not reported yet */
+    int dead_first, dead_end; /* range of ranks[] that contains all ended ranks not yet reported */
 
-    bool ending; /* the remaining ranks are being ended */
-    bool killed; /* and SIGKILL was sent */
+    bool ending; /* the remaining ranks are being terminated */
+    bool killed; /* SIGKILL has been sent */
     uint64_t kill_at_ns;
     int exit_code;
 };
 
-/* Defined by mpirun (end.c) and by the agent (agent.c). */
-/* Why nothing was started, and warnings before the start. */
+/* Reports why nothing was started, and warnings before the start. */
 void launch_say(const struct launch_job *job, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* What --quiet hides: all that happens to a job that was started. */
+/* Reports what happens to a started job; --quiet suppresses this. */
 void launch_report(const struct launch_job *job, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages of a process to itself.  send() queues a copy and progress() delivers it, never send()
- * itself: the engine may be in the middle of a state change when it sends.  put and get are memory
- * copies; their completions are queued too.  The key of registered memory is its address.  Called
- * with the instance serialised by the engine. */
+/* Messages of a process to itself.  send() queues a copy, and progress() delivers it: send() must
+ * not deliver, because the engine may call send() during a state change.  put and get are memory
+ * copies; their completions are queued, too.  The key of registered memory is its address.  The
+ * engine serialises calls on the instance. */
 #include "btl/self/self.h"
 #include "runtime/base/err.h"
 #include "runtime/base/list.h"
@@ -30,9 +30,9 @@ struct btl_self {
         spare; /* items of SMALL bytes for reuse, so that small messages cost no malloc */
 };
 
-#define SMALL 256 /* payload of a reusable item */
-/* More than this waiting is a flood without a receive; the limit keeps memory bounded and makes the
- * engine progress. */
+#define SMALL 256 /* largest payload of a reusable item */
+/* Most messages in the queue: more without a receive would use memory without limit.  Then send()
+ * returns -RT_EAGAIN. */
 #define QUEUE_MAX 4096
 
 struct btl_mem {
@@ -87,7 +87,7 @@ static int self_open(const struct btl_up *up, struct btl **out, int max)
         .flags = BTL_PUT | BTL_GET | BTL_PTR,
         .send_mem = RT_MEM_HOST_BITS,
         .rma_mem = RT_MEM_HOST_BITS,
-        /* Beyond this a copy into the queue costs more than a rendezvous with oneself. */
+        /* Above this size the copy into the queue costs more than a rendezvous. */
         .eager_max = 16384,
         .key_len = sizeof(struct self_key),
         .latency_ns = 20,
@@ -138,7 +138,7 @@ static int self_add_peer(struct btl *b, const struct rt_proc *proc, const void *
 static void self_del_peer(struct btl_peer *p)
 {
     struct btl_self *s = (struct btl_self *)p->btl;
-    list_free(&s->queue); /* messages of a peer that has gone */
+    list_free(&s->queue); /* messages to a peer that has been deleted */
     rt_list_init(&s->queue);
     s->nqueued = 0;
     s->peer = NULL;
@@ -242,7 +242,8 @@ static int self_get(struct btl_rmem *r, size_t off, struct btl_mem *m, void *dst
 static int self_progress(struct btl *b)
 {
     struct btl_self *s = (struct btl_self *)b;
-    struct rt_list *last = s->queue.prev; /* what the calls upwards add waits for the next pass */
+    struct rt_list *last = s->queue.prev; /* items that the upward calls add are handled in the next
+                                           * pass */
     bool more = !rt_list_empty(&s->queue);
     int n = 0;
 

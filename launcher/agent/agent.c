@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* weftd, the agent of a host: started by mpirun, or by another agent, through a remote shell, whose
- * standard streams are the only connection.  It starts the agents below it in the tree, passes
- * frames on in both directions, and runs its host's ranks: it embeds their PMIx server, binds,
- * starts and reaps them and sends what they write.  It decides nothing: why and how a job ends is
- * the head's business.  Only when the head has gone does it end its ranks by itself.
+/* weftd, the agent of a host.  mpirun or another agent starts it through a remote shell, whose
+ * standard streams are the agent's only connection.  The agent starts the agents below it in the
+ * tree and passes frames on in both directions.  It runs the ranks of its host: it embeds their
+ * PMIx server, binds, starts and reaps them, and sends their output.  The head decides why and how
+ * a job ends; an agent ends its ranks on its own only if the head has gone.
  *
- * Everything happens on the main thread; PMIx's thread writes events into a pipe, and a thread says
- * that we live while an order takes long (alive.c). */
+ * Everything runs on the main thread, except that PMIx's thread writes events into a pipe, and that
+ * a heartbeat thread runs while an order takes long (alive.c). */
 #include "launcher/agent/agent.h"
 #include "launcher/host/guard.h"
 #include "launcher/host/server.h"
@@ -26,9 +26,9 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* From the start until the first order of our parent; it sends one at once. */
+/* Longest time from the start to the parent's first order, which the parent sends at once. */
 #define WELCOME_NS 60000000000ull
-/* SIGTERM to SIGKILL when the head has gone. */
+/* Time between SIGTERM and SIGKILL if the head has gone. */
 #define GRACE_NS 400000000
 
 struct agent agent = { .job = { .event_fd = -1, .agent = true } };
@@ -58,8 +58,8 @@ void agent_end(struct frame_out *o)
     frame_out_fini(o);
 }
 
-/* Messages for the user of the files that the launcher shares: kept while preparing, for the
- * answer. */
+/* Messages for the user from files that the whole launcher shares.  While the job is prepared they
+ * are kept for the answer to the head. */
 void launch_say(const struct launch_job *job, const char *fmt, ...)
 {
     struct frame_out o;
@@ -114,7 +114,7 @@ void agent_said(void *arg, const char *text, size_t len)
 {
     (void)arg;
     if (write(2, text, len) < 0) {
-    } /* our own stderr goes the same way */
+    } /* the agent's own stderr takes the same path */
 }
 
 /* ---- frames from above ---- */
@@ -131,7 +131,7 @@ static void take_frames(void)
         if (here <= 0)
             return;
         if (agent.up.protocol != FRAME_VERSION || strcmp(agent.up.version, PACKAGE_VERSION)) {
-            agent.phase = AGENT_LEAVING; /* mpirun says which versions */
+            agent.phase = AGENT_LEAVING; /* a version mismatch; mpirun prints both versions */
             return;
         }
     }
@@ -176,7 +176,7 @@ static void read_events(void)
     }
 }
 
-/* Its last words, then its end. */
+/* Sends the rest of the rank's output, then its end. */
 static void report_exit(struct launch_job *job, struct launch_rank *r)
 {
     struct frame_out o;
@@ -199,11 +199,11 @@ static void reap(void)
 {
     launch_reap(&agent.job, is_shell, NULL);
     read_events();
-    launch_tell_dead(&agent.job, report_exit);
+    launch_report_dead(&agent.job, report_exit);
 }
 
-/* By an administrator, or because the allocation ends: the head is notified before the ranks
- * die. */
+/* SIGTERM of an administrator, or of an allocation that ends.  The head is notified before the
+ * ranks die. */
 static void told_to_end(void)
 {
     struct frame_out o;
@@ -216,7 +216,7 @@ static void told_to_end(void)
         agent_end(&o);
         frame_flush(&agent.up);
     } else if (signal(SIGTERM, SIG_DFL) != SIG_ERR) {
-        /* No order has come, so that nothing has to be ended; the exit status says why. */
+        /* Without an order there is nothing to end.  The exit status shows the signal. */
         sigset_t term;
         sigemptyset(&term);
         sigaddset(&term, SIGTERM);
@@ -259,7 +259,7 @@ static int poll_fds(void)
 
 static int sooner(int a, int b) { return a < 0 ? b : b < 0 || a < b ? a : b; }
 
-/* Without anything to be done. */
+/* Longest time in which nothing has to be done. */
 static int longest_wait(void)
 {
     return agent.phase == AGENT_WAIT_TREE ? 1000 : agent.conf.timeout_s * 1000 / 8;
@@ -274,14 +274,14 @@ static int poll_timeout(void)
     return sooner(ms, relay_timeout_ms(&agent.relay));
 }
 
-/* Signs of life in both directions. */
+/* Heartbeats in both directions. */
 static void check_time(void)
 {
     uint64_t now = rt_now_ns(), timeout = (uint64_t)agent.conf.timeout_s * 1000000000u;
     uint64_t gap = now - agent.stepped_ns, wait = (uint64_t)longest_wait() * 1000000u;
     uint8_t ping[FRAME_HEADER];
 
-    if (gap > wait) /* we did not listen: see unheard_ns() of tree.c */
+    if (gap > wait) /* this process did not poll: see unheard_ns() of tree.c */
         agent.heard_ns = agent.heard_ns + gap - wait < now ? agent.heard_ns + gap - wait : now;
     agent.stepped_ns = now;
     if (agent.phase == AGENT_WAIT_TREE) {
@@ -296,7 +296,7 @@ static void check_time(void)
         agent_send(NULL, &o);
     }
     if (!agent.head_stopped && now > agent.heard_ns + AGENT_PATIENCE * timeout) {
-        log_error(LAUNCH, "mpirun gave no sign of life for %d s; ending this host's ranks",
+        log_error(LAUNCH, "mpirun has been silent for %d s; ending this host's ranks",
                   AGENT_PATIENCE * agent.conf.timeout_s);
         agent.phase = AGENT_LEAVING;
         agent.exit_code = LAUNCH_EXIT_FAIL;
@@ -349,9 +349,7 @@ static void loop(void)
     }
 }
 
-/* ---- the end ---- */
-
-/* Ranks that still run lose their head: politely first, as it would. */
+/* Ends ranks that still run although the head has gone: SIGTERM first, as the head would. */
 static void end_ranks(void)
 {
     struct launch_job *job = &agent.job;
@@ -383,7 +381,7 @@ static void leave(void)
     launch_guard_stop();
     tree_fini(&agent.tree);
     fflush(NULL);
-    /* PMIx's thread may still run: see launch_server_stop(). */
+    /* PMIx's thread may still run: see launch_server_stop() */
     _exit(agent.exit_code);
 }
 
@@ -398,13 +396,13 @@ static int open_signals(void)
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
-    signal(SIGHUP, SIG_IGN); /* the end of the channel says it better */
+    signal(SIGHUP, SIG_IGN); /* the end of the channel is handled instead */
     signal(SIGINT, SIG_IGN);
     signal(SIGCHLD, SIG_DFL);
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* The channel moves away from the standard numbers, which print()s of libraries may reach. */
+/* Moves the channel away from the standard descriptors, to which libraries may print. */
 static int open_channel(void)
 {
     int in = fcntl(0, F_DUPFD_CLOEXEC, 3), out = fcntl(1, F_DUPFD_CLOEXEC, 3);
@@ -437,7 +435,7 @@ int main(int argc, char **argv)
         log_error(LAUNCH, "could not open the channel to mpirun: %m");
         return LAUNCH_EXIT_FAIL;
     }
-    /* Before anybody looks for hardware. */
+    /* before any code reads the hardware topology */
     launch_server_tune();
     agent.heard_ns = agent.spoke_ns = agent.stepped_ns = rt_now_ns();
     loop();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The state of an agent (agent.c), and what its two files, the loop and what it does for the head
- * (agent_orders.c), need of each other. */
+/* The state of an agent, and what the files of this folder use of each other: the loop (agent.c),
+ * the head's orders (orders.c), heartbeats (alive.c). */
 #ifndef LAUNCHER_AGENT_AGENT_H
 #define LAUNCHER_AGENT_AGENT_H
 
@@ -12,11 +12,11 @@
 struct pollfd;
 
 /* In units of host_timeout_s: how long an agent waits for a silent head, which its user or a
- * debugger may have stopped (when it ends, the kernel closes the channel), and the longest time for
- * which an agent that obeys an order sends signs of life. */
+ * debugger may have stopped (if the head ends, the kernel closes the channel); and how long an
+ * agent that executes an order sends heartbeats. */
 #define AGENT_PATIENCE 4
 
-/* How far this host is: agents go through it once. */
+/* Phases of an agent, each entered once. */
 enum agent_phase {
     AGENT_WAIT_TREE,
     AGENT_WAIT_JOB,
@@ -29,21 +29,21 @@ enum agent_phase {
 
 struct agent {
     enum agent_phase phase;
-    struct frame_chan up; /* to our parent */
+    struct frame_chan up; /* to the parent */
     uint64_t heard_ns, spoke_ns, stepped_ns;
-    bool head_stopped; /* by its user: it says nothing, and that is in order */
+    bool head_stopped; /* stopped by its user: the head is silent, which is not a failure */
     struct tree_conf conf;
     struct tree tree;
     struct relay relay;
     struct pump pump;
     struct launch_job job;
     struct launch_opts opts;
-    struct launch_list env; /* what the head's environment gives the ranks */
-    uint8_t *description;   /* the frame that `opts` points into */
+    struct launch_list env; /* environment that the head gives to the ranks */
+    uint8_t *description;   /* frame that holds the strings of `opts` */
     char **names;
     int first, end;
     char segment[4096];
-    struct launch_list said; /* by launch_say() while preparing */
+    struct launch_list said; /* texts of launch_say() while the job is prepared */
     int signal_fd;
     uint64_t linger_until_ns;
     struct pollfd *fds;
@@ -52,22 +52,22 @@ struct agent {
 };
 extern struct agent agent;
 
-/* Frames to the head; agent_end() sends and frees. */
+/* Begins a frame to the head; agent_end() sends and frees it. */
 void agent_begin(struct frame_out *o, enum frame_type type);
 void agent_end(struct frame_out *o);
 void agent_send(void *arg, const struct frame_out *o);
-/* Frames of agents below, which go up. */
+/* Passes frames of agents below to the parent. */
 void agent_pass_on(void *arg, struct frame *f);
 void agent_lost(void *arg, const struct tree_child *c, const char *why);
 void agent_said(void *arg, const char *text, size_t len);
-/* Texts of launch_say() while the job was being prepared. */
+/* Appends the texts of launch_say() to a frame. */
 void agent_put_said(struct frame_out *o);
-/* alive.c: signs of life while the main thread is busy with an order, and writes nothing itself.
- * From the configuration of the tree to the start of the ranks. */
+/* alive.c: heartbeats while the main thread is busy with an order and writes nothing itself, from
+ * the configuration of the tree until the ranks are started. */
 void agent_alive_start(void);
 void agent_alive_busy(bool busy);
 void agent_alive_stop(void);
-/* Does what a frame from above orders, and passes it on to those below. */
+/* Executes an order from above and passes it on to the agents below. */
 void agent_obey(struct frame *f);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Signs of life of an agent while its main thread obeys an order of the start.  Looking at the
- * hardware, loading PMIx from a slow file system and starting many ranks may take longer than the
- * parent waits for a silent host; meanwhile the main thread serves no channel.  So a thread sends
- * FRAME_PING instead.  It writes only while the main thread is busy, when nothing is queued in
- * front and the main thread itself only queues.  A main thread that hangs is given up at last:
- * after AGENT_PATIENCE the thread is silent, too. */
+/* Heartbeats of an agent while its main thread executes an order of the start.  Reading the
+ * topology, loading PMIx from a slow file system and starting many ranks may take longer than the
+ * parent waits for a silent host, and meanwhile the main thread serves no channel.  So a thread
+ * sends FRAME_PING instead.  It writes only while the main thread is busy, because the main thread
+ * then only queues frames, and only if no frame is partly written.  After AGENT_PATIENCE the thread
+ * stops sending, so that a main thread that hangs is detected. */
 #include "launcher/agent/agent.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -20,11 +20,12 @@ static struct {
     pthread_mutex_t lock; /* guards busy and since_ns; held while a ping is written */
     pthread_t thread;
     bool running, busy;
-    uint64_t since_ns; /* begin of the order */
-    int stop_fd;       /* readable: the thread ends */
+    uint64_t since_ns; /* start of the order */
+    int stop_fd;       /* readable: the thread must end */
 } alive = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* A frame without payload goes whole or not at all: the channel is a pipe or a local socket. */
+/* A frame without payload is written completely or not at all: the channel is a pipe or a local
+ * socket. */
 static void ping(void)
 {
     uint8_t buf[FRAME_HEADER];
@@ -32,7 +33,7 @@ static void ping(void)
     frame_begin(&o, FRAME_PING, (uint32_t)agent.first);
     frame_end(&o);
     if (write(agent.up.out, o.buf, o.len) < 0) {
-    } /* full, or the parent has gone */
+    } /* the channel is full, or the parent has gone */
 }
 
 static void *run(void *arg)
@@ -56,7 +57,7 @@ void agent_alive_start(void)
 
     alive.stop_fd = eventfd(0, EFD_CLOEXEC);
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the main thread's */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* only the main thread handles signals */
     alive.running = alive.stop_fd >= 0 && pthread_create(&alive.thread, NULL, run, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!alive.running)

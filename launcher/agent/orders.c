@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an agent does when the head says so: takes its part of the tree, prepares the job, starts
- * the ranks, passes on signals and input, clears up.  See agent.c.  Main thread only. */
+/* The head's orders, executed by an agent: it takes its part of the tree, prepares the job, starts
+ * the ranks, passes on signals and input, and cleans up.  See agent.c.  Main thread only. */
 #include "launcher/agent/agent.h"
 #include "launcher/host/guard.h"
 #include "launcher/host/place.h"
@@ -21,7 +21,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Children that left the ranks' process groups may hold our pipes open: not longer. */
+/* Longest time that children which have left the process groups of the ranks may keep the pipes
+ * open. */
 #define LINGER_NS 200000000
 
 static void send_info(void)
@@ -71,7 +72,7 @@ static void on_tree(struct frame *f)
         send_info();
 }
 
-/* Settings of Weft are for the agent too. */
+/* Settings of Weft apply to the agent, too. */
 static void take_settings(void)
 {
     const struct launch_list *lists[] = { &agent.env, &agent.opts.env.set };
@@ -86,7 +87,7 @@ static void take_settings(void)
         }
 }
 
-/* The ranks get what this host says of these names, or nothing. */
+/* Replaces these variables in the environment of the ranks by those of this host. */
 static void take_own(const char *const *own, size_t n)
 {
     for (size_t k = 0; k < n; k++) {
@@ -105,8 +106,8 @@ static void take_own(const char *const *own, size_t n)
     }
 }
 
-/* Names that mean something on one host only.  Inside a Slurm allocation those are also its devices
- * of each node, which it gives to the agent that srun has started there. */
+/* Variables that are valid on one host only.  In a Slurm allocation the devices of a node belong to
+ * them: Slurm gives them to the agent that srun has started on the node. */
 static void keep_own(void)
 {
     static const char *const own[] = {
@@ -122,7 +123,8 @@ static void keep_own(void)
         take_own(slurm, sizeof slurm / sizeof slurm[0]);
 }
 
-/* Where ranks without --wdir run: where mpirun does, or, where that does not exist, at home. */
+/* Working directory of ranks without --wdir: that of mpirun, or the home directory if that does not
+ * exist on this host. */
 static void enter(const char *cwd)
 {
     const char *home = getenv("HOME");
@@ -136,7 +138,7 @@ static void enter(const char *cwd)
                getcwd(now, sizeof now));
 }
 
-/* Everything but the ranks; 0 or an exit code with something said. */
+/* Prepares everything except the ranks.  Returns 0, or an exit code after a message. */
 static int prepare(const char *cwd, char **map, char **bindings)
 {
     struct launch_job *job = &agent.job;
@@ -272,13 +274,14 @@ static void on_credit(struct frame *f)
         f->in.bad = true;
 }
 
-/* No rank of the job is left. */
+/* No rank of the job is left on any host. */
 static void on_finish(struct frame *f)
 {
     tree_send(&agent.tree, FRAME_ALL, f->raw, f->raw_len);
     if (agent.phase != AGENT_RUNNING)
         return;
-    launch_signal_local(&agent.job, SIGKILL); /* what the ranks' groups still hold */
+    launch_signal_local(&agent.job, SIGKILL); /* children that the ranks have left in their process
+                                               * groups */
     agent.linger_until_ns = rt_now_ns() + LINGER_NS;
     agent.phase = AGENT_FINISHING;
 }

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define READ_BYTES 65536 /* what a pipe holds */
-/* Of a rank that has ended; a child of it may go on writing for ever. */
+#define READ_BYTES 65536 /* capacity of a pipe */
+/* Reads from the pipe of a rank that has ended; a child of the rank may write forever. */
 #define DRAIN_READS 4
 
 int pump_init(struct pump *p, struct launch_job *job)
@@ -53,7 +53,7 @@ static void stream_end(struct pump *p, struct launch_stream *s)
     send_output(p, s, NULL, 0);
 }
 
-/* Reads once.  False when nothing more is there now. */
+/* Reads once.  False: nothing more is available now. */
 static bool stream_read(struct pump *p, struct launch_stream *s)
 {
     static char buf[READ_BYTES];
@@ -95,7 +95,7 @@ static void input_close(struct launch_rank *r)
     r->in_fd = -1;
 }
 
-/* Notifies the head when all ranks that still read have the piece. */
+/* Notifies the head when all ranks that still read have received the piece. */
 static void input_check(struct pump *p)
 {
     struct frame_out o = { 0 };
@@ -117,7 +117,7 @@ static void input_write(struct pump *p, struct launch_rank *r)
     if (n > 0)
         r->in_off += (size_t)n;
     else if (n < 0 && errno != EAGAIN && errno != EINTR)
-        input_close(r); /* the rank does not read any more */
+        input_close(r); /* the rank no longer reads */
 }
 
 void pump_input(struct pump *p, const void *data, size_t len)
@@ -141,7 +141,7 @@ void pump_input(struct pump *p, const void *data, size_t len)
     input_check(p);
 }
 
-/* ---- the loop's side ---- */
+/* ---- called by the loop ---- */
 
 static int add_fd(struct pump *p, struct pollfd *fds, int fd, short events, int rank, bool is_err)
 {

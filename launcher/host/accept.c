@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Keeps other users away from the PMIx server.  PMIx has listened on nothing but TCP since version
- * 4, reads the first message of a connection with blocking reads on its only thread, and believes
- * the user id that this message claims.  So any user of the host could stop the server with a
- * silent connection, or speak for a rank.  The kernel knows the owner of each socket of this
- * host (sock_diag(7)): connections that another user opened are closed before PMIx sees them.
- * Those of the same user reach PMIx when their first bytes have arrived, so a scanner of ports
- * holds nothing up.
+/* Keeps other users away from the PMIx server.  Since version 4, PMIx listens on TCP only, reads
+ * the first message of a connection with blocking reads on its only thread, and trusts the user id
+ * in this message.  So any user of the host could stop the server with a silent connection, or
+ * impersonate a rank.  The kernel knows the owner of each socket of this host (sock_diag(7)).
+ * Connections that another user has opened are closed before PMIx sees them.  Connections of the
+ * same user reach PMIx when their first bytes have arrived, so a port scanner blocks nothing.
  *
- * PMIx calls accept(2) and listen(2) through dynamic symbols, of which the executable's own
- * definitions, here, come before libc's.  Called on a thread of PMIx; never blocks; keeps no
- * state. */
+ * PMIx calls accept(2) and listen(2) through dynamic symbols.  The executable's own definitions, in
+ * this file, take precedence over those of libc.  They are called on a thread of PMIx, never block,
+ * and keep no state. */
 #include "launcher/job.h"
 #include "runtime/base/log.h"
 
@@ -23,11 +22,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* How long a connection may be silent before PMIx sees it; the kernel's own limit is eight hours.
- */
+/* How long the kernel keeps a silent connection back; its limit without data is eight hours. */
 #define DEFER_S 86400
 
-/* One end of a TCP connection, as the kernel is asked for it. */
+/* One end of a TCP connection, as the kernel's query names it. */
 struct query {
     struct nlmsghdr head;
     struct inet_diag_req_v2 req;
@@ -44,9 +42,9 @@ static void set_end(const struct sockaddr_storage *from, __be16 *port, __be32 ad
         memcpy(addr, &v6->sin6_addr, sizeof v6->sin6_addr);
 }
 
-/* The owner of the socket of this host that has this address and, where `to` is not NULL, an
- * established connection to that one; else one that listens.  -1: there is none, or the kernel does
- * not say. */
+/* The owner of the socket of this host with the address `from`: if `to` is not NULL, of the
+ * established connection to `to`, otherwise of the listening socket.  -1: there is none, or the
+ * kernel does not report it. */
 static int64_t find_owner(const struct sockaddr_storage *from, const struct sockaddr_storage *to)
 {
     int state = to ? TCP_ESTABLISHED : TCP_LISTEN;
@@ -80,8 +78,9 @@ static int64_t find_owner(const struct sockaddr_storage *from, const struct sock
     return owner;
 }
 
-/* A connection whose other end was closed already has no owner any more, and is not one of ours.
- * Where the kernel does not even know the socket that listens, nothing can be known. */
+/* Whether the connection was opened by another user.  A connection whose other end has been closed
+ * has no owner, and is none of this job.  If the kernel does not report even the listening socket,
+ * the owner is unknown and the connection is accepted. */
 static bool is_foreign(int listener, int fd, const struct sockaddr_storage *peer)
 {
     struct sockaddr_storage own = { 0 };
@@ -95,7 +94,7 @@ static bool is_foreign(int listener, int fd, const struct sockaddr_storage *peer
            find_owner(peer, &own) != (int64_t)geteuid();
 }
 
-/* What PMIx calls as listen().  The kernel shows connections when they bring data. */
+/* Replaces listen() for PMIx.  The kernel reports a connection when its first data arrive. */
 int launch_listen(int fd, int backlog) __asm__("listen");
 __attribute__((visibility("default"))) int launch_listen(int fd, int backlog)
 {
@@ -104,8 +103,8 @@ __attribute__((visibility("default"))) int launch_listen(int fd, int backlog)
     return (int)syscall(SYS_listen, fd, backlog);
 }
 
-/* What PMIx calls as accept().  Every failure is EAGAIN: after another one it would listen no
- * more. */
+/* Replaces accept() for PMIx.  Every failure is EAGAIN, because PMIx stops listening after any
+ * other error. */
 int launch_accept(int fd, struct sockaddr *addr, socklen_t *len) __asm__("accept");
 __attribute__((visibility("default"))) int launch_accept(int fd, struct sockaddr *addr,
                                                          socklen_t *len)
@@ -116,7 +115,7 @@ __attribute__((visibility("default"))) int launch_accept(int fd, struct sockaddr
 
     if (s < 0) {
         if (errno == EMFILE || errno == ENFILE)
-            usleep(1000); /* the connection stays readable until there is room */
+            usleep(1000); /* the connection stays readable until a descriptor is free */
         errno = EAGAIN;
         return -1;
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Warns of a program that will load another implementation's MPI library, whose processes would
- * each be rank 0 of 1 here.  The dynamic loader's search is followed as far as the program and its
- * environment decide it: DT_RPATH, LD_LIBRARY_PATH, DT_RUNPATH.  Main thread only. */
+/* Warns of a program that will load the MPI library of another implementation; each of its
+ * processes would be rank 0 of 1.  The search of the dynamic loader is followed as far as the
+ * program and its environment determine it: DT_RPATH, LD_LIBRARY_PATH, DT_RUNPATH.  Main thread
+ * only. */
 #include "launcher/host/foreign.h"
 #include "launcher/job.h"
 
@@ -15,7 +16,7 @@
 #include <unistd.h>
 
 #define STANDARD "libmpi_abi.so.1"
-/* MPI_Get_library_version() of ours begins so. */
+/* Weft's MPI_Get_library_version() begins with this. */
 #define OURS "Weft MPI "
 
 struct file {
@@ -23,7 +24,7 @@ struct file {
     size_t len;
 };
 
-/* What the dynamic section of a program says; the strings are in its file. */
+/* What the dynamic section of a program contains; the strings point into its file. */
 struct linked {
     const char *mpi, *rpath, *runpath;
 };
@@ -50,7 +51,7 @@ static void unmap_file(const struct file *f)
         munmap((void *)f->base, f->len);
 }
 
-/* `n` bytes of the file; NULL: it is shorter. */
+/* `n` bytes of the file at an offset; NULL: the file is shorter. */
 static const void *part(const struct file *f, size_t off, size_t n)
 {
     return off < f->len && n <= f->len - off ? f->base + off : NULL;
@@ -67,7 +68,7 @@ static const ElfW(Phdr) * header(const struct file *f, const ElfW(Ehdr) * elf, i
     return part(f, elf->e_phoff + (size_t)i * sizeof(ElfW(Phdr)), sizeof(ElfW(Phdr)));
 }
 
-/* Where an address of the loaded program lies in its file; SIZE_MAX: nowhere. */
+/* Offset in the file of an address of the loaded program; SIZE_MAX: none. */
 static size_t offset_of(const struct file *f, const ElfW(Ehdr) * elf, size_t addr)
 {
     for (int i = 0; i < elf->e_phnum; i++) {
@@ -96,7 +97,7 @@ static bool is_mpi(const char *name)
            !strncmp(name, "libmpich.so.", 12);
 }
 
-/* False: no program that is linked with an MPI library by itself. */
+/* Reads the dynamic section.  False: the program itself is not linked with an MPI library. */
 static bool read_links(const struct file *f, struct linked *out)
 {
     const ElfW(Ehdr) *elf = part(f, 0, sizeof *elf);
@@ -122,8 +123,8 @@ static bool read_links(const struct file *f, struct linked *out)
     return out->mpi;
 }
 
-/* The first of the folders, separated by ":", that has the library; `program` is what $ORIGIN is
- * about. */
+/* Finds the first of the folders, separated by ":", that contains the library.  `program` gives the
+ * value of $ORIGIN. */
 static bool find_in(const char *folders, const char *program, const char *name, char *path)
 {
     int origin = strrchr(program, '/') ? (int)(strrchr(program, '/') - program) : 0;
@@ -166,16 +167,17 @@ void launch_warn_foreign(const struct launch_job *job, const struct launch_app *
             job,
             "warning: '%s' is linked with %s%s%s, a library of another MPI and not of the "
             "standard ABI: each process may be rank 0 of 1; compile it with Weft's mpicc, or "
-            "start it by that MPI's mpirun",
+            "start it with that MPI's mpirun",
             app->path, l.mpi, found ? ", " : "", found ? path : "");
     else if (found && !is_ours(path))
-        launch_say(job,
-                   "warning: '%s' loads %s, which is another MPI's: each process may be rank 0 of "
-                   "1; %s, or start it by that MPI's mpirun",
-                   app->path, path,
-                   by_rpath ? "link it with Weft's mpicc, or remove its RPATH (patchelf "
-                              "--remove-rpath)"
-                            : "put the folder of Weft's " STANDARD " first in LD_LIBRARY_PATH");
+        launch_say(
+            job,
+            "warning: '%s' loads %s, which belongs to another MPI: each process may be rank 0 of "
+            "1; %s, or start it with that MPI's mpirun",
+            app->path, path,
+            by_rpath ? "link it with Weft's mpicc, or remove its RPATH (patchelf "
+                       "--remove-rpath)"
+                     : "put the folder of Weft's " STANDARD " first in LD_LIBRARY_PATH");
 done:
     unmap_file(&f);
 }

@@ -5,8 +5,8 @@
 
 #include "launcher/job.h"
 
-/* Where a program will load the MPI library of another implementation; library_path is
- * its LD_LIBRARY_PATH or NULL. */
+/* Warns if a program will load the MPI library of another implementation; library_path is its
+ * LD_LIBRARY_PATH or NULL. */
 void launch_warn_foreign(const struct launch_job *job, const struct launch_app *app,
                          const char *library_path);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The guard: a small process that outlives an mpirun, or an agent, that is killed with SIGKILL and
- * clears away what that one could not: the ranks' process groups (the kernel kills the ranks
- * themselves, but not what a shell script started) and the files of the job.  It reads
- * process numbers from a pipe; the end of the pipe without a farewell is its parent's death.
+/* The guard: a small process that outlives an mpirun or an agent killed with SIGKILL and cleans up
+ * after it.  It ends the process groups of the ranks (the kernel kills the ranks themselves, but
+ * not what a shell script has started) and removes the files of the job.  It reads process numbers
+ * from a pipe.  If the pipe ends without a FAREWELL, its parent has died.
  *
- * An agent that is frozen does not see its head leave.  So the guard watches the agent's channel
- * too, without reading: when the other side has closed it and the agent does not act, the guard
- * does. */
+ * A frozen agent does not notice that its head has gone.  So the guard also watches the agent's
+ * channel, without reading.  If the other side has closed the channel and the agent does not act,
+ * the guard acts instead. */
 #include "launcher/host/guard.h"
 #include "launcher/job.h"
 
@@ -22,9 +22,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define FAREWELL 0 /* a record that is no process: the end is in order */
+#define FAREWELL 0 /* record that is no process number: the parent ends normally */
 
-/* What an agent needs at most to end its ranks when its head has gone. */
+/* Longest time that an agent needs to end its ranks after its head has gone. */
 #define FROZEN_MS 5000
 
 static struct {
@@ -52,7 +52,8 @@ void launch_remove_files(const char *segment)
     nftw(store, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Until the parent says something or has gone; false: it ought to have gone. */
+/* Waits until the parent writes or ends.  False: the parent's channel is closed, and the parent has
+ * not ended in time. */
 static bool wait_for_parent(int fd, int channel)
 {
     struct pollfd fds[2] = { { .fd = fd, .events = POLLIN },
@@ -68,8 +69,8 @@ static bool wait_for_parent(int fd, int channel)
     return n > 0;
 }
 
-/* Reads until the pipe ends.  A positive number is a new process group, a negative one a group
- * that has gone. */
+/* Reads until the pipe ends.  A positive number is a new process group; a negative number is a
+ * group that has ended. */
 static void watch(int fd, int channel, pid_t *groups, const char *segment)
 {
     pid_t p, parent = getppid();
@@ -93,8 +94,8 @@ static void watch(int fd, int channel, pid_t *groups, const char *segment)
     launch_remove_files(segment);
 }
 
-/* Keeps nothing of mpirun's: neither its terminal's signals nor its streams, whose readers wait
- * for the last writer. */
+/* Gives up everything inherited from mpirun: signals of its terminal, and its streams, whose
+ * readers would otherwise see no end of file. */
 static _Noreturn void run_guard(int fd, int channel, pid_t *groups, const char *segment)
 {
     static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGUSR1, SIGUSR2, SIGPIPE };
@@ -123,7 +124,7 @@ int launch_guard_start(const struct launch_job *job, const char *segment, int ch
     if (guard.pid == 0) {
         close(fds[1]);
         if (channel_out >= 0 && channel_out != channel_in)
-            close(channel_out); /* its end is ours to cause, not the guard's */
+            close(channel_out); /* this process closes it; the guard must not keep it open */
         run_guard(fds[0], channel_in, groups, segment);
     }
     free(groups);
@@ -135,8 +136,8 @@ int launch_guard_start(const struct launch_job *job, const char *segment, int ch
     return LAUNCH_EXIT_FAIL;
 }
 
-/* A pipe that is full or has no reader is no reason to stop a job. */
-static void tell(pid_t p)
+/* A full pipe, or one without a reader, is no reason to end a job. */
+static void write_record(pid_t p)
 {
     if (guard.fd >= 0 && write(guard.fd, &p, sizeof p) < 0 && errno == EPIPE) {
         close(guard.fd);
@@ -144,13 +145,13 @@ static void tell(pid_t p)
     }
 }
 
-void launch_guard_add(pid_t group) { tell(group); }
+void launch_guard_add(pid_t group) { write_record(group); }
 
-void launch_guard_drop(pid_t group) { tell(-group); }
+void launch_guard_drop(pid_t group) { write_record(-group); }
 
 void launch_guard_stop(void)
 {
-    tell(FAREWELL);
+    write_record(FAREWELL);
     if (guard.fd >= 0)
         close(guard.fd);
     if (guard.pid > 0)

@@ -5,14 +5,15 @@
 
 #include "launcher/job.h"
 
-/* The process that cleans up after an mpirun or an agent that was killed; an agent's
- * channel to its head, else -1.  0 or an exit code. */
+/* Starts the guard.  channel: an agent's channel to its head, otherwise -1.  Returns 0 or an exit
+ * code. */
 int launch_guard_start(const struct launch_job *job, const char *segment, int channel_in,
                        int channel_out);
 void launch_guard_add(pid_t group);
 void launch_guard_drop(pid_t group);
 void launch_guard_stop(void);
-/* The files of a job on this host: its node segment and, beside it, the folder of PMIx's store. */
+/* Removes the files of a job on this host: its node segment, and the folder of PMIx's store beside
+ * it. */
 void launch_remove_files(const char *segment);
 void launch_store_name(const char *segment, char *path, size_t len);
 

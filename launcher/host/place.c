@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the ranks go.  The machine is a row of units (cores, or hardware threads); objects to map
- * by are sets of units. Mapping deals places out over the objects, ordering permutes the places,
- * binding widens each to the object asked for. Pure functions of the options and an hwloc
- * topology, so that tests run them on machines that we do not have. */
+/* Placement of the ranks on this host.  The machine is a sequence of units (cores or hardware
+ * threads); the objects to map by are sets of units.  Mapping assigns places to ranks, object by
+ * object; ordering permutes the places; binding widens each place to the requested object.  All are
+ * pure functions of the options and an hwloc topology, so that tests run them on recorded
+ * machines. */
 #include "launcher/host/place.h"
 #include "launcher/job.h"
 #include "runtime/base/err.h"
@@ -17,9 +18,9 @@ struct object {
 
 struct machine {
     hwloc_topology_t topo;
-    /* What this job may use: cgroup, and the binding of mpirun itself. */
+    /* Hardware threads that this job may use: those of the cgroup and of mpirun's own binding. */
     hwloc_bitmap_t allowed;
-    hwloc_bitmap_t *units; /* allowed hardware threads of each */
+    hwloc_bitmap_t *units; /* allowed hardware threads of each unit */
     int nunits;
 };
 
@@ -54,8 +55,8 @@ static hwloc_bitmap_t allowed_cpus(hwloc_topology_t topo)
     return set;
 }
 
-/* Virtual machines may show no cores, packages or NUMA nodes: then the next finer or coarser
- * thing stands for them. */
+/* Virtual machines may show no cores, packages or NUMA nodes; then the next finer or coarser object
+ * is used. */
 static hwloc_obj_type_t unit_type(hwloc_topology_t topo, bool hwthreads)
 {
     return hwthreads || hwloc_get_nbobjs_by_type(topo, HWLOC_OBJ_CORE) < 1 ? HWLOC_OBJ_PU
@@ -106,8 +107,8 @@ static void object_fill(const struct machine *m, struct object *o, hwloc_const_c
             o->units[o->nunits++] = u;
 }
 
-/* The objects of a kind that hold units of ours; one for the whole machine where it has no such
- * object. */
+/* The objects of a kind that contain allowed units; if the machine has no such object, one for the
+ * whole machine. */
 static int find_objects(const struct machine *m, enum launch_obj kind, struct object **out)
 {
     hwloc_obj_type_t type = type_of(kind);
@@ -132,7 +133,7 @@ static void free_objects(struct object *o, int n)
     free(o);
 }
 
-/* The next `pe` units of an object, beginning again when they are used up. */
+/* Takes the next `pe` units of an object, from the first one again when all are used. */
 static hwloc_bitmap_t take_units(const struct machine *m, struct object *o, int pe)
 {
     hwloc_bitmap_t place = hwloc_bitmap_alloc();
@@ -143,9 +144,9 @@ static hwloc_bitmap_t take_units(const struct machine *m, struct object *o, int 
     return place;
 }
 
-/* ---- how many ranks ---- */
+/* ---- number of ranks ---- */
 
-/* Where a kind of objects is not shown, the machine is one of them: as find_objects() has it. */
+/* Number of objects of a kind; if the machine shows none, one, as in find_objects(). */
 static int count_objects(const struct machine *m, enum launch_obj kind)
 {
     hwloc_obj_t obj = NULL;
@@ -182,15 +183,16 @@ static int deal_places(struct launch_job *job, struct machine *m)
 
     for (int i = 0; i < n && !code; i++)
         if (objects[i].nunits < o->pe) {
-            launch_say(job, "each rank is to get %d %ss, but %s%s%s has %d; nothing was started",
-                       o->pe, o->hwthreads ? "hardware thread" : "core", n > 1 ? "a " : "this host",
-                       n > 1 ? name_of(o->map) : "", n > 1 ? " of this host" : "",
-                       objects[i].nunits);
+            launch_say(
+                job, "%d %ss are required for each rank, but %s%s%s has %d; nothing was started",
+                o->pe, o->hwthreads ? "hardware thread" : "core", n > 1 ? "a " : "this host",
+                n > 1 ? name_of(o->map) : "", n > 1 ? " of this host" : "", objects[i].nunits);
             code = LAUNCH_EXIT_USAGE;
         }
     for (int r = 0; r < job->n && !code; r++) {
         struct object *to = &objects[o->ppr ? r / o->ppr % n : r % n];
-        if (o->ppr && is_unit(o->map)) /* ppr:2:core: two on a core, then the next */
+        if (o->ppr && is_unit(o->map)) /* ppr:2:core: two ranks on a core, then two on the next
+                                        * core */
             to->next = r / o->ppr * o->pe % to->nunits;
         job->ranks[r].place = take_units(m, to, o->pe);
         if (!job->ranks[r].place)
@@ -200,7 +202,7 @@ static int deal_places(struct launch_job *job, struct machine *m)
     return code;
 }
 
-/* Along the units: stable, by the first hardware thread in the order of the units. */
+/* Index of the unit that contains the first hardware thread of the place. */
 static int unit_of(const struct machine *m, hwloc_const_bitmap_t place)
 {
     for (int u = 0; u < m->nunits; u++)
@@ -211,7 +213,7 @@ static int unit_of(const struct machine *m, hwloc_const_bitmap_t place)
 
 static void order_along_units(struct launch_job *job, const struct machine *m)
 {
-    for (int i = 1; i < job->n; i++) /* insertion: stable, and nearly sorted already */
+    for (int i = 1; i < job->n; i++) /* insertion sort: stable, and the input is nearly sorted */
         for (int j = i;
              j > 0 && unit_of(m, job->ranks[j].place) < unit_of(m, job->ranks[j - 1].place); j--) {
             hwloc_bitmap_t t = job->ranks[j].place;
@@ -220,7 +222,7 @@ static void order_along_units(struct launch_job *job, const struct machine *m)
         }
 }
 
-/* In turn over objects: from each, its next place in the order found. */
+/* Orders the places round robin over objects: the next place of each object in turn. */
 static int order_over_objects(struct launch_job *job, struct machine *m)
 {
     struct object *objects;
@@ -245,8 +247,8 @@ static int order_over_objects(struct launch_job *job, struct machine *m)
     return code;
 }
 
-/* All hardware threads of the objects that a place touches; for cores and threads, the place
- * itself. */
+/* All hardware threads of the objects that contain a part of the place; for cores and threads, the
+ * place itself. */
 static hwloc_bitmap_t widen(const struct machine *m, hwloc_const_bitmap_t place, enum launch_obj to)
 {
     hwloc_bitmap_t set = hwloc_bitmap_dup(place);
@@ -264,8 +266,8 @@ static hwloc_bitmap_t widen(const struct machine *m, hwloc_const_bitmap_t place,
     return set;
 }
 
-/* Whether the machine has what was asked for; packages and NUMA nodes may be missing, which means
- * that there is one. */
+/* Checks that the machine shows the requested objects.  A machine without packages or NUMA nodes
+ * counts as one. */
 static int check_binding(const struct launch_job *job, const struct machine *m,
                          enum launch_obj bind)
 {
@@ -279,7 +281,8 @@ static int check_binding(const struct launch_job *job, const struct machine *m,
     return LAUNCH_EXIT_USAGE;
 }
 
-/* Slurm gave us a part of this host and does not confine us to it: others may be on its cores. */
+/* Whether other jobs may use the same cores: Slurm has allocated a part of this host, but does not
+ * confine the job to it. */
 static bool is_shared(const struct machine *m)
 {
     const char *cpus = getenv("SLURM_JOB_ID") ? getenv("SLURM_CPUS_ON_NODE") : NULL;
@@ -296,7 +299,7 @@ static int bind_places(struct launch_job *job, struct machine *m)
                                                         : LAUNCH_CORE;
 
     if (o->hwthreads && bind == LAUNCH_HWTHREAD && o->pe > 1)
-        bind = LAUNCH_UNSET; /* the place as it is */
+        bind = LAUNCH_UNSET; /* the place, not widened */
     if (o->bind_none || (o->bind == LAUNCH_UNSET && (!fits || is_shared(m))))
         return 0;
     int code = check_binding(job, m, bind);
@@ -309,7 +312,7 @@ static int bind_places(struct launch_job *job, struct machine *m)
     return code > 0 ? code : 0;
 }
 
-/* Cores that the ranks may use together: all, unless they are bound to fewer. */
+/* Counts the cores that the ranks may use in total: all, unless the ranks are bound to fewer. */
 static void count_used(struct launch_job *job, const struct machine *m)
 {
     hwloc_bitmap_t used = hwloc_bitmap_alloc();
@@ -332,7 +335,8 @@ int launch_place(struct launch_job *job, hwloc_topology_t topo)
     if (o->no_oversubscribe && (long)job->n * o->pe > m.nunits) {
         launch_say(
             job,
-            "%d ranks do not fit on %d %s%s and --nooversubscribe was given; nothing was started",
+            "%d ranks do not fit on %d %s%s, and --nooversubscribe forbids more; nothing was "
+            "started",
             job->n, m.nunits, o->hwthreads ? "hardware threads" : "cores",
             o->pe > 1 ? " with more than one for each" : "");
         code = LAUNCH_EXIT_USAGE;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The PMIx server inside mpirun, or inside the agent of a host.  PMIx calls the functions of
- * `module` on its own progress thread; they hand what matters over to the main loop through a pipe
- * and answer at once, so the main thread alone owns the job's state.  The event is in the pipe
- * before the answer frees the client: the loop learns of a finalize before it can see that process
- * exit.  What concerns other hosts, fences and fetches of what their ranks published, is answered
- * later, by the main thread (relay.c). */
+/* The PMIx server in mpirun, or in the agent of a host.  PMIx calls the functions of `module` on
+ * its own progress thread.  They pass events to the main loop through a pipe and answer at once, so
+ * only the main thread accesses the job.  An event is in the pipe before the answer lets the client
+ * continue: so the loop sees a finalize before it can see that the process has exited.  Calls that
+ * involve other hosts (fences, and fetches of what their ranks have published) are answered later
+ * by the main thread (relay.c). */
 #include "launcher/host/guard.h"
 #include "launcher/host/server.h"
 #include "launcher/job.h"
@@ -28,38 +28,38 @@ static struct {
     int event_fd; /* write end */
     bool running;
     bool relay;     /* the job has other hosts */
-    bool tuned_gds; /* the user has not chosen PMIx's way of keeping job data */
+    bool tuned_gds; /* the user has not set PMIx's component for job data */
     char nspace[PMIX_MAX_NSLEN + 1];
 } server = { .event_fd = -1 };
 
-/* Settings of PMIx for us and for the ranks: few ranks need no shared store of job data (gds, see
- * keep_in_store()), nor compression (64 KiB of zlib state a rank), nor
- * credentials beyond the owner of a local socket. */
+/* Settings of PMIx for this process and the ranks: a job of few ranks needs no shared store of job
+ * data (gds, see keep_in_store()), no compression (64 KiB of zlib state for each rank), and no
+ * credentials besides the owner of a local socket. */
 static const char *const tuning[][2] = {
     { "PMIX_MCA_gds", "hash" },
     { "PMIX_MCA_psec", "native" },
     { "PMIX_MCA_pcompress", "^zlib" },
     { "PMIX_MCA_pcompress_base_silence_warning", "1" },
 };
-/* Of a job that is worth a store, which makes files of some MiB, mostly holes.  PMIx 4 calls its
- * store ds21, and 5 shmem or shmem2; a name that a version does not know is an error there, so what
- * is named is the one that must not be made beside it. */
+/* Ranks from which a job uses a store, which consists of sparse files of some MiB.  PMIx 4 calls
+ * its store ds21; PMIx 5 calls it shmem or shmem2.  A name that a version does not know is an
+ * error, so the variable excludes the component that must not be used. */
 #define STORE_RANKS 64
 #define STORE "^ds12"
-#define STORE_ROOM (32u << 20) /* 65 ranks need 12 MiB */
+#define STORE_ROOM (32u << 20) /* free space needed: 65 ranks use 12 MiB */
 #define NTUNING (sizeof tuning / sizeof tuning[0])
 
 void launch_server_tune(void)
 {
     const char *gds = getenv("PMIX_MCA_gds");
-    if (!gds || !strcmp(gds, STORE)) /* of the mpirun around us */
+    if (!gds || !strcmp(gds, STORE)) /* set by an mpirun that has started this one */
         server.tuned_gds = true;
     for (size_t i = 0; i < NTUNING; i++)
         setenv(tuning[i][0], tuning[i][1], 0);
-    /* Events, such as the loss of a rank, at once: PMIx gathers them for a second. */
+    /* PMIx would collect events, such as the loss of a rank, for a second. */
     setenv("PMIX_MCA_pmix_event_caching_window", "0", 0);
-    /* hwloc's plugins look for X11 displays, OpenCL and CUDA: up to a second, for nothing that a
-     * launcher needs. */
+    /* hwloc's plugins search for X11 displays, OpenCL and CUDA, which takes up to a second and
+     * which a launcher does not need. */
     setenv("HWLOC_PLUGINS_PATH", "/nonexistent", 1);
 }
 
@@ -112,7 +112,7 @@ static pmix_status_t on_abort(const pmix_proc_t *proc, void *object, int status,
     return PMIX_SUCCESS;
 }
 
-/* PMIx has read all that the rank wrote, and no farewell was there. */
+/* PMIx has read everything that the rank wrote, and the rank has not finalized. */
 static void on_lost(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[],
                     size_t ninfo, pmix_info_t results[], size_t nresults,
                     pmix_event_notification_cbfunc_fn_t cbfunc, void *cbdata)
@@ -124,7 +124,7 @@ static void on_lost(size_t id, pmix_status_t status, const pmix_proc_t *source, 
         cbfunc(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
 }
 
-/* What belongs together of a call that the main thread will answer; NULL: no memory. */
+/* The arguments of a call that the main thread will answer; NULL: out of memory. */
 static struct launch_call *make_call(const void *data, size_t len, pmix_modex_cbfunc_t cbfunc,
                                      void *cbdata)
 {
@@ -143,7 +143,7 @@ static struct launch_call *make_call(const void *data, size_t len, pmix_modex_cb
     return call;
 }
 
-/* The ranks of ours among the participants, none for all of the job. */
+/* Collects the ranks among the participants; none: all ranks of the job. */
 static int list_ranks(struct launch_call *call, const pmix_proc_t procs[], size_t nprocs)
 {
     call->ranks = calloc(nprocs ? nprocs : 1, sizeof *call->ranks);
@@ -161,8 +161,8 @@ static int list_ranks(struct launch_call *call, const pmix_proc_t procs[], size_
     return 0;
 }
 
-/* Called when every local participant has entered.  `data` is PMIx's own and may go when this
- * function returns. */
+/* Called when every local participant has entered the fence.  `data` belongs to PMIx and may become
+ * invalid when this function returns. */
 static pmix_status_t on_fence(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[],
                               size_t ninfo, char *data, size_t ndata, pmix_modex_cbfunc_t cbfunc,
                               void *cbdata)
@@ -184,7 +184,8 @@ static pmix_status_t on_fence(const pmix_proc_t procs[], size_t nprocs, const pm
     return PMIX_SUCCESS;
 }
 
-/* Asked only for processes of other hosts: the library itself answers for its clients. */
+/* PMIx calls this only for processes of other hosts; the PMIx library answers for its own
+ * clients. */
 static pmix_status_t on_direct_modex(const pmix_proc_t *proc, const pmix_info_t info[],
                                      size_t ninfo, pmix_modex_cbfunc_t cbfunc, void *cbdata)
 {
@@ -209,7 +210,8 @@ static pmix_status_t on_direct_modex(const pmix_proc_t *proc, const pmix_info_t 
     return PMIX_SUCCESS;
 }
 
-/* What a rank of ours published, for another host; `arg` is the number of the request. */
+/* Receives what a rank of this host has published, for another host; `arg` is the number of the
+ * request. */
 static void on_published(pmix_status_t status, char *data, size_t len, void *arg)
 {
     struct launch_call *call = make_call(data, status == PMIX_SUCCESS ? len : 0, NULL, NULL);
@@ -249,8 +251,8 @@ static int failed(const char *what, pmix_status_t rc)
     return -RT_EBOOT;
 }
 
-/* The ranks of each host, "0,1;2,3" as PMIx_generate_ppn() reads them; *own is this host's part.
- * Hosts without ranks are left out. */
+/* The ranks of each host, "0,1;2,3", as PMIx_generate_ppn() reads them; *own is the part of this
+ * host.  Hosts without ranks are omitted. */
 static char *rank_lists(const struct launch_job *job, char **own)
 {
     char *text = NULL;
@@ -274,8 +276,8 @@ static char *rank_lists(const struct launch_job *job, char **own)
     return text;
 }
 
-/* "raw:n0,n1,n2", a form of PMIX_REGEX that needs no PMIx_generate_regex(): versions 4 and 5 have
- * 50 bytes there for the letters before the first digit of a name, and keep numbers as int. */
+/* "raw:n0,n1,n2": a form of PMIX_REGEX that avoids PMIx_generate_regex(), which in versions 4 and 5
+ * has only 50 bytes for the letters before the first digit of a name, and keeps numbers as int. */
 static char *host_list(const struct launch_job *job)
 {
     char *text = NULL;
@@ -306,8 +308,8 @@ static int app_of(const struct launch_job *job, uint32_t rank)
     return a;
 }
 
-/* What PMIx publishes about one rank, the i-th of its host.  Of ranks elsewhere only what a rank
- * here may ask for; their hosts' names are in the maps. */
+/* What PMIx publishes about one rank, the i-th of its host.  Of ranks on other hosts it contains
+ * only what a rank on this host may request; the names of their hosts are in the maps. */
 static void load_rank(pmix_info_t *info, const struct launch_job *job, int host, int i)
 {
     pmix_data_array_t *array;
@@ -339,7 +341,7 @@ static int count_nodes(const struct launch_job *job)
     return n;
 }
 
-/* Facts about the whole job; the maps name the hosts and the ranks on each. */
+/* Data of the whole job; the maps contain the hosts and the ranks of each. */
 static int load_job(pmix_info_t *info, const struct launch_job *job, const char *store)
 {
     char *own, *lists = rank_lists(job, &own), *hosts = host_list(job);
@@ -362,7 +364,7 @@ static int load_job(pmix_info_t *info, const struct launch_job *job, const char 
     PMIX_INFO_LOAD(&info[n++], PMIX_JOBID, job->nspace, PMIX_STRING);
     PMIX_INFO_LOAD(&info[n++], PMIX_NODE_MAP, hosts, PMIX_REGEX);
     PMIX_INFO_LOAD(&info[n++], PMIX_PROC_MAP, procs, PMIX_REGEX);
-    if (*store) /* else version 5 makes its files in /tmp */
+    if (*store) /* otherwise PMIx 5 makes its files in /tmp */
         PMIX_INFO_LOAD(&info[n++], PMIX_NSDIR, store, PMIX_STRING);
     free(lists), free(own), free(hosts), free(procs);
     return n;
@@ -395,7 +397,7 @@ static int register_job(struct launch_job *job, const char *store)
     return rc == PMIX_SUCCESS ? 0 : failed("could not register the job", rc);
 }
 
-/* All at once, then one wait for all: PMIx's thread works while we go on. */
+/* Starts all registrations, then waits for all: PMIx's thread works meanwhile. */
 static int register_ranks(struct launch_job *job)
 {
     struct wait w = { .status = PMIX_SUCCESS };
@@ -421,7 +423,7 @@ static int register_ranks(struct launch_job *job)
     return rc == PMIX_SUCCESS ? 0 : failed("could not register the ranks", rc);
 }
 
-/* A store that does not fit would end the job. */
+/* Whether the file system has room for a store; a store without room would end the job. */
 static bool has_room(const char *path)
 {
     struct statvfs fs;
@@ -431,10 +433,10 @@ static bool has_room(const char *path)
     return false;
 }
 
-/* With its table of job data (hash) each process keeps 2 KB for each rank of the job, of which only
- * a sixth depends on how much we say of a rank.  A store is files that the processes of a host
- * share: 13 bytes a rank and process with PMIx 4.2 and 4 with 5.0, measured between 65 and 129
- * ranks. */
+/* Selects PMIx's store for large jobs.  With its table of job data (hash), each process keeps 2 KB
+ * for each rank of the job; only a sixth of that depends on how much is published about a rank.  A
+ * store consists of files that the processes of a host share: 13 bytes for each pair of rank and
+ * process with PMIx 4.2, 4 with 5.0, measured between 65 and 129 ranks. */
 static void keep_in_store(const struct launch_job *job, char *path)
 {
     bool wanted = job->total >= STORE_RANKS;
@@ -447,13 +449,13 @@ static void keep_in_store(const struct launch_job *job, char *path)
         setenv("PMIX_MCA_gds", STORE, 1);
 }
 
-/* Whether there is what ranks connect to a server of their host by. */
+/* Whether the loopback interface, over which ranks connect to the server, is up. */
 static bool has_loopback(void)
 {
     const unsigned up = IFF_LOOPBACK | IFF_UP;
     struct ifaddrs *all, *i;
     if (getifaddrs(&all) < 0)
-        return true; /* not known */
+        return true; /* unknown: assume it is */
     for (i = all; i && (i->ifa_flags & up) != up;)
         i = i->ifa_next;
     freeifaddrs(all);
@@ -471,7 +473,7 @@ int launch_server_start(struct launch_job *job, const char *segment)
         log_error(LAUNCH, "pipe: %m");
         return -RT_ESYS;
     }
-    /* The reader polls; the writer may wait for the loop. */
+    /* The reader polls; the writer may block until the loop reads. */
     fcntl(fds[0], F_SETFL, O_NONBLOCK);
     job->event_fd = fds[0];
     server.event_fd = fds[1];
@@ -522,8 +524,9 @@ int launch_server_env(struct launch_job *job, int rank, struct launch_list *env)
 
 void launch_server_stop(struct launch_job *job)
 {
-    /* After a violent end the library may still hold collectives of dead ranks, and version 4.2
-     * crashes while it frees them.  Leaving is enough: launch_remove_files() has the rest. */
+    /* After an abnormal end the library may still hold collectives of dead ranks, and PMIx 4.2
+     * crashes while freeing them.  This process ends anyway; launch_remove_files() removes the
+     * files. */
     if (server.running && !job->ending)
         PMIx_server_finalize();
     server.running = false;

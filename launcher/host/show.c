@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pictures of where the ranks are: one bracket a package, cores separated by "/", one sign a
- * hardware thread, "B" where the rank is bound.  Main thread. */
+/* Pictures of the placement of ranks: one pair of brackets for each package, cores separated by
+ * "/", one character for each hardware thread, "B" if the rank is bound to it.  Main thread
+ * only. */
 #include "launcher/host/show.h"
 #include "launcher/job.h"
 
@@ -14,7 +15,7 @@ static void draw_core(hwloc_obj_t core, hwloc_const_bitmap_t bound, FILE *f)
     hwloc_bitmap_foreach_end();
 }
 
-/* Cores, or hardware threads where none are shown, inside `cpus`. */
+/* Draws the cores in `cpus`, or the hardware threads if no cores are shown. */
 static void draw_package(hwloc_topology_t topo, hwloc_const_cpuset_t cpus,
                          hwloc_const_bitmap_t bound, FILE *f)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds the programs, makes each rank's environment and pipes, and starts it.  vfork(2) is used
- * because copying the page tables of a process with a PMIx server costs more than everything else
- * here; so the child touches nothing but its own kernel state, and everything it needs is
- * prepared before.  Main thread only. */
+/* Finds the programs, makes the environment and the pipes of each rank, and starts it.  vfork(2) is
+ * used because copying the page tables of a process with a PMIx server would take longer than the
+ * rest of the start.  Therefore everything is prepared before vfork(), and the child changes only
+ * its own kernel state.  Main thread only. */
 #include "launcher/host/foreign.h"
 #include "launcher/host/guard.h"
 #include "launcher/host/server.h"
@@ -24,7 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What the child needs, complete before vfork(). */
+/* What the child needs, prepared before vfork(). */
 struct child {
     const char *path, *wdir;
     char **argv, **envp, **sh_argv;
@@ -32,18 +32,16 @@ struct child {
     cpu_set_t *cpus;
     size_t cpus_len;
     pid_t parent;
-    struct rlimit files, stack; /* the limits that mpirun itself found */
-    /* Set by the child, which never returns: without volatile the compiler takes its writes for
-     * none that the parent could see. */
-    const char *volatile failed; /* which step */
-    volatile int error;          /* and its errno */
+    struct rlimit files, stack; /* limits that mpirun had at its start */
+    /* Written by the child, which never returns: without volatile the compiler would remove these
+     * writes as invisible to the parent. */
+    const char *volatile failed; /* the step that failed */
+    volatile int error;          /* errno of that step */
 };
 
 static struct rlimit files_found, stack_found;
 
-/* ---- programs ---- */
-
-/* 0, or the errno that says why `path` cannot be run. */
+/* Returns 0, or the errno because of which `path` cannot be executed. */
 static int check_file(const char *path)
 {
     struct stat st;
@@ -54,7 +52,7 @@ static int check_file(const char *path)
     return access(path, X_OK) < 0 ? errno : 0;
 }
 
-/* dir/name, dir as it is seen from `wdir`. */
+/* dir/name, where dir is relative to `wdir`. */
 static char *join(const char *wdir, const char *dir, int dirlen, const char *name)
 {
     char *path;
@@ -64,8 +62,8 @@ static char *join(const char *wdir, const char *dir, int dirlen, const char *nam
     return n < 0 ? NULL : path;
 }
 
-/* Looks in PATH and then, as Open MPI does, in the working directory.  *why is the best errno
- * seen. */
+/* Searches PATH and then, as Open MPI does, the working directory.  *why is the most informative
+ * errno found. */
 static char *find_program(const char *name, const char *wdir, const char *search, int *why)
 {
     *why = ENOENT;
@@ -90,7 +88,7 @@ static char *find_program(const char *name, const char *wdir, const char *search
     return NULL;
 }
 
-/* A path that still leads there when the rank has changed to `wdir`; takes over `path`. */
+/* Makes `path`, which it takes over, valid from the working directory `wdir`. */
 static char *seen_from(const char *wdir, char *path)
 {
     char *here, *whole = NULL;
@@ -104,7 +102,7 @@ static char *seen_from(const char *wdir, char *path)
     return whole;
 }
 
-/* Value of a variable that the application will see; NULL: none. */
+/* Value of a variable in the environment of the application; NULL: not set. */
 static const char *value_of(const struct launch_job *job, const struct launch_app *app,
                             const char *name)
 {
@@ -172,8 +170,8 @@ static int add_all(struct launch_list *env, const struct launch_list *vars)
     return err;
 }
 
-/* The variables that wrapper scripts read to choose a GPU or a file name; the names are those of
- * Open MPI and MPICH.  And what MPI_INFO_ENV must have before MPI_Init. */
+/* Adds the variables that wrapper scripts read to choose a GPU or a file name, with the names of
+ * Open MPI and MPICH; and the values of MPI_INFO_ENV before MPI_Init. */
 static int add_rank_vars(const struct launch_job *job, const struct launch_rank *r,
                          struct launch_list *env)
 {
@@ -217,9 +215,7 @@ static int make_env(struct launch_job *job, const struct launch_rank *r, struct 
     return err;
 }
 
-/* ---- the child ---- */
-
-/* A program, though none of this machine; errno is ENOEXEC again. */
+/* Whether the file is a program for another kind of machine. */
 static bool is_binary(const char *path)
 {
     char magic[4] = "";
@@ -231,20 +227,21 @@ static bool is_binary(const char *path)
     return n == sizeof magic && !memcmp(magic, "\177ELF", sizeof magic);
 }
 
-/* Runs in the child of vfork(), on the parent's memory: system calls only, and no return. */
+/* Runs in the child of vfork(), on the parent's memory: it only makes system calls, and never
+ * returns. */
 static _Noreturn void run_child(struct child *c)
 {
     sigset_t none;
 
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != c->parent) /* our parent died before the line above */
+    if (getppid() != c->parent) /* the parent died before the call of prctl() */
         _exit(LAUNCH_EXIT_FAIL);
     c->failed = "standard streams";
     if (dup2(c->in, 0) < 0 || dup2(c->out, 1) < 0 || dup2(c->err, 2) < 0)
         goto fail;
 #ifdef SYS_close_range
-    /* Where the kernel is older, close-on-exec does it for our own. */
+    /* On older kernels, close-on-exec closes the descriptors of this process. */
     syscall(SYS_close_range, 3u, ~0u, 0u);
 #endif
     setrlimit(RLIMIT_NOFILE, &c->files);
@@ -261,7 +258,8 @@ static _Noreturn void run_child(struct child *c)
     sigprocmask(SIG_SETMASK, &none, NULL);
     c->failed = "program";
     execve(c->path, c->argv, c->envp);
-    if (errno == ENOEXEC && !is_binary(c->path)) /* a script without #! line: what shells do */
+    if (errno == ENOEXEC && !is_binary(c->path)) /* a script without #! line: run by /bin/sh, as
+                                                  * shells do */
         execve("/bin/sh", c->sh_argv, c->envp);
 fail:
     c->error = errno;
@@ -294,8 +292,8 @@ static int make_cpus(struct child *c, const struct launch_rank *r)
     return 0;
 }
 
-/* A pipe of which we keep the read end, or with `write_end` the write end; the other is returned.
- */
+/* Makes a pipe.  This process keeps the read end, or the write end if `write_end`, in *ours; the
+ * other end is returned. */
 static int make_pipe(int *ours, bool write_end)
 {
     int fds[2];
@@ -306,9 +304,9 @@ static int make_pipe(int *ours, bool write_end)
     return fds[!write_end];
 }
 
-/* Where a rank's input comes from: our own stdin when no other rank reads it and it is no terminal
- * (a rank is not in the terminal's foreground group and would be stopped), else a pipe, as always
- * on other hosts; /dev/null for ranks that get none. */
+/* Standard input of a rank.  It is mpirun's own standard input if no other rank reads that and it
+ * is not a terminal (the rank is not in the terminal's foreground group, so reading would stop it).
+ * Otherwise it is a pipe, on other hosts always; and /dev/null for ranks that get no input. */
 static int open_stdin(const struct launch_job *job, struct launch_rank *r)
 {
     int want = job->opts->stdin_rank;
@@ -339,14 +337,15 @@ static const char *advice_for_start(int error)
         return "; raise the limit with ulimit -u";
     case ENOEXEC:
         return "; it was built for another kind of machine";
-    case ENOENT: /* the program was there */
-        return "; it is there, but not the interpreter that its first line, or 'file', names";
+    case ENOENT: /* the program existed when it was looked up */
+        return "; the program exists, but its interpreter does not (see its first line, or run "
+               "file on it)";
     default:
         return "";
     }
 }
 
-/* Says why a rank could not be started. */
+/* Logs why a rank could not be started. */
 static int start_failed(const struct launch_job *job, const struct launch_rank *r, const char *step,
                         int error)
 {
@@ -440,20 +439,21 @@ void launch_reap(struct launch_job *job, bool (*other)(void *arg, pid_t pid, int
         if (!r || !r->running)
             continue;
         launch_rank_ended(job, r, status);
-        r->gone = kill(-pid, 0) < 0; /* another process may get the number then */
+        r->gone = kill(-pid, 0) < 0; /* from now on another process may get this number */
         if (r->gone)
             launch_guard_drop(pid);
     }
 }
 
-/* What a rank ends with when another one has gone is mostly an error, seldom a signal or 0. */
+/* Order of reports.  A rank that ends because another rank has died usually ends with an error,
+ * seldom with a signal or 0. */
 static int order_of_death(int status)
 {
     return WIFSIGNALED(status) ? 0 : WEXITSTATUS(status) == 0 ? 1 : 2;
 }
 
-void launch_tell_dead(struct launch_job *job,
-                      void (*tell)(struct launch_job *job, struct launch_rank *r))
+void launch_report_dead(struct launch_job *job,
+                        void (*tell)(struct launch_job *job, struct launch_rank *r))
 {
     for (int pass = 0; pass < 3; pass++)
         for (int i = job->dead_first; i < job->dead_end; i++) {
@@ -473,7 +473,7 @@ void launch_signal_local(const struct launch_job *job, int sig)
             kill(-job->ranks[i].pid, sig);
 }
 
-/* PMIx_server_setup_fork() has 200 KB of variables. */
+/* PMIx_server_setup_fork() has 200 KB of local variables */
 #define STACK_NEED (256u << 10)
 #define STACK_GOOD (1u << 20)
 
@@ -496,8 +496,8 @@ static int raise_stack(const struct launch_job *job)
 
 int launch_raise_limits(const struct launch_job *job)
 {
-    /* A rank's output, its connection to the PMIx server, and its input if we pass it on; PMIx has
-     * a dozen beside these. */
+    /* For each rank: its output, its connection to the PMIx server, and its input if mpirun passes
+     * it on.  PMIx needs a dozen descriptors besides. */
     rlim_t each = job->opts->stdin_rank == LAUNCH_STDIN_ALL ? 4 : 3, own = 24;
     rlim_t need = own + each * (rlim_t)job->n;
     struct rlimit all;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* weft_info --coll: asks the selection of coll/ what it would take, for one collective after the
- * other and sizes from 8 B to 16 MiB, and prints ranges of equal choice. */
+/* weft_info --coll: for each collective, asks the selection of coll/ which algorithm it would
+ * choose for sizes from 8 B to 16 MiB, and prints ranges with the same choice. */
 #include "coll/coll.h"
 #include "coll/hier/hier.h"
 #include "coll/hier/team.h"
@@ -23,10 +23,10 @@ struct question {
     struct coll_args args;
     struct rt_layout layout;
     struct rt_op op;
-    int64_t *counts; /* of the v variants */
+    int64_t *counts; /* for v collectives */
 };
 
-/* Equally many ranks on each host, one host after the other, as far as that goes. */
+/* Distributes the ranks over the hosts as evenly as possible, in consecutive ranges. */
 static int nodes(struct coll_team *t, int *out)
 {
     const struct question *q = t->arg;
@@ -50,13 +50,13 @@ static int place(struct question *q)
     return err < 0 ? err : coll_hier_map(q->team.hier);
 }
 
-/* Makes the arguments of a call that moves `bytes`, of doubles, summed where it reduces. */
+/* Makes the arguments of a call that moves `bytes`, of doubles; reductions are sums. */
 static void fill(struct question *q, enum coll_kind kind, int64_t bytes)
 {
     int64_t n = bytes / q->layout.size;
     bool whole = kind == COLL_REDUCE_SCATTER_BLOCK || kind == COLL_REDUCE_SCATTER;
     if (whole && n >= q->team.size)
-        n /= q->team.size; /* the size of these is that of the whole vector */
+        n /= q->team.size; /* the sizes of these are those of the whole vector */
     for (int i = 0; i < q->team.size; i++)
         q->counts[i] = n;
     q->args = (struct coll_args){ .kind = kind,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* weft_info --coll, device memory: makes the ranks' plans for buffers at made-up addresses, which
- * needs no device, and says what is in them: how many sources a fold has at most and into how many
- * places its result goes, copies, and whether the ranks meet.  Sizes whose plans look alike are one
- * line. */
+/* weft_info --coll, device memory: makes the plans of the ranks for buffers at invented addresses,
+ * which needs no device, and prints their content: the most sources of a fold and the number of
+ * places to which its result is stored, copies, and barriers among the ranks.  Sizes with
+ * equivalent plans share a line. */
 #include "coll/gpu/plan.h"
 #include "coll/select.h"
 #include "launcher/info/gpu.h"
@@ -16,9 +16,8 @@
 #define BYTES_MIN 8
 #define BYTES_MAX (256ll << 20)
 #define SHAPE_BYTES 120
-#define SPACE \
-    (1ull << 36) /* between the buffers of two ranks; half of it between the two of one \
-                  */
+/* Distance between the buffers of two ranks; half of it between the two buffers of one rank. */
+#define SPACE (1ull << 36)
 #define FIRST (1ull << 44)
 
 struct question {
@@ -33,7 +32,7 @@ struct question {
     char **at[COLL_GPU_RANGES];
     size_t *len[COLL_GPU_RANGES];
     uint64_t *word, *offset;  /* by rank, and by two ranks */
-    const uint64_t **offsets; /* of those who publish theirs */
+    const uint64_t **offsets; /* of the ranks that publish theirs */
     char *scratch[COLL_GPU_SCRATCH_MAX / COLL_GPU_SCRATCH_UNIT];
 };
 
@@ -47,7 +46,7 @@ static void fill(struct question *q, struct coll_args *a, enum coll_kind kind, i
 {
     int64_t n = bytes / q->layout.size;
     if (kind == COLL_REDUCE_SCATTER_BLOCK || kind == COLL_REDUCE_SCATTER)
-        n = n > q->nranks ? n / q->nranks : 1; /* their size is that of the whole vector */
+        n = n > q->nranks ? n / q->nranks : 1; /* the size of these is that of the whole vector */
     for (int i = 0; i < q->nranks; i++) {
         q->counts[i] = n;
         q->displs[i] = i * n;
@@ -75,7 +74,7 @@ static void fill(struct question *q, struct coll_args *a, enum coll_kind kind, i
                              .mem = RT_MEM_CUDA };
 }
 
-/* The ranks' parts of a call; -RT_ENOTSUP: it is staged. */
+/* Makes the ranks' parts of a call; -RT_ENOTSUP: the call is staged through host memory. */
 static int gather_parts(struct question *q, enum coll_kind kind, int64_t bytes)
 {
     for (int r = 0; r < q->nranks; r++) {
@@ -117,9 +116,9 @@ static int plan_of(struct question *q, enum coll_kind kind, int64_t bytes, int r
     return coll_gpu_make_plan(&v, out);
 }
 
-/* What there is in plans. */
+/* A summary of plans. */
 struct shape {
-    int sources, places; /* most of a fold */
+    int sources, places; /* maxima over the folds */
     bool copies, meets;
 };
 
@@ -152,7 +151,7 @@ static int add_all(struct question *q, enum coll_kind kind, int64_t bytes,
     return err;
 }
 
-/* "fold 8 into 1, copies, ranks meet within" */
+/* "fold 8 into 1, copies, barriers" */
 static void describe(const struct shape *h, char *text, size_t len)
 {
     int at = 0;
@@ -162,12 +161,12 @@ static void describe(const struct shape *h, char *text, size_t len)
     if (h->copies)
         at += snprintf(text + at, len - (size_t)at, "%scopies", at ? ", " : "");
     if (h->meets)
-        at += snprintf(text + at, len - (size_t)at, "%sranks meet within", at ? ", " : "");
+        at += snprintf(text + at, len - (size_t)at, "%sbarriers", at ? ", " : "");
     if (!at)
         snprintf(text, len, "nothing");
 }
 
-/* Whether WEFT_COLL has made all ranks send messages. */
+/* Whether WEFT_COLL selects an algorithm that sends messages. */
 static bool by_messages(struct question *q, enum coll_kind kind, int64_t bytes, char *shape)
 {
     struct coll_team t = { .rank = 0, .size = q->nranks };
@@ -244,7 +243,7 @@ static void show_kind(struct question *q, enum coll_kind kind, struct coll_gpu_p
     print_range(name, from, to, last, last_why);
 }
 
-/* 0, or -1: no memory. */
+/* Returns 0, or -1: out of memory. */
 static int open_question(struct question *q)
 {
     size_t n = (size_t)q->nranks;
@@ -283,8 +282,8 @@ static void close_question(struct question *q)
     rt_layout_fini(&q->layout);
 }
 
-/* What joins the devices of this host, of which ranks would have one each; mixed kinds are planned
- * for as a switch. */
+/* Finds the kind of link between the devices of this host, one device for each rank; for mixed
+ * kinds the plans assume a switch. */
 static bool find_links(int nranks)
 {
     const struct info_gpus *g = info_gpus();
@@ -309,8 +308,8 @@ int info_coll_gpu(int nranks)
     struct coll_gpu_plan plan = { 0 };
     int bad = 0;
 
-    printf("\nWhen all buffers are device memory that the ranks' devices reach "
-           "(else through host memory, as above):\n");
+    printf("\nIf all buffers are device memory that the devices of all ranks can access "
+           "(otherwise through host memory, as above):\n");
     if (nranks < 2 || nranks > COLL_GPU_RANKS_MAX) {
         printf("  plans are made for 2 to %d ranks\n", COLL_GPU_RANKS_MAX);
         return 0;
@@ -327,7 +326,7 @@ int info_coll_gpu(int nranks)
             q.in_place = false;
         }
         printf("  %-22s %-22s %-44s %s\n", "neighbor_...", "any size",
-               "messages from device to device", "few know each other");
+               "messages from device to device", "no rank has the keys of all buffers");
     }
     coll_gpu_free_plan(&plan);
     close_question(&q);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* weft_info --doctor: looks for what makes Weft slower than this machine allows, by trying it,
- * and says what to do. */
+/* weft_info --doctor: finds what makes Weft slower than this machine allows, mostly by trial, and
+ * prints what to do. */
 #include "launcher/info/info.h"
 #include "runtime/base/cfg.h"
 #include "runtime/topo/topo.h"
@@ -20,7 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Room that one rank's share of the node segment may come to need; what is not used takes none. */
+/* Most room that the share of one rank in the node segment may need; unused room takes no
+ * memory. */
 #define SHM_PER_CORE ((size_t)64 << 20)
 
 static int nbad;
@@ -41,21 +42,19 @@ static void check_shm(const struct rt_topo *topo)
     if (statvfs(cfg.shm_dir, &fs) < 0) {
         snprintf(found, sizeof found, "%s: %s", cfg.shm_dir, strerror(errno));
         info_say(false, "shared memory", found,
-                 "mount a tmpfs there, or name another folder with WEFT_SHM_DIR");
+                 "mount a tmpfs there, or select another folder with WEFT_SHM_DIR");
         return;
     }
     size_t mib = (size_t)fs.f_bavail * fs.f_frsize >> 20;
     snprintf(found, sizeof found, "%s, %s free", cfg.shm_dir,
              info_bytes(mib << 20, total, sizeof total));
-    info_say(
-        mib << 20 >= SHM_PER_CORE * (size_t)topo->ncore, "shared memory", found,
-        "enlarge it (mount -o remount,size=50% /dev/shm; docker run --shm-size=1g): 64 MiB a core "
-        "are comfortable");
+    info_say(mib << 20 >= SHM_PER_CORE * (size_t)topo->ncore, "shared memory", found,
+             "enlarge it (mount -o remount,size=50% /dev/shm; docker run --shm-size=1g): 64 MiB "
+             "for each core are comfortable");
 }
 
-/* Whether one process may copy from another of the same user that is not its child: tried on our
- * parent's behalf by a child that reads us, which is the direction that Yama's ptrace_scope 1
- * refuses. */
+/* Whether a process may copy from another process of the same user that is not its child.  A child
+ * of this process tries to read this process: Yama's ptrace_scope 1 refuses that direction. */
 static void check_cma(void)
 {
     int secret = 4711, status = 1;
@@ -94,7 +93,7 @@ static void check_cores(const struct rt_topo *topo)
     snprintf(found, sizeof found, "%d core%s, %d hardware thread%s may be used", topo->ncore,
              topo->ncore == 1 ? "" : "s", topo->npu, topo->npu == 1 ? "" : "s");
     info_say(topo->ncore > 1, "cores", found,
-             "with one core the ranks take turns; give the job more cores");
+             "with one core the ranks run in turn; give the job more cores");
 }
 
 static void check_pmix(void)
@@ -113,7 +112,7 @@ static void check_files(void)
     getrlimit(RLIMIT_NOFILE, &limit);
     snprintf(found, sizeof found, "%llu open files allowed", (unsigned long long)limit.rlim_max);
     info_say(limit.rlim_max >= 4096, "descriptors", found,
-             "raise the hard limit (ulimit -Hn): mpirun needs three a rank");
+             "raise the hard limit (ulimit -Hn): mpirun needs three for each rank");
 }
 
 static void check_build(void)
@@ -141,8 +140,8 @@ int info_doctor(void)
     info_doctor_gpu();
     info_doctor_net();
     if (nbad)
-        printf("%d thing%s to look at\n", nbad, nbad == 1 ? "" : "s");
+        printf("%d finding%s\n", nbad, nbad == 1 ? "" : "s");
     else
-        printf("Nothing stands in the way of full speed.\n");
+        printf("No findings: nothing limits the speed.\n");
     return nbad > 0;
 }

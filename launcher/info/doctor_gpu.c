@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* weft_info --doctor on GPUs: what keeps device buffers from being used, or makes messages between
- * them slower than this machine allows.  Nothing is changed, least of all settings of the kernel
+/* weft_info --doctor on GPUs: what prevents the use of device buffers, or makes messages between
+ * them slower than this machine allows.  Nothing is changed, in particular no setting of the kernel
  * module.  One thread. */
 #include "launcher/info/gpu.h"
 #include "launcher/info/info.h"
@@ -29,7 +29,7 @@ static unsigned long sys_number(const char *device, const char *file)
     return got ? strtoul(text, NULL, 16) : 0;
 }
 
-/* Displays and 3D controllers of NVIDIA that the kernel sees, whether or not this user may use
+/* NVIDIA displays and 3D controllers that the kernel lists, whether or not this user may use
  * them. */
 static int count_hardware(void)
 {
@@ -42,7 +42,7 @@ static int count_hardware(void)
     return n;
 }
 
-/* There may be devices, but none can be used. */
+/* There may be devices, but none is usable. */
 static void say_none(const struct info_gpus *g, int nhardware)
 {
     const char *mask = getenv("CUDA_VISIBLE_DEVICES"), *advice;
@@ -52,7 +52,7 @@ static void say_none(const struct info_gpus *g, int nhardware)
     if (g->why == info_unwatched)
         advice = "WEFT_GPU=on, if programs pass device buffers to MPI";
     else if (driver == RT_GPU_DRIVER_OLD)
-        advice = "install driver 460 or later: Weft needs what CUDA 11.2 brought";
+        advice = "install driver 460 or later: Weft needs functions of CUDA 11.2";
     else if (driver == RT_GPU_DRIVER_NONE)
         advice = "install the driver with libcuda.so.1, or put its folder into LD_LIBRARY_PATH; in "
                  "containers: docker run --gpus all";
@@ -61,9 +61,9 @@ static void say_none(const struct info_gpus *g, int nhardware)
     else if (!open)
         advice = "load the kernel module (run nvidia-smi); in containers: docker run --gpus all";
     else
-        advice = "see whether nvidia-smi works; the kernel module and libcuda must be of one "
+        advice = "check whether nvidia-smi works; the kernel module and libcuda must be of one "
                  "version, and /dev/nvidia-uvm must exist (nvidia-modprobe -u)";
-    snprintf(found, sizeof found, "%d device%s of NVIDIA seen, none can be used: %s", nhardware,
+    snprintf(found, sizeof found, "%d NVIDIA device%s found, none can be used: %s", nhardware,
              nhardware == 1 ? "" : "s", g->why);
     info_say(false, "GPUs", found, advice);
 }
@@ -78,21 +78,22 @@ static void check_devices(const struct info_gpus *g, int nhardware)
     info_say(true, "GPUs", found, "");
     if (!mask)
         return;
-    snprintf(found, sizeof found, "CUDA_VISIBLE_DEVICES=%.100s leaves %d of %d; ranks may differ",
+    snprintf(found, sizeof found, "CUDA_VISIBLE_DEVICES=%.100s selects %d of %d; ranks may differ",
              mask, g->n, nhardware > g->n ? nhardware : g->n);
     info_say(true, "visible devices", found, "");
 }
 
 static void check_kernels(const struct info_gpus *g)
 {
-    static const char advice[] = "build Weft where nvcc is (configure --with-cuda=DIR); small "
-                                 "messages and derived datatypes are slower until then";
+    static const char advice[] =
+        "build Weft where nvcc is available (configure --with-cuda=DIR); small "
+        "messages and derived datatypes are slower until then";
     char found[256] = WEFT_GPU_KERNELS;
     bool good = rt_gpu_images[0].name != NULL;
     for (int i = 0; good && i < g->n; i++) {
         struct rt_gpu *gpu;
         if (rt_gpu_primary(i, &gpu) == 0 && !rt_gpu_has_kernels(gpu)) {
-            snprintf(found, sizeof found, "%s; device %d (sm_%d%d) takes none of them",
+            snprintf(found, sizeof found, "%s; device %d (sm_%d%d) can run none of them",
                      WEFT_GPU_KERNELS, i, g->dev[i].major, g->dev[i].minor);
             good = false;
         }
@@ -133,7 +134,7 @@ static void check_sharing(const struct info_gpus *g)
         const struct info_shared *bad = NULL;
         for (int p = 0; p < g->n * g->n && !bad; p++) {
             const struct info_shared *s = &(*t)[p / g->n][p % g->n][k];
-            /* Devices without access to each other have their own line. */
+            /* pairs of devices without access to each other have their own line */
             if (!s->works && g->access[p % g->n][p / g->n])
                 bad = s;
         }
@@ -150,10 +151,10 @@ static void check_sharing(const struct info_gpus *g)
 static void check_files(void)
 {
     if (access("/dev/nvidiactl", F_OK) != 0)
-        return; /* another way to a driver, which works */
+        return; /* the driver is reached by another path */
     bool uvm = access("/dev/nvidia-uvm", R_OK | W_OK) == 0;
     info_say(uvm, "/dev/nvidia-uvm", uvm ? "is there" : "is missing or closed to this user",
-             "nvidia-modprobe -u as root; in containers pass the device in");
+             "nvidia-modprobe -u as root; in containers, pass the device through");
     bool caps = access("/dev/nvidia-caps", F_OK) == 0;
     info_say(true, "/dev/nvidia-caps",
              caps ? "is there" : "is missing: parts of a device (MIG) could not be used", "");
@@ -174,7 +175,7 @@ static void check_pinned(void)
     if (limit.rlim_cur != RLIM_INFINITY)
         info_bytes((size_t)limit.rlim_cur, text, sizeof text);
     snprintf(found, sizeof found, "%s; limit of locked memory: %s",
-             works ? "can be had" : "the driver gives none", text);
+             works ? "available" : "the driver gives none", text);
     info_say(works, "pinned memory", found,
              "ulimit -l unlimited; docker run --ulimit memlock=-1; free memory of the host");
 }
@@ -192,7 +193,7 @@ static void check_settings(const struct info_gpus *g)
         info_say(false, "transport cuda", "is excluded by the setting btl: messages are staged",
                  "WEFT_BTL=self,cuda,shm");
     if (exclusive)
-        info_say(false, "compute mode", "exclusive: one process a device",
+        info_say(false, "compute mode", "exclusive: one process for each device",
                  "nvidia-smi -c DEFAULT, if ranks are to share a device");
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* weft_info --gpu: driver and devices, what lies between them, which of their memory other
- * processes can use, and how messages between device buffers go.  The part of --paths that is about
- * devices, too.  One thread. */
+/* weft_info --gpu: driver and devices, the links between devices, which of their memory other
+ * processes can use, and which path messages between device buffers take.  Also the part of --paths
+ * about devices.  One thread. */
 #include "launcher/info/gpu.h"
 #include "launcher/info/info.h"
 #include "runtime/base/cfg.h"
@@ -51,7 +51,7 @@ const struct info_gpus *info_gpus(void)
 const char *info_pairs(info_pair_test *in, const void *arg, char *text, size_t len)
 {
     const struct info_gpus *g = info_gpus();
-    int n[2] = { 0 }; /* of different devices, of one */
+    int n[2] = { 0 }; /* pairs of different devices, and of one device */
     size_t at = 0;
     for (int i = 0; i < g->n; i++)
         for (int j = 0; j < g->n; j++)
@@ -85,7 +85,7 @@ static const char *uuid_text(const uint8_t *u, char *text, size_t len)
     return text;
 }
 
-/* Where the device hangs: the NUMA nodes beside it, and whether this process runs there. */
+/* The NUMA nodes nearest to the device, and whether this process runs there. */
 static const char *near_text(const struct rt_gpu_info *d, char *text, size_t len)
 {
     hwloc_topology_t hw = rt_topo_hwloc();
@@ -174,7 +174,7 @@ static bool is_like(int i, int j, const void *arg)
     return s->works == l->s->works && (s->works || !strcmp(s->why, l->s->why));
 }
 
-/* The first pair of its group prints the group. */
+/* Whether the pair is the first of its group, which prints the group. */
 static bool is_first(const struct like *l, int from, int to)
 {
     int n = info_gpus()->n;
@@ -200,7 +200,7 @@ static void print_shared(const struct info_gpus *g)
                    l.s->works ? "works" : "refused: ", l.s->works ? "" : l.s->why);
         }
     }
-    printf("  managed, default pools       all               no: messages of theirs are staged\n");
+    printf("  managed, default pools       all               no: messages from them are staged\n");
 }
 
 /* ---- paths ---- */
@@ -217,7 +217,7 @@ static void print_row(const char *from, const char *to, const char *pairs, enum 
     printf("\n");
 }
 
-/* What decides over the path from one device to another: the link and which kinds are shared. */
+/* What determines the path between two devices: the link, and which kinds of memory are shared. */
 static unsigned key_of(int i, int j)
 {
     const struct info_gpus *g = info_gpus();

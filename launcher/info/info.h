@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sections of weft_info.  Each prints to stdout and returns the exit code: 0, or 1 when
- * something is wrong that the text explains.  One thread. */
+/* The sections of weft_info.  Each prints to stdout and returns the exit code: 0, or 1 after
+ * printing what is wrong.  One thread. */
 #ifndef LAUNCHER_INFO_INFO_H
 #define LAUNCHER_INFO_INFO_H
 
@@ -11,12 +11,12 @@ int info_paths(const char *self);      /* paths.c: transport between each pair o
 int info_coll(int nranks, int nhosts); /* coll.c: algorithm by collective and size */
 int info_coll_gpu(int nranks);         /* coll_gpu.c: the same for device memory */
 int info_tool(bool verbose);           /* tool.c: variables and events for tools */
-int info_gpu(void);                    /* gpu.c: devices and what lies between them */
+int info_gpu(void);                    /* gpu.c: devices and the links between them */
 void info_gpu_paths(void);             /* gpu.c: the part of --paths about devices */
-int info_net(bool verbose);            /* net.c: what carries messages between hosts */
-int info_doctor(void);                 /* doctor.c: what is missing for full speed */
+int info_net(bool verbose);            /* net.c: transports between hosts */
+int info_doctor(void);                 /* doctor.c: what limits the speed */
 
-/* A line of the doctor's; `advice` is printed when it is not good. */
+/* Prints a line of the doctor; `advice` is printed if the finding is not good. */
 void info_say(bool good, const char *what, const char *found, const char *advice);
 void info_doctor_gpu(void); /* doctor_gpu.c: its lines about GPUs */
 void info_doctor_net(void); /* net.c: its lines about networks */

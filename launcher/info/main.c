@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* weft_info: what this build is, how it is configured, how it sees the machine and what it would
- * do there. */
+/* weft_info: this build, its settings, the machine as Weft sees it, and how Weft would use the
+ * machine. */
 #include "launcher/info/gpu.h"
 #include "launcher/info/info.h"
 #include "mpi/api/api_table.h"
@@ -49,8 +49,8 @@ static int show_topo(const struct request *q)
     return 0;
 }
 
-/* One chapter of the standard: its heading and procedures.  The entries of a chapter need not be
- * adjacent. */
+/* Prints one chapter of the standard: its heading and procedures.  The entries of a chapter need
+ * not be adjacent. */
 static int show_chapter(const struct wm_api_entry *e, int n, long chapter)
 {
     int shown = 0, done = 0;
@@ -69,7 +69,7 @@ static int show_chapter(const struct wm_api_entry *e, int n, long chapter)
 
 static int show_api(const struct request *q)
 {
-    /* The standard has 20; 0 stands for a name without a number. */
+    /* The standard has 20; 0: a name without a number. */
     enum { CHAPTERS = 100 };
     int n, done = 0;
     const struct wm_api_entry *e = wm_api_entries(&n);
@@ -102,25 +102,22 @@ static const struct section {
 } sections[] = {
     { "version", "Version", "versions of Weft, of the standard and of the libraries in use",
       show_version },
-    { "config", "Settings", "all settings, their values and the sources of these; -v explains each",
-      show_config },
+    { "config", "Settings", "all settings with value and source; -v explains each", show_config },
     { "topo", "Machine", "the machine as Weft sees it: packages, caches, cores, devices",
       show_topo },
     { "paths", "Paths",
-      "transports between ranks, what they offer, predicted cost; under mpirun its ranks",
-      show_paths },
+      "transports between ranks, with predicted cost; under mpirun between its ranks", show_paths },
     { "gpu", "GPUs", "devices, links, memory that can be shared, paths between device buffers",
       show_gpu },
     { "net", "Networks",
-      "interfaces, RDMA devices and what would carry messages between hosts; -v lists all GIDs",
-      show_net },
+      "network interfaces, RDMA devices, transports between hosts; -v lists all GIDs", show_net },
     { "coll", "Collectives",
       "algorithm chosen for each collective, by size; --coll=N for N ranks, --coll=NxH on H hosts",
       show_coll },
     { "api", "Procedures", "procedures of MPI, implemented or not", show_api },
     { "tool", "Tool interface", "variables, events and categories of MPI_T; -v explains each",
       show_tool },
-    { "doctor", "Doctor", "what is missing here for full speed, and what to do about it",
+    { "doctor", "Doctor", "what limits the speed on this machine, and what to do about it",
       show_doctor },
 };
 #define NSECTIONS ((int)(sizeof sections / sizeof sections[0]))
@@ -179,7 +176,7 @@ static int usage(const char *word)
     return 2;
 }
 
-/* Bit of each section asked for; -1 when the word is none. */
+/* Bit of each requested section; -1: unknown word. */
 static int parse_word(const char *word, struct request *q)
 {
     const char *plain = word + strspn(word, "-");

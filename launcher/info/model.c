@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the cost model of runtime/gpu says of messages between devices: predicted times and the
- * lengths at which the way of copying changes.  One thread. */
+/* Predictions of the cost model of runtime/gpu for messages between devices: times, and the lengths
+ * at which the method of copying changes.  One thread. */
 #include "launcher/info/gpu.h"
 #include "launcher/info/info.h"
 #include "mpi/p2p/engine.h"
@@ -10,13 +10,13 @@
 
 #include <string.h>
 
-/* The notification of the receiver: a message through shared memory (btl/shm's caps),
- * and what both sides do with it. */
+/* Time to notify the receiver: a message through shared memory (btl/shm's caps), and its handling
+ * on both sides. */
 #define HOP_NS 300.0
-/* Host memory moves by both sides copying at once (btl/shm/rma.c: 14000 MB/s each). */
+/* Both sides copy host memory at the same time (btl/shm/rma.c: 14000 MB/s each). */
 #define HOST_NS_PER_BYTE (1 / 28.0)
-#define PIECE_MIN ((size_t)256 << 10) /* of host memory, mpi/p2p */
-#define LEN_MAX ((size_t)1 << 30)     /* no way changes beyond */
+#define PIECE_MIN ((size_t)256 << 10) /* for host memory, as in mpi/p2p */
+#define LEN_MAX ((size_t)1 << 30)     /* beyond this length the method does not change */
 
 const char *const info_path_names[] = {
     [INFO_DIRECT] = "copied directly",
@@ -29,7 +29,7 @@ const char *const info_path_names[] = {
 enum rt_gpu_way info_way(enum rt_gpu_link link, size_t len)
 {
     bool kernels = rt_gpu_images[0].name != NULL && !cfg.gpu_engines;
-    /* On a device that ranks share, contexts take turns: no kernel may stay. */
+    /* on a device that ranks share, their contexts run in turn, so there is no polling kernel */
     bool linger = kernels && cfg.gpu_linger_us > 0 && link != RT_GPU_LINK_LOCAL;
     return rt_gpu_choose(link, len, linger, kernels);
 }
@@ -39,7 +39,7 @@ static double copy_ns(enum rt_gpu_link link, size_t len)
     return (double)rt_gpu_cost_ns(info_way(link, len), link, len);
 }
 
-/* Two pieces overlap, so a message is cut at least in two; mpi/p2p cuts likewise. */
+/* Two pieces overlap, so a message is cut into at least two; mpi/p2p does the same. */
 static size_t piece_of(enum info_path path, size_t len)
 {
     size_t most = path == INFO_BY_DEVICE ? RT_GPU_STAGE_LARGE : WM_PIECE_MAX, half = len / 2;
@@ -48,7 +48,8 @@ static size_t piece_of(enum info_path path, size_t len)
     return len < most ? len : most;
 }
 
-/* The stages of a piece follow each other; of many pieces, the slowest stage alone counts. */
+/* The stages of one piece run one after the other; of many pieces, only the slowest stage
+ * counts. */
 double info_predict_us(enum info_path path, enum rt_gpu_link link, size_t len)
 {
     if (path == INFO_DIRECT) {
@@ -77,7 +78,7 @@ static const char *side_name(enum rt_gpu_link side)
     return side == RT_GPU_LINK_PUT ? "the sender" : "the receiver";
 }
 
-/* The longest copy below `high` that still goes the way of `low`. */
+/* The longest copy below `high` that uses the same method as a copy of length `low`. */
 static size_t last_of(enum rt_gpu_link link, size_t low, size_t high)
 {
     enum rt_gpu_way way = info_way(link, low);
@@ -91,7 +92,7 @@ static size_t last_of(enum rt_gpu_link link, size_t low, size_t high)
     return low;
 }
 
-/* Three figures are enough for a prediction: "131071 B" is "128 KiB" to people. */
+/* Rounds to three digits, enough for a prediction: "128 KiB" instead of "131071 B". */
 static const char *about(size_t n, char *text, size_t len)
 {
     size_t unit = 1;

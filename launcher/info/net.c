@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* weft_info --net: what carries messages between hosts.  Network interfaces as btl/tcp chooses
- * them, RDMA ports as runtime/ib does, how far these are from the GPUs and from this process's
- * cores, what of it would be used, and what is missing for full speed.  One thread. */
+/* weft_info --net: transports between hosts.  Shows the network interfaces that btl/tcp uses, the
+ * RDMA ports that runtime/ib uses, their distance from the GPUs and from the cores of this process,
+ * which of them would be used, and what limits the speed.  One thread. */
 #include "btl/tcp/addr.h"
 #include "launcher/info/gpu.h"
 #include "launcher/info/info.h"
@@ -24,7 +24,7 @@ static struct {
     bool asked;
     struct rt_ib_seen port[PORTS_MAX];
     int nports, nused;
-    const char *why; /* there is no port */
+    const char *why; /* reason, if there is no port */
     struct btl_tcp *tcp;
 } net;
 
@@ -57,7 +57,7 @@ static const char *rate_text(uint32_t mbit, char *text, size_t len)
 static void print_verbs(void)
 {
     if (!info_listed("verbs"))
-        printf("  verbs  not used: WEFT_BTL leaves it out\n");
+        printf("  verbs  not used: WEFT_BTL excludes it\n");
     else if (!net.nused)
         printf("  verbs  not used: %s\n",
                net.nports ? "no port of an RDMA device can be used" : net.why);
@@ -77,7 +77,7 @@ static int print_transports(void)
     printf("Between %s and other hosts, in this order:\n", host);
     print_verbs();
     if (!info_listed("tcp"))
-        printf("  tcp    not used: WEFT_BTL leaves it out\n");
+        printf("  tcp    not used: WEFT_BTL excludes it\n");
     else if (!tcp)
         printf("  tcp    not used: no network interface is up and has an address%s\n",
                cfg.tcp_if[0] ? " that WEFT_TCP_IF names" : "");
@@ -85,13 +85,11 @@ static int print_transports(void)
         printf("  tcp    %d address%s\n", net.tcp->nifs, net.tcp->nifs == 1 ? "" : "es");
     tcp = tcp && info_listed("tcp");
     if (!verbs && !tcp)
-        printf("  no transport leads from this host to others\n");
+        printf("  no transport reaches other hosts\n");
     return verbs || tcp ? 0 : 1;
 }
 
-/* ---- interfaces ---- */
-
-/* Address and prefix of an entry of getifaddrs(); false: no Internet address. */
+/* Address and prefix of an entry of getifaddrs(); false: no IP address. */
 static bool address_of(const struct ifaddrs *a, struct tcp_if *out)
 {
     const uint8_t *mask;
@@ -116,19 +114,19 @@ static bool address_of(const struct ifaddrs *a, struct tcp_if *out)
     return true;
 }
 
-/* What btl/tcp does with this address. */
+/* How btl/tcp treats this address. */
 static const char *tcp_verdict(const struct tcp_if *i, const struct ifaddrs *a)
 {
     for (int k = 0; net.tcp && k < net.tcp->nifs; k++)
         if (net.tcp->ifs[k].family == i->family && !memcmp(net.tcp->ifs[k].addr, i->addr, 16))
-            return info_listed("tcp") ? "tcp" : "tcp, were it in WEFT_BTL";
+            return info_listed("tcp") ? "tcp" : "tcp, if WEFT_BTL included it";
     if (!(a->ifa_flags & IFF_UP))
         return "not used: the interface is down";
     if (i->family == 6 && i->addr[0] == 0xfe && (i->addr[1] & 0xc0) == 0x80)
-        return "not used: good on one link only";
+        return "not used: link-local";
     if (a->ifa_flags & IFF_LOOPBACK)
         return "between processes of this host";
-    return cfg.tcp_if[0] ? "not used: WEFT_TCP_IF leaves it out" : "not used";
+    return cfg.tcp_if[0] ? "not used: WEFT_TCP_IF excludes it" : "not used";
 }
 
 static long if_number(const char *name, const char *file)
@@ -168,7 +166,7 @@ static void print_interfaces(void)
         return;
     }
     for (const struct ifaddrs *a = all; a; a = a->ifa_next) {
-        bool first = true; /* the kernel lists each interface first without an Internet address */
+        bool first = true; /* the kernel lists each interface first without an IP address */
         for (const struct ifaddrs *b = all; b != a; b = b->ifa_next)
             first = first && strcmp(a->ifa_name, b->ifa_name);
         if (!first)
@@ -251,9 +249,7 @@ static void print_rdma(bool verbose)
            why ? why : "");
 }
 
-/* ---- GPUs ---- */
-
-/* The PCI device of an RDMA device, NULL for those made of software. */
+/* The PCI device of an RDMA device; NULL for a software device. */
 static hwloc_obj_t pci_of(hwloc_topology_t hw, const char *dev)
 {
     for (hwloc_obj_t o = NULL; (o = hwloc_get_next_osdev(hw, o));)
@@ -281,7 +277,7 @@ static const char *distance(hwloc_topology_t hw, hwloc_obj_t a, hwloc_obj_t b)
                                                                 : "same NUMA node";
 }
 
-/* What is tried with a small piece of the GPU's memory. */
+/* A trial with a small piece of GPU memory. */
 struct trial {
     struct rt_gpu_stage *s;
     struct rt_gpu_ptr at;
@@ -325,7 +321,7 @@ static void print_gpu(const struct rt_gpu_info *gpu, hwloc_topology_t hw)
         if (k && !strcmp(dev, net.port[k - 1].dev))
             continue;
         printf("    %s: %s; registration: %s\n", dev, distance(hw, pci, pci_of(hw, dev)),
-               ready ? rt_ib_scan_gpu(dev, &t.at, &works) : "no memory of the GPU to try it with");
+               ready ? rt_ib_scan_gpu(dev, &t.at, &works) : "no GPU memory for a trial");
     }
     trial_end(&t);
 }
@@ -348,13 +344,13 @@ static void check_ports(void)
     char found[300];
     if (!net.nports) {
         bool there = access("/sys/class/infiniband", F_OK) == 0 || cfg.ib_hca[0];
-        info_say(!there, "RDMA", there ? net.why : "no device; TCP goes between hosts",
+        info_say(!there, "RDMA", there ? net.why : "no device; TCP is used between hosts",
                  "see weft_info --net");
         return;
     }
     snprintf(found, sizeof found, "%d of %d port%s used", net.nused, net.nports,
              net.nports == 1 ? "" : "s");
-    if (net.nused || cfg.ib_hca[0]) { /* or as the user wants it */
+    if (net.nused || cfg.ib_hca[0]) { /* all ports, or those that the user selected */
         info_say(true, "RDMA", found, "");
         return;
     }
@@ -386,7 +382,7 @@ void info_doctor_net(void)
     check_locked();
     const char *why = rt_ib_scan_cache();
     info_say(!why, "kept registrations", why ? why : "userfaultfd works",
-             "each large message registers its buffer anew until then");
+             "each large message registers its buffer until then");
     const struct info_gpus *gpus = info_gpus();
     bool module = access("/sys/module/nvidia_peermem", F_OK) == 0;
     for (int i = 0; i < gpus->n; i++) {
@@ -410,7 +406,7 @@ int info_net(bool verbose)
     print_interfaces();
     print_rdma(verbose);
     print_gpus();
-    printf("\nWhat full speed needs (all of it: weft_info --doctor):\n");
+    printf("\nWhat limits the speed (all findings: weft_info --doctor):\n");
     info_doctor_net();
     return code;
 }

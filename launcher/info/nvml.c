@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* NVLinks between devices, from NVIDIA's management library, which is opened at run time and not
- * needed: without it nothing is said of links.  Links that lead to a switch count for every pair of
- * devices that have such links.  One thread. */
+/* NVLinks between devices, from NVIDIA's management library.  The library is opened at run time;
+ * without it no links are shown.  Links to a switch count for every pair of devices with such
+ * links.  One thread. */
 #include "launcher/info/gpu.h"
 
 #include <dlfcn.h>
@@ -9,9 +9,9 @@
 #include <string.h>
 #include <strings.h>
 
-#define LINKS_MAX 32 /* a device of today has 18 */
+#define LINKS_MAX 32 /* current devices have 18 */
 
-/* nvmlPciInfo_t of the versions _v2 of its users; values of NVML 11 to 13. */
+/* nvmlPciInfo_t of the functions with suffix _v2; values of NVML 11 to 13. */
 struct pci {
     char legacy_id[16];
     unsigned domain, bus, device, device_id, subsystem_id;
@@ -41,8 +41,8 @@ static bool load(struct lib *l)
     return l->init && l->shutdown && l->by_pci && l->link_state && l->link_remote && !l->init();
 }
 
-/* The device at that address, -1 when it is none of ours: a switch.  The library writes the domain
- * with eight digits. */
+/* Index of the device at that address; -1: not a device of the list, but a switch.  The library
+ * writes the domain with eight digits. */
 static int device_at(const struct info_gpus *gpus, const struct pci *where)
 {
     char id[16];

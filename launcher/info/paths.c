@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* weft_info --paths: what carries messages between ranks.  Alone it starts itself again under the
- * mpirun beside it with two ranks; under mpirun, rank 0 opens the transports, connects to every
- * rank as the message engine would and prints what each transport says of itself.  Predicted cost
- * is latency plus size over rate. */
+/* weft_info --paths: the transports between ranks.  Started alone, it runs itself with two ranks
+ * under the mpirun of its own folder.  Under mpirun, rank 0 opens the transports, connects to every
+ * rank as the message engine does, and prints the capabilities of each transport.  Predicted time:
+ * latency plus size divided by rate. */
 #include "btl/all/all.h"
 #include "btl/btl.h"
 #include "launcher/info/info.h"
@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* More than there are transports; one instance of each is looked at. */
+/* Larger than the number of transports; one instance of each is examined. */
 #define NBTLS 8
 #define ADDRESS_BYTES 256
 
@@ -90,7 +90,7 @@ static void print_transport(const struct btl *b)
     printf("\n");
 }
 
-/* Both sides share a large message between put and get, so their rates add up. */
+/* Both sides share a large message between put and get, so the rates add up. */
 static double predict_us(const struct btl_caps *c, size_t nbytes)
 {
     double rate = nbytes > c->eager_max && c->put_mb_per_s + c->get_mb_per_s
@@ -99,7 +99,8 @@ static double predict_us(const struct btl_caps *c, size_t nbytes)
     return c->latency_ns / 1e3 + (rate > 0 ? (double)nbytes / rate : 0);
 }
 
-/* Publishes the addresses of our transports and opens them.  Their number, or an error. */
+/* Publishes the addresses of this process's transports and opens them.  Returns their number, or an
+ * error. */
 static int open_all(struct btl *open[NBTLS])
 {
     static const struct btl_up up = { .recv = ignore_recv, .down = ignore_down };
@@ -126,7 +127,7 @@ static struct btl *connect_best(struct btl *open[], int n, struct rt_proc to)
         size_t len = 0;
         void *val = NULL;
         if (!open[i]->caps.eager_max)
-            continue; /* memory alone: the message itself goes another way */
+            continue; /* moves memory only; another transport carries messages */
         if (open[i]->ops->address(open[i], address, sizeof address) > 0) {
             snprintf(key, sizeof key, "info.%s", open[i]->ops->name);
             if (rt_boot_get(to, key, &val, &len, 5) < 0)
@@ -167,7 +168,7 @@ int info_paths(const char *self)
     if (rt_boot_init() < 0)
         return 1;
     rt_log_identify(rt_boot.host, rt_boot.rank);
-    rt_gpu_init(); /* the transport for device memory asks what it finds */
+    rt_gpu_init(); /* the transport for device memory depends on the devices */
     int code = 1;
     if (rt_node_open(btl_node_pair_nbytes()) == 0) {
         int n = open_all(open);

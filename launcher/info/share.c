@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which device memory another process can use here, found out by doing it as messages do.  Two
- * processes are started anew, because one that has used CUDA cannot fork and go on: the first
- * makes memory of each kind on each device, fills it and exports it, the second maps it for each
- * device, copies and compares.  Their log is kept, and its last line is the reason of a failure.
- * One thread. */
+/* Which device memory another process can use, determined by trial, with the functions that
+ * messages use.  Two new processes are started, because a process that has used CUDA cannot
+ * continue after fork(): the first makes memory of each kind on each device, fills and exports it;
+ * the second maps it for each device, copies and compares.  Their log is kept; its last line is the
+ * reason of a failure.  One thread. */
 #include "launcher/info/gpu.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
@@ -23,7 +23,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LIMIT_NS 60000000000u /* making a context takes up to a second a device and process */
+#define LIMIT_NS \
+    60000000000u /* creating a context takes up to a second for each device and \
+                  * process */
 #define BLOCK ((size_t)2 << 20)
 #define CHECKED 4097 /* bytes that are compared, an odd number */
 
@@ -31,7 +33,7 @@ const char *const info_share_names[INFO_SHARES] = { "cudaMalloc", "VMM", "pool" 
 static const enum rt_gpu_share shares[INFO_SHARES] = { RT_GPU_SHARE_LEGACY, RT_GPU_SHARE_VMM,
                                                        RT_GPU_SHARE_POOL };
 
-struct offer { /* from the exporting process; a descriptor may come with it */
+struct offer { /* from the exporting process; a descriptor may accompany it */
     int from, kind, err;
     char why[160];
     struct rt_gpu_export e;
@@ -56,8 +58,8 @@ static void clear_log(void)
         lseek(log_fd, 0, SEEK_SET);
 }
 
-/* The cause in the last line of the log: "[prefix] what failed: cause; what happens instead"; NULL
- * without one. */
+/* The cause in the last line of the log, "[prefix] what failed: cause; what happens instead"; NULL:
+ * no cause. */
 static const char *logged(char *text, size_t len)
 {
     ssize_t n = log_fd >= 0 ? pread(log_fd, text, len - 1, 0) : 0;
@@ -75,7 +77,7 @@ static const char *logged(char *text, size_t len)
     return *line ? line : NULL;
 }
 
-/* A cause that is logged but once stays the reason of this kind. */
+/* A cause that is logged only once is the reason for all later failures of this kind. */
 static void reason(int err, int kind, char *why, size_t len)
 {
     static char last[INFO_SHARES][160];
@@ -158,7 +160,7 @@ static int export_all(int sock)
         if (err)
             return 1;
     }
-    /* The memory lives until the other process has looked at all of it and closed its end. */
+    /* The memory must exist until the other process has examined all of it and closed its end. */
     shutdown(sock, SHUT_WR);
     char end;
     return read(sock, &end, 1) != 0;
@@ -272,7 +274,7 @@ static void end(pid_t pid, char *how, size_t len)
         snprintf(how, len, "the process that tried it failed with status %d", WEXITSTATUS(status));
 }
 
-/* True until the pipe is closed or the time is over. */
+/* Reads the next result.  False: the pipe is closed, or the time is over. */
 static bool next_result(int fd, uint64_t until, struct info_shared *s)
 {
     uint64_t now = rt_now_ns();

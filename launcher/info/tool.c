@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* weft_info --tool: what the tool information interface offers, asked through that interface, as
- * any tool would.  One thread. */
+/* weft_info --tool: the variables, events and categories of the tool information interface, read
+ * through that interface as by any tool.  One thread. */
 #include "launcher/info/info.h"
 #include "mpi.h"
 
@@ -31,7 +31,7 @@ static void explain(bool verbose, const char *desc)
         printf("      %s\n", desc);
 }
 
-/* The value as text; a word where there is an enumeration. */
+/* The value as text; for an enumeration, the name of the item. */
 static void cvar_value(int i, MPI_Datatype type, MPI_T_enum e, char *text, int len)
 {
     MPI_T_cvar_handle h;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Why a job ends before all ranks have done their work, and how: one message, SIGTERM, and
- * SIGKILL after a grace.  The first cause decides the exit code; what happens to the other ranks
- * afterwards is our own doing and not reported. */
+/* Ends a job before all ranks have finished: one message with the cause, SIGTERM, and SIGKILL after
+ * GRACE_NS.  The first cause determines the exit code.  How the other ranks end afterwards is a
+ * consequence and is not reported. */
 #include "launcher/host/spawn.h"
 #include "launcher/mpirun/end.h"
 #include "launcher/mpirun/head.h"
@@ -14,18 +14,19 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* SIGTERM to SIGKILL: the job is to be gone within a second of its cause. */
+/* Time between SIGTERM and SIGKILL: the job must have ended within a second of the cause. */
 #define GRACE_NS 400000000
-/* More than a dying process needs from the closing of its sockets to the signal of its death; from
- * another host its end may come later than a peer's here that noticed it. */
+/* Longer than a dying process needs between the closing of its sockets and the signal that reports
+ * its death.  The death of a rank on another host may be reported after the failure that it caused
+ * on this host. */
 #define SUSPECT_NS 50000000
-/* MPI_ERR_PROC_ABORTED in the standard ABI: with this code a rank aborts that has lost a peer.  The
- * peer's own end, with whatever code, is the reason to report. */
+/* MPI_ERR_PROC_ABORTED in the standard ABI: a rank that has lost a peer aborts with this code.  The
+ * end of the peer, whatever its code, is the cause to report. */
 #define PEER_LOST 58
 #define SUSPECT_FAR_NS 250000000
-/* A rank waits two seconds for the answer to its PMIx_Finalize(), so where PMIx's thread is late
- * the rank's end is seen before the call.  A rank is accused when PMIx has read its connection to
- * the end (LAUNCH_LOST), or after this time, should PMIx never come to that. */
+/* A rank waits two seconds for the answer to PMIx_Finalize(), so if PMIx's thread is late, the end
+ * of the rank is noticed before the call.  A rank is reported when PMIx has read its connection to
+ * the end (LAUNCH_LOST), or after this time if PMIx never does. */
 #define LATE_MAX_NS 60000000000u
 
 static void say(const char *fmt, va_list args)
@@ -59,7 +60,7 @@ void launch_report(const struct launch_job *job, const char *fmt, ...)
     va_end(args);
 }
 
-/* To the process groups: a rank that is a shell script takes its children along. */
+/* Signals process groups, so that children of a rank that is a shell script are included. */
 void launch_signal_all(const struct launch_job *job, int sig)
 {
     if (job->head)
@@ -82,7 +83,7 @@ void launch_end_begin(struct launch_job *job, int exit_code)
     job->exit_code = exit_code;
     job->kill_at_ns = rt_now_ns() + GRACE_NS;
     launch_signal_all(job, SIGTERM);
-    launch_signal_all(job, SIGCONT); /* a stopped process would not notice */
+    launch_signal_all(job, SIGCONT); /* a stopped process would not handle the signal */
 }
 
 /* "rank 3 (./a.out, pid 123, host h)" */
@@ -104,7 +105,7 @@ static const char *others(const struct launch_job *job, const struct launch_rank
     if (n > 1)
         snprintf(text, len, "; ending the other %d ranks that still run", n);
     else if (n == 1)
-        snprintf(text, len, "; ending the other one, which still runs");
+        snprintf(text, len, "; ending the other rank, which still runs");
     return text;
 }
 
@@ -117,16 +118,16 @@ static const char *advice_for_signal(int sig)
     case SIGILL:
     case SIGABRT:
     case SIGTRAP:
-        return "To find the place, allow a core file (ulimit -c unlimited) and open it with gdb.";
+        return "To find the cause, allow a core file (ulimit -c unlimited) and open it with gdb.";
     case SIGKILL:
-        return "Something outside the program did this; the kernel does when memory runs out "
-               "(dmesg says so).";
+        return "Another process or the kernel has sent this signal; the kernel does so "
+               "when memory runs out (dmesg shows it).";
     case SIGXCPU:
         return "It used up its limit of processor time (ulimit -t).";
     case SIGPIPE:
         return "It wrote to a pipe or socket without a reader.";
     default:
-        return "The signal came from outside or from the program itself.";
+        return "Another process or the program itself has sent this signal.";
     }
 }
 
@@ -137,15 +138,16 @@ static void report(struct launch_job *job, struct launch_rank *r, int code, cons
 
     if (job->ending)
         return;
-    if (!job->head)              /* other hosts have sent them before its end */
-        launch_io_drain(job, r); /* its last words come before ours */
+    if (!job->head)              /* on other hosts the agents have sent the output before the end */
+        launch_io_drain(job, r); /* the rank's last output precedes the message */
     launch_report(job, "%s %s%s; exit code %d.\n        %s", who(job, r, name, sizeof name), how,
                   others(job, r, rest, sizeof rest), code, advice);
     launch_end_begin(job, code);
 }
 
-/* A rank whose peer is killed may notice it, and give up, before the kernel has reported the peer.
- * So a failure that is no signal waits a little for one. */
+/* A rank that fails without a signal may have noticed the death of a peer before the kernel
+ * reported it.  So such a failure is reported only after SUSPECT_NS, unless a death by a signal is
+ * reported first. */
 static void suspect(struct launch_job *job, struct launch_rank *r, int code, const char *how,
                     const char *advice)
 {
@@ -167,7 +169,7 @@ void launch_end_check(struct launch_job *job)
         report(job, job->suspect, job->suspect_code, job->suspect_how, job->suspect_advice);
 }
 
-/* A rank that ended well, but for a goodbye that may yet arrive. */
+/* A rank that exited with code 0, whose finalize may still be reported. */
 static void suspect_silent(struct launch_job *job, struct launch_rank *r)
 {
     if (job->ending || job->suspect)
@@ -180,7 +182,7 @@ static void suspect_silent(struct launch_job *job, struct launch_rank *r)
     job->suspect_until_ns += r->lost ? 0 : LATE_MAX_NS;
 }
 
-/* No event of it will come any more. */
+/* No further event of the rank will arrive. */
 static void end_wait(struct launch_job *job, struct launch_rank *r)
 {
     r->lost = true;
@@ -196,7 +198,7 @@ static bool is_silent(const struct launch_rank *r)
            WEXITSTATUS(r->status) == 0 && r->connected && !r->finalized;
 }
 
-/* Its goodbye has arrived; the next rank without one is suspected instead. */
+/* The finalize has been reported; the next rank without one becomes the suspect. */
 static void clear_silent(struct launch_job *job, const struct launch_rank *heard)
 {
     if (job->suspect != heard || !job->suspect_waits)
@@ -208,7 +210,7 @@ static void clear_silent(struct launch_job *job, const struct launch_rank *heard
             suspect_silent(job, &job->ranks[i]);
 }
 
-/* A rank that never calls MPI_Init, in a job whose other ranks do, leaves them waiting for it. */
+/* A rank that never calls MPI_Init, in a job whose other ranks do, makes them wait. */
 static void check_skipped(struct launch_job *job)
 {
     if (job->nskipped == 0 || job->nconnected <= job->nfinalized)
@@ -225,8 +227,8 @@ static void check_skipped(struct launch_job *job)
     }
 }
 
-/* What a process can exit with; an abort with a code whose low byte is 0 is still no success,
- * unless that code is 0. */
+/* Exit code of a process for an abort code: a code whose low byte is 0 is not success, unless the
+ * whole code is 0. */
 static int abort_exit_code(int code) { return code & 255 ? code & 255 : code != 0; }
 
 void launch_end_event(struct launch_job *job, const struct launch_event *e)
@@ -241,7 +243,7 @@ void launch_end_event(struct launch_job *job, const struct launch_event *e)
         job->nconnected += !r->connected;
         r->connected = true;
         r->lost = false;
-        job->nfinalized -= r->finalized; /* it had finished with MPI, and began again */
+        job->nfinalized -= r->finalized; /* the rank had finalized and initialized again */
         r->finalized = false;
         check_skipped(job);
         break;
@@ -263,7 +265,7 @@ void launch_end_event(struct launch_job *job, const struct launch_event *e)
     case LAUNCH_FENCE:
     case LAUNCH_FETCH:
     case LAUNCH_PUBLISHED:
-        break; /* of agents: relay.c */
+        break; /* reported by agents: relay.c */
     }
 }
 
@@ -280,7 +282,7 @@ void launch_end_exited(struct launch_job *job, struct launch_rank *r)
     int code = sig ? 128 + sig : WEXITSTATUS(r->status);
 
     if (r->aborted)
-        return; /* said when it called */
+        return; /* logged by the call */
     if (sig) {
         snprintf(how, sizeof how, "was killed by signal %d (%s)", sig, strsignal(sig));
         report(job, r, code, how, advice_for_signal(sig));

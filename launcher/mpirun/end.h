@@ -7,10 +7,10 @@
 
 void launch_end_exited(struct launch_job *job, struct launch_rank *r);
 void launch_end_event(struct launch_job *job, const struct launch_event *e);
-/* Others wait for ever for a rank that has ended. */
+/* Ends the job: other ranks wait forever for a rank that has ended. */
 void launch_end_missed(struct launch_job *job, struct launch_rank *r);
 void launch_end_begin(struct launch_job *job, int exit_code);
-/* Ends the job for the suspect when its time is up. */
+/* Ends the job because of the suspect, after its time. */
 void launch_end_check(struct launch_job *job);
 void launch_end_kill(struct launch_job *job);
 void launch_signal_all(const struct launch_job *job, int sig);

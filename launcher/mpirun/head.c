@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The head of a job over several hosts: see head.h.  Starting has three rounds, each of all hosts:
- * the agents report what their hosts have; they get the job and prepare it; they start the ranks.
- * So whatever is wrong on some host is known, for all hosts, before anything was started. */
+/* The head of a job over several hosts: see head.h.  A start has three rounds, each with all hosts:
+ * the agents report the resources of their hosts; they receive the job and prepare it; they start
+ * the ranks.  So every failure of a host is known before any rank is started. */
 #include "launcher/mpirun/end.h"
 #include "launcher/mpirun/head_state.h"
 #include "launcher/mpirun/io.h"
@@ -21,13 +21,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* After the first host that failed, others may fail too: so long we wait to report all at once. */
+/* After the first failure of a host, wait this long for failures of others, to report all at
+ * once. */
 #define GATHER_NS 3000000000ull
-/* Agents that have the order to leave have nothing left but to close a server. */
+/* Agents that have been ordered to end only need to close a server. */
 #define LEAVE_NS 2000000000ull
-/* After SIGKILL a host whose ranks still run is given up. */
+/* If ranks of a host still run this long after SIGKILL, mpirun does not wait for the host any
+ * longer. */
 #define GIVE_UP_NS 5000000000ull
-/* Output on its way from all hosts together, and from one. */
+/* Bytes of output in flight: from all hosts, and from one. */
 #define WINDOW_ALL (64 << 20)
 #define WINDOW_MAX (1 << 20)
 #define WINDOW_MIN (64 << 10)
@@ -47,10 +49,11 @@ static int find_agent(struct head *h)
     }
     strcpy(slash, "/weftd");
     if (access(path, X_OK) < 0) {
-        launch_say(h->job,
-                   "the agent %s: %s; it belongs beside mpirun, on every host; nothing was "
-                   "started",
-                   path, strerror(errno));
+        launch_say(
+            h->job,
+            "the agent %s: %s; it must be in the folder of mpirun on every host; nothing was "
+            "started",
+            path, strerror(errno));
         return LAUNCH_EXIT_FAIL;
     }
     h->conf.agent = strdup(path);
@@ -79,7 +82,7 @@ static bool out_of_time(const struct launch_job *job)
     return allowed && rt_now_ns() >= job->began_ns + allowed;
 }
 
-/* Handles one turn of everything while nothing runs yet; 0 or the exit code of a signal or of
+/* One turn of the loop while no rank runs.  Returns 0, or the exit code of a signal or of
  * --timeout. */
 static int turn(struct head *h)
 {
@@ -104,14 +107,14 @@ static int turn(struct head *h)
     return code;
 }
 
-/* A signal, or the user's patience is over: then the hosts are named that have kept us waiting. */
+/* A signal or --timeout has ended the wait: names the hosts that have not answered. */
 static int interrupted(struct head *h, int code)
 {
     if (code == LAUNCH_EXIT_TIMEOUT) {
         for (int i = 0; i < h->job->nhosts; i++)
             if (!(h->nanswered < h->job->nhosts ? h->hosts[i].answered : h->hosts[i].ready))
                 head_fail_host(h, i, "no answer yet");
-        head_tell_notes(h);
+        head_print_notes(h);
         launch_say(h->job, "the job was not ready within %d s (--timeout); nothing was started",
                    h->job->opts->timeout_s);
         return code;
@@ -121,19 +124,19 @@ static int interrupted(struct head *h, int code)
     return code;
 }
 
-/* Some hosts failed, and `silent` more had not answered when we stopped waiting. */
+/* Some hosts have failed; `silent` others had not answered when the wait ended. */
 static int unusable(struct head *h, int silent)
 {
     char more[80] = "";
     if (silent > 0)
         snprintf(more, sizeof more, "; %d more had not answered yet", silent);
-    head_tell_notes(h);
+    head_print_notes(h);
     launch_say(h->job, "%d of %d hosts cannot be used%s; nothing was started", h->nfailed,
                h->job->nhosts, more);
     return LAUNCH_EXIT_FAIL;
 }
 
-/* Waits for all agents to answer, and no longer than needed when some cannot. */
+/* Waits until all agents have answered; if some hosts fail, no longer than GATHER_NS. */
 static int start_agents(struct head *h)
 {
     struct launch_job *job = h->job;
@@ -208,7 +211,7 @@ static int prepare(struct head *h)
     for (int i = 0; i < job->nhosts && !worst; i++)
         worst = h->hosts[i].code;
     if (worst || !job->opts->quiet)
-        head_tell_notes(h);
+        head_print_notes(h);
     for (int i = 0; i < job->nhosts && !worst; i++) {
         if (h->hosts[i].map)
             fputs(h->hosts[i].map, stdout);
@@ -276,9 +279,7 @@ void head_go(struct head *h)
     frame_out_fini(&o);
 }
 
-/* ---- while it runs ---- */
-
-/* A frame with at most one number. */
+/* Sends a frame with at most one number. */
 static void send_number(struct head *h, enum frame_type type, uint32_t node, const uint32_t *number)
 {
     uint8_t buf[FRAME_HEADER + 4];
@@ -322,7 +323,7 @@ void head_input(struct head *h, const void *data, size_t len)
 
 bool head_input_busy(const struct head *h) { return h->input_pending > 0; }
 
-/* Grants again what was written, unless the reader of our stdout is slow. */
+/* Grants credit for output that has been written, unless the reader of mpirun's stdout is slow. */
 static void grant(struct head *h)
 {
     if (launch_io_full())
@@ -334,7 +335,7 @@ static void grant(struct head *h)
         }
 }
 
-/* Frozen hosts do not kill their ranks; mpirun does not wait for them for ever. */
+/* A frozen host does not kill its ranks; mpirun stops waiting for it. */
 static void give_up(struct head *h)
 {
     struct launch_job *job = h->job;
@@ -345,8 +346,7 @@ static void give_up(struct head *h)
         if (n == 0)
             continue;
         head_host_done(h, i);
-        launch_report(job,
-                      "host %s does not answer; %d rank%s there may go on running until it does",
+        launch_report(job, "host %s does not answer; %d rank%s on it may run until it does",
                       job->hosts[i].name, n, n == 1 ? "" : "s");
     }
 }

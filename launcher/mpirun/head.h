@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mpirun as the head of a job over several hosts: the root of the tree of agents.  It has no rank
- * and no PMIx server of its own; frames of the agents become what happens on one host: a rank's
- * death, its output, an event.  So why and how a job ends is decided by end.c in both cases.  Main
+/* mpirun as the head of a job over several hosts: the root of the tree of agents.  It has no ranks
+ * and no PMIx server.  Frames of the agents are translated into the events of one host: the death
+ * of a rank, output, a PMIx event.  So end.c decides in both cases why and how a job ends.  Main
  * thread only. */
 #ifndef LAUNCHER_MPIRUN_HEAD_H
 #define LAUNCHER_MPIRUN_HEAD_H
@@ -11,30 +11,30 @@
 struct head;
 struct pollfd;
 
-/* Starts the agents, assigns ranks to hosts and has everything prepared; 0 and job->head, or an
- * exit code after a message.  Returns early for a signal that ends mpirun. */
+/* Starts the agents, assigns ranks to hosts and lets the agents prepare the job.  Returns 0 and
+ * sets job->head, or an exit code after a message.  Returns early on a signal that ends mpirun. */
 int head_start(struct launch_job *job, int signal_fd);
 /* Starts the ranks. */
 void head_go(struct head *h);
 void head_stop(struct launch_job *job);
 
 void head_signal(struct head *h, int sig); /* to all ranks */
-/* No rank is left: the agents clear up and send what output there is. */
+/* No rank is left: the agents clean up and send the remaining output. */
 void head_finish(struct head *h);
 bool head_finished(const struct head *h);
 
-/* The loop's side; it reports the dead afterwards. */
+/* Called by the loop, which reports ended ranks afterwards. */
 int head_nfds(const struct head *h);
 int head_fds(struct head *h, struct pollfd *fds);
 int head_timeout_ms(const struct head *h);
 void head_step(struct head *h, const struct pollfd *fds);
-/* Ends the job when ranks wait in a fence for one that has ended; one that failed is reported
- * first. */
+/* Ends the job if ranks wait in a fence for a rank that has ended; a rank that has failed is
+ * reported first. */
 void head_check_fences(struct head *h);
-void head_exited(struct head *h, pid_t pid, int status); /* a remote shell */
+void head_exited(struct head *h, pid_t pid, int status); /* the process of a remote shell */
 
-/* io.c's side: a piece of our stdin for the ranks that read it, empty at its end; the next may
- * come when this one is taken. */
+/* Called by io.c: a piece of mpirun's standard input for the ranks that read it, empty at the end.
+ * The next piece may be passed when this one has been taken. */
 void head_input(struct head *h, const void *data, size_t len);
 bool head_input_busy(const struct head *h);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the agents say to the head, and hosts that fail: see head.h.  Every frame is checked before
- * it is believed; one that cannot be is marked bad, which loses its host.  Main thread only. */
+/* Frames of the agents to the head, and failed hosts: see head.h.  Every frame is checked; an
+ * invalid frame is marked bad, which makes its host fail.  Main thread only. */
 #include "launcher/host/spawn.h"
 #include "launcher/mpirun/end.h"
 #include "launcher/mpirun/head_state.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what hosts have to say ---- */
+/* ---- messages of hosts ---- */
 
 /* The name of a host as other programs write it in their messages. */
 static const char *name_of(const struct head *h, int node)
@@ -19,7 +19,7 @@ static const char *name_of(const struct head *h, int node)
     return launch_bare_name(h->job->hosts[node].name);
 }
 
-/* The length of a name that `p`, in `text`, begins with as a word of its own; else 0. */
+/* Length of the host name at `p` in `text`, if it is a whole word there; otherwise 0. */
 static size_t named_at(const char *text, const char *p, const char *name)
 {
     size_t len = strlen(name);
@@ -27,7 +27,7 @@ static size_t named_at(const char *text, const char *p, const char *name)
     return begins && !strncmp(p, name, len) && !isalnum((unsigned char)p[len]) ? len : 0;
 }
 
-/* Whether two texts are the same but for the names of the hosts that they are about. */
+/* Whether two texts are equal except for the names of their hosts. */
 static bool same_but_names(const char *a, const char *name_a, const char *b, const char *name_b)
 {
     const char *p = a, *q = b;
@@ -41,7 +41,7 @@ static bool same_but_names(const char *a, const char *name_a, const char *b, con
     return true;
 }
 
-/* The same text of several hosts is printed once. */
+/* Stores a text of a host; the same text of several hosts is printed once. */
 static void add_note(struct head *h, int node, const char *text)
 {
     for (int i = 0; i < h->nnotes; i++)
@@ -63,7 +63,7 @@ static void add_note(struct head *h, int node, const char *text)
     notes[h->nnotes++] = (struct head_note){ .text = copy, .of = of, .first = node };
 }
 
-/* The text of one host as that of several. */
+/* The text without the name of its host, to print it for several hosts. */
 static char *without_name(const char *text, const char *name)
 {
     char *out = malloc(4 * strlen(text) + 1), *to = out;
@@ -77,7 +77,7 @@ static char *without_name(const char *text, const char *name)
     return out;
 }
 
-void head_tell_notes(struct head *h)
+void head_print_notes(struct head *h)
 {
     enum { NAMES = 8 };
     for (int i = 0; i < h->nnotes; i++) {
@@ -163,7 +163,7 @@ static void on_ready(struct head *h, struct frame *f)
         f->in.bad = true;
 }
 
-/* The rank that a frame is about; NULL, and a bad frame, when it is not that host's. */
+/* The rank that a frame names; NULL, and the frame is bad, if the rank is not on that host. */
 static struct launch_rank *get_rank(struct head *h, struct frame *f)
 {
     int rank = frame_get_int(&f->in);
@@ -208,7 +208,7 @@ static void on_started(struct head *h, struct frame *f)
     if (!code)
         return;
     if (!job->ending)
-        head_tell_notes(h);
+        head_print_notes(h);
     launch_end_begin(job, code);
 }
 
@@ -330,7 +330,7 @@ void head_take_frame(void *arg, struct frame *f)
     }
 }
 
-/* ---- hosts that fail ---- */
+/* ---- failed hosts ---- */
 
 void head_fail_host(struct head *h, int node, const char *why)
 {
@@ -343,7 +343,7 @@ void head_fail_host(struct head *h, int node, const char *why)
     add_note(h, node, why);
 }
 
-/* Its ranks are as good as dead: their agent ends them when it can. */
+/* The ranks of these hosts count as dead: their agents end them as soon as they can. */
 int head_drop_ranks(struct head *h, int first, int end)
 {
     struct launch_job *job = h->job;
@@ -398,7 +398,7 @@ void head_child_lost(void *arg, const struct tree_child *c, const char *why)
     on_lost(arg, c->first, c->end, c->was_up, why);
 }
 
-/* What agents log, and remote shells warn of. */
+/* Log lines of agents, and warnings of remote shells. */
 void head_child_said(void *arg, const char *text, size_t len)
 {
     char line[4097];

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Output of the ranks to ours and our stdin to theirs.  A rank's bytes are passed on in whole
- * lines, so lines of several ranks never mix; the exceptions are a line longer than
- * LINE_MAX_BYTES, which goes in pieces, and an unfinished line of the rank that gets stdin, which
- * may be a question to the user.  Nothing here blocks: while the reader of our stdout is slow, at
- * most QUEUE_MAX_BYTES wait in memory, and the ranks' pipes are left to fill up.  Of a job over
- * several hosts the bytes come from the agents, and our stdin goes to them.  Main thread only. */
+/* Output of the ranks to mpirun's output, and mpirun's standard input to the ranks.  A rank's
+ * output is passed on in whole lines, so that lines of several ranks never mix.  There are two
+ * exceptions: a line longer than LINE_MAX_BYTES is passed on in pieces, and an incomplete line of a
+ * rank that reads standard input is passed on, because it may be a prompt.  Nothing blocks: if the
+ * reader of mpirun's output is slow, at most QUEUE_MAX_BYTES wait in memory, and the pipes of the
+ * ranks fill up.  In a job over several hosts the output comes from the agents, and standard input
+ * is sent to them.  Main thread only. */
 #include "launcher/mpirun/head.h"
 #include "launcher/mpirun/io.h"
 #include "runtime/base/clock.h"
@@ -20,20 +21,20 @@
 #include <time.h>
 #include <unistd.h>
 
-#define READ_BYTES 65536 /* what a pipe holds */
+#define READ_BYTES 65536 /* capacity of a pipe */
 #define LINE_MAX_BYTES (1 << 20)
 #define QUEUE_MAX_BYTES (4 << 20)
-/* An unfinished line that has waited this long may be a question. */
+/* An incomplete line that has waited this long may be a prompt. */
 #define PROMPT_NS 100000000
 
-/* Our stdout or stderr. */
+/* mpirun's stdout or stderr. */
 struct sink {
     int fd;
     char *buf;
-    size_t off, len, cap; /* bytes off..len wait */
-    bool regular;         /* a file: writing never blocks */
-    bool mid_line;        /* what was written last has no newline at its end */
-    int broken;           /* errno of a write that failed: what comes is thrown away */
+    size_t off, len, cap; /* bytes off..len wait to be written */
+    bool regular;         /* a regular file: writing never blocks */
+    bool mid_line;        /* the last byte written was not a newline */
+    int broken;           /* errno of a failed write; further output is discarded */
 };
 
 enum polled_kind { SINK, STREAM, INPUT, SOURCE };
@@ -44,17 +45,17 @@ struct polled {
 
 static struct {
     struct sink sink[2];   /* stdout, stderr */
-    bool same;             /* both are one terminal, pipe or file */
-    struct polled *polled; /* what each pollfd is about, in order */
+    bool same;             /* both are the same terminal, pipe or file */
+    struct polled *polled; /* subject of each pollfd, in order */
     int npolled;
-    char *in; /* a piece of our stdin on its way to the ranks */
+    char *in; /* piece of standard input that is being passed to the ranks */
     size_t in_len;
     bool in_open;
     bool in_tty;
     bool lost; /* the file of a rank could not be written */
 } io = { .sink = { { .fd = 1 }, { .fd = 2 } } };
 
-/* ---- our side ---- */
+/* ---- mpirun's output ---- */
 
 static int reserve(char **buf, size_t *cap, size_t need)
 {
@@ -92,9 +93,8 @@ static void sink_put(struct sink *s, const char *text, size_t len)
 
 static size_t sink_waiting(const struct sink *s) { return s->len - s->off; }
 
-/* How much may be written at once: a pipe or terminal that polls writable takes PIPE_BUF bytes
- * without blocking.  The end of a line is preferred, so that the other sink may take its turn
- * there. */
+/* Bytes to write at once.  A pipe or terminal that polls as writable takes PIPE_BUF bytes without
+ * blocking.  A chunk preferably ends with a line, so that the other sink can write next. */
 static size_t sink_chunk(const struct sink *s)
 {
     size_t n = sink_waiting(s), most = 4096; /* PIPE_BUF on Linux */
@@ -110,7 +110,7 @@ static bool sink_writable(const struct sink *s)
     return s->regular || (poll(&p, 1, 0) > 0 && (p.revents & (POLLOUT | POLLERR | POLLHUP)));
 }
 
-/* When both go to one place, one does not write into the middle of the other's line. */
+/* If both sinks are the same file, one does not write into an incomplete line of the other. */
 static bool sink_must_wait(const struct sink *s)
 {
     const struct sink *other = &io.sink[s == &io.sink[0]];
@@ -148,7 +148,7 @@ bool launch_io_lost(void) { return io.lost; }
 
 int launch_io_broken(void) { return io.sink[0].broken; }
 
-/* ---- the ranks' side ---- */
+/* ---- the output of ranks ---- */
 
 static int make_prefix(const struct launch_opts *o, const struct launch_stream *s, char *text,
                        size_t len)
@@ -178,7 +178,7 @@ static void say_lost(const struct launch_opts *o, const struct launch_stream *s)
     io.lost = true;
 }
 
-/* Passes on the first `len` bytes of the buffer: whole lines, or a piece of one. */
+/* Passes on the first `len` bytes of the buffer: whole lines, or a piece of a long line. */
 static void stream_emit(const struct launch_opts *o, struct launch_stream *s, size_t len)
 {
     struct sink *sink = &io.sink[s->is_err];
@@ -220,7 +220,7 @@ static void stream_close(const struct launch_opts *o, struct launch_stream *s)
     if (s->len)
         stream_consume(o, s, s->len);
     if (s->mid_line && !(o->output_dir && o->output_nocopy))
-        /* What follows begins with a prefix of its own. */
+        /* the following output begins with a prefix of its own */
         sink_put(&io.sink[s->is_err], "\n", 1);
     s->mid_line = false;
     if (s->fd >= 0)
@@ -234,7 +234,7 @@ static void stream_close(const struct launch_opts *o, struct launch_stream *s)
     s->cap = 0;
 }
 
-/* Takes n bytes that were put behind the buffer's end. */
+/* Handles n bytes that have been appended to the buffer. */
 static void stream_take(const struct launch_opts *o, struct launch_stream *s, size_t n)
 {
     const char *end = memrchr(s->buf + s->len, '\n', n);
@@ -246,13 +246,13 @@ static void stream_take(const struct launch_opts *o, struct launch_stream *s, si
         stream_consume(o, s, s->len);
 }
 
-/* Reads once.  False when nothing more is there now. */
+/* Reads once.  False: nothing more is available now. */
 static bool stream_read(const struct launch_opts *o, struct launch_stream *s)
 {
     if (s->fd < 0)
         return false;
     if (reserve(&s->buf, &s->cap, s->len + READ_BYTES) < 0) {
-        /* Better a broken line than a lost one. */
+        /* the line is passed on in pieces rather than lost */
         stream_consume(o, s, s->len);
         return true;
     }
@@ -292,8 +292,8 @@ void launch_io_far(struct launch_job *job)
     }
 }
 
-/* An unfinished line that may be a question: of the rank that reads our stdin, and quiet for a
- * while. */
+/* Whether an incomplete line may be a prompt: the rank reads standard input and has been quiet for
+ * a while. */
 static bool is_prompt(const struct launch_job *job, const struct launch_stream *s)
 {
     return s->len && !s->is_err && s->rank == job->opts->stdin_rank;
@@ -317,16 +317,17 @@ int launch_io_timeout_ms(const struct launch_job *job)
 
 void launch_io_drain(struct launch_job *job, struct launch_rank *r)
 {
-    /* A child of the rank may write for ever: at most a full pipe and a bit is taken. */
+    /* A child of the rank may write forever, so little more than the content of a full pipe is
+     * read. */
     for (int i = 0; i < 4 && stream_read(job->opts, &r->out); i++) {
     }
     for (int i = 0; i < 4 && stream_read(job->opts, &r->err); i++) {
     }
 }
 
-/* ---- stdin ---- */
+/* ---- standard input ---- */
 
-/* A terminal may be read only by its foreground group; others are stopped for trying. */
+/* Only the foreground group of a terminal may read from it; a read stops other processes. */
 static bool may_read_stdin(void) { return !io.in_tty || tcgetpgrp(0) == getpgrp(); }
 
 static void input_close(struct launch_rank *r)
@@ -352,7 +353,7 @@ static void input_write(struct launch_rank *r)
     if (n > 0)
         r->in_off += (size_t)n;
     else if (n < 0 && errno != EAGAIN && errno != EINTR)
-        input_close(r); /* the rank does not read any more */
+        input_close(r); /* the rank no longer reads */
 }
 
 static void source_read(struct launch_job *job)
@@ -372,9 +373,8 @@ static void source_read(struct launch_job *job)
     }
 }
 
-/* ---- the loop's side ---- */
+/* ---- called by the loop ---- */
 
-/* As mkdir -p. */
 static int make_folders(const char *path)
 {
     char part[4096];
@@ -430,13 +430,13 @@ int launch_io_init(struct launch_job *job)
     struct stat st[2] = { 0 };
 
     for (int i = 0; i < 2; i++) {
-        io.sink[i].fd = i + 1; /* warnings may wait there already */
+        io.sink[i].fd = i + 1; /* warnings may be waiting already */
         fstat(i + 1, &st[i]);
         io.sink[i].regular = S_ISREG(st[i].st_mode);
     }
     io.same = same_file(&st[0], &st[1]);
     io.in_tty = isatty(0);
-    /* Otherwise the rank reads our stdin itself. */
+    /* otherwise a rank reads mpirun's standard input itself */
     io.in_open = job->opts->stdin_rank == LAUNCH_STDIN_ALL ||
                  (job->opts->stdin_rank >= 0 && (io.in_tty || job->head));
     io.in = malloc(READ_BYTES);
@@ -497,7 +497,7 @@ void launch_io_step(struct launch_job *job, const struct pollfd *fds, int nfds)
             source_read(job);
             break;
         case SINK:
-            break; /* flushed below */
+            break; /* written by the flush below */
         }
     }
     pass_prompts(job);

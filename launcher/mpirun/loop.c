@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The main loop: signals, events of the PMIx server, output and input, until every rank has gone
- * and all its output is written.  The order within a turn matters: events before deaths (a rank
- * that finalised is then known to have done so), and of several deaths seen at once a signal
- * before code 0 before another code, because the last is often a consequence. */
+/* The main loop: signals, events of the PMIx server, output and input, until every rank has ended
+ * and all output is written.  The order within a turn matters.  Events are handled before deaths,
+ * so that a rank which has finalized is known to have done so.  Of several deaths noticed at once,
+ * a death by a signal is handled before exit code 0, and that before other codes, which are often a
+ * consequence. */
 #include "launcher/host/spawn.h"
 #include "launcher/mpirun/end.h"
 #include "launcher/mpirun/head.h"
@@ -19,8 +20,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* Children that left the ranks' process groups may hold our pipes open: not longer.  Agents do the
- * same by themselves, and have time to send what was written. */
+/* Longest time that children which have left the process groups of the ranks may keep the pipes
+ * open.  Agents apply the same limit themselves and then have time to send the output. */
 #define LINGER_NS 200000000
 #define LINGER_FAR_NS 20000000000ull
 
@@ -28,9 +29,9 @@ struct loop {
     struct launch_job *job;
     int signal_fd;
     struct pollfd *fds;       /* signals, events, then those of io.c */
-    uint64_t timeout_at_ns;   /* 0 = none */
-    uint64_t linger_until_ns; /* set when the last rank has gone */
-    int interrupts;           /* SIGINT and the like so far */
+    uint64_t timeout_at_ns;   /* 0: no limit */
+    uint64_t linger_until_ns; /* set when the last rank has ended */
+    int interrupts;           /* SIGINT and similar signals received */
 };
 
 static void read_events(struct loop *l)
@@ -43,7 +44,7 @@ static void read_events(struct loop *l)
 static bool is_shell(void *arg, pid_t pid, int status)
 {
     struct launch_job *job = arg;
-    if (job->head) /* the ranks' pids are those of other hosts */
+    if (job->head) /* the pids of the ranks are those of other hosts */
         head_exited(job->head, pid, status);
     return job->head;
 }
@@ -51,14 +52,14 @@ static bool is_shell(void *arg, pid_t pid, int status)
 static void reap(struct loop *l)
 {
     launch_reap(l->job, is_shell, l->job);
-    read_events(l); /* what a rank said before its death is all here now */
-    launch_tell_dead(l->job, launch_end_exited);
+    read_events(l); /* all events of a rank before its death have now been read */
+    launch_report_dead(l->job, launch_end_exited);
 }
 
-/* Ctrl-C and its like: first politely, then at once. */
+/* SIGINT and similar signals: the first one sends SIGTERM to the ranks, the second one SIGKILL. */
 static void interrupt(struct loop *l, int sig)
 {
-    if (l->job->nrunning == 0) { /* only output is left, and its reader is slow */
+    if (l->job->nrunning == 0) { /* only output is left, whose reader is slow */
         l->interrupts = 2;
         l->job->exit_code = 128 + sig;
         return;
@@ -72,11 +73,11 @@ static void interrupt(struct loop *l, int sig)
     }
 }
 
-/* Stops the ranks, then this process; goes on when it is continued. */
+/* Stops the ranks, then this process; resumes the ranks when this process is resumed. */
 static void suspend(struct loop *l)
 {
     launch_signal_all(l->job, SIGTSTP);
-    /* SIGTSTP is ignored by groups that no shell controls. */
+    /* SIGTSTP has no effect on process groups that no shell controls */
     launch_signal_all(l->job, SIGSTOP);
     kill(getpid(), SIGSTOP);
     launch_signal_all(l->job, SIGCONT);
@@ -122,12 +123,14 @@ static void check_time(struct loop *l)
     launch_end_check(job);
     if (job->ending && !job->killed && job->nrunning && now >= job->kill_at_ns)
         launch_end_kill(job);
-    /* As a program in a pipeline ends: silently, by SIGPIPE. */
+    /* like any program in a pipeline, end silently by SIGPIPE */
     if (launch_io_broken() && !job->ending)
         launch_end_begin(job, launch_io_broken() == EPIPE ? 128 + SIGPIPE : LAUNCH_EXIT_FAIL);
-    bool awaited = job->suspect && !job->ending; /* a word that is on its way may clear it */
+    bool awaited = job->suspect && !job->ending; /* an event that has not arrived yet may clear the
+                                                  * suspect */
     if (job->nrunning == 0 && !awaited && !l->linger_until_ns) {
-        launch_signal_all(job, SIGKILL); /* what the ranks' groups still hold */
+        launch_signal_all(job, SIGKILL); /* children that the ranks have left in their process
+                                          * groups */
         if (job->head)
             head_finish(job->head);
         l->linger_until_ns = now + (job->head ? LINGER_FAR_NS : LINGER_NS);
@@ -157,8 +160,8 @@ static int poll_timeout(const struct loop *l)
     return ms;
 }
 
-/* Everything has gone and is written; or a process holds a pipe open; or the user does not want to
- * wait for the writing. */
+/* Whether the loop can end: all ranks have ended and all output is written; or a process keeps a
+ * pipe open for too long; or the user has interrupted the writing. */
 static bool is_done(const struct loop *l)
 {
     if (l->job->nrunning > 0 || (l->job->suspect && !l->job->ending))
@@ -181,7 +184,7 @@ int launch_loop(struct launch_job *job, int signal_fd)
     }
     if (job->opts->timeout_s > 0)
         l.timeout_at_ns = job->began_ns + (uint64_t)job->opts->timeout_s * 1000000000u;
-    reap(&l); /* deaths before the signals were looked at */
+    reap(&l); /* deaths before the signal descriptor was opened */
     for (check_time(&l); !is_done(&l); check_time(&l)) {
         l.fds[0] = (struct pollfd){ .fd = signal_fd, .events = POLLIN };
         l.fds[1] = (struct pollfd){ .fd = job->event_fd, .events = POLLIN };
@@ -198,7 +201,7 @@ int launch_loop(struct launch_job *job, int signal_fd)
             read_signals(&l);
         if (job->head) {
             head_step(job->head, l.fds + 2 + n);
-            launch_tell_dead(job, launch_end_exited);
+            launch_report_dead(job, launch_end_exited);
             head_check_fences(job->head);
         }
         launch_io_step(job, l.fds + 2, n);

@@ -5,7 +5,7 @@
 
 #include "launcher/job.h"
 
-/* Runs until every rank has gone; the exit code. */
+/* Runs until every rank has ended; returns the exit code. */
 int launch_loop(struct launch_job *job, int signal_fd);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mpirun: starts the ranks of one job and stays until all have gone.  On this host alone, the PMIx
- * server runs in this process, on its own thread; on several, in an agent on each (agent.c), and
- * this process is their head (head.c).  Everything else happens on the main thread. */
+/* mpirun: starts the ranks of one job and runs until all have ended.  On one host, the PMIx server
+ * runs in this process on its own thread.  On several hosts, an agent on each host has a server
+ * (agent.c), and this process is the head of the agents (head.c).  All other work is done on the
+ * main thread. */
 #include "launcher/host/guard.h"
 #include "launcher/host/place.h"
 #include "launcher/host/server.h"
@@ -31,7 +32,7 @@
 extern char **environ;
 static char *no_environment[] = { NULL };
 
-/* A closed stdin, stdout or stderr would be the number of the next pipe. */
+/* If stdin, stdout or stderr is closed, the next pipe would get its number. */
 static void open_standard_fds(void)
 {
     int fd;
@@ -42,8 +43,8 @@ static void open_standard_fds(void)
         close(fd);
 }
 
-/* Copies the environment for the ranks, without what ties this process to a PMIx server: mpirun
- * may run inside a rank or an allocation, and its own job is a new one. */
+/* Copies the environment for the ranks without the variables that connect this process to a PMIx
+ * server: mpirun may run inside a rank or an allocation, and its job is a new one. */
 static int save_environment(struct launch_list *saved)
 {
     for (char **e = environ; *e; e++)
@@ -59,8 +60,8 @@ static int save_environment(struct launch_list *saved)
     return 0;
 }
 
-/* Signals become readable; those that were ignored when mpirun started (nohup, background jobs)
- * stay ignored.  Before PMIx starts its thread, which inherits the mask. */
+/* Makes signals readable.  Signals that were ignored when mpirun was started (nohup, background
+ * jobs) stay ignored.  Called before PMIx starts its thread, which inherits the mask. */
 static int open_signals(void)
 {
     static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT };
@@ -74,8 +75,8 @@ static int open_signals(void)
             sigaddset(&set, wanted[i]);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f fails, and is reported */
-    /* Whoever started us may ignore it, and we would miss every death. */
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond ulimit -f fails and is reported */
+    /* if the parent process ignored it, mpirun would miss every death */
     signal(SIGCHLD, SIG_DFL);
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
@@ -88,7 +89,7 @@ static int check_stdin(const struct launch_job *job)
     return LAUNCH_EXIT_USAGE;
 }
 
-/* Counts, places and shows the ranks. */
+/* Counts, places and prints the ranks. */
 static int plan(struct launch_job *job)
 {
     const struct launch_opts *o = job->opts;
@@ -144,13 +145,14 @@ static int run(struct launch_job *job)
         launch_report(job, "started %d ranks, job %s", job->n, job->nspace);
     code = launch_loop(job, signal_fd);
     launch_server_stop(job);
-    launch_remove_files(segment); /* there when the job died before its last rank attached */
+    launch_remove_files(segment); /* the files exist if the job ended before its last rank
+                                   * attached */
     launch_guard_stop();
     launch_io_fini(job);
     return code;
 }
 
-/* The same over several hosts, which count, place and show by themselves. */
+/* The same for several hosts; the agents place and print their ranks. */
 static int run_far(struct launch_job *job)
 {
     int signal_fd = open_signals();
@@ -168,7 +170,7 @@ static int run_far(struct launch_job *job)
     return code;
 }
 
-/* This host alone, or the hosts asked for.  True when there are others. */
+/* This host only, or the requested hosts.  True: other hosts take part. */
 static bool choose_hosts(struct launch_job *job, struct launch_host *here)
 {
     *here = (struct launch_host){ .name = job->host, .self = true };
@@ -207,7 +209,7 @@ int main(int argc, char **argv)
         if (!code && !opts.dry_run)
             code = run(&job);
     }
-    /* PMIx's thread still runs: see launch_server_stop(). */
+    /* PMIx's thread still runs: see launch_server_stop() */
     if (job.ending) {
         fflush(NULL);
         _exit(code);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The hosts that a resource manager gave to the job we run in, from its environment: Slurm, PBS,
- * LSF. */
+/* The hosts that a resource manager has allocated to the job in which mpirun runs, from its
+ * environment: Slurm, PBS, LSF. */
 #include "launcher/options/hosts.h"
 #include "launcher/options/options.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* NULL also where the variable is empty. */
+/* NULL also if the variable is empty. */
 static const char *variable(const char *name)
 {
     const char *value = getenv(name);
@@ -22,7 +22,7 @@ static int add_name(void *arg, const char *name)
 
 /* ---- Slurm ---- */
 
-/* Counts of a variable into out[n]; false where it is missing or does not fit the hosts. */
+/* Counts in a variable, into out[n]; false: the variable is not set or does not match the hosts. */
 static bool slurm_counts(const char *name, int *out, int n)
 {
     const char *text = variable(name);
@@ -37,11 +37,11 @@ static bool slurm_counts(const char *name, int *out, int n)
     return false;
 }
 
-/* Inside a step (srun --pty, an interactive salloc) counts of tasks are those of the step, which is
- * mpirun's own. */
+/* Whether mpirun runs inside a step (srun --pty, an interactive salloc), where counts of tasks are
+ * those of the step, which is mpirun's own. */
 static bool in_step(void) { return variable("SLURM_STEP_NODELIST") != NULL; }
 
-/* As many slots as tasks asked for, or as processors given. */
+/* Slots of a host: the number of tasks requested, or of processors allocated. */
 static void slurm_slots(struct launch_alloc *a)
 {
     struct launch_hosts *h = &a->hosts;
@@ -73,7 +73,8 @@ static int find_slurm(struct launch_alloc *a)
     int code = launch_ranges("SLURM_JOB_NODELIST", nodes, add_name, &a->hosts);
     if (code)
         return code;
-    /* Slurm's names need not be those of the machines; it says itself where we are. */
+    /* Slurm's names may differ from the names of the machines; Slurm gives the index of this
+     * node */
     for (int i = 0; self && i < a->hosts.n; i++)
         a->hosts.v[i].self = launch_same_host(a->hosts.v[i].name, self);
     slurm_slots(a);

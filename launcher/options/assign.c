@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which rank runs on which host.  Each program of the command line in turn: first how many of its
- * ranks each of its hosts takes, then which they are.  Pure functions of the options and of what
- * the hosts reported of themselves, so that tests run them for hosts that we do not have; where on
- * its host a rank goes is place.c's, there.  Main thread. */
+/* Assignment of ranks to hosts.  For each program of the command line in turn: first the number of
+ * its ranks on each of its hosts, then their rank numbers.  All are pure functions of the options
+ * and of what the hosts have reported, so that tests run them with recorded hosts.  place.c on each
+ * host assigns cores.  Main thread. */
 #include "launcher/job.h"
 #include "launcher/options/assign.h"
 #include "launcher/options/hosts.h"
@@ -12,20 +12,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A host that the program at hand may use. */
+/* A host that the current program may use. */
 struct candidate {
     struct launch_host *host;
     int node;
-    int most; /* ranks of this program, by --host; 0 = no limit of its own */
-    int n;    /* ranks of this program so far */
+    int most; /* limit of --host for ranks of this program; 0: none */
+    int n;    /* ranks of this program until now */
 };
 
 struct deal {
     const struct launch_opts *o;
     struct launch_host *hosts;
-    struct candidate *c; /* of the program at hand */
+    struct candidate *c; /* hosts of the current program */
     int nc;
-    int napp; /* its number */
+    int napp; /* number of the current program */
 };
 
 static bool is_unit(enum launch_obj obj)
@@ -35,7 +35,7 @@ static bool is_unit(enum launch_obj obj)
 
 static int clip(long n) { return n > INT_MAX / 4 ? INT_MAX / 4 : (int)n; }
 
-/* Objects on that host to map by; 0: its agent has not reported yet. */
+/* Objects to map by on that host; 0: its agent has not reported yet. */
 static int objects_of(const struct launch_opts *o, const struct launch_host *h)
 {
     if (is_unit(o->map))
@@ -43,7 +43,7 @@ static int objects_of(const struct launch_opts *o, const struct launch_host *h)
     return o->map == LAUNCH_NODE ? 1 : h->nobj[o->map];
 }
 
-/* Ranks that fit on a host without oversubscribing it; -1: its agent has not reported yet. */
+/* Ranks that fit on a host without oversubscription; -1: its agent has not reported yet. */
 static int slots_of(const struct launch_opts *o, const struct launch_host *h)
 {
     int units = h->nobj[o->hwthreads ? LAUNCH_HWTHREAD : LAUNCH_CORE];
@@ -52,8 +52,8 @@ static int slots_of(const struct launch_opts *o, const struct launch_host *h)
     return units == 0 ? -1 : units >= o->pe ? units / o->pe : 1;
 }
 
-/* Ranks that the mapping puts on a host at first.  ppr is the user's own word, so it may exceed
- * slots unless that is forbidden. */
+/* Ranks that the mapping puts on a host in the first round.  ppr was requested by the user, so it
+ * may exceed the slots unless that is forbidden. */
 static int capacity(const struct launch_opts *o, const struct launch_host *h)
 {
     int slots = slots_of(o, h), n = slots;
@@ -66,7 +66,7 @@ static int capacity(const struct launch_opts *o, const struct launch_host *h)
     return h->max_slots && n > h->max_slots ? h->max_slots : n;
 }
 
-/* Room for one more of this program, within capacity or, with `over`, beyond it. */
+/* Room for one more rank of this program: within the capacity, or beyond it if `over`. */
 static int room(const struct deal *d, const struct candidate *c, bool over)
 {
     int most = over ? INT_MAX : capacity(d->o, c->host);
@@ -108,8 +108,9 @@ static int take(struct candidate *c, int n)
     return n;
 }
 
-/* Hosts that --host only names share the ranks evenly; where the user has counted slots, or the
- * hosts are those of a file or an allocation, one is filled after the other. */
+/* Whether the hosts share the ranks evenly: they do if --host names them without slots.  If the
+ * user has given slots, or the hosts come from a file or an allocation, one host is filled after
+ * the other. */
 static bool shares_evenly(const struct deal *d)
 {
     for (int i = 0; i < d->nc; i++)
@@ -118,7 +119,7 @@ static bool shares_evenly(const struct deal *d)
     return !d->o->ppr;
 }
 
-/* The ranks on the emptiest host that has room. */
+/* The fewest ranks on any host with room. */
 static int lowest(const struct deal *d, bool over)
 {
     int least = INT_MAX;
@@ -128,8 +129,9 @@ static int lowest(const struct deal *d, bool over)
     return least;
 }
 
-/* One round over the hosts; with `each` 0 as many on each as go, else at most `each`.  What exceeds
- * the slots is dealt in proportion to them while it goes evenly, then one by one. */
+/* One round over the hosts: at most `each` ranks on each host; 0: as many as fit.  Ranks that
+ * exceed the slots are distributed in proportion to the slots as long as this is possible without a
+ * rest, then one by one. */
 static int deal_round(struct deal *d, int left, int each, bool over)
 {
     bool even = shares_evenly(d);
@@ -148,7 +150,8 @@ static int deal_round(struct deal *d, int left, int each, bool over)
     return dealt;
 }
 
-/* Within the slots, then beyond them in rounds; what is left does not fit. */
+/* Distributes ranks within the slots, then beyond them in rounds.  Returns the ranks that do not
+ * fit. */
 static int deal_ranks(struct deal *d, int left, bool may_exceed)
 {
     int each = d->o->map == LAUNCH_NODE && !d->o->ppr, dealt;
@@ -160,7 +163,7 @@ static int deal_ranks(struct deal *d, int left, bool may_exceed)
     return left;
 }
 
-/* ---- what does not fit ---- */
+/* ---- ranks that do not fit ---- */
 
 static bool slots_were_said(const struct deal *d)
 {
@@ -196,7 +199,7 @@ static int does_not_fit(const struct deal *d, int n, int left, bool may_exceed)
     char text[1024], program[64] = "", per[80] = "";
     const char *advice = may_exceed  ? "max_slots is a limit that --oversubscribe does not lift"
                          : d->o->ppr ? "a smaller -n or more hosts would fit"
-                         : d->o->no_oversubscribe ? "--nooversubscribe was given"
+                         : d->o->no_oversubscribe ? "--nooversubscribe forbids more"
                                                   : "--oversubscribe allows more ranks than slots";
     name_slots(d, text, sizeof text);
     if (d->o->napps > 1)
@@ -206,19 +209,19 @@ static int does_not_fit(const struct deal *d, int n, int left, bool may_exceed)
                  d->o->hwthreads && is_unit(d->o->map) ? "hardware thread"
                                                        : object_name(d->o->map));
     return launch_usage(
-        "%d rank%s%s asked for, but %s%d slot%s on %d host%s (%s)%s; %s; nothing was "
+        "%d rank%s%s requested, but %s%d slot%s on %d host%s (%s)%s; %s; nothing was "
         "started",
         n, n == 1 ? "" : "s", program,
         *per            ? per
         : n - left == 1 ? "there is "
                         : "there are ",
         n - left, n - left == 1 ? "" : "s", d->nc, d->nc == 1 ? "" : "s", text,
-        d->napp ? " after the programs before" : "", advice);
+        d->napp ? " left by the programs before" : "", advice);
 }
 
-/* ---- which rank is where ---- */
+/* ---- rank numbers ---- */
 
-/* In turn over the hosts, or host by host. */
+/* Numbers the ranks round robin over the hosts, or host by host. */
 static int number_ranks(struct launch_job *job, struct deal *d, int first, int n)
 {
     const struct launch_opts *o = d->o;
@@ -235,7 +238,7 @@ static int number_ranks(struct launch_job *job, struct deal *d, int first, int n
     return 0;
 }
 
-/* Ranks of a program for which the user gave no number. */
+/* Number of ranks of a program for which the user gave none. */
 static int default_n(const struct deal *d)
 {
     if (d->o->napps > 1)
@@ -267,8 +270,7 @@ static int assign_app(struct launch_job *job, struct deal *d)
     return code;
 }
 
-/* What Slurm was asked for a task, as cores of the smallest host; only where the host shows them.
- */
+/* Cores for each rank, from what Slurm was asked for; only if the smallest host shows cores. */
 static void settle_cores(struct launch_opts *o, const struct launch_host *hosts, int nhosts)
 {
     for (int h = 0; h < nhosts && o->cpus_per_rank > 1; h++) {
@@ -287,7 +289,7 @@ int launch_assign(struct launch_job *job)
     struct deal d = { .o = job->opts, .hosts = job->hosts };
     int code = 0;
 
-    /* The options are those of mpirun itself, which no other thread has seen yet. */
+    /* no other thread has these options yet, so they may be changed */
     settle_cores((struct launch_opts *)job->opts, job->hosts, job->nhosts);
     job->n = job->total = 0;
     for (int h = 0; h < job->nhosts; h++)
@@ -308,7 +310,7 @@ int launch_assign_ahead(struct launch_opts *o)
 
     for (int h = 0; h < o->nhosts && !code; h++)
         if (capacity(o, &o->hosts[h]) < 0)
-            goto out; /* only the agents know */
+            goto out; /* the agents will report it */
     if (!code)
         code = launch_assign(&job);
     for (int h = 0; h < o->nhosts && !code; h++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files of hosts, as for Open MPI ("host slots=2 max_slots=4") and for MPICH ("host:2"). */
+/* Host files, in the formats of Open MPI ("host slots=2 max_slots=4") and MPICH ("host:2"). */
 #include "launcher/options/hosts.h"
 #include "launcher/options/options.h"
 
@@ -8,9 +8,9 @@
 #include <string.h>
 
 #define SPACE " \t\r\n\v\f"
-#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* which some editors put before UTF-8 */
+#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* some editors write it at the start of a file in UTF-8 */
 
-/* "#" and "//" begin comments. */
+/* Comments begin with "#" or "//". */
 static void cut_comment(char *line)
 {
     char *slashes = strstr(line, "//");
@@ -37,7 +37,7 @@ static int parse_key(const char *where, const char *key, const char *value, stru
     return 0;
 }
 
-/* A host and pairs of a name and a number; "=" between them is as good as a space. */
+/* Parses a host and pairs of a name and a number, separated by "=" or a space. */
 static int parse_line(const char *where, char *line, launch_word_fn *fn, void *arg)
 {
     struct launch_word w;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The words of host lists: counts behind names, ranges of hosts as Slurm writes them, counts as
- * Slurm writes them.  No state. */
+/* Elements of host lists: counts after names, and ranges of hosts and counts in Slurm's notation.
+ * No state. */
 #include "launcher/options/hosts.h"
 #include "launcher/options/options.h"
 
@@ -29,8 +29,8 @@ bool launch_number(const char *text, int low, int high, int *out)
     return true;
 }
 
-/* Where the count begins: the colon behind a name, not one inside an address or a range.  NULL when
- * there is none. */
+/* Position of the colon before a count; a colon inside an address or a range does not count.  NULL:
+ * there is no count. */
 static const char *count_colon(const char *text)
 {
     const char *close = strrchr(text, ']'), *colon = strchr(close ? close : text, ':');
@@ -39,7 +39,8 @@ static const char *count_colon(const char *text)
     return colon;
 }
 
-/* Letters of host names, users, addresses and ranges; a leading '-' would be an option of ssh. */
+/* Characters of host names, users, addresses and ranges.  A leading '-' is excluded, because ssh
+ * would take it for an option. */
 static bool is_name(const char *name)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" DIGITS
@@ -48,7 +49,8 @@ static bool is_name(const char *name)
            !name[strspn(name, letters)] && !strstr(name, "@-");
 }
 
-/* "[fe80::1]" is fe80::1, with a user before or behind the bracket: no range. */
+/* Changes "[fe80::1]" to fe80::1, with a user before or inside the brackets.  These are not a
+ * range. */
 static void strip_brackets(char *name)
 {
     char *open = strchr(name, '['), *close = name + strlen(name) - 1;
@@ -58,8 +60,8 @@ static void strip_brackets(char *name)
     memmove(open, open + 1, (size_t)(close - open));
 }
 
-/* A colon that is no count's belongs to an address: "a:2:4" is none.  One with ranges is the
- * remote shell's to judge. */
+/* Whether each colon belongs to a count or an address ("a:2:4" is invalid).  Names with ranges are
+ * left to the remote shell. */
 static bool is_colon_right(const char *name)
 {
     struct in6_addr addr;
@@ -75,7 +77,7 @@ int launch_word_parse(const char *where, const char *text, size_t len, struct la
     if (len >= sizeof out->name)
         return launch_usage("%s: '%.20s...' is too long for the name of a host", where, text);
     snprintf(word, sizeof word, "%.*s", (int)len, text);
-    /* The colon of "+e:2" is part of the word. */
+    /* the colon of "+e:2" is part of the word */
     bool relative = word[0] == '+', empty = relative && (word[1] == 'e' || word[1] == 'E');
     const char *colon = empty ? NULL : count_colon(word);
     if (colon && strcmp(colon + 1, "*") &&
@@ -98,7 +100,7 @@ struct ranges {
     const char *where;
     launch_name_fn *fn;
     void *arg;
-    int n; /* names so far */
+    int n; /* names made until now */
 };
 
 static int bad_range(const struct ranges *r, const char *text)
@@ -107,8 +109,7 @@ static int bad_range(const struct ranges *r, const char *text)
                         text);
 }
 
-/* Expands the first range of `rest` behind `done`, and the others by recursion, which is as deep as
- * there are ranges. */
+/* Expands the first range of `rest` after `done`; recursion expands the others. */
 static int expand(struct ranges *r, const char *done, const char *rest)
 {
     char name[256];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which hosts a job may use.  There is a base, the allocation of a resource manager or else the
- * hosts of --hostfile, and --host selects from it, for each part of the command line by itself.
- * Without a base, --host makes the list.  Main thread, before anything is started. */
+/* The hosts that a job may use.  The base is the allocation of a resource manager, or else the
+ * hosts of --hostfile.  --host selects from the base, for each program of the command line
+ * separately.  Without a base, --host makes the list.  Main thread, before anything is started. */
 #include "launcher/options/assign.h"
 #include "launcher/options/hosts.h"
 #include "launcher/options/options.h"
@@ -31,7 +31,7 @@ bool launch_is_address(const char *name, struct in6_addr *addr)
     return strchr(name, ':') && inet_pton(AF_INET6, text, addr) == 1;
 }
 
-/* A name that every host has for itself: "localhost", 127.0.0.1 and the like. */
+/* Whether a name means the local host on every host: "localhost", 127.0.0.1 and the like. */
 static bool is_loopback(const char *name)
 {
     static const unsigned char v4_loopback[13] = { [10] = 0xff, [11] = 0xff, [12] = 127 };
@@ -90,7 +90,7 @@ bool launch_is_self(const char *name)
 
 /* ---- lists ---- */
 
-/* Of names that may mean one host, the same number. */
+/* Key for the table: the same for all names that may mean one host. */
 static unsigned key_of(const char *name)
 {
     struct in6_addr addr;
@@ -123,7 +123,7 @@ static void enter(struct launch_hosts *h, int i)
     h->table[at & mask] = i + 1;
 }
 
-/* The capacity is a power of two, the table never more than half full. */
+/* Doubles the capacity, a power of two; the table is at most half full. */
 static bool grow(struct launch_hosts *h)
 {
     int cap = h->cap ? 2 * h->cap : 16;
@@ -151,7 +151,7 @@ int launch_hosts_add(struct launch_hosts *h, const char *name)
     if (h->n == h->cap && !grow(h))
         return -1;
     char self[256] = "";
-    /* The ranks get the name, and ranks elsewhere too. */
+    /* the name is passed to ranks, also on other hosts */
     if (is_loopback(name) && gethostname(self, sizeof self - 1) == 0)
         name = self;
     char *copy = strdup(name);
@@ -173,18 +173,19 @@ void launch_hosts_fini(struct launch_hosts *h)
 
 /* ---- selecting ---- */
 
-/* A list as it is read: where its words are looked for or added, and what they chose. */
+/* A list that is being read: where its words are looked up or added, and which hosts they have
+ * chosen. */
 struct choice {
     const char *where, *base; /* for messages; base NULL: words add hosts */
     struct launch_hosts *hosts;
-    const bool *taken; /* hosts that are not empty, for +e */
+    const bool *taken; /* hosts that an earlier part has named, for +e */
     const struct launch_word *word;
     struct launch_pick *picks;
     int npicks, cap;
-    int *pick_of; /* 1 + index of a host's pick; 0 = not chosen */
+    int *pick_of; /* 1 + index of a host's pick; 0: not chosen */
 };
 
-/* For one more pick, of any host there is. */
+/* Makes room for one more pick, of any host. */
 static bool make_room(struct choice *c)
 {
     int cap = c->hosts->cap;
@@ -201,8 +202,8 @@ static bool make_room(struct choice *c)
     return true;
 }
 
-/* Chooses a host again, or for the first time.  Slots that are said add up; a host that is named
- * several times without has one for each time. */
+/* Chooses a host, possibly again.  Given slots add up; a host that is named several times without
+ * slots has one slot for each time. */
 static int pick(struct choice *c, int host)
 {
     const struct launch_word *w = c->word;
@@ -219,7 +220,7 @@ static int pick(struct choice *c, int host)
     return 0;
 }
 
-/* A host is reached as one user, who may be named once, at any place. */
+/* A host has one user, who may be given at any mention of the host. */
 static int settle_user(struct choice *c, int host, const char *name)
 {
     char **now = &c->hosts->v[host].name, *both;
@@ -253,8 +254,8 @@ static int pick_name(void *arg, const char *name)
                         c->hosts->n > 1 ? c->hosts->v[c->hosts->n - 1].name : "");
 }
 
-/* "+n3": host 3 of the base.  "+e2", "+e:2", "+e": that many hosts, or all, that nothing before on
- * the command line has named. */
+/* "+n3": host 3 of the base.  "+e2", "+e:2", "+e": that many hosts, or all hosts, that nothing
+ * earlier on the command line has named. */
 static int pick_relative(struct choice *c)
 {
     const char *text = c->word->name;
@@ -295,7 +296,7 @@ static int pick_word(void *arg, const char *where, const struct launch_word *wor
     return word->name[0] == '+' ? pick_relative(c) : launch_ranges(where, word->name, pick_name, c);
 }
 
-/* The ranks that a choice allows on its host; 0 = as many as the host has. */
+/* The ranks that a choice allows on its host; 0: as many as the host has slots. */
 static void settle(struct choice *c)
 {
     for (int i = 0; i < c->npicks; i++) {
@@ -322,7 +323,7 @@ static int pick_text(struct choice *c, const char *where, const char *text)
 
 /* ---- the base ---- */
 
-/* New hosts have what their list says of them. */
+/* Gives new hosts the slots of the list that added them. */
 static void give_slots(struct launch_hosts *hosts, const struct choice *c)
 {
     for (int i = 0; i < c->npicks; i++) {
@@ -333,8 +334,8 @@ static void give_slots(struct launch_hosts *hosts, const struct choice *c)
     }
 }
 
-/* Keeps the hosts of an allocation that a file names, in the file's order and with at most its
- * slots. */
+/* Keeps those hosts of an allocation that a file names, in the order of the file and with at most
+ * its slots. */
 static int filter(struct launch_hosts *hosts, const struct choice *c)
 {
     struct launch_hosts kept = { 0 };
@@ -357,7 +358,7 @@ static int filter(struct launch_hosts *hosts, const struct choice *c)
     return 0;
 }
 
-/* The hosts of all --hostfile options, within the allocation if there is one. */
+/* Reads the hosts of all --hostfile options, within the allocation if there is one. */
 static int read_files(struct launch_opts *o, struct launch_hosts *hosts, const char **base)
 {
     struct choice c = { .base = *base, .hosts = hosts };
@@ -383,8 +384,8 @@ static int read_files(struct launch_opts *o, struct launch_hosts *hosts, const c
 
 /* ---- --host ---- */
 
-/* Without a base, a host has the slots of all parts of the command line that name it, and as many
- * as it has cores when one of them does not say. */
+/* Without a base, the slots of a host are the sum over all programs that name it, or the number of
+ * its cores if one of them gives no number. */
 static void add_slots(struct launch_hosts *hosts, const struct launch_app *app)
 {
     for (int i = 0; i < app->npicks; i++) {
@@ -426,7 +427,7 @@ void launch_hosts_keep(struct launch_opts *o, const bool *keep)
 {
     int *now = calloc((size_t)o->nhosts + 1, sizeof *now), n = 0;
     if (!now)
-        return; /* superfluous hosts do no harm */
+        return; /* unused hosts do no harm */
     for (int h = 0; h < o->nhosts; h++) {
         now[h] = n;
         if (keep[h])
@@ -448,7 +449,7 @@ void launch_hosts_keep(struct launch_opts *o, const bool *keep)
     free(now);
 }
 
-/* Leaves out the hosts that no part of the command line uses. */
+/* Removes the hosts that no program uses. */
 static int drop_unused(struct launch_opts *o)
 {
     bool *keep = calloc((size_t)o->nhosts + 1, sizeof *keep);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every option of mpirun.  Adding one is a row and, where no function here fits, a function of a
- * few lines.  The names are those that users of Open MPI and MPICH type; one and two dashes mean
- * the same, and so do "-" and "_" inside a name. */
+/* Every option of mpirun.  A new option is a row and, if no function here fits, a function of a few
+ * lines.  The names are those that users of Open MPI and MPICH know.  One dash and two dashes mean
+ * the same; so do "-" and "_" inside a name. */
 #include "launcher/list.h"
 #include "launcher/options/options.h"
 #include "launcher/options/parse.h"
@@ -16,7 +16,7 @@
     static int name(struct launch_opts *o, struct launch_app *app, const struct launch_found *f)
 #define UNUSED_ARGS (void)o, (void)app, (void)f
 
-/* A whole number in low..high. */
+/* A number in low..high. */
 static int parse_number(const struct launch_found *f, const char *text, int low, int high, int *out)
 {
     char *end;
@@ -46,7 +46,7 @@ SETTER(set_hostfile)
     return launch_list_add(&o->hostfiles, f->arg) < 0 ? launch_usage("out of memory") : 0;
 }
 
-/* Several --host of one program are one list; hosts.c reads it when all is known. */
+/* Several --host of one program form one list, which hosts.c reads when all options are known. */
 SETTER(set_host)
 {
     char *both;
@@ -68,7 +68,8 @@ SETTER(set_rsh)
     return 0;
 }
 
-/* MPICH names the way; its -launcher-exec, our --rsh, the program, and counts before or after. */
+/* MPICH's -launcher names the kind of remote shell; MPICH's -launcher-exec, which is --rsh, names
+ * its program. */
 SETTER(set_launcher)
 {
     (void)app;
@@ -115,7 +116,8 @@ static int add_env(struct launch_envs *env, const struct launch_found *f, const 
     return launch_list_setenv(&env->set, name, value) < 0 ? launch_usage("out of memory") : 0;
 }
 
-/* -x NAME passes on what the ranks get anyway, unless -genvnone and the like took it away. */
+/* -x NAME passes on a variable that the ranks get anyway, unless -genvnone or a similar option
+ * excludes it. */
 static int add_named(struct launch_envs *env, const struct launch_found *f, const char *name)
 {
     const char *value = getenv(name);
@@ -196,8 +198,8 @@ SETTER(set_envlist)
     return set_list(&app->env, f);
 }
 
-/* A setting of the library: checked here, and passed to the ranks as WEFT_NAME, whose source is
- * then the command line. */
+/* A setting of the library: checked, and passed to the ranks as WEFT_NAME, with the command line as
+ * its source. */
 SETTER(set_set)
 {
     char name[128], list[1024];
@@ -209,8 +211,8 @@ SETTER(set_set)
             f->arg);
     snprintf(name, sizeof name, "%.*s", (int)(eq - f->arg), f->arg);
     if (rt_cfg_set(name, eq + 1, RT_CFG_CMD) < 0)
-        return LAUNCH_EXIT_USAGE;             /* rt_cfg_set said why */
-    const char *plain = rt_cfg_nearest(name); /* the row's own name: the distance is 0 */
+        return LAUNCH_EXIT_USAGE;             /* rt_cfg_set has printed the reason */
+    const char *plain = rt_cfg_nearest(name); /* the name in the table: its distance is 0 */
     for (int i = 0; i < rt_cfg_count() && plain; i++)
         if (!strcmp(rt_cfg_row(i)->name, plain))
             known = rt_cfg_row(i)->env;
@@ -225,7 +227,7 @@ SETTER(set_set)
     return err ? err : add_env(&o->env, f, "WEFT_SET_NAMES", list);
 }
 
-/* The options that MPI-5.0 section 11.5 names, as settings. */
+/* The options of MPI-5.0 section 11.5, stored as settings. */
 static int set_named(struct launch_opts *o, struct launch_app *app, const struct launch_found *f,
                      const char *setting)
 {
@@ -419,7 +421,7 @@ SETTER(set_output)
     return o->output_dir ? 0 : launch_usage("out of memory");
 }
 
-/* Lists of words that stand for options, as Open MPI 5 has them. */
+/* Lists of words that stand for options, as in Open MPI 5. */
 struct word {
     const char *names;
     launch_option_set *set;
@@ -505,18 +507,21 @@ SETTER(set_version)
 
 const struct launch_option launch_options[] = {
     { NULL, NULL, 0, "What to start", NULL },
-    { "n np c", "N", 1, "Start N ranks of the program that follows (default: one a core).", set_n },
+    { "n np c", "N", 1, "Start N ranks of the program that follows (default: one for each core).",
+      set_n },
     { "wdir wd", "DIR", 1, "Start the ranks in DIR.", set_wdir },
     { "host H hosts", "HOST[:N],...", 1,
-      "Hosts for the program that follows, each with N slots (places for one rank; default: one a "
-      "core).  node[01-16] is a range, +nK is host K of the allocation or hostfile, +eK are the "
-      "next K hosts that are not named yet.",
+      "Hosts for the program that follows, each with N slots (a slot is a place for one rank; "
+      "default: one for each core).  node[01-16] is a range, +nK is host K of the allocation or "
+      "hostfile, +eK are the next K hosts not named yet.",
       set_host },
     { "hostfile machinefile f", "FILE", 1,
       "Hosts from a file: lines 'HOST slots=N max_slots=N' or 'HOST:N'.", set_hostfile },
     { "rsh launch-agent launcher-exec", "COMMAND", 1,
-      "Start the agents of other hosts by COMMAND HOST ..., called as ssh is.", set_rsh },
-    { "ppn npernode N", "N", 1, "Start N ranks on each host, as --map-by ppr:N:node.", set_ppn },
+      "Start the agents of other hosts with COMMAND HOST ..., which takes the arguments of ssh.",
+      set_rsh },
+    { "ppn npernode N", "N", 1, "Start N ranks on each host; same as --map-by ppr:N:node.",
+      set_ppn },
     { "pernode", NULL, 0, NULL, set_pernode },
     { "npersocket", "N", 1, NULL, set_perpackage },
     { "default-hostfile", "FILE", 1, NULL, set_hostfile },
@@ -529,8 +534,8 @@ const struct launch_option launch_options[] = {
     { "genvall", NULL, 0, "Pass on all variables of mpirun (default).", set_genvall },
     { "genvnone", NULL, 0, "Pass on no variables.", set_genvnone },
     { "genvlist", "NAME,...", 1, "Pass on only these variables.", set_genvlist },
-    { "env", "NAME VALUE", 2, "As -genv, for this program only; also -envall, -envnone, -envlist.",
-      set_env },
+    { "env", "NAME VALUE", 2,
+      "Like -genv, for this program only; also -envall, -envnone, -envlist.", set_env },
     { "envall", NULL, 0, NULL, set_envall },
     { "envnone", NULL, 0, NULL, set_envnone },
     { "envlist", "NAME,...", 1, NULL, set_envlist },
@@ -542,7 +547,7 @@ const struct launch_option launch_options[] = {
       set_errhandler },
     { "memory-alloc-kinds", "LIST", 1,
       "Memory allocation kinds that the program asks for: mpi, system, cuda.", set_kinds },
-    { "mca gmca", "NAME VALUE", 2, "Accepted for Open MPI's users and ignored with a warning.",
+    { "mca gmca", "NAME VALUE", 2, "Accepted for users of Open MPI; ignored with a warning.",
       set_mca },
     { "prtemca pmixmca omca gpmixmca", "NAME VALUE", 2, NULL, set_mca },
     { "iface", "NAME", 1, NULL, set_iface },
@@ -555,7 +560,7 @@ const struct launch_option launch_options[] = {
       "OVERSUBSCRIBE, NOOVERSUBSCRIBE.",
       set_map },
     { "rank-by", "OBJ", 1,
-      "Number the ranks in turn over OBJ; 'fill' or 'core' numbers them along the cores.",
+      "Number the ranks round robin over OBJ; 'fill' or 'core' numbers them along the cores.",
       set_rank },
     { "bind-to", "OBJ[:MOD]", 1,
       "Bind each rank to the OBJ it is mapped to: core, hwthread, l1cache, l2cache, l3cache, numa, "
@@ -564,18 +569,19 @@ const struct launch_option launch_options[] = {
       "when there are "
       "more ranks than cores.",
       set_bind },
-    { "cpus-per-rank cpus-per-proc", "N", 1, "Give each rank N cores, as --map-by core:PE=N.",
+    { "cpus-per-rank cpus-per-proc", "N", 1, "Give each rank N cores; same as --map-by core:PE=N.",
       set_pe },
     { "use-hwthread-cpus", NULL, 0, "Count hardware threads instead of cores.", set_hwthreads },
     { "oversubscribe", NULL, 0,
       "Allow more ranks than slots; more ranks than cores are always allowed.", set_over },
     { "nooversubscribe no-oversubscribe", NULL, 0, "Refuse more ranks than slots or cores.",
       set_noover },
-    { "report-bindings", NULL, 0, "Draw to which cores each rank is bound.", set_report },
-    { "display-map", NULL, 0, "Print which rank is where, one table for each host.", set_display },
-    { "display", "map,bind", 1, "As --display-map and --report-bindings.", set_displays },
+    { "report-bindings", NULL, 0, "Draw the cores to which each rank is bound.", set_report },
+    { "display-map", NULL, 0, "Print the ranks of each host in a table.", set_display },
+    { "display", "map,bind", 1, "Same as --display-map and --report-bindings.", set_displays },
     { "print-rank-map", NULL, 0, NULL, set_display },
-    { "dry-run do-not-launch", NULL, 0, "Start nothing; use it with the two above.", set_dry },
+    { "dry-run do-not-launch", NULL, 0, "Start nothing; for use with the two options above.",
+      set_dry },
     { "topo", "FILE", 1, "Dry run on a machine recorded with lstopo FILE.xml.", set_topo },
     { "bynode", NULL, 0, NULL, set_bynode },
     { "bycore byslot", NULL, 0, NULL, set_bycore },
@@ -592,21 +598,21 @@ const struct launch_option launch_options[] = {
       "Also write to DIR/1/rank.N/stdout and stderr; nocopy: only there.", set_output },
     { "merge-stderr-to-stdout", NULL, 0, "Send the ranks' stderr to stdout.", set_merge },
     { "output", "WORD,...", 1,
-      "The five above as a list: tag, rank, timestamp, merge, dir=DIR[:nocopy].", set_outputs },
+      "The five options above as a list: tag, rank, timestamp, merge, dir=DIR[:nocopy].",
+      set_outputs },
     { "stdin", "RANK|all|none", 1,
       "Which ranks read the standard input of mpirun (default: rank 0).", set_stdin },
 
     { NULL, NULL, 0, "Other", NULL },
     { "ping", NULL, 0,
       "Start no program: measure latency and bandwidth between all pairs of hosts and name the "
-      "slow ones.  Exit code 1 when two hosts do not reach each other.",
+      "slow ones.  Exit code 1 if two hosts do not reach each other.",
       set_ping },
     { "timeout", "SECONDS", 1, "End the job after this time, exit code 124.", set_timeout },
-    { "allow-run-as-root", NULL, 0, "Accepted; not needed.", set_nothing },
+    { "allow-run-as-root", NULL, 0, "Accepted; has no effect.", set_nothing },
     { "q quiet", NULL, 0,
-      "No messages of mpirun about a job that was started, not even about failed ranks.",
-      set_quiet },
-    { "v verbose", NULL, 0, "Print what is started.", set_verbose },
+      "Suppress messages of mpirun about a started job, also about failed ranks.", set_quiet },
+    { "v verbose", NULL, 0, "Print how many ranks are started.", set_verbose },
     { "V version", NULL, 0, "Print the version.", set_version },
     { "h help", NULL, 0, "Print this help.", set_help },
 };

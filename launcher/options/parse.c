@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Walks the command line of mpirun by the table in options.c and prints the help from it.
- * Messages go to stderr at once: nothing has been started yet. */
+/* Parses the command line of mpirun with the table in options.c, and prints the help with it.
+ * Messages are printed at once: nothing has been started yet. */
 #include "launcher/list.h"
 #include "launcher/options/hosts.h"
 #include "launcher/options/options.h"
@@ -17,7 +17,8 @@
 #define HELP_COLUMN 30
 #define HELP_WIDTH 98
 
-/* What is quoted may be anything, a wrong file's bytes too: nothing of it steers a terminal. */
+/* Prints a message.  Quoted text may be anything, also bytes of a wrong file, so control
+ * characters, which could affect the terminal, are replaced. */
 int launch_usage(const char *fmt, ...)
 {
     char text[8192];
@@ -56,19 +57,20 @@ static const struct launch_option *find_option(const char *name)
     return NULL;
 }
 
-/* Options of other mpiruns that have no equal here, and what to do instead. */
+/* What to do instead of options of other mpiruns that have no equivalent here. */
 static const char *advice_for(const char *name)
 {
     static const char *const rows[][2] = {
-        { "prefix", "Weft lies at the same path on all hosts, that of this mpirun; leave it out" },
-        { "rankfile rf", "--map-by, --rank-by and the order of --host say where ranks go" },
-        { "nolocal", "leave this host out of --host or the host file" },
+        { "prefix", "Weft must be at the path of this mpirun on all hosts; omit the option" },
+        { "rankfile rf", "use --map-by, --rank-by and the order of --host" },
+        { "nolocal", "omit this host from --host or the host file" },
         { "display-allocation", "--display-map --dry-run shows hosts and ranks" },
-        { "cpu-set cpu-list", "start mpirun by taskset: ranks use the cores that mpirun may use" },
+        { "cpu-set cpu-list",
+          "start mpirun with taskset: ranks use the cores that mpirun may use" },
         { "app configfile", "put the programs on the command line, separated by ':'" },
-        { "path", "-x PATH=... is where programs are looked for" },
-        { "tune am", "settings are those of weft_info --config, in ~/.config/weft.conf" },
-        { "outfile-pattern errfile-pattern outfile errfile", "--output-filename DIR does it" },
+        { "path", "programs are searched for in -x PATH=..." },
+        { "tune am", "weft_info --config lists settings; they may be set in ~/.config/weft.conf" },
+        { "outfile-pattern errfile-pattern outfile errfile", "use --output-filename DIR" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (launch_name_in(rows[i][0], name))
@@ -100,7 +102,8 @@ static int unknown_option(const char *typed, const char *name)
     return launch_usage("unknown option %s; mpirun --help lists all", typed);
 }
 
-/* "-n4": a number behind the name of an option that takes one; *eq as if a "=" stood between. */
+/* Finds the option of "-n4": a number joined to the name of an option that takes one.  *eq is set
+ * as if "=" were between them. */
 static const struct launch_option *find_joined(const char *name, const char *plain, const char **eq)
 {
     char word[NAME_BYTES];
@@ -113,7 +116,7 @@ static const struct launch_option *find_joined(const char *name, const char *pla
     return opt;
 }
 
-/* Takes one option and its arguments at argv[*at]; moves *at behind them. */
+/* Parses the option at argv[*at] with its arguments, and moves *at behind them. */
 static int parse_option(struct launch_opts *o, struct launch_app *app, int argc, char **argv,
                         int *at)
 {
@@ -153,7 +156,7 @@ static struct launch_app *add_app(struct launch_opts *o)
     return &apps[o->napps++];
 }
 
-/* One part of the command line: options, program, its arguments, up to ":" or the end. */
+/* Parses one part of the command line: options, program, its arguments, up to ":" or the end. */
 static int parse_app(struct launch_opts *o, int argc, char **argv, int *at)
 {
     struct launch_app *app = add_app(o);
@@ -179,7 +182,7 @@ static int parse_app(struct launch_opts *o, int argc, char **argv, int *at)
     return 0;
 }
 
-/* --topo stands for this host, whatever allocation we are in. */
+/* --topo describes this host, so an allocation is ignored. */
 static int find_hosts(struct launch_opts *o)
 {
     bool named = o->hostfiles.n > 0, pe_given = o->pe > 0;
@@ -189,7 +192,7 @@ static int find_hosts(struct launch_opts *o)
     for (int i = 0; i < o->napps; i++)
         named |= o->apps[i].where != NULL;
     if (o->topo_xml && named)
-        return launch_usage("--topo describes this host alone and goes without --host and "
+        return launch_usage("--topo describes this host only and excludes --host and "
                             "--hostfile");
     if (!o->topo_xml)
         code = launch_choose_hosts(o);
@@ -216,7 +219,7 @@ int launch_parse(int argc, char **argv, struct launch_opts *o)
             code = find_hosts(o);
             return !code && o->ping ? launch_ping_check(o) : code;
         }
-        at++; /* the ":" */
+        at++; /* skips the ":" */
     }
 }
 
@@ -243,7 +246,7 @@ void launch_opts_fini(struct launch_opts *o)
 
 /* ---- help ---- */
 
-/* Words of `text` from HELP_COLUMN to HELP_WIDTH; `column` is where the cursor is. */
+/* Prints words of `text` from HELP_COLUMN to HELP_WIDTH; `column` is the cursor's position. */
 static void print_wrapped(FILE *f, const char *text, int column)
 {
     fprintf(f, "%*s", column < HELP_COLUMN - 1 ? HELP_COLUMN - 1 - column : 0, "");

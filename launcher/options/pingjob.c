@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mpirun --ping: the job is weft_ping, one rank on each host, in place of a program of the user. */
+/* mpirun --ping: instead of a program of the user, the job is weft_ping with one rank on each
+ * host. */
 #include "launcher/job.h"
 #include "launcher/options/options.h"
 #include "runtime/base/err.h"
@@ -8,7 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Beside mpirun in a build tree; installed, in libexec beside bin, wherever the tree was moved. */
+/* Path of weft_ping: in a build tree beside mpirun; installed, in libexec beside bin, also if the
+ * installation has been moved. */
 static int find_program(char *path, size_t len)
 {
     static const char *const places[] = { "/weft_ping", "/../libexec/weft/weft_ping" };
@@ -30,12 +32,12 @@ int launch_ping_app(struct launch_opts *o, struct launch_app *app)
 {
     char path[4096];
     if (app->argv.n || o->napps > 1)
-        return launch_usage("--ping measures with a program of its own; leave out '%s'",
+        return launch_usage("--ping measures with its own program; omit '%s'",
                             app->argv.n ? app->argv.v[0] : o->apps[0].argv.v[0]);
     int err = find_program(path, sizeof path);
     if (err < 0) {
-        launch_usage("--ping: weft_ping is missing (%s): it belongs beside mpirun in a build tree, "
-                     "or in ../libexec/weft from there; install Weft MPI again",
+        launch_usage("--ping: weft_ping is missing (%s): in a build tree it must be beside mpirun, "
+                     "installed in ../libexec/weft from there; install Weft MPI again",
                      strerror(-err));
         return LAUNCH_EXIT_NOPROG;
     }
@@ -49,6 +51,6 @@ int launch_ping_check(const struct launch_opts *o)
 {
     if (o->nhosts > 1)
         return 0;
-    return launch_usage("--ping: two hosts at least are needed; name them with --host or "
+    return launch_usage("--ping: at least two hosts are needed; give them with --host or "
                         "--hostfile, or use it inside an allocation");
 }

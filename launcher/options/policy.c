@@ -8,7 +8,7 @@
 #define WORD_BYTES 64
 #define MAP_WORDS "node or ppr:N:OBJ"
 
-/* Row i is enum launch_obj i; the first name is the one for messages. */
+/* Row i is enum launch_obj i; messages use the first name. */
 static const char *const objects[] = {
     [LAUNCH_NODE] = "node board machine", [LAUNCH_PACKAGE] = "package socket",
     [LAUNCH_NUMA] = "numa numanode",      [LAUNCH_L3] = "l3cache l3",
@@ -16,7 +16,7 @@ static const char *const objects[] = {
     [LAUNCH_CORE] = "core slot cpu",      [LAUNCH_HWTHREAD] = "hwthread thread",
 };
 
-/* Takes the text up to one of `stops` into word, in lower case; returns what follows. */
+/* Copies the text up to one of `stops` into word, in lower case; returns the rest. */
 static const char *take_word(const char *text, const char *stops, char word[WORD_BYTES])
 {
     size_t len = strcspn(text, stops);
@@ -26,7 +26,7 @@ static const char *take_word(const char *text, const char *stops, char word[WORD
     return text + len;
 }
 
-/* or_what: the last words that the option takes, for the message. */
+/* or_what: for the message, further words that the option takes. */
 static int parse_object(const char *option, const char *word, const char *or_what,
                         enum launch_obj *out)
 {
@@ -51,7 +51,7 @@ static int parse_count(const char *option, const char *what, const char *text, i
     return 0;
 }
 
-/* "PE=2", "oversubscribe" and so on. */
+/* A modifier: "PE=2", "oversubscribe" and so on. */
 static int parse_modifier(struct launch_opts *o, const char *option, const char *word)
 {
     if (!strncmp(word, "pe=", 3))
@@ -67,12 +67,13 @@ static int parse_modifier(struct launch_opts *o, const char *option, const char 
     else if (!strcmp(word, "if-supported"))
         o->bind_if_supported = true;
     else if (!strcmp(word, "nolocal"))
-        return launch_usage("%s: NOLOCAL: leave this host out of --host or the host file instead",
+        return launch_usage("%s: NOLOCAL: omit this host from --host or the host file instead",
                             option);
     else if (!strcmp(word, "span"))
-        return launch_usage("%s: SPAN: hosts are filled one after the other; 'node' deals the "
-                            "ranks out over them, 'ppr:N:OBJ' puts as many on each",
-                            option);
+        return launch_usage(
+            "%s: SPAN: hosts are filled one after the other; 'node' distributes the "
+            "ranks over them, 'ppr:N:OBJ' puts equally many on each",
+            option);
     else if (strcmp(word, "overload-allowed") && strcmp(word, "inherit") &&
              strcmp(word, "noinherit"))
         return launch_usage(
@@ -110,7 +111,7 @@ int launch_parse_map(struct launch_opts *o, const char *option, const char *text
             return code;
         rest = take_word(*rest ? rest + 1 : rest, ":", word);
     }
-    if (*word || o->ppr) { /* ":PE=2" alone is allowed */
+    if (*word || o->ppr) { /* ":PE=2" without an object is allowed */
         code = parse_object(option, word, MAP_WORDS, &o->map);
         if (code)
             return code;
@@ -148,6 +149,6 @@ int launch_parse_bind(struct launch_opts *o, const char *option, const char *tex
     }
     rest += *rest == ':';
     if (*rest >= '0' && *rest <= '9') /* MPICH: core:2 */
-        return parse_count(option, "objects a rank", rest, &o->pe);
+        return parse_count(option, "objects for each rank", rest, &o->pe);
     return parse_modifiers(o, option, rest);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* weft_ping: one process on each host; rank 0 prints.  Names and results travel through the
- * process manager, which reaches hosts that messages do not.  Exit code 1 when two hosts do not
- * reach each other. */
+/* weft_ping: one process on each host; rank 0 prints.  Host names and results are exchanged through
+ * PMIx, which also reaches hosts that messages do not reach.  Exit code 1 if two hosts do not reach
+ * each other. */
 #include "launcher/ping/ping.h"
 #include "btl/btl.h"
 #include "mpi/base/comm.h"
@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALL_S 20.0  /* what the measurements of one host should take in all, */
-#define TURN_S 0.1  /* and one of a pair at most */
-#define REACH_S 5.0 /* how much longer than a transport tries to make a connection */
+#define ALL_S 20.0  /* limit for all measurements of one host, in seconds, */
+#define TURN_S 0.1  /* and for one pair */
+#define REACH_S 5.0 /* added to the time in which a transport tries to connect */
 
 static void name_transport(int rank, struct ping_cell *c)
 {
@@ -45,7 +45,8 @@ static int measure(int n, int me, struct ping_cell *row)
     return err;
 }
 
-/* All processes' rows, at rank 0.  A process that does not answer in time is marked. */
+/* Collects the rows of all processes at rank 0.  A process that does not answer in time is marked
+ * as missing. */
 static int collect(struct ping_table *t, const struct ping_cell *mine)
 {
     size_t nbytes = (size_t)t->n * sizeof *mine;
@@ -106,7 +107,7 @@ static int run(int n, int me)
         bad = 1;
     free(row);
     fflush(stdout);
-    rt_boot_fence(); /* results stay until rank 0 has them */
+    rt_boot_fence(); /* results stay available until rank 0 has read them */
     return bad != 0;
 }
 
@@ -123,8 +124,8 @@ int main(int argc, char **argv)
         code = run(n, me);
     else if (me == 0)
         fprintf(stderr,
-                "weft_ping: hosts: %d, but it takes 2 to %d; name others with -H or --hostfile\n",
-                n, PING_HOSTS_MAX);
+                "weft_ping: hosts: %d, expected 2 to %d; change them with -H or --hostfile\n", n,
+                PING_HOSTS_MAX);
     MPI_Finalize();
     return code;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The measurements of weft_ping.  The lower rank of a pair leads: it sends commands of 8 bytes,
- * which the other one carries out until the command to stop, so that only one
- * of them decides how long. */
+ * which the higher rank executes until the command to stop, so only the lower rank decides how long
+ * to measure. */
 #include "launcher/ping/ping.h"
 #include "runtime/base/clock.h"
 
@@ -12,16 +12,16 @@
 #include <string.h>
 #include <time.h>
 
-#define LARGE (4u << 20)  /* longest message: on no network are longer ones faster */
-#define SMALL (64u << 10) /* the first one; long messages to slow hosts would take minutes */
+#define LARGE (4u << 20)  /* longest message; longer ones are faster on no network */
+#define SMALL (64u << 10) /* first message; long messages to slow hosts would take minutes */
 #define SAMPLES 400       /* of the latency */
 #define STREAMS 3
-#define MEET_S 120.0 /* the partner is late because it is in a pair with a slow host */
+#define MEET_S 120.0 /* limit if the partner is late because it was paired with a slow host */
 
 enum { TAG_HELLO = 1, TAG_MEET, TAG_COMMAND, TAG_DATA };
 enum command { ECHO, TAKE, GIVE, STOP };
 
-/* 8 bytes, also as the payload of the latency. */
+/* 8 bytes, also the payload of the latency measurement. */
 struct order {
     uint32_t command, len;
 };
@@ -40,8 +40,8 @@ static double median(double *v, int n)
     return v[n / 2];
 }
 
-/* Waits without keeping a core from the processes that are being measured.  MPI_ERR_PENDING: it
- * did not come about. */
+/* Waits without occupying a core, which processes that are measured may need.  MPI_ERR_PENDING: the
+ * operation did not complete in time. */
 static int wait_until(MPI_Request *req, double end)
 {
     int done = 0;
@@ -65,19 +65,19 @@ int ping_reach(int n, int me, double limit_s, bool *reached)
 
     for (int i = 0; !err && i < 2 * n; i++)
         req[i] = MPI_REQUEST_NULL;
-    for (int i = 1; !err && i < n; i++) { /* not all ranks start with rank 0 */
+    for (int i = 1; !err && i < n; i++) { /* each rank starts with another rank */
         int to = (me + i) % n;
         err = MPI_Irecv(got[to], 8, MPI_BYTE, to, TAG_HELLO, MPI_COMM_WORLD, &req[2 * to]);
         reached[to] = !err && !MPI_Issend(hello, 8, MPI_BYTE, to, TAG_HELLO, MPI_COMM_WORLD,
                                           &req[2 * to + 1]);
-        err = 0; /* that no rank can be sent to is a result */
+        err = 0; /* an unreachable rank is a result, not an error */
     }
     double end = now_s() + limit_s;
     for (int to = 0; !err && to < n; to++)
         for (int k = 0; k < 2 && to != me && reached[to]; k++)
             reached[to] = !wait_until(&req[2 * to + k], end);
     for (int i = 0; !err && i < 2 * n; i += 2)
-        if (req[i] != MPI_REQUEST_NULL) { /* a send without a receive stays as it is */
+        if (req[i] != MPI_REQUEST_NULL) { /* a send without a receive cannot be cancelled */
             MPI_Cancel(&req[i]);
             MPI_Request_free(&req[i]);
         }
@@ -114,7 +114,8 @@ static int echo(int other)
                           MPI_STATUS_IGNORE);
 }
 
-/* One long message, and the word that it has arrived, which is the message itself one way. */
+/* One long message and its acknowledgement; in one direction the message itself is the
+ * acknowledgement. */
 static int move(int other, enum command command, char *buf, uint32_t len)
 {
     struct order o;
@@ -133,7 +134,7 @@ static int latency(int other, double turn_s, double *us)
 {
     double v[SAMPLES], end = 0;
     int err = 0, n = 0;
-    for (int i = 0; i < 10 && !err && (!i || now_s() < end); i++) { /* warms up */
+    for (int i = 0; i < 10 && !err && (!i || now_s() < end); i++) { /* warm-up */
         err = echo(other);
         end = i ? end : now_s() + turn_s / 4;
     }
@@ -148,8 +149,8 @@ static int latency(int other, double turn_s, double *us)
     return err;
 }
 
-/* Messages one after the other for this time, `least` of them in any case; how long each took on
- * average. */
+/* Sends messages one after the other for this time, at least `least` of them; returns the average
+ * time of a message. */
 static int stream(int other, struct order o, double for_s, int least, char *buf, double *each_s)
 {
     double start = now_s(), took = 0;
@@ -162,9 +163,9 @@ static int stream(int other, struct order o, double for_s, int least, char *buf,
     return err;
 }
 
-/* A link with a token bucket lets through at once what the bucket holds, at first and after each
- * delay.  So the first stream only empties it, and one of the others may be flattered, as one may
- * be delayed. */
+/* A link with a token bucket passes the content of the bucket at once, at the start and after each
+ * pause.  So the first stream only empties the bucket.  One of the other streams may be measured
+ * too fast, as one may be delayed. */
 static int bandwidth(int other, enum command command, double turn_s, char *buf, double *mb_per_s)
 {
     struct order o = { command, SMALL };
@@ -195,7 +196,7 @@ static int lead(int other, double turn_s, char *buf, struct ping_cell *c)
         err = bandwidth(other, GIVE, turn_s, buf, &c->in);
     if (!err)
         err = give_order(other, STOP, 0);
-    /* The other one's view of the same. */
+    /* the same, as the partner sees it */
     double v[3] = { c->us, c->in, c->out };
     return err ? err : MPI_Send(v, 3, MPI_DOUBLE, other, TAG_DATA, MPI_COMM_WORLD);
 }
@@ -235,7 +236,7 @@ int ping_pair(int me, int other, double turn_s, struct ping_cell *out)
     char *buf = malloc(LARGE);
     int err = buf ? 0 : MPI_ERR_NO_MEM;
     if (!err) {
-        memset(buf, 1, LARGE); /* so that no page is first touched while time is measured */
+        memset(buf, 1, LARGE); /* so that no page is first touched during a measurement */
         err = meet(other);
     }
     if (!err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What weft_ping makes of its measurements: tables, and the pairs and hosts that stand out.  No
+/* The report of weft_ping: tables, and the pairs and hosts that are slower than the others.  No
  * MPI: a test calls it with tables of its own. */
 #include "launcher/ping/ping.h"
 
@@ -9,12 +9,13 @@
 
 int ping_rounds(int n) { return n < 2 ? 0 : n + n % 2 - 1; }
 
-/* The circle method: all but the last sit on a circle of m places, and in round r those pair up
- * whose places add up to r; the one that would pair with itself meets the last. */
+/* The circle method: all ranks but the last are placed on a circle of m places.  In round r, the
+ * ranks whose places add up to r are paired; the rank that would be paired with itself is paired
+ * with the last rank. */
 int ping_partner(int n, int r, int me)
 {
     int m = ping_rounds(n), other;
-    if (me == m) /* the last; with an odd n there is no such rank */
+    if (me == m) /* the last rank; it does not exist if n is odd */
         other = r % 2 ? (r + m) / 2 : r / 2;
     else {
         other = (r + m - me) % m;
@@ -24,7 +25,7 @@ int ping_partner(int n, int r, int me)
     return other < n ? other : -1;
 }
 
-/* One of the figures of a pair, the worse where there are two. */
+/* A figure of a pair; if the two directions differ, the worse one. */
 enum figure { LATENCY, BANDWIDTH };
 
 static const struct ping_cell *cell(const struct ping_table *t, int i, int j)
@@ -43,7 +44,7 @@ static bool reached(const struct ping_table *t, int i, int j)
     return !unknown(t, i, j) && cell(t, i, j)->ok && cell(t, j, i)->ok;
 }
 
-/* Larger is worse: microseconds, or nanoseconds a byte. */
+/* Larger is worse: microseconds, or nanoseconds for each byte. */
 static double badness(const struct ping_table *t, enum figure f, int i, int j)
 {
     const struct ping_cell *c = cell(t, i, j);
@@ -61,9 +62,9 @@ struct spread {
     long n;
 };
 
-/* `usual` is what pairs are compared with: the median, the lower one of two, because one slow host
- * of four is in half of the pairs.  With three hosts it is in most of them, so there the best pair
- * counts. */
+/* `usual` is the value with which pairs are compared.  It is the median, the better one of the two
+ * middle values, because one slow host of four is in half of the pairs.  With three hosts a slow
+ * host is in most pairs, so the best pair is used. */
 static struct spread spread(const struct ping_table *t, enum figure f)
 {
     struct spread s = { 0 };
@@ -88,7 +89,7 @@ static bool slow(const struct ping_table *t, enum figure f, const struct spread 
     return i != j && reached(t, i, j) && badness(t, f, i, j) > PING_SLOW * s->usual;
 }
 
-/* More than half of its pairs are slow. */
+/* Whether more than half of the host's pairs are slow. */
 static bool slow_host(const struct ping_table *t, enum figure f, const struct spread *s, int i)
 {
     int n = 0, bad = 0;
@@ -116,7 +117,8 @@ static void print_table(const struct ping_table *t, enum figure f, FILE *o)
         fprintf(o, "\n%*s", width, t->name[i]);
         for (int j = 0; j < t->n; j++) {
             const struct ping_cell *c = cell(t, i, j);
-            /* A row that is missing is taken from the other side, where out is in. */
+            /* values of a missing row come from the other process, where the directions are
+             * reversed */
             double out = t->missing[i] ? c->in : c->out;
             if (i == j || unknown(t, i, j))
                 fprintf(o, "%*s", width, i == j ? "-" : "?");
@@ -149,7 +151,8 @@ static void name_slow(const struct ping_table *t, enum figure f, const struct sp
                         unit);
 }
 
-/* None of its pairs is reached.  Of two hosts neither is to blame. */
+/* Whether none of the host's pairs is reachable.  With two hosts the fault cannot be assigned to
+ * one. */
 static bool alone(const struct ping_table *t, int i)
 {
     for (int j = 0; j < t->n; j++)
@@ -176,7 +179,7 @@ static long name_unreachable(const struct ping_table *t, FILE *o)
     return n;
 }
 
-/* How many pairs each transport has. */
+/* Prints the number of pairs of each transport. */
 static void print_transports(const struct ping_table *t, FILE *o)
 {
     struct {

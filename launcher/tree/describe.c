@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Writes and reads the description of a job: see describe.h.  Both directions stand side by side,
- * field by field in the same order; a new field of launch_opts that agents need is a line in each
- * and a new FRAME_VERSION. */
+ * field by field in the same order.  A new field of launch_opts that agents need is a line in each
+ * direction and a new FRAME_VERSION. */
 #include "launcher/list.h"
 #include "launcher/tree/describe.h"
 #include "runtime/base/err.h"
@@ -141,7 +141,7 @@ static void get_opts(struct frame_in *i, struct launch_opts *opts)
         get_app(i, &opts->apps[opts->napps++]);
 }
 
-/* ---- which rank is where ---- */
+/* ---- ranks and hosts ---- */
 
 int launch_index_hosts(struct launch_job *job, const uint32_t *host_of_rank)
 {
@@ -179,7 +179,7 @@ static int app_of(const struct launch_opts *opts, int rank)
     return -1;
 }
 
-/* The ranks of this host. */
+/* Makes the ranks of this host. */
 static void make_ranks(struct frame_in *i, struct launch_job *job, const struct launch_opts *opts)
 {
     const struct launch_host *own = &job->hosts[job->node];
@@ -231,7 +231,7 @@ static void get_places(struct frame_in *i, struct launch_job *job, const struct 
         make_ranks(i, job, opts);
 }
 
-/* ---- all of it ---- */
+/* ---- the whole description ---- */
 
 void launch_describe(struct frame_out *o, const struct launch_job *job, const char *cwd)
 {

@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 #define READ_BYTES 65536
-#define FILL_MAX (1 << 20) /* of one frame_fill(): the other channels want their turn */
+#define FILL_MAX \
+    (1 << 20) /* most bytes read in one frame_fill(), before other channels get a \
+               * turn */
 
-/* No text of a login script contains this. */
+/* the output of a login script does not contain this */
 static const char magic[12] = { '\0', 'W', 'E', 'F', 'T', '-', 'A', 'G', 'E', 'N', 'T', '\n' };
 
 static void store_u32(uint8_t *p, uint32_t v)
@@ -93,7 +95,7 @@ void frame_put_bytes(struct frame_out *o, const void *data, size_t len)
         memcpy(p, data, len);
 }
 
-/* One byte more than the text, its end; nothing at all is NULL. */
+/* The length includes the terminating zero; NULL is sent as length 0. */
 void frame_put_str(struct frame_out *o, const char *text)
 {
     frame_put_bytes(o, text, text ? strlen(text) + 1 : 0);
@@ -285,7 +287,7 @@ int frame_greeting(struct frame_chan *c, void (*noise)(void *arg, const void *te
     if (c->greeted)
         return 1;
     const uint8_t *at = queued(q) ? memmem(q->buf + q->off, queued(q), magic, sizeof magic) : NULL;
-    /* Without the magic, its beginning may be at the end of what is here. */
+    /* without a complete magic, its beginning may be the last bytes in the buffer */
     size_t skip = at                          ? (size_t)(at - (q->buf + q->off))
                   : c->eof                    ? queued(q)
                   : queued(q) >= sizeof magic ? queued(q) - sizeof magic + 1

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Fences and fetches between the PMIx servers of a job's hosts: see relay.h.
  *
- * A fence is known by its participants.  Each process of the tree waits until all hosts below it
- * that take part have sent their share, sends one up, and forgets it; so a second fence of the
- * same ranks, which cannot begin before the first has been handed down, finds nothing old.  A fence
- * that waits for longer than a moment is made known to the head, which knows who has ended.  Frames
- * of a host arrive in order: a fence that is pending there, and one of whose ranks has ended, can
- * never be complete.
+ * A fence is identified by its participants.  Each process of the tree waits until all
+ * participating hosts below it have sent their parts, sends one combined part up, and deletes its
+ * record.  A second fence of the same ranks cannot begin before the first has been completed
+ * downwards, so it finds no record of the first.  The head is notified of a fence that takes longer
+ * than NOTIFY_NS, because the head knows which ranks have ended.  Frames of a host arrive in order;
+ * so a pending fence with a rank that has ended can never complete.
  *
- * A fetch goes straight to the host of the rank.  PMIx there waits for the first thing that the
- * rank publishes, which need not be the key in question; without the key in the answer it is asked
- * again, until the rank has gone or the time is up. */
+ * A fetch is sent directly to the host of the rank.  PMIx on that host waits for the first value
+ * that the rank publishes, which need not be the requested key.  If the answer lacks the key, the
+ * request is repeated until the rank has ended or the time limit has passed. */
 #include "launcher/host/server.h"
 #include "launcher/tree/relay.h"
 #include "runtime/base/clock.h"
@@ -21,20 +21,20 @@
 #include <string.h>
 
 #define SECOND_NS 1000000000ull
-#define TELL_NS 1000000000 /* longer than a fence of ranks that are on their way */
-#define AGAIN_NS 10000000  /* first wait before a fetch is repeated; it doubles */
+#define NOTIFY_NS 1000000000 /* longer than a fence of ranks that arrive normally */
+#define AGAIN_NS 10000000    /* time before a fetch is first repeated; doubled each time */
 #define AGAIN_MAX_NS 200000000
 
 struct ranks {
     uint32_t *v;
     size_t n;
-}; /* ascending; none = all of the job */
+}; /* ascending; none: all ranks of the job */
 
 struct relay_fence {
     struct relay_fence *next;
     struct ranks who;
-    int nhosts, want; /* that have sent, that take part below us */
-    uint64_t told_ns; /* when the head is to know of it; 0 = it does */
+    int nhosts, want;   /* hosts that have sent their part; hosts below that take part */
+    uint64_t notify_ns; /* when to notify the head; 0: it has been notified */
     struct frame_queue data;
 };
 
@@ -42,9 +42,9 @@ struct relay_call {
     struct relay_call *next;
     struct launch_call *call;
     bool fetch;
-    struct ranks who;  /* of a fence; owned by call */
-    uint32_t number;   /* of a fetch */
-    uint64_t until_ns; /* 0 = no limit */
+    struct ranks who;  /* for a fence; owned by call */
+    uint32_t number;   /* for a fetch */
+    uint64_t until_ns; /* 0: no limit */
 };
 
 struct relay_query {
@@ -69,7 +69,7 @@ static bool same_ranks(const struct ranks *a, const struct ranks *b)
     return a->n == b->n && (a->n == 0 || !memcmp(a->v, b->v, a->n * sizeof *a->v));
 }
 
-/* Hosts below us, ourselves included, that have one of these ranks. */
+/* Number of hosts below, including this one, that have one of these ranks. */
 static int count_hosts(const struct relay *r, const struct ranks *who)
 {
     const struct launch_job *job = r->job;
@@ -90,7 +90,7 @@ static void put_ranks(struct frame_out *o, const struct ranks *who)
         frame_put_u32(o, who->v[i]);
 }
 
-/* Checked: ascending and of the job. */
+/* Checks the ranks: ascending, and of the job. */
 static int get_ranks(const struct relay *r, struct frame_in *in, struct ranks *who)
 {
     who->n = frame_get_count(in, 4);
@@ -139,7 +139,7 @@ static void fence_done(struct relay *r, const struct ranks *who, const void *dat
     }
 }
 
-/* All below us have come. */
+/* All parts from below have arrived. */
 static void fence_complete(struct relay *r, struct relay_fence *f)
 {
     struct frame_out o = { 0 };
@@ -181,13 +181,13 @@ static struct relay_fence *fence_find(struct relay *r, const struct ranks *who)
         memcpy(f->who.v, who->v, who->n * sizeof *who->v);
     f->who.n = who->n;
     f->want = count_hosts(r, who);
-    f->told_ns = r->up ? rt_now_ns() + TELL_NS : 0;
+    f->notify_ns = r->up ? rt_now_ns() + NOTIFY_NS : 0;
     f->next = r->fences;
     r->fences = f;
     return f;
 }
 
-/* The share of `nhosts` hosts. */
+/* Adds the part of `nhosts` hosts. */
 static void fence_add(struct relay *r, const struct ranks *who, int nhosts, const void *data,
                       size_t len)
 {
@@ -213,11 +213,11 @@ static void fence_add(struct relay *r, const struct ranks *who, int nhosts, cons
     fence_free(f);
 }
 
-/* Up to the head, which has a record of its own of each fence that has begun. */
-static void fence_tell(struct relay *r, struct relay_fence *f)
+/* Notifies the head, which keeps its own record of each fence that has begun. */
+static void fence_notify(struct relay *r, struct relay_fence *f)
 {
     struct frame_out o = { 0 };
-    f->told_ns = 0;
+    f->notify_ns = 0;
     frame_begin(&o, FRAME_FENCE_WAITS, (uint32_t)r->self);
     put_ranks(&o, &f->who);
     if (frame_end(&o) == 0)
@@ -237,7 +237,7 @@ struct launch_rank *relay_missing(const struct relay *r)
     return NULL;
 }
 
-/* ---- fetches, where they begin ---- */
+/* ---- fetches, at the requesting host ---- */
 
 static uint64_t deadline(int seconds)
 {
@@ -293,7 +293,7 @@ static void fetch_done(struct relay *r, struct frame_in *in)
     }
 }
 
-/* ---- fetches, where the rank is ---- */
+/* ---- fetches, at the host of the rank ---- */
 
 static void query_free(struct relay_query *q)
 {
@@ -357,7 +357,7 @@ static void query_start(struct relay *r, struct frame_in *in)
     query_ask(r, &r->queries);
 }
 
-/* What a rank published is packed by PMIx, keys as text with their end. */
+/* PMIx packs what a rank has published; keys are text with a terminating zero. */
 static void query_published(struct relay *r, const struct launch_event *e)
 {
     const struct launch_call *call = e->call;
@@ -388,7 +388,7 @@ void relay_rank_ended(struct relay *r, int rank)
         if (q->rank == rank && q->asked)
             query_answer(r, p, -RT_ENOENT, NULL, 0);
         else if (q->rank == rank)
-            query_ask(r, p); /* once more: its last words */
+            query_ask(r, p); /* once more, for values published last */
         if (*p == q)
             p = &q->next;
     }
@@ -426,7 +426,7 @@ void relay_frame(struct relay *r, struct frame *f)
             r->up(r->arg, &o);
         return;
     }
-    if (!r->job->host_of) /* before the job is known */
+    if (!r->job->host_of) /* the job is not known yet */
         f->in.bad = true;
     else if (f->type == FRAME_FETCH)
         query_start(r, &f->in);
@@ -447,7 +447,7 @@ static void fence_start(struct relay *r, const struct launch_event *e)
     if (call->nranks)
         qsort(call->ranks, call->nranks, sizeof *call->ranks, compare);
     if (call->nranks == (size_t)r->job->total)
-        call->nranks = 0; /* all, named one by one */
+        call->nranks = 0; /* all ranks, each named */
     c->call = call;
     c->who = (struct ranks){ call->ranks, call->nranks };
     c->next = r->calls;
@@ -477,8 +477,8 @@ void relay_step(struct relay *r)
     uint64_t now = r->fences || r->calls || r->queries ? rt_now_ns() : 0;
 
     for (struct relay_fence *f = r->fences; f; f = f->next)
-        if (f->told_ns && now >= f->told_ns)
-            fence_tell(r, f);
+        if (f->notify_ns && now >= f->notify_ns)
+            fence_notify(r, f);
     for (struct relay_call **p = &r->calls; *p;) {
         struct relay_call *c = *p;
         if (!c->until_ns || now < c->until_ns) {
@@ -509,7 +509,7 @@ int relay_timeout_ms(const struct relay *r)
         if (c->until_ns)
             return 100;
     for (const struct relay_fence *f = r->fences; f; f = f->next)
-        if (f->told_ns)
+        if (f->notify_ns)
             return 100;
     return r->queries ? 100 : -1;
 }

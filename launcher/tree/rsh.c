@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Starts an agent on another host: by ssh, by srun inside a Slurm allocation, or by a command of
- * the user that is called as ssh is.  The agent is the weftd beside this program, at the same path
- * on every host.  Nothing secret is on the command line: the remote shell decides who may talk to
- * the agent.  Main thread only. */
+ * the user that takes the arguments of ssh.  The agent is the weftd in the folder of this program,
+ * at the same path on every host.  The command line contains no secret: the remote shell decides
+ * who can communicate with the agent.  Main thread only. */
 #include "launcher/list.h"
 #include "launcher/tree/tree.h"
 #include "runtime/base/err.h"
@@ -18,7 +18,7 @@
 
 extern char **environ;
 
-/* In single quotes for the shell over there, which may be any. */
+/* Quotes a word with single quotes, for any shell on the remote host. */
 static int add_quoted(struct launch_list *l, const char *before, const char *text)
 {
     size_t n = strlen(text), at = 0;
@@ -41,7 +41,7 @@ static int add_quoted(struct launch_list *l, const char *before, const char *tex
     return err;
 }
 
-/* One word: "exec env LD_LIBRARY_PATH='...' '/path/weftd'". */
+/* Adds one word: "exec env LD_LIBRARY_PATH='...' '/path/weftd'". */
 static int add_remote(struct launch_list *argv, const struct tree_conf *conf)
 {
     struct launch_list part = { 0 };
@@ -73,7 +73,7 @@ static int make_ssh(struct launch_list *argv, const struct tree_conf *conf, cons
     int err = 0;
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0] && !err; i++)
         err = launch_list_add(argv, fixed[i]);
-    /* Before our own patience ends, so that ssh can say why. */
+    /* ssh's limit is shorter than that of this process, so that ssh can print the reason */
     if (!err)
         err = launch_list_addf(argv, "ConnectTimeout=%d",
                                conf->timeout_s > 3 ? conf->timeout_s * 3 / 4 : 1);
@@ -84,7 +84,8 @@ static int make_ssh(struct launch_list *argv, const struct tree_conf *conf, cons
     return err ? err : add_remote(argv, conf);
 }
 
-/* The step shares the allocation with those of others (--overlap) and takes no part in MPI. */
+/* The step shares the allocation with steps of other agents (--overlap), and is no MPI job for
+ * Slurm. */
 static int make_srun(struct launch_list *argv, const struct tree_conf *conf, const char *host)
 {
     static const char *const fixed[] = {
@@ -118,8 +119,8 @@ static int make_argv(struct launch_list *argv, const struct tree_conf *conf, con
     return err ? err : add_remote(argv, conf);
 }
 
-/* A session of its own: the terminal's signals are for mpirun, which decides what becomes of the
- * job, and no password is asked for. */
+/* The process gets its own session: signals of the terminal reach only mpirun, which decides how
+ * the job ends, and no password is requested. */
 static int spawn(pid_t *pid, char **argv, const int theirs[3])
 {
     posix_spawn_file_actions_t files;
@@ -167,43 +168,46 @@ pid_t tree_rsh(const struct tree_conf *conf, const char *host, bool self, int fd
     }
     if (error)
         snprintf(why, len, "could not run '%s': %s%s", argv.n ? argv.v[0] : "", strerror(error),
-                 error == ENOENT && !self ? "; install it, or choose another way with --rsh COMMAND"
-                                          : "");
+                 error == ENOENT && !self
+                     ? "; install it, or use another remote shell with --rsh COMMAND"
+                     : "");
     launch_list_fini(&argv);
     return error ? -RT_ESYS : pid;
 }
 
-/* ---- why it failed ---- */
+/* ---- reasons of a failure ---- */
 
 static const char *advice_for(const struct tree_child *c, int code)
 {
     static const char *const rows[][2] = {
         { "Host key verification failed",
-          "connect to it once by hand (ssh HOST) and compare the key, or put the key into "
+          "connect to it once (ssh HOST) and compare the key, or put the key into "
           "known_hosts" },
         { "REMOTE HOST IDENTIFICATION HAS CHANGED",
-          "the connection may be intercepted; if the host was installed anew, remove its old key "
+          "the connection may be intercepted; if the host was reinstalled, remove its old key "
           "with ssh-keygen -R HOST" },
         { "Permission denied",
           "ssh must work without a password: ssh-copy-id HOST, or load the key into ssh-agent" },
         { "Could not resolve", "check the name of the host" },
         { "Name or service not known", "check the name of the host" },
-        { "Connection refused", "no ssh server listens there" },
-        { "No route to host", "the host is down, or a firewall or a cable is in between" },
-        { "unreachable", "the host is down, or a firewall or a cable is in between" },
-        { "timed out", "the host is down, or a firewall is in between" },
+        { "Connection refused", "no ssh server listens on that host" },
+        { "No route to host",
+          "the host is down, or the network or a firewall blocks the connection" },
+        { "unreachable", "the host is down, or the network or a firewall blocks the connection" },
+        { "timed out", "the host is down, or a firewall blocks the connection" },
         { "loading shared libraries",
-          "install the library there, or set LD_LIBRARY_PATH before mpirun; it is passed on" },
+          "install the library on that host, or set LD_LIBRARY_PATH for mpirun, which passes it "
+          "on" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (strstr(c->said, rows[i][0]))
             return rows[i][1];
     return code == 127   ? "Weft must be installed on every host at the same path"
-           : code == 126 ? "the agent is there but cannot be run"
+           : code == 126 ? "the agent exists but cannot be executed"
                          : NULL;
 }
 
-/* What was said, its lines joined by " / ", without control characters. */
+/* The messages of the shell with lines joined by " / ", without control characters. */
 static void flatten(const struct tree_child *c, char *text, size_t len)
 {
     size_t n = 0;

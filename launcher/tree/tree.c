@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The children of one process in the tree of agents: starting, greeting, routing, signs of life,
- * and why one was lost.  See tree.h.  Main thread only. */
+/* The children of one process in the tree of agents: start, greeting, routing, heartbeats, and the
+ * reason if a child is lost.  See tree.h.  Main thread only. */
 #include "launcher/tree/tree.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What a remote shell may still say after the channel has closed. */
+/* How long a remote shell may still write after the channel has closed. */
 #define LAST_WORDS_NS 1000000000
 #define SECOND_NS 1000000000ull
 
@@ -38,7 +38,7 @@ static void note(void *arg, const void *text, size_t len)
     c->nsaid += len;
 }
 
-/* The same, with a number in the text. */
+/* The same with a number in the text. */
 static __attribute__((format(printf, 2, 0))) void fail_after(struct tree_child *c, const char *fmt,
                                                              int seconds)
 {
@@ -75,7 +75,7 @@ static void start_child(struct tree *t, int first, int end, int self)
     frame_flush(&c->chan);
 }
 
-/* Cuts first..end-1 into at most `parts` subtrees of about the same size. */
+/* Divides first..end-1 into at most `parts` subtrees of similar size. */
 static void start_range(struct tree *t, int first, int end, int parts, int self)
 {
     int n = end - first;
@@ -100,7 +100,7 @@ int tree_start(struct tree *t, int first, int end, int self)
         start_range(t, first, end, radix, self);
         return 0;
     }
-    /* This host is a child without children, so that none hangs on a busy head. */
+    /* the agent on mpirun's own host gets no children, so that no host depends on a busy machine */
     int before = (int)((long)radix * (self - first) / n), after = radix - before;
     start_child(t, self, self + 1, self);
     start_range(t, first, self, before > 0 ? before : 1, self);
@@ -139,7 +139,7 @@ int tree_send(struct tree *t, uint32_t node, const void *frame, size_t len)
     return 0;
 }
 
-/* ---- a child's turn ---- */
+/* ---- a turn of a child ---- */
 
 static void welcome(struct tree *t, struct tree_child *c)
 {
@@ -148,11 +148,12 @@ static void welcome(struct tree *t, struct tree_child *c)
     if (c->chan.protocol != FRAME_VERSION || strcmp(c->chan.version, PACKAGE_VERSION)) {
         c->nsaid = 0;
         char text[256];
-        int n = snprintf(text, sizeof text,
-                         "%.100s there is Weft %s (protocol %u), this is Weft %s (protocol %u); "
-                         "install the same version on all hosts",
-                         t->conf->agent, c->chan.version, c->chan.protocol, PACKAGE_VERSION,
-                         (unsigned)FRAME_VERSION);
+        int n = snprintf(
+            text, sizeof text,
+            "%.100s on that host is Weft %s (protocol %u), this is Weft %s (protocol %u); "
+            "install the same version on all hosts",
+            t->conf->agent, c->chan.version, c->chan.protocol, PACKAGE_VERSION,
+            (unsigned)FRAME_VERSION);
         note(c, text, (size_t)n);
         fail(c, NULL);
         return;
@@ -177,7 +178,8 @@ static void take_frames(struct tree *t, struct tree_child *c)
         c->heard_ns = rt_now_ns();
         if (f.type == FRAME_PING)
             continue;
-        bool direct = f.type == FRAME_FETCH || f.type == FRAME_FETCHED; /* names where it goes */
+        bool direct = f.type == FRAME_FETCH || f.type == FRAME_FETCHED; /* these frames name their
+                                                                         * destination */
         if (!direct && (f.node < (uint32_t)c->first || f.node >= (uint32_t)c->end))
             more = -RT_EINVAL;
         else
@@ -220,7 +222,7 @@ static void take_stderr(struct tree *t, struct tree_child *c)
     note(c, text, (size_t)n);
 }
 
-/* The channel is closed; the shell has ended and said why, or is not going to. */
+/* The channel has closed.  The remote shell has ended, or will not end in time. */
 static void bury(struct tree *t, struct tree_child *c)
 {
     char why[3072];
@@ -256,8 +258,8 @@ static void check_time(struct tree *t, struct tree_child *c, uint64_t now)
         return;
     if (now >= c->heard_ns + patience) {
         fail_after(c,
-                   "its agent gave no sign of life for %d s (setting host_timeout_s): the host is "
-                   "frozen or cut off",
+                   "its agent was silent for %d s (setting host_timeout_s): the host is "
+                   "frozen or disconnected",
                    t->conf->timeout_s);
         c->since_ns = now - LAST_WORDS_NS;
         return;
@@ -270,8 +272,9 @@ static void check_time(struct tree *t, struct tree_child *c, uint64_t now)
     }
 }
 
-/* Of the time since the last step, what poll() did not wait: then this process was stopped, its
- * machine stood still, or it had other work.  In that time no other host counts as silent. */
+/* The part of the time since the last step that was not spent in poll(): this process was stopped,
+ * its machine was frozen, or it did other work.  During that time no other host counts as
+ * silent. */
 static uint64_t unheard_ns(const struct tree *t, uint64_t now)
 {
     uint64_t gap = now - t->stepped_ns, wait = t->n ? interval_ns(t) / 2 : gap;
@@ -301,7 +304,7 @@ void tree_step(struct tree *t, const struct pollfd *fds)
     }
 }
 
-/* ---- the loop's side ---- */
+/* ---- called by the loop ---- */
 
 int tree_fds(struct tree *t, struct pollfd *fds)
 {
@@ -383,7 +386,7 @@ void tree_fini(struct tree *t)
     t->n = 0;
 }
 
-/* ---- the configuration on the wire ---- */
+/* ---- the configuration in frames ---- */
 
 void tree_put(struct frame_out *o, const struct tree *t, int first, int end)
 {
