@@ -32,10 +32,9 @@ static int64_t sum(const int64_t *v, int n)
     return s;
 }
 
-/* Elements of the vector that the call cuts into parts. */
-static int64_t all_parts(const struct coll_args *a, int size)
+int64_t coll_args_parts(const struct coll_args *a, int n)
 {
-    return a->rcounts ? sum(a->rcounts, size) : a->rcount * size;
+    return a->rcounts ? sum(a->rcounts, n) : a->rcount * n;
 }
 
 /* Whether the receive arguments give the lengths; otherwise the send arguments do. */
@@ -53,7 +52,7 @@ int64_t coll_args_bytes(const struct coll_team *t, const struct coll_args *a)
     case COLL_BYTES_BLOCK:
         return measured_by_recv(a) ? a->rcount * a->rtype->size : a->scount * a->stype->size;
     case COLL_BYTES_SUM:
-        return all_parts(a, t->size) * a->rtype->size;
+        return coll_args_parts(a, t->size) * a->rtype->size;
     case COLL_BYTES_MEAN: /* the remote group's counts differ from the local ones */
         return (t->remote_size ? 0 : sum(a->rcounts, t->size)) * a->rtype->size / t->size;
     default:
@@ -100,18 +99,6 @@ static char *plus(const void *buf, int64_t nbytes)
     return (char *)((uintptr_t)buf + (uintptr_t)nbytes);
 }
 
-/* The side as one block. */
-static struct coll_block side_of(const struct coll_args *a, enum coll_side side)
-{
-    if (coll_is(a->kind, COLL_IS_REDUCTION))
-        return (struct coll_block){ side == COLL_RECV || a->sbuf == COLL_IN_PLACE ? a->rbuf
-                                                                                  : (char *)a->sbuf,
-                                    a->rcount, a->rtype };
-    if (side == COLL_RECV)
-        return (struct coll_block){ a->rbuf, a->rcount, a->rtype };
-    return (struct coll_block){ (char *)a->sbuf, a->scount, a->stype };
-}
-
 /* A block of a v form. */
 static struct coll_block block_apart(const struct coll_args *a, bool recv, int i)
 {
@@ -129,7 +116,7 @@ struct coll_block coll_args_block(const struct coll_args *a, enum coll_side side
     bool recv = side == COLL_RECV;
     if (shape == COLL_SIDE_VECTORS)
         return block_apart(a, recv, i);
-    struct coll_block b = side_of(a, side);
+    struct coll_block b = coll_args_side(a, side);
     switch (shape) {
     case COLL_SIDE_NONE:
         return (struct coll_block){ 0 };
@@ -138,7 +125,7 @@ struct coll_block coll_args_block(const struct coll_args *a, enum coll_side side
             b.n = a->rcounts[i];
         break;
     case COLL_SIDE_CUT:
-        b.at = plus(b.at, all_parts(a, i) * b.l->extent);
+        b.at = plus(b.at, coll_args_parts(a, i) * b.l->extent);
         b.n = a->rcounts ? a->rcounts[i] : a->rcount;
         break;
     case COLL_SIDE_ROW:
@@ -264,14 +251,15 @@ struct coll_use coll_args_use(const struct coll_team *t, const struct coll_args 
         if (nb && (side == COLL_RECV ? nb->sources : nb->destinations)[i] < 0)
             u.b.n = 0;
     } else {
-        u.b = side_of(a, side);
+        u.b = coll_args_side(a, side);
         if (coll_shape(a->kind, side) == COLL_SIDE_ROW)
             u.b.n *= npeers(t, a, side);
     }
     u.defined = u.b.n;
     if (cut) {
         u.defined = a->rcounts ? a->rcounts[t->rank] : a->rcount;
-        u.b.n = side == COLL_SEND || a->sbuf == COLL_IN_PLACE ? all_parts(a, t->size) : u.defined;
+        u.b.n = side == COLL_SEND || a->sbuf == COLL_IN_PLACE ? coll_args_parts(a, t->size)
+                                                              : u.defined;
     }
     set_ways(t, a, side, i, &u);
     return u;

@@ -113,6 +113,25 @@ static inline bool coll_is_alltoall(enum coll_kind kind)
            coll_shape(kind, COLL_RECV) >= COLL_SIDE_ROW;
 }
 
+static inline char *coll_at(const void *buf, int64_t n, const struct rt_layout *l)
+{
+    return (char *)buf + n * l->extent; /* const is dropped for callers that only read through it */
+}
+
+/* Cut of n elements into `parts` nearly equal runs: where run i starts; run i ends where i + 1
+ * starts. */
+static inline int64_t coll_cut(int64_t n, int parts, int i)
+{
+    int64_t each = n / parts, rest = n % parts;
+    return i * each + (i < rest ? i : rest);
+}
+
+/* What a reduction reads: the send buffer, or the receive buffer in place. */
+static inline const void *coll_input(const struct coll_args *a)
+{
+    return a->sbuf == COLL_IN_PLACE ? a->rbuf : a->sbuf;
+}
+
 /* The length that selects the algorithm, in bytes, the same on every rank: a rank's contribution;
  * for alltoall and scatter the block of one pair; for reduce_scatter the whole vector; for
  * allgatherv the average block; 0 for the other v and w forms. */
@@ -148,6 +167,18 @@ static inline int64_t coll_block_nbytes(const struct coll_block *b)
     return b->l && b->n > 0 ? b->n * b->l->size : 0;
 }
 
+/* A side as one block: of a row, its first block; of a vector that is cut, its first part if all
+ * are equal.  The send side of a reduction in place is the receive buffer. */
+static inline struct coll_block coll_args_side(const struct coll_args *a, enum coll_side side)
+{
+    if (side == COLL_RECV)
+        return (struct coll_block){ (char *)a->rbuf, a->rcount, a->rtype };
+    if (coll_is(a->kind, COLL_IS_REDUCTION))
+        return (struct coll_block){ (char *)coll_input(a), a->rcount, a->rtype };
+    return (struct coll_block){ (char *)a->sbuf, a->scount, a->stype };
+}
+/* Elements in the first n parts of a vector of which each rank gets a part. */
+int64_t coll_args_parts(const struct coll_args *a, int n);
 /* Block i of a side, computed from the arguments alone.  The send side of an in-place reduction is
  * the receive buffer.  A side with one block ignores i, except the result of reduce_scatter: i is
  * the rank that receives the block. */
@@ -175,26 +206,5 @@ struct coll_use {
 int coll_args_uses(const struct coll_team *t, const struct coll_args *a, enum coll_side side);
 struct coll_use coll_args_use(const struct coll_team *t, const struct coll_args *a,
                               enum coll_side side, int i);
-
-/* ---- elements ---- */
-
-static inline char *coll_at(const void *buf, int64_t n, const struct rt_layout *l)
-{
-    return (char *)buf + n * l->extent; /* const is dropped for callers that only read through it */
-}
-
-/* Cut of n elements into `parts` nearly equal runs: where run i starts; run i ends where i + 1
- * starts. */
-static inline int64_t coll_cut(int64_t n, int parts, int i)
-{
-    int64_t each = n / parts, rest = n % parts;
-    return i * each + (i < rest ? i : rest);
-}
-
-/* What a reduction reads: the send buffer, or the receive buffer in place. */
-static inline const void *coll_input(const struct coll_args *a)
-{
-    return a->sbuf == COLL_IN_PLACE ? a->rbuf : a->sbuf;
-}
 
 #endif

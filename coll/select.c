@@ -49,24 +49,16 @@ const struct coll_alg *coll_alg_find(enum coll_kind kind, const char *name)
     return NULL;
 }
 
-/* Needs of the algorithm that the team or the call does not meet. */
-static uint32_t unmet(const struct coll_alg *alg, const struct coll_team *t,
-                      const struct coll_args *a, int64_t bytes, bool has_node)
+/* Needs that no algorithm has met for this team and call, whatever shared memory holds. */
+static uint32_t unmet(const struct coll_team *t, const struct coll_args *a, bool has_node)
 {
-    uint32_t no = 0;
+    uint32_t no = COLL_NEED_PEER_MAP | COLL_NEED_CUDA_BUFFERS;
     if (a->op && !a->op->commutes)
         no |= COLL_NEED_COMMUTES;
     if (t->size & (t->size - 1))
         no |= COLL_NEED_POW2;
     if (!has_node)
         no |= COLL_NEED_ONE_NODE | COLL_NEED_CELL | COLL_NEED_BLOCK;
-    if (alg->need & COLL_NEED_CELL && has_node && !t->limits->cell(t, a, bytes))
-        no |= COLL_NEED_CELL;
-    if (alg->need & COLL_NEED_BLOCK && has_node && !t->limits->block(t, a, bytes))
-        no |= COLL_NEED_BLOCK;
-    if (alg->need & COLL_NEED_BUILTIN_OP && a->op &&
-        (!rt_elem_packs(a->rtype->elem) || !rt_reduce_find(a->op->code, a->rtype->elem)))
-        no |= COLL_NEED_BUILTIN_OP;
     if ((a->stype && !a->stype->contig) || (a->rtype && !a->rtype->contig))
         no |= COLL_NEED_CONTIG;
     if (t->hosts == COLL_HOSTS_NONE)
@@ -74,8 +66,21 @@ static uint32_t unmet(const struct coll_alg *alg, const struct coll_team *t,
     else if (t->hosts == COLL_HOSTS_MIXED && a->op &&
              (!a->op->commutes || coll_is(a->kind, COLL_IS_PREFIX)))
         no |= COLL_NEED_NODE_ORDER;
-    no |= COLL_NEED_PEER_MAP | COLL_NEED_CUDA_BUFFERS;
-    return alg->need & no;
+    return no;
+}
+
+/* Whether the algorithm can serve the call; no: unmet(). */
+static bool serves(const struct coll_alg *alg, const struct coll_team *t, const struct coll_args *a,
+                   int64_t bytes, uint32_t no)
+{
+    if (alg->need & no)
+        return false;
+    if (alg->need & COLL_NEED_CELL && !t->limits->cell(t, a, bytes))
+        return false;
+    if (alg->need & COLL_NEED_BLOCK && !t->limits->block(t, a, bytes))
+        return false;
+    return !(alg->need & COLL_NEED_BUILTIN_OP) || !a->op ||
+           (rt_elem_packs(a->rtype->elem) && rt_reduce_find(a->op->code, a->rtype->elem));
 }
 
 /* Whether entry i of WEFT_COLL applies; `device`: to device plans. */
@@ -111,11 +116,12 @@ const struct coll_alg *coll_choose_gpu(enum coll_kind kind, int nranks, int64_t 
 static const struct coll_alg *forced_alg(const struct coll_team *t, const struct coll_args *a,
                                          int64_t bytes, bool has_node)
 {
+    uint32_t no = unmet(t, a, has_node);
     for (int i = 0; i < nforced; i++) {
         const struct coll_alg *alg = forced[i].alg;
         if (!is_forced(i, a->kind, bytes, false))
             continue;
-        if (!unmet(alg, t, a, bytes, has_node))
+        if (serves(alg, t, a, bytes, no))
             return alg;
         log_debug(
             COLL,
@@ -143,8 +149,9 @@ bool coll_is_forced(const struct coll_team *t, const struct coll_args *a, bool h
     if (rt_likely(!nforced) || t->local)
         return false;
     int64_t bytes = coll_args_bytes(t, a);
+    uint32_t no = unmet(t, a, has_node);
     for (int i = 0; i < nforced; i++)
-        if (is_forced(i, a->kind, bytes, false) && !unmet(forced[i].alg, t, a, bytes, has_node))
+        if (is_forced(i, a->kind, bytes, false) && serves(forced[i].alg, t, a, bytes, no))
             return true;
     return false;
 }
@@ -170,11 +177,12 @@ const struct coll_alg *coll_choose(const struct coll_team *t, const struct coll_
         *why = "forced by WEFT_COLL";
         return alg;
     }
+    uint32_t no = unmet(t, a, has_node);
     for (const struct coll_row *r = coll_tune_rows(a->kind); r->tune.kind == a->kind; r++) {
         if ((r->tune.mem != COLL_MEM_ANY && r->tune.mem != (int)a->mem) ||
             t->size < r->tune.min_ranks || bytes < r->tune.min_bytes)
             continue;
-        if (r->alg && !unmet(r->alg, t, a, bytes, has_node)) {
+        if (r->alg && serves(r->alg, t, a, bytes, no)) {
             *why = r->tune.measured;
             return r->alg;
         }

@@ -227,10 +227,10 @@ int coll_gpu_make_plan(const struct coll_gpu_view *v, struct coll_gpu_plan *out)
     }
     if (!planners[v->a->kind])
         return -RT_ENOTSUP;
-    if (coll_gpu_is_reduction(v->a->kind) && !coll_gpu_arith(v->a, &m.type, &m.code, &m.elem))
+    if (coll_is(v->a->kind, COLL_IS_REDUCTION) && !coll_gpu_arith(v->a, &m.type, &m.code, &m.elem))
         return -RT_ENOTSUP;
-    m.in_place = coll_gpu_is_in_place(v->a, v->rank);
-    if (coll_gpu_is_reduction(v->a->kind) && v->size > RT_GPU_FOLD_PLACES)
+    m.in_place = coll_args_in_place(v->a, v->rank);
+    if (coll_is(v->a->kind, COLL_IS_REDUCTION) && v->size > RT_GPU_FOLD_PLACES)
         m.chain = coll_gpu_scratch_at(&m,
                                       coll_gpu_chain_at(coll_gpu_scratch(v->a, v->rank, v->size)));
     planners[v->a->kind](&m);

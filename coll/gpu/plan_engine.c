@@ -97,24 +97,15 @@ static void pair_gets(struct coll_gpu_make *m, struct coll_gpu_part want, int by
     }
 }
 
-/* The data that one rank gives the other: bytes from `off` of its vector, to the beginning of the
- * result. */
+/* The data that one rank gives the other, of a kind that two ranks can reduce in this way: bytes
+ * from `off` of its vector, to the beginning of the result. */
 static struct coll_gpu_part given(const struct coll_args *a, int from)
 {
-    int64_t nbytes = coll_gpu_vector(a, 2).len;
-    switch (a->kind) {
-    case COLL_ALLREDUCE:
-        return (struct coll_gpu_part){ 0, nbytes };
-    case COLL_REDUCE:
-        return (struct coll_gpu_part){ 0, from != a->root ? nbytes : 0 };
-    case COLL_SCAN:
-        return (struct coll_gpu_part){ 0, from == 0 ? nbytes : 0 };
-    case COLL_REDUCE_SCATTER:
-    case COLL_REDUCE_SCATTER_BLOCK:
-        return coll_gpu_share(a, 1 - from);
-    default:
+    const struct coll_team two = { .rank = from, .size = 2 };
+    struct coll_block b = coll_args_sent(&two, a, 1 - from);
+    if (!b.l || coll_is(a->kind, COLL_IS_EXCLUSIVE))
         return (struct coll_gpu_part){ 0, 0 };
-    }
+    return (struct coll_gpu_part){ b.at - (const char *)coll_input(a), b.n * b.l->extent };
 }
 
 static int64_t longest_given(const struct coll_args *a)

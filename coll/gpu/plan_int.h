@@ -39,7 +39,6 @@ struct coll_gpu_part coll_gpu_part(const struct coll_args *a, enum coll_gpu_rang
 /* A reduction's vector, and the part that rank i gets in a reduce_scatter. */
 struct coll_gpu_part coll_gpu_vector(const struct coll_args *a, int size);
 struct coll_gpu_part coll_gpu_share(const struct coll_args *a, int i);
-bool coll_gpu_is_reduction(enum coll_kind kind); /* or scan */
 /* False: no kernel for this operation and layout. */
 bool coll_gpu_arith(const struct coll_args *a, uint8_t *type, uint8_t *code, int64_t *elem);
 /* Scratch that a plan needs, without that for chains. */
@@ -49,8 +48,6 @@ static inline int64_t coll_gpu_chain_at(int64_t scratch)
 {
     return (scratch + coll_gpu_limits.chain - 1) / coll_gpu_limits.chain * coll_gpu_limits.chain;
 }
-/* Whether this rank's own part is already in its place. */
-bool coll_gpu_is_in_place(const struct coll_args *a, int rank);
 
 /* The bytes [from, to) of a block that this rank moves in an in-place alltoall; its peer moves the
  * others. */

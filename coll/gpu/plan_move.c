@@ -191,7 +191,8 @@ void coll_gpu_plan_gather(struct coll_gpu_make *m)
     int root = a->root;
     if (m->rank == root && a->kind == COLL_GATHERV) /* the others cannot check this */
         for (int i = 0; i < m->size; i++)
-            if (m->v->len[COLL_GPU_SEND][i] != (size_t)coll_gpu_part(a, COLL_GPU_RECV, i).len)
+            if ((i != root || !m->in_place) &&
+                m->v->len[COLL_GPU_SEND][i] != (size_t)coll_gpu_part(a, COLL_GPU_RECV, i).len)
                 m->err = -RT_ETRUNC;
     if (m->in_place)
         return;
@@ -265,7 +266,7 @@ void coll_gpu_plan_allgather(struct coll_gpu_make *m)
     char *dst[COLL_GPU_RANKS_MAX], *src = coll_gpu_peer(m, COLL_GPU_SEND, m->rank, 0, len);
     if (len <= 0)
         return;
-    for (int i = 0; i < m->size; i++) {
+    for (int i = m->in_place; i < m->size; i++) { /* the first is this rank */
         int to = coll_gpu_other(m, i);
         int64_t off = vector ? coll_gpu_published(m, to, m->rank) : m->rank * len;
         dst[i] = coll_gpu_peer(m, COLL_GPU_RECV, to, off, len);

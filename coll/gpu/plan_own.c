@@ -33,18 +33,14 @@ struct coll_gpu_part coll_gpu_part(const struct coll_args *a, enum coll_gpu_rang
 
 struct coll_gpu_part coll_gpu_share(const struct coll_args *a, int i)
 {
-    int64_t at = a->rcounts ? 0 : i * a->rcount;
-    for (int j = 0; a->rcounts && j < i; j++)
-        at += a->rcounts[j];
-    return operand(a, at, a->rcounts ? a->rcounts[i] : a->rcount);
+    int64_t at = coll_args_parts(a, i);
+    return operand(a, at, coll_args_parts(a, i + 1) - at);
 }
 
 struct coll_gpu_part coll_gpu_vector(const struct coll_args *a, int size)
 {
-    if (coll_shape(a->kind, COLL_SEND) != COLL_SIDE_CUT)
-        return operand(a, 0, a->rcount);
-    struct coll_gpu_part last = coll_gpu_share(a, size - 1);
-    return (struct coll_gpu_part){ 0, last.off + last.len };
+    bool cut = coll_shape(a->kind, COLL_SEND) == COLL_SIDE_CUT;
+    return operand(a, 0, cut ? coll_args_parts(a, size) : a->rcount);
 }
 
 bool coll_gpu_arith(const struct coll_args *a, uint8_t *type, uint8_t *code, int64_t *elem)
@@ -61,104 +57,69 @@ bool coll_gpu_arith(const struct coll_args *a, uint8_t *type, uint8_t *code, int
     return true;
 }
 
-/* ---- which blocks a rank has ---- */
+/* ---- which memory a rank has ---- */
 
-/* One side of a call: a block at the buffer, or one for each rank. */
-struct side {
-    const char *buf;
-    bool row;
-    enum coll_gpu_range as; /* side of the arguments, for a row */
-    struct coll_gpu_part one;
+/* The memory of one side, from the lowest to the highest byte.  The blocks are those of a side of
+ * the arguments: all blocks, or only those that the call reads. */
+struct range {
+    enum coll_side side;
+    bool only_read;
+    int n; /* blocks; 0: no memory */
+    const char *at;
+    size_t len;
 };
 
-bool coll_gpu_is_reduction(enum coll_kind kind) { return coll_is(kind, COLL_IS_REDUCTION); }
-
-bool coll_gpu_is_in_place(const struct coll_args *a, int rank)
+/* A block in memory; the elements of a reduction may have a hole at their end. */
+static struct coll_use block_of(const struct coll_team *t, const struct coll_args *a,
+                                const struct range *r, int i)
 {
-    return coll_args_in_place(a, rank);
+    struct coll_use u = coll_args_use(t, a, r->side, i);
+    if (!u.b.l || u.b.n <= 0 || (r->only_read && !u.in))
+        u.b.n = 0;
+    return u;
 }
 
-static struct side one(const void *buf, int64_t off, int64_t len)
+static int64_t nbytes_of(const struct coll_args *a, const struct coll_block *b)
 {
-    return (struct side){ .buf = buf, .one = { off, len } };
+    return b->n > 0 ? b->n * (coll_is(a->kind, COLL_IS_REDUCTION) ? b->l->extent : b->l->size) : 0;
 }
 
-static struct side row(const void *buf, enum coll_gpu_range as)
+static void find_ends(const struct coll_team *t, const struct coll_args *a, struct range *r)
 {
-    return (struct side){ .buf = buf, .row = true, .as = as };
-}
-
-/* The block of a side that is not a row. */
-static struct side block(const struct coll_args *a, enum coll_side which, int rank)
-{
-    struct coll_block b = coll_args_block(a, which, rank);
-    return one(b.at, 0, coll_block_nbytes(&b));
-}
-
-static const struct side nothing;
-
-/* The memory that other ranks may read. */
-static struct side send_side(const struct coll_team *t, const struct coll_args *a, bool in_place)
-{
-    enum coll_shape shape = coll_shape(a->kind, COLL_SEND);
-    if (coll_is(a->kind, COLL_IS_FROM_ROOT) && t->rank != a->root)
-        return nothing;
-    if (coll_is(a->kind, COLL_IS_REDUCTION))
-        return one(in_place ? a->rbuf : a->sbuf, 0, coll_gpu_vector(a, t->size).len);
-    if (shape == COLL_SIDE_NONE)
-        return block(a, COLL_RECV, t->rank);
-    if (shape == COLL_SIDE_ONE && in_place) { /* root of a gather, allgather */
-        struct coll_gpu_part own = coll_gpu_part(a, COLL_GPU_RECV, t->rank);
-        return one(a->rbuf, own.off, own.len);
-    }
-    if (shape == COLL_SIDE_ONE)
-        return block(a, COLL_SEND, t->rank);
-    return coll_is_alltoall(a->kind) && in_place ? row(a->rbuf, COLL_GPU_RECV)
-                                                 : row(a->sbuf, COLL_GPU_SEND);
-}
-
-/* The memory that the call writes. */
-static struct side recv_side(const struct coll_team *t, const struct coll_args *a, bool in_place)
-{
-    bool root = t->rank == a->root, scatters = coll_shape(a->kind, COLL_SEND) != COLL_SIDE_NONE;
-    if ((coll_is(a->kind, COLL_IS_TO_ROOT) && !root) ||
-        (coll_is(a->kind, COLL_IS_FROM_ROOT) && (scatters ? in_place : root)) ||
-        (coll_is(a->kind, COLL_IS_EXCLUSIVE) && t->rank == 0))
-        return nothing;
-    if (coll_shape(a->kind, COLL_SEND) == COLL_SIDE_CUT && !in_place)
-        return one(a->rbuf, 0, coll_gpu_share(a, t->rank).len);
-    if (coll_is(a->kind, COLL_IS_REDUCTION))
-        return one(a->rbuf, 0, coll_gpu_vector(a, t->size).len);
-    return coll_shape(a->kind, COLL_RECV) == COLL_SIDE_ONE ? block(a, COLL_RECV, t->rank)
-                                                           : row(a->rbuf, COLL_GPU_RECV);
-}
-
-static struct coll_gpu_part side_part(const struct coll_args *a, const struct side *s, int i)
-{
-    return s->row ? coll_gpu_part(a, s->as, i) : s->one;
-}
-
-/* The range from the lowest to the highest byte. */
-static void describe(const struct coll_args *a, int size, const struct side *s, const char **at,
-                     size_t *len, int64_t *low)
-{
-    int64_t from = INT64_MAX, to = INT64_MIN;
-    for (int i = 0; i < (s->row ? size : 1); i++) {
-        struct coll_gpu_part p = side_part(a, s, i);
-        if (p.len <= 0)
+    uintptr_t from = UINTPTR_MAX, to = 0;
+    for (int i = 0; i < r->n; i++) {
+        struct coll_use u = block_of(t, a, r, i);
+        uintptr_t at = (uintptr_t)u.b.at, end = at + (uintptr_t)nbytes_of(a, &u.b);
+        if (end == at)
             continue;
-        from = p.off < from ? p.off : from;
-        to = p.off + p.len > to ? p.off + p.len : to;
+        from = at < from ? at : from;
+        to = end > to ? end : to;
     }
-    *at = NULL;
-    *len = 0;
-    *low = 0;
-    if (to < from)
-        return;
-    /* for absolute addresses `buf` is NULL */
-    *at = (const char *)((uintptr_t)s->buf + (uintptr_t)from);
-    *len = (size_t)(to - from);
-    *low = from;
+    if (to > from)
+        r->at = (const char *)from, r->len = to - from;
+}
+
+/* The memory that other ranks may read: the send side, or what the call reads of the receive
+ * buffer. */
+static struct range send_range(const struct coll_team *t, const struct coll_args *a)
+{
+    struct range r = { .side = COLL_SEND, .n = coll_args_uses(t, a, COLL_SEND) };
+    if (r.n == 0)
+        r = (struct range){ COLL_RECV, true, coll_args_uses(t, a, COLL_RECV), NULL, 0 };
+    find_ends(t, a, &r);
+    return r;
+}
+
+/* The memory that the call writes: the whole receive side, if anything of it is written. */
+static struct range recv_range(const struct coll_team *t, const struct coll_args *a)
+{
+    struct range r = { .side = COLL_RECV, .n = coll_args_uses(t, a, COLL_RECV) };
+    bool written = false;
+    for (int i = 0; i < r.n && !written; i++)
+        written = coll_args_use(t, a, COLL_RECV, i).out;
+    r.n = written ? r.n : 0;
+    find_ends(t, a, &r);
+    return r;
 }
 
 /* ---- what can be planned ---- */
@@ -249,7 +210,7 @@ struct coll_gpu_places coll_gpu_swap_places(const struct coll_args *a, int rank,
 
 size_t coll_gpu_scratch(const struct coll_args *a, int rank, int size)
 {
-    bool in_place = coll_gpu_is_in_place(a, rank);
+    bool in_place = coll_args_in_place(a, rank);
     int64_t n = 0;
     if (!in_place)
         return 0;
@@ -285,16 +246,17 @@ int coll_gpu_own(const struct coll_team *t, const struct coll_args *a, struct co
     *out = (struct coll_gpu_own){ 0 };
     if (!is_planned(t, a))
         return -RT_ENOTSUP;
-    bool in_place = coll_gpu_is_in_place(a, t->rank);
-    int64_t elem, low[COLL_GPU_RANGES];
-    out->folds = coll_gpu_is_reduction(a->kind);
+    bool in_place = coll_args_in_place(a, t->rank);
+    int64_t elem;
+    out->folds = coll_is(a->kind, COLL_IS_REDUCTION);
     if (out->folds ? !coll_gpu_arith(a, &out->type, &out->code, &elem)
                    : !layouts_do(t, a, in_place))
         return -RT_ENOTSUP;
-    const struct side side[COLL_GPU_RANGES] = { send_side(t, a, in_place),
-                                                recv_side(t, a, in_place) };
-    for (int r = 0; r < COLL_GPU_RANGES; r++)
-        describe(a, t->size, &side[r], &out->at[r], &out->len[r], &low[r]);
+    const struct range range[COLL_GPU_RANGES] = { send_range(t, a), recv_range(t, a) };
+    for (int r = 0; r < COLL_GPU_RANGES; r++) {
+        out->at[r] = range[r].at;
+        out->len[r] = range[r].len;
+    }
     out->word = word_of(t, a, in_place, out);
     out->scratch = coll_gpu_scratch(a, t->rank, t->size);
     if (out->folds && t->size > RT_GPU_FOLD_PLACES)
@@ -303,8 +265,8 @@ int coll_gpu_own(const struct coll_team *t, const struct coll_args *a, struct co
     out->publishes = publishes(t, a);
     int r = coll_is(a->kind, COLL_IS_FROM_ROOT) ? COLL_GPU_SEND : COLL_GPU_RECV;
     for (int i = 0; out->publishes && i < t->size; i++) {
-        struct coll_gpu_part p = side_part(a, &side[r], i);
-        offsets[i] = p.len > 0 ? (uint64_t)(p.off - low[r]) : 0;
+        struct coll_use u = block_of(t, a, &range[r], i);
+        offsets[i] = u.b.n > 0 ? (uint64_t)(u.b.at - range[r].at) : 0;
     }
     return 0;
 }

@@ -22,10 +22,8 @@ int64_t coll_hier_device_min = 4 << 20;
 /* Bytes of a rank's longer buffer, as far as all ranks know them; 0: they do not. */
 static int64_t known_bytes(const struct coll_team *t, const struct coll_args *a)
 {
-    int64_t n = coll_args_bytes(t, a);
-    bool blocks = a->kind == COLL_ALLGATHER || a->kind == COLL_ALLGATHERV ||
-                  a->kind == COLL_ALLTOALL;
-    return blocks ? n * t->size : n;
+    bool blocks = !coll_is(a->kind, COLL_IS_ROOTED | COLL_IS_REDUCTION); /* one for each rank */
+    return coll_args_bytes(t, a) * (blocks ? t->size : 1);
 }
 
 bool coll_hier_on_device(struct coll_task *k)

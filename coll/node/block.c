@@ -15,9 +15,10 @@
  * use of the halves by earlier calls.
  *
  * Two ranks with a core each exchange their whole vectors instead (ring.c). */
-#include "coll/node/node.h"
+#include "coll/node/block.h"
 
 #include <string.h>
+#include "coll/node/ring.h"
 #include "coll/sched.h"
 #include "runtime/base/err.h"
 

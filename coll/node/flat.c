@@ -5,7 +5,7 @@
  * messages: a + (p - 1) (line transfer).  If ranks outnumber cores, each rank has to run only once
  * per call, the least possible.  Best up to a page.  node.h shows why lines and cells can be
  * reused. */
-#include "coll/node/node.h"
+#include "coll/node/flat.h"
 
 #include <string.h>
 #include "coll/sched.h"
@@ -16,58 +16,39 @@
  * (node_block) is worth its second synchronisation. */
 #define REDUCE_TOTAL (64 * 1024)
 
-/* This rank's part of a call: the bytes that it writes, and the ranks for which it waits. */
+/* This rank's part of a call: whether it writes, and the ranks for which it waits. */
 struct part {
-    int64_t put;
     bool writes;
     int from, to;
 };
 
+/* Bytes in a rank's line or cell: its contribution, or a block for each rank. */
+static int64_t payload_of(const struct coll_team *t, struct coll_form f, int64_t bytes)
+{
+    return f.shape[COLL_SEND] == COLL_SIDE_ROW ? bytes * t->size : bytes;
+}
+
 bool coll_node_cell_fits(const struct coll_team *t, const struct coll_args *a, int64_t bytes)
 {
-    switch (a->kind) {
-    case COLL_SCATTER:
-    case COLL_ALLTOALL:
-        return bytes * t->size <= COLL_NODE_CELL;
-    case COLL_REDUCE:
-    case COLL_ALLREDUCE:
-        return bytes <= COLL_NODE_CELL && bytes * t->size <= REDUCE_TOTAL;
-    default:
-        return bytes <= COLL_NODE_CELL;
-    }
+    const struct coll_form f = coll_forms[a->kind];
+    if (payload_of(t, f, bytes) > COLL_NODE_CELL)
+        return false;
+    return bytes * t->size <= REDUCE_TOTAL || !(f.traits & COLL_IS_REDUCTION) ||
+           f.traits & COLL_IS_PREFIX || f.shape[COLL_SEND] == COLL_SIDE_CUT;
 }
 
-static struct part part_of(const struct coll_team *t, const struct coll_args *a, int64_t bytes)
+static struct part part_of(const struct coll_team *t, const struct coll_args *a, struct coll_form f)
 {
-    bool root = t->rank == a->root;
-    struct part all = { bytes, true, 0, t->size };
-    switch (a->kind) {
-    case COLL_BCAST:
-        return root ? (struct part){ bytes, true, 0, 0 }
-                    : (struct part){ bytes, false, a->root, a->root + 1 };
-    case COLL_SCATTER:
-        return root ? (struct part){ bytes * t->size, true, 0, 0 }
-                    : (struct part){ bytes, false, a->root, a->root + 1 };
-    case COLL_GATHER:
-        all.writes = false; /* the root's own block is not shared */
-        return root ? all : (struct part){ bytes, true, 0, 0 };
-    case COLL_REDUCE:
-        return root ? all : (struct part){ bytes, true, 0, 0 };
-    case COLL_SCAN:
-    case COLL_EXSCAN:
-        return (struct part){ bytes, true, 0, t->rank };
-    case COLL_ALLTOALL:
-        all.put = bytes * t->size;
-        return all;
-    default:
-        return all;
+    if (f.traits & COLL_IS_ROOTED) {
+        const bool root = t->rank == a->root, from = f.traits & COLL_IS_FROM_ROOT;
+        if (root == from)
+            return (struct part){ true, 0, 0 };
+        if (from)
+            return (struct part){ false, a->root, a->root + 1 };
+        /* the root's own block of a gather is not shared */
+        return (struct part){ f.traits & COLL_IS_REDUCTION, 0, t->size };
     }
-}
-
-/* Bytes in a rank's line or cell; for scatter and alltoall a block for each rank. */
-static int64_t payload_of(const struct coll_team *t, const struct coll_args *a, int64_t bytes)
-{
-    return a->kind == COLL_SCATTER || a->kind == COLL_ALLTOALL ? bytes * t->size : bytes;
+    return (struct part){ true, 0, f.traits & COLL_IS_PREFIX ? t->rank : t->size };
 }
 
 static struct coll_node_line *line_of(const struct coll_node *n, uint64_t e, int rank)
@@ -101,38 +82,17 @@ static void unpack(const char *from, void *buf, int64_t n, const struct rt_layou
         coll_copy(from, len, &coll_bytes, buf, n, l);
 }
 
-static void write_own(const struct coll_team *t, const struct coll_args *a, char *to)
+/* Writes this rank's contribution. */
+static void write_own(const struct coll_team *t, const struct coll_args *a, struct coll_form f,
+                      int64_t payload, char *to)
 {
-    switch (a->kind) {
-    case COLL_BARRIER:
-        break;
-    case COLL_BCAST:
-        pack(to, a->rbuf, a->rcount, a->rtype);
-        break;
-    case COLL_SCATTER:
-        pack(to, a->sbuf, t->size * a->scount, a->stype);
-        break;
-    case COLL_GATHER:
-    case COLL_ALLGATHER:
-        if (a->sbuf == COLL_IN_PLACE)
-            pack(to, coll_at(a->rbuf, t->rank * a->rcount, a->rtype), a->rcount, a->rtype);
-        else
-            pack(to, a->sbuf, a->scount, a->stype);
-        break;
-    case COLL_ALLTOALL:
-        if (a->sbuf == COLL_IN_PLACE)
-            pack(to, a->rbuf, t->size * a->rcount, a->rtype);
-        else
-            pack(to, a->sbuf, t->size * a->scount, a->stype);
-        break;
-    case COLL_REDUCE_SCATTER:
-    case COLL_REDUCE_SCATTER_BLOCK:
-        pack(to, coll_input(a), coll_args_bytes(t, a) / a->rtype->size, a->rtype);
-        break;
-    default:
-        pack(to, coll_input(a), a->rcount, a->rtype);
-        break;
-    }
+    const uint8_t shape = f.shape[COLL_SEND];
+    const bool received = shape == COLL_SIDE_NONE ||
+                          (a->sbuf == COLL_IN_PLACE && !(f.traits & COLL_IS_REDUCTION));
+    struct coll_block b = coll_args_side(a, received ? COLL_RECV : COLL_SEND);
+    if (received && shape == COLL_SIDE_ONE)
+        b.at = coll_at(b.at, t->rank * b.n, b.l);
+    pack(to, b.at, shape == COLL_SIDE_ROW ? b.n * t->size : payload / b.l->size, b.l);
 }
 
 struct source { /* of a combination: the payload from byte `at` on */
@@ -173,98 +133,72 @@ static void combine(const struct coll_node *n, uint64_t e, const struct coll_arg
         unpack(acc, buf, count, a->rtype);
 }
 
-static void read_scattered(const struct coll_node *n, uint64_t e, const struct coll_args *a,
-                           int64_t payload)
+/* Combines what this rank needs of the payloads of the first `nranks` ranks. */
+static void read_sum(const struct coll_node *n, uint64_t e, const struct coll_args *a,
+                     struct coll_form f, int nranks, int64_t payload)
 {
-    int rank = n->team->rank;
-    int64_t before = rank * a->rcount, own = a->rcount;
-    if (a->kind == COLL_REDUCE_SCATTER) {
-        before = 0;
-        for (int i = 0; i < rank; i++)
-            before += a->rcounts[i];
-        own = a->rcounts[rank];
+    int64_t before = 0, own = a->rcount;
+    if (f.traits & COLL_IS_PREFIX && !(f.traits & COLL_IS_EXCLUSIVE))
+        nranks++; /* this rank's own is the last */
+    if (f.shape[COLL_SEND] == COLL_SIDE_CUT) {
+        before = coll_args_parts(a, n->team->rank) * a->rtype->size;
+        own = a->rcounts ? a->rcounts[n->team->rank] : own;
     }
-    combine(n, e, a, payload, before * a->rtype->size, n->team->size, a->rbuf, own);
-}
-
-static void read_scan(const struct coll_node *n, uint64_t e, const struct coll_args *a,
-                      int64_t payload)
-{
-    int nranks = n->team->rank + (a->kind == COLL_SCAN);
     if (nranks > 0)
-        combine(n, e, a, payload, 0, nranks, a->rbuf, a->rcount);
+        combine(n, e, a, payload, before, nranks, a->rbuf, own);
 }
 
 /* Copies this rank's data for itself from buffer to buffer; in place it does nothing. */
-static void copy_own(const struct coll_team *t, const struct coll_args *a)
+static void copy_own(const struct coll_team *t, const struct coll_args *a, struct coll_form f)
 {
-    bool parts = a->kind == COLL_SCATTER || a->kind == COLL_ALLTOALL;
     if (a->sbuf == COLL_IN_PLACE || a->rbuf == COLL_IN_PLACE)
         return;
-    const char *from = coll_at(a->sbuf, parts ? t->rank * a->scount : 0, a->stype);
-    char *to = coll_at(a->rbuf, a->kind == COLL_SCATTER ? 0 : t->rank * a->rcount, a->rtype);
-    int64_t len = a->scount * a->stype->size;
-    if (a->stype->contig && a->rtype->contig && len <= 64)
-        rt_copy_small(to, from, (size_t)len);
+    struct coll_block from = { (char *)a->sbuf, a->scount, a->stype },
+                      to = coll_args_side(a, COLL_RECV);
+    if (f.shape[COLL_SEND] == COLL_SIDE_ROW)
+        from.at = coll_at(from.at, t->rank * from.n, from.l);
+    if (f.shape[COLL_RECV] == COLL_SIDE_ROW)
+        to.at = coll_at(to.at, t->rank * to.n, to.l);
+    int64_t len = from.n * from.l->size;
+    if (from.l->contig && to.l->contig && len <= 64)
+        rt_copy_small(to.at, from.at, (size_t)len);
     else
-        coll_copy(from, a->scount, a->stype, to, a->rcount, a->rtype);
+        coll_copy(from.at, from.n, from.l, to.at, to.n, to.l);
+}
+
+/* Copies out the blocks of the ranks waited for, and this rank's own. */
+static void read_blocks(const struct coll_node *n, uint64_t e, const struct coll_args *a,
+                        struct coll_form f, const struct part *p, int64_t payload, int64_t bytes)
+{
+    const int rank = n->team->rank;
+    const bool row = f.shape[COLL_RECV] == COLL_SIDE_ROW;
+    const int64_t at = f.shape[COLL_SEND] == COLL_SIDE_ROW ? rank * bytes : 0;
+    for (int i = p->from; i < p->to; i++)
+        if (i != rank)
+            unpack(data_of(n, e, i, payload) + at,
+                   row ? coll_at(a->rbuf, i * a->rcount, a->rtype) : a->rbuf, a->rcount, a->rtype);
+    if (f.shape[COLL_SEND] != COLL_SIDE_NONE && (!(f.traits & COLL_IS_ROOTED) || rank == a->root))
+        copy_own(n->team, a, f);
 }
 
 /* Takes the result from the payloads of the ranks waited for. */
 static void read_result(const struct coll_node *n, uint64_t e, const struct coll_args *a,
-                        int64_t bytes)
+                        struct coll_form f, const struct part *p, int64_t bytes)
 {
-    const struct coll_team *t = n->team;
-    int64_t payload = payload_of(t, a, bytes);
-    switch (a->kind) {
-    case COLL_BCAST:
-        if (t->rank != a->root)
-            unpack(data_of(n, e, a->root, payload), a->rbuf, a->rcount, a->rtype);
-        break;
-    case COLL_SCATTER:
-        if (t->rank == a->root)
-            copy_own(t, a);
-        else
-            unpack(data_of(n, e, a->root, payload) + t->rank * bytes, a->rbuf, a->rcount, a->rtype);
-        break;
-    case COLL_REDUCE:
-        if (t->rank == a->root)
-            combine(n, e, a, payload, 0, t->size, a->rbuf, a->rcount);
-        break;
-    case COLL_ALLREDUCE:
-        combine(n, e, a, payload, 0, t->size, a->rbuf, a->rcount);
-        break;
-    case COLL_GATHER:
-    case COLL_ALLGATHER:
-    case COLL_ALLTOALL:
-        if (a->kind == COLL_GATHER && t->rank != a->root)
-            break;
-        for (int i = 0; i < t->size; i++) {
-            const char *from = data_of(n, e, i, payload);
-            if (i != t->rank)
-                unpack(from + (a->kind == COLL_ALLTOALL ? t->rank * bytes : 0),
-                       coll_at(a->rbuf, i * a->rcount, a->rtype), a->rcount, a->rtype);
-        }
-        copy_own(t, a);
-        break;
-    case COLL_REDUCE_SCATTER:
-    case COLL_REDUCE_SCATTER_BLOCK:
-        read_scattered(n, e, a, payload);
-        break;
-    case COLL_SCAN:
-    case COLL_EXSCAN:
-        read_scan(n, e, a, payload);
-        break;
-    default:
-        break;
-    }
+    int64_t payload = payload_of(n->team, f, bytes);
+    if (payload == 0 || (f.traits & COLL_IS_TO_ROOT && n->team->rank != a->root))
+        return;
+    if (f.traits & COLL_IS_REDUCTION)
+        read_sum(n, e, a, f, p->to, payload);
+    else
+        read_blocks(n, e, a, f, p, payload, bytes);
 }
 
 /* The writing part.  1: done; 0: not yet; < 0: its memory is refused. */
-static int tell(struct coll_node *n, const struct coll_task *k, uint64_t e, const struct part *p,
-                int64_t bytes)
+static int publish(struct coll_node *n, const struct coll_task *k, struct coll_form f, uint64_t e,
+                   const struct part *p, int64_t bytes)
 {
-    int64_t payload = payload_of(n->team, &k->args, bytes);
+    int64_t payload = payload_of(n->team, f, bytes);
     int rc = payload <= COLL_NODE_LINE ? 1 : coll_node_cells(n);
     if (rc <= 0 || !p->writes)
         return rc;
@@ -272,7 +206,8 @@ static int tell(struct coll_node *n, const struct coll_task *k, uint64_t e, cons
     if (!coll_node_finished(n, *wrote))
         return 0;
     *wrote = e;
-    write_own(n->team, &k->args, data_of(n, e, n->team->rank, payload));
+    if (payload)
+        write_own(n->team, &k->args, f, payload, data_of(n, e, n->team->rank, payload));
     uint64_t epoch = rt_unlikely(k->lost) ? e | COLL_NODE_VOID : e;
     rt_store_release(&line_of(n, e, n->team->rank)->epoch, epoch); /* payload before epoch */
     /* without ranks to wait for, the end of the call wakes the readers at once */
@@ -286,13 +221,14 @@ static int flat_step(struct coll_task *k)
     struct coll_node *n = k->team->node;
     if (!coll_node_my_turn(n, k))
         return 0;
+    const struct coll_form f = coll_forms[k->args.kind];
     uint64_t e = n->turn + 1;
     if (n->step == 0)
-        n->bytes = k->args.kind == COLL_BARRIER ? 0 : coll_args_bytes(k->team, &k->args);
+        n->bytes = coll_args_bytes(k->team, &k->args);
     int64_t bytes = n->bytes;
-    struct part p = part_of(k->team, &k->args, bytes);
+    struct part p = part_of(k->team, &k->args, f);
     if (n->step == 0) {
-        int rc = tell(n, k, e, &p, bytes);
+        int rc = publish(n, k, f, e, &p, bytes);
         if (rc < 0)
             return coll_node_give_up(n, k);
         if (rc == 0)
@@ -310,7 +246,7 @@ static int flat_step(struct coll_task *k)
     }
     if (p.from == 0 && p.to == k->team->size && n->seen < e - 1)
         n->seen = e - 1; /* all have started e, so all have finished e - 1 */
-    read_result(n, e, &k->args, bytes);
+    read_result(n, e, &k->args, f, &p, bytes);
     return coll_node_end(n);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* node_block for kinds in which blocks move, or one rank reduces what it needs: larger collectives
  * in pieces through the halves of shared memory.  All kinds use the same loop.  Kinds differ in
- * which rank has a block for which rank (move_data.c), and in whether incoming blocks are stored or
+ * which rank has a block for which rank (coll/args.h), and in whether incoming blocks are stored or
  * added.
  *
  * Step s of a rank: it copies piece s of its blocks in, then takes piece s - 1 of the other ranks'
@@ -45,7 +45,10 @@
  * cannot be built in the user's buffer.  Only that reader accesses such a row, and only in a step
  * in which the blocks that it adds lie in the same half. */
 #include "coll/node/move.h"
+#include "coll/node/move_plan.h"
+#include "coll/node/move_small.h"
 #include "coll/node/pair.h"
+#include "coll/node/ring.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +58,15 @@
 
 /* ---- the parts of a step ---- */
 
-static void stage_in(const struct coll_node *n, struct coll_move_data d, int to, int64_t i)
+static bool is_sum(enum coll_kind k) { return coll_is(k, COLL_IS_REDUCTION); }
+
+/* Whether a reader's address is that of a row of equal blocks, one from each rank. */
+static bool collects(enum coll_kind k)
+{
+    return coll_is(k, COLL_IS_TO_ROOT) && coll_shape(k, COLL_RECV) == COLL_SIDE_ROW;
+}
+
+static void stage_in(const struct coll_node *n, struct coll_block d, int to, int64_t i)
 {
     struct coll_piece pc = coll_piece_of(coll_move_nbytes(d), n->plan.piece, i);
     if (pc.len > 0)
@@ -64,7 +75,7 @@ static void stage_in(const struct coll_node *n, struct coll_move_data d, int to,
 
 static bool has_own(const struct coll_task *k)
 {
-    return !coll_move_sums(k->args.kind) &&
+    return !is_sum(k->args.kind) &&
            coll_move_nbytes(coll_move_out(k->team, &k->args, k->team->rank)) > 0;
 }
 
@@ -74,10 +85,10 @@ static void copy_own(struct coll_node *n, const struct coll_args *a, bool rest)
 {
     struct coll_node_plan *p = &n->plan;
     int rank = n->team->rank;
-    struct coll_move_data from = coll_move_sent(n->team, a, rank),
-                          to = coll_move_received(n->team, a, rank);
+    struct coll_block from = coll_args_sent(n->team, a, rank),
+                      to = coll_args_received(n->team, a, rank);
     int64_t left = coll_move_nbytes(from) - p->own_copied;
-    if (coll_move_sums(a->kind) || !from.l || !to.l || left <= 0)
+    if (is_sum(a->kind) || !from.l || !to.l || left <= 0)
         return;
     if (!from.l->contig || !to.l->contig) {
         p->own_copied += left;
@@ -116,9 +127,9 @@ static void write_mode(struct coll_node *n, const struct coll_args *a, uint64_t 
     if (rt_unlikely(n->gives_void))
         coll_node_say_void(n, e);
     if (p->lands) {
-        struct coll_move_data d = coll_move_in(t, a, t->rank == a->root ? !a->root : a->root);
-        if (a->kind == COLL_GATHER)
-            d = coll_move_recv_block(a, 0);
+        struct coll_block d = coll_move_in(t, a, t->rank == a->root ? !a->root : a->root);
+        if (collects(a->kind))
+            d = coll_args_block(a, COLL_RECV, 0);
         own->land[n->half] = d.l->contig ? (uint64_t)(uintptr_t)d.at : 0;
         if (p->pair)
             give_address(n, t->size, 0, coll_input(a));
@@ -252,7 +263,7 @@ static bool push(struct coll_node *n, const struct coll_args *a, uint64_t e)
         return true;
     }
     for (; n->next < t->size; n->next++) {
-        struct coll_move_data d = coll_move_out(t, a, n->next);
+        struct coll_block d = coll_move_out(t, a, n->next);
         int64_t len = coll_move_nbytes(d), skip = pulled_bytes(p, len);
         if (n->next == t->rank || len == 0)
             continue;
@@ -262,7 +273,7 @@ static bool push(struct coll_node *n, const struct coll_args *a, uint64_t e)
         if (!to)
             continue;
         p->pushed = true;
-        if (a->kind == COLL_GATHER)
+        if (collects(a->kind))
             to += (uint64_t)(t->rank * len);
         int err = t->ops->peer_write(t, n->next, to + (uint64_t)skip, d.at + skip,
                                      (size_t)(len - skip));
@@ -276,7 +287,7 @@ static bool push(struct coll_node *n, const struct coll_args *a, uint64_t e)
  * not change. */
 static bool all_have_read(struct coll_node *n, const struct coll_args *a, uint64_t e)
 {
-    bool adds = coll_move_sums(a->kind);
+    bool adds = is_sum(a->kind);
     if (n->plan.share == 0 && n->plan.pushed)
         return true;
     for (; n->next < n->team->size; n->next++) {
@@ -290,7 +301,7 @@ static bool all_have_read(struct coll_node *n, const struct coll_args *a, uint64
 
 /* Reads the whole block of a rank that has given its address.  False: that rank has not copied its
  * share yet. */
-static bool read_direct(struct coll_node *n, int from, struct coll_move_data d, uint64_t e)
+static bool read_direct(struct coll_node *n, int from, struct coll_block d, uint64_t e)
 {
     struct coll_node_plan *p = &n->plan;
     int64_t len = coll_move_nbytes(d);
@@ -335,7 +346,7 @@ static bool adds_at_end(const struct coll_node *n, const struct coll_args *a)
     return n->team->size > 2 && rt_reduce_is_wide(a->op->code, (enum rt_elem)a->rtype->elem);
 }
 
-static void add_all(struct coll_node *n, const struct coll_args *a, struct coll_move_data d,
+static void add_all(struct coll_node *n, const struct coll_args *a, struct coll_block d,
                     struct coll_piece pc, int64_t i)
 {
     struct coll_node_plan *p = &n->plan;
@@ -348,8 +359,8 @@ static void add_all(struct coll_node *n, const struct coll_args *a, struct coll_
 }
 
 /* Adds piece i of one rank, in rank order. */
-static void add_piece(struct coll_node *n, const struct coll_args *a, int from,
-                      struct coll_move_data d, struct coll_piece pc, int64_t i)
+static void add_piece(struct coll_node *n, const struct coll_args *a, int from, struct coll_block d,
+                      struct coll_piece pc, int64_t i)
 {
     struct coll_node_plan *p = &n->plan;
     const char *in = source_of(&(struct source){ n, a, i, pc.at }, from);
@@ -386,7 +397,7 @@ static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t 
 {
     struct coll_node_plan *p = &n->plan;
     int rank = n->team->rank, size = n->team->size;
-    bool adds = coll_move_sums(a->kind);
+    bool adds = is_sum(a->kind);
     if (p->pair && i == 0) {
         if (!coll_node_at(n, !rank, e, 1))
             return false;
@@ -399,7 +410,7 @@ static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t 
         int from = adds ? n->next : (rank + 1 + n->next) % size;
         if (from == rank && !adds)
             continue;
-        struct coll_move_data d = coll_move_in(n->team, a, from);
+        struct coll_block d = coll_move_in(n->team, a, from);
         struct coll_piece pc = coll_piece_of(coll_move_nbytes(d), p->piece, i);
         if (pc.len <= 0)
             continue;
@@ -426,7 +437,7 @@ static bool read_piece(struct coll_node *n, const struct coll_args *a, uint64_t 
         p->steps = coll_move_most(p->out_pieces, 2);
     }
     if (p->acc) {
-        struct coll_move_data d = coll_move_whole(a->rbuf, coll_move_in(n->team, a, 0).n, a->rtype);
+        struct coll_block d = { a->rbuf, coll_move_in(n->team, a, 0).n, a->rtype };
         struct coll_piece pc = coll_piece_of(coll_move_nbytes(d), p->piece, i);
         if (p->nsources > 1)
             add_all(n, a, d, pc, i);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How a call of move.c divides its blocks, and which blocks move directly. */
-#include "coll/node/move.h"
 
-#include "coll/sched.h"
+#include "coll/node/move_plan.h"
+#include "coll/node/move_small.h"
 
 /* Length of a piece for ranks with a core each.  Measured at 2 ranks, see coll/tune.def. */
 #define PIECE (16u << 10)
@@ -25,29 +25,14 @@ struct shape {
     int rows, cols, spare; /* spare: rows for results */
 };
 
+static bool is_sum(enum coll_kind k) { return coll_is(k, COLL_IS_REDUCTION); }
+
+/* Rows: one for each writer; columns: one for each reader if blocks differ by reader. */
 static struct shape shape_of(enum coll_kind k, int size)
 {
-    switch (k) {
-    case COLL_BCAST:
-        return (struct shape){ 1, 1, 0 };
-    case COLL_SCATTER:
-    case COLL_SCATTERV:
-        return (struct shape){ 1, size, 0 };
-    case COLL_ALLTOALL:
-    case COLL_ALLTOALLV:
-    case COLL_ALLTOALLW:
-        return (struct shape){ size, size, 0 };
-    case COLL_REDUCE:
-        return (struct shape){ size, 1, 1 };
-    case COLL_REDUCE_SCATTER:
-    case COLL_REDUCE_SCATTER_BLOCK:
-        return (struct shape){ size, size, 1 };
-    case COLL_SCAN:
-    case COLL_EXSCAN:
-        return (struct shape){ size, 1, size };
-    default:
-        return (struct shape){ size, 1, 0 };
-    }
+    return (struct shape){ .rows = coll_is(k, COLL_IS_FROM_ROOT) ? 1 : size,
+                           .cols = coll_shape(k, COLL_SEND) > COLL_SIDE_ONE ? size : 1,
+                           .spare = coll_is(k, COLL_IS_PREFIX) ? size : is_sum(k) };
 }
 
 static int64_t longest_piece(enum coll_kind k, int size)
@@ -73,19 +58,12 @@ bool coll_node_block_fits(const struct coll_team *t, const struct coll_args *a, 
  * enough. */
 static int64_t pieces_of(const struct coll_team *t, const struct coll_args *a, int64_t piece)
 {
-    switch (a->kind) {
-    case COLL_GATHERV:
-    case COLL_SCATTERV:
-    case COLL_ALLGATHERV:
-    case COLL_ALLTOALLV:
-    case COLL_ALLTOALLW:
-    case COLL_REDUCE_SCATTER:
+    enum coll_measure known = (enum coll_measure)coll_forms[a->kind].bytes;
+    if (known == COLL_BYTES_UNKNOWN || known == COLL_BYTES_MEAN || a->rcounts)
         return -1;
-    case COLL_REDUCE_SCATTER_BLOCK:
+    if (known == COLL_BYTES_SUM)
         return coll_pieces(a->rcount * a->rtype->size, piece);
-    default:
-        return coll_pieces(coll_args_bytes(t, a), piece);
-    }
+    return coll_pieces(coll_args_bytes(t, a), piece);
 }
 
 /* The shortest block that moves directly. */
@@ -103,7 +81,7 @@ static bool gives_addresses(struct coll_node *n, const struct coll_args *a)
     struct shape sh = shape_of(a->kind, t->size);
     int64_t least = direct_min(n, a->kind);
     /* With more than two ranks a reduction would lose the cores that copy in at the same time. */
-    if (coll_move_sums(a->kind) && (t->size > 2 || a->kind == COLL_SCAN || a->kind == COLL_EXSCAN))
+    if (is_sum(a->kind) && (t->size > 2 || coll_is(a->kind, COLL_IS_PREFIX)))
         return false;
     /* 16 ranks on 2 cores, 1 MiB: 28 ms directly, 18 ms through shared memory, which keeps the data
      * in the cache. */
@@ -112,7 +90,7 @@ static bool gives_addresses(struct coll_node *n, const struct coll_args *a)
     if (sh.rows > 1 && sh.cols > 1 && a->sbuf == COLL_IN_PLACE)
         return false; /* incoming data would overwrite data not yet read */
     for (int i = 0; i < t->size; i++) {
-        struct coll_move_data d = coll_move_out(t, a, i);
+        struct coll_block d = coll_move_out(t, a, i);
         if (i == t->rank || coll_move_nbytes(d) == 0)
             continue;
         if (!d.l->contig)
@@ -126,9 +104,7 @@ static bool gives_addresses(struct coll_node *n, const struct coll_args *a)
  * a core each, both copy; if many writers have one reader, each writer copies its own data. */
 static int reader_share(const struct coll_node *n, enum coll_kind k)
 {
-    bool rooted = k == COLL_BCAST || k == COLL_SCATTER || k == COLL_SCATTERV || k == COLL_GATHER ||
-                  k == COLL_GATHERV;
-    if (rooted && n->team->size == 2 && !n->crowded)
+    if (coll_is(k, COLL_IS_ROOTED) && !is_sum(k) && n->team->size == 2 && !n->crowded)
         return 1;
     return k == COLL_GATHER ? 0 : 2;
 }
@@ -162,7 +138,7 @@ void coll_move_plan(struct coll_node *n, const struct coll_args *a)
     int64_t piece = longest_piece(a->kind, t->size), own = 0;
     int heard = 0;
     *p = (struct coll_node_plan){ .cols = sh.cols, .one_writer = sh.rows == 1 };
-    int64_t wanted = t->size == 2 && coll_move_sums(a->kind) &&
+    int64_t wanted = t->size == 2 && is_sum(a->kind) &&
                              coll_args_bytes(t, a) >= 2 * direct_min(n, a->kind)
                          ? PIECE_REDUCE
                          : PIECE;
@@ -173,7 +149,7 @@ void coll_move_plan(struct coll_node *n, const struct coll_args *a)
         int64_t out = coll_pieces(coll_move_nbytes(coll_move_out(t, a, i)), p->piece),
                 in = coll_pieces(coll_move_nbytes(coll_move_in(t, a, i)), p->piece);
         if (i == t->rank) {
-            own = coll_move_sums(a->kind) ? in : 0;
+            own = is_sum(a->kind) ? in : 0;
             continue;
         }
         if (out)
@@ -203,6 +179,6 @@ char *coll_move_stage(const struct coll_node *n, int from, int to, int64_t i)
 char *coll_move_spare(const struct coll_node *n, enum coll_kind k, int64_t i)
 {
     int rank = n->team->rank, size = n->team->size;
-    bool own_row = k == COLL_SCAN || k == COLL_EXSCAN;
+    bool own_row = coll_is(k, COLL_IS_PREFIX);
     return coll_move_stage(n, own_row ? size + rank : size, rank, i);
 }

@@ -1,9 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Small blocks of kinds whose ranks have blocks of different lengths, through lines and cells: see
  * move.c. */
-#include "coll/node/move.h"
 
+#include "coll/node/move_small.h"
 #include "runtime/base/copy.h"
+
+/* One block for all readers, or one for each reader. */
+static bool one_block(enum coll_kind k) { return coll_shape(k, COLL_SEND) == COLL_SIDE_ONE; }
+
+/* Whether a block of that length is small; writer and reader get the same answer. */
+static bool is_small(const struct coll_node *n, enum coll_kind k, int64_t len)
+{
+    int64_t most = one_block(k) ? COLL_NODE_CELL : n->cell_part;
+    return len <= most && most > 0 && coll_move_has_small(k);
+}
+
+struct coll_block coll_move_out(const struct coll_team *t, const struct coll_args *a, int to)
+{
+    struct coll_block b = coll_args_sent(t, a, to);
+    return to != t->rank && is_small(t->node, a->kind, coll_move_nbytes(b))
+               ? (struct coll_block){ 0 }
+               : b;
+}
+
+struct coll_block coll_move_in(const struct coll_team *t, const struct coll_args *a, int from)
+{
+    struct coll_block b = coll_args_received(t, a, from);
+    return from != t->rank && is_small(t->node, a->kind, coll_move_nbytes(b))
+               ? (struct coll_block){ 0 }
+               : b;
+}
 
 static struct coll_node_line *line_of(const struct coll_node *n, uint64_t e, int rank)
 {
@@ -14,7 +40,7 @@ static struct coll_node_line *line_of(const struct coll_node *n, uint64_t e, int
 static char *small_place(const struct coll_node *n, enum coll_kind k, uint64_t e, int from, int to,
                          int64_t len)
 {
-    bool one = coll_move_one_block(k);
+    bool one = one_block(k);
     int64_t part = one ? COLL_NODE_LINE : n->line_part, col = one ? 0 : to - (to > from);
     if (len <= part)
         return line_of(n, e, from)->data + col * part;
@@ -24,10 +50,12 @@ static char *small_place(const struct coll_node *n, enum coll_kind k, uint64_t e
 
 static bool may_write(const struct coll_args *a, int rank)
 {
-    return a->kind == COLL_GATHERV ? rank != a->root : a->kind != COLL_SCATTERV || rank == a->root;
+    return coll_is(a->kind, COLL_IS_TO_ROOT)     ? rank != a->root
+           : coll_is(a->kind, COLL_IS_FROM_ROOT) ? rank == a->root
+                                                 : true;
 }
 
-static void small_in(struct coll_move_data d, int64_t len, char *to)
+static void small_in(struct coll_block d, int64_t len, char *to)
 {
     if (d.l->contig && len <= 64)
         rt_copy_small(to, d.at, (size_t)len);
@@ -35,7 +63,7 @@ static void small_in(struct coll_move_data d, int64_t len, char *to)
         coll_piece_in(d.at, d.n, d.l, (struct coll_piece){ 0, len }, to);
 }
 
-static void small_out(struct coll_move_data d, int64_t len, const char *from)
+static void small_out(struct coll_block d, int64_t len, const char *from)
 {
     if (d.l->contig && len <= 64)
         rt_copy_small(d.at, from, (size_t)len);
@@ -55,15 +83,14 @@ static bool tell_small(struct coll_node *n, const struct coll_args *a, uint64_t 
         return false;
     *wrote = e;
     for (int i = 0; i < t->size; i++) {
-        int to = a->kind == COLL_GATHERV ? a->root : i;
-        struct coll_move_data d = to == t->rank ? (struct coll_move_data){ 0 }
-                                                : coll_move_sent(t, a, to);
+        int to = coll_is(a->kind, COLL_IS_TO_ROOT) ? a->root : i;
+        struct coll_block d = to == t->rank ? (struct coll_block){ 0 } : coll_args_sent(t, a, to);
         int64_t len = coll_move_nbytes(d);
-        if (len > 0 && coll_move_is_small(n, a->kind, len))
+        if (len > 0 && is_small(n, a->kind, len))
             small_in(d, len, small_place(n, a->kind, e, t->rank, to, len));
         else if (len > 0)
             n->plan.large = true;
-        if (to != t->rank && coll_move_one_block(a->kind))
+        if (to != t->rank && one_block(a->kind))
             break; /* one block for all readers */
     }
     uint64_t epoch = rt_unlikely(n->gives_void) ? e | COLL_NODE_VOID : e;
@@ -78,13 +105,13 @@ static bool read_small(struct coll_node *n, const struct coll_args *a, uint64_t 
     const struct coll_team *t = n->team;
     for (; n->next < t->size; n->next++) {
         int from = n->next;
-        struct coll_move_data d = { 0 };
+        struct coll_block d = { 0 };
         if (from != t->rank && may_write(a, from))
-            d = coll_move_received(t, a, from);
+            d = coll_args_received(t, a, from);
         int64_t len = coll_move_nbytes(d);
         if (len <= 0)
             continue;
-        if (!coll_move_is_small(n, a->kind, len)) {
+        if (!is_small(n, a->kind, len)) {
             n->plan.large = true;
             continue;
         }

@@ -156,8 +156,6 @@ struct coll_node { /* this rank's view; private memory */
     int next;      /* first rank whose data are still missing in this step */
 };
 
-extern const struct coll_alg coll_node_flat_algs[], coll_node_block_algs[], coll_node_move_algs[];
-
 /* Shared memory of a team: its bytes, and t->node and t->limits over zeroed memory at `p`.  0 or
  * -RT_ENOMEM. */
 size_t coll_node_nbytes(int size);
@@ -166,11 +164,6 @@ void coll_node_fini(struct coll_team *t); /* tolerates a team without */
 /* Whether no rank will access the memory for the calls so far. */
 bool coll_node_quiet(struct coll_node *n);
 extern const struct coll_limits coll_node_limits;
-
-/* Whether the contributions of this call fit the lines or cells of node_flat. */
-bool coll_node_cell_fits(const struct coll_team *t, const struct coll_args *a, int64_t bytes);
-/* Whether pieces of this call's blocks can be long enough to be worth a step each. */
-bool coll_node_block_fits(const struct coll_team *t, const struct coll_args *a, int64_t bytes);
 
 /* For the files of coll/node. */
 uint64_t coll_node_begin(struct coll_node *n, struct coll_task *k); /* numbers the call */
@@ -250,15 +243,6 @@ void coll_piece_in(const void *buf, int64_t n, const struct rt_layout *l, struct
                    void *to);
 void coll_piece_out(void *buf, int64_t n, const struct rt_layout *l, struct coll_piece p,
                     const void *from);
-/* coll_node_ring_start() starts a call through rings (ring.c).  The others run the same call by the
- * algorithm of flat.c, move.c or block.c. */
-int coll_node_ring_start(struct coll_team *t, const struct coll_args *a, struct coll_task *k);
-int coll_node_flat_instead(struct coll_task *k);
-int coll_node_move_instead(struct coll_task *k);
-int coll_node_block_instead(struct coll_task *k);
-void coll_node_pace_end(struct coll_node *n); /* at a writer, when a call that measures a pace
-                                               * ends */
-extern int coll_node_way; /* for tests: transfer mode of all large calls; -1: the faster one */
 /* Passes the call to an algorithm over messages; all ranks do. */
 int coll_node_give_up(struct coll_node *n, struct coll_task *k);
 

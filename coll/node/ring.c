@@ -26,7 +26,10 @@
  * want, before there are pieces.
  *
  * If ranks outnumber cores, flat.c, move.c or block.c runs the call. */
-#include "coll/node/node.h"
+#include "coll/node/ring.h"
+#include "coll/node/block.h"
+#include "coll/node/flat.h"
+#include "coll/node/move.h"
 
 #include "coll/sched.h"
 #include "coll/node/pair.h"

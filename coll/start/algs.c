@@ -3,6 +3,9 @@
 #include "coll/algo/algo.h"
 #include "coll/gpu/plan.h"
 #include "coll/hier/hier.h"
+#include "coll/node/block.h"
+#include "coll/node/flat.h"
+#include "coll/node/move.h"
 #include "coll/node/node.h"
 #include "coll/select.h"
 

@@ -54,7 +54,7 @@ static int place(struct question *q)
 static void fill(struct question *q, enum coll_kind kind, int64_t bytes)
 {
     int64_t n = bytes / q->layout.size;
-    bool whole = kind == COLL_REDUCE_SCATTER_BLOCK || kind == COLL_REDUCE_SCATTER;
+    bool whole = coll_shape(kind, COLL_SEND) == COLL_SIDE_CUT;
     if (whole && n >= q->team.size)
         n /= q->team.size; /* the sizes of these are those of the whole vector */
     for (int i = 0; i < q->team.size; i++)

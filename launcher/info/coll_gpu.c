@@ -45,7 +45,7 @@ static void fill(struct question *q, struct coll_args *a, enum coll_kind kind, i
                  int rank)
 {
     int64_t n = bytes / q->layout.size;
-    if (kind == COLL_REDUCE_SCATTER_BLOCK || kind == COLL_REDUCE_SCATTER)
+    if (coll_shape(kind, COLL_SEND) == COLL_SIDE_CUT)
         n = n > q->nranks ? n / q->nranks : 1; /* the size of these is that of the whole vector */
     for (int i = 0; i < q->nranks; i++) {
         q->counts[i] = n;
@@ -53,9 +53,8 @@ static void fill(struct question *q, struct coll_args *a, enum coll_kind kind, i
         q->byte_displs[i] = i * n * q->layout.size;
         q->layouts[i] = &q->layout;
     }
-    bool w = kind == COLL_ALLTOALLW;
-    bool v = w || kind == COLL_ALLTOALLV || kind == COLL_ALLGATHERV || kind == COLL_GATHERV ||
-             kind == COLL_SCATTERV;
+    bool w = coll_shape(kind, COLL_SEND) == COLL_SIDE_TYPES;
+    bool v = coll_is_apart(kind, COLL_SEND) || coll_is_apart(kind, COLL_RECV);
     const int64_t *displs = w ? q->byte_displs : v ? q->displs : NULL;
     *a = (struct coll_args){ .kind = kind,
                              .sbuf = q->in_place ? COLL_IN_PLACE : address(rank, 0),

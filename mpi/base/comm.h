@@ -60,8 +60,8 @@ struct wm_comm {
                               intracommunicator; owned */
     struct wm_topo *topo;  /* owned; NULL: none */
     const struct wm_topo_ops *topo_ops;
-    struct wm_check *check;         /* WEFT_CHECK: mpi/coll/check.h; owned, NULL: not created yet */
-    struct wm_session *session;     /* of which it descends, referenced; NULL: the world model */
+    struct wm_check *check;     /* WEFT_CHECK: mpi/coll/check.h; owned, NULL: not created yet */
+    struct wm_session *session; /* of which it descends, referenced; NULL: the world model */
     struct wm_file *file; /* of a file's own communicator: the file, whose error handler applies;
                            * else NULL */
     struct wm_xstream_comm *stream; /* of a stream communicator: mpi/stream/stream.h; else NULL */

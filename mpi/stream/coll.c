@@ -51,8 +51,7 @@ struct enqueue {
 
 static size_t note_nbytes(enum coll_kind kind)
 {
-    bool publishes = kind == COLL_GATHERV || kind == COLL_SCATTERV || kind == COLL_ALLGATHERV ||
-                     kind == COLL_ALLTOALLV;
+    bool publishes = coll_is_apart(kind, COLL_SEND) || coll_is_apart(kind, COLL_RECV);
     return publishes ? sizeof(struct note) : offsetof(struct note, offsets);
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "coll/node/node.h"
+#include "coll/node/ring.h"
 #include "coll/select.h"
 #include "test/check.h"
 #include "test/fake/coll_case.h"

@@ -70,7 +70,7 @@ static int plan_links(enum coll_kind kind, int size, int64_t n, bool in_place, s
                                    .rcount = n / 4,
                                    .stype = &floats,
                                    .rtype = &floats };
-        if (coll_gpu_is_reduction(kind))
+        if (coll_is(kind, COLL_IS_REDUCTION))
             a[i].op = &sum;
         err = coll_gpu_own(&t, &a[i], &own[i], no_offsets);
         word[i] = own[i].word;
