@@ -10,19 +10,36 @@
 
 enum { LARGE_AUTO, LARGE_CMA, LARGE_COPY }; /* cfg.shm_large */
 
-static int copy(int rank, void *here, uint64_t there, size_t nbytes, bool read)
+/* The process's pid, or -RT_ENOTSUP. */
+static pid_t pid_of(int rank)
 {
     const struct rt_bell *b = &rt_node.bells[rank], *own = &rt_node.bells[rt_node.rank];
     if (cfg.shm_large == LARGE_COPY || b->pidns != own->pidns)
         return -RT_ENOTSUP;
+    return (pid_t)rt_load_acquire(&b->pid);
+}
+
+static ssize_t step(pid_t pid, const struct iovec *here, const struct iovec *there, int n,
+                    bool write)
+{
+    ssize_t k = write ? process_vm_writev(pid, here, 1, there, (unsigned long)n, 0)
+                      : process_vm_readv(pid, here, 1, there, (unsigned long)n, 0);
+    if (k > 0)
+        return k;
+    return k < 0 && errno == ESRCH ? -RT_EPEER : -RT_ENOTSUP;
+}
+
+static int copy(int rank, void *here, uint64_t there, size_t nbytes, bool write)
+{
+    pid_t pid = pid_of(rank);
+    if (pid < 0)
+        return pid;
     for (size_t done = 0; done < nbytes;) {
         struct iovec l = { (char *)here + done, nbytes - done };
         struct iovec r = { (void *)(uintptr_t)(there + done), nbytes - done };
-        pid_t pid = (pid_t)rt_load_acquire(&b->pid);
-        ssize_t n = read ? process_vm_readv(pid, &l, 1, &r, 1, 0)
-                         : process_vm_writev(pid, &l, 1, &r, 1, 0);
-        if (n <= 0)
-            return n < 0 && errno == ESRCH ? -RT_EPEER : -RT_ENOTSUP;
+        ssize_t n = step(pid, &l, &r, 1, write);
+        if (n < 0)
+            return (int)n;
         done += (size_t)n;
     }
     return 0;
@@ -30,10 +47,33 @@ static int copy(int rank, void *here, uint64_t there, size_t nbytes, bool read)
 
 int rt_peer_read(int local_rank, void *to, uint64_t from, size_t nbytes)
 {
-    return copy(local_rank, to, from, nbytes, true);
+    return copy(local_rank, to, from, nbytes, false);
 }
 
 int rt_peer_write(int local_rank, uint64_t to, const void *from, size_t nbytes)
 {
-    return copy(local_rank, (void *)(uintptr_t)from, to, nbytes, false);
+    return copy(local_rank, (void *)(uintptr_t)from, to, nbytes, true);
+}
+
+int rt_peer_move(int local_rank, void *here, size_t nbytes, const struct iovec *there, int n,
+                 bool write)
+{
+    pid_t pid = pid_of(local_rank);
+    if (pid < 0)
+        return pid;
+    if (n == 1) /* long pieces may take several calls */
+        return copy(local_rank, here, (uint64_t)(uintptr_t)there->iov_base, nbytes, write);
+    struct iovec l = { here, nbytes };
+    ssize_t k = step(pid, &l, there, n, write);
+    size_t done = k > 0 ? (size_t)k : 0;
+    if (k < 0 || done == nbytes)
+        return k < 0 ? (int)k : 0;
+    for (int i = 0; i < n; i++) { /* a call that was cut short: piece by piece */
+        int err = copy(local_rank, here, (uint64_t)(uintptr_t)there[i].iov_base, there[i].iov_len,
+                       write);
+        if (err < 0)
+            return err;
+        here = (char *)here + there[i].iov_len;
+    }
+    return 0;
 }

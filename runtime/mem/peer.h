@@ -5,11 +5,17 @@
 #ifndef RT_MEM_PEER_H
 #define RT_MEM_PEER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 /* 0, or -RT_ENOTSUP: not permitted here or switched off (cfg.shm_large); -RT_EPEER: it is gone. */
 int rt_peer_read(int local_rank, void *to, uint64_t from, size_t nbytes);
 int rt_peer_write(int local_rank, uint64_t to, const void *from, size_t nbytes);
+/* The same between [here, here + nbytes) and `n` pieces of that process's memory, as many as one
+ * system call takes (at most 1024), nbytes in all. */
+int rt_peer_move(int local_rank, void *here, size_t nbytes, const struct iovec *there, int n,
+                 bool write);
 
 #endif

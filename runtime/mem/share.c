@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See share.h.  Any thread; each object is used by one thread at a time. */
+#include "runtime/mem/share.h"
+#include "runtime/base/cfg.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+#include "runtime/boot/boot.h"
+#include "runtime/mem/node.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* A place in the address space whose address is a multiple of s->align. */
+static void *place(const struct rt_share *s)
+{
+    char *p = mmap(NULL, s->nbytes + s->align, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    char *at = (char *)(((uintptr_t)p + s->align - 1) & ~(uintptr_t)(s->align - 1));
+    if (at > p)
+        munmap(p, (size_t)(at - p));
+    munmap(at + s->nbytes, (size_t)(p + s->align - at));
+    return at;
+}
+
+static int map(struct rt_share *s, int flags)
+{
+    void *at = s->align > (size_t)sysconf(_SC_PAGESIZE) ? place(s) : NULL;
+    void *p = mmap(at, s->nbytes, PROT_READ | PROT_WRITE, flags | (at ? MAP_FIXED : 0), s->fd, 0);
+    if (p == MAP_FAILED) {
+        log_info(MEM, "could not map %zu MiB for a window: %m; check ulimit -v", s->nbytes >> 20);
+        return errno == ENOMEM ? -RT_ENOMEM : -RT_ESYS;
+    }
+    s->base = p;
+    return 0;
+}
+
+int rt_share_alone(struct rt_share *s, size_t nbytes, size_t align)
+{
+    *s = (struct rt_share){ .nbytes = nbytes, .align = align, .fd = -1 };
+    return map(s, MAP_PRIVATE | MAP_ANONYMOUS);
+}
+
+/* The name is that of the node segment with a suffix, so mpirun finds what a dead job has left. */
+static void set_path(struct rt_share *s, uint32_t a, int b)
+{
+    char base[512];
+    rt_node_name(rt_boot.nspace, rt_boot.node, base, sizeof base);
+    snprintf(s->path, sizeof s->path, "%s.w%x.%d", base, a, b);
+}
+
+static int failed(struct rt_share *s, const char *what)
+{
+    int e = errno;
+    log_info(MEM, "could not %s %s: %s", what, s->path, strerror(e));
+    if (s->fd >= 0)
+        close(s->fd);
+    s->fd = -1;
+    return e == ENOSPC || e == EDQUOT                ? -RT_ENOSPC
+           : e == EACCES || e == EPERM || e == EROFS ? -RT_EPERM
+                                                     : -RT_ESYS;
+}
+
+int rt_share_create(struct rt_share *s, uint32_t a, int b, size_t nbytes, size_t align)
+{
+    const int flags = O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW;
+    *s = (struct rt_share){ .nbytes = nbytes, .align = align, .fd = -1 };
+    set_path(s, a, b);
+    s->fd = open(s->path, flags, 0600);
+    if (s->fd < 0 && errno == EEXIST && unlink(s->path) == 0) /* left by a process that died */
+        s->fd = open(s->path, flags, 0600);
+    if (s->fd < 0) {
+        int err = failed(s, "create");
+        s->path[0] = '\0';
+        return err;
+    }
+    int err = ftruncate(s->fd, (off_t)nbytes) < 0 ? failed(s, "enlarge") : map(s, MAP_SHARED);
+    if (err < 0)
+        rt_share_close(s);
+    return err;
+}
+
+int rt_share_open(struct rt_share *s, uint32_t a, int b, size_t nbytes, size_t align)
+{
+    *s = (struct rt_share){ .nbytes = nbytes, .align = align, .fd = -1 };
+    set_path(s, a, b);
+    s->fd = open(s->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    int err = s->fd < 0 ? failed(s, "open") : map(s, MAP_SHARED);
+    s->path[0] = '\0'; /* the creator's */
+    if (err < 0)
+        rt_share_close(s);
+    return err;
+}
+
+int rt_share_reserve(const struct rt_share *s, size_t off, size_t nbytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), first = off & ~(page - 1);
+    int e;
+
+    if (s->fd < 0 || !nbytes)
+        return 0;
+    do
+        e = posix_fallocate(s->fd, (off_t)first, (off_t)(off + nbytes - first));
+    while (e == EINTR);
+    if (!e)
+        return 0;
+    log_info(MEM, "could not reserve %zu KiB for a window in %s: %s", nbytes >> 10, cfg.shm_dir,
+             strerror(e));
+    return e == ENOSPC || e == ENOMEM || e == EDQUOT || e == EFBIG ? -RT_ENOSPC : -RT_ESYS;
+}
+
+void rt_share_unlink(struct rt_share *s)
+{
+    if (s->path[0])
+        unlink(s->path);
+    s->path[0] = '\0';
+}
+
+void rt_share_seal(struct rt_share *s)
+{
+    if (s->fd >= 0)
+        close(s->fd);
+    s->fd = -1;
+}
+
+void rt_share_close(struct rt_share *s)
+{
+    rt_share_unlink(s);
+    rt_share_seal(s);
+    if (s->base)
+        munmap(s->base, s->nbytes);
+    s->base = NULL;
+}
