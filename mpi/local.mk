@@ -11,3 +11,4 @@ include mpi/tool/local.mk
 include mpi/stream/local.mk
 include mpi/io/local.mk
 include mpi/fortran/local.mk
+include mpi/rma/local.mk

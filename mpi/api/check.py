@@ -266,6 +266,8 @@ class Writer:
     def value_tests(self, p, cond):
         check, _, extra = self.checks[p.name].partition("=")
         c = self.comm.name + "_obj" if self.comm else ""
+        if not c and self.subject and self.subject.base == "MPI_Win":
+            c = self.subject.name + "_obj->comm"
         if check == "nonnull":
             self.test(
                 cond + "!%s" % p.name, "wm_bad_null(%s, %s)" % (arg(p), extra or "MPI_ERR_ARG")

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows as objects, as far as chapters 7 and 9 need them; one-sided communication is not
- * implemented. */
+/* Windows as objects: names, error handlers, attributes.  mpi/rma makes and uses them. */
 #ifndef WM_CORE_WIN_H
 #define WM_CORE_WIN_H
 
 #include "mpi/base/mpi_int.h"
 
 struct wm_attrs;
+struct wm_comm;
 struct wm_errh;
+struct wm_rma;
 
 struct wm_win {
     struct rt_obj obj;
@@ -17,6 +18,8 @@ struct wm_win {
     void *base;
     MPI_Aint nbytes;
     int disp_unit, flavor, model;
+    struct wm_comm *comm; /* hidden duplicate of the user's communicator; owned */
+    struct wm_rma *rma;   /* state of one-sided communication: mpi/rma/rma.h; owned */
     char name[MPI_MAX_OBJECT_NAME];
 };
 

@@ -150,6 +150,9 @@ static void on_down(void *arg, struct btl_peer *bp, int err)
     wm_rndv_fail_peer(p, err);
     wm_recv_fail_peer(arg, p, err);
     wm_part_fail_peer(arg, p, err);
+    struct wm_domain *d = arg;
+    if (d->rma_down)
+        d->rma_down(d, p);
 }
 
 static int open_transports(struct wm_domain *d, const struct btl_ops *const *all)

@@ -118,7 +118,11 @@ struct wm_domain {
     struct rt_list part_sends; /* all partitioned sends of this process */
     bool cancels;       /* there may be sends whose targets have been asked for them (cancel.c) */
     uint64_t cancel_ns; /* since then one of these targets posts no more receives; 0: none */
-    bool flow_due;      /* collectives have used up a peer's budget: poll before the next one */
+    /* Windows, set by mpi/rma: a message of WM_RMA_MESSAGE has arrived; a process is lost. */
+    void (*rma)(struct wm_domain *d, struct wm_peer *from, const struct btl_hdr *h,
+                const void *data, size_t len);
+    void (*rma_down)(struct wm_domain *d, struct wm_peer *p);
+    bool flow_due; /* collectives have used up a peer's budget: poll before the next one */
 };
 
 /* Opens the transports of cfg.btl.  -RT_EUNREACH when none opens. */

@@ -44,7 +44,13 @@ enum wm_kind {
     WM_CONTROL /* the header's tag says which: enum wm_control.  The last value that has room in the
                   header, so each further kind of control message is one of these. */
 };
-enum wm_control { WM_FLOW_STOP, WM_FLOW_GO, WM_FLOW_MARK, WM_FLOW_MARKED }; /* flow.h; no payload */
+enum wm_control {
+    WM_FLOW_STOP, /* flow.h; no payload */
+    WM_FLOW_GO,
+    WM_FLOW_MARK,
+    WM_FLOW_MARKED,
+    WM_RMA_MESSAGE /* mpi/rma/wire.h */
+};
 #define WM_KIND_SHIFT 28
 #define WM_CTX_MASK ((1u << WM_KIND_SHIFT) - 1)
 

@@ -241,7 +241,10 @@ static __attribute__((noinline)) void arrived(struct wm_domain *d, struct btl_pe
         return;
     }
     if (kind == WM_CONTROL) {
-        wm_flow_on(d, peer_of(d, from), k.tag);
+        if (k.tag != WM_RMA_MESSAGE)
+            wm_flow_on(d, peer_of(d, from), k.tag);
+        else if (d->rma)
+            d->rma(d, peer_of(d, from), h, data, len);
         return;
     }
     if (kind != WM_EAGER && kind != WM_EAGER_SYNC && kind != WM_RTS && kind != WM_VOID) {

@@ -59,7 +59,7 @@ VALID = {
 COUNTS = ("POLYXFER_NUM_ELEM_NNI", "POLYDTYPE_NUM_ELEM_NNI", "XFER_NUM_ELEM_NNI")
 LENGTHS = ("ARRAY_LENGTH", "ARRAY_LENGTH_NNI", "ARRAY_LENGTH_PI", "POLYNUM_PARAM_VALUES")
 SIZES = ("NUM_DIMS", "COMM_SIZE", "DEGREE")
-TRANSFERS = ("p2p", "coll", "partitioned")
+TRANSFERS = ("p2p", "coll", "partitioned", "rma")
 # (procedures, parameter): wrong values that are right there.
 ALLOWED = {
     ("MPI_*_get_name", "comm"): ("MPI_COMM_NULL",),
@@ -78,6 +78,7 @@ ALLOWED = {
     ("MPI_Keyval_create", "*_fn"): ("NULL",),
     ("MPI_*attach_buffer", "buffer"): "all",
     ("MPI_Buffer_attach", "buffer"): "all",
+    ("MPI_Win_*", "base"): "all",
 }
 
 
@@ -193,6 +194,11 @@ def wrong_scalars(proc, p):
             ("MPI_ERR_ROOT", v)
             for v in ("size", "-1", "MPI_PROC_NULL", "MPI_ROOT", "INT_MAX", "INT_MIN")
         ]
+    if p.kind == "RANK_NNI" and proc["group"] == "rma":
+        values = ["64 + size", "-7", "INT_MAX", "INT_MIN", "MPI_ANY_SOURCE"]
+        return [("MPI_ERR_RANK", v) for v in values]
+    if p.kind in ("WINDOW_SIZE", "WIN_ATTACH_SIZE"):
+        return []  # looked at by the body, before the processes agree
     if (
         p.kind == "RANK"
         and p.name in ("dest", "source", "local_leader")

@@ -6,7 +6,6 @@
 #include "test/mpi/args_test.h"
 #include "mpi/api/api_table.h"
 #include "mpi/base/mpi_int.h"
-#include "mpi/core/win.h"
 #include "test/check.h"
 #include <unistd.h>
 
@@ -109,8 +108,6 @@ static void find_absent(void)
     }
 }
 
-static struct wm_win *window; /* there is no call that makes one yet */
-
 static void make_handlers(void)
 {
     MPI_Errhandler handler;
@@ -125,8 +122,8 @@ static void make_handlers(void)
                   MPI_INFO_NULL, &file);
     MPI_Session_create_errhandler(remember_session, &session_handler);
     MPI_Session_init(MPI_INFO_NULL, session_handler, &session);
-    wm_win_create(&window);
-    win = wm_win_handle(window);
+    static int memory;
+    MPI_Win_create(&memory, sizeof memory, sizeof memory, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
     MPI_Win_create_errhandler(remember_win, &handler);
     MPI_Win_set_errhandler(win, handler);
     MPI_Errhandler_free(&handler);
@@ -209,7 +206,7 @@ int main(int argc, char **argv)
     MPI_Errhandler_free(&comm_handler);
     MPI_File_set_errhandler(file, MPI_ERRORS_RETURN);
     MPI_File_close(&file);
-    wm_win_destroy(window);
+    MPI_Win_free(&win);
     MPI_Info_free(&info);
     MPI_Group_free(&group);
     MPI_Type_free(&uncommitted);

@@ -51,3 +51,4 @@ include test/mpi/tool.mk
 include test/mpi/check.mk
 include test/mpi/conf.mk
 include test/mpi/io.mk
+include test/mpi/rma.mk

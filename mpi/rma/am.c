@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Operations by messages, the origin's side.  What fits goes inside the message.  Longer puts and
+ * gets go as ordinary messages on the window's communicator, so the engine's rendezvous moves them;
+ * longer accumulates are cut.  The target executes messages in the order in which they were sent,
+ * which is the order of accumulates that the standard requires. */
+#include "mpi/p2p/recv.h"
+#include "mpi/p2p/request.h"
+#include "mpi/rma/rma.h"
+#include "mpi/p2p/engine.h"
+#include "mpi/p2p/send.h"
+#include "runtime/base/err.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Even a transport with a very small eager limit takes control messages of this length. */
+#define LEAST_PAYLOAD 256u
+
+static struct {
+    char *p;
+    size_t nbytes;
+} scratch;
+
+char *wm_rma_scratch(size_t nbytes)
+{
+    if (nbytes > scratch.nbytes) {
+        char *p = realloc(scratch.p, nbytes);
+        if (!p)
+            return NULL;
+        scratch.p = p;
+        scratch.nbytes = nbytes;
+    }
+    return scratch.p;
+}
+
+void wm_rma_scratch_free(void)
+{
+    free(scratch.p);
+    scratch.p = NULL;
+    scratch.nbytes = 0;
+}
+
+size_t wm_rma_room(const struct wm_peer *p)
+{
+    size_t most = p->eager_max > LEAST_PAYLOAD ? p->eager_max : LEAST_PAYLOAD;
+    return most - sizeof(struct wm_rma_msg);
+}
+
+struct btl_hdr wm_rma_hdr(const struct wm_rma *r)
+{
+    return wm_hdr(WM_CONTROL, r->comm->ctx, WM_RMA_MESSAGE, r->comm->rank);
+}
+
+void wm_rma_send(struct wm_rma *r, struct wm_peer *p, int code, uint32_t id, int64_t value)
+{
+    struct wm_rma_msg m = { .code = (uint8_t)code, .id = id, .value = value };
+    wm_send_ctl(r->dom, p, wm_rma_hdr(r), &m, sizeof m);
+}
+
+int wm_rma_tag(uint32_t id, bool to_origin)
+{
+    return WM_TAG_PART | (int)(id & 0x07ffffffu) | (to_origin ? 0x08000000 : 0);
+}
+
+void wm_rma_ask(struct wm_rma *r, struct wm_rma_target *t, enum wm_want_kind kind)
+{
+    if (t->asked || wm_rma_target_peer(r, t) < 0)
+        return;
+    t->asked = true;
+    r->nasked++;
+    wm_rma_send(r, t->peer, WM_RMA_LOCK, 0, kind);
+}
+
+/* The head of an operation's messages; the slot of the target's layout is announced before. */
+static int head_of(struct wm_rma_op *op, enum wm_rma_code code, struct wm_rma_msg *m)
+{
+    const struct wm_rma_side *t = &op->a.target;
+    int slot = wm_rma_slot(op->rma, op->t, &t->type->layout);
+    if (slot < 0)
+        return slot;
+    *m = (struct wm_rma_msg){ .code = (uint8_t)code,
+                              .op = op->a.opcode,
+                              .flags = op->a.fetches ? WM_RMA_FETCH : 0,
+                              .id = op->obj.handle,
+                              .disp = op->a.disp,
+                              .count = slot == WM_RMA_NO_SLOT ? op->a.nbytes : t->count,
+                              .slot = (uint16_t)slot };
+    if (op->a.what == WM_RMA_DO_ACC || op->a.what == WM_RMA_DO_CAS) {
+        m->elem = t->type->basic->layout.elem;
+        m->esize = (uint16_t)t->type->basic->layout.size;
+    }
+    return 0;
+}
+
+/* Sends a head and `len` bytes of the origin's packed data from `pos` on. */
+static int send_data(struct wm_rma_op *op, struct wm_rma_msg *m, int64_t pos, int64_t len)
+{
+    const struct wm_rma_side *o = &op->a.origin;
+    char *msg = wm_rma_scratch(sizeof *m + (size_t)len);
+    if (!msg)
+        return -RT_ENOMEM;
+    m->pos = pos;
+    m->len = (uint32_t)len;
+    memcpy(msg, m, sizeof *m);
+    if (o->type && o->type->layout.contig)
+        memcpy(msg + sizeof *m, o->buf + pos, (size_t)len);
+    else if (o->type)
+        rt_layout_pack(&o->type->layout, o->count, o->buf, pos, msg + sizeof *m, len);
+    else
+        len = 0; /* MPI_NO_OP */
+    op->t->sent++;
+    return wm_try_ctl(op->rma->dom, op->t->peer, wm_rma_hdr(op->rma), msg,
+                      (uint32_t)(sizeof *m + (size_t)len));
+}
+
+/* All has been sent.  Without an answer to come, the operation is over for this process. */
+static int sent(struct wm_rma_op *op, bool answer)
+{
+    if (!answer) {
+        wm_rma_op_done(op, 0);
+        return 0;
+    }
+    rt_list_del(&op->link);
+    rt_list_append(&op->t->flight, &op->link);
+    return 0;
+}
+
+/* ---- data as ordinary messages ---- */
+
+static void bulk_ended(struct wm_rma_op *op, int err)
+{
+    op->bulk_req = NULL;
+    wm_rma_op_local(op, err);
+    if (op->a.what == WM_RMA_DO_GET || op->answered || err)
+        wm_rma_op_done(op, err);
+}
+
+static void bulk_done(struct rt_req *q, void *arg)
+{
+    int err = q->err;
+    if (q->status.cancelled)
+        err = -RT_ERANGE;
+    wm_req_release(q);
+    bulk_ended(arg, err);
+}
+
+static void bulk_begun(struct wm_rma_op *op, struct rt_req *q)
+{
+    if (!rt_req_done(q)) {
+        op->bulk_req = q;
+        q->notify = bulk_done;
+        q->arg = op;
+        return;
+    }
+    int err = q->err;
+    wm_req_release(q);
+    bulk_ended(op, err);
+}
+
+static struct wm_msg bulk_msg(const struct wm_rma_op *op, bool to_origin)
+{
+    const struct wm_rma_side *o = &op->a.origin;
+    return (struct wm_msg){ .buf = o->buf,
+                            .count = o->count,
+                            .layout = &o->type->layout,
+                            .comm = op->rma->comm,
+                            .peer = op->t->rank,
+                            .tag = wm_rma_tag(op->obj.handle, to_origin),
+                            .coll = true };
+}
+
+static int put_bulk(struct wm_rma_op *op)
+{
+    struct wm_msg msg = bulk_msg(op, false);
+    struct wm_rma_msg m;
+    struct rt_req *q;
+    int err = head_of(op, WM_RMA_PUT_BULK, &m);
+    if (err < 0)
+        return err;
+    op->t->sent++;
+    err = wm_try_ctl(op->rma->dom, op->t->peer, wm_rma_hdr(op->rma), &m, sizeof m);
+    if (err < 0)
+        return err;
+    sent(op, true);
+    err = wm_p2p_isend(&msg, WM_STANDARD, &q);
+    if (err < 0)
+        return err;
+    bulk_begun(op, q);
+    return 0;
+}
+
+static int get_bulk(struct wm_rma_op *op)
+{
+    struct wm_msg msg = bulk_msg(op, true);
+    struct wm_rma_msg m;
+    struct rt_req *q;
+    int err = head_of(op, WM_RMA_GET_BULK, &m);
+    if (!err)
+        err = wm_p2p_irecv(&msg, &q);
+    if (err < 0)
+        return err;
+    sent(op, true);
+    op->bulk_req = q; /* a receive that was posted just now is not complete */
+    q->notify = bulk_done;
+    q->arg = op;
+    op->t->sent++;
+    op->err = wm_try_ctl(op->rma->dom, op->t->peer, wm_rma_hdr(op->rma), &m, sizeof m);
+    if (op->err < 0)
+        q->ops->cancel(q);
+    return 0;
+}
+
+/* ---- by kind ---- */
+
+static int send_put(struct wm_rma_op *op)
+{
+    struct wm_rma_msg m;
+    if (op->a.nbytes > (int64_t)wm_rma_room(op->t->peer))
+        return put_bulk(op);
+    int err = head_of(op, WM_RMA_PUT, &m);
+    if (!err)
+        err = send_data(op, &m, 0, op->a.nbytes);
+    return err < 0 ? err : sent(op, false);
+}
+
+static int send_get(struct wm_rma_op *op)
+{
+    struct wm_rma_msg m;
+    if (op->a.nbytes > (int64_t)wm_rma_room(op->t->peer))
+        return get_bulk(op);
+    int err = head_of(op, WM_RMA_GET, &m);
+    if (err < 0)
+        return err;
+    m.len = (uint32_t)op->a.nbytes;
+    op->t->sent++;
+    sent(op, true);
+    return wm_try_ctl(op->rma->dom, op->t->peer, wm_rma_hdr(op->rma), &m, sizeof m);
+}
+
+/* In parts, as long as the connection takes them. */
+static int send_acc(struct wm_rma_op *op)
+{
+    struct wm_rma_msg m;
+    int64_t esize = op->a.target.type->basic->layout.size;
+    int64_t most = (int64_t)wm_rma_room(op->t->peer) / esize * esize;
+    int err = head_of(op, WM_RMA_ACC, &m);
+    while (!err && op->pos < op->a.nbytes) {
+        if (op->t->peer->blocked && op->pos)
+            return op->t->peer->err ? op->t->peer->err : -RT_EAGAIN;
+        int64_t n = op->a.nbytes - op->pos < most ? op->a.nbytes - op->pos : most;
+        int64_t pos = op->pos;
+        op->pos += n;
+        err = send_data(op, &m, pos, n);
+    }
+    return err < 0 ? err : sent(op, op->a.fetches);
+}
+
+static int send_cas(struct wm_rma_op *op)
+{
+    struct {
+        struct wm_rma_msg m;
+        char value[32];
+    } msg;
+    size_t n = (size_t)op->a.nbytes;
+    int err = head_of(op, WM_RMA_CAS, &msg.m);
+    if (err < 0)
+        return err;
+    msg.m.len = (uint32_t)n;
+    memcpy(msg.value, op->value[0], n);
+    memcpy(msg.value + n, op->value[1], n);
+    op->t->sent++;
+    sent(op, true);
+    return wm_try_ctl(op->rma->dom, op->t->peer, wm_rma_hdr(op->rma), &msg,
+                      (uint32_t)(sizeof msg.m + 2 * n));
+}
+
+int wm_rma_send_op(struct wm_rma_op *op)
+{
+    struct wm_peer *p = op->t->peer;
+    if (p->err)
+        return p->err;
+    if (p->blocked) /* no copies of data wait for room: the user's buffer does */
+        return -RT_EAGAIN;
+    wm_rma_activate(op->rma, op->t);
+    switch (op->a.what) {
+    case WM_RMA_DO_PUT:
+        return send_put(op);
+    case WM_RMA_DO_GET:
+        return send_get(op);
+    case WM_RMA_DO_ACC:
+        return send_acc(op);
+    default:
+        return send_cas(op);
+    }
+}
+
+/* ---- answers ---- */
+
+static struct wm_rma_op *op_of(const struct wm_rma *r, uint32_t id)
+{
+    struct wm_rma_op *op = rt_slab_get(&wm_rma_op_slab, id);
+    return op && op->rma == r ? op : NULL;
+}
+
+static void on_data(struct wm_rma_op *op, const struct wm_rma_msg *m, const char *data)
+{
+    const struct wm_rma_side *to = op->a.what == WM_RMA_DO_GET ? &op->a.origin : &op->a.result;
+    if (to->type->layout.contig)
+        memcpy(to->buf + m->pos, data, m->len);
+    else
+        rt_layout_unpack(&to->type->layout, to->count, to->buf, m->pos, data, m->len);
+    op->back += m->len;
+    if (op->back == op->a.nbytes)
+        wm_rma_op_done(op, 0);
+}
+
+static void on_done(struct wm_rma_op *op, int err)
+{
+    op->answered = true;
+    if (op->bulk_req && op->a.what == WM_RMA_DO_GET)
+        op->bulk_req->ops->cancel(op->bulk_req); /* nothing will come: ends in bulk_done() */
+    else if (op->bulk_req)
+        op->err = err;
+    else
+        wm_rma_op_done(op, err);
+}
+
+void wm_rma_on_answer(struct wm_rma *r, int rank, const struct wm_rma_msg *m, const char *data)
+{
+    struct wm_rma_op *op = m->code == WM_RMA_DATA || m->code == WM_RMA_DONE ? op_of(r, m->id)
+                                                                            : NULL;
+    struct wm_rma_target *t = wm_rma_target(r, rank);
+    if (!t)
+        rt_boot_abort(1, "out of memory for the state of a window");
+    if (m->code == WM_RMA_DATA && op)
+        on_data(op, m, data);
+    else if (m->code == WM_RMA_DONE && op)
+        on_done(op, (int)m->value);
+    else if (m->code == WM_RMA_GRANT)
+        t->granted = true;
+    else if (m->code == WM_RMA_FLUSHED)
+        t->acked = (uint32_t)m->value;
+    else if (m->code == WM_RMA_FAILED)
+        wm_rma_note(t, (int)m->value);
+    else if (m->code == WM_RMA_POST)
+        t->post_seen = true;
+    if (!rt_list_empty(&t->queue))
+        wm_rma_target_run(r, t);
+}

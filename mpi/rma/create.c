@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Creation and end of windows (MPI-5.0 section 12.2).  All processes of the communicator take part:
+ *   1. a hidden duplicate of the communicator, whose context names the window in messages;
+ *   2. the processes of a host exchange the sizes of their memory, and one of them creates the
+ *      window's file, with a control block for each local rank and the memory of windows that
+ *      allocate it; the others open it, and each reserves its own parts;
+ *   3. all processes agree that nobody has failed, and whether sizes and units are equal.
+ * A process that has failed takes part to the end, so an error of one is an error of all. */
+#include "mpi/rma/create.h"
+#include "mpi/api/bodies.h"
+#include "mpi/base/attr.h"
+#include "mpi/core/commnew.h"
+#include "mpi/coll/exch.h"
+#include "mpi/core/ctx.h"
+#include "mpi/core/errh.h"
+#include "mpi/core/info.h"
+#include "runtime/base/err.h"
+#include "runtime/mem/node.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define CTX_BUCKETS 256
+static struct wm_rma *by_ctx[CTX_BUCKETS];
+static unsigned nwindows;
+
+struct wm_rma *wm_rma_of_ctx(uint32_t ctx)
+{
+    struct wm_rma *r = by_ctx[ctx / 2 % CTX_BUCKETS];
+    while (r && r->comm->ctx != ctx)
+        r = r->next;
+    return r;
+}
+
+static void peer_down(struct wm_domain *d, struct wm_peer *p)
+{
+    (void)d;
+    for (int i = 0; i < CTX_BUCKETS; i++)
+        for (struct wm_rma *r = by_ctx[i]; r; r = r->next)
+            wm_rma_peer_gone(r, p);
+}
+
+static void enlist(struct wm_rma *r)
+{
+    struct wm_rma **bucket = &by_ctx[r->comm->ctx / 2 % CTX_BUCKETS];
+    r->next = *bucket;
+    *bucket = r;
+    r->dom->rma = wm_rma_on_recv;
+    r->dom->rma_down = peer_down;
+    nwindows++;
+}
+
+static void delist(struct wm_rma *r)
+{
+    struct wm_rma **p = &by_ctx[r->comm->ctx / 2 % CTX_BUCKETS];
+    while (*p && *p != r)
+        p = &(*p)->next;
+    if (!*p)
+        return;
+    *p = r->next;
+    if (--nwindows == 0)
+        wm_rma_scratch_free();
+}
+
+/* ---- the window's file ---- */
+
+/* The processes of this host among those of the window. */
+static int find_members(struct wm_rma *r, struct wm_rma_host *h)
+{
+    const struct wm_group *g = r->comm->group;
+    r->members = malloc((size_t)rt_node.size * sizeof *r->members);
+    h->ranks = malloc((size_t)rt_node.size * sizeof *h->ranks);
+    if (!r->members || !h->ranks)
+        return -RT_ENOMEM;
+    for (int i = 0; i < g->size; i++) {
+        struct rt_proc p = wm_group_proc(g, i);
+        int local = p.ns == 0 ? rt_boot_local(p.rank) : -1;
+        if (local < 0)
+            continue;
+        if (i == r->comm->rank)
+            h->me = r->nmembers;
+        h->ranks[r->nmembers] = i;
+        r->members[r->nmembers++] = local;
+    }
+    r->leader = r->members[0];
+    return 0;
+}
+
+static int64_t round_up(int64_t n, int64_t align) { return (n + align - 1) / align * align; }
+
+/* Where this process's memory lies in the file, and how long the file is. */
+static int64_t place(const struct wm_rma *r, struct wm_rma_host *h, const struct wm_rma_plan *p,
+                     int64_t *off)
+{
+    int64_t at = (int64_t)r->ctl_nbytes * rt_node.size, align = 64;
+    for (int i = 0; i < r->nmembers; i++)
+        align = h->share[i].align > align ? h->share[i].align : align;
+    h->align = align;
+    at = round_up(at, 4096);
+    for (int i = 0; i < r->nmembers; i++) {
+        if (p->contiguous && i == 0)
+            at = round_up(at, align);
+        else if (!p->contiguous && h->share[i].nbytes)
+            at = round_up(at, align > 4096 ? align : 4096);
+        if (i == h->me)
+            *off = at;
+        at += h->share[i].nbytes;
+    }
+    return round_up(at ? at : 1, 4096);
+}
+
+static int exchange_sizes(struct wm_rma *r, struct wm_rma_host *h, const struct wm_rma_plan *p)
+{
+    h->share = calloc((size_t)r->nmembers, sizeof *h->share);
+    if (!h->share)
+        return -RT_ENOMEM;
+    struct wm_rma_share mine = { p->allocates ? p->nbytes : 0, p->align };
+    struct wm_exch x = {
+        .comm = r->comm, .ranks = h->ranks, .n = r->nmembers, .me = h->me, .tag = WM_TAG_COMM
+    };
+    return wm_exch_allgather(&x, &mine, sizeof mine, h->share);
+}
+
+static void worst(void *inout, const void *in)
+{
+    int32_t *a = inout;
+    const int32_t *b = in;
+    *a = *b < *a ? *b : *a;
+}
+
+/* The creator first; then the others open what it has made. */
+static int open_file(struct wm_rma *r, struct wm_rma_host *h, size_t nbytes)
+{
+    struct wm_exch x = {
+        .comm = r->comm, .ranks = h->ranks, .n = r->nmembers, .me = h->me, .tag = WM_TAG_COMM
+    };
+    int32_t err = 0;
+    if (r->nmembers == 1)
+        return rt_share_alone(&r->file, nbytes, (size_t)h->align);
+    if (h->me == 0)
+        err = rt_share_create(&r->file, r->comm->ctx, r->leader, nbytes, (size_t)h->align);
+    int e = wm_exch_combine(&x, &err, sizeof err, worst);
+    if (e < 0 || err < 0)
+        return e < 0 ? e : err;
+    return h->me == 0 ? 0
+                      : rt_share_open(&r->file, r->comm->ctx, r->leader, nbytes, (size_t)h->align);
+}
+
+/* Fills the own control block. */
+static void publish(struct wm_rma *r, const struct wm_rma_plan *p, int64_t off)
+{
+    struct wm_rma_ctl *c = wm_rma_ctl_at(r, rt_node.rank);
+    uint64_t base = (uint64_t)(uintptr_t)r->base, node = (uint64_t)(uintptr_t)rt_node.base;
+    bool in_node = p->nbytes && base >= node && base - node <= rt_node.nbytes - (size_t)p->nbytes;
+    r->ctl = c;
+    c->base = base;
+    c->nbytes = r->nbytes;
+    c->unit = r->unit;
+    c->by_messages = wm_rma_by_messages();
+    c->probe = (uint64_t)(uintptr_t)&nwindows;
+    if (p->dynamic) {
+        c->where = WM_RMA_DYNAMIC;
+    } else if (!p->nbytes) {
+        c->where = WM_RMA_NOWHERE;
+    } else if (p->allocates) {
+        c->where = WM_RMA_IN_FILE;
+        c->off = (uint64_t)off;
+    } else if (in_node && rt_node.size > 1) {
+        c->where = WM_RMA_IN_NODE;
+        c->off = base - node;
+    } else {
+        c->where = WM_RMA_PRIVATE;
+    }
+}
+
+/* Other processes of the host reach the memory by process_vm_readv, if the system permits that. */
+static bool is_private(const struct wm_rma *r)
+{
+    return r->ctl->where == WM_RMA_PRIVATE || r->ctl->where == WM_RMA_DYNAMIC;
+}
+
+/* 0 or -RT_E... */
+static int share(struct wm_rma *r, const struct wm_rma_plan *p, struct wm_rma_host *h)
+{
+    int64_t off = 0;
+    int err = find_members(r, h);
+    if (err < 0)
+        return err;
+    r->ctl_nbytes = wm_rma_ctl_nbytes(rt_node.size);
+    err = exchange_sizes(r, h, p);
+    if (err < 0)
+        return err;
+    int64_t nbytes = place(r, h, p, &off);
+    err = open_file(r, h, (size_t)nbytes);
+    if (!err)
+        err = rt_share_reserve(&r->file, (size_t)rt_node.rank * r->ctl_nbytes, r->ctl_nbytes);
+    if (!err && p->allocates)
+        err = rt_share_reserve(&r->file, (size_t)off, (size_t)p->nbytes);
+    if (err < 0)
+        return err;
+    if (p->allocates)
+        r->base = r->file.base + off;
+    publish(r, p, off);
+    r->serves = r->nmembers < r->comm->size || (is_private(r) && r->comm->size > 1) ||
+                wm_rma_by_messages();
+    return 0;
+}
+
+/* ---- agreement ---- */
+
+struct vote {
+    int32_t err; /* error class; 0: none */
+    int64_t min_nbytes, max_nbytes, min_unit, max_unit;
+};
+
+static void merge(void *inout, const void *in)
+{
+    struct vote *a = inout;
+    const struct vote *b = in;
+    a->err = a->err > b->err ? a->err : b->err;
+    a->min_nbytes = a->min_nbytes < b->min_nbytes ? a->min_nbytes : b->min_nbytes;
+    a->max_nbytes = a->max_nbytes > b->max_nbytes ? a->max_nbytes : b->max_nbytes;
+    a->min_unit = a->min_unit < b->min_unit ? a->min_unit : b->min_unit;
+    a->max_unit = a->max_unit > b->max_unit ? a->max_unit : b->max_unit;
+}
+
+static int agree(struct wm_rma *r, int failed)
+{
+    struct vote v = { failed, (int64_t)r->nbytes, (int64_t)r->nbytes, r->unit, r->unit };
+    struct wm_exch x = wm_exch_all(r->comm, WM_TAG_COMM);
+    int err = wm_exch_combine(&x, &v, sizeof v, merge);
+    if (err < 0)
+        return failed ? failed : wm_err_rt(err, "creating a window");
+    if (failed || v.err)
+        return failed
+                   ? failed
+                   : wm_err(v.err, "another process failed in this call; its own message says why");
+    r->same_nbytes = v.min_nbytes == v.max_nbytes ? v.min_nbytes : -1;
+    r->same_unit = v.min_unit == v.max_unit ? v.min_unit : -1;
+    return MPI_SUCCESS;
+}
+
+/* ---- creation ---- */
+
+static int shared_error(int err, const struct wm_rma_plan *p)
+{
+    if (err == -RT_ENOSPC || err == -RT_ENOMEM)
+        return wm_err(MPI_ERR_NO_MEM,
+                      "no room for %lld bytes of shared memory; enlarge the file system of "
+                      "WEFT_SHM_DIR or name another directory",
+                      (long long)p->nbytes);
+    return wm_err_rt(err, "creating the shared memory of the window");
+}
+
+static struct wm_rma *rma_new(struct wm_win *w, struct wm_comm *c, const struct wm_rma_plan *p)
+{
+    struct wm_rma *r = calloc(1, sizeof *r);
+    if (!r)
+        return NULL;
+    r->win = w;
+    r->comm = c;
+    r->dom = c->dom;
+    r->base = p->base;
+    r->nbytes = (uint64_t)p->nbytes;
+    r->unit = p->unit;
+    r->file.fd = -1;
+    rt_list_init(&r->wants);
+    rt_list_init(&r->busy);
+    rt_list_init(&r->active);
+    rt_list_init(&r->all.link);
+    w->comm = c;
+    w->rma = r;
+    return r;
+}
+
+static void rma_free(struct wm_rma *r)
+{
+    wm_rma_targets_free(r);
+    wm_rma_origins_free(r);
+    rt_share_close(&r->file);
+    wm_info_destroy(r->hints);
+    free(r->region);
+    free(r->members);
+    free(r->started);
+    free(r);
+}
+
+/* The part of creation under the domain's lock.  `failed`: an error class of this process. */
+static int build(struct wm_win *w, struct wm_comm *c, const struct wm_rma_plan *p, int failed)
+{
+    struct wm_rma_host h = { 0 };
+    struct wm_rma *r = rma_new(w, c, p);
+    if (!r)
+        rt_boot_abort(1, "out of memory for a window"); /* the others wait in the agreement */
+    int err = share(r, p, &h);
+    if (err < 0 && !failed)
+        failed = shared_error(err, p);
+    enlist(r);
+    err = agree(r, failed);
+    rt_share_unlink(&r->file);
+    rt_share_seal(&r->file);
+    free(h.ranks);
+    free(h.share);
+    return err;
+}
+
+/* The hidden communicator; an error of one process, `failed`, is one of all. */
+static int hide(struct wm_comm *comm, int failed, struct wm_comm **out)
+{
+    struct wm_ctx_search s = { .err = failed };
+    uint32_t ctx;
+    int err = wm_comm_find_ctx(comm, &s, &ctx);
+    if (!err)
+        err = wm_comm_make(comm, comm->group, NULL, &ctx, out);
+    if (!err)
+        (*out)->no_handle = true;
+    return err;
+}
+
+static void dispose(struct wm_win *w)
+{
+    struct wm_comm *c = w->comm;
+    struct wm_rma *r = w->rma;
+    rt_lock(&c->dom->lock);
+    delist(r);
+    rma_free(r);
+    wm_comm_unref(c);
+    rt_unlock(&c->dom->lock);
+    w->comm = NULL;
+    w->rma = NULL;
+}
+
+int wm_rma_create(struct wm_comm *comm, const struct wm_rma_plan *p, int failed,
+                  struct wm_win **out)
+{
+    struct wm_comm *hidden;
+    struct wm_win *w = NULL;
+    if (!failed)
+        failed = wm_win_create(&w);
+    int err = hide(comm, failed, &hidden);
+    if (err) {
+        if (w)
+            wm_win_destroy(w);
+        return err;
+    }
+    w->flavor = p->flavor;
+    w->model = MPI_WIN_UNIFIED;
+    w->nbytes = p->nbytes;
+    w->disp_unit = (int)p->unit;
+    rt_lock(&hidden->dom->lock);
+    err = build(w, hidden, p, 0);
+    rt_unlock(&hidden->dom->lock);
+    if (!err)
+        err = wm_rma_set_hints(w->rma, p->info);
+    if (err) {
+        dispose(w);
+        wm_win_destroy(w);
+        return err;
+    }
+    w->base = w->rma->base;
+    *out = w;
+    return MPI_SUCCESS;
+}
+
+int wm_api_win_free(struct wm_win *win)
+{
+    struct wm_rma *r = win->rma;
+    rt_lock(&r->dom->lock);
+    int err = wm_rma_may(r, WM_MOVE_FREE);
+    rt_unlock(&r->dom->lock);
+    if (!err)
+        err = wm_attrs_delete_all(&win->attrs, wm_win_handle(win));
+    if (err)
+        return err;
+    rt_lock(&r->dom->lock);
+    err = wm_rma_flush(r, NULL, WM_UNTIL_TARGET);
+    int e = wm_rma_barrier(r);
+    rt_unlock(&r->dom->lock);
+    err = err ? err : e;
+    if (err && !r->dead)
+        return err;
+    dispose(win);
+    wm_win_destroy(win);
+    return MPI_SUCCESS;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Control blocks: what the processes of one host share about a window.  One block for each local
+ * rank, in the window's file (runtime/mem/share.h), used by its owner and by all processes of the
+ * host that are in the window.  Processes of other hosts have no access: the owner applies their
+ * messages to the same words. */
+#ifndef WM_RMA_CTL_H
+#define WM_RMA_CTL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "runtime/base/atomic.h"
+
+/* A lock of two modes that exclude each other.  Mode 0 admits any number of holders; mode 1 too,
+ * except where the caller passes `solo`.  Waiters form a queue, first come, first served. */
+struct wm_rma_lock {
+    _Alignas(RT_CACHE_LINE) uint32_t word; /* WM_RMA_QUEUED | WM_RMA_MODE1 | number of holders */
+    uint32_t guard;      /* of the queue: local rank + 1 of the process that changes it */
+    uint32_t head, tail; /* wait nodes; 0: none */
+};
+#define WM_RMA_QUEUED (1u << 31)
+#define WM_RMA_MODE1 (1u << 30)
+#define WM_RMA_HOLDERS (WM_RMA_MODE1 - 1)
+
+/* A place in the queue of a lock.  Numbered from 1 over all blocks: WM_RMA_NODES a process. */
+struct wm_rma_node {
+    uint32_t next, granted;
+    uint16_t mode, solo;
+    uint32_t used; /* by the owner of the block alone */
+};
+#define WM_RMA_NODES 8
+
+/* Locks of accumulates: a stripe stands for pages of WM_RMA_PAGE bytes of the owner's memory. */
+#define WM_RMA_STRIPES 64
+#define WM_RMA_PAGE 4096
+struct wm_rma_stripe {
+    _Alignas(RT_CACHE_LINE) uint32_t holder; /* local rank + 1; 0: free */
+};
+
+/* Where the memory of a window lies. */
+enum wm_rma_where {
+    WM_RMA_NOWHERE, /* size 0 */
+    WM_RMA_IN_FILE, /* in the window's file, at `off` */
+    WM_RMA_IN_NODE, /* in the node segment, at `off` */
+    WM_RMA_PRIVATE, /* of the process, at `base` */
+    WM_RMA_DYNAMIC  /* displacements are addresses of the process */
+};
+
+struct wm_rma_ctl {
+    /* Constant once the window has been created. */
+    _Alignas(RT_CACHE_LINE) uint64_t base; /* address in the owner's process */
+    uint64_t nbytes, off;
+    int64_t unit;
+    uint32_t where;       /* enum wm_rma_where */
+    uint32_t member;      /* 1: this local rank is in the window */
+    uint32_t by_messages; /* the owner takes part in synchronisation by messages only */
+    uint64_t probe;       /* an address that other processes read to find out whether they may */
+
+    struct wm_rma_lock lock; /* mode 0: shared, mode 1: exclusive */
+    struct wm_rma_lock all; /* of the leader only: mode 0: MPI_Win_lock_all, mode 1: exclusive locks
+                               of any process of the host */
+    _Alignas(RT_CACHE_LINE) uint32_t completed; /* MPI_Win_complete calls that count for this
+                                                   exposure epoch */
+    _Alignas(RT_CACHE_LINE) struct wm_rma_node node[WM_RMA_NODES];
+    struct wm_rma_stripe stripe[WM_RMA_STRIPES];
+    _Alignas(RT_CACHE_LINE) uint64_t posted[]; /* a bit for each local rank that has posted to this
+                                                  process */
+};
+
+static inline size_t wm_rma_ctl_nbytes(int nlocal)
+{
+    size_t n = sizeof(struct wm_rma_ctl) + ((size_t)nlocal + 63) / 64 * sizeof(uint64_t);
+    return (n + 4095) & ~(size_t)4095;
+}
+
+#endif

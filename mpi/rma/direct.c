@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Operations on memory that this process can reach: by a pointer, or in private memory of another
+ * process by process_vm_readv and writev.  Complete on return. */
+#include "mpi/rma/rma.h"
+#include "mpi/rma/cma.h"
+#include "runtime/base/copy.h"
+#include "runtime/base/err.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define PART ((int64_t)64 << 10) /* packed bytes at a time, where one side has gaps */
+
+static char *target_of(const struct wm_rma_target *t, const struct wm_rma_args *a)
+{
+    return (char *)((uintptr_t)t->ptr + (uintptr_t)(a->disp * t->unit));
+}
+
+static int copy_cma(const struct wm_rma_target *t, const struct wm_rma_args *a, char *there)
+{
+    const struct rt_layout *ol = &a->origin.type->layout, *tl = &a->target.type->layout;
+    bool write = a->what == WM_RMA_DO_PUT;
+    if (ol->contig)
+        return wm_rma_cma(t->local, write, tl, a->target.count, there, 0, a->origin.buf, a->nbytes);
+    char *tmp = malloc((size_t)(a->nbytes < PART ? a->nbytes : PART));
+    int err = tmp ? 0 : -RT_ENOMEM;
+    for (int64_t pos = 0, n; pos < a->nbytes && !err; pos += n) {
+        n = a->nbytes - pos < PART ? a->nbytes - pos : PART;
+        if (write)
+            rt_layout_pack(ol, a->origin.count, a->origin.buf, pos, tmp, n);
+        err = wm_rma_cma(t->local, write, tl, a->target.count, there, pos, tmp, n);
+        if (!write && !err)
+            rt_layout_unpack(ol, a->origin.count, a->origin.buf, pos, tmp, n);
+    }
+    free(tmp);
+    return err;
+}
+
+int wm_rma_copy(const struct wm_rma_target *t, const struct wm_rma_args *a)
+{
+    const struct rt_layout *ol = &a->origin.type->layout, *tl = &a->target.type->layout;
+    char *there = target_of(t, a);
+    if (rt_unlikely(t->path == WM_PATH_CMA))
+        return copy_cma(t, a, there);
+    bool put = a->what == WM_RMA_DO_PUT;
+    if (rt_likely(ol->contig && tl->contig)) {
+        char *to = put ? there : a->origin.buf, *from = put ? a->origin.buf : there;
+        if (a->nbytes <= 64)
+            rt_copy_small(to, from, (size_t)a->nbytes);
+        else
+            memmove(to, from, (size_t)a->nbytes); /* a process may name its own memory twice */
+    } else if (put) {
+        rt_layout_copy(ol, a->origin.count, a->origin.buf, tl, a->target.count, there);
+    } else {
+        rt_layout_copy(tl, a->target.count, there, ol, a->origin.count, a->origin.buf);
+    }
+    return 0;
+}
+
+/* An accumulate in parts, as far as the origin's or the result's data have gaps. */
+static int accumulate(struct wm_rma_acc *c, const struct wm_rma_args *a)
+{
+    const struct wm_rma_side *o = &a->origin, *res = &a->result;
+    bool gives = a->opcode != RT_OP_NO_OP, packs = gives && !o->type->layout.contig;
+    bool unpacks = a->fetches && !res->type->layout.contig;
+    int64_t most = packs || unpacks ? PART / c->esize * c->esize : a->nbytes;
+    char *tmp = packs || unpacks ? malloc(2 * (size_t)(most < a->nbytes ? most : a->nbytes)) : NULL;
+    int err = (packs || unpacks) && !tmp ? -RT_ENOMEM : 0;
+    for (int64_t pos = 0; pos < a->nbytes && !err; pos += c->len) {
+        c->pos = pos;
+        c->len = a->nbytes - pos < most ? a->nbytes - pos : most;
+        c->origin = !gives ? NULL : packs ? tmp : o->buf + pos;
+        c->result = !a->fetches ? NULL : unpacks ? tmp + c->len : res->buf + pos;
+        if (packs)
+            rt_layout_pack(&o->type->layout, o->count, o->buf, pos, tmp, c->len);
+        err = wm_rma_acc(c);
+        if (unpacks && !err)
+            rt_layout_unpack(&res->type->layout, res->count, res->buf, pos, tmp + c->len, c->len);
+    }
+    free(tmp);
+    return err;
+}
+
+int wm_rma_execute(struct wm_rma *r, struct wm_rma_target *t, const struct wm_rma_args *a)
+{
+    if (rt_likely(a->what == WM_RMA_DO_PUT || a->what == WM_RMA_DO_GET))
+        return wm_rma_copy(t, a);
+    const struct wm_type *basic = a->target.type->basic;
+    struct wm_rma_acc c = { .ctl = t->ctl,
+                            .cma = t->path == WM_PATH_CMA ? t->local : -1,
+                            .zero = t->ptr,
+                            .base = target_of(t, a),
+                            .count = a->target.count,
+                            .layout = &a->target.type->layout,
+                            .op = a->opcode,
+                            .elem = basic->layout.elem,
+                            .esize = basic->layout.size,
+                            .len = a->nbytes };
+    (void)r;
+    if (a->what == WM_RMA_DO_ACC)
+        return accumulate(&c, a);
+    c.origin = a->origin.buf;
+    c.result = a->result.buf;
+    return wm_rma_cas(&c, a->compare);
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion of operations: at the origin, and at the target.  Of what goes through memory nothing
+ * is pending; a fence orders it.  For messages the target acknowledges the last one, once and only
+ * when asked. */
+#include "mpi/rma/rma.h"
+#include "mpi/api/bodies.h"
+#include "runtime/base/err.h"
+
+void wm_rma_activate(struct wm_rma *r, struct wm_rma_target *t)
+{
+    if (rt_list_empty(&t->active))
+        rt_list_append(&r->active, &t->active);
+}
+
+void wm_rma_note(struct wm_rma_target *t, int rt_err)
+{
+    if (!t->err)
+        t->err = rt_err;
+}
+
+static bool at_origin(struct wm_rma *r, struct wm_rma_target *t)
+{
+    (void)r;
+    return !t->nlocal;
+}
+
+static bool at_target(struct wm_rma *r, struct wm_rma_target *t)
+{
+    (void)r;
+    return rt_list_empty(&t->queue) && rt_list_empty(&t->flight) && t->acked == t->sent;
+}
+
+static bool is_sent(struct wm_rma *r, struct wm_rma_target *t)
+{
+    (void)r;
+    return rt_list_empty(&t->queue);
+}
+
+static bool is_executed(struct wm_rma *r, struct wm_rma_target *t)
+{
+    (void)r;
+    return rt_list_empty(&t->queue) && rt_list_empty(&t->flight);
+}
+
+/* Asks the target to acknowledge what has been sent, unless a question for all of it is on its
+ * way. */
+static void ask(struct wm_rma *r, struct wm_rma_target *t)
+{
+    if (t->acked == t->sent || t->flushed == t->sent || !t->peer)
+        return;
+    t->flushed = t->sent;
+    wm_rma_send(r, t->peer, WM_RMA_FLUSH, 0, (int64_t)t->sent);
+}
+
+/* The error of operations since the last call. */
+static int take_error(struct wm_rma_target *t)
+{
+    int err = t->err;
+    t->err = 0;
+    if (!err)
+        return MPI_SUCCESS;
+    if (err == -RT_ERANGE)
+        return wm_err(MPI_ERR_RMA_RANGE,
+                      "an operation accessed memory of rank %d outside of the window", t->rank);
+    return wm_err_rt(err, "an operation on rank %d", t->rank);
+}
+
+static int each(struct wm_rma *r, struct wm_rma_target *t, wm_rma_cond *cond)
+{
+    struct rt_list *l, *tmp;
+    int err = MPI_SUCCESS;
+    if (t)
+        return rt_list_empty(&t->active) ? MPI_SUCCESS : wm_rma_wait(r, t, cond);
+    rt_list_each_safe (l, tmp, &r->active) {
+        int e = wm_rma_wait(r, rt_container(l, struct wm_rma_target, active), cond);
+        err = err ? err : e;
+    }
+    return err;
+}
+
+static void finish(struct wm_rma *r, struct wm_rma_target *t, int *err)
+{
+    if (at_target(r, t))
+        rt_list_del(&t->active);
+    int e = take_error(t);
+    *err = *err ? *err : e;
+}
+
+int wm_rma_flush(struct wm_rma *r, struct wm_rma_target *t, enum wm_rma_until until)
+{
+    struct rt_list *l, *tmp;
+    if (rt_likely(rt_list_empty(&r->active)))
+        return MPI_SUCCESS;
+    int err = MPI_SUCCESS;
+    if (until == WM_UNTIL_TARGET) {
+        err = each(r, t, is_sent);
+        rt_list_each (l, &r->active) {
+            struct wm_rma_target *k = rt_container(l, struct wm_rma_target, active);
+            if (!t || t == k)
+                ask(r, k);
+        }
+    }
+    int e = each(r, t,
+                 until == WM_UNTIL_ORIGIN     ? at_origin
+                 : until == WM_UNTIL_EXECUTED ? is_executed
+                                              : at_target);
+    err = err ? err : e;
+    rt_list_each_safe (l, tmp, &r->active) {
+        struct wm_rma_target *k = rt_container(l, struct wm_rma_target, active);
+        if (!t || t == k)
+            finish(r, k, &err);
+    }
+    return err;
+}
+
+static int flush(struct wm_win *win, int rank, enum wm_rma_until until)
+{
+    struct wm_rma *r = win->rma;
+    struct wm_rma_target *t;
+    if (rank == MPI_PROC_NULL)
+        return MPI_SUCCESS;
+    rt_lock(&r->dom->lock);
+    int err = wm_rma_named(r, rank, &t);
+    if (!err)
+        err = wm_rma_may_with(r, WM_MOVE_FLUSH, t);
+    if (!err)
+        err = wm_rma_flush(r, t, until);
+    wm_rma_poll(r);
+    rt_unlock(&r->dom->lock);
+    rt_fence(); /* stores to the target's memory before what follows */
+    return err;
+}
+
+static int flush_all(struct wm_win *win, enum wm_rma_until until)
+{
+    struct wm_rma *r = win->rma;
+    rt_lock(&r->dom->lock);
+    int err = wm_rma_may(r, WM_MOVE_FLUSH);
+    if (!err)
+        err = wm_rma_flush(r, NULL, until);
+    wm_rma_poll(r);
+    rt_unlock(&r->dom->lock);
+    rt_fence();
+    return err;
+}
+
+int wm_api_win_flush(int rank, struct wm_win *win) { return flush(win, rank, WM_UNTIL_TARGET); }
+
+int wm_api_win_flush_local(int rank, struct wm_win *win)
+{
+    return flush(win, rank, WM_UNTIL_ORIGIN);
+}
+
+int wm_api_win_flush_all(struct wm_win *win) { return flush_all(win, WM_UNTIL_TARGET); }
+
+int wm_api_win_flush_local_all(struct wm_win *win) { return flush_all(win, WM_UNTIL_ORIGIN); }
+
+int wm_api_win_sync(struct wm_win *win)
+{
+    struct wm_rma *r = win->rma;
+    rt_lock(&r->dom->lock);
+    wm_rma_poll(r);
+    rt_unlock(&r->dom->lock);
+    rt_fence();
+    return MPI_SUCCESS;
+}

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Bodies of the communication calls (MPI-5.0 section 12.3): arguments, epoch, path.  What memory
+ * reaches is carried out in the call; the rest becomes an operation (struct wm_rma_op) in the
+ * target's queue.  No call waits for another process. */
+#include "mpi/p2p/request.h"
+#include "mpi/op/op.h"
+#include "mpi/rma/rma.h"
+#include "mpi/api/bodies.h"
+#include "mpi/p2p/engine.h"
+#include "mpi/p2p/send.h"
+#include "runtime/base/err.h"
+#include <string.h>
+
+struct rt_slab wm_rma_op_slab = RT_SLAB(15, "one-sided operation", struct wm_rma_op);
+
+/* ---- requests ---- */
+
+struct rma_req {
+    struct rt_req r; /* first member */
+    struct wm_comm *comm;
+};
+
+static void *req_owner(const struct rt_req *r) { return ((const struct rma_req *)r)->comm; }
+
+static int req_cancel(struct rt_req *r)
+{
+    (void)r;
+    return -RT_ENOTSUP;
+}
+
+static void req_release(struct rt_req *r)
+{
+    wm_comm_unref(((struct rma_req *)r)->comm);
+    rt_slab_free(&wm_request_slab, r);
+}
+
+static const struct rt_req_ops req_ops = { .name = "one-sided operation",
+                                           .cancel = req_cancel,
+                                           .release = req_release,
+                                           .owner = req_owner,
+                                           .no_free_active = true };
+
+static struct rt_req *req_new(struct wm_comm *c)
+{
+    struct rma_req *q = wm_req_alloc(&req_ops);
+    if (!q)
+        return NULL;
+    q->r.status = (struct rt_status){ .src = MPI_ANY_SOURCE, .tag = MPI_ANY_TAG };
+    q->comm = c;
+    wm_comm_ref(c);
+    return &q->r;
+}
+
+/* ---- operations ---- */
+
+static void ref(struct wm_type *t)
+{
+    if (t)
+        wm_type_ref(t);
+}
+
+static void unref(struct wm_type *t)
+{
+    if (t)
+        wm_type_unref(t);
+}
+
+static struct wm_rma_op *op_new(struct wm_rma *r, struct wm_rma_target *t,
+                                const struct wm_rma_args *a)
+{
+    struct wm_rma_op *op = rt_slab_alloc(&wm_rma_op_slab);
+    if (!op)
+        return NULL;
+    op->rma = r;
+    op->t = t;
+    op->a = *a;
+    rt_list_init(&op->link);
+    ref(a->origin.type);
+    ref(a->result.type);
+    ref(a->target.type);
+    if (a->what == WM_RMA_DO_CAS) { /* both values count as they are now */
+        memcpy(op->value[0], a->compare, (size_t)a->nbytes);
+        memcpy(op->value[1], a->origin.buf, (size_t)a->nbytes);
+        op->a.compare = op->value[0];
+        op->a.origin.buf = op->value[1];
+    }
+    return op;
+}
+
+/* Its result comes back to the origin, so it is complete there when it is complete at the target.
+ */
+static bool returns(const struct wm_rma_op *op)
+{
+    return op->a.what == WM_RMA_DO_GET || op->a.fetches;
+}
+
+static void end_request(struct wm_rma_op *op)
+{
+    if (op->req)
+        wm_req_end(op->req, op->err);
+    op->req = NULL;
+}
+
+void wm_rma_op_local(struct wm_rma_op *op, int err)
+{
+    if (err && !op->err)
+        op->err = err;
+    if (!op->local)
+        return;
+    op->local = false;
+    op->t->nlocal--;
+    if (!returns(op))
+        end_request(op);
+}
+
+void wm_rma_op_done(struct wm_rma_op *op, int err)
+{
+    rt_list_del(&op->link);
+    wm_rma_op_local(op, err);
+    if (op->err)
+        wm_rma_note(op->t, op->err);
+    end_request(op);
+    unref(op->a.origin.type);
+    unref(op->a.result.type);
+    unref(op->a.target.type);
+    rt_slab_free(&wm_rma_op_slab, op);
+}
+
+/* ---- arguments ---- */
+
+static int out_of_range(const struct wm_rma_target *t, const struct wm_rma_args *a)
+{
+    return wm_err(MPI_ERR_RMA_RANGE,
+                  "displacement %lld with %lld bytes of data is outside of the window of rank %d, "
+                  "which has %llu bytes and displacement unit %lld",
+                  (long long)a->disp, (long long)a->nbytes, t->rank, (unsigned long long)t->nbytes,
+                  (long long)t->unit);
+}
+
+/* Where the elements of the target's side begin and end, relative to its first byte. */
+void wm_rma_span(const struct rt_layout *l, int64_t count, int64_t *low, int64_t *high)
+{
+    int64_t last = (count - 1) * l->extent;
+    *low = l->true_lb + (last < 0 ? last : 0);
+    *high = l->true_lb + l->true_extent + (last > 0 ? last : 0);
+}
+
+static int check_range(const struct wm_rma *r, const struct wm_rma_target *t,
+                       const struct wm_rma_args *a)
+{
+    const struct rt_layout *l = &a->target.type->layout;
+    bool dynamic = r->win->flavor == MPI_WIN_FLAVOR_DYNAMIC;
+    int64_t at, low = 0, high = a->nbytes;
+    if (!a->nbytes || !t->unit)
+        return MPI_SUCCESS; /* the target looks at the rest */
+    if (!l->contig)
+        wm_rma_span(l, a->target.count, &low, &high);
+    if (__builtin_mul_overflow(a->disp, t->unit, &at) || __builtin_add_overflow(at, low, &low) ||
+        __builtin_add_overflow(at, high, &high))
+        return out_of_range(t, a);
+    if (dynamic)
+        return t->rank != r->comm->rank || wm_rma_in_window(r, low, high) ? MPI_SUCCESS
+                                                                          : out_of_range(t, a);
+    return low >= 0 && (uint64_t)high <= t->nbytes ? MPI_SUCCESS : out_of_range(t, a);
+}
+
+static int check_sizes(struct wm_rma_args *a, bool dynamic)
+{
+    const struct wm_rma_side *o = &a->origin, *res = &a->result, *t = &a->target;
+    if (rt_unlikely(a->disp < 0 && !dynamic))
+        return wm_err(MPI_ERR_DISP, "displacement %lld is negative", (long long)a->disp);
+    a->nbytes = wm_nbytes(t->count, &t->type->layout);
+    int64_t given = o->type ? wm_nbytes(o->count, &o->type->layout) : a->nbytes;
+    int64_t room = res->type ? wm_nbytes(res->count, &res->type->layout) : a->nbytes;
+    if (rt_unlikely(a->nbytes < 0 || given < 0 || room < 0))
+        return wm_err(MPI_ERR_COUNT, "the data have more than 2^63 bytes");
+    if (rt_unlikely(given != a->nbytes))
+        return wm_err(MPI_ERR_TRUNCATE,
+                      "the origin's count and datatype are %lld bytes of data, the target's are "
+                      "%lld",
+                      (long long)given, (long long)a->nbytes);
+    if (rt_unlikely(room != a->nbytes))
+        return wm_err(MPI_ERR_TRUNCATE,
+                      "the result's count and datatype are %lld bytes of data, the target's are "
+                      "%lld",
+                      (long long)room, (long long)a->nbytes);
+    return MPI_SUCCESS;
+}
+
+/* Accumulates: a predefined operation, one predefined type below all datatypes. */
+static int check_op(const struct wm_rma_args *a, const struct wm_op *op, bool may_read)
+{
+    const struct wm_type *basic = a->target.type->basic;
+    if (!op->predefined)
+        return wm_err(MPI_ERR_OP, "only predefined operations are allowed in one-sided calls");
+    if (op->op.code == RT_OP_NO_OP && !may_read)
+        return wm_err(MPI_ERR_OP, "MPI_NO_OP is allowed in MPI_Get_accumulate, MPI_Rget_accumulate "
+                                  "and MPI_Fetch_and_op only");
+    if (!a->nbytes)
+        return MPI_SUCCESS;
+    if (!basic)
+        return wm_err(MPI_ERR_TYPE, "the target's datatype is not made of one predefined datatype");
+    if (a->origin.type && a->origin.type->basic != basic)
+        return wm_err(MPI_ERR_TYPE, "the origin's datatype is not made of %s, as the target's is",
+                      basic->name);
+    if (a->result.type && a->result.type->basic != basic)
+        return wm_err(MPI_ERR_TYPE, "the result's datatype is not made of %s, as the target's is",
+                      basic->name);
+    if (op->op.code != RT_OP_NO_OP && op->op.code != RT_OP_REPLACE && !wm_op_allows(op, basic))
+        return wm_err(MPI_ERR_OP, "the operation is not defined for %s", basic->name);
+    return MPI_SUCCESS;
+}
+
+/* ---- start ---- */
+
+static int no_memory(void) { return wm_err(MPI_ERR_NO_MEM, "no memory for another operation"); }
+
+static int enqueue(struct wm_rma *r, struct wm_rma_target *t, const struct wm_rma_args *a,
+                   MPI_Request *request)
+{
+    int err = t->path == WM_PATH_AM ? wm_rma_target_peer(r, t) : 0;
+    if (err < 0)
+        return wm_err_rt(err, "rank %d cannot be reached", t->rank);
+    struct wm_rma_op *op = op_new(r, t, a);
+    struct rt_req *q = op && request ? req_new(r->comm) : NULL;
+    if (!op || (request && !q)) {
+        if (op)
+            wm_rma_op_done(op, 0);
+        return no_memory();
+    }
+    op->req = q;
+    if (request)
+        *request = wm_req_handle(q);
+    wm_rma_queue(r, t, op);
+    return MPI_SUCCESS;
+}
+
+static int start_locked(struct wm_rma *r, struct wm_rma_args *a, MPI_Request *request)
+{
+    struct wm_rma_target *t;
+    int err = wm_rma_named(r, a->rank, &t);
+    if (rt_likely(!err))
+        err = wm_rma_may_with(r, request ? WM_MOVE_REQUEST : WM_MOVE_OPERATION, t);
+    if (rt_likely(!err))
+        err = check_range(r, t, a);
+    if (rt_unlikely(err))
+        return err;
+    if (rt_likely(t->path != WM_PATH_AM && rt_list_empty(&t->queue) && wm_rma_ready(r, t)) ||
+        !a->nbytes) {
+        int e = rt_likely(a->nbytes) ? wm_rma_execute(r, t, a) : 0;
+        if (rt_unlikely(e < 0))
+            return wm_err_rt(e, "memory of rank %d", t->rank);
+        if (request)
+            *request = wm_req_handle(wm_req_complete);
+        return MPI_SUCCESS;
+    }
+    return enqueue(r, t, a, request);
+}
+
+static int start(struct wm_win *win, struct wm_rma_args *a, MPI_Request *request)
+{
+    struct wm_rma *r = win->rma;
+    rt_lock(&r->dom->lock);
+    int err = start_locked(r, a, request);
+    rt_unlock(&r->dom->lock);
+    return err;
+}
+
+static int to_nobody(MPI_Request *request)
+{
+    if (request)
+        *request = wm_req_handle(wm_req_complete);
+    return MPI_SUCCESS;
+}
+
+static struct wm_rma_side side(const void *buf, MPI_Count count, struct wm_type *type)
+{
+    return (struct wm_rma_side){ (char *)(uintptr_t)buf, count, type };
+}
+
+static bool is_dynamic(const struct wm_win *win) { return win->flavor == MPI_WIN_FLAVOR_DYNAMIC; }
+
+static int put_or_get(struct wm_win *win, struct wm_rma_args *a, MPI_Request *request)
+{
+    if (a->rank == MPI_PROC_NULL)
+        return to_nobody(request);
+    int err = check_sizes(a, is_dynamic(win));
+    return rt_unlikely(err) ? err : start(win, a, request);
+}
+
+static int accumulate(struct wm_win *win, struct wm_rma_args *a, const struct wm_op *op,
+                      MPI_Request *request)
+{
+    if (a->rank == MPI_PROC_NULL)
+        return to_nobody(request);
+    a->what = WM_RMA_DO_ACC;
+    a->opcode = (uint8_t)op->op.code;
+    if (op->op.code == RT_OP_NO_OP)
+        a->origin = (struct wm_rma_side){ 0 };
+    int err = check_sizes(a, is_dynamic(win));
+    if (!err)
+        err = check_op(a, op, a->fetches);
+    return rt_unlikely(err) ? err : start(win, a, request);
+}
+
+/* The origin's arguments of a call that may only read (MPI_NO_OP): the binding has not looked at
+ * them. */
+static int check_origin(const void *buf, MPI_Count count, const struct wm_type *type,
+                        const struct wm_op *op)
+{
+    if (op->op.code == RT_OP_NO_OP)
+        return MPI_SUCCESS;
+    if (count < 0)
+        return wm_err(MPI_ERR_COUNT, "argument 2 (origin_count) is %lld", (long long)count);
+    if (!type || !type->committed || type->absent)
+        return wm_err(MPI_ERR_TYPE, "argument 3 (origin_datatype) is not a committed datatype");
+    if ((uintptr_t)buf <= 2 && count > 0 && (buf || type->predefined))
+        return wm_err(MPI_ERR_BUFFER, "argument 1 (origin_addr) is %p", buf);
+    return MPI_SUCCESS;
+}
+
+/* ---- bodies ---- */
+
+int wm_api_put(const void *origin_addr, MPI_Count origin_count, struct wm_type *origin_datatype,
+               int target_rank, MPI_Aint target_disp, MPI_Count target_count,
+               struct wm_type *target_datatype, struct wm_win *win)
+{
+    return wm_api_rput(origin_addr, origin_count, origin_datatype, target_rank, target_disp,
+                       target_count, target_datatype, win, NULL);
+}
+
+int wm_api_rput(const void *origin_addr, MPI_Count origin_count, struct wm_type *origin_datatype,
+                int target_rank, MPI_Aint target_disp, MPI_Count target_count,
+                struct wm_type *target_datatype, struct wm_win *win, MPI_Request *request)
+{
+    struct wm_rma_args a = { .what = WM_RMA_DO_PUT,
+                             .rank = target_rank,
+                             .disp = target_disp,
+                             .origin = side(origin_addr, origin_count, origin_datatype),
+                             .target = side(NULL, target_count, target_datatype) };
+    return put_or_get(win, &a, request);
+}
+
+int wm_api_get(void *origin_addr, MPI_Count origin_count, struct wm_type *origin_datatype,
+               int target_rank, MPI_Aint target_disp, MPI_Count target_count,
+               struct wm_type *target_datatype, struct wm_win *win)
+{
+    return wm_api_rget(origin_addr, origin_count, origin_datatype, target_rank, target_disp,
+                       target_count, target_datatype, win, NULL);
+}
+
+int wm_api_rget(void *origin_addr, MPI_Count origin_count, struct wm_type *origin_datatype,
+                int target_rank, MPI_Aint target_disp, MPI_Count target_count,
+                struct wm_type *target_datatype, struct wm_win *win, MPI_Request *request)
+{
+    struct wm_rma_args a = { .what = WM_RMA_DO_GET,
+                             .rank = target_rank,
+                             .disp = target_disp,
+                             .origin = side(origin_addr, origin_count, origin_datatype),
+                             .target = side(NULL, target_count, target_datatype) };
+    return put_or_get(win, &a, request);
+}
+
+int wm_api_accumulate(const void *origin_addr, MPI_Count origin_count,
+                      struct wm_type *origin_datatype, int target_rank, MPI_Aint target_disp,
+                      MPI_Count target_count, struct wm_type *target_datatype, struct wm_op *op,
+                      struct wm_win *win)
+{
+    return wm_api_raccumulate(origin_addr, origin_count, origin_datatype, target_rank, target_disp,
+                              target_count, target_datatype, op, win, NULL);
+}
+
+int wm_api_raccumulate(const void *origin_addr, MPI_Count origin_count,
+                       struct wm_type *origin_datatype, int target_rank, MPI_Aint target_disp,
+                       MPI_Count target_count, struct wm_type *target_datatype, struct wm_op *op,
+                       struct wm_win *win, MPI_Request *request)
+{
+    struct wm_rma_args a = { .rank = target_rank,
+                             .disp = target_disp,
+                             .origin = side(origin_addr, origin_count, origin_datatype),
+                             .target = side(NULL, target_count, target_datatype) };
+    return accumulate(win, &a, op, request);
+}
+
+int wm_api_get_accumulate(const void *origin_addr, MPI_Count origin_count,
+                          struct wm_type *origin_datatype, void *result_addr,
+                          MPI_Count result_count, struct wm_type *result_datatype, int target_rank,
+                          MPI_Aint target_disp, MPI_Count target_count,
+                          struct wm_type *target_datatype, struct wm_op *op, struct wm_win *win)
+{
+    return wm_api_rget_accumulate(origin_addr, origin_count, origin_datatype, result_addr,
+                                  result_count, result_datatype, target_rank, target_disp,
+                                  target_count, target_datatype, op, win, NULL);
+}
+
+int wm_api_rget_accumulate(const void *origin_addr, MPI_Count origin_count,
+                           struct wm_type *origin_datatype, void *result_addr,
+                           MPI_Count result_count, struct wm_type *result_datatype, int target_rank,
+                           MPI_Aint target_disp, MPI_Count target_count,
+                           struct wm_type *target_datatype, struct wm_op *op, struct wm_win *win,
+                           MPI_Request *request)
+{
+    struct wm_rma_args a = { .fetches = true,
+                             .rank = target_rank,
+                             .disp = target_disp,
+                             .origin = side(origin_addr, origin_count, origin_datatype),
+                             .result = side(result_addr, result_count, result_datatype),
+                             .target = side(NULL, target_count, target_datatype) };
+    int err = check_origin(origin_addr, origin_count, origin_datatype, op);
+    return err ? err : accumulate(win, &a, op, request);
+}
+
+static int check_value(const void *p, int number, const char *name)
+{
+    return (uintptr_t)p > 2 ? MPI_SUCCESS
+                            : wm_err(MPI_ERR_BUFFER, "argument %d (%s) is %p", number, name, p);
+}
+
+int wm_api_fetch_and_op(const void *origin_addr, void *result_addr, struct wm_type *datatype,
+                        int target_rank, MPI_Aint target_disp, struct wm_op *op, struct wm_win *win)
+{
+    struct wm_rma_args a = { .fetches = true,
+                             .rank = target_rank,
+                             .disp = target_disp,
+                             .origin = side(origin_addr, 1, datatype),
+                             .result = side(result_addr, 1, datatype),
+                             .target = side(NULL, 1, datatype) };
+    int err = op->op.code == RT_OP_NO_OP ? 0 : check_value(origin_addr, 1, "origin_addr");
+    if (!err)
+        err = check_value(result_addr, 2, "result_addr");
+    if (!err && !datatype->predefined)
+        err = wm_err(MPI_ERR_TYPE, "argument 3 (datatype) must be a predefined datatype");
+    return rt_unlikely(err) ? err : accumulate(win, &a, op, NULL);
+}
+
+/* C and Fortran integers, logical, multi-language types and bytes (MPI-5.0 section 12.3.4). */
+static bool can_compare(const struct wm_type *t)
+{
+    return t->predefined && t->nelems == 1 && t->layout.size <= 16 &&
+           (t->ops & (1u << RT_OP_BAND | 1u << RT_OP_LAND) || t->layout.size == 1);
+}
+
+int wm_api_compare_and_swap(const void *origin_addr, const void *compare_addr, void *result_addr,
+                            struct wm_type *datatype, int target_rank, MPI_Aint target_disp,
+                            struct wm_win *win)
+{
+    struct wm_rma_args a = { .what = WM_RMA_DO_CAS,
+                             .fetches = true,
+                             .rank = target_rank,
+                             .disp = target_disp,
+                             .origin = side(origin_addr, 1, datatype),
+                             .result = side(result_addr, 1, datatype),
+                             .target = side(NULL, 1, datatype),
+                             .compare = compare_addr };
+    if (!can_compare(datatype))
+        return wm_err(MPI_ERR_TYPE, "argument 4 (datatype): %s is no integer, logical or byte type",
+                      datatype->name);
+    int err = check_value(origin_addr, 1, "origin_addr");
+    if (!err)
+        err = check_value(compare_addr, 2, "compare_addr");
+    if (!err)
+        err = check_value(result_addr, 3, "result_addr");
+    return rt_unlikely(err) ? err : put_or_get(win, &a, NULL);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Progress of what waits: operations for a target that has not posted or whose lock is not held
+ * yet, locks with other holders, messages that found no room.  While a window has any of these, it
+ * is one of the domain's tasks, so every call that makes progress advances it; other programs pay
+ * nothing. Also how calls wait. */
+#include "mpi/p2p/wait.h"
+#include "mpi/rma/rma.h"
+#include "mpi/p2p/engine.h"
+#include "mpi/p2p/send.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/mem/node.h"
+
+/* A wait asks so often whether a process of this host has gone; kill(2) for each costs a
+ * microsecond. */
+#define LOOK_NS 50000000u
+#define LOOK_EVERY 256u /* polls for each look at the clock */
+
+bool wm_rma_ready(const struct wm_rma *r, const struct wm_rma_target *t)
+{
+    switch (r->access) {
+    case WM_ACCESS_START:
+        if (r->nocheck)
+            return true;
+        if (t->by_ctl)
+            return rt_load_acquire(&r->ctl->posted[t->local / 64]) >> (t->local % 64) & 1;
+        return t->post_seen;
+    case WM_ACCESS_LOCK:
+        return t->nocheck || (t->by_ctl ? t->want.state == WM_WANT_HELD : t->granted);
+    case WM_ACCESS_LOCK_ALL:
+        return r->nocheck || (t->by_ctl ? r->all.state == WM_WANT_HELD : t->granted);
+    default:
+        return true;
+    }
+}
+
+static int pump(struct coll_task *k)
+{
+    struct wm_rma *r = rt_container(k, struct wm_rma, pump);
+    struct rt_list *l, *tmp;
+    rt_list_each_safe (l, tmp, &r->wants) {
+        struct wm_rma_want *w = rt_container(l, struct wm_rma_want, link);
+        if (!wm_rma_want_step(r, w))
+            continue;
+        rt_list_del(&w->link);
+        if (w->granted)
+            w->granted(r, w);
+    }
+    rt_list_each_safe (l, tmp, &r->busy)
+        wm_rma_target_run(r, rt_container(l, struct wm_rma_target, busy));
+    if (!rt_list_empty(&r->wants) || !rt_list_empty(&r->busy))
+        return 0;
+    r->pumping = false;
+    return 1;
+}
+
+void wm_rma_pump_need(struct wm_rma *r)
+{
+    if (r->pumping)
+        return;
+    r->pumping = true;
+    r->pump = (struct coll_task){ .step = pump };
+    wm_domain_add_task(r->dom, &r->pump);
+}
+
+void wm_rma_queue(struct wm_rma *r, struct wm_rma_target *t, struct wm_rma_op *op)
+{
+    rt_list_append(&t->queue, &op->link);
+    op->local = true;
+    t->nlocal++;
+    wm_rma_activate(r, t);
+    wm_rma_target_run(r, t);
+    if (!rt_list_empty(&t->queue)) {
+        if (rt_list_empty(&t->busy))
+            rt_list_append(&r->busy, &t->busy);
+        wm_rma_pump_need(r);
+    }
+}
+
+void wm_rma_target_run(struct wm_rma *r, struct wm_rma_target *t)
+{
+    while (!rt_list_empty(&t->queue)) {
+        struct wm_rma_op *op = rt_container(t->queue.next, struct wm_rma_op, link);
+        if (!wm_rma_ready(r, t)) {
+            if (r->access == WM_ACCESS_LOCK_ALL && !t->by_ctl)
+                wm_rma_ask(r, t, WM_WANT_SHARED);
+            return;
+        }
+        int err = t->path == WM_PATH_AM ? wm_rma_send_op(op) : wm_rma_execute(r, t, &op->a);
+        if (err == -RT_EAGAIN)
+            return;
+        if (err < 0 || t->path != WM_PATH_AM)
+            wm_rma_op_done(op, err);
+    }
+    rt_list_del(&t->busy);
+}
+
+struct wait {
+    struct wm_rma *r;
+    struct wm_rma_target *t;
+    wm_rma_cond *cond;
+    uint64_t next_ns;
+    unsigned polls;
+};
+
+static void look_for_dead(struct wait *w)
+{
+    struct wm_rma *r = w->r;
+    if (++w->polls % LOOK_EVERY && w->next_ns)
+        return;
+    uint64_t now = rt_now_ns();
+    if (now < w->next_ns)
+        return;
+    for (int i = 0; i < r->nmembers && w->next_ns && !r->dead; i++)
+        if (rt_node_gone(r->members[i]))
+            r->dead = (int)rt_boot.local_procs[r->members[i]] + 1;
+    w->next_ns = now + LOOK_NS;
+}
+
+static bool wait_ended(void *arg)
+{
+    struct wait *w = arg;
+    if (w->cond(w->r, w->t))
+        return true;
+    look_for_dead(w);
+    return w->r->dead;
+}
+
+int wm_rma_wait(struct wm_rma *r, struct wm_rma_target *t, wm_rma_cond *cond)
+{
+    struct wait w = { .r = r, .t = t, .cond = cond };
+    if (cond(r, t))
+        return MPI_SUCCESS;
+    wm_domain_until(r->dom, wait_ended, &w);
+    if (cond(r, t))
+        return MPI_SUCCESS;
+    return wm_err_rt(-RT_EPEER, "process %d of the job, which is in the window", r->dead - 1);
+}

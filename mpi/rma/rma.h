@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One-sided communication (MPI-5.0 chapter 12): types shared by the files of mpi/rma, which
+ * README.md describes.  All state is used under the domain's lock; what processes of a host share
+ * is in ctl.h. */
+#ifndef WM_RMA_RMA_H
+#define WM_RMA_RMA_H
+
+#include "mpi/base/comm.h"
+#include "mpi/core/win.h"
+#include "mpi/datatype/type.h"
+#include "mpi/p2p/domain.h"
+#include "mpi/p2p/p2p.h"
+#include "mpi/rma/ctl.h"
+#include "mpi/rma/wire.h"
+#include "runtime/mem/share.h"
+
+/* Access epochs of this process; OPEN: after a fence, no operation since. */
+enum wm_rma_access {
+    WM_ACCESS_NONE,
+    WM_ACCESS_OPEN,
+    WM_ACCESS_FENCE,
+    WM_ACCESS_START,
+    WM_ACCESS_LOCK,
+    WM_ACCESS_LOCK_ALL,
+    WM_ACCESSES
+};
+
+/* A lock that this process acquires through control blocks, for itself or for a process of another
+ * host: first the host's word where the mode is exclusive, then the target's. */
+enum wm_want_kind { WM_WANT_SHARED, WM_WANT_EXCLUSIVE, WM_WANT_ALL };
+enum wm_want_state { WM_WANT_NOTHING, WM_WANT_FIRST, WM_WANT_SECOND, WM_WANT_HELD };
+struct wm_rma_want {
+    struct rt_list link; /* in wm_rma.wants while neither idle nor held */
+    struct wm_rma_ctl *ctl;
+    uint8_t kind, state;
+    uint32_t node; /* its place in a queue; 0: none */
+    /* The lock is held: called by wm_rma_pump(), not by wm_rma_want() itself. */
+    void (*granted)(struct wm_rma *r, struct wm_rma_want *w);
+};
+
+/* How an origin reaches the memory of a target. */
+enum wm_rma_path { WM_PATH_AM, WM_PATH_CMA, WM_PATH_DIRECT };
+extern const char *const wm_rma_path_names[];
+
+/* Layouts that a target keeps for an origin. */
+#define WM_RMA_SLOTS 32
+#define WM_RMA_NO_SLOT 0xffffu /* the target's data are contiguous */
+
+/* A rank of the window as this process knows it in the role of the origin; made when first used. */
+struct wm_rma_target {
+    struct wm_rma_target *next;      /* hash chain */
+    int rank, local;                 /* local: local rank on this host, -1: another host */
+    uint8_t path;                    /* enum wm_rma_path */
+    bool by_ctl;                     /* locks, posts and completions go through control blocks */
+    bool locked, exclusive, nocheck; /* by MPI_Win_lock, and how */
+    bool asked, granted;             /* by messages: the lock has been asked for; is held */
+    bool unlocking;                  /* within MPI_Win_unlock_all: an acknowledgement will come */
+    bool in_start;                   /* in the group of MPI_Win_start */
+    bool post_seen;                  /* by messages: the target's post has arrived */
+    char *ptr;                       /* DIRECT: the memory; CMA: its address in the other process */
+    uint64_t nbytes;                 /* UINT64_MAX: not known here, or a dynamic window */
+    int64_t unit;                    /* 0: not known here */
+    struct wm_rma_ctl *ctl;          /* of the target; NULL: another host */
+    struct wm_peer *peer;            /* set once a message has been sent */
+    struct rt_list queue;  /* operations that have not been started (struct wm_rma_op.link) */
+    struct rt_list flight; /* started, not complete at the target */
+    unsigned nlocal;       /* operations whose origin buffers are in use */
+    uint32_t sent, acked;  /* messages so far; of these known to have been executed */
+    uint32_t flushed;      /* value of `sent` in the last request for an acknowledgement */
+    int err;               /* first error of an operation, -RT_E...; reported by the next call that
+                              completes operations */
+    struct wm_rma_want want;
+    struct rt_list busy;        /* link in wm_rma.busy while the queue is not empty */
+    struct rt_list active;      /* link in wm_rma.active: not flushed */
+    struct wm_rma_types *types; /* layouts that the target has: type.c */
+};
+
+/* A rank of the window in the role of the origin, as the target knows it; made by its first
+ * message. */
+struct wm_rma_origin {
+    struct wm_rma_origin *next; /* hash chain */
+    int rank;
+    struct wm_peer *peer;
+    struct wm_rma_want want; /* the lock of this process's memory that it holds or waits for */
+    struct rt_layout *slot[WM_RMA_SLOTS];
+    char *partial; /* a layout that arrives in parts */
+};
+
+#define WM_RMA_BUCKETS 64
+
+struct wm_rma_region { /* memory attached to a dynamic window */
+    uint64_t base, nbytes;
+};
+
+struct wm_rma {
+    struct wm_win *win;
+    struct wm_comm *comm; /* of the window */
+    struct wm_domain *dom;
+    struct wm_rma *next; /* hash chain by context */
+
+    /* Epochs. */
+    uint8_t access; /* enum wm_rma_access */
+    bool exposed;   /* between MPI_Win_post and MPI_Win_wait */
+    bool nocheck;   /* MPI_Win_lock_all or MPI_Win_start with MPI_MODE_NOCHECK */
+    int nlocks;     /* targets locked by MPI_Win_lock */
+    int nasked;     /* targets asked for a lock by messages */
+    int *started;   /* ranks of the group of MPI_Win_start; owned */
+    int nstarted;
+    int *exposed_to; /* ranks of the group of MPI_Win_post; owned */
+    int nexposed;
+    unsigned ncompleted; /* completions of this exposure epoch by messages */
+    int dead;            /* rank + 1 of a process of the window that has gone; 0: none */
+
+    /* Memory. */
+    char *base; /* own window memory; NULL for dynamic windows */
+    uint64_t nbytes;
+    int64_t unit;
+    int64_t same_unit, same_nbytes; /* of all ranks; -1: they differ */
+    struct wm_rma_region *region;   /* sorted by address; owned */
+    int nregions, cap_regions;
+
+    /* Shared with the host. */
+    struct rt_share file;
+    size_t ctl_nbytes; /* of a block */
+    int leader;        /* local rank of the process that created the file */
+    int *members;      /* local ranks that are in the window; owned */
+    int nmembers;
+    struct wm_rma_ctl *ctl; /* own block */
+    struct wm_rma_want all; /* of MPI_Win_lock_all */
+
+    struct wm_rma_target *target[WM_RMA_BUCKETS], *last; /* last: the one used last */
+    struct wm_rma_origin *origin[WM_RMA_BUCKETS];
+    struct rt_list wants;  /* locks that are being acquired, in order */
+    struct rt_list busy;   /* targets with queued operations */
+    struct rt_list active; /* targets that are not flushed */
+    bool pumping;          /* `pump` is among the domain's tasks */
+    struct coll_task pump;
+    bool serves;       /* other processes may need messages to reach this one's memory */
+    unsigned nserving; /* transfers that serve.c has started and that have not ended */
+
+    /* Hints. */
+    struct wm_info *hints;
+};
+
+/* What an operation is. */
+enum wm_rma_what {
+    WM_RMA_DO_PUT,
+    WM_RMA_DO_GET,
+    WM_RMA_DO_ACC, /* accumulate, get_accumulate and fetch_and_op */
+    WM_RMA_DO_CAS
+};
+
+/* One side of an operation in the origin's memory. */
+struct wm_rma_side {
+    char *buf;
+    int64_t count;
+    struct wm_type *type;
+};
+
+/* An operation as the user has called it. */
+struct wm_rma_args {
+    uint8_t what;   /* enum wm_rma_what */
+    uint8_t opcode; /* enum rt_opcode of an accumulate */
+    bool fetches;   /* the old value goes to `result` */
+    int rank;
+    MPI_Aint disp;
+    struct wm_rma_side origin, result, target; /* target.buf is not used */
+    const void *compare;
+    int64_t nbytes; /* of data at the target, packed */
+};
+
+/* An operation that is not finished within its call. */
+struct wm_rma_op {
+    struct rt_obj obj; /* the handle is in the messages */
+    struct rt_list link;
+    struct wm_rma *rma;
+    struct wm_rma_target *t;
+    struct wm_rma_args a;
+    char value[2][16];       /* operands of compare-and-swap; the buffers need not stay */
+    int64_t pos;             /* bytes whose messages have been sent */
+    int64_t back;            /* bytes whose answers have arrived */
+    bool local;              /* the origin's buffers are still in use */
+    bool answered;           /* WM_RMA_DONE has arrived */
+    struct rt_req *bulk_req; /* the ordinary message that carries its data */
+    struct rt_req *req;      /* of the request-based forms; NULL */
+    int err;
+};
+
+extern struct rt_slab wm_rma_op_slab;
+
+static inline struct wm_rma_ctl *wm_rma_ctl_at(const struct wm_rma *r, int local)
+{
+    return (struct wm_rma_ctl *)(void *)(r->file.base + (size_t)local * r->ctl_nbytes);
+}
+static inline struct wm_rma_ctl *wm_rma_leader(const struct wm_rma *r)
+{
+    return wm_rma_ctl_at(r, r->leader);
+}
+
+/* create.c */
+struct wm_rma *wm_rma_of_ctx(uint32_t ctx); /* NULL: no such window */
+
+/* target.c */
+bool wm_rma_by_messages(void); /* this process uses no control blocks of others: setting rma_path */
+struct wm_rma_target *wm_rma_target_make(struct wm_rma *r, int rank);
+static inline struct wm_rma_target *wm_rma_target(struct wm_rma *r, int rank)
+{
+    return rt_likely(r->last && r->last->rank == rank) ? r->last : wm_rma_target_make(r, rank);
+}
+/* For calls that name a rank.  MPI_SUCCESS or MPI_ERR_NO_MEM with its text. */
+int wm_rma_named(struct wm_rma *r, int rank, struct wm_rma_target **out);
+void wm_rma_targets_free(struct wm_rma *r);
+/* 0 or -RT_E...: t->peer is set. */
+int wm_rma_target_peer(struct wm_rma *r, struct wm_rma_target *t);
+
+/* epoch.c: MPI_SUCCESS, or MPI_ERR_RMA_SYNC with a text. */
+enum wm_rma_move {
+    WM_MOVE_FENCE,
+    WM_MOVE_START,
+    WM_MOVE_COMPLETE,
+    WM_MOVE_POST,
+    WM_MOVE_WAIT,
+    WM_MOVE_LOCK,
+    WM_MOVE_UNLOCK,
+    WM_MOVE_LOCK_ALL,
+    WM_MOVE_UNLOCK_ALL,
+    WM_MOVE_FLUSH,
+    WM_MOVE_OPERATION,
+    WM_MOVE_REQUEST, /* an operation with a request */
+    WM_MOVE_FREE,
+    WM_MOVES
+};
+int wm_rma_may(const struct wm_rma *r, enum wm_rma_move move);
+/* For calls that name a rank; t NULL: MPI_PROC_NULL. */
+int wm_rma_may_with(struct wm_rma *r, enum wm_rma_move move, const struct wm_rma_target *t);
+
+/* lock.c */
+/* Starts to acquire; true: held now.  False: wm_rma_pump() continues. */
+bool wm_rma_want(struct wm_rma *r, struct wm_rma_want *w, enum wm_want_kind kind,
+                 struct wm_rma_ctl *ctl);
+bool wm_rma_want_step(struct wm_rma *r, struct wm_rma_want *w);
+void wm_rma_release(struct wm_rma *r, struct wm_rma_want *w);
+
+/* acc.c: inout (the target's memory) = origin op inout, old values to `result`, all atomic element
+ * by element with regard to all accumulates on this target. */
+struct wm_rma_acc {
+    struct wm_rma_ctl *ctl; /* of the target */
+    int cma;                /* local rank of the process to whose memory `base` belongs; -1: ours */
+    char *zero;             /* where the window's memory begins, in the same terms as `base` */
+    char *base;             /* where the target's elements begin */
+    int64_t count;
+    const struct rt_layout *layout; /* of an element */
+    enum rt_opcode op;
+    enum rt_elem elem;
+    int64_t esize;      /* packed bytes of a basic element */
+    int64_t pos, len;   /* this part of the packed form */
+    const char *origin; /* packed, len bytes; NULL with RT_OP_NO_OP */
+    char *result;       /* packed, len bytes; NULL: not wanted */
+};
+int wm_rma_acc(const struct wm_rma_acc *a);
+/* Compare-and-swap of one element; 0 or -RT_E... */
+int wm_rma_cas(const struct wm_rma_acc *a, const void *compare);
+
+/* direct.c: copies to and from memory that this process can reach.  0 or -RT_E... */
+int wm_rma_copy(const struct wm_rma_target *t, const struct wm_rma_args *a);
+
+/* op.c */
+/* Carries out an operation whose target is not reached by messages. 0 or -RT_E... */
+int wm_rma_execute(struct wm_rma *r, struct wm_rma_target *t, const struct wm_rma_args *a);
+void wm_rma_span(const struct rt_layout *l, int64_t count, int64_t *low, int64_t *high);
+/* The origin's buffers are free; with err, the operation has failed. */
+void wm_rma_op_local(struct wm_rma_op *op, int err);
+/* It is complete at the target, too. */
+void wm_rma_op_done(struct wm_rma_op *op, int err);
+
+/* am.c: the origin's side of messages. */
+/* Sends what an operation needs; 0: all has been sent; -RT_EAGAIN: again later. */
+int wm_rma_send_op(struct wm_rma_op *op);
+/* A message without data. */
+void wm_rma_send(struct wm_rma *r, struct wm_peer *p, int code, uint32_t id, int64_t value);
+struct btl_hdr wm_rma_hdr(const struct wm_rma *r);
+/* The tag of the ordinary message that carries the data of an operation. */
+int wm_rma_tag(uint32_t id, bool to_origin);
+/* Most payload of a message. */
+size_t wm_rma_room(const struct wm_peer *p);
+char *
+wm_rma_scratch(size_t nbytes); /* of this process; valid until the next call; NULL: no memory */
+/* Asks the target for a lock, once. */
+void wm_rma_ask(struct wm_rma *r, struct wm_rma_target *t, enum wm_want_kind kind);
+
+void wm_rma_scratch_free(void);
+/* An answer of a target, or its post. */
+void wm_rma_on_answer(struct wm_rma *r, int rank, const struct wm_rma_msg *m, const char *data);
+
+/* type.c: the slot in which the target has this layout, which is sent before if it has not.
+ * WM_RMA_NO_SLOT for contiguous layouts; -RT_E... */
+int wm_rma_slot(struct wm_rma *r, struct wm_rma_target *t, const struct rt_layout *l);
+void wm_rma_types_free(struct wm_rma_target *t);
+/* A part of a layout has arrived.  0 or -RT_E... */
+int wm_rma_on_type(struct wm_rma_origin *o, const struct wm_rma_msg *m, const char *data);
+void wm_rma_slots_free(struct wm_rma_origin *o);
+
+/* serve.c: the target's side of messages. */
+void wm_rma_on_recv(struct wm_domain *d, struct wm_peer *from, const struct btl_hdr *h,
+                    const void *data, size_t len);
+/* A process is lost. */
+void wm_rma_peer_gone(struct wm_rma *r, const struct wm_peer *p);
+void wm_rma_origins_free(struct wm_rma *r);
+/* Whether [low, high) of this process's window, or of its address space for a dynamic window, may
+ * be accessed. */
+bool wm_rma_in_window(const struct wm_rma *r, int64_t low, int64_t high);
+
+/* pump.c: progress of what waits. */
+void wm_rma_pump_need(struct wm_rma *r); /* `wants` or `busy` is not empty */
+/* Whether operations may be carried out now in the current epoch: the target has posted, the lock
+ * is held. */
+bool wm_rma_ready(const struct wm_rma *r, const struct wm_rma_target *t);
+void wm_rma_queue(struct wm_rma *r, struct wm_rma_target *t, struct wm_rma_op *op);
+/* At the end of a synchronisation call that may have found everything in memory: origins that need
+ * messages must not wait for a process that only makes such calls. */
+static inline void wm_rma_poll(struct wm_rma *r)
+{
+    if (rt_unlikely(r->serves))
+        wm_progress(r->dom);
+}
+/* Starts what may be started for a target. */
+void wm_rma_target_run(struct wm_rma *r, struct wm_rma_target *t);
+/* Waits until cond(r, t); MPI_SUCCESS or what wm_err() returned, if a process that takes part has
+ * gone. */
+typedef bool wm_rma_cond(struct wm_rma *r, struct wm_rma_target *t);
+int wm_rma_wait(struct wm_rma *r, struct wm_rma_target *t, wm_rma_cond *cond);
+
+/* flush.c */
+enum wm_rma_until {
+    WM_UNTIL_ORIGIN,   /* the origin's buffers are free, results are there */
+    WM_UNTIL_EXECUTED, /* what needs an answer is complete at the target; the rest has been sent */
+    WM_UNTIL_TARGET    /* all is complete at the target */
+};
+/* Waits for the operations of this target; NULL: of all targets. */
+int wm_rma_flush(struct wm_rma *r, struct wm_rma_target *t, enum wm_rma_until until);
+void wm_rma_activate(struct wm_rma *r, struct wm_rma_target *t); /* it must be flushed */
+/* Notes an error of an operation, for the next call that completes operations. */
+void wm_rma_note(struct wm_rma_target *t, int rt_err);
+
+/* sync.c */
+int wm_rma_barrier(struct wm_rma *r);
+
+/* info.c */
+int wm_rma_set_hints(struct wm_rma *r, const struct wm_info *info);
+
+#endif

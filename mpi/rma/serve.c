@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The target's side of messages: operations, locks and completions of origins that do not reach
+ * this process's memory or control blocks.  Called from the transports' upcall, so nothing here
+ * waits for another process; a stripe is held for microseconds. */
+#include "mpi/p2p/recv.h"
+#include "mpi/p2p/request.h"
+#include "mpi/rma/rma.h"
+#include "mpi/p2p/engine.h"
+#include "mpi/p2p/send.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* A message of one origin, with where its data go. */
+struct job {
+    struct wm_rma *r;
+    struct wm_rma_origin *o;
+    const struct wm_rma_msg *m;
+    const char *data;
+    char *base; /* first element in this process's memory */
+    int64_t count;
+    struct rt_layout contig; /* in place of a slot */
+    const struct rt_layout *layout;
+};
+
+/* A transfer by an ordinary message. */
+struct transfer {
+    struct wm_rma *r;
+    struct wm_peer *peer;
+    uint32_t id;
+    bool put;
+    int err;
+    struct rt_layout layout;
+    void *discard; /* buffer for data that have no place */
+};
+
+static struct wm_rma_origin *origin_of(struct wm_rma *r, int rank, struct wm_peer *p)
+{
+    struct wm_rma_origin **bucket = &r->origin[rank % WM_RMA_BUCKETS], *o = *bucket;
+    while (o && o->rank != rank)
+        o = o->next;
+    if (o)
+        return o;
+    o = calloc(1, sizeof *o);
+    if (!o)
+        rt_boot_abort(1, "out of memory for the state of a window");
+    o->rank = rank;
+    o->peer = p;
+    rt_list_init(&o->want.link);
+    o->next = *bucket;
+    *bucket = o;
+    return o;
+}
+
+void wm_rma_origins_free(struct wm_rma *r)
+{
+    for (int i = 0; i < WM_RMA_BUCKETS; i++)
+        for (struct wm_rma_origin *o = r->origin[i], *next; o; o = next) {
+            next = o->next;
+            wm_rma_slots_free(o);
+            free(o);
+        }
+}
+
+bool wm_rma_in_window(const struct wm_rma *r, int64_t low, int64_t high)
+{
+    if (r->win->flavor != MPI_WIN_FLAVOR_DYNAMIC)
+        return low >= 0 && low <= high && (uint64_t)high <= r->nbytes;
+    for (int i = 0; i < r->nregions; i++) {
+        const struct wm_rma_region *g = &r->region[i];
+        if ((uint64_t)low >= g->base && (uint64_t)high <= g->base + g->nbytes)
+            return true;
+    }
+    return false;
+}
+
+/* Finds the memory that a message names.  -RT_ERANGE. */
+static int locate(struct job *j)
+{
+    const struct wm_rma_msg *m = j->m;
+    int64_t at, low = 0, high = m->count;
+    j->count = m->count;
+    if (m->slot == WM_RMA_NO_SLOT) {
+        int64_t each = m->esize ? m->esize : 1;
+        j->count = m->count / each;
+        rt_layout_basic(&j->contig, each, each, m->elem);
+        j->layout = &j->contig;
+    } else {
+        j->layout = m->slot < WM_RMA_SLOTS ? j->o->slot[m->slot] : NULL;
+        if (!j->layout)
+            RT_BUG("rank %d of a window names layout %u, which it has not sent", j->o->rank,
+                   m->slot);
+        wm_rma_span(j->layout, m->count, &low, &high);
+    }
+    if (__builtin_mul_overflow(m->disp, j->r->unit, &at) || __builtin_add_overflow(at, low, &low) ||
+        __builtin_add_overflow(at, high, &high) || !wm_rma_in_window(j->r, low, high))
+        return -RT_ERANGE;
+    j->base = (char *)((uintptr_t)j->r->base + (uintptr_t)at);
+    return 0;
+}
+
+static void answer(struct job *j, int code, int64_t value)
+{
+    wm_rma_send(j->r, j->o->peer, code, j->m->id, value);
+}
+
+static void send_data(struct job *j, char *msg, int64_t pos, int64_t len)
+{
+    struct wm_rma_msg m = { .code = WM_RMA_DATA, .id = j->m->id, .pos = pos, .len = (uint32_t)len };
+    memcpy(msg, &m, sizeof m);
+    wm_send_ctl(j->r->dom, j->o->peer, wm_rma_hdr(j->r), msg, (uint32_t)(sizeof m + (size_t)len));
+}
+
+static char *room_for(int64_t len)
+{
+    char *msg = wm_rma_scratch(sizeof(struct wm_rma_msg) + (size_t)len);
+    if (!msg)
+        rt_boot_abort(1, "out of memory for an answer of a window");
+    return msg;
+}
+
+static int on_put(struct job *j)
+{
+    if (j->layout->contig)
+        memcpy(j->base, j->data, j->m->len);
+    else
+        rt_layout_unpack(j->layout, j->count, j->base, 0, j->data, j->m->len);
+    return 0;
+}
+
+static int on_get(struct job *j)
+{
+    char *msg = room_for(j->m->len), *to = msg + sizeof(struct wm_rma_msg);
+    if (j->layout->contig)
+        memcpy(to, j->base, j->m->len);
+    else
+        rt_layout_pack(j->layout, j->count, j->base, 0, to, j->m->len);
+    send_data(j, msg, 0, j->m->len);
+    return 0;
+}
+
+static struct wm_rma_acc acc_of(const struct job *j)
+{
+    return (struct wm_rma_acc){ .ctl = j->r->ctl,
+                                .cma = -1,
+                                .zero = j->r->base,
+                                .base = j->base,
+                                .count = j->count,
+                                .layout = j->layout,
+                                .op = j->m->op,
+                                .elem = j->m->elem,
+                                .esize = j->m->esize,
+                                .pos = j->m->pos,
+                                .len = j->m->len,
+                                .origin = j->data };
+}
+
+static int on_acc(struct job *j)
+{
+    struct wm_rma_acc a = acc_of(j);
+    bool fetch = j->m->flags & WM_RMA_FETCH;
+    char *msg = fetch ? room_for(j->m->len) : NULL;
+    a.result = fetch ? msg + sizeof(struct wm_rma_msg) : NULL;
+    int err = wm_rma_acc(&a);
+    if (!err && fetch)
+        send_data(j, msg, j->m->pos, j->m->len);
+    return err;
+}
+
+static int on_cas(struct job *j)
+{
+    struct wm_rma_acc a = acc_of(j);
+    char *msg = room_for(j->m->len);
+    a.origin = j->data + j->m->len;
+    a.result = msg + sizeof(struct wm_rma_msg);
+    int err = wm_rma_cas(&a, j->data);
+    if (!err)
+        send_data(j, msg, 0, j->m->len);
+    return err;
+}
+
+/* ---- data as ordinary messages ---- */
+
+static void transfer_end(struct transfer *x, int err)
+{
+    err = x->err ? x->err : err;
+    if (x->put || err)
+        wm_rma_send(x->r, x->peer, WM_RMA_DONE, x->id, err);
+    x->r->nserving--;
+    rt_layout_fini(&x->layout);
+    free(x->discard);
+    free(x);
+}
+
+static void transfer_done(struct rt_req *q, void *arg)
+{
+    int err = q->err;
+    wm_req_release(q);
+    transfer_end(arg, err);
+}
+
+/* Data of a put that is out of range must be received all the same. */
+static int discard(struct job *j, struct transfer *x, int64_t nbytes)
+{
+    x->discard = malloc((size_t)nbytes);
+    if (!x->discard)
+        rt_boot_abort(1, "out of memory for data that no window has room for");
+    j->base = x->discard;
+    j->count = nbytes;
+    return rt_layout_basic(&x->layout, 1, 1, RT_ELEM_NONE);
+}
+
+static void on_bulk(struct job *j, int err)
+{
+    bool put = j->m->code == WM_RMA_PUT_BULK;
+    int64_t nbytes = j->count * j->layout->size;
+    if (err && !put) {
+        answer(j, WM_RMA_DONE, err);
+        return;
+    }
+    struct transfer *x = calloc(1, sizeof *x);
+    if (!x)
+        rt_boot_abort(1, "out of memory for a transfer of a window");
+    *x = (struct transfer){ .r = j->r, .peer = j->o->peer, .id = j->m->id, .put = put, .err = err };
+    if (err)
+        discard(j, x, nbytes);
+    else
+        rt_layout_dup(&x->layout, j->layout);
+    struct wm_msg msg = { .buf = j->base,
+                          .count = j->count,
+                          .layout = &x->layout,
+                          .comm = j->r->comm,
+                          .peer = j->o->rank,
+                          .tag = wm_rma_tag(j->m->id, !put),
+                          .coll = true };
+    struct rt_req *q;
+    j->r->nserving++;
+    err = put ? wm_p2p_irecv(&msg, &q) : wm_p2p_isend(&msg, WM_STANDARD, &q);
+    if (err < 0) {
+        transfer_end(x, err);
+    } else if (rt_req_done(q)) {
+        transfer_done(q, x);
+    } else {
+        q->notify = transfer_done;
+        q->arg = x;
+    }
+}
+
+/* ---- synchronisation ---- */
+
+static void lock_granted(struct wm_rma *r, struct wm_rma_want *w)
+{
+    struct wm_rma_origin *o = rt_container(w, struct wm_rma_origin, want);
+    if (o->peer->err)
+        wm_rma_release(r, w);
+    else
+        wm_rma_send(r, o->peer, WM_RMA_GRANT, 0, 0);
+}
+
+static void on_lock(struct job *j)
+{
+    j->o->want.granted = lock_granted;
+    if (wm_rma_want(j->r, &j->o->want, (enum wm_want_kind)j->m->value, j->r->ctl))
+        lock_granted(j->r, &j->o->want);
+}
+
+static void on_unlock(struct job *j)
+{
+    wm_rma_release(j->r, &j->o->want);
+    if (j->m->id)
+        answer(j, WM_RMA_FLUSHED, j->m->value);
+}
+
+static void failed(struct job *j, int err)
+{
+    bool answers = j->m->code != WM_RMA_PUT && (j->m->code != WM_RMA_ACC || j->m->flags);
+    if (answers && j->m->pos == 0) /* once for all parts of an accumulate */
+        answer(j, WM_RMA_DONE, err);
+    else if (!answers)
+        answer(j, WM_RMA_FAILED, err);
+}
+
+static void operation(struct job *j)
+{
+    int err = locate(j);
+    if (j->m->code == WM_RMA_PUT_BULK || j->m->code == WM_RMA_GET_BULK) {
+        on_bulk(j, err);
+        return;
+    }
+    if (!err)
+        err = j->m->code == WM_RMA_PUT   ? on_put(j)
+              : j->m->code == WM_RMA_GET ? on_get(j)
+              : j->m->code == WM_RMA_ACC ? on_acc(j)
+                                         : on_cas(j);
+    if (err)
+        failed(j, err);
+}
+
+static void dispatch(struct job *j)
+{
+    switch (j->m->code) {
+    case WM_RMA_TYPE:
+        if (wm_rma_on_type(j->o, j->m, j->data) < 0)
+            rt_boot_abort(1, "out of memory for the datatype of a window's operation");
+        return;
+    case WM_RMA_LOCK:
+        on_lock(j);
+        return;
+    case WM_RMA_UNLOCK:
+        on_unlock(j);
+        return;
+    case WM_RMA_FLUSH:
+        answer(j, WM_RMA_FLUSHED, j->m->value);
+        return;
+    case WM_RMA_COMPLETE:
+        j->r->ncompleted++;
+        return;
+    default:
+        operation(j);
+    }
+}
+
+void wm_rma_on_recv(struct wm_domain *d, struct wm_peer *from, const struct btl_hdr *h,
+                    const void *data, size_t len)
+{
+    struct wm_rma_msg m;
+    struct wm_rma *r = wm_rma_of_ctx(h->ctx & WM_CTX_MASK);
+    (void)d;
+    if (!r || len < sizeof m)
+        RT_BUG("one-sided message of rank %u for a window that does not exist", from->proc.rank);
+    memcpy(&m, data, sizeof m);
+    if (m.code >= WM_RMA_DATA) {
+        wm_rma_on_answer(r, (int)h->src, &m, (const char *)data + sizeof m);
+        return;
+    }
+    struct job j = {
+        .r = r, .o = origin_of(r, (int)h->src, from), .m = &m, .data = (const char *)data + sizeof m
+    };
+    dispatch(&j);
+}
+
+/* ---- a process has gone ---- */
+
+static void fail_ops(struct rt_list *list, int err)
+{
+    struct rt_list *l, *tmp;
+    rt_list_each_safe (l, tmp, list) {
+        struct wm_rma_op *op = rt_container(l, struct wm_rma_op, link);
+        op->answered = true;
+        if (op->bulk_req)
+            op->err = err; /* the engine ends the message, and bulk_done() the operation */
+        else
+            wm_rma_op_done(op, err);
+    }
+}
+
+static void origin_gone(struct wm_rma *r, struct wm_rma_origin *o)
+{
+    if (o->want.state == WM_WANT_HELD)
+        wm_rma_release(r, &o->want); /* one that waits is released when it is granted */
+}
+
+void wm_rma_peer_gone(struct wm_rma *r, const struct wm_peer *p)
+{
+    for (int i = 0; i < WM_RMA_BUCKETS; i++) {
+        for (struct wm_rma_target *t = r->target[i]; t; t = t->next)
+            if (t->peer == p) {
+                fail_ops(&t->queue, p->err);
+                fail_ops(&t->flight, p->err);
+            }
+        for (struct wm_rma_origin *o = r->origin[i]; o; o = o->next)
+            if (o->peer == p)
+                origin_gone(r, o);
+    }
+    for (int i = 0; i < r->comm->size && !r->dead; i++)
+        if (r->comm->peers[i] == p)
+            r->dead = (int)p->proc.rank + 1;
+}

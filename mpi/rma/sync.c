@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Bodies of the synchronisation calls (MPI-5.0 section 12.5): fence, post-start-complete-wait,
+ * locks. In a host, what one process has to tell another is a word in a control block and a ring of
+ * the bell; other processes get messages. */
+#include "mpi/p2p/wait.h"
+#include "mpi/rma/rma.h"
+#include "mpi/api/bodies.h"
+#include "mpi/coll/call.h"
+#include "mpi/core/group.h"
+#include "mpi/p2p/flow.h"
+#include "runtime/base/err.h"
+#include "runtime/mem/node.h"
+#include <stdlib.h>
+
+static int bad_assert(int assert, int allowed)
+{
+    if (rt_likely(!(assert & ~allowed)))
+        return MPI_SUCCESS;
+    return wm_err(MPI_ERR_ASSERT, "argument assert is 0x%x; allowed here is 0x%x", (unsigned)assert,
+                  (unsigned)allowed);
+}
+
+/* ---- fence ---- */
+
+int wm_rma_barrier(struct wm_rma *r)
+{
+    struct coll_args a = { .kind = COLL_BARRIER };
+    wm_flow_before_coll(r->dom);
+    int err = wm_coll_run(r->comm, &a);
+    return err < 0 ? wm_err_rt(err, "synchronising the processes of the window") : MPI_SUCCESS;
+}
+
+int wm_api_win_fence(int assert, struct wm_win *win)
+{
+    const int allowed = MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED;
+    struct wm_rma *r = win->rma;
+    int err = bad_assert(assert, allowed);
+    if (err)
+        return err;
+    rt_lock(&r->dom->lock);
+    err = wm_rma_may(r, WM_MOVE_FENCE);
+    if (!err) {
+        err = wm_rma_flush(r, NULL, WM_UNTIL_TARGET);
+        rt_fence(); /* stores to other processes' memory before the barrier */
+        /* With MPI_MODE_NOPRECEDE too: peers may store into this process's memory at once. */
+        int e = wm_rma_barrier(r);
+        err = err ? err : e;
+        r->access = assert &MPI_MODE_NOSUCCEED ? WM_ACCESS_NONE : WM_ACCESS_OPEN;
+    }
+    rt_unlock(&r->dom->lock);
+    return err;
+}
+
+/* ---- start and complete ---- */
+
+/* The ranks of a group in the window, malloc'ed. */
+static int ranks_of(const struct wm_rma *r, const struct wm_group *g, int **out)
+{
+    int *ranks = malloc(2 * (size_t)(g->size ? g->size : 1) * sizeof *ranks);
+    if (!ranks)
+        return wm_err(MPI_ERR_NO_MEM, "no memory for %d ranks", g->size);
+    for (int i = 0; i < g->size; i++)
+        ranks[g->size + i] = i;
+    int err = wm_group_translate(g, g->size, ranks + g->size, r->comm->group, ranks);
+    for (int i = 0; i < g->size && !err; i++)
+        if (ranks[i] == MPI_UNDEFINED)
+            err = wm_err(MPI_ERR_GROUP, "rank %d of the group is not in the window", i);
+    if (err)
+        free(ranks);
+    else
+        *out = ranks;
+    return err;
+}
+
+/* The targets of a list of ranks, all of them made. */
+static int make_targets(struct wm_rma *r, const int *ranks, int n)
+{
+    struct wm_rma_target *t;
+    int err = MPI_SUCCESS;
+    for (int i = 0; i < n && !err; i++)
+        err = wm_rma_named(r, ranks[i], &t);
+    return err;
+}
+
+int wm_api_win_start(struct wm_group *group, int assert, struct wm_win *win)
+{
+    struct wm_rma *r = win->rma;
+    int *ranks = NULL;
+    int err = bad_assert(assert, MPI_MODE_NOCHECK);
+    if (err)
+        return err;
+    rt_lock(&r->dom->lock);
+    err = wm_rma_may(r, WM_MOVE_START);
+    if (!err)
+        err = ranks_of(r, group, &ranks);
+    if (!err && (err = make_targets(r, ranks, group->size)))
+        free(ranks);
+    if (!err) {
+        r->started = ranks;
+        r->nstarted = group->size;
+        r->nocheck = assert &MPI_MODE_NOCHECK;
+        r->access = WM_ACCESS_START;
+        for (int i = 0; i < group->size; i++)
+            wm_rma_target(r, ranks[i])->in_start = true;
+    }
+    rt_unlock(&r->dom->lock);
+    return err;
+}
+
+static bool is_ready(struct wm_rma *r, struct wm_rma_target *t) { return wm_rma_ready(r, t); }
+
+/* The operations on one target are complete or, where a message tells the target, have been sent.
+ */
+static int complete_one(struct wm_rma *r, struct wm_rma_target *t)
+{
+    int err = wm_rma_wait(r, t, is_ready);
+    int e = err ? err : wm_rma_flush(r, t, t->by_ctl ? WM_UNTIL_TARGET : WM_UNTIL_EXECUTED);
+    t->in_start = false;
+    t->post_seen = false;
+    if (t->by_ctl) {
+        uint64_t *word = &r->ctl->posted[t->local / 64];
+        rt_fetch_and(word, ~((uint64_t)1 << (t->local % 64)));
+        rt_fetch_add(&t->ctl->completed, 1u);
+        rt_bell_ring(t->local);
+    } else if (wm_rma_target_peer(r, t) == 0) {
+        t->sent++;
+        wm_rma_activate(r, t);
+        wm_rma_send(r, t->peer, WM_RMA_COMPLETE, 0, 0);
+    }
+    return e;
+}
+
+int wm_api_win_complete(struct wm_win *win)
+{
+    struct wm_rma *r = win->rma;
+    rt_lock(&r->dom->lock);
+    int err = wm_rma_may(r, WM_MOVE_COMPLETE);
+    if (!err) {
+        rt_fence();
+        for (int i = 0; i < r->nstarted; i++) {
+            int e = complete_one(r, wm_rma_target(r, r->started[i]));
+            err = err ? err : e;
+        }
+        free(r->started);
+        r->started = NULL;
+        r->nstarted = 0;
+        r->access = WM_ACCESS_NONE;
+    }
+    rt_unlock(&r->dom->lock);
+    return err;
+}
+
+/* ---- post and wait ---- */
+
+static int post_to(struct wm_rma *r, int rank)
+{
+    struct wm_rma_target *t = wm_rma_target(r, rank);
+    if (t->ctl && !t->ctl->by_messages) {
+        rt_fetch_or(&t->ctl->posted[rt_node.rank / 64], (uint64_t)1 << (rt_node.rank % 64));
+        rt_bell_ring(t->local);
+        return MPI_SUCCESS;
+    }
+    int err = wm_rma_target_peer(r, t);
+    if (err < 0)
+        return wm_err_rt(err, "rank %d cannot be reached", rank);
+    wm_rma_send(r, t->peer, WM_RMA_POST, 0, 0);
+    return MPI_SUCCESS;
+}
+
+int wm_api_win_post(struct wm_group *group, int assert, struct wm_win *win)
+{
+    struct wm_rma *r = win->rma;
+    int *ranks = NULL;
+    int err = bad_assert(assert, MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT);
+    if (err)
+        return err;
+    rt_lock(&r->dom->lock);
+    err = wm_rma_may(r, WM_MOVE_POST);
+    if (!err)
+        err = ranks_of(r, group, &ranks);
+    if (!err)
+        err = make_targets(r, ranks, group->size);
+    if (!err) {
+        r->exposed = true;
+        r->nexposed = group->size;
+        if (r->access == WM_ACCESS_OPEN)
+            r->access = WM_ACCESS_NONE;
+        rt_fence(); /* own stores to the window before the post */
+        for (int i = 0; i < group->size && !(assert &MPI_MODE_NOCHECK) && !err; i++)
+            err = post_to(r, ranks[i]);
+    }
+    free(ranks);
+    rt_unlock(&r->dom->lock);
+    return err;
+}
+
+static bool all_completed(struct wm_rma *r, struct wm_rma_target *t)
+{
+    (void)t;
+    return rt_load_acquire(&r->ctl->completed) + r->ncompleted >= (unsigned)r->nexposed;
+}
+
+static void unexpose(struct wm_rma *r)
+{
+    rt_fetch_add(&r->ctl->completed, -((unsigned)r->nexposed - r->ncompleted));
+    r->ncompleted = 0;
+    r->exposed = false;
+    rt_fence();
+}
+
+int wm_api_win_wait(struct wm_win *win)
+{
+    struct wm_rma *r = win->rma;
+    rt_lock(&r->dom->lock);
+    int err = wm_rma_may(r, WM_MOVE_WAIT);
+    if (!err)
+        err = wm_rma_wait(r, NULL, all_completed);
+    if (!err)
+        unexpose(r);
+    rt_unlock(&r->dom->lock);
+    return err;
+}
+
+int wm_api_win_test(struct wm_win *win, int *flag)
+{
+    struct wm_rma *r = win->rma;
+    rt_lock(&r->dom->lock);
+    int err = wm_rma_may(r, WM_MOVE_WAIT);
+    if (!err && !all_completed(r, NULL))
+        wm_progress(r->dom);
+    *flag = !err && all_completed(r, NULL);
+    if (*flag)
+        unexpose(r);
+    rt_unlock(&r->dom->lock);
+    if (!err)
+        wm_domain_polled(*flag);
+    return err;
+}
+
+/* ---- locks ---- */
+
+/* Loads and stores may follow at once: the own memory, and shared memory. */
+static bool is_prompt(const struct wm_rma *r, const struct wm_rma_target *t)
+{
+    return t->rank == r->comm->rank || r->win->flavor == MPI_WIN_FLAVOR_SHARED;
+}
+
+int wm_api_win_lock(int lock_type, int rank, int assert, struct wm_win *win)
+{
+    struct wm_rma *r = win->rma;
+    struct wm_rma_target *t;
+    int err = bad_assert(assert, MPI_MODE_NOCHECK);
+    if (rt_unlikely(lock_type != MPI_LOCK_SHARED && lock_type != MPI_LOCK_EXCLUSIVE))
+        err = wm_err(MPI_ERR_LOCKTYPE, "argument 1 (lock_type) is %d", lock_type);
+    if (rt_unlikely(err || rank == MPI_PROC_NULL))
+        return err;
+    rt_lock(&r->dom->lock);
+    err = wm_rma_named(r, rank, &t);
+    if (!err)
+        err = wm_rma_may_with(r, WM_MOVE_LOCK, t);
+    if (!err) {
+        enum wm_want_kind kind = lock_type == MPI_LOCK_EXCLUSIVE ? WM_WANT_EXCLUSIVE
+                                                                 : WM_WANT_SHARED;
+        t->locked = true;
+        t->nocheck = assert &MPI_MODE_NOCHECK;
+        r->nlocks++;
+        r->access = WM_ACCESS_LOCK;
+        if (!t->nocheck && t->by_ctl)
+            wm_rma_want(r, &t->want, kind, t->ctl);
+        else if (!t->nocheck)
+            wm_rma_ask(r, t, kind);
+        if (is_prompt(r, t))
+            err = wm_rma_wait(r, t, is_ready);
+    }
+    rt_unlock(&r->dom->lock);
+    return err;
+}
+
+/* Gives a lock back that was asked for by a message.  True: the target will acknowledge that, and
+ * with it all operations. */
+static bool unask(struct wm_rma *r, struct wm_rma_target *t)
+{
+    bool dirty = t->acked != t->sent;
+    r->nasked -= t->asked;
+    t->asked = false;
+    if (!t->granted)
+        return false;
+    t->granted = false;
+    t->sent++;
+    wm_rma_activate(r, t);
+    if (dirty)
+        t->flushed = t->sent;
+    wm_rma_send(r, t->peer, WM_RMA_UNLOCK, dirty, (int64_t)t->sent);
+    return dirty;
+}
+
+static int unlock_by_message(struct wm_rma *r, struct wm_rma_target *t)
+{
+    int err = wm_rma_wait(r, t, is_ready);
+    int e = err ? err : wm_rma_flush(r, t, WM_UNTIL_EXECUTED);
+    err = err ? err : e;
+    if (unask(r, t)) {
+        e = wm_rma_flush(r, t, WM_UNTIL_TARGET);
+        err = err ? err : e;
+    }
+    return err;
+}
+
+static int unlock_by_ctl(struct wm_rma *r, struct wm_rma_target *t)
+{
+    int err = wm_rma_wait(r, t, is_ready);
+    int e = err ? err : wm_rma_flush(r, t, WM_UNTIL_TARGET);
+    rt_fence(); /* stores to the target's memory before the release */
+    if (t->want.state == WM_WANT_HELD)
+        wm_rma_release(r, &t->want);
+    return err ? err : e;
+}
+
+int wm_api_win_unlock(int rank, struct wm_win *win)
+{
+    struct wm_rma *r = win->rma;
+    struct wm_rma_target *t;
+    if (rank == MPI_PROC_NULL)
+        return MPI_SUCCESS;
+    rt_lock(&r->dom->lock);
+    int err = wm_rma_named(r, rank, &t);
+    if (!err)
+        err = wm_rma_may_with(r, WM_MOVE_UNLOCK, t);
+    if (!err) {
+        err = t->asked ? unlock_by_message(r, t) : unlock_by_ctl(r, t);
+        t->locked = false;
+        if (--r->nlocks == 0)
+            r->access = WM_ACCESS_NONE;
+        wm_rma_poll(r);
+    }
+    rt_unlock(&r->dom->lock);
+    return err;
+}
+
+static bool has_all(struct wm_rma *r, struct wm_rma_target *t)
+{
+    (void)t;
+    return r->all.state == WM_WANT_HELD;
+}
+
+/* By messages, targets whose memory may be accessed at once are locked now. */
+static int lock_prompt(struct wm_rma *r)
+{
+    int err = MPI_SUCCESS;
+    for (int i = 0; i < r->comm->size && !err; i++) {
+        struct wm_rma_target *t;
+        if (i != r->comm->rank && r->win->flavor != MPI_WIN_FLAVOR_SHARED)
+            continue;
+        err = wm_rma_named(r, i, &t);
+        if (!err)
+            wm_rma_ask(r, t, WM_WANT_SHARED);
+        if (!err)
+            err = wm_rma_wait(r, t, is_ready);
+    }
+    return err;
+}
+
+int wm_api_win_lock_all(int assert, struct wm_win *win)
+{
+    struct wm_rma *r = win->rma;
+    int err = bad_assert(assert, MPI_MODE_NOCHECK);
+    if (err)
+        return err;
+    rt_lock(&r->dom->lock);
+    err = wm_rma_may(r, WM_MOVE_LOCK_ALL);
+    if (!err) {
+        r->access = WM_ACCESS_LOCK_ALL;
+        r->nocheck = assert &MPI_MODE_NOCHECK;
+        if (!r->nocheck && wm_rma_by_messages()) {
+            err = lock_prompt(r);
+        } else if (!r->nocheck) {
+            wm_rma_want(r, &r->all, WM_WANT_ALL, NULL);
+            err = wm_rma_wait(r, NULL, has_all);
+        }
+    }
+    rt_unlock(&r->dom->lock);
+    return err;
+}
+
+/* First the targets whose locks are in control blocks; then the others, all at once. */
+static int unlock_targets(struct wm_rma *r)
+{
+    struct rt_list *l, *tmp;
+    int err = MPI_SUCCESS, e;
+    rt_list_each_safe (l, tmp, &r->active) {
+        struct wm_rma_target *t = rt_container(l, struct wm_rma_target, active);
+        e = wm_rma_flush(r, t, t->asked ? WM_UNTIL_EXECUTED : WM_UNTIL_TARGET);
+        err = err ? err : e;
+    }
+    for (int i = 0; i < WM_RMA_BUCKETS && r->nasked; i++)
+        for (struct wm_rma_target *t = r->target[i]; t; t = t->next)
+            t->unlocking = t->asked && unask(r, t);
+    rt_list_each_safe (l, tmp, &r->active) {
+        struct wm_rma_target *t = rt_container(l, struct wm_rma_target, active);
+        e = t->unlocking ? wm_rma_flush(r, t, WM_UNTIL_TARGET) : MPI_SUCCESS;
+        t->unlocking = false;
+        err = err ? err : e;
+    }
+    return err;
+}
+
+int wm_api_win_unlock_all(struct wm_win *win)
+{
+    struct wm_rma *r = win->rma;
+    rt_lock(&r->dom->lock);
+    int err = wm_rma_may(r, WM_MOVE_UNLOCK_ALL);
+    if (!err) {
+        if (rt_unlikely(!rt_list_empty(&r->active) || r->nasked))
+            err = unlock_targets(r);
+        rt_fence(); /* stores to the targets' memory before the release */
+        if (r->all.state == WM_WANT_HELD)
+            wm_rma_release(r, &r->all);
+        r->access = WM_ACCESS_NONE;
+        wm_rma_poll(r);
+    }
+    rt_unlock(&r->dom->lock);
+    return err;
+}
+
+int wm_api_win_get_group(struct wm_win *win, struct wm_group **group)
+{
+    wm_group_ref(win->comm->group);
+    *group = win->comm->group;
+    return MPI_SUCCESS;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What an origin knows of its targets: made when a rank is first named, in a hash table, so a
+ * window of many processes costs what it uses.  Chooses the path of each target. */
+#include "mpi/p2p/engine.h"
+#include "mpi/p2p/send.h"
+#include "mpi/rma/rma.h"
+#include "mpi/rma/wire.h"
+#include "runtime/base/cfg.h"
+#include "runtime/mem/node.h"
+#include "runtime/mem/peer.h"
+#include <stdlib.h>
+
+const char *const wm_rma_path_names[] = { "am", "cma", "direct" };
+
+bool wm_rma_by_messages(void) { return cfg.rma_path == WM_RMA_FORCE_AM; }
+
+static void reach(const struct wm_rma *r, struct wm_rma_target *t)
+{
+    const struct wm_rma_ctl *c = t->ctl;
+    bool own = t->rank == r->comm->rank;
+    char probe;
+    if (wm_rma_by_messages() || !c)
+        return;
+    if (own || (c->where == WM_RMA_IN_FILE && cfg.rma_path != WM_RMA_FORCE_CMA)) {
+        t->path = WM_PATH_DIRECT;
+        t->ptr = own ? r->base : r->file.base + c->off;
+    } else if (c->where == WM_RMA_IN_NODE && cfg.rma_path != WM_RMA_FORCE_CMA) {
+        t->path = WM_PATH_DIRECT;
+        t->ptr = rt_node_at(c->off);
+    } else if (c->where == WM_RMA_NOWHERE) {
+        t->path = WM_PATH_DIRECT; /* every access is out of range */
+    } else if (rt_peer_read(t->local, &probe, c->probe, 1) == 0) {
+        t->path = WM_PATH_CMA;
+        t->ptr = (char *)(uintptr_t)(c->where == WM_RMA_DYNAMIC ? 0 : c->base);
+    }
+}
+
+static struct wm_rma_target *make(struct wm_rma *r, int rank)
+{
+    struct wm_rma_target *t = calloc(1, sizeof *t);
+    if (!t)
+        return NULL;
+    struct rt_proc proc = wm_group_proc(r->comm->group, rank);
+    t->rank = rank;
+    t->local = proc.ns == 0 && rt_node.bells ? rt_boot_local(proc.rank) : -1;
+    t->ctl = t->local >= 0 ? wm_rma_ctl_at(r, t->local) : NULL;
+    t->by_ctl = t->ctl && !wm_rma_by_messages();
+    t->unit = t->ctl ? t->ctl->unit : r->same_unit > 0 ? r->same_unit : 0;
+    t->nbytes = t->ctl                ? t->ctl->nbytes
+                : r->same_nbytes >= 0 ? (uint64_t)r->same_nbytes
+                                      : UINT64_MAX;
+    if (r->win->flavor == MPI_WIN_FLAVOR_DYNAMIC)
+        t->nbytes = UINT64_MAX;
+    rt_list_init(&t->queue);
+    rt_list_init(&t->flight);
+    rt_list_init(&t->busy);
+    rt_list_init(&t->active);
+    rt_list_init(&t->want.link);
+    reach(r, t);
+    return t;
+}
+
+struct wm_rma_target *wm_rma_target_make(struct wm_rma *r, int rank)
+{
+    struct wm_rma_target **bucket = &r->target[rank % WM_RMA_BUCKETS], *t = *bucket;
+    while (t && t->rank != rank)
+        t = t->next;
+    if (!t) {
+        t = make(r, rank);
+        if (!t)
+            return NULL;
+        t->next = *bucket;
+        *bucket = t;
+    }
+    r->last = t;
+    return t;
+}
+
+int wm_rma_named(struct wm_rma *r, int rank, struct wm_rma_target **out)
+{
+    *out = wm_rma_target(r, rank);
+    return rt_likely(*out != NULL)
+               ? MPI_SUCCESS
+               : wm_err(MPI_ERR_NO_MEM, "no memory for the state of rank %d", rank);
+}
+
+void wm_rma_targets_free(struct wm_rma *r)
+{
+    for (int i = 0; i < WM_RMA_BUCKETS; i++)
+        for (struct wm_rma_target *t = r->target[i], *next; t; t = next) {
+            next = t->next;
+            wm_rma_types_free(t);
+            free(t);
+        }
+    r->last = NULL;
+}
+
+int wm_rma_target_peer(struct wm_rma *r, struct wm_rma_target *t)
+{
+    if (t->peer)
+        return t->peer->err;
+    int err = wm_comm_peer(r->comm, t->rank, &t->peer);
+    return err < 0 ? err : t->peer->err;
+}

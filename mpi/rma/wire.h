@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages of one-sided communication: control messages of mpi/p2p with the tag WM_RMA, the context
+ * of the window's hidden communicator and this header in front of the payload.  Processes of a job
+ * have the same byte order. */
+#ifndef WM_RMA_WIRE_H
+#define WM_RMA_WIRE_H
+
+#include <stdint.h>
+
+enum wm_rma_code {
+    /* To a target. */
+    WM_RMA_TYPE, /* part of a layout for `slot`: `pos` bytes came before, `count` is its length */
+    WM_RMA_PUT,  /* with the data */
+    WM_RMA_PUT_BULK, /* the data follow as an ordinary message; answer: DONE */
+    WM_RMA_GET,      /* answer: DATA */
+    WM_RMA_GET_BULK, /* answer: an ordinary message, or DONE with an error */
+    WM_RMA_ACC,      /* a part of an accumulate, from `pos` on; answer with WM_RMA_FETCH: DATA */
+    WM_RMA_CAS,      /* with compare and new value; answer: DATA */
+    WM_RMA_LOCK,     /* value: enum wm_want_kind; answer: GRANT */
+    WM_RMA_UNLOCK,   /* id not 0: answer FLUSHED */
+    WM_RMA_FLUSH,    /* answer: FLUSHED */
+    WM_RMA_COMPLETE,
+    /* To an origin. */
+    WM_RMA_DATA,
+    WM_RMA_DONE, /* of operation `id`; value: 0 or -RT_E... */
+    WM_RMA_GRANT,
+    WM_RMA_FLUSHED, /* value: that of the question */
+    WM_RMA_FAILED,  /* of an operation without an answer; value: -RT_E... */
+    WM_RMA_POST
+};
+
+#define WM_RMA_FETCH 1u
+
+struct wm_rma_msg {
+    uint8_t code; /* enum wm_rma_code */
+    uint8_t op, elem, flags;
+    uint32_t id; /* operation of the origin */
+    union {
+        int64_t disp; /* in the target's units */
+        int64_t value;
+    };
+    int64_t count; /* elements of the layout at the target; bytes if it is contiguous */
+    int64_t pos;
+    uint32_t len; /* packed bytes of data that this message carries or asks for */
+    uint16_t slot;
+    uint16_t esize; /* packed bytes of a basic element */
+};
+
+/* Settings rma_path. */
+enum { WM_RMA_FORCE_NONE, WM_RMA_FORCE_AM, WM_RMA_FORCE_CMA };
+
+#endif
