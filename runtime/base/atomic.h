@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The few atomic operations Weft uses, on plain integers that may lie in memory shared with
+/* The few atomic operations that Weft uses, on plain integers, which may be in memory shared with
  * other processes. */
 #ifndef RT_BASE_ATOMIC_H
 #define RT_BASE_ATOMIC_H
@@ -21,8 +21,9 @@
 #define rt_likely(x) __builtin_expect(!!(x), 1)
 #define rt_unlikely(x) __builtin_expect(!!(x), 0)
 
-/* One poll interval.  Measured on two cores of one L3 (Zen 5): polling a line without a pause
- * steals it from the writer in mid-update and doubles the hand-over time, 60 ns against 30 ns. */
+/* A pause between two polls.  Measured on two cores of one L3 cache (Zen 5): polling a line without
+ * a pause takes the line from the writer during its update and doubles the hand-over time, 60 ns
+ * instead of 30 ns. */
 static inline void rt_relax(void)
 {
 #if defined(__x86_64__)

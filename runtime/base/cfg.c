@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The configuration table at run time: parse, print, find.  Everything here runs while the
- * library is single-threaded (MPI_Init, launcher start, tests); afterwards `cfg` is read-only.
- * Strings given by the user are copied and owned here. */
+/* The configuration table at run time: parsing, printing, lookup.  All functions run while the
+ * library is single-threaded (MPI_Init, start of the launcher, tests); afterwards `cfg` is
+ * read-only.  Strings given by the user are copied and owned here. */
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define NAME_BYTES 64   /* longest name we compare; longer ones are unknown anyway */
+#define NAME_BYTES 64   /* longest name that is compared; longer names are unknown anyway */
 #define LINE_BYTES 1024 /* of the configuration file */
 
 struct rt_cfg cfg;
@@ -41,12 +41,12 @@ static const struct {
 static struct {
     bool ready; /* defaults are in `cfg` */
     bool loaded;
-    int load_err; /* what rt_cfg_load() answered */
+    int load_err; /* result of rt_cfg_load() */
     enum rt_cfg_source source[NROWS];
-    char *owned[NROWS];           /* copy behind a text that is not the default */
+    char *owned[NROWS];           /* copy of a text that is not the default */
     struct rt_cfg_row row[NROWS]; /* rows with `env` filled in */
     char env[NROWS][NAME_BYTES];
-    char warned[LINE_BYTES]; /* unknown names that were reported, with commas */
+    char warned[LINE_BYTES]; /* unknown names already reported, separated by commas */
 } state;
 
 /* ---- values as text ---- */
@@ -112,7 +112,7 @@ static int parse_bool(const char *s, bool *out)
     return -RT_EINVAL;
 }
 
-/* Position of a word in the comma-separated names, -1 when it is none of them. */
+/* Position of a word in the comma-separated names; -1: it is none of them. */
 static int word_index(const char *names, const char *s)
 {
     size_t len = strlen(s);
@@ -135,7 +135,7 @@ static void word_at(const char *names, int i, char *out, int len)
     snprintf(out, (size_t)len, "%.*s", (int)strcspn(p, ","), p);
 }
 
-/* Checks against "min..max", either of which may be missing. */
+/* Checks against "min..max", of which either may be missing. */
 static int check_range(const char *valid, int64_t v, int (*parse)(const char *, int64_t *))
 {
     char low[NAME_BYTES];
@@ -177,7 +177,7 @@ static int store_text(int i, const char *text)
     return 0;
 }
 
-/* Parses and stores; the old value stays when the text is bad. */
+/* Parses and stores a value; the old value is kept if the text is invalid. */
 static int store(int i, const char *text)
 {
     const char *valid = rows[i].valid;
@@ -247,7 +247,7 @@ static const char *what_is_valid(int i, char *buf, size_t len)
     return buf;
 }
 
-/* Stores a value that came from `where`, in words for the message. */
+/* Stores a value; `where` names its source in messages. */
 static int set_from(int i, const char *text, enum rt_cfg_source source, const char *where)
 {
     char buf[160];
@@ -264,7 +264,7 @@ static int set_from(int i, const char *text, enum rt_cfg_source source, const ch
 
 /* ---- names ---- */
 
-/* The setting's own name, of "shm_eager", "WEFT_SHM_EAGER" or "shm-eager". */
+/* The plain name of a setting, for "shm_eager", "WEFT_SHM_EAGER" or "shm-eager". */
 static void plain_name(const char *name, char out[NAME_BYTES])
 {
     if (!strncasecmp(name, "WEFT_", 5))
@@ -300,7 +300,7 @@ const char *rt_cfg_nearest(const char *name)
     return found;
 }
 
-/* What to say of an unknown name. */
+/* The end of a message about an unknown name. */
 static const char *hint(const char *name, char *buf, size_t len)
 {
     const char *near = rt_cfg_nearest(name);
@@ -319,9 +319,9 @@ bool rt_cfg_speaks(void)
     return !rank || !strcmp(rank, "0");
 }
 
-/* One warning a job for each unknown name: mpirun warns and leaves the name in WEFT_LAUNCH_WARNED
- * for the processes that inherit its environment; of ranks started by something else only rank 0
- * warns. */
+/* Whether to warn of an unknown name.  Each name is reported once for each job: mpirun reports it
+ * and stores it in WEFT_LAUNCH_WARNED for the processes that inherit its environment; of ranks
+ * started by other launchers only rank 0 reports it. */
 static bool to_warn_of(const char *name)
 {
     size_t n = strlen(state.warned);
@@ -332,7 +332,7 @@ static bool to_warn_of(const char *name)
     return true;
 }
 
-/* One line of the file, "name = value", '#' begins a comment line.  Unknown names are only a
+/* One line of the file, "name = value"; '#' begins a comment line.  An unknown name is only a
  * warning, so that one file can serve several versions. */
 static int load_line(char *line, const char *path, int number)
 {
@@ -390,7 +390,8 @@ static int load_file(void)
     return err;
 }
 
-/* True when mpirun --set put this setting into the environment: its name is in WEFT_SET_NAMES. */
+/* Whether mpirun --set has put this setting into the environment: WEFT_SET_NAMES then contains its
+ * name. */
 static bool set_by_mpirun(int i)
 {
     char name[NAME_BYTES];
@@ -431,8 +432,7 @@ static bool internal_name(const char *name)
     return !strncmp(name, "WEFT_NODE_", 10) || !strncmp(name, "WEFT_LAUNCH_", 12);
 }
 
-/* True for a WEFT_* name that nothing here reads; names of settings count only as they are
- * spelt. */
+/* Whether a WEFT_* name is read by no code here; names of settings must be spelt exactly. */
 static bool unknown_name(const char *name)
 {
     int i = row_of(name);
@@ -547,7 +547,7 @@ int64_t rt_cfg_number(int i)
     }
 }
 
-/* In single quotes when a shell would take it apart. */
+/* Prints with single quotes if a shell would split or change the text. */
 static void print_quoted(FILE *f, const char *s)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The configuration of this process: `cfg.shm_eager` and so on.  Sources, weakest first:
- * default, file ($WEFT_CONFIG_FILE, else ~/.config/weft.conf, lines `name = value`), environment
- * (WEFT_SHM_EAGER), command line (mpirun --set name=value, which mpirun turns into the
- * environment), a tool (MPI_T_cvar_write).  The only getenv of a setting is in cfg.c. */
+/* The configuration of this process: `cfg.shm_eager` and so on.  Sources, from lowest to highest
+ * priority: default, file ($WEFT_CONFIG_FILE, else ~/.config/weft.conf, lines `name = value`),
+ * environment (WEFT_SHM_EAGER), command line (mpirun --set name=value, which mpirun passes on in
+ * the environment), a tool (MPI_T_cvar_write).  Only cfg.c calls getenv for settings. */
 #ifndef RT_BASE_CFG_H
 #define RT_BASE_CFG_H
 
@@ -29,24 +29,24 @@ struct rt_cfg_row {
     const char *name, *env, *type, *def, *valid, *help;
 };
 
-/* Reads all sources once; further calls do nothing.  -RT_EINVAL after one line on stderr that
- * names the variable, the value, the valid range and where it came from.  An unknown WEFT_*
- * variable gives one warning with the nearest name. */
+/* Reads all sources; further calls do nothing.  -RT_EINVAL after one line on stderr with the
+ * variable, the value, the valid range and the source.  An unknown WEFT_* variable causes one
+ * warning with the nearest name. */
 int rt_cfg_load(void);
-/* Whether this process is the one that speaks of settings: rank 0, or none of a job. */
+/* Whether this process logs messages about settings: rank 0, or a process outside any job. */
 bool rt_cfg_speaks(void);
 int rt_cfg_count(void);
 const struct rt_cfg_row *rt_cfg_row(int i);
-/* Current value as text (what a user would type) and its source. */
+/* Current value as text, as a user would type it, and its source. */
 void rt_cfg_value(int i, char *text, int len, enum rt_cfg_source *source);
-/* Sets one value from text, for tests and mpirun --set; -RT_ENOENT with the nearest name logged,
+/* Sets one value from text, for tests and mpirun --set.  -RT_ENOENT (the nearest name is logged),
  * -RT_EINVAL. */
 int rt_cfg_set(const char *name, const char *text, enum rt_cfg_source source);
-/* The same for setting `i` without a word in the log: -RT_EINVAL, -RT_ENOMEM. */
+/* The same for setting `i` without logging: -RT_EINVAL, -RT_ENOMEM. */
 int rt_cfg_try(int i, const char *text, enum rt_cfg_source source);
-/* Current value of a setting that is no text: SIZE, INT, BOOL, ENUM (position of the word). */
+/* Current value of a setting of type SIZE, INT, BOOL or ENUM (position of the word). */
 int64_t rt_cfg_number(int i);
-/* The known name that was probably meant, or NULL when none is near. */
+/* The known name nearest to `name`, or NULL if none is near. */
 const char *rt_cfg_nearest(const char *name);
 /* Prints the table as valid shell: WEFT_SHM_EAGER=8K  # default; with help lines when verbose. */
 void rt_cfg_print(FILE *f, bool verbose);

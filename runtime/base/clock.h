@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Monotonic time in nanoseconds, from the vDSO (about 20 ns a call). */
+/* Monotonic time in nanoseconds, from the vDSO (about 20 ns for each call). */
 #ifndef RT_BASE_CLOCK_H
 #define RT_BASE_CLOCK_H
 

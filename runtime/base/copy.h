@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Copies of a cache line or less without a call: two overlapping fixed-size moves cover every
- * length of a class, and nothing outside [src, src + n) is read or outside [dst, dst + n)
- * written. */
+/* Copies of at most a cache line without a function call.  Two overlapping moves of fixed size
+ * cover all lengths of a class.  Nothing outside [src, src + n) is read, and nothing outside [dst,
+ * dst + n) is written. */
 #ifndef RT_BASE_COPY_H
 #define RT_BASE_COPY_H
 

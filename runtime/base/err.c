@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names and texts of the internal error codes, straight from err.def.  Constant data: any thread
- * may call. */
+/* Names and texts of the internal error codes, from err.def.  Constant data: any thread may
+ * call. */
 #include "runtime/base/err.h"
 
 static const struct {
@@ -12,7 +12,7 @@ static const struct {
 #undef RT_ERR
 };
 
-/* Row of a code of either sign; -1 for a number that is no code (INT_MIN included: it is never
+/* Row of a code of either sign; -1: the number is no code (also INT_MIN, which is never
  * negated). */
 static int row_of(int err)
 {

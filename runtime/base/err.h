@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Error codes of everything below mpi/.  A function returns >= 0 when it worked and -RT_E...
- * when it did not; the function that detects an error logs it once with the real cause, callers
- * only pass the code up. */
+/* Error codes of everything below mpi/.  A function returns >= 0 on success and -RT_E... on
+ * failure.  The function that detects an error logs it once with its cause; callers only pass the
+ * code up. */
 #ifndef RT_BASE_ERR_H
 #define RT_BASE_ERR_H
 

@@ -8,7 +8,8 @@ static const char var[] = "HWLOC_PLUGINS_PATH";
 
 bool rt_hwloc_hide_plugins(void)
 {
-    bool ours = !getenv(var); /* hwloc's variable, not a setting: what the user says stays */
+    bool ours = !getenv(var); /* hwloc's own variable, not a setting of Weft: a value set by the
+                               * user is kept */
 
     if (ours)
         setenv(var, "/nonexistent", 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How long a waiting rank polls, yields and only then sleeps.  The policy is set once by boot
- * and read-only after; a wait's own state is in its struct rt_idle, so any thread may wait. */
+/* How long a waiting rank spins and yields before it sleeps.  The boot code sets the policy once;
+ * then it is read-only.  The state of a wait is in its struct rt_idle, so any thread may wait. */
 #include "runtime/base/idle.h"
 #include "runtime/base/atomic.h"
 #include "runtime/base/cfg.h"
@@ -11,31 +11,31 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Defaults.  A wake-up through a futex costs 5 to 50 us, so with a core of its own a rank polls
- * well beyond that; a peer that does not call MPI for longer than 2 ms makes the cost of sleeping
- * invisible.  Oversubscribed, the message can only come when another rank gets this core: 20
- * polls (about 1 us) catch a sender that runs right now, all else is the scheduler's. */
+/* Defaults.  A wake-up through a futex costs 5 to 50 us, so a rank with a core of its own spins
+ * much longer than that.  After 2 ms without progress the cost of a wake-up is negligible.  If
+ * ranks outnumber cores, a message can arrive only when another rank gets the core: 20 polls (about
+ * 1 us) catch a sender that is running now; otherwise the scheduler decides. */
 #define SPIN_NS 200000u
 #define YIELD_NS 2000000u
 #define SHARED_POLLS 20u
 #define SHARED_NS 1500000u
 
-/* With two ranks a core the missing rank of a collective often runs on another core at this
- * moment: so many polls (a few hundred ns) are cheaper than two switches of the core (2 us each).
- * With more ranks a core most polls would delay the missing ranks. */
+/* With two ranks for each core, the missing rank of a collective often runs on another core at this
+ * moment: this many polls (a few hundred ns) cost less than two context switches (2 us each).  With
+ * more ranks for each core, polls mostly delay the missing ranks. */
 #define PAIR_POLLS 10
 
 /* The time slice that a waiting thread requests: the shortest that Linux grants. */
 #define SLICE_NS 100000u
 
-#define CLOCK_EVERY 64u      /* polls between two looks at the clock (20 ns each) */
+#define CLOCK_EVERY 64u      /* polls between two reads of the clock (20 ns each) */
 #define YIELDING 0x80000000u /* in rt_idle.polls: the spin phase is over */
 
 static struct {
     uint64_t spin_ns, yield_ns;
-    uint32_t spin_polls; /* spin for so many polls; 0 = spin_ns counts */
-    int cores;           /* of one rank: more waiting threads yield early */
-    int yield_polls;     /* of a collective before each yield */
+    uint32_t spin_polls; /* number of polls of the spin phase; 0: spin_ns applies */
+    int cores;           /* of one rank: if more threads wait, they yield early */
+    int yield_polls;     /* polls of a collective before each yield */
     bool oversubscribed;
 } policy = { SPIN_NS, YIELD_NS, 0, 1, 0, false };
 
@@ -45,7 +45,7 @@ struct slice_attr {
     uint64_t flags;
     int32_t nice;
     uint32_t priority;
-    uint64_t slice_ns, deadline_ns, period_ns; /* the slice is called sched_runtime there */
+    uint64_t slice_ns, deadline_ns, period_ns; /* the slice is called sched_runtime in the kernel */
 };
 _Static_assert(sizeof(struct slice_attr) == 48, "SCHED_ATTR_SIZE_VER0");
 
@@ -74,11 +74,11 @@ bool rt_idle_oversubscribed(void) { return policy.oversubscribed; }
 
 int rt_idle_yield_polls(void) { return policy.yield_polls; }
 
-/* Linux charges a yield with the rest of the time slice: beside a computing thread, each yield
- * with the default slice (1.4 to 2.8 ms) costs the waiter that much processor time.  A thread with
- * a short slice loses little by a yield, and runs at once when a peer wakes it.  Its share of the
- * processor stays the same.  Since Linux 6.12 each thread may shorten its slice; older kernels
- * ignore the request. */
+/* Linux charges a yield with the rest of the time slice.  Beside a computing thread, each yield
+ * with the default slice (1.4 to 2.8 ms) costs the waiting thread that much processor time.  A
+ * thread with a short slice loses little by a yield, and runs at once when a peer wakes it.  Its
+ * share of the processor does not change.  Since Linux 6.12 each thread may shorten its slice;
+ * older kernels ignore the request. */
 static void request_short_slice(void)
 {
     struct slice_attr a = { .size = sizeof a };
@@ -99,12 +99,12 @@ void rt_idle_yield(void)
     sched_yield();
 }
 
-/* True when the spin phase ends with this poll. */
+/* Whether the spin phase ends with this poll. */
 static bool spin_over(struct rt_idle *i, int nthreads)
 {
     if (policy.spin_polls)
         return i->polls >= policy.spin_polls;
-    /* What one thread has received for another, the other can only take when it gets a core. */
+    /* a thread can take what this one has received for it only when it gets a core */
     if (nthreads > policy.cores)
         return i->polls >= SHARED_POLLS;
     if (i->polls % CLOCK_EVERY)
@@ -115,7 +115,7 @@ static bool spin_over(struct rt_idle *i, int nthreads)
     return now - i->since_ns >= policy.spin_ns;
 }
 
-/* The yield phase counts from its own start. */
+/* The yield phase is measured from its own start. */
 static enum rt_idle_advice yield_step(struct rt_idle *i)
 {
     if (rt_now_ns() - i->since_ns >= policy.yield_ns)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The switch that turns the library's locks on.  Called before a second thread can be inside the
- * library, so a plain store is enough: creating that thread, or the program's own
- * synchronisation, orders it. */
+/* The switch that enables the library's locks.  It is set before a second thread can enter the
+ * library, so a plain store is sufficient: the creation of that thread, or the synchronisation of
+ * the program, orders it. */
 #include "runtime/base/lock.h"
 
 bool rt_threaded;

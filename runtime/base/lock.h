@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A mutex that costs one predictable branch in a single-threaded program: it locks only once
- * rt_lock_enable() has been called (MPI_THREAD_MULTIPLE, or a helper thread of the library).
- * Enabled before any second thread enters the library, never disabled again.  Not recursive. */
+/* A mutex that costs one predictable branch in a single-threaded program: it locks only after
+ * rt_lock_enable() (MPI_THREAD_MULTIPLE, or a helper thread of the library).  Locks are enabled
+ * before a second thread enters the library, and never disabled.  Not recursive. */
 #ifndef RT_BASE_LOCK_H
 #define RT_BASE_LOCK_H
 
@@ -13,8 +13,8 @@ void rt_lock_enable(void);
 
 struct rt_lock {
     pthread_mutex_t m;
-    /* Called by each holder just before it gives the lock up; NULL: nothing.  Changed by holders.
-     */
+    /* Called by the holder just before it releases the lock; NULL: nothing.  Only holders change
+     * it. */
     void (*on_release)(struct rt_lock *l);
 };
 #define RT_LOCK_INIT \
@@ -35,7 +35,7 @@ static inline void rt_lock(struct rt_lock *l)
         pthread_mutex_lock(&l->m);
 }
 
-/* Without on_release(). */
+/* Unlocks without on_release(). */
 static inline void rt_unlock_plain(struct rt_lock *l)
 {
     if (__builtin_expect(rt_threaded, 0))

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Log lines.  A line is formatted into a buffer on the stack and written with one write(2),
- * shorter than PIPE_BUF, so that lines of several threads and ranks never mix.  Any thread may
- * log; rt_log_identify() and rt_log_configure() are called while the process is still
- * single-threaded in the library.
+/* Log lines.  A line is formatted on the stack and written with one write(2) of less than PIPE_BUF
+ * bytes, so that lines of several threads and ranks never mix.  Any thread may log.
+ * rt_log_identify() and rt_log_configure() are called while the library is single-threaded.
  *
- * Warnings and errors look like "[host:pid rank 3 btl] text"; the other levels name themselves,
- * "[host:pid rank 3 btl debug] text", so that a reader (and test/tool/runtests) can distinguish
+ * Warnings and errors look like "[host:pid rank 3 btl] text".  Other levels contain their name,
+ * "[host:pid rank 3 btl debug] text", so that a reader, and test/tool/runtests, can distinguish
  * problems from information. */
 #include "runtime/base/log.h"
 #include "runtime/base/atomic.h"
@@ -20,7 +19,7 @@
 #include <unistd.h>
 
 #define LINE_MAX_BYTES 2048 /* below PIPE_BUF (4096), so that the kernel does not split it */
-#define BACKTRACE_MAX 32    /* deeper frames belong to the application's own start-up */
+#define BACKTRACE_MAX 32    /* deeper frames belong to the start-up code of the application */
 
 static const char *const comp_names[RT_LOG_COMPS] = {
     [RT_LOG_BASE] = "base", [RT_LOG_BOOT] = "boot", [RT_LOG_TOPO] = "topo",
@@ -39,12 +38,12 @@ static struct {
     char host[64];
     int rank;
 } who = { .rank = -1 };
-static int hold_ms; /* atomic: threads of transports log, too */
+static int hold_ms; /* atomic, because threads of transports log, too */
 
 void rt_log_identify(const char *host, int rank)
 {
     snprintf(who.host, sizeof who.host, "%s", host);
-    who.host[strcspn(who.host, ".")] = '\0'; /* the first label finds the machine */
+    who.host[strcspn(who.host, ".")] = '\0'; /* the first label identifies the machine */
     who.rank = rank;
 }
 
@@ -56,7 +55,7 @@ static int find(const char *const *names, int n, const char *s, size_t len)
     return -1;
 }
 
-/* One element of the list, "LEVEL" or "COMP:LEVEL", applied to `levels`. */
+/* Applies one element of the list, "LEVEL" or "COMP:LEVEL", to `levels`. */
 static int configure_one(uint8_t *levels, const char *s, size_t len)
 {
     const char *colon = memchr(s, ':', len);
@@ -89,7 +88,7 @@ static int configure_one(uint8_t *levels, const char *s, size_t len)
 int rt_log_configure(const char *spec)
 {
     uint8_t levels[RT_LOG_COMPS];
-    memcpy(levels, rt_log_levels, sizeof levels); /* a bad value leaves the old levels */
+    memcpy(levels, rt_log_levels, sizeof levels); /* an invalid value leaves the old levels */
     for (const char *s = spec; *s;) {
         size_t len = strcspn(s, ",");
         int err = configure_one(levels, s, len);
@@ -117,8 +116,7 @@ static int prefix(char *buf, size_t len, const char *comp, enum rt_log_level lev
                     *quiet ? " " : "", quiet);
 }
 
-/* Writes prefix and text as one line; errno is kept, so that "%m" and the caller's own use of it
- * work. */
+/* Writes prefix and text as one line.  errno is preserved, for "%m" and for the caller. */
 static void put_line(const char *comp, enum rt_log_level level, const char *fmt, va_list ap)
 {
     int err = errno;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Log lines on stderr: "[host:pid rank 3 btl/shm] text".  The level is tested before anything is
- * formatted; one line is one write(2), so lines of several ranks never mix.  WEFT_LOG=warn or
+/* Log lines on stderr: "[host:pid rank 3 btl/shm] text".  The level is tested before a line is
+ * formatted.  One line is one write(2), so lines of several ranks never mix.  WEFT_LOG=warn or
  * WEFT_LOG=btl:debug,coll:trace sets the levels. */
 #ifndef RT_BASE_LOG_H
 #define RT_BASE_LOG_H
@@ -9,7 +9,7 @@
 
 enum rt_log_level { RT_LOG_ERROR, RT_LOG_WARN, RT_LOG_INFO, RT_LOG_DEBUG, RT_LOG_TRACE };
 
-/* One bit of verbosity a component; the name is what WEFT_LOG and the line prefix use. */
+/* Components, each with its own level; the names are those of WEFT_LOG and of the prefix. */
 enum rt_log_comp {
     RT_LOG_BASE,
     RT_LOG_BOOT,
@@ -25,18 +25,20 @@ enum rt_log_comp {
     RT_LOG_COMPS
 };
 
-extern uint8_t rt_log_levels[RT_LOG_COMPS]; /* highest level printed; RT_LOG_WARN at start */
+extern uint8_t rt_log_levels[RT_LOG_COMPS]; /* highest level printed; initially RT_LOG_WARN */
 
-/* Who this process is, for the prefix; rank < 0 prints no rank.  Called once by boot. */
+/* Sets host and rank for the prefix; rank < 0: no rank is printed.  Called once by boot. */
 void rt_log_identify(const char *host, int rank);
-/* Parses a WEFT_LOG value; -RT_EINVAL and one line on stderr for an unknown component or level. */
+/* Parses a value of WEFT_LOG.  -RT_EINVAL and one line on stderr for an unknown component or
+ * level. */
 int rt_log_configure(const char *spec);
-/* The next line of level error waits so long first, 0: it does not.  For what all ranks of a job
- * would say alike: the one that does not wait says it, and the job ends. */
+/* Delays the next line of level error by this time; 0: no delay.  For errors that all ranks of a
+ * job would log: one rank is not delayed and logs the error, and the job ends before the others
+ * do. */
 void rt_log_hold(int ms);
 void rt_log_line(enum rt_log_comp comp, enum rt_log_level level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* Impossible state: prints the line and a backtrace and aborts the process. */
+/* Impossible state: prints the line and a backtrace, and aborts the process. */
 _Noreturn void rt_bug(const char *file, int line, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -2,8 +2,8 @@
 #ifndef RT_BASE_MEMKIND_H
 #define RT_BASE_MEMKIND_H
 
-/* Kinds of memory a buffer may lie in.  A transport's caps hold one bit (1u << kind) for each kind
- * it moves directly. */
+/* Kinds of memory of a buffer.  A transport's caps hold one bit (1u << kind) for each kind that it
+ * moves directly. */
 enum rt_memkind {
     RT_MEM_HOST,
     RT_MEM_PINNED,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Levenshtein's distance of two names, with neighbours that changed places as one edit; one row of
- * the table at a time.  No state. */
+/* Levenshtein distance of two names, where exchanging two neighbours is one edit; computed one row
+ * at a time.  No state. */
 #include "runtime/base/near.h"
 
 #include <stdbool.h>

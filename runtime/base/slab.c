@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Object tables: chunks of objects that are made on demand and kept, and a LIFO list of free
- * ones, so that the next object is the one most likely in the cache.  Allocation and release
- * take the slab's lock (any thread); look-up is lock-free, which works because chunks never move
- * and a handle is published last. */
+/* Object tables: chunks of objects, allocated on demand and kept, and a LIFO list of free objects,
+ * so that the next object is probably in the cache.  Allocation and release take the slab's lock
+ * (any thread).  Lookup takes no lock, because chunks never move and a handle is stored last. */
 #include "runtime/base/slab.h"
 #include "runtime/base/log.h"
 
@@ -12,7 +11,7 @@
 #define CHUNK_OBJS (1u << RT_SLAB_CHUNK_SHIFT)
 #define GEN_MASK ((1u << (RT_SLAB_CLASS_SHIFT - RT_SLAB_GEN_SHIFT)) - 1)
 
-/* What the memory of a free object holds. */
+/* Content of a free object. */
 struct free_obj {
     struct rt_obj obj; /* handle 0 */
     uint32_t next;     /* index + 1 of the next free object; 0 = none */
@@ -41,8 +40,7 @@ static struct free_obj *at(const struct rt_slab *s, uint32_t i)
     return (struct free_obj *)(chunk + (size_t)(i & (CHUNK_OBJS - 1)) * s->nbytes);
 }
 
-/* Index of a never used object, its memory zeroed (so generation 0); -1 when there is none
- * (logged). */
+/* Index of an object that was never used, with zeroed memory (generation 0); -1: none, logged. */
 static int64_t grow(struct rt_slab *s)
 {
     if (s->high > RT_SLAB_INDEX_MASK) {
@@ -59,7 +57,7 @@ static int64_t grow(struct rt_slab *s)
             return -1;
         }
         memset(chunk, 0, nbytes);
-        rt_store_release(&s->chunk[c], chunk); /* zero handles before the chunk is seen */
+        rt_store_release(&s->chunk[c], chunk); /* zeroed handles before the chunk becomes visible */
     }
     return s->high++;
 }

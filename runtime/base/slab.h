@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Object tables.  Every class of objects that users hold handles to lives in one slab.  A handle
- * is a 31-bit integer
- *     class (4 bits) | generation (7 bits) | index (20 bits)
- * which is what MPI_X_toint() returns and, cast to a pointer, what the C handle types hold: no
- * class is 0, so every handle is above the 4095 values that the ABI reserves.  Chunks are never
- * given back: a stale or invented handle is looked up safely and found wrong, because the
- * object's current handle differs.  Allocation takes the slab's lock, look-up none. */
+/* Object tables.  Each class of objects for which users hold handles has one slab.  A handle is a
+ * 31-bit integer class (4 bits) | generation (7 bits) | index (20 bits).  MPI_X_toint() returns it;
+ * the C handle types hold it, cast to a pointer.  No class is 0, so every handle is above the 4095
+ * values that the ABI reserves.  Chunks are never freed: a stale or invented handle is looked up
+ * safely and rejected, because it differs from the object's current handle.  Allocation takes the
+ * slab's lock; lookup takes no lock. */
 #ifndef RT_BASE_SLAB_H
 #define RT_BASE_SLAB_H
 
@@ -23,18 +22,17 @@
 /* First member of every object.  `handle` is 0 while the object is free. */
 struct rt_obj {
     uint32_t handle;
-    int32_t refs; /* users; the handle itself holds one */
+    int32_t refs; /* references; the handle itself holds one */
 };
 
 struct rt_slab {
-    const char *name;    /* "communicator", for messages */
+    const char *name;    /* for messages, such as "communicator" */
     uint32_t cls;        /* 1..15 */
     uint32_t nbytes;     /* stride: rounded up to a cache line */
-    uint32_t used, high; /* live objects; objects ever made */
-    uint32_t free_head;  /* index + 1, LIFO; 0 = none */
+    uint32_t used, high; /* live objects; objects ever allocated */
+    uint32_t free_head;  /* index + 1 of the first free object, LIFO; 0: none */
     struct rt_lock lock;
-    bool anytime; /* used before anything knows of threads: the
-                   * lock is always taken */
+    bool anytime; /* used before threads are enabled: the lock is always taken */
     char *chunk[RT_SLAB_CHUNKS];
 };
 
@@ -50,17 +48,17 @@ struct rt_slab {
         .lock = RT_LOCK_INIT, .anytime = true \
     }
 
-/* A zeroed object with refs 1 and a fresh handle, or NULL when memory or the 2^20 indices are
- * used up (logged). */
+/* Allocates a zeroed object with refs 1 and a new handle.  NULL, logged: out of memory, or all 2^20
+ * indices are used. */
 void *rt_slab_alloc(struct rt_slab *s);
 /* Returns the object to the slab and makes its handle stale. */
 void rt_slab_free(struct rt_slab *s, void *obj);
 /* Calls fn for every live object, for leak reports. */
 void rt_slab_each(struct rt_slab *s, void (*fn)(void *obj, void *arg), void *arg);
-/* Gives all chunks back; only when no handle can be used any more (after MPI_Finalize in tests). */
+/* Frees all chunks; only when no handle can be used any more (after MPI_Finalize in tests). */
 void rt_slab_fini(struct rt_slab *s);
 
-/* The live object of this handle, or NULL. */
+/* The live object with this handle, or NULL. */
 static inline void *rt_slab_get(const struct rt_slab *s, uintptr_t h)
 {
     if (rt_unlikely(h >> RT_SLAB_CLASS_SHIFT != s->cls))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Flushes stdio before a process ends without exit().  fflush() waits for the lock of a stream,
- * which a thread may never give up, and for room in a pipe, which may have no reader: a thread of
- * its own flushes, and the caller waits for that thread for a limited time.  Any thread. */
+ * which a thread may never release, and for room in a pipe, which may have no reader.  So a new
+ * thread flushes, and the caller waits for it for a limited time.  Any thread. */
 #include "runtime/base/stdio.h"
 
 #include <pthread.h>
@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <time.h>
 
-#define LIMIT_S 1 /* a pipe with a reader is emptied in this time */
+#define LIMIT_S 1 /* a reader empties a pipe within this time */
 
-/* stdout first: a locked stream keeps those behind it from being flushed. */
+/* Flushes stdout first: fflush(NULL) would wait at a locked stream before it reaches the others. */
 static void *flush(void *arg)
 {
     fflush(stdout);
@@ -26,8 +26,8 @@ void rt_stdio_flush(void)
     sigset_t all, old;
     pthread_t thread;
 
-    /* The application's handlers run in its own threads only, and a pipe without a reader is no
-     * reason to die of SIGPIPE. */
+    /* handlers of the application run in its own threads only, and a pipe without a reader must not
+     * cause a death by SIGPIPE */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     int err = pthread_create(&thread, NULL, flush, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The PMIx client of a rank, or a singleton when no PMIx server started this process.
- * Initialisation asks the server nothing after the connection: every fact about the job is in
- * what the server sent with it, and is read with PMIX_OPTIONAL so that a key that a server does
- * not offer costs no round trip.  Called by one thread at a time. */
+/* The PMIx client of a rank, or a singleton if no PMIx server has started this process.
+ * Initialisation sends no request after the connection: all facts about the job are in what the
+ * server has sent with it, and are read with PMIX_OPTIONAL, so that a key which a server does not
+ * offer costs no round trip.  Called by one thread at a time. */
 #include "runtime/boot/boot.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
@@ -21,12 +21,11 @@
 #include <unistd.h>
 #include <pmix.h>
 
-/* Committed with everything else: a process that has this key has committed all that it publishes.
- */
+/* Committed after everything else: a process with this key has committed all that it publishes. */
 #define COMMITTED_KEY "weft.committed"
-/* How long a peer may take to commit when the caller sets no limit: it does so in MPI_Init. */
+/* Longest time for a peer to commit, which it does in MPI_Init, if the caller sets no limit. */
 #define COMMIT_S 60
-/* How long the server may take to answer that it ends the job; it takes milliseconds. */
+/* Longest time for the server to confirm that it ends the job; it needs milliseconds. */
 #define ABORT_S 5
 
 struct rt_boot rt_boot;
@@ -34,10 +33,10 @@ struct rt_boot rt_boot;
 static struct {
     pmix_proc_t me;
     bool connected; /* PMIx_Init() succeeded and PMIx_Finalize() was not called */
-    bool dirty;     /* something was put and not yet committed */
+    bool dirty;     /* a value has been put and not yet committed */
 } boot;
 
-/* PMIx_Get() that stays inside this process. */
+/* PMIx_Get() without a request to the server. */
 static int get_local(pmix_rank_t rank, const char *key, pmix_value_t **val)
 {
     pmix_proc_t proc;
@@ -51,8 +50,8 @@ static int get_local(pmix_rank_t rank, const char *key, pmix_value_t **val)
     return rc == PMIX_SUCCESS && *val ? 0 : -RT_ENOENT;
 }
 
-/* Integer fact about the job (rank PMIX_RANK_WILDCARD) or this process; `otherwise` when the
- * server lacks it. */
+/* Integer fact about the job (rank PMIX_RANK_WILDCARD) or this process; `otherwise` if the server
+ * does not offer it. */
 static int get_int(pmix_rank_t rank, const char *key, int otherwise)
 {
     pmix_value_t *val = NULL;
@@ -93,8 +92,8 @@ static int compare_ranks(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Ranks in "0,1,5-7"; at most max of them are stored.  Returns how many there are, -1 for text
- * that is no such list. */
+/* Parses ranks in "0,1,5-7" and stores at most max of them.  Returns their number; -1: invalid
+ * text. */
 static int parse_ranks(const char *text, uint32_t *out, int max)
 {
     int n = 0;
@@ -120,9 +119,8 @@ static int parse_ranks(const char *text, uint32_t *out, int max)
     return n;
 }
 
-/* Fills local_procs, local_rank and local_size.  The order of local ranks is that of
- * job ranks: every process derives the same table from the same list, whatever PMIX_LOCAL_RANK a
- * server gives. */
+/* Sets local_procs, local_rank and local_size.  Local ranks have the order of job ranks, so all
+ * processes derive the same table from the same list; PMIX_LOCAL_RANK is ignored. */
 static int find_local_peers(const char *peers)
 {
     int n = parse_ranks(peers, NULL, 0);
@@ -135,7 +133,7 @@ static int find_local_peers(const char *peers)
     if (n < 1 || n > rt_boot.size) {
         log_error(
             BOOT,
-            "the PMIx server says that the ranks on this host are \"%s\", which is no list of "
+            "the PMIx server publishes \"%s\" as the ranks on this host, which is not a list of "
             "ranks below %d",
             peers, rt_boot.size);
         return -RT_EBOOT;
@@ -159,7 +157,7 @@ int rt_boot_local(uint32_t rank)
     const uint32_t *procs = rt_boot.local_procs;
     uint32_t n = (uint32_t)rt_boot.local_size, i = rank - procs[0];
 
-    if (i < n && procs[i] == rank) /* ranks dealt out host by host */
+    if (i < n && procs[i] == rank) /* ranks assigned host by host */
         return (int)i;
     const uint32_t *at = bsearch(&rank, procs, n, sizeof *procs, compare_ranks);
     return at ? (int)(at - procs) : -1;
@@ -172,9 +170,9 @@ static int count_cpus(pid_t pid)
     return n > 0 ? n : 1;
 }
 
-/* Where the server does not say it: a launcher that bound its ranks is itself usually not bound,
- * so the parent's mask is what the ranks share; without that, each rank has as many cores as this
- * one. */
+/* Used if the server does not publish the number of cores.  A launcher that binds its ranks is
+ * usually not bound itself, so the mask of the parent process is what the ranks share; otherwise
+ * each rank has as many cores as this one. */
 static int guess_ncpus(void)
 {
     int mine = count_cpus(0), parent = count_cpus(getppid());
@@ -193,8 +191,8 @@ static long number_of(const char *variable)
     return text && *text ? strtol(text, NULL, 10) : -1;
 }
 
-/* Launchers that offered us no PMIx have started several of us, and each would be rank 0 of 1
- * without a word.  The first one says so. */
+/* Several processes started by a launcher without PMIx would each be rank 0 of 1 without a message.
+ * The first process logs a warning. */
 static void warn_if_one_of_several(void)
 {
     static const struct {
@@ -233,7 +231,7 @@ static int become_singleton(void)
 
 static int connect_server(void)
 {
-    bool hidden = rt_hwloc_hide_plugins(); /* PMIx 5 looks at the machine here */
+    bool hidden = rt_hwloc_hide_plugins(); /* PMIx 5 reads the topology here */
     pmix_status_t rc = PMIx_Init(&boot.me, NULL, 0);
 
     rt_hwloc_show_plugins(hidden);
@@ -250,14 +248,15 @@ static int connect_server(void)
     return 0;
 }
 
-/* The server knows this process from before: it is the same rank of the same job. */
+/* The server must still assign the same rank of the same job. */
 static int reconnect(void)
 {
     if (rt_boot.singleton || boot.connected)
         return 0;
     int err = connect_server();
     if (err == 0 && (int)boot.me.rank != rt_boot.rank) {
-        log_error(BOOT, "the PMIx server calls this process rank %u now; it was rank %d before",
+        log_error(BOOT,
+                  "the PMIx server now assigns rank %u to this process; before, it was rank %d",
                   boot.me.rank, rt_boot.rank);
         rt_boot_leave();
         err = -RT_EBOOT;
@@ -265,9 +264,9 @@ static int reconnect(void)
     return err;
 }
 
-/* Where this host stands in the job.  A server that does not say how many hosts there are is
- * believed to have one more than ours when ranks are elsewhere: enough to open transports that lead
- * there. */
+/* The index of this host in the job, and the number of hosts.  If the server does not publish the
+ * number and some ranks are not on this host, one other host is assumed, which is enough to open
+ * transports to other hosts. */
 static void read_node(void)
 {
     pmix_value_t *val = NULL;
@@ -296,7 +295,7 @@ static int read_job(void)
     if (rt_boot.size <= rt_boot.rank) {
         log_error(
             BOOT,
-            "the PMIx server says that the job has %d processes and that this is rank %d of it; "
+            "the PMIx server publishes %d processes for the job and rank %d for this process; "
             "start the "
             "program with a launcher that provides PMIX_JOB_SIZE, such as mpirun",
             rt_boot.size, rt_boot.rank);
@@ -305,12 +304,13 @@ static int read_job(void)
     rt_boot.universe_size = get_int(PMIX_RANK_WILDCARD, PMIX_UNIV_SIZE, rt_boot.size);
     rt_boot.appnum = get_int(boot.me.rank, PMIX_APPNUM, 0);
 
-    /* Without the list no other rank is known to be on this host; the transports then say that a
-     * peer is out of reach. */
+    /* Without the list, no other rank is assumed on this host; transports then report unreachable
+     * peers. */
     snprintf(self, sizeof self, "%d", rt_boot.rank);
     int err = get_local(PMIX_RANK_WILDCARD, PMIX_LOCAL_PEERS, &val);
     if (err < 0 && rt_boot.size > 1)
-        log_warn(BOOT, "the PMIx server does not say which ranks are on this host; assuming none");
+        log_warn(BOOT,
+                 "the PMIx server does not publish which ranks are on this host; assuming none");
     bool listed = err == 0 && val->type == PMIX_STRING && val->data.string;
     err = find_local_peers(listed ? val->data.string : self);
     if (val)
@@ -324,14 +324,14 @@ static int read_job(void)
     return 0;
 }
 
-/* A process without a launcher is alone; other launchers than mpirun publish the size of the job.
- */
+/* Without a launcher: 1.  mpirun publishes the number; for other launchers it is the size of the
+ * job. */
 int rt_boot_maxprocs(void)
 {
-    long told = number_of("WEFT_LAUNCH_MAXPROCS");
+    long published = number_of("WEFT_LAUNCH_MAXPROCS");
     if (!getenv("PMIX_NAMESPACE"))
         return 1;
-    return told > 0 ? (int)told : rt_boot.size;
+    return published > 0 ? (int)published : rt_boot.size;
 }
 
 const char *rt_boot_host_name(void)
@@ -441,11 +441,12 @@ static pmix_status_t get_once(const pmix_proc_t *proc, const char *key, int time
     return rc;
 }
 
-/* Servers answer after a while (PMIx's after some seconds) that the peer is late; one that has not
- * come to MPI_Init yet is waited for as long as the job lives.
+/* Waits patiently for a peer's value.  After some seconds PMIx's server answers that the peer is
+ * late; a peer that has not called MPI_Init yet is waited for as long as the job runs.
  *
- * A server with a shared store (Slurm's) says of a peer on this host that has not committed yet
- * that there is no such key, instead of waiting; that is believed when the peer has committed. */
+ * For a peer on this host that has not committed yet, a server with a shared store (Slurm's)
+ * answers that the key does not exist, instead of waiting.  This answer counts only once the peer
+ * has committed. */
 static pmix_status_t get_patiently(const pmix_proc_t *proc, const char *key, int timeout_s,
                                    pmix_value_t **v)
 {
@@ -515,14 +516,15 @@ static void *end_after_limit(void *code)
     _exit((int)(intptr_t)code);
 }
 
-/* PMIx_Abort() waits for the server's answer, which never comes when the program has closed the
- * descriptors of the connection, or when the server hangs.  The launcher sees this process end. */
+/* Limits the time of PMIx_Abort(), which waits for the server's answer.  The answer never arrives
+ * if the program has closed the descriptors of the connection, or if the server hangs.  The
+ * launcher sees the end of this process. */
 static void limit_abort(int code)
 {
     pthread_t t;
     sigset_t all, before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's handlers run elsewhere */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* handlers of the program run in other threads */
     int err = pthread_create(&t, NULL, end_after_limit, (void *)(intptr_t)code);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (err)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* On which host each rank of the job is, as the PMIx server says: by the hosts' numbers, or where
- * it gives none by their names, or by the lists of the ranks on each.  Launchers differ in what
- * they offer, but all processes of a job have the same server, so all find the same.  Asked for
- * when a communicator over several hosts is first used; what the server sent at the start is
- * enough with all launchers known, so that no request goes over a network.  Called by one thread
+/* The host of each rank of the job, as the PMIx server publishes it: by numbers of hosts, otherwise
+ * by their names, otherwise by the lists of ranks on each.  Launchers differ in what they offer,
+ * but all processes of a job have the same server, so all get the same result.  Read when a
+ * communicator over several hosts is first used.  With all known launchers the data that the server
+ * has sent at the start are sufficient, so no request is sent over a network.  Called by one thread
  * at a time. */
 #include "runtime/boot/boot.h"
 #include "runtime/base/atomic.h"
@@ -21,7 +21,7 @@ struct run {
 };
 
 static struct {
-    struct run *runs; /* NULL: not asked for, or unknown */
+    struct run *runs; /* NULL: not read yet, or unknown */
     int n;
     bool unknown;
 } map;
@@ -99,7 +99,7 @@ static bool by_name(int *out)
     return good;
 }
 
-/* The ranks on one host; false: the server does not say. */
+/* The ranks on one host; false: the server does not publish them. */
 static bool list_ranks(const char *host, int number, int *out, int *listed)
 {
     pmix_proc_t *procs = NULL;
@@ -129,10 +129,10 @@ static bool by_list(int *out)
 }
 
 struct seen {
-    int theirs, ours; /* a host's number as found, and the new one + 1; 0: empty */
+    int theirs, ours; /* a host's number as published, and the new number + 1; 0: empty */
 };
 
-/* The hosts get new numbers, in the order of their lowest ranks. */
+/* Renumbers the hosts in the order of their lowest ranks. */
 static int number_by_rank(int *of)
 {
     unsigned size = (unsigned)rt_boot.size; /* room for all hosts */
@@ -176,7 +176,7 @@ static int find_nodes(void)
         return -RT_ENOMEM;
     if (rt_boot.nnodes > 1 && !by_number(of) && !by_name(of) && !by_list(of)) {
         log_warn(BOOT,
-                 "the PMIx server does not say on which hosts the %d processes are; "
+                 "the PMIx server does not publish the hosts of the %d processes; "
                  "collectives ignore which ranks share a host",
                  rt_boot.size);
         map.unknown = true;

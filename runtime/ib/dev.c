@@ -21,10 +21,11 @@ static bool open_dev(struct ibv_device *d, struct rt_ib_dev *out)
     const char *name = rt_ib->get_device_name(d);
     struct ibv_context *ctx = rt_ib->open_device(d);
     if (!ctx) {
-        log_debug(IB,
-                  "%s cannot be opened: %m (rights of /dev/infiniband/uverbs*, or a provider "
-                  "that is not installed)",
-                  name);
+        log_debug(
+            IB,
+            "%s cannot be opened: %m (check the rights of /dev/infiniband/uverbs*, or install "
+            "its provider)",
+            name);
         return false;
     }
     *out = (struct rt_ib_dev){ .ctx = ctx,
@@ -60,7 +61,7 @@ static const char *state_text(enum ibv_port_state s)
     }
 }
 
-/* Why this port cannot be used, whatever the other ports are. */
+/* Sets the reason why this port cannot be used, whatever the other ports are. */
 static void judge(struct rt_ib_port *p)
 {
     bool roce = p->attr.link_layer == IBV_LINK_LAYER_ETHERNET;
@@ -81,7 +82,7 @@ static void judge(struct rt_ib_port *p)
     else if (roce && p->gid.index < 0)
         snprintf(why, len, "its network interface is down or has no address");
     else if ((p->rank = rt_ib_listed(cfg.ib_hca, p->dev->name, p->num)) < 0)
-        snprintf(why, len, "left out by WEFT_IB_HCA");
+        snprintf(why, len, "excluded by WEFT_IB_HCA");
 }
 
 static void choose_address(struct rt_ib_port *p)

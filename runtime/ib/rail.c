@@ -147,7 +147,7 @@ static int open_all(void)
         if (!is_kept(&f->dev[i]))
             rt_ib_drop(&f->dev[i]);
     if (!ib.nrails && nports && cfg.ib_hca[0])
-        log_warn(IB, "WEFT_IB_HCA=%s leaves no RDMA port: %s:%u %s; weft_info --net lists all",
+        log_warn(IB, "WEFT_IB_HCA=%s selects no RDMA port: %s:%u %s; weft_info --net lists all",
                  cfg.ib_hca, f->port[0].dev->name, f->port[0].num, f->port[0].why_not);
     free(f);
     return ib.nrails;

@@ -142,7 +142,7 @@ const char *rt_ib_gpu_how(const struct rt_ib_rail *r)
 /* ---- host memory ---- */
 
 /* Users' buffers need no registration (mpi/p2p/rndv.c), at the cost of two copies. */
-static void say_locked(const struct rt_ib_dev *d, size_t len, bool strict)
+static void log_locked_limit(const struct rt_ib_dev *d, size_t len, bool strict)
 {
     const char *then = strict ? "" : "; such messages are copied through small buffers";
     struct rlimit limit = { 0, 0 };
@@ -251,7 +251,7 @@ int rt_ib_reg(const struct rt_ib_rail *r, void *base, size_t len, const struct r
         return err;
     err = rt_regcache_get(reg.cache, base, len, at, r->device, &got);
     if (err == -RT_ENOMEM && !at)
-        say_locked(rt_ib_device(r->device), len, false);
+        log_locked_limit(rt_ib_device(r->device), len, false);
     if (err)
         return err;
     struct rt_ib_held *h = got->slot[r->device];
@@ -265,7 +265,7 @@ int rt_ib_reg_strict(const struct rt_ib_rail *r, void *base, size_t len, struct 
     struct rt_ib_held *h = NULL;
     int got = make(r->device, (uintptr_t)base, len, NULL, true, &h);
     if (got == -RT_ENOMEM)
-        say_locked(rt_ib_device(r->device), len, true);
+        log_locked_limit(rt_ib_device(r->device), len, true);
     if (got < 0)
         return got;
     *out = &h->mr;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The copy loops of packing and unpacking: pieces at listed offsets or at equal distances, in
- * groups that repeat.  Each loop exists for the frequent lengths, in which a copy is a few vector
- * moves without a call, and for any length; and all of that for the baseline of the architecture
- * and for 32-byte vectors, chosen at the first use.  Pure functions: any thread. */
+ * groups that repeat.  Each loop exists for the frequent lengths, for which a copy is a few vector
+ * moves without a call, and for any length.  All of these exist for the baseline of the
+ * architecture and for 32-byte vectors; the first use selects one.  Pure functions: any thread. */
 #include "runtime/layout/copy.h"
 #include "runtime/base/atomic.h"
 #include "runtime/base/copy.h"
@@ -12,14 +12,14 @@
 #endif
 
 #define INLINE static inline __attribute__((always_inline))
-#define CALL_FROM 1024 /* bytes from which on the C library's copy is worth its call */
+#define CALL_FROM 1024 /* length in bytes from which memcpy is faster than inline moves */
 
-/* Without 32-byte registers the compiler makes two moves of it. */
+/* without 32-byte registers the compiler uses two moves */
 typedef char vec32 __attribute__((vector_size(32), aligned(1), may_alias));
 
 INLINE void copy32(char *d, const char *s) { *(vec32 *)d = *(const vec32 *)s; }
 
-/* n constant after inlining: a multiple of 64, or 32, or at most 24. */
+/* n is constant after inlining: a multiple of 64, or 32, or at most 24 */
 INLINE void copy_fixed(char *d, const char *s, size_t n)
 {
     if (n < 32) {
@@ -30,7 +30,7 @@ INLINE void copy_fixed(char *d, const char *s, size_t n)
         copy32(d + i, s + i);
 }
 
-/* Any length: overlapping moves at the end instead of ever smaller ones. */
+/* Any length: the last move overlaps the one before it, instead of ever smaller moves. */
 INLINE void copy_any(char *d, const char *s, size_t n)
 {
     if (n <= 64) {
@@ -53,11 +53,11 @@ INLINE void copy_any(char *d, const char *s, size_t n)
 
 struct job {
     char *packed, *user;
-    int64_t step, n; /* groups */
+    int64_t step, n; /* of groups */
     const int64_t *off, *first;
     int64_t stride; /* without `off` */
     int64_t count;  /* pieces in a group */
-    int64_t piece;  /* 0: from `first` */
+    int64_t piece;  /* 0: pieces from `first` are used */
     bool to_packed;
 };
 
@@ -71,8 +71,8 @@ INLINE void copy_one(char *packed, char *user, size_t len, bool fixed, bool to_p
         copy_any(d, s, len);
 }
 
-/* len, fixed and to_packed are constants after inlining.  The job is read before the loops: to the
- * compiler any store might change it. */
+/* len, fixed and to_packed are constants after inlining.  The job is read before the loops, because
+ * the compiler must assume that any store may change it. */
 INLINE void at_stride(const struct job *j, size_t len, bool fixed, bool to_packed)
 {
     char *packed = j->packed, *group = j->user;
@@ -164,7 +164,7 @@ __attribute__((target("avx2"))) static void run_wide(const struct job *j) { run(
 
 static bool wide(void)
 {
-    static int known; /* threads that race write the same */
+    static int known; /* threads that race store the same value */
     if (!known)
         known = __builtin_cpu_supports("avx2") ? 2 : 1;
     return known == 2;
@@ -174,13 +174,13 @@ static void run_wide(const struct job *j) { run(j); }
 static bool wide(void) { return false; }
 #endif
 
-/* More than the caches hold. */
+/* Larger than the caches. */
 #define FAR_FROM (8 << 20)
 
 #if defined(__x86_64__)
-/* Whole lines written around the caches, so that they are not read first: unpacking 16 MiB in
- * pieces of 64 to 1024 bytes is twice as fast.  (Packing that way was not: what limits it is that
- * the gaps are read as well.) */
+/* Writes whole lines around the caches, so that they are not read first: unpacking 16 MiB in pieces
+ * of 64 to 1024 bytes is twice as fast.  Packing does not gain from it, because it is limited by
+ * reading the gaps. */
 __attribute__((target("avx2"))) static void write_lines(char *d, const char *s, int64_t len)
 {
     if ((uintptr_t)d % RT_CACHE_LINE || len % RT_CACHE_LINE) {

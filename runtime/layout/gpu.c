@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Packing and unpacking device memory.  A layout becomes groups of pieces (gpu_table.h), which one
- * launch of a kernel moves, or, without kernels, the copy engine; few groups travel in the
- * parameters, more lie in a cached table, and of layouts that would need a very large one only the
- * blocks are moved, one launch each, that the range touches.  Under the domain's lock. */
+ * launch of a kernel moves, or the copy engine if there are no kernels.  Few groups are passed as
+ * parameters of the kernel; more are in a cached table.  A layout that would need a very large
+ * table is moved by blocks, one launch for each block that the range touches.  Under the domain's
+ * lock. */
 #include "runtime/layout/gpu.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -11,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is to be moved: packed bytes [pos, pos + len) of repetitions of a list of blocks. */
+/* What to move: packed bytes [pos, pos + len) of repetitions of a list of blocks. */
 struct range {
     const struct rt_blocks *b;
-    uint64_t user; /* address: where the first repetition has its origin; may be 0 */
+    uint64_t user; /* address of the origin of the first repetition; may be 0 */
     int64_t size, extent;
     int64_t pos, len;
     char *packed;
@@ -25,9 +26,10 @@ struct way {
     enum rt_gpu_kernel k;
 };
 
-/* An operation of the caller that is several of ours, or needs a table until it is done. */
+/* A part of the caller's operation, which takes several device operations, or needs a table until
+ * it is done. */
 struct part {
-    struct rt_gpu_op op; /* first */
+    struct rt_gpu_op op; /* first member */
     struct job *job;
     struct rt_table *table; /* or NULL */
 };
@@ -35,7 +37,7 @@ struct job {
     struct part first; /* only its last part frees the job */
     bool first_used;
     struct rt_gpu_op *op; /* the caller's */
-    int left;             /* parts under way, and one while parts are made */
+    int left;             /* parts in progress, and one while parts are being made */
     int err;
 };
 
@@ -44,9 +46,10 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 /* ---- one launch ---- */
 
 #define THREADS 256
-#define BLOCK_NBYTES 4096 /* what a block moves at least: 512 bytes a warp, 16 a lane */
-#define BLOCKS_PER_SM 4   /* as many as fit beside each other */
-#define BLOCKS_HOST 32    /* enough for PCIe; the application has the rest of the device */
+#define BLOCK_NBYTES 4096 /* least that a block moves: 512 bytes for each warp, 16 for each lane \
+                           */
+#define BLOCKS_PER_SM 4   /* as many as run at the same time */
+#define BLOCKS_HOST 32    /* enough for PCIe; leaves the rest of the device to the application */
 
 static unsigned blocks_for(const struct rt_gpu *g, const void *packed, int64_t len)
 {
@@ -54,7 +57,7 @@ static unsigned blocks_for(const struct rt_gpu *g, const void *packed, int64_t l
     return (unsigned)least((len + BLOCK_NBYTES - 1) / BLOCK_NBYTES, most > 0 ? most : 1);
 }
 
-/* The piece that holds byte `pos` of an element, and how much of it follows there. */
+/* The piece that contains byte `pos` of an element; returns the bytes left in it. */
 static int64_t find_run(const struct rt_groups *groups, int64_t pos, int64_t *left)
 {
     uint32_t low = 0, high = groups->n;
@@ -71,7 +74,7 @@ static int64_t find_run(const struct rt_groups *groups, int64_t pos, int64_t *le
     return w->off + rep * w->stride + in;
 }
 
-/* What all addresses and lengths are multiples of, 16 at most. */
+/* The largest unit, at most 16, that divides all addresses and lengths. */
 static uint32_t unit_of(const struct range *r, uint64_t bits)
 {
     bits |= r->user | (uint64_t)(uintptr_t)r->packed | (uint64_t)r->pos | (uint64_t)r->len | 16;
@@ -88,7 +91,7 @@ static void copy(const struct way *w, uint64_t user, char *packed, int64_t len,
     rt_gpu_copy(w->g, pack ? packed : at, pack ? at : packed, (size_t)len, op);
 }
 
-/* Whether the range is one piece; then it is an ordinary copy. */
+/* Starts an ordinary copy if the range is one piece.  False: it is not. */
 static bool copy_alone(const struct way *w, const struct range *r, const struct rt_groups *groups,
                        struct rt_gpu_op *op)
 {
@@ -111,7 +114,8 @@ static struct rt_gpu_pack params_of(const struct range *r, const struct rt_group
                                  .ngroups = groups->n };
 }
 
-/* Starts the range, which begins in its first repetition.  The groups are in `table`, or few. */
+/* Starts the range, which begins in its first repetition.  The groups are in `table`, or they are
+ * few. */
 static void launch(const struct way *w, const struct range *r, const struct rt_groups *groups,
                    const void *table, struct rt_gpu_op *op)
 {
@@ -127,7 +131,7 @@ static void launch(const struct way *w, const struct range *r, const struct rt_g
 
 /* ---- several launches, and tables ---- */
 
-/* A job that is used when there is no memory for another. */
+/* A job for use without memory for another. */
 static struct job reserve;
 static bool reserve_used;
 
@@ -178,7 +182,7 @@ static struct part *part_new(struct job *job)
     return part;
 }
 
-/* Ends the making of parts.  done() comes from rt_gpu_progress() even when there is none. */
+/* No further parts follow.  rt_gpu_progress() calls done(), even if there were no parts. */
 static void job_end(struct rt_gpu *g, struct job *job)
 {
     if (--job->left)
@@ -191,7 +195,7 @@ static void job_end(struct rt_gpu *g, struct job *job)
 
 /* ---- layouts ---- */
 
-/* Lets the range begin in its first repetition. */
+/* Changes the range so that it begins in its first repetition. */
 static void normalise(struct range *r)
 {
     int64_t e = r->pos / r->size;
@@ -199,7 +203,7 @@ static void normalise(struct range *r)
     r->pos -= e * r->size;
 }
 
-/* While all is repetitions of one smaller list, of that. */
+/* While the list is repetitions of one smaller list, uses the smaller list. */
 static void peel(struct range *r)
 {
     normalise(r);
@@ -217,8 +221,8 @@ static void peel(struct range *r)
     }
 }
 
-/* By blocks [from, to) of the range's list.  -RT_ENOSPC: they are too many for a table; else what
- * happened is known to the job. */
+/* Moves by blocks [from, to) of the range's list.  -RT_ENOSPC: too many for a table; all other
+ * results are stored in the job. */
 static int move_blocks(const struct way *w, const struct range *r, uint32_t from, uint32_t to,
                        struct job *job)
 {
@@ -247,8 +251,8 @@ static int move_blocks(const struct way *w, const struct range *r, uint32_t from
 
 static void move_range(const struct way *w, struct range r, struct job *job);
 
-/* One repetition of a list that is too long for a table: blocks that together are not, or one block
- * that repeats a list. */
+/* Moves one repetition of a list that is too long for a table: groups of blocks that fit, or one
+ * block that repeats a list. */
 static void move_cut(const struct way *w, const struct range *r, struct job *job)
 {
     const struct rt_blocks *b = r->b;
@@ -264,7 +268,7 @@ static void move_cut(const struct way *w, const struct range *r, struct job *job
                 n += more;
             }
         }
-        bool alone = to == from; /* a block that is too much by itself */
+        bool alone = to == from; /* one block alone is too large */
         to += alone;
         end = b->first ? b->first[to] : to * b->piece;
         if (end <= r->pos || begin >= r->pos + r->len)
@@ -341,7 +345,7 @@ void rt_layout_gpu_unpack(struct rt_gpu *g, const struct rt_layout *l, int64_t c
     start(&w, l, (uintptr_t)buf, pos, (char *)(uintptr_t)packed, len, op);
 }
 
-/* ---- finished on return ---- */
+/* ---- synchronous calls ---- */
 
 static int move_now(const struct way *w, const struct rt_layout *l, uint64_t user, int64_t pos,
                     char *packed, int64_t len)
@@ -352,7 +356,7 @@ static int move_now(const struct way *w, const struct rt_layout *l, uint64_t use
     return rt_gpu_wait(&wait);
 }
 
-/* Through pinned memory where `packed` is any host memory. */
+/* Uses pinned memory if `packed` is other host memory. */
 static int now(const struct way *w, const struct rt_layout *l, uint64_t user, int64_t pos,
                char *packed, int64_t len)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Flattening layouts for devices, and the cache of the tables that this makes: a type that is used
- * again finds its table on the device.  A table is dropped when its type has gone, or when the
- * cache is full and it was used least recently.  Under the domain's lock. */
+/* Flattens layouts for devices, and caches the resulting tables, so that a type which is used again
+ * finds its table on the device.  A table is dropped if its type has been freed, or if the cache is
+ * full and it was used least recently.  Under the domain's lock. */
 #include "runtime/layout/gpu_table.h"
 #include "runtime/base/atomic.h"
 #include "runtime/base/err.h"
@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of all tables: 32 of the large staging buffers, which all tables of more than 819 groups take. */
+/* Size of all tables: 32 of the large staging buffers, which every table of more than 819 groups
+ * takes. */
 #define CACHE_NBYTES (32 * (size_t)RT_GPU_STAGE_LARGE)
 
 static struct {
@@ -42,13 +43,13 @@ int64_t rt_groups_count(const struct rt_blocks *b, int64_t most)
 struct writer {
     struct rt_gpu_group *v;
     uint32_t n, max;
-    int64_t pos; /* packed, of the next group */
+    int64_t pos; /* packed position of the next group */
     uint64_t bits;
     bool full;
 };
 
-/* Tries to express a group by making the last one longer; the layout has joined what lies in one
- * list, this is for what meets where its groups repeat. */
+/* Tries to express a group by extending the last one.  The layout has joined neighbours within a
+ * list; this joins neighbours where groups repeat. */
 static bool join(struct rt_gpu_group *last, const struct rt_gpu_group *w)
 {
     if (last->nrep == 1 && w->nrep == 1 && last->off + last->len == w->off) {
@@ -101,7 +102,7 @@ int rt_groups_write(const struct rt_blocks *b, struct rt_gpu_group *v, uint32_t 
                     struct rt_groups *out)
 {
     struct writer w = { .v = v, .max = max };
-    if (rt_groups_count(b, 4 * (int64_t)max) > 4 * (int64_t)max) /* some may join */
+    if (rt_groups_count(b, 4 * (int64_t)max) > 4 * (int64_t)max) /* some groups may join */
         return -RT_ENOSPC;
     write_blocks(&w, b, 0, 0, b->n);
     if (w.full)
@@ -123,7 +124,8 @@ static void drop(struct rt_table *t)
     free(t);
 }
 
-/* Those that only the cache still knows; then, until `more` bytes fit, the oldest. */
+/* Drops tables to which only the cache refers; then, until `more` bytes fit, the least recently
+ * used. */
 static void make_room(size_t more)
 {
     struct rt_list *l, *next;
@@ -183,7 +185,7 @@ static int upload(struct rt_table *t)
         return 0;
     make_room(nbytes > RT_GPU_STAGE_SMALL ? RT_GPU_STAGE_LARGE : RT_GPU_STAGE_SMALL);
     int err = rt_gpu_stage_take(t->g, false, nbytes, &t->stage);
-    if (err == -RT_ENOMEM) /* has been reported */
+    if (err == -RT_ENOMEM) /* reported already */
         return 0;
     if (!err)
         t->nbytes = t->stage->len;
@@ -216,7 +218,7 @@ int rt_table_get(struct rt_gpu *g, const struct rt_blocks *b, uint32_t from, uin
                   t->groups.n, rt_gpu_info(g)->ordinal);
     }
     rt_list_del(&t->link);
-    rt_list_append(cache.tables.next, &t->link); /* before the first */
+    rt_list_append(cache.tables.next, &t->link); /* at the front */
     t->nused++;
     *out = t;
     return 0;

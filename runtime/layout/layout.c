@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Building layouts: a datatype's bytes as a short list of strided blocks in packed order.  A list
- * grows through append(), which joins what is adjacent or continues a stride, so that what users
- * build from many pieces ends as few blocks; what is repeated and does not join is a group that the
- * repetitions share.  No state; layouts are immutable once built, so any thread may read them, and
- * references to groups are atomic. */
+/* Building layouts: the bytes of a datatype as a short list of strided blocks in packed order.  A
+ * list grows through append(), which joins a new block with the last one if they are adjacent or
+ * continue a stride.  So a type that users build from many pieces becomes few blocks.  What repeats
+ * and does not join is a group that all repetitions share.  No state.  Layouts are immutable once
+ * built, so any thread may read them; reference counts of groups are atomic. */
 #include "runtime/layout/layout.h"
 #include "runtime/base/atomic.h"
 #include "runtime/base/err.h"
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* More blocks than this become a group of their own when they are repeated or built in; fewer are
- * written out, so that neighbours can be joined. */
+/* If a list of more blocks is repeated or included, it becomes a group of its own.  Shorter lists
+ * are copied, so that neighbours can be joined. */
 #define WRITE_OUT 16
 
 const struct rt_blocks *rt_blocks_ref(const struct rt_blocks *g)
@@ -61,8 +61,8 @@ static int list_push(struct list *l, struct rt_block b)
     return 0;
 }
 
-/* Tries to express `b` by making the last block longer.  Packed order must not change, so only the
- * last one is looked at. */
+/* Tries to express `b` by extending the last block.  Packed order must not change, so only the last
+ * block can be extended. */
 static bool join(struct rt_block *last, const struct rt_block *b)
 {
     if (last->sub != b->sub)
@@ -110,7 +110,7 @@ static struct rt_block block_at(const struct rt_blocks *g, uint32_t i)
     return (struct rt_block){ g->off[i], len, len, 1, NULL };
 }
 
-/* `count` groups of blocks, `step` bytes apart, the first at `at`. */
+/* Appends `count` groups of blocks, `step` bytes apart, the first at `at`. */
 static int append_group(struct list *l, const struct rt_blocks *g, int64_t at, int64_t count,
                         int64_t step)
 {
@@ -118,7 +118,7 @@ static int append_group(struct list *l, const struct rt_blocks *g, int64_t at, i
         return 0;
     if (g->n == 1) {
         struct rt_block b = moved(block_at(g, 0), at);
-        if (b.nrep == 1) { /* one piece a group: the groups themselves are the repetitions */
+        if (b.nrep == 1) { /* a group of one piece: the groups themselves are the repetitions */
             b.stride = step;
             b.nrep = count;
             return append(l, b);
@@ -142,7 +142,7 @@ static int append_group(struct list *l, const struct rt_blocks *g, int64_t at, i
     return 0;
 }
 
-/* The same of elements of a layout. */
+/* The same for elements of a layout. */
 static int append_elements(struct list *l, const struct rt_layout *t, int64_t at, int64_t count,
                            int64_t step)
 {
@@ -151,7 +151,7 @@ static int append_elements(struct list *l, const struct rt_layout *t, int64_t at
     return append(l, (struct rt_block){ at, t->size, step, t->size ? count : 0, NULL });
 }
 
-/* Where the data of a block begins and ends. */
+/* Lowest and highest offset of the data of a block. */
 static void block_range(const struct rt_block *b, int64_t *low, int64_t *high)
 {
     int64_t last = b->off + (b->nrep - 1) * b->stride;
@@ -159,12 +159,11 @@ static void block_range(const struct rt_block *b, int64_t *low, int64_t *high)
     *high = (last > b->off ? last : b->off) + (b->sub ? b->sub->high : b->len);
 }
 
-/* Any two neighbours of one length join to a pair.  Lists of short runs are better as single
- * pieces, which take 16 bytes each, a block 48. */
+/* Any two neighbours of equal length join to a pair.  Lists of short runs are better stored as
+ * single pieces, which take 16 bytes each; a block takes 48. */
 #define SHORT_RUN 4
 
-/* Facts of a list: sizes and bounds; and how many single pieces it is, 0 when it is kept as
- * blocks. */
+/* Size and bounds of a list, and its number of single pieces; 0: it is stored as blocks. */
 static struct rt_blocks summary(const struct list *list, int64_t *pieces)
 {
     struct rt_blocks g = { .refs = 1, .n = list->n, .piece = list->n ? list->b[0].len : 0 };
@@ -202,12 +201,12 @@ static void fill_pieces(const struct list *list, int64_t *off, int64_t *first, i
         first[k] = size;
 }
 
-/* Turns a list into a group; takes the list over, also on failure. */
+/* Turns a list into a group; takes over the list, also on failure. */
 static const struct rt_blocks *group_of(struct list *list)
 {
     int64_t pieces;
     if (list->n == 1 && list->b[0].sub && list->b[0].nrep == 1 && !list->b[0].off) {
-        const struct rt_blocks *only = list->b[0].sub; /* the reference changes hands */
+        const struct rt_blocks *only = list->b[0].sub; /* the group takes over the reference */
         free(list->b);
         return only;
     }
@@ -230,7 +229,7 @@ static const struct rt_blocks *group_of(struct list *list)
         g->off = rest;
         fill_pieces(list, rest, pos, facts.size);
     } else {
-        g->b = memcpy(rest, list->b, n * sizeof *list->b); /* with the references */
+        g->b = memcpy(rest, list->b, n * sizeof *list->b); /* the references are taken over */
         pos[0] = 0;
         for (size_t i = 0; i < n; i++)
             pos[i + 1] = pos[i] + list->b[i].len * list->b[i].nrep;
@@ -239,7 +238,7 @@ static const struct rt_blocks *group_of(struct list *list)
     return g;
 }
 
-/* Turns a list into a layout with the given bounds; takes the list over, also on failure. */
+/* Turns a list into a layout with the given bounds; takes over the list, also on failure. */
 static int finish(struct rt_layout *l, struct list *list, int64_t lb, int64_t extent, uint8_t elem)
 {
     const struct rt_blocks *g = group_of(list);
@@ -262,7 +261,7 @@ static int finish(struct rt_layout *l, struct list *list, int64_t lb, int64_t ex
 int rt_layout_basic(struct rt_layout *l, int64_t nbytes, int64_t extent, enum rt_elem elem)
 {
     struct list list = { 0 };
-    if (nbytes == extent) { /* no memory needed, cannot fail */
+    if (nbytes == extent) { /* needs no memory, so it cannot fail */
         *l = (struct rt_layout){ .size = nbytes,
                                  .extent = extent,
                                  .true_extent = nbytes,
@@ -274,8 +273,8 @@ int rt_layout_basic(struct rt_layout *l, int64_t nbytes, int64_t extent, enum rt
     return err ? err : finish(l, &list, 0, extent, (uint8_t)elem);
 }
 
-/* Bounds while a layout is put together from elements; all arithmetic is checked, so that later
- * sums of offsets that lie inside the bounds cannot overflow. */
+/* Bounds while a layout is built from elements.  All arithmetic is checked, so later sums of
+ * offsets within the bounds cannot overflow. */
 struct bounds {
     int64_t lb, ub, true_lb, true_ub, size;
     bool any;
@@ -311,7 +310,7 @@ static int bounds_add(struct bounds *b, const struct rt_layout *t, int64_t at, i
     return 0;
 }
 
-/* The two spans; false when 63 bits do not hold them. */
+/* Computes extent and true extent; false: they do not fit in 63 bits. */
 static bool spans(const struct bounds *b, int64_t *extent, int64_t *true_extent)
 {
     return !__builtin_sub_overflow(b->ub, b->lb, extent) &&
@@ -331,7 +330,7 @@ int rt_layout_vector(struct rt_layout *l, int64_t count, int64_t blocklen, int64
     if (err || !spans(&b, &span, &true_span))
         return -RT_EINVAL;
     if (blocklen) {
-        /* The size and reach of all blocks, from one block's. */
+        /* size and bounds of all blocks, from those of one */
         block = (struct rt_layout){ .size = b.size,
                                     .lb = b.lb,
                                     .extent = span,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Data layouts: where the bytes of one element of a datatype lie.  A layout is flattened once, at
- * commit, and immutable from then on; everything below mpi/ (message engine, collectives) sees
+/* Data layouts: the positions of the bytes of one element of a datatype.  A layout is flattened
+ * once, at commit, and then immutable.  Everything below mpi/ (message engine, collectives) uses
  * layouts, never MPI datatypes. */
 #ifndef RT_LAYOUT_LAYOUT_H
 #define RT_LAYOUT_LAYOUT_H
@@ -9,8 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The basic types that reductions know.  RT_ELEM_NONE: bytes without arithmetic, or a mixture of
- * types. */
+/* The basic types of reductions.  RT_ELEM_NONE: bytes without arithmetic, or a mixture of types. */
 enum rt_elem {
     RT_ELEM_NONE,
     RT_ELEM_I8,
@@ -29,9 +28,9 @@ enum rt_elem {
     RT_ELEM_C32,
     RT_ELEM_C64,
     RT_ELEM_CLDBL,
-    RT_ELEM_I128, /* 16-byte types: where the compiler has them (rt_elem_nbytes) */
-    RT_ELEM_F128, /* IEEE quad */
-    RT_ELEM_CF16, /* complex of two halves */
+    RT_ELEM_I128, /* 16-byte types, if the compiler has them (rt_elem_nbytes) */
+    RT_ELEM_F128, /* IEEE quad precision */
+    RT_ELEM_CF16, /* complex of two 16-bit floats */
     RT_ELEM_C128,
     RT_ELEM_BOOL,
     RT_ELEM_BYTE, /* bitwise only */
@@ -40,55 +39,56 @@ enum rt_elem {
     RT_ELEM_I64_I32,
     RT_ELEM_I32_I32,
     RT_ELEM_I16_I32,
-    RT_ELEM_LDBL_I32, /* MINLOC pairs */
+    RT_ELEM_LDBL_I32, /* pairs of MINLOC and MAXLOC */
     RT_ELEM_F32_F32,
-    RT_ELEM_F64_F64, /* Fortran's pairs */
+    RT_ELEM_F64_F64, /* pairs of Fortran */
     RT_ELEM_COUNT
 };
 
-/* `nrep` pieces, the first at `off`, the next `stride` bytes further.  A piece is `len` bytes
- * without a gap, or, with `sub`, the blocks of a group that has `len` bytes of data.  Packed order
- * is the order of the array, block by block, piece by piece. */
+/* `nrep` pieces, the first at `off`, each `stride` bytes after the previous one.  A piece is `len`
+ * bytes without a gap or, with `sub`, the blocks of a group that has `len` bytes of data.  Packed
+ * order is the order of the array: block by block, piece by piece. */
 struct rt_blocks;
 struct rt_block {
     int64_t off, len, stride, nrep;
     const struct rt_blocks *sub; /* referenced */
 };
 
-/* A list of blocks in packed order, never changed once built and shared by all layouts that contain
- * it: a repetition of many blocks costs one block.  Lists without repetitions, the usual case
- * of indexed types and structures, are kept as offsets and packed positions only, and when
- * all pieces have one length as offsets only: less to read while packing. */
+/* A list of blocks in packed order, immutable once built and shared by all layouts that contain it:
+ * a repetition of many blocks costs one block.  Lists without repetitions, as most indexed types
+ * and structures have, are stored as offsets and packed positions only; if all pieces have the same
+ * length, as offsets only.  Then packing reads less. */
 struct rt_blocks {
     int32_t refs; /* atomic; 0: static, never freed */
     uint32_t n;
     int64_t size;             /* bytes of data */
-    int64_t low, high;        /* where the data begins and ends */
-    int64_t piece;            /* length of each piece when there is only `off`, else 0 */
-    const int64_t *off;       /* n; NULL when `b` is there */
-    const int64_t *first;     /* packed position where block i begins, n + 1; NULL with `piece` */
-    const struct rt_block *b; /* n, or NULL */
+    int64_t low, high;        /* lowest and highest offset of the data */
+    int64_t piece;            /* length of each piece if only `off` is stored; otherwise 0 */
+    const int64_t *off;       /* n offsets; NULL if `b` is stored */
+    const int64_t *first;     /* packed position at which block i begins, n + 1; NULL with
+                               * `piece` */
+    const struct rt_block *b; /* n blocks, or NULL */
 };
 
-/* A reference keeps the list, and so its address; NULL and static lists are allowed. */
+/* A reference keeps the list and its address valid; NULL and static lists are allowed. */
 const struct rt_blocks *rt_blocks_ref(const struct rt_blocks *g);
 void rt_blocks_unref(const struct rt_blocks *g);
 
 struct rt_layout {
     int64_t size;       /* bytes of data in one element */
-    int64_t lb, extent; /* step from one element to the next is `extent`; may be negative */
+    int64_t lb, extent; /* distance between elements is `extent`; may be negative */
     int64_t true_lb, true_extent;
-    bool contig;  /* count elements are the count * size bytes from the buffer on */
+    bool contig;  /* the data of `count` elements are the count * size bytes at the buffer */
     uint8_t elem; /* enum rt_elem of all its data */
-    const struct rt_blocks *blocks; /* referenced; NULL when contig */
+    const struct rt_blocks *blocks; /* a reference; NULL if contig */
 };
 
-/* Constructors fill caller's storage; rt_layout_fini releases `blocks`.  All take byte strides;
- * -RT_ENOMEM, -RT_EINVAL when a size does not fit in 63 bits. */
+/* Constructors fill the caller's storage; rt_layout_fini releases `blocks`.  All strides are in
+ * bytes.  -RT_ENOMEM; -RT_EINVAL: a size does not fit in 63 bits. */
 int rt_layout_basic(struct rt_layout *l, int64_t nbytes, int64_t extent, enum rt_elem elem);
 int rt_layout_vector(struct rt_layout *l, int64_t count, int64_t blocklen, int64_t stride_bytes,
                      const struct rt_layout *old);
-/* General form: block i holds blocklen[i] elements of types[i] (or types[0] when one_type) at byte
+/* General form: block i holds blocklen[i] elements of types[i] (types[0] if one_type) at byte
  * displacement disp[i]. */
 int rt_layout_struct(struct rt_layout *l, int64_t count, const int64_t *blocklen,
                      const int64_t *disp, const struct rt_layout *const *types, bool one_type);
@@ -97,18 +97,18 @@ int rt_layout_dup(struct rt_layout *l, const struct rt_layout *old);
 void rt_layout_fini(struct rt_layout *l);
 
 /* Copies bytes [pos, pos + len) of the packed form of `count` elements at `buf` to `out`, and back.
- * `pos + len` must not exceed count * size.  Starting in the middle of an element is allowed
- * (pipelines) and O(log blocks). */
+ * `pos + len` must not exceed count * size.  The range may begin inside an element (pipelines);
+ * finding it is O(log blocks). */
 void rt_layout_pack(const struct rt_layout *l, int64_t count, const void *buf, int64_t pos,
                     void *out, int64_t len);
 void rt_layout_unpack(const struct rt_layout *l, int64_t count, void *buf, int64_t pos,
                       const void *in, int64_t len);
-/* Calls fn for all data of one element in packed order: `nrep` pieces of `len` bytes, the first
- * `off` bytes from the element's origin. */
+/* Calls fn for all data of one element in packed order: `nrep` pieces of `len` bytes, the first at
+ * offset `off`. */
 typedef void rt_layout_fn(void *arg, int64_t off, int64_t len, int64_t stride, int64_t nrep);
 void rt_layout_each(const struct rt_layout *l, rt_layout_fn *fn, void *arg);
-/* Copies n_src elements of one layout to another of the same data size without a message (self
- * sends, Alltoall to self). */
+/* Copies elements of one layout to another one with the same size of data, without a message (sends
+ * to the process itself, its block of an alltoall). */
 void rt_layout_copy(const struct rt_layout *src_l, int64_t src_n, const void *src,
                     const struct rt_layout *dst_l, int64_t dst_n, void *dst);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Moving data between a layout and its packed form.  One walk serves both directions: it cuts the
- * wanted range of packed bytes into whole groups, which the kernels of copy.c move, and the parts
- * of pieces at its two ends.  No state; any thread. */
+/* Copies between a layout and its packed form.  One walk serves both directions: it divides the
+ * range of packed bytes into whole groups, which the loops of copy.c move, and partial pieces at
+ * both ends.  No state; any thread. */
 #include "runtime/base/log.h"
 #include "runtime/layout/copy.h"
 #include <string.h>
@@ -18,7 +18,7 @@ static void passed(struct walk *w, int64_t len)
     w->left -= len;
 }
 
-/* Part of a piece. */
+/* Moves a part of a piece. */
 static void walk_bytes(struct walk *w, char *at, int64_t len)
 {
     if (len <= 0)
@@ -30,7 +30,7 @@ static void walk_bytes(struct walk *w, char *at, int64_t len)
     passed(w, len);
 }
 
-/* `n` whole groups, `step` bytes apart. */
+/* Moves `n` whole groups, `step` bytes apart. */
 static void walk_groups(struct walk *w, char *at, const struct rt_blocks *g, int64_t step,
                         int64_t n)
 {
@@ -59,12 +59,13 @@ static void walk_groups(struct walk *w, char *at, const struct rt_blocks *g, int
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* From `skip` packed bytes into a list of single pieces on, to its end or that of the walk. */
+/* Moves single pieces of a list, from `skip` packed bytes on, to the end of the list or of the
+ * walk. */
 static void walk_pieces(struct walk *w, char *at, const struct rt_blocks *g, int64_t skip)
 {
     uint32_t i = rt_blocks_find(g, skip), end;
     int64_t begin = g->piece ? i * g->piece : g->first[i];
-    int64_t last = least(skip + w->left, g->size); /* packed position where this ends */
+    int64_t last = least(skip + w->left, g->size); /* packed position of the end */
     if (begin < skip) {
         int64_t next = g->piece ? begin + g->piece : g->first[i + 1];
         walk_bytes(w, at + g->off[i] + (skip - begin), least(next, last) - skip);
@@ -85,7 +86,7 @@ static void walk_pieces(struct walk *w, char *at, const struct rt_blocks *g, int
 
 static void walk_part(struct walk *w, char *at, const struct rt_blocks *g, int64_t skip);
 
-/* From `skip` packed bytes into a block on. */
+/* Moves a block from `skip` packed bytes on. */
 static void walk_block(struct walk *w, char *at, const struct rt_block *b, int64_t skip)
 {
     int64_t rep = b->nrep == 1 ? 0 : skip / b->len, inside = skip - rep * b->len;
@@ -118,7 +119,7 @@ static void walk_block(struct walk *w, char *at, const struct rt_block *b, int64
         walk_bytes(w, at, w->left);
 }
 
-/* Part of a group: from `skip` on, to its end or that of the walk. */
+/* Moves a part of a group: from `skip` on, to the end of the group or of the walk. */
 static void walk_part(struct walk *w, char *at, const struct rt_blocks *g, int64_t skip)
 {
     if (!w->left)
@@ -137,7 +138,8 @@ static void walk(struct walk *w, const struct rt_layout *l, char *user, int64_t 
 {
     const struct rt_blocks *g = l->blocks;
     const struct rt_block all = { 0, l->size, l->extent, pos / l->size + w->left / l->size + 2, g };
-    if (g->n == 1 && g->piece) { /* one piece an element: all elements together are one block */
+    if (g->n == 1 && g->piece) { /* one piece in each element: all elements together are one
+                                  * block */
         struct rt_block pieces = all;
         pieces.off = g->off[0];
         pieces.sub = NULL;
@@ -192,7 +194,7 @@ void rt_layout_copy(const struct rt_layout *src_l, int64_t src_n, const void *sr
         rt_layout_pack(src_l, src_n, src, 0, dst, len);
         return;
     }
-    char tmp[8192]; /* stays in the first-level cache */
+    char tmp[8192]; /* fits in the first-level cache */
     for (int64_t pos = 0; pos < len; pos += (int64_t)sizeof tmp) {
         int64_t n = least(len - pos, (int64_t)sizeof tmp);
         rt_layout_pack(src_l, src_n, src, pos, tmp, n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs of a layout and the map between packed positions and offsets.  All walks are recursions
- * along the groups of blocks, as deep as groups are nested.  No state; any thread. */
+/* Runs of a layout, and the map between packed positions and offsets.  All walks recurse along the
+ * groups of blocks, as deep as groups are nested.  No state; any thread. */
 #include "runtime/layout/runs.h"
 #include "runtime/base/log.h"
 #include "runtime/layout/copy.h"
@@ -35,7 +35,7 @@ static bool more(const struct list *s) { return s->left && !s->full; }
 
 static void add_group(struct list *s, int64_t at, const struct rt_blocks *g, int64_t skip);
 
-/* From `skip` packed bytes into a block on. */
+/* Adds the runs of a block from `skip` packed bytes on. */
 static void add_block(struct list *s, int64_t at, const struct rt_block *b, int64_t skip)
 {
     int64_t rep = b->nrep == 1 ? 0 : skip / b->len;
@@ -154,7 +154,7 @@ void rt_layout_facts(const struct rt_layout *l, struct rt_layout_facts *out)
 
 static int64_t below_group(const struct rt_blocks *g, int64_t off);
 
-/* `off` is above the block's begin. */
+/* `off` is above the beginning of the block. */
 static int64_t below_block(const struct rt_block *b, int64_t off)
 {
     int64_t low = b->sub ? b->sub->low : 0, in = off - b->off - low;
@@ -169,8 +169,8 @@ static int64_t below_group(const struct rt_blocks *g, int64_t off)
         return 0;
     if (off >= g->high)
         return g->size;
-    uint32_t low = 0, high = g->n; /* the block at `low` begins below `off`, that at `high` does not
-                                    */
+    uint32_t low = 0, high = g->n; /* invariant: the block at `low` begins below `off`, the block at
+                                    * `high` does not */
     while (high - low > 1) {
         uint32_t mid = low + (high - low) / 2;
         if (begin_of(g, mid) < off)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Doorbells: how a waiting process sleeps and is woken.  The sleeper stores `asleep`, then orders
- * that store against its last look for work with membarrier(2), which makes every other registered
- * process execute a fence; so a ringer needs no fence of its own between storing its data and
- * looking at `asleep`.  Any thread may ring; one thread of a process at a time sleeps on its bell.
+/* Doorbells: how a waiting process sleeps and is woken.  The sleeper stores `asleep` and orders
+ * this store before its last poll with membarrier(2), which makes every other registered process
+ * execute a fence.  So a process that rings needs no fence of its own between storing its data and
+ * reading `asleep`.  Any thread may ring; one thread of a process at a time sleeps on its bell.
  *
- * A process whose transports have descriptors sleeps in poll(2), where a futex cannot be: it has a
- * datagram socket beside, to which ringers send an empty message. */
+ * A process whose transports have descriptors sleeps in poll(2), which cannot wait for a futex.  So
+ * it also has a datagram socket, to which ringing processes send an empty message. */
 #include "runtime/mem/node_int.h"
 
 #include "runtime/base/err.h"
@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Longest sleep of a process that could not make its bell socket. */
+/* Longest sleep of a process that has no bell socket. */
 #define POLL_DEAF_US 1000
 
 static struct rt_bell *my_bell(void) { return &rt_node.bells[rt_node.rank]; }
@@ -42,7 +42,7 @@ void rt_node_register(void) { (void)registered(); }
 
 void rt_bell_init(void)
 {
-    /* Alone in the segment no process rings; no need to register. */
+    /* a process alone in the segment is never rung and need not register */
     rt_node_private.membarrier = rt_node.size == 1 || registered();
     rt_node.fence_needed = !rt_node_private.membarrier;
     rt_store_release(&my_bell()->asleep, awake_state());
@@ -55,8 +55,8 @@ void rt_bell_fini(void)
     rt_node_private.bell_fd = 0;
 }
 
-/* The socket of this process, made at the first use: a name in the abstract namespace, which goes
- * with the socket.  -1: there is none, logged once. */
+/* The socket of this process, created at first use; its name is in the abstract namespace and
+ * disappears with the socket.  -1: none, logged once. */
 static int bell_socket(void)
 {
     struct sockaddr_un name = { .sun_family = AF_UNIX };
@@ -66,7 +66,7 @@ static int bell_socket(void)
     if (fd)
         return fd;
     fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    /* Bound without a name, the kernel chooses one of five digits. */
+    /* bound without a name, it gets one of five digits from the kernel */
     if (fd < 0 || bind(fd, (struct sockaddr *)&name, sizeof name.sun_family) < 0 ||
         getsockname(fd, (struct sockaddr *)&name, &len) < 0) {
         log_warn(MEM, "no wake-up socket (%m); a sleeping rank may respond late");
@@ -84,7 +84,7 @@ static int bell_socket(void)
     return fd;
 }
 
-/* The name has the length of what the kernel chose, without a final zero. */
+/* The name has the length chosen by the kernel, without a terminating zero. */
 static void ring_socket(const struct rt_bell *b)
 {
     struct sockaddr_un name = { .sun_family = AF_UNIX };
@@ -101,10 +101,9 @@ void rt_bell_wake(struct rt_bell *b)
 {
     uint32_t state = rt_load_relaxed(&b->asleep) == RT_BELL_POLLS ? RT_BELL_POLLS : RT_BELL_ASLEEP;
 
-    rt_fence(); /* for owners without membarrier: our data before this second look */
-    /* Cleared here so that further ringers do not call the kernel while the owner is still waking
-     * up; and before the word changes, so that an owner that arms again in between finds it
-     * changed. */
+    rt_fence(); /* for owners without membarrier: the data before this second read */
+    /* Cleared before the call, so that other processes do not ring while the owner wakes up; and
+     * before `word` changes, so that an owner which arms again meanwhile sees a changed word. */
     if (!rt_cas(&b->asleep, &state, RT_BELL_AWAKE))
         return;
     rt_fetch_add(&b->word, 1u);
@@ -117,8 +116,7 @@ void rt_bell_wake(struct rt_bell *b)
 uint32_t rt_bell_arm(bool polls)
 {
     struct rt_bell *b = my_bell();
-    /* Read before arming: every wake-up after the arming then makes the word differ from this
-     * value. */
+    /* Read before arming: each later wake-up then makes the word differ from this value. */
     uint32_t word = rt_load_acquire(&b->word);
 
     if (polls)
@@ -126,7 +124,7 @@ uint32_t rt_bell_arm(bool polls)
     rt_store_relaxed(&b->asleep, polls ? RT_BELL_POLLS : RT_BELL_ASLEEP);
     if (rt_node_private.membarrier && rt_node.size > 1)
         syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
-    rt_fence(); /* `asleep` before the caller's last look for work */
+    rt_fence(); /* `asleep` before the caller's last poll */
     return word;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Blocks of the node segment's area: first fit over a bitmap of granules in the segment itself,
- * under a spin lock there. The lock names its holder, so that a process that died in between does
- * not stop the others.  Any thread of any local process may call. */
+ * under a spin lock.  The lock contains its holder, so that a process that dies with the lock does
+ * not block the others.  Any thread of any local process may call. */
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/mem/node_int.h"
@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Critical sections take microseconds, so a lock held through this many yields is worth asking
- * whether its holder lives. */
+/* Critical sections take microseconds.  If a lock is held during this many yields, its holder may
+ * have died. */
 #define LOCK_PATIENCE 1024u
 
 static void bits_lock(void)
@@ -26,7 +26,7 @@ static void bits_lock(void)
             return;
         if (tries % LOCK_PATIENCE == 0 && holder != me && rt_node_gone((int)holder - 1)) {
             if (rt_cas(lock, &holder, me))
-                return; /* the dead holder's half-made change costs at most a leaked block */
+                return; /* the incomplete change of the dead holder costs at most a leaked block */
         }
         sched_yield();
     }
@@ -44,7 +44,7 @@ static void bits_set(uint64_t *bits, size_t first, size_t n, bool on)
     }
 }
 
-/* First granule of a free run of n, or SIZE_MAX. */
+/* First granule of a free run of n; SIZE_MAX: none. */
 static size_t bits_find(const uint64_t *bits, size_t total, size_t n)
 {
     size_t run = 0;
@@ -62,20 +62,20 @@ static size_t bits_find(const uint64_t *bits, size_t total, size_t n)
     return SIZE_MAX;
 }
 
-/* Granules of a block, at least one; 0 when it cannot fit. */
+/* Granules of a block, at least one; 0: too large. */
 static size_t granules(size_t nbytes)
 {
     size_t n = nbytes / NODE_GRANULE + (nbytes % NODE_GRANULE != 0);
     return n > rt_node_private.at.ngranules ? 0 : n + (n == 0);
 }
 
-/* Gives the pages back, which also makes the block zero for its next user. */
+/* Frees the pages, which also makes the block zero for its next use. */
 static void block_empty(void *p, size_t nbytes)
 {
     int fd = rt_node_private.fd;
     off_t off = (char *)p - rt_node.base;
 
-    rt_fetch_add(&node_head()->emptied, 1u); /* before the block can be anybody's again */
+    rt_fetch_add(&node_head()->emptied, 1u); /* counted before the block can be allocated again */
     if (fd < 0) {
         if (madvise(p, nbytes, MADV_DONTNEED) == 0)
             return;
@@ -86,7 +86,7 @@ static void block_empty(void *p, size_t nbytes)
         memset(p, 0, nbytes);
 }
 
-/* Takes granules for a block and leaves `keep` free; SIZE_MAX when it cannot. */
+/* Takes granules for a block and leaves `keep` granules free; SIZE_MAX: impossible. */
 static size_t take(size_t nbytes, size_t keep)
 {
     size_t n = granules(nbytes), total = rt_node_private.at.ngranules;
@@ -107,8 +107,9 @@ size_t rt_node_alloc(size_t nbytes)
     size_t off = take(nbytes, 0);
 
     if (off == SIZE_MAX) {
-        static uint32_t said; /* a program that makes thousands of communicators gets one message */
-        if (!rt_fetch_add(&said, 1u))
+        static uint32_t logged; /* a program that creates thousands of communicators gets one
+                                 * message */
+        if (!rt_fetch_add(&logged, 1u))
             log_error(MEM,
                       "no room for a block of %zu bytes: the node segment's area holds %zu MiB; "
                       "logged once",
@@ -148,7 +149,7 @@ void rt_node_free(size_t off, size_t nbytes)
     size_t n = granules(nbytes);
     size_t first = (off - rt_node_private.at.area) / NODE_GRANULE;
 
-    block_empty(rt_node_at(off), n * NODE_GRANULE); /* before others can take it */
+    block_empty(rt_node_at(off), n * NODE_GRANULE); /* before others can allocate it */
     bits_lock();
     bits_set(node_bits(), first, n, false);
     bits_unlock();

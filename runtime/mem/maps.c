@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What kind of mapping an address range is, from /proc/self/maps: by its ioctl (Linux 6.11, 1 us a
- * mapping), else by its text (75 us for 300 mappings).  Allocates nothing.  Any thread. */
+/* The kind of mapping of an address range, from /proc/self/maps: by its ioctl (Linux 6.11, 1 us for
+ * each mapping), or else by its text (75 us for 300 mappings).  Allocates nothing.  Any thread. */
 #include "runtime/mem/watch.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* As in linux/fs.h since 6.11, which older headers lack. */
+/* As in linux/fs.h since 6.11; older headers lack it. */
 struct query {
     uint64_t nbytes, flags, addr;
     uint64_t start, end, vma_flags, page_nbytes, offset, inode;
@@ -20,8 +20,8 @@ struct query {
 #define QUERY _IOWR('f', 17, struct query)
 #define QUERY_SHARED 8u
 
-/* Whether the mapping at `addr` is private and anonymous; *end: where it ends.  -1: the kernel does
- * not answer. */
+/* Whether the mapping at `addr` is private and anonymous; *end: its end.  -1: the kernel does not
+ * support the query. */
 static int query_one(int fd, uintptr_t addr, uintptr_t *end)
 {
     struct query q = { .nbytes = sizeof q, .addr = addr };
@@ -42,8 +42,8 @@ static bool parse(const char *line, uintptr_t *start, uintptr_t *end)
            perms[3] == 'p' && inode == 0;
 }
 
-/* How far from `addr` on the line's mapping takes us: its end when it covers addr and is good,
- * `addr` when it lies below, 0 when the search is over. */
+/* Next address after the mapping in the line: its end, if it covers addr and is private and
+ * anonymous; `addr`, if it lies below; 0: the search ends. */
 static uintptr_t follow(const char *line, uintptr_t addr)
 {
     uintptr_t start, end;
@@ -73,7 +73,7 @@ static bool by_text(int fd, uintptr_t addr, uintptr_t end)
         }
         have = (size_t)(text + have - line);
         if (have == sizeof text - 1)
-            return false; /* a path longer than any */
+            return false; /* longer than any path */
         memmove(text, line, have);
     }
 }

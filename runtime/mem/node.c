@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Creates, attaches and leaves the node segment.  A new file is filled in before it gets its name
- * (link(2) fails when another process was faster), so a process that finds the name finds a
- * complete segment, and no process waits.  Called by one thread, in MPI_Init and MPI_Finalize;
- * rt_node_reserve() and rt_node_gone() by any. */
+/* Creates, attaches and leaves the node segment.  A new file is complete before it gets its name
+ * (link(2) fails if another process was faster).  So a process that finds the name finds a complete
+ * segment, and no process waits.  Called by one thread, in MPI_Init and MPI_Finalize;
+ * rt_node_reserve() and rt_node_gone() by any thread. */
 #include "runtime/mem/node.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
@@ -22,8 +22,7 @@
 #include <unistd.h>
 
 #define NODE_MAGIC 0x3274666577646f6eu /* "nodweft2": changes when the first page changes */
-/* Only a name that another process is replacing at this moment makes us look again; that takes
- * microseconds. */
+/* The lookup is repeated only while another process replaces the name, which takes microseconds. */
 #define REPLACE_TIMEOUT_NS 5000000000u
 #define REPLACE_RETRY_US 200
 
@@ -69,7 +68,7 @@ static uint64_t own_pidns(void)
     return stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
 }
 
-/* One line that says what to do about a file system without room. */
+/* Logs what to do about a full file system. */
 static void log_no_space(size_t nbytes)
 {
     struct statvfs fs;
@@ -147,11 +146,11 @@ static int log_open_failure(const char *path, int e)
                                                    : -RT_ESYS;
 }
 
-/* By it a file without a name gets one; missing where /proc is not mounted. */
+/* Gives a file without a name a name; missing if /proc is not mounted. */
 #define PROC_FDS "/proc/self/fd"
 
-/* A file that has no name yet, or one only this process uses where the file system lacks O_TMPFILE
- * or the file could get no name later; then in `own`. */
+/* Opens a file without a name.  If the file system lacks O_TMPFILE, or the file could not be named
+ * later: a file with a name that only this process uses, in `own`. */
 static int open_nameless(const char *path, char *own, size_t len)
 {
     int fd;
@@ -178,7 +177,7 @@ static int give_name(int fd, const char *own, const char *path)
     return linkat(AT_FDCWD, proc, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
 }
 
-/* Makes the file and names it.  -RT_EEXIST: another process has just done so. */
+/* Creates the file and names it.  -RT_EEXIST: another process has just done so. */
 static int segment_create(const char *path, const struct node_layout *at, int size, int *fd_p,
                           char **base_p)
 {
@@ -225,7 +224,7 @@ err_close:
     return err;
 }
 
-/* Pids of another namespace cannot be judged: such a process counts as running. */
+/* A pid of another pid namespace cannot be checked: that process counts as running. */
 static bool process_gone(const struct rt_bell *b)
 {
     uint32_t pid = rt_load_acquire(&b->pid);
@@ -249,9 +248,9 @@ bool rt_node_said_last(int r) { return rt_load_acquire(&rt_node.bells[r].alive) 
 
 bool rt_node_is_last(int r) { return rt_node_said_last(r) || rt_node_gone(r); }
 
-/* Is this the file of an earlier job of the same name?  Yes when a process has had our rank there,
- * or when processes died in it and none is left.  Ranks that have left in order prove nothing:
- * their messages may still be waiting for us. */
+/* Whether the file is left from an earlier job of the same name: a process has had this process's
+ * rank in it, or processes have died in it and none is left.  Ranks that have left normally prove
+ * nothing: their messages may still wait for this process. */
 static bool segment_stale(const char *base, const struct node_layout *at, int rank, int size,
                           bool *busy_p)
 {
@@ -272,7 +271,7 @@ static bool segment_stale(const char *base, const struct node_layout *at, int ra
     return rt_load_acquire(&h->stale) || rt_load_acquire(&bells[rank].alive) || (died && !living);
 }
 
-/* Attaches a file found under the name.  -RT_EAGAIN: it was stale and is being replaced. */
+/* Attaches the file with the name.  -RT_EAGAIN: it was stale and is being replaced. */
 static int segment_attach(const char *path, int fd, const struct node_layout *at, int rank,
                           int size, char **base_p)
 {
@@ -312,9 +311,9 @@ static int segment_attach(const char *path, int fd, const struct node_layout *at
                   path, h->size, rank);
         err = -RT_EEXIST;
     } else {
-        /* One process removes the name, once; the others wait for the new file. */
+        /* one process removes the name; the others wait for the new file */
         if (rt_cas(&h->stale, &fresh, 1u) && unlink(path) == 0)
-            log_info(MEM, "replaced %s, left by a job that ended early", path);
+            log_info(MEM, "replaced %s, which an aborted job has left", path);
         err = -RT_EAGAIN;
     }
     munmap(base, (size_t)st.st_size);
@@ -345,7 +344,7 @@ static int segment_get(const char *path, const struct node_layout *at, int rank,
             return log_open_failure(path, errno);
         }
         if (rt_now_ns() - since > REPLACE_TIMEOUT_NS) {
-            log_error(MEM, "%s was left by another job and is not replaced; remove it", path);
+            log_error(MEM, "%s is left from another job and cannot be replaced; remove it", path);
             return -RT_ETIMEOUT;
         }
         usleep(REPLACE_RETRY_US);

@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of the node segment, for runtime/mem only: where its parts lie and what its first page
- * holds. */
+/* Internals of the node segment, for runtime/mem only: its layout and the content of its first
+ * page. */
 #ifndef RT_MEM_NODE_INT_H
 #define RT_MEM_NODE_INT_H
 
 #include "runtime/mem/node.h"
 
-/* Block area: virtual space only until blocks are taken, so it is generous.  A granule is the unit
- * of the bitmap: 64 KiB is small against what collectives and MPI_Alloc_mem take, and 1024 bits a
- * rank are searched in no time. */
+/* Block area: only address space until blocks are allocated, so it is generous.  A granule is the
+ * unit of the bitmap: 64 KiB is little compared with the needs of collectives and MPI_Alloc_mem,
+ * and 1024 bits for each rank are searched quickly. */
 #define NODE_AREA_PER_RANK (64u << 20)
 #define NODE_GRANULE (64u << 10)
 
-/* First page.  The first group never changes once the file has its name; the second is atomic. */
+/* First page.  The first group of members is constant once the file has its name; the second is
+ * accessed atomically. */
 struct node_head {
     uint64_t magic;
     uint64_t nbytes, pair_nbytes;
     uint32_t size;
 
     _Alignas(RT_CACHE_LINE) uint32_t attached; /* processes that have attached so far */
-    uint32_t stale;                            /* 1: whoever set it replaces the file */
+    uint32_t stale;                            /* 1: the process that has set it replaces the
+                                                * file */
     _Alignas(RT_CACHE_LINE)
-        uint32_t lock; /* of the block bitmap: local rank + 1 of the holder, 0 = free */
-    uint32_t emptied;  /* blocks whose pages were given back so far, for who registered some */
+        uint32_t lock; /* of the block bitmap: local rank + 1 of the holder, 0: free */
+    uint32_t emptied;  /* blocks freed so far: for processes that have registered memory of the
+                        * segment */
 };
 
 struct node_layout { /* offsets from the start, all multiples of the page size */
@@ -34,9 +37,9 @@ struct node_layout { /* offsets from the start, all multiples of the page size *
 struct node_private {
     struct node_layout at;
     int fd;          /* of the segment, for fallocate; -1 for a singleton's private memory */
-    uint64_t pidns;  /* of this process, 0 unknown */
+    uint64_t pidns;  /* of this process; 0: unknown */
     bool membarrier; /* registered: rt_bell_arm() may rely on it */
-    int bell_fd;     /* socket of its bell; 0: not needed yet, -1: there is none */
+    int bell_fd;     /* socket of its bell; 0: not needed yet; -1: none */
     char path[512];
 };
 extern struct node_private rt_node_private;
@@ -47,7 +50,7 @@ static inline uint64_t *node_bits(void)
     return (uint64_t *)(rt_node.base + rt_node_private.at.bits);
 }
 
-/* Registers for membarrier and puts this process's bell in its first state. */
+/* Registers for membarrier and initialises this process's bell. */
 void rt_bell_init(void);
 void rt_bell_fini(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See peer.h.  Whether yama lets peers in is settled by btl/shm when it opens. */
+/* See peer.h.  When btl/shm opens, it grants the peers access under Yama. */
 #include "runtime/mem/peer.h"
 
 #include <errno.h>

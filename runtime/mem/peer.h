@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private memory of other processes of this job on this host, by process_vm_readv and writev.  Any
- * thread; the other process is not asked, so both sides must have agreed that the memory is there.
- */
+/* Access to private memory of other processes of this job on this host, by process_vm_readv and
+ * process_vm_writev.  Any thread.  The other process takes no part in the access, so it must have
+ * agreed before that the memory stays valid. */
 #ifndef RT_MEM_PEER_H
 #define RT_MEM_PEER_H
 
@@ -10,7 +10,8 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-/* 0, or -RT_ENOTSUP: not permitted here or switched off (cfg.shm_large); -RT_EPEER: it is gone. */
+/* 0; -RT_ENOTSUP: not permitted or switched off (cfg.shm_large); -RT_EPEER: the process has
+ * gone. */
 int rt_peer_read(int local_rank, void *to, uint64_t from, size_t nbytes);
 int rt_peer_write(int local_rank, uint64_t to, const void *from, size_t nbytes);
 /* The same between [here, here + nbytes) and `n` pieces of that process's memory, as many as one

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The cache of registrations: an array sorted by start address, and for each place the index of
- * the range that reaches furthest among those up to it.  So one binary search answers whether a
- * range is covered, also where ranges overlap.  Inserting moves half of the array and works out the
- * indices behind: 2 us for 4,096 entries, little beside a registration.
+/* The cache of registrations: an array sorted by start address and, for each position, the index of
+ * the range that ends last among those up to it.  So one binary search shows whether a range is
+ * covered, even if ranges overlap.  An insertion moves half of the array and recomputes the indices
+ * behind: 2 us for 4,096 entries, little compared with a registration.
  *
- * No call here may be made by the thread of the watch, and none is: a free() in here that unmaps
- * watched memory waits for that thread. */
+ * The thread of the watch must not call this file, and does not: a free() here that unmaps watched
+ * memory waits for that thread. */
 #include "runtime/mem/regcache.h"
 #include "runtime/base/atomic.h"
 #include "runtime/base/err.h"
@@ -18,30 +18,30 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Each may split a mapping in three, and the kernel allows 65,530 of a process. */
+/* Each entry may split a mapping into three, and the kernel allows a process 65,530 mappings. */
 #define MAX_ENTRIES 4096
-/* Device allocations that are looked at for having been freed, each time something is registered:
- * registered memory is not free for others, and nothing reports that it was freed. */
+/* At each registration this many device allocations are checked: whether they have been freed is
+ * not reported, and registered memory cannot be reused by others. */
 #define LOOK_AT 4
 
 struct rt_regcache {
     const struct rt_regcache_ops *ops;
     void *arg;
     size_t max_nbytes, page;
-    bool tried; /* to open the watch: at the first registration of host memory */
+    bool tried; /* opening the watch was tried, at the first registration of host memory */
     bool watching;
-    int ndevice, nown;   /* of `n`: of device memory, of the node segment */
-    uint32_t emptied;    /* the segment's count when its entries were last right */
+    int ndevice, nown;   /* part of `n` that is device memory, memory of the node segment */
+    uint32_t emptied;    /* the segment's count when its entries were last checked */
     struct rt_list idle; /* kept, without users; oldest first */
     int n;
-    struct rt_reg *at[MAX_ENTRIES]; /* kept; by start */
+    struct rt_reg *at[MAX_ENTRIES]; /* kept; sorted by start */
     int furthest[MAX_ENTRIES];      /* index of the largest end among at[0 .. i] */
     struct rt_regcache_counts count;
 };
 
 /* ---- the array ---- */
 
-/* How many start below `a`. */
+/* Number of entries that start below `a`. */
 static int below(const struct rt_regcache *c, uintptr_t a)
 {
     int lo = 0, hi = c->n;
@@ -84,10 +84,10 @@ static void insert(struct rt_regcache *c, struct rt_reg *r)
     r->kept = true;
 }
 
-/* ---- giving back ---- */
+/* ---- deregistering ---- */
 
-/* In a child the registrations are its parent's, who shares the devices' descriptors with it: to
- * give them back would take them away from the parent. */
+/* In a child of fork() the registrations belong to the parent, which shares the devices'
+ * descriptors with the child: deregistering would remove them from the parent. */
 static void destroy(struct rt_regcache *c, struct rt_reg *r)
 {
     for (int s = 0; s < RT_REG_SLOTS; s++)
@@ -97,7 +97,7 @@ static void destroy(struct rt_regcache *c, struct rt_reg *r)
     free(r);
 }
 
-/* Stops watching what no other range needs. */
+/* Stops watching memory that no other range needs. */
 static void unwatch(struct rt_regcache *c, uintptr_t start, uintptr_t end)
 {
     for (int i = 0; i < c->n && c->at[i]->start < end && start < end; i++) {
@@ -111,7 +111,7 @@ static void unwatch(struct rt_regcache *c, uintptr_t start, uintptr_t end)
         rt_watch_remove(start, end);
 }
 
-/* Makes an entry impossible to find.  It goes now or with its last user. */
+/* Makes an entry impossible to find; it is destroyed now or with its last user. */
 static void forget(struct rt_regcache *c, int i)
 {
     struct rt_reg *r = c->at[i];
@@ -136,7 +136,7 @@ static int place_of(const struct rt_regcache *c, const struct rt_reg *r)
     return i;
 }
 
-/* Forgets all that lies in [start, end); `id`: but for that allocation's. */
+/* Forgets all entries in [start, end), except those of the allocation `id`. */
 static void drop(struct rt_regcache *c, uintptr_t start, uintptr_t end, uint64_t but)
 {
     for (int i = below(c, end) - 1; i >= 0 && c->at[c->furthest[i]]->end > start; i--) {
@@ -157,8 +157,8 @@ static void drop_all(struct rt_regcache *c)
     }
 }
 
-/* Blocks of the node segment that any process of this host has given back. */
-static void hear_of_segment(struct rt_regcache *c)
+/* Handles blocks of the node segment that any process of this host has freed. */
+static void check_segment(struct rt_regcache *c)
 {
     uint32_t now = rt_load_acquire(&node_head()->emptied);
     if (now == c->emptied)
@@ -167,18 +167,18 @@ static void hear_of_segment(struct rt_regcache *c)
     drop(c, (uintptr_t)rt_node.base, (uintptr_t)rt_node.base + rt_node.nbytes, 0);
 }
 
-/* Applies the changes that were reported.  After it a lookup is right for all that happened before
+/* Handles the reported changes.  A lookup after it is correct for everything that happened before
  * the call. */
-static void hear(struct rt_regcache *c)
+static void apply_changes(struct rt_regcache *c)
 {
     uintptr_t start, end;
-    enum rt_watch_told told;
+    enum rt_watch_report report;
     if (rt_unlikely(c->nown))
-        hear_of_segment(c);
+        check_segment(c);
     if (rt_watch_quiet() || !c->watching)
         return;
-    while ((told = rt_watch_next(&start, &end)) != RT_WATCH_NONE) {
-        if (told == RT_WATCH_ALL) {
+    while ((report = rt_watch_next(&start, &end)) != RT_WATCH_NONE) {
+        if (report == RT_WATCH_ALL) {
             drop_all(c);
             c->watching = rt_watch_open() == 0;
             if (!c->watching) {
@@ -209,7 +209,7 @@ static void make_room(struct rt_regcache *c, size_t more)
     }
 }
 
-/* Whether p, in a range that the driver has a number for, is of that allocation still. */
+/* Whether p still is in the allocation in which it was registered. */
 static bool same_allocation(const struct rt_reg *r, const void *p)
 {
     struct rt_gpu_ptr now;
@@ -217,8 +217,9 @@ static bool same_allocation(const struct rt_reg *r, const void *p)
     return is && now.id == r->id;
 }
 
-/* The oldest idle registrations of device memory: is the allocation still the same? */
-static void look_at_devices(struct rt_regcache *c)
+/* Checks the oldest idle registrations of device memory: whether the allocation is still the
+ * same. */
+static void check_devices(struct rt_regcache *c)
 {
     struct rt_list *pos, *next;
     int looked = 0;
@@ -254,8 +255,8 @@ static bool in_segment(const struct rt_reg *r)
     return base && rt_node_private.fd >= 0 && r->start >= base && r->end <= base + rt_node.nbytes;
 }
 
-/* Whether the registration of this range may be kept: asked before it is made, so that nothing
- * that happens meanwhile is missed. */
+/* Whether the registration of this range may be kept.  Decided before the registration, so that no
+ * change during it is missed. */
 static bool may_keep(struct rt_regcache *c, struct rt_reg *r, const struct rt_gpu_ptr *at)
 {
     if (!c->max_nbytes || r->end - r->start > c->max_nbytes || c->n >= MAX_ENTRIES)
@@ -276,8 +277,8 @@ static bool may_keep(struct rt_regcache *c, struct rt_reg *r, const struct rt_gp
     return c->watching && rt_watch_add(r->start, r->end);
 }
 
-/* Memory that the CUDA driver has pinned cannot be watched, but has a number: then the whole
- * allocation is registered. */
+/* Memory that the CUDA driver has pinned cannot be watched, but has a number; the whole allocation
+ * is registered. */
 static bool may_keep_pinned(struct rt_regcache *c, struct rt_reg *r, const void *p)
 {
     struct rt_gpu_ptr at;
@@ -306,7 +307,7 @@ static int make(struct rt_regcache *c, uintptr_t start, uintptr_t end, const voi
     bool keep = may_keep(c, r, at) || (!at && may_keep_pinned(c, r, p));
     int err = fill_slot(c, r, slot, at);
     if (keep && err == 0)
-        insert(c, r); /* a change during the registration is reported next, before any lookup */
+        insert(c, r); /* a change during the registration is reported before the next lookup */
     else if (keep && !r->id && !r->own)
         unwatch(c, start, end);
     if (err < 0) {
@@ -318,7 +319,7 @@ static int make(struct rt_regcache *c, uintptr_t start, uintptr_t end, const voi
     return 0;
 }
 
-/* An entry that covers the range and is of the same memory. */
+/* An entry that covers the range and belongs to the same memory. */
 static struct rt_reg *lookup(struct rt_regcache *c, uintptr_t start, uintptr_t end, const void *p,
                              uint64_t id)
 {
@@ -327,7 +328,7 @@ static struct rt_reg *lookup(struct rt_regcache *c, uintptr_t start, uintptr_t e
         return r;
     if (!r || (!id && r->pinned && same_allocation(r, p)))
         return r;
-    drop(c, start, end, id); /* memory of the driver's has come or gone here */
+    drop(c, start, end, id); /* memory of the driver has been allocated or freed here */
     r = find(c, start, end);
     return r && r->id == id ? r : NULL;
 }
@@ -349,11 +350,11 @@ int rt_regcache_get(struct rt_regcache *c, const void *p, size_t len, const stru
     }
     if (end <= start)
         return -RT_EINVAL;
-    hear(c);
+    apply_changes(c);
     struct rt_reg *r = lookup(c, start, end, p, at ? at->id : 0);
     if (!r) {
         c->count.misses++;
-        look_at_devices(c);
+        check_devices(c);
         return make(c, start, end, p, at, slot, out);
     }
     c->count.hits++;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The watch over memory (watch.h has the idea).
+/* The watch over memory; watch.h explains it.
  *
- * The thread may do nothing that waits for others: a thread that unmaps watched memory waits for
- * it, perhaps inside free() with the allocator's lock.  So it takes no lock, allocates nothing, and
- * hands ranges over in a ring with one writer and one reader.  The kernel lets the other go on when
- * the event is read, a moment before it is in the ring; `now` is odd meanwhile, and the reader
- * waits.
+ * The thread must not wait for other threads: a thread that unmaps watched memory waits for it,
+ * perhaps inside free() with the allocator's lock.  So the thread takes no lock, allocates nothing,
+ * and passes ranges on in a ring with one writer and one reader.  The kernel lets the other thread
+ * continue when the event is read, shortly before it is in the ring; during that time `now` is odd,
+ * and the reader waits.
  *
- * Private to the process: the descriptor must not stay open in a child, or closing it here would
- * not end the watching, and a munmap() of ours would wait for a reader for ever. */
+ * The descriptor belongs to this process only.  If a child kept it open, closing it here would not
+ * end the watch, and a munmap() of this process would wait for a reader forever. */
 #include "runtime/mem/watch.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -32,9 +32,9 @@
 #define UFFD_USER_MODE_ONLY 1
 #endif
 
-#define RING 1024u /* events between two looks; more are reported as ALL */
+#define RING 1024u /* events between two calls of rt_watch_next(); more are reported as ALL */
 #define FEATURES (UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE)
-#define STACK_NBYTES (256u << 10) /* thread-local variables of other libraries count */
+#define STACK_NBYTES (256u << 10) /* includes thread-local variables of other libraries */
 
 struct rt_watch_seq rt_watch_seq;
 uint32_t rt_watch_seen;
@@ -42,13 +42,13 @@ uint32_t rt_watch_seen;
 static struct {
     int fd, stop, maps; /* userfaultfd; eventfd that ends the thread; /proc/self/maps */
     bool open;
-    bool dead; /* this is a child of the process that opened it */
+    bool dead; /* this process is a child of the process that opened the watch */
     bool has_atfork;
     pthread_t thread;
-    uint32_t head;   /* the thread's */
+    uint32_t head;   /* written by the thread */
     uint32_t lost;   /* set by the thread, cleared by the reader */
-    uint32_t broken; /* set by the thread: the program has closed our descriptors */
-    _Alignas(RT_CACHE_LINE) uint32_t tail; /* the reader's */
+    uint32_t broken; /* set by the thread: the program has closed its descriptors */
+    _Alignas(RT_CACHE_LINE) uint32_t tail; /* written by the reader */
     struct range {
         uintptr_t start, end;
     } ring[RING];
@@ -75,7 +75,8 @@ static void note(const struct uffd_msg *m)
     if (m->event != UFFD_EVENT_REMAP)
         return;
     push(m->arg.remap.from, m->arg.remap.from + m->arg.remap.len);
-    push(m->arg.remap.to, m->arg.remap.to + m->arg.remap.len); /* is watched now, unasked */
+    push(m->arg.remap.to, m->arg.remap.to + m->arg.remap.len); /* the kernel watches the new range,
+                                                                * too */
 }
 
 static void *run(void *arg)
@@ -89,7 +90,8 @@ static void *run(void *arg)
         ssize_t n;
         bool ended = poll(p, 2, -1) < 0 && errno != EINTR;
         rt_fetch_add(&rt_watch_seq.now, 1u);
-        rt_fence(); /* odd before the event is read: pairs with rt_watch_quiet() of who waited */
+        rt_fence(); /* odd before the event is read: pairs with the rt_watch_quiet() of the waiting
+                     * thread */
         while ((n = read(watch.fd, m, sizeof m)) > 0)
             for (size_t i = 0; i < (size_t)n / sizeof *m; i++)
                 note(&m[i]);
@@ -121,7 +123,7 @@ static void in_child(void)
         return;
     close_all();
     watch.dead = true;
-    rt_watch_seq.now = 2; /* the thread that could have left it odd is not here */
+    rt_watch_seq.now = 2; /* the thread that may have left it odd does not exist here */
     rt_watch_seen = 1;
 }
 
@@ -161,7 +163,7 @@ static int start_thread(void)
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK_NBYTES);
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* the application's signals are not for it */
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* the thread handles no signals of the application */
     errno = pthread_create(&watch.thread, &attr, run, NULL);
     int err = errno;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -202,13 +204,13 @@ void rt_watch_close(void)
     watch.open = false;
     if (watch.dead)
         return;
-    if (watch.broken) { /* the numbers may be another's by now */
+    if (watch.broken) { /* the numbers may belong to other files now */
         pthread_join(watch.thread, NULL);
         watch.fd = watch.stop = watch.maps = -1;
         return;
     }
-    /* Until the descriptor is closed no thread reads events; closing releases the threads that
-     * wait. */
+    /* Until the descriptor is closed, no thread reads events; closing it releases waiting
+     * threads. */
     if (write(watch.stop, &one, sizeof one) == (ssize_t)sizeof one)
         pthread_join(watch.thread, NULL);
     close_all();
@@ -227,7 +229,7 @@ bool rt_watch_add(uintptr_t start, uintptr_t end)
     struct uffdio_register r = { .range = { start, end - start }, .mode = UFFDIO_REGISTER_MODE_WP };
     if (ioctl(watch.fd, UFFDIO_REGISTER, &r) < 0)
         return false;
-    /* Looked at when it is watched already: changes from now on are reported. */
+    /* checked while the range is watched already: later changes are reported */
     if (rt_maps_anonymous(watch.maps, start, end))
         return true;
     rt_watch_remove(start, end);
@@ -238,16 +240,16 @@ void rt_watch_remove(uintptr_t start, uintptr_t end)
 {
     struct uffdio_range r = { start, end - start };
     if (watch.open && !watch.dead)
-        ioctl(watch.fd, UFFDIO_UNREGISTER, &r); /* fails where nothing is mapped any more */
+        ioctl(watch.fd, UFFDIO_UNREGISTER, &r); /* fails if nothing is mapped any more */
 }
 
-enum rt_watch_told rt_watch_next(uintptr_t *start, uintptr_t *end)
+enum rt_watch_report rt_watch_next(uintptr_t *start, uintptr_t *end)
 {
     uint32_t now;
     if (watch.dead)
         return RT_WATCH_ALL;
     while ((now = rt_load_acquire(&rt_watch_seq.now)) & 1)
-        sched_yield(); /* for the length of a read(2) */
+        sched_yield(); /* as long as a read(2) takes */
     if (rt_load_acquire(&watch.broken)) {
         snprintf(watch.why_not, sizeof watch.why_not, "the program has closed Weft's descriptors");
         return RT_WATCH_ALL;

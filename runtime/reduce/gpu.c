@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which device kernel does what a host kernel does.  No kernel: the user's operations, long double
- * and the 16-byte types, complex numbers of halves, MPI_REPLACE and MPI_NO_OP, which no collective
- * takes. */
+/* Maps host reductions to device kernels.  There are no kernels for operations of the user, long
+ * double, the 16-byte types, complex numbers of 16-bit floats, and MPI_REPLACE and MPI_NO_OP, which
+ * no collective takes. */
 #include "runtime/reduce/gpu.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/gpu.h"
 #include "runtime/gpu/kernel.h"
 
-/* One more than the enum, so that what is left out is 0. */
+/* One more than the value of the enum, so that a missing entry is 0. */
 #define TYPE(elem) [RT_ELEM_##elem] = RT_GPU_##elem + 1
 static const uint8_t types[RT_ELEM_COUNT] = {
     TYPE(I8),
@@ -31,16 +31,16 @@ static const uint8_t types[RT_ELEM_COUNT] = {
     TYPE(I16_I32),
     TYPE(F32_F32),
     TYPE(F64_F64),
-    [RT_ELEM_BOOL] = RT_GPU_U8 + 1, /* logical operations only, which rt_reduce_find() knows, */
-    [RT_ELEM_BYTE] = RT_GPU_U8 + 1, /* bitwise ones only */
+    [RT_ELEM_BOOL] = RT_GPU_U8 + 1, /* for logical operations only, which rt_reduce_find() checks */
+    [RT_ELEM_BYTE] = RT_GPU_U8 + 1, /* for bitwise operations only */
 };
 #define CODE(op) [RT_OP_##op] = RT_GPU_FOLD_##op
 static const uint8_t codes[RT_OP_COUNT] = {
-    /* RT_GPU_FOLD_COPY, which is 0: none */
+    /* RT_GPU_FOLD_COPY is 0: no kernel */
     CODE(SUM),  CODE(PROD), CODE(MAX), CODE(MIN),  CODE(LAND),   CODE(LOR),
     CODE(LXOR), CODE(BAND), CODE(BOR), CODE(BXOR), CODE(MINLOC), CODE(MAXLOC),
 };
-_Static_assert(RT_GPU_FOLD_COPY == 0, "what is left out of the table of codes");
+_Static_assert(RT_GPU_FOLD_COPY == 0, "a missing entry of the table of codes is 0");
 
 int rt_reduce_gpu(struct rt_gpu *g, const struct rt_op *op, enum rt_elem elem,
                   struct rt_reduce_gpu *out)
@@ -49,7 +49,7 @@ int rt_reduce_gpu(struct rt_gpu *g, const struct rt_op *op, enum rt_elem elem,
         return -RT_ENOTSUP;
     struct rt_reduce_gpu as = { (uint8_t)(types[elem] - 1), codes[op->code] };
     if ((int64_t)rt_gpu_type_nbytes(as.type) != rt_elem_nbytes(elem))
-        return -RT_ENOTSUP; /* another machine's pairs */
+        return -RT_ENOTSUP; /* pairs of another platform's layout */
     if (g && !rt_gpu_can_fold(g, as.type, as.code))
         return -RT_ENOTSUP;
     *out = as;

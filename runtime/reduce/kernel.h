@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the kernel files of runtime/reduce share: the loop that all kernels are, and the C types
- * behind enum rt_elem. Private to this folder. */
+/* Shared by the kernel files of runtime/reduce: the loop of all kernels, and the C types behind
+ * enum rt_elem.  Private to this folder. */
 #ifndef RT_REDUCE_KERNEL_H
 #define RT_REDUCE_KERNEL_H
 
@@ -8,16 +8,16 @@
 
 #include <float.h>
 
-/* `out` may be `a` or `b`, which the vectoriser must take for a carried dependence; element i only
- * ever depends on element i, so it may assume there is none. */
+/* `out` may equal `a` or `b`, which the vectoriser would treat as a dependence between iterations.
+ * Element i depends on element i only, so the vectoriser may assume that there is none. */
 #if defined(__clang__)
 #define RT_REDUCE_LOOP _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define RT_REDUCE_LOOP _Pragma("GCC ivdep")
 #endif
 
-/* One kernel: `expr` of x (lower rank) and y, both loaded by `load` as type `wide` and stored by
- * `store` as type `type`. */
+/* One kernel: `expr` of x (lower rank) and y.  Both are of type `type` in memory, loaded by `load`
+ * as type `wide`; `store` stores the result. */
 #define RT_REDUCE_KERNEL(name, type, wide, load, store, expr) \
     static void name(const void *pa, const void *pb, void *pout, int64_t n) \
     { \
@@ -30,8 +30,8 @@
         } \
     }
 
-/* 16-byte types.  Packed data may lie anywhere, and the compiler's own alignment of 16 would let it
- * use instructions that fault. */
+/* 16-byte types.  Packed data may have any address; with the compiler's own alignment of 16 it
+ * could use instructions that fault. */
 #if defined(__SIZEOF_INT128__)
 #define RT_HAVE_I128 1
 __extension__ typedef __int128 rt_i128 __attribute__((aligned(1)));
@@ -74,20 +74,20 @@ struct rt_pair_ldbl {
     long double v;
     int i;
 };
-struct rt_pair_2f32 { /* Fortran's */
+struct rt_pair_2f32 { /* of Fortran */
     float v, i;
 };
 struct rt_pair_2f64 {
     double v, i;
 };
 
-/* Look-ups of one family each; NULL when the family has no such kernel. */
+/* Lookup in one family; NULL: the family has no such kernel. */
 rt_reduce_fn *rt_reduce_find_int(enum rt_opcode op, enum rt_elem elem);
 rt_reduce_fn *rt_reduce_find_float(enum rt_opcode op, enum rt_elem elem);
 rt_reduce_fn *rt_reduce_find_pair(enum rt_opcode op, enum rt_elem elem);
 rt_reduce_fn *rt_reduce_find_wide(enum rt_opcode op, enum rt_elem elem);
 rt_reduce_fn *rt_reduce_find_move(enum rt_opcode op, int64_t nbytes); /* replace and no-op */
-/* Halves, for the complex ones. */
+/* 16-bit floats, for the complex types. */
 float rt_half_load(uint16_t h);
 uint16_t rt_half_store(float f);
 

@@ -28,12 +28,12 @@ static inline uint16_t store_bf16(float f)
 {
     uint32_t u = bits_of_f32(f);
     uint32_t rounded = (u + 0x7fffu + (u >> 16 & 1)) >> 16;
-    uint32_t quiet = u >> 16 | 0x40u; /* rounding could carry a NaN into infinity */
+    uint32_t quiet = u >> 16 | 0x40u; /* rounding could carry a NaN to infinity */
     return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
 }
 
-/* The half's exponent and fraction, read as a float, are 2^112 too small; the product repairs that
- * and normalises subnormal halves in the same step. */
+/* Exponent and fraction of the half, read as a float, are too small by 2^112; the product corrects
+ * this and normalises subnormal halves in the same step. */
 static inline float load_f16(uint16_t h)
 {
     uint32_t mag = (uint32_t)(h & 0x7fffu) << 13;
@@ -46,11 +46,12 @@ static inline uint16_t store_f16(float f)
 {
     uint32_t u = bits_of_f32(f), sign = u >> 16 & 0x8000u, mag = u & 0x7fffffffu;
     /* Below 2^-14 the result is subnormal: one unit of 0.5f is 2^-24, so adding 0.5 rounds to the
-     * half's last place. */
+     * last place of the half. */
     uint32_t small = bits_of_f32(f32_of_bits(mag) + 0.5f) - bits_of_f32(0.5f);
     uint32_t normal = (mag + 0xfffu + (mag >> 13 & 1) - (112u << 23)) >> 13;
     uint32_t h = mag < 113u << 23 ? small : normal;
-    h = mag >= 143u << 23 ? 0x7c00u : h; /* 65536 and more; 65520 to 65536 rounded up to it above */
+    h = mag >= 143u << 23 ? 0x7c00u : h; /* 65536 and more; the steps above have rounded 65520 and
+                                          * more up to 65536 */
     h = mag > 0x7f800000u ? 0x7e00u : h;
     return (uint16_t)(sign | h);
 }
@@ -60,7 +61,7 @@ uint16_t rt_half_store(float f) { return store_f16(f); }
 
 /* ---- several sources ---- */
 
-#define WIDE_CHUNK 512 /* elements combined at a time: 2 KiB of the stack */
+#define WIDE_CHUNK 512 /* elements combined at a time: 2 KiB of stack */
 
 #define WIDE(elem, load, store) \
     static void widen_##elem(const uint16_t *in, float *out, int64_t n) \
@@ -115,7 +116,7 @@ void rt_reduce_narrow(enum rt_elem elem, const float *in, void *out, int64_t n)
     (elem == RT_ELEM_F16 ? narrow_F16 : narrow_BF16)(in, out, n);
 }
 
-/* ---- two ---- */
+/* ---- two sources ---- */
 
 #define REAL(op, elem, type, expr) RT_REDUCE_KERNEL(op##_##elem, type, type, ID, ID, expr)
 #define HALF(op, expr) \

@@ -14,7 +14,7 @@
     M(op, U8, uint8_t, expr) \
     M(op, U16, uint16_t, expr) M(op, U32, uint32_t, expr) M(op, U64, uint64_t, expr)
 #define KERNEL(op, elem, type, expr) RT_REDUCE_KERNEL(op##_##elem, type, type, ID, (type), expr)
-/* (type) truncates what integer promotion widened; 1u keeps products of 16-bit values unsigned. */
+/* (type) truncates after integer promotion; 1u keeps products of 16-bit values unsigned */
 
 SIGNED_TYPES(KERNEL, max, (x > y ? x : y))
 UNSIGNED_TYPES(KERNEL, max, (x > y ? x : y))
@@ -29,7 +29,8 @@ UNSIGNED_TYPES(KERNEL, land, (x && y))
 UNSIGNED_TYPES(KERNEL, lor, (x || y))
 UNSIGNED_TYPES(KERNEL, lxor, (!x != !y))
 
-/* Row of an operation that does not look at the sign: both signednesses share a kernel. */
+/* Row of an operation that does not depend on the sign: signed and unsigned types share a
+ * kernel. */
 #define ROW_BITS(op) \
     [RT_ELEM_I8] = op##_U8, [RT_ELEM_U8] = op##_U8, [RT_ELEM_I16] = op##_U16, \
     [RT_ELEM_U16] = op##_U16, [RT_ELEM_I32] = op##_U32, [RT_ELEM_U32] = op##_U32, \

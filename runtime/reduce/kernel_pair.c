@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_MINLOC and MPI_MAXLOC: pairs of a value and an index; of equal values the smaller index wins
- * (MPI-5.0 6.9.4). Pure functions: any thread. */
+/* MPI_MINLOC and MPI_MAXLOC: pairs of a value and an index.  Of equal values, the one with the
+ * smaller index is the result (MPI-5.0 6.9.4).  Pure functions: any thread. */
 #include "runtime/reduce/kernel.h"
 
 #define ID(v) (v)

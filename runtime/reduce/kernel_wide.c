@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reduction kernels of the types that few programs use: 16-byte integers and logicals, IEEE quad,
- * complex of halves and of quads; and MPI_REPLACE and MPI_NO_OP, which accumulate needs on all
- * types.  Pure functions: any thread. */
+/* Reduction kernels for types that few programs use: 16-byte integers and logicals, IEEE quad,
+ * complex of 16-bit floats and of quads; and MPI_REPLACE and MPI_NO_OP, which accumulate needs for
+ * all types.  Pure functions: any thread. */
 #include "runtime/reduce/kernel.h"
 
 #include <string.h>
@@ -98,7 +98,7 @@ rt_reduce_fn *rt_reduce_find_wide(enum rt_opcode op, enum rt_elem elem)
     return kernels[op][elem];
 }
 
-/* out = a and out = b; either may be out itself. */
+/* out = a and out = b; out may equal a or b */
 #define MOVE(nbytes) \
     static void replace_##nbytes(const void *a, const void *b, void *out, int64_t n) \
     { \

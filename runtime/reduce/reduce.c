@@ -7,7 +7,7 @@
 
 struct elem_facts {
     uint8_t nbytes, packed;
-}; /* C size; bytes of data (pairs have holes) */
+}; /* size of the C type; bytes of data (pairs have holes) */
 
 #define BASIC(type) \
     { \
@@ -70,8 +70,8 @@ rt_reduce_fn *rt_reduce_find(enum rt_opcode op, enum rt_elem elem)
     return fn ? fn : rt_reduce_find_move(op, elems[elem].nbytes);
 }
 
-/* State of a walk over the basic elements of a layout: a pair with a hole is several pieces of
- * data, and its address is that of its first byte. */
+/* State of a walk over the basic elements of a layout.  A pair with a hole is several pieces of
+ * data; its address is that of its first byte. */
 struct walk {
     rt_reduce_fn *fn;
     const char *in;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Kinds of hardware by their MPI names, and the object of each to which this process is bound.
- * Called by one thread at a time, as topo.c. */
+/* Kinds of hardware with their MPI names, and the object of each kind to which this process is
+ * bound.  Called by one thread at a time, like topo.c. */
 #include "runtime/topo/topo.h"
 
 #include <hwloc.h>
 #include <string.h>
 
-/* Every process must know the same ones in the same order, whatever its machine has. */
+/* Every process must have the same kinds in the same order, on any machine. */
 static const struct {
     const char *name;
     hwloc_obj_type_t type;
@@ -21,9 +21,9 @@ static const struct {
     { RT_TOPO_URI "Core", HWLOC_OBJ_CORE },
     { RT_TOPO_URI "PU", HWLOC_OBJ_PU },
 };
-_Static_assert(sizeof kinds / sizeof kinds[0] == RT_TOPO_RESOURCES, "as the header says");
+_Static_assert(sizeof kinds / sizeof kinds[0] == RT_TOPO_RESOURCES, "must match the header");
 
-/* The cores that this process may run on; false when they are not known. */
+/* The cores on which this process may run; false: unknown. */
 static bool binding(hwloc_topology_t hw, hwloc_bitmap_t set)
 {
     if (hwloc_topology_is_thissystem(hw) && hwloc_get_cpubind(hw, set, HWLOC_CPUBIND_PROCESS))

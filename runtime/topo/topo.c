@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The machine as hwloc sees it, loaded at first use.  Called by one thread at a time (the
- * launcher, or a rank holding the domain's lock); the topology is owned here until
- * rt_topo_fini(). */
+/* The machine as hwloc sees it, loaded at first use.  Called by one thread at a time (the launcher,
+ * or a rank that holds the domain's lock).  The topology is owned here until rt_topo_fini(). */
 #include "runtime/topo/topo.h"
 #include "runtime/base/err.h"
 #include "runtime/base/hwloc.h"
@@ -33,7 +32,7 @@ static size_t cache_bytes(hwloc_obj_type_t type)
     return o ? (size_t)o->attr->cache.size : 0;
 }
 
-/* The model is an attribute of packages, or of the machine where the kernel shows none. */
+/* The model is an attribute of packages, or of the machine if the kernel shows no packages. */
 static const char *cpu_model(void)
 {
     hwloc_obj_t o = hwloc_get_obj_by_type(topo.hw, HWLOC_OBJ_PACKAGE, 0);
@@ -43,8 +42,8 @@ static const char *cpu_model(void)
     return model ? model : "unknown";
 }
 
-/* Counts what lies under the cores this process may run on: those of its cgroup, less what its
- * binding excludes. */
+/* Counts the objects that contain cores on which this process may run: cores of its cgroup and of
+ * its binding. */
 static void gather(void)
 {
     struct rt_topo *f = &topo.facts;
@@ -80,14 +79,15 @@ static int load(const char *xml_path)
     }
     if (xml_path && hwloc_topology_set_xml(hw, xml_path)) {
         log_error(TOPO, "could not read the topology file '%s': %s", xml_path,
-                  errno == EINVAL || !errno ? "it is no hwloc XML file" : strerror(errno));
+                  errno == EINVAL || !errno ? "it is not an hwloc XML file" : strerror(errno));
         hwloc_topology_destroy(hw);
         return -RT_EINVAL;
     }
     hwloc_topology_set_io_types_filter(hw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
     if (hwloc_topology_load(hw)) {
         if (xml_path)
-            log_error(TOPO, "could not load the topology file '%s': it is no valid hwloc XML file",
+            log_error(TOPO,
+                      "could not load the topology file '%s': it is not a valid hwloc XML file",
                       xml_path);
         else
             log_error(TOPO, "hwloc could not read the topology of this machine: %m");
@@ -145,7 +145,8 @@ static void print_bytes(FILE *f, size_t n)
         fprintf(f, "%zu KiB", n >> 10);
 }
 
-/* NUMA node next to which a device sits; -1 when the firmware does not say or there is only one. */
+/* NUMA node nearest to a device; -1: the firmware does not publish it, or there is only one
+ * node. */
 static int near_numa(hwloc_obj_t o)
 {
     while (o && !o->cpuset)
@@ -155,7 +156,7 @@ static int near_numa(hwloc_obj_t o)
     return hwloc_bitmap_first(o->nodeset);
 }
 
-/* One line a device: what, PCI address, kernel names of its functions, nearest NUMA node. */
+/* One line for each device: kind, PCI address, kernel names of its functions, nearest NUMA node. */
 static void print_device(FILE *f, const char *what, hwloc_obj_t o)
 {
     const struct hwloc_pcidev_attr_s *pci = &o->attr->pcidev;
@@ -173,7 +174,7 @@ static void print_device(FILE *f, const char *what, hwloc_obj_t o)
     fputc('\n', f);
 }
 
-/* PCI classes: 02xx network controllers, 0207 InfiniBand among them; 03xx display and 3D
+/* PCI classes: 02xx network controllers, including 0207 InfiniBand; 03xx display and 3D
  * controllers. */
 static void print_devices(FILE *f)
 {
