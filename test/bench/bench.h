@@ -19,20 +19,33 @@
 #define BENCH_NO_DEVICE 3 /* exit status: device memory was asked for and is not to be had */
 
 enum bench_flags {
-    BENCH_TWO = 1,        /* exactly two ranks */
-    BENCH_PAIRS = 2,      /* an even number of ranks, or -p */
-    BENCH_THREADS = 4,    /* needs MPI_THREAD_MULTIPLE; -t counts threads */
-    BENCH_NOSIZE = 8,     /* one row, no message sizes */
-    BENCH_WINDOW = 16,    /* sends windows of messages: -W, -b */
-    BENCH_REDUCES = 32,   /* adds numbers: MPI_INT by default, no MPI_CHAR */
-    BENCH_OVERLAP = 64,   /* nonblocking: -t counts calls of MPI_Test */
-    BENCH_SEND_ALL = 128, /* the send buffer holds a block for every rank */
-    BENCH_RECV_ALL = 256, /* the receive buffer holds a block for every rank */
-    BENCH_RATE = 512,     /* has -R, the message rate column */
-    BENCH_DDT = 1024,     /* sends through pair.c: -D */
-    BENCH_COLL = 2048,    /* a collective that may be in place: -l */
-    BENCH_NCCL = 4096,    /* calls NCCL: buffers are on devices without being asked for */
-    BENCH_COMPUTES = 8192 /* computes on the CPU or on the device: -r */
+    BENCH_TWO = 1,         /* exactly two ranks */
+    BENCH_PAIRS = 2,       /* an even number of ranks, or -p */
+    BENCH_THREADS = 4,     /* needs MPI_THREAD_MULTIPLE; -t counts threads */
+    BENCH_NOSIZE = 8,      /* one row, no message sizes */
+    BENCH_WINDOW = 16,     /* sends windows of messages: -W, -b */
+    BENCH_REDUCES = 32,    /* adds numbers: MPI_INT by default, no MPI_CHAR */
+    BENCH_OVERLAP = 64,    /* nonblocking: -t counts calls of MPI_Test */
+    BENCH_SEND_ALL = 128,  /* the send buffer holds a block for every rank */
+    BENCH_RECV_ALL = 256,  /* the receive buffer holds a block for every rank */
+    BENCH_RATE = 512,      /* has -R, the message rate column */
+    BENCH_DDT = 1024,      /* sends through pair.c: -D */
+    BENCH_COLL = 2048,     /* a collective that may be in place: -l */
+    BENCH_NCCL = 4096,     /* calls NCCL: buffers are on devices without being asked for */
+    BENCH_COMPUTES = 8192, /* computes on the CPU or on the device: -r */
+    BENCH_RMA = 16384,     /* one-sided: -w, -s */
+    BENCH_ACTIVE = 32768,  /* of these, only where both ranks synchronise: fence, pscw */
+    BENCH_ONE = 65536      /* one row, of one element */
+};
+
+enum bench_win { BENCH_WIN_ALLOCATE, BENCH_WIN_CREATE, BENCH_WIN_DYNAMIC };
+enum bench_sync {
+    BENCH_SYNC_FLUSH,
+    BENCH_SYNC_FLUSH_LOCAL,
+    BENCH_SYNC_LOCK,
+    BENCH_SYNC_LOCK_ALL,
+    BENCH_SYNC_PSCW,
+    BENCH_SYNC_FENCE
 };
 
 /* What a data type and an operation of the command line are good for. */
@@ -51,7 +64,18 @@ struct bench_op {
     unsigned uses; /* types that have one of these */
 };
 
-enum bench_limit_kind { LIMIT_NONE, LIMIT_LATENCY, LIMIT_ONE_WAY, LIMIT_BOTH_WAYS };
+/* ONE_WAY: by both cores, each a half; ONE_CORE: by one core; COPY, ADD: time of a core to copy to
+ * the other's memory, or to add to it. */
+enum bench_limit_kind {
+    LIMIT_NONE,
+    LIMIT_LATENCY,
+    LIMIT_COPY,
+    LIMIT_ADD,
+    LIMIT_ONE_WAY,
+    LIMIT_ONE_CORE,
+    LIMIT_BOTH_WAYS
+};
+static inline bool bench_limit_is_time(enum bench_limit_kind k) { return k <= LIMIT_ADD; }
 
 struct bench_col {
     const char *head, *key; /* column title, and its name in JSON */
@@ -92,6 +116,8 @@ struct bench_opts {
     char kind[2];                 /* 'H', 'D' or 'M': buffers of the first and the second side */
     size_t ddt_block, ddt_stride; /* -D, in elements; 0: contiguous */
     bool in_place, gpu_compute;
+    enum bench_win win; /* -w, -s */
+    enum bench_sync sync;
     const struct bench_type *type; /* NULL: the default */
     const struct bench_op *op;
     const char *json, *plot;
@@ -181,6 +207,7 @@ void bench_poison(struct bench *b, void *buf, size_t nbytes);
 void bench_check(struct bench *b, const void *buf, size_t nbytes, int from, int to);
 void bench_fill_numbers(struct bench *b, void *buf, size_t nbytes);
 void bench_check_sum(struct bench *b, const void *buf, size_t nbytes);
+void bench_check_same(struct bench *b, const void *buf, const void *want, size_t nbytes);
 /* n elements, of which the first is element `first` of the result over ranks [0, nranks) */
 void bench_check_part(struct bench *b, const void *buf, size_t n, size_t first, int nranks);
 

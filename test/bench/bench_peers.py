@@ -16,7 +16,7 @@ from patience import Stopwatch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
-COMMON = ("driver opts data device table limits limits_gpu report plot pair coll coll_kinds icoll pcoll nccl "
+COMMON = ("driver opts data device table limits limits_gpu report plot pair coll coll_kinds icoll pcoll nccl rma "
           "types compute").split()
 # MPICH's MPI_STATUSES_IGNORE is the address 1, which gcc takes for a real array.
 CFLAGS = ["-O3", "-g", "-std=gnu11", "-Wno-stringop-overflow", "-I" + TOP]

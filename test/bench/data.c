@@ -202,3 +202,16 @@ void bench_check_sum(struct bench *b, const void *buf, size_t nbytes)
 {
     bench_check_part(b, buf, nbytes / b->type_len, 0, b->nranks);
 }
+
+void bench_check_same(struct bench *b, const void *buf, const void *want, size_t nbytes)
+{
+    const unsigned char *x, *y;
+
+    if (!b->opt.check)
+        return;
+    x = scratch_get(b, buf, nbytes);
+    y = scratch_get(b, want, nbytes);
+    b->bad += memcmp(x, y, nbytes) != 0;
+    scratch_drop(b, x);
+    scratch_drop(b, y);
+}

@@ -90,6 +90,7 @@ static int set_type(struct bench *b)
     if (!b->elem)
         b->elem = bench_type_find(!(b->spec->flags & BENCH_REDUCES) ? "mpi_char"
                                   : b->opt.op->uses & BENCH_PLACES  ? "mpi_float_int"
+                                  : b->spec->flags & BENCH_ONE      ? "mpi_int64"
                                                                     : "mpi_int");
     b->type = bench_type_handle(b->elem);
     if (b->type == MPI_DATATYPE_NULL) {
@@ -140,6 +141,8 @@ static int alloc_buffers(struct bench *b)
 
     if (b->spec->flags & BENCH_NOSIZE)
         b->opt.min = b->opt.max = 1;
+    if (b->spec->flags & BENCH_ONE)
+        b->opt.min = b->opt.max = b->type_len;
     if (bench_span(b, b->opt.max) > b->opt.mem_limit / most) {
         b->opt.max = b->opt.mem_limit / most;
         if (b->block)
@@ -244,7 +247,7 @@ static long check_row(struct bench *b, size_t nbytes)
 static long measure_row(struct bench *b, size_t nbytes, struct bench_row *out)
 {
     struct bench_row *reps = calloc((size_t)b->opt.repeat, sizeof *reps);
-    bool latency = b->spec->limit == LIMIT_LATENCY;
+    bool latency = bench_limit_is_time(b->spec->limit);
     double best = 0;
     int iters = 0, skip = 0;
     long bad;

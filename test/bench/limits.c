@@ -163,8 +163,9 @@ static double copy_seconds(struct limit_map *m, size_t len, int n)
     return start;
 }
 
-static double bandwidth(struct limit_map *m, size_t nbytes, bool both_ways)
+static double bandwidth(struct limit_map *m, size_t nbytes, enum bench_limit_kind kind)
 {
+    bool both_ways = kind == LIMIT_BOTH_WAYS;
     int n = rounds_for(5e-9 + (double)nbytes / GUESS_BYTES_S);
     double best = 0;
 
@@ -172,12 +173,43 @@ static double bandwidth(struct limit_map *m, size_t nbytes, bool both_ways)
         double one = copy_seconds(m, both_ways || m->me == 1 ? nbytes : 0, n);
         double rate = (double)nbytes * n * (both_ways ? 2 : 1) / one;
         best = rate > best ? rate : best;
-        if (!both_ways && nbytes > BENCH_LARGE) { /* each core moves one half */
+        if (kind == LIMIT_ONE_WAY && nbytes > BENCH_LARGE) { /* each core moves one half */
             rate = (double)(nbytes / 2 * 2) * n / copy_seconds(m, nbytes / 2, n);
             best = rate > best ? rate : best;
         }
     }
     return best / 1e6;
+}
+
+static void add(double *to, const double *from, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] += from[i];
+}
+
+/* Rank 0 copies to the other's memory, or adds doubles to it, and orders its stores, as a put and a
+ * flush have to; rank 1 stands by. */
+static double alone_us(struct limit_map *m, size_t nbytes, bool adds)
+{
+    int n = rounds_for(20e-9 + (double)nbytes / GUESS_BYTES_S);
+    char *there = m->sh->data + (size_t)(1 - m->me) * m->block_len;
+    double best = 1e30;
+
+    for (int i = 0; i < TRIES && m->me == 0; i++) {
+        double start = bench_now(), each;
+        for (int k = 0; k < n; k++) {
+            if (adds)
+                add((double *)(void *)there, (const double *)(const void *)m->dst,
+                    (nbytes + 7) / 8);
+            else
+                memcpy(there, m->dst, nbytes);
+            atomic_thread_fence(memory_order_seq_cst);
+        }
+        each = (bench_now() - start) / n;
+        best = each < best ? each : best;
+    }
+    gate(m);
+    return best * 1e6;
 }
 
 static int map(struct limit_map *m, int fd)
@@ -282,7 +314,13 @@ double bench_limit(struct bench *b, size_t nbytes)
     if (b->gpu_limits)
         return gpu_limit(b, nbytes);
     gate(m);
-    return b->spec->limit == LIMIT_LATENCY
-               ? latency_us(m, nbytes)
-               : bandwidth(m, nbytes, b->spec->limit == LIMIT_BOTH_WAYS);
+    switch (b->spec->limit) {
+    case LIMIT_LATENCY:
+        return latency_us(m, nbytes);
+    case LIMIT_COPY:
+    case LIMIT_ADD:
+        return alone_us(m, nbytes, b->spec->limit == LIMIT_ADD);
+    default:
+        return bandwidth(m, nbytes, b->spec->limit);
+    }
 }

@@ -178,7 +178,7 @@ static void measure_engines(struct work *w)
 
     for (size_t n = b->opt.min; n <= b->opt.max && l->n < BENCH_ROWS; n = bench_next_size(b, n)) {
         l->row[l->n].nbytes = n;
-        if (n && b->spec->limit == LIMIT_LATENCY)
+        if (n && bench_limit_is_time(b->spec->limit))
             l->row[l->n].value = engine_us(w, n);
         else if (n)
             l->row[l->n].value = engine_mb_s(w, n, b->spec->limit == LIMIT_BOTH_WAYS);

@@ -6,7 +6,7 @@ noinst_LTLIBRARIES += libweft_bench.la
 libweft_bench_la_SOURCES = test/bench/bench.h test/bench/driver.c test/bench/opts.c \
 	test/bench/data.c test/bench/device.h test/bench/device.c test/bench/table.c test/bench/limits.c test/bench/limits.h \
 	test/bench/limits_gpu.c test/bench/report.c test/bench/plot.c test/bench/pair.c test/bench/coll.h \
-	test/bench/coll.c test/bench/coll_kinds.c test/bench/icoll.c test/bench/pcoll.c test/bench/nccl.c test/bench/types.c test/bench/compute.h test/bench/compute.c
+	test/bench/coll.c test/bench/coll_kinds.c test/bench/icoll.c test/bench/pcoll.c test/bench/rma.h test/bench/rma.c test/bench/nccl.c test/bench/types.c test/bench/compute.h test/bench/compute.c
 nodist_libweft_bench_la_SOURCES = test/bench/limits_image.c
 if WITH_NVCC
 bench_images = test/bench/limits.fatbin
@@ -156,6 +156,33 @@ test_bench_osu_reduce_scatter_persistent_LDADD = $(bench_ldadd)
 bench_PROGRAMS += test/bench/osu_barrier_persistent
 test_bench_osu_barrier_persistent_SOURCES = test/bench/osu_barrier_persistent.c
 test_bench_osu_barrier_persistent_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_put_latency
+test_bench_osu_put_latency_SOURCES = test/bench/osu_put_latency.c
+test_bench_osu_put_latency_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_get_latency
+test_bench_osu_get_latency_SOURCES = test/bench/osu_get_latency.c
+test_bench_osu_get_latency_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_put_bw
+test_bench_osu_put_bw_SOURCES = test/bench/osu_put_bw.c
+test_bench_osu_put_bw_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_get_bw
+test_bench_osu_get_bw_SOURCES = test/bench/osu_get_bw.c
+test_bench_osu_get_bw_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_put_bibw
+test_bench_osu_put_bibw_SOURCES = test/bench/osu_put_bibw.c
+test_bench_osu_put_bibw_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_acc_latency
+test_bench_osu_acc_latency_SOURCES = test/bench/osu_acc_latency.c
+test_bench_osu_acc_latency_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_get_acc_latency
+test_bench_osu_get_acc_latency_SOURCES = test/bench/osu_get_acc_latency.c
+test_bench_osu_get_acc_latency_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_fop_latency
+test_bench_osu_fop_latency_SOURCES = test/bench/osu_fop_latency.c
+test_bench_osu_fop_latency_LDADD = $(bench_ldadd)
+bench_PROGRAMS += test/bench/osu_cas_latency
+test_bench_osu_cas_latency_SOURCES = test/bench/osu_cas_latency.c
+test_bench_osu_cas_latency_LDADD = $(bench_ldadd)
 bench_PROGRAMS += test/bench/osu_nccl_allreduce
 test_bench_osu_nccl_allreduce_SOURCES = test/bench/osu_nccl_allreduce.c
 test_bench_osu_nccl_allreduce_LDADD = $(bench_ldadd)
@@ -175,7 +202,7 @@ bench_PROGRAMS += test/bench/osu_nccl_reduce_scatter
 test_bench_osu_nccl_reduce_scatter_SOURCES = test/bench/osu_nccl_reduce_scatter.c
 test_bench_osu_nccl_reduce_scatter_LDADD = $(bench_ldadd)
 
-EXTRA_DIST += test/bench/compare test/bench/gpu test/bench/selftest test/bench/bench_peers.py test/bench/bench_pypi.py test/bench/bench_oversub.py test/bench/bench_gpu_table.py \
+EXTRA_DIST += test/bench/compare test/bench/gpu test/bench/selftest test/bench/bench_peers.py test/bench/bench_pypi.py test/bench/bench_oversub.py test/bench/bench_rma.py test/bench/bench_gpu_table.py \
 	test/bench/bench_gpu_p2p.py test/bench/bench_gpu_coll.py docs/BENCHMARKS.md
 dist_man_MANS += test/bench/weft-bench.7
 

@@ -28,7 +28,7 @@ struct parse {
     bool loud;
 };
 
-static const char short_opts[] = ":m:i:x:W:M:fcd:D:hvb:p:R:t:T:O:lr:";
+static const char short_opts[] = ":m:i:x:W:M:fcd:D:hvb:p:R:t:T:O:lr:w:s:";
 static const struct option long_opts[] = {
     { "message-size", required_argument, NULL, 'm' },
     { "iterations", required_argument, NULL, 'i' },
@@ -52,6 +52,8 @@ static const struct option long_opts[] = {
     { "op", required_argument, NULL, 'O' },
     { "in-place", no_argument, NULL, 'l' },
     { "compute", required_argument, NULL, 'r' },
+    { "win-option", required_argument, NULL, 'w' },
+    { "sync-option", required_argument, NULL, 's' },
     { "limits", no_argument, NULL, OPT_LIMITS },
     { "json", required_argument, NULL, OPT_JSON },
     { "plot", required_argument, NULL, OPT_PLOT },
@@ -255,6 +257,56 @@ static int parse_compute(const struct parse *p, const char *s)
     return 0;
 }
 
+/* The place of a word in a list of n; -1: none. */
+static int find_word(const char *s, const char *const *words, int n)
+{
+    while (n-- > 0)
+        if (!strcmp(s, words[n]))
+            return n;
+    return -1;
+}
+
+static int parse_win(const struct parse *p, const char *s)
+{
+    static const char *const words[] = { "allocate", "create", "dynamic" };
+    int i = find_word(s, words, 3);
+
+    if (!(p->spec->flags & BENCH_RMA))
+        return wrong(p, "-w", s, "a one-sided benchmark, which this one is not");
+    if (i < 0)
+        return wrong(p, "-w", s, "allocate, create or dynamic");
+    p->o->win = (enum bench_win)i;
+    return 0;
+}
+
+static int parse_sync(const struct parse *p, const char *s)
+{
+    static const char *const words[] = {
+        "flush", "flush_local", "lock", "lock_all", "pscw", "fence"
+    };
+    int i = find_word(s, words, 6);
+
+    if (!(p->spec->flags & BENCH_RMA))
+        return wrong(p, "-s", s, "a one-sided benchmark, which this one is not");
+    if (p->spec->flags & BENCH_ACTIVE && i < BENCH_SYNC_PSCW)
+        return wrong(p, "-s", s, "pscw or fence, in which both ranks are origins");
+    if (i < 0)
+        return wrong(p, "-s", s, "flush, flush_local, lock, lock_all, pscw or fence");
+    p->o->sync = (enum bench_sync)i;
+    return 0;
+}
+
+/* The library allocates host memory. */
+static int check_win(const struct parse *p)
+{
+    const struct bench_opts *o = p->o;
+
+    if (!(p->spec->flags & BENCH_RMA) || !o->accel || o->win != BENCH_WIN_ALLOCATE)
+        return 0;
+    return wrong(p, "-w", "allocate",
+                 "create or dynamic with buffers on devices: MPI_Win_allocate gives host memory");
+}
+
 static int parse_plot(const struct parse *p, const char *s)
 {
     const char *dot = strrchr(s, '.');
@@ -384,6 +436,11 @@ static void help(const struct bench_spec *s)
         printf("  -t, --num_threads [S:]R       sending and receiving threads (1:2)\n");
     if (f & BENCH_OVERLAP)
         printf("  -t, --num-test-calls N        calls of MPI_Test during the computation (0)\n");
+    if (f & BENCH_RMA)
+        printf("  -w, --win-option KIND         allocate, create or dynamic (allocate)\n"
+               "  -s, --sync-option KIND        %s\n",
+               f & BENCH_ACTIVE ? "pscw or fence (pscw)"
+                                : "flush, flush_local, lock, lock_all, pscw or fence (flush)");
     if (f & BENCH_COMPUTES)
         printf("  -r, --compute cpu|gpu         where the computation beside runs (cpu)\n");
     printf(
@@ -453,6 +510,10 @@ static int parse_one(const struct parse *p, int c, char **argv)
         err = parse_int(p, "-R", optarg, 0, &rate);
         o->rate = rate;
         return err;
+    case 'w':
+        return parse_win(p, optarg);
+    case 's':
+        return parse_sync(p, optarg);
     case OPT_LIMITS:
         return parse_limits(p);
     case OPT_JSON:
@@ -504,6 +565,8 @@ int bench_opts_parse(struct bench_opts *o, const struct bench_spec *spec, int ar
                               .send_threads = 1,
                               .recv_threads = 2,
                               .rate = true,
+                              .sync = spec->flags & BENCH_ACTIVE ? BENCH_SYNC_PSCW
+                                                                 : BENCH_SYNC_FLUSH,
                               .kind = { 'H', 'H' } };
     if (spec->flags & BENCH_NCCL) {
         o->accel = true;
@@ -515,5 +578,7 @@ int bench_opts_parse(struct bench_opts *o, const struct bench_spec *spec, int ar
         err = parse_one(&p, c, argv);
     if (!err)
         err = check_op(&p);
-    return err ? err : parse_kinds(&p, argc, argv);
+    if (!err)
+        err = parse_kinds(&p, argc, argv);
+    return err ? err : check_win(&p);
 }

@@ -27,13 +27,22 @@ static void head_columns(const struct bench *b)
         first = false;
     }
     if (b->opt.limits) {
-        printf("%*s", COLUMN, b->spec->limit == LIMIT_LATENCY ? "Limit(us)" : "Limit (MB/s)");
+        printf("%*s", COLUMN, bench_limit_is_time(b->spec->limit) ? "Limit(us)" : "Limit (MB/s)");
         printf("%*s", 10, "Ratio");
     }
     if (b->opt.check)
         printf("%*s", COLUMN, "Validation");
     printf("\n");
 }
+
+static const char *const wins[] = { "MPI_Win_allocate", "MPI_Win_create",
+                                    "MPI_Win_create_dynamic" };
+static const char *const syncs[] = { "MPI_Win_flush",
+                                     "MPI_Win_flush_local",
+                                     "MPI_Win_lock/unlock",
+                                     "MPI_Win_lock_all/unlock_all",
+                                     "MPI_Win_post/start/complete/wait",
+                                     "MPI_Win_fence" };
 
 static const char *kind_name(char kind)
 {
@@ -57,12 +66,19 @@ static void gpu_limits(const struct gpu_limits *l)
         printf("#   left out: %s\n", l->note);
 }
 
+/* Those of one-sided benchmarks begin with the name of the call: "# OSU MPI_Put ...". */
+static const char *title(const struct bench *b)
+{
+    const char *t = b->spec->title;
+    return b->spec->flags & BENCH_RMA ? t + strlen("MPI") : t;
+}
+
 void bench_table_head(const struct bench *b)
 {
     unsigned f = b->spec->flags;
 
-    printf("\n# OSU MPI%s %s v7.0-weft%s\n", b->opt.accel ? "-CUDA" : "", b->spec->title,
-           BENCH_VERSION);
+    printf("\n# OSU MPI%s%s%s v7.0-weft%s\n", b->opt.accel ? "-CUDA" : "", f & BENCH_RMA ? "" : " ",
+           title(b), BENCH_VERSION);
     printf("# Weft benchmark %s, own code in the output format of the OSU micro-benchmarks\n",
            BENCH_VERSION);
     if (f & BENCH_RATE)
@@ -75,6 +91,9 @@ void bench_table_head(const struct bench *b)
     if (b->opt.accel && f & (BENCH_TWO | BENCH_PAIRS))
         printf("# Send Buffer on %s and Receive Buffer on %s\n", kind_name(b->opt.kind[0]),
                kind_name(b->opt.kind[1]));
+    if (f & BENCH_RMA)
+        printf("# Window creation: %s\n# Synchronization: %s\n", wins[b->opt.win],
+               syncs[b->opt.sync]);
     if (!(f & BENCH_NOSIZE))
         printf("# Datatype: %s.\n", b->elem->title);
     if (f & BENCH_REDUCES && strcmp(b->opt.op->name, "sum"))
@@ -101,7 +120,7 @@ void bench_table_row(const struct bench *b, const struct bench_row *row, bool pa
             printf("%*.*f", c->width, c->decimals, row->v[i]);
     }
     if (b->opt.limits)
-        printf("%*.*f%*.2f", COLUMN, b->spec->limit == LIMIT_LATENCY ? 3 : 2, row->limit, 10,
+        printf("%*.*f%*.2f", COLUMN, bench_limit_is_time(b->spec->limit) ? 3 : 2, row->limit, 10,
                row->limit > 0 ? row->v[0] / row->limit : 0);
     if (b->opt.check)
         printf("%*s", COLUMN, passed ? "Pass" : "Fail");
