@@ -5,47 +5,15 @@
 #ifndef COLL_GPU_GPU_H
 #define COLL_GPU_GPU_H
 
+#include "coll/board.h"
 #include "coll/coll.h"
 #include "coll/gpu/plan.h"
-#include "runtime/base/atomic.h"
-#include "runtime/mem/node.h"
 
-#define COLL_GPU_FIXED 64 /* most persistent calls on device memory of a team */
-#define COLL_GPU_SLOTS 4  /* most device calls of a team in progress on a rank */
 /* Structs of ended calls that a rank keeps, so that a window of nonblocking calls is recognised
  * when it is repeated.  Each new call searches them, and each has some memory for every rank. */
 #define COLL_GPU_SPARE 32
 
-/* A rank's flag lines, which it alone writes: two cache lines.  Calls with host buffers write only
- * the first line.  Calls are numbered from 1. */
-struct coll_gpu_word {
-    _Alignas(RT_CACHE_LINE) uint64_t passed; /* last call on which this rank has voted */
-    uint64_t open;                           /* number of its device calls that have not ended */
-    uint64_t yes[COLL_GPU_SLOTS];            /* last call of the slot that it has voted yes on */
-    uint32_t version[COLL_GPU_SLOTS];        /* of the slot's descriptor; written before `yes` */
-    _Alignas(RT_CACHE_LINE) uint64_t at[COLL_GPU_SLOTS]; /* progress of that call: COLL_GPU_AT */
-    uint64_t inits; /* last persistent call on which this rank has voted */
-    uint64_t fixed; /* offset + 1 of its struct coll_gpu_entry[FIXED]; written before `number` */
-    uint64_t area;  /* offset + 1 of its descriptors, one per slot; written before `yes` */
-};
-_Static_assert(sizeof(struct coll_gpu_word) == 2 * RT_CACHE_LINE, "two lines");
-#define COLL_GPU_AT(number, phase) ((number) << 24 | (phase))
-#define COLL_GPU_READY 1u /* the rank has mapped all that it needs; each POST adds 1 */
-/* Neither the rank nor its device uses the others' memory any more. */
-#define COLL_GPU_END 0xfffffu
-#define COLL_GPU_PHASE 0xfffffu
-/* Cannot be done on devices after all; the rank has written nothing. */
-#define COLL_GPU_DECLINED 0x100000u
-#define COLL_GPU_FAILED 0x200000u
-#define COLL_GPU_MISMATCH 0x400000u /* with FAILED: the ranks' arguments do not agree */
-
-struct coll_gpu_head {
-    _Alignas(RT_CACHE_LINE) uint32_t devices; /* a rank has voted yes at least once, so ranks may
-                                               * sleep */
-};
-
-/* Descriptor: what a rank publishes about one call, in its area; complete before the rank votes
- * yes. */
+/* Descriptor: the data of an entry of the board; what a rank publishes about its buffers. */
 struct coll_gpu_post {
     char key[COLL_GPU_RANGES][COLL_DEV_KEY];
     size_t len[COLL_GPU_RANGES];
@@ -60,12 +28,6 @@ struct coll_gpu_post {
 };
 #define COLL_GPU_UNITS (COLL_GPU_SCRATCH_MAX / COLL_GPU_SCRATCH_UNIT)
 #define COLL_GPU_IN_PLACE 1u /* bit of `word`: the rank's input is overwritten */
-
-/* A persistent call's part of a rank's memory; its descriptor follows. */
-struct coll_gpu_entry {
-    _Alignas(RT_CACHE_LINE) uint64_t number; /* of the call; 0: being written */
-    uint64_t at;                             /* progress of its start: COLL_GPU_AT */
-};
 
 /* The properties of a layout on which a plan depends: the only layouts with gaps that are planned
  * are elements with a hole at their end. */
@@ -87,34 +49,10 @@ struct coll_gpu_asked {
     const struct rt_gpu *g; /* the device that did the work */
 };
 
-/* A call that waits for its turn or for the other ranks, or that is carried out.  Kept for the next
- * call. */
-struct coll_gpu_call {
-    struct coll_gpu *gate;
-    struct coll_task *task;
-    struct coll_gpu_call *next;         /* in the queue of undecided calls, or in the list of spare
-                                         * structs */
-    uint64_t number;                    /* of the call; for a persistent call of its start */
-    uint64_t init;                      /* a persistent call's number; 0: not persistent */
-    int (*go)(struct coll_gpu_call *c); /* current step function; as coll_task.step */
-    int slot;
-    bool device, posted, said_yes;
-    bool far;    /* this rank does not try to map memory: coll_gpu.far */
-    bool booked; /* part of a schedule: not in the queue of undecided calls, decided in any order */
-    bool known;  /* the struct was last used for the same call */
-    int heard;   /* ranks counted so far: those that have voted yes, or have reached the
-                  * target phase */
-    uint64_t look_at;      /* clock: when to test whether the awaited ranks are alive */
-    uint32_t seen;         /* flags of all ranks: DECLINED, FAILED */
-    uint32_t target;       /* the phase that the others must reach */
-    uint32_t phase, flags; /* of this rank */
-    int err;
-    uint64_t failed_at; /* clock, of a mismatch that WEFT_CHECK will report; 0: none yet */
-    /* Of a vote on a schedule: the task's fields after all have voted yes. */
-    int (*step)(struct coll_task *k);
-    void (*cleanup)(struct coll_task *k);
-    void *state;
-    /* For mappings.c. */
+/* This rank's buffers in a call, and its mappings of the other ranks' buffers: mappings.c. */
+struct coll_gpu_maps {
+    bool far;   /* this rank does not try to map memory: coll_gpu.far */
+    bool known; /* the struct was last used for the same call */
     struct coll_gpu_asked asked;
     struct coll_gpu_own own;
     struct coll_dev_mem mem[COLL_GPU_RANGES]; /* reg set: must be released */
@@ -126,7 +64,7 @@ struct coll_gpu_call {
     bool in_place;     /* some rank's input is overwritten */
     bool large_pages;  /* all ranks' results lie in allocations of large pages */
     bool direct;       /* set in the descriptors of all ranks that have a device */
-    bool parked;       /* the mappings are unpinned */
+    bool unpinned;     /* the mappings are unpinned */
     char *posts;       /* [size] of coll_gpu_post_nbytes(): copies of all ranks' descriptors */
     uint32_t *version; /* [size]: versions of the copies; 0: do not use the copy again */
     struct coll_dev_map *map[COLL_GPU_RANGES]; /* [size]; att set: attached, pinned or unpinned */
@@ -134,7 +72,10 @@ struct coll_gpu_call {
     size_t *len[COLL_GPU_RANGES];
     uint64_t *word;
     const uint64_t **offsets;
-    /* For run.c. */
+};
+
+/* A plan while it is carried out: run.c. */
+struct coll_gpu_run {
     bool planned; /* making the plan again would give the same plan */
     struct coll_gpu_plan plan;
     struct coll_gpu_op *op; /* [nops], one per step of the plan */
@@ -142,31 +83,50 @@ struct coll_gpu_call {
     int started, lead; /* all steps before these: have been started; have ended and been
                         * published */
     int wait;          /* the next step that waits for others */
-    int said;          /* the last POST or BARRIER that was published */
+    int posted;        /* the last POST or BARRIER that was published */
     int running;
+    uint64_t failed_at; /* clock, of a mismatch that WEFT_CHECK will report; 0: none yet */
 };
 
-struct coll_gpu {           /* this rank's view; private memory */
-    struct coll_team *team; /* the ranks with flag lines: all, or those of this host */
-    /* Ranks vote on schedules of coll/hier: writes one into the task; false: veto.  NULL: on calls.
-     */
-    bool (*write)(struct coll_task *k);
-    uint64_t agreed[COLL_GPU_SLOTS]; /* votes on schedules: the slot's last call on which all ranks
-                                      * voted yes */
-    struct coll_gpu_head *head;
-    struct coll_gpu_word *word, *own;    /* [size]; this rank's */
+/* A call that waits for its turn or for the other ranks, or that is carried out.  Kept for the next
+ * call. */
+struct coll_gpu_call {
+    struct coll_gpu *gate;
+    struct coll_task *task;
+    struct coll_gpu_call *next;         /* in the queue of undecided calls, or in the list of spare
+                                         * structs */
+    int (*go)(struct coll_gpu_call *c); /* current step function; as coll_task.step */
+    struct coll_board_call on;
+    bool device; /* this rank may vote yes */
+    bool voted;
+    bool booked; /* part of a schedule: not in the queue of undecided calls, decided in any order */
+    struct {     /* of a vote on a schedule: the task's fields after all have voted yes */
+        int (*step)(struct coll_task *k);
+        void (*cleanup)(struct coll_task *k);
+        void *state;
+    } schedule;
+    struct coll_gpu_maps maps;
+    struct coll_gpu_run run;
+};
+
+/* What ranks vote on: calls (gate.c) or schedules (vote.c). */
+struct coll_gpu_subject {
+    bool (*offer)(struct coll_gpu_call *c); /* writes the data of a yes vote; false: veto */
+    int (*won)(struct coll_gpu_call *c);    /* all ranks have voted yes; a step function */
+    void (*lost)(struct coll_gpu_call *c);  /* undoes offer(); NULL-able */
+};
+extern const struct coll_gpu_subject coll_gpu_schedules;
+
+struct coll_gpu {            /* this rank's view; private memory */
+    struct coll_board board; /* its team: all ranks, or those of this host */
+    const struct coll_gpu_subject *subject;
+    bool (*write)(struct coll_task *k);  /* of votes on schedules: writes one into the task; false:
+                                          * veto */
     struct coll_gpu_call *first, **last; /* undecided calls, in order */
     struct coll_gpu_call *spare;         /* most recently used first */
     int nspare;
-    struct coll_gpu_call *in[COLL_GPU_SLOTS];
-    char *area;
-    uint32_t in_area[COLL_GPU_SLOTS]; /* versions of the descriptors in it */
-    uint32_t version;                 /* last version of this rank's descriptors */
-    /* Persistent calls: slots in use, and this rank's entries. */
-    bool in_use[COLL_GPU_FIXED];
-    char *fixed;
-    int hurry;    /* calls that do not wait at their start */
-    bool no_area; /* out of shared memory: this rank vetoes every call */
+    uint32_t version; /* last version of this rank's descriptors */
+    int hurry;        /* calls that do not wait at their start */
     /* Back-off after a rank's memory could not be mapped: device calls for which this rank will not
      * try again, and the last such number.  A later call may use other memory. */
     unsigned far, far_last;
@@ -176,27 +136,16 @@ struct coll_gpu {           /* this rank's view; private memory */
 
 /* ---- for coll/start ---- */
 
-size_t coll_gpu_nbytes(int size); /* part of the team's shared memory */
-/* Sets t->gpu if there may be device memory; otherwise vetoes all calls in advance.  `words`: t, or
- * the team of this host's ranks, which vote on schedules for t's calls, written by write(). */
-int coll_gpu_attach(struct coll_team *t, struct coll_team *words, void *shared,
+/* Sets t->gpu if there may be device memory; otherwise vetoes all calls in advance.  `local`: t, or
+ * the team of this host's ranks, which vote on schedules for t's calls, written by write();
+ * `shared`: a board's. */
+int coll_gpu_attach(struct coll_team *t, struct coll_team *local, void *shared,
                     bool (*write)(struct coll_task *k));
 /* Releases what is kept of ended calls, while the team's ops can still be called. */
 void coll_gpu_forget(struct coll_team *t);
 void coll_gpu_fini(struct coll_team *t);
-bool coll_gpu_quiet(const struct coll_team *t, const struct coll_team *words, void *shared);
 /* Starts a call for which coll_gpu_pass() has returned false. */
 int coll_gpu_start(struct coll_task *k);
-void coll_gpu_wake(struct coll_gpu *g);
-/* Call it after a store to this rank's flag lines: wakes ranks that sleep and wait for it. */
-static inline void coll_gpu_has_said(struct coll_gpu *g)
-{
-    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the other part is the sleeper's membarrier */
-    if (rt_unlikely(rt_node.fence_needed))   /* where membarrier is missing */
-        rt_fence();
-    if (rt_unlikely(rt_load_relaxed(&g->head->devices)))
-        coll_gpu_wake(g);
-}
 /* In a call whose ranks may have different counts, a rank without data cannot know its kind of
  * memory: it votes yes if device memory has been seen. */
 bool coll_gpu_has_nothing(const struct coll_team *t, const struct coll_args *a);
@@ -207,10 +156,10 @@ static inline bool coll_gpu_pass(struct coll_team *t, const struct coll_args *a)
     struct coll_gpu *g = t->gpu;
     if (rt_unlikely(a->mem != RT_MEM_HOST || g->first))
         return false;
-    if (rt_unlikely(rt_load_relaxed(&g->head->devices)) && (g->redo || coll_gpu_has_nothing(t, a)))
+    if (rt_unlikely(rt_load_relaxed(&g->board.head->used)) &&
+        (g->redo || coll_gpu_has_nothing(t, a)))
         return false;
-    rt_store_release(&g->own->passed, ++t->gate_calls);
-    coll_gpu_has_said(g);
+    coll_board_veto(&g->board, COLL_BOARD_CALLS, ++t->gate_calls);
     return true;
 }
 
@@ -222,23 +171,18 @@ int coll_gpu_restart(struct coll_task *k); /* only if k->fixed is set */
 
 /* ---- interfaces between gate.c, persistent.c, mappings.c and run.c ---- */
 
-struct coll_gpu_call *coll_gpu_call_take(struct coll_gpu *g, struct coll_task *k);
+struct coll_gpu_call *coll_gpu_call_take(struct coll_gpu *g, struct coll_task *k,
+                                         enum coll_board_row row, uint64_t number);
 void coll_gpu_call_spare(struct coll_gpu_call *c);
-size_t coll_gpu_post_nbytes(const struct coll_gpu *g);
-size_t coll_gpu_fixed_nbytes(const struct coll_gpu *g);
-struct coll_gpu_entry *coll_gpu_entry_of(const struct coll_gpu_call *c, int rank);
+size_t coll_gpu_post_nbytes(const struct coll_team *t);
 extern const struct coll_alg coll_gpu_alg;
-/* Whether a rank that this rank waits for has gone; tested at intervals. */
-bool coll_gpu_is_gone(struct coll_gpu_call *c, int rank);
-struct coll_gpu_post *coll_gpu_post_of(const struct coll_gpu_call *c, int rank);
 /* Whether the struct was last used for a call with these arguments. */
 bool coll_gpu_knows(const struct coll_gpu_call *c, const struct coll_task *k);
 void coll_gpu_unlearn(struct coll_gpu_call *c);
 /* Describes this rank's buffers.  0, or -RT_E...: veto. */
 int coll_gpu_describe(struct coll_gpu_call *c);
-/* Copies this rank's descriptor into its area, unless it is there; returns the descriptor's
- * version. */
-uint32_t coll_gpu_put_post(const struct coll_gpu_call *c, uint32_t there);
+/* Copies this rank's descriptor into its entry, unless it is there. */
+void coll_gpu_put_post(const struct coll_gpu_call *c);
 /* Maps the ranges in all ranks' descriptors. */
 int coll_gpu_map(struct coll_gpu_call *c);
 /* Whether the rank's device has kernels besides copies. */
@@ -256,25 +200,12 @@ bool coll_gpu_stands(const struct coll_gpu_call *c);
 /* Releases what describing and running have taken. */
 void coll_gpu_release(struct coll_gpu_call *c);
 void coll_gpu_free(struct coll_gpu_call *c);
-/* Publishes this rank's phase and flags. */
-void coll_gpu_say(struct coll_gpu_call *c, uint32_t phase);
-/* 1: all ranks have reached the phase or ended, c->seen has their flags; 0: not yet. */
-int coll_gpu_all_at(struct coll_gpu_call *c, uint32_t phase);
 /* Waits some microseconds until the others reach this phase or (0) vote yes. */
 void coll_gpu_wait_a_moment(struct coll_gpu_call *c, uint32_t phase);
 /* Carries the call out in host memory. */
 int coll_gpu_stage(struct coll_gpu_call *c);
 /* Ends the call with this result. */
 int coll_gpu_over(struct coll_gpu_call *c, int err);
-
-/* Votes on schedules (vote.c).  Writes the schedule and keeps it with the call; false: veto. */
-bool coll_gpu_vote(struct coll_gpu_call *c);
-/* Whether all ranks know that the slot's last vote was unanimous. */
-bool coll_gpu_vote_is_known(const struct coll_gpu *g, int slot);
-/* All ranks have voted yes: publishes that this rank knows. */
-void coll_gpu_vote_won(struct coll_gpu_call *c);
-/* Frees the schedule. */
-void coll_gpu_vote_lost(struct coll_gpu_call *c);
 
 /* Functions that carry out plans; a test has its own. */
 extern const struct coll_gpu_engine {

@@ -8,7 +8,7 @@
  * arguments change; with an unchanged version readers need not read it again.  The kept results
  * hold no memory: each call queries the memory of its buffers again and repins its mappings;
  * between calls they are unpinned, so that they may be unmapped.  If nothing has changed, the plan
- * is unchanged, too (coll_gpu_call.planned).  Under the domain's lock. */
+ * is unchanged, too (coll_gpu_run.planned).  Under the domain's lock. */
 #include "coll/gpu/gpu.h"
 
 #include <stdlib.h>
@@ -18,66 +18,69 @@
 #include "runtime/base/log.h"
 #include "runtime/gpu/kernel.h"
 
+static bool is_persistent(const struct coll_gpu_call *c) { return c->on.row == COLL_BOARD_STAYING; }
+
 static struct coll_gpu_post *copy_of(const struct coll_gpu_call *c, int rank)
 {
-    return (struct coll_gpu_post *)(c->posts + (size_t)rank * coll_gpu_post_nbytes(c->gate));
+    return (struct coll_gpu_post *)(c->maps.posts +
+                                    (size_t)rank * coll_gpu_post_nbytes(c->gate->board.team));
 }
 
 static int make_room(struct coll_gpu_call *c)
 {
-    size_t n = (size_t)c->gate->team->size;
-    if (c->offsets)
+    size_t n = (size_t)c->gate->board.team->size;
+    if (c->maps.offsets)
         return 0;
     for (int w = 0; w < COLL_GPU_RANGES; w++) {
-        if (!c->map[w])
-            c->map[w] = calloc(n, sizeof *c->map[w]);
-        if (!c->at[w])
-            c->at[w] = calloc(n, sizeof *c->at[w]);
-        if (!c->len[w])
-            c->len[w] = calloc(n, sizeof *c->len[w]);
-        if (!c->map[w] || !c->at[w] || !c->len[w])
+        if (!c->maps.map[w])
+            c->maps.map[w] = calloc(n, sizeof *c->maps.map[w]);
+        if (!c->maps.at[w])
+            c->maps.at[w] = calloc(n, sizeof *c->maps.at[w]);
+        if (!c->maps.len[w])
+            c->maps.len[w] = calloc(n, sizeof *c->maps.len[w]);
+        if (!c->maps.map[w] || !c->maps.at[w] || !c->maps.len[w])
             return -RT_ENOMEM;
     }
-    if (!c->word && !(c->word = calloc(n, sizeof *c->word)))
+    if (!c->maps.word && !(c->maps.word = calloc(n, sizeof *c->maps.word)))
         return -RT_ENOMEM;
-    if (!c->version && !(c->version = calloc(n, sizeof *c->version)))
+    if (!c->maps.version && !(c->maps.version = calloc(n, sizeof *c->maps.version)))
         return -RT_ENOMEM;
-    if (!c->posts && !(c->posts = calloc(n, coll_gpu_post_nbytes(c->gate))))
+    if (!c->maps.posts && !(c->maps.posts = calloc(n, coll_gpu_post_nbytes(c->gate->board.team))))
         return -RT_ENOMEM;
-    c->offsets = calloc(n, sizeof *c->offsets);
-    return c->offsets ? 0 : -RT_ENOMEM;
+    c->maps.offsets = calloc(n, sizeof *c->maps.offsets);
+    return c->maps.offsets ? 0 : -RT_ENOMEM;
 }
 
 /* ---- mappings ---- */
 
 static void detach_all(struct coll_gpu_call *c)
 {
-    struct coll_team *t = c->gate->team;
-    c->parked = false;
-    for (int w = 0; w < COLL_GPU_RANGES && c->map[w]; w++)
+    struct coll_team *t = c->gate->board.team;
+    c->maps.unpinned = false;
+    for (int w = 0; w < COLL_GPU_RANGES && c->maps.map[w]; w++)
         for (int r = 0; r < t->size; r++)
-            if (c->map[w][r].att) {
-                t->ops->dev_detach(t, &c->map[w][r]);
-                c->map[w][r].att = NULL;
+            if (c->maps.map[w][r].att) {
+                t->ops->dev_detach(t, &c->maps.map[w][r]);
+                c->maps.map[w][r].att = NULL;
             }
 }
 
 /* For the next call, which may be the same. */
-static void park_all(struct coll_gpu_call *c)
+static void unpin_all(struct coll_gpu_call *c)
 {
-    struct coll_team *t = c->gate->team;
-    c->parked = true;
+    struct coll_team *t = c->gate->board.team;
+    c->maps.unpinned = true;
     for (int w = 0; w < COLL_GPU_RANGES; w++)
-        t->ops->dev_park(t, c->map[w], t->size);
+        t->ops->dev_park(t, c->maps.map[w], t->size);
 }
 
-static bool retake_all(struct coll_gpu_call *c)
+static bool repin_all(struct coll_gpu_call *c)
 {
-    struct coll_team *t = c->gate->team;
+    struct coll_team *t = c->gate->board.team;
     bool all = true;
-    c->parked = false;
+    c->maps.unpinned = false;
     for (int w = 0; w < COLL_GPU_RANGES && all; w++)
-        all = t->ops->dev_retake(t, c->map[w], t->size);
+        all = t->ops->dev_retake(t, c->maps.map[w], t->size);
     return all;
 }
 
@@ -107,13 +110,13 @@ static enum coll_gpu_way way_of(const struct coll_team *t, const struct coll_arg
 
 bool coll_gpu_knows(const struct coll_gpu_call *c, const struct coll_task *k)
 {
-    const struct coll_gpu_asked *q = &c->asked;
+    const struct coll_gpu_asked *q = &c->maps.asked;
     const struct coll_args *a = &k->args;
     return q->known && q->kind == a->kind && q->sbuf == a->sbuf && q->rbuf == a->rbuf &&
            q->scount == a->scount && q->rcount == a->rcount && q->root == a->root && !a->scounts &&
            !a->rcounts && q->op == (a->op ? (int)a->op->code : -1) &&
            same_shape(&q->stype, a->stype) && same_shape(&q->rtype, a->rtype) &&
-           q->background == k->background && q->way == way_of(c->gate->team, a);
+           q->background == k->background && q->way == way_of(c->gate->board.team, a);
 }
 
 /* Types and operations may be freed, so their properties are stored.  Vectors of counts belong to
@@ -122,46 +125,46 @@ static void note_asked(struct coll_gpu_call *c)
 {
     const struct coll_task *k = c->task;
     const struct coll_args *a = &k->args;
-    c->asked = (struct coll_gpu_asked){ .known = !a->scounts && !a->rcounts,
-                                        .background = k->background,
-                                        .kind = a->kind,
-                                        .root = a->root,
-                                        .op = a->op ? (int)a->op->code : -1,
-                                        .way = way_of(c->gate->team, a),
-                                        .sbuf = a->sbuf,
-                                        .rbuf = a->rbuf,
-                                        .scount = a->scount,
-                                        .rcount = a->rcount,
-                                        .stype = shape_of(a->stype),
-                                        .rtype = shape_of(a->rtype) };
+    c->maps.asked = (struct coll_gpu_asked){ .known = !a->scounts && !a->rcounts,
+                                             .background = k->background,
+                                             .kind = a->kind,
+                                             .root = a->root,
+                                             .op = a->op ? (int)a->op->code : -1,
+                                             .way = way_of(c->gate->board.team, a),
+                                             .sbuf = a->sbuf,
+                                             .rbuf = a->rbuf,
+                                             .scount = a->scount,
+                                             .rcount = a->rcount,
+                                             .stype = shape_of(a->stype),
+                                             .rtype = shape_of(a->rtype) };
 }
 
 void coll_gpu_unlearn(struct coll_gpu_call *c)
 {
-    c->asked.known = c->planned = false;
+    c->maps.asked.known = c->run.planned = false;
     detach_all(c);
-    for (int r = 0; c->version && r < c->gate->team->size; r++)
-        c->version[r] = 0;
+    for (int r = 0; c->maps.version && r < c->gate->board.team->size; r++)
+        c->maps.version[r] = 0;
 }
 
 /* ---- this rank's buffers ---- */
 
 static void release_own(struct coll_gpu_call *c)
 {
-    struct coll_team *t = c->gate->team;
+    struct coll_team *t = c->gate->board.team;
     for (int w = 0; w < COLL_GPU_RANGES; w++)
-        if (c->mem[w].reg) {
-            t->ops->dev_release(t, &c->mem[w]);
-            c->mem[w].reg = NULL;
+        if (c->maps.mem[w].reg) {
+            t->ops->dev_release(t, &c->maps.mem[w]);
+            c->maps.mem[w].reg = NULL;
         }
-    while (c->nscratch)
-        coll_gpu_engine->give(c->scratch[--c->nscratch]);
-    c->near = NULL;
+    while (c->maps.nscratch)
+        coll_gpu_engine->give(c->maps.scratch[--c->maps.nscratch]);
+    c->maps.near = NULL;
 }
 
 bool coll_gpu_has_kernels(const struct coll_gpu_call *c)
 {
-    struct rt_gpu *g = c->near ? c->near->g : NULL;
+    struct rt_gpu *g = c->maps.near ? c->maps.near->g : NULL;
     return g && coll_gpu_engine->kernels(g) &&
            coll_gpu_engine->can_fold(g, RT_GPU_U8, RT_GPU_FOLD_COPY) &&
            coll_gpu_engine->can_fold(g, RT_GPU_U8, RT_GPU_FOLD_EACH);
@@ -169,16 +172,17 @@ bool coll_gpu_has_kernels(const struct coll_gpu_call *c)
 
 static int take_scratch(struct coll_gpu_call *c)
 {
-    size_t left = c->own.swaps && coll_gpu_has_kernels(c) ? 0 : c->own.scratch;
+    size_t left = c->maps.own.swaps && coll_gpu_has_kernels(c) ? 0 : c->maps.own.scratch;
     for (size_t n; left; left -= n) {
         n = left < COLL_GPU_SCRATCH_UNIT ? left : COLL_GPU_SCRATCH_UNIT;
-        if (c->nscratch == COLL_GPU_UNITS)
+        if (c->maps.nscratch == COLL_GPU_UNITS)
             return -RT_ENOTSUP;
-        int err = coll_gpu_engine->take(c->near->g, false, n, &c->scratch[c->nscratch]);
+        int err = coll_gpu_engine->take(c->maps.near->g, false, n,
+                                        &c->maps.scratch[c->maps.nscratch]);
         if (err < 0)
             return err;
-        c->scratch_at[c->nscratch] = c->scratch[c->nscratch]->p;
-        c->nscratch++;
+        c->maps.scratch_at[c->maps.nscratch] = c->maps.scratch[c->maps.nscratch]->p;
+        c->maps.nscratch++;
     }
     return 0;
 }
@@ -186,13 +190,13 @@ static int take_scratch(struct coll_gpu_call *c)
 /* Fills in what follows from the call's arguments. */
 static int describe_call(struct coll_gpu_call *c, struct coll_gpu_post *post)
 {
-    int err = coll_gpu_own(c->gate->team, &c->task->args, &c->own, post->offsets);
+    int err = coll_gpu_own(c->gate->board.team, &c->task->args, &c->maps.own, post->offsets);
     post->has = post->pages = post->direct = 0;
-    post->publishes = c->own.publishes;
-    post->word = c->own.word;
+    post->publishes = c->maps.own.publishes;
+    post->word = c->maps.own.word;
     for (int w = 0; w < COLL_GPU_RANGES; w++) {
-        post->len[w] = c->own.len[w];
-        post->has |= (uint32_t)(c->own.at[w] != NULL) << w;
+        post->len[w] = c->maps.own.len[w];
+        post->has |= (uint32_t)(c->maps.own.at[w] != NULL) << w;
     }
     return err;
 }
@@ -205,19 +209,19 @@ static int describe_call(struct coll_gpu_call *c, struct coll_gpu_post *post)
 /* Persistent calls and calls of a schedule use messages anyway after a veto. */
 static bool may_go_by_messages(const struct coll_gpu_call *c)
 {
-    return !c->init && !c->booked &&
-           c->own.len[COLL_GPU_SEND] + c->own.len[COLL_GPU_RECV] >= MESSAGES_MIN;
+    return !is_persistent(c) && !c->booked &&
+           c->maps.own.len[COLL_GPU_SEND] + c->maps.own.len[COLL_GPU_RECV] >= MESSAGES_MIN;
 }
 
 /* 1: device memory that others cannot map. */
 static int describe_range(struct coll_gpu_call *c, int w, struct coll_gpu_post *post, bool *other)
 {
-    struct coll_team *t = c->gate->team;
-    struct coll_dev_mem *m = &c->mem[w];
+    struct coll_team *t = c->gate->board.team;
+    struct coll_dev_mem *m = &c->maps.mem[w];
     m->at.g = NULL;
-    int err = c->far ? coll_gpu_engine->query(c->own.at[w], c->own.len[w], &m->at)
-                     : t->ops->dev_describe(t, c->own.at[w], c->own.len[w], m);
-    if (c->far ? err >= 0 : err == -RT_ENOTSUP && m->at.g)
+    int err = c->maps.far ? coll_gpu_engine->query(c->maps.own.at[w], c->maps.own.len[w], &m->at)
+                          : t->ops->dev_describe(t, c->maps.own.at[w], c->maps.own.len[w], m);
+    if (c->maps.far ? err >= 0 : err == -RT_ENOTSUP && m->at.g)
         return may_go_by_messages(c) ? 1 : -RT_ENOTSUP;
     if (err < 0)
         return err;
@@ -229,7 +233,8 @@ static int describe_range(struct coll_gpu_call *c, int w, struct coll_gpu_post *
 /* Tested only where plans differ: of more than two ranks. */
 static bool has_direct_links(const struct coll_gpu_call *c)
 {
-    return !c->far && c->near && c->gate->team->size > 2 && coll_gpu_engine->direct(c->near->g);
+    return !c->maps.far && c->maps.near && c->gate->board.team->size > 2 &&
+           coll_gpu_engine->direct(c->maps.near->g);
 }
 
 /* Describes the memory of the ranges; *other: it differs from the descriptor.  If a rank has a
@@ -238,20 +243,20 @@ static int describe_memory(struct coll_gpu_call *c, struct coll_gpu_post *post, 
 {
     uint32_t pages = 0, apart = 0;
     for (int w = 0; w < COLL_GPU_RANGES; w++) {
-        int err = c->own.at[w] ? describe_range(c, w, post, other) : 0;
+        int err = c->maps.own.at[w] ? describe_range(c, w, post, other) : 0;
         if (err < 0)
             return err;
-        if (!c->own.at[w])
+        if (!c->maps.own.at[w])
             continue;
         apart |= (uint32_t)err;
-        pages |= (uint32_t)rt_gpu_in_large_pages(&c->mem[w].at) << w;
-        c->near = &c->mem[w].at;
+        pages |= (uint32_t)rt_gpu_in_large_pages(&c->maps.mem[w].at) << w;
+        c->maps.near = &c->maps.mem[w].at;
     }
-    if (c->far && !c->near)
+    if (c->maps.far && !c->maps.near)
         return -RT_ENOTSUP;
     uint32_t direct = has_direct_links(c);
     *other |= pages != post->pages || apart != post->apart || direct != post->direct ||
-              (c->near ? c->near->g : NULL) != c->asked.g;
+              (c->maps.near ? c->maps.near->g : NULL) != c->maps.asked.g;
     post->pages = pages;
     post->direct = direct;
     post->apart = apart;
@@ -260,22 +265,22 @@ static int describe_memory(struct coll_gpu_call *c, struct coll_gpu_post *post, 
 
 static int describe(struct coll_gpu_call *c, struct coll_gpu_post *post)
 {
-    bool other = !c->known;
+    bool other = !c->maps.known;
     int err = other ? describe_call(c, post) : 0;
     if (err >= 0)
         err = describe_memory(c, post, &other);
-    if (err >= 0 && c->own.folds && c->near &&
-        !coll_gpu_engine->can_fold(c->near->g, c->own.type, c->own.code))
+    if (err >= 0 && c->maps.own.folds && c->maps.near &&
+        !coll_gpu_engine->can_fold(c->maps.near->g, c->maps.own.type, c->maps.own.code))
         err = -RT_ENOTSUP;
-    if (err >= 0 && c->near && !post->apart)
+    if (err >= 0 && c->maps.near && !post->apart)
         err = take_scratch(c);
     if (err < 0 || !other)
         return err;
     c->gate->version += c->gate->version == UINT32_MAX ? 2 : 1; /* 0: no version */
-    c->version[c->gate->team->rank] = c->gate->version;
-    c->planned = false;
+    c->maps.version[c->gate->board.team->rank] = c->gate->version;
+    c->run.planned = false;
     note_asked(c);
-    c->asked.g = c->near ? c->near->g : NULL;
+    c->maps.asked.g = c->maps.near ? c->maps.near->g : NULL;
     return 0;
 }
 
@@ -283,7 +288,7 @@ int coll_gpu_describe(struct coll_gpu_call *c)
 {
     int err = make_room(c);
     if (err >= 0)
-        err = describe(c, copy_of(c, c->gate->team->rank));
+        err = describe(c, copy_of(c, c->gate->board.team->rank));
     if (err < 0) {
         log_debug(COLL, "%s: device buffers of this rank go through host memory: %s",
                   coll_kind_names[c->task->args.kind], rt_err_text(err));
@@ -293,21 +298,28 @@ int coll_gpu_describe(struct coll_gpu_call *c)
     return err;
 }
 
-uint32_t coll_gpu_put_post(const struct coll_gpu_call *c, uint32_t there)
+static struct coll_gpu_post *post_of(const struct coll_gpu_call *c, int rank)
 {
-    int rank = c->gate->team->rank;
-    if (c->version[rank] != there)
-        memcpy(coll_gpu_post_of(c, rank), copy_of(c, rank), coll_gpu_post_nbytes(c->gate));
-    return c->version[rank];
+    return (struct coll_gpu_post *)(coll_board_entry(&c->on, rank) + 1);
+}
+
+void coll_gpu_put_post(const struct coll_gpu_call *c)
+{
+    int rank = c->gate->board.team->rank;
+    struct coll_board_entry *e = coll_board_entry(&c->on, rank);
+    if (c->maps.version[rank] != e->version)
+        memcpy(post_of(c, rank), copy_of(c, rank), coll_gpu_post_nbytes(c->gate->board.team));
+    rt_store_relaxed(&e->version, c->maps.version[rank]);
 }
 
 bool coll_gpu_stands(const struct coll_gpu_call *c)
 {
     struct rt_gpu_ptr now;
     for (int w = 0; w < COLL_GPU_RANGES; w++) {
-        const struct rt_gpu_ptr *at = &c->mem[w].at;
-        if (c->mem[w].reg && (coll_gpu_engine->query(c->own.at[w], c->own.len[w], &now) < 0 ||
-                              now.id != at->id || now.base != at->base || now.g != at->g))
+        const struct rt_gpu_ptr *at = &c->maps.mem[w].at;
+        if (c->maps.mem[w].reg &&
+            (coll_gpu_engine->query(c->maps.own.at[w], c->maps.own.len[w], &now) < 0 ||
+             now.id != at->id || now.base != at->base || now.g != at->g))
             return false;
     }
     return true;
@@ -315,30 +327,28 @@ bool coll_gpu_stands(const struct coll_gpu_call *c)
 
 /* ---- the other ranks' buffers ---- */
 
-/* Copies a rank's descriptor unless the copy has the same version.  Descriptors of persistent calls
- * have no version. */
+/* Copies a rank's descriptor unless the copy has the same version. */
 static void read_post(struct coll_gpu_call *c, int rank)
 {
-    struct coll_gpu *g = c->gate;
-    uint32_t version = c->init ? 0 : rt_load_relaxed(&g->word[rank].version[c->slot]);
-    if (rank == g->team->rank || (version && version == c->version[rank]))
+    uint32_t version = rt_load_relaxed(&coll_board_entry(&c->on, rank)->version);
+    if (version == c->maps.version[rank])
         return;
-    memcpy(copy_of(c, rank), coll_gpu_post_of(c, rank), coll_gpu_post_nbytes(g));
-    c->version[rank] = version;
-    c->planned = false;
+    memcpy(copy_of(c, rank), post_of(c, rank), coll_gpu_post_nbytes(c->gate->board.team));
+    c->maps.version[rank] = version;
+    c->run.planned = false;
 }
 
 static void use_posts(struct coll_gpu_call *c)
 {
-    c->in_place = false;
-    c->large_pages = c->direct = true;
-    for (int r = 0; r < c->gate->team->size; r++) {
+    c->maps.in_place = false;
+    c->maps.large_pages = c->maps.direct = true;
+    for (int r = 0; r < c->gate->board.team->size; r++) {
         const struct coll_gpu_post *post = copy_of(c, r);
-        c->word[r] = post->word;
-        c->in_place |= post->word & COLL_GPU_IN_PLACE;
-        c->offsets[r] = post->publishes ? post->offsets : NULL;
-        c->large_pages &= !(post->has & ~post->pages & 1u << COLL_GPU_RECV);
-        c->direct &= post->direct || !post->has;
+        c->maps.word[r] = post->word;
+        c->maps.in_place |= post->word & COLL_GPU_IN_PLACE;
+        c->maps.offsets[r] = post->publishes ? post->offsets : NULL;
+        c->maps.large_pages &= !(post->has & ~post->pages & 1u << COLL_GPU_RECV);
+        c->maps.direct &= post->direct || !post->has;
     }
 }
 
@@ -349,19 +359,19 @@ static void use_posts(struct coll_gpu_call *c)
 /* *at: the address of the range for this rank; NULL: no range. */
 static int attach_range(struct coll_gpu_call *c, int w, int rank, char **at)
 {
-    struct coll_team *t = c->gate->team;
+    struct coll_team *t = c->gate->board.team;
     const struct coll_gpu_post *post = copy_of(c, rank);
     *at = NULL;
     if (!(post->has & 1u << w))
         return 0;
     *at = SOMEWHERE;
-    if (!c->near)
+    if (!c->maps.near)
         return 0;
-    *at = (char *)(uintptr_t)c->own.at[w];
-    if (rank == t->rank && c->mem[w].at.g == c->near->g)
+    *at = (char *)(uintptr_t)c->maps.own.at[w];
+    if (rank == t->rank && c->maps.mem[w].at.g == c->maps.near->g)
         return 0;
-    int err = t->ops->dev_attach(t, rank, post->key[w], c->near, &c->map[w][rank]);
-    *at = err < 0 ? NULL : c->map[w][rank].ptr;
+    int err = t->ops->dev_attach(t, rank, post->key[w], c->maps.near, &c->maps.map[w][rank]);
+    *at = err < 0 ? NULL : c->maps.map[w][rank].ptr;
     return err;
 }
 
@@ -379,25 +389,25 @@ static void note_reach(struct coll_gpu *g, int err)
 
 int coll_gpu_map(struct coll_gpu_call *c)
 {
-    int size = c->gate->team->size, err = 0;
+    int size = c->gate->board.team->size, err = 0;
     for (int r = 0; r < size; r++)
         read_post(c, r);
     for (int r = 0; r < size; r++)
         if (copy_of(c, r)->apart)
             return -RT_ENOTSUP;
-    if (c->planned && c->parked && retake_all(c)) {
+    if (c->run.planned && c->maps.unpinned && repin_all(c)) {
         note_reach(c->gate, 0);
         return 0; /* the mappings below are unchanged */
     }
     detach_all(c);
-    if (!c->planned)
+    if (!c->run.planned)
         use_posts(c);
     for (int r = 0; r < size; r++)
         for (int w = 0; w < COLL_GPU_RANGES && err >= 0; w++) {
-            char *was = c->at[w][r];
-            err = attach_range(c, w, r, &c->at[w][r]);
-            c->len[w][r] = copy_of(c, r)->len[w];
-            c->planned = c->planned && err >= 0 && was == c->at[w][r];
+            char *was = c->maps.at[w][r];
+            err = attach_range(c, w, r, &c->maps.at[w][r]);
+            c->maps.len[w][r] = copy_of(c, r)->len[w];
+            c->run.planned = c->run.planned && err >= 0 && was == c->maps.at[w][r];
         }
     note_reach(c->gate, err);
     return err;
@@ -405,9 +415,9 @@ int coll_gpu_map(struct coll_gpu_call *c)
 
 void coll_gpu_release(struct coll_gpu_call *c)
 {
-    if (c->planned && !c->init && !c->parked)
-        park_all(c);
-    else if (!c->parked)
+    if (c->run.planned && !is_persistent(c) && !c->maps.unpinned)
+        unpin_all(c);
+    else if (!c->maps.unpinned)
         detach_all(c);
     release_own(c);
 }
@@ -416,15 +426,15 @@ void coll_gpu_free(struct coll_gpu_call *c)
 {
     detach_all(c);
     for (int w = 0; w < COLL_GPU_RANGES; w++) {
-        free(c->map[w]);
-        free(c->at[w]);
-        free(c->len[w]);
+        free(c->maps.map[w]);
+        free(c->maps.at[w]);
+        free(c->maps.len[w]);
     }
-    free(c->word);
-    free(c->version);
-    free(c->posts);
-    free(c->offsets);
-    free(c->op);
-    coll_gpu_free_plan(&c->plan);
+    free(c->maps.word);
+    free(c->maps.version);
+    free(c->maps.posts);
+    free(c->maps.offsets);
+    free(c->run.op);
+    coll_gpu_free_plan(&c->run.plan);
     free(c);
 }

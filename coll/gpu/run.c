@@ -36,30 +36,31 @@ const struct coll_gpu_engine *coll_gpu_engine = &device;
 
 static int make_ops(struct coll_gpu_call *c)
 {
-    free(c->op);
-    c->op = calloc((size_t)c->plan.n, sizeof *c->op);
-    c->nops = c->op ? c->plan.n : 0;
-    for (int i = 0; i < c->nops; i++)
-        c->op[i].call = c;
-    return c->op ? 0 : -RT_ENOMEM;
+    free(c->run.op);
+    c->run.op = calloc((size_t)c->run.plan.n, sizeof *c->run.op);
+    c->run.nops = c->run.op ? c->run.plan.n : 0;
+    for (int i = 0; i < c->run.nops; i++)
+        c->run.op[i].call = c;
+    return c->run.op ? 0 : -RT_ENOMEM;
 }
 
 /* The memory of this rank that p points into; NULL: another rank's memory, or scratch. */
 static const struct rt_gpu_ptr *own_memory(const struct coll_gpu_call *c, const char *p)
 {
     for (int w = 0; w < COLL_GPU_RANGES; w++)
-        if (c->own.at[w] && p >= c->own.at[w] && p < c->own.at[w] + c->own.len[w])
-            return &c->mem[w].at;
+        if (c->maps.own.at[w] && p >= c->maps.own.at[w] &&
+            p < c->maps.own.at[w] + c->maps.own.len[w])
+            return &c->maps.mem[w].at;
     return NULL;
 }
 
 /* The last buffer has the remaining length. */
 static bool in_scratch(const struct coll_gpu_call *c, const char *p)
 {
-    size_t left = c->own.scratch;
-    for (int i = 0; i < c->nscratch; i++) {
+    size_t left = c->maps.own.scratch;
+    for (int i = 0; i < c->maps.nscratch; i++) {
         size_t n = left < COLL_GPU_SCRATCH_UNIT ? left : COLL_GPU_SCRATCH_UNIT;
-        if (p >= c->scratch_at[i] && p < c->scratch_at[i] + n)
+        if (p >= c->maps.scratch_at[i] && p < c->maps.scratch_at[i] + n)
             return true;
         left -= n;
     }
@@ -69,15 +70,15 @@ static bool in_scratch(const struct coll_gpu_call *c, const char *p)
 static bool lies_here(const struct coll_gpu_call *c, const char *p)
 {
     const struct rt_gpu_ptr *m = own_memory(c, p);
-    return m ? coll_gpu_engine->lies_on(c->near->g, m) : in_scratch(c, p);
+    return m ? coll_gpu_engine->lies_on(c->maps.near->g, m) : in_scratch(c, p);
 }
 
 /* Marks the steps that store only into their own device's memory, because kernels end such steps
  * sooner.  A marked copy must not read managed memory; other ranks' memory is never managed. */
 static void mark_near(struct coll_gpu_call *c)
 {
-    for (int i = 0; i < c->plan.n; i++) {
-        struct coll_gpu_step *s = &c->plan.step[i];
+    for (int i = 0; i < c->run.plan.n; i++) {
+        struct coll_gpu_step *s = &c->run.plan.step[i];
         if (s->verb == COLL_GPU_COPY) {
             const struct rt_gpu_ptr *from = own_memory(c, s->copy.src);
             s->copy.near = lies_here(c, s->copy.dst) && (!from || from->kind != RT_MEM_MANAGED);
@@ -92,27 +93,27 @@ static void mark_near(struct coll_gpu_call *c)
 /* The plan of the last call is used again if nothing has changed. */
 static int make_plan(struct coll_gpu_call *c)
 {
-    const struct coll_team *t = c->gate->team;
-    if (c->planned)
+    const struct coll_team *t = c->gate->board.team;
+    if (c->run.planned)
         return 0;
     struct coll_gpu_view v = { .rank = t->rank,
                                .size = t->size,
                                .a = &c->task->args,
-                               .at = { c->at[COLL_GPU_SEND], c->at[COLL_GPU_RECV] },
-                               .len = { c->len[COLL_GPU_SEND], c->len[COLL_GPU_RECV] },
-                               .word = c->word,
-                               .offsets = c->offsets,
-                               .scratch = c->scratch_at,
+                               .at = { c->maps.at[COLL_GPU_SEND], c->maps.at[COLL_GPU_RECV] },
+                               .len = { c->maps.len[COLL_GPU_SEND], c->maps.len[COLL_GPU_RECV] },
+                               .word = c->maps.word,
+                               .offsets = c->maps.offsets,
+                               .scratch = c->maps.scratch_at,
                                .kernels = coll_gpu_has_kernels(c),
-                               .large_pages = c->large_pages,
-                               .direct = c->direct,
+                               .large_pages = c->maps.large_pages,
+                               .direct = c->maps.direct,
                                .background = c->task->background };
-    int err = coll_gpu_make_plan(&v, &c->plan);
-    if (err >= 0 && c->plan.n > c->nops)
+    int err = coll_gpu_make_plan(&v, &c->run.plan);
+    if (err >= 0 && c->run.plan.n > c->run.nops)
         err = make_ops(c);
-    if (err >= 0 && c->near)
+    if (err >= 0 && c->maps.near)
         mark_near(c);
-    c->planned = err >= 0 && !c->nscratch; /* scratch may have another address next time */
+    c->run.planned = err >= 0 && !c->maps.nscratch; /* scratch may have another address next time */
     return err;
 }
 
@@ -128,30 +129,30 @@ static void step_ended(struct rt_gpu_op *op, int err)
     struct coll_gpu_op *o = (struct coll_gpu_op *)op;
     struct coll_gpu_call *c = o->call;
     o->ended = true;
-    c->running--;
+    c->run.running--;
     if (err < 0) {
-        c->flags |= COLL_GPU_FAILED;
-        c->err = err;
+        c->on.flags |= COLL_BOARD_FAILED;
+        c->on.err = err;
     }
     push(c);
 }
 
 static void set_started(struct coll_gpu_call *c, int i)
 {
-    struct coll_gpu_op *o = &c->op[i];
+    struct coll_gpu_op *o = &c->run.op[i];
     o->started = true;
     o->op.done = step_ended;
-    c->running++;
+    c->run.running++;
 }
 
 /* Gives a copy that must follow another copy to its engine at once. */
 static bool start_behind(struct coll_gpu_call *c, int i, int after)
 {
-    const struct coll_gpu_step *s = &c->plan.step[i];
-    if (s->verb != COLL_GPU_COPY || c->plan.step[after].verb != COLL_GPU_COPY ||
-        !c->op[after].started || !coll_gpu_engine->copy_behind ||
-        !coll_gpu_engine->copy_behind(c->near->g, s->copy.dst, s->copy.src, s->copy.len,
-                                      &c->op[i].op, &c->op[after].op))
+    const struct coll_gpu_step *s = &c->run.plan.step[i];
+    if (s->verb != COLL_GPU_COPY || c->run.plan.step[after].verb != COLL_GPU_COPY ||
+        !c->run.op[after].started || !coll_gpu_engine->copy_behind ||
+        !coll_gpu_engine->copy_behind(c->maps.near->g, s->copy.dst, s->copy.src, s->copy.len,
+                                      &c->run.op[i].op, &c->run.op[after].op))
         return false;
     set_started(c, i);
     return true;
@@ -159,67 +160,68 @@ static bool start_behind(struct coll_gpu_call *c, int i, int after)
 
 static void start_step(struct coll_gpu_call *c, int i)
 {
-    const struct coll_gpu_step *s = &c->plan.step[i];
-    struct coll_gpu_op *o = &c->op[i];
+    const struct coll_gpu_step *s = &c->run.plan.step[i];
+    struct coll_gpu_op *o = &c->run.op[i];
     set_started(c, i);
     if (s->verb == COLL_GPU_FOLD)
-        coll_gpu_engine->fold(c->near->g, &s->fold, &o->op);
+        coll_gpu_engine->fold(c->maps.near->g, &s->fold, &o->op);
     else
         (s->copy.near ? coll_gpu_engine->copy_near : coll_gpu_engine->copy)(
-            c->near->g, s->copy.dst, s->copy.src, s->copy.len, &o->op);
+            c->maps.near->g, s->copy.dst, s->copy.src, s->copy.len, &o->op);
 }
 
 /* Starts all steps before the next wait, except those whose `after` has not ended. */
 static void start_steps(struct coll_gpu_call *c)
 {
     bool all = true; /* all steps so far have been started */
-    for (int i = c->started; i < c->wait; i++) {
-        int after = c->plan.step[i].after;
-        if (is_work(&c->plan.step[i]) && !c->op[i].started) {
-            if (after < 0 || c->op[after].ended)
+    for (int i = c->run.started; i < c->run.wait; i++) {
+        int after = c->run.plan.step[i].after;
+        if (is_work(&c->run.plan.step[i]) && !c->run.op[i].started) {
+            if (after < 0 || c->run.op[after].ended)
                 start_step(c, i);
             else if (!start_behind(c, i, after))
                 all = false;
         }
         if (all)
-            c->started = i + 1;
+            c->run.started = i + 1;
     }
 }
 
 /* The next POST or BARRIER to be published. */
 static int next_post(const struct coll_gpu_call *c)
 {
-    int i = c->said + 1;
-    while (i < c->plan.n && c->plan.step[i].verb != COLL_GPU_POST &&
-           c->plan.step[i].verb != COLL_GPU_BARRIER)
+    int i = c->run.posted + 1;
+    while (i < c->run.plan.n && c->run.plan.step[i].verb != COLL_GPU_POST &&
+           c->run.plan.step[i].verb != COLL_GPU_BARRIER)
         i++;
     return i;
 }
 
 static bool may_say(const struct coll_gpu_call *c, int i)
 {
-    int after = c->plan.step[i].after;
-    return after >= 0 ? c->op[after].ended : c->lead >= i;
+    int after = c->run.plan.step[i].after;
+    return after >= 0 ? c->run.op[after].ended : c->run.lead >= i;
 }
 
 /* Passes over ended steps in order, up to a barrier that has not been passed, and publishes the
  * posts that are due. */
 static void fire_posts(struct coll_gpu_call *c)
 {
-    for (; c->lead < c->plan.n; c->lead++) {
-        const struct coll_gpu_step *s = &c->plan.step[c->lead];
-        if (is_work(s) ? !c->op[c->lead].ended : s->verb == COLL_GPU_BARRIER && c->lead >= c->wait)
+    for (; c->run.lead < c->run.plan.n; c->run.lead++) {
+        const struct coll_gpu_step *s = &c->run.plan.step[c->run.lead];
+        if (is_work(s) ? !c->run.op[c->run.lead].ended
+                       : s->verb == COLL_GPU_BARRIER && c->run.lead >= c->run.wait)
             break;
     }
-    for (int i; (i = next_post(c)) < c->plan.n && may_say(c, i);) {
-        c->said = i;
-        coll_gpu_say(c, c->phase + 1);
+    for (int i; (i = next_post(c)) < c->run.plan.n && may_say(c, i);) {
+        c->run.posted = i;
+        coll_board_publish(&c->on, c->on.phase + 1);
     }
 }
 
 static void push(struct coll_gpu_call *c)
 {
-    if (c->flags & COLL_GPU_FAILED || c->seen)
+    if (c->on.flags & COLL_BOARD_FAILED || c->on.seen)
         return;
     start_steps(c);
     fire_posts(c);
@@ -228,8 +230,9 @@ static void push(struct coll_gpu_call *c)
 /* The next step from i on that waits for others. */
 static int next_wait(const struct coll_gpu_call *c, int i)
 {
-    for (; i < c->plan.n; i++)
-        if (c->plan.step[i].verb == COLL_GPU_BARRIER || c->plan.step[i].verb == COLL_GPU_AWAIT)
+    for (; i < c->run.plan.n; i++)
+        if (c->run.plan.step[i].verb == COLL_GPU_BARRIER ||
+            c->run.plan.step[i].verb == COLL_GPU_AWAIT)
             break;
     return i;
 }
@@ -238,11 +241,12 @@ static int next_wait(const struct coll_gpu_call *c, int i)
 static uint32_t wanted(const struct coll_gpu_call *c)
 {
     int posts = 0;
-    if (c->plan.step[c->wait].verb == COLL_GPU_AWAIT)
-        return COLL_GPU_READY + (uint32_t)c->plan.step[c->wait].posts;
-    for (int i = 0; i <= c->wait; i++)
-        posts += c->plan.step[i].verb == COLL_GPU_BARRIER || c->plan.step[i].verb == COLL_GPU_POST;
-    return COLL_GPU_READY + (uint32_t)posts;
+    if (c->run.plan.step[c->run.wait].verb == COLL_GPU_AWAIT)
+        return COLL_BOARD_READY + (uint32_t)c->run.plan.step[c->run.wait].posts;
+    for (int i = 0; i <= c->run.wait; i++)
+        posts += c->run.plan.step[i].verb == COLL_GPU_BARRIER ||
+                 c->run.plan.step[i].verb == COLL_GPU_POST;
+    return COLL_BOARD_READY + (uint32_t)posts;
 }
 
 /* ---- phases ---- */
@@ -253,10 +257,12 @@ static uint32_t wanted(const struct coll_gpu_call *c)
 /* The rank whose device failed has logged the reason. */
 static int fail(struct coll_gpu_call *c)
 {
-    int err = c->seen & COLL_GPU_MISMATCH ? -RT_EMISMATCH : c->err < 0 ? c->err : -RT_EREMOTE;
+    int err = c->on.seen & COLL_BOARD_MISMATCH ? -RT_EMISMATCH
+              : c->on.err < 0                  ? c->on.err
+                                               : -RT_EREMOTE;
     if (err == -RT_EMISMATCH && cfg.check) {
-        c->failed_at = c->failed_at ? c->failed_at : rt_now_ns();
-        if (rt_now_ns() - c->failed_at < CHECK_TAKES)
+        c->run.failed_at = c->run.failed_at ? c->run.failed_at : rt_now_ns();
+        if (rt_now_ns() - c->run.failed_at < CHECK_TAKES)
             return 0;
     }
     return coll_gpu_over(c, err);
@@ -264,11 +270,11 @@ static int fail(struct coll_gpu_call *c)
 
 static int at_end(struct coll_gpu_call *c)
 {
-    if (!coll_gpu_all_at(c, COLL_GPU_END))
+    if (!coll_board_all_at(&c->on, COLL_BOARD_END))
         return 0;
-    if (!(c->seen & (COLL_GPU_FAILED | COLL_GPU_DECLINED)))
+    if (!(c->on.seen & (COLL_BOARD_FAILED | COLL_BOARD_DECLINED)))
         return coll_gpu_over(c, 0);
-    if (c->seen & COLL_GPU_FAILED)
+    if (c->on.seen & COLL_BOARD_FAILED)
         return fail(c);
     c->task->messages = true; /* the others may have begun later calls */
     return coll_gpu_stage(c);
@@ -277,23 +283,24 @@ static int at_end(struct coll_gpu_call *c)
 int coll_gpu_end(struct coll_gpu_call *c)
 {
     c->go = at_end;
-    coll_gpu_say(c, COLL_GPU_END);
+    coll_board_publish(&c->on, COLL_BOARD_END);
     return at_end(c);
 }
 
 /* Until all steps have ended and all waits have been passed. */
 static int in_plan(struct coll_gpu_call *c)
 {
-    while (c->wait < c->plan.n && !(c->flags & COLL_GPU_FAILED)) {
-        bool there = coll_gpu_all_at(c, wanted(c));
-        if (c->seen)
+    while (c->run.wait < c->run.plan.n && !(c->on.flags & COLL_BOARD_FAILED)) {
+        bool there = coll_board_all_at(&c->on, wanted(c));
+        if (c->on.seen)
             break; /* after a failure or the end of a rank the others' posts may never come */
         if (!there)
             return 0;
-        c->wait = next_wait(c, c->wait + 1);
+        c->run.wait = next_wait(c, c->run.wait + 1);
         push(c);
     }
-    if (c->running || (c->lead < c->plan.n && !(c->flags & COLL_GPU_FAILED) && !c->seen))
+    if (c->run.running ||
+        (c->run.lead < c->run.plan.n && !(c->on.flags & COLL_BOARD_FAILED) && !c->on.seen))
         return 0;
     return coll_gpu_end(c);
 }
@@ -301,7 +308,7 @@ static int in_plan(struct coll_gpu_call *c)
 int coll_gpu_get_ready(struct coll_gpu_call *c, bool *in_place)
 {
     int err = coll_gpu_map(c);
-    *in_place = c->in_place;
+    *in_place = c->maps.in_place;
     if (err >= 0)
         err = make_plan(c);
     if (err >= 0)
@@ -309,20 +316,20 @@ int coll_gpu_get_ready(struct coll_gpu_call *c, bool *in_place)
     log_debug(COLL, "%s: not from device to device: %s", coll_kind_names[c->task->args.kind],
               rt_err_text(err));
     bool declined = err == -RT_ENOTSUP || err == -RT_EUNREACH || err == -RT_ENOMEM;
-    c->flags |= declined ? COLL_GPU_DECLINED : COLL_GPU_FAILED;
-    c->flags |= err == -RT_ETRUNC ? COLL_GPU_MISMATCH : 0;
-    c->err = declined ? 0 : err;
+    c->on.flags |= declined ? COLL_BOARD_DECLINED : COLL_BOARD_FAILED;
+    c->on.flags |= err == -RT_ETRUNC ? COLL_BOARD_MISMATCH : 0;
+    c->on.err = declined ? 0 : err;
     return err;
 }
 
 int coll_gpu_carry_out(struct coll_gpu_call *c)
 {
-    c->phase = COLL_GPU_READY;
-    c->started = c->lead = c->running = 0;
-    c->said = -1;
-    for (int i = 0; i < c->plan.n; i++)
-        c->op[i].started = c->op[i].ended = false;
-    c->wait = next_wait(c, 0);
+    c->on.phase = COLL_BOARD_READY;
+    c->run.started = c->run.lead = c->run.running = 0;
+    c->run.posted = -1;
+    for (int i = 0; i < c->run.plan.n; i++)
+        c->run.op[i].started = c->run.op[i].ended = false;
+    c->run.wait = next_wait(c, 0);
     c->go = in_plan;
     push(c);
     return in_plan(c);
@@ -330,17 +337,17 @@ int coll_gpu_carry_out(struct coll_gpu_call *c)
 
 static int all_ready(struct coll_gpu_call *c)
 {
-    if (!coll_gpu_all_at(c, COLL_GPU_READY))
+    if (!coll_board_all_at(&c->on, COLL_BOARD_READY))
         return 0;
-    return c->seen ? coll_gpu_end(c) : coll_gpu_carry_out(c);
+    return c->on.seen ? coll_gpu_end(c) : coll_gpu_carry_out(c);
 }
 
 int coll_gpu_run(struct coll_gpu_call *c)
 {
     bool in_place;
     if (rt_unlikely(c->task->lost)) { /* an earlier part of the schedule has failed */
-        c->flags |= COLL_GPU_FAILED;
-        c->err = c->task->lost;
+        c->on.flags |= COLL_BOARD_FAILED;
+        c->on.err = c->task->lost;
         return coll_gpu_end(c);
     }
     if (coll_gpu_get_ready(c, &in_place) < 0)
@@ -348,7 +355,7 @@ int coll_gpu_run(struct coll_gpu_call *c)
     if (!in_place)
         return coll_gpu_carry_out(c);
     c->go = all_ready;
-    coll_gpu_say(c, COLL_GPU_READY);
-    coll_gpu_wait_a_moment(c, COLL_GPU_READY);
+    coll_board_publish(&c->on, COLL_BOARD_READY);
+    coll_gpu_wait_a_moment(c, COLL_BOARD_READY);
     return all_ready(c);
 }

@@ -3,6 +3,7 @@
  * Called under the domain's lock. */
 
 #include "coll/start/team.h"
+#include "coll/board.h"
 #include "coll/gpu/gpu.h"
 #include "coll/hier/hier.h"
 #include "coll/hier/on_device.h"
@@ -14,7 +15,7 @@
  * ranks are on this host, there is no part for votes. */
 size_t coll_team_nbytes(int size)
 {
-    return size < 2 ? 0 : coll_node_nbytes(size) + 2 * coll_gpu_nbytes(size);
+    return size < 2 ? 0 : coll_node_nbytes(size) + 2 * coll_board_nbytes(size);
 }
 
 struct coll_team *coll_team_local(struct coll_team *t)
@@ -33,7 +34,7 @@ int coll_team_attach(struct coll_team *whole, size_t off)
     char *p = t->ops->shm_at(t, off), *devices = p + coll_node_nbytes(t->size);
     int err = coll_gpu_attach(t, t, devices, NULL);
     if (!err && whole != t)
-        err = coll_gpu_attach(whole, t, devices + coll_gpu_nbytes(t->size), coll_hier_on_device);
+        err = coll_gpu_attach(whole, t, devices + coll_board_nbytes(t->size), coll_hier_on_device);
     return err ? err : coll_node_attach(t, p);
 }
 
@@ -61,11 +62,16 @@ void coll_team_moved(struct coll_team *t)
     if (t->node)
         t->node->team = t;
     if (t->gpu && !t->hier)
-        t->gpu->team = t;
+        t->gpu->board.team = t;
     if (t->hier) {
         t->hier->up = t;
         t->hier->local.team.arg = t->arg;
     }
+}
+
+static bool is_quiet(const struct coll_team *t, int size, const void *board)
+{
+    return coll_board_quiet(board, size, (uint64_t[]){ t->gate_calls, t->gate_inits });
 }
 
 bool coll_team_quiet(struct coll_team *whole)
@@ -74,6 +80,6 @@ bool coll_team_quiet(struct coll_team *whole)
     if (!t->node)
         return true;
     char *devices = (char *)t->node->head + coll_node_nbytes(t->size);
-    return coll_node_quiet(t->node) && coll_gpu_quiet(t, t, devices) &&
-           (whole == t || coll_gpu_quiet(whole, t, devices + coll_gpu_nbytes(t->size)));
+    return coll_node_quiet(t->node) && is_quiet(t, t->size, devices) &&
+           (whole == t || is_quiet(whole, t->size, devices + coll_board_nbytes(t->size)));
 }

@@ -54,7 +54,7 @@ static void run_program(int size, int kind, int persistent, unsigned seed)
     struct coll_buffers *b[NCALLS];
     struct coll_args *args = calloc((size_t)size * NCALLS, sizeof *args);
     struct fake *f = dev.now = fake_create(size, seed, true, SHM_ROOM);
-    int window = 1 + (int)fake_random(f, 2 * COLL_GPU_SLOTS);
+    int window = 1 + (int)fake_random(f, 2 * COLL_BOARD_NCALLS);
     coll_gpu_way = (enum coll_gpu_way)(seed % COLL_GPU_WAYS);
     if (dev.odds.no_memory) {
         fake_repeat(f);
@@ -157,18 +157,17 @@ static void owner_without_devices(void)
 {
     struct coll_team t[2] = { { .rank = 0, .size = 2 }, { .rank = 1, .size = 2 } };
     struct coll_args a = { .kind = COLL_ALLREDUCE, .mem = RT_MEM_HOST };
-    void *shared = aligned_alloc(RT_CACHE_LINE, coll_gpu_nbytes(2));
-    memset(shared, 0, coll_gpu_nbytes(2));
+    void *shared = aligned_alloc(RT_CACHE_LINE, coll_board_nbytes(2));
+    memset(shared, 0, coll_board_nbytes(2));
     for (int r = 0; r < 2; r++) {
         t[r].ops = &fake_more->ops;
         rt_gpu_watch = r == 1;
         CHECK_EQ(coll_gpu_attach(&t[r], &t[r], shared, NULL), 0);
     }
-    CHECK(coll_gpu_quiet(&t[0], &t[0], shared));
-    t[0].gate_calls++; /* as in coll_start() */
-    CHECK(!coll_gpu_quiet(&t[0], &t[0], shared));
+    CHECK(coll_board_quiet(shared, 2, (uint64_t[]){ 0, 0 }));
+    CHECK(!coll_board_quiet(shared, 2, (uint64_t[]){ 1, 0 }));
     CHECK(coll_gpu_pass(&t[1], &a));
-    CHECK(coll_gpu_quiet(&t[0], &t[0], shared));
+    CHECK(coll_board_quiet(shared, 2, (uint64_t[]){ 1, 0 }));
     t[1].rank = 2; /* it releases nothing */
     coll_gpu_fini(&t[1]);
     free(shared);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-check_PROGRAMS += test/fake/coll_alg_test test/fake/coll_mix_test test/unit/coll_args_test test/unit/select_test test/unit/tune_test test/unit/reduce_test
+check_PROGRAMS += test/fake/coll_alg_test test/fake/coll_mix_test test/unit/coll_args_test test/unit/board_test test/unit/select_test test/unit/tune_test test/unit/reduce_test
 test_fake_coll_alg_test_SOURCES = test/fake/coll_alg_test.c test/fake/coll_case.c test/fake/coll_case.h \
 	test/fake/neighbor_case.c test/fake/neighbor_case.h \
 	test/fake/coll_fake.c test/fake/coll_fake.h
@@ -10,6 +10,8 @@ test_fake_coll_mix_test_SOURCES = test/fake/coll_mix_test.c test/fake/coll_case.
 test_fake_coll_mix_test_LDADD = $(unit_ldadd)
 test_unit_coll_args_test_SOURCES = test/unit/coll_args_test.c
 test_unit_coll_args_test_LDADD = $(unit_ldadd)
+test_unit_board_test_SOURCES = test/unit/board_test.c
+test_unit_board_test_LDADD = $(unit_ldadd) -lpthread
 test_unit_select_test_SOURCES = test/unit/select_test.c
 test_unit_select_test_LDADD = $(unit_ldadd)
 test_unit_tune_test_SOURCES = test/unit/tune_test.c
