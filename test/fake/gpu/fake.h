@@ -227,9 +227,6 @@ void fake_bytes_copy(char *dst, const char *src, size_t len);
 
 /* kernel.c */
 void fake_nap_us(unsigned us);
-/* Freeing and unmapping take at least this long, and longer on real devices.  The library relies on
- * it: it trusts a query of an address for up to 20 us (runtime/gpu/classify.c). */
-#define FAKE_FREE_US 30
 /* Whether destinations that are marked as near are in memory of the context's own device. */
 int fake_check_near(cu_ctx c, uint32_t near, uint64_t dst);
 int fake_kernel_op(cu_ctx c, const struct cu_kernel_node *k, struct fake_op **out);

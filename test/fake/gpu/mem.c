@@ -11,7 +11,6 @@
 
 #define SMALL (1u << 20)
 #define ALIGN 512u
-#define ALLOC_US 30 /* mapping takes longer than the library trusts a query of an address */
 
 static struct fake_arena *blocks;
 
@@ -114,8 +113,6 @@ static int alloc(const char *symbol, enum fake_kind kind, uint64_t *out, size_t 
         return err;
     if (!len || !out)
         return CU_ERROR_INVALID_VALUE;
-    if (kind == FAKE_DEVICE)
-        fake_nap_us(ALLOC_US);
     pthread_mutex_lock(&fake.lock);
     if (kind == FAKE_DEVICE && len <= SMALL)
         m = small_alloc(c, (len + ALIGN - 1) & ~(size_t)(ALIGN - 1), &err);
@@ -206,7 +203,6 @@ static int free_at(const char *symbol, uint64_t p, uint32_t kinds)
 
     if (err || !p)
         return err;
-    fake_nap_us(FAKE_FREE_US);
     pthread_mutex_lock(&fake.lock);
     m = fake_mem_find(p);
     if (m && m->ctx)

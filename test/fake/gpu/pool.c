@@ -211,7 +211,6 @@ static int alloc_async(const char *symbol, cu_ptr *p, size_t nbytes, cu_pool poo
         err = fake_stream_of(c, s, &s);
     if (err)
         return err;
-    fake_nap_us(30);
     pthread_mutex_lock(&fake.lock);
     if (!pool)
         pool = current_pool(s->ctx->dev);
@@ -236,7 +235,6 @@ static int run_free(struct fake_op *op)
 {
     struct fake_mem *m;
 
-    fake_nap_us(FAKE_FREE_US);
     pthread_mutex_lock(&fake.lock);
     m = fake_mem_find(op->dst);
     if (m && m->base == op->dst && m->id == op->src)

@@ -176,7 +176,6 @@ cu_result cuMemMap(cu_ptr p, size_t nbytes, size_t off, cu_handle h, unsigned lo
 
     if (err)
         return err;
-    fake_nap_us(30);
     pthread_mutex_lock(&fake.lock);
     phys = handle_phys(h);
     if (!phys || off || flags || nbytes % FAKE_GRANULE || p % FAKE_GRANULE || nbytes > phys->len ||
@@ -225,7 +224,6 @@ cu_result cuMemUnmap(cu_ptr p, size_t nbytes)
 
     if (err)
         return err;
-    fake_nap_us(FAKE_FREE_US);
     pthread_mutex_lock(&fake.lock);
     err = each_mapping(p, nbytes, mapping_drop, 0);
     pthread_mutex_unlock(&fake.lock);
