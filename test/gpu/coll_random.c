@@ -3,9 +3,11 @@
  * computes alone (collcall.h): blocking calls; nonblocking calls in progress together and completed
  * in any order; persistent calls started in a different order on every rank; on several
  * communicators.
- *     coll_random [seed=N] [calls=N] [max=BYTES] [only=NAME] [device] [mask=N] [verbose]
- * device: nothing that keeps a call from going from device to device; mask=N: each rank sees only
- * one of N devices.  The first wrong byte ends the program with a message that names the call. */
+ *     coll_random [seed=N] [calls=N] [max=BYTES] [only=NAME] [type=NAME] [device] [mask=N]
+ *                 [verbose]
+ * only: this kind of collective; type: the type of each reduction; device: nothing that keeps a
+ * call from going from device to device; mask=N: each rank sees only one of N devices.  The first
+ * wrong byte ends the program with a message that names the call. */
 #include <sched.h>
 #include <unistd.h>
 #include "test/gpu/collcall.h"
@@ -14,7 +16,7 @@
 enum { PENDING = 5, LIVE = 4, COMMS = 6 };
 
 static unsigned seed = 1, ncalls = 150, max_bytes = 100000, ncall;
-static const char *only = "";
+static const char *only = "", *only_type = "";
 static bool verbose, all_device;
 static struct cc_comm comms[COMMS];
 static struct cc_call *pending[PENDING]; /* on the heap: the library uses their vectors */
@@ -84,7 +86,11 @@ static void reduction(struct cc_call *c)
     uint32_t how = cc_alike(all_device ? 3 : 10);
 
     c->op = how < 3 ? CR_SUM : (enum cr_code)cc_alike(CR_CODES);
-    c->rt = cr_type_named(usual[cc_alike(4)]);
+    c->rt = cr_type_named(*only_type ? only_type : usual[cc_alike(4)]);
+    while (*only_type && !cr_allowed(c->rt, c->op))
+        c->op = (enum cr_code)cc_alike(CR_CODES);
+    if (*only_type)
+        return;
     while (how >= 2 || !cr_allowed(c->rt, c->op)) {
         c->rt = &cr_types[cc_alike((uint32_t)cr_ntypes)];
         if (cr_allowed(c->rt, c->op))
@@ -380,7 +386,7 @@ static void hung(int sig)
 
 static void options(int argc, char **argv)
 {
-    static char word[40], one[20];
+    static char word[40], type[40], one[20];
     const char *rank = getenv("PMIX_RANK");
     int n;
 
@@ -390,6 +396,8 @@ static void options(int argc, char **argv)
         sscanf(argv[i], "max=%u", &max_bytes);
         if (sscanf(argv[i], "only=%39s", word) == 1)
             only = word;
+        if (sscanf(argv[i], "type=%39s", type) == 1)
+            only_type = type;
         if (sscanf(argv[i], "mask=%d", &n) == 1 && n > 0 && rank) {
             snprintf(one, sizeof(one), "%d", atoi(rank) % n);
             setenv("CUDA_VISIBLE_DEVICES", one, 1);

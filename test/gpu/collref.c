@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reductions element by element: collref.h. */
 #include "test/gpu/collref.h"
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +41,7 @@ struct pair_ldi {
 #define LONG_REP (sizeof(long) == 8 ? CR_8 : CR_4)
 /* clang-format off */
 struct cr_type cr_types[] = {
+    ONE(MPI_CHAR, CHAR_MIN < 0 ? CR_INT : CR_UINT, CR_1, char),
     ONE(MPI_SIGNED_CHAR, CR_INT, CR_1, signed char),
     ONE(MPI_SHORT, CR_INT, CR_2, short),
     ONE(MPI_INT, CR_INT, CR_4, int),
