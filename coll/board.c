@@ -78,17 +78,11 @@ void coll_board_wake(struct coll_board *b)
 
 /* ---- entries ---- */
 
-struct coll_board_entry *coll_board_entry(const struct coll_board_call *c, int rank)
+char *coll_board_find(const struct coll_board_call *c, int rank)
 {
     struct coll_board *b = c->board;
-    char **at = &b->row[c->row].at[rank];
-    if (rt_unlikely(!*at)) {
-        uint64_t off = rt_load_relaxed(&b->line[rank].entries[c->row]);
-        if (!off)
-            return NULL;
-        *at = b->team->ops->shm_at(b->team, off - 1);
-    }
-    return (struct coll_board_entry *)(*at + (size_t)c->slot * b->stride);
+    uint64_t off = rt_load_relaxed(&b->line[rank].entries[c->row]);
+    return off ? b->row[c->row].at[rank] = b->team->ops->shm_at(b->team, off - 1) : NULL;
 }
 
 static int index_of(const struct coll_board_call *c)
@@ -143,9 +137,9 @@ static bool is_free(struct coll_board_call *c)
 void coll_board_begin(struct coll_board_call *c, struct coll_board *b, enum coll_board_row row,
                       uint64_t number)
 {
-    *c = (struct coll_board_call){
-        .board = b, .row = row, .slot = (int)(number % (uint64_t)entries_of[row]), .number = number
-    };
+    *c = (struct coll_board_call){ .board = b, .row = row, .number = number };
+    c->slot = (int)(number % (uint64_t)entries_of[row]);
+    c->offset = (size_t)c->slot * b->stride;
 }
 
 int coll_board_enter(struct coll_board_call *c)

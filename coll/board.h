@@ -64,8 +64,9 @@ enum coll_board_row { COLL_BOARD_CALLS, COLL_BOARD_STAYING, COLL_BOARD_ROWS };
 #define COLL_BOARD_END 0xfffffu
 #define COLL_BOARD_AT(round, phase) ((uint64_t)(round) << 24 | (uint64_t)(phase) << 4)
 /* Flags beside a phase.  After one of them the call has no further round. */
-#define COLL_BOARD_DECLINED 1u /* cannot be done this way after all; the rank has written nothing \
-                                */
+#define COLL_BOARD_DECLINED \
+    1u /* cannot be done this way after all; the rank has written nothing \
+        */
 #define COLL_BOARD_FAILED 2u
 #define COLL_BOARD_MISMATCH 4u /* with FAILED: the ranks' arguments do not agree */
 #define COLL_BOARD_FLAGS 7u
@@ -102,7 +103,8 @@ struct coll_board { /* this rank's view; private memory */
 struct coll_board_call { /* a call as this rank sees it */
     struct coll_board *board;
     enum coll_board_row row;
-    int slot; /* entry in the row */
+    int slot;      /* entry in the row, */
+    size_t offset; /* and where it begins */
     uint64_t number, round;
     bool yes;              /* this rank has voted yes and has not left */
     bool agreed;           /* so have all ranks */
@@ -144,9 +146,16 @@ void coll_board_begin(struct coll_board_call *c, struct coll_board *b, enum coll
 /* Whether this rank may vote yes.  1: yes, it may now write its data and the version; 0: not yet,
  * the entry is in use; -RT_ENOMEM. */
 int coll_board_enter(struct coll_board_call *c);
+char *coll_board_find(const struct coll_board_call *c, int rank);
 /* A rank's entry; NULL: it has none.  Another rank's data are valid from the agreement to this
  * rank's first phase. */
-struct coll_board_entry *coll_board_entry(const struct coll_board_call *c, int rank);
+static inline struct coll_board_entry *coll_board_entry(const struct coll_board_call *c, int rank)
+{
+    char *row = c->board->row[c->row].at[rank];
+    if (rt_unlikely(!row) && !(row = coll_board_find(c, rank)))
+        return NULL;
+    return (struct coll_board_entry *)(row + c->offset);
+}
 void coll_board_yes(struct coll_board_call *c); /* after coll_board_enter() has returned 1 */
 /* 1: all ranks have voted yes.  0: not yet.  -RT_ENOTSUP: vetoed.  -RT_EPEER: rank `counted` has
  * gone. */
