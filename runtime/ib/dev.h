@@ -20,8 +20,7 @@ struct rt_ib_dev {
 struct rt_ib_gid {
     int index; /* -1: none */
     union ibv_gid gid;
-    bool v2;            /* RoCE v2 */
-    uint8_t prefix_len; /* of the interface's subnet, in bits of the GID; 0: unknown */
+    bool v2; /* RoCE v2 */
     char ifname[16];
 };
 
@@ -60,7 +59,7 @@ enum rt_ib_if { RT_IB_IF_UNKNOWN, RT_IB_IF_DOWN, RT_IB_IF_NO_ADDRESS, RT_IB_IF_U
  * address that an interface has before one that no interface has; IPv4 before IPv6 before
  * link-local. */
 int rt_ib_gid_score(const union ibv_gid *gid, bool v2, enum rt_ib_if state);
-/* Lists the used entries of a port's GID table, malloc'ed, without prefix_len. */
+/* Lists the used entries of a port's GID table, malloc'ed. */
 int rt_ib_list_gids(struct ibv_context *c, const char *dev, uint8_t port, int table_len,
                     struct rt_ib_gid **out);
 /* Chooses the GID of this port: cfg.ib_gid_index, or the best. */

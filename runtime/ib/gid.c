@@ -39,37 +39,21 @@ int rt_ib_gid_score(const union ibv_gid *gid, bool v2, enum rt_ib_if state)
     return score + ((gid->raw[0] & 0xfe) == 0xfc ? 20 : 30);
 }
 
-static int mask_bits(const uint8_t *mask, size_t len)
-{
-    int n = 0;
-    for (size_t i = 0; i < len; i++)
-        n += __builtin_popcount(mask[i]);
-    return n;
-}
-
-/* Whether `a` is the GID's address; *prefix_len: its subnet, in bits of the GID. */
-static bool is_address(const struct ifaddrs *a, const union ibv_gid *gid, uint8_t *prefix_len)
+/* Whether `a` is the GID's address. */
+static bool is_address(const struct ifaddrs *a, const union ibv_gid *gid)
 {
     if (a->ifa_addr->sa_family == AF_INET && rt_ib_gid_is_v4(gid)) {
         const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)a->ifa_addr;
-        const struct sockaddr_in *mask = (const struct sockaddr_in *)(const void *)a->ifa_netmask;
-        if (memcmp(&in->sin_addr, gid->raw + 12, 4))
-            return false;
-        *prefix_len = (uint8_t)(mask ? 96 + mask_bits((const uint8_t *)&mask->sin_addr, 4) : 0);
-        return true;
+        return !memcmp(&in->sin_addr, gid->raw + 12, 4);
     }
     if (a->ifa_addr->sa_family == AF_INET6) {
         const struct sockaddr_in6 *in = (const struct sockaddr_in6 *)(const void *)a->ifa_addr;
-        const struct sockaddr_in6 *mask = (const struct sockaddr_in6 *)(const void *)a->ifa_netmask;
-        if (memcmp(&in->sin6_addr, gid->raw, 16))
-            return false;
-        *prefix_len = (uint8_t)(mask ? mask_bits((const uint8_t *)&mask->sin6_addr, 16) : 0);
-        return true;
+        return !memcmp(&in->sin6_addr, gid->raw, 16);
     }
     return false;
 }
 
-/* State of the GID's interface; fills in prefix_len. */
+/* State of the GID's interface; fills in its name if that is unknown. */
 static enum rt_ib_if look_at_interface(struct rt_ib_gid *g, const struct ifaddrs *all)
 {
     enum rt_ib_if state = g->ifname[0] ? RT_IB_IF_DOWN : RT_IB_IF_UNKNOWN;
@@ -80,11 +64,9 @@ static enum rt_ib_if look_at_interface(struct rt_ib_gid *g, const struct ifaddrs
             continue;
         if (same && state == RT_IB_IF_DOWN)
             state = RT_IB_IF_NO_ADDRESS;
-        uint8_t prefix_len = 0;
-        if (a->ifa_addr && up && is_address(a, &g->gid, &prefix_len)) {
+        if (a->ifa_addr && up && is_address(a, &g->gid)) {
             if (!g->ifname[0])
                 snprintf(g->ifname, sizeof g->ifname, "%s", a->ifa_name);
-            g->prefix_len = prefix_len;
             return RT_IB_IF_UP;
         }
     }

@@ -31,14 +31,13 @@ struct rt_ib_rail {
     uint16_t lid;
     uint8_t gid_index;
     union ibv_gid gid;
-    uint64_t subnet;    /* InfiniBand: the GID's prefix (network order); 0 for RoCE */
-    uint8_t prefix_len; /* RoCE: length of the GID's subnet in bits of the GID, 0 unknown */
-    enum ibv_mtu mtu;   /* active, limited by cfg.ib_mtu */
-    uint32_t max_msg;   /* longest RDMA operation, bytes */
-    uint32_t mb_per_s;  /* of the link */
-    int numa;           /* NUMA node of the device, -1 unknown */
-    bool near;          /* this process may run on cores near the device */
-    char ifname[16];    /* RoCE: its network interface */
+    uint64_t subnet;   /* InfiniBand: the GID's prefix (network order); 0 for RoCE */
+    enum ibv_mtu mtu;  /* active, limited by cfg.ib_mtu */
+    uint32_t max_msg;  /* longest RDMA operation, bytes */
+    uint32_t mb_per_s; /* of the link */
+    int numa;          /* NUMA node of the device, -1 unknown */
+    bool near;         /* this process may run on cores near the device */
+    char ifname[16];   /* RoCE: its network interface */
 };
 #define RT_IB_DEVICES 8
 
@@ -55,15 +54,12 @@ void rt_ib_close(void);
 /* Address of a rail, for peers: 24 bytes, sent as they are. */
 struct rt_ib_addr {
     uint8_t gid[16];
-    uint16_t lid;                        /* little endian */
-    uint8_t roce, mtu, prefix_len, rate; /* roce 2: iWARP; rate: in 2.5 Gbit/s, at most 255 */
-    /* grh: packets to the rail need the global header */
-    uint8_t grh, unused;
+    uint16_t lid;            /* little endian */
+    uint8_t roce, mtu, rate; /* roce 2: iWARP; rate: in 2.5 Gbit/s, at most 255 */
+    uint8_t grh;             /* packets to the rail need the global header */
+    uint8_t unused[2];
 };
 void rt_ib_addr(const struct rt_ib_rail *r, struct rt_ib_addr *out);
-/* 0: this rail cannot reach the address; 1: perhaps, through a router; 2: same subnet.  Any bytes
- * are accepted. */
-int rt_ib_reach(const struct rt_ib_rail *r, const struct rt_ib_addr *to);
 /* Fills the address vector for RC (ibv_modify_qp to RTR) and UD, with the given service level and
  * traffic class. */
 void rt_ib_ah_attr(const struct rt_ib_rail *r, const struct rt_ib_addr *to, uint8_t sl,
@@ -88,10 +84,7 @@ struct rt_ib_mr {
  * advice.  -RT_EINVAL: no such memory. */
 int rt_ib_reg(const struct rt_ib_rail *r, void *base, size_t len, const struct rt_gpu_ptr *at,
               struct rt_ib_mr **out);
-/* Registers host memory whose bytes are used without waiting for a completion (a ring polled in
- * memory): without relaxed ordering, whatever cfg.ib_relaxed is.  Not cached. */
-int rt_ib_reg_strict(const struct rt_ib_rail *r, void *base, size_t len, struct rt_ib_mr **out);
-void rt_ib_dereg(struct rt_ib_mr *mr); /* releases one rt_ib_reg() or rt_ib_reg_strict() */
+void rt_ib_dereg(struct rt_ib_mr *mr); /* releases one rt_ib_reg() */
 
 /* Set of RT_MEM_BIT: kinds of device memory that rt_ib_reg() may be able to register; the first
  * attempt shows it. */
@@ -99,7 +92,6 @@ uint32_t rt_ib_gpu_mem(void);
 /* For messages: how this device registers device memory, or why it cannot; NULL before the first
  * attempt. */
 const char *rt_ib_gpu_how(const struct rt_ib_rail *r);
-const char *rt_ib_cache_why_not(void); /* why host registrations are not cached; NULL: they are */
 
 /* ---- order of data that arrive in device memory: flush.c ---- */
 

@@ -48,7 +48,6 @@ static void make_rail(const struct rt_ib_port *p, struct rt_ib_rail *r)
         .lid = p->attr.lid,
         .gid_index = (uint8_t)(p->gid.index < 0 ? 0 : p->gid.index),
         .gid = p->gid.gid,
-        .prefix_len = p->gid.prefix_len,
         .mtu = limited_mtu(p->attr.active_mtu),
         .max_msg = p->attr.max_msg_sz ? p->attr.max_msg_sz : 1u << 30,
         .mb_per_s = p->mbit ? p->mbit / 8 : 1000,
@@ -186,44 +185,10 @@ void rt_ib_addr(const struct rt_ib_rail *r, struct rt_ib_addr *out)
         .lid = htole16(r->lid),
         .roce = r->iwarp ? 2 : r->roce,
         .mtu = (uint8_t)r->mtu,
-        .prefix_len = r->prefix_len,
         .rate = (uint8_t)(rate < 255 ? rate : 255),
         .grh = r->need_grh,
     };
     memcpy(out->gid, r->gid.raw, sizeof out->gid);
-}
-
-static bool same_prefix(const uint8_t *a, const uint8_t *b, unsigned bits)
-{
-    if (memcmp(a, b, bits / 8))
-        return false;
-    return bits % 8 == 0 || ((a[bits / 8] ^ b[bits / 8]) >> (8 - bits % 8)) == 0;
-}
-
-static int reach_roce(const struct rt_ib_rail *r, const struct rt_ib_addr *to)
-{
-    union ibv_gid gid;
-    memcpy(gid.raw, to->gid, sizeof gid.raw);
-    if (rt_ib_gid_is_zero(&gid) || rt_ib_gid_is_v4(&gid) != rt_ib_gid_is_v4(&r->gid))
-        return 0;
-    bool local = gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80;
-    bool my_local = r->gid.raw[0] == 0xfe && (r->gid.raw[1] & 0xc0) == 0x80;
-    if (local || my_local) /* not routed */
-        return local && my_local ? 2 : 0;
-    return r->prefix_len && r->prefix_len <= 128 && same_prefix(r->gid.raw, to->gid, r->prefix_len)
-               ? 2
-               : 1;
-}
-
-int rt_ib_reach(const struct rt_ib_rail *r, const struct rt_ib_addr *to)
-{
-    if (!to->roce != !r->roce)
-        return 0;
-    if (r->roce)
-        return reach_roce(r, to);
-    if (!memcmp(to->gid, r->gid.raw, 8))
-        return to->lid || to->grh ? 2 : 0;
-    return 1;
 }
 
 void rt_ib_ah_attr(const struct rt_ib_rail *r, const struct rt_ib_addr *to, uint8_t sl,

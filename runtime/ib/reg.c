@@ -142,9 +142,9 @@ const char *rt_ib_gpu_how(const struct rt_ib_rail *r)
 /* ---- host memory ---- */
 
 /* Users' buffers need no registration (mpi/p2p/rndv.c), at the cost of two copies. */
-static void log_locked_limit(const struct rt_ib_dev *d, size_t len, bool strict)
+static void log_locked_limit(const struct rt_ib_dev *d, size_t len)
 {
-    const char *then = strict ? "" : "; such messages are copied through small buffers";
+    const char *then = "; such messages are copied through small buffers";
     struct rlimit limit = { 0, 0 };
     if (reg.told_locked)
         return;
@@ -162,10 +162,9 @@ static void log_locked_limit(const struct rt_ib_dev *d, size_t len, bool strict)
 }
 
 /* 0: registered; 1: registered for reading only, which may be temporary: do not cache it. */
-static int reg_host(const struct rt_ib_dev *d, void *base, size_t len, bool strict,
-                    struct ibv_mr **out)
+static int reg_host(const struct rt_ib_dev *d, void *base, size_t len, struct ibv_mr **out)
 {
-    struct ibv_mr *mr = reg_as(d->pd, base, len, strict ? ACCESS_FULL : with_ordering(ACCESS_FULL));
+    struct ibv_mr *mr = reg_as(d->pd, base, len, with_ordering(ACCESS_FULL));
     int err = errno, answer = 0;
     if (!mr && (err == EFAULT || err == EACCES || err == EPERM)) {
         mr = reg_as(d->pd, base, len, with_ordering(ACCESS_READ));
@@ -186,7 +185,7 @@ static int reg_host(const struct rt_ib_dev *d, void *base, size_t len, bool stri
 
 /* ---- callbacks of the cache ---- */
 
-static int make(int device, uintptr_t start, size_t len, const struct rt_gpu_ptr *at, bool strict,
+static int make(int device, uintptr_t start, size_t len, const struct rt_gpu_ptr *at,
                 struct rt_ib_held **out)
 {
     struct rt_ib_dev *d = rt_ib_device(device);
@@ -194,7 +193,7 @@ static int make(int device, uintptr_t start, size_t len, const struct rt_gpu_ptr
     if (!h)
         return -RT_ENOMEM;
     int got = at ? reg_gpu(d, device, start, len, at, &h->verbs)
-                 : reg_host(d, (void *)start, len, strict, &h->verbs);
+                 : reg_host(d, (void *)start, len, &h->verbs);
     if (got < 0) {
         free(h);
         return got;
@@ -224,7 +223,7 @@ static int cache_reg(void *arg, int slot, uintptr_t start, size_t len, const str
 {
     struct rt_ib_held *h = NULL;
     (void)arg;
-    int got = make(slot, start, len, at, false, &h);
+    int got = make(slot, start, len, at, &h);
     if (got >= 0)
         *out = h;
     return got;
@@ -251,7 +250,7 @@ int rt_ib_reg(const struct rt_ib_rail *r, void *base, size_t len, const struct r
         return err;
     err = rt_regcache_get(reg.cache, base, len, at, r->device, &got);
     if (err == -RT_ENOMEM && !at)
-        log_locked_limit(rt_ib_device(r->device), len, false);
+        log_locked_limit(rt_ib_device(r->device), len);
     if (err)
         return err;
     struct rt_ib_held *h = got->slot[r->device];
@@ -260,28 +259,11 @@ int rt_ib_reg(const struct rt_ib_rail *r, void *base, size_t len, const struct r
     return 0;
 }
 
-int rt_ib_reg_strict(const struct rt_ib_rail *r, void *base, size_t len, struct rt_ib_mr **out)
-{
-    struct rt_ib_held *h = NULL;
-    int got = make(r->device, (uintptr_t)base, len, NULL, true, &h);
-    if (got == -RT_ENOMEM)
-        log_locked_limit(rt_ib_device(r->device), len, true);
-    if (got < 0)
-        return got;
-    *out = &h->mr;
-    return 0;
-}
-
 void rt_ib_dereg(struct rt_ib_mr *mr)
 {
     struct rt_ib_held *h = (struct rt_ib_held *)mr;
-    if (h->reg)
-        rt_regcache_put(reg.cache, h->reg);
-    else
-        unmake(h);
+    rt_regcache_put(reg.cache, h->reg);
 }
-
-const char *rt_ib_cache_why_not(void) { return reg.cache ? rt_regcache_why_not(reg.cache) : NULL; }
 
 void rt_ib_reg_close(void)
 {

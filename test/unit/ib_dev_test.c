@@ -48,7 +48,6 @@ static void connect_to_self(void)
                               .max_dest_rd_atomic = 1,
                               .min_rnr_timer = 12 };
     rt_ib_addr(rail, &self);
-    CHECK_EQ(rt_ib_reach(rail, &self), 2);
     rt_ib_ah_attr(rail, &self, 0, 0, &a.ah_attr);
     CHECK_EQ(rt_ib->modify_qp(qp, &a,
                               IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
@@ -196,9 +195,6 @@ static void constants_and_bad_addresses(void)
     CHECK_EQ(page[0], 5);
     rt_ib_dereg(mr);
     CHECK_EQ(rt_ib_reg(rail, (void *)4096, 4096, NULL, &mr), -RT_EINVAL);
-    CHECK_EQ(rt_ib_reg_strict(rail, page, 4096, &mr), 0);
-    CHECK(mr->writable && mr->rkey != mine->rkey);
-    rt_ib_dereg(mr);
 }
 
 static int flushed, flush_err;
@@ -247,9 +243,7 @@ static double us_of(bool again)
 
 static void cached(void)
 {
-    const char *why = rt_ib_cache_why_not();
-    printf("# 1 MiB: registering takes %.1f us, finding it %.3f us%s%s\n", us_of(false),
-           us_of(true), why ? "; not kept: " : "", why ? why : "");
+    printf("# 1 MiB: registering takes %.1f us, finding it %.3f us\n", us_of(false), us_of(true));
 }
 
 int main(void)
