@@ -15,7 +15,5 @@ enum rt_err {
 
 /* Text for a code of either sign; never NULL. */
 const char *rt_err_text(int err);
-/* Name such as "RT_ENOMEM"; never NULL. */
-const char *rt_err_name(int err);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Error codes: every code has a name and a text, in either sign, and no number crashes. */
+/* Error codes: every code has a text of its own, in either sign, and no number crashes. */
 #include "runtime/base/err.h"
 #include "test/check.h"
 
@@ -10,26 +10,22 @@ static void every_code_has_text(void)
     for (int e = 1; e < RT_ERR_COUNT; e++) {
         CHECK(strlen(rt_err_text(e)) > 0);
         CHECK_STR(rt_err_text(-e), rt_err_text(e));
-        CHECK(!strncmp(rt_err_name(e), "RT_E", 4));
         for (int f = 1; f < e; f++)
-            CHECK(strcmp(rt_err_name(e), rt_err_name(f)));
+            CHECK(strcmp(rt_err_text(e), rt_err_text(f)));
     }
 }
 
 static void known_codes(void)
 {
-    CHECK_STR(rt_err_name(-RT_ENOMEM), "RT_ENOMEM");
     CHECK_STR(rt_err_text(-RT_ENOMEM), "out of memory");
-    CHECK_STR(rt_err_name(0), "RT_OK");
+    CHECK_STR(rt_err_text(0), "no error");
 }
 
 static void numbers_that_are_no_code(void)
 {
     static const int odd[] = { RT_ERR_COUNT, -RT_ERR_COUNT, INT_MAX, INT_MIN };
-    for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
+    for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++)
         CHECK_STR(rt_err_text(odd[i]), "unknown error");
-        CHECK(rt_err_name(odd[i])[0] == 'R');
-    }
 }
 
 int main(void)
