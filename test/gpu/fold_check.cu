@@ -444,8 +444,8 @@ static void time_ring(scene s, unsigned blocks, unsigned nsrc = 2)
 /* As many copies as an alltoall of four ranks makes, one of them local; here all go to one peer. */
 static void time_pairs()
 {
-    printf(
-        "# four copies as one operation, of bytes each: us in the ring of 16 blocks, by a launch\n#");
+    printf("# four copies as one operation, of bytes each: us in the ring of 16 blocks, "
+           "by a launch\n#");
     for (uint32_t nbytes : { 8u, 1u << 10, 16u << 10, 128u << 10, 1u << 20 }) {
         rt_gpu_fold_args a = {};
         a.type = RT_GPU_U8;
@@ -497,9 +497,8 @@ static void time_pairs()
 static void time_kinds()
 {
     const size_t nbytes = 64 << 20;
-    printf(
-        "# local, 64 MiB, 396 blocks: GB/s of one source, aligned / off by an element's word / odd, "
-        "and of 4 sources aligned\n");
+    printf("# local, 64 MiB, 396 blocks: GB/s of one source, aligned / off by an element's word / "
+           "odd, and of 4 sources aligned\n");
     for (unsigned i = 0; i < NKINDS; i++) {
         const fold_kind &k = kinds[i];
         if (k.code != RT_GPU_FOLD_SUM && k.code != RT_GPU_FOLD_PROD &&

@@ -690,9 +690,9 @@ static void sec_map()
         CU(cuMemUnmap(d, len));
         CU(cuMemAddressFree(d, len));
     }
-    printf(
-        "map   munmap + cuMemAddressReserve + cuMemMap + cuMemSetAccess: shortest %.1f us, at the same address %d of 50\n",
-        best, same_place);
+    printf("map   munmap + cuMemAddressReserve + cuMemMap + cuMemSetAccess: shortest %.1f us, "
+           "at the same address %d of 50\n",
+           best, same_place);
     CU(cuMemRelease(handle));
 }
 

@@ -2,7 +2,8 @@
 # Targets that test, check and measure.  PYTHONDONTWRITEBYTECODE: the source tree may be read-only.
 EXTRA_DIST += test/tool/runtests test/tool/runtests_test test/tool/patience.py test/tool/lsan.supp \
 	test/tool/tsan.supp test/tool/lint.allow test/tool/check-layers \
-	test/tool/check-exports test/tool/check-sizes test/tool/check-banned test/tool/check-words
+	test/tool/check-exports test/tool/check-sizes test/tool/check-banned test/tool/check-unused \
+	test/tool/check-words
 run_python = PYTHONDONTWRITEBYTECODE=1 $(PYTHON)
 run_tests = TEST_TIMEOUT_SCALE=$${TEST_TIMEOUT_SCALE:-$(TEST_TIMEOUT_SCALE)} $(run_python) \
 	$(abs_top_srcdir)/test/tool/runtests --srcdir=$(abs_top_srcdir) --builddir=$(abs_top_builddir)
@@ -29,6 +30,8 @@ check-sizes:
 	@cd $(srcdir) && $(run_python) test/tool/check-sizes
 check-banned:
 	@cd $(srcdir) && $(run_python) test/tool/check-banned
+check-unused:
+	@cd $(srcdir) && $(run_python) test/tool/check-unused
 check-words:
 	@cd $(srcdir) && $(run_python) test/tool/check-words
 # A test that no row of tests.list names would never run; helpers are named by the scripts that start them.
@@ -36,17 +39,22 @@ check-listed:
 	@cd $(srcdir)/test && for t in $(check_PROGRAMS); do name=$${t##*/}; \
 		grep -q "^$${t#test/}\b" tests.list || grep -qw "$$name" launch/* mpi/*.py gpu/*.py rig/* || \
 		{ echo "$$t is not in test/tests.list"; bad=1; }; done; test -z "$$bad"
-lint: check-layers check-exports check-sizes check-banned check-words check-listed
+lint: check-layers check-exports check-sizes check-banned check-unused check-words check-format check-listed
 	@echo "lint: nothing found"
 
-# The whole tree.
+# The whole tree, in the dialect of .clang-format as version 14 reads it; other versions differ in details.
+formatted = git ls-files '*.c' '*.h' '*.cu' '*.cc' | xargs -r clang-format
+check-format:
+	@case `clang-format --version 2>/dev/null` in *' 14.'*) ;; *) echo "check-format: needs clang-format 14, not checked"; exit;; esac; \
+		cd $(srcdir) && git rev-parse --git-dir >/dev/null 2>&1 || exit 0; \
+		$(formatted) --dry-run -Werror 2>&1 | grep -A2 'error:' | head -30 | grep . && echo "make format formats the tree" && exit 1; exit 0
 format:
 	@command -v clang-format >/dev/null || { echo "make format needs clang-format"; exit 1; }
-	@cd $(srcdir) && git ls-files '*.c' '*.h' '*.cu' '*.cc' | xargs clang-format -i
+	@cd $(srcdir) && $(formatted) -i
 
 bench: all
 	@$(run_python) $(srcdir)/test/bench/compare --weft-only --builddir=$(abs_top_builddir) $(BENCH)
 bench-compare: all
 	@$(run_python) $(srcdir)/test/bench/compare --builddir=$(abs_top_builddir) $(BENCH)
 
-.PHONY: check-all check-layers check-exports check-sizes check-banned check-words check-listed lint format bench bench-compare
+.PHONY: check-all check-layers check-exports check-sizes check-banned check-unused check-words check-format check-listed lint format bench bench-compare

@@ -653,8 +653,8 @@ int main(int argc, char **argv)
     }
     long_first_round(2);
     long_first_round(4);
-    printf(
-        "# %d copies (%d near), %d reductions (%d are copies, %d of many places), %d launches\nok 1 - kernels that copy, on the CPU\n1..1\n",
-        ncopies, nnear, nfolds, ncopied, nfar, nlaunches);
+    printf("# %d copies (%d near), %d reductions (%d are copies, %d of many places), "
+           "%d launches\nok 1 - kernels that copy, on the CPU\n1..1\n",
+           ncopies, nnear, nfolds, ncopied, nfar, nlaunches);
     return 0;
 }
