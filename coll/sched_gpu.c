@@ -18,7 +18,7 @@
 #include "coll/select.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
-#include "runtime/layout/gpu.h"
+#include "runtime/layout/pack_gpu.h"
 
 struct gpu_tmp {
     struct gpu_tmp *next;

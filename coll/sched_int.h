@@ -4,7 +4,7 @@
 #define COLL_SCHED_INT_H
 
 #include "coll/sched.h"
-#include "runtime/reduce/gpu.h"
+#include "runtime/reduce/gpu_codes.h"
 
 enum step_kind { STEP_SEND, STEP_RECV, STEP_COPY, STEP_REDUCE, STEP_CALL, STEP_ROUND };
 

@@ -13,7 +13,7 @@
 #include <sys/types.h>
 #include <hwloc.h>
 
-#include "launcher/list.h"
+#include "launcher/strings.h"
 
 /* Exit codes of mpirun itself; the exit code of a rank is passed on.  Documented in mpirun.1. */
 enum {

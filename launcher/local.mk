@@ -4,7 +4,7 @@ bin_PROGRAMS += mpirun
 mpirun_SOURCES = $(both_sources) \
 	launcher/options/options.h launcher/options/options.c launcher/options/parse.h launcher/options/parse.c \
 	launcher/options/policy.c launcher/options/pingjob.c launcher/options/hosts.h launcher/options/hosts.c \
-	launcher/options/hostlist.c launcher/options/hostfile.c launcher/options/alloc.c \
+	launcher/options/hostlist.c launcher/options/hostfile.c launcher/options/allocation.c \
 	launcher/options/assign.h launcher/options/assign.c launcher/mpirun/main.c launcher/mpirun/loop.h launcher/mpirun/loop.c \
 	launcher/mpirun/io.h launcher/mpirun/io.c launcher/mpirun/end.h launcher/mpirun/end.c launcher/mpirun/head.h \
 	launcher/mpirun/head_state.h launcher/mpirun/head.c launcher/mpirun/head_frames.c
@@ -17,7 +17,7 @@ weftd_SOURCES = $(both_sources) launcher/agent/agent.h launcher/agent/agent.c la
 weftd_LDADD = libweft_rt.la
 
 # What mpirun and its agents share.
-both_sources = launcher/job.h launcher/list.h launcher/list.c \
+both_sources = launcher/job.h launcher/strings.h launcher/strings.c \
 	launcher/host/place.h launcher/host/place.c launcher/host/show.h launcher/host/show.c launcher/host/server.h \
 	launcher/host/server.c launcher/host/accept.c launcher/host/foreign.h launcher/host/foreign.c launcher/host/spawn.h \
 	launcher/host/spawn.c launcher/host/guard.h launcher/host/guard.c \
@@ -60,7 +60,7 @@ uninstall-launcher-links:
 # weft_info looks at every layer, so it links the archive, not the library, whose inside is hidden.
 bin_PROGRAMS += weft_info
 weft_info_SOURCES = launcher/info/info.h launcher/info/main.c launcher/info/paths.c launcher/info/coll.c launcher/info/coll_gpu.c \
-	launcher/info/doctor.c launcher/info/tool.c launcher/info/gpu.h launcher/info/gpu.c launcher/info/model.c \
+	launcher/info/doctor.c launcher/info/tool.c launcher/info/gpus.h launcher/info/gpus.c launcher/info/model.c \
 	launcher/info/nvml.c launcher/info/share.c launcher/info/doctor_gpu.c launcher/info/net.c
 weft_info_LDADD = libweft_core.la libweft_rt.la
 

@@ -25,7 +25,7 @@
  *
  * A rank that could not start a call (out of memory) may repeat the call if it has made no other
  * since; its vote stays, and the call was vetoed. */
-#include "coll/gpu/gpu.h"
+#include "coll/gpu/gate.h"
 
 #include <stdlib.h>
 #include <string.h>

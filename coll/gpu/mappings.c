@@ -9,7 +9,7 @@
  * hold no memory: each call queries the memory of its buffers again and repins its mappings;
  * between calls they are unpinned, so that they may be unmapped.  If nothing has changed, the plan
  * is unchanged, too (coll_gpu_run.planned).  Under the domain's lock. */
-#include "coll/gpu/gpu.h"
+#include "coll/gpu/gate.h"
 
 #include <stdlib.h>
 #include <string.h>

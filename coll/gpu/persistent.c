@@ -9,7 +9,7 @@
  * DECLINED (a range that cannot be mapped, memory that has been freed) and FAILED end the call's
  * use of devices on all ranks: a rank that has seen one of them carries out later starts in host
  * memory. */
-#include "coll/gpu/gpu.h"
+#include "coll/gpu/gate.h"
 
 #include "coll/select.h"
 #include "runtime/base/err.h"

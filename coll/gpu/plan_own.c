@@ -10,7 +10,7 @@
 #include "coll/sched.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/kernel.h"
-#include "runtime/reduce/gpu.h"
+#include "runtime/reduce/gpu_codes.h"
 
 /* ---- blocks ---- */
 

@@ -9,7 +9,7 @@
  * before any begins; otherwise the second attempt may overwrite results.  After that point a
  * failure of a device is an error of the call on all ranks.  The call is over when all have
  * published END: then no device uses another rank's memory. */
-#include "coll/gpu/gpu.h"
+#include "coll/gpu/gate.h"
 
 #include <stdlib.h>
 #include <string.h>

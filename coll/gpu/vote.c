@@ -8,7 +8,7 @@
  * when it begins to run, so these numbers are in the same order on all ranks of the host.  A vote
  * has no end at which all ranks meet: a rank publishes READY when it has seen all votes, and
  * leaves. */
-#include "coll/gpu/gpu.h"
+#include "coll/gpu/gate.h"
 
 static bool write_schedule(struct coll_gpu_call *c)
 {

@@ -3,7 +3,7 @@
 
 #include "coll/start/start.h"
 #include "coll/begin.h"
-#include "coll/gpu/gpu.h"
+#include "coll/gpu/gate.h"
 #include "coll/hier/hier.h"
 #include "coll/hier/team.h"
 #include "coll/select.h"

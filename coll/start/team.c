@@ -4,7 +4,7 @@
 
 #include "coll/start/team.h"
 #include "coll/board.h"
-#include "coll/gpu/gpu.h"
+#include "coll/gpu/gate.h"
 #include "coll/hier/hier.h"
 #include "coll/hier/on_device.h"
 #include "coll/hier/team.h"

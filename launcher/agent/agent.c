@@ -11,7 +11,7 @@
 #include "launcher/host/guard.h"
 #include "launcher/host/server.h"
 #include "launcher/host/spawn.h"
-#include "launcher/list.h"
+#include "launcher/strings.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"

@@ -7,7 +7,7 @@
 #include "launcher/host/server.h"
 #include "launcher/host/show.h"
 #include "launcher/host/spawn.h"
-#include "launcher/list.h"
+#include "launcher/strings.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"

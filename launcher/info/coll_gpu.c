@@ -5,7 +5,7 @@
  * equivalent plans share a line. */
 #include "coll/gpu/plan.h"
 #include "coll/select.h"
-#include "launcher/info/gpu.h"
+#include "launcher/info/gpus.h"
 #include "launcher/info/info.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/kernel.h"

@@ -2,7 +2,7 @@
 /* weft_info --doctor on GPUs: what prevents the use of device buffers, or makes messages between
  * them slower than this machine allows.  Nothing is changed, in particular no setting of the kernel
  * module.  One thread. */
-#include "launcher/info/gpu.h"
+#include "launcher/info/gpus.h"
 #include "launcher/info/info.h"
 #include "runtime/base/cfg.h"
 #include "runtime/gpu/gpu.h"

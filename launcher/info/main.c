@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* weft_info: this build, its settings, the machine as Weft sees it, and how Weft would use the
  * machine. */
-#include "launcher/info/gpu.h"
+#include "launcher/info/gpus.h"
 #include "launcher/info/info.h"
 #include "mpi/api/api_table.h"
 #include "runtime/base/cfg.h"

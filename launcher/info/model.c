@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Predictions of the cost model of runtime/gpu for messages between devices: times, and the lengths
  * at which the method of copying changes.  One thread. */
-#include "launcher/info/gpu.h"
+#include "launcher/info/gpus.h"
 #include "launcher/info/info.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/pieces.h"

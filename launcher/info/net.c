@@ -3,10 +3,10 @@
  * RDMA ports that runtime/ib uses, their distance from the GPUs and from the cores of this process,
  * which of them would be used, and what limits the speed.  One thread. */
 #include "btl/tcp/addr.h"
-#include "launcher/info/gpu.h"
+#include "launcher/info/gpus.h"
 #include "launcher/info/info.h"
 #include "runtime/base/cfg.h"
-#include "runtime/ib/scan.h"
+#include "runtime/ib/discover.h"
 #include "runtime/topo/topo.h"
 
 #include <arpa/inet.h>

@@ -2,7 +2,7 @@
 /* NVLinks between devices, from NVIDIA's management library.  The library is opened at run time;
  * without it no links are shown.  Links to a switch count for every pair of devices with such
  * links.  One thread. */
-#include "launcher/info/gpu.h"
+#include "launcher/info/gpus.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * continue after fork(): the first makes memory of each kind on each device, fills and exports it;
  * the second maps it for each device, copies and compares.  Their log is kept; its last line is the
  * reason of a failure.  One thread. */
-#include "launcher/info/gpu.h"
+#include "launcher/info/gpus.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"

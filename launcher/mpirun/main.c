@@ -8,7 +8,7 @@
 #include "launcher/host/server.h"
 #include "launcher/host/show.h"
 #include "launcher/host/spawn.h"
-#include "launcher/list.h"
+#include "launcher/strings.h"
 #include "launcher/mpirun/end.h"
 #include "launcher/mpirun/head.h"
 #include "launcher/mpirun/io.h"

@@ -2,7 +2,7 @@
 /* Every option of mpirun.  A new option is a row and, if no function here fits, a function of a few
  * lines.  The names are those that users of Open MPI and MPICH know.  One dash and two dashes mean
  * the same; so do "-" and "_" inside a name. */
-#include "launcher/list.h"
+#include "launcher/strings.h"
 #include "launcher/options/options.h"
 #include "launcher/options/parse.h"
 #include "runtime/base/cfg.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Parses the command line of mpirun with the table in options.c, and prints the help with it.
  * Messages are printed at once: nothing has been started yet. */
-#include "launcher/list.h"
+#include "launcher/strings.h"
 #include "launcher/options/hosts.h"
 #include "launcher/options/options.h"
 #include "launcher/options/parse.h"

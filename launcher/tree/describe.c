@@ -2,7 +2,7 @@
 /* Writes and reads the description of a job: see describe.h.  Both directions stand side by side,
  * field by field in the same order.  A new field of launch_opts that agents need is a line in each
  * direction and a new FRAME_VERSION. */
-#include "launcher/list.h"
+#include "launcher/strings.h"
 #include "launcher/tree/describe.h"
 #include "runtime/base/err.h"
 

@@ -3,7 +3,7 @@
  * the user that takes the arguments of ssh.  The agent is the weftd in the folder of this program,
  * at the same path on every host.  The command line contains no secret: the remote shell decides
  * who can communicate with the agent.  Main thread only. */
-#include "launcher/list.h"
+#include "launcher/strings.h"
 #include "launcher/tree/tree.h"
 #include "runtime/base/err.h"
 

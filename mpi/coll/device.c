@@ -35,7 +35,7 @@
 #include "mpi/p2p/device.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
-#include "runtime/reduce/gpu.h"
+#include "runtime/reduce/gpu_codes.h"
 
 /* An algorithm over messages runs on the device if the process's buffers have at least this many
  * bytes.  Model: for fewer bytes, the copies in and out cost less than one kernel and two copies

@@ -20,7 +20,7 @@
 #include <sys/mman.h>
 #include "mpi/p2p/device.h"
 #include "runtime/base/err.h"
-#include "runtime/layout/gpu.h"
+#include "runtime/layout/pack_gpu.h"
 
 /* Mirrors of this length or more only reserve address space: elements of absolute addresses may
  * span more than the memory of the machine. */

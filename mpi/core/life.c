@@ -24,7 +24,7 @@
 #include "mpi/p2p/request.h"
 #include "runtime/base/cfg.h"
 #include "runtime/gpu/gpu.h"
-#include "runtime/layout/gpu.h"
+#include "runtime/layout/pack_gpu.h"
 #include "runtime/mem/node.h"
 #include <pthread.h>
 #include <stdio.h>

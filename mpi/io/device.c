@@ -6,7 +6,7 @@
 #include "mpi/base/comm.h"
 #include "mpi/p2p/device.h"
 #include "mpi/p2p/pack_any.h"
-#include "runtime/layout/gpu.h"
+#include "runtime/layout/pack_gpu.h"
 
 struct piece {
     struct rt_gpu_stage *stage;

@@ -25,7 +25,7 @@
 #include "mpi/p2p/wait.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
-#include "runtime/layout/gpu.h"
+#include "runtime/layout/pack_gpu.h"
 
 /* A way between two processes that has failed is not tried for so many messages: a try costs them a
  * message each way. */

@@ -24,7 +24,7 @@
 #include "mpi/p2p/send.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
-#include "runtime/layout/gpu.h"
+#include "runtime/layout/pack_gpu.h"
 
 /* A piece costs a hand-shake and two system calls: messages are cut from twice the least piece on,
  * and pieces are long rather than in the cache (measured: 4 MiB in 16 pieces is slower than in 8).

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "runtime/base/list.h"
-#include "runtime/ib/api.h"
+#include "runtime/ib/driver.h"
 
 struct rt_gpu_ptr; /* runtime/gpu/gpu.h */
 struct rt_ib_held; /* private to runtime/ib */

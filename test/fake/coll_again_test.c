@@ -2,7 +2,7 @@
 /* Collectives on device memory that a program repeats: state that is kept from call to call is used
  * while nothing has changed, and only then. */
 #include <string.h>
-#include "coll/gpu/gpu.h"
+#include "coll/gpu/gate.h"
 #include "coll/select.h"
 #include "coll/start/start.h"
 #include "test/check.h"

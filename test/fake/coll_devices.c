@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "coll/begin.h"
-#include "coll/gpu/gpu.h"
+#include "coll/gpu/gate.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/kernel.h"
 #include "test/check.h"

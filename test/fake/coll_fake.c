@@ -12,7 +12,7 @@
 #include "coll/start/start.h"
 #include "coll/start/team.h"
 #include "runtime/base/err.h"
-#include "runtime/layout/gpu.h"
+#include "runtime/layout/pack_gpu.h"
 
 #define WINDOW_MAX 8
 #define FREED (64u << 10) /* bytes overwritten in a freed block; all would cost too many pages */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "coll/gpu/gpu.h"
+#include "coll/gpu/gate.h"
 #include "coll/select.h"
 #include "runtime/base/err.h"
 #include "test/check.h"

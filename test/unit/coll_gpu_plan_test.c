@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include "runtime/base/err.h"
 #include "runtime/gpu/kernel.h"
-#include "runtime/reduce/gpu.h"
+#include "runtime/reduce/gpu_codes.h"
 #include "test/check.h"
 #include "test/unit/coll_gpu_run.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include "runtime/base/err.h"
 #include "runtime/gpu/kernel.h"
-#include "runtime/reduce/gpu.h"
+#include "runtime/reduce/gpu_codes.h"
 
 struct plan_access {
     uintptr_t from, to;

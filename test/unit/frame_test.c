@@ -3,7 +3,7 @@
  * parts of trees arrive unchanged; and every truncation, random bytes, flipped bits and impossible
  * lengths end in an error.  The first argument is the seed. */
 #include "launcher/host/server.h"
-#include "launcher/list.h"
+#include "launcher/strings.h"
 #include "launcher/tree/describe.h"
 #include "launcher/tree/relay.h"
 #include "runtime/base/err.h"

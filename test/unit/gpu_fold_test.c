@@ -8,7 +8,7 @@
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/copy.h"
-#include "runtime/reduce/gpu.h"
+#include "runtime/reduce/gpu_codes.h"
 #include "runtime/reduce/kernel.h"
 #include "test/check.h"
 

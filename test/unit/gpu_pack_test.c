@@ -6,7 +6,7 @@
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/gpu_int.h"
-#include "runtime/layout/gpu.h"
+#include "runtime/layout/pack_gpu.h"
 #include "runtime/layout/gpu_table.h"
 #include "test/check.h"
 #include <dlfcn.h>

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 check_PROGRAMS += test/unit/assign_test
 test_unit_assign_test_SOURCES = test/unit/assign_test.c launcher/options/hostlist.c launcher/options/hostfile.c \
-	launcher/options/hosts.c launcher/options/alloc.c launcher/options/assign.c launcher/list.c \
+	launcher/options/hosts.c launcher/options/allocation.c launcher/options/assign.c launcher/strings.c \
 	launcher/options/options.c launcher/options/parse.c launcher/options/pingjob.c launcher/options/policy.c
 test_unit_assign_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/unit/frame_test
 test_unit_frame_test_SOURCES = test/unit/frame_test.c launcher/tree/frame.c launcher/tree/describe.c launcher/tree/tree.c \
-	launcher/tree/rsh.c launcher/tree/relay.c launcher/list.c
+	launcher/tree/rsh.c launcher/tree/relay.c launcher/strings.c
 test_unit_frame_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/unit/end_test
 test_unit_end_test_SOURCES = test/unit/end_test.c launcher/mpirun/end.c
 test_unit_end_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/unit/tree_test
 test_unit_tree_test_SOURCES = test/unit/tree_test.c launcher/tree/tree.c launcher/tree/rsh.c launcher/tree/frame.c \
-	launcher/list.c
+	launcher/strings.c
 test_unit_tree_test_LDADD = $(unit_ldadd)

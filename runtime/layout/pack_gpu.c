@@ -4,7 +4,7 @@
  * parameters of the kernel; more are in a cached table.  A layout that would need a very large
  * table is moved by blocks, one launch for each block that the range touches.  Under the domain's
  * lock. */
-#include "runtime/layout/gpu.h"
+#include "runtime/layout/pack_gpu.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/gpu/pieces.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A growing array of strings, NULL-terminated. */
-#ifndef LAUNCHER_LIST_H
-#define LAUNCHER_LIST_H
+#ifndef LAUNCHER_STRINGS_H
+#define LAUNCHER_STRINGS_H
 
 struct launch_list {
     char **v;

@@ -2,8 +2,8 @@
 /* Collectives whose buffers are device memory on all ranks of a team on one node: declarations for
  * the files of coll/gpu, and their interface to coll/start.  gate.c holds the vote on a call, run.c
  * carries the call out.  Under the domain's lock; no function here blocks. */
-#ifndef COLL_GPU_GPU_H
-#define COLL_GPU_GPU_H
+#ifndef COLL_GPU_GATE_H
+#define COLL_GPU_GATE_H
 
 #include "coll/board.h"
 #include "coll/coll.h"

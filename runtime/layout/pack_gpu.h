@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copies between a layout in device memory and its packed form: what pack.c does for host memory.
  * Under the domain's lock. */
-#ifndef RT_LAYOUT_GPU_H
-#define RT_LAYOUT_GPU_H
+#ifndef RT_LAYOUT_PACK_GPU_H
+#define RT_LAYOUT_PACK_GPU_H
 
 #include "runtime/gpu/gpu.h"
 #include "runtime/layout/layout.h"

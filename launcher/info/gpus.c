@@ -2,7 +2,7 @@
 /* weft_info --gpu: driver and devices, the links between devices, which of their memory other
  * processes can use, and which path messages between device buffers take.  Also the part of --paths
  * about devices.  One thread. */
-#include "launcher/info/gpu.h"
+#include "launcher/info/gpus.h"
 #include "launcher/info/info.h"
 #include "runtime/base/cfg.h"
 #include "runtime/gpu/gpu.h"

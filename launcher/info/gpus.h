@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the sections of weft_info know about GPUs, determined once and kept.  One thread. */
-#ifndef LAUNCHER_INFO_GPU_H
-#define LAUNCHER_INFO_GPU_H
+#ifndef LAUNCHER_INFO_GPUS_H
+#define LAUNCHER_INFO_GPUS_H
 
 #include <stdbool.h>
 #include <stddef.h>

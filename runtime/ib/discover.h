@@ -2,8 +2,8 @@
 /* RDMA devices for weft_info: the devices of the host, those that would be used, and the reasons
  * for the others.  Needs no headers of verbs; in a build without them it finds no device.  One
  * thread. */
-#ifndef RT_IB_SCAN_H
-#define RT_IB_SCAN_H
+#ifndef RT_IB_DISCOVER_H
+#define RT_IB_DISCOVER_H
 
 #include <stdbool.h>
 #include <stddef.h>

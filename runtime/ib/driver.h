@@ -5,8 +5,8 @@
  * ibv_post_recv, ibv_post_srq_recv, ibv_poll_cq, ibv_req_notify_cq) need no symbol and are called
  * directly.  Inlines and macros that call a symbol (ibv_reg_mr, ibv_query_port,
  * ibv_query_gid_table, ibv_create_qp_ex) would not link and are not used. */
-#ifndef RT_IB_API_H
-#define RT_IB_API_H
+#ifndef RT_IB_DRIVER_H
+#define RT_IB_DRIVER_H
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reductions of runtime/reduce as types and codes of device kernels. */
-#ifndef RT_REDUCE_GPU_H
-#define RT_REDUCE_GPU_H
+#ifndef RT_REDUCE_GPU_CODES_H
+#define RT_REDUCE_GPU_CODES_H
 
 #include "runtime/reduce/reduce.h"
 

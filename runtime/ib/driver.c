@@ -2,7 +2,7 @@
 /* Opens libibverbs and other libraries of runtime/ib, and fills the tables of their functions.  One
  * thread at a time.  A library stays open until the process ends, because providers may have
  * started threads. */
-#include "runtime/ib/api.h"
+#include "runtime/ib/driver.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 

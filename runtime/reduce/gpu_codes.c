@@ -2,7 +2,7 @@
 /* Maps host reductions to device kernels.  There are no kernels for operations of the user, long
  * double, the 16-byte types, complex numbers of 16-bit floats, and MPI_REPLACE and MPI_NO_OP, which
  * no collective takes. */
-#include "runtime/reduce/gpu.h"
+#include "runtime/reduce/gpu_codes.h"
 #include "runtime/base/err.h"
 #include "runtime/gpu/gpu.h"
 #include "runtime/gpu/kernel.h"

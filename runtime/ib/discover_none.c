@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Replaces scan.c in a build without the headers of libibverbs. */
-#include "runtime/ib/scan.h"
+/* Replaces discover.c in a build without the headers of libibverbs. */
+#include "runtime/ib/discover.h"
 
 static const char reason[] = "this Weft was built without the headers of libibverbs (Debian, "
                              "Ubuntu: libibverbs-dev; Fedora: rdma-core-devel): build it again";

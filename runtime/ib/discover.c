@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The RDMA part of weft_info.  One thread. */
-#include "runtime/ib/scan.h"
+#include "runtime/ib/discover.h"
 #include "runtime/base/cfg.h"
 #include "runtime/gpu/gpu.h"
 #include "runtime/ib/rail.h"
