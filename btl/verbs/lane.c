@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Requests; a completion costs the device and the host as much as a message. */
+/* Requests.  A completion costs the device and the host as much as a message, so on every device
+ * completions add a 16th. */
 #define SIGNAL_EVERY 16
 
 static uint32_t qpn_hash(uint32_t qpn) { return (qpn ^ qpn >> 8) % VERBS_BUCKETS; }

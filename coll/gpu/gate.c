@@ -36,11 +36,14 @@
 #include "runtime/base/idle.h"
 #include "runtime/base/log.h"
 
-/* About the cost of starting the device. */
+/* Time that a background call waits at its start: about the cost of starting the device (H200).
+ * Where ranks differ by more, the call starts later, in progress. */
 #define MOMENT_NS 5000
-/* Calls that do not wait after a call that waited without success. */
+/* Calls that do not wait after a call that waited without success: so on every machine such waits
+ * cost at most MOMENT_NS / HURRY a call. */
 #define HURRY 16
-/* Different calls that a program repeats in turn and that are recognised. */
+/* Different calls that a program repeats in turn and that are recognised.  If it repeats more, each
+ * call is described and planned again. */
 #define KNOWN 4
 
 /* ---- opening and closing ---- */

@@ -109,7 +109,7 @@ enum coll_gpu_way {
     COLL_GPU_WAYS
 };
 extern enum coll_gpu_way coll_gpu_way;
-/* The value of `coll_gpu_way` or, if AUTO, of WEFT_COLL or the tuning table: algs.c. */
+/* The value of `coll_gpu_way` or, if AUTO, of WEFT_COLL or the tuning table: plan_names.c. */
 enum coll_gpu_way coll_gpu_asked_way(int size, int64_t nbytes, bool direct);
 /* The way that is used; any_overwritten: some rank's result lies over its input; large_pages,
  * direct: as in struct coll_gpu_view. */

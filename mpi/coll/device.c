@@ -39,7 +39,8 @@
 
 /* An algorithm over messages runs on the device if the process's buffers have at least this many
  * bytes.  Model: for fewer bytes, the copies in and out cost less than one kernel and two copies
- * per round. */
+ * per round.  Where these copies are slower, the device would pay for shorter calls, too; only the
+ * speed depends on this value. */
 #define DEVICE_MIN (64 << 10)
 
 /* A staged call, or a call of a team of one. */

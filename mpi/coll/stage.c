@@ -25,7 +25,8 @@
 /* Mirrors of this length or more only reserve address space: elements of absolute addresses may
  * span more than the memory of the machine. */
 #define RESERVE_FROM (64u << 20)
-/* Longer memory is not pinned, because the amount of pinned memory is limited. */
+/* Longer memory is not pinned, because the amount of pinned memory is limited, and is copied
+ * through pinned pieces.  Where no memory can be pinned, shorter memory takes that path, too. */
 #define PINNED_MAX (32u << 20)
 /* Data with gaps are copied to and from a mirror in pieces of this length. */
 #define PIECE (1 << 20)
