@@ -85,16 +85,18 @@ int wm_rma_execute(struct wm_rma *r, struct wm_rma_target *t, const struct wm_rm
     if (rt_likely(a->what == WM_RMA_DO_PUT || a->what == WM_RMA_DO_GET))
         return wm_rma_copy(t, a);
     const struct wm_type *basic = a->target.type->basic;
-    struct wm_rma_acc c = { .ctl = t->ctl,
-                            .cma = t->path == WM_PATH_CMA ? t->local : -1,
-                            .zero = t->ptr,
-                            .base = target_of(t, a),
-                            .count = a->target.count,
-                            .layout = &a->target.type->layout,
-                            .op = a->opcode,
-                            .elem = basic->layout.elem,
-                            .esize = basic->layout.size,
-                            .len = a->nbytes };
+    struct wm_rma_acc c; /* field by field: clearing it first costs as much as a short accumulate */
+    c.ctl = t->ctl;
+    c.cma = t->path == WM_PATH_CMA ? t->local : -1;
+    c.zero = t->ptr;
+    c.base = target_of(t, a);
+    c.count = a->target.count;
+    c.layout = &a->target.type->layout;
+    c.op = a->opcode;
+    c.elem = basic->layout.elem;
+    c.esize = basic->layout.size;
+    c.pos = 0;
+    c.len = a->nbytes;
     (void)r;
     if (a->what == WM_RMA_DO_ACC)
         return accumulate(&c, a);
