@@ -194,20 +194,29 @@ int wm_coll_run(struct wm_comm *c, const struct coll_args *a)
     return wm_coll_run_in(c, &c->team, a);
 }
 
+int wm_coll_begin(struct wm_comm *c, struct coll_team *t, const struct coll_args *a,
+                  struct coll_task *k)
+{
+    k->req = (struct rt_req){ 0 };
+    k->up = NULL;
+    k->background = false;
+    int err = coll_start(t, a, k);
+    if (err < 0)
+        return err;
+    count(c->dom, k);
+    if (!run_alone(c->dom, k))
+        wm_domain_add_task(c->dom, k);
+    return 0;
+}
+
 int wm_coll_run_in(struct wm_comm *c, struct coll_team *t, const struct coll_args *a)
 {
     struct coll_task k;
-    k.req = (struct rt_req){ 0 };
-    k.up = NULL;
-    k.background = false;
-    int err = coll_start(t, a, &k);
+    int err = wm_coll_begin(c, t, a, &k);
     if (err < 0)
         return err;
-    count(c->dom, &k);
-    if (!run_alone(c->dom, &k)) {
-        wm_domain_add_task(c->dom, &k);
+    if (!k.req.done)
         wm_domain_wait(c->dom, &k.req.done);
-    }
     return k.req.err;
 }
 

@@ -361,6 +361,13 @@ int wm_rma_create(struct wm_comm *comm, const struct wm_rma_plan *p, int failed,
     return MPI_SUCCESS;
 }
 
+/* The origins have the data; the engine may still use the window's layouts. */
+static bool has_served(struct wm_rma *r, struct wm_rma_target *t)
+{
+    (void)t;
+    return !r->nserving;
+}
+
 int wm_api_win_free(struct wm_win *win)
 {
     struct wm_rma *r = win->rma;
@@ -374,9 +381,11 @@ int wm_api_win_free(struct wm_win *win)
     rt_lock(&r->dom->lock);
     err = wm_rma_flush(r, NULL, WM_UNTIL_TARGET);
     int e = wm_rma_barrier(r);
-    rt_unlock(&r->dom->lock);
     err = err ? err : e;
-    if (err && !r->dead)
+    if (!err)
+        err = wm_rma_wait(r, NULL, has_served);
+    rt_unlock(&r->dom->lock);
+    if (err)
         return err;
     dispose(win);
     wm_win_destroy(win);

@@ -7,14 +7,13 @@
 #include "mpi/rma/rma.h"
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/send.h"
-#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/mem/node.h"
+#include <time.h>
 
 /* A wait asks so often whether a process of this host has gone; kill(2) for each costs a
  * microsecond. */
 #define LOOK_NS 50000000u
-#define LOOK_EVERY 256u /* polls for each look at the clock */
 
 bool wm_rma_ready(const struct wm_rma *r, const struct wm_rma_target *t)
 {
@@ -100,15 +99,16 @@ struct wait {
     struct wm_rma_target *t;
     wm_rma_cond *cond;
     uint64_t next_ns;
-    unsigned polls;
 };
 
+/* Called at each poll, and by a process that sleeps about once a second.  The coarse clock takes a
+ * quarter of the other's time. */
 static void look_for_dead(struct wait *w)
 {
     struct wm_rma *r = w->r;
-    if (++w->polls % LOOK_EVERY && w->next_ns)
-        return;
-    uint64_t now = rt_now_ns();
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
     if (now < w->next_ns)
         return;
     for (int i = 0; i < r->nmembers && w->next_ns && !r->dead; i++)
@@ -126,6 +126,11 @@ static bool wait_ended(void *arg)
     return w->r->dead;
 }
 
+int wm_rma_dead(const struct wm_rma *r)
+{
+    return wm_err_rt(-RT_EPEER, "process %d of the job, which is in the window", r->dead - 1);
+}
+
 int wm_rma_wait(struct wm_rma *r, struct wm_rma_target *t, wm_rma_cond *cond)
 {
     struct wait w = { .r = r, .t = t, .cond = cond };
@@ -134,5 +139,5 @@ int wm_rma_wait(struct wm_rma *r, struct wm_rma_target *t, wm_rma_cond *cond)
     wm_domain_until(r->dom, wait_ended, &w);
     if (cond(r, t))
         return MPI_SUCCESS;
-    return wm_err_rt(-RT_EPEER, "process %d of the job, which is in the window", r->dead - 1);
+    return wm_rma_dead(r);
 }

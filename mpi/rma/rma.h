@@ -134,7 +134,7 @@ struct wm_rma {
     struct rt_list busy;   /* targets with queued operations */
     struct rt_list active; /* targets that are not flushed */
     bool pumping;          /* `pump` is among the domain's tasks */
-    struct coll_task pump;
+    struct coll_task pump, barrier;
     bool serves;       /* other processes may need messages to reach this one's memory */
     unsigned nserving; /* transfers that serve.c has started and that have not ended */
 
@@ -329,6 +329,7 @@ void wm_rma_target_run(struct wm_rma *r, struct wm_rma_target *t);
  * gone. */
 typedef bool wm_rma_cond(struct wm_rma *r, struct wm_rma_target *t);
 int wm_rma_wait(struct wm_rma *r, struct wm_rma_target *t, wm_rma_cond *cond);
+int wm_rma_dead(const struct wm_rma *r); /* the error of that */
 
 /* flush.c */
 enum wm_rma_until {

@@ -22,11 +22,23 @@ static int bad_assert(int assert, int allowed)
 
 /* ---- fence ---- */
 
+static bool has_met(struct wm_rma *r, struct wm_rma_target *t)
+{
+    (void)t;
+    return rt_load_acquire(&r->barrier.req.done);
+}
+
+/* A barrier with a process that has gone stays among the domain's tasks, and the window with it. */
 int wm_rma_barrier(struct wm_rma *r)
 {
     struct coll_args a = { .kind = COLL_BARRIER };
+    if (r->dead)
+        return wm_rma_dead(r);
     wm_flow_before_coll(r->dom);
-    int err = wm_coll_run(r->comm, &a);
+    int err = wm_coll_begin(r->comm, &r->comm->team, &a, &r->barrier);
+    if (!err && wm_rma_wait(r, NULL, has_met))
+        return wm_rma_dead(r);
+    err = err ? err : r->barrier.req.err;
     return err < 0 ? wm_err_rt(err, "synchronising the processes of the window") : MPI_SUCCESS;
 }
 

@@ -10,3 +10,6 @@ test_mpi_rma_windows_LDADD = libmpi_abi.la
 check_PROGRAMS += test/mpi/rma_atomic
 test_mpi_rma_atomic_SOURCES = test/mpi/rma_atomic.c test/mpi/rma_model.h test/mpi/mpitest.h
 test_mpi_rma_atomic_LDADD = libmpi_abi.la
+check_PROGRAMS += test/mpi/rma_victim
+test_mpi_rma_victim_LDADD = libmpi_abi.la
+EXTRA_DIST += test/mpi/rma_fault.py

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""A process of a window dies, and mpirun does not know: the others get MPI errors, and none hangs.
+Over memory, process_vm_readv and messages."""
+
+import os
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from faultlib import builddir, job, main
+
+victim = os.path.join(builddir, "test/mpi/rma_victim")
+PATHS = ({}, {"WEFT_RMA_PATH": "am"})
+
+
+def survivors(mode, *lines, paths=PATHS, args=()):
+    """Both others report each line of the pattern; the job ends with their status."""
+    for env in paths:
+        j = job(3, mode, *args, program=victim, env=env, limit=15).expect(3)
+        for line in lines:
+            assert j.count(line) == 2, f"{env}: expected '{line}' of two ranks in\n{j.text}"
+
+
+GONE = "gave MPI_ERR_PROC_ABORTED"
+
+
+def holds_a_lock():
+    """It held an exclusive lock."""
+    survivors("lock", f"lock {GONE}", f"free {GONE}")
+
+
+def holds_lock_all():
+    """It was in MPI_Win_lock_all."""
+    survivors("lock_all", f"lock {GONE}", f"free {GONE}")
+
+
+def owes_an_answer():
+    """A get, and MPI_Fetch_and_op, of memory of the dead process."""
+    survivors("answer", f"answer {GONE}", f"free {GONE}", paths=({"WEFT_RMA_PATH": "am"}, {"WEFT_RMA_PATH": "cma"}))
+    survivors("answer", f"free {GONE}", paths=({},))
+
+
+def misses_a_fence():
+    """The others are in MPI_Win_fence."""
+    survivors("fence", f"fence {GONE}")
+
+
+def never_posts():
+    """The others wait in MPI_Win_complete for its post, and in MPI_Win_wait for its completion."""
+    survivors("pscw", f"complete {GONE}", f"wait {GONE}")
+
+
+main([holds_a_lock, holds_lock_all, owes_an_answer, misses_a_fence, never_posts])

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The program that rma_fault.py starts: the last rank dies in one way, named by the first argument,
+ * and the others must get MPI errors.  Mpirun ends a job at once when a rank dies, so the rank that
+ * is to die is a child of the process that mpirun knows, which stays until the others have ended.
+ * A survivor prints what the calls that must fail returned. */
+#include <mpi.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define N 64
+
+static int rank, size, victim;
+static MPI_Win win;
+static int *base;
+static const char *mode;
+
+static bool is(const char *name) { return !strcmp(mode, name); }
+
+static void report(const char *call, int rc)
+{
+    char text[MPI_MAX_ERROR_STRING];
+    int len;
+    MPI_Error_string(rc, text, &len);
+    printf("rank %d: %s gave %s\n", rank, call, rc == MPI_SUCCESS ? "success" : text);
+    fflush(stdout);
+}
+
+static void die(void)
+{
+    kill(getpid(), SIGKILL);
+    pause();
+}
+
+/* The part of the rank that dies. */
+static void last_words(void)
+{
+    if (is("lock"))
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
+    if (is("lock_all"))
+        MPI_Win_lock_all(0, win);
+    if (is("lock") || is("lock_all"))
+        MPI_Put(&rank, 1, MPI_INT, 0, 0, 1, MPI_INT, win);
+    if (is("lock") || is("lock_all"))
+        MPI_Win_flush(0, win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    die();
+}
+
+/* Of the others, after the barrier; an operation that finds the victim gone must not hang. */
+static void survive(void)
+{
+    int rc, x = 0;
+    static int big[1 << 20];
+    MPI_Group world, one;
+
+    if (is("lock") || is("lock_all")) {
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
+        MPI_Put(&rank, 1, MPI_INT, 0, 0, 1, MPI_INT, win);
+        report("lock", MPI_Win_unlock(0, win));
+    } else if (is("answer")) {
+        usleep(20000); /* until it is dead: its memory would serve a pointer all the same */
+        MPI_Win_lock_all(0, win);
+        MPI_Get(&x, 1, MPI_INT, victim, 0, 1, MPI_INT, win);
+        MPI_Get(big, N, MPI_INT, victim, 0, N, MPI_INT, win);
+        MPI_Fetch_and_op(&rank, &x, MPI_INT, victim, 0, MPI_SUM, win);
+        rc = MPI_Win_flush(victim, win);
+        report("answer", rc);
+        MPI_Win_unlock_all(win);
+    } else if (is("fence")) {
+        report("fence", MPI_Win_fence(0, win));
+    } else if (is("pscw")) {
+        MPI_Comm_group(MPI_COMM_WORLD, &world);
+        MPI_Group_incl(world, 1, &victim, &one);
+        MPI_Win_start(one, 0, win);
+        MPI_Put(&rank, 1, MPI_INT, victim, 0, 1, MPI_INT, win);
+        report("complete", MPI_Win_complete(win));
+        MPI_Win_post(one, 0, win);
+        report("wait", MPI_Win_wait(win));
+    }
+    report("free", MPI_Win_free(&win));
+}
+
+/* What mpirun knows as the last rank. */
+static void stand_in(void)
+{
+    const char *r = getenv("PMIX_RANK"), *n = getenv("OMPI_COMM_WORLD_SIZE");
+    if (!r || !n || atoi(r) != atoi(n) - 1)
+        return;
+    pid_t child = fork();
+    if (child == 0)
+        return;
+    waitpid(child, NULL, 0);
+    pause(); /* mpirun ends the job when the others have ended without MPI_Finalize */
+}
+
+int main(int argc, char **argv)
+{
+    int x;
+    mode = argc > 1 ? argv[1] : "";
+    stand_in();
+    MPI_Init(NULL, NULL);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    victim = size - 1;
+    if (argc > 2 && !strcmp(argv[2], "create")) {
+        base = calloc(N, sizeof *base);
+        MPI_Win_create(base, N * sizeof *base, sizeof *base, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    } else {
+        MPI_Win_allocate(N * sizeof *base, sizeof *base, MPI_INFO_NULL, MPI_COMM_WORLD, &base,
+                         &win);
+    }
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    if (is("fence"))
+        MPI_Win_fence(0, win);
+    if (rank == victim)
+        last_words();
+    MPI_Barrier(MPI_COMM_WORLD);
+    survive();
+    if (rank == 0) /* the other's lines come before the end of the job */
+        MPI_Recv(&x, 1, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    else
+        MPI_Send(&rank, 1, MPI_INT, 0, 1, MPI_COMM_WORLD);
+    while (rank)
+        pause();
+    _exit(3);
+}
