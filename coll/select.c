@@ -50,7 +50,7 @@ const struct coll_alg *coll_alg_find(enum coll_kind kind, const char *name)
 }
 
 /* Needs that no algorithm has met for this team and call, whatever shared memory holds. */
-static uint32_t unmet(const struct coll_team *t, const struct coll_args *a, bool has_node)
+static inline uint32_t unmet(const struct coll_team *t, const struct coll_args *a, bool has_node)
 {
     uint32_t no = COLL_NEED_PEER_MAP | COLL_NEED_CUDA_BUFFERS;
     if (a->op && !a->op->commutes)
@@ -70,8 +70,8 @@ static uint32_t unmet(const struct coll_team *t, const struct coll_args *a, bool
 }
 
 /* Whether the algorithm can serve the call; no: unmet(). */
-static bool serves(const struct coll_alg *alg, const struct coll_team *t, const struct coll_args *a,
-                   int64_t bytes, uint32_t no)
+static inline bool serves(const struct coll_alg *alg, const struct coll_team *t,
+                          const struct coll_args *a, int64_t bytes, uint32_t no)
 {
     if (alg->need & no)
         return false;
@@ -113,8 +113,8 @@ const struct coll_alg *coll_choose_gpu(enum coll_kind kind, int nranks, int64_t 
 
 /* The algorithm that WEFT_COLL forces for a call without a device plan; NULL: none, or the
  * algorithm cannot serve the call. */
-static const struct coll_alg *forced_alg(const struct coll_team *t, const struct coll_args *a,
-                                         int64_t bytes, bool has_node)
+static __attribute__((cold, noinline)) const struct coll_alg *
+forced_alg(const struct coll_team *t, const struct coll_args *a, int64_t bytes, bool has_node)
 {
     uint32_t no = unmet(t, a, has_node);
     for (int i = 0; i < nforced; i++) {
