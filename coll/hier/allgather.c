@@ -192,7 +192,7 @@ static int start_ring(struct coll_team *t, const struct coll_args *a, struct col
     bool shares = h->most == h->least;
     struct coll_team *across = shares || rank == 0 ? coll_hier_across(&g.x, rank, -1) : NULL;
     collect_own(&g);
-    /* A host's block comes in and goes on, and the one that came before is handed out. */
+    /* Receives and forwards a host's block, and hands out the block received before. */
     for (int i = 0; i < p; i++) {
         int give = (self - i + p) % p, take = (self - i - 1 + 2 * p) % p;
         if (across && i < p - 1) {

@@ -11,7 +11,7 @@
  *
  * hier_ring: the same in chunks, in a pipeline.  In turn i a host adds up chunk i, the hosts pass
  * runs of up to 2 (N - 1) chunks round a ring, and chunk i - 2 (N - 1) - 1 is collected.  Work in
- * shared memory and messages of a turn go on together.  Best for large data.
+ * shared memory and messages of a turn progress together.  Best for large data.
  *
  * The number of shares is that of the ranks on the smallest host.  Every rank gets the same bits:
  * each element is combined once, or in the same order everywhere. */

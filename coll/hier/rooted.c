@@ -87,7 +87,7 @@ static int start_bcast(struct coll_team *t, const struct coll_args *a, struct co
     return coll_sched_go(x.s);
 }
 
-/* Messages of turn i: piece i comes in and piece i - 1 goes on. */
+/* Messages of turn i: piece i is received and piece i - 1 is forwarded. */
 static void chain_turn(struct coll_hier_call *x, const struct coll_team *across, char *buf,
                        int64_t nbytes, int64_t piece, int64_t i)
 {

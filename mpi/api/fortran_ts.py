@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes the entry points of mpi_f08 whose choice buffers arrive as C descriptors, X_f08ts: a
-contiguous array goes on as its address, in one branch.  A section becomes a datatype, or is copied;
+contiguous array is passed as its address, in one branch.  A section becomes a datatype, or is copied;
 what is possible follows from the place of the buffer in the call."""
 
 import re

@@ -21,7 +21,7 @@
 
 /* Polls of a blocking call's own task before the general wait, which also polls the transports.  If
  * each rank has a core, a small call in shared memory completes within this number.  Where it takes
- * longer, the general wait goes on. */
+ * longer, the general wait continues. */
 #define OWN_POLLS 100
 /* The same for a call on device memory, which takes at least some microseconds.  Every
  * DEVICE_LOOK-th of these polls also polls the transports. */

@@ -125,7 +125,7 @@ _Noreturn void wm_life_forked(const char *call)
                      "\n*** MPI error: %s in process %d, a child that rank %d on %s has made by "
                      "fork()\n***   The child shares the connections of the rank, so only the rank "
                      "itself may call MPI;\n***   let the child call exec or _exit, or fork it "
-                     "before MPI_Init\n***   This child ends with status %d; the rank goes on\n",
+                     "before MPI_Init\n***   This child ends with status %d; the rank continues\n",
                      call, (int)getpid(), rt_boot.rank, rt_boot.host, EXIT_FAILURE);
     if (write(STDERR_FILENO, text, (size_t)n) < 0)
         n = 0;           /* the report cannot be written anywhere */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The predefined datatypes (facts: mpi/api/datatype-sizes.tsv).  The tables are filled once, before
- * main(), and change only when MPI_Abi_set_fortran_info says so: until then Fortran's default kinds
+ * main(), and change only by MPI_Abi_set_fortran_info: until then Fortran's default kinds
  * have the usual sizes, LOGICAL, INTEGER and REAL 4 bytes, DOUBLE PRECISION 8.  An optional type is
  * present when Weft can compute with it; the others have a handle, and MPI_UNDEFINED as their size.
  * The extension types are in the part of the handles' range that the ABI reserves (bits 7 and 6 are

@@ -58,7 +58,7 @@ struct wf_place {
     bool blocks, writes;
 };
 
-/* These return MPI_SUCCESS or an error; the caller goes on to _refused and in any case to _end. */
+/* These return MPI_SUCCESS or an error; the caller calls _refused, and always _end. */
 
 /* A buffer of count elements of a datatype. */
 int wf_section_one(struct wf_section *s, const struct wf_desc *d, MPI_Count count, wf_int datatype);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reduction operations as objects: the predefined ones and the users' (MPI-5.0 section 6.9).  The
  * predefined table is filled once, before main().  Any thread; references are atomic.  A user's
- * function is called by whoever reduces. */
+ * function is called by the code that reduces. */
 #include "mpi/op/op.h"
 #include "mpi/api/bodies.h"
 #include "mpi/datatype/type.h"

@@ -331,7 +331,7 @@ static int recv_mapped(struct wm_xstream_call *k, void *buf, MPI_Count count,
     if (s->nreceived[from][slot] != h->number)
         return wm_err(
             MPI_ERR_OTHER,
-            "rank %d sends something else first, and its stream will not go on before that "
+            "rank %d sends something else first, and its stream will not continue before that "
             "is received; receive in the order of the sends, or use MPIX_Isend_enqueue",
             from);
     s->nreceived[from][slot]++;

@@ -21,7 +21,7 @@ static const MPI_T_cb_safety levels[LEVELS] = { MPI_T_CB_REQUIRE_NONE,
                                                 MPI_T_CB_REQUIRE_THREAD_SAFE,
                                                 MPI_T_CB_REQUIRE_ASYNC_SIGNAL_SAFE };
 
-/* Elements of an event are the first ints of struct wm_event_data and, where it says so, the
+/* Elements of an event are the first ints of struct wm_event_data and, if it has one, the
  * bytes. */
 static const struct {
     const char *name, *desc, *elements;

@@ -6,7 +6,7 @@
 #include "mpi/base/comm.h"
 #include "mpi/topo/topo.h"
 
-/* What all members learn of each other before anything is made. */
+/* Data that all members exchange before anything is made. */
 struct wm_topo_vote {
     uint64_t print;   /* in: of the arguments that must be the same everywhere */
     uint64_t balance; /* in: this process's part; out: the sum */

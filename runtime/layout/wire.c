@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See wire.h.  The form is that of the memory: a head, the arrays of each group, then the groups
- * that its blocks repeat.  A block that repeats the same group as the block before says so, so a
+ * that its blocks repeat.  A block that repeats the same group as the block before is marked, so a
  * structure of many equal members stays short. */
 #include "runtime/layout/wire.h"
 #include "runtime/base/err.h"

@@ -183,7 +183,7 @@ void bench_time(struct bench *b, bench_work_fn *work, void *arg, struct bench_ti
 int bench_count(const struct bench *b, size_t nbytes); /* elements in nbytes */
 size_t bench_next_size(const struct bench *b, size_t nbytes);
 
-/* opts.c: 0 go on, 1 done (help, version), 2 wrong; only `loud` ranks print */
+/* opts.c: 0 continue, 1 done (help, version), 2 wrong; only `loud` ranks print */
 int bench_opts_parse(struct bench_opts *o, const struct bench_spec *spec, int argc, char **argv,
                      bool loud);
 

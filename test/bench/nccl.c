@@ -161,7 +161,7 @@ static int load(char *why, size_t len)
     return 0;
 }
 
-/* NCCL takes a device for one rank of a communicator only, and says so in a way of its own. */
+/* NCCL takes a device for one rank of a communicator only, and reports that in its own way. */
 static bool shares(const struct bench *b)
 {
     char id[32] = { 0 }, *ids = calloc((size_t)b->nranks, sizeof id);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Persistent collectives: the call is made once for each size, outside the time; timed are
  * MPI_Start and MPI_Wait, with a barrier between two, as in coll.c.  They came with MPI 4.0: with
- * an older MPI the programs build and say so. */
+ * an older MPI the programs build and report that. */
 #include "test/bench/coll.h"
 #include <stdio.h>
 #include <stdlib.h>

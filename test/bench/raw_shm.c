@@ -169,7 +169,7 @@ static void put_once(size_t len)
     post(big, 0);
 }
 
-/* Half round trip of a put and the message that says so. */
+/* Half round trip of a put and its notification. */
 static double put_pingpong(int rank, size_t len, int n)
 {
     uint64_t t = rt_now_ns(), base = received;

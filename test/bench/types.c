@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The data types of -T and the operations of -O: MPI's handles, NCCL's numbers, and small whole
  * numbers written and read as elements of each, for -c.  The 16-bit floating-point types are
- * extensions of MPI; where the library has none, asking for them is an error that says so. */
+ * extensions of MPI; where the library has none, asking for them is an error with that text. */
 #include "test/bench/bench.h"
 #include <stdint.h>
 #include <string.h>

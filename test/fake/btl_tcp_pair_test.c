@@ -384,7 +384,7 @@ static int given_up(int rank, void *arg)
     if (!start(rank, 2))
         return 1;
     if (rank == 1)
-        tcp_peer_lost((struct tcp_peer *)t.peer[0], "the test says so");
+        tcp_peer_lost((struct tcp_peer *)t.peer[0], "closed by the test");
     barrier(2);
     if (rank == 0) {
         send_now(1, 0, 8);

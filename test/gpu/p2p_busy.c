@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages with device buffers beside kernels of the application.  One kernel fills the device and
- * ends only when the program says so, which is after the messages: what needs a multiprocessor
+ * ends only when the program ends it, after the messages: what needs a multiprocessor
  * would wait for ever. */
 #include <string.h>
 #include "runtime/gpu/images.h"

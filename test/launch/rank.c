@@ -12,7 +12,7 @@
  *   env=NAME cwd cpus size    print that
  *   argv                      prints all words; those that follow mean nothing
  *   heap                      prints the bytes that are allocated
- *   term=MS                   on SIGTERM say so and exit MS milliseconds later; -1: ignore it
+ *   term=MS                   on SIGTERM print a line and exit MS milliseconds later; -1: ignore it
  *   child                     leave a child in the background that sleeps and holds stdout
  *   exchange                  put, get of every rank, compare
  *   late=MS                   the same in two steps, the second MS milliseconds after the first

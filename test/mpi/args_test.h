@@ -37,7 +37,7 @@ void any_function(void);
 MPI_Request *request_at(MPI_Request value);
 
 void args_begin(void);
-/* The call must have failed with `errclass` and, when `arg` is not "", said so of this argument. */
+/* The call must have failed with `errclass` and, when `arg` is not "", named this argument. */
 void args_expect(int errclass, const char *arg, int got, const char *call);
 
 #define EXPECT(errclass, arg, call) \

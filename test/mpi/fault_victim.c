@@ -154,7 +154,7 @@ static void path_in_shm_dir(char *path, size_t len, const char *name)
     snprintf(path, len, "%s/%s", dir ? dir : ".", name);
 }
 
-/* Takes what is left of the file system; to the last byte, and then says so in a name. */
+/* Fills the file system to the last byte, then reports that by a file's name. */
 static void fill_file_system(void)
 {
     static char block[65536], path[4096];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A child that a rank makes by fork() has the rank's memory and descriptors, but is no rank: each
- * call of MPI ends it with a message, at once, and the rank goes on as if nothing had been.  A
+ * call of MPI ends it with a message, at once, and the rank continues unaffected.  A
  * child that leaves MPI alone may do what it likes. */
 #include "test/mpi/mpitest.h"
 #include <fcntl.h>

@@ -354,7 +354,7 @@ static void handlers(void)
     FAILS(MPI_File_write_at(MPI_FILE_NULL, 0, &v, 1, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_FILE);
 }
 
-/* Whoever frees handles early finds them in use. */
+/* Handles freed early are still in use. */
 static void requests(void)
 {
     enum { N = 200 };

@@ -4,7 +4,7 @@
  * mt_end(); } Each case gets a fresh communicator `mt_comm` whose error handler returns, so that
  * what a failed case leaves behind cannot be matched by the next.  Rank 0 prints TAP, the others
  * only failures; the exit status of each rank is 1 when a check of its own failed.  A case that
- * runs into the time limit says so and ends the program: no test can hang. Only MPI-3.1 is used
+ * runs into the time limit prints that and ends the program: no test can hang. Only MPI-3.1 is used
  * unless guarded by MPI_VERSION, so that the same programs run over other MPI implementations. */
 #ifndef TEST_MPI_MPITEST_H
 #define TEST_MPI_MPITEST_H

@@ -151,7 +151,7 @@ static void flood(int len, enum how how)
               "%llu bytes are held of %d senders, length %d", held, mt_size - 1, len);
     CHECK_EQ(value(stops_var) - stops, (ull)(mt_size - 1));
     receive_all(len);
-    CHECK(value(held_var) < 4000u * (unsigned)mt_size); /* of the next case, whoever is ahead */
+    CHECK(value(held_var) < 4000u * (unsigned)mt_size); /* of the next case, if a rank is ahead */
     CHECK_MSG(peak_mb() < MAX_RSS_MB, "the receiver has had %ld MiB", peak_mb());
 }
 

@@ -39,7 +39,7 @@ static void check(const unsigned char *got, unsigned seed)
     free(want);
 }
 
-/* One way and the other; small messages between, which go on as ever. */
+/* One way and the other; small messages between, which continue as before. */
 static void long_ones(void)
 {
     unsigned char *p = make((unsigned)mt_rank);

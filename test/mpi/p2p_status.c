@@ -284,7 +284,7 @@ static void isendrecv(void)
     mt_check_status(&st[1], MPI_PROC_NULL, MPI_ANY_TAG, 0);
     CHECK(b == 3 && c == 3);
     OK(MPI_Isendrecv(&a, 1, MPI_INT, mt_rank, 4, &b, 1, MPI_INT, mt_rank, 5, mt_comm, &r[0]));
-    OK(MPI_Request_free(&r[0])); /* active: both halves go on */
+    OK(MPI_Request_free(&r[0])); /* active: both halves continue */
     OK(MPI_Sendrecv(&c, 1, MPI_INT, mt_rank, 5, &c, 0, MPI_INT, MPI_PROC_NULL, 0, mt_comm,
                     MPI_STATUS_IGNORE));
     OK(MPI_Recv(&c, 1, MPI_INT, mt_rank, 4, mt_comm, MPI_STATUS_IGNORE));

@@ -52,7 +52,7 @@ static void two_at_once(void)
     CHECK_EQ(result, MPI_IDENT);
     OK(MPI_Comm_free(&ca));
     OK(MPI_Session_finalize(&a));
-    st_use(cb); /* what belongs to the other goes on */
+    st_use(cb); /* objects of the other stay usable */
     OK(MPI_Comm_disconnect(&cb));
     OK(MPI_Session_finalize(&b));
 }

@@ -450,7 +450,7 @@ static void everything(void)
     free(space);
 }
 
-/* One buffer at a time, whoever comes first; what was attached is what is detached. */
+/* One buffer at a time, first come, first served; a detach returns the attached buffer. */
 enum { RIVALS = 4 };
 static int owners;
 static void *attach_and_detach(void *arg)

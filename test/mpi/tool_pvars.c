@@ -101,7 +101,7 @@ static void messages(void)
     CHECK_EQ(value(idle), 0);
     mt_sync(); /* stopped: does not count */
     CHECK_EQ(value(got), N + 2);
-    T(MPI_T_pvar_start(session, eager)); /* goes on from there */
+    T(MPI_T_pvar_start(session, eager)); /* continues from there */
     traffic();
     CHECK_EQ(value(eager), 2 * N);
     T(MPI_T_pvar_write(session, eager, &(ull){ 1000 }));

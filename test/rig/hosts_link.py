@@ -53,7 +53,7 @@ class Link:
         switch("ip", "link", "set", self.port, "down")
 
     def drop(self):
-        """A device that is no port of a bridge goes on taking frames, which are never read."""
+        """A device that is no port of a bridge continues to take frames, which are never read."""
         switch("ip", "link", "set", self.bridged(), "nomaster")
 
     def heal(self):

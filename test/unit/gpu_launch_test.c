@@ -275,7 +275,7 @@ static void are_there(int n)
     memset(here, 0x5a, ROOM);
 }
 
-/* Only the engines' streams go on. */
+/* Only the engines' streams continue. */
 static void engines_alone(void)
 {
     for (int i = 0; i < 200000000 && rt_gpu_nactive; i++) {
@@ -398,7 +398,7 @@ static void recall_late(struct rt_gpu *g)
         f->line->recall.recalled = f->value;
 }
 
-/* `full`: no kernel starts or goes on. */
+/* `full`: no kernel starts or continues. */
 static void one_thing(struct rt_gpu *g, bool full)
 {
     unsigned i = random_below(NPAGES);

@@ -351,7 +351,7 @@ static int run_fold(struct fake_op *op)
 }
 
 /* A kernel of the application that fills a device lets no other one of this process start there
- * until it has ended; copies by the engines go on. */
+ * until it has ended; copies by the engines continue. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t free;
