@@ -1,0 +1,170 @@
+! SPDX-License-Identifier: BSD-3-Clause
+! Array sections of rank 1 to 7 in blocking, nonblocking and persistent calls, against Fortran's own copy of the
+! section.  One rank sends to itself.  Elements outside the section must stay as they were.
+program sections
+    use mpi_f08
+    implicit none
+    integer, parameter :: untouched = -7
+    integer :: failed = 0, n = 0
+
+    call MPI_Init()
+    if (.not. MPI_SUBARRAYS_SUPPORTED) then
+        print '(a)', '1..0 # skipped: the compiler passes no descriptors'
+        call MPI_Finalize()
+        stop
+    end if
+    call rank1()
+    call rank2()
+    call rank3()
+    call rank7()
+    call empty()
+    call collectives()
+    print '(a,i0)', '1..', n
+    call MPI_Finalize()
+    if (failed > 0) error stop 1
+
+contains
+
+    subroutine report(what, good)
+        character(*), intent(in) :: what
+        logical, intent(in) :: good
+        n = n + 1
+        if (.not. good) failed = failed + 1
+        print '(a,i0,2a)', trim(merge('ok     ', 'not ok ', good)) // ' ', n, ' - ', what
+    end subroutine
+
+    ! Each way of a message: from a section to a contiguous array, then from there to a section.
+    subroutine transfer_all(what, from, flat, to)
+        character(*), intent(in) :: what
+        integer, intent(in), asynchronous :: from(..)
+        integer, intent(inout), asynchronous :: flat(:)
+        integer, intent(inout), asynchronous :: to(..)
+        integer :: way
+        type(MPI_Request) :: r(2)
+        integer :: keep(size(flat))
+        keep = flat
+        do way = 1, 3
+            flat = untouched
+            select case (way)
+            case (1)
+                call MPI_Sendrecv(from, size(flat), MPI_INTEGER, 0, 1, flat, size(flat), MPI_INTEGER, 0, 1, &
+                                  MPI_COMM_SELF, MPI_STATUS_IGNORE)
+                call MPI_Sendrecv(flat, size(flat), MPI_INTEGER, 0, 1, to, size(flat), MPI_INTEGER, 0, 1, &
+                                  MPI_COMM_SELF, MPI_STATUS_IGNORE)
+            case (2)
+                call MPI_Irecv(flat, size(flat), MPI_INTEGER, 0, 2, MPI_COMM_SELF, r(1))
+                call MPI_Isend(from, size(flat), MPI_INTEGER, 0, 2, MPI_COMM_SELF, r(2))
+                call MPI_Waitall(2, r, MPI_STATUSES_IGNORE)
+                call MPI_Irecv(to, size(flat), MPI_INTEGER, 0, 2, MPI_COMM_SELF, r(1))
+                call MPI_Isend(flat, size(flat), MPI_INTEGER, 0, 2, MPI_COMM_SELF, r(2))
+                call MPI_Waitall(2, r, MPI_STATUSES_IGNORE)
+            case (3)
+                call MPI_Recv_init(flat, size(flat), MPI_INTEGER, 0, 3, MPI_COMM_SELF, r(1))
+                call MPI_Send_init(from, size(flat), MPI_INTEGER, 0, 3, MPI_COMM_SELF, r(2))
+                call twice(r)
+                call MPI_Recv_init(to, size(flat), MPI_INTEGER, 0, 3, MPI_COMM_SELF, r(1))
+                call MPI_Send_init(flat, size(flat), MPI_INTEGER, 0, 3, MPI_COMM_SELF, r(2))
+                call twice(r)
+            end select
+            call report(what // trim(merge(', blocking   ', merge(', nonblocking', ', persistent ', way == 2), &
+                                           way == 1)), all(flat == keep))
+        end do
+    end subroutine
+
+    subroutine twice(r)
+        type(MPI_Request), intent(inout) :: r(2)
+        integer :: i
+        do i = 1, 2
+            call MPI_Startall(2, r)
+            call MPI_Waitall(2, r, MPI_STATUSES_IGNORE)
+        end do
+        call MPI_Request_free(r(1))
+        call MPI_Request_free(r(2))
+    end subroutine
+
+    subroutine rank1()
+        integer, asynchronous :: a(20), b(20), want(20), flat(7)
+        integer :: i
+        a = [(i, i=1, 20)]
+        flat = a(2:20:3)
+        b = untouched
+        want = untouched
+        want(2:20:3) = flat
+        call transfer_all('rank 1, stride 3', a(2:20:3), flat, b(2:20:3))
+        call report('rank 1, elements outside', all(b == want))
+        flat = a(20:2:-3)
+        b = untouched
+        want = untouched
+        want(20:2:-3) = flat
+        call transfer_all('rank 1, stride -3', a(20:2:-3), flat, b(20:2:-3))
+        call report('rank 1, stride -3, elements outside', all(b == want))
+    end subroutine
+
+    subroutine rank2()
+        integer, asynchronous :: a(8, 9), b(8, 9), want(8, 9), flat(15)
+        integer :: i
+        a = reshape([(i, i=1, 72)], [8, 9])
+        flat = reshape(a(2:6:2, 1:9:2), [15])
+        b = untouched
+        want = untouched
+        want(2:6:2, 1:9:2) = reshape(flat, [3, 5])
+        call transfer_all('rank 2', a(2:6:2, 1:9:2), flat, b(2:6:2, 1:9:2))
+        call report('rank 2, elements outside', all(b == want))
+    end subroutine
+
+    ! A whole dimension above one with a stride.
+    subroutine rank3()
+        integer, asynchronous :: a(6, 4, 5), b(6, 4, 5), want(6, 4, 5), flat(36)
+        integer :: i
+        a = reshape([(i, i=1, 120)], [6, 4, 5])
+        flat = reshape(a(1:6:2, :, 1:5:2), [36])
+        b = untouched
+        want = untouched
+        want(1:6:2, :, 1:5:2) = reshape(flat, [3, 4, 3])
+        call transfer_all('rank 3', a(1:6:2, :, 1:5:2), flat, b(1:6:2, :, 1:5:2))
+        call report('rank 3, elements outside', all(b == want))
+    end subroutine
+
+    subroutine rank7()
+        integer, asynchronous :: a(3, 3, 3, 3, 3, 3, 3), b(3, 3, 3, 3, 3, 3, 3), want(3, 3, 3, 3, 3, 3, 3), flat(288)
+        integer :: i
+        a = reshape([(i, i=1, 2187)], shape(a))
+        flat = reshape(a(1:3:2, :, 2:3, 1:3:2, 3:1:-1, 1:2, 1:3:2), [288])
+        b = untouched
+        want = untouched
+        want(1:3:2, :, 2:3, 1:3:2, 3:1:-1, 1:2, 1:3:2) = reshape(flat, [2, 3, 2, 2, 3, 2, 2])
+        call transfer_all('rank 7', a(1:3:2, :, 2:3, 1:3:2, 3:1:-1, 1:2, 1:3:2), flat, &
+                          b(1:3:2, :, 2:3, 1:3:2, 3:1:-1, 1:2, 1:3:2))
+        call report('rank 7, elements outside', all(b == want))
+    end subroutine
+
+    subroutine empty()
+        integer, asynchronous :: a(10), b(10), flat(0)
+        a = 1
+        b = untouched
+        call transfer_all('no elements', a(5:4:2), flat, b(5:4:2))
+        call report('no elements, elements outside', all(b == untouched))
+    end subroutine
+
+    ! No datatype can stand for these sections: copied in and out when the call blocks, refused otherwise.
+    subroutine collectives()
+        integer, asynchronous :: a(10), b(10)
+        type(MPI_Request) :: r
+        integer :: i, code, class
+        a = [(i, i=1, 10)]
+        b = untouched
+        call MPI_Allreduce(a(1:9:2), b(2:10:2), 5, MPI_INTEGER, MPI_SUM, MPI_COMM_SELF)
+        call report('allreduce of sections', all(b(2:10:2) == a(1:9:2)) .and. all(b(1:9:2) == untouched))
+        b = a
+        call MPI_Allreduce(MPI_IN_PLACE, b(1:9:2), 5, MPI_INTEGER, MPI_SUM, MPI_COMM_SELF)
+        call report('allreduce of a section in place', all(b == a))
+        b = untouched
+        call MPI_Gatherv(a(1:9:2), 5, MPI_INTEGER, b(10:2:-2), [5], [0], MPI_INTEGER, 0, MPI_COMM_SELF)
+        call report('gatherv of sections', all(b(10:2:-2) == a(1:9:2)) .and. all(b(1:9:2) == untouched))
+        call MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN)
+        r = MPI_REQUEST_NULL
+        call MPI_Iallreduce(a(1:9:2), b(2:10:2), 5, MPI_INTEGER, MPI_SUM, MPI_COMM_SELF, r, code)
+        call MPI_Error_class(code, class)
+        call report('nonblocking allreduce of sections is refused', class == MPI_ERR_BUFFER)
+    end subroutine
+end program
