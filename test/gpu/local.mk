@@ -5,13 +5,16 @@ EXTRA_DIST += test/gpu/probe.cu test/gpu/links.cu test/gpu/pack_check.cu test/gp
 	test/gpu/coll_dead.py test/gpu/stream_dead.py test/gpu/sanitize
 gputest = test/gpu/exchange.h test/gpu/gputest.h test/gpu/gputest.c test/gpu/cuda_more.h
 gputest_ldadd = libmpi_abi.la -ldl
-gpu_programs = test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2p_calls test/gpu/p2p_random test/gpu/p2p_fault test/gpu/p2p_devices \
+gpu_programs = test/gpu/border test/gpu/p2p_kinds test/gpu/p2p_types test/gpu/p2p_calls test/gpu/p2p_random test/gpu/p2p_fault test/gpu/p2p_devices \
 	test/gpu/p2p_rdma test/gpu/p2p_capture test/gpu/p2p_busy test/gpu/p2p_stalls test/gpu/p2p_victim test/gpu/p2p_huge test/gpu/p2p_threads test/gpu/p2p_leaks test/gpu/pack_kinds \
 	test/gpu/coll_device test/gpu/coll_random test/gpu/coll_bits test/gpu/coll_huge \
 	test/gpu/coll_types test/gpu/coll_bounce test/gpu/coll_capture test/gpu/coll_many \
 	test/gpu/coll_faults test/gpu/coll_void test/gpu/coll_late test/gpu/coll_victim \
 	test/gpu/stream_order test/gpu/stream_faults test/gpu/stream_proxy test/gpu/io_device
 check_PROGRAMS += $(gpu_programs)
+test_gpu_border_SOURCES = test/gpu/border.c test/gpu/capture.h $(gputest)
+test_gpu_border_LDADD = $(gputest_ldadd) -lpthread
+test_gpu_border_LDFLAGS = $(mpi_ldflags)
 test_gpu_p2p_kinds_SOURCES = test/gpu/p2p_kinds.c $(gputest)
 test_gpu_p2p_kinds_LDADD = $(gputest_ldadd)
 test_gpu_p2p_kinds_LDFLAGS = $(mpi_ldflags)
