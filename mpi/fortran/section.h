@@ -58,7 +58,8 @@ struct wf_place {
     bool blocks, writes;
 };
 
-/* These return MPI_SUCCESS or an error; the caller calls _refused, and always _end. */
+/* These return MPI_SUCCESS or an error.  After an error the caller calls _refused; it always calls
+ * _end. */
 
 /* A buffer of count elements of a datatype. */
 int wf_section_one(struct wf_section *s, const struct wf_desc *d, MPI_Count count, wf_int datatype);
