@@ -43,13 +43,21 @@ void rt_gpu_capture_restore(int was)
     relaxed = false;
 }
 
+/* Whether calls that were deferred, and have been made now, may be the reason for an error: memory
+ * that is to be freed, or a mapping of freed memory whose address the exporter has allocated
+ * again. */
+static bool deferred_was_in_the_way(cu_result r)
+{
+    return (r == CU_ERROR_OUT_OF_MEMORY || r == CU_ERROR_ALREADY_MAPPED) && rt_gpu_run_deferred();
+}
+
 #define GUARD_FREE(field, params, args)
 #define GUARD_GUARDED(field, params, args) \
     static cu_result guarded_##field params \
     { \
         int was = rt_gpu_capture_relax(); \
         cu_result r = own.field args; \
-        if (rt_unlikely(r == CU_ERROR_OUT_OF_MEMORY) && rt_gpu_run_deferred()) \
+        if (rt_unlikely(r != CU_OK) && deferred_was_in_the_way(r)) \
             r = own.field args; \
         rt_gpu_capture_restore(was); \
         return r; \
