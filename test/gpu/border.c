@@ -71,15 +71,18 @@ static void global_capture_by_another_thread(void)
     }
 }
 
-/* Returns whether `n` bytes can be allocated within FREED_WAIT_S while both sides call MPI. */
+/* Returns whether `n` bytes can be allocated within FREED_WAIT_S while both sides call MPI.  Between
+ * two attempts there are enough calls to look at all exports: one in 64 calls. */
 static bool can_alloc(size_t n)
 {
+    enum { PROBES = 64 * 1000 };
     double until = MPI_Wtime() + FREED_WAIT_S;
     unsigned char *p;
     int found;
 
     while (!(p = gt_try_alloc(GT_CUDA, dev, n, 0)) && MPI_Wtime() < until)
-        OK(MPI_Iprobe(mt_peer, SERVED + 1, mt_comm, &found, MPI_STATUS_IGNORE));
+        for (int i = 0; i < PROBES; i++)
+            OK(MPI_Iprobe(mt_peer, SERVED + 1, mt_comm, &found, MPI_STATUS_IGNORE));
     if (p)
         gt_free(p);
     return p != NULL;
