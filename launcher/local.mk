@@ -41,7 +41,7 @@ mpicxx mpifort: mpicc
 weft-mod: launcher/weft-mod.in Makefile
 	$(AM_V_GEN)sed -e 's|@prefix[@]|$(prefix)|' -e 's|@bindir[@]|$(bindir)|' -e 's|@libdir[@]|$(libdir)|' \
 		-e 's|@datadir[@]|$(datadir)|' -e 's|@version[@]|$(PACKAGE_VERSION)|' -e 's|@srcdir[@]|$(abs_srcdir)|' \
-		$(srcdir)/launcher/weft-mod.in > $@.tmp && chmod +x $@.tmp && mv $@.tmp $@
+		-e 's|@ldflags[@]|$(WEFT_LDFLAGS)|' $(srcdir)/launcher/weft-mod.in > $@.tmp && chmod +x $@.tmp && mv $@.tmp $@
 all-local: mpicxx mpifort
 
 install-exec-hook: install-launcher-links

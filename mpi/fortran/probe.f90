@@ -53,6 +53,7 @@ program weft_probe
   call expect(2, [2, 2, 2, 2, 2, 2, 2], [2, 8, 12, 48, 72, 288, 432], c_null_ptr)
   call shape_of(a(::3, 2:4))
   call size_of(a)
+  deallocate (b)
 contains
   subroutine expect(elem_len, extents, strides, base)
     integer, intent(in) :: elem_len, extents(:), strides(:)
