@@ -79,9 +79,9 @@ int rt_gpu_of(cu_ctx ctx, int ordinal, struct rt_gpu **out);
  * process does next; so none is made inside a message.  What would make such a call embeds a struct
  * rt_gpu_deferred; fn(d) is called once, later:
  *   - from rt_gpu_fini();
- *   - when the driver has answered CU_ERROR_OUT_OF_MEMORY, or CU_ERROR_ALREADY_MAPPED (measured: H100,
- *     driver 580, a handle of memory at an address whose former mapping is not closed yet): driver.c
- *     calls rt_gpu_run_deferred() and repeats the call, because waiting is better than failing;
+ *   - when the driver has answered CU_ERROR_OUT_OF_MEMORY, or CU_ERROR_ALREADY_MAPPED (H100, driver
+ *     580: a handle of memory at an address whose former mapping is not closed yet): driver.c calls
+ *     rt_gpu_run_deferred() and repeats the call, because waiting is better than failing;
  *   - when what is deferred holds more than 1/16 of the device's memory: memory that nobody uses is
  *     missing elsewhere, in the process that has freed it most of all.  Then all deferred calls are
  *     made, so that there is one wait for many.

@@ -71,8 +71,8 @@ static void global_capture_by_another_thread(void)
     }
 }
 
-/* Returns whether `n` bytes can be allocated within FREED_WAIT_S while both sides call MPI.  Between
- * two attempts there are enough calls to look at all exports: one in 64 calls. */
+/* Returns whether `n` bytes can be allocated within FREED_WAIT_S while both sides call MPI.
+ * Between two attempts there are enough calls to look at all exports: one in 64 calls. */
 static bool can_alloc(size_t n)
 {
     enum { PROBES = 64 * 1000 };
