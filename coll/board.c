@@ -7,8 +7,8 @@
 #include "runtime/base/log.h"
 #include "runtime/gpu/kernel.h"
 
-/* Interval of the tests whether a rank lives, in units of rt_gpu_seen_for, which is 20 us on every
- * machine: a system call every 20 ms of a wait. */
+/* How often a wait tests whether a rank lives, in units of rt_gpu_seen_for.  A unit is 20 us on
+ * every machine, so a wait makes a system call every 20 ms. */
 #define LOOK_EVERY 1000
 
 static const int entries_of[COLL_BOARD_ROWS] = { COLL_BOARD_NCALLS, COLL_BOARD_NSTAYING };

@@ -4,8 +4,8 @@
  * Each rank alone knows the memory that it passes.  So it votes on a board (coll/board.h): yes,
  * with the keys of its ranges, or no.  After a veto the call goes through host memory, by the
  * algorithms for host memory.  A rank that votes yes waits for the other votes in its step
- * function.  Calls are numbered alike on all ranks: the kind of a call, which is the same on all
- * ranks, determines whether it is counted.  The store of a veto is all that a call with host
+ * function.  All ranks number calls alike: a call's kind determines whether it is counted, and the
+ * kind is the same on all ranks.  The store of a veto is all that a call with host
  * buffers costs.
  *
  * Order.  A rank votes on e after it has voted on all earlier calls, and when its entry is free.

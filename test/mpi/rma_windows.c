@@ -79,7 +79,7 @@ static void errors_of_one(void)
     FAILS(MPI_Win_allocate(4, last ? -3 : 1, MPI_INFO_NULL, mt_comm, &p, &win), MPI_ERR_DISP);
     FAILS(MPI_Win_allocate(last ? (MPI_Aint)1 << 60 : 8, 1, MPI_INFO_NULL, mt_comm, &p, &win),
           MPI_ERR_NO_MEM);
-    /* One page more than the file system has, which is not found out when the memory is used. */
+    /* One page more than the file system has: the error comes at creation, not at the first use. */
     const char *dir = getenv("WEFT_SHM_DIR");
     struct statvfs f;
     if (mt_size > 1 && statvfs(dir ? dir : "/dev/shm", &f) == 0)

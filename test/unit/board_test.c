@@ -309,12 +309,9 @@ static void calls_that_stay(void)
     }
 }
 
-/* An entry that a rank has left early is used again only when all ranks have read it. */
-static void an_entry_left_early(void)
+/* Two ranks enter call 1 and vote for it; rank 0 has seen both votes. */
+static void two_vote_yes(struct coll_board *b, struct coll_team *t, struct coll_board_call *c)
 {
-    struct coll_board b[2];
-    struct coll_team t[2];
-    struct coll_board_call c[2], next;
     reset(2);
     for (int r = 0; r < 2; r++) {
         open_rank(&b[r], &t[r], r);
@@ -323,6 +320,15 @@ static void an_entry_left_early(void)
         coll_board_yes(&c[r]);
     }
     CHECK_EQ(coll_board_all_yes(&c[0]), 1);
+}
+
+/* An entry that a rank has left early is used again only when all ranks have read it. */
+static void an_entry_left_early(void)
+{
+    struct coll_board b[2];
+    struct coll_team t[2];
+    struct coll_board_call c[2], next;
+    two_vote_yes(b, t, c);
     coll_board_publish(&c[0], COLL_BOARD_READY);
     coll_board_leave(&c[0]);
     coll_board_begin(&next, &b[0], COLL_BOARD_CALLS, 1 + COLL_BOARD_NCALLS);
@@ -344,14 +350,7 @@ static void a_rank_that_has_gone(void)
     struct coll_team t[2];
     struct coll_board_call c[2], next;
     int rc;
-    reset(2);
-    for (int r = 0; r < 2; r++) {
-        open_rank(&b[r], &t[r], r);
-        coll_board_begin(&c[r], &b[r], COLL_BOARD_CALLS, 1);
-        CHECK_EQ(coll_board_enter(&c[r]), 1);
-        coll_board_yes(&c[r]);
-    }
-    CHECK_EQ(coll_board_all_yes(&c[0]), 1);
+    two_vote_yes(b, t, c);
     world.gone = 1;
     coll_board_publish(&c[0], COLL_BOARD_READY);
     coll_board_leave(&c[0]);
