@@ -49,7 +49,7 @@ enum wm_control {
     WM_FLOW_GO,
     WM_FLOW_MARK,
     WM_FLOW_MARKED,
-    WM_RMA_MESSAGE /* mpi/rma/wire.h */
+    WM_RMA_MESSAGE /* mpi/rma/format.h */
 };
 #define WM_KIND_SHIFT 28
 #define WM_CTX_MASK ((1u << WM_KIND_SHIFT) - 1)

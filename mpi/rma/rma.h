@@ -11,7 +11,7 @@
 #include "mpi/p2p/domain.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/rma/ctl.h"
-#include "mpi/rma/wire.h"
+#include "mpi/rma/format.h"
 #include "runtime/mem/share.h"
 
 /* Access epochs of this process; OPEN: after a fence, no operation since. */

@@ -4,7 +4,7 @@
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/send.h"
 #include "mpi/rma/rma.h"
-#include "mpi/rma/wire.h"
+#include "mpi/rma/format.h"
 #include "runtime/base/cfg.h"
 #include "runtime/mem/node.h"
 #include "runtime/mem/peer.h"

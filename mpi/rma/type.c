@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datatypes of targets on the wire.  A layout that is not contiguous is sent to a target once, into
+/* Datatypes of targets in messages.  A layout that is not contiguous is sent to a target once, into
  * one of WM_RMA_SLOTS slots that the target keeps for this origin and window; operations name the
  * slot.  The origin chooses the slot that it overwrites, the one used longest ago, so the target's
  * memory is bounded and the target never has to refuse.  Messages arrive in order, so an operation
@@ -8,7 +8,7 @@
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/send.h"
 #include "runtime/base/err.h"
-#include "runtime/layout/wire.h"
+#include "runtime/layout/serialize.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,11 +30,11 @@ static bool same(const struct rt_layout *a, const struct rt_layout *b)
 /* Sends the layout in parts that fit. */
 static int announce(struct wm_rma *r, struct wm_rma_target *t, int slot, const struct rt_layout *l)
 {
-    size_t total = rt_layout_wire_nbytes(l), room = wm_rma_room(t->peer);
-    char *wire = malloc(total), *msg = malloc(sizeof(struct wm_rma_msg) + room);
-    int err = wire && msg ? 0 : -RT_ENOMEM;
+    size_t total = rt_layout_serial_nbytes(l), room = wm_rma_room(t->peer);
+    char *bytes = malloc(total), *msg = malloc(sizeof(struct wm_rma_msg) + room);
+    int err = bytes && msg ? 0 : -RT_ENOMEM;
     if (!err)
-        rt_layout_to_wire(l, wire);
+        rt_layout_serialize(l, bytes);
     for (size_t pos = 0, n; pos < total && !err; pos += n) {
         n = total - pos < room ? total - pos : room;
         struct wm_rma_msg m = { .code = WM_RMA_TYPE,
@@ -43,11 +43,11 @@ static int announce(struct wm_rma *r, struct wm_rma_target *t, int slot, const s
                                 .pos = (int64_t)pos,
                                 .len = (uint32_t)n };
         memcpy(msg, &m, sizeof m);
-        memcpy(msg + sizeof m, wire + pos, n);
+        memcpy(msg + sizeof m, bytes + pos, n);
         t->sent++;
         err = wm_try_ctl(r->dom, t->peer, wm_rma_hdr(r), msg, (uint32_t)(sizeof m + n));
     }
-    free(wire);
+    free(bytes);
     free(msg);
     return err;
 }
@@ -115,7 +115,7 @@ int wm_rma_on_type(struct wm_rma_origin *o, const struct wm_rma_msg *m, const ch
     if (m->pos + m->len < m->count)
         return 0;
     struct rt_layout *l = malloc(sizeof *l);
-    int err = l ? rt_layout_from_wire(l, o->partial, (size_t)m->count) : -RT_ENOMEM;
+    int err = l ? rt_layout_deserialize(l, o->partial, (size_t)m->count) : -RT_ENOMEM;
     free(o->partial);
     o->partial = NULL;
     if (err < 0) {

@@ -5,7 +5,7 @@
 #include "runtime/base/err.h"
 #include "runtime/layout/layout.h"
 #include "runtime/layout/runs.h"
-#include "runtime/layout/wire.h"
+#include "runtime/layout/serialize.h"
 #include "test/check.h"
 #include <time.h>
 
@@ -315,25 +315,25 @@ static void ordered_runs(void)
 
 /* The copy that another process makes is checked against the model; its bytes cut short are not a
  * layout. */
-static void random_wires(void)
+static void random_serial_forms(void)
 {
     static struct model m;
     for (int i = 0; i < 200 && !check_failed_case; i++) {
         struct rt_layout l, twin = { 0 };
         random_layout(&l, &m);
-        size_t nbytes = rt_layout_wire_nbytes(&l), cut = rnd((uint32_t)nbytes);
-        char *wire = malloc(nbytes), *less = malloc(cut ? cut : 1);
-        rt_layout_to_wire(&l, wire);
+        size_t nbytes = rt_layout_serial_nbytes(&l), cut = rnd((uint32_t)nbytes);
+        char *bytes = malloc(nbytes), *less = malloc(cut ? cut : 1);
+        rt_layout_serialize(&l, bytes);
         rt_layout_fini(&l);
-        memcpy(less, wire, cut);
-        CHECK_EQ(rt_layout_from_wire(&twin, less, cut), -RT_EINVAL);
-        CHECK_EQ(rt_layout_from_wire(&twin, wire, nbytes), 0);
-        memset(wire, 0, nbytes);
+        memcpy(less, bytes, cut);
+        CHECK_EQ(rt_layout_deserialize(&twin, less, cut), -RT_EINVAL);
+        CHECK_EQ(rt_layout_deserialize(&twin, bytes, nbytes), 0);
+        memset(bytes, 0, nbytes);
         check_bounds(&twin, &m);
         if (m.n)
             check_moves(&twin, &m);
         rt_layout_fini(&twin);
-        free(wire);
+        free(bytes);
         free(less);
     }
 }
@@ -495,7 +495,7 @@ int main(int argc, char **argv)
     RUN(too_large_is_refused);
     RUN(random_trees);
     RUN(ordered_runs);
-    RUN(random_wires);
+    RUN(random_serial_forms);
     RUN(random_copies);
     return check_end();
 }

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See wire.h.  The form is that of the memory: a head, the arrays of each group, then the groups
- * that its blocks repeat.  A block that repeats the same group as the block before is marked, so a
- * structure of many equal members stays short. */
-#include "runtime/layout/wire.h"
+/* See serialize.h.  The form is that of the memory: a head, the arrays of each group, then the
+ * groups that its blocks repeat.  A block that repeats the same group as the block before is
+ * marked, so a structure of many equal members stays short. */
+#include "runtime/layout/serialize.h"
 #include "runtime/base/err.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUB_NONE, SUB_NEW, SUB_SAME }; /* wire_block.sub */
+enum { SUB_NONE, SUB_NEW, SUB_SAME }; /* serial_block.sub */
 enum { LIST_PIECE, LIST_FIRST, LIST_BLOCKS };
 
-struct wire_head {
+struct serial_head {
     int64_t size, lb, extent, true_lb, true_extent;
     int32_t contig, elem;
 };
-struct wire_list {
+struct serial_list {
     int64_t size, low, high, piece;
     uint32_t n, form;
 };
-struct wire_block {
+struct serial_block {
     int64_t off, len, stride, nrep, sub;
 };
 
@@ -36,10 +36,9 @@ static void put(struct cursor *c, const void *p, size_t n)
 
 static void put_list(struct cursor *c, const struct rt_blocks *g)
 {
-    struct wire_list w = {
-        g->size,  g->low, g->high,
-        g->piece, g->n,   g->b ? LIST_BLOCKS : g->first ? LIST_FIRST : LIST_PIECE
-    };
+    struct serial_list w = { g->size, g->low,
+                             g->high, g->piece,
+                             g->n,    g->b ? LIST_BLOCKS : g->first ? LIST_FIRST : LIST_PIECE };
     put(c, &w, sizeof w);
     if (!g->b) {
         put(c, g->off, g->n * sizeof *g->off);
@@ -51,7 +50,7 @@ static void put_list(struct cursor *c, const struct rt_blocks *g)
     for (uint32_t i = 0; i < g->n; i++) {
         const struct rt_block *b = &g->b[i];
         int64_t sub = !b->sub ? SUB_NONE : b->sub == last ? SUB_SAME : SUB_NEW;
-        struct wire_block v = { b->off, b->len, b->stride, b->nrep, sub };
+        struct serial_block v = { b->off, b->len, b->stride, b->nrep, sub };
         put(c, &v, sizeof v);
         last = b->sub ? b->sub : last;
     }
@@ -64,22 +63,21 @@ static void put_list(struct cursor *c, const struct rt_blocks *g)
 
 static void put_layout(struct cursor *c, const struct rt_layout *l)
 {
-    struct wire_head h = {
-        l->size, l->lb, l->extent, l->true_lb, l->true_extent, l->contig, l->elem
-    };
+    struct serial_head h = { l->size,        l->lb,     l->extent, l->true_lb,
+                             l->true_extent, l->contig, l->elem };
     put(c, &h, sizeof h);
     if (!l->contig)
         put_list(c, l->blocks);
 }
 
-size_t rt_layout_wire_nbytes(const struct rt_layout *l)
+size_t rt_layout_serial_nbytes(const struct rt_layout *l)
 {
     struct cursor c = { 0 };
     put_layout(&c, l);
     return c.nbytes;
 }
 
-void rt_layout_to_wire(const struct rt_layout *l, void *out)
+void rt_layout_serialize(const struct rt_layout *l, void *out)
 {
     struct cursor c = { out, 0 };
     put_layout(&c, l);
@@ -102,7 +100,7 @@ static int get_list(struct reader *r, const struct rt_blocks **out);
 
 static int get_blocks(struct reader *r, struct rt_blocks *g, struct rt_block *b)
 {
-    const char *in = take(r, g->n * sizeof(struct wire_block));
+    const char *in = take(r, g->n * sizeof(struct serial_block));
     const struct rt_blocks *last = NULL;
     int64_t *first = (int64_t *)(uintptr_t)g->first, pos = 0;
     uint32_t n = g->n;
@@ -111,7 +109,7 @@ static int get_blocks(struct reader *r, struct rt_blocks *g, struct rt_block *b)
     g->n = 0; /* so many own their groups */
     g->b = b;
     for (uint32_t i = 0; i < n; i++) {
-        struct wire_block v;
+        struct serial_block v;
         memcpy(&v, in + i * sizeof v, sizeof v);
         b[i] = (struct rt_block){ v.off, v.len, v.stride, v.nrep, NULL };
         if (v.sub == SUB_NEW) {
@@ -132,12 +130,12 @@ static int get_blocks(struct reader *r, struct rt_blocks *g, struct rt_block *b)
 
 static int get_list(struct reader *r, const struct rt_blocks **out)
 {
-    struct wire_list w;
+    struct serial_list w;
     const void *p = take(r, sizeof w);
     if (!p)
         return -RT_EINVAL;
     memcpy(&w, p, sizeof w);
-    size_t each = w.form == LIST_BLOCKS ? sizeof(struct wire_block) : sizeof(int64_t);
+    size_t each = w.form == LIST_BLOCKS ? sizeof(struct serial_block) : sizeof(int64_t);
     if (w.n > (uint64_t)(r->end - r->at) / each)
         return -RT_EINVAL;
     size_t first = w.form == LIST_PIECE ? 0 : (w.n + 1u) * sizeof(int64_t);
@@ -168,10 +166,10 @@ static int get_list(struct reader *r, const struct rt_blocks **out)
     return 0;
 }
 
-int rt_layout_from_wire(struct rt_layout *l, const void *in, size_t nbytes)
+int rt_layout_deserialize(struct rt_layout *l, const void *in, size_t nbytes)
 {
     struct reader r = { in, (const char *)in + nbytes };
-    struct wire_head h;
+    struct serial_head h;
     const void *p = take(&r, sizeof h);
     if (!p)
         return -RT_EINVAL;

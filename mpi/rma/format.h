@@ -2,8 +2,8 @@
 /* Messages of one-sided communication: control messages of mpi/p2p with the tag WM_RMA, the context
  * of the window's hidden communicator and this header in front of the payload.  Processes of a job
  * have the same byte order. */
-#ifndef WM_RMA_WIRE_H
-#define WM_RMA_WIRE_H
+#ifndef WM_RMA_FORMAT_H
+#define WM_RMA_FORMAT_H
 
 #include <stdint.h>
 
