@@ -53,7 +53,7 @@
 
 #include "coll/coll.h"
 #include "runtime/base/atomic.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 
 enum coll_board_row { COLL_BOARD_CALLS, COLL_BOARD_STAYING, COLL_BOARD_ROWS };
 #define COLL_BOARD_NCALLS 4    /* calls of a team that end soon and are in progress at once */

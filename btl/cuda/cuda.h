@@ -14,7 +14,7 @@
 #include "runtime/base/atomic.h"
 #include "runtime/base/list.h"
 #include "runtime/gpu/gpu.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 
 /* In a table's first chunk, 64 KiB; each further chunk has twice as many. */
 #define CUDA_SLOTS 512u

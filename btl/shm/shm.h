@@ -8,7 +8,7 @@
 #include "btl/region.h"
 #include "btl/shm/ring.h"
 #include "runtime/base/list.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 
 struct shm_home {        /* in rank r's own pair region (r, r) */
     uint64_t probe_addr; /* address of probe_word in r's memory; 0 until r has opened */

@@ -12,7 +12,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 #include "runtime/topo/topo.h"
 
 #include <errno.h>

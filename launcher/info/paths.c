@@ -11,7 +11,7 @@
 #include "runtime/base/log.h"
 #include "runtime/boot/boot.h"
 #include "runtime/gpu/gpu.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -15,7 +15,7 @@
 #include "mpi/p2p/send.h"
 #include "runtime/base/err.h"
 #include "runtime/boot/boot.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 #include "runtime/mem/peer.h"
 
 _Static_assert(COLL_TAG_END <= WM_TAG_COMM, "tags of collectives and of new communicators differ");

@@ -10,7 +10,7 @@
 #include "runtime/base/atomic.h"
 #include "runtime/base/list.h"
 #include "runtime/base/lock.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

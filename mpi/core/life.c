@@ -25,7 +25,7 @@
 #include "runtime/base/cfg.h"
 #include "runtime/gpu/gpu.h"
 #include "runtime/layout/pack_gpu.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

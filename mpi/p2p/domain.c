@@ -25,7 +25,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 
 #define ADDRESS_MAX 1024 /* bytes a transport may publish */
 

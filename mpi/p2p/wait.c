@@ -20,7 +20,7 @@
 #include <time.h>
 #include "mpi/p2p/domain.h"
 #include "runtime/base/clock.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 
 /* Safety net: the longest sleep.  Nothing but a defect ever needs it, and then `rescues` counts. */
 #define NET_US 1000000

@@ -11,7 +11,7 @@
 #include "mpi/rma/rma.h"
 #include "runtime/base/err.h"
 #include "runtime/base/idle.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 #include "runtime/mem/peer.h"
 #include "mpi/rma/cma.h"
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "mpi/api/bodies.h"
 #include "mpi/core/info.h"
 #include "runtime/base/err.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 #include <stdlib.h>
 #include <string.h>
 

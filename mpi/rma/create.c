@@ -15,7 +15,7 @@
 #include "mpi/core/errh.h"
 #include "mpi/core/info.h"
 #include "runtime/base/err.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -10,7 +10,7 @@
  * of a host; then the target's. */
 #include "mpi/rma/rma.h"
 #include "runtime/base/idle.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 
 /* Attempts before asking whether the holder of a guard lives; guards are held for nanoseconds, or
  * while the holder is descheduled. */

@@ -8,7 +8,7 @@
 #include "mpi/p2p/engine.h"
 #include "mpi/p2p/send.h"
 #include "runtime/base/err.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 #include <time.h>
 
 /* A wait asks so often whether a process of this host has gone; kill(2) for each costs a

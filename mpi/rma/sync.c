@@ -9,7 +9,7 @@
 #include "mpi/core/group.h"
 #include "mpi/p2p/flow.h"
 #include "runtime/base/err.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 #include <stdlib.h>
 
 static int bad_assert(int assert, int allowed)

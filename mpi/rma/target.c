@@ -6,7 +6,7 @@
 #include "mpi/rma/rma.h"
 #include "mpi/rma/format.h"
 #include "runtime/base/cfg.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 #include "runtime/mem/peer.h"
 #include <stdlib.h>
 

@@ -9,7 +9,7 @@
 #include "mpi/datatype/type.h"
 #include "mpi/p2p/p2p.h"
 #include "mpi/p2p/request.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 
 #define STAT(field) offsetof(struct wm_stats, field)
 

@@ -7,7 +7,7 @@
 #include "runtime/base/atomic.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>

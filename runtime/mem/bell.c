@@ -6,7 +6,7 @@
  *
  * A process whose transports have descriptors sleeps in poll(2), which cannot wait for a futex.  So
  * it also has a datagram socket, to which ringing processes send an empty message. */
-#include "runtime/mem/node_int.h"
+#include "runtime/mem/segment_int.h"
 
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"

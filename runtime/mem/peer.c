@@ -6,7 +6,7 @@
 #include <sys/uio.h>
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 
 enum { LARGE_AUTO, LARGE_CMA, LARGE_COPY }; /* cfg.shm_large */
 

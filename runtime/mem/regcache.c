@@ -11,7 +11,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/gpu/gpu.h"
-#include "runtime/mem/node_int.h"
+#include "runtime/mem/segment_int.h"
 #include "runtime/mem/watch.h"
 
 #include <stdlib.h>

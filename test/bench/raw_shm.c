@@ -9,7 +9,7 @@
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 #include "test/fake/btl_pair.h"
 
 #include <sched.h>

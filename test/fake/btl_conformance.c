@@ -9,7 +9,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 #include "test/check.h"
 #include "test/fake/btl_conformance.h"
 #include "test/fake/btl_pair.h"

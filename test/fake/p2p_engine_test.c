@@ -12,7 +12,7 @@
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/boot/boot.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 #include "test/check.h"
 #include "test/fake/p2p_world.h"
 #include "test/unit/capture.h"

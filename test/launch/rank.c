@@ -24,7 +24,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/boot/boot.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 
 #include <malloc.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-check_PROGRAMS += test/unit/node_test
-test_unit_node_test_SOURCES = test/unit/node_test.c
-test_unit_node_test_LDADD = $(unit_ldadd)
+check_PROGRAMS += test/unit/segment_test
+test_unit_segment_test_SOURCES = test/unit/segment_test.c
+test_unit_segment_test_LDADD = $(unit_ldadd)
 check_PROGRAMS += test/unit/ring_test
 test_unit_ring_test_SOURCES = test/unit/ring_test.c
 test_unit_ring_test_LDADD = $(unit_ldadd)

@@ -3,7 +3,7 @@
  * and laps, a full ring, and messages whose contents the reader must not mistake for another
  * message. */
 #include "btl/shm/ring.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 #include "test/check.h"
 
 static struct rt_bell bell;

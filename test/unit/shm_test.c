@@ -7,7 +7,7 @@
 #include "btl/shm/shm.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 #include "test/check.h"
 #include "test/fake/btl_pair.h"
 #include "test/patience.h"

@@ -10,7 +10,7 @@
 #include "mpi/p2p/send.h"
 #include "mpi/p2p/wait.h"
 #include "runtime/base/cfg.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 #include "test/check.h"
 
 static const struct btl_ops *const only_self[] = { &btl_self_ops, NULL };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Internals of the node segment, for runtime/mem only: its layout and the content of its first
  * page. */
-#ifndef RT_MEM_NODE_INT_H
-#define RT_MEM_NODE_INT_H
+#ifndef RT_MEM_SEGMENT_INT_H
+#define RT_MEM_SEGMENT_INT_H
 
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 
 /* Block area: only address space until blocks are allocated, so it is generous.  A granule is the
  * unit of the bitmap: 64 KiB is little compared with the needs of collectives and MPI_Alloc_mem,

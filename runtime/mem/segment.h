@@ -8,8 +8,8 @@
  * The segment holds a region for every ordered pair of local ranks, for btl/shm; one doorbell for
  * each rank; and an area from which node collectives and MPI_Alloc_mem allocate blocks.  Opened and
  * closed by one thread; any thread may call the other functions, unless stated. */
-#ifndef RT_MEM_NODE_H
-#define RT_MEM_NODE_H
+#ifndef RT_MEM_SEGMENT_H
+#define RT_MEM_SEGMENT_H
 
 #include <stdbool.h>
 #include <stddef.h>

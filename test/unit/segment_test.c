@@ -5,7 +5,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/boot/boot.h"
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 #include "test/check.h"
 #include "test/unit/capture.h"
 

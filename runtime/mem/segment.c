@@ -3,13 +3,13 @@
  * (link(2) fails if another process was faster).  So a process that finds the name finds a complete
  * segment, and no process waits.  Called by one thread, in MPI_Init and MPI_Finalize;
  * rt_node_reserve() and rt_node_gone() by any thread. */
-#include "runtime/mem/node.h"
+#include "runtime/mem/segment.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/boot/boot.h"
-#include "runtime/mem/node_int.h"
+#include "runtime/mem/segment_int.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  * not block the others.  Any thread of any local process may call. */
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
-#include "runtime/mem/node_int.h"
+#include "runtime/mem/segment_int.h"
 
 #include <fcntl.h>
 #include <sched.h>
