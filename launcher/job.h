@@ -209,7 +209,7 @@ struct launch_job {
     int nskipped; /* ranks that exited with code 0 without calling MPI_Init */
 
     /* The rank that failed first without a signal, its exit code and message.  The cause may still
-     * turn out to be the death of another rank by a signal: see end.c. */
+     * turn out to be the death of another rank by a signal: see job_end.c. */
     struct launch_rank *suspect;
     int suspect_code;
     char suspect_how[320];

@@ -6,7 +6,7 @@ mpirun_SOURCES = $(both_sources) \
 	launcher/options/policy.c launcher/options/pingjob.c launcher/options/hosts.h launcher/options/hosts.c \
 	launcher/options/hostlist.c launcher/options/hostfile.c launcher/options/allocation.c \
 	launcher/options/assign.h launcher/options/assign.c launcher/mpirun/main.c launcher/mpirun/loop.h launcher/mpirun/loop.c \
-	launcher/mpirun/io.h launcher/mpirun/io.c launcher/mpirun/end.h launcher/mpirun/end.c launcher/mpirun/head.h \
+	launcher/mpirun/io.h launcher/mpirun/io.c launcher/mpirun/job_end.h launcher/mpirun/job_end.c launcher/mpirun/head.h \
 	launcher/mpirun/head_state.h launcher/mpirun/head.c launcher/mpirun/head_frames.c
 mpirun_LDADD = libweft_rt.la
 

@@ -6,7 +6,7 @@
  * calls. */
 #include "btl/tcp/connect.h"
 #include "btl/tcp/addr.h"
-#include "btl/tcp/end.h"
+#include "btl/tcp/disconnect.h"
 #include "btl/tcp/out.h"
 #include "btl/tcp/rma.h"
 #include "runtime/base/cfg.h"

@@ -4,7 +4,7 @@
  * it behind the copy.  The engine serialises calls on the instance. */
 #include "btl/tcp/in.h"
 #include "btl/tcp/connect.h"
-#include "btl/tcp/end.h"
+#include "btl/tcp/disconnect.h"
 #include "btl/tcp/rma.h"
 #include "runtime/base/atomic.h"
 #include "runtime/base/err.h"

@@ -6,7 +6,7 @@
 #include "btl/tcp/accept.h"
 #include "btl/tcp/addr.h"
 #include "btl/tcp/connect.h"
-#include "btl/tcp/end.h"
+#include "btl/tcp/disconnect.h"
 #include "btl/tcp/handshake.h"
 #include "btl/tcp/in.h"
 #include "btl/tcp/out.h"

@@ -5,7 +5,7 @@
 #include "btl/tcp/accept.h"
 #include "btl/tcp/addr.h"
 #include "btl/tcp/connect.h"
-#include "btl/tcp/end.h"
+#include "btl/tcp/disconnect.h"
 #include "runtime/base/cfg.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"

@@ -2,7 +2,7 @@
 /* The head of a job over several hosts: see head.h.  A start has three rounds, each with all hosts:
  * the agents report the resources of their hosts; they receive the job and prepare it; they start
  * the ranks.  So every failure of a host is known before any rank is started. */
-#include "launcher/mpirun/end.h"
+#include "launcher/mpirun/job_end.h"
 #include "launcher/mpirun/head_state.h"
 #include "launcher/mpirun/io.h"
 #include "launcher/options/assign.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* mpirun as the head of a job over several hosts: the root of the tree of agents.  It has no ranks
  * and no PMIx server.  Frames of the agents are translated into the events of one host: the death
- * of a rank, output, a PMIx event.  So end.c decides in both cases why and how a job ends.  Main
+ * of a rank, output, a PMIx event.  So job_end.c decides in both cases why and how a job ends. Main
  * thread only. */
 #ifndef LAUNCHER_MPIRUN_HEAD_H
 #define LAUNCHER_MPIRUN_HEAD_H

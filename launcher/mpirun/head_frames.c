@@ -2,7 +2,7 @@
 /* Frames of the agents to the head, and failed hosts: see head.h.  Every frame is checked; an
  * invalid frame is marked bad, which makes its host fail.  Main thread only. */
 #include "launcher/host/spawn.h"
-#include "launcher/mpirun/end.h"
+#include "launcher/mpirun/job_end.h"
 #include "launcher/mpirun/head_state.h"
 #include "launcher/mpirun/io.h"
 #include "runtime/base/clock.h"

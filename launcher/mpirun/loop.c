@@ -5,7 +5,7 @@
  * a death by a signal is handled before exit code 0, and that before other codes, which are often a
  * consequence. */
 #include "launcher/host/spawn.h"
-#include "launcher/mpirun/end.h"
+#include "launcher/mpirun/job_end.h"
 #include "launcher/mpirun/head.h"
 #include "launcher/mpirun/io.h"
 #include "launcher/mpirun/loop.h"

@@ -9,7 +9,7 @@
 #include "launcher/host/show.h"
 #include "launcher/host/spawn.h"
 #include "launcher/strings.h"
-#include "launcher/mpirun/end.h"
+#include "launcher/mpirun/job_end.h"
 #include "launcher/mpirun/head.h"
 #include "launcher/mpirun/io.h"
 #include "launcher/mpirun/loop.h"

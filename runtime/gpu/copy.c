@@ -8,7 +8,7 @@
 #include "runtime/base/cfg.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
-#include "runtime/gpu/move.h"
+#include "runtime/gpu/move_kernels.h"
 #include "runtime/gpu/stream_ops.h"
 
 #include <stdlib.h>

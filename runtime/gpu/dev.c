@@ -233,14 +233,14 @@ static cu_result make_mark(struct rt_gpu *g)
 }
 
 /* Whether a fence of the device's scope is enough before the host is told of stores into the
- * device's own memory (end.h).  PTX does not promise that: in its model such a fence orders nothing
- * for the host.  It rests on how these devices are built:
- *   8.x, 9.x (Ampere, Ada, Hopper): all accesses to the device's memory meet in its second-level
- *   cache: those of its multiprocessors, its engines, other devices (NVLink) and the bus.  What the
- *   fence has ordered is there before the flag leaves the device, so nobody who has seen the flag
- *   finds older data.  Tests on devices run on 9.0 (H200: half the time of the other fence).
- *   10.0 and later: two dies with a cache each.  Whether the same holds is not known, so they take
- *   the fence of the whole system, and so do those before 8.0. */
+ * device's own memory (completion.h).  PTX does not promise that: in its model such a fence orders
+ * nothing for the host.  It rests on how these devices are built: 8.x, 9.x (Ampere, Ada, Hopper):
+ * all accesses to the device's memory meet in its second-level cache: those of its multiprocessors,
+ * its engines, other devices (NVLink) and the bus.  What the fence has ordered is there before the
+ * flag leaves the device, so nobody who has seen the flag finds older data.  Tests on devices run
+ * on 9.0 (H200: half the time of the other fence). 10.0 and later: two dies with a cache each.
+ * Whether the same holds is not known, so they take the fence of the whole system, and so do those
+ * before 8.0. */
 static bool near_fence_is_enough(const struct rt_gpu_info *i)
 {
     return i->major == 8 || i->major == 9;

@@ -4,7 +4,7 @@
 #include "runtime/gpu/copy.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
-#include "runtime/gpu/move.h"
+#include "runtime/gpu/move_kernels.h"
 
 #include <string.h>
 

@@ -14,7 +14,7 @@
 #ifndef RT_GPU_FOLD_LOOP_H
 #define RT_GPU_FOLD_LOOP_H
 
-#include "runtime/gpu/end.h"
+#include "runtime/gpu/completion.h"
 #include "runtime/gpu/fold.h"
 #include "runtime/gpu/kernel.h"
 #include "runtime/gpu/ptx.h"

@@ -7,7 +7,7 @@
 #include "runtime/base/cfg.h"
 #include "runtime/base/log.h"
 #include "runtime/gpu/fold.h"
-#include "runtime/gpu/move.h"
+#include "runtime/gpu/move_kernels.h"
 
 #include <string.h>
 

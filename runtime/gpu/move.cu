@@ -3,11 +3,12 @@
  * stays for a while and takes copies and short reductions from a ring in host memory.  kernel.h has
  * their contract.
  *
- * Order: as end.h says, also where the lingering kernel's blocks tell each other or the host. */
-#include "runtime/gpu/end.h"
+ * Order: as in completion.h, also where the lingering kernel's blocks tell each other or the host.
+ */
+#include "runtime/gpu/completion.h"
 #include "runtime/gpu/fold_ring.h"
 #include "runtime/gpu/kernel.h"
-#include "runtime/gpu/move.h"
+#include "runtime/gpu/move_kernels.h"
 #include "runtime/gpu/ptx.h"
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* btl/tcp between processes: simultaneous connects, immediate exit, death of a peer, listeners that
  * do not belong to the job.  Processes made with fork(); addresses are passed in shared memory. */
-#include "btl/tcp/end.h"
+#include "btl/tcp/disconnect.h"
 #include "btl/tcp/rma.h"
 #include "runtime/base/atomic.h"
 #include "runtime/base/cfg.h"

@@ -9,7 +9,7 @@
  *     compute-sanitizer --tool racecheck ./fold_check 20
  *
  * With a second device that the first can access, a part of the data is on it. */
-#include "runtime/gpu/move.h"
+#include "runtime/gpu/move_kernels.h"
 #include "test/gpu/fold_case.h"
 #include <algorithm>
 #include <chrono>

@@ -10,7 +10,7 @@
  *     compute-sanitizer --tool racecheck ./pack_check 20
  *
  * With a second device that the first can access, a part of the packed forms is on it. */
-#include "runtime/gpu/move.h"
+#include "runtime/gpu/move_kernels.h"
 #include "test/gpu/pack_case.h"
 #include <stdio.h>
 #include <chrono>

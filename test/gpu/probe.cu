@@ -20,7 +20,7 @@
 #include <x86intrin.h>
 #endif
 #include "runtime/gpu/kernel.h"
-#include "runtime/gpu/move.h"
+#include "runtime/gpu/move_kernels.h"
 
 extern "C" __global__ void weft_batch(const __grid_constant__ struct rt_gpu_batch b);
 extern "C" __global__ void weft_linger(const __grid_constant__ struct rt_gpu_linger p);

@@ -4,7 +4,7 @@
 #include "test/unit/gpu_copy_dev.h"
 #include "test/check.h"
 #include "runtime/base/cfg.h"
-#include "runtime/gpu/move.h"
+#include "runtime/gpu/move_kernels.h"
 
 static char *here, *there, *host; /* device memory, another device's, pinned */
 #define ROOM (8u << 20)

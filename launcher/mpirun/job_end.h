@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Why and how a job ends. */
-#ifndef LAUNCHER_MPIRUN_END_H
-#define LAUNCHER_MPIRUN_END_H
+#ifndef LAUNCHER_MPIRUN_JOB_END_H
+#define LAUNCHER_MPIRUN_JOB_END_H
 
 #include "launcher/job.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of a peer: all its connections are closed, and all its puts end with an error.  The
  * engine serialises calls on the instance. */
-#include "btl/tcp/end.h"
+#include "btl/tcp/disconnect.h"
 #include "btl/tcp/rma.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"

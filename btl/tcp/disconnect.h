@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of a peer, orderly or not. */
-#ifndef BTL_TCP_END_H
-#define BTL_TCP_END_H
+#ifndef BTL_TCP_DISCONNECT_H
+#define BTL_TCP_DISCONNECT_H
 
 #include "btl/tcp/conn.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Why a job ends (launcher/mpirun/end.c): what is reported about ranks whose last messages arrive
- * after their end was seen.  Time advances here only when a test lets it. */
+/* Why a job ends (launcher/mpirun/job_end.c): what is reported about ranks whose last messages
+ * arrive after their end was seen.  Time advances here only when a test lets it. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include "launcher/host/spawn.h"
 #include "launcher/job.h"
-#include "launcher/mpirun/end.h"
+#include "launcher/mpirun/job_end.h"
 #include "launcher/mpirun/head.h"
 #include "launcher/mpirun/io.h"
 #include "test/check.h"

@@ -3,7 +3,7 @@
  * GRACE_NS.  The first cause determines the exit code.  How the other ranks end afterwards is a
  * consequence and is not reported. */
 #include "launcher/host/spawn.h"
-#include "launcher/mpirun/end.h"
+#include "launcher/mpirun/job_end.h"
 #include "launcher/mpirun/head.h"
 #include "launcher/mpirun/io.h"
 #include "runtime/base/clock.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What move.cu and its host side share beside kernel.h: shapes of the launches and the meeting
  * point of the lingering kernel's blocks.  Plain C and CUDA C++. */
-#ifndef RT_GPU_MOVE_H
-#define RT_GPU_MOVE_H
+#ifndef RT_GPU_MOVE_KERNELS_H
+#define RT_GPU_MOVE_KERNELS_H
 
 #include "runtime/gpu/kernel.h"
 #include <stdint.h>

@@ -2,8 +2,8 @@
 /* How a launched kernel says that all its blocks have ended.  Threads of a block have stored and
  * meet at a barrier; one then executes a fence, which by cumulativity covers the stores of all of
  * them, and only then is a counter raised or the host's flag stored. */
-#ifndef RT_GPU_END_H
-#define RT_GPU_END_H
+#ifndef RT_GPU_COMPLETION_H
+#define RT_GPU_COMPLETION_H
 
 #include "runtime/gpu/ptx.h"
 
