@@ -6,14 +6,14 @@ mpirun_SOURCES = $(both_sources) \
 	launcher/options/policy.c launcher/options/pingjob.c launcher/options/hosts.h launcher/options/hosts.c \
 	launcher/options/hostlist.c launcher/options/hostfile.c launcher/options/allocation.c \
 	launcher/options/assign.h launcher/options/assign.c launcher/mpirun/main.c launcher/mpirun/loop.h launcher/mpirun/loop.c \
-	launcher/mpirun/io.h launcher/mpirun/io.c launcher/mpirun/job_end.h launcher/mpirun/job_end.c launcher/mpirun/head.h \
+	launcher/mpirun/forward.h launcher/mpirun/forward.c launcher/mpirun/job_end.h launcher/mpirun/job_end.c launcher/mpirun/head.h \
 	launcher/mpirun/head_state.h launcher/mpirun/head.c launcher/mpirun/head_frames.c
 mpirun_LDADD = libweft_rt.la
 
 # The agent on each host of a job over several hosts.  It lies beside mpirun.
 bin_PROGRAMS += weftd
 weftd_SOURCES = $(both_sources) launcher/agent/agent.h launcher/agent/agent.c launcher/agent/orders.c launcher/agent/alive.c \
-	launcher/agent/pump.h launcher/agent/pump.c
+	launcher/agent/forward.h launcher/agent/forward.c
 weftd_LDADD = libweft_rt.la
 
 # What mpirun and its agents share.
@@ -60,8 +60,8 @@ uninstall-launcher-links:
 # weft_info looks at every layer, so it links the archive, not the library, whose inside is hidden.
 bin_PROGRAMS += weft_info
 weft_info_SOURCES = launcher/info/info.h launcher/info/main.c launcher/info/paths.c launcher/info/coll.c launcher/info/coll_gpu.c \
-	launcher/info/doctor.c launcher/info/tool.c launcher/info/gpus.h launcher/info/gpus.c launcher/info/model.c \
-	launcher/info/nvml.c launcher/info/share.c launcher/info/doctor_gpu.c launcher/info/net.c
+	launcher/info/doctor.c launcher/info/tool.c launcher/info/gpus.h launcher/info/gpus.c launcher/info/predictions.c \
+	launcher/info/nvml.c launcher/info/ipc_trial.c launcher/info/doctor_gpu.c launcher/info/net.c
 weft_info_LDADD = libweft_core.la libweft_rt.la
 
 # What mpirun --ping starts.  It names the transport of each pair, so it links the archive as well.

@@ -4,7 +4,7 @@
 #ifndef LAUNCHER_AGENT_AGENT_H
 #define LAUNCHER_AGENT_AGENT_H
 
-#include "launcher/agent/pump.h"
+#include "launcher/agent/forward.h"
 #include "launcher/tree/describe.h"
 #include "launcher/tree/relay.h"
 #include "launcher/tree/tree.h"

@@ -25,7 +25,7 @@ extern const char info_unwatched[]; /* value of `why` if only the setting exclud
 /* Sets nvlinks of all devices; does nothing without the management library: nvml.c. */
 void info_nvlinks(struct info_gpus *gpus);
 
-/* ---- memory that another process can use, tried: share.c ---- */
+/* ---- memory that another process can use, tried: ipc_trial.c ---- */
 
 enum info_share { INFO_LEGACY, INFO_VMM, INFO_POOL, INFO_SHARES };
 extern const char *const info_share_names[INFO_SHARES];
@@ -43,7 +43,7 @@ const info_share_table *info_share(void);
 /* Runs in the processes that info_share() starts. */
 int info_share_child(const char *role, const char *socket, const char *results);
 
-/* ---- predictions of the cost model: model.c ---- */
+/* ---- predictions of the cost model: predictions.c ---- */
 
 enum info_path { INFO_DIRECT, INFO_BY_DEVICE, INFO_BY_HOST, INFO_TO_HOST, INFO_FROM_HOST };
 extern const char *const info_path_names[];

@@ -208,7 +208,7 @@ int main(int argc, char **argv)
     struct request q = { .nranks = DEFAULT_TEAM, .nhosts = 1, .self = argv[0] };
     int wanted = 0, code = 0;
 
-    if (argc == 5 && !strcmp(argv[1], "--share")) /* started by launcher/info/share.c */
+    if (argc == 5 && !strcmp(argv[1], "--share")) /* started by launcher/info/ipc_trial.c */
         return info_share_child(argv[2], argv[3], argv[4]);
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-help") || !strcmp(argv[i], "-h")) {

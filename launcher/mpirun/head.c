@@ -4,7 +4,7 @@
  * the ranks.  So every failure of a host is known before any rank is started. */
 #include "launcher/mpirun/job_end.h"
 #include "launcher/mpirun/head_state.h"
-#include "launcher/mpirun/io.h"
+#include "launcher/mpirun/forward.h"
 #include "launcher/options/assign.h"
 #include "launcher/tree/describe.h"
 #include "runtime/base/cfg.h"

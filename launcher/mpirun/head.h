@@ -33,8 +33,8 @@ void head_step(struct head *h, const struct pollfd *fds);
 void head_check_fences(struct head *h);
 void head_exited(struct head *h, pid_t pid, int status); /* the process of a remote shell */
 
-/* Called by io.c: a piece of mpirun's standard input for the ranks that read it, empty at the end.
- * The next piece may be passed when this one has been taken. */
+/* Called by forward.c: a piece of mpirun's standard input for the ranks that read it, empty at the
+ * end. The next piece may be passed when this one has been taken. */
 void head_input(struct head *h, const void *data, size_t len);
 bool head_input_busy(const struct head *h);
 

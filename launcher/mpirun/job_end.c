@@ -5,7 +5,7 @@
 #include "launcher/host/spawn.h"
 #include "launcher/mpirun/job_end.h"
 #include "launcher/mpirun/head.h"
-#include "launcher/mpirun/io.h"
+#include "launcher/mpirun/forward.h"
 #include "runtime/base/clock.h"
 
 #include <signal.h>

@@ -7,7 +7,7 @@
 #include "launcher/host/spawn.h"
 #include "launcher/mpirun/job_end.h"
 #include "launcher/mpirun/head.h"
-#include "launcher/mpirun/io.h"
+#include "launcher/mpirun/forward.h"
 #include "launcher/mpirun/loop.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -28,7 +28,7 @@
 struct loop {
     struct launch_job *job;
     int signal_fd;
-    struct pollfd *fds;       /* signals, events, then those of io.c */
+    struct pollfd *fds;       /* signals, events, then those of forward.c */
     uint64_t timeout_at_ns;   /* 0: no limit */
     uint64_t linger_until_ns; /* set when the last rank has ended */
     int interrupts;           /* SIGINT and similar signals received */

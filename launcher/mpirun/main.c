@@ -11,7 +11,7 @@
 #include "launcher/strings.h"
 #include "launcher/mpirun/job_end.h"
 #include "launcher/mpirun/head.h"
-#include "launcher/mpirun/io.h"
+#include "launcher/mpirun/forward.h"
 #include "launcher/mpirun/loop.h"
 #include "launcher/options/assign.h"
 #include "launcher/options/parse.h"

@@ -310,7 +310,7 @@ void wm_rma_origins_free(struct wm_rma *r);
  * be accessed. */
 bool wm_rma_in_window(const struct wm_rma *r, int64_t low, int64_t high);
 
-/* pump.c: progress of what waits. */
+/* progress.c: progress of what waits. */
 void wm_rma_pump_need(struct wm_rma *r); /* `wants` or `busy` is not empty */
 /* Whether operations may be carried out now in the current epoch: the target has posted, the lock
  * is held. */

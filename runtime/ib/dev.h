@@ -68,7 +68,7 @@ void rt_ib_choose_gid(struct ibv_context *c, const char *dev, uint8_t port, bool
 bool rt_ib_gid_is_v4(const union ibv_gid *gid);
 bool rt_ib_gid_is_zero(const union ibv_gid *gid);
 
-/* ---- the host: place.c ---- */
+/* ---- the host: location.c ---- */
 
 /* Reads a line of a file under /sys/class/infiniband/DEV/.  False: the file does not exist. */
 bool rt_ib_sysfs(const char *dev, const char *file, char *text, size_t len);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # RDMA devices.  Only headers are needed, at build time: libibverbs is opened when MPI_Init finds a device.
-ib_sources = runtime/ib/driver.c runtime/ib/hca.c runtime/ib/place.c runtime/ib/gid.c runtime/ib/dev.c runtime/ib/rail.c \
+ib_sources = runtime/ib/driver.c runtime/ib/hca.c runtime/ib/location.c runtime/ib/gid.c runtime/ib/dev.c runtime/ib/rail.c \
 	runtime/ib/reg.c runtime/ib/flush.c runtime/ib/discover.c
 # rdma_cm, for iWARP; likewise opened at run time.
 cm_sources = runtime/ib/cm.c

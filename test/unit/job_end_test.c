@@ -8,7 +8,7 @@
 #include "launcher/job.h"
 #include "launcher/mpirun/job_end.h"
 #include "launcher/mpirun/head.h"
-#include "launcher/mpirun/io.h"
+#include "launcher/mpirun/forward.h"
 #include "test/check.h"
 
 enum { N = 3 };

@@ -7,7 +7,7 @@
  * ranks fill up.  In a job over several hosts the output comes from the agents, and standard input
  * is sent to them.  Main thread only. */
 #include "launcher/mpirun/head.h"
-#include "launcher/mpirun/io.h"
+#include "launcher/mpirun/forward.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"

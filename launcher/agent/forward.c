@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The streams of an agent's ranks: see pump.h.  Main thread only. */
-#include "launcher/agent/pump.h"
+/* The streams of an agent's ranks: see forward.h.  Main thread only. */
+#include "launcher/agent/forward.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Output of the ranks to mpirun's output, line by line, and mpirun's standard input to the ranks.
- * Never blocks. */
-#ifndef LAUNCHER_MPIRUN_IO_H
-#define LAUNCHER_MPIRUN_IO_H
+/* Forwards output of the ranks to mpirun's output, line by line, and mpirun's standard input to the
+ * ranks. Never blocks. */
+#ifndef LAUNCHER_MPIRUN_FORWARD_H
+#define LAUNCHER_MPIRUN_FORWARD_H
 
 #include "launcher/job.h"
 

@@ -3,8 +3,8 @@
  * standard input to the ranks.  The head grants credit for output, so that a slow reader of
  * mpirun's output fills the pipes of the ranks instead of the memory of the tree.  Main thread
  * only. */
-#ifndef LAUNCHER_AGENT_PUMP_H
-#define LAUNCHER_AGENT_PUMP_H
+#ifndef LAUNCHER_AGENT_FORWARD_H
+#define LAUNCHER_AGENT_FORWARD_H
 
 #include "launcher/job.h"
 #include "launcher/tree/frame.h"
